@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"claudeops/internal/config"
 	"claudeops/internal/daemon"
 	"claudeops/internal/guard"
 	"claudeops/internal/ops"
@@ -124,13 +125,13 @@ func evaluated(g *guard.Guard, f guard.Facts, line []byte) verdict {
 
 func (a *app) guardRules() *cobra.Command {
 	return &cobra.Command{
-		Use: "rules", Short: "Print the known programs and the tier that each needs",
+		Use: "rules", Short: "Print the known programs with the tier that each needs, and the default tool lists",
 		RunE: func(*cobra.Command, []string) error {
 			g, _, err := a.guarded("")
 			if err != nil {
 				return err
 			}
-			_, err = io.WriteString(a.Stdout, g.Page())
+			_, err = io.WriteString(a.Stdout, g.Page()+"\nDefault tool lists of the tiers:\n"+config.DefaultTools())
 			return err
 		},
 	}

@@ -64,16 +64,11 @@ type app struct {
 func Main(args []string, p Process) int {
 	ctx, stop := signalled()
 	defer stop()
-	a := &app{Process: p, settings: map[string]string{}}
 	if err := daemon.KeepCapabilities(); err != nil {
 		fmt.Fprintln(p.Stderr, "claudeops: "+err.Error())
 		return exitError
 	}
-	root := a.tree()
-	a.addFlags(root, args)
-	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
-		a.complete(root) // only a shell asks for proposals
-	}
+	root := Commands(p, args)
 	root.SetArgs(args)
 	root.SetIn(p.Stdin)
 	root.SetOut(p.Stdout)
@@ -84,6 +79,17 @@ func Main(args []string, p Process) int {
 		fmt.Fprintln(p.Stderr, "claudeops: "+strings.TrimSpace(err.Error()))
 	}
 	return code
+}
+
+// Commands makes the commands with the flags that the arguments need; without arguments, with all of them.
+func Commands(p Process, args []string) *cobra.Command {
+	a := &app{Process: p, settings: map[string]string{}}
+	root := a.tree()
+	a.addFlags(root, args)
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		a.complete(root) // only a shell asks for proposals
+	}
+	return root
 }
 
 // silent ends the program with a code after everything was printed.
@@ -188,7 +194,7 @@ from a validated report, never the model.`,
 		}
 	}
 	markAnywhere(root)
-	root.AddCommand(a.agentCommand(), a.manCommand())
+	root.AddCommand(a.agentCommand(), removedCommand("man", "the packages contain the manual pages; see 'claudeops help'"))
 	root.InitDefaultCompletionCmd()
 	strict(root)
 	return root

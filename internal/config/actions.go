@@ -62,9 +62,7 @@ func actionFields(a *action) []field {
 		value("inventory", &a.Inventory, committedKind(), "Inventory of the playbook, as a path in `repo`."),
 		value("push", &a.Remote, matching("remote", remoteForm, "the address of a repository",
 			"give https://…, ssh://…, user@host:path or /path"),
-			"Instead of `run`: push a branch of `repo` to this address."),
-		value("prefix", &a.Prefix, namedKind("prefix", prefixForm), "How the name of a pushed branch must begin.").
-			orElse("`" + defaultBranchPrefix + "`"),
+			"Instead of `run`: push a branch of `repo`, whose name begins with `"+defaultBranchPrefix+"`, to this address."),
 		value("repo", &a.Repo, namedKind("folder name", repoForm), "Repository of the playbook or branch: a folder of `repos_dir`."),
 		object("cooldown", &a.count, []field{
 			value("count", &a.count, intKind(1, 1000), "Maximum runs within `per`.").must(),
@@ -116,8 +114,6 @@ func finishAction(e *entry, a *action) {
 		e.refuseAll("add repo: …, a folder of repos_dir", "the action names no repository")
 	case a.Inventory != "" && a.Playbook == "":
 		e.refuse(&a.Inventory, "remove it, or add playbook", "only a playbook has an inventory")
-	case a.Prefix != "" && a.Remote == "":
-		e.refuse(&a.Prefix, "remove it, or add push", "only a push has a prefix")
 	case a.Repo != "" && a.Playbook == "" && a.Remote == "":
 		e.refuse(&a.Repo, "remove it, or add playbook or push", "only a playbook or a push has a repository")
 	case len(a.Undo) > 0 && a.Remote != "":
@@ -313,9 +309,7 @@ func (a action) spec(s *service) ops.ActionSpec {
 		out.Kind = ops.ActionPlaybook
 	case a.Remote != "":
 		out.Kind = ops.ActionPush
-		if out.Prefix == "" {
-			out.Prefix = defaultBranchPrefix
-		}
+		out.Prefix = defaultBranchPrefix
 	default:
 		out.Kind = ops.ActionCommand
 	}

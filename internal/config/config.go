@@ -126,7 +126,6 @@ type Edges struct {
 	DeadManMissed int
 	PingURL       string
 	MCP           string // off, read or write
-	EventSource   string
 }
 
 // Config holds the effective values.
@@ -195,6 +194,9 @@ func newConfig() *Config {
 		c.Tiers[t] = &Tier{}
 	}
 	c.Limits.Grace = stopGrace
+	// What nobody has reason to change: three reminders before the second target, three missed intervals before the alarm, more processes
+	// than an honest session needs, and more rows of each kind than pages can show.
+	c.shared.Approval.Reminds, c.Edges.DeadManMissed, c.Guard.Sandbox.Processes, c.Retention.Rows = 3, 3, 2048, 5_000_000
 	c.Guard.Limits = []ops.CooldownLimit{{Action: "restart"}, {Action: "redeployment"}}
 	return c
 }
@@ -282,6 +284,8 @@ func (c *Config) complete(l *loader) {
 			tier.Tools.Disallowed = tier.disallowed
 		}
 	}
+	r := &c.Retention
+	r.Hours, r.Guard, r.Notices, r.Alerts = r.Events, r.Events, r.Events, r.Events
 	if c.Host.Sessions == 0 {
 		c.Host.Sessions = max(4, 2*runtime.NumCPU())
 	}
@@ -305,6 +309,10 @@ func (c *Config) complete(l *loader) {
 	}
 	for _, r := range c.notices {
 		c.NoticeRoutes = append(c.NoticeRoutes, r.NoticeRoute)
+	}
+	c.shared.Process = ops.ProcessTyped
+	if c.shared.Manager != "" {
+		c.shared.Process = ops.ProcessManager
 	}
 	c.shared.Entry = l.first(c)
 }

@@ -93,12 +93,12 @@ func TestDefaultsAreThoseOfTheContract(t *testing.T) {
 		"escalation.mode": "resume", "escalation.resume_context_threshold": "0.8", "escalation.approval_tier": "0",
 		"limits.session": "30m0s", "limits.idle": "10m0s", "limits.tool": "20m0s",
 		"budget.session_usd": "0", "budget.chain_usd": "5", "budget.day_usd": "25", "recovery.enabled": "true", "agent.bin": "claude", "agent.codex_bin": "codex",
-		"handlers": "tier1,tier2,tier3,tier1-fallback,tier2-fallback,tier3-fallback", "escalation.entry": "tier1", "escalation.max_depth": "2", "escalation.process": "typed",
+		"handlers": "tier1,tier2,tier3,tier1-fallback,tier2-fallback,tier3-fallback", "escalation.entry": "tier1", "escalation.max_depth": "2",
 		"escalation.independence": "other_handler", "escalation.manager": "", "escalation.approval.expiry": "24h0m0s",
-		"escalation.approval.on_expiry": "needs_human", "escalation.approval.remind": "1h0m0s", "escalation.approval.reminds": "3",
-		"recovery.limits.retries": "3", "recovery.limits.retry_time": "30s", "recovery.limits.nudges": "3", "recovery.limits.nudge_time": "5m0s",
-		"recovery.limits.replan_time": "15m0s", "recovery.limits.fallback_time": "20m0s", "recovery.limits.total_time": "1h0m0s",
-		"notify.apprise_urls": "", "database_url": "", "listen": "127.0.0.1:8080", "api_token": "", "environments": "default",
+		"escalation.approval.on_expiry": "needs_human", "escalation.approval.remind": "1h0m0s",
+
+		"recovery.limits.total_time": "1h0m0s",
+		"notify.apprise_urls":        "", "database_url": "", "listen": "127.0.0.1:8080", "api_token": "", "environments": "default",
 	}
 	for key, value := range want {
 		got := shown(c, key)
@@ -197,16 +197,16 @@ func TestEverySettingIsReadFromEverySource(t *testing.T) {
 		"budget.day_usd": "0", "recovery.enabled": "off", "agent.base_url": "http://127.0.0.1:9", "notify.apprise_api": "http://127.0.0.1:9",
 		"notify.apprise_urls": "json://127.0.0.1", "listen": "127.0.0.1:9090", "agent.env": "DOCKER_HOST",
 		"guard.enabled": "on", "guard.rules": "prompt.md", "guard.require_version": "true", "cooldown.restarts": "3", "cooldown.restart_window": "1h",
-		"escalation.process": "typed", "escalation.max_depth": "3", "escalation.independence": "none", "escalation.entry": "tier1", "escalation.planner": "tier1",
-		"escalation.approval.expiry": "0", "escalation.approval.on_expiry": "deny", "escalation.approval.remind": "10m", "escalation.approval.reminds": "0",
-		"recovery.limits.retries": "1", "recovery.limits.retry_time": "5s", "recovery.limits.nudges": "1", "recovery.limits.nudge_time": "1m",
-		"recovery.limits.replan_time": "1m", "recovery.limits.fallback_time": "1m", "recovery.limits.total_time": "1m", "recovery.limits.total_usd": "1",
+		"escalation.max_depth": "3", "escalation.independence": "none", "escalation.entry": "tier1", "escalation.planner": "tier1",
+		"escalation.approval.expiry": "0", "escalation.approval.on_expiry": "deny", "escalation.approval.remind": "10m",
+
+		"recovery.limits.total_time": "1m", "recovery.limits.total_usd": "1",
 		"observe": "both", "observe_every": "24h", "tolerate_degraded": "true", "grouping.window": "1m", "grouping.grace": "1m", "grouping.pause": "1m",
-		"grouping.repeat": "0", "watch.settle_max": "90s", "flapping.turns": "4", "flapping.window": "1h", "flapping.calm": "5m", "retention.checks": "48h", "retention.transcripts": "48h", "retention.transcripts_max_mb": "10", "retention.health_hours": "0", "retention.events": "48h",
-		"retention.guard": "48h", "retention.notices": "48h", "retention.alerts": "48h", "retention.max_rows": "1000", "deadman.missed": "2",
+		"grouping.repeat": "0", "retention.checks": "48h", "retention.transcripts": "48h", "retention.transcripts_max_mb": "10", "retention.events": "48h",
+
 		"deadman.ping_url": "http://127.0.0.1:9/ping", "webhooks.expire": "1h", "notify.second_urls": "json://127.0.0.1", "notify.telegram_senders": "42,43", "notify.telegram_responders": "44",
 		"notify.telegram_api": "http://127.0.0.1:9", "notify.approve_by_ntfy": "true", "web.public_url": "https://ops.example.org", "web.mcp": "write",
-		"cooldown.redeployments": "2", "sandbox.bubblewrap": "on", "sandbox.uid": "1000", "sandbox.mode": "required", "sandbox.unwalled": "refuse", "sandbox.processes": "9", "sandbox.memory_mb": "9",
+		"cooldown.redeployments": "2", "sandbox.bubblewrap": "on", "sandbox.uid": "1000", "sandbox.mode": "required", "sandbox.unwalled": "refuse", "sandbox.memory_mb": "9",
 		"docker.broker": "off", "cooldown.redeployment_window": "1h",
 		"oidc.issuer": "https://id.example.org", "services_discovery": "trust", "database_url": "postgres://db/ops", "host.lease": "20s", "host.sessions": "7", "host.disk_reserve": "100", "retention.session_max_mb": "32",
 	}

@@ -11,6 +11,9 @@ import (
 	"claudeops/internal/ops"
 )
 
+// asAbove describes the default of what an environment inherits.
+const asAbove = "as above"
+
 // defaultEnvironment is the one that uses the state folder itself.
 const defaultEnvironment = "default"
 
@@ -38,9 +41,7 @@ type watching struct {
 	tolerate    bool
 	grouping    ops.Grouping   // without Repeat
 	repeat      *time.Duration // nil: as observe suggests
-	flapping    ops.Flapping
 	maintenance []ops.Maintenance
-	settleMax   time.Duration
 }
 
 func observeKind() kind[ops.Observe] {
@@ -69,18 +70,6 @@ func (w *watching) groupingFields(defaults bool) []field {
 		value("repeat", &w.repeat, optional(waitKind()),
 			"Time after which a service that is still failing starts another cycle, unless a human has taken the incident; 0 means never.").
 			orElse("`interval` with `observe: probes`, else 0"),
-	)
-}
-
-func (w *watching) flappingFields(defaults bool) []field {
-	return withDefaults(
-		defaults,
-		value("turns", &w.flapping.Turns, intKind(0, 1000),
-			"A check that changes state this many times within `flapping.window` is flapping and starts no cycle; 0 turns this off.").
-			or("6"),
-		value("window", &w.flapping.Window, durationKind(time.Second), "Time in which state changes are counted.").or("30m"),
-		value("calm", &w.flapping.Calm, durationKind(time.Second),
-			"How long a flapping check must not change before it counts again.").or("10m"),
 	)
 }
 
@@ -140,12 +129,11 @@ func (c *Config) environmentFields(e *environment) []field {
 		value("observe_every", &w.every, optional(waitKind()), "Its own maximum time without an agent."),
 		value("tolerate_degraded", &w.tolerate, boolKind(), "Whether degraded results count as healthy."),
 		object("grouping", &w.grouping, w.groupingFields(false), "Its own `window`, `grace`, `pause` and `repeat`."),
-		object("flapping", &w.flapping, w.flappingFields(false), "Its own `turns`, `window` and `calm`."),
 		maintenanceField(&w.maintenance, "Its own times of maintenance."),
 	}
 	for i, f := range fields {
 		if !f.required && f.shown == "" {
-			fields[i] = f.orElse("as above")
+			fields[i] = f.orElse(asAbove)
 		}
 	}
 	return fields
@@ -205,11 +193,8 @@ func (e environment) observe() ops.Observe {
 
 func (e environment) watch() ops.Watch {
 	w := ops.Watch{
-		Grouping: e.watching.grouping, Flapping: e.watching.flapping, TolerateDegraded: e.watching.tolerate,
-		Maintenance: slices.Clone(e.watching.maintenance), SettleMax: e.watching.settleMax,
-	}
-	if w.Flapping.Turns == 0 {
-		w.Flapping.Turns = -1 // never; to the watch 0 means its default
+		Grouping: e.watching.grouping, TolerateDegraded: e.watching.tolerate,
+		Maintenance: slices.Clone(e.watching.maintenance),
 	}
 	switch {
 	case e.watching.repeat != nil:

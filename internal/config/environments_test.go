@@ -44,7 +44,7 @@ tiers:
 		Observe: ops.ObserveAgent, Independence: ops.IndependenceHandler, Process: ops.ProcessTyped,
 		Approval: ops.ApprovalPolicy{Expiry: 24 * time.Hour, OnExpiry: "needs_human", Remind: time.Hour, Reminds: 3},
 		Recovery: ops.RecoveryPolicy{Limits: ops.RecoveryLimits{
-			Retries: 3, RetryTime: 30 * time.Second, Nudges: 3, NudgeTime: 5 * time.Minute, ReplanTime: 15 * time.Minute, FallbackTime: 20 * time.Minute, TotalTime: time.Hour,
+			TotalTime: time.Hour,
 		}},
 		Handlers: []ops.Handler{
 			{ID: "tier1", Tier: 1, Family: "claude", Agent: "claude", Model: "m1", HandsTo: []string{"tier2"}, Fallback: []string{"tier1-fallback"}},

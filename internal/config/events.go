@@ -1,7 +1,6 @@
 package config
 
 import (
-	"net/url"
 	"strings"
 )
 
@@ -41,13 +40,4 @@ func (c *Config) finishEventTarget(e *entry, t *EventTarget) {
 			e.refuseAll("give each target its own name", "two targets are called %s", t.Name)
 		}
 	}
-}
-
-// sourceKind is a URI or a path.
-func sourceKind() kind[string] {
-	const fix = "give a URI such as https://ops.example.org or /claudeops/homelab"
-	return checked("URI", fix, "the value is not a URI", false, func(text string) bool {
-		u, err := url.Parse(text)
-		return err == nil && text != "" && (u.Scheme != "" || u.Path != "") && !strings.ContainsAny(text, " \t\r\n")
-	})
 }

@@ -10,7 +10,6 @@ import (
 func TestEventTargets(t *testing.T) {
 	c, _ := mustLoad(t, setup{
 		yaml: `events:
-  source: /claudeops/home
   targets:
     - {name: n8n, url: "https://user:verysecretword@n8n.example.org/hook", secret_file: key}
     - {name: ledger, url: "http://127.0.0.1:9000/events", kinds: [action, approval], environment: home, secret: another-secret-of-this-test}
@@ -24,7 +23,7 @@ func TestEventTargets(t *testing.T) {
 		{Name: "n8n", URL: "https://user:verysecretword@n8n.example.org/hook", Secret: "a-secret-of-twenty-characters"},
 		{Name: "ledger", URL: "http://127.0.0.1:9000/events", Secret: "another-secret-of-this-test", Kinds: []string{"action", "approval"}, Environment: "home"},
 	}
-	if !reflect.DeepEqual(got, want) || c.Edges.EventSource != "/claudeops/home" {
+	if !reflect.DeepEqual(got, want) {
 		t.Errorf("targets are %+v", got)
 	}
 	for _, secret := range []string{"a-secret-of-twenty-characters", "another-secret-of-this-test", "verysecretword"} {
@@ -44,7 +43,6 @@ func TestBadEventTargetsAreReported(t *testing.T) {
 		"a short key":  {"events: {targets: [{name: a, url: 'http://a', secret: short}]}\n", "events.targets[0]", "too short"},
 		"a kind":       {"events: {targets: [{name: a, url: 'http://a', kinds: [cycel]}]}\n", "events.targets[0].kinds", "did you mean cycle?"},
 		"twice":        {"events: {targets: [{name: a, url: 'http://a'}, {name: a, url: 'http://b'}]}\n", "events.targets[1]", "two targets are called a"},
-		"a source":     {"events: {source: 'a b'}\n", "events.source", "not a URI"},
 		"another word": {"web: {mcp: full}\n", "web.mcp", "give off, read or write"},
 	} {
 		_, _, err := load(t, setup{yaml: tc.yaml})

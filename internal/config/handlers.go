@@ -53,7 +53,8 @@ func handlerFields(h *ops.Handler) []field {
 			value("tool", &h.Limits.Tool, durationKind(0), "Maximum time of one tool call.").orElse("`limits.tool`"),
 			value("budget_usd", &h.BudgetUSD, dollarsKind(),
 				"Maximum cost per session; 0 means no separate limit.").orElse("what cycle and day have left"),
-		}, "Its own limits, see below.").orElse("the general limits"),
+		}, "Its own `session`, `idle` and `tool`, as under `limits`, and `budget_usd`, the maximum cost per session; 0 means no separate "+
+			"limit.").orElse("the general limits"),
 		value("command", &h.Command, argvKind(),
 			"Only for `agent: command`, and required there. The program can be a path relative to the configuration file."),
 		value("profile", &h.Profile, profileKind(),
@@ -292,9 +293,6 @@ func (l *loader) checkPolicy(c *Config) {
 // handlerNotices name settings of handlers that have no effect.
 func (c *Config) handlerNotices() []string {
 	var out []string
-	if c.shared.Manager != "" && c.shared.Process == ops.ProcessTyped {
-		out = append(out, fmt.Sprintf("%s is not asked: escalation.process is typed; set it to manager", c.shared.Manager))
-	}
 	if c.handlers == nil {
 		return out
 	}

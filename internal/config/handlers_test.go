@@ -31,19 +31,18 @@ handlers:
   - {id: oncall, agent: human}
 escalation:
   max_tier: 2
-  process: manager
   manager: boss
   planner: writer
   judge: reviewer
   independence: none
-  approval: {expiry: 0, on_expiry: deny, remind: 30m, reminds: 1}
+  approval: {expiry: 0, on_expiry: deny, remind: 30m}
   routes:
     - {from: writer, to: reviewer, independence: other_family, approval: required}
     - {from: writer, to: fixer, mode: handoff}
 recovery:
-  limits: {retries: 2, total_usd: 0.5}
+  limits: {total_time: 20m, total_usd: 0.5}
   rules:
-    - {id: proxy, contains: reset, level: retry, error_type: network, why: our proxy}
+    - {id: proxy, contains: reset, level: retry, why: our proxy}
     - {id: wrapper, exit_code: 0, api_status: 418, stop_cause: idle, failure: exit, level: 4}
 prices:
   gpt-5: {input: 2, output: 20, cache_read: 0.2}
@@ -72,7 +71,7 @@ func TestEveryKeyOfTheRegistryReachesThePolicy(t *testing.T) {
 		p.Judge != "reviewer" || p.Independence != ops.IndependenceNone {
 		t.Errorf("policy is %+v", p)
 	}
-	if p.Approval != (ops.ApprovalPolicy{OnExpiry: "deny", Remind: 30 * time.Minute, Reminds: 1}) {
+	if p.Approval != (ops.ApprovalPolicy{OnExpiry: "deny", Remind: 30 * time.Minute, Reminds: 3}) {
 		t.Errorf("approval is %+v", p.Approval)
 	}
 	if r := p.RouteOf("writer", "reviewer"); r.Independence != ops.IndependenceFamily || !r.Approval || r.Mode != ops.ContextResume {
@@ -82,10 +81,10 @@ func TestEveryKeyOfTheRegistryReachesThePolicy(t *testing.T) {
 		t.Errorf("route is %+v", r)
 	}
 	rules := []ops.RecoveryRule{
-		{ID: "proxy", Contains: "reset", Level: ops.RecoveryRetry, ErrorType: "network", Why: "our proxy"},
+		{ID: "proxy", Contains: "reset", Level: ops.RecoveryRetry, ErrorType: "proxy", Why: "our proxy"},
 		{ID: "wrapper", ExitCode: ops.Ptr(0), APIStatus: 418, StopCause: ops.StopIdle, Failure: "exit", Level: ops.RecoveryFallback, ErrorType: "wrapper", Why: "wrapper"},
 	}
-	if p.Recovery.Limits.Retries != 2 || p.Recovery.Limits.TotalUSD != 0.5 || !reflect.DeepEqual(p.Recovery.Rules, rules) || !p.Recovery.Enabled {
+	if p.Recovery.Limits.TotalTime != 20*time.Minute || p.Recovery.Limits.TotalUSD != 0.5 || !reflect.DeepEqual(p.Recovery.Rules, rules) || !p.Recovery.Enabled {
 		t.Errorf("recovery is %+v", p.Recovery)
 	}
 	for model, want := range map[string]ops.Price{
@@ -183,8 +182,7 @@ func TestBadRegistryIsReportedWithLineFieldAndFix(t *testing.T) {
 		{"no entry", told + "handlers:\n  - {id: a, agent: human}\n", "2:1", "escalation.entry", "no handler can start"},
 		{"entry", with("") + "escalation: {entry: c}\n", "4:21", "escalation.entry", "not registered"},
 		{"entry above", "handlers:\n  - {id: a, tier: 2}\n", "1:1", "escalation.entry", "name a handler of Tier 1"},
-		{"no manager", with("") + "escalation: {process: manager}\n", "4:23", "escalation.process", "escalation.manager"},
-		{"manager at work", with("") + "escalation: {process: manager, manager: b}\n", "2:33", "handlers[0].hands_to[0]", "take the manager out"},
+		{"manager at work", with("") + "escalation: {manager: b}\n", "2:33", "handlers[0].hands_to[0]", "take the manager out"},
 		{"judge of the family", with("") + "  - {id: j, tier: 1}\nescalation: {judge: j}\n", "5:21", "escalation.judge", "another family"},
 		{"unknown planner", with("") + "escalation: {planner: c}\n", "4:23", "escalation.planner", "not registered"},
 		{"depth", with(", hands_to: [c]") + "  - {id: c, tier: 3}\nescalation:\n  max_depth: 1\n", "6:14", "escalation.max_depth", "max_depth 1 cuts a → b → c, which needs 2"},
@@ -244,7 +242,7 @@ func TestMaximumTierHasTwoNamesInTheFile(t *testing.T) {
 func TestEntryIsFoundAmongHandlersNobodyHandsTo(t *testing.T) {
 	for name, tc := range map[string]struct{ yaml, want string }{
 		"lowest":          {"handlers:\n  - {id: b, tier: 2}\n  - {id: a, tier: 1, hands_to: [b]}\n", "a"},
-		"not a role":      {"handlers:\n  - {id: m, tier: 1}\n  - {id: p, tier: 1}\n  - {id: a, tier: 1}\nescalation: {process: manager, manager: m, planner: p}\n", "a"},
+		"not a role":      {"handlers:\n  - {id: m, tier: 1}\n  - {id: p, tier: 1}\n  - {id: a, tier: 1}\nescalation: {manager: m, planner: p}\n", "a"},
 		"not a fallback":  {"handlers:\n  - {id: f, tier: 1}\n  - {id: a, tier: 1, fallback: [f]}\n", "a"},
 		"named among two": {"handlers:\n  - {id: a, tier: 1, fallback: [b]}\n  - {id: b, tier: 1, fallback: [a]}\nescalation: {entry: b}\n", "b"},
 	} {
@@ -265,7 +263,6 @@ func TestSettingsWithoutEffectOnARegistryAreNoticed(t *testing.T) {
 		{"model of a tier", setup{yaml: named, env: []string{"CLAUDEOPS_TIER1_MODEL=x"}}, "environment CLAUDEOPS_TIER1_MODEL for Tier 1 is not used"},
 		{"model that is used", setup{yaml: "handlers:\n  - {id: a, tier: 1}\n", env: []string{"CLAUDEOPS_TIER1_MODEL=x"}}, ""},
 		{"model of the built-in tiers", setup{env: []string{"CLAUDEOPS_TIER1_MODEL=x"}}, ""},
-		{"manager nobody asks", setup{yaml: named + "  - {id: m, tier: 1, model: m}\nescalation: {manager: m}\n"}, "m is not asked"},
 		{"scenario for nobody", setup{yaml: named + "agent: {scenario: demo}\n"}, "agent.scenario is not used"},
 		{"scenario for a scripted handler", setup{yaml: "agent: {scenario: demo}\nhandlers:\n  - {id: a, tier: 1, agent: scripted}\n"}, ""},
 	} {

@@ -70,11 +70,9 @@ func TestBadValueIsReportedWithPlaceKeyAndFix(t *testing.T) {
 		{"max tier twice", setup{yaml: "escalation: {max_tier: 2}\nmax_tier: 3\n"}, "claudeops.yaml:2:11", "max_tier", "contradicts 2 in line 1"},
 		{"max tier twice the other way", setup{yaml: "max_tier: 3\nescalation: {max_tier: 2}\n"}, "claudeops.yaml:2:24", "max_tier", "contradicts 3 in line 1"},
 		{"max tier under escalation", setup{yaml: "escalation: {max_tier: 4}\n"}, "claudeops.yaml:1:24", "max_tier", "1 to 3"},
-		{"process", setup{yaml: "escalation: {process: managr}\n"}, "claudeops.yaml:1:23", "escalation.process", "did you mean manager?"},
 		{"independence", setup{yaml: "escalation: {independence: other}\n"}, "claudeops.yaml:1:28", "escalation.independence", "none, other_handler or other_family"},
 		{"expiry", setup{yaml: "escalation: {approval: {expiry: soon}}\n"}, "claudeops.yaml:1:33", "escalation.approval.expiry", "not a duration"},
 		{"on expiry", setup{yaml: "escalation: {approval: {on_expiry: shrug}}\n"}, "claudeops.yaml:1:36", "escalation.approval.on_expiry", "needs_human, deny or approve"},
-		{"nudges", setup{yaml: "recovery: {limits: {nudges: 4}}\n"}, "claudeops.yaml:1:29", "recovery.limits.nudges", "1 to 3"},
 		{"repeated key", setup{yaml: "interval: 5m\ninterval: 6m\n"}, "claudeops.yaml:2:1", "interval", "already given in line 1"},
 		{"repeated nested key", setup{yaml: "limits:\n  idle: 5m\n  idle: 6m\n"}, "claudeops.yaml:3:3", "limits.idle", "already given in line 2"},
 	} {
@@ -232,6 +230,10 @@ func TestARemovedSettingSaysWhatToDoInstead(t *testing.T) {
 	got := problems(t, err)
 	if len(got) != 2 || !strings.Contains(got[0].Where, "claudeops.yaml:2") || got[0].Key != "database_direct_url" ||
 		!strings.HasPrefix(got[0].Fix, "connect to PostgreSQL directly") || got[1].Where != "environment variable CLAUDEOPS_DATABASE_DIRECT_URL_FILE" {
+		t.Errorf("%+v", got)
+	}
+	_, _, err = load(t, setup{yaml: "flapping: {turns: 2, window: 1h}\nenvironments: [{name: a, flapping: {calm: 1m}}]\n"})
+	if got := problems(t, err); len(got) != 3 || got[2].Key != "environments[0].flapping.calm" || !strings.Contains(got[0].Fix, "fixed at 6") {
 		t.Errorf("%+v", got)
 	}
 	if said := RemovedFlag("database-direct-url"); !strings.Contains(said, "with database_url") {

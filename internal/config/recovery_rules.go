@@ -26,8 +26,6 @@ func ruleFields(r *ops.RecoveryRule) []field {
 		value("exit_code", &r.ExitCode, optional(intKind(0, 255)), "Exit code of the agent CLI."),
 		value("stop_cause", &r.StopCause, causes, "Why the supervisor stopped the session."),
 		value("contains", &r.Contains, phrase, "A text in the error of the agent CLI, in upper or lower case."),
-		value("error_type", &r.ErrorType, as[ops.ErrorType](nameKind("name",
-			"a name for an error")), "Name under which the failure is recorded.").orElse("the id"),
 		value("why", &r.Why, textKind(), "Your reason, shown whenever the rule is used.").orElse("the id"),
 	}
 }
@@ -52,7 +50,7 @@ func levelKind() kind[ops.RecoveryLevel] {
 }
 
 func (c *Config) finishRule(e *entry, r *ops.RecoveryRule) {
-	r.ErrorType, r.Why = cmp.Or(r.ErrorType, ops.ErrorType(r.ID)), cmp.Or(r.Why, r.ID)
+	r.ErrorType, r.Why = ops.ErrorType(r.ID), cmp.Or(r.Why, r.ID)
 	given, conditions := e.hasAny(&r.Failure, &r.APIStatus, &r.ExitCode, &r.StopCause, &r.Contains)
 	switch {
 	case !given:

@@ -61,8 +61,6 @@ func writeLine(b *strings.Builder, line string) error {
 		writeSettings(b)
 	case isComment && name == "built-in prices":
 		writePrices(b)
-	case isComment && name == "default tools":
-		writeTools(b)
 	default:
 		b.WriteString(line)
 	}
@@ -85,18 +83,33 @@ func writeSettings(b *strings.Builder) {
 			b.WriteString("\n")
 		}
 		fmt.Fprintf(b, "## %s\n\n| key | variable | takes | default | meaning |\n|---|---|---|---|---|\n", g.title)
+		defaults := map[string][]string{} // of the three tiers, whose settings share a row
 		for _, f := range g.fields {
+			defaults[anyTier(f.key)] = append(defaults[anyTier(f.key)], shownDefault(f))
+		}
+		for _, f := range g.fields {
+			all := defaults[anyTier(f.key)]
+			if delete(defaults, anyTier(f.key)); all == nil {
+				continue
+			}
 			variable := "–"
 			if f.env != "" {
-				variable = "`" + f.env + "`"
+				variable = "`" + anyTier(f.env) + "`"
 			}
 			if f.env != "" && f.secret {
 				variable += ", `" + f.fileEnv() + "`"
 			}
-			fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", f.key, variable, f.takes, shownDefault(f), f.doc)
+			fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", anyTier(f.key), variable, f.takes, strings.Join(slices.Compact(all), ", "), f.doc)
 		}
 	}
 }
+
+// anyTier is the name of a setting that every tier has, with N for the number of the tier.
+func anyTier(name string) string {
+	return tierNumber().ReplaceAllString(name, "${1}N$2")
+}
+
+var tierNumber = ops.Pattern(`^(tiers\.|CLAUDEOPS_TIER)[1-3]([._])`)
 
 func shownDefault(f field) string {
 	switch {
@@ -111,10 +124,27 @@ func shownDefault(f field) string {
 	}
 }
 
-func writeFields(b *strings.Builder, fields []field) {
+// writeFields writes the fields of an entry. Those that replace a setting from above share a row; the file of a secret is named beside it.
+func writeFields(b *strings.Builder, fields table) {
 	b.WriteString("| key | takes | default | meaning |\n|---|---|---|---|\n")
+	var own []string
 	for _, f := range fields {
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", f.key, f.takes, shownDefault(f), f.meaning())
+		base, held := strings.CutSuffix(f.key, "_"+fileSuffix)
+		switch _, known := fields.find(base); {
+		case f.shown == asAbove:
+			own = append(own, "`"+f.key+"`")
+			continue
+		case held && known:
+			continue
+		}
+		meaning := f.meaning()
+		if _, ok := fields.find(f.key + "_" + fileSuffix); ok {
+			meaning += " Or name its file as `" + f.key + "_" + fileSuffix + "`."
+		}
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", f.key, f.takes, shownDefault(f), meaning)
+	}
+	if own != nil {
+		fmt.Fprintf(b, "| %s | as above | as above | Its own value of each of these settings. |\n", strings.Join(own, ", "))
 	}
 }
 
@@ -124,23 +154,24 @@ func writePrices(b *strings.Builder) {
 			b.WriteString("\n")
 		}
 		fmt.Fprintf(b, "%s, list prices of %s, source: <%s>\n\n", t.maker, t.date, t.source)
-		b.WriteString("| model | input | output | cache read | cache write |\n|---|---|---|---|---|\n")
+		fmt.Fprintf(b, "```text\n%-20s %8s %8s %11s %12s\n", "model", "input", "output", "cache read", "cache write")
 		for _, name := range slices.Sorted(maps.Keys(t.prices)) {
 			p := t.prices[name]
-			fmt.Fprintf(b, "| `%s` | %g | %g | %g | %g |\n", name, p.Input, p.Output, p.CacheRead, p.CacheWrite)
+			fmt.Fprintf(b, "%-20s %8g %8g %11g %12g\n", name, p.Input, p.Output, p.CacheRead, p.CacheWrite)
 		}
+		b.WriteString("```\n")
 	}
 }
 
-func writeTools(b *strings.Builder) {
+// DefaultTools describes the tool lists of the tiers where the operator gives none.
+func DefaultTools() string {
+	var b strings.Builder
 	for t := ops.Tier1; t <= ops.LastTier; t++ {
-		if t > ops.Tier1 {
-			b.WriteString("\n")
-		}
 		lists := defaultTools(t, ops.ContextResume, ops.Protected{
 			Files: strings.Split(defaultProtectedFiles, ","), Volumes: strings.Split(defaultVolumes, ","),
 		})
-		fmt.Fprintf(b, "### %s: %s\n\nTools, all allowed: `%s`.\n\nDisallowed:\n\n```text\n%s\n```\n",
-			t, strings.ToLower(t.Title()), strings.Join(lists.Tools, ","), strings.Join(lists.Disallowed, "\n"))
+		fmt.Fprintf(&b, "\n%s, %s. Tools: %s\nDisallowed:\n  %s\n",
+			t, strings.ToLower(t.Title()), strings.Join(lists.Tools, ","), strings.Join(lists.Disallowed, "\n  "))
 	}
+	return b.String()
 }

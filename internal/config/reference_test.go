@@ -35,10 +35,10 @@ func TestReferenceNamesEverySetting(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range newConfig().settings() {
-		if !strings.Contains(text, "`"+s.key+"`") {
+		if !strings.Contains(text, "`"+anyTier(s.key)+"`") {
 			t.Errorf("the reference does not name %s", s.key)
 		}
-		if s.env != "" && !strings.Contains(text, "`"+s.env+"`") {
+		if s.env != "" && !strings.Contains(text, "`"+anyTier(s.env)+"`") {
 			t.Errorf("the reference does not name %s", s.env)
 		}
 		if s.doc == "" {

@@ -45,7 +45,7 @@ func serviceFields(s *service) []field {
 		value("depends_on", &s.needs, strictListKind("services"),
 			"Services that it needs. While one of them is failing, this one starts no cycle."),
 		value("settle", &s.Settle, durationKind(time.Second),
-			"How long it may take to answer after a start; at most `watch.settle_max`.").orElse("learned from its last starts"),
+			"How long it may take to answer after a start; at most two minutes.").orElse("learned from its last starts"),
 		value("container", &s.Container, namedKind("container name", containerForm),
 			"Its container. Gives the actions `restart`, `start` and `stop`. A repair is proven only if it runs afterwards.").
 			orElse("that of its first `container` probe"),

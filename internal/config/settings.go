@@ -85,23 +85,21 @@ func (c *Config) tierSettings() []field {
 	for t := ops.Tier1; t <= ops.LastTier; t++ {
 		tier := c.Tiers[t]
 		env := func(name string) string { return fmt.Sprintf("%sTIER%d_%s", ownPrefix, t, name) }
-		allowed := "Replaces the list of tools that the tier may use; it also decides which tools the agent is given."
-		if t < ops.LastTier {
-			allowed += " `Task` and `Agent` are rejected."
-		}
 		out = append(out, under(
 			fmt.Sprintf("tiers.%d", t),
-			value("model", &tier.Model, modelKind(), fmt.Sprintf("Model of %s (%s).", t, strings.ToLower(t.Title()))).
+			value("model", &tier.Model, modelKind(), "Model of the tier: 1 observes, 2 makes safe repairs, 3 full ones.").
 				byEnv(env("MODEL")).or(models[t]),
 			value("prompt", &tier.Prompt, promptKind(), "Prompt file for sessions that start fresh or from a handoff.").
 				byEnv(env("PROMPT")).orElse("built in"),
 			value("escalation_prompt", &tier.EscalationPrompt, promptKind(), "Prompt file for sessions that resume a conversation.").
 				byEnv(env("ESCALATION_PROMPT")).orElse("built in"),
-			value("allowed_tools", &tier.allowed, allowedToolsKind(t), allowed).byEnv(env("ALLOWED_TOOLS")).orElse("see below").
+			value("allowed_tools", &tier.allowed, allowedToolsKind(t),
+				"Replaces the list of tools that the tier may use; it also decides which tools the agent is given. `Task` and `Agent` are rejected "+
+					"below Tier 3.").byEnv(env("ALLOWED_TOOLS")).orElse("built in").
 				showing(func() string { return strings.Join(tier.Tools.Allowed, ",") }),
 			value("disallowed_tools", &tier.disallowed, disallowedToolsKind(),
 				"Replaces the list of tools and commands that the tier must not use.").
-				byEnv(env("DISALLOWED_TOOLS")).orElse("see below").
+				byEnv(env("DISALLOWED_TOOLS")).orElse("built in").
 				showing(func() string { return strings.Join(tier.Tools.Disallowed, ",") }),
 		)...)
 	}
@@ -130,35 +128,12 @@ func (c *Config) handlerSettings() []field {
 			"How the next handler must differ from the earlier ones. `other_family`: its model has another maker. "+
 				"A route can override it.").
 			or(string(ops.IndependenceHandler)),
-		value("process", &c.shared.Process, processKind(),
-			"How the next handler is chosen. `typed`: the handoff names it. `manager`: `escalation.manager` chooses it.").
-			or(processTyped),
 		value("manager", &c.shared.Manager, id,
-			"Handler that chooses the next one when `escalation.process` is `manager`. It does no other work and takes no handoffs."),
+			"Handler that chooses the next one; without it, the handoff names it. It does no other work and takes no handoffs."),
 		value("planner", &c.shared.Planner, id, "Handler that makes a new plan after an approach has failed."),
 		value("judge", &c.shared.Judge, id,
 			"Handler that scores a claimed repair. Its family must differ from that of at least one working handler."),
 	))
-}
-
-// The words of escalation.process.
-const (
-	processTyped   = "typed"
-	processManager = "manager"
-)
-
-func processKind() kind[ops.ProcessMode] {
-	return convert(choiceKind("a process", processTyped, processManager), func(word string) ops.ProcessMode {
-		if word == processManager {
-			return ops.ProcessManager
-		}
-		return ops.ProcessTyped
-	}, func(m ops.ProcessMode) string {
-		if m == ops.ProcessManager {
-			return processManager
-		}
-		return processTyped
-	})
 }
 
 func (c *Config) escalationSettings() []field {
@@ -177,7 +152,8 @@ func (c *Config) escalationSettings() []field {
 			"Mode, independence and approval of single routes. See [Routes and models](#routes-and-models).").
 			showing(c.showRoutes),
 	), []field{
-		list("models", &c.models, modelFields, c.finishModel, "Context windows of models. See [Routes and models](#routes-and-models)."),
+		list("models", &c.models, modelFields, c.finishModel,
+			"Context windows of models in tokens, as `{name: haiku, context_window: 200000}`. A value that the agent CLI reported has priority."),
 		c.pricesField(),
 	}, under(
 		"limits",
@@ -205,8 +181,8 @@ func (c *Config) approvalSettings() []field {
 		value("on_expiry", &a.OnExpiry, choiceKind("an end of an approval", "needs_human", ops.OnExpiryDeny,
 			ops.OnExpiryApprove), "What happens to a request that nobody answered. `approve` also approves all steps of its plan.").
 			or("needs_human"),
-		value("remind", &a.Remind, waitKind(), "Time between reminders; 0 sends none.").or("1h"),
-		value("reminds", &a.Reminds, intKind(0, 100), "Maximum number of reminders. After them, `notify.second_urls` is notified.").or("3"),
+		value("remind", &a.Remind, waitKind(),
+			"Time between reminders, of which there are three; 0 sends none. Then `notify.second_urls` is notified.").or("1h"),
 	)
 }
 
@@ -218,13 +194,6 @@ func (c *Config) recoverySettings() []field {
 			byEnv("CLAUDEOPS_RECOVERY").or("on"),
 	}, under(
 		"recovery.limits",
-		value("retries", &l.Retries, intKind(1, 10), "Maximum number of retries per step. A retry repeats the same call.").or("3"),
-		value("retry_time", &l.RetryTime, durationKind(4*time.Second), "Maximum total waiting time before retries.").or("30s"),
-		value("nudges", &l.Nudges, intKind(1, 3),
-			"Maximum number of nudges per step. A nudge continues the conversation with the concrete errors.").or("3"),
-		value("nudge_time", &l.NudgeTime, durationKind(0), "Maximum time for all nudges of one step.").or("5m"),
-		value("replan_time", &l.ReplanTime, durationKind(0), "Maximum time for a new plan and its first execution.").or("15m"),
-		value("fallback_time", &l.FallbackTime, durationKind(0), "Maximum time for all fallback handlers of one step.").or("20m"),
 		value("total_time", &l.TotalTime, durationKind(0), "Maximum time for all recovery in one cycle.").or("1h"),
 		value("total_usd", &l.TotalUSD, dollarsKind(), "Maximum cost of all recovery in one cycle; 0 means no separate limit.").or("0"),
 	), []field{
@@ -274,15 +243,9 @@ func (c *Config) watchSettings() []field {
 			value("tolerate_degraded", &w.tolerate, boolKind(), "Treat degraded results as healthy.").or("false"),
 		},
 		under("grouping", w.groupingFields(true)...),
-		under("flapping", w.flappingFields(true)...),
 		[]field{
-			value("watch.settle_max", &w.settleMax, durationKind(time.Second),
-				"Maximum time that a service may take to answer after a start, whether `settle` of the service sets it or it is learned.").
-				or("2m"),
 			maintenanceField(&w.maintenance,
 				"Times in which failures start no cycle. See [Watching](#watching-in-detail).").showing(c.showMaintenance),
-			value("deadman.missed", &e.DeadManMissed, intKind(0, 1000),
-				"Alert after this many missed intervals; 0 turns this off.").or("3"),
 			value("deadman.ping_url", &e.PingURL, webURLKind(),
 				"URL that is requested after each finished cycle, for an external monitor that alerts when the requests stop.").
 				byEnv("CLAUDEOPS_PING_URL").hiddenValue(),
@@ -311,16 +274,9 @@ func (c *Config) retentionSettings() []field {
 		value("checks", &r.Checks, waitKind(),
 			"How long single probe results are kept; 0 means no limit. The health bars use hourly and daily counts instead.").
 			or("336h"),
-		value("health_hours", &r.Hours, waitKind(),
-			"How long hourly health counts and response times are kept; 0 means no limit. Daily counts are always kept.").or("2160h"),
 		value("events", &r.Events, waitKind(),
-			"How long events, and the probe results and stored steps of cycles, are kept; 0 means no limit.").or("2160h"),
-		value("guard", &r.Guard, waitKind(), "How long the decisions of the guard are kept; 0 means no limit.").or("2160h"),
-		value("notices", &r.Notices, waitKind(), "How long delivered and failed notices are kept; 0 means no limit.").or("2160h"),
-		value("alerts", &r.Alerts, waitKind(), "How long ended alerts and their causes are kept; 0 means no limit.").or("720h"),
-		value("max_rows", &r.Rows, intKind(0, int64(mostMegabytes)),
-			"Maximum number of probe results, of events, of stored steps and of guard decisions. The oldest are removed first; 0 means no limit.").
-			or("5000000"),
+			"How long events, decisions of the guard, notices, ended alerts, hourly health counts, and the probe results and stored steps of "+
+				"cycles are kept; 0 means no limit.").or("2160h"),
 	)
 }
 

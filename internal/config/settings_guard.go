@@ -67,8 +67,6 @@ func (c *Config) sandboxSettings() []field {
 			"Folders that the agent program may change at every tier, such as a cache. Commands behind the guard may not.").
 			byEnv("CLAUDEOPS_SANDBOX_AGENT_FOLDERS"),
 		value("hidden", &s.Hidden, foldersKind(), "More files and folders that agents and their commands may not read."),
-		value("processes", &s.Processes, intKind(0, 1<<20),
-			"Processes that a session may have at once, where it has a cgroup; 0 means any number.").or("2048"),
 		value("memory_mb", &s.Memory, megabytesKind(1<<24),
 			"Memory that a session may use, in megabytes, where it has a cgroup; 0 means half of the machine's.").or("0"),
 	)

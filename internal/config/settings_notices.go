@@ -34,9 +34,6 @@ func (c *Config) noticeSettings() []field {
 			byEnv("CLAUDEOPS_APPROVE_BY_NTFY").or("false"),
 		list("events.targets", &c.EventTargets, eventTargetFields, c.finishEventTarget,
 			"Programs that are told about cycles, incidents, approvals and actions. See [Events](#events)."),
-		value("events.source", &c.Edges.EventSource, sourceKind(),
-			"Value of the attribute `source` of events: a URI that names this installation.").
-			orElse("`web.public_url`, else `/claudeops`"),
 		value("web.public_url", &c.Edges.PublicURL, webURLKind(),
 			"URL at which people reach the web pages. Notices then contain links. Needs `api_token`.").
 			byEnv("CLAUDEOPS_PUBLIC_URL"),

@@ -11,7 +11,6 @@ import (
 // OIDC is an identity provider with which people sign in.
 type OIDC struct {
 	Issuer       string // empty: there is none
-	Name         string
 	ClientID     string
 	ClientSecret string
 	Scopes       []string
@@ -65,7 +64,6 @@ func (c *Config) signInSettings() []field {
 		value("client_id", &o.ClientID, textKind(), "Id of this installation at the provider.").byEnv("CLAUDEOPS_OIDC_CLIENT_ID"),
 		value("client_secret", &o.ClientSecret, tokenKind(), "Secret of this installation at the provider; a public client has none.").
 			byEnv("CLAUDEOPS_OIDC_CLIENT_SECRET").hiddenValue(),
-		value("name", &o.Name, textKind(), "Name of the provider on the login page.").orElse("the host of `oidc.issuer`"),
 		value("scopes", &o.Scopes, wordsKind("scopes"), "Scopes to ask for. Some providers need another one for groups.").
 			or("openid,profile,email"),
 		value("groups_claim", &o.GroupsClaim, textKind(), "Claim that lists the groups of a person.").or("groups"),

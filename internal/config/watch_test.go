@@ -78,13 +78,11 @@ func TestWatchingIsRead(t *testing.T) {
 observe_every: 24h
 tolerate_degraded: true
 grouping: {window: 1m, grace: 3m, pause: 15m}
-flapping: {turns: 4, window: 20m, calm: 5m}
 maintenance: [{name: nightly, service: "db*", schedule: "sun 02:00", length: 2h, zone: Europe/Berlin}]
-watch: {settle_max: 90s}
 services: [{name: a, settle: 45s, group: core, depends_on: [the-b], ` + probes + `}, {name: b, aliases: [the-b]}]
 environments:
   - {name: default}
-  - {name: both, observe: both, observe_every: 0, tolerate_degraded: false, grouping: {window: 2m, repeat: 4h}, flapping: {turns: 0}, maintenance: []}
+  - {name: both, observe: both, observe_every: 0, tolerate_degraded: false, grouping: {window: 2m, repeat: 4h}, maintenance: []}
   - {name: bare, services: [], observe: probes}
 `})
 	envs := c.Environments()
@@ -93,10 +91,9 @@ environments:
 		t.Errorf("observed by %s every %s", first.Policy.Observe, first.Policy.ObserveEvery)
 	}
 	want := ops.Watch{
-		Grouping: ops.Grouping{Window: time.Minute, Grace: 3 * time.Minute, Pause: 15 * time.Minute, Repeat: 20 * time.Minute},
-		Flapping: ops.Flapping{Turns: 4, Window: 20 * time.Minute, Calm: 5 * time.Minute}, TolerateDegraded: true,
-		Maintenance: []ops.Maintenance{{Name: "nightly", Service: "db*", Schedule: "sun 02:00", Length: 2 * time.Hour, Zone: "Europe/Berlin"}},
-		SettleMax:   90 * time.Second,
+		Grouping:         ops.Grouping{Window: time.Minute, Grace: 3 * time.Minute, Pause: 15 * time.Minute, Repeat: 20 * time.Minute},
+		TolerateDegraded: true,
+		Maintenance:      []ops.Maintenance{{Name: "nightly", Service: "db*", Schedule: "sun 02:00", Length: 2 * time.Hour, Zone: "Europe/Berlin"}},
 	}
 	if !reflect.DeepEqual(first.Watch, want) {
 		t.Errorf("watched as %+v", first.Watch)
@@ -107,7 +104,6 @@ environments:
 	second := envs[1]
 	want = ops.Watch{
 		Grouping: ops.Grouping{Window: 2 * time.Minute, Grace: 3 * time.Minute, Pause: 15 * time.Minute, Repeat: 4 * time.Hour},
-		Flapping: ops.Flapping{Turns: -1, Window: 20 * time.Minute, Calm: 5 * time.Minute}, SettleMax: 90 * time.Second,
 	}
 	if second.Policy.Observe != ops.ObserveBoth || second.Policy.ObserveEvery != 0 || !reflect.DeepEqual(second.Watch, want) {
 		t.Errorf("%s, watched as %+v", second.Policy.Observe, second.Watch)

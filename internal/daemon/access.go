@@ -134,7 +134,7 @@ func (h *Host) provider() *oidc.Provider {
 		return nil
 	}
 	o := oidc.Options{
-		Name: c.Name, Issuer: c.Issuer, ClientID: c.ClientID, ClientSecret: c.ClientSecret, Scopes: c.Scopes, GroupsClaim: c.GroupsClaim,
+		Issuer: c.Issuer, ClientID: c.ClientID, ClientSecret: c.ClientSecret, Scopes: c.Scopes, GroupsClaim: c.GroupsClaim,
 		RedirectURL: h.Config.Edges.PublicURL + web.OIDCCallback, Clock: h.Clock,
 	}
 	for _, g := range c.Granted() {

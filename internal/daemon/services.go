@@ -191,7 +191,7 @@ func (h *Host) eventSender() *cloudevents.Sender {
 	}
 	o := cloudevents.Options{
 		Journal: h.store, Queue: h.store, Clock: h.store.Clock, Logger: h.Logger, Version: h.Version,
-		Source: cmp.Or(h.Config.Edges.EventSource, h.Config.Edges.PublicURL, "/claudeops"),
+		Source: cmp.Or(h.Config.Edges.PublicURL, "/claudeops"),
 	}
 	for _, t := range h.Config.EventTargets {
 		o.Targets = append(o.Targets, cloudevents.Target{

@@ -20,7 +20,7 @@ func oidcSite(t *testing.T) (*site, *oidctest.Provider) {
 	s := newSite(t, withToken("secret"), func(o *web.Options) {
 		provider = oidctest.New(t, o.Clock)
 		o.OIDC = oidc.New(oidc.Options{
-			Name: "Corporate ID", Issuer: provider.URL, ClientID: oidctest.ClientID, ClientSecret: oidctest.ClientSecret,
+			Issuer: provider.URL, ClientID: oidctest.ClientID, ClientSecret: oidctest.ClientSecret,
 			RedirectURL: "http://127.0.0.1:8080" + web.OIDCCallback, Scopes: []string{"openid", "profile"}, GroupsClaim: "groups", Clock: o.Clock,
 			Rules: []oidc.Rule{
 				{Role: access.RoleAdmin, Groups: []string{"sre"}},
@@ -71,7 +71,7 @@ func TestPeopleSignInWithAnIdentityProvider(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, provider := oidcSite(t)
-			mustContain(t, s.get("/login").body, "Sign in with Corporate ID")
+			mustContain(t, s.get("/login").body, "Sign in with 127.0.0.1:")
 			provider.Set(func(p *oidctest.Provider) { p.Claims, p.Info = c.claims, c.info })
 			address, cookie := s.oidcBegin("/incidents")
 			a := s.oidcReturn(provider.Authorize(t, address), cookie)

@@ -204,7 +204,9 @@ tar -C "$1/root" -c . | docker import --change 'ENV PATH=/bin' - "$2"`
 }
 
 func (d *Daemon) environ(socket string) []string {
-	return []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + d.Dir, "DOCKER_HOST=unix://" + socket}
+	return []string{
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + d.Dir, "DOCKER_HOST=unix://" + socket, "COMPOSE_API_VERSION=1.40",
+	}
 }
 
 // Command is a Docker client that uses a socket: the daemon's own, or one in front of it.

@@ -25,10 +25,8 @@ func claudeOpsConfig(f *Fault, judge, walls, codex bool) ([]byte, error) {
 	c := object{
 		"state_dir": stateDir, "repos_dir": "/srv/repos", "interval": "1h", "listen": listenAt, "max_tier": f.MaxTier, "services": services,
 		"observe": "probes", "grouping": object{"window": "1s", "grace": "2s", "pause": "5s"},
-		"limits":   object{"session": "60s", "idle": "15s", "tool": "20s"},
-		"recovery": object{"limits": object{"retries": 1, "retry_time": "4s", "nudges": 1}},
-		"guard":    object{"enabled": judge, "volumes": []string{"/srv/volumes", "/var/lib/docker/volumes"}},
-		"watch":    object{"settle_max": "2s"},
+		"limits": object{"session": "60s", "idle": "15s", "tool": "20s"},
+		"guard":  object{"enabled": judge, "volumes": []string{"/srv/volumes", "/var/lib/docker/volumes"}},
 	}
 	if f.Notes != "" {
 		c["notes"] = f.Notes
@@ -79,6 +77,9 @@ func withDefaults(nodes []yaml.Node) ([]object, error) {
 		var s object
 		if err := n.Decode(&s); err != nil {
 			return nil, fmt.Errorf("read services: %w", err)
+		}
+		if _, set := s["settle"]; !set {
+			s["settle"] = "2s"
 		}
 		probes, _ := s["probes"].([]any)
 		for _, p := range probes {

@@ -13,7 +13,6 @@ import (
 
 func TestEachAttemptHasItsScript(t *testing.T) {
 	t.Chdir(t.TempDir())
-	config := t.TempDir()
 	const scenario = `
 tiers:
   2:
@@ -24,24 +23,23 @@ tiers:
 roles:
   judge: {attempts: [{result: judge one}, {result: judge two}]}
 `
-	for _, tt := range []struct{ cycle, role, want string }{
-		{"7", "", "exit 77"},
-		{"7", "judge", "judge one"}, // another role counts for itself
-		{"7", "work", "second"},
-		{"8", "work", "exit 77"}, // and so does another cycle
-		{"7", "work", "ever after"},
-		{"7", "judge", "judge two"},
-		{"7", "work", "ever after"},
+	for _, tt := range []struct{ runs, role, want string }{
+		{"", "", "exit 77"},
+		{"2/work/tier2", "judge", "judge one"}, // another role counts for itself
+		{"2/work/tier2 2/judge/other", "work", "second"},
+		{"2/work/tier2 2/work/tier2", "work", "ever after"},
+		{"2/work/tier2 2/judge/other", "judge", "judge two"},
+		{"2/work/tier2 2/work/tier2 2/work/tier2", "work", "ever after"},
 	} {
 		p := (&play{tier: "2", scenario: scenario, args: []string{"--session-id", uuid.NewString()}, env: []string{
-			envConfigDir + "=" + config, envCycle + "=" + tt.cycle, envRole + "=" + tt.role,
+			envRuns + "=" + tt.runs, envRole + "=" + tt.role,
 		}}).run(t)
 		got := "exit 77"
 		if p.code != 77 {
 			got = *p.result(t).Result
 		}
 		if got != tt.want {
-			t.Errorf("cycle %s as %q: got %q, want %q (%s)", tt.cycle, tt.role, got, tt.want, p.stderr)
+			t.Errorf("after %q as %q: got %q, want %q (%s)", tt.runs, tt.role, got, tt.want, p.stderr)
 		}
 	}
 }

@@ -107,7 +107,7 @@ func errorClass(status int) string {
 // passOn gives the facts to the supervisor. Structured output makes a file beside it needless.
 func (c *conversation) passOn(ctx context.Context, e Ending) (json.RawMessage, error) {
 	if c.opts.structured && e.Outcome != nil {
-		id, input, err := c.toolCall(toolStructured, e.Outcome)
+		id, input, err := c.toolCall(toolStructured, json.RawMessage(e.Outcome))
 		if err != nil {
 			return nil, err
 		}

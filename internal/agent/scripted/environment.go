@@ -3,7 +3,6 @@ package scripted
 import (
 	"fmt"
 	"math"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -17,7 +16,6 @@ const (
 	envTier      = "CLAUDEOPS_TIER"
 	envRole      = "CLAUDEOPS_ROLE"
 	envHandler   = "CLAUDEOPS_HANDLER"
-	envCycle     = "CLAUDEOPS_CYCLE_ID"
 	envStateDir  = "CLAUDEOPS_STATE_DIR"
 	envConfigDir = "CLAUDE_CONFIG_DIR"
 	envHome      = "HOME"
@@ -76,43 +74,16 @@ func (e environment) expand(text string) (string, error) {
 	return out, nil
 }
 
-// earlier are the sessions that the cycle started before this one, as the supervisor tells them; false when it does not.
-func (e environment) earlier() (runs []environment, ok bool) {
-	text, ok := e.lookup(envRuns)
+// earlier are the sessions that the cycle started before this one, as the supervisor tells them.
+func (e environment) earlier() (runs []environment) {
+	text, _ := e.lookup(envRuns)
 	for run := range strings.FieldsSeq(text) {
 		parts := strings.SplitN(run, "/", 3)
 		if len(parts) == 3 {
 			runs = append(runs, environment{envTier + "=" + parts[0], envRole + "=" + parts[1], envHandler + "=" + parts[2]})
 		}
 	}
-	return runs, ok
-}
-
-// attempt counts the runs of a script in its cycle, this one included, where no supervisor counts them.
-func (e environment) attempt(script string) (int, error) {
-	base := e.configDir()
-	if base == "" {
-		return 1, nil
-	}
-	cycle, _ := e.lookup(envCycle)
-	dir := filepath.Join(base, programName)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return 0, fmt.Errorf("count attempts: %w", err)
-	}
-	name := filepath.Join(dir, url.PathEscape(cycle+" "+script)+".runs")
-	file, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return 0, fmt.Errorf("count attempts: %w", err)
-	}
-	defer func() { _ = file.Close() }()
-	if _, err := file.WriteString("."); err != nil {
-		return 0, fmt.Errorf("count attempts: %w", err)
-	}
-	info, err := file.Stat()
-	if err != nil {
-		return 0, fmt.Errorf("count attempts: %w", err)
-	}
-	return int(info.Size()), nil
+	return runs
 }
 
 // configDir is where the agent keeps files between sessions; empty when there is no such folder.

@@ -99,27 +99,19 @@ func chooseScript(opts options, env environment) (Script, error) {
 	if len(script.Attempts) == 0 {
 		return script, nil
 	}
-	n, err := scenario.attempt(env, name)
-	if err != nil {
-		return Script{}, err
-	}
-	return script.Attempts[min(n, len(script.Attempts))-1], nil
+	return script.Attempts[min(scenario.attempt(env, name), len(script.Attempts))-1], nil
 }
 
 // attempt counts the runs of a script in its cycle, this one included. The numbers of the sessions cannot be used: several
 // handlers and roles may share a script.
-func (s Scenario) attempt(env environment, script string) (int, error) {
-	earlier, told := env.earlier()
-	if !told {
-		return env.attempt(script)
-	}
+func (s Scenario) attempt(env environment, script string) int {
 	n := 1
-	for _, run := range earlier {
+	for _, run := range env.earlier() {
 		if _, name, err := s.choose(run); err == nil && name == script {
 			n++
 		}
 	}
-	return n, nil
+	return n
 }
 
 // choose finds the script of a session. Work is its handler's or its tier's; another role has its own, or that of its handler.

@@ -268,7 +268,7 @@ func TestAWrongStartEndsWithCodeOneAndNoEvents(t *testing.T) {
 		"tier not in scenario":  {play{tier: "2"}, "it has no Tier 2"},
 		"tier unknown":          {play{tier: "9"}, "want 1, 2 or 3"},
 		"bad pace":              {play{env: []string{envPace + "=fast"}}, "want a number"},
-		"bad scenario":          {play{scenario: "tiers: {1: {stepz: []}}"}, "scenario.yaml:1: unknown key"},
+		"bad scenario":          {play{scenario: "tiers: {1: {stepz: []}}"}, "scenario.yaml: line 1: unknown key"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := tc.play

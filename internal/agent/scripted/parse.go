@@ -2,347 +2,179 @@ package scripted
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math"
-	"regexp"
-	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"go.yaml.in/yaml/v3"
 
 	"claudeops/internal/ops"
 )
 
-// An alias can make a small file endless, so nesting and number of steps are bounded.
+// An alias can make a small file large, so nesting and number of steps are bounded.
 const (
 	maxNesting = 16
 	maxSteps   = 10_000
 	maxRepeat  = 1000
 )
 
-// yamlPosition finds the line in the messages of the YAML library, which has no typed position.
-var yamlPosition = regexp.MustCompile(`^yaml: (?:unmarshal errors:\s*)?line (\d+): `)
+// notKnown finds what the YAML library says about an unknown key, in which it names a type of ours.
+var notKnown = ops.Pattern(`field (\S+) not found in type \S+`)
 
-// Parse reads a scenario strictly: an unknown key, a doubled key or a wrong value is an error that names file and line.
+// Parse reads a scenario strictly: an unknown key, a doubled key or a wrong value is an error that names the file and the line or step.
 func Parse(data []byte, file string) (Scenario, error) {
-	d := &decoder{file: file}
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	var doc yaml.Node
-	if err := dec.Decode(&doc); err != nil {
-		if errors.Is(err, io.EOF) {
-			return Scenario{}, fmt.Errorf("%s: the scenario is empty", file)
-		}
-		return Scenario{}, d.library(err, 1)
-	}
-	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return Scenario{}, fmt.Errorf("%s: only one YAML document is allowed", file)
-	}
-	return d.scenario(doc.Content[0])
-}
-
-// decoder walks YAML nodes itself, because the library loses strictness and positions inside nested types.
-type decoder struct {
-	file  string
-	steps int
-}
-
-func (d *decoder) fail(n *yaml.Node, format string, args ...any) error {
-	return fmt.Errorf("%s:%d: %s", d.file, n.Line, fmt.Sprintf(format, args...))
-}
-
-func (d *decoder) library(err error, line int) error {
-	text := err.Error()
-	if m := yamlPosition.FindStringSubmatch(text); m != nil {
-		if n, convErr := strconv.Atoi(m[1]); convErr == nil {
-			line = n
-		}
-		text = strings.TrimPrefix(text, m[0])
-	}
-	return fmt.Errorf("%s:%d: %s", d.file, line, strings.TrimPrefix(text, "yaml: "))
-}
-
-// object reads a mapping, key by key in the order of the file. The functions are named by their keys.
-func (d *decoder) object(n *yaml.Node, what string, keys map[string]func(*yaml.Node) error) error {
-	n = resolve(n)
-	if n.Kind != yaml.MappingNode {
-		return d.fail(n, "%s must be a mapping", what)
-	}
-	seen := map[string]bool{}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, value := n.Content[i], n.Content[i+1]
-		set, known := keys[key.Value]
-		if !known {
-			return d.fail(key, "unknown key %q in %s; known are: %s",
-				key.Value, what, strings.Join(slices.Sorted(maps.Keys(keys)), ", "))
-		}
-		if seen[key.Value] {
-			return d.fail(key, "the key %q appears twice in %s", key.Value, what)
-		}
-		seen[key.Value] = true
-		if err := set(resolve(value)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func resolve(n *yaml.Node) *yaml.Node {
-	for n.Kind == yaml.AliasNode {
-		n = n.Alias
-	}
-	return n
-}
-
-// scalar makes a function that reads one plain value; want names it in the message.
-func scalar[T any](d *decoder, into *T, want string, valid func(T) bool) func(*yaml.Node) error {
-	return func(n *yaml.Node) error {
-		var v T
-		if n.Kind != yaml.ScalarNode || n.Tag == "!!null" || n.Decode(&v) != nil || (valid != nil && !valid(v)) {
-			return d.fail(n, "want %s, found %s", want, describe(n))
-		}
-		*into = v
-		return nil
-	}
-}
-
-func describe(n *yaml.Node) string {
-	switch n.Kind {
-	case yaml.MappingNode:
-		return "a mapping"
-	case yaml.SequenceNode:
-		return "a list"
-	default:
-		return strconv.Quote(n.Value)
-	}
-}
-
-func (d *decoder) text(into *string) func(*yaml.Node) error {
-	return scalar(d, into, "a text", func(s string) bool { return strings.TrimSpace(s) != "" })
-}
-
-func (d *decoder) flag(into *bool) func(*yaml.Node) error {
-	return scalar(d, into, "true or false", nil)
-}
-
-func (d *decoder) exitCode(into *int) func(*yaml.Node) error {
-	return scalar(d, into, "an exit code from 0 to 255", func(v int) bool { return v >= 0 && v <= 255 })
-}
-
-// value makes a function that keeps a free YAML value as indented JSON.
-func (d *decoder) value(into *json.RawMessage) func(*yaml.Node) error {
-	return func(n *yaml.Node) error {
-		var v any
-		if err := n.Decode(&v); err != nil {
-			return d.library(err, n.Line)
-		}
-		data, err := json.MarshalIndent(v, "", "  ")
-		if err != nil {
-			return d.fail(n, "not expressible as JSON: %v", err)
-		}
-		*into = data
-		return nil
-	}
-}
-
-func (d *decoder) scenario(n *yaml.Node) (Scenario, error) {
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	decoder.KnownFields(true)
 	var s Scenario
-	err := d.object(n, "the scenario", map[string]func(*yaml.Node) error{
-		"name": d.text(&s.Name),
-		"tiers": func(n *yaml.Node) error {
-			var err error
-			s.Tiers, err = d.tiers(n)
-			return err
-		},
-		"handlers": func(n *yaml.Node) error {
-			var err error
-			s.Handlers, err = d.handlers(n)
-			return err
-		},
-		"roles": func(n *yaml.Node) error {
-			var err error
-			s.Roles, err = d.roles(n)
-			return err
-		},
-	})
-	if err != nil {
-		return Scenario{}, err
+	err := decoder.Decode(&s)
+	if errors.Is(err, io.EOF) {
+		return Scenario{}, fmt.Errorf("%s: the scenario is empty", file)
 	}
-	if len(s.Tiers)+len(s.Handlers)+len(s.Roles) == 0 {
-		return Scenario{}, d.fail(n, `the scenario needs "tiers" with at least one tier`)
+	if err == nil && !errors.Is(decoder.Decode(new(yaml.Node)), io.EOF) {
+		err = errors.New("only one YAML document is allowed")
+	}
+	if err == nil {
+		err = s.check()
+	}
+	if err != nil {
+		text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "yaml: "), "unmarshal errors:")
+		text = notKnown().ReplaceAllString(text, "unknown key $1")
+		return Scenario{}, fmt.Errorf("%s: %s", file, strings.Join(strings.Fields(text), " "))
 	}
 	return s, nil
 }
 
-func (d *decoder) tiers(n *yaml.Node) (map[ops.Tier]Script, error) {
-	out := map[ops.Tier]Script{}
-	keys := map[string]func(*yaml.Node) error{}
-	for tier := ops.Tier1; tier.Known(); tier++ {
-		keys[strconv.Itoa(int(tier))] = func(n *yaml.Node) error {
-			script, err := d.scripts(n, tier.String())
-			out[tier] = script
-			return err
+func (s Scenario) check() error {
+	if len(s.Tiers)+len(s.Handlers)+len(s.Roles) == 0 {
+		return errors.New(`the scenario needs "tiers" with at least one tier`)
+	}
+	steps := 0
+	for tier, script := range s.Tiers {
+		if !tier.Known() {
+			return fmt.Errorf("there is no tier %d, only 1, 2 and 3", tier)
+		}
+		if err := script.check(&steps); err != nil {
+			return fmt.Errorf("%s: %w", tier, err)
 		}
 	}
-	if err := d.object(n, "tiers", keys); err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
-func (d *decoder) roles(n *yaml.Node) (map[ops.Role]Script, error) {
-	out := map[ops.Role]Script{}
-	keys := map[string]func(*yaml.Node) error{}
-	for _, role := range []ops.Role{ops.RoleManager, ops.RolePlanner, ops.RoleJudge} {
-		keys[string(role)] = func(n *yaml.Node) error {
-			script, err := d.scripts(n, "role "+string(role))
-			out[role] = script
-			return err
+	for id, script := range s.Handlers {
+		if err := script.check(&steps); err != nil {
+			return fmt.Errorf("handler %s: %w", id, err)
 		}
 	}
-	if err := d.object(n, "roles", keys); err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
-// handlers reads scripts by the ids of handlers, which may be anything.
-func (d *decoder) handlers(n *yaml.Node) (map[string]Script, error) {
-	out := map[string]Script{}
-	keys := map[string]func(*yaml.Node) error{}
-	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
-		id := n.Content[i].Value
-		keys[id] = func(n *yaml.Node) error {
-			script, err := d.scripts(n, "handler "+id)
-			out[id] = script
-			return err
+	for role, script := range s.Roles {
+		if role != ops.RoleManager && role != ops.RolePlanner && role != ops.RoleJudge {
+			return fmt.Errorf("there is no role %q, only judge, manager and planner", role)
 		}
-	}
-	if err := d.object(n, "handlers", keys); err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
-// scripts reads a script, or the scripts of one attempt after the other.
-func (d *decoder) scripts(n *yaml.Node, what string) (Script, error) {
-	list := value(n, "attempts")
-	if list == nil {
-		return d.script(n, what)
-	}
-	var s Script
-	err := d.object(n, what+" with attempts", map[string]func(*yaml.Node) error{"attempts": func(n *yaml.Node) error {
-		if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
-			return d.fail(n, "attempts must be a list of scripts, found %s", describe(n))
-		}
-		for i, item := range n.Content {
-			script, err := d.script(resolve(item), fmt.Sprintf("attempt %d of %s", i+1, what))
-			if err != nil {
-				return err
-			}
-			s.Attempts = append(s.Attempts, script)
-		}
-		return nil
-	}})
-	return s, err
-}
-
-// value returns the value of a key of a mapping, nil when it is not there.
-func value(n *yaml.Node, key string) *yaml.Node {
-	n = resolve(n)
-	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Value == key {
-			return n.Content[i+1]
+		if err := script.check(&steps); err != nil {
+			return fmt.Errorf("role %s: %w", role, err)
 		}
 	}
 	return nil
 }
 
-func (d *decoder) script(n *yaml.Node, what string) (Script, error) {
-	var s Script
-	keys := d.endingKeys(&s.Ending)
-	keys["model"] = d.text(&s.Model)
-	keys["cost_usd"] = scalar(d, &s.CostUSD, "an amount of 0 or more", func(v float64) bool {
-		return v >= 0 && !math.IsInf(v, 0) // NaN is not >= 0
-	})
-	keys["steps"] = func(n *yaml.Node) error {
-		var err error
-		s.Steps, err = d.list(n, 1)
+func (s Script) check(steps *int) error {
+	for i, attempt := range s.Attempts {
+		if attempt.Attempts != nil || s.Steps != nil {
+			return errors.New("only attempts may stand beside attempts")
+		}
+		if err := attempt.check(steps); err != nil {
+			return fmt.Errorf("attempt %d: %w", i+1, err)
+		}
+	}
+	if !(s.CostUSD >= 0) || math.IsInf(s.CostUSD, 0) { // NaN is not >= 0
+		return errors.New("cost_usd: want an amount of 0 or more")
+	}
+	if err := s.Ending.check(); err != nil {
 		return err
 	}
-	if err := d.object(n, what, keys); err != nil {
-		return Script{}, err
-	}
-	return s, nil
+	return checkSteps(s.Steps, 1, steps)
 }
 
-func (d *decoder) endingKeys(e *Ending) map[string]func(*yaml.Node) error {
-	return map[string]func(*yaml.Node) error{
-		"handoff": d.value(&e.Handoff),
-		"outcome": d.value(&e.Outcome),
-		"result":  d.text(&e.Result),
-		"exit": func(n *yaml.Node) error {
-			e.Exit = new(int)
-			return d.exitCode(e.Exit)(n)
-		},
-		"stderr":      d.text(&e.Stderr),
-		"api_status":  scalar(d, &e.APIStatus, "an HTTP status from 400 to 599", func(v int) bool { return v >= 400 && v <= 599 }),
-		"retry_after": scalar(d, &e.RetryAfter, "a duration such as 3s", func(v time.Duration) bool { return v > 0 }),
-		"subtype": scalar(d, &e.Subtype, "a subtype that begins with error_", func(v string) bool {
-			return strings.HasPrefix(v, "error_")
-		}),
-		"is_error":  d.flag(&e.IsError),
-		"no_result": d.flag(&e.NoResult),
-		"hang":      d.flag(&e.Hang),
-		"linger":    d.flag(&e.Linger),
+func (e Ending) check() error {
+	switch {
+	case e.Exit != nil && (*e.Exit < 0 || *e.Exit > 255):
+		return errors.New("exit: want an exit code from 0 to 255")
+	case e.APIStatus != 0 && (e.APIStatus < 400 || e.APIStatus > 599):
+		return errors.New("api_status: want an HTTP status from 400 to 599")
+	case e.RetryAfter < 0:
+		return errors.New("retry_after: want a duration such as 3s")
+	case e.Subtype != "" && !strings.HasPrefix(e.Subtype, "error_"):
+		return errors.New("subtype: want a subtype that begins with error_")
 	}
+	return nil
 }
 
-func (d *decoder) list(n *yaml.Node, depth int) ([]Step, error) {
-	if n.Kind != yaml.SequenceNode {
-		return nil, d.fail(n, "steps must be a list, found %s", describe(n))
-	}
+func checkSteps(list []Step, depth int, count *int) error {
 	if depth > maxNesting {
-		return nil, d.fail(n, "steps are nested more than %d deep", maxNesting)
+		return fmt.Errorf("steps are nested more than %d deep", maxNesting)
 	}
-	steps := make([]Step, 0, len(n.Content))
-	for _, item := range n.Content {
-		if d.steps++; d.steps > maxSteps {
-			return nil, d.fail(item, "the scenario has more than %d steps", maxSteps)
+	for i, s := range list {
+		if *count++; *count > maxSteps {
+			return fmt.Errorf("the scenario has more than %d steps", maxSteps)
 		}
-		step, err := d.step(resolve(item), depth)
+		err := s.check()
+		if err == nil {
+			err = checkSteps(s.Steps, depth+1, count)
+		}
+		if err == nil {
+			err = checkSteps(s.Else, depth+1, count)
+		}
 		if err != nil {
-			return nil, err
+			return fmt.Errorf("step %d: %w", i+1, err)
 		}
-		steps = append(steps, step)
 	}
-	return steps, nil
+	return nil
 }
 
-// step reads one step: exactly one of the keys that name its kind, with the keys that belong to that kind.
-func (d *decoder) step(n *yaml.Node, depth int) (Step, error) {
-	if n.Kind != yaml.MappingNode {
-		return nil, d.fail(n, "a step must be a mapping, found %s", describe(n))
-	}
-	kinds := d.stepKinds(depth)
-	kind := ""
-	for i := 0; i < len(n.Content); i += 2 {
-		key := n.Content[i].Value
-		if _, ok := kinds[key]; !ok {
-			continue
+func (s Step) check() error {
+	kinds := 0
+	for _, given := range []bool{
+		s.Say != nil, s.Act != nil, s.Bash != nil, s.Pause != nil, s.Write != nil, s.When != nil, s.Repeat != nil, s.Finish != nil,
+	} {
+		if given {
+			kinds++
 		}
-		if kind != "" && kind != key {
-			return nil, d.fail(n.Content[i], "one step cannot be both %q and %q: make two of it", kind, key)
-		}
-		kind = key
 	}
-	if kind == "" {
-		return nil, d.fail(n, "a step needs one of: %s", strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))
+	switch {
+	case kinds != 1:
+		return errors.New("a step is one of act, bash, finish, pause, repeat, say, when and write")
+	case s.Say != nil && blank(*s.Say), s.Bash != nil && blank(*s.Bash):
+		return errors.New("the text is empty")
+	case s.ExpectFailure != nil && s.Bash == nil:
+		return errors.New("expect_failure belongs to bash")
+	case s.Pause != nil && *s.Pause < 0:
+		return errors.New("want a duration such as 500ms")
+	case s.Act != nil && (blank(s.Act.Service) || blank(s.Act.Action) || blank(s.Act.Why)):
+		return errors.New(`act needs "service", "action" and "why"`)
+	case s.Write != nil && blank(s.Write.Path):
+		return errors.New(`write needs a "path"`)
+	case s.Repeat != nil && (*s.Repeat < 1 || *s.Repeat > maxRepeat || len(s.Steps) == 0):
+		return fmt.Errorf(`repeat needs a number from 1 to %d and "steps"`, maxRepeat)
+	case s.Steps != nil && s.When == nil && s.Repeat == nil, s.Else != nil && s.When == nil:
+		return errors.New("steps belong to when and repeat, else to when")
+	case s.Finish != nil:
+		return s.Finish.check()
+	case s.When != nil:
+		return s.When.check()
 	}
-	return kinds[kind](n)
+	return nil
 }
+
+func (w When) check() error {
+	switch {
+	case (w.Contains == nil) == blank(w.Bash):
+		return errors.New("when needs either file_contains or bash")
+	case w.Exit != 0 && w.Contains != nil:
+		return errors.New("exit in when belongs to bash")
+	case w.Exit < 0 || w.Exit > 255:
+		return errors.New("exit: want an exit code from 0 to 255")
+	case w.Contains != nil && (blank(w.Contains.Path) || blank(w.Contains.Text)):
+		return errors.New(`file_contains needs "path" and "text"`)
+	}
+	return nil
+}
+
+func blank(text string) bool { return strings.TrimSpace(text) == "" }

@@ -22,65 +22,67 @@ func (c *conversation) playAll(ctx context.Context, steps []Step) (*Ending, erro
 	return nil, nil
 }
 
-func (s Say) play(_ context.Context, c *conversation) (*Ending, error) { return nil, c.say(s.Text) }
-
-func (s Bash) play(ctx context.Context, c *conversation) (*Ending, error) {
-	code, err := c.bash(ctx, s.Command)
-	if err != nil || s.ExpectFailure == nil || *s.ExpectFailure == (code != 0) {
-		return nil, err
+// play does one step. A step may end the script early by returning an ending.
+func (s Step) play(ctx context.Context, c *conversation) (*Ending, error) {
+	switch {
+	case s.Say != nil:
+		return nil, c.say(*s.Say)
+	case s.Act != nil:
+		return nil, c.act(ctx, *s.Act)
+	case s.Bash != nil:
+		return nil, s.run(ctx, c)
+	case s.Pause != nil:
+		return nil, c.pause(ctx, *s.Pause)
+	case s.Write != nil:
+		return nil, c.write(ctx, s.Write.Path, s.Write.Content)
+	case s.Repeat != nil:
+		for range *s.Repeat {
+			if end, err := c.playAll(ctx, s.Steps); end != nil || err != nil {
+				return end, err
+			}
+		}
+		return nil, nil
+	case s.When != nil:
+		holds, err := s.When.holds(ctx, c)
+		switch {
+		case err != nil:
+			return nil, err
+		case holds:
+			return c.playAll(ctx, s.Steps)
+		}
+		return c.playAll(ctx, s.Else)
 	}
-	if *s.ExpectFailure {
-		return nil, fmt.Errorf("scenario line %d: the command was expected to fail and did not: %s", s.Line, s.Command)
-	}
-	return nil, fmt.Errorf("scenario line %d: the command was expected to succeed and did not: %s", s.Line, s.Command)
+	return s.Finish, nil
 }
 
-func (s Act) play(ctx context.Context, c *conversation) (*Ending, error) { return nil, c.act(ctx, s) }
+func (s Step) run(ctx context.Context, c *conversation) error {
+	code, err := c.bash(ctx, *s.Bash)
+	if err != nil || s.ExpectFailure == nil || *s.ExpectFailure == (code != 0) {
+		return err
+	}
+	if *s.ExpectFailure {
+		return fmt.Errorf("the command was expected to fail and did not: %s", *s.Bash)
+	}
+	return fmt.Errorf("the command was expected to succeed and did not: %s", *s.Bash)
+}
 
-func (s Pause) play(ctx context.Context, c *conversation) (*Ending, error) {
-	timer := time.NewTimer(time.Duration(float64(s.Duration) * c.pace))
+func (c *conversation) pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(time.Duration(float64(d) * c.pace))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return nil, nil
+		return nil
 	case <-ctx.Done():
-		return nil, errInterrupted
+		return errInterrupted
 	}
 }
 
-func (s Write) play(ctx context.Context, c *conversation) (*Ending, error) {
-	return nil, c.write(ctx, s.Path, s.Content)
-}
-
-func (s Finish) play(context.Context, *conversation) (*Ending, error) { return &s.Ending, nil }
-
-func (s Repeat) play(ctx context.Context, c *conversation) (*Ending, error) {
-	for range s.Times {
-		if end, err := c.playAll(ctx, s.Steps); end != nil || err != nil {
-			return end, err
-		}
+func (w When) holds(ctx context.Context, c *conversation) (bool, error) {
+	if w.Contains == nil {
+		code, err := c.bash(ctx, w.Bash)
+		return code == w.Exit, err
 	}
-	return nil, nil
-}
-
-func (s When) play(ctx context.Context, c *conversation) (*Ending, error) {
-	holds, err := s.holds(ctx, c)
-	switch {
-	case err != nil:
-		return nil, err
-	case holds:
-		return c.playAll(ctx, s.Then)
-	default:
-		return c.playAll(ctx, s.Else)
-	}
-}
-
-func (s When) holds(ctx context.Context, c *conversation) (bool, error) {
-	if s.Bash != nil {
-		code, err := c.bash(ctx, s.Bash.Command)
-		return code == s.Bash.Exit, err
-	}
-	path, err := c.path(s.Contains.Path)
+	path, err := c.path(w.Contains.Path)
 	if err != nil {
 		return false, err
 	}
@@ -91,7 +93,7 @@ func (s When) holds(ctx context.Context, c *conversation) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("read file of a condition: %w", err)
 	}
-	return strings.Contains(string(data), s.Contains.Text), nil
+	return strings.Contains(string(data), w.Contains.Text), nil
 }
 
 // path makes a path of the scenario absolute.

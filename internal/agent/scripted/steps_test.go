@@ -129,7 +129,7 @@ func TestAnExpectationThatIsNotMetEndsTheSession(t *testing.T) {
 			if wrong := p.code == 1 && r.IsError && r.Subtype == "error_during_execution"; wrong != tc.wrong {
 				t.Fatalf("code %d, result %s", p.code, p.lines[len(p.lines)-1])
 			}
-			if tc.wrong && !strings.Contains(p.stderr, "scenario line 4") {
+			if tc.wrong && !strings.Contains(p.stderr, "the command was expected to") {
 				t.Errorf("stderr %q does not name the line", p.stderr)
 			}
 		})
@@ -303,7 +303,7 @@ func TestPausesFollowThePaceAndEndWithTheContext(t *testing.T) {
 	}{{0, 0}, {0.5, 400 * time.Millisecond}, {1, 800 * time.Millisecond}} {
 		synctest.Test(t, func(t *testing.T) {
 			from := time.Now()
-			if _, err := (Pause{800 * time.Millisecond}).play(t.Context(), &conversation{pace: tc.pace}); err != nil {
+			if err := (&conversation{pace: tc.pace}).pause(t.Context(), 800*time.Millisecond); err != nil {
 				t.Fatal(err)
 			}
 			if got := time.Since(from); got != tc.want {
@@ -314,7 +314,7 @@ func TestPausesFollowThePaceAndEndWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := (Pause{time.Hour}).play(ctx, &conversation{pace: 1}); !errors.Is(err, errInterrupted) {
+		if err := (&conversation{pace: 1}).pause(ctx, time.Hour); !errors.Is(err, errInterrupted) {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -15,7 +15,7 @@ func TestTargets(t *testing.T) {
 		"/containers/a%2Db/json":              "containers/a-b/json",
 		"/images/host:5000/a/b@sha256:1/json": "images/host:5000/a/b@sha256:1/json",
 		"/v1.41":                              "v1.41",
-		"/v1.23/info":                         "",
+		"/v1.39/info":                         "",
 		"/v1.4.1/info":                        "v1.4.1/info",
 		"/":                                   "",
 		"":                                    "",

@@ -559,7 +559,7 @@ func TestEveryAPIVersionIsJudgedAlike(t *testing.T) {
 	d := dockertest.Shared(t)
 	d.Container(t, "versioned")
 	socket := open(t, setup{engine: d.Socket, tier: ops.Tier2, services: named("versioned")})
-	for _, v := range []string{"", "/v1.24", "/v1.30", "/v1.40", "/v1.41"} {
+	for _, v := range []string{"", "/v1.40", "/v1.41"} {
 		if status, _ := call(t, socket, "GET", v+"/containers/versioned/json", ""); status != 200 {
 			t.Errorf("%q: inspect %d", v, status)
 		}
@@ -568,6 +568,11 @@ func TestEveryAPIVersionIsJudgedAlike(t *testing.T) {
 		}
 		if status, _ := call(t, socket, "POST", v+"/containers/versioned/stop", ""); status != 403 {
 			t.Errorf("%q: stop %d", v, status)
+		}
+	}
+	for _, v := range []string{"/v1.24", "/v1.39"} {
+		if status, text := call(t, socket, "GET", v+"/containers/versioned/json", ""); status != 400 || !strings.Contains(text, "before 1.40") {
+			t.Errorf("%q: %d %s", v, status, text)
 		}
 	}
 	// A newer version than the engine's is the engine's to refuse; it is judged before.

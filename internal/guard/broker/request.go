@@ -12,8 +12,8 @@ import (
 
 const (
 	maxURI = 8 << 10
-	// oldestMinor is the oldest API version. Before 1.24, the body of a start request could change a container.
-	oldestMinor = 24
+	// oldestMinor is the oldest API version, that of Docker 19.03. Nothing that is judged here was different since then.
+	oldestMinor = 40
 )
 
 var (

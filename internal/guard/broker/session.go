@@ -153,8 +153,10 @@ func (s *Session) listen() (*net.UnixListener, error) {
 // Socket is the path of the session's socket.
 func (s *Session) Socket() string { return filepath.Join(s.dir, socketName) }
 
-// Env are the variables that make Docker clients use the socket.
-func (s *Session) Env() []string { return []string{"DOCKER_HOST=unix://" + s.Socket()} }
+// Env are the variables that make Docker clients use the socket. The old docker-compose chooses the API version by the format of the file.
+func (s *Session) Env() []string {
+	return []string{"DOCKER_HOST=unix://" + s.Socket(), fmt.Sprintf("COMPOSE_API_VERSION=1.%d", oldestMinor)}
+}
 
 // Close ends all requests, waits for them and removes the socket.
 func (s *Session) Close() error {

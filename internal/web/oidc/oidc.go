@@ -44,7 +44,6 @@ type Rule struct {
 
 // Options are the provider and its users.
 type Options struct {
-	Name         string // of the provider, as the login page shows it
 	Issuer       string
 	ClientID     string
 	ClientSecret string
@@ -124,9 +123,6 @@ func (l limited) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // Name is the name of the provider for people.
 func (p *Provider) Name() string {
-	if p.o.Name != "" {
-		return p.o.Name
-	}
 	if u, err := url.Parse(p.o.Issuer); err == nil && u.Host != "" {
 		return u.Host
 	}

@@ -1,8 +1,11 @@
-package cli
+// Command manual writes a manual page for every command of the program into a folder. The packages contain them.
+package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,28 +14,30 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"claudeops/internal/cli"
 )
 
-// manCommand writes the manual pages of a package. It is hidden, because a package is made once and read often.
-func (a *app) manCommand() *cobra.Command {
-	var date string
-	c := &cobra.Command{
-		Use: "man DIR", Short: "Write a manual page for every command into a folder", Args: cobra.ExactArgs(1), Hidden: true,
-		RunE: func(c *cobra.Command, args []string) error {
-			a.addAllFlags(c.Root())
-			var errs []error
-			for _, page := range manPages(c.Root()) {
-				text := a.manPage(page, date)
-				errs = append(errs, os.WriteFile(filepath.Join(args[0], manName(page)+".1"), text, 0o644)) //nolint:gosec // everyone may read it
-			}
-			if err := errors.Join(errs...); err != nil {
-				return fmt.Errorf("write manual pages: %w", err)
-			}
-			return nil
-		},
+// systemConfig is the configuration of the packaged service.
+const systemConfig = "/etc/claudeops/claudeops.yaml"
+
+func main() {
+	version := flag.String("version", "dev", "the version that the pages show")
+	date := flag.String("date", "", "the date that the pages show")
+	flag.Parse()
+	if flag.NArg() != 1 {
+		fmt.Fprintln(os.Stderr, "usage: manual [-version VERSION] [-date DATE] DIR")
+		os.Exit(2)
 	}
-	c.Flags().StringVar(&date, "date", "", "the date that the pages show")
-	return c
+	var errs []error
+	for _, page := range manPages(cli.Commands(cli.Process{Version: *version}, nil)) {
+		file := filepath.Join(flag.Arg(0), manName(page)+".1")
+		errs = append(errs, os.WriteFile(file, manPage(page, *version, *date), 0o644)) //nolint:gosec // everyone may read it
+	}
+	if err := errors.Join(errs...); err != nil {
+		fmt.Fprintln(os.Stderr, "write manual pages:", err)
+		os.Exit(1)
+	}
 }
 
 // manPages lists a command and all below it that people may use.
@@ -61,10 +66,10 @@ func roffLines(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-func (a *app) manPage(c *cobra.Command, date string) []byte {
+func manPage(c *cobra.Command, version, date string) []byte {
 	var b bytes.Buffer
 	section := func(title string) { fmt.Fprintf(&b, ".SH %s\n", title) }
-	fmt.Fprintf(&b, ".TH %q 1 %q %q %q\n", strings.ToUpper(manName(c)), date, "claudeops "+a.Version, "Claude Ops")
+	fmt.Fprintf(&b, ".TH %q 1 %q %q %q\n", strings.ToUpper(manName(c)), date, "claudeops "+version, "Claude Ops")
 	section("NAME")
 	fmt.Fprintf(&b, "%s \\- %s\n", roffLines(manName(c)), roffLines(c.Short))
 	section("SYNOPSIS")
@@ -74,7 +79,7 @@ func (a *app) manPage(c *cobra.Command, date string) []byte {
 		fmt.Fprintf(&b, ".br\n\\fB%s\\fR \\fICOMMAND\\fR\n", roffLines(c.CommandPath()))
 	}
 	section("DESCRIPTION")
-	for i, paragraph := range strings.Split(or(c.Long, c.Short+"."), "\n\n") {
+	for i, paragraph := range strings.Split(cmp.Or(c.Long, c.Short+"."), "\n\n") {
 		if i > 0 {
 			b.WriteString(".PP\n")
 		}
@@ -89,7 +94,7 @@ func (a *app) manPage(c *cobra.Command, date string) []byte {
 	if !c.HasParent() {
 		section("FILES")
 		for _, file := range [][2]string{
-			{a.SystemConfig, "The configuration of the packaged service, used if there is no other one."},
+			{systemConfig, "The configuration of the packaged service, used if there is no other one."},
 			{"/etc/claudeops/secrets", "Keys and tokens of the packaged service, one NAME=value per line."},
 			{"/var/lib/claudeops", "The state folder of the packaged service: database, backups, token."},
 		} {
