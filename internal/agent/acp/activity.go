@@ -40,7 +40,8 @@ func activities(line string) []ops.Activity {
 		if u.Status != statusCompleted && u.Status != statusFailed {
 			return nil
 		}
-		return []ops.Activity{{Kind: ops.ActivityResult, UseID: u.ID, Output: ends(returned(u)), Failed: u.Status == statusFailed}}
+		out := ops.Ends(returned(u), maxOutput/2, maxOutput/2, " … ")
+		return []ops.Activity{{Kind: ops.ActivityResult, UseID: u.ID, Output: out, Failed: u.Status == statusFailed}}
 	}
 	return nil
 }
@@ -65,12 +66,4 @@ func returned(u update) string {
 		return string(u.Output)
 	}
 	return strings.Join(out, "\n")
-}
-
-// ends shortens a text to its two ends.
-func ends(text string) string {
-	if len(text) <= maxOutput {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxOutput/2]+" … "+text[len(text)-maxOutput/2:], "")
 }

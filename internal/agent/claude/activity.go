@@ -151,13 +151,6 @@ func shorten(s string, limit int) string {
 	if len(s) <= limit {
 		return strings.Clone(s)
 	}
-	head, tail := limit/2, len(s)-limit/2
-	for head > 0 && !utf8.RuneStart(s[head]) {
-		head--
-	}
-	for tail < len(s) && !utf8.RuneStart(s[tail]) {
-		tail++
-	}
 	sum := sha256.Sum256([]byte(s))
-	return fmt.Sprintf("%s … [%d bytes, sha256 %s] … %s", s[:head], len(s), hex.EncodeToString(sum[:8]), s[tail:])
+	return ops.Ends(s, limit/2, limit/2, fmt.Sprintf(" … [%d bytes, sha256 %s] … ", len(s), hex.EncodeToString(sum[:8])))
 }
