@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"claudeops/internal/agent"
 	"claudeops/internal/ops"
 )
 
@@ -48,6 +49,9 @@ func activities(line string) []ops.Activity {
 
 // Activities reads from one stored line of output what the session did.
 func (a *ACP) Activities(line string) []ops.Activity { return activities(line) }
+
+// Gated is for programs that ask nobody; this one does.
+func (a *ACP) Gated(ops.SessionSpec, agent.Walls) bool { return false }
 
 // returned is the text that a call returned.
 func returned(u update) string {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"claudeops/internal/agent"
 	"claudeops/internal/ops"
 )
 
@@ -35,6 +36,9 @@ func activities(line string) []ops.Activity {
 
 // Activities reads from one stored line of output what the session did.
 func (c *Claude) Activities(line string) []ops.Activity { return activities(line) }
+
+// Gated is for programs that ask nobody; this one does.
+func (c *Claude) Gated(ops.SessionSpec, agent.Walls) bool { return false }
 
 // said is what a message of the model tells.
 func said(m message) (out []ops.Activity) {
