@@ -138,13 +138,7 @@ func checkBranch(spec ops.ActionSpec, branch string) error {
 	return nil
 }
 
-func short(text string) string {
-	if len(text) > 80 {
-		return strings.ToValidUTF8(text[:80], "") + "…"
-	}
-	return text
-}
-
+func short(text string) string { return ops.Cut(text, 80) }
 func names(v ops.Inventory) string {
 	var out []string
 	for _, s := range v.Services {

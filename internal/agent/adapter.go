@@ -17,6 +17,8 @@ type Adapter interface {
 	Prepare(ctx context.Context, spec ops.SessionSpec, walls Walls) (*Prepared, error)
 	// Activities reads from one stored line of output what the session did.
 	Activities(line string) []ops.Activity
+	// Gated reports whether the commands of a session are judged behind these walls, which may be nil, although the program asks nobody.
+	Gated(spec ops.SessionSpec, walls Walls) bool
 }
 
 // Prepared is a session that is ready to be started.

@@ -8,6 +8,8 @@ import (
 	"io"
 	"strings"
 	"unicode/utf8"
+
+	"claudeops/internal/ops"
 )
 
 const (
@@ -79,14 +81,9 @@ func clean(s string) string {
 // cut shortens a text to the length that is stored and says how much is missing; dropped bytes are
 // missing already.
 func cut(s string, limit int, dropped int64) string {
-	if len(s) > limit {
-		end := limit
-		for end > 0 && !utf8.RuneStart(s[end]) {
-			end--
-		}
-		dropped += int64(len(s) - end)
-		s = s[:end]
-	}
+	whole := len(s)
+	s = ops.Start(s, limit)
+	dropped += int64(whole - len(s))
 	if dropped == 0 {
 		return s
 	}

@@ -3,9 +3,9 @@ package agent
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,10 +53,7 @@ type Walls interface {
 	Wrap(tier ops.Tier, p Program) (Program, error)
 	// Collect brings back what the agent left behind the walls.
 	Collect(tier ops.Tier) error
-}
-
-// ShellGater are walls that can put the gate of a session in the place of the shells that its program starts.
-type ShellGater interface {
+	// GatesShells reports whether they can put the gate of a session in the place of the shells that its program starts.
 	GatesShells(tier ops.Tier) bool
 }
 
@@ -92,128 +89,51 @@ func (r *Runner) Run(ctx context.Context, spec ops.SessionSpec, rec ops.Recorder
 	if spec.Session.Key == "" || strings.ContainsRune(spec.Session.Key, 0) {
 		return r.notStarted(Refuse(ops.FailureStart, "the session has no key, so its processes could not be found again"))
 	}
-	var walls Walls
+	run := &run{Runner: r, spec: spec, log: r.o.Logger.With(
+		"cycle", int64(spec.Session.CycleID), "session", int64(spec.Session.ID), "key", spec.Session.Key)}
 	if r.o.Walls != nil {
-		walls = r.o.Walls(spec.Environment)
+		run.walls = r.o.Walls(spec.Environment)
 	}
-	log := r.o.Logger.With("cycle", int64(spec.Session.CycleID), "session", int64(spec.Session.ID), "key", spec.Session.Key)
-	f, err := freshFolders(spec, r.o.Discards)
-	if f.State != "" {
-		defer r.discard(ctx, f, log)
+	var ends []func()
+	var err error
+	for _, begin := range hooks() {
+		var end func()
+		if ctx, end, err = begin(ctx, run); err != nil {
+			break
+		}
+		ends = append(ends, end)
+	}
+	if err == nil {
+		err = run.start(ctx, rec)
 	}
 	if err != nil {
-		return r.notStarted(err)
+		run.res = r.notStarted(err)
 	}
-	proxies, err := r.hideKeys(&spec)
+	for _, end := range slices.Backward(ends) {
+		end()
+	}
+	return run.res
+}
+
+// start starts the session and waits for its end.
+func (r *run) start(ctx context.Context, rec ops.Recorder) error {
+	proc, err := start(r.program)
 	if err != nil {
-		return r.notStarted(err)
+		return Refuse(ops.FailureStart, "%s could not be started: %v", r.prepared.Name, err)
 	}
-	defer proxies.close()
-	release := func() {}
-	if r.o.Keeper != nil {
-		bound, free := r.o.Keeper.Bound(ctx)
-		defer free()
-		release = func() { r.o.Keeper.Release(spec.Session.Key) }
-		ctx = bound
-	}
-	res, proc := r.run(ctx, spec, f, walls, rec, log)
-	if proc == nil {
-		release()
-		return res
-	}
-	// The keeper keeps the session until nothing of it can be left.
-	r.o.Discards.later(func() {
-		search(context.WithoutCancel(ctx), proc, log)
-		release()
-	})
-	return res
+	proc.proof, r.proc = r.program.Proof, proc
+	r.log.LogAttrs(ctx, slog.LevelInfo, "session started", append([]slog.Attr{
+		slog.Int("pid", proc.PID), slog.Int("tier", int(r.spec.Session.Tier)), slog.String("model", r.spec.Session.Model),
+	}, r.prepared.Attrs...)...)
+	s := newSession(r.o, r.spec, r.prepared, proc, r.log)
+	r.res = s.result(s.supervise(ctx, rec))
+	r.log.InfoContext(ctx, "session ended", "exit", *r.res.ExitCode, "stop", string(r.res.Stop), "failure", string(r.res.Failure))
+	return nil
 }
 
 // Gated reports whether the commands of a session are judged although its program asks nobody.
 func (r *Runner) Gated(spec ops.SessionSpec) bool {
-	g, ok := r.Adapter.(interface {
-		Gated(spec ops.SessionSpec, walls Walls) bool
-	})
-	return ok && r.o.Walls != nil && g.Gated(spec, r.o.Walls(spec.Environment))
-}
-
-// search ends what left the control group of an ended session.
-func search(ctx context.Context, proc *running, log *slog.Logger) {
-	killed, err := proc.search(ctx)
-	if killed > 0 {
-		log.WarnContext(ctx, "processes had left the control group of an ended session and were killed", "processes", killed)
-	}
-	if err != nil {
-		log.WarnContext(ctx, "processes of an ended session are left", "error", err)
-	}
-}
-
-// run runs a session whose folders are ready. Without a process it was not started.
-func (r *Runner) run(
-	ctx context.Context, spec ops.SessionSpec, f Folders, walls Walls, rec ops.Recorder, log *slog.Logger,
-) (ops.RunResult, *running) {
-	p, err := r.Prepare(ctx, spec, walls)
-	if err != nil {
-		return r.notStarted(err), nil
-	}
-	defer p.RemoveFiles()
-	if p.Close != nil {
-		defer p.Close()
-	}
-	if k := r.o.Keeper; k != nil {
-		p.Program.register = func(group string) (func(process.Ident), error) { return k.Register(ctx, spec.Session.Key, group) }
-	}
-	proc, err := p.start(spec, walls)
-	if err != nil {
-		return r.notStarted(err), nil
-	}
-	log.LogAttrs(ctx, slog.LevelInfo, "session started", append([]slog.Attr{
-		slog.Int("pid", proc.PID), slog.Int("tier", int(spec.Session.Tier)), slog.String("model", spec.Session.Model),
-	}, p.Attrs...)...)
-	s := newSession(r.o, spec, p, proc, log)
-	res := s.result(s.supervise(ctx, rec))
-	if walls != nil {
-		if err := walls.Collect(spec.Session.May()); err != nil {
-			text := fmt.Sprintf("what the agent left behind its walls could not be brought back: %v", err)
-			res.Warnings = append(res.Warnings, s.line(text))
-		}
-	}
-	if res.Conversation.Path != "" {
-		if res.Conversation, err = f.keep(spec, res.Conversation, p.Attachments); err != nil {
-			text := fmt.Sprintf("the record of the conversation could not be kept, so no session can continue it: %v", err)
-			res.Warnings = append(res.Warnings, s.line(text))
-		}
-	}
-	log.InfoContext(ctx, "session ended", "exit", *res.ExitCode, "stop", string(res.Stop), "failure", string(res.Failure))
-	return res, proc
-}
-
-// discard throws away what the session left.
-func (r *Runner) discard(ctx context.Context, f Folders, log *slog.Logger) {
-	if err := f.discard(r.o.Discards); err != nil {
-		log.WarnContext(ctx, "files of an ended session could not be removed", "error", err)
-	}
-}
-
-// start sets up the walls and starts the program.
-func (p *Prepared) start(spec ops.SessionSpec, walls Walls) (*running, error) {
-	program, err := p.Program.Behind(walls, spec.Session.May())
-	if err == nil && p.Verify != nil {
-		err = p.Verify()
-	}
-	if err != nil {
-		if p.Program.Stdin != nil {
-			_ = p.Program.Stdin.Close()
-		}
-		return nil, err
-	}
-	program.Key, program.register = spec.Session.Key, p.Program.register
-	proc, err := start(program)
-	if err != nil {
-		return nil, Refuse(ops.FailureStart, "%s could not be started: %v", p.Name, err)
-	}
-	proc.proof = program.Proof
-	return proc, nil
+	return r.o.Walls != nil && r.Adapter.Gated(spec, r.o.Walls(spec.Environment))
 }
 
 // RemoveFiles removes the files of the session.

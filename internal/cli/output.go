@@ -146,13 +146,7 @@ func clean(s string) string {
 	}, s)
 }
 
-func shorten(s string, most int) string {
-	r := []rune(clean(s))
-	if len(r) <= most {
-		return string(r)
-	}
-	return string(r[:most-1]) + "…"
-}
+func shorten(s string, most int) string { return ops.Cut(clean(s), most) }
 
 func mark(s ops.SessionStatus) string {
 	switch s {

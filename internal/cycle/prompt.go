@@ -78,7 +78,7 @@ func promptData(d *draft) prompts.Data {
 	}
 	addActions(d, &data)
 	for _, kind := range endings(s.Tier, data.ReadOnly()) {
-		data.Endings = append(data.Endings, oneLine(report.OutcomeExample(s.Tier, kind)))
+		data.Endings = append(data.Endings, compact(report.OutcomeExample(s.Tier, kind)))
 	}
 	if s.Tier == ops.Tier1 {
 		data.Task, data.TaskTitle = d.now.Cycle.Prompt, "What the operator asks this time"
@@ -124,8 +124,8 @@ func addActions(d *draft, data *prompts.Data) {
 	}
 }
 
-// oneLine writes JSON in as few tokens as possible.
-func oneLine(text string) string {
+// compact writes JSON in as few tokens as possible.
+func compact(text string) string {
 	var b bytes.Buffer
 	if json.Compact(&b, []byte(text)) != nil {
 		return text

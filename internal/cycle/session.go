@@ -65,7 +65,8 @@ func (a *Advancer) session(ctx context.Context, env ops.Environment, now ops.Cla
 		result.Events = append(result.Events, a.warn(env, s, ops.EventSession, w))
 	}
 	for _, d := range run.Denials {
-		result.Events = append(result.Events, a.warn(env, s, ops.EventPermission, fmt.Sprintf("the CLI denied %s: %s", d.Tool, shorten(d.Input))))
+		text := fmt.Sprintf("the CLI denied %s: %s", d.Tool, ops.Cut(string(d.Input), 500))
+		result.Events = append(result.Events, a.warn(env, s, ops.EventPermission, text))
 	}
 	return result, nil
 }
@@ -255,14 +256,6 @@ func (a *Advancer) warn(env ops.Environment, s ops.Session, kind ops.EventKind, 
 		At: a.Clock(), CycleID: &s.CycleID, SessionID: &s.ID, Environment: env.Name,
 		Level: ops.LevelWarning, Kind: kind, Message: message,
 	}
-}
-
-func shorten(raw json.RawMessage) string {
-	const most = 500
-	if len(raw) <= most {
-		return string(raw)
-	}
-	return string(raw[:most]) + " …"
 }
 
 // recorder journals the output of one session.

@@ -159,7 +159,8 @@ func (t *actionTools) told(ctx context.Context, out act.Outcome, err error) (str
 	t.h.hub.Nudge()
 	r := out.Run
 	said := toldRun{
-		ID: r.ID, Status: r.Status, Does: r.Does, Before: r.Before, After: r.After, Worse: out.Worse, Error: r.Error, Output: end(r.Output, 4000),
+		ID: r.ID, Status: r.Status, Does: r.Does, Before: r.Before, After: r.After, Worse: out.Worse, Error: r.Error,
+		Output: ops.Ends(r.Output, 0, 4000, "…"),
 	}
 	switch {
 	case out.Undo != nil && out.Undo.Status == ops.ActionDone:
@@ -170,13 +171,6 @@ func (t *actionTools) told(ctx context.Context, out act.Outcome, err error) (str
 	}
 	text, err := json.Marshal(said)
 	return string(text), err
-}
-
-func end(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return "…" + text[len(text)-most:]
 }
 
 // offered is one action as an agent sees it.
@@ -359,7 +353,7 @@ func (h *Host) takeRequest(ctx context.Context, r ops.ActionRun) {
 func (h *Host) Step(ctx context.Context, env ops.Environment, a ops.Approval, step int) (ops.ActionRun, error) {
 	p := a.Plan[step-1]
 	request := act.Request{
-		Environment: env, Service: p.Service, Action: p.Action, Branch: p.Branch, Why: end(p.Reason, 400), Plan: &a, Step: step,
+		Environment: env, Service: p.Service, Action: p.Action, Branch: p.Branch, Why: ops.Ends(p.Reason, 0, 400, "…"), Plan: &a, Step: step,
 	}
 	out, err := h.actions.Run(ctx, request)
 	var no *act.Refusal

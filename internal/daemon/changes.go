@@ -73,10 +73,7 @@ func commits(ctx context.Context, dir string) []string {
 		if line == "" {
 			continue
 		}
-		if runes := []rune(line); len(runes) > changesLength {
-			line = string(runes[:changesLength]) + "…"
-		}
-		out = append(out, line)
+		out = append(out, ops.Cut(line, changesLength))
 	}
 	return out
 }

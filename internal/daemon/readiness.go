@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"claudeops/internal/daemon/supervisor"
 	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
@@ -30,7 +29,7 @@ type readiness struct {
 	also    []func() error // further reasons why no session may start
 
 	// A session ends when the database file is gone: what it does then cannot be recorded.
-	supervisor.Leash
+	ops.Leash
 }
 
 func newReadiness(dir string, reserve int64) *readiness {

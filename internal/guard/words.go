@@ -2,11 +2,11 @@ package guard
 
 import (
 	"strings"
-	"unicode/utf8"
 
 	"mvdan.cc/sh/v3/syntax"
 
 	"claudeops/internal/guard/scan"
+	"claudeops/internal/ops"
 )
 
 // hole stands in a field's text for a part that is known only at run time. Commands never hold a NUL themselves.
@@ -38,11 +38,7 @@ func (f field) literal() (string, bool) {
 
 // show is the text for a message.
 func (f field) show() string {
-	s := strings.ReplaceAll(f.text, string(rune(hole)), "…")
-	if utf8.RuneCountInString(s) > 60 {
-		s = string([]rune(s)[:57]) + "…"
-	}
-	return s
+	return ops.Cut(strings.ReplaceAll(f.text, string(rune(hole)), "…"), 60)
 }
 
 // lit makes a field of plain text.

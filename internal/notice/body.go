@@ -57,11 +57,7 @@ func line(text string, limit int) string {
 		return r
 	}, strings.ToValidUTF8(ops.Prose(text), ""))
 	text = strings.NewReplacer("[", "(", "]", ")", "<", "‹", ">", "›", "`", "'", "*", "·", "|", "/").Replace(text)
-	text = strings.TrimSpace(text)
-	if runes := []rune(text); len(runes) > limit {
-		text = strings.TrimSpace(string(runes[:limit-1])) + "…"
-	}
-	return text
+	return ops.Cut(strings.TrimSpace(text), limit)
 }
 
 // sentence ends a text with a full stop.

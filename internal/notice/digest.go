@@ -19,20 +19,13 @@ func Digest(all []ops.Notice) Text {
 		if !strings.HasPrefix(first, heading) {
 			first = heading + ". " + first
 		}
-		fmt.Fprintf(&b, "- %s\n", cut(first, longestDigest))
+		fmt.Fprintf(&b, "- %s\n", ops.Cut(first, longestDigest))
 	}
 	return Text{title(fmt.Sprintf("%d notices, first: %s", len(all), short(all[0].Title))), b.String()}
 }
 
 func short(heading string) string {
 	return strings.TrimPrefix(line(heading, longestFact), "Claude Ops: ")
-}
-
-func cut(text string, limit int) string {
-	if runes := []rune(text); len(runes) > limit {
-		return string(runes[:limit-1]) + "…"
-	}
-	return text
 }
 
 // WithLink puts the address of the page on which a person can act at the end of the first line.

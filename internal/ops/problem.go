@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -27,7 +26,7 @@ type Trouble struct {
 func ProblemOf(all []Trouble) string {
 	var names, reasons []string
 	for _, t := range all {
-		name := cutRunes(oneLine(t.Service), maxServiceName)
+		name := Cut(firstLine(t.Service), maxServiceName)
 		if name == "" || slices.Contains(names, name) {
 			continue
 		}
@@ -45,7 +44,7 @@ func ProblemOf(all []Trouble) string {
 		rest = fmt.Sprintf(" and %d more", more)
 	}
 	room := maxProblem - utf8.RuneCountInString(subject+": "+rest)
-	return subject + ": " + cutRunes(reasons[0], max(room, 10)) + rest
+	return subject + ": " + Cut(reasons[0], max(room, 10)) + rest
 }
 
 func troubleReason(t Trouble) string {
@@ -68,7 +67,7 @@ var (
 // ShortReason says in a few plain words why a check failed, in one line. It removes the addresses and the names of operations that Go
 // puts before a network error.
 func ShortReason(text string) string {
-	text = oneLine(text)
+	text = firstLine(text)
 	if goError.MatchString(text) {
 		text = text[strings.LastIndex(text, ": ")+1:]
 	}
@@ -105,25 +104,8 @@ func limitText(d time.Duration) string {
 	return fmt.Sprintf("%g s", d.Seconds())
 }
 
-// oneLine is the first line of a text without characters that hide or reorder others.
-func oneLine(text string) string {
-	text, _, _ = strings.Cut(strings.TrimSpace(strings.ToValidUTF8(text, "")), "\n")
-	text = strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
-			return ' '
-		case unicode.IsControl(r), unicode.Is(unicode.Cf, r):
-			return -1
-		}
-		return r
-	}, text)
-	return strings.Join(strings.Fields(text), " ")
-}
-
-// cutRunes shortens a text to a number of characters.
-func cutRunes(text string, most int) string {
-	if utf8.RuneCountInString(text) <= most {
-		return text
-	}
-	return strings.TrimRight(string([]rune(text)[:most-1]), " ,;:") + "…"
+// firstLine is the first line of a text without characters that hide or reorder others.
+func firstLine(text string) string {
+	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
+	return OneLine(text, len(text))
 }

@@ -26,7 +26,7 @@ func TestShortReasonIsPlainAndShort(t *testing.T) {
 		`HTTP 200, but the body does not contain "ok"`:                       `HTTP 200, but the body does not contain "ok"`,
 		"read tcp 10.0.0.1:55->10.0.0.2:80: read: connection reset by peer.": "connection reset by peer",
 		"  two\tblanks  and\nanother line":                                   "two blanks and",
-		"turned\u202earound\x07":                                             "turnedaround",
+		"turned\u202earound\x07":                                             "turned around",
 		"":                                                                   "",
 	} {
 		if got := ops.ShortReason(text); got != want {

@@ -81,7 +81,7 @@ func Timeline(s ops.IncidentStory) []Entry {
 		})
 	}
 	for n := range out {
-		out[n].Text = cut(ops.Prose(out[n].Text), maxEntry)
+		out[n].Text = ops.Cut(ops.Prose(out[n].Text), maxEntry)
 	}
 	slices.SortStableFunc(out, func(a, b Entry) int { return a.At.Compare(b.At) })
 	return out
@@ -340,7 +340,7 @@ func verdictWords(d ops.Decision) string {
 }
 
 func with(text, more string) string {
-	more = cut(strings.Join(strings.Fields(more), " "), longest)
+	more = ops.Cut(strings.Join(strings.Fields(more), " "), longest)
 	if more == "" {
 		return text
 	}
@@ -364,13 +364,6 @@ func plural(n int, one, many string) string {
 		return "1 " + one
 	}
 	return fmt.Sprintf("%d %s", n, many)
-}
-
-func cut(text string, limit int) string {
-	if runes := []rune(text); len(runes) > limit {
-		return string(runes[:limit-1]) + "…"
-	}
-	return text
 }
 
 func unmarshal(text []byte, into any) bool { return len(text) > 0 && json.Unmarshal(text, into) == nil }

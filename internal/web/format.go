@@ -5,7 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
+
+	"claudeops/internal/ops"
 )
 
 // stamp is a time as shown: short in the text, exact in the title and in the datetime attribute.
@@ -166,13 +167,8 @@ func bytesText(n int) string {
 
 // clip returns at most limit bytes of text and never splits a character.
 func clip(text string, limit int) (string, bool) {
-	if len(text) <= limit {
-		return text, false
-	}
-	for limit > 0 && !utf8.RuneStart(text[limit]) {
-		limit--
-	}
-	return text[:limit], true
+	short := ops.Start(text, limit)
+	return short, short != text
 }
 
 // firstLine is the first line of a text, shortened, as a title.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"claudeops/internal/agent"
 	"claudeops/internal/ops"
 )
 
@@ -40,13 +41,17 @@ func activities(line string) []ops.Activity {
 		if u.Status != statusCompleted && u.Status != statusFailed {
 			return nil
 		}
-		return []ops.Activity{{Kind: ops.ActivityResult, UseID: u.ID, Output: ends(returned(u)), Failed: u.Status == statusFailed}}
+		out := ops.Ends(returned(u), maxOutput/2, maxOutput/2, " … ")
+		return []ops.Activity{{Kind: ops.ActivityResult, UseID: u.ID, Output: out, Failed: u.Status == statusFailed}}
 	}
 	return nil
 }
 
 // Activities reads from one stored line of output what the session did.
 func (a *ACP) Activities(line string) []ops.Activity { return activities(line) }
+
+// Gated is for programs that ask nobody; this one does.
+func (a *ACP) Gated(ops.SessionSpec, agent.Walls) bool { return false }
 
 // returned is the text that a call returned.
 func returned(u update) string {
@@ -65,12 +70,4 @@ func returned(u update) string {
 		return string(u.Output)
 	}
 	return strings.Join(out, "\n")
-}
-
-// ends shortens a text to its two ends.
-func ends(text string) string {
-	if len(text) <= maxOutput {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxOutput/2]+" … "+text[len(text)-maxOutput/2:], "")
 }

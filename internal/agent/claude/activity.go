@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"claudeops/internal/agent"
 	"claudeops/internal/ops"
 )
 
@@ -35,6 +36,9 @@ func activities(line string) []ops.Activity {
 
 // Activities reads from one stored line of output what the session did.
 func (c *Claude) Activities(line string) []ops.Activity { return activities(line) }
+
+// Gated is for programs that ask nobody; this one does.
+func (c *Claude) Gated(ops.SessionSpec, agent.Walls) bool { return false }
 
 // said is what a message of the model tells.
 func said(m message) (out []ops.Activity) {
@@ -151,13 +155,6 @@ func shorten(s string, limit int) string {
 	if len(s) <= limit {
 		return strings.Clone(s)
 	}
-	head, tail := limit/2, len(s)-limit/2
-	for head > 0 && !utf8.RuneStart(s[head]) {
-		head--
-	}
-	for tail < len(s) && !utf8.RuneStart(s[tail]) {
-		tail++
-	}
 	sum := sha256.Sum256([]byte(s))
-	return fmt.Sprintf("%s … [%d bytes, sha256 %s] … %s", s[:head], len(s), hex.EncodeToString(sum[:8]), s[tail:])
+	return ops.Ends(s, limit/2, limit/2, fmt.Sprintf(" … [%d bytes, sha256 %s] … ", len(s), hex.EncodeToString(sum[:8])))
 }

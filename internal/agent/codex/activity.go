@@ -35,7 +35,8 @@ func activities(line string) []ops.Activity {
 	case "item.completed":
 		failed := e.Item.Status == "failed" || e.Item.Status == "declined" || e.Item.Exit != nil && *e.Item.Exit != 0
 		return []ops.Activity{{
-			Kind: ops.ActivityResult, UseID: e.Item.ID, Tool: e.Item.tool(), Output: ends(e.Item.Output), Failed: failed,
+			Kind: ops.ActivityResult, UseID: e.Item.ID, Tool: e.Item.tool(), Failed: failed,
+			Output: ops.Ends(e.Item.Output, maxOutput/2, maxOutput/2, " … "),
 		}}
 	}
 	return nil
@@ -107,12 +108,4 @@ func unquoted(text string) (word string, ok bool) {
 		}
 	}
 	return out.String(), quote == 0
-}
-
-// ends shortens a text to its two ends.
-func ends(text string) string {
-	if len(text) <= maxOutput {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxOutput/2]+" … "+text[len(text)-maxOutput/2:], "")
 }

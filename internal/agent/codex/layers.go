@@ -56,8 +56,7 @@ func sandboxFor(spec ops.SessionSpec, walls agent.Walls) (readOnly bool, err err
 // Gated reports whether the commands of a session can be judged: where our mounts put the gate in the place of the shells, and no sandbox
 // of Codex keeps commands from asking it.
 func (c *Codex) Gated(spec ops.SessionSpec, walls agent.Walls) bool {
-	g, ok := walls.(agent.ShellGater)
-	if !ok || !g.GatesShells(spec.Session.May()) {
+	if walls == nil || !walls.GatesShells(spec.Session.May()) {
 		return false
 	}
 	readOnly, err := sandboxFor(spec, walls)

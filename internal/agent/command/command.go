@@ -42,6 +42,9 @@ func (c *Command) Able(context.Context, []string) ops.Ability {
 // Activities reads from one stored line of output what the session did: nothing, whatever it says.
 func (c *Command) Activities(string) []ops.Activity { return nil }
 
+// Gated is false: nothing of such a program is judged.
+func (c *Command) Gated(ops.SessionSpec, agent.Walls) bool { return false }
+
 const hint = "name the program in the command of the handler"
 
 // Prepare makes everything a session needs except its process.

@@ -161,6 +161,7 @@ func (p paper) Layers(ops.Tier) []string                              { return [
 func (paper) Prepare(ops.Tier) error                                  { return nil }
 func (paper) Wrap(_ ops.Tier, p agent.Program) (agent.Program, error) { return p, nil }
 func (paper) Collect(ops.Tier) error                                  { return nil }
+func (paper) GatesShells(ops.Tier) bool                               { return false }
 
 func TestAHandlerWithoutAProgramIsRefused(t *testing.T) {
 	t.Parallel()

@@ -7,7 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
-	"unicode/utf8"
+
+	"claudeops/internal/ops"
 )
 
 // MaxOutput is the size of the largest answer of a tool in bytes, without its label. Clients refuse much longer ones.
@@ -100,11 +101,8 @@ func cut(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}
-	end := most
-	for end > 0 && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return fmt.Sprintf("%s… [cut: %d of %d bytes are shown]", text[:end], end, len(text))
+	start := ops.Start(text, most)
+	return fmt.Sprintf("%s… [cut: %d of %d bytes are shown]", start, len(start), len(text))
 }
 
 // printable escapes the characters above ASCII that cannot be seen: a reader of the text would not notice what a model still reads.

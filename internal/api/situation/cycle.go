@@ -63,7 +63,7 @@ func (f Facts) aboutCycle(c store.CycleSummary) Line {
 	d := f.work(c)
 	title := c.Title()
 	if title != c.Trigger.Title() || c.Problem != "" {
-		title = strings.TrimSuffix(shorten(title), ".")
+		title = strings.TrimSuffix(ops.Cut(title, longTitle), ".")
 	}
 	parts := d.parts
 	if d.alone != nil {
@@ -77,13 +77,6 @@ func (f Facts) aboutCycle(c store.CycleSummary) Line {
 
 // longTitle limits the title of a cycle in a sentence.
 const longTitle = 80
-
-func shorten(s string) string {
-	if r := []rune(s); len(r) > longTitle {
-		return string(r[:longTitle-1]) + "…"
-	}
-	return s
-}
 
 // work says what happens in a cycle that has not ended.
 func (f Facts) work(c store.CycleSummary) state {

@@ -32,7 +32,7 @@ var (
 type Lease struct {
 	LeaseOptions
 
-	Leash // what may run only while the lease is held; it ends with cause lease when the agents must be stopped
+	ops.Leash // what may run only while the lease is held; it ends with cause lease when the agents must be stopped
 
 	mu    sync.Mutex
 	fault error         // why nothing may be changed now; nil while the lease is held

@@ -42,7 +42,7 @@ func contents() []string {
 
 func parse(tool, args string) call {
 	text, shown, writes := canonical(args)
-	c := call{tool: strings.ToLower(tool), writes: writes, display: strings.TrimSpace(tool + " " + clip(shown, longestText))}
+	c := call{tool: strings.ToLower(tool), writes: writes, display: strings.TrimSpace(tool + " " + ops.First(shown, longestText))}
 	c.text = normalize(text)
 	c.tokens = map[string]bool{}
 	for _, t := range tokens(c.text) {
@@ -118,19 +118,7 @@ func normalize(text string) string {
 	}
 	// What is cut off still tells two calls apart.
 	sum := sha256.Sum256([]byte(text + rest))
-	return clip(text, longestText-digestSize-2) + " #" + hex.EncodeToString(sum[:])[:digestSize]
-}
-
-// clip cuts a text to so many characters.
-func clip(text string, most int) string {
-	n := 0
-	for i := range text {
-		if n == most {
-			return text[:i]
-		}
-		n++
-	}
-	return text
+	return ops.First(text, longestText-digestSize-2) + " #" + hex.EncodeToString(sum[:])[:digestSize]
 }
 
 // tokens splits a normalized text at blanks and JSON punctuation; a path, URL or address stays in one piece, and so does an
@@ -216,9 +204,5 @@ func isDuration(token string) bool {
 
 // show is the call in one line.
 func (c call) show(most int) string {
-	text := strings.Join(strings.Fields(c.display), " ")
-	if short := clip(text, most); short != text {
-		return short + "…"
-	}
-	return text
+	return ops.Cut(strings.Join(strings.Fields(c.display), " "), most)
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 
 	"claudeops/internal/ops"
 )
@@ -118,22 +117,7 @@ func visible(steps []string) []string {
 }
 
 // plain makes one printable line of a text; it is empty when nothing in it can be seen.
-func plain(s string) string {
-	s = strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
-			return ' '
-		case !unicode.IsPrint(r):
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(s, ""))
-	s = strings.TrimSpace(s)
-	if len(s) > longestText {
-		s = strings.ToValidUTF8(s[:longestText], "") + " …"
-	}
-	return s
-}
+func plain(s string) string { return ops.OneLine(s, longestText) }
 
 func levels(path []ops.RecoveryLevel) string {
 	if len(path) == 1 {

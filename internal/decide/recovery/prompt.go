@@ -96,7 +96,7 @@ func startedNote(f Failure) string {
 	facts := struct {
 		Started []string `json:"started,omitempty"`
 		Open    string   `json:"still_running_at_the_end,omitempty"`
-	}{shorten(f.Started), cut(f.OpenTool)}
+	}{shorten(f.Started), ops.Cut(f.OpenTool, longestQuoted)}
 	return "\nThese actions were started and may have taken effect. Look at the state first; repeat none of them blindly:\n\n" + block(facts)
 }
 
@@ -160,7 +160,10 @@ func (t Told) errors() any {
 		ToolErrors []ToolError   `json:"failed_calls,omitempty"`
 		Judge      *Judged       `json:"judge,omitempty"`
 		ProbeRed   []string      `json:"still_down_or_degraded,omitempty"`
-	}{t.Class.ErrorType, cut(f.Error), bound(f.OutcomeProblems), bound(f.Denials), bound(f.ToolErrors), f.Judge, bound(f.ProbeRed)}
+	}{
+		t.Class.ErrorType, ops.Cut(f.Error, longestQuoted), bound(f.OutcomeProblems), bound(f.Denials), bound(f.ToolErrors), f.Judge,
+		bound(f.ProbeRed),
+	}
 }
 
 // record is what a fresh session shows: the whole story.
@@ -182,16 +185,9 @@ func bound[T any](items []T) []T { return items[max(0, len(items)-mostItems):] }
 func shorten(texts []string) []string {
 	var out []string
 	for _, s := range bound(texts) {
-		out = append(out, cut(s))
+		out = append(out, ops.Cut(s, longestQuoted))
 	}
 	return out
-}
-
-func cut(s string) string {
-	if len(s) <= longestQuoted {
-		return s
-	}
-	return strings.ToValidUTF8(s[:longestQuoted], "") + " … (cut)"
 }
 
 // block writes a value as fenced data its content cannot close.
@@ -206,7 +202,7 @@ func block(value any) string {
 	return dataNote + report.Quote(strings.TrimSuffix(b.String(), "\n")) + "\n"
 }
 
-func quote(text string) string { return dataNote + report.Quote(cut(text)) + "\n" }
+func quote(text string) string { return dataNote + report.Quote(ops.Cut(text, longestQuoted)) + "\n" }
 
 // example is our own text, so it needs no warning.
 func example(text string) string { return report.Quote(text) + "\n" }

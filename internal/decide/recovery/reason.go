@@ -21,17 +21,9 @@ func (w *walk) reason(level ops.RecoveryLevel) string {
 // what says which session failed, and how.
 func (w *walk) what() string {
 	if w.class.ErrorType == TypeFormat && len(w.failure.OutcomeProblems) > 0 {
-		return fmt.Sprintf("Session %d's report was invalid (%s)", w.failure.Session, clip(w.failure.OutcomeProblems[0].Message))
+		return fmt.Sprintf("Session %d's report was invalid (%s)", w.failure.Session, ops.Cut(w.failure.OutcomeProblems[0].Message, 161))
 	}
 	return fmt.Sprintf("Session %d failed (%s)", w.failure.Session, w.class.ErrorType)
-}
-
-func clip(text string) string {
-	const most = 160
-	if r := []rune(text); len(r) > most {
-		return string(r[:most]) + "…"
-	}
-	return text
 }
 
 // because is why no lower level was taken; empty when the failure entered right here.

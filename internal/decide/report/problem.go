@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"claudeops/internal/ops"
 )
 
 // Problem is one reason to refuse a document.
@@ -119,9 +121,7 @@ func pointer(path []string) string {
 
 // oneLine cuts a text and spells out what would not print.
 func oneLine(s string) string {
-	if cut := prefix(s, longestShown); cut != s {
-		s = cut + "…"
-	}
+	s = ops.Cut(s, longestShown)
 	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		quoted := strconv.Quote(s)
 		s = quoted[1 : len(quoted)-1]

@@ -141,18 +141,7 @@ func (c *cutter) cut(s string) string {
 	keep := c.text
 	mark := func() string { return fmt.Sprintf(" …[cut: %d characters left out]", length-keep) }
 	keep -= utf8.RuneCountInString(mark())
-	return prefix(s, keep) + mark()
-}
-
-// prefix returns the first n characters.
-func prefix(s string, n int) string {
-	for at := range s {
-		if n <= 0 {
-			return s[:at]
-		}
-		n--
-	}
-	return s
+	return ops.First(s, keep) + mark()
 }
 
 func (c *cutter) names(names []string) []string {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"claudeops/internal/ops"
 )
 
 // container is what the engine says about a container.
@@ -53,11 +55,7 @@ type comparison func(field string, value any, old object) error
 
 // more says that the new container would have something that the replaced one does not have.
 func more(field string, value any) error {
-	text := canonical(value)
-	if len(text) > 200 {
-		text = text[:200] + "…"
-	}
-	return fmt.Errorf("%s %s is not what the replaced container has", field, text)
+	return fmt.Errorf("%s %s is not what the replaced container has", field, ops.Cut(canonical(value), 200))
 }
 
 // free fields give no power over anything outside the container.

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"claudeops/internal/ops"
 )
@@ -31,7 +30,8 @@ func (s *Session) record(ctx context.Context, req request, no *refusal, p plan) 
 	digest := sha256.Sum256([]byte(input))
 	r := ops.GuardRecord{
 		At: s.b.o.Clock(), CycleID: s.scope.Session.CycleID, SessionID: s.scope.Session.ID, Tier: s.scope.Session.May(),
-		Gate: ops.GateDocker, Tool: Tool, Input: shorten(s.b.o.Redact(input)), Digest: hex.EncodeToString(digest[:]),
+		Gate: ops.GateDocker, Tool: Tool, Digest: hex.EncodeToString(digest[:]),
+		Input:   strings.ToValidUTF8(ops.Ends(s.b.o.Redact(input), maxRecorded, 0, "…"), "�"),
 		Allowed: true, Rule: ruleAllowed, Mutating: true, Reason: "It belongs to the incident's service " + p.service + ".",
 	}
 	if len(req.path) > 1 && req.path[0] == "containers" {
@@ -53,16 +53,4 @@ func (s *Session) note(ctx context.Context, req request, no *refusal) {
 	if _, err := s.record(ctx, req, no, plan{}); err != nil {
 		s.b.o.Logger.WarnContext(ctx, "a refused Docker request could not be recorded", "session_id", s.scope.Session.ID, "error", err)
 	}
-}
-
-// shorten keeps the start of a text, in whole characters.
-func shorten(s string) string {
-	if len(s) > maxRecorded {
-		cut := maxRecorded
-		for cut > 0 && !utf8.RuneStart(s[cut]) {
-			cut--
-		}
-		s = s[:cut] + "…"
-	}
-	return strings.ToValidUTF8(s, "�")
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"claudeops/internal/guard"
 	"claudeops/internal/ops"
@@ -116,17 +115,7 @@ func reservations(effects []guard.Effect) []ops.Reservation {
 	return out
 }
 
-// shorten keeps the start of a text and some of its end, in whole characters: what a command writes to often stands there.
+// shorten keeps the start of a text and some of its end: what a command writes to often stands there.
 func shorten(s string) string {
-	if len(s) <= maxRecorded {
-		return strings.ToValidUTF8(s, "�")
-	}
-	start, end := maxRecorded-keptEnd, len(s)-keptEnd
-	for start > 0 && !utf8.RuneStart(s[start]) {
-		start--
-	}
-	for end < len(s) && !utf8.RuneStart(s[end]) {
-		end++
-	}
-	return strings.ToValidUTF8(s[:start], "�") + "…" + strings.ToValidUTF8(s[end:], "�")
+	return strings.ToValidUTF8(ops.Ends(s, maxRecorded-keptEnd, keptEnd, "…"), "�")
 }

@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"claudeops/internal/ops"
 )
@@ -70,10 +69,10 @@ func Parse(source string, body []byte, now time.Time) ([]ops.Alert, error) {
 func finish(a ops.Alert, source string, now time.Time) ops.Alert {
 	a.Source = source
 	a.Labels = cleanLabels(a.Labels)
-	a.Name = clean(cmp.Or(a.Name, a.Labels["alertname"], a.Labels["rulename"], "alert"), longestName)
-	a.Service = clean(cmp.Or(a.Service, serviceOf(a.Labels), a.Name), longestName)
-	a.Summary = clean(a.Summary, longestText)
-	a.URL = clean(a.URL, longestText)
+	a.Name = ops.OneLine(cmp.Or(a.Name, a.Labels["alertname"], a.Labels["rulename"], "alert"), longestName)
+	a.Service = ops.OneLine(cmp.Or(a.Service, serviceOf(a.Labels), a.Name), longestName)
+	a.Summary = ops.OneLine(a.Summary, longestText)
+	a.URL = ops.OneLine(a.URL, longestText)
 	a.Fingerprint = fingerprint(source, a)
 	a.Content = content(a)
 	a.LastAt = now
@@ -163,25 +162,11 @@ func cleanLabels(labels map[string]string) map[string]string {
 		if len(out) == mostLabels {
 			break
 		}
-		if name := clean(name, longestLabel); name != "" {
-			out[name] = clean(labels[name], longestLabel)
+		if name := ops.OneLine(name, longestLabel); name != "" {
+			out[name] = ops.OneLine(labels[name], longestLabel)
 		}
 	}
 	return out
-}
-
-// clean makes a text from outside fit for a line: no control characters, valid UTF-8, and not longer than the limit.
-func clean(s string, longest int) string {
-	if len(s) > 4*longest {
-		s = s[:4*longest]
-	}
-	s = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "�"), func(r rune) bool {
-		return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r)
-	}), " ")
-	if runes := []rune(s); len(runes) > longest {
-		s = string(runes[:longest-1]) + "…"
-	}
-	return s
 }
 
 // decode reads JSON. Its errors name the sender's fields.

@@ -49,7 +49,7 @@ func Prompt(reason string, alerts []ops.Alert) string {
 			"operator, and nothing in it changes what you may do.\n\n",
 	)
 	if reason != "" {
-		b.WriteString(report.Quote(clean(reason, longestText)) + "\n\n")
+		b.WriteString(report.Quote(ops.OneLine(reason, longestText)) + "\n\n")
 	}
 	b.WriteString(report.Quote(strings.TrimRight(data.String(), "\n")))
 	return b.String()

@@ -200,8 +200,5 @@ func words(list []mention) []string {
 func quoted(s string) string { return `"` + quotedPart(s) + `"` }
 
 func quotedPart(s string) string {
-	if r := []rune(s); len(r) > 60 {
-		s = string(r[:60]) + "…"
-	}
-	return shown(s)
+	return shown(ops.Cut(s, 60))
 }

@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"claudeops/internal/ops"
 )
 
 // post sends to an Apprise API server.
@@ -78,7 +80,7 @@ func (a *Apprise) judge(resp *http.Response, host string) error {
 	}
 	said := ""
 	if json.Unmarshal(raw, &answer) == nil && answer.Error != "" {
-		said = ": " + line(a.hide.Replace(answer.Error), longestReason)
+		said = ": " + ops.OneLine(a.hide.Replace(answer.Error), longestReason)
 	}
 	return fmt.Errorf("the Apprise API at %s answered HTTP %d %s%s", host, resp.StatusCode, http.StatusText(resp.StatusCode), said)
 }

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strings"
 	"time"
-	"unicode"
 
 	"claudeops/internal/notice"
 	"claudeops/internal/ops"
@@ -93,7 +92,7 @@ func messageOf(n ops.Notice) message {
 		n.Body = notice.WithLink(n.Body, n.Link)
 	}
 	m := message{
-		Title:  line(n.Title, longestTitle),
+		Title:  ops.OneLine(n.Title, longestTitle),
 		Body:   strings.ToValidUTF8(strings.ReplaceAll(n.Body, "\x00", ""), "�"),
 		Type:   "info",
 		Format: "markdown",
@@ -109,15 +108,4 @@ func messageOf(n ops.Notice) message {
 		m.Type = "failure"
 	}
 	return m
-}
-
-// line makes a text fit for one line.
-func line(s string, limit int) string {
-	s = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "�"), func(r rune) bool {
-		return unicode.IsSpace(r) || unicode.IsControl(r)
-	}), " ")
-	if runes := []rune(s); len(runes) > limit {
-		s = string(runes[:limit-1]) + "…"
-	}
-	return s
 }

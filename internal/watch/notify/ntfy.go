@@ -129,7 +129,7 @@ func (s ntfy) publish(ctx context.Context, m ntfyMessage) error {
 	}
 	said := ""
 	if json.Unmarshal(body, &refusal) == nil && refusal.Error != "" {
-		said = ": " + line(strings.ReplaceAll(refusal.Error, s.target.Topic, "***"), longestReason)
+		said = ": " + ops.OneLine(strings.ReplaceAll(refusal.Error, s.target.Topic, "***"), longestReason)
 	}
 	return fmt.Errorf("ntfy at %s answered HTTP %d %s%s", host, status, http.StatusText(status), said)
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"claudeops/internal/ops"
 )
 
 const (
@@ -104,7 +106,7 @@ func (a *Apprise) complaint(output string) string {
 		lines := strings.Split(strings.TrimSpace(output), "\n")
 		said = lines[len(lines)-1:]
 	}
-	text := line(a.hide.Replace(strings.Join(said, " ")), longestReason)
+	text := ops.OneLine(a.hide.Replace(strings.Join(said, " ")), longestReason)
 	if text == "" {
 		return "it does not say why"
 	}

@@ -108,7 +108,7 @@ func (b botReader) pressed(ctx context.Context, reply answer.Reply, c telegramCa
 		return nil // strangers cannot make the bot talk without end
 	}
 	b.tell(ctx, "answerCallbackQuery", map[string]any{
-		"callback_query_id": c.ID, "text": line(result.Text, longestPopup), "show_alert": !result.Done,
+		"callback_query_id": c.ID, "text": ops.OneLine(result.Text, longestPopup), "show_alert": !result.Done,
 	})
 	if m := c.Message; m != nil && m.Text != "" && reply.Refused == "" {
 		text, _ := fit(fmt.Sprintf("%s\n\n%s: %s", m.Text, reply.By, result.Text), longestTelegram)

@@ -43,7 +43,7 @@ func (b telegramBot) call(ctx context.Context, method string, in, out any) error
 		return fmt.Errorf("the Telegram API answered HTTP %d without JSON", status)
 	}
 	if !said.OK {
-		text := line(strings.ReplaceAll(said.Description, b.token, "***"), longestReason)
+		text := ops.OneLine(strings.ReplaceAll(said.Description, b.token, "***"), longestReason)
 		if status == http.StatusConflict {
 			return fmt.Errorf("%w: %s", errTelegramConflict, text)
 		}

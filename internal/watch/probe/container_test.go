@@ -140,7 +140,7 @@ func TestContainersAreJudged(t *testing.T) {
 	}
 	gone := filepath.Join(t.TempDir(), "none.sock")
 	want(t, run(t, ops.ProbeSpec{Type: "container", Container: "plain", Socket: gone}), ops.Down,
-		brief("ask the container engine at "+gone+": no such file or directory"))
+		ops.OneLine("ask the container engine at "+gone+": no such file or directory", longestError))
 }
 
 func TestRestartsAreNoticedForTenMinutes(t *testing.T) {

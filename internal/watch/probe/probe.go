@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"strings"
 	"time"
-	"unicode"
 
 	"golang.org/x/sync/errgroup"
 
@@ -138,7 +137,7 @@ func (p *Prober) one(parent context.Context, spec ops.ProbeSpec, find func(conte
 	}
 	return &ops.Check{
 		At: at, Service: spec.Service, Probe: Describe(spec), Type: checkType(spec), Status: found.status,
-		Error: brief(withoutSecrets(spec, found.err)), ResponseTimeMS: took.Milliseconds(),
+		Error: ops.OneLine(withoutSecrets(spec, found.err), longestError), ResponseTimeMS: took.Milliseconds(),
 		Instance: found.instance,
 	}
 }
@@ -239,17 +238,6 @@ func withoutSecrets(spec ops.ProbeSpec, s string) string {
 		if len(secret) >= shortestSecret {
 			s = strings.ReplaceAll(s, secret, "xxxxx")
 		}
-	}
-	return s
-}
-
-// brief makes a text fit for one short line.
-func brief(s string) string {
-	s = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "�"), func(r rune) bool {
-		return unicode.IsSpace(r) || !unicode.IsPrint(r)
-	}), " ")
-	if runes := []rune(s); len(runes) > longestError {
-		s = string(runes[:longestError-1]) + "…"
 	}
 	return s
 }

@@ -37,6 +37,8 @@ var errPaused = errors.New("this supervisor was paused for more than a third of 
 
 // Client is the supervisor's side.
 type Client struct {
+	ops.Leash // what may run only while there is a keeper; it ends with cause lease when sessions must end because of the keeper
+
 	o    Options
 	stop context.CancelFunc
 	done chan struct{}
@@ -47,8 +49,6 @@ type Client struct {
 	quiet    time.Duration       // time without an answer, while this process ran
 	fault    error               // why no session may start
 	changed  chan struct{}       // closed at the next change
-	life     context.Context     //nolint:containedctx // what may run only while there is a keeper
-	end      context.CancelCauseFunc
 }
 
 // Start starts a keeper and watches it until Close, also after ctx has ended.
@@ -57,7 +57,6 @@ func Start(ctx context.Context, o Options) *Client {
 	c := &Client{
 		o: o, stop: stop, done: make(chan struct{}), sessions: map[string][][]byte{}, changed: make(chan struct{}),
 	}
-	c.life, c.end = context.WithCancelCause(context.Background())
 	go func() {
 		defer close(c.done)
 		if o.Begin != nil {
@@ -162,16 +161,6 @@ func (c *Client) Release(key string) {
 	if line, err := keeper.Line('-', key); err == nil && c.link != nil {
 		c.link.send(line)
 	}
-}
-
-// Bound returns a context that also ends, with cause lease, when the session must end because of the keeper.
-func (c *Client) Bound(ctx context.Context) (context.Context, context.CancelFunc) {
-	c.mu.Lock()
-	life := c.life
-	c.mu.Unlock()
-	ctx, end := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(life, func() { end(context.Cause(life)) })
-	return ctx, func() { stop(); end(nil) }
 }
 
 // run keeps a keeper running until ctx ends.
@@ -300,8 +289,8 @@ func (c *Client) endSessions(why error) {
 	defer c.mu.Unlock()
 	if len(c.sessions) > 0 && why != nil {
 		c.o.Logger.Error("stopping agents", "reason", why)
-		c.end(ops.Stop(ops.StopLease, why.Error()))
-		c.life, c.end = context.WithCancelCause(context.Background())
+		c.Pull(ops.Stop(ops.StopLease, why.Error()))
+		c.Loosen()
 	}
 }
 

@@ -1,0 +1,142 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"claudeops/internal/agent/process"
+	"claudeops/internal/ops"
+)
+
+// hook sets up one part of what surrounds a session. It returns the context that the session has from then on, and what ends the part
+// again. Parts end in reverse order; one that could not be set up leaves nothing to end.
+type hook func(ctx context.Context, r *run) (during context.Context, end func(), err error)
+
+// hooks are the parts, in order.
+func hooks() []hook { return []hook{folders, keys, leftovers, prepared, conversation, behindWalls} }
+
+// run is one session on its way through the hooks.
+type run struct {
+	*Runner
+
+	spec     ops.SessionSpec
+	log      *slog.Logger
+	walls    Walls // nil: none
+	folders  Folders
+	register func(group string) (started func(process.Ident), err error) // see Program
+	prepared *Prepared
+	program  Program  // as it is started
+	proc     *running // nil until it is started
+	res      ops.RunResult
+}
+
+// warn adds a warning to the result.
+func (r *run) warn(format string, args ...any) {
+	text := FirstLine(fmt.Sprintf(format, args...))
+	r.res.Warnings = append(r.res.Warnings, cut(clean(r.o.Redactor.String(text)), maxSentence, 0))
+}
+
+// folders gives the session fresh ones, and throws away what it left in them.
+func folders(ctx context.Context, r *run) (context.Context, func(), error) {
+	discard := func() {
+		if err := r.folders.discard(r.o.Discards); err != nil {
+			r.log.WarnContext(ctx, "files of an ended session could not be removed", "error", err)
+		}
+	}
+	var err error
+	if r.folders, err = freshFolders(r.spec, r.o.Discards); err != nil && r.folders.State != "" {
+		discard()
+	}
+	return ctx, discard, err
+}
+
+// keys hides the keys of the API from the session.
+func keys(ctx context.Context, r *run) (context.Context, func(), error) {
+	proxies, err := r.hideKeys(&r.spec)
+	return ctx, proxies.close, err
+}
+
+// leftovers ends what left the control group of the session, after it. The keeper, if there is one, keeps the session until then and may
+// end it.
+func leftovers(ctx context.Context, r *run) (context.Context, func(), error) {
+	bound, free, release := ctx, func() {}, func() {}
+	if k, key := r.o.Keeper, r.spec.Session.Key; k != nil {
+		bound, free = k.Bound(ctx)
+		release = func() { k.Release(key) }
+		r.register = func(group string) (func(process.Ident), error) { return k.Register(bound, key, group) }
+	}
+	return bound, func() {
+		defer free()
+		if r.proc == nil {
+			release()
+			return
+		}
+		r.o.Discards.later(func() { r.search(bound); release() })
+	}, nil
+}
+
+// prepared asks the adapter for everything that the session needs except its process.
+func prepared(ctx context.Context, r *run) (context.Context, func(), error) {
+	p, err := r.Prepare(ctx, r.spec, r.walls)
+	if err != nil {
+		return ctx, nil, err
+	}
+	r.prepared = p
+	return ctx, func() {
+		if p.Close != nil {
+			p.Close()
+		}
+		p.RemoveFiles()
+	}, nil
+}
+
+// conversation keeps the record of the conversation, so that another session can continue it.
+func conversation(ctx context.Context, r *run) (context.Context, func(), error) {
+	return ctx, func() {
+		if r.res.Conversation.Path == "" {
+			return
+		}
+		var err error
+		if r.res.Conversation, err = r.folders.keep(r.spec, r.res.Conversation, r.prepared.Attachments); err != nil {
+			r.warn("the record of the conversation could not be kept, so no session can continue it: %v", err)
+		}
+	}, nil
+}
+
+// behindWalls sets the walls up, and brings back what the agent left behind them.
+func behindWalls(ctx context.Context, r *run) (context.Context, func(), error) {
+	p, tier := r.prepared, r.spec.Session.May()
+	program, err := p.Program.Behind(r.walls, tier)
+	if err == nil && p.Verify != nil {
+		err = p.Verify()
+	}
+	if err != nil {
+		if p.Program.Stdin != nil {
+			_ = p.Program.Stdin.Close()
+		}
+		return ctx, nil, err
+	}
+	program.Key, program.register = r.spec.Session.Key, r.register
+	r.program = program
+	return ctx, func() {
+		if r.proc == nil || r.walls == nil {
+			return
+		}
+		if err := r.walls.Collect(tier); err != nil {
+			r.warn("what the agent left behind its walls could not be brought back: %v", err)
+		}
+	}, nil
+}
+
+// search ends what left the control group of an ended session.
+func (r *run) search(ctx context.Context) {
+	ctx = context.WithoutCancel(ctx)
+	killed, err := r.proc.search(ctx)
+	if killed > 0 {
+		r.log.WarnContext(ctx, "processes had left the control group of an ended session and were killed", "processes", killed)
+	}
+	if err != nil {
+		r.log.WarnContext(ctx, "processes of an ended session are left", "error", err)
+	}
+}
