@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"claudeops/internal/api"
@@ -56,7 +57,14 @@ func rowFuncs(clock ops.Clock, k snippets) template.FuncMap {
 		"share": func(part float64) string { return strconv.FormatFloat(100*part, 'f', 0, 64) + " %" },
 		"level": func(level string) badge { return levelBadge(ops.Level(level)) },
 
-		"cyclePath": func(id *int64) string { return cyclePath(ops.CycleID(*id)) },
+		"until":  func(t *time.Time) template.HTML { return k.time(moment{clock()}.until(*t)) },
+		"ago":    func(t any) template.HTML { return k.time(moment{clock()}.ago(timeOf(t))) },
+		"joined": func(all []string) string { return plain(strings.Join(all, ", ")) },
+
+		"cyclePath": func(id int64) string { return cyclePath(ops.CycleID(id)) },
+		"approvalTitle": func(a api.Approval) string {
+			return questionTitle(ops.Approval{Kind: ops.ApprovalKind(a.Kind), Tier: a.Tier}, nil)
+		},
 		"silenceState": func(q api.Silence) badge {
 			switch now := clock(); {
 			case !now.Before(q.Until):
