@@ -34,7 +34,7 @@ type cycleView struct {
 	Plans       []planView
 	Approvals   []answeredView
 	Prompt      string
-	Events      []eventView
+	Events      []api.Event
 	Several     bool
 }
 
@@ -137,11 +137,7 @@ func (s *server) cycleView(ctx context.Context, m moment, id ops.CycleID) (cycle
 		view.Verdicts = append(view.Verdicts, m.verdict(v))
 	}
 	view.addPeople(m, s, j, incidents)
-	for _, e := range events {
-		shown := m.event(e)
-		shown.Cycle = 0 // already in the heading
-		view.Events = append(view.Events, shown)
-	}
+	view.Events = eventsOfCycle(events)
 	return view, nil
 }
 

@@ -58,6 +58,7 @@ func rowFuncs(clock ops.Clock, k snippets) template.FuncMap {
 		"level": func(level string) badge { return levelBadge(ops.Level(level)) },
 
 		"until":  func(t *time.Time) template.HTML { return k.time(moment{clock()}.until(*t)) },
+		"clock":  func(t time.Time) template.HTML { return k.time(moment{clock()}.precise(t)) },
 		"ago":    func(t any) template.HTML { return k.time(moment{clock()}.ago(timeOf(t))) },
 		"joined": func(all []string) string { return plain(strings.Join(all, ", ")) },
 
@@ -75,7 +76,8 @@ func rowFuncs(clock ops.Clock, k snippets) template.FuncMap {
 			return badge{"warn", "bell-off", "Silenced"}
 		},
 		"matches": matchesOf, "endSilence": endQuestion, "forget": forget, "source": sourceText, "noticeState": noticeBadge,
-		"runTitle": runTitle, "actionState": actionBadge, "healthState": func(status string) badge { return healthBadge(ops.Health(status)) },
+		"runTitle": runTitle, "eventText": eventText, "actionState": actionBadge,
+		"healthState": func(status string) badge { return healthBadge(ops.Health(status)) },
 	}
 }
 

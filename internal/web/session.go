@@ -58,7 +58,7 @@ type sessionView struct {
 	Result     *resultView
 	Outcome    string      // as it was written
 	Report     *reportView // the same, readable
-	Events     []eventView
+	Events     []api.Event
 	Transcript transcriptView
 }
 
@@ -277,11 +277,7 @@ func (s *server) addRecords(ctx context.Context, m moment, view *sessionView) er
 	if err != nil {
 		return fmt.Errorf("read events: %w", err)
 	}
-	for _, e := range events {
-		shown := m.event(e)
-		shown.Cycle = 0 // already in the heading
-		view.Events = append(view.Events, shown)
-	}
+	view.Events = eventsOfCycle(events)
 	return nil
 }
 
