@@ -131,23 +131,17 @@ func (s *server) listActions(_ context.Context, q *actionsQuery) (*body[list[Act
 	if err != nil {
 		return nil, err
 	}
-	return &body[list[Action]]{list[Action]{Items: Actions(asked, q.Service)}}, nil
-}
-
-// Actions are the actions of environments, or of one service of them.
-func Actions(environments []ops.Environment, service string) []Action {
-	out := []Action{}
-	for _, e := range environments {
+	out := list[Action]{Items: []Action{}}
+	for _, e := range asked {
 		for _, v := range e.Policy.Inventory.Services {
-			if service != "" && v.Name != service {
-				continue
-			}
 			for _, a := range v.Actions {
-				out = append(out, ActionRow(e.Name, a))
+				if q.Service == "" || v.Name == q.Service {
+					out.Items = append(out.Items, ActionRow(e.Name, a))
+				}
 			}
 		}
 	}
-	return out
+	return &body[list[Action]]{out}, nil
 }
 
 func (s *server) listRuns(ctx context.Context, q *runsQuery) (*body[list[ActionRun]], error) {

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -42,33 +41,23 @@ func (s *server) serviceHistory(ctx context.Context, q *historyQuery) (*body[Ser
 	if err != nil {
 		return nil, err
 	}
-	found, err := History(ctx, s.Store, service.Body, q.Days, s.Clock())
+	now, out := s.Clock(), ServiceHistory{Environment: service.Body.Environment, Name: service.Body.Name, Days: []ServiceDay{}}
+	found, err := s.Store.Health(ctx, store.HealthFilter{
+		Environment: out.Environment, Services: []string{out.Name}, Since: now.AddDate(0, 0, 1-q.Days), Until: now, Bucket: 24 * time.Hour,
+	})
 	if err != nil {
 		return nil, s.problem("history of "+q.Name, err)
 	}
-	return &body[ServiceHistory]{found}, nil
-}
-
-// History reads the last days of a service.
-func History(ctx context.Context, journal *store.Store, service ServiceState, days int, now time.Time) (ServiceHistory, error) {
-	out := ServiceHistory{Environment: service.Environment, Name: service.Name, Days: []ServiceDay{}}
-	found, err := journal.Health(ctx, store.HealthFilter{
-		Environment: service.Environment, Services: []string{service.Name}, Since: now.AddDate(0, 0, 1-days), Until: now, Bucket: 24 * time.Hour,
-	})
-	if err != nil {
-		return out, err
+	for _, h := range found { // none if it was never checked
+		if h.Environment != out.Environment || h.Service != out.Name {
+			continue
+		}
+		if share, known := h.Uptime(); known {
+			out.Uptime = &share
+		}
+		for _, b := range h.Buckets {
+			out.Days = append(out.Days, ServiceDay{Day: b.From.UTC().Format(time.DateOnly), Healthy: b.Healthy, Degraded: b.Degraded, Down: b.Down})
+		}
 	}
-	i := slices.IndexFunc(found, func(h store.ServiceHealth) bool {
-		return h.Environment == service.Environment && h.Service == service.Name
-	})
-	if i < 0 {
-		return out, nil // it was never checked
-	}
-	if share, known := found[i].Uptime(); known {
-		out.Uptime = &share
-	}
-	for _, b := range found[i].Buckets {
-		out.Days = append(out.Days, ServiceDay{Day: b.From.UTC().Format(time.DateOnly), Healthy: b.Healthy, Degraded: b.Degraded, Down: b.Down})
-	}
-	return out, nil
+	return &body[ServiceHistory]{out}, nil
 }

@@ -11,7 +11,6 @@ import (
 	"claudeops/internal/access"
 	"claudeops/internal/api/situation"
 	"claudeops/internal/ops"
-	"claudeops/internal/store"
 )
 
 // Situation says in sentences what happens now and next.
@@ -64,20 +63,10 @@ func (s *server) registerSituation(api huma.API) {
 }
 
 func (s *server) situation(ctx context.Context, _ *struct{}) (*body[Situation], error) {
-	out, err := ReadSituation(ctx, s.Store, s.Environments, s.NextCheck(), !CallerOf(ctx).May(access.Approve), s.Clock())
+	now := s.Clock()
+	services, err := serviceStates(ctx, s.Store, s.Environments, "", now)
 	if err != nil {
 		return nil, s.problem("read situation", err)
-	}
-	return &body[Situation]{out}, nil
-}
-
-// ReadSituation reads what happens now and next. The next checks are nil if they are not known.
-func ReadSituation(ctx context.Context, journal *store.Store, environments []ops.Environment, next map[string]time.Time, readOnly bool,
-	now time.Time,
-) (Situation, error) {
-	services, err := serviceStates(ctx, journal, environments, "", now)
-	if err != nil {
-		return Situation{}, err
 	}
 	var bad []situation.Service
 	for _, x := range services {
@@ -86,9 +75,12 @@ func ReadSituation(ctx context.Context, journal *store.Store, environments []ops
 		}
 	}
 	slices.SortStableFunc(bad, func(a, b situation.Service) int { return cmp.Compare(badness(b.Status), badness(a.Status)) })
-	facts, err := situation.Read(ctx, journal, environments, bad, now)
-	facts.NextChecks, facts.ReadOnly = next, readOnly
-	return Situation{statusLines(situation.Doing(facts), now), statusLines(situation.Ahead(facts), now)}, err
+	facts, err := situation.Read(ctx, s.Store, s.Environments, bad, now)
+	if err != nil {
+		return nil, s.problem("read situation", err)
+	}
+	facts.NextChecks, facts.ReadOnly = s.NextCheck(), !CallerOf(ctx).May(access.Approve)
+	return &body[Situation]{Situation{statusLines(situation.Doing(facts), now), statusLines(situation.Ahead(facts), now)}}, nil
 }
 
 func badness(h ops.Health) int {

@@ -39,19 +39,15 @@ func (a *app) actionsList() *cobra.Command {
 	c := &cobra.Command{
 		Use: "list", Short: "List the actions of the services",
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.read(c.Context(), func(s *client) error {
-				found, err := s.Actions(c.Context(), environment, service)
-				if err != nil {
-					return err
+			header := tabbed("ENVIRONMENT", "SERVICE", "ACTION", "TIER", "APPROVAL", "RUNS", "UNDO")
+			return listRows(c.Context(), a, func(ctx context.Context, s *client) ([]api.Action, error) {
+				return s.Actions(ctx, environment, service)
+			}, header, func(x api.Action) string {
+				approval := "no"
+				if x.Approval {
+					approval = "yes"
 				}
-				header := tabbed("ENVIRONMENT", "SERVICE", "ACTION", "TIER", "APPROVAL", "RUNS", "UNDO")
-				return printRows(a, found, header, func(x api.Action) string {
-					approval := "no"
-					if x.Approval {
-						approval = "yes"
-					}
-					return tabbed(x.Environment, x.Service, x.Name, fmt.Sprint(x.Tier), approval, shorten(x.Does, 60), shorten(x.Undo, 40))
-				})
+				return tabbed(x.Environment, x.Service, x.Name, fmt.Sprint(x.Tier), approval, shorten(x.Does, 60), shorten(x.Undo, 40))
 			})
 		},
 	}
@@ -65,24 +61,20 @@ func (a *app) actionsHistory() *cobra.Command {
 	c := &cobra.Command{
 		Use: "history", Short: "List runs of actions, newest first",
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.read(c.Context(), func(s *client) error {
-				found, err := s.ActionRuns(c.Context(), f)
-				if err != nil {
-					return err
+			header := tabbed("ID", "SERVICE", "ACTION", "STATUS", "BY", "CYCLE", "ASKED", "WHY")
+			return listRows(c.Context(), a, func(ctx context.Context, s *client) ([]api.ActionRun, error) {
+				return s.ActionRuns(ctx, f)
+			}, header, func(x api.ActionRun) string {
+				cycle := "-"
+				if x.CycleID != nil {
+					cycle = fmt.Sprint(*x.CycleID)
 				}
-				header := tabbed("ID", "SERVICE", "ACTION", "STATUS", "BY", "CYCLE", "ASKED", "WHY")
-				return printRows(a, found, header, func(x api.ActionRun) string {
-					cycle := "-"
-					if x.CycleID != nil {
-						cycle = fmt.Sprint(*x.CycleID)
-					}
-					name := x.Action
-					if x.UndoOf != nil {
-						name = fmt.Sprintf("undo of %d", *x.UndoOf)
-					}
-					return tabbed(fmt.Sprint(x.ID), x.Service, name, string(x.Status), clean(x.By), cycle,
-						a.screen.when(&x.RequestedAt), shorten(x.Why, 60))
-				})
+				name := x.Action
+				if x.UndoOf != nil {
+					name = fmt.Sprintf("undo of %d", *x.UndoOf)
+				}
+				return tabbed(fmt.Sprint(x.ID), x.Service, name, string(x.Status), clean(x.By), cycle,
+					a.screen.when(&x.RequestedAt), shorten(x.Why, 60))
 			})
 		},
 	}
@@ -96,19 +88,13 @@ func (a *app) actionsHistory() *cobra.Command {
 func (a *app) actionsShow() *cobra.Command {
 	return &cobra.Command{
 		Use: "show ID", Short: "Show a run: who, why, what ran, and the services before and after", Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			id, err := number(args[0])
+		RunE: readOne(a, func(ctx context.Context, s *client, id int64) error {
+			x, err := s.ActionRun(ctx, id)
 			if err != nil {
 				return err
 			}
-			return a.read(c.Context(), func(s *client) error {
-				x, err := s.ActionRun(c.Context(), id)
-				if err != nil {
-					return err
-				}
-				return a.printOne(x, func(w io.Writer) { printRun(w, x) })
-			})
-		},
+			return a.printOne(x, func(w io.Writer) { printRun(w, x) })
+		}),
 	}
 }
 

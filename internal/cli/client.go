@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"claudeops/internal/api/mcpserver"
 	"claudeops/internal/ops"
 )
 
@@ -90,20 +91,7 @@ func (c *client) ask(ctx context.Context, method, path string, body, out any) er
 
 // refused turns a problem document into an error with the exit code that the same local error has.
 func refused(answer *http.Response, text []byte) error {
-	var problem struct {
-		Detail string `json:"detail"`
-		Errors []struct {
-			Message  string `json:"message"`
-			Location string `json:"location"`
-		} `json:"errors"`
-	}
-	if json.Unmarshal(text, &problem) != nil || problem.Detail == "" {
-		problem.Detail = "the server answered " + answer.Status
-	}
-	for _, e := range problem.Errors {
-		problem.Detail += fmt.Sprintf("; %s: %s", e.Location, e.Message)
-	}
-	err := &refusal{detail: clean(problem.Detail)}
+	err := &refusal{detail: clean(mcpserver.Problem(answer.StatusCode, text))}
 	switch answer.StatusCode {
 	case http.StatusNotFound:
 		err.kind = ops.ErrNotFound

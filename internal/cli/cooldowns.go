@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -18,14 +19,11 @@ func (a *app) cooldownsList() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List services that were restarted or redeployed recently, with how often it is still allowed",
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.read(c.Context(), func(s *client) error {
-				found, err := s.Cooldowns(c.Context(), "")
-				if err != nil {
-					return err
-				}
-				return printRows(a, found, tabbed("ENVIRONMENT", "SERVICE", "ACTION", "LEFT", "NEXT POSSIBLE"), func(x api.Cooldown) string {
-					return tabbed(x.Environment, x.Service, x.Action, fmt.Sprint(x.Left), or(a.screen.when(x.Until), "now"))
-				})
+			header := tabbed("ENVIRONMENT", "SERVICE", "ACTION", "LEFT", "NEXT POSSIBLE")
+			return listRows(c.Context(), a, func(ctx context.Context, s *client) ([]api.Cooldown, error) {
+				return s.Cooldowns(ctx, "")
+			}, header, func(x api.Cooldown) string {
+				return tabbed(x.Environment, x.Service, x.Action, fmt.Sprint(x.Left), or(a.screen.when(x.Until), "now"))
 			})
 		},
 	}

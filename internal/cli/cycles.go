@@ -39,16 +39,12 @@ func (a *app) cyclesList() *cobra.Command {
 			if f.Limit < 1 || f.Limit > 200 {
 				return usage(fmt.Errorf("--limit is %d: use 1 to 200", f.Limit))
 			}
-			return a.read(c.Context(), func(s *client) error {
-				cycles, err := s.Cycles(c.Context(), f)
-				if err != nil {
-					return err
-				}
-				header := tabbed("ID", "TITLE", "STATUS", "TIERS", "COST", "STARTED", "ENVIRONMENT", "TRIGGER", "REASON")
-				return printRows(a, cycles, header, func(x api.Cycle) string {
-					return tabbed(fmt.Sprint(x.ID), shorten(x.Title, 60), x.StatusText(), tiers(x.Sessions), money(x.TotalCostUSD),
-						a.screen.when(x.StartedAt), x.Environment, x.Trigger, shorten(value(x.Reason), 70))
-				})
+			header := tabbed("ID", "TITLE", "STATUS", "TIERS", "COST", "STARTED", "ENVIRONMENT", "TRIGGER", "REASON")
+			return listRows(c.Context(), a, func(ctx context.Context, s *client) ([]api.Cycle, error) {
+				return s.Cycles(ctx, f)
+			}, header, func(x api.Cycle) string {
+				return tabbed(fmt.Sprint(x.ID), shorten(x.Title, 60), x.StatusText(), tiers(x.Sessions), money(x.TotalCostUSD),
+					a.screen.when(x.StartedAt), x.Environment, x.Trigger, shorten(value(x.Reason), 70))
 			})
 		},
 	}
@@ -131,15 +127,9 @@ func (a *app) cyclesCancel() *cobra.Command {
 	var why string
 	c := &cobra.Command{
 		Use: "cancel ID", Short: "Cancel a cycle: stop its session and start no more", Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			n, err := number(args[0])
-			if err != nil {
-				return err
-			}
-			return a.change(c.Context(), func(s *client) error {
-				return a.ending(c.Context(), fmt.Sprintf("cycle %d", n), s.CancelCycle(c.Context(), ops.CycleID(n), why))
-			})
-		},
+		RunE: changeOne(a, func(ctx context.Context, s *client, n int64) error {
+			return a.ending(ctx, fmt.Sprintf("cycle %d", n), s.CancelCycle(ctx, ops.CycleID(n), why))
+		}),
 	}
 	c.Flags().StringVar(&why, "reason", "cancelled from the command line", "why, for the record")
 	return c

@@ -42,16 +42,12 @@ func (a *app) incidentsList() *cobra.Command {
 		Use: "list", Short: "List open incidents, newest first",
 		RunE: func(c *cobra.Command, _ []string) error {
 			f.Open = !all
-			return a.read(c.Context(), func(s *client) error {
-				found, err := s.Incidents(c.Context(), f)
-				if err != nil {
-					return err
-				}
-				header := tabbed("ID", "STATUS", "LEVEL", "ENVIRONMENT", "SERVICE", "TIMES", "OPENED", "TITLE")
-				return printRows(a, found, header, func(i api.Incident) string {
-					return tabbed(fmt.Sprint(i.ID), string(i.Status), i.Level, i.Environment, orDash(i.Service), fmt.Sprint(i.Occurrences),
-						a.screen.when(&i.OpenedAt), shorten(i.Title, 60))
-				})
+			header := tabbed("ID", "STATUS", "LEVEL", "ENVIRONMENT", "SERVICE", "TIMES", "OPENED", "TITLE")
+			return listRows(c.Context(), a, func(ctx context.Context, s *client) ([]api.Incident, error) {
+				return s.Incidents(ctx, f)
+			}, header, func(i api.Incident) string {
+				return tabbed(fmt.Sprint(i.ID), string(i.Status), i.Level, i.Environment, orDash(i.Service), fmt.Sprint(i.Occurrences),
+					a.screen.when(&i.OpenedAt), shorten(i.Title, 60))
 			})
 		},
 	}
@@ -67,19 +63,13 @@ func (a *app) incidentsList() *cobra.Command {
 func (a *app) incidentsShow() *cobra.Command {
 	return &cobra.Command{
 		Use: "show ID", Short: "Show an incident: checks, findings, what was tried, cost", Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			id, err := number(args[0])
+		RunE: readOne(a, func(ctx context.Context, s *client, id int64) error {
+			i, err := s.Incident(ctx, id)
 			if err != nil {
 				return err
 			}
-			return a.read(c.Context(), func(s *client) error {
-				i, err := s.Incident(c.Context(), id)
-				if err != nil {
-					return err
-				}
-				return a.printOne(i, func(w io.Writer) { printIncident(w, i) })
-			})
-		},
+			return a.printOne(i, func(w io.Writer) { printIncident(w, i) })
+		}),
 	}
 }
 
@@ -89,47 +79,35 @@ func (a *app) incidentsReport() *cobra.Command {
 		Long: `Prints what happened, when and by what it was detected, what was tried, what it cost, how it ended and a timeline in UTC.
 The report is made from the records alone; no model is asked.`,
 		Example: `  claudeops incidents report 3 > incident-3.md`,
-		RunE: func(c *cobra.Command, args []string) error {
-			id, err := number(args[0])
+		RunE: readOne(a, func(ctx context.Context, s *client, id int64) error {
+			text, err := s.IncidentReport(ctx, id)
 			if err != nil {
 				return err
 			}
-			return a.read(c.Context(), func(s *client) error {
-				text, err := s.IncidentReport(c.Context(), id)
-				if err != nil {
-					return err
-				}
-				return a.printOne(map[string]any{"id": id, "markdown": text}, func(w io.Writer) { fmt.Fprint(w, text) })
-			})
-		},
+			return a.printOne(map[string]any{"id": id, "markdown": text}, func(w io.Writer) { fmt.Fprint(w, text) })
+		}),
 	}
 }
 
 func (a *app) incidentsRun() *cobra.Command {
 	return &cobra.Command{
 		Use: "run ID", Short: "Start another cycle for the service of an incident, at Tier 1", Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			id, err := number(args[0])
+		RunE: changeOne(a, func(ctx context.Context, s *client, id int64) error {
+			i, err := s.Incident(ctx, id)
 			if err != nil {
 				return err
 			}
-			return a.change(c.Context(), func(s *client) error {
-				i, err := s.Incident(c.Context(), id)
-				if err != nil {
-					return err
-				}
-				a.tellHeld(c.Context(), s, i.Environment)
-				cycle, err := s.RunAgain(c.Context(), id)
-				if err != nil {
-					return err
-				}
-				fmt.Fprintf(a.Stderr, "cycle %d is queued; follow it with 'claudeops cycles show %d'\n", cycle, cycle)
-				if err := a.printOne(map[string]any{"id": cycle, "status": ops.CycleQueued}, func(w io.Writer) { fmt.Fprintln(w, cycle) }); err != nil {
-					return err
-				}
-				return a.wake(c.Context())
-			})
-		},
+			a.tellHeld(ctx, s, i.Environment)
+			cycle, err := s.RunAgain(ctx, id)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(a.Stderr, "cycle %d is queued; follow it with 'claudeops cycles show %d'\n", cycle, cycle)
+			if err := a.printOne(map[string]any{"id": cycle, "status": ops.CycleQueued}, func(w io.Writer) { fmt.Fprintln(w, cycle) }); err != nil {
+				return err
+			}
+			return a.wake(ctx)
+		}),
 	}
 }
 
@@ -187,20 +165,14 @@ func (a *app) incidentChange(
 	var reason string
 	c := &cobra.Command{
 		Use: use, Short: short, Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			id, err := number(args[0])
+		RunE: changeOne(a, func(ctx context.Context, s *client, id int64) error {
+			i, err := change(ctx, s, id, reason)
 			if err != nil {
 				return err
 			}
-			return a.change(c.Context(), func(s *client) error {
-				i, err := change(c.Context(), s, id, reason)
-				if err != nil {
-					return err
-				}
-				fmt.Fprintf(a.Stderr, "incident %d is %s%s\n", i.ID, i.Status, note(i))
-				return a.wake(c.Context())
-			})
-		},
+			fmt.Fprintf(a.Stderr, "incident %d is %s%s\n", i.ID, i.Status, note(i))
+			return a.wake(ctx)
+		}),
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
 	return c
@@ -220,20 +192,14 @@ func (a *app) incidentsSnooze() *cobra.Command {
 	c := &cobra.Command{
 		Use: "snooze ID", Short: "Mute an incident for a time: nothing escalates for it, and reminders stop", Args: cobra.ExactArgs(1),
 		Example: `  claudeops incidents snooze 3 --for 2h --reason "disk arrives at noon"`,
-		RunE: func(c *cobra.Command, args []string) error {
-			id, err := number(args[0])
+		RunE: changeOne(a, func(ctx context.Context, s *client, id int64) error {
+			i, err := s.Snooze(ctx, id, span, reason)
 			if err != nil {
 				return err
 			}
-			return a.change(c.Context(), func(s *client) error {
-				i, err := s.Snooze(c.Context(), id, span, reason)
-				if err != nil {
-					return err
-				}
-				fmt.Fprintf(a.Stderr, "incident %d is snoozed until %s\n", i.ID, stamp(i.SnoozedUntil))
-				return nil
-			})
-		},
+			fmt.Fprintf(a.Stderr, "incident %d is snoozed until %s\n", i.ID, stamp(i.SnoozedUntil))
+			return nil
+		}),
 	}
 	c.Flags().DurationVar(&span, "for", 0, "how long, such as 2h (required)")
 	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
@@ -256,16 +222,12 @@ func (a *app) approvalsList() *cobra.Command {
 			if !all {
 				f.Status = ops.ApprovalPending
 			}
-			return a.read(c.Context(), func(s *client) error {
-				found, err := s.Approvals(c.Context(), f)
-				if err != nil {
-					return err
-				}
-				header := tabbed("ID", "CYCLE", "STATUS", "KIND", "HANDLER", "ASKED", "EXPIRES", "BY", "PLAN", "WHY")
-				return printRows(a, found, header, func(x api.Approval) string {
-					return tabbed(fmt.Sprint(x.ID), fmt.Sprint(x.CycleID), string(x.Status), x.Kind, x.Handler, a.screen.when(&x.RequestedAt),
-						or(a.screen.when(x.ExpiresAt), "never"), orDash(x.AnsweredBy), or(planLine(x.Plan), "–"), shorten(x.Reason, 60))
-				})
+			header := tabbed("ID", "CYCLE", "STATUS", "KIND", "HANDLER", "ASKED", "EXPIRES", "BY", "PLAN", "WHY")
+			return listRows(c.Context(), a, func(ctx context.Context, s *client) ([]api.Approval, error) {
+				return s.Approvals(ctx, f)
+			}, header, func(x api.Approval) string {
+				return tabbed(fmt.Sprint(x.ID), fmt.Sprint(x.CycleID), string(x.Status), x.Kind, x.Handler, a.screen.when(&x.RequestedAt),
+					or(a.screen.when(x.ExpiresAt), "never"), orDash(x.AnsweredBy), or(planLine(x.Plan), "–"), shorten(x.Reason, 60))
 			})
 		},
 	}
@@ -279,26 +241,20 @@ func (a *app) approvalsList() *cobra.Command {
 func (a *app) approvalsShow() *cobra.Command {
 	return &cobra.Command{
 		Use: "show ID", Short: "Show an approval: what is asked, why, and what the cycle has done", Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			id, err := number(args[0])
+		RunE: readOne(a, func(ctx context.Context, s *client, id int64) error {
+			x, err := s.Approval(ctx, id)
 			if err != nil {
 				return err
 			}
-			return a.read(c.Context(), func(s *client) error {
-				x, err := s.Approval(c.Context(), id)
-				if err != nil {
-					return err
-				}
-				if a.output != asTable {
-					return a.printOne(x, nil)
-				}
-				cycle, err := s.Cycle(c.Context(), ops.CycleID(x.CycleID))
-				if err != nil {
-					return err
-				}
-				return a.printOne(x, func(w io.Writer) { printApproval(w, x, cycle) })
-			})
-		},
+			if a.output != asTable {
+				return a.printOne(x, nil)
+			}
+			cycle, err := s.Cycle(ctx, ops.CycleID(x.CycleID))
+			if err != nil {
+				return err
+			}
+			return a.printOne(x, func(w io.Writer) { printApproval(w, x, cycle) })
+		}),
 	}
 }
 
@@ -359,20 +315,14 @@ func (a *app) approveCommand() *cobra.Command {
 	var reason, steps string
 	c := &cobra.Command{
 		Use: "approve ID", Short: "Approve a step; the cycle continues with exactly that step", Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			id, err := number(args[0])
+		RunE: changeOne(a, func(ctx context.Context, s *client, id int64) error {
+			x, err := a.approve(ctx, s, id, reason, steps)
 			if err != nil {
 				return err
 			}
-			return a.change(c.Context(), func(s *client) error {
-				x, err := a.approve(c.Context(), s, id, reason, steps)
-				if err != nil {
-					return err
-				}
-				fmt.Fprintf(a.Stderr, "%s is %s; cycle %d continues\n", x.Handler, x.Status, x.CycleID)
-				return a.wake(c.Context())
-			})
-		},
+			fmt.Fprintf(a.Stderr, "%s is %s; cycle %d continues\n", x.Handler, x.Status, x.CycleID)
+			return a.wake(ctx)
+		}),
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
 	c.Flags().StringVar(&steps, "steps", "all", "steps of the plan to approve: all, none, or numbers such as 1,3")

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -22,16 +23,12 @@ func (a *app) memoryList() *cobra.Command {
 	c := &cobra.Command{
 		Use: "list", Short: "List memories, newest first",
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.read(c.Context(), func(s *client) error {
-				found, err := s.Memories(c.Context(), f)
-				if err != nil {
-					return err
-				}
-				header := tabbed("ID", "CATEGORY", "SERVICE", "CONFIDENCE", "SOURCE", "EXPIRES", "OBSERVATION")
-				return printRows(a, found, header, func(m api.Memory) string {
-					return tabbed(fmt.Sprint(m.ID), m.Category, orDash(m.Service), fmt.Sprintf("%.0f%%", 100*m.Confidence), m.Source,
-						or(a.screen.when(m.ExpiresAt), "never"), shorten(m.Observation, 90))
-				})
+			header := tabbed("ID", "CATEGORY", "SERVICE", "CONFIDENCE", "SOURCE", "EXPIRES", "OBSERVATION")
+			return listRows(c.Context(), a, func(ctx context.Context, s *client) ([]api.Memory, error) {
+				return s.Memories(ctx, f)
+			}, header, func(m api.Memory) string {
+				return tabbed(fmt.Sprint(m.ID), m.Category, orDash(m.Service), fmt.Sprintf("%.0f%%", 100*m.Confidence), m.Source,
+					or(a.screen.when(m.ExpiresAt), "never"), shorten(m.Observation, 90))
 			})
 		},
 	}
@@ -75,19 +72,13 @@ func (a *app) memoryAdd() *cobra.Command {
 func (a *app) memoryRemove() *cobra.Command {
 	return &cobra.Command{
 		Use: "rm ID", Short: "Delete a memory", Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			id, err := number(args[0])
-			if err != nil {
+		RunE: changeOne(a, func(ctx context.Context, s *client, id int64) error {
+			if err := s.RemoveMemory(ctx, id); err != nil {
 				return err
 			}
-			return a.change(c.Context(), func(s *client) error {
-				if err := s.RemoveMemory(c.Context(), id); err != nil {
-					return err
-				}
-				fmt.Fprintf(a.Stderr, "memory %d deleted\n", id)
-				return nil
-			})
-		},
+			fmt.Fprintf(a.Stderr, "memory %d deleted\n", id)
+			return nil
+		}),
 	}
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -22,15 +23,12 @@ func (a *app) notifyList() *cobra.Command {
 			default:
 				return usage(fmt.Errorf("--status is %q: use pending, sent, dead or skipped", status))
 			}
-			return a.read(c.Context(), func(s *client) error {
-				found, err := s.Notifications(c.Context(), store.NoticeFilter{Status: ops.NoticeStatus(status), Limit: limit})
-				if err != nil {
-					return err
-				}
-				return printRows(a, found, tabbed("ID", "STATUS", "LEVEL", "KIND", "AT", "TRIES", "TITLE", "ERROR"), func(n api.Notification) string {
-					return tabbed(fmt.Sprint(n.ID), n.Status, n.Level, string(n.Kind), a.screen.when(&n.CreatedAt), fmt.Sprint(n.Attempts),
-						shorten(n.Title, 60), shorten(value(n.Error), 60))
-				})
+			header := tabbed("ID", "STATUS", "LEVEL", "KIND", "AT", "TRIES", "TITLE", "ERROR")
+			return listRows(c.Context(), a, func(ctx context.Context, s *client) ([]api.Notification, error) {
+				return s.Notifications(ctx, store.NoticeFilter{Status: ops.NoticeStatus(status), Limit: limit})
+			}, header, func(n api.Notification) string {
+				return tabbed(fmt.Sprint(n.ID), n.Status, n.Level, string(n.Kind), a.screen.when(&n.CreatedAt), fmt.Sprint(n.Attempts),
+					shorten(n.Title, 60), shorten(value(n.Error), 60))
 			})
 		},
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -36,6 +37,19 @@ func printRows[T any](a *app, rows []T, header string, line func(T) string) erro
 	}
 	_, err := io.WriteString(a.Stdout, a.screen.table(header, lines))
 	return err
+}
+
+// listRows reads rows and writes them.
+func listRows[T any](
+	ctx context.Context, a *app, read func(ctx context.Context, s *client) ([]T, error), header string, line func(T) string,
+) error {
+	return a.read(ctx, func(s *client) error {
+		rows, err := read(ctx, s)
+		if err != nil {
+			return err
+		}
+		return printRows(a, rows, header, line)
+	})
 }
 
 // printOne writes one row.

@@ -104,32 +104,26 @@ func cycleTitles(ctx context.Context, s *client, sessions []api.Session) (map[in
 func (a *app) sessionsShow() *cobra.Command {
 	return &cobra.Command{
 		Use: "show ID", Short: "Show a session and the other sessions of its cycle", Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			id, err := sessionID(args[0])
+		RunE: readOne(a, func(ctx context.Context, s *client, id ops.SessionID) error {
+			x, err := s.Session(ctx, id)
 			if err != nil {
 				return err
 			}
-			return a.read(c.Context(), func(s *client) error {
-				x, err := s.Session(c.Context(), id)
-				if err != nil {
-					return err
-				}
-				cycle, err := s.Cycle(c.Context(), ops.CycleID(x.CycleID))
-				if err != nil {
-					return err
-				}
-				decided, err := s.GuardDecisions(c.Context(), id)
-				if err != nil {
-					return err
-				}
-				return a.printOne(api.GuardedSession{SessionReport: x, GuardDecisions: decided}, func(w io.Writer) {
-					printSession(w, x, cycle.Sessions)
-					fmt.Fprintln(w)
-					printChain(w, cycle.Cycle)
-					printGuard(w, decided)
-				})
+			cycle, err := s.Cycle(ctx, ops.CycleID(x.CycleID))
+			if err != nil {
+				return err
+			}
+			decided, err := s.GuardDecisions(ctx, id)
+			if err != nil {
+				return err
+			}
+			return a.printOne(api.GuardedSession{SessionReport: x, GuardDecisions: decided}, func(w io.Writer) {
+				printSession(w, x, cycle.Sessions)
+				fmt.Fprintln(w)
+				printChain(w, cycle.Cycle)
+				printGuard(w, decided)
 			})
-		},
+		}),
 	}
 }
 
@@ -214,13 +208,9 @@ func (a *app) sessionsLogs() *cobra.Command {
 were recorded.`,
 		Example: `  claudeops sessions logs 18
   claudeops sessions logs 18 --follow`,
-		RunE: func(c *cobra.Command, args []string) error {
-			id, err := sessionID(args[0])
-			if err != nil {
-				return err
-			}
-			return a.read(c.Context(), func(s *client) error { return a.logs(c.Context(), s, id, follow, raw) })
-		},
+		RunE: readOne(a, func(ctx context.Context, s *client, id ops.SessionID) error {
+			return a.logs(ctx, s, id, follow, raw)
+		}),
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "keep printing until the session ends")
 	c.Flags().BoolVar(&raw, "raw", false, "print the recorded lines unchanged")
@@ -284,21 +274,10 @@ func (a *app) logLine(l api.Line, raw bool) error {
 func (a *app) sessionsStop() *cobra.Command {
 	return &cobra.Command{
 		Use: "stop ID", Short: "Stop a running session and end its cycle", Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			id, err := sessionID(args[0])
-			if err != nil {
-				return err
-			}
-			return a.change(c.Context(), func(s *client) error {
-				return a.ending(c.Context(), fmt.Sprintf("session %d", id), s.StopSession(c.Context(), id))
-			})
-		},
+		RunE: changeOne(a, func(ctx context.Context, s *client, id ops.SessionID) error {
+			return a.ending(ctx, fmt.Sprintf("session %d", id), s.StopSession(ctx, id))
+		}),
 	}
-}
-
-func sessionID(s string) (ops.SessionID, error) {
-	n, err := number(s)
-	return ops.SessionID(n), err
 }
 
 func number(s string) (int64, error) {

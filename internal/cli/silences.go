@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -42,15 +43,12 @@ func (a *app) silencesList() *cobra.Command {
 	c := &cobra.Command{
 		Use: "list", Short: "List silences that have not ended",
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.read(c.Context(), func(s *client) error {
-				found, err := s.Silences(c.Context(), environment, all)
-				if err != nil {
-					return err
-				}
-				return printRows(a, found, tabbed("ID", "ENVIRONMENT", "MATCHES", "FROM", "UNTIL", "BY", "REASON"), func(q api.Silence) string {
-					return tabbed(fmt.Sprint(q.ID), or(value(q.Environment), "all"), clean(matcher(q)), a.screen.when(&q.From), a.screen.when(&q.Until),
-						clean(q.Author), shorten(q.Reason, 60))
-				})
+			header := tabbed("ID", "ENVIRONMENT", "MATCHES", "FROM", "UNTIL", "BY", "REASON")
+			return listRows(c.Context(), a, func(ctx context.Context, s *client) ([]api.Silence, error) {
+				return s.Silences(ctx, environment, all)
+			}, header, func(q api.Silence) string {
+				return tabbed(fmt.Sprint(q.ID), or(value(q.Environment), "all"), clean(matcher(q)), a.screen.when(&q.From), a.screen.when(&q.Until),
+					clean(q.Author), shorten(q.Reason, 60))
 			})
 		},
 	}
@@ -133,19 +131,13 @@ func at(flag, text string) (time.Time, error) {
 func (a *app) silencesRemove() *cobra.Command {
 	return &cobra.Command{
 		Use: "rm ID", Short: "End a silence now", Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			id, err := number(args[0])
+		RunE: changeOne(a, func(ctx context.Context, s *client, id int64) error {
+			q, err := s.EndSilence(ctx, id)
 			if err != nil {
 				return err
 			}
-			return a.change(c.Context(), func(s *client) error {
-				q, err := s.EndSilence(c.Context(), id)
-				if err != nil {
-					return err
-				}
-				fmt.Fprintf(a.Stderr, "silence %d has ended\n", q.ID)
-				return a.wake(c.Context())
-			})
-		},
+			fmt.Fprintf(a.Stderr, "silence %d has ended\n", q.ID)
+			return a.wake(ctx)
+		}),
 	}
 }

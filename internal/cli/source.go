@@ -58,6 +58,28 @@ func (a *app) change(ctx context.Context, use func(*client) error) error {
 	return a.writing(ctx, func(s *store.Store, cfg *config.Config) error { return a.inProcess(ctx, s, cfg, use) })
 }
 
+// readOne runs a command that reads the row it names.
+func readOne[ID ~int64](a *app, do func(ctx context.Context, s *client, id ID) error) func(*cobra.Command, []string) error {
+	return onOne(a.read, do)
+}
+
+// changeOne runs a command that changes the row it names.
+func changeOne[ID ~int64](a *app, do func(ctx context.Context, s *client, id ID) error) func(*cobra.Command, []string) error {
+	return onOne(a.change, do)
+}
+
+func onOne[ID ~int64](
+	way func(context.Context, func(*client) error) error, do func(ctx context.Context, s *client, id ID) error,
+) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		id, err := number(args[0])
+		if err != nil {
+			return err
+		}
+		return way(c.Context(), func(s *client) error { return do(c.Context(), s, ID(id)) })
+	}
+}
+
 // atServer marks the commands that can ask a server.
 const atServer = "server"
 

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"claudeops/internal/api"
 	"claudeops/internal/desk"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
@@ -14,7 +15,7 @@ import (
 // actionsView is what the supervisor can do, and what it did.
 type actionsView struct {
 	Groups    []actionGroup
-	Runs      []runView
+	Runs      []runRow
 	Several   bool
 	FormError string
 	Pager     pager
@@ -24,46 +25,20 @@ type actionsView struct {
 type actionGroup struct {
 	Environment string
 	Service     string
-	Actions     []actionView
+	Actions     []actionRow
 }
 
-type actionView struct {
-	Name        string
-	Description string
-	Does        string
-	Undo        string
-	Tier        ops.Tier
-	Approval    bool
-	Run         question
+// actionRow is an action with the button that runs it.
+type actionRow struct {
+	api.Action
+	Run question
 }
 
-// runView is one run of an action.
-type runView struct {
-	ID        int64
-	Title     string
-	Status    badge
-	By        string
-	Session   ops.SessionID
-	Cycle     *cycleRef
-	Why       string
-	Does      string
-	Commit    string
-	Asked     stamp
-	Ended     *stamp
-	Before    []healthView
-	After     []healthView
-	Output    string
-	Error     string
-	UndoOf    int64
-	UndoneBy  int64
+// runRow is a run of an action with the button that undoes it.
+type runRow struct {
+	api.ActionRun
 	Undo      *question // nil if it cannot be undone now
 	FormError string
-}
-
-type healthView struct {
-	Service string
-	Badge   badge
-	Error   string
 }
 
 func actionBadge(status ops.ActionStatus) badge {
@@ -86,50 +61,25 @@ func actionBadge(status ops.ActionStatus) badge {
 	return badge{"unknown", "circle-question-mark", plain(string(status))}
 }
 
-func healthViews(all []ops.ServiceHealth) []healthView {
-	var out []healthView
-	for _, h := range all {
-		out = append(out, healthView{Service: plain(h.Service), Badge: healthBadge(h.Status), Error: firstLine(h.Error, 200)})
+func runTitle(r api.ActionRun) string {
+	title := plain(r.Action + " of " + r.Service)
+	if r.UndoOf != nil {
+		return "Undo of " + title
 	}
-	return out
+	return title
 }
 
-func (s *server) runView(m moment, r ops.ActionRun) runView {
-	view := runView{
-		ID: r.ID, Title: plain(r.Action + " of " + r.Service), Status: actionBadge(r.Status), By: firstLine(r.By(), maxWord), Why: plain(r.Why),
-		Does: plain(r.Does), Commit: plain(r.Commit), Asked: m.stamp(r.RequestedAt), Before: healthViews(r.Before), After: healthViews(r.After),
-		Output: plain(r.Output), Error: plain(r.Error), UndoOf: r.UndoOf, UndoneBy: r.UndoneBy,
-	}
-	if r.UndoOf != 0 {
-		view.Title = fmt.Sprintf("Undo of %s", view.Title)
-	}
-	if r.SessionID != nil {
-		view.Session = *r.SessionID
-	}
-	if r.CycleID != nil {
-		ref := refer(*r.CycleID)
-		view.Cycle = &ref
-	}
-	if r.EndedAt != nil {
-		at := m.stamp(*r.EndedAt)
-		view.Ended = &at
-	}
+func (s *server) runRow(r ops.ActionRun) runRow {
+	row := runRow{ActionRun: api.ActionRunRow(r)}
 	if undo, err := s.desk.UndoOf(r); err == nil {
-		view.Undo = &question{
-			ID: fmt.Sprintf("undo-%d", r.ID), Button: "Undo", Icon: "rotate-ccw", Style: "plain", Title: fmt.Sprintf("Undo %s?", view.Title),
-			Text: "The supervisor runs: " + plain(undo.Does), Action: fmt.Sprintf("/actions/%d/undo", r.ID), Yes: "Undo it", No: "Cancel",
+		row.Undo = &question{
+			ID: fmt.Sprintf("undo-%d", r.ID), Button: "Undo", Icon: "rotate-ccw", Style: "plain",
+			Title: fmt.Sprintf("Undo %s?", runTitle(row.ActionRun)), Text: "The supervisor runs: " + plain(undo.Does),
+			Action: fmt.Sprintf("/actions/%d/undo", r.ID), Yes: "Undo it", No: "Cancel",
 			Fields: []input{{Name: "reason", Label: "Reason", Kind: "area", Required: true, Max: desk.MaxReason}},
 		}
 	}
-	return view
-}
-
-func (s *server) runViews(m moment, runs []ops.ActionRun) []runView {
-	var out []runView
-	for _, r := range runs {
-		out = append(out, s.runView(m, r))
-	}
-	return out
+	return row
 }
 
 func (s *server) actions(w http.ResponseWriter, r *http.Request) {
@@ -149,7 +99,7 @@ func (s *server) showActions(w http.ResponseWriter, r *http.Request, status int,
 	}
 	view := actionsView{Several: len(s.Environments) > 1, FormError: problem}
 	found, view.Pager = paged(r, found, func(x ops.ActionRun) int64 { return x.ID })
-	view.Runs = s.runViews(moment{s.Clock()}, found)
+	view.Runs = api.Rows(found, s.runRow)
 	for _, e := range s.Environments {
 		for _, v := range e.Policy.Inventory.Services {
 			if len(v.Actions) > 0 {
@@ -167,9 +117,8 @@ func (s *server) showActions(w http.ResponseWriter, r *http.Request, status int,
 func actionGroupOf(environment string, v ops.Service) actionGroup {
 	g := actionGroup{Environment: environment, Service: plain(v.Name)}
 	for i, a := range v.Actions {
-		view := actionView{
-			Name: plain(a.Name), Description: plain(a.Description), Does: plain(a.Does()), Undo: plain(a.WayBack()),
-			Tier: a.Tier, Approval: a.Approval,
+		view := actionRow{
+			Action: api.ActionRow(environment, a),
 			Run: question{
 				ID: fmt.Sprintf("run-%s-%s-%d", environment, domID(v.Name), i), Button: "Run", Icon: "play", Style: "plain",
 				Title:  fmt.Sprintf("Run %s of %s?", plain(a.Name), plain(v.Name)),
@@ -208,9 +157,9 @@ func (s *server) showAction(w http.ResponseWriter, r *http.Request, status int, 
 		s.fail(w, r, "action", err)
 		return
 	}
-	view := s.runView(moment{s.Clock()}, run)
-	view.FormError = problem
-	s.render(w, r, status, "action", page{Title: view.Title, Nav: "services", Body: view})
+	row := s.runRow(run)
+	row.FormError = problem
+	s.render(w, r, status, "action", page{Title: runTitle(row.ActionRun), Nav: "services", Body: row})
 }
 
 func (s *server) findRun(r *http.Request) (ops.ActionRun, error) {

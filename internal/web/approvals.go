@@ -130,12 +130,7 @@ func (s *server) approvalView(ctx context.Context, m moment, a ops.Approval) (ap
 	}
 	view.Plan, view.PlanHash = planSteps(a, loaded.Journal.Runs), a.PlanHash
 	if a.ExpiresAt != nil {
-		at := m.stamp(*a.ExpiresAt)
-		at.Text = "now"
-		if left := a.ExpiresAt.Sub(m.now); left > 0 {
-			at.Text = "in " + span(left)
-		}
-		view.Expires, view.Unanswered = &at, unansweredText(policy.Approval.OnExpiry)
+		view.Expires, view.Unanswered = ops.Ptr(m.until(*a.ExpiresAt)), unansweredText(policy.Approval.OnExpiry)
 	}
 	view.Services = s.affectedServices(loaded.Journal, a.SessionID)
 	view.Title = questionTitle(a, view.Services)

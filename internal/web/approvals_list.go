@@ -3,26 +3,16 @@ package web
 import (
 	"net/http"
 
+	"claudeops/internal/api"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
 
 type approvalsView struct {
-	Pending  []approvalRow
+	Pending  []api.Approval
 	Answered []answeredView
 	Several  bool
 	Pager    pager
-}
-
-// approvalRow is an approval that waits for an answer.
-type approvalRow struct {
-	ID          int64
-	Title       string
-	Environment string
-	Why         string
-	Cycle       cycleRef
-	Asked       stamp
-	Expires     *stamp
 }
 
 // approvals lists the questions to people: first those that wait for an answer, then the answered ones.
@@ -40,9 +30,7 @@ func (s *server) approvals(w http.ResponseWriter, r *http.Request) {
 			s.fail(w, r, "list of approvals", err)
 			return
 		}
-		for _, a := range pending {
-			view.Pending = append(view.Pending, m.approvalRow(a))
-		}
+		view.Pending = api.Rows(pending, api.ApprovalRow)
 	}
 	found, err := s.Store.Approvals(r.Context(), store.ApprovalFilter{Before: before, Limit: listed + 1})
 	if err != nil {
@@ -56,20 +44,4 @@ func (s *server) approvals(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	s.render(w, r, http.StatusOK, "approvals", page{Title: "Approvals", Nav: "approvals", Body: view})
-}
-
-func (m moment) approvalRow(a ops.Approval) approvalRow {
-	row := approvalRow{
-		ID: a.ID, Title: questionTitle(a, nil), Environment: a.Environment, Why: firstLine(a.Reason, 300), Cycle: refer(a.CycleID),
-		Asked: m.stamp(a.RequestedAt),
-	}
-	if a.ExpiresAt != nil {
-		at := m.stamp(*a.ExpiresAt)
-		at.Text = "now"
-		if left := a.ExpiresAt.Sub(m.now); left > 0 {
-			at.Text = "in " + span(left)
-		}
-		row.Expires = &at
-	}
-	return row
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"claudeops/internal/api"
 	"claudeops/internal/desk"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
@@ -29,11 +30,11 @@ type cycleView struct {
 	Steps       []happened
 	Recoveries  []recoveryView
 	Verdicts    []verdictView
-	Actions     []runView
+	Actions     []runRow
 	Plans       []planView
 	Approvals   []answeredView
 	Prompt      string
-	Events      []eventView
+	Events      []api.Event
 	Several     bool
 }
 
@@ -118,7 +119,7 @@ func (s *server) cycleView(ctx context.Context, m moment, id ops.CycleID) (cycle
 	c, j := loaded.Cycle, loaded.Journal
 	view := cycleView{
 		ID: c.ID, Title: cycleTitle(c), Badge: badgeOf(c), Environment: plain(c.Environment), Trigger: c.Trigger.Title(), Why: plain(c.Reason),
-		Chain: m.chain(j.Sessions, 0), Steps: m.steps(c, j, verdicts), Actions: s.runViews(m, j.Runs), Prompt: plain(c.Prompt),
+		Chain: m.chain(j.Sessions, 0), Steps: m.steps(c, j, verdicts), Actions: api.Rows(j.Runs, s.runRow), Prompt: plain(c.Prompt),
 		Again: fmt.Sprintf("/cycles/%d/run", c.ID), Several: len(s.Environments) > 1,
 	}
 	m.addWaterfall(&view.Chain, j.Sessions, m.waits(j.Approvals), calls)
@@ -136,11 +137,7 @@ func (s *server) cycleView(ctx context.Context, m moment, id ops.CycleID) (cycle
 		view.Verdicts = append(view.Verdicts, m.verdict(v))
 	}
 	view.addPeople(m, s, j, incidents)
-	for _, e := range events {
-		shown := m.event(e)
-		shown.Cycle = 0 // already in the heading
-		view.Events = append(view.Events, shown)
-	}
+	view.Events = eventsOfCycle(events)
 	return view, nil
 }
 

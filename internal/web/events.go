@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"claudeops/internal/api"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -23,7 +24,7 @@ type eventsView struct {
 type eventDay struct {
 	Day    string
 	Date   string
-	Events []eventView
+	Events []api.Event
 }
 
 func (s *server) events(w http.ResponseWriter, r *http.Request) {
@@ -93,39 +94,21 @@ func (m moment) eventDays(events []ops.Event) []eventDay {
 		if len(days) == 0 || days[len(days)-1].Day != name {
 			days = append(days, eventDay{Day: name, Date: at.Format(time.DateOnly)})
 		}
-		view := m.event(e)
-		view.At.Text = at.Format(time.TimeOnly)
 		last := &days[len(days)-1]
-		last.Events = append(last.Events, view)
+		last.Events = append(last.Events, api.EventRow(e))
 	}
 	return days
 }
 
-type eventView struct {
-	ID        int64
-	Badge     badge
-	At        stamp
-	Kind      string
-	Service   string
-	Message   string
-	Session   ops.SessionID
-	Cycle     ops.CycleID
-	CyclePath string
+// eventText is the message of an event, without the name of its service, which is shown before it.
+func eventText(e api.Event) string {
+	return strings.TrimPrefix(plain(e.Message), plain(words(e.Service))+" ")
 }
 
-func (m moment) event(e ops.Event) eventView {
-	view := eventView{
-		ID: e.ID, Badge: levelBadge(e.Level), At: m.stamp(e.At), Kind: plain(string(e.Kind)), Service: plain(e.Service),
-		Message: plain(e.Message),
-	}
-	if view.Service != "" { // the name is already shown before the message
-		view.Message = strings.TrimPrefix(view.Message, view.Service+" ")
-	}
-	if e.SessionID != nil {
-		view.Session = *e.SessionID
-	}
-	if e.CycleID != nil {
-		view.Cycle, view.CyclePath = *e.CycleID, cyclePath(*e.CycleID)
-	}
-	return view
+// eventsOfCycle are the rows of events on a page that names their cycle in its heading.
+func eventsOfCycle(events []ops.Event) []api.Event {
+	return api.Rows(events, func(e ops.Event) api.Event {
+		e.CycleID = nil
+		return api.EventRow(e)
+	})
 }

@@ -80,6 +80,16 @@ func (m moment) ago(t time.Time) stamp {
 	return s
 }
 
+// until is how long it is until a time, with the exact time in the title.
+func (m moment) until(t time.Time) stamp {
+	s := m.stamp(t)
+	s.Text = "now"
+	if left := t.Sub(m.now); left > 0 {
+		s.Text = "in " + span(left)
+	}
+	return s
+}
+
 // coarse is a duration in one unit.
 func coarse(d time.Duration) string {
 	switch {

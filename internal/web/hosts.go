@@ -4,24 +4,18 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"strings"
 
+	"claudeops/internal/api"
 	"claudeops/internal/ops"
 )
 
-// hostRow is one of the hosts that share the database.
+// hostRow is one of the hosts that share the database, with what this page knows about it.
 type hostRow struct {
-	Name         string
-	Here         bool
-	Badge        badge
-	Version      string
-	Labels       string
-	Environments string
-	Running      int
-	Seen         *stamp
-	Started      stamp
-	Change       *question // drains it, or lets it work again; nil if it does not run
-	Clock        string    // how its clock differs from the database's; empty if it does not
+	api.Host
+	Here   bool
+	Badge  badge
+	Change *question // drains it, or lets it work again; nil if it does not run
+	Clock  string    // how its clock differs from the database's; empty if it does not
 }
 
 // hosts lists the hosts that share the database; empty if there is only one.
@@ -39,31 +33,22 @@ func (s *server) hostRows(ctx context.Context) (rows []hostRow, shared bool, err
 	if err != nil {
 		return nil, false, err
 	}
-	m := moment{s.Clock()}
 	shared = slices.ContainsFunc(found, func(h ops.Host) bool { return h.ExpiresAt != nil })
 	for _, h := range found {
-		row := hostRow{
-			Name: plain(h.Name), Here: h.Name == s.Host, Badge: hostBadge(h), Version: plain(h.Version),
-			Labels: plain(strings.Join(h.Labels, ", ")), Environments: plain(strings.Join(h.Environments, ", ")), Running: h.Running,
-		}
-		if !shared && row.Here { // without a lease its row does not say that it works, but this page does
+		here := h.Name == s.Host
+		if !shared && here { // without a lease its row does not say that it works, but this page does
 			h.Alive = true
-			row.Badge = hostBadge(h)
+			if h.SeenAt != nil {
+				h.SeenAt = ops.Ptr(s.Clock())
+			}
+		}
+		row := hostRow{Host: api.HostRow(h), Here: here, Badge: hostBadge(h)}
+		if h.Alive {
+			row.Change = drainQuestion(h)
 		}
 		if h.Alive && h.ClockWrong() {
 			row.Clock = ops.ClockDifference(h.ClockAhead) + " the database's clock"
 		}
-		if h.SeenAt != nil {
-			seen := m.ago(*h.SeenAt)
-			if !shared && row.Here {
-				seen = m.ago(m.now)
-			}
-			row.Seen = &seen
-		}
-		if h.Alive {
-			row.Change = drainQuestion(h)
-		}
-		row.Started = m.stamp(h.RegisteredAt)
 		rows = append(rows, row)
 	}
 	return rows, shared, nil

@@ -48,7 +48,7 @@ type incidentView struct {
 	Tried          string
 	Recommendation string
 	Cost           figure
-	History        []eventView
+	History        []api.Event
 	Actions        []question
 	Resolved       bool
 }
@@ -162,7 +162,7 @@ func (s *server) incidentsView(r *http.Request, tab string, before int64) (incid
 		}
 		one := m.incident(i)
 		if tab == tabNeeds {
-			if one.History, err = s.history(ctx, m, i); err != nil {
+			if one.History, err = s.history(ctx, i); err != nil {
 				return view, err
 			}
 		}
@@ -171,19 +171,10 @@ func (s *server) incidentsView(r *http.Request, tab string, before int64) (incid
 	return view, nil
 }
 
-func (s *server) history(ctx context.Context, m moment, i ops.Incident) ([]eventView, error) {
+func (s *server) history(ctx context.Context, i ops.Incident) ([]api.Event, error) {
 	events, err := s.Store.IncidentHistory(ctx, i)
-	if err != nil {
-		return nil, err
-	}
-	out := []eventView{{
-		Badge: levelBadge(i.Level), At: m.stamp(i.OpenedAt), Kind: string(ops.EventIncident), Message: "opened",
-		Cycle: i.FirstCycle, CyclePath: cyclePath(i.FirstCycle),
-	}}
-	for _, e := range events {
-		out = append(out, m.event(e))
-	}
-	return out, nil
+	opened := ops.Event{At: i.OpenedAt, Level: i.Level, Kind: ops.EventIncident, Message: "opened", CycleID: &i.FirstCycle}
+	return api.Rows(append([]ops.Event{opened}, events...), api.EventRow), err
 }
 
 func (m moment) incident(i ops.Incident) incidentView {

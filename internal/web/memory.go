@@ -1,77 +1,43 @@
 package web
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
 	"time"
 
+	"claudeops/internal/api"
 	"claudeops/internal/desk"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
-
-const maxWord = 80
-
-type memoryView struct {
-	Memories  []memoryRow
-	Filters   filterRow
-	Filtered  bool
-	Several   bool
-	Add       question
-	FormError string
-	Pager     pager
-}
-
-type memoryRow struct {
-	ID          int64
-	Category    string
-	Service     string
-	Environment string
-	Observation string
-	Confidence  string
-	Source      string
-	Session     ops.SessionID
-	Created     stamp
-	Expires     *stamp
-	Expired     bool
-	Remove      question
-}
 
 func (s *server) memory(w http.ResponseWriter, r *http.Request) {
 	s.showMemories(w, r, http.StatusOK, "")
 }
 
 func (s *server) showMemories(w http.ResponseWriter, r *http.Request, status int, problem string) {
-	before, ok := cursor(r)
-	if !ok {
-		s.errorPage(w, r, http.StatusNotFound, "No such page of memories.")
-		return
-	}
 	f := store.MemoryFilter{
 		Environment: queried(r, "environment"), Service: queried(r, "service"), Category: queried(r, "category"),
-		All: queried(r, "all") != "", Before: before, Limit: listed + 1,
+		All: queried(r, "all") != "",
 	}
-	found, err := s.Store.Memories(r.Context(), f)
+	view, err := listOf(s, r, func(ctx context.Context, before int64, limit int) ([]ops.Memory, error) {
+		f.Before, f.Limit = before, limit
+		return s.Store.Memories(ctx, f)
+	}, func(m ops.Memory) int64 { return m.ID }, api.MemoryRow)
 	if err != nil {
-		s.fail(w, r, "list of memories", err)
+		s.fail(w, r, "page of memories", err)
 		return
 	}
-	m := moment{s.Clock()}
-	view := memoryView{
-		Several: len(s.Environments) > 1, Filtered: f.Service != "" || f.Category != "" || f.Environment != "" || f.All,
-		Add: s.addQuestion(r), FormError: problem,
-	}
+	view.Filtered = f.Service != "" || f.Category != "" || f.Environment != "" || f.All
+	view.Add, view.FormError = s.addQuestion(r), problem
 	view.Filters = filterRow{Action: "/memory", Fields: []filterField{
 		{Kind: "search", Name: "service", Label: "Service", Value: f.Service},
 		{Kind: "text", Name: "category", Label: "Category", Value: f.Category},
 		{Kind: "check", Name: "all", Label: "Show expired", Checked: f.All},
 	}}.withEnvironment(s.environmentChoices(f.Environment)).clearing(view.Filtered)
-	found, view.Pager = paged(r, found, func(row ops.Memory) int64 { return row.ID })
-	for _, memory := range found {
-		view.Memories = append(view.Memories, m.memory(memory))
-	}
 	p := page{Title: "Memory", Nav: "memory", Body: view}
 	switch queried(r, "done") {
 	case "added":
@@ -80,20 +46,6 @@ func (s *server) showMemories(w http.ResponseWriter, r *http.Request, status int
 		p.Flash = "Memory removed."
 	}
 	s.render(w, r, status, "memory", p)
-}
-
-func (m moment) memory(memory ops.Memory) memoryRow {
-	row := memoryRow{
-		ID: memory.ID, Category: plain(memory.Category), Service: plain(memory.Service), Environment: memory.Environment,
-		Observation: plain(memory.Observation), Confidence: strconv.FormatFloat(100*memory.Confidence, 'f', 0, 64) + " %",
-		Source:  sourceText(memory.Source),
-		Created: m.stamp(memory.CreatedAt), Expires: m.maybe(memory.ExpiresAt), Remove: forget(memory.ID),
-	}
-	if memory.SessionID != nil {
-		row.Session = *memory.SessionID
-	}
-	row.Expired = memory.ExpiresAt != nil && !memory.ExpiresAt.After(m.now)
-	return row
 }
 
 func sourceText(source string) string {
@@ -163,30 +115,15 @@ func (s *server) addMemory(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// memoryPage asks for confirmation before it removes a memory.
-type memoryPage struct {
-	memoryRow
-	Several bool
-}
-
-func (s *server) findMemory(r *http.Request) (ops.Memory, error) {
-	id, ok := rowID(r)
-	if !ok {
-		return ops.Memory{}, ops.ErrNotFound
-	}
-	return s.desk.Memory(r.Context(), id)
-}
-
+// askMemory asks for confirmation before it removes a memory.
 func (s *server) askMemory(w http.ResponseWriter, r *http.Request) {
-	m, err := s.findMemory(r)
+	id, _ := rowID(r) // there is none with the id 0
+	m, err := s.desk.Memory(r.Context(), id)
 	if err != nil {
 		s.fail(w, r, "memory", err)
 		return
 	}
-	s.render(w, r, http.StatusOK, "memory_remove", page{
-		Title: "Remove a memory", Nav: "memory", Static: true,
-		Body: memoryPage{moment{s.Clock()}.memory(m), len(s.Environments) > 1},
-	})
+	s.render(w, r, http.StatusOK, "memory_remove", page{Title: "Remove a memory", Nav: "memory", Static: true, Body: api.MemoryRow(m)})
 }
 
 func (s *server) removeMemory(w http.ResponseWriter, r *http.Request) {

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"claudeops/internal/access"
+	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
 
@@ -53,7 +54,7 @@ type page struct {
 	NoNavigation bool        // no navigation: the visitor is not logged in
 }
 
-func loadPages(assets assetSet) pageSet {
+func loadPages(assets assetSet, clock ops.Clock) pageSet {
 	snippets := snippets{sprite: assets.path("icons.svg")}
 	shell := sync.OnceValue(func() *template.Template {
 		return template.Must(template.New("shell").Funcs(template.FuncMap{
@@ -61,7 +62,7 @@ func loadPages(assets assetSet) pageSet {
 			"asset": assets.path, "operation": func(path string) access.Operation { return access.OperationOf("POST", path) },
 			"rail": rail, "field": field, "selecting": selecting, "servicePath": servicePath,
 			"inc": func(i int) int { return i + 1 },
-		}).ParseFS(templateFiles, "templates/layout.html", "templates/parts*.html"))
+		}).Funcs(rowFuncs(clock, snippets)).ParseFS(templateFiles, "templates/layout.html", "templates/parts*.html"))
 	})
 	set := pageSet{}
 	files, err := templateFiles.ReadDir("templates")

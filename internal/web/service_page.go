@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"claudeops/internal/api"
 	"claudeops/internal/api/situation"
 	"claudeops/internal/desk"
 	"claudeops/internal/ops"
@@ -42,16 +43,17 @@ type serviceDetail struct {
 	Times  *picture
 
 	Incidents   []serviceIncident
-	Actions     []actionView
-	Runs        []runView
+	Actions     []actionRow
+	Runs        []runRow
 	MoreRuns    string
 	Cooldowns   []cooldownView
 	Cycles      []serviceCycle
-	Memories    []memoryRow
+	Memories    []api.Memory
 	MoreMemory  string
 	Graph       *graph
 	Silence     question
-	Silences    []silenceView
+	Silences    []api.Silence
+	Path        string // of this page
 	Maintenance []maintenanceView
 	Events      string
 }
@@ -281,7 +283,7 @@ func (s *server) addServiceRecords(ctx context.Context, m moment, view *serviceD
 			view.MoreMemory = "/memory?" + url.Values{"service": {name}}.Encode()
 			break
 		}
-		view.Memories = append(view.Memories, m.memory(memory))
+		view.Memories = append(view.Memories, api.MemoryRow(memory))
 	}
 	return nil
 }
@@ -295,7 +297,7 @@ func (s *server) addActions(ctx context.Context, m moment, view *serviceDetail, 
 	if len(runs) > serviceRows {
 		runs, view.MoreRuns = runs[:serviceRows], "/actions?"+url.Values{"service": {name}}.Encode()
 	}
-	view.Runs = s.runViews(m, runs)
+	view.Runs = api.Rows(runs, s.runRow)
 	used, err := s.Store.Cooldowns(ctx, environment, s.limits(environment), m.now)
 	if err != nil {
 		return err
@@ -316,14 +318,13 @@ func (s *server) addPauses(ctx context.Context, m moment, view *serviceDetail, e
 	if err != nil {
 		return err
 	}
+	view.Path = servicePath(view.Environment, name)
 	for _, q := range silences {
 		covers := func(probe string) bool { return q.Covers(view.Environment, name, v.Group, probe) }
 		if !slices.ContainsFunc(probes, covers) || len(view.Silences) == serviceRows {
 			continue
 		}
-		row := m.silence(q)
-		row.End.Hidden = map[string]string{"back": servicePath(view.Environment, name)}
-		view.Silences = append(view.Silences, row)
+		view.Silences = append(view.Silences, api.SilenceRow(q, m.now))
 	}
 	for _, w := range env.Watch.Maintenance {
 		covers := func(probe string) bool { return w.Covers(name, v.Group, probe) }

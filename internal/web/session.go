@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"claudeops/internal/api"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -50,14 +51,14 @@ type sessionView struct {
 	Recoveries []recoveryView
 	Verdicts   []verdictView
 	Guard      guardView
-	Actions    []runView
+	Actions    []runRow
 	Handoff    string      // as it was written
 	Handed     *reportView // the same, readable
 	HandoffWhy string
 	Result     *resultView
 	Outcome    string      // as it was written
 	Report     *reportView // the same, readable
-	Events     []eventView
+	Events     []api.Event
 	Transcript transcriptView
 }
 
@@ -271,16 +272,12 @@ func (s *server) addRecords(ctx context.Context, m moment, view *sessionView) er
 	if err != nil {
 		return fmt.Errorf("read actions: %w", err)
 	}
-	view.Actions = s.runViews(m, runs)
+	view.Actions = api.Rows(runs, s.runRow)
 	events, err := s.Store.Events(ctx, store.EventFilter{CycleID: &view.Cycle, Limit: sessionEvents})
 	if err != nil {
 		return fmt.Errorf("read events: %w", err)
 	}
-	for _, e := range events {
-		shown := m.event(e)
-		shown.Cycle = 0 // already in the heading
-		view.Events = append(view.Events, shown)
-	}
+	view.Events = eventsOfCycle(events)
 	return nil
 }
 

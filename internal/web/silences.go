@@ -1,14 +1,15 @@
 package web
 
 import (
+	"context"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
+	"claudeops/internal/api"
 	"claudeops/internal/desk"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
@@ -16,76 +17,33 @@ import (
 
 const untilLayout = "2006-01-02 15:04"
 
-type silencesView struct {
-	Tabs      []option
-	Silences  []silenceView
-	Filters   filterRow
-	All       bool
-	Several   bool
-	Filtered  bool
-	Add       question
-	FormError string
-	Pager     pager
-}
-
-// silenceView is a silence as shown.
-type silenceView struct {
-	ID          int64
-	Matches     []matchView
-	Environment string // empty means all environments
-	Reason      string
-	Author      string
-	Status      badge
-	Created     stamp
-	From        stamp
-	Until       stamp
-	Ended       bool
-	Later       bool // it has not started
-	End         question
-}
-
-// matchView is one pattern of a silence and the field it matches.
-type matchView struct {
-	What    string
-	Pattern string
-}
-
 func (s *server) silences(w http.ResponseWriter, r *http.Request) {
 	s.showSilences(w, r, http.StatusOK, "")
 }
 
 func (s *server) showSilences(w http.ResponseWriter, r *http.Request, status int, problem string) {
-	before, ok := cursor(r)
-	if !ok {
-		s.errorPage(w, r, http.StatusNotFound, "No such page of silences.")
-		return
-	}
 	m := moment{s.Clock()}
-	f := store.SilenceFilter{Environment: queried(r, "environment"), Before: before, Limit: listed + 1}
+	f := store.SilenceFilter{Environment: queried(r, "environment")}
 	all := queried(r, "all") != ""
 	if !all {
 		f.Active = m.now
 	}
-	found, err := s.Store.Silences(r.Context(), f)
+	view, err := listOf(s, r, func(ctx context.Context, before int64, limit int) ([]ops.Silence, error) {
+		f.Before, f.Limit = before, limit
+		return s.Store.Silences(ctx, f)
+	}, func(q ops.Silence) int64 { return q.ID }, func(q ops.Silence) api.Silence { return api.SilenceRow(q, m.now) })
 	if err != nil {
-		s.fail(w, r, "list of silences", err)
+		s.fail(w, r, "page of silences", err)
 		return
 	}
-	view := silencesView{
-		All: all, Several: len(s.Environments) > 1, Filtered: f.Environment != "",
-		Add: s.silenceQuestion(r, m), FormError: problem,
-		Tabs: []option{
-			{Word: "Active", Path: silencesPath(f.Environment, ""), Current: !all},
-			{Word: "All", Path: silencesPath(f.Environment, "1"), Current: all},
-		},
+	view.Filtered, view.Add, view.FormError = f.Environment != "", s.silenceQuestion(r, m), problem
+	view.Tabs = []option{
+		{Word: "Active", Path: silencesPath(f.Environment, ""), Current: !all},
+		{Word: "All", Path: silencesPath(f.Environment, "1"), Current: all},
 	}
 	view.Filters = filterRow{Action: "/silences"}.withEnvironment(s.environmentChoices(f.Environment))
 	if all {
-		view.Filters.Hidden = map[string]string{"all": "1"}
-	}
-	found, view.Pager = paged(r, found, func(row ops.Silence) int64 { return row.ID })
-	for _, q := range found {
-		view.Silences = append(view.Silences, m.silence(q))
+		view.Tab, view.Filters.Hidden = "all", map[string]string{"all": "1"}
 	}
 	p := page{Title: "Silences", Nav: "services", Body: view}
 	switch queried(r, "done") {
@@ -110,36 +68,17 @@ func silencesPath(environment, all string) string {
 	return "/silences?" + query.Encode()
 }
 
-func (m moment) silence(q ops.Silence) silenceView {
-	view := silenceView{
-		ID: q.ID, Environment: plain(q.Environment), Reason: plain(q.Reason), Author: firstLine(q.Author, maxWord), Created: m.stamp(q.CreatedAt),
-		From: m.stamp(q.From), Until: m.stamp(q.Until), Ended: !m.now.Before(q.Until), Later: m.now.Before(q.From), End: endQuestion(q.ID),
-	}
-	for _, match := range []matchView{{"Service", q.Service}, {"Group", q.Group}, {"Probe", q.Probe}} {
-		if match.Pattern != "" {
-			view.Matches = append(view.Matches, matchView{match.What, plain(match.Pattern)})
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(q.Labels)) {
-		view.Matches = append(view.Matches, matchView{"Alert label " + plain(name), plain(q.Labels[name])})
-	}
-	switch {
-	case view.Ended:
-		view.Status = badge{"unknown", "bell", "Ended"}
-	case view.Later:
-		view.Status = badge{"unknown", "clock", "Starts later"}
-	default:
-		view.Status = badge{"warn", "bell-off", "Silenced"}
-	}
-	return view
-}
-
-func endQuestion(id int64) question {
-	return question{
+// endQuestion asks before a silence ends. back is the page to return to; empty for the list.
+func endQuestion(id int64, back string) question {
+	q := question{
 		ID: fmt.Sprintf("end-%d", id), Button: "End", Icon: "bell", Style: "plain", Title: fmt.Sprintf("End silence %d now?", id),
 		Text:   "Failures count again at once. If the service still fails, a cycle may start.",
 		Action: fmt.Sprintf("/silences/%d/end", id), Yes: "End silence", No: "Keep silence",
 	}
+	if back != "" {
+		q.Hidden = map[string]string{"back": back}
+	}
+	return q
 }
 
 // silenceDurations are the durations to choose from; any other end can be typed.
@@ -235,7 +174,7 @@ func (s *server) askSilence(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.render(w, r, http.StatusOK, "silence_end", page{
-		Title: "End a silence", Nav: "services", Static: true, Body: moment{s.Clock()}.silence(q),
+		Title: "End a silence", Nav: "services", Static: true, Body: api.SilenceRow(q, s.Clock()),
 	})
 }
 

@@ -87,6 +87,11 @@ func Answer(status int, text []byte) ([]byte, error) {
 	if status/100 == 2 {
 		return text, nil
 	}
+	return nil, errors.New(Problem(status, text))
+}
+
+// Problem is what a problem document says.
+func Problem(status int, text []byte) string {
 	var problem struct {
 		Detail string `json:"detail"`
 		Errors []struct {
@@ -95,10 +100,10 @@ func Answer(status int, text []byte) ([]byte, error) {
 		} `json:"errors"`
 	}
 	if json.Unmarshal(text, &problem) != nil || problem.Detail == "" {
-		return nil, fmt.Errorf("the server answered %d %s", status, http.StatusText(status))
+		return fmt.Sprintf("the server answered %d %s", status, http.StatusText(status))
 	}
 	for _, e := range problem.Errors {
 		problem.Detail += fmt.Sprintf("; %s: %s", e.Location, e.Message)
 	}
-	return nil, errors.New(problem.Detail)
+	return problem.Detail
 }

@@ -1,0 +1,125 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"html/template"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"claudeops/internal/api"
+	"claudeops/internal/ops"
+)
+
+// listView is a list of the API's rows, as pages show it.
+type listView[T any] struct {
+	Rows      []T
+	Tabs      []option
+	Tab       string // the current one
+	Filters   filterRow
+	Filtered  bool
+	Several   bool // environments
+	Add       question
+	FormError string
+	Empty     string // what to say without rows
+	Pager     pager
+}
+
+// listOf reads the page of a list that a request asks for: its rows, newest first, from a cursor on.
+func listOf[S, T any](s *server, r *http.Request, read func(ctx context.Context, before int64, limit int) ([]S, error),
+	id func(S) int64, row func(S) T,
+) (listView[T], error) {
+	before, ok := cursor(r)
+	if !ok {
+		return listView[T]{}, ops.ErrNotFound
+	}
+	found, err := read(r.Context(), before, listed+1)
+	if err != nil {
+		return listView[T]{}, err
+	}
+	view := listView[T]{Several: len(s.Environments) > 1}
+	found, view.Pager = paged(r, found, id)
+	view.Rows = api.Rows(found, row)
+	return view, nil
+}
+
+// rowFuncs are the functions with which templates show rows. Foreign text goes through plain or line.
+func rowFuncs(clock ops.Clock, k snippets) template.FuncMap {
+	return template.FuncMap{
+		"plain": func(text any) string { return plain(words(text)) },
+		"line":  func(text any, limit int) string { return firstLine(words(text), limit) },
+		"when":  func(t any) template.HTML { return k.time(moment{clock()}.stamp(timeOf(t))) },
+		"over":  func(t any) bool { at := timeOf(t); return !at.IsZero() && !at.After(clock()) },
+		"share": func(part float64) string { return strconv.FormatFloat(100*part, 'f', 0, 64) + " %" },
+		"level": func(level string) badge { return levelBadge(ops.Level(level)) },
+
+		"until":  func(t *time.Time) template.HTML { return k.time(moment{clock()}.until(*t)) },
+		"clock":  func(t time.Time) template.HTML { return k.time(moment{clock()}.precise(t)) },
+		"ago":    func(t any) template.HTML { return k.time(moment{clock()}.ago(timeOf(t))) },
+		"joined": func(all []string) string { return plain(strings.Join(all, ", ")) },
+
+		"cyclePath": func(id int64) string { return cyclePath(ops.CycleID(id)) },
+		"approvalTitle": func(a api.Approval) string {
+			return questionTitle(ops.Approval{Kind: ops.ApprovalKind(a.Kind), Tier: a.Tier}, nil)
+		},
+		"silenceState": func(q api.Silence) badge {
+			switch now := clock(); {
+			case !now.Before(q.Until):
+				return badge{"unknown", "bell", "Ended"}
+			case now.Before(q.From):
+				return badge{"unknown", "clock", "Starts later"}
+			}
+			return badge{"warn", "bell-off", "Silenced"}
+		},
+		"matches": matchesOf, "endSilence": endQuestion, "forget": forget, "source": sourceText, "noticeState": noticeBadge,
+		"runTitle": runTitle, "eventText": eventText, "actionState": actionBadge,
+		"healthState": func(status string) badge { return healthBadge(ops.Health(status)) },
+	}
+}
+
+// words is a text of a row, which may be null.
+func words(text any) string {
+	switch t := text.(type) {
+	case string:
+		return t
+	case *string:
+		if t == nil {
+			return ""
+		}
+		return *t
+	}
+	return fmt.Sprint(text)
+}
+
+// timeOf is a time of a row; one that is null is zero.
+func timeOf(t any) time.Time {
+	switch t := t.(type) {
+	case time.Time:
+		return t
+	case *time.Time:
+		if t != nil {
+			return *t
+		}
+	}
+	return time.Time{}
+}
+
+// match is one pattern of a silence and the field it matches.
+type match struct{ What, Pattern string }
+
+func matchesOf(q api.Silence) []match {
+	var out []match
+	for _, m := range []match{{"Service", words(q.Service)}, {"Group", words(q.Group)}, {"Probe", words(q.Probe)}} {
+		if m.Pattern != "" {
+			out = append(out, match{m.What, plain(m.Pattern)})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(q.Labels)) {
+		out = append(out, match{"Alert label " + plain(name), plain(q.Labels[name])})
+	}
+	return out
+}
