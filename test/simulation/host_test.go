@@ -411,6 +411,9 @@ func (j journal) Commit(ctx context.Context, owner ops.Owner, t ops.Transition) 
 	}
 	j.k.sim.moved[j.k.env] = time.Now()
 	out, err := j.Store.Commit(context.WithoutCancel(ctx), owner, t) // how long the seed lets it wait is not how long it takes
+	if err == nil && t.Step.Status == ops.CycleResolved {
+		j.k.sim.repaired(j.k.env)
+	}
 	return out, j.after(err)
 }
 

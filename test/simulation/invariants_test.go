@@ -64,6 +64,8 @@ var rules = []rule{
 	{"people know what needs them", `SELECT 'incident ' || i.id || ' of ' || i.service || ' is open, and nobody was told' FROM incidents i
 		WHERE i.resolved_at IS NULL AND i.status = 'open' AND i.class <> 'agent'
 		AND NOT EXISTS (SELECT 1 FROM cycles c WHERE c.id = i.last_cycle_id AND (c.ended_at IS NULL OR c.status IN ('cancelled', 'suppressed')))
+		AND NOT EXISTS (SELECT 1 FROM incidents o WHERE o.environment = i.environment AND o.service = i.service AND o.id < i.id
+			AND o.resolved_at IS NULL AND o.called_at IS NOT NULL)
 		AND NOT EXISTS (SELECT 1 FROM notifications n WHERE n.kind <> 'resolved' AND (n.incident_id = i.id
 			OR n.cycle_id IN (SELECT x.cycle_id FROM incident_cycles x WHERE x.incident_id = i.id) OR n.environment = i.environment AND n.service = i.service
 			AND n.id > COALESCE((SELECT MAX(r.id) FROM notifications r WHERE r.kind = 'resolved' AND r.environment = i.environment AND r.service = i.service), 0)))`},
@@ -243,6 +245,9 @@ func (s *simulation) rest() {
 	for _, n := range notices {
 		if n.Status == ops.NoticePending && n.Attempts == 0 && s.clock().Sub(n.CreatedAt) > 10*time.Minute {
 			s.fail("a notice is sent: notice %d is %s: %s", n.ID, n.Status, n.Title)
+		}
+		if n.Status == ops.NoticeSent && s.delivered[n.ID] == 0 {
+			s.fail("a notice is sent: nobody got notice %d: %s", n.ID, n.Title)
 		}
 	}
 }

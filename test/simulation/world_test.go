@@ -24,6 +24,7 @@ type service struct {
 	over      bool      // people were last told that its problem is over
 	broke     bool      // it broke after that
 	known     bool      // people were told of it since it broke
+	fragile   bool      // it breaks again as soon as its cycle says that it is repaired
 }
 
 // process is an agent that works.
@@ -98,6 +99,16 @@ func (s *simulation) heals(v *service, who string) {
 	}
 	v.problem, v.since = "", time.Now()
 	s.trace("%s works again %s", v.name, who)
+}
+
+// repaired is told that a cycle ended resolved.
+func (s *simulation) repaired(env string) {
+	for _, v := range s.services {
+		if v.env == env && v.fragile && v.problem == "" {
+			v.fragile = false
+			s.breaks(v)
+		}
+	}
 }
 
 // results are what probes find now.
@@ -263,6 +274,7 @@ func (s *simulation) says(tier ops.Tier, v *service) ops.OutcomeKind {
 	}
 	if s.chance(60) {
 		s.heals(v, fmt.Sprint("by tier ", tier))
+		v.fragile = s.chance(25)
 	}
 	switch {
 	case v.problem == "" || s.chance(15):
