@@ -65,7 +65,7 @@ var rules = []rule{
 		WHERE i.resolved_at IS NULL AND i.status = 'open' AND i.class <> 'agent'
 		AND NOT EXISTS (SELECT 1 FROM cycles c WHERE c.id = i.last_cycle_id AND (c.ended_at IS NULL OR c.status IN ('cancelled', 'suppressed')))
 		AND NOT EXISTS (SELECT 1 FROM incidents o WHERE o.environment = i.environment AND o.service = i.service AND o.id < i.id
-			AND o.resolved_at IS NULL AND o.called_at IS NOT NULL)
+			AND o.called_at IS NOT NULL AND (o.resolved_at IS NULL OR o.resolved_at >= i.opened_at)) -- closed after it was decided whom to call
 		AND NOT EXISTS (SELECT 1 FROM notifications n WHERE n.kind <> 'resolved' AND (n.incident_id = i.id
 			OR n.cycle_id IN (SELECT x.cycle_id FROM incident_cycles x WHERE x.incident_id = i.id) OR n.environment = i.environment AND n.service = i.service
 			AND n.id > COALESCE((SELECT MAX(r.id) FROM notifications r WHERE r.kind = 'resolved' AND r.environment = i.environment AND r.service = i.service), 0)))`},
@@ -87,29 +87,27 @@ func (s *simulation) check() {
 		return
 	}
 	s.notices()
-	s.each(func(row *sql.Rows) error {
+	s.each(s.rules, func(row *sql.Rows) error {
 		var found string
 		err := row.Scan(&found)
 		s.fail("%s", found)
 		return err
-	})(s.rules.QueryContext(s.ctx))
+	})
 }
 
 // each reads the rows of a query.
-func (s *simulation) each(read func(*sql.Rows) error) func(*sql.Rows, error) {
-	return func(rows *sql.Rows, err error) {
-		if err != nil {
-			s.fail("read the journal: %v", err)
-			return
-		}
-		defer func() {
-			if err := errors.Join(err, rows.Err(), rows.Close()); err != nil {
-				s.fail("read the journal: %v", err)
-			}
-		}()
-		for err == nil && rows.Next() {
-			err = read(rows)
-		}
+func (s *simulation) each(query *sql.Stmt, read func(*sql.Rows) error, args ...any) {
+	rows, err := query.QueryContext(s.ctx, args...)
+	if err != nil {
+		s.fail("read the journal: %v", err)
+		return
+	}
+	defer func() { _ = rows.Close() }()
+	for err == nil && rows.Next() {
+		err = read(rows)
+	}
+	if err := errors.Join(err, rows.Err()); err != nil {
+		s.fail("read the journal: %v", err)
 	}
 }
 
@@ -127,6 +125,8 @@ func (s *simulation) changed() bool {
 const newestRows = `SELECT COALESCE((SELECT MAX(id) FROM steps), 0), COALESCE((SELECT MAX(id) FROM events), 0),
 	COALESCE((SELECT MAX(id) FROM notifications), 0), (SELECT COUNT(*) FROM sessions WHERE status = 'running')`
 
+const newNotices = `SELECT id, kind, environment, service, COALESCE(cycle_id, 0), title FROM notifications WHERE id > ? ORDER BY id`
+
 // dump is what the journal says in the end, for whoever looks for the reason of a failure.
 func (s *simulation) dump() {
 	for _, query := range []string{
@@ -136,12 +136,12 @@ func (s *simulation) dump() {
 		`SELECT 'approval ' || id || ' of cycle ' || cycle_id || ' (' || kind || '): ' || status || ' ' || requested_at || ' to ' || COALESCE(answered_at, '-')
 			|| ' ' || COALESCE(facts, '') FROM approvals`,
 	} {
-		s.each(func(row *sql.Rows) error {
+		s.each(s.prepare(query+" ORDER BY id"), func(row *sql.Rows) error {
 			var line string
 			err := row.Scan(&line)
 			s.history = append(s.history, line)
 			return err
-		})(s.reader.QueryContext(s.ctx, query+" ORDER BY id"))
+		})
 	}
 }
 
@@ -156,7 +156,7 @@ func allRules() string {
 
 // notices looks at what people are told since the last time.
 func (s *simulation) notices() {
-	s.each(func(row *sql.Rows) error {
+	s.each(s.news, func(row *sql.Rows) error {
 		var n ops.Notice
 		var cycle int64
 		err := row.Scan(&n.ID, &n.Kind, &n.Environment, &n.Service, &cycle, &n.Title)
@@ -168,7 +168,7 @@ func (s *simulation) notices() {
 			}
 		}
 		return err
-	})(s.reader.QueryContext(s.ctx, `SELECT id, kind, environment, service, COALESCE(cycle_id, 0), title FROM notifications WHERE id > ? ORDER BY id`, s.seen))
+	}, s.seen)
 }
 
 // told is what people know of a service. They are told of its end once, and only if they were told of its beginning.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -45,6 +44,7 @@ type simulation struct {
 	reader  *sql.DB // for the rules
 	rules   *sql.Stmt
 	marks   *sql.Stmt
+	news    *sql.Stmt
 	newest  [4]int64 // what marks last found
 	logger  *slog.Logger
 	keeper  *supervisor.Keeper
@@ -135,7 +135,7 @@ func play(t *testing.T, seed uint64) (failure string, history []string) {
 		for _, h := range s.hosts {
 			h.kill(0)
 		}
-		if err := errors.Join(s.rules.Close(), s.marks.Close(), s.reader.Close()); err != nil {
+		if err := s.reader.Close(); err != nil {
 			t.Error(err)
 		}
 		if err := s.store.Close(); err != nil {
@@ -144,6 +144,15 @@ func play(t *testing.T, seed uint64) (failure string, history []string) {
 		failure, history = s.failure, s.history
 	})
 	return failure, history
+}
+
+// prepare makes a query ready that is asked often. It is closed with the reader.
+func (s *simulation) prepare(query string) *sql.Stmt {
+	out, err := s.reader.PrepareContext(s.ctx, query)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return out
 }
 
 // newFile is an empty database, in memory where the system has a place for that.
@@ -176,12 +185,7 @@ func (s *simulation) open(path string) {
 		s.t.Fatal(err)
 	}
 	s.reader.SetMaxOpenConns(1)
-	if s.rules, err = s.reader.PrepareContext(s.ctx, allRules()); err != nil {
-		s.t.Fatal(err)
-	}
-	if s.marks, err = s.reader.PrepareContext(s.ctx, newestRows); err != nil {
-		s.t.Fatal(err)
-	}
+	s.rules, s.marks, s.news = s.prepare(allRules()), s.prepare(newestRows), s.prepare(newNotices)
 	s.jumps = s.chance(30)
 	s.envs = append(s.envs, s.newEnvironment("home", "web", "db"))
 	s.envs = append(s.envs, s.newEnvironment("lab", "api"))
