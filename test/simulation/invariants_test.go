@@ -30,8 +30,8 @@ var rules = []rule{
 		FROM approvals a JOIN cycles c ON c.id = a.cycle_id WHERE a.status = 'pending' AND c.status IN ` + ended + ``},
 	{"one slot", `SELECT environment || ' has ' || COUNT(*) || ' running cycles' FROM cycles WHERE status = 'running'
 		GROUP BY environment HAVING COUNT(*) > 1`},
-	{"one session at a time", `SELECT 'sessions of ' || environment || ' that run: ' || COUNT(*) FROM sessions WHERE status = 'running'
-		GROUP BY environment HAVING COUNT(*) > 1`},
+	{"one session at a time", `SELECT 'sessions of ' || s.environment || ' that run: ' || COUNT(*) FROM sessions s JOIN cycles c ON c.id = s.cycle_id
+		WHERE s.status = 'running' AND c.status = 'running' GROUP BY s.environment HAVING COUNT(*) > 1`},
 	{"one session for one place in the journal", `SELECT 'cycle ' || cycle_id || ' has ' || COUNT(*) || ' sessions of ' || handler || ' after session '
 		|| COALESCE(retry_of_session_id, parent_session_id, 0) FROM sessions
 		GROUP BY cycle_id, role, handler, COALESCE(parent_session_id, 0), COALESCE(retry_of_session_id, 0), attempt HAVING COUNT(*) > 1`},
@@ -183,7 +183,7 @@ func (s *simulation) told(v *service, n ops.Notice) {
 		case v.over:
 			s.fail("an end has a beginning: nobody was told of what notice %d says is over: %s", n.ID, n.Title)
 		}
-		v.over, v.broke, v.known = !s.called(v), false, false
+		v.over, v.broke, v.known = v.problem == "" && !s.called(v), false, false // it may have broken again before they were told
 	default:
 		v.over, v.known = false, true
 	}

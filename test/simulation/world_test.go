@@ -23,7 +23,7 @@ type service struct {
 	since     time.Time // by the clock that never jumps
 	over      bool      // people were last told that its problem is over
 	broke     bool      // it broke after that
-	known     bool      // people were told of it since it broke
+	known     bool      // people were told of its problem, and not of its end
 	fragile   bool      // it breaks again as soon as its cycle says that it is repaired
 }
 
@@ -89,7 +89,7 @@ func (s *simulation) service(env, name string) *service {
 
 // breaks makes a service fail.
 func (s *simulation) breaks(v *service) {
-	v.problem, v.since, v.broke, v.known = []string{"HTTP 502", "connection refused"}[s.rand.IntN(2)], time.Now(), true, false
+	v.problem, v.since, v.broke = []string{"HTTP 502", "connection refused"}[s.rand.IntN(2)], time.Now(), true
 	s.trace("%s breaks: %s", v.name, v.problem)
 }
 
