@@ -31,8 +31,8 @@ demo: build ## watch a three-tier incident on a small real service (no API key, 
 	$(BIN) demo
 
 # CONTRIBUTING.md says what runs where, and how long it takes. The tests that fill the machine with containers and systems of their own run
-# after the others and without the race detector: what they test runs in other processes. Lint runs vet, but not on what needs failpoints.
-WORLDS   := incidents|imagetest|packagetest
+# after the others and without the race detector: what they test runs in other processes, or, in the simulation, one step at a time. Lint runs vet, but not on what needs failpoints.
+WORLDS   := incidents|imagetest|packagetest|simulation
 without   = $$($(GO) list ./... | grep -v -E '/test/($(1))$$')
 KILLS    := Kill|Hit|TheEnvironment
 # What only `make test-all` runs, beside what `-short` leaves out: very many rows, what a CLI does that the other tests do
@@ -47,14 +47,14 @@ test: setup unit ## install what is missing, run what a commit needs
 .PHONY: unit
 unit: ## the same without installing anything
 	$(GO) test $(RACE) -short -skip '$(LONG)' -vet=off -timeout 30m $(call without,$(WORLDS)|realacp)
-	$(GO) test -short -vet=off -timeout 10m ./test/incidents
+	$(GO) test -short -vet=off -timeout 10m ./test/incidents ./test/simulation
 	$(GO) test -short -tags failpoint -run '$(KILLS)' ./internal/failpoint ./internal/store
 
 .PHONY: test-all
 test-all: ## install what is missing, run everything: what a release needs
 	@script/setup-tests all
 	$(GO) test $(RACE) -vet=off -timeout 60m $(call without,$(WORLDS))
-	$(GO) test -vet=off -p 1 -timeout 30m ./test/incidents ./test/imagetest ./test/packagetest
+	$(GO) test -vet=off -p 1 -timeout 30m ./test/incidents ./test/imagetest ./test/packagetest ./test/simulation
 	$(GO) test -tags failpoint -run '$(KILLS)|VeryMany' ./internal/failpoint ./internal/store
 	$(GO) test -vet=off -run 'VeryMany|Storm' ./internal/watch ./internal/web
 

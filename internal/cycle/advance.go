@@ -315,8 +315,12 @@ func (a *Advancer) tidy(env ops.Environment) error {
 func (a *Advancer) release(ctx context.Context, id ops.CycleID, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	if err := a.Journal.Release(ctx, a.Owner(), id); err != nil {
-		return fmt.Errorf("release cycle %d: %w (after: %w)", id, err, cause)
+	err := a.Journal.Release(ctx, a.Owner(), id)
+	switch {
+	case err == nil:
+		return cause
+	case cause == nil:
+		return fmt.Errorf("release cycle %d: %w", id, err)
 	}
-	return cause
+	return fmt.Errorf("release cycle %d: %w (after: %w)", id, err, cause)
 }

@@ -150,7 +150,7 @@ func (w *Watch) Wake() {
 // Run processes alerts and judges bad services whenever something may have changed, until ctx ends.
 func (w *Watch) Run(ctx context.Context) error {
 	for {
-		until := w.pass(ctx)
+		until := w.Pass(ctx)
 		if !pause(ctx, minPause, nil) {
 			return nil
 		}
@@ -173,8 +173,8 @@ func pause(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 	return ctx.Err() == nil
 }
 
-// pass does what is due and returns when the next pass is.
-func (w *Watch) pass(ctx context.Context) time.Time {
+// Pass does once what Run does again and again: what is due. It returns when the next pass is.
+func (w *Watch) Pass(ctx context.Context) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := w.o.Clock()

@@ -1,0 +1,278 @@
+package simulation
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+)
+
+// rule is what must hold after every step, and a query that finds what breaks it.
+type rule struct{ name, query string }
+
+const ended = `('healthy', 'resolved', 'needs_human', 'suppressed', 'blocked', 'partial', 'failed', 'cancelled')`
+
+var rules = []rule{
+	{"no row is lost", `SELECT t || ' has ' || n || ' rows of ' || m FROM (
+		SELECT 'cycles' AS t, COUNT(*) AS n, MAX(id) AS m FROM cycles UNION ALL SELECT 'notifications', COUNT(*), MAX(id) FROM notifications
+		UNION ALL SELECT 'approvals', COUNT(*), MAX(id) FROM approvals)
+		WHERE n <> m`},
+	{"a cycle waits for something", `SELECT 'cycle ' || c.id || ' waits for nobody: ' || c.reason FROM cycles c
+		WHERE c.status = 'waiting_human' AND (c.reason = '' OR c.wake_at IS NULL
+			AND NOT EXISTS (SELECT 1 FROM approvals a WHERE a.cycle_id = c.id AND a.status = 'pending')
+			AND NOT EXISTS (SELECT 1 FROM incident_waits w JOIN incidents i ON i.id = w.incident_id WHERE w.cycle_id = c.id AND i.resolved_at IS NULL))`},
+	{"nobody is asked about what has ended", `SELECT 'question ' || a.id || ' is open, and cycle ' || c.id || ' is ' || c.status
+		FROM approvals a JOIN cycles c ON c.id = a.cycle_id WHERE a.status = 'pending' AND c.status IN ` + ended + ``},
+	{"one slot", `SELECT environment || ' has ' || COUNT(*) || ' running cycles' FROM cycles WHERE status = 'running'
+		GROUP BY environment HAVING COUNT(*) > 1`},
+	{"one session at a time", `SELECT 'sessions of ' || s.environment || ' that run: ' || COUNT(*) FROM sessions s JOIN cycles c ON c.id = s.cycle_id
+		WHERE s.status = 'running' AND c.status = 'running' GROUP BY s.environment HAVING COUNT(*) > 1`},
+	{"one session for one place in the journal", `SELECT 'cycle ' || cycle_id || ' has ' || COUNT(*) || ' sessions of ' || handler || ' after session '
+		|| COALESCE(retry_of_session_id, parent_session_id, 0) FROM sessions
+		GROUP BY cycle_id, role, handler, COALESCE(parent_session_id, 0), COALESCE(retry_of_session_id, 0), attempt HAVING COUNT(*) > 1`},
+	{"an approval is used once", `SELECT 'approval ' || a.id || ' started ' || COUNT(*) || ' sessions' FROM approvals a
+		JOIN sessions s ON s.cycle_id = a.cycle_id AND s.parent_session_id = a.session_id AND s.role = 'work' AND s.retry_of_session_id IS NULL
+		WHERE a.kind = 'tier' GROUP BY a.id HAVING COUNT(*) > 1`},
+	{"a step of a plan runs once", `SELECT 'step ' || step || ' of approval ' || approval_id || ' ran ' || COUNT(*) || ' times' FROM action_runs
+		WHERE approval_id > 0 GROUP BY approval_id, step HAVING COUNT(*) > 1`},
+	{"a chain stays within its budget", `SELECT 'cycle ' || c.id || ' cost ' || SUM(s.cost_usd) || ' of ' || json_extract(c.policy, '$.budget_chain_usd')
+		FROM cycles c JOIN sessions s ON s.cycle_id = c.id WHERE json_extract(c.policy, '$.budget_chain_usd') > 0
+		GROUP BY c.id HAVING SUM(s.cost_usd) > json_extract(c.policy, '$.budget_chain_usd') + 0.051`},
+	{"a day stays within its budget", `SELECT s.environment || ' cost ' || SUM(s.cost_usd) || ' on ' || substr(s.ended_at, 1, 10) FROM sessions s
+		JOIN cycles c ON c.id = s.cycle_id WHERE json_extract(c.policy, '$.budget_day_usd') > 0
+		GROUP BY s.environment, substr(s.ended_at, 1, 10) HAVING SUM(s.cost_usd) > MAX(json_extract(c.policy, '$.budget_day_usd')) + 0.051`},
+	{"nobody is told the same twice", `SELECT 'notices ' || a.id || ' and ' || b.id || ': ' || b.title FROM notifications a JOIN notifications b
+		ON b.id > a.id AND b.kind = a.kind AND b.title = a.title AND b.body = a.body AND b.environment = a.environment AND b.service = a.service
+			AND b.cycle_id IS a.cycle_id AND b.incident_id IS a.incident_id WHERE a.kind <> 'reminder'`},
+	{"a no lasts", `SELECT 'approval ' || b.id || ' asks what approval ' || a.id || ' was denied' FROM approvals a JOIN approvals b
+		ON b.id > a.id AND b.environment = a.environment AND b.facts = a.facts AND b.kind = a.kind AND b.requested_at > a.answered_at AND (b.plan IS NULL OR b.plan_hash = a.plan_hash)
+		WHERE a.status = 'denied' AND a.kind = 'tier' AND a.facts IS NOT NULL
+			AND NOT EXISTS (SELECT 1 FROM approvals y WHERE y.cycle_id = b.cycle_id AND y.status = 'approved' AND y.answered_at > a.answered_at) AND julianday(b.requested_at) < julianday(a.answered_at) + 1`},
+	{"verified means proven", `SELECT 'cycle ' || c.id || ' is verified by ' || c.verified_by FROM cycles c WHERE c.verified AND c.refuted_at IS NULL AND NOT CASE c.verified_by
+		WHEN 'judge' THEN EXISTS (SELECT 1 FROM sessions s WHERE s.cycle_id = c.id AND s.role = 'judge' AND s.status = 'completed')
+		WHEN 'human' THEN EXISTS (SELECT 1 FROM approvals a WHERE a.cycle_id = c.id AND a.kind = 'review' AND a.status = 'approved')
+			OR EXISTS (SELECT 1 FROM incident_cycles x JOIN incidents i ON i.id = x.incident_id WHERE x.cycle_id = c.id AND i.resolved_by <> 'claudeops')
+		WHEN 'plan' THEN EXISTS (SELECT 1 FROM action_runs r WHERE r.cycle_id = c.id AND r.status <> 'refused')
+		WHEN 'probe' THEN EXISTS (SELECT 1 FROM checks k WHERE k.cycle_id = c.id AND k.status = 'healthy' AND k.purpose IN ('verify', 'recheck', 'plan'))
+			OR EXISTS (SELECT 1 FROM incident_cycles x JOIN incidents i ON i.id = x.incident_id WHERE x.cycle_id = c.id AND i.resolved_by = 'claudeops')
+		ELSE FALSE END`},
+	{"people know what needs them", `SELECT 'incident ' || i.id || ' of ' || i.service || ' is open, and nobody was told' FROM incidents i
+		WHERE i.resolved_at IS NULL AND i.status = 'open' AND i.class <> 'agent'
+		AND NOT EXISTS (SELECT 1 FROM cycles c WHERE c.id = i.last_cycle_id AND (c.ended_at IS NULL OR c.status IN ('cancelled', 'suppressed')))
+		AND NOT EXISTS (SELECT 1 FROM incidents o WHERE o.environment = i.environment AND o.service = i.service AND o.id < i.id
+			AND o.called_at IS NOT NULL AND (o.resolved_at IS NULL OR o.resolved_at >= i.opened_at)) -- closed after it was decided whom to call
+		AND NOT EXISTS (SELECT 1 FROM notifications n WHERE n.kind <> 'resolved' AND (n.incident_id = i.id
+			OR n.cycle_id IN (SELECT x.cycle_id FROM incident_cycles x WHERE x.incident_id = i.id) OR n.environment = i.environment AND n.service = i.service
+			AND n.id > COALESCE((SELECT MAX(r.id) FROM notifications r WHERE r.kind = 'resolved' AND r.environment = i.environment AND r.service = i.service), 0)))`},
+}
+
+// check looks whether every rule holds.
+func (s *simulation) check() {
+	working := map[string]ops.SessionID{}
+	for _, p := range s.processes {
+		if p.host.up && (p.host.paused || p.host.holds() != nil) {
+			continue // it stands still, or is being stopped
+		}
+		if other, twice := working[p.env]; twice {
+			s.fail("one agent: sessions %d and %d work in %s", min(other, p.session), max(other, p.session), p.env)
+		}
+		working[p.env] = p.session
+	}
+	if !s.changed() {
+		return
+	}
+	s.notices()
+	s.each(s.rules, func(row *sql.Rows) error {
+		var found string
+		err := row.Scan(&found)
+		s.fail("%s", found)
+		return err
+	})
+}
+
+// each reads the rows of a query.
+func (s *simulation) each(query *sql.Stmt, read func(*sql.Rows) error, args ...any) {
+	rows, err := query.QueryContext(s.ctx, args...)
+	if err != nil {
+		s.fail("read the journal: %v", err)
+		return
+	}
+	defer func() { _ = rows.Close() }()
+	for err == nil && rows.Next() {
+		err = read(rows)
+	}
+	if err := errors.Join(err, rows.Err()); err != nil {
+		s.fail("read the journal: %v", err)
+	}
+}
+
+// changed reports whether anything was written that a rule could be about since the last time.
+func (s *simulation) changed() bool {
+	var now [4]int64
+	err := s.marks.QueryRowContext(s.ctx).Scan(&now[0], &now[1], &now[2], &now[3])
+	if err != nil {
+		s.fail("read the newest rows: %v", err)
+	}
+	defer func() { s.newest = now }()
+	return now != s.newest
+}
+
+const newestRows = `SELECT COALESCE((SELECT MAX(id) FROM steps), 0), COALESCE((SELECT MAX(id) FROM events), 0),
+	COALESCE((SELECT MAX(id) FROM notifications), 0), (SELECT COUNT(*) FROM sessions WHERE status = 'running')`
+
+const newNotices = `SELECT id, kind, environment, service, COALESCE(cycle_id, 0), title FROM notifications WHERE id > ? ORDER BY id`
+
+// dump is what the journal says in the end, for whoever looks for the reason of a failure.
+func (s *simulation) dump() {
+	for _, query := range []string{
+		`SELECT 'cycle ' || id || ' in ' || environment || ' by ' || "trigger" || ': ' || status || ' ' || reason || ' ' || COALESCE(verified_by, '') FROM cycles`,
+		`SELECT 'incident ' || id || ' of ' || service || ' (' || class || ', last cycle ' || last_cycle_id || '): ' || status || ', opened ' || opened_at
+			|| ', called ' || COALESCE(called_at, '-') || ', resolved by ' || resolved_by || ': ' || title FROM incidents`,
+		`SELECT 'approval ' || id || ' of cycle ' || cycle_id || ' (' || kind || '): ' || status || ' ' || requested_at || ' to ' || COALESCE(answered_at, '-')
+			|| ' ' || COALESCE(facts, '') FROM approvals`,
+	} {
+		s.each(s.prepare(query+" ORDER BY id"), func(row *sql.Rows) error {
+			var line string
+			err := row.Scan(&line)
+			s.history = append(s.history, line)
+			return err
+		})
+	}
+}
+
+// allRules is one query that finds everything that is broken: it is asked thousands of times.
+func allRules() string {
+	var all []string
+	for _, r := range rules {
+		all = append(all, "SELECT '"+r.name+": ' || found FROM (WITH r(found) AS ("+r.query+") SELECT found FROM r)")
+	}
+	return strings.Join(all, " UNION ALL ")
+}
+
+// notices looks at what people are told since the last time.
+func (s *simulation) notices() {
+	s.each(s.news, func(row *sql.Rows) error {
+		var n ops.Notice
+		var cycle int64
+		err := row.Scan(&n.ID, &n.Kind, &n.Environment, &n.Service, &cycle, &n.Title)
+		s.seen = n.ID
+		s.trace("notice %d of cycle %d: %s in %s: %s", n.ID, cycle, n.Kind, n.Environment, n.Title)
+		for _, v := range s.services {
+			if v.env == n.Environment && (v.name == n.Service || n.Service == "" && n.Kind != ops.NoticeResolved) {
+				s.told(v, n)
+			}
+		}
+		return err
+	}, s.seen)
+}
+
+// told is what people know of a service. They are told of its end once, and only if they were told of its beginning.
+func (s *simulation) told(v *service, n ops.Notice) {
+	switch n.Kind {
+	case ops.NoticeReminder, ops.NoticeEscalated, ops.NoticeAction:
+	case ops.NoticeResolved:
+		switch {
+		case s.setBack: // who is told what goes by the clock
+		case v.over && !v.broke:
+			s.fail("an end is told once: notice %d tells again: %s", n.ID, n.Title)
+		case v.over:
+			s.fail("an end has a beginning: nobody was told of what notice %d says is over: %s", n.ID, n.Title)
+		}
+		v.over, v.broke, v.known = v.problem == "" && !s.called(v), false, false // it may have broken again before they were told
+	default:
+		v.over, v.known = false, true
+	}
+}
+
+// called reports whether an incident of a service is still open about which people were called: its end is news.
+func (s *simulation) called(v *service) bool {
+	open, err := s.store.Unresolved(s.ctx, v.env)
+	if err != nil {
+		s.fail("list incidents: %v", err)
+	}
+	return slices.ContainsFunc(open, func(i ops.Incident) bool { return i.Service == v.name && i.CalledAt != nil })
+}
+
+// launched is told that an agent starts.
+func (s *simulation) launched(k *task, spec ops.SessionSpec) {
+	session := spec.Session
+	if s.launches[session.ID] {
+		s.fail("a session starts once: session %d starts again on %s", session.ID, k.host.name)
+	}
+	s.launches[session.ID] = true
+	s.processes[session.Key] = &process{host: k.host, env: spec.Environment, session: session.ID}
+}
+
+// acted is told that a step of a plan is carried out.
+func (s *simulation) acted(approval int64, step int) {
+	what := fmt.Sprintf("step %d of approval %d", step, approval)
+	if s.steps[what] {
+		s.fail("an action runs once: %s runs again", what)
+	}
+	s.steps[what] = true
+}
+
+// rest looks at what is left at the end.
+func (s *simulation) rest() {
+	flaws, err := s.store.Verify(s.ctx, true)
+	if err != nil || len(flaws) > 0 {
+		s.fail("the journal: %v %v", flaws, err)
+	}
+	open, err := s.store.Unfinished(s.ctx)
+	if err != nil {
+		s.fail("list open cycles: %v", err)
+	}
+	for _, c := range open {
+		waits := c.Status == ops.CycleWaitingHuman || c.WakeAt != nil && c.WakeAt.After(s.clock())
+		if !waits && time.Since(s.moved[c.Environment]) > calm/2 {
+			s.fail("every cycle ends or waits: cycle %d is %s: %s", c.ID, c.Status, c.Reason)
+		}
+	}
+	for _, v := range s.services {
+		if v.problem != "" && !v.known && time.Since(v.since) > calm*2/3 {
+			s.cared(v, open)
+		}
+	}
+	notices, err := s.store.NoticeList(s.ctx, store.NoticeFilter{Limit: 200})
+	if err != nil {
+		s.fail("list notices: %v", err)
+	}
+	for _, n := range notices {
+		if n.Status == ops.NoticePending && n.Attempts == 0 && s.clock().Sub(n.CreatedAt) > 10*time.Minute {
+			s.fail("a notice is sent: notice %d is %s: %s", n.ID, n.Status, n.Title)
+		}
+		if n.Status == ops.NoticeSent && s.delivered[n.ID] == 0 {
+			s.fail("a notice is sent: nobody got notice %d: %s", n.ID, n.Title)
+		}
+	}
+}
+
+// cared looks whether an outage that nobody was told of is in somebody's hands. It may not be covered for ever by a cycle that says that it
+// is repaired.
+func (s *simulation) cared(v *service, open []ops.Cycle) {
+	incidents, err := s.store.Unresolved(s.ctx, v.env)
+	if err != nil || slices.ContainsFunc(open, func(c ops.Cycle) bool { return c.Environment == v.env }) ||
+		slices.ContainsFunc(incidents, func(i ops.Incident) bool { return i.Service == v.name }) {
+		return
+	}
+	held, err := s.store.Withheld(s.ctx, v.env)
+	if err != nil || slices.ContainsFunc(held, func(h ops.Withheld) bool { return h.Service == v.name && h.Why != ops.HoldCovered }) {
+		return
+	}
+	causes, err := s.store.Causes(s.ctx, v.env, s.clock())
+	if err != nil {
+		s.fail("read causes: %v", err)
+	}
+	for _, c := range causes {
+		cycle, err := s.store.Cycle(s.ctx, c.Cycle)
+		if err != nil || slices.Contains(append(c.Services, c.Affected...), v.name) && cycle.Status != ops.CycleResolved && cycle.Status != ops.CycleHealthy {
+			return
+		}
+	}
+	s.fail("an outage is cared for: %s is down since %s, held back is %v", v.name, v.since.Format(time.TimeOnly), held)
+}
