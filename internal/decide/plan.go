@@ -176,16 +176,25 @@ func verifyPlan(v view) ops.Step {
 	}
 }
 
-// planHelped: probes find every service healthy after the plan, and prove it of at least one. What they had never seen fail is taken to be
-// repaired by the steps that a human approved.
+// planHelped: a step was done, probes find every service healthy after the plan, and prove it of at least one. What they had never seen fail
+// is taken to be repaired by the steps that a human approved.
 func (v view) planHelped() bool {
 	services := v.ours()
-	if !v.planRan() || !v.allProbed() || !slices.ContainsFunc(services, func(s string) bool { return v.proven(s, ops.ProbePlan) }) {
+	if !v.planRan() || !v.planDid() || !v.allProbed() || !slices.ContainsFunc(services, func(s string) bool { return v.proven(s, ops.ProbePlan) }) {
 		return false
 	}
 	stopped := func(c ops.Check) bool { return slices.Contains(services, c.Service) }
 	return !slices.ContainsFunc(v.notRunning(), stopped) &&
 		!slices.ContainsFunc(v.planChecks(), func(c ops.Check) bool { return c.Status != ops.Healthy })
+}
+
+// planDid: at least one step may have had its effect: it was done, or cut off.
+func (v view) planDid() bool {
+	q := v.approvedPlan()
+	return slices.ContainsFunc(q.Steps, func(n int) bool {
+		r := v.planRun(q, n)
+		return r != nil && (r.Status == ops.ActionDone || r.Status == ops.ActionInterrupted)
+	})
 }
 
 func planResolved(v view) ops.Step {
