@@ -221,3 +221,117 @@ func worse(a, b string) bool {
 	order := []string{healthUnknown, string(ops.Healthy), string(ops.Degraded), string(ops.Down)}
 	return slices.Index(order, a) > slices.Index(order, b)
 }
+
+// Explainer says what the guard thinks of a shell command.
+type Explainer func(environment ops.Environment, tier ops.Tier, command string, dryRun bool) (Verdict, error)
+
+// Verdict is what the guard thinks of one shell command.
+type Verdict struct {
+	Verdict string          `json:"verdict" enum:"allow,deny"`
+	Rule    string          `json:"rule"`
+	Reason  string          `json:"reason"`
+	Effects []VerdictEffect `json:"effects" doc:"What the command would count as."`
+}
+
+// VerdictEffect is a restart or a redeployment that a command would count as.
+type VerdictEffect struct {
+	Kind    string `json:"kind" enum:"restart,redeployment"`
+	Service string `json:"service"`
+}
+
+// ConfigCheck is the result of a check of the configuration.
+type ConfigCheck struct {
+	Valid        bool     `json:"valid"`
+	File         *string  `json:"file" doc:"Null without a file."`
+	Environments int      `json:"environments"`
+	Problems     []string `json:"problems" doc:"Each with file, line, key and how to fix it."`
+	Notes        []string `json:"notes" doc:"What works, but may not be meant."`
+}
+
+type explainQuery struct {
+	Tier        int    `query:"tier" required:"true" minimum:"1" maximum:"3" doc:"The tier that would run the command."`
+	Command     string `query:"command" required:"true" minLength:"1" maxLength:"8000" doc:"The shell command."`
+	DryRun      bool   `query:"dry_run" doc:"Check as in a dry run."`
+	Environment string `query:"environment" doc:"Default: the first configured environment."`
+}
+
+func (s *server) registerChecks(api huma.API) {
+	huma.Register(api, look("explain-guard", "/guard/explain", "Explain whether the guard would allow a shell command", "guard",
+		"Nothing is run or recorded. A read-only tier, a rate limit or a rule of yours may be the reason."), s.explain)
+	huma.Register(api, look("check-config", "/config/check", "Check the configuration as it is now", "config",
+		"The files are read again, as claudeops config check does. The daemon keeps the configuration that it was started with."), s.checkConfig)
+}
+
+func (s *server) explain(_ context.Context, q *explainQuery) (*body[Verdict], error) {
+	e, err := s.environment(q.Environment)
+	if err != nil {
+		return nil, err
+	}
+	if s.Guard == nil {
+		return nil, huma.Error409Conflict("the guard is off: nothing checks what agents run")
+	}
+	v, err := s.Guard(e, ops.Tier(q.Tier), q.Command, q.DryRun)
+	if err != nil {
+		return nil, s.problem("explain a verdict", err)
+	}
+	return &body[Verdict]{v}, nil
+}
+
+func (s *server) checkConfig(ctx context.Context, _ *struct{}) (*body[ConfigCheck], error) {
+	if s.CheckConfig == nil {
+		return nil, huma.Error409Conflict("the configuration cannot be checked here: run claudeops config check on the host")
+	}
+	return &body[ConfigCheck]{s.CheckConfig(ctx)}, nil
+}
+
+// ServiceHistory is the state of a service over time.
+type ServiceHistory struct {
+	Environment string       `json:"environment"`
+	Name        string       `json:"name"`
+	Uptime      *float64     `json:"uptime" doc:"Share of checks that were healthy or degraded; null without checks."`
+	Days        []ServiceDay `json:"days" doc:"Every day of the range, oldest first; days are UTC."`
+}
+
+// ServiceDay counts the results of one day.
+type ServiceDay struct {
+	Day      string `json:"day" format:"date"`
+	Healthy  int    `json:"healthy"`
+	Degraded int    `json:"degraded"`
+	Down     int    `json:"down"`
+}
+
+type historyQuery struct {
+	ServicePath
+	Days int `query:"days" minimum:"1" maximum:"365" default:"30" doc:"Number of days."`
+}
+
+func (s *server) registerHistory(api huma.API) {
+	huma.Register(api, look("get-service-history", "/services/{name}/history", "State of a service, day by day", "services",
+		"Days before the retention of checks are empty.", http.StatusNotFound), s.serviceHistory)
+}
+
+func (s *server) serviceHistory(ctx context.Context, q *historyQuery) (*body[ServiceHistory], error) {
+	service, err := s.getService(ctx, &q.ServicePath)
+	if err != nil {
+		return nil, err
+	}
+	now, out := s.Clock(), ServiceHistory{Environment: service.Body.Environment, Name: service.Body.Name, Days: []ServiceDay{}}
+	found, err := s.Store.Health(ctx, store.HealthFilter{
+		Environment: out.Environment, Services: []string{out.Name}, Since: now.AddDate(0, 0, 1-q.Days), Until: now, Bucket: 24 * time.Hour,
+	})
+	if err != nil {
+		return nil, s.problem("history of "+q.Name, err)
+	}
+	for _, h := range found { // none if it was never checked
+		if h.Environment != out.Environment || h.Service != out.Name {
+			continue
+		}
+		if share, known := h.Uptime(); known {
+			out.Uptime = &share
+		}
+		for _, b := range h.Buckets {
+			out.Days = append(out.Days, ServiceDay{Day: b.From.UTC().Format(time.DateOnly), Healthy: b.Healthy, Degraded: b.Degraded, Down: b.Down})
+		}
+	}
+	return &body[ServiceHistory]{out}, nil
+}

@@ -1,11 +1,17 @@
 package api
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"claudeops/internal/access"
 	"claudeops/internal/api/situation"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
@@ -173,4 +179,186 @@ func (c counter) forecast(ctx context.Context, now time.Time, out *Stats) error 
 func seconds(d time.Duration) *int64 {
 	n := int64(d.Seconds())
 	return &n
+}
+
+// health can be read without a token, so it names no service and no reason.
+type health struct {
+	Status              string     `json:"status"`
+	Version             string     `json:"version"`
+	Database            *string    `json:"database,omitempty"` // checking, sound, damaged
+	RunningSessions     *int64     `json:"running_sessions"`
+	LastCycleStatus     *string    `json:"last_cycle_status"`
+	LastCycleEndedAt    *time.Time `json:"last_cycle_ended_at"`
+	LastCycleAgeSeconds *int64     `json:"last_cycle_age_seconds"`
+}
+
+// health answers 200 while the process lives: a restart does not repair a database that cannot be read.
+func (s *server) health(w http.ResponseWriter, r *http.Request) {
+	answer := health{Status: "ok", Version: s.Version}
+	if s.Database != nil {
+		state := s.Database()
+		answer.Database = &state
+		if state == "damaged" {
+			answer.Status = "degraded"
+		}
+	}
+	work, err := s.Store.Work(r.Context())
+	if err != nil {
+		s.Logger.WarnContext(r.Context(), "cannot read the journal for /healthz", "error", err)
+		answer.Status = "degraded"
+		writeJSON(w, http.StatusOK, answer)
+		return
+	}
+	running := int64(work.Running)
+	answer.RunningSessions = &running
+	answer.LastCycleStatus = text(work.LastStatus)
+	if work.LastEndedAt != nil {
+		age := int64(s.Clock().Sub(*work.LastEndedAt).Seconds())
+		answer.LastCycleEndedAt = work.LastEndedAt
+		answer.LastCycleAgeSeconds = &age
+	}
+	writeJSON(w, http.StatusOK, answer)
+}
+
+// ErrDraining is what Options.Ready returns while the supervisor takes no new cycles. It answers and works all the same, so
+// nothing that restarts an unready program may take it for one.
+var ErrDraining = errors.New("draining")
+
+func (s *server) ready(w http.ResponseWriter, _ *http.Request) {
+	status := "ready"
+	if s.Ready != nil {
+		err := s.Ready()
+		if errors.Is(err, ErrDraining) {
+			status, err = "draining", nil
+		}
+		if err != nil {
+			w.Header().Set("Retry-After", "1")
+			writeProblem(w, http.StatusServiceUnavailable, "not ready: "+err.Error())
+			return
+		}
+	}
+	writeJSON(w, http.StatusOK, struct {
+		Status string `json:"status"`
+	}{status})
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+// Host is a supervisor that uses the database.
+type Host struct {
+	Name         string     `json:"name"`
+	Alive        bool       `json:"alive" doc:"Its lease has not ended. False where the database is not shared."`
+	Draining     bool       `json:"draining" doc:"It takes no new cycles."`
+	Version      *string    `json:"version"`
+	Labels       []string   `json:"labels"`
+	Environments []string   `json:"environments" doc:"Environments that it works for."`
+	Running      int        `json:"running" doc:"Number of cycles that run there."`
+	RegisteredAt time.Time  `json:"registered_at" doc:"When it was started."`
+	SeenAt       *time.Time `json:"seen_at" doc:"When it last renewed its lease, by the database's clock."`
+	LeaseEndsAt  *time.Time `json:"lease_ends_at" doc:"Null without a lease: it was stopped, or the database is not shared."`
+	ClockAheadMS int64      `json:"clock_ahead_ms" doc:"How far its clock was ahead of the database's when it last renewed its lease."`
+}
+
+func (s *server) registerHosts(api huma.API) {
+	huma.Register(api, look("list-hosts", "/hosts", "List the hosts that use, or used, this database", "hosts",
+		"When the lease of a host ends, other hosts continue its cycles."), s.listHosts)
+}
+
+func (s *server) listHosts(ctx context.Context, _ *struct{}) (*body[list[Host]], error) {
+	rows, err := s.Store.Hosts(ctx)
+	if err != nil {
+		return nil, s.problem("list hosts", err)
+	}
+	return &body[list[Host]]{list[Host]{Items: Rows(rows, HostRow)}}, nil
+}
+
+// HostRow is a host.
+func HostRow(h ops.Host) Host {
+	return Host{
+		Name: h.Name, Alive: h.Alive, Draining: h.Draining, Version: text(h.Version), Labels: h.Labels, Environments: h.Environments,
+		Running: h.Running, RegisteredAt: h.RegisteredAt, SeenAt: h.SeenAt, LeaseEndsAt: h.ExpiresAt,
+		ClockAheadMS: h.ClockAhead.Milliseconds(),
+	}
+}
+
+// Situation says in sentences what happens now and next.
+type Situation struct {
+	Doing []StatusLine `json:"doing" doc:"What is being done about problems, and which cycles run."`
+	Ahead []StatusLine `json:"ahead" doc:"What is about to happen."`
+}
+
+// StatusLine is one sentence about what is being done or is about to happen.
+type StatusLine struct {
+	Text        string           `json:"text" doc:"The sentence, with times in UTC."`
+	Environment string           `json:"environment"`
+	Tone        string           `json:"tone" enum:"run,hand,warn,unknown" doc:"Work, a person is needed, nobody works on it, nothing to do."`
+	Services    []string         `json:"services"`
+	CycleID     *int64           `json:"cycle_id"`
+	SessionID   *int64           `json:"session_id"`
+	ApprovalID  *int64           `json:"approval_id"`
+	IncidentID  *int64           `json:"incident_id"`
+	Parts       []situation.Part `json:"parts" doc:"The same sentence in pieces, so that a reader can show its times in another zone."`
+}
+
+func statusLines(lines []situation.Line, now time.Time) []StatusLine {
+	out := make([]StatusLine, 0, len(lines))
+	for _, l := range lines {
+		out = append(out, StatusLine{
+			Text: l.Sentence(now.UTC()), Environment: l.Environment, Tone: string(l.Tone), Services: append([]string{}, l.Services...),
+			CycleID: positive(l.Cycle), SessionID: positive(l.Session), ApprovalID: positive(l.Approval), IncidentID: positive(l.Incident),
+			Parts: l.Parts,
+		})
+	}
+	return out
+}
+
+// Sentence is the text of the line with times in the zone of now.
+func (l StatusLine) Sentence(now time.Time) string {
+	return situation.Line{Parts: l.Parts}.Sentence(now)
+}
+
+func positive[T ~int64](id T) *int64 {
+	if id == 0 {
+		return nil
+	}
+	n := int64(id)
+	return &n
+}
+
+func (s *server) registerSituation(api huma.API) {
+	huma.Register(api, look("get-situation", "/situation", "What is being done, and what comes next", "stats",
+		"The sentences of the overview page and of claudeops status."), s.situation)
+}
+
+func (s *server) situation(ctx context.Context, _ *struct{}) (*body[Situation], error) {
+	now := s.Clock()
+	services, err := serviceStates(ctx, s.Store, s.Environments, "", now)
+	if err != nil {
+		return nil, s.problem("read situation", err)
+	}
+	var bad []situation.Service
+	for _, x := range services {
+		if h := ops.Health(x.State); h == ops.Down || h == ops.Degraded {
+			bad = append(bad, situation.Service{Environment: x.Environment, Name: x.Name, Status: h})
+		}
+	}
+	slices.SortStableFunc(bad, func(a, b situation.Service) int { return cmp.Compare(badness(b.Status), badness(a.Status)) })
+	facts, err := situation.Read(ctx, s.Store, s.Environments, bad, now)
+	if err != nil {
+		return nil, s.problem("read situation", err)
+	}
+	facts.NextChecks, facts.ReadOnly = s.NextCheck(), !CallerOf(ctx).May(access.Approve)
+	return &body[Situation]{Situation{statusLines(situation.Doing(facts), now), statusLines(situation.Ahead(facts), now)}}, nil
+}
+
+func badness(h ops.Health) int {
+	if h == ops.Down {
+		return 1
+	}
+	return 0
 }

@@ -3,10 +3,18 @@ package cli
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
 
 	"claudeops/internal/ops"
 )
@@ -174,4 +182,223 @@ func mark(s ops.SessionStatus) string {
 		return "✗"
 	}
 	return "?"
+}
+
+// sinceType is the type of flags for a time in the past.
+const sinceType = "since"
+
+// sinceFlag adds --since: a time, or how long ago.
+func sinceFlag(c *cobra.Command, to *time.Time, doc string) {
+	c.Flags().Var(&since{to}, "since", doc+": a duration (2h, 7d), a date or a time")
+}
+
+// since is the value of --since.
+type since struct{ at *time.Time }
+
+// String is the default that help shows: none.
+func (*since) String() string { return "" }
+
+// Type names the value in help.
+func (*since) Type() string { return sinceType }
+
+// Set reads a duration before now, a date of the local calendar, or a time.
+func (s *since) Set(text string) error {
+	now := time.Now()
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
+			*s.at = now.AddDate(0, 0, -int(n))
+			return nil
+		}
+	}
+	if d, err := time.ParseDuration(text); err == nil && d > 0 {
+		*s.at = now.Add(-d)
+		return nil
+	}
+	for _, layout := range []string{time.DateOnly, "2006-01-02 15:04", "2006-01-02 15:04:05", time.RFC3339} {
+		if at, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+			*s.at = at
+			return nil
+		}
+	}
+	return errors.New("not a time")
+}
+
+// oneOf checks the value of a flag that selects rows: with a value that no row has, the list would only be empty.
+func oneOf[T ~string](flag, given string, values []T) (T, error) {
+	if given == "" || slices.Contains(values, T(given)) {
+		return T(given), nil
+	}
+	words := make([]string, len(values))
+	for i, v := range values {
+		words[i] = string(v)
+	}
+	last := len(words) - 1
+	return "", usage(fmt.Errorf("--%s is %q%s: use %s or %s",
+		flag, given, didYouMean(given, words), strings.Join(words[:last], ", "), words[last]))
+}
+
+// The formats of --output.
+const (
+	asTable = "table"
+	asJSON  = "json"
+	asLines = "jsonl"
+	asYAML  = "yaml"
+)
+
+func outputs() []string { return []string{asTable, asJSON, asLines, asYAML} }
+
+// encode writes a value for programs, with the fields of --json only if there are any.
+func (a *app) encode(v any) error {
+	var buffer bytes.Buffer
+	enc := json.NewEncoder(&buffer)
+	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("write output: %w", err)
+	}
+	text := buffer.Bytes()
+	if len(a.fields) > 0 {
+		var err error
+		if text, err = pick(text, reflect.TypeOf(v), a.fields); err != nil {
+			return err
+		}
+	}
+	switch a.output {
+	case asYAML:
+		return a.encodeYAML(text)
+	case asJSON:
+		var indented bytes.Buffer
+		if err := json.Indent(&indented, text, "", "  "); err != nil {
+			return fmt.Errorf("write output: %w", err)
+		}
+		text = indented.Bytes()
+	}
+	_, err := a.Stdout.Write(append(bytes.TrimSpace(text), '\n'))
+	return err
+}
+
+// pick keeps the named fields of a row, or of each row of a list, in the order they were named in.
+func pick(text []byte, of reflect.Type, fields []string) ([]byte, error) {
+	if of.Kind() == reflect.Slice {
+		var rows []json.RawMessage
+		if err := json.Unmarshal(text, &rows); err != nil {
+			return nil, fmt.Errorf("read rows: %w", err)
+		}
+		if err := checkFields(fieldsOf(of.Elem()), fields); err != nil {
+			return nil, err
+		}
+		out := make([]json.RawMessage, len(rows))
+		for i, row := range rows {
+			var err error
+			if out[i], err = pick(row, of.Elem(), fields); err != nil {
+				return nil, err
+			}
+		}
+		return json.Marshal(out)
+	}
+	row := map[string]json.RawMessage{}
+	if err := json.Unmarshal(text, &row); err != nil {
+		return nil, usage(errors.New("--json: this command prints no row with fields"))
+	}
+	known := fieldsOf(of)
+	for name := range row { // the fields of a map
+		if !slices.Contains(known, name) {
+			known = append(known, name)
+		}
+	}
+	slices.Sort(known)
+	if err := checkFields(known, fields); err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	for i, name := range fields {
+		value := row[name]
+		if value == nil {
+			value = json.RawMessage("null")
+		}
+		fmt.Fprintf(&b, "%s%q:%s", map[bool]string{true: "{", false: ","}[i == 0], name, value)
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+func checkFields(known, asked []string) error {
+	for _, name := range asked {
+		if len(known) > 0 && !slices.Contains(known, name) {
+			return usage(fmt.Errorf("--json: unknown field %q%s; the fields are %s", name, didYouMean(name, known), strings.Join(known, ", ")))
+		}
+	}
+	return nil
+}
+
+// fieldsOf lists the names that the fields of a row have in JSON, including those of embedded rows.
+func fieldsOf(t reflect.Type) []string {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return nil
+	}
+	var out []string
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.Anonymous && name == "":
+			out = append(out, fieldsOf(f.Type)...)
+		case f.IsExported() && name != "-":
+			out = append(out, or(name, f.Name))
+		}
+	}
+	return out
+}
+
+// encodeYAML writes JSON as YAML, with the fields in the same order.
+func (a *app) encodeYAML(text []byte) error {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	node, err := yamlNode(dec)
+	if err != nil {
+		return fmt.Errorf("write YAML: %w", err)
+	}
+	enc := yaml.NewEncoder(a.Stdout)
+	enc.SetIndent(2)
+	return errors.Join(enc.Encode(node), enc.Close())
+}
+
+// yamlNode reads the next JSON value.
+func yamlNode(dec *json.Decoder) (*yaml.Node, error) {
+	token, err := dec.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch t := token.(type) {
+	case json.Delim:
+		node := &yaml.Node{Kind: yaml.MappingNode}
+		if t == '[' {
+			node.Kind = yaml.SequenceNode
+		}
+		for dec.More() {
+			child, err := yamlNode(dec)
+			if err != nil {
+				return nil, err
+			}
+			node.Content = append(node.Content, child)
+		}
+		if len(node.Content) == 0 {
+			node.Style = yaml.FlowStyle // an empty list is written as []
+		}
+		_, err := dec.Token() // the closing bracket
+		return node, err
+	case string:
+		node := &yaml.Node{}
+		node.SetString(t)
+		return node, nil
+	case json.Number:
+		tag := "!!int"
+		if strings.ContainsAny(t.String(), ".eE") {
+			tag = "!!float"
+		}
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: t.String()}, nil
+	case bool:
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: fmt.Sprint(t)}, nil
+	}
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null", Value: "null"}, nil
 }

@@ -19,11 +19,13 @@ import (
 	"golang.org/x/term"
 
 	"claudeops/internal/agent/acp"
+	"claudeops/internal/agent/scripted"
 	"claudeops/internal/config"
 	"claudeops/internal/daemon"
 	"claudeops/internal/decide/escalation"
 	"claudeops/internal/failpoint"
 	"claudeops/internal/guard/wall"
+	"claudeops/internal/mcp"
 	"claudeops/internal/store"
 	"claudeops/internal/watch"
 	"claudeops/internal/watch/probe"
@@ -354,4 +356,33 @@ func agentUser() int {
 		return 0
 	}
 	return uid
+}
+
+func (a *app) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version",
+		RunE: func(*cobra.Command, []string) error {
+			return a.printOne(map[string]string{"version": a.Version, "go": runtime.Version()}, func(w io.Writer) {
+				fmt.Fprintf(w, "claudeops %s (%s)\n", a.Version, runtime.Version())
+			})
+		},
+	}
+}
+
+// agentCommand is the built-in agent: the supervisor starts it like any agent CLI.
+func (a *app) agentCommand() *cobra.Command {
+	c := &cobra.Command{Use: "agent", Short: "Agents built into this program", Hidden: true}
+	c.AddCommand(&cobra.Command{
+		Use: "scripted", Short: "Play a scenario in the protocol of Claude Code", DisableFlagParsing: true, Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			return quietly(scripted.Main(c.Context(), args, a.Environ, a.Stdin, a.Stdout, a.Stderr))
+		},
+	})
+	c.AddCommand(&cobra.Command{
+		Use: "tools SOCKET", Short: "Offer the supervisor's tools to an agent, as an MCP server", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return mcp.Serve(c.Context(), mcp.Options{Socket: args[0], Environ: a.Environ, Version: a.Version})
+		},
+	})
+	return c
 }

@@ -2,10 +2,13 @@ package config
 
 import (
 	"fmt"
+	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
 
+	"claudeops/internal/access"
 	"claudeops/internal/ops"
 )
 
@@ -326,4 +329,258 @@ func (c *Config) inventorySettings() []field {
 
 func discoveryKind() kind[Discovery] {
 	return choiceKind("a way to treat services of repositories", DiscoveryOff, DiscoveryShow, DiscoveryTrust)
+}
+
+func (c *Config) guardSettings() []field {
+	g := &c.Guard
+	restarts, redeployments := &g.Limits[0], &g.Limits[1]
+	return slices.Concat(under(
+		"guard",
+		value("enabled", &g.Enabled, boolKind(),
+			"Check every tool call in code, before the CLI and before the shell runs it. A call that was not allowed stops the session.").
+			byEnv("CLAUDEOPS_GUARD").or("on"),
+		value("rules", &g.Rules, textFileKind("give the path of a file with rules, or remove the setting"),
+			"File with your own rules. Each rule has examples that are checked at start. See [security.md](security.md#your-own-rules).").
+			orElse("none"),
+		value("require_version", &g.RequireVersion, boolKind(),
+			"Reject an agent CLI that does not report its version, because its gates cannot be relied on.").
+			or("false"),
+		value("hosts", &g.Hosts, wordsKind("host names"), "Hosts that an agent may reach with ssh."),
+		value("protected_files", &g.Protected, wordsKind("file names"),
+			"Infrastructure files that no tier may change, by file name or path. Name the inventory files of your repositories here.").
+			or(defaultProtectedFiles),
+		value("volumes", &g.Volumes, wordsKind("folders"),
+			"Folders with persistent data, in which no tier may delete anything.").or(defaultVolumes),
+	), under(
+		"docker",
+		value("broker", &c.Docker.Broker, choiceKind("a choice for the Docker broker", DockerAuto, DockerOn, DockerOff),
+			"Give agents their own Docker socket, on which each request is checked. `auto`: if `docker.socket` exists. Needs the guard. "+
+				"See [security.md](security.md#the-docker-broker).").
+			or(string(DockerAuto)),
+		value("socket", &c.Docker.Socket, socketKind(), "Unix socket of the Docker or Podman API.").or(DefaultDockerSocket),
+	), under(
+		"cooldown",
+		value("restarts", &restarts.Count, intKind(0, 1000), "Maximum restarts of one service within `cooldown.restart_window`.").or("2"),
+		value("restart_window", &restarts.Window, durationKind(time.Minute), "Sliding window for counting restarts.").or("4h"),
+		value("redeployments", &redeployments.Count, intKind(0, 1000),
+			"Maximum redeployments of one service within `cooldown.redeployment_window`.").or("1"),
+		value("redeployment_window", &redeployments.Window, durationKind(time.Minute),
+			"Sliding window for counting redeployments.").or("24h"),
+	))
+}
+
+func (c *Config) sandboxSettings() []field {
+	s := &c.Guard.Sandbox
+	return under(
+		"sandbox",
+		value("mode", &s.Mode, choiceKind("a mode of the sandbox", SandboxAuto, SandboxRequired, SandboxOff),
+			"Walls of the operating system around agents and their commands. `auto`: every wall that this machine offers. `required`: no "+
+				"session starts if a wall is missing. `off`: only the layers named below. See [security.md](security.md).").
+			byEnv("CLAUDEOPS_SANDBOX").or("auto").forSection(),
+		value("unwalled", &s.Unwalled, choiceKind("an answer", UnwalledRefuse, UnwalledAsk, UnwalledAllow),
+			"Tiers above 1 on a machine that lacks the walls they need: refuse to start them, ask a human first, or start them.").or("ask"),
+		value("bubblewrap", &s.Bubblewrap, switchKind(),
+			"Run agents in bubblewrap (`bwrap`). `auto`: where it works, for its mounts; agents still see all processes. `on`: also their "+
+				"own process list and `/tmp`; if it cannot be set up, no session starts.").
+			or("auto"),
+		value("uid", &s.UID, uidKind(),
+			"User id that runs the agents; 0 means the supervisor's. `auto`: the user `"+AgentUserName+"` where it exists and the "+
+				"supervisor is root.").
+			or("auto"),
+		value("writable", &s.Writable, foldersKind(), "Folders that agents and their commands may change from Tier 3 on."),
+		value("agent_folders", &s.Folders, foldersKind(),
+			"Folders that the agent program may change at every tier, such as a cache. Commands behind the guard may not.").
+			byEnv("CLAUDEOPS_SANDBOX_AGENT_FOLDERS"),
+		value("hidden", &s.Hidden, foldersKind(), "More files and folders that agents and their commands may not read."),
+		value("memory_mb", &s.Memory, megabytesKind(1<<24),
+			"Memory that a session may use, in megabytes, where it has a cgroup; 0 means half of the machine's.").or("0"),
+	)
+}
+
+// autoUID means the user that this machine has for agents.
+const autoUID = -1
+
+// uidKind reads a user id or auto.
+func uidKind() kind[int] {
+	k := intKind(0, 1<<31-1)
+	number, show := k.parse, k.format
+	k.name = "`auto` or a user id"
+	k.schema = map[string]any{"anyOf": []any{k.schema, map[string]any{"const": "auto"}}}
+	k.parse = func(p places, v raw) (int, []fault) {
+		if v.text == "auto" {
+			return autoUID, nil
+		}
+		return number(p, v)
+	}
+	k.format = func(uid int) string {
+		if uid == autoUID {
+			return "auto"
+		}
+		return show(uid)
+	}
+	return k
+}
+
+// foldersKind reads paths, relative to the place where they are given.
+func foldersKind() kind[[]string] {
+	return listOf("paths, separated by commas", splitAtCommas, pathKind())
+}
+
+// switchKind reads on, off or auto.
+func switchKind() kind[string] {
+	enum := []any{true, false, "yes", "no", "on", "off", "auto"}
+	yes := boolKind()
+	return kind[string]{
+		name: "`auto`, `on` or `off`", schema: map[string]any{"type": []any{"boolean", "string"}, "enum": enum},
+		parse: func(p places, v raw) (string, []fault) {
+			if strings.EqualFold(v.text, "auto") {
+				return "auto", nil
+			}
+			on, faults := yes.parse(p, v)
+			switch {
+			case faults != nil:
+				return "", wrong(v, "give auto, on or off", "%q is neither auto, on nor off", v.text)
+			case on:
+				return "on", nil
+			}
+			return "off", nil
+		},
+	}
+}
+
+func (c *Config) noticeSettings() []field {
+	return []field{
+		value("notify.apprise_urls", &c.AppriseURLs, appriseKind(), "Notification targets. See [Notifications](notifications.md).").
+			byEnv("CLAUDEOPS_APPRISE_URLS").hiddenValue(),
+		value("notify.apprise_api", &c.AppriseAPI, webURLKind(),
+			"Apprise API server that sends notifications, instead of the `apprise` program.").
+			byEnv("CLAUDEOPS_APPRISE_API"),
+		value("listen", &c.Listen, listenKind(), "Address of the web pages and the API. An address other than loopback needs `api_token`.").
+			byEnv("CLAUDEOPS_LISTEN").or("127.0.0.1:8080"),
+		value("api_token", &c.APIToken, tokenKind(),
+			"Bearer token for the API and webhooks, and the login for the web pages; at least 20 characters. "+
+				"Without it the daemon makes one at its first start: `api-token` in the state folder.").
+			byEnv("CLAUDEOPS_API_TOKEN").hiddenValue(),
+		value("api_read_token", &c.APIReadToken, tokenKind(),
+			"Read-only token: GET requests to the API, `/metrics`, and the web pages without their actions; at least 20 characters.").
+			byEnv("CLAUDEOPS_API_READ_TOKEN").hiddenValue(),
+		value("notify.second_urls", &c.Edges.SecondURLs, appriseKind(), "Notification targets when reminders are not answered.").
+			byEnv("CLAUDEOPS_APPRISE_SECOND_URLS").hiddenValue().orElse("the first ones"),
+		list("notify.routes", &c.notices, noticeRouteFields, finishNoticeRoute,
+			"Other targets for certain notices. See [Notices](#notices)."),
+		value("notify.telegram_senders", &c.Edges.TelegramSenders, senderKind(),
+			"Telegram users who may answer with buttons, by their numeric ids. Without any, and without responders, Telegram messages "+
+				"have no buttons.").
+			byEnv("CLAUDEOPS_TELEGRAM_SENDERS"),
+		value("notify.telegram_responders", &c.Edges.TelegramResponders, senderKind(),
+			"Telegram users who may acknowledge, snooze and deny with buttons, but not approve.").
+			byEnv("CLAUDEOPS_TELEGRAM_RESPONDERS"),
+		value("notify.telegram_api", &c.Edges.TelegramAPI, webURLKind(), "Server of the Telegram Bot API.").
+			byEnv("CLAUDEOPS_TELEGRAM_API").orElse("`https://api.telegram.org`"),
+		value("notify.approve_by_ntfy", &c.Edges.ApproveByNtfy, boolKind(),
+			"Allow approvals with a button of ntfy: everyone who can read the topic can then approve. Otherwise the button opens the page.").
+			byEnv("CLAUDEOPS_APPROVE_BY_NTFY").or("false"),
+		list("events.targets", &c.EventTargets, eventTargetFields, c.finishEventTarget,
+			"Programs that are told about cycles, incidents, approvals and actions. See [Events](#events)."),
+		value("web.public_url", &c.Edges.PublicURL, webURLKind(),
+			"URL at which people reach the web pages. Notices then contain links. Needs `api_token`.").
+			byEnv("CLAUDEOPS_PUBLIC_URL"),
+		value("web.mcp", &c.Edges.MCP, choiceKind("a use of the MCP server", MCPOff, MCPRead, MCPWrite),
+			"MCP server for your own agent at `/mcp`. `read`: it can look. `write`: with the full token it can also start a cycle, acknowledge, "+
+				"snooze and silence. It can never approve. See [mcp.md](mcp.md).").
+			byEnv("CLAUDEOPS_MCP").or(MCPRead),
+	}
+}
+
+// OIDC is an identity provider with which people sign in.
+type OIDC struct {
+	Issuer       string // empty: there is none
+	ClientID     string
+	ClientSecret string
+	Scopes       []string
+	GroupsClaim  string
+	Admins       []string
+	Responders   []string
+	Readers      []string
+}
+
+// groupPrefix begins an entry that names a group instead of a user.
+const groupPrefix = "group:"
+
+// Granted are the users and groups with a role.
+type Granted struct {
+	Role   access.Role
+	Users  []string
+	Groups []string
+}
+
+// Granted lists the roles that the operator gave.
+func (o OIDC) Granted() []Granted {
+	var out []Granted
+	for _, list := range []struct {
+		role    access.Role
+		entries []string
+	}{{access.RoleAdmin, o.Admins}, {access.RoleResponder, o.Responders}, {access.RoleRead, o.Readers}} {
+		if len(list.entries) == 0 {
+			continue
+		}
+		g := Granted{Role: list.role}
+		for _, entry := range list.entries {
+			if group, ok := strings.CutPrefix(entry, groupPrefix); ok {
+				g.Groups = append(g.Groups, group)
+			} else {
+				g.Users = append(g.Users, entry)
+			}
+		}
+		out = append(out, g)
+	}
+	return out
+}
+
+func (c *Config) signInSettings() []field {
+	o := &c.OIDC
+	const who = "A user is named by user name, verified email address or subject; `group:NAME` names a group."
+	return under(
+		"oidc",
+		value("issuer", &o.Issuer, webURLKind(),
+			"URL of an OpenID Connect provider with which people sign in. Needs `web.public_url`. See [access.md](access.md).").
+			byEnv("CLAUDEOPS_OIDC_ISSUER"),
+		value("client_id", &o.ClientID, textKind(), "Id of this installation at the provider.").byEnv("CLAUDEOPS_OIDC_CLIENT_ID"),
+		value("client_secret", &o.ClientSecret, tokenKind(), "Secret of this installation at the provider; a public client has none.").
+			byEnv("CLAUDEOPS_OIDC_CLIENT_SECRET").hiddenValue(),
+		value("scopes", &o.Scopes, wordsKind("scopes"), "Scopes to ask for. Some providers need another one for groups.").
+			or("openid,profile,email"),
+		value("groups_claim", &o.GroupsClaim, textKind(), "Claim that lists the groups of a person.").or("groups"),
+		value("admins", &o.Admins, wordsKind("users and groups"), "Who may do everything. "+who).byEnv("CLAUDEOPS_OIDC_ADMINS"),
+		value("responders", &o.Responders, wordsKind("users and groups"), "Who may acknowledge, snooze and deny.").
+			byEnv("CLAUDEOPS_OIDC_RESPONDERS"),
+		value("readers", &o.Readers, wordsKind("users and groups"), "Who may only look.").byEnv("CLAUDEOPS_OIDC_READERS"),
+	)
+}
+
+// checkOIDC checks that a sign-in can work, and that somebody may sign in.
+func (l *loader) checkOIDC(c *Config) {
+	o := &c.OIDC
+	if o.Issuer == "" {
+		if o.ClientID != "" {
+			l.refuse(&o.ClientID, "set oidc.issuer, or remove the settings of oidc", "no oidc.issuer is set")
+		}
+		return
+	}
+	switch u, err := url.Parse(o.Issuer); {
+	case err != nil:
+	case u.Scheme != "https" && !localHost(u.Hostname()):
+		l.refuse(&o.Issuer, "use https://", "without TLS anybody on the way could sign in")
+	case o.ClientID == "":
+		l.refuse(&o.Issuer, "register this installation at the provider and set oidc.client_id", "no oidc.client_id is set")
+	case c.Edges.PublicURL == "":
+		l.refuse(&o.Issuer, "set web.public_url", "the provider sends people back to web.public_url, which is not set")
+	case len(o.Granted()) == 0:
+		l.refuse(&o.Issuer, "set oidc.admins, oidc.responders or oidc.readers", "nobody could sign in: no user or group has a role")
+	}
+}
+
+func localHost(name string) bool {
+	address, err := netip.ParseAddr(name)
+	return strings.EqualFold(name, "localhost") || err == nil && address.Unmap().IsLoopback()
 }

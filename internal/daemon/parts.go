@@ -2,16 +2,21 @@ package daemon
 
 import (
 	"context"
+	"encoding/json"
+	"strings"
 
 	"claudeops/internal/agent"
 	"claudeops/internal/agent/acp"
 	"claudeops/internal/agent/claude"
 	"claudeops/internal/agent/codex"
 	"claudeops/internal/agent/command"
+	"claudeops/internal/api"
+	"claudeops/internal/config"
 	"claudeops/internal/cycle"
 	"claudeops/internal/cycle/handofffile"
 	"claudeops/internal/daemon/supervisor"
 	"claudeops/internal/failpoint"
+	"claudeops/internal/guard"
 	"claudeops/internal/guard/redact"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
@@ -133,3 +138,44 @@ func (h *Host) keeper() *supervisor.Keeper {
 }
 
 func (h *Host) newOutbox() *notify.Outbox { return notify.NewOutbox(h.outboxOptions()) }
+
+// warnOfOldPrices says that costs may be wrong, because built-in prices that a handler depends on are old.
+func (h *Host) warnOfOldPrices(ctx context.Context) {
+	for _, p := range h.Config.StalePrices(h.Clock()) {
+		h.Logger.WarnContext(ctx, "built-in prices are old, so costs may be wrong; set current ones with prices",
+			"maker", p.Maker, "date", p.Date, "models", strings.Join(p.Models, ", "), "source", p.Source)
+	}
+}
+
+// Explainer returns the guard of a configuration for people who ask what it would say. The guard is made with the first question.
+func Explainer(c *config.Config, judge func() (*guard.Guard, error)) api.Explainer {
+	if !c.Guard.Enabled {
+		return nil
+	}
+	return func(e ops.Environment, tier ops.Tier, command string, dryRun bool) (api.Verdict, error) {
+		g, err := judge()
+		if err != nil {
+			return api.Verdict{}, err
+		}
+		facts := Facts(c, e)
+		facts.DryRun = facts.DryRun || dryRun
+		d := Verdict(g, tier, command, facts)
+		out := api.Verdict{Verdict: string(d.Verdict), Rule: d.Rule, Reason: d.Reason, Effects: []api.VerdictEffect{}}
+		for _, x := range d.Effects {
+			out.Effects = append(out.Effects, api.VerdictEffect{Kind: string(x.Kind), Service: x.Service})
+		}
+		return out, nil
+	}
+}
+
+// Verdict is what the guard says of one shell command.
+func Verdict(g *guard.Guard, tier ops.Tier, command string, facts guard.Facts) guard.Decision {
+	raw, err := json.Marshal(map[string]string{"command": command})
+	if err != nil {
+		raw = nil // a string always has a JSON form, and no input is denied
+	}
+	return g.Check(tier, "Bash", raw, facts)
+}
+
+// NewJudge makes the guard of a configuration.
+func NewJudge(c *config.Config) (*guard.Guard, error) { return newJudge(c) }

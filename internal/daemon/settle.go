@@ -2,13 +2,23 @@ package daemon
 
 import (
 	"bufio"
+	"context"
+	"errors"
+	"fmt"
 	"io"
+	"net"
+	"net/http"
 	"os"
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
 )
 
 // settle gives back the memory that only the start needed, which is several times what running needs: first the heap (the second call
@@ -59,4 +69,91 @@ func unchanged(smaps io.Reader, file string) []mapping {
 		}
 	}
 	return out
+}
+
+// refuse serves one page that says that the database is damaged, until ctx ends. Any other reason not to start ends the program
+// at once.
+func (o Options) refuse(ctx context.Context, ln net.Listener, reason error) error {
+	if !store.Damaged(reason) {
+		return errors.Join(reason, ln.Close())
+	}
+	o.Logger.ErrorContext(ctx, "the database is damaged; nothing starts, and every page says so", "error", reason)
+	server := &http.Server{Handler: damagedPage(), ReadHeaderTimeout: 10 * time.Second}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(ln) }()
+	o.Service.ready("the database is damaged; nothing starts")
+	ctx, stop := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() { o.Service.watch(ctx, &loops{}) })
+	defer watching.Wait()
+	defer stop()
+	select {
+	case err := <-ended:
+		return errors.Join(reason, err)
+	case <-ctx.Done():
+	}
+	err := server.Close()
+	<-ended
+	return errors.Join(reason, err)
+}
+
+// damagedPage answers every request with the same text and status 503. Without a database nobody can be recognised, so the page does
+// not name files; the log does.
+func damagedPage() http.Handler {
+	const words = "The database of Claude Ops is damaged. No service is watched or repaired. Stop claudeops, restore a backup " +
+		"(claudeops db restore), and start it again. The log of the supervisor says what is damaged."
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("Content-Security-Policy", "default-src 'none'")
+		w.Header().Set("Retry-After", "60")
+		if strings.HasPrefix(r.URL.Path, "/api/") || strings.HasSuffix(r.URL.Path, "z") {
+			http.Error(w, words, http.StatusServiceUnavailable)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprintf(w, "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>Damaged · Claude Ops</title></head>"+
+			"<body><main><h1>The database is damaged</h1><p>%s</p></main></body></html>\n", words)
+	})
+}
+
+// skewInterval is how often this host's clock is compared with the database's.
+const skewInterval = 5 * time.Second
+
+// watchSkew records when this host's clock begins and ceases to differ from the database's, until ctx ends. Everything stored is
+// compared by the database's time, so nothing stops.
+func (h *Host) watchSkew(ctx context.Context) {
+	wrong := false
+	for {
+		if ahead, known := h.store.Skew(); known && (ahead.Abs() > ops.MaxClockSkew) != wrong {
+			if h.tellSkew(ctx, ahead) {
+				wrong = !wrong
+			}
+		}
+		timer := time.NewTimer(skewInterval)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+	}
+}
+
+func (h *Host) tellSkew(ctx context.Context, ahead time.Duration) bool {
+	event := ops.Event{
+		At: h.Clock(), Level: ops.LevelInfo, Kind: ops.EventHost,
+		Message: fmt.Sprintf("the clock of host %s agrees with the database's again", h.Config.Host.Name),
+	}
+	if ahead.Abs() > ops.MaxClockSkew {
+		event.Level = ops.LevelWarning
+		event.Message = fmt.Sprintf("the clock of host %s is %s the database's; the database's time is used, but synchronize the clocks",
+			h.Config.Host.Name, ops.ClockDifference(ahead))
+	}
+	if _, err := h.store.AddEvent(ctx, event); err != nil {
+		return false // it is tried again
+	}
+	h.Logger.WarnContext(ctx, "compared this host's clock with the database's", "ahead", ahead, "limit", ops.MaxClockSkew)
+	h.hub.Nudge()
+	return true
 }

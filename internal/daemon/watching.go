@@ -2,14 +2,22 @@ package daemon
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
 	"claudeops/internal/api/webhook"
+	"claudeops/internal/config"
+	"claudeops/internal/decide"
+	"claudeops/internal/guard"
 	"claudeops/internal/ops"
 	"claudeops/internal/watch"
+	"claudeops/internal/watch/discover"
 	"claudeops/internal/watch/notify"
 	"claudeops/internal/watch/probe"
 )
@@ -136,4 +144,199 @@ func (h *Host) deadMan() *watch.DeadMan {
 		d.Ping = func(ctx context.Context) error { return notify.Ping(ctx, client, address) }
 	}
 	return d
+}
+
+// Discovered is what the repositories of one environment say about services.
+type Discovered struct {
+	Environment string
+	discover.Result
+}
+
+// Discover reads the repositories of every environment and, with services_discovery: trust, compares them with what was accepted.
+// It changes nothing.
+func Discover(ctx context.Context, c *config.Config) ([]Discovered, error) {
+	var accepted trust
+	if c.Discovery == config.DiscoveryTrust {
+		var err error
+		if accepted, err = readTrust(c); err != nil {
+			return nil, err
+		}
+	}
+	var out []Discovered
+	for _, e := range c.Environments() {
+		if e.ReposDir == "" {
+			continue
+		}
+		known, asked := accepted.Environments[e.Name]
+		found, err := discover.Scan(ctx, e.ReposDir, discover.Options{
+			Known: e.Policy.Inventory, CheckProbe: probe.Validate, ProbeName: probe.Describe, Asked: asked, Accepted: known,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("find services of %s: %w", e.Name, err)
+		}
+		out = append(out, Discovered{e.Name, found})
+	}
+	return out, nil
+}
+
+// discoverServices reads the repositories once, at start. A failure does not prevent the start.
+func (o Options) discoverServices(ctx context.Context) {
+	all, err := Trust(ctx, o.Config, true)
+	if err != nil {
+		o.Logger.WarnContext(ctx, "cannot read services from repositories", "error", err)
+		return
+	}
+	for _, d := range all {
+		trusted := o.Config.Discovery == config.DiscoveryTrust
+		if n := len(d.Watched()); trusted && n > 0 {
+			o.Logger.InfoContext(ctx, "services from repositories are watched; 'claudeops services discover' lists them",
+				"environment", d.Environment, "services", n)
+		}
+		if n := len(d.New()); !trusted && n > 0 {
+			o.Logger.InfoContext(ctx, "repositories define services that are not configured; 'claudeops services discover' lists them",
+				"environment", d.Environment, "services", n)
+		}
+		if n := len(d.Unaccepted()); n > 0 {
+			o.Logger.WarnContext(ctx, "services in repositories changed since they were accepted, and the accepted definitions stay in use; "+
+				"'claudeops services discover' lists the changes, 'claudeops services accept' accepts them",
+				"environment", d.Environment, "services", n)
+		}
+		if n := len(d.Problems); n > 0 {
+			o.Logger.WarnContext(ctx, "some service definitions in repositories cannot be used; 'claudeops services discover' lists them",
+				"environment", d.Environment, "problems", n)
+		}
+	}
+}
+
+// proberOptions are the options of every prober of this host. A probe must not change anything, so with the guard on a command
+// that is known to change something is a configuration error.
+func (h *Host) proberOptions() (probe.Options, error) {
+	o := probe.Options{Clock: h.Clock}
+	if !h.Config.Guard.Enabled {
+		return o, nil
+	}
+	judge, err := h.judge()
+	if err != nil {
+		return o, err
+	}
+	commands := newProbeCommands(judge, h.Options, h.envs)
+	o.Allow = commands.allow
+	return o, commands.check(h.Config)
+}
+
+// Check returns a configuration error for what a start would refuse: recovery rules, guard rules, commands of probes. It starts
+// nothing.
+func Check(o Options) error {
+	for _, e := range o.Config.Environments() {
+		if err := decide.CheckLadder(e.Policy.Recovery); err != nil {
+			return fmt.Errorf("check recovery of environment %s: %w", e.Name, err)
+		}
+	}
+	if !o.Config.Guard.Enabled {
+		return nil
+	}
+	judge, err := newJudge(o.Config)
+	if err != nil {
+		return err
+	}
+	return newProbeCommands(judge, o, o.Config.Environments()).check(o.Config)
+}
+
+func newProbeCommands(judge *guard.Guard, o Options, envs []ops.Environment) *probeCommands {
+	c := &probeCommands{judge: judge}
+	for _, e := range envs {
+		facts := Facts(o.Config, e)
+		facts.Cwd = "/" // probes run there
+		facts.OwnPaths = append(facts.OwnPaths, o.Self, gateDir(o.Config))
+		c.scopes = append(c.scopes, probeScope{e, facts})
+	}
+	return c
+}
+
+// probeCommands asks the guard about the commands of probes.
+type probeCommands struct {
+	judge  *guard.Guard
+	scopes []probeScope
+}
+
+// probeScope is an environment and what the guard knows about it.
+type probeScope struct {
+	env   ops.Environment
+	facts guard.Facts
+}
+
+// check checks all configured commands, so that a refused one shows at start and not as a check that never runs.
+func (c *probeCommands) check(from *config.Config) error {
+	var problems []config.Problem
+	for _, p := range c.scopes {
+		for i, spec := range p.env.Probes {
+			if spec.Type != "command" || len(spec.Command) == 0 {
+				continue
+			}
+			if err := c.judged(spec.Command, p.facts); err != nil {
+				where, key := from.ProbePlace(p.env.Name, i)
+				problems = append(problems, config.Problem{
+					Where: where, Key: key, Message: fmt.Sprintf("the probe %q of %s is not run: %s", probe.Describe(spec), spec.Service, err),
+					Fix: "use a command that changes nothing, or switch the guard off (guard.enabled)",
+				})
+			}
+		}
+	}
+	if len(problems) > 0 {
+		return &config.Error{Problems: problems}
+	}
+	return nil
+}
+
+// allow checks a command again before it runs: the files behind its paths may have changed since the start. It must be allowed
+// in every environment that configures it; a command that none configures must be allowed in all.
+func (c *probeCommands) allow(argv []string) error {
+	var errs []error
+	known := false
+	for _, p := range c.scopes {
+		if p.runs(argv) {
+			known = true
+			errs = append(errs, c.judged(argv, p.facts))
+		}
+	}
+	if !known {
+		for _, p := range c.scopes {
+			errs = append(errs, c.judged(argv, p.facts))
+		}
+	}
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p probeScope) runs(argv []string) bool {
+	return slices.ContainsFunc(p.env.Probes, func(s ops.ProbeSpec) bool { return s.Type == "command" && slices.Equal(s.Command, argv) })
+}
+
+func (c *probeCommands) judged(argv []string, facts guard.Facts) error {
+	input, err := json.Marshal(map[string]string{"command": commandLine(argv)})
+	if err != nil {
+		return fmt.Errorf("print command: %w", err)
+	}
+	d := c.judge.Check(ops.Tier1, "Bash", input, facts)
+	if !d.Allowed() && !operatorMayAllow(d.Rule) {
+		return errors.New("the guard refuses it: " + strings.TrimSuffix(d.Reason, "."))
+	}
+	return nil
+}
+
+// operatorMayAllow reports whether configuring a command is enough to allow what the rule denies: programs and scripts that the
+// guard does not know. Known changes, and what no session may do, stay refused.
+func operatorMayAllow(rule string) bool { return slices.Contains([]string{"R4", "R6", "R8"}, rule) }
+
+// commandLine quotes words so that a shell reads exactly these.
+func commandLine(argv []string) string {
+	words := make([]string, len(argv))
+	for i, word := range argv {
+		words[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	}
+	return strings.Join(words, " ")
 }

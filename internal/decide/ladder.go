@@ -1,8 +1,14 @@
 package decide
 
 import (
+	"errors"
 	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
 
+	"claudeops/internal/decide/loop"
 	"claudeops/internal/decide/recovery"
 	"claudeops/internal/notice"
 	"claudeops/internal/ops"
@@ -143,4 +149,375 @@ func (v view) row(f recovery.Failure, class recovery.Class, move recovery.Move, 
 		r.Deadline = &t.Deadline
 	}
 	return r
+}
+
+func (v view) failure() recovery.Failure { return v.failureOf(*v.last) }
+
+// failureOf is what is known of a session's failure, from the agent's side alone. It is the same when the next attempt
+// is told of it as it was when the attempt was ordered.
+func (v view) failureOf(s ops.Session) recovery.Failure {
+	effects, known := v.journal.Effects[s.ID]
+	f := recovery.Failure{
+		SchemaVersion: 1, Cycle: int64(v.cycle.ID), Session: int64(s.ID), Tier: int(s.Tier), Handler: s.Handler, Family: s.Family, Model: s.Model,
+		Status: s.Status, ExitCode: s.ExitCode, StopCause: s.StopCause, Class: s.Failure, APIStatus: s.APIStatus, Error: s.Error,
+		OpenTool: s.OpenTool, Interrupted: s.Status == ops.SessionInterrupted,
+		// Without a record of what it was allowed, a tier that may repair may have repaired.
+		Mutating: effects.Mutating || (!known && s.May() > ops.Tier1 && (s.ExitCode != nil || s.Status == ops.SessionInterrupted)),
+	}
+	for _, g := range effects.Done {
+		f.Started = append(f.Started, ops.Prose(g.Input))
+	}
+	for _, g := range effects.Denied {
+		f.Denials = append(f.Denials, recovery.Denial{Tool: g.Tool, Rule: g.Rule, Reason: g.Reason})
+	}
+	if s.RetryAfter > 0 {
+		f.RetryAfter = ops.Ptr(int64(s.RetryAfter.Seconds()))
+	}
+	if s.StopCause == ops.StopLoop {
+		f.Loop = &recovery.Loop{Count: s.LoopCount, Level: ops.RecoveryLevel(loop.Defaults().Level(s.LoopCount)), Call: s.LoopCall}
+	}
+	for _, c := range v.badAfter(s) {
+		if !slices.Contains(f.ProbeRed, c.Service) {
+			f.ProbeRed = append(f.ProbeRed, c.Service)
+		}
+	}
+	v.problems(s, &f)
+	if r, ok := v.verdictOn(s); ok {
+		f.Judge = judgeFailure(r)
+	}
+	return f
+}
+
+// problems adds what was wrong with what the session said.
+func (v view) problems(s ops.Session, f *recovery.Failure) {
+	if s.Outcome == ops.OutcomeInconclusive {
+		f.Outcome = recovery.OutcomeMissing
+		if len(s.OutcomeJSON) > 0 || s.Proposed() {
+			f.Outcome = recovery.OutcomeInvalid
+			f.OutcomeProblems = append(f.OutcomeProblems, recovery.Problem{Message: s.Error})
+		}
+	}
+	for _, d := range v.journal.Decisions {
+		if d.SessionID == s.ID && d.Verdict == ops.VerdictRefused {
+			f.Outcome = recovery.OutcomeInvalid
+			f.OutcomeProblems = append(f.OutcomeProblems, recovery.Problem{Message: d.Reason})
+		}
+	}
+}
+
+// forceDone ends the cycle with what there is, and says what a human should do about the rest.
+func forceDone(v view, f recovery.Failure, class recovery.Class, move recovery.Move, history []recovery.Transition) ops.Step {
+	move.Level, move.Action = ops.RecoveryForceDone, ops.ActionForceDone
+	ending := recovery.Finish(recovery.Facts{
+		Failure: f, Class: class, Move: move, History: history, Completed: v.completed(), Down: v.stillDown(), Budget: v.reached(*v.last),
+		StillBad: v.stillBad(*v.last),
+	})
+	level := ops.LevelWarning
+	if v.last.Tier > ops.Tier1 || len(v.stillDown()) > 0 || v.last.StopCause == ops.StopInvariant {
+		level = ops.LevelCritical
+	}
+	p := problem{kind: ops.ProblemUnfinished, level: level, reason: ending.FailureReason, todo: ending.Recommendation}
+	step := finishForHuman(v, ops.CyclePartial, p)
+	r := v.row(f, class, move, history)
+	step.Recovery = &r
+	step.Lessons = v.lessonOf(f, class)
+	raw, err := ending.Encode()
+	if err != nil {
+		step.Events = append(step.Events, v.event(ops.LevelCritical, ops.EventRecovery, notice.BadSchema(err)))
+	}
+	step.Result = raw
+	if level == ops.LevelCritical || !v.failedBefore() {
+		step = notifyOnce(v, step, v.notice(ops.NoticePartial, level, notice.Partial(v.told(p), v.last.Tier, ending.CompletedSteps)))
+	}
+	return step
+}
+
+// unseen: no agent delivered anything, and probes can look at everything that was found bad.
+func (v view) unseen() bool {
+	services := v.ours()
+	return len(services) > 0 && len(v.servicesToVerify()) == len(services) &&
+		!slices.ContainsFunc(v.journal.Sessions, func(s ops.Session) bool {
+			return s.Works() && s.Status == ops.SessionCompleted && s.Outcome != ops.OutcomeInconclusive
+		})
+}
+
+// recoveredUnseen ends a cycle whose services recovered while no agent could look. Nobody is called for what is over, and people hear
+// once that the agents fail.
+func recoveredUnseen(v view, f recovery.Failure, class recovery.Class, move recovery.Move, history []recovery.Transition) ops.Step {
+	step := forceDone(v, f, class, move, history)
+	reason := notice.RecoveredUnseen(v.ours(), step.Reason)
+	step.Incident, step.Notices, step.Lessons = nil, nil, nil
+	step.Reason, step.Events = reason, []ops.Event{v.event(ops.LevelWarning, ops.EventCycle, reason)}
+	step.Recovered = v.repaired(ops.ProbeRecheck, ops.ProofProbe, reason)
+	if !v.failedBefore() {
+		step.Notices = []ops.Notice{v.notice(ops.NoticePartial, ops.LevelInfo, notice.Unseen(v.toldOf(reason)))}
+	}
+	return step
+}
+
+// failedBefore: nobody watches while Tier 1 cannot look; said once, not every hour.
+func (v view) failedBefore() bool {
+	return len(v.journal.Before) > 0 && slices.Contains([]ops.CycleStatus{ops.CycleFailed, ops.CyclePartial}, v.journal.Before[0].Status)
+}
+
+// completed lists what was done, from what was recorded and measured and not from what was claimed.
+func (v view) completed() []string {
+	var out []string
+	for _, s := range v.journal.Sessions {
+		if s.Works() && s.Status == ops.SessionCompleted && s.Outcome != ops.OutcomeInconclusive && !v.isRefuted(s) {
+			out = append(out, notice.SessionEnded(s))
+		}
+		for _, g := range v.journal.Effects[s.ID].Done {
+			out = append(out, notice.WasAllowed(s, g))
+		}
+	}
+	for _, c := range v.journal.Checks {
+		if c.Purpose == ops.ProbeVerify && c.Status == ops.Healthy {
+			out = append(out, notice.ProbeHealthy(c.Service))
+		}
+	}
+	return out
+}
+
+func (v view) isRefuted(s ops.Session) bool { return v.refutation(s) != "" }
+
+// stillDown lists the services whose last check in this cycle found them down.
+func (v view) stillDown() []string {
+	latest := map[string]ops.Health{}
+	var order []string
+	for _, c := range v.journal.Checks {
+		if c.Purpose == ops.ProbeRunning {
+			continue
+		}
+		if _, seen := latest[c.Service]; !seen {
+			order = append(order, c.Service)
+		}
+		latest[c.Service] = c.Status
+	}
+	return slices.DeleteFunc(order, func(s string) bool { return latest[s] != ops.Down })
+}
+
+// interruptedWithoutRecovery: without a ladder Tier 1 is run again once, because it only looks, and a repair is not repeated.
+func interruptedWithoutRecovery(v view) ops.Step {
+	if v.last.Tier == ops.Tier1 && v.last.RetryOf == nil {
+		reason := notice.Interrupted(*v.last, true)
+		return ops.Step{
+			Kind: ops.StepQueue, Reason: reason,
+			Session: &ops.NewSession{
+				ParentID: v.last.ParentID, RetryOf: &v.last.ID, Attempt: v.attempt(v.last.Tier),
+				Handler: v.worker(), ContextMode: v.last.ContextMode,
+			},
+			Events: []ops.Event{v.event(ops.LevelWarning, ops.EventSession, reason)},
+		}
+	}
+	return giveUp(v, notice.Interrupted(*v.last, false), ops.LevelCritical)
+}
+
+func failedWithoutRecovery(v view) ops.Step {
+	level := ops.LevelWarning
+	if v.last.Tier > ops.Tier1 || v.last.StopCause == ops.StopInvariant {
+		// Something is known to be broken by now, and the repair did not come to its end; or the agent has got past its gates.
+		level = ops.LevelCritical
+	}
+	return giveUp(v, notice.Failed(*v.last), level)
+}
+
+func inconclusiveWithoutRecovery(v view) ops.Step {
+	level := ops.LevelWarning
+	if v.last.Tier > ops.Tier1 {
+		level = ops.LevelCritical
+	}
+	return giveUp(v, notice.Inconclusive(*v.last), level)
+}
+
+func giveUp(v view, reason string, level ops.Level) ops.Step {
+	if level != ops.LevelCritical {
+		step := finish(ops.CycleFailed, reason, v.event(level, ops.EventSession, reason))
+		if !v.failedBefore() {
+			step.Notices = []ops.Notice{v.notice(ops.NoticeFailed, level, notice.CannotCheck(v.toldOf(reason)))}
+		}
+		return step
+	}
+	p := v.problem(ops.ProblemUnfinished, level, reason)
+	return notifyOnce(v, finishForHuman(v, ops.CycleFailed, p), v.notice(ops.NoticeFailed, level, notice.Unfinished(v.told(p))))
+}
+
+// refutedWithoutRecovery: a claim that does not hold needs a human where there is no ladder.
+func refutedWithoutRecovery(v view) ops.Step {
+	p := v.problem(ops.ProblemRefuted, ops.LevelCritical, notice.RefutedBy(*v.last, v.badAfter(*v.last)))
+	return notifyOnce(v, finishForHuman(v, ops.CycleNeedsHuman, p), v.notice(ops.NoticeNeedsHuman, p.level, notice.Refuted(v.told(p))))
+}
+
+// The categories of what the supervisor itself wants remembered.
+const (
+	lessonRootCause      = "root_cause"
+	lessonKnownBadPath   = "known_bad_path"
+	lessonAgentFailure   = "agent_failure"
+	lessonUnknownFailure = "new_classification"
+)
+
+// lessons keeps something for later sessions, once for each affected service.
+func (v view) lessons(category, observation string) []ops.Lesson {
+	services := v.affected()
+	if len(services) == 0 {
+		services = []string{""}
+	}
+	var out []ops.Lesson
+	for _, s := range services {
+		out = append(out, CleanLesson(ops.Lesson{Category: category, Service: s, Observation: observation}))
+	}
+	return out
+}
+
+// lessonOf is what a cycle that ends without success teaches. A failure of the agent itself says nothing about a service.
+func (v view) lessonOf(f recovery.Failure, class recovery.Class) []ops.Lesson {
+	text := fmt.Sprintf("%s: %s", class.ErrorType, v.whyItFailed(*v.last))
+	switch {
+	case class.ErrorType == recovery.TypeUnknown:
+		return []ops.Lesson{CleanLesson(ops.Lesson{Category: lessonUnknownFailure, Observation: text})}
+	case recovery.AgentFailure(class.ErrorType):
+		return []ops.Lesson{CleanLesson(ops.Lesson{Category: lessonAgentFailure, Observation: text})}
+	case len(f.Started) > 0:
+		text += ". Tried: " + strings.Join(f.Started, "; ")
+	case summary(*v.last) != "":
+		text += ". Tried: " + summary(*v.last)
+	}
+	return v.lessons(lessonRootCause, text)
+}
+
+// numbered are the numbers that mean nothing to a later session and make two equal lessons look different.
+var numbered = regexp.MustCompile(`(?i)\b(session|cycle|incident)s? #?\d+( \(tier \d\))?`)
+
+// CleanLesson removes the numbers of sessions, cycles and incidents from a lesson.
+func CleanLesson(l ops.Lesson) ops.Lesson {
+	l.Observation = numbered.ReplaceAllStringFunc(l.Observation, func(found string) string {
+		word, _, _ := strings.Cut(strings.ToLower(found), " ")
+		if word == "incident" {
+			return "an earlier incident"
+		}
+		return "an earlier " + strings.TrimSuffix(word, "s")
+	})
+	return l
+}
+
+// offer is what another attempt could be.
+func (v view) offer() recovery.Offer {
+	handler, _ := v.policy.Handler(v.last.Handler)
+	o := recovery.Offer{
+		CanResume: v.last.CLISessionID != "" && !v.onAnotherHost(v.last) &&
+			v.contextUse() <= int64(v.policy.ContextThreshold*float64(v.window(v.last.Model))),
+		EarlierTime: v.earlierRecovery(),
+		Planner:     v.policy.Planner, Fallbacks: v.fallbacks(handler), Seed: recovery.Seed(int64(v.cycle.ID), v.last.Attempt),
+	}
+	for _, r := range v.journal.Recoveries {
+		for _, s := range v.journal.Sessions {
+			if s.RetryOf != nil && *s.RetryOf == r.SessionID && s.CostUSD != nil {
+				o.SpentUSD += *s.CostUSD
+			}
+		}
+	}
+	return o
+}
+
+// earlierRecovery is how long earlier tiers of this cycle took to recover.
+func (v view) earlierRecovery() time.Duration {
+	var sum time.Duration
+	for tier := ops.Tier1; tier < v.last.Tier; tier++ {
+		var began time.Time
+		for _, r := range v.journal.Recoveries {
+			if r.Tier == tier && began.IsZero() {
+				began = r.EnteredAt
+			}
+		}
+		var ended time.Time
+		for _, s := range v.journal.Sessions {
+			if s.Tier == tier && s.EndedAt != nil {
+				ended = *s.EndedAt
+			}
+		}
+		if !began.IsZero() && ended.After(began) {
+			sum += ended.Sub(began)
+		}
+	}
+	return sum
+}
+
+// fallbacks are who may stand in for a handler. Who stands in himself has those of the one he stands in for.
+func (v view) fallbacks(handler ops.Handler) []string {
+	for s := v.last; s != nil && len(handler.Fallback) == 0 && s.RetryOf != nil; {
+		if s = v.journal.Session(*s.RetryOf); s != nil {
+			handler, _ = v.policy.Handler(s.Handler)
+		}
+	}
+	return handler.Fallback
+}
+
+// transitions are the recoveries of this cycle as the ladder reads them.
+func (v view) transitions() []recovery.Transition {
+	out := make([]recovery.Transition, 0, len(v.journal.Recoveries))
+	for _, r := range v.journal.Recoveries {
+		t := recovery.Transition{
+			Session: int64(r.SessionID), Tier: int(r.Tier), Level: r.Level, Action: r.Action,
+			ErrorType: r.ErrorType, EnteredAt: r.EnteredAt, Handler: r.Handler, Reason: r.Reason,
+		}
+		if r.NotBefore != nil {
+			t.NotBefore = *r.NotBefore
+		}
+		if r.Deadline != nil {
+			t.Deadline = *r.Deadline
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+// Ladder is the policy as package recovery reads it.
+func Ladder(p ops.RecoveryPolicy) ([]recovery.Rule, recovery.Limits) {
+	return rules(p.Rules), limits(p.Limits)
+}
+
+// CheckLadder says what is wrong with an operator's own rules and limits.
+func CheckLadder(p ops.RecoveryPolicy) error {
+	rules, limits := Ladder(p)
+	return errors.Join(recovery.CheckRules(rules), limits.Check())
+}
+
+// limits are the operator's limits, and the defaults where nothing is said.
+func limits(l ops.RecoveryLimits) recovery.Limits {
+	out := recovery.Defaults()
+	if l.Retries != 0 {
+		out.Retries = max(l.Retries, 0)
+	}
+	if l.Nudges != 0 {
+		out.Nudges = max(l.Nudges, 0)
+	}
+	if l.RetryTime > 0 {
+		out.RetryTotal = l.RetryTime
+	}
+	if l.NudgeTime > 0 {
+		out.NudgeTime = l.NudgeTime
+	}
+	if l.ReplanTime > 0 {
+		out.ReplanTime = l.ReplanTime
+	}
+	if l.FallbackTime > 0 {
+		out.FallbackTime = l.FallbackTime
+	}
+	if l.TotalTime > 0 {
+		out.TotalTime = l.TotalTime
+	}
+	out.TotalUSD = l.TotalUSD
+	return out
+}
+
+func rules(own []ops.RecoveryRule) []recovery.Rule {
+	out := make([]recovery.Rule, 0, len(own))
+	for _, r := range own {
+		when := recovery.When{Failure: r.Failure, ExitCode: r.ExitCode, Contains: r.Contains, StopCause: string(r.StopCause)}
+		if r.APIStatus != 0 {
+			when.APIStatus = &r.APIStatus
+		}
+		out = append(out, recovery.Rule{ID: r.ID, When: when, Level: r.Level, ErrorType: r.ErrorType, Why: r.Why})
+	}
+	return out
 }

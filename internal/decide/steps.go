@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"slices"
 	"time"
 
 	"claudeops/internal/decide/escalation"
@@ -325,4 +326,96 @@ func (v view) notice(kind ops.NoticeKind, level ops.Level, text notice.Text) ops
 		CycleID: &v.cycle.ID, Kind: kind, Level: level, Title: text.Title, Body: text.Body,
 		Status: ops.NoticePending, NextAt: v.now, CreatedAt: v.now,
 	}
+}
+
+// dryRun ends a cycle that would have repaired something. The outage is an incident all the same, and people are told of it once:
+// nobody else will do anything about it.
+func dryRun(v view, d ops.Decision, h *ops.Handoff) ops.Step {
+	facts := *h
+	facts.ServicesAffected = d.Services
+	p := v.problemOf(ops.ProblemDryRun, ops.LevelWarning, d, &facts)
+	p.todo = notice.AllowRepair(d.Services, v.cycle.Options.DryRun)
+	would := v.would(facts)
+	step := finishForHuman(v, ops.CycleSuppressed, p)
+	step.Incident.DryRun = true
+	step.Incident.Recommendation = notice.WithoutDryRun(p.todo, would)
+	switch {
+	case v.asked(ops.ApprovalApproved, ops.ApprovalTier):
+		// Whoever approved it was told that the cycle continues.
+		step.Notices = []ops.Notice{v.notice(ops.NoticeBlocked, p.level, notice.NotStarted(v.told(p)))}
+	case v.cycle.Options.DryRun:
+		step.Incident.Handled = true // nobody is called: whoever asked for this one look sees what it found
+	case !v.watchTold(d.Services):
+		step = notifyOnce(v, step, v.notice(ops.NoticeBlocked, p.level, notice.DryRun(v.told(p), would)))
+	}
+	return step
+}
+
+// watchTold: the notice that these services turned bad has gone out already.
+func (v view) watchTold(services []string) bool {
+	return !slices.ContainsFunc(services, func(s string) bool { return !slices.Contains(v.journal.Told, s) })
+}
+
+// would is what would have been done, as far as rules and limits can say now.
+func (v view) would(h ops.Handoff) string {
+	wet := v
+	wet.policy.DryRun = false
+	d := escalation.Decide(wet.policy, v.path(), escalation.Proposal{Session: v.proposer(), Handoff: &h, Choice: v.choice()}, v.facts())
+	target, _ := v.policy.Handler(d.TargetHandler)
+	plan, _ := wet.plan(&h, target, d.Services)
+	return notice.Would(d, target, plan)
+}
+
+// saidInDryRun: people know of the incident only that it would be repaired if there were no dry run.
+func saidInDryRun(i ops.Incident) bool {
+	known, err := i.Known()
+	return err == nil && known.DryRun
+}
+
+// unpayable is the problem that nothing is left to spend for one more session.
+func (v view) unpayable(kind ops.ProblemKind) problem {
+	b, spent := v.policy.Spent(v.chainUSD(), v.journal.Spend.DayUSD)
+	if !spent { // others have reserved the rest since the cycle was loaded
+		b = ops.Budget{Whose: ops.BudgetDay, LimitUSD: v.policy.BudgetDayUSD, SpentUSD: v.policy.BudgetDayUSD}
+	}
+	b = v.freed(b)
+	p := v.problem(kind, ops.LevelWarning, "")
+	p.budget, p.todo = &b, notice.BudgetTodo(b, v.affected())
+	return p
+}
+
+// reached is the limit that ended a session. What was reserved for it is the least of three: its own limit, what its chain had left, and
+// what the day had left.
+func (v view) reached(s ops.Session) ops.Budget {
+	const cent = 0.01 // sums of amounts leave small differences
+	handler, _ := v.policy.Handler(s.Handler)
+	own := handler.BudgetUSD
+	if own == 0 {
+		own = v.policy.BudgetSessionUSD
+	}
+	var cost, granted float64
+	if s.CostUSD != nil {
+		cost = *s.CostUSD
+	}
+	if s.BudgetUSD != nil {
+		granted = *s.BudgetUSD
+	}
+	b := ops.Budget{Whose: ops.BudgetSession, LimitUSD: own, SpentUSD: cost}
+	chain, day := v.policy.BudgetChainUSD, v.policy.BudgetDayUSD
+	switch {
+	case own > 0 && granted > own-cent:
+	case chain > 0 && granted > chain-(v.chainUSD()-cost)-cent:
+		b = ops.Budget{Whose: ops.BudgetChain, LimitUSD: chain, SpentUSD: v.chainUSD()}
+	case day > 0:
+		b = ops.Budget{Whose: ops.BudgetDay, LimitUSD: day, SpentUSD: v.chainUSD() + v.journal.Spend.DayUSD}
+	}
+	return v.freed(b)
+}
+
+// freed adds where and until when the budget of a day is spent.
+func (v view) freed(b ops.Budget) ops.Budget {
+	if b.Whose == ops.BudgetDay {
+		b.Environment, b.FreesAt = v.cycle.Environment, v.now.UTC().Truncate(24*time.Hour).Add(24*time.Hour)
+	}
+	return b
 }

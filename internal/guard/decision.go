@@ -2,8 +2,11 @@ package guard
 
 import (
 	"fmt"
+	"maps"
+	"path"
 	"strings"
 
+	"claudeops/internal/guard/scan"
 	"claudeops/internal/ops"
 )
 
@@ -118,4 +121,240 @@ func (f finding) reason(tier ops.Tier, dryRun bool) string {
 		hint = fmt.Sprintf("escalate with what you found, %s (%s) may do it", f.need, f.need.Title())
 	}
 	return fmt.Sprintf("%s is not allowed at %s (%s), only from %s: %s.", f.what, tier, tier.Title(), f.need, hint)
+}
+
+// judgement is code that looks at the arguments of a command; the tables name it. A whole one replaces the general look
+// at options and operands.
+type judgement struct {
+	judge func(*call)
+	whole bool
+	note  string // for the rules page
+}
+
+func judgements() map[string]judgement {
+	all := map[string]judgement{}
+	for _, part := range []map[string]judgement{shellJudgements(), fileJudgements(), gitJudgements(), deployJudgements(), hostJudgements()} {
+		maps.Copy(all, part)
+	}
+	return all
+}
+
+// shellJudgements are about shells, wrappers and builtins.
+func shellJudgements() map[string]judgement {
+	return map[string]judgement{
+		"env": {judgeEnv, true, "the inner command is judged; alone it would print the environment"},
+		"shell": {
+			judgeShell,
+			true,
+			"the script after -c is judged; a script of a repository, by its absolute path, needs Tier 3; standard input never",
+		},
+		"interpreter": {judgeInterpreter, true, "only scripts of a repository, by their absolute path; inline code never"},
+		"ssh":         {judgeSSH, true, "inventory hosts only; the remote command is judged"},
+		"exec":        {judgeExec, true, "the command inside the container is judged; looking only"},
+		"xargs":       {judgeXargs, true, "the repeated command is judged; looking only"},
+		"watch":       {judgeWatch, true, "the repeated command is judged; looking only"},
+		"find":        {judgeFind, true, "-exec is judged, looking only; other actions never"},
+		"test":        {judgeTest, true, "simple comparisons"},
+		"set":         {judgeSet, true, "options that do not change the language"},
+		"declared":    {judgeDeclared, true, "name=value only; variables that change what programs do are refused"},
+		"service":     {judgeService, true, "service NAME status at Tier 1; start, stop and restart at Tier 3"},
+		"cd":          {judgeCd, false, "followed when its folder is literal"},
+		"popd":        {judgePopd, false, ""},
+		"names":       {judgeNames, false, ""},
+		"sleep":       {judgeSleep, false, "at most ten minutes"},
+	}
+}
+
+// fileJudgements are about files and the small languages.
+func fileJudgements() map[string]judgement {
+	return map[string]judgement{
+		"sed":       {judgeSed, false, "the script may neither run, read nor write; -i changes files"},
+		"yq":        {judgeYq, false, "the filter may not see the environment; -i changes files"},
+		"sql":       {judgeSQL, false, "reading statements, given as text"},
+		"redis":     {judgeRedis, true, "one reading command"},
+		"dd":        {judgeDd, true, "if= is read, of= is written"},
+		"tar":       {judgeTar, true, "listing and creating; unpacking only below the temporary folder"},
+		"packed":    {judgePacked, false, "the file is replaced"},
+		"rm":        {judgeRm, false, "files by name; folders only below the temporary one and what builds leave behind"},
+		"recursive": {judgeRecursive, false, ""},
+		"cp":        {judgeCp, false, "folders only into the temporary one"},
+		"mv":        {judgeMv, false, "files by name"},
+		"zip":       {judgeZip, false, ""},
+	}
+}
+
+// gitJudgements are about git and its hosts.
+func gitJudgements() map[string]judgement {
+	return map[string]judgement{
+		"branch":     {judgeBranch, false, "listing at Tier 1, changing at Tier 2, by force at Tier 3"},
+		"tag":        {judgeTag, false, "listing at Tier 1, making one at Tier 2"},
+		"gitconfig":  {judgeGitConfig, false, "reading; user.name and user.email at Tier 2"},
+		"remotename": {judgeRemoteName, false, "configured remotes only"},
+		"push":       {judgePush, false, "branches of a configured remote; never by force"},
+		"checkout":   {judgeCheckout, false, "branches, or files by name"},
+		"gitrm":      {judgeGitRm, false, "files by name"},
+		"reset":      {judgeReset, false, "--hard at Tier 3, to HEAD only"},
+		"ghapi":      {judgeGhAPI, false, "GET only"},
+	}
+}
+
+// deployJudgements are about containers and deployments.
+func deployJudgements() map[string]judgement {
+	return map[string]judgement{
+		"top":           {judgeTop, false, ""},
+		"composeread":   {judgeComposeRead, false, ""},
+		"composechange": {judgeComposeChange, false, "compose files of a repository only"},
+		"compose":       {judgeCompose, false, "without a service Tier 3"},
+		"playbook":      {judgePlaybook, false, "playbooks and inventories of a repository, plain variables"},
+		"ansible":       {judgeAnsible, false, "--list-hosts at Tier 1, -m ping at Tier 3"},
+		"inventory":     {(*call).inventory, false, "inventories of a repository"},
+		"helm":          {judgeHelm, false, "charts of a repository"},
+		"chartread":     {judgeChartRead, false, "charts of a repository"},
+		"kuberead":      {judgeKubeRead, false, "never secrets"},
+		"kubechange":    {judgeKubeChange, false, "one named object, or a file of a repository"},
+		"make":          {judgeMake, false, "targets of a repository's makefile"},
+	}
+}
+
+// hostJudgements are about the network and the host.
+func hostJudgements() map[string]judgement {
+	return map[string]judgement{
+		"curl": {
+			judgeCurl,
+			true,
+			"GET from anywhere but the supervisor; changing requests to inventory hosts from Tier 2; what comes from elsewhere is not stored",
+		},
+		"wget":  {judgeWget, false, "GET; into a file only from inventory hosts"},
+		"tls":   {judgeTLS, false, "no data goes out"},
+		"units": {judgeUnits, false, "not the environment of services"},
+		"ps":    {judgePs, false, "not the environment"},
+	}
+}
+
+// effect records what a cooldown counts.
+func (j *judge) effect(e Effect) {
+	if !j.muted {
+		j.effects = append(j.effects, e)
+	}
+}
+
+// serviceOperand records the effect of a command on a service that it names.
+func (c *call) serviceOperand(r role, f field) {
+	if c.row.effect == "" {
+		c.freeValue(f, c.name)
+		return
+	}
+	if r == roleUnit {
+		c.baseUnit(f)
+	}
+	if name, ok := c.service(f); ok && !c.dry() {
+		c.j.effect(Effect{Kind: c.row.effect, Service: name, Half: c.row.half})
+	}
+}
+
+// service returns the canonical name of the service an argument names.
+func (c *call) service(f field) (string, bool) {
+	name, plain := f.literal()
+	switch {
+	case !plain:
+		c.j.refuse(ruleRunTime, c.name, "which service it touches is known only at run time", "write the service's name out")
+		return "", false
+	case !serviceName(name):
+		c.refuse(ruleBash, f.show()+" is not the name of a service", "use the service's plain name")
+		return "", false
+	case ownName(name):
+		c.j.refuse(ruleOwn, c.name+" "+name, "it is the supervisor itself", "leave it alone")
+		return "", false
+	}
+	canonical, known := c.j.facts.service(strings.TrimSuffix(name, ".service"))
+	if !known && looksLikeID(name) && strings.HasPrefix(c.row.cmd, "docker") {
+		c.j.refuse(ruleRunTime, c.name+" "+name, "an id does not say which service it is", "use the service's name")
+		return "", false
+	}
+	return canonical, true
+}
+
+// serviceName reports names that containers, units and releases have.
+func serviceName(s string) bool {
+	return s != "" && strings.Trim(s, scan.Letters+".-@/") == "" && strings.IndexByte("_.-@/", s[0]) < 0
+}
+
+// ownName reports names of the supervisor's own container or unit.
+func ownName(s string) bool {
+	s = strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(s))
+	return strings.Contains(s, "claudeops")
+}
+
+// looksLikeID reports hexadecimal container ids and beginnings of them, which say nothing about the service.
+func looksLikeID(s string) bool {
+	return strings.Trim(s, "0123456789abcdef") == ""
+}
+
+// engine requires that a container engine is the local one or that of an inventory host.
+func (c *call) engine(f field) {
+	text, plain := f.literal()
+	host := text
+	if _, after, ok := strings.Cut(text, "ssh://"); ok {
+		host = after
+	}
+	if _, after, ok := strings.Cut(host, "@"); ok {
+		host = after
+	}
+	switch {
+	case plain && (text == "default" || text == "unix:///var/run/docker.sock" || text == "unix:///run/docker.sock"):
+	case plain && c.j.facts.knownHost(host):
+	default:
+		c.j.refuse(ruleBash, c.name+" on "+f.show(), "the engine is neither the local one nor that of an inventory host",
+			"use the local engine or an inventory host")
+	}
+}
+
+// project names the compose project a command works on.
+func (c *call) project() string {
+	name := ""
+	for _, g := range c.before {
+		switch {
+		case g.is("-p", "--project-name"):
+			return g.value.text
+		case g.is("--project-directory"):
+			name = path.Base(path.Clean(g.value.text))
+		case g.is("-f", "--file"):
+			if name == "" {
+				for _, p := range c.j.paths(c.s, g.value.text) {
+					name = path.Base(path.Dir(p))
+				}
+			}
+		}
+	}
+	if name == "" && len(c.s.cwds) > 0 {
+		name = path.Base(c.s.cwds[0])
+	}
+	return name
+}
+
+// judgeCompose records the effects of compose commands on services or, without any, on the whole project.
+func judgeCompose(c *call) {
+	if c.row.effect == "" {
+		return
+	}
+	project := c.project()
+	if project == "" || project == "." || project == "/" || project == unknownDir || project == homeDir {
+		c.refuse(ruleRunTime, "which project it touches is known only at run time", "name the compose file with -f, by its absolute path")
+		return
+	}
+	if len(c.operands) == 0 {
+		c.whole(project)
+		return
+	}
+	for _, f := range c.operands {
+		if name, ok := c.service(f); ok {
+			c.j.effect(Effect{Kind: c.row.effect, Service: name, Project: project, Half: c.row.half})
+		}
+	}
+}
+
+// whole records an effect on every service of a project, which only the highest tier may have.
+func (c *call) whole(project string) {
+	c.j.need(c.s, never-1, ruleBash, c.name+" without a service")
+	c.j.effect(Effect{Kind: EffectRedeployment, Service: "compose:" + project, Project: project, Half: c.row.half})
 }

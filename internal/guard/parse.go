@@ -1,9 +1,14 @@
 package guard
 
 import (
+	"path"
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"claudeops/internal/guard/scan"
+	"claudeops/internal/ops"
 )
 
 // script is a parsed command: what is judged and what is to be executed are the same text.
@@ -152,4 +157,299 @@ func checkComments(src string, f *syntax.File) *finding {
 		return true
 	})
 	return bad
+}
+
+// pipeline lists the stages of a | b | c.
+func pipeline(st *syntax.Stmt) []*syntax.Stmt {
+	b, ok := st.Cmd.(*syntax.BinaryCmd)
+	if !ok || b.Op != syntax.Pipe && b.Op != syntax.PipeAll {
+		return []*syntax.Stmt{st}
+	}
+	return append(pipeline(b.X), pipeline(b.Y)...)
+}
+
+// peek returns the words that are plain text; others are a hole.
+func peek(words []*syntax.Word) []string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		text, ok := plainText(w.Parts, false)
+		if !ok {
+			text = string(rune(hole))
+		}
+		out[i] = text
+	}
+	return out
+}
+
+// plainText joins parts without expansions.
+func plainText(parts []syntax.WordPart, quoted bool) (string, bool) {
+	var out strings.Builder
+	for _, p := range parts {
+		switch p := p.(type) {
+		case *syntax.Lit:
+			r := reading{}
+			if quoted {
+				r.text.WriteString(unescapeQuoted(p.Value))
+			} else {
+				r.unquoted(p.Value)
+			}
+			out.WriteString(r.text.String())
+		case *syntax.SglQuoted:
+			if p.Dollar {
+				return "", false
+			}
+			out.WriteString(p.Value)
+		case *syntax.DblQuoted:
+			text, ok := plainText(p.Parts, true)
+			if !ok || p.Dollar {
+				return "", false
+			}
+			out.WriteString(text)
+		default:
+			return "", false
+		}
+	}
+	return out.String(), true
+}
+
+// produced says what the left side of a pipe writes: fixed text, or data; and below which folders the file names lie
+// when it lists files.
+func (j *judge) produced(s *scope, left *syntax.Stmt) (input, []string) {
+	stages := pipeline(left)
+	first, ok := stages[0].Cmd.(*syntax.CallExpr)
+	if !ok || len(first.Args) == 0 {
+		return inputData, nil
+	}
+	args := peek(first.Args)
+	if len(stages) == 1 && (args[0] == "echo" || args[0] == "printf" || args[0] == "true" || args[0] == ":") {
+		switch {
+		case slices.ContainsFunc(args, func(a string) bool { return strings.IndexByte(a, hole) >= 0 }):
+			return inputData, nil
+		case len(args) == 1 || args[0] == "echo" && len(args) == 2 && (args[1] == "Q" || args[1] == "" || args[1] == "-n"):
+			return inputNone, nil // nothing to speak of
+		}
+		return inputFixed, nil
+	}
+	for _, st := range stages[1:] {
+		call, ok := st.Cmd.(*syntax.CallExpr)
+		if !ok || len(call.Args) == 0 || !slices.Contains([]string{"sort", "head", "tail", "uniq", "grep"}, call.Args[0].Lit()) {
+			return inputData, nil
+		}
+	}
+	var files []string
+	for _, root := range listed(args) {
+		files = append(files, j.paths(s, root)...)
+	}
+	return inputData, files
+}
+
+// listed are the folders a command lists files of, nil when it lists something else.
+func listed(args []string) []string {
+	var roots []string
+	switch args[0] {
+	case "find":
+		rest := args[1:]
+		for len(rest) > 0 && (rest[0] == "-L" || rest[0] == "-H" || rest[0] == "-P") {
+			rest = rest[1:]
+		}
+		if slices.ContainsFunc(rest, func(a string) bool { return strings.HasPrefix(a, "-printf") || strings.HasPrefix(a, "-exec") }) {
+			return nil // it does not print the places
+		}
+		for _, a := range rest {
+			if strings.HasPrefix(a, "-") || a == "(" || a == "!" {
+				break
+			}
+			roots = append(roots, a)
+		}
+	case "grep", "rg":
+		flags := ""
+		for _, a := range args[1:] {
+			if strings.HasPrefix(a, "-") && !strings.HasPrefix(a, "--") {
+				flags += a
+			} else if !strings.HasPrefix(a, "-") {
+				roots = append(roots, a)
+			}
+		}
+		if !strings.ContainsAny(flags, "lL") {
+			return nil
+		}
+		if len(roots) > 0 {
+			roots = roots[1:] // the pattern
+		}
+	default:
+		return nil
+	}
+	if len(roots) == 0 {
+		roots = []string{"."}
+	}
+	if slices.ContainsFunc(roots, func(r string) bool { return strings.IndexByte(r, hole) >= 0 }) {
+		return nil
+	}
+	return roots
+}
+
+// printed says what is known of the output of commands: that it is a number, so that arithmetic may use it, or that it
+// consists of plain names, so that no word of it can be an option.
+func printed(list []*syntax.Stmt) value {
+	if len(list) != 1 {
+		return value{}
+	}
+	stages := pipeline(list[0])
+	var words [][]string
+	for _, st := range stages {
+		call, ok := st.Cmd.(*syntax.CallExpr)
+		if !ok || len(call.Args) == 0 {
+			return value{}
+		}
+		words = append(words, peek(call.Args))
+	}
+	kind := scan.Output(words)
+	return value{num: kind == scan.Number || kind == scan.Digits, unset: kind == scan.Digits, plain: kind == scan.Number || kind == scan.Names}
+}
+
+// redirects judges the redirects of a statement and notes where its standard input comes from.
+func (j *judge) redirects(s *scope, st *syntax.Stmt) {
+	for _, r := range st.Redirs {
+		switch r.Op {
+		case syntax.RdrIn, syntax.WordHdoc, syntax.Hdoc, syntax.DashHdoc, syntax.DplIn, syntax.RdrInOut:
+			s.files, s.names = nil, false
+		default:
+		}
+		if r.N != nil && !isDigits(r.N.Value) {
+			j.refuse(ruleRunTime, "the redirect {"+r.N.Value+"}", "its descriptor is known only at run time", "use a number")
+		}
+		switch r.Op {
+		case syntax.Hdoc, syntax.DashHdoc:
+			s.stdin = j.document(s, r)
+		case syntax.WordHdoc:
+			s.stdin = inputData
+			if f := j.one(s, r.Word); !f.dyn && !f.viaVar {
+				s.stdin = inputFixed
+				if f.text == "" || f.text == "Q" {
+					s.stdin = inputNone
+				}
+			}
+		case syntax.RdrIn:
+			j.redirectIn(s, r)
+		case syntax.DplIn, syntax.DplOut:
+			j.duplicate(s, st, r)
+		case syntax.RdrInOut:
+			s.stdin = inputData
+			j.redirectOut(s, st, r)
+		case syntax.RdrOut, syntax.AppOut, syntax.RdrClob, syntax.RdrAll, syntax.AppAll:
+			j.redirectOut(s, st, r)
+		default:
+			j.refuse(ruleText, "the redirect "+r.Op.String(), "it is not bash", "")
+		}
+	}
+}
+
+// document judges the expansions of a here-document.
+func (j *judge) document(s *scope, r *syntax.Redirect) input {
+	if r.Hdoc == nil {
+		return inputFixed
+	}
+	from := inputFixed
+	reading := &reading{j: j, s: s, whole: true}
+	for _, p := range r.Hdoc.Parts {
+		if _, plain := p.(*syntax.Lit); !plain {
+			from = inputData
+		}
+		reading.part(p, true)
+	}
+	return from
+}
+
+func (j *judge) redirectIn(s *scope, r *syntax.Redirect) {
+	f, ok := j.target(s, r)
+	if !ok {
+		return
+	}
+	if f.text == "/dev/null" && !f.dyn {
+		s.stdin = inputNone
+		return
+	}
+	s.stdin = inputData
+	j.read(s, f, "reading")
+	j.refuseNet(f)
+}
+
+// target evaluates the word of a redirect, which must be one.
+func (j *judge) target(s *scope, r *syntax.Redirect) (field, bool) {
+	fs := j.fields(s, r.Word)
+	if len(fs) != 1 {
+		j.refuse(ruleRunTime, "a redirect", "its file is known only at run time", "name the file")
+		return field{}, false
+	}
+	return fs[0], true
+}
+
+// refuseNet refuses the network files of bash.
+func (j *judge) refuseNet(f field) {
+	if p := path.Clean(f.text); within(p, "/dev/tcp") || within(p, "/dev/udp") {
+		j.refuse(ruleBash, "a redirect to "+f.show(), "it opens a network connection out of the shell",
+			"use nc -z or curl to see whether a port answers")
+	}
+}
+
+func (j *judge) redirectOut(s *scope, st *syntax.Stmt, r *syntax.Redirect) {
+	f, ok := j.target(s, r)
+	if !ok {
+		return
+	}
+	j.refuseNet(f)
+	if text, plain := f.literal(); (plain || stateVariable(r.Word) && !f.dyn && !f.glob) && j.handoff(s, st, text) {
+		j.need(s, ops.Tier1, ruleWrite, "writing the handoff file")
+		return
+	}
+	j.write(s, f, "writing to")
+}
+
+// handoff reports that a plain writer leaves the handoff file where the supervisor looks for it.
+func (j *judge) handoff(s *scope, st *syntax.Stmt, text string) bool {
+	if !j.facts.HandoffMode || j.facts.StateDir == "" || s.remote || s.container || !slices.Equal(j.paths(s, text),
+		[]string{path.Join(j.facts.StateDir, "handoff.json")}) {
+		return false
+	}
+	call, ok := st.Cmd.(*syntax.CallExpr)
+	if !ok || len(call.Args) == 0 {
+		return false
+	}
+	switch call.Args[0].Lit() {
+	case "cat", "echo", "printf", "jq":
+		return !s.loop
+	}
+	return false
+}
+
+// stateVariable reports a word whose only expansion is the variable the supervisor sets; scripts may not assign it.
+func stateVariable(w *syntax.Word) bool {
+	only := true
+	syntax.Walk(w, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.ParamExp:
+			only = only && n.Param != nil && n.Param.Value == "CLAUDEOPS_STATE_DIR" && n.Exp == nil && n.Slice == nil && n.Repl == nil &&
+				n.Index == nil && !n.Length && !n.Excl
+		case *syntax.CmdSubst, *syntax.ProcSubst, *syntax.ArithmExp, *syntax.ExtGlob:
+			only = false
+		}
+		return only
+	})
+	return only
+}
+
+// duplicate judges >&2 and <&3; a word that is no descriptor is a file.
+func (j *judge) duplicate(s *scope, st *syntax.Stmt, r *syntax.Redirect) {
+	f, ok := j.target(s, r)
+	if !ok {
+		return
+	}
+	if text, plain := f.literal(); plain && (text == "-" || isDigits(strings.TrimSuffix(text, "-"))) {
+		return
+	}
+	if r.Op == syntax.DplIn {
+		j.refuse(ruleRunTime, "a redirect", "its descriptor is known only at run time", "use a number")
+		return
+	}
+	j.redirectOut(s, st, r)
 }

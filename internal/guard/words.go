@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -219,4 +220,110 @@ func unescapeQuoted(s string) string {
 		out.WriteByte(s[i])
 	}
 	return out.String()
+}
+
+// maxBraces is how many words a brace expansion may become before it counts as known only at run time.
+const maxBraces = 32
+
+// braces expands a plain brace expression such as docs/{a,b}.md or {1..5}. Plain is true for a word without any;
+// a word with one that is not simple gives nothing, and counts as known only at run time.
+func braces(w *syntax.Word) (expanded []string, plain bool) {
+	if !braced(w) {
+		return nil, true
+	}
+	if len(w.Parts) != 1 {
+		return nil, false
+	}
+	text := w.Parts[0].(*syntax.Lit).Value
+	if strings.Count(text, "{") != 1 || strings.Count(text, "}") != 1 || strings.ContainsAny(text, `\$`) {
+		return nil, false
+	}
+	head, rest, _ := strings.Cut(text, "{")
+	body, tail, ok := strings.Cut(rest, "}")
+	if !ok {
+		return nil, false
+	}
+	for _, item := range scan.Braces(body, maxBraces) {
+		expanded = append(expanded, head+item+tail)
+	}
+	return expanded, false
+}
+
+// braced reports whether the shell may expand braces in the word.
+func braced(w *syntax.Word) bool {
+	open, inner := false, false
+	for _, p := range w.Parts {
+		l, ok := p.(*syntax.Lit)
+		if !ok {
+			continue
+		}
+		for i := range len(l.Value) {
+			switch c := l.Value[i]; {
+			case c == '{':
+				open = true
+			case open && (c == ',' || strings.HasPrefix(l.Value[i:], "..")):
+				inner = true
+			case inner && c == '}':
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// checkLiterals refuses text that the parser takes for plain and bash may take for code. Inside ${x:-…} bash finds a
+// process substitution where the parser sees a redirect sign and a parenthesis; and when that stands in double quotes,
+// single quotes inside it are plain characters for bash and do not keep a substitution from running.
+func checkLiterals(src string, f *syntax.File) *finding {
+	if !strings.Contains(src, "(") && !strings.Contains(src, "`") {
+		return nil
+	}
+	var bad *finding
+	var parents []syntax.Node
+	documents := map[syntax.Node]bool{} // text of here-documents, and whether it is expanded
+	syntax.Walk(f, func(n syntax.Node) bool {
+		if n == nil {
+			parents = parents[:len(parents)-1]
+			return true
+		}
+		switch n := n.(type) {
+		case *syntax.Redirect:
+			if n.Hdoc != nil {
+				for _, p := range n.Hdoc.Parts {
+					documents[p] = !quotedDelimiter(n.Word)
+				}
+			}
+		case *syntax.SglQuoted:
+			expansion := slices.ContainsFunc(parents, func(p syntax.Node) bool { _, ok := p.(*syntax.ParamExp); return ok })
+			if expansion && strings.ContainsAny(n.Value, "$`\"\\}") {
+				bad = refuseText("it holds quotes inside an expansion, and shells differ in what they quote")
+			}
+		case *syntax.Lit:
+			_, quoted := parents[len(parents)-1].(*syntax.DblQuoted)
+			expanded, document := documents[n]
+			if (expanded || !document) && looksLikeCode(n.Value, quoted || document) {
+				bad = refuseText("it holds a substitution where shells differ in whether it is one")
+			}
+		}
+		parents = append(parents, n)
+		return true
+	})
+	return bad
+}
+
+// looksLikeCode reports an unescaped start of a substitution in a literal.
+func looksLikeCode(text string, quoted bool) bool {
+	before := byte(0)
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case c == '\\':
+			i++
+			c = 0
+		case c == '`', c == '(' && before == '$', c == '(' && !quoted && (before == '<' || before == '>'):
+			return true
+		}
+		before = c
+	}
+	return false
 }

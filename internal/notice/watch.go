@@ -2,6 +2,7 @@ package notice
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -181,4 +182,195 @@ func CannotStart(trouble string) Text {
 // Test is sent by a person who tries the targets.
 func Test() Text {
 	return Text{title("test"), body("This is a test. If you can read it, notices reach you. Nothing to do.")}
+}
+
+func actionFacts(r ops.ActionRun) []fact {
+	return []fact{
+		{"Service", r.Service},
+		{"Reason", r.Why},
+		{"Details", fmt.Sprintf("claudeops actions show %d", r.ID)},
+	}
+}
+
+func actionName(r ops.ActionRun) string {
+	if r.UndoOf != 0 {
+		return fmt.Sprintf("the undo of %s of %s (action %d)", r.Action, r.Service, r.UndoOf)
+	}
+	return fmt.Sprintf("%s of %s (action %d)", r.Action, r.Service, r.ID)
+}
+
+// ActionUndone tells that an action was undone because it had made things worse.
+func ActionUndone(r ops.ActionRun) Text {
+	return Text{title("An action was undone"), body(
+		fmt.Sprintf("%s of %s had made things worse and was undone. Check %s.", capital(r.Action), r.Service, r.Service), actionFacts(r)...)}
+}
+
+// ActionNotUndone tells that an undo failed.
+func ActionNotUndone(r ops.ActionRun, status ops.ActionStatus, problem string) Text {
+	return Text{title("An action could not be undone"), body(
+		fmt.Sprintf("%s %s: %s Undo it by hand.", capital(actionName(r)), status, sentence(line(problem, longestFact))), actionFacts(r)...)}
+}
+
+// ActionWorse tells that an action without a way back made things worse.
+func ActionWorse(r ops.ActionRun, worse []string) Text {
+	return Text{title("An action made things worse"), body(
+		fmt.Sprintf("%s made things worse and cannot be undone. Repair %s by hand.", capital(actionName(r)), ops.Listed(worse)),
+		append([]fact{{"Worse than before", ops.Listed(worse)}}, actionFacts(r)...)...)}
+}
+
+// ActionInterrupted tells that the supervisor ended while an action was running.
+func ActionInterrupted(r ops.ActionRun) Text {
+	return Text{title("An action was interrupted"), body(
+		fmt.Sprintf("%s was running when the supervisor ended; it is not repeated. Check %s before you repeat it.",
+			capital(actionName(r)), r.Service), actionFacts(r)...)}
+}
+
+// FiringOn are alerts that fire on although their cycle has ended.
+type FiringOn struct {
+	Alerts  []ops.Alert
+	Cycle   ops.Cycle
+	Checked string     // what the agent says it checked; empty: it did not say
+	Next    *time.Time // when people are told again; nil: never
+}
+
+// Services are those that the alerts are about.
+func (f FiringOn) Services() []string {
+	var out []string
+	for _, a := range f.Alerts {
+		out = append(out, a.Service)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// Of is the same about one service only.
+func (f FiringOn) Of(service string) FiringOn {
+	f.Alerts = slices.DeleteFunc(slices.Clone(f.Alerts), func(a ops.Alert) bool { return a.Service != service })
+	return f
+}
+
+// Heading names the disagreement.
+func (f FiringOn) Heading() string {
+	what := fmt.Sprintf("Alert %s still fires", f.Alerts[0].Name)
+	if n := len(f.Alerts); n > 1 {
+		what = fmt.Sprintf("%d alerts still fire", n)
+	}
+	services := ops.Listed(f.Services())
+	if f.Cycle.Status == ops.CycleHealthy {
+		return fmt.Sprintf("%s, but Tier 1 found %s healthy", what, services)
+	}
+	return fmt.Sprintf("%s, but cycle %d about %s ended %s", what, f.Cycle.ID, services, f.Cycle.Status)
+}
+
+// Todo is what a person should do about it.
+func (FiringOn) Todo() string {
+	return "repair what it is about, fix or silence the alert, or let Tier 1 look again with claudeops run"
+}
+
+// StillFires tells of alerts that fire on although their cycle has ended.
+func StillFires(f FiringOn) Text {
+	first, more := f.Alerts[0], make([]string, 0, len(f.Alerts))
+	for _, a := range f.Alerts[1:] {
+		more = append(more, a.Name+" of "+a.Service)
+	}
+	what, link, checked := first.Summary, "", f.Checked
+	if what == "" {
+		what = first.Name
+	}
+	if i := slices.IndexFunc(f.Alerts, func(a ops.Alert) bool { return a.URL != "" }); i >= 0 {
+		link = f.Alerts[i].URL
+	}
+	if checked == "" {
+		checked = f.Cycle.Reason
+	}
+	again := "never; its incident stays open until it ends"
+	if f.Next != nil {
+		again = stamp(*f.Next) + ", unless it ends, or is silenced or acknowledged"
+	}
+	return Text{title(f.Heading()), body(
+		sentence(first.Service+": "+line(what, longestFact))+" "+sentence(capital(f.Todo())),
+		fact{"Alert", first.Name + " since " + stamp(first.StartsAt)},
+		fact{"More", ops.Listed(more)},
+		fact{"Link", link},
+		fact{"Checked", checked},
+		fact{"Told again", again},
+		fact{"Details", fmt.Sprintf("claudeops cycles show %d (environment %s)", f.Cycle.ID, f.Cycle.Environment)},
+	)}
+}
+
+// CheckedBy says what a session says it checked of some services.
+func CheckedBy(o ops.Outcome, services []string) string {
+	var out []string
+	for _, c := range o.CheckResults {
+		if slices.Contains(services, c.Service) {
+			out = append(out, fmt.Sprintf("%s %s %s", c.Service, c.CheckType, c.Status))
+		}
+	}
+	return strings.Trim(strings.Join(out, ", ")+"; "+o.Summary, "; ")
+}
+
+// AlertsOver closes the incident about alerts that fired on.
+const AlertsOver = "the alert no longer fires"
+
+// SaysMore is the event of an alert that starts another cycle.
+func SaysMore(a ops.Alert, c ops.CycleID) string {
+	return fmt.Sprintf("Alert %s of %s has changed since cycle %d looked; another cycle starts when the pause between two is over.",
+		a.Name, a.Service, c)
+}
+
+// StillWrong says what a person leaves behind who resolves the incident of a service; empty: nothing. Level is what its probes find, and
+// hold why nothing is started for it.
+func StillWrong(service string, level ops.Health, alerts []ops.Alert, hold string) string {
+	var out []string
+	switch {
+	case level == ops.Healthy || level == "":
+	case hold != "":
+		out = append(out, fmt.Sprintf("%s is still %s by its own probes, and nothing is started for it: %s", service, level,
+			strings.TrimSuffix(hold, ".")))
+	default:
+		out = append(out, fmt.Sprintf("%s is still %s by its own probes: the next cycle looks at it, and opens a new incident if it cannot "+
+			"repair it. To keep agents away, silence the service, or acknowledge an incident instead of resolving it", service, level))
+	}
+	if len(alerts) > 0 {
+		names := make([]string, 0, len(alerts))
+		for _, a := range alerts {
+			names = append(names, a.Name)
+		}
+		out = append(out, fmt.Sprintf("an alert about %s still fires (%s): people are told again after 1, 4 and 24 hours while it does; "+
+			"fix or silence the alert", service, ops.Listed(names)))
+	}
+	return strings.Join(out, ". ")
+}
+
+// longestDigest limits one notice within a message of several.
+const longestDigest = 400
+
+// Digest is one message of several notices, in the given order. Of each it has the title, the first line and the link.
+func Digest(all []ops.Notice) Text {
+	var b strings.Builder
+	for _, n := range all {
+		heading := strings.TrimSuffix(short(n.Title), ".")
+		first, _, _ := strings.Cut(strings.TrimSpace(n.Body), "\n")
+		if !strings.HasPrefix(first, heading) {
+			first = heading + ". " + first
+		}
+		fmt.Fprintf(&b, "- %s\n", ops.Cut(first, longestDigest))
+	}
+	return Text{title(fmt.Sprintf("%d notices, first: %s", len(all), short(all[0].Title))), b.String()}
+}
+
+func short(heading string) string {
+	return strings.TrimPrefix(line(heading, longestFact), "Claude Ops: ")
+}
+
+// WithLink puts the address of the page on which a person can act at the end of the first line.
+func WithLink(text, address string) string {
+	first, rest, _ := strings.Cut(strings.TrimLeft(text, "\n"), "\n")
+	first = strings.TrimRight(first, " ")
+	if trimmed := strings.TrimSuffix(first, "."); strings.HasSuffix(trimmed, "?") {
+		first = trimmed + " "
+	} else if trimmed != "" {
+		first = trimmed + ": "
+	}
+	return strings.TrimRight(first+address+"\n"+rest, "\n") + "\n"
 }

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -257,4 +258,128 @@ type Ending struct {
 type Claimed struct {
 	Cycle   Cycle
 	Journal Journal
+}
+
+// IncidentStory is everything on record about an incident.
+type IncidentStory struct {
+	Incident Incident
+	Cycles   []CycleStory // that worked on it, oldest first
+	Notices  []Notice
+	Events   []Event // what people did with it
+}
+
+// CycleStory is what one cycle did about an incident.
+type CycleStory struct {
+	Cycle   Cycle
+	Journal Journal
+	Refused map[SessionID]int // calls that the guard refused
+}
+
+// Again is the cycle that a person starts for the same problem. The text of the incident comes from outside, so the prompt names only
+// the incident and, if its name is plain, the service.
+func (i Incident) Again() NewCycle {
+	prompt := fmt.Sprintf("A person asks to check again: incident %d.", i.ID)
+	if plainName(i.Service) {
+		prompt = fmt.Sprintf("A person asks to check the service %s again (incident %d).", i.Service, i.ID)
+	}
+	return NewCycle{Environment: i.Environment, Trigger: TriggerManual, Prompt: prompt, Problem: i.Title}
+}
+
+func plainName(s string) bool {
+	for _, r := range s {
+		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_' && r != '.' && r != '/' {
+			return false
+		}
+	}
+	return s != "" && len(s) <= 100
+}
+
+// BudgetOwner is whose spending a limit is about.
+type BudgetOwner string
+
+// The owners of a budget.
+const (
+	BudgetSession BudgetOwner = "session" // one session
+	BudgetChain   BudgetOwner = "chain"   // all sessions of one cycle
+	BudgetDay     BudgetOwner = "day"     // all sessions of an environment since midnight UTC
+)
+
+// Budget is a limit that was reached.
+type Budget struct {
+	Whose       BudgetOwner
+	LimitUSD    float64
+	SpentUSD    float64
+	Environment string
+	// FreesAt is when the budget of the next day starts. Every session has its own budget, and every chain.
+	FreesAt time.Time
+}
+
+// Spent is the limit that leaves nothing for one more session, given what its chain has spent, and others today.
+func (p Policy) Spent(chainUSD, othersUSD float64) (Budget, bool) {
+	switch {
+	case p.BudgetChainUSD > 0 && chainUSD >= p.BudgetChainUSD:
+		return Budget{Whose: BudgetChain, LimitUSD: p.BudgetChainUSD, SpentUSD: chainUSD}, true
+	case p.BudgetDayUSD > 0 && chainUSD+othersUSD >= p.BudgetDayUSD:
+		return Budget{Whose: BudgetDay, LimitUSD: p.BudgetDayUSD, SpentUSD: chainUSD + othersUSD}, true
+	}
+	return Budget{}, false
+}
+
+// SpentError is an ErrBudget that says whose budget it is.
+type SpentError struct{ Whose BudgetOwner }
+
+func (e *SpentError) Error() string { return "the budget of the " + string(e.Whose) + " is spent" }
+
+// Unwrap makes it an ErrBudget.
+func (*SpentError) Unwrap() error { return ErrBudget }
+
+// Retention says how long records are kept, and how much of them. Zero means for ever, or without a limit. The journal itself is
+// always kept: cycles, sessions, decisions, recoveries. Nothing of an unfinished cycle or of an open incident is ever removed.
+type Retention struct {
+	Transcripts     time.Duration // output of sessions, counted from their end
+	TranscriptBytes int64         // all transcripts together; the oldest go first
+	SessionBytes    int64         // the output of one session; the beginning and the end stay
+	Checks          time.Duration // results of probes that belong to no cycle; their counts by the hour and the day stay
+	Hours           time.Duration // those counts by the hour
+	Events          time.Duration // events, and of cycles the results of probes and what their steps were decided from
+	Guard           time.Duration // judgements of tool calls
+	Notices         time.Duration // notices that were delivered or given up
+	Alerts          time.Duration // alerts and causes that are over
+	Rows            int64         // results, events, steps and judgements: at most so many of each
+}
+
+// Record is a kind of record that is removed when it is old.
+type Record string
+
+// The kinds, in the order in which they are removed: what is large comes first.
+const (
+	RecordTranscripts Record = "transcripts"
+	RecordChecks      Record = "checks"
+	RecordEvents      Record = "events"
+	RecordGuard       Record = "guard decisions"
+	RecordNotices     Record = "notices"
+	RecordAlerts      Record = "alerts"
+	RecordHours       Record = "health by the hour"
+)
+
+// Records lists the kinds.
+func Records() []Record {
+	return []Record{
+		RecordTranscripts, RecordChecks, RecordEvents, RecordGuard, RecordNotices, RecordAlerts, RecordHours,
+	}
+}
+
+// Prices are the prices of models by name.
+type Prices map[string]Price
+
+// modelDate is the end of a model's name that only says which day's build it is. Compiled once, never changed.
+var modelDate = Pattern(`-(latest|20\d{6}|20\d\d-\d\d-\d\d)$`)
+
+// Of returns the price of a model. A dated name has the price of the name without its date; nothing else is guessed.
+func (p Prices) Of(model string) (Price, bool) {
+	if price, ok := p[model]; ok {
+		return price, true
+	}
+	price, ok := p[modelDate().ReplaceAllString(model, "")]
+	return price, ok
 }

@@ -1,7 +1,11 @@
 package ops
 
 import (
+	"errors"
 	"fmt"
+	"regexp"
+	"strings"
+	"sync"
 	"time"
 )
 
@@ -79,3 +83,31 @@ func Ptr[T any](v T) *T { return &v }
 
 // Clock tells the time; decisions get their time from the caller.
 type Clock func() time.Time
+
+// Errors a caller acts upon.
+var (
+	ErrNotFound = errors.New("not found")
+	ErrConflict = errors.New("conflict")
+	// ErrSlotBusy means another cycle of the environment is running.
+	ErrSlotBusy = errors.New("another cycle of this environment is running")
+	// ErrFenced means the writer no longer owns what it writes.
+	ErrFenced = errors.New("this process no longer owns the journal it writes")
+	// ErrBudget means that nothing is left to spend.
+	ErrBudget = errors.New("the budget is spent")
+)
+
+// Pattern returns a regular expression that is compiled when it is first used: all of them together would slow the start of every command.
+func Pattern(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
+
+// mostListed is how many names a sentence lists.
+const mostListed = 20
+
+// Listed joins names for a sentence: "web, db", and of very many the first ones and how many more there are.
+func Listed(names []string) string {
+	if len(names) <= mostListed {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:mostListed], ", "), len(names)-mostListed)
+}

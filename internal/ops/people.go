@@ -1,8 +1,11 @@
 package ops
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -256,4 +259,168 @@ type Recovered struct {
 	Incident int64
 	By       Proof
 	How      string
+}
+
+// Fact is something that is wrong, as far as it can be compared later: no part of it is free text.
+type Fact struct {
+	Service string    `json:"service"`
+	Probe   string    `json:"probe,omitempty"` // the probe or alert that found it; empty: an agent reported it
+	Type    CheckType `json:"type,omitempty"`
+	Class   string    `json:"class"` // see Check.Class
+}
+
+// AlertProbe begins the name of a check that is an alert.
+const AlertProbe = "alert "
+
+// FactOf is what a check found.
+func FactOf(c Check) Fact {
+	return Fact{Service: c.Service, Probe: c.Probe, Type: c.Type, Class: c.Class()}
+}
+
+// SortedFacts returns the facts in order, each once.
+func SortedFacts(all []Fact) []Fact {
+	slices.SortFunc(all, func(a, b Fact) int {
+		return cmp.Or(strings.Compare(a.Service, b.Service), strings.Compare(a.Probe, b.Probe), strings.Compare(string(a.Type), string(b.Type)),
+			strings.Compare(a.Class, b.Class))
+	})
+	return slices.Compact(all)
+}
+
+// Class is the kind of failure that a check found: the class of an HTTP status such as 5xx, refused, timeout, exit, else down or
+// degraded. What probes write before any answer of the service decides; an alert is told by somebody else, and only its level counts.
+func (c Check) Class() string {
+	begins := func(all ...string) bool {
+		return slices.ContainsFunc(all, func(text string) bool { return strings.HasPrefix(c.Error, text) })
+	}
+	status, http := strings.CutPrefix(c.Error, "HTTP ")
+	switch {
+	case c.Purpose == ProbeAlert:
+	case c.Type == CheckHTTP && http && len(status) >= 3 && status[0] >= '1' && status[0] <= '5':
+		return status[:1] + "xx"
+	case begins("connection refused"):
+		return "refused"
+	case begins("no answer within", "no answer in time"):
+		return "timeout"
+	case begins("exit status", "ended by signal", "the container does not run", "the container ended", "the container is restarting"):
+		return "exit"
+	}
+	return string(c.Status)
+}
+
+// NoLasts is how long a no lasts unless whoever gives it says otherwise.
+const NoLasts = 24 * time.Hour
+
+// Refuses reports whether the answer was a no that lasts at a time.
+func (a Approval) Refuses(now time.Time) bool {
+	return a.Status == ApprovalDenied && a.DeniedUntil != nil && now.Before(*a.DeniedUntil)
+}
+
+// Knew reports whether all that is wrong was wrong when the question was asked.
+func (a Approval) Knew(wrong []Fact) bool {
+	return len(wrong) > 0 && !slices.ContainsFunc(wrong, func(f Fact) bool { return !slices.Contains(a.Facts, f) })
+}
+
+// PlanState is what became of a step of a plan.
+type PlanState string
+
+// The states of a step.
+const (
+	PlanPending     PlanState = "pending"      // nobody has answered yet
+	PlanApproved    PlanState = "approved"     // it will run
+	PlanNotApproved PlanState = "not_approved" // it will not
+	PlanRunning     PlanState = "running"
+	PlanDone        PlanState = "done"
+	PlanFailed      PlanState = "failed"
+	PlanRefused     PlanState = "refused" // a rule kept it from running
+	PlanSkipped     PlanState = "skipped" // it was approved, and did not run
+)
+
+// PlanProgress is what became of one step of a plan.
+type PlanProgress struct {
+	State PlanState
+	Why   string // of a step that failed, was refused or was skipped
+	Run   int64  // its run; 0: none
+}
+
+// Progress says what became of each step of the plan, given the runs of its cycle.
+func (a Approval) Progress(runs []ActionRun) []PlanProgress {
+	out := make([]PlanProgress, len(a.Plan))
+	for i := range a.Plan {
+		out[i] = a.waiting(i + 1)
+		for _, r := range runs {
+			if r.ApprovalID == a.ID && r.Step == i+1 && r.UndoOf == 0 {
+				out[i] = r.progress()
+			}
+		}
+	}
+	return out
+}
+
+// waiting is the state of a step that has not run.
+func (a Approval) waiting(step int) PlanProgress {
+	switch {
+	case a.Status == ApprovalPending:
+		return PlanProgress{State: PlanPending}
+	case !slices.Contains(a.Steps, step):
+		return PlanProgress{State: PlanNotApproved}
+	case a.Skipped != "":
+		return PlanProgress{State: PlanSkipped, Why: a.Skipped}
+	}
+	return PlanProgress{State: PlanApproved}
+}
+
+func (r ActionRun) progress() PlanProgress {
+	p := PlanProgress{State: PlanFailed, Why: r.Error, Run: r.ID}
+	switch r.Status {
+	case ActionRequested, ActionStarted:
+		p.State = PlanRunning
+	case ActionDone:
+		p.State = PlanDone
+	case ActionRefused:
+		p.State = PlanRefused
+	case ActionUndone:
+		p.Why = fmt.Sprintf("it was undone (action %d)", r.UndoneBy)
+	case ActionFailed, ActionInterrupted:
+	}
+	return p
+}
+
+// Probation is how long a resolved cycle has to hold: until then the check that found a problem opens its incident again.
+const Probation = 10 * time.Minute
+
+// Claim is an incident that a cycle closed, as long as it is on probation.
+type Claim struct {
+	Incident    int64
+	Environment string
+	Service     string
+	Check       string // what found it; empty: any check
+	Cycle       CycleID
+	At          time.Time // when the cycle ended
+	Until       time.Time
+	Probes      []string // those that the cycle ran itself after the repair and found healthy
+}
+
+// About reports whether a check is the one that the claim is about.
+func (c Claim) About(k Check) bool {
+	return k.Service == c.Service && (c.Check == "" || k.Type == "" || string(k.Type) == c.Check) && k.Purpose != ProbeAlert
+}
+
+// Relapse is a check that fails again while the claim about it is on probation.
+type Relapse struct {
+	Claim Claim
+	Found Check
+	At    time.Time
+	Cycle CycleID   // the cycle that works on it; 0: none does yet
+	Next  time.Time // when the next cycle may start; zero: that is not known
+	Held  string    // what keeps it from starting
+}
+
+// After is the relapse of a service that is held back.
+func (r Relapse) After(h Withheld) Relapse {
+	if timed := h.Why == HoldRecent || h.Why == HoldWaiting || h.Why == HoldCovered; timed && !h.Until.IsZero() {
+		r.Next = h.Until
+	} else {
+		r.Held = h.Reason
+	}
+	return r
 }

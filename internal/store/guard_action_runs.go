@@ -141,3 +141,153 @@ func (s *Acts) RefuseAction(ctx context.Context, id int64, reason string, at tim
 	}
 	return nil
 }
+
+// The origins of a commit.
+const (
+	originOperator = "operator"
+	originAgent    = "agent"
+	originApproved = "approved"
+)
+
+// SeeHead records the commit that is checked out in a repository of this host. Agents says whether agents can change it from now
+// on. A commit that appeared while they could is theirs, and stays theirs until a person approves it.
+func (s *Acts) SeeHead(ctx context.Context, host, repo, head string, agents bool, at time.Time) error {
+	at = s.orNow(at)
+	err := s.db.Write(ctx, "see_head", func(tx db.Querier) error {
+		var before string
+		var could bool
+		_, err := db.One(ctx, tx, func(r db.Row) (bool, error) { return true, r.Scan(&before, &could) },
+			`SELECT commit_id, agents FROM repo_heads WHERE host = ? AND repo = ?`, host, repo)
+		known := err == nil
+		if err != nil && !errors.Is(err, ops.ErrNotFound) {
+			return err
+		}
+		if !known || before != head {
+			origin := originOperator
+			if known && could {
+				origin = originAgent
+			}
+			if err := s.noteCommit(ctx, tx, host, repo, head, origin, at); err != nil {
+				return err
+			}
+		}
+		_, err = tx.ExecContext(ctx, `INSERT INTO repo_heads (host, repo, commit_id, agents) VALUES (?, ?, ?, ?)
+			ON CONFLICT (host, repo) DO UPDATE SET commit_id = excluded.commit_id, agents = excluded.agents`, host, repo, head, agents)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("record commit of %s: %w", repo, err)
+	}
+	return nil
+}
+
+// noteCommit records who made a commit. What is known of it stays; one of the operator's that is checked out again is the newest.
+func (s *Acts) noteCommit(ctx context.Context, tx db.Querier, host, repo, commit, origin string, at time.Time) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO repo_commits (host, repo, commit_id, origin, at) VALUES (?, ?, ?, ?, ?)
+		ON CONFLICT (host, repo, commit_id) DO UPDATE SET at = CASE WHEN excluded.origin = ? AND repo_commits.origin <> ?
+			THEN excluded.at ELSE repo_commits.at END`, host, repo, commit, origin, db.Time(at), originOperator, originAgent)
+	return err
+}
+
+// TrustedCommit returns the newest commit of a repository that no agent made or that a person approved.
+func (s *Acts) TrustedCommit(ctx context.Context, host, repo string) (string, error) {
+	c, err := db.One(ctx, s.db.Reader(), db.ScanString, `SELECT commit_id FROM repo_commits WHERE host = ? AND repo = ? AND origin <> ?
+		ORDER BY at DESC, id DESC LIMIT 1`, host, repo, originAgent)
+	if err != nil {
+		return "", fmt.Errorf("read trusted commit of %s: %w", repo, err)
+	}
+	return c, nil
+}
+
+// TrustCommit records that a person approves a commit. From now on actions use it.
+func (s *Acts) TrustCommit(ctx context.Context, host, repo, commit, by string, at time.Time) error {
+	at = s.orNow(at)
+	err := s.db.Write(ctx, "trust_commit", func(tx db.Querier) error {
+		if err := requireName(by); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, `INSERT INTO repo_commits (host, repo, commit_id, origin, person, at) VALUES (?, ?, ?, ?, ?, ?)
+			ON CONFLICT (host, repo, commit_id) DO UPDATE SET origin = excluded.origin, person = excluded.person, at = excluded.at`,
+			host, repo, commit, originApproved, by, db.Time(at))
+		if err != nil {
+			return err
+		}
+		err = insertEvent(ctx, tx, ops.Event{
+			Level: ops.LevelWarning, Kind: ops.EventAudit, Message: fmt.Sprintf("%s approved commit %s of %s for actions", by, commit, repo),
+		}, at)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("approve commit of %s: %w", repo, err)
+	}
+	return nil
+}
+
+// searchedDecisions is how many decisions one page searches, because no index supports the filters.
+const searchedDecisions = 20_000
+
+// GuardFilter chooses decisions of the guard; the zero value means all.
+type GuardFilter struct {
+	Verdict string // allow or deny
+	Tier    ops.Tier
+	Rule    string // the whole name, or its beginning
+	Service string // named in the command or in the reason
+	Before  int64  // only older ones: the last id of the page before
+	Limit   int
+}
+
+// GuardPage is a page of decisions, newest first.
+type GuardPage struct {
+	Records []ops.GuardRecord
+	Next    int64 // where the following page begins; 0 when there is none
+}
+
+// GuardList returns a page of the guard's decisions in all sessions.
+func (s *Acts) GuardList(ctx context.Context, f GuardFilter) (GuardPage, error) {
+	var out GuardPage
+	var w db.Filter
+	if f.Verdict != "" {
+		w.Add(`g.verdict = ?`, f.Verdict)
+	}
+	if f.Tier > 0 {
+		w.Add(`g.tier = ?`, f.Tier)
+	}
+	if f.Rule != "" {
+		w.Add(`LOWER(g.rule) LIKE ? ESCAPE '\'`, db.Contains(f.Rule)[1:])
+	}
+	if f.Service != "" {
+		w.Add(`(LOWER(g.input) LIKE ? ESCAPE '\' OR LOWER(g.reason) LIKE ? ESCAPE '\')`, db.Contains(f.Service), db.Contains(f.Service))
+	}
+	limit := db.PageSize(f.Limit)
+	err := s.db.Read(ctx, func(tx db.Querier) error {
+		before := f.Before
+		if before == 0 {
+			newest, err := db.One(ctx, tx, db.ScanInt, `SELECT COALESCE(MAX(id), 0) FROM guard_decisions`)
+			if err != nil {
+				return err
+			}
+			before = newest + 1
+		}
+		lowest := max(1, before-searchedDecisions)
+		w.Add(`g.id < ? AND g.id >= ?`, before, lowest)
+		var err error
+		out.Records, err = db.List(ctx, tx, scanGuard, selectGuard+w.Where()+` ORDER BY g.id DESC LIMIT ?`, append(w.Args, limit+1)...)
+		if err != nil {
+			return err
+		}
+		if len(out.Records) > limit {
+			out.Records = out.Records[:limit]
+			out.Next = out.Records[limit-1].ID
+			return nil
+		}
+		older, err := db.One(ctx, tx, db.ScanInt, `SELECT COALESCE(MAX(id), 0) FROM guard_decisions WHERE id < ?`, lowest)
+		if older > 0 {
+			out.Next = lowest
+		}
+		return err
+	})
+	if err != nil {
+		return GuardPage{}, fmt.Errorf("list decisions of the guard: %w", err)
+	}
+	return out, nil
+}

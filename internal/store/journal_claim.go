@@ -2,8 +2,12 @@ package store
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
@@ -110,6 +114,200 @@ func (s *Journal) Release(ctx context.Context, owner ops.Owner, id ops.CycleID) 
 	})
 	if err != nil {
 		return fmt.Errorf("release cycle %d: %w", id, err)
+	}
+	return nil
+}
+
+// wakeWaiting counts an answer from outside and makes a waiting cycle claimable from now on. A running cycle sees the count too,
+// so it does not start to wait when there is an answer that it has not seen.
+const wakeWaiting = `UPDATE cycles SET wake_seq = wake_seq + 1,
+	wake_at = CASE WHEN status = 'waiting_human' AND (wake_at IS NULL OR wake_at > ?) THEN ? ELSE wake_at END
+	WHERE ended_at IS NULL`
+
+func wakeCycle(ctx context.Context, tx db.Querier, id ops.CycleID, at time.Time) error {
+	err := db.Later(ctx, tx, wakeWaiting+` AND id = ?`, db.Time(at), db.Time(at), id)
+	return err
+}
+
+// wakeAfter wakes the cycles that wait only for this incident, or for others that are resolved too.
+func wakeAfter(ctx context.Context, tx db.Querier, incident int64, at time.Time) error {
+	_, err := tx.ExecContext(ctx, wakeWaiting+` AND id IN (SELECT cycle_id FROM incident_waits WHERE incident_id = ?)
+		AND NOT EXISTS (SELECT 1 FROM incident_waits w JOIN incidents i ON i.id = w.incident_id
+			WHERE w.cycle_id = cycles.id AND i.resolved_at IS NULL)`, db.Time(at), db.Time(at), incident)
+	return err
+}
+
+// countAnswer counts an answer for the cycles that wait for an incident, without waking them.
+func countAnswer(ctx context.Context, tx db.Querier, incident int64) error {
+	_, err := tx.ExecContext(ctx, `UPDATE cycles SET wake_seq = wake_seq + 1
+		WHERE ended_at IS NULL AND id IN (SELECT cycle_id FROM incident_waits WHERE incident_id = ?)`, incident)
+	return err
+}
+
+// awaitHuman makes a cycle wait and frees its slot. An answer that came after its claim wakes it at once.
+func awaitHuman(ctx context.Context, tx db.Querier, t ops.Transition) error {
+	var until *time.Time
+	if !t.Step.Until.IsZero() {
+		until = &t.Step.Until
+	}
+	err := db.Later(ctx, tx, `UPDATE cycles SET status = ?, reason = ?, owner = NULL, term = 0,
+		wake_at = CASE WHEN wake_seq > seen_seq THEN ? ELSE ? END WHERE id = ?`,
+		ops.CycleWaitingHuman, t.Step.Reason, db.Time(t.At), db.OptTime(until), t.Cycle)
+	return err
+}
+
+// deferCycle puts a cycle back into the queue until a time and frees its slot.
+func deferCycle(ctx context.Context, tx db.Querier, t ops.Transition) error {
+	err := db.Later(ctx, tx, `UPDATE cycles SET status = ?, reason = ?, owner = NULL, term = 0, wake_at = ? WHERE id = ?`,
+		ops.CycleQueued, t.Step.Reason, db.Time(t.Step.Until), t.Cycle)
+	return err
+}
+
+// Jobs inserts one job for each cycle that can be advanced, in the transaction that made it so.
+type Jobs interface {
+	Insert(ctx context.Context, tx pgx.Tx, cycles []ops.Cycle) error
+}
+
+// UseJobs makes every later write that lets a cycle be advanced insert its job. A file needs none: its only host reads the journal.
+func (s *Journal) UseJobs(j Jobs) { s.jobs.Store(&j) }
+
+// nextCycle finds the cycle of an environment that can be advanced now: the oldest one that waits for nothing, unless one is running.
+const nextCycle = `SELECT c.id, c.environment, c.wake_seq, c.started_at FROM cycles c WHERE c.ended_at IS NULL AND c.status <> 'running'
+	AND (c.cancel_requested_at IS NOT NULL OR (c.status = 'queued' AND c.wake_at IS NULL) OR c.wake_at <= ?)
+	AND NOT EXISTS (SELECT 1 FROM cycles r WHERE r.environment = c.environment AND r.status = 'running')`
+
+func scanNext(r db.Row) (ops.Cycle, error) {
+	c := ops.Cycle{Status: ops.CycleQueued}
+	err := r.Scan(&c.ID, &c.Environment, &c.WakeSeq, db.ToOptTime(&c.StartedAt))
+	return c, err
+}
+
+// offer inserts the job of the environment's next cycle. Whoever frees the slot of an environment, or wakes one of its cycles, calls it.
+func (s *kernel) offer(ctx context.Context, tx db.Querier, environment string, at time.Time) error {
+	return s.offerWhere(ctx, tx, `c.environment = ?`, environment, at)
+}
+
+// offerBeside is offer for the environment of a cycle.
+func (s *kernel) offerBeside(ctx context.Context, tx db.Querier, id ops.CycleID, at time.Time) error {
+	return s.offerWhere(ctx, tx, `c.environment = (SELECT environment FROM cycles WHERE id = ?)`, int64(id), at)
+}
+
+func (s *kernel) offerWhere(ctx context.Context, tx db.Querier, cond string, arg any, at time.Time) error {
+	jobs, server := s.jobs.Load(), db.Server(tx)
+	if jobs == nil || server == nil {
+		return nil
+	}
+	if now := s.clock(); now.After(at) {
+		at = now
+	}
+	next, err := db.List(ctx, tx, scanNext, nextCycle+` AND `+cond+` ORDER BY c.id LIMIT 1`, db.Time(at), arg)
+	if err != nil {
+		return fmt.Errorf("find next cycle: %w", err)
+	}
+	if len(next) == 0 {
+		return nil
+	}
+	if err := (*jobs).Insert(ctx, server, next); err != nil {
+		return fmt.Errorf("insert job of cycle %d: %w", next[0].ID, err)
+	}
+	return nil
+}
+
+// Rewake raises the wake numbers of cycles whose jobs are lost: their host took them and died before it claimed the cycles. It returns
+// the cycles with their new numbers.
+func (s *Journal) Rewake(ctx context.Context, ids []ops.CycleID) ([]ops.Cycle, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	args := make([]any, len(ids))
+	for i, id := range ids {
+		args[i] = int64(id)
+	}
+	which := ` WHERE ended_at IS NULL AND id IN (` + db.Placeholders(len(ids)) + `)`
+	var out []ops.Cycle
+	err := s.db.Write(ctx, "rewake", func(tx db.Querier) error {
+		if _, err := tx.ExecContext(ctx, `UPDATE cycles SET wake_seq = wake_seq + 1`+which, args...); err != nil {
+			return err
+		}
+		var err error
+		out, err = db.List(ctx, tx, scanCycle, selectCycles+which+` ORDER BY id`, args...)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("wake cycles again: %w", err)
+	}
+	return out, nil
+}
+
+// Cancelled returns the cycles that a host runs and that somebody wants to end.
+func (s *Journal) Cancelled(ctx context.Context, host string) ([]ops.Cycle, error) {
+	return s.openCycles(ctx, "list cancelled cycles", `c.status = 'running' AND c.owner = ? AND c.cancel_requested_at IS NOT NULL`, host)
+}
+
+// held is the cycle that a fenced write belongs to.
+type held struct {
+	id          ops.CycleID
+	environment string
+	status      ops.CycleStatus
+}
+
+// fenceTerm refuses a writer whose term is over.
+func fenceTerm(ctx context.Context, tx db.Querier, owner ops.Owner) error {
+	var term int64
+	err := tx.QueryRowContext(ctx, `SELECT term FROM hosts WHERE host = ?`, owner.Host).Scan(&term)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return err
+	}
+	if err != nil || term != owner.Term {
+		return termOver(owner)
+	}
+	return nil
+}
+
+func termOver(owner ops.Owner) error {
+	return fmt.Errorf("term %d of host %q is not the current one: %w", owner.Term, owner.Host, ops.ErrFenced)
+}
+
+// fenceCycle refuses a writer whose term is over or that does not hold the cycle.
+func fenceCycle(ctx context.Context, tx db.Querier, owner ops.Owner, id ops.CycleID) (held, error) {
+	return fence(ctx, tx, owner, `FROM cycles c WHERE c.id = ?`, int64(id))
+}
+
+// fenceSession is fenceCycle for the cycle of a session.
+func fenceSession(ctx context.Context, tx db.Querier, owner ops.Owner, id ops.SessionID) (held, error) {
+	return fence(ctx, tx, owner, `FROM sessions s JOIN cycles c ON c.id = s.cycle_id WHERE s.id = ?`, int64(id))
+}
+
+func fence(ctx context.Context, tx db.Querier, owner ops.Owner, from string, id int64) (held, error) {
+	var h held
+	var holder ops.Owner
+	var term *int64
+	err := tx.QueryRowContext(ctx, `SELECT c.id, c.environment, c.status, c.owner, c.term,
+		(SELECT h.term FROM hosts h WHERE h.host = ?) `+from, owner.Host, id).
+		Scan(&h.id, &h.environment, &h.status, db.ToText(&holder.Host), &holder.Term, &term)
+	if errors.Is(err, sql.ErrNoRows) {
+		if err := fenceTerm(ctx, tx, owner); err != nil {
+			return held{}, err
+		}
+		return held{}, ops.ErrNotFound
+	}
+	if err != nil {
+		return held{}, err
+	}
+	if term == nil || *term != owner.Term {
+		return held{}, termOver(owner)
+	}
+	if holder != owner {
+		return held{}, fmt.Errorf("the cycle is held by %q term %d, not by %q term %d: %w",
+			holder.Host, holder.Term, owner.Host, owner.Term, ops.ErrFenced)
+	}
+	return h, nil
+}
+
+// running refuses a write that needs a running cycle.
+func (h held) running() error {
+	if h.status != ops.CycleRunning {
+		return fmt.Errorf("the cycle is %s: %w", h.status, ops.ErrConflict)
 	}
 	return nil
 }

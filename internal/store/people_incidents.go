@@ -2,12 +2,17 @@ package store
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
+	"claudeops/internal/watch/health"
 )
 
 const selectIncidents = `SELECT i.id, i.environment, i.service, i."check", i.class, i.fingerprint, i.title, i.level, i.status,
@@ -166,4 +171,335 @@ func (s *People) IncidentHistory(ctx context.Context, i ops.Incident) ([]ops.Eve
 		return nil, fmt.Errorf("read history of incident %d: %w", i.ID, err)
 	}
 	return out, nil
+}
+
+const kindIncident = "incident"
+
+// reporting records a problem as one incident per service.
+type reporting struct {
+	tx     db.Querier
+	cycle  held
+	report ops.IncidentReport
+	text   string     // the report as it is stored
+	called *time.Time // when a human is called; nil: nobody is
+	remind *time.Time // when the first reminder is due
+	at     time.Time
+	told   bool     // the step tells people itself
+	again  []string // the repairs that the report shows not to have held
+}
+
+// reportIncident opens an incident for every service of the report, or adds the report to the open incident with the same
+// fingerprint. One that is on probation is opened again; what did not hold is returned, where the step tells people itself.
+func reportIncident(ctx context.Context, tx db.Querier, cycle held, step ops.Step, at time.Time) ([]string, error) {
+	report := *step.Incident
+	p := reporting{tx: tx, cycle: cycle, report: report, at: at, told: !report.Handled && len(step.Notices) > 0}
+	var err error
+	if p.text, err = db.JSON(report); err != nil {
+		return nil, err
+	}
+	c, err := cycleByID(ctx, tx, cycle.id)
+	if err != nil {
+		return nil, err
+	}
+	if !report.Handled {
+		p.called = &at
+		// A dry run is told once, and alerts that fire on are repeated by a rule of their own.
+		if every := c.Policy.Approval.Remind; every > 0 && !report.DryRun && report.Class != ops.ClassAlert {
+			p.remind = ops.Ptr(at.Add(every))
+		}
+	}
+	if report.Waits {
+		// The cycle no longer waits for what it waited for before.
+		if err := dropWaits(ctx, tx, cycle.id); err != nil {
+			return nil, err
+		}
+	}
+	services := slices.Compact(slices.Sorted(slices.Values(report.Services)))
+	for _, service := range services {
+		if err := p.service(ctx, service); err != nil {
+			return nil, fmt.Errorf("%q: %w", service, err)
+		}
+	}
+	if len(services) == 0 || len(report.Unlisted) > 0 {
+		// What belongs to no service is one incident of its own.
+		if len(report.Unlisted) > 0 {
+			p.report.Class = ops.ClassEnvironment
+			p.report.Title = notice.UnlistedTitle(report.Unlisted)
+		}
+		if err := p.service(ctx, ""); err != nil {
+			return nil, err
+		}
+	}
+	return p.again, nil
+}
+
+// onlyHandled: the report calls nobody, and somebody was called about the open incident before and not told since that it is over.
+const onlyHandled = `(excluded.called_at IS NULL AND incidents.called_at IS NOT NULL AND incidents.unverified_at IS NULL)`
+
+// fingerprint identifies the incident of a service: environment, service, check and class. An incident on which this cycle works
+// already stays the same one when a tier takes over, a human is called or no check is named, whichever check found it first. So does one
+// whose claimed repair nobody has verified, and the open one of the service in a dry run, which finds it again in every cycle.
+func (p reporting) fingerprint(ctx context.Context, service string) (check, fingerprint string, err error) {
+	check = failingCheck(p.report.Checks, service)
+	fingerprint = strings.Join([]string{p.cycle.environment, service, check, p.report.Class}, "|")
+	err = p.tx.QueryRowContext(ctx, `SELECT i."check", i.fingerprint FROM incidents i LEFT JOIN incident_cycles x
+			ON x.incident_id = i.id AND x.cycle_id = ?
+		WHERE i.environment = ? AND i.service = ? AND i.class = ? AND i.resolved_at IS NULL AND i.fingerprint IS NOT NULL
+			AND (? OR i.unverified_at IS NOT NULL OR x.cycle_id IS NOT NULL AND (i.called_at IS NULL OR ? = '' OR ?))
+		ORDER BY x.cycle_id IS NULL, i.id DESC LIMIT 1`,
+		p.cycle.id, p.cycle.environment, service, p.report.Class, p.report.DryRun, check, p.report.Handled).Scan(&check, &fingerprint)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return check, fingerprint, err
+}
+
+func (p *reporting) service(ctx context.Context, service string) error {
+	if err := p.relapse(ctx, service); err != nil {
+		return err
+	}
+	check, fingerprint, err := p.fingerprint(ctx, service)
+	if err != nil {
+		return err
+	}
+	failed, err := p.probeFailed(ctx, service)
+	if err != nil {
+		return err
+	}
+	var id int64
+	// A cycle that takes over an incident of which people know already changes nothing of what they were told.
+	err = p.tx.QueryRowContext(ctx, `INSERT INTO incidents (environment, service, "check", class, fingerprint, title, level, status,
+		first_cycle_id, last_cycle_id, report, opened_at, updated_at, remind_at, called_at, probe_failed_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (fingerprint) WHERE resolved_at IS NULL DO UPDATE SET
+			occurrences = CASE WHEN incidents.last_cycle_id = excluded.last_cycle_id OR `+onlyHandled+`
+				THEN incidents.occurrences ELSE incidents.occurrences + 1 END,
+			last_cycle_id = CASE WHEN `+onlyHandled+` THEN incidents.last_cycle_id ELSE excluded.last_cycle_id END,
+			title = CASE WHEN `+onlyHandled+` THEN incidents.title ELSE excluded.title END,
+			level = CASE WHEN `+onlyHandled+` THEN incidents.level ELSE excluded.level END,
+			report = CASE WHEN `+onlyHandled+` THEN incidents.report ELSE excluded.report END,
+			updated_at = excluded.updated_at,
+			called_at = CASE WHEN incidents.unverified_at IS NOT NULL THEN excluded.called_at
+				ELSE COALESCE(incidents.called_at, excluded.called_at) END,
+			remind_at = CASE WHEN incidents.unverified_at IS NOT NULL OR incidents.status = 'open' AND (incidents.called_at IS NULL
+				OR incidents.remind_at IS NULL AND incidents.reminders = 0) THEN excluded.remind_at ELSE incidents.remind_at END,
+			status = CASE WHEN incidents.status = 'unverified' OR incidents.status = 'snoozed' AND incidents.snoozed_until <= excluded.updated_at
+				THEN excluded.status ELSE incidents.status END,
+			unverified_at = NULL,
+			probe_failed_at = COALESCE(excluded.probe_failed_at, incidents.probe_failed_at)
+		RETURNING id`,
+		p.cycle.environment, service, check, p.report.Class, fingerprint, p.report.TitleOf(service), p.report.Level, ops.IncidentOpen,
+		p.cycle.id, p.cycle.id, p.text, db.Time(p.at), db.Time(p.at), db.OptTime(p.remind), db.OptTime(p.called),
+		db.OptTime(failed)).Scan(&id)
+	if err != nil {
+		return err
+	}
+	if err := countCycle(ctx, p.tx, id, p.cycle.id); err != nil || !p.report.Waits {
+		return err
+	}
+	_, err = p.tx.ExecContext(ctx, `INSERT INTO incident_waits (incident_id, cycle_id) VALUES (?, ?)`, id, p.cycle.id)
+	return err
+}
+
+// probeFailed is now where a probe of the service failed in this cycle, or fails in the watch; nil where probes see nothing wrong.
+func (p reporting) probeFailed(ctx context.Context, service string) (*time.Time, error) {
+	n, err := db.One(ctx, p.tx, db.ScanInt, `SELECT COUNT(*) FROM checks WHERE cycle_id = ? AND service = ? AND purpose <> ?
+		AND status <> ?`, p.cycle.id, service, ops.ProbeAlert, ops.Healthy)
+	if err != nil {
+		return nil, err
+	}
+	states, err := db.List(ctx, p.tx, scanState, `SELECT state FROM probe_states WHERE environment = ? AND service = ?`,
+		p.cycle.environment, service)
+	if err != nil {
+		return nil, err
+	}
+	if n > 0 || slices.ContainsFunc(states, func(s health.State) bool { return s.Failing() && s.Last.Purpose != ops.ProbeAlert }) {
+		return &p.at, nil
+	}
+	return nil, nil //nolint:nilnil // no time is an answer
+}
+
+// countCycle counts a cycle among those that worked on an incident.
+func countCycle(ctx context.Context, tx db.Querier, incident int64, cycle ops.CycleID) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO incident_cycles (incident_id, cycle_id) VALUES (?, ?) ON CONFLICT DO NOTHING`, incident, cycle)
+	return err
+}
+
+// failingCheck is the type of the first check of a service that is not healthy.
+func failingCheck(checks []ops.CheckResult, service string) string {
+	for _, c := range checks {
+		if c.Service == service && c.Status != ops.Healthy {
+			return string(c.CheckType)
+		}
+	}
+	return ""
+}
+
+// dropWaits removes what a cycle waits for.
+func dropWaits(ctx context.Context, tx db.Querier, cycle ops.CycleID) error {
+	err := db.Later(ctx, tx, `DELETE FROM incident_waits WHERE cycle_id = ?`, cycle)
+	return err
+}
+
+// endIncidents closes the incidents of a step that somebody proves to be over, and marks the others as unverified. People who were
+// called about one are told once, either way.
+func endIncidents(ctx context.Context, tx db.Querier, cycle held, ended []ops.Recovered, at time.Time) error {
+	var over, claimed []ops.Incident
+	for _, r := range ended {
+		i, err := incidentByID(ctx, tx, r.Incident)
+		if err != nil {
+			return fmt.Errorf("read incident %d: %w", r.Incident, err)
+		}
+		if i.ResolvedAt != nil || r.By == ops.ProofNone && i.UnverifiedAt != nil {
+			continue // somebody else was first
+		}
+		did := "is over"
+		if r.By == ops.ProofNone {
+			did, err = "is unverified", unverify(ctx, tx, i.ID, at)
+		} else {
+			err = resolveIncident(ctx, tx, i.ID, ops.Supervisor, r.How, at)
+		}
+		if err != nil {
+			return fmt.Errorf("end incident %d: %w", i.ID, err)
+		}
+		i.Resolution = r.How
+		switch {
+		case i.CalledAt == nil || i.UnverifiedAt != nil: // nobody was told of it, or was told already that it should be over
+		case r.By == ops.ProofNone:
+			claimed = append(claimed, i)
+		default:
+			over = append(over, i)
+		}
+		if err := countCycle(ctx, tx, i.ID, cycle.id); err != nil {
+			return err
+		}
+		err = insertEvent(ctx, tx, ops.Event{
+			CycleID: &cycle.id, Environment: i.Environment, Level: ops.LevelInfo, Kind: kindIncident, Service: i.Service,
+			Message: withReason(describeIncident(i)+" "+did, r.How),
+		}, at)
+		if err != nil {
+			return err
+		}
+	}
+	if len(over) > 0 {
+		if _, err := insertNotice(ctx, tx, resolvedNotice(cycle, over, notice.Over(cycle.environment, over)), at); err != nil {
+			return err
+		}
+	}
+	if len(claimed) > 0 {
+		_, err := insertNotice(ctx, tx, resolvedNotice(cycle, claimed, notice.Unproven(cycle.environment, claimed)), at)
+		return err
+	}
+	return nil
+}
+
+// unverify marks an incident whose repair is claimed and that nothing can confirm. Nobody is reminded of it.
+func unverify(ctx context.Context, tx db.Querier, id int64, at time.Time) error {
+	return db.Later(ctx, tx, `UPDATE incidents SET status = ?, unverified_at = ?, updated_at = ?, remind_at = NULL WHERE id = ?`,
+		ops.IncidentUnverified, db.Time(at), db.Time(at), id)
+}
+
+// resolveIncident ends an open incident and wakes the cycles that waited for it.
+func resolveIncident(ctx context.Context, tx db.Querier, id int64, by, how string, at time.Time) error {
+	ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE incidents SET status = ?, resolved_at = ?, resolved_by = ?, resolution = ?,
+		updated_at = ?, remind_at = NULL WHERE id = ? AND resolved_at IS NULL`,
+		ops.IncidentResolved, db.Time(at), by, how, db.Time(at), id))
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return incidentConflict(ctx, tx, id)
+	}
+	return wakeAfter(ctx, tx, id, at)
+}
+
+// describeIncident names an incident in a sentence.
+func describeIncident(i ops.Incident) string {
+	what := i.Title
+	if i.Service != "" && !strings.Contains(i.Title, i.Service) {
+		what = i.Service + ": " + i.Title
+	}
+	return fmt.Sprintf("incident %d (%s)", i.ID, what)
+}
+
+func resolvedNotice(cycle held, over []ops.Incident, text notice.Text) ops.Notice {
+	n := ops.Notice{
+		CycleID: &cycle.id, Kind: ops.NoticeResolved, Level: ops.LevelInfo, Title: text.Title, Body: text.Body, Environment: cycle.environment,
+	}
+	if len(over) == 1 {
+		n.Service = over[0].Service
+	}
+	return n
+}
+
+const (
+	// maxStoryCycles limits the cycles of one story to the newest.
+	maxStoryCycles  = 20
+	maxStoryNotices = 200
+)
+
+// IncidentStory returns everything on record about an incident. Cycles that were removed because of their age are left out.
+func (s *People) IncidentStory(ctx context.Context, id int64) (ops.IncidentStory, error) {
+	var out ops.IncidentStory
+	err := s.db.Read(ctx, func(tx db.Querier) error {
+		var err error
+		if out.Incident, err = incidentByID(ctx, tx, id); err != nil {
+			return err
+		}
+		cycles, err := db.List(ctx, tx, db.ScanInt, `SELECT cycle_id FROM incident_cycles WHERE incident_id = ? ORDER BY cycle_id DESC LIMIT ?`,
+			id, maxStoryCycles)
+		if err != nil {
+			return err
+		}
+		slices.Reverse(cycles)
+		for _, cycle := range cycles {
+			one, err := s.cycleStory(ctx, tx, ops.CycleID(cycle))
+			if errors.Is(err, ops.ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			out.Cycles = append(out.Cycles, one)
+		}
+		out.Notices, err = db.List(ctx, tx, scanNotice, selectNotices+` WHERE n.cycle_id IN
+			(SELECT cycle_id FROM incident_cycles WHERE incident_id = ?) ORDER BY n.id LIMIT ?`, id, maxStoryNotices)
+		return err
+	})
+	if err == nil {
+		out.Events, err = s.incidentEvents(ctx, out.Incident)
+	}
+	if err != nil {
+		return ops.IncidentStory{}, fmt.Errorf("read incident %d: %w", id, err)
+	}
+	return out, nil
+}
+
+// incidentEvents returns what people did with an incident, oldest first.
+func (s *People) incidentEvents(ctx context.Context, i ops.Incident) ([]ops.Event, error) {
+	return db.List(ctx, s.db.Reader(), scanEvent, `SELECT * FROM (`+selectEvents+` WHERE v.cycle_id >= ? AND v.environment = ?
+		AND v.kind = ? AND v.message LIKE ? ORDER BY v.id DESC LIMIT ?) AS newest ORDER BY id`,
+		i.FirstCycle, i.Environment, kindIncident, fmt.Sprintf("%%incident %d (%%", i.ID), maxHistory)
+}
+
+func (s *People) cycleStory(ctx context.Context, tx db.Querier, id ops.CycleID) (ops.CycleStory, error) {
+	loaded, err := s.loadClaimed(ctx, tx, id, s.clock())
+	if err != nil {
+		return ops.CycleStory{}, err
+	}
+	out := ops.CycleStory{Cycle: loaded.Cycle, Journal: loaded.Journal, Refused: map[ops.SessionID]int{}}
+	type count struct {
+		session ops.SessionID
+		n       int
+	}
+	counts, err := db.List(ctx, tx, func(r db.Row) (count, error) {
+		var c count
+		err := r.Scan(&c.session, &c.n)
+		return c, err
+	},
+		`SELECT session_id, COUNT(*) FROM guard_decisions WHERE cycle_id = ? AND verdict = 'deny' GROUP BY session_id`, id)
+	for _, c := range counts {
+		out.Refused[c.session] = c.n
+	}
+	return out, err
 }

@@ -2,7 +2,12 @@ package store
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"claudeops/internal/access"
@@ -91,6 +96,374 @@ func (s *People) EndLogin(ctx context.Context, digest string) error {
 	})
 	if err != nil {
 		return fmt.Errorf("end login: %w", err)
+	}
+	return nil
+}
+
+// Passkey is a key on a device of a person, with which the person signs in and approves.
+type Passkey struct {
+	ID           int64
+	Name         string
+	Role         access.Role
+	CredentialID string
+	Credential   []byte // what the browser registered, as JSON; nothing in it is secret
+	CreatedAt    time.Time
+	CreatedBy    string
+	LastUsedAt   *time.Time
+}
+
+const selectPasskeys = `SELECT p.id, p.name, p.role, p.credential_id, p.credential, p.created_at, p.created_by, p.last_used_at
+	FROM passkeys p`
+
+func scanPasskey(r db.Row) (Passkey, error) {
+	var p Passkey
+	var credential string
+	err := r.Scan(&p.ID, &p.Name, &p.Role, &p.CredentialID, &credential, db.ToTime(&p.CreatedAt), &p.CreatedBy, db.ToOptTime(&p.LastUsedAt))
+	p.Credential = []byte(credential)
+	return p, err
+}
+
+// AddPasskey stores a passkey. A name or a key that is there already is an ops.ErrConflict.
+func (s *People) AddPasskey(ctx context.Context, p Passkey) (Passkey, error) {
+	p.CreatedAt = s.orNow(p.CreatedAt)
+	err := s.db.Write(ctx, "passkey", func(tx db.Querier) error {
+		if !tokenName().MatchString(p.Name) || !p.Role.Known() {
+			return errors.New("a passkey needs a name of letters, digits, dots, dashes and underscores, at most 63, and a role")
+		}
+		if err := requireName(p.CreatedBy); err != nil {
+			return err
+		}
+		var err error
+		p.ID, err = db.One(ctx, tx, db.ScanInt, `INSERT INTO passkeys (name, role, credential_id, credential, created_at, created_by)
+			VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING id`,
+			p.Name, p.Role, p.CredentialID, string(p.Credential), db.Time(p.CreatedAt), p.CreatedBy)
+		if errors.Is(err, ops.ErrNotFound) {
+			return fmt.Errorf("a passkey with this name, or the same key, exists: %w", ops.ErrConflict)
+		}
+		if err != nil {
+			return err
+		}
+		_, err = insertAudit(ctx, tx, ops.Event{
+			Level: ops.LevelWarning, Message: fmt.Sprintf("%s added the passkey %s with the role %s", p.CreatedBy, p.Name, p.Role),
+		}, p.CreatedAt)
+		return err
+	})
+	if err != nil {
+		return Passkey{}, fmt.Errorf("add passkey %s: %w", p.Name, err)
+	}
+	return p, nil
+}
+
+// Passkeys lists the passkeys by name.
+func (s *People) Passkeys(ctx context.Context) ([]Passkey, error) {
+	out, err := db.List(ctx, s.db.Reader(), scanPasskey, selectPasskeys+` ORDER BY p.name`)
+	if err != nil {
+		return nil, fmt.Errorf("list passkeys: %w", err)
+	}
+	return out, nil
+}
+
+// Passkey returns a passkey by the id that the device gave it.
+func (s *People) Passkey(ctx context.Context, credentialID string) (Passkey, error) {
+	p, err := db.One(ctx, s.db.Reader(), scanPasskey, selectPasskeys+` WHERE p.credential_id = ?`, credentialID)
+	if err != nil {
+		return Passkey{}, fmt.Errorf("read passkey: %w", err)
+	}
+	return p, nil
+}
+
+// UsePasskey stores a passkey after a sign-in: its counter has changed.
+func (s *People) UsePasskey(ctx context.Context, id int64, credential []byte, at time.Time) error {
+	err := s.db.WriteUnordered(ctx, "passkey_used", func(tx db.Querier) error {
+		_, err := tx.ExecContext(ctx, `UPDATE passkeys SET credential = ?, last_used_at = ? WHERE id = ?`, string(credential), db.Time(at), id)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("note use of passkey: %w", err)
+	}
+	return nil
+}
+
+// RemovePasskey deletes a passkey. Logins with it end.
+func (s *People) RemovePasskey(ctx context.Context, id int64, by string, at time.Time) error {
+	at = s.orNow(at)
+	err := s.db.Write(ctx, "passkey", func(tx db.Querier) error {
+		if err := requireName(by); err != nil {
+			return err
+		}
+		name, err := db.One(ctx, tx, db.ScanString, `DELETE FROM passkeys WHERE id = ? RETURNING name`, id)
+		if err != nil {
+			return err
+		}
+		_, err = insertAudit(ctx, tx, ops.Event{Level: ops.LevelWarning, Message: fmt.Sprintf("%s removed the passkey %s", by, name)}, at)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("remove passkey: %w", err)
+	}
+	return nil
+}
+
+// Token is a token with a name. The token itself is known only to the one who got it when it was made.
+type Token struct {
+	ID         int64
+	Name       string
+	Role       access.Role
+	CreatedAt  time.Time
+	CreatedBy  string
+	ExpiresAt  *time.Time // nil: never
+	LastUsedAt *time.Time // to the minute
+	RevokedAt  *time.Time
+	RevokedBy  string
+}
+
+// Works reports whether the token gives access at a time.
+func (t Token) Works(now time.Time) bool {
+	return t.RevokedAt == nil && (t.ExpiresAt == nil || now.Before(*t.ExpiresAt))
+}
+
+const (
+	// TokenPrefix begins every token with a name, so that such a token is recognized, also in a log.
+	TokenPrefix = "claudeops_"
+	// lastUseEvery is how often the last use of a token is written.
+	lastUseEvery = time.Minute
+
+	selectTokens = `SELECT t.id, t.name, t.role, t.created_at, t.created_by, t.expires_at, t.last_used_at, t.revoked_at, t.revoked_by
+	FROM access_tokens t`
+	// tokenWorks is Token.Works as a condition with the time as its argument.
+	tokenWorks = `t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > ?)`
+)
+
+func scanToken(r db.Row) (Token, error) {
+	var t Token
+	err := r.Scan(&t.ID, &t.Name, &t.Role, db.ToTime(&t.CreatedAt), &t.CreatedBy, db.ToOptTime(&t.ExpiresAt), db.ToOptTime(&t.LastUsedAt),
+		db.ToOptTime(&t.RevokedAt), &t.RevokedBy)
+	return t, err
+}
+
+// tokenName is how the name of a token looks: it is part of audit records and commands.
+var tokenName = ops.Pattern(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,62}$`)
+
+// tokenDigest is what is stored of a token. The token is random and long, so a plain hash cannot be turned back.
+func tokenDigest(secret string) string {
+	sum := sha256.Sum256([]byte("claudeops token v1 " + secret))
+	return hex.EncodeToString(sum[:])
+}
+
+// AddToken makes a token and returns it with its secret, which is not stored. A name that is in use is an ops.ErrConflict.
+func (s *People) AddToken(ctx context.Context, t Token) (Token, string, error) {
+	t.CreatedAt = s.orNow(t.CreatedAt)
+	secret := TokenPrefix + rand.Text()
+	err := s.db.Write(ctx, "token", func(tx db.Querier) error {
+		if err := checkToken(t); err != nil {
+			return err
+		}
+		// An expired token gives its name back.
+		_, err := tx.ExecContext(ctx, `UPDATE access_tokens SET revoked_at = ?, revoked_by = ? WHERE name = ? AND revoked_at IS NULL
+			AND expires_at <= ?`, db.Time(t.CreatedAt), ops.Supervisor, t.Name, db.Time(t.CreatedAt))
+		if err != nil {
+			return err
+		}
+		t.ID, err = db.One(ctx, tx, db.ScanInt, `INSERT INTO access_tokens (name, role, digest, created_at, created_by, expires_at)
+			VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING id`,
+			t.Name, t.Role, tokenDigest(secret), db.Time(t.CreatedAt), t.CreatedBy, db.OptTime(t.ExpiresAt))
+		if errors.Is(err, ops.ErrNotFound) {
+			return fmt.Errorf("a token with this name exists: revoke it or choose another name: %w", ops.ErrConflict)
+		}
+		if err != nil {
+			return err
+		}
+		_, err = insertAudit(ctx, tx, ops.Event{Level: ops.LevelWarning, Message: fmt.Sprintf("%s made the token %s with the role %s, %s",
+			t.CreatedBy, t.Name, t.Role, expiryText(t.ExpiresAt))}, t.CreatedAt)
+		return err
+	})
+	if err != nil {
+		return Token{}, "", fmt.Errorf("make token %s: %w", t.Name, err)
+	}
+	return t, secret, nil
+}
+
+func expiryText(at *time.Time) string {
+	if at == nil {
+		return "without an end"
+	}
+	return "until " + at.UTC().Format(time.RFC3339)
+}
+
+func checkToken(t Token) error {
+	switch {
+	case !tokenName().MatchString(t.Name):
+		return errors.New("a name has letters, digits, dots, dashes, underscores and @, at most 63, and begins with a letter or digit")
+	case !t.Role.Known():
+		return fmt.Errorf("%q is not a role", t.Role)
+	case t.ExpiresAt != nil && !t.ExpiresAt.After(t.CreatedAt):
+		return errors.New("the end is in the past: give a later one")
+	}
+	return requireName(t.CreatedBy)
+}
+
+// Tokens lists the tokens by name; all includes the revoked ones.
+func (s *People) Tokens(ctx context.Context, all bool) ([]Token, error) {
+	where := ` WHERE t.revoked_at IS NULL`
+	if all {
+		where = ``
+	}
+	out, err := db.List(ctx, s.db.Reader(), scanToken, selectTokens+where+` ORDER BY t.name, t.id`)
+	if err != nil {
+		return nil, fmt.Errorf("list tokens: %w", err)
+	}
+	return out, nil
+}
+
+// RevokeToken ends a token by its name. A name without a working token is ops.ErrNotFound.
+func (s *People) RevokeToken(ctx context.Context, name, by string, at time.Time) error {
+	at = s.orNow(at)
+	err := s.db.Write(ctx, "token", func(tx db.Querier) error {
+		if err := requireName(by); err != nil {
+			return err
+		}
+		ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE access_tokens SET revoked_at = ?, revoked_by = ?
+			WHERE name = ? AND revoked_at IS NULL`, db.Time(at), by, name))
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return ops.ErrNotFound
+		}
+		_, err = insertAudit(ctx, tx, ops.Event{Level: ops.LevelWarning, Message: fmt.Sprintf("%s revoked the token %s", by, name)}, at)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("revoke token %s: %w", name, err)
+	}
+	return nil
+}
+
+// UseToken returns the token with this secret and notes its use. One that is unknown, revoked or expired is ops.ErrNotFound.
+func (s *People) UseToken(ctx context.Context, secret string, now time.Time) (Token, error) {
+	if !strings.HasPrefix(secret, TokenPrefix) {
+		return Token{}, fmt.Errorf("read token: %w", ops.ErrNotFound)
+	}
+	t, err := db.One(ctx, s.db.Reader(), scanToken, selectTokens+` WHERE t.digest = ? AND `+tokenWorks, tokenDigest(secret), db.Time(now))
+	if err != nil {
+		return Token{}, fmt.Errorf("read token: %w", err)
+	}
+	if t.LastUsedAt != nil && now.Sub(*t.LastUsedAt) < lastUseEvery {
+		return t, nil
+	}
+	err = s.db.WriteUnordered(ctx, "token_used", func(tx db.Querier) error {
+		_, err := tx.ExecContext(ctx, `UPDATE access_tokens SET last_used_at = ? WHERE id = ? AND (last_used_at IS NULL OR last_used_at <= ?)`,
+			db.Time(now), t.ID, db.Time(now.Add(-lastUseEvery)))
+		return err
+	})
+	if err != nil {
+		return t, fmt.Errorf("note use of token %s: %w", t.Name, err)
+	}
+	t.LastUsedAt = &now
+	return t, nil
+}
+
+// TokenWorks reports whether a token still gives access.
+func (s *People) TokenWorks(ctx context.Context, id int64, now time.Time) (bool, error) {
+	n, err := db.One(ctx, s.db.Reader(), db.ScanInt, `SELECT COUNT(*) FROM access_tokens t WHERE t.id = ? AND `+tokenWorks, id, db.Time(now))
+	if err != nil {
+		return false, fmt.Errorf("read token: %w", err)
+	}
+	return n > 0, nil
+}
+
+// requireName refuses a change without a name.
+func requireName(by string) error {
+	if strings.TrimSpace(by) == "" {
+		return errors.New("no name given: say who answers")
+	}
+	return nil
+}
+
+const (
+	// requestLife is how long the answer to a request is repeated.
+	requestLife = 24 * time.Hour
+	// requestTimeout is how long a request may take; one that takes longer was interrupted by a crash.
+	requestTimeout = 2 * time.Minute
+)
+
+// Request is an API request with an idempotency key: it can be repeated without doing anything twice.
+type Request struct {
+	Caller string
+	Key    string
+	Digest string // of what was asked
+	At     time.Time
+}
+
+// Answer is the response to a request.
+type Answer struct {
+	Status   int
+	Location string
+	Type     string
+	Body     []byte
+}
+
+type knownRequest struct {
+	digest string
+	at     time.Time
+	status *int
+	answer Answer
+}
+
+func scanRequest(r db.Row) (knownRequest, error) {
+	var k knownRequest
+	err := r.Scan(&k.digest, db.ToTime(&k.at), &k.status, &k.answer.Location, &k.answer.Type, &k.answer.Body)
+	if k.status != nil {
+		k.answer.Status = *k.status
+	}
+	return k, err
+}
+
+// BeginRequest records that a request is being handled. For one that was answered before it returns that answer. Another request
+// with the same key, or one that is still being handled, is an ops.ErrConflict.
+func (s *People) BeginRequest(ctx context.Context, r Request) (before *Answer, err error) {
+	err = s.db.Write(ctx, "api_request", func(tx db.Querier) error {
+		_, err := tx.ExecContext(ctx, `DELETE FROM api_requests WHERE at < ?`, db.Time(r.At.Add(-requestLife)))
+		if err != nil {
+			return err
+		}
+		known, err := db.One(ctx, tx, scanRequest, `SELECT digest, at, status, location, type, body FROM api_requests
+			WHERE caller = ? AND key = ?`, r.Caller, r.Key)
+		switch {
+		case errors.Is(err, ops.ErrNotFound):
+		case err != nil:
+			return err
+		case known.digest != r.Digest:
+			return fmt.Errorf("the key was used for another request: %w", ops.ErrConflict)
+		case known.status != nil:
+			before = &known.answer
+			return nil
+		case r.At.Sub(known.at) < requestTimeout:
+			return fmt.Errorf("the same request is being worked on: %w", ops.ErrConflict)
+		}
+		_, err = tx.ExecContext(ctx, `INSERT INTO api_requests (caller, key, digest, at) VALUES (?, ?, ?, ?)
+			ON CONFLICT (caller, key) DO UPDATE SET at = excluded.at`, r.Caller, r.Key, r.Digest, db.Time(r.At))
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("note request: %w", err)
+	}
+	return before, nil
+}
+
+// EndRequest stores the answer to a request. One that failed through our own fault is deleted, so that it can be tried again.
+func (s *People) EndRequest(ctx context.Context, r Request, a Answer) error {
+	err := s.db.Write(ctx, "api_request", func(tx db.Querier) error {
+		if a.Status >= 500 {
+			_, err := tx.ExecContext(ctx, `DELETE FROM api_requests WHERE caller = ? AND key = ?`, r.Caller, r.Key)
+			return err
+		}
+		_, err := tx.ExecContext(ctx, `UPDATE api_requests SET status = ?, location = ?, type = ?, body = ?
+			WHERE caller = ? AND key = ?`, a.Status, a.Location, a.Type, string(a.Body), r.Caller, r.Key)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("keep answer: %w", err)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -154,4 +155,196 @@ func Maintained(m ops.Maintenance, now time.Time) (until time.Time, open bool) {
 		return time.Time{}, false
 	}
 	return w.Active(now)
+}
+
+// HealthFilter chooses a period and its buckets. Bucket must be whole hours or whole days; the period is widened to whole
+// buckets.
+type HealthFilter struct {
+	Environment string
+	Services    []string // nil: all; a few, by name
+	Since       time.Time
+	Until       time.Time
+	Bucket      time.Duration
+}
+
+// HealthBucket counts the results of the checks of a service within a period.
+type HealthBucket struct {
+	From     time.Time
+	Until    time.Time
+	Healthy  int
+	Degraded int
+	Down     int
+}
+
+// Checks is how many checks there were.
+func (b HealthBucket) Checks() int { return b.Healthy + b.Degraded + b.Down }
+
+// Worst is the worst result, or "" without checks.
+func (b HealthBucket) Worst() ops.Health {
+	switch {
+	case b.Down > 0:
+		return ops.Down
+	case b.Degraded > 0:
+		return ops.Degraded
+	case b.Healthy > 0:
+		return ops.Healthy
+	}
+	return ""
+}
+
+// ServiceHealth is the health of a service over time.
+type ServiceHealth struct {
+	Environment string
+	Service     string
+	Buckets     []HealthBucket // without a gap, the oldest first
+}
+
+// Uptime is the share of checks that found the service up, degraded or not. It is not known without checks.
+func (h ServiceHealth) Uptime() (share float64, known bool) {
+	all, down := 0, 0
+	for _, b := range h.Buckets {
+		all += b.Checks()
+		down += b.Down
+	}
+	if all == 0 {
+		return 0, false
+	}
+	return float64(all-down) / float64(all), true
+}
+
+type healthRow struct {
+	environment, service string
+	at                   time.Time
+	status               ops.Health
+	checks               int
+}
+
+// Health returns the health, in buckets, of every service that was checked within the period; by environment and name.
+func (s *Reports) Health(ctx context.Context, f HealthFilter) ([]ServiceHealth, error) {
+	if f.Bucket <= 0 || f.Bucket%time.Hour != 0 || (f.Bucket > day && f.Bucket%day != 0) {
+		return nil, fmt.Errorf("read health: a bucket of %s is not of whole hours or whole days", f.Bucket)
+	}
+	begin := f.Since.UTC().Truncate(f.Bucket)
+	end := f.Until.UTC().Truncate(f.Bucket)
+	if end.Before(f.Until) {
+		end = end.Add(f.Bucket)
+	}
+	table, layout := `check_hours`, hourLayout
+	if f.Bucket%day == 0 {
+		table, layout = `check_days`, dayLayout
+	}
+	w := db.Filter{}
+	w.Add(`at >= ? AND at < ?`, begin.Format(layout), end.Format(layout))
+	if f.Environment != "" {
+		w.Add(`environment = ?`, f.Environment)
+	}
+	if f.Services != nil {
+		if len(f.Services) == 0 {
+			return nil, nil
+		}
+		names := make([]any, len(f.Services))
+		for i, name := range f.Services {
+			names[i] = name
+		}
+		w.Add(`service IN (`+db.Placeholders(len(names))+`)`, names...)
+	}
+	rows, err := db.List(ctx, s.db.Reader(), func(r db.Row) (healthRow, error) {
+		var h healthRow
+		var at string
+		err := r.Scan(&h.environment, &h.service, &at, &h.status, &h.checks)
+		if err == nil {
+			h.at, err = time.Parse(layout, at)
+		}
+		return h, err
+	}, `SELECT environment, service, at, status, checks FROM `+table+w.Where(), w.Args...)
+	if err != nil {
+		return nil, fmt.Errorf("read health: %w", err)
+	}
+	return foldHealth(rows, begin, end, f.Bucket), nil
+}
+
+func foldHealth(rows []healthRow, begin, end time.Time, bucket time.Duration) []ServiceHealth {
+	type key struct{ environment, service string }
+	found := map[key]*ServiceHealth{}
+	for _, r := range rows {
+		k := key{r.environment, r.service}
+		h := found[k]
+		if h == nil {
+			h = &ServiceHealth{Environment: r.environment, Service: r.service}
+			for at := begin; at.Before(end); at = at.Add(bucket) {
+				h.Buckets = append(h.Buckets, HealthBucket{From: at, Until: at.Add(bucket)})
+			}
+			found[k] = h
+		}
+		b := &h.Buckets[int(r.at.Sub(begin)/bucket)]
+		switch r.status {
+		case ops.Healthy:
+			b.Healthy += r.checks
+		case ops.Degraded:
+			b.Degraded += r.checks
+		case ops.Down:
+			b.Down += r.checks
+		}
+	}
+	out := make([]ServiceHealth, 0, len(found))
+	for _, h := range found {
+		out = append(out, *h)
+	}
+	slices.SortFunc(out, func(a, b ServiceHealth) int {
+		return cmp.Or(cmp.Compare(a.Environment, b.Environment), cmp.Compare(a.Service, b.Service))
+	})
+	return out
+}
+
+const canaryColumns = `host, profile, version, settings, program, model, passed, detail, cost_usd, at`
+
+func scanCanary(r db.Row) (ops.Canary, error) {
+	var c ops.Canary
+	err := r.Scan(&c.Host, &c.Profile, &c.Version, &c.Settings, &c.Program, &c.Model, &c.Passed, &c.Detail, &c.CostUSD, db.ToTime(&c.At))
+	return c, err
+}
+
+// SaveCanary keeps what the trial of an agent CLI showed. A later trial replaces an earlier one.
+func (s *Reports) SaveCanary(ctx context.Context, c ops.Canary) error {
+	c.At = s.orNow(c.At)
+	err := s.db.Write(ctx, "agent_canary", func(tx db.Querier) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO agent_canaries (`+canaryColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT (host, profile, version, settings) DO UPDATE SET program = excluded.program, model = excluded.model,
+				passed = excluded.passed, detail = excluded.detail, cost_usd = excluded.cost_usd, at = excluded.at`,
+			c.Host, c.Profile, c.Version, c.Settings, c.Program, c.Model, c.Passed, c.Detail, c.CostUSD, db.Time(c.At))
+		if err != nil {
+			return err
+		}
+		event := ops.Event{Level: ops.LevelInfo, Kind: ops.EventGuard}
+		event.Message = fmt.Sprintf("%s %s was tried on %s: %s", c.Profile, c.Version, c.Host, c.Detail)
+		if !c.Passed {
+			event.Level = ops.LevelWarning
+			event.Message = fmt.Sprintf("%s %s is not trusted on %s: %s", c.Profile, c.Version, c.Host, c.Detail)
+		}
+		return insertEvent(ctx, tx, event, c.At)
+	})
+	if err != nil {
+		return fmt.Errorf("keep trial of %s: %w", c.Profile, err)
+	}
+	return nil
+}
+
+// Canary returns the trial of one version of an agent CLI.
+func (s *Reports) Canary(ctx context.Context, host, profile, version, settings string) (ops.Canary, error) {
+	c, err := db.One(ctx, s.db.Reader(), scanCanary, `SELECT `+canaryColumns+` FROM agent_canaries
+		WHERE host = ? AND profile = ? AND version = ? AND settings = ?`, host, profile, version, settings)
+	if err != nil {
+		return ops.Canary{}, fmt.Errorf("read trial of %s: %w", profile, err)
+	}
+	return c, nil
+}
+
+// Canaries are all trials of a host, the newest first.
+func (s *Reports) Canaries(ctx context.Context, host string) ([]ops.Canary, error) {
+	all, err := db.List(ctx, s.db.Reader(), scanCanary, `SELECT `+canaryColumns+` FROM agent_canaries WHERE host = ?
+		ORDER BY at DESC, profile, version`, host)
+	if err != nil {
+		return nil, fmt.Errorf("read trials of agents: %w", err)
+	}
+	return all, nil
 }

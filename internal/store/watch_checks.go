@@ -3,7 +3,9 @@ package store
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -240,4 +242,269 @@ func (s *Watch) refreshTimes(ctx context.Context, environment, service string, c
 		}
 	}
 	return nil
+}
+
+func scanState(r db.Row) (health.State, error) {
+	var v health.State
+	err := r.Scan(db.ToJSON(&v))
+	return v, err
+}
+
+// States returns the state of every check of an environment.
+func (s *Watch) States(ctx context.Context, environment string) ([]health.State, error) {
+	out, err := db.List(ctx, s.db.Reader(), scanState, `SELECT state FROM probe_states WHERE environment = ? ORDER BY service, probe`,
+		environment)
+	if err != nil {
+		return nil, fmt.Errorf("list states: %w", err)
+	}
+	return out, nil
+}
+
+// RecordResults writes the results of a batch of probes of an environment in one transaction: the results to keep, the results that
+// are only counted, the changed states, the events, and the alerts that were handled.
+func (s *Watch) RecordResults(ctx context.Context, environment string, kept, counted []ops.Check, states []health.State, events []ops.Event,
+	alerts []ops.Alert,
+) error {
+	err := s.db.WriteIn(ctx, "looks", db.InEnvironment(environment), func(tx db.Querier) error {
+		at := s.clock()
+		if err := insertChecks(ctx, tx, kept, at); err != nil {
+			return fmt.Errorf("checks: %w", err)
+		}
+		if err := countChecks(ctx, tx, counted, at); err != nil {
+			return fmt.Errorf("counts: %w", err)
+		}
+		if err := saveStates(ctx, tx, environment, states); err != nil {
+			return fmt.Errorf("states: %w", err)
+		}
+		for _, e := range events {
+			if err := insertEvent(ctx, tx, e, at); err != nil {
+				return fmt.Errorf("event %s: %w", e.Kind, err)
+			}
+		}
+		if err := settleAlerts(ctx, tx, alerts); err != nil {
+			return fmt.Errorf("alerts: %w", err)
+		}
+		if len(alerts) == 0 {
+			return nil
+		}
+		return s.closeDisputes(ctx, tx, environment, at)
+	})
+	if err != nil {
+		return fmt.Errorf("record looks at %s: %w", environment, err)
+	}
+	return nil
+}
+
+func saveStates(ctx context.Context, tx db.Querier, environment string, states []health.State) error {
+	type key struct{ service, probe string }
+	for _, part := range db.Distinct(states, func(v health.State) key { return key{v.Service, v.Probe} }) {
+		rows := make([][]any, len(part))
+		for i, v := range part {
+			text, err := db.JSON(v)
+			if err != nil {
+				return err
+			}
+			rows[i] = []any{environment, v.Service, v.Probe, v.Level, db.Time(v.Since), text}
+		}
+		err := db.WriteRows(ctx, tx, `INSERT INTO probe_states (environment, service, probe, level, since, state) VALUES `,
+			` ON CONFLICT (environment, service, probe) DO UPDATE SET level = excluded.level, since = excluded.since, state = excluded.state`, rows)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ForgetStates removes the states of checks that no longer exist.
+func (s *Watch) ForgetStates(ctx context.Context, environment string, states []health.State) error {
+	if len(states) == 0 {
+		return nil
+	}
+	err := s.db.WriteIn(ctx, "looks", db.InEnvironment(environment), func(tx db.Querier) error {
+		rows := make([][]any, len(states))
+		for i, v := range states {
+			rows[i] = []any{environment, v.Service, v.Probe}
+		}
+		// PostgreSQL reads the whole table for a long list of conditions; with a list of values it does not compare each with each.
+		return db.WriteRows(ctx, tx, `DELETE FROM probe_states WHERE (environment, service, probe) IN (VALUES `, `)`, rows)
+	})
+	if err != nil {
+		return fmt.Errorf("forget states of %s: %w", environment, err)
+	}
+	return nil
+}
+
+// SaveWithheld replaces the list of failing services of an environment for which no agent is started.
+func (s *Watch) SaveWithheld(ctx context.Context, environment string, held []ops.Withheld) error {
+	err := s.db.WriteIn(ctx, "withheld", db.InEnvironment(environment), func(tx db.Querier) error {
+		if _, err := tx.ExecContext(ctx, `DELETE FROM withheld WHERE environment = ?`, environment); err != nil {
+			return err
+		}
+		rows := make([][]any, len(held))
+		for i, h := range held {
+			var until *time.Time
+			if !h.Until.IsZero() {
+				until = &h.Until
+			}
+			rows[i] = []any{environment, h.Service, h.Why, h.Reason, db.OptTime(until)}
+		}
+		return db.WriteRows(ctx, tx, `INSERT INTO withheld (environment, service, why, reason, until) VALUES `, ``, rows)
+	})
+	if err != nil {
+		return fmt.Errorf("record what is withheld in %s: %w", environment, err)
+	}
+	return nil
+}
+
+// Withheld returns the failing services of an environment for which no agent is started now, and why.
+func (s *Watch) Withheld(ctx context.Context, environment string) ([]ops.Withheld, error) {
+	out, err := withheldOf(ctx, s.db.Reader(), environment)
+	if err != nil {
+		return nil, fmt.Errorf("list what is withheld: %w", err)
+	}
+	return out, nil
+}
+
+const selectWithheld = `SELECT service, why, reason, until FROM withheld WHERE environment = ?`
+
+func withheldOf(ctx context.Context, q db.Querier, environment string) ([]ops.Withheld, error) {
+	return db.List(ctx, q, scanWithheld, selectWithheld+` ORDER BY service`, environment)
+}
+
+func scanWithheld(r db.Row) (ops.Withheld, error) {
+	var h ops.Withheld
+	var until *time.Time
+	err := r.Scan(&h.Service, &h.Why, &h.Reason, db.ToOptTime(&until))
+	if until != nil {
+		h.Until = *until
+	}
+	return h, err
+}
+
+// Response times of an hour are kept as a histogram with five steps per factor of ten: results of other hours and states are added
+// to it, which percentiles do not allow.
+const (
+	timeSteps    = 24 // the last one has no end: 40 seconds and more
+	timesPerCell = 3  // counters in one column
+	timeCells    = timeSteps / timesPerCell
+	timeBits     = 21 // of a counter: two million checks in an hour
+)
+
+// timeStep is the step of a response time.
+func timeStep(ms int64) int {
+	if ms <= 1 {
+		return 0
+	}
+	step := int(math.Ceil(5*math.Log10(float64(ms)) - 1e-9))
+	return min(step, timeSteps-1)
+}
+
+// timeEnd is the longest response time of a step, in milliseconds.
+func timeEnd(step int) float64 { return math.Pow(10, float64(step)/5) }
+
+// times are response times in milliseconds, as they are kept.
+type times struct {
+	shortest, longest int64 // -1: none
+	counts            [timeSteps]int64
+}
+
+func noTimes() times { return times{shortest: -1, longest: -1} }
+
+func (t *times) measured(ms int64) {
+	one := times{shortest: max(0, ms), longest: max(0, ms)}
+	one.counts[timeStep(ms)] = 1
+	t.add(one)
+}
+
+func (t *times) add(other times) {
+	if other.shortest < 0 {
+		return
+	}
+	if t.shortest < 0 || other.shortest < t.shortest {
+		t.shortest = other.shortest
+	}
+	t.longest = max(t.longest, other.longest)
+	for i, n := range other.counts {
+		t.counts[i] += n
+	}
+}
+
+func (t times) number() int64 {
+	var n int64
+	for _, count := range t.counts {
+		n += count
+	}
+	return n
+}
+
+// percentile estimates the response time that a share of the results did not exceed.
+func (t times) percentile(share float64) time.Duration {
+	rank := share * float64(t.number())
+	for step, n := range t.counts {
+		if n == 0 || float64(n) < rank {
+			rank -= float64(n)
+			continue
+		}
+		from, to := 0.0, math.Min(timeEnd(step), float64(t.longest))
+		if step > 0 {
+			from = timeEnd(step - 1)
+		}
+		if step == timeSteps-1 {
+			to = float64(t.longest)
+		}
+		from = math.Min(math.Max(from, float64(t.shortest)), to)
+		ms := from + (to-from)*rank/float64(n)
+		return time.Duration(ms * float64(time.Millisecond)).Round(time.Millisecond)
+	}
+	return time.Duration(max(0, t.longest)) * time.Millisecond
+}
+
+// columns returns the values of timeColumns.
+func (t times) columns() []any {
+	out := []any{t.shortest, t.longest}
+	for cells := range slices.Chunk(t.counts[:], timesPerCell) {
+		var packed int64
+		for i, n := range cells {
+			packed |= min(n, 1<<timeBits-1) << (timeBits * i)
+		}
+		out = append(out, packed)
+	}
+	return out
+}
+
+// scanTimes returns where the values of timeColumns are read to, and what makes times of them.
+func scanTimes() (into []any, read func() times) {
+	t := noTimes()
+	cells := make([]int64, timeCells)
+	into = []any{&t.shortest, &t.longest}
+	for i := range cells {
+		into = append(into, &cells[i])
+	}
+	return into, func() times {
+		for i := range t.counts {
+			t.counts[i] = cells[i/timesPerCell] >> (timeBits * (i % timesPerCell)) & (1<<timeBits - 1)
+		}
+		return t
+	}
+}
+
+// timeColumns are the columns of times.
+func timeColumns() string {
+	out := `time_min, time_max`
+	for i := range timeCells {
+		out += fmt.Sprintf(`, times_%d`, i+1)
+	}
+	return out
+}
+
+// addTimes are the assignments that add the times of a new row to those of an old one.
+func addTimes(table string) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, `, time_min = CASE WHEN excluded.time_min < 0 OR (%[1]s.time_min >= 0 AND %[1]s.time_min < excluded.time_min)
+		THEN %[1]s.time_min ELSE excluded.time_min END,
+		time_max = CASE WHEN %[1]s.time_max > excluded.time_max THEN %[1]s.time_max ELSE excluded.time_max END`, table)
+	for i := range timeCells {
+		fmt.Fprintf(&out, `, times_%[2]d = %[1]s.times_%[2]d + excluded.times_%[2]d`, table, i+1)
+	}
+	return out.String()
 }

@@ -2,9 +2,12 @@ package web
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"html/template"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"claudeops/internal/ops"
@@ -206,3 +209,244 @@ func axis(usd, step float64) string {
 }
 
 func round(v float64) float64 { return math.Round(v*10) / 10 }
+
+// graph shows what a service needs and what needs it.
+type graph struct {
+	SVG      template.HTML
+	Needs    []graphNode
+	NeededBy []graphNode
+	// MoreNeeds and MoreNeededBy are how many are not shown.
+	MoreNeeds, MoreNeededBy int
+}
+
+type graphNode struct {
+	Name  string
+	Path  string
+	Badge badge
+}
+
+// maxNodes is how many services the graph shows on each side.
+const maxNodes = 8
+
+// The sizes of the graph, in pixels.
+const (
+	nodeWidth, nodeHeight = 200, 44
+	nodeGap, graphGap     = 10, 70
+	graphTop              = 20
+)
+
+// addGraph adds the dependencies of a service, with their states.
+func (s *server) addGraph(ctx context.Context, m moment, view *serviceDetail, env ops.Environment, v ops.Service) error {
+	inventory := env.Policy.Inventory
+	var needs, neededBy []string
+	for _, name := range v.DependsOn {
+		canonical, _ := inventory.Canonical(name)
+		if !slices.Contains(needs, canonical) {
+			needs = append(needs, canonical)
+		}
+	}
+	for _, other := range inventory.Services {
+		for _, name := range other.DependsOn {
+			if name == v.Name || slices.Contains(v.Aliases, name) {
+				neededBy = append(neededBy, other.Name)
+				break
+			}
+		}
+	}
+	if len(needs)+len(neededBy) == 0 {
+		return nil
+	}
+	g := &graph{MoreNeeds: max(0, len(needs)-maxNodes), MoreNeededBy: max(0, len(neededBy)-maxNodes)}
+	var err error
+	if g.Needs, err = s.graphNodes(ctx, m, env.Name, needs); err != nil {
+		return err
+	}
+	if g.NeededBy, err = s.graphNodes(ctx, m, env.Name, neededBy); err != nil {
+		return err
+	}
+	g.SVG = g.draw(graphNode{Name: view.Name, Badge: view.Badge})
+	view.Graph = g
+	return nil
+}
+
+func (s *server) graphNodes(ctx context.Context, m moment, environment string, names []string) ([]graphNode, error) {
+	var out []graphNode
+	for _, name := range names[:min(len(names), maxNodes)] {
+		checks, err := s.Store.ChecksOf(ctx, environment, name)
+		if err != nil {
+			return nil, err
+		}
+		entry := newServiceEntry(environment, name, checks, s.interval(environment), m.now)
+		out = append(out, graphNode{entry.name, servicePath(environment, name), entry.badge})
+	}
+	return out, nil
+}
+
+// draw places what the service needs on its left and what needs it on its right. Arrows point to what is needed.
+func (g graph) draw(here graphNode) template.HTML {
+	rows := max(1, len(g.Needs), len(g.NeededBy))
+	height := graphTop + rows*(nodeHeight+nodeGap)
+	middle := graphTop + (height-graphTop-nodeGap)/2
+	var d drawing
+	at := 2
+	left, right := 0, 0
+	if len(g.Needs) > 0 {
+		left, at = at, at+nodeWidth+graphGap
+		d.text(px(float64(left)), "12", "start", "graph-head", "Depends on")
+	}
+	centre := at
+	if len(g.NeededBy) > 0 {
+		right = centre + nodeWidth + graphGap
+		d.text(px(float64(right)), "12", "start", "graph-head", "Needed by")
+		at = right
+	}
+	y := func(i, n int) int { return middle - (n*(nodeHeight+nodeGap)-nodeGap)/2 + i*(nodeHeight+nodeGap) }
+	for i, n := range g.Needs {
+		d.arrow(centre, middle, left+nodeWidth, y(i, len(g.Needs))+nodeHeight/2)
+		d.node(n, left, y(i, len(g.Needs)), "")
+	}
+	for i, n := range g.NeededBy {
+		d.arrow(right, y(i, len(g.NeededBy))+nodeHeight/2, centre+nodeWidth, middle)
+		d.node(n, right, y(i, len(g.NeededBy)), "")
+	}
+	d.node(here, centre, middle-nodeHeight/2, " here")
+	//nolint:gosec // every value was escaped when it was written
+	return template.HTML(fmt.Sprintf(`<svg class="drawing" width="%d" height="%d" role="group" aria-label="%s">%s</svg>`,
+		at+nodeWidth+2, height, esc("Dependencies of "+here.Name), d.body.String()))
+}
+
+// arrow draws a line with a point at its end, which is left of its start.
+func (d *drawing) arrow(x1, y1, x2, y2 int) {
+	half := (x1 - x2) / 2
+	fmt.Fprintf(&d.body, `<path class="graph-line" d="M%d %d C%d %d %d %d %d %d"/>`, x1, y1, x1-half, y1, x2+half, y2, x2+7, y2)
+	fmt.Fprintf(&d.body, `<path class="graph-arrow" d="M%d %d l8 -4.5 v9 z"/>`, x2, y2)
+}
+
+// node draws a service with its state, as a link if it has a page.
+func (d *drawing) node(n graphNode, x, y int, class string) {
+	name, cut := clip(n.Name, 24)
+	if cut {
+		name += "…"
+	}
+	if n.Path != "" {
+		fmt.Fprintf(&d.body, `<a href="%s">`, esc(n.Path))
+	}
+	fmt.Fprintf(&d.body, `<g class="tone-%s"><title>%s</title><rect class="graph-box%s" x="%d" y="%d" width="%d" height="%d" rx="8"/>`,
+		esc(n.Badge.Tone), esc(n.Name+", "+n.Badge.Word), class, x, y, nodeWidth, nodeHeight)
+	d.text(px(float64(x+12)), px(float64(y+19)), "start", "", name)
+	d.text(px(float64(x+12)), px(float64(y+35)), "start", "graph-state", stateMark(n.Badge)+" "+n.Badge.Word)
+	d.body.WriteString(`</g>`)
+	if n.Path != "" {
+		d.body.WriteString(`</a>`)
+	}
+}
+
+// stateMark is a state as a character, for places where an icon does not fit.
+func stateMark(b badge) string {
+	switch b.Tone {
+	case "ok":
+		return "✓"
+	case "warn":
+		return "▲"
+	case "bad":
+		return "✕"
+	}
+	return "?"
+}
+
+// timesPlot draws how fast a service answered: half of its checks and 95 % of them took at most so long. It is nil without results.
+func (m moment) timesPlot(id, name string, over healthRange, buckets []store.TimesBucket) *picture {
+	top := 0.0
+	for _, b := range buckets {
+		top = max(top, milliseconds(b.P95))
+	}
+	checks := int64(0)
+	p := &picture{
+		ID: id, Title: fmt.Sprintf("Response time of %s in the last %s", name, over.Word), Bars: true,
+		Head: []string{"From", "To", "p50", "p95", "Checks"},
+	}
+	for _, b := range buckets {
+		checks += b.Checks
+		p.At = append(p.At, []stamp{m.stamp(b.From), m.stamp(b.Until)})
+		row := []string{"–", "–", "0"}
+		if b.Checks > 0 {
+			row = []string{span(b.P50), span(b.P95), thousands(b.Checks)}
+		}
+		p.Rows = append(p.Rows, row)
+	}
+	if checks == 0 {
+		return nil
+	}
+	p.Note = "Failed checks are not counted. Several probes are taken together."
+	m.drawTimes(p, over, buckets, top)
+	return p
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+func (m moment) drawTimes(p *picture, over healthRange, buckets []store.TimesBucket, top float64) {
+	step := tick(max(1, top))
+	limit := step * math.Max(1, math.Ceil(top/step))
+	const plot = chartHeight - chartTop - chartFoot
+	y := func(ms float64) float64 { return round(chartTop + plot*(1-ms/limit)) }
+	var d, amounts drawing
+	for ms := 0.0; ms <= limit+step/2; ms += step {
+		d.line("0", px(y(ms)), "100%", px(y(ms)), "chart-line")
+		amounts.text(px(chartLeft-8), px(y(ms)+4), "end", "chart-text", msText(ms))
+	}
+	width := 100 / float64(len(buckets))
+	d.timesLine(buckets, "times-50", func(b store.TimesBucket) float64 { return y(milliseconds(b.P50)) })
+	d.timesLine(buckets, "times-95", func(b store.TimesBucket) float64 { return y(milliseconds(b.P95)) })
+	every := max(1, (len(buckets)+5)/6)
+	for i, b := range buckets {
+		text := "no results"
+		if b.Checks > 0 {
+			text = fmt.Sprintf("p50 %s, p95 %s, %s", span(b.P50), span(b.P95), plural(int(b.Checks), "check", "checks"))
+		}
+		d.column(pc(float64(i)*width), px(chartTop), pc(width), px(plot), "column", m.stamp(b.From), m.stamp(b.Until), text, "")
+		labelled := i%every == every/2
+		if days := over.Bucket > time.Hour; days && over.Bucket < 24*time.Hour {
+			labelled = b.From.Hour() == 0
+		}
+		if labelled {
+			class := "chart-text"
+			if i/every%2 == 1 {
+				class += " chart-optional" // hidden on narrow screens
+			}
+			d.time(pc(float64(i)*width+width/2), px(chartHeight-6), "middle", class, b.From, over.Bucket > time.Hour)
+		}
+	}
+	p.SVG = amounts.axis(chartLeft, chartHeight) + d.svg(chartHeight, p.Title)
+}
+
+// msText is a number of milliseconds on the axis.
+func msText(ms float64) string {
+	if ms >= 1000 {
+		return fmt.Sprintf("%g s", round(ms/1000))
+	}
+	return fmt.Sprintf("%g ms", round(ms))
+}
+
+// timesLine draws a line through the buckets that have results, and a dot where a neighbour is missing. Lines need numbers, so they
+// are in a drawing of their own that is stretched.
+func (d *drawing) timesLine(buckets []store.TimesBucket, class string, y func(store.TimesBucket) float64) {
+	const wide = 1000.0
+	width := wide / float64(len(buckets))
+	var path, dots strings.Builder
+	for i, b := range buckets {
+		if b.Checks == 0 {
+			continue
+		}
+		before, after := i > 0 && buckets[i-1].Checks > 0, i+1 < len(buckets) && buckets[i+1].Checks > 0
+		command := "M"
+		if before {
+			command = "L"
+		}
+		fmt.Fprintf(&path, "%s%s %s", command, px(round((float64(i)+0.5)*width)), px(y(b)))
+		if !before && !after {
+			fmt.Fprintf(&dots, `<circle class="times-dot %s" cx="%s" cy="%s" r="3"/>`, class, pc((float64(i)+0.5)*width/wide*100), px(y(b)))
+		}
+	}
+	fmt.Fprintf(&d.body, `<svg width="100%%" height="%d" viewBox="0 0 1000 %d" preserveAspectRatio="none">`+
+		`<path class="times-line %s" d="%s"/></svg>%s`, chartHeight, chartHeight, class, path.String(), dots.String())
+}

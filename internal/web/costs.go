@@ -3,6 +3,7 @@ package web
 import (
 	"cmp"
 	"context"
+	"encoding/csv"
 	"errors"
 	"fmt"
 	"net/http"
@@ -328,4 +329,111 @@ func (s *server) costFilters(r *http.Request, q costQuery) filterRow {
 		}
 	}
 	return row.withEnvironment(s.environmentChoices(q.environment))
+}
+
+// spentFigure distinguishes no sessions from sessions without a reported cost.
+func spentFigure(c store.Cost) figure {
+	if c.Sessions == 0 {
+		return figure{Text: "No sessions"}
+	}
+	return atLeast(c)
+}
+
+// atLeast is a cost, marked if some sessions reported none.
+func atLeast(c store.Cost) figure {
+	f := dollars(c.USD)
+	if silent := c.Sessions - c.Reported; f.Known && silent > 0 {
+		f.Text = "≥ " + f.Text
+		f.Exact += ", without " + plural(silent, "session", "sessions") + " of unknown cost"
+	}
+	return f
+}
+
+func add(a, b *float64) *float64 {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	}
+	return ops.Ptr(*a + *b)
+}
+
+func value(usd *float64) float64 {
+	if usd == nil {
+		return -1
+	}
+	return *usd
+}
+
+// tokens is the sum of all token counts.
+func tokens(c store.Cost) *int64 {
+	var sum *int64
+	for _, n := range []*int64{c.InputTokens, c.OutputTokens, c.CacheReadTokens, c.CacheWriteTokens} {
+		if n == nil {
+			continue
+		}
+		if sum == nil {
+			sum = new(int64)
+		}
+		*sum += *n
+	}
+	return sum
+}
+
+func tokenFacts(c store.Cost) []fact {
+	var out []fact
+	for _, one := range []struct {
+		name string
+		n    *int64
+	}{{"Input", c.InputTokens}, {"Output", c.OutputTokens}, {"Cache read", c.CacheReadTokens}, {"Cache write", c.CacheWriteTokens}} {
+		f := count(one.n)
+		out = append(out, fact{Name: one.name, Value: f.Text, Faint: !f.Known})
+	}
+	return out
+}
+
+// costsCSV responds with the costs as a CSV file. Unknown values are empty.
+func (s *server) costsCSV(w http.ResponseWriter, r *http.Request) {
+	q, err := readCostQuery(r)
+	if err != nil {
+		s.errorPage(w, r, http.StatusNotFound, "Costs are grouped by tier, model, service or trigger, over 7, 30 or 90 days.")
+		return
+	}
+	rows, err := s.Store.Costs(r.Context(), q.by, store.CostFilter{Environment: q.environment, Since: q.since(s.Clock())})
+	if err != nil {
+		s.fail(w, r, "costs", err)
+		return
+	}
+	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
+	w.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="claudeops-costs-by-%s.csv"`, q.by))
+	w.Header().Set("Cache-Control", "no-store")
+	out := csv.NewWriter(w)
+	_ = out.Write([]string{
+		"day_utc", string(q.by), "est_cost_usd", "sessions", "sessions_with_cost",
+		"input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens",
+	})
+	for _, row := range rows {
+		_ = out.Write([]string{
+			row.Day.Format("2006-01-02"), csvSafe(row.Key), number(row.USD), strconv.Itoa(row.Sessions), strconv.Itoa(row.Reported),
+			number(row.InputTokens), number(row.OutputTokens), number(row.CacheReadTokens), number(row.CacheWriteTokens),
+		})
+	}
+	out.Flush() // the client may have disconnected
+}
+
+func number[T int64 | float64](n *T) string {
+	if n == nil {
+		return ""
+	}
+	return strconv.FormatFloat(float64(*n), 'f', -1, 64)
+}
+
+// csvSafe prevents a spreadsheet from reading a name as a formula.
+func csvSafe(text string) string {
+	text = firstLine(text, 200)
+	if strings.ContainsAny(text[:min(1, len(text))], "=+-@\t") {
+		return "'" + text
+	}
+	return text
 }

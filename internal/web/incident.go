@@ -3,6 +3,7 @@ package web
 import (
 	"errors"
 	"fmt"
+	"html/template"
 	"net/http"
 	"strconv"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"claudeops/internal/desk"
 	"claudeops/internal/ops"
+	"claudeops/internal/postmortem"
 )
 
 // incidentPage is the page of one incident.
@@ -160,4 +162,178 @@ func doneText(done, id string) string {
 		return fmt.Sprintf("Approval %d is denied. Its cycle ends with your reason.", n)
 	}
 	return ""
+}
+
+// entryView is one line of the timeline of an incident.
+type entryView struct {
+	Badge     badge
+	At        stamp
+	Text      string
+	Session   ops.SessionID
+	Cycle     ops.CycleID
+	CyclePath string
+	Approval  int64
+	Action    int64
+}
+
+func (m moment) timeline(story ops.IncidentStory) []entryView {
+	var out []entryView
+	for _, e := range postmortem.Timeline(story) {
+		view := entryView{
+			Badge: entryBadge(e), At: m.stamp(e.At), Text: firstLine(e.Text, 400), Session: e.Session, Cycle: e.Cycle,
+			Approval: e.Approval, Action: e.Action,
+		}
+		if e.Cycle != 0 {
+			view.CyclePath = cyclePath(e.Cycle)
+		}
+		out = append(out, view)
+	}
+	return out
+}
+
+// entryBadge is the icon, the word and the colour of an entry.
+func entryBadge(e postmortem.Entry) badge {
+	tone := levelBadge(e.Level).Tone
+	switch e.Kind {
+	case postmortem.Detected:
+		return badge{tone, "triangle-alert", "Detected"}
+	case postmortem.Opened:
+		return badge{tone, "octagon-x", "Opened"}
+	case postmortem.Cycle:
+		return badge{tone, "refresh-cw", "Cycle"}
+	case postmortem.Session:
+		return badge{tone, "terminal", "Session"}
+	case postmortem.Decision:
+		return badge{tone, "arrow-up", "Escalation"}
+	case postmortem.Recovery:
+		return badge{tone, "rotate-ccw", "Recovery"}
+	case postmortem.Probe:
+		return badge{tone, "activity", "Probe"}
+	case postmortem.Action:
+		return badge{tone, "play", "Action"}
+	case postmortem.Guard:
+		return badge{tone, "shield", "Guard"}
+	case postmortem.Approval:
+		return badge{"hand", "hand", "Approval"}
+	case postmortem.Notice:
+		return badge{tone, "bell", "Notice"}
+	case postmortem.Called:
+		return badge{"hand", "hand", "Human called"}
+	case postmortem.Person:
+		return badge{tone, "user", "Person"}
+	case postmortem.Refuted:
+		return badge{tone, "rotate-ccw", "Did not hold"}
+	case postmortem.Resolved:
+		return badge{"ok", "circle-check", "Resolved"}
+	}
+	return badge{tone, "info", plain(string(e.Kind))}
+}
+
+const actionRun = "run"
+
+// runAgain asks whether to start another cycle for an incident.
+func runAgain(i ops.Incident) question {
+	what := "the environment " + i.Environment
+	if i.Service != "" {
+		what = plain(i.Service)
+	}
+	return question{
+		ID: fmt.Sprintf("run-%d", i.ID), Button: "Run again", Icon: "play", Title: fmt.Sprintf("Run a cycle for incident %d again?", i.ID),
+		Text: "Tier 1 checks " + what + " now. Limits, approvals and the budget apply as always.", Action: fmt.Sprintf("/incidents/%d/run", i.ID),
+		Yes: "Run again", No: "Cancel",
+	}
+}
+
+// runIncident queues another cycle for an incident.
+func (s *server) runIncident(w http.ResponseWriter, r *http.Request) {
+	id, ok := rowID(r)
+	if !ok {
+		s.errorPage(w, r, http.StatusNotFound, "No such incident.")
+		return
+	}
+	if _, _, err := s.desk.RunAgain(r.Context(), by(r), id, ""); err != nil {
+		s.fail(w, r, "incident", err)
+		return
+	}
+	http.Redirect(w, r, fmt.Sprintf("/incidents/%d?done=%s", id, actionRun), http.StatusSeeOther)
+}
+
+// incidentReport responds with the report of an incident as a Markdown file.
+func (s *server) incidentReport(w http.ResponseWriter, r *http.Request) {
+	id, ok := rowID(r)
+	if !ok {
+		s.errorPage(w, r, http.StatusNotFound, "No such incident.")
+		return
+	}
+	story, err := s.Store.IncidentStory(r.Context(), id)
+	if err != nil {
+		s.fail(w, r, "incident", err)
+		return
+	}
+	w.Header().Set("Content-Type", "text/markdown; charset=utf-8")
+	w.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="incident-%d.md"`, id))
+	w.Header().Set("Cache-Control", "no-store")
+	_, _ = w.Write([]byte(postmortem.Markdown(story, nil, s.Clock()))) // the client may have disconnected
+}
+
+// snippets renders the small HTML pieces of list rows. It is much faster than templates, which matters in long lists. All
+// foreign text is escaped, and used only as text or in quoted attributes.
+type snippets struct {
+	sprite string // URL of the icons
+}
+
+func safe(text string) string {
+	if !strings.ContainsAny(text, "\x00\"'&<>") {
+		return text
+	}
+	return template.HTMLEscapeString(text)
+}
+
+// icon renders one icon of the sprite.
+func (k snippets) icon(name string) template.HTML {
+	//nolint:gosec // escaped
+	return template.HTML(`<svg class="icon" aria-hidden="true" focusable="false"><use href="` + k.sprite + `#` + safe(name) + `"></use></svg>`)
+}
+
+// badge renders a status: icon, word and colour.
+func (k snippets) badge(b badge) template.HTML {
+	//nolint:gosec // escaped
+	return template.HTML(`<span class="badge tone-` + safe(b.Tone) + `">` + string(k.icon(b.Icon)) +
+		`<span>` + safe(b.Word) + `</span></span>`)
+}
+
+// time renders a time, exact on hover.
+func (snippets) time(s stamp) template.HTML {
+	ago := ""
+	if s.Ago {
+		ago = " data-ago"
+	}
+	//nolint:gosec // escaped
+	return template.HTML(`<time datetime="` + safe(s.ISO) + `" title="` + safe(s.Exact) + `"` + ago + `>` + safe(s.Text) + `</time>`)
+}
+
+// figure renders a number that may be unknown.
+func (snippets) figure(f figure) template.HTML {
+	//nolint:gosec // escaped
+	switch {
+	case !f.Known && f.Exact == "":
+		return template.HTML(`<span class="faint">` + safe(f.Text) + `</span>`)
+	case !f.Known:
+		return template.HTML(`<span class="faint" title="` + safe(f.Exact) + `">` + safe(f.Text) + `</span>`)
+	case f.Exact == "":
+		return template.HTML(`<span>` + safe(f.Text) + `</span>`)
+	default:
+		return template.HTML(`<span title="` + safe(f.Exact) + `">` + safe(f.Text) + `</span>`)
+	}
+}
+
+// tier renders a tier as a small label.
+func (snippets) tier(t ops.Tier) template.HTML {
+	n, short := strconv.Itoa(int(t)), "T"+strconv.Itoa(int(t))
+	if t > ops.LastTier {
+		short = "H"
+	}
+	//nolint:gosec // it has no foreign text
+	return template.HTML(fmt.Sprintf(`<span class="tier tier-%s" title="%s: %s"><span aria-hidden="true">%s</span>`+
+		`<span class="hidden">%s</span></span>`, n, t, t.Title(), short, t))
 }

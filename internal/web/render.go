@@ -4,14 +4,23 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
 	"html/template"
 	"net/http"
+	"path"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"claudeops/internal/access"
+	"claudeops/internal/desk"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -161,4 +170,329 @@ func (s *server) render(w http.ResponseWriter, r *http.Request, status int, name
 	}
 	w.WriteHeader(status)
 	_, _ = w.Write(out.Bytes())
+}
+
+//go:embed assets
+var assetFiles embed.FS
+
+type asset struct {
+	kind    string
+	version string
+	content []byte
+}
+
+// assetSet holds the static files. Their URLs carry a version, so browsers can cache them.
+type assetSet map[string]asset
+
+func loadAssets() assetSet {
+	kinds := map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+	set := assetSet{}
+	entries, err := assetFiles.ReadDir("assets")
+	if err != nil {
+		panic("read embedded assets: " + err.Error()) // they are part of the program
+	}
+	for _, entry := range entries {
+		kind := kinds[path.Ext(entry.Name())]
+		if kind == "" {
+			continue // not served, for example VENDORED.md
+		}
+		content, err := assetFiles.ReadFile(path.Join("assets", entry.Name()))
+		if err != nil {
+			panic("read embedded asset: " + err.Error())
+		}
+		sum := sha256.Sum256(content)
+		set[entry.Name()] = asset{
+			kind:    kind,
+			version: hex.EncodeToString(sum[:6]),
+			content: content,
+		}
+	}
+	return set
+}
+
+// path is the URL of a file.
+func (a assetSet) path(name string) string { return "/assets/" + name + "?v=" + a[name].version }
+
+func (a assetSet) serve(w http.ResponseWriter, r *http.Request) {
+	file, found := a[r.PathValue("file")]
+	if !found {
+		http.Error(w, "no such file", http.StatusNotFound)
+		return
+	}
+	file.write(w, r)
+}
+
+func (a assetSet) favicon(w http.ResponseWriter, r *http.Request) { a["favicon.svg"].write(w, r) }
+
+func (f asset) write(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	header.Set("Content-Type", f.kind)
+	header.Set("ETag", `"`+f.version+`"`)
+	if r.URL.Query().Get("v") == f.version {
+		header.Set("Cache-Control", "public, max-age=31536000, immutable")
+	} else {
+		header.Set("Cache-Control", "no-cache")
+	}
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(f.content))
+}
+
+type errorView struct {
+	Status int
+	Title  string
+	Detail string
+	Again  string // the same URL, if a retry may help
+	Copy   string // details for a bug report
+}
+
+func (s *server) errorPage(w http.ResponseWriter, r *http.Request, status int, detail string) {
+	title := http.StatusText(status)
+	switch status {
+	case http.StatusNotFound:
+		title = "Not found"
+	case http.StatusInternalServerError:
+		title = "Something went wrong"
+	case http.StatusServiceUnavailable:
+		title = "Not available"
+	}
+	view := errorView{Status: status, Title: title, Detail: detail}
+	if r.Method == http.MethodGet && status >= http.StatusInternalServerError {
+		view.Again = r.URL.RequestURI()
+	}
+	view.Copy = fmt.Sprintf("%d %s: %s\n%s %s\n%s", status, title, detail, r.Method, r.URL.Path, s.Clock().UTC().Format(time.RFC3339))
+	if trace := r.Header.Get("Traceparent"); trace != "" {
+		view.Copy += "\ntrace " + plain(trace)
+	}
+	s.render(w, r, status, "error", page{
+		Title: title, Static: true,
+		Body: view,
+	})
+}
+
+// fail shows an error. Internal errors are logged and not shown.
+func (s *server) fail(w http.ResponseWriter, r *http.Request, what string, err error) {
+	if refused(err, "Nothing was changed.", func(problem string) { s.errorPage(w, r, http.StatusUnprocessableEntity, problem) }) {
+		return
+	}
+	switch {
+	case errors.Is(err, ops.ErrNotFound):
+		s.errorPage(w, r, http.StatusNotFound, "No such "+what+".")
+	case errors.Is(err, ops.ErrConflict), errors.Is(err, ops.ErrSlotBusy):
+		s.errorPage(w, r, http.StatusConflict, "Nothing was changed: "+err.Error()+".")
+	case errors.Is(err, context.Canceled):
+		// The client has disconnected.
+	case store.Unavailable(err):
+		s.Logger.WarnContext(r.Context(), "the database cannot be used for a page", "what", what, "path", r.URL.Path, "error", err)
+		w.Header().Set("Retry-After", "5")
+		s.errorPage(w, r, http.StatusServiceUnavailable,
+			"The database cannot be used for the moment, so the "+what+" could not be read or changed. Try again later.")
+	default:
+		s.Logger.ErrorContext(r.Context(), "page request failed", "what", what, "path", r.URL.Path, "error", err)
+		s.errorPage(w, r, http.StatusInternalServerError,
+			"The "+what+" could not be read or changed. See the log of the supervisor.")
+	}
+}
+
+const (
+	themeCookie   = "claudeops_theme"
+	themeLifetime = 365 * 24 * 60 * 60 // seconds
+)
+
+// theme stores the chosen theme in a cookie, so that the first paint is already right.
+func (s *server) theme(w http.ResponseWriter, r *http.Request) {
+	cookie := http.Cookie{
+		Name: themeCookie, Path: "/", MaxAge: themeLifetime,
+		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: encrypted(r),
+	}
+	switch chosen := r.PostFormValue("theme"); chosen {
+	case "light", "dark":
+		cookie.Value = chosen
+	default:
+		cookie.MaxAge = -1 // follow the system
+	}
+	http.SetCookie(w, &cookie)
+	http.Redirect(w, r, localPath(r.PostFormValue("back")), http.StatusSeeOther)
+}
+
+func chosenTheme(r *http.Request) string {
+	cookie, err := r.Cookie(themeCookie)
+	if err != nil || (cookie.Value != "light" && cookie.Value != "dark") {
+		return "system"
+	}
+	return cookie.Value
+}
+
+// question is a button that opens a confirmation dialog with a form. The partial "confirm" shows both.
+type question struct {
+	ID     string // of the dialog; unique on its page
+	Button string // the word on the button that opens it
+	Icon   string // on that button; empty for none
+	Style  string // class of that button: "", primary, plain or danger
+	Title  string // what is asked
+	Text   string // what confirming does; may be empty
+	Action string // URL that the form is posted to
+	Yes    string
+	No     string
+	Danger bool // confirming destroys something
+	Hidden map[string]string
+	Fields []input
+}
+
+// input is a labelled field of a form.
+type input struct {
+	Name     string
+	Label    string
+	Kind     string // text (default), area, number or select
+	Value    string
+	Hint     string // help text below the field
+	Required bool
+	Max      int // maximum length; 0 for no limit
+	Choices  []choice
+}
+
+// namedInput is an input with its own id.
+type namedInput struct {
+	input
+	ID string
+}
+
+// field gives an input an id that is unique as long as the prefix is.
+func field(prefix string, in input) namedInput {
+	return namedInput{input: in, ID: prefix + "-" + in.Name}
+}
+
+// selecting is a filter with its name, its label and its choices.
+func selecting(name, label string, choices []choice) input {
+	return input{Name: name, Label: label, Choices: choices}
+}
+
+// choice is one entry of a filter.
+type choice struct {
+	Value, Word string
+	Chosen      bool
+}
+
+// choose marks the current entry of a filter.
+func choose(value string, choices ...choice) []choice {
+	for i := range choices {
+		choices[i].Chosen = choices[i].Value == value
+	}
+	return choices
+}
+
+// chosen returns the choices of a select; the first one means all.
+func chosen(value, all string, choices ...choice) []choice {
+	out := []choice{{Word: all, Chosen: value == ""}}
+	for _, c := range choices {
+		c.Chosen = c.Value == value
+		out = append(out, c)
+	}
+	return out
+}
+
+// option is one of several views of a page, as a link.
+type option struct {
+	Word    string
+	Path    string
+	Count   int
+	Current bool
+}
+
+const listed = 25 // rows per page
+
+// person is the name that actions from a page are recorded under.
+func (s *server) person(r *http.Request) string { return caller(r).Name }
+
+// by is the visitor of a page as the one who does something.
+func by(r *http.Request) desk.Person { return desk.Person{Name: caller(r).Name, Door: desk.Page} }
+
+// refused shows a form again with what is wrong with it, and reports whether something was. undone says that nothing happened.
+func refused(err error, undone string, show func(problem string)) bool {
+	text, wrong := desk.Problem(err)
+	if wrong {
+		first, size := utf8.DecodeRuneInString(text)
+		show(string(unicode.ToUpper(first)) + plain(text[size:]) + ". " + undone)
+	}
+	return wrong
+}
+
+// rowID returns the id in the URL.
+func rowID(r *http.Request) (int64, bool) {
+	id, err := strconv.ParseInt(r.PathValue("id"), 10, 64)
+	return id, err == nil && id > 0
+}
+
+// cursor returns where a list continues: the last id of the previous page.
+func cursor(r *http.Request) (int64, bool) {
+	text := r.URL.Query().Get("cursor")
+	if text == "" {
+		return 0, true
+	}
+	id, err := strconv.ParseInt(text, 10, 64)
+	return id, err == nil && id > 0
+}
+
+// reason returns the reason field of a form.
+func reason(r *http.Request) string { return typed(r, "reason") }
+
+// typed returns a field of a form as a person typed it.
+func typed(r *http.Request, name string) string {
+	return strings.TrimSpace(plain(r.PostFormValue(name)))
+}
+
+// queried returns a field of a filter form.
+func queried(r *http.Request, name string) string {
+	text, _ := clip(strings.TrimSpace(plain(r.URL.Query().Get(name))), 200)
+	return text
+}
+
+// pager holds the links between the pages of a list.
+type pager struct {
+	Paged  bool
+	Newest string
+	Older  string
+}
+
+func paging(r *http.Request, older int64) pager {
+	query := r.URL.Query()
+	p := pager{Paged: query.Get("cursor") != ""}
+	at := *r.URL
+	query.Del("cursor")
+	at.RawQuery = query.Encode()
+	p.Newest = at.RequestURI()
+	if older > 0 {
+		query.Set("cursor", strconv.FormatInt(older, 10))
+		at.RawQuery = query.Encode()
+		p.Older = at.RequestURI()
+	}
+	return p
+}
+
+// with returns the URL of the page with one query field changed.
+func with(r *http.Request, name, value string) string {
+	query := r.URL.Query()
+	query.Del("cursor")
+	if value == "" {
+		query.Del(name)
+	} else {
+		query.Set(name, value)
+	}
+	at := *r.URL
+	at.RawQuery = query.Encode()
+	return at.RequestURI()
+}
+
+func (s *server) environmentChoices(value string) []choice {
+	var out []choice
+	for _, e := range s.Environments {
+		out = append(out, choice{Value: e.Name, Word: e.Name})
+	}
+	return chosen(value, "All environments", out...)
+}
+
+// paged cuts a list that was read with one row more than a page, and links to the next page.
+func paged[T any](r *http.Request, found []T, id func(T) int64) ([]T, pager) {
+	if len(found) <= listed {
+		return found, paging(r, 0)
+	}
+	return found[:listed], paging(r, id(found[listed-1]))
 }

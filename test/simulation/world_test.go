@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"claudeops/internal/decide/outcome"
+	"claudeops/internal/decide/report"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 	"claudeops/internal/watch/health"
@@ -233,7 +233,7 @@ func (s *simulation) plays(k *task, spec ops.SessionSpec) ops.RunResult {
 	}
 	v := s.finds(session)
 	kind := s.says(session.Tier, v)
-	text := strings.ReplaceAll(outcome.Example(session.Tier, kind), "grafana", v.name)
+	text := strings.ReplaceAll(report.OutcomeExample(session.Tier, kind), "grafana", v.name)
 	text = strings.ReplaceAll(text, "postgres", v.name+"-store")
 	text = strings.ReplaceAll(text, "HTTP 502 Bad Gateway", v.problem)
 	if kind == ops.OutcomeEscalate && s.chance(40) {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"claudeops/internal/agent"
 	"claudeops/internal/ops"
 )
 
@@ -205,4 +206,80 @@ func ownTool(name string) (string, bool) {
 	}
 	rest = strings.TrimLeft(rest, "_.:/- ")
 	return "mcp__" + ops.ToolServerName + "__" + rest, slices.Contains(ops.SessionTools(), rest)
+}
+
+// outcomeIn finds the object that an agent was asked for in its last message: the whole of it, or the last object in it. Whether it
+// fits the schema is checked where all outcomes are.
+func outcomeIn(text string) json.RawMessage {
+	text = strings.TrimSpace(text)
+	var last json.RawMessage
+	for i := 0; i < len(text); {
+		start := strings.IndexByte(text[i:], '{')
+		if start < 0 {
+			break
+		}
+		i += start
+		dec := json.NewDecoder(strings.NewReader(text[i:]))
+		var object map[string]json.RawMessage
+		if dec.Decode(&object) != nil {
+			i++
+			continue
+		}
+		end := i + int(dec.InputOffset())
+		if len(object) > 0 {
+			last = json.RawMessage(text[i:end])
+		}
+		i = end
+	}
+	return last
+}
+
+// instruction tells an agent the form of its answer: the protocol has none for it.
+func instruction(schema string) string {
+	return "\n\n## Your answer\n\nEnd with one message that is a single JSON object and nothing else: no text before or after it, " +
+		"and no code fence. It must fit this JSON Schema:\n\n" + schema + "\n"
+}
+
+// permission decides about one call. It is allowed once, or refused.
+func (c *client) permission(raw json.RawMessage) outcomeOf {
+	cancelled := outcomeOf{Outcome: "cancelled"}
+	var p permissionParams
+	if json.Unmarshal(raw, &p) != nil || c.phase != running || p.SessionID != c.session {
+		return cancelled
+	}
+	pick := func(kind string) (outcomeOf, bool) {
+		i := slices.IndexFunc(p.Options, func(o option) bool { return o.Kind == kind && o.ID != "" })
+		if i < 0 {
+			return cancelled, false
+		}
+		return outcomeOf{Outcome: "selected", Option: p.Options[i].ID}, true
+	}
+	allow, can := pick(allowOnce)
+	reject, _ := pick(rejectOnce)
+	call, allowed := c.calls.ask(p.Call, func(q []ops.ToolQuestion) bool { return c.judge(q, can) })
+	if allowed && can {
+		return allow
+	}
+	call.allowed = false
+	return reject
+}
+
+// judge asks the guard. Nothing is allowed where the CLI would take an answer for more than this call.
+func (c *client) judge(questions []ops.ToolQuestion, once bool) bool {
+	if c.trial != nil {
+		c.trial.asked(questions)
+		return false
+	}
+	for _, q := range questions {
+		allowed, reason := false, "This call is refused because the agent CLI offers no way to allow it only once."
+		if once {
+			allowed, reason = c.spec.Gate.Ask(q)
+		}
+		if !allowed {
+			text := agent.Call{Name: q.Tool, Input: string(q.Input)}.String()
+			c.refused = append(c.refused, text+"\n  "+reason)
+			return false
+		}
+	}
+	return len(questions) > 0
 }

@@ -1,13 +1,17 @@
 package claude
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"claudeops/internal/agent"
 	"claudeops/internal/ops"
@@ -135,4 +139,81 @@ func (s sealed) verify() error {
 			"the settings of the agent were changed before it started: another program writes to %s", s.path)
 	}
 	return nil
+}
+
+// ownShare takes out of the figures of a resumed run what the conversation had used before, for a CLI that does not tell the
+// share apart. Its totals go on from a line that the run before left at the end of the record; without that line they
+// begin at zero.
+func (d *decoder) ownShare(res *ops.RunResult) {
+	if u := d.result.Usage; u != nil {
+		res.InputTokens, res.OutputTokens = whole(u.Input), whole(u.Output)
+		res.CacheReadTokens, res.CacheWriteTokens = whole(u.CacheRead), whole(u.CacheWrite)
+	}
+	if res.ReportedUSD == nil || d.spent == nil || !carriesCost(d.before.Path) {
+		return
+	}
+	res.CostUSD = ops.Ptr(max(*res.ReportedUSD-*d.spent, 0))
+}
+
+// carriesCost reports whether the record of a conversation ends with the sum of its cost.
+func carriesCost(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }()
+	const most = 64 << 10
+	if info, err := f.Stat(); err == nil && info.Size() > most {
+		if _, err := f.Seek(-most, io.SeekEnd); err != nil {
+			return false
+		}
+	}
+	tail, err := io.ReadAll(io.LimitReader(f, most))
+	if err != nil {
+		return false
+	}
+	tail = bytes.TrimSpace(tail)
+	last := tail[bytes.LastIndexByte(tail, '\n')+1:]
+	return bytes.Contains(last, []byte(`"type":"cost-state"`))
+}
+
+// maxRetries is how often Claude Code repeats a call of the model that failed.
+const maxRetries = "CLAUDE_CODE_MAX_RETRIES"
+
+// passes reports whether a variable of the supervisor reaches the agent.
+func (c *Claude) passes(name string) bool {
+	if slices.Contains(c.o.ExtraEnv, name) || name == "BASH_DEFAULT_TIMEOUT_MS" || name == "BASH_MAX_TIMEOUT_MS" {
+		return true
+	}
+	return slices.ContainsFunc([]string{"ANTHROPIC_", "CLAUDE_CODE_", "DISABLE_"}, func(prefix string) bool {
+		return strings.HasPrefix(name, prefix)
+	})
+}
+
+// environment builds the environment of the agent.
+func (c *Claude) environment(spec ops.SessionSpec, f agent.Folders) ([]string, error) {
+	defaults := map[string]string{
+		"DISABLE_AUTOUPDATER":                      "1",
+		"DISABLE_TELEMETRY":                        "1",
+		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+		maxRetries:       "2",      // failures are judged here, not waited for there
+		"API_TIMEOUT_MS": "300000", // below our own idle limit, so that the CLI can say what it waited for
+	}
+	if spec.Limits.Tool > 0 {
+		// A little less than our own limit, so that the CLI ends a command that hangs and the session can go on.
+		ms := strconv.FormatInt(max(int64(spec.Limits.Tool*9/10/time.Millisecond), 1), 10)
+		defaults["BASH_DEFAULT_TIMEOUT_MS"], defaults["BASH_MAX_TIMEOUT_MS"] = ms, ms
+	}
+	set := map[string]string{"CLAUDE_CONFIG_DIR": f.Config}
+	if spec.Gate != nil {
+		set["CLAUDE_CODE_SHELL_PREFIX"] = spec.Gate.ShellPrefix
+	}
+	if c.o.CountRuns {
+		before, err := agent.NoteRun(spec)
+		if err != nil {
+			return nil, err
+		}
+		set["CLAUDEOPS_EARLIER_RUNS"] = strings.Join(before, " ")
+	}
+	return agent.Environment(spec, f, agent.Variables{Passes: c.passes, Defaults: defaults, Set: set}), nil
 }

@@ -3,11 +3,17 @@ package claude
 import (
 	"context"
 	"encoding/hex"
+	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/google/uuid"
 
 	"claudeops/internal/agent"
 	"claudeops/internal/ops"
@@ -102,4 +108,115 @@ func (c *Claude) Prepare(ctx context.Context, spec ops.SessionSpec, _ agent.Wall
 	}
 	p.Decoder = newDecoder(spec, p.Name, f.Config, can, c.o.Clock)
 	return p, nil
+}
+
+const versionTime = 5 * time.Second
+
+// OldestVersion is the oldest Claude Code that may run above Tier 1: the first whose hooks can be told to block when they fail.
+const OldestVersion = "2.1.295"
+
+// TooOld reports whether a known version may not run above Tier 1.
+func TooOld(version string) bool { return agent.OlderVersion(version, OldestVersion) }
+
+// programVersion is what a program said of itself. It holds until the program is replaced.
+type programVersion struct {
+	path    string
+	size    int64
+	changed time.Time
+	text    string
+	known   bool
+}
+
+// Version asks the program for its version. It is asked once; known is false when it does not tell.
+func (c *Claude) Version(ctx context.Context) (version string, known bool) {
+	path, err := agent.Find(c.o.Bin, hint, c.o.Env)
+	if err != nil {
+		return "", false
+	}
+	v := c.versionOf(ctx, path, c.o.Env)
+	return v.text, v.known
+}
+
+// knownVersion returns the version if the program was asked before.
+func (c *Claude) knownVersion(path string) *programVersion {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	info, err := os.Stat(path)
+	if v := c.version; err == nil && v != nil && v.path == path && v.size == info.Size() && v.changed.Equal(info.ModTime()) {
+		return v
+	}
+	return nil
+}
+
+func (c *Claude) versionOf(ctx context.Context, path string, env []string) programVersion {
+	if v := c.knownVersion(path); v != nil {
+		return *v
+	}
+	v := programVersion{path: path}
+	if info, err := os.Stat(path); err == nil {
+		v.size, v.changed = info.Size(), info.ModTime()
+	}
+	asking, cancel := context.WithTimeout(ctx, versionTime)
+	defer cancel()
+	v.text, v.known = c.askVersion(asking, path, env)
+	if ctx.Err() == nil {
+		c.mu.Lock()
+		c.version = &v
+		c.mu.Unlock()
+	}
+	return v
+}
+
+// Compiled once; read only.
+var versionShape = regexp.MustCompile(`^v?(\d+\.\d+\.\d+)\S*(\s+\(Claude Code\))?\s*$`)
+
+// askVersion runs the program with --version.
+func (c *Claude) askVersion(ctx context.Context, path string, env []string) (version string, known bool) {
+	home, err := os.MkdirTemp("", "claudeops-version-*")
+	if err != nil {
+		return "", false
+	}
+	defer func() { _ = os.RemoveAll(home) }()
+	key := "version-" + uuid.NewString()
+	spec := ops.SessionSpec{Env: env, Session: ops.Session{Key: key}}
+	answer := agent.Ask(ctx, agent.Program{
+		Path: path, Argv: slices.Concat([]string{c.o.Bin}, c.o.Prefix, []string{"--version"}), Dir: home, Key: key,
+		Env: agent.Environment(spec, agent.Folders{Home: home, State: home}, agent.Variables{
+			Defaults: map[string]string{"DISABLE_AUTOUPDATER": "1"},
+		}),
+	})
+	match := versionShape.FindStringSubmatch(strings.TrimSpace(answer.Line))
+	if answer.ExitCode != 0 || match == nil {
+		return "", false
+	}
+	return match[1], true
+}
+
+// abilities are what the version of a program says that it can do.
+type abilities struct {
+	version string
+	// snapshots: the program keeps the system prompt and the tools of a conversation it continues, unless told otherwise.
+	snapshots bool
+	budgets   bool // it stops by itself when it has spent what it may
+	retries   bool // it repeats a call of the model that failed
+}
+
+// checkVersion refuses a program that is known to be too old for the tier.
+func (c *Claude) checkVersion(ctx context.Context, path string, spec ops.SessionSpec) (can abilities, warnings []string, err error) {
+	if a := c.o.Ability; a != nil {
+		return abilities{version: a.Version, budgets: a.Known}, nil, nil
+	}
+	v := c.versionOf(ctx, path, spec.Env)
+	switch {
+	case !v.known:
+		return can, []string{c.o.Bin + " does not tell its version, so it is run without what only a known version can do"}, nil
+	case !TooOld(v.text):
+		return abilities{version: v.text, snapshots: true, budgets: true, retries: true}, nil, nil
+	case spec.Session.May() > ops.Tier1:
+		return can, nil, agent.Refuse(ops.FailureTooOld,
+			"%s is version %s, but %v needs at least %s: update it with npm install -g @anthropic-ai/claude-code@latest",
+			c.o.Bin, v.text, spec.Session.May(), OldestVersion)
+	}
+	warning := fmt.Sprintf("%s is version %s; tiers above 1 need at least %s", c.o.Bin, v.text, OldestVersion)
+	return abilities{version: v.text}, []string{warning}, nil
 }

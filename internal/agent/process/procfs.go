@@ -189,3 +189,149 @@ func holdsEntry(environ, entry []byte) bool {
 		from = i + 1
 	}
 }
+
+// mostAncestors bounds the walk from a process to the first one; a real tree is far less deep.
+const mostAncestors = 64
+
+// Member reports whether a process belongs to a session of this machine, and how that was found: by its cgroup, or because it, or
+// a process that started it, carries a session key or was started by this supervisor. A process that cannot be read is reported as
+// an error.
+func Member(pid int) (how string, member bool, err error) {
+	self := os.Getpid()
+	for step := 0; pid > 1 && pid != self && step < mostAncestors; step++ {
+		st, err := ReadStat(pid)
+		if err != nil {
+			return "", false, err
+		}
+		if group, in := sessionCgroup(pid); in {
+			return "cgroup " + group, true, nil
+		}
+		if carriesKey(pid) {
+			return fmt.Sprintf("session key in the environment of process %d", pid), true, nil
+		}
+		if st.parent == self {
+			return fmt.Sprintf("process %d was started by the supervisor", pid), true, nil
+		}
+		pid = st.parent
+	}
+	return "", false, nil
+}
+
+// InSession reports whether this program itself was started inside a session.
+func InSession() bool {
+	if _, in := sessionCgroup(os.Getpid()); in {
+		return true
+	}
+	if carriesKey(os.Getpid()) {
+		return true
+	}
+	_, member, err := Member(os.Getppid())
+	return err == nil && member
+}
+
+// sessionCgroup returns the session cgroup that a process is in. The group of the supervisor itself may have a similar name, for
+// example claudeops-main.service, and does not count.
+func sessionCgroup(pid int) (string, bool) {
+	path, ok := unifiedCgroup(pid)
+	if !ok {
+		return "", false
+	}
+	own, _ := unifiedCgroup(os.Getpid())
+	if pid != os.Getpid() && own != "/" {
+		if rest, below := strings.CutPrefix(path, own+"/"); below {
+			path = "/" + rest
+		}
+	}
+	for part := range strings.SplitSeq(path, "/") {
+		if key, found := strings.CutPrefix(part, cgroupPrefix); found && len(key) >= shortestKey && FileNameSafe(key) {
+			return part, true
+		}
+	}
+	return "", false
+}
+
+// unifiedCgroup is the path of a process in the unified hierarchy, which is where sessions get their groups.
+func unifiedCgroup(pid int) (string, bool) {
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
+	if err != nil {
+		return "", false
+	}
+	for line := range strings.Lines(string(data)) {
+		if path, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
+			return path, true
+		}
+	}
+	return "", false
+}
+
+// carriesKey reports whether the environment of a process has a session key.
+func carriesKey(pid int) bool {
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	entry := []byte(KeyName + "=")
+	return err == nil && (bytes.HasPrefix(data, entry) || bytes.Contains(data, append([]byte{0}, entry...)))
+}
+
+// SocketHolder returns the process of a session that has the socket with this inode open. Only the processes of sessions are looked
+// at: the members of their cgroups or, where there are no cgroups, what this supervisor started.
+func SocketHolder(inode uint64) (pid int, found bool) {
+	want := fmt.Sprintf("socket:[%d]", inode)
+	for _, id := range sessionProcesses() {
+		dir := "/proc/" + strconv.Itoa(id.PID) + "/fd"
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			continue // it has ended
+		}
+		for _, e := range entries {
+			if target, err := os.Readlink(dir + "/" + e.Name()); err == nil && target == want {
+				return id.PID, true
+			}
+		}
+	}
+	return 0, false
+}
+
+func sessionProcesses() []Ident {
+	parents := cgroupParents()
+	var out []Ident
+	for _, parent := range parents {
+		groups, err := os.ReadDir(parent)
+		if err != nil {
+			continue
+		}
+		for _, group := range groups {
+			key, found := strings.CutPrefix(group.Name(), cgroupPrefix)
+			if found && len(key) >= shortestKey && FileNameSafe(key) {
+				out = append(out, membersBelow(parent+"/"+group.Name())...)
+			}
+		}
+	}
+	if len(parents) > 0 {
+		return out
+	}
+	all, err := PIDs()
+	if err != nil {
+		return nil
+	}
+	var roots []Ident
+	for _, pid := range all {
+		if st, err := ReadStat(pid); err == nil && st.parent == os.Getpid() {
+			roots = append(roots, st.Ident)
+		}
+	}
+	return withDescendants(all, roots)
+}
+
+// membersBelow are the processes in a group and in those below it. A group that has just been removed has none.
+func membersBelow(path string) []Ident {
+	out := (&Cgroup{Path: path}).members()
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return out
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			out = append(out, membersBelow(path+"/"+e.Name())...)
+		}
+	}
+	return out
+}

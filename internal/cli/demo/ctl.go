@@ -101,3 +101,105 @@ func get(ctx context.Context, dir string, args []string, stdout, stderr io.Write
 	}
 	return 0
 }
+
+// The files in the folder of the demo.
+const (
+	confFile     = "service.conf"
+	goodConfFile = "service.conf.good"
+	lastConfFile = "service.conf.last" // what the last redeployment replaced
+	cacheFile    = "cache"
+	oldCacheFile = "cache.old" // what the last rebuild replaced
+	logFile      = "service.log"
+	pidFile      = "service.pid"
+	urlFile      = "service.url"
+	socketFile   = "keeper.sock"
+)
+
+// brokenUpstream is an address without a listener.
+const brokenUpstream = "127.0.0.1:1"
+
+// conf is the configuration of the service.
+type conf struct {
+	upstream string
+}
+
+func confText(comment, upstream string) string {
+	return fmt.Sprintf("# mediabox configuration, %s\n# The library that mediabox serves from.\nupstream = %s\n", comment, upstream)
+}
+
+// readConf reads the configuration strictly, so that a typing error is reported.
+func readConf(dir string) (conf, error) {
+	path := filepath.Join(dir, confFile)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return conf{}, fmt.Errorf("read service configuration: %w", err)
+	}
+	var c conf
+	for i, line := range strings.Split(string(data), "\n") {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		key, value, ok := strings.Cut(line, "=")
+		if !ok || strings.TrimSpace(key) != "upstream" {
+			return conf{}, fmt.Errorf("read service configuration: %s:%d: want upstream = HOST:PORT, found %q", path, i+1, line)
+		}
+		c.upstream = strings.TrimSpace(value)
+	}
+	if c.upstream == "" {
+		return conf{}, fmt.Errorf("read service configuration: %s has no upstream", path)
+	}
+	return c, nil
+}
+
+// replaceFile writes a file so that a reader sees the old or the new one, never half of it.
+func replaceFile(path, content string) error {
+	next := path + ".new"
+	if err := os.WriteFile(next, []byte(content), 0o600); err != nil {
+		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
+	}
+	if err := os.Rename(next, path); err != nil {
+		return fmt.Errorf("replace %s: %w", filepath.Base(path), err)
+	}
+	return nil
+}
+
+// Rules are the guard rules of the demo: agents may look with the program of its service. To change something, they ask the supervisor.
+const Rules = `# Written by claudeops demo: operator rules for a program that the guard does not know.
+rules:
+  - id: mediabox-get
+    program: mediaboxctl
+    args: [get, "*"]
+    tier: 1
+    reason: Reading from mediabox changes nothing.
+    match: [mediaboxctl get /health]
+    not_match: [mediaboxctl redeploy, mediaboxctl get]
+  - id: mediabox-status
+    program: mediaboxctl
+    args: [status]
+    tier: 1
+    reason: Every tier may read the status.
+    match: [mediaboxctl status]
+    not_match: [mediaboxctl restart]
+  - id: mediabox-log
+    program: mediaboxctl
+    args: [log]
+    tier: 1
+    reason: Every tier may read the log.
+    match: [mediaboxctl log]
+    not_match: [mediaboxctl redeploy]
+  - id: mediabox-config
+    program: mediaboxctl
+    args: [config]
+    tier: 1
+    reason: Every tier may read the configuration.
+    match: [mediaboxctl config]
+    not_match: [mediaboxctl break]
+  - id: mediabox-break
+    program: mediaboxctl
+    args: [break]
+    deny: true
+    reason: Agents repair mediabox, they do not break it.
+    match: [mediaboxctl break]
+    not_match: [mediaboxctl status]
+`

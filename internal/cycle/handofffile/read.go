@@ -13,9 +13,9 @@ import (
 	"path/filepath"
 	"slices"
 
-	"claudeops/internal/decide/report"
-
 	"golang.org/x/sys/unix"
+
+	"claudeops/internal/decide/report"
 )
 
 // Name is the name of the handoff file in a state folder.
@@ -114,3 +114,49 @@ func flaw(stat *unix.Stat_t, owners []int) string {
 }
 
 func tooLarge() string { return fmt.Sprintf("larger than %d KiB", report.MaxBytes>>10) }
+
+// Delete removes whatever lies in the handoff's place, a folder with all that is in it included, and follows no
+// link. Nothing there is fine.
+func Delete(dir string) (err error) {
+	root, err := os.OpenRoot(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("open state folder: %w", err)
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
+	err = root.RemoveAll(Name)
+	if errors.Is(err, fs.ErrPermission) { // a folder made read-only would otherwise stay for ever
+		unlock(root)
+		err = root.RemoveAll(Name)
+	}
+	if err != nil {
+		return fmt.Errorf("delete handoff: %w", err)
+	}
+	return nil
+}
+
+// unlock makes the folders below the handoff's name writable as far as it can; the second removal reports the rest.
+func unlock(root *os.Root) {
+	_ = fs.WalkDir(root.FS(), Name, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case entry == nil || !entry.IsDir():
+			return nil
+		case err != nil:
+			return fs.SkipDir
+		}
+		_ = root.Chmod(path, 0o700)
+		return nil
+	})
+}
+
+// openPlain is as good for a single name: the flags forbid to follow a link there.
+func openPlain(folder, flags int) (fd int, err error) {
+	for {
+		fd, err = unix.Openat(folder, Name, flags, 0)
+		if err != unix.EINTR {
+			return fd, err
+		}
+	}
+}

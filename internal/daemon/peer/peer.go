@@ -3,7 +3,12 @@
 package peer
 
 import (
+	"bufio"
+	"encoding/binary"
+	"encoding/hex"
 	"fmt"
+	"io"
+	"net/netip"
 	"os"
 	"os/user"
 	"slices"
@@ -78,3 +83,90 @@ func userName(uid int) string {
 	}
 	return "uid " + strconv.Itoa(uid)
 }
+
+// OfTCP looks a loopback connection up in the kernel's socket table: remote is the caller's address, local ours. A connection that is
+// not in the table belongs to a caller that has already gone.
+func (r Rules) OfTCP(local, remote netip.AddrPort) (Caller, error) {
+	row, found, err := lookUp(remote, local)
+	if err != nil || !found {
+		return Caller{}, err
+	}
+	out := Caller{User: userName(row.uid)}
+	if slices.Contains(r.AgentUIDs, row.uid) {
+		out.Refusal, out.Session = "it runs as the user of the agents", true
+		return out, nil
+	}
+	if pid, held := process.SocketHolder(row.inode); held {
+		out.PID, out.Session = pid, true
+		out.Refusal = fmt.Sprintf("process %d of a session opened the connection", pid)
+	}
+	return out, nil
+}
+
+// tableRow is one connection of the kernel's table.
+type tableRow struct {
+	uid   int
+	inode uint64
+}
+
+// lookUp finds the end of a connection that has these addresses. A socket of the other family may carry an IPv4 connection.
+func lookUp(own, other netip.AddrPort) (tableRow, bool, error) {
+	var failed error
+	for _, name := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		f, err := os.Open(name)
+		if err != nil {
+			failed = err // there is no tcp6 without IPv6
+			continue
+		}
+		row, found := scan(f, own, other)
+		_ = f.Close()
+		if found {
+			return row, true, nil
+		}
+		if name == "/proc/net/tcp" {
+			failed = nil
+		}
+	}
+	if failed != nil && !os.IsNotExist(failed) {
+		return tableRow{}, false, fmt.Errorf("read socket table: %w", failed)
+	}
+	return tableRow{}, false, nil
+}
+
+func scan(r io.Reader, own, other netip.AddrPort) (tableRow, bool) {
+	const local, remote, uid, inode = 1, 2, 7, 9
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		if len(fields) <= inode || !same(fields[local], own) || !same(fields[remote], other) {
+			continue
+		}
+		id, err := strconv.Atoi(fields[uid])
+		number, err2 := strconv.ParseUint(fields[inode], 10, 64)
+		if err == nil && err2 == nil && number != 0 { // 0: its process has closed it
+			return tableRow{id, number}, true
+		}
+	}
+	return tableRow{}, false
+}
+
+// same compares an address of the table, whose groups of four bytes are in the byte order of the machine.
+func same(text string, want netip.AddrPort) bool {
+	address, port, ok := strings.Cut(text, ":")
+	if n, err := strconv.ParseUint(port, 16, 16); !ok || err != nil || uint16(n) != want.Port() {
+		return false
+	}
+	raw, err := hex.DecodeString(address)
+	if err != nil {
+		return false
+	}
+	for from := 0; from+4 <= len(raw); from += 4 {
+		if littleEndian() {
+			slices.Reverse(raw[from : from+4])
+		}
+	}
+	got, ok := netip.AddrFromSlice(raw)
+	return ok && got.Unmap() == want.Addr().Unmap()
+}
+
+func littleEndian() bool { return binary.NativeEndian.Uint16([]byte{1, 0}) == 1 }

@@ -3,6 +3,7 @@ package escalation
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"claudeops/internal/ops"
@@ -96,4 +97,123 @@ func list(ids []string) string {
 		return "nobody"
 	}
 	return strings.Join(ids, ", ")
+}
+
+// The functions below need a sound graph: every target registered, tiers that only rise.
+
+// reach reports handlers that nothing ever leads to.
+func (x *examination) reach() {
+	p := x.policy
+	reached := workers(p)
+	for _, id := range []string{p.Manager, p.Planner, p.Judge} {
+		if h, ok := p.Handler(id); ok {
+			reached = append(append(reached, id), h.Fallback...)
+		}
+	}
+	for i, h := range p.Handlers {
+		if !slices.Contains(reached, h.ID) {
+			x.flaw(at(i, "id"), "let a handler hand to it, give it a role, or remove it", "handler %q is never reached from %q", h.ID, p.Entry)
+		}
+	}
+}
+
+// depth reports a limit that would cut a chain somebody configured.
+func (x *examination) depth() {
+	way := longest(x.policy)
+	if needs := len(way) - 1; needs > x.policy.MaxDepth {
+		x.flaw("max_depth", fmt.Sprintf("set max_depth to %d, or take a handler out of hands_to", needs),
+			"max_depth %d cuts %s, which needs %d", x.policy.MaxDepth, strings.Join(way, " → "), needs)
+	}
+}
+
+// independence reports demands that no run can meet.
+func (x *examination) independence() {
+	p := x.policy
+	for _, h := range p.Handlers {
+		for _, id := range h.HandsTo {
+			target, _ := p.Handler(id)
+			if p.RouteOf(h.ID, id).Independence != ops.IndependenceFamily || h.Family != target.Family {
+				continue
+			}
+			key := "independence"
+			if i := slices.IndexFunc(p.Routes, func(r ops.Route) bool {
+				return r.From == h.ID && r.To == id && r.Independence == ops.IndependenceFamily
+			}); i >= 0 {
+				key = fmt.Sprintf("routes[%d].independence", i)
+			}
+			x.flaw(key, "hand to a handler of another family, or demand other_handler on this route",
+				"the route from %s to %s demands another family, and both are %s", h.ID, id, h.Family)
+		}
+	}
+}
+
+// judgeFamily reports a judge that shares the blind spots of everybody it would judge.
+func (x *examination) judgeFamily() {
+	judge, ok := x.policy.Handler(x.policy.Judge)
+	if !ok {
+		return
+	}
+	for _, id := range workers(x.policy) {
+		if h, _ := x.policy.Handler(id); !h.Human() && h.Family != judge.Family {
+			return
+		}
+	}
+	x.flaw("judge", "name a judge of another family", "judge %q is of the family %s, like everybody it would judge", judge.ID, judge.Family)
+}
+
+// workers are the handlers that work reaches, from the entry on.
+func workers(p ops.Policy) []string {
+	reached := []string{p.Entry}
+	for i := 0; i < len(reached); i++ {
+		h, _ := p.Handler(reached[i])
+		for _, id := range slices.Concat(h.HandsTo, h.Fallback) {
+			if !slices.Contains(reached, id) {
+				reached = append(reached, id)
+			}
+		}
+	}
+	return reached
+}
+
+// wayBack is the shortest way of handoffs from one handler to another, both included.
+func wayBack(p ops.Policy, from, to string) []string {
+	ways := [][]string{{from}}
+	seen := map[string]bool{from: true}
+	for len(ways) > 0 {
+		way := ways[0]
+		ways = ways[1:]
+		last := way[len(way)-1]
+		if last == to {
+			return way
+		}
+		h, _ := p.Handler(last)
+		for _, id := range h.HandsTo {
+			if !seen[id] {
+				seen[id] = true
+				ways = append(ways, append(slices.Clone(way), id))
+			}
+		}
+	}
+	return nil
+}
+
+// longest is the longest chain of handoffs that a valid policy allows, the entry first.
+func longest(p ops.Policy) []string {
+	known := map[string][]string{}
+	var from func(id string) []string
+	from = func(id string) []string {
+		if way, ok := known[id]; ok {
+			return way
+		}
+		h, _ := p.Handler(id)
+		var best []string
+		for _, next := range h.HandsTo {
+			if way := from(next); len(way) > len(best) {
+				best = way
+			}
+		}
+		known[id] = append([]string{id}, best...)
+		return known[id]
+	}
+	return from(p.Entry)
 }

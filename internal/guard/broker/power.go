@@ -368,3 +368,111 @@ func labels(field string, value any, old object) error {
 	}
 	return nil
 }
+
+// repository is the part of an image reference before its tag and digest, in its long form.
+func repository(ref string) string {
+	ref, _, _ = strings.Cut(ref, "@")
+	if i := strings.LastIndexByte(ref, ':'); i > strings.LastIndexByte(ref, '/') {
+		ref = ref[:i]
+	}
+	host, _, found := strings.Cut(ref, "/")
+	if !found || !strings.ContainsAny(host, ".:") && host != "localhost" {
+		ref = "docker.io/" + ref
+	}
+	ref = strings.Replace(ref, "index.docker.io/", "docker.io/", 1)
+	if strings.Count(ref, "/") == 1 && strings.HasPrefix(ref, "docker.io/") {
+		ref = strings.Replace(ref, "docker.io/", "docker.io/library/", 1)
+	}
+	return ref
+}
+
+// isImageID reports an id, or the beginning of one, in place of an image's name.
+func isImageID(ref string) bool {
+	hex := strings.TrimPrefix(ref, "sha256:")
+	return len(hex) >= 4 && strings.Trim(hex, "0123456789abcdef") == ""
+}
+
+func sameImage(old container) comparison {
+	return func(field string, value any, before object) error {
+		now, _ := value.(string)
+		was, _ := before[field].(string)
+		switch {
+		case now == was && now != "", now == old.Image && now != "":
+			return nil
+		case !image(now) || isImageID(now) || isImageID(was) || repository(now) != repository(was):
+			return more(field, value)
+		}
+		return nil
+	}
+}
+
+func networking(old container) comparison {
+	return func(field string, value any, _ object) error {
+		given, ok := value.(object)
+		if !ok && value != nil {
+			return fmt.Errorf("%s is not an object", field)
+		}
+		for name, v := range given {
+			endpoints, ok := v.(object)
+			if name != "EndpointsConfig" || !ok && v != nil {
+				return fmt.Errorf("the field %q is not known", name)
+			}
+			for network, e := range endpoints {
+				if err := old.endpoint(network, e); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+}
+
+// endpoint checks the place that a container is to have in a network.
+func (c container) endpoint(network string, value any) error {
+	var was object
+	for name, e := range c.NetworkSettings.Networks {
+		if network == name || network == e["NetworkID"] && network != "" {
+			was = e
+		}
+	}
+	if was == nil {
+		return fmt.Errorf("the replaced container is not in the network %q", network)
+	}
+	given, ok := value.(object)
+	if !ok && value != nil {
+		return fmt.Errorf("the endpoint of %q is not an object", network)
+	}
+	for field, v := range given {
+		check := same
+		switch field {
+		case "Aliases":
+			check = c.aliases
+		case "Links", "IPAMConfig", "DriverOpts", "MacAddress", "NetworkID", "EndpointID", "Gateway", "IPAddress", "IPPrefixLen", "IPv6Gateway",
+			"GlobalIPv6Address", "GlobalIPv6PrefixLen", "DNSNames", "GwPriority":
+		default:
+			return fmt.Errorf("the field %q of an endpoint is not known", field)
+		}
+		if err := check(field, v, was); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// aliases are names in a network: those it had, its own names, and ids.
+func (c container) aliases(field string, value any, was object) error {
+	before, _ := was[field].([]any)
+	list, ok := value.([]any)
+	if !ok && value != nil {
+		return fmt.Errorf("%s is not a list", field)
+	}
+	id := c.identity()
+	for _, e := range list {
+		text, _ := e.(string)
+		hex := len(text) == 12 && strings.Trim(text, "0123456789abcdef") == ""
+		if text == "" || !contains(before, e) && !hex && text != id.service() && !fits(text, id) {
+			return more(field, e)
+		}
+	}
+	return nil
+}

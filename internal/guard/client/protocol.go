@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -164,4 +167,24 @@ func within(limit time.Duration, question func(until time.Time) (Answer, error))
 // refusal is what the agent reads when nothing could be decided.
 func refusal(err error) string {
 	return fmt.Sprintf("This call is refused because it could not be judged: %v. Try something else, or report it for a human.", err)
+}
+
+// enter puts this program behind the walls of a command. It comes right before the program becomes the shell: nothing else can be
+// done behind them.
+func enter(w *confine.Wall) error {
+	if w == nil {
+		return nil
+	}
+	runtime.LockOSThread()
+	return confine.Apply(w)
+}
+
+// withVariables sets variables in an environment.
+func withVariables(environ, set []string) []string {
+	for _, entry := range set {
+		name, _, _ := strings.Cut(entry, "=")
+		environ = slices.DeleteFunc(environ, func(e string) bool { return strings.HasPrefix(e, name+"=") })
+		environ = append(environ, entry)
+	}
+	return environ
 }

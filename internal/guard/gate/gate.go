@@ -1,15 +1,20 @@
 package gate
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"reflect"
+	"strings"
 	"time"
 
 	"claudeops/internal/guard"
+	"claudeops/internal/guard/client"
+	"claudeops/internal/guard/wall/confine"
 	"claudeops/internal/ops"
 )
 
@@ -80,4 +85,75 @@ func New(o Options) (*Gate, error) {
 		return nil, fmt.Errorf("make gate: %w", err)
 	}
 	return &Gate{o: o, limits: limits{checkLimit, readLimit, recordLimit, writeLimit, lateLimit}}, nil
+}
+
+// Confine sets the wall around every command of the session, and the variables that the commands get with it. It comes before
+// the agent starts.
+func (s *Session) Confine(wall *confine.Wall, env []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wall, s.wallEnv = wall, env
+}
+
+// behindWall adds the wall to the answer that lets a command run.
+func (s *Session) behindWall(a client.Answer) client.Answer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a.Wall, a.Env = s.wall, s.wallEnv
+	return a
+}
+
+// hookTimeout is how many seconds the CLI waits for the hook.
+const hookTimeout = 10
+
+// settings is the part of the CLI's settings that sets the hook.
+type settings struct {
+	Hooks struct {
+		PreToolUse []hookMatcher `json:"PreToolUse"`
+	} `json:"hooks"`
+}
+
+type hookMatcher struct {
+	Matcher string        `json:"matcher"`
+	Hooks   []hookCommand `json:"hooks"`
+}
+
+type hookCommand struct {
+	Type      string `json:"type"`
+	Command   string `json:"command"`
+	Timeout   int    `json:"timeout"`
+	OnFailure string `json:"onFailure"`
+}
+
+// hookSettings writes the settings and reads them again: the CLI ignores settings it cannot read, and then runs
+// every tool.
+func hookSettings(command string) ([]byte, error) {
+	var want, got settings
+	want.Hooks.PreToolUse = []hookMatcher{{
+		Matcher: "*",
+		Hooks:   []hookCommand{{Type: "command", Command: command, Timeout: hookTimeout, OnFailure: "block"}},
+	}}
+	text, err := json.Marshal(want)
+	if err != nil {
+		return nil, fmt.Errorf("write the hook's settings: %w", err)
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&got); err != nil {
+		return nil, fmt.Errorf("read the hook's settings again: %w", err)
+	}
+	if !reflect.DeepEqual(got, want) {
+		return nil, fmt.Errorf("the hook's settings do not survive being written: is %q valid UTF-8?", command)
+	}
+	return append(text, '\n'), nil
+}
+
+// hookLine is the command line of the hook.
+func hookLine(self, socket string) string {
+	return quote(self) + " guard hook " + quote(socket)
+}
+
+// quote makes one word of a text, as the CLI does it.
+func quote(s string) string {
+	return "'" + strings.ReplaceAll(s, "'", `'"'"'`) + "'"
 }

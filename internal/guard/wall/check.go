@@ -247,3 +247,13 @@ func namespacesFix() string {
 	return "allow it user namespaces (sysctl kernel.unprivileged_userns_clone=1, on Ubuntu an AppArmor profile for bwrap), " +
 		"or switch the layer off"
 }
+
+// InContainer reports whether this program runs in a container of Docker or Podman.
+func InContainer() bool {
+	for _, mark := range []string{"/.dockerenv", "/run/.containerenv"} {
+		if _, err := os.Stat(mark); err == nil {
+			return true
+		}
+	}
+	return false
+}

@@ -3,6 +3,7 @@ package wall
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -142,4 +143,145 @@ func (s *Sandbox) sentence(tier ops.Tier) string {
 		text += " Missing on this machine: " + strings.Join(missing, ", ") + "."
 	}
 	return text
+}
+
+// mostEntries bounds how many entries of one folder get a rule of their own. What is beyond it in a folder that also holds something
+// protected cannot be read.
+const mostEntries = 1000
+
+// except lists the folders and files below / that hold nothing protected: Landlock can only allow, so "all but" is the list of
+// everything beside it. Links are left out, because a rule for a link is a rule for its target.
+func except(protected []string) []string {
+	paths := make([]string, 0, len(protected))
+	for _, path := range protected {
+		if at, err := filepath.EvalSymlinks(path); err == nil {
+			paths = append(paths, at)
+		}
+		paths = append(paths, filepath.Clean(path))
+	}
+	slices.Sort(paths)
+	return beside("/", slices.Compact(paths))
+}
+
+func beside(dir string, protected []string) []string {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for i, entry := range entries {
+		if i == mostEntries {
+			break
+		}
+		path := filepath.Join(dir, entry.Name())
+		switch {
+		case entry.Type()&fs.ModeSymlink != 0 || slices.Contains(protected, path):
+		case entry.IsDir() && slices.ContainsFunc(protected, func(p string) bool { return inside(p, path) }):
+			out = append(out, beside(path, protected)...)
+		default:
+			out = append(out, path)
+		}
+	}
+	return out
+}
+
+// within lists what may be changed below a folder: everything but the files in own, and no folder that holds one of them or one of the
+// anchors, because whoever may rename a folder can replace what lies in it.
+func within(dir string, own, anchors []string) []string {
+	holds := func(paths []string, strictly bool) bool {
+		return slices.ContainsFunc(paths, func(p string) bool { return inside(p, dir) && (!strictly || p != dir) })
+	}
+	if slices.Contains(own, dir) {
+		return nil
+	}
+	if !holds(own, false) && !holds(anchors, true) {
+		return []string{dir}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for i, entry := range entries {
+		if path := filepath.Join(dir, entry.Name()); i < mostEntries && entry.Type()&fs.ModeSymlink == 0 {
+			out = append(out, within(path, own, anchors)...)
+		}
+	}
+	return out
+}
+
+// kernelSecrets are not on a disk, so mounts do not hide them.
+func kernelSecrets() []string { return []string{"/dev", "/sys/kernel/debug", "/sys/kernel/tracing"} }
+
+// systemSecrets are files and folders that hold keys, passwords or the data of other programs.
+func systemSecrets() []string {
+	out := append(kernelSecrets(),
+		"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssl/private",
+		"/etc/kubernetes", "/etc/rancher", "/etc/letsencrypt/archive", "/etc/letsencrypt/live", "/etc/letsencrypt/keys",
+		"/etc/letsencrypt/accounts", "/etc/wireguard", "/etc/openvpn", "/etc/NetworkManager/system-connections", "/etc/krb5.keytab",
+		"/etc/ppp", "/etc/ipsec.secrets", "/etc/docker/key.json", "/etc/crypttab", "/etc/security/opasswd", "/etc/mysql/debian.cnf",
+		"/etc/credstore", "/etc/credstore.encrypted", "/etc/pki/private", "/etc/pki/tls/private", "/etc/vault.d", "/etc/consul.d",
+		"/var/lib/docker", "/var/lib/containers", "/var/lib/containerd", "/var/lib/kubelet", "/var/lib/rancher", "/var/lib/etcd",
+		"/var/lib/sss", "/var/lib/private", "/var/lib/postgresql", "/var/lib/mysql", "/var/lib/redis", "/var/lib/vault",
+		"/var/lib/systemd/credential.secret", "/var/spool/cron", "/var/backups",
+		"/run/secrets", "/run/credentials", "/run/user",
+	)
+	for _, pattern := range []string{"/etc/ssh/ssh_host_*_key", "/etc/ssl/*.key", "/etc/*.keytab"} {
+		found, _ := filepath.Glob(pattern) // the pattern is right
+		out = append(out, found...)
+	}
+	return out
+}
+
+// Sockets through which a program gets more power than it has.
+func powerSockets() []string {
+	out := []string{
+		"/run/docker.sock", "/run/docker", "/run/containerd", "/run/podman", "/run/crio", "/run/k3s", "/run/dbus/system_bus_socket",
+		"/run/systemd/private", "/run/systemd/io.systemd.sysext", "/run/libvirt", "/run/snapd.socket", "/run/lxd.socket",
+		"/run/incus", "/var/lib/lxd/unix.socket", "/var/lib/incus/unix.socket", "/run/udev/control",
+	}
+	more, _ := filepath.Glob("/run/user/*/docker.sock") // the pattern is right
+	return append(out, more...)
+}
+
+// homeSecrets are the hidden files of all home folders, but for those in which programs are installed.
+func homeSecrets() []string {
+	homes := []string{"/root"}
+	if found, err := filepath.Glob("/home/*"); err == nil {
+		homes = append(homes, found...)
+	}
+	if own, err := os.UserHomeDir(); err == nil && filepath.IsAbs(own) && own != "/" && !slices.Contains(homes, own) {
+		homes = append(homes, own)
+	}
+	var out []string
+	for _, home := range homes {
+		entries, err := os.ReadDir(home)
+		if err != nil {
+			out = append(out, home)
+			continue
+		}
+		for _, entry := range entries {
+			if secretInHome(entry.Name()) {
+				out = append(out, filepath.Join(home, entry.Name()))
+			}
+		}
+		out = append(out, filepath.Join(home, ".local/share/keyrings"))
+	}
+	return out
+}
+
+func secretInHome(name string) bool {
+	switch name {
+	case ".local", ".pyenv", ".nvm", ".npm-global", ".cargo", ".rustup", ".rbenv", ".sdkman", ".asdf", ".volta", ".bun", ".deno",
+		".profile", ".bashrc", ".bash_profile":
+		return false
+	}
+	return strings.HasPrefix(name, ".") || strings.HasPrefix(name, "id_") || strings.HasSuffix(name, ".pem") || strings.HasSuffix(name, ".key")
+}
+
+// devices can be used by every program.
+func devices() []string {
+	return []string{
+		"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts", "/dev/console",
+	}
 }

@@ -3,11 +3,18 @@
 package notify
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"claudeops/internal/notice"
@@ -108,4 +115,113 @@ func messageOf(n ops.Notice) message {
 		m.Type = "failure"
 	}
 	return m
+}
+
+const (
+	// pipeDelay is how long a process that left the group may hold the output open.
+	pipeDelay     = time.Second
+	maxOutput     = 64 << 10
+	longestReason = 300
+)
+
+// run sends with the program. The URLs are in a file that only this user can read, because every user can read a command line.
+func (a *Apprise) run(ctx context.Context, m message) error {
+	bin, err := exec.LookPath(a.bin)
+	if err != nil {
+		return missing(a.bin, err)
+	}
+	config, err := a.writeConfig()
+	if err != nil {
+		return fmt.Errorf("write apprise configuration: %w", err)
+	}
+	defer func() { _ = os.Remove(config) }() // it holds nothing that is still needed
+
+	var output bytes.Buffer
+	cmd := exec.CommandContext(ctx, bin, "-v", "--config="+config, "--title="+m.Title, "--input-format="+m.Format,
+		"--notification-type="+m.Type)
+	cmd.Env = append(slices.DeleteFunc(cmd.Environ(), func(v string) bool { return !passes(v) }),
+		"HOME="+a.dir, "LANG=C.UTF-8", "LC_ALL=C.UTF-8")
+	cmd.Stdin = strings.NewReader(m.Body)
+	cmd.Stdout = &bounded{buffer: &output, room: maxOutput}
+	cmd.Stderr = cmd.Stdout
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = pipeDelay
+	err = cmd.Run()
+	switch {
+	case err == nil, errors.Is(err, exec.ErrWaitDelay):
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("run apprise: %w", context.Cause(ctx))
+	default:
+		return fmt.Errorf("apprise could not deliver (%w): %s; check CLAUDEOPS_APPRISE_URLS", err, a.complaint(output.String()))
+	}
+}
+
+func missing(bin string, err error) error {
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s is not installed: run 'apt install apprise', or set CLAUDEOPS_APPRISE_API to an Apprise API server: %w", bin, err)
+	}
+	return fmt.Errorf("find apprise: %w", err)
+}
+
+func (a *Apprise) writeConfig() (path string, err error) {
+	if err := os.MkdirAll(a.dir, 0o700); err != nil {
+		return "", err
+	}
+	file, err := os.CreateTemp(a.dir, "apprise-*.conf") // mode 0600
+	if err != nil {
+		return "", err
+	}
+	_, err = file.WriteString(strings.Join(a.urls, "\n") + "\n")
+	if err = errors.Join(err, file.Close()); err != nil {
+		return "", errors.Join(err, os.Remove(file.Name()))
+	}
+	return file.Name(), nil
+}
+
+// passes says which of our environment variables the program needs to reach the network; it gets no keys and tokens.
+func passes(variable string) bool {
+	name, _, _ := strings.Cut(variable, "=")
+	switch strings.ToUpper(name) {
+	case "PATH", "TZ", "TMPDIR", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
+		"SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE":
+		return true
+	}
+	return false
+}
+
+// logLine is how apprise writes an error; it also prints its whole help text.
+var logLine = regexp.MustCompile(`(?m)^\S+ \S+ - (?:WARNING|ERROR|CRITICAL) - (.*)$`)
+
+// complaint finds the error message in the program's output.
+func (a *Apprise) complaint(output string) string {
+	var said []string
+	for _, match := range logLine.FindAllStringSubmatch(output, -1) {
+		if !slices.Contains(said, match[1]) {
+			said = append(said, match[1])
+		}
+	}
+	if len(said) == 0 {
+		lines := strings.Split(strings.TrimSpace(output), "\n")
+		said = lines[len(lines)-1:]
+	}
+	text := ops.OneLine(a.hide.Replace(strings.Join(said, " ")), longestReason)
+	if text == "" {
+		return "it does not say why"
+	}
+	return text
+}
+
+// bounded keeps the first bytes and drops the rest.
+type bounded struct {
+	buffer *bytes.Buffer
+	room   int
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	keep := min(len(p), b.room)
+	b.buffer.Write(p[:keep])
+	b.room -= keep
+	return len(p), nil
 }

@@ -4,9 +4,16 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"claudeops/internal/notice"
+	"claudeops/internal/ops"
 )
 
 // maxReply limits what is read of an answer.
@@ -70,4 +77,169 @@ func fit(text string, limit int) (string, bool) {
 		text = text[:n-1]
 	}
 	return text + rest, false
+}
+
+// post sends to an Apprise API server.
+func (a *Apprise) post(ctx context.Context, m message) error {
+	target, err := apiAddress(a.api)
+	if err != nil {
+		return err
+	}
+	m.URLs = strings.Join(a.urls, ",")
+	payload, err := json.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("encode notice: %w", err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target.String(), bytes.NewReader(payload))
+	if err != nil {
+		return fmt.Errorf("make request: %w; check CLAUDEOPS_APPRISE_API", inner(err))
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json")
+	resp, err := a.client.Do(req)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return fmt.Errorf("reach the Apprise API at %s: %w; check CLAUDEOPS_APPRISE_API", target.Host, inner(err))
+	}
+	defer func() { _ = resp.Body.Close() }()
+	return a.judge(resp, target.Host)
+}
+
+// apiAddress adds the path for notices to the address of a server.
+func apiAddress(raw string) (*url.URL, error) {
+	target, err := url.Parse(raw)
+	if err != nil || target.Host == "" || (target.Scheme != "http" && target.Scheme != "https") {
+		return nil, errors.New("CLAUDEOPS_APPRISE_API is not an http address; write for example http://apprise:8000/notify/claudeops")
+	}
+	if strings.Trim(target.Path, "/") == "" {
+		target.Path = "/notify"
+	}
+	return target, nil
+}
+
+// inner removes the address from an error, since its path and its user can be secrets.
+func inner(err error) error {
+	var request *url.Error
+	if errors.As(err, &request) {
+		return request.Err
+	}
+	return err
+}
+
+func (a *Apprise) judge(resp *http.Response, host string) error {
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxOutput))
+	switch {
+	case resp.StatusCode == http.StatusNoContent:
+		return fmt.Errorf("the Apprise API at %s has no target under this key; add one there, or set CLAUDEOPS_APPRISE_URLS as well", host)
+	case resp.StatusCode >= 300 && resp.StatusCode < 400:
+		return fmt.Errorf("the Apprise API at %s redirects to another address; set CLAUDEOPS_APPRISE_API to the final one", host)
+	case resp.StatusCode >= 200 && resp.StatusCode < 300 && err != nil:
+		return fmt.Errorf("read answer of the Apprise API at %s: %w", host, err)
+	case resp.StatusCode >= 200 && resp.StatusCode < 300:
+		return nil
+	}
+	var answer struct {
+		Error string `json:"error"`
+	}
+	said := ""
+	if json.Unmarshal(raw, &answer) == nil && answer.Error != "" {
+		said = ": " + ops.OneLine(a.hide.Replace(answer.Error), longestReason)
+	}
+	return fmt.Errorf("the Apprise API at %s answered HTTP %d %s%s", host, resp.StatusCode, http.StatusText(resp.StatusCode), said)
+}
+
+// errAnswered means that the second person need not be told.
+var errAnswered = errors.New("somebody answered before")
+
+// ruleOf is the route of a notice; the zero value has no rules.
+func (o *Outbox) ruleOf(n ops.Notice) ops.NoticeRoute {
+	if o.rule == nil {
+		return ops.NoticeRoute{}
+	}
+	r, _ := o.rule(n)
+	return r
+}
+
+// ready returns the notices that are sent now. Those that wait for the end of quiet hours or for a digest become due then; a notice for a
+// second person is skipped if somebody has answered.
+func (o *Outbox) ready(ctx context.Context, due []ops.Notice) ([]ops.Notice, error) {
+	var out []ops.Notice
+	now := o.clock()
+	for _, n := range due {
+		if at := notice.SendAt(o.ruleOf(n), n, now); at.After(now) {
+			n.NextAt = at
+			if err := o.store.SettleNotice(ctx, n, nil); err != nil && !errors.Is(err, ops.ErrConflict) {
+				return nil, fmt.Errorf("postpone notice: %w", err)
+			}
+			continue
+		}
+		needed, err := o.needed(ctx, n)
+		switch {
+		case err != nil:
+			return nil, err
+		case needed:
+			out = append(out, n)
+		default:
+			if err := o.settle(ctx, n, errAnswered); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
+}
+
+// needed reports whether a notice still has to be sent.
+func (o *Outbox) needed(ctx context.Context, n ops.Notice) (bool, error) {
+	if _, escalated := n.Target.Escalation(); !escalated || o.unanswered == nil {
+		return true, nil
+	}
+	needed, err := o.unanswered(ctx, n)
+	if err != nil {
+		return false, fmt.Errorf("check answers: %w", err)
+	}
+	return needed, nil
+}
+
+// escalateLater adds the notices for the second person before the first is told, so that a crash between the two loses neither.
+func (o *Outbox) escalateLater(ctx context.Context, batch []ops.Notice) error {
+	if o.escalate == nil {
+		return nil
+	}
+	for _, n := range batch {
+		rule := o.ruleOf(n)
+		if rule.EscalateAfter <= 0 || len(rule.EscalateURLs) == 0 || !notice.AsksForAnswer(n) {
+			continue
+		}
+		if err := o.escalate(ctx, notice.Escalated(rule, n, o.clock())); err != nil {
+			return fmt.Errorf("add notice for the second person: %w", err)
+		}
+	}
+	return nil
+}
+
+const pingTimeout = 10 * time.Second
+
+// Ping requests an address, to tell a monitor outside that cycles end.
+func Ping(ctx context.Context, client *http.Client, address string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, pingTimeout, fmt.Errorf("no answer within %s", pingTimeout))
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return fmt.Errorf("make ping: %w; check deadman.ping_url", inner(err))
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return fmt.Errorf("ping %s: %w", req.URL.Host, inner(err))
+	}
+	defer func() { _ = resp.Body.Close() }()
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxOutput)) // so that the connection can be reused
+	if resp.StatusCode >= http.StatusBadRequest {
+		return fmt.Errorf("ping %s: HTTP %d", req.URL.Host, resp.StatusCode)
+	}
+	return nil
 }

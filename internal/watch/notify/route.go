@@ -3,8 +3,12 @@ package notify
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
 	"slices"
+	"sync"
 
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -98,4 +102,178 @@ func matches(r ops.NoticeRoute, n ops.Notice) bool {
 // urgency orders levels; no level is the lowest.
 func urgency(l ops.Level) int {
 	return slices.Index([]ops.Level{ops.LevelInfo, ops.LevelWarning, ops.LevelCritical}, l)
+}
+
+// digestFrom is how many notices of one route at once are sent as one message.
+const digestFrom = 4
+
+// batches groups the notices that are sent as one message. A retry is sent alone: one bad notice must not delay the others. A question is
+// sent alone too, so that it has its buttons.
+func (o *Outbox) batches(due []ops.Notice) [][]ops.Notice {
+	var out [][]ops.Notice
+	if o.route == nil {
+		for _, n := range due {
+			out = append(out, []ops.Notice{n})
+		}
+		return out
+	}
+	alone := func(n ops.Notice) bool { return n.Attempts > 0 || n.Kind.AsksPeople() }
+	counts := map[string]int{}
+	for _, n := range due {
+		if !alone(n) {
+			counts[o.route(n)]++
+		}
+	}
+	at := map[string]int{}
+	for _, n := range due {
+		way := o.route(n)
+		if alone(n) || counts[way] < digestFrom && !notice.Bundled(o.ruleOf(n), n) {
+			out = append(out, []ops.Notice{n})
+			continue
+		}
+		if i, ok := at[way]; ok {
+			out[i] = append(out[i], n)
+			continue
+		}
+		at[way] = len(out)
+		out = append(out, []ops.Notice{n})
+	}
+	return out
+}
+
+// digest is one message with several notices, the most urgent first.
+func digest(batch []ops.Notice) ops.Notice {
+	if len(batch) == 1 {
+		return batch[0]
+	}
+	sorted := slices.Clone(batch)
+	for i, n := range sorted {
+		if n.Link != "" {
+			sorted[i].Body = notice.WithLink(n.Body, n.Link)
+		}
+	}
+	slices.SortStableFunc(sorted, func(a, b ops.Notice) int { return urgency(b.Level) - urgency(a.Level) })
+	first, text := sorted[0], notice.Digest(sorted)
+	return ops.Notice{
+		ID: first.ID, Kind: first.Kind, Level: first.Level, Target: first.Target, Environment: first.Environment, Service: first.Service,
+		Title: text.Title, Body: text.Body,
+	}
+}
+
+// Native says how ntfy and Telegram are used.
+type Native struct {
+	HTTPClient *http.Client
+	// Answers makes the buttons; nil sends none.
+	Answers Subjects
+	// TelegramAPI is the server of the bots; empty: the public one.
+	TelegramAPI string
+	// TelegramSenders may answer by Telegram, TelegramResponders may only acknowledge, snooze and deny. If there are neither, its
+	// messages have no buttons.
+	TelegramSenders, TelegramResponders []int64
+	// ApproveByNtfy lets a button of ntfy approve.
+	ApproveByNtfy bool
+}
+
+func (n Native) bot(token string) telegramBot {
+	api := n.TelegramAPI
+	if api == "" {
+		api = TelegramAPI
+	}
+	return telegramBot{api: api, token: token, client: newClient(n.HTTPClient)}
+}
+
+func (n Native) ntfy(t NtfyTarget) ntfy {
+	return ntfy{target: t, client: newClient(n.HTTPClient), answers: n.Answers, approve: n.ApproveByNtfy}
+}
+
+func (n Native) telegram(t TelegramTarget) telegram {
+	s := telegram{target: t, bot: n.bot(t.Token), answers: n.Answers}
+	if !n.answeredByTelegram() {
+		s.answers = nil
+	}
+	return s
+}
+
+// answeredByTelegram reports whether anybody may answer by Telegram.
+func (n Native) answeredByTelegram() bool {
+	return len(n.TelegramSenders)+len(n.TelegramResponders) > 0
+}
+
+// Several sends each notice to several targets. What has reached a target is not sent to it again when another target failed.
+type Several struct {
+	parts []Sender
+
+	mu   sync.Mutex
+	sent map[int64]map[int]bool // by notice: the parts that have it
+}
+
+// mostRemembered is how many half-sent notices are remembered.
+const mostRemembered = 500
+
+// NewSender sends to ntfy and Telegram itself, and to all other targets through Apprise.
+func NewSender(a AppriseOptions, n Native) *Several {
+	s := &Several{sent: map[int64]map[int]bool{}}
+	targets := ParseTargets(a.URLs)
+	for _, t := range targets.Ntfy {
+		s.parts = append(s.parts, n.ntfy(t))
+	}
+	for _, t := range targets.Telegram {
+		s.parts = append(s.parts, n.telegram(t))
+	}
+	// Without URLs an Apprise API server has targets of its own.
+	if len(targets.Apprise) > 0 || targets.Native() == 0 {
+		a.URLs = targets.Apprise
+		s.parts = append(s.parts, New(a))
+	}
+	return s
+}
+
+// Send delivers a notice to every target that does not have it yet.
+func (s *Several) Send(ctx context.Context, n ops.Notice) error {
+	var failed error
+	for i, part := range s.parts {
+		if s.has(n.ID, i) {
+			continue
+		}
+		err := part.Send(ctx, n)
+		switch {
+		case err == nil:
+			s.note(n.ID, i)
+		case failed == nil:
+			failed = err
+		default:
+			failed = fmt.Errorf("%w; %w", failed, err)
+		}
+	}
+	if failed == nil {
+		s.forget(n.ID)
+	}
+	return failed
+}
+
+func (s *Several) has(id int64, part int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sent[id][part]
+}
+
+func (s *Several) note(id int64, part int) {
+	if id == 0 || len(s.parts) == 1 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.sent) >= mostRemembered && s.sent[id] == nil {
+		clear(s.sent) // a target that failed so often gets a few notices twice
+	}
+	if s.sent[id] == nil {
+		s.sent[id] = map[int]bool{}
+	}
+	s.sent[id][part] = true
+}
+
+func (s *Several) forget(id int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sent, id)
 }

@@ -4,12 +4,22 @@ package survey
 
 import (
 	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"claudeops/internal/ops"
@@ -141,4 +151,163 @@ func plain(name string) string {
 		return '-'
 	}, name)
 	return cmp.Or(strings.Trim(name, "-"), "service")
+}
+
+const (
+	engineTime = 5 * time.Second
+	maxAnswer  = 8 << 20 // bytes that an engine may answer
+)
+
+// Container is a running container.
+type Container struct {
+	ID, Name, Image string
+}
+
+// Containers asks the engine behind a Unix socket which containers run.
+func Containers(ctx context.Context, socket string) (out []Container, err error) {
+	ctx, cancel := context.WithTimeout(ctx, engineTime)
+	defer cancel()
+	client := &http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		},
+	}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://engine/containers/json", nil)
+	if err != nil {
+		return nil, fmt.Errorf("list containers: %w", err)
+	}
+	answer, err := client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("list containers: %w", err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if answer.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("list containers: the engine answers %s", answer.Status)
+	}
+	var rows []struct {
+		ID    string `json:"Id"`
+		Names []string
+		Image string
+	}
+	if err := json.NewDecoder(io.LimitReader(answer.Body, maxAnswer)).Decode(&rows); err != nil {
+		return nil, fmt.Errorf("read containers: %w", err)
+	}
+	for _, r := range rows {
+		// Links to other containers are names too; they have a second slash.
+		i := slices.IndexFunc(r.Names, func(n string) bool { return strings.Count(n, "/") == 1 })
+		if i >= 0 {
+			out = append(out, Container{ID: r.ID, Name: strings.TrimPrefix(r.Names[i], "/"), Image: r.Image})
+		}
+	}
+	slices.SortFunc(out, func(a, b Container) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+// versionTime is how long a program may take to tell its version.
+const versionTime = 10 * time.Second
+
+// Program is an installed agent CLI.
+type Program struct {
+	Name, Path string
+	Version    string // empty if it does not tell
+}
+
+// agents are the programs that are looked for. Claude Ops has its own adapters for the first two.
+func agents() []string {
+	return []string{"claude", "codex", "gemini", "opencode", "goose", "aider", "qwen", "copilot"}
+}
+
+// Programs finds agent CLIs in the folders of path, a list such as PATH, and asks each for its version.
+func Programs(ctx context.Context, path string) []Program {
+	var out []Program
+	for _, name := range agents() {
+		for _, dir := range filepath.SplitList(path) {
+			file := filepath.Join(dir, name)
+			if info, err := os.Stat(file); err != nil || !filepath.IsAbs(dir) || info.IsDir() || info.Mode()&0o111 == 0 {
+				continue
+			}
+			out = append(out, Program{Name: name, Path: file, Version: versionOf(ctx, file, path)})
+			break
+		}
+	}
+	return out
+}
+
+// Compiled once; read only.
+var versionShape = regexp.MustCompile(`\b\d+\.\d+(?:\.\d+)?\b`)
+
+// versionOf runs a program with --version, in an empty home folder so that it finds and keeps nothing.
+func versionOf(ctx context.Context, file, path string) string {
+	home, err := os.MkdirTemp("", "claudeops-version-*")
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = os.RemoveAll(home) }()
+	ctx, cancel := context.WithTimeout(ctx, versionTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, file, "--version") //nolint:gosec // an agent CLI on the operator's PATH
+	cmd.Dir, cmd.WaitDelay = home, time.Second
+	cmd.Env = []string{"HOME=" + home, "CODEX_HOME=" + home, "PATH=" + path, "DISABLE_AUTOUPDATER=1", "NO_COLOR=1"}
+	text, err := cmd.Output()
+	if err != nil {
+		return ""
+	}
+	first, _, _ := strings.Cut(string(text), "\n")
+	return versionShape.FindString(first)
+}
+
+// unitTime is how long systemctl may take.
+const unitTime = 5 * time.Second
+
+// Unit is a service unit of systemd that runs or has failed.
+type Unit struct {
+	Name   string
+	Failed bool
+}
+
+// Units asks systemctl, the path of a program, for the units of this machine. Those of the operating system itself are left out.
+func Units(ctx context.Context, systemctl string) ([]Unit, error) {
+	ctx, cancel := context.WithTimeout(ctx, unitTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, systemctl, "list-units", "--type=service", "--state=running,failed", "--plain", "--full", "--no-legend",
+		"--no-pager")
+	cmd.Env, cmd.WaitDelay = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C"}, time.Second
+	text, err := cmd.Output()
+	if err != nil {
+		var failed *exec.ExitError
+		if errors.As(err, &failed) && len(failed.Stderr) > 0 {
+			first, _, _ := strings.Cut(strings.TrimSpace(string(failed.Stderr)), "\n")
+			return nil, fmt.Errorf("list units: %s", first)
+		}
+		return nil, fmt.Errorf("list units: %w", err)
+	}
+	var out []Unit
+	for line := range strings.Lines(string(text)) {
+		// UNIT LOAD ACTIVE SUB DESCRIPTION
+		words := strings.Fields(line)
+		if len(words) < 4 || !strings.HasSuffix(words[0], ".service") || ofTheSystem(words[0]) {
+			continue
+		}
+		out = append(out, Unit{Name: words[0], Failed: words[2] == "failed"})
+	}
+	return out, nil
+}
+
+// ofTheSystem reports whether a unit is a part of the operating system that nobody watches by itself.
+func ofTheSystem(unit string) bool {
+	name := strings.TrimSuffix(unit, ".service")
+	for _, prefix := range []string{
+		"systemd-", "getty@", "serial-getty@", "user@", "user-runtime-dir@", "dbus", "modprobe@", "plymouth", "snapd",
+	} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return slices.Contains([]string{
+		"accounts-daemon", "avahi-daemon", "bluetooth", "claudeops", "console-setup", "containerd", "cron", "crond", "colord", "docker",
+		"fwupd", "ifupdown", "irqbalance", "ModemManager", "multipathd", "networkd-dispatcher", "NetworkManager", "packagekit", "polkit",
+		"polkitd", "power-profiles-daemon", "rtkit-daemon", "rsyslog", "thermald", "udisks2", "unattended-upgrades", "upower",
+		"wpa_supplicant",
+	}, name)
 }
