@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"claudeops"
 	"context"
 	_ "embed"
 	"errors"
@@ -16,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
+	"claudeops"
 	"claudeops/internal/config"
 	"claudeops/internal/decide/escalation"
 	"claudeops/internal/ops"

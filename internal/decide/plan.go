@@ -176,11 +176,12 @@ func verifyPlan(v view) ops.Step {
 	}
 }
 
-// planHelped: a step was done, probes find every service healthy after the plan, and prove it of at least one. What they had never seen fail
-// is taken to be repaired by the steps that a human approved.
+// planHelped: a step was done, and probes find every service healthy after it and prove it of at least one. What they had never seen
+// fail is taken to be repaired by the steps that a human approved.
 func (v view) planHelped() bool {
 	services := v.ours()
-	if !v.planRan() || !v.planDid() || !v.allProbed() || !slices.ContainsFunc(services, func(s string) bool { return v.proven(s, ops.ProbePlan) }) {
+	proven := func(s string) bool { return v.proven(s, ops.ProbePlan) }
+	if !v.planRan() || !v.planDid() || !v.allProbed() || !slices.ContainsFunc(services, proven) {
 		return false
 	}
 	stopped := func(c ops.Check) bool { return slices.Contains(services, c.Service) }
