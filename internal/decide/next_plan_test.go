@@ -81,6 +81,11 @@ func planCases(now time.Time) []nextCase {
 		{name: "without a probe nothing says that it helped", row: "problem is over", policy: policy(), sessions: handedUp, journal: over(with(approved, run(1, ops.ActionDone))), kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo},
 		{name: "silence can approve a plan", row: "plan due", policy: policy(probed, byExpiry), sessions: handedUp, checks: []ops.Check{looked}, journal: with(silent), kind: ops.StepAct, level: ops.LevelInfo, says: "nobody answered", check: asks(1)},
 		{name: "silence is no yes by itself", row: "nobody answered", policy: policy(probed), sessions: handedUp, checks: []ops.Check{looked}, journal: with(silent), kind: ops.StepFinish, status: ops.CycleNeedsHuman, level: ops.LevelWarning, notices: 1},
+		{name: "a plan whose only step failed is not credited", row: "plan helped", policy: policy(probed), sessions: handedUp, checks: []ops.Check{looked, after(ops.Healthy)}, journal: with(approved, run(1, ops.ActionFailed)), kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo, says: "recovered without the plan", check: func(t *testing.T, s ops.Step) {
+			if s.ConfirmedBy != ops.ProofProbe {
+				t.Errorf("confirmed by %q", s.ConfirmedBy)
+			}
+		}},
 		{name: "a failed step leaves the rest undone", row: "escalation proposed", policy: policy(probed), sessions: handedUp, checks: []ops.Check{looked, after(ops.Down)}, journal: with(approved, run(1, ops.ActionFailed)), kind: ops.StepQueue, level: ops.LevelInfo, check: skips("step 1 failed, and a plan stops there")},
 		{name: "a plan after which something does not run proves nothing", row: "escalation proposed", policy: policy(probed), sessions: handedUp, checks: []ops.Check{looked, after(ops.Healthy), {Service: "web", Probe: "container web", Purpose: ops.ProbeRunning, Status: ops.Down, Error: "container web is paused", AfterSession: ops.Ptr(ops.SessionID(1))}}, journal: with(approved, run(1, ops.ActionDone), run(2, ops.ActionDone)), kind: ops.StepQueue, level: ops.LevelInfo},
 		{name: "a plan that did not help starts the tier", row: "escalation proposed", policy: policy(probed), sessions: handedUp, checks: []ops.Check{looked, after(ops.Down)}, journal: with(approved, run(1, ops.ActionDone), run(2, ops.ActionDone)), kind: ops.StepQueue, level: ops.LevelInfo, check: target("tier2", ops.ContextHandoff)},

@@ -176,12 +176,12 @@ func verifyPlan(v view) ops.Step {
 	}
 }
 
-// planHelped: a step was done, and probes find every service healthy after it and prove it of at least one. What they had never seen
-// fail is taken to be repaired by the steps that a human approved.
+// planHelped: probes find every service healthy after the plan, and prove it of at least one. What they had never seen fail is taken to be
+// repaired by the steps that a human approved.
 func (v view) planHelped() bool {
 	services := v.ours()
 	proven := func(s string) bool { return v.proven(s, ops.ProbePlan) }
-	if !v.planRan() || !v.planDid() || !v.allProbed() || !slices.ContainsFunc(services, proven) {
+	if !v.planRan() || !v.allProbed() || !slices.ContainsFunc(services, proven) {
 		return false
 	}
 	stopped := func(c ops.Check) bool { return slices.Contains(services, c.Service) }
@@ -199,9 +199,12 @@ func (v view) planDid() bool {
 }
 
 func planResolved(v view) ops.Step {
-	reason := notice.RepairedByPlan(*v.approvedPlan(), len(v.planChecks()))
-	step := finishResolved(ops.ProofPlan, reason, v.event(ops.LevelInfo, ops.EventCycle, reason))
-	step.Recovered = v.repaired(ops.ProbePlan, ops.ProofPlan, notice.In(v.cycle.ID, reason))
+	proof, reason := ops.ProofPlan, notice.RepairedByPlan(*v.approvedPlan(), len(v.planChecks()))
+	if !v.planDid() {
+		proof, reason = ops.ProofProbe, notice.RecoveredBesidePlan(len(v.planChecks()))
+	}
+	step := finishResolved(proof, reason, v.event(ops.LevelInfo, ops.EventCycle, reason))
+	step.Recovered = v.repaired(ops.ProbePlan, proof, notice.In(v.cycle.ID, reason))
 	return step
 }
 

@@ -339,11 +339,19 @@ func PlanVerifies(services []string) string {
 
 // RepairedByPlan says that the approved plan helped.
 func RepairedByPlan(q ops.Approval, checks int) string {
-	healthy := "1 check is"
-	if checks != 1 {
-		healthy = fmt.Sprintf("%d checks are", checks)
+	return fmt.Sprintf("resolved by the approved plan, confirmed by probes: %s after the plan %s", healthyChecks(checks), approvedBy(q))
+}
+
+// RecoveredBesidePlan says that services are well although no step of the approved plan was done.
+func RecoveredBesidePlan(checks int) string {
+	return "recovered without the plan, whose steps failed; confirmed by probes: " + healthyChecks(checks)
+}
+
+func healthyChecks(n int) string {
+	if n == 1 {
+		return "1 check is healthy"
 	}
-	return fmt.Sprintf("resolved by the approved plan, confirmed by probes: %s healthy after the plan %s", healthy, approvedBy(q))
+	return fmt.Sprintf("%d checks are healthy", n)
 }
 
 // StepsNotNeeded, StepsTooLate, StepsAfter and StepsLeft say why approved steps were not carried out.
