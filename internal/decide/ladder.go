@@ -226,7 +226,8 @@ func forceDone(v view, f recovery.Failure, class recovery.Class, move recovery.M
 		step.Events = append(step.Events, v.event(ops.LevelCritical, ops.EventRecovery, notice.BadSchema(err)))
 	}
 	step.Result = raw
-	if level == ops.LevelCritical || !v.failedBefore() {
+	// That the agents fail was told by the cycle before; what is wrong with a service was not.
+	if level == ops.LevelCritical || len(v.ours()) > 0 || !v.failedBefore() {
 		step = notifyOnce(v, step, v.notice(ops.NoticePartial, level, notice.Partial(v.told(p), v.last.Tier, ending.CompletedSteps)))
 	}
 	return step

@@ -221,5 +221,6 @@ func proofCases(now time.Time) []nextCase {
 		}},
 		{name: "and is told once", row: "session failed", policy: policy(probed, recovering), sessions: []ops.Session{lost}, checks: []ops.Check{red, looked("web", ops.CheckHTTP, ops.ProbeRecheck, ops.Healthy, 1)}, journal: ops.Journal{Before: []ops.Ending{{Status: ops.CyclePartial}}}, kind: ops.StepFinish, status: ops.CyclePartial, level: ops.LevelWarning},
 		{name: "what is still down calls a human", row: "session failed", policy: policy(probed, recovering), sessions: []ops.Session{lost}, checks: []ops.Check{red, looked("web", ops.CheckHTTP, ops.ProbeRecheck, ops.Down, 1)}, kind: ops.StepFinish, status: ops.CyclePartial, level: ops.LevelCritical, notices: 1},
+		{name: "what is still degraded is told, although the cycle before could not look either", row: "session failed", policy: policy(probed, recovering), sessions: []ops.Session{lost}, checks: []ops.Check{red, looked("web", ops.CheckHTTP, ops.ProbeRecheck, ops.Degraded, 1)}, journal: ops.Journal{Before: []ops.Ending{{Status: ops.CyclePartial}}}, kind: ops.StepFinish, status: ops.CyclePartial, level: ops.LevelWarning, notices: 1},
 	}
 }
