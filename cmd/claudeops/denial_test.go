@@ -60,7 +60,7 @@ func (b *box) over(id ops.CycleID) bool {
 	return ok && c.Cycle.ID >= id && b.load(id).Cycle.Status.Ended()
 }
 
-// more waits until so many further cycles have ended, and returns the last one.
+// more waits until that many further cycles have ended, and returns the last one.
 func (d *daemon) more(cycles int) ops.Claimed {
 	d.t.Helper()
 	c, _ := d.newest()

@@ -129,7 +129,7 @@ services:
 	contains(t, "what Tier 2 is told", strings.Join(calls[len(calls)-1].Args, "\n"), "Leave these alone", "db: silenced by")
 }
 
-// A judge that cannot be reached is no judge: the probes decide, and nothing else is started because of it.
+// If the judge cannot be reached, the probes decide, and nothing else is started because of it.
 func TestProof_AJudgeThatDoesNotAnswerIsNoVerdict(t *testing.T) {
 	t.Parallel()
 	config := `handlers:
