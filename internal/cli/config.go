@@ -169,7 +169,8 @@ func (a *app) addFlagsOf(c *cobra.Command) {
 // fewFlags are the settings that the help of a command shows which takes all of them.
 func fewFlags() []string {
 	return []string{
-		"apprise-urls-file", "approval-tier", "budget-day-usd", "claude-bin", "dry-run", "interval", "listen", "max-tier", "repos-dir", "state-dir",
+		"apprise-urls-file", "approval-tier", "budget-day-usd", "claude-bin", "dry-run", "interval", "listen", "max-tier",
+		"repos-dir", "state-dir",
 	}
 }
 
@@ -187,8 +188,8 @@ func (a *app) helpful(root *cobra.Command) {
 		}
 		usual(c, args)
 		if hidden > 0 {
-			fmt.Fprintf(c.OutOrStdout(), "\n%d more settings can be given as flags: '%s --help --verbose' lists them, docs/configuration.md explains them.\n",
-				hidden, c.CommandPath())
+			fmt.Fprintf(c.OutOrStdout(), "\n%d more settings can be given as flags: '%s --help --verbose' lists them, and "+
+				"docs/configuration.md explains them.\n", hidden, c.CommandPath())
 		}
 	})
 }
