@@ -56,6 +56,7 @@ func serviceFields(s *service) []field {
 			"Its committed compose file. Gives the actions `redeploy` and `apply`. See [Actions](#actions)."),
 		list("actions", &s.actions, actionFields, finishAction,
 			"What the supervisor can do to it when an agent or a person asks. See [Actions](#actions)."),
+		value("trust", &s.Trust, trustKind(), "How far agents may go for it without you.").orElse("`trust` of the environment"),
 		list("probes", &s.probes, probeFields, finishProbe, "Checks that the supervisor runs itself."),
 	}
 }
