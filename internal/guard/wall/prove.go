@@ -69,6 +69,9 @@ func (s *Sandbox) clearTemps(parent, keep string) error {
 // of docker and the supervisor do not answer.
 func (s *Sandbox) plan(tier ops.Tier, session Session, program string) (confine.Plan, error) {
 	plan := confine.Plan{Walls: []*confine.Wall{s.around(tier, session, program)}}
+	if session.Net != nil {
+		plan.Network = session.Net.Relay
+	}
 	if session.ID == "" {
 		return plan, nil
 	}
@@ -123,6 +126,9 @@ func (s *Sandbox) trial(tier ops.Tier, session Session) (*confine.Trial, error) 
 		if s.c.UIDs[tier] != 0 && !s.wraps(tier) { // a docker socket that the operator opened to this user is meant to be reached
 			t.Sockets = slices.DeleteFunc(t.Sockets, func(path string) bool { return !inside(path, s.c.RootDir) })
 		}
+	}
+	if session.Net != nil {
+		t.Network = session.Net.Trial
 	}
 	return t, nil
 }
