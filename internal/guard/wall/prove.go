@@ -140,6 +140,8 @@ func (s *Sandbox) sentence(tier ops.Tier) string {
 		switch {
 		case row.Missing:
 			missing = append(missing, row.Wall)
+		case row.Wall == LayerNetwork && row.State == "on" && !s.Namespaced(tier):
+			on = append(on, row.Wall+" (ports, not addresses)")
 		case row.State == "on":
 			on = append(on, row.Wall)
 		}

@@ -30,7 +30,6 @@ import (
 )
 
 const (
-	socketName     = "net.sock"
 	dialTime       = 10 * time.Second
 	helloTime      = 10 * time.Second // until a client says what it speaks
 	headerTime     = 10 * time.Second
@@ -39,6 +38,9 @@ const (
 	maxConnections = 256 // at once; an agent must not use up the descriptors of the supervisor
 	maxRefusals    = 100 // that are recorded
 )
+
+// SocketName is the socket of a Gateway in its folder.
+const SocketName = "net.sock"
 
 // Refusal is a connection that was not made.
 type Refusal struct {
@@ -50,6 +52,7 @@ type Refusal struct {
 type Options struct {
 	Dir     string // of the socket, for the session alone; empty: a port on loopback, where there is no namespace
 	Permits []Permit
+	Without []string // services that have no address
 	Keys    []string // addresses of the session's own key proxies
 	// Own reports whether an address is one of the supervisor's listeners, which must not take the session for the supervisor.
 	Own     func(netip.AddrPort) bool
@@ -80,7 +83,7 @@ func Open(ctx context.Context, o Options) (*Gateway, error) {
 	g := &Gateway{o: o, http: make(chan net.Conn), names: newNames(o.Permits), conns: map[net.Conn]bool{}, told: map[Refusal]bool{}}
 	var err error
 	if o.Dir != "" {
-		socket := filepath.Join(o.Dir, socketName)
+		socket := filepath.Join(o.Dir, SocketName)
 		if g.listener, err = new(net.ListenConfig).Listen(ctx, "unix", socket); err == nil {
 			err = errors.Join(os.Chmod(socket, 0o600), writeFiles(o.Dir))
 		}
@@ -127,7 +130,7 @@ func (g *Gateway) Network() *confine.Network {
 		}
 	}
 	slices.Sort(ports)
-	return &confine.Network{Socket: filepath.Join(g.o.Dir, socketName), Ports: slices.Compact(ports)}
+	return &confine.Network{Socket: filepath.Join(g.o.Dir, SocketName), Ports: slices.Compact(ports)}
 }
 
 // Ports are the TCP ports that the session needs where only ports can be held.
@@ -147,6 +150,18 @@ func (g *Gateway) Proxy() string {
 		return "http://session:" + g.token + "@" + g.listener.Addr().String()
 	}
 	return "http://" + net.JoinHostPort(proxyAddr().String(), strconv.Itoa(proxyPort))
+}
+
+// Env are the proxy variables of the session. With a namespace, what is on loopback is reached without the proxy as well.
+func (g *Gateway) Env() []string {
+	var out []string
+	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"} {
+		out = append(out, name+"="+g.Proxy())
+	}
+	if g.o.Dir != "" {
+		out = append(out, "NO_PROXY=localhost,127.0.0.1,::1", "no_proxy=localhost,127.0.0.1,::1")
+	}
+	return out
 }
 
 // Trial is what the network must refuse: a forbidden address, name and method.
@@ -516,11 +531,12 @@ func (g *Gateway) Permitted() string {
 	for _, p := range g.o.Permits {
 		out = append(out, p.String())
 	}
-	if len(out) == 0 {
-		return "This session reaches no host."
-	}
 	slices.Sort(out)
-	return "This session reaches: " + strings.Join(slices.Compact(out), ", ") + "."
+	text := "This session reaches: " + orElse(strings.Join(slices.Compact(out), ", "), "no host") + "."
+	if len(g.o.Without) > 0 {
+		text += " These services have no address: " + strings.Join(g.o.Without, ", ") + "."
+	}
+	return text
 }
 
 // writeFiles says inside how names are found: in the files of the machine, then by the resolver on loopback, which is ours.
