@@ -154,6 +154,14 @@ func (p proxies) close() {
 	}
 }
 
+func (p proxies) addresses() []string {
+	out := make([]string, len(p))
+	for i, proxy := range p {
+		out[i] = proxy.Address()
+	}
+	return out
+}
+
 // hideKeys replaces the keys in the environment of a session by tokens, and starts the proxies that take them.
 func (r *Runner) hideKeys(spec *ops.SessionSpec) (proxies, error) {
 	if r.o.HideKeys == nil || !r.o.HideKeys(spec.Environment, spec.Session.May()) {

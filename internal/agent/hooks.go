@@ -14,7 +14,9 @@ import (
 type hook func(ctx context.Context, r *run) (during context.Context, end func(), err error)
 
 // hooks are the parts, in order.
-func hooks() []hook { return []hook{folders, keys, leftovers, prepared, conversation, behindWalls} }
+func hooks() []hook {
+	return []hook{folders, keys, network, leftovers, prepared, conversation, behindWalls}
+}
 
 // run is one session on its way through the hooks.
 type run struct {
@@ -25,6 +27,7 @@ type run struct {
 	walls    Walls // nil: none
 	folders  Folders
 	register func(group string) (started func(process.Ident), err error) // see Program
+	keys     proxies
 	prepared *Prepared
 	program  Program  // as it is started
 	proc     *running // nil until it is started
@@ -53,8 +56,22 @@ func folders(ctx context.Context, r *run) (context.Context, func(), error) {
 
 // keys hides the keys of the API from the session.
 func keys(ctx context.Context, r *run) (context.Context, func(), error) {
-	proxies, err := r.hideKeys(&r.spec)
-	return ctx, proxies.close, err
+	var err error
+	r.keys, err = r.hideKeys(&r.spec)
+	return ctx, r.keys.close, err
+}
+
+// network gives the session a network of its own. The operator's proxy is the supervisor's to use then.
+func network(ctx context.Context, r *run) (context.Context, func(), error) {
+	if r.o.Network == nil {
+		return ctx, func() {}, nil
+	}
+	env, end, err := r.o.Network(ctx, r.spec, r.keys.addresses())
+	if err != nil {
+		return ctx, nil, Refuse(ops.FailureLayer, "%v", err)
+	}
+	r.spec.Env = append(passing(r.spec.Env, func(name string) bool { return !isProxy(name) }).list(), env...)
+	return ctx, end, nil
 }
 
 // leftovers ends what left the control group of the session, after it. The keeper, if there is one, keeps the session until then and may

@@ -25,6 +25,8 @@ type Options struct {
 	// HideKeys reports whether the sessions of an environment and a tier get tokens of a proxy instead of the keys of the API;
 	// nil means never.
 	HideKeys func(environment string, tier ops.Tier) bool
+	// Network opens the network of a session, which leads to its key proxies too, and returns its proxy variables; nil: the machine's.
+	Network func(ctx context.Context, spec ops.SessionSpec, keys []string) (env []string, end func(), err error)
 	// Keeper ends the sessions if this process dies; nil means that nothing does.
 	Keeper Keeper
 }

@@ -300,6 +300,8 @@ func wallFinding(row wall.Row) finding {
 	switch {
 	case row.Missing:
 		f.State, f.Fix = "warning", row.Fix
+	case row.Open:
+		f.State, f.Fix = "warning", row.Fix
 	case row.State == "missing":
 		f.Detail, f.Fix = "missing, and not required while agents have their own user: "+row.Detail, row.Fix
 	}

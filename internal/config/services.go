@@ -57,8 +57,19 @@ func serviceFields(s *service) []field {
 		list("actions", &s.actions, actionFields, finishAction,
 			"What the supervisor can do to it when an agent or a person asks. See [Actions](#actions)."),
 		value("trust", &s.Trust, trustKind(), "How far agents may go for it without you.").orElse("`trust` of the environment"),
+		value("methods", &s.Methods, methodsKind(),
+			"HTTP methods that sessions above Tier 1 may use on its addresses where `sandbox.network` is `services`; `any` also permits other "+
+				"protocols.").orElse("`GET`, `HEAD`"),
+		value("agents", &s.Agents, choiceKind("a right of agents", "read"),
+			"`read`: sessions of every tier may speak its own protocol to it, such as SQL, with credentials that can only read.").
+			orElse("none"),
 		list("probes", &s.probes, probeFields, finishProbe, "Checks that the supervisor runs itself."),
 	}
+}
+
+// methodsKind reads HTTP methods, or any.
+func methodsKind() kind[[]string] {
+	return listOf("HTTP methods", splitAtCommas, anyCaseKind("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE", "any"))
 }
 
 // servicesField takes a plain list, or a mapping with the list and whether other services are rejected.

@@ -395,6 +395,12 @@ func (c *Config) sandboxSettings() []field {
 			"Folders that the agent program may change at every tier, such as a cache. Commands behind the guard may not.").
 			byEnv("CLAUDEOPS_SANDBOX_AGENT_FOLDERS"),
 		value("hidden", &s.Hidden, foldersKind(), "More files and folders that agents and their commands may not read."),
+		value("network", &s.Network, choiceKind("a mode of the network", NetworkServices, NetworkOpen, NetworkNone),
+			"What sessions reach. `services`: the addresses of declared services and probes, listed hosts, and the model's API, through the "+
+				"supervisor. `none`: the model's API only. `open`: everything that this machine reaches. See [security.md](security.md#the-network).").
+			or(string(NetworkOpen)),
+		value("network_hosts", &s.Hosts, wordsKind("hosts"),
+			"More hosts that sessions reach: `name` or `*.name` by https, `name:port` with any protocol. They can receive data."),
 		value("memory_mb", &s.Memory, megabytesKind(1<<24),
 			"Memory that a session may use, in megabytes, where it has a cgroup; 0 means half of the machine's.").or("0"),
 	)

@@ -237,6 +237,16 @@ const (
 	UnwalledAllow  Unwalled = "allow"
 )
 
+// NetworkMode is what sessions reach of the network.
+type NetworkMode string
+
+// The modes of the network.
+const (
+	NetworkServices NetworkMode = "services"
+	NetworkOpen     NetworkMode = "open"
+	NetworkNone     NetworkMode = "none"
+)
+
 // Sandbox is what the operating system keeps from agents.
 type Sandbox struct {
 	Mode       SandboxMode
@@ -246,12 +256,17 @@ type Sandbox struct {
 	Writable   []string // from Tier 3 on
 	Folders    []string // of the agent's program, at every tier
 	Hidden     []string
-	Processes  int   // of a session at once; 0: no limit
-	Memory     int64 // of a session, in bytes; 0: half of the machine's
+	Network    NetworkMode
+	Hosts      []string // that sessions reach beside what is declared
+	Processes  int      // of a session at once; 0: no limit
+	Memory     int64    // of a session, in bytes; 0: half of the machine's
 }
 
 // Walled reports whether walls that hold an agent without a shell gate are wanted.
 func (s Sandbox) Walled() bool { return s.Mode != SandboxOff || s.Bubblewrap == "on" }
+
+// Networked reports whether sessions have a network of their own.
+func (s Sandbox) Networked() bool { return s.Mode != SandboxOff && s.Network != NetworkOpen }
 
 // DockerBroker says when sessions get a Docker socket of their own.
 type DockerBroker string

@@ -65,6 +65,7 @@ type Host struct {
 	// judge is the guard, made when it is first needed: reading its tables takes time.
 	judge      func() (*guard.Guard, error)
 	sandboxes  map[string]*wall.Sandbox // the walls by environment; none when they are off
+	networks   networks
 	store      *store.Store
 	journal    *journal
 	owner      atomic.Pointer[ops.Owner]
@@ -142,12 +143,14 @@ func newHost(o Options, envs []ops.Environment) *Host {
 	o.Clock = wallClock(o.Clock)
 	sandboxes := newSandboxes(o, envs)
 	askWhereUnwalled(o.Config, envs, sandboxes)
-	return &Host{
+	h := &Host{
 		Options: o, sandboxes: sandboxes, envs: envs, mine: labelled(envs, o.Config.Host.Labels), hub: web.NewHub(),
 		judge:    sync.OnceValues(func() (*guard.Guard, error) { return newJudge(o.Config) }),
 		discards: &agent.Discards{Logger: o.Logger}, descriptors: newDescriptors(),
 		codes: web.NewSignInCodes(o.Clock),
 	}
+	h.networks.h = h
+	return h
 }
 
 // wallClock drops the reading of the monotonic clock, which stops while the machine is suspended: times are compared with those in

@@ -69,6 +69,10 @@ func (h *Host) runners(r *redact.Redactor) map[string]cycle.Runner {
 		Redactor: r, Logger: h.Logger, Clock: h.Clock, Walls: h.walls(), Discards: h.discards, HideKeys: h.hidesKeys(true),
 		Keeper: h.sessionKeeper,
 	}
+	if h.Config.Guard.Sandbox.Networked() {
+		gated.Network = h.networks.open
+		h.networks.sweep()
+	}
 	ungated := gated
 	ungated.HideKeys = h.hidesKeys(false)
 	extra := h.Config.Agent.Env

@@ -31,7 +31,7 @@ func (h *Host) walls() func(environment string) agent.Walls {
 	for name, s := range h.sandboxes {
 		byName[name] = &sandboxed{
 			Sandbox: s, environment: name, gates: gateDir(h.Config), unwalled: h.Config.Guard.Sandbox.Unwalled, events: h.store, log: h.Logger,
-			limits: sessionLimits(h.Config.Guard.Sandbox),
+			limits: sessionLimits(h.Config.Guard.Sandbox), networks: &h.networks,
 		}
 	}
 	return func(environment string) agent.Walls { return byName[environment] }
@@ -71,7 +71,7 @@ func Walls(c *config.Config, e ops.Environment, self string) *wall.Sandbox {
 	engines := engineSockets(c, e)
 	out := wall.Config{
 		UIDs: uids, Bubblewrap: s.Bubblewrap == "on", Relay: []string{self, relay.Word},
-		Confine: on, Auto: on && s.Bubblewrap == "auto", Required: s.Mode == config.SandboxRequired,
+		Confine: on, Auto: on && s.Bubblewrap == "auto", Required: s.Mode == config.SandboxRequired, Network: s.Networked(),
 		StateDir: e.StateDir, RootDir: c.StateDir, OtherStateDirs: others, WorkDir: e.WorkDir, ReposDir: e.ReposDir,
 		VolumesDirs: c.Guard.Volumes, ExtraReadOnly: []string{gateDir(c), self},
 		AgentFolders: s.Folders, Named: s.Writable, Hidden: slices.Concat(s.Hidden, c.SecretFiles(), environmentFiles(unitFiles()), engines),
@@ -112,6 +112,7 @@ type sandboxed struct {
 	gates       string // where the sockets of sessions are
 	unwalled    config.Unwalled
 	limits      process.Limits
+	networks    *networks
 	events      *store.Store
 	log         *slog.Logger
 }
@@ -129,6 +130,7 @@ func (w *sandboxed) Prepare(tier ops.Tier) error {
 func (w *sandboxed) Wrap(tier ops.Tier, p agent.Program) (agent.Program, error) {
 	session := sessionOf(p, w.gates)
 	session.LookOnly = agent.Variable(p.Env, "CLAUDEOPS_DRY_RUN") == "true"
+	session.Net = w.networks.of(session.ID)
 	if err := w.PrepareSession(tier, session); err != nil {
 		return p, err
 	}
@@ -295,7 +297,7 @@ func (h *Host) wallRows() []web.Wall {
 		if row.Fix != "" {
 			detail += "; " + row.Fix
 		}
-		out = append(out, web.Wall{Name: row.Wall, State: row.State, Detail: detail, Missing: row.Missing})
+		out = append(out, web.Wall{Name: row.Wall, State: row.State, Detail: detail, Missing: row.Missing, Open: row.Open})
 	}
 	return out
 }

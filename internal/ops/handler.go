@@ -86,6 +86,10 @@ type Service struct {
 	// Container and Unit are what it runs in; a service has at most one of them.
 	Container string `json:"container,omitempty"`
 	Unit      string `json:"unit,omitempty"`
+	// Methods are the HTTP methods of sessions above Tier 1 on its addresses; none means GET and HEAD. Agents is read where every
+	// session may speak its own protocol.
+	Methods []string `json:"methods,omitempty"`
+	Agents  string   `json:"agents,omitempty"`
 	// Actions are what the supervisor can do to it.
 	Actions []ActionSpec `json:"actions,omitempty"`
 	// Off are the built-in actions that the operator removed. Agents may not do the same with a command either.

@@ -120,6 +120,9 @@ func (p *Proxy) count(conn net.Conn, state http.ConnState) {
 // URL is what the session has instead of the base URL of the API.
 func (p *Proxy) URL() string { return p.address + p.upstream.EscapedPath() }
 
+// Address is where the proxy listens.
+func (p *Proxy) Address() string { return strings.TrimPrefix(p.address, "http://") }
+
 // Close ends the proxy and every call that is still open: from then on the tokens are worth nothing.
 func (p *Proxy) Close() {
 	p.cancel()

@@ -142,9 +142,10 @@ func (f Facts) scheduled() []Line {
 // Wall is one protection of the operating system around agents, and whether this machine has it.
 type Wall struct {
 	Name    string
-	State   string // on, off or missing
+	State   string // on, off, open or missing
 	Detail  string
 	Missing bool
+	Open    bool // could be on and is not wanted, which is worth a warning
 }
 
 // Walls says in one sentence which walls agents have. Hole is true if one is missing. Without rows nothing is known.

@@ -14,7 +14,7 @@ import (
 // the order of their paths as soon as what they import is ready, and with one import more a gate waits for the whole program.
 func TestTheGatesComeFirst(t *testing.T) {
 	allowed := []string{
-		"bufio", "bytes", "encoding/json", "errors", "fmt", "io", "os", "runtime", "slices", "strings", "syscall", "time", "unsafe",
+		"bufio", "bytes", "encoding/binary", "encoding/json", "errors", "fmt", "io", "os", "runtime", "slices", "strings", "syscall", "time", "unsafe",
 		"claudeops/internal/guard/client", "claudeops/internal/guard/wall/confine",
 	}
 	for _, folder := range []string{".", "../client", "../wall/confine"} {

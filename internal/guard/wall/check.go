@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -216,8 +217,11 @@ func (s *Sandbox) checkBubblewrap(tier ops.Tier, who *person) error {
 }
 
 // try runs true in the sandbox, the same way an agent would be. It has its own time limit: its result is kept for later callers.
-func (s *Sandbox) try(who *person, bwrap string, args []string) error {
-	args = append([]string{bwrap}, append(args, "--", "true")...)
+func (s *Sandbox) try(who *person, bwrap string, args []string, program ...string) error {
+	if len(program) == 0 {
+		program = []string{"true"}
+	}
+	args = slices.Concat([]string{bwrap}, args, []string{"--"}, program)
 	cmd := exec.Command(s.c.Relay[0], append(append([]string{}, s.c.Relay[1:]...), args...)...) //nolint:gosec,noctx // runTrial ends it
 	cmd.Env, cmd.Dir = []string{"PATH=/usr/local/bin:/usr/bin:/bin"}, "/"
 	var stderr bytes.Buffer

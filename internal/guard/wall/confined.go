@@ -24,11 +24,12 @@ type Session struct {
 	Shells bool
 	// LookOnly: a dry run changes nothing but its own folders, at every tier.
 	LookOnly bool
+	Net      *Net // its network; nil: that of the machine
 }
 
 // doors are the folders of the sockets through which the session reaches the supervisor.
 func (session Session) doors() []string {
-	return slices.DeleteFunc([]string{session.Gate, session.Docker}, func(dir string) bool { return dir == "" })
+	return slices.DeleteFunc([]string{session.Gate, session.Docker, session.Net.folder()}, func(dir string) bool { return dir == "" })
 }
 
 // Temp is the private temporary folder of a session.
@@ -70,6 +71,7 @@ func (s *Sandbox) around(tier ops.Tier, session Session, program string) *confin
 	w.NoUnix = session.Ungated && !s.socketsHidden(tier)
 	// A gated program may set the modes of its own files; its commands may not.
 	w.KeepMetadata = w.KeepMetadata && session.Ungated
+	w.Ports = session.Net.ports()
 	return w
 }
 

@@ -59,7 +59,10 @@ func (s *Sandbox) profile(tier ops.Tier, session Session, program, dir string, s
 		// can do so there.
 		p.mounts[state], p.from[state] = readWrite, s.exchange()
 	}
-	args := append(s.base(), p.arguments()...)
+	if err := s.fillNetwork(p, session.Net); err != nil {
+		return nil, err
+	}
+	args := slices.Concat(s.base(), session.Net.arguments(), p.arguments())
 	if !exchanges {
 		args = append(args, "--symlink", filepath.Join(agentFolder, exchangeFolder, handoffName), filepath.Join(state, handoffName))
 	}
@@ -78,16 +81,12 @@ func (s *Sandbox) base() []string {
 	if !s.c.Bubblewrap {
 		return s.mountsOnly()
 	}
-	args := []string{
+	return []string{
 		"--die-with-parent", "--new-session", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--cap-drop", "ALL",
 		"--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc",
 		// A new /proc shows the kernel's settings writable to root, even to one without capabilities.
 		"--ro-bind", "/proc/sys", "/proc/sys",
 	}
-	if s.c.NoNetwork {
-		args = append(args, "--unshare-net")
-	}
-	return args
 }
 
 // fill puts the mounts of a tier together.

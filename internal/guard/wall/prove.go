@@ -69,6 +69,9 @@ func (s *Sandbox) clearTemps(parent, keep string) error {
 // of docker and the supervisor do not answer.
 func (s *Sandbox) plan(tier ops.Tier, session Session, program string) (confine.Plan, error) {
 	plan := confine.Plan{Walls: []*confine.Wall{s.around(tier, session, program)}}
+	if session.Net != nil {
+		plan.Network = session.Net.Relay
+	}
 	if session.ID == "" {
 		return plan, nil
 	}
@@ -124,6 +127,9 @@ func (s *Sandbox) trial(tier ops.Tier, session Session) (*confine.Trial, error) 
 			t.Sockets = slices.DeleteFunc(t.Sockets, func(path string) bool { return !inside(path, s.c.RootDir) })
 		}
 	}
+	if session.Net != nil {
+		t.Network = session.Net.Trial
+	}
 	return t, nil
 }
 
@@ -134,6 +140,8 @@ func (s *Sandbox) sentence(tier ops.Tier) string {
 		switch {
 		case row.Missing:
 			missing = append(missing, row.Wall)
+		case row.Wall == LayerNetwork && row.State == "on" && !s.Namespaced(tier):
+			on = append(on, row.Wall+" (ports, not addresses)")
 		case row.State == "on":
 			on = append(on, row.Wall)
 		}

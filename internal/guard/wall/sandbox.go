@@ -38,10 +38,11 @@ type Config struct {
 	// Auto uses bubblewrap where it can be set up, for its mounts alone: the agent still sees all processes.
 	Auto bool
 	// Required accepts no missing wall.
-	Required  bool
-	Bwrap     string   // the program; "bwrap" when empty
-	Relay     []string // the program, and its first arguments, that calls Relay with the rest of its arguments
-	NoNetwork bool     // under bubblewrap: no network at all
+	Required bool
+	Bwrap    string   // the program; "bwrap" when empty
+	Relay    []string // the program, and its first arguments, that calls Relay with the rest of its arguments
+	// Network: sessions reach the network through the supervisor only.
+	Network bool
 
 	StateDir       string   // of the environment
 	RootDir        string   // the supervisor's own state folder when StateDir is a part of it; StateDir when empty
@@ -97,6 +98,7 @@ type Sandbox struct {
 	seen   []string          // what the session seenBy may read
 	seenBy string
 	auto   map[int]*autoTrial // by the user that agents run as
+	net    map[int]*autoTrial // the same for network namespaces
 }
 
 // New makes a sandbox. It looks at nothing yet: Check does.
@@ -107,7 +109,7 @@ func New(c Config) *Sandbox {
 	if c.RootDir == "" {
 		c.RootDir = c.StateDir
 	}
-	return &Sandbox{c: c, tried: make(map[ops.Tier]bool), auto: make(map[int]*autoTrial)}
+	return &Sandbox{c: c, tried: make(map[ops.Tier]bool), auto: make(map[int]*autoTrial), net: make(map[int]*autoTrial)}
 }
 
 // Layers names the layers that are on for a tier.

@@ -176,6 +176,7 @@ type Row struct {
 	Detail  string
 	Fix     string
 	Missing bool // wanted and not to be had
+	Open    bool // could be had and is not wanted, which is worth a warning
 }
 
 // Report says which walls a tier has here and which are missing.
@@ -195,7 +196,7 @@ func (s *Sandbox) Report(tier ops.Tier) []Row {
 	if !s.c.Confine {
 		capabilities.State, capabilities.Detail = "off", "sandbox.mode is off"
 	}
-	return append(out, capabilities, seccomp, s.reportUser(tier), s.reportBubblewrap(tier), s.reportSockets(tier))
+	return append(out, capabilities, seccomp, s.reportUser(tier), s.reportBubblewrap(tier), s.reportSockets(tier), s.reportNetwork(tier))
 }
 
 func (s *Sandbox) reportFiles() Row {
@@ -267,5 +268,5 @@ func (s *Sandbox) reportSockets(tier ops.Tier) Row {
 func (s *Sandbox) Walled(tier ops.Tier) bool {
 	// Bubblewrap comes last: a daemon that has the other walls need not wait for its trial to start.
 	files := s.c.Confine && confine.LandlockVersion() > 0 || s.wraps(tier)
-	return files && s.c.Confine && (confine.SeccompAvailable() || s.socketsHidden(tier))
+	return files && s.c.Confine && (confine.SeccompAvailable() || s.socketsHidden(tier)) && (!s.c.Network || portsHeld() || s.Namespaced(tier))
 }

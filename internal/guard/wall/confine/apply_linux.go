@@ -59,6 +59,15 @@ func Main(args, environ []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "confine: read walls:", err)
 		return exitNotConfined
 	}
+	if plan.Relay != nil {
+		return plan.Relay.serve()
+	}
+	if plan.Network != nil {
+		if err := plan.Network.open(plan.Walls); err != nil {
+			fmt.Fprintln(stdout, Report+"the network of the session could not be set up: "+err.Error())
+			return exitNotConfined
+		}
+	}
 	if len(plan.Trial) > 0 {
 		if err := try(plan.Trial); err != nil {
 			fmt.Fprintln(stdout, Report+err.Error())

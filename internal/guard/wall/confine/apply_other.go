@@ -24,6 +24,9 @@ func Arguments(string, Plan, string, []string) ([]string, error) {
 // ScopedVersion is the first version of Landlock that keeps signals inside the wall.
 const ScopedVersion = 6
 
+// PortsVersion is the first that knows TCP ports.
+const PortsVersion = 4
+
 // LandlockVersion is 0: there is none.
 func LandlockVersion() int { return 0 }
 

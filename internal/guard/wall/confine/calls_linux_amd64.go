@@ -11,6 +11,9 @@ const (
 	callClone3    uint32 = 435
 	callIoctl     uint32 = 16
 	callSocket    uint32 = 41
+	callSendto    uint32 = 44
+	callSendmsg   uint32 = 46
+	callSendmmsg  uint32 = 307
 	callUtimensat uint32 = 280
 )
 

@@ -11,6 +11,9 @@ const (
 	callClone3    uint32 = 435
 	callIoctl     uint32 = 29
 	callSocket    uint32 = 198
+	callSendto    uint32 = 206
+	callSendmsg   uint32 = 211
+	callSendmmsg  uint32 = 269
 	callUtimensat uint32 = 88
 )
 

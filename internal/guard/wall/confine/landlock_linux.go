@@ -16,6 +16,7 @@ const (
 
 	rulesetVersion = 1 // asks for the version of Landlock
 	pathBeneath    = 1
+	portRule       = 2
 )
 
 // The rights of Landlock, in the order of their bits.
@@ -51,8 +52,14 @@ const (
 	allRights  = writeRights | rightMakeChar | rightMakeBlock
 )
 
-// ScopedVersion is the first version of Landlock that keeps signals inside the wall.
-const ScopedVersion = 6
+// ScopedVersion is the first version of Landlock that keeps signals inside the wall, PortsVersion the first that knows TCP ports.
+const (
+	ScopedVersion = 6
+	PortsVersion  = 4
+)
+
+// connectTCP is the right to connect to a TCP port.
+const connectTCP uint64 = 1 << 1
 
 // LandlockVersion is the version of Landlock that the kernel has; 0 without Landlock.
 func LandlockVersion() int {
@@ -78,7 +85,7 @@ func handled(version int) (attr rulesetAttr, size uintptr) {
 	case version < 5:
 		attr.fs &^= rightIoctlDev
 	}
-	if version >= 4 {
+	if version >= PortsVersion {
 		size = 16
 	}
 	if version >= ScopedVersion {
@@ -99,6 +106,12 @@ func restrictFiles(w *Wall) error {
 		return nil
 	}
 	attr, size := handled(version)
+	if len(w.Ports) > 0 {
+		if version < PortsVersion {
+			return errNoLandlock
+		}
+		attr.net = connectTCP
+	}
 	fd, _, errno := syscall.RawSyscall(sysCreateRuleset, uintptr(unsafe.Pointer(&attr)), size, 0)
 	if errno != 0 {
 		return fmt.Errorf("make Landlock rules: %w", errno)
@@ -116,6 +129,13 @@ func restrictFiles(w *Wall) error {
 	for _, path := range w.Write {
 		if err := allow(int(fd), path, attr.fs&writeRights); err != nil {
 			return err
+		}
+	}
+	for _, port := range w.Ports {
+		rule := struct{ access, port uint64 }{connectTCP, uint64(port)} //nolint:gosec // a port
+		_, _, errno := syscall.RawSyscall6(sysAddRule, fd, portRule, uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
+		if errno != 0 {
+			return fmt.Errorf("allow port %d: %w", port, errno)
 		}
 	}
 	if _, _, errno := syscall.RawSyscall(sysRestrictSelf, fd, 0, 0); errno != 0 {

@@ -20,6 +20,7 @@ const (
 	jumpBits   = 0x45 // BPF_JMP | BPF_JSET | BPF_K
 	jumpAtMost = 0x25 // BPF_JMP | BPF_JGT | BPF_K: the true branch is "greater"
 	jumpAlways = 0x05 // BPF_JMP | BPF_JA
+	andWith    = 0x54 // BPF_ALU | BPF_AND | BPF_K
 	returns    = 0x06 // BPF_RET | BPF_K
 
 	offsetNumber = 0
@@ -76,6 +77,38 @@ func (p *program) touchOnly() {
 	p.add(loadWord, 0, 0, offsetNumber)
 }
 
+// onlyTCP leaves Unix sockets and TCP. Landlock knows nothing of other protocols, nor of data that is sent before a connection is made.
+func (p *program) onlyTCP() {
+	const (
+		kinds    = 0xf // the rest are flags
+		noFamily = 11  // above AF_INET6 there is nothing that commands need
+		fastOpen = 0x20000000
+	)
+	for family := range uint32(noFamily) {
+		if family != syscall.AF_UNIX && family != syscall.AF_INET && family != syscall.AF_INET6 {
+			p.refuseIf(callSocket, 0, jumpEqual, family, true, syscall.EAFNOSUPPORT)
+		}
+	}
+	p.refuseIf(callSocket, 0, jumpAtMost, noFamily-1, true, syscall.EAFNOSUPPORT)
+	for _, family := range []uint32{syscall.AF_INET, syscall.AF_INET6} {
+		// socket(family, kind, protocol): a stream, of the protocol TCP or of the family's own choice.
+		p.add(jumpEqual, 0, 9, callSocket)
+		p.add(loadWord, 0, 0, offsetArg0)
+		p.add(jumpEqual, 0, 7, family)
+		p.add(loadWord, 0, 0, offsetArg0+8)
+		p.add(andWith, 0, 0, kinds)
+		p.add(jumpEqual, 0, 3, syscall.SOCK_STREAM)
+		p.add(loadWord, 0, 0, offsetArg0+16)
+		p.add(jumpEqual, 2, 0, 0)
+		p.add(jumpEqual, 1, 0, syscall.IPPROTO_TCP)
+		p.add(returns, 0, 0, actError|uint32(syscall.EACCES))
+		p.add(loadWord, 0, 0, offsetNumber)
+	}
+	for _, flags := range []argumentOf{{call: callSendto, arg: 3}, {call: callSendmsg, arg: 2}, {call: callSendmmsg, arg: 3}} {
+		p.refuseIf(flags.call, flags.arg, jumpBits, fastOpen, true, syscall.EOPNOTSUPP)
+	}
+}
+
 // filter builds the program of a wall.
 func filter(w *Wall) []instruction {
 	p := &program{}
@@ -100,6 +133,9 @@ func filter(w *Wall) []instruction {
 	const afALG, afVsock = 38, 40
 	p.refuseIf(callSocket, 0, jumpEqual, afALG, true, syscall.EAFNOSUPPORT)
 	p.refuseIf(callSocket, 0, jumpEqual, afVsock, true, syscall.EAFNOSUPPORT)
+	if len(w.Ports) > 0 {
+		p.onlyTCP()
+	}
 	if w.NoUnix {
 		p.refuseIf(callSocket, 0, jumpEqual, syscall.AF_UNIX, true, syscall.EACCES)
 	}

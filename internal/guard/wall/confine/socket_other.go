@@ -3,3 +3,5 @@
 package confine
 
 const socketFlags = 0
+
+func (*NetworkTrial) run() []string { return nil }

@@ -18,6 +18,9 @@ type Wall struct {
 	// KeepMetadata refuses to change owners, modes, times and attributes of files. Landlock does not cover them, so a process that
 	// runs as the owner of the supervisor's files must not have them, unless a read-only mount protects the files.
 	KeepMetadata bool `json:"keep_metadata,omitempty"`
+	// Ports are the only TCP ports that can be connected to, at whatever address, and TCP is all there is of the network; nil: no such
+	// wall. It is the second best, for machines without network namespaces.
+	Ports []int `json:"ports,omitempty"`
 	// Trial is made behind the wall before the program starts; nil: no trial.
 	Trial *Trial `json:"trial,omitempty"`
 	// Best accepts a kernel without Landlock or without a part of it.
@@ -29,6 +32,16 @@ type Plan struct {
 	Walls []*Wall `json:"walls"` // the outermost first; the agent stays behind them
 	// Trial are walls that a thread of its own tries first, the last one with a Trial. The result is the first line of the output.
 	Trial []*Wall `json:"trial,omitempty"`
+	// Network is opened before the walls are set up; nil where the program has no network namespace of its own.
+	Network *Network `json:"network,omitempty"`
+	// Relay makes this program the relay of a network, whose listeners it has inherited.
+	Relay *Network `json:"relay,omitempty"`
+}
+
+// Network is what passes the connections in a network namespace on to the supervisor.
+type Network struct {
+	Socket string `json:"socket"` // of the supervisor, who decides about each connection and dials
+	Ports  []int  `json:"ports"`  // TCP ports that are listened on
 }
 
 // A trial prints Report and what it found: Hold, or what is broken.
@@ -76,6 +89,17 @@ type Trial struct {
 	Process int      `json:"process,omitempty"` // a process that must not be reached by signals; 0: no trial
 	Sockets []string `json:"sockets,omitempty"` // sockets that must not answer
 	Own     string   `json:"own,omitempty"`     // a folder that must be writable
+	// Network is what the network must refuse; nil: no trial.
+	Network *NetworkTrial `json:"network,omitempty"`
+}
+
+// NetworkTrial is what a network must refuse.
+type NetworkTrial struct {
+	Proxy    int      `json:"proxy"`             // the port of the supervisor's proxy
+	Host     [4]byte  `json:"host"`              // its address
+	Requests []string `json:"requests"`          // first lines of requests that it must refuse: a forbidden address, name, method
+	Name     string   `json:"name,omitempty"`    // a name that must not be found; none where there is no resolver
+	Address  [4]byte  `json:"address,omitempty"` // an address that must not be reached
 }
 
 // BrokenError says which walls do not hold.
@@ -105,6 +129,9 @@ func (t *Trial) run() error {
 		if answers(path) {
 			broken = append(broken, path+" can be reached")
 		}
+	}
+	if t.Network != nil {
+		broken = append(broken, t.Network.run()...)
 	}
 	if t.Own != "" {
 		if err := tryWrite(t.Own); err != nil {

@@ -1,0 +1,181 @@
+package confine
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+)
+
+const (
+	dnsPort     = 53
+	firstFile   = 3    // of those that the relay inherits
+	maxQuestion = 4096 // bytes of a name question
+	mostAtOnce  = 64   // questions
+)
+
+// serve is the whole life of the relay: it passes connections and questions for names to the supervisor, which decides about each. The
+// relay itself decides nothing, so a session that speaks to the supervisor's socket directly gains nothing.
+func (n *Network) serve() int {
+	for i := range n.Ports {
+		go n.acceptAll(os.NewFile(uintptr(firstFile+i), "listener"))
+	}
+	n.answerAll(os.NewFile(uintptr(firstFile+len(n.Ports)), "names"))
+	return exitNotConfined
+}
+
+// wait calls f until it no longer has to wait, and returns its error.
+func wait(file *os.File, f func(fd int) error) error {
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = raw.Read(func(fd uintptr) bool {
+		failed = f(int(fd))
+		return failed != syscall.EAGAIN
+	})
+	if err != nil {
+		return err
+	}
+	return failed
+}
+
+func (n *Network) acceptAll(listener *os.File) {
+	for {
+		conn := -1
+		err := wait(listener, func(fd int) (err error) {
+			conn, _, err = syscall.Accept4(fd, socketFlags)
+			return err
+		})
+		switch err {
+		case nil:
+			go n.pass(conn)
+		case syscall.ECONNABORTED, syscall.EINTR, syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM:
+		default:
+			return
+		}
+	}
+}
+
+// dial connects to the supervisor and says what comes.
+func (n *Network) dial(what string) (*os.File, error) {
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err = syscall.Connect(fd, &syscall.SockaddrUnix{Name: n.Socket}); err == nil {
+		err = syscall.SetNonblock(fd, true)
+	}
+	if err != nil {
+		_ = syscall.Close(fd)
+		return nil, err
+	}
+	file := os.NewFile(uintptr(fd), "supervisor")
+	if _, err := file.WriteString(what + "\n"); err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+// pass copies one connection both ways. A connection that the supervisor ends without a byte is reset, as a refused one is.
+func (n *Network) pass(fd int) {
+	client := os.NewFile(uintptr(fd), "client")
+	defer func() { _ = client.Close() }()
+	var at [16]byte
+	port := 0
+	switch local, _ := syscall.Getsockname(fd); local := local.(type) {
+	case *syscall.SockaddrInet6:
+		at, port = local.Addr, local.Port
+	case *syscall.SockaddrInet4:
+		at[10], at[11], port = 0xff, 0xff, local.Port
+		copy(at[12:], local.Addr[:])
+	}
+	server, err := n.dial(fmt.Sprintf("tcp %x %d", at, port))
+	if err != nil {
+		reset(client)
+		return
+	}
+	defer func() { _ = server.Close() }()
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		_, _ = io.Copy(server, client)
+		shut(server)
+	}()
+	if got, _ := io.Copy(client, server); got == 0 {
+		reset(client)
+		_ = client.Close()
+		return
+	}
+	shut(client)
+	<-sent
+}
+
+// control calls f with the descriptor of a file.
+func control(file *os.File, f func(fd int)) {
+	if raw, err := file.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { f(int(fd)) })
+	}
+}
+
+func shut(file *os.File) {
+	control(file, func(fd int) { _ = syscall.Shutdown(fd, syscall.SHUT_WR) })
+}
+
+func reset(file *os.File) {
+	control(file, func(fd int) {
+		_ = syscall.SetsockoptLinger(fd, syscall.SOL_SOCKET, syscall.SO_LINGER, &syscall.Linger{Onoff: 1})
+	})
+}
+
+// answerAll passes questions for names to the supervisor, and answers from the address that was asked.
+func (n *Network) answerAll(names *os.File) {
+	free := make(chan struct{}, mostAtOnce)
+	for {
+		question, info := make([]byte, maxQuestion), make([]byte, 64)
+		var from syscall.Sockaddr
+		err := wait(names, func(fd int) error {
+			got, extra, _, sender, err := syscall.Recvmsg(fd, question[:maxQuestion], info[:64], 0)
+			if err == nil {
+				question, info, from = question[:got], info[:extra], sender
+			}
+			return err
+		})
+		if err != nil && err != syscall.EINTR && err != syscall.ECONNREFUSED {
+			return
+		}
+		if err != nil || from == nil {
+			continue
+		}
+		free <- struct{}{}
+		go func() {
+			defer func() { <-free }()
+			if answer, err := n.ask(question); err == nil {
+				control(names, func(fd int) { _ = syscall.Sendmsg(fd, answer, info, from, 0) })
+			}
+		}()
+	}
+}
+
+// ask sends one question and reads its answer; both have their length in front, as DNS over TCP has it.
+func (n *Network) ask(question []byte) ([]byte, error) {
+	server, err := n.dial("dns")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = server.Close() }()
+	length := uint16(len(question)) //nolint:gosec // at most maxQuestion
+	if _, err := server.Write(append(binary.BigEndian.AppendUint16(nil, length), question...)); err != nil {
+		return nil, err
+	}
+	var size [2]byte
+	if _, err := io.ReadFull(server, size[:]); err != nil {
+		return nil, err
+	}
+	answer := make([]byte, binary.BigEndian.Uint16(size[:]))
+	_, err = io.ReadFull(server, answer)
+	return answer, err
+}

@@ -1,0 +1,96 @@
+package confine
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+)
+
+// run tries the network from inside and returns what is broken. It stays on the calling thread, which is the one behind the wall, and
+// sends nothing but requests that the supervisor refuses.
+func (t *NetworkTrial) run() []string {
+	var broken []string
+	for _, request := range t.Requests {
+		if answer := t.exchange(request); !strings.HasPrefix(answer, "HTTP/1.1 403 ") {
+			broken = append(broken, fmt.Sprintf("the network did not refuse %q: %.60q", request, answer))
+		}
+	}
+	if t.Name != "" && !t.unknown() {
+		broken = append(broken, "the network knows the name "+t.Name)
+	}
+	if fd, err := connect(t.Address, 9); err == nil || err == syscall.EINPROGRESS || err == syscall.ETIMEDOUT {
+		_ = syscall.Close(fd)
+		broken = append(broken, fmt.Sprintf("the address %v is not out of reach", t.Address))
+	}
+	if fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0); err == nil {
+		if syscall.Bind(fd, &syscall.SockaddrInet4{Port: 1}) == nil {
+			broken = append(broken, "the session kept a capability of the network")
+		}
+		_ = syscall.Close(fd)
+	}
+	if fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_RAW|syscall.SOCK_CLOEXEC, syscall.IPPROTO_ICMP); err == nil {
+		_ = syscall.Close(fd)
+		broken = append(broken, "the session can open raw sockets")
+	}
+	return broken
+}
+
+// connect opens a connection whose steps take at most some seconds.
+func connect(host [4]byte, port int) (int, error) {
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	limit(fd, 2)
+	return fd, syscall.Connect(fd, &syscall.SockaddrInet4{Addr: host, Port: port})
+}
+
+func limit(fd int, seconds int64) {
+	for _, what := range []int{syscall.SO_SNDTIMEO, syscall.SO_RCVTIMEO} {
+		_ = syscall.SetsockoptTimeval(fd, syscall.SOL_SOCKET, what, &syscall.Timeval{Sec: seconds})
+	}
+}
+
+// exchange sends a request to the supervisor's proxy and returns the beginning of the answer.
+func (t *NetworkTrial) exchange(request string) string {
+	fd, err := connect(t.Host, t.Proxy)
+	if err != nil {
+		return err.Error()
+	}
+	defer func() { _ = syscall.Close(fd) }()
+	limit(fd, 10) // the relay may just be starting
+	if _, err := syscall.Write(fd, []byte(request+"\r\nHost: trial\r\nConnection: close\r\n\r\n")); err != nil {
+		return err.Error()
+	}
+	answer := make([]byte, 64)
+	n, err := syscall.Read(fd, answer)
+	if err != nil {
+		return err.Error()
+	}
+	return string(answer[:n])
+}
+
+// unknown reports whether the resolver says that the name does not exist.
+func (t *NetworkTrial) unknown() bool {
+	question := []byte{0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0} // one question
+	for part := range strings.SplitSeq(t.Name, ".") {
+		question = append(append(question, byte(len(part))), part...) //nolint:gosec // a short name
+	}
+	question = append(question, 0, 0, 1, 0, 1)
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = syscall.Close(fd) }()
+	limit(fd, 10)
+	if syscall.Connect(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}, Port: dnsPort}) != nil {
+		return false
+	}
+	if _, err := syscall.Write(fd, question); err != nil {
+		return false
+	}
+	answer := make([]byte, 512)
+	n, err := syscall.Read(fd, answer)
+	const notFound = 3
+	return err == nil && n > 3 && answer[3]&0xf == notFound
+}
