@@ -248,6 +248,11 @@ func (m moment) answerNote(a api.Approval) string {
 	return note
 }
 
+// alreadyText says who was faster.
+func (m moment) alreadyText(a api.Approval) string {
+	return fmt.Sprintf("Already %s %s.", strings.ToLower(stateOf(kindApproval, a.Status).Word), m.answerNote(a))
+}
+
 // approval shows one approval. A link in a notification may name the answer, but only the form sends it.
 func (s *server) approval(w http.ResponseWriter, r *http.Request) {
 	ask := r.PathValue("answer")
@@ -277,7 +282,7 @@ func (s *server) showApproval(w http.ResponseWriter, r *http.Request, status int
 	}
 	view.Ask, view.FormError = ask, problem
 	if a.Status != ops.ApprovalPending {
-		view.Conflict = fmt.Sprintf("Already %s %s.", strings.ToLower(stateOf(kindApproval, a.Status).Word), m.answerNote(view.Approval))
+		view.Conflict = m.alreadyText(view.Approval)
 		if a.Answer != "" {
 			view.Conflict += " Reason: " + firstLine(a.Answer, desk.MaxReason)
 		}

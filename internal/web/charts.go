@@ -277,7 +277,7 @@ func (s *server) graphNodes(ctx context.Context, m moment, environment string, n
 			return nil, err
 		}
 		entry := newServiceEntry(environment, name, checks, s.interval(environment), m.now)
-		out = append(out, graphNode{entry.name, servicePath(environment, name), entry.badge})
+		out = append(out, graphNode{entry.Name, servicePath(environment, name), entry.Badge})
 	}
 	return out, nil
 }

@@ -125,10 +125,8 @@ func (m moment) cycleFacts(c ops.Cycle, chain chainView) []fact {
 		cost.Value += " of " + dollars(&c.Policy.BudgetChainUSD).Text
 	}
 	facts := []fact{cost, figureFact("Turns", chain.Turns)}
-	took, since := m.cycleDuration(c)
-	lasts := figureFact("Duration", took)
-	lasts.Since = since
-	facts = append(facts, lasts, fact{Name: "Trigger", Value: c.Trigger.Title()}, fact{Name: "Environment", Value: plain(c.Environment)})
+	facts = append(facts, figureFact("Duration", m.lasted(c)),
+		fact{Name: "Trigger", Value: c.Trigger.Title()}, fact{Name: "Environment", Value: plain(c.Environment)})
 	if c.StartedAt != nil {
 		facts = append(facts, fact{Name: "Started", At: m.maybe(c.StartedAt)})
 	} else {
@@ -423,7 +421,8 @@ func (l *stepList) addApprovals(approvals []ops.Approval) {
 	for _, a := range approvals {
 		link := fmt.Sprintf("/approvals/%d", a.ID)
 		l.add(a.RequestedAt, happened{
-			Badge: badge{"hand", "hand", "Question"}, Text: questionTitle(api.ApprovalRow(a), nil), Reason: plain(a.Reason), Session: a.SessionID, Link: link,
+			Badge: badge{"hand", "hand", "Question"}, Text: questionTitle(api.ApprovalRow(a), nil), Reason: plain(a.Reason),
+			Session: a.SessionID, Link: link,
 		})
 		if a.AnsweredAt != nil {
 			shown := stateOf(kindApproval, a.Status)

@@ -46,7 +46,8 @@ func (s *server) showIncident(w http.ResponseWriter, r *http.Request, status int
 	}
 	m, i := moment{s.Clock()}, story.Incident
 	view := incidentPage{
-		incidentView: incidentOf(i), Several: len(s.Environments) > 1, Conflict: conflict, Timeline: postmortem.Timeline(story), Again: runAgain(i),
+		incidentView: incidentOf(i), Several: len(s.Environments) > 1, Conflict: conflict, Again: runAgain(i),
+		Timeline: postmortem.Timeline(story),
 	}
 	if action != "" {
 		q, ok := actionQuestion(i, action)
@@ -251,6 +252,8 @@ func (snippets) time(s stamp) template.HTML {
 func (snippets) figure(f figure) template.HTML {
 	//nolint:gosec // escaped
 	switch {
+	case f.Since != "":
+		return template.HTML(`<span data-since="` + safe(f.Since) + `">` + safe(f.Text) + `</span>`)
 	case !f.Known && f.Exact == "":
 		return template.HTML(`<span class="faint">` + safe(f.Text) + `</span>`)
 	case !f.Known:
