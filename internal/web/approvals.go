@@ -264,11 +264,7 @@ func (s *server) approval(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *server) showApproval(w http.ResponseWriter, r *http.Request, status int, ask, problem string) {
-	id, ok := rowID(r)
-	if !ok {
-		s.errorPage(w, r, http.StatusNotFound, "No such approval.")
-		return
-	}
+	id := rowID(r)
 	a, err := s.Store.Approval(r.Context(), id)
 	if err != nil {
 		s.fail(w, r, "approval", err)
@@ -292,11 +288,7 @@ func (s *server) showApproval(w http.ResponseWriter, r *http.Request, status int
 
 // answer records the answer to an approval. Only the first answer counts; a later one gets a conflict that names the first.
 func (s *server) answer(w http.ResponseWriter, r *http.Request) {
-	id, ok := rowID(r)
-	if !ok {
-		s.errorPage(w, r, http.StatusNotFound, "No such approval.")
-		return
-	}
+	id := rowID(r)
 	word := r.PathValue("answer")
 	var err error
 	switch word {

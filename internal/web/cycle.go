@@ -47,11 +47,7 @@ type cycleView struct {
 func cyclePath(id ops.CycleID) string { return "/cycles/" + strconv.FormatInt(int64(id), 10) }
 
 func (s *server) cycle(w http.ResponseWriter, r *http.Request) {
-	id, ok := rowID(r)
-	if !ok {
-		s.errorPage(w, r, http.StatusNotFound, "No such cycle.")
-		return
-	}
+	id := rowID(r)
 	view, err := s.cycleView(r.Context(), moment{s.Clock()}, ops.CycleID(id))
 	if err != nil {
 		s.fail(w, r, "cycle", err)
@@ -162,7 +158,7 @@ func stopCycleQuestion(id ops.CycleID) *question {
 
 // stopCycle ends a cycle that has not ended.
 func (s *server) stopCycle(w http.ResponseWriter, r *http.Request) {
-	id, _ := rowID(r) // there is none with the id 0
+	id := rowID(r)
 	err := s.desk.Cancel(r.Context(), by(r), ops.CycleID(id), "")
 	switch {
 	case errors.Is(err, ops.ErrConflict):
@@ -176,7 +172,7 @@ func (s *server) stopCycle(w http.ResponseWriter, r *http.Request) {
 
 // runAgain submits a cycle with the same prompt, limits and environment.
 func (s *server) runAgain(w http.ResponseWriter, r *http.Request) {
-	id, _ := rowID(r)
+	id := rowID(r)
 	again, err := s.desk.Repeat(r.Context(), by(r), ops.CycleID(id))
 	if err != nil {
 		s.fail(w, r, "cycle", err)
@@ -256,19 +252,11 @@ func (l *stepList) add(at time.Time, h happened) {
 }
 
 func startText(c ops.Cycle) string {
-	switch c.Trigger {
-	case ops.TriggerScheduled:
-		return "The schedule started the cycle"
-	case ops.TriggerManual:
-		return "A person started the cycle"
-	case ops.TriggerAPI:
-		return "An API request started the cycle"
-	case ops.TriggerAlert:
-		return "An alert started the cycle"
-	case ops.TriggerProbe:
-		return "A failed probe started the cycle"
-	}
-	return "The cycle was started"
+	return cmp.Or(map[ops.Trigger]string{
+		ops.TriggerScheduled: "The schedule started the cycle", ops.TriggerManual: "A person started the cycle",
+		ops.TriggerAPI: "An API request started the cycle", ops.TriggerAlert: "An alert started the cycle",
+		ops.TriggerProbe: "A failed probe started the cycle",
+	}[c.Trigger], "The cycle was started")
 }
 
 // addChecks adds one step per run of the probes.

@@ -34,11 +34,7 @@ func (s *server) askIncident(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *server) showIncident(w http.ResponseWriter, r *http.Request, status int, action, conflict string) {
-	id, ok := rowID(r)
-	if !ok {
-		s.errorPage(w, r, http.StatusNotFound, "No such incident.")
-		return
-	}
+	id := rowID(r)
 	story, err := s.Store.IncidentStory(r.Context(), id)
 	if err != nil {
 		s.fail(w, r, "incident", err)
@@ -82,11 +78,7 @@ func (s *server) showIncident(w http.ResponseWriter, r *http.Request, status int
 }
 
 func (s *server) changeIncident(w http.ResponseWriter, r *http.Request) {
-	id, ok := rowID(r)
-	if !ok {
-		s.errorPage(w, r, http.StatusNotFound, "No such incident.")
-		return
-	}
+	id := rowID(r)
 	ctx := r.Context()
 	var err error
 	action := r.PathValue("action")
@@ -182,11 +174,7 @@ func runAgain(i ops.Incident) question {
 
 // runIncident queues another cycle for an incident.
 func (s *server) runIncident(w http.ResponseWriter, r *http.Request) {
-	id, ok := rowID(r)
-	if !ok {
-		s.errorPage(w, r, http.StatusNotFound, "No such incident.")
-		return
-	}
+	id := rowID(r)
 	if _, _, err := s.desk.RunAgain(r.Context(), by(r), id, ""); err != nil {
 		s.fail(w, r, "incident", err)
 		return
@@ -196,11 +184,7 @@ func (s *server) runIncident(w http.ResponseWriter, r *http.Request) {
 
 // incidentReport responds with the report of an incident as a Markdown file.
 func (s *server) incidentReport(w http.ResponseWriter, r *http.Request) {
-	id, ok := rowID(r)
-	if !ok {
-		s.errorPage(w, r, http.StatusNotFound, "No such incident.")
-		return
-	}
+	id := rowID(r)
 	story, err := s.Store.IncidentStory(r.Context(), id)
 	if err != nil {
 		s.fail(w, r, "incident", err)

@@ -417,15 +417,11 @@ func (s *server) addSituation(ctx context.Context, m moment, view *overviewView,
 func badServices(services []serviceEntry) []situation.Service {
 	var out []situation.Service
 	for _, e := range services {
-		status := ops.Down
-		switch e.Badge.Tone {
-		case "bad":
-		case "warn":
-			status = ops.Degraded
-		default:
+		if e.Badge.Tone != "bad" && e.Badge.Tone != "warn" {
 			continue
 		}
-		if out = append(out, situation.Service{Environment: e.Environment, Name: e.Service, Status: status}); len(out) > situation.MostServices {
+		out = append(out, situation.Service{Environment: e.Environment, Name: e.Name, Status: ops.Health(e.State)})
+		if len(out) > situation.MostServices {
 			break
 		}
 	}

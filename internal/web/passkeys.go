@@ -152,11 +152,7 @@ func (s *server) addPasskey(w http.ResponseWriter, r *http.Request) {
 
 // removePasskey deletes a passkey.
 func (s *server) removePasskey(w http.ResponseWriter, r *http.Request) {
-	id, ok := rowID(r)
-	if !ok {
-		s.errorPage(w, r, http.StatusNotFound, "No such passkey.")
-		return
-	}
+	id := rowID(r)
 	if err := s.Store.RemovePasskey(r.Context(), id, s.person(r), s.Clock()); err != nil {
 		s.fail(w, r, "passkey", err)
 		return

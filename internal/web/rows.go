@@ -60,7 +60,7 @@ func rowFuncs(clock ops.Clock, k snippets, prose func(string) template.HTML) tem
 		"state": func(kind string, state any) badge { return stateOf(kind, words(state)) },
 		"took":  func(ms any) string { return span(time.Duration(number(ms)) * time.Millisecond) },
 		"money": func(usd float64) figure { return dollars(&usd) }, "atLeast": atLeast,
-		"cut": cut, "health": healthBadge,
+		"cut": cut, "health": func(status any) badge { return healthBadge(ops.Health(words(status))) },
 
 		"until":  func(t *time.Time) template.HTML { return k.time(moment{clock()}.until(*t)) },
 		"clock":  func(t time.Time) template.HTML { return k.time(moment{clock()}.precise(t)) },

@@ -82,7 +82,7 @@ func (s *server) servicePage(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, "service", err)
 		return
 	}
-	p := page{Title: view.Name, Nav: "services", Body: view}
+	p := page{Title: plain(view.Name), Nav: "services", Body: view}
 	switch done := queried(r, "done"); done {
 	case "added":
 		p.Flash = "Silenced: no cycle starts for it, and nothing escalates."
@@ -99,7 +99,7 @@ func (s *server) servicePage(w http.ResponseWriter, r *http.Request) {
 func (s *server) serviceDetail(r *http.Request, environment, name string) (serviceDetail, error) {
 	ctx, m := r.Context(), moment{s.Clock()}
 	view := serviceDetail{
-		serviceEntry: serviceEntry{Environment: environment, Name: plain(name)}, Several: len(s.Environments) > 1, Uptime: unknown(),
+		serviceEntry: s.serviceNow(environment, name, nil, m.now), Several: len(s.Environments) > 1, Uptime: unknown(),
 		Silence: silenceOf(environment, name), Events: "/events?" + url.Values{"service": {name}}.Encode(),
 	}
 	if err := view.setRange(r); err != nil {
@@ -165,7 +165,7 @@ func (v *serviceDetail) setRange(r *http.Request) error {
 
 // addState adds what is known now: the state, since when, the error, and why nothing is done about it.
 func (s *server) addState(ctx context.Context, m moment, view *serviceDetail, name string, checks []ops.Check) error {
-	entry := newServiceEntry(view.Environment, name, checks, s.interval(view.Environment), m.now)
+	entry := s.serviceNow(view.Environment, name, checks, m.now)
 	view.serviceEntry = entry
 	for _, c := range checks {
 		if c.Error != "" && healthBadge(c.Status) == entry.Badge {
@@ -231,7 +231,7 @@ func (s *server) addHistory(ctx context.Context, m moment, view *serviceDetail, 
 	if err != nil {
 		return err
 	}
-	view.Times = m.timesPlot("times", view.Name, view.Range, buckets)
+	view.Times = m.timesPlot("times", plain(view.Name), view.Range, buckets)
 	return nil
 }
 

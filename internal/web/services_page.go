@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"claudeops/internal/api"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -121,7 +122,7 @@ func (s *server) servicesView(r *http.Request) (servicesView, error) {
 func (s *server) addServiceRows(ctx context.Context, m moment, view *servicesView, entries []serviceEntry, environment string) error {
 	names := make([]string, 0, len(entries))
 	for _, e := range entries {
-		names = append(names, e.Service)
+		names = append(names, e.Name)
 	}
 	past, err := s.Store.Health(ctx, store.HealthFilter{
 		Environment: environment, Services: names, Since: m.now.Add(-view.Range.Length), Until: m.now, Bucket: view.Range.Bucket,
@@ -131,7 +132,7 @@ func (s *server) addServiceRows(ctx context.Context, m moment, view *servicesVie
 	}
 	history := map[serviceKey]store.ServiceHealth{}
 	for _, h := range past {
-		history[serviceKey{h.Environment, plain(h.Service)}] = h
+		history[serviceKey{h.Environment, h.Service}] = h
 	}
 	bad, err := s.badChecks(ctx, entries, m.now.Add(-view.Range.Length))
 	if err != nil {
@@ -163,7 +164,7 @@ func (s *server) addServiceRows(ctx context.Context, m moment, view *servicesVie
 func (s *server) badChecks(ctx context.Context, entries []serviceEntry, since time.Time) (map[serviceKey][]ops.Check, error) {
 	names := map[string][]string{}
 	for _, e := range entries {
-		names[e.Environment] = append(names[e.Environment], e.Service)
+		names[e.Environment] = append(names[e.Environment], e.Name)
 	}
 	out := map[serviceKey][]ops.Check{}
 	for environment, services := range names {
@@ -172,7 +173,7 @@ func (s *server) badChecks(ctx context.Context, entries []serviceEntry, since ti
 			return nil, err
 		}
 		for _, c := range found {
-			key := serviceKey{c.Environment, plain(c.Service)}
+			key := serviceKey{c.Environment, c.Service}
 			out[key] = append(out[key], c)
 		}
 	}
@@ -259,7 +260,7 @@ func (s *server) cooldownsByService(ctx context.Context, m moment) (map[serviceK
 			return nil, err
 		}
 		for _, u := range used {
-			key := serviceKey{e.Name, plain(u.Service)}
+			key := serviceKey{e.Name, u.Service}
 			if _, done := out[key]; !done {
 				out[key] = m.cooldownsOf(e.Name, u.Service, limits, used)
 			}
@@ -275,7 +276,7 @@ func (s *server) openIncidents(ctx context.Context, environment string) (map[ser
 	}
 	out := map[serviceKey][]ops.Incident{}
 	for _, i := range found {
-		key := serviceKey{i.Environment, plain(i.Service)}
+		key := serviceKey{i.Environment, i.Service}
 		out[key] = append(out[key], i)
 	}
 	return out, nil
@@ -354,33 +355,23 @@ func (s *server) clearCooldown(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// staleAfter is the number of intervals without a check after which the state of a service is unknown.
-const staleAfter = 3
-
 type healthCount struct {
 	Badge badge
 	Count int
 }
 
-// serviceEntry is one service with the newest result of each probe.
+// serviceEntry is the API's row of a service with its badge.
 type serviceEntry struct {
-	Environment, Name string // the name as it is shown
-	Service           string // the name as it is stored
-	Badge             badge
-	newest            time.Time // when it was checked last; zero: never
-	Checks            []ops.Check
+	api.ServiceState
+	Badge badge
 }
 
-// Checked is when it was checked last, or nil.
-func (e serviceEntry) Checked() *time.Time {
-	if e.newest.IsZero() {
-		return nil
-	}
-	return &e.newest
+func entryOf(row api.ServiceState) serviceEntry {
+	return serviceEntry{row, healthBadge(ops.Health(row.State))}
 }
 
 // Stale reports whether its last check is too old to say anything.
-func (e serviceEntry) Stale() bool { return e.Badge.Tone == "unknown" && !e.newest.IsZero() }
+func (e serviceEntry) Stale() bool { return e.Badge.Tone == "unknown" && e.CheckedAt != nil }
 
 // serviceList is the list of all services with the time until which it is shown.
 type serviceList struct {
@@ -403,56 +394,21 @@ func (s *server) allServices(ctx context.Context, now time.Time) ([]serviceEntry
 	if time.Now().Before(s.list.until) {
 		return s.list.entries, nil
 	}
-	checks, err := s.Store.LatestChecks(ctx, "")
+	rows, err := api.ServiceStates(ctx, s.Store, s.Environments, "", now)
 	if err != nil {
 		return nil, fmt.Errorf("read checks: %w", err)
 	}
-	entries := s.listServices(now, checks)
+	entries := api.Rows(rows, entryOf)
+	slices.SortStableFunc(entries, func(a, b serviceEntry) int { return cmp.Compare(urgency(a.Badge), urgency(b.Badge)) })
 	if len(entries) >= manyServices {
 		s.list.entries, s.list.until = entries, time.Now().Add(keepServices)
 	}
 	return entries, nil
 }
 
-// listServices groups the newest checks by service, worst first, and adds services that were never checked.
-func (s *server) listServices(now time.Time, checks []ops.Check) []serviceEntry {
-	type key struct{ environment, service string }
-	grouped := map[key][]ops.Check{}
-	for _, c := range checks {
-		k := key{c.Environment, c.Service}
-		grouped[k] = append(grouped[k], c)
-	}
-	for _, e := range s.Environments {
-		for _, service := range e.Policy.Inventory.Services {
-			k := key{e.Name, service.Name}
-			grouped[k] = append(grouped[k], nil...)
-		}
-	}
-	entries := make([]serviceEntry, 0, len(grouped))
-	for k, group := range grouped {
-		entries = append(entries, newServiceEntry(k.environment, k.service, group, s.interval(k.environment), now))
-	}
-	slices.SortFunc(entries, func(a, b serviceEntry) int {
-		return cmp.Or(cmp.Compare(urgency(a.Badge), urgency(b.Badge)),
-			cmp.Compare(a.Environment, b.Environment), cmp.Compare(a.Name, b.Name))
-	})
-	return entries
-}
-
-func newServiceEntry(environment, name string, checks []ops.Check, interval time.Duration, now time.Time) serviceEntry {
-	e := serviceEntry{Environment: environment, Name: plain(name), Service: name, Badge: healthBadge(""), Checks: checks}
-	for i, c := range checks {
-		if found := healthBadge(c.Status); i == 0 || urgency(found) < urgency(e.Badge) {
-			e.Badge = found
-		}
-		if c.At.After(e.newest) {
-			e.newest = c.At
-		}
-	}
-	if interval > 0 && !e.newest.IsZero() && now.Sub(e.newest) > staleAfter*interval {
-		e.Badge = healthBadge("")
-	}
-	return e
+// serviceNow is one service as it is now.
+func (s *server) serviceNow(environment, name string, checks []ops.Check, now time.Time) serviceEntry {
+	return entryOf(api.ServiceRow(environment, name, checks, s.interval(environment), now))
 }
 
 func (s *server) interval(environment string) time.Duration {
