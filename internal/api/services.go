@@ -69,7 +69,7 @@ func (s *server) listServices(ctx context.Context, q *servicesQuery) (*body[list
 	if err != nil {
 		return nil, err
 	}
-	found, err := serviceStates(ctx, s.Store, s.Environments, q.Environment, s.Clock())
+	found, err := ServiceStates(ctx, s.Store, s.Environments, q.Environment, s.Clock())
 	if err != nil {
 		return nil, s.problem("list services", err)
 	}
@@ -110,7 +110,7 @@ func (s *server) getService(ctx context.Context, q *ServicePath) (*body[ServiceS
 	if _, err := s.environments(q.Environment); err != nil {
 		return nil, err
 	}
-	found, err := serviceStates(ctx, s.Store, s.Environments, q.Environment, s.Clock())
+	found, err := ServiceStates(ctx, s.Store, s.Environments, q.Environment, s.Clock())
 	if err != nil {
 		return nil, s.problem("service "+q.Name, err)
 	}
@@ -128,7 +128,7 @@ func (s *server) getService(ctx context.Context, q *ServicePath) (*body[ServiceS
 func Services(
 	ctx context.Context, journal *store.Store, environments []ops.Environment, environment string, now time.Time,
 ) ([]ServiceState, error) {
-	found, err := serviceStates(ctx, journal, environments, environment, now)
+	found, err := ServiceStates(ctx, journal, environments, environment, now)
 	if err != nil {
 		return nil, err
 	}
@@ -162,8 +162,8 @@ func addUptime(ctx context.Context, journal *store.Store, services []ServiceStat
 	return nil
 }
 
-// serviceStates returns the states of all services, without their uptime.
-func serviceStates(
+// ServiceStates returns the states of all services, without their uptime.
+func ServiceStates(
 	ctx context.Context, journal *store.Store, environments []ops.Environment, environment string, now time.Time,
 ) ([]ServiceState, error) {
 	checks, err := journal.LatestChecks(ctx, environment)
@@ -171,14 +171,7 @@ func serviceStates(
 		return nil, err
 	}
 	type key struct{ environment, service string }
-	found := map[key]*ServiceState{}
-	at := func(environment, service string) *ServiceState {
-		k := key{environment, service}
-		if found[k] == nil {
-			found[k] = &ServiceState{Environment: environment, Name: service, State: healthUnknown, Checks: []ServiceCheck{}}
-		}
-		return found[k]
-	}
+	found := map[key][]ops.Check{}
 	interval := map[string]time.Duration{}
 	for _, e := range environments {
 		interval[e.Name] = e.Interval
@@ -186,21 +179,30 @@ func serviceStates(
 			continue
 		}
 		for _, service := range e.Policy.Inventory.Services {
-			at(e.Name, service.Name)
+			found[key{e.Name, service.Name}] = nil
 		}
 	}
 	for _, c := range checks {
-		at(c.Environment, c.Service).add(c)
+		found[key{c.Environment, c.Service}] = append(found[key{c.Environment, c.Service}], c)
 	}
 	out := make([]ServiceState, 0, len(found))
-	for _, x := range found {
-		if every := interval[x.Environment]; x.CheckedAt != nil && every > 0 && now.Sub(*x.CheckedAt) > staleAfter*every {
-			x.State = healthUnknown
-		}
-		out = append(out, *x)
+	for k, checks := range found {
+		out = append(out, ServiceRow(k.environment, k.service, checks, interval[k.environment], now))
 	}
 	slices.SortFunc(out, compareServices)
 	return out, nil
+}
+
+// ServiceRow is the state of a service, from the newest result of each of its probes.
+func ServiceRow(environment, name string, checks []ops.Check, every time.Duration, now time.Time) ServiceState {
+	x := ServiceState{Environment: environment, Name: name, State: healthUnknown, Checks: make([]ServiceCheck, 0, len(checks))}
+	for _, c := range checks {
+		x.add(c)
+	}
+	if x.CheckedAt != nil && every > 0 && now.Sub(*x.CheckedAt) > staleAfter*every {
+		x.State = healthUnknown
+	}
+	return x
 }
 
 // add adds the newest result of one probe.

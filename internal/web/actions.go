@@ -143,10 +143,7 @@ func (s *server) showAction(w http.ResponseWriter, r *http.Request, status int, 
 }
 
 func (s *server) findRun(r *http.Request) (ops.ActionRun, error) {
-	id, ok := rowID(r)
-	if !ok {
-		return ops.ActionRun{}, ops.ErrNotFound
-	}
+	id := rowID(r)
 	return s.Store.ActionRun(r.Context(), id)
 }
 
@@ -164,7 +161,7 @@ func (s *server) runAction(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *server) undoAction(w http.ResponseWriter, r *http.Request) {
-	id, _ := rowID(r) // there is none with the id 0
+	id := rowID(r)
 	_, err := s.desk.Undo(r.Context(), by(r), id, reason(r))
 	s.requested(w, r, err, s.showAction)
 }

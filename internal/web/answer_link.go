@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -154,8 +153,7 @@ func (s *server) approvalLink(w http.ResponseWriter, r *http.Request, t signed.T
 	}
 	m := moment{s.Clock()}
 	if a.Status != ops.ApprovalPending {
-		s.linkProblem(w, r, http.StatusConflict, fmt.Sprintf("Already %s %s.", strings.ToLower(stateOf(kindApproval, a.Status).Word), m.answerNote(api.ApprovalRow(a))),
-			"Nothing was changed. Only the first answer counts.")
+		s.linkProblem(w, r, http.StatusConflict, m.alreadyText(api.ApprovalRow(a)), "Nothing was changed. Only the first answer counts.")
 		return linkView{}, false
 	}
 	if a.PlanHash != t.Plan {

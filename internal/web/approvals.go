@@ -248,6 +248,11 @@ func (m moment) answerNote(a api.Approval) string {
 	return note
 }
 
+// alreadyText says who was faster.
+func (m moment) alreadyText(a api.Approval) string {
+	return fmt.Sprintf("Already %s %s.", strings.ToLower(stateOf(kindApproval, a.Status).Word), m.answerNote(a))
+}
+
 // approval shows one approval. A link in a notification may name the answer, but only the form sends it.
 func (s *server) approval(w http.ResponseWriter, r *http.Request) {
 	ask := r.PathValue("answer")
@@ -259,11 +264,7 @@ func (s *server) approval(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *server) showApproval(w http.ResponseWriter, r *http.Request, status int, ask, problem string) {
-	id, ok := rowID(r)
-	if !ok {
-		s.errorPage(w, r, http.StatusNotFound, "No such approval.")
-		return
-	}
+	id := rowID(r)
 	a, err := s.Store.Approval(r.Context(), id)
 	if err != nil {
 		s.fail(w, r, "approval", err)
@@ -277,7 +278,7 @@ func (s *server) showApproval(w http.ResponseWriter, r *http.Request, status int
 	}
 	view.Ask, view.FormError = ask, problem
 	if a.Status != ops.ApprovalPending {
-		view.Conflict = fmt.Sprintf("Already %s %s.", strings.ToLower(stateOf(kindApproval, a.Status).Word), m.answerNote(view.Approval))
+		view.Conflict = m.alreadyText(view.Approval)
 		if a.Answer != "" {
 			view.Conflict += " Reason: " + firstLine(a.Answer, desk.MaxReason)
 		}
@@ -287,11 +288,7 @@ func (s *server) showApproval(w http.ResponseWriter, r *http.Request, status int
 
 // answer records the answer to an approval. Only the first answer counts; a later one gets a conflict that names the first.
 func (s *server) answer(w http.ResponseWriter, r *http.Request) {
-	id, ok := rowID(r)
-	if !ok {
-		s.errorPage(w, r, http.StatusNotFound, "No such approval.")
-		return
-	}
+	id := rowID(r)
 	word := r.PathValue("answer")
 	var err error
 	switch word {

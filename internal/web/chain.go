@@ -10,8 +10,7 @@ import (
 // chainView is the sessions of one cycle with their totals.
 type chainView struct {
 	Rows      []sessionRow
-	Duration  string
-	Since     string // start time that gives the total duration while one session runs; else empty
+	Duration  figure
 	Turns     figure
 	Cost      figure
 	Lines     []chainLine // the sessions and the waits for a person, in order
@@ -24,33 +23,21 @@ type chainLine struct {
 	Wait    *waitRow
 }
 
-// sessionRow is one session in a list or in its cycle.
+// sessionRow is one session in its cycle.
 type sessionRow struct {
-	ID        ops.SessionID
-	Tier      ops.Tier
-	TierTitle string
-	Role      string // empty for the ordinary work of its tier
-	Model     string
-	Attempt   int
-	Level     string // the recovery level that started it
-	Badge     badge
-	Duration  figure
-	Turns     figure
-	Cost      figure
-	Started   *stamp
-	Since     string // when it started, while it runs
-	Parent    *ops.SessionID
-	RetryOf   *ops.SessionID
-	Current   bool   // the session of this page
-	Calls     figure // of tools, as far as the guard saw them
-	Refusals  figure // by the guard
+	ops.Session
+	Badge    badge
+	Duration figure
+	Turns    figure
+	Cost     figure
+	Current  bool   // the session of this page
+	Calls    figure // of tools, as far as the guard saw them
+	Refusals figure // by the guard
 }
 
 func (m moment) chain(sessions []ops.Session, current ops.SessionID) chainView {
-	view := chainView{Rows: make([]sessionRow, 0, len(sessions))}
-	var duration time.Duration
-	var turns int64
-	var turnsKnown bool
+	view := chainView{Rows: make([]sessionRow, 0, len(sessions)), Turns: totalTurns(sessions), Cost: totalCost(sessions)}
+	var lasted time.Duration
 	running := 0
 	for _, s := range sessions {
 		if s.Status == ops.SessionRunning {
@@ -59,53 +46,32 @@ func (m moment) chain(sessions []ops.Session, current ops.SessionID) chainView {
 		row := m.sessionRow(s, sessions)
 		row.Current = s.ID == current
 		view.Rows = append(view.Rows, row)
-		if d, known := m.duration(s); known {
-			duration += d
-		}
-		if s.NumTurns != nil {
-			turns += *s.NumTurns
-			turnsKnown = true
-		}
+		d, _ := m.duration(s)
+		lasted += d
 	}
-	view.Duration = span(duration)
+	view.Duration = figure{Known: true, Text: span(lasted)}
 	if running == 1 {
-		view.Since = m.now.Add(-duration).UTC().Format(time.RFC3339)
+		view.Duration.Since = m.now.Add(-lasted).UTC().Format(time.RFC3339)
 	}
-	view.Turns = unknown()
-	if turnsKnown {
-		view.Turns = count(&turns)
-	}
-	view.Cost = totalCost(sessions)
 	return view
 }
 
 func (m moment) sessionRow(s ops.Session, chain []ops.Session) sessionRow {
-	child := childOf(s, chain)
+	ended := s.Status.Ended()
 	row := sessionRow{
-		ID: s.ID, Tier: s.Tier, TierTitle: s.Tier.Title(), Role: roleText(s.Role), Model: plain(s.Model), Attempt: s.Attempt,
-		Level: string(s.RecoveryLevel.Action()), Badge: sessionBadge(s, child != nil), Turns: sessionFigure(s, count(s.NumTurns)),
-		Cost:    sessionFigure(s, dollars(s.CostUSD)),
-		Started: m.maybe(s.StartedAt), Parent: s.ParentID, RetryOf: s.RetryOf,
+		Session: s, Badge: sessionBadge(s, childOf(s, chain) != nil), Turns: count(s.NumTurns).yet(ended), Cost: dollars(s.CostUSD).yet(ended),
 		Duration: unknown(), Calls: unknown(), Refusals: unknown(),
 	}
 	if s.Status == ops.SessionQueued {
 		row.Duration.Exact = "Not started"
 	}
 	if d, known := m.duration(s); known {
-		row.Duration = figure{Known: true, Text: span(d), Exact: d.String()}
+		row.Duration = duration(d)
 	}
 	if s.Status == ops.SessionRunning && s.StartedAt != nil {
-		row.Since = s.StartedAt.UTC().Format(time.RFC3339)
+		row.Duration.Since = s.StartedAt.UTC().Format(time.RFC3339)
 	}
 	return row
-}
-
-// sessionFigure marks a missing figure of a running session as not yet known.
-func sessionFigure(s ops.Session, f figure) figure {
-	if !f.Known && !s.Status.Ended() {
-		return notYet()
-	}
-	return f
 }
 
 // duration is the reported duration, or else the elapsed time.
@@ -121,6 +87,20 @@ func (m moment) duration(s ops.Session) (time.Duration, bool) {
 		return m.now.Sub(*s.StartedAt), true
 	}
 	return 0, false
+}
+
+// totalTurns adds up the known turns.
+func totalTurns(sessions []ops.Session) figure {
+	var total *int64
+	for _, s := range sessions {
+		if s.NumTurns != nil {
+			if total == nil {
+				total = new(int64)
+			}
+			*total += *s.NumTurns
+		}
+	}
+	return count(total)
 }
 
 func percent(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }

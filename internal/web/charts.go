@@ -264,7 +264,7 @@ func (s *server) addGraph(ctx context.Context, m moment, view *serviceDetail, en
 	if g.NeededBy, err = s.graphNodes(ctx, m, env.Name, neededBy); err != nil {
 		return err
 	}
-	g.SVG = g.draw(graphNode{Name: view.Name, Badge: view.Badge})
+	g.SVG = g.draw(graphNode{Name: plain(view.Name), Badge: view.Badge})
 	view.Graph = g
 	return nil
 }
@@ -276,8 +276,7 @@ func (s *server) graphNodes(ctx context.Context, m moment, environment string, n
 		if err != nil {
 			return nil, err
 		}
-		entry := newServiceEntry(environment, name, checks, s.interval(environment), m.now)
-		out = append(out, graphNode{entry.name, servicePath(environment, name), entry.badge})
+		out = append(out, graphNode{plain(name), servicePath(environment, name), s.serviceNow(environment, name, checks, m.now).Badge})
 	}
 	return out, nil
 }

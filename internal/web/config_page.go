@@ -30,19 +30,16 @@ type Setting struct {
 type Wall = situation.Wall
 
 type configView struct {
-	Access   *accessView // for administrators only
-	Walls    []Wall
-	Search   string
-	Changed  bool // show only settings that differ from the defaults
-	Groups   []settingGroup
-	Found    int
-	All      int
-	Hosts    []hostRow
-	Handlers []handlerRow
-	Routes   []routeRow
-	DryRun   bool
-	MaxTier  ops.Tier
-	Approval string
+	Access  *accessView // for administrators only
+	Walls   []Wall
+	Search  string
+	Changed bool // show only settings that differ from the defaults
+	Groups  []settingGroup
+	Found   int
+	All     int
+	Hosts   []hostRow
+	Policy  ops.Policy
+	Routes  []routeRow
 }
 
 type settingGroup struct {
@@ -57,20 +54,6 @@ type settingRow struct {
 	Default bool
 	Masked  bool
 	Short   string // the beginning of a long value
-}
-
-type handlerRow struct {
-	ID          string
-	Tier        ops.Tier
-	Title       string
-	Human       bool
-	Agent       string
-	Model       string
-	Permissions string
-	Roles       string
-	HandsTo     string
-	Fallback    string
-	Above       bool // above the maximum tier
 }
 
 // routeRow is one escalation route.
@@ -92,7 +75,7 @@ func (s *server) config(w http.ResponseWriter, r *http.Request) {
 
 // showConfig shows the page, with what became of a form about access.
 func (s *server) showConfig(w http.ResponseWriter, r *http.Request, status int, form accessForm) {
-	view := configView{Walls: s.Walls(), Search: queried(r, "q"), Changed: queried(r, "own") != "", All: len(s.Settings)}
+	view := configView{Policy: s.Environments[0].Policy, Walls: s.Walls(), Search: queried(r, "q"), Changed: queried(r, "own") != "", All: len(s.Settings)}
 	at := map[string]int{}
 	for _, raw := range s.Settings {
 		setting := Setting{plain(raw.Key), plain(raw.Value), plain(raw.Origin), plain(raw.Env), docText(raw.Doc)}
@@ -125,7 +108,7 @@ func (s *server) showConfig(w http.ResponseWriter, r *http.Request, status int, 
 		}
 		group.Settings = append(group.Settings, row)
 	}
-	view.addPolicy(s.Environments[0].Policy)
+	view.addRoutes()
 	var err error
 	if view.Hosts, err = s.hosts(r.Context()); err != nil {
 		s.fail(w, r, "list of hosts", err)
@@ -159,25 +142,11 @@ func docText(doc string) string {
 	return plain(strings.ReplaceAll(docLink().ReplaceAllString(doc, "$1"), "`", ""))
 }
 
-// addPolicy adds the handlers and their routes. They are the same in every environment.
-func (v *configView) addPolicy(p ops.Policy) {
-	v.DryRun, v.MaxTier = p.DryRun, p.MaxTier
-	if p.ApprovalTier > 0 {
-		v.Approval = fmt.Sprintf("%s and above start only after a human approves.", p.ApprovalTier)
-	}
-	for _, h := range p.Handlers {
-		row := handlerRow{
-			ID: plain(h.ID), Tier: h.Tier, Title: h.Tier.Title(), Human: h.Human(), Agent: agentText(h), Model: plain(h.Model),
-			Permissions: h.May().Title(), Roles: strings.Join(rolesOf(p, h.ID), ", "), HandsTo: plain(strings.Join(h.HandsTo, ", ")),
-			Fallback: plain(strings.Join(h.Fallback, ", ")),
-			Above:    h.Tier > p.MaxTier && !h.Human() && p.MaxTier > 0,
-		}
-		if row.Human {
-			row.Permissions = "Everything"
-		}
-		v.Handlers = append(v.Handlers, row)
+// addRoutes adds the routes between the handlers. They are the same in every environment.
+func (v *configView) addRoutes() {
+	for _, h := range v.Policy.Handlers {
 		for _, to := range h.HandsTo {
-			v.Routes = append(v.Routes, routeRow{plain(h.ID), plain(to), "escalates to", routeNote(p, h.ID, to)})
+			v.Routes = append(v.Routes, routeRow{plain(h.ID), plain(to), "escalates to", routeNote(v.Policy, h.ID, to)})
 		}
 		for _, to := range h.Fallback {
 			v.Routes = append(v.Routes, routeRow{plain(h.ID), plain(to), "falls back to", ""})
@@ -229,8 +198,8 @@ func routeNote(p ops.Policy, from, to string) string {
 
 // accessView is the section about tokens and passkeys.
 type accessView struct {
-	Tokens   []tokenRow
-	Passkeys []passkeyRow
+	Tokens   []store.Token
+	Passkeys []store.Passkey
 	Roles    []choice
 	Made     *madeToken
 	Problem  string
@@ -250,17 +219,6 @@ type accessForm struct {
 // madeToken is a token that was just made: only this page shows its secret.
 type madeToken struct {
 	Name, Secret string
-}
-
-type tokenRow struct {
-	Name    string
-	Role    string
-	Badge   badge
-	Expires *stamp // nil: never
-	Used    *stamp // nil: never
-	Made    stamp
-	By      string
-	Revoke  question
 }
 
 // lifetimes are the lifetimes of tokens that the page offers; zero means no end.
@@ -286,44 +244,26 @@ func (s *server) accessView(r *http.Request, form accessForm) (*accessView, erro
 	if !caller(r).May(access.Administer) {
 		return nil, nil //nolint:nilnil // the section is not shown
 	}
-	found, err := s.Store.Tokens(r.Context(), false)
-	if err != nil {
-		return nil, err
+	view := &accessView{
+		Made: form.made, Problem: form.problem, Fields: tokenFields(form), Roles: choose(string(access.RoleAdmin), roleChoices()...),
 	}
-	m := moment{s.Clock()}
-	view := &accessView{Made: form.made, Problem: form.problem, Fields: tokenFields(form)}
 	if s.OIDC != nil {
 		view.Provider = plain(s.OIDC.Name())
 	}
-	keys, err := s.Store.Passkeys(r.Context())
-	if err != nil {
+	var err error
+	if view.Tokens, err = s.Store.Tokens(r.Context(), false); err != nil {
 		return nil, err
 	}
-	for _, k := range keys {
-		view.Passkeys = append(view.Passkeys, m.passkey(k))
-	}
-	view.Roles = choose(string(access.RoleAdmin), roleChoices()...)
-	for _, t := range found {
-		view.Tokens = append(view.Tokens, m.token(t))
-	}
-	return view, nil
+	view.Passkeys, err = s.Store.Passkeys(r.Context())
+	return view, err
 }
 
-func (m moment) token(t store.Token) tokenRow {
-	name := plain(t.Name)
-	row := tokenRow{
-		Name: name, Role: t.Role.Title(), Badge: badge{"ok", "circle-check", "Works"}, Expires: m.maybe(t.ExpiresAt), Used: m.maybe(t.LastUsedAt),
-		Made: m.stamp(t.CreatedAt), By: plain(t.CreatedBy),
-		Revoke: question{
-			ID: fmt.Sprintf("revoke-%d", t.ID), Button: "Revoke", Title: "Revoke token " + name,
-			Text: "Requests with this token are refused at once, and logins with it end.", Style: "small",
-			Action: "/config/tokens/" + url.PathEscape(t.Name) + "/revoke", Yes: "Revoke token", No: "Keep token", Danger: true,
-		},
+func revokeQuestion(t store.Token) question {
+	return question{
+		ID: fmt.Sprintf("revoke-%d", t.ID), Button: "Revoke", Title: "Revoke token " + plain(t.Name),
+		Text: "Requests with this token are refused at once, and logins with it end.", Style: "small",
+		Action: "/config/tokens/" + url.PathEscape(t.Name) + "/revoke", Yes: "Revoke token", No: "Keep token", Danger: true,
 	}
-	if !t.Works(m.now) {
-		row.Badge = badge{"unknown", "clock", "Expired"}
-	}
-	return row
 }
 
 func roleChoices() []choice {

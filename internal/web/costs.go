@@ -395,14 +395,14 @@ func (s *server) costsCSV(w http.ResponseWriter, r *http.Request) {
 	})
 	for _, row := range rows {
 		_ = out.Write([]string{
-			row.Day.Format("2006-01-02"), csvSafe(row.Key), number(row.USD), strconv.Itoa(row.Sessions), strconv.Itoa(row.Reported),
-			number(row.InputTokens), number(row.OutputTokens), number(row.CacheReadTokens), number(row.CacheWriteTokens),
+			row.Day.Format("2006-01-02"), csvSafe(row.Key), numeral(row.USD), strconv.Itoa(row.Sessions), strconv.Itoa(row.Reported),
+			numeral(row.InputTokens), numeral(row.OutputTokens), numeral(row.CacheReadTokens), numeral(row.CacheWriteTokens),
 		})
 	}
 	out.Flush() // the client may have disconnected
 }
 
-func number[T int64 | float64](n *T) string {
+func numeral[T int64 | float64](n *T) string {
 	if n == nil {
 		return ""
 	}

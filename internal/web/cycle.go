@@ -47,11 +47,7 @@ type cycleView struct {
 func cyclePath(id ops.CycleID) string { return "/cycles/" + strconv.FormatInt(int64(id), 10) }
 
 func (s *server) cycle(w http.ResponseWriter, r *http.Request) {
-	id, ok := rowID(r)
-	if !ok {
-		s.errorPage(w, r, http.StatusNotFound, "No such cycle.")
-		return
-	}
+	id := rowID(r)
 	view, err := s.cycleView(r.Context(), moment{s.Clock()}, ops.CycleID(id))
 	if err != nil {
 		s.fail(w, r, "cycle", err)
@@ -125,10 +121,8 @@ func (m moment) cycleFacts(c ops.Cycle, chain chainView) []fact {
 		cost.Value += " of " + dollars(&c.Policy.BudgetChainUSD).Text
 	}
 	facts := []fact{cost, figureFact("Turns", chain.Turns)}
-	took, since := m.cycleDuration(c)
-	lasts := figureFact("Duration", took)
-	lasts.Since = since
-	facts = append(facts, lasts, fact{Name: "Trigger", Value: c.Trigger.Title()}, fact{Name: "Environment", Value: plain(c.Environment)})
+	facts = append(facts, figureFact("Duration", m.lasted(c)),
+		fact{Name: "Trigger", Value: c.Trigger.Title()}, fact{Name: "Environment", Value: plain(c.Environment)})
 	if c.StartedAt != nil {
 		facts = append(facts, fact{Name: "Started", At: m.maybe(c.StartedAt)})
 	} else {
@@ -164,7 +158,7 @@ func stopCycleQuestion(id ops.CycleID) *question {
 
 // stopCycle ends a cycle that has not ended.
 func (s *server) stopCycle(w http.ResponseWriter, r *http.Request) {
-	id, _ := rowID(r) // there is none with the id 0
+	id := rowID(r)
 	err := s.desk.Cancel(r.Context(), by(r), ops.CycleID(id), "")
 	switch {
 	case errors.Is(err, ops.ErrConflict):
@@ -178,7 +172,7 @@ func (s *server) stopCycle(w http.ResponseWriter, r *http.Request) {
 
 // runAgain submits a cycle with the same prompt, limits and environment.
 func (s *server) runAgain(w http.ResponseWriter, r *http.Request) {
-	id, _ := rowID(r)
+	id := rowID(r)
 	again, err := s.desk.Repeat(r.Context(), by(r), ops.CycleID(id))
 	if err != nil {
 		s.fail(w, r, "cycle", err)
@@ -258,19 +252,11 @@ func (l *stepList) add(at time.Time, h happened) {
 }
 
 func startText(c ops.Cycle) string {
-	switch c.Trigger {
-	case ops.TriggerScheduled:
-		return "The schedule started the cycle"
-	case ops.TriggerManual:
-		return "A person started the cycle"
-	case ops.TriggerAPI:
-		return "An API request started the cycle"
-	case ops.TriggerAlert:
-		return "An alert started the cycle"
-	case ops.TriggerProbe:
-		return "A failed probe started the cycle"
-	}
-	return "The cycle was started"
+	return cmp.Or(map[ops.Trigger]string{
+		ops.TriggerScheduled: "The schedule started the cycle", ops.TriggerManual: "A person started the cycle",
+		ops.TriggerAPI: "An API request started the cycle", ops.TriggerAlert: "An alert started the cycle",
+		ops.TriggerProbe: "A failed probe started the cycle",
+	}[c.Trigger], "The cycle was started")
 }
 
 // addChecks adds one step per run of the probes.
@@ -423,7 +409,8 @@ func (l *stepList) addApprovals(approvals []ops.Approval) {
 	for _, a := range approvals {
 		link := fmt.Sprintf("/approvals/%d", a.ID)
 		l.add(a.RequestedAt, happened{
-			Badge: badge{"hand", "hand", "Question"}, Text: questionTitle(api.ApprovalRow(a), nil), Reason: plain(a.Reason), Session: a.SessionID, Link: link,
+			Badge: badge{"hand", "hand", "Question"}, Text: questionTitle(api.ApprovalRow(a), nil), Reason: plain(a.Reason),
+			Session: a.SessionID, Link: link,
 		})
 		if a.AnsweredAt != nil {
 			shown := stateOf(kindApproval, a.Status)

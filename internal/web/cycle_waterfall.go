@@ -24,12 +24,9 @@ const (
 
 // waitRow is a time in which the cycle waited for a person.
 type waitRow struct {
-	Approval int64
+	api.Approval
 	Title    string
-	Badge    badge
-	Note     string
 	Duration figure
-	Since    string // when it was asked, while nobody has answered
 
 	from, until time.Time // until is zero while it waits
 }
@@ -38,28 +35,21 @@ type waitRow struct {
 func (m moment) waits(approvals []ops.Approval) []waitRow {
 	var out []waitRow
 	for _, a := range approvals {
-		w := waitRow{
-			Approval: a.ID, Title: "Waiting for approval", Badge: stateOf(kindApproval, a.Status), Note: m.answerNote(api.ApprovalRow(a)), from: a.RequestedAt,
-		}
+		w := waitRow{Approval: api.ApprovalRow(a), Title: "Waiting for approval", from: a.RequestedAt}
 		if a.Kind == ops.ApprovalReview {
 			w.Title = "Waiting for review"
 		}
-		end := m.now
+		waits := a.AnsweredAt == nil && a.Status == ops.ApprovalPending
 		switch {
 		case a.AnsweredAt != nil:
-			end = *a.AnsweredAt
-		case a.Status == ops.ApprovalPending:
-			w.Since = a.RequestedAt.UTC().Format(time.RFC3339)
+			w.until = *a.AnsweredAt
+		case waits:
 		case a.ExpiresAt != nil && a.Status == ops.ApprovalExpired:
-			end = *a.ExpiresAt
+			w.until = *a.ExpiresAt
 		default:
-			end = a.RequestedAt // withdrawn, and nobody recorded when
+			w.until = a.RequestedAt // withdrawn, and nobody recorded when
 		}
-		if w.Since == "" {
-			w.until = end
-		}
-		d := end.Sub(a.RequestedAt)
-		w.Duration = figure{Known: true, Text: span(d), Exact: d.String()}
+		w.Duration = m.lasting(&w.from, ops.Ptr(m.orNow(w.until)), waits)
 		out = append(out, w)
 	}
 	return out
@@ -246,7 +236,7 @@ func (w *waterfall) lasting(from, until time.Time, top, high int, tone, title st
 
 func (w *waterfall) session(s ops.Session, row sessionRow, top int) {
 	label := fmt.Sprintf("T%d  #%d", int(s.Tier), s.ID)
-	for _, more := range []string{row.Role, row.Level, row.Model} {
+	for _, more := range []string{roleText(s.Role), string(s.RecoveryLevel.Action()), plain(s.Model)} {
 		if more != "" {
 			label += "  " + more
 		}
@@ -272,7 +262,7 @@ func (w *waterfall) session(s ops.Session, row sessionRow, top int) {
 
 func (w *waterfall) wait(wait waitRow, top int) {
 	w.track(top, "label", wait.Title)
-	title := fmt.Sprintf("%s: %s, %s", wait.Title, wait.Badge.Word, wait.Duration.Text)
+	title := fmt.Sprintf("%s: %s, %s", wait.Title, stateOf(kindApproval, wait.Status).Word, wait.Duration.Text)
 	w.lasting(wait.from, wait.until, top, barHigh-2, "hand", title, wait.until.IsZero())
 }
 

@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"claudeops/internal/ops"
@@ -17,63 +15,26 @@ import (
 const (
 	cyclesPerPage = 20
 	// maxChips is how many sessions a line of the list links.
-	maxChips  = 4
-	cyclesURL = "/cycles"
+	maxChips = 4
 	// navCycles is the entry of the navigation for cycles and their sessions.
 	navCycles = "cycles"
 )
 
 type cyclesView struct {
-	Base         string // the address of this list
-	Cycles       []cycleRow
-	Query        cyclesQuery
-	Statuses     []choice
-	Tiers        []choice
-	Triggers     []choice
-	Services     []choice
-	Ranges       []choice
-	Environments []choice // empty if there is only one
-	Several      bool
-	Filtered     bool
-	Paged        bool
-	Older        string
-	Newest       string
-	Searched     *stamp // how far back the search went, if there is more
-	Set          int    // number of filters, without the search text
-}
-
-// cycleRow is one cycle in the list.
-type cycleRow struct {
-	ID          ops.CycleID
-	Environment string
-	Title       string
-	Chips       []chip
-	More        int // sessions that are not shown
-	Badge       badge
-	Duration    figure
-	Since       string // when it started, while it runs
-	Turns       figure
-	Cost        figure
-	Started     stamp
+	Base     string // the address of this list
+	Cycles   []store.CycleSummary
+	Filters  filterRow
+	Several  bool
+	Filtered bool
+	Pager    pager
+	Searched *time.Time // how far back the search went, if there is more
 }
 
 // chip links to a session of a cycle and says how the session came to be.
 type chip struct {
-	ID   ops.SessionID
-	Tier ops.Tier
+	ops.Session
 	Link string // what connects it to the one before it: empty for the first, an arrow, or a turn for a retry
 	How  string
-}
-
-// cyclesQuery holds the filters in the URL.
-type cyclesQuery struct {
-	Status      ops.CycleStatus
-	Environment string
-	Tier        string
-	Trigger     ops.Trigger
-	Service     string
-	Range       string
-	Text        string
 }
 
 // rangeChoices are the time ranges of the list.
@@ -87,71 +48,61 @@ func rangeChoices() []choice {
 	}
 }
 
-func readCyclesQuery(query url.Values) cyclesQuery {
-	return cyclesQuery{
-		Status: ops.CycleStatus(query.Get("status")), Environment: query.Get("environment"), Tier: query.Get("tier"),
-		Trigger: ops.Trigger(query.Get("trigger")), Service: query.Get("service"), Range: query.Get("range"),
-		Text: strings.TrimSpace(query.Get("q")),
-	}
-}
-
-func (q cyclesQuery) filter(now time.Time) store.ChainFilter {
-	f := store.ChainFilter{
-		Status: q.Status, Environment: q.Environment, Trigger: q.Trigger, Service: q.Service, Text: q.Text, Limit: cyclesPerPage,
-	}
-	if tier, err := strconv.Atoi(q.Tier); err == nil {
-		f.Tier = ops.Tier(tier)
-	}
-	if d, err := time.ParseDuration(q.Range); err == nil && d > 0 {
-		f.Since = now.Add(-d)
-	}
-	return f
-}
-
-// path is the URL of a page of the list at an address.
-func (q cyclesQuery) path(base string, before ops.CycleID) string {
-	query := url.Values{}
-	for name, value := range map[string]string{
-		"status": string(q.Status), "environment": q.Environment, "tier": q.Tier, "trigger": string(q.Trigger),
-		"service": q.Service, "range": q.Range, "q": q.Text,
-	} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
-	if before > 0 {
-		query.Set("cursor", strconv.FormatInt(int64(before), 10))
-	}
-	if len(query) == 0 {
-		return base
-	}
-	return base + "?" + query.Encode()
-}
-
 // cycles lists cycles. The same list is served at two addresses.
 func (s *server) cycles(w http.ResponseWriter, r *http.Request) {
-	query := r.URL.Query()
-	before, err := strconv.ParseInt(query.Get("cursor"), 10, 64)
-	if query.Get("cursor") != "" && (err != nil || before < 1) {
+	before, ok := cursor(r)
+	if !ok {
 		s.errorPage(w, r, http.StatusNotFound, "No such page of cycles.")
 		return
 	}
-	asked := readCyclesQuery(query)
-	if there := namedRow(asked.Text); there != "" {
+	f := store.ChainFilter{
+		Status: ops.CycleStatus(queried(r, "status")), Environment: queried(r, "environment"), Trigger: ops.Trigger(queried(r, "trigger")),
+		Service: queried(r, "service"), Text: queried(r, "q"), Before: ops.CycleID(before), Limit: cyclesPerPage,
+	}
+	if there := namedRow(f.Text); there != "" {
 		http.Redirect(w, r, there, http.StatusSeeOther)
 		return
 	}
-	m := moment{s.Clock()}
-	f := asked.filter(m.now)
-	f.Before = ops.CycleID(before)
+	if tier, err := strconv.Atoi(queried(r, "tier")); err == nil {
+		f.Tier = ops.Tier(tier)
+	}
+	if d, err := time.ParseDuration(queried(r, "range")); err == nil && d > 0 {
+		f.Since = s.Clock().Add(-d)
+	}
 	found, err := s.Store.Chains(r.Context(), f)
 	if err != nil {
 		s.fail(w, r, "list of cycles", err)
 		return
 	}
-	view := s.cyclesView(m, r.URL.Path, asked, found)
-	view.Paged = before > 0
+	view := cyclesView{
+		Base: r.URL.Path, Cycles: found.Chains, Several: len(s.Environments) > 1, Pager: paging(r, 0),
+		Filters: s.cycleFilters(r, f),
+	}
+	if found.Next > 1 {
+		view.Pager = paging(r, int64(found.Next))
+	}
+	if n := len(found.Chains); found.Searched > 1 && n > 0 {
+		view.Searched = &found.Chains[n-1].CreatedAt
+	}
+	view.Filtered = view.Filters.Clear != ""
 	s.render(w, r, http.StatusOK, "cycles", page{Title: "Cycles", Nav: navCycles, Body: view})
+}
+
+func (s *server) cycleFilters(r *http.Request, f store.ChainFilter) filterRow {
+	row := filterRow{Action: r.URL.Path, Fields: []filterField{
+		{Kind: "search", Name: "q", Label: "Search, C-57 or #118", Value: f.Text},
+		selected("status", "Outcome", statusChoices(f.Status)),
+		selected("tier", "Tier", choose(queried(r, "tier"), choice{Word: "Any tier"}, choice{Value: "1", Word: "Tier 1"},
+			choice{Value: "2", Word: "Tier 2"}, choice{Value: "3", Word: "Tier 3"})),
+		selected("trigger", "Trigger", choose(string(f.Trigger), triggerChoices()...)),
+	}}
+	if services := s.serviceChoices(f.Service); len(services) > 1 {
+		row.Fields = append(row.Fields, selected("service", "Service", choose(f.Service, services...)))
+	}
+	row.Fields = append(row.Fields, selected("range", "Time", choose(queried(r, "range"), rangeChoices()...)))
+	row = row.withEnvironment(s.environmentChoices(f.Environment))
+	return row.clearing(slices.ContainsFunc([]string{"q", "status", "tier", "trigger", "service", "range", "environment"},
+		func(name string) bool { return queried(r, name) != "" }))
 }
 
 // rowName matches the number of a cycle or a session, such as C-57 or #118.
@@ -171,44 +122,6 @@ func namedRow(text string) string {
 		return cyclePath(ops.CycleID(id))
 	}
 	return "/sessions/" + found[2]
-}
-
-func (s *server) cyclesView(m moment, base string, asked cyclesQuery, found store.ChainPage) cyclesView {
-	view := cyclesView{
-		Query: asked, Several: len(s.Environments) > 1, Filtered: asked != cyclesQuery{},
-		Base: base, Newest: asked.path(base, 0),
-		Statuses: statusChoices(asked.Status),
-		Tiers: choose(asked.Tier, choice{Word: "Any tier"}, choice{Value: "1", Word: "Tier 1"}, choice{Value: "2", Word: "Tier 2"},
-			choice{Value: "3", Word: "Tier 3"}),
-		Triggers: choose(string(asked.Trigger), triggerChoices()...),
-		Services: choose(asked.Service, s.serviceChoices(asked.Service)...),
-		Ranges:   choose(asked.Range, rangeChoices()...),
-	}
-	if view.Several {
-		view.Environments = []choice{{Word: "All environments"}}
-		for _, name := range environmentNames(s.Environments) {
-			view.Environments = append(view.Environments, choice{Value: name, Word: name})
-		}
-		view.Environments = choose(asked.Environment, view.Environments...)
-	}
-	for _, set := range []string{string(asked.Status), asked.Tier, string(asked.Trigger), asked.Service, asked.Range, asked.Environment} {
-		if set != "" {
-			view.Set++
-		}
-	}
-	for _, c := range found.Chains {
-		view.Cycles = append(view.Cycles, m.cycleRow(c))
-	}
-	if found.Next > 1 {
-		view.Older = asked.path(base, found.Next)
-	}
-	if found.Searched > 1 && len(found.Chains) > 0 {
-		at := m.stamp(found.Chains[len(found.Chains)-1].CreatedAt)
-		view.Searched = &at
-	} else if found.Searched > 1 {
-		view.Searched = &stamp{}
-	}
-	return view
 }
 
 func triggerChoices() []choice {
@@ -241,47 +154,16 @@ func (s *server) serviceChoices(asked string) []choice {
 	return choices
 }
 
-func (m moment) cycleRow(c store.CycleSummary) cycleRow {
-	chain := m.chain(c.Sessions, 0)
-	row := cycleRow{
-		ID: c.ID, Environment: plain(c.Environment), Title: cycleTitle(c.Cycle), Badge: badgeOf(c.Cycle), Turns: chain.Turns, Cost: chain.Cost,
-		Started: m.stamp(c.CreatedAt),
-	}
-	row.Duration, row.Since = m.cycleDuration(c.Cycle)
-	row.Chips = chips(c.Sessions[:min(len(c.Sessions), maxChips)])
-	row.More = len(c.Sessions) - len(row.Chips)
-	if c.StartedAt != nil {
-		row.Started = m.stamp(*c.StartedAt)
-	}
-	if !c.Status.Ended() && !row.Cost.Known {
-		row.Cost = notYet()
-	}
-	if !c.Status.Ended() && !row.Turns.Known {
-		row.Turns = notYet()
-	}
-	return row
+// lasted is how long a cycle took or has been running.
+func (m moment) lasted(c ops.Cycle) figure {
+	return m.lasting(c.StartedAt, c.EndedAt, c.Status == ops.CycleRunning)
 }
 
-// cycleDuration is how long a cycle took or has been running, and since when it runs.
-func (m moment) cycleDuration(c ops.Cycle) (took figure, since string) {
-	if c.StartedAt == nil {
-		return unknown(), ""
-	}
-	end := m.now
-	if c.EndedAt != nil {
-		end = *c.EndedAt
-	}
-	if c.Status == ops.CycleRunning {
-		since = c.StartedAt.UTC().Format(time.RFC3339)
-	}
-	d := end.Sub(*c.StartedAt)
-	return figure{Known: true, Text: span(d), Exact: d.String()}, since
-}
-
-func chips(sessions []ops.Session) []chip {
+func chips(all []ops.Session) []chip {
+	sessions := all[:min(len(all), maxChips)]
 	out := make([]chip, 0, len(sessions))
 	for i, s := range sessions {
-		c := chip{ID: s.ID, Tier: s.Tier, How: s.Tier.String() + " " + cmp.Or(roleText(s.Role), s.Tier.Title())}
+		c := chip{Session: s, How: s.Tier.String() + " " + cmp.Or(roleText(s.Role), s.Tier.Title())}
 		switch {
 		case s.RetryOf != nil:
 			c.Link, c.How = "↻", fmt.Sprintf("Retry of session #%d: %s", *s.RetryOf, c.How)

@@ -22,6 +22,7 @@ type figure struct {
 	Known bool
 	Text  string
 	Exact string
+	Since string // when a duration began that still grows; the script keeps it up to date
 }
 
 // moment is the time at which a page is rendered; its relative times start there.
@@ -90,6 +91,32 @@ func (m moment) until(t time.Time) stamp {
 		s.Text = "in " + span(left)
 	}
 	return s
+}
+
+// lasting is how long something took, or has taken so far; nil means that it has not begun or not ended.
+func (m moment) lasting(from, until *time.Time, grows bool) figure {
+	if from == nil {
+		return unknown()
+	}
+	end := m.now
+	if until != nil {
+		end = *until
+	}
+	out := duration(end.Sub(*from))
+	if grows {
+		out.Since = from.UTC().Format(time.RFC3339)
+	}
+	return out
+}
+
+func duration(d time.Duration) figure { return figure{Known: true, Text: span(d), Exact: d.String()} }
+
+// yet marks a missing figure of something that has not ended.
+func (f figure) yet(ended bool) figure {
+	if !f.Known && !ended {
+		return notYet()
+	}
+	return f
 }
 
 // coarse is a duration in one unit.

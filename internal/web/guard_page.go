@@ -41,7 +41,8 @@ func (s *server) guardPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	view := guardListView{
-		Walls: s.Walls(), Rows: found.Records, Pager: paging(r, found.Next), Filtered: f.Verdict != "" || f.Tier > 0 || f.Rule != "" || f.Service != "",
+		Walls: s.Walls(), Rows: found.Records, Pager: paging(r, found.Next),
+		Filtered: f.Verdict != "" || f.Tier > 0 || f.Rule != "" || f.Service != "",
 	}
 	view.Filters = guardFilters(f).clearing(view.Filtered)
 	s.render(w, r, http.StatusOK, "guard", page{Title: "Guard", Nav: "guard", Body: view})

@@ -34,11 +34,7 @@ func (s *server) askIncident(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *server) showIncident(w http.ResponseWriter, r *http.Request, status int, action, conflict string) {
-	id, ok := rowID(r)
-	if !ok {
-		s.errorPage(w, r, http.StatusNotFound, "No such incident.")
-		return
-	}
+	id := rowID(r)
 	story, err := s.Store.IncidentStory(r.Context(), id)
 	if err != nil {
 		s.fail(w, r, "incident", err)
@@ -46,7 +42,8 @@ func (s *server) showIncident(w http.ResponseWriter, r *http.Request, status int
 	}
 	m, i := moment{s.Clock()}, story.Incident
 	view := incidentPage{
-		incidentView: incidentOf(i), Several: len(s.Environments) > 1, Conflict: conflict, Timeline: postmortem.Timeline(story), Again: runAgain(i),
+		incidentView: incidentOf(i), Several: len(s.Environments) > 1, Conflict: conflict, Again: runAgain(i),
+		Timeline: postmortem.Timeline(story),
 	}
 	if action != "" {
 		q, ok := actionQuestion(i, action)
@@ -81,11 +78,7 @@ func (s *server) showIncident(w http.ResponseWriter, r *http.Request, status int
 }
 
 func (s *server) changeIncident(w http.ResponseWriter, r *http.Request) {
-	id, ok := rowID(r)
-	if !ok {
-		s.errorPage(w, r, http.StatusNotFound, "No such incident.")
-		return
-	}
+	id := rowID(r)
 	ctx := r.Context()
 	var err error
 	action := r.PathValue("action")
@@ -181,11 +174,7 @@ func runAgain(i ops.Incident) question {
 
 // runIncident queues another cycle for an incident.
 func (s *server) runIncident(w http.ResponseWriter, r *http.Request) {
-	id, ok := rowID(r)
-	if !ok {
-		s.errorPage(w, r, http.StatusNotFound, "No such incident.")
-		return
-	}
+	id := rowID(r)
 	if _, _, err := s.desk.RunAgain(r.Context(), by(r), id, ""); err != nil {
 		s.fail(w, r, "incident", err)
 		return
@@ -195,11 +184,7 @@ func (s *server) runIncident(w http.ResponseWriter, r *http.Request) {
 
 // incidentReport responds with the report of an incident as a Markdown file.
 func (s *server) incidentReport(w http.ResponseWriter, r *http.Request) {
-	id, ok := rowID(r)
-	if !ok {
-		s.errorPage(w, r, http.StatusNotFound, "No such incident.")
-		return
-	}
+	id := rowID(r)
 	story, err := s.Store.IncidentStory(r.Context(), id)
 	if err != nil {
 		s.fail(w, r, "incident", err)
@@ -251,6 +236,8 @@ func (snippets) time(s stamp) template.HTML {
 func (snippets) figure(f figure) template.HTML {
 	//nolint:gosec // escaped
 	switch {
+	case f.Since != "":
+		return template.HTML(`<span data-since="` + safe(f.Since) + `">` + safe(f.Text) + `</span>`)
 	case !f.Known && f.Exact == "":
 		return template.HTML(`<span class="faint">` + safe(f.Text) + `</span>`)
 	case !f.Known:

@@ -117,7 +117,7 @@ func (s *server) addMemory(w http.ResponseWriter, r *http.Request) {
 
 // askMemory asks for confirmation before it removes a memory.
 func (s *server) askMemory(w http.ResponseWriter, r *http.Request) {
-	id, _ := rowID(r) // there is none with the id 0
+	id := rowID(r)
 	m, err := s.desk.Memory(r.Context(), id)
 	if err != nil {
 		s.fail(w, r, "memory", err)
@@ -127,7 +127,7 @@ func (s *server) askMemory(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *server) removeMemory(w http.ResponseWriter, r *http.Request) {
-	id, _ := rowID(r) // there is none with the id 0
+	id := rowID(r)
 	if err := s.desk.RemoveMemory(r.Context(), by(r), id); err != nil {
 		s.fail(w, r, "memory", err)
 		return

@@ -48,11 +48,7 @@ func (s *server) notifications(w http.ResponseWriter, r *http.Request) {
 
 // retryNotice puts a failed notification back into the outbox.
 func (s *server) retryNotice(w http.ResponseWriter, r *http.Request) {
-	id, ok := rowID(r)
-	if !ok {
-		s.fail(w, r, "notification", ops.ErrNotFound)
-		return
-	}
+	id := rowID(r)
 	if err := s.desk.RetryNotification(r.Context(), by(r), id); err != nil {
 		s.fail(w, r, "notification", err)
 		return

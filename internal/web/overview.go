@@ -52,9 +52,9 @@ type overviewView struct {
 	Budget   string
 	Share    string // percent of the daily budget spent; empty without a budget
 	Counts   []healthCount
-	Failing  []serviceView
+	Failing  []serviceEntry
 	// Folded are those after the first few; a long list would hide everything below it.
-	Folded []serviceView
+	Folded []serviceEntry
 	// MoreFailing is how many more there are than are listed.
 	MoreFailing int
 	Groups      []serviceGroup // the healthy ones, by environment
@@ -66,11 +66,11 @@ type overviewView struct {
 // serviceListing is a list of services in one template.
 type serviceListing struct {
 	Several  bool
-	Services []serviceView
+	Services []serviceEntry
 }
 
 // Listing passes services to the template of the list.
-func (v overviewView) Listing(services []serviceView) serviceListing {
+func (v overviewView) Listing(services []serviceEntry) serviceListing {
 	return serviceListing{v.Several, services}
 }
 
@@ -87,7 +87,7 @@ type summaryView struct {
 type serviceGroup struct {
 	Name     string
 	Count    int
-	Services []serviceView // the first of them
+	Services []serviceEntry // the first of them
 }
 
 // More is how many are not listed.
@@ -151,7 +151,7 @@ func (s *server) overviewView(r *http.Request, counts store.PageState) (overview
 	if err != nil {
 		return view, err
 	}
-	view.addServices(m, services)
+	view.addServices(services)
 	if len(view.Failing) > openServices {
 		view.Failing, view.Folded = view.Failing[:openServices], view.Failing[openServices:]
 	}
@@ -170,7 +170,7 @@ func (s *server) overviewView(r *http.Request, counts store.PageState) (overview
 	for _, e := range s.Environments {
 		view.Probed = view.Probed || len(e.Probes) > 0
 	}
-	view.First = len(cycles) == 0 && !slices.ContainsFunc(services, func(e serviceEntry) bool { return len(e.checks) > 0 })
+	view.First = len(cycles) == 0 && !slices.ContainsFunc(services, func(e serviceEntry) bool { return len(e.Checks) > 0 })
 	view.Headline = view.headline()
 	return view, nil
 }
@@ -417,15 +417,11 @@ func (s *server) addSituation(ctx context.Context, m moment, view *overviewView,
 func badServices(services []serviceEntry) []situation.Service {
 	var out []situation.Service
 	for _, e := range services {
-		status := ops.Down
-		switch e.badge.Tone {
-		case "bad":
-		case "warn":
-			status = ops.Degraded
-		default:
+		if e.Badge.Tone != "bad" && e.Badge.Tone != "warn" {
 			continue
 		}
-		if out = append(out, situation.Service{Environment: e.environment, Name: e.service, Status: status}); len(out) > situation.MostServices {
+		out = append(out, situation.Service{Environment: e.Environment, Name: e.Name, Status: ops.Health(e.State)})
+		if len(out) > situation.MostServices {
 			break
 		}
 	}

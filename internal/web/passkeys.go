@@ -28,24 +28,11 @@ const (
 	maxCeremonies = 4096
 )
 
-type passkeyRow struct {
-	Name   string
-	Role   string
-	Used   *stamp
-	Made   stamp
-	By     string
-	Remove question
-}
-
-func (m moment) passkey(p store.Passkey) passkeyRow {
-	name := plain(p.Name)
-	return passkeyRow{
-		Name: name, Role: p.Role.Title(), Used: m.maybe(p.LastUsedAt), Made: m.stamp(p.CreatedAt), By: plain(p.CreatedBy),
-		Remove: question{
-			ID: fmt.Sprintf("passkey-%d", p.ID), Button: "Remove", Title: "Remove passkey " + name, Style: "small",
-			Text:   "It no longer signs in, and logins with it end. The entry on the device stays; delete it there too.",
-			Action: fmt.Sprintf("/config/passkeys/%d/remove", p.ID), Yes: "Remove passkey", No: "Keep passkey", Danger: true,
-		},
+func removeQuestion(p store.Passkey) question {
+	return question{
+		ID: fmt.Sprintf("passkey-%d", p.ID), Button: "Remove", Title: "Remove passkey " + plain(p.Name), Style: "small",
+		Text:   "It no longer signs in, and logins with it end. The entry on the device stays; delete it there too.",
+		Action: fmt.Sprintf("/config/passkeys/%d/remove", p.ID), Yes: "Remove passkey", No: "Keep passkey", Danger: true,
 	}
 }
 
@@ -165,11 +152,7 @@ func (s *server) addPasskey(w http.ResponseWriter, r *http.Request) {
 
 // removePasskey deletes a passkey.
 func (s *server) removePasskey(w http.ResponseWriter, r *http.Request) {
-	id, ok := rowID(r)
-	if !ok {
-		s.errorPage(w, r, http.StatusNotFound, "No such passkey.")
-		return
-	}
+	id := rowID(r)
 	if err := s.Store.RemovePasskey(r.Context(), id, s.person(r), s.Clock()); err != nil {
 		s.fail(w, r, "passkey", err)
 		return

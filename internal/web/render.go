@@ -69,7 +69,7 @@ func loadPages(assets assetSet, clock ops.Clock, prose func(string) template.HTM
 		return template.Must(template.New("shell").Funcs(template.FuncMap{
 			"icon": snippets.icon, "badge": snippets.badge, "time": snippets.time, "figure": snippets.figure, "tier": snippets.tier,
 			"asset": assets.path, "operation": func(path string) access.Operation { return access.OperationOf("POST", path) },
-			"rail": rail, "field": field, "selecting": selecting, "servicePath": servicePath,
+			"rail": rail, "field": field, "servicePath": servicePath,
 			"inc": func(i int) int { return i + 1 },
 		}).Funcs(rowFuncs(clock, snippets, prose)).ParseFS(templateFiles, "templates/layout.html", "templates/parts*.html"))
 	})
@@ -360,11 +360,6 @@ func field(prefix string, in input) namedInput {
 	return namedInput{input: in, ID: prefix + "-" + in.Name}
 }
 
-// selecting is a filter with its name, its label and its choices.
-func selecting(name, label string, choices []choice) input {
-	return input{Name: name, Label: label, Choices: choices}
-}
-
 // choice is one entry of a filter.
 type choice struct {
 	Value, Word string
@@ -415,10 +410,13 @@ func refused(err error, undone string, show func(problem string)) bool {
 	return wrong
 }
 
-// rowID returns the id in the URL.
-func rowID(r *http.Request) (int64, bool) {
+// rowID returns the id in the URL, or 0, which no row has.
+func rowID(r *http.Request) int64 {
 	id, err := strconv.ParseInt(r.PathValue("id"), 10, 64)
-	return id, err == nil && id > 0
+	if err != nil {
+		return 0
+	}
+	return id
 }
 
 // cursor returns where a list continues: the last id of the previous page.

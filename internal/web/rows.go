@@ -14,6 +14,7 @@ import (
 
 	"claudeops/internal/api"
 	"claudeops/internal/ops"
+	"claudeops/internal/store"
 )
 
 // listView is a list of the API's rows, as pages show it.
@@ -57,16 +58,21 @@ func rowFuncs(clock ops.Clock, k snippets, prose func(string) template.HTML) tem
 		"over":  func(t any) bool { at := timeOf(t); return !at.IsZero() && !at.After(clock()) },
 		"share": func(part float64) string { return strconv.FormatFloat(100*part, 'f', 0, 64) + " %" },
 		"state": func(kind string, state any) badge { return stateOf(kind, words(state)) },
-		"took":  func(ms *int64) string { return span(time.Duration(*ms) * time.Millisecond) },
+		"took":  func(ms any) string { return span(time.Duration(number(ms)) * time.Millisecond) },
 		"money": func(usd float64) figure { return dollars(&usd) }, "atLeast": atLeast,
-		"cut": cut, "health": healthBadge,
+		"cut": cut, "health": func(status any) badge { return healthBadge(ops.Health(words(status))) },
 
 		"until":  func(t *time.Time) template.HTML { return k.time(moment{clock()}.until(*t)) },
 		"clock":  func(t time.Time) template.HTML { return k.time(moment{clock()}.precise(t)) },
 		"ago":    func(t any) template.HTML { return k.time(moment{clock()}.ago(timeOf(t))) },
 		"joined": func(all []string) string { return plain(strings.Join(all, ", ")) },
 
-		"cyclePath":  func(id any) string { return fmt.Sprintf("/cycles/%d", reflect.Indirect(reflect.ValueOf(id)).Int()) },
+		"cyclePath": func(id any) string { return cyclePath(ops.CycleID(number(id))) },
+		"role":      roleText, "chips": chips, "lasted": func(c ops.Cycle) figure { return moment{clock()}.lasted(c) },
+		"turns":  func(c store.CycleSummary) figure { return totalTurns(c.Sessions).yet(c.Status.Ended()) },
+		"cost":   func(c store.CycleSummary) figure { return totalCost(c.Sessions).yet(c.Status.Ended()) },
+		"more":   func(list []ops.Session, shown int) int { return len(list) - shown },
+		"revoke": revokeQuestion, "removePasskey": removeQuestion, "agent": agentText, "roles": rolesOf,
 		"question":   func(a api.Approval) string { return questionTitle(a, nil) },
 		"answered":   func(a api.Approval) string { return moment{clock()}.answerNote(a) },
 		"cycleState": badgeOf, "cycleTitle": cycleTitle, "judgeState": judgeBadge, "storyState": storyBadge,
@@ -103,6 +109,9 @@ func words(text any) string {
 	}
 	return fmt.Sprint(text)
 }
+
+// number is a number of a row, whatever its type.
+func number(n any) int64 { return reflect.Indirect(reflect.ValueOf(n)).Int() }
 
 // timeOf is a time of a row; one that is null is zero.
 func timeOf(t any) time.Time {

@@ -22,19 +22,14 @@ const serviceRows = 10
 
 // serviceDetail is everything about one service.
 type serviceDetail struct {
-	Environment string
-	Name        string
-	Several     bool
-	Group       string
-	Badge       badge
-	Stale       bool
-	Since       *stamp // when the state was reached
-	Error       string
-	Held        string // why no agent is started for it
-	HeldUntil   *stamp
-	Unprobed    string // who looks at it although it has no probe
-	Checked     *stamp
-	Checks      []checkView
+	serviceEntry
+	Several   bool
+	Group     string
+	Since     *stamp // when the state was reached
+	Error     string
+	Held      string // why no agent is started for it
+	HeldUntil *stamp
+	Unprobed  string // who looks at it although it has no probe
 
 	Ranges []option
 	Range  healthRange
@@ -42,12 +37,12 @@ type serviceDetail struct {
 	Uptime figure
 	Times  *picture
 
-	Incidents   []serviceIncident
+	Incidents   []ops.Incident
 	Actions     []actionRow
 	Runs        []runRow
 	MoreRuns    string
 	Cooldowns   []cooldownView
-	Cycles      []serviceCycle
+	Cycles      []ops.Cycle
 	Memories    []api.Memory
 	MoreMemory  string
 	Graph       *graph
@@ -56,20 +51,6 @@ type serviceDetail struct {
 	Path        string // of this page
 	Maintenance []maintenanceView
 	Events      string
-}
-
-type serviceIncident struct {
-	incidentRef
-	Opened   stamp
-	Resolved *stamp
-}
-
-type serviceCycle struct {
-	ID    ops.CycleID
-	Path  string
-	Title string
-	Badge badge
-	At    stamp
 }
 
 type maintenanceView struct {
@@ -101,7 +82,7 @@ func (s *server) servicePage(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, "service", err)
 		return
 	}
-	p := page{Title: view.Name, Nav: "services", Body: view}
+	p := page{Title: plain(view.Name), Nav: "services", Body: view}
 	switch done := queried(r, "done"); done {
 	case "added":
 		p.Flash = "Silenced: no cycle starts for it, and nothing escalates."
@@ -118,7 +99,7 @@ func (s *server) servicePage(w http.ResponseWriter, r *http.Request) {
 func (s *server) serviceDetail(r *http.Request, environment, name string) (serviceDetail, error) {
 	ctx, m := r.Context(), moment{s.Clock()}
 	view := serviceDetail{
-		Environment: environment, Name: plain(name), Several: len(s.Environments) > 1, Uptime: unknown(),
+		serviceEntry: s.serviceNow(environment, name, nil, m.now), Several: len(s.Environments) > 1, Uptime: unknown(),
 		Silence: silenceOf(environment, name), Events: "/events?" + url.Values{"service": {name}}.Encode(),
 	}
 	if err := view.setRange(r); err != nil {
@@ -137,7 +118,7 @@ func (s *server) serviceDetail(r *http.Request, environment, name string) (servi
 		func() error { return s.addState(ctx, m, &view, name, checks) },
 		func() error { return s.addUnprobed(ctx, m, &view, env, name) },
 		func() error { return s.addHistory(ctx, m, &view, name) },
-		func() error { return s.addServiceRecords(ctx, m, &view, name) },
+		func() error { return s.addServiceRecords(ctx, &view, name) },
 		func() error { return s.addActions(ctx, m, &view, environment, configured, name) },
 		func() error { return s.addPauses(ctx, m, &view, env, configured, name, checks) },
 		func() error { return s.addGraph(ctx, m, &view, env, configured) },
@@ -184,12 +165,10 @@ func (v *serviceDetail) setRange(r *http.Request) error {
 
 // addState adds what is known now: the state, since when, the error, and why nothing is done about it.
 func (s *server) addState(ctx context.Context, m moment, view *serviceDetail, name string, checks []ops.Check) error {
-	entry := newServiceEntry(view.Environment, name, checks, s.interval(view.Environment), m.now)
-	shown := m.service(entry)
-	view.Badge, view.Checked, view.Checks = entry.badge, shown.Checked, shown.Checks
-	view.Stale = entry.badge.Tone == "unknown" && shown.Checked != nil
+	entry := s.serviceNow(view.Environment, name, checks, m.now)
+	view.serviceEntry = entry
 	for _, c := range checks {
-		if c.Error != "" && healthBadge(c.Status) == entry.badge {
+		if c.Error != "" && healthBadge(c.Status) == entry.Badge {
 			view.Error = firstLine(c.Error, 300)
 			break
 		}
@@ -202,10 +181,10 @@ func (s *server) addState(ctx context.Context, m moment, view *serviceDetail, na
 	for _, state := range states {
 		// The state is as old as its oldest bad check, or as the last change to healthy.
 		at := state.Since
-		if healthBadge(state.Level) != entry.badge || at.IsZero() {
+		if healthBadge(state.Level) != entry.Badge || at.IsZero() {
 			continue
 		}
-		if since.IsZero() || (entry.badge.Tone == "ok") == at.After(since) {
+		if since.IsZero() || (entry.Badge.Tone == "ok") == at.After(since) {
 			since = at
 		}
 	}
@@ -252,27 +231,19 @@ func (s *server) addHistory(ctx context.Context, m moment, view *serviceDetail, 
 	if err != nil {
 		return err
 	}
-	view.Times = m.timesPlot("times", view.Name, view.Range, buckets)
+	view.Times = m.timesPlot("times", plain(view.Name), view.Range, buckets)
 	return nil
 }
 
 // addServiceRecords adds incidents, cycles and memories.
-func (s *server) addServiceRecords(ctx context.Context, m moment, view *serviceDetail, name string) error {
-	incidents, err := s.Store.Incidents(ctx, store.IncidentFilter{Environment: view.Environment, Service: name, Limit: serviceRows})
+func (s *server) addServiceRecords(ctx context.Context, view *serviceDetail, name string) error {
+	var err error
+	view.Incidents, err = s.Store.Incidents(ctx, store.IncidentFilter{Environment: view.Environment, Service: name, Limit: serviceRows})
 	if err != nil {
 		return err
 	}
-	for _, i := range incidents {
-		view.Incidents = append(view.Incidents, serviceIncident{
-			incidentRef{i.ID, incidentBadge(i, m.now), firstLine(i.Title, 120)}, m.stamp(i.OpenedAt), m.maybe(i.ResolvedAt),
-		})
-	}
-	cycles, err := s.Store.CyclesOf(ctx, view.Environment, name, serviceRows)
-	if err != nil {
+	if view.Cycles, err = s.Store.CyclesOf(ctx, view.Environment, name, serviceRows); err != nil {
 		return err
-	}
-	for _, c := range cycles {
-		view.Cycles = append(view.Cycles, serviceCycle{c.ID, cyclePath(c.ID), cycleTitle(c), badgeOf(c), m.stamp(c.CreatedAt)})
 	}
 	memories, err := s.Store.Memories(ctx, store.MemoryFilter{Environment: view.Environment, Service: name, Limit: serviceRows + 1})
 	if err != nil {

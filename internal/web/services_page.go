@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"claudeops/internal/api"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -55,19 +56,12 @@ type servicesView struct {
 
 // serviceRow is one service with its health history and cooldowns.
 type serviceRow struct {
-	serviceView
+	serviceEntry
 	ID        string // of its element
 	Health    *picture
 	Uptime    figure
 	Cooldowns []cooldownView
-	Stale     bool
-	Incidents []incidentRef
-}
-
-type incidentRef struct {
-	ID    int64
-	Badge badge
-	Title string
+	Incidents []ops.Incident
 }
 
 func (s *server) servicesPage(w http.ResponseWriter, r *http.Request) {
@@ -113,11 +107,11 @@ func (s *server) servicesView(r *http.Request) (servicesView, error) {
 	var matching []serviceEntry
 	search := strings.ToLower(wanted)
 	for _, e := range all {
-		if environment != "" && e.environment != environment {
+		if environment != "" && e.Environment != environment {
 			continue
 		}
-		view.count(e.badge)
-		if (state == "" || e.badge.Tone == state) && strings.Contains(strings.ToLower(e.name), search) {
+		view.count(e.Badge)
+		if (state == "" || e.Badge.Tone == state) && strings.Contains(strings.ToLower(e.Name), search) {
 			matching = append(matching, e)
 		}
 	}
@@ -128,7 +122,7 @@ func (s *server) servicesView(r *http.Request) (servicesView, error) {
 func (s *server) addServiceRows(ctx context.Context, m moment, view *servicesView, entries []serviceEntry, environment string) error {
 	names := make([]string, 0, len(entries))
 	for _, e := range entries {
-		names = append(names, e.service)
+		names = append(names, e.Name)
 	}
 	past, err := s.Store.Health(ctx, store.HealthFilter{
 		Environment: environment, Services: names, Since: m.now.Add(-view.Range.Length), Until: m.now, Bucket: view.Range.Bucket,
@@ -138,13 +132,13 @@ func (s *server) addServiceRows(ctx context.Context, m moment, view *servicesVie
 	}
 	history := map[serviceKey]store.ServiceHealth{}
 	for _, h := range past {
-		history[serviceKey{h.Environment, plain(h.Service)}] = h
+		history[serviceKey{h.Environment, h.Service}] = h
 	}
 	bad, err := s.badChecks(ctx, entries, m.now.Add(-view.Range.Length))
 	if err != nil {
 		return err
 	}
-	incidents, err := s.openIncidents(ctx, m, environment)
+	incidents, err := s.openIncidents(ctx, environment)
 	if err != nil {
 		return err
 	}
@@ -153,11 +147,10 @@ func (s *server) addServiceRows(ctx context.Context, m moment, view *servicesVie
 		return err
 	}
 	for _, e := range entries {
-		key := serviceKey{e.environment, e.name}
+		key := serviceKey{e.Environment, e.Name}
 		row := serviceRow{
-			serviceView: m.service(e), ID: key.element(), Cooldowns: cooldowns[key], Incidents: incidents[key], Uptime: unknown(),
+			serviceEntry: e, ID: key.element(), Cooldowns: cooldowns[key], Incidents: incidents[key], Uptime: unknown(),
 		}
-		row.Stale = e.badge.Tone == "unknown" && row.Checked != nil
 		if h, known := history[key]; known {
 			row.Health = m.healthBar("health-"+row.ID, view.Range, h, bucketErrors(h, bad[key]))
 			row.Uptime = uptime(h)
@@ -171,7 +164,7 @@ func (s *server) addServiceRows(ctx context.Context, m moment, view *servicesVie
 func (s *server) badChecks(ctx context.Context, entries []serviceEntry, since time.Time) (map[serviceKey][]ops.Check, error) {
 	names := map[string][]string{}
 	for _, e := range entries {
-		names[e.environment] = append(names[e.environment], e.service)
+		names[e.Environment] = append(names[e.Environment], e.Name)
 	}
 	out := map[serviceKey][]ops.Check{}
 	for environment, services := range names {
@@ -180,7 +173,7 @@ func (s *server) badChecks(ctx context.Context, entries []serviceEntry, since ti
 			return nil, err
 		}
 		for _, c := range found {
-			key := serviceKey{c.Environment, plain(c.Service)}
+			key := serviceKey{c.Environment, c.Service}
 			out[key] = append(out[key], c)
 		}
 	}
@@ -267,7 +260,7 @@ func (s *server) cooldownsByService(ctx context.Context, m moment) (map[serviceK
 			return nil, err
 		}
 		for _, u := range used {
-			key := serviceKey{e.Name, plain(u.Service)}
+			key := serviceKey{e.Name, u.Service}
 			if _, done := out[key]; !done {
 				out[key] = m.cooldownsOf(e.Name, u.Service, limits, used)
 			}
@@ -276,15 +269,15 @@ func (s *server) cooldownsByService(ctx context.Context, m moment) (map[serviceK
 	return out, nil
 }
 
-func (s *server) openIncidents(ctx context.Context, m moment, environment string) (map[serviceKey][]incidentRef, error) {
+func (s *server) openIncidents(ctx context.Context, environment string) (map[serviceKey][]ops.Incident, error) {
 	found, err := s.Store.Incidents(ctx, store.IncidentFilter{Open: true, Environment: environment, Limit: 200})
 	if err != nil {
 		return nil, err
 	}
-	out := map[serviceKey][]incidentRef{}
+	out := map[serviceKey][]ops.Incident{}
 	for _, i := range found {
-		key := serviceKey{i.Environment, plain(i.Service)}
-		out[key] = append(out[key], incidentRef{i.ID, incidentBadge(i, m.now), firstLine(i.Title, 120)})
+		key := serviceKey{i.Environment, i.Service}
+		out[key] = append(out[key], i)
 	}
 	return out, nil
 }
@@ -362,39 +355,23 @@ func (s *server) clearCooldown(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// staleAfter is the number of intervals without a check after which the state of a service is unknown.
-const staleAfter = 3
-
 type healthCount struct {
 	Badge badge
 	Count int
 }
 
-type serviceView struct {
-	Environment string
-	Name        string
-	Path        string // of its page
-	Badge       badge
-	Checked     *stamp
-	Checks      []checkView
-}
-
-type checkView struct {
-	Badge    badge
-	Probe    string
-	Error    string
-	Response string
-	Note     string // how far it is from failing or recovery
-}
-
-// serviceEntry is one service in the list of all, before it is made readable.
+// serviceEntry is the API's row of a service with its badge.
 type serviceEntry struct {
-	environment, name string // the name as it is shown
-	service           string // the name as it is stored
-	badge             badge
-	newest            time.Time // when it was checked last; zero: never
-	checks            []ops.Check
+	api.ServiceState
+	Badge badge
 }
+
+func entryOf(row api.ServiceState) serviceEntry {
+	return serviceEntry{row, healthBadge(ops.Health(row.State))}
+}
+
+// Stale reports whether its last check is too old to say anything.
+func (e serviceEntry) Stale() bool { return e.Badge.Tone == "unknown" && e.CheckedAt != nil }
 
 // serviceList is the list of all services with the time until which it is shown.
 type serviceList struct {
@@ -417,56 +394,21 @@ func (s *server) allServices(ctx context.Context, now time.Time) ([]serviceEntry
 	if time.Now().Before(s.list.until) {
 		return s.list.entries, nil
 	}
-	checks, err := s.Store.LatestChecks(ctx, "")
+	rows, err := api.ServiceStates(ctx, s.Store, s.Environments, "", now)
 	if err != nil {
 		return nil, fmt.Errorf("read checks: %w", err)
 	}
-	entries := s.listServices(now, checks)
+	entries := api.Rows(rows, entryOf)
+	slices.SortStableFunc(entries, func(a, b serviceEntry) int { return cmp.Compare(urgency(a.Badge), urgency(b.Badge)) })
 	if len(entries) >= manyServices {
 		s.list.entries, s.list.until = entries, time.Now().Add(keepServices)
 	}
 	return entries, nil
 }
 
-// listServices groups the newest checks by service, worst first, and adds services that were never checked.
-func (s *server) listServices(now time.Time, checks []ops.Check) []serviceEntry {
-	type key struct{ environment, service string }
-	grouped := map[key][]ops.Check{}
-	for _, c := range checks {
-		k := key{c.Environment, c.Service}
-		grouped[k] = append(grouped[k], c)
-	}
-	for _, e := range s.Environments {
-		for _, service := range e.Policy.Inventory.Services {
-			k := key{e.Name, service.Name}
-			grouped[k] = append(grouped[k], nil...)
-		}
-	}
-	entries := make([]serviceEntry, 0, len(grouped))
-	for k, group := range grouped {
-		entries = append(entries, newServiceEntry(k.environment, k.service, group, s.interval(k.environment), now))
-	}
-	slices.SortFunc(entries, func(a, b serviceEntry) int {
-		return cmp.Or(cmp.Compare(urgency(a.badge), urgency(b.badge)),
-			cmp.Compare(a.environment, b.environment), cmp.Compare(a.name, b.name))
-	})
-	return entries
-}
-
-func newServiceEntry(environment, name string, checks []ops.Check, interval time.Duration, now time.Time) serviceEntry {
-	e := serviceEntry{environment: environment, name: plain(name), service: name, badge: healthBadge(""), checks: checks}
-	for i, c := range checks {
-		if found := healthBadge(c.Status); i == 0 || urgency(found) < urgency(e.badge) {
-			e.badge = found
-		}
-		if c.At.After(e.newest) {
-			e.newest = c.At
-		}
-	}
-	if interval > 0 && !e.newest.IsZero() && now.Sub(e.newest) > staleAfter*interval {
-		e.badge = healthBadge("")
-	}
-	return e
+// serviceNow is one service as it is now.
+func (s *server) serviceNow(environment, name string, checks []ops.Check, now time.Time) serviceEntry {
+	return entryOf(api.ServiceRow(environment, name, checks, s.interval(environment), now))
 }
 
 func (s *server) interval(environment string) time.Duration {
@@ -478,22 +420,6 @@ func (s *server) interval(environment string) time.Duration {
 	return 0
 }
 
-// service makes a service readable.
-func (m moment) service(e serviceEntry) serviceView {
-	view := serviceView{Environment: e.environment, Name: e.name, Path: servicePath(e.environment, e.service), Badge: e.badge}
-	for _, c := range e.checks {
-		view.Checks = append(view.Checks, checkView{
-			Badge: healthBadge(c.Status), Probe: plain(c.Probe), Error: firstLine(c.Error, 300), Note: plain(c.Note),
-			Response: span(time.Duration(c.ResponseTimeMS) * time.Millisecond),
-		})
-	}
-	if !e.newest.IsZero() {
-		checked := m.ago(e.newest)
-		view.Checked = &checked
-	}
-	return view
-}
-
 func urgency(b badge) int {
 	return slices.Index([]string{"bad", "warn", "unknown", "ok"}, b.Tone)
 }
@@ -501,27 +427,27 @@ func urgency(b badge) int {
 // overviewServices is how many failing services, and how many healthy ones of an environment, the overview lists.
 const overviewServices = 50
 
-func (v *overviewView) addServices(m moment, services []serviceEntry) {
+func (v *overviewView) addServices(services []serviceEntry) {
 	for _, e := range services {
-		if n := len(v.Counts); n > 0 && v.Counts[n-1].Badge == e.badge {
+		if n := len(v.Counts); n > 0 && v.Counts[n-1].Badge == e.Badge {
 			v.Counts[n-1].Count++
 		} else {
-			v.Counts = append(v.Counts, healthCount{e.badge, 1})
+			v.Counts = append(v.Counts, healthCount{e.Badge, 1})
 		}
-		if e.badge.Tone != "ok" {
+		if e.Badge.Tone != "ok" {
 			if len(v.Failing) < overviewServices {
-				v.Failing = append(v.Failing, m.service(e))
+				v.Failing = append(v.Failing, e)
 			} else {
 				v.MoreFailing++
 			}
 			continue
 		}
-		if n := len(v.Groups); n == 0 || v.Groups[n-1].Name != e.environment {
-			v.Groups = append(v.Groups, serviceGroup{Name: e.environment})
+		if n := len(v.Groups); n == 0 || v.Groups[n-1].Name != e.Environment {
+			v.Groups = append(v.Groups, serviceGroup{Name: e.Environment})
 		}
 		group := &v.Groups[len(v.Groups)-1]
 		if group.Count++; len(group.Services) < overviewServices {
-			group.Services = append(group.Services, m.service(e))
+			group.Services = append(group.Services, e)
 		}
 	}
 }

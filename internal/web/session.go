@@ -32,14 +32,13 @@ type sessionView struct {
 	CycleBadge badge
 	CycleWhy   string
 	Badge      badge
-	Running    bool // it has not ended
-	Over       bool // its cycle has ended too
-	For        string
-	Since      string // when it started, while it runs
+	Running    bool   // it has not ended
+	Over       bool   // its cycle has ended too
+	For        figure // how long it has run; unknown if it does not
 	Stop       *question
 	Role       string
-	Parent     *relative
-	Child      *relative
+	Parent     *ops.Session // the one that this was escalated from
+	Child      *ops.Session // the one that this was escalated to
 	RetryOf    *ops.SessionID
 	Attempt    int
 	Why        []string // why it stopped
@@ -62,12 +61,6 @@ type sessionView struct {
 	Report     *ops.Outcome // the same, readable
 	Events     []api.Event
 	Transcript transcriptView
-}
-
-// relative is the session that this one was escalated from or to.
-type relative struct {
-	ID   ops.SessionID
-	Tier ops.Tier
 }
 
 func (s *server) session(w http.ResponseWriter, r *http.Request) {
@@ -207,31 +200,25 @@ func (s *server) sessionState(ctx context.Context, id ops.SessionID, counts stor
 func (m moment) sessionView(session ops.Session, chain []ops.Session, cycle ops.Cycle) sessionView {
 	row := m.sessionRow(session, chain)
 	view := sessionView{
-		ID: session.ID, Own: session.ID, Tier: session.Tier, TierTitle: session.Tier.Title(), Role: row.Role,
+		ID: session.ID, Own: session.ID, Tier: session.Tier, TierTitle: session.Tier.Title(), Role: roleText(session.Role),
 		Title: cycleTitle(cycle), Cycle: cycle.ID, CyclePath: cyclePath(cycle.ID),
 		CycleBadge: badgeOf(cycle), CycleWhy: plain(cycle.Reason),
-		Badge: row.Badge, Running: !session.Status.Ended(), Over: stopped(session, cycle), Since: row.Since,
+		Badge: row.Badge, Running: !session.Status.Ended(), Over: stopped(session, cycle),
 		RetryOf: session.RetryOf, Attempt: session.Attempt,
 		Why: whyStopped(session), Chain: m.chain(chain, session.ID),
 		Handoff: document(session.HandoffJSON), HandoffWhy: plain(session.HandoffError),
 		Outcome: document(session.OutcomeJSON),
 	}
-	if session.Status == ops.SessionRunning && row.Duration.Known {
-		view.For = row.Duration.Text
+	if session.Status == ops.SessionRunning {
+		view.For = row.Duration
 	}
 	if view.Running {
 		view.Stop = stopQuestion(session.ID)
 	}
 	if session.ParentID != nil {
-		for _, other := range chain {
-			if other.ID == *session.ParentID {
-				view.Parent = &relative{other.ID, other.Tier}
-			}
-		}
+		view.Parent = ops.Journal{Sessions: chain}.Session(*session.ParentID)
 	}
-	if child := childOf(session, chain); child != nil {
-		view.Child = &relative{child.ID, child.Tier}
-	}
+	view.Child = childOf(session, chain)
 	view.Facts, view.Details = m.facts(session, cycle, row, view.Chain), m.details(session)
 	return view
 }

@@ -189,9 +189,7 @@ func (m moment) facts(s ops.Session, cycle ops.Cycle, row sessionRow, chain chai
 	if sure := s.Confidence(); sure != nil {
 		facts = append(facts, fact{Name: "Confidence", Value: fmt.Sprintf("%.0f %%", 100**sure), Title: "How sure the agent is of its report"})
 	}
-	lasts := figureFact("Duration", row.Duration)
-	lasts.Since = row.Since
-	return append(facts, lasts, figureFact("Turns", row.Turns), tokenFact(s),
+	return append(facts, figureFact("Duration", row.Duration), figureFact("Turns", row.Turns), tokenFact(s),
 		fact{Name: "Model", Value: plain(s.Model)}, fact{Name: "Trigger", Value: cycle.Trigger.Title()})
 }
 
@@ -224,13 +222,13 @@ func (m moment) details(s ops.Session) []fact {
 }
 
 func figureFact(name string, f figure) fact {
-	return fact{Name: name, Value: f.Text, Title: f.Exact, Faint: !f.Known}
+	return fact{Name: name, Value: f.Text, Title: f.Exact, Since: f.Since, Faint: !f.Known}
 }
 
 func tokenFact(s ops.Session) fact {
 	f := s.Figures
 	if f.InputTokens == nil && f.OutputTokens == nil && f.CacheReadTokens == nil && f.CacheWriteTokens == nil {
-		tokens := figureFact("Tokens", sessionFigure(s, count(nil)))
+		tokens := figureFact("Tokens", unknown().yet(s.Status.Ended()))
 		tokens.Broad = true
 		return tokens
 	}

@@ -179,10 +179,7 @@ func (s *server) askSilence(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *server) findSilence(r *http.Request) (ops.Silence, error) {
-	id, ok := rowID(r)
-	if !ok {
-		return ops.Silence{}, ops.ErrNotFound
-	}
+	id := rowID(r)
 	found, err := s.Store.Silences(r.Context(), store.SilenceFilter{Before: id + 1, Limit: 1})
 	if err != nil {
 		return ops.Silence{}, err
@@ -195,11 +192,7 @@ func (s *server) findSilence(r *http.Request) (ops.Silence, error) {
 
 // endSilence ends a silence.
 func (s *server) endSilence(w http.ResponseWriter, r *http.Request) {
-	id, ok := rowID(r)
-	if !ok {
-		s.fail(w, r, "silence", ops.ErrNotFound)
-		return
-	}
+	id := rowID(r)
 	if _, err := s.desk.EndSilence(r.Context(), by(r), id); err != nil {
 		s.fail(w, r, "silence", err)
 		return

@@ -24,13 +24,25 @@ const (
 	kindStory    = "story"
 )
 
+// stateBadge is the badge of a state, or of a state of one kind only.
+type stateBadge struct {
+	kind, state string
+	badge       badge
+}
+
 // stateOf is the badge of a state of the journal. A word has the same badge everywhere, unless the table has one for its kind.
 func stateOf[S ~string](kind string, state S) badge {
-	type entry struct {
-		kind, state string
-		badge       badge
+	found := badge{"unknown", "circle-question-mark", plain(string(state))}
+	for _, e := range states() {
+		if e.state == string(state) && (e.kind == "" || e.kind == kind) {
+			found = e.badge // what its kind has comes later
+		}
 	}
-	table := [...]entry{
+	return found
+}
+
+func states() []stateBadge {
+	return []stateBadge{
 		{"", "queued", badge{"unknown", "clock", "Queued"}},
 		{"", "running", badge{"run", "loader", "Running"}},
 		{"", "waiting_human", badge{"hand", "hand", "Needs approval"}},
@@ -78,6 +90,7 @@ func stateOf[S ~string](kind string, state S) badge {
 		{"", "acknowledged", badge{"unknown", "user", "Acknowledged"}},
 		{"", "snoozed", badge{"unknown", "bell-off", "Snoozed"}},
 		{"", "unverified", badge{"warn", "circle-question-mark", "Unverified"}},
+		{"", "works", badge{"ok", "circle-check", "Works"}},
 		{"", "PASS", badge{"ok", "circle-check", "Passed"}},
 		{"", "FAIL", badge{"bad", "octagon-x", "Failed"}},
 		{"", "CONDITIONAL", badge{"hand", "hand", "Conditional"}},
@@ -102,13 +115,6 @@ func stateOf[S ~string](kind string, state S) badge {
 		{kindStory, "refuted", badge{"", "rotate-ccw", "Did not hold"}},
 		{kindStory, "resolved", badge{"ok", "circle-check", "Resolved"}},
 	}
-	found := badge{"unknown", "circle-question-mark", plain(string(state))}
-	for _, e := range table {
-		if e.state == string(state) && (e.kind == "" || e.kind == kind) {
-			found = e.badge // what its kind has comes later
-		}
-	}
-	return found
 }
 
 // healthBadge is called for every check of every service.

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"fmt"
@@ -16,62 +17,31 @@ import (
 
 // stopText describes why a session was stopped.
 func stopText(c ops.StopCause) string {
-	switch c {
-	case ops.StopNone:
-		return ""
-	case ops.StopUser:
-		return "Stopped by a person"
-	case ops.StopShutdown:
-		return "The supervisor was shut down"
-	case ops.StopWall:
-		return "It exceeded the maximum session time"
-	case ops.StopIdle:
-		return "It sent no output for too long"
-	case ops.StopTool:
-		return "One tool call ran for too long"
-	case ops.StopCrash:
-		return "The supervisor crashed while the session was running"
-	case ops.StopLease:
-		return "Its host lost the lease"
-	case ops.StopInvariant:
-		return "A tool ran without permission from the guard"
-	case ops.StopJournal:
-		return "Its output could not be written to the journal"
-	case ops.StopLoop:
-		return "It was repeating itself"
-	case ops.StopBudget:
-		return "It reached its budget"
-	case ops.StopDeadline:
-		return "It exceeded the time limit of its recovery level"
-	}
-	return string(c)
+	return cmp.Or(map[ops.StopCause]string{
+		ops.StopUser:      "Stopped by a person",
+		ops.StopShutdown:  "The supervisor was shut down",
+		ops.StopWall:      "It exceeded the maximum session time",
+		ops.StopIdle:      "It sent no output for too long",
+		ops.StopTool:      "One tool call ran for too long",
+		ops.StopCrash:     "The supervisor crashed while the session was running",
+		ops.StopLease:     "Its host lost the lease",
+		ops.StopInvariant: "A tool ran without permission from the guard",
+		ops.StopJournal:   "Its output could not be written to the journal",
+		ops.StopLoop:      "It was repeating itself",
+		ops.StopBudget:    "It reached its budget",
+		ops.StopDeadline:  "It exceeded the time limit of its recovery level",
+	}[c], string(c))
 }
 
 func contextText(m ops.ContextMode) string {
-	switch m {
-	case ops.ContextFresh:
-		return "New conversation"
-	case ops.ContextResume:
-		return "Resumed conversation"
-	case ops.ContextHandoff:
-		return "Handoff"
-	}
-	return string(m)
+	return cmp.Or(map[ops.ContextMode]string{
+		ops.ContextFresh: "New conversation", ops.ContextResume: "Resumed conversation", ops.ContextHandoff: "Handoff",
+	}[m], string(m))
 }
 
 // roleText is the role of a session, empty for the ordinary work of its tier.
 func roleText(r ops.Role) string {
-	switch r {
-	case ops.RoleWork, "":
-		return ""
-	case ops.RoleManager:
-		return "Manager"
-	case ops.RolePlanner:
-		return "Planner"
-	case ops.RoleJudge:
-		return "Judge"
-	}
-	return plain(string(r))
+	return map[ops.Role]string{ops.RoleManager: "Manager", ops.RolePlanner: "Planner", ops.RoleJudge: "Judge"}[r]
 }
 
 // counterCache shares the change counters among all readers, so that a thousand open tabs cause one query.

@@ -47,11 +47,11 @@ func TestAScreenShowsTwentyCyclesInOneLineEach(t *testing.T) {
 		if high := eval[float64](b, `Math.max(...[...document.querySelectorAll('table.cycles tbody tr')].map((r) => r.getBoundingClientRect().height))`); high > 34 {
 			t.Errorf("%s: a line is %g pixels high", p, high)
 		}
-		rows := eval[int](b, `new Set([...document.querySelectorAll('form.filter > input[type=search], form.filter select')].map((e) => Math.round(e.getBoundingClientRect().top))).size`)
+		rows := eval[int](b, `new Set([...document.querySelectorAll('form.filter-row > input[type=search], form.filter-row select')].map((e) => Math.round(e.getBoundingClientRect().top))).size`)
 		if rows != 1 {
 			t.Errorf("%s: the filters take %d rows", p, rows)
 		}
-		gap := eval[float64](b, `document.querySelector('table.cycles').getBoundingClientRect().top - document.querySelector('form.filter').getBoundingClientRect().bottom`)
+		gap := eval[float64](b, `document.querySelector('table.cycles').getBoundingClientRect().top - document.querySelector('form.filter-row').getBoundingClientRect().bottom`)
 		if gap < 8 {
 			t.Errorf("%s: the filters are %g pixels from the table", p, gap)
 		}
