@@ -100,7 +100,9 @@ func (s *Acts) recordGuard(ctx context.Context, owner ops.Owner, r ops.GuardReco
 				r.Allowed, r.Rule, r.Reason = false, pass.rule(), reason
 			}
 		}
-		db.OrderFeed(tx, db.FeedGuard)
+		if err := db.OrderFeed(ctx, tx, db.FeedGuard); err != nil {
+			return err
+		}
 		r.ID, err = insertGuard(ctx, tx, r)
 		return err
 	})

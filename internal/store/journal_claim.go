@@ -125,7 +125,7 @@ const wakeWaiting = `UPDATE cycles SET wake_seq = wake_seq + 1,
 	WHERE ended_at IS NULL`
 
 func wakeCycle(ctx context.Context, tx db.Querier, id ops.CycleID, at time.Time) error {
-	err := db.Later(ctx, tx, wakeWaiting+` AND id = ?`, db.Time(at), db.Time(at), id)
+	err := db.Exec(ctx, tx, wakeWaiting+` AND id = ?`, db.Time(at), db.Time(at), id)
 	return err
 }
 
@@ -150,7 +150,7 @@ func awaitHuman(ctx context.Context, tx db.Querier, t ops.Transition) error {
 	if !t.Step.Until.IsZero() {
 		until = &t.Step.Until
 	}
-	err := db.Later(ctx, tx, `UPDATE cycles SET status = ?, reason = ?, owner = NULL, term = 0,
+	err := db.Exec(ctx, tx, `UPDATE cycles SET status = ?, reason = ?, owner = NULL, term = 0,
 		wake_at = CASE WHEN wake_seq > seen_seq THEN ? ELSE ? END WHERE id = ?`,
 		ops.CycleWaitingHuman, t.Step.Reason, db.Time(t.At), db.OptTime(until), t.Cycle)
 	return err
@@ -158,7 +158,7 @@ func awaitHuman(ctx context.Context, tx db.Querier, t ops.Transition) error {
 
 // deferCycle puts a cycle back into the queue until a time and frees its slot.
 func deferCycle(ctx context.Context, tx db.Querier, t ops.Transition) error {
-	err := db.Later(ctx, tx, `UPDATE cycles SET status = ?, reason = ?, owner = NULL, term = 0, wake_at = ? WHERE id = ?`,
+	err := db.Exec(ctx, tx, `UPDATE cycles SET status = ?, reason = ?, owner = NULL, term = 0, wake_at = ? WHERE id = ?`,
 		ops.CycleQueued, t.Step.Reason, db.Time(t.Step.Until), t.Cycle)
 	return err
 }

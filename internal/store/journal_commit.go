@@ -77,7 +77,7 @@ func recordFacts(ctx context.Context, tx db.Querier, t ops.Transition) error {
 	if len(t.Facts) == 0 {
 		return nil
 	}
-	return db.Later(ctx, tx, `INSERT INTO steps (cycle_id, n, at, "row", facts)
+	return db.Exec(ctx, tx, `INSERT INTO steps (cycle_id, n, at, "row", facts)
 		VALUES (?, (SELECT COALESCE(MAX(n), 0) + 1 FROM steps WHERE cycle_id = ?), ?, ?, ?)`,
 		t.Cycle, t.Cycle, db.Time(t.At), t.Step.Row, string(t.Facts))
 }
@@ -91,7 +91,7 @@ func recordResult(ctx context.Context, tx db.Querier, cycle held, t ops.Transiti
 	}
 	if t.Result.Problem != "" {
 		// The problem that started a cycle stays its name.
-		if err := db.Later(ctx, tx, `UPDATE cycles SET problem = ? WHERE id = ? AND problem = ''`, t.Result.Problem, t.Cycle); err != nil {
+		if err := db.Exec(ctx, tx, `UPDATE cycles SET problem = ? WHERE id = ? AND problem = ''`, t.Result.Problem, t.Cycle); err != nil {
 			return fmt.Errorf("name the problem: %w", err)
 		}
 	}
@@ -237,14 +237,14 @@ func finishCycle(ctx context.Context, tx db.Querier, t ops.Transition) error {
 	if !t.Step.Status.Ended() {
 		return fmt.Errorf("finish: %q is not a final status of a cycle", t.Step.Status)
 	}
-	err := db.Later(ctx, tx, `UPDATE cycles SET status = ?, reason = ?, result = COALESCE(?, result), verified = ?, verified_by = ?,
+	err := db.Exec(ctx, tx, `UPDATE cycles SET status = ?, reason = ?, result = COALESCE(?, result), verified = ?, verified_by = ?,
 		ended_at = ?, wake_at = NULL WHERE id = ?`,
 		t.Step.Status, t.Step.Reason, db.OptText(t.Step.Result), t.Step.Confirmed, t.Step.ConfirmedBy, db.Time(t.At), t.Cycle)
 	if err != nil {
 		return fmt.Errorf("finish: %w", err)
 	}
 	// Queued sessions will not run any more.
-	err = db.Later(ctx, tx, `UPDATE sessions SET status = ?, ended_at = ? WHERE cycle_id = ? AND status = ?`,
+	err = db.Exec(ctx, tx, `UPDATE sessions SET status = ?, ended_at = ? WHERE cycle_id = ? AND status = ?`,
 		ops.SessionCancelled, db.Time(t.At), t.Cycle, ops.SessionQueued)
 	if err != nil {
 		return fmt.Errorf("finish: %w", err)

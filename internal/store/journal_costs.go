@@ -58,7 +58,7 @@ func changeCosts(sign, cond string) string {
 
 // countSession adds a session that has just ended.
 func countSession(ctx context.Context, tx db.Querier, id ops.SessionID) error {
-	return db.Later(ctx, tx, changeCosts(``, `s.id = ?`), id)
+	return db.Exec(ctx, tx, changeCosts(``, `s.id = ?`), id)
 }
 
 // uncountCycle takes away the ended sessions of a cycle if the next decision names other services than those they are counted for. The
@@ -75,7 +75,7 @@ func uncountCycle(ctx context.Context, tx db.Querier, cycle ops.CycleID, d *ops.
 	if err != nil || n == 0 {
 		return false, err
 	}
-	err = db.Later(ctx, tx, `DELETE FROM cost_days WHERE sessions = 0 AND cost_reported = 0
+	err = db.Exec(ctx, tx, `DELETE FROM cost_days WHERE sessions = 0 AND cost_reported = 0
 		AND day >= (SELECT substr(MIN(s.ended_at), 1, 10) FROM sessions s WHERE s.cycle_id = ?)`, cycle)
 	return true, err
 }
@@ -83,7 +83,7 @@ func uncountCycle(ctx context.Context, tx db.Querier, cycle ops.CycleID, d *ops.
 // countResult adds what a transition ended: one session, or after uncountCycle all of the cycle.
 func countResult(ctx context.Context, tx db.Querier, moved bool, t ops.Transition) error {
 	if moved {
-		return db.Later(ctx, tx, changeCosts(``, `s.cycle_id = ?`), t.Cycle)
+		return db.Exec(ctx, tx, changeCosts(``, `s.cycle_id = ?`), t.Cycle)
 	}
 	if t.Result.Session == nil {
 		return nil
@@ -93,7 +93,7 @@ func countResult(ctx context.Context, tx db.Querier, moved bool, t ops.Transitio
 
 // addUpCycle records what a cycle that ends has cost as a whole.
 func addUpCycle(ctx context.Context, tx db.Querier, cycle ops.CycleID) error {
-	err := db.Later(ctx, tx, `INSERT INTO cycle_cost_days (day, cost, cycle_id, environment)`+endedCycleCosts(`c.id = ?`), cycle)
+	err := db.Exec(ctx, tx, `INSERT INTO cycle_cost_days (day, cost, cycle_id, environment)`+endedCycleCosts(`c.id = ?`), cycle)
 	return err
 }
 

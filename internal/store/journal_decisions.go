@@ -49,7 +49,7 @@ func insertDecision(ctx context.Context, tx db.Querier, cycle ops.CycleID, d ops
 			return err
 		}
 	}
-	err = db.Later(ctx, tx, `INSERT INTO escalations (cycle_id, session_id, source_handler, target_handler, reason,
+	err = db.Exec(ctx, tx, `INSERT INTO escalations (cycle_id, session_id, source_handler, target_handler, reason,
 		proposed, depth, max_depth, target_validated, self_escalation_rejected, process_mode, manager_present,
 		path, services, decision, check_name, policy, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		cycle, db.OrNull(d.SessionID), d.SourceHandler, d.TargetHandler, d.Reason,
@@ -93,12 +93,13 @@ func insertRecovery(ctx context.Context, tx db.Querier, cycle ops.CycleID, y ops
 	if err != nil {
 		return err
 	}
-	db.OrderFeed(tx, db.FeedRecoveries)
-	err = db.Later(ctx, tx, `INSERT INTO recoveries (cycle_id, session_id, tier, level, action, error_type, previous_levels,
+	if err := db.OrderFeed(ctx, tx, db.FeedRecoveries); err != nil {
+		return err
+	}
+	return db.Exec(ctx, tx, `INSERT INTO recoveries (cycle_id, session_id, tier, level, action, error_type, previous_levels,
 		entered_at, not_before, deadline, variant, handler, reason) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		cycle, db.OrNull(y.SessionID), y.Tier, y.Level, cmp.Or(y.Action, y.Level.Action()), y.ErrorType, previous,
 		db.Time(y.EnteredAt), db.OptTime(y.NotBefore), db.OptTime(y.Deadline), y.Variant, y.Handler, y.Reason)
-	return err
 }
 
 const selectVerifications = `SELECT f.id, f.cycle_id, COALESCE(f.session_id, 0), COALESCE(f.judge_session_id, 0), f.verdict,
@@ -133,7 +134,7 @@ func insertVerification(ctx context.Context, tx db.Querier, cycle ops.CycleID, v
 			return err
 		}
 	}
-	err := db.Later(ctx, tx, `INSERT INTO verifications (cycle_id, session_id, judge_session_id, verdict, confidence,
+	err := db.Exec(ctx, tx, `INSERT INTO verifications (cycle_id, session_id, judge_session_id, verdict, confidence,
 		total_score, dimensions, reasoning, failure_reasons, recommendations, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		cycle, db.OrNull(v.SessionID), db.OrNull(v.JudgeSessionID), v.Verdict, v.Confidence,
 		v.TotalScore, texts[0], v.Reasoning, texts[1], texts[2], db.Time(v.At))

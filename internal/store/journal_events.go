@@ -80,7 +80,9 @@ func (s *Journal) AddEvent(ctx context.Context, e ops.Event) (int64, error) {
 			id, err = insertAudit(ctx, tx, e, s.clock())
 			return err
 		}
-		db.OrderFeed(tx, db.FeedEvents)
+		if err := db.OrderFeed(ctx, tx, db.FeedEvents); err != nil {
+			return err
+		}
 		return tx.QueryRowContext(ctx, insertsEvent+` RETURNING id`, eventValues(e, s.clock())...).Scan(&id)
 	})
 	if err != nil {

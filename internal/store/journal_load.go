@@ -2,7 +2,9 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"claudeops/internal/ops"
@@ -23,68 +25,39 @@ func (s *Journal) Load(ctx context.Context, id ops.CycleID) (ops.Claimed, error)
 	return out, nil
 }
 
-func (s *kernel) loadClaimed(ctx context.Context, q db.Querier, id ops.CycleID, at time.Time) (ops.Claimed, error) {
-	var out ops.Claimed
+func (s *kernel) loadClaimed(ctx context.Context, q db.Querier, id ops.CycleID, at time.Time) (out ops.Claimed, err error) {
 	var has contents
-	cycle := db.AheadOne(ctx, q, has.scan, selectContents, db.Time(at), db.Time(at), id)
-	always := db.Pipelined(q) // they cost no round trip of their own
-	asked := []func() error{ahead(ctx, q, &out.Journal.Sessions, scanSession, selectSessions+` WHERE s.cycle_id = ? ORDER BY s.id`, id)}
-	if always {
-		asked = append(asked, frequentParts(ctx, q, &out.Journal, id, contents{decisions: true, checks: true, recoveries: true})...)
-	}
-	var err error
-	if out.Cycle, err = cycle(); err != nil {
+	if out.Cycle, err = db.One(ctx, q, has.scan, selectContents, db.Time(at), db.Time(at), id); err != nil {
 		return ops.Claimed{}, err
 	}
-	if !always {
-		asked = append(asked, frequentParts(ctx, q, &out.Journal, id, has)...)
-	}
-	for _, read := range append(asked, rareParts(ctx, q, &out.Journal, out.Cycle, has, at)...) {
-		if err := read(); err != nil {
+	c, j := out.Cycle, &out.Journal
+	for _, err := range []error{
+		read(ctx, q, true, &j.Sessions, scanSession, selectSessions+` WHERE s.cycle_id = ? ORDER BY s.id`, id),
+		read(ctx, q, has.decisions, &j.Decisions, scanDecision, selectDecisions+` WHERE e.cycle_id = ? ORDER BY e.id`, id),
+		read(ctx, q, has.checks, &j.Checks, scanCheck, selectChecks+` WHERE k.cycle_id = ? ORDER BY k.id`, id),
+		read(ctx, q, has.recoveries, &j.Recoveries, scanRecovery, selectRecoveries+` WHERE y.cycle_id = ? ORDER BY y.id`, id),
+		read(ctx, q, has.approvals, &j.Approvals, scanApproval, selectApprovals+` WHERE a.cycle_id = ? ORDER BY a.id`, id),
+		read(ctx, q, has.runs, &j.Runs, scanAction, selectActions+` WHERE r.cycle_id = ? ORDER BY r.id`, id),
+		read(ctx, q, has.denials, &j.Denials, scanApproval, selectDenials, c.Environment, db.Time(at)),
+		read(ctx, q, has.silences, &j.Silences, scanSilence, selectSilencesAt, silencesArgs(c.Environment, at)...),
+		read(ctx, q, has.lowered, &j.Lowered, scanLowered, selectLowered, c.Environment),
+		s.loadOthers(ctx, q, &out, has, at),
+	} {
+		if err != nil {
 			return ops.Claimed{}, err
 		}
 	}
-	return out, s.loadOthers(ctx, q, &out, has, at)
+	return out, nil
 }
 
-// ahead asks for a part of the journal; what it returns waits for it.
-func ahead[T any](ctx context.Context, q db.Querier, to *[]T, scan func(db.Row) (T, error), query string, args ...any) func() error {
-	rows := db.Ahead(ctx, q, scan, query, args...)
-	return func() (err error) { *to, err = rows(); return err }
-}
-
-// frequentParts asks for what most cycles have.
-func frequentParts(ctx context.Context, q db.Querier, j *ops.Journal, id ops.CycleID, has contents) (asked []func() error) {
-	if has.decisions {
-		asked = append(asked, ahead(ctx, q, &j.Decisions, scanDecision, selectDecisions+` WHERE e.cycle_id = ? ORDER BY e.id`, id))
+// read reads a part of the journal if the cycle has it.
+func read[T any](
+	ctx context.Context, q db.Querier, has bool, to *[]T, scan func(db.Row) (T, error), query string, args ...any,
+) (err error) {
+	if has {
+		*to, err = db.List(ctx, q, scan, query, args...)
 	}
-	if has.checks {
-		asked = append(asked, ahead(ctx, q, &j.Checks, scanCheck, selectChecks+` WHERE k.cycle_id = ? ORDER BY k.id`, id))
-	}
-	if has.recoveries {
-		asked = append(asked, ahead(ctx, q, &j.Recoveries, scanRecovery, selectRecoveries+` WHERE y.cycle_id = ? ORDER BY y.id`, id))
-	}
-	return asked
-}
-
-// rareParts asks for what few cycles have.
-func rareParts(ctx context.Context, q db.Querier, j *ops.Journal, c ops.Cycle, has contents, at time.Time) (asked []func() error) {
-	if has.approvals {
-		asked = append(asked, ahead(ctx, q, &j.Approvals, scanApproval, selectApprovals+` WHERE a.cycle_id = ? ORDER BY a.id`, c.ID))
-	}
-	if has.runs {
-		asked = append(asked, ahead(ctx, q, &j.Runs, scanAction, selectActions+` WHERE r.cycle_id = ? ORDER BY r.id`, c.ID))
-	}
-	if has.denials {
-		asked = append(asked, ahead(ctx, q, &j.Denials, scanApproval, selectDenials, c.Environment, db.Time(at)))
-	}
-	if has.silences {
-		asked = append(asked, ahead(ctx, q, &j.Silences, scanSilence, selectSilencesAt, silencesArgs(c.Environment, at)...))
-	}
-	if has.lowered {
-		asked = append(asked, ahead(ctx, q, &j.Lowered, scanLowered, selectLowered, c.Environment))
-	}
-	return asked
+	return err
 }
 
 // loadOthers reads the parts that take more than one query.
@@ -159,48 +132,40 @@ func (s *Journal) loadWhole(ctx context.Context, q db.Querier, id ops.CycleID, a
 	}
 	j := &out.Journal
 	environment := out.Cycle.Environment
-	look := db.Ahead(ctx, q, scanLook, selectLastLook, environment)
-	windows := askWindows(ctx, q, out.Cycle.Policy.Handlers)
-	const before = 10 // enough to see whether they keep failing
-	endings := ahead(ctx, q, &j.Before, scanEnding, selectEndings, environment, id, before)
-	if j.Spend.DayUSD, err = spent(ctx, q, environment, at, `cycle_id`, int64(id)); err != nil {
-		return ops.Claimed{}, err
-	}
-	looks, err := look()
+	looks, err := db.List(ctx, q, scanLook, selectLastLook, environment)
 	if err != nil {
 		return ops.Claimed{}, err
 	}
 	if len(looks) > 0 {
 		j.LastLook = looks[0]
 	}
-	if j.Windows, err = windows(); err != nil {
+	if j.Windows, err = windows(ctx, q, out.Cycle.Policy.Handlers); err != nil {
 		return ops.Claimed{}, err
 	}
-	return out, endings()
+	if j.Spend.DayUSD, err = spent(ctx, q, environment, at, `cycle_id`, int64(id)); err != nil {
+		return ops.Claimed{}, err
+	}
+	const before = 10 // enough to see whether they keep failing
+	j.Before, err = db.List(ctx, q, scanEnding, selectEndings, environment, id, before)
+	return out, err
 }
 
-// askWindows asks for the context window that was last reported for each handler's model.
-func askWindows(ctx context.Context, q db.Querier, handlers []ops.Handler) func() (map[string]int64, error) {
-	asked := map[string]func() ([]int64, error){}
+// windows reads the context window that was last reported for each handler's model.
+func windows(ctx context.Context, q db.Querier, handlers []ops.Handler) (map[string]int64, error) {
+	out := map[string]int64{}
 	for _, h := range handlers {
-		if _, done := asked[h.Model]; !done {
-			asked[h.Model] = db.Ahead(ctx, q, db.ScanInt, `SELECT context_window FROM sessions
-				WHERE model = ? AND context_window IS NOT NULL ORDER BY id DESC LIMIT 1`, h.Model)
+		if _, done := out[h.Model]; done {
+			continue
 		}
-	}
-	return func() (map[string]int64, error) {
-		out := map[string]int64{}
-		for model, window := range asked {
-			found, err := window()
-			if err != nil {
-				return nil, err
-			}
-			if len(found) > 0 && found[0] > 0 {
-				out[model] = found[0]
-			}
+		window, err := db.One(ctx, q, db.ScanInt, `SELECT context_window FROM sessions
+			WHERE model = ? AND context_window IS NOT NULL ORDER BY id DESC LIMIT 1`, h.Model)
+		if err != nil && !errors.Is(err, ops.ErrNotFound) {
+			return nil, err
 		}
-		return out, nil
+		out[h.Model] = window
 	}
+	maps.DeleteFunc(out, func(_ string, window int64) bool { return window <= 0 })
+	return out, nil
 }
 
 // selectLastLook finds when an agent last looked at an environment. One that ended without a usable report has not looked.

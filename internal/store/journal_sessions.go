@@ -88,7 +88,7 @@ func (s *Journal) StartSession(ctx context.Context, owner ops.Owner, id ops.Sess
 		if granted, err = grant(ctx, tx, cycle.environment, id, ask, at); err != nil {
 			return err
 		}
-		return db.LaterChecked(ctx, tx, mustChange(id), `UPDATE sessions SET status = ?, planned_session_id = ?, started_at = ?, owner = ?,
+		return mustChange(ctx, tx, id, `UPDATE sessions SET status = ?, planned_session_id = ?, started_at = ?, owner = ?,
 			budget_usd = ? WHERE id = ? AND status = ?`,
 			ops.SessionRunning, db.OptText(plannedID), db.Time(at), owner.Host, granted, id, ops.SessionQueued)
 	})
@@ -105,7 +105,7 @@ func (s *Journal) NoteProcess(ctx context.Context, owner ops.Owner, id ops.Sessi
 		if _, err := fenceSession(ctx, tx, owner, id); err != nil {
 			return err
 		}
-		return db.LaterChecked(ctx, tx, mustChange(id), `UPDATE sessions SET pid = ?, process_started = ? WHERE id = ? AND status = ?`,
+		return mustChange(ctx, tx, id, `UPDATE sessions SET pid = ?, process_started = ? WHERE id = ? AND status = ?`,
 			db.OrNull(pid), db.OptText(processStarted), id, ops.SessionRunning)
 	})
 	if err != nil {
@@ -121,13 +121,12 @@ func (e *errMoved) Error() string { return fmt.Sprintf("session %d is in another
 func (e *errMoved) Unwrap() error { return ops.ErrConflict }
 
 // mustChange refuses a conditional update of a session that found no row.
-func mustChange(id ops.SessionID) func(int64, error) error {
-	return func(changed int64, err error) error {
-		if err == nil && changed == 0 {
-			err = &errMoved{id}
-		}
-		return err
+func mustChange(ctx context.Context, tx db.Querier, id ops.SessionID, query string, args ...any) error {
+	changed, err := db.Affected(ctx, tx, query, args...)
+	if err == nil && changed == 0 {
+		err = &errMoved{id}
 	}
+	return err
 }
 
 // sayMoved explains an errMoved: the state of the session is read after the transaction, which has changed nothing.
@@ -148,18 +147,16 @@ func queueSession(ctx context.Context, tx db.Querier, cycle held, owner ops.Owne
 	var key [16]byte
 	_, _ = rand.Read(key[:]) // never fails
 	h := n.Handler
-	once := func(_ int64, err error) error {
-		if db.IsUnique(err) {
-			return fmt.Errorf("%s already has it: %w", h.Tier, ops.ErrConflict)
-		}
-		return err
-	}
-	return db.LaterChecked(ctx, tx, once, `INSERT INTO sessions (cycle_id, environment, parent_session_id, retry_of_session_id,
+	err := db.Exec(ctx, tx, `INSERT INTO sessions (cycle_id, environment, parent_session_id, retry_of_session_id,
 		attempt, role, tier, permissions, handler, family, agent, model, key, status, context_mode, recovery_level, owner, created_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		cycle.id, cycle.environment, db.OptID(n.ParentID), db.OptID(n.RetryOf),
 		n.Attempt, cmp.Or(n.Role, ops.RoleWork), h.Tier, h.May(), h.ID, h.Family, h.Agent, h.Model, hex.EncodeToString(key[:]),
 		ops.SessionQueued, n.ContextMode, n.Level, owner.Host, db.Time(at))
+	if db.IsUnique(err) {
+		return fmt.Errorf("%s already has it: %w", h.Tier, ops.ErrConflict)
+	}
+	return err
 }
 
 // endSession writes the end of a session into its row. The identity of the session never changes, and values noted at its start
@@ -169,8 +166,8 @@ func endSession(ctx context.Context, tx db.Querier, cycle held, r ops.Session, a
 		return fmt.Errorf("%q is not a final status of a session", r.Status)
 	}
 	ended := orOf(r.EndedAt, at)
-	return db.LaterChecked(
-		ctx, tx, mustChange(r.ID),
+	return mustChange(
+		ctx, tx, r.ID,
 		`UPDATE sessions SET status = ?, model = COALESCE(?, model),
 		planned_session_id = COALESCE(?, planned_session_id), session_id = ?, outcome = ?, outcome_json = ?, handoff_json = ?,
 		handoff_error = ?, failure = ?, error = ?, stop_cause = ?, context_mode = COALESCE(?, context_mode),

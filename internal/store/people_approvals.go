@@ -140,7 +140,7 @@ func askApproval(ctx context.Context, tx db.Querier, cycle held, a ops.Approval,
 
 // dropApprovals closes the questions of a cycle that has ended.
 func dropApprovals(ctx context.Context, tx db.Querier, cycle ops.CycleID, at time.Time) error {
-	err := db.Later(ctx, tx, `UPDATE approvals SET status = ?, answered_at = ?, answered_by = ?, answer = ?
+	err := db.Exec(ctx, tx, `UPDATE approvals SET status = ?, answered_at = ?, answered_by = ?, answer = ?
 		WHERE cycle_id = ? AND status = ?`,
 		ops.ApprovalWithdrawn, db.Time(at), ops.Supervisor, "the cycle ended", cycle, ops.ApprovalPending)
 	return err
@@ -271,7 +271,7 @@ func approveBySilence(ctx context.Context, tx db.Querier, a *ops.Approval) error
 
 // skipSteps records why the approved steps of a cycle that have not run will not.
 func skipSteps(ctx context.Context, tx db.Querier, cycle ops.CycleID, why string) error {
-	return db.Later(ctx, tx, `UPDATE approvals SET plan_skipped = ? WHERE cycle_id = ? AND plan_steps IS NOT NULL AND plan_skipped = ''`,
+	return db.Exec(ctx, tx, `UPDATE approvals SET plan_skipped = ? WHERE cycle_id = ? AND plan_steps IS NOT NULL AND plan_skipped = ''`,
 		why, cycle)
 }
 

@@ -29,7 +29,9 @@ type chainLink struct {
 // insertAudit records what a person did. Each record holds the hash of the one before, so a later change of any of them shows. Records
 // are chained in the order of their ids, also when several hosts write at the same time.
 func insertAudit(ctx context.Context, tx db.Querier, e ops.Event, at time.Time) (int64, error) {
-	db.OrderFeed(tx, db.FeedEvents)
+	if err := db.OrderFeed(ctx, tx, db.FeedEvents); err != nil {
+		return 0, err
+	}
 	before, err := newestAudit(ctx, tx)
 	if err != nil {
 		return 0, err

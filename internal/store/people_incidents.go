@@ -337,7 +337,7 @@ func failingCheck(checks []ops.CheckResult, service string) string {
 
 // dropWaits removes what a cycle waits for.
 func dropWaits(ctx context.Context, tx db.Querier, cycle ops.CycleID) error {
-	err := db.Later(ctx, tx, `DELETE FROM incident_waits WHERE cycle_id = ?`, cycle)
+	err := db.Exec(ctx, tx, `DELETE FROM incident_waits WHERE cycle_id = ?`, cycle)
 	return err
 }
 
@@ -395,7 +395,7 @@ func endIncidents(ctx context.Context, tx db.Querier, cycle held, ended []ops.Re
 
 // unverify marks an incident whose repair is claimed and that nothing can confirm. Nobody is reminded of it.
 func unverify(ctx context.Context, tx db.Querier, id int64, at time.Time) error {
-	return db.Later(ctx, tx, `UPDATE incidents SET status = ?, unverified_at = ?, updated_at = ?, remind_at = NULL WHERE id = ?`,
+	return db.Exec(ctx, tx, `UPDATE incidents SET status = ?, unverified_at = ?, updated_at = ?, remind_at = NULL WHERE id = ?`,
 		ops.IncidentUnverified, db.Time(at), db.Time(at), id)
 }
 

@@ -136,7 +136,7 @@ func queueNotice(ctx context.Context, tx db.Querier, n ops.Notice, at time.Time)
 		_, err := insertNotice(ctx, tx, n, at)
 		return err
 	}
-	return db.Later(ctx, tx, insertsNotice, noticeValues(withTimes(n, at))...)
+	return db.Exec(ctx, tx, insertsNotice, noticeValues(withTimes(n, at))...)
 }
 
 func withTimes(n ops.Notice, at time.Time) ops.Notice {

@@ -16,7 +16,7 @@ import (
 // ran. What a person closed is not on probation: nobody claims to have repaired it. Where an incident is opened again, its
 // probation_until is that moment.
 func startProbation(ctx context.Context, tx db.Querier, cycle ops.CycleID, at time.Time) error {
-	return db.Later(ctx, tx, `UPDATE incidents SET probation_until = ?, last_cycle_id = ? WHERE id IN
+	return db.Exec(ctx, tx, `UPDATE incidents SET probation_until = ?, last_cycle_id = ? WHERE id IN
 			(SELECT incident_id FROM incident_cycles WHERE cycle_id = ?)
 			AND (probation_until IS NULL OR probation_until < resolved_at) AND resolved_by = ?
 			AND service <> '' AND class <> ? AND resolved_at >= (SELECT COALESCE(c.started_at, c.created_at) FROM cycles c WHERE c.id = ?)`,

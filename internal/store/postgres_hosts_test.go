@@ -11,44 +11,6 @@ import (
 	"claudeops/test/storetest"
 )
 
-// Most round trips of a hop are waited for, one after the other, while no agent runs.
-func TestAHopTakesFewRoundTrips(t *testing.T) {
-	address := pgtest.URL(t)
-	proxy, err := pgtest.NewProxy(t.Context(), address, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = proxy.Close() })
-	f := storetest.NewFixture(t, openServer(t, proxy.Address(address)))
-	trips := func(call func()) int64 {
-		before := proxy.Trips()
-		call()
-		return proxy.Trips() - before
-	}
-	var commit, start, note int64
-	for n := range 6 { // the first ones prepare the statements
-		session := f.RunningSession(t, fmt.Sprintf("env-%d", n))
-		commit = trips(func() {
-			next := f.Commit(t, f.Escalation(session, 1)).Journal.Last()
-			start = trips(func() {
-				_, err := f.Store.StartSession(t.Context(), f.Owner, next.ID, "planned", f.At, ops.BudgetAsk{Want: 1, DayLimit: 10})
-				if err != nil {
-					t.Fatal(err)
-				}
-			})
-			note = trips(func() {
-				if err := f.Store.NoteProcess(t.Context(), f.Owner, next.ID, 7, "then"); err != nil {
-					t.Fatal(err)
-				}
-			})
-		}) - start - note
-	}
-	t.Logf("a commit takes %d round trips, a start %d, a process %d", commit, start, note)
-	if commit > 3 || start > 3 || note > 2 {
-		t.Errorf("a commit takes %d round trips, a start %d, a process %d; want at most 3, 3 and 2", commit, start, note)
-	}
-}
-
 func TestEnvironmentsDoNotWaitForEachOther(t *testing.T) {
 	address := pgtest.URL(t)
 	f := storetest.NewFixture(t, openServer(t, address))

@@ -226,7 +226,7 @@ func (t boundTx) QueryRowContext(ctx context.Context, query string, args ...any)
 
 // begin waits until no other transaction of Write or WriteIn is open. The server sends the notification with the commit.
 func (p *postgres) begin(ctx context.Context) (transaction, error) {
-	return p.openWrite(ctx, plainStatement(`SELECT pg_advisory_xact_lock($1)`, int64(WriteLock)))
+	return p.openWrite(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(WriteLock))
 }
 
 // beginIn waits for the transactions of the same environment, and for those of Write.
@@ -234,18 +234,18 @@ func (p *postgres) beginIn(ctx context.Context, in Scope) (transaction, error) {
 	const locks = `SELECT pg_advisory_xact_lock_shared($1), pg_advisory_xact_lock(hashtextextended(`
 	switch {
 	case in.cycle != 0:
-		return p.openWrite(ctx, plainStatement(locks+`environment, $1)) FROM cycles WHERE id = $2`, int64(WriteLock), in.cycle))
+		return p.openWrite(ctx, locks+`environment, $1)) FROM cycles WHERE id = $2`, int64(WriteLock), in.cycle)
 	case in.session != 0:
-		return p.openWrite(ctx, plainStatement(locks+`environment, $1)) FROM sessions WHERE id = $2`, int64(WriteLock), in.session))
+		return p.openWrite(ctx, locks+`environment, $1)) FROM sessions WHERE id = $2`, int64(WriteLock), in.session)
 	default:
-		return p.openWrite(ctx, plainStatement(locks+`$2::text, $1))`, int64(WriteLock), in.environment))
+		return p.openWrite(ctx, locks+`$2::text, $1))`, int64(WriteLock), in.environment)
 	}
 }
 
-func (p *postgres) openWrite(ctx context.Context, lock statement) (transaction, error) {
-	tx, err := p.openTx(ctx, p.writing, "begin", lock)
-	if t, ok := tx.Querier.(*serverTx); ok {
-		t.tail = []statement{plainStatement(`SELECT pg_notify($1, $2)`, channel, p.token)}
+func (p *postgres) openWrite(ctx context.Context, lock string, args ...any) (transaction, error) {
+	tx, server, err := p.openTx(ctx, p.writing, pgx.TxOptions{}, lock, args...)
+	if err == nil {
+		server.tail.Queue(`SELECT pg_notify($1, $2)`, channel, p.token)
 	}
 	return tx, err
 }
@@ -253,11 +253,13 @@ func (p *postgres) openWrite(ctx context.Context, lock statement) (transaction, 
 // beginUnordered neither locks nor notifies. The server commits transactions that notify one after the other, each with its own disk
 // flush.
 func (p *postgres) beginUnordered(ctx context.Context) (transaction, error) {
-	return p.openTx(ctx, p.unordered, "begin")
+	tx, _, err := p.openTx(ctx, p.unordered, pgx.TxOptions{}, "")
+	return tx, err
 }
 
 func (p *postgres) beginUrgent(ctx context.Context) (transaction, error) {
-	return p.openTx(ctx, p.urgent, "begin")
+	tx, _, err := p.openTx(ctx, p.urgent, pgx.TxOptions{}, "")
+	return tx, err
 }
 
 // notify is not part of a transaction, so it does not wait for the disk. A process that misses it sees the rows with the next
@@ -267,7 +269,8 @@ func (p *postgres) notify(ctx context.Context) {
 }
 
 func (p *postgres) snapshot(ctx context.Context) (transaction, error) {
-	return p.openTx(ctx, p.reading, "begin isolation level repeatable read read only")
+	tx, _, err := p.openTx(ctx, p.reading, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, "")
+	return tx, err
 }
 
 // beginLong uses a connection of its own: on the others, a long transaction counts as one of a dead host.

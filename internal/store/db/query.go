@@ -86,6 +86,12 @@ func Changed(r sql.Result, err error) (bool, error) {
 	return n > 0, err
 }
 
+// Exec runs a statement.
+func Exec(ctx context.Context, tx Querier, query string, args ...any) error {
+	_, err := tx.ExecContext(ctx, query, args...)
+	return err
+}
+
 // Affected runs a statement and returns how many rows it changed.
 func Affected(ctx context.Context, tx Querier, query string, args ...any) (int64, error) {
 	result, err := tx.ExecContext(ctx, query, args...)

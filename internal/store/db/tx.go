@@ -56,19 +56,23 @@ const (
 	FeedRecoveries
 )
 
-// AddToFeed is AtEnd for a row of a feed.
+// AddToFeed adds a row to a feed, on a server as the last thing of the transaction: what is written while others wait should be little.
 func AddToFeed(ctx context.Context, tx Querier, feed Feed, query string, args ...any) error {
-	if p, ok := tx.(pipelined); ok {
-		p.order(feed, true)
+	if t, ok := tx.(*serverTx); ok {
+		t.add(feed, query, args)
+		return nil
 	}
-	return AtEnd(ctx, tx, query, args...)
+	return Exec(ctx, tx, query, args...)
 }
 
 // OrderFeed must come before a row is added to a feed by other means. The transaction should end soon after it.
-func OrderFeed(tx Querier, feed Feed) {
-	if p, ok := tx.(pipelined); ok {
-		p.order(feed, false)
+func OrderFeed(ctx context.Context, tx Querier, feed Feed) error {
+	t, ok := tx.(*serverTx)
+	if !ok || t.held[feed] {
+		return nil
 	}
+	_, err := t.Exec(ctx, feedLock, int64(WriteLock)+int64(feed))
+	return err
 }
 
 // WriteUnordered is Write for rows that only the caller writes. On a server it neither waits for other writers nor notifies other
@@ -125,7 +129,7 @@ func beginAgain(ctx context.Context, begin func(context.Context) (transaction, e
 
 // Read runs fn on one snapshot of the database.
 func (d *DB) Read(ctx context.Context, fn func(tx Querier) error) error {
-	tx, err := d.dialect.snapshot(ctx)
+	tx, err := beginAgain(ctx, d.dialect.snapshot)
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
@@ -167,7 +171,7 @@ func WriteRows(ctx context.Context, tx Querier, before, after string, rows [][]a
 			for _, r := range rows[:n] {
 				args = append(args, r...)
 			}
-			if err := Later(ctx, tx, statement, args...); err != nil {
+			if err := Exec(ctx, tx, statement, args...); err != nil {
 				return fmt.Errorf("write %d rows: %w", n, err)
 			}
 		}
@@ -184,7 +188,7 @@ func ForEachRow(ctx context.Context, tx Querier, before, condition string, rows 
 			for _, r := range rows[:n] {
 				args = append(args, r...)
 			}
-			if err := Later(ctx, tx, statement, args...); err != nil {
+			if err := Exec(ctx, tx, statement, args...); err != nil {
 				return fmt.Errorf("change %d rows: %w", n, err)
 			}
 		}
