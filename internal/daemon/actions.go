@@ -56,7 +56,8 @@ func sessionTools() map[ops.Tier][]string {
 	return map[ops.Tier][]string{ops.Tier1: names}
 }
 
-// offerActions gives a session its tools; one whose network is closed always has them, since it cannot look without. Done notes what the session left in the repositories that actions read.
+// offerActions gives a session its tools; one whose network is closed always has them, since it cannot look without. Done notes what
+// the session left in the repositories that actions read.
 func (h *Host) offerActions(ctx context.Context, g *gate.Session, env ops.Environment, s ops.Session, dryRun, closed bool) (
 	tools ops.ToolServer, done func(context.Context) error, err error,
 ) {

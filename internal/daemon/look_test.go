@@ -21,8 +21,13 @@ func TestALookIsJudgedAsItsCommand(t *testing.T) {
 		}
 	}
 	for _, words := range [][]string{
-		{"curl", "http://127.0.0.1:8080/api"}, {"curl", "http://169.254.169.254/"}, {"psql", "-c", "SELECT * FROM pg_shadow"}, {"psql", "-c", "DELETE FROM t"},
-		{"redis-cli", "CONFIG", "GET", "requirepass"}, {"ss", "-K"}, {"ip", "link", "set", "eth0", "down"},
+		{"curl", "http://127.0.0.1:8080/api"},
+		{"curl", "http://169.254.169.254/"},
+		{"psql", "-c", "SELECT * FROM pg_shadow"},
+		{"psql", "-c", "DELETE FROM t"},
+		{"redis-cli", "CONFIG", "GET", "requirepass"},
+		{"ss", "-K"},
+		{"ip", "link", "set", "eth0", "down"},
 	} {
 		if err := allowedLook(judge, facts, words); err == nil {
 			t.Errorf("%q is allowed", words)

@@ -212,7 +212,8 @@ func declaredTargets(specs []ops.ProbeSpec, argv []string) error {
 			case strings.HasPrefix(w, "-"):
 				return fmt.Errorf("dig %s is not a plain form: use dig [@server] name [type] [+short]", w)
 			case strings.HasPrefix(w, "@"):
-				if !slices.ContainsFunc(specs, func(s ops.ProbeSpec) bool { return s.Server != "" && serverAddress(s.Server) == serverAddress(w[1:]) }) {
+				server := serverAddress(w[1:])
+				if !slices.ContainsFunc(specs, func(s ops.ProbeSpec) bool { return s.Server != "" && serverAddress(s.Server) == server }) {
 					return fmt.Errorf("no probe of this environment asks the name server %s: leave it out", w[1:])
 				}
 			default:
