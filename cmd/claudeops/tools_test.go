@@ -61,6 +61,9 @@ func toolCalls(repair int) map[int][]toolCall {
 			{"services_status", map[string]any{}, "grafana", false},
 			{"probe_now", map[string]any{"services": []string{"grafana"}}, "healthy", false},
 			{"cooldowns", map[string]any{}, "restart", false},
+			{"look", map[string]any{"what": "http", "target": "https://example.org/"}, "no probe of this environment names an address", true},
+			{"look", map[string]any{"what": "command", "argv": []string{"ss", "-tln"}}, "Local Address", false},
+			{"look", map[string]any{"what": "command", "argv": []string{"ss", "-K"}}, "not on the list", true},
 			{"action_undo", map[string]any{"id": 1, "why": "try"}, "has no way back", true},
 		},
 	}

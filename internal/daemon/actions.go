@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"claudeops/internal/act"
@@ -15,9 +17,11 @@ import (
 	"claudeops/internal/api"
 	"claudeops/internal/cycle"
 	"claudeops/internal/decide"
+	"claudeops/internal/guard"
 	"claudeops/internal/guard/gate"
 	"claudeops/internal/guard/redact"
 	"claudeops/internal/ops"
+	"claudeops/internal/watch/probe"
 )
 
 const (
@@ -52,8 +56,9 @@ func sessionTools() map[ops.Tier][]string {
 	return map[ops.Tier][]string{ops.Tier1: names}
 }
 
-// offerActions gives a session its tools. Done notes what the session left in the repositories that actions read.
-func (h *Host) offerActions(ctx context.Context, g *gate.Session, env ops.Environment, s ops.Session, dryRun bool) (
+// offerActions gives a session its tools; one whose network is closed always has them, since it cannot look without. Done notes what
+// the session left in the repositories that actions read.
+func (h *Host) offerActions(ctx context.Context, g *gate.Session, env ops.Environment, s ops.Session, dryRun, closed bool) (
 	tools ops.ToolServer, done func(context.Context) error, err error,
 ) {
 	done = func(context.Context) error { return nil }
@@ -62,7 +67,7 @@ func (h *Host) offerActions(ctx context.Context, g *gate.Session, env ops.Enviro
 			return tools, done, fmt.Errorf("note what is checked out: %w", err)
 		}
 	}
-	if !s.Works() || h.actions == nil || !hasActions(env) {
+	if !s.Works() || h.actions == nil || !hasActions(env) && !closed {
 		return tools, done, nil
 	}
 	if tools, err = g.Offer(&actionTools{h: h, env: env, session: s, dryRun: dryRun}); err != nil {
@@ -130,6 +135,8 @@ func (t *actionTools) Call(ctx context.Context, tool string, input json.RawMessa
 		return t.probe(ctx, in.Services)
 	case "cooldowns":
 		return t.cooldowns(ctx)
+	case "look":
+		return t.look(ctx, input)
 	}
 	return "", fmt.Errorf("unknown tool %q", tool)
 }
@@ -256,6 +263,54 @@ func (t *actionTools) probe(ctx context.Context, services []string) (string, err
 	}
 	text, err := json.Marshal(found)
 	return string(text), err
+}
+
+// look looks at the network for a session. What it is asked is judged as the command that would do the same, at the tier that only
+// looks: the supervisor's own addresses and what holds passwords are refused as they are there.
+func (t *actionTools) look(ctx context.Context, input json.RawMessage) (string, error) {
+	var l probe.Look
+	if err := json.Unmarshal(input, &l); err != nil {
+		return "", errors.New("the input of the tool cannot be read: give the fields that its description names")
+	}
+	var words []string
+	switch l.What {
+	case "http", "head":
+		if strings.Contains(l.Target, "://") {
+			words = []string{"curl", l.Target}
+		}
+	case "redis":
+		words = append([]string{"redis-cli"}, strings.Fields(cmp.Or(l.Query, "PING"))...)
+	case "sql":
+		words = []string{"psql", "-c", l.Query}
+	case "command":
+		words = l.Argv
+	}
+	if len(words) > 0 {
+		judge, err := t.h.judge()
+		if err != nil {
+			return "", errors.New("it cannot be judged: report it for a human")
+		}
+		if err := allowedLook(judge, Facts(t.h.Config, t.env), words); err != nil {
+			return "", err
+		}
+	}
+	return t.h.prober.Look(ctx, t.env.Probes, l)
+}
+
+// allowedLook judges words as a command.
+func allowedLook(judge *guard.Guard, facts guard.Facts, words []string) error {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+	}
+	input, err := json.Marshal(map[string]string{"command": strings.Join(quoted, " ")})
+	if err != nil {
+		return err
+	}
+	if d := judge.Check(ops.Tier1, "Bash", input, facts); !d.Allowed() {
+		return errors.New(d.Reason)
+	}
+	return nil
 }
 
 func (t *actionTools) cooldowns(ctx context.Context) (string, error) {

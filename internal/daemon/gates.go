@@ -100,7 +100,7 @@ func (g *gates) Open(ctx context.Context, env ops.Environment, s ops.Session, dr
 	if err != nil {
 		return nil, errors.Join(err, opened.Close())
 	}
-	tools, done, err := g.host.offerActions(ctx, opened, env, s, dryRun)
+	tools, done, err := g.host.offerActions(ctx, opened, env, s, dryRun, facts.NetworkClosed)
 	if err != nil {
 		return nil, errors.Join(err, docker.close(), opened.Close())
 	}

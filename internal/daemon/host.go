@@ -33,6 +33,7 @@ import (
 	"claudeops/internal/store"
 	"claudeops/internal/store/spool"
 	"claudeops/internal/watch/notify"
+	"claudeops/internal/watch/probe"
 	"claudeops/internal/web"
 )
 
@@ -77,6 +78,7 @@ type Host struct {
 	mine       []ops.Environment // those of them that this host works for
 	advancer   *cycle.Advancer
 	actions    *act.Runner
+	prober     *probe.Prober
 	commits    *act.Commits
 	engine     engine.Engine
 	supervisor *supervisor.Supervisor

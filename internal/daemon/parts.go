@@ -43,7 +43,7 @@ func (h *Host) parts(ctx context.Context, envs map[string]ops.Environment) (cycl
 		return cycle.Parts{}, err
 	}
 	prober, health := probe.New(probing), h.newProbeHealth(envs)
-	h.actions = h.newActions(redactor, prober, health)
+	h.actions, h.prober = h.newActions(redactor, prober, health), prober
 	return cycle.Parts{
 		Gates: gates, KnownOnly: h.Config.Guard.RequireVersion,
 		Journal: h.journal, Owner: h.Owner, Draining: func() bool { return h.engine.Draining() },

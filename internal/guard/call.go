@@ -202,6 +202,24 @@ func (c *call) apply() {
 	}
 	c.need(r.tier)
 	c.inSafeMode()
+	c.lookOutside()
+}
+
+// lookOutside lets the supervisor run a program that inspects the network where the session has one of its own: there the program
+// would describe that one, and succeed.
+func (c *call) lookOutside() {
+	if !c.j.facts.NetworkClosed || c.s.remote || c.s.container {
+		return
+	}
+	switch {
+	case c.row.look && c.program.at != nil && c.j.facts.LookProgram != "":
+		if c.j.outside == nil {
+			c.j.outside = map[*syntax.Word][]string{}
+		}
+		c.j.outside[c.program.at] = []string{c.j.facts.LookProgram, "look", "--"}
+	case c.row.look, c.row.inside && (c.row.cmd != "lsof" || c.has("-i")):
+		c.refuse(ruleBash, "it would show the network of this session, not that of the host", "use the tool look")
+	}
 }
 
 // here refuses programs that take settings from the folder they run in where anybody may have put them.

@@ -38,6 +38,10 @@ type Facts struct {
 	// MCPTools are the MCP tools a tier may call; a trailing * matches the rest of the name.
 	MCPTools map[ops.Tier][]string
 	DryRun   bool
+	// NetworkClosed says that the session has a network of its own: programs that inspect the network look by LookProgram instead, the
+	// command that asks the supervisor.
+	NetworkClosed bool
+	LookProgram   string
 	// HandoffMode lets an agent write the handoff file in the state folder.
 	HandoffMode bool
 	// Resolve follows the symbolic links of a clean absolute path, as far as it exists; nil takes paths as they are
@@ -316,6 +320,7 @@ type judge struct {
 	stored  string
 	planted string                    // a write that may make a folder a repository
 	named   string                    // the operator rule that decided
+	outside map[*syntax.Word][]string // words before a program that the supervisor runs
 	added   map[*syntax.Word][]string // words that switch on the safe mode of a program, behind its name
 }
 

@@ -85,8 +85,8 @@ func (g *Guard) judged(r *reader, tier ops.Tier, src string, facts Facts) Decisi
 	d := decide(tier, facts, j.worst, ruleBash)
 	if d.Verdict == Allow {
 		d.Script = parsed.text
-		if len(j.added) > 0 {
-			addWords(parsed.file, j.added)
+		if len(j.added)+len(j.outside) > 0 {
+			addWords(parsed.file, j.added, j.outside)
 			if d.Script, bad = r.print(parsed.file); bad != nil {
 				return decide(tier, facts, bad, ruleBash)
 			}

@@ -77,3 +77,34 @@ func gitSafe(rest string) string {
 	words, _ := safeMode("git")
 	return "git " + strings.Join(words, " ") + " " + rest
 }
+
+func TestWhereTheNetworkIsClosedTheSupervisorLooks(t *testing.T) {
+	g, facts := newGuard(t), testFacts()
+	facts.NetworkClosed, facts.LookProgram = true, "/run/gate/claudeops-act"
+	const look = "/run/gate/claudeops-act look -- "
+	for command, want := range map[string]string{
+		"ss -tlnp | grep 80":         look + "ss -tlnp | grep 80\n",
+		"timeout 5 ip -br addr show": "timeout 5 " + look + "ip -br addr show\n",
+		"ip route":                   look + "ip route\n",
+		"nft list ruleset":           look + "nft list ruleset\n",
+		"dig +short ie01":            look + "dig +short ie01\n",
+		"for p in 80 443; do nc -z -w 2 ie01 $p; done": "for p in 80 443; do " + look + "nc -z -w 2 ie01 $p; done\n",
+		"ping -c 1 ie01 && sed -n 1p x":                look + "ping -c 1 ie01 && sed --sandbox -n 1p x\n",
+		"docker exec web ss -tln":                      "docker exec web ss -tln\n",
+		"ssh ie01 'ss -tln'":                           "ssh ie01 'ss -tln'\n",
+		"lsof -p 1":                                    "lsof -p 1\n",
+	} {
+		if d := g.Check(ops.Tier1, "Bash", bashInput(t, command), facts); d.Script != want {
+			t.Errorf("%q: %q, want %q (%s)", command, d.Script, want, d.Reason)
+		}
+	}
+	for _, command := range []string{"netstat -tlnp", "lsof -i :80", "iptables -L", "arp -n", "host ie01", "traceroute ie01", "cat /proc/net/tcp"} {
+		if d := g.Check(ops.Tier3, "Bash", bashInput(t, command), facts); d.Allowed() || !strings.Contains(d.Reason, "tool look") {
+			t.Errorf("%q: %s", command, d.Reason)
+		}
+	}
+	facts.LookProgram = ""
+	if d := g.Check(ops.Tier1, "Bash", bashInput(t, "ss -tln"), facts); d.Allowed() {
+		t.Error("ss runs where nobody can look outside")
+	}
+}

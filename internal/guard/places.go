@@ -192,6 +192,8 @@ func (j *judge) read(s *scope, f field, what string) {
 		switch {
 		case strings.HasPrefix(p, unknownDir) && !s.container:
 			j.refuse(ruleRunTime, what+" of "+f.show(), "the folder it lies in is known only at run time", "name the file by its absolute path")
+		case j.facts.NetworkClosed && !s.remote && !s.container && (within(p, "/proc/net") || within(p, "/proc/self/net")):
+			j.refuse(ruleBash, what+" of "+f.show(), "it would show the network of this session, not that of the host", "use the tool look")
 		case p == path.Join(j.facts.StateDir, "cooldown.json") && !f.glob:
 		case j.own(p):
 			j.refuse(ruleOwn, what+" of "+f.show(), "the file belongs to the supervisor", "only cooldown.json in the state folder may be read")

@@ -415,15 +415,18 @@ func (c *call) addSafeMode(at *syntax.Word, program string) {
 	c.j.added[at] = words
 }
 
-// addWords puts words behind others in the commands of a tree. Words that are there already are left.
-func addWords(f *syntax.File, added map[*syntax.Word][]string) {
+// addWords puts words behind and before others in the commands of a tree. Words that are there already are left.
+func addWords(f *syntax.File, added, before map[*syntax.Word][]string) {
 	syntax.Walk(f, func(n syntax.Node) bool {
 		call, ok := n.(*syntax.CallExpr)
 		if !ok {
 			return true
 		}
 		for i := 0; i < len(call.Args); i++ {
-			words := added[call.Args[i]]
+			at, words := i, before[call.Args[i]]
+			if len(words) == 0 {
+				at, words = i+1, added[call.Args[i]]
+			}
 			if len(words) == 0 || slices.Equal(peek(call.Args[i+1:min(i+1+len(words), len(call.Args))]), words) {
 				continue
 			}
@@ -431,7 +434,7 @@ func addWords(f *syntax.File, added map[*syntax.Word][]string) {
 			for k, w := range words {
 				more[k] = quotedWord(w, call.Args[i].End())
 			}
-			call.Args = slices.Insert(call.Args, i+1, more...)
+			call.Args = slices.Insert(call.Args, at, more...)
 			i += len(more)
 		}
 		return true

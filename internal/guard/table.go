@@ -56,6 +56,8 @@ type row struct {
 	stop       bool // options end at the first operand
 	single     bool // long options have one dash
 	plus       bool // words that start with + are options too
+	look       bool // where the network is closed, the supervisor runs it
+	inside     bool // where the network is closed, it would show another one
 	sends      bool // what it is given goes elsewhere, so it is written out
 	needs      []string
 	judges     []string
@@ -246,6 +248,10 @@ func (r *row) set(words []string) error {
 		r.plus = true
 	case "sends":
 		r.sends = true
+	case "look":
+		r.look = true
+	case "inside":
+		r.inside = true
 	case "needs":
 		r.needs = words[1:]
 	case "judge":

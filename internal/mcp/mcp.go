@@ -36,6 +36,13 @@ type undoInput struct {
 	Why string `json:"why" jsonschema:"why it has to be undone"`
 }
 
+type lookInput struct {
+	What   string   `json:"what" jsonschema:"sockets, routes, firewall, ping, dns, tcp, tls, http, head, redis, sql or command"`
+	Target string   `json:"target,omitempty" jsonschema:"a service, or the host, host:port or URL that one of its probes names"`
+	Query  string   `json:"query,omitempty" jsonschema:"redis: PING or INFO; sql: one SELECT; dns: the type of record"`
+	Argv   []string `json:"argv,omitempty" jsonschema:"command: the words of ss, ip … show, nft list, dig, nc -z or ping"`
+}
+
 type probeInput struct {
 	Services []string `json:"services,omitempty" jsonschema:"the services to check; empty: all"`
 }
@@ -61,6 +68,11 @@ func New(o Options) *sdk.Server {
 	add(s, o, &sdk.Tool{
 		Name: "cooldowns", Annotations: look, Description: "What is left of the rate limits for restarts, redeployments and actions.",
 	}, none{})
+	add(s, o, &sdk.Tool{
+		Name: "look", Annotations: look,
+		Description: "Look at the network of the host and at the addresses of declared services, from outside this session: sockets, routes, " +
+			"firewall, ping, DNS, TCP, TLS, GET and HEAD over HTTP and HTTPS, PING and INFO of Redis, one SELECT in a read-only transaction.",
+	}, lookInput{})
 	return s
 }
 

@@ -159,7 +159,7 @@ const ToolServerName = "claudeops"
 
 // SessionTools are the names of the supervisor's tools.
 func SessionTools() []string {
-	return []string{"actions_list", "action_run", "action_undo", "services_status", "probe_now", "cooldowns"}
+	return []string{"actions_list", "action_run", "action_undo", "services_status", "probe_now", "cooldowns", "look"}
 }
 
 // Recorder takes the redacted output of a session, in order, as it comes.

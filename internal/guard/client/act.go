@@ -15,7 +15,8 @@ const (
 	// ToolPatience is how long the result of a tool may take: longer than the longest time limit of an action.
 	ToolPatience = 45 * time.Minute
 
-	socketVariable = "CLAUDEOPS_TOOL_SOCKET"
+	// SocketVariable names the socket that the program asks.
+	SocketVariable = "CLAUDEOPS_TOOL_SOCKET"
 	keyVariable    = "CLAUDEOPS_SESSION_KEY"
 
 	exitOK      = 0
@@ -39,6 +40,8 @@ const actUsage = `Ask the supervisor to act on the services of this incident.
   claudeops-act status                               the last known state of the services
   claudeops-act probe [SERVICE ...]                  check services now
   claudeops-act cooldowns                            what is left of the rate limits
+  claudeops-act look WHAT [TARGET [QUERY ...]]       look at the network from outside this session
+  claudeops-act look -- PROGRAM [WORD ...]           the same, by ss, ip show, nft list, dig, nc -z or ping
 `
 
 // Act is the command of agents without MCP. It prints the result, or why it is refused, and returns the exit code.
@@ -48,7 +51,7 @@ func Act(args, environ []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "%v\n\n%s", err, actUsage)
 		return exitUsage
 	}
-	socket, key := variable(environ, socketVariable), variable(environ, keyVariable)
+	socket, key := variable(environ, SocketVariable), variable(environ, keyVariable)
 	if socket == "" {
 		fmt.Fprintln(stderr, "claudeops-act: it works only in a session of Claude Ops")
 		return exitError
@@ -62,7 +65,7 @@ func Act(args, environ []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, answer.Reason)
 		return exitBlocked
 	}
-	fmt.Fprintln(stdout, answer.Text)
+	fmt.Fprintln(stdout, strings.TrimSuffix(answer.Text, "\n")) // what a program printed is printed as it was
 	return exitOK
 }
 
@@ -77,6 +80,10 @@ func variable(environ []string, name string) string {
 
 // readAct turns the words of a command into a tool and its input.
 func readAct(args []string) (tool string, input json.RawMessage, err error) {
+	if len(args) > 1 && args[0] == "look" {
+		input, err = json.Marshal(readLook(args[1:]))
+		return "look", input, err
+	}
 	words, options, err := splitOptions(args)
 	if err != nil {
 		return "", nil, err
@@ -123,6 +130,18 @@ func readAct(args []string) (tool string, input json.RawMessage, err error) {
 	}
 	input, err = json.Marshal(fields)
 	return tool, input, err
+}
+
+// readLook reads what is to be looked at. The words of a program are not options of this one.
+func readLook(words []string) map[string]any {
+	if words[0] == "--" {
+		return map[string]any{"what": "command", "argv": words[1:]}
+	}
+	fields := map[string]any{"what": words[0]}
+	if len(words) > 1 {
+		fields["target"], fields["query"] = words[1], strings.Join(words[2:], " ")
+	}
+	return fields
 }
 
 func splitOptions(args []string) (words []string, options map[string]string, err error) {

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -100,6 +101,9 @@ func (s *Session) behindWall(a client.Answer) client.Answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a.Wall, a.Env = s.wall, s.wallEnv
+	if s.facts.NetworkClosed {
+		a.Env = append(slices.Clone(a.Env), client.SocketVariable+"="+s.Socket()) // for the program that looks
+	}
 	return a
 }
 

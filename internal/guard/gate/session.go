@@ -72,6 +72,9 @@ func (g *Gate) open(ctx context.Context, dir string, session ops.Session, facts 
 		return nil, fmt.Errorf("the path %s has %d bytes, a socket may have %d: choose a shorter folder", s.Socket(), n, maxSocketPath)
 	}
 	s.hook = hookLine(g.o.Self, s.Socket())
+	if s.facts.NetworkClosed {
+		s.facts.LookProgram = filepath.Join(dir, client.ActName)
+	}
 	s.link = sync.OnceValues(func() (string, error) {
 		name := filepath.Join(dir, client.ShellName)
 		if err := os.Symlink(g.o.Self, name); err != nil {

@@ -2,8 +2,11 @@ package gate
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -195,6 +198,25 @@ func (s *Session) startsTools(text string) (script string, ok bool) {
 	return "exec " + strings.Join(argv, " "), true
 }
 
+// noteLook records that a session looked outside: no gate has seen an agent without a hook ask.
+func (s *Session) noteLook(ctx context.Context, input json.RawMessage, refused error) error {
+	digest := sha256.Sum256(input)
+	record := ops.GuardRecord{
+		At: s.g.o.Clock(), CycleID: s.session.CycleID, SessionID: s.session.ID, Tier: s.session.May(), Gate: ops.GateAction, Tool: "look",
+		Input: shorten(s.g.o.Redact(string(input))), Digest: hex.EncodeToString(digest[:]), Allowed: refused == nil, Rule: "tool.look",
+		Reason: "The supervisor looked.",
+	}
+	if refused != nil {
+		record.Reason = ops.Cut(s.g.o.Redact(refused.Error()), maxRecorded)
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.g.limits.record)
+	defer cancel()
+	if _, err := s.g.o.Ledger.RecordGuard(ctx, s.g.o.Owner(), record, nil, s.g.o.Limits); err != nil {
+		return errors.New("what was looked at could not be recorded: try again later")
+	}
+	return nil
+}
+
 // answerTool runs a tool. The key keeps one session from using the socket of another.
 func (s *Session) answerTool(ctx context.Context, req client.Request) client.Answer {
 	s.mu.Lock()
@@ -207,6 +229,9 @@ func (s *Session) answerTool(ctx context.Context, req client.Request) client.Ans
 		return deny("This call is refused because it does not come from this session.")
 	}
 	text, err := tools.Call(ctx, req.Tool, req.Input)
+	if req.Tool == "look" {
+		err = errors.Join(err, s.noteLook(ctx, req.Input, err))
+	}
 	if err != nil {
 		return deny(s.g.o.Redact(err.Error()))
 	}

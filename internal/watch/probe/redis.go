@@ -23,6 +23,11 @@ var errNoRedis = errors.New("the answer is not in the Redis protocol")
 // redis connects, logs in if there is a password, and sends one command. It speaks the second version of the protocol,
 // which Redis and compatible servers understand.
 func (p *Prober) redis(ctx context.Context, spec ops.ProbeSpec) finding {
+	var answer string
+	return p.redisAnswer(ctx, spec, &answer)
+}
+
+func (p *Prober) redisAnswer(ctx context.Context, spec ops.ProbeSpec, answer *string) finding {
 	target, err := redisTarget(spec)
 	if err != nil {
 		return down("%s", err)
@@ -40,13 +45,12 @@ func (p *Prober) redis(ctx context.Context, spec ops.ProbeSpec) finding {
 	defer stop()
 
 	in := bufio.NewReader(conn)
-	var answer string
 	for _, words := range target.commands {
-		if answer, err = ask(conn, in, words); err != nil {
+		if *answer, err = ask(conn, in, words); err != nil {
 			return down("%s: %s", strings.ToUpper(words[0]), reason(err))
 		}
 	}
-	return firstValue(spec, answer)
+	return firstValue(spec, *answer)
 }
 
 type redisServer struct {
