@@ -75,7 +75,8 @@ func (s *server) config(w http.ResponseWriter, r *http.Request) {
 
 // showConfig shows the page, with what became of a form about access.
 func (s *server) showConfig(w http.ResponseWriter, r *http.Request, status int, form accessForm) {
-	view := configView{Policy: s.Environments[0].Policy, Walls: s.Walls(), Search: queried(r, "q"), Changed: queried(r, "own") != "", All: len(s.Settings)}
+	view := configView{Policy: s.Environments[0].Policy, Walls: s.Walls(), Search: queried(r, "q"), All: len(s.Settings)}
+	view.Changed = queried(r, "own") != ""
 	at := map[string]int{}
 	for _, raw := range s.Settings {
 		setting := Setting{plain(raw.Key), plain(raw.Value), plain(raw.Origin), plain(raw.Env), docText(raw.Doc)}
