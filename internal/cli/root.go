@@ -20,12 +20,12 @@ import (
 
 	"claudeops/internal/agent/acp"
 	"claudeops/internal/agent/scripted"
+	"claudeops/internal/api/mcpserver"
 	"claudeops/internal/config"
 	"claudeops/internal/daemon"
 	"claudeops/internal/decide/escalation"
 	"claudeops/internal/failpoint"
 	"claudeops/internal/guard/wall"
-	"claudeops/internal/mcp"
 	"claudeops/internal/store"
 	"claudeops/internal/watch"
 	"claudeops/internal/watch/probe"
@@ -386,7 +386,7 @@ func (a *app) agentCommand() *cobra.Command {
 	c.AddCommand(&cobra.Command{
 		Use: "tools SOCKET", Short: "Offer the supervisor's tools to an agent, as an MCP server", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return mcp.Serve(c.Context(), mcp.Options{Socket: args[0], Environ: a.Environ, Version: a.Version})
+			return mcpserver.ServeAgent(c.Context(), mcpserver.AgentOptions{Socket: args[0], Environ: a.Environ, Version: a.Version})
 		},
 	})
 	return c

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"claudeops/internal/decide"
-	"claudeops/internal/decide/replay"
 	"claudeops/internal/decide/report"
 	"claudeops/internal/failpoint"
 	"claudeops/internal/ops"
@@ -154,7 +153,7 @@ func (a *Advancer) Advance(ctx context.Context, id ops.CycleID, environment stri
 	}
 	readSessions(now.Journal, ops.Journal{})
 	var done ops.Result
-	var film replay.Film
+	var film decide.Film
 	tidied := false // since the last session
 	for {
 		at := a.Clock()
@@ -258,7 +257,7 @@ func (a *Advancer) act(ctx context.Context, env ops.Environment, now ops.Claimed
 // record writes the result of the last effect and the next step as one transaction.
 // It must succeed even while ctx is being stopped: what ran has run.
 func (a *Advancer) record(
-	ctx context.Context, now ops.Claimed, done ops.Result, step ops.Step, at time.Time, film *replay.Film,
+	ctx context.Context, now ops.Claimed, done ops.Result, step ops.Step, at time.Time, film *decide.Film,
 ) (ops.Claimed, error) {
 	id := now.Cycle.ID
 	a.log(ctx, id, done, step)
@@ -266,7 +265,7 @@ func (a *Advancer) record(
 	if t.Empty() {
 		return now, nil
 	}
-	t.Facts = a.facts(ctx, film, replay.Taken{Cycle: now.Cycle, Journal: now.Journal.With(done), At: at, Step: step})
+	t.Facts = a.facts(ctx, film, decide.Taken{Cycle: now.Cycle, Journal: now.Journal.With(done), At: at, Step: step})
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	failpoint.Hit("record.", string(step.Kind), ".before")
@@ -281,7 +280,7 @@ func (a *Advancer) record(
 }
 
 // facts is a decision with what it was made from, as it is stored. One that cannot be written does not keep the step from being taken.
-func (a *Advancer) facts(ctx context.Context, film *replay.Film, t replay.Taken) []byte {
+func (a *Advancer) facts(ctx context.Context, film *decide.Film, t decide.Taken) []byte {
 	raw, err := film.Frame(t.Lean())
 	if err != nil {
 		a.Logger.WarnContext(ctx, "what a step was decided from is not stored", "cycle", t.Cycle.ID, "row", t.Step.Row, "error", err)

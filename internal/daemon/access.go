@@ -19,7 +19,7 @@ import (
 
 	"claudeops/internal/agent"
 	"claudeops/internal/config"
-	"claudeops/internal/daemon/peer"
+	"claudeops/internal/daemon/control"
 	"claudeops/internal/ops"
 	"claudeops/internal/web"
 	"claudeops/internal/web/oidc"
@@ -160,12 +160,12 @@ func (h *Host) pagesAt(ln net.Listener) string {
 }
 
 // peerRules say which local processes are agents.
-func (h *Host) peerRules() peer.Rules {
+func (h *Host) peerRules() control.Rules {
 	uid := h.Config.Guard.Sandbox.UID
 	if uid == 0 {
-		return peer.Rules{}
+		return control.Rules{}
 	}
-	return peer.Rules{AgentUIDs: []int{uid}}
+	return control.Rules{AgentUIDs: []int{uid}}
 }
 
 // AgentsSeparated reports whether something tells a process of an agent from one of the operator: a user of its own, a cgroup per
@@ -220,7 +220,7 @@ func refuseConnection(r *http.Request) string {
 const refusalEvery = time.Minute
 
 // recordRefusal logs and records that a local process was refused.
-func (h *Host) recordRefusal(ctx context.Context, door string, c peer.Caller) {
+func (h *Host) recordRefusal(ctx context.Context, door string, c control.Caller) {
 	now := h.Clock()
 	h.refusals.Lock()
 	last, seen := h.refusals.at[door+c.Refusal]

@@ -21,7 +21,6 @@ import (
 	"claudeops/internal/config"
 	"claudeops/internal/cycle"
 	"claudeops/internal/daemon/control"
-	"claudeops/internal/daemon/peer"
 	"claudeops/internal/daemon/supervisor"
 	"claudeops/internal/engine"
 	"claudeops/internal/engine/local"
@@ -31,7 +30,6 @@ import (
 	"claudeops/internal/guard/wall"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
-	"claudeops/internal/store/spool"
 	"claudeops/internal/watch/notify"
 	"claudeops/internal/watch/probe"
 	"claudeops/internal/web"
@@ -233,7 +231,7 @@ func (h *Host) openStore(ctx context.Context) error {
 		return err
 	}
 	h.journal = &journal{
-		Store: s, spool: spool.New(filepath.Join(h.Config.StateDir, "spool")), host: h.Config.Host.Name, log: h.Logger,
+		Store: s, spool: newSpool(filepath.Join(h.Config.StateDir, "spool")), host: h.Config.Host.Name, log: h.Logger,
 		scarce: h.readiness.scarce, elsewhere: h.shared(),
 	}
 	return nil
@@ -343,7 +341,7 @@ func (h *Host) listenControl(ctx context.Context) error {
 	s, err := control.Listen(h.Config.StateDir, control.Options{
 		Rules: h.peerRules(), SignIn: h.SignInLink,
 		Wake:    func() { h.supervisor.Wake(0); h.hub.Nudge(); h.checkDrain(ctx) },
-		Refused: func(c peer.Caller) { h.recordRefusal(ctx, "control socket", c) },
+		Refused: func(c control.Caller) { h.recordRefusal(ctx, "control socket", c) },
 	})
 	if err != nil {
 		return err
@@ -362,7 +360,7 @@ func (h *Host) prepare(ctx context.Context) error {
 	}
 	h.warnOfOldPrices(ctx)
 	failpoint.Hit("boot.welcome.before")
-	files := handoffFiles{}
+	files := cycle.HandoffFiles{}
 	for _, e := range h.envs {
 		if err := files.Delete(e.StateDir); err != nil {
 			return fmt.Errorf("delete stale handoff file: %w", err)

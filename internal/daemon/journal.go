@@ -11,7 +11,6 @@ import (
 
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
-	"claudeops/internal/store/spool"
 )
 
 const (
@@ -24,7 +23,7 @@ const (
 // journal is the store with a spool: the output of a session is not lost while the database is unavailable.
 type journal struct {
 	*store.Store
-	spool *spool.Spool
+	spool *spool
 	host  string
 	log   *slog.Logger
 	// scarce reports whether the disk has no space left for output.

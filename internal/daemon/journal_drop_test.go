@@ -9,7 +9,6 @@ import (
 
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
-	"claudeops/internal/store/spool"
 	"claudeops/test/storetest"
 )
 
@@ -24,7 +23,7 @@ func TestOutputIsDroppedAndCountedWhileTheDiskIsNearlyFull(t *testing.T) {
 	session := f.RunningSession(t, "home")
 	scarce := false
 	j := &journal{
-		Store: s, spool: spool.New(filepath.Join(dir, "spool")), host: storetest.Host, log: slog.New(slog.DiscardHandler),
+		Store: s, spool: newSpool(filepath.Join(dir, "spool")), host: storetest.Host, log: slog.New(slog.DiscardHandler),
 		scarce: func() bool { return scarce },
 	}
 	seq := int64(0)

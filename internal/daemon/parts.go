@@ -13,7 +13,6 @@ import (
 	"claudeops/internal/api"
 	"claudeops/internal/config"
 	"claudeops/internal/cycle"
-	"claudeops/internal/cycle/handofffile"
 	"claudeops/internal/daemon/supervisor"
 	"claudeops/internal/failpoint"
 	"claudeops/internal/guard"
@@ -23,12 +22,6 @@ import (
 	"claudeops/internal/watch/notify"
 	"claudeops/internal/watch/probe"
 )
-
-// handoffFiles reads and deletes the file in a state folder.
-type handoffFiles struct{}
-
-func (handoffFiles) Read(dir string) ([]byte, bool, error) { return handofffile.Read(dir) }
-func (handoffFiles) Delete(dir string) error               { return handofffile.Delete(dir) }
 
 // parts chooses the drivers.
 func (h *Host) parts(ctx context.Context, envs map[string]ops.Environment) (cycle.Parts, error) {
@@ -48,7 +41,7 @@ func (h *Host) parts(ctx context.Context, envs map[string]ops.Environment) (cycl
 		Gates: gates, KnownOnly: h.Config.Guard.RequireVersion,
 		Journal: h.journal, Owner: h.Owner, Draining: func() bool { return h.engine.Draining() },
 		Environments: envs, Runners: h.runners(redactor),
-		Prober: prober, Docker: (&dockerBrokers{h: h}).socket, Handoffs: handoffFiles{}, Sweep: agent.Sweep,
+		Prober: prober, Docker: (&dockerBrokers{h: h}).socket, Handoffs: cycle.HandoffFiles{}, Sweep: agent.Sweep,
 		Effects: h.store.Effects, HandoffCalls: h.store.HandoffCalls, Recall: h.recall, Transcript: h.transcript, Estimate: h.estimate,
 		Health: health, Settle: failpoint.Wait("settle", settleTime),
 		Redact: redactor.String, Clock: h.Clock, Logger: h.Logger,

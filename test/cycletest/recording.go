@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"claudeops/internal/decide/replay"
+	"claudeops/internal/decide"
 	"claudeops/internal/decide/report"
 	"claudeops/internal/ops"
 )
@@ -27,12 +27,12 @@ type Recording struct {
 }
 
 // Taken is one decision with everything it was made from.
-type Taken = replay.Taken
+type Taken = decide.Taken
 
 // EncodeRecording turns decisions into the text of a recording.
 func EncodeRecording(t testing.TB, chain string, ends ops.CycleStatus, all []Taken) []byte {
 	t.Helper()
-	film := replay.Film{Whole: true}
+	film := decide.Film{Whole: true}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "{\"chain\":%q,\"ends\":%q,\"steps\":[", chain, ends)
 	for i, d := range all {
@@ -66,7 +66,7 @@ func DecodeFrames(frames []json.RawMessage) ([]Taken, error) {
 	var state map[string]json.RawMessage
 	var out []Taken
 	for i, raw := range frames {
-		var f replay.Frame
+		var f decide.Frame
 		if err := strictly(raw, &f); err != nil {
 			return nil, fmt.Errorf("step %d: %w", i+1, err)
 		}
@@ -96,7 +96,7 @@ func DecodeFrames(frames []json.RawMessage) ([]Taken, error) {
 }
 
 // apply makes the changes that a frame tells.
-func apply(state map[string]json.RawMessage, f replay.Frame) error {
+func apply(state map[string]json.RawMessage, f decide.Frame) error {
 	changed := map[string]json.RawMessage{}
 	maps.Copy(changed, f.Set)
 	for _, path := range f.Gone {
@@ -195,7 +195,7 @@ func Differences(t testing.TB, was, is ops.Step) []string {
 // generic is a step as plain values, as it is written.
 func generic(t testing.TB, s ops.Step) any {
 	t.Helper()
-	raw, err := replay.Sparse(s)
+	raw, err := decide.Sparse(s)
 	if err != nil {
 		t.Fatal(err)
 	}

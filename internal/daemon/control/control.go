@@ -21,8 +21,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"claudeops/internal/daemon/peer"
 )
 
 const (
@@ -46,13 +44,13 @@ type Reply struct {
 
 // Options are what the socket needs of the daemon.
 type Options struct {
-	Rules peer.Rules
+	Rules Rules
 	// Wake makes the daemon read the journal.
 	Wake func()
 	// SignIn returns a link that signs a user in once.
 	SignIn func(user string) (string, error)
 	// Refused is told of every caller that was refused.
-	Refused func(peer.Caller)
+	Refused func(Caller)
 }
 
 // Server answers commands until it is closed.
@@ -97,7 +95,7 @@ func Listen(stateDir string, o Options) (*Server, error) {
 // protect opens the socket to our user, and to the group if there is one that we may give it to.
 func protect(path string) error {
 	mode := os.FileMode(0o600)
-	if group, err := user.LookupGroup(peer.Group); err == nil {
+	if group, err := user.LookupGroup(Group); err == nil {
 		if gid, err := strconv.Atoi(group.Gid); err == nil && os.Lchown(path, -1, gid) == nil {
 			mode = 0o660
 		}
@@ -110,13 +108,13 @@ type callerKey struct{}
 
 // identify asks the kernel who opened a connection, once per connection.
 func (s *Server) identify(ctx context.Context, c net.Conn) context.Context {
-	caller := sync.OnceValue(func() peer.Caller {
+	caller := sync.OnceValue(func() Caller {
 		if slot, ok := c.(*slotted); ok {
 			c = slot.Conn
 		}
 		socket, ok := c.(*net.UnixConn)
 		if !ok {
-			return peer.Caller{Refusal: "it is not a Unix socket"}
+			return Caller{Refusal: "it is not a Unix socket"}
 		}
 		found, err := s.Rules.OfUnix(socket)
 		if err != nil {
@@ -133,8 +131,8 @@ func (s *Server) identify(ctx context.Context, c net.Conn) context.Context {
 // Serve answers until Close. API returns the handler of the API for a user.
 func (s *Server) Serve(api func(user string) http.Handler) error {
 	s.http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		find, ok := r.Context().Value(callerKey{}).(func() peer.Caller)
-		caller := peer.Caller{Refusal: "it is not known"}
+		find, ok := r.Context().Value(callerKey{}).(func() Caller)
+		caller := Caller{Refusal: "it is not known"}
 		if ok {
 			caller = find()
 		}
@@ -316,7 +314,7 @@ func dialOnce(ctx context.Context, stateDir string) (net.Conn, error) {
 	c, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "unix", short)
 	if errors.Is(err, os.ErrPermission) {
 		return nil, fmt.Errorf("ask daemon: %w; run this as the supervisor's user, as root, or as a member of the group %s",
-			os.ErrPermission, peer.Group)
+			os.ErrPermission, Group)
 	}
 	if err != nil {
 		return nil, ErrNoDaemon

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"claudeops/internal/daemon/control"
-	"claudeops/internal/daemon/peer"
 	"claudeops/internal/ops"
 )
 
@@ -30,11 +29,11 @@ func TestMain(m *testing.M) {
 }
 
 // serve starts a server whose API names the user, and returns the refused callers once it has ended.
-func serve(t *testing.T, dir string, o control.Options) (end func() []peer.Caller) {
+func serve(t *testing.T, dir string, o control.Options) (end func() []control.Caller) {
 	t.Helper()
-	var refused []peer.Caller
+	var refused []control.Caller
 	var mu sync.Mutex
-	o.Refused = func(c peer.Caller) { mu.Lock(); defer mu.Unlock(); refused = append(refused, c) }
+	o.Refused = func(c control.Caller) { mu.Lock(); defer mu.Unlock(); refused = append(refused, c) }
 	o.SignIn = func(user string) (string, error) { return "link-for-" + user, nil }
 	s, err := control.Listen(dir, o)
 	if err != nil {
@@ -49,7 +48,7 @@ func serve(t *testing.T, dir string, o control.Options) (end func() []peer.Calle
 			t.Error(err)
 		}
 	})
-	return func() []peer.Caller {
+	return func() []control.Caller {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}

@@ -1,4 +1,4 @@
-package handofffile
+package cycle
 
 import (
 	"errors"
@@ -9,14 +9,14 @@ import (
 // openTries bounds how often a kernel may say that the folder changed under it.
 const openTries = 10
 
-// open opens the handoff file in the folder without following any link.
-func open(folder, flags int) (fd int, err error) {
+// openHandoff opens the handoff file in the folder without following any link.
+func openHandoff(folder, flags int) (fd int, err error) {
 	how := unix.OpenHow{
 		Flags:   uint64(flags),
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
 	}
 	for range openTries {
-		fd, err = unix.Openat2(folder, Name, &how)
+		fd, err = unix.Openat2(folder, handoffName, &how)
 		switch {
 		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
 			continue

@@ -1,4 +1,4 @@
-package spool_test
+package daemon
 
 import (
 	"context"
@@ -10,10 +10,9 @@ import (
 	"time"
 
 	"claudeops/internal/ops"
-	"claudeops/internal/store/spool"
 )
 
-func lines(from, n int) []ops.Line {
+func spoolLines(from, n int) []ops.Line {
 	var out []ops.Line
 	for i := range n {
 		out = append(out, ops.Line{Seq: int64(from + i), At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Text: strings.Repeat("é\n", i)})
@@ -21,7 +20,7 @@ func lines(from, n int) []ops.Line {
 	return out
 }
 
-func keep(t *testing.T, s *spool.Spool, id ops.SessionID, l []ops.Line) {
+func keepInSpool(t *testing.T, s *spool, id ops.SessionID, l []ops.Line) {
 	t.Helper()
 	if err := s.Keep(id, l); err != nil {
 		t.Fatal(err)
@@ -29,10 +28,10 @@ func keep(t *testing.T, s *spool.Spool, id ops.SessionID, l []ops.Line) {
 }
 
 func TestWhatIsKeptIsHandedOverInOrderAndThenGone(t *testing.T) {
-	s := spool.New(filepath.Join(t.TempDir(), "spool"))
-	keep(t, s, 7, lines(1, 3))
-	keep(t, s, 7, lines(4, 1200))
-	keep(t, s, 8, lines(1, 1))
+	s := newSpool(filepath.Join(t.TempDir(), "spool"))
+	keepInSpool(t, s, 7, spoolLines(1, 3))
+	keepInSpool(t, s, 7, spoolLines(4, 1200))
+	keepInSpool(t, s, 8, spoolLines(1, 1))
 	got := map[ops.SessionID][]ops.Line{}
 	take := func(_ context.Context, id ops.SessionID, l []ops.Line) error {
 		got[id] = append(got[id], l...)
@@ -42,7 +41,7 @@ func TestWhatIsKeptIsHandedOverInOrderAndThenGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(got[7]) != 1203 || len(got[8]) != 1 || got[7][2].Text != "é\né\n" || got[7][1202].Seq != 1203 {
-		t.Errorf("handed over %d and %d lines", len(got[7]), len(got[8]))
+		t.Errorf("handed over %d and %d spoolLines", len(got[7]), len(got[8]))
 	}
 	if s.Holds(7) || s.Holds(8) {
 		t.Error("something still waits")
@@ -51,8 +50,8 @@ func TestWhatIsKeptIsHandedOverInOrderAndThenGone(t *testing.T) {
 
 func TestNothingIsLostWhileNobodyTakesIt(t *testing.T) {
 	dir := t.TempDir()
-	s := spool.New(dir)
-	keep(t, s, 7, lines(1, 600))
+	s := newSpool(dir)
+	keepInSpool(t, s, 7, spoolLines(1, 600))
 	taken := 0
 	down := errors.New("the database is away")
 	err := s.Deliver(t.Context(), func(context.Context, ops.SessionID, []ops.Line) error {
@@ -72,21 +71,21 @@ func TestNothingIsLostWhileNobodyTakesIt(t *testing.T) {
 	_, _ = f.WriteString(`{"seq":601,"at":"20`)
 	_ = f.Close()
 	n := 0
-	if err := spool.New(dir).Deliver(t.Context(), func(_ context.Context, _ ops.SessionID,
+	if err := newSpool(dir).Deliver(t.Context(), func(_ context.Context, _ ops.SessionID,
 		l []ops.Line,
 	) error {
 		n += len(l)
 		return nil
 	}); err != nil || n != 600 {
-		t.Errorf("handed over %d lines, %v", n, err)
+		t.Errorf("handed over %d spoolLines, %v", n, err)
 	}
 }
 
 func TestWhatIsRefusedForGoodIsSetAside(t *testing.T) {
 	dir := t.TempDir()
-	s := spool.New(dir)
-	keep(t, s, 7, lines(1, 1))
-	keep(t, s, 8, lines(1, 1))
+	s := newSpool(dir)
+	keepInSpool(t, s, 7, spoolLines(1, 1))
+	keepInSpool(t, s, 8, spoolLines(1, 1))
 	var taken []ops.SessionID
 	err := s.Deliver(t.Context(), func(_ context.Context, id ops.SessionID, _ []ops.Line) error {
 		if id == 7 {
@@ -104,10 +103,10 @@ func TestWhatIsRefusedForGoodIsSetAside(t *testing.T) {
 }
 
 func TestASpoolHasAnEnd(t *testing.T) {
-	s := spool.New(t.TempDir())
+	s := newSpool(t.TempDir())
 	big := []ops.Line{{Seq: 1, Text: strings.Repeat("x", 40<<20)}}
-	keep(t, s, 7, big)
-	if err := s.Keep(7, big); !errors.Is(err, spool.ErrFull) {
+	keepInSpool(t, s, 7, big)
+	if err := s.Keep(7, big); !errors.Is(err, errSpoolFull) {
 		t.Errorf("got %v", err)
 	}
 }

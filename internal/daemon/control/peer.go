@@ -1,6 +1,4 @@
-// Package peer finds out which process is at the other end of a local connection, and whether it is part of a session. An agent
-// is a local process: what it can reach must not take it for the operator.
-package peer
+package control
 
 import (
 	"bufio"

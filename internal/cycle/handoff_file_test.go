@@ -1,4 +1,4 @@
-package handofffile
+package cycle
 
 import (
 	"errors"
@@ -36,18 +36,18 @@ func exists(t *testing.T, path string) bool {
 func readAndDelete(t *testing.T, tier ops.Tier) {
 	t.Helper()
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, Name), report.HandoffExample(tier))
-	raw, present, err := Read(dir)
+	write(t, filepath.Join(dir, handoffName), report.HandoffExample(tier))
+	raw, present, err := readHandoff(dir)
 	if err != nil || !present || string(raw) != report.HandoffExample(tier) {
 		t.Fatalf("read: %q, %v, %v", raw, present, err)
 	}
 	if h, found := report.Handoff(raw, tier); !found.OK() || h.RecommendedTier != tier+1 {
 		t.Fatalf("parse: %+v, %+v", h, found)
 	}
-	if err := Delete(dir); err != nil {
+	if err := deleteHandoff(dir); err != nil {
 		t.Fatal(err)
 	}
-	if _, present, err := Read(dir); present || err != nil {
+	if _, present, err := readHandoff(dir); present || err != nil {
 		t.Errorf("after delete: present %v, %v", present, err)
 	}
 }
@@ -62,35 +62,35 @@ func TestScenario_SupervisorReadsAndDeletesHandoffAfterTier2(t *testing.T) {
 
 func TestScenario_NoHandoffFileAfterSessionExit(t *testing.T) {
 	dir := t.TempDir()
-	if raw, present, err := Read(dir); raw != nil || present || err != nil {
+	if raw, present, err := readHandoff(dir); raw != nil || present || err != nil {
 		t.Errorf("got %q, %v, %v", raw, present, err)
 	}
-	if err := Delete(dir); err != nil {
+	if err := deleteHandoff(dir); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestScenario_StaleHandoffFileFromPreviousCycle(t *testing.T) {
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, Name), `{"half`) // whatever a crash has left
+	write(t, filepath.Join(dir, handoffName), `{"half`) // whatever a crash has left
 	write(t, filepath.Join(dir, "cooldown.json"), "{}")
-	if err := Delete(dir); err != nil {
+	if err := deleteHandoff(dir); err != nil {
 		t.Fatal(err)
 	}
-	if exists(t, filepath.Join(dir, Name)) || !exists(t, filepath.Join(dir, "cooldown.json")) {
+	if exists(t, filepath.Join(dir, handoffName)) || !exists(t, filepath.Join(dir, "cooldown.json")) {
 		t.Error("delete must remove the handoff and nothing else")
 	}
 }
 
 func TestScenario_HandoffFileDeletedOnSupervisorCrashRecovery(t *testing.T) {
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, Name), report.HandoffExample(ops.Tier1))
+	write(t, filepath.Join(dir, handoffName), report.HandoffExample(ops.Tier1))
 	for range 2 { // a second crash in the same place
-		if err := Delete(dir); err != nil {
+		if err := deleteHandoff(dir); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if exists(t, filepath.Join(dir, Name)) {
+	if exists(t, filepath.Join(dir, handoffName)) {
 		t.Error("still there")
 	}
 }
@@ -105,7 +105,7 @@ func TestUnsafeThingsAreRefusedAtOnceAndDeleted(t *testing.T) {
 	}{
 		{"link to a file", func(t *testing.T, path string) { check(t, os.Symlink(secret, path)) }, "a symbolic link"},
 		{"link to nothing", func(t *testing.T, path string) { check(t, os.Symlink("/nonexistent", path)) }, "a symbolic link"},
-		{"link to itself", func(t *testing.T, path string) { check(t, os.Symlink(Name, path)) }, "a symbolic link"},
+		{"link to itself", func(t *testing.T, path string) { check(t, os.Symlink(handoffName, path)) }, "a symbolic link"},
 		{"link beneath the folder", func(t *testing.T, path string) {
 			write(t, filepath.Join(filepath.Dir(path), "other"), "{}")
 			check(t, os.Symlink("other", path))
@@ -123,7 +123,7 @@ func TestUnsafeThingsAreRefusedAtOnceAndDeleted(t *testing.T) {
 		}, "a device"},
 		{"socket", func(t *testing.T, path string) {
 			t.Chdir(filepath.Dir(path)) // the name of a socket must be short
-			ln, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", Name)
+			ln, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", handoffName)
 			check(t, err)
 			t.Cleanup(func() { _ = ln.Close() })
 		}, "a socket"},
@@ -147,20 +147,20 @@ func TestUnsafeThingsAreRefusedAtOnceAndDeleted(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
-			c.make(t, filepath.Join(dir, Name))
+			c.make(t, filepath.Join(dir, handoffName))
 			start := time.Now()
-			raw, present, err := Read(dir)
+			raw, present, err := readHandoff(dir)
 			if took := time.Since(start); took > time.Minute {
 				t.Errorf("took %s", took)
 			}
-			var refused *RefusedError
-			if !errors.As(err, &refused) || refused.Why != c.want || refused.Path != filepath.Join(dir, Name) {
+			var refused *refusedFile
+			if !errors.As(err, &refused) || refused.Why != c.want || refused.Path != filepath.Join(dir, handoffName) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 			if raw != nil || !present {
 				t.Errorf("raw %q, present %v", raw, present)
 			}
-			if err := Delete(dir); err != nil || exists(t, filepath.Join(dir, Name)) {
+			if err := deleteHandoff(dir); err != nil || exists(t, filepath.Join(dir, handoffName)) {
 				t.Errorf("delete: %v", err)
 			}
 		})
@@ -179,70 +179,70 @@ func check(t *testing.T, err error) {
 
 func TestAConfiguredOwnerIsAccepted(t *testing.T) {
 	dir := t.TempDir()
-	path := filepath.Join(dir, Name)
+	path := filepath.Join(dir, handoffName)
 	write(t, path, "{}")
 	if err := os.Chown(path, 4711, -1); err != nil {
 		t.Skipf("giving a file away needs root: %v", err)
 	}
-	if raw, present, err := Read(dir, 4710, 4711); string(raw) != "{}" || !present || err != nil {
+	if raw, present, err := readHandoff(dir, 4710, 4711); string(raw) != "{}" || !present || err != nil {
 		t.Errorf("got %q, %v, %v", raw, present, err)
 	}
 }
 
 func TestTheLargestAllowedFileIsRead(t *testing.T) {
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, Name), strings.Repeat(" ", report.MaxBytes))
-	if raw, present, err := Read(dir); len(raw) != report.MaxBytes || !present || err != nil {
+	write(t, filepath.Join(dir, handoffName), strings.Repeat(" ", report.MaxBytes))
+	if raw, present, err := readHandoff(dir); len(raw) != report.MaxBytes || !present || err != nil {
 		t.Errorf("%d bytes, %v, %v", len(raw), present, err)
 	}
 }
 
 func TestTheStateFolderItselfMayBeReachedThroughALink(t *testing.T) {
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, Name), "{}")
+	write(t, filepath.Join(dir, handoffName), "{}")
 	link := filepath.Join(t.TempDir(), "state")
 	check(t, os.Symlink(dir, link))
-	if raw, _, err := Read(link); string(raw) != "{}" || err != nil {
+	if raw, _, err := readHandoff(link); string(raw) != "{}" || err != nil {
 		t.Errorf("read: %q, %v", raw, err)
 	}
-	if err := Delete(link); err != nil || exists(t, filepath.Join(dir, Name)) {
+	if err := deleteHandoff(link); err != nil || exists(t, filepath.Join(dir, handoffName)) {
 		t.Errorf("delete: %v", err)
 	}
 }
 
 func TestAMissingStateFolderIsAnErrorOnlyForReading(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "gone")
-	if _, present, err := Read(dir); present || !errors.Is(err, os.ErrNotExist) {
+	if _, present, err := readHandoff(dir); present || !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("read: %v, %v", present, err)
 	}
-	if err := Delete(dir); err != nil {
+	if err := deleteHandoff(dir); err != nil {
 		t.Errorf("delete: %v", err)
 	}
 }
 
-// A link can appear between the look and the open; both ways of opening must refuse it themselves.
+// A link can appear between the look and the openHandoff; both ways of opening must refuse it themselves.
 func TestOpeningFollowsNoLink(t *testing.T) {
 	dir := t.TempDir()
-	check(t, os.Symlink("/etc/hostname", filepath.Join(dir, Name)))
+	check(t, os.Symlink("/etc/hostname", filepath.Join(dir, handoffName)))
 	folder, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	check(t, err)
 	defer func() { _ = unix.Close(folder) }()
-	for name, open := range map[string]func(int, int) (int, error){"openat2": open, "openat": openPlain} {
-		if fd, err := open(folder, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK); !errors.Is(err, unix.ELOOP) {
+	for name, openHandoff := range map[string]func(int, int) (int, error){"openat2": openHandoff, "openat": openPlain} {
+		if fd, err := openHandoff(folder, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK); !errors.Is(err, unix.ELOOP) {
 			t.Errorf("%s: fd %d, %v", name, fd, err)
 		}
 	}
 }
 
-// A pipe can take the file's place between the look and the open as well.
+// A pipe can take the file's place between the look and the openHandoff as well.
 func TestWhatWasReallyOpenedIsJudged(t *testing.T) {
-	path := filepath.Join(t.TempDir(), Name)
+	path := filepath.Join(t.TempDir(), handoffName)
 	check(t, unix.Mkfifo(path, 0o600))
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	check(t, err)
 	defer func() { _ = file.Close() }()
-	var refused *RefusedError
-	if _, _, err := readOpen(file, nil); !errors.As(err, &refused) || refused.Why != "a pipe" {
+	var refused *refusedFile
+	if _, _, err := readOpenHandoff(file, nil); !errors.As(err, &refused) || refused.Why != "a pipe" {
 		t.Errorf("got %v", err)
 	}
 }
@@ -253,7 +253,7 @@ const lockedFolder = "HANDOFFFILE_TEST_LOCKED_FOLDER"
 func TestALockedFolderIsDeletedToo(t *testing.T) {
 	if dir := os.Getenv(lockedFolder); dir != "" { //nolint:forbidigo // set by this very test
 		lock(t, dir)
-		if err := Delete(dir); err != nil {
+		if err := deleteHandoff(dir); err != nil {
 			t.Error(err)
 		}
 		return
@@ -261,7 +261,7 @@ func TestALockedFolderIsDeletedToo(t *testing.T) {
 	dir := t.TempDir()
 	if os.Geteuid() != 0 {
 		lock(t, dir)
-		check(t, Delete(dir))
+		check(t, deleteHandoff(dir))
 		return
 	}
 	// Locks do not hold root, so an ordinary user has to try.
@@ -284,14 +284,14 @@ func TestALockedFolderIsDeletedToo(t *testing.T) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if exists(t, filepath.Join(state, Name)) {
+	if exists(t, filepath.Join(state, handoffName)) {
 		t.Error("still there")
 	}
 }
 
 func lock(t *testing.T, dir string) {
 	t.Helper()
-	inner := filepath.Join(dir, Name, "inner")
+	inner := filepath.Join(dir, handoffName, "inner")
 	check(t, os.MkdirAll(inner, 0o700))
 	write(t, filepath.Join(inner, "file"), "x")
 	check(t, os.Chmod(inner, 0))

@@ -1,6 +1,4 @@
-// Package mcp offers the supervisor's tools to an agent as an MCP server over standard input and output. It runs beside the agent,
-// behind the same walls, and only passes calls on to the gate of the session: the supervisor decides and acts.
-package mcp
+package mcpserver
 
 import (
 	"context"
@@ -15,16 +13,14 @@ import (
 	"claudeops/internal/ops"
 )
 
-// Options are what the server needs.
-type Options struct {
+// AgentOptions are what the server needs.
+type AgentOptions struct {
 	Socket  string // of the session's gate
 	Environ []string
 	Version string
 }
 
-type none struct{}
-
-type runInput struct {
+type actionInput struct {
 	Service string `json:"service" jsonschema:"the service to act on"`
 	Action  string `json:"action" jsonschema:"the name of one of its actions, see actions_list"`
 	Why     string `json:"why" jsonschema:"why it is needed, in one or two sentences"`
@@ -47,25 +43,25 @@ type probeInput struct {
 	Services []string `json:"services,omitempty" jsonschema:"the services to check; empty: all"`
 }
 
-// New makes the server of a session.
-func New(o Options) *sdk.Server {
+// NewForAgent makes the server of a session.
+func NewForAgent(o AgentOptions) *sdk.Server {
 	s := sdk.NewServer(&sdk.Implementation{Name: ops.ToolServerName, Version: o.Version}, nil)
 	look := &sdk.ToolAnnotations{ReadOnlyHint: true}
-	add(s, o, &sdk.Tool{
+	offer(s, o, &sdk.Tool{
 		Name: "actions_list", Annotations: look,
 		Description: "List the actions that the supervisor can do to the services of this incident, and which of them this session may ask for.",
 	}, none{})
-	add(s, o, &sdk.Tool{
+	offer(s, o, &sdk.Tool{
 		Name: "action_run",
 		Description: "Ask the supervisor to do an action. It checks, acts, probes the services before and after, and undoes what made " +
 			"them worse. Do not repeat a refused call.",
-	}, runInput{})
-	add(s, o, &sdk.Tool{Name: "action_undo", Description: "Undo an action that this session asked for, if it has a way back."}, undoInput{})
-	add(s, o, &sdk.Tool{Name: "services_status", Annotations: look, Description: "The last known state of all services."}, none{})
-	add(s, o, &sdk.Tool{
+	}, actionInput{})
+	offer(s, o, &sdk.Tool{Name: "action_undo", Description: "Undo an action that this session asked for, if it has a way back."}, undoInput{})
+	offer(s, o, &sdk.Tool{Name: "services_status", Annotations: look, Description: "The last known state of all services."}, none{})
+	offer(s, o, &sdk.Tool{
 		Name: "probe_now", Annotations: look, Description: "Check services now with the supervisor's own probes.",
 	}, probeInput{})
-	add(s, o, &sdk.Tool{
+	offer(s, o, &sdk.Tool{
 		Name: "cooldowns", Annotations: look, Description: "What is left of the rate limits for restarts, redeployments and actions.",
 	}, none{})
 	add(s, o, &sdk.Tool{
@@ -76,8 +72,8 @@ func New(o Options) *sdk.Server {
 	return s
 }
 
-// add adds a tool that is passed on to the gate. The zero value of its input says which fields it has.
-func add[In any](s *sdk.Server, o Options, tool *sdk.Tool, _ In) {
+// offer adds a tool that is passed on to the gate. The zero value of its input says which fields it has.
+func offer[In any](s *sdk.Server, o AgentOptions, tool *sdk.Tool, _ In) {
 	sdk.AddTool(s, tool, func(_ context.Context, _ *sdk.CallToolRequest, in In) (*sdk.CallToolResult, any, error) {
 		input, err := json.Marshal(in)
 		if err != nil {
@@ -94,9 +90,9 @@ func add[In any](s *sdk.Server, o Options, tool *sdk.Tool, _ In) {
 	})
 }
 
-// Serve answers the agent until it closes the connection.
-func Serve(ctx context.Context, o Options) error {
-	if err := New(o).Run(ctx, &sdk.StdioTransport{}); err != nil && ctx.Err() == nil && !closed(err) {
+// ServeAgent answers the agent until it closes the connection.
+func ServeAgent(ctx context.Context, o AgentOptions) error {
+	if err := NewForAgent(o).Run(ctx, &sdk.StdioTransport{}); err != nil && ctx.Err() == nil && !closed(err) {
 		return fmt.Errorf("serve tools: %w", err)
 	}
 	return nil

@@ -1,5 +1,4 @@
-// Package spool keeps the output of sessions in files while the database cannot be written, and delivers it later.
-package spool
+package daemon
 
 import (
 	"bufio"
@@ -19,28 +18,28 @@ import (
 	"claudeops/internal/ops"
 )
 
-// ErrFull means that no more output is kept.
-var ErrFull = errors.New("too much output waits for the database")
+// errSpoolFull means that no more output is kept.
+var errSpoolFull = errors.New("too much output waits for the database")
 
 const (
-	suffix = ".jsonl"
-	// maxBytes limits one session's file: beyond it the session is stopped, so that the disk does not fill up.
-	maxBytes = 64 << 20
-	// batch is how many lines are delivered at a time.
-	batch = 500
+	spoolSuffix = ".jsonl"
+	// spoolBytes limits one session's file: beyond it the session is stopped, so that the disk does not fill up.
+	spoolBytes = 64 << 20
+	// spoolBatch is how many lines are delivered at a time.
+	spoolBatch = 500
 )
 
-// Spool is a folder with one file per session. It is safe for concurrent use.
-type Spool struct {
+// spool is a folder with one file per session. It is safe for concurrent use.
+type spool struct {
 	dir string
 	mu  sync.Mutex
 }
 
-// New returns the spool in a folder, which is created when it is first needed.
-func New(dir string) *Spool { return &Spool{dir: dir} }
+// newSpool returns the spool in a folder, which is created when it is first needed.
+func newSpool(dir string) *spool { return &spool{dir: dir} }
 
-// line is a line of output in the file.
-type line struct {
+// spooledLine is a spooledLine of output in the file.
+type spooledLine struct {
 	Seq  int64     `json:"seq"`
 	At   time.Time `json:"at"`
 	Text string    `json:"text"`
@@ -49,10 +48,10 @@ type line struct {
 }
 
 // Keep adds lines to a session's file. When it returns they are safe on disk.
-func (s *Spool) Keep(id ops.SessionID, lines []ops.Line) error {
+func (s *spool) Keep(id ops.SessionID, lines []ops.Line) error {
 	var b bytes.Buffer
 	for _, l := range lines {
-		raw, err := json.Marshal(line(l))
+		raw, err := json.Marshal(spooledLine(l))
 		if err != nil {
 			return fmt.Errorf("keep output of session %d: %w", id, err)
 		}
@@ -66,7 +65,7 @@ func (s *Spool) Keep(id ops.SessionID, lines []ops.Line) error {
 	return nil
 }
 
-func (s *Spool) append(id ops.SessionID, raw []byte) error {
+func (s *spool) append(id ops.SessionID, raw []byte) error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return err
 	}
@@ -77,8 +76,8 @@ func (s *Spool) append(id ops.SessionID, raw []byte) error {
 	info, err := f.Stat()
 	switch {
 	case err != nil:
-	case info.Size()+int64(len(raw)) > maxBytes:
-		err = ErrFull
+	case info.Size()+int64(len(raw)) > spoolBytes:
+		err = errSpoolFull
 	default:
 		if _, err = f.Write(raw); err == nil {
 			err = f.Sync()
@@ -87,19 +86,19 @@ func (s *Spool) append(id ops.SessionID, raw []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-func (s *Spool) path(id ops.SessionID) string {
-	return filepath.Join(s.dir, strconv.FormatInt(int64(id), 10)+suffix)
+func (s *spool) path(id ops.SessionID) string {
+	return filepath.Join(s.dir, strconv.FormatInt(int64(id), 10)+spoolSuffix)
 }
 
 // Holds reports whether the spool has output of the session. Later output must then be spooled too, to stay in order.
-func (s *Spool) Holds(id ops.SessionID) bool {
+func (s *spool) Holds(id ops.SessionID) bool {
 	_, err := os.Lstat(s.path(id))
 	return err == nil
 }
 
 // Deliver passes all kept output to take, oldest session first, and removes what was taken. The file of a session that is refused
 // permanently is renamed, so that it is not lost and does not block the others.
-func (s *Spool) Deliver(ctx context.Context, take func(ctx context.Context, id ops.SessionID, lines []ops.Line) error) error {
+func (s *spool) Deliver(ctx context.Context, take func(ctx context.Context, id ops.SessionID, lines []ops.Line) error) error {
 	ids, err := s.waiting()
 	if err != nil {
 		return fmt.Errorf("list kept output: %w", err)
@@ -112,7 +111,7 @@ func (s *Spool) Deliver(ctx context.Context, take func(ctx context.Context, id o
 	return nil
 }
 
-func (s *Spool) waiting() ([]ops.SessionID, error) {
+func (s *spool) waiting() ([]ops.SessionID, error) {
 	entries, err := os.ReadDir(s.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -122,7 +121,7 @@ func (s *Spool) waiting() ([]ops.SessionID, error) {
 	}
 	var out []ops.SessionID
 	for _, e := range entries {
-		name, ok := strings.CutSuffix(e.Name(), suffix)
+		name, ok := strings.CutSuffix(e.Name(), spoolSuffix)
 		if n, err := strconv.ParseInt(name, 10, 64); ok && err == nil {
 			out = append(out, ops.SessionID(n))
 		}
@@ -131,10 +130,10 @@ func (s *Spool) waiting() ([]ops.SessionID, error) {
 }
 
 // deliver holds the lock, so that nothing is added to a file that is about to be removed.
-func (s *Spool) deliver(ctx context.Context, id ops.SessionID, take func(context.Context, ops.SessionID, []ops.Line) error) error {
+func (s *spool) deliver(ctx context.Context, id ops.SessionID, take func(context.Context, ops.SessionID, []ops.Line) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	lines, err := read(s.path(id))
+	lines, err := readSpool(s.path(id))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -142,7 +141,7 @@ func (s *Spool) deliver(ctx context.Context, id ops.SessionID, take func(context
 		return err
 	}
 	for len(lines) > 0 {
-		n := min(batch, len(lines))
+		n := min(spoolBatch, len(lines))
 		err := take(ctx, id, lines[:n])
 		if errors.Is(err, ops.ErrNotFound) || errors.Is(err, ops.ErrFenced) {
 			return os.Rename(s.path(id), s.path(id)+".refused")
@@ -155,8 +154,8 @@ func (s *Spool) deliver(ctx context.Context, id ops.SessionID, take func(context
 	return os.Remove(s.path(id))
 }
 
-// read returns the complete lines of a file; an incomplete line at its end was never acknowledged.
-func read(path string) ([]ops.Line, error) {
+// readSpool returns the complete lines of a file; an incomplete spooledLine at its end was never acknowledged.
+func readSpool(path string) ([]ops.Line, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -168,7 +167,7 @@ func read(path string) ([]ops.Line, error) {
 		if err != nil {
 			return out, nil
 		}
-		var l line
+		var l spooledLine
 		if json.Unmarshal(text, &l) == nil {
 			out = append(out, ops.Line(l))
 		}

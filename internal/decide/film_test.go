@@ -1,4 +1,4 @@
-package replay_test
+package decide_test
 
 import (
 	"encoding/json"
@@ -11,31 +11,31 @@ import (
 	"testing"
 	"time"
 
-	"claudeops/internal/decide/replay"
+	"claudeops/internal/decide"
 	"claudeops/internal/ops"
 	"claudeops/test/cycletest"
 )
 
 var noon = time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
 
-func frame(t *testing.T, film *replay.Film, taken replay.Taken) (replay.Frame, []byte) {
+func frame(t *testing.T, film *decide.Film, taken decide.Taken) (decide.Frame, []byte) {
 	t.Helper()
 	raw, err := film.Frame(taken)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var f replay.Frame
+	var f decide.Frame
 	if err := json.Unmarshal(raw, &f); err != nil {
 		t.Fatal(err)
 	}
 	return f, raw
 }
 
-func paths(f replay.Frame) []string { return slices.Sorted(maps.Keys(f.Set)) }
+func paths(f decide.Frame) []string { return slices.Sorted(maps.Keys(f.Set)) }
 
 // Every decision of the recorded chains is read as it was written, in the form of the recordings and in that of the database.
 func TestFramesAreReadAsTheyWereWritten(t *testing.T) {
-	files, err := filepath.Glob("../testdata/replay/*.json")
+	files, err := filepath.Glob("testdata/replay/*.json")
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
@@ -51,7 +51,7 @@ func TestFramesAreReadAsTheyWereWritten(t *testing.T) {
 		if string(cycletest.EncodeRecording(t, r.Chain, r.Ends, all)) != string(recorded) {
 			t.Errorf("%s is written otherwise", file)
 		}
-		var film replay.Film
+		var film decide.Film
 		var frames []json.RawMessage
 		for i := range all {
 			all[i] = all[i].Lean()
@@ -72,8 +72,8 @@ func TestFramesAreReadAsTheyWereWritten(t *testing.T) {
 
 // What has not changed is not said again, above all the policy and what a session said.
 func TestAFrameSaysWhatHasChanged(t *testing.T) {
-	var film replay.Film
-	taken := replay.Taken{
+	var film decide.Film
+	taken := decide.Taken{
 		At:    noon,
 		Cycle: ops.Cycle{ID: 7, Status: ops.CycleRunning, Policy: cycletest.Policy()},
 		Journal: ops.Journal{
@@ -100,18 +100,18 @@ func TestAFrameSaysWhatHasChanged(t *testing.T) {
 	if third, _ := frame(t, &film, taken); len(third.Set)+len(third.Gone) > 0 {
 		t.Errorf("nothing has changed, and the frame says %+v", third)
 	}
-	if anew, _ := frame(t, &replay.Film{}, taken); anew.Set["cycle.Policy"] == nil {
+	if anew, _ := frame(t, &decide.Film{}, taken); anew.Set["cycle.Policy"] == nil {
 		t.Error("another film does not begin anew")
 	}
 }
 
 func TestWhatNothingIsDecidedFromIsLeftOut(t *testing.T) {
 	inputs := json.RawMessage(`{"policy":{}}`)
-	taken := replay.Taken{
+	taken := decide.Taken{
 		Journal: ops.Journal{Decisions: []ops.Decision{{ID: 1, Inputs: inputs}}},
 		Step:    ops.Step{Decision: &ops.Decision{Reason: "why", Inputs: inputs}},
 	}
-	_, raw := frame(t, &replay.Film{}, taken.Lean())
+	_, raw := frame(t, &decide.Film{}, taken.Lean())
 	if strings.Contains(string(raw), "policy") || !strings.Contains(string(raw), "why") {
 		t.Errorf("the frame is %s", raw)
 	}
@@ -122,8 +122,8 @@ func TestWhatNothingIsDecidedFromIsLeftOut(t *testing.T) {
 
 // A frame that cannot be written changes nothing for the next one.
 func TestAFilmGoesOnAfterWhatCannotBeWritten(t *testing.T) {
-	var film replay.Film
-	taken := replay.Taken{At: noon, Cycle: ops.Cycle{ID: 7, Status: ops.CycleRunning}}
+	var film decide.Film
+	taken := decide.Taken{At: noon, Cycle: ops.Cycle{ID: 7, Status: ops.CycleRunning}}
 	_, first := frame(t, &film, taken)
 	broken := taken
 	broken.Cycle.Reason, broken.Cycle.Result = "a reason", json.RawMessage(`{`)
@@ -139,8 +139,8 @@ func TestAFilmGoesOnAfterWhatCannotBeWritten(t *testing.T) {
 }
 
 func TestAFrameWithoutItsBeginningIsRefused(t *testing.T) {
-	var film replay.Film
-	taken := replay.Taken{At: noon, Cycle: ops.Cycle{ID: 7, Status: ops.CycleRunning}}
+	var film decide.Film
+	taken := decide.Taken{At: noon, Cycle: ops.Cycle{ID: 7, Status: ops.CycleRunning}}
 	frame(t, &film, taken)
 	taken.Cycle.Status = ops.CycleHealthy
 	_, second := frame(t, &film, taken)
@@ -150,7 +150,7 @@ func TestAFrameWithoutItsBeginningIsRefused(t *testing.T) {
 }
 
 func BenchmarkFrame(b *testing.B) {
-	raw, err := os.ReadFile("../testdata/replay/three-tiers-by-resume.json")
+	raw, err := os.ReadFile("testdata/replay/three-tiers-by-resume.json")
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func BenchmarkFrame(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		var film replay.Film
+		var film decide.Film
 		for _, d := range all {
 			if _, err := film.Frame(d.Lean()); err != nil {
 				b.Fatal(err)

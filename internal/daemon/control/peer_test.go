@@ -1,4 +1,4 @@
-package peer_test
+package control_test
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"claudeops/internal/daemon/peer"
+	"claudeops/internal/daemon/control"
 )
 
 // connected returns both ends of a connection.
@@ -44,16 +44,16 @@ func TestTheSocketTableNamesTheUser(t *testing.T) {
 	for _, address := range []string{"127.0.0.1:0", "[::1]:0"} {
 		client, server := connected(t, "tcp", address)
 		local, remote := addrPort(t, server.LocalAddr()), addrPort(t, server.RemoteAddr())
-		got, err := peer.Rules{}.OfTCP(local, remote)
+		got, err := control.Rules{}.OfTCP(local, remote)
 		if err != nil || got.Refusal != "" || got.User == "" {
 			t.Errorf("%s: our own connection: %+v, %v", address, got, err)
 		}
-		got, err = peer.Rules{AgentUIDs: []int{os.Getuid()}}.OfTCP(local, remote)
+		got, err = control.Rules{AgentUIDs: []int{os.Getuid()}}.OfTCP(local, remote)
 		if err != nil || !got.Session || !strings.Contains(got.Refusal, "user of the agents") {
 			t.Errorf("%s: a connection of an agent's user: %+v, %v", address, got, err)
 		}
 		_ = client.Close()
-		if got, err = (peer.Rules{AgentUIDs: []int{os.Getuid()}}).OfTCP(local, netip.AddrPortFrom(remote.Addr(), 1)); err != nil || got.Refusal != "" {
+		if got, err = (control.Rules{AgentUIDs: []int{os.Getuid()}}).OfTCP(local, netip.AddrPortFrom(remote.Addr(), 1)); err != nil || got.Refusal != "" {
 			t.Errorf("%s: a connection that is not there: %+v, %v", address, got, err)
 		}
 	}
@@ -65,11 +65,11 @@ func TestTheKernelNamesTheCallerOfASocket(t *testing.T) {
 	if !ok {
 		t.Fatalf("%T", server)
 	}
-	got, err := peer.Rules{}.OfUnix(socket)
+	got, err := control.Rules{}.OfUnix(socket)
 	if err != nil || got.Refusal != "" || got.PID != os.Getpid() || got.User == "" {
 		t.Errorf("ourselves: %+v, %v", got, err)
 	}
-	got, err = peer.Rules{AgentUIDs: []int{os.Getuid()}}.OfUnix(socket)
+	got, err = control.Rules{AgentUIDs: []int{os.Getuid()}}.OfUnix(socket)
 	if err != nil || !got.Session || got.Refusal == "" {
 		t.Errorf("an agent's user: %+v, %v", got, err)
 	}

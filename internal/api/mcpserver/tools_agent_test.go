@@ -1,4 +1,4 @@
-package mcp_test
+package mcpserver_test
 
 import (
 	"bytes"
@@ -15,10 +15,10 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"claudeops/internal/api/mcpserver"
 	"claudeops/internal/guard"
 	"claudeops/internal/guard/client"
 	"claudeops/internal/guard/gate"
-	"claudeops/internal/mcp"
 	"claudeops/internal/ops"
 )
 
@@ -71,10 +71,10 @@ func offered(t *testing.T, f *tools) ops.ToolServer {
 	return server
 }
 
-func connect(t *testing.T, o mcp.Options) *sdk.ClientSession {
+func connectAgent(t *testing.T, o mcpserver.AgentOptions) *sdk.ClientSession {
 	t.Helper()
 	ours, theirs := sdk.NewInMemoryTransports()
-	if _, err := mcp.New(o).Connect(t.Context(), ours, nil); err != nil {
+	if _, err := mcpserver.NewForAgent(o).Connect(t.Context(), ours, nil); err != nil {
 		t.Fatal(err)
 	}
 	session, err := sdk.NewClient(&sdk.Implementation{Name: "agent"}, nil).Connect(t.Context(), theirs, nil)
@@ -85,19 +85,10 @@ func connect(t *testing.T, o mcp.Options) *sdk.ClientSession {
 	return session
 }
 
-func call(t *testing.T, s *sdk.ClientSession, tool string, input any) (string, bool) {
-	t.Helper()
-	got, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: tool, Arguments: input})
-	if err != nil {
-		return err.Error(), true
-	}
-	return got.Content[0].(*sdk.TextContent).Text, got.IsError
-}
-
 func TestAnAgentReachesTheSupervisorsTools(t *testing.T) {
 	f := &tools{}
 	server := offered(t, f)
-	s := connect(t, mcp.Options{Socket: server.Socket, Environ: []string{"CLAUDEOPS_SESSION_KEY=key-7"}})
+	s := connectAgent(t, mcpserver.AgentOptions{Socket: server.Socket, Environ: []string{"CLAUDEOPS_SESSION_KEY=key-7"}})
 	listed, err := s.ListTools(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +128,7 @@ func TestOneSessionCannotUseTheToolsOfAnother(t *testing.T) {
 	f := &tools{}
 	server := offered(t, f)
 	for _, environ := range [][]string{nil, {"CLAUDEOPS_SESSION_KEY=key-8"}, {"CLAUDEOPS_SESSION_KEY="}} {
-		s := connect(t, mcp.Options{Socket: server.Socket, Environ: environ})
+		s := connectAgent(t, mcpserver.AgentOptions{Socket: server.Socket, Environ: environ})
 		if text, failed := call(t, s, "actions_list", nil); !failed || !strings.Contains(text, "does not come from this session") {
 			t.Errorf("%q: %q", environ, text)
 		}

@@ -1,5 +1,4 @@
-// Package replay writes decisions down with everything they were made from, so that they can be made again.
-package replay
+package decide
 
 import (
 	"bytes"

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package cycle
+
+func openHandoff(folder, flags int) (fd int, err error) { return openPlain(folder, flags) }
