@@ -77,7 +77,7 @@ func (a *app) examine(ctx context.Context, cfg *config.Config) []finding {
 	out = append(append(out, a.lastCycle(ctx, cfg)...), a.unprobed(ctx, cfg)...)
 	out = append(append(append(out, unfit(cfg)...), a.trials(ctx, cfg)...), oldPrices(cfg, time.Now())...)
 	out = append(out, notifications(cfg), running(ctx, cfg), processes(), access(cfg), a.guardLayer(cfg))
-	return append(append(out, dockerBroker(ctx, cfg)), wallLayers(cfg)...)
+	return a.beyond(ctx, cfg, append(append(out, dockerBroker(ctx, cfg)), wallLayers(cfg)...))
 }
 
 func stateFolder(cfg *config.Config) finding {
@@ -293,6 +293,23 @@ func wallLayers(cfg *config.Config) []finding {
 		}
 	}
 	return out
+}
+
+// beyond adds to an open network what a closed one would have refused.
+func (a *app) beyond(ctx context.Context, cfg *config.Config, found []finding) []finding {
+	i := slices.IndexFunc(found, func(f finding) bool { return f.Check == "wall "+wall.LayerNetwork && f.State == "warning" })
+	if i < 0 || cfg.Guard.Sandbox.Network != config.NetworkOpen {
+		return found
+	}
+	s, err := store.OpenReadOnly(ctx, a.storeOptions(cfg))
+	if err != nil {
+		return found // another line says so
+	}
+	defer func() { _ = s.Close() }()
+	if hosts, err := daemon.Beyond(ctx, s, cfg, time.Now()); err == nil {
+		found[i].Detail += "; " + daemon.BeyondText(hosts)
+	}
+	return found
 }
 
 func wallFinding(row wall.Row) finding {

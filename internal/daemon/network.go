@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +23,7 @@ import (
 	"claudeops/internal/guard/wall"
 	"claudeops/internal/guard/wall/network"
 	"claudeops/internal/ops"
+	"claudeops/internal/store"
 )
 
 // networks opens the networks of sessions.
@@ -272,4 +275,54 @@ func clusterPermits(e ops.Environment) []network.Permit {
 		}
 	}
 	return out
+}
+
+// beyondDays is how far back Beyond looks, beyondMost at how many calls.
+const (
+	beyondDays = 7
+	beyondMost = 2000
+)
+
+// Beyond are the hosts that allowed calls of the last days named in a URL, and that sandbox.network: services would refuse.
+func Beyond(ctx context.Context, s *store.Store, c *config.Config, now time.Time) ([]string, error) {
+	var permits []network.Permit
+	for _, e := range c.Environments() {
+		more, _, err := Permits(c, e, ops.LastTier)
+		if err != nil {
+			return nil, err
+		}
+		permits = append(permits, more...)
+	}
+	addresses := regexp.MustCompile(`https?://[^\s"'\\<>|;&(){}$]+`)
+	found := map[string]bool{}
+	f := store.GuardFilter{Verdict: "allow", Limit: 200}
+	for seen := 0; seen < beyondMost; {
+		page, err := s.GuardList(ctx, f)
+		if err != nil {
+			return nil, fmt.Errorf("list decisions of the guard: %w", err)
+		}
+		for _, r := range page.Records {
+			if r.At.Before(now.AddDate(0, 0, -beyondDays)) {
+				return slices.Sorted(maps.Keys(found)), nil
+			}
+			for _, text := range addresses.FindAllString(r.Input, -1) {
+				if u, err := url.Parse(text); err == nil && !network.Listed(permits, u) {
+					found[u.Host] = true
+				}
+			}
+		}
+		if seen, f.Before = seen+len(page.Records), page.Next; f.Before == 0 {
+			break
+		}
+	}
+	return slices.Sorted(maps.Keys(found)), nil
+}
+
+// BeyondText says it in a sentence.
+func BeyondText(hosts []string) string {
+	if len(hosts) == 0 {
+		return "`services` would have refused no host that a call of the last 7 days named"
+	}
+	shown := hosts[:min(len(hosts), 5)]
+	return fmt.Sprintf("in the last 7 days `services` would have refused %d hosts: %s", len(hosts), strings.Join(shown, ", "))
 }

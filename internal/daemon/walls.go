@@ -297,6 +297,13 @@ func (h *Host) wallRows() []web.Wall {
 		if row.Fix != "" {
 			detail += "; " + row.Fix
 		}
+		if row.Open {
+			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			if hosts, err := Beyond(ctx, h.store, h.Config, h.Clock()); err == nil {
+				detail += "; " + BeyondText(hosts)
+			}
+			cancel()
+		}
 		out = append(out, web.Wall{Name: row.Wall, State: row.State, Detail: detail, Missing: row.Missing, Open: row.Open})
 	}
 	return out

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -70,6 +71,16 @@ func (p Permit) matches(host string, port int) bool {
 		return strings.HasSuffix(host, below) && len(host) > len(below)
 	}
 	return plain(p.Host) == host
+}
+
+// Listed reports whether a URL leads to a place that is permitted in some way.
+func Listed(permits []Permit, u *url.URL) bool {
+	usual := httpPort
+	if u.Scheme == "https" {
+		usual = httpsPort
+	}
+	host, port := hostPort(u.Host, usual)
+	return slices.ContainsFunc(permits, func(p Permit) bool { return p.matches(host, port) })
 }
 
 // plain writes hosts that are the same in the same way.
