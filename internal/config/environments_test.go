@@ -198,7 +198,7 @@ func TestAgentEnvironmentHoldsOnlyWhatPasses(t *testing.T) {
 		env: []string{
 			"PATH=/bin", "LANG=C", "TZ=UTC", "TMPDIR=/tmp", "https_proxy=http://p", "NO_PROXY=x", "ANTHROPIC_MODEL=m", "CLAUDE_CODE_MAX_RETRIES=2",
 			"DISABLE_TELEMETRY=1", "DOCKER_HOST=unix:///d", "AWS_SECRET_ACCESS_KEY=no", "CLAUDEOPS_API_TOKEN=no-this-is-for-the-pages", "CLAUDE_CONFIG_DIR=no",
-			"CLAUDE_CODE_OAUTH_TOKEN_FILE={dir}/key", "ANTHROPIC_BASE_URL=http://127.0.0.1:1", "CLAUDEOPS_TIER=1",
+			"CLAUDE_CODE_PLUGIN_DIRS=/tmp/p", "DISABLE_UNHEARD=1", "CLAUDE_CODE_OAUTH_TOKEN_FILE={dir}/key", "ANTHROPIC_BASE_URL=http://127.0.0.1:1", "CLAUDEOPS_TIER=1",
 		},
 	})
 	want := []string{
@@ -208,6 +208,9 @@ func TestAgentEnvironmentHoldsOnlyWhatPasses(t *testing.T) {
 	}
 	if got := c.Environments()[0].AgentEnv; !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	if !slices.Contains(c.Notices, "CLAUDE_CODE_PLUGIN_DIRS is not passed to agents: if they need it, name it in agent.env") {
+		t.Errorf("notices are %q", c.Notices)
 	}
 	if !slices.Contains(c.Notices, "agent.env names NOT_SET, which is not set") {
 		t.Errorf("notices are %q", c.Notices)

@@ -88,12 +88,7 @@ func passesToAgent(name string) bool {
 		"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy":
 		return true
 	}
-	for _, prefix := range []string{"ANTHROPIC_", "CLAUDE_CODE_", "DISABLE_", "OPENAI_"} { // each agent takes what is its own
-		if strings.HasPrefix(name, prefix) {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(ops.CLIVariables(), name) // each agent takes what is its own
 }
 
 // agentVariables returns the variables of the agent: those that are always passed, those that agent.env names, and the three
@@ -101,8 +96,12 @@ func passesToAgent(name string) bool {
 func (l *loader) agentVariables(c *Config) map[string]string {
 	out := map[string]string{}
 	for name, value := range l.vars {
-		if passesToAgent(name) {
+		switch {
+		case passesToAgent(name):
 			out[name] = value
+		case (strings.HasPrefix(name, "ANTHROPIC_") || strings.HasPrefix(name, "CLAUDE_CODE_")) && !strings.HasSuffix(name, "_FILE") &&
+			!slices.Contains(c.Agent.Env, name):
+			c.Notices = append(c.Notices, name+" is not passed to agents: if they need it, name it in agent.env")
 		}
 	}
 	for _, s := range l.table {

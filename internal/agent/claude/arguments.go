@@ -57,6 +57,9 @@ func arguments(
 	args = appendOption(args, "--tools", strings.Join(spec.Tools.Tools, ","))
 	args = appendOption(args, "--allowedTools", strings.Join(spec.Tools.Allowed, ","))
 	args = appendOption(args, "--disallowedTools", strings.Join(spec.Tools.Disallowed, ","))
+	if can.skills {
+		args = append(args, "--disable-slash-commands")
+	}
 	args = append(args, "--permission-mode", "dontAsk", "--settings", settings.path, "--setting-sources", "", "--strict-mcp-config")
 	if spec.Gate != nil && len(spec.Gate.Tools.MCP) > 0 {
 		name, err := writeServers(spec, f, p)
@@ -182,12 +185,8 @@ const maxRetries = "CLAUDE_CODE_MAX_RETRIES"
 
 // passes reports whether a variable of the supervisor reaches the agent.
 func (c *Claude) passes(name string) bool {
-	if slices.Contains(c.o.ExtraEnv, name) || name == "BASH_DEFAULT_TIMEOUT_MS" || name == "BASH_MAX_TIMEOUT_MS" {
-		return true
-	}
-	return slices.ContainsFunc([]string{"ANTHROPIC_", "CLAUDE_CODE_", "DISABLE_"}, func(prefix string) bool {
-		return strings.HasPrefix(name, prefix)
-	})
+	return slices.Contains(c.o.ExtraEnv, name) || name == "BASH_DEFAULT_TIMEOUT_MS" || name == "BASH_MAX_TIMEOUT_MS" ||
+		slices.Contains(ops.CLIVariables(), name) && !strings.HasPrefix(name, "OPENAI_")
 }
 
 // environment builds the environment of the agent.
@@ -204,7 +203,12 @@ func (c *Claude) environment(spec ops.SessionSpec, f agent.Folders) []string {
 		ms := strconv.FormatInt(max(int64(spec.Limits.Tool*9/10/time.Millisecond), 1), 10)
 		defaults["BASH_DEFAULT_TIMEOUT_MS"], defaults["BASH_MAX_TIMEOUT_MS"] = ms, ms
 	}
-	set := map[string]string{"CLAUDE_CONFIG_DIR": f.Config}
+	set := map[string]string{
+		"CLAUDE_CONFIG_DIR": f.Config,
+		// What the account of the operator has elsewhere is no part of a session.
+		"CLAUDE_CODE_SYNC_SKILLS": "0", "CLAUDE_CODE_SYNC_PLUGINS": "0", "CLAUDE_CODE_SYNC_PLUGIN_INSTALL": "0",
+		"CLAUDE_CODE_DISABLE_BUNDLED_SKILLS": "1", "ENABLE_CLAUDEAI_MCP_SERVERS": "false",
+	}
 	if spec.Gate != nil {
 		set["CLAUDE_CODE_SHELL_PREFIX"] = spec.Gate.ShellPrefix
 	}

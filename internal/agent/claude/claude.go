@@ -194,6 +194,7 @@ type abilities struct {
 	snapshots bool
 	budgets   bool // it stops by itself when it has spent what it may
 	retries   bool // it repeats a call of the model that failed
+	skills    bool // it can be told to load none
 }
 
 // checkVersion refuses a program that is known to be too old for the tier.
@@ -206,7 +207,7 @@ func (c *Claude) checkVersion(ctx context.Context, path string, spec ops.Session
 	case !v.known:
 		return can, []string{c.o.Bin + " does not tell its version, so it is run without what only a known version can do"}, nil
 	case !TooOld(v.text):
-		return abilities{version: v.text, snapshots: true, budgets: true, retries: true}, nil, nil
+		return abilities{version: v.text, snapshots: true, budgets: true, retries: true, skills: true}, nil, nil
 	case spec.Session.May() > ops.Tier1:
 		return can, nil, agent.Refuse(ops.FailureTooOld,
 			"%s is version %s, but %v needs at least %s: update it with npm install -g @anthropic-ai/claude-code@latest",

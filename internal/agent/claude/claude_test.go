@@ -37,7 +37,7 @@ func TestArgumentsOfAFreshSession(t *testing.T) {
 		"-p", "Look at the services.", "--output-format", "stream-json", "--verbose", "--model", "haiku",
 		"--session-id", spec.Session.PlannedID, "--append-system-prompt", "Environment: home",
 		"--tools", "Bash,Read", "--allowedTools", "Read", "--disallowedTools", "Task,Bash(rm:*)",
-		"--permission-mode", "dontAsk", "--settings", settings, "--setting-sources", "", "--strict-mcp-config",
+		"--disable-slash-commands", "--permission-mode", "dontAsk", "--settings", settings, "--setting-sources", "", "--strict-mcp-config",
 	}
 	if !slices.Equal(call.Args, want) {
 		t.Errorf("got  %q\nwant %q", call.Args, want)
@@ -136,6 +136,7 @@ func TestTheEnvironmentIsBuiltFromNothing(t *testing.T) {
 	spec.Env = []string{
 		"PATH=/usr/bin:/bin", "LANG=C.UTF-8", "LC_ALL=C", "TZ=UTC", "TMPDIR=/tmp", "https_proxy=http://p:1", "NO_PROXY=x",
 		"ANTHROPIC_API_KEY=k", "CLAUDE_CODE_OAUTH_TOKEN=o", "CLAUDE_CODE_MAX_RETRIES=0", "DISABLE_TELEMETRY=0",
+		"CLAUDE_CODE_PLUGIN_DIRS=/tmp/p", "CLAUDE_CODE_SYNC_SKILLS=1", "CLAUDE_CODE_SHELL=/tmp/sh", "ANTHROPIC_UNHEARD=x", "DISABLE_UNHEARD=1", "OPENAI_API_KEY=no",
 		"MY_VAR=mine", "AWS_SECRET_ACCESS_KEY=no", "HOME=/root", "CLAUDEOPS_API_TOKEN=no", "CLAUDEOPS_SESSION_KEY=other",
 		"SSH_AUTH_SOCK=no", "BROKEN", "=x",
 	}
@@ -145,8 +146,9 @@ func TestTheEnvironmentIsBuiltFromNothing(t *testing.T) {
 		"ANTHROPIC_API_KEY=k", "API_TIMEOUT_MS=300000", "BASH_DEFAULT_TIMEOUT_MS=1080000", "BASH_MAX_TIMEOUT_MS=1080000",
 		"CLAUDEOPS_CYCLE_ID=7", "CLAUDEOPS_DRY_RUN=true", "CLAUDEOPS_HANDLER=", "CLAUDEOPS_ROLE=work", "CLAUDEOPS_SESSION_ID=18", "CLAUDEOPS_SESSION_KEY=" + spec.Session.Key,
 		"CLAUDEOPS_STATE_DIR=" + spec.StateDir, "CLAUDEOPS_TIER=2",
-		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "CLAUDE_CODE_MAX_RETRIES=0", "CLAUDE_CODE_OAUTH_TOKEN=o",
-		"CLAUDE_CONFIG_DIR=" + filepath.Join(folder, "config"), "DISABLE_AUTOUPDATER=1", "DISABLE_TELEMETRY=0",
+		"CLAUDE_CODE_DISABLE_BUNDLED_SKILLS=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "CLAUDE_CODE_MAX_RETRIES=0", "CLAUDE_CODE_OAUTH_TOKEN=o",
+		"CLAUDE_CODE_SYNC_PLUGINS=0", "CLAUDE_CODE_SYNC_PLUGIN_INSTALL=0", "CLAUDE_CODE_SYNC_SKILLS=0",
+		"CLAUDE_CONFIG_DIR=" + filepath.Join(folder, "config"), "DISABLE_AUTOUPDATER=1", "DISABLE_TELEMETRY=0", "ENABLE_CLAUDEAI_MCP_SERVERS=false",
 		"HOME=" + filepath.Join(folder, "home"), "LANG=C.UTF-8", "LC_ALL=C", "MY_VAR=mine", "NO_PROXY=x", "PATH=/usr/bin:/bin",
 		"TMPDIR=/tmp", "TZ=UTC", "https_proxy=http://p:1",
 	}

@@ -147,7 +147,7 @@ func parseBlocks(c *cursor) (blocks []block, written int64) {
 	for n := 0; c.next(']', &n); {
 		b := parseBlock(c)
 		written += b.written + int64(len(b.input))
-		if b.kind == "tool_use" || b.kind == "tool_result" {
+		if strings.HasSuffix(b.kind, "tool_use") || strings.HasSuffix(b.kind, "tool_result") {
 			blocks = append(blocks, b)
 		}
 	}

@@ -24,6 +24,26 @@ func TestWhichToolsRan(t *testing.T) {
 	}
 }
 
+// Tools of an unknown kind, and tools in which others run, count as ran: no gate has allowed them.
+func TestToolsThatNoGateIsAskedAboutRan(t *testing.T) {
+	for line, want := range map[string]string{
+		`{"type":"assistant","message":{"id":"m","content":[{"type":"server_tool_use","id":"srvtoolu_1","name":"code_execution","input":{}}]}}`: "srvtoolu_1",
+		`{"type":"assistant","message":{"id":"m","content":[{"type":"mcp_tool_use","id":"mcptoolu_1","name":"x","input":{}}]}}`:                 "mcptoolu_1",
+		`{"type":"assistant","message":{"id":"m","content":[{"type":"bash_code_execution_tool_result","tool_use_id":"s2","content":""}]}}`:      "s2",
+		`{"type":"assistant","parent_tool_use_id":"toolu_batch","message":{"id":"m","content":[{"type":"text","text":"x"}]}}`:                   "toolu_batch",
+	} {
+		st := stream{held: true}
+		st.line(line)
+		if !slices.Equal(st.ran, []string{want}) {
+			t.Errorf("%s: %q", line, st.ran)
+		}
+		ungated := stream{}
+		if ungated.line(line); len(ungated.ran) > 0 {
+			t.Errorf("%s without a gate: %q", line, ungated.ran)
+		}
+	}
+}
+
 func TestAToolThatNoGateAllowedStopsTheSession(t *testing.T) {
 	for name, tt := range map[string]struct {
 		allow string

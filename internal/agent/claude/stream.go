@@ -1,6 +1,7 @@
 package claude
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -166,7 +167,11 @@ func (st *stream) assistant(e event) (changed bool) {
 		})
 		changed = changed || len(st.open) != before
 	}
+	if st.held && e.parent != "" {
+		st.ran = append(st.ran, e.parent) // a tool in which others run: it ran, too, and a gate must have allowed it
+	}
 	for _, b := range e.message.blocks {
+		st.foreign(b)
 		if b.kind != "tool_use" || b.id == "" {
 			continue
 		}
@@ -181,6 +186,7 @@ func (st *stream) assistant(e event) (changed bool) {
 
 func (st *stream) user(e event) (changed bool) {
 	for _, b := range e.message.blocks {
+		st.foreign(b)
 		if b.kind != "tool_result" {
 			continue
 		}
@@ -195,6 +201,13 @@ func (st *stream) user(e event) (changed bool) {
 		changed = changed || len(st.open) != before
 	}
 	return changed
+}
+
+// foreign notes a tool of a kind that no gate is asked about, such as one that the model's provider runs or one that runs others.
+func (st *stream) foreign(b block) {
+	if st.held && b.kind != "tool_use" && b.kind != "tool_result" {
+		st.ran = append(st.ran, keep(cmp.Or(b.id, b.toolUseID, b.kind)))
+	}
 }
 
 // final takes a result event. The last one counts, only the run's own share is summed: it is given

@@ -52,6 +52,8 @@ type item struct {
 	Command string `json:"command"`
 	Tool    string `json:"tool"`
 	Query   string `json:"query"`
+	// Arguments of a tool tell one call from another.
+	Arguments json.RawMessage `json:"arguments"`
 }
 
 // line reads one line of Codex's output and reports whether the open tool calls changed. A line that is not an event is left
@@ -237,7 +239,7 @@ func (i item) tool() string {
 
 // input is what a tool was called with, as JSON.
 func (i item) input() string {
-	shown := cmp.Or(unwrapped(i.Command), i.Tool, i.Query)
+	shown := cmp.Or(unwrapped(i.Command), strings.TrimSpace(i.Tool+" "+string(i.Arguments)), i.Query)
 	data, _ := json.Marshal(map[string]string{"command": shown}) // strings can always be encoded
 	return string(data)
 }
