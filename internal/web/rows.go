@@ -66,6 +66,7 @@ func rowFuncs(clock ops.Clock, k snippets) template.FuncMap {
 		"approvalTitle": func(a api.Approval) string {
 			return questionTitle(ops.Approval{Kind: ops.ApprovalKind(a.Kind), Tier: a.Tier}, nil)
 		},
+		"trustMeans": func(level string) string { return trustMeans(ops.Trust(level)) },
 		"silenceState": func(q api.Silence) badge {
 			switch now := clock(); {
 			case !now.Before(q.Until):

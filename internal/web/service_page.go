@@ -26,6 +26,7 @@ type serviceDetail struct {
 	Name        string
 	Several     bool
 	Group       string
+	Trust       *trustView // nil if it is not configured
 	Badge       badge
 	Stale       bool
 	Since       *stamp // when the state was reached
@@ -105,6 +106,8 @@ func (s *server) servicePage(w http.ResponseWriter, r *http.Request) {
 	switch done := queried(r, "done"); done {
 	case "added":
 		p.Flash = "Silenced: no cycle starts for it, and nothing escalates."
+	case "trusted":
+		p.Flash = "The trust has changed. An event records who changed it and why."
 	case "ended":
 		p.Flash = "The silence has ended. Failures count again."
 	}
@@ -138,6 +141,7 @@ func (s *server) serviceDetail(r *http.Request, environment, name string) (servi
 		func() error { return s.addUnprobed(ctx, m, &view, env, name) },
 		func() error { return s.addHistory(ctx, m, &view, name) },
 		func() error { return s.addServiceRecords(ctx, m, &view, name) },
+		func() error { return s.addTrust(ctx, &view, environment, name) },
 		func() error { return s.addActions(ctx, m, &view, environment, configured, name) },
 		func() error { return s.addPauses(ctx, m, &view, env, configured, name, checks) },
 		func() error { return s.addGraph(ctx, m, &view, env, configured) },
