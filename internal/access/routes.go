@@ -33,6 +33,8 @@ func routes() []route {
 		{post, "/incidents/{id}/run", Run},
 		{post, "/approvals/{id}/deny", Deny},
 		{post, "/approvals/{id}/approve", Approve},
+		{post, "/services/trust", Approve},
+		{post, apiPrefix + "/trust", Approve},
 
 		{post, "/run", Run},
 		{post, apiPrefix + "/cycles", Run},

@@ -328,7 +328,7 @@ type answers struct {
 	agent    string
 	targets  string // an Apprise URL
 	api      string // or the address of an Apprise API server
-	dryRun   bool
+	suggest  bool   // agents only look and propose at first
 }
 
 // codexTiers are three tiers with Codex, in place of the models of Claude.
@@ -341,8 +341,8 @@ handlers:
 // configuration is the starter file with the answers in it.
 func (a answers) configuration() (string, error) {
 	text := starter
-	if !a.dryRun {
-		text = section(text, "dry_run", "dry_run: false")
+	if !a.suggest {
+		text = section(text, "trust", "trust: ask")
 	}
 	if len(a.services) > 0 {
 		list, err := a.serviceList()

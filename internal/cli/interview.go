@@ -41,7 +41,7 @@ func (a *app) interview(ctx context.Context) (out answers, err error) {
 	if out.targets, out.api, err = p.whichTarget(ctx); err != nil {
 		return out, err
 	}
-	out.dryRun, err = p.yesNo(ctx, "Start in dry run, so that agents look and change nothing?", true)
+	out.suggest, err = p.yesNo(ctx, "Let agents only look and propose at first? Otherwise they repair after your approval.", true)
 	return out, err
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"claudeops/internal/config"
 	"claudeops/internal/decide/escalation"
+	"claudeops/internal/ops"
 	"claudeops/internal/watch/survey"
 )
 
@@ -67,10 +68,10 @@ func TestAnswersMakeAValidConfiguration(t *testing.T) {
 	odd := survey.Services([]survey.Container{{Name: "a_b.c-1", Image: "x:1 # {no: comment}"}}, []survey.Unit{{Name: "my-app@1.service"}},
 		[]survey.Listener{{Address: at, Program: "yes"}, {Address: at, Program: "1e3"}, {Address: at, Program: "null"}})
 	for i, a := range []answers{
-		{agent: agentClaude, dryRun: true},
+		{agent: agentClaude, suggest: true},
 		{agent: agentCodex},
 		{agent: agentClaude, services: odd, socket: "/run/user/1000/docker.sock"},
-		{agent: agentCodex, api: "http://127.0.0.1:8000/notify/x?a=b#c", dryRun: true, services: odd},
+		{agent: agentCodex, api: "http://127.0.0.1:8000/notify/x?a=b#c", suggest: true, services: odd},
 		{agent: agentClaude, targets: "ntfy://x"},
 	} {
 		text, err := a.configuration()
@@ -90,7 +91,7 @@ func TestAnswersMakeAValidConfiguration(t *testing.T) {
 			t.Errorf("%d: %v\n%s", i, err, text)
 			continue
 		}
-		if c.DryRun != a.dryRun || c.AppriseAPI != a.api || (len(c.AppriseURLs) > 0) != (a.targets != "") {
+		if (c.Environments()[0].Policy.Trust == ops.TrustSuggest) != a.suggest || c.AppriseAPI != a.api || (len(c.AppriseURLs) > 0) != (a.targets != "") {
 			t.Errorf("%d: %+v", i, c)
 		}
 		policy := c.Environments()[0].Policy

@@ -273,8 +273,8 @@ func TestTheStarterFileIsValidAsItIsAndWithEverythingSwitchedOn(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v\n%s", name, err, text)
 		}
-		if !c.DryRun {
-			t.Errorf("%s: dry run is off", name)
+		if got := c.Environments()[0].Policy.Trust; got != ops.TrustSuggest {
+			t.Errorf("%s: trust is %s", name, got)
 		}
 		if name == "switched on" && (len(c.Environments()[0].Policy.Inventory.Services) != 2 || c.APIReadToken != "look-of-twenty-letters" || len(c.AppriseURLs) != 1) {
 			t.Errorf("%s: %+v", name, c.Environments()[0].Policy.Inventory)

@@ -14,7 +14,7 @@ func chains() []chain {
 	var out []chain
 	for _, some := range [][]chain{
 		plainChains(), refusedChains(), brokenChains(), resumedChains(), gatedChains(), humanChains(), managedChains(), planChains(),
-		ladderChains(), judgedChains(), probedChains(), deniedChains(), moneyChains(), doubtedChains(), dryRunChains(), misplacedChains(),
+		ladderChains(), judgedChains(), probedChains(), deniedChains(), moneyChains(), doubtedChains(), dryRunChains(), trustChains(), misplacedChains(),
 	} {
 		out = append(out, some...)
 	}

@@ -47,16 +47,27 @@ func dryRunChains() []chain {
 	return []chain{
 		{name: "dry-run-again", ends: ops.CycleSuppressed, policy: policy(dry), acts: []act{hands(2)}, before: (*rehearsal).earlier},
 		{name: "dry-run-where-a-human-is-asked", ends: ops.CycleSuppressed, policy: policy(dry, gate(2)), acts: []act{hands(2)}},
-		{name: "dry-run-of-what-the-watch-has-told", ends: ops.CycleSuppressed, policy: policy(dry), acts: []act{hands(2)}, play: func(r *rehearsal) {
-			cause, _, err := r.store.OpenCause(r.t.Context(), ops.Cause{
-				Key: "web", Environment: "default", Services: []string{"web"}, Level: ops.Down, Reason: "web is down.", Began: clock(), At: clock(),
-			}, ops.NewCycle{Environment: "default", Trigger: ops.TriggerProbe, Problem: "web: HTTP 502", At: clock()}, []ops.Check{
-				{Environment: "default", Purpose: ops.ProbeObserve, Service: "web", Probe: "http", Type: ops.CheckHTTP, Status: ops.Down, Error: "HTTP 502", At: clock()},
-			}, &ops.Notice{Kind: ops.NoticeOpened, Level: ops.LevelCritical, Title: "web is down", Environment: "default", Service: "web"}, clock())
-			r.must(err)
-			r.id = cause.Cycle
-			r.advance()
-		}},
+		{name: "dry-run-of-what-the-watch-has-told", ends: ops.CycleSuppressed, policy: policy(dry), acts: []act{hands(2)}, play: (*rehearsal).foundByTheWatch},
+	}
+}
+
+// foundByTheWatch is a cycle that the watch has started for web, and of which people were told.
+func (r *rehearsal) foundByTheWatch() {
+	cause, _, err := r.store.OpenCause(r.t.Context(), ops.Cause{
+		Key: "web", Environment: "default", Services: []string{"web"}, Level: ops.Down, Reason: "web is down.", Began: clock(), At: clock(),
+	}, ops.NewCycle{Environment: "default", Trigger: ops.TriggerProbe, Problem: "web: HTTP 502", At: clock()}, []ops.Check{
+		{Environment: "default", Purpose: ops.ProbeObserve, Service: "web", Probe: "http", Type: ops.CheckHTTP, Status: ops.Down, Error: "HTTP 502", At: clock()},
+	}, &ops.Notice{Kind: ops.NoticeOpened, Level: ops.LevelCritical, Title: "web is down", Environment: "default", Service: "web"}, clock())
+	r.must(err)
+	r.id = cause.Cycle
+	r.advance()
+}
+
+func trustChains() []chain {
+	trust := func(level ops.Trust) func(*ops.Policy) { return func(p *ops.Policy) { p.Trust = level } }
+	return []chain{
+		{name: "trust-is-watch", ends: ops.CycleNeedsHuman, policy: policy(trust(ops.TrustWatch)), play: (*rehearsal).foundByTheWatch},
+		{name: "trust-is-suggest", ends: ops.CycleNeedsHuman, policy: policy(trust(ops.TrustSuggest)), acts: []act{hands(2)}},
 	}
 }
 

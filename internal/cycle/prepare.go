@@ -201,11 +201,12 @@ func escalationContext(d *draft) error {
 
 // leaveAlone names the services that are held back, and why.
 func leaveAlone(d *draft) error {
+	alone := d.brief.LeaveAlone()
 	if d.spec.Session.Tier == ops.Tier1 {
-		return nil // it changes nothing
+		alone = d.brief.Unseen() // it changes nothing
 	}
 	var lines []string
-	for _, h := range d.brief.LeaveAlone() {
+	for _, h := range alone {
 		lines = append(lines, fmt.Sprintf("- %s: %s", h.Service, h.Why))
 	}
 	if len(lines) > 0 {

@@ -92,7 +92,7 @@ func promptData(d *draft) prompts.Data {
 
 // addActions names what the session may ask the supervisor for, and what it may propose to a human, for the affected services.
 func addActions(d *draft, data *prompts.Data) {
-	s, policy := d.spec.Session, d.now.Cycle.Policy
+	s := d.spec.Session
 	if !d.gated || data.DryRun {
 		return
 	}
@@ -100,12 +100,12 @@ func addActions(d *draft, data *prompts.Data) {
 	if s.Agent == "command" {
 		data.Ask = "claudeops-act run"
 	}
-	next := decide.ApprovedTier(policy, s.Handler)
 	affected := d.brief.Services()
 	for _, v := range d.env.Policy.Inventory.Services {
 		if len(affected) > 0 && !slices.Contains(affected, v.Name) {
 			continue
 		}
+		next := d.brief.PlanTier(v.Name)
 		may, plan := prompts.Action{Service: v.Name}, prompts.Action{Service: v.Name}
 		for _, a := range v.Actions {
 			if a.Tier <= s.May() && !a.Approval {

@@ -31,10 +31,15 @@ func viewOf(now ops.Claimed, at time.Time) view {
 // Services are the services that somebody in this cycle found in trouble and that are not held back.
 func (b Brief) Services() []string { return b.v.ours() }
 
-// Held are the services that nobody may change at a time, with the reason: a human has them, or they are silenced or in maintenance.
+// Held are the services that nobody may change at a time, with the reason: a human has them, they are silenced or in maintenance, or
+// they are not trusted so far.
 func Held(now ops.Claimed, at time.Time) map[string]string {
 	out := map[string]string{}
-	for _, h := range viewOf(now, at).held() {
+	v, tier := viewOf(now, at), ops.Tier2
+	if v.last != nil {
+		tier = max(tier, v.last.May())
+	}
+	for _, h := range slices.Concat(v.held(), v.distrusted(tier), v.unasked(tier)) {
 		out[h.Service] = h.Why
 	}
 	return out
@@ -105,11 +110,14 @@ func (b Brief) EarlierChecks() []ops.CheckResult {
 	return out
 }
 
+// Unseen are the services that no agent may look at.
+func (b Brief) Unseen() []escalation.Held { return b.v.distrusted(ops.Tier1) }
+
 // LeaveAlone are the services that this cycle found in trouble and that are held back, with the reason. A resumed conversation still
 // mentions them, and so do the results of probes.
 func (b Brief) LeaveAlone() []escalation.Held {
 	var out []escalation.Held
-	held := b.v.held()
+	held := append(b.v.held(), b.v.distrusted(b.session.May())...)
 	for _, name := range b.v.affected() {
 		if i := slices.IndexFunc(held, func(h escalation.Held) bool { return h.Service == name }); i >= 0 {
 			out = append(out, held[i])

@@ -32,7 +32,7 @@ func (v view) problemOf(kind ops.ProblemKind, level ops.Level, d ops.Decision, h
 // finishForHuman ends a cycle that a human has to finish.
 func finishForHuman(v view, status ops.CycleStatus, p problem) ops.Step {
 	kind := ops.EventCycle
-	if v.last.Proposed() {
+	if v.last != nil && v.last.Proposed() {
 		kind = ops.EventEscalation // it is what became of a proposal
 	}
 	step := finish(status, p.reason, v.event(p.level, kind, p.reason))
@@ -107,7 +107,7 @@ func classOf(kind ops.ProblemKind) string {
 	case ops.ProblemJudge:
 		return ops.ClassJudge
 	case ops.ProblemHuman, ops.ProblemTakeOver, ops.ProblemRefused, ops.ProblemBlocked, ops.ProblemFlapping, ops.ProblemApproval,
-		ops.ProblemReview, ops.ProblemRefuted, ops.ProblemHandled, ops.ProblemDryRun:
+		ops.ProblemReview, ops.ProblemRefuted, ops.ProblemHandled, ops.ProblemDryRun, ops.ProblemTrust:
 	}
 	return ops.ClassEnvironment
 }
@@ -162,8 +162,11 @@ func (v view) agentReason(h *ops.Handoff) string {
 func (v view) told(p problem) notice.Problem {
 	r := v.report(p)
 	out := notice.Problem{
-		Services: slices.Concat(r.Services, r.Unlisted), Todo: p.todo, Found: r.Findings, Confidence: v.last.Confidence(), Tried: r.Tried,
+		Services: slices.Concat(r.Services, r.Unlisted), Todo: p.todo, Found: r.Findings, Tried: r.Tried,
 		Why: p.reason, CostUSD: v.chainUSD(), Environment: v.cycle.Environment, Cycle: v.cycle.ID,
+	}
+	if v.last != nil {
+		out.Confidence = v.last.Confidence()
 	}
 	out.What = r.Reason
 	for _, c := range r.Checks {

@@ -317,17 +317,6 @@ func Targets(p ops.Policy, handler string) []ops.Handler {
 	return out
 }
 
-// ApprovedTier is the highest tier that a handler may hand to and that needs the approval of a human; 0 if none does.
-func ApprovedTier(p ops.Policy, handler string) ops.Tier {
-	var out ops.Tier
-	for _, h := range Targets(p, handler) {
-		if !h.Human() && (p.ApprovalTier > 0 && h.Tier >= p.ApprovalTier || p.RouteOf(handler, h.ID).Approval) {
-			out = max(out, h.May())
-		}
-	}
-	return out
-}
-
 // DescribeHandler is one line about a handler for an agent that may name it as its target.
 func DescribeHandler(h ops.Handler) string {
 	text := fmt.Sprintf("%s: %s (%s), family %s, model %s", h.ID, h.Tier, h.Tier.Title(), h.Family, h.Model)

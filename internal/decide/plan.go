@@ -131,7 +131,7 @@ func (v view) planDue() bool {
 	if q.Tier > v.policy.MaxTier {
 		return false
 	}
-	held := v.held()
+	held := append(v.held(), v.distrusted(ops.Tier2)...)
 	for _, n := range q.Steps {
 		for _, h := range held {
 			if h.Service == q.Plan[n-1].Service {

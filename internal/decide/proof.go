@@ -22,6 +22,9 @@ func (v view) ours() []string { return v.withoutHeld(v.affected()) }
 
 func (v view) withoutHeld(services []string) []string {
 	held := v.held()
+	if v.last != nil && v.last.May() > ops.Tier1 {
+		held = append(held, v.distrusted(v.last.May())...)
+	}
 	var out []string
 	for _, s := range services {
 		name, _ := v.policy.Inventory.Canonical(s)

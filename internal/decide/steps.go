@@ -96,7 +96,8 @@ func pauseFirst(v view) ops.Step {
 // facts are what else a decision about the last session's proposal reads.
 func (v view) facts() escalation.Facts {
 	return escalation.Facts{
-		ChainUSD: v.chainUSD(), DayUSD: v.journal.Spend.DayUSD, Cooldowns: v.journal.Cooldowns, Held: v.held(), Approved: v.approved(),
+		ChainUSD: v.chainUSD(), DayUSD: v.journal.Spend.DayUSD, Cooldowns: v.journal.Cooldowns, Held: v.held(), Lowered: v.journal.Lowered,
+		Approved: v.approved(),
 	}
 }
 
@@ -117,7 +118,15 @@ func route(v view) ops.Step {
 	d := escalation.Decide(v.policy, v.path(),
 		escalation.Proposal{Session: v.proposer(), Handoff: p.Handoff, Problems: p.Problems, Choice: v.choice()}, v.facts())
 	d.At = v.now
-	step := decided(v, d, p.Handoff)
+	left := v.leftOut(d, p.Handoff)
+	h := p.Handoff
+	if len(left) > 0 {
+		h = without(h, left)
+	}
+	step := decided(v, d, h)
+	if len(left) > 0 {
+		step = tellOfLeftOut(v, step, d, p.Handoff, left)
+	}
 	step.Decision = &d
 	for _, w := range p.Warnings {
 		step.Events = append(step.Events, v.event(ops.LevelWarning, ops.EventHandoff, w))
@@ -142,6 +151,9 @@ func decided(v view, d ops.Decision, h *ops.Handoff) ops.Step {
 	case ops.VerdictNeedsHuman:
 		if target.Human() {
 			return toHuman(v, d, h)
+		}
+		if d.Check == ops.ObjectionTrust {
+			return suggested(v, d, h)
 		}
 		p := v.problemOf(ops.ProblemHuman, ops.LevelWarning, d, h)
 		step := finishForHuman(v, ops.CycleNeedsHuman, p)

@@ -186,7 +186,7 @@ func AsksForAnswer(n ops.Notice) bool {
 		ops.NoticePartial, ops.NoticeLeftDown, ops.NoticeBudget:
 		return true
 	case ops.NoticeOpened, ops.NoticeAction, ops.NoticeEscalated, ops.NoticeBrake, ops.NoticeResolved, ops.NoticeDeadman, ops.NoticeHost,
-		ops.NoticeTest:
+		ops.NoticeTrust, ops.NoticeTest:
 	}
 	return false
 }

@@ -34,6 +34,8 @@ func Heading(kind ops.ProblemKind, handler string) string {
 		return "The judge does not answer"
 	case ops.ProblemHandled:
 		return "down or degraded"
+	case ops.ProblemTrust:
+		return "No agent may repair it"
 	case ops.ProblemDryRun:
 		return "Nothing is repaired in a dry run"
 	}
@@ -57,7 +59,7 @@ func Advice(kind ops.ProblemKind, services []string, handler ops.Handler) string
 	case ops.ProblemHandled:
 		return fmt.Sprintf("nothing yet: %s (%s) works on it", handler.Tier, handler.ID)
 	case ops.ProblemHuman, ops.ProblemTakeOver, ops.ProblemRefused, ops.ProblemBlocked, ops.ProblemBudget, ops.ProblemUnpaid,
-		ops.ProblemApproval, ops.ProblemDryRun:
+		ops.ProblemApproval, ops.ProblemDryRun, ops.ProblemTrust:
 	}
 	return ""
 }
@@ -103,11 +105,7 @@ func Would(d ops.Decision, target ops.Handler, plan []ops.ApprovedStep) string {
 	who := fmt.Sprintf("%s (%s)", target.Tier, target.ID)
 	switch {
 	case d.Verdict == ops.VerdictApproval && len(plan) > 0:
-		var steps []string
-		for _, s := range plan {
-			steps = append(steps, fmt.Sprintf("%s of %s", s.Action, s.Service))
-		}
-		return "you are asked whether the plan may run: " + And(steps)
+		return "you are asked whether the plan may run: " + planned(plan)
 	case d.Verdict == ops.VerdictApproval:
 		return fmt.Sprintf("you are asked whether %s may start: %s", who, target.May().May())
 	case d.Verdict == ops.VerdictEscalate && target.Human():

@@ -170,7 +170,7 @@ type Journal struct {
 	Withheld []Withheld
 	// Lowered are the services of the environment in which the trust was lowered beside the configuration.
 	Lowered []Lowered
-	// Told are the services that the watch has told people of when it started the cycle. It is read in a dry run only.
+	// Told are the services that the watch has told people of when it started the cycle. It is read in a dry run and where trust is limited.
 	Told []string
 	// LastLook is when an agent last looked at the environment and said what it found; nil when none has.
 	LastLook *time.Time

@@ -34,6 +34,7 @@
 //	cancel requested      a cancel was requested                          finish cancelled                         who asked sees it
 //	not probed            no session yet, probes configured, none ran     probe: facts for Tier 1                  -
 //	probes find nothing   scheduled, all probes healthy, no agent due     finish healthy without an agent          what is over
+//	trust is watch        no agent may look at any of what is wrong       finish needs_human without an agent      called, once
 //	no lasts              all that is wrong was denied, and is the same   finish suppressed without an agent       -
 //	nothing ran           no session yet                                  queue the entry handler (Tier 1)         -
 //	backoff               it is too early for the queued attempt          pause                                    -
@@ -65,7 +66,7 @@
 //	inconclusive          completed without a usable outcome              the ladder                               see below
 //	human asked for       completed and asks for a human                  finish needs_human                       called, with names
 //	claim unverified      completed; an affected service has a probe      probe: verify the claim                  -
-//	claim refuted         a probe still finds it down or degraded         the ladder                               see below
+//	claim refuted         a probe still finds it down or degraded         the ladder; the service is trusted less  see below
 //	repair refused        a repair is claimed, but the guard refused it   the ladder                               see below
 //	claim unjudged        a repair is claimed and a judge is configured   queue the judge; once more if unusable   -
 //	judge silent          the judge gave no usable answer twice           probes end it, else await a review       of the judge, once
@@ -92,7 +93,7 @@
 // has decided. Another fact asks again at once. An outage that begins after it has ended once is told once, as every outage is.
 //
 // A proposed escalation passes the checks of package decide/escalation in this order: end of chain, validity, route,
-// independence, held by a human, dry run, maximum tier, cooldown, budget, approval. The verdict becomes a step:
+// independence, held by a human, dry run, maximum tier, trust, cooldown, budget, approval. The verdict becomes a step:
 //
 //	verdict       step
 //	escalate      queue the target handler; its parent is the session that proposed the escalation. It continues the

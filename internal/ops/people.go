@@ -223,6 +223,7 @@ const (
 	ProblemJudge      ProblemKind = "judge"      // the judge gives no usable answer
 	ProblemHandled    ProblemKind = "handled"    // a tier works on it; nobody is called
 	ProblemDryRun     ProblemKind = "dry_run"    // nobody works on it, because of a dry run
+	ProblemTrust      ProblemKind = "trust"      // no agent may work on it
 )
 
 // IncidentReport is what is known of a problem when a tier takes it over or a human is called. Each service gets its own incident.

@@ -44,6 +44,7 @@ const (
 	EventRecovery        EventKind = "recovery"
 	EventSession         EventKind = "session"
 	EventSilence         EventKind = "silence"
+	EventTrust           EventKind = "trust"
 	EventVerify          EventKind = "verify"
 	EventWatch           EventKind = "watch"
 )
@@ -54,7 +55,7 @@ func EventKinds() []EventKind {
 		EventAction, EventAgent, EventApproval, EventAudit, EventBrake, EventContext, EventCooldownCleared, EventCycle, EventDeadman,
 		EventEscalation,
 		EventGuard, EventHandoff, EventHost, EventIncident, EventMemory, EventNotification, EventOutcome, EventPermission, EventProbe,
-		EventRecovery, EventSession, EventSilence, EventVerify, EventWatch,
+		EventRecovery, EventSession, EventSilence, EventTrust, EventVerify, EventWatch,
 	}
 }
 
@@ -95,6 +96,7 @@ const (
 	ObjectionReason       Objection = "reason"
 	ObjectionIndependence Objection = "independence"
 	ObjectionHeld         Objection = "held"
+	ObjectionTrust        Objection = "trust"
 	ObjectionDryRun       Objection = "dry run"
 	ObjectionMaxTier      Objection = "maximum tier"
 	ObjectionCooldown     Objection = "cooldown"

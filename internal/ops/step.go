@@ -49,7 +49,9 @@ type Step struct {
 	Act       *PlannedAct // act: the step of the plan
 	Skipped   string      // why the approved steps of a plan that have not run will not
 	Incident  *IncidentReport
-	Recovered []Recovered // incidents that are over
+	Left      *IncidentReport // beside it: what trust leaves to people
+	Reduced   []Reduced       // services that are trusted less from now on
+	Recovered []Recovered     // incidents that are over
 	Verified  *Verification
 	// Confirmed and ConfirmedBy say whether somebody but the agent confirmed it, and who, where a cycle finishes resolved.
 	Confirmed   *bool
@@ -81,7 +83,7 @@ type Transition struct {
 func (t Transition) Empty() bool {
 	r, s := t.Result, t.Step
 	nothingDone := r.Session == nil && len(r.Runs) == 0 && len(r.Checks) == 0 && len(r.Events) == 0 && len(r.Notices) == 0
-	nothingNew := s.Session == nil && s.Decision == nil && s.Recovery == nil && s.Verified == nil && s.Incident == nil &&
+	nothingNew := s.Session == nil && s.Decision == nil && s.Recovery == nil && s.Verified == nil && s.Incident == nil && s.Left == nil && len(s.Reduced) == 0 &&
 		len(s.Recovered) == 0 && len(s.Events) == 0 && len(s.Notices) == 0
 	return nothingDone && nothingNew && s.Kind != StepFinish && s.Kind != StepAwait && s.Kind != StepDefer
 }

@@ -92,6 +92,12 @@ type Lowered struct {
 	At          time.Time
 }
 
+// Reduced is a service that is trusted one step less, because something went wrong. Once in a cycle is enough.
+type Reduced struct {
+	Service string
+	Why     string
+}
+
 // TrustOf is the highest level that the configuration allows for a service.
 func (p Policy) TrustOf(service string) Trust {
 	name, _ := p.Inventory.Canonical(service)
@@ -113,4 +119,18 @@ func (p Policy) Trusts(service string, lowered []Lowered) Trust {
 		}
 	}
 	return trust
+}
+
+// Distrusts reports whether a level of trust was given for any service.
+func (p Policy) Distrusts(lowered []Lowered) bool {
+	return p.Trust != "" || len(lowered) > 0 || slices.ContainsFunc(p.Inventory.Services, func(s Service) bool { return s.Trust != "" })
+}
+
+// TrustRecord is what became of the work on a service.
+type TrustRecord struct {
+	Proposed int // repairs that people were asked about
+	Approved int
+	Verified int // cycles whose repair somebody but the agent confirmed
+	Undone   int // actions that were undone, other than those that people asked for
+	Refuted  int // repairs that did not hold
 }

@@ -264,6 +264,7 @@ const (
 	NoticeResolved   NoticeKind = "resolved"
 	NoticeDeadman    NoticeKind = "deadman"
 	NoticeHost       NoticeKind = "host"
+	NoticeTrust      NoticeKind = "trust"
 	NoticeTest       NoticeKind = "test"
 )
 
@@ -274,7 +275,7 @@ func (k NoticeKind) AsksPeople() bool { return k == NoticeApproval || k == Notic
 func NoticeKinds() []NoticeKind {
 	return []NoticeKind{
 		NoticeOpened, NoticeAlert, NoticeEscalated, NoticeApproval, NoticeReview, NoticeNeedsHuman, NoticeBlocked, NoticeFailed, NoticePartial,
-		NoticeLeftDown, NoticeAction, NoticeBudget, NoticeBrake, NoticeReminder, NoticeResolved, NoticeDeadman,
+		NoticeLeftDown, NoticeAction, NoticeBudget, NoticeBrake, NoticeReminder, NoticeResolved, NoticeDeadman, NoticeTrust,
 	}
 }
 

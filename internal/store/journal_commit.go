@@ -195,6 +195,16 @@ func recordPeople(ctx context.Context, tx db.Querier, cycle held, t ops.Transiti
 			return nil, fmt.Errorf("report incident: %w", err)
 		}
 	}
+	if t.Step.Left != nil {
+		left := t.Step
+		left.Incident = left.Left
+		if _, err := reportIncident(ctx, tx, cycle, left, t.At); err != nil {
+			return nil, fmt.Errorf("report what is left to people: %w", err)
+		}
+	}
+	if err := reduceAfter(ctx, tx, cycle.id, t.Step.Reduced, t.At); err != nil {
+		return nil, fmt.Errorf("lower trust: %w", err)
+	}
 	if why := t.Step.Skipped; why != "" {
 		if err := skipSteps(ctx, tx, cycle.id, why); err != nil {
 			return nil, fmt.Errorf("skip steps of the plan: %w", err)
@@ -225,7 +235,11 @@ func recordEvents(ctx context.Context, tx db.Querier, cycle held, events []ops.E
 			e.Environment = cycle.environment
 		}
 		e.CycleID = orOf(e.CycleID, cycle.id)
-		if err := insertEvent(ctx, tx, e, at); err != nil {
+		err := insertEvent(ctx, tx, e, at)
+		if err == nil {
+			err = reduceAlarmed(ctx, tx, e, at)
+		}
+		if err != nil {
 			return fmt.Errorf("record event %s: %w", e.Kind, err)
 		}
 	}

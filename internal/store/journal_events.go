@@ -80,6 +80,9 @@ func (s *Journal) AddEvent(ctx context.Context, e ops.Event) (int64, error) {
 			id, err = insertAudit(ctx, tx, e, s.clock())
 			return err
 		}
+		if err := reduceAlarmed(ctx, tx, e, s.clock()); err != nil {
+			return err
+		}
 		if err := db.OrderFeed(ctx, tx, db.FeedEvents); err != nil {
 			return err
 		}

@@ -76,7 +76,7 @@ func (s *kernel) loadOthers(ctx context.Context, q db.Querier, out *ops.Claimed,
 	if j.Withheld, err = withheldFor(ctx, q, *out, has.withheld, at); err != nil {
 		return err
 	}
-	if j.Told, err = toldFor(ctx, q, c); err != nil {
+	if j.Told, err = toldFor(ctx, q, c, j.Lowered); err != nil {
 		return err
 	}
 	// A session of this cycle may have used a reservation since the last load.

@@ -1,6 +1,13 @@
 package store
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
 )
@@ -11,4 +18,158 @@ func scanLowered(r db.Row) (ops.Lowered, error) {
 	var l ops.Lowered
 	err := r.Scan(&l.Environment, &l.Service, &l.Level, &l.By, &l.Reason, db.ToTime(&l.At))
 	return l, err
+}
+
+// Lowered returns the services of an environment in which the trust is lower than the configuration allows.
+func (s *People) Lowered(ctx context.Context, environment string) ([]ops.Lowered, error) {
+	out, err := db.List(ctx, s.db.Reader(), scanLowered, selectLowered, environment)
+	if err != nil {
+		return nil, fmt.Errorf("list levels of trust in %s: %w", environment, err)
+	}
+	return out, nil
+}
+
+// SetTrust records the level that a person chose for a service. One that the configuration gives anyway needs no row.
+func (s *People) SetTrust(ctx context.Context, p ops.Policy, l ops.Lowered) error {
+	l.At = s.orNow(l.At)
+	err := s.db.WriteIn(ctx, "trust", db.InEnvironment(l.Environment), func(tx db.Querier) error {
+		before, err := trusts(ctx, tx, p, l)
+		if err != nil {
+			return err
+		}
+		if l.Level.Below(p.TrustOf(l.Service)) {
+			err = saveLowered(ctx, tx, l)
+		} else {
+			_, err = tx.ExecContext(ctx, `DELETE FROM trust WHERE environment = ? AND service = ?`, l.Environment, l.Service)
+		}
+		if err != nil {
+			return err
+		}
+		did := fmt.Sprintf("%s changed the trust in %s from %s to %s", l.By, l.Service, before, l.Level)
+		return insertEvent(ctx, tx, ops.Event{
+			Environment: l.Environment, Level: ops.LevelInfo, Kind: ops.EventTrust, Service: l.Service, Message: withReason(did, l.Reason),
+		}, l.At)
+	})
+	if err != nil {
+		return fmt.Errorf("change trust in %s: %w", l.Service, err)
+	}
+	return nil
+}
+
+func trusts(ctx context.Context, tx db.Querier, p ops.Policy, l ops.Lowered) (ops.Trust, error) {
+	lowered, err := db.List(ctx, tx, scanLowered, selectLowered, l.Environment)
+	return p.Trusts(l.Service, lowered), err
+}
+
+func saveLowered(ctx context.Context, tx db.Querier, l ops.Lowered) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO trust (environment, service, level, changed_by, reason, changed_at) VALUES (?, ?, ?, ?, ?, ?)
+		ON CONFLICT (environment, service) DO UPDATE SET level = excluded.level, changed_by = excluded.changed_by, reason = excluded.reason,
+			changed_at = excluded.changed_at`, l.Environment, l.Service, l.Level, l.By, l.Reason, db.Time(l.At))
+	return err
+}
+
+// reduceTrust lowers the trust in a service by one step, because something went wrong in a cycle, and tells people. It does nothing where
+// no level was ever given, and nothing for the second time in the same cycle.
+func reduceTrust(ctx context.Context, tx db.Querier, c ops.Cycle, r ops.Reduced, at time.Time) error {
+	lowered, err := db.List(ctx, tx, scanLowered, selectLowered, c.Environment)
+	if err != nil {
+		return err
+	}
+	own := slices.IndexFunc(lowered, func(l ops.Lowered) bool { return l.Service == r.Service })
+	if c.Policy.TrustOf(r.Service) == "" && own < 0 || own >= 0 && lowered[own].By == ops.Supervisor && !lowered[own].At.Before(c.CreatedAt) {
+		return nil
+	}
+	before := c.Policy.Trusts(r.Service, lowered)
+	l := ops.Lowered{
+		Environment: c.Environment, Service: r.Service, Level: before.Reduced(), By: ops.Supervisor, Reason: r.Why, At: at,
+	}
+	if l.Level == before {
+		return nil
+	}
+	if err := saveLowered(ctx, tx, l); err != nil {
+		return err
+	}
+	text := notice.LessTrusted(l, before)
+	err = insertEvent(ctx, tx, ops.Event{
+		CycleID: &c.ID, Environment: c.Environment, Level: ops.LevelWarning, Kind: ops.EventTrust, Service: r.Service,
+		Message: text.Title + ": " + r.Why,
+	}, at)
+	if err != nil {
+		return err
+	}
+	_, err = insertNotice(ctx, tx, ops.Notice{
+		CycleID: &c.ID, Kind: ops.NoticeTrust, Level: ops.LevelWarning, Title: text.Title, Body: text.Body,
+		Environment: c.Environment, Service: r.Service,
+	}, at)
+	return err
+}
+
+// reduceAfter lowers the trust in what a step says.
+func reduceAfter(ctx context.Context, tx db.Querier, id ops.CycleID, reduced []ops.Reduced, at time.Time) error {
+	if len(reduced) == 0 {
+		return nil
+	}
+	c, err := cycleByID(ctx, tx, id)
+	for n := 0; err == nil && n < len(reduced); n++ {
+		err = reduceTrust(ctx, tx, c, reduced[n], at)
+	}
+	return err
+}
+
+// reduceUndone lowers the trust in a service whose action was undone. What a person asked for says nothing about agents.
+func reduceUndone(ctx context.Context, tx db.Querier, id int64, at time.Time) error {
+	r, err := actionByID(ctx, tx, id)
+	if err != nil || r.Person != "" || r.CycleID == nil {
+		return err
+	}
+	return reduceAfter(ctx, tx, *r.CycleID, []ops.Reduced{{Service: r.Service, Why: notice.UndoneAction(r)}}, at)
+}
+
+// reduceAlarmed lowers the trust in the services that a session worked on when the guard raised an alarm about it.
+func reduceAlarmed(ctx context.Context, tx db.Querier, e ops.Event, at time.Time) error {
+	if e.Kind != ops.EventGuard || e.Level != ops.LevelCritical || e.SessionID == nil {
+		return nil
+	}
+	cycle, err := db.One(ctx, tx, db.ScanInt, `SELECT cycle_id FROM sessions WHERE id = ? AND tier > ?`, *e.SessionID, ops.Tier1)
+	if errors.Is(err, ops.ErrNotFound) {
+		return nil // it only looked
+	}
+	if err != nil {
+		return err
+	}
+	services, err := db.List(ctx, tx, db.ScanString, `SELECT DISTINCT i.service FROM incidents i JOIN incident_cycles k ON k.incident_id = i.id
+		WHERE k.cycle_id = ? AND i.service <> '' ORDER BY i.service`, cycle)
+	var reduced []ops.Reduced
+	for _, s := range services {
+		reduced = append(reduced, ops.Reduced{Service: s, Why: notice.GuardAlarm(e.Message)})
+	}
+	if err != nil {
+		return err
+	}
+	return reduceAfter(ctx, tx, ops.CycleID(cycle), reduced, at)
+}
+
+// TrustRecord counts what became of the work on a service.
+func (s *People) TrustRecord(ctx context.Context, environment, service string) (ops.TrustRecord, error) {
+	const cycles = `(SELECT k.cycle_id FROM incident_cycles k JOIN incidents i ON i.id = k.incident_id WHERE i.environment = ? AND i.service = ?)`
+	var out ops.TrustRecord
+	counts := []struct {
+		to    *int
+		query string
+		args  []any
+	}{
+		{&out.Proposed, `approvals WHERE kind = ? AND cycle_id IN ` + cycles, []any{ops.ApprovalTier, environment, service}},
+		{&out.Approved, `approvals WHERE kind = ? AND status = ? AND cycle_id IN ` + cycles, []any{ops.ApprovalTier, ops.ApprovalApproved, environment, service}},
+		{&out.Verified, `cycles WHERE status = ? AND verified AND refuted_at IS NULL AND id IN ` + cycles, []any{ops.CycleResolved, environment, service}},
+		{&out.Refuted, `cycles WHERE refuted_at IS NOT NULL AND id IN ` + cycles, []any{environment, service}},
+		{&out.Undone, `action_runs WHERE environment = ? AND service = ? AND status = ? AND person = ''`, []any{environment, service, ops.ActionUndone}},
+	}
+	for _, c := range counts {
+		n, err := db.One(ctx, s.db.Reader(), db.ScanInt, `SELECT COUNT(*) FROM `+c.query, c.args...)
+		if err != nil {
+			return out, fmt.Errorf("count the work on %s: %w", service, err)
+		}
+		*c.to = int(n)
+	}
+	return out, nil
 }

@@ -129,9 +129,10 @@ func (s *Watch) startCycle(ctx context.Context, tx db.Querier, c *ops.Cause, n o
 	return err
 }
 
-// toldFor returns the services of the cause that started a cycle, if people get or got the notice of it. Only a dry run asks.
-func toldFor(ctx context.Context, q db.Querier, c ops.Cycle) ([]string, error) {
-	if !c.Policy.DryRun || c.Trigger != ops.TriggerProbe && c.Trigger != ops.TriggerAlert {
+// toldFor returns the services of the cause that started a cycle, if people get or got the notice of it. Only a dry run and
+// levels of trust ask.
+func toldFor(ctx context.Context, q db.Querier, c ops.Cycle, lowered []ops.Lowered) ([]string, error) {
+	if !c.Policy.DryRun && !c.Policy.Distrusts(lowered) || c.Trigger != ops.TriggerProbe && c.Trigger != ops.TriggerAlert {
 		return nil, nil
 	}
 	causes, err := db.List(ctx, q, scanCause, selectCauses+` WHERE z.cycle_id = ? AND EXISTS (SELECT 1 FROM notifications n

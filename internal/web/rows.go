@@ -81,7 +81,8 @@ func rowFuncs(clock ops.Clock, k snippets, prose func(string) template.HTML) tem
 		"incidentTitle": incidentTitle, "sentences": sentences, "failing": failing, "atMost": atMost,
 		"command": func(input string) string { return plain(commandOf(input)) },
 		"prose":   prose, "allowed": allowedBadge, "gate": gateText,
-		"sum": func(a, b int) int { return a + b },
+		"sum":        func(a, b int) int { return a + b },
+		"trustMeans": func(level string) string { return trustMeans(ops.Trust(level)) },
 		"silenceState": func(q api.Silence) badge {
 			switch now := clock(); {
 			case !now.Before(q.Until):

@@ -25,7 +25,8 @@ type serviceDetail struct {
 	serviceEntry
 	Several   bool
 	Group     string
-	Since     *stamp // when the state was reached
+	Trust     *trustView // nil if it is not configured
+	Since     *stamp     // when the state was reached
 	Error     string
 	Held      string // why no agent is started for it
 	HeldUntil *stamp
@@ -86,6 +87,8 @@ func (s *server) servicePage(w http.ResponseWriter, r *http.Request) {
 	switch done := queried(r, "done"); done {
 	case "added":
 		p.Flash = "Silenced: no cycle starts for it, and nothing escalates."
+	case "trusted":
+		p.Flash = "The trust has changed. An event records who changed it and why."
 	case "ended":
 		p.Flash = "The silence has ended. Failures count again."
 	}
@@ -119,6 +122,7 @@ func (s *server) serviceDetail(r *http.Request, environment, name string) (servi
 		func() error { return s.addUnprobed(ctx, m, &view, env, name) },
 		func() error { return s.addHistory(ctx, m, &view, name) },
 		func() error { return s.addServiceRecords(ctx, &view, name) },
+		func() error { return s.addTrust(ctx, &view, environment, name) },
 		func() error { return s.addActions(ctx, m, &view, environment, configured, name) },
 		func() error { return s.addPauses(ctx, m, &view, env, configured, name, checks) },
 		func() error { return s.addGraph(ctx, m, &view, env, configured) },

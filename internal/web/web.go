@@ -139,6 +139,7 @@ func (s *server) routes() http.Handler {
 	pages.HandleFunc("GET /stream", s.stream)
 	pages.HandleFunc("POST /sessions/{id}/stop", s.stop)
 	pages.HandleFunc("POST /run", s.run)
+	pages.HandleFunc("POST /services/trust", s.setTrust)
 	s.operatorRoutes(pages)
 	pages.HandleFunc("POST /theme", s.theme)
 	pages.HandleFunc("GET /login", s.loginPage)

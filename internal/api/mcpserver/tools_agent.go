@@ -64,7 +64,7 @@ func NewForAgent(o AgentOptions) *sdk.Server {
 	offer(s, o, &sdk.Tool{
 		Name: "cooldowns", Annotations: look, Description: "What is left of the rate limits for restarts, redeployments and actions.",
 	}, none{})
-	add(s, o, &sdk.Tool{
+	offer(s, o, &sdk.Tool{
 		Name: "look", Annotations: look,
 		Description: "Look at the network of the host and at the addresses of declared services, from outside this session: sockets, routes, " +
 			"firewall, ping, DNS, TCP, TLS, GET and HEAD over HTTP and HTTPS, PING and INFO of Redis, one SELECT in a read-only transaction.",

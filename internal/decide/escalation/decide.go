@@ -38,6 +38,7 @@ type Facts struct {
 	DayUSD    float64        `json:"day_usd"`
 	Cooldowns []ops.Cooldown `json:"cooldowns,omitempty"`
 	Held      []Held         `json:"held,omitempty"`
+	Lowered   []ops.Lowered  `json:"lowered,omitempty"` // trust below the policy's
 	// Approved names the handler whose start a human agreed to.
 	Approved string `json:"approved,omitempty"`
 }
@@ -50,6 +51,7 @@ type ruling struct {
 	facts    Facts
 	target   ops.Handler
 	services []string // what is handed on
+	left     string   // why nothing would be handed on if trust allowed no more; empty: something is
 	decision ops.Decision
 }
 
@@ -69,6 +71,7 @@ func checks() []check {
 		{ops.ObjectionHeld, held},
 		{ops.ObjectionDryRun, dryRun},
 		{ops.ObjectionMaxTier, maximumTier},
+		{ops.ObjectionTrust, trusted},
 		{ops.ObjectionCooldown, cooldown},
 		{ops.ObjectionBudget, budget},
 		{ops.ObjectionApproval, approval},
@@ -243,29 +246,45 @@ func independence(r *ruling) (ops.Verdict, string) {
 	return "", ""
 }
 
-// held drops the services that are in a human's hands.
+// held drops the services that are in a human's hands, and those whose trust is too low for the target. Where trust is all that keeps
+// the target from the rest, the services stay, and the check of trust objects to them: a dry run and the maximum tier come first.
 func held(r *ruling) (ops.Verdict, string) {
-	if len(r.facts.Held) == 0 {
-		return "", ""
-	}
-	var left, why []string
+	var left, distrusted, why []string
 	for _, service := range r.services {
 		name, _ := r.policy.Inventory.Canonical(service)
+		trust := r.policy.Trusts(name, r.facts.Lowered)
 		i := slices.IndexFunc(r.facts.Held, func(h Held) bool { return h.Service == name })
-		if i < 0 {
+		switch {
+		case i >= 0:
+			why = append(why, fmt.Sprintf("%s (%s)", name, r.facts.Held[i].Why))
+		case !r.target.Human() && trust.Forbids(r.target.May()):
+			distrusted = append(distrusted, service)
+			r.left = notice.Distrusted(trust)
+		default:
 			left = append(left, service)
-			continue
 		}
-		why = append(why, fmt.Sprintf("%s (%s)", name, r.facts.Held[i].Why))
 	}
-	if r.services = left; len(left) > 0 {
+	switch {
+	case len(left) > 0 || len(r.services) == 0:
+		r.services, r.left = left, ""
+		return "", ""
+	case len(distrusted) > 0:
+		r.services = distrusted
 		return "", ""
 	}
+	r.services = nil
 	return ops.VerdictSuppressed, fmt.Sprintf(
 		"escalation to %s was suppressed, because this is held back: %s",
 		r.target.ID,
 		strings.Join(why, ", "),
 	)
+}
+
+func trusted(r *ruling) (ops.Verdict, string) {
+	if r.left == "" {
+		return "", ""
+	}
+	return ops.VerdictNeedsHuman, fmt.Sprintf("%s does not start for %s: %s", r.target.Tier, strings.Join(r.services, ", "), r.left)
 }
 
 func dryRun(r *ruling) (ops.Verdict, string) {
@@ -351,6 +370,11 @@ func approval(r *ruling) (ops.Verdict, string) {
 			r.target.ID,
 			r.source.ID,
 		)
+	}
+	for _, service := range r.services {
+		if trust := r.policy.Trusts(service, r.facts.Lowered); trust.Asks(r.target.May()) {
+			return ops.VerdictApproval, fmt.Sprintf("%s needs a human's approval before it starts (trust in %s is %s)", r.target.ID, service, trust)
+		}
 	}
 	return "", ""
 }

@@ -73,7 +73,7 @@ func asksForCare(kind ops.NoticeKind) bool {
 		ops.NoticeBudget:
 		return true
 	case ops.NoticeOpened, ops.NoticeAction, ops.NoticeEscalated, ops.NoticeApproval, ops.NoticeReview, ops.NoticeBrake, ops.NoticeResolved,
-		ops.NoticeDeadman, ops.NoticeHost, ops.NoticeTest:
+		ops.NoticeDeadman, ops.NoticeHost, ops.NoticeTrust, ops.NoticeTest:
 	}
 	return false
 }

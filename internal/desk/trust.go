@@ -1,0 +1,134 @@
+package desk
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"claudeops/internal/ops"
+)
+
+// Trusted is how far a service is trusted, and on what grounds.
+type Trusted struct {
+	Environment string
+	Service     string
+	Level       ops.Trust
+	Ceiling     ops.Trust    // what the configuration allows
+	Lowered     *ops.Lowered // why it is lower; nil if it is not
+	Record      ops.TrustRecord
+	Next        string // what would be next, as a sentence; empty: nothing
+}
+
+// AllTrusted returns the services of an environment with how far they are trusted.
+func (d *Desk) AllTrusted(ctx context.Context, environment string) ([]Trusted, error) {
+	e, err := d.Environment(environment)
+	if err != nil {
+		return nil, err
+	}
+	lowered, err := d.Store.Lowered(ctx, e.Name)
+	if err != nil {
+		return nil, err
+	}
+	var out []Trusted
+	for _, s := range e.Policy.Inventory.Services {
+		one, err := d.trusted(ctx, e, s.Name, lowered)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+// TrustedService returns how far one service is trusted.
+func (d *Desk) TrustedService(ctx context.Context, environment, service string) (Trusted, error) {
+	e, name, err := d.service(environment, service)
+	if err != nil {
+		return Trusted{}, err
+	}
+	lowered, err := d.Store.Lowered(ctx, e.Name)
+	if err != nil {
+		return Trusted{}, err
+	}
+	return d.trusted(ctx, e, name, lowered)
+}
+
+func (d *Desk) service(environment, service string) (ops.Environment, string, error) {
+	e, err := d.Environment(environment)
+	if err != nil {
+		return e, "", err
+	}
+	name, known := e.Policy.Inventory.Canonical(service)
+	if !known {
+		return e, "", wrong("no service of %s is called %q", e.Name, service)
+	}
+	return e, name, nil
+}
+
+func (d *Desk) trusted(ctx context.Context, e ops.Environment, service string, lowered []ops.Lowered) (Trusted, error) {
+	t := Trusted{
+		Environment: e.Name, Service: service, Level: e.Policy.Trusts(service, lowered), Ceiling: e.Policy.TrustOf(service),
+	}
+	if i := slices.IndexFunc(lowered, func(l ops.Lowered) bool { return l.Service == service }); i >= 0 && t.Level.Below(t.Ceiling) {
+		t.Lowered = &lowered[i]
+	}
+	var err error
+	if t.Record, err = d.Store.TrustRecord(ctx, e.Name, service); err == nil {
+		t.Next = t.next()
+	}
+	return t, err
+}
+
+// next says what would be next. Only a record without a failure recommends it.
+func (t Trusted) next() string {
+	up, more := t.Level.Next()
+	r := t.Record
+	switch {
+	case !more:
+		return ""
+	case t.Ceiling.Below(up):
+		return fmt.Sprintf("The configuration allows %s at most. For %s, write it there: %s.", t.Ceiling, up, t.line(up))
+	case r.Undone+r.Refuted > 0:
+		return fmt.Sprintf("%d undone, %d refuted: look at these before you raise it to %s.", r.Undone, r.Refuted, up)
+	case r.Approved > 0:
+		return fmt.Sprintf("%d of %d approved repairs of %s were verified. Raise to %s?", min(r.Verified, r.Approved), r.Approved, t.Service, up)
+	}
+	return fmt.Sprintf("No approved repair yet. Next would be %s.", up)
+}
+
+// line is what to write into the configuration.
+func (t Trusted) line(level ops.Trust) string {
+	return fmt.Sprintf("`trust: %s` below `- name: %s`", level, t.Service)
+}
+
+// Trust changes how far a service is trusted. The configuration is the ceiling, and nobody but a person raises it.
+func (d *Desk) Trust(ctx context.Context, by Person, environment, service, level, reason string) (Trusted, error) {
+	to, err := ops.ParseTrust(level)
+	if err != nil {
+		return Trusted{}, wrong("%s", err)
+	}
+	if err := text("reason", &reason, MaxReason); err != nil {
+		return Trusted{}, err
+	}
+	now, err := d.TrustedService(ctx, environment, service)
+	switch {
+	case err != nil:
+		return Trusted{}, err
+	case now.Ceiling.Below(to):
+		return now, wrong("the configuration allows %s at most for %s: write %s, then reload", now.Ceiling, now.Service, now.line(to))
+	case now.Level.Below(to) && by.Via != "":
+		return now, wrong("trust is raised by a person: on the page of %s, or with claudeops trust %s %s", now.Service, now.Service, to)
+	}
+	e, err := d.Environment(now.Environment)
+	if err != nil {
+		return now, err
+	}
+	err = d.Store.SetTrust(ctx, e.Policy, ops.Lowered{
+		Environment: now.Environment, Service: now.Service, Level: to, By: by.String(), Reason: reason, At: d.Clock(),
+	})
+	if err != nil {
+		return now, err
+	}
+	d.changed()
+	return d.TrustedService(ctx, now.Environment, now.Service)
+}

@@ -1,0 +1,79 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"claudeops/internal/api"
+	"claudeops/internal/desk"
+	"claudeops/internal/ops"
+)
+
+// trustView is how far a service is trusted, with the buttons that change it.
+type trustView struct {
+	api.Trust
+	Change []question
+}
+
+// addTrust adds how far the service is trusted, if it is configured.
+func (s *server) addTrust(ctx context.Context, view *serviceDetail, environment, name string) error {
+	t, err := s.desk.TrustedService(ctx, environment, name)
+	if _, unknown := desk.Problem(err); unknown {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	view.Trust = &trustView{Trust: api.TrustRow(t)}
+	levels := ops.TrustLevels()
+	at := slices.Index(levels, ops.Trust(view.Trust.Level))
+	if up, more := t.Level.Next(); more && !t.Ceiling.Below(up) {
+		view.Trust.Change = append(view.Trust.Change, trustQuestion(t, up, "Raise", "arrow-up"))
+	}
+	if at > 0 {
+		view.Trust.Change = append(view.Trust.Change, trustQuestion(t, levels[at-1], "Lower", "arrow-down"))
+	}
+	return nil
+}
+
+func trustQuestion(t desk.Trusted, to ops.Trust, verb, icon string) question {
+	return question{
+		ID: "trust-" + string(to), Button: fmt.Sprintf("%s to %s", verb, to), Icon: icon, Style: "plain",
+		Title: fmt.Sprintf("%s the trust in %s to %s?", verb, plain(t.Service), to), Text: trustMeans(to),
+		Action: "/services/trust", Yes: verb, No: "Cancel",
+		Hidden: map[string]string{"environment": t.Environment, "service": t.Service, "level": string(to)},
+		Fields: []input{{Name: "reason", Label: "Reason", Kind: "area", Max: desk.MaxReason}},
+	}
+}
+
+// trustMeans says what a level lets happen.
+func trustMeans(t ops.Trust) string {
+	switch t {
+	case ops.TrustWatch:
+		return "No agent starts for it. Probes run, and people are told."
+	case ops.TrustSuggest:
+		return "Tier 1 looks and proposes. Nothing is changed."
+	case ops.TrustAsk:
+		return "Every repair starts after approval."
+	case ops.TrustRepair:
+		return "Tier 2 repairs. Tier 3 starts after approval."
+	case ops.TrustFull:
+	}
+	return "Tier 2 and Tier 3 repair without approval."
+}
+
+// setTrust changes how far a service is trusted.
+func (s *server) setTrust(w http.ResponseWriter, r *http.Request) {
+	environment, service := r.PostFormValue("environment"), r.PostFormValue("service")
+	_, err := s.desk.Trust(r.Context(), by(r), environment, service, r.PostFormValue("level"), reason(r))
+	again := func(problem string) { s.errorPage(w, r, http.StatusUnprocessableEntity, problem) }
+	switch {
+	case refused(err, "Nothing was changed.", again):
+	case err != nil:
+		s.fail(w, r, "trust", err)
+	default:
+		http.Redirect(w, r, servicePath(environment, service)+"?done=trusted", http.StatusSeeOther)
+	}
+}
