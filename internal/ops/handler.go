@@ -85,6 +85,8 @@ type Service struct {
 	Unit      string `json:"unit,omitempty"`
 	// Actions are what the supervisor can do to it.
 	Actions []ActionSpec `json:"actions,omitempty"`
+	// Reflexes are the repairs that the supervisor does without an agent.
+	Reflexes []Reflex `json:"reflexes,omitempty"`
 	// Off are the built-in actions that the operator removed. Agents may not do the same with a command either.
 	Off []string `json:"off,omitempty"`
 }
@@ -216,6 +218,7 @@ func (p Policy) Stricter(now Policy) Policy {
 		p.ApprovalTier = now.ApprovalTier
 	}
 	p.MaxDepth = min(p.MaxDepth, now.MaxDepth)
+	p.Inventory = p.Inventory.sameReflexes(now.Inventory)
 	return p
 }
 

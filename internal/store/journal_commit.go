@@ -195,6 +195,9 @@ func recordPeople(ctx context.Context, tx db.Querier, cycle held, t ops.Transiti
 			return nil, fmt.Errorf("report incident: %w", err)
 		}
 	}
+	if err := switchOff(ctx, tx, t.Step.ReflexOff, t.At); err != nil {
+		return nil, fmt.Errorf("switch reflexes off: %w", err)
+	}
 	if why := t.Step.Skipped; why != "" {
 		if err := skipSteps(ctx, tx, cycle.id, why); err != nil {
 			return nil, fmt.Errorf("skip steps of the plan: %w", err)

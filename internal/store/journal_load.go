@@ -75,6 +75,7 @@ func rareParts(ctx context.Context, q db.Querier, j *ops.Journal, c ops.Cycle, h
 	if has.runs {
 		asked = append(asked, ahead(ctx, q, &j.Runs, scanAction, selectActions+` WHERE r.cycle_id = ? ORDER BY r.id`, c.ID))
 	}
+	asked = append(asked, reflexParts(ctx, q, j, c, has, at)...)
 	if has.denials {
 		asked = append(asked, ahead(ctx, q, &j.Denials, scanApproval, selectDenials, c.Environment, db.Time(at)))
 	}
@@ -113,7 +114,7 @@ func (s *kernel) loadOthers(ctx context.Context, q db.Querier, out *ops.Claimed,
 // contents are the parts of a journal that exist. Most cycles have few of them, and each one that is not queried saves a round
 // trip.
 type contents struct {
-	decisions, checks, recoveries, approvals, denials, incidents, judgements, silences, withheld, actions, runs bool
+	decisions, checks, recoveries, approvals, denials, incidents, judgements, silences, withheld, actions, runs, reflexed, reflexes bool
 }
 
 const selectContents = `SELECT ` + cycleColumns + `,
@@ -129,13 +130,15 @@ const selectContents = `SELECT ` + cycleColumns + `,
 	EXISTS (SELECT 1 FROM withheld WHERE environment = c.environment),
 	EXISTS (SELECT 1 FROM cooldown_actions WHERE environment = c.environment AND counts)
 		OR EXISTS (SELECT 1 FROM action_runs WHERE environment = c.environment AND counts),
-	EXISTS (SELECT 1 FROM action_runs WHERE cycle_id = c.id)
+	EXISTS (SELECT 1 FROM action_runs WHERE cycle_id = c.id),
+	EXISTS (SELECT 1 FROM action_runs WHERE environment = c.environment AND reflex <> ''),
+	EXISTS (SELECT 1 FROM reflexes WHERE environment = c.environment AND state = 'on')
 	FROM cycles c WHERE c.id = ?`
 
 func (h *contents) scan(r db.Row) (ops.Cycle, error) {
 	return scanCycle(longerRow{r, []any{
 		&h.decisions, &h.checks, &h.recoveries, &h.approvals, &h.denials, &h.incidents, &h.judgements, &h.silences, &h.withheld,
-		&h.actions, &h.runs,
+		&h.actions, &h.runs, &h.reflexed, &h.reflexes,
 	}})
 }
 

@@ -132,6 +132,9 @@ func (s *server) approvalView(ctx context.Context, m moment, a ops.Approval) (ap
 	view.Plan, view.PlanHash = planSteps(a, loaded.Journal.Runs), a.PlanHash
 	if a.ExpiresAt != nil {
 		view.Expires, view.Unanswered = ops.Ptr(m.until(*a.ExpiresAt)), unansweredText(policy.Approval.OnExpiry)
+		if a.Kind == ops.ApprovalReflex {
+			view.Unanswered = "Tier 1 looks without it"
+		}
 	}
 	view.Services = s.affectedServices(loaded.Journal, a.SessionID)
 	view.Title = questionTitle(a, view.Services)
@@ -230,6 +233,9 @@ func questionTitle(a ops.Approval, services []string) string {
 	}
 	if a.Kind == ops.ApprovalReview {
 		return fmt.Sprintf("Review the repair by %s%s", a.Tier, about)
+	}
+	if a.Kind == ops.ApprovalReflex {
+		return "Approve: " + a.Handler + ", without an agent"
 	}
 	return fmt.Sprintf("Approve: start %s%s", a.Tier, about)
 }

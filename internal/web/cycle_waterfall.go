@@ -43,6 +43,9 @@ func (m moment) waits(approvals []ops.Approval) []waitRow {
 		if a.Kind == ops.ApprovalReview {
 			w.Title = "Waiting for review"
 		}
+		if a.Kind == ops.ApprovalReflex {
+			w.Title = "Waiting for a yes to " + a.Handler
+		}
 		end := m.now
 		switch {
 		case a.AnsweredAt != nil:
