@@ -24,14 +24,14 @@ func brokenService(state string, repairs ops.Tier) string {
 		fmt.Fprintf(&b, "      - when: {bash: 'grep -qx up %s', exit: 0}\n        steps: [{finish: {result: web is up., outcome: %s}}]\n",
 			state, reported("healthy", "web is up", "healthy", ""))
 		if tier == repairs {
-			fmt.Fprintf(&b, "      - write: {path: %s, content: \"up\\n\"}\n      - {bash: 'grep -qx up %s', expect_failure: false}\n", state, state)
+			fmt.Fprintf(&b, "      - bash: 'echo up > %s'\n", state)
 			fmt.Fprintf(&b, "    result: I repaired web.\n    outcome: %s\n", reported("resolved", "web is up again", "healthy", ""))
 			continue
 		}
 		handoff := fmt.Sprintf(`{schema_version: 1, recommended_tier: %d, reason: web is down, services_affected: [web], `+
 			`check_results: [{service: web, check_type: service, status: down, error: its state is down}], cooldown_state: {}, `+
 			`investigation_findings: its state file says down, remediation_attempted: nothing is permitted here}`, int(tier)+1)
-		fmt.Fprintf(&b, "    result: web is down.\n    handoff: %s\n    outcome: %s\n", handoff, reported("escalate", "web is down", "down", handoff))
+		fmt.Fprintf(&b, "    result: web is down.\n    outcome: %s\n", reported("escalate", "web is down", "down", handoff))
 	}
 	b.WriteString("roles:\n  manager: {outcome: {target: database, reason: its state is data}}\n")
 	return b.String()

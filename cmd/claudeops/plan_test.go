@@ -230,10 +230,17 @@ services:
 `, url, broken))
 	breakIt(t, broken)
 	d := b.ready()
-	var c ops.Claimed // the scheduled one may leave it to the watch
-	d.until("a cycle with an agent ends", func() (ok bool) {
-		c, ok = b.newest()
-		return ok && c.Cycle.Status.Ended() && len(c.Journal.Sessions) > 0
+	var c ops.Claimed // the scheduled one may leave it to the watch, or ask first and have the watch's cycle held back
+	d.until("the cycle that asked ends", func() (ended bool) {
+		b.read(func(s *store.Store) {
+			asked, err := s.Approval(t.Context(), 1)
+			if err != nil {
+				return
+			}
+			c, err = s.Load(t.Context(), asked.CycleID)
+			ended = err == nil && c.Cycle.Status.Ended()
+		})
+		return ended
 	})
 	if c.Cycle.Status != ops.CycleResolved || c.Cycle.VerifiedBy != ops.ProofPlan || len(c.Journal.Sessions) != 2 {
 		t.Errorf("the cycle is %s by %q after %d sessions: %s", c.Cycle.Status, c.Cycle.VerifiedBy, len(c.Journal.Sessions), c.Cycle.Reason)

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -126,26 +125,6 @@ func (f Folders) fillWork() error {
 		return nil
 	}
 	return os.CopyFS(f.Work, os.DirFS(template))
-}
-
-// NoteRun notes that a session starts and returns the ones that its cycle started before, each as TIER/ROLE/HANDLER. The
-// scripted agent plays by that; it cannot keep count itself.
-func NoteRun(spec ops.SessionSpec) ([]string, error) {
-	s := spec.Session
-	name := filepath.Join(spec.StateDir, keptFolder, strconv.FormatInt(int64(s.CycleID), 10), "runs")
-	before, err := os.ReadFile(name)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, Refuse(ops.FailureStart, "the earlier sessions cannot be counted: %v", err)
-	}
-	now := fmt.Sprintf("%d/%s/%s\n", s.Tier, cmp.Or(s.Role, ops.RoleWork), s.Handler)
-	err = os.MkdirAll(filepath.Dir(name), 0o700)
-	if err == nil {
-		err = os.WriteFile(name, append(before, now...), 0o600)
-	}
-	if err != nil {
-		return nil, Refuse(ops.FailureStart, "the session cannot be counted: %v", err)
-	}
-	return strings.Fields(string(before)), nil
 }
 
 // below returns the path of a file relative to a folder that holds it.

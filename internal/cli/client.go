@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -74,7 +75,7 @@ func (c *client) ask(ctx context.Context, method, path string, body, out any) er
 		return fmt.Errorf("read the server's answer: %w", err)
 	}
 	if answer.StatusCode/100 != 2 {
-		return refused(answer, text)
+		return c.nearest(ctx, path, refused(answer, text))
 	}
 	if raw, ok := out.(*[]byte); ok {
 		*raw = text
@@ -101,6 +102,29 @@ func refused(answer *http.Response, text []byte) error {
 		return usage(err)
 	case http.StatusUnauthorized:
 		err.detail = "the server wants another token: set CLAUDEOPS_API_TOKEN, or name its file with --token-file"
+	}
+	return err
+}
+
+// nearest adds to a refusal of a row that does not exist which one is the newest.
+func (c *client) nearest(ctx context.Context, path string, err error) error {
+	var wrong *refusal
+	if !errors.As(err, &wrong) || !errors.Is(wrong.kind, ops.ErrNotFound) {
+		return err
+	}
+	noun := strings.Split(strings.TrimPrefix(path, "/"), "/")[0]
+	switch noun {
+	case "cycles", "sessions", "incidents", "approvals":
+	default:
+		return err
+	}
+	rows, failed := items[struct{ ID int64 }](ctx, c, "/"+noun, url.Values{}, 1)
+	switch {
+	case failed != nil: // the refusal itself is what matters
+	case len(rows) == 0:
+		wrong.detail += fmt.Sprintf("; there are no %s yet", noun)
+	default:
+		wrong.detail += fmt.Sprintf("; the newest is %d", rows[0].ID)
 	}
 	return err
 }

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"claudeops/internal/api"
 	"claudeops/internal/config"
@@ -162,6 +164,49 @@ func (a *app) addFlagsOf(c *cobra.Command) {
 			f.NoOptDefVal = "true"
 		}
 	}
+}
+
+// fewFlags are the settings that the help of a command shows which takes all of them.
+func fewFlags() []string {
+	return []string{
+		"apprise-urls-file", "approval-tier", "budget-day-usd", "claude-bin", "dry-run", "interval", "listen", "max-tier",
+		"repos-dir", "state-dir",
+	}
+}
+
+// helpful is cobra's help. Of a command that takes every setting as a flag it shows a few; with --verbose, all.
+func (a *app) helpful(root *cobra.Command) {
+	usual := root.HelpFunc()
+	root.SetHelpFunc(func(c *cobra.Command, args []string) {
+		hidden := 0
+		if len(a.hidable(c)) > 0 && !a.verbose {
+			c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+				if slices.Contains(a.hidable(c), f.Name) {
+					f.Hidden, hidden = true, hidden+1
+				}
+			})
+		}
+		usual(c, args)
+		if hidden > 0 {
+			fmt.Fprintf(c.OutOrStdout(), "\n%d more settings can be given as flags: '%s --help --verbose' lists them, and "+
+				"docs/configuration.md explains them.\n", hidden, c.CommandPath())
+		}
+	})
+}
+
+// hidable are the flags of a command that its help leaves out.
+func (a *app) hidable(c *cobra.Command) []string {
+	flags := a.flags[c]
+	if flags == nil || c.Flags().Lookup("interval") == nil {
+		return nil
+	}
+	var out []string
+	for _, f := range flags() {
+		if !slices.Contains(fewFlags(), f.Name) {
+			out = append(out, f.Name)
+		}
+	}
+	return out
 }
 
 // withState lets every command below c that has no flags for settings say where the database is.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -110,10 +111,15 @@ func (a *app) cyclesShow() *cobra.Command {
 	return c
 }
 
+// cycleNumber reads the id of a cycle, also as the pages print it: C-12.
+func cycleNumber(s string) (int64, error) {
+	return number(strings.TrimPrefix(strings.ToUpper(s), "C-"))
+}
+
 // cycleID is the cycle a command line names, by its own id or by that of one of its sessions.
 func cycleID(ctx context.Context, s *client, args []string, session int64) (ops.CycleID, error) {
 	if session == 0 {
-		n, err := number(args[0])
+		n, err := cycleNumber(args[0])
 		return ops.CycleID(n), err
 	}
 	x, err := s.Session(ctx, ops.SessionID(session))

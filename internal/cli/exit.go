@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"claudeops/internal/config"
 	"claudeops/internal/ops"
@@ -90,9 +93,61 @@ func exitOf(s ops.CycleStatus) int {
 // longestValue is how much of one value a log line shows: a list of thousands of services fills no log.
 const longestValue = 2000
 
-// newLogger returns a logger whose lines are bounded.
+// newLogger returns a logger whose lines are bounded: sentences for a person at a terminal, key=value for programs.
 func newLogger(w io.Writer, level slog.Level) *slog.Logger {
+	if terminal(w) {
+		return slog.New(&sentences{w: w, level: level, mu: new(sync.Mutex)})
+	}
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: cutValue}))
+}
+
+// sentences writes records for a person: the time, the level unless it is ordinary, what happened, and the rest in brackets.
+type sentences struct {
+	w     io.Writer
+	level slog.Level
+	attrs []slog.Attr
+	mu    *sync.Mutex // of w, shared by all loggers made from one
+}
+
+func (h *sentences) Enabled(_ context.Context, l slog.Level) bool { return l >= h.level }
+
+func (h *sentences) WithAttrs(attrs []slog.Attr) slog.Handler {
+	next := *h
+	next.attrs = slices.Concat(h.attrs, attrs)
+	return &next
+}
+
+// WithGroup forgets the group: a person knows the words without it.
+func (h *sentences) WithGroup(string) slog.Handler { return h }
+
+func (h *sentences) Handle(_ context.Context, r slog.Record) error {
+	text, said := clean(r.Message), ""
+	var rest []string
+	add := func(a slog.Attr) bool {
+		value := clean(cutValue(nil, a).Value.String())
+		switch a.Key {
+		case "reason", "error", "problem", "to_do":
+			said += ": " + strings.TrimSuffix(value, ".")
+		case "step", "row", "kind", "severity": // for programs
+		default:
+			rest = append(rest, strings.ReplaceAll(a.Key, "_", " ")+" "+value)
+		}
+		return true
+	}
+	for _, a := range h.attrs {
+		add(a)
+	}
+	r.Attrs(add)
+	if r.Level != slog.LevelInfo {
+		text = r.Level.String() + " " + text
+	}
+	if len(rest) > 0 {
+		said += " (" + strings.Join(rest, ", ") + ")"
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, err := fmt.Fprintf(h.w, "%s %s%s\n", r.Time.Format(time.TimeOnly), text, said)
+	return err
 }
 
 func cutValue(_ []string, a slog.Attr) slog.Attr {

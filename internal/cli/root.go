@@ -198,6 +198,7 @@ from a validated report, never the model.`,
 	markAnywhere(root)
 	root.AddCommand(a.agentCommand(), removedCommand("man", "the packages contain the manual pages; see 'claudeops help'"))
 	root.InitDefaultCompletionCmd()
+	a.helpful(root)
 	strict(root)
 	return root
 }
@@ -242,6 +243,10 @@ func strict(c *cobra.Command) {
 		if err := check(c, args); err != nil {
 			if c.HasSubCommands() && len(args) > 0 {
 				err = fmt.Errorf("unknown command %q for %q%s", args[0], c.CommandPath(), didYouMean(args[0], commandNames(c)))
+			} else if words := strings.Fields(c.Use)[1:]; len(args) > len(words) && len(words) > 0 {
+				err = fmt.Errorf("%s does not take %q: it takes %s", c.CommandPath(), clean(args[len(words)]), strings.Join(words, " "))
+			} else if len(args) < len(words) && !strings.HasPrefix(words[len(args)], "[") {
+				err = fmt.Errorf("%s needs %s", c.CommandPath(), strings.Join(words[len(args):], " "))
 			}
 			return usage(fmt.Errorf("%w\nSee '%s --help'", err, c.CommandPath()))
 		}

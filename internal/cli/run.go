@@ -172,6 +172,9 @@ says how the cycle ended: 0 healthy or resolved, 6 needs a human, 7 blocked by p
 			if err != nil {
 				return err
 			}
+			if err := control.Holder(o.Config.StateDir); err != nil {
+				return fmt.Errorf("%w; to start a cycle there, use 'claudeops run'", err)
+			}
 			return a.once(c.Context(), o, ops.NewCycle{Environment: env.Name, Trigger: ops.TriggerManual}, timeout)
 		},
 	})

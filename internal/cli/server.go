@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -362,7 +361,7 @@ command must run as the user of the daemon, as root, or as a member of the group
 		RunE: func(c *cobra.Command, args []string) error {
 			next := ""
 			if len(args) == 1 {
-				id, err := number(strings.TrimPrefix(strings.ToUpper(args[0]), "C-"))
+				id, err := cycleNumber(args[0])
 				if err != nil {
 					return err
 				}

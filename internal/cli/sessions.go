@@ -282,8 +282,9 @@ func (a *app) sessionsStop() *cobra.Command {
 	}
 }
 
+// number reads an id, also as it is printed: #12.
 func number(s string) (int64, error) {
-	n, err := strconv.ParseInt(s, 10, 64)
+	n, err := strconv.ParseInt(strings.TrimPrefix(s, "#"), 10, 64)
 	if err != nil || n < 1 {
 		return 0, usage(errors.New(strconv.Quote(s) + " is not an id: ids are numbers from 1 up"))
 	}

@@ -63,10 +63,17 @@ func (a *app) silencesAdd() *cobra.Command {
 	var from, until string
 	var labels []string
 	c := &cobra.Command{
-		Use: "add", Short: "Mute a service, group, probe or alert: no cycle starts for it, and nothing escalates",
-		Example: `  claudeops silences add --service jellyfin --for 2h --reason "disk is replaced"
+		Use: "add [SERVICE]", Short: "Mute a service, group, probe or alert: no cycle starts for it, and nothing escalates",
+		Args: cobra.MaximumNArgs(1),
+		Example: `  claudeops silences add jellyfin --for 2h --reason "disk is replaced"
   claudeops silences add --label alertname=HighLoad --label severity=warn* --for 24h --reason "known, see the notes"`,
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				if q.Service != "" {
+					return usage(fmt.Errorf("the service is given twice, as %q and with --service", clean(args[0])))
+				}
+				q.Service = args[0]
+			}
 			var err error
 			if q.Labels, err = pairs(labels); err != nil {
 				return usage(err)

@@ -72,7 +72,11 @@ func onOne[ID ~int64](
 	way func(context.Context, func(*client) error) error, do func(ctx context.Context, s *client, id ID) error,
 ) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
-		id, err := number(args[0])
+		read := number
+		if c.Parent().Name() == "cycles" {
+			read = cycleNumber
+		}
+		id, err := read(args[0])
 		if err != nil {
 			return err
 		}

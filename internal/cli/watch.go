@@ -43,7 +43,7 @@ has not ended is watched. Ctrl-C ends the watching, not the cycle. Exit codes ar
 // watched is the cycle to watch: the named one or the newest that has not ended.
 func watched(ctx context.Context, s *client, args []string) (ops.CycleID, error) {
 	if len(args) == 1 {
-		n, err := number(args[0])
+		n, err := cycleNumber(args[0])
 		return ops.CycleID(n), err
 	}
 	open, err := unfinished(ctx, s)

@@ -136,6 +136,7 @@ type Config struct {
 	Interval     time.Duration
 	DryRun       bool
 	MaxTier      ops.Tier
+	trust        ops.Trust // empty: full
 	Notes        string
 	Discovery    Discovery
 	Tiers        map[ops.Tier]*Tier

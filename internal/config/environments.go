@@ -29,6 +29,7 @@ type environment struct {
 	interval  time.Duration
 	dryRun    bool
 	maxTier   ops.Tier
+	trust     ops.Trust // empty: full
 	notes     string
 	inventory inventory
 	watching  watching
@@ -47,6 +48,8 @@ type watching struct {
 func observeKind() kind[ops.Observe] {
 	return choiceKind("a way to observe", ops.ObserveAgent, ops.ObserveProbes, ops.ObserveBoth)
 }
+
+func trustKind() kind[ops.Trust] { return choiceKind("a level of trust", ops.TrustLevels()...) }
 
 // withDefaults leaves out the defaults where the values are inherited.
 func withDefaults(keep bool, fields ...field) []field {
@@ -102,7 +105,7 @@ func maintenanceFields(m *ops.Maintenance) []field {
 // base is an environment that has no values of its own.
 func (c *Config) base() environment {
 	return environment{
-		name: defaultEnvironment, reposDir: c.ReposDir, interval: c.Interval, dryRun: c.DryRun, maxTier: c.MaxTier, notes: c.Notes,
+		name: defaultEnvironment, reposDir: c.ReposDir, interval: c.Interval, dryRun: c.DryRun, maxTier: c.MaxTier, trust: c.trust, notes: c.Notes,
 		inventory: c.inventory, watching: c.watching,
 	}
 }
@@ -123,6 +126,7 @@ func (c *Config) environmentFields(e *environment) []field {
 			"Its own dry run. When a variable or flag also sets `dry_run`, the stricter value is used."),
 		value("max_tier", &e.maxTier, intKind(ops.Tier1, ops.LastTier),
 			"Its own highest tier. When a variable or flag also sets `max_tier`, the stricter value is used."),
+		value("trust", &e.trust, trustKind(), "Its own level of trust."),
 		servicesField(&e.inventory, "Its own services, in either form."),
 		value("notes", &e.notes, textKind(), "Your description of it, given to Tier 1."),
 		value("observe", &w.observe, observeKind(), "How its problems are found."),
@@ -276,7 +280,7 @@ func (c *Config) policy(e environment) ops.Policy {
 	}
 	p.Routes, p.Handlers, p.Windows = c.routes(), slices.Clone(c.registered()), c.windows()
 	p.BudgetDayUSD = c.BudgetDayUSD
-	p.DryRun, p.MaxTier, p.TellEscalated = e.dryRun, e.maxTier, c.tellEscalated(e.name)
+	p.DryRun, p.MaxTier, p.Trust, p.TellEscalated = e.dryRun, e.maxTier, e.trust, c.tellEscalated(e.name)
 	p.Observe, p.TolerateDegraded = e.observe(), e.watching.tolerate
 	p.Inventory = ops.Inventory{Services: slices.Clone(e.inventory.services.Services), Strict: e.inventory.services.Strict}
 	switch {

@@ -59,6 +59,7 @@ func serviceFields(s *service) []field {
 			"What the supervisor can do to it when an agent or a person asks. See [Actions](#actions)."),
 		list("reflexes", &s.reflexes, reflexFields, finishReflex,
 			"Repairs that the supervisor does without an agent when a probe fails. See [Reflexes](reflexes.md)."),
+		value("trust", &s.Trust, trustKind(), "How far agents may go for it without you.").orElse("`trust` of the environment"),
 		list("probes", &s.probes, probeFields, finishProbe, "Checks that the supervisor runs itself."),
 	}
 }

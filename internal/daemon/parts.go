@@ -75,7 +75,7 @@ func (h *Host) runners(r *redact.Redactor) map[string]cycle.Runner {
 	out := map[string]cycle.Runner{
 		"claude": agent.NewRunner(claude.New(claude.Options{Bin: h.Config.Agent.Bin, ExtraEnv: extra, Clock: h.Clock}), gated),
 		"scripted": agent.NewRunner(claude.New(claude.Options{
-			Bin: h.Self, Prefix: scripted, ExtraEnv: extra, Clock: h.Clock, CountRuns: true,
+			Bin: h.Self, Prefix: scripted, ExtraEnv: extra, Clock: h.Clock,
 			Ability: &ops.Ability{Version: "scripted", Known: true, Structured: true},
 		}), gated),
 		"codex":   agent.NewRunner(codex.New(codex.Options{Bin: h.Config.Agent.CodexBin, ExtraEnv: extra, Prices: h.Config.Prices}), ungated),

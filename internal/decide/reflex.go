@@ -99,7 +99,13 @@ func (v view) reflexHeld(r ops.Reflex) string {
 }
 
 // reflexTrust says whether the trust in a service wants a yes before each reflex, or none to be done.
-func (v view) reflexTrust(string) (ask bool, held string) { return false, "" }
+func (v view) reflexTrust(service string) (ask bool, held string) {
+	trust := v.policy.Trusts(service, v.journal.Lowered)
+	if trust.Below(ops.TrustAsk) {
+		held = notice.ReflexTrust(trust)
+	}
+	return trust == ops.TrustAsk, held
+}
 
 // reflexAsks: a human must approve each run.
 func (v view) reflexAsks(r ops.Reflex) bool {

@@ -175,6 +175,8 @@ func fileJudgements() map[string]judgement {
 		"dd":        {judgeDd, true, "if= is read, of= is written"},
 		"tar":       {judgeTar, true, "listing and creating; unpacking only below the temporary folder"},
 		"packed":    {judgePacked, false, "the file is replaced"},
+		"look":      {judgeLookPacked, false, ""},
+		"mktemp":    {judgeMktemp, false, "below the temporary folder or in a repository"},
 		"rm":        {judgeRm, false, "files by name; folders only below the temporary one and what builds leave behind"},
 		"recursive": {judgeRecursive, false, ""},
 		"cp":        {judgeCp, false, "folders only into the temporary one"},
@@ -312,10 +314,13 @@ func (c *call) engine(f field) {
 // project names the compose project a command works on.
 func (c *call) project() string {
 	name := ""
+	for i := len(c.before) - 1; i >= 0; i-- {
+		if g := c.before[i]; g.is("-p", "--project-name") {
+			return g.value.text // the last one counts
+		}
+	}
 	for _, g := range c.before {
 		switch {
-		case g.is("-p", "--project-name"):
-			return g.value.text
 		case g.is("--project-directory"):
 			name = path.Base(path.Clean(g.value.text))
 		case g.is("-f", "--file"):

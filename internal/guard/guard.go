@@ -273,11 +273,19 @@ func (g *Guard) readTool(tier ops.Tier, tool string, fields map[string]json.RawM
 		return refuseTool(tool, "it names no file", "give the absolute path as text")
 	}
 	f := lit(name)
-	switch tool {
-	case "Grep":
-		j.read(s, f, tool)
-	case "Glob":
-		j.read(s, f, tool)
+	j.read(s, f, tool)
+	for key := range fields {
+		value, _ := text(fields, key)
+		switch lower := strings.ToLower(key); {
+		case strings.HasSuffix(lower, "path") || strings.HasSuffix(lower, "file"):
+			j.read(s, lit(value), tool)
+		case key == "glob" || key == "include" || key == "type":
+			if !strings.HasPrefix(value, "!") && g.secrets.Chosen(value) || strings.Contains(value, "[!") || strings.Contains(value, "[^") {
+				return refuseTool(tool, key+" picks files that hold secrets", "look for something else")
+			}
+		}
+	}
+	if tool == "Glob" {
 		pattern, ok := text(fields, "pattern")
 		if !ok {
 			return refuseTool(tool, "it has no pattern", "give the pattern as text")
@@ -287,8 +295,6 @@ func (g *Guard) readTool(tier ops.Tier, tool string, fields map[string]json.RawM
 			full = path.Join(name, pattern)
 		}
 		j.read(s, field{text: full, glob: true}, tool)
-	default:
-		j.read(s, f, tool)
 	}
 	return decide(tier, facts, j.worst, "tool."+tool)
 }
@@ -307,7 +313,11 @@ func (g *Guard) writeTool(tier ops.Tier, tool string, fields map[string]json.Raw
 	if j.facts.HandoffMode && j.facts.StateDir != "" && path.Clean(name) == handoff && slices.Equal(j.follow(s, name), []string{handoff}) {
 		return decide(tier, facts, nil, "tool."+tool)
 	}
-	j.write(s, lit(name), tool+" of")
+	for k := range fields {
+		if other, ok := text(fields, k); k == key || ok && strings.HasSuffix(strings.ToLower(k), "path") {
+			j.write(s, lit(other), tool+" of")
+		}
+	}
 	return decide(tier, facts, j.worst, "tool."+tool)
 }
 
@@ -362,16 +372,38 @@ func (g *Guard) mcpTool(tier ops.Tier, tool string, fields map[string]json.RawMe
 	if d.Verdict == Deny {
 		return d
 	}
-	for _, key := range []string{"command", "cmd", "script", "shell", "code", "args", "arguments", "argv"} {
-		command, ok := commandText(fields[key])
-		if !ok {
-			continue
-		}
-		if inner := g.command(tier, command, facts); inner.Verdict == Deny {
-			return inner
-		}
+	if inner := g.inner(tier, fields, facts); inner.Verdict == Deny {
+		return inner
 	}
 	return d
+}
+
+// inner judges the commands in the input of a tool, and the protected files that it names, however deep they lie.
+func (g *Guard) inner(tier ops.Tier, fields map[string]json.RawMessage, facts Facts) Decision {
+	j, s := g.toolJudge(&facts)
+	for key, raw := range fields {
+		var deeper map[string]json.RawMessage
+		if json.Unmarshal(raw, &deeper) == nil && len(deeper) > 0 {
+			if d := g.inner(tier, deeper, facts); d.Verdict == Deny {
+				return d
+			}
+		}
+		name, ok := text(fields, key)
+		if ok && strings.ContainsAny(name, "/~") && !strings.ContainsAny(name, " \n") && !strings.Contains(name, "://") {
+			j.read(s, lit(name), key)
+		}
+		switch strings.ToLower(key) {
+		case "command", "cmd", "script", "shell", "code", "args", "arguments", "argv":
+			command, ok := commandText(raw)
+			if d := g.command(tier, command, facts); ok && d.Verdict == Deny {
+				return d
+			}
+		}
+	}
+	if j.worst != nil && j.worst.need >= never {
+		return decide(tier, facts, j.worst, ruleSecrets)
+	}
+	return Decision{Verdict: Allow}
 }
 
 // commandText reads a command given as text or as a list of words.

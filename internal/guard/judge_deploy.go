@@ -149,6 +149,9 @@ func judgeKubeRead(c *call) {
 		if _, file, ok := strings.Cut(g.value.text, "file="); ok {
 			c.j.read(c.s, g.value.withText(file), c.name)
 		}
+		if strings.Contains(strings.NewReplacer(`['`, ".", `["`, ".").Replace(strings.ToLower(g.value.text)), ".env") {
+			c.j.refuse(ruleSecrets, c.name+" "+g.name, "it prints the environment of containers", "ask for another field")
+		}
 	}
 	for i, f := range c.operands {
 		if f.dyn && (i == 0 || strings.Contains(c.operands[0].text, "/")) && !f.plain {

@@ -197,8 +197,10 @@ func judgeRecursive(c *call) {
 	if !c.has("-e", "--regexp", "-f", "--file", "--files") {
 		files--
 	}
-	if files <= 0 && (c.has("-r", "-R", "--recursive", "--dereference-recursive") || c.row.cmd != "grep" && c.row.cmd != "egrep" &&
-		c.row.cmd != "fgrep" && c.row.cmd != "zgrep") {
+	how, _ := c.option("-d", "--directories")
+	recursive := !strings.HasSuffix(c.row.cmd, "grep") || c.row.cmd == "rgrep" || how.value.text == "recurse" ||
+		c.has("-r", "-R", "--recursive", "--dereference-recursive")
+	if files <= 0 && recursive {
 		if c.row.cmd == "rg" && c.s.stdin == inputData {
 			return
 		}
@@ -219,6 +221,9 @@ func judgeTar(c *call) {
 	}
 	if c.count("-f", "--file") > 1 || c.count("-C", "--directory") > 1 {
 		c.refuse(ruleBash, "it names several archives or folders", "name one")
+	}
+	if dir, ok := c.option("-C", "--directory"); ok && dir.behind > 0 {
+		c.refuse(ruleBash, "-C counts only for the names behind it", "put -C before the names")
 	}
 	outside := c.s
 	c.optionsOf(c.options) // -C counts for the files, not for the archive
@@ -274,6 +279,29 @@ func (c *call) oldTar(words []field) []field {
 		}
 	}
 	return append(out, values...)
+}
+
+// judgeLookPacked refuses a look into a packed file that a later option makes a change: for most programs the last one counts.
+func judgeLookPacked(c *call) {
+	changes := c.has("-d", "--decompress", "--uncompress") || c.row.cmd == "lz4" || c.row.cmd == "compress"
+	if changes && !c.has("-c", "--stdout", "--to-stdout") {
+		c.refuse(ruleBash, "its options override each other", "give -l or -t alone, or -c")
+	}
+}
+
+// judgeMktemp judges the file that mktemp makes of its template.
+func judgeMktemp(c *call) {
+	suffix, _ := c.option("--suffix")
+	for _, f := range c.operands {
+		place := f.text + suffix.value.text
+		if c.has("-t") {
+			place = path.Join(c.j.facts.TempDir, place)
+		}
+		c.j.write(c.s, f.withText(place), c.name)
+	}
+	if strings.Contains(suffix.value.text, "/") || suffix.value.dyn {
+		c.runTime("--suffix")
+	}
 }
 
 // judgePacked judges the file a compressor makes beside the one it takes.

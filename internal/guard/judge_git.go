@@ -2,6 +2,7 @@ package guard
 
 import (
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -11,17 +12,20 @@ import (
 // git follows -C and requires that changes happen in a configured repository.
 func (c *call) git() {
 	s := c.s.sub()
+	c.s = s
+	for _, g := range c.before {
+		if g.name == "-C" {
+			s.cwds = c.j.folder(s, g.value)
+		}
+	}
 	for _, g := range c.before {
 		switch g.name {
-		case "-C":
-			s.cwds = c.j.folder(s, g.value)
 		case "-c":
 			c.gitConfigOption(g.value)
 		case "--git-dir", "--work-tree":
-			c.gitDir(g)
+			c.gitDir(g) // from the folder of all -C, wherever they stand
 		}
 	}
-	c.s = s
 	if c.j.planted != "" && !s.remote {
 		c.refuse(ruleInline, c.j.planted+" in the same command may make a repository whose settings run programs", "run git by itself")
 	}
@@ -120,11 +124,18 @@ func (c *call) revision(f field) {
 		}
 		return
 	}
-	if _, name, ok := strings.Cut(f.text, ":"); ok {
-		f = f.withText(name)
-	}
 	f.glob = f.glob || strings.ContainsAny(f.text, "*?[") // git expands patterns itself
-	c.j.read(c.s, f, c.name)
+	// a file stands behind a commit, a stage, a range of lines or magic words, and all of them may hold colons
+	for i := 0; i >= 0; i = strings.IndexAny(f.text, ":)}!^") {
+		f = f.withText(f.text[i:])
+		if i > 0 || len(f.text) > 0 && strings.ContainsRune(":)}!^", rune(f.text[0])) {
+			f = f.withText(f.text[1:])
+		}
+		if f.glob && c.j.g.secrets.Chosen(f.text) {
+			c.j.refuse(ruleSecrets, c.name+" "+f.show(), "it picks files that hold secrets", "look for something else")
+		}
+		c.j.read(c.s, f, c.name)
+	}
 }
 
 // repoFile judges one file of a repository by name.
@@ -132,6 +143,7 @@ func (j *judge) repoFile(s *scope, f field, what string) {
 	if f.text == "." && what == "git add" {
 		return // everything may be staged, protected files not by name
 	}
+	f.glob = f.glob || strings.ContainsAny(f.text, "*?[")
 	if f.dyn || f.viaVar || strings.HasPrefix(f.text, ":") {
 		j.refuse(ruleRunTime, what, "the files it changes are known only at run time", "name the files")
 		return
@@ -180,7 +192,7 @@ func (c *call) checkedOut() []field {
 func (c *call) fileOnly(f field) {
 	c.j.repoFile(c.s, f, c.name)
 	base := path.Base(path.Clean(f.text))
-	if f.glob || strings.HasSuffix(f.text, "/") || path.Ext(base) == "" || base == "." || base == ".." {
+	if f.glob || strings.ContainsAny(f.text, "*?[") || strings.HasSuffix(f.text, "/") || path.Ext(base) == "" || base == "." || base == ".." {
 		c.refuse(ruleInventory, f.show()+" may be a folder, which may hold infrastructure files", "name the files")
 	}
 }
@@ -245,8 +257,14 @@ func judgeGitConfig(c *call) {
 		if f.dyn {
 			c.runTime("")
 		}
-		if key := strings.ToLower(f.text); strings.Contains(key, "extraheader") || strings.Contains(key, "credential") ||
-			strings.Contains(key, "token") || strings.Contains(key, "password") {
+		key := strings.ToLower(f.text)
+		shows := slices.ContainsFunc([]string{"extraheader", "credential", "token", "pass", "secret", "cookie", "auth"}, func(part string) bool {
+			return strings.Contains(key, part)
+		})
+		if c.has("--get-regexp") {
+			shows = shows || picksSecret(key)
+		}
+		if shows {
 			c.j.refuse(ruleSecrets, c.name+" "+f.show(), "it may print a password or token", "leave it alone")
 		}
 	}
@@ -268,6 +286,15 @@ func judgeGitConfig(c *call) {
 		return
 	}
 	c.refuse(ruleInline, "settings of git may run programs or send data elsewhere", "leave them as they are")
+}
+
+// picksSecret reports a pattern for keys that git keeps passwords and tokens under, or one that is not understood.
+func picksSecret(pattern string) bool {
+	p, err := regexp.CompilePOSIX(pattern)
+	return err != nil || slices.ContainsFunc([]string{
+		"credential.helper", "credential.https://github.com.username", "http.extraheader", "http.https://github.com/.extraheader",
+		"http.proxy", "http.cookiefile", "github.token", "gitlab.token", "sendemail.smtppass", "url.https://x@github.com/.insteadof",
+	}, p.MatchString)
 }
 
 // judgeRemoteName refuses operands that are URLs or paths where a remote's name is expected.

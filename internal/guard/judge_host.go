@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"path"
 	"slices"
 	"strings"
 
@@ -125,6 +126,8 @@ func judgeNames(c *call) {
 		for _, f := range c.operands {
 			c.variableName(f, got)
 		}
+	} else if len(c.operands) > 0 && setsVariable(c.operands[0].text) {
+		c.j.refuse(ruleRunTime, c.name, "its format sets a variable", "leave %n out")
 	}
 	if c.row.cmd == "read" && len(c.operands) == 0 {
 		c.s.set("REPLY", value{})
@@ -134,6 +137,14 @@ func judgeNames(c *call) {
 			c.variableName(g.value, value{})
 		}
 	}
+}
+
+// setsVariable reports a format of printf with %n.
+func setsVariable(format string) bool {
+	parts := strings.Split(strings.ReplaceAll(format, "%%", ""), "%")
+	return slices.ContainsFunc(parts[1:], func(p string) bool {
+		return strings.HasPrefix(strings.TrimLeft(p, "0123456789.*#+- 'hlLjzt"), "n")
+	})
 }
 
 func (c *call) variableName(f field, got value) {
@@ -199,8 +210,8 @@ func judgeSet(c *call) {
 func judgeUnits(c *call) {
 	c.writtenOut("-p", "-P", "--property")
 	for _, g := range c.options {
-		if strings.Contains(strings.ToLower(g.value.text), "environment") {
-			c.j.refuse(ruleSecrets, c.name, "it prints the environment of the service", "name other properties with -p")
+		if strings.Contains(strings.ToLower(g.value.text), "environ") {
+			c.j.refuse(ruleSecrets, c.name, "it prints the environment of a service", "name other properties")
 		}
 	}
 }
@@ -238,16 +249,29 @@ func judgeService(c *call) {
 	c.need(ops.Tier3)
 }
 
-// baseUnit refuses the units that everything else depends on.
+// baseUnit refuses the units that everything else depends on, whatever kind of unit stands for them: only services and timers
+// are one service's own.
 func (c *call) baseUnit(f field) {
-	unit := strings.TrimSuffix(strings.ToLower(f.text), ".service")
-	switch {
-	case slices.Contains([]string{
-		"docker", "docker.socket", "containerd", "ssh", "sshd", "k3s", "kubelet", "dbus", "networking", "networkmanager", "init",
-	}, unit), strings.HasPrefix(unit, "systemd-"), strings.HasSuffix(unit, ".target"), strings.HasSuffix(unit, ".mount"),
-		strings.HasPrefix(unit, "user@"):
-		c.refuse(ruleBash, "every service of the host depends on "+unit, "report it for a human")
+	unit := strings.ToLower(f.text)
+	kind := path.Ext(unit)
+	name := strings.TrimPrefix(strings.TrimSuffix(strings.TrimSuffix(unit, ".service"), kind), "snap.")
+	first, rest := name, ""
+	if i := strings.IndexAny(name, ".-@"); i > 0 {
+		first, rest = name[:i], name[i:]
 	}
+	switch {
+	case slices.Contains([]string{".slice", ".scope", ".socket", ".target", ".mount", ".automount", ".swap", ".device", ".path"}, kind):
+	case slices.Contains([]string{"docker", "dockerd", "podman", "network", "init", "udev", "cron"}, first) && !strings.HasPrefix(rest, "-"):
+	case slices.Contains([]string{
+		"containerd", "crio", "cri", "k3s", "k0scontroller", "k0sworker", "rke2", "kubelet", "kube", "microk8s", "lxd", "incus", "libvirtd",
+		"ssh", "sshd", "openssh", "dropbear", "dbus", "systemd", "networking", "networkmanager", "wpa_supplicant", "connman", "polkit",
+		"polkitd", "apparmor", "auditd", "ufw", "firewalld", "nftables", "iptables", "netfilter", "fail2ban", "getty", "serial", "user",
+		"elogind", "multipathd", "iscsid", "lvm2", "zfs", "mdmonitor", "snapd",
+	}, first):
+	default:
+		return
+	}
+	c.refuse(ruleBash, "every service of the host depends on "+unit, "report it for a human")
 }
 
 // judgeSleep keeps waiting short.

@@ -14,9 +14,16 @@ func judgeSed(c *call) {
 	if !slices.ContainsFunc(c.options, func(g given) bool { return g.flag.first }) && len(files) > 0 {
 		files = files[1:]
 	}
-	if c.has("-i", "--in-place") {
+	for _, g := range c.options {
+		if !g.is("-i", "--in-place") {
+			continue
+		}
+		if strings.ContainsAny(g.value.text, "*/") || g.value.dyn {
+			c.refuse(ruleWrite, "the suffix of -i says where the original goes", "use a plain suffix such as .bak")
+		}
 		for _, f := range files {
 			c.j.write(c.s, f, "sed -i on")
+			c.j.write(c.s, f.withText(f.text+g.value.text), "sed -i on")
 		}
 		if len(files) == 0 {
 			c.runTime("-i")
@@ -56,11 +63,15 @@ func judgeYq(c *call) {
 	}
 	if len(words) > 0 {
 		c.jqFilter(words[0])
+		if strings.Contains(words[0].text, `\(`) {
+			c.refuse(ruleSecrets, "programs of that name differ in what they read as text", "filter without text that holds \\(")
+		}
 	}
+	changes := c.has("-i", "--inplace", "--in-place")
 	for i, f := range words {
 		switch {
-		case i == 0 && len(words) > 1 && strings.ContainsAny(f.text, ".[|"):
-		case c.has("-i", "--inplace", "--in-place") && i > 0:
+		case i == 0 && strings.ContainsAny(f.text, "=|([") && changes, i == 0 && len(words) > 1 && strings.ContainsAny(f.text, ".[|") && !changes:
+		case changes: // alone or before others the filter may be a file
 			c.j.write(c.s, f, "yq -i on")
 		default:
 			c.j.read(c.s, f, c.name) // alone the filter may be a file
@@ -86,6 +97,10 @@ func judgeSQL(c *call) {
 	}
 	if !given {
 		c.refuse(ruleRunTime, "its statements come from its standard input", "give one statement as text")
+	}
+	if db, _ := c.option("-D", "--database"); strings.HasPrefix(c.row.cmd, "m") && (strings.EqualFold(db.value.text, "mysql") ||
+		slices.ContainsFunc(c.operands, func(f field) bool { return strings.EqualFold(f.text, "mysql") })) {
+		c.refuse(ruleSecrets, "its tables hold the passwords of accounts", "use the database of the service")
 	}
 	if c.row.cmd == "sqlite3" && len(c.operands) > 0 && strings.HasPrefix(c.operands[0].text, "file:") {
 		c.refuse(ruleBash, "the address of a database may set how it is opened", "name the file itself")
@@ -125,6 +140,9 @@ func judgeRedis(c *call) {
 			return
 		}
 		words[i] = f.text
+	}
+	if port, _ := c.option("-p"); strings.Contains(port.value.text, "11211") {
+		c.refuse(ruleBash, "the service behind that port reads each line as a command", "ask the Redis of the service")
 	}
 	if !scan.Redis(words) {
 		c.refuse(ruleBash, strings.ToUpper(words[0])+" is not on the list of reading commands",

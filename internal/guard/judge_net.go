@@ -46,9 +46,11 @@ func judgeCurl(c *call) {
 		next := slices.IndexFunc(words, func(f field) bool { return f.text == "--next" || f.text == "-:" })
 		if next < 0 {
 			c.curlRequest(words)
+			c.inSafeMode()
 			return
 		}
 		c.curlRequest(words[:next])
+		c.addSafeMode(words[next].at, "curl")
 		words = words[next+1:]
 	}
 }
@@ -64,9 +66,10 @@ func (c *call) curlRequest(words []field) {
 			urls = append(urls, g.value)
 		}
 	}
-	foreign := false
+	foreign := c.curlResolve()
+	elsewhere := foreign
 	for _, f := range urls {
-		known := c.curlURL(f)
+		known := c.curlURL(f) && !elsewhere
 		foreign = foreign || !known
 		if (method != "GET" || body) && !known {
 			c.j.refuse(ruleBash, "curl with "+method, "changing requests go to inventory hosts only", "ask a human to do it")
@@ -86,6 +89,35 @@ func (c *call) curlRequest(words []field) {
 	}
 }
 
+// curlResolve judges the addresses that a request goes to instead of those of its host, and reports whether there are any.
+func (c *call) curlResolve() bool {
+	found := false
+	for _, g := range c.options {
+		if !g.is("--resolve") {
+			continue
+		}
+		found = true
+		parts := strings.SplitN(strings.TrimLeft(g.value.text, "+"), ":", 3)
+		if len(parts) < 3 || g.value.dyn {
+			c.refuse(ruleRunTime, "--resolve names no address", "write host:port:address")
+			continue
+		}
+		for address := range strings.SplitSeq(parts[2], ",") {
+			if strings.Contains(address, ":") {
+				address = "[" + strings.Trim(address, "[]") + "]"
+			}
+			c.web("http://" + address + ":" + parts[1])
+		}
+	}
+	return found
+}
+
+// guessedProtocol reports a host by whose name curl guesses another protocol than HTTP.
+func guessedProtocol(host string) bool {
+	first, _, _ := strings.Cut(strings.ToLower(host), ".")
+	return slices.Contains([]string{"dict", "ftp", "ftps", "imap", "ldap", "pop3", "smtp", "file", "gopher", "telnet", "tftp", "rtsp"}, first)
+}
+
 // curlURL judges a URL and reports whether its host is one of the inventory.
 func (c *call) curlURL(f field) bool {
 	if f.dyn && !f.num || f.split {
@@ -95,7 +127,7 @@ func (c *call) curlURL(f field) bool {
 	text := strings.ReplaceAll(f.text, string(rune(hole)), "0")
 	if !strings.Contains(text, "://") {
 		head, _, _ := strings.Cut(text, "/")
-		if _, port, ok := strings.Cut(head, ":"); ok && !isDigits(port) && !strings.HasPrefix(head, "[") {
+		if _, port, ok := strings.Cut(head, ":"); ok && !isDigits(port) && !strings.HasPrefix(head, "[") || guessedProtocol(head) {
 			c.refuse(ruleBash, f.show()+" names another protocol than http and https", "use a plain http or https URL")
 			return false
 		}
@@ -139,13 +171,17 @@ func (c *call) curlMethod() (method string, body bool) {
 			if strings.HasPrefix(g.value.text, "@") || strings.Contains(g.value.text, "%output") {
 				c.j.refuse(ruleBash, "curl -w", "the format reads or writes a file", "print plain figures")
 			}
+		case g.is("--proto", "--proto-redir"):
+			if strings.Trim(strings.NewReplacer("https", "", "http", "").Replace(g.value.text), ",") != "=" {
+				c.refuse(ruleBash, g.value.show()+" names another protocol than http and https", "leave "+g.name+" out")
+			}
 		case g.is("-b", "--cookie"):
 			if !strings.Contains(g.value.text, "=") {
 				c.j.read(c.s, g.value, "curl -b")
 			}
 		}
-		if g.has && g.value.dyn && !g.value.num && !g.value.plain {
-			c.j.refuse(ruleRunTime, "curl "+g.name, "what it sends is known only at run time", "write it out")
+		if strings.ContainsAny(g.value.text, "\r\n") && !g.is("-w", "--write-out", "-d", "--data", "--data-raw", "--data-binary", "--json") {
+			c.refuse(ruleBash, "a line break in "+g.name+" starts a line of its own, which another service may read as a command", "leave it out")
 		}
 	}
 	body = body && !c.has("-G", "--get")
@@ -173,6 +209,9 @@ func (c *call) curlOutput(foreign bool) {
 				c.j.refuse(ruleRunTime, "curl -o "+g.value.show(), "it takes a part of its name from the URL", "write the file name out")
 			}
 			c.j.write(c.s, g.value, "curl "+g.name)
+			if dir, ok := c.option("--output-dir"); ok {
+				c.j.write(c.s, dir.value.withText(dir.value.text+"/"+g.value.text), "curl "+g.name)
+			}
 			stores = stores || g.value.text != "/dev/null"
 		}
 	}
@@ -208,8 +247,8 @@ func (c *call) download(dir field) {
 // judgeWget judges wget: to the terminal or nowhere from anywhere, into a file from inventory hosts only.
 func judgeWget(c *call) {
 	for _, g := range c.options {
-		if g.has && g.value.dyn && !g.value.num && !g.value.plain {
-			c.j.refuse(ruleRunTime, "wget "+g.name, "what it sends is known only at run time", "write it out")
+		if strings.ContainsAny(g.value.text, "\r\n") {
+			c.refuse(ruleBash, "a line break in "+g.name+" starts a line of its own, which another service may read as a command", "leave it out")
 		}
 	}
 	out, has := c.option("-O", "--output-document")

@@ -122,6 +122,10 @@ func judgeXargs(c *call) {
 	}
 	words := slices.Clone(operands)
 	if mark, ok := c.option("-I", "--replace", "-i"); ok {
+		if c.count("-I", "--replace", "-i", "-L", "-l", "--max-lines", "-n", "--max-args") > 1 || mark.value.text == "" && mark.has {
+			c.refuse(ruleRunTime, "its options override each other: the words may be appended instead", "give -I without -n and -L")
+			return
+		}
 		text := cmpOr(mark.value.text, "{}")
 		for i, w := range words {
 			switch {
@@ -146,17 +150,22 @@ func judgeXargs(c *call) {
 	c.j.external(s, words)
 }
 
-// judgeWatch judges the command watch repeats; it hands its words to a shell.
+// judgeWatch judges the command watch repeats; it hands its words to a shell, or with -x to the program they name.
 func judgeWatch(c *call) {
 	options, operands := c.parse(c.row, c.args, true)
+	c.options = options
 	c.optionsOf(options)
 	text, ok := c.literals(operands)
-	if !ok {
+	if !ok || len(operands) == 0 {
 		c.runTime("")
 		return
 	}
 	s := c.s.foreign()
 	s.loop = true
+	if c.has("-x", "--exec") {
+		c.j.external(s, operands)
+		return
+	}
 	c.j.nested(s, "watch", text, true)
 }
 
@@ -191,8 +200,9 @@ func judgeFind(c *call) {
 	if len(roots) == 0 {
 		roots = lits(".")
 	}
+	picks := c.j.g.secrets.picked(texts(words))
 	for _, inner := range commands {
-		c.findExec(roots, inner)
+		c.findExec(roots, inner, picks)
 	}
 	c.need(ops.Tier1)
 }
@@ -218,11 +228,29 @@ func (c *call) findCommands(args []field) (words []field, commands [][]field, ok
 	return words, commands, true
 }
 
+// picked reports tests of find by which it picks single files: those that hold secrets by their names, or any by a number.
+func (t nameTable) picked(words []string) bool {
+	for i := range len(words) - 1 {
+		if i > 0 && (words[i-1] == "!" || words[i-1] == "-not") {
+			continue
+		}
+		switch words[i] {
+		case "-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename":
+			if strings.IndexByte(words[i+1], hole) >= 0 || t.Chosen(words[i+1]) {
+				return true
+			}
+		case "-regex", "-iregex", "-inum", "-samefile", "-lname", "-ilname":
+			return true
+		}
+	}
+	return false
+}
+
 // findExec judges the command find runs on what it finds.
-func (c *call) findExec(roots, words []field) {
+func (c *call) findExec(roots, words []field, picks bool) {
 	found := field{text: string(rune(hole)), dyn: true, plain: true} // find prints the place first, so it is never an option
 	ps := c.j.paths(c.s, roots[0].text)
-	if len(roots) == 1 && !roots[0].dyn && !slices.ContainsFunc(ps, c.j.g.secrets.Holds) {
+	if len(roots) == 1 && !roots[0].dyn && !picks && !slices.ContainsFunc(ps, c.j.g.secrets.Holds) {
 		found = field{text: ps[0] + "/*", glob: true}
 	}
 	inner := make([]field, 0, len(words))

@@ -235,16 +235,27 @@ func (j *judge) produced(s *scope, left *syntax.Stmt) (input, []string) {
 		if !ok || len(call.Args) == 0 || !slices.Contains([]string{"sort", "head", "tail", "uniq", "grep"}, call.Args[0].Lit()) {
 			return inputData, nil
 		}
+		if words := peek(call.Args); words[0] == "grep" && !slices.Contains(words, "-v") && j.g.secrets.filtered(words[1:]) {
+			return inputData, nil
+		}
 	}
 	var files []string
-	for _, root := range listed(args) {
+	for _, root := range j.g.secrets.listed(args) {
 		files = append(files, j.paths(s, root)...)
 	}
 	return inputData, files
 }
 
-// listed are the folders a command lists files of, nil when it lists something else.
-func listed(args []string) []string {
+// filtered reports words of grep by which it may keep the names of files that hold secrets and few others.
+func (t nameTable) filtered(words []string) bool {
+	return slices.ContainsFunc(words, func(w string) bool {
+		w = strings.NewReplacer(`\.`, ".", ".", "?", "$", "", "^", "").Replace(w)
+		return !strings.HasPrefix(w, "-") && (strings.Trim(w, scan.Letters+"?./-") != "" || t.Chosen("*"+w+"*"))
+	})
+}
+
+// listed are the folders a command lists files of, nil when it lists something else or picks single files.
+func (t nameTable) listed(args []string) []string {
 	var roots []string
 	switch args[0] {
 	case "find":
@@ -252,8 +263,9 @@ func listed(args []string) []string {
 		for len(rest) > 0 && (rest[0] == "-L" || rest[0] == "-H" || rest[0] == "-P") {
 			rest = rest[1:]
 		}
-		if slices.ContainsFunc(rest, func(a string) bool { return strings.HasPrefix(a, "-printf") || strings.HasPrefix(a, "-exec") }) {
-			return nil // it does not print the places
+		if slices.ContainsFunc(rest, func(a string) bool { return strings.HasPrefix(a, "-printf") || strings.HasPrefix(a, "-exec") }) ||
+			t.picked(rest) {
+			return nil // it does not print the places, or not those of many files
 		}
 		for _, a := range rest {
 			if strings.HasPrefix(a, "-") || a == "(" || a == "!" {

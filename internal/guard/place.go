@@ -36,6 +36,9 @@ func newNameTable(names []string) nameTable {
 
 // Match reports whether a clean path names such a file or lies below one. With glob the path is a pattern itself.
 func (t nameTable) Match(p string, glob bool) bool {
+	if t.Broad && slices.Contains([]string{".example", ".sample", ".template", ".dist", ".md", ".pub"}, path.Ext(p)) {
+		p = path.Dir(p) // made to be read, whatever its name
+	}
 	parts := strings.Split(strings.ToLower(strings.TrimPrefix(p, "/")), "/")
 	if len(parts) > 64 {
 		return true // nobody writes such paths
@@ -87,7 +90,7 @@ func resembles(part, secret string) bool {
 	const wild = "*?["
 	head, tail := part[:strings.IndexAny(part, wild)], part[strings.LastIndexAny(part, "*?]")+1:]
 	secretHead, secretTail := secret[:strings.IndexAny(secret, wild)], secret[strings.LastIndexAny(secret, wild)+1:]
-	sameHead := head != "" && secretHead != "" && (strings.HasPrefix(head, secretHead) || strings.HasPrefix(secretHead, head))
+	sameHead := head != "" && secretHead != "" && (strings.HasPrefix(head, secretHead) || len(head) > 2 && strings.HasPrefix(secretHead, head))
 	sameTail := tail != "" && secretTail != "" && (strings.HasSuffix(tail, secretTail) || strings.HasSuffix(secretTail, tail))
 	for n := 2; n <= min(len(head), len(secretTail)) && tail == ""; n++ {
 		sameTail = sameTail || strings.HasSuffix(head, secretTail[:n])
@@ -106,6 +109,29 @@ func (t nameTable) Personal(p string) bool {
 	for part := range strings.SplitSeq(strings.ToLower(p), "/") {
 		if strings.HasPrefix(part, ".") && t.exact[part] {
 			return true
+		}
+	}
+	return false
+}
+
+// Chosen reports a pattern by which a program itself picks files, such as .e*v or id_*. It matches a leading dot, too, and
+// braces hold alternatives.
+func (t nameTable) Chosen(pattern string) bool {
+	for part := range strings.FieldsFuncSeq(strings.ToLower(pattern), func(r rune) bool { return strings.ContainsRune("/{},| ", r) }) {
+		fixed := len(strings.Trim(part, "*?"))
+		for name := range t.exact {
+			dotted := strings.HasPrefix(name, ".")
+			// *.yml says nothing about a name before the dot
+			if fixed > 1 && (dotted || !strings.HasPrefix(part, "*.")) && intersects(part, name) || dotted && strings.HasPrefix(part, ".") &&
+				intersects(part, name) {
+				return true
+			}
+		}
+		wild := strings.ContainsAny(part, "*?[")
+		for _, p := range t.patterns {
+			if part == p || intersects(part, p) && (!wild || fixed > 2 && !strings.Contains(part, "*") || fixed > 1 && resembles(part, p)) {
+				return true
+			}
 		}
 	}
 	return false

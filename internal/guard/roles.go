@@ -2,6 +2,7 @@ package guard
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"claudeops/internal/guard/scan"
@@ -38,12 +39,17 @@ const (
 	roleSQL      role = "sql"
 	roleGitRev   role = "rev"  // a commit, a range, or a file in one
 	roleFile     role = "file" // a file that git changes by name
+
+	rolePattern role = "pattern" // a pattern by which the program picks the files it shows
+	roleExcept  role = "except"  // a pattern for files that it leaves out
+	roleAt      role = "at"      // text that is no file, not even one behind an @
 )
 
 func (r role) known() bool {
 	switch r {
 	case roleValue, roleText, roleWord, roleNum, roleRead, roleCert, roleList, roleWrite, roleDelete, roleDir, roleRepo, roleBody, roleHost,
-		roleService, roleUnit, roleEngine, roleTemplate, roleDate, roleMode, roleCommand, roleSed, roleAwk, roleJq, roleSQL, roleGitRev, roleFile:
+		roleService, roleUnit, roleEngine, roleTemplate, roleDate, roleMode, roleCommand, roleSed, roleAwk, roleJq, roleSQL, roleGitRev, roleFile,
+		rolePattern, roleExcept, roleAt:
 		return true
 	}
 	return false
@@ -51,6 +57,9 @@ func (r role) known() bool {
 
 // optionsOf judges options: what they add to the tier, and their values.
 func (c *call) optionsOf(options []given) {
+	// the folder first: it counts for the files of options that stand before it, too
+	options = slices.Clone(options)
+	slices.SortStableFunc(options, func(a, b given) int { return rank(a.flag.role == roleDir) - rank(b.flag.role == roleDir) })
 	for _, g := range options {
 		f := g.flag
 		if f.tier >= never {
@@ -69,6 +78,13 @@ func (c *call) optionsOf(options []given) {
 			c.judgeRole(f.second, nil, g.second, what)
 		}
 	}
+}
+
+func rank(first bool) int {
+	if first {
+		return 0
+	}
+	return 1
 }
 
 // operandsOf judges the operands by the places the row has for them.
@@ -128,6 +144,10 @@ func assignSlots(slots []slot, n int) []*slot {
 func (c *call) judgeRole(r role, of []string, f field, what string) {
 	if f.proc && r != roleRead && r != roleValue && r != roleText && r != roleList && r != roleCert {
 		c.runTime(what)
+		return
+	}
+	if c.row.sends && f.dyn && !f.num && r != roleHost && r != roleRead && r != roleCert {
+		c.j.refuse(ruleRunTime, what+" "+f.show(), "what is put together at run time can carry data away", "write it out")
 		return
 	}
 	changes := c.row.tier > ops.Tier1
@@ -200,8 +220,26 @@ func (c *call) judgeLanguage(r role, f field, what string) {
 		c.revision(f)
 	case roleFile:
 		c.j.repoFile(c.s, f, what)
+	case rolePattern:
+		if f.dyn || !strings.HasPrefix(f.text, "!") && c.j.g.secrets.Chosen(f.text) {
+			c.j.refuse(ruleSecrets, what+" "+f.show(), "it picks files that hold secrets", "look for something else")
+		}
+		c.except(f, what)
+	case roleExcept:
+		c.except(f, what)
+	case roleAt:
+		if _, text, _ := strings.Cut(f.text, "="); f.dyn || strings.HasPrefix(text, "@") {
+			c.j.refuse(ruleSecrets, what+" "+f.show(), "it sends a file away", "send plain text only")
+		}
 	default:
 		c.freeValue(f, what)
+	}
+}
+
+// except refuses a pattern that leaves out all but some files, which is a way to pick those.
+func (c *call) except(f field, what string) {
+	if strings.Contains(f.text, "[!") || strings.Contains(f.text, "[^") {
+		c.j.refuse(ruleSecrets, what+" "+f.show(), "it leaves out all but some files", "name the files")
 	}
 }
 
@@ -259,7 +297,8 @@ func (c *call) freeValue(f field, what string) {
 		glob := f.glob || strings.ContainsAny(part, "*?[")
 		for _, p := range c.j.paths(c.s, part) {
 			if strings.Contains(part, "/") && c.j.own(p) && p != path.Join(c.j.facts.StateDir, "cooldown.json") ||
-				c.j.g.secrets.Match(p, glob) && (strings.ContainsAny(part, "/~") || c.j.g.secrets.Match("/"+part, glob)) {
+				strings.ContainsAny(part, "/~.") && c.j.g.secrets.Match(p, glob) && (strings.ContainsAny(part, "/~") ||
+					c.j.g.secrets.Match("/"+part, glob)) {
 				c.j.refuse(ruleSecrets, what+" "+f.show(), "it names a protected file", "report what you need to know instead")
 			}
 		}
@@ -272,11 +311,12 @@ func (c *call) host(f field, what string) {
 		c.j.refuse(ruleRunTime, what+" "+f.show(), "a name that is put together at run time can carry data away", "write the name out")
 		return
 	}
-	if strings.HasPrefix(f.text, "@") {
-		f = f.withText(f.text[1:])
+	name := strings.TrimPrefix(f.text, "@")
+	if !f.dyn && (name == "" || name[0] == '-' || strings.Trim(name, scan.Letters+".:%/[]-+") != "") {
+		c.refuse(ruleBash, f.show()+" is not the name or address of a host", "name the host")
 	}
-	if strings.ContainsAny(f.text, "/~") && !strings.HasPrefix(f.text, "/dev/") {
-		c.freeValue(f, what)
+	if strings.ContainsAny(name, "/~") && !strings.HasPrefix(name, "/dev/") {
+		c.freeValue(f.withText(name), what)
 	}
 }
 

@@ -386,7 +386,9 @@ func safeMode(program string) (words []string, everywhere bool) {
 	case "psql":
 		return []string{"-X", "-q", "-c", readOnlySQL}, true
 	case "mysql", "mariadb":
-		return []string{"--init-command=" + readOnlyMySQL}, true
+		return []string{"--local-infile=0", "--init-command=" + readOnlyMySQL}, true
+	case "curl":
+		return []string{"--proto", "=http,https"}, true
 	case "git":
 		return []string{
 			"-c", "core.fsmonitor=", "-c", "core.hooksPath=/dev/null", "-c", "protocol.ext.allow=never", "-c", "safe.bareRepository=explicit",
@@ -398,17 +400,19 @@ func safeMode(program string) (words []string, everywhere bool) {
 // inSafeMode notes the words to add when the judged tree is printed. Text for other hosts is left as it is.
 func (c *call) inSafeMode() {
 	program, _, _ := strings.Cut(c.row.cmd, " ")
+	c.addSafeMode(c.program.at, program)
+}
+
+// addSafeMode notes the words to add behind a word.
+func (c *call) addSafeMode(at *syntax.Word, program string) {
 	words, everywhere := safeMode(program)
-	if c.program.at == nil || c.s.remote || c.s.container && !everywhere {
-		return
-	}
-	if program == "git" && strings.HasPrefix(c.row.cmd, "git ") && c.s.container {
+	if at == nil || c.s.remote || c.s.container && (!everywhere || program == "git") {
 		return
 	}
 	if c.j.added == nil {
 		c.j.added = map[*syntax.Word][]string{}
 	}
-	c.j.added[c.program.at] = words
+	c.j.added[at] = words
 }
 
 // addWords puts words behind others in the commands of a tree. Words that are there already are left.

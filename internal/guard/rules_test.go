@@ -50,7 +50,7 @@ func TestOperatorRulesDecideWhatTheySay(t *testing.T) {
 	for _, c := range []struct{ want, rule, command string }{
 		{"daa", "allow-pihole-gravity", "pihole -g"},
 		{"daa", "allow-pihole-gravity", "ssh ie01 'pihole -g'"},
-		{"ddd", "R6", "pihole -r"},
+		{"ddd", "tool.Bash", "pihole -r"},
 		{"aaa", "upsmon-any", "upsmon status a"},
 		{"ddd", "R6", "upsmon status $x"},
 		{"ddd", "no-logs", "docker logs web"},

@@ -56,6 +56,7 @@ type row struct {
 	stop       bool // options end at the first operand
 	single     bool // long options have one dash
 	plus       bool // words that start with + are options too
+	sends      bool // what it is given goes elsewhere, so it is written out
 	needs      []string
 	judges     []string
 	options    []*flag
@@ -92,18 +93,22 @@ func readTables() (*tables, error) {
 
 // read adds one file.
 func (t *tables) read(file, text string) error {
-	section := ""
+	section, sends := "", false
 	var current []*row
 	for n, line := range strings.Split(text, "\n") {
 		var err error
 		switch trimmed := strings.TrimSpace(line); {
 		case trimmed == "" || strings.HasPrefix(trimmed, "//"):
 		case strings.HasPrefix(trimmed, "# "):
-			section = trimmed[2:]
+			section, sends = trimmed[2:], strings.HasSuffix(trimmed, ", which sends what it is given")
+			section = strings.TrimSuffix(section, ", which sends what it is given")
 		case line[0] == ' ' || line[0] == '\t':
 			err = addFlag(current, trimmed)
 		default:
 			current, err = t.addRow(section, trimmed)
+			for _, r := range current {
+				r.sends = r.sends || sends
+			}
 		}
 		if err != nil {
 			return fmt.Errorf("%s:%d: %w", file, n+1, err)
@@ -239,6 +244,8 @@ func (r *row) set(words []string) error {
 		r.single = true
 	case "plus":
 		r.plus = true
+	case "sends":
+		r.sends = true
 	case "needs":
 		r.needs = words[1:]
 	case "judge":
@@ -392,6 +399,7 @@ type given struct {
 	value  field
 	second field
 	has    bool // a value came with it
+	behind int  // how many operands stand before it
 }
 
 // optionReader splits the words after a command into options and operands, by the options its row lists.
@@ -548,6 +556,7 @@ func (p *optionReader) take(g given) {
 			c.refuse(ruleBash, "its option "+shown+" has no second value", "give it one")
 		}
 	}
+	g.behind = len(p.operands)
 	p.options = append(p.options, g)
 }
 

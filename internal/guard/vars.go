@@ -172,6 +172,8 @@ func (j *judge) variable(name string, v value, env bool) {
 		ok = v.known && strings.Trim(v.text, scan.Letters+".@:,-") == ""
 	case "text", "shell":
 		ok = true
+	case "written":
+		ok = v.known
 	case "refuse":
 	default:
 		ok = !env || len(name) == 1 || name == strings.ToLower(name)

@@ -25,6 +25,9 @@ const (
 	ReflexUnanswered = "nobody answered the question, and silence is no yes"
 )
 
+// ReflexTrust says that the trust in the service is too low.
+func ReflexTrust(t ops.Trust) string { return "trust is " + t.String() }
+
 // ReflexUnknown says that the service does not have the action any more.
 func ReflexUnknown(r ops.Reflex, action string) string {
 	return fmt.Sprintf("%s has no action %s any more", r.Service, action)

@@ -168,6 +168,8 @@ type Journal struct {
 	// Silences are the environment's silences that hold now, Withheld what the watch holds back of bad services.
 	Silences []Silence
 	Withheld []Withheld
+	// Lowered are the services of the environment in which the trust was lowered beside the configuration.
+	Lowered []Lowered
 	// Told are the services that the watch has told people of when it started the cycle. It is read in a dry run only.
 	Told []string
 	// Reflexes are the earned ones that are switched on, Reflexed the actions that reflexes began lately, and Failing what the watch finds

@@ -1,6 +1,9 @@
 package ops
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Handler is a registered owner of work.
 type Handler struct {
@@ -89,6 +92,8 @@ type Service struct {
 	Reflexes []Reflex `json:"reflexes,omitempty"`
 	// Off are the built-in actions that the operator removed. Agents may not do the same with a command either.
 	Off []string `json:"off,omitempty"`
+	// Trust is the highest level for it; empty: that of the environment.
+	Trust Trust `json:"trust,omitempty"`
 }
 
 // Inventory maps any name of a service to its canonical one.
@@ -116,6 +121,7 @@ func (v Inventory) Canonical(name string) (string, bool) {
 type Policy struct {
 	DryRun   bool        `json:"dry_run"`
 	MaxTier  Tier        `json:"max_tier"`
+	Trust    Trust       `json:"trust,omitempty"` // the highest level for every service that has none of its own
 	MaxDepth int         `json:"max_depth"`
 	Mode     ContextMode `json:"mode"` // resume or handoff: how context travels, and with it how a session reports
 	Routes   []Route     `json:"routes,omitempty"`
@@ -219,6 +225,11 @@ func (p Policy) Stricter(now Policy) Policy {
 	}
 	p.MaxDepth = min(p.MaxDepth, now.MaxDepth)
 	p.Inventory = p.Inventory.sameReflexes(now.Inventory)
+	services := slices.Clone(p.Inventory.Services)
+	for i, s := range services {
+		services[i].Trust = p.TrustOf(s.Name).Under(now.TrustOf(s.Name))
+	}
+	p.Inventory.Services, p.Trust = services, p.Trust.Under(now.Trust)
 	return p
 }
 

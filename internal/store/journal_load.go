@@ -82,6 +82,9 @@ func rareParts(ctx context.Context, q db.Querier, j *ops.Journal, c ops.Cycle, h
 	if has.silences {
 		asked = append(asked, ahead(ctx, q, &j.Silences, scanSilence, selectSilencesAt, silencesArgs(c.Environment, at)...))
 	}
+	if has.lowered {
+		asked = append(asked, ahead(ctx, q, &j.Lowered, scanLowered, selectLowered, c.Environment))
+	}
 	return asked
 }
 
@@ -114,7 +117,8 @@ func (s *kernel) loadOthers(ctx context.Context, q db.Querier, out *ops.Claimed,
 // contents are the parts of a journal that exist. Most cycles have few of them, and each one that is not queried saves a round
 // trip.
 type contents struct {
-	decisions, checks, recoveries, approvals, denials, incidents, judgements, silences, withheld, actions, runs, reflexed, reflexes bool
+	decisions, checks, recoveries, approvals, denials, incidents, judgements, silences, withheld, lowered, actions, runs, reflexed,
+	reflexes bool
 }
 
 const selectContents = `SELECT ` + cycleColumns + `,
@@ -128,6 +132,7 @@ const selectContents = `SELECT ` + cycleColumns + `,
 	EXISTS (SELECT 1 FROM guard_decisions WHERE session_id IN (SELECT id FROM sessions WHERE cycle_id = c.id)),
 	EXISTS (SELECT 1 FROM silences WHERE ends_at > ?),
 	EXISTS (SELECT 1 FROM withheld WHERE environment = c.environment),
+	EXISTS (SELECT 1 FROM trust WHERE environment = c.environment),
 	EXISTS (SELECT 1 FROM cooldown_actions WHERE environment = c.environment AND counts)
 		OR EXISTS (SELECT 1 FROM action_runs WHERE environment = c.environment AND counts),
 	EXISTS (SELECT 1 FROM action_runs WHERE cycle_id = c.id),
@@ -138,7 +143,7 @@ const selectContents = `SELECT ` + cycleColumns + `,
 func (h *contents) scan(r db.Row) (ops.Cycle, error) {
 	return scanCycle(longerRow{r, []any{
 		&h.decisions, &h.checks, &h.recoveries, &h.approvals, &h.denials, &h.incidents, &h.judgements, &h.silences, &h.withheld,
-		&h.actions, &h.runs, &h.reflexed, &h.reflexes,
+		&h.lowered, &h.actions, &h.runs, &h.reflexed, &h.reflexes,
 	}})
 }
 

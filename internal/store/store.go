@@ -73,6 +73,7 @@ func schema() db.Schema {
 		{Name: "cycle_cost_days", Key: []string{"day", "cost", "cycle_id", "environment"}},
 		{Name: "answer_codes", Key: []string{"code"}},
 		{Name: "used_answers", Key: []string{"code"}},
+		{Name: "trust", Key: []string{"environment", "service"}},
 		{Name: "withheld", Key: []string{"environment", "service"}},
 		{Name: "outgoing_events", Key: id},
 		{Name: "event_targets", Key: []string{"name"}},

@@ -41,26 +41,6 @@ type runRow struct {
 	FormError string
 }
 
-func actionBadge(status ops.ActionStatus) badge {
-	switch status {
-	case ops.ActionRequested:
-		return badge{"unknown", "clock", "Requested"}
-	case ops.ActionStarted:
-		return badge{"run", "loader", "Running"}
-	case ops.ActionDone:
-		return badge{"ok", "circle-check", "Done"}
-	case ops.ActionFailed:
-		return badge{"bad", "octagon-x", "Failed"}
-	case ops.ActionUndone:
-		return badge{"warn", "rotate-ccw", "Undone"}
-	case ops.ActionInterrupted:
-		return badge{"warn", "triangle-alert", "Interrupted"}
-	case ops.ActionRefused:
-		return badge{"unknown", "ban", "Refused"}
-	}
-	return badge{"unknown", "circle-question-mark", plain(string(status))}
-}
-
 func runTitle(r api.ActionRun) string {
 	title := plain(r.Action + " of " + r.Service)
 	if r.UndoOf != nil {

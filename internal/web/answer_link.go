@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"claudeops/internal/access"
+	"claudeops/internal/api"
 	signed "claudeops/internal/notice/answer"
 	"claudeops/internal/ops"
 )
@@ -46,7 +47,7 @@ type linkView struct {
 	Title   string
 	What    string
 	Facts   []fact
-	Plan    []planStepView
+	Plan    []api.PlanStep
 	Button  string // of the answer that the link gives; empty if it needs a login
 	Danger  bool
 	Login   string // where to sign in to approve
@@ -153,7 +154,7 @@ func (s *server) approvalLink(w http.ResponseWriter, r *http.Request, t signed.T
 	}
 	m := moment{s.Clock()}
 	if a.Status != ops.ApprovalPending {
-		s.linkProblem(w, r, http.StatusConflict, fmt.Sprintf("Already %s %s.", strings.ToLower(approvalBadge(a.Status).Word), m.answerNote(a)),
+		s.linkProblem(w, r, http.StatusConflict, fmt.Sprintf("Already %s %s.", strings.ToLower(stateOf(kindApproval, a.Status).Word), m.answerNote(api.ApprovalRow(a))),
 			"Nothing was changed. Only the first answer counts.")
 		return linkView{}, false
 	}
@@ -168,13 +169,13 @@ func (s *server) approvalLink(w http.ResponseWriter, r *http.Request, t signed.T
 		return linkView{}, false
 	}
 	v := linkView{Title: "Deny", What: full.Title, Plan: full.Plan, Button: "Deny", Danger: true, Facts: []fact{
-		{Name: "Why", Value: full.Why},
-		{Name: "Environment", Value: full.Environment},
-		{Name: "Handler", Value: full.Handler},
-		{Name: "Asked", At: &full.Asked},
+		{Name: "Why", Value: plain(a.Reason)},
+		{Name: "Environment", Value: a.Environment},
+		{Name: "Handler", Value: full.Who},
+		{Name: "Asked", At: m.maybe(&a.RequestedAt)},
 	}}
-	if full.Expires != nil {
-		v.Facts = append(v.Facts, fact{Name: "Expires", At: full.Expires})
+	if a.ExpiresAt != nil {
+		v.Facts = append(v.Facts, fact{Name: "Expires", At: ops.Ptr(m.until(*a.ExpiresAt))})
 	}
 	if t.Decision == signed.Approve {
 		v.Title, v.Button, v.Danger = "Approve", "", false

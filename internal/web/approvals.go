@@ -26,44 +26,24 @@ const (
 
 // approvalView is one approval with everything needed to answer it.
 type approvalView struct {
-	ID          int64
-	Title       string
-	Environment string
-	Cycle       cycleRef
-	Session     ops.SessionID
-	Asked       stamp
-	Expires     *stamp
-	Unanswered  string // what happens when nobody answers
-	Why         string
-	Handler     string
-	May         []string
-	Tools       string
-	Findings    string
-	Tried       string
-	Done        []string // changes that the gates allowed in this cycle
-	Checks      []checkView
-	Services    []string
-	Cost        figure
-	Budget      string
-	Cooldowns   []cooldownView
-	Review      bool
-	Plan        []planStepView
-	PlanHash    string
+	api.Approval
+	Title      string
+	Unanswered string // what happens when nobody answers
+	Who        string // the handler and its model
+	May        []string
+	Tools      string
+	Findings   string
+	Tried      string
+	Done       []string // changes that the gates allowed in this cycle
+	Checks     []ops.CheckResult
+	Services   []string
+	Cost       figure
+	Budget     string
+	Cooldowns  []cooldownView
 
 	Ask       string // approve or deny: the answer to confirm; empty offers both
 	Conflict  string // why the answer was not accepted
 	FormError string // what is wrong with the form
-}
-
-// answeredView is an approval that was answered or has expired.
-type answeredView struct {
-	ID     int64
-	Title  string
-	Badge  badge
-	Note   string
-	Asked  stamp
-	Cycle  cycleRef
-	Reason string
 }
 
 // pending returns the open approvals, the one that expires first on top.
@@ -94,29 +74,14 @@ func (s *server) pending(ctx context.Context, m moment) ([]approvalView, error) 
 	return out, nil
 }
 
-func (s *server) answered(ctx context.Context, m moment, before int64) ([]answeredView, error) {
+// answered returns the newest answered approvals, for the first page of the resolved incidents.
+func (s *server) answered(ctx context.Context, before int64) ([]api.Approval, error) {
 	if before > 0 {
-		return nil, nil // only on the first page of the resolved incidents
+		return nil, nil
 	}
 	found, err := s.Store.Approvals(ctx, store.ApprovalFilter{Limit: 2 * listed})
-	if err != nil {
-		return nil, err
-	}
-	var out []answeredView
-	for _, a := range found {
-		if a.Status == ops.ApprovalPending || len(out) == listed {
-			continue
-		}
-		out = append(out, m.answeredView(a))
-	}
-	return out, nil
-}
-
-func (m moment) answeredView(a ops.Approval) answeredView {
-	return answeredView{
-		ID: a.ID, Title: questionTitle(a, nil), Badge: approvalBadge(a.Status), Note: m.answerNote(a), Asked: m.stamp(a.RequestedAt),
-		Cycle: refer(a.CycleID), Reason: firstLine(a.Answer, 300),
-	}
+	found = slices.DeleteFunc(found, func(a ops.Approval) bool { return a.Status == ops.ApprovalPending })
+	return api.Rows(found[:min(len(found), listed)], api.ApprovalRow), err
 }
 
 func (s *server) approvalView(ctx context.Context, m moment, a ops.Approval) (approvalView, error) {
@@ -125,19 +90,17 @@ func (s *server) approvalView(ctx context.Context, m moment, a ops.Approval) (ap
 		return approvalView{}, fmt.Errorf("read cycle %d: %w", a.CycleID, err)
 	}
 	policy := loaded.Cycle.Policy
+	a.States = a.Progress(loaded.Journal.Runs)
 	view := approvalView{
-		ID: a.ID, Environment: a.Environment, Cycle: refer(a.CycleID), Session: a.SessionID, Asked: m.stamp(a.RequestedAt),
-		Why: plain(a.Reason), Cost: totalCost(loaded.Journal.Sessions), Review: a.Kind == ops.ApprovalReview,
+		Approval: api.ApprovalRow(a), Cost: totalCost(loaded.Journal.Sessions), Services: affectedServices(loaded.Journal, a.SessionID),
 	}
-	view.Plan, view.PlanHash = planSteps(a, loaded.Journal.Runs), a.PlanHash
 	if a.ExpiresAt != nil {
-		view.Expires, view.Unanswered = ops.Ptr(m.until(*a.ExpiresAt)), unansweredText(policy.Approval.OnExpiry)
+		view.Unanswered = unansweredText(policy.Approval.OnExpiry)
 		if a.Kind == ops.ApprovalReflex {
 			view.Unanswered = "Tier 1 looks without it"
 		}
 	}
-	view.Services = s.affectedServices(loaded.Journal, a.SessionID)
-	view.Title = questionTitle(a, view.Services)
+	view.Title = questionTitle(view.Approval, view.Services)
 	view.addFindings(loaded.Journal, a.SessionID)
 	for _, session := range loaded.Journal.Sessions {
 		for _, done := range loaded.Journal.Effects[session.ID].Done {
@@ -145,7 +108,7 @@ func (s *server) approvalView(ctx context.Context, m moment, a ops.Approval) (ap
 		}
 	}
 	handler, _ := policy.Handler(a.Handler)
-	view.Handler = plain(cmp.Or(strings.TrimSpace(a.Handler+" "+handler.Model), a.Handler))
+	view.Who = plain(cmp.Or(strings.TrimSpace(a.Handler+" "+handler.Model), a.Handler))
 	tier := a.Tier
 	if handler.ID != "" {
 		tier = handler.May()
@@ -161,7 +124,7 @@ func (s *server) approvalView(ctx context.Context, m moment, a ops.Approval) (ap
 }
 
 // affectedServices returns the services that the approval is about.
-func (s *server) affectedServices(j ops.Journal, session ops.SessionID) []string {
+func affectedServices(j ops.Journal, session ops.SessionID) []string {
 	var names []string
 	for _, d := range j.Decisions {
 		if d.SessionID == session && len(d.Services) > 0 {
@@ -198,7 +161,7 @@ func (v *approvalView) addFindings(j ops.Journal, session ops.SessionID) {
 		return
 	}
 	h := proposedHandoff(*from)
-	v.Findings, v.Tried, v.Checks = plain(h.InvestigationFindings), plain(h.RemediationAttempted), failing(h.CheckResults)
+	v.Findings, v.Tried, v.Checks = plain(h.InvestigationFindings), plain(h.RemediationAttempted), h.CheckResults
 	var o ops.Outcome
 	if json.Unmarshal(from.OutcomeJSON, &o) != nil {
 		return
@@ -218,11 +181,11 @@ func (v *approvalView) addFindings(j ops.Journal, session ops.SessionID) {
 		v.Tried = plain(strings.Join(tried, "\n"))
 	}
 	if v.Checks == nil {
-		v.Checks = failing(o.CheckResults)
+		v.Checks = o.CheckResults
 	}
 }
 
-func questionTitle(a ops.Approval, services []string) string {
+func questionTitle(a api.Approval, services []string) string {
 	about := ""
 	switch len(services) {
 	case 0:
@@ -231,10 +194,10 @@ func questionTitle(a ops.Approval, services []string) string {
 	default:
 		about = fmt.Sprintf(" for %d services", len(services))
 	}
-	if a.Kind == ops.ApprovalReview {
+	if a.Kind == string(ops.ApprovalReview) {
 		return fmt.Sprintf("Review the repair by %s%s", a.Tier, about)
 	}
-	if a.Kind == ops.ApprovalReflex {
+	if a.Kind == string(ops.ApprovalReflex) {
 		return "Approve: " + a.Handler + ", without an agent"
 	}
 	return fmt.Sprintf("Approve: start %s%s", a.Tier, about)
@@ -279,28 +242,12 @@ func unansweredText(policy string) string {
 	return "If nobody answers, the cycle ends when it expires and needs a person."
 }
 
-func approvalBadge(status ops.ApprovalStatus) badge {
-	switch status {
-	case ops.ApprovalPending:
-		return badge{"hand", "hand", "Needs approval"}
-	case ops.ApprovalApproved:
-		return badge{"ok", "circle-check", "Approved"}
-	case ops.ApprovalDenied:
-		return badge{"warn", "ban", "Denied"}
-	case ops.ApprovalExpired:
-		return badge{"unknown", "clock", "Expired"}
-	case ops.ApprovalWithdrawn:
-		return badge{"unknown", "ban", "No answer needed"}
-	}
-	return badge{"unknown", "circle-question-mark", plain(string(status))}
-}
-
 // answerNote returns the person and the time of the answer.
-func (m moment) answerNote(a ops.Approval) string {
+func (m moment) answerNote(a api.Approval) string {
 	if a.AnsweredAt == nil {
 		return ""
 	}
-	note := fmt.Sprintf("by %s at %s", plain(a.AnsweredBy), m.text(*a.AnsweredAt))
+	note := fmt.Sprintf("by %s at %s", plain(words(a.AnsweredBy)), m.text(*a.AnsweredAt))
 	if a.DeniedUntil != nil {
 		note += ", until " + m.text(*a.DeniedUntil)
 	}
@@ -336,7 +283,7 @@ func (s *server) showApproval(w http.ResponseWriter, r *http.Request, status int
 	}
 	view.Ask, view.FormError = ask, problem
 	if a.Status != ops.ApprovalPending {
-		view.Conflict = fmt.Sprintf("Already %s %s.", strings.ToLower(approvalBadge(a.Status).Word), m.answerNote(a))
+		view.Conflict = fmt.Sprintf("Already %s %s.", strings.ToLower(stateOf(kindApproval, a.Status).Word), m.answerNote(view.Approval))
 		if a.Answer != "" {
 			view.Conflict += " Reason: " + firstLine(a.Answer, desk.MaxReason)
 		}
@@ -400,7 +347,7 @@ func chosenSteps(r *http.Request) (out desk.Steps, err error) {
 
 type approvalsView struct {
 	Pending  []api.Approval
-	Answered []answeredView
+	Answered []api.Approval
 	Several  bool
 	Pager    pager
 }
@@ -412,7 +359,6 @@ func (s *server) approvals(w http.ResponseWriter, r *http.Request) {
 		s.errorPage(w, r, http.StatusNotFound, "No such page of approvals.")
 		return
 	}
-	m := moment{s.Clock()}
 	view := approvalsView{Several: len(s.Environments) > 1}
 	if before == 0 {
 		pending, err := s.Store.Approvals(r.Context(), store.ApprovalFilter{Status: ops.ApprovalPending, Limit: 200})
@@ -428,10 +374,7 @@ func (s *server) approvals(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	found, view.Pager = paged(r, found, func(a ops.Approval) int64 { return a.ID })
-	for _, a := range found {
-		if a.Status != ops.ApprovalPending {
-			view.Answered = append(view.Answered, m.answeredView(a))
-		}
-	}
+	found = slices.DeleteFunc(found, func(a ops.Approval) bool { return a.Status == ops.ApprovalPending })
+	view.Answered = api.Rows(found, api.ApprovalRow)
 	s.render(w, r, http.StatusOK, "approvals", page{Title: "Approvals", Nav: "approvals", Body: view})
 }

@@ -36,7 +36,7 @@ type costsView struct {
 	Chart       *picture
 	Legend      []legendEntry
 	Groupings   []groupRow
-	Chains      []chainCost
+	Chains      []store.ChainCost
 	Tokens      []fact
 	Export      string
 	Unknown     string // note on sessions of unknown cost
@@ -69,16 +69,6 @@ type groupRow struct {
 	Share    string
 	Sessions int
 	Tokens   figure
-}
-
-type chainCost struct {
-	Cycle       cycleRef
-	Title       string
-	Environment string
-	Badge       badge
-	Sessions    int
-	Cost        figure
-	At          stamp
 }
 
 var errNoCosts = errors.New("no such view of costs")
@@ -155,18 +145,8 @@ func (s *server) costsView(r *http.Request) (costsView, error) {
 	if err := s.addBudgets(ctx, m, q, &view); err != nil {
 		return view, err
 	}
-	chains, err := s.Store.ExpensiveChains(ctx, filter, expensiveCycles)
-	if err != nil {
-		return view, err
-	}
-	for _, c := range chains {
-		at := c.CreatedAt
-		view.Chains = append(view.Chains, chainCost{
-			Cycle: refer(c.ID), Title: cycleTitle(c.Cycle), Environment: c.Environment, Badge: badgeOf(c.Cycle), Sessions: c.Sessions,
-			Cost: atLeast(c.Cost), At: m.stamp(at),
-		})
-	}
-	return view, nil
+	view.Chains, err = s.Store.ExpensiveChains(ctx, filter, expensiveCycles)
+	return view, err
 }
 
 // addSums adds the totals of recent periods.

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"claudeops/internal/api"
-	"claudeops/internal/desk"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -26,51 +25,22 @@ type cycleView struct {
 	Trigger     string
 	Why         string
 	Facts       []fact
-	Pending     []pendingView
-	Incidents   []cycleIncident
+	Pending     []api.Approval
+	Incidents   []ops.Incident
 	Stop        *question
 	Again       string // where "Run again" is posted to
 	Chain       chainView
 	Steps       []happened
-	Recoveries  []recoveryView
-	Verdicts    []verdictView
+	Own         ops.SessionID // none: the page is about all sessions
+	Recoveries  []ops.Recovery
+	Verdicts    []ops.Verification
 	Actions     []runRow
-	Plans       []planView
-	Approvals   []answeredView
+	Approvals   []api.Approval // answered
+	Plans       []api.Approval // those with a plan
+	journal     ops.Journal
 	Prompt      string
 	Events      []api.Event
 	Several     bool
-}
-
-// pendingView is an approval that the cycle waits for.
-type pendingView struct {
-	ID      int64
-	Title   string
-	Reason  string
-	Asked   stamp
-	Expires *stamp
-}
-
-// cycleIncident links to an incident of the cycle.
-type cycleIncident struct {
-	ID    int64
-	Title string
-	Badge badge
-}
-
-// planView is a plan that an agent proposed, with what became of each step.
-type planView struct {
-	Approval int64
-	Badge    badge
-	Note     string
-	Steps    []planStepView
-}
-
-type planStepView struct {
-	ops.ApprovedStep
-	Badge badge
-	Note  string // why it failed, was refused or was skipped
-	Run   int64  // its action run; 0 if there is none
 }
 
 // cyclePath is the URL of the page of a cycle.
@@ -124,7 +94,8 @@ func (s *server) cycleView(ctx context.Context, m moment, id ops.CycleID) (cycle
 	view := cycleView{
 		ID: c.ID, Title: cycleTitle(c), Badge: badgeOf(c), Environment: plain(c.Environment), Trigger: c.Trigger.Title(), Why: plain(c.Reason),
 		Chain: m.chain(j.Sessions, 0), Steps: m.steps(c, j, verdicts), Actions: api.Rows(j.Runs, s.runRow), Prompt: plain(c.Prompt),
-		Again: fmt.Sprintf("/cycles/%d/run", c.ID), Several: len(s.Environments) > 1,
+		Again: fmt.Sprintf("/cycles/%d/run", c.ID), Several: len(s.Environments) > 1, Incidents: incidents, Recoveries: j.Recoveries,
+		Verdicts: verdicts, journal: j,
 	}
 	m.addWaterfall(&view.Chain, j.Sessions, m.waits(j.Approvals), calls)
 	view.Facts = m.cycleFacts(c, view.Chain)
@@ -134,13 +105,16 @@ func (s *server) cycleView(ctx context.Context, m moment, id ops.CycleID) (cycle
 	if !c.Status.Ended() {
 		view.Stop = stopCycleQuestion(c.ID)
 	}
-	for _, r := range j.Recoveries {
-		view.Recoveries = append(view.Recoveries, m.recovery(r, 0))
+	for _, a := range api.CycleReportRow(loaded, verdicts).Approvals {
+		if a.Status == ops.ApprovalPending {
+			view.Pending = append(view.Pending, a)
+		} else {
+			view.Approvals = append(view.Approvals, a)
+		}
+		if len(a.Plan) > 0 {
+			view.Plans = append(view.Plans, a)
+		}
 	}
-	for _, v := range verdicts {
-		view.Verdicts = append(view.Verdicts, m.verdict(v))
-	}
-	view.addPeople(m, s, j, incidents)
 	view.Events = eventsOfCycle(events)
 	return view, nil
 }
@@ -175,70 +149,9 @@ func (m moment) cycleFacts(c ops.Cycle, chain chainView) []fact {
 	return facts
 }
 
-// addPeople adds what people were asked and answered, the plans, and the incidents.
-func (v *cycleView) addPeople(m moment, s *server, j ops.Journal, incidents []ops.Incident) {
-	for _, a := range j.Approvals {
-		title := questionTitle(a, s.affectedServices(j, a.SessionID))
-		if a.Status == ops.ApprovalPending {
-			asked := pendingView{ID: a.ID, Title: title, Reason: plain(a.Reason), Asked: m.stamp(a.RequestedAt)}
-			if a.ExpiresAt != nil {
-				at := m.stamp(*a.ExpiresAt)
-				asked.Expires = &at
-			}
-			v.Pending = append(v.Pending, asked)
-		} else {
-			v.Approvals = append(v.Approvals, answeredView{
-				ID: a.ID, Title: title, Badge: approvalBadge(a.Status), Note: m.answerNote(a), Asked: m.stamp(a.RequestedAt),
-				Reason: firstLine(a.Answer, 300),
-			})
-		}
-		if len(a.Plan) > 0 {
-			v.Plans = append(v.Plans, m.plan(a, j.Runs))
-		}
-	}
-	for _, i := range incidents {
-		v.Incidents = append(v.Incidents, cycleIncident{ID: i.ID, Title: firstLine(i.Title, 120), Badge: incidentBadge(i, m.now)})
-	}
-}
-
-func (m moment) plan(a ops.Approval, runs []ops.ActionRun) planView {
-	return planView{Approval: a.ID, Badge: approvalBadge(a.Status), Note: m.answerNote(a), Steps: planSteps(a, runs)}
-}
-
-// planSteps are the steps of a plan with what became of them, without characters that could hide something.
-func planSteps(a ops.Approval, runs []ops.ActionRun) []planStepView {
-	states := a.Progress(runs)
-	out := make([]planStepView, 0, len(a.Plan))
-	for i, p := range a.Plan {
-		p.Service, p.Action, p.Branch, p.Reason = plain(p.Service), plain(p.Action), plain(p.Branch), plain(p.Reason)
-		p.Effect, p.Back, p.Does, p.WayBack = plain(p.Effect), plain(p.Back), plain(p.Does), plain(p.WayBack)
-		out = append(out, planStepView{
-			ApprovedStep: p, Badge: planStepBadge(states[i].State), Note: firstLine(states[i].Why, desk.MaxReason), Run: states[i].Run,
-		})
-	}
-	return out
-}
-
-func planStepBadge(state ops.PlanState) badge {
-	switch state {
-	case ops.PlanPending:
-		return badge{"hand", "hand", "Needs approval"}
-	case ops.PlanApproved:
-		return badge{"unknown", "clock", "Approved"}
-	case ops.PlanNotApproved:
-		return badge{"unknown", "ban", "Not approved"}
-	case ops.PlanRunning:
-		return actionBadge(ops.ActionStarted)
-	case ops.PlanDone:
-		return actionBadge(ops.ActionDone)
-	case ops.PlanFailed:
-		return actionBadge(ops.ActionFailed)
-	case ops.PlanRefused:
-		return actionBadge(ops.ActionRefused)
-	case ops.PlanSkipped:
-		return badge{"unknown", "ban", "Skipped"}
-	}
-	return badge{"unknown", "circle-question-mark", plain(string(state))}
+// Question is the title of an approval of the cycle.
+func (v cycleView) Question(a api.Approval) string {
+	return questionTitle(a, affectedServices(v.journal, ops.SessionID(a.SessionID)))
 }
 
 func stopCycleQuestion(id ops.CycleID) *question {
@@ -293,7 +206,7 @@ func (m moment) steps(c ops.Cycle, j ops.Journal, verdicts []ops.Verification) [
 	l.addChecks(j.Checks)
 	l.addSessions(j)
 	for _, d := range j.Decisions {
-		l.add(d.At, happened{Badge: verdictBadge(d.Verdict), Text: decisionText(d), Reason: plain(d.Reason), Session: d.SessionID})
+		l.add(d.At, happened{Badge: stateOf("", d.Verdict), Text: decisionText(d), Reason: plain(d.Reason), Session: d.SessionID})
 	}
 	for _, r := range j.Recoveries {
 		l.add(r.EnteredAt, happened{
@@ -301,7 +214,7 @@ func (m moment) steps(c ops.Cycle, j ops.Journal, verdicts []ops.Verification) [
 		})
 	}
 	for _, v := range verdicts {
-		shown := judgeBadge(v.Verdict)
+		shown := judgeBadge(v)
 		l.add(v.At, happened{
 			Badge: shown, Text: "The judge scored the repair: " + shown.Word, Reason: firstLine(v.Reasoning, 300), Session: v.SessionID,
 		})
@@ -310,7 +223,7 @@ func (m moment) steps(c ops.Cycle, j ops.Journal, verdicts []ops.Verification) [
 	for _, r := range j.Runs {
 		if r.ApprovalID != 0 {
 			l.add(r.RequestedAt, happened{
-				Badge: actionBadge(r.Status), Text: fmt.Sprintf("Ran step %d of the plan: %s of %s", r.Step, plain(r.Action), plain(r.Service)),
+				Badge: stateOf(kindAction, r.Status), Text: fmt.Sprintf("Ran step %d of the plan: %s of %s", r.Step, plain(r.Action), plain(r.Service)),
 				Link: fmt.Sprintf("/actions/%d", r.ID),
 			})
 		}
@@ -324,7 +237,7 @@ func (m moment) steps(c ops.Cycle, j ops.Journal, verdicts []ops.Verification) [
 		})
 	}
 	if c.EndedAt != nil {
-		shown := cycleBadge(c.Status)
+		shown := stateOf("", c.Status)
 		if c.RefutedAt == nil {
 			shown = badgeOf(c)
 		}
@@ -512,10 +425,10 @@ func (l *stepList) addApprovals(approvals []ops.Approval) {
 	for _, a := range approvals {
 		link := fmt.Sprintf("/approvals/%d", a.ID)
 		l.add(a.RequestedAt, happened{
-			Badge: badge{"hand", "hand", "Question"}, Text: questionTitle(a, nil), Reason: plain(a.Reason), Session: a.SessionID, Link: link,
+			Badge: badge{"hand", "hand", "Question"}, Text: questionTitle(api.ApprovalRow(a), nil), Reason: plain(a.Reason), Session: a.SessionID, Link: link,
 		})
 		if a.AnsweredAt != nil {
-			shown := approvalBadge(a.Status)
+			shown := stateOf(kindApproval, a.Status)
 			text := shown.Word
 			if a.AnsweredBy != "" {
 				text += " by " + plain(a.AnsweredBy)

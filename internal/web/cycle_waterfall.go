@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"claudeops/internal/api"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -38,7 +39,7 @@ func (m moment) waits(approvals []ops.Approval) []waitRow {
 	var out []waitRow
 	for _, a := range approvals {
 		w := waitRow{
-			Approval: a.ID, Title: "Waiting for approval", Badge: approvalBadge(a.Status), Note: m.answerNote(a), from: a.RequestedAt,
+			Approval: a.ID, Title: "Waiting for approval", Badge: stateOf(kindApproval, a.Status), Note: m.answerNote(api.ApprovalRow(a)), from: a.RequestedAt,
 		}
 		if a.Kind == ops.ApprovalReview {
 			w.Title = "Waiting for review"

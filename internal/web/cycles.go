@@ -306,7 +306,7 @@ func statusChoices(chosen ops.CycleStatus) []choice {
 		ops.CycleQueued, ops.CycleRunning, ops.CycleWaitingHuman, ops.CycleHealthy, ops.CycleResolved, ops.CycleNeedsHuman,
 		ops.CycleSuppressed, ops.CycleBlocked, ops.CyclePartial, ops.CycleFailed, ops.CycleCancelled,
 	} {
-		choices = append(choices, choice{Value: string(status), Word: cycleBadge(status).Word})
+		choices = append(choices, choice{Value: string(status), Word: stateOf("", status).Word})
 	}
 	return choose(string(chosen), choices...)
 }

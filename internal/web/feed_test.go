@@ -21,7 +21,7 @@ func TestThoseWhoAreBehindShareWhatOneOfThemReads(t *testing.T) {
 		Options: o, assets: loadAssets(), counters: &counterCache{store: j.Store}, feeds: newFeeds(), markdown: newMarkdown(),
 		broadcaster: &broadcaster{},
 	}
-	s.pages = loadPages(s.assets, s.Clock)
+	s.pages = loadPages(s.assets, s.Clock, s.prose)
 	f := s.feeds.join(ids[0])
 	if err := f.advance(t.Context(), s); err != nil {
 		t.Fatal(err)

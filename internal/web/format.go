@@ -186,7 +186,12 @@ func clip(text string, limit int) (string, bool) {
 // firstLine is the first line of a text, shortened, as a title.
 func firstLine(text string, limit int) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	short, cut := clip(plain(strings.TrimSpace(line)), limit)
+	return cut(plain(strings.TrimSpace(line)), limit)
+}
+
+// cut is at most limit bytes of a text, and says where something is missing.
+func cut(text string, limit int) string {
+	short, cut := clip(text, limit)
 	if cut {
 		return short + "…"
 	}

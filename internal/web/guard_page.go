@@ -16,17 +16,8 @@ type guardListView struct {
 	Filters  filterRow
 	Filtered bool
 	Walls    []Wall
-	Rows     []guardListRow
+	Rows     []ops.GuardRecord
 	Pager    pager
-}
-
-// guardListRow is a decision of the guard, with the session that it was about.
-type guardListRow struct {
-	guardRow
-	ID      int64
-	Tier    ops.Tier
-	Session ops.SessionID
-	Cycle   cycleRef
 }
 
 // guardPage lists the newest decisions of the guard in all sessions.
@@ -50,13 +41,9 @@ func (s *server) guardPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	view := guardListView{
-		Walls: s.Walls(), Pager: paging(r, found.Next), Filtered: f.Verdict != "" || f.Tier > 0 || f.Rule != "" || f.Service != "",
+		Walls: s.Walls(), Rows: found.Records, Pager: paging(r, found.Next), Filtered: f.Verdict != "" || f.Tier > 0 || f.Rule != "" || f.Service != "",
 	}
 	view.Filters = guardFilters(f).clearing(view.Filtered)
-	m := moment{s.Clock()}
-	for _, record := range found.Records {
-		view.Rows = append(view.Rows, guardListRow{m.guardRow(record), record.ID, record.Tier, record.SessionID, refer(record.CycleID)})
-	}
 	s.render(w, r, http.StatusOK, "guard", page{Title: "Guard", Nav: "guard", Body: view})
 }
 

@@ -18,7 +18,7 @@ import (
 type incidentPage struct {
 	incidentView
 	Several  bool
-	Timeline []entryView
+	Timeline []postmortem.Entry
 	Again    question  // start another cycle
 	Ask      *question // the action to confirm
 	Conflict string    // why the action was not taken
@@ -46,7 +46,7 @@ func (s *server) showIncident(w http.ResponseWriter, r *http.Request, status int
 	}
 	m, i := moment{s.Clock()}, story.Incident
 	view := incidentPage{
-		incidentView: m.incident(i), Several: len(s.Environments) > 1, Conflict: conflict, Timeline: m.timeline(story), Again: runAgain(i),
+		incidentView: incidentOf(i), Several: len(s.Environments) > 1, Conflict: conflict, Timeline: postmortem.Timeline(story), Again: runAgain(i),
 	}
 	if action != "" {
 		q, ok := actionQuestion(i, action)
@@ -57,7 +57,7 @@ func (s *server) showIncident(w http.ResponseWriter, r *http.Request, status int
 		if i.ResolvedAt == nil && (action != actionAcknowledge || i.Status != ops.IncidentAcknowledged) {
 			view.Ask = &q
 		} else {
-			view.Conflict = "Already " + strings.ToLower(view.Status.Word) + " " + view.StatusNote + "."
+			view.Conflict = "Already " + strings.ToLower(incidentBadge(i, m.now).Word) + " " + m.incidentNote(i) + "."
 		}
 	}
 	p := page{Title: fmt.Sprintf("Incident %d", id), Nav: "incidents", Body: view, Static: view.Ask != nil || conflict != ""}
@@ -162,71 +162,6 @@ func doneText(done, id string) string {
 		return fmt.Sprintf("Approval %d is denied. Its cycle ends with your reason.", n)
 	}
 	return ""
-}
-
-// entryView is one line of the timeline of an incident.
-type entryView struct {
-	Badge     badge
-	At        stamp
-	Text      string
-	Session   ops.SessionID
-	Cycle     ops.CycleID
-	CyclePath string
-	Approval  int64
-	Action    int64
-}
-
-func (m moment) timeline(story ops.IncidentStory) []entryView {
-	var out []entryView
-	for _, e := range postmortem.Timeline(story) {
-		view := entryView{
-			Badge: entryBadge(e), At: m.stamp(e.At), Text: firstLine(e.Text, 400), Session: e.Session, Cycle: e.Cycle,
-			Approval: e.Approval, Action: e.Action,
-		}
-		if e.Cycle != 0 {
-			view.CyclePath = cyclePath(e.Cycle)
-		}
-		out = append(out, view)
-	}
-	return out
-}
-
-// entryBadge is the icon, the word and the colour of an entry.
-func entryBadge(e postmortem.Entry) badge {
-	tone := levelBadge(e.Level).Tone
-	switch e.Kind {
-	case postmortem.Detected:
-		return badge{tone, "triangle-alert", "Detected"}
-	case postmortem.Opened:
-		return badge{tone, "octagon-x", "Opened"}
-	case postmortem.Cycle:
-		return badge{tone, "refresh-cw", "Cycle"}
-	case postmortem.Session:
-		return badge{tone, "terminal", "Session"}
-	case postmortem.Decision:
-		return badge{tone, "arrow-up", "Escalation"}
-	case postmortem.Recovery:
-		return badge{tone, "rotate-ccw", "Recovery"}
-	case postmortem.Probe:
-		return badge{tone, "activity", "Probe"}
-	case postmortem.Action:
-		return badge{tone, "play", "Action"}
-	case postmortem.Guard:
-		return badge{tone, "shield", "Guard"}
-	case postmortem.Approval:
-		return badge{"hand", "hand", "Approval"}
-	case postmortem.Notice:
-		return badge{tone, "bell", "Notice"}
-	case postmortem.Called:
-		return badge{"hand", "hand", "Human called"}
-	case postmortem.Person:
-		return badge{tone, "user", "Person"}
-	case postmortem.Refuted:
-		return badge{tone, "rotate-ccw", "Did not hold"}
-	case postmortem.Resolved:
-		return badge{"ok", "circle-check", "Resolved"}
-	}
-	return badge{tone, "info", plain(string(e.Kind))}
 }
 
 const actionRun = "run"

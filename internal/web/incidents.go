@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"claudeops/internal/api"
 	"claudeops/internal/desk"
@@ -22,44 +22,19 @@ type incidentsView struct {
 	Tab       string
 	Approvals []approvalView
 	Incidents []incidentView
-	Answered  []answeredView
+	Answered  []api.Approval
 	Several   bool
 	Empty     string
 	Pager     pager
 }
 
-// incidentView is one incident as shown.
+// incidentView is one incident with what is known about it.
 type incidentView struct {
-	ID             int64
-	Title          string
-	Service        string
-	Environment    string
-	Level          badge
-	Status         badge
-	StatusNote     string
-	Class          string
-	Occurrences    int
-	Opened         stamp
-	Updated        stamp
-	First, Last    cycleRef
-	Waiting        *cycleRef
-	Checks         []checkView
-	Findings       string
-	Tried          string
-	Recommendation string
-	Cost           figure
-	History        []api.Event
-	Actions        []question
-	Resolved       bool
+	ops.Incident
+	Known   ops.IncidentReport
+	History []api.Event
+	Actions []question
 }
-
-// cycleRef links to a cycle.
-type cycleRef struct {
-	ID   ops.CycleID
-	Path string
-}
-
-func refer(id ops.CycleID) cycleRef { return cycleRef{id, cyclePath(id)} }
 
 // The tabs of the page.
 const (
@@ -142,7 +117,7 @@ func (s *server) incidentsView(r *http.Request, tab string, before int64) (incid
 		view.Empty, filter.Status = "No unverified incidents.", ops.IncidentUnverified
 	case tabResolved:
 		view.Empty, filter.Status = "No resolved incidents yet.", ops.IncidentResolved
-		if view.Answered, err = s.answered(ctx, m, before); err != nil {
+		if view.Answered, err = s.answered(ctx, before); err != nil {
 			return view, err
 		}
 	}
@@ -160,7 +135,7 @@ func (s *server) incidentsView(r *http.Request, tab string, before int64) (incid
 		if tab == tabOpen && i.Status == ops.IncidentAcknowledged {
 			continue
 		}
-		one := m.incident(i)
+		one := incidentOf(i)
 		if tab == tabNeeds {
 			if one.History, err = s.history(ctx, i); err != nil {
 				return view, err
@@ -177,26 +152,9 @@ func (s *server) history(ctx context.Context, i ops.Incident) ([]api.Event, erro
 	return api.Rows(append([]ops.Event{opened}, events...), api.EventRow), err
 }
 
-func (m moment) incident(i ops.Incident) incidentView {
-	view := incidentView{
-		ID: i.ID, Title: incidentTitle(i), Service: plain(i.Service), Environment: i.Environment, Level: levelBadge(i.Level),
-		Status: incidentBadge(i, m.now), StatusNote: m.incidentNote(i), Class: plain(i.Class), Occurrences: i.Occurrences,
-		Opened: m.stamp(i.OpenedAt), Updated: m.ago(i.UpdatedAt), First: refer(i.FirstCycle), Last: refer(i.LastCycle),
-		Resolved: i.ResolvedAt != nil, Cost: figure{Text: "Not available"},
-	}
-	if i.Waiting != nil && i.ResolvedAt == nil {
-		ref := refer(*i.Waiting)
-		view.Waiting = &ref
-	}
-	if known, err := i.Known(); err == nil {
-		view.Findings, view.Tried, view.Recommendation = sentences(known.Findings), sentences(known.Tried), sentences(known.Recommendation)
-		if known.CostUSD > 0 {
-			view.Cost = dollars(&known.CostUSD)
-		}
-		view.Checks = failing(known.Checks)
-	}
-	view.Actions = incidentActions(i)
-	return view
+func incidentOf(i ops.Incident) incidentView {
+	known, _ := i.Known() // without a report, the page shows less
+	return incidentView{Incident: i, Known: known, Actions: incidentActions(i)}
 }
 
 // sentences is a text for people: its lines without JSON.
@@ -220,44 +178,8 @@ func incidentTitle(i ops.Incident) string {
 }
 
 // failing returns the checks that are not healthy.
-func failing(checks []ops.CheckResult) []checkView {
-	var out []checkView
-	for _, c := range checks {
-		if c.Status == ops.Healthy {
-			continue
-		}
-		view := checkView{Badge: healthBadge(c.Status), Probe: plain(c.Service + " " + string(c.CheckType)), Error: firstLine(c.Error, 300)}
-		if c.ResponseTimeMS != nil {
-			view.Response = span(time.Duration(*c.ResponseTimeMS) * time.Millisecond)
-		}
-		out = append(out, view)
-	}
-	return out
-}
-
-func incidentBadge(i ops.Incident, now time.Time) badge {
-	switch i.Status {
-	case ops.IncidentOpen:
-		switch {
-		case i.Handled:
-			return badge{"run", "loader", "Being repaired"}
-		case i.Denied(now):
-			return badge{"unknown", "ban", "No agent"}
-		}
-		return badge{"hand", "hand", "Open"}
-	case ops.IncidentAcknowledged:
-		return badge{"unknown", "user", "Acknowledged"}
-	case ops.IncidentSnoozed:
-		if !i.Holds(now) {
-			return badge{"hand", "hand", "Open"}
-		}
-		return badge{"unknown", "bell-off", "Snoozed"}
-	case ops.IncidentUnverified:
-		return badge{"warn", "circle-question-mark", "Unverified"}
-	case ops.IncidentResolved:
-		return badge{"ok", "circle-check", "Resolved"}
-	}
-	return badge{"unknown", "circle-question-mark", plain(string(i.Status))}
+func failing(checks []ops.CheckResult) []ops.CheckResult {
+	return slices.DeleteFunc(slices.Clone(checks), func(c ops.CheckResult) bool { return c.Status == ops.Healthy })
 }
 
 // incidentNote returns the person and the time of the last change.

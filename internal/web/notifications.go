@@ -46,20 +46,6 @@ func (s *server) notifications(w http.ResponseWriter, r *http.Request) {
 	s.render(w, r, http.StatusOK, "notifications", p)
 }
 
-func noticeBadge(status string) badge {
-	switch ops.NoticeStatus(status) {
-	case ops.NoticePending:
-		return badge{"run", "clock", "Waiting"}
-	case ops.NoticeSent:
-		return badge{"ok", "circle-check", "Sent"}
-	case ops.NoticeDead:
-		return badge{"bad", "octagon-x", "Failed"}
-	case ops.NoticeSkipped:
-		return badge{"unknown", "bell-off", "No target"}
-	}
-	return badge{"unknown", "circle-question-mark", plain(status)}
-}
-
 // retryNotice puts a failed notification back into the outbox.
 func (s *server) retryNotice(w http.ResponseWriter, r *http.Request) {
 	id, ok := rowID(r)

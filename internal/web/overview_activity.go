@@ -234,7 +234,7 @@ func (a activity) who(actor string, you bool) string {
 
 // event makes an event readable; false for one that another line tells, or that nobody needs here.
 func (a activity) event(e ops.Event, you bool) (activityView, bool) {
-	view := activityView{Badge: levelBadge(e.Level), At: a.m.stamp(e.At), Service: plain(e.Service)}
+	view := activityView{Badge: stateOf("", e.Level), At: a.m.stamp(e.At), Service: plain(e.Service)}
 	switch {
 	case e.SessionID != nil:
 		view.Link = &pageLink{fmt.Sprintf("/sessions/%d", *e.SessionID), fmt.Sprintf("#%d", *e.SessionID)}
@@ -390,7 +390,7 @@ func (c *dayCache) upTo(ctx context.Context, s *store.Store, since time.Time, en
 	newest := since
 	for _, n := range counts {
 		h := hours[n.Hour]
-		switch cycleBadge(n.Status).Tone {
+		switch stateOf("", n.Status).Tone {
 		case "ok":
 			h.well += n.Cycles
 		case "hand":

@@ -63,7 +63,7 @@ type page struct {
 	NoNavigation bool        // no navigation: the visitor is not logged in
 }
 
-func loadPages(assets assetSet, clock ops.Clock) pageSet {
+func loadPages(assets assetSet, clock ops.Clock, prose func(string) template.HTML) pageSet {
 	snippets := snippets{sprite: assets.path("icons.svg")}
 	shell := sync.OnceValue(func() *template.Template {
 		return template.Must(template.New("shell").Funcs(template.FuncMap{
@@ -71,7 +71,7 @@ func loadPages(assets assetSet, clock ops.Clock) pageSet {
 			"asset": assets.path, "operation": func(path string) access.Operation { return access.OperationOf("POST", path) },
 			"rail": rail, "field": field, "selecting": selecting, "servicePath": servicePath,
 			"inc": func(i int) int { return i + 1 },
-		}).Funcs(rowFuncs(clock, snippets)).ParseFS(templateFiles, "templates/layout.html", "templates/parts*.html"))
+		}).Funcs(rowFuncs(clock, snippets, prose)).ParseFS(templateFiles, "templates/layout.html", "templates/parts*.html"))
 	})
 	set := pageSet{}
 	files, err := templateFiles.ReadDir("templates")

@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"maps"
 	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,24 +49,33 @@ func listOf[S, T any](s *server, r *http.Request, read func(ctx context.Context,
 }
 
 // rowFuncs are the functions with which templates show rows. Foreign text goes through plain or line.
-func rowFuncs(clock ops.Clock, k snippets) template.FuncMap {
+func rowFuncs(clock ops.Clock, k snippets, prose func(string) template.HTML) template.FuncMap {
 	return template.FuncMap{
 		"plain": func(text any) string { return plain(words(text)) },
 		"line":  func(text any, limit int) string { return firstLine(words(text), limit) },
 		"when":  func(t any) template.HTML { return k.time(moment{clock()}.stamp(timeOf(t))) },
 		"over":  func(t any) bool { at := timeOf(t); return !at.IsZero() && !at.After(clock()) },
 		"share": func(part float64) string { return strconv.FormatFloat(100*part, 'f', 0, 64) + " %" },
-		"level": func(level string) badge { return levelBadge(ops.Level(level)) },
+		"state": func(kind string, state any) badge { return stateOf(kind, words(state)) },
+		"took":  func(ms *int64) string { return span(time.Duration(*ms) * time.Millisecond) },
+		"money": func(usd float64) figure { return dollars(&usd) }, "atLeast": atLeast,
+		"cut": cut, "health": healthBadge,
 
 		"until":  func(t *time.Time) template.HTML { return k.time(moment{clock()}.until(*t)) },
 		"clock":  func(t time.Time) template.HTML { return k.time(moment{clock()}.precise(t)) },
 		"ago":    func(t any) template.HTML { return k.time(moment{clock()}.ago(timeOf(t))) },
 		"joined": func(all []string) string { return plain(strings.Join(all, ", ")) },
 
-		"cyclePath": func(id int64) string { return cyclePath(ops.CycleID(id)) },
-		"approvalTitle": func(a api.Approval) string {
-			return questionTitle(ops.Approval{Kind: ops.ApprovalKind(a.Kind), Tier: a.Tier}, nil)
-		},
+		"cyclePath":  func(id any) string { return fmt.Sprintf("/cycles/%d", reflect.Indirect(reflect.ValueOf(id)).Int()) },
+		"question":   func(a api.Approval) string { return questionTitle(a, nil) },
+		"answered":   func(a api.Approval) string { return moment{clock()}.answerNote(a) },
+		"cycleState": badgeOf, "cycleTitle": cycleTitle, "judgeState": judgeBadge, "storyState": storyBadge,
+		"incidentState": func(i ops.Incident) badge { return incidentBadge(i, clock()) },
+		"incidentNote":  func(i ops.Incident) string { return moment{clock()}.incidentNote(i) },
+		"incidentTitle": incidentTitle, "sentences": sentences, "failing": failing, "atMost": atMost,
+		"command": func(input string) string { return plain(commandOf(input)) },
+		"prose":   prose, "allowed": allowedBadge, "gate": gateText,
+		"sum": func(a, b int) int { return a + b },
 		"silenceState": func(q api.Silence) badge {
 			switch now := clock(); {
 			case !now.Before(q.Until):
@@ -75,9 +85,8 @@ func rowFuncs(clock ops.Clock, k snippets) template.FuncMap {
 			}
 			return badge{"warn", "bell-off", "Silenced"}
 		},
-		"matches": matchesOf, "endSilence": endQuestion, "forget": forget, "source": sourceText, "noticeState": noticeBadge,
-		"runTitle": runTitle, "eventText": eventText, "actionState": actionBadge,
-		"healthState": func(status string) badge { return healthBadge(ops.Health(status)) },
+		"matches": matchesOf, "endSilence": endQuestion, "forget": forget, "source": sourceText,
+		"runTitle": runTitle, "eventText": eventText,
 	}
 }
 

@@ -2,13 +2,14 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
-	"strings"
 
 	"claudeops/internal/api"
 	"claudeops/internal/ops"
@@ -47,17 +48,18 @@ type sessionView struct {
 	Tab        string
 	Files      *filesView // nil unless the tab is open
 	Chain      chainView
-	Decisions  []decisionView
-	Recoveries []recoveryView
-	Verdicts   []verdictView
-	Guard      guardView
+	Own        ops.SessionID // the session of this page, in lists of several
+	Decisions  []ops.Decision
+	Recoveries []ops.Recovery
+	Verdicts   []ops.Verification
+	Guard      store.GuardSummary
 	Actions    []runRow
-	Handoff    string      // as it was written
-	Handed     *reportView // the same, readable
+	Handoff    string       // as it was written
+	Handed     *ops.Outcome // the same, readable
 	HandoffWhy string
 	Result     *resultView
-	Outcome    string      // as it was written
-	Report     *reportView // the same, readable
+	Outcome    string       // as it was written
+	Report     *ops.Outcome // the same, readable
 	Events     []api.Event
 	Transcript transcriptView
 }
@@ -66,14 +68,6 @@ type sessionView struct {
 type relative struct {
 	ID   ops.SessionID
 	Tier ops.Tier
-}
-
-// decisionView is one escalation decision.
-type decisionView struct {
-	Badge  badge
-	Reason string
-	At     stamp
-	Facts  []fact
 }
 
 func (s *server) session(w http.ResponseWriter, r *http.Request) {
@@ -168,11 +162,11 @@ func (s *server) sessionView(ctx context.Context, m moment, id ops.SessionID) (s
 	}
 	view := m.sessionView(session, chain, cycle)
 	m.addWaterfall(&view.Chain, chain, m.waits(approvals), calls)
-	view.Handed, view.Report = s.handoffReport(session), s.outcomeReport(session)
+	view.Handed, view.Report = handoffReport(session), outcomeReport(session)
 	if s.Trace != nil {
 		view.Facts = append(view.Facts, fact{Name: "Trace ID", Value: s.Trace(cycle), Code: true, Broad: true, Copy: true})
 	}
-	if err := s.addRecords(ctx, m, &view); err != nil {
+	if err := s.addRecords(ctx, &view); err != nil {
 		return view, err
 	}
 	total, err := s.Store.TranscriptCount(ctx, id)
@@ -213,7 +207,7 @@ func (s *server) sessionState(ctx context.Context, id ops.SessionID, counts stor
 func (m moment) sessionView(session ops.Session, chain []ops.Session, cycle ops.Cycle) sessionView {
 	row := m.sessionRow(session, chain)
 	view := sessionView{
-		ID: session.ID, Tier: session.Tier, TierTitle: session.Tier.Title(), Role: row.Role,
+		ID: session.ID, Own: session.ID, Tier: session.Tier, TierTitle: session.Tier.Title(), Role: row.Role,
 		Title: cycleTitle(cycle), Cycle: cycle.ID, CyclePath: cyclePath(cycle.ID),
 		CycleBadge: badgeOf(cycle), CycleWhy: plain(cycle.Reason),
 		Badge: row.Badge, Running: !session.Status.Ended(), Over: stopped(session, cycle), Since: row.Since,
@@ -250,24 +244,26 @@ func stopQuestion(id ops.SessionID) *question {
 	}
 }
 
-func (s *server) addRecords(ctx context.Context, m moment, view *sessionView) error {
+func (s *server) addRecords(ctx context.Context, view *sessionView) error {
 	decisions, err := s.Store.Decisions(ctx, view.Cycle)
 	if err != nil {
 		return fmt.Errorf("read decisions: %w", err)
 	}
 	for _, d := range decisions {
 		if d.SessionID == view.ID {
-			view.Decisions = append(view.Decisions, m.decision(d))
+			view.Decisions = append(view.Decisions, d)
 		}
 	}
-	if err := s.addRecovery(ctx, m, view); err != nil {
-		return err
+	if view.Recoveries, err = s.Store.Recoveries(ctx, view.Cycle); err != nil {
+		return fmt.Errorf("read recoveries: %w", err)
 	}
-	summary, err := s.Store.GuardSummary(ctx, view.ID, guardRows)
-	if err != nil {
+	if view.Verdicts, err = s.Store.Verifications(ctx, view.Cycle); err != nil {
+		return fmt.Errorf("read verdicts: %w", err)
+	}
+	if view.Guard, err = s.Store.GuardSummary(ctx, view.ID, guardRows); err != nil {
 		return fmt.Errorf("read guard decisions: %w", err)
 	}
-	view.Guard = m.guardDecisions(summary)
+	slices.SortFunc(view.Guard.Records, func(a, b ops.GuardRecord) int { return cmp.Compare(a.ID, b.ID) })
 	runs, err := s.Store.ActionRuns(ctx, store.ActionFilter{SessionID: &view.ID, Limit: listed})
 	if err != nil {
 		return fmt.Errorf("read actions: %w", err)
@@ -279,33 +275,6 @@ func (s *server) addRecords(ctx context.Context, m moment, view *sessionView) er
 	}
 	view.Events = eventsOfCycle(events)
 	return nil
-}
-
-func (m moment) decision(d ops.Decision) decisionView {
-	target := plain(d.TargetHandler)
-	if target == "" {
-		target = "none"
-	}
-	facts := []fact{
-		{Name: "Source handler", Value: plain(d.SourceHandler), Code: true},
-		{Name: "Target handler", Value: target, Code: true, Faint: d.TargetHandler == ""},
-		{Name: "Depth", Value: fmt.Sprintf("%d of %d", d.Depth, d.MaxDepth)},
-		{Name: "Target validated", Value: yesNo(d.TargetValidated)},
-		{Name: "Self-escalation rejected", Value: yesNo(d.SelfEscalationRejected)},
-		{Name: "Process mode", Value: string(d.ProcessMode), Code: true},
-		{Name: "Manager present", Value: yesNo(d.ManagerPresent)},
-		{Name: "Path", Value: plain(strings.Join(d.Path, " → ")), Code: true},
-	}
-	if len(d.Services) > 0 {
-		facts = append(facts, fact{Name: "Services", Value: plain(strings.Join(d.Services, ", "))})
-	}
-	if d.Check != "" {
-		facts = append(facts, fact{Name: "Decided by", Value: plain(string(d.Check))})
-	}
-	if d.Proposed != "" {
-		facts = append(facts, fact{Name: "The agent's reason", Value: plain(d.Proposed), Broad: true})
-	}
-	return decisionView{Badge: verdictBadge(d.Verdict), Reason: plain(d.Reason), At: m.stamp(d.At), Facts: facts}
 }
 
 // document indents stored text if it is JSON.

@@ -6,114 +6,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"html/template"
-	"maps"
 	"net/http"
-	"slices"
+	"reflect"
 	"strings"
 	"time"
 
 	"claudeops/internal/ops"
-	"claudeops/internal/store"
 	"claudeops/internal/transcript"
 )
 
 // maxReported bounds each list of a report on a page.
 const maxReported = 100
-
-// reportView is what a session reported, in readable form.
-type reportView struct {
-	Outcome  *badge
-	Summary  template.HTML
-	Affected []string
-	Checks   []reportedCheck
-	Findings template.HTML
-	Tried    template.HTML
-	Reason   string
-	Target   string
-	Plan     []ops.PlanStep
-	Actions  []reportedAction
-	Remarks  []reportedRemark
-	Lessons  []ops.Lesson
-}
-
-type reportedCheck struct {
-	Service  string
-	Type     string
-	Badge    badge
-	Error    string
-	Response string
-}
-
-type reportedAction struct {
-	Title  string
-	Badge  badge
-	Detail string
-}
-
-type reportedRemark struct {
-	Badge   badge
-	Service string
-	Message string
-}
-
-// outcomeReport renders a structured outcome, or returns nil if there is none that can be read.
-func (s *server) outcomeReport(session ops.Session) *reportView {
-	var o ops.Outcome
-	if len(session.OutcomeJSON) == 0 || json.Unmarshal(session.OutcomeJSON, &o) != nil || o.Kind == "" {
-		return nil
-	}
-	shown := outcomeBadge(o.Kind, false)
-	view := &reportView{Outcome: &shown, Summary: s.prose(o.Summary), Checks: reportedChecks(o.CheckResults)}
-	if o.Handoff != nil {
-		view.addHandoff(s, *o.Handoff)
-		if len(o.CheckResults) == 0 {
-			view.Checks = reportedChecks(o.Handoff.CheckResults)
-		}
-	}
-	for _, a := range o.Actions[:min(len(o.Actions), maxReported)] {
-		done := badge{"bad", "octagon-x", "Failed"}
-		if a.Success {
-			done = badge{"ok", "circle-check", "Done"}
-		}
-		view.Actions = append(view.Actions, reportedAction{Title: firstLine(a.Action+" "+a.Service, 200), Badge: done, Detail: plain(a.Detail)})
-	}
-	for _, e := range o.Events[:min(len(o.Events), maxReported)] {
-		view.Remarks = append(view.Remarks, reportedRemark{
-			Badge: levelBadge(e.Level), Service: firstLine(e.Service, 80), Message: plain(e.Message),
-		})
-	}
-	for _, l := range o.Memories[:min(len(o.Memories), maxReported)] {
-		view.Lessons = append(view.Lessons, ops.Lesson{Category: plain(l.Category), Service: plain(l.Service), Observation: plain(l.Observation)})
-	}
-	return view
-}
-
-// handoffReport renders a handoff, or returns nil if there is none that can be read.
-func (s *server) handoffReport(session ops.Session) *reportView {
-	var h ops.Handoff
-	if len(session.HandoffJSON) == 0 || json.Unmarshal(session.HandoffJSON, &h) != nil {
-		return nil
-	}
-	view := &reportView{Checks: reportedChecks(h.CheckResults)}
-	view.addHandoff(s, h)
-	return view
-}
-
-func (v *reportView) addHandoff(s *server, h ops.Handoff) {
-	for _, name := range h.ServicesAffected[:min(len(h.ServicesAffected), maxReported)] {
-		v.Affected = append(v.Affected, firstLine(name, 80))
-	}
-	v.Reason, v.Target = plain(h.Reason), plain(h.Target)
-	if v.Target == "" && h.RecommendedTier.Known() {
-		v.Target = h.RecommendedTier.String()
-	}
-	v.Findings, v.Tried = s.prose(h.InvestigationFindings), s.prose(h.RemediationAttempted)
-	for _, p := range h.Plan[:min(len(h.Plan), maxReported)] {
-		v.Plan = append(v.Plan, ops.PlanStep{
-			Service: plain(p.Service), Action: plain(p.Action), Reason: plain(p.Reason), Effect: plain(p.Effect),
-		})
-	}
-}
 
 // prose renders markdown that an agent wrote, shortened.
 func (s *server) prose(text string) template.HTML {
@@ -123,19 +26,31 @@ func (s *server) prose(text string) template.HTML {
 	return s.markdown.html(shorten(text))
 }
 
-func reportedChecks(all []ops.CheckResult) []reportedCheck {
-	var out []reportedCheck
-	for _, c := range all[:min(len(all), maxReported)] {
-		view := reportedCheck{
-			Service: firstLine(c.Service, 80), Type: firstLine(string(c.CheckType), 40), Badge: healthBadge(c.Status),
-			Error: firstLine(c.Error, 300),
-		}
-		if c.ResponseTimeMS != nil {
-			view.Response = span(time.Duration(*c.ResponseTimeMS) * time.Millisecond)
-		}
-		out = append(out, view)
+// outcomeReport is the structured outcome of a session, or nil if there is none that can be read.
+func outcomeReport(session ops.Session) *ops.Outcome {
+	var o ops.Outcome
+	if len(session.OutcomeJSON) == 0 || json.Unmarshal(session.OutcomeJSON, &o) != nil || o.Kind == "" {
+		return nil
 	}
-	return out
+	if o.Handoff != nil && len(o.CheckResults) == 0 {
+		o.CheckResults = o.Handoff.CheckResults
+	}
+	return &o
+}
+
+// handoffReport is the handoff of a session as a report, or nil if there is none that can be read.
+func handoffReport(session ops.Session) *ops.Outcome {
+	var h ops.Handoff
+	if len(session.HandoffJSON) == 0 || json.Unmarshal(session.HandoffJSON, &h) != nil {
+		return nil
+	}
+	return &ops.Outcome{Handoff: &h, CheckResults: h.CheckResults}
+}
+
+// atMost is the beginning of a list, as much as a page shows.
+func atMost(list any) any {
+	all := reflect.ValueOf(list)
+	return all.Slice(0, min(all.Len(), maxReported)).Interface()
 }
 
 // isDocument reports whether a text is a JSON object, which people read under "Raw".
@@ -188,28 +103,17 @@ func (m moment) fileCalls(id ops.SessionID, line ops.Line, denied map[string]den
 	for _, p := range transcript.Read(line.Text) {
 		for _, path := range p.Paths {
 			row := fileView{
-				At: m.precise(line.At), Tool: plain(p.Tool), Path: plain(path), Badge: fileBadge(p.Tool), Raw: linePath(id, line.Seq),
+				At: m.precise(line.At), Tool: plain(p.Tool), Path: plain(path), Badge: stateOf("", p.Tool), Raw: linePath(id, line.Seq),
 			}
 			if _, refused := denied[p.Call]; refused {
-				row.Badge = badge{"bad", "ban", "Denied"}
+				row.Badge = allowedBadge(false)
+			} else if row.Badge.Tone == "unknown" {
+				row.Badge.Word = "Used"
 			}
 			out = append(out, row)
 		}
 	}
 	return out
-}
-
-// fileBadge shows what a tool does to a file.
-func fileBadge(tool string) badge {
-	switch tool {
-	case "Write":
-		return badge{"warn", "plus", "Written"}
-	case "Edit", "MultiEdit", "NotebookEdit":
-		return badge{"warn", "wrench", "Changed"}
-	case "Read":
-		return badge{"ok", "eye", "Read"}
-	}
-	return badge{"unknown", "circle-question-mark", "Used"}
 }
 
 const (
@@ -248,104 +152,6 @@ func (s *server) rawTranscript(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-}
-
-// recoveryView is one attempt that the recovery ladder started.
-type recoveryView struct {
-	At      stamp
-	Level   int
-	Action  string
-	Session ops.SessionID // the one that failed
-	Own     bool          // it is the session of this page
-	Error   string
-	Reason  string
-	Facts   []fact
-}
-
-// verdictView is the verdict of a judge on a claimed repair.
-type verdictView struct {
-	At      stamp
-	Badge   badge
-	Judge   ops.SessionID
-	Session ops.SessionID
-	Score   string
-	Reason  string
-	Scores  []fact
-	Failed  []string
-	Advice  []string
-}
-
-// addRecovery adds the recovery attempts of the cycle and the verdicts on its repairs.
-func (s *server) addRecovery(ctx context.Context, m moment, view *sessionView) error {
-	recoveries, err := s.Store.Recoveries(ctx, view.Cycle)
-	if err != nil {
-		return fmt.Errorf("read recoveries: %w", err)
-	}
-	for _, r := range recoveries {
-		view.Recoveries = append(view.Recoveries, m.recovery(r, view.ID))
-	}
-	verdicts, err := s.Store.Verifications(ctx, view.Cycle)
-	if err != nil {
-		return fmt.Errorf("read verdicts: %w", err)
-	}
-	for _, v := range verdicts {
-		view.Verdicts = append(view.Verdicts, m.verdict(v))
-	}
-	return nil
-}
-
-func (m moment) recovery(r ops.Recovery, current ops.SessionID) recoveryView {
-	view := recoveryView{
-		At: m.stamp(r.EnteredAt), Level: int(r.Level), Action: plain(string(r.Action)), Session: r.SessionID, Own: r.SessionID == current,
-		Error: plain(string(r.ErrorType)), Reason: plain(r.Reason),
-	}
-	if len(r.PreviousLevels) > 0 {
-		levels := make([]string, 0, len(r.PreviousLevels))
-		for _, l := range r.PreviousLevels {
-			levels = append(levels, fmt.Sprintf("%d %s", int(l), l.Action()))
-		}
-		view.Facts = append(view.Facts, fact{Name: "Earlier levels", Value: strings.Join(levels, " → ")})
-	}
-	if r.Handler != "" {
-		view.Facts = append(view.Facts, fact{Name: "Handler", Value: plain(r.Handler), Code: true})
-	}
-	if r.NotBefore != nil {
-		view.Facts = append(view.Facts, fact{Name: "Not before", At: m.maybe(r.NotBefore)})
-	}
-	if r.Deadline != nil {
-		view.Facts = append(view.Facts, fact{Name: "Deadline", At: m.maybe(r.Deadline)})
-	}
-	return view
-}
-
-func (m moment) verdict(v ops.Verification) verdictView {
-	view := verdictView{
-		At: m.stamp(v.At), Badge: judgeBadge(v.Verdict), Judge: v.JudgeSessionID, Session: v.SessionID,
-		Score:  fmt.Sprintf("%s, confidence %.0f %%", plural(v.TotalScore, "point", "points"), 100*v.Confidence),
-		Reason: plain(v.Reasoning),
-	}
-	for _, name := range slices.Sorted(maps.Keys(v.Dimensions)) {
-		view.Scores = append(view.Scores, fact{Name: plain(name), Value: fmt.Sprint(v.Dimensions[name])})
-	}
-	for _, text := range v.FailureReasons {
-		view.Failed = append(view.Failed, plain(text))
-	}
-	for _, text := range v.Recommendations {
-		view.Advice = append(view.Advice, plain(text))
-	}
-	return view
-}
-
-func judgeBadge(verdict string) badge {
-	switch strings.ToLower(verdict) {
-	case "pass", "passed", "accept", "accepted":
-		return badge{"ok", "circle-check", "Passed"}
-	case "fail", "failed", "reject", "rejected":
-		return badge{"bad", "octagon-x", "Failed"}
-	case "conditional":
-		return badge{"hand", "hand", "Conditional"}
-	}
-	return badge{"warn", "gavel", plain(verdict)}
 }
 
 type fact struct {
@@ -436,67 +242,27 @@ func tokenFact(s ops.Session) fact {
 	}
 }
 
-func yesNo(v bool) string {
-	if v {
-		return "Yes"
+// guardRows is how many of the newest decisions of each kind a page shows.
+const guardRows = 50
+
+// GuardRows is how many of each kind the page shows.
+func (sessionView) GuardRows() int { return guardRows }
+
+// allowedBadge is the verdict of the guard.
+func allowedBadge(allowed bool) badge {
+	if allowed {
+		return stateOf("", "allow")
 	}
-	return "No"
+	return stateOf("", "deny")
 }
 
-const (
-	// guardRows is how many of the newest decisions of each kind a page shows.
-	guardRows = 50
-	guardText = 300
-)
-
-// guardView is what the guard decided in a session.
-type guardView struct {
-	Summary string
-	Count   int
-	Rows    []guardRow
-}
-
-type guardRow struct {
-	At       stamp
-	Badge    badge
-	Gate     string
-	Tool     string
-	Input    string
-	Rest     string // the whole input where it is long
-	Rule     string
-	Reason   string
-	Reserved bool
-}
-
-func (m moment) guardDecisions(summary store.GuardSummary) guardView {
-	view := guardView{
-		Summary: fmt.Sprintf("%d allowed, %d denied", summary.Allowed, summary.Denied), Count: summary.Allowed + summary.Denied,
+// gateText says where the guard decided.
+func gateText(g ops.Gate) string {
+	words := map[ops.Gate]string{
+		ops.GateHook: "before the tool call", ops.GateShell: "before the shell", ops.GateDocker: "before the Docker engine",
+		ops.GateAction: "before the supervisor acts",
 	}
-	if view.Count == 0 {
-		view.Summary = ""
-	}
-	if summary.Allowed+summary.Denied > len(summary.Records) {
-		view.Summary += fmt.Sprintf("; showing the newest %d of each", guardRows)
-	}
-	slices.SortFunc(summary.Records, func(a, b ops.GuardRecord) int { return cmp.Compare(a.ID, b.ID) })
-	for _, r := range summary.Records {
-		view.Rows = append(view.Rows, m.guardRow(r))
-	}
-	return view
-}
-
-func (m moment) guardRow(r ops.GuardRecord) guardRow {
-	row := guardRow{
-		At: m.stamp(r.At), Badge: guardBadge(r.Allowed), Gate: gateText(r.Gate), Tool: plain(r.Tool), Rule: plain(r.Rule),
-		Reason: plain(r.Reason), Reserved: r.Allowed && r.Mutating,
-	}
-	whole := plain(commandOf(r.Input))
-	short, cut := clip(whole, guardText)
-	row.Input = short
-	if cut {
-		row.Input, row.Rest = short+"…", whole
-	}
-	return row
+	return cmp.Or(words[g], plain(string(g)))
 }
 
 // commandOf returns the command of a shell call, and any other input unchanged.
@@ -509,26 +275,4 @@ func commandOf(input string) string {
 		return command
 	}
 	return input
-}
-
-func guardBadge(allowed bool) badge {
-	if allowed {
-		return badge{"ok", "circle-check", "Allowed"}
-	}
-	return badge{"bad", "ban", "Denied"}
-}
-
-func gateText(g ops.Gate) string {
-	switch g {
-	case ops.GateHook:
-		return "before the tool call"
-	case ops.GateShell:
-		return "before the shell"
-	case ops.GateDocker:
-		return "before the Docker engine"
-	case ops.GateAction:
-		return "before the supervisor acts"
-	default:
-		return plain(string(g))
-	}
 }

@@ -118,7 +118,7 @@ func New(o Options) http.Handler {
 	}
 	s.rateLimits = newRateLimits()
 	s.logins = newLogins(o)
-	s.pages = loadPages(s.assets, s.Clock)
+	s.pages = loadPages(s.assets, s.Clock, s.prose)
 	return s.secure(s.routes())
 }
 

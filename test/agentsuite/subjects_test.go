@@ -90,9 +90,9 @@ func TestScripted(t *testing.T) {
 			script := map[agentsuite.Task]string{
 				agentsuite.Answer: "    steps: [{say: " + agentsuite.Said + "}]\n" + ending,
 				agentsuite.Fail:   "    steps: [{say: hm}]\n    result: boom\n    is_error: true\n",
-				agentsuite.Crash:  "    steps: [{say: hm}]\n    no_result: true\n    exit: 3\n    stderr: boom\n",
+				agentsuite.Crash:  "    steps: [{say: hm}, {bash: 'kill -KILL $PPID'}]\n",
 				agentsuite.Hang:   "    steps: [{bash: " + with.Command + "}]\n" + ending,
-				agentsuite.Silent: "    steps: [{say: hm}]\n    hang: true\n",
+				agentsuite.Silent: "    steps: [{say: hm}, {pause: 300s}]\n",
 				agentsuite.Leak:   "    steps: [{say: " + agentsuite.Secret + "}]\n    result: " + agentsuite.Secret + "\n",
 				agentsuite.Many:   "    steps: [{say: " + strings.Repeat("x", 2<<20) + "}, {say: " + agentsuite.Said + "}]\n" + ending,
 			}[task]

@@ -18,7 +18,7 @@ import (
 	"syscall"
 	"time"
 
-	"claudeops/internal/agent/pretool"
+	"claudeops/internal/agent/scripted"
 )
 
 // RunIfFake plays the scenario and exits when the test binary was started as the fake. TestMain
@@ -54,7 +54,7 @@ func runFake(dir string, args []string) (int, error) {
 				play: p, call: call, out: bufio.NewWriterSize(os.Stdout, 64<<10), refused: map[string]string{}, open: map[string]bool{},
 			}
 			settings, _ := call.Option("--settings")
-			if f.hook, err = pretool.In(settings); err != nil {
+			if f.hook, err = scripted.HookIn(settings); err != nil {
 				return 0, err
 			}
 			return f.run()
@@ -125,7 +125,7 @@ type fake struct {
 	play    Play
 	call    Call
 	out     *bufio.Writer
-	hook    pretool.Hook      // asked before every tool call; empty when there is none
+	hook    scripted.Hook     // asked before every tool call; empty when there is none
 	refused map[string]string // by the id of the call: why
 	open    map[string]bool   // the tool calls that were not answered yet
 	asked   chan os.Signal    // to end at the next boundary; nil when the play ignores it

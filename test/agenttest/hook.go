@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"claudeops/internal/agent/pretool"
+	"claudeops/internal/agent/scripted"
 )
 
 // askHook asks the hook about the tool calls in a line, as the real program does before it runs them, and remembers what was
@@ -31,7 +31,7 @@ func (f *fake) askHook(line string) {
 		if b.Type != "tool_use" {
 			continue
 		}
-		c := pretool.Call{SessionID: f.sessionID(), Cwd: f.call.Dir, Tool: b.Name, Input: b.Input, ID: b.ID}
+		c := scripted.Call{SessionID: f.sessionID(), Cwd: f.call.Dir, Tool: b.Name, Input: b.Input, ID: b.ID}
 		if reason := f.hook.Ask(context.Background(), c, nil); reason != "" {
 			f.refused[b.ID] = reason
 		}

@@ -58,14 +58,15 @@ tiers:
       - when: {bash: 'webctl get', exit: 0}
         steps: [{finish: {result: All is well., outcome: {schema_version: 1, outcome: healthy, summary: it answers,
           check_results: [{service: web, check_type: http, status: healthy, error: ""}], actions: [], events: [], memories: []}}}]
-    handoff: &from1
+    outcome:
       schema_version: 1
-      recommended_tier: 2
-      reason: it answers 502
-      services_affected: [web]
+      outcome: escalate
+      summary: web answers 502
       check_results: &checks1 [{service: web, check_type: http, status: down, error: HTTP 502}]
-      cooldown_state: {}
-    outcome: {schema_version: 1, outcome: escalate, summary: web answers 502, check_results: *checks1, handoff: *from1, actions: [], events: [], memories: []}
+      handoff: {schema_version: 1, recommended_tier: 2, reason: it answers 502, services_affected: [web], check_results: *checks1, cooldown_state: {}}
+      actions: []
+      events: []
+      memories: []
     result: web is down.
   2:
     cost_usd: 0.31
@@ -74,17 +75,16 @@ tiers:
         steps: [{finish: &well {result: It answers again., outcome: {schema_version: 1, outcome: resolved, summary: it answers,
           check_results: [{service: web, check_type: http, status: healthy, error: ""}], actions: [], events: [], memories: []}}}]
       - bash: 'webctl restart'
-    handoff: &from2
+    outcome:
       schema_version: 1
-      recommended_tier: 3
-      reason: a restart did not help
-      services_affected: [web]
+      outcome: escalate
+      summary: a restart did not help
       check_results: &checks2 [{service: web, check_type: http, status: down, error: HTTP 502 after a restart}]
-      investigation_findings: it has no upstream
-      remediation_attempted: restarted it once
-      cooldown_state: {}
-    outcome: {schema_version: 1, outcome: escalate, summary: a restart did not help, check_results: *checks2, handoff: *from2,
-      actions: [{service: web, action: restart, success: false, detail: still 502}], events: [], memories: []}
+      handoff: {schema_version: 1, recommended_tier: 3, reason: a restart did not help, services_affected: [web], check_results: *checks2,
+        investigation_findings: it has no upstream, remediation_attempted: restarted it once, cooldown_state: {}}
+      actions: [{service: web, action: restart, success: false, detail: still 502}]
+      events: []
+      memories: []
     result: A restart did not help.
   3:
     cost_usd: 1.20

@@ -25,7 +25,7 @@ func stormy(children int) string {
 tiers:
   1:
     cost_usd: 0.01
-    steps: [{bash: 'webctl storm %d', expect_failure: false}]
+    steps: [{when: {bash: 'webctl storm %d', exit: 0}, else: [{finish: {is_error: true}}]}]
     outcome: {schema_version: 1, outcome: healthy, summary: all is well, check_results: [{service: web, check_type: http, status: healthy, error: ""}], actions: [], events: [], memories: []}
     result: All is well.
 `, children)

@@ -191,7 +191,7 @@ func (c *Claude) passes(name string) bool {
 }
 
 // environment builds the environment of the agent.
-func (c *Claude) environment(spec ops.SessionSpec, f agent.Folders) ([]string, error) {
+func (c *Claude) environment(spec ops.SessionSpec, f agent.Folders) []string {
 	defaults := map[string]string{
 		"DISABLE_AUTOUPDATER":                      "1",
 		"DISABLE_TELEMETRY":                        "1",
@@ -208,12 +208,5 @@ func (c *Claude) environment(spec ops.SessionSpec, f agent.Folders) ([]string, e
 	if spec.Gate != nil {
 		set["CLAUDE_CODE_SHELL_PREFIX"] = spec.Gate.ShellPrefix
 	}
-	if c.o.CountRuns {
-		before, err := agent.NoteRun(spec)
-		if err != nil {
-			return nil, err
-		}
-		set["CLAUDEOPS_EARLIER_RUNS"] = strings.Join(before, " ")
-	}
-	return agent.Environment(spec, f, agent.Variables{Passes: c.passes, Defaults: defaults, Set: set}), nil
+	return agent.Environment(spec, f, agent.Variables{Passes: c.passes, Defaults: defaults, Set: set})
 }

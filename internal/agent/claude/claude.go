@@ -21,13 +21,12 @@ import (
 
 // Options say which program runs and what it gets to see.
 type Options struct {
-	Bin       string       // the program; "claude" when empty
-	Prefix    []string     // arguments before the usual ones: the built-in scripted agent is a subcommand
-	Env       []string     // NAME=value, the supervisor's environment, to find the program in and for --version
-	ExtraEnv  []string     // names that pass through beside the usual ones
-	Ability   *ops.Ability // of a program that need not be asked for its version
-	CountRuns bool         // tell the program which sessions its cycle started before: the scripted agent needs it
-	Clock     ops.Clock
+	Bin      string       // the program; "claude" when empty
+	Prefix   []string     // arguments before the usual ones: the built-in scripted agent is a subcommand
+	Env      []string     // NAME=value, the supervisor's environment, to find the program in and for --version
+	ExtraEnv []string     // names that pass through beside the usual ones
+	Ability  *ops.Ability // of a program that need not be asked for its version
+	Clock    ops.Clock
 }
 
 // Claude is the adapter of Claude Code.
@@ -97,11 +96,7 @@ func (c *Claude) Prepare(ctx context.Context, spec ops.SessionSpec, _ agent.Wall
 		p.RemoveFiles()
 		return nil, err
 	}
-	env, err := c.environment(spec, f)
-	if err != nil {
-		p.RemoveFiles()
-		return nil, err
-	}
+	env := c.environment(spec, f)
 	can.retries = can.retries && !slices.Contains(env, maxRetries+"=0")
 	p.Program = agent.Program{
 		Path: path, Argv: slices.Concat([]string{c.o.Bin}, c.o.Prefix, args), Env: env, Dir: f.Work, Stdin: stdin,

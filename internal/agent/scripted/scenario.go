@@ -1,7 +1,16 @@
 package scripted
 
 import (
+	"bytes"
+	_ "embed" // the built-in scenario
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -9,20 +18,21 @@ import (
 	"claudeops/internal/ops"
 )
 
-// Scenario is what the agent does at each tier, for certain handlers, and in other roles than work.
+// builtin names the scenario of the demo where a file name is expected.
+const builtin = "builtin:demo"
+
+//go:embed scenarios/demo.yaml
+var demo []byte
+
+// Scenario is what the agent does at each tier, and in other roles than work.
 type Scenario struct {
-	Name     string              `yaml:"name"`
-	Tiers    map[ops.Tier]Script `yaml:"tiers"`
-	Handlers map[string]Script   `yaml:"handlers"`
-	Roles    map[ops.Role]Script `yaml:"roles"`
+	Name  string              `yaml:"name"`
+	Tiers map[ops.Tier]Script `yaml:"tiers"`
+	Roles map[ops.Role]Script `yaml:"roles"`
 }
 
 // Script is one session.
 type Script struct {
-	// Attempts are the runs in one cycle, one after the other; the last is repeated. Then nothing else is set.
-	Attempts []Script `yaml:"attempts"`
-
-	Model   string  `yaml:"model"`    // empty: what --model says
 	CostUSD float64 `yaml:"cost_usd"` // what the session reports as its cost
 	Steps   []Step  `yaml:"steps"`
 	Ending  Ending  `yaml:",inline"`
@@ -30,35 +40,12 @@ type Script struct {
 
 // Ending is how a session ends.
 type Ending struct {
-	Handoff document `yaml:"handoff"` // written to handoff.json in the state folder; nil: none
-	Outcome document `yaml:"outcome"` // structured output, given only when a schema was asked for
+	Outcome document `yaml:"outcome"` // structured output; its handoff is written to a file where no structured output was asked for
 	Result  string   `yaml:"result"`  // the last words; empty: what was said last
-	Exit    *int     `yaml:"exit"`    // nil: 1 after an error, otherwise 0
-	Stderr  string   `yaml:"stderr"`
-
-	IsError    bool          `yaml:"is_error"`    // the result says that it is an error
-	APIStatus  int           `yaml:"api_status"`  // the model's API failed with this status
-	RetryAfter time.Duration `yaml:"retry_after"` // and asked to wait this long before the next call
-	Subtype    string        `yaml:"subtype"`     // of the result of a program that ended itself, such as error_max_turns
-
-	NoResult bool `yaml:"no_result"` // the process ends without a result event
-	Hang     bool `yaml:"hang"`      // the process stays before its result, until it is interrupted
-	Linger   bool `yaml:"linger"`    // the process stays after its result, until it is interrupted
+	IsError bool     `yaml:"is_error"`
 }
 
-// Code is the exit code of the process.
-func (e Ending) Code() int {
-	switch {
-	case e.Exit != nil:
-		return *e.Exit
-	case e.IsError || e.APIStatus != 0 || e.Subtype != "":
-		return 1
-	default:
-		return 0
-	}
-}
-
-// document is any YAML value, as indented JSON.
+// document is any YAML value, as JSON.
 type document []byte
 
 // UnmarshalYAML keeps a value as JSON.
@@ -66,50 +53,152 @@ func (d *document) UnmarshalYAML(n *yaml.Node) error {
 	var v any
 	err := n.Decode(&v)
 	if err == nil {
-		*d, err = json.MarshalIndent(v, "", "  ")
+		*d, err = json.Marshal(v)
 	}
 	return err
 }
 
-// Step is one thing the agent does: one of its first eight fields.
+// Step is one thing the agent does: one of its first six fields.
 type Step struct {
-	Say    *string        `yaml:"say"`    // text of the agent
-	Act    *Act           `yaml:"act"`    // an action that the agent asks the supervisor for
-	Bash   *string        `yaml:"bash"`   // a command that really runs
-	Pause  *time.Duration `yaml:"pause"`  // makes the agent slow enough to be watched
-	Write  *Write         `yaml:"write"`  // a file the agent writes
-	When   *When          `yaml:"when"`   // chooses between two ways to go on
-	Repeat *int           `yaml:"repeat"` // plays steps several times
-	Finish *Ending        `yaml:"finish"` // ends the script here, in its own way
+	Say    string        `yaml:"say"`    // text of the agent
+	Act    *Act          `yaml:"act"`    // an action that the agent asks the supervisor for
+	Bash   string        `yaml:"bash"`   // a command that really runs
+	Pause  time.Duration `yaml:"pause"`  // makes the agent slow enough to be watched
+	When   *When         `yaml:"when"`   // chooses between two ways to go on
+	Finish *Ending       `yaml:"finish"` // ends the script here, in its own way
 
-	// ExpectFailure ends the session with an error when the command ends otherwise; nil: either is fine.
-	ExpectFailure *bool  `yaml:"expect_failure"`
-	Steps         []Step `yaml:"steps"` // of When and Repeat
-	Else          []Step `yaml:"else"`  // of When
+	Steps []Step `yaml:"steps"` // of When
+	Else  []Step `yaml:"else"`  // of When
 }
 
 // Act is an action that the agent asks the supervisor for.
 type Act struct {
-	Service string `yaml:"service"`
-	Action  string `yaml:"action"`
-	Why     string `yaml:"why"`
+	Service string `yaml:"service" json:"service"`
+	Action  string `yaml:"action"  json:"action"`
+	Why     string `yaml:"why"     json:"why"`
 }
 
-// Write is a file the agent writes. Variables in the path are expanded, those in the content are not.
-type Write struct {
-	Path    string `yaml:"path"`
-	Content string `yaml:"content"`
-}
-
-// When is a condition: a file holds a text, which is looked at silently, or a command, which is shown, ends with a certain code.
+// When is a condition: a command ends with this code.
 type When struct {
-	Contains *FileContains `yaml:"file_contains"`
-	Bash     string        `yaml:"bash"`
-	Exit     int           `yaml:"exit"`
+	Bash string `yaml:"bash"`
+	Exit int    `yaml:"exit"`
 }
 
-// FileContains is the condition that a file holds a text.
-type FileContains struct {
-	Path string `yaml:"path"`
-	Text string `yaml:"text"`
+// load reads the scenario that a command line names.
+func load(name string) (Scenario, error) {
+	if name == builtin {
+		return Parse(demo, name)
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return Scenario{}, fmt.Errorf("read scenario: %w (the only built-in one is %s)", err, builtin)
+	}
+	return Parse(data, name)
+}
+
+// notKnown finds what the YAML library says about an unknown key, in which it names a type of ours.
+var notKnown = ops.Pattern(`field (\S+) not found in type \S+`)
+
+// unknownKey says what to write instead of a key of an earlier version.
+func unknownKey(key string) string {
+	instead := map[string]string{
+		"handlers": "write the script under tiers", "model": "the stream names the model of the handler", "handoff": "put it into outcome",
+		"repeat": "use a loop in bash", "write": "use bash", "expect_failure": "use when", "file_contains": "use when with grep in bash",
+	}[key]
+	if slices.Contains([]string{"attempts", "api_status", "retry_after", "subtype", "exit", "no_result", "hang", "linger", "stderr"}, key) {
+		instead = "to play an agent that fails, use a handler with agent: command and a program of your own"
+	}
+	if instead == "" {
+		return "unknown key " + key
+	}
+	return fmt.Sprintf("the key %s was removed: %s", key, instead)
+}
+
+// Parse reads a scenario strictly: an unknown key, a doubled key or a wrong value is an error that names the file and the line or step.
+func Parse(data []byte, file string) (Scenario, error) {
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	decoder.KnownFields(true)
+	var s Scenario
+	err := decoder.Decode(&s)
+	if errors.Is(err, io.EOF) {
+		err = errors.New("the scenario is empty")
+	}
+	if err == nil {
+		err = s.check()
+	}
+	if err == nil {
+		return s, nil
+	}
+	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "yaml: "), "unmarshal errors:")
+	text = notKnown().ReplaceAllStringFunc(text, func(found string) string {
+		return unknownKey(notKnown().FindStringSubmatch(found)[1])
+	})
+	return Scenario{}, fmt.Errorf("%s: %s", file, strings.Join(strings.Fields(text), " "))
+}
+
+func (s Scenario) check() error {
+	if len(s.Tiers)+len(s.Roles) == 0 {
+		return errors.New(`the scenario needs "tiers" with at least one tier`)
+	}
+	for _, tier := range slices.Sorted(maps.Keys(s.Tiers)) {
+		if !tier.Known() {
+			return fmt.Errorf("there is no tier %d, only 1, 2 and 3", tier)
+		}
+		if err := checkSteps(s.Tiers[tier].Steps); err != nil {
+			return fmt.Errorf("%s: %w", tier, err)
+		}
+	}
+	for role, script := range s.Roles {
+		if role != ops.RoleManager && role != ops.RolePlanner && role != ops.RoleJudge {
+			return fmt.Errorf("there is no role %q, only judge, manager and planner", role)
+		}
+		if err := checkSteps(script.Steps); err != nil {
+			return fmt.Errorf("role %s: %w", role, err)
+		}
+	}
+	return nil
+}
+
+func checkSteps(steps []Step) error {
+	for i, s := range steps {
+		kinds := 0
+		for _, given := range []bool{s.Say != "", s.Act != nil, s.Bash != "", s.Pause > 0, s.When != nil, s.Finish != nil} {
+			if given {
+				kinds++
+			}
+		}
+		var err error
+		switch {
+		case kinds != 1:
+			err = errors.New("a step is one of act, bash, finish, pause, say and when, and has a value")
+		case s.Act != nil && (s.Act.Service == "" || s.Act.Action == "" || s.Act.Why == ""):
+			err = errors.New(`act needs "service", "action" and "why"`)
+		case s.When != nil && s.When.Bash == "":
+			err = errors.New(`when needs "bash"`)
+		case s.When == nil && (s.Steps != nil || s.Else != nil):
+			err = errors.New("steps and else belong to when")
+		default:
+			err = errors.Join(checkSteps(s.Steps), checkSteps(s.Else))
+		}
+		if err != nil {
+			return fmt.Errorf("step %d: %w", i+1, err)
+		}
+	}
+	return nil
+}
+
+// script finds what a session does: the script of its role, or for work that of its tier.
+func (s Scenario) script(tier, role string) (Script, error) {
+	if role != "" && role != string(ops.RoleWork) {
+		if script, ok := s.Roles[ops.Role(role)]; ok {
+			return script, nil
+		}
+		return Script{}, fmt.Errorf("the scenario has no role %q", role)
+	}
+	for t, script := range s.Tiers {
+		if fmt.Sprint(int(t)) == tier {
+			return script, nil
+		}
+	}
+	return Script{}, fmt.Errorf("the scenario has no tier %q", tier)
 }

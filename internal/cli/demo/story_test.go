@@ -16,12 +16,17 @@ import (
 type tierRun struct {
 	code    int
 	stream  string
-	handoff map[string]any
+	outcome struct {
+		Outcome string `json:"outcome"`
+		Handoff struct {
+			Tier int `json:"recommended_tier"`
+		} `json:"handoff"`
+	}
 	cost    float64
 	isError bool
 }
 
-// runTier runs the agent as a process of its own, as the supervisor does, and takes the handoff it left.
+// runTier runs the agent as a process of its own, as the supervisor does, and takes the outcome it reports.
 func runTier(t *testing.T, demoDir string, tier int) tierRun {
 	t.Helper()
 	state, bin := t.TempDir(), t.TempDir()
@@ -33,7 +38,7 @@ func runTier(t *testing.T, demoDir string, tier int) tierRun {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "demo", "agent", "-p", "look after it",
-		"--output-format", "stream-json", "--verbose", "--model", "haiku", "--tools", "Bash,Read,Write")
+		"--output-format", "stream-json", "--verbose", "--model", "haiku", "--json-schema", "{}")
 	cmd.Dir = t.TempDir()
 	cmd.Env = []string{
 		"GORACE=atexit_sleep_ms=0",
@@ -48,27 +53,18 @@ func runTier(t *testing.T, demoDir string, tier int) tierRun {
 	}
 	run := tierRun{code: cmd.ProcessState.ExitCode(), stream: stdout.String()}
 	for line := range strings.Lines(run.stream) {
-		var e struct {
+		e := struct {
 			Type    string  `json:"type"`
+			Outcome any     `json:"structured_output"`
 			Cost    float64 `json:"total_cost_usd"`
 			IsError bool    `json:"is_error"`
-		}
+		}{Outcome: &run.outcome}
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			t.Fatal(err)
 		}
 		if e.Type == "result" {
 			run.cost, run.isError = e.Cost, e.IsError
 		}
-	}
-	data, err := os.ReadFile(filepath.Join(state, "handoff.json"))
-	if errors.Is(err, os.ErrNotExist) {
-		return run
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(data, &run.handoff); err != nil {
-		t.Fatal(err)
 	}
 	return run
 }
@@ -80,24 +76,24 @@ func TestTheScriptedAgentPlaysTheIncidentThroughThreeTiers(t *testing.T) {
 
 	pid := readPID(t, dir)
 	first := runTier(t, dir, 1)
-	if first.handoff["recommended_tier"] != 2.0 || !strings.Contains(first.stream, "502 Bad Gateway") || first.cost != 0.02 || first.isError {
-		t.Errorf("tier 1: handoff %v, cost %v\n%s", first.handoff, first.cost, first.stream)
+	if first.outcome.Handoff.Tier != 2 || !strings.Contains(first.stream, "502 Bad Gateway") || first.cost != 0.02 || first.isError {
+		t.Errorf("tier 1: outcome %v, cost %v\n%s", first.outcome, first.cost, first.stream)
 	}
 	if readPID(t, dir) != pid {
 		t.Error("tier 1 must only look, and the service has a new process")
 	}
 
 	second := runTier(t, dir, 2)
-	if second.handoff["recommended_tier"] != 3.0 || second.cost != 0.31 || !strings.Contains(second.stream, "connection refused") {
-		t.Errorf("tier 2: handoff %v, cost %v\n%s", second.handoff, second.cost, second.stream)
+	if second.outcome.Handoff.Tier != 3 || second.cost != 0.31 || !strings.Contains(second.stream, "connection refused") {
+		t.Errorf("tier 2: outcome %v, cost %v\n%s", second.outcome, second.cost, second.stream)
 	}
 	if readPID(t, dir) != pid || health(t, k.URL()) != 502 || !strings.Contains(second.stream, "fill cache: the library does not answer") {
 		t.Errorf("tier 2 must ask for a new cache, which does not help\n%s", second.stream)
 	}
 
 	third := runTier(t, dir, 3)
-	if third.handoff != nil || third.cost != 1.20 || !strings.Contains(third.stream, "upstream = "+brokenUpstream) {
-		t.Errorf("tier 3: handoff %v, cost %v\n%s", third.handoff, third.cost, third.stream)
+	if third.outcome.Outcome != "resolved" || third.cost != 1.20 || !strings.Contains(third.stream, "upstream = "+brokenUpstream) {
+		t.Errorf("tier 3: outcome %v, cost %v\n%s", third.outcome, third.cost, third.stream)
 	}
 	if got := health(t, k.URL()); got != 200 {
 		t.Errorf("the service answers %d after the repair", got)
@@ -107,8 +103,8 @@ func TestTheScriptedAgentPlaysTheIncidentThroughThreeTiers(t *testing.T) {
 func TestTheScriptedAgentFindsAHealthyServiceHealthy(t *testing.T) {
 	dir := shortDir(t)
 	startKeeper(t, dir, "service")
-	if run := runTier(t, dir, 1); run.handoff != nil || run.isError || !strings.Contains(run.stream, "Everything is healthy") {
-		t.Errorf("handoff %v\n%s", run.handoff, run.stream)
+	if run := runTier(t, dir, 1); run.outcome.Outcome != "healthy" || run.isError || !strings.Contains(run.stream, "Everything is healthy") {
+		t.Errorf("outcome %v\n%s", run.outcome, run.stream)
 	}
 }
 
@@ -120,7 +116,7 @@ func TestTheScriptedAgentAsksForAHumanWhenTheRepairDoesNotHelp(t *testing.T) {
 		t.Fatal(err)
 	}
 	do(t, k, Break)
-	if run := runTier(t, dir, 3); run.handoff == nil || !strings.Contains(run.stream, "A human has to look") {
-		t.Errorf("handoff %v\n%s", run.handoff, run.stream)
+	if run := runTier(t, dir, 3); run.outcome.Outcome != "needs_human" || !strings.Contains(run.stream, "A human has to look") {
+		t.Errorf("outcome %v\n%s", run.outcome, run.stream)
 	}
 }

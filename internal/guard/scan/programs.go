@@ -105,23 +105,23 @@ func (p *awkScanner) word() string {
 	return ""
 }
 
-// closing is the place behind the quote or slash that ends what starts at i, or -1. A slash in brackets ends a pattern for
-// some programs and not for others.
+// closing is the place behind the quote or slash that ends what starts at i, or -1 where programs may differ in that place.
 func closing(src string, i int, end byte) int {
-	bracket := false
 	for k := i + 1; k < len(src); k++ {
 		switch src[k] {
 		case '\\':
 			k++
 		case end:
-			if bracket {
-				return -1
-			}
 			return k + 1
 		case '[':
-			bracket = end == '/'
-		case ']':
-			bracket = false
+			if end != '/' {
+				continue
+			}
+			behind := bracket(src, k)
+			if behind < 0 || strings.ContainsAny(strings.ReplaceAll(src[k:behind], `\/`, ""), `/"`) {
+				return -1
+			}
+			k = behind - 1
 		case '\n':
 			return -1
 		}
@@ -129,76 +129,117 @@ func closing(src string, i int, end byte) int {
 	return -1
 }
 
-// Jq names the word of a filter that reads the environment, a module or a file, or nothing.
+// bracket is the place behind the bracket expression that starts at i, or -1 if it is not one that all programs end at the same
+// place: a ] at its beginning or escaped, and a class or a range that does not close, end it for some and not for others.
+func bracket(src string, i int) int {
+	k := i + 1
+	if k < len(src) && src[k] == '^' {
+		k++
+	}
+	for start := k; k < len(src); k++ {
+		switch src[k] {
+		case ']':
+			if k == start {
+				return -1
+			}
+			return k + 1
+		case '[':
+			name := strings.TrimPrefix(src[k+1:], ":")
+			end := len(Run(name, len(name), Letters))
+			if !strings.HasPrefix(src[k+1:], ":") || end == 0 || !strings.HasPrefix(name[end:], ":]") {
+				return -1
+			}
+			k += end + 3
+		case '\\':
+			if k++; k < len(src) && src[k] == ']' {
+				return -1
+			}
+		case '\n':
+			return -1
+		}
+	}
+	return -1
+}
+
+// Jq names the word of a filter that reads the environment, a module or a file, or says that the filter is not understood; or
+// nothing.
 func Jq(filter string) string {
-	for i := 0; i < len(filter); {
+	end, word := jqCode(filter, 0, 0)
+	if word == "" && end < len(filter) {
+		return "a parenthesis that was not opened"
+	}
+	return word
+}
+
+// jqCode reads a filter from a place on, up to the parenthesis that closes it.
+func jqCode(filter string, i, nested int) (end int, word string) {
+	for open := 0; i < len(filter); {
 		switch c := filter[i]; {
 		case c == '"':
-			end, inner := jqString(filter, i)
-			for _, part := range inner {
-				if word := Jq(part); word != "" {
-					return word
-				}
+			if i, word = jqString(filter, i+1, nested); word != "" {
+				return i, word
 			}
-			i = end
+			continue
 		case c == '#':
-			return "a comment"
+			return i, "a comment"
 		case IsLetter(c):
 			word := Run(filter[i:], len(filter), Letters)
-			before, after := jqBefore(filter[:i]), strings.TrimLeft(filter[i+len(word):], " \t\n")
-			i += len(word)
-			if jqReads(word) && before != '.' && !(strings.HasPrefix(after, ":") && !strings.HasPrefix(after, "::")) && (before != '$' ||
-				word == "ENV" || word == "__prog_args") {
-				return word
+			before, after := strings.TrimRight(filter[:i], " \t\n"), strings.TrimLeft(filter[i+len(word):], " \t\n")
+			key := strings.HasPrefix(after, ":") && !strings.HasPrefix(after, "::") && strings.IndexAny(before[max(len(before)-1, 0):], "{,") == 0
+			bare := len(before) == i // nothing stands between
+			field := bare && strings.HasSuffix(before, ".") && !strings.HasSuffix(before, "..")
+			variable := bare && strings.HasSuffix(before, "$") && word != "ENV" && word != "__prog_args"
+			if jqReads(word) && !key && !field && !variable {
+				return i, word
 			}
-		default:
+			i += len(word)
+			continue
+		case c == '(':
+			open++
+		case c == ')':
+			if open--; open < 0 {
+				return i, ""
+			}
+		}
+		i++
+	}
+	if nested > 0 {
+		return i, "a text that does not end"
+	}
+	return i, ""
+}
+
+// jqString reads a string from behind its quote on, with the filters that are put into it.
+func jqString(filter string, i, nested int) (end int, word string) {
+	for ; i < len(filter); i++ {
+		switch {
+		case filter[i] == '"':
+			return i + 1, ""
+		case strings.HasPrefix(filter[i:], `\(`) && nested < 9:
+			if i, word = jqCode(filter, i+2, nested+1); word != "" {
+				return i, word
+			}
+		case filter[i] == '\\':
 			i++
 		}
 	}
-	return ""
+	return i, "a text that does not end"
 }
 
-// jqBefore is the character before a word, blanks left out where they mean nothing.
-func jqBefore(head string) byte {
-	if head == "" {
-		return ' '
-	}
-	return head[len(head)-1]
-}
-
+// jqReads reports words that read more than the input. Programs of that kind have several names for one thing.
 func jqReads(word string) bool {
+	word = strings.ToLower(word)
 	switch word {
-	case "env", "ENV", "__prog_args", "strenv", "envsubst", "load", "load_str", "load_xml", "load_props", "load_base64", "load_yaml",
-		"import", "include",
-		"get_search_list", "modulemeta", "system", "input_filename", "halt_error", "debug", "stderr", "getpath_file", "exec":
+	case "__prog_args", "eval", "import", "include", "get_search_list", "modulemeta", "input_filename", "halt_error", "debug", "stderr",
+		"getpath_file", "filename":
 		return true
 	}
-	return false
-}
-
-// jqString returns the end of a string and the filters that are put into it.
-func jqString(text string, at int) (end int, inner []string) {
-	for i := at + 1; i < len(text); i++ {
-		switch {
-		case text[i] == '"':
-			return i + 1, inner
-		case text[i] == '\\' && i+1 < len(text) && text[i+1] == '(':
-			depth, from := 1, i+2
-			for i = from; i < len(text) && depth > 0; i++ {
-				switch text[i] {
-				case '(':
-					depth++
-				case ')':
-					depth--
-				}
-			}
-			inner = append(inner, text[from:min(i, len(text))])
-			i--
-		case text[i] == '\\':
-			i++
+	for _, part := range []string{"env", "load", "system", "exec"} {
+		if strings.HasPrefix(word, part) || strings.HasSuffix(word, part) {
+			return true
 		}
 	}
-	return len(text), append(inner, text[at+1:]) // it does not close: all of it may be code
+	return false
 }
 
 // Sed reports a script that only prints and edits lines. Where programs that call themselves sed differ, it is not
@@ -257,27 +298,21 @@ func (p *sedParser) address() bool {
 	return true
 }
 
-// until reads to an unescaped delimiter that is not in brackets. Where programs differ in what ends the brackets, the
-// script is not understood.
+// until reads to an unescaped delimiter that is not in brackets.
 func (p *sedParser) until(d byte) bool {
-	bracket := false
 	for p.at < len(p.text) {
-		switch c := p.next(); {
-		case c == '\\':
-			if next := p.next(); next == 0 || bracket && next == ']' {
+		switch c := p.next(); c {
+		case d:
+			return true
+		case '\\':
+			if p.next() == 0 {
 				return false
 			}
-		case c == d && !bracket:
-			return true
-		case c == '[' && !bracket:
-			bracket = true
-			p.skip("^")
-			if p.at < len(p.text) && p.text[p.at] == ']' {
-				p.at++
+		case '[':
+			if p.at = bracket(p.text, p.at-1); p.at < 0 {
+				return false
 			}
-		case c == ']':
-			bracket = false
-		case c == '\n', c == '[':
+		case '\n':
 			return false
 		}
 	}

@@ -19,6 +19,14 @@ func TestAwkAndSedAndJqLookOnly(t *testing.T) {
 		`BEGIN{ARGV[1]="x"}`:                        false,
 		`{print | "sh"}`:                            false,
 		`/[/]x > "f"/`:                              false,
+		`/[[:digit:]]+[^a-z]/ {print}`:              true,
+		`/^\[error\]/ {print}`:                      true,
+		`/[]/ "]/{system("id");z=/"/}`:              false,
+		`/[^]/ "]/{print "id" | "sh";z=/"/}`:        false,
+		`/[[:alpha:]/ "]/{print > "f";z=/"/}`:       false,
+		`/[[.a.]/ "]/`:                              false,
+		`/[\]/ "]/`:                                 false,
+		`/[a"]/`:                                    false,
 	} {
 		if got := Awk(program); (got == "") != want {
 			t.Errorf("awk %q: %q", program, got)
@@ -35,7 +43,10 @@ func TestAwkAndSedAndJqLookOnly(t *testing.T) {
 	}
 	for filter, want := range map[string]bool{
 		`.env`: true, `.a | select(.env == "x")`: true, `{env: .x}`: true, `"env"`: true, `.[$env]`: true,
-		`env`: false, `1-env`: false, `"\(env)"`: false, `$ENV`: false, `[env]`: false, `import "x" as y; .`: false, `"\(`: true, `"\(env`: false,
+		`env`: false, `1-env`: false, `"\(env)"`: false, `$ENV`: false, `[env]`: false, `import "x" as y; .`: false, `"\(`: false, `"\(env`: false,
+		`"\(.a) \("b" + (.c|tostring))"`: true, `select(.name=="env")`: true, `{"a": 1, load: 2}`: true, `.items[] | select(.load > 1)`: true,
+		`"\("(")" | env | "x)"`: false, `"\("((")" , $ENV.HOME , "x))"`: false, `{"a":"\("(")", "b": env.SECRET, "c":"x)"}`: false,
+		`strload("/x")`: false, `load_str("/x")`: false, `.a) | env | (.b`: false, `..env`: false, `eval("x")`: false, `.[env:]`: false,
 	} {
 		if got := Jq(filter); (got == "") != want {
 			t.Errorf("jq %q: %q", filter, got)
@@ -50,7 +61,13 @@ func TestSQLAndRedisLookOnly(t *testing.T) {
 		`PRAGMA table_info(t)`: true, `SELECT @@version`: true, `SELECT a::text FROM t`: true,
 		`DROP TABLE t`: false, `SELECT 1; DROP TABLE t`: false, `SELECT f()`: false, `SELECT "f"()`: false, `SELECT $$a$$`: false, `SELECT 1 -- x`: false,
 		`SELECT E'\'; DROP TABLE t; --'`: false, `PRAGMA user_version(3)`: false, `PRAGMA user_version=3`: false, `\! id`: false, `.shell id`: false, ``: false,
-		`SELECT * FROM fsdir WHERE path='/x'`: false, `SHOW TABLES WHERE f()`: false, `SELECT * FROM t FOR UPDATE`: false,
+		`SHOW max_connections`: true, `SHOW CREATE TABLE app.users`: true, `SELECT setting FROM pg_settings WHERE name = 'work_mem'`: true,
+		`SELECT count(*) FROM mysql.slow_log`: true, `SELECT * FROM t WHERE a = 'it'`: true,
+		`SELECT * FROM mysql.user`: false, "TABLE `mysql`.`global_priv`": false, `SHOW CREATE USER root`: false, `SHOW GRANTS`: false, `SHOW ALL`: false,
+		`TABLE pg_subscription`: false, `SELECT "rolpassword" FROM x`: false, `SHOW primary_conninfo`: false,
+		`SELECT setting FROM pg_settings WHERE name = 'primary_conninfo'`: false, `SELECT setting FROM pg_settings WHERE name LIKE 'prim%'`: false,
+		`SELECT setting FROM pg_settings`: false, `SELECT 1 FROM pg_settings WHERE name = 'a' OR true`: false, `\dRs+`: false, `\deu+`: false,
+		`\dconfig *`: false, `SELECT * FROM information_schema.user_mapping_options`: false, `SELECT * FROM fsdir WHERE path='/x'`: false, `SHOW TABLES WHERE f()`: false, `SELECT * FROM t FOR UPDATE`: false,
 	} {
 		if got := words.SQL(statement); (got == "") != want {
 			t.Errorf("%q: %q", statement, got)

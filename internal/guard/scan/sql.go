@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -37,6 +38,9 @@ func (g *Words) SQL(src string) string {
 		return "starts with " + first
 	}
 	for i, w := range words {
+		if secretSQL(words, i) {
+			return "reads " + strings.ToLower(w) + ", which may hold passwords"
+		}
 		if forbiddenSQL(w) && words[0] != "SHOW" {
 			return "uses " + w
 		}
@@ -45,6 +49,32 @@ func (g *Words) SQL(src string) string {
 		}
 	}
 	return ""
+}
+
+// secretSQL reports a word that leads to passwords: tables of accounts, columns and settings by their custom names. A setting
+// that is chosen by a text must be written out, since the text may be a pattern for all of them.
+func secretSQL(words []string, i int) bool {
+	for _, part := range []string{
+		"PASSW", "SECRET", "CREDENTIAL", "AUTHENTICATION_STRING", "CONNINFO", "SRVOPTIONS", "UMOPTIONS", "USER_MAPPING", "FOREIGN_SERVER",
+		"SUBSCRIPTION", "PG_AUTHID", "PG_SHADOW", "PG_HBA", "PRIVATE_KEY", "API_KEY", "APIKEY", "PASSPHRASE", "GRANTS", "USER_ATTRIBUTES",
+	} {
+		if strings.Contains(words[i], part) {
+			return true
+		}
+	}
+	switch w := words[i]; {
+	case w == "MYSQL" && i+2 < len(words) && words[i+1] == ".":
+		return !strings.HasPrefix(words[i+2], "INNODB_") && !strings.HasPrefix(words[i+2], "TIME_ZONE") && !strings.HasSuffix(words[i+2], "_LOG")
+	case w == "USER" && i > 0:
+		return words[i-1] == "CREATE"
+	case w == "ALL":
+		return i == 1 && words[0] == "SHOW"
+	case w == "PG_SETTINGS" || w == "PG_FILE_SETTINGS":
+		where := slices.Index(words, "WHERE")
+		return where < 0 || where+2 >= len(words) || words[where+1] != "NAME" || words[where+2] != "=" && words[where+2] != "IN" ||
+			slices.Contains(words, "OR") || slices.Contains(words, "|") || slices.Contains(words, "UNION")
+	}
+	return false
 }
 
 // pragma allows the settings of SQLite that are only read.
@@ -68,6 +98,8 @@ func sqlMeta(src string) bool {
 	}
 	name := strings.Fields(src)[0]
 	switch {
+	case strings.HasPrefix(name, `\dR`), strings.HasPrefix(name, `\de`), strings.HasPrefix(name, `\dco`):
+		return false // addresses with passwords, and settings
 	case strings.HasPrefix(name, `\d`) && strings.Trim(name[1:], "dtivsmfnuplExTDFCcaAbgoPrRwy+S") == "":
 		return true
 	case name == `\l`, name == `\l+`, name == `\conninfo`, name == `\z`, name == `\timing`, name == `\x`, name == `\q`,
@@ -78,7 +110,7 @@ func sqlMeta(src string) bool {
 	return false
 }
 
-// sqlWords splits a statement into upper-case words and signs, without strings. Not ok when it holds what clients and
+// sqlWords splits a statement into upper-case words, values and signs. Not ok when it holds what clients and
 // servers read in different ways: a backslash, a comment, a dollar sign, a second statement, an odd quote.
 func sqlWords(src string) (words []string, ok bool) {
 	for i := 0; i < len(src); {
@@ -88,9 +120,11 @@ func sqlWords(src string) (words []string, ok bool) {
 			if end < 0 || strings.ContainsRune(src[i+1:i+1+end], '\\') {
 				return nil, false
 			}
-			if c != '\'' {
-				words = append(words, strings.ToUpper(src[i+1:i+1+end]))
+			text := strings.ToUpper(src[i+1 : i+1+end])
+			if c == '\'' {
+				text = "'" + text // a value: no name of a function, and told apart from words of the language
 			}
+			words = append(words, text)
 			i += end + 2
 		case c == '\\' || c == '#' || c == '$' || c == ';' || c == '@' && !systemVariable(src[i:]) || c == ':' &&
 			!strings.HasPrefix(src[i:], "::"),
@@ -130,7 +164,7 @@ func forbiddenSQL(w string) bool {
 		"SYSTEM", "SOURCE", "PROGRAM", "SETVAL", "NEXTVAL", "SET_CONFIG", "SET",
 		"SYS_EXEC", "SYS_EVAL", "XP_CMDSHELL", "BENCHMARK", "SLEEP", "GET_LOCK", "QUERY_TO_XML", "DBLINK", "DBLINK_EXEC", "CURSOR_TO_XML",
 		"DATABASE_TO_XML", "TABLE_TO_XML",
-		"PG_AUTHID", "PG_SHADOW", "PG_USER_MAPPING", "AUTHENTICATION_STRING", "RELOAD", "PG_NOTIFY":
+		"RELOAD", "PG_NOTIFY":
 		return true
 	}
 	for _, prefix := range []string{
@@ -149,6 +183,9 @@ func forbiddenSQL(w string) bool {
 // Redis reports the commands that only look.
 func Redis(words []string) bool {
 	verb, second := strings.ToUpper(words[0]), ""
+	if strings.ContainsAny(strings.Join(words, ""), "\r\n") {
+		return false // another service behind the port may read each line as a command
+	}
 	if len(words) > 1 {
 		second = strings.ToUpper(words[1])
 	}
@@ -157,7 +194,7 @@ func Redis(words []string) bool {
 		"LRANGE", "LINDEX", "HGET", "HMGET", "HGETALL",
 		"HLEN", "HKEYS", "HVALS", "HSCAN", "SCARD", "SMEMBERS", "SISMEMBER", "SSCAN", "ZCARD", "ZRANGE", "ZSCORE", "ZRANK", "ZCOUNT",
 		"ZSCAN", "XLEN", "XRANGE", "XINFO", "ROLE", "TIME",
-		"LASTSAVE", "ECHO", "COMMAND", "RANDOMKEY", "BITCOUNT", "PFCOUNT", "READONLY":
+		"LASTSAVE", "COMMAND", "RANDOMKEY", "BITCOUNT", "PFCOUNT", "READONLY":
 		return true
 	case "MEMORY":
 		return second == "USAGE" || second == "STATS" || second == "DOCTOR"
@@ -177,7 +214,9 @@ func Redis(words []string) bool {
 		return second == "MASTERS" || second == "MASTER" || second == "SLAVES" || second == "REPLICAS" || second == "SENTINELS" ||
 			second == "CKQUORUM" || second == "GET-MASTER-ADDR-BY-NAME"
 	case "CONFIG":
-		return second == "GET" && len(words) == 3 && !strings.Contains(strings.ToLower(words[2]), "pass") && !strings.Contains(words[2], "*")
+		// it takes patterns, and names of passwords that are known to one version only
+		return second == "GET" && len(words) == 3 && only(strings.ToLower(words[2]), "abcdefghijklmnopqrstuvwxyz0123456789-") &&
+			!strings.Contains(strings.ToLower(words[2]), "pass") && !strings.Contains(strings.ToLower(words[2]), "auth")
 	}
 	return false
 }

@@ -306,8 +306,8 @@ func (v *view) belongs(s *badService, cause int) bool {
 	if v.members[cause][s.name] {
 		return !s.began.After(o.At)
 	}
-	if s.group != o.Group || !v.on[cause] {
-		return false
+	if s.group != o.Group || !v.on[cause] || !s.since.After(o.At) {
+		return false // what had failed before the cycle was started was left out of it for a reason, which may be over
 	}
 	if s.group != "" {
 		// After that it gets a cycle of its own.

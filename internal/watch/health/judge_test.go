@@ -260,6 +260,23 @@ func TestACauseThatWasReleasedStartsAnotherCycleAfterThePause(t *testing.T) {
 	}
 }
 
+// A service was silenced when the cycle of its neighbour was started: that cycle does not care for it, and once the silence is over it gets
+// one of its own. What fails later joins the cycle.
+func TestACycleCoversWhatFailedAfterItsStartOnly(t *testing.T) {
+	cause := ops.Cause{Key: "c1", Group: "home", Services: []string{"db"}, At: start().Add(-5 * time.Minute), Began: start().Add(-6 * time.Minute)}
+	db, before, after := ill("db", ops.Down, 6*time.Minute), ill("web", ops.Down, 6*time.Minute), ill("api", ops.Down, 4*time.Minute)
+	j := Judge(Picture{
+		Services: []ops.Service{{Name: "db", Group: "home"}, {Name: "web", Group: "home"}, {Name: "api", Group: "home"}},
+		States:   []State{db, before, after}, Causes: []ops.Cause{cause},
+	}, ops.Grouping{}, start())
+	if len(j.Causes) != 1 || !slices.Equal(j.Causes[0].Services, []string{"web"}) {
+		t.Errorf("causes %+v", j.Causes)
+	}
+	if len(j.Held) != 2 || j.Held[0].Why != ops.HoldCovered || j.Held[1].Why != ops.HoldCovered {
+		t.Errorf("held %+v", j.Held)
+	}
+}
+
 func TestACoveredServiceNamesItsCycleUnlessItWaitsForAnother(t *testing.T) {
 	p := Picture{
 		States: []State{ill("web", ops.Down, time.Minute)}, Services: []ops.Service{{Name: "web", DependsOn: []string{"db"}}, {Name: "db"}},

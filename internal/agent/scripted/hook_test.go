@@ -1,4 +1,4 @@
-package pretool_test
+package scripted_test
 
 import (
 	"encoding/json"
@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"claudeops/internal/agent/pretool"
+	"claudeops/internal/agent/scripted"
 )
 
 func TestOnlyAClearYesOfTheHookLetsACallThrough(t *testing.T) {
@@ -30,8 +30,8 @@ func TestOnlyAClearYesOfTheHookLetsACallThrough(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := pretool.Call{SessionID: "s", Cwd: t.TempDir(), Tool: "Bash", ID: "toolu_1", Input: json.RawMessage(`{"command":"ls <x>"}`)}
-			got := pretool.Hook(tt.hook).Ask(t.Context(), c, []string{"PATH=/usr/bin:/bin"})
+			c := scripted.Call{SessionID: "s", Cwd: t.TempDir(), Tool: "Bash", ID: "toolu_1", Input: json.RawMessage(`{"command":"ls <x>"}`)}
+			got := scripted.Hook(tt.hook).Ask(t.Context(), c, []string{"PATH=/usr/bin:/bin"})
 			if (got == "") != (tt.refused == "") || !strings.Contains(got, tt.refused) {
 				t.Errorf("refused with %q, want %q", got, tt.refused)
 			}
@@ -47,17 +47,17 @@ func TestTheHookIsReadFromTheSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, given := range []string{settings, file} {
-		if got, err := pretool.In(given); err != nil || got != "ask me" {
+		if got, err := scripted.HookIn(given); err != nil || got != "ask me" {
 			t.Errorf("%s: %q, %v", given, got, err)
 		}
 	}
 	for _, given := range []string{"", "{}"} {
-		if got, err := pretool.In(given); err != nil || got != "" {
+		if got, err := scripted.HookIn(given); err != nil || got != "" {
 			t.Errorf("%q: %q, %v", given, got, err)
 		}
 	}
 	for _, given := range []string{"/nonexistent/settings.json", "{broken"} {
-		if _, err := pretool.In(given); err == nil {
+		if _, err := scripted.HookIn(given); err == nil {
 			t.Errorf("%q is taken", given)
 		}
 	}
