@@ -31,6 +31,7 @@ type Data struct {
 	Guarded     bool // every call is judged before it runs
 	Services    []Service
 	Changes     []string // what was changed lately, one line each
+	Reflexes    []string // what the supervisor did before this session, or why not, one line each
 	Checks      string   // results of our own probes, fenced
 	Memories    string   // what earlier sessions learnt, fenced
 	Limits      string   // the rate limits in words

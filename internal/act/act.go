@@ -84,7 +84,7 @@ func New(o Options) *Runner {
 	return &Runner{o: o, locks: map[string]chan struct{}{}}
 }
 
-// Request asks for one action. Exactly one of Session, Person and Plan says who asks.
+// Request asks for one action. Exactly one of Session, Person, Plan and Reflex says who asks.
 type Request struct {
 	Environment ops.Environment
 	Service     string
@@ -100,7 +100,10 @@ type Request struct {
 	ID     int64 // of the row that holds the request of a person
 
 	Plan *ops.Approval
-	Step int // from 1
+	Step int // from 1, of the plan or the reflex
+
+	Reflex *ops.Reflex
+	Cycle  ops.CycleID // of the reflex
 }
 
 // Scope is what a session may ask for.
@@ -203,6 +206,8 @@ func (q Request) intent(spec ops.ActionSpec) ops.ActionRun {
 	case q.Plan != nil:
 		run.CycleID, run.SessionID = &q.Plan.CycleID, &q.Plan.SessionID
 		run.ApprovalID, run.Step, run.Automatic = q.Plan.ID, q.Step, true
+	case q.Reflex != nil:
+		run.CycleID, run.Reflex, run.Step, run.Automatic = &q.Cycle, q.Reflex.Key(), q.Step, true
 	}
 	return run
 }

@@ -31,10 +31,11 @@ type written struct {
 // service is an entry of `services`.
 type service struct {
 	ops.Service
-	needs   []string // dependencies as they were written: names or aliases
-	probes  []probeEntry
-	compose ops.Compose
-	actions []action
+	needs    []string // dependencies as they were written: names or aliases
+	probes   []probeEntry
+	compose  ops.Compose
+	actions  []action
+	reflexes []reflex
 }
 
 func serviceFields(s *service) []field {
@@ -56,6 +57,8 @@ func serviceFields(s *service) []field {
 			"Its committed compose file. Gives the actions `redeploy` and `apply`. See [Actions](#actions)."),
 		list("actions", &s.actions, actionFields, finishAction,
 			"What the supervisor can do to it when an agent or a person asks. See [Actions](#actions)."),
+		list("reflexes", &s.reflexes, reflexFields, finishReflex,
+			"Repairs that the supervisor does without an agent when a probe fails. See [Reflexes](reflexes.md)."),
 		value("trust", &s.Trust, trustKind(), "How far agents may go for it without you.").orElse("`trust` of the environment"),
 		value("methods", &s.Methods, methodsKind(),
 			"HTTP methods that sessions above Tier 1 may use on its addresses where `sandbox.network` is `services`; `any` also permits other "+
@@ -114,6 +117,7 @@ func (l *loader) inventory(n *yaml.Node, key string) inventory {
 	for i := range services {
 		resolveNeeds(entries[i], &services[i], owners)
 		checkActions(entries[i], &services[i])
+		checkReflexes(entries[i], &services[i])
 		out.declared[services[i].Name] = written{entries[i].position(entries[i].node), entries[i].key}
 		out.add(&services[i])
 	}
@@ -123,6 +127,7 @@ func (l *loader) inventory(n *yaml.Node, key string) inventory {
 		}
 	}
 	l.distinguish(out.probes)
+	l.aimReflexes(out)
 	return out
 }
 

@@ -58,10 +58,12 @@ type Held interface {
 	Close(ctx context.Context) ([]string, error)
 }
 
-// Actions do what a human approved.
+// Actions do what a human approved, and reflexes.
 type Actions interface {
 	// Step runs one step of an approved plan, once. One that may not run is a run that was refused.
 	Step(ctx context.Context, env ops.Environment, a ops.Approval, step int) (ops.ActionRun, error)
+	// Reflex runs one action of a reflex for a cycle, once. One that may not run is a run that was refused.
+	Reflex(ctx context.Context, env ops.Environment, cycle ops.CycleID, r ops.Reflex, step int) (ops.ActionRun, error)
 	// Interrupted ends a run whose supervisor has ended, and returns it.
 	Interrupted(ctx context.Context, id int64) (ops.ActionRun, error)
 }
@@ -105,7 +107,7 @@ type Parts struct {
 	Hold func(ctx context.Context, tier ops.Tier) error
 	// Draining says that this host gives its cycles away where a session ends; nil means never.
 	Draining func() bool
-	// Actions do what a human approved; nil: no plan can be carried out.
+	// Actions do what a human approved, and reflexes; nil: nothing can be carried out.
 	Actions Actions
 	// Forget is told that a cycle has ended here: what was kept for its sessions is not needed any more. Nil: nothing was kept.
 	Forget func(ctx context.Context, env ops.Environment, id ops.CycleID)
@@ -229,26 +231,29 @@ func (a *Advancer) perform(ctx context.Context, env ops.Environment, now ops.Cla
 	return ops.Result{}, fmt.Errorf("perform step: unknown kind %q", step.Kind)
 }
 
-// act runs one step of an approved plan, or ends what a dead worker left of it.
+// act runs one step of an approved plan or of a reflex, or ends what a dead worker left of it.
 func (a *Advancer) act(ctx context.Context, env ops.Environment, now ops.Claimed, step ops.Step) (ops.Result, error) {
 	if a.Actions == nil || step.Act == nil {
-		return ops.Result{}, fmt.Errorf("run step of the plan of cycle %d: no actions can be run", now.Cycle.ID)
+		return ops.Result{}, fmt.Errorf("act in cycle %d: no actions can be run", now.Cycle.ID)
 	}
 	if err := a.Hold(ctx, ops.LastTier); err != nil {
 		if ctx.Err() != nil {
 			return ops.Result{}, nil //nolint:nilerr // nothing ran
 		}
-		return ops.Result{}, fmt.Errorf("the plan of cycle %d is not carried out: %w", now.Cycle.ID, err)
+		return ops.Result{}, fmt.Errorf("cycle %d does not act: %w", now.Cycle.ID, err)
 	}
 	var run ops.ActionRun
 	var err error
-	if step.Act.Interrupt != 0 {
+	switch {
+	case step.Act.Interrupt != 0:
 		run, err = a.Actions.Interrupted(ctx, step.Act.Interrupt)
-	} else {
+	case step.Act.Reflex != nil:
+		run, err = a.Actions.Reflex(ctx, env, now.Cycle.ID, *step.Act.Reflex, step.Act.Step)
+	default:
 		run, err = a.Actions.Step(ctx, env, step.Act.Approval, step.Act.Step)
 	}
 	if err != nil {
-		return ops.Result{}, fmt.Errorf("run step of the plan of cycle %d: %w", now.Cycle.ID, err)
+		return ops.Result{}, fmt.Errorf("act in cycle %d: %w", now.Cycle.ID, err)
 	}
 	a.Changed(now.Cycle.ID)
 	return ops.Result{Runs: []ops.ActionRun{run}}, nil

@@ -35,7 +35,7 @@ func (a *Advancer) probe(ctx context.Context, env ops.Environment, now ops.Claim
 	specs := probesOf(env, step.Services)
 	var result ops.Result
 	switch step.Purpose {
-	case ops.ProbeVerify, ops.ProbePlan:
+	case ops.ProbeVerify, ops.ProbePlan, ops.ProbeReflex:
 		result.Checks = a.verify(ctx, env, specs, step)
 		result = a.excuse(env, now, result)
 	case ops.ProbeObserve, ops.ProbeRecheck:
@@ -49,7 +49,8 @@ func (a *Advancer) probe(ctx context.Context, env ops.Environment, now ops.Claim
 	}
 	failpoint.Hit("probe.", string(step.Purpose), ".after")
 	bad := slices.DeleteFunc(lastRound(result.Checks), func(c ops.Check) bool { return !env.Policy.Bad(c) })
-	if verifies := step.Purpose == ops.ProbeVerify || step.Purpose == ops.ProbePlan; verifies && len(bad) == 0 {
+	repaired := []ops.ProbePurpose{ops.ProbeVerify, ops.ProbePlan, ops.ProbeReflex}
+	if slices.Contains(repaired, step.Purpose) && len(bad) == 0 {
 		seen := a.running(ctx, env, now, step)
 		result.Checks, result.Events = append(result.Checks, seen.Checks...), append(result.Events, seen.Events...)
 	}

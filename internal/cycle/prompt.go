@@ -85,7 +85,7 @@ func promptData(d *draft) prompts.Data {
 		if t := d.now.Cycle.Trigger; t == ops.TriggerAlert || t == ops.TriggerProbe {
 			data.TaskTitle = "What started this cycle"
 		}
-		data.Checks = measured(d.now.Journal.Checks)
+		data.Checks, data.Reflexes = measured(d.now.Journal.Checks), d.brief.Reflexes()
 	}
 	return data
 }

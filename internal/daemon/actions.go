@@ -421,6 +421,23 @@ func (h *Host) Step(ctx context.Context, env ops.Environment, a ops.Approval, st
 	}, no.Error(), h.Clock())
 }
 
+// Reflex runs one action of a reflex. What may not run is recorded as refused: the reflex ends there.
+func (h *Host) Reflex(ctx context.Context, env ops.Environment, cycle ops.CycleID, r ops.Reflex, step int) (ops.ActionRun, error) {
+	why := fmt.Sprintf("reflex: the %s probe of %s finds it %s", r.On, r.Service, r.Status)
+	out, err := h.actions.Run(ctx, act.Request{
+		Environment: env, Service: r.Service, Action: r.Do[step-1], Why: why, Reflex: &r, Cycle: cycle, Step: step,
+	})
+	h.hub.Nudge()
+	var no *act.Refusal
+	if !errors.As(err, &no) {
+		return out.Run, err
+	}
+	return h.store.RefuseStep(ctx, h.Owner(), ops.ActionRun{
+		Environment: env.Name, Service: r.Service, Action: r.Do[step-1], Tier: ops.Tier2, CycleID: &cycle, Why: why, Reflex: r.Key(), Step: step,
+		Automatic: true, Does: r.Do[step-1], Digest: r.Digests[step-1],
+	}, no.Reason, h.Clock())
+}
+
 // Interrupted ends a run whose supervisor has ended.
 func (h *Host) Interrupted(ctx context.Context, id int64) (ops.ActionRun, error) {
 	if err := h.interruptActions(ctx); err != nil {

@@ -210,7 +210,7 @@ func (v view) refusedServices() []escalation.Held {
 // noLasts: nobody but a probe, an alert or the schedule asks for this cycle, and for all that is wrong a no holds, or something else
 // that starts no agent. A person who asks for a look gets one.
 func (v view) noLasts() bool {
-	if v.newest != nil || len(v.journal.Denials) == 0 || !v.startedByItself() {
+	if v.newest != nil || len(v.journal.Denials) == 0 || !v.startedByItself() || v.denied() {
 		return false
 	}
 	no := v.refusedServices()

@@ -24,6 +24,17 @@ func table() []row {
 		{"probes find nothing", view.quiet, finishQuiet},
 		{"trust is watch", view.watched, leaveToPeople},
 		{"no lasts", view.noLasts, finishRefused},
+		{"reflex in flight", view.reflexInFlight, interruptReflex},
+		{"reflex too late", view.reflexWithdrawn, withdraw},
+		{"reflex asked", view.reflexAsked, awaitReflex},
+		{"reflex denied", view.reflexDenied, denied},
+		{"reflex not seen", view.reflexStale, lookBeforeReflex},
+		{"reflex unasked", view.reflexUnasked, askReflex},
+		{"reflex due", view.reflexDue, runReflex},
+		{"reflex unverified", view.reflexUnverified, verifyReflex},
+		{"reflex helped", view.reflexHelped, reflexResolved},
+		{"reflex not needed", view.reflexNotNeeded, recoveredMeanwhile},
+		{"reflex waits", view.reflexEarly, waitForReflex},
 		{"nothing ran", view.untouched, firstSession},
 		{"backoff", view.backingOff, pauseFirst},
 		{"intent", view.intended, run},
@@ -70,7 +81,7 @@ func Next(c ops.Cycle, j ops.Journal, p ops.Policy, now time.Time) ops.Step {
 	v := view{cycle: c, journal: j, policy: p, now: now, newest: j.Newest(), last: j.Last()}
 	for _, r := range table() {
 		if r.when(v) {
-			step := leavePlan(v, closeAgentIncidents(v, r.then(v)))
+			step := leaveReflex(v, leavePlan(v, closeAgentIncidents(v, r.then(v))))
 			step.Row = r.name
 			return step
 		}

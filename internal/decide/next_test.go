@@ -122,6 +122,7 @@ func TestNext(t *testing.T) {
 	tests = append(tests, peopleCases(now)...)
 	tests = append(tests, ladderCases(now)...)
 	tests = append(tests, planCases(now)...)
+	tests = append(tests, reflexCases(now)...)
 	tests = append(tests, proofCases(now)...)
 	tests = append(tests, dryRunCases()...)
 	tests = append(tests, doubtCases()...)

@@ -14,10 +14,10 @@ import (
 	"claudeops/internal/ops"
 )
 
-// question is the last thing a human was asked about the last session, or nil.
+// question is the last thing a human was asked about the last session, or about a reflex before the first one, or nil.
 func (v view) question() *ops.Approval {
 	for i := len(v.journal.Approvals) - 1; i >= 0; i-- {
-		if a := &v.journal.Approvals[i]; v.last != nil && a.SessionID == v.last.ID {
+		if a := &v.journal.Approvals[i]; a.SessionID == v.lastID() {
 			return a
 		}
 	}
@@ -258,7 +258,7 @@ func (v view) affected() []string {
 			add(name)
 		}
 	}
-	for _, purpose := range []ops.ProbePurpose{ops.ProbeAlert, ops.ProbeObserve, ops.ProbeRecheck, ops.ProbeVerify} {
+	for _, purpose := range []ops.ProbePurpose{ops.ProbeAlert, ops.ProbeObserve, ops.ProbeRecheck, ops.ProbeVerify, ops.ProbeReflex} {
 		for _, c := range v.checks(purpose, 0) {
 			if v.policy.Bad(c) {
 				add(c.Service)

@@ -46,7 +46,7 @@ func (v view) proven(service string, purpose ops.ProbePurpose) bool {
 		return false
 	}
 	looked := false
-	for _, c := range v.checks(purpose, v.last.ID) {
+	for _, c := range v.checks(purpose, v.lastID()) {
 		if c.Service != service {
 			continue
 		}
@@ -322,5 +322,5 @@ func refusals(denied []ops.GuardRecord) string {
 // notRunning lists the containers and units of the affected services that did not run after the last session. Healthy probes do not
 // prove a repair then: something else may answer them.
 func (v view) notRunning() []ops.Check {
-	return slices.DeleteFunc(v.checks(ops.ProbeRunning, v.last.ID), func(c ops.Check) bool { return c.Status == ops.Healthy })
+	return slices.DeleteFunc(v.checks(ops.ProbeRunning, v.lastID()), func(c ops.Check) bool { return c.Status == ops.Healthy })
 }

@@ -54,8 +54,14 @@ func firstSession(v view) ops.Step {
 		reason := notice.NoEntry(v.policy.Entry)
 		return finish(ops.CycleFailed, reason, v.event(ops.LevelCritical, ops.EventCycle, reason))
 	}
+	reason := notice.Starts(entry)
+	var events []ops.Event
+	if story := v.reflexStory(); len(story) > 0 {
+		reason = notice.StartsAfter(entry, story)
+		events = []ops.Event{v.event(ops.LevelWarning, ops.EventAction, reason)}
+	}
 	return ops.Step{
-		Kind: ops.StepQueue, Reason: notice.Starts(entry),
+		Kind: ops.StepQueue, Reason: reason, Events: events,
 		Session: &ops.NewSession{Attempt: v.attempt(entry.Tier), Handler: entry, ContextMode: ops.ContextFresh},
 	}
 }

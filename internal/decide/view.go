@@ -20,6 +20,14 @@ type view struct {
 
 func always(view) bool { return true }
 
+// lastID is the last session that did work; 0 before the first one.
+func (v view) lastID() ops.SessionID {
+	if v.last == nil {
+		return 0
+	}
+	return v.last.ID
+}
+
 func (v view) ended() bool { return v.cycle.Status.Ended() }
 
 func (v view) waiting() bool {

@@ -214,8 +214,10 @@ func AfterRelapse(r ops.Relapse) string {
 // ConfirmedBy names who confirmed the end of a resolved cycle.
 func ConfirmedBy(c ops.Cycle) string {
 	switch c.VerifiedBy {
-	case ops.ProofProbe, ops.ProofReflex:
+	case ops.ProofProbe:
 		return "our own probes"
+	case ops.ProofReflex:
+		return "our own probes, after a reflex without an agent"
 	case ops.ProofPlan:
 		return "our own probes, after the approved plan"
 	case ops.ProofJudge:

@@ -18,6 +18,9 @@ func asked(q ops.Approval) string {
 	if q.Kind == ops.ApprovalReview {
 		return "whether the repair is good enough"
 	}
+	if q.Kind == ops.ApprovalReflex {
+		return "whether the supervisor may do " + q.Handler
+	}
 	return fmt.Sprintf("whether %s may start", q.Handler)
 }
 

@@ -209,10 +209,11 @@ type ActionRun struct {
 	SessionID   *SessionID
 	Person      string // who asked, where no session did
 	Why         string
-	ApprovalID  int64 // the approved plan that it belongs to; 0: none
-	Step        int   // of the plan, from 1
-	UndoOf      int64 // the run that this one undoes; 0: none
-	Automatic   bool  // the supervisor decided it: an undo, or a step of an approved plan
+	ApprovalID  int64  // the approved plan that it belongs to; 0: none
+	Step        int    // of the plan or the reflex, from 1
+	Reflex      string // the key of the reflex that it belongs to; empty: none
+	UndoOf      int64  // the run that this one undoes; 0: none
+	Automatic   bool   // the supervisor decided it: an undo, a reflex, or a step of an approved plan
 	Status      ActionStatus
 	Does        string // what runs, in one line
 	Digest      string // of the action as it was configured

@@ -172,6 +172,11 @@ type Journal struct {
 	Lowered []Lowered
 	// Told are the services that the watch has told people of when it started the cycle. It is read in a dry run and where trust is limited.
 	Told []string
+	// Reflexes are the earned ones that are switched on, Reflexed the actions that reflexes began lately, and Failing what the watch finds
+	// bad. They are read only where there are reflexes.
+	Reflexes []Reflex
+	Reflexed []Reflexed
+	Failing  []Failing
 	// LastLook is when an agent last looked at the environment and said what it found; nil when none has.
 	LastLook *time.Time
 	// Windows are the context windows the CLIs reported last, by the model they were started with.

@@ -36,6 +36,17 @@
 //	probes find nothing   scheduled, all probes healthy, no agent due     finish healthy without an agent          what is over
 //	trust is watch        no agent may look at any of what is wrong       finish needs_human without an agent      called, once
 //	no lasts              all that is wrong was denied, and is the same   finish suppressed without an agent       -
+//	reflex in flight      a dead worker left a reflex running             act: interrupted, never repeated         of the action
+//	reflex too late       asked about a reflex; the incident is closed    finish resolved; question withdrawn      no answer needed
+//	reflex asked          a human has not answered about a reflex         await; the slot is free                  reminders
+//	reflex denied         a human said no to a reflex                     finish blocked                           how long it holds
+//	reflex not seen       a reflex is due; the last look is too old       probe: is it still needed?               -
+//	reflex unasked        a reflex is due and needs a yes                 await a human's answer                   asked
+//	reflex due            a probe fails as a reflex says, long enough     act: the supervisor does it              -
+//	reflex unverified     a reflex was done                               probe: did it help?                      -
+//	reflex helped         probes that saw it fail find all of it healthy  finish resolved by reflex                what is over
+//	reflex not needed     all became healthy while a reflex waited        finish resolved by probes                what is over
+//	reflex waits          a reflex is due later; nothing else is wrong    pause or defer; the slot is free         -
 //	nothing ran           no session yet                                  queue the entry handler (Tier 1)         -
 //	backoff               it is too early for the queued attempt          pause                                    -
 //	intent                the newest session is queued                    run it                                   -
@@ -80,6 +91,10 @@
 // handler. If the provider of the model is down, it waits for the end of the outage. Its last level is force-done, which
 // finishes partial with the results so far and calls a human; if no agent could look and probes find all of it healthy again,
 // nobody is called. With recovery off, a failure finishes failed, and a refuted claim finishes needs_human.
+//
+// A reflex is an action that the supervisor does without an agent, because the operator configured it for a failing probe, or because a
+// person said yes after it had helped three times. It has one try in a cycle, before the first session, and only in cycles that no person
+// started. What holds a service back holds its reflexes back; silence is never a yes. If it does not help, Tier 1 is told what was done.
 //
 // A cycle ends resolved with who says so (Proof). A probe proves the repair of what it saw fail, a judge and a human what they
 // looked at. Without a proof the incidents become unverified: nobody is called, and the next report closes or reopens them. No

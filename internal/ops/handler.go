@@ -92,6 +92,8 @@ type Service struct {
 	Agents  string   `json:"agents,omitempty"`
 	// Actions are what the supervisor can do to it.
 	Actions []ActionSpec `json:"actions,omitempty"`
+	// Reflexes are the repairs that the supervisor does without an agent.
+	Reflexes []Reflex `json:"reflexes,omitempty"`
 	// Off are the built-in actions that the operator removed. Agents may not do the same with a command either.
 	Off []string `json:"off,omitempty"`
 	// Trust is the highest level for it; empty: that of the environment.
@@ -226,6 +228,7 @@ func (p Policy) Stricter(now Policy) Policy {
 		p.ApprovalTier = now.ApprovalTier
 	}
 	p.MaxDepth = min(p.MaxDepth, now.MaxDepth)
+	p.Inventory = p.Inventory.sameReflexes(now.Inventory)
 	services := slices.Clone(p.Inventory.Services)
 	for i, s := range services {
 		services[i].Trust = p.TrustOf(s.Name).Under(now.TrustOf(s.Name))

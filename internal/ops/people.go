@@ -43,6 +43,7 @@ type ApprovalKind string
 const (
 	ApprovalTier   ApprovalKind = "tier"   // may this tier start?
 	ApprovalReview ApprovalKind = "review" // is this repair good enough?
+	ApprovalReflex ApprovalKind = "reflex" // may the supervisor do this without an agent? It has no session.
 )
 
 // Approval is one question to a human about one step of one cycle.

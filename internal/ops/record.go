@@ -211,6 +211,7 @@ const (
 	ProbeWatch   ProbePurpose = "watch"
 	ProbeRecheck ProbePurpose = "recheck" // after a wait for a human
 	ProbePlan    ProbePurpose = "plan"    // after an approved plan was carried out
+	ProbeReflex  ProbePurpose = "reflex"  // after a reflex
 	ProbeRunning ProbePurpose = "running" // after a repair: whether what the service runs in is up
 	ProbeAlert   ProbePurpose = "alert"   // no probe: what an alert says
 )

@@ -21,7 +21,7 @@ const (
 	StepQueue     StepKind = "queue"     // write the intent to run a session
 	StepRun       StepKind = "run"       // run a queued session
 	StepPause     StepKind = "pause"     // let a short backoff pass
-	StepAct       StepKind = "act"       // run one step of an approved plan
+	StepAct       StepKind = "act"       // run one step of an approved plan or of a reflex
 	StepDefer     StepKind = "defer"     // queue the cycle for later, with the environment's slot free
 	StepAwait     StepKind = "await"     // wait for a human, with the environment's slot free
 	StepFinish    StepKind = "finish"    // end the cycle
@@ -46,12 +46,13 @@ type Step struct {
 	Until     time.Time   // pause, defer: when it is over; await: when the wait is looked at again, zero for never
 	Recovery  *Recovery   // the attempt that is ordered
 	Approval  *Approval   // await: what is asked
-	Act       *PlannedAct // act: the step of the plan
+	Act       *PlannedAct // act: the step of the plan or reflex
 	Skipped   string      // why the approved steps of a plan that have not run will not
 	Incident  *IncidentReport
 	Left      *IncidentReport // beside it: what trust leaves to people
 	Reduced   []Reduced       // services that are trusted less from now on
 	Recovered []Recovered     // incidents that are over
+	ReflexOff []ReflexOff     // earned reflexes that did not help
 	Verified  *Verification
 	// Confirmed and ConfirmedBy say whether somebody but the agent confirmed it, and who, where a cycle finishes resolved.
 	Confirmed   *bool
@@ -63,11 +64,12 @@ type Step struct {
 	Notices     []Notice
 }
 
-// PlannedAct is a step of an approved plan.
+// PlannedAct is a step of an approved plan, or of a reflex.
 type PlannedAct struct {
 	Approval  Approval
-	Step      int   // from 1
-	Interrupt int64 // instead: the run that a dead supervisor left; it is not repeated
+	Reflex    *Reflex // nil: of the plan
+	Step      int     // from 1
+	Interrupt int64   // instead: the run that a dead supervisor left; it is not repeated
 }
 
 // Transition is one journal write: the result of the last effect and the step that follows from it.

@@ -225,6 +225,8 @@ func ofChecks(c ops.CycleStory, i ops.Incident) []Entry {
 			why = "after the wait"
 		case ops.ProbePlan:
 			why = "after the plan"
+		case ops.ProbeReflex:
+			why = "after the reflex"
 		case ops.ProbeRunning:
 			if k.Status == ops.Healthy {
 				continue
@@ -253,6 +255,9 @@ func ofApproval(a ops.Approval) []Entry {
 	asked := fmt.Sprintf("Approval %d asked: may %s (%s) start?", a.ID, a.Tier, a.Handler)
 	if a.Kind == ops.ApprovalReview {
 		asked = fmt.Sprintf("Approval %d asked: is the repair good enough?", a.ID)
+	}
+	if a.Kind == ops.ApprovalReflex {
+		asked = fmt.Sprintf("Approval %d asked: may the supervisor do %s?", a.ID, a.Handler)
 	}
 	out := []Entry{{At: a.RequestedAt, Kind: Approval, Level: ops.LevelWarning, Cycle: a.CycleID, Approval: a.ID, Text: with(asked, a.Reason)}}
 	if a.AnsweredAt != nil {

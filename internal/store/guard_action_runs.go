@@ -13,7 +13,7 @@ import (
 
 const actionColumns = `r.id, r.environment, r.service, r.action, r.kind, r.tier, r.cycle_id, r.session_id, r.person, r.why,
 	COALESCE(r.approval_id, 0), r.step, COALESCE(r.undo_of, 0), r.automatic, r.status, r.does, r.digest, r.branch, r.commit_id, r.version,
-	r.states_before, r.states_after, r.output, r.error, r.owner, r.term, r.requested_at, r.started_at, r.ended_at,
+	r.states_before, r.states_after, r.output, r.error, r.owner, r.term, r.requested_at, r.started_at, r.ended_at, r.reflex,
 	COALESCE((SELECT MAX(u.id) FROM action_runs u WHERE u.undo_of = r.id AND u.status = 'done'), 0)`
 
 const selectActions = `SELECT ` + actionColumns + ` FROM action_runs r`
@@ -23,7 +23,7 @@ func scanAction(row db.Row) (ops.ActionRun, error) {
 	err := row.Scan(&r.ID, &r.Environment, &r.Service, &r.Action, &r.Kind, &r.Tier, &r.CycleID, &r.SessionID, &r.Person, &r.Why,
 		&r.ApprovalID, &r.Step, &r.UndoOf, &r.Automatic, &r.Status, &r.Does, &r.Digest, &r.Branch, &r.Commit, &r.Version,
 		db.ToJSON(&r.Before), db.ToJSON(&r.After), db.ToText(&r.Output), &r.Error, &r.Owner, &r.Term,
-		db.ToTime(&r.RequestedAt), db.ToOptTime(&r.StartedAt), db.ToOptTime(&r.EndedAt), &r.UndoneBy)
+		db.ToTime(&r.RequestedAt), db.ToOptTime(&r.StartedAt), db.ToOptTime(&r.EndedAt), &r.Reflex, &r.UndoneBy)
 	return r, err
 }
 

@@ -53,6 +53,11 @@ func (b *beginning) write(ctx context.Context) (ops.ActionRun, string, error) {
 			return ops.ActionRun{}, "", err
 		}
 	}
+	if r.Reflex != "" && r.UndoOf == 0 {
+		if err := b.once(ctx); err != nil {
+			return ops.ActionRun{}, "", err
+		}
+	}
 	reason, err := b.reserve(ctx)
 	if err != nil {
 		return ops.ActionRun{}, "", err
@@ -93,7 +98,7 @@ func (b *beginning) fence(ctx context.Context) error {
 			return err
 		}
 		return sessionRuns(ctx, b.tx, cycle, b.in.Record.SessionID)
-	case r.ApprovalID != 0 && r.UndoOf == 0:
+	case (r.ApprovalID != 0 || r.Reflex != "") && r.UndoOf == 0:
 		cycle, err := fenceCycle(ctx, b.tx, b.owner, *r.CycleID)
 		if err != nil {
 			return err
@@ -126,6 +131,17 @@ func (b *beginning) approved(ctx context.Context) error {
 		r.ApprovalID, r.Step)
 	if err == nil && done > 0 {
 		err = fmt.Errorf("step %d of approval %d has been used: %w", r.Step, a.ID, ops.ErrConflict)
+	}
+	return err
+}
+
+// once checks that this cycle has not done this part of a reflex yet. The index on the runs makes sure of it.
+func (b *beginning) once(ctx context.Context) error {
+	r := b.in.Run
+	done, err := db.One(ctx, b.tx, db.ScanInt, `SELECT COUNT(*) FROM action_runs WHERE cycle_id = ? AND reflex = ? AND step = ?
+		AND undo_of IS NULL`, *r.CycleID, r.Reflex, r.Step)
+	if err == nil && done > 0 {
+		err = fmt.Errorf("the cycle has done it already: %w", ops.ErrConflict)
 	}
 	return err
 }
@@ -186,10 +202,10 @@ func insertAction(ctx context.Context, tx db.Querier, r ops.ActionRun) (int64, e
 	var id int64
 	err = tx.QueryRowContext(ctx, `INSERT INTO action_runs (environment, service, action, kind, tier, cycle_id, session_id, person, why,
 		approval_id, step, undo_of, automatic, status, does, digest, branch, commit_id, version, states_before, owner, term, requested_at,
-		started_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+		started_at, reflex) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
 		r.Environment, r.Service, r.Action, r.Kind, r.Tier, db.OptID(r.CycleID), db.OptID(r.SessionID), r.Person, r.Why,
 		db.OrNull(r.ApprovalID), r.Step, db.OrNull(r.UndoOf), r.Automatic, r.Status, r.Does, r.Digest, r.Branch, r.Commit, r.Version, before,
-		r.Owner, r.Term, db.Time(r.RequestedAt), db.OptTime(r.StartedAt)).Scan(&id)
+		r.Owner, r.Term, db.Time(r.RequestedAt), db.OptTime(r.StartedAt), r.Reflex).Scan(&id)
 	return id, err
 }
 
@@ -346,6 +362,14 @@ func (p reserving) act(ctx context.Context, w ops.Reservation) (reason string, e
 	return "", err
 }
 
+// stepOf names a step of a plan or of a reflex.
+func stepOf(r ops.ActionRun) string {
+	if r.Reflex != "" {
+		return fmt.Sprintf("the reflex %s of %s", r.Action, r.Service)
+	}
+	return fmt.Sprintf("step %d of the plan", r.Step)
+}
+
 // RefuseStep records that a step of an approved plan was not run, so that the plan goes no further.
 func (s *Acts) RefuseStep(ctx context.Context, owner ops.Owner, r ops.ActionRun, reason string, at time.Time) (ops.ActionRun, error) {
 	at = s.orNow(at)
@@ -366,11 +390,11 @@ func (s *Acts) RefuseStep(ctx context.Context, owner ops.Owner, r ops.ActionRun,
 			return err
 		}
 		return recordActionNews(ctx, tx, r, []ops.Event{{
-			Level: ops.LevelWarning, Kind: ops.EventAction, Message: fmt.Sprintf("step %d of the plan was not run: %s", r.Step, reason),
+			Level: ops.LevelWarning, Kind: ops.EventAction, Message: fmt.Sprintf("%s was not run: %s", stepOf(r), reason),
 		}}, nil, at)
 	})
 	if err != nil {
-		return ops.ActionRun{}, fmt.Errorf("refuse step %d of approval %d: %w", r.Step, r.ApprovalID, err)
+		return ops.ActionRun{}, fmt.Errorf("refuse %s: %w", stepOf(r), err)
 	}
 	return r, nil
 }

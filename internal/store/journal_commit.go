@@ -205,6 +205,9 @@ func recordPeople(ctx context.Context, tx db.Querier, cycle held, t ops.Transiti
 	if err := reduceAfter(ctx, tx, cycle.id, t.Step.Reduced, t.At); err != nil {
 		return nil, fmt.Errorf("lower trust: %w", err)
 	}
+	if err := switchOff(ctx, tx, t.Step.ReflexOff, t.At); err != nil {
+		return nil, fmt.Errorf("switch reflexes off: %w", err)
+	}
 	if why := t.Step.Skipped; why != "" {
 		if err := skipSteps(ctx, tx, cycle.id, why); err != nil {
 			return nil, fmt.Errorf("skip steps of the plan: %w", err)

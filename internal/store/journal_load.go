@@ -41,6 +41,7 @@ func (s *kernel) loadClaimed(ctx context.Context, q db.Querier, id ops.CycleID, 
 		read(ctx, q, has.denials, &j.Denials, scanApproval, selectDenials, c.Environment, db.Time(at)),
 		read(ctx, q, has.silences, &j.Silences, scanSilence, selectSilencesAt, silencesArgs(c.Environment, at)...),
 		read(ctx, q, has.lowered, &j.Lowered, scanLowered, selectLowered, c.Environment),
+		reflexParts(ctx, q, j, c, has, at),
 		s.loadOthers(ctx, q, &out, has, at),
 	} {
 		if err != nil {
@@ -89,7 +90,8 @@ func (s *kernel) loadOthers(ctx context.Context, q db.Querier, out *ops.Claimed,
 // contents are the parts of a journal that exist. Most cycles have few of them, and each one that is not queried saves a round
 // trip.
 type contents struct {
-	decisions, checks, recoveries, approvals, denials, incidents, judgements, silences, withheld, lowered, actions, runs bool
+	decisions, checks, recoveries, approvals, denials, incidents, judgements, silences, withheld, lowered, actions, runs, reflexed,
+	reflexes bool
 }
 
 const selectContents = `SELECT ` + cycleColumns + `,
@@ -106,13 +108,15 @@ const selectContents = `SELECT ` + cycleColumns + `,
 	EXISTS (SELECT 1 FROM trust WHERE environment = c.environment),
 	EXISTS (SELECT 1 FROM cooldown_actions WHERE environment = c.environment AND counts)
 		OR EXISTS (SELECT 1 FROM action_runs WHERE environment = c.environment AND counts),
-	EXISTS (SELECT 1 FROM action_runs WHERE cycle_id = c.id)
+	EXISTS (SELECT 1 FROM action_runs WHERE cycle_id = c.id),
+	EXISTS (SELECT 1 FROM action_runs WHERE environment = c.environment AND reflex <> ''),
+	EXISTS (SELECT 1 FROM reflexes WHERE environment = c.environment AND state = 'on')
 	FROM cycles c WHERE c.id = ?`
 
 func (h *contents) scan(r db.Row) (ops.Cycle, error) {
 	return scanCycle(longerRow{r, []any{
 		&h.decisions, &h.checks, &h.recoveries, &h.approvals, &h.denials, &h.incidents, &h.judgements, &h.silences, &h.withheld,
-		&h.lowered, &h.actions, &h.runs,
+		&h.lowered, &h.actions, &h.runs, &h.reflexed, &h.reflexes,
 	}})
 }
 

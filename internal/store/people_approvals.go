@@ -257,7 +257,7 @@ func settleApproval(ctx context.Context, tx db.Querier, id int64, status ops.App
 // approveBySilence approves all steps of a plan if the operator wants that when nobody answers.
 func approveBySilence(ctx context.Context, tx db.Querier, a *ops.Approval) error {
 	c, err := cycleByID(ctx, tx, a.CycleID)
-	if err != nil || c.Policy.Approval.OnExpiry != ops.OnExpiryApprove {
+	if err != nil || c.Policy.Approval.OnExpiry != ops.OnExpiryApprove || a.Kind == ops.ApprovalReflex {
 		return err
 	}
 	a.Steps, a.Answer = a.AllSteps(), a.Answer+"; on_expiry approves all steps of the plan"
@@ -307,6 +307,9 @@ func describeAnswer(a ops.Approval) string {
 	what := a.Tier.String()
 	if a.Kind == ops.ApprovalReview {
 		what = "the repair of " + a.Tier.String()
+	}
+	if a.Kind == ops.ApprovalReflex {
+		what = a.Handler
 	}
 	when := ""
 	if a.AnsweredAt != nil {

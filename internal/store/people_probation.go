@@ -42,8 +42,8 @@ func (s *People) OnProbation(ctx context.Context, environment string, at time.Ti
 	for n := 0; err == nil && n < len(out); n++ {
 		c := &out[n]
 		c.Probes, err = db.List(ctx, s.db.Reader(), db.ScanString, `SELECT DISTINCT probe FROM checks WHERE cycle_id = ? AND service = ?
-			AND purpose IN (?, ?, ?) AND status = ? ORDER BY probe`,
-			c.Cycle, c.Service, ops.ProbeVerify, ops.ProbePlan, ops.ProbeRecheck, ops.Healthy)
+			AND purpose IN (?, ?, ?, ?) AND status = ? ORDER BY probe`,
+			c.Cycle, c.Service, ops.ProbeVerify, ops.ProbePlan, ops.ProbeReflex, ops.ProbeRecheck, ops.Healthy)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list what is on probation in %s: %w", environment, err)

@@ -171,7 +171,7 @@ func insertCause(ctx context.Context, tx db.Querier, c *ops.Cause) error {
 
 // ResolveCause records that a cause is over and closes the incidents that its cycle left open. It adds the notice unless one was
 // sent already.
-func (s *Watch) ResolveCause(ctx context.Context, c ops.Cause, how string, notice *ops.Notice, at time.Time) error {
+func (s *Watch) ResolveCause(ctx context.Context, c ops.Cause, how string, over *ops.Notice, at time.Time) error {
 	at = s.orNow(at)
 	err := s.db.WriteIn(ctx, "resolve_cause", db.InEnvironment(c.Environment), func(tx db.Querier) error {
 		ok, err := releaseCause(ctx, tx, c.ID, at)
@@ -190,14 +190,17 @@ func (s *Watch) ResolveCause(ctx context.Context, c ops.Cause, how string, notic
 		if err := s.resolveAll(ctx, tx, rows, how, at); err != nil {
 			return err
 		}
-		if notice == nil {
+		if over == nil {
 			return nil
 		}
 		if due, err := endIsNews(ctx, tx, c, at); err != nil || !due {
 			return err
 		}
-		n := *notice
+		n := *over
 		n.CycleID = &c.Cycle
+		if n.Body, err = creditReflex(ctx, tx, c.Cycle, n.Body); err != nil {
+			return err
+		}
 		_, err = insertNotice(ctx, tx, n, at)
 		return err
 	})

@@ -96,6 +96,9 @@ func (s *server) approvalView(ctx context.Context, m moment, a ops.Approval) (ap
 	}
 	if a.ExpiresAt != nil {
 		view.Unanswered = unansweredText(policy.Approval.OnExpiry)
+		if a.Kind == ops.ApprovalReflex {
+			view.Unanswered = "Tier 1 looks without it"
+		}
 	}
 	view.Title = questionTitle(view.Approval, view.Services)
 	view.addFindings(loaded.Journal, a.SessionID)
@@ -193,6 +196,9 @@ func questionTitle(a api.Approval, services []string) string {
 	}
 	if a.Kind == string(ops.ApprovalReview) {
 		return fmt.Sprintf("Review the repair by %s%s", a.Tier, about)
+	}
+	if a.Kind == string(ops.ApprovalReflex) {
+		return "Approve: " + a.Handler + ", without an agent"
 	}
 	return fmt.Sprintf("Approve: start %s%s", a.Tier, about)
 }

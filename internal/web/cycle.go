@@ -301,6 +301,8 @@ func checksText(purpose ops.ProbePurpose, checks []ops.Check) (badge, string) {
 		what += " again after the wait"
 	case ops.ProbePlan:
 		what += " after the plan"
+	case ops.ProbeReflex:
+		what += " after the reflex"
 	case ops.ProbeAlert:
 		what = "Received alerts about " + plural(len(services), "service", "services")
 	case ops.ProbeRunning:

@@ -39,6 +39,9 @@ func (m moment) waits(approvals []ops.Approval) []waitRow {
 		if a.Kind == ops.ApprovalReview {
 			w.Title = "Waiting for review"
 		}
+		if a.Kind == ops.ApprovalReflex {
+			w.Title = "Waiting for a yes to " + a.Handler
+		}
 		waits := a.AnsweredAt == nil && a.Status == ops.ApprovalPending
 		switch {
 		case a.AnsweredAt != nil:

@@ -3,7 +3,6 @@ package simulation
 import (
 	"database/sql"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -208,9 +207,8 @@ func (s *simulation) launched(k *task, spec ops.SessionSpec) {
 	s.processes[session.Key] = &process{host: k.host, env: spec.Environment, session: session.ID}
 }
 
-// acted is told that a step of a plan is carried out.
-func (s *simulation) acted(approval int64, step int) {
-	what := fmt.Sprintf("step %d of approval %d", step, approval)
+// acted is told that a step of a plan or a reflex is carried out.
+func (s *simulation) acted(what string) {
 	if s.steps[what] {
 		s.fail("an action runs once: %s runs again", what)
 	}

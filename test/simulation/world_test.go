@@ -66,6 +66,12 @@ func (s *simulation) newPolicy(names []string) ops.Policy {
 				Name: action, Service: name, Kind: ops.ActionCommand, Tier: ops.Tier2, Run: []string{"/bin/" + action}, Counts: "restart", Timeout: time.Minute,
 			})
 		}
+		if s.chance(40) {
+			r := ops.Reflex{Service: name, On: "http", Status: ops.Down, Do: []string{"restart"}, Tries: 2, Per: 6 * time.Hour}
+			r.For = time.Duration(s.rand.IntN(2)) * time.Minute
+			v.Actions[0].Approval = s.chance(20)
+			v.Reflexes = []ops.Reflex{r}
+		}
 		p.Inventory.Services = append(p.Inventory.Services, v)
 	}
 	return p
@@ -307,27 +313,40 @@ func (s *simulation) withPlan(text string, v *service) string {
 type actions struct{ k *task }
 
 func (a actions) Step(ctx context.Context, env ops.Environment, q ops.Approval, step int) (ops.ActionRun, error) {
-	s, want := a.k.sim, q.Plan[step-1]
+	want := q.Plan[step-1]
 	run := ops.ActionRun{
 		Environment: env.Name, Service: want.Service, Action: want.Action, Kind: ops.ActionCommand, Tier: q.Tier, CycleID: &q.CycleID, SessionID: &q.SessionID,
 		Why: want.Reason, ApprovalID: q.ID, Step: step, Automatic: true, Digest: want.Digest, Does: want.Does,
 	}
-	if err := a.k.before("begins step %d of approval %d", step, q.ID); err != nil {
+	return a.do(ctx, run, fmt.Sprintf("step %d of approval %d", step, q.ID))
+}
+
+func (a actions) Reflex(ctx context.Context, env ops.Environment, cycle ops.CycleID, r ops.Reflex, step int) (ops.ActionRun, error) {
+	run := ops.ActionRun{
+		Environment: env.Name, Service: r.Service, Action: r.Do[step-1], Kind: ops.ActionCommand, Tier: ops.Tier2, CycleID: &cycle,
+		Why: "reflex", Reflex: r.Key(), Step: step, Automatic: true, Digest: r.Digests[step-1],
+	}
+	return a.do(ctx, run, fmt.Sprintf("the reflex of %s in cycle %d", r.Service, cycle))
+}
+
+func (a actions) do(ctx context.Context, run ops.ActionRun, what string) (ops.ActionRun, error) {
+	s := a.k.sim
+	if err := a.k.before("begins %s", what); err != nil {
 		return run, err
 	}
 	begun, refusal, err := s.store.BeginAction(ctx, a.k.host.owner, store.ActionIntent{Run: run, At: s.clock()})
 	if err != nil || refusal != "" {
 		return begun, errors.Join(err, errors.New(refusal))
 	}
-	s.acted(q.ID, step)
-	a.k.park(time.Now().Add(time.Duration(s.rand.IntN(60))*time.Second), "does step %d of approval %d", step, q.ID)
+	s.acted(what)
+	a.k.park(time.Now().Add(time.Duration(s.rand.IntN(60))*time.Second), "does %s", what)
 	status := ops.ActionDone
 	if s.chance(20) {
 		status = ops.ActionFailed
 	} else if s.chance(50) {
-		s.heals(s.service(env.Name, want.Service), "by an action")
+		s.heals(s.service(run.Environment, run.Service), "by an action")
 	}
-	if err := a.k.before("ends step %d of approval %d: %s", step, q.ID, status); err != nil {
+	if err := a.k.before("ends %s: %s", what, status); err != nil {
 		return begun, err
 	}
 	return s.store.EndAction(context.WithoutCancel(ctx), a.k.host.owner, store.ActionResult{ID: begun.ID, Status: status, At: s.clock()})

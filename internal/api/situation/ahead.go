@@ -50,6 +50,9 @@ func (f Facts) expiring(a ops.Approval) (Line, bool) {
 	case ops.OnExpiryApprove:
 		then = "C-%d continues without an answer"
 	}
+	if a.Kind == ops.ApprovalReflex {
+		what, then = fmt.Sprintf("%s for C-%d", a.Handler, a.CycleID), "C-%d goes on with Tier 1 instead"
+	}
 	return Line{
 		Environment: a.Environment, Tone: ToneHand, Cycle: a.CycleID, Approval: a.ID,
 		Parts: []Part{text("The question about %s expires at ", what), at(*a.ExpiresAt), text("; then "+then, a.CycleID)},

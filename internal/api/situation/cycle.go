@@ -169,6 +169,9 @@ func (f Facts) waiting(c store.CycleSummary, d *state) {
 	if a.Kind == ops.ApprovalReview {
 		whose, what = "your review", " of the repair"
 	}
+	if a.Kind == ops.ApprovalReflex {
+		what = " of " + a.Handler
+	}
 	if f.ReadOnly {
 		whose = strings.Replace(whose, "your", "an operator's", 1)
 	}

@@ -1,0 +1,159 @@
+package cycle_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+	"claudeops/test/storetest"
+)
+
+// reflexive gives web a reflex.
+func reflexive(change ...func(*ops.Reflex)) func(*ops.Policy) {
+	return func(p *ops.Policy) {
+		r := ops.Reflex{Service: "web", On: "http", Status: ops.Down, Do: []string{"restart"}, Tries: 2, Per: 6 * time.Hour}
+		for _, c := range change {
+			c(&r)
+		}
+		p.Inventory.Services[0].Reflexes = []ops.Reflex{r}
+	}
+}
+
+func afterAMinute(r *ops.Reflex) { r.For = time.Minute }
+
+// asksFirst makes each action need a yes.
+func asksFirst(p *ops.Policy) {
+	for i := range p.Inventory.Services[0].Actions {
+		p.Inventory.Services[0].Actions[i].Approval = true
+	}
+}
+
+func (p planned) Reflex(ctx context.Context, env ops.Environment, cycle ops.CycleID, reflex ops.Reflex, step int) (ops.ActionRun, error) {
+	run := ops.ActionRun{
+		Environment: env.Name, Service: reflex.Service, Action: reflex.Do[step-1], Kind: ops.ActionCommand, Tier: ops.Tier2, CycleID: &cycle,
+		Why: "reflex", Reflex: reflex.Key(), Step: step, Automatic: true, Digest: reflex.Digests[step-1], Does: "/bin/" + reflex.Do[step-1],
+	}
+	if step == p.refuses {
+		return p.r.store.RefuseStep(ctx, p.r.owner, run, "the cooldown", clock())
+	}
+	begun, _, err := p.r.store.BeginAction(ctx, p.r.owner, store.ActionIntent{Run: run, At: clock()})
+	p.r.must(err)
+	if step == p.dies {
+		p.r.die()
+		return ops.ActionRun{}, errDead
+	}
+	status := ops.ActionDone
+	if step == p.fails {
+		status = ops.ActionFailed
+	}
+	return p.r.store.EndAction(ctx, p.r.owner, store.ActionResult{ID: begun.ID, Status: status, At: clock()})
+}
+
+func reflexChains() []chain {
+	probe := ops.NewCycle{Trigger: ops.TriggerProbe}
+	with := func(p planned) func(*rehearsal) {
+		return func(r *rehearsal) {
+			p.r = r
+			r.Actions = p
+		}
+	}
+	one, late := policy(probed, acting, reflexive()), policy(probed, acting, reflexive(afterAMinute))
+	asked := policy(probed, acting, reflexive(), asksFirst, expiring("approve"))
+	answered := func(status ops.ApprovalStatus) func(*rehearsal) {
+		return func(r *rehearsal) {
+			r.advance()
+			r.answer(status)
+			r.advance()
+		}
+	}
+	twice := policy(probed, acting, reflexive(func(r *ops.Reflex) { r.Do = []string{"restart", "clear"} }))
+	return []chain{
+		{name: "a-reflex-helps", ends: ops.CycleResolved, policy: one, new: probe, before: with(planned{}), probes: healthyFor(ops.ProbeReflex)},
+		{name: "a-reflex-does-not-help", ends: ops.CycleResolved, policy: one, new: probe, acts: []act{hands(2), well}, before: with(planned{}), probes: healthyFor(ops.ProbeVerify)},
+		{name: "a-reflex-of-two-actions", ends: ops.CycleResolved, policy: twice, new: probe, before: with(planned{}), probes: healthyFor(ops.ProbeReflex)},
+		{name: "a-reflex-stops-at-the-first-failure", ends: ops.CycleResolved, policy: twice, new: probe, acts: []act{hands(2), well}, before: with(planned{fails: 1}), probes: healthyFor(ops.ProbeVerify)},
+		{name: "a-reflex-is-refused", ends: ops.CycleResolved, policy: one, new: probe, acts: []act{hands(2), well}, before: with(planned{refuses: 1}), probes: healthyFor(ops.ProbeVerify)},
+		{name: "a-reflex-waits-until-it-is-due", ends: ops.CycleResolved, policy: late, new: probe, before: with(planned{}), probes: healthyFor(ops.ProbeReflex)},
+		{name: "a-reflex-is-not-needed-any-more", ends: ops.CycleResolved, policy: late, new: probe, before: with(planned{}), probes: healthyFor(ops.ProbeRecheck)},
+		{name: "a-worker-dies-within-a-reflex", ends: ops.CycleResolved, policy: one, new: probe, before: with(planned{dies: 1}), probes: healthyFor(ops.ProbeReflex), play: func(r *rehearsal) {
+			r.crash()
+			with(planned{})(r)
+			r.reborn()
+		}},
+		{name: "a-reflex-is-approved", ends: ops.CycleResolved, policy: asked, new: probe, before: with(planned{}), probes: healthyFor(ops.ProbeReflex), play: answered(ops.ApprovalApproved)},
+		{name: "a-reflex-is-denied", ends: ops.CycleBlocked, policy: asked, new: probe, before: with(planned{}), probes: healthyFor(), play: answered(ops.ApprovalDenied)},
+		{name: "silence-approves-no-reflex", ends: ops.CycleResolved, policy: asked, new: probe, acts: []act{hands(2), well}, before: with(planned{}), probes: healthyFor(ops.ProbeVerify), play: func(r *rehearsal) {
+			r.advance()
+			pass(2 * time.Hour)
+			r.advance()
+		}},
+		{name: "a-reflex-is-asked-for-too-late", ends: ops.CycleResolved, policy: asked, new: probe, before: with(planned{}), probes: func(r *rehearsal, purpose ops.ProbePurpose) []ops.Check {
+			_, err := r.store.Rewake(r.t.Context(), []ops.CycleID{r.id}) // something else is answered meanwhile
+			r.must(err)
+			return healthyFor()(r, purpose)
+		}, play: func(r *rehearsal) {
+			r.advance()
+			r.advance()
+			_, err := r.store.ServiceRecovered(r.t.Context(), "default", "web", time.Time{}, "it answers again", clock())
+			r.must(err)
+			r.advance()
+		}},
+		{name: "a-reflex-is-held-by-a-silence", ends: ops.CycleSuppressed, policy: one, new: probe, acts: []act{hands(2)}, before: func(r *rehearsal) {
+			with(planned{})(r)
+			_, err := r.store.AddSilence(r.t.Context(), ops.Silence{Environment: "default", Service: "web", Reason: "new disk", Author: "ada", CreatedAt: clock(), Until: clock().Add(time.Hour)})
+			r.must(err)
+		}, probes: healthyFor()},
+	}
+}
+
+// What a reflex leaves behind: who confirmed it, no session, and an incident that is closed and on probation.
+func TestAReflexResolvesWithoutASession(t *testing.T) {
+	storetest.NewFile(t)
+	c := reflexChains()[0]
+	synctest.Test(t, func(t *testing.T) {
+		r := newRehearsal(t, c)
+		defer func() { r.must(r.store.Close()) }()
+		r.perform(c)
+		now, err := r.store.Load(t.Context(), r.id)
+		r.must(err)
+		if now.Cycle.VerifiedBy != ops.ProofReflex || len(now.Journal.Sessions) != 0 || r.ran != 0 || len(now.Journal.Runs) != 1 {
+			t.Errorf("%+v, %d sessions, runs %+v", now.Cycle, r.ran, now.Journal.Runs)
+		}
+		claims, err := r.store.OnProbation(t.Context(), "default", clock())
+		r.must(err)
+		if len(claims) != 1 || claims[0].Service != "web" || !slices.Equal(claims[0].Probes, []string{"http"}) {
+			t.Errorf("on probation: %+v", claims)
+		}
+	})
+}
+
+// A service that fails again and again is repaired so often and no more; then Tier 1 is told that it does not hold.
+func TestAReflexIsNotRepeatedForEver(t *testing.T) {
+	storetest.NewFile(t)
+	c := reflexChains()[0]
+	c.acts = []act{hands(2), well}
+	synctest.Test(t, func(t *testing.T) {
+		r := newRehearsal(t, c)
+		defer func() { r.must(r.store.Close()) }()
+		r.tape.off = true
+		c.before(r)
+		for range 3 {
+			pass(20 * time.Minute)
+			r.submit(c.new)
+			r.must(r.Advance(t.Context(), r.id, "default"))
+		}
+		now, err := r.store.Load(t.Context(), r.id)
+		r.must(err)
+		events, err := r.store.Events(t.Context(), store.EventFilter{Kind: string(ops.EventAction), Limit: 50})
+		r.must(err)
+		told := slices.ContainsFunc(events, func(e ops.Event) bool { return strings.Contains(e.Message, "restart was done 2 times in 40m, and it does not hold") })
+		if len(now.Journal.Runs) != 0 || len(now.Journal.Sessions) == 0 || !told {
+			t.Errorf("runs %+v, %d sessions, %+v", now.Journal.Runs, len(now.Journal.Sessions), events)
+		}
+	})
+}

@@ -1,0 +1,427 @@
+package decide
+
+import (
+	"slices"
+	"time"
+
+	"claudeops/internal/decide/escalation"
+	"claudeops/internal/notice"
+	"claudeops/internal/ops"
+)
+
+// Reflexes: what the supervisor does about a failing probe before the first agent of a cycle starts. There is one try for each service in
+// a cycle; if it does not help, Tier 1 starts and is told of it.
+
+// reflexFresh is how old the result may be that a reflex acts upon.
+const reflexFresh = time.Minute
+
+// impulse is a reflex for which a probe of its service gives reason.
+type impulse struct {
+	ops.Reflex
+	due  time.Time
+	held string // why it is not done; empty: it may be
+}
+
+// reflexive: no agent has started, and the cycle was not started by a person, who wants an agent to look.
+func (v view) reflexive() bool {
+	return v.newest == nil && (v.cycle.Trigger == ops.TriggerProbe || v.cycle.Trigger == ops.TriggerAlert || v.cycle.Trigger == ops.TriggerScheduled)
+}
+
+// reflexesOf are the reflexes of a service: the configured ones, then those that were earned.
+func (v view) reflexesOf(service string) []ops.Reflex {
+	out := slices.Clone(v.policy.Inventory.Reflexes(service))
+	for _, r := range v.journal.Reflexes {
+		if r.Service == service {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// impulse is the first reflex of a service that reacts to what a probe found last.
+func (v view) impulse(service string) (impulse, bool) {
+	for _, r := range v.reflexesOf(service) {
+		for _, c := range v.latest() {
+			if r.Reacts(c) {
+				return impulse{Reflex: r, due: v.badSince(c).Add(r.For), held: v.reflexHeld(r)}, true
+			}
+		}
+	}
+	return impulse{}, false
+}
+
+// badSince is the first failed check of what a check looks at.
+func (v view) badSince(c ops.Check) time.Time {
+	since, well := time.Time{}, false
+	for _, k := range v.journal.Checks {
+		switch {
+		case k.Service != c.Service || k.Probe != c.Probe:
+		case !v.policy.Bad(k):
+			since, well = time.Time{}, true
+		case since.IsZero():
+			since = k.At
+		}
+	}
+	for _, f := range v.journal.Failing {
+		if f.Service == c.Service && f.Probe == c.Probe && !well && f.Since.Before(since) {
+			since = f.Since
+		}
+	}
+	return since
+}
+
+// reflexHeld says why a reflex is not done, apart from what holds its service back.
+func (v view) reflexHeld(r ops.Reflex) string {
+	if v.policy.DryRun {
+		return notice.ReflexDryRun
+	}
+	if _, why := v.reflexTrust(r.Service); why != "" {
+		return why
+	}
+	for i, name := range r.Do {
+		a, known := v.policy.Inventory.Action(r.Service, name)
+		switch {
+		case !known:
+			return notice.ReflexUnknown(r, name)
+		case a.Tier > v.policy.MaxTier:
+			return notice.ReflexTooHigh(name, a.Tier, v.policy.MaxTier)
+		case r.ID != 0 && (i >= len(r.Digests) || r.Digests[i] != a.Digest()):
+			return notice.ReflexChanged(name)
+		}
+	}
+	if q := v.reflexQuestion(r); q != nil && q.Status == ops.ApprovalExpired {
+		return notice.ReflexUnanswered
+	}
+	if done := v.reflexed(r); len(done) >= r.Tries {
+		return notice.ReflexSpent(r, len(done), v.now.Sub(done[0]))
+	}
+	return ""
+}
+
+// reflexTrust says whether the trust in a service wants a yes before each reflex, or none to be done.
+func (v view) reflexTrust(service string) (ask bool, held string) {
+	trust := v.policy.Trusts(service, v.journal.Lowered)
+	if trust.Below(ops.TrustAsk) {
+		held = notice.ReflexTrust(trust)
+	}
+	return trust == ops.TrustAsk, held
+}
+
+// reflexAsks: a human must approve each run.
+func (v view) reflexAsks(r ops.Reflex) bool {
+	ask, _ := v.reflexTrust(r.Service)
+	return ask || slices.ContainsFunc(r.Do, func(name string) bool {
+		a, _ := v.policy.Inventory.Action(r.Service, name)
+		return a.Approval
+	})
+}
+
+// reflexed is when other cycles began the reflex, as far as that still counts.
+func (v view) reflexed(r ops.Reflex) []time.Time {
+	var out []time.Time
+	for _, t := range v.journal.Reflexed {
+		if t.Reflex == r.Key() && t.Step == 1 && t.Cycle != v.cycle.ID && v.now.Sub(t.At) < r.Per {
+			out = append(out, t.At)
+		}
+	}
+	slices.SortFunc(out, time.Time.Compare)
+	return out
+}
+
+// reflexRuns are the actions of reflexes in this cycle.
+func (v view) reflexRuns() []ops.ActionRun {
+	return slices.DeleteFunc(slices.Clone(v.journal.Runs), func(r ops.ActionRun) bool { return r.Reflex == "" || r.UndoOf != 0 })
+}
+
+// reflexStep is the action of a reflex that is next, counted from 1; 0: none.
+func (v view) reflexStep(r ops.Reflex) int {
+	n := 1
+	for _, run := range v.reflexRuns() {
+		switch {
+		case run.Service != r.Service:
+		case run.Reflex != r.Key() || run.Status != ops.ActionDone:
+			return 0
+		default:
+			n++
+		}
+	}
+	if n > len(r.Do) {
+		return 0
+	}
+	return n
+}
+
+// nextReflex is the reflex that is done next: one that is due, else the one that is due first, else nil.
+func (v view) nextReflex() *impulse {
+	if !v.reflexive() || len(v.journal.Reflexes) == 0 &&
+		!slices.ContainsFunc(v.policy.Inventory.Services, func(s ops.Service) bool { return len(s.Reflexes) > 0 }) {
+		return nil
+	}
+	var next *impulse
+	for _, service := range v.unheld() {
+		i, ok := v.impulse(service)
+		if !ok || i.held != "" || v.reflexStep(i.Reflex) == 0 {
+			continue
+		}
+		if next == nil || next.due.After(v.now) && i.due.Before(next.due) {
+			next = &i
+		}
+	}
+	return next
+}
+
+// unheld are the affected services that nothing holds back.
+func (v view) unheld() []string {
+	held := v.held()
+	return slices.DeleteFunc(v.affected(), func(s string) bool {
+		return slices.ContainsFunc(held, func(h escalation.Held) bool { return h.Service == s })
+	})
+}
+
+// dueReflex is the reflex whose time has come, or nil.
+func (v view) dueReflex() *impulse {
+	if n := v.nextReflex(); n != nil && !n.due.After(v.now) {
+		return n
+	}
+	return nil
+}
+
+func (v view) reflexStarted() *ops.ActionRun {
+	for _, r := range v.reflexRuns() {
+		if r.Status == ops.ActionStarted {
+			return &r
+		}
+	}
+	return nil
+}
+
+// reflexInFlight: whoever asks runs nothing yet, so a started action belongs to a worker that died.
+func (v view) reflexInFlight() bool { return v.newest == nil && v.reflexStarted() != nil }
+
+func interruptReflex(v view) ops.Step {
+	r := v.reflexStarted()
+	reason := notice.ReflexInterrupted(*r)
+	return ops.Step{
+		Kind: ops.StepAct, Reason: reason, Act: &ops.PlannedAct{Interrupt: r.ID},
+		Events: []ops.Event{v.event(ops.LevelWarning, ops.EventAction, reason)},
+	}
+}
+
+// reflexQuestion is the question whether a reflex may be done, or nil.
+func (v view) reflexQuestion(r ops.Reflex) *ops.Approval {
+	for i := range v.journal.Approvals {
+		if q := &v.journal.Approvals[i]; q.Kind == ops.ApprovalReflex && q.Handler == r.Words() {
+			return q
+		}
+	}
+	return nil
+}
+
+func (v view) reflexWithdrawn() bool { return v.newest == nil && v.problemOver() }
+func (v view) reflexAsked() bool     { return v.newest == nil && v.asking() }
+func (v view) reflexDenied() bool    { return v.newest == nil && v.denied() }
+
+func awaitReflex(v view) ops.Step {
+	return ops.Step{Kind: ops.StepAwait, Reason: notice.NotAnswered, Until: v.expiry()}
+}
+
+// reflexStale: the last look is from before the reflex was due, or too old, so it may not be needed any more.
+func (v view) reflexStale() bool {
+	n := v.dueReflex()
+	if n == nil || v.reflexStep(n.Reflex) > 1 {
+		return false
+	}
+	from := n.due
+	if q := v.reflexQuestion(n.Reflex); q != nil && q.AnsweredAt != nil && q.AnsweredAt.After(from) {
+		from = *q.AnsweredAt
+	}
+	return !slices.ContainsFunc(v.journal.Checks, func(c ops.Check) bool {
+		return c.Service == n.Service && !c.At.Before(from) && (c.Purpose == ops.ProbeRecheck || v.now.Sub(c.At) <= reflexFresh)
+	})
+}
+
+func lookBeforeReflex(v view) ops.Step {
+	return ops.Step{Kind: ops.StepProbe, Purpose: ops.ProbeRecheck, Services: v.servicesToVerify(), Reason: notice.LooksAgain}
+}
+
+func (v view) reflexUnasked() bool {
+	n := v.dueReflex()
+	return n != nil && v.reflexAsks(n.Reflex) && v.reflexQuestion(n.Reflex) == nil
+}
+
+// askReflex waits for a yes. Silence is none, whatever on_expiry says.
+func askReflex(v view) ops.Step {
+	n := v.dueReflex()
+	reason := notice.ReflexAsks(n.Reflex, v.reflexDoes(n.Reflex))
+	report := v.reflexIncident(n.Service, notice.ReflexAnswer(n.Reflex))
+	report.Waits = true
+	tier := ops.Tier2
+	for _, name := range n.Do {
+		a, _ := v.policy.Inventory.Action(n.Service, name)
+		tier = max(tier, a.Tier)
+	}
+	question := &ops.Approval{
+		CycleID: v.cycle.ID, Environment: v.cycle.Environment, Kind: ops.ApprovalReflex, Tier: tier, Handler: n.Words(),
+		Status: ops.ApprovalPending, Reason: reason, RequestedAt: v.now, Facts: v.wrongWith(n.Service),
+	}
+	if at := v.expires(); !at.IsZero() {
+		question.ExpiresAt = &at
+	}
+	told := v.toldOf(reason)
+	told.Services = []string{n.Service}
+	return ops.Step{
+		Kind: ops.StepAwait, Reason: reason, Incident: &report, Approval: question, Until: v.expires(),
+		Events:  []ops.Event{v.event(ops.LevelWarning, ops.EventApproval, reason)},
+		Notices: []ops.Notice{v.notice(ops.NoticeApproval, ops.LevelCritical, notice.MayReflex(told, n.Reflex, v.expires(), v.now))},
+	}
+}
+
+// reflexDoes lists what the actions of a reflex run.
+func (v view) reflexDoes(r ops.Reflex) []string {
+	var out []string
+	for _, name := range r.Do {
+		a, _ := v.policy.Inventory.Action(r.Service, name)
+		out = append(out, a.Does())
+	}
+	return out
+}
+
+// reflexIncident is the incident of an outage for which a reflex is done. It is there so that a repair that does not hold is noticed.
+func (v view) reflexIncident(service, todo string) ops.IncidentReport {
+	r := ops.IncidentReport{
+		Title: notice.ReflexHeading, Level: ops.LevelWarning, Class: string(ops.Down), Services: []string{service},
+		Checks: v.badChecks([]string{service}), Recommendation: todo,
+	}
+	r.Titles = titles(r)
+	return r
+}
+
+func (v view) reflexDue() bool { return v.dueReflex() != nil }
+
+func runReflex(v view) ops.Step {
+	n := v.dueReflex()
+	r, step := n.Reflex, v.reflexStep(n.Reflex)
+	r.Digests = nil
+	for _, name := range r.Do {
+		a, _ := v.policy.Inventory.Action(r.Service, name)
+		r.Digests = append(r.Digests, a.Digest()) // exactly this is run, or nothing
+	}
+	reason := notice.ReflexStep(r, step)
+	out := ops.Step{
+		Kind: ops.StepAct, Reason: reason, Act: &ops.PlannedAct{Reflex: &r, Step: step},
+		Events: []ops.Event{v.event(ops.LevelInfo, ops.EventAction, reason)},
+	}
+	if step == 1 {
+		report := v.reflexIncident(r.Service, notice.ReflexWorks)
+		report.Handled = true
+		out.Incident = &report
+	}
+	return out
+}
+
+// reflexRan: a reflex was begun, and none is due any more.
+func (v view) reflexRan() bool {
+	return v.newest == nil && slices.ContainsFunc(v.reflexRuns(), func(r ops.ActionRun) bool { return r.Status != ops.ActionRefused })
+}
+
+// reflexChecks are what probes found since the last action of a reflex ended.
+func (v view) reflexChecks() []ops.Check {
+	runs := v.reflexRuns()
+	return slices.DeleteFunc(v.checks(ops.ProbeReflex, 0), func(c ops.Check) bool {
+		return slices.ContainsFunc(runs, func(r ops.ActionRun) bool { return r.EndedAt != nil && c.At.Before(*r.EndedAt) })
+	})
+}
+
+func (v view) reflexUnverified() bool {
+	return v.reflexRan() && len(v.servicesToVerify()) > 0 && len(v.reflexChecks()) == 0
+}
+
+func verifyReflex(v view) ops.Step {
+	services := v.servicesToVerify()
+	return ops.Step{Kind: ops.StepProbe, Purpose: ops.ProbeReflex, Services: services, Reason: notice.ReflexVerifies(services)}
+}
+
+// reflexHelped: probes prove it of every service of the cycle. A dependent of what was repaired may still need its time to follow.
+func (v view) reflexHelped() bool {
+	checks := v.reflexChecks()
+	if !v.reflexRan() || len(checks) == 0 || !v.allProbed() || slices.ContainsFunc(checks, func(c ops.Check) bool { return c.Status != ops.Healthy }) {
+		return false
+	}
+	followers := map[string]bool{}
+	for _, r := range v.reflexRuns() {
+		for _, name := range v.policy.Inventory.Dependents(r.Service) {
+			followers[name] = !slices.ContainsFunc(checks, func(c ops.Check) bool { return c.Service == name })
+		}
+	}
+	return !slices.ContainsFunc(v.ours(), func(s string) bool { return !v.proven(s, ops.ProbeReflex) && !followers[s] })
+}
+
+func reflexResolved(v view) ops.Step {
+	runs, checks := v.reflexRuns(), len(v.reflexChecks())
+	proof, reason := ops.ProofReflex, notice.RepairedByReflex(runs, checks)
+	if !slices.ContainsFunc(runs, func(r ops.ActionRun) bool { return r.Status == ops.ActionDone || r.Status == ops.ActionInterrupted }) {
+		proof, reason = ops.ProofProbe, notice.RecoveredBesideReflex(checks)
+	}
+	step := finishResolved(proof, reason, v.event(ops.LevelInfo, ops.EventCycle, reason))
+	step.Recovered = v.repaired(ops.ProbeReflex, proof, notice.In(v.cycle.ID, reason))
+	return step
+}
+
+// reflexNotNeeded: while a reflex waited, all became well again.
+func (v view) reflexNotNeeded() bool {
+	return v.newest == nil && len(v.reflexRuns()) == 0 && len(v.checks(ops.ProbeRecheck, 0)) > 0 && v.allProven(ops.ProbeRecheck)
+}
+
+// reflexEarly: a reflex is not due yet, and no other service needs an agent meanwhile.
+func (v view) reflexEarly() bool {
+	return v.nextReflex() != nil && !slices.ContainsFunc(v.unheld(), func(s string) bool {
+		i, ok := v.impulse(s)
+		waits := ok && i.held == "" && v.reflexStep(i.Reflex) > 0
+		return !waits && !slices.ContainsFunc(v.reflexRuns(), func(r ops.ActionRun) bool { return r.Service == s && r.Status == ops.ActionDone })
+	})
+}
+
+func waitForReflex(v view) ops.Step {
+	n := v.nextReflex()
+	kind := ops.StepPause
+	if n.due.Sub(v.now) > longestPause {
+		kind = ops.StepDefer
+	}
+	return ops.Step{Kind: kind, Until: n.due, Reason: notice.ReflexWaits(n.Reflex, n.due)}
+}
+
+// leaveReflex switches earned reflexes off that did not help, where an agent takes over or the cycle ends.
+func leaveReflex(v view, step ops.Step) ops.Step {
+	if v.newest != nil || step.ConfirmedBy == ops.ProofReflex || step.Kind != ops.StepFinish && step.Kind != ops.StepQueue {
+		return step
+	}
+	for _, r := range v.journal.Reflexes {
+		tried := slices.IndexFunc(v.reflexRuns(), func(run ops.ActionRun) bool { return run.Reflex == r.Key() && run.Status != ops.ActionRefused })
+		if tried < 0 {
+			continue
+		}
+		why := notice.ReflexFailed(r, v.cycle.ID)
+		step.ReflexOff = append(step.ReflexOff, ops.ReflexOff{ID: r.ID, Why: why})
+		e := v.event(ops.LevelWarning, ops.EventAction, why)
+		e.Service = r.Service
+		step.Events = append(step.Events, e)
+	}
+	return step
+}
+
+// reflexStory says what reflexes did in this cycle, and why those that react to what is wrong were not done.
+func (v view) reflexStory() []string {
+	var out []string
+	for _, r := range v.reflexRuns() {
+		out = append(out, notice.ReflexDid(r))
+	}
+	for _, service := range v.affected() {
+		if i, ok := v.impulse(service); ok && i.held != "" {
+			out = append(out, notice.ReflexNotDone(i.Reflex, i.held))
+		}
+	}
+	return out
+}
+
+// Reflexes are what the supervisor did about the problem before an agent started, one line each, or why it did not.
+func (b Brief) Reflexes() []string { return b.v.reflexStory() }
