@@ -2,6 +2,7 @@ package confine
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -53,7 +54,7 @@ func wait(file *os.File, f func(fd int) error) error {
 	var failed error
 	err = raw.Read(func(fd uintptr) bool {
 		failed = f(int(fd))
-		return failed != syscall.EAGAIN
+		return !errors.Is(failed, syscall.EAGAIN)
 	})
 	if err != nil {
 		return err
@@ -68,11 +69,9 @@ func (n *Network) acceptAll(listener *os.File) {
 			conn, _, err = syscall.Accept4(fd, socketFlags)
 			return err
 		})
-		switch err {
-		case nil:
+		if err == nil {
 			go n.pass(conn)
-		case syscall.ECONNABORTED, syscall.EINTR, syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM:
-		default:
+		} else if errors.Is(err, syscall.EBADF) || errors.Is(err, syscall.EINVAL) || errors.Is(err, os.ErrClosed) {
 			return
 		}
 	}
@@ -163,7 +162,7 @@ func (n *Network) answerAll(names *os.File) {
 			}
 			return err
 		})
-		if err != nil && err != syscall.EINTR && err != syscall.ECONNREFUSED {
+		if err != nil && !errors.Is(err, syscall.EINTR) && !errors.Is(err, syscall.ECONNREFUSED) {
 			return
 		}
 		if err != nil || from == nil {
