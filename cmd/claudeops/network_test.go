@@ -52,7 +52,7 @@ func TestRealCLI_AChainInItsOwnNetwork(t *testing.T) {
 				case 0:
 					return messagesapi.Bash(fmt.Sprintf("toolu_service_%d", n), "curl -s "+service.URL+"/")
 				case 1:
-					return messagesapi.Bash(fmt.Sprintf("toolu_evil_%d", n), "curl -s --noproxy '' "+evil.URL+"/; curl -s http://198.51.100.7/")
+					return messagesapi.Bash(fmt.Sprintf("toolu_evil_%d", n), "curl -s "+evil.URL+"/ || curl -s http://198.51.100.7/")
 				}
 				if n == 1 {
 					return messagesapi.Structured("toolu_1", says(1, ops.OutcomeEscalate))
@@ -99,7 +99,7 @@ func TestRealCodex_InItsOwnNetwork(t *testing.T) {
 		case 0:
 			return responsesapi.Exec("call_1", "curl -s "+service.URL+"/")
 		case 1:
-			return responsesapi.Exec("call_2", "curl -s --noproxy '' "+evil.URL+"/")
+			return responsesapi.Exec("call_2", "curl -s "+evil.URL+"/")
 		}
 		return responsesapi.JSON(says(1, ops.OutcomeEscalate))
 	})
@@ -128,7 +128,7 @@ func TestACommandInItsOwnNetwork(t *testing.T) {
 	script := agentScript(t, fmt.Sprintf(`cat >/dev/null
 curl -s %s/ | grep -q 'is up' || exit 7
 curl -s --noproxy '' %s/ >/dev/null
-echo '{"schema_version":1,"outcome":"needs_human","summary":"The disk is full.","check_results":[],"actions":[],"events":[],"memories":[]}'
+echo '{"schema_version":1,"outcome":"needs_human","summary":"The disk is full.","check_results":[{"service":"web","check_type":"http","status":"down","error":"no space"}],"actions":[],"events":[],"memories":[]}'
 `, service.URL, evil.URL))
 	b := climbing(t, []agenttest.Play{finds(1)}).configured(fmt.Sprintf(`handlers:
   - {id: look, tier: 1, agent: claude, model: haiku, hands_to: [mine]}

@@ -266,7 +266,9 @@ type Sandbox struct {
 func (s Sandbox) Walled() bool { return s.Mode != SandboxOff || s.Bubblewrap == "on" }
 
 // Networked reports whether sessions have a network of their own.
-func (s Sandbox) Networked() bool { return s.Mode != SandboxOff && s.Network != NetworkOpen }
+func (s Sandbox) Networked() bool {
+	return s.Mode != SandboxOff && (s.Network == NetworkServices || s.Network == NetworkNone)
+}
 
 // DockerBroker says when sessions get a Docker socket of their own.
 type DockerBroker string

@@ -2,6 +2,7 @@ package confine
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,11 +19,30 @@ const (
 // serve is the whole life of the relay: it passes connections and questions for names to the supervisor, which decides about each. The
 // relay itself decides nothing, so a session that speaks to the supervisor's socket directly gains nothing.
 func (n *Network) serve() int {
+	go n.endWithAgent()
 	for i := range n.Ports {
 		go n.acceptAll(os.NewFile(uintptr(firstFile+i), "listener"))
 	}
 	n.answerAll(os.NewFile(uintptr(firstFile+len(n.Ports)), "names"))
 	return exitNotConfined
+}
+
+// endWithAgent ends the relay when its agent, which is its parent, has ended. The signal that the death of a parent sends does not
+// pass the walls of the two.
+func (n *Network) endWithAgent() {
+	const pidfdOpen = 434 // on every architecture
+	fd, _, errno := syscall.RawSyscall(pidfdOpen, uintptr(n.Agent), syscall.O_NONBLOCK, 0)
+	if errno == 0 && os.Getppid() == n.Agent {
+		asked := false
+		_ = wait(os.NewFile(fd, "agent"), func(int) error {
+			if !asked {
+				asked = true
+				return syscall.EAGAIN
+			}
+			return nil
+		})
+	}
+	syscall.Exit(0)
 }
 
 // wait calls f until it no longer has to wait, and returns its error.
@@ -34,7 +54,7 @@ func wait(file *os.File, f func(fd int) error) error {
 	var failed error
 	err = raw.Read(func(fd uintptr) bool {
 		failed = f(int(fd))
-		return failed != syscall.EAGAIN
+		return !errors.Is(failed, syscall.EAGAIN)
 	})
 	if err != nil {
 		return err
@@ -49,11 +69,9 @@ func (n *Network) acceptAll(listener *os.File) {
 			conn, _, err = syscall.Accept4(fd, socketFlags)
 			return err
 		})
-		switch err {
-		case nil:
+		if err == nil {
 			go n.pass(conn)
-		case syscall.ECONNABORTED, syscall.EINTR, syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM:
-		default:
+		} else if errors.Is(err, syscall.EBADF) || errors.Is(err, syscall.EINVAL) || errors.Is(err, os.ErrClosed) {
 			return
 		}
 	}
@@ -144,7 +162,7 @@ func (n *Network) answerAll(names *os.File) {
 			}
 			return err
 		})
-		if err != nil && err != syscall.EINTR && err != syscall.ECONNREFUSED {
+		if err != nil && !errors.Is(err, syscall.EINTR) && !errors.Is(err, syscall.ECONNREFUSED) {
 			return
 		}
 		if err != nil || from == nil {

@@ -1,6 +1,7 @@
 package confine
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"syscall"
@@ -18,8 +19,9 @@ func (t *NetworkTrial) run() []string {
 	if t.Name != "" && !t.unknown() {
 		broken = append(broken, "the network knows the name "+t.Name)
 	}
-	if fd, err := connect(t.Address, 9); err == nil || err == syscall.EINPROGRESS || err == syscall.ETIMEDOUT {
-		_ = syscall.Close(fd)
+	fd, err := connect(t.Address, 9)
+	_ = syscall.Close(fd)
+	if err == nil || errors.Is(err, syscall.EINPROGRESS) || errors.Is(err, syscall.ETIMEDOUT) {
 		broken = append(broken, fmt.Sprintf("the address %v is not out of reach", t.Address))
 	}
 	if fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0); err == nil {

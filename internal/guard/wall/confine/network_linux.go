@@ -46,6 +46,11 @@ func (n *Network) open(walls []*Wall) error {
 	if err != nil {
 		return fmt.Errorf("start network relay: %w", err)
 	}
+	var line syscall.Stat_t
+	if syscall.Fstat(Lifeline, &line) == nil && line.Mode&syscall.S_IFMT == syscall.S_IFIFO {
+		files = append(files, Lifeline) // and closed here
+	}
+	n.Agent = os.Getpid()
 	relay, err := Arguments(self, Plan{Relay: n}, self, nil)
 	if err != nil {
 		return err
@@ -54,11 +59,7 @@ func (n *Network) open(walls []*Wall) error {
 	if err != nil {
 		return err
 	}
-	// This thread becomes the agent, and the relay ends with it.
-	_, err = syscall.ForkExec(self, argv, &syscall.ProcAttr{
-		Files: files, Dir: "/", Env: []string{}, Sys: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL},
-	})
-	if err != nil {
+	if _, err = syscall.ForkExec(self, argv, &syscall.ProcAttr{Files: files, Dir: "/", Env: []string{}}); err != nil {
 		return fmt.Errorf("start network relay: %w", err)
 	}
 	return nil

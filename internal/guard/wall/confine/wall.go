@@ -40,9 +40,13 @@ type Plan struct {
 
 // Network is what passes the connections in a network namespace on to the supervisor.
 type Network struct {
-	Socket string `json:"socket"` // of the supervisor, who decides about each connection and dials
-	Ports  []int  `json:"ports"`  // TCP ports that are listened on
+	Socket string `json:"socket"`          // of the supervisor, who decides about each connection and dials
+	Ports  []int  `json:"ports"`           // TCP ports that are listened on
+	Agent  int    `json:"agent,omitempty"` // the process that the relay ends with
 }
+
+// Lifeline is the descriptor of a pipe that the process in front of bubblewrap leaves to the relay of a network, to see its end.
+const Lifeline = 4
 
 // A trial prints Report and what it found: Hold, or what is broken.
 const (

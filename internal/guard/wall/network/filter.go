@@ -196,10 +196,12 @@ func (l *listening) Write([]byte) (int, error) { return 0, errHello }
 // peekHello reads the first message of a TLS client, which names the host it wants, and returns its bytes too.
 func peekHello(s *stream) (name, raw string, err error) {
 	l := &listening{Conn: s.Conn, r: s.r}
-	err = tls.Server(l, &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) { //nolint:gosec // no handshake is made
+	listen := func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		name = hello.ServerName
 		return nil, errHello
-	}}).HandshakeContext(context.Background())
+	}
+	//nolint:gosec // no handshake is made
+	err = tls.Server(l, &tls.Config{GetConfigForClient: listen}).HandshakeContext(context.Background())
 	if !errors.Is(err, errHello) {
 		return "", "", fmt.Errorf("read TLS hello: %w", err)
 	}

@@ -14,6 +14,7 @@ import (
 // How is what may be spoken to a permitted host.
 type How int
 
+// What may be spoken, from plain requests to any bytes.
 const (
 	HTTP How = iota // plain requests with the permitted methods
 	TLS             // a TLS connection whose SNI is the host

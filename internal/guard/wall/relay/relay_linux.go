@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -26,6 +27,9 @@ func init() { //nolint:gochecknoinits // a session waits for it: the rest of the
 		syscall.Exit(Run(os.Args[2:], os.Stderr)) // os.Exit waits a second under the race detector
 	}
 }
+
+// relayTime bounds how long the end of the network's relay is awaited.
+const relayTime = 2 * time.Second
 
 // noRelay is the exit code when bubblewrap could not be started, as a shell says it.
 const noRelay = 127
@@ -79,8 +83,19 @@ func bubblewrap(args []string, signals chan os.Signal, stderr io.Writer) (code i
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, ExtraFiles: []*os.File{theirs},
 		SysProcAttr: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL},
 	}
+	// A relay of the session's network ends with the agent; its end is awaited, so that it is not taken for something left behind.
+	line, end, err := os.Pipe()
+	if err != nil {
+		fmt.Fprintln(stderr, "sandbox relay:", err)
+		return noRelay, true
+	}
+	defer func() { _ = line.Close() }()
+	if slices.Contains(args, "--unshare-net") {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, end) // confine.Lifeline
+	}
 	err = cmd.Start()
 	_ = theirs.Close()
+	_ = end.Close()
 	if err != nil {
 		fmt.Fprintln(stderr, "sandbox relay:", err)
 		return noRelay, true
@@ -93,6 +108,9 @@ func bubblewrap(args []string, signals chan os.Signal, stderr io.Writer) (code i
 	}()
 	err = cmd.Wait()
 	close(ended)
+	if line.SetReadDeadline(time.Now().Add(relayTime)) == nil {
+		_, _ = line.Read(make([]byte, 1))
+	}
 	if code = exitCode(cmd, err); code != notSetUp {
 		return code, true // nobody waits for what ends with this process: the next session does not start before its end is seen
 	}
