@@ -137,23 +137,6 @@ func (t nameTable) Chosen(pattern string) bool {
 	return false
 }
 
-// Names reports text that names such a file outright, or is the pattern for such files itself.
-func (t nameTable) Names(text string) bool {
-	for part := range strings.SplitSeq(strings.ToLower(text), "/") {
-		if t.exact[part] || slices.Contains(t.patterns, part) {
-			return true
-		}
-		if fixed := strings.Trim(part, "*"); strings.ContainsAny(part, "*?[") && len(fixed) > 2 {
-			for name := range t.exact {
-				if strings.HasPrefix(strings.TrimLeft(name, "."), strings.TrimLeft(fixed, ".")) && len(fixed) > 4 {
-					return true
-				}
-			}
-		}
-	}
-	return false
-}
-
 // IsBroad reports patterns for all files, or all of one extension.
 func IsBroad(part string) bool {
 	ext := strings.TrimLeft(part, "*")
