@@ -191,7 +191,8 @@ func judgeFind(c *call) {
 	}
 	for _, g := range options {
 		named := func(part string) bool { return part != "*"+strings.Trim(part, "*")+"*" && c.j.g.secrets.Chosen(part) }
-		if g.is("-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename") && slices.ContainsFunc(strings.Split(g.value.text, "/"), named) {
+		if g.is("-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename") &&
+			slices.ContainsFunc(strings.Split(g.value.text, "/"), named) {
 			c.j.refuse(ruleSecrets, "find "+g.name+" "+g.value.show(), "it looks for files that hold secrets", "look for something else")
 		}
 	}
