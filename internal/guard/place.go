@@ -117,7 +117,11 @@ func (t nameTable) Personal(p string) bool {
 // Chosen reports a pattern by which a program itself picks files, such as .e*v or id_*. It matches a leading dot, too, and
 // braces hold alternatives.
 func (t nameTable) Chosen(pattern string) bool {
-	for part := range strings.FieldsFuncSeq(strings.ToLower(pattern), func(r rune) bool { return strings.ContainsRune("/{},| ", r) }) {
+	if head, rest, ok := strings.Cut(pattern, "{"); ok {
+		body, tail, _ := strings.Cut(rest, "}")
+		return slices.ContainsFunc(strings.Split(body, ","), func(alternative string) bool { return t.Chosen(head + alternative + tail) })
+	}
+	for part := range strings.FieldsFuncSeq(strings.ToLower(pattern), func(r rune) bool { return strings.ContainsRune("/,| ", r) }) {
 		fixed := len(strings.Trim(part, "*?"))
 		for name := range t.exact {
 			dotted := strings.HasPrefix(name, ".")
