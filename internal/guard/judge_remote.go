@@ -190,11 +190,10 @@ func judgeFind(c *call) {
 		}
 	}
 	for _, g := range options {
-		switch g.name {
-		case "-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename":
-			if c.j.g.secrets.Names(g.value.text) {
-				c.j.refuse(ruleSecrets, "find "+g.name+" "+g.value.show(), "it looks for files that hold secrets", "look for something else")
-			}
+		named := func(part string) bool { return part != "*"+strings.Trim(part, "*")+"*" && c.j.g.secrets.Chosen(part) }
+		if g.is("-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename") &&
+			slices.ContainsFunc(strings.Split(g.value.text, "/"), named) {
+			c.j.refuse(ruleSecrets, "find "+g.name+" "+g.value.show(), "it looks for files that hold secrets", "look for something else")
 		}
 	}
 	if len(roots) == 0 {

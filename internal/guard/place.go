@@ -117,7 +117,11 @@ func (t nameTable) Personal(p string) bool {
 // Chosen reports a pattern by which a program itself picks files, such as .e*v or id_*. It matches a leading dot, too, and
 // braces hold alternatives.
 func (t nameTable) Chosen(pattern string) bool {
-	for part := range strings.FieldsFuncSeq(strings.ToLower(pattern), func(r rune) bool { return strings.ContainsRune("/{},| ", r) }) {
+	if head, rest, ok := strings.Cut(pattern, "{"); ok {
+		body, tail, _ := strings.Cut(rest, "}")
+		return slices.ContainsFunc(strings.Split(body, ","), func(alternative string) bool { return t.Chosen(head + alternative + tail) })
+	}
+	for part := range strings.FieldsFuncSeq(strings.ToLower(pattern), func(r rune) bool { return strings.ContainsRune("/,| ", r) }) {
 		fixed := len(strings.Trim(part, "*?"))
 		for name := range t.exact {
 			dotted := strings.HasPrefix(name, ".")
@@ -131,23 +135,6 @@ func (t nameTable) Chosen(pattern string) bool {
 		for _, p := range t.patterns {
 			if part == p || intersects(part, p) && (!wild || fixed > 2 && !strings.Contains(part, "*") || fixed > 1 && resembles(part, p)) {
 				return true
-			}
-		}
-	}
-	return false
-}
-
-// Names reports text that names such a file outright, or is the pattern for such files itself.
-func (t nameTable) Names(text string) bool {
-	for part := range strings.SplitSeq(strings.ToLower(text), "/") {
-		if t.exact[part] || slices.Contains(t.patterns, part) {
-			return true
-		}
-		if fixed := strings.Trim(part, "*"); strings.ContainsAny(part, "*?[") && len(fixed) > 2 {
-			for name := range t.exact {
-				if strings.HasPrefix(strings.TrimLeft(name, "."), strings.TrimLeft(fixed, ".")) && len(fixed) > 4 {
-					return true
-				}
 			}
 		}
 	}

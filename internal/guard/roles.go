@@ -146,7 +146,8 @@ func (c *call) judgeRole(r role, of []string, f field, what string) {
 		c.runTime(what)
 		return
 	}
-	if c.row.sends && f.dyn && !f.num && r != roleHost && r != roleRead && r != roleCert {
+	port := r == roleNum && f.plain && f.text == string(rune(hole))
+	if c.row.sends && f.dyn && !f.num && !port && r != roleHost && r != roleRead && r != roleCert {
 		c.j.refuse(ruleRunTime, what+" "+f.show(), "what is put together at run time can carry data away", "write it out")
 		return
 	}

@@ -117,7 +117,7 @@ func closing(src string, i int, end byte) int {
 			if end != '/' {
 				continue
 			}
-			behind := bracket(src, k)
+			behind := bracket(src, k, false)
 			if behind < 0 || strings.ContainsAny(strings.ReplaceAll(src[k:behind], `\/`, ""), `/"`) {
 				return -1
 			}
@@ -130,8 +130,8 @@ func closing(src string, i int, end byte) int {
 }
 
 // bracket is the place behind the bracket expression that starts at i, or -1 if it is not one that all programs end at the same
-// place: a ] at its beginning or escaped, and a class or a range that does not close, end it for some and not for others.
-func bracket(src string, i int) int {
+// place: a ] that is escaped or, unless it is known to be taken as it is, first, and a class that does not close, end it for some only.
+func bracket(src string, i int, first bool) int {
 	k := i + 1
 	if k < len(src) && src[k] == '^' {
 		k++
@@ -139,6 +139,9 @@ func bracket(src string, i int) int {
 	for start := k; k < len(src); k++ {
 		switch src[k] {
 		case ']':
+			if k == start && first {
+				continue
+			}
 			if k == start {
 				return -1
 			}
@@ -309,7 +312,7 @@ func (p *sedParser) until(d byte) bool {
 				return false
 			}
 		case '[':
-			if p.at = bracket(p.text, p.at-1); p.at < 0 {
+			if p.at = bracket(p.text, p.at-1, true); p.at < 0 {
 				return false
 			}
 		case '\n':

@@ -33,7 +33,7 @@ func TestAwkAndSedAndJqLookOnly(t *testing.T) {
 		}
 	}
 	for script, want := range map[string]bool{
-		`s/a/b/g;2{p;q}`: true, `/x/,$p`: true, `s/[^/]*$//`: true, `a \    text;`: true, `y/abc/xyz/`: true, "a\\\ntext": true,
+		`s/a/b/g;2{p;q}`: true, `/x/,$p`: true, `s/[^/]*$//`: true, `s/[^]]*//`: true, `s/[[:space:]]+/ /g`: true, `a \    text;`: true, `y/abc/xyz/`: true, "a\\\ntext": true,
 		`s/a/b/e`: false, `1e id`: false, `w /x`: false, `r /x`: false, `y/[/]/;e id;#/`: false, "a foo\\\\\ne id": false, "a foo\\ \ne id": false,
 		`s/[\]/]e id/x/`: false,
 	} {
