@@ -391,7 +391,9 @@ func (c *Config) sandboxSettings() []field {
 		value("agent_folders", &s.Folders, foldersKind(),
 			"Folders that the agent program may change at every tier, such as a cache. Commands behind the guard may not.").
 			byEnv("CLAUDEOPS_SANDBOX_AGENT_FOLDERS"),
-		value("hidden", &s.Hidden, foldersKind(), "More files and folders that agents and their commands may not read."),
+		value("readable", &s.Readable, foldersKind(),
+			"Folders that agents and their commands may read, beside the files of the system, its logs and `repos_dir`."),
+		value("hidden", &s.Hidden, foldersKind(), "Files and folders that agents and their commands may not read, though they lie in one they may."),
 		value("memory_mb", &s.Memory, megabytesKind(1<<24),
 			"Memory that a session may use, in megabytes, where it has a cgroup; 0 means half of the machine's.").or("0"),
 	)

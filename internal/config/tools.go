@@ -245,6 +245,7 @@ type Sandbox struct {
 	Bubblewrap string   // auto, on or off
 	Writable   []string // from Tier 3 on
 	Folders    []string // of the agent's program, at every tier
+	Readable   []string // at every tier
 	Hidden     []string
 	Processes  int   // of a session at once; 0: no limit
 	Memory     int64 // of a session, in bytes; 0: half of the machine's

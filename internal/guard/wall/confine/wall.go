@@ -18,6 +18,8 @@ type Wall struct {
 	// KeepMetadata refuses to change owners, modes, times and attributes of files. Landlock does not cover them, so a process that
 	// runs as the owner of the supervisor's files must not have them, unless a read-only mount protects the files.
 	KeepMetadata bool `json:"keep_metadata,omitempty"`
+	// NoShared refuses memory, queues and semaphores that programs share by number or name: only a namespace makes them private.
+	NoShared bool `json:"no_shared,omitempty"`
 	// Trial is made behind the wall before the program starts; nil: no trial.
 	Trial *Trial `json:"trial,omitempty"`
 	// Best accepts a kernel without Landlock or without a part of it.
