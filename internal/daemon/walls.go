@@ -74,7 +74,8 @@ func Walls(c *config.Config, e ops.Environment, self string) *wall.Sandbox {
 		Confine: on, Auto: on && s.Bubblewrap == "auto", Required: s.Mode == config.SandboxRequired,
 		StateDir: e.StateDir, RootDir: c.StateDir, OtherStateDirs: others, WorkDir: e.WorkDir, ReposDir: e.ReposDir,
 		VolumesDirs: c.Guard.Volumes, ExtraReadOnly: []string{gateDir(c), self},
-		AgentFolders: s.Folders, Named: s.Writable, Readable: append(ruleRepositories(c), s.Readable...), Hidden: slices.Concat(s.Hidden, c.SecretFiles(), environmentFiles(unitFiles()), engines),
+		AgentFolders: s.Folders, Named: s.Writable, Readable: append(ruleRepositories(c), s.Readable...),
+		Hidden:   slices.Concat(s.Hidden, c.SecretFiles(), environmentFiles(unitFiles()), engines),
 		ReadOnly: protectedFiles(c, e), Own: append(ownFiles(c), self), Sockets: append(engines, filepath.Join(c.StateDir, "control.sock")),
 	}
 	if on {

@@ -67,7 +67,8 @@ func (s *server) tooManyCeremonies(w http.ResponseWriter, r *http.Request) bool 
 	return wait > 0
 }
 
-// beginCeremony sends the options of a ceremony to the script and keeps its session in a signed cookie. The database knows that it was begun.
+// beginCeremony sends the options of a ceremony to the script and keeps its session in a signed cookie. The database
+// knows that it was begun.
 func (s *server) beginCeremony(w http.ResponseWriter, r *http.Request, purpose string, options, session []byte) {
 	now := s.Clock()
 	if err := s.Store.AddCode(r.Context(), "passkey "+purpose, string(session), "", now, now.Add(passkey.Timeout)); err != nil {

@@ -20,8 +20,8 @@ func systemPlaces() []string {
 		"/run/log", "/run/mount", "/run/systemd/system", "/run/systemd/generator", "/run/resolvconf",
 	}
 	for _, pattern := range []string{
-		"/opt/*/bin", "/opt/*/sbin", "/opt/*/lib", "/opt/*/lib64", "/run/*.pid", "/run/*/*.pid", "/run/utmp", "/run/motd*", "/run/reboot-required*",
-		"/run/systemd/resolve/*.conf", "/run/NetworkManager/*.conf",
+		"/opt/*/bin", "/opt/*/sbin", "/opt/*/lib", "/opt/*/lib64", "/run/*.pid", "/run/*/*.pid", "/run/utmp", "/run/motd*",
+		"/run/reboot-required*", "/run/systemd/resolve/*.conf", "/run/NetworkManager/*.conf",
 	} {
 		found, _ := filepath.Glob(pattern) // the pattern is right
 		out = append(out, found...)
@@ -247,7 +247,8 @@ func within(dir string, own, anchors []string) []string {
 // systemSecrets are files and folders that hold keys, passwords or the data of other programs.
 func systemSecrets() []string {
 	out := []string{
-		"/sys/kernel/debug", "/sys/kernel/tracing", "/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssl/private",
+		"/sys/kernel/debug", "/sys/kernel/tracing",
+		"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssl/private",
 		"/etc/kubernetes", "/etc/rancher", "/etc/letsencrypt/archive", "/etc/letsencrypt/live", "/etc/letsencrypt/keys",
 		"/etc/letsencrypt/accounts", "/etc/wireguard", "/etc/openvpn", "/etc/NetworkManager/system-connections", "/etc/krb5.keytab",
 		"/etc/ppp", "/etc/ipsec.secrets", "/etc/docker/key.json", "/etc/crypttab", "/etc/security/opasswd", "/etc/mysql/debian.cnf",

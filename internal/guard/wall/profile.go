@@ -36,7 +36,8 @@ type profile struct {
 // left out: that is enough to try it.
 func (s *Sandbox) profile(tier ops.Tier, session Session, program, dir string, strict bool) ([]string, error) {
 	p := &profile{
-		mounts: make(map[string]access), from: make(map[string]string), loose: make(map[string]bool), usual: make(map[string]bool), strict: strict,
+		mounts: make(map[string]access), from: make(map[string]string), loose: make(map[string]bool),
+		usual: make(map[string]bool), strict: strict,
 	}
 	if err := s.fill(p, session.tier(tier)); err != nil {
 		return nil, err
