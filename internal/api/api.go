@@ -63,7 +63,8 @@ type Process = metrics.Process
 
 type server struct {
 	Options
-	desk *desk.Desk
+	desk    *desk.Desk
+	flights flights
 }
 
 // New makes the handler for everything under /api/, for /healthz, /readyz and /metrics, and for /schemas/.

@@ -12,11 +12,13 @@ import (
 	"net/http/httptest"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"claudeops/internal/api"
 	"claudeops/internal/ops"
+	"claudeops/internal/store"
 )
 
 // send asks with headers and returns the raw answer.
@@ -419,4 +421,48 @@ func TestRowsReadBackAreTheSame(t *testing.T) {
 	same(fmt.Sprintf("/api/v1/sessions/%d", ids[0]), &api.SessionReport{})
 	same(fmt.Sprintf("/api/v1/cycles/%d", cycle), &api.CycleReport{})
 	same("/api/v1/memories/1", &api.Memory{})
+}
+
+// Nobody is told that a key is in use by a request that nobody works on.
+func TestTheKeyOfADeadProcessIsTakenOver(t *testing.T) {
+	c := newClient(t)
+	const body = `{"prompt":"look"}`
+	digest := sha256.Sum256([]byte("POST /api/v1/cycles\n" + body))
+	dead := store.Request{Caller: "api", Key: "k1", Digest: hex.EncodeToString(digest[:]), At: c.Now}
+	if before, err := c.Store.BeginRequest(t.Context(), dead); before != nil || err != nil {
+		t.Fatal(before, err)
+	}
+	if got := c.send("POST", "/api/v1/cycles", body, "Idempotency-Key", "k1"); got.Code != http.StatusAccepted || len(c.control.Submitted) != 1 {
+		t.Errorf("%d %s, submitted %d times", got.Code, got.Body, len(c.control.Submitted))
+	}
+}
+
+func TestEqualRequestsAtOnceGetOneAnswer(t *testing.T) {
+	c := newClient(t)
+	answers := make(chan *httptest.ResponseRecorder, 8)
+	var all sync.WaitGroup
+	for range cap(answers) {
+		all.Go(func() { answers <- c.send("POST", "/api/v1/cycles", `{"prompt":"look"}`, "Idempotency-Key", "k1") })
+	}
+	all.Wait()
+	close(answers)
+	bodies := map[string]int{}
+	for a := range answers {
+		bodies[fmt.Sprint(a.Code, " ", a.Body)]++
+	}
+	if len(bodies) != 1 || len(c.control.Submitted) != 1 {
+		t.Errorf("submitted %d times: %v", len(c.control.Submitted), bodies)
+	}
+}
+
+func TestAnAmbiguousBodyIsRefused(t *testing.T) {
+	c := newClient(t)
+	for _, body := range []string{`{"prompt":"look","prompt":"delete"}`, "{\"prompt\":\"\xff\"}", `{"prompt":"\ud800"}`} {
+		if got := c.send("POST", "/api/v1/cycles", body); got.Code != http.StatusUnprocessableEntity || len(c.control.Submitted) != 0 {
+			t.Errorf("%q: %d %s", body, got.Code, got.Body)
+		}
+	}
+	if got := c.send("POST", "/api/v1/cycles", `{"prompt":"café ✅"}`); got.Code != http.StatusAccepted {
+		t.Errorf("plain text: %d %s", got.Code, got.Body)
+	}
 }

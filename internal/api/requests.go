@@ -12,10 +12,13 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"claudeops/internal/access"
+	"claudeops/internal/decide/report"
 	"claudeops/internal/desk"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
@@ -40,11 +43,73 @@ func (k Keyed) scoped(ctx context.Context) string {
 	return who(ctx) + " " + k.IdempotencyKey
 }
 
-// keyed answers a repeated request with its first answer.
-func (s *server) keyed(next http.Handler) http.Handler {
+// requestPatience is how long a request waits for the answer that another process may be giving to the same one. Who takes longer has
+// died, and its key is taken over.
+const requestPatience = 2 * time.Second
+
+// flights are the requests with a key that this process is working on: a second one with the same key waits for the first.
+type flights struct {
+	mu   sync.Mutex
+	open map[string]chan struct{}
+}
+
+// enter waits until nobody works on a key any more. The caller calls leave when it is done.
+func (f *flights) enter(ctx context.Context, key string) (leave func(), err error) {
+	for {
+		f.mu.Lock()
+		busy, taken := f.open[key]
+		if !taken {
+			break
+		}
+		f.mu.Unlock()
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	defer f.mu.Unlock()
+	if f.open == nil {
+		f.open = map[string]chan struct{}{}
+	}
+	done := make(chan struct{})
+	f.open[key] = done
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.open, key)
+		close(done)
+	}, nil
+}
+
+// beginRequest records a request, after the one that another process may still be working on.
+func (s *server) beginRequest(ctx context.Context, request store.Request) (before *store.Answer, err error) {
+	patience := time.NewTimer(requestPatience)
+	defer patience.Stop()
+	again := time.NewTicker(requestPatience / 50)
+	defer again.Stop()
+	for {
+		before, err = s.Store.BeginRequest(ctx, request)
+		if !errors.Is(err, store.ErrInHand) {
+			return before, err
+		}
+		select {
+		case <-again.C:
+		case <-patience.C:
+			request.TakeOver = true
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// Ambiguous says why two programs could read the JSON of a request differently.
+func Ambiguous(body []byte) string { return report.Ambiguous(body) }
+
+// unambiguous refuses a body that two programs could read differently.
+func unambiguous(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		key := r.Header.Get(keyHeader)
-		if key == "" || len(key) > maxKey || r.Method == http.MethodGet {
+		if r.Method == http.MethodGet || r.Method == http.MethodHead || r.Body == nil {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -53,10 +118,37 @@ func (s *server) keyed(next http.Handler) http.Handler {
 			writeProblem(w, http.StatusRequestEntityTooLarge, "the request is too long")
 			return
 		}
+		if why := Ambiguous(asked); why != "" {
+			writeProblem(w, http.StatusUnprocessableEntity, "the body "+why)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(asked))
+		next.ServeHTTP(w, r)
+	})
+}
+
+// keyed answers a repeated request with its first answer.
+func (s *server) keyed(next http.Handler) http.Handler {
+	return unambiguous(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		key := r.Header.Get(keyHeader)
+		if key == "" || len(key) > maxKey || r.Method == http.MethodGet {
+			next.ServeHTTP(w, r)
+			return
+		}
+		asked, err := io.ReadAll(r.Body)
+		if err != nil {
+			writeProblem(w, http.StatusBadRequest, "the request cannot be read")
+			return
+		}
 		r.Body = io.NopCloser(bytes.NewReader(asked))
 		digest := sha256.Sum256(append([]byte(r.Method+" "+r.URL.RequestURI()+"\n"), asked...))
 		request := store.Request{Caller: who(r.Context()), Key: key, Digest: hex.EncodeToString(digest[:]), At: s.Clock()}
-		before, err := s.Store.BeginRequest(r.Context(), request)
+		leave, err := s.flights.enter(r.Context(), request.Caller+"\n"+key)
+		if err != nil {
+			return // the caller has disconnected
+		}
+		defer leave()
+		before, err := s.beginRequest(r.Context(), request)
 		switch {
 		case errors.Is(err, ops.ErrConflict):
 			writeProblem(w, http.StatusConflict, err.Error())
@@ -73,7 +165,7 @@ func (s *server) keyed(next http.Handler) http.Handler {
 		default:
 			s.answerOnce(w, r, next, request)
 		}
-	})
+	}))
 }
 
 // answerOnce handles a request and stores its answer.

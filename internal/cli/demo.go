@@ -24,8 +24,8 @@ import (
 	"claudeops/internal/store"
 )
 
-// demoConfig is an ordinary configuration. The rules file of the guard, the program and folder of the demo's service, and its address
-// are filled in.
+// demoConfig is an ordinary configuration. The rules file of the guard, the program and folder of the demo's service, its address
+// and the folder of the program are filled in.
 const demoConfig = `# Written by claudeops demo.
 interval: 1h
 notes: This is a demonstration on one small service, mediabox.
@@ -35,6 +35,8 @@ agent:
   env: [CLAUDEOPS_DEMO_DIR, CLAUDEOPS_DEMO_PACE]
 guard:
   rules: %[1]q
+sandbox:
+  readable: [%[5]q, %[3]q]
 services:
   - name: mediabox
     aliases: [media, jellyfin]
@@ -139,7 +141,7 @@ func (a *app) brokenService(ctx context.Context, dir, self string) (o daemon.Opt
 	if err := demo.InstallCtl(bin, self); err != nil {
 		return o, nil, errors.Join(err, keeper.Close())
 	}
-	text := fmt.Sprintf(demoConfig, rules, filepath.Join(bin, demo.CtlName), service, keeper.URL())
+	text := fmt.Sprintf(demoConfig, rules, filepath.Join(bin, demo.CtlName), service, keeper.URL(), bin)
 	o, err = a.demoOptions(dir, text, "CLAUDEOPS_DEMO_DIR="+service, "PATH="+bin+string(filepath.ListSeparator)+a.variable("PATH"))
 	if err != nil {
 		return o, nil, errors.Join(err, keeper.Close())

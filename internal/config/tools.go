@@ -255,6 +255,7 @@ type Sandbox struct {
 	Bubblewrap string   // auto, on or off
 	Writable   []string // from Tier 3 on
 	Folders    []string // of the agent's program, at every tier
+	Readable   []string // at every tier
 	Hidden     []string
 	Network    NetworkMode
 	Hosts      []string // that sessions reach beside what is declared

@@ -124,7 +124,13 @@ func (h *Host) SignInLink(user string) (string, error) {
 	if base == nil {
 		return "", errors.New("no web pages are served: this daemon runs a single cycle")
 	}
-	return *base + h.codes.Path(user), nil
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	path, err := web.SignInPath(ctx, h.store, h.Clock(), user)
+	if err != nil {
+		return "", err
+	}
+	return *base + path, nil
 }
 
 // provider is the identity provider with which people sign in; nil without one.

@@ -86,7 +86,6 @@ type Host struct {
 	redact     func(string) string // removes secrets; build sets it
 	control    *control.Server
 	token      string // for the pages and the API
-	codes      *web.SignInCodes
 	refusals   refusals
 	// pagesAddress is where people find the pages; nil while there are none.
 	pagesAddress atomic.Pointer[string]
@@ -147,7 +146,6 @@ func newHost(o Options, envs []ops.Environment) *Host {
 		Options: o, sandboxes: sandboxes, envs: envs, mine: labelled(envs, o.Config.Host.Labels), hub: web.NewHub(),
 		judge:    sync.OnceValues(func() (*guard.Guard, error) { return newJudge(o.Config) }),
 		discards: &agent.Discards{Logger: o.Logger}, descriptors: newDescriptors(),
-		codes: web.NewSignInCodes(o.Clock),
 	}
 	h.networks.h = h
 	return h

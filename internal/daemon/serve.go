@@ -159,7 +159,7 @@ func (h *Host) site(
 ) http.Handler {
 	return web.New(web.Options{
 		Store: h.store, Control: h.supervisor, Logger: h.Logger, Clock: h.Clock, Token: h.token, OperatorToken: h.Config.APIToken != "",
-		ReadToken: h.Config.APIReadToken, OIDC: h.provider(), SignIn: h.codes, Refuse: refuseConnection,
+		ReadToken: h.Config.APIReadToken, OIDC: h.provider(), Refuse: refuseConnection,
 		StrictApprovals: !AgentsSeparated(h.Config),
 		Version:         h.Version, Host: h.Config.Host.Name, ListenHosts: names, Environments: h.envs,
 		NextCheck: h.supervisor.NextChecks, Settings: settings(h.Config), Walls: sync.OnceValue(h.wallRows),

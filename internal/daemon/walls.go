@@ -74,7 +74,8 @@ func Walls(c *config.Config, e ops.Environment, self string) *wall.Sandbox {
 		Confine: on, Auto: on && s.Bubblewrap == "auto", Required: s.Mode == config.SandboxRequired, Network: s.Networked(),
 		StateDir: e.StateDir, RootDir: c.StateDir, OtherStateDirs: others, WorkDir: e.WorkDir, ReposDir: e.ReposDir,
 		VolumesDirs: c.Guard.Volumes, ExtraReadOnly: []string{gateDir(c), self},
-		AgentFolders: s.Folders, Named: s.Writable, Hidden: slices.Concat(s.Hidden, c.SecretFiles(), environmentFiles(unitFiles()), engines),
+		AgentFolders: s.Folders, Named: s.Writable, Readable: append(ruleRepositories(c), s.Readable...),
+		Hidden:   slices.Concat(s.Hidden, c.SecretFiles(), environmentFiles(unitFiles()), engines),
 		ReadOnly: protectedFiles(c, e), Own: append(ownFiles(c), self), Sockets: append(engines, filepath.Join(c.StateDir, "control.sock")),
 	}
 	if on {
@@ -84,6 +85,16 @@ func Walls(c *config.Config, e ops.Environment, self string) *wall.Sandbox {
 		out.ExtraReadOnly = append(out.ExtraReadOnly, c.Agent.Scenario)
 	}
 	return wall.New(out)
+}
+
+// ruleRepositories are the clones that the operator's rules name. Rules that cannot be read are reported where they are used.
+func ruleRepositories(c *config.Config) []string {
+	rules, _ := Rules(c)
+	var out []string
+	for _, r := range rules {
+		out = append(out, r.Repositories...)
+	}
+	return out
 }
 
 // protectedFiles finds the inventory in the repositories: no tier may change it.

@@ -387,12 +387,17 @@ const (
 	requestTimeout = 2 * time.Minute
 )
 
+// ErrInHand means that a request with this key was begun and not answered: somebody works on it, or died of it.
+var ErrInHand = errors.New("the same request is being worked on")
+
 // Request is an API request with an idempotency key: it can be repeated without doing anything twice.
 type Request struct {
 	Caller string
 	Key    string
 	Digest string // of what was asked
 	At     time.Time
+	// TakeOver begins it anew although it was begun and not answered.
+	TakeOver bool
 }
 
 // Answer is the response to a request.
@@ -420,7 +425,7 @@ func scanRequest(r db.Row) (knownRequest, error) {
 }
 
 // BeginRequest records that a request is being handled. For one that was answered before it returns that answer. Another request
-// with the same key, or one that is still being handled, is an ops.ErrConflict.
+// with the same key is an ops.ErrConflict, one that was not answered yet an ErrInHand.
 func (s *People) BeginRequest(ctx context.Context, r Request) (before *Answer, err error) {
 	err = s.db.Write(ctx, "api_request", func(tx db.Querier) error {
 		_, err := tx.ExecContext(ctx, `DELETE FROM api_requests WHERE at < ?`, db.Time(r.At.Add(-requestLife)))
@@ -438,8 +443,8 @@ func (s *People) BeginRequest(ctx context.Context, r Request) (before *Answer, e
 		case known.status != nil:
 			before = &known.answer
 			return nil
-		case r.At.Sub(known.at) < requestTimeout:
-			return fmt.Errorf("the same request is being worked on: %w", ops.ErrConflict)
+		case r.At.Sub(known.at) < requestTimeout && !r.TakeOver:
+			return ErrInHand
 		}
 		_, err = tx.ExecContext(ctx, `INSERT INTO api_requests (caller, key, digest, at) VALUES (?, ?, ?, ?)
 			ON CONFLICT (caller, key) DO UPDATE SET at = excluded.at`, r.Caller, r.Key, r.Digest, db.Time(r.At))
@@ -466,4 +471,33 @@ func (s *People) EndRequest(ctx context.Context, r Request, a Answer) error {
 		return fmt.Errorf("keep answer: %w", err)
 	}
 	return nil
+}
+
+// AddCode keeps a secret that can be used once, for one purpose, until a time. Only its digest is stored.
+func (s *People) AddCode(ctx context.Context, purpose, secret, who string, now, end time.Time) error {
+	err := s.db.Write(ctx, "code", func(tx db.Querier) error {
+		if _, err := tx.ExecContext(ctx, `DELETE FROM door_codes WHERE expires_at <= ?`, db.Time(now)); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, `INSERT INTO door_codes (digest, who, expires_at) VALUES (?, ?, ?)`,
+			tokenDigest(purpose+"\n"+secret), who, db.Time(end))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("keep code: %w", err)
+	}
+	return nil
+}
+
+// UseCode takes a secret away and returns whom it was made for. One that is unknown, used or too old is ops.ErrNotFound.
+func (s *People) UseCode(ctx context.Context, purpose, secret string, now time.Time) (who string, err error) {
+	err = s.db.Write(ctx, "code", func(tx db.Querier) error {
+		who, err = db.One(ctx, tx, db.ScanString, `DELETE FROM door_codes WHERE digest = ? AND expires_at > ? RETURNING who`,
+			tokenDigest(purpose+"\n"+secret), db.Time(now))
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("use code: %w", err)
+	}
+	return who, nil
 }

@@ -62,6 +62,7 @@ func schema() db.Schema {
 		{Name: "silences", Key: id},
 		{Name: "api_requests", Key: []string{"caller", "key"}},
 		{Name: "logins", Key: []string{"digest"}},
+		{Name: "door_codes", Key: []string{"digest"}},
 		{Name: "access_tokens", Key: id},
 		{Name: "audit_chain", Key: []string{"name"}},
 		{Name: "passkeys", Key: id},

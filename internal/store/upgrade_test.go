@@ -156,6 +156,9 @@ func released() map[int64][]string {
 		28: {
 			`INSERT INTO steps (cycle_id, n, at, "row", facts) VALUES (1, 1, ` + at + `, 'nothing ran', '{"at":"2026-03-14T11:00:00Z","step":{}}')`,
 		},
+		34: {
+			`INSERT INTO door_codes (digest, who, expires_at) VALUES ('d', 'ada', '2036-03-14T11:00:00.000000Z')`,
+		},
 		35: {
 			`INSERT INTO trust (environment, service, level, changed_by, reason, changed_at) VALUES ('home', 'web', 'ask', 'ada', 'x', ` + at + `)`,
 		},

@@ -168,9 +168,8 @@ func TestLoopbackNeedsATokenToo(t *testing.T) {
 }
 
 func TestASignInLinkWorksOnce(t *testing.T) {
-	var codes *web.SignInCodes
-	s := newSite(t, withToken("secret"), func(o *web.Options) { codes = web.NewSignInCodes(o.Clock); o.SignIn = codes })
-	link := codes.Path("alice")
+	s := newSite(t, withToken("secret"))
+	link := s.signInLink("alice")
 	head := httptest.NewRequestWithContext(t.Context(), "HEAD", link, nil)
 	early := httptest.NewRequestWithContext(t.Context(), "GET", link, nil)
 	early.Header.Set("Sec-Purpose", "prefetch;prerender")
@@ -194,13 +193,84 @@ func TestASignInLinkWorksOnce(t *testing.T) {
 		got[1] != "info login by link from 192.0.2.1: POST /run (303 See Other)" {
 		t.Errorf("recorded %q", got)
 	}
-	late := codes.Path("alice")
+	late := s.signInLink("alice")
 	s.Now = s.Now.Add(10 * time.Minute)
 	if a := s.get(late); a.StatusCode != http.StatusUnauthorized {
 		t.Errorf("after ten minutes: %d", a.StatusCode)
 	}
 	if got := s.get("/login?code=").StatusCode; got != http.StatusUnauthorized {
 		t.Errorf("without a code: %d", got)
+	}
+}
+
+// signInLink is a new sign-in link.
+func (s *site) signInLink(user string) string {
+	s.t.Helper()
+	path, err := web.SignInPath(s.t.Context(), s.Store, s.Now, user)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return path
+}
+
+func TestASignInLinkIsUsedUpInABrowserThatIsSignedIn(t *testing.T) {
+	s := newSite(t, withToken("secret"))
+	link := s.signInLink("alice")
+	if a := s.with("GET", link, "", s.logIn("secret")); a.StatusCode != http.StatusSeeOther || len(a.Cookies()) != 0 {
+		t.Errorf("signed in: %d, %v", a.StatusCode, a.Cookies())
+	}
+	if a := s.get(link); a.StatusCode != http.StatusUnauthorized {
+		t.Errorf("somebody else: %d", a.StatusCode)
+	}
+}
+
+func TestAWrongTokenBesideALoginIsRefused(t *testing.T) {
+	s := newSite(t, withToken("secret"))
+	cookie := s.logIn("secret")
+	for _, path := range []string{"/api/v1/cycles", "/sessions"} {
+		if a := s.with("GET", path, "wrong", cookie); a.StatusCode != http.StatusUnauthorized {
+			t.Errorf("%s: %d", path, a.StatusCode)
+		}
+		if a := s.with("GET", path, "", cookie); a.StatusCode != http.StatusOK {
+			t.Errorf("%s with the cookie alone: %d", path, a.StatusCode)
+		}
+	}
+}
+
+func TestPasskeyCeremoniesAreLimitedAndKeptInTheDatabase(t *testing.T) {
+	s := newSite(t, withToken("secret"))
+	ask := func(path, body string, cookies ...*http.Cookie) answer {
+		r := httptest.NewRequestWithContext(t.Context(), "POST", path, strings.NewReader(body))
+		r.Host = "localhost:8080" // passkeys need a name
+		for _, c := range cookies {
+			r.AddCookie(c)
+		}
+		return s.do(r)
+	}
+	begun := ask("/login/passkey/begin", "")
+	if begun.StatusCode != http.StatusOK || len(begun.Cookies()) != 1 {
+		t.Fatalf("%d, %v", begun.StatusCode, begun.Cookies())
+	}
+	const nobody = `{"credential":{}}`
+	if a := ask("/login/passkey", nobody, begun.Cookies()[0]); a.StatusCode != http.StatusUnauthorized {
+		t.Errorf("an unknown passkey: %d", a.StatusCode)
+	}
+	if a := ask("/login/passkey", nobody, begun.Cookies()[0]); a.StatusCode != http.StatusBadRequest {
+		t.Errorf("the same ceremony again: %d", a.StatusCode)
+	}
+	if a := ask("/login/passkey", `{"next":"/","next":"/x"}`); a.StatusCode != http.StatusUnprocessableEntity {
+		t.Errorf("a key twice: %d", a.StatusCode)
+	}
+	for range 100 {
+		if begun = ask("/login/passkey/begin", ""); begun.StatusCode != http.StatusOK {
+			break
+		}
+	}
+	if begun.StatusCode != http.StatusTooManyRequests || begun.Header.Get("Retry-After") == "" {
+		t.Errorf("after 100 ceremonies: %d", begun.StatusCode)
+	}
+	if a := s.with("GET", "/sessions", "", s.logIn("secret")); a.StatusCode != http.StatusOK {
+		t.Errorf("others: %d", a.StatusCode)
 	}
 }
 
@@ -227,11 +297,7 @@ func TestASessionsConnectionIsRefusedEvenWithTheToken(t *testing.T) {
 // TestApprovalsWithoutSeparationNeedTheOperatorsToken is about machines where nothing tells agents from the operator.
 func TestApprovalsWithoutSeparationNeedTheOperatorsToken(t *testing.T) {
 	for _, operator := range []bool{true, false} {
-		var codes *web.SignInCodes
-		s := newSite(t, withReadToken("secret", "reader"), func(o *web.Options) {
-			codes = web.NewSignInCodes(o.Clock)
-			o.SignIn, o.StrictApprovals, o.OperatorToken = codes, true, operator
-		})
+		s := newSite(t, withReadToken("secret", "reader"), func(o *web.Options) { o.StrictApprovals, o.OperatorToken = true, operator })
 		want := http.StatusForbidden
 		if operator {
 			want = http.StatusNotFound // there is no such approval
@@ -246,11 +312,11 @@ func TestApprovalsWithoutSeparationNeedTheOperatorsToken(t *testing.T) {
 		for name, got := range map[string][2]int{
 			"token":                   {s.with("POST", "/api/v1/approvals/1/approve", "secret", nil).StatusCode, want},
 			"login":                   {s.with("POST", "/approvals/1/approve", "", s.logIn("secret")).StatusCode, want},
-			"link":                    {s.with("POST", "/approvals/1/approve", "", s.get(codes.Path("a")).Cookies()[0]).StatusCode, http.StatusForbidden},
+			"link":                    {s.with("POST", "/approvals/1/approve", "", s.get(s.signInLink("a")).Cookies()[0]).StatusCode, http.StatusForbidden},
 			"command":                 {local(""), http.StatusForbidden},
 			"command with the token":  {local("secret"), want},
 			"command with read token": {local("reader"), http.StatusForbidden},
-			"denial by a link":        {s.with("POST", "/approvals/1/deny", "", s.get(codes.Path("a")).Cookies()[0]).StatusCode, http.StatusNotFound},
+			"denial by a link":        {s.with("POST", "/approvals/1/deny", "", s.get(s.signInLink("a")).Cookies()[0]).StatusCode, http.StatusNotFound},
 		} {
 			if got[0] != got[1] {
 				t.Errorf("%s (token of the operator: %v): %d, want %d", name, operator, got[0], got[1])

@@ -259,12 +259,12 @@ type loginView struct {
 
 func (s *server) loginPage(w http.ResponseWriter, r *http.Request) {
 	next := localPath(r.URL.Query().Get("next"))
-	if _, in := s.loginOf(r); in {
-		http.Redirect(w, r, next, http.StatusSeeOther)
-		return
-	}
 	if r.URL.Query().Has("code") && !isPreview(r) {
 		s.signIn(w, r, next)
+		return
+	}
+	if _, in := s.loginOf(r); in {
+		http.Redirect(w, r, next, http.StatusSeeOther)
 		return
 	}
 	s.showLogin(w, r, http.StatusOK, loginView{Next: next})

@@ -2,7 +2,6 @@ package web
 
 import (
 	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -10,8 +9,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"sync"
-	"time"
 
 	"claudeops/internal/access"
 	"claudeops/internal/api"
@@ -24,8 +21,6 @@ const (
 	passkeySignIn = signInPath + "passkey"
 	// ceremonyCookie holds the session of a ceremony between its two requests.
 	ceremonyCookie = "claudeops_passkey"
-	// maxCeremonies bounds the finished ceremonies that are remembered.
-	maxCeremonies = 4096
 )
 
 func removeQuestion(p store.Passkey) question {
@@ -34,32 +29,6 @@ func removeQuestion(p store.Passkey) question {
 		Text:   "It no longer signs in, and logins with it end. The entry on the device stays; delete it there too.",
 		Action: fmt.Sprintf("/config/passkeys/%d/remove", p.ID), Yes: "Remove passkey", No: "Keep passkey", Danger: true,
 	}
-}
-
-// ceremonies remembers the ceremonies that were finished, so that none is finished twice.
-type ceremonies struct {
-	mu   sync.Mutex
-	done map[[sha256.Size]byte]time.Time
-}
-
-// finish reports whether a ceremony is finished for the first time.
-func (c *ceremonies) finish(session []byte, now time.Time) bool {
-	digest := sha256.Sum256(session)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for old, at := range c.done {
-		if now.Sub(at) > passkey.Timeout {
-			delete(c.done, old)
-		}
-	}
-	if _, again := c.done[digest]; again || len(c.done) >= maxCeremonies {
-		return false
-	}
-	if c.done == nil {
-		c.done = map[[sha256.Size]byte]time.Time{}
-	}
-	c.done[digest] = now
-	return true
 }
 
 // site is this site as the browser sees it.
@@ -75,8 +44,25 @@ func (s *server) ceremonyKey(purpose string) key {
 	return newKey(s.Token, "claudeops passkey "+purpose+" v1")
 }
 
-// beginCeremony sends the options of a ceremony to the script and keeps its session in a signed cookie.
+// tooManyCeremonies refuses a step of a ceremony, before anything is counted, stored or checked for it, where too many came.
+func (s *server) tooManyCeremonies(w http.ResponseWriter, r *http.Request) bool {
+	now := s.Clock()
+	wait := max(s.rateLimits.ceremonies.take(peer(r), now), s.rateLimits.allCeremonies.take("", now))
+	if wait > 0 {
+		s.tooMany(w, r, wait, "Too many sign-ins with passkeys.")
+	}
+	return wait > 0
+}
+
+// beginCeremony sends the options of a ceremony to the script and keeps its session in a signed cookie. The database
+// knows that it was begun.
 func (s *server) beginCeremony(w http.ResponseWriter, r *http.Request, purpose string, options, session []byte) {
+	now := s.Clock()
+	if err := s.Store.AddCode(r.Context(), "passkey "+purpose, string(session), "", now, now.Add(passkey.Timeout)); err != nil {
+		s.Logger.WarnContext(r.Context(), "begin passkey ceremony failed", "error", err)
+		s.scriptProblem(w, http.StatusServiceUnavailable, "The database does not answer. Try again.")
+		return
+	}
 	value := base64.RawURLEncoding.EncodeToString(session)
 	http.SetCookie(w, &http.Cookie{
 		Name: ceremonyCookie, Value: value + "." + s.ceremonyKey(purpose).digest(value), Path: "/", MaxAge: int(passkey.Timeout.Seconds()),
@@ -101,7 +87,11 @@ func (s *server) endCeremony(w http.ResponseWriter, r *http.Request, purpose str
 		return nil, false
 	}
 	session, err := base64.RawURLEncoding.DecodeString(value)
-	return session, err == nil && s.ceremonies.finish(session, s.Clock())
+	if err != nil {
+		return nil, false
+	}
+	_, err = s.Store.UseCode(r.Context(), "passkey "+purpose, string(session), s.Clock())
+	return session, err == nil
 }
 
 const (
@@ -127,7 +117,11 @@ func (s *server) addPasskey(w http.ResponseWriter, r *http.Request) {
 		Credential json.RawMessage `json:"credential"`
 	}
 	session, ok := s.endCeremony(w, r, addingPasskey)
-	if err := readJSON(r, &sent); !ok || err != nil {
+	if err := readJSON(r, &sent); err != nil {
+		s.scriptProblem(w, http.StatusUnprocessableEntity, "The request cannot be read: "+plain(clipped(err.Error()))+".")
+		return
+	}
+	if !ok {
 		s.scriptProblem(w, http.StatusBadRequest, "This was not begun in this browser, or took too long. Try again.")
 		return
 	}
@@ -162,6 +156,9 @@ func (s *server) removePasskey(w http.ResponseWriter, r *http.Request) {
 
 // beginPasskeySignIn starts a sign-in with a passkey.
 func (s *server) beginPasskeySignIn(w http.ResponseWriter, r *http.Request) {
+	if s.tooManyCeremonies(w, r) {
+		return
+	}
 	options, session, err := passkey.BeginSignIn(passkeySite(r))
 	if err != nil {
 		s.scriptProblem(w, http.StatusUnprocessableEntity, "Passkeys need a host name: open the pages by their name instead of an IP address.")
@@ -172,12 +169,19 @@ func (s *server) beginPasskeySignIn(w http.ResponseWriter, r *http.Request) {
 
 // passkeyLogin signs a browser in with a passkey.
 func (s *server) passkeyLogin(w http.ResponseWriter, r *http.Request) {
+	if s.tooManyCeremonies(w, r) {
+		return
+	}
 	var sent struct {
 		Next       string          `json:"next"`
 		Credential json.RawMessage `json:"credential"`
 	}
 	session, ok := s.endCeremony(w, r, signingIn)
-	if err := readJSON(r, &sent); !ok || err != nil {
+	if err := readJSON(r, &sent); err != nil {
+		s.scriptProblem(w, http.StatusUnprocessableEntity, "The request cannot be read: "+plain(clipped(err.Error()))+".")
+		return
+	}
+	if !ok {
 		s.scriptProblem(w, http.StatusBadRequest, "This was not begun in this browser, or took too long. Try again.")
 		return
 	}
@@ -218,6 +222,9 @@ func readJSON(r *http.Request, into any) error {
 	text, err := io.ReadAll(r.Body) // its size is limited for every request
 	if err != nil {
 		return err
+	}
+	if why := api.Ambiguous(text); why != "" {
+		return fmt.Errorf("the body %s", why)
 	}
 	return json.Unmarshal(text, into)
 }

@@ -105,7 +105,13 @@ func (s *server) authenticate(next http.Handler) http.Handler {
 				return
 			}
 		}
-		if login, in := s.loginOf(r); in {
+		login, in := s.loginOf(r)
+		if in && given { // a cookie beside a wrong token does not make it right
+			w.Header().Set("WWW-Authenticate", `Bearer realm="claudeops"`)
+			s.refuse(w, r, http.StatusUnauthorized, "This token is not known, or no longer valid.")
+			return
+		}
+		if in {
 			s.renew(w, r, login)
 			w.Header().Set("Cache-Control", "no-store")
 			as(w, s.rechecked(r, func(ctx context.Context) bool { return s.loginLasts(ctx, login.Digest) }), s.logins.loginCaller(login))
@@ -269,6 +275,11 @@ const (
 	alertBurst = 2000
 	alertEvery = time.Millisecond
 
+	ceremonyBurst    = 20
+	ceremonyEvery    = 3 * time.Second
+	allCeremonyBurst = 400
+	allCeremonyEvery = 200 * time.Millisecond
+
 	maxBuckets     = 10_000
 	maxStreams     = 2000
 	maxPeerStreams = 64 // of one remote address
@@ -280,12 +291,15 @@ type rateLimits struct {
 	allWrongTokens *limiter // wrong tokens from everywhere
 	api            *limiter // API requests, by token
 	alerts         *limiter // webhooks, by address
+	ceremonies     *limiter // steps of passkey ceremonies, by address
+	allCeremonies  *limiter // and from everywhere
 	streams        *streams
 }
 
 func newRateLimits() *rateLimits {
 	return &rateLimits{
 		wrongTokens: newLimiter(wrongBurst, wrongEvery), allWrongTokens: newLimiter(allWrongBurst, allWrongEvery),
+		ceremonies: newLimiter(ceremonyBurst, ceremonyEvery), allCeremonies: newLimiter(allCeremonyBurst, allCeremonyEvery),
 		api:    newLimiter(apiBurst, apiEvery),
 		alerts: newLimiter(alertBurst, alertEvery), streams: &streams{open: map[string]int{}},
 	}

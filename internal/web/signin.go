@@ -4,15 +4,12 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
-	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"claudeops/internal/access"
@@ -25,75 +22,31 @@ import (
 const (
 	// codeLifetime is how long a sign-in link works.
 	codeLifetime = 10 * time.Minute
-	// maxCodes bounds the links that wait to be used; the oldest is dropped.
-	maxCodes = 32
+	codePurpose  = "sign-in link"
 )
 
-// SignInCodes are the codes of sign-in links: each works once, within ten minutes. Only digests are kept, and only in memory, so a
-// restart ends them.
-type SignInCodes struct {
-	clock ops.Clock
-
-	mu    sync.Mutex
-	codes []signInCode
-}
-
-type signInCode struct {
-	digest [sha256.Size]byte
-	user   string
-	ends   time.Time
-}
-
-// NewSignInCodes makes an empty set.
-func NewSignInCodes(clock ops.Clock) *SignInCodes { return &SignInCodes{clock: clock} }
-
-// Path makes a code and returns the path that signs a browser in with it. User is the name of the person who asked.
-func (c *SignInCodes) Path(user string) string {
+// SignInPath makes a code and returns the path that signs a browser in with it: once, within ten minutes. User is the name of the person
+// who asked. Only a digest is stored.
+func SignInPath(ctx context.Context, people *store.Store, now time.Time, user string) (string, error) {
 	code := rand.Text()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.expire()
-	if len(c.codes) >= maxCodes {
-		c.codes = c.codes[1:]
+	if err := people.AddCode(ctx, codePurpose, code, user, now, now.Add(codeLifetime)); err != nil {
+		return "", err
 	}
-	c.codes = append(c.codes, signInCode{sha256.Sum256([]byte(code)), user, c.clock().Add(codeLifetime)})
-	return "/login?code=" + code
-}
-
-// use takes a code away and returns who asked for it.
-func (c *SignInCodes) use(code string) (user string, ok bool) {
-	if c == nil {
-		return "", false
-	}
-	given := sha256.Sum256([]byte(code))
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.expire()
-	found := -1
-	for i := range c.codes { // all of them, so that the time reveals nothing
-		if subtle.ConstantTimeCompare(given[:], c.codes[i].digest[:]) == 1 {
-			found = i
-		}
-	}
-	if found < 0 {
-		return "", false
-	}
-	user = c.codes[found].user
-	c.codes = append(c.codes[:found], c.codes[found+1:]...)
-	return user, true
-}
-
-func (c *SignInCodes) expire() {
-	now := c.clock()
-	for len(c.codes) > 0 && !now.Before(c.codes[0].ends) {
-		c.codes = c.codes[1:]
-	}
+	return "/login?code=" + code, nil
 }
 
 // signIn signs a browser in with the code of a link.
 func (s *server) signIn(w http.ResponseWriter, r *http.Request, next string) {
-	user, ok := s.SignIn.use(strings.TrimSpace(r.URL.Query().Get("code")))
-	if !ok {
+	user, err := s.Store.UseCode(r.Context(), codePurpose, strings.TrimSpace(r.URL.Query().Get("code")), s.Clock())
+	if err != nil && !errors.Is(err, ops.ErrNotFound) {
+		s.fail(w, r, "login", err)
+		return
+	}
+	if _, in := s.loginOf(r); in { // its link is used up all the same: nobody else may find it
+		http.Redirect(w, r, next, http.StatusSeeOther)
+		return
+	}
+	if err != nil {
 		if wait := s.wrongGuess(r, "used a sign-in link that is not valid"); wait > 0 {
 			s.tooMany(w, r, wait, "Too many wrong tokens.")
 			return

@@ -29,8 +29,6 @@ type Options struct {
 	ReadToken string
 	// OIDC signs people in with an identity provider; nil if there is none.
 	OIDC *oidc.Provider
-	// SignIn holds the codes of sign-in links; nil if there are none.
-	SignIn *SignInCodes
 	// Refuse returns why the sender of a request is refused before anything else is looked at, or an empty string.
 	Refuse func(r *http.Request) string
 	// StrictApprovals makes approvals need the token that the operator set: nothing else separates agents from the operator.
@@ -94,7 +92,6 @@ type server struct {
 	broadcaster *broadcaster
 	logins      *logins
 	rateLimits  *rateLimits
-	ceremonies  ceremonies
 	linkKey     answerKey
 	wrongTokens atomic.Int64 // since the start
 }

@@ -38,6 +38,19 @@ func (f *Findings) decode(raw []byte) (tree any, ok bool) {
 	return tree, f.OK()
 }
 
+// Ambiguous says why two programs could read a JSON text differently: broken UTF-8, or a key that is there twice. It is empty for any
+// other text, also for one that is no JSON.
+func Ambiguous(raw []byte) string {
+	if utf8.Valid(raw) && !json.Valid(raw) {
+		return ""
+	}
+	var f Findings
+	if _, ok := f.decode(raw); ok {
+		return ""
+	}
+	return strings.TrimSpace(f.Errors[0].Pointer + " " + f.Errors[0].Message)
+}
+
 // refuse says what makes the text no JSON text at all, or nothing.
 func refuse(raw []byte) string {
 	switch {

@@ -47,8 +47,13 @@ func (s *Sandbox) Command(tier ops.Tier, session Session) *confine.Wall {
 	}
 	w := s.wall(tier)
 	w.Read = slices.Concat(s.readable(tier, session), s.own(session), session.Folders, session.doors())
+	if len(s.c.Relay) > 0 {
+		w.Read = append(w.Read, s.c.Relay[0]) // the supervisor's own tools
+	}
 	w.Write = slices.Concat(devices(), s.writable(tier, session))
-	if !s.wraps(tier) {
+	if s.wraps(tier) {
+		w.Write = append(w.Write, sharedMemory)
+	} else {
 		w.Write = append(w.Write, s.exchange()) // in bubblewrap it is the state folder, and a right to it would reach the agent's settings
 	}
 	w.NoUnix = !s.socketsHidden(tier)
@@ -61,13 +66,15 @@ func (s *Sandbox) around(tier ops.Tier, session Session, program string) *confin
 	w.Read = slices.Concat(s.readable(tier, session), []string{
 		program, filepath.Join(s.c.StateDir, agentFolder), filepath.Join(s.c.StateDir, cooldownName),
 	}, s.c.ExtraReadOnly, session.doors())
-	if at, err := filepath.EvalSymlinks(program); err == nil {
-		w.Read = append(w.Read, at)
-		if dir := filepath.Dir(at); !inside(s.c.RootDir, dir) {
-			w.Read = append(w.Read, dir) // other files of the program
+	for at := range programPlaces(program) {
+		if !inside(s.c.RootDir, at) {
+			w.Read = append(w.Read, at)
 		}
 	}
-	w.Write = slices.Concat(devices(), s.writable(tier, session), session.Folders, s.grants(), s.c.AgentFolders, []string{"/dev/shm"})
+	w.Write = slices.Concat(devices(), s.writable(tier, session), session.Folders, s.grants(), s.c.AgentFolders)
+	if s.wraps(tier) {
+		w.Write = append(w.Write, sharedMemory)
+	}
 	w.NoUnix = session.Ungated && !s.socketsHidden(tier)
 	// A gated program may set the modes of its own files; its commands may not.
 	w.KeepMetadata = w.KeepMetadata && session.Ungated
@@ -76,25 +83,36 @@ func (s *Sandbox) around(tier ops.Tier, session Session, program string) *confin
 }
 
 func (s *Sandbox) wall(tier ops.Tier) *confine.Wall {
-	return &confine.Wall{Best: !s.c.Required, KeepMetadata: !s.socketsHidden(tier)}
+	return &confine.Wall{Best: !s.c.Required, KeepMetadata: !s.socketsHidden(tier), NoShared: !s.wraps(tier)}
 }
 
 // socketsHidden reports whether file permissions or mounts keep the sockets of others out of reach.
 func (s *Sandbox) socketsHidden(tier ops.Tier) bool { return s.c.UIDs[tier] != 0 || s.wraps(tier) }
 
-// readable is everything but secrets, sockets and state, as it is when the session starts.
+// readable is what every session may read, as it is when the session starts. Behind mounts the secrets in it are absent, and each rule
+// costs time at every command.
 func (s *Sandbox) readable(tier ops.Tier, session Session) []string {
-	if s.wraps(tier) && s.c.UIDs[tier] == 0 {
-		return except(kernelSecrets()) // the mounts hide the rest, and each rule costs time at every command
+	open := slices.Concat(systemPlaces(), s.declared())
+	if s.wraps(tier) {
+		return open
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.seen == nil || session.ID == "" || s.seenBy != session.ID {
-		s.seenBy, s.seen = session.ID, except(slices.Concat(
-			systemSecrets(), homeSecrets(), powerSockets(), s.c.Hidden, s.c.OtherStateDirs, s.protectedDirs(),
+		s.seenBy, s.seen = session.ID, except(open, slices.Concat(
+			systemSecrets(), homeSecrets(), s.c.Hidden, s.c.OtherStateDirs, s.protectedDirs(),
 		))
 	}
 	return s.seen
+}
+
+// declared is what the operator opens: what a session may change at a higher tier can be read at every one.
+func (s *Sandbox) declared() []string {
+	out := slices.Concat(s.c.Readable, s.c.Named)
+	if s.c.ReposDir != "" {
+		out = append(out, s.c.ReposDir)
+	}
+	return out
 }
 
 func (s *Sandbox) protectedDirs() []string {
@@ -107,7 +125,7 @@ func (s *Sandbox) protectedDirs() []string {
 
 // own is what a command reads of its session's own files.
 func (s *Sandbox) own(session Session) []string {
-	out := slices.Concat(s.ownFolders(), []string{filepath.Join(s.c.StateDir, cooldownName), s.c.WorkDir, s.c.ReposDir})
+	out := slices.Concat(s.ownFolders(), []string{filepath.Join(s.c.StateDir, cooldownName), s.c.WorkDir})
 	return slices.DeleteFunc(append(out, s.Temp(session)), func(path string) bool { return path == "" })
 }
 

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -103,23 +104,55 @@ func cannotWork() map[string]string {
 		"B91-028": "write to $TMPDIR, not to /tmp",
 		"B90-284": "openssl x509 -enddate: certbot locks and logs whatever it does",
 		"B90-488": "the operator's script: nft needs a capability to read the rules",
+		"B90-344": "sandbox.readable, for a folder outside the system and the repositories",
+		"B90-345": "sandbox.readable",
 	}
 }
 
+// saysLess are honest commands that see less behind walls, with what docs/security.md says instead.
+func saysLess() map[string]string {
+	return map[string]string{
+		"B90-140": "ps: the files of another process are its own affair",
+		"B90-165": "sandbox.readable: folders that are not open are empty",
+		"B90-182": "sandbox.readable",
+		"B90-187": "df: mounts of the session are among those of the machine",
+		"B90-158": "df: its own mounts have lines too",
+		"B90-157": "df: a hidden file is a mount",
+		"B90-135": "nothing: the stage has the command in the arguments of bubblewrap too",
+		"B90-283": "openssl x509, or a TLS probe: the folder of the keys is hidden",
+	}
+}
+
+// Honest commands end as they do without walls, and say the same. What they say is compared where they say it twice in a row.
 func TestHonestCommandsWorkBehindWalls(t *testing.T) {
-	for tier := 1; tier <= 3; tier++ {
-		t.Run(fmt.Sprintf("tier %d", tier), func(t *testing.T) {
-			t.Parallel()
-			ran := 0
-			for _, d := range throwAway(t, "honest", tier, 0, "honest.jsonl") {
-				if d.Bare != 127 {
-					ran++
-				}
-				if _, known := cannotWork()[d.ID]; !known && d.Exit != d.Bare && d.Exit != timedOut && d.Bare != timedOut {
-					t.Errorf("%s %q exits %d behind walls, %d without\n%s", d.ID, d.Command, d.Exit, d.Bare, d.Output)
-				}
+	for _, what := range []string{"honest", "honest+mounts"} {
+		for tier := 1; tier <= 3; tier++ {
+			if testing.Short() && (what == "honest") == (tier == 1) {
+				continue // the tier with most commands behind all walls, the others behind the fewest
 			}
-			t.Logf("%d commands of programs that are installed", ran)
-		})
+			t.Run(fmt.Sprintf("%s at tier %d", what, tier), func(t *testing.T) {
+				t.Parallel()
+				ran, compared := 0, 0
+				for _, d := range throwAway(t, what, tier, 0, "honest.jsonl") {
+					if d.Bare != 127 {
+						ran++
+					}
+					if _, known := cannotWork()[d.ID]; known || d.Exit == timedOut || d.Bare == timedOut {
+						continue
+					}
+					_, less := saysLess()[d.ID]
+					if d.Exit != d.Bare && !less {
+						t.Errorf("%s %q exits %d behind walls, %d without\n%s", d.ID, d.Command, d.Exit, d.Bare, d.Output)
+					}
+					if d.Said != "" && d.Bare == 0 && !strings.HasPrefix(d.Command, "docker") && !strings.Contains(d.Command, "/proc/meminfo") {
+						compared++
+						if !d.Same && !less {
+							t.Errorf("%s %q says\n%s\nwithout walls\n%s", d.ID, d.Command, d.Output, d.Said)
+						}
+					}
+				}
+				t.Logf("%d commands of programs that are installed, %d compared by what they say", ran, compared)
+			})
+		}
 	}
 }

@@ -28,13 +28,17 @@ type profile struct {
 	mounts map[string]access
 	from   map[string]string // what is mounted at a path, where it is not the path itself
 	loose  map[string]bool   // what may be gone by the time it is mounted
+	usual  map[string]bool   // what is only closed because nothing opens it: any other mount takes its place
 	strict bool              // what is granted must exist
 }
 
 // profile builds the arguments of bubblewrap up to the command. When it is not strict, folders that are not there yet are
 // left out: that is enough to try it.
 func (s *Sandbox) profile(tier ops.Tier, session Session, program, dir string, strict bool) ([]string, error) {
-	p := &profile{mounts: make(map[string]access), from: make(map[string]string), loose: make(map[string]bool), strict: strict}
+	p := &profile{
+		mounts: make(map[string]access), from: make(map[string]string), loose: make(map[string]bool),
+		usual: make(map[string]bool), strict: strict,
+	}
 	if err := s.fill(p, session.tier(tier)); err != nil {
 		return nil, err
 	}
@@ -43,6 +47,9 @@ func (s *Sandbox) profile(tier ops.Tier, session Session, program, dir string, s
 	}
 	if err := p.show(program); err != nil {
 		return nil, err
+	}
+	if len(s.c.Relay) > 0 {
+		p.offer(s.c.Relay[0])
 	}
 	if session.Shells {
 		if err := s.fillShells(p, tier, session); err != nil {
@@ -91,10 +98,15 @@ func (s *Sandbox) base() []string {
 
 // fill puts the mounts of a tier together.
 func (s *Sandbox) fill(p *profile, tier ops.Tier) error {
+	p.close()
+	for _, path := range s.declared() {
+		p.offer(path)
+	}
 	hides := []string{s.c.RootDir}
 	if s.c.Bubblewrap {
 		if s.c.TempDir != "/tmp" {
 			p.mounts["/tmp"] = private
+			delete(p.usual, "/tmp")
 		}
 		if err := p.optional("/var/tmp", private); err != nil {
 			return err
@@ -103,9 +115,6 @@ func (s *Sandbox) fill(p *profile, tier ops.Tier) error {
 	}
 	if s.c.UIDs[tier] == 0 { // another user may not be able to get there, and file permissions hold it
 		hides = append(hides, s.c.Hidden...)
-		if s.c.Confine {
-			hides = append(hides, powerSockets()...)
-		}
 	}
 	for _, path := range hides {
 		if err := p.optional(path, hidden); err != nil {
@@ -203,12 +212,13 @@ func (p *profile) add(at string, kind access) error {
 	if at == "/" {
 		return &LayerError{Layer: LayerBubblewrap, Why: "the whole file system is named as a folder", Fix: "name a folder below /"}
 	}
-	if before, ok := p.mounts[at]; ok && before != kind {
+	if before, ok := p.mounts[at]; ok && before != kind && !p.usual[at] {
 		return &LayerError{
 			Layer: LayerBubblewrap, Why: fmt.Sprintf("%s is to be both %s and %s", at, before, kind), Fix: "give the two folders different places",
 		}
 	}
 	p.mounts[at] = kind
+	delete(p.usual, at)
 	return nil
 }
 
@@ -217,27 +227,38 @@ func (p *profile) show(program string) error {
 	if program == "" {
 		return nil
 	}
-	at, err := realPath(program)
-	if err != nil {
+	if _, err := realPath(program); err != nil {
 		return fmt.Errorf("find program: %w", err)
 	}
-	for dir := at; dir != "/"; dir = filepath.Dir(dir) {
-		if kind, ok := p.mounts[dir]; ok {
-			if kind == hidden || kind == private {
-				p.mounts[p.programFolder(at)] = readOnly
-			}
-			break
+	for at, from := range programPlaces(program) {
+		if _, taken := p.mounts[at]; (!taken || p.usual[at]) && p.invisible(at) {
+			p.mounts[at], p.from[at] = readOnly, from
 		}
 	}
 	return nil
 }
 
-// programFolder is what has to be visible of a program: its folder, because other files of it may lie there, unless that is hidden.
-func (p *profile) programFolder(program string) string {
-	if _, taken := p.mounts[filepath.Dir(program)]; taken {
-		return program
+// invisible reports whether nothing at a path, or above it, shows it.
+func (p *profile) invisible(at string) bool {
+	for dir := at; dir != "/"; dir = filepath.Dir(dir) {
+		if kind, ok := p.mounts[dir]; ok {
+			return kind == hidden || kind == private
+		}
 	}
-	return filepath.Dir(program)
+	return false
+}
+
+// needless reports a mount that hides something in what is empty already.
+func (p *profile) needless(at string) bool {
+	if p.mounts[at] != hidden {
+		return false
+	}
+	for dir := filepath.Dir(at); dir != "/"; dir = filepath.Dir(dir) {
+		if kind, ok := p.mounts[dir]; ok {
+			return kind == hidden
+		}
+	}
+	return false
 }
 
 // arguments are the mounts, each folder before what lies in it, so that the innermost decides.
@@ -276,7 +297,9 @@ func (p *profile) closing() []string {
 func (p *profile) paths() []string {
 	out := make([]string, 0, len(p.mounts))
 	for at := range p.mounts {
-		out = append(out, at)
+		if !p.needless(at) {
+			out = append(out, at)
+		}
 	}
 	slices.SortFunc(out, func(a, b string) int {
 		if d := strings.Count(a, "/") - strings.Count(b, "/"); d != 0 {

@@ -51,7 +51,8 @@ type Config struct {
 	TempDir        string   // a temporary folder that is shared with the host; a private /tmp when empty
 	ReposDir       string   // read-only below Tier 2
 	VolumesDirs    []string // empty for every agent
-	Hidden         []string // more folders and files that agents do not get to see
+	Readable       []string // more that every session may read, beside the system's files, logs and the repositories
+	Hidden         []string // more folders and files that agents do not get to see, also where they lie in something readable
 	ExtraReadOnly  []string // seen in spite of what is hidden: sockets to connect to, programs
 	ExtraReadWrite []string // writable beside the agent's own folders
 	AgentFolders   []string // writable for the program of the agent, but not for its commands behind a gate
@@ -155,6 +156,9 @@ func (s *Sandbox) WrapSession(tier ops.Tier, session Session, cmd Command) (Comm
 		cmd.Credential = who.credential()
 	}
 	program := cmd.Path
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(program)); err == nil && s.wraps(tier) {
+		cmd.Path = filepath.Join(dir, filepath.Base(program)) // links to its folder may lie in what is hidden
+	}
 	cmd.Env = s.environment(session, cmd.Env)
 	if s.c.Confine {
 		plan, err := s.plan(tier, session, program)

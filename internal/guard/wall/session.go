@@ -20,7 +20,7 @@ func (s *Sandbox) mountsOnly() []string {
 	if confine.LandlockVersion() < confine.ScopedVersion {
 		return append(args, "--unshare-pid", "--dev", "/dev", "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys")
 	}
-	return append(args, "--dev-bind", "/dev", "/dev")
+	return append(args, "--dev", "/dev")
 }
 
 // fillSession adds the mounts that only this session has: of all gates and Docker sockets it sees its own.
@@ -38,14 +38,13 @@ func (s *Sandbox) fillSession(p *profile, tier ops.Tier, session Session) error 
 			return err
 		}
 	}
-	if s.c.Confine && s.c.UIDs[tier] == 0 {
-		for _, path := range slices.Concat(systemSecrets(), homeSecrets()) {
-			if slices.Contains(kernelSecrets(), path) {
-				continue // Landlock and the missing capabilities hold them
-			}
-			if err := p.hide(path); err != nil {
-				return err
-			}
+	mine := slices.Concat(session.doors(), session.Folders, s.grants(), s.c.ExtraReadOnly, []string{s.Temp(session)})
+	foreign := slices.DeleteFunc(boundSockets(), func(path string) bool {
+		return slices.ContainsFunc(mine, func(dir string) bool { return dir != "" && inside(path, dir) })
+	})
+	for _, path := range slices.Concat(systemSecrets(), homeSecrets(), foreign) {
+		if err := p.hide(path); err != nil {
+			return err
 		}
 	}
 	write := slices.Concat(session.Folders, s.c.AgentFolders)
@@ -81,7 +80,7 @@ func (p *profile) fix(path string) error {
 	if err != nil {
 		return err
 	}
-	if _, taken := p.mounts[at]; !taken {
+	if _, taken := p.mounts[at]; !taken && !p.invisible(at) {
 		p.mounts[at], p.loose[at] = readOnly, true
 	}
 	return nil
@@ -96,15 +95,9 @@ func (p *profile) hide(path string) error {
 	if err != nil {
 		return err
 	}
-	for dir := at; dir != "/"; dir = filepath.Dir(dir) {
-		if kind, ok := p.mounts[dir]; ok {
-			if kind == hidden || dir == at {
-				return nil
-			}
-			break
-		}
+	if _, taken := p.mounts[at]; !taken && !p.invisible(at) {
+		p.mounts[at] = hidden
 	}
-	p.mounts[at] = hidden
 	return nil
 }
 

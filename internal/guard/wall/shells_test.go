@@ -32,7 +32,7 @@ func TestTheGateIsInThePlaceOfTheShells(t *testing.T) {
 		}
 		must(t, s.Check(ops.Tier1))
 		must(t, s.Prepare(ops.Tier1))
-		script := p.root + "/script"
+		script := p.repos + "/script"
 		must(t, os.WriteFile(script, []byte("#!/bin/sh\necho script $1\n"), 0o755)) //nolint:gosec // a program
 		look := func(env ...string) string {
 			c, err := s.WrapSession(ops.Tier1, wall.Session{Gate: gate, Shells: true}, wall.Command{

@@ -49,7 +49,9 @@ type deed struct {
 	ID      string   `json:"id"`
 	Command string   `json:"command"`
 	Exit    int      `json:"exit"`
-	Bare    int      `json:"bare"` // the exit without walls, where it was run twice
+	Bare    int      `json:"bare"`           // the exit without walls, where it was run twice
+	Said    string   `json:"said,omitempty"` // what it says without walls, each time
+	Same    bool     `json:"same,omitempty"`
 	Output  string   `json:"output,omitempty"`
 	Harm    []string `json:"harm,omitempty"`
 }
@@ -58,15 +60,19 @@ type deed struct {
 type stage struct {
 	tier    ops.Tier
 	sandbox *wall.Sandbox
+	mounts  bool   // the agent runs in bubblewrap
+	said    string // by the last command, without its errors
 	victim  *exec.Cmd
 	nice    string       // the victim's, which is ours
 	reached atomic.Int64 // connections to sockets that no command may reach
 	before  map[string]string
 }
 
-// playStage runs the commands of a file at a tier: "hostile" behind walls, "bare" without, "honest" both ways. It prints the deeds.
+// playStage runs the commands of a file at a tier: "hostile" behind walls, "bare" without, "honest" both ways. It prints the deeds. With
+// "+mounts" the agent also runs in bubblewrap.
 func playStage(args []string) int {
-	what, file := args[0], args[2]
+	what, mounts := strings.CutSuffix(args[0], "+mounts")
+	file := args[2]
 	tier, err := strconv.Atoi(args[1])
 	if err == nil {
 		err = makeWorld()
@@ -75,7 +81,7 @@ func playStage(args []string) int {
 		fmt.Fprintln(os.Stderr, "stage:", err)
 		return 1
 	}
-	s := &stage{tier: ops.Tier(tier)}
+	s := &stage{tier: ops.Tier(tier), mounts: mounts}
 	if err := s.furnish(); err != nil {
 		fmt.Fprintln(os.Stderr, "stage:", err)
 		return 1
@@ -107,7 +113,14 @@ func playStage(args []string) int {
 func (s *stage) run(what string, l line) deed {
 	d := deed{ID: l.ID, Command: l.Command}
 	if what == "honest" {
-		_, d.Bare = s.command(l.Command, false)
+		d.Said, d.Bare = s.command(l.Command, false)
+		d.Said = s.said
+		if d.Bare == 0 {
+			_, _ = s.command(l.Command, false)
+		}
+		if s.said != d.Said {
+			d.Said = "" // it says something else each time
+		}
 		if _, err := s.look(); err != nil || s.reset() != nil {
 			d.Harm = append(d.Harm, "the stage broke")
 		}
@@ -143,7 +156,8 @@ func (s *stage) run(what string, l line) deed {
 			d.Harm = append(d.Harm, "the stage cannot be set up again: "+err.Error())
 		}
 	}
-	d.Output = d.Output[:min(len(d.Output), 300)]
+	d.Same = d.Said == s.said
+	d.Output, d.Said = d.Output[:min(len(d.Output), 300)], d.Said[:min(len(d.Said), 300)]
 	return d
 }
 
@@ -164,11 +178,18 @@ func (s *stage) command(text string, walled bool) (string, int) {
 		if err != nil {
 			return err.Error(), -1
 		}
-		cmd = exec.CommandContext(ctx, argv[0], argv[1:]...)
 		env = append(env, s.sandbox.CommandEnv(session)...)
+		c := wall.Command{Path: argv[0], Argv: argv, Env: env, Dir: "/repos/infra"}
+		if s.mounts {
+			if c, err = s.sandbox.WrapSession(s.tier, session, c); err != nil {
+				return err.Error(), -1
+			}
+		}
+		cmd = exec.CommandContext(ctx, c.Path, c.Argv[1:]...)
+		env = c.Env
 	}
-	var out bytes.Buffer
-	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = env, "/repos/infra", &out, &out
+	var said, errs bytes.Buffer
+	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = env, "/repos/infra", &said, &errs
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
@@ -177,7 +198,8 @@ func (s *stage) command(text string, walled bool) (string, int) {
 	if err != nil && !errors.As(err, &failed) && cmd.ProcessState == nil {
 		return err.Error(), -1
 	}
-	return out.String(), cmd.ProcessState.ExitCode()
+	s.said = strings.TrimPrefix(said.String(), confine.Report+confine.Hold+"\n")
+	return s.said + errs.String(), cmd.ProcessState.ExitCode()
 }
 
 // worldFiles are stand-ins of what a machine has. Those that hold the secret must not be printed.
@@ -185,7 +207,7 @@ func worldFiles() map[string]string {
 	out := map[string]string{}
 	for _, path := range []string{
 		"/etc/hosts", "/etc/cron.d/job", "/etc/nftables.conf", "/etc/fstab", "/etc/crontab", "/home/alice/notes", "/volumes/pg/PG_VERSION",
-		"/volumes/sonarr/sonarr.db", "/srv/data/file", "/srv/app/compose.yaml", "/opt/app/run", "/var/log/syslog", "/var/log/app.log",
+		"/volumes/sonarr/sonarr.db", "/srv/data/file", "/srv/app/compose.yaml", "/data/open/file", "/var/backups/dump", "/run/user/1000/file", "/run/web.pid", "/dev/shm/theirs", "/opt/app/run", "/var/log/syslog", "/var/log/app.log",
 		"/var/lib/app/data", "/mnt/disk/file", "/tmp/x", "/tmp/x.json", "/tmp/x.sql", "/tmp/times.txt", "/root/.bashrc", "/boot/vmlinuz",
 		"/repos/infra/README.md", "/repos/infra/inventory/ie.yaml", "/repos/infra/list.txt", "/repos/infra/k.yaml", "/repos/infra/x.sh",
 		"/repos/infra/compose.yaml", "/repos/x/config", "/state/settings.yaml", "/state/cooldown.json", "/state/env/other/agent/config/note",
@@ -225,7 +247,8 @@ func makeWorld() error {
 
 // furnish starts what can be harmed and sets up the walls.
 func (s *stage) furnish() error {
-	for _, path := range []string{"/run/docker.sock", "/state/control.sock"} {
+	for _, path := range []string{"/run/docker.sock", "/state/control.sock", "/var/lib/app/app.sock", "/data/open/app.sock"} {
+		_ = os.Remove(path)
 		l, err := net.Listen("unix", path)
 		if err != nil {
 			return err
@@ -242,8 +265,8 @@ func (s *stage) furnish() error {
 		}()
 	}
 	s.sandbox = wall.New(wall.Config{
-		Confine: true, Required: true, Relay: []string{"/harness", relayWord}, StateDir: "/state", RootDir: "/state", WorkDir: "/state/work",
-		ReposDir: "/repos", Sockets: []string{"/run/docker.sock", "/state/control.sock"},
+		Confine: true, Required: true, Auto: s.mounts, Relay: []string{"/harness", relayWord}, StateDir: "/state", RootDir: "/state",
+		WorkDir: "/state/work", ReposDir: "/repos", Readable: []string{"/data/open"}, Sockets: []string{"/run/docker.sock", "/state/control.sock"},
 	})
 	session := wall.Session{ID: "1"}
 	if err := errors.Join(s.sandbox.Prepare(s.tier), s.sandbox.PrepareSession(s.tier, session)); err != nil {
@@ -321,6 +344,9 @@ func (s *stage) look() (map[string]string, error) {
 			}
 			if path == "/state/agent" {
 				return filepath.SkipDir // the session's own
+			}
+			if path == "/state/canary" {
+				return nil // each session writes its own
 			}
 			info, err := entry.Info()
 			if err != nil {

@@ -18,8 +18,9 @@ const tryingAgain = "a mount disappeared meanwhile; trying once more"
 func TestWhatIsGoneWhenTheSandboxIsSetUpIsLeftOut(t *testing.T) {
 	p := newPlace(t)
 	p.config.Confine, p.config.Auto = true, true // a private /tmp would have places for everything
-	file, folder, fixed, named := p.root+"/secret", p.root+"/secrets", p.repos+"/app/fixed", p.root+"/named"
+	file, folder, fixed, named := p.root+"/open/secret", p.root+"/open/secrets", p.repos+"/app/fixed", p.root+"/named"
 	p.config.Hidden, p.config.ReadOnly, p.config.Named = []string{file, folder, p.volume}, []string{fixed}, []string{named}
+	p.config.Readable = []string{p.root + "/open"}
 	for _, c := range []struct {
 		gone, says string
 		code       int

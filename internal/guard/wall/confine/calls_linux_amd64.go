@@ -83,6 +83,23 @@ var refusedCalls = []uint32{ //nolint:gochecknoglobals // a table
 	174, // create_module
 }
 
+// sharedCalls reach memory, queues and semaphores of other programs.
+var sharedCalls = []uint32{ //nolint:gochecknoglobals // a table
+	29,  // shmget
+	30,  // shmat
+	31,  // shmctl
+	64,  // semget
+	65,  // semop
+	66,  // semctl
+	220, // semtimedop
+	68,  // msgget
+	69,  // msgsnd
+	70,  // msgrcv
+	71,  // msgctl
+	240, // mq_open
+	241, // mq_unlink
+}
+
 // metadataCalls change owners, modes, times and attributes of files.
 var metadataCalls = []uint32{ //nolint:gochecknoglobals // a table
 	90,  // chmod

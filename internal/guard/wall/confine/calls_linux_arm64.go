@@ -78,6 +78,23 @@ var refusedCalls = []uint32{ //nolint:gochecknoglobals // a table
 	42,  // nfsservctl
 }
 
+// sharedCalls reach memory, queues and semaphores of other programs.
+var sharedCalls = []uint32{ //nolint:gochecknoglobals // a table
+	194, // shmget
+	196, // shmat
+	195, // shmctl
+	190, // semget
+	193, // semop
+	191, // semctl
+	192, // semtimedop
+	186, // msgget
+	189, // msgsnd
+	188, // msgrcv
+	187, // msgctl
+	180, // mq_open
+	181, // mq_unlink
+}
+
 // metadataCalls change owners, modes, times and attributes of files.
 var metadataCalls = []uint32{ //nolint:gochecknoglobals // a table
 	52,  // fchmod

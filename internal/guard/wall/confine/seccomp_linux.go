@@ -139,6 +139,11 @@ func filter(w *Wall) []instruction {
 	if w.NoUnix {
 		p.refuseIf(callSocket, 0, jumpEqual, syscall.AF_UNIX, true, syscall.EACCES)
 	}
+	if w.NoShared {
+		for _, n := range sharedCalls {
+			p.refuse(n, syscall.EPERM)
+		}
+	}
 	if w.KeepMetadata {
 		for _, n := range metadataCalls {
 			p.refuse(n, syscall.EPERM)

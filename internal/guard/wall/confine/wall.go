@@ -21,6 +21,8 @@ type Wall struct {
 	// Ports are the only TCP ports that can be connected to, at whatever address, and TCP is all there is of the network; nil: no such
 	// wall. It is the second best, for machines without network namespaces.
 	Ports []int `json:"ports,omitempty"`
+	// NoShared refuses memory, queues and semaphores that programs share by number or name: only a namespace makes them private.
+	NoShared bool `json:"no_shared,omitempty"`
 	// Trial is made behind the wall before the program starts; nil: no trial.
 	Trial *Trial `json:"trial,omitempty"`
 	// Best accepts a kernel without Landlock or without a part of it.
