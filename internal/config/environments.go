@@ -105,8 +105,8 @@ func maintenanceFields(m *ops.Maintenance) []field {
 // base is an environment that has no values of its own.
 func (c *Config) base() environment {
 	return environment{
-		name: defaultEnvironment, reposDir: c.ReposDir, interval: c.Interval, dryRun: c.DryRun, maxTier: c.MaxTier, trust: c.trust, notes: c.Notes,
-		inventory: c.inventory, watching: c.watching,
+		name: defaultEnvironment, reposDir: c.ReposDir, interval: c.Interval, dryRun: c.DryRun, maxTier: c.MaxTier, trust: c.trust,
+		notes: c.Notes, inventory: c.inventory, watching: c.watching,
 	}
 }
 

@@ -78,9 +78,9 @@ func (c *Config) generalSettings() []field {
 		value("max_tier", &c.MaxTier, intKind(ops.Tier1, ops.LastTier),
 			"Highest tier that may start. In the file also as `escalation.max_tier`.").
 			alias("escalation.max_tier").byEnv("CLAUDEOPS_MAX_TIER").or("3"),
-		value("trust", &c.trust, trustKind(), "How far agents may go for a service without you. `watch`: no agent starts; probes run, and you are told. "+
-			"`suggest`: Tier 1 looks and proposes. `ask`: Tier 2 and Tier 3 start after your approval. `repair`: Tier 3 starts after your approval. "+
-			"`full`: both start. A service can have its own level. See [Trust](trust.md).").orElse("`full`"),
+		value("trust", &c.trust, trustKind(), "How far agents may go for a service without you. `watch`: no agent starts; probes run, and "+
+			"you are told. `suggest`: Tier 1 looks and proposes. `ask`: Tier 2 and Tier 3 start after your approval. `repair`: Tier 3 starts "+
+			"after your approval. `full`: both start. A service can have its own level. See [Trust](trust.md).").orElse("`full`"),
 		value("notes", &c.Notes, textKind(), "Your description of the environment, given to Tier 1."),
 	}
 }

@@ -85,8 +85,8 @@ type Transition struct {
 func (t Transition) Empty() bool {
 	r, s := t.Result, t.Step
 	nothingDone := r.Session == nil && len(r.Runs) == 0 && len(r.Checks) == 0 && len(r.Events) == 0 && len(r.Notices) == 0
-	nothingNew := s.Session == nil && s.Decision == nil && s.Recovery == nil && s.Verified == nil && s.Incident == nil && s.Left == nil && len(s.Reduced) == 0 &&
-		len(s.Recovered) == 0 && len(s.Events) == 0 && len(s.Notices) == 0
+	nothingNew := s.Session == nil && s.Decision == nil && s.Recovery == nil && s.Verified == nil && s.Incident == nil &&
+		s.Left == nil && len(s.Reduced) == 0 && len(s.Recovered) == 0 && len(s.Events) == 0 && len(s.Notices) == 0
 	return nothingDone && nothingNew && s.Kind != StepFinish && s.Kind != StepAwait && s.Kind != StepDefer
 }
 

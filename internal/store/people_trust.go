@@ -151,7 +151,8 @@ func reduceAlarmed(ctx context.Context, tx db.Querier, e ops.Event, at time.Time
 
 // TrustRecord counts what became of the work on a service.
 func (s *People) TrustRecord(ctx context.Context, environment, service string) (ops.TrustRecord, error) {
-	const cycles = `(SELECT k.cycle_id FROM incident_cycles k JOIN incidents i ON i.id = k.incident_id WHERE i.environment = ? AND i.service = ?)`
+	const cycles = `(SELECT k.cycle_id FROM incident_cycles k JOIN incidents i ON i.id = k.incident_id
+		WHERE i.environment = ? AND i.service = ?)`
 	var out ops.TrustRecord
 	counts := []struct {
 		to    *int
@@ -159,10 +160,13 @@ func (s *People) TrustRecord(ctx context.Context, environment, service string) (
 		args  []any
 	}{
 		{&out.Proposed, `approvals WHERE kind = ? AND cycle_id IN ` + cycles, []any{ops.ApprovalTier, environment, service}},
-		{&out.Approved, `approvals WHERE kind = ? AND status = ? AND cycle_id IN ` + cycles, []any{ops.ApprovalTier, ops.ApprovalApproved, environment, service}},
-		{&out.Verified, `cycles WHERE status = ? AND verified AND refuted_at IS NULL AND id IN ` + cycles, []any{ops.CycleResolved, environment, service}},
+		{&out.Approved, `approvals WHERE kind = ? AND status = ? AND cycle_id IN ` + cycles,
+			[]any{ops.ApprovalTier, ops.ApprovalApproved, environment, service}},
+		{&out.Verified, `cycles WHERE status = ? AND verified AND refuted_at IS NULL AND id IN ` + cycles,
+			[]any{ops.CycleResolved, environment, service}},
 		{&out.Refuted, `cycles WHERE refuted_at IS NOT NULL AND id IN ` + cycles, []any{environment, service}},
-		{&out.Undone, `action_runs WHERE environment = ? AND service = ? AND status = ? AND person = ''`, []any{environment, service, ops.ActionUndone}},
+		{&out.Undone, `action_runs WHERE environment = ? AND service = ? AND status = ? AND person = ''`,
+			[]any{environment, service, ops.ActionUndone}},
 	}
 	for _, c := range counts {
 		n, err := db.One(ctx, s.db.Reader(), db.ScanInt, `SELECT COUNT(*) FROM `+c.query, c.args...)

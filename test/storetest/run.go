@@ -36,6 +36,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 		{"await", awaitCases()},
 		{"approval", approvalCases()},
 		{"denial", denialCases()},
+		{"trust", trustCases()},
 		{"incident", incidentCases()},
 		{"probation", probationCases()},
 		{"answer", answerCases()},
