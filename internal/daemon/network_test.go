@@ -14,13 +14,20 @@ func TestWhereATierMayGo(t *testing.T) {
 	c := &config.Config{Guard: config.Guard{Hosts: []string{"ie01"}, Sandbox: config.Sandbox{Network: config.NetworkServices, Hosts: []string{"github.com", "git:2222"}}}}
 	e := ops.Environment{
 		Policy: ops.Policy{Inventory: ops.Inventory{Services: []ops.Service{
-			{Name: "web", Methods: []string{"POST"}}, {Name: "site"}, {Name: "db"}, {Name: "cache", Agents: "read"}, {Name: "batch"},
+			{Name: "web", Methods: []string{"POST"}},
+			{Name: "site"},
+			{Name: "db"},
+			{Name: "cache", Agents: "read"},
+			{Name: "batch"},
 			{Name: "admin", Methods: []string{"any"}},
 		}}},
 		Probes: []ops.ProbeSpec{
-			{Service: "web", Type: "http", URL: "http://web:8080/health"}, {Service: "site", Type: "http", URL: "https://site/"},
-			{Service: "db", Type: "postgres", URL: "postgres://u@db/app"}, {Service: "cache", Type: "redis", URL: "redis://cache"},
-			{Service: "admin", Type: "http", URL: "https://admin:8443/"}, {Service: "batch", Type: "container", Container: "batch"},
+			{Service: "web", Type: "http", URL: "http://web:8080/health"},
+			{Service: "site", Type: "http", URL: "https://site/"},
+			{Service: "db", Type: "postgres", URL: "postgres://u@db/app"},
+			{Service: "cache", Type: "redis", URL: "redis://cache"},
+			{Service: "admin", Type: "http", URL: "https://admin:8443/"},
+			{Service: "batch", Type: "container", Container: "batch"},
 		},
 	}
 	say := func(tier ops.Tier) string {

@@ -136,7 +136,6 @@ func (o *outside) network(dir string, more ...network.Permit) *network.Gateway {
 			{Name: "app", Host: "localhost", Port: portOf(o.t, o.service.URL)},
 			{Name: "web", Host: "localhost", Port: portOf(o.t, o.web.URL), How: network.TLS, Sole: true},
 		}, more...),
-		Own: func(at netip.AddrPort) bool { return int(at.Port()) == portOf(o.t, o.evil.Addr().String()) },
 		Refused: func(r network.Refusal) {
 			o.mu.Lock()
 			defer o.mu.Unlock()

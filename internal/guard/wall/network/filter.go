@@ -62,7 +62,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case r.Method == http.MethodConnect && s.proxy:
-		g.connect(w, r, s)
+		g.connect(w, r, s) //nolint:contextcheck // a tunnel lives as long as the session, not as its request
 		return
 	case !s.proxy:
 		host, permit, rule := g.choose(s)

@@ -69,6 +69,7 @@ type Gateway struct {
 	http     chan net.Conn
 	life     context.Context //nolint:containedctx // of the Gateway, not of a call
 	cancel   context.CancelFunc
+	idle     func() // ends connections that wait for the next request
 	served   sync.WaitGroup
 	open     atomic.Int64
 
@@ -111,7 +112,7 @@ func Open(ctx context.Context, o Options) (*Gateway, error) {
 	}
 	g.served.Go(func() { _ = g.server.Serve(handed{g}) }) // it ends with Close
 	g.served.Go(g.acceptAll)
-	context.AfterFunc(g.life, transport.CloseIdleConnections)
+	g.idle = transport.CloseIdleConnections
 	return g, nil
 }
 
@@ -201,6 +202,7 @@ func (g *Gateway) Close() {
 	g.cancel()
 	_ = g.listener.Close()
 	_ = g.server.Close()
+	g.idle()
 	g.mu.Lock()
 	for conn := range g.conns {
 		_ = conn.Close()
