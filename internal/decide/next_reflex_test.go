@@ -26,7 +26,9 @@ func reflexCases(now time.Time) []nextCase {
 		return ops.Check{At: now.Add(-ago), Service: "web", Probe: "http", Type: ops.CheckHTTP, Purpose: purpose, Status: status, Error: "HTTP 502"}
 	}
 	down := []ops.Check{seen(ops.Down, ops.ProbeObserve, 10*time.Second)}
-	after := func(status ops.Health) []ops.Check { return append(down[:1:1], seen(status, ops.ProbeReflex, time.Second)) }
+	after := func(status ops.Health) []ops.Check {
+		return append(down[:1:1], seen(status, ops.ProbeReflex, time.Second))
+	}
 	key := "web: http down: restart"
 	run := func(status ops.ActionStatus) ops.Journal {
 		return ops.Journal{Runs: []ops.ActionRun{{ID: 4, Service: "web", Action: "restart", Does: "docker restart web", Reflex: key, Step: 1, Status: status, Error: "no", EndedAt: ops.Ptr(now.Add(-5 * time.Second))}}}
