@@ -24,7 +24,7 @@ type impulse struct {
 
 // reflexive: no agent has started, and the cycle was not started by a person, who wants an agent to look.
 func (v view) reflexive() bool {
-	return v.newest == nil && (v.cycle.Trigger == ops.TriggerProbe || v.cycle.Trigger == ops.TriggerAlert || v.cycle.Trigger == ops.TriggerScheduled)
+	return v.newest == nil && v.cycle.Trigger != ops.TriggerManual && v.cycle.Trigger != ops.TriggerAPI && v.cycle.Trigger != ""
 }
 
 // reflexesOf are the reflexes of a service: the configured ones, then those that were earned.
@@ -344,7 +344,8 @@ func verifyReflex(v view) ops.Step {
 // reflexHelped: probes prove it of every service of the cycle. A dependent of what was repaired may still need its time to follow.
 func (v view) reflexHelped() bool {
 	checks := v.reflexChecks()
-	if !v.reflexRan() || len(checks) == 0 || !v.allProbed() || slices.ContainsFunc(checks, func(c ops.Check) bool { return c.Status != ops.Healthy }) {
+	bad := slices.ContainsFunc(checks, func(c ops.Check) bool { return c.Status != ops.Healthy })
+	if !v.reflexRan() || len(checks) == 0 || bad || !v.allProbed() {
 		return false
 	}
 	followers := map[string]bool{}
@@ -396,8 +397,8 @@ func leaveReflex(v view, step ops.Step) ops.Step {
 		return step
 	}
 	for _, r := range v.journal.Reflexes {
-		tried := slices.IndexFunc(v.reflexRuns(), func(run ops.ActionRun) bool { return run.Reflex == r.Key() && run.Status != ops.ActionRefused })
-		if tried < 0 {
+		tried := func(run ops.ActionRun) bool { return run.Reflex == r.Key() && run.Status != ops.ActionRefused }
+		if !slices.ContainsFunc(v.reflexRuns(), tried) {
 			continue
 		}
 		why := notice.ReflexFailed(r, v.cycle.ID)

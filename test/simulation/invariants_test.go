@@ -39,6 +39,8 @@ var rules = []rule{
 		WHERE a.kind = 'tier' GROUP BY a.id HAVING COUNT(*) > 1`},
 	{"a step of a plan runs once", `SELECT 'step ' || step || ' of approval ' || approval_id || ' ran ' || COUNT(*) || ' times' FROM action_runs
 		WHERE approval_id > 0 GROUP BY approval_id, step HAVING COUNT(*) > 1`},
+	{"a reflex is done once in a cycle", `SELECT reflex || ' ran ' || COUNT(*) || ' times in cycle ' || cycle_id FROM action_runs
+		WHERE reflex <> '' AND undo_of IS NULL GROUP BY cycle_id, reflex, step HAVING COUNT(*) > 1`},
 	{"a chain stays within its budget", `SELECT 'cycle ' || c.id || ' cost ' || SUM(s.cost_usd) || ' of ' || json_extract(c.policy, '$.budget_chain_usd')
 		FROM cycles c JOIN sessions s ON s.cycle_id = c.id WHERE json_extract(c.policy, '$.budget_chain_usd') > 0
 		GROUP BY c.id HAVING SUM(s.cost_usd) > json_extract(c.policy, '$.budget_chain_usd') + 0.051`},
@@ -57,7 +59,10 @@ var rules = []rule{
 		WHEN 'human' THEN EXISTS (SELECT 1 FROM approvals a WHERE a.cycle_id = c.id AND a.kind = 'review' AND a.status = 'approved')
 			OR EXISTS (SELECT 1 FROM incident_cycles x JOIN incidents i ON i.id = x.incident_id WHERE x.cycle_id = c.id AND i.resolved_by <> 'claudeops')
 		WHEN 'plan' THEN EXISTS (SELECT 1 FROM action_runs r WHERE r.cycle_id = c.id AND r.status <> 'refused')
-		WHEN 'probe' THEN EXISTS (SELECT 1 FROM checks k WHERE k.cycle_id = c.id AND k.status = 'healthy' AND k.purpose IN ('verify', 'recheck', 'plan'))
+		WHEN 'reflex' THEN EXISTS (SELECT 1 FROM action_runs r WHERE r.cycle_id = c.id AND r.reflex <> '' AND r.status IN ('done', 'interrupted'))
+			AND EXISTS (SELECT 1 FROM checks k WHERE k.cycle_id = c.id AND k.status = 'healthy' AND k.purpose = 'reflex')
+			AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.cycle_id = c.id)
+		WHEN 'probe' THEN EXISTS (SELECT 1 FROM checks k WHERE k.cycle_id = c.id AND k.status = 'healthy' AND k.purpose IN ('verify', 'recheck', 'plan', 'reflex'))
 			OR EXISTS (SELECT 1 FROM incident_cycles x JOIN incidents i ON i.id = x.incident_id WHERE x.cycle_id = c.id AND i.resolved_by = 'claudeops')
 		ELSE FALSE END`},
 	{"people know what needs them", `SELECT 'incident ' || i.id || ' of ' || i.service || ' is open, and nobody was told' FROM incidents i
