@@ -84,7 +84,7 @@ func (g *gates) Open(ctx context.Context, env ops.Environment, s ops.Session, dr
 	facts.DryRun, facts.HandoffMode = dryRun, !s.Structured
 	facts.OwnPaths = append(facts.OwnPaths, g.self, gateDir(g.config))
 	facts.MCPTools = sessionTools()
-	facts.NetworkClosed = g.config.Guard.Sandbox.Closed()
+	facts.NetworkClosed = g.config.Guard.Sandbox.Networked()
 	if box := g.sandboxes[env.Name]; box != nil && box.Confines() {
 		facts.TempDir, facts.OwnTemp = box.Temp(wall.Session{ID: s.Key}), true
 	}

@@ -79,6 +79,9 @@ func (s *Sandbox) around(tier ops.Tier, session Session, program string) *confin
 	// A gated program may set the modes of its own files; its commands may not.
 	w.KeepMetadata = w.KeepMetadata && session.Ungated
 	w.Ports = session.Net.ports()
+	if session.Net != nil && session.Net.Relay != nil {
+		w.Read = append(w.Read, s.c.Relay[0]) // which is the relay of its network too
+	}
 	return w
 }
 

@@ -31,12 +31,16 @@ func (n *Net) ports() []int {
 	return n.Ports
 }
 
-// arguments give bubblewrap a network namespace, and what is needed to set it up. The walls take the capabilities away again.
+// arguments leave the session what it takes to make a network namespace and set it up. The walls take the capabilities away again.
 func (n *Net) arguments() []string {
 	if n == nil || n.Relay == nil {
 		return nil
 	}
-	return []string{"--unshare-net", "--cap-add", "CAP_NET_ADMIN", "--cap-add", "CAP_NET_BIND_SERVICE"}
+	var out []string
+	for _, c := range []string{"CAP_SYS_ADMIN", "CAP_NET_ADMIN", "CAP_NET_BIND_SERVICE"} {
+		out = append(out, "--cap-add", c)
+	}
+	return out
 }
 
 // fillNetwork mounts the files that say how names are found, and hides the sockets of programs that would find them outside: a

@@ -69,7 +69,7 @@ func Main(args, environ []string, stdout, stderr io.Writer) int {
 		}
 	}
 	if len(plan.Trial) > 0 {
-		if err := try(plan.Trial); err != nil {
+		if err := try(plan.Trial, plan.Network != nil); err != nil {
 			fmt.Fprintln(stdout, Report+err.Error())
 			return exitNotConfined
 		}
@@ -85,10 +85,17 @@ func Main(args, environ []string, stdout, stderr io.Writer) int {
 }
 
 // try puts a thread behind walls and lets it find out what they hold. The thread ends with it; the others stay as they are.
-func try(walls []*Wall) error {
+func try(walls []*Wall, networked bool) error {
 	result := make(chan error, 1)
+	thread := syscall.Gettid()
 	go func() {
 		runtime.LockOSThread() // and never unlocked: nothing else may run on this thread
+		if networked {
+			if err := join(thread); err != nil {
+				result <- err
+				return
+			}
+		}
 		result <- applyAll(walls)
 	}()
 	return <-result

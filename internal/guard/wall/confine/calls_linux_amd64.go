@@ -14,6 +14,7 @@ const (
 	callSendto    uint32 = 44
 	callSendmsg   uint32 = 46
 	callSendmmsg  uint32 = 307
+	callSetns     uint32 = 308
 	callUtimensat uint32 = 280
 )
 

@@ -14,6 +14,7 @@ const (
 	callSendto    uint32 = 206
 	callSendmsg   uint32 = 211
 	callSendmmsg  uint32 = 269
+	callSetns     uint32 = 268
 	callUtimensat uint32 = 88
 )
 

@@ -8,12 +8,16 @@ import (
 	"syscall"
 )
 
-// open makes every address of the program's network namespace its own, listens on the ports, and starts the relay that passes
-// connections on. It needs CAP_NET_ADMIN and CAP_NET_BIND_SERVICE in the namespace; the walls take both away before the agent starts.
+// open makes a network namespace in which every address is its own, listens on the ports, and starts the relay that passes connections
+// on. It needs CAP_SYS_ADMIN, CAP_NET_ADMIN and CAP_NET_BIND_SERVICE; the walls take them away before the agent starts. bubblewrap could
+// make the namespace, but for an ordinary user it then moves on to another user namespace, which has no rights in this one.
 //
 // All addresses are local there, so a person's `curl http://192.168.1.10:8096/` works as it is written, and what is not permitted
 // reaches the supervisor too, which refuses and records it.
 func (n *Network) open(walls []*Wall) error {
+	if err := syscall.Unshare(syscall.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("make network namespace: %w", err)
+	}
 	if err := localRoutes(); err != nil {
 		return err
 	}
@@ -65,6 +69,20 @@ func (n *Network) open(walls []*Wall) error {
 	return nil
 }
 
+// join puts the calling thread into the network namespace that a thread has made: others of the process do not have it by themselves.
+func join(thread int) error {
+	fd, err := syscall.Open(fmt.Sprintf("/proc/self/task/%d/ns/net", thread), syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("find network namespace: %w", err)
+	}
+	_, _, errno := syscall.RawSyscall(uintptr(callSetns), uintptr(fd), syscall.CLONE_NEWNET, 0)
+	_ = syscall.Close(fd)
+	if errno != 0 {
+		return fmt.Errorf("join network namespace: %w", errno)
+	}
+	return nil
+}
+
 // loopback is the first interface of every namespace.
 const loopback = 1
 
@@ -80,7 +98,12 @@ func localRoutes() error {
 	route := func(family byte) []byte {
 		return []byte{family, 0, 0, 0, syscall.RT_TABLE_LOCAL, syscall.RTPROT_BOOT, syscall.RT_SCOPE_HOST, syscall.RTN_LOCAL, 0, 0, 0, 0}
 	}
-	err = change(fd, syscall.RTM_NEWROUTE, route(syscall.AF_INET), syscall.RTA_OIF, index)
+	up := binary.NativeEndian.AppendUint32(make([]byte, 4), loopback)
+	up = binary.NativeEndian.AppendUint32(up, syscall.IFF_UP)
+	err = change(fd, syscall.RTM_NEWLINK, binary.NativeEndian.AppendUint32(up, syscall.IFF_UP), 0, nil)
+	if err == nil {
+		err = change(fd, syscall.RTM_NEWROUTE, route(syscall.AF_INET), syscall.RTA_OIF, index)
+	}
 	if err == nil {
 		address := append([]byte{syscall.AF_INET, 32, 0, syscall.RT_SCOPE_HOST}, index...)
 		err = change(fd, syscall.RTM_NEWADDR, address, syscall.IFA_LOCAL, []byte{127, 64, 0, 1})
@@ -92,15 +115,17 @@ func localRoutes() error {
 	return nil
 }
 
-// change asks the kernel for one change with one attribute of 4 bytes.
+// change asks the kernel for one change with at most one attribute, of 4 bytes.
 func change(fd int, kind uint16, body []byte, attribute uint16, value []byte) error {
-	size := syscall.SizeofNlMsghdr + len(body) + syscall.SizeofRtAttr + len(value)
+	if len(value) > 0 {
+		body = binary.NativeEndian.AppendUint16(body, syscall.SizeofRtAttr+4)
+		body = append(binary.NativeEndian.AppendUint16(body, attribute), value...)
+	}
+	size := syscall.SizeofNlMsghdr + len(body)
 	m := binary.NativeEndian.AppendUint32(nil, uint32(size)) //nolint:gosec // some dozen bytes
 	m = binary.NativeEndian.AppendUint16(m, kind)
 	m = binary.NativeEndian.AppendUint16(m, syscall.NLM_F_REQUEST|syscall.NLM_F_ACK|syscall.NLM_F_CREATE)
 	m = append(append(m, make([]byte, 8)...), body...) // no sequence, no sender
-	m = binary.NativeEndian.AppendUint16(m, syscall.SizeofRtAttr+4)
-	m = append(binary.NativeEndian.AppendUint16(m, attribute), value...)
 	if err := syscall.Sendto(fd, m, 0, &syscall.SockaddrNetlink{Family: syscall.AF_NETLINK}); err != nil {
 		return err
 	}
