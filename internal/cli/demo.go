@@ -120,7 +120,7 @@ func (a *app) demo(ctx context.Context, addr string, once, keep bool) (err error
 		}
 	}
 	return daemon.Serve(ctx, o, func(addr string, h *daemon.Host) {
-		link, err := h.SignInLink(person())
+		link, err := h.SignInLink(ctx, person())
 		if err != nil {
 			link = "http://" + addr
 		}

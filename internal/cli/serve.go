@@ -61,7 +61,7 @@ func (a *app) serve(ctx context.Context, o daemon.Options) (err error) {
 		started := postponeCollection()
 		err := daemon.Serve(life, o, func(_ string, h *daemon.Host) {
 			started()
-			a.welcome(h, o.Logger)
+			a.welcome(life, h, o.Logger)
 			for _, f := range obstacles(o.Config) {
 				o.Logger.WarnContext(life, "agents may not be able to run", "check", f.Check, "problem", f.Detail, "to_do", f.Fix)
 			}

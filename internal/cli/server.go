@@ -388,7 +388,7 @@ command must run as the user of the daemon, as root, or as a member of the group
 }
 
 // welcome says how to sign in. The link is only shown on a terminal: agents may read logs.
-func (a *app) welcome(h *daemon.Host, logger *slog.Logger) {
+func (a *app) welcome(ctx context.Context, h *daemon.Host, logger *slog.Logger) {
 	var screen io.Writer
 	switch {
 	case terminal(a.Stderr):
@@ -396,10 +396,10 @@ func (a *app) welcome(h *daemon.Host, logger *slog.Logger) {
 	case terminal(a.Stdout):
 		screen = a.Stdout
 	default:
-		logger.Info("to sign in to the web pages, run 'claudeops open'")
+		logger.InfoContext(ctx, "to sign in to the web pages, run 'claudeops open'")
 		return
 	}
-	link, err := h.SignInLink(person())
+	link, err := h.SignInLink(ctx, person())
 	if err != nil {
 		return // there are no pages
 	}

@@ -396,7 +396,8 @@ func (c *Config) sandboxSettings() []field {
 			byEnv("CLAUDEOPS_SANDBOX_AGENT_FOLDERS"),
 		value("readable", &s.Readable, foldersKind(),
 			"Folders that agents and their commands may read, beside the files of the system, its logs and `repos_dir`."),
-		value("hidden", &s.Hidden, foldersKind(), "Files and folders that agents and their commands may not read, though they lie in one they may."),
+		value("hidden", &s.Hidden, foldersKind(),
+			"Files and folders that agents and their commands may not read, though they lie in one they may."),
 		value("network", &s.Network, choiceKind("a mode of the network", NetworkServices, NetworkOpen, NetworkNone),
 			"What sessions reach. `services`: the addresses of declared services and probes, listed hosts, and the model's API, through the "+
 				"supervisor. `none`: the model's API only. `open`: everything that this machine reaches. See [security.md](security.md#the-network).").

@@ -119,12 +119,12 @@ func makeToken(dir string) (token string, err error) {
 }
 
 // SignInLink returns a link that signs a browser in once, within ten minutes. It must not be written to a log: agents may read logs.
-func (h *Host) SignInLink(user string) (string, error) {
+func (h *Host) SignInLink(ctx context.Context, user string) (string, error) {
 	base := h.pagesAddress.Load()
 	if base == nil {
 		return "", errors.New("no web pages are served: this daemon runs a single cycle")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	path, err := web.SignInPath(ctx, h.store, h.Clock(), user)
 	if err != nil {

@@ -71,7 +71,8 @@ func switchOff(ctx context.Context, tx db.Querier, off []ops.ReflexOff, at time.
 // creditReflex adds to the text of a notice about the end of a problem that a reflex repaired it, if no agent was started.
 func creditReflex(ctx context.Context, tx db.Querier, cycle ops.CycleID, text string) (string, error) {
 	done, err := db.List(ctx, tx, db.ScanString, `SELECT r.action || ' of ' || r.service FROM action_runs r
-		WHERE r.cycle_id = ? AND r.reflex <> '' AND r.undo_of IS NULL AND r.status = ? AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.cycle_id = r.cycle_id) ORDER BY r.id`,
+		WHERE r.cycle_id = ? AND r.reflex <> '' AND r.undo_of IS NULL AND r.status = ?
+		AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.cycle_id = r.cycle_id) ORDER BY r.id`,
 		cycle, ops.ActionDone)
 	if err != nil || len(done) == 0 {
 		return text, err

@@ -160,13 +160,19 @@ func (s *People) TrustRecord(ctx context.Context, environment, service string) (
 		args  []any
 	}{
 		{&out.Proposed, `approvals WHERE kind = ? AND cycle_id IN ` + cycles, []any{ops.ApprovalTier, environment, service}},
-		{&out.Approved, `approvals WHERE kind = ? AND status = ? AND cycle_id IN ` + cycles,
-			[]any{ops.ApprovalTier, ops.ApprovalApproved, environment, service}},
-		{&out.Verified, `cycles WHERE status = ? AND verified AND refuted_at IS NULL AND id IN ` + cycles,
-			[]any{ops.CycleResolved, environment, service}},
+		{
+			&out.Approved, `approvals WHERE kind = ? AND status = ? AND cycle_id IN ` + cycles,
+			[]any{ops.ApprovalTier, ops.ApprovalApproved, environment, service},
+		},
+		{
+			&out.Verified, `cycles WHERE status = ? AND verified AND refuted_at IS NULL AND id IN ` + cycles,
+			[]any{ops.CycleResolved, environment, service},
+		},
 		{&out.Refuted, `cycles WHERE refuted_at IS NOT NULL AND id IN ` + cycles, []any{environment, service}},
-		{&out.Undone, `action_runs WHERE environment = ? AND service = ? AND status = ? AND person = ''`,
-			[]any{environment, service, ops.ActionUndone}},
+		{
+			&out.Undone, `action_runs WHERE environment = ? AND service = ? AND status = ? AND person = ''`,
+			[]any{environment, service, ops.ActionUndone},
+		},
 	}
 	for _, c := range counts {
 		n, err := db.One(ctx, s.db.Reader(), db.ScanInt, `SELECT COUNT(*) FROM `+c.query, c.args...)

@@ -56,6 +56,8 @@ func schema() db.Schema {
 		{Name: "guard_decisions", Key: id},
 		{Name: "cooldown_actions", Key: id, SelfReference: "closed_by"},
 		{Name: "action_runs", Key: id},
+		{Name: "repairs", Key: id},
+		{Name: "reflexes", Key: id},
 		{Name: "repo_commits", Key: id},
 		{Name: "repo_heads", Key: []string{"host", "repo"}},
 		{Name: "memories", Key: id},

@@ -162,6 +162,12 @@ func released() map[int64][]string {
 		35: {
 			`INSERT INTO trust (environment, service, level, changed_by, reason, changed_at) VALUES ('home', 'web', 'ask', 'ada', 'x', ` + at + `)`,
 		},
+		36: {
+			`INSERT INTO repairs (environment, service, probe, type, status, class, actions, cycle_id, at)
+				VALUES ('home', 'web', 'GET', 'http', 'down', '5xx', '["restart"]', 1, ` + at + `)`,
+			`INSERT INTO reflexes (environment, service, probe, type, status, class, actions, digests, state, cycles, asked_at, changed_at)
+				VALUES ('home', 'web', 'GET', 'http', 'down', '5xx', '["restart"]', '["d"]', 'on', '[1]', ` + at + `, ` + at + `)`,
+		},
 	}
 }
 

@@ -26,7 +26,7 @@ func requestIsAnsweredAgain(t *testing.T, f *Fixture) {
 	must(t, err)
 	equal(t, "first time", before, nil)
 	_, err = begin(r)
-	wantErr(t, err, ops.ErrConflict) // it is being worked on
+	wantErr(t, err, store.ErrInHand)
 	answer := store.Answer{Status: 201, Location: "/cycles/1", Type: "application/json", Body: []byte(`{"id":1}`)}
 	must(t, f.Store.EndRequest(t.Context(), r, answer))
 	before, err = begin(r)

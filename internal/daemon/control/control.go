@@ -48,7 +48,7 @@ type Options struct {
 	// Wake makes the daemon read the journal.
 	Wake func()
 	// SignIn returns a link that signs a user in once.
-	SignIn func(user string) (string, error)
+	SignIn func(ctx context.Context, user string) (string, error)
 	// Refused is told of every caller that was refused.
 	Refused func(Caller)
 }
@@ -156,7 +156,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, user string, api
 	case pathWake:
 		s.Wake()
 	case pathSignIn:
-		link, err := s.SignIn(user)
+		link, err := s.SignIn(r.Context(), user)
 		if err != nil {
 			problem(w, http.StatusConflict, err.Error())
 			return

@@ -34,7 +34,7 @@ func serve(t *testing.T, dir string, o control.Options) (end func() []control.Ca
 	var refused []control.Caller
 	var mu sync.Mutex
 	o.Refused = func(c control.Caller) { mu.Lock(); defer mu.Unlock(); refused = append(refused, c) }
-	o.SignIn = func(user string) (string, error) { return "link-for-" + user, nil }
+	o.SignIn = func(_ context.Context, user string) (string, error) { return "link-for-" + user, nil }
 	s, err := control.Listen(dir, o)
 	if err != nil {
 		t.Fatal(err)

@@ -158,7 +158,8 @@ func systemVariable(src string) bool {
 func forbiddenSQL(w string) bool {
 	switch w {
 	case "INSERT", "UPDATE", "DELETE", "MERGE", "TRUNCATE", "DROP", "ALTER", "CREATE", "GRANT", "REVOKE", "COPY", "INTO", "OUTFILE",
-		"DUMPFILE", "CALL", "DO", "EXEC", "EXECUTE", "PREPARE", "VACUUM", "REINDEX", "CLUSTER", "LOCK", "ATTACH", "DETACH", "LOAD", "IMPORT", "RENAME",
+		"DUMPFILE", "CALL", "DO", "EXEC", "EXECUTE", "PREPARE", "VACUUM", "REINDEX", "CLUSTER", "LOCK", "ATTACH", "DETACH", "LOAD", "IMPORT",
+		"RENAME",
 		"HANDLER", "KILL", "FLUSH", "PURGE", "RELOAD", "SET", "PROGRAM", "FSDIR", "ZIPFILE", "SQLITE_DBPAGE", "SQLAR":
 		return true
 	}
