@@ -86,6 +86,7 @@ func TestRealCLI_CooldownsAreReservedBeforeTheAction(t *testing.T) {
 		}
 		return messagesapi.Structured("toolu_2", says(2, ops.OutcomeResolved))
 	}, "CLAUDEOPS_GUARD=on", "CLAUDEOPS_REPOS_DIR="+repos, "PATH="+bin+":/usr/local/bin:/usr/bin:/bin")
+	b.configured(quickHooks + fmt.Sprintf("sandbox: {readable: [%q]}\n", bin))
 	b.once(0)
 	raw, err := os.ReadFile(log)
 	if err != nil || strings.Count(string(raw), "restart jellyfin") != 2 {

@@ -35,7 +35,7 @@ func hosts(t *testing.T, address string, s agenttest.Scenario, names ...string) 
 			"CLAUDEOPS_RECOVERY=on", "CLAUDEOPS_INTERVAL=24h")
 		b.url = address
 		if len(out) > 0 {
-			b.env = append(b.env, "CLAUDEOPS_CLAUDE_BIN="+out[0].bin, "CLAUDEOPS_SANDBOX_AGENT_FOLDERS="+filepath.Dir(out[0].bin))
+			b.env = append(b.env, "CLAUDEOPS_CLAUDE_BIN="+out[0].bin, "CLAUDEOPS_SANDBOX_AGENT_FOLDERS="+filepath.Dir(filepath.Dir(out[0].bin)))
 			b.bin = out[0].bin
 		}
 		out = append(out, b)

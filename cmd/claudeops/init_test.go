@@ -212,7 +212,7 @@ func TestInit_AsksAtATerminalAndWritesWhatWasChosen(t *testing.T) {
 	p.types("my phone\n")
 	p.sees("This is not a URL.")
 	p.types("ntfy://ntfy.sh/secret-topic\n")
-	p.sees("change nothing? [Y/n]: ")
+	p.sees("Otherwise they repair after your approval. [Y/n]: ")
 	p.types("perhaps\n")
 	p.sees("Answer y or n.")
 	p.types("no\n")
@@ -225,7 +225,7 @@ func TestInit_AsksAtATerminalAndWritesWhatWasChosen(t *testing.T) {
 	}
 	text := readDocument(t, filepath.Join(dir, "claudeops.yaml"))
 	contains(t, "the file", text, "# What is watched.", "- name: init-grafana\n", "container: init-grafana\n", "unit: mailer.service\n", "address: 127.0.0.1:21",
-		"dry_run: false", "agent: codex", "apprise_urls_file: claudeops.apprise", "# Time from one check to the next.")
+		"trust: ask", "agent: codex", "apprise_urls_file: claudeops.apprise", "# Time from one check to the next.")
 	if n := strings.Count(text, "- name: "); n != 3 {
 		t.Errorf("%d services in\n%s", n, text)
 	}
@@ -242,7 +242,7 @@ func TestInit_EmptyAnswersAreTheDefaults(t *testing.T) {
 	t.Parallel()
 	env, dir := furnished(t, "init-loki"), t.TempDir()
 	p := atTerminal(t, dir, env, "init", "--service", "systemd")
-	for _, question := range []string{"or all, or none", "Which one should run?", "A URL, or none", "change nothing?"} {
+	for _, question := range []string{"or all, or none", "Which one should run?", "A URL, or none", "only look and propose at first?"} {
 		p.sees(question)
 		p.types("\n")
 	}

@@ -170,9 +170,9 @@ func TestRealCLI_WallsAloneHoldAnAgentThatObeysWhatItReads(t *testing.T) {
 	agent := &obedient{t: t, state: state, mode: ops.ContextResume, reads: reads}
 	config := filepath.Join(t.TempDir(), "claudeops.yaml")
 	if err := os.WriteFile(config, fmt.Appendf(nil, quickHooks+`guard: {enabled: false, volumes: [%q], protected_files: [ie.yaml, vms.yaml]}
-sandbox: {mode: auto, hidden: [%q]}
+sandbox: {mode: auto, hidden: [%q], readable: [%q]}
 repos_dir: %q
-`, at.Volumes, at.Volumes, at.Repos), 0o600); err != nil {
+`, at.Volumes, at.Volumes, filepath.Dir(base), at.Repos), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	bin, _ := gatetest.Markers(t) // nothing here talks to a real engine or cluster
