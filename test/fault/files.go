@@ -11,13 +11,15 @@ agent:
   env: [%s, FAULT_DIR]
 guard:
   rules: %q
+sandbox:
+  readable: [%q]
 notify:
   apprise_api: %q
 services:
   - name: web
     probes:
       - {type: http, url: "%s/health", timeout: 5s, interval: 1h}
-%s%s`, b.file("scenario.yaml"), serviceVar, b.file("rules.yaml"), b.service.url+"/notify", b.service.url, b.actionSettings(), b.more)
+%s%s`, b.file("scenario.yaml"), serviceVar, b.file("rules.yaml"), b.dir, b.service.url+"/notify", b.service.url, b.actionSettings(), b.more)
 }
 
 // actionSettings gives the service an action for each of the two verbs. An action does not get the environment of the program.
