@@ -139,7 +139,7 @@ echo '{"schema_version":1,"outcome":"needs_human","summary":"The disk is full.",
 		t.Errorf("the session is %+v; the unlisted server was reached %d times", s, reached.Load())
 	}
 	if len(b.refusedByNetwork()) == 0 {
-		t.Error("the refusal is no row")
+		t.Error("the refusal was not recorded")
 	}
 	b.nothingLeft()
 }

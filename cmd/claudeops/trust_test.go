@@ -64,7 +64,7 @@ func TestTrust_LoweredToAskAsksFirst(t *testing.T) {
 	if r := b.run("approvals", "approve", "1"); r.code != 0 {
 		t.Fatal(r.stderr)
 	}
-	b.once(6) // the next cycle asks anew
+	b.once(6) // the next cycle asks again
 	if got := b.firstCycle(); len(got.Journal.Sessions) != 2 || got.Journal.Sessions[1].Tier != ops.Tier2 || got.Cycle.Status != ops.CycleResolved {
 		t.Errorf("%d sessions, %s: %s", len(got.Journal.Sessions), got.Cycle.Status, got.Cycle.Reason)
 	}

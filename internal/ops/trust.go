@@ -28,7 +28,7 @@ func TrustLevels() []Trust {
 func ParseTrust(text string) (Trust, error) {
 	t := Trust(strings.ToLower(strings.TrimSpace(text)))
 	if !slices.Contains(TrustLevels(), t) {
-		return "", fmt.Errorf("%q is no level of trust: use watch, suggest, ask, repair or full", text)
+		return "", fmt.Errorf("%q is not a level of trust: use watch, suggest, ask, repair or full", text)
 	}
 	return t, nil
 }

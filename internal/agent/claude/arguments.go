@@ -205,7 +205,7 @@ func (c *Claude) environment(spec ops.SessionSpec, f agent.Folders) []string {
 	}
 	set := map[string]string{
 		"CLAUDE_CONFIG_DIR": f.Config,
-		// What the account of the operator has elsewhere is no part of a session.
+		// A session gets nothing from the operator's account.
 		"CLAUDE_CODE_SYNC_SKILLS": "0", "CLAUDE_CODE_SYNC_PLUGINS": "0", "CLAUDE_CODE_SYNC_PLUGIN_INSTALL": "0",
 		"CLAUDE_CODE_DISABLE_BUNDLED_SKILLS": "1", "ENABLE_CLAUDEAI_MCP_SERVERS": "false",
 	}

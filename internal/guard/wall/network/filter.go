@@ -53,7 +53,7 @@ func basic(token string) string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte("session:"+token))
 }
 
-// ServeHTTP filters a request. It was read by net/http and is written anew, so there is only one way to read it.
+// ServeHTTP filters a request. net/http reads it and writes it out again, so there is only one way to read it.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s, _ := r.Context().Value(streamKey{}).(*stream)
 	if g.token != "" && subtle.ConstantTimeCompare([]byte(r.Header.Get("Proxy-Authorization")), []byte(basic(g.token))) != 1 {
