@@ -144,7 +144,7 @@ func (s *sandbox) start(t testing.TB, scripts []string, how manner) []noted {
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.Env = []string{
 		"PATH=" + dir + "/none", "HOME=" + dir + "/work", "LOGS=" + logs, "SHELL_UNDER_TEST=" + s.bash,
-		`BASH_FUNC_command_not_found_handle%%=() { builtin printf '%s\0' "$#" "$@" >> "$GUARD_LOG"; [[ $GUARD_LOG == *[02468] ]]; }`, // every other one sees its programs fail
+		`BASH_FUNC_command_not_found_handle%%=() { builtin printf '%s\0' "$#" "$@" >> "$GUARD_LOG.$BASHPID"; [[ $GUARD_LOG == *[02468] ]]; }`, // every other one sees its programs fail
 	}
 	progress, end, err := os.Pipe()
 	if err != nil {
@@ -206,18 +206,25 @@ func (s *sandbox) prepare(t testing.TB, scripts []string) string {
 	return dir
 }
 
-// commandsIn reads what the handler wrote: the number of words, then the words.
-func commandsIn(file string) [][]string {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return nil // nothing ran
+// commandsIn reads what the handler wrote: the number of words, then the words. Each process has a log of its own, because
+// bash writes out at every line break, and what two wrote at once could be read as a third.
+func commandsIn(log string) (out [][]string) {
+	files, _ := filepath.Glob(log + ".*") // the pattern is ours
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err == nil {
+			out = append(out, commandsOf(data)...)
+		}
 	}
-	var out [][]string
+	return out
+}
+
+func commandsOf(data []byte) (out [][]string) {
 	words := strings.Split(string(data), "\x00")
 	for len(words) > 1 {
 		n, err := strconv.Atoi(words[0])
 		if err != nil || n < 1 || n >= len(words)-1 {
-			break // two wrote at once, or the limit cut it: what follows cannot be told apart
+			break // the limit cut it
 		}
 		out = append(out, slices.Clone(words[1:1+n]))
 		words = words[1+n:]
