@@ -28,7 +28,8 @@ var refusals = sync.OnceValue(func() []*regexp.Regexp {
 
 // Refused returns the files and addresses that the kernel refused to the tools whose answers are in the line, by what they say.
 func Refused(line string) []string {
-	if !strings.Contains(line, "ermission denied") && !strings.Contains(line, "ead-only file system") && !strings.Contains(line, "not permitted") {
+	if !strings.Contains(line, "ermission denied") && !strings.Contains(line, "ead-only file system") &&
+		!strings.Contains(line, "not permitted") {
 		return nil
 	}
 	var out []string
