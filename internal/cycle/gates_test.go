@@ -3,6 +3,7 @@ package cycle_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -166,6 +167,67 @@ func TestAnAgentWhoseCommandsAreJudgedIsHeldToItsGates(t *testing.T) {
 		}
 		if (asked > 0) == patches {
 			t.Errorf("patches %v: its effects were asked for %d times", patches, asked)
+		}
+	}
+}
+
+// talker is an agent whose output is recorded.
+type talker struct {
+	play
+
+	lines []string
+}
+
+func (a talker) Run(ctx context.Context, spec ops.SessionSpec, rec ops.Recorder) ops.RunResult {
+	for _, line := range a.lines {
+		if err := rec.Lines(ctx, []ops.Line{{Text: line}}); err != nil {
+			return ops.RunResult{Err: err.Error()}
+		}
+	}
+	return a.play(ctx, spec)
+}
+
+// walled are gates of a session whose walls leave it one folder.
+type walled struct{ gates }
+
+func (g *walled) Open(ctx context.Context, env ops.Environment, s ops.Session, dryRun bool) (cycle.Held, error) {
+	_, err := g.gates.Open(ctx, env, s, dryRun)
+	return g, err
+}
+
+func (g *walled) Spec() ops.GateSpec {
+	spec := g.gates.Spec()
+	spec.Walled = func(path string) bool { return !strings.HasPrefix(path, "/srv/") }
+	return spec
+}
+
+func TestWhatAWallRefusedIsRecorded(t *testing.T) {
+	const answer = `{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t1","content":"`
+	agent := talker{lines: []string{
+		answer + `touch: cannot touch '/etc/x': Read-only file system"}]}}`,
+		answer + `touch: cannot touch '/etc/x': Read-only file system\ncat: /srv/x: Permission denied"}]}}`,
+	}, play: func(context.Context, ops.SessionSpec) ops.RunResult { return success() }}
+	for name, tt := range map[string]struct {
+		gates cycle.Gates
+		want  []string
+	}{
+		"behind walls":  {&walled{}, []string{"A wall refused /etc/x."}},
+		"without walls": {&gates{}, nil},
+	} {
+		s := newStage(t, policy(), func(*stage) play { return nil }, func(p *cycle.Parts) { p.Gates = tt.gates })
+		s.Runners["claude"] = agent
+		s.advance(t)
+		var got []string
+		for _, e := range s.journal.events {
+			if e.Kind == ops.EventGuard {
+				got = append(got, e.Message)
+			}
+			if e.Kind == ops.EventGuard && (e.SessionID == nil || e.Level != ops.LevelWarning) {
+				t.Errorf("%s: %+v", name, e)
+			}
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s: got %q, want %q", name, got, tt.want)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"claudeops/internal/failpoint"
 	"claudeops/internal/notice"
 	"claudeops/internal/ops"
+	"claudeops/internal/transcript"
 )
 
 // session runs one queued session: running is journaled before the process starts, its end only by the caller,
@@ -157,11 +159,15 @@ func (a *Advancer) guarded(
 	if g, ok := runner.(gater); ok && !judged {
 		judged = g.Gated(spec)
 	}
+	rec.walled = gate.Walled
 	if !judged {
 		gate = ops.GateSpec{Env: gate.Env, Tools: gate.Tools} // it asks no gate, but it gets the brokered sockets
 	}
 	spec.Gate, r.Gated = &gate, judged
 	run := runner.Run(ctx, spec, rec)
+	for _, what := range rec.refused {
+		r.Events = append(r.Events, a.warn(env, *s, ops.EventGuard, fmt.Sprintf("A wall refused %s.", what)))
+	}
 	a.leave(ctx, env, held, r)
 	return run, ""
 }
@@ -262,6 +268,8 @@ func (a *Advancer) warn(env ops.Environment, s ops.Session, kind ops.EventKind, 
 type recorder struct {
 	a       *Advancer
 	session ops.Session
+	walled  func(path string) bool // nil: it has no walls
+	refused []string               // what walls refused it, each once
 }
 
 func (r *recorder) Started(ctx context.Context, pid int, processStarted string) error {
@@ -280,7 +288,25 @@ func (r *recorder) Lines(ctx context.Context, lines []ops.Line) error {
 		return fmt.Errorf("store output of session %d: %w", r.session.ID, err)
 	}
 	r.a.Changed(r.session.CycleID)
+	r.noteRefused(lines)
 	return nil
+}
+
+// mostRefused bounds how many refusals of walls are told of one session: a search of the whole disk meets hundreds.
+const mostRefused = 20
+
+// noteRefused remembers what walls refused to the session. The kernel tells nobody but the program, so it is read from what that says.
+func (r *recorder) noteRefused(lines []ops.Line) {
+	if r.walled == nil {
+		return
+	}
+	for _, line := range lines {
+		for _, what := range transcript.Refused(line.Text) {
+			if len(r.refused) < mostRefused && !slices.Contains(r.refused, what) && r.walled(what) {
+				r.refused = append(r.refused, what)
+			}
+		}
+	}
 }
 
 // interrupted clears up after a worker that died: nothing of its session may go on working unseen.

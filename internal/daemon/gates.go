@@ -107,7 +107,7 @@ func (g *gates) Open(ctx context.Context, env ops.Environment, s ops.Session, dr
 	}
 	return &held{session: opened, docker: docker, id: s.ID, store: g.store, done: done, spec: ops.GateSpec{
 		Settings: opened.Settings(), ShellPrefix: prefix, Allowed: opened.Allowed, Ask: opened.Ask,
-		Env: docker.env(), Tools: tools,
+		Env: docker.env(), Tools: tools, Walled: g.walled(env, s, dryRun),
 	}}, nil
 }
 

@@ -242,6 +242,21 @@ func (g *gates) confineCommands(opened *gate.Session, env ops.Environment, s ops
 	}
 }
 
+// walled tells the paths that the walls of a session may refuse from those that it may change.
+func (g *gates) walled(env ops.Environment, s ops.Session, dryRun bool) func(path string) bool {
+	sandbox := g.sandboxes[env.Name]
+	if sandbox == nil {
+		return nil
+	}
+	w := sandbox.Command(s.May(), wall.Session{ID: s.Key, LookOnly: dryRun})
+	if w == nil {
+		return nil
+	}
+	return func(path string) bool {
+		return !slices.ContainsFunc(w.Write, func(dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") })
+	}
+}
+
 // newSandboxes makes the walls of all environments; none when they are off.
 func newSandboxes(o Options, envs []ops.Environment) map[string]*wall.Sandbox {
 	out := map[string]*wall.Sandbox{}

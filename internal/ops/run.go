@@ -137,6 +137,8 @@ type GateSpec struct {
 	Ask   func(call ToolQuestion) (allowed bool, reason string)
 	Env   []string // NAME=value, added to the agent's environment
 	Tools ToolServer
+	// Walled reports whether a wall may keep the session from a path; nil where it has no walls.
+	Walled func(path string) bool
 }
 
 // ToolQuestion is a tool call before it runs, in the words of Claude Code: the guard knows its tools by these names.

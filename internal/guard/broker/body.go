@@ -74,6 +74,9 @@ func parseFields(dec *json.Decoder, depth int) (object, error) {
 		if !ok {
 			return nil, errors.New("a name is not a string")
 		}
+		if strings.ContainsAny(name, "\u017f\u212a") { // Docker reads them as s and k
+			return nil, fmt.Errorf("the name %q can be read as another one", name)
+		}
 		if seen[strings.ToLower(name)] {
 			return nil, fmt.Errorf("the name %q appears twice", name)
 		}

@@ -286,6 +286,20 @@ func fill(body object, old container) {
 	if was := old.HostConfig["CgroupnsMode"]; isEmpty(host["CgroupnsMode"]) && !isEmpty(was) {
 		host["CgroupnsMode"] = was
 	}
+	if was, _ := old.HostConfig["Runtime"].(string); isEmpty(host["Runtime"]) && !plainRuntime(was) {
+		host["Runtime"] = was // the engine's own may keep less from the host
+	}
+	if was := old.Config["NetworkDisabled"]; !isEmpty(was) {
+		body["NetworkDisabled"] = was
+	}
+	if was := old.Config["User"]; isEmpty(body["User"]) && !isEmpty(was) {
+		body["User"] = was // the image may become another one after it was looked at
+	}
+}
+
+// plainRuntime reports runtimes that engines use without being told to.
+func plainRuntime(name string) bool {
+	return slices.Contains([]string{"", "oci", "runc", "crun", "io.containerd.runc.v2"}, name)
 }
 
 // planPull lets only images come that the services of the incident use.

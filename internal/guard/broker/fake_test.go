@@ -103,11 +103,49 @@ func TestAStopAndAStartAreOneRedeployment(t *testing.T) {
 	}
 }
 
+// Requests that come at once are judged one after the other: together they get no more than the cooldown permits.
+func TestRequestsAtOnceGetNoMoreThanOneByOne(t *testing.T) {
+	engine, asked := fake(t, web)
+	book := &ledger{limit: 1}
+	socket := open(t, setup{engine: engine, tier: ops.Tier3, services: named("web"), ledger: book})
+	const all = 24
+	statuses := make(chan int, all)
+	var calls sync.WaitGroup
+	for i := range all {
+		act := []string{"restart", "stop"}[i%2]
+		calls.Go(func() {
+			status, _ := call(t, socket, "POST", "/containers/web/"+act, "")
+			statuses <- status
+		})
+	}
+	calls.Wait()
+	close(statuses)
+	done, sent := 0, 0
+	for status := range statuses {
+		if status == http.StatusNoContent {
+			done++
+		}
+	}
+	restarts := 0
+	for _, line := range asked() {
+		if strings.HasPrefix(line, "POST ") {
+			sent++
+		}
+		if strings.HasSuffix(line, "/restart") {
+			restarts++
+		}
+	}
+	// A service that was taken down may be stopped again; nothing but the first request reserves anything.
+	if done != sent || len(book.reserved()) != 1 || restarts > 1 || restarts == 1 && sent != 1 {
+		t.Errorf("%d answered, %d sent, %d of them restarts, reserved %q", done, sent, restarts, book.reserved())
+	}
+}
+
 func TestPullsAreOfTheSameRepository(t *testing.T) {
 	engine, asked := fake(t, web)
 	socket := open(t, setup{engine: engine, tier: ops.Tier3, services: named("web")})
 	for uri, want := range map[string]int{
-		"fromImage=a/web&tag=2": 204, "fromImage=docker.io/a/web&tag=sha256:aa": 204, "fromImage=b/web&tag=1": 403, "fromImage=a/web2": 403, "tag=1": 403,
+		"fromImage=a/web&tag=2": 204, "fromImage=docker.io/a/web&tag=sha256:aa": 204, "fromImage=b/web&tag=1": 403, "fromImage=a/web2": 403, "fromImage=a/web&tag=5000/evil": 403, "fromImage=a/web&tag=1@evil": 403, "tag=1": 403,
 		"fromImage=a/web&fromSrc=-": 403, "fromImage=": 403, "fromImage=https://a/web": 403, "fromImage=evil.example/a/web": 403,
 	} {
 		if status, text := call(t, socket, "POST", "/v1.41/images/create?"+uri, ""); status != want {

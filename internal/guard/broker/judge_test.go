@@ -84,6 +84,7 @@ func TestBodies(t *testing.T) {
 		`{"a":1,"b":[{"c":null}]}`: true, `{}`: true, ` { } `: true,
 		`{"a":1,"a":2}`: false, `{"a":1,"A":2}`: false, `{"x":{"a":1,"a":1}}`: false, `{"x":[{"a":1,"A":1}]}`: false,
 		``: false, `null`: false, `[]`: false, `{}{}`: false, `{"a":1`: false, `{"a":1}x`: false, `{a:1}`: false,
+		`{"hostport":1,"hoſtport":2}`: false, `{"x":[{"hoſtport":1}]}`: false, "{\"lin\u212as\":1}": false, `{"ho\u017ftport":1}`: false,
 		strings.Repeat(`{"a":`, 30) + "1" + strings.Repeat("}", 30): false,
 		strings.Repeat(`[`, 5000):                                   false,
 	} {
@@ -158,7 +159,9 @@ func TestPower(t *testing.T) {
 		`{"NetworkMode":"host"}`: false, `{"NetworkMode":""}`: false, `{"NetworkMode":"container:x"}`: false, `{"IpcMode":"shareable"}`: false, `{"CgroupnsMode":"host"}`: false,
 		`{"Privileged":true}`: false, `{"Privileged":"true"}`: false, `{"PidMode":"host"}`: false, `{"Sysctls":{"net.a":"2"}}`: false, `{"Sysctls":{"net.b":""}}`: false, `{"Ulimits":[{"Name":"nofile","Hard":11,"Soft":10}]}`: false,
 		`{"PortBindings":{"80/tcp":[{"HostPort":"81"}]}}`: false, `{"PortBindings":{"81/tcp":[{"HostPort":"8080"}]}}`: false, `{"PublishAllPorts":true}`: false,
-		`{"Capabilities":["ALL"]}`: false, `{"privileged":true}`: false, `{"Annotations":{"io.podman.annotations.privileged":"TRUE"}}`: false, `{"Tmpfs":{"/x":""}}`: false,
+		`{"PortBindings":{"80/tcp":[{"HostPort":"8080","hostip":"0.0.0.0"}]}}`: false, `{"PortBindings":{"80/tcp":[{"HostPort":"8080","New":1}]}}`: false,
+		`{"PortBindings":{"80/tcp":[{"HostIp":"","HostPort":"8080"}]}}`: true, `{"PortBindings":{"80/tcp":[{"HostPort":8080}]}}`: false, `{"PortBindings":{"80/tcp":["8080"]}}`: false,
+		`{"Runtime":"evil"}`: false, `{"Runtime":"runc"}`: false, `{"UsernsMode":"host"}`: false, `{"CgroupParent":"/x"}`: false, `{"Capabilities":["ALL"]}`: false, `{"privileged":true}`: false, `{"Annotations":{"io.podman.annotations.privileged":"TRUE"}}`: false, `{"Tmpfs":{"/x":""}}`: false,
 		`{"LogConfig":{"Type":"syslog","Config":{}}}`: false, `{"DeviceRequests":[{"Count":-1}]}`: false, `{"GroupAdd":["docker"]}`: false, `{"VolumesFrom":["x"]}`: false,
 	}
 	tops := map[string]bool{
@@ -183,6 +186,52 @@ func TestPower(t *testing.T) {
 		if err := newPower(newContainer(t, "", text), old, base); (err == nil) != good {
 			t.Errorf("%s: %v", text, err)
 		}
+	}
+}
+
+// A container that was kept from something stays so when the field is left out, and what its image may become changes nothing.
+func TestPowerThatIsLeftOut(t *testing.T) {
+	read := func(text string) (old container) {
+		t.Helper()
+		dec := json.NewDecoder(strings.NewReader(text))
+		dec.UseNumber()
+		if err := dec.Decode(&old); err != nil {
+			t.Fatal(err)
+		}
+		return old
+	}
+	old := read(`{"Id":"1","Name":"/web","Config":{"Image":"a/web:1","User":"app","NetworkDisabled":true,"Env":["LUA_INIT=a","PLAIN=a"],"ExposedPorts":{"80/tcp":{}}},
+		"HostConfig":{"Runtime":"runsc","PublishAllPorts":true}}`)
+	var base defaults
+	base.Config.User = "app"
+	for text, good := range map[string]bool{
+		`{"Image":"a/web:1","NetworkDisabled":true,"HostConfig":{"PublishAllPorts":true},"ExposedPorts":{"80/tcp":{}}}`: true,
+		`{"Image":"a/web:1","NetworkDisabled":true,"Env":["PLAIN=b"]}`:                                                  true,
+		`{"Image":"a/web:1"}`:                                             true,
+		`{"Image":"a/web:1","NetworkDisabled":false}`:                     true,
+		`{"Image":"a/web:1","NetworkDisabled":true,"Env":["LUA_INIT=b"]}`: false,
+		`{"Image":"a/web:1","NetworkDisabled":true,"HostConfig":{"PublishAllPorts":true},"ExposedPorts":{"22/tcp":{}}}`: false,
+		`{"Image":"a/web:1","NetworkDisabled":true,"HostConfig":{"Runtime":"runc"}}`:                                    false,
+	} {
+		body, err := parseObject([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := newPower(body, old, base); (err == nil) != good {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if !good {
+			continue
+		}
+		fill(body, old)
+		if host, _ := body["HostConfig"].(object); host["Runtime"] != "runsc" || body["User"] != "app" || body["NetworkDisabled"] != true {
+			t.Errorf("%s became %s", text, canonical(body))
+		}
+	}
+	body := object{}
+	if fill(body, read(`{"Config":{},"HostConfig":{"Runtime":"oci"}}`)); canonical(body) != `{"HostConfig":{}}` {
+		t.Errorf("without anything special it became %s", canonical(body))
 	}
 }
 

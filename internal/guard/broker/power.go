@@ -247,6 +247,7 @@ func configFields(old container, base defaults) map[string]comparison {
 	out := map[string]comparison{
 		"Env": variables(base), "Image": sameImage(old), "Volumes": volumes(old), "User": user(base), "Labels": labels,
 		"HostConfig": fields(hostFields(old), old.HostConfig), "NetworkingConfig": networking(old),
+		"ExposedPorts": exposed(old),
 	}
 	for _, f := range []string{
 		"Hostname", "Domainname", "WorkingDir", "MacAddress", "NetworkDisabled", "OnBuild", "Shell", "Entrypoint", "Cmd", "Healthcheck",
@@ -255,7 +256,6 @@ func configFields(old container, base defaults) map[string]comparison {
 	}
 	for _, f := range []string{
 		"AttachStdin", "AttachStdout", "AttachStderr", "Tty", "OpenStdin", "StdinOnce", "ArgsEscaped", "StopSignal", "StopTimeout",
-		"ExposedPorts",
 	} {
 		out[f] = free
 	}
@@ -308,6 +308,9 @@ func isLoader(name string) bool {
 	return strings.HasPrefix(name, "LD_") || strings.HasPrefix(name, "GIT_") || slices.Contains([]string{
 		"PATH", "ENV", "BASH_ENV", "PYTHONPATH", "PYTHONSTARTUP", "PYTHONHOME", "NODE_OPTIONS", "NODE_PATH", "PERL5OPT", "PERL5LIB", "RUBYOPT",
 		"RUBYLIB", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "CLASSPATH", "SHELL", "EDITOR", "PAGER", "IFS", "PROMPT_COMMAND",
+		"PYTHONBREAKPOINT", "PYTHONUSERBASE", "PERLLIB", "PERL5DB", "DOTNET_STARTUP_HOOKS", "CORECLR_PROFILER_PATH", "GCONV_PATH", "OPENSSL_CONF",
+		"OPENSSL_MODULES", "LUA_INIT", "LUA_PATH", "LUA_CPATH", "PHPRC", "PHP_INI_SCAN_DIR", "BUNDLE_GEMFILE", "GEM_PATH", "ERL_FLAGS",
+		"LESSOPEN",
 	}, name)
 }
 

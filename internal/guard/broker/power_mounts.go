@@ -2,6 +2,7 @@ package broker
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -96,6 +97,14 @@ func (c container) hadMount(m object) bool {
 	return (kind == "bind" || kind == "volume") && c.had(kind, source, place, !readOnly)
 }
 
+// exposed ports are free, unless all of them are published.
+func exposed(old container) comparison {
+	if isEmpty(old.HostConfig["PublishAllPorts"]) {
+		return free
+	}
+	return subset
+}
+
 // ports are published where they were.
 func ports(field string, value any, old object) error {
 	was, _ := old[field].(object)
@@ -103,11 +112,11 @@ func ports(field string, value any, old object) error {
 	if !ok && value != nil {
 		return fmt.Errorf("%s is not an object", field)
 	}
-	plain := func(v any) string {
+	plain := func(v any) object {
+		out := object{"HostIp": "", "HostPort": ""}
 		o, _ := v.(object)
-		ip, _ := o["HostIp"].(string)
-		port, _ := o["HostPort"].(string)
-		return ip + "/" + port
+		maps.Copy(out, o)
+		return out
 	}
 	for port, v := range now {
 		list, ok := v.([]any)
@@ -116,7 +125,7 @@ func ports(field string, value any, old object) error {
 			return more(field, object{port: v})
 		}
 		for _, e := range list {
-			if !slices.ContainsFunc(before, func(b any) bool { return plain(b) == plain(e) }) {
+			if !slices.ContainsFunc(before, func(b any) bool { return canonical(plain(b)) == canonical(plain(e)) }) {
 				return more(field, object{port: e})
 			}
 		}

@@ -297,9 +297,13 @@ func TestComposeReplacesOneServiceAtTier3(t *testing.T) {
 				t.Errorf("another value of a variable: %v: %s", err, out)
 			}
 			// What exactly counts as more power is tested without compose.
-			writeProject(t, file, "    privileged: true\n")
-			if out, err := through(third, "up", "-d", "web"); err == nil || !strings.Contains(out, "is not created") {
-				t.Errorf("more power: %v: %s", err, out)
+			for _, extra := range []string{
+				"privileged: true", "pid: host", "devices: ['/dev/null:/dev/x']", "volumes_from: ['container:" + db + "']", "labels: {traefik.enable: 'true'}",
+			} {
+				writeProject(t, file, "    "+extra+"\n")
+				if out, err := through(third, "up", "-d", "web"); err == nil || !strings.Contains(out, "is not created") {
+					t.Errorf("%s: %v: %s", extra, err, out)
+				}
 			}
 			if container("db") != db {
 				t.Error("the other service was replaced")

@@ -59,6 +59,7 @@ var (
 	numberShape = ops.Pattern(`^-?[0-9]{1,10}$`)
 	signalShape = ops.Pattern(`^[A-Z0-9+]{1,12}$`)
 	nameShape   = ops.Pattern(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}$`)
+	tagShape    = ops.Pattern(`^([a-zA-Z0-9_][a-zA-Z0-9_.-]{0,127}|sha256:[0-9a-f]{1,64})?$`)
 	imageShape  = ops.Pattern(`^[a-zA-Z0-9][a-zA-Z0-9_.:/@-]{0,255}$`)
 )
 
@@ -75,6 +76,7 @@ func flag(s string) bool {
 func number(s string) bool { return numberShape().MatchString(s) }
 func signal(s string) bool { return signalShape().MatchString(s) }
 func name(s string) bool   { return nameShape().MatchString(s) }
+func tag(s string) bool    { return tagShape().MatchString(s) }
 func image(s string) bool  { return imageShape().MatchString(s) }
 
 // processes are the arguments of ps that do not show environments. The engine runs ps on the host, as root.
@@ -132,7 +134,7 @@ func changing() []route {
 		{http.MethodPost, "containers/create", ops.Tier3, create, q{"name": name, "platform": anything}, false},
 		{http.MethodPost, "networks/*/connect", ops.Tier3, connect, nil, false},
 		{http.MethodPost, "networks/*/disconnect", ops.Tier3, disconnect, nil, false},
-		{http.MethodPost, "images/create", ops.Tier3, pull, q{"fromImage": image, "tag": anything, "platform": anything}, false},
+		{http.MethodPost, "images/create", ops.Tier3, pull, q{"fromImage": image, "tag": tag, "platform": anything}, false},
 	}
 }
 

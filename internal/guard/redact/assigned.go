@@ -53,7 +53,7 @@ func assignedValue(s string, p int, sep byte, closed, name int) (from, to int, o
 		return 0, 0, false
 	case opened >= 0:
 		to = quotedEnd(s, start, opened, s[start-1])
-		return start, to, !isVariable(s[start:to])
+		return start, to, !isVariable(s[start:to]) && !isHonest(s[start:to])
 	case closed >= 0:
 		return 0, 0, false // a number, true, false or null
 	}
@@ -65,7 +65,7 @@ func assignedValue(s string, p int, sep byte, closed, name int) (from, to int, o
 		return 0, 0, false // code that calls something
 	}
 	if sep == ':' && spaced && isDocument(s, name, to) {
-		return p, to, !isVariable(s[p:to]) && !isProse(s[p:to])
+		return p, to, to-p >= 4 && !isVariable(s[p:to]) && !isHonest(s[p:to])
 	}
 	return p, to, worthHiding(s[p:to], sep, spaced)
 }
@@ -171,19 +171,6 @@ func isDocument(s string, name, to int) bool {
 	return p >= 2 && s[p-1] == ' ' && (s[p-2] == ' ' || s[p-2] == '-')
 }
 
-// isProse reports whether a value is a word of a sentence about a secret.
-func isProse(value string) bool {
-	if isAlgorithm(value) || len(value) < 4 {
-		return true
-	}
-	switch strings.ToLower(strings.TrimRight(value, ".!")) {
-	case "incorrect", "invalid", "wrong", "missing", "expired", "changed", "unset", "empty", "unknown", "string", "object", "denied",
-		"accepted":
-		return true
-	}
-	return false
-}
-
 func spaces(s string, i int) int {
 	return run(s, i, func(c byte) bool { return c == ' ' || c == '\t' })
 }
@@ -236,7 +223,7 @@ func isBareValue(c byte) bool {
 // worthHiding tells a value from prose and from the name of a variable.
 func worthHiding(value string, sep byte, spaced bool) bool {
 	switch {
-	case value == "" || isVariable(value) || isAlgorithm(value):
+	case value == "" || isVariable(value) || isHonest(value):
 		return false
 	case sep == '=' && !spaced:
 		return true
@@ -273,7 +260,7 @@ func names() []name {
 		}
 	}
 	add(markPassword, false, "password", "passwd", "passphrase", "passcode", "kennwort", "passwort", "requirepass", "masterauth")
-	add(markPassword, true, "pass", "pwd", "psw", "psk")
+	add(markPassword, true, "pass", "pwd", "psw", "psk", "pgpass", "dbpass", "sshpass", "userpass", "rootpass", "smtppass", "mailpass")
 	add(markToken, false,
 		"token", "secret", "api_key", "access_key", "secret_key", "secret_key_base", "private_key", "encryption_key", "signing_key", "auth_key",
 		"master_key", "account_key", "shared_key", "storage_key", "client_key", "consumer_key", "app_key", "license_key", "deploy_key", "ssh_key",
@@ -312,28 +299,58 @@ func assignedShort(s string, i, j int) (from, to int, ok bool) {
 	}
 	quoted := p > j
 	prefixed := i > 0 && (s[i-1] == '_' || s[i-1] == '-' || s[i-1] == '.' || isAlnum(s[i-1]) && !startsToken(s, i))
-	if !quoted && !prefixed && (p >= len(s) || s[p] != '=') {
-		return 0, 0, false // --- PASS: TestName
+	if !quoted && !prefixed && !separated(s, i, j) {
+		return 0, 0, false
 	}
 	from, to, ok = assigned(s, i, j)
 	if !ok {
 		return 0, 0, false
 	}
 	value := s[from:to]
-	if strings.EqualFold(s[i:j], "pwd") && value[0] == '/' || isAlgorithm(value) {
+	if strings.EqualFold(s[i:j], "pwd") && value[0] == '/' || isHonest(value) {
 		return 0, 0, false // the working folder
 	}
-	if strings.HasSuffix(s[i:j], "auth") || s[i:j] == "sig" {
+	switch name := s[i:j]; {
+	case len(value) > longValue:
+		return from, to, true
+	case strings.HasSuffix(name, "auth") && prefixed && name[0] != '_':
+		return from, to, len(value) >= minSecret && needDigit(value)
+	case strings.HasSuffix(name, "auth") || name == "sig":
 		return from, to, len(value) >= 12 && needDigit(value)
 	}
 	return from, to, len(value) >= 3
 }
 
-// isAlgorithm reports whether the value is one of the words that stand behind such names without being a secret.
-func isAlgorithm(value string) bool {
-	switch strings.ToLower(value) {
-	case "true", "false", "yes", "no", "none", "null", "nil", "on", "off", "basic", "bearer", "peer", "trust", "scram-sha-256",
-		"md5", "sha256", "required", "optional", "enabled", "disabled", "passed", "pass", "fail":
+// separated reports whether a short name that is a word by itself, s[i:j], is followed by a value: PASS=x, pw = x, and pass: x
+// as a line of its own, but not --- PASS: TestName.
+func separated(s string, i, j int) bool {
+	p := spaces(s, j)
+	if p >= len(s) || s[p] == '=' {
+		return p < len(s)
+	}
+	if s[p] != ':' || s[i:j] == "PASS" {
+		return false
+	}
+	from := spaces(s, p+1)
+	to := run(s, from, isBareValue)
+	return strings.EqualFold(s[i:j], "pw") || beginsLine(s, i) && endsLine(s, to) && needDigit(s[from:to]) && run(s, from, isDigit) < to
+}
+
+// isHonest reports whether the value is one of the words that stand behind such names without being a secret: how to sign in,
+// and what came of it.
+func isHonest(value string) bool {
+	const longest = 24
+	if len(value) > longest {
+		return false
+	}
+	switch strings.ToLower(strings.TrimRight(value, ".!:?")) {
+	case "true", "false", "yes", "no", "none", "null", "nil", "on", "off", "basic", "bearer", "digest", "peer", "trust", "scram-sha-256",
+		"md5", "sha256", "ldap", "ldaps", "oidc", "saml", "oauth", "oauth2", "kerberos", "gssapi", "pam", "jwt", "anonymous", "required",
+		"optional", "enabled", "disabled", "passed", "pass", "fail", "failed", "failure", "failing", "refused", "denied", "rejected", "declined",
+		"accepted", "granted", "allowed", "forbidden", "unauthorized", "blocked", "ok", "success", "succeeded", "successful", "error", "errors",
+		"timeout", "unavailable", "unreachable", "incorrect", "invalid", "valid", "wrong", "missing", "expired", "revoked", "changed",
+		"unchanged", "unset", "empty", "unknown", "undefined", "string", "object", "mismatch", "rotated", "pending", "skipped",
+		"not", "is", "was", "has":
 		return true
 	}
 	return false

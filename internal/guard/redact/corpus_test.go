@@ -120,7 +120,9 @@ var tokenFormats = map[string]string{
 	"supabase": "sbp_{h40}", "clickhouse": "4b1d{A38}", "npm": "npm_{A36}", "pypi": "pypi-AgEIcHlwaS5vcmc{w80}", "rubygems": "rubygems_{h48}", "nuget": "oy2{l43}",
 	"clojars": "CLOJARS_{l60}", "artifactory": "AKCp{A69}", "artifactory reference": "cmVmdGtu{A56}", "sonar": "squ_{h40}", "atlassian": "ATATT3{w186}",
 	"bitbucket": "ATBB{A32}", "buildkite": "bkua_{h40}", "postman": "PMAK-{h24}-{h34}", "prefect": "pnu_{A36}", "readme": "rdme_{l70}", "sentry user": "sntryu_{h64}",
-	"harness": "pat.{A22}.{h24}.{A20}", "age": "AGE-SECRET-KEY-1{U58}", "figma": "figd_{w40}", "linear": "lin_api_{A40}", "notion": "ntn_{d11}{A35}",
+	"harness": "pat.{A22}.{h24}.{A20}", "age": "AGE-SECRET-KEY-1{U58}", "age lower": "age-secret-key-1{l58}", "age quantum": "AGE-SECRET-KEY-PQ-1{U58}", "age plugin": "AGE-PLUGIN-YUBIKEY-1{U40}",
+	"doppler service": "dp.st.{A43}", "doppler config": "dp.st.prd_eu.{A43}", "doppler cli": "dp.ct.{A43}", "doppler account": "dp.sa.{A43}", "doppler scim": "dp.scim.{A43}",
+	"doppler audit": "dp.audit.{A43}", "figma": "figd_{w40}", "linear": "lin_api_{A40}", "notion": "ntn_{d11}{A35}",
 	"notion old": "secret_{A43}", "stripe": "sk_live_{A24}", "stripe restricted": "rk_live_{A24}", "stripe webhook": "whsec_{A32}", "square": "sq0atp-{w22}",
 	"square secret": "sq0csp-{w43}", "facebook": "EAAC{A120}", "easypost": "EZAK{A54}", "duffel": "duffel_live_{w43}", "shippo": "shippo_live_{h40}",
 	"plaid": "access-production-{h8}-{h4}-{h4}-{h4}-{h12}", "sendgrid": "SG.{w22}.{w43}", "mailgun": "key-{h32}", "brevo": "xkeysib-{h64}-{A16}",
@@ -165,7 +167,14 @@ var namedFormats = map[string]string{
 	"ini": "password = {A14}", "json": `{"password":"{p14}"}`, "json key": `{"client_secret": "{A32}", "id": 1}`, "json camel": `{"apiKey":"{A32}"}`,
 	"json env": `{"name":"DB_PASSWORD","value":"{A14}"}`, "xml": "<password>{A14}</password>", "xml attribute": `<add key="AdminPassword" value="{A14}"/>`, "php": "'password' => '{A14}',",
 	"ruby": `:password => "{A14}"`, "go": `token := "{A32}"`, "python": `client_secret='{A32}'`, "prose": "the password is {A12}", "wp": "define( 'DB_PASSWORD', '{A14}' );",
-	"htpasswd line": "admin:$apr1${A8}${A22}", "docker auth": `{"auths":{"r.example.org":{"auth":"{A40}"}}}`,
+	"PW": "PW={p10}", "DB_PW": "DB_PW={p14}", "dbPw": `dbPw = "{A12}"`, "yaml pw": "  pw: {A12}", "json pw": `{"redis_pw":"{A14}"}`, "pw option": "--pw={A12}",
+	"PASS": "PASS={A12}", "PGPASS": "PGPASS={A12}", "SSHPASS": "SSHPASS={A12} ssh host", "STRIPE_KEY": "STRIPE_KEY={A24}", "FERNET_KEY": "FERNET_KEY={w43}=",
+	"APP_KEY": "APP_KEY=base64:{b43}=", "json some key": `{"payments_key": "{h32}"}`, "yaml some key": "  mapbox-key: {A30}", "requirepass": "requirepass {A12}",
+	"requirepass letters": "CONFIG SET requirepass {L12}", "requirepass option": "redis-server --requirepass {A12}", "masterauth": "masterauth {A12}",
+	"config get": "1) \"requirepass\"\n2) \"{L12}\"", "config get raw": "requirepass\n{A14}", "bindpw": "bindpw {A12}", "AUTH": "AUTH {A12}", "AUTH user": "AUTH default {A12}",
+	"AUTH prompt": "127.0.0.1:6379> AUTH {L12}", "AUTH client": "redis-cli -h cache auth {L12}", "REDIS_AUTH": "REDIS_AUTH={A16}", "AUTH mail": "AUTH PLAIN {A24}=",
+	"pgpass line": "db.example.org:5432:app:app:{A14}", "pgpass wide": "*:*:*:postgres:{A14}",
+	"key without beginning": "{b64}\n{b64}\n{b22}==\n-----END OPENSSH PRIVATE KEY-----", "htpasswd line": "admin:$apr1${A8}${A22}", "docker auth": `{"auths":{"r.example.org":{"auth":"{A40}"}}}`,
 }
 
 // contexts put a secret where it may be printed.

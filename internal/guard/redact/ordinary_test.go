@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -56,7 +57,7 @@ func (o ordinary) path() string {
 
 // lines are the makers of one line each.
 func (o ordinary) lines() []func() string {
-	return append(append(o.services(), o.hosts()...), o.developers()...)
+	return slices.Concat(o.services(), o.hosts(), o.developers(), o.honest())
 }
 
 func (o ordinary) services() []func() string {
@@ -192,6 +193,46 @@ func (o ordinary) developers() []func() string {
 		},
 		func() string {
 			return f(`ETag: "%s"; X-Request-Id: %s; Content-Length: %d`, o.hex(32), o.uuid(), o.n(99999))
+		},
+	}
+}
+
+// honest are lines with the names of secrets and words that are none: what was asked for, and what came of it.
+func (o ordinary) honest() []func() string {
+	f := fmt.Sprintf
+	name := func() string {
+		return o.pick("password", "PASSWORD", "pass", "DB_PASS", "pw", "DB_PW", "token", "API_KEY", "STRIPE_KEY", "AUTH", "REDIS_AUTH", "auth", "requirepass", "secret")
+	}
+	outcome := func() string {
+		return o.pick("refused", "denied", "rejected", "failed", "invalid", "incorrect", "missing", "expired", "required", "disabled", "unset", "ok")
+	}
+	return []func() string{
+		func() string { return f(`level=warn msg="login" %s=%s user=app%d`, name(), outcome(), o.n(99)) },
+		func() string { return f("%s: %s", name(), outcome()) },
+		func() string { return f(`{"check":"login","%s":"%s","attempt":%d}`, name(), outcome(), o.n(9)) },
+		func() string { return f("dial tcp %s:%d: connect: connection refused", o.ip(), 1024+o.n(60000)) },
+		func() string { return f("AUTH %s for user app%d after %d ms", outcome(), o.n(99), o.n(999)) },
+		func() string {
+			return o.pick("ERR AUTH <password> called without any password configured for the default user.", "NOAUTH Authentication required.", "250-AUTH PLAIN LOGIN CRAM-MD5",
+				"334 the server refused AUTH LOGIN", "(error) WRONGPASS invalid username-password pair", "the requirepass directive is not set", "set requirepass before you open the port",
+				"requirepass is empty", "rootpw is not set in slapd.conf", "-----END PRIVATE KEY----- has no beginning", "WARNING: password file \"/root/.pgpass\" has group or world access",
+				"PGPASSFILE=/run/pgpass", "SSH_AUTH_SOCK=/tmp/ssh-XXXX1a2b/agent.71", "PASS", "ok: 12 pass, 0 fail", "pass: 12")
+		},
+		func() string {
+			return f("%s_key%s%s", o.pick("primary", "sort", "cache", "partition", "public", "routing"), o.pick("=", ": "), o.pick("users:"+fmt.Sprint(o.n(9999)), o.uuid(), o.hex(16), "id"))
+		},
+		func() string {
+			return o.pick("TLS_KEY=/etc/ssl/private/web1.key", "ssl_certificate_key: /etc/nginx/tls/web-1.pem", "SIGN_KEY=web-signing.pem", "metrics_key=web-1-requests", "PIN_KEY=release",
+				"CREATE INDEX orders_2024_key ON orders", "tls-key: ./certs/server2.key", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==")
+		},
+		func() string { return f("store.go:%d:%d: undefined: pw", 5432, o.n(99)) },
+		func() string {
+			return f("%s:5432:5432/tcp -> %s:5432", o.ip(), o.ip())
+		},
+		func() string { return "-----END CERTIFICATE-----" },
+		func() string { return f("%s\n-----END CERTIFICATE-----", o.base64(48)) },
+		func() string {
+			return o.pick("age1qyqszqgpqyqszqgpqyqszqgpqyqszqgpqyqszqgpqyqszqgpqyqs3290gq", "the image of AGE-SECRET-KEY files", "dp.st.example", "dp.pt. is what personal tokens begin with")
 		},
 	}
 }

@@ -179,6 +179,14 @@ func TestPrivateKeys(t *testing.T) {
 			`{"t":"{\"k\":\"-----BEGIN PRIVATE KEY-----\\n` + body + `\\n-----END PRIVATE KEY-----\\n\"}"}`,
 			`{"t":"{\"k\":\"[redacted: key]\\n\"}"}`,
 		},
+		{ // only the end was printed
+			`{"t":"abcdEFGH1234+/ab\nabcdEFGH1234+/==\n-----END RSA PRIVATE KEY-----\nafter"}`,
+			`{"t":"[redacted: key]\nafter"}`,
+		},
+		{
+			"$ tail -3 key\r\n" + body + "\r\nabc=\r\n-----END PRIVATE KEY-----\r\nafter",
+			"$ tail -3 key\r\n[redacted: key]\r\nafter",
+		},
 		{ // cut off by the tool that printed it
 			`{"t":"-----BEGIN OPENSSH PRIVATE KEY-----\n` + body + `","u":1}`,
 			`{"t":"[redacted: key]","u":1}`,
@@ -237,6 +245,7 @@ func TestHostileLinesTakeLinearTime(t *testing.T) {
 		"ghp_", ".eyJaaaaaa", "passwordtoken=", "://u:p", "hunter22",
 		"glpat-", "xoxb-", ".webhook.office.com/webhookb2/", "mysql -p", "curl -u a:b ", "cookie: a=", "LS0tLS1CRUdJTi", "AKIA", "_password_", "a a a a ",
 		"61 61 61 61 61 61 61 ", "hunter2\n", "hunter2\\n", "define('password',", "htpasswd -b a ", "chpasswd|:", "PuTTY-User-Key-File-", "<password>",
+		"-----END PRIVATE KEY-----", `abcd\n-----END PRIVATE KEY-----`, "requirepass ", "requirepass\\n", "AUTH a ", "redis-cli auth ", "pw=", "a_key=", "auth=", "a:5432:", "*:*:",
 	} {
 		// Eight times the text may take eight times as long; where the time is that of every pair of places, it is 64 times.
 		short, long := time.Duration(0), time.Hour

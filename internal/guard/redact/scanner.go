@@ -255,7 +255,8 @@ type Stream struct {
 	keyLines int // how many more lines may belong to the key that was begun
 	encoded  bool
 	pending  []pending
-	block    int // the indentation of a name whose value is on the lines below it, plus one
+	answer   bool // the next line is the value of the setting that this one names
+	block    int  // the indentation of a name whose value is on the lines below it, plus one
 }
 
 const maxKeyLines = 500
@@ -265,6 +266,12 @@ func (r *Redactor) Stream() *Stream { return &Stream{redactor: r} }
 
 // Line returns the next line without secrets.
 func (st *Stream) Line(s string) string {
+	if st.answer {
+		st.answer = false
+		if strings.TrimSpace(s) != "" && !looksLikeJSON(s) {
+			return markPassword.String()
+		}
+	}
 	if st.keyLines > 0 || st.block > 0 {
 		if mark, ok := st.belongs(s); ok {
 			return mark.String()
@@ -282,7 +289,7 @@ func (st *Stream) Line(s string) string {
 	if strings.HasSuffix(out, markKey.String()) && endsInBase64(s) {
 		st.keyLines, st.encoded = maxKeyLines, true
 	}
-	st.block = blockValue(s)
+	st.block, st.answer = blockValue(s), namesDirective(s)
 	return out
 }
 
@@ -330,7 +337,7 @@ func blockValue(s string) int {
 		return 0
 	}
 	key = strings.ToLower(strings.Trim(key, `"'`))
-	for _, end := range []string{"password", "passwd", "passphrase", "secret", "token", "key", "credentials", "_pass"} {
+	for _, end := range []string{"password", "passwd", "passphrase", "secret", "token", "key", "credentials", "_pass", "_pw"} {
 		if strings.HasSuffix(key, end) {
 			return len(s) - len(text) + 1
 		}

@@ -29,7 +29,7 @@ func shapes() []literal {
 	for _, n := range names() {
 		out = append(out, n.literal())
 	}
-	return append(out, commandLiterals()...)
+	return append(append(out, tellingLiterals()...), commandLiterals()...)
 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }

@@ -33,6 +33,9 @@ func TestASecretOverSeveralLinesIsTakenOutOfEach(t *testing.T) {
 		"a block of YAML": {
 			[]string{"db:", "  password: |", "    correct horse", "    battery", "  host: db"}, []string{"horse", "battery"}, []string{"  host: db"},
 		},
+		"the answer to CONFIG GET": {
+			[]string{`1) "requirepass"`, `2) "correcthorse"`, `3) "maxmemory"`, `4) "0"`}, []string{"correct"}, []string{"maxmemory", `4) "0"`},
+		},
 		"an event between": {
 			[]string{"k3y-Of/The+Cel", `{"type":"system","text":"lar_42x"}`}, []string{"The+"}, []string{`{"type":"system"`},
 		},

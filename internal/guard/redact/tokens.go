@@ -97,7 +97,7 @@ func tokenShapes() []tokenShape {
 
 // cloudShapes are those of clouds, platforms and their tools.
 func cloudShapes() []tokenShape {
-	return []tokenShape{
+	out := []tokenShape{
 		{fixed: "ABIA", parts: exact(upperAlnum, 16)},
 		{fixed: "ACCA", parts: exact(upperAlnum, 16), digit: true},
 		{fixed: "A3T", parts: exact(upperAlnum, 17), digit: true},
@@ -128,10 +128,6 @@ func cloudShapes() []tokenShape {
 		{fixed: "hvr.", parts: open(url64, 24)},
 		{fixed: ".atlasv1.", lead: of(alnum, 14, 14), parts: open(url64, 60)},
 		{fixed: "pul-", parts: exact(lowerHex, 40)},
-		{fixed: "dp.pt.", parts: open(alnum, 40)},
-		{fixed: "dp.st.", parts: open(mixed, 40)},
-		{fixed: "dp.ct.", parts: open(alnum, 40)},
-		{fixed: "dp.sa.", parts: open(alnum, 40)},
 		{fixed: "ico-", parts: exact(alnum, 32), digit: true},
 		{fixed: "tskey-", parts: open(url64, 16)},
 		{fixed: "dnkey-", parts: open(url64, 60)},
@@ -150,6 +146,10 @@ func cloudShapes() []tokenShape {
 		{fixed: "YCAJE", parts: open(url64, 20)},
 		{fixed: "YCP", parts: exact(url64, 37), digit: true},
 	}
+	for _, kind := range []string{"pt", "st", "ct", "sa", "said", "scim", "audit"} {
+		out = append(out, tokenShape{fixed: "dp." + kind + ".", parts: open(mixed, 32), digit: true})
+	}
+	return out
 }
 
 // codeShapes are those of code hosts, registries and build services.
@@ -184,7 +184,10 @@ func codeShapes() []tokenShape {
 		{fixed: "sntryu_", parts: exact(lowerHex, 64)},
 		{fixed: "pat.", parts: joined(".", of(url64, 22, 22), of(anyHex, 24, 24), of(alnum, 20, 20))},
 		{fixed: "sat.", parts: joined(".", of(url64, 22, 22), of(anyHex, 24, 24), of(alnum, 20, 20))},
-		{fixed: "AGE-SECRET-KEY-1", parts: exact(upperAlnum, 58)},
+		{fixed: "AGE-SECRET-KEY-1", parts: open(upperAlnum, 40)},
+		{fixed: "age-secret-key-1", parts: open(lowerAlnum, 40)},
+		{fixed: "AGE-SECRET-KEY-PQ-1", parts: open(upperAlnum, 40)},
+		{fixed: "AGE-PLUGIN-", parts: open(url64, 20), digit: true},
 		{fixed: "cfut_", parts: open(url64, 40)},
 		{fixed: "figd_", parts: open(url64, 38)},
 		{fixed: "figu_", parts: open(url64, 38)},
