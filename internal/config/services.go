@@ -326,11 +326,8 @@ func finishProbe(e *entry, p *probeEntry) {
 		p.Method = "GET"
 	case p.Type == ops.ProbeHeartbeat:
 		// One call says everything, and results come when something changes.
-		p.Name, p.Interval = cmp.Or(p.Name, p.Type), cmp.Or(p.Interval, time.Hour)
+		p.Name, p.Interval, p.Grace = cmp.Or(p.Name, p.Type), cmp.Or(p.Interval, time.Hour), cmp.Or(p.Grace, time.Hour)
 		p.FailAfter, p.RecoverAfter = cmp.Or(p.FailAfter, 1), cmp.Or(p.RecoverAfter, 1)
-		if !e.has(&p.Grace) {
-			p.Grace = time.Hour
-		}
 	}
 	switch {
 	case len(e.problems.found) > before:

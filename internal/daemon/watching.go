@@ -231,7 +231,9 @@ func (o Options) discoverServices(ctx context.Context) {
 // proberOptions are the options of every prober of this host. A probe must not change anything, so with the guard on a command
 // that is known to change something is a configuration error.
 func (h *Host) proberOptions() (probe.Options, error) {
-	o := probe.Options{Clock: h.Clock, Heartbeats: h.store.HeartbeatsOf}
+	o := probe.Options{Clock: h.Clock, Heartbeats: func(ctx context.Context, environment, service string) ([]ops.Heartbeat, error) {
+		return h.store.HeartbeatsOf(ctx, environment, service)
+	}}
 	if !h.Config.Guard.Enabled {
 		return o, nil
 	}
