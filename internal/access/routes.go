@@ -34,6 +34,7 @@ func routes() []route {
 		{post, "/approvals/{id}/deny", Deny},
 		{post, "/approvals/{id}/approve", Approve},
 		{post, "/services/trust", Approve},
+		{post, apiPrefix + "/services/{name}/heartbeat", Run},
 		{post, apiPrefix + "/trust", Approve},
 
 		{post, "/run", Run},

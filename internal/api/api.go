@@ -36,6 +36,8 @@ type Options struct {
 	Clock        ops.Clock
 	Version      string
 	Environments []ops.Environment // the first one is used when a request names none
+	// Address is where jobs reach this server; nil if that is not known.
+	Address func() string
 	// NextCheck returns when each environment is checked next; nil if that is not known.
 	NextCheck func() map[string]time.Time
 	// Ready returns why the supervisor cannot work yet, or nil.
@@ -102,7 +104,7 @@ func (s *server) routes() http.Handler {
 	described := humago.NewWithPrefix(routes, Prefix, describe(s.Version))
 	for _, register := range []func(huma.API){
 		s.registerCycles, s.registerSessions, s.registerTranscript, s.registerGuard, s.registerPeople, s.registerServices,
-		s.registerHistory,
+		s.registerHistory, s.registerHeartbeats,
 		s.registerCooldowns, s.registerActions, s.registerEvents, s.registerMemories, s.registerSilences, s.registerTrust, s.registerCosts,
 		s.registerHosts, s.registerStats, s.registerSituation, s.registerChecks,
 	} {

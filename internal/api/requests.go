@@ -168,6 +168,12 @@ func (s *server) keyed(next http.Handler) http.Handler {
 	}))
 }
 
+const (
+	// noStore marks an answer that is shown once, and kept nowhere.
+	noStore   = "no-store"
+	shownOnce = `{"title":"Conflict","status":409,"detail":"this was answered, and the answer is shown once: send it with another key"}`
+)
+
 // answerOnce handles a request and stores its answer.
 func (s *server) answerOnce(w http.ResponseWriter, r *http.Request, next http.Handler, request store.Request) {
 	kept := newRecorder(w.Header())
@@ -175,8 +181,12 @@ func (s *server) answerOnce(w http.ResponseWriter, r *http.Request, next http.Ha
 	answer := store.Answer{
 		Status: kept.status, Location: w.Header().Get("Location"), Type: w.Header().Get("Content-Type"), Body: kept.body.Bytes(),
 	}
+	stored := answer
+	if w.Header().Get("Cache-Control") == noStore { // it holds a secret
+		stored = store.Answer{Status: http.StatusConflict, Type: "application/problem+json", Body: []byte(shownOnce)}
+	}
 	// The work is done, even if the caller has disconnected.
-	if err := s.Store.EndRequest(context.WithoutCancel(r.Context()), request, answer); err != nil {
+	if err := s.Store.EndRequest(context.WithoutCancel(r.Context()), request, stored); err != nil {
 		s.Logger.ErrorContext(r.Context(), "cannot store the answer to a request", "error", err)
 	}
 	send(w, answer)

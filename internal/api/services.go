@@ -29,6 +29,7 @@ type ServiceState struct {
 	CheckedAt   *time.Time     `json:"checked_at"`
 	Uptime24h   *float64       `json:"uptime_24h" doc:"Share of checks that were healthy or degraded; null without checks."`
 	Checks      []ServiceCheck `json:"checks" doc:"The newest result of each probe."`
+	Heartbeats  []Heartbeat    `json:"heartbeats,omitempty" doc:"The calls of its jobs; not in the list of services."`
 }
 
 // ServiceCheck is one result of a probe.
@@ -121,6 +122,11 @@ func (s *server) getService(ctx context.Context, q *ServicePath) (*body[ServiceS
 	if err := addUptime(ctx, s.Store, found[i:i+1], found[i].Environment, s.Clock()); err != nil {
 		return nil, s.problem("service "+q.Name, err)
 	}
+	beats, err := s.Store.HeartbeatsOf(ctx, found[i].Environment, q.Name)
+	if err != nil {
+		return nil, s.problem("service "+q.Name, err)
+	}
+	found[i].Heartbeats = Rows(beats, HeartbeatRow)
 	return &body[ServiceState]{found[i]}, nil
 }
 

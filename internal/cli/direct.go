@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"os/user"
@@ -40,6 +41,7 @@ func (a *app) direct(s *store.Store, cfg *config.Config, environments []ops.Envi
 		Handler: api.New(api.Options{
 			Store: s, Control: rows{s}, Logger: a.logger(), Clock: s.Clock, Version: a.Version, Environments: environments, Trusted: true,
 			Guard: daemon.Explainer(cfg, judge), CheckConfig: a.configRow,
+			Address: func() string { return cmp.Or(cfg.Edges.PublicURL, "http://"+cfg.Listen) },
 		}),
 		Caller: api.Caller{Name: person(), Role: may.RoleAdmin, Local: true},
 	}}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -15,8 +16,10 @@ import (
 )
 
 func (a *app) servicesCommand() *cobra.Command {
-	c := &cobra.Command{Use: "services", Aliases: []string{"service"}, Short: "Watched services and their state: list, show, discover, accept"}
-	c.AddCommand(a.servicesList(), a.servicesShow(), a.servicesDiscover(), a.servicesAccept())
+	c := &cobra.Command{
+		Use: "services", Aliases: []string{"service"}, Short: "Watched services and their state: list, show, heartbeat, discover, accept",
+	}
+	c.AddCommand(a.servicesList(), a.servicesShow(), a.servicesHeartbeat(), a.servicesDiscover(), a.servicesAccept())
 	return c
 }
 
@@ -79,6 +82,30 @@ func (a *app) servicesShow() *cobra.Command {
 	return c
 }
 
+func (a *app) servicesHeartbeat() *cobra.Command {
+	var environment, probe string
+	c := &cobra.Command{
+		Use: "heartbeat NAME", Short: "Make the address that a job calls when it has run; a former one no longer works", Args: cobra.ExactArgs(1),
+		Example: `  claudeops services heartbeat backup
+  claudeops services heartbeat backup --probe weekly -o json`,
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.change(c.Context(), func(s *client) error {
+				made, err := post[api.HeartbeatAddress](c.Context(), s, "/services/"+url.PathEscape(args[0])+"/heartbeat",
+					map[string]any{"environment": environment, "probe": probe})
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(a.Stderr, "the %s of %s is called with this command; keep it now, it is not shown again\n",
+					clean(made.Probe), clean(made.Service))
+				return a.printOne(made, func(w io.Writer) { fmt.Fprintln(w, made.Curl) })
+			})
+		},
+	}
+	c.Flags().StringVar(&environment, "environment", "", "environment (default: the first one)")
+	c.Flags().StringVar(&probe, "probe", "", "name of the heartbeat, where the service has several")
+	return c
+}
+
 // noService proposes a service that exists.
 func noService(ctx context.Context, s *client, name, environment string, err error) error {
 	if !errors.Is(err, ops.ErrNotFound) {
@@ -109,6 +136,12 @@ func printService(w io.Writer, x api.ServiceState, past api.ServiceHistory, cool
 		}
 		fmt.Fprintln(w)
 	}
+	for _, h := range x.Heartbeats {
+		fmt.Fprintf(w, "  %s: %s\n", clean(h.Probe), lastCall(h))
+		for line := range strings.Lines(value(h.Output)) {
+			fmt.Fprintf(w, "    | %s\n", clean(strings.TrimRight(line, "\r\n")))
+		}
+	}
 	if len(past.Days) > 0 {
 		fmt.Fprintf(w, "%d days  %s  now   %s up (one character per day: # healthy, = degraded, _ down, . not checked)\n",
 			shownDays, drawn(past.Days), share(past.Uptime))
@@ -123,6 +156,23 @@ func printService(w io.Writer, x api.ServiceState, past api.ServiceHistory, cool
 		}
 		fmt.Fprintln(w)
 	}
+}
+
+// lastCall says when a job last called, and what it said.
+func lastCall(h api.Heartbeat) string {
+	switch {
+	case !h.Addressed:
+		return "no job can call yet; claudeops services heartbeat makes its address"
+	case h.StartedAt != nil:
+		return "running since " + stamp(h.StartedAt)
+	case h.EndedAt == nil:
+		return "no call yet"
+	case h.ExitCode != 0:
+		return fmt.Sprintf("failed with exit code %d at %s", h.ExitCode, stamp(h.EndedAt))
+	case h.Failed:
+		return "failed at " + stamp(h.EndedAt)
+	}
+	return "last call at " + stamp(h.EndedAt)
 }
 
 // drawn shows the worst state of each day.

@@ -246,7 +246,7 @@ type probeEntry struct {
 
 // probeTypes are the types of probes.
 func probeTypes() []string {
-	return []string{"command", "container", "dns", "http", "mysql", "postgres", "process", "redis", "systemd", "tcp"}
+	return []string{"command", "container", "dns", "heartbeat", "http", "mysql", "postgres", "process", "redis", "systemd", "tcp"}
 }
 
 func probeFields(p *probeEntry) []field {
@@ -288,11 +288,18 @@ func probeFields(p *probeEntry) []field {
 		value("query", &p.Query, textKind(), "A SQL statement, or a Redis command.").onlyFor(databases...).orElse("SELECT 1, or PING"),
 		value("unit", &p.Unit, textKind(), "Name of the unit.").onlyFor("systemd").must(),
 		value("process", &p.Process, textKind(), "Name of a running program.").onlyFor("process").must(),
+		value("every", &p.Every, durationKind(time.Second), "How often the job runs. Or give a `schedule`.").onlyFor(ops.ProbeHeartbeat),
+		value("schedule", &p.Schedule, textKind(),
+			"When the job runs: `sun 02:00`, or the five fields of cron. See [Heartbeats](heartbeats.md).").onlyFor(ops.ProbeHeartbeat),
+		value("zone", &p.Zone, textKind(), "Time zone of the schedule, such as Europe/Berlin.").onlyFor(ops.ProbeHeartbeat).orElse("UTC"),
+		value("grace", &p.Grace, durationKind(0), "How late its call may be, and how long a run may take that has called its start.").
+			onlyFor(ops.ProbeHeartbeat).orElse("1h"),
 		value("timeout", &p.Timeout, durationKind(0), "A slower probe is down.").or("10s"),
 		value("slow_after", &p.SlowAfter, durationKind(0), "A slower probe is degraded. Must be below `timeout`."),
 		value("interval", &p.Interval, durationKind(0), "Time between runs, where probes run all the time.").orElse("30s"),
-		value("fail_after", &p.FailAfter, count, "Number of consecutive bad results that count as failing.").orElse("2"),
-		value("recover_after", &p.RecoverAfter, count, "Number of consecutive good results that count as recovered.").orElse("2"),
+		value("fail_after", &p.FailAfter, count, "Number of consecutive bad results that count as failing.").orElse("2; `heartbeat`: 1"),
+		value("recover_after", &p.RecoverAfter, count, "Number of consecutive good results that count as recovered.").
+			orElse("2; `heartbeat`: 1"),
 	}
 }
 
@@ -314,8 +321,13 @@ func finishProbe(e *entry, p *probeEntry) {
 	if p.SlowAfter >= p.Timeout {
 		e.refuse(&p.SlowAfter, "lower it, or raise timeout", "%s is not below the timeout of %s", p.SlowAfter, p.Timeout)
 	}
-	if p.Type == "http" && p.Method == "" {
+	switch {
+	case p.Type == "http" && p.Method == "":
 		p.Method = "GET"
+	case p.Type == ops.ProbeHeartbeat:
+		// One call says everything, and results come when something changes.
+		p.Name, p.Interval, p.Grace = cmp.Or(p.Name, p.Type), cmp.Or(p.Interval, time.Hour), cmp.Or(p.Grace, time.Hour)
+		p.FailAfter, p.RecoverAfter = cmp.Or(p.FailAfter, 1), cmp.Or(p.RecoverAfter, 1)
 	}
 	switch {
 	case len(e.problems.found) > before:

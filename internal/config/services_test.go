@@ -94,6 +94,7 @@ func TestBadServiceIsReported(t *testing.T) {
 		{"address", probe("type: tcp, address: db"), "services[0].probes[0].address", "host:port"},
 		{"timeout", probe("type: tcp, address: 'db:1', timeout: 0"), "services[0].probes[0].timeout", "above zero"},
 		{"slow after timeout", probe("type: tcp, address: 'db:1', timeout: 1s, slow_after: 2s"), "services[0].probes[0].slow_after", "below the timeout"},
+		{"heartbeat of another type", probe("type: tcp, address: 'db:1', every: 1h"), "services[0].probes[0].every", "has no every"},
 		{"field of another type", probe("type: tcp, address: 'db:1', url: 'http://a'"), "services[0].probes[0].url", "has no url"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -103,6 +104,29 @@ func TestBadServiceIsReported(t *testing.T) {
 				t.Errorf("got %v\nwant %s … %s", err, tc.key, tc.text)
 			}
 		})
+	}
+}
+
+func TestAHeartbeatCountsByItsFirstResult(t *testing.T) {
+	c, _, err := load(t, setup{yaml: `services:
+  - name: backup
+    probes: [{type: heartbeat, every: 24h}, {type: heartbeat, name: weekly, schedule: "sun 02:00", zone: Europe/Berlin, grace: 30m, fail_after: 2}]
+`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []ops.ProbeSpec{
+		{
+			Service: "backup", Type: "heartbeat", Name: "heartbeat", Every: 24 * time.Hour, Grace: time.Hour, Interval: time.Hour,
+			Timeout: 10 * time.Second, FailAfter: 1, RecoverAfter: 1,
+		},
+		{
+			Service: "backup", Type: "heartbeat", Name: "weekly", Schedule: "sun 02:00", Zone: "Europe/Berlin", Grace: 30 * time.Minute, Interval: time.Hour,
+			Timeout: 10 * time.Second, FailAfter: 2, RecoverAfter: 1,
+		},
+	}
+	if got := c.Environments()[0].Probes; !reflect.DeepEqual(got, want) {
+		t.Errorf("probes are %+v", got)
 	}
 }
 

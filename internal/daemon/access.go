@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -147,6 +148,14 @@ func (h *Host) provider() *oidc.Provider {
 		o.Rules = append(o.Rules, oidc.Rule(g))
 	}
 	return oidc.New(o)
+}
+
+// reachedAt is the address for jobs of this machine and others.
+func (h *Host) reachedAt() string {
+	if base := h.pagesAddress.Load(); base != nil {
+		return cmp.Or(h.Config.Edges.PublicURL, *base)
+	}
+	return h.Config.Edges.PublicURL
 }
 
 // pagesAt is the address for people on this machine, or the public one.

@@ -164,6 +164,7 @@ func (h *Host) site(
 		Version:         h.Version, Host: h.Config.Host.Name, ListenHosts: names, Environments: h.envs,
 		NextCheck: h.supervisor.NextChecks, Settings: settings(h.Config), Walls: sync.OnceValue(h.wallRows),
 		Hub: h.hub, Webhooks: webhooks, Done: done, KeepTranscripts: h.Config.Retention.Transcripts,
+		Address: h.reachedAt, Redact: h.redact,
 		Trace: h.traceID(), Trouble: h.trouble, Database: h.readiness.state, Ready: ready, Streams: conns.streams(),
 		DrainAsked: h.checkDrain,
 		MCP:        h.Config.Edges.MCP, Guard: Explainer(h.Config, h.judge), CheckConfig: h.checkedConfig(),

@@ -79,6 +79,7 @@ type watching struct {
 	watch     *watch.Watch
 	scheduler *probe.Scheduler
 	probes    int
+	beats     *watch.Heartbeats // nil without any
 }
 
 // newWatching reads the stored states of the services.
@@ -96,8 +97,17 @@ func (h *Host) newWatching(ctx context.Context, envs []ops.Environment) (*watchi
 	}
 	scheduler := probe.NewScheduler(probe.SchedulerOptions{Prober: probe.New(probing), Deliver: w.Deliver})
 	var watched []probe.Watched
+	beats, beating := &watch.Heartbeats{Store: h.store, Deliver: w.Deliver, Clock: h.Clock, Logger: h.Logger}, false
 	for _, e := range envs {
+		some, err := beats.Add(e, probe.Describe)
+		if err != nil {
+			return nil, fmt.Errorf("heartbeats of %s: %w", e.Name, err)
+		}
+		beating = beating || some
 		for _, spec := range watch.Probes(e) {
+			if spec.Type == ops.ProbeHeartbeat {
+				continue
+			}
 			watched = append(watched, probe.Watched{Environment: e.Name, Spec: spec})
 		}
 	}
@@ -105,7 +115,11 @@ func (h *Host) newWatching(ctx context.Context, envs []ops.Environment) (*watchi
 	if err := w.Load(ctx); err != nil {
 		return nil, fmt.Errorf("read stored states: %w", err)
 	}
-	return &watching{h: h, watch: w, scheduler: scheduler, probes: len(watched)}, nil
+	out := &watching{h: h, watch: w, scheduler: scheduler, probes: len(watched)}
+	if beating {
+		out.beats = beats
+	}
+	return out, nil
 }
 
 // run watches until ctx ends.
@@ -117,6 +131,12 @@ func (w *watching) run(ctx context.Context) error {
 		parts.Go(func() error {
 			defer w.watch.Flush(context.WithoutCancel(ctx))
 			return w.scheduler.Run(ctx)
+		})
+	}
+	if w.beats != nil {
+		parts.Go(func() error {
+			defer w.watch.Flush(context.WithoutCancel(ctx))
+			return w.h.nudged(w.beats.Run)(ctx)
 		})
 	}
 	return parts.Wait()
@@ -211,7 +231,9 @@ func (o Options) discoverServices(ctx context.Context) {
 // proberOptions are the options of every prober of this host. A probe must not change anything, so with the guard on a command
 // that is known to change something is a configuration error.
 func (h *Host) proberOptions() (probe.Options, error) {
-	o := probe.Options{Clock: h.Clock}
+	o := probe.Options{Clock: h.Clock, Heartbeats: func(ctx context.Context, environment, service string) ([]ops.Heartbeat, error) {
+		return h.store.HeartbeatsOf(ctx, environment, service)
+	}}
 	if !h.Config.Guard.Enabled {
 		return o, nil
 	}

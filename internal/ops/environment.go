@@ -6,7 +6,7 @@ import "time"
 type ProbeSpec struct {
 	Service string
 	Name    string // shown instead of a description made from the other fields
-	Type    string // http, dns, container, postgres, mysql, redis, tcp, systemd, process, command
+	Type    string // http, dns, container, postgres, mysql, redis, tcp, systemd, process, command, heartbeat
 
 	// http
 	URL          string // http, and the databases: where they are
@@ -42,6 +42,12 @@ type ProbeSpec struct {
 	Unit    string // systemd
 	Process string // name of a running program
 	Command []string
+
+	// heartbeat
+	Every    time.Duration // how often the job runs, or
+	Schedule string        // when: `sun 02:00`, or the five fields of cron
+	Zone     string        // of the schedule, such as Europe/Berlin; empty: UTC
+	Grace    time.Duration // how late it may be, and how long a run may take
 
 	Timeout      time.Duration
 	SlowAfter    time.Duration // slower than this is degraded; 0 = never

@@ -160,7 +160,7 @@ type Policy struct {
 
 // Bad reports whether a check finds that a service does not work well enough.
 func (p Policy) Bad(c Check) bool {
-	return c.Status == Down || c.Status == Degraded && !p.TolerateDegraded
+	return c.Status == Down || c.Status == Degraded && !p.TolerateDegraded && !c.Late()
 }
 
 // Unprobed names the services that no probe asks about, where probes decide when an agent looks. Where agents look on schedule, there

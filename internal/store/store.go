@@ -77,6 +77,7 @@ func schema() db.Schema {
 		{Name: "answer_codes", Key: []string{"code"}},
 		{Name: "used_answers", Key: []string{"code"}},
 		{Name: "trust", Key: []string{"environment", "service"}},
+		{Name: "heartbeats", Key: []string{"environment", "service", "probe"}},
 		{Name: "withheld", Key: []string{"environment", "service"}},
 		{Name: "outgoing_events", Key: id},
 		{Name: "event_targets", Key: []string{"name"}},

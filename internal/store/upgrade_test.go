@@ -168,6 +168,10 @@ func released() map[int64][]string {
 			`INSERT INTO reflexes (environment, service, probe, type, status, class, actions, digests, state, cycles, asked_at, changed_at)
 				VALUES ('home', 'web', 'GET', 'http', 'down', '5xx', '["restart"]', '["d"]', 'on', '[1]', ` + at + `, ` + at + `)`,
 		},
+		37: {
+			`INSERT INTO heartbeats (environment, service, probe, digest, since, ended_at, output, seq)
+				VALUES ('home', 'backup', 'heartbeat', 'd', ` + at + `, ` + at + `, 'done', 1)`,
+		},
 	}
 }
 

@@ -34,7 +34,7 @@ func (s *server) secure(next http.Handler) http.Handler {
 	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, http.StatusForbidden, "This request came from another site. Nothing was changed.")
 	}))
-	inside := origins.Handler(s.serveWebhooks(s.authenticate(s.limited(s.authorize(s.guardApprovals(s.recordActions(next)))))))
+	inside := origins.Handler(s.serveWebhooks(s.servePings(s.authenticate(s.limited(s.authorize(s.guardApprovals(s.recordActions(next))))))))
 	hosts := newHostList(s.ListenHosts)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
@@ -69,7 +69,7 @@ func (s *server) recoverPanic(w http.ResponseWriter, r *http.Request) {
 	if cause == http.ErrAbortHandler { //nolint:errorlint // the sentinel is compared as net/http itself does
 		panic(cause)
 	}
-	s.Logger.ErrorContext(r.Context(), "page handler panicked", "path", r.URL.Path, "panic", cause, "stack", string(debug.Stack()))
+	s.Logger.ErrorContext(r.Context(), "page handler panicked", "path", recordedPath(r), "panic", cause, "stack", string(debug.Stack()))
 	s.refuse(w, r, http.StatusInternalServerError, "The page could not be rendered. See the log of the supervisor.")
 }
 
@@ -172,10 +172,12 @@ func (s *server) guardApprovals(next http.Handler) http.Handler {
 	})
 }
 
-// recordedPath is the path of a request as it is recorded: without the token of a link.
+// recordedPath is the path of a request as it is recorded: without the token of a link or of a heartbeat.
 func recordedPath(r *http.Request) string {
-	if strings.HasPrefix(r.URL.Path, linkPath) {
-		return linkPath + "[token]"
+	for _, secret := range []string{linkPath, pingPath} {
+		if strings.HasPrefix(r.URL.Path, secret) {
+			return secret + "[token]"
+		}
 	}
 	path, _ := clip(r.URL.EscapedPath(), 200)
 	return path
@@ -200,9 +202,9 @@ func isAPI(path string) bool {
 		path == "/healthz" || path == "/readyz" || path == "/metrics"
 }
 
-// isForPrograms reports whether a path is for programs: the API except its documentation page.
+// isForPrograms reports whether a path is for programs: heartbeats, and the API except its documentation page.
 func isForPrograms(path string) bool {
-	return isMCP(path) || isAPI(path) && path != "/api/docs" && !strings.HasPrefix(path, "/api/docs/")
+	return isMCP(path) || isPing(path) || isAPI(path) && path != "/api/docs" && !strings.HasPrefix(path, "/api/docs/")
 }
 
 // refuse responds with an error page, or with a problem document on API paths.

@@ -31,6 +31,7 @@ type serviceDetail struct {
 	Held      string // why no agent is started for it
 	HeldUntil *stamp
 	Unprobed  string // who looks at it although it has no probe
+	Beats     []ops.Heartbeat
 
 	Ranges []option
 	Range  healthRange
@@ -120,6 +121,10 @@ func (s *server) serviceDetail(r *http.Request, environment, name string) (servi
 	for _, part := range []func() error{
 		func() error { return s.addState(ctx, m, &view, name, checks) },
 		func() error { return s.addUnprobed(ctx, m, &view, env, name) },
+		func() (err error) {
+			view.Beats, err = s.Store.HeartbeatsOf(ctx, environment, name)
+			return err
+		},
 		func() error { return s.addHistory(ctx, m, &view, name) },
 		func() error { return s.addServiceRecords(ctx, &view, name) },
 		func() error { return s.addTrust(ctx, &view, environment, name) },

@@ -50,6 +50,10 @@ type Options struct {
 	Hub *Hub
 	// Webhooks receives alerts of other systems under /api/v1/webhooks/. It authenticates the senders itself.
 	Webhooks http.Handler
+	// Address is where jobs reach this server, for the addresses of heartbeats.
+	Address func() string
+	// Redact removes secrets from what jobs send; nil leaves it as it is.
+	Redact func(string) string
 	// Trace returns the trace id of a cycle; nil if tracing is off.
 	Trace func(ops.Cycle) string
 	// KeepTranscripts is how long output is kept; zero means no limit.
@@ -158,7 +162,7 @@ func (s *server) routes() http.Handler {
 
 	machine := api.New(api.Options{
 		Store: s.Store, Control: s.Control, Logger: s.Logger, Clock: s.Clock, Version: s.Version,
-		Environments: s.Environments, NextCheck: s.NextCheck, Ready: s.Ready, Database: s.Database, Changed: s.signalChange,
+		Environments: s.Environments, Address: s.Address, NextCheck: s.NextCheck, Ready: s.Ready, Database: s.Database, Changed: s.signalChange,
 		WrongTokens: s.wrongTokens.Load, Process: s.Process, Walls: s.Walls, Guard: s.Guard, CheckConfig: s.CheckConfig,
 	})
 	agents := s.serveMCP(machine)

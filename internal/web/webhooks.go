@@ -26,6 +26,9 @@ func (s *server) bodyLimit(path string) int64 {
 	if s.isWebhook(path) {
 		return maxAlertBody
 	}
+	if isPing(path) {
+		return maxPingBody
+	}
 	return maxBody
 }
 

@@ -46,6 +46,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 		{"memory", memoryCases()},
 		{"watch", watchCases()},
 		{"dispute", disputeCases()},
+		{"heartbeat", heartbeatCases()},
 		{"cost", costCases()},
 		{"health", healthCases()},
 		{"report", reportCases()},

@@ -146,6 +146,34 @@ func (s Schedule) started(now time.Time, length time.Duration, zone *time.Locati
 	return time.Time{}, false
 }
 
+// searched is how far the next time is looked for: between two 29ths of February there may be eight years.
+const searched = 9 * 366
+
+// next is the first time of the schedule after a time; zero if there is none.
+func (s Schedule) next(after time.Time, zone *time.Location) time.Time {
+	local := after.In(zone)
+	for n := range searched {
+		day := date(local, n)
+		if !s.onDay(day) {
+			continue
+		}
+		for hour := range 24 {
+			if s.hours&(1<<hour) == 0 {
+				continue
+			}
+			for minute := range 60 {
+				if s.minutes&(1<<minute) == 0 {
+					continue
+				}
+				if at := time.Date(day.Year(), day.Month(), day.Day(), hour, minute, 0, 0, zone); at.After(after) {
+					return at
+				}
+			}
+		}
+	}
+	return time.Time{}
+}
+
 // date is noon some days later: noon exists in every time zone.
 func date(t time.Time, later int) time.Time {
 	return time.Date(t.Year(), t.Month(), t.Day()+later, 12, 0, 0, 0, t.Location())

@@ -37,7 +37,7 @@ func (t Thresholds) withDefaults() Thresholds {
 
 // bad reports whether a result counts as bad.
 func (t Thresholds) bad(result ops.Check) bool {
-	return result.Status == ops.Down || (result.Status == ops.Degraded && !t.TolerateDegraded)
+	return result.Status == ops.Down || (result.Status == ops.Degraded && !t.TolerateDegraded && !result.Late())
 }
 
 func orDefault[T int | time.Duration](v, def T) T {

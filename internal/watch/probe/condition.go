@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"claudeops/internal/ops"
+	"claudeops/internal/watch/health"
 )
 
 // condition is one statement about a JSON document:
@@ -285,6 +286,10 @@ func Validate(spec ops.ProbeSpec) error {
 	case "command":
 		if len(spec.Command) == 0 || spec.Command[0] == "" {
 			wrong("a command probe needs command")
+		}
+	case ops.ProbeHeartbeat:
+		if _, err := health.ParseRhythm(spec); err != nil {
+			wrong("%w", err)
 		}
 	}
 	return errors.Join(problems...)

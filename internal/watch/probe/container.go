@@ -181,7 +181,7 @@ func (p *Prober) systemd(ctx context.Context, spec ops.ProbeSpec) finding {
 
 // running says whether a container or unit is up, or has ended well after doing all that it is for. What cannot be asked is no finding:
 // whether the service works is the business of its probes.
-func (p *Prober) running(ctx context.Context, spec ops.ProbeSpec) finding {
+func (p *Prober) running(ctx context.Context, _ string, spec ops.ProbeSpec) finding {
 	if spec.Unit != "" {
 		return p.unitRuns(ctx, spec)
 	}

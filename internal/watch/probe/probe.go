@@ -1,5 +1,5 @@
 // Package probe checks services without an agent: HTTP requests, name lookups, containers, databases, ports, units,
-// processes and commands; once (Prober) or at intervals (Scheduler). Package health decides what the results mean.
+// processes, commands and the calls of jobs; once (Prober) or at intervals (Scheduler). Package health decides what the results mean.
 package probe
 
 import (
@@ -9,12 +9,14 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"claudeops/internal/ops"
+	"claudeops/internal/watch/health"
 )
 
 const (
@@ -37,33 +39,37 @@ type Options struct {
 	Socket     string       // unix socket of the Docker or Podman API
 	// Databases open databases of the types postgres and mysql.
 	Databases map[string]OpenDatabase
+	// Heartbeats returns what is known of the calls of a service's jobs; without it, probes of this type find out nothing.
+	Heartbeats func(ctx context.Context, environment, service string) ([]ops.Heartbeat, error)
 	// Allow may refuse a probe's command before it runs; without it every configured command runs.
 	Allow func(argv []string) error
 }
 
 // Prober runs probes.
 type Prober struct {
-	clock     ops.Clock
-	client    *http.Client
-	insecure  http.RoundTripper // accepts any certificate
-	dialer    net.Dialer
-	path      string
-	systemctl string
-	proc      string
-	socket    string
-	databases map[string]OpenDatabase
-	allow     func(argv []string) error
-	restarts  restartLog
+	clock      ops.Clock
+	client     *http.Client
+	insecure   http.RoundTripper // accepts any certificate
+	dialer     net.Dialer
+	path       string
+	systemctl  string
+	proc       string
+	socket     string
+	databases  map[string]OpenDatabase
+	heartbeats func(ctx context.Context, environment, service string) ([]ops.Heartbeat, error)
+	allow      func(argv []string) error
+	restarts   restartLog
 }
 
 // New makes a prober.
 func New(o Options) *Prober {
 	p := &Prober{
 		clock: o.Clock, client: o.HTTPClient, insecure: freshConnections(true), databases: o.Databases, allow: o.Allow,
-		path:      cmp.Or(o.Path, "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
-		systemctl: cmp.Or(o.Systemctl, "systemctl"),
-		proc:      cmp.Or(o.Proc, "/proc"),
-		socket:    cmp.Or(o.Socket, defaultSocket),
+		heartbeats: o.Heartbeats,
+		path:       cmp.Or(o.Path, "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
+		systemctl:  cmp.Or(o.Systemctl, "systemctl"),
+		proc:       cmp.Or(o.Proc, "/proc"),
+		socket:     cmp.Or(o.Socket, defaultSocket),
 	}
 	if p.clock == nil {
 		p.clock = time.Now
@@ -88,7 +94,7 @@ type finding struct {
 // A probe that ctx ended has no result, so check ctx when the list is short. For ops.ProbeRunning it only asks whether the containers and
 // units of the specs run; those that cannot be asked have no result.
 func (p *Prober) Run(ctx context.Context, environment string, specs []ops.ProbeSpec, purpose ops.ProbePurpose) []ops.Check {
-	find := p.find
+	find := finder(p.find)
 	if purpose == ops.ProbeRunning {
 		find = p.running
 	}
@@ -97,7 +103,7 @@ func (p *Prober) Run(ctx context.Context, environment string, specs []ops.ProbeS
 	group.SetLimit(atOnce)
 	for i, spec := range specs {
 		group.Go(func() error {
-			results[i] = p.one(ctx, spec, find)
+			results[i] = p.one(ctx, environment, spec, find)
 			return nil
 		})
 	}
@@ -112,7 +118,10 @@ func (p *Prober) Run(ctx context.Context, environment string, specs []ops.ProbeS
 	return checks
 }
 
-func (p *Prober) one(parent context.Context, spec ops.ProbeSpec, find func(context.Context, ops.ProbeSpec) finding) *ops.Check {
+// finder finds out about one probe of an environment.
+type finder func(ctx context.Context, environment string, spec ops.ProbeSpec) finding
+
+func (p *Prober) one(parent context.Context, environment string, spec ops.ProbeSpec, find finder) *ops.Check {
 	if parent.Err() != nil {
 		return nil
 	}
@@ -125,7 +134,7 @@ func (p *Prober) one(parent context.Context, spec ops.ProbeSpec, find func(conte
 	defer cancel()
 
 	at, start := p.clock(), time.Now()
-	found := find(ctx, spec)
+	found := find(ctx, environment, spec)
 	took := time.Since(start)
 	switch {
 	case found.status == "", parent.Err() != nil && found.status == ops.Down:
@@ -142,7 +151,7 @@ func (p *Prober) one(parent context.Context, spec ops.ProbeSpec, find func(conte
 	}
 }
 
-func (p *Prober) find(ctx context.Context, spec ops.ProbeSpec) finding {
+func (p *Prober) find(ctx context.Context, environment string, spec ops.ProbeSpec) finding {
 	switch spec.Type {
 	case "http":
 		return p.http(ctx, spec)
@@ -162,6 +171,8 @@ func (p *Prober) find(ctx context.Context, spec ops.ProbeSpec) finding {
 		return p.process(ctx, spec)
 	case "command":
 		return p.command(ctx, spec)
+	case ops.ProbeHeartbeat:
+		return p.heartbeat(ctx, environment, spec)
 	default:
 		return down("unknown probe type %q: use %s", spec.Type, strings.Join(Types(), ", "))
 	}
@@ -169,7 +180,25 @@ func (p *Prober) find(ctx context.Context, spec ops.ProbeSpec) finding {
 
 // Types lists the types of probe.
 func Types() []string {
-	return []string{"http", "dns", "container", "postgres", "mysql", "redis", "tcp", "systemd", "process", "command"}
+	return []string{"http", "dns", "container", "postgres", "mysql", "redis", "tcp", "systemd", "process", "command", ops.ProbeHeartbeat}
+}
+
+// heartbeat finds out whether a job has called in time. Where nothing is recorded yet, there is nothing to find out.
+func (p *Prober) heartbeat(ctx context.Context, environment string, spec ops.ProbeSpec) finding {
+	rhythm, err := health.ParseRhythm(spec)
+	if err != nil {
+		return down("%s", err)
+	}
+	var known []ops.Heartbeat
+	if p.heartbeats != nil {
+		known, err = p.heartbeats(ctx, environment, spec.Service)
+	}
+	i := slices.IndexFunc(known, func(h ops.Heartbeat) bool { return h.Probe == Describe(spec) })
+	if err != nil || i < 0 {
+		return finding{}
+	}
+	status, why, _ := rhythm.Judge(known[i], p.clock())
+	return finding{status: status, err: why}
 }
 
 func healthy() finding { return finding{status: ops.Healthy} }

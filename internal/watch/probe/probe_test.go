@@ -151,7 +151,7 @@ func TestFailedConnectionsAreDownInAFewWords(t *testing.T) {
 		t,
 		run(t, ops.ProbeSpec{Type: "icmp"}),
 		ops.Down,
-		`unknown probe type "icmp": use http, dns, container, postgres, mysql, redis, tcp, systemd, process, command`,
+		`unknown probe type "icmp": use http, dns, container, postgres, mysql, redis, tcp, systemd, process, command, heartbeat`,
 	)
 }
 

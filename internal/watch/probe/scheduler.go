@@ -192,7 +192,7 @@ func (s *Scheduler) spreadOverdue(now time.Time) {
 // once runs a probe and makes it due again after its result was taken, so that results of a probe keep their order.
 func (s *Scheduler) once(ctx context.Context, it *item, results chan<- ops.Check) {
 	start := time.Now()
-	check := s.o.Prober.one(ctx, it.watched.Spec, s.o.Prober.find)
+	check := s.o.Prober.one(ctx, it.watched.Environment, it.watched.Spec, s.o.Prober.find)
 	s.mu.Lock()
 	gone := it.gone
 	s.mu.Unlock()

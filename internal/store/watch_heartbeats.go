@@ -1,0 +1,118 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store/db"
+)
+
+const selectHeartbeats = `SELECT environment, service, probe, since, digest IS NOT NULL, started_at, ended_at, failed, exit_code, output,
+	seq FROM heartbeats WHERE environment = ? AND `
+
+func scanHeartbeat(r db.Row) (ops.Heartbeat, error) {
+	var h ops.Heartbeat
+	err := r.Scan(&h.Environment, &h.Service, &h.Probe, db.ToTime(&h.Since), &h.Addressed, db.ToOptTime(&h.StartedAt),
+		db.ToOptTime(&h.EndedAt), &h.Failed, &h.Exit, &h.Output, &h.Seq)
+	return h, err
+}
+
+// nextHeartbeat is the number of a change. Changes of one environment are written one after the other, so whoever has read up to a number
+// misses none.
+const nextHeartbeat = `(SELECT COALESCE(MAX(seq), 0) + 1 FROM heartbeats WHERE environment = ?)`
+
+// Heartbeats returns those of an environment that changed after a number, in the order of their changes.
+func (s *Watch) Heartbeats(ctx context.Context, environment string, after int64) ([]ops.Heartbeat, error) {
+	out, err := db.List(ctx, s.db.Reader(), scanHeartbeat, selectHeartbeats+`seq > ? ORDER BY seq`, environment, after)
+	if err != nil {
+		return nil, fmt.Errorf("read heartbeats of %s: %w", environment, err)
+	}
+	return out, nil
+}
+
+// HeartbeatsOf returns those of a service.
+func (s *Watch) HeartbeatsOf(ctx context.Context, environment, service string) ([]ops.Heartbeat, error) {
+	out, err := db.List(ctx, s.db.Reader(), scanHeartbeat, selectHeartbeats+`service = ? ORDER BY probe`, environment, service)
+	if err != nil {
+		return nil, fmt.Errorf("read heartbeats of %s: %w", service, err)
+	}
+	return out, nil
+}
+
+// AddHeartbeats records when heartbeats of an environment were first configured. Those that are known stay as they are.
+func (s *Watch) AddHeartbeats(ctx context.Context, environment string, added []ops.Heartbeat) error {
+	if len(added) == 0 {
+		return nil
+	}
+	err := s.db.WriteIn(ctx, "heartbeat", db.InEnvironment(environment), func(tx db.Querier) error {
+		seq, err := db.One(ctx, tx, db.ScanInt, `SELECT COALESCE(MAX(seq), 0) FROM heartbeats WHERE environment = ?`, environment)
+		if err != nil {
+			return err
+		}
+		rows := make([][]any, len(added))
+		for i, h := range added {
+			rows[i] = []any{environment, h.Service, h.Probe, db.Time(s.orNow(h.Since)), seq + int64(i) + 1}
+		}
+		return db.WriteRows(ctx, tx, `INSERT INTO heartbeats (environment, service, probe, since, seq) VALUES `, ` ON CONFLICT DO NOTHING`, rows)
+	})
+	if err != nil {
+		return fmt.Errorf("record heartbeats of %s: %w", environment, err)
+	}
+	return nil
+}
+
+// AddressHeartbeat makes the token of a heartbeat's address, which is not stored. A former one no longer works, and the job has its whole
+// time again.
+func (s *Watch) AddressHeartbeat(ctx context.Context, h ops.Heartbeat, by string, at time.Time) (token string, err error) {
+	at, token = s.orNow(at), TokenPrefix+rand.Text() // the prefix hides it from transcripts
+	err = s.db.WriteIn(ctx, "heartbeat", db.InEnvironment(h.Environment), func(tx db.Querier) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO heartbeats (environment, service, probe, digest, since, seq)
+			VALUES (?, ?, ?, ?, ?, `+nextHeartbeat+`) ON CONFLICT (environment, service, probe)
+			DO UPDATE SET digest = excluded.digest, since = excluded.since, seq = excluded.seq`,
+			h.Environment, h.Service, h.Probe, tokenDigest(token), db.Time(at), h.Environment)
+		if err != nil {
+			return err
+		}
+		_, err = insertAudit(ctx, tx, ops.Event{
+			Environment: h.Environment, Level: ops.LevelWarning, Service: h.Service,
+			Message: fmt.Sprintf("%s made a new address for the %s of %s", by, h.Probe, h.Service),
+		}, at)
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("make the address of %s: %w", h.Service, err)
+	}
+	return token, nil
+}
+
+// Heartbeat finds the heartbeat of a token. Tokens are found by their digest, so how long it takes says nothing about them.
+func (s *Watch) Heartbeat(ctx context.Context, token string) (ops.Heartbeat, error) {
+	h, err := db.One(ctx, s.db.Reader(), func(r db.Row) (h ops.Heartbeat, err error) {
+		return h, r.Scan(&h.Environment, &h.Service, &h.Probe)
+	}, `SELECT environment, service, probe FROM heartbeats WHERE digest = ?`, tokenDigest(token))
+	if err != nil {
+		return h, fmt.Errorf("find heartbeat: %w", err)
+	}
+	return h, nil
+}
+
+// Ping records a call of a job.
+func (s *Watch) Ping(ctx context.Context, h ops.Heartbeat, p ops.Ping) error {
+	at := db.Time(s.orNow(p.At))
+	set, args := `started_at = ?`, []any{at}
+	if !p.Start {
+		set = `started_at = NULL, ended_at = ?, failed = ?, exit_code = ?, output = ?`
+		args = append(args, p.Failed, p.Exit, storable(p.Output))
+	}
+	err := s.db.WriteIn(ctx, "ping", db.InEnvironment(h.Environment), func(tx db.Querier) error {
+		return db.Exec(ctx, tx, `UPDATE heartbeats SET `+set+`, seq = `+nextHeartbeat+` WHERE environment = ? AND service = ? AND probe = ?`,
+			append(args, h.Environment, h.Environment, h.Service, h.Probe)...)
+	})
+	if err != nil {
+		return fmt.Errorf("record a call of %s: %w", h.Service, err)
+	}
+	return nil
+}
