@@ -35,6 +35,8 @@ func routes() []route {
 		{post, "/approvals/{id}/approve", Approve},
 		{post, "/services/trust", Approve},
 		{post, apiPrefix + "/trust", Approve},
+		{post, "/reflexes/{id}/enable", Approve},
+		{post, "/reflexes/{id}/disable", Approve},
 
 		{post, "/run", Run},
 		{post, apiPrefix + "/cycles", Run},

@@ -172,7 +172,9 @@ func ReflexUndone(run ops.ActionRun) string {
 }
 
 // ReflexRefuted says why an earned reflex is switched off: the repair did not hold.
-func ReflexRefuted(c ops.CycleID) string { return fmt.Sprintf("the repair of cycle %d did not hold", c) }
+func ReflexRefuted(c ops.CycleID) string {
+	return fmt.Sprintf("the repair of cycle %d did not hold", c)
+}
 
 // ReflexIsOff says that an earned reflex was switched off.
 func ReflexIsOff(r ops.Earned, why string) string {
