@@ -36,6 +36,8 @@ func routes() []route {
 		{post, "/services/trust", Approve},
 		{post, apiPrefix + "/services/{name}/heartbeat", Run},
 		{post, apiPrefix + "/trust", Approve},
+		{post, "/reflexes/{id}/enable", Approve},
+		{post, "/reflexes/{id}/disable", Approve},
 
 		{post, "/run", Run},
 		{post, apiPrefix + "/cycles", Run},

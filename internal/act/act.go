@@ -183,7 +183,7 @@ func (r *Runner) note(ctx context.Context, q Request, no *Refusal) {
 const recordLimit = 10 * time.Second
 
 // Tool is the name under which requests of agents are recorded.
-const Tool = "action_run"
+const Tool = ops.ToolActionRun
 
 // record is the judgement of a session's request.
 func (q Request) record() ops.GuardRecord {

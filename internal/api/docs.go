@@ -123,6 +123,7 @@ func describe(version string) huma.Config {
 		{"events", "What happened, including an audit record of every action."},
 		{"memories", "Notes that later sessions are given."},
 		{"trust", "How far agents may go for a service."},
+		{"reflexes", "Repairs without an agent that were earned."},
 		{"silences", "Muted services, groups, probes and alerts."},
 		{"notifications", "Messages to people, and whether they were sent."},
 		{"costs", "Costs of sessions: list-price estimates, not a bill."},

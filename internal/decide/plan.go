@@ -205,6 +205,9 @@ func planResolved(v view) ops.Step {
 	}
 	step := finishResolved(proof, reason, v.event(ops.LevelInfo, ops.EventCycle, reason))
 	step.Recovered = v.repaired(ops.ProbePlan, proof, notice.In(v.cycle.ID, reason))
+	if proof == ops.ProofPlan {
+		step.Repair = v.repair()
+	}
 	return step
 }
 

@@ -295,6 +295,9 @@ func resolved(v view) ops.Step {
 	}
 	step := finishResolved(proof, reason, v.event(ops.LevelInfo, ops.EventCycle, reason))
 	step.Recovered = v.repaired(ops.ProbeVerify, proof, notice.In(v.cycle.ID, reason))
+	if proof == ops.ProofProbe {
+		step.Repair = v.repair()
+	}
 	if judged {
 		step.Verified = v.verification(verdict)
 	}

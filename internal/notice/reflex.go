@@ -146,3 +146,37 @@ func StartsAfter(h ops.Handler, story []string) string {
 func ByReflex(actions []string) string {
 	return fmt.Sprintf("A reflex repaired it (%s). No agent was started.", strings.Join(actions, ", "))
 }
+
+// ReflexEarned asks whether what has helped several times becomes a reflex.
+func ReflexEarned(r ops.Earned) Text {
+	what := fmt.Sprintf("%s repaired it each time, in %s, and probes confirmed it.", r.Words(), And(inCycles(r.Cycles)))
+	return Text{
+		title("Make this a reflex? " + r.Words()),
+		body(fmt.Sprintf("Make this a reflex? %s %s", r.Case(), what),
+			fact{"Yes", fmt.Sprintf("page of %s, or claudeops reflexes enable %d: from then on the supervisor does it without an agent", r.Service, r.ID)},
+			fact{"No", fmt.Sprintf("claudeops reflexes disable %d, or no answer; you are asked once", r.ID)}),
+	}
+}
+
+func inCycles(ids []ops.CycleID) []string {
+	var out []string
+	for _, id := range ids {
+		out = append(out, fmt.Sprintf("cycle %d", id))
+	}
+	return out
+}
+
+// ReflexUndone says why an earned reflex is switched off: what it consists of was undone.
+func ReflexUndone(run ops.ActionRun) string {
+	return fmt.Sprintf("%s of %s (action %d) was undone", run.Action, run.Service, run.ID)
+}
+
+// ReflexRefuted says why an earned reflex is switched off: the repair did not hold.
+func ReflexRefuted(c ops.CycleID) string {
+	return fmt.Sprintf("the repair of cycle %d did not hold", c)
+}
+
+// ReflexIsOff says that an earned reflex was switched off.
+func ReflexIsOff(r ops.Earned, why string) string {
+	return fmt.Sprintf("reflex %d (%s) is off until a person switches it on: %s", r.ID, r.Words(), why)
+}

@@ -3,6 +3,7 @@ package ops
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -51,6 +52,24 @@ func (r Reflex) Same(o Reflex) bool {
 // Words says what the reflex does: "restart of web".
 func (r Reflex) Words() string { return strings.Join(r.Do, ", then ") + " of " + r.Service }
 
+// Case says when an earned reflex is done: "web is down for its probe GET / (5xx)."
+func (r Reflex) Case() string {
+	if r.Class == string(r.Status) {
+		return fmt.Sprintf("%s is %s for its probe %s.", r.Service, r.Status, strings.Join(r.Probes, ", "))
+	}
+	return fmt.Sprintf("%s is %s for its probe %s (%s).", r.Service, r.Status, strings.Join(r.Probes, ", "), r.Class)
+}
+
+// YAML is the entry of the configuration that does the same. It reacts to the status, whatever the class.
+func (r Reflex) YAML() string {
+	var do []string
+	for _, name := range r.Do {
+		do = append(do, strconv.Quote(name))
+	}
+	return fmt.Sprintf("{on: %s, status: %s, do: [%s], tries: %d, per: %s}", r.On, r.Status, strings.Join(do, ", "), r.Tries,
+		strings.TrimSuffix(r.Per.String(), "0m0s"))
+}
+
 // Reflexed is an action that a reflex began lately.
 type Reflexed struct {
 	Reflex string // its key
@@ -91,6 +110,33 @@ func (v Inventory) sameReflexes(now Inventory) Inventory {
 		})
 	}
 	return v
+}
+
+// Repair is a failure, and the actions of the supervisor that repaired it while nothing else was done.
+type Repair struct {
+	Service string
+	Probe   string
+	Type    CheckType
+	Status  Health
+	Class   string // see Check.Class
+	Actions []string
+}
+
+// Earnings is how many such repairs earn a reflex.
+const Earnings = 3
+
+// Earned is a reflex that repairs have earned, and what became of it.
+type Earned struct {
+	Reflex
+	Environment string
+	State       ReflexState
+	Cycles      []CycleID // the repairs that earned it
+	Person      string    // who switched it last; Supervisor: it was switched off; empty: nobody has answered
+	Why         string
+	AskedAt     time.Time
+	ChangedAt   time.Time
+	Done        int // cycles in which it was done
+	Helped      int // of these, those that it resolved for good
 }
 
 // ReflexState is where an earned reflex stands.

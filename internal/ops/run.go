@@ -176,9 +176,12 @@ func CLIVariables() []string {
 	}
 }
 
+// ToolActionRun is the tool with which a session asks for an action.
+const ToolActionRun = "action_run"
+
 // SessionTools are the names of the supervisor's tools.
 func SessionTools() []string {
-	return []string{"actions_list", "action_run", "action_undo", "services_status", "probe_now", "cooldowns", "look"}
+	return []string{"actions_list", ToolActionRun, "action_undo", "services_status", "probe_now", "cooldowns", "look"}
 }
 
 // Recorder takes the redacted output of a session, in order, as it comes.

@@ -53,6 +53,7 @@ type Step struct {
 	Reduced   []Reduced       // services that are trusted less from now on
 	Recovered []Recovered     // incidents that are over
 	ReflexOff []ReflexOff     // earned reflexes that did not help
+	Repair    *Repair         // finish: what actions of the supervisor alone repaired; nil: nothing
 	Verified  *Verification
 	// Confirmed and ConfirmedBy say whether somebody but the agent confirmed it, and who, where a cycle finishes resolved.
 	Confirmed   *bool

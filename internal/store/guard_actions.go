@@ -247,7 +247,7 @@ func (s *Acts) EndAction(ctx context.Context, owner ops.Owner, in ActionResult) 
 		if out.UndoOf != 0 && in.Status == ops.ActionDone {
 			_, err := tx.ExecContext(ctx, `UPDATE action_runs SET status = ? WHERE id = ?`, ops.ActionUndone, out.UndoOf)
 			if err == nil {
-				err = reduceUndone(ctx, tx, out.UndoOf, at)
+				err = afterUndo(ctx, tx, out.UndoOf, at)
 			}
 			if err != nil {
 				return err

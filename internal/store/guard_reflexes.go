@@ -56,11 +56,11 @@ func scanReflex(row db.Row) (ops.Reflex, error) {
 	return r, err
 }
 
-// switchOff switches earned reflexes off. Only a person switches one on.
+// switchOff switches earned reflexes off, also those about which nobody has answered. Only a person switches one on.
 func switchOff(ctx context.Context, tx db.Querier, off []ops.ReflexOff, at time.Time) error {
 	for _, o := range off {
-		_, err := tx.ExecContext(ctx, `UPDATE reflexes SET state = ?, person = ?, why = ?, changed_at = ? WHERE id = ? AND state = ?`,
-			ops.ReflexIsOff, ops.Supervisor, o.Why, db.Time(at), o.ID, ops.ReflexOn)
+		_, err := tx.ExecContext(ctx, `UPDATE reflexes SET state = ?, person = ?, why = ?, changed_at = ? WHERE id = ? AND state <> ?`,
+			ops.ReflexIsOff, ops.Supervisor, o.Why, db.Time(at), o.ID, ops.ReflexIsOff)
 		if err != nil {
 			return err
 		}

@@ -155,7 +155,12 @@ func recordStep(ctx context.Context, tx db.Querier, cycle held, owner ops.Owner,
 	}
 	switch t.Step.Kind {
 	case ops.StepFinish:
-		return finishCycle(ctx, tx, t)
+		if err := finishCycle(ctx, tx, t); err != nil || t.Step.Repair == nil {
+			return err
+		}
+		if err := earn(ctx, tx, cycle, *t.Step.Repair, t.At); err != nil {
+			return fmt.Errorf("record repair: %w", err)
+		}
 	case ops.StepAwait:
 		if err := awaitHuman(ctx, tx, t); err != nil {
 			return fmt.Errorf("await: %w", err)

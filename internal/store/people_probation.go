@@ -116,6 +116,9 @@ func reopen(ctx context.Context, tx db.Querier, r ops.Relapse, told bool) (bool,
 	if err := reduceTrust(ctx, tx, claimed, ops.Reduced{Service: i.Service, Why: notice.DidNotLast(claimed)}, r.At); err != nil {
 		return false, err
 	}
+	if err := doubtReflexes(ctx, tx, claimed.ID, i.Service, notice.ReflexRefuted(claimed.ID), r.At); err != nil {
+		return false, err
+	}
 	if r.Cycle != 0 {
 		if err := countCycle(ctx, tx, i.ID, r.Cycle); err != nil {
 			return false, err

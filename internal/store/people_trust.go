@@ -116,10 +116,14 @@ func reduceAfter(ctx context.Context, tx db.Querier, id ops.CycleID, reduced []o
 	return err
 }
 
-// reduceUndone lowers the trust in a service whose action was undone. What a person asked for says nothing about agents.
-func reduceUndone(ctx context.Context, tx db.Querier, id int64, at time.Time) error {
+// afterUndo lowers the trust in a service whose action was undone, and switches off what was earned with it. What a person asked for
+// says nothing about agents.
+func afterUndo(ctx context.Context, tx db.Querier, id int64, at time.Time) error {
 	r, err := actionByID(ctx, tx, id)
-	if err != nil || r.Person != "" || r.CycleID == nil {
+	if err != nil || r.CycleID == nil {
+		return err
+	}
+	if err := doubtReflexes(ctx, tx, *r.CycleID, r.Service, notice.ReflexUndone(r), at); err != nil || r.Person != "" {
 		return err
 	}
 	return reduceAfter(ctx, tx, *r.CycleID, []ops.Reduced{{Service: r.Service, Why: notice.UndoneAction(r)}}, at)

@@ -26,7 +26,8 @@ type serviceDetail struct {
 	Several   bool
 	Group     string
 	Trust     *trustView // nil if it is not configured
-	Since     *stamp     // when the state was reached
+	Reflexes  []reflexView
+	Since     *stamp // when the state was reached
 	Error     string
 	Held      string // why no agent is started for it
 	HeldUntil *stamp
@@ -90,6 +91,8 @@ func (s *server) servicePage(w http.ResponseWriter, r *http.Request) {
 		p.Flash = "Silenced: no cycle starts for it, and nothing escalates."
 	case "trusted":
 		p.Flash = "The trust has changed. An event records who changed it and why."
+	case "reflex":
+		p.Flash = "The reflex was switched. An event records who did it and why."
 	case "ended":
 		p.Flash = "The silence has ended. Failures count again."
 	}
@@ -128,6 +131,7 @@ func (s *server) serviceDetail(r *http.Request, environment, name string) (servi
 		func() error { return s.addHistory(ctx, m, &view, name) },
 		func() error { return s.addServiceRecords(ctx, &view, name) },
 		func() error { return s.addTrust(ctx, &view, environment, name) },
+		func() error { return s.addReflexes(ctx, &view, environment, name) },
 		func() error { return s.addActions(ctx, m, &view, environment, configured, name) },
 		func() error { return s.addPauses(ctx, m, &view, env, configured, name, checks) },
 		func() error { return s.addGraph(ctx, m, &view, env, configured) },

@@ -87,3 +87,16 @@ func (j *Journal) Relapse(service string) {
 		}
 	}
 }
+
+// Earn lets three cycles repair a service by a restart, so that people are asked whether that becomes a reflex.
+func (j *Journal) Earn(environment, service string) {
+	j.t.Helper()
+	for range ops.Earnings {
+		id, _ := j.Await(ops.NewCycle{Environment: environment, Problem: service + ": HTTP 502"}, ops.Policy{MaxTier: ops.LastTier}, ops.Step{Kind: ops.StepRest},
+			Run{Tier: 2, Model: "sonnet", Outcome: ops.OutcomeResolved})
+		j.commit(id, ops.Result{}, ops.Step{
+			Kind: ops.StepFinish, Status: ops.CycleResolved, Confirmed: ops.Ptr(true), ConfirmedBy: ops.ProofProbe,
+			Repair: &ops.Repair{Service: service, Probe: "GET /", Type: ops.CheckHTTP, Status: ops.Down, Class: "5xx", Actions: []string{"restart"}},
+		})
+	}
+}

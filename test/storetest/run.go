@@ -37,6 +37,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 		{"approval", approvalCases()},
 		{"denial", denialCases()},
 		{"trust", trustCases()},
+		{"reflex", reflexCases()},
 		{"incident", incidentCases()},
 		{"probation", probationCases()},
 		{"answer", answerCases()},

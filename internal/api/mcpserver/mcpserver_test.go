@@ -116,7 +116,7 @@ func TestEveryToolIsListedAndNoneApprovesClearsOrChangesThePolicy(t *testing.T) 
 	if got := toolNames(t, s); !slices.Equal(got, all) {
 		t.Errorf("all tools: %v", got)
 	}
-	forbidden := regexp.MustCompile(`approve|approval|deny|cooldown|clear|resolve|cancel|stop|actions|memor|webhook|drain|trust|/end|retry|/run$`)
+	forbidden := regexp.MustCompile(`approve|approval|deny|cooldown|clear|resolve|cancel|stop|actions|memor|webhook|drain|trust|reflex|/end|retry|/run$`)
 	for name, row := range inputs() {
 		api.asked = nil
 		if text, failed := call(t, s, name, row.input); failed {
