@@ -32,7 +32,7 @@ type EarnedReflex struct {
 	Reason      *string       `json:"reason"`
 	AskedAt     time.Time     `json:"asked_at"`
 	ChangedAt   time.Time     `json:"changed_at"`
-	YAML        string        `json:"yaml" doc:"The entry for reflexes of the service in the configuration. It reacts to the status, whatever the class."`
+	YAML        string        `json:"yaml" doc:"The entry for the service's reflexes. It reacts to the status, whatever the class."`
 }
 
 // ReflexRow shows an earned reflex.

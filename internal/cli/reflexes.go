@@ -14,7 +14,7 @@ import (
 
 func (a *app) reflexesCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "reflexes", Aliases: []string{"reflex"}, Short: "Repairs without an agent that helped three times: list, show, enable, disable, export",
+		Use: "reflexes", Aliases: []string{"reflex"}, Short: "Repairs that helped three times: list, show, enable, disable, export",
 	}
 	c.AddCommand(a.reflexesList(), a.reflexesShow(), a.reflexesSwitch("enable", "Let the supervisor do it without an agent from now on"),
 		a.reflexesSwitch("disable", "Switch it off, or say no to it"), a.reflexesExport())

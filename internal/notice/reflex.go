@@ -153,7 +153,8 @@ func ReflexEarned(r ops.Earned) Text {
 	return Text{
 		title("Make this a reflex? " + r.Words()),
 		body(fmt.Sprintf("Make this a reflex? %s %s", r.Case(), what),
-			fact{"Yes", fmt.Sprintf("page of %s, or claudeops reflexes enable %d: from then on the supervisor does it without an agent", r.Service, r.ID)},
+			fact{"Yes", fmt.Sprintf("page of %s, or claudeops reflexes enable %d: from then on the supervisor does it without an agent",
+				r.Service, r.ID)},
 			fact{"No", fmt.Sprintf("claudeops reflexes disable %d, or no answer; you are asked once", r.ID)}),
 	}
 }

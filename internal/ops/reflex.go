@@ -52,7 +52,7 @@ func (r Reflex) Same(o Reflex) bool {
 // Words says what the reflex does: "restart of web".
 func (r Reflex) Words() string { return strings.Join(r.Do, ", then ") + " of " + r.Service }
 
-// Case says when an earned reflex is done: "web is down for its probe GET / (5xx)."
+// Case says when an earned reflex is done: "web is down for its probe GET / (5xx)".
 func (r Reflex) Case() string {
 	if r.Class == string(r.Status) {
 		return fmt.Sprintf("%s is %s for its probe %s.", r.Service, r.Status, strings.Join(r.Probes, ", "))

@@ -41,8 +41,9 @@ func (s *server) addReflexes(ctx context.Context, view *serviceDetail, environme
 
 func reflexQuestion(r desk.EarnedReflex, verb, button, icon, text string) question {
 	return question{
-		ID: fmt.Sprintf("reflex-%d-%s", r.ID, verb), Button: button, Icon: icon, Style: "plain", Title: fmt.Sprintf("%s: %s?", button, plain(r.Words())),
-		Text: plain(text), Action: fmt.Sprintf("/reflexes/%d/%s", r.ID, verb), Yes: button, No: "Cancel",
+		ID: fmt.Sprintf("reflex-%d-%s", r.ID, verb), Button: button, Icon: icon, Style: "plain",
+		Title: fmt.Sprintf("%s: %s?", button, plain(r.Words())),
+		Text:  plain(text), Action: fmt.Sprintf("/reflexes/%d/%s", r.ID, verb), Yes: button, No: "Cancel",
 		Fields: []input{{Name: "reason", Label: "Reason", Kind: "area", Max: desk.MaxReason}},
 	}
 }
