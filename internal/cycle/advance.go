@@ -33,6 +33,10 @@ type Sessions interface {
 type Runner interface {
 	Able(ctx context.Context, env []string) ops.Ability
 	Run(ctx context.Context, spec ops.SessionSpec, rec ops.Recorder) ops.RunResult
+	// Activities reads from one stored line of output what the session did.
+	Activities(line string) []ops.Activity
+	// Gated reports whether the commands of a session are judged although its program asks nobody.
+	Gated(spec ops.SessionSpec) bool
 }
 
 // Prober checks services without an agent.
@@ -75,12 +79,12 @@ type Parts struct {
 	Environments map[string]ops.Environment
 	Runners      map[string]Runner // by the handler's agent
 	Prober       Prober
-	// Docker is the socket of the engine that has the containers of an environment's services; nil: the default one.
+	// Docker is the socket of the engine that has the containers of an environment's services; empty: the default one.
 	Docker   func(env ops.Environment) string
 	Handoffs HandoffFile
 	// Sweep ends every process that carries the session key and says how many there were.
 	Sweep func(ctx context.Context, key string) (int, error)
-	// Gates judge every tool call; nil leaves the CLI's own lists alone.
+	// Gates judge every tool call; nil where the guard is off, which leaves the CLI's own lists alone.
 	Gates Gates
 	// KnownOnly refuses a program that does not tell its version: it could not be held to its gates.
 	KnownOnly bool
@@ -96,20 +100,20 @@ type Parts struct {
 	Transcript func(ctx context.Context, id ops.SessionID) ([]ops.Line, error)
 	// Estimate returns a running estimate of what a session costs, fed by its activity.
 	Estimate func() func(ops.Activity) float64
-	// Health says what probe results mean; nil lets one round decide.
+	// Health says what probe results mean.
 	Health Health
-	// Settle is how long a claimed repair may take to show in a probe, where Health is nil.
-	Settle time.Duration
+	// Pause is the time between two rounds of probes that verify a repair: RoundPause, but in tests.
+	Pause  time.Duration
 	Redact func(string) string
 	Clock  ops.Clock
 	Logger *slog.Logger
-	// Hold says why no session of a tier may be started here now, whatever the journal says; nil means never.
+	// Hold says why no session of a tier may be started here now, whatever the journal says.
 	Hold func(ctx context.Context, tier ops.Tier) error
-	// Draining says that this host gives its cycles away where a session ends; nil means never.
+	// Draining says that this host gives its cycles away where a session ends.
 	Draining func() bool
-	// Actions do what a human approved, and reflexes; nil: nothing can be carried out.
+	// Actions do what a human approved, and reflexes.
 	Actions Actions
-	// Forget is told that a cycle has ended here: what was kept for its sessions is not needed any more. Nil: nothing was kept.
+	// Forget is told that a cycle has ended here: what was kept for its sessions is not needed any more.
 	Forget func(ctx context.Context, env ops.Environment, id ops.CycleID)
 	// Changed is called after every journal write: it only nudges readers, who look at the rows.
 	Changed func(ops.CycleID)
@@ -119,27 +123,7 @@ type Parts struct {
 type Advancer struct{ Parts }
 
 // New returns an Advancer made of the parts.
-func New(p Parts) *Advancer {
-	if p.Changed == nil {
-		p.Changed = func(ops.CycleID) {}
-	}
-	if p.Hold == nil {
-		p.Hold = func(context.Context, ops.Tier) error { return nil }
-	}
-	if p.Owner == nil {
-		p.Owner = func() ops.Owner { return ops.Owner{} }
-	}
-	if p.Docker == nil {
-		p.Docker = func(ops.Environment) string { return "" }
-	}
-	if p.Draining == nil {
-		p.Draining = func() bool { return false }
-	}
-	if p.Redact == nil {
-		p.Redact = func(s string) string { return s }
-	}
-	return &Advancer{p}
-}
+func New(p Parts) *Advancer { return &Advancer{p} }
 
 // Advance takes the cycle as far as it goes now: to its end, to a wait, or to a stop of ctx. What an effect produced
 // is recorded in one transaction with the step that follows from it, so a crash at any line leaves a journal
@@ -169,7 +153,7 @@ func (a *Advancer) Advance(ctx context.Context, id ops.CycleID, environment stri
 			}
 			tidied = true
 		}
-		if step.Kind == ops.StepFinish && a.Forget != nil {
+		if step.Kind == ops.StepFinish {
 			a.Forget(ctx, env, id)
 		}
 		if step.Kind.Leaves() {
@@ -233,7 +217,7 @@ func (a *Advancer) perform(ctx context.Context, env ops.Environment, now ops.Cla
 
 // act runs one step of an approved plan or of a reflex, or ends what a dead worker left of it.
 func (a *Advancer) act(ctx context.Context, env ops.Environment, now ops.Claimed, step ops.Step) (ops.Result, error) {
-	if a.Actions == nil || step.Act == nil {
+	if step.Act == nil {
 		return ops.Result{}, fmt.Errorf("act in cycle %d: no actions can be run", now.Cycle.ID)
 	}
 	if err := a.Hold(ctx, ops.LastTier); err != nil {

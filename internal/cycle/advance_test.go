@@ -221,7 +221,7 @@ func TestVerificationGivesAServiceTimeToComeBack(t *testing.T) {
 					p.Inventory = ops.Inventory{Services: []ops.Service{{Name: "web", Probed: true}}}
 				})
 				s := newStage(t, p, escalating, func(parts *cycle.Parts) {
-					parts.Prober, parts.Settle = prober, 10*time.Second
+					parts.Prober, parts.Health = prober, oneRound(10*time.Second)
 				})
 				s.advance(t)
 				if s.journal.cycle.Status != tt.want {
@@ -349,15 +349,11 @@ func TestEveryChainEnds(t *testing.T) {
 			res.Stop = rapid.SampledFrom([]ops.StopCause{"", "", "", "", ops.StopUser, ops.StopWall, ops.StopIdle, ops.StopTool, ops.StopShutdown}).Draw(r, "stop")
 			return res
 		})
-		s.Advancer = cycle.New(cycle.Parts{
-			Journal: s.journal, Owner: func() ops.Owner { return ops.Owner{Host: "h", Term: 1} },
-			Environments: map[string]ops.Environment{"default": {Name: "default", StateDir: dir, WorkDir: dir + "/w", Policy: p}},
-			Runners:      map[string]cycle.Runner{"claude": agent}, Handoffs: s.file, Clock: time.Now, Logger: newSilent(),
-			Prober: probes(func([]ops.ProbeSpec, ops.ProbePurpose) []ops.Check {
-				return []ops.Check{{Service: "web", Status: rapid.SampledFrom([]ops.Health{ops.Healthy, ops.Down}).Draw(r, "health")}}
-			}),
-			Sweep: func(context.Context, string) (int, error) { return 0, nil },
+		parts := s.parts(dir, p, agent)
+		parts.Prober = probes(func([]ops.ProbeSpec, ops.ProbePurpose) []ops.Check {
+			return []ops.Check{{Service: "web", Status: rapid.SampledFrom([]ops.Health{ops.Healthy, ops.Down}).Draw(r, "health")}}
 		})
+		s.Advancer = cycle.New(parts)
 		// The journal refuses a second running session and a second end, and now and then it fails altogether.
 		s.journal.fail = func(string) error {
 			if rapid.IntRange(0, 19).Draw(r, "disk") == 0 {

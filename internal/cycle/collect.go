@@ -57,7 +57,7 @@ func (a *Advancer) collect(ctx context.Context, env ops.Environment, now ops.Cla
 func (a *Advancer) misplaced(ctx context.Context, env ops.Environment, now ops.Claimed, r *ops.Result, denied []ops.Denial) string {
 	s := *r.Session
 	var calls []ops.GuardRecord
-	if a.Gates != nil && a.HandoffCalls != nil {
+	if a.Gates != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
 		var err error

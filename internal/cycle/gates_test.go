@@ -171,6 +171,27 @@ func TestAnAgentWhoseCommandsAreJudgedIsHeldToItsGates(t *testing.T) {
 	}
 }
 
+// telling is an agent whose output says which tools it used.
+type telling struct{ play }
+
+func (telling) Able(context.Context, []string) ops.Ability {
+	return ops.Ability{Known: true, Tells: true}
+}
+
+func TestOnlyAnAgentThatTellsItsCallsIsKnownToHaveDoneNothing(t *testing.T) {
+	fails := play(func(context.Context, ops.SessionSpec) ops.RunResult {
+		return ops.RunResult{ExitCode: ops.Ptr(1), Failure: ops.FailureAgent, Err: "it broke"}
+	})
+	for agent, want := range map[cycle.Runner]bool{&telling{fails}: true, &ungated{fails}: false} {
+		s := newStage(t, policy(), func(*stage) play { return nil }, func(p *cycle.Parts) { p.Gates = &gates{} })
+		s.Runners["claude"] = agent
+		s.advance(t)
+		if known := len(s.journal.effects) > 0; known != want {
+			t.Errorf("%T: what it did is known: %v", agent, known)
+		}
+	}
+}
+
 // talker is an agent whose output is recorded.
 type talker struct {
 	play

@@ -225,15 +225,11 @@ func TestEveryClimbEnds(t *testing.T) {
 			})
 			s := &stage{journal: newMemory(p), file: &files{}}
 			agent := structured{play(func(_ context.Context, spec ops.SessionSpec) ops.RunResult { return anything(r, spec) })}
-			s.Advancer = cycle.New(cycle.Parts{
-				Journal: s.journal, Owner: func() ops.Owner { return ops.Owner{Host: "h", Term: 1} },
-				Environments: map[string]ops.Environment{"default": {Name: "default", StateDir: dir, WorkDir: dir + "/w", Policy: p}},
-				Runners:      map[string]cycle.Runner{"claude": agent}, Handoffs: s.file, Clock: time.Now, Logger: newSilent(),
-				Prober: probes(func([]ops.ProbeSpec, ops.ProbePurpose) []ops.Check {
-					return []ops.Check{{Service: "web", Status: rapid.SampledFrom([]ops.Health{ops.Healthy, ops.Down}).Draw(r, "health")}}
-				}),
-				Sweep: func(context.Context, string) (int, error) { return 0, nil },
+			parts := s.parts(dir, p, agent)
+			parts.Prober = probes(func([]ops.ProbeSpec, ops.ProbePurpose) []ops.Check {
+				return []ops.Check{{Service: "web", Status: rapid.SampledFrom([]ops.Health{ops.Healthy, ops.Down}).Draw(r, "health")}}
 			})
+			s.Advancer = cycle.New(parts)
 			for range 100 {
 				if s.journal.cycle.Status.Ended() {
 					break

@@ -17,6 +17,7 @@ import (
 
 // memory is a journal in memory: enough to drive Advance through thousands of random chains.
 type memory struct {
+	effects []ops.Effects // what is known of ended sessions
 	mu      sync.Mutex
 	cycle   ops.Cycle
 	journal ops.Journal
@@ -66,6 +67,9 @@ func (m *memory) Commit(_ context.Context, _ ops.Owner, t ops.Transition) (ops.C
 	}
 	if m.cycle.Problem == "" {
 		m.cycle.Problem = t.Result.Problem
+	}
+	if t.Result.Effects != nil {
+		m.effects = append(m.effects, *t.Result.Effects)
 	}
 	m.lessons = append(m.lessons, t.Result.Lessons...)
 	m.journal.Checks = append(m.journal.Checks, t.Result.Checks...)
@@ -206,6 +210,8 @@ func (p play) Run(ctx context.Context, spec ops.SessionSpec, rec ops.Recorder) o
 }
 
 func (p play) Able(context.Context, []string) ops.Ability { return ops.Ability{} }
+func (p play) Activities(string) []ops.Activity           { return nil }
+func (p play) Gated(ops.SessionSpec) bool                 { return false }
 
 // structured is an agent whose version is known to answer with structured output.
 type structured struct{ play }
@@ -240,19 +246,50 @@ type stage struct {
 func newStage(t testing.TB, p ops.Policy, agent func(s *stage) play, change ...func(*cycle.Parts)) *stage {
 	s := &stage{journal: newMemory(p), file: &files{}}
 	dir := t.TempDir()
-	parts := cycle.Parts{
-		Journal: s.journal, Owner: func() ops.Owner { return ops.Owner{Host: "h", Term: 1} },
-		Environments: map[string]ops.Environment{"default": {Name: "default", StateDir: dir, WorkDir: dir + "/work", Policy: p}},
-		Runners:      map[string]cycle.Runner{"claude": agent(s)},
-		Prober:       probes(func([]ops.ProbeSpec, ops.ProbePurpose) []ops.Check { return nil }),
-		Handoffs:     s.file, Clock: time.Now, Logger: slog.New(slog.DiscardHandler),
-		Sweep: func(_ context.Context, key string) (int, error) { s.swept = append(s.swept, key); return 1, nil },
-	}
+	parts := s.parts(dir, p, agent(s))
 	for _, c := range change {
 		c(&parts)
 	}
 	s.Advancer = cycle.New(parts)
 	return s
+}
+
+// parts are those of an Advancer that is alone in the world: nothing is remembered, nothing holds it, one round of probes decides.
+func (s *stage) parts(dir string, p ops.Policy, agent cycle.Runner) cycle.Parts {
+	return cycle.Parts{
+		Journal: s.journal, Owner: func() ops.Owner { return ops.Owner{Host: "h", Term: 1} },
+		Environments: map[string]ops.Environment{"default": {Name: "default", StateDir: dir, WorkDir: dir + "/work", Policy: p}},
+		Runners:      map[string]cycle.Runner{"claude": agent},
+		Prober:       probes(func([]ops.ProbeSpec, ops.ProbePurpose) []ops.Check { return nil }),
+		Handoffs:     s.file, Clock: time.Now, Logger: slog.New(slog.DiscardHandler),
+		Sweep:        func(_ context.Context, key string) (int, error) { s.swept = append(s.swept, key); return 1, nil },
+		Docker:       func(ops.Environment) string { return "" },
+		Effects:      func(context.Context, ops.SessionID) (ops.Effects, error) { return ops.Effects{Mutating: true}, nil },
+		HandoffCalls: func(context.Context, ops.SessionID) ([]ops.GuardRecord, error) { return nil, nil },
+		Recall:       func(context.Context, string, []string) ([]ops.Memory, error) { return nil, nil },
+		Changes:      func(context.Context, ops.Environment) []string { return nil },
+		Transcript:   func(context.Context, ops.SessionID) ([]ops.Line, error) { return nil, nil },
+		Estimate:     func() func(ops.Activity) float64 { return func(ops.Activity) float64 { return 0 } },
+		Health:       oneRound(0), Pause: time.Second,
+		Redact:   func(text string) string { return text },
+		Hold:     func(context.Context, ops.Tier) error { return nil },
+		Draining: func() bool { return false },
+		Forget:   func(context.Context, ops.Environment, ops.CycleID) {},
+		Changed:  func(ops.CycleID) {},
+	}
+}
+
+// oneRound lets one round of probes decide, and gives a repair this time to show.
+type oneRound time.Duration
+
+func (oneRound) MoreToFail(string, []ops.Check) int    { return 0 }
+func (oneRound) MoreToRecover(string, []ops.Check) int { return 0 }
+func (r oneRound) SettleTime(context.Context, string, []string) time.Duration {
+	return time.Duration(r)
+}
+func (oneRound) HoldTime(context.Context, string, []string) time.Duration { return 0 }
+func (oneRound) InGrace(string, string, map[string]time.Time, time.Time) (string, bool) {
+	return "", false
 }
 
 func (s *stage) advance(t testing.TB) {
@@ -261,8 +298,6 @@ func (s *stage) advance(t testing.TB) {
 		t.Fatal(err)
 	}
 }
-
-func newSilent() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func compact(t *testing.T, text string) string {
 	t.Helper()

@@ -41,9 +41,7 @@ func (a *Advancer) prepare(ctx context.Context, env ops.Environment, now ops.Cla
 	}}
 	if s.Works() && s.ContextMode != ops.ContextResume {
 		d.memories = a.recall(ctx, d) // a conversation that goes on has been told
-		if a.Changes != nil {
-			d.changes = a.Changes(ctx, env)
-		}
+		d.changes = a.Changes(ctx, env)
 	}
 	if s.Role == ops.RoleJudge {
 		d.calls = a.calls(ctx, d)
@@ -69,9 +67,6 @@ func steps(s ops.Session) []preparation {
 
 // recall reads what earlier sessions learnt about the services at hand. Memory helps; without it the session runs too.
 func (a *Advancer) recall(ctx context.Context, d *draft) []ops.Memory {
-	if a.Recall == nil {
-		return nil
-	}
 	found, err := a.Recall(ctx, d.env.Name, d.brief.Services())
 	if err != nil {
 		d.warnings = append(d.warnings, fmt.Sprintf("memory could not be read: %v", err))
@@ -82,12 +77,12 @@ func (a *Advancer) recall(ctx context.Context, d *draft) []ops.Memory {
 // calls reads what the session in question did, from its stored output.
 func (a *Advancer) calls(ctx context.Context, d *draft) []ops.Call {
 	about := d.now.Journal.Parent(d.spec.Session)
-	if about == nil || a.Transcript == nil {
+	if about == nil {
 		return nil
 	}
-	past, ok := a.Runners[about.Agent].(replayer)
+	past, ok := a.Runners[about.Agent]
 	if !ok {
-		return nil
+		return nil // its agent is not configured any more
 	}
 	lines, err := a.Transcript(ctx, about.ID)
 	if err != nil {

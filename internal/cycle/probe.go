@@ -25,8 +25,8 @@ type Health interface {
 	InGrace(environment, service string, recovered map[string]time.Time, now time.Time) (dependency string, in bool)
 }
 
-// roundPause is the time between two rounds of probes that decide something.
-const roundPause = 2 * time.Second
+// RoundPause is the time between two rounds of probes that decide something.
+const RoundPause = 2 * time.Second
 
 // probe runs the environment's probes until their results decide: a failure must be seen as often as the watch wants to see it,
 // and a repair must hold for as many checks as the configuration says.
@@ -86,7 +86,7 @@ func probesOf(env ops.Environment, services []string) []ops.ProbeSpec {
 // observe probes once, and what is bad again until that is decided: one failed check may be a hiccup.
 func (a *Advancer) observe(ctx context.Context, env ops.Environment, specs []ops.ProbeSpec, step ops.Step) []ops.Check {
 	all := a.Prober.Run(ctx, env.Name, specs, step.Purpose)
-	for a.Health != nil && a.Health.MoreToFail(env.Name, all) > 0 && pause(ctx, roundPause) {
+	for a.Health.MoreToFail(env.Name, all) > 0 && pause(ctx, RoundPause) {
 		var bad []ops.ProbeSpec
 		for _, p := range specs {
 			if slices.ContainsFunc(lastRound(all), func(c ops.Check) bool { return c.Service == p.Service && c.Status != ops.Healthy }) {
@@ -103,20 +103,13 @@ func (a *Advancer) observe(ctx context.Context, env ops.Environment, specs []ops
 
 // verify probes until a repair has held for as many checks as it must, or the time that the services have to start is over.
 func (a *Advancer) verify(ctx context.Context, env ops.Environment, specs []ops.ProbeSpec, step ops.Step) []ops.Check {
-	limit, every, hold := a.Settle, time.Second, time.Duration(0)
-	if a.Health != nil {
-		hold = a.Health.HoldTime(ctx, env.Name, step.Services)
-		limit, every = a.Health.SettleTime(ctx, env.Name, step.Services), min(roundPause, max(a.Settle, time.Millisecond))
-	}
-	settled, cancel := context.WithTimeout(ctx, limit)
+	hold := a.Health.HoldTime(ctx, env.Name, step.Services)
+	settled, cancel := context.WithTimeout(ctx, a.Health.SettleTime(ctx, env.Name, step.Services))
 	defer cancel()
 	all := a.Prober.Run(ctx, env.Name, specs, step.Purpose)
 	good := a.Clock()
 	for {
-		more := 0
-		if a.Health != nil {
-			more = a.Health.MoreToRecover(env.Name, all)
-		}
+		more := a.Health.MoreToRecover(env.Name, all)
 		bad := slices.ContainsFunc(lastRound(all), env.Policy.Bad)
 		if bad {
 			good = a.Clock()
@@ -124,7 +117,7 @@ func (a *Advancer) verify(ctx context.Context, env ops.Environment, specs []ops.
 		switch {
 		case !bad && more == 0 && a.Clock().Sub(good) >= hold:
 			return all
-		case bad && !pause(settled, every), !bad && !pause(ctx, every): // what is good now may finish its run after the limit
+		case bad && !pause(settled, a.Pause), !bad && !pause(ctx, a.Pause): // what is good now may finish its run after the limit
 			return all
 		}
 		all = append(all, a.Prober.Run(ctx, env.Name, specs, step.Purpose)...)
@@ -133,9 +126,6 @@ func (a *Advancer) verify(ctx context.Context, env ops.Environment, specs []ops.
 
 // excuse leaves out the dependents of what was repaired that still have time to follow it: they do not refute the repair.
 func (a *Advancer) excuse(env ops.Environment, now ops.Claimed, r ops.Result) ops.Result {
-	if a.Health == nil {
-		return r
-	}
 	recovered := map[string]time.Time{}
 	for _, c := range lastRound(r.Checks) {
 		if c.Status == ops.Healthy {
@@ -198,7 +188,7 @@ func (a *Advancer) running(ctx context.Context, env ops.Environment, now ops.Cla
 	for round := 1; len(specs) > 0; round++ {
 		out.Checks = a.Prober.Run(ctx, env.Name, specs, ops.ProbeRunning)
 		idle := slices.ContainsFunc(out.Checks, func(c ops.Check) bool { return c.Status != ops.Healthy })
-		if !idle || round == runningRounds || !pause(ctx, roundPause) {
+		if !idle || round == runningRounds || !pause(ctx, RoundPause) {
 			break
 		}
 	}

@@ -103,7 +103,7 @@ func TestProbesAreRepeatedUntilTheyDecide(t *testing.T) {
 					return tt.acts[runs-1](spec)
 				})}
 				s := newStage(t, p, func(*stage) play { return nil }, func(parts *cycle.Parts) {
-					parts.Prober, parts.Health, parts.Settle = answers(tt.results, &rounds), counted{settle: 5 * time.Second}, 10*time.Second
+					parts.Prober, parts.Health, parts.Pause = answers(tt.results, &rounds), counted{settle: 5 * time.Second}, cycle.RoundPause
 					parts.Runners, parts.Clock = map[string]cycle.Runner{"claude": agent}, time.Now
 					env := parts.Environments["default"]
 					env.Probes = []ops.ProbeSpec{{Service: "db"}, {Service: "web"}}
@@ -147,7 +147,7 @@ func TestAServiceThatFailedBetweenMustStayGoodLonger(t *testing.T) {
 				})}
 				s := newStage(t, p, func(*stage) play { return nil }, func(parts *cycle.Parts) {
 					parts.Prober = answers(map[string][]ops.Health{"db": tt.results}, &rounds)
-					parts.Health, parts.Settle = counted{settle: 5 * time.Second, hold: tt.hold}, 10*time.Second
+					parts.Health, parts.Pause = counted{settle: 5 * time.Second, hold: tt.hold}, cycle.RoundPause
 					parts.Runners, parts.Clock = map[string]cycle.Runner{"claude": agent}, time.Now
 					env := parts.Environments["default"]
 					env.Probes = []ops.ProbeSpec{{Service: "db"}}

@@ -64,7 +64,7 @@ func TestARepairIsNotProvenWhileItsContainerIsDown(t *testing.T) {
 						return []ops.Check{found}
 					})
 					parts.Docker = func(ops.Environment) string { return "/engine.sock" }
-					parts.Health, parts.Settle = counted{settle: 5 * time.Second}, 10*time.Second
+					parts.Health, parts.Pause = counted{settle: 5 * time.Second}, cycle.RoundPause
 					parts.Runners, parts.Clock = map[string]cycle.Runner{"claude": agent}, time.Now
 					env := parts.Environments["default"]
 					env.Probes = append([]ops.ProbeSpec{{Service: "grafana"}}, tt.probes...)

@@ -77,7 +77,7 @@ func (a *Advancer) session(ctx context.Context, env ops.Environment, now ops.Cla
 func (a *Advancer) effects(ctx context.Context, env ops.Environment, r *ops.Result) {
 	s := r.Session
 	well := s.Status == ops.SessionCompleted && s.Outcome != ops.OutcomeInconclusive && s.Outcome != ops.OutcomeResolved
-	if well || r.Effects != nil || a.Effects == nil || !r.Gated {
+	if well || r.Effects != nil || !r.Gated {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
@@ -122,15 +122,10 @@ func (a *Advancer) start(ctx context.Context, env ops.Environment, now ops.Claim
 	}
 	s.LoopCount, s.LoopCall = watcher.count, run.StopCall
 	r.Gated = r.Gated && !watcher.changed
-	if _, told := runner.(replayer); told && !watcher.called {
+	if able.Tells && !watcher.called {
 		r.Effects = &ops.Effects{} // it used no tool, so it changed nothing
 	}
 	return run, warnings
-}
-
-// gater is a runner of a program that asks nobody, but may be made to: Gated reports whether the commands of a session are judged.
-type gater interface {
-	Gated(spec ops.SessionSpec) bool
 }
 
 // guarded runs the agent behind its gates, or says why it was not started.
@@ -155,10 +150,7 @@ func (a *Advancer) guarded(
 	if !able.Known {
 		gate.Allowed = nil // only a known version is known to ask before every tool
 	}
-	judged := !able.Ungated
-	if g, ok := runner.(gater); ok && !judged {
-		judged = g.Gated(spec)
-	}
+	judged := !able.Ungated || runner.Gated(spec)
 	rec.walled = gate.Walled
 	if !judged {
 		gate = ops.GateSpec{Env: gate.Env, Tools: gate.Tools} // it asks no gate, but it gets the brokered sockets

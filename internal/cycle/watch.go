@@ -12,11 +12,6 @@ import (
 	"claudeops/internal/ops"
 )
 
-// replayer is a runner that can tell from stored output what a session did.
-type replayer interface {
-	Activities(line string) []ops.Activity
-}
-
 // watch looks at a session while it runs: whether it repeats itself, spends too much, or takes longer than its rung of
 // the ladder has.
 type watch struct {
@@ -43,10 +38,7 @@ const patchTool = "file_change"
 const maxTurns = 20
 
 func (a *Advancer) watch(ctx context.Context, now ops.Claimed, s ops.Session, runner Runner, spec ops.SessionSpec) *watch {
-	w := &watch{session: s, calls: map[string]ops.Activity{}, turns: map[string]bool{}, budget: spec.BudgetUSD}
-	if a.Estimate != nil {
-		w.estimate = a.Estimate()
-	}
+	w := &watch{session: s, calls: map[string]ops.Activity{}, turns: map[string]bool{}, budget: spec.BudgetUSD, estimate: a.Estimate()}
 	if !s.Works() {
 		w.maxTurns = maxTurns
 		return w
@@ -60,10 +52,6 @@ func (a *Advancer) watch(ctx context.Context, now ops.Claimed, s ops.Session, ru
 
 // remember feeds what earlier attempts at the same tier did: a fresh attempt that repeats the same call goes on counting.
 func (w *watch) remember(ctx context.Context, a *Advancer, j ops.Journal, runner Runner) {
-	past, ok := runner.(replayer)
-	if !ok || a.Transcript == nil {
-		return
-	}
 	for _, s := range j.Sessions {
 		if s.ID == w.session.ID || !s.Works() || s.Tier != w.session.Tier || s.Agent != w.session.Agent {
 			continue
@@ -75,7 +63,7 @@ func (w *watch) remember(ctx context.Context, a *Advancer, j ops.Journal, runner
 		}
 		w.loops.NewAttempt()
 		for _, line := range lines {
-			for _, act := range past.Activities(line.Text) {
+			for _, act := range runner.Activities(line.Text) {
 				act.At = line.At
 				w.action(act)
 			}
@@ -140,9 +128,6 @@ func (w *watch) spending(a ops.Activity) *ops.Halt {
 	}
 	if w.turns[a.Message] = true; w.maxTurns > 0 && len(w.turns) > w.maxTurns {
 		return &ops.Halt{Cause: ops.StopBudget, Why: fmt.Sprintf("it used more than %d turns for one answer", w.maxTurns)}
-	}
-	if w.estimate == nil {
-		return nil
 	}
 	if spent := w.estimate(a); w.budget > 0 && spent >= w.budget {
 		return &ops.Halt{

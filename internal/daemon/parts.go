@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
+	"time"
 
 	"claudeops/internal/agent"
 	"claudeops/internal/agent/acp"
@@ -43,7 +44,7 @@ func (h *Host) parts(ctx context.Context, envs map[string]ops.Environment) (cycl
 		Environments: envs, Runners: h.runners(redactor),
 		Prober: prober, Docker: (&dockerBrokers{h: h}).socket, Handoffs: cycle.HandoffFiles{}, Sweep: agent.Sweep,
 		Effects: h.store.Effects, HandoffCalls: h.store.HandoffCalls, Recall: h.recall, Transcript: h.transcript, Estimate: h.estimate,
-		Health: health, Settle: failpoint.Wait("settle", settleTime),
+		Health: health, Pause: min(cycle.RoundPause, max(failpoint.Wait("settle", settleTime), time.Millisecond)),
 		Redact: redactor.String, Clock: h.Clock, Logger: h.Logger,
 		Hold:    h.hold,
 		Actions: h,
@@ -73,7 +74,7 @@ func (h *Host) runners(r *redact.Redactor) map[string]cycle.Runner {
 		"claude": agent.NewRunner(claude.New(claude.Options{Bin: h.Config.Agent.Bin, ExtraEnv: extra, Clock: h.Clock}), gated),
 		"scripted": agent.NewRunner(claude.New(claude.Options{
 			Bin: h.Self, Prefix: scripted, ExtraEnv: extra, Clock: h.Clock,
-			Ability: &ops.Ability{Version: "scripted", Known: true, Structured: true},
+			Ability: &ops.Ability{Version: "scripted", Known: true, Structured: true, Tells: true},
 		}), gated),
 		"codex":   agent.NewRunner(codex.New(codex.Options{Bin: h.Config.Agent.CodexBin, ExtraEnv: extra, Prices: h.Config.Prices}), ungated),
 		"command": agent.NewRunner(command.New(command.Options{ExtraEnv: extra, Trusted: h.Config.Agent.CommandTrusted}), ungated),

@@ -79,7 +79,7 @@ func TestScripted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	able := &ops.Ability{Version: "scripted", Known: true, Structured: true}
+	able := &ops.Ability{Version: "scripted", Known: true, Structured: true, Tells: true}
 	agentsuite.Run(t, agentsuite.Subject{
 		Resumes: true, Structured: true, Input: ops.Ptr(int64(agentsuite.Any)), Output: ops.Ptr(int64(agentsuite.Any)), CostUSD: ops.Ptr(0.02),
 		Missing: func(*testing.T) (agent.Adapter, ops.SessionSpec) {

@@ -385,9 +385,19 @@ func (h *host) parts(k *task) cycle.Parts {
 			}
 			return 0, nil
 		},
-		Health: probing{s}, Settle: 3 * time.Second, Clock: s.clock, Logger: s.logger,
+		Health: probing{s}, Pause: cycle.RoundPause, Clock: s.clock, Logger: s.logger,
 		Hold:    func(context.Context, ops.Tier) error { return h.holds() },
 		Actions: actions{k},
+		Docker:  func(ops.Environment) string { return "" },
+		Effects: s.store.Effects, HandoffCalls: s.store.HandoffCalls,
+		Recall:     func(context.Context, string, []string) ([]ops.Memory, error) { return nil, nil },
+		Changes:    func(context.Context, ops.Environment) []string { return nil },
+		Transcript: func(context.Context, ops.SessionID) ([]ops.Line, error) { return nil, nil },
+		Estimate:   func() func(ops.Activity) float64 { return func(ops.Activity) float64 { return 0 } },
+		Redact:     func(text string) string { return text },
+		Draining:   func() bool { return false },
+		Forget:     func(context.Context, ops.Environment, ops.CycleID) {},
+		Changed:    func(ops.CycleID) {},
 	}
 }
 

@@ -177,6 +177,9 @@ func (agent) Able(context.Context, []string) ops.Ability {
 	return ops.Ability{Version: "2.1.325", Known: true, Structured: true}
 }
 
+func (agent) Activities(string) []ops.Activity { return nil }
+func (agent) Gated(ops.SessionSpec) bool       { return false }
+
 func (a agent) Run(ctx context.Context, spec ops.SessionSpec, rec ops.Recorder) ops.RunResult {
 	s, k, id := a.k.sim, a.k, spec.Session.ID
 	if err := rec.Started(ctx, 4711, "1"); err != nil {

@@ -68,10 +68,10 @@ func (a *ACP) find(env []string) (string, error) {
 func (a *ACP) Able(ctx context.Context, env []string) ops.Ability {
 	path, err := a.find(env)
 	if err != nil {
-		return ops.Ability{}
+		return ops.Ability{Tells: true}
 	}
 	p := a.probe(ctx, path, env)
-	return ops.Ability{Version: p.version, Known: p.version != "", Structured: p.version != "", NoFiles: true}
+	return ops.Ability{Version: p.version, Known: p.version != "", Structured: p.version != "", NoFiles: true, Tells: true}
 }
 
 // Prepare makes everything a session needs except its process.

@@ -62,11 +62,11 @@ func (c *Claude) Able(ctx context.Context, env []string) ops.Ability {
 	}
 	path, err := agent.Find(c.o.Bin, hint, env, c.o.Env)
 	if err != nil {
-		return ops.Ability{}
+		return ops.Ability{Tells: true}
 	}
 	v := c.versionOf(ctx, path, env)
 	// Structured output is known to work as we use it from the oldest supported version on.
-	return ops.Ability{Version: v.text, Known: v.known, Structured: v.known && !TooOld(v.text)}
+	return ops.Ability{Version: v.text, Known: v.known, Structured: v.known && !TooOld(v.text), Tells: true}
 }
 
 // Prepare makes everything a session needs except its process.

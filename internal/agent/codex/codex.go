@@ -51,12 +51,12 @@ const (
 func (c *Codex) Able(ctx context.Context, env []string) ops.Ability {
 	path, err := agent.Find(c.o.Bin, hint, env, c.o.Env)
 	if err != nil {
-		return ops.Ability{}
+		return ops.Ability{Tells: true}
 	}
 	v := c.versionOf(ctx, path, env)
 	return ops.Ability{
 		Version: v.text, Known: v.text != "", Structured: v.text != "" && !agent.OlderVersion(v.text, OldestVersion),
-		NoFiles: true, Ungated: true,
+		NoFiles: true, Tells: true, Ungated: true,
 	}
 }
 
