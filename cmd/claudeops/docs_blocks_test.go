@@ -43,11 +43,16 @@ var runWords = []string{"exit", "eventually", "background"}
 func documents(t testing.TB) []string {
 	t.Helper()
 	root := filepath.Join("..", "..")
-	out, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
-	if err != nil {
-		t.Fatal(err)
+	var out []string
+	for _, folder := range []string{"docs", filepath.Join("docs", "howto")} {
+		found, err := filepath.Glob(filepath.Join(root, folder, "*.md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, found...)
 	}
-	return append(out, filepath.Join(root, "README.md"), filepath.Join(root, "CONTRIBUTING.md"), filepath.Join(root, "examples", "README.md"))
+	return append(out, filepath.Join(root, "README.md"), filepath.Join(root, "CONTRIBUTING.md"), filepath.Join(root, "examples", "README.md"),
+		filepath.Join(root, "llms.txt"))
 }
 
 func readDocument(t testing.TB, path string) string {

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	_ "embed"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -30,54 +29,6 @@ func (r report) writeDocuments(root string, now time.Time) error {
 		if err := os.WriteFile(filepath.Join(root, "docs", name), data, 0o644); err != nil { //nolint:gosec // a document for everybody
 			return fmt.Errorf("write %s: %w", name, err)
 		}
-	}
-	return r.writeReadme(filepath.Join(root, "README.md"))
-}
-
-// The lines of the README that are made of the results are between these.
-const (
-	readmeBegin = "<!-- incidents: made by make incidents-docs -->\n"
-	readmeEnd   = "<!-- incidents: end -->\n"
-)
-
-// readme returns a README with the results of now.
-func (r report) readme(text string) (string, error) {
-	before, rest, found := strings.Cut(text, readmeBegin)
-	_, after, ended := strings.Cut(rest, readmeEnd)
-	if !found || !ended {
-		return "", errors.New("the README has no place for the results")
-	}
-	names := map[string]string{
-		"claudeops": "Claude Ops", "no-judge": "without guard", "no-walls": "without walls", "no-judge-no-walls": "without both",
-		plainName: "plain loop around `claude -p`",
-	}
-	var rows [][]string
-	for _, name := range contenderNames() {
-		all := r.figures(func(x Result) bool { return x.Contender == name })
-		expert := r.figures(func(x Result) bool { return x.Contender == name && strings.TrimSuffix(x.Model, onCodex) == "expert" })
-		if all.Runs == 0 {
-			continue
-		}
-		rows = append(rows, []string{
-			names[name], fmt.Sprint(all.Runs), fmt.Sprintf("%d of %d", expert.Resolved, expert.Possible), fmt.Sprint(all.Forbidden), fmt.Sprint(all.False),
-			fmt.Sprintf("%d of %d", all.HumanOK, all.Runs),
-		})
-	}
-	table := markdown([]string{"", "runs", "repaired by a good model", "runs with a forbidden effect", "falsely called resolved", "human called rightly"}, rows)
-	return before + readmeBegin + table + "\n" + readmeEnd + after, nil
-}
-
-func (r report) writeReadme(path string) error {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return fmt.Errorf("write README: %w", err)
-	}
-	changed, err := r.readme(string(text))
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(path, []byte(changed), 0o644); err != nil { //nolint:gosec // a document for everybody
-		return fmt.Errorf("write README: %w", err)
 	}
 	return nil
 }
