@@ -56,9 +56,12 @@ func (h *Host) newGates(ctx context.Context, r *redact.Redactor) (cycle.Gates, e
 	return &gates{gate: g, store: h.store, config: h.Config, self: h.Self, docker: docker, host: h, sandboxes: h.sandboxes}, nil
 }
 
-// newJudge makes the guard with the operator's rules.
-func newJudge(c *config.Config) (*guard.Guard, error) {
+// newJudge makes the guard with the operator's rules, for sessions that this program puts walls around.
+func newJudge(c *config.Config, self string) (*guard.Guard, error) {
 	rules, err := Rules(c)
+	if err == nil && self != "" {
+		err = checkLoans(c, rules, self)
+	}
 	if err != nil {
 		return nil, err
 	}

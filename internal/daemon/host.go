@@ -144,7 +144,7 @@ func newHost(o Options, envs []ops.Environment) *Host {
 	askWhereUnwalled(o.Config, envs, sandboxes)
 	h := &Host{
 		Options: o, sandboxes: sandboxes, envs: envs, mine: labelled(envs, o.Config.Host.Labels), hub: web.NewHub(),
-		judge:    sync.OnceValues(func() (*guard.Guard, error) { return newJudge(o.Config) }),
+		judge:    sync.OnceValues(func() (*guard.Guard, error) { return newJudge(o.Config, o.Self) }),
 		discards: &agent.Discards{Logger: o.Logger}, descriptors: newDescriptors(),
 	}
 	h.networks.h = h

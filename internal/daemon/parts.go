@@ -175,5 +175,5 @@ func Verdict(g *guard.Guard, tier ops.Tier, command string, facts guard.Facts) g
 	return g.Check(tier, "Bash", raw, facts)
 }
 
-// NewJudge makes the guard of a configuration.
-func NewJudge(c *config.Config) (*guard.Guard, error) { return newJudge(c) }
+// NewJudge makes the guard of a configuration, to explain what it says: no session runs behind it.
+func NewJudge(c *config.Config) (*guard.Guard, error) { return newJudge(c, "") }

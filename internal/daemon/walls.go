@@ -13,6 +13,7 @@ import (
 	"claudeops/internal/agent"
 	"claudeops/internal/agent/process"
 	"claudeops/internal/config"
+	"claudeops/internal/guard"
 	"claudeops/internal/guard/gate"
 	"claudeops/internal/guard/wall"
 	"claudeops/internal/guard/wall/confine"
@@ -76,6 +77,7 @@ func Walls(c *config.Config, e ops.Environment, self string) *wall.Sandbox {
 		VolumesDirs: c.Guard.Volumes, ExtraReadOnly: []string{gateDir(c), self},
 		AgentFolders: s.Folders, Named: s.Writable, Readable: append(ruleRepositories(c), s.Readable...),
 		Hidden:   slices.Concat(s.Hidden, c.SecretFiles(), environmentFiles(unitFiles()), engines),
+		Lent:     ruleLoans(c),
 		ReadOnly: protectedFiles(c, e), Own: append(ownFiles(c), self), Sockets: append(engines, filepath.Join(c.StateDir, "control.sock")),
 	}
 	if on {
@@ -95,6 +97,60 @@ func ruleRepositories(c *config.Config) []string {
 		out = append(out, r.Repositories...)
 	}
 	return out
+}
+
+// ruleLoans are the places that the operator's rules open to their commands.
+func ruleLoans(c *config.Config) []wall.Loan {
+	rules, _ := Rules(c) // reported where they are used
+	var out []wall.Loan
+	for _, r := range rules {
+		for _, path := range r.Writable {
+			out = append(out, wall.Loan{Path: path, Tier: r.Tier})
+		}
+	}
+	return out
+}
+
+// checkLoans refuses rules that open a place which no command may change, or where nothing would keep other commands from it.
+func checkLoans(c *config.Config, rules []guard.Rule, self string) error {
+	var problems []config.Problem
+	for _, r := range rules {
+		for i, path := range r.Writable {
+			message, fix := loanProblem(c, r, path, self)
+			if message != "" {
+				problems = append(problems, config.Problem{
+					Where: fmt.Sprintf("%s:%d", c.Guard.Rules.Path, r.Line()), Key: fmt.Sprintf("rule %s: writable[%d]", r.ID, i),
+					Message: message, Fix: fix,
+				})
+			}
+		}
+	}
+	if problems != nil {
+		return &config.Error{Problems: problems}
+	}
+	return nil
+}
+
+func loanProblem(c *config.Config, r guard.Rule, path, self string) (message, fix string) {
+	const otherwise = "or remove writable and let an action of the service do it"
+	for _, e := range c.Environments() {
+		box := Walls(c, e, self)
+		if !box.WallsCommands() {
+			return "no wall is put around single commands here, so every command could change " + path,
+				"set sandbox.mode: auto on Linux 5.13 or newer with Landlock, " + otherwise
+		}
+		for _, h := range e.Policy.Handlers {
+			gated := h.Agent == claudeAgent && !c.Agent.Scripted() || h.Agent == codexAgent && box.GatesShells(h.May()) || h.Human()
+			if h.May() >= r.Tier && !gated {
+				return fmt.Sprintf("the commands of the handler %s (agent %s) have no walls of their own, so all could change it", h.ID, h.Agent),
+					"give its work to claude, or to codex behind bubblewrap, " + otherwise
+			}
+		}
+		if err := box.Lendable(path); err != nil {
+			return err.Error(), "name a folder that belongs to this command alone, by its real path"
+		}
+	}
+	return "", ""
 }
 
 // protectedFiles finds the inventory in the repositories: no tier may change it.
@@ -224,8 +280,10 @@ func sessionOf(p agent.Program, gates string) wall.Session {
 	return s
 }
 
-// codexAgent starts shells itself.
-const codexAgent = "codex"
+const (
+	claudeAgent = "claude"
+	codexAgent  = "codex" // it starts shells itself
+)
 
 // confineCommands puts a wall around every command of a session.
 func (g *gates) confineCommands(opened *gate.Session, env ops.Environment, s ops.Session, dryRun bool) {
@@ -238,7 +296,7 @@ func (g *gates) confineCommands(opened *gate.Session, env ops.Environment, s ops
 		session.Gate = filepath.Dir(opened.Socket()) // the real shell is mounted there
 	}
 	if w := sandbox.Command(s.May(), session); w != nil {
-		opened.Confine(w, sandbox.CommandEnv(session))
+		opened.Confine(w, sandbox.CommandEnv(session), sandbox.Lent(s.May(), session))
 	}
 }
 

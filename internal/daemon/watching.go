@@ -257,7 +257,7 @@ func Check(o Options) error {
 	if !o.Config.Guard.Enabled {
 		return nil
 	}
-	judge, err := newJudge(o.Config)
+	judge, err := newJudge(o.Config, o.Self)
 	if err != nil {
 		return err
 	}

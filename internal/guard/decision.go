@@ -55,6 +55,8 @@ type Decision struct {
 	Effects []Effect `json:"effects,omitempty"`
 	// Script is the text to execute for a Bash call: the judged tree, printed.
 	Script string `json:"script,omitempty"`
+	// Writable are places that a rule of the operator lets this command change.
+	Writable []string `json:"writable,omitempty"`
 }
 
 // Allowed reports whether the call may run.

@@ -95,7 +95,7 @@ func (g *Guard) judged(r *reader, tier ops.Tier, src string, facts Facts) Decisi
 			d.Effects = j.effects
 		}
 		if j.named != "" {
-			d.Rule = j.named
+			d.Rule, d.Writable = j.named, g.lends(parsed.file, j.named)
 		}
 	}
 	return d

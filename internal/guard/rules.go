@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -25,6 +26,8 @@ type Rule struct {
 	Effect  EffectKind `yaml:"cooldown"`
 	Service string     `yaml:"service"` // what the cooldown counts for; the program's name when it is missing
 	Reason  string     `yaml:"reason"`
+	// Writable are folders and files that the command may change, where it has a wall of its own.
+	Writable []string `yaml:"writable"`
 
 	Match    []string `yaml:"match"`
 	NotMatch []string `yaml:"not_match"`
@@ -38,6 +41,9 @@ type Rule struct {
 
 	line int
 }
+
+// Line is where the rule begins in its file.
+func (r Rule) Line() int { return r.line }
 
 // adds are the facts of a rule that names no program.
 func (r Rule) adds() []string {
@@ -107,6 +113,12 @@ func (g *Guard) problems(r Rule) []string {
 		}
 	}
 	note(r.ID == "" || !serviceName(r.ID) || builtInRule(r.ID), "the id must be a plain name of its own")
+	note(len(r.Writable) > 0 && (r.Program == "" || r.Deny || r.Tier == ops.Tier1),
+		"writable is for a command from Tier 2 on: add a program and tier: 2 or 3, or remove writable")
+	for _, p := range r.Writable {
+		note(!path.IsAbs(p) || path.Clean(p) != p || p == "/",
+			"writable: %q is not the full path of a folder or file: write it from / on, without a slash at its end", p)
+	}
 	if r.Program == "" {
 		note(len(r.adds()) == 0, "it names neither a program nor services, hosts, repositories, protected files, web hosts or MCP tools: add one")
 		note(len(r.MCPTools) > 0 && !r.Tier.Known(), "mcp_tools need a tier: add tier: 1, 2 or 3")
@@ -276,6 +288,21 @@ func (j *judge) operatorAllows(s *scope, program string, args []field) bool {
 		return true
 	}
 	return false
+}
+
+// lends are the places that the command of a rule may change. It must be all there is of the script: a wall is put around the whole of it,
+// so whatever runs beside the command could change them too.
+func (g *Guard) lends(f *syntax.File, id string) []string {
+	i := slices.IndexFunc(g.rules, func(r Rule) bool { return r.ID == id })
+	if i < 0 || len(g.rules[i].Writable) == 0 || len(f.Stmts) != 1 {
+		return nil
+	}
+	stmt := f.Stmts[0]
+	call, ok := stmt.Cmd.(*syntax.CallExpr)
+	if !ok || len(stmt.Redirs)+len(call.Assigns) > 0 || stmt.Background || stmt.Coprocess || call.Args[0].Lit() != g.rules[i].Program {
+		return nil
+	}
+	return g.rules[i].Writable
 }
 
 // barred judges a known command by the tables and reports whether it reaches what no rule may allow; that stays refused.

@@ -222,3 +222,63 @@ func TestARuleCannotReachTheNeverList(t *testing.T) {
 		}
 	}
 }
+
+func TestARuleLendsItsPathsToItsCommandAlone(t *testing.T) {
+	rules, err := ParseRules([]byte(`rules:
+  - id: reindex
+    program: reindex
+    args: ["..."]
+    tier: 2
+    writable: [/srv/search/index, /srv/search/state.json]
+    reason: It only writes its own index.
+    match: ["reindex --all"]
+    not_match: ["rebuild"]
+`), "rules.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := New(rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for command, want := range map[string]bool{
+		"reindex --all":                    true,
+		"reindex a b":                      true,
+		"ls":                               false,
+		"reindex --all; ls":                false,
+		"reindex --all && true":            false,
+		"reindex --all | cat":              false,
+		"timeout 60 reindex --all":         false,
+		"sh -c 'reindex --all'":            false,
+		"(reindex --all)":                  false,
+		"reindex --all > /tmp/x":           false,
+		"LANG=C reindex --all":             false,
+		"ssh ie01 reindex --all":           false,
+		"if true; then reindex --all; fi":  false,
+		"reindex --all &\nwait":            false,
+		"reindex() { ls; }; reindex --all": false,
+	} {
+		d := g.Check(ops.Tier2, "Bash", bashInput(t, command), testFacts())
+		if lent := len(d.Writable) == 2; lent != want || want && !d.Allowed() {
+			t.Errorf("%q: %s, may write %q", command, d.Verdict, d.Writable)
+		}
+	}
+	if d := g.Check(ops.Tier1, "Bash", bashInput(t, "reindex --all"), testFacts()); d.Allowed() || d.Writable != nil {
+		t.Errorf("at Tier 1: %+v", d)
+	}
+}
+
+func TestARuleOpensWholePathsFromTier2On(t *testing.T) {
+	for writable, tier := range map[string]string{
+		"srv/x": "tier: 2", "/srv/x/": "tier: 2", "/srv/../etc": "tier: 2", "/": "tier: 2", "/srv/x": "tier: 1", "/srv/y": "deny: true",
+	} {
+		file := "rules:\n  - id: bad\n    reason: x\n    program: reindex\n    match: [reindex]\n    not_match: [\"true\"]\n    " + tier +
+			"\n    writable: [\"" + writable + "\"]\n"
+		if _, err := ParseRules([]byte(file), "rules.yaml"); err == nil || !strings.HasPrefix(err.Error(), "rules.yaml:2: rule bad: writable") {
+			t.Errorf("%s with %s: %v", writable, tier, err)
+		}
+	}
+	if _, err := ParseRules([]byte("rules:\n  - id: bad\n    hosts: [a]\n    writable: [/srv/x]\n"), "rules.yaml"); err == nil {
+		t.Error("a rule without a program may open a path")
+	}
+}

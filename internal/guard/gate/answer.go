@@ -233,7 +233,7 @@ func (s *Session) answerShell(ctx context.Context, text, cwd string) client.Answ
 	a := reply(d)
 	if a.Verdict == client.Allow {
 		a.Script = o.with(d.Script)
-		a = s.behindWall(a)
+		a = s.behindWall(a, d.Writable)
 	}
 	return a
 }
@@ -252,7 +252,7 @@ func (s *Session) answerCommand(ctx context.Context, command, cwd string) client
 	a := reply(d)
 	if a.Verdict == client.Allow {
 		a.Script = d.Script
-		a = s.behindWall(a)
+		a = s.behindWall(a, d.Writable)
 	}
 	return a
 }

@@ -1,11 +1,14 @@
 package gate
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
+	"claudeops/internal/guard"
 	"claudeops/internal/guard/client"
 	"claudeops/internal/guard/wall/confine"
 	"claudeops/internal/ops"
@@ -16,7 +19,7 @@ func TestACommandIsJudgedWithoutAHook(t *testing.T) {
 	t.Parallel()
 	f := open(t, nil)
 	wall := &confine.Wall{Best: true}
-	f.Confine(wall, []string{"TMPDIR=/t"})
+	f.Confine(wall, []string{"TMPDIR=/t"}, nil)
 	for _, c := range []struct {
 		command, cwd, rule string
 		allowed            bool
@@ -39,6 +42,32 @@ func TestACommandIsJudgedWithoutAHook(t *testing.T) {
 		}
 		if !c.allowed && (a.Script != "" || a.Reason == "") {
 			t.Errorf("%s is refused as %+v", c.command, a)
+		}
+	}
+}
+
+// TestOnlyTheCommandOfARuleGetsWhatItLends holds that a door in the wall of one command is in no other wall.
+func TestOnlyTheCommandOfARuleGetsWhatItLends(t *testing.T) {
+	t.Parallel()
+	f := open(t, func(o *Options, _ *Gate) {
+		o.Judge = judgeFunc(func(tier ops.Tier, tool string, input json.RawMessage, facts guard.Facts) guard.Decision {
+			d := plainJudge(tier, tool, input, facts)
+			if d.Script == "reindex" {
+				d.Writable = []string{"/srv/index", "/srv/unknown"}
+			}
+			return d
+		})
+	})
+	place := confine.Place{Path: "/srv/index", Device: 1, Inode: 2}
+	f.Confine(&confine.Wall{Write: []string{"/t"}}, nil, []confine.Place{place, {Path: "/srv/other"}})
+	for _, command := range []string{"reindex", "ls", "reindex"} {
+		a := f.ask(client.Request{Kind: client.KindCommand, Command: command, Cwd: "/work"})
+		var want []confine.Place
+		if command == "reindex" {
+			want = []confine.Place{place}
+		}
+		if a.Wall == nil || !slices.Equal(a.Wall.Lent, want) || !slices.Equal(a.Wall.Write, []string{"/t"}) {
+			t.Errorf("%s runs behind %+v", command, a.Wall)
 		}
 	}
 }

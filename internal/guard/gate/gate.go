@@ -88,19 +88,24 @@ func New(o Options) (*Gate, error) {
 	return &Gate{o: o, limits: limits{checkLimit, readLimit, recordLimit, writeLimit, lateLimit}}, nil
 }
 
-// Confine sets the wall around every command of the session, and the variables that the commands get with it. It comes before
-// the agent starts.
-func (s *Session) Confine(wall *confine.Wall, env []string) {
+// Confine sets the wall around every command of the session, and the variables that the commands get with it. Lent are places that
+// commands may change if their rule names them. It comes before the agent starts.
+func (s *Session) Confine(wall *confine.Wall, env []string, lent []confine.Place) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.wall, s.wallEnv = wall, env
+	s.wall, s.wallEnv, s.lent = wall, env, lent
 }
 
-// behindWall adds the wall to the answer that lets a command run.
-func (s *Session) behindWall(a client.Answer) client.Answer {
+// behindWall adds the wall to the answer that lets a command run, with a door to the places that its rule names.
+func (s *Session) behindWall(a client.Answer, writable []string) client.Answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a.Wall, a.Env = s.wall, s.wallEnv
+	if s.wall != nil && len(writable) > 0 {
+		own := *s.wall
+		own.Lent = slices.DeleteFunc(slices.Clone(s.lent), func(p confine.Place) bool { return !slices.Contains(writable, p.Path) })
+		a.Wall = &own
+	}
 	if s.facts.NetworkClosed {
 		a.Env = append(slices.Clone(a.Env), client.SocketVariable+"="+s.Socket()) // for the program that looks
 	}

@@ -48,6 +48,7 @@ type Session struct {
 	waiting map[string][]string // command → ids of allowed calls the shell has not seen yet
 	wall    *confine.Wall       // around every command; nil: none
 	wallEnv []string
+	lent    []confine.Place // what the rule of a command may let it change
 }
 
 // Open starts to answer the questions of a session, until Close.

@@ -75,6 +75,7 @@ func (s *Sandbox) around(tier ops.Tier, session Session, program string) *confin
 	if s.wraps(tier) {
 		w.Write = append(w.Write, sharedMemory)
 	}
+	w.Lent = s.Lent(tier, session)
 	w.NoUnix = session.Ungated && !s.socketsHidden(tier)
 	// A gated program may set the modes of its own files; its commands may not.
 	w.KeepMetadata = w.KeepMetadata && session.Ungated

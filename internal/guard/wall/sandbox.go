@@ -58,9 +58,16 @@ type Config struct {
 	AgentFolders   []string // writable for the program of the agent, but not for its commands behind a gate
 	Gates          string   // where the sockets of all sessions are; a session sees its own
 	Named          []string // writable from Tier 3 on
+	Lent           []Loan   // writable for single commands
 	ReadOnly       []string // files inside writable folders that nothing may change; held by mounts only
 	Own            []string // files of the supervisor that nothing may change, nor move the folders they lie in; real paths
 	Sockets        []string // of the supervisor; each session tries that it cannot reach them
+}
+
+// Loan is a folder or file that a rule of the operator lets its command change, from a tier on.
+type Loan struct {
+	Path string
+	Tier ops.Tier
 }
 
 // Command is a program as it has to be started.

@@ -38,6 +38,11 @@ func (s *Sandbox) fillSession(p *profile, tier ops.Tier, session Session) error 
 			return err
 		}
 	}
+	for _, place := range s.Lent(tier, session) { // before what is hidden in them
+		if err := p.optional(place.Path, readWrite); err != nil {
+			return err
+		}
+	}
 	mine := slices.Concat(session.doors(), session.Folders, s.grants(), s.c.ExtraReadOnly, []string{s.Temp(session)})
 	foreign := slices.DeleteFunc(boundSockets(), func(path string) bool {
 		return slices.ContainsFunc(mine, func(dir string) bool { return dir != "" && inside(path, dir) })

@@ -131,6 +131,11 @@ func restrictFiles(w *Wall) error {
 			return err
 		}
 	}
+	for _, place := range w.Lent {
+		if err := lend(int(fd), place, attr.fs&writeRights); err != nil {
+			return err
+		}
+	}
 	for _, port := range w.Ports {
 		rule := struct{ access, port uint64 }{connectTCP, uint64(port)} //nolint:gosec // a port
 		_, _, errno := syscall.RawSyscall6(sysAddRule, fd, portRule, uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
@@ -162,6 +167,10 @@ func allow(ruleset int, path string, rights uint64) error {
 	if err := syscall.Fstat(fd, &stat); err != nil {
 		return &os.PathError{Op: "look at", Path: path, Err: err}
 	}
+	return addRule(ruleset, fd, path, &stat, rights)
+}
+
+func addRule(ruleset, fd int, path string, stat *syscall.Stat_t, rights uint64) error {
 	if stat.Mode&syscall.S_IFMT != syscall.S_IFDIR {
 		rights &= fileRights
 	}
@@ -171,4 +180,50 @@ func allow(ruleset int, path string, rights uint64) error {
 		return &os.PathError{Op: "allow", Path: path, Err: errno}
 	}
 	return nil
+}
+
+// openExactly opens a path in which nothing is a link.
+func openExactly(path string) (fd int, stat syscall.Stat_t, err error) {
+	const (
+		sysOpenat2 = 437 // on every architecture
+		atCwd      = -100
+		noSymlinks = 4
+	)
+	name, err := syscall.BytePtrFromString(path)
+	if err != nil {
+		return -1, stat, err
+	}
+	how := struct{ flags, mode, resolve uint64 }{openPath | syscall.O_CLOEXEC, 0, noSymlinks}
+	cwd := atCwd
+	opened, _, errno := syscall.Syscall6(sysOpenat2, uintptr(cwd), uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(&how)),
+		unsafe.Sizeof(how), 0, 0)
+	if errno != 0 {
+		return -1, stat, &os.PathError{Op: "open without links", Path: path, Err: errno}
+	}
+	if err := syscall.Fstat(int(opened), &stat); err != nil {
+		return -1, stat, errors.Join(&os.PathError{Op: "look at", Path: path, Err: err}, syscall.Close(int(opened)))
+	}
+	return int(opened), stat, nil
+}
+
+// Find says what a file or folder is now. A link anywhere in its path is an error.
+func Find(path string) (Place, error) {
+	fd, stat, err := openExactly(path)
+	if err != nil {
+		return Place{}, err
+	}
+	return Place{Path: path, Device: stat.Dev, Inode: stat.Ino}, syscall.Close(fd)
+}
+
+// lend gives rights to a place, unless it is no longer what it was.
+func lend(ruleset int, place Place, rights uint64) error {
+	fd, stat, err := openExactly(place.Path)
+	if err != nil {
+		return nil //nolint:nilerr // what is not there any more needs no rule
+	}
+	defer func() { _ = syscall.Close(fd) }()
+	if stat.Dev != place.Device || stat.Ino != place.Inode {
+		return nil
+	}
+	return addRule(ruleset, fd, place.Path, &stat, rights)
 }

@@ -12,6 +12,8 @@ type Wall struct {
 	// Read lists folders and files that can be read and executed, Write those that can be changed as well.
 	Read  []string `json:"read"`
 	Write []string `json:"write"`
+	// Lent can be changed like Write, but only while each is still the file or folder that was found before.
+	Lent []Place `json:"lent,omitempty"`
 	// NoUnix refuses new Unix sockets: the only way to keep path-named sockets out of reach where neither file permissions nor
 	// mounts do.
 	NoUnix bool `json:"no_unix,omitempty"`
@@ -27,6 +29,14 @@ type Wall struct {
 	Trial *Trial `json:"trial,omitempty"`
 	// Best accepts a kernel without Landlock or without a part of it.
 	Best bool `json:"best,omitempty"`
+}
+
+// Place is a file or folder that was reached without following a link, and what it was then: something else that was put in its place, or
+// mounted there, is not it.
+type Place struct {
+	Path   string `json:"path"`
+	Device uint64 `json:"device"`
+	Inode  uint64 `json:"inode"`
 }
 
 // Plan is what this program does before it becomes an agent.
