@@ -61,7 +61,7 @@ func TestAReflexRepairsWithoutAnAgent(t *testing.T) {
 	contains(t, "the page", page, "resolved by reflex, without an agent")
 	d.until("people hear how it ended", func() bool {
 		for _, n := range b.notices() {
-			if n.Kind == ops.NoticeResolved && strings.Contains(n.Body, "A reflex repaired it (fix of web). No agent was started.") {
+			if n.Kind == ops.NoticeResolved && strings.Contains(n.Body, "A reflex ") && strings.Contains(n.Body, "(fix of web)") {
 				return true
 			}
 		}

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"path/filepath"
 	"slices"
 
@@ -92,6 +93,9 @@ func (h *Host) link(ctx context.Context, n ops.Notice) string {
 	base := h.Config.Edges.PublicURL
 	if n.CycleID == nil {
 		return base + "/"
+	}
+	if n.Kind == ops.NoticeTrust {
+		return base + "/services/" + url.PathEscape(n.Environment) + "/" + url.PathEscape(n.Service)
 	}
 	loaded, err := h.store.Load(ctx, *n.CycleID)
 	if err != nil {

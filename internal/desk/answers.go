@@ -113,6 +113,10 @@ func (d *Desk) decided(a ops.Approval, err error) (ops.Approval, error) {
 // Reply carries out an answer that was given with a button on a phone, or by a link. It fails only if the database does; then nothing
 // was done, and the reply can be taken again.
 func (d *Desk) Reply(ctx context.Context, r answer.Reply) (answer.Result, error) {
+	r, err := d.withDigests(ctx, r)
+	if err != nil {
+		return answer.Result{}, err
+	}
 	result, err := d.Store.TakeReply(ctx, r)
 	if err != nil {
 		return result, err

@@ -2,7 +2,9 @@ package desk
 
 import (
 	"context"
+	"errors"
 
+	"claudeops/internal/notice/answer"
 	"claudeops/internal/ops"
 )
 
@@ -71,13 +73,8 @@ func (d *Desk) SwitchReflex(ctx context.Context, by Person, id int64, to ops.Ref
 		return d.earned(r), wrong("a reflex is switched by a person: on the page of %s, or with claudeops reflexes", r.Service)
 	}
 	if to == ops.ReflexOn {
-		r.Digests = nil
-		for _, name := range r.Do {
-			a, known := d.action(r, name)
-			if !known {
-				return d.earned(r), wrong("%s has no action %s any more: add it to the configuration, or leave the reflex off", r.Service, name)
-			}
-			r.Digests = append(r.Digests, a.Digest())
+		if r.Digests, err = d.digests(r); err != nil {
+			return d.earned(r), err
 		}
 	}
 	r.State, r.Person, r.Why, r.ChangedAt = to, by.String(), reason, d.Clock()
@@ -86,4 +83,34 @@ func (d *Desk) SwitchReflex(ctx context.Context, by Person, id int64, to ops.Ref
 	}
 	d.changed()
 	return d.Reflex(ctx, id)
+}
+
+// digests are what the actions of a reflex are now.
+func (d *Desk) digests(r ops.Earned) (out []string, err error) {
+	for _, name := range r.Do {
+		a, known := d.action(r, name)
+		if !known {
+			return nil, wrong("%s has no action %s any more: add it to the configuration, or leave the reflex off", r.Service, name)
+		}
+		out = append(out, a.Digest())
+	}
+	return out, nil
+}
+
+// withDigests adds what the actions of a reflex are now to a yes to it. One whose action is gone is refused.
+func (d *Desk) withDigests(ctx context.Context, r answer.Reply) (answer.Reply, error) {
+	if r.Token.Kind != answer.KindReflex || r.Token.Decision != answer.Approve || r.Refused != "" {
+		return r, nil
+	}
+	e, err := d.Store.Reflex(ctx, r.Token.Approval)
+	if err == nil {
+		r.Digests, err = d.digests(e)
+	}
+	if text, known := Problem(err); known {
+		r.Refused, err = text, nil
+	}
+	if errors.Is(err, ops.ErrNotFound) {
+		err = nil // the record says so
+	}
+	return r, err
 }

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"claudeops/internal/desk"
+	"claudeops/internal/notice/answer"
 	"claudeops/internal/ops"
 )
 
@@ -43,5 +45,39 @@ func TestAReflexIsSwitchedByPeopleOnly(t *testing.T) {
 	}
 	if got := c.records(ops.EventAudit); len(got) != 2 || got[1] != "ann switched reflex 1 (restart of web) on: it helps" {
 		t.Errorf("recorded %q", got)
+	}
+}
+
+// A yes from a phone runs what is configured now, as one on the page does.
+func TestAReflexIsAnsweredOnAPhone(t *testing.T) {
+	c := newCounter(t)
+	c.Earn("default", "web")
+	actions := c.Environments[0].Policy.Inventory.Services[0].Actions
+	reply := func(id int64, decision string) answer.Result {
+		t.Helper()
+		got, err := c.Reply(t.Context(), answer.Reply{
+			Token: answer.Token{Kind: answer.KindReflex, Approval: id, Decision: decision, Expires: c.Desk.Clock().Add(time.Hour)},
+			Code:  decision, Source: "message", Channel: "Telegram", By: "@ann",
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	c.Environments[0].Policy.Inventory.Services[0].Actions = nil
+	if got := reply(1, answer.Approve); got.Done || !strings.Contains(got.Text, "no action restart any more") {
+		t.Errorf("without its action: %+v", got)
+	}
+	c.Environments[0].Policy.Inventory.Services[0].Actions = actions
+	if got := reply(9, answer.Approve); got.Done {
+		t.Errorf("unknown: %+v", got)
+	}
+	got := reply(1, answer.Approve)
+	r, err := c.Reflex(t.Context(), 1)
+	if err != nil || !got.Done || r.State != ops.ReflexOn || r.Person != "@ann" || len(r.Digests) != 1 || r.Digests[0] != actions[0].Digest() {
+		t.Errorf("%+v: %+v, %v", got, r, err)
+	}
+	if got := reply(1, answer.Deny); got.Done || !strings.Contains(got.Text, "@ann switched it on") {
+		t.Errorf("too late: %+v", got)
 	}
 }

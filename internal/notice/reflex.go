@@ -143,8 +143,12 @@ func StartsAfter(h ops.Handler, story []string) string {
 }
 
 // ByReflex is what the end of a cause says if a reflex was done for it.
-func ByReflex(actions []string) string {
-	return fmt.Sprintf("A reflex repaired it (%s). No agent was started.", strings.Join(actions, ", "))
+func ByReflex(actions []string, proven bool) string {
+	what := "A reflex was done before (%s), and its own check is not finished. No agent has started."
+	if proven {
+		what = "A reflex repaired it (%s). No agent was started."
+	}
+	return fmt.Sprintf(what, strings.Join(actions, ", "))
 }
 
 // ReflexEarned asks whether what has helped several times becomes a reflex.

@@ -178,6 +178,7 @@ func (i Incident) ToDo(recommended string) string {
 // NoticeSubject is what a person can still answer about a notice.
 type NoticeSubject struct {
 	Approval  *Approval  // the pending question of its cycle; nil: none
+	Reflex    *Earned    // the one that it asks about; nil: none
 	Incidents []Incident // the unresolved ones that it is about and that a human was called about
 }
 

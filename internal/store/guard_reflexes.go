@@ -68,14 +68,18 @@ func switchOff(ctx context.Context, tx db.Querier, off []ops.ReflexOff, at time.
 	return nil
 }
 
-// creditReflex adds to the text of a notice about the end of a problem that a reflex repaired it, if no agent was started.
+// creditReflex adds to the text of a notice about the end of a problem that a reflex was done for it, if no agent was started. That it
+// repaired it is said only once the probes of its cycle have.
 func creditReflex(ctx context.Context, tx db.Querier, cycle ops.CycleID, text string) (string, error) {
-	done, err := db.List(ctx, tx, db.ScanString, `SELECT r.action || ' of ' || r.service FROM action_runs r
+	proven := false
+	done, err := db.List(ctx, tx, func(r db.Row) (what string, err error) {
+		return what, r.Scan(&what, &proven)
+	}, `SELECT r.action || ' of ' || r.service, COALESCE(c.verified_by, '') = ? FROM action_runs r JOIN cycles c ON c.id = r.cycle_id
 		WHERE r.cycle_id = ? AND r.reflex <> '' AND r.undo_of IS NULL AND r.status = ?
 		AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.cycle_id = r.cycle_id) ORDER BY r.id`,
-		cycle, ops.ActionDone)
+		ops.ProofReflex, cycle, ops.ActionDone)
 	if err != nil || len(done) == 0 {
 		return text, err
 	}
-	return notice.ByReflex(done) + "\n\n" + text, nil
+	return notice.ByReflex(done, proven) + "\n\n" + text, nil
 }

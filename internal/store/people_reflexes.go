@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"claudeops/internal/notice"
+	"claudeops/internal/notice/answer"
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
 )
@@ -49,24 +50,8 @@ func (s *People) Reflex(ctx context.Context, id int64) (ops.Earned, error) {
 
 // SwitchReflex records that a person switched an earned reflex on or off. Its actions are run exactly as they are configured then.
 func (s *People) SwitchReflex(ctx context.Context, e ops.Earned) error {
-	at := s.orNow(e.ChangedAt)
 	err := s.db.WriteIn(ctx, "switch_reflex", db.InEnvironment(e.Environment), func(tx db.Querier) error {
-		digests, err := db.JSON(db.OrEmpty(e.Digests))
-		if err != nil {
-			return err
-		}
-		ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE reflexes SET state = ?, digests = ?, person = ?, why = ?, changed_at = ?
-			WHERE id = ? AND state <> ?`, e.State, digests, e.Person, e.Why, db.Time(at), e.ID, e.State))
-		if err == nil && !ok {
-			err = fmt.Errorf("it is %s already: %w", e.State, ops.ErrConflict)
-		}
-		if err != nil {
-			return err
-		}
-		did := fmt.Sprintf("%s switched reflex %d (%s) %s", e.Person, e.ID, e.Words(), e.State)
-		return insertEvent(ctx, tx, ops.Event{
-			Environment: e.Environment, Level: ops.LevelInfo, Kind: ops.EventAudit, Service: e.Service, Message: withReason(did, e.Why),
-		}, at)
+		return switchReflex(ctx, tx, e, s.orNow(e.ChangedAt))
 	})
 	if err != nil {
 		return fmt.Errorf("switch reflex %d: %w", e.ID, err)
@@ -74,65 +59,127 @@ func (s *People) SwitchReflex(ctx context.Context, e ops.Earned) error {
 	return nil
 }
 
-// earn records a repair by actions of the supervisor. Where enough of them did the same about the same failure, it asks people once
-// whether that becomes a reflex. What was undone or did not hold does not count.
+func switchReflex(ctx context.Context, tx db.Querier, e ops.Earned, at time.Time) error {
+	digests, err := db.JSON(db.OrEmpty(e.Digests))
+	if err != nil {
+		return err
+	}
+	ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE reflexes SET state = ?, digests = ?, person = ?, why = ?, changed_at = ?
+		WHERE id = ? AND state <> ?`, e.State, digests, e.Person, e.Why, db.Time(at), e.ID, e.State))
+	if err == nil && !ok {
+		err = fmt.Errorf("it is %s already: %w", e.State, ops.ErrConflict)
+	}
+	if err != nil {
+		return err
+	}
+	did := fmt.Sprintf("%s switched reflex %d (%s) %s", e.Person, e.ID, e.Words(), e.State)
+	return insertEvent(ctx, tx, ops.Event{
+		Environment: e.Environment, Level: ops.LevelInfo, Kind: ops.EventAudit, Service: e.Service, Message: withReason(did, e.Why),
+	}, at)
+}
+
+// answerReflex switches an earned reflex for a person who answers the question about it elsewhere than on a page. A question that is
+// answered, or that the supervisor has withdrawn, stays as it is.
+func (t *takenReply) answerReflex(ctx context.Context, out *answer.Result) error {
+	e, err := db.One(ctx, t.tx, scanEarned, selectEarned+` WHERE f.id = ?`, t.Token.Approval)
+	if err != nil {
+		return fmt.Errorf("the reflex is no longer on record: %w", err)
+	}
+	t.environment = e.Environment
+	if e.State != ops.ReflexAsked {
+		return fmt.Errorf("%s switched it %s at %s: %w", e.Person, e.State, e.ChangedAt.Format(time.RFC3339), ops.ErrConflict)
+	}
+	e.State, e.Digests, e.Person, e.Why = ops.ReflexIsOff, nil, t.By, "by "+t.Channel
+	out.Text = fmt.Sprintf("Reflex %d is off. Agents repair it, as before.", e.ID)
+	if t.Token.Decision == answer.Approve {
+		e.State, e.Digests = ops.ReflexOn, t.Digests
+		out.Text = fmt.Sprintf("Reflex %d is on: the supervisor does %s without an agent from now on.", e.ID, e.Words())
+	}
+	return switchReflex(ctx, t.tx, e, t.At)
+}
+
+// earn records a repair by actions of the supervisor.
 func earn(ctx context.Context, tx db.Querier, cycle held, r ops.Repair, at time.Time) error {
 	actions, err := db.JSON(r.Actions)
 	if err != nil {
 		return err
 	}
-	err = db.Exec(ctx, tx, `INSERT INTO repairs (environment, service, probe, type, status, class, actions, cycle_id, at)
+	return db.Exec(ctx, tx, `INSERT INTO repairs (environment, service, probe, type, status, class, actions, cycle_id, at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, cycle.environment, r.Service, r.Probe, r.Type, r.Status, r.Class, actions, cycle.id, db.Time(at))
-	if err != nil {
-		return err
+}
+
+// fromRepairs are the repairs that count: those that have held on probation and of which nothing was undone.
+const fromRepairs = ` FROM repairs p JOIN cycles c ON c.id = p.cycle_id WHERE p.at <= ? AND c.refuted_at IS NULL
+	AND NOT EXISTS (SELECT 1 FROM action_runs r WHERE r.cycle_id = p.cycle_id AND r.status = ?)`
+
+// AskForReflexes asks people, once, whether what repaired the same failure by the same actions often enough becomes a reflex. It
+// reports whether it asked.
+func (s *People) AskForReflexes(ctx context.Context, at time.Time) (asked bool, err error) {
+	held := db.Time(at.Add(-ops.Probation))
+	const failure = `p.environment, p.service, p.probe, p.type, p.status, p.class, p.actions`
+	all, err := db.List(ctx, s.db.Reader(), scanEarner, `SELECT `+failure+fromRepairs+`
+		AND NOT EXISTS (SELECT 1 FROM reflexes f WHERE f.environment = p.environment AND f.service = p.service AND f.probe = p.probe
+			AND f.class = p.class AND f.actions = p.actions)
+		GROUP BY `+failure+` HAVING COUNT(*) >= ?`,
+		held, ops.ActionUndone, ops.Earnings)
+	for n := 0; err == nil && n < len(all); n++ {
+		err = s.db.WriteIn(ctx, "ask_for_reflex", db.InEnvironment(all[n].environment), func(tx db.Querier) error {
+			done, err := all[n].ask(ctx, tx, held, at)
+			asked = asked || done
+			return err
+		})
 	}
-	ids, err := db.List(ctx, tx, db.ScanInt, `SELECT p.cycle_id FROM repairs p JOIN cycles c ON c.id = p.cycle_id
-		WHERE p.environment = ? AND p.service = ? AND p.probe = ? AND p.class = ? AND p.status = ? AND p.actions = ? AND c.refuted_at IS NULL
-			AND NOT EXISTS (SELECT 1 FROM action_runs r WHERE r.cycle_id = p.cycle_id AND r.status = ?)
-		ORDER BY p.id DESC LIMIT ?`,
-		cycle.environment, r.Service, r.Probe, r.Class, r.Status, actions, ops.ActionUndone, ops.Earnings)
+	if err != nil {
+		return false, fmt.Errorf("ask for reflexes: %w", err)
+	}
+	return asked, nil
+}
+
+// earner is a failure with what repaired it, as it is stored.
+type earner struct{ environment, service, probe, kind, status, class, actions string }
+
+func scanEarner(r db.Row) (e earner, err error) {
+	return e, r.Scan(&e.environment, &e.service, &e.probe, &e.kind, &e.status, &e.class, &e.actions)
+}
+
+// ask makes the reflex and asks about it, unless people were asked before.
+func (e earner) ask(ctx context.Context, tx db.Querier, held string, at time.Time) (bool, error) {
+	ids, err := db.List(ctx, tx, db.ScanInt, `SELECT p.cycle_id`+fromRepairs+` AND p.environment = ? AND p.service = ? AND p.probe = ?
+		AND p.class = ? AND p.status = ? AND p.actions = ? ORDER BY p.id DESC LIMIT ?`,
+		held, ops.ActionUndone, e.environment, e.service, e.probe, e.class, e.status, e.actions, ops.Earnings)
 	if err != nil || len(ids) < ops.Earnings {
-		return err
+		return false, err
 	}
 	slices.Sort(ids)
 	cycles, err := db.JSON(ids)
 	if err != nil {
-		return err
+		return false, err
 	}
 	var id int64
 	err = tx.QueryRowContext(ctx, `INSERT INTO reflexes (environment, service, probe, type, status, class, actions, digests, state, cycles,
 		asked_at, changed_at) VALUES (?, ?, ?, ?, ?, ?, ?, '[]', ?, ?, ?, ?)
 		ON CONFLICT (environment, service, probe, class, actions) DO NOTHING RETURNING id`,
-		cycle.environment, r.Service, r.Probe, r.Type, r.Status, r.Class, actions, ops.ReflexAsked, cycles, db.Time(at), db.Time(at)).Scan(&id)
+		e.environment, e.service, e.probe, e.kind, e.status, e.class, e.actions, ops.ReflexAsked, cycles, db.Time(at), db.Time(at)).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil // people were asked before
+		return false, nil
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	earned, err := db.One(ctx, tx, scanEarned, selectEarned+` WHERE f.id = ?`, id)
 	if err != nil {
-		return err
+		return false, err
 	}
-	return askForReflex(ctx, tx, cycle, earned, at)
-}
-
-// askForReflex asks in the notice that tells of the repair, or in one of its own where nobody hears of it.
-func askForReflex(ctx context.Context, tx db.Querier, cycle held, e ops.Earned, at time.Time) error {
-	text := notice.ReflexEarned(e)
-	told, err := db.Changed(tx.ExecContext(ctx, `UPDATE notifications SET body = body || ? WHERE cycle_id = ? AND kind = ? AND created_at = ?
-		AND service = ?`, "\n\n"+text.Body, cycle.id, ops.NoticeResolved, db.Time(at), e.Service))
-	if err == nil && !told {
-		err = queueNotice(ctx, tx, ops.Notice{
-			CycleID: &cycle.id, Kind: ops.NoticeResolved, Level: ops.LevelInfo, Title: text.Title, Body: text.Body,
-			Environment: e.Environment, Service: e.Service,
-		}, at)
-	}
+	text, last := notice.ReflexEarned(earned), earned.Cycles[len(earned.Cycles)-1]
+	err = queueNotice(ctx, tx, ops.Notice{
+		CycleID: &last, Kind: ops.NoticeTrust, Level: ops.LevelInfo, Title: text.Title, Body: text.Body, Key: earned.Key(),
+		Environment: e.environment, Service: e.service,
+	}, at)
 	if err != nil {
-		return err
+		return false, err
 	}
-	return insertEvent(ctx, tx, ops.Event{
-		CycleID: &cycle.id, Environment: e.Environment, Level: ops.LevelInfo, Kind: ops.EventAction, Service: e.Service, Message: text.Title,
+	return true, insertEvent(ctx, tx, ops.Event{
+		CycleID: &last, Environment: e.environment, Level: ops.LevelInfo, Kind: ops.EventAction, Service: e.service, Message: text.Title,
 	}, at)
 }
 

@@ -120,6 +120,13 @@ func (s *People) NoticeSubject(ctx context.Context, n ops.Notice) (ops.NoticeSub
 		case !errors.Is(err, ops.ErrNotFound):
 			return err
 		}
+		earned, err := db.List(ctx, tx, scanEarned, selectEarned+` WHERE 'earned ' || f.id = ? AND f.state = ?`, n.Key, ops.ReflexAsked)
+		if err != nil {
+			return err
+		}
+		if len(earned) > 0 {
+			out.Reflex = &earned[0]
+		}
 		out.Incidents, err = db.List(ctx, tx, scanIncident, selectIncidents+` WHERE (i.id = ? OR (? = 0 AND i.last_cycle_id = ?))
 			AND i.resolved_at IS NULL AND i.called_at IS NOT NULL ORDER BY i.id`, n.Incident, n.Incident, *n.CycleID)
 		return err
@@ -229,6 +236,8 @@ func (t *takenReply) carryOut(ctx context.Context, out *answer.Result) error {
 	switch t.Token.Kind {
 	case answer.KindApproval:
 		return t.answerApproval(ctx, out)
+	case answer.KindReflex:
+		return t.answerReflex(ctx, out)
 	case answer.KindIncident:
 		return t.answerIncidents(ctx, out, []int64{t.Token.Approval})
 	case answer.KindCycle:

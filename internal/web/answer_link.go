@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -121,6 +122,8 @@ func (s *server) linkView(w http.ResponseWriter, r *http.Request, t signed.Token
 			{Name: "Environment", Value: plain(i.Environment)},
 			{Name: "Open since", At: ops.Ptr(moment{s.Clock()}.stamp(i.OpenedAt))},
 		}), true
+	case signed.KindReflex:
+		return s.reflexLink(w, r, t)
 	case signed.KindCycle:
 		return incidentLink(t, fmt.Sprintf("The incidents of cycle %d", t.Approval), nil), true
 	}
@@ -176,13 +179,39 @@ func (s *server) approvalLink(w http.ResponseWriter, r *http.Request, t signed.T
 		v.Facts = append(v.Facts, fact{Name: "Expires", At: ops.Ptr(m.until(*a.ExpiresAt))})
 	}
 	if t.Decision == signed.Approve {
-		v.Title, v.Button, v.Danger = "Approve", "", false
-		path := fmt.Sprintf("/approvals/%d/approve", a.ID)
-		if login, in := s.loginOf(r); in && s.logins.loginCaller(login).May(access.Approve) {
-			v.Approve = path
-		} else {
-			v.Login = path
-		}
+		v = s.approvedAt(r, v, fmt.Sprintf("/approvals/%d/approve", a.ID))
+	}
+	return v, true
+}
+
+// approvedAt leads to the page on which somebody who may approve says yes.
+func (s *server) approvedAt(r *http.Request, v linkView, path string) linkView {
+	v.Title, v.Button, v.Danger = "Approve", "", false
+	if login, in := s.loginOf(r); in && s.logins.loginCaller(login).May(access.Approve) {
+		v.Approve = path
+	} else {
+		v.Login = path
+	}
+	return v
+}
+
+// reflexLink is the page about a repair that may become a reflex.
+func (s *server) reflexLink(w http.ResponseWriter, r *http.Request, t signed.Token) (linkView, bool) {
+	e, err := s.desk.Reflex(r.Context(), t.Approval)
+	if err != nil {
+		s.linkGone(w, r, err)
+		return linkView{}, false
+	}
+	if e.State != ops.ReflexAsked {
+		s.linkProblem(w, r, http.StatusConflict, plain(fmt.Sprintf("%s switched it %s.", e.Person, e.State)), "Nothing was changed.")
+		return linkView{}, false
+	}
+	v := linkView{Title: "No reflex", What: plain("Make this a reflex? " + e.Words()), Button: "No", Facts: []fact{
+		{Name: "When", Value: plain(e.Case())},
+		{Name: "Does", Value: plain(strings.Join(e.Does, "; "))},
+	}}
+	if t.Decision == signed.Approve {
+		v = s.approvedAt(r, v, servicePath(e.Environment, e.Service))
 	}
 	return v, true
 }

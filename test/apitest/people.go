@@ -99,4 +99,6 @@ func (j *Journal) Earn(environment, service string) {
 			Repair: &ops.Repair{Service: service, Probe: "GET /", Type: ops.CheckHTTP, Status: ops.Down, Class: "5xx", Actions: []string{"restart"}},
 		})
 	}
+	_, err := j.Store.AskForReflexes(j.t.Context(), j.Now.Add(ops.Probation))
+	j.must(err)
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"claudeops/internal/notice/answer"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -42,6 +43,8 @@ func (f *Fixture) fixed(t *testing.T, change ...func(*ops.Repair)) (ops.CycleID,
 
 func (f *Fixture) reflexes(t *testing.T) []ops.Earned {
 	t.Helper()
+	_, err := f.Store.AskForReflexes(t.Context(), f.At.Add(ops.Probation))
+	must(t, err)
 	out, err := f.Store.Reflexes(t.Context(), "home")
 	must(t, err)
 	return out
@@ -62,14 +65,17 @@ func threeRepairsAsk(t *testing.T, f *Fixture) {
 		id, _ := f.fixed(t)
 		cycles = append(cycles, id)
 	}
+	asked, err := f.Store.AskForReflexes(t.Context(), f.At.Add(ops.Probation-time.Second))
+	must(t, err)
+	equal(t, "asked on probation", asked, false)
 	all := f.reflexes(t)
 	equal(t, "reflexes", len(all), 1)
 	e := all[0]
 	equal(t, "origin", e.Cycles, cycles)
-	if e.State != ops.ReflexAsked || e.Service != "web" || e.Class != "5xx" || e.On != "http" || e.Probes[0] != "GET" || e.Do[0] != "restart" || !e.AskedAt.Equal(f.At) {
+	if e.State != ops.ReflexAsked || e.Service != "web" || e.Class != "5xx" || e.On != "http" || e.Probes[0] != "GET" || e.Do[0] != "restart" || !e.AskedAt.Equal(f.At.Add(ops.Probation)) {
 		t.Errorf("asked about %+v", e)
 	}
-	equal(t, "notices", f.noticesOf(t, ops.NoticeResolved), 1)
+	equal(t, "notices", f.noticesOf(t, ops.NoticeTrust), 1)
 	var asks ops.Notice
 	for _, n := range f.noticeList(t) {
 		asks = n
@@ -78,7 +84,27 @@ func threeRepairsAsk(t *testing.T, f *Fixture) {
 	equal(t, "service", asks.Service, "web")
 	f.fixed(t)
 	equal(t, "asked again", len(f.reflexes(t)), 1)
-	equal(t, "notices", f.noticesOf(t, ops.NoticeResolved), 1)
+	equal(t, "notices", f.noticesOf(t, ops.NoticeTrust), 1)
+	for _, x := range []struct {
+		reply answer.Reply
+		want  string
+		state ops.ReflexState
+	}{
+		{answer.Reply{Code: "1", Token: answer.Token{Kind: answer.KindReflex, Approval: 9, Decision: answer.Deny}}, "no longer on record", ops.ReflexAsked},
+		{answer.Reply{Code: "2", Token: answer.Token{Kind: answer.KindReflex, Approval: 1, Decision: answer.Approve}, Digests: []string{"d1"}}, "Reflex 1 is on", ops.ReflexOn},
+		{answer.Reply{Code: "3", Token: answer.Token{Kind: answer.KindReflex, Approval: 1, Decision: answer.Deny}}, "ada switched it on", ops.ReflexOn},
+	} {
+		subject, err := f.Store.NoticeSubject(t.Context(), asks)
+		must(t, err)
+		equal(t, "it can be answered", subject.Reflex != nil, f.reflexes(t)[0].State == ops.ReflexAsked)
+		x.reply.By, x.reply.Channel, x.reply.Source, x.reply.At = "ada", "Telegram", x.reply.Code, f.At
+		x.reply.Token.Expires = f.At.Add(time.Hour)
+		got, err := f.Store.TakeReply(t.Context(), x.reply)
+		must(t, err)
+		wantParts(t, got.Text, x.want)
+		equal(t, "state", f.reflexes(t)[0].State, x.state)
+	}
+	equal(t, "digests", f.reflexes(t)[0].Digests, []string{"d1"})
 }
 
 // relapses refutes the newest repair of web.

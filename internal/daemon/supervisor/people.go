@@ -17,16 +17,17 @@ type People interface {
 	Answer(ctx context.Context, id int64, status ops.ApprovalStatus, by, reason string, at time.Time) (ops.Approval, error)
 	DueReminders(ctx context.Context, now time.Time, limit int) ([]ops.Incident, error)
 	Reminded(ctx context.Context, id int64, next *time.Time, notice ops.Notice) error
+	AskForReflexes(ctx context.Context, at time.Time) (asked bool, err error)
 }
 
-// Keeper sends reminders of open incidents and expires approvals that nobody answered.
+// Keeper sends reminders of open incidents, expires approvals that nobody answered, and asks about reflexes that were earned.
 type Keeper struct {
 	People People
 	// Policy is how often reminders of an environment are sent.
 	Policy func(environment string) ops.ApprovalPolicy
 	// Answered is called after an approval expired: its cycle has something to do.
 	Answered func(ops.CycleID)
-	// Changed is called after a reminder was written: it is due at once.
+	// Changed is called after a reminder or a question was written: it is due at once.
 	Changed func()
 	Clock   ops.Clock
 	Logger  *slog.Logger
@@ -78,7 +79,11 @@ func (k *Keeper) Look(ctx context.Context) error {
 			return fmt.Errorf("remind of incident %d: %w", i.ID, err)
 		}
 	}
-	if len(due) > 0 && k.Changed != nil {
+	asked, err := k.People.AskForReflexes(ctx, now)
+	if err != nil {
+		return err
+	}
+	if (asked || len(due) > 0) && k.Changed != nil {
 		k.Changed()
 	}
 	return nil

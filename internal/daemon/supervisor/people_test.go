@@ -16,6 +16,7 @@ type people struct {
 	approval ops.Approval
 	incident ops.Incident
 	notices  []ops.Notice
+	earned   bool
 }
 
 func (p *people) ExpiringApprovals(_ context.Context, now time.Time) ([]ops.Approval, error) {
@@ -45,6 +46,12 @@ func (p *people) Reminded(_ context.Context, _ int64, next *time.Time, n ops.Not
 	p.incident.RemindAt = next
 	p.notices = append(p.notices, n)
 	return nil
+}
+
+func (p *people) AskForReflexes(context.Context, time.Time) (bool, error) {
+	asks := p.earned
+	p.earned = false
+	return asks, nil
 }
 
 func keeper(p *people, answered *int) *Keeper {
@@ -82,6 +89,17 @@ func TestAReminderWakesTheSender(t *testing.T) {
 			t.Errorf("the sender was woken after %v notices", woken)
 		}
 	})
+}
+
+func TestAQuestionAboutAReflexWakesTheSender(t *testing.T) {
+	answered, woken := 0, 0
+	k := keeper(&people{earned: true}, &answered)
+	k.Changed = func() { woken++ }
+	for range 2 {
+		if err := k.Look(t.Context()); err != nil || woken != 1 {
+			t.Errorf("woken %d times, %v", woken, err)
+		}
+	}
 }
 
 func TestRemindersEndWithTheSecondTarget(t *testing.T) {

@@ -17,7 +17,8 @@ import (
 const (
 	KindApproval = "approval"
 	KindIncident = "incident"
-	KindCycle    = "cycle" // every open incident that the cycle reported
+	KindCycle    = "cycle"  // every open incident that the cycle reported
+	KindReflex   = "reflex" // whether a repair becomes one
 )
 
 // The answers.
@@ -33,8 +34,8 @@ const KeySize = 32
 
 // Token is one possible answer to one notice.
 type Token struct {
-	Approval  int64  // id of the approval, or of the incident or cycle if that is the kind
-	Kind      string // approval, incident or cycle
+	Approval  int64  // id of the approval, or of the incident, cycle or reflex if that is the kind
+	Kind      string // approval, incident, cycle or reflex
 	Decision  string // approve, deny, acknowledge or snooze
 	Plan      string // hash of the plan that was shown; empty if there is none
 	Recipient string // the person or target that the token was sent to

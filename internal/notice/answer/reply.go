@@ -15,6 +15,7 @@ type Reply struct {
 	By      string // the person, or the target that the token was sent to
 	Refused string // why the answer must not be carried out; empty if it may be
 	Snooze  time.Duration
+	Digests []string // a yes to a reflex: what its actions are now, which the desk adds
 	// Mark and Read say how far the messages of a channel were read, which is recorded with the answer. Mark may be empty.
 	Mark, Read string
 	// Silent leaves a refused reply out of the events: it was not an answer, or too many came.

@@ -52,6 +52,10 @@ func buttonsOf(n ops.Notice, s ops.NoticeSubject, recipient string) []button {
 		add(yes, answer.KindApproval, s.Approval.ID, answer.Approve, s.Approval.PlanHash, until)
 		add(no, answer.KindApproval, s.Approval.ID, answer.Deny, s.Approval.PlanHash, until)
 	}
+	if s.Reflex != nil {
+		add("Make it a reflex", answer.KindReflex, s.Reflex.ID, answer.Approve, "", expires)
+		add("No", answer.KindReflex, s.Reflex.ID, answer.Deny, "", expires)
+	}
 	if n.Kind.AsksPeople() || !asksForCare(n.Kind) {
 		return out
 	}

@@ -47,6 +47,11 @@ func TestANoticeForAppriseHasLinksThatAnswerIt(t *testing.T) {
 	if !strings.HasPrefix(body, "A question.\n") || !strings.HasSuffix(body, "\n- Deny: <"+links[1].Address+">\n") {
 		t.Errorf("sent %q", body)
 	}
+	earned := fixedSubject{ops.NoticeSubject{Reflex: &ops.Earned{Reflex: ops.Reflex{ID: 5}}}}
+	links, err = AnswerLinks(t.Context(), earned, "https://ops.example.org", "route mail", ops.Notice{CycleID: &cycle, Kind: ops.NoticeTrust, CreatedAt: now})
+	if err != nil || len(links) != 2 || links[0].Label != "Make it a reflex (asks you to sign in)" || links[1].Label != "No" {
+		t.Errorf("about a reflex: %+v, %v", links, err)
+	}
 	n.Kind = ops.NoticeResolved
 	if links, err := AnswerLinks(t.Context(), asked, "https://ops.example.org", "first", n); err != nil || len(links) != 0 {
 		t.Errorf("a notice that asks nothing: %+v, %v", links, err)
