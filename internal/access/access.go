@@ -99,7 +99,7 @@ func verb(o Operation) string {
 	case Remember:
 		return "change memories"
 	case Resend:
-		return "send notifications again"
+		return "send notifications"
 	case Administer:
 		return "administer"
 	case Drain:

@@ -60,6 +60,7 @@ func routes() []route {
 		{post, "/memory/{id}/remove", Remember},
 		{post, apiPrefix + "/memories", Remember},
 		{remove, apiPrefix + "/memories/{id}", Remember},
+		{post, "/notifications/test", Resend},
 		{post, "/notifications/{id}/retry", Resend},
 		{post, "/hosts/{change}", Drain},
 

@@ -33,8 +33,8 @@ type Incident struct {
 	OpenedAt       time.Time          `json:"opened_at"`
 	UpdatedAt      time.Time          `json:"updated_at"`
 	DeniedUntil    *time.Time         `json:"denied_until" doc:"Somebody said no: until then no agent works on it as it is."`
-	CalledAt       *time.Time         `json:"called_at" doc:"When a human was first called; null while the supervisor works on it alone."`
-	Handled        bool               `json:"handled" doc:"A cycle works on it and nobody was called."`
+	CalledAt       *time.Time         `json:"called_at" doc:"Since when a human is needed; null while the supervisor works on it alone. Told says who was reached."`
+	Handled        bool               `json:"handled" doc:"A cycle works on it, and no human is needed yet."`
 	ReopenedAt     *time.Time         `json:"reopened_at" doc:"When it was last opened again, because a repair did not hold."`
 	ProbationUntil *time.Time         `json:"probation_until" doc:"Resolved by a cycle: until then the same check opens it again."`
 	AcknowledgedAt *time.Time         `json:"acknowledged_at"`
@@ -44,6 +44,8 @@ type Incident struct {
 	ResolvedBy     *string            `json:"resolved_by"`
 	Resolution     *string            `json:"resolution"`
 	Reminders      int                `json:"reminders"`
+	Told           []ops.Delivery     `json:"told" doc:"Whom its notices reached, oldest first. Only in the answer for one incident; else null."`
+	NobodyTold     *string            `json:"nobody_told" doc:"Why its notices reached nobody. Null in lists, and if somebody was told."`
 	Note           *string            `json:"note" doc:"In the answer to resolve: what is still wrong, and what happens next. Else null."`
 }
 
@@ -196,8 +198,13 @@ func (s *server) listIncidents(ctx context.Context, q *incidentsQuery) (*body[li
 }
 
 func (s *server) getIncident(ctx context.Context, in *RowPath) (*body[Incident], error) {
-	i, err := s.Store.Incident(ctx, in.ID)
-	return s.incident(in.ID, i, err)
+	story, err := s.Store.IncidentStory(ctx, in.ID)
+	out, err := s.incident(in.ID, story.Incident, err)
+	if err == nil {
+		told := postmortem.ToldBy(story.Notices)
+		out.Body.Told, out.Body.NobodyTold = told.Deliveries, text(told.Nobody)
+	}
+	return out, err
 }
 
 // reportOperation describes the report, which is text and not JSON.

@@ -44,6 +44,7 @@ type Notification struct {
 	NextAt      *time.Time     `json:"next_at" doc:"When it is tried next, or null."`
 	CreatedAt   time.Time      `json:"created_at"`
 	SentAt      *time.Time     `json:"sent_at"`
+	Deliveries  []ops.Delivery `json:"deliveries" doc:"The targets that took it."`
 	Title       string         `json:"title"`
 	Body        string         `json:"body"`
 }
@@ -203,7 +204,7 @@ func NotificationRow(n ops.Notice) Notification {
 	row := Notification{
 		ID: n.ID, CycleID: (*int64)(n.CycleID), Kind: n.Kind, Level: string(n.Level), Environment: text(n.Environment),
 		Service: text(n.Service), Target: "first", Status: string(n.Status), Attempts: n.Attempts, Error: text(n.Error),
-		CreatedAt: n.CreatedAt, SentAt: n.SentAt,
+		CreatedAt: n.CreatedAt, SentAt: n.SentAt, Deliveries: n.Deliveries,
 		Title: n.Title, Body: n.Body,
 	}
 	if n.Target == ops.TargetSecond {

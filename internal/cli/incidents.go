@@ -15,6 +15,7 @@ import (
 	"claudeops/internal/api"
 	"claudeops/internal/daemon/control"
 	"claudeops/internal/ops"
+	"claudeops/internal/postmortem"
 	"claudeops/internal/store"
 )
 
@@ -135,7 +136,13 @@ func printIncident(w io.Writer, i api.Incident) {
 		fmt.Fprintf(w, "Somebody said no: no agent works on it until %s or until the facts change.\n", stamp(i.DeniedUntil))
 	}
 	if i.Handled {
-		fmt.Fprintf(w, "Cycle %d repairs it; nobody was called.\n", i.LastCycleID)
+		fmt.Fprintf(w, "Cycle %d repairs it; no human is needed yet.\n", i.LastCycleID)
+	}
+	for _, d := range i.Told {
+		fmt.Fprintf(w, "Told: %s, by %s, at %s\n", clean(d.To), clean(postmortem.ByRoute(d)), stamp(&d.At))
+	}
+	if i.NobodyTold != nil {
+		fmt.Fprintf(w, "%s\n", clean(*i.NobodyTold))
 	}
 	if i.WaitingCycleID != nil {
 		fmt.Fprintf(w, "Cycle %d waits for the answer.\n", *i.WaitingCycleID)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -93,13 +94,13 @@ func (a *app) notifyCommand() *cobra.Command {
 				return &codeError{exitConfig, errors.New("no target is configured: set CLAUDEOPS_APPRISE_URLS or CLAUDEOPS_APPRISE_API")}
 			}
 			text := notice.Test()
-			err = daemon.Sender(cfg).Send(c.Context(), ops.Notice{
+			took, err := daemon.Sender(cfg).Send(c.Context(), ops.Notice{
 				Kind: ops.NoticeTest, Level: ops.LevelInfo, Title: text.Title, Body: text.Body, CreatedAt: time.Now(),
 			})
 			if err != nil {
 				return fmt.Errorf("send test notification: %w", err)
 			}
-			fmt.Fprintln(a.Stderr, "sent")
+			fmt.Fprintf(a.Stderr, "sent to %s\n", strings.Join(took, ", "))
 			return nil
 		},
 	})

@@ -14,10 +14,10 @@ import (
 )
 
 // Sender is the way notices without a route leave this host, without buttons.
-func Sender(c *config.Config) notify.Sender { return sender(c, c.AppriseURLs, "", native(c)) }
+func Sender(c *config.Config) *notify.Several { return sender(c, c.AppriseURLs, "", native(c)) }
 
 // sender reaches some targets. The name is that of a private folder of the apprise program.
-func sender(c *config.Config, urls []string, name string, n notify.Native) notify.Sender {
+func sender(c *config.Config, urls []string, name string, n notify.Native) *notify.Several {
 	return notify.NewSender(notify.AppriseOptions{URLs: urls, API: c.AppriseAPI, Dir: filepath.Join(c.StateDir, "notify", name)}, n)
 }
 
@@ -75,13 +75,24 @@ func (h *Host) outboxOptions() notify.OutboxOptions {
 	return o
 }
 
-// replies reads the answers that people give with buttons.
-func (h *Host) replies() *notify.Replies {
+// targetURLs are the targets of all routes.
+func (h *Host) targetURLs() []string {
 	c := h.Config
 	urls := slices.Concat(c.AppriseURLs, c.Edges.SecondURLs)
 	for _, r := range c.NoticeRoutes {
 		urls = append(append(urls, r.URLs...), r.EscalateURLs...)
 	}
+	return urls
+}
+
+// targetNames are the same for people, without secrets.
+func (h *Host) targetNames() []string {
+	return sender(h.Config, h.targetURLs(), "", notify.Native{}).Names()
+}
+
+// replies reads the answers that people give with buttons.
+func (h *Host) replies() *notify.Replies {
+	c, urls := h.Config, h.targetURLs()
 	return notify.NewReplies(notify.RepliesOptions{
 		Native: native(c), Store: h.store, URLs: urls, Clock: h.Clock, Logger: h.Logger,
 		Desk: &desk.Desk{Store: h.store, Control: h.supervisor, Clock: h.Clock, Environments: h.envs, Changed: h.hub.Nudge},

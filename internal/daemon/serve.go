@@ -166,8 +166,8 @@ func (h *Host) site(
 		Hub: h.hub, Webhooks: webhooks, Done: done, KeepTranscripts: h.Config.Retention.Transcripts,
 		Address: h.reachedAt, Redact: h.redact,
 		Trace: h.traceID(), Trouble: h.trouble, Database: h.readiness.state, Ready: ready, Streams: conns.streams(),
-		DrainAsked: h.checkDrain,
-		MCP:        h.Config.Edges.MCP, Guard: Explainer(h.Config, h.judge), CheckConfig: h.checkedConfig(),
+		DrainAsked: h.checkDrain, Targets: h.targetNames(),
+		MCP: h.Config.Edges.MCP, Guard: Explainer(h.Config, h.judge), CheckConfig: h.checkedConfig(),
 		Process: func() api.Process {
 			open, most, refused := conns.counts()
 			return api.Process{

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -166,6 +167,18 @@ func (d *Desk) ClearCooldown(ctx context.Context, by Person, environment, servic
 		return 0, wrong("%s has no cooldown: use restart, redeployment or an action with its own cooldown", action)
 	}
 	return d.Store.ClearCooldown(ctx, e.Name, service, action, reason, by.String(), d.Clock())
+}
+
+// TestNotification sends a test by the way that every other notice takes, so that its delivery is on record.
+func (d *Desk) TestNotification(ctx context.Context) error {
+	text := notice.Test()
+	_, err := d.Store.AddNotice(ctx, ops.Notice{
+		Kind: ops.NoticeTest, Level: ops.LevelInfo, Title: text.Title, Body: text.Body, CreatedAt: d.Clock(),
+	})
+	if err == nil {
+		d.changed()
+	}
+	return err
 }
 
 // RetryNotification sends a notification again.

@@ -163,7 +163,23 @@ type Notice struct {
 	Error     string
 	CreatedAt time.Time
 	SentAt    *time.Time
+	// Deliveries are the targets that took it. Only these people were told.
+	Deliveries []Delivery
 }
+
+// Delivery is a target that took a notice.
+type Delivery struct {
+	Route string    `json:"route" doc:"first, second, route NAME, or escalation of route NAME."`
+	To    string    `json:"to" doc:"Name of the target; never its address, which can be a secret."`
+	At    time.Time `json:"at"`
+}
+
+// Why a notice was skipped.
+const (
+	SkippedNoTarget = "no notification target is configured: set CLAUDEOPS_APPRISE_URLS or CLAUDEOPS_APPRISE_API"
+	SkippedMuted    = "its route has no target"
+	SkippedAnswered = "somebody answered before"
+)
 
 // NoticeTarget is who gets a notice.
 type NoticeTarget string

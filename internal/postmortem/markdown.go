@@ -301,11 +301,18 @@ func (r *report) people() {
 	if i.ResolvedAt != nil {
 		add(i.ResolvedBy, "resolved the incident")
 	}
+	told := ToldBy(r.story.Notices)
+	for _, d := range told.Deliveries {
+		r.line("- Told: %s, by %s, %s UTC", r.say(d.To), r.say(ByRoute(d)), clock(d.At))
+	}
+	if told.Nobody != "" {
+		r.line("- **%s**", r.say(told.Nobody))
+	}
 	for _, text := range out {
 		r.line("- %s", text)
 	}
 	if len(out) == 0 {
-		r.line("No person answered or acted.")
+		r.line("- No person answered or acted.")
 	}
 }
 

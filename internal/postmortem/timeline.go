@@ -26,6 +26,7 @@ const (
 	Guard     Kind = "guard"
 	Approval  Kind = "approval"
 	Notice    Kind = "notice"
+	Untold    Kind = "untold"
 	Called    Kind = "called"
 	Person    Kind = "person"
 	Refuted   Kind = "refuted"
@@ -58,7 +59,7 @@ func Timeline(s ops.IncidentStory) []Entry {
 		out = append(out, ofCycle(c, i)...)
 	}
 	for _, n := range s.Notices {
-		out = append(out, ofNotice(n))
+		out = append(out, ofNotice(n)...)
 	}
 	for _, e := range s.Events {
 		entry := Entry{At: e.At, Kind: Person, Level: ops.LevelInfo, Text: e.Message}
@@ -73,7 +74,7 @@ func Timeline(s ops.IncidentStory) []Entry {
 		out = append(out, entry)
 	}
 	if i.CalledAt != nil {
-		out = append(out, Entry{At: *i.CalledAt, Kind: Called, Level: i.Level, Text: "A human was called"})
+		out = append(out, Entry{At: *i.CalledAt, Kind: Called, Level: i.Level, Text: "A human is needed"})
 	}
 	if i.ResolvedAt != nil {
 		out = append(out, Entry{
@@ -293,30 +294,33 @@ func ofAction(r ops.ActionRun, cycle ops.CycleID) Entry {
 	return Entry{At: at, Kind: Action, Level: level, Cycle: cycle, Action: r.ID, Text: with(what, why)}
 }
 
-func ofNotice(n ops.Notice) Entry {
-	at, sent := n.CreatedAt, "Notice sent" // which route took it is not recorded
-	if n.SentAt != nil {
-		at = *n.SentAt
-	}
-	if n.Target == ops.TargetSecond {
-		sent = "Notice sent to the second target"
-	}
-	text := strings.TrimPrefix(n.Title, "Claude Ops: ")
-	switch n.Status {
-	case ops.NoticeSent:
-		text = sent + separator + text
-	case ops.NoticePending:
-		text = "Notice not sent yet: " + text
-	case ops.NoticeSkipped:
-		text = "Notice recorded, not sent: " + text
-	case ops.NoticeDead:
-		text = with("Notice could not be delivered: "+text, n.Error)
-	}
-	e := Entry{At: at, Kind: Notice, Level: ops.LevelInfo, Text: text}
+// ofNotice says who was told, and that nobody was.
+func ofNotice(n ops.Notice) []Entry {
+	e := Entry{At: n.CreatedAt, Kind: Notice, Level: ops.LevelInfo}
 	if n.CycleID != nil {
 		e.Cycle = *n.CycleID
 	}
-	return e
+	about := strings.TrimPrefix(n.Title, "Claude Ops: ")
+	var out []Entry
+	for _, d := range n.Deliveries {
+		e.At, e.Text = d.At, fmt.Sprintf("Told %s by %s: %s", d.To, ByRoute(d), about)
+		out = append(out, e)
+	}
+	if len(out) > 0 {
+		return out
+	}
+	if n.SentAt != nil {
+		e.At = *n.SentAt
+	}
+	switch told := ToldBy([]ops.Notice{n}); {
+	case n.Status == ops.NoticeSent:
+		e.Text = "Notice sent: " + about // the target of older notices is not on record
+	case told.Nobody != "":
+		e.Kind, e.Level, e.Text = Untold, ops.LevelWarning, told.Nobody+": "+about
+	default:
+		e.Text = "Notice not sent: " + with(about, n.Error)
+	}
+	return []Entry{e}
 }
 
 func levelOf(v ops.Verdict) ops.Level {

@@ -11,12 +11,12 @@ import (
 )
 
 const selectNotices = `SELECT n.id, n.cycle_id, n.kind, n.level, n.title, n.body, n.status, n.attempts, n.next_at, n.error,
-	n.created_at, n.sent_at, n.target, n.environment, n.service, n.dedup_key, COALESCE(n.incident_id, 0) FROM notifications n`
+	n.created_at, n.sent_at, n.target, n.environment, n.service, n.dedup_key, COALESCE(n.incident_id, 0), n.deliveries FROM notifications n`
 
 func scanNotice(r db.Row) (ops.Notice, error) {
 	var n ops.Notice
 	err := r.Scan(&n.ID, &n.CycleID, &n.Kind, &n.Level, &n.Title, &n.Body, &n.Status, &n.Attempts, db.ToTime(&n.NextAt),
-		&n.Error, db.ToTime(&n.CreatedAt), db.ToOptTime(&n.SentAt), &n.Target, &n.Environment, &n.Service, &n.Key, &n.Incident)
+		&n.Error, db.ToTime(&n.CreatedAt), db.ToOptTime(&n.SentAt), &n.Target, &n.Environment, &n.Service, &n.Key, &n.Incident, db.ToJSON(&n.Deliveries))
 	return n, err
 }
 
@@ -81,10 +81,18 @@ func (s *People) AddNoticeOnce(ctx context.Context, n ops.Notice, e ops.Event, s
 // SettleNotice records the result of one attempt to deliver a notice, together with its event. A notice that is no longer pending
 // is ops.ErrConflict.
 func (s *People) SettleNotice(ctx context.Context, n ops.Notice, event *ops.Event) error {
+	deliveries := ""
+	if len(n.Deliveries) > 0 {
+		text, err := db.JSON(n.Deliveries)
+		if err != nil {
+			return fmt.Errorf("settle notice %d: %w", n.ID, err)
+		}
+		deliveries = text
+	}
 	err := s.db.Write(ctx, "notice", func(tx db.Querier) error {
-		ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE notifications SET status = ?, attempts = ?, next_at = ?, error = ?, sent_at = ?
-			WHERE id = ? AND status = 'pending'`,
-			n.Status, n.Attempts, db.Time(s.orNow(n.NextAt)), n.Error, db.OptTime(n.SentAt), n.ID))
+		ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE notifications SET status = ?, attempts = ?, next_at = ?, error = ?, sent_at = ?,
+			deliveries = ? WHERE id = ? AND status = 'pending'`,
+			n.Status, n.Attempts, db.Time(s.orNow(n.NextAt)), n.Error, db.OptTime(n.SentAt), deliveries, n.ID))
 		if err != nil {
 			return err
 		}
@@ -184,6 +192,7 @@ func (s *People) RetryNotice(ctx context.Context, id int64, by string, at time.T
 // NoticeFilter chooses notices; the zero value means all.
 type NoticeFilter struct {
 	Status ops.NoticeStatus
+	Cycle  ops.CycleID
 	Before int64
 	Limit  int
 }
@@ -193,6 +202,9 @@ func (s *People) NoticeList(ctx context.Context, f NoticeFilter) ([]ops.Notice, 
 	var w db.Filter
 	if f.Status != "" {
 		w.Add(`n.status = ?`, f.Status)
+	}
+	if f.Cycle != 0 {
+		w.Add(`n.cycle_id = ?`, f.Cycle)
 	}
 	if f.Before > 0 {
 		w.Add(`n.id < ?`, f.Before)

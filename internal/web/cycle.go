@@ -13,6 +13,7 @@ import (
 
 	"claudeops/internal/api"
 	"claudeops/internal/ops"
+	"claudeops/internal/postmortem"
 	"claudeops/internal/store"
 )
 
@@ -41,6 +42,7 @@ type cycleView struct {
 	Prompt      string
 	Events      []api.Event
 	Several     bool
+	Told        postmortem.Told
 }
 
 // cyclePath is the URL of the page of a cycle.
@@ -112,6 +114,12 @@ func (s *server) cycleView(ctx context.Context, m moment, id ops.CycleID) (cycle
 		}
 	}
 	view.Events = eventsOfCycle(events)
+	notices, err := s.Store.NoticeList(ctx, store.NoticeFilter{Cycle: id})
+	if err != nil {
+		return cycleView{}, err
+	}
+	slices.Reverse(notices)
+	view.Told = postmortem.ToldBy(notices)
 	return view, nil
 }
 

@@ -19,6 +19,7 @@ type incidentPage struct {
 	incidentView
 	Several  bool
 	Timeline []postmortem.Entry
+	Told     postmortem.Told
 	Again    question  // start another cycle
 	Ask      *question // the action to confirm
 	Conflict string    // why the action was not taken
@@ -43,7 +44,7 @@ func (s *server) showIncident(w http.ResponseWriter, r *http.Request, status int
 	m, i := moment{s.Clock()}, story.Incident
 	view := incidentPage{
 		incidentView: incidentOf(i), Several: len(s.Environments) > 1, Conflict: conflict, Again: runAgain(i),
-		Timeline: postmortem.Timeline(story),
+		Timeline: postmortem.Timeline(story), Told: postmortem.ToldBy(story.Notices),
 	}
 	if action != "" {
 		q, ok := actionQuestion(i, action)

@@ -4,22 +4,30 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"slices"
 
 	"claudeops/internal/api"
 	"claudeops/internal/ops"
+	"claudeops/internal/postmortem"
 	"claudeops/internal/store"
 )
 
 func (s *server) notifications(w http.ResponseWriter, r *http.Request) {
-	status := ops.NoticeStatus(cmp.Or(queried(r, "status"), string(ops.NoticeDead)))
+	status := ops.NoticeStatus(cmp.Or(queried(r, "status"), "all"))
 	view, err := listOf(s, r, func(ctx context.Context, before int64, limit int) ([]ops.Notice, error) {
-		return s.Store.NoticeList(ctx, store.NoticeFilter{Status: status, Before: before, Limit: limit})
+		f := store.NoticeFilter{Status: status, Before: before, Limit: limit}
+		if status == "all" {
+			f.Status = ""
+		}
+		return s.Store.NoticeList(ctx, f)
 	}, func(n ops.Notice) int64 { return n.ID }, api.NotificationRow)
 	for _, one := range []struct {
 		status      ops.NoticeStatus
 		word, empty string
 	}{
+		{"all", "All", "No notifications yet"},
 		{ops.NoticeDead, "Failed", "No failed notifications"},
 		{ops.NoticePending, "Waiting", "No waiting notifications"},
 		{ops.NoticeSent, "Sent", "No sent notifications yet"},
@@ -33,17 +41,43 @@ func (s *server) notifications(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case view.Tab == "" || errors.Is(err, ops.ErrNotFound):
-		s.errorPage(w, r, http.StatusNotFound, "No such list of notifications. A status is dead, pending, sent or skipped.")
+		s.errorPage(w, r, http.StatusNotFound, "No such list of notifications. A status is all, dead, pending, sent or skipped.")
 		return
 	case err != nil:
 		s.fail(w, r, "list of notifications", err)
 		return
 	}
-	p := page{Title: "Notifications", Nav: "events", Body: view}
-	if queried(r, "done") == "again" {
+	p := page{Title: "Notifications", Nav: "events", Body: struct {
+		listView[api.Notification]
+		Targets []string
+	}{view, s.Targets}}
+	switch queried(r, "done") {
+	case "again":
 		p.Flash = "The notification is sent again now."
+	case "test":
+		p.Flash = "A test is on its way. Who got it is in the list below."
 	}
 	s.render(w, r, http.StatusOK, "notifications", p)
+}
+
+// testNotice sends a test to whom every other notice of its kind goes.
+func (s *server) testNotice(w http.ResponseWriter, r *http.Request) {
+	if err := s.desk.TestNotification(r.Context()); err != nil {
+		s.fail(w, r, "test notification", err)
+		return
+	}
+	http.Redirect(w, r, "/notifications?status=all&done=test", http.StatusSeeOther)
+}
+
+// untold says whether the newest notices reached nobody; empty if they reached somebody.
+func (s *server) untold(ctx context.Context) (string, error) {
+	const looked = 20
+	notices, err := s.Store.NoticeList(ctx, store.NoticeFilter{Limit: looked})
+	if err != nil {
+		return "", fmt.Errorf("list notices: %w", err)
+	}
+	slices.Reverse(notices)
+	return postmortem.ToldBy(notices).Nobody, nil
 }
 
 // retryNotice puts a failed notification back into the outbox.

@@ -409,6 +409,16 @@ func (s *server) addSituation(ctx context.Context, m moment, view *overviewView,
 	for _, l := range ahead {
 		view.Ahead = append(view.Ahead, s.nowLine(m, l))
 	}
+	nobody, err := s.untold(ctx)
+	if err != nil {
+		return err
+	}
+	if nobody != "" {
+		view.Banners = append(view.Banners, bannerView{
+			ID: "banner-untold", Tone: "bad", Icon: "bell-off", Text: plain(nobody) + ".",
+			Link: pageLink{"/notifications#targets", "Add a target and send a test"},
+		})
+	}
 	s.addBanners(view, facts)
 	return nil
 }

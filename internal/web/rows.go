@@ -14,6 +14,7 @@ import (
 
 	"claudeops/internal/api"
 	"claudeops/internal/ops"
+	"claudeops/internal/postmortem"
 	"claudeops/internal/store"
 )
 
@@ -52,14 +53,15 @@ func listOf[S, T any](s *server, r *http.Request, read func(ctx context.Context,
 // rowFuncs are the functions with which templates show rows. Foreign text goes through plain or line.
 func rowFuncs(clock ops.Clock, k snippets, prose func(string) template.HTML) template.FuncMap {
 	return template.FuncMap{
-		"plain": func(text any) string { return plain(words(text)) },
-		"line":  func(text any, limit int) string { return firstLine(words(text), limit) },
-		"when":  func(t any) template.HTML { return k.time(moment{clock()}.stamp(timeOf(t))) },
-		"over":  func(t any) bool { at := timeOf(t); return !at.IsZero() && !at.After(clock()) },
-		"share": func(part float64) string { return strconv.FormatFloat(100*part, 'f', 0, 64) + " %" },
-		"state": func(kind string, state any) badge { return stateOf(kind, words(state)) },
-		"took":  func(ms any) string { return span(time.Duration(number(ms)) * time.Millisecond) },
-		"money": func(usd float64) figure { return dollars(&usd) }, "atLeast": atLeast,
+		"byRoute": postmortem.ByRoute,
+		"plain":   func(text any) string { return plain(words(text)) },
+		"line":    func(text any, limit int) string { return firstLine(words(text), limit) },
+		"when":    func(t any) template.HTML { return k.time(moment{clock()}.stamp(timeOf(t))) },
+		"over":    func(t any) bool { at := timeOf(t); return !at.IsZero() && !at.After(clock()) },
+		"share":   func(part float64) string { return strconv.FormatFloat(100*part, 'f', 0, 64) + " %" },
+		"state":   func(kind string, state any) badge { return stateOf(kind, words(state)) },
+		"took":    func(ms any) string { return span(time.Duration(number(ms)) * time.Millisecond) },
+		"money":   func(usd float64) figure { return dollars(&usd) }, "atLeast": atLeast,
 		"cut": cut, "health": func(status any) badge { return healthBadge(ops.Health(words(status))) },
 
 		"until":  func(t *time.Time) template.HTML { return k.time(moment{clock()}.until(*t)) },

@@ -158,11 +158,11 @@ func (s *site) told(status ops.NoticeStatus, text string) int64 {
 func TestNoticesThatWereGivenUpAreTriedAgain(t *testing.T) {
 	s := newSite(t)
 	mustContain(t, s.page("/events"), `href="/notifications"`)
-	mustContain(t, s.page("/notifications"), "No failed notifications")
+	mustContain(t, s.page("/notifications?status=dead"), "No failed notifications")
 	mustContain(t, s.page("/notifications?status=pending"), "No waiting notifications")
 	dead := s.told(ops.NoticeDead, "no route to host")
 	sent := s.told(ops.NoticeSent, "jellyfin is well again")
-	body := s.page("/notifications")
+	body := s.page("/notifications?status=dead")
 	mustContain(t, body, "no route to host", `data-label="Attempts">6<`, "Failed", "Try again",
 		fmt.Sprintf(`action="/notifications/%d/retry"`, dead))
 	mustNotContain(t, content(body), "jellyfin is well again")
@@ -176,7 +176,7 @@ func TestNoticesThatWereGivenUpAreTriedAgain(t *testing.T) {
 	if due, err := s.Store.DueNotices(t.Context(), s.Now, 10); err != nil || len(due) != 1 || due[0].ID != dead {
 		t.Errorf("due %+v, %v", due, err)
 	}
-	mustContain(t, s.page("/notifications"), "No failed notifications")
+	mustContain(t, s.page("/notifications?status=dead"), "No failed notifications")
 	for path, want := range map[string]int{
 		fmt.Sprintf("/notifications/%d/retry", dead): http.StatusConflict, fmt.Sprintf("/notifications/%d/retry", sent): http.StatusConflict,
 		"/notifications/99/retry": http.StatusNotFound, "/notifications/x/retry": http.StatusNotFound,

@@ -32,7 +32,7 @@ func TestEveryStateHasABadge(t *testing.T) {
 		"level":      {ops.LevelInfo, ops.LevelWarning, ops.LevelCritical},
 		kindStory: {
 			postmortem.Detected, postmortem.Opened, postmortem.Cycle, postmortem.Session, postmortem.Decision, postmortem.Recovery,
-			postmortem.Probe, postmortem.Action, postmortem.Guard, postmortem.Approval, postmortem.Notice, postmortem.Called,
+			postmortem.Probe, postmortem.Action, postmortem.Guard, postmortem.Approval, postmortem.Notice, postmortem.Called, postmortem.Untold,
 			postmortem.Person, postmortem.Refuted, postmortem.Resolved,
 		},
 	} {

@@ -64,6 +64,8 @@ type Options struct {
 	Streams int
 	// Process returns the figures of this process for the metrics; nil if they are not known.
 	Process func() api.Process
+	// Targets are the names of the notification targets.
+	Targets []string
 	// Trouble returns why no session can start, or an empty string; every page shows it.
 	Trouble func() string
 	// Ready returns why the supervisor is not ready, or nil.
@@ -225,6 +227,7 @@ func (s *server) operatorRoutes(pages *http.ServeMux) {
 	pages.HandleFunc("GET /silences/{id}/end", s.askSilence)
 	pages.HandleFunc("POST /silences/{id}/end", s.endSilence)
 	pages.HandleFunc("GET /notifications", s.notifications)
+	pages.HandleFunc("POST /notifications/test", s.testNotice)
 	pages.HandleFunc("POST /notifications/{id}/retry", s.retryNotice)
 	pages.HandleFunc("GET /costs", s.costs)
 	pages.HandleFunc("GET /costs.csv", s.costsCSV)

@@ -536,15 +536,15 @@ func (o outbox) SettleNotice(ctx context.Context, n ops.Notice, event *ops.Event
 // sender is how notices leave a host. It fails now and then.
 type sender struct{ h *host }
 
-func (d sender) Send(_ context.Context, n ops.Notice) error {
+func (d sender) Send(_ context.Context, n ops.Notice) ([]string, error) {
 	s := d.h.sim
 	d.h.tasks["outbox"].park(time.Time{}, "sends notice %d", n.ID)
 	if s.chance(5) {
-		return errors.New("the phone network is down")
+		return nil, errors.New("the phone network is down")
 	}
 	s.delivered[n.ID]++
 	s.trace("%s tells %d: %s %s", d.h.name, n.ID, n.Kind, n.Title)
-	return nil
+	return []string{"phone"}, nil
 }
 
 // noFiles are the handoff files of agents that report by structured output.

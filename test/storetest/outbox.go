@@ -53,6 +53,7 @@ func noticeIsDueFromItsTime(t *testing.T, f *Fixture) {
 func failedAttemptIsTriedAgain(t *testing.T, f *Fixture) {
 	n := f.notice(t, "web is down", Start)
 	n.Attempts, n.NextAt, n.Error = 1, Start.Add(time.Minute), "connection refused"
+	n.Deliveries = []ops.Delivery{{Route: "first", To: "ntfy at ntfy.sh", At: Start}}
 	must(t, f.Store.SettleNotice(t.Context(), n, nil))
 	got, err := f.Store.DueNotices(t.Context(), Start, 10)
 	must(t, err)

@@ -25,7 +25,7 @@ import (
 const sendTimeout = 30 * time.Second
 
 // ErrNoTarget means that no notification target is configured.
-var ErrNoTarget = errors.New("no notification target is configured: set CLAUDEOPS_APPRISE_URLS or CLAUDEOPS_APPRISE_API")
+var ErrNoTarget = errors.New(ops.SkippedNoTarget)
 
 // AppriseOptions say where notices go.
 type AppriseOptions struct {
@@ -64,6 +64,25 @@ func New(o AppriseOptions) *Apprise {
 		return http.ErrUseLastResponse // following would turn the POST into a GET that succeeds and sends nothing
 	}
 	return a
+}
+
+// name is how people know the targets: their kinds and hosts, because every other part of a URL can be a secret.
+func (a *Apprise) name() string {
+	if a.api != "" {
+		if api, err := apiAddress(a.api); err == nil {
+			return "Apprise API at " + api.Hostname()
+		}
+		return "Apprise API"
+	}
+	var names []string
+	for _, u := range a.urls {
+		scheme, rest, _ := strings.Cut(u, "://")
+		if host := hostOf(rest); host != "" {
+			scheme += " at " + host
+		}
+		names = append(names, scheme)
+	}
+	return strings.Join(names, ", ")
 }
 
 // Send delivers one notice to every target, or says what to do about it.

@@ -151,7 +151,7 @@ func (a *Apprise) judge(resp *http.Response, host string) error {
 }
 
 // errAnswered means that the second person need not be told.
-var errAnswered = errors.New("somebody answered before")
+var errAnswered = errors.New(ops.SkippedAnswered)
 
 // ruleOf is the route of a notice; the zero value has no rules.
 func (o *Outbox) ruleOf(n ops.Notice) ops.NoticeRoute {

@@ -19,9 +19,9 @@ type Store interface {
 	PendingNotices(ctx context.Context) (int, error)
 }
 
-// Sender delivers one notice.
+// Sender delivers one notice to every target that does not have it yet, and names those that took it.
 type Sender interface {
-	Send(ctx context.Context, n ops.Notice) error
+	Send(ctx context.Context, n ops.Notice) (took []string, err error)
 }
 
 const (
@@ -221,8 +221,13 @@ func (o *Outbox) deliver(ctx context.Context, batch []ops.Notice) error {
 		return err
 	}
 	failpoint.Hit("outbox.send.before")
-	err := o.sender.Send(ctx, digest(o.linked(ctx, batch)))
+	took, err := o.sender.Send(ctx, digest(o.linked(ctx, batch)))
 	failpoint.Hit("outbox.send.after")
+	for i, n := range batch {
+		for _, to := range took {
+			batch[i].Deliveries = append(batch[i].Deliveries, ops.Delivery{Route: o.routeOf(n), To: to, At: o.clock()})
+		}
+	}
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		if !errors.Is(cause, errGaveUp) {
 			return cause // a shutdown does not count as an attempt
@@ -235,6 +240,13 @@ func (o *Outbox) deliver(ctx context.Context, batch []ops.Notice) error {
 		}
 	}
 	return nil
+}
+
+func (o *Outbox) routeOf(n ops.Notice) string {
+	if o.route == nil {
+		return ""
+	}
+	return o.route(n)
 }
 
 // linked adds to each notice the page on which a person can act on it.

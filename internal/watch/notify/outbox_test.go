@@ -101,7 +101,12 @@ func (r *rows) said() []string {
 
 type send func(ctx context.Context, n ops.Notice) error
 
-func (f send) Send(ctx context.Context, n ops.Notice) error { return f(ctx, n) }
+func (f send) Send(ctx context.Context, n ops.Notice) ([]string, error) {
+	if err := f(ctx, n); err != nil {
+		return nil, err
+	}
+	return []string{"phone"}, nil
+}
 
 func outbox(store Store, sender Sender) *Outbox {
 	return NewOutbox(OutboxOptions{Store: store, Sender: sender, Clock: time.Now, Logger: slog.New(slog.DiscardHandler)})
@@ -206,7 +211,7 @@ func TestAFailingNoticeDoesNotHoldTheOthers(t *testing.T) {
 func TestWithoutATargetNoticesAreSkippedAndThatIsSaidOnce(t *testing.T) {
 	store := &rows{}
 	store.add("one", "two")
-	o := outbox(store, New(AppriseOptions{}))
+	o := outbox(store, NewSender(AppriseOptions{}, Native{}))
 	for range 2 {
 		if err := o.Drain(t.Context()); err != nil {
 			t.Fatal(err)
@@ -386,7 +391,7 @@ func TestDrainForDeliversOrGivesUp(t *testing.T) {
 func TestDrainForWithNothingToDoReturnsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		if err := outbox(&rows{}, New(AppriseOptions{})).DrainFor(t.Context(), 10*time.Second); err != nil || time.Since(begin) != 0 {
+		if err := outbox(&rows{}, NewSender(AppriseOptions{}, Native{})).DrainFor(t.Context(), 10*time.Second); err != nil || time.Since(begin) != 0 {
 			t.Errorf("after %s: %v", time.Since(begin), err)
 		}
 	})

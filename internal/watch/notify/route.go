@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"sync"
 
 	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
 // ErrMuted means that the route of a notice has no target, as configured.
-var ErrMuted = errors.New("its route has no target")
+var ErrMuted = errors.New(ops.SkippedMuted)
 
 // Routed is a route with its own sender; nil sends to nobody.
 type Routed struct {
@@ -31,10 +30,10 @@ type Router struct {
 }
 
 // Send delivers one notice by the first route that matches.
-func (r Router) Send(ctx context.Context, n ops.Notice) error {
+func (r Router) Send(ctx context.Context, n ops.Notice) ([]string, error) {
 	_, sender := r.route(n)
 	if sender == nil {
-		return ErrMuted
+		return nil, ErrMuted
 	}
 	return sender.Send(ctx, n)
 }
@@ -199,81 +198,66 @@ func (n Native) answeredByTelegram() bool {
 	return len(n.TelegramSenders)+len(n.TelegramResponders) > 0
 }
 
-// Several sends each notice to several targets. What has reached a target is not sent to it again when another target failed.
-type Several struct {
-	parts []Sender
-
-	mu   sync.Mutex
-	sent map[int64]map[int]bool // by notice: the parts that have it
+// recipient is one of the targets of a sender. The name is on record with what it took, so it must not hold a secret.
+type recipient struct {
+	name   string
+	sender interface {
+		Send(ctx context.Context, n ops.Notice) error
+	}
 }
 
-// mostRemembered is how many half-sent notices are remembered.
-const mostRemembered = 500
+// Several sends each notice to several targets. What a target took is not sent to it again when another target failed.
+type Several struct {
+	targets []recipient
+}
 
 // NewSender sends to ntfy and Telegram itself, and to all other targets through Apprise.
 func NewSender(a AppriseOptions, n Native) *Several {
-	s := &Several{sent: map[int64]map[int]bool{}}
+	s := &Several{}
 	targets := ParseTargets(a.URLs)
 	for _, t := range targets.Ntfy {
-		s.parts = append(s.parts, n.ntfy(t))
+		s.targets = append(s.targets, recipient{t.name(), n.ntfy(t)})
 	}
 	for _, t := range targets.Telegram {
-		s.parts = append(s.parts, n.telegram(t))
+		s.targets = append(s.targets, recipient{t.name(), n.telegram(t)})
 	}
 	// Without URLs an Apprise API server has targets of its own.
 	if len(targets.Apprise) > 0 || targets.Native() == 0 {
 		a.URLs = targets.Apprise
-		s.parts = append(s.parts, New(a))
+		rest := New(a)
+		s.targets = append(s.targets, recipient{rest.name(), rest})
 	}
 	return s
 }
 
 // Send delivers a notice to every target that does not have it yet.
-func (s *Several) Send(ctx context.Context, n ops.Notice) error {
+func (s *Several) Send(ctx context.Context, n ops.Notice) ([]string, error) {
 	var failed error
-	for i, part := range s.parts {
-		if s.has(n.ID, i) {
+	var took []string
+	for _, t := range s.targets {
+		if slices.ContainsFunc(n.Deliveries, func(d ops.Delivery) bool { return d.To == t.name }) {
 			continue
 		}
-		err := part.Send(ctx, n)
+		err := t.sender.Send(ctx, n)
 		switch {
 		case err == nil:
-			s.note(n.ID, i)
+			took = append(took, t.name)
 		case failed == nil:
 			failed = err
 		default:
 			failed = fmt.Errorf("%w; %w", failed, err)
 		}
 	}
-	if failed == nil {
-		s.forget(n.ID)
-	}
-	return failed
+	return took, failed
 }
 
-func (s *Several) has(id int64, part int) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.sent[id][part]
-}
-
-func (s *Several) note(id int64, part int) {
-	if id == 0 || len(s.parts) == 1 {
-		return
+// Names are the targets as people know them; none if nothing is configured.
+func (s *Several) Names() []string {
+	var out []string
+	for _, t := range s.targets {
+		if t.name != "" {
+			out = append(out, t.name)
+		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.sent) >= mostRemembered && s.sent[id] == nil {
-		clear(s.sent) // a target that failed so often gets a few notices twice
-	}
-	if s.sent[id] == nil {
-		s.sent[id] = map[int]bool{}
-	}
-	s.sent[id][part] = true
-}
-
-func (s *Several) forget(id int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.sent, id)
+	return out
 }

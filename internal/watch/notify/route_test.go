@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -54,7 +55,7 @@ func TestANoticeGoesTheFirstWayThatMatches(t *testing.T) {
 			t.Errorf("%+v goes by %q, want %q", tt.n, got, tt.want)
 		}
 	}
-	if err := r.Send(t.Context(), ops.Notice{Kind: "resolved", Environment: "lab"}); !errors.Is(err, ErrMuted) {
+	if _, err := r.Send(t.Context(), ops.Notice{Kind: "resolved", Environment: "lab"}); !errors.Is(err, ErrMuted) {
 		t.Errorf("a muted notice gives %v", err)
 	}
 	r.Second = nil
@@ -138,5 +139,55 @@ func TestPingTellsWhatWentWrongWithoutTheAddress(t *testing.T) {
 	server.Close()
 	if err := Ping(t.Context(), server.Client(), server.URL+"/secret-token"); err == nil || strings.Contains(err.Error(), "secret-token") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// Who took a notice is on record with its route and time, also when another target failed, and is not sent to again.
+func TestDeliveriesAreOnRecord(t *testing.T) {
+	broken := true
+	var got []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if strings.Contains(string(body), "second-topic") && broken {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		got = append(got, string(body))
+	}))
+	defer server.Close()
+	host := strings.TrimPrefix(server.URL, "http://")
+	r := &rows{}
+	r.add("web is down")
+	router := Router{First: NewSender(AppriseOptions{URLs: []string{"ntfy://" + host + "/first-topic/second-topic"}}, Native{})}
+	o := NewOutbox(OutboxOptions{
+		Store: r, Sender: router, Clock: time.Now, Logger: slog.New(slog.DiscardHandler), Route: router.Route,
+	})
+	must(t, o.Drain(t.Context()))
+	n := r.notice(1)
+	if n.Status != ops.NoticePending || len(n.Deliveries) != 1 || n.Deliveries[0].Route != "first" || n.Deliveries[0].At.IsZero() ||
+		!strings.HasPrefix(n.Deliveries[0].To, "ntfy at "+host) || strings.Contains(n.Deliveries[0].To, "topic)") {
+		t.Fatalf("after the first attempt: %s %+v", n.Status, n.Deliveries)
+	}
+	broken = false
+	r.notices[0].NextAt = time.Time{}
+	must(t, o.Drain(t.Context()))
+	if n := r.notice(1); n.Status != ops.NoticeSent || len(n.Deliveries) != 2 || len(got) != 2 {
+		t.Errorf("after the second: %s %+v, sent %d times", n.Status, n.Deliveries, len(got))
+	}
+}
+
+func TestNamesOfTargetsHoldNoSecret(t *testing.T) {
+	s := NewSender(AppriseOptions{URLs: []string{
+		"ntfys://tk_secret@ntfy.example.org/hidden-topic", "tgram://123456:secrettoken/42", "discord://webhookid/secrettoken",
+		"mailto://ada:secret@example.org",
+	}}, Native{})
+	names := strings.Join(s.Names(), "; ")
+	for _, secret := range []string{"secret", "hidden", "webhookid", "ada"} {
+		if strings.Contains(names, secret) {
+			t.Errorf("%q is in the names: %s", secret, names)
+		}
+	}
+	if !strings.Contains(names, "Telegram chat 42") || !strings.Contains(names, "discord, mailto at example.org") {
+		t.Errorf("names are %s", names)
 	}
 }

@@ -3,6 +3,7 @@ package notify
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"net/url"
 	"slices"
 	"strconv"
@@ -233,6 +234,14 @@ func (t TelegramTarget) bot() string {
 // recipient names the chat in the tokens of its answers.
 func (t TelegramTarget) recipient() string { return "telegram:" + t.Chat }
 
+// name is how people know the chat.
+func (t TelegramTarget) name() string {
+	if t.Thread != 0 {
+		return fmt.Sprintf("Telegram chat %s, topic %d", t.Chat, t.Thread)
+	}
+	return "Telegram chat " + t.Chat
+}
+
 // recipient names the topic in the tokens of its answers. The name of a topic can be a secret, so it is not shown.
 func (t NtfyTarget) recipient() string { return "ntfy:" + t.digest() }
 
@@ -242,7 +251,7 @@ func (t NtfyTarget) digest() string {
 	return hex.EncodeToString(sum[:shown])
 }
 
-// name is how events name the target.
+// name is how people know the target.
 func (t NtfyTarget) name() string {
 	_, host, _ := strings.Cut(t.Base, "://")
 	return "ntfy at " + host + " (topic " + t.digest() + ")"
