@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -28,6 +29,7 @@ import (
 // and the folder of the program are filled in.
 const demoConfig = `# Written by claudeops demo.
 interval: 1h
+grouping: {window: 1s}
 notes: This is a demonstration on one small service, mediabox.
 agent:
   bin: scripted
@@ -41,7 +43,7 @@ services:
   - name: mediabox
     aliases: [media, jellyfin]
     probes:
-      - {type: http, url: "%[4]s/health", timeout: 2s}
+      - {type: http, url: "%[4]s/health", timeout: 2s, interval: 2s}
     actions:
       - name: rebuild-cache
         description: empty the cache and fill it again from the library
@@ -56,7 +58,7 @@ services:
   - name: player
     depends_on: [mediabox]
     probes:
-      - {type: http, url: "%[4]s/player", timeout: 2s}
+      - {type: http, url: "%[4]s/player", timeout: 2s, interval: 2s}
 `
 
 func (a *app) demoCommand() *cobra.Command {
@@ -65,8 +67,9 @@ func (a *app) demoCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "demo",
 		Short: "Run a three-tier incident on a small real service; needs no API key and no network",
-		Long: `Starts a small real HTTP service and breaks its configuration. The built-in scripted agent finds the problem and asks the
-supervisor for an action that makes it worse. The supervisor undoes that action. Tier 3 repairs the service with another one.
+		Long: `Starts a small real HTTP service and breaks its configuration as soon as you look at the pages, or after a minute. The
+built-in scripted agent finds the problem and asks the supervisor for an action that makes it worse. The supervisor undoes that action.
+Tier 3 repairs the service with another one.
 Everything happens in a temporary folder. Costs and turns of the agent are made up; processes, commands, actions, probes and decisions
 are real.`,
 		Example: `  claudeops demo           with web pages on http://127.0.0.1:8080, until Ctrl-C
@@ -99,12 +102,15 @@ func (a *app) demo(ctx context.Context, addr string, once, keep bool) (err error
 	if err != nil {
 		return fmt.Errorf("find own program: %w", err)
 	}
-	o, end, err := a.brokenService(ctx, dir, self)
+	o, service, err := a.demoWorld(ctx, dir, self)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, end()) }()
+	defer func() { err = errors.Join(err, service.Close()) }()
 	if once {
+		if err := a.breakService(ctx, service); err != nil {
+			return err
+		}
 		if err := a.once(ctx, o, ops.NewCycle{Environment: "default", Trigger: ops.TriggerManual}, 0); err != nil {
 			return err
 		}
@@ -113,23 +119,102 @@ func (a *app) demo(ctx context.Context, addr string, once, keep bool) (err error
 	if o.Config.Listen, err = freeAddress(ctx, addr, a.Stderr); err != nil {
 		return err
 	}
-	o.Ended = func(c store.CycleSummary) {
-		printChain(a.Stderr, api.CycleRow(c))
-		if err := a.printDemoActions(ctx, a.Stderr, o.Config); err != nil {
-			fmt.Fprintf(a.Stderr, "error: %v\n", err)
-		}
-	}
+	ctx, stop := context.WithCancelCause(ctx)
+	var telling sync.WaitGroup
+	defer telling.Wait()
+	defer stop(nil)
 	return daemon.Serve(ctx, o, func(addr string, h *daemon.Host) {
 		link, err := h.SignInLink(ctx, person())
 		if err != nil {
 			link = "http://" + addr
 		}
 		fmt.Fprintf(a.Stderr, "\n  Open %s to watch.\n  The link works once, within ten minutes. Ctrl-C ends the demo.\n\n", link)
+		telling.Go(func() {
+			if err := a.tellDemo(ctx, o.Config, service, "http://"+addr); err != nil && ctx.Err() == nil {
+				stop(err)
+			}
+		})
 	})
 }
 
-// brokenService starts a small service and breaks it. End stops it.
-func (a *app) brokenService(ctx context.Context, dir, self string) (o daemon.Options, end func() error, err error) {
+// demoPatience is how long the demo waits for somebody to look, and demoPace how often it looks for news.
+const (
+	demoPatience = time.Minute
+	demoPace     = 200 * time.Millisecond
+)
+
+// tellDemo breaks the service when somebody looks, prints a line for every event, and says what to do next.
+func (a *app) tellDemo(ctx context.Context, cfg *config.Config, service *demo.Keeper, address string) (err error) {
+	s, err := store.OpenReadOnly(ctx, a.storeOptions(cfg))
+	if err != nil {
+		return fmt.Errorf("follow demo: %w", err)
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	for end := time.Now().Add(demoPatience); time.Now().Before(end); {
+		if seen, err := s.SignedIn(ctx); err != nil || seen {
+			break
+		}
+		if !paused(ctx, demoPace) {
+			return nil
+		}
+	}
+	if err := a.breakService(ctx, service); err != nil {
+		return err
+	}
+	var last int64
+	for {
+		cycles, err := s.Cycles(ctx, store.CycleFilter{Limit: 1})
+		if err != nil {
+			return fmt.Errorf("follow demo: %w", err)
+		}
+		if last, err = a.printDemoNews(ctx, s, last); err != nil {
+			return err
+		}
+		if len(cycles) > 0 && cycles[0].Status.Ended() && len(cycles[0].Sessions) > 0 {
+			printChain(a.Stderr, api.CycleRow(cycles[0]))
+			err := a.printDemoActions(ctx, a.Stderr, cfg)
+			fmt.Fprintf(a.Stderr, "\n  The story: %s/cycles/%d\n  Now your own: claudeops init\n\n", address, cycles[0].ID)
+			return err
+		}
+		if !paused(ctx, demoPace) {
+			return nil
+		}
+	}
+}
+
+// paused waits, and reports whether there is anything to wait for.
+func paused(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// printDemoNews prints the events after the last one.
+func (a *app) printDemoNews(ctx context.Context, s *store.Store, last int64) (int64, error) {
+	events, err := s.Events(ctx, store.EventFilter{After: last, Limit: 200})
+	if err != nil {
+		return last, fmt.Errorf("follow demo: %w", err)
+	}
+	for _, e := range events {
+		last = e.ID
+		fmt.Fprintf(a.Stderr, "%s  %s\n", timeOfDay(&e.At), clean(e.Message))
+	}
+	return last, nil
+}
+
+func (a *app) breakService(ctx context.Context, service *demo.Keeper) error {
+	if _, err := service.Do(ctx, demo.Break); err != nil {
+		return fmt.Errorf("break demo service: %w", err)
+	}
+	fmt.Fprintf(a.Stderr, "mediabox runs on %s. Now its configuration is broken.\n", service.URL())
+	return nil
+}
+
+// demoWorld starts a small service and makes the configuration that watches it.
+func (a *app) demoWorld(ctx context.Context, dir, self string) (o daemon.Options, _ *demo.Keeper, err error) {
 	service, bin, rules := filepath.Join(dir, "mediabox"), filepath.Join(dir, "bin"), filepath.Join(dir, "guard.yaml")
 	if err := os.Mkdir(service, 0o700); err != nil {
 		return o, nil, fmt.Errorf("create service folder: %w", err)
@@ -147,11 +232,7 @@ func (a *app) brokenService(ctx context.Context, dir, self string) (o daemon.Opt
 		return o, nil, errors.Join(err, keeper.Close())
 	}
 	o.Self = self
-	fmt.Fprintf(a.Stderr, "mediabox runs on %s. Now its configuration is broken.\n", keeper.URL())
-	if _, err := keeper.Do(ctx, demo.Break); err != nil {
-		return o, nil, errors.Join(fmt.Errorf("break demo service: %w", err), keeper.Close())
-	}
-	return o, keeper.Close, nil
+	return o, keeper, nil
 }
 
 // printDemoActions lists what was done to the services: who asked, how it ended, and which services it changed.

@@ -52,8 +52,6 @@ type Options struct {
 	Lock *control.Lock
 	// CheckConfig checks the configuration as it is now; nil if nobody can.
 	CheckConfig func(ctx context.Context) api.ConfigCheck
-	// Ended is told of every cycle that ends while the daemon runs; nil if nobody wants to know.
-	Ended func(store.CycleSummary)
 	// patience is how long the server of the database may take until it answers. Zero: whoever started a command wants to know at once.
 	patience time.Duration
 }

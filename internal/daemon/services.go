@@ -16,7 +16,6 @@ import (
 	"claudeops/internal/daemon/cloudevents"
 	"claudeops/internal/daemon/supervisor"
 	"claudeops/internal/ops"
-	"claudeops/internal/store"
 )
 
 // service is one thing that the daemon does until its context ends.
@@ -156,32 +155,7 @@ func (h *Host) working(ctx context.Context) ([]service, error) {
 		spending := supervisor.Spending{Costs: h.store, Environments: h.envs, Changed: h.hub.Nudge, Clock: h.Clock, Logger: h.Logger}
 		list = append(list, service{name: "watch spending", duty: "spending", run: endless(spending.Run)})
 	}
-	if h.Ended != nil {
-		list = append(list, service{name: "tell of ended cycles", run: h.nudged(h.tellEnded)})
-	}
 	return h.shareDuties(list), nil
-}
-
-// tellEnded tells of every cycle that ends, until ctx ends.
-func (h *Host) tellEnded(ctx context.Context, changed <-chan struct{}) error {
-	told := map[ops.CycleID]bool{}
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-changed:
-		}
-		cycles, err := h.store.Cycles(ctx, store.CycleFilter{Limit: 10})
-		if err != nil {
-			continue // the next change reads again
-		}
-		for _, c := range slices.Backward(cycles) {
-			if c.Status.Ended() && !told[c.ID] {
-				told[c.ID] = true
-				h.Ended(c)
-			}
-		}
-	}
 }
 
 // eventSender sends events to the programs that are configured; nil if there are none.

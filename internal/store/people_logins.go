@@ -88,6 +88,15 @@ func (s *People) Login(ctx context.Context, digest string, now time.Time) (Login
 	return l, nil
 }
 
+// SignedIn reports that somebody has signed in.
+func (s *People) SignedIn(ctx context.Context) (bool, error) {
+	n, err := db.One(ctx, s.db.Reader(), db.ScanInt, `SELECT COUNT(*) FROM logins`)
+	if err != nil {
+		return false, fmt.Errorf("read logins: %w", err)
+	}
+	return n > 0, nil
+}
+
 // EndLogin deletes a login.
 func (s *People) EndLogin(ctx context.Context, digest string) error {
 	err := s.db.Write(ctx, "login", func(tx db.Querier) error {

@@ -146,7 +146,7 @@ func TestPersona_ANewcomerSeesARepair(t *testing.T) {
 	b.until("the demo prints a link", func() bool { return link.MatchString(said.String()) })
 	b.visit(link.FindStringSubmatch(said.String())[1])
 	b.sees("mediabox")
-	b.until("the terminal shows the repair", func() bool { return strings.Contains(said.String(), "Result: resolved") })
+	b.until("the terminal shows the repair", func() bool { return strings.Contains(said.String(), "Now your own: claudeops init") })
 	b.visit("/")
 	b.sees("mediabox")
 	b.choose("^Cycles|^Sessions")

@@ -101,7 +101,13 @@ func loginEndsWithItsToken(t *testing.T, f *Fixture) {
 	made, _ := f.token(t, "phone", 0)
 	l := login("a")
 	l.TokenID, l.Name, l.Role = made.ID, "token phone", access.RoleResponder
+	if seen, err := f.Store.SignedIn(t.Context()); err != nil || seen {
+		t.Errorf("before anybody signed in: %v, %v", seen, err)
+	}
 	must(t, f.Store.AddLogin(t.Context(), l, "", time.Time{}))
+	if seen, err := f.Store.SignedIn(t.Context()); err != nil || !seen {
+		t.Errorf("after somebody signed in: %v, %v", seen, err)
+	}
 	got, err := f.Store.Login(t.Context(), "a", Start)
 	must(t, err)
 	equal(t, "login", got, l)
