@@ -1,14 +1,20 @@
 package main_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
 	"claudeops/internal/ops"
+	"claudeops/test/acptest"
 	"claudeops/test/agenttest"
 	"claudeops/test/messagesapi"
 	"claudeops/test/realcodex"
@@ -140,6 +146,139 @@ echo '{"schema_version":1,"outcome":"needs_human","summary":"The disk is full.",
 	}
 	if len(b.refusedByNetwork()) == 0 {
 		t.Error("the refusal was not recorded")
+	}
+	b.nothingLeft()
+}
+
+// TestRealCLI_WhatInspectsTheNetworkSeesTheHost holds that programs which would answer falsely inside answer as they do outside, and that
+// what a wall refused is recorded with its path.
+func TestRealCLI_WhatInspectsTheNetworkSeesTheHost(t *testing.T) {
+	t.Parallel()
+	service, evil, _, config := walledService(t)
+	port := service.URL[strings.LastIndex(service.URL, ":")+1:]
+	closed := filepath.Join(t.TempDir(), "app.log")
+	if err := os.WriteFile(closed, []byte("secret"), 0o000); err != nil {
+		t.Fatal(err)
+	}
+	commands := []string{
+		"ss -Htln", "nc -z -v 127.0.0.1 " + port, "ping -c 1 127.0.0.1", "ip -brief address show", "nc -z -v " + strings.Replace(strings.TrimPrefix(evil.URL, "http://"), ":", " ", 1),
+		"cat " + closed,
+	}
+	b, server := realBox(t, func(r messagesapi.Request) messagesapi.Answer {
+		if n := r.Turn(); n < len(commands) {
+			return messagesapi.Bash(fmt.Sprintf("toolu_%d", n), commands[n])
+		}
+		return messagesapi.Structured("toolu_end", says(1, ops.OutcomeHealthy))
+	}, "CLAUDEOPS_GUARD=on")
+	b.configured(quickHooks + strings.Replace(config, "{network: services}", fmt.Sprintf("{network: services, readable: [%q]}", filepath.Dir(closed)), 1))
+	b.once(0)
+	requests := server.Requests()
+	said := make([]string, len(commands))
+	for n := range commands {
+		got, _ := requests[len(requests)-1].Result(fmt.Sprintf("toolu_%d", n))
+		said[n] = got.Text
+	}
+	for n, want := range []string{"127.0.0.1:" + port + " ", "succeeded", "1 received", "127.0.0.1/8", "is not an address that a probe", "Permission denied"} {
+		if !strings.Contains(said[n], want) {
+			t.Errorf("%s answers %q", commands[n], said[n])
+		}
+	}
+	if !slices.ContainsFunc(b.events(""), func(e ops.Event) bool {
+		return e.Kind == ops.EventGuard && e.SessionID != nil && e.Message == "A wall refused "+closed+"."
+	}) {
+		t.Errorf("the refusal of %s is not among %v", closed, b.events(""))
+	}
+	b.nothingLeft()
+}
+
+// TestACommandMayAskAsItsTierAndItsServiceSay plays a program at each tier above the first, and one in a session without a network.
+func TestACommandMayAskAsItsTierAndItsServiceSay(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		tier    int
+		network string
+		want    []string
+		asked   string
+	}{
+		"tier 2": {2, "services", []string{"get=200", "post=200", "delete=403", "other=403"}, "GET POST"},
+		"tier 3": {3, "services", []string{"get=200", "post=200", "delete=403", "other=403"}, "GET POST"},
+		"none":   {2, "none", []string{"get=403", "post=403", "delete=403", "other=403"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var mu sync.Mutex
+			var asked []string
+			service := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				mu.Lock()
+				defer mu.Unlock()
+				asked = append(asked, r.Method)
+			}))
+			defer service.Close()
+			plain := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("the other service was sent %s", r.Method) }))
+			defer plain.Close()
+			script := agentScript(t, fmt.Sprintf(`cat >/dev/null
+ask() { echo "$1=$(curl -s -m 20 -o /dev/null -w '%%{http_code}' --noproxy '' -X $2 $3)"; }
+ask get GET %[1]s/; ask post POST %[1]s/; ask delete DELETE %[1]s/; ask other PUT %[2]s/
+echo "metadata=$(curl -s -m 20 -o /dev/null -w '%%{http_code}' http://169.254.169.254/latest/meta-data/)"
+echo '{"schema_version":1,"outcome":"needs_human","summary":"The disk is full.","check_results":[{"service":"web","check_type":"http","status":"down","error":"no space"}],"actions":[],"events":[],"memories":[]}'
+`, service.URL, plain.URL))
+			handlers := "handlers:\n  - {id: look, tier: 1, agent: claude, model: haiku, hands_to: [mine]}\n"
+			if c.tier == 3 {
+				handlers = strings.Replace(handlers, "mine", "fix", 1) + "  - {id: fix, tier: 2, agent: claude, model: haiku, hands_to: [mine]}\n"
+			}
+			plays := slices.Concat(agenttest.InOrder(1, finds(1)), agenttest.InOrder(2, finds(2)))
+			b := climbing(t, plays).configured(handlers + fmt.Sprintf(`
+  - {id: mine, tier: %d, family: local, agent: command, model: qwen3, command: [%s]}
+sandbox: {network: %s, network_hosts: ["169.254.169.254:80"]}
+services:
+  - {name: web, methods: [GET, HEAD, POST], probes: [{type: tcp, address: "%s"}]}
+  - {name: plain, probes: [{type: tcp, address: "%s"}]}
+`, c.tier, script, c.network, strings.TrimPrefix(service.URL, "http://"), strings.TrimPrefix(plain.URL, "http://")))
+			b.once(6)
+			s := b.cycle().Journal.Last()
+			if s.Agent != "command" || s.Status != ops.SessionCompleted {
+				t.Fatalf("the session is %+v", s)
+			}
+			contains(t, "what it said", b.transcript(s.ID), c.want...)
+			mu.Lock()
+			defer mu.Unlock()
+			if got := strings.Join(asked, " "); got != c.asked {
+				t.Errorf("the service was sent %q", got)
+			}
+			rows := b.refusedByNetwork()
+			for _, what := range []string{"DELETE http://127.0.0.1", "PUT http://127.0.0.1", "169.254.169.254"} {
+				if !slices.ContainsFunc(rows, func(row string) bool { return strings.Contains(row, what) }) {
+					t.Errorf("%s is not among what was refused: %v", what, rows)
+				}
+			}
+			b.nothingLeft()
+		})
+	}
+}
+
+func TestACP_InItsOwnNetwork(t *testing.T) {
+	t.Parallel()
+	service, evil, reached, config := walledService(t)
+	program := acptest.Command(t, acptest.Runs, "curl -s "+service.URL+"/; curl -s "+evil.URL+"/; curl -s http://198.51.100.7/")
+	command, err := json.Marshal(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := climbing(t, []agenttest.Play{finds(1).By("look")}, "CLAUDEOPS_GUARD=on").readable(program[0]).configured(fmt.Sprintf(`agent:
+  acp: [{name: mine, command: %s}]
+handlers:
+  - {id: look, tier: 1, agent: claude, model: haiku, hands_to: [fix]}
+  - {id: fix, tier: 2, agent: acp, profile: mine, model: m}
+recovery: {enabled: false}
+%s`, command, config))
+	b.run("once")
+	last := b.cycle().Journal.Last()
+	if last.Handler != "fix" || last.Agent != "acp:mine" {
+		t.Fatalf("the last session is %+v", last)
+	}
+	contains(t, "its transcript", b.transcript(last.ID), "the service is up", "claudeops refused GET http://198.51.100.7:80/")
+	if rows := b.refusedByNetwork(); reached.Load() != 0 || len(rows) == 0 {
+		t.Errorf("the unlisted server was reached %d times; rows: %v", reached.Load(), rows)
 	}
 	b.nothingLeft()
 }

@@ -218,3 +218,58 @@ func TestTheImageHasTheClaudeCodeThatTheTestsUse(t *testing.T) {
 		t.Errorf("the image is built with %s, go.mod says %v", got, m)
 	}
 }
+
+// attempts is an agent that tries what the wall of ports must refuse, and what it must not.
+const attempts = `#!/usr/bin/env python3
+import json, socket, subprocess, sys
+sys.stdin.read()
+def tried(name, attempt):
+    try:
+        attempt()
+        print(name, "is open")
+    except OSError as e:
+        print(name, "is refused:", e.strerror)
+tried("udp", lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+tried("udp6", lambda: socket.socket(socket.AF_INET6, socket.SOCK_DGRAM))
+tried("raw", lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP))
+tried("ping", lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM, socket.IPPROTO_ICMP))
+tried("packet", lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW))
+tried("netlink", lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW))
+tried("evil", lambda: socket.create_connection(("127.0.0.1", 8098), 5))
+tried("direct", lambda: socket.create_connection(("127.0.0.1", 8099), 5))
+print("service says", subprocess.run(["curl", "-s", "http://127.0.0.1:8099/hello"], capture_output=True, text=True).stdout)
+print("proxy says", subprocess.run(["curl", "-s", "http://127.0.0.1:8098/hello"], capture_output=True, text=True).stdout)
+print(json.dumps({"schema_version": 1, "outcome": "healthy", "summary": "All is well.", "actions": [], "events": [], "memories": [],
+    "check_results": [{"service": "web", "check_type": "http", "status": "healthy"}]}))
+`
+
+// The image has no namespaces, so a session in it has the second-best wall: ports, not addresses.
+func TestASessionInTheImageHasPortsOnly(t *testing.T) {
+	d := images(t)
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "agent.py"), attempts)
+	write(t, filepath.Join(dir, "claudeops.yaml"), `handlers:
+  - {id: look, tier: 1, family: local, agent: command, model: m, command: [python3, /etc/claudeops/agent.py]}
+sandbox: {network: services}
+services:
+  - {name: web, probes: [{type: tcp, address: "127.0.0.1:8099"}]}
+`)
+	for _, name := range []string{"served", "evil"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil { //nolint:gosec // the container reads it as another user
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(dir, name, "hello"), "hello from "+name+"\n")
+	}
+	out, err := d.Run(t, d.Socket, "docker", "run", "--rm", "--read-only", "--tmpfs", "/tmp", "--tmpfs", "/var/lib/claudeops:mode=711", "--security-opt",
+		"no-new-privileges:true", "--cap-add", "SYS_PTRACE", "-e", "CLAUDEOPS_API_TOKEN="+token, "-v", dir+":/etc/claudeops:ro", "--entrypoint", "sh", fullImage, "-c", `
+python3 -m http.server -d /etc/claudeops/served -b 127.0.0.1 8099 2>/dev/null &
+python3 -m http.server -d /etc/claudeops/evil -b 127.0.0.1 8098 2>/dev/null &
+until curl -sf http://127.0.0.1:8099/hello && curl -sf http://127.0.0.1:8098/hello; do :; done >/dev/null
+claudeops once; claudeops sessions logs 1; claudeops events; claudeops doctor`)
+	contains(t, "the session", out, "udp is refused", "udp6 is refused", "raw is refused", "ping is refused", "packet is refused", "netlink is refused",
+		"evil is refused: Permission denied", "direct is refused: Permission denied", "service says hello from served", "proxy says claudeops refused GET",
+		"network (ports, not addresses)", "wall network       on: ports, not addresses")
+	if strings.Contains(out, "is open") || strings.Contains(out, "hello from evil") {
+		t.Errorf("something is open (%v):\n%s", err, out)
+	}
+}

@@ -311,8 +311,14 @@ func (p *Prober) lookRedis(ctx context.Context, spec ops.ProbeSpec, query string
 	return answer, nil
 }
 
-// lookSQL runs one statement in a transaction that cannot change anything.
+// lookSQL runs one statement in a transaction that cannot change anything. It is prepared first, which no server does with two: the
+// second could run after the end of the transaction. Statements that end the transaction themselves are not sent: MariaDB would then run
+// them outside of it.
 func (p *Prober) lookSQL(ctx context.Context, spec ops.ProbeSpec, query string) (text string, err error) {
+	words := strings.Fields(strings.ToUpper(query))
+	if len(words) == 0 || !slices.Contains([]string{"SELECT", "WITH", "SHOW", "EXPLAIN"}, words[0]) {
+		return "", errors.New("only SELECT, WITH, SHOW and EXPLAIN are sent")
+	}
 	open := p.databases[spec.Type]
 	at, err := databaseAddress(spec)
 	if err != nil || open == nil {
@@ -328,7 +334,12 @@ func (p *Prober) lookSQL(ctx context.Context, spec ops.ProbeSpec, query string) 
 		return "", errors.New(databaseReason(err))
 	}
 	defer func() { _ = tx.Rollback() }()
-	rows, err := tx.QueryContext(ctx, query)
+	statement, err := tx.PrepareContext(ctx, query)
+	if err != nil {
+		return "", errors.New(databaseReason(err))
+	}
+	defer func() { _ = statement.Close() }()
+	rows, err := statement.QueryContext(ctx)
 	if err != nil {
 		return "", errors.New(databaseReason(err))
 	}

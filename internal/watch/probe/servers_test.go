@@ -10,6 +10,7 @@ import (
 	"encoding/pem"
 	"math/big"
 	"net"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -144,6 +145,25 @@ func looks(t *testing.T, kind string, cases []serverCase) {
 	}
 }
 
+// lookCase is a question of an agent to a real server: what its answer holds, or else how it is refused.
+type lookCase struct{ query, want, refused string }
+
+// asks puts questions as the tool look does.
+func asks(t *testing.T, what string, spec ops.ProbeSpec, cases []lookCase) {
+	t.Helper()
+	p := New(Options{})
+	spec.Service = "it"
+	for _, c := range cases {
+		got, err := p.Look(t.Context(), []ops.ProbeSpec{spec}, Look{What: what, Target: "it", Query: c.query})
+		if c.refused == "" && (err != nil || !strings.Contains(got, c.want)) || c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused)) {
+			t.Errorf("%q is answered %q, %v", c.query, got, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "p@ss") || strings.Contains(got, "p@ss") {
+			t.Errorf("%q tells the password: %q, %v", c.query, got, err)
+		}
+	}
+}
+
 type serverCase struct {
 	name    string
 	spec    ops.ProbeSpec
@@ -187,6 +207,16 @@ func TestARealRedisIsUnderstood(t *testing.T) {
 		},
 		{"none where there is tls", ops.ProbeSpec{URL: "redis://127.0.0.1:" + secure, Password: password}, "AUTH: "},
 	})
+	asks(t, "redis", ops.ProbeSpec{Type: "redis", URL: plain, Password: password}, []lookCase{
+		{"", "PONG", ""},
+		{"PING", "PONG", ""},
+		{"INFO", "redis_version:", ""},
+		{"info replication", "role:master", ""},
+		{"SET x 1", "", "only PING and INFO"},
+		{"CONFIG GET requirepass", "", "only PING and INFO"},
+		{"FLUSHALL", "", "only PING and INFO"},
+		{"PING\r\nFLUSHALL x", "", "only PING and INFO"},
+	})
 	end()
 	want(t, run(t, ops.ProbeSpec{Type: "redis", URL: plain, Password: password}), ops.Down, "connection refused")
 }
@@ -221,6 +251,9 @@ CREATE TABLE shop.orders (n INT, note TEXT);
 INSERT INTO shop.orders VALUES (42, 'paid');
 CREATE USER watch@'127.0.0.1' IDENTIFIED BY 'p@ss';
 GRANT SELECT ON shop.* TO watch@'127.0.0.1';
+CREATE USER app@'127.0.0.1' IDENTIFIED BY 'p@ss';
+GRANT ALL ON shop.* TO app@'127.0.0.1';
+CREATE FUNCTION shop.spoil() RETURNS INT MODIFIES SQL DATA BEGIN DELETE FROM shop.orders; RETURN 1; END;
 `), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -314,6 +347,16 @@ GRANT SELECT ON shop.* TO watch@'127.0.0.1';
 			"certificate: x509: certificate signed by unknown authority",
 		},
 	})
+	asks(t, "sql", ops.ProbeSpec{Type: "mysql", URL: "mysql://app@127.0.0.1:" + port + "/shop", Password: password}, []lookCase{
+		{"SELECT n, note FROM orders", "n\tnote\n42\tpaid\n", ""},
+		{"explain select n from orders", "orders", ""},
+		{"INSERT INTO orders VALUES (1, 'x')", "", "only SELECT"},
+		{"DROP TABLE orders", "", "only SELECT"}, // MariaDB would end the transaction and do it
+		{"/*! DROP TABLE orders */", "", "only SELECT"},
+		{"SELECT spoil()", "", "READ ONLY transaction (1792)"},
+		{"SELECT 1; DELETE FROM orders", "", "You have an error in your SQL syntax"},
+		{"SELECT COUNT(*) FROM orders", "\n1\n", ""},
+	})
 	end()
 	want(t, run(t, ops.ProbeSpec{Type: "mysql", URL: shop, Password: password}), ops.Down, "connection refused")
 }
@@ -366,4 +409,43 @@ func TestARealPostgreSQLIsUnderstood(t *testing.T) {
 		!strings.HasSuffix(got.Error, "does not exist (3D000)") {
 		t.Errorf("got %+v", got)
 	}
+}
+
+// Whatever an agent asks, the server itself refuses to change anything.
+func TestLookAtARealPostgreSQLChangesNothing(t *testing.T) {
+	address := pgtest.URL(t)
+	at, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := New(Options{}).databases["postgres"](t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	for _, statement := range []string{
+		"CREATE TABLE orders (n int, note text)", "INSERT INTO orders VALUES (42, 'paid')", "CREATE SEQUENCE numbers",
+		"CREATE FUNCTION wipe() RETURNS void LANGUAGE sql AS 'DELETE FROM orders'",
+	} {
+		if _, err := db.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const readOnly = "in a read-only transaction (25006)"
+	asks(t, "sql", ops.ProbeSpec{Type: "postgres", URL: address}, []lookCase{
+		{"SELECT n, note FROM orders", "n\tnote\n42\tpaid\n", ""},
+		{"SHOW transaction_read_only", "on", ""},
+		{"WITH gone AS (DELETE FROM orders RETURNING n) SELECT n FROM gone", "", readOnly},
+		{"EXPLAIN ANALYZE DELETE FROM orders", "", readOnly},
+		{"SELECT n INTO copy FROM orders", "", readOnly},
+		{"SELECT wipe()", "", readOnly},
+		{"SELECT nextval('numbers')", "", readOnly},
+		{"SELECT 1; DELETE FROM orders", "", "multiple commands"},
+		{"SELECT 1; COMMIT; DELETE FROM orders", "", "multiple commands"},
+		{"COMMIT", "", "only SELECT"},
+		{"DELETE FROM orders", "", "only SELECT"},
+		{"COPY orders TO PROGRAM 'id'", "", "only SELECT"},
+		{"SELECT n FROM generate_series(1, 1000) n", "… more than 50 rows", ""},
+		{"SELECT COUNT(*) FROM orders", "\n1\n", ""},
+	})
 }

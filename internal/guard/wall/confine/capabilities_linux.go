@@ -18,6 +18,22 @@ const (
 	lastCapability    = 63
 )
 
+type capabilityHeader struct {
+	version uint32
+	pid     int32 // 0: the calling thread
+}
+
+// capabilities are effective, permitted and inheritable ones, the first 32 and the rest.
+type capabilities [2][3]uint32
+
+// keepsCapability reports whether the calling thread has any capability.
+func keepsCapability() bool {
+	header := capabilityHeader{version: capabilityVersion}
+	var has capabilities
+	_, _, errno := syscall.RawSyscall(syscall.SYS_CAPGET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&has)), 0)
+	return errno != 0 || has != capabilities{}
+}
+
 // dropCapabilities takes every capability away from the calling thread, also those that a program could regain as root.
 func dropCapabilities() error {
 	for c := range uintptr(lastCapability + 1) {
@@ -34,11 +50,8 @@ func dropCapabilities() error {
 	}
 	// Without CAP_SETPCAP the bounding set stays as it is; no_new_privs keeps a program from gaining anything from it.
 	_, _, _ = syscall.RawSyscall6(syscall.SYS_PRCTL, prCapAmbient, ambientClearAll, 0, 0, 0, 0)
-	header := struct {
-		version uint32
-		pid     int32
-	}{version: capabilityVersion}
-	var none [2]struct{ effective, permitted, inheritable uint32 }
+	header := capabilityHeader{version: capabilityVersion}
+	var none capabilities
 	if _, _, errno := syscall.RawSyscall(syscall.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&none)), 0); errno != 0 {
 		return fmt.Errorf("drop capabilities: %w", errno)
 	}
