@@ -63,10 +63,10 @@ func (d Data) Repairs() []Command {
 			unit = s.Unit
 		}
 	}
-	if container == "" {
-		container = name
+	var out []Command
+	if container != "" {
+		out = append(out, Command{"restart a container", "docker restart " + container})
 	}
-	out := []Command{{"restart a container", "docker restart " + container}}
 	if unit != "" && d.May >= ops.Tier3 {
 		out = append(out, Command{"restart a unit", "systemctl restart " + unit})
 	}

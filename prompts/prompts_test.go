@@ -152,6 +152,29 @@ func TestPermissionsMakeThePromptAndNotTheTier(t *testing.T) {
 	}
 }
 
+func TestAPromptNamesOnlyWhatIsThere(t *testing.T) {
+	bare := func(d *prompts.Data) {
+		d.Services, d.Repos = []prompts.Service{{Name: "router", URL: "https://192.0.2.1/"}}, nil
+	}
+	for tier := ops.Tier2; tier <= ops.LastTier; tier++ {
+		text := fresh(t, tier, bare)
+		for _, word := range []string{"docker restart router", "playbook", "git commit"} {
+			if strings.Contains(text, word) {
+				t.Errorf("%s is told of %q, which is not there", tier, word)
+			}
+		}
+		if !strings.Contains(text, "end with what a human should do") {
+			t.Errorf("%s is not told what it can do:\n%s", tier, text)
+		}
+		with := fresh(t, tier, bare, func(d *prompts.Data) {
+			d.Ask, d.Actions = "mcp", []prompts.Action{{Service: "router", Names: []string{"reboot"}}}
+		})
+		if strings.Contains(with, "end with what a human should do") || !strings.Contains(with, "router: reboot") {
+			t.Errorf("%s is not told of its action:\n%s", tier, with)
+		}
+	}
+}
+
 // Who was called to a problem cannot report that there was none.
 func TestHealthyIsTheAnswerOfTier1Alone(t *testing.T) {
 	for tier := ops.Tier1; tier <= ops.LastTier; tier++ {
