@@ -16,7 +16,8 @@ const selectNotices = `SELECT n.id, n.cycle_id, n.kind, n.level, n.title, n.body
 func scanNotice(r db.Row) (ops.Notice, error) {
 	var n ops.Notice
 	err := r.Scan(&n.ID, &n.CycleID, &n.Kind, &n.Level, &n.Title, &n.Body, &n.Status, &n.Attempts, db.ToTime(&n.NextAt),
-		&n.Error, db.ToTime(&n.CreatedAt), db.ToOptTime(&n.SentAt), &n.Target, &n.Environment, &n.Service, &n.Key, &n.Incident, db.ToJSON(&n.Deliveries))
+		&n.Error, db.ToTime(&n.CreatedAt), db.ToOptTime(&n.SentAt), &n.Target, &n.Environment, &n.Service, &n.Key, &n.Incident,
+		db.ToJSON(&n.Deliveries))
 	return n, err
 }
 
