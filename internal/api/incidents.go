@@ -33,7 +33,7 @@ type Incident struct {
 	OpenedAt       time.Time          `json:"opened_at"`
 	UpdatedAt      time.Time          `json:"updated_at"`
 	DeniedUntil    *time.Time         `json:"denied_until" doc:"Somebody said no: until then no agent works on it as it is."`
-	CalledAt       *time.Time         `json:"called_at" doc:"Since when a human is needed; null while the supervisor works on it alone. Told says who was reached."`
+	CalledAt       *time.Time         `json:"called_at" doc:"Since when a human is needed; null while the supervisor works on it alone."`
 	Handled        bool               `json:"handled" doc:"A cycle works on it, and no human is needed yet."`
 	ReopenedAt     *time.Time         `json:"reopened_at" doc:"When it was last opened again, because a repair did not hold."`
 	ProbationUntil *time.Time         `json:"probation_until" doc:"Resolved by a cycle: until then the same check opens it again."`
@@ -44,8 +44,9 @@ type Incident struct {
 	ResolvedBy     *string            `json:"resolved_by"`
 	Resolution     *string            `json:"resolution"`
 	Reminders      int                `json:"reminders"`
-	Told           []ops.Delivery     `json:"told" doc:"Whom its notices reached, oldest first. Only in the answer for one incident; else null."`
+	Told           []ops.Delivery     `json:"told" doc:"Whom its notices reached, oldest first. Null in lists."`
 	NobodyTold     *string            `json:"nobody_told" doc:"Why its notices reached nobody. Null in lists, and if somebody was told."`
+	Story          *postmortem.Story  `json:"story" doc:"What happened, in a line and at most eight steps. Null in lists."`
 	Note           *string            `json:"note" doc:"In the answer to resolve: what is still wrong, and what happens next. Else null."`
 }
 
@@ -203,6 +204,7 @@ func (s *server) getIncident(ctx context.Context, in *RowPath) (*body[Incident],
 	if err == nil {
 		told := postmortem.ToldBy(story.Notices)
 		out.Body.Told, out.Body.NobodyTold = told.Deliveries, text(told.Nobody)
+		out.Body.Story = ops.Ptr(postmortem.Tell(story, s.Clock()))
 	}
 	return out, err
 }

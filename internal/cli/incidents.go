@@ -77,8 +77,8 @@ func (a *app) incidentsShow() *cobra.Command {
 func (a *app) incidentsReport() *cobra.Command {
 	return &cobra.Command{
 		Use: "report ID", Short: "Print the report of an incident as Markdown", Args: cobra.ExactArgs(1),
-		Long: `Prints what happened, when and by what it was detected, what was tried, what it cost, how it ended and a timeline in UTC.
-The report is made from the records alone; no model is asked.`,
+		Long: `Prints what happened, when and by what it was detected, what was tried, what it cost and how it ended: as steps in UTC,
+each with what is on record about it. The report is made from the records alone; no model is asked.`,
 		Example: `  claudeops incidents report 3 > incident-3.md`,
 		RunE: readOne(a, func(ctx context.Context, s *client, id int64) error {
 			text, err := s.IncidentReport(ctx, id)
@@ -114,6 +114,12 @@ func (a *app) incidentsRun() *cobra.Command {
 
 func printIncident(w io.Writer, i api.Incident) {
 	fmt.Fprintf(w, "Incident #%d: %s\n", i.ID, clean(i.Title))
+	if i.Story != nil {
+		fmt.Fprintf(w, "%s\n", clean(i.Story.Headline))
+		for _, step := range i.Story.Steps {
+			fmt.Fprintf(w, "  %-9s %-9s %s\n", step.After(), step.Kind, clean(step.Text))
+		}
+	}
 	fmt.Fprintf(w, "Status: %s", i.Status)
 	switch {
 	case i.ResolvedAt != nil:

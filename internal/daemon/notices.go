@@ -10,6 +10,7 @@ import (
 	"claudeops/internal/config"
 	"claudeops/internal/desk"
 	"claudeops/internal/ops"
+	"claudeops/internal/postmortem"
 	"claudeops/internal/watch/notify"
 )
 
@@ -62,6 +63,7 @@ func (h *Host) outboxOptions() notify.OutboxOptions {
 			return subject.Unanswered(), err
 		},
 	}
+	o.Story = h.story
 	if c.Edges.PublicURL != "" {
 		o.Link = h.link
 		o.Answers = func(ctx context.Context, n ops.Notice) []ops.AnswerLink {
@@ -97,6 +99,27 @@ func (h *Host) replies() *notify.Replies {
 		Native: native(c), Store: h.store, URLs: urls, Clock: h.Clock, Logger: h.Logger,
 		Desk: &desk.Desk{Store: h.store, Control: h.supervisor, Clock: h.Clock, Environments: h.envs, Changed: h.hub.Nudge},
 	})
+}
+
+// story tells how an incident went, for the notice that it is over. If it cannot be read, the notice is sent without it.
+func (h *Host) story(ctx context.Context, n ops.Notice) string {
+	if n.Kind != ops.NoticeResolved || n.CycleID == nil {
+		return ""
+	}
+	incident := n.Incident
+	if incident == 0 {
+		found, err := h.store.CycleIncidents(ctx, *n.CycleID)
+		if err != nil || len(found) != 1 {
+			return "" // the notice is about several
+		}
+		incident = found[0].ID
+	}
+	told, err := h.store.IncidentStory(ctx, incident)
+	if err != nil {
+		h.Logger.WarnContext(ctx, "tell the story of an incident failed", "incident", incident, "error", err)
+		return ""
+	}
+	return postmortem.Tell(told, h.Clock()).Text()
 }
 
 // link is the page on which a person can act on a notice: the question, the incident, or the cycle.

@@ -15,15 +15,13 @@ import (
 func Markdown(s ops.IncidentStory, secrets []string, now time.Time) string {
 	r := report{story: s, known: known(s.Incident), redact: redact.New(secrets), now: now}
 	r.head()
+	r.steps()
 	r.happened()
-	r.detected()
-	r.tried()
-	r.actions()
+	r.sessions()
 	r.cost()
 	r.ended()
 	r.people()
 	r.followUps()
-	r.timeline()
 	return r.b.String()
 }
 
@@ -69,6 +67,41 @@ func literal(text string) string {
 		text = `\` + text
 	}
 	return text
+}
+
+// code writes what was run so that it can be copied: in a fence that no text from outside can close.
+func (r *report) code(text string) {
+	text = strings.Map(func(c rune) rune {
+		if c == '\n' || c == '\t' || unicode.IsPrint(c) {
+			return c
+		}
+		return -1
+	}, strings.ToValidUTF8(r.redact.String(text), ""))
+	fence := "```"
+	for strings.Contains(text, fence) {
+		fence += "`"
+	}
+	r.line("\n%ssh\n%s\n%s", fence, strings.TrimSpace(text), fence)
+}
+
+// steps tells the story, with what is on record below each step.
+func (r *report) steps() {
+	told := Tell(r.story, r.now)
+	r.section("Story")
+	r.line("%s", r.say(told.Headline))
+	for _, step := range told.Steps {
+		mark := ""
+		if step.Bad {
+			mark = " ✗"
+		}
+		r.line("\n### %s %s%s: %s\n", step.After(), step.Kind, mark, r.say(step.Text))
+		for _, e := range step.Evidence {
+			r.line("- %s UTC: %s", clock(e.At), r.say(e.Text))
+			if e.Code != "" {
+				r.code(e.Code)
+			}
+		}
+	}
 }
 
 // bullet writes a line of a list, if there is something to say.
@@ -122,18 +155,8 @@ func (r *report) happened() {
 	}
 }
 
-func (r *report) detected() {
-	r.section("Detection")
-	if len(r.story.Cycles) == 0 {
-		r.line("The cycles of this incident were removed because of their age.")
-		return
-	}
-	e := detection(r.story, r.story.Cycles[0])
-	r.line("%s UTC: %s.", clock(e.At), strings.TrimSuffix(r.say(e.Text), "."))
-}
-
-func (r *report) tried() {
-	r.section("What was tried")
+func (r *report) sessions() {
+	r.section("Sessions")
 	n := 0
 	for _, c := range r.story.Cycles {
 		for _, s := range c.Journal.Sessions {
@@ -178,21 +201,6 @@ func usd(cost *float64) string {
 		return "not known"
 	}
 	return fmt.Sprintf("est. $%.2f", *cost)
-}
-
-func (r *report) actions() {
-	r.section("Actions of the supervisor")
-	n := 0
-	for _, c := range r.story.Cycles {
-		for _, run := range c.Journal.Runs {
-			e := ofAction(run, c.Cycle.ID)
-			r.line("- %s UTC: %s", clock(e.At), r.say(e.Text))
-			n++
-		}
-	}
-	if n == 0 {
-		r.line("None.")
-	}
 }
 
 func (r *report) cost() {
@@ -354,12 +362,5 @@ func (r *report) followUps() {
 	}
 	if n == 0 {
 		r.line("None on record.")
-	}
-}
-
-func (r *report) timeline() {
-	r.section("Timeline (UTC)")
-	for _, e := range Timeline(r.story) {
-		r.line("- %s: %s", clock(e.At), r.say(e.Text))
 	}
 }

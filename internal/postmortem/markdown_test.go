@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -134,7 +135,7 @@ func TestTextFromOutsideCannotFormMarkdown(t *testing.T) {
 	c.Journal.Sessions[0].HandoffJSON, c.Journal.Sessions[0].Error = nil, hostile
 	c.Journal.Decisions[0].Reason, c.Journal.Decisions[0].Verdict = hostile, ops.VerdictBlocked
 	c.Journal.Approvals[0].AnsweredBy, c.Journal.Approvals[0].Answer = hostile, hostile
-	c.Journal.Runs[0].Does = hostile
+	c.Journal.Runs[0].Does = "docker run --env A=b_c*d\n```\n````\n" + hostile
 	s.Notices[0].Title, s.Events[0].Message = hostile, hostile
 	text := postmortem.Markdown(s, []string{"topsecretvalue"}, at(300))
 	if strings.Contains(text, "topsecretvalue") || strings.Contains(text, "sk-ant-api03-AAAA") {
@@ -144,12 +145,14 @@ func TestTextFromOutsideCannotFormMarkdown(t *testing.T) {
 	if err := goldmark.New(goldmark.WithExtensions(extension.GFM)).Convert([]byte(text), &page); err != nil {
 		t.Fatal(err)
 	}
+	// What was run is in a fence, which its text cannot close.
+	shown := regexp.MustCompile(`(?s)<pre><code class="language-sh">.*?</code></pre>`).ReplaceAllString(page.String(), "")
 	for _, bad := range []string{"<a ", "<img", "<script", "<table", "<code", "<strong", "<em>"} {
-		if strings.Contains(page.String(), bad) {
+		if strings.Contains(shown, bad) {
 			t.Errorf("the report has %s:\n%s", bad, page.String())
 		}
 	}
-	if n := strings.Count(page.String(), "<h1>") + strings.Count(page.String(), "<h2>"); n != 10 {
-		t.Errorf("%d headings, want 10", n)
+	if n := strings.Count(page.String(), "<h1>") + strings.Count(page.String(), "<h2>"); n != 8 {
+		t.Errorf("%d headings, want 8", n)
 	}
 }

@@ -1,6 +1,7 @@
 package postmortem
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -33,6 +34,7 @@ const (
 	Resolved  Kind = "resolved"
 	longest        = 300
 	maxEntry       = 400
+	maxCode        = 2000
 	separator      = ": "
 )
 
@@ -42,18 +44,22 @@ type Entry struct {
 	Kind     Kind
 	Level    ops.Level
 	Text     string
+	Code     string // a command, as it was run
 	Cycle    ops.CycleID
 	Session  ops.SessionID
 	Approval int64
 	Action   int64
 }
 
-// Timeline lists what happened, oldest first.
-func Timeline(s ops.IncidentStory) []Entry {
+// timeline lists everything on record, oldest first.
+func timeline(s ops.IncidentStory) []Entry {
 	i := s.Incident
-	out := []Entry{{At: i.OpenedAt, Kind: Opened, Level: i.Level, Text: "Incident opened: " + i.Title, Cycle: i.FirstCycle}}
+	var out []Entry
+	if i.ID != 0 {
+		out = append(out, Entry{At: openedAt(s), Kind: Opened, Level: i.Level, Text: "Incident opened: " + i.Title, Cycle: i.FirstCycle})
+	}
 	for n, c := range s.Cycles {
-		if n == 0 {
+		if n == 0 && i.ID != 0 {
 			out = append(out, detection(s, c))
 		}
 		out = append(out, ofCycle(c, i)...)
@@ -82,10 +88,34 @@ func Timeline(s ops.IncidentStory) []Entry {
 		})
 	}
 	for n := range out {
-		out[n].Text = ops.Cut(ops.Prose(out[n].Text), maxEntry)
+		out[n].Text, out[n].Code = ops.Cut(ops.Prose(out[n].Text), maxEntry), ops.Cut(out[n].Code, maxCode)
 	}
 	slices.SortStableFunc(out, func(a, b Entry) int { return a.At.Compare(b.At) })
 	return out
+}
+
+// openedAt is when the incident opened, but not after the decision that opened it, which is written a moment before it.
+func openedAt(s ops.IncidentStory) time.Time {
+	at := s.Incident.OpenedAt
+	for _, c := range s.Cycles {
+		for _, d := range c.Journal.Decisions {
+			if d.At.Before(at) && at.Sub(d.At) < 2*time.Second {
+				at = d.At
+			}
+		}
+	}
+	return at
+}
+
+// command is what a tool was asked to run.
+func command(input string) string {
+	var in struct {
+		Command string `json:"command"`
+	}
+	if unmarshal([]byte(input), &in) && in.Command != "" {
+		return in.Command
+	}
+	return input
 }
 
 // detection says what found the problem first.
@@ -128,7 +158,15 @@ func ofCycle(c ops.CycleStory, i ops.Incident) []Entry {
 		})
 	}
 	for _, s := range c.Journal.Sessions {
-		out = append(out, ofSession(s, c.Refused[s.ID])...)
+		out = append(out, ofSession(s, c.Refused[s.ID], len(c.Journal.Effects[s.ID].Denied))...)
+		effects := c.Journal.Effects[s.ID]
+		for _, g := range slices.Concat(effects.Done, effects.Denied) {
+			e := Entry{At: g.At, Kind: Guard, Level: ops.LevelInfo, Cycle: id, Session: s.ID, Text: "Allowed " + g.Tool, Code: command(g.Input)}
+			if !g.Allowed {
+				e.Level, e.Text = ops.LevelWarning, with("Refused "+g.Tool, g.Reason)
+			}
+			out = append(out, e)
+		}
 	}
 	for _, d := range c.Journal.Decisions {
 		out = append(out, Entry{At: d.At, Kind: Decision, Level: levelOf(d.Verdict), Cycle: id, Text: verdictWords(d) + separator + d.Reason})
@@ -136,7 +174,7 @@ func ofCycle(c ops.CycleStory, i ops.Incident) []Entry {
 	for _, r := range c.Journal.Recoveries {
 		out = append(out, Entry{
 			At: r.EnteredAt, Kind: Recovery, Level: ops.LevelWarning, Cycle: id, Session: r.SessionID,
-			Text: with(fmt.Sprintf("Recovery of session %d, level %s", r.SessionID, r.Level), r.Reason),
+			Text: with(fmt.Sprintf("Recovery of session %d, %s", r.SessionID, r.Level), r.Reason),
 		})
 	}
 	out = append(out, ofChecks(c, i)...)
@@ -145,6 +183,9 @@ func ofCycle(c ops.CycleStory, i ops.Incident) []Entry {
 	}
 	for _, r := range c.Journal.Runs {
 		out = append(out, ofAction(r, id))
+	}
+	if at := c.Cycle.CancelRequestedAt; at != nil {
+		out = append(out, Entry{At: *at, Kind: Person, Level: ops.LevelInfo, Cycle: id, Text: with("Asked to stop", c.Cycle.CancelReason)})
 	}
 	if c.Cycle.EndedAt != nil {
 		out = append(out, Entry{
@@ -155,7 +196,7 @@ func ofCycle(c ops.CycleStory, i ops.Incident) []Entry {
 	return out
 }
 
-func ofSession(s ops.Session, refused int) []Entry {
+func ofSession(s ops.Session, refused, denied int) []Entry {
 	at := s.CreatedAt
 	if s.StartedAt != nil {
 		at = *s.StartedAt
@@ -165,7 +206,7 @@ func ofSession(s ops.Session, refused int) []Entry {
 		text += " after " + took
 	}
 	out := []Entry{{At: at, Kind: Session, Level: ops.LevelInfo, Cycle: s.CycleID, Session: s.ID, Text: with(text, Result(s))}}
-	if refused > 0 && s.EndedAt != nil {
+	if refused > denied && s.EndedAt != nil {
 		out = append(out, Entry{
 			At: *s.EndedAt, Kind: Guard, Level: ops.LevelWarning, Cycle: s.CycleID, Session: s.ID,
 			Text: fmt.Sprintf("The guard refused %s of session %d", plural(refused, "call", "calls"), s.ID),
@@ -287,11 +328,7 @@ func ofAction(r ops.ActionRun, cycle ops.CycleID) Entry {
 	if r.Status != ops.ActionDone && r.Status != ops.ActionUndone {
 		level = ops.LevelWarning
 	}
-	why := r.Error
-	if why == "" {
-		why = r.Does
-	}
-	return Entry{At: at, Kind: Action, Level: level, Cycle: cycle, Action: r.ID, Text: with(what, why)}
+	return Entry{At: at, Kind: Action, Level: level, Cycle: cycle, Action: r.ID, Text: with(what, cmp.Or(r.Error, r.Why)), Code: r.Does}
 }
 
 // ofNotice says who was told, and that nobody was.

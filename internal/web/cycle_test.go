@@ -78,7 +78,7 @@ func TestACycleHasItsPage(t *testing.T) {
 	cycle, ids := s.threeTiers()
 	body := s.page(fmt.Sprintf("/cycles/%d", cycle))
 	mustContain(t, body, "<h1>jellyfin 502</h1>", fmt.Sprintf("C-%d", cycle), "Resolved", "Tier 3 repaired jellyfin.", "Scheduled check", "$0.83", ">37<",
-		`id="waterfall"`, "tier1 handed jellyfin to tier2.", "Escalated to tier2", "The schedule started the cycle", "Ended: Resolved",
+		`id="waterfall"`, "tier1 handed jellyfin to tier2.", "Escalated to tier2", "started (scheduled check)", "ended resolved", `<ol class="story-steps">`,
 		fmt.Sprintf(`action="/cycles/%d/run"`, cycle))
 	for _, id := range ids {
 		mustContain(t, body, fmt.Sprintf(`href="/sessions/%d"`, id))
@@ -115,7 +115,7 @@ func TestAWaitingCycleLinksItsApprovalAndIncident(t *testing.T) {
 	}
 	s.Now = s.Now.Add(time.Hour)
 	body = s.page(fmt.Sprintf("/cycles/%d", cycle))
-	mustContain(t, body, "Approved by ann", "5m 00s")
+	mustContain(t, body, "approved by ann after 5 min", "5m 00s")
 	mustNotContain(t, body, "Review and answer", `data-until="0"`)
 }
 

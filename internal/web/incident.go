@@ -18,7 +18,7 @@ import (
 type incidentPage struct {
 	incidentView
 	Several  bool
-	Timeline []postmortem.Entry
+	Story    postmortem.Story
 	Told     postmortem.Told
 	Again    question  // start another cycle
 	Ask      *question // the action to confirm
@@ -44,7 +44,7 @@ func (s *server) showIncident(w http.ResponseWriter, r *http.Request, status int
 	m, i := moment{s.Clock()}, story.Incident
 	view := incidentPage{
 		incidentView: incidentOf(i), Several: len(s.Environments) > 1, Conflict: conflict, Again: runAgain(i),
-		Timeline: postmortem.Timeline(story), Told: postmortem.ToldBy(story.Notices),
+		Story: postmortem.Tell(story, m.now), Told: postmortem.ToldBy(story.Notices),
 	}
 	if action != "" {
 		q, ok := actionQuestion(i, action)

@@ -17,7 +17,7 @@ func TestAnIncidentHasItsStory(t *testing.T) {
 	i := s.newestIncident()
 	path := fmt.Sprintf("/incidents/%d", i.ID)
 	body := s.page(path)
-	mustContain(t, body, "Timeline", "Opened", "Detected by a scheduled check", fmt.Sprintf("Cycle %d started", cycle),
+	mustContain(t, body, `<ol class="story-steps">`, "Opened", "Detected by a scheduled check", fmt.Sprintf("Cycle %d started", cycle),
 		fmt.Sprintf("Approval %d asked", approval.ID), fmt.Sprintf(`href="/approvals/%d"`, approval.ID), `href="/sessions/`,
 		"Run again", "Report (Markdown)", `href="`+path+`/report.md"`, "A human is needed")
 	a := s.get(path + "/report.md")
@@ -25,7 +25,7 @@ func TestAnIncidentHasItsStory(t *testing.T) {
 		!strings.Contains(a.Header.Get("Content-Disposition"), fmt.Sprintf(`attachment; filename="incident-%d.md"`, i.ID)) {
 		t.Errorf("%d %v", a.StatusCode, a.Header)
 	}
-	mustContain(t, a.body, "# Incident 1: ", `\# Forged heading &lt;b&gt;x`, "## Timeline (UTC)", "waits for an answer")
+	mustContain(t, a.body, "# Incident 1: ", `\# Forged heading &lt;b&gt;x`, "## Story", "waits for an answer")
 	if got := s.get("/incidents/99/report.md").StatusCode; got != http.StatusNotFound {
 		t.Errorf("report of a missing incident: %d", got)
 	}

@@ -14,11 +14,11 @@ func TestPagesShowAProbationAndWhatDidNotHold(t *testing.T) {
 	s.Now = s.Now.Add(4 * time.Minute)
 	s.Relapse("jellyfin")
 	cycle := s.page(fmt.Sprintf("/cycles/%d", id))
-	mustContain(t, cycle, "Resolved, did not hold", "The repair did not hold: the same check failed again on probation", "Ended: Resolved")
+	mustContain(t, cycle, "Resolved, did not hold", "The repair did not hold: the same check failed again", "ended resolved")
 	mustNotContain(t, cycle, "On probation until")
 	mustContain(t, s.page("/cycles"), "Resolved, did not hold")
 	mustContain(t, s.page("/incidents"), "the repair did not hold at 13:45", "The next cycle may start at 2026-11-14 13:48 UTC", "seen 2 times")
-	mustContain(t, s.page("/incidents/1"), "Did not hold", "jellyfin is down again: HTTP 503", "Human called")
+	mustContain(t, s.page("/incidents/1"), "Did not hold", "jellyfin is down again: HTTP 503", "Human needed")
 	// What held is not on probation for ever.
 	id = s.Repair("paperless")
 	s.Now = s.Now.Add(11 * time.Minute)

@@ -77,7 +77,7 @@ func rowFuncs(clock ops.Clock, k snippets, prose func(string) template.HTML) tem
 		"revoke": revokeQuestion, "removePasskey": removeQuestion, "agent": agentText, "roles": rolesOf,
 		"question":   func(a api.Approval) string { return questionTitle(a, nil) },
 		"answered":   func(a api.Approval) string { return moment{clock()}.answerNote(a) },
-		"cycleState": badgeOf, "cycleTitle": cycleTitle, "judgeState": judgeBadge, "storyState": storyBadge,
+		"cycleState": badgeOf, "cycleTitle": cycleTitle, "judgeState": judgeBadge, "storyState": storyBadge, "stepState": stepBadge,
 		"incidentState": func(i ops.Incident) badge { return incidentBadge(i, clock()) },
 		"incidentNote":  func(i ops.Incident) string { return moment{clock()}.incidentNote(i) },
 		"incidentTitle": incidentTitle, "sentences": sentences, "failing": failing, "atMost": atMost,

@@ -22,6 +22,7 @@ const (
 	kindNotice   = "notice"
 	kindOutcome  = "outcome"
 	kindStory    = "story"
+	kindStep     = "step"
 )
 
 // stateBadge is the badge of a state, or of a state of one kind only.
@@ -33,7 +34,11 @@ type stateBadge struct {
 // stateOf is the badge of a state of the journal. A word has the same badge everywhere, unless the table has one for its kind.
 func stateOf[S ~string](kind string, state S) badge {
 	found := badge{"unknown", "circle-question-mark", plain(string(state))}
-	for _, e := range states() {
+	table := states()
+	if kind == kindStory || kind == kindStep {
+		table = storyStates()
+	}
+	for _, e := range table {
 		if e.state == string(state) && (e.kind == "" || e.kind == kind) {
 			found = e.badge // what its kind has comes later
 		}
@@ -99,6 +104,20 @@ func states() []stateBadge {
 		{"", "MultiEdit", badge{"warn", "wrench", "Changed"}},
 		{"", "NotebookEdit", badge{"warn", "wrench", "Changed"}},
 		{"", "Read", badge{"ok", "eye", "Read"}},
+	}
+}
+
+// storyStates are the badges of stories.
+func storyStates() []stateBadge {
+	return []stateBadge{
+		{kindStep, "detected", badge{"bad", "triangle-alert", "Detected"}},
+		{kindStep, "looked", badge{"run", "eye", "Looked"}},
+		{kindStep, "tried", badge{"run", "wrench", "Tried"}},
+		{kindStep, "undone", badge{"ok", "rotate-ccw", "Undone"}},
+		{kindStep, "refused", badge{"warn", "shield", "Refused"}},
+		{kindStep, "asked", badge{"hand", "hand", "Asked"}},
+		{kindStep, "repaired", badge{"ok", "wrench", "Repaired"}},
+		{kindStep, "verified", badge{"ok", "circle-check", "Verified"}},
 		{kindStory, "detected", badge{"", "triangle-alert", "Detected"}},
 		{kindStory, "opened", badge{"", "octagon-x", "Opened"}},
 		{kindStory, "cycle", badge{"", "refresh-cw", "Cycle"}},
@@ -175,6 +194,15 @@ func storyBadge(e postmortem.Entry) badge {
 	shown := stateOf(kindStory, e.Kind)
 	if shown.Tone == "" {
 		shown.Tone = stateOf("", e.Level).Tone
+	}
+	return shown
+}
+
+// stepBadge is that of a step of a story; what did not help is red.
+func stepBadge(s postmortem.Step) badge {
+	shown := stateOf(kindStep, s.Kind)
+	if s.Bad {
+		shown.Tone = "bad"
 	}
 	return shown
 }

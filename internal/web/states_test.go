@@ -35,6 +35,10 @@ func TestEveryStateHasABadge(t *testing.T) {
 			postmortem.Probe, postmortem.Action, postmortem.Guard, postmortem.Approval, postmortem.Notice, postmortem.Called, postmortem.Untold,
 			postmortem.Person, postmortem.Refuted, postmortem.Resolved,
 		},
+		kindStep: {
+			postmortem.StepDetected, postmortem.StepLooked, postmortem.StepTried, postmortem.StepUndone, postmortem.StepRefused,
+			postmortem.StepAsked, postmortem.StepRepaired, postmortem.StepVerified,
+		},
 	} {
 		for _, state := range states {
 			if shown := stateOf(kind, words(state)); shown.Icon == "circle-question-mark" || shown.Word == "" {

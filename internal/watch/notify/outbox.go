@@ -58,6 +58,8 @@ type OutboxOptions struct {
 	Unanswered func(context.Context, ops.Notice) (bool, error)
 	// Link is the page on which a person can act on a notice; nil or an empty result leaves it out.
 	Link func(context.Context, ops.Notice) string
+	// Story tells how what a notice is about went, if that is over; nil or an empty result leaves it out.
+	Story func(context.Context, ops.Notice) string
 	// Answers makes the links with which people answer a notice that is sent alone; nil leaves them out.
 	Answers func(context.Context, ops.Notice) []ops.AnswerLink
 }
@@ -72,6 +74,7 @@ type Outbox struct {
 	route  func(ops.Notice) string
 	link   func(context.Context, ops.Notice) string
 	answer func(context.Context, ops.Notice) []ops.AnswerLink
+	story  func(context.Context, ops.Notice) string
 
 	rule       func(ops.Notice) (ops.NoticeRoute, bool)
 	escalate   func(context.Context, ops.Notice) error
@@ -84,7 +87,7 @@ type Outbox struct {
 // NewOutbox makes an outbox.
 func NewOutbox(o OutboxOptions) *Outbox {
 	return &Outbox{
-		store: o.Store, sender: o.Sender, clock: o.Clock, logger: o.Logger, route: o.Route, link: o.Link, answer: o.Answers,
+		store: o.Store, sender: o.Sender, clock: o.Clock, logger: o.Logger, route: o.Route, link: o.Link, answer: o.Answers, story: o.Story,
 		busy: make(chan struct{}, 1),
 		rule: o.Rule, escalate: o.Escalate, unanswered: o.Unanswered,
 	}
@@ -249,12 +252,17 @@ func (o *Outbox) routeOf(n ops.Notice) string {
 	return o.route(n)
 }
 
-// linked adds to each notice the page on which a person can act on it.
+// linked adds to each notice the page on which a person can act on it, and to one that is sent alone the story of what is over.
 func (o *Outbox) linked(ctx context.Context, batch []ops.Notice) []ops.Notice {
-	if o.link == nil {
-		return batch
-	}
 	out := slices.Clone(batch)
+	if o.story != nil && len(out) == 1 {
+		if story := o.story(ctx, out[0]); story != "" {
+			out[0].Body = story + "\n\n" + out[0].Body
+		}
+	}
+	if o.link == nil {
+		return out
+	}
 	for i, n := range out {
 		out[i].Link = o.link(ctx, n)
 	}

@@ -191,3 +191,25 @@ func TestNamesOfTargetsHoldNoSecret(t *testing.T) {
 		t.Errorf("names are %s", names)
 	}
 }
+
+// The message that something is over begins with its story; the row keeps its own text.
+func TestAMessageSentAloneHasItsStory(t *testing.T) {
+	r := &rows{}
+	r.add("web is well again", "db is down")
+	var sent []ops.Notice
+	o := NewOutbox(OutboxOptions{
+		Store: r, Clock: time.Now, Logger: slog.New(slog.DiscardHandler),
+		Sender: send(func(_ context.Context, n ops.Notice) error { sent = append(sent, n); return nil }),
+		Story: func(_ context.Context, n ops.Notice) string {
+			if n.ID == 1 {
+				return "Down 22 s · verified"
+			}
+			return ""
+		},
+	})
+	must(t, o.Drain(t.Context()))
+	if len(sent) != 2 || !strings.HasPrefix(sent[0].Body, "Down 22 s · verified\n\n") || strings.Contains(sent[1].Body, "Down 22 s") ||
+		strings.Contains(r.notice(1).Body, "Down 22 s") {
+		t.Errorf("sent %+v", sent)
+	}
+}
