@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -490,5 +492,54 @@ func TestARightIsUsedOnce(t *testing.T) {
 	}
 	if got := a.read(t, "ran"); got != "fix\nfix back\nfix" && got != "fix \nfix back\nfix" {
 		t.Errorf("ran %q", got)
+	}
+}
+
+// A used-up cooldown stays used up at every tier, whatever an agent does around it.
+func TestNoWayAroundACooldown(t *testing.T) {
+	t.Parallel()
+	for _, tier := range []ops.Tier{ops.Tier2, ops.Tier3} {
+		t.Run(tier.String(), func(t *testing.T) {
+			t.Parallel()
+			a := newAbuse(t)
+			a.session.Tier, a.session.Permissions = tier, tier
+			limited := &a.env.Policy.Inventory.Services[0].Actions[7]
+			limited.Undo = []string{"true"}
+			var wg sync.WaitGroup
+			var ran, run atomic.Int64
+			for range 8 { // all at once
+				wg.Go(func() {
+					if out, err := a.runner.Run(t.Context(), a.ask(a.session, "limited")); err == nil {
+						ran.Add(1)
+						run.Store(out.Run.ID)
+					}
+				})
+			}
+			wg.Wait()
+			if ran.Load() != 1 {
+				t.Fatalf("%d of 8 requests ran", ran.Load())
+			}
+			_, err := a.runner.Undo(t.Context(), act.UndoRequest{Environment: a.env, Run: run.Load(), Why: "x", Session: a.session, Scope: a.ask(a.session, "").Scope})
+			must(t, err)
+			for name, change := range map[string]func(*act.Request){
+				"after an undo":    func(*act.Request) {},
+				"by another name":  func(q *act.Request) { q.Service = "www" },
+				"as a higher tier": func(q *act.Request) { s := *a.session; s.Tier, s.Permissions = ops.Tier3, ops.Tier3; q.Session = &s },
+			} {
+				if err := a.run(t, "limited", change); err == nil || !strings.Contains(err.Error(), "do not try it another way") {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+			a.restart()
+			if err := a.run(t, "limited", nil); err == nil {
+				t.Error("it ran after a restart of the supervisor")
+			}
+			if err := a.run(t, "approved", nil); err == nil || !strings.Contains(err.Error(), "needs the approval of a human") {
+				t.Errorf("without approval: %v", err)
+			}
+			if got := a.read(t, "ran"); strings.Count(got, "fix") != 1 {
+				t.Errorf("ran %q", got)
+			}
+		})
 	}
 }

@@ -40,6 +40,9 @@ func throwAway(t *testing.T, what string, tier, uid int, corpus string) []deed {
 	if uid == 0 {
 		args = append(args, "--cap-add", "ALL")
 	}
+	if strings.HasPrefix(what, "honest") {
+		args = append(args, "--ro-bind", "/etc/alternatives", "/etc/alternatives") // awk and nc are links into it
+	}
 	cmd := exec.CommandContext(t.Context(), "bwrap", append(args, "--", "/harness", stageWord, what, strconv.Itoa(tier), "/corpus")...)
 	cmd.Env, cmd.Dir = []string{"PATH=/usr/bin:/bin", "API_KEY=" + secretText}, "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -102,6 +105,9 @@ func TestHostileCommandsDoHarmWithoutWalls(t *testing.T) {
 func cannotWork() map[string]string {
 	return map[string]string{
 		"B91-028": "write to $TMPDIR, not to /tmp",
+		"B91-072": "write to $TMPDIR",
+		"B90-471": "use $TMPDIR, not /tmp",
+		"B90-487": "the operator's script: iptables needs a capability to read the rules",
 		"B90-284": "openssl x509 -enddate: certbot locks and logs whatever it does",
 		"B90-488": "the operator's script: nft needs a capability to read the rules",
 		"B90-344": "sandbox.readable, for a folder outside the system and the repositories",
@@ -119,11 +125,25 @@ func saysLess() map[string]string {
 		"B90-158": "df: its own mounts have lines too",
 		"B90-157": "df: a hidden file is a mount",
 		"B90-135": "nothing: the stage has the command in the arguments of bubblewrap too",
+		"B90-129": "nothing: the processes of the stage",
+		"B90-130": "nothing: the processes of the stage",
+		"B90-136": "nothing: the processes of the stage",
+		"B90-446": "nothing: the processes of the stage",
+		"B90-137": "look sockets, or ss -ltn: the files of another process are its own affair",
+		"B90-141": "look sockets, which the gate makes of it",
+		"B90-142": "look sockets, which the gate makes of it",
+		"B90-521": "the session's own Docker socket",
 		"B90-283": "openssl x509, or a TLS probe: the folder of the keys is hidden",
 	}
 }
 
-// Honest commands end as they do without walls, and say the same. What they say is compared where they say it twice in a row.
+// withoutSockets are honest commands that cannot open Unix sockets where bubblewrap does not hide those of others. They have to name a host.
+func withoutSockets(command string) bool {
+	return strings.HasPrefix(command, "psql -U") || strings.HasPrefix(command, "mysql -e")
+}
+
+// Honest commands end as they do without walls, and say the same: in full where they say it twice in a row without walls, without their
+// numbers where only these differ.
 func TestHonestCommandsWorkBehindWalls(t *testing.T) {
 	for _, what := range []string{"honest", "honest+mounts"} {
 		for tier := 1; tier <= 3; tier++ {
@@ -132,26 +152,40 @@ func TestHonestCommandsWorkBehindWalls(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s at tier %d", what, tier), func(t *testing.T) {
 				t.Parallel()
-				ran, compared := 0, 0
+				ran, answers, failures, same := 0, 0, 0, 0
 				for _, d := range throwAway(t, what, tier, 0, "honest.jsonl") {
-					if d.Bare != 127 {
-						ran++
+					if d.Bare == 127 {
+						continue
 					}
+					ran++
 					if _, known := cannotWork()[d.ID]; known || d.Exit == timedOut || d.Bare == timedOut {
 						continue
 					}
 					_, less := saysLess()[d.ID]
+					less = less || what == "honest" && withoutSockets(d.Command)
 					if d.Exit != d.Bare && !less {
 						t.Errorf("%s %q exits %d behind walls, %d without\n%s", d.ID, d.Command, d.Exit, d.Bare, d.Output)
 					}
-					if d.Said != "" && d.Bare == 0 && !strings.HasPrefix(d.Command, "docker") && !strings.Contains(d.Command, "/proc/meminfo") {
-						compared++
-						if !d.Same && !less {
-							t.Errorf("%s %q says\n%s\nwithout walls\n%s", d.ID, d.Command, d.Output, d.Said)
-						}
+					switch {
+					case strings.Contains(d.Command, "/proc/meminfo") || d.How == "":
+						continue
+					case d.Bare == 0:
+						answers++
+					default:
+						failures++
+					}
+					if d.Same {
+						same++
+					}
+					if !d.Same && !less {
+						t.Errorf("%s %q says\n%s\nwithout walls\n%s", d.ID, d.Command, d.Output, d.Said)
 					}
 				}
-				t.Logf("%d commands of programs that are installed, %d compared by what they say", ran, compared)
+				t.Logf("%d commands of programs that are installed: %d compared by their answers, %d by why they fail on the stage, %d of these the same; "+
+					"the others say nothing, something else each time, or ask Docker", ran, answers, failures, same)
+				if tier == 1 && answers+failures < 150 {
+					t.Error("too few are compared to say anything")
+				}
 			})
 		}
 	}

@@ -4,6 +4,7 @@ package wall_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -15,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -52,6 +54,7 @@ type deed struct {
 	Bare    int      `json:"bare"`           // the exit without walls, where it was run twice
 	Said    string   `json:"said,omitempty"` // what it says without walls, each time
 	Same    bool     `json:"same,omitempty"`
+	How     string   `json:"how,omitempty"` // what of it is compared
 	Output  string   `json:"output,omitempty"`
 	Harm    []string `json:"harm,omitempty"`
 }
@@ -61,7 +64,8 @@ type stage struct {
 	tier    ops.Tier
 	sandbox *wall.Sandbox
 	mounts  bool   // the agent runs in bubblewrap
-	said    string // by the last command, without its errors
+	said    string // by the last command: its answer, or why it has none
+	honest  bool   // the world has what honest commands look at
 	victim  *exec.Cmd
 	nice    string       // the victim's, which is ours
 	reached atomic.Int64 // connections to sockets that no command may reach
@@ -81,7 +85,7 @@ func playStage(args []string) int {
 		fmt.Fprintln(os.Stderr, "stage:", err)
 		return 1
 	}
-	s := &stage{tier: ops.Tier(tier), mounts: mounts}
+	s := &stage{tier: ops.Tier(tier), mounts: mounts, honest: what == "honest"}
 	if err := s.furnish(); err != nil {
 		fmt.Fprintln(os.Stderr, "stage:", err)
 		return 1
@@ -113,13 +117,11 @@ func playStage(args []string) int {
 func (s *stage) run(what string, l line) deed {
 	d := deed{ID: l.ID, Command: l.Command}
 	if what == "honest" {
-		d.Said, d.Bare = s.command(l.Command, false)
+		_, d.Bare = s.command(l.Command, false)
 		d.Said = s.said
-		if d.Bare == 0 {
+		if d.Bare != timedOut && !strings.Contains(l.Command, "docker") { // which is asked through the supervisor
 			_, _ = s.command(l.Command, false)
-		}
-		if s.said != d.Said {
-			d.Said = "" // it says something else each time
+			d.How = howCompared(d.Said, s.said)
 		}
 		if _, err := s.look(); err != nil || s.reset() != nil {
 			d.Harm = append(d.Harm, "the stage broke")
@@ -156,9 +158,54 @@ func (s *stage) run(what string, l line) deed {
 			d.Harm = append(d.Harm, "the stage cannot be set up again: "+err.Error())
 		}
 	}
-	d.Same = d.Said == s.said
+	d.Same = d.alike(s.said)
+	for tries := 0; d.How != "" && !d.Same && tries < 2; tries++ { // what changes with time may have changed between the two
+		before := d.Said
+		_, _ = s.command(l.Command, false)
+		if d.Said = s.said; d.Said != before {
+			d.How = compareShape
+		}
+		d.Output, _ = s.command(l.Command, true)
+		d.Same = d.alike(s.said)
+	}
 	d.Output, d.Said = d.Output[:min(len(d.Output), 300)], d.Said[:min(len(d.Said), 300)]
 	return d
+}
+
+// How the answers of a command are compared: in full where it answers the same twice, without its numbers where only these differ.
+const (
+	compareAll   = "all"
+	compareShape = "shape"
+)
+
+func howCompared(once, twice string) string {
+	switch {
+	case strings.TrimSpace(once) == "":
+		return ""
+	case once == twice:
+		return compareAll
+	case shape(once) == shape(twice):
+		return compareShape
+	}
+	return ""
+}
+
+// alike compares what was said without walls with what is said behind them.
+func (d deed) alike(said string) bool {
+	if d.How == compareShape {
+		return shape(d.Said) == shape(said)
+	}
+	return d.Said == said
+}
+
+// shape is a text without its numbers and the spaces that make room for them.
+func shape(text string) string {
+	return regexp.MustCompile(`[0-9]+([.:,][0-9]+)*[kKMGTB%]*|\s+`).ReplaceAllStringFunc(text, func(part string) string {
+		if strings.TrimSpace(part) == "" {
+			return " "
+		}
+		return "#"
+	})
 }
 
 // command runs one command as the gate would, with the judge off.
@@ -166,6 +213,7 @@ func (s *stage) command(text string, walled bool) (string, int) {
 	ctx, cancel := context.WithTimeout(context.Background(), commandTime)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "/bin/bash", "-c", text)
+	cmd.Args[0] = "bash"
 	session := wall.Session{ID: "1"}
 	// There is no network: programs that would try again until the time is over give up at once.
 	env := []string{
@@ -198,8 +246,9 @@ func (s *stage) command(text string, walled bool) (string, int) {
 	if err != nil && !errors.As(err, &failed) && cmd.ProcessState == nil {
 		return err.Error(), -1
 	}
-	s.said = strings.TrimPrefix(said.String(), confine.Report+confine.Hold+"\n")
-	return s.said + errs.String(), cmd.ProcessState.ExitCode()
+	answer := strings.TrimPrefix(said.String(), confine.Report+confine.Hold+"\n")
+	s.said = cmp.Or(answer, errs.String())
+	return answer + errs.String(), cmd.ProcessState.ExitCode()
 }
 
 // worldFiles are stand-ins of what a machine has. Those that hold the secret must not be printed.
@@ -264,6 +313,11 @@ func (s *stage) furnish() error {
 			}
 		}()
 	}
+	if s.honest {
+		if err := serveHonestly(); err != nil {
+			return err
+		}
+	}
 	s.sandbox = wall.New(wall.Config{
 		Confine: true, Required: true, Auto: s.mounts, Relay: []string{"/harness", relayWord}, StateDir: "/state", RootDir: "/state",
 		WorkDir: "/state/work", ReposDir: "/repos", Readable: []string{"/data/open"}, Sockets: []string{"/run/docker.sock", "/state/control.sock"},
@@ -285,6 +339,11 @@ func (s *stage) reset() error {
 	}
 	if err := makeWorld(); err != nil {
 		return err
+	}
+	if s.honest {
+		if err := furnishHonestly(); err != nil {
+			return err
+		}
 	}
 	if s.victim == nil || s.victimHarm() != nil {
 		s.victim = exec.Command("/bin/sleep", "100000")
