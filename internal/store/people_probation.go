@@ -44,11 +44,23 @@ func (s *People) OnProbation(ctx context.Context, environment string, at time.Ti
 		c.Probes, err = db.List(ctx, s.db.Reader(), db.ScanString, `SELECT DISTINCT probe FROM checks WHERE cycle_id = ? AND service = ?
 			AND purpose IN (?, ?, ?, ?) AND status = ? ORDER BY probe`,
 			c.Cycle, c.Service, ops.ProbeVerify, ops.ProbePlan, ops.ProbeReflex, ops.ProbeRecheck, ops.Healthy)
+		if err == nil && len(c.Probes) == 0 {
+			c.Probes, err = provedElsewhere(ctx, s.db.Reader(), *c)
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list what is on probation in %s: %w", environment, err)
 	}
 	return out, nil
+}
+
+// provedElsewhere are the probes of the cycle that closed the incident of a claim, where that is another one: a scheduled look that found
+// the service well while its own cycle waited for a person.
+func provedElsewhere(ctx context.Context, q db.Querier, c ops.Claim) ([]string, error) {
+	return db.List(ctx, q, db.ScanString, `SELECT DISTINCT k.probe FROM checks k WHERE k.cycle_id IN
+			(SELECT o.id FROM cycles o JOIN incidents i ON i.id = ? WHERE o.id > ? AND o.environment = i.environment
+			AND o.ended_at = i.resolved_at)
+		AND k.service = ? AND k.purpose = ? AND k.status = ? ORDER BY k.probe`, c.Incident, c.Cycle, c.Service, ops.ProbeObserve, ops.Healthy)
 }
 
 // claims reads those of all environments: there are few at a time, and with an environment SQLite would read all its incidents.

@@ -489,6 +489,7 @@ func (w watched) OpenCause(ctx context.Context, c ops.Cause, n ops.NewCycle, che
 	if err := w.before("opens the cause of " + ops.Listed(c.Services)); err != nil {
 		return c, false, err
 	}
+	w.h.sim.moved[w.env] = time.Now()
 	return w.Store.OpenCause(ctx, c, n, checks, notice, since)
 }
 

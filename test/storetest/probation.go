@@ -14,6 +14,7 @@ func probationCases() []testCase {
 	return []testCase{
 		{"what a resolved cycle closes is on probation", resolvedIsOnProbation},
 		{"what probes close while it runs is on probation too", closedMeanwhileIsOnProbation},
+		{"a look of another cycle proves what it closes", provedByAnotherCycle},
 		{"other endings start no probation", otherEndingsStartNone},
 		{"a check that fails again opens the same incident and refutes the cycle", relapseReopens},
 		{"an incident that is opened again starts afresh", relapseStartsAfresh},
@@ -132,6 +133,28 @@ func closedMeanwhileIsOnProbation(t *testing.T, f *Fixture) {
 		t.Errorf("claims are %+v", got)
 	}
 	equal(t, "cycle", f.cycleOf(t, cycle).ProbationUntil, ops.Ptr(Start.Add(12*time.Minute)))
+}
+
+func provedByAnotherCycle(t *testing.T, f *Fixture) {
+	waits := f.Claim(t, "home").Cycle.ID
+	f.open(t, waits, handled("web"))
+	f.Commit(t, ops.Transition{Cycle: waits, At: Start, Step: ops.Step{Kind: ops.StepDefer, Until: Start.Add(2 * time.Minute)}})
+	looks := f.Claim(t, "home").Cycle.ID
+	well := failed("web")
+	well.At, well.CycleID, well.Purpose, well.Status, well.Error = Start, &looks, ops.ProbeObserve, ops.Healthy, ""
+	f.Commit(t, ops.Transition{
+		Cycle: looks, At: Start.Add(time.Minute), Result: ops.Result{Checks: []ops.Check{well}},
+		Step: ops.Step{
+			Kind: ops.StepFinish, Status: ops.CycleHealthy, Recovered: []ops.Recovered{{Incident: 1, By: ops.ProofProbe, How: "probes find it healthy"}},
+		},
+	})
+	_, err := f.Store.Claim(t.Context(), f.Owner, waits, Policy(), Start.Add(3*time.Minute))
+	must(t, err)
+	f.Commit(t, ops.Transition{Cycle: waits, At: Start.Add(3 * time.Minute), Step: ops.Step{Kind: ops.StepFinish, Status: ops.CycleResolved}})
+	got := f.onProbation(t, Start.Add(4*time.Minute))
+	if len(got) != 1 || got[0].Cycle != waits || len(got[0].Probes) != 1 || got[0].Probes[0] != "GET" {
+		t.Errorf("claims are %+v", got)
+	}
 }
 
 func otherEndingsStartNone(t *testing.T, f *Fixture) {
