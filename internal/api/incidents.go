@@ -45,6 +45,7 @@ type Incident struct {
 	Resolution     *string            `json:"resolution"`
 	Reminders      int                `json:"reminders"`
 	Note           *string            `json:"note" doc:"In the answer to resolve: what is still wrong, and what happens next. Else null."`
+	Changed        *Changed           `json:"changed" doc:"What changed before it; only in the answer to one incident."`
 }
 
 // Approval is a step of a cycle that waits for approval.
@@ -197,7 +198,15 @@ func (s *server) listIncidents(ctx context.Context, q *incidentsQuery) (*body[li
 
 func (s *server) getIncident(ctx context.Context, in *RowPath) (*body[Incident], error) {
 	i, err := s.Store.Incident(ctx, in.ID)
-	return s.incident(in.ID, i, err)
+	if err != nil {
+		return s.incident(in.ID, i, err)
+	}
+	changed, err := s.desk.WhatChanged(ctx, i)
+	out, err := s.incident(in.ID, i, err)
+	if err == nil {
+		out.Body.Changed = changedRow(changed)
+	}
+	return out, err
 }
 
 // reportOperation describes the report, which is text and not JSON.
@@ -216,7 +225,7 @@ type markdownOutput struct {
 }
 
 func (s *server) reportIncident(ctx context.Context, in *RowPath) (*markdownOutput, error) {
-	story, err := s.Store.IncidentStory(ctx, in.ID)
+	story, err := s.desk.Story(ctx, in.ID)
 	if err != nil {
 		return nil, s.problem(fmt.Sprintf("incident %d", in.ID), err)
 	}

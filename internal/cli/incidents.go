@@ -113,6 +113,12 @@ func (a *app) incidentsRun() *cobra.Command {
 
 func printIncident(w io.Writer, i api.Incident) {
 	fmt.Fprintf(w, "Incident #%d: %s\n", i.ID, clean(i.Title))
+	if i.Changed != nil && len(i.Changed.Lines) > 0 {
+		fmt.Fprintln(w, "What changed before it, since it was last healthy:")
+		for _, text := range i.Changed.Lines {
+			fmt.Fprintf(w, "- %s\n", clean(text))
+		}
+	}
 	fmt.Fprintf(w, "Status: %s", i.Status)
 	switch {
 	case i.ResolvedAt != nil:

@@ -18,6 +18,7 @@ import (
 type incidentPage struct {
 	incidentView
 	Several  bool
+	Changed  []string // before it, since the service was last healthy
 	Timeline []postmortem.Entry
 	Again    question  // start another cycle
 	Ask      *question // the action to confirm
@@ -35,7 +36,7 @@ func (s *server) askIncident(w http.ResponseWriter, r *http.Request) {
 
 func (s *server) showIncident(w http.ResponseWriter, r *http.Request, status int, action, conflict string) {
 	id := rowID(r)
-	story, err := s.Store.IncidentStory(r.Context(), id)
+	story, err := s.desk.Story(r.Context(), id)
 	if err != nil {
 		s.fail(w, r, "incident", err)
 		return
@@ -43,7 +44,7 @@ func (s *server) showIncident(w http.ResponseWriter, r *http.Request, status int
 	m, i := moment{s.Clock()}, story.Incident
 	view := incidentPage{
 		incidentView: incidentOf(i), Several: len(s.Environments) > 1, Conflict: conflict, Again: runAgain(i),
-		Timeline: postmortem.Timeline(story),
+		Timeline: postmortem.Timeline(story), Changed: story.Changed.Lines(),
 	}
 	if action != "" {
 		q, ok := actionQuestion(i, action)
@@ -185,7 +186,7 @@ func (s *server) runIncident(w http.ResponseWriter, r *http.Request) {
 // incidentReport responds with the report of an incident as a Markdown file.
 func (s *server) incidentReport(w http.ResponseWriter, r *http.Request) {
 	id := rowID(r)
-	story, err := s.Store.IncidentStory(r.Context(), id)
+	story, err := s.desk.Story(r.Context(), id)
 	if err != nil {
 		s.fail(w, r, "incident", err)
 		return
