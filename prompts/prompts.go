@@ -30,7 +30,7 @@ type Data struct {
 	HandoffFile bool // the agent reports by handoff.json; otherwise by structured output
 	Guarded     bool // every call is judged before it runs
 	Services    []Service
-	Changes     []string // what was changed lately, one line each
+	Changes     []string // since what is affected was last healthy, the nearest first
 	Reflexes    []string // what the supervisor did before this session, or why not, one line each
 	Checks      string   // results of our own probes, fenced
 	Memories    string   // what earlier sessions learnt, fenced

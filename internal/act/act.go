@@ -240,7 +240,7 @@ func (r *Runner) limits(spec ops.ActionSpec) []ops.CooldownLimit {
 
 // perform writes the intent, runs the action and writes the result.
 func (r *Runner) perform(ctx context.Context, q Request, spec ops.ActionSpec) (Outcome, error) {
-	task, err := r.prepare(ctx, q.Environment, spec, q.Branch)
+	task, err := r.prepare(ctx, q, spec)
 	if err != nil {
 		return Outcome{}, err
 	}

@@ -22,6 +22,7 @@ const (
 	ruleInput    = "action.input"
 	ruleReason   = "action.reason"
 	ruleBranch   = "action.branch"
+	ruleLayer    = "action.layer"
 	ruleCooldown = "cooldown"
 )
 

@@ -46,9 +46,13 @@ func (r *Runner) prepareCompose(ctx context.Context, env ops.Environment, spec o
 	if engine == "" {
 		return refuse(ruleInput, "Set docker.socket.", "There is no Docker engine to ask.")
 	}
+	lose, err := losses(ctx, spec, engine, t.accepted)
+	if err != nil {
+		return err
+	}
 	note := "commit " + abbreviated(t.commit) + "\n"
 	t.perform = func(ctx context.Context, key string) (string, error) {
-		brokered, err := r.openBroker(ctx, spec, engine)
+		brokered, err := r.openBroker(ctx, spec, engine, lose)
 		if err != nil {
 			return note, err
 		}
@@ -80,7 +84,7 @@ func (r *Runner) restored(ctx context.Context, socket string, was container) str
 }
 
 // openBroker opens a socket on which only this service can be replaced.
-func (r *Runner) openBroker(ctx context.Context, spec ops.ActionSpec, engine string) (*broker.Session, error) {
+func (r *Runner) openBroker(ctx context.Context, spec ops.ActionSpec, engine string, lose []string) (*broker.Session, error) {
 	if err := os.MkdirAll(r.o.Gates, 0o700); err != nil {
 		return nil, fmt.Errorf("make folder for sockets: %w", err)
 	}
@@ -90,13 +94,40 @@ func (r *Runner) openBroker(ctx context.Context, spec ops.ActionSpec, engine str
 	if err != nil {
 		return nil, err
 	}
+	return b.Open(ctx, broker.Scope{
+		Session: ops.Session{Tier: ops.LastTier}, Services: func() []broker.Service { return []broker.Service{composed(spec)} }, Lose: lose,
+	})
+}
+
+// composed is the service of a compose file as its containers show it.
+func composed(spec ops.ActionSpec) broker.Service {
 	service := broker.Service{Name: spec.Service, Names: []string{spec.Compose.Service}}
 	if spec.Container != "" {
 		service.Names = append(service.Names, spec.Container)
 	}
-	return b.Open(ctx, broker.Scope{
-		Session: ops.Session{Tier: ops.LastTier}, Services: func() []broker.Service { return []broker.Service{service} },
-	})
+	return service
+}
+
+// losses are the containers whose data outside of volumes may be lost, because a human approved a step whose reason says so. What would be
+// lost without that is refused before anything is done; whether an apply replaces a container is for the broker to see.
+func losses(ctx context.Context, spec ops.ActionSpec, engine, accepted string) ([]string, error) {
+	layers, err := broker.Layers(ctx, engine, composed(spec))
+	if err != nil {
+		layers = nil // the broker looks again at whatever is replaced, and keeps what it cannot see
+	}
+	var lose []string
+	for _, l := range layers {
+		switch {
+		case !l.Holds():
+		case strings.Contains(accepted, l.Loss()):
+			lose = append(lose, l.ID)
+		case spec.Kind == ops.ActionRedeploy:
+			return nil, refuse(ruleLayer, "Propose it in the plan of your handoff, with a reason that says: "+l.Loss()+
+				"; a human approves or denies it. A person can move the data to a volume first.",
+				"Nothing was done: %s. A replacement loses it.", l)
+		}
+	}
+	return lose, nil
 }
 
 // granted is the ledger of a broker whose change is recorded and reserved already.

@@ -18,12 +18,13 @@ import (
 
 // task is an action that is ready to run.
 type task struct {
-	image   string // of the container before
-	before  container
-	commit  string              // of the repository that is read
-	goal    []ops.ServiceHealth // the state that is waited for; nil: all services healthy
-	perform func(ctx context.Context, key string) (output string, err error)
-	cleanup []func()
+	image    string // of the container before
+	before   container
+	commit   string              // of the repository that is read
+	accepted string              // the reason that a human approved, for a step of a plan
+	goal     []ops.ServiceHealth // the state that is waited for; nil: all services healthy
+	perform  func(ctx context.Context, key string) (output string, err error)
+	cleanup  []func()
 }
 
 func (t *task) run(ctx context.Context, run ops.ActionRun) (string, error) {
@@ -41,9 +42,12 @@ func (t *task) clean() {
 func Key(r ops.ActionRun) string { return fmt.Sprintf("action-%d-%d", r.ID, r.RequestedAt.UnixMicro()) }
 
 // prepare makes an action ready, and refuses one that cannot work. Nothing is changed.
-func (r *Runner) prepare(ctx context.Context, env ops.Environment, spec ops.ActionSpec, branch string) (*task, error) {
+func (r *Runner) prepare(ctx context.Context, q Request, spec ops.ActionSpec) (*task, error) {
 	t := &task{}
-	if err := r.prepareKind(ctx, env, spec, branch, t); err != nil {
+	if q.Plan != nil {
+		t.accepted = q.Plan.Plan[q.Step-1].Reason
+	}
+	if err := r.prepareKind(ctx, q.Environment, spec, q.Branch, t); err != nil {
 		t.clean()
 		return nil, err
 	}

@@ -104,7 +104,7 @@ func (s *server) routes() http.Handler {
 	described := humago.NewWithPrefix(routes, Prefix, describe(s.Version))
 	for _, register := range []func(huma.API){
 		s.registerCycles, s.registerSessions, s.registerTranscript, s.registerGuard, s.registerPeople, s.registerServices,
-		s.registerHistory, s.registerHeartbeats,
+		s.registerHistory, s.registerHeartbeats, s.registerChanges,
 		s.registerCooldowns, s.registerActions, s.registerEvents, s.registerMemories, s.registerSilences, s.registerTrust, s.registerReflexes,
 		s.registerCosts, s.registerHosts, s.registerStats, s.registerSituation, s.registerChecks,
 	} {

@@ -124,6 +124,7 @@ func describe(version string) huma.Config {
 		{"memories", "Notes that later sessions are given."},
 		{"trust", "How far agents may go for a service."},
 		{"reflexes", "Repairs without an agent that were earned."},
+		{"changes", "What changed on the hosts."},
 		{"silences", "Muted services, groups, probes and alerts."},
 		{"notifications", "Messages to people, and whether they were sent."},
 		{"costs", "Costs of sessions: list-price estimates, not a bill."},

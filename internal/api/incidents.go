@@ -48,6 +48,7 @@ type Incident struct {
 	NobodyTold     *string            `json:"nobody_told" doc:"Why its notices reached nobody. Null in lists, and if somebody was told."`
 	Story          *postmortem.Story  `json:"story" doc:"What happened, in a line and at most eight steps. Null in lists."`
 	Note           *string            `json:"note" doc:"In the answer to resolve: what is still wrong, and what happens next. Else null."`
+	Changed        *Changed           `json:"changed" doc:"What changed before it; only in the answer to one incident."`
 }
 
 // Approval is a step of a cycle that waits for approval.
@@ -199,12 +200,13 @@ func (s *server) listIncidents(ctx context.Context, q *incidentsQuery) (*body[li
 }
 
 func (s *server) getIncident(ctx context.Context, in *RowPath) (*body[Incident], error) {
-	story, err := s.Store.IncidentStory(ctx, in.ID)
+	story, err := s.desk.Story(ctx, in.ID)
 	out, err := s.incident(in.ID, story.Incident, err)
 	if err == nil {
 		told := postmortem.ToldBy(story.Notices)
 		out.Body.Told, out.Body.NobodyTold = told.Deliveries, text(told.Nobody)
 		out.Body.Story = ops.Ptr(postmortem.Tell(story, s.Clock()))
+		out.Body.Changed = changedRow(story.Changed)
 	}
 	return out, err
 }
@@ -225,7 +227,7 @@ type markdownOutput struct {
 }
 
 func (s *server) reportIncident(ctx context.Context, in *RowPath) (*markdownOutput, error) {
-	story, err := s.Store.IncidentStory(ctx, in.ID)
+	story, err := s.desk.Story(ctx, in.ID)
 	if err != nil {
 		return nil, s.problem(fmt.Sprintf("incident %d", in.ID), err)
 	}

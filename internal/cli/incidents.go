@@ -120,6 +120,12 @@ func printIncident(w io.Writer, i api.Incident) {
 			fmt.Fprintf(w, "  %-9s %-9s %s\n", step.After(), step.Kind, clean(step.Text))
 		}
 	}
+	if i.Changed != nil && len(i.Changed.Lines) > 0 {
+		fmt.Fprintln(w, "What changed before it, since it was last healthy:")
+		for _, text := range i.Changed.Lines {
+			fmt.Fprintf(w, "- %s\n", clean(text))
+		}
+	}
 	fmt.Fprintf(w, "Status: %s", i.Status)
 	switch {
 	case i.ResolvedAt != nil:

@@ -179,7 +179,7 @@ from a validated report, never the model.`,
 		"run": {a.serveCommand(), a.openCommand(), a.onceCommand(), a.runCommand(), a.demoCommand()},
 		"look": {
 			a.statusCommand(), a.sessionsCommand(), a.cyclesCommand(), a.incidentsCommand(), a.approvalsCommand(), a.eventsCommand(),
-			a.cooldownsCommand(), a.silencesCommand(), a.trustCommand(),
+			a.changesCommand(), a.cooldownsCommand(), a.silencesCommand(), a.trustCommand(),
 			a.reflexesCommand(), a.actionsCommand(), a.memoryCommand(), a.costsCommand(),
 			a.servicesCommand(), a.hostsCommand(), a.auditCommand(),
 		},

@@ -94,8 +94,8 @@ type Parts struct {
 	HandoffCalls func(ctx context.Context, id ops.SessionID) ([]ops.GuardRecord, error)
 	// Recall reads what is remembered about services, the most useful first.
 	Recall func(ctx context.Context, environment string, services []string) ([]ops.Memory, error)
-	// Changes says what was changed in an environment lately, one line each.
-	Changes func(ctx context.Context, env ops.Environment) []string
+	// Changes says what changed since services were last healthy, one line each.
+	Changes func(ctx context.Context, env ops.Environment, services []string) []string
 	// Transcript reads the stored output of a session.
 	Transcript func(ctx context.Context, id ops.SessionID) ([]ops.Line, error)
 	// Estimate returns a running estimate of what a session costs, fed by its activity.

@@ -267,7 +267,7 @@ func (s *stage) parts(dir string, p ops.Policy, agent cycle.Runner) cycle.Parts 
 		Effects:      func(context.Context, ops.SessionID) (ops.Effects, error) { return ops.Effects{Mutating: true}, nil },
 		HandoffCalls: func(context.Context, ops.SessionID) ([]ops.GuardRecord, error) { return nil, nil },
 		Recall:       func(context.Context, string, []string) ([]ops.Memory, error) { return nil, nil },
-		Changes:      func(context.Context, ops.Environment) []string { return nil },
+		Changes:      func(context.Context, ops.Environment, []string) []string { return nil },
 		Transcript:   func(context.Context, ops.SessionID) ([]ops.Line, error) { return nil, nil },
 		Estimate:     func() func(ops.Activity) float64 { return func(ops.Activity) float64 { return 0 } },
 		Health:       oneRound(0), Pause: time.Second,

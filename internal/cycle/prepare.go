@@ -25,7 +25,7 @@ type draft struct {
 	handler  ops.Handler
 	brief    decide.Brief
 	gated    bool     // every call is judged
-	changes  []string // what was changed lately
+	changes  []string // since what is affected was last healthy
 	memories []ops.Memory
 	calls    []ops.Call // what the session did that a judge is asked about
 	spec     ops.SessionSpec
@@ -41,7 +41,7 @@ func (a *Advancer) prepare(ctx context.Context, env ops.Environment, now ops.Cla
 	}}
 	if s.Works() && s.ContextMode != ops.ContextResume {
 		d.memories = a.recall(ctx, d) // a conversation that goes on has been told
-		d.changes = a.Changes(ctx, env)
+		d.changes = a.Changes(ctx, env, d.brief.Services())
 	}
 	if s.Role == ops.RoleJudge {
 		d.calls = a.calls(ctx, d)

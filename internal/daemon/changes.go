@@ -2,78 +2,47 @@ package daemon
 
 import (
 	"context"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
-	"time"
-	"unicode"
 
 	"claudeops/internal/ops"
+	"claudeops/internal/store"
+	"claudeops/internal/watch/ledger"
 )
 
-// The limits for reading recent changes: a prompt has little room, and no session waits long for them.
-const (
-	changesTime    = 2 * time.Second
-	changesRepos   = 5
-	changesCommits = "3"
-	changesLength  = 160 // of one line
-)
-
-// changes are the last commits of an environment's repositories, one line each. Without git or repositories there are none.
-func changes(ctx context.Context, env ops.Environment) []string {
-	if env.ReposDir == "" {
-		return nil
+// newLedger looks at what changes on this machine.
+func (h *Host) newLedger() *ledger.Ledger {
+	socket := (&dockerBrokers{h: h}).socket
+	return &ledger.Ledger{
+		Store: h.store, Host: h.Config.Host.Name, Environments: h.mine, Redact: h.redact, Clock: h.Clock, Logger: h.Logger,
+		Collectors: []ledger.Collector{
+			ledger.Containers{Socket: socket, Environments: h.mine},
+			ledger.Units{Systemctl: "systemctl"},
+			ledger.Packages{Log: "/var/log/dpkg.log"},
+			ledger.Repositories{},
+			ledger.Certificates{Clock: h.Clock},
+			ledger.Disks{Mounts: "/proc/self/mountinfo", Used: ledger.Used},
+			ledger.Boot{Proc: "/proc"},
+		},
+		Newest: func(ctx context.Context) (int64, error) {
+			newest, err := h.store.Incidents(ctx, store.IncidentFilter{Open: true, Limit: 1})
+			if err != nil || len(newest) == 0 {
+				return 0, err
+			}
+			return newest[0].ID, nil
+		},
 	}
-	entries, err := os.ReadDir(env.ReposDir)
-	if err != nil {
-		return nil // the prompt does without
-	}
-	ctx, cancel := context.WithTimeout(ctx, changesTime)
-	defer cancel()
-	var out []string
-	read := 0
-	for _, e := range entries {
-		dir := filepath.Join(env.ReposDir, e.Name())
-		if _, err := os.Stat(filepath.Join(dir, ".git")); err != nil || !e.IsDir() || read == changesRepos {
-			continue
-		}
-		read++
-		for _, line := range commits(ctx, dir) {
-			out = append(out, e.Name()+": "+line)
-		}
-	}
-	return out
 }
 
-// commits reads the newest commits of a repository. Its settings come from people and agents, so nothing in them is run.
-func commits(ctx context.Context, dir string) []string {
-	//nolint:gosec // the folder is the operator's; what it holds is only read
-	c := exec.CommandContext(ctx, "git",
-		"-c", "core.fsmonitor=", "-c", "core.hooksPath=/dev/null", "-c", "safe.directory=*", "-c", "log.showSignature=false",
-		"--no-pager", "-C", dir, "log", "-n", changesCommits, "--no-color", "--format=%h %cs %s")
-	c.Env = []string{
-		"PATH=" + os.Getenv("PATH"), //nolint:forbidigo // where git is; nothing else of the environment reaches it
-		"HOME=/nonexistent", "GIT_CONFIG_NOSYSTEM=1", "GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0",
-		"GIT_NO_LAZY_FETCH=1", "LC_ALL=C.UTF-8",
-	}
-	c.WaitDelay = 100 * time.Millisecond
-	text, err := c.Output()
+// changes looks once more, and says what changed since services were last healthy. A session runs without it, too.
+func (h *Host) changes(ctx context.Context, env ops.Environment, services []string) []string {
+	h.ledger.Look(ctx, env)
+	needs := env.Policy.Inventory.Needs(services...)
+	found, err := h.store.WhatChanged(ctx, env.Name, services, needs, "", h.Clock())
 	if err != nil {
+		h.Logger.WarnContext(ctx, "what changed could not be read", "environment", env.Name, "error", err)
 		return nil
 	}
-	var out []string
-	for line := range strings.Lines(string(text)) {
-		line = strings.Map(func(r rune) rune {
-			if unicode.IsControl(r) {
-				return -1
-			}
-			return r
-		}, strings.ToValidUTF8(line, "?"))
-		if line == "" {
-			continue
-		}
-		out = append(out, ops.Cut(line, changesLength))
+	if len(services) == 0 && len(found.Changes) == 0 {
+		return nil // nothing is known to be wrong
 	}
-	return out
+	return found.Lines()
 }

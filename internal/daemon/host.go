@@ -30,6 +30,7 @@ import (
 	"claudeops/internal/guard/wall"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
+	"claudeops/internal/watch/ledger"
 	"claudeops/internal/watch/notify"
 	"claudeops/internal/watch/probe"
 	"claudeops/internal/web"
@@ -76,6 +77,7 @@ type Host struct {
 	actions    *act.Runner
 	prober     *probe.Prober
 	commits    *act.Commits
+	ledger     *ledger.Ledger
 	engine     engine.Engine
 	supervisor *supervisor.Supervisor
 	outbox     *notify.Outbox

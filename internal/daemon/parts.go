@@ -37,7 +37,7 @@ func (h *Host) parts(ctx context.Context, envs map[string]ops.Environment) (cycl
 		return cycle.Parts{}, err
 	}
 	prober, health := probe.New(probing), h.newProbeHealth(envs)
-	h.actions, h.prober = h.newActions(redactor, prober, health), prober
+	h.actions, h.prober, h.ledger = h.newActions(redactor, prober, health), prober, h.newLedger()
 	return cycle.Parts{
 		Gates: gates, KnownOnly: h.Config.Guard.RequireVersion,
 		Journal: h.journal, Owner: h.Owner, Draining: func() bool { return h.engine.Draining() },
@@ -50,7 +50,7 @@ func (h *Host) parts(ctx context.Context, envs map[string]ops.Environment) (cycl
 		Actions: h,
 		Forget:  h.forget,
 		Changed: func(ops.CycleID) { h.hub.Nudge() },
-		Changes: changes,
+		Changes: h.changes,
 	}, nil
 }
 

@@ -39,7 +39,6 @@ func prescribed(prompt string) []string {
 func infrastructure(t *testing.T) string {
 	t.Helper()
 	repos := t.TempDir()
-	repository(t, filepath.Join(repos, "infra"), "first")
 	for name, text := range map[string]string{
 		"compose.yaml":       "services:\n  web: {image: nginx}\n",
 		"playbooks/web.yml":  "- hosts: all\n",

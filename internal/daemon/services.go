@@ -141,6 +141,7 @@ func (h *Host) working(ctx context.Context) ([]service, error) {
 	list = append(
 		list,
 		service{name: "take alerts", run: h.hook.Run},
+		service{name: "look for changes", run: h.nudged(h.ledger.Run)},
 		service{name: "watch the schedule", duty: "schedule", run: h.nudged(h.deadMan().Run)},
 		service{name: "keep schedule", run: h.supervisor.Run},
 		service{name: "remind people", duty: "people", run: endless(h.keeper().Run)},

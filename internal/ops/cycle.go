@@ -273,6 +273,7 @@ type IncidentStory struct {
 	Cycles   []CycleStory // that worked on it, oldest first
 	Notices  []Notice
 	Events   []Event // what people did with it
+	Changed  WhatChanged
 }
 
 // CycleStory is what one cycle did about an incident.
@@ -348,11 +349,11 @@ type Retention struct {
 	SessionBytes    int64         // the output of one session; the beginning and the end stay
 	Checks          time.Duration // results of probes that belong to no cycle; their counts by the hour and the day stay
 	Hours           time.Duration // those counts by the hour
-	Events          time.Duration // events, and of cycles the results of probes and what their steps were decided from
+	Events          time.Duration // events, and of cycles the results of probes and what their steps were decided from; changes
 	Guard           time.Duration // judgements of tool calls
 	Notices         time.Duration // notices that were delivered or given up
 	Alerts          time.Duration // alerts and causes that are over
-	Rows            int64         // results, events, steps and judgements: at most so many of each
+	Rows            int64         // results, events, steps, changes and judgements: at most so many of each
 }
 
 // Record is a kind of record that is removed when it is old.

@@ -16,6 +16,7 @@ func Markdown(s ops.IncidentStory, secrets []string, now time.Time) string {
 	r := report{story: s, known: known(s.Incident), redact: redact.New(secrets), now: now}
 	r.head()
 	r.steps()
+	r.changed()
 	r.happened()
 	r.sessions()
 	r.cost()
@@ -136,6 +137,17 @@ func (r *report) status() string {
 		return "open, being repaired"
 	}
 	return string(i.Status)
+}
+
+func (r *report) changed() {
+	lines := r.story.Changed.Lines()
+	if len(lines) == 0 {
+		return
+	}
+	r.section("What changed before it")
+	for _, text := range lines {
+		r.line("- %s", r.say(text))
+	}
 }
 
 func (r *report) happened() {

@@ -124,6 +124,19 @@ func TestReports(t *testing.T) {
 	}
 }
 
+func TestAReportBeginsWithWhatChanged(t *testing.T) {
+	s := repaired()
+	s.Changed = ops.WhatChanged{
+		Since: at(-60), Unseen: []string{"packages, attic: no log"},
+		Changes: []ops.Change{{At: at(-5), Host: "attic", Kind: ops.ChangeContainer, Subject: "web", Text: "image <a>:1 → b"}},
+	}
+	got := postmortem.Markdown(s, nil, at(300))
+	changed, happened := strings.Index(got, "## What changed before it"), strings.Index(got, "## What happened")
+	if changed < 0 || changed > happened || !strings.Contains(got, "attic: container web: image &lt;a&gt;:1 → b\n- not seen: packages, attic: no log\n") {
+		t.Errorf("the report is:\n%s", got)
+	}
+}
+
 func TestTextFromOutsideCannotFormMarkdown(t *testing.T) {
 	const hostile = "# Forged\n\n## Forged\n- [Approve](https://evil.example) <script>alert(1)</script> | a | b |\n![x](https://evil.example/x.png) " +
 		"https://evil.example www.evil.example mail@evil.example `code` **bold** {\"command\":\"*x*\"} sk-ant-api03-" +

@@ -71,7 +71,11 @@ func (r removal) batch(ctx context.Context, what ops.Record) (int64, error) {
 		if n > 0 || err != nil {
 			return n, err
 		}
-		return r.rows(ctx, `steps`, r.keep.Events, `cycle_id NOT IN `+protectedCycles)
+		n, err = r.rows(ctx, `steps`, r.keep.Events, `cycle_id NOT IN `+protectedCycles)
+		if n > 0 || err != nil {
+			return n, err
+		}
+		return r.rows(ctx, `changes`, r.keep.Events, `1 = 1`)
 	case ops.RecordGuard:
 		return r.guard(ctx)
 	case ops.RecordNotices:

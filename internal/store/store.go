@@ -78,6 +78,8 @@ func schema() db.Schema {
 		{Name: "used_answers", Key: []string{"code"}},
 		{Name: "trust", Key: []string{"environment", "service"}},
 		{Name: "heartbeats", Key: []string{"environment", "service", "probe"}},
+		{Name: "changes", Key: id},
+		{Name: "things", Key: []string{"environment", "host", "kind", "subject"}},
 		{Name: "withheld", Key: []string{"environment", "service"}},
 		{Name: "outgoing_events", Key: id},
 		{Name: "event_targets", Key: []string{"name"}},

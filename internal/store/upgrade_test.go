@@ -172,6 +172,12 @@ func released() map[int64][]string {
 			`INSERT INTO heartbeats (environment, service, probe, digest, since, ended_at, output, seq)
 				VALUES ('home', 'backup', 'heartbeat', 'd', ` + at + `, ` + at + `, 'done', 1)`,
 		},
+		38: {
+			`INSERT INTO changes (at, happened_at, not_before, environment, host, kind, subject, service, message)
+				VALUES (` + at + `, ` + at + `, ` + at + `, 'home', 'a', 'container', 'jellyfin', 'jellyfin', 'started again')`,
+			`INSERT INTO things (environment, host, kind, subject, service, parts, unseen, at)
+				VALUES ('home', 'a', 'container', 'jellyfin', 'jellyfin', '[]', '', ` + at + `)`,
+		},
 	}
 }
 

@@ -20,6 +20,7 @@ type incidentPage struct {
 	Several  bool
 	Story    postmortem.Story
 	Told     postmortem.Told
+	Changed  []string  // before it, since the service was last healthy
 	Again    question  // start another cycle
 	Ask      *question // the action to confirm
 	Conflict string    // why the action was not taken
@@ -36,7 +37,7 @@ func (s *server) askIncident(w http.ResponseWriter, r *http.Request) {
 
 func (s *server) showIncident(w http.ResponseWriter, r *http.Request, status int, action, conflict string) {
 	id := rowID(r)
-	story, err := s.Store.IncidentStory(r.Context(), id)
+	story, err := s.desk.Story(r.Context(), id)
 	if err != nil {
 		s.fail(w, r, "incident", err)
 		return
@@ -45,6 +46,7 @@ func (s *server) showIncident(w http.ResponseWriter, r *http.Request, status int
 	view := incidentPage{
 		incidentView: incidentOf(i), Several: len(s.Environments) > 1, Conflict: conflict, Again: runAgain(i),
 		Story: postmortem.Tell(story, m.now), Told: postmortem.ToldBy(story.Notices),
+		Changed: story.Changed.Lines(),
 	}
 	if action != "" {
 		q, ok := actionQuestion(i, action)
@@ -186,7 +188,7 @@ func (s *server) runIncident(w http.ResponseWriter, r *http.Request) {
 // incidentReport responds with the report of an incident as a Markdown file.
 func (s *server) incidentReport(w http.ResponseWriter, r *http.Request) {
 	id := rowID(r)
-	story, err := s.Store.IncidentStory(r.Context(), id)
+	story, err := s.desk.Story(r.Context(), id)
 	if err != nil {
 		s.fail(w, r, "incident", err)
 		return

@@ -17,6 +17,9 @@ import (
 	"claudeops/internal/store"
 )
 
+// week is how far back the page of a service lists changes.
+const week = 7 * 24 * time.Hour
+
 // serviceRows is how many rows of each kind the page of a service lists.
 const serviceRows = 10
 
@@ -46,6 +49,8 @@ type serviceDetail struct {
 	MoreRuns    string
 	Cooldowns   []cooldownView
 	Cycles      []ops.Cycle
+	Changes     []ops.Change
+	Unseen      []string
 	Memories    []api.Memory
 	MoreMemory  string
 	Graph       *graph
@@ -130,6 +135,12 @@ func (s *server) serviceDetail(r *http.Request, environment, name string) (servi
 		},
 		func() error { return s.addHistory(ctx, m, &view, name) },
 		func() error { return s.addServiceRecords(ctx, &view, name) },
+		func() (err error) {
+			if known {
+				view.Changes, view.Unseen, err = s.desk.Changes(ctx, environment, name, store.ChangeFilter{Since: m.now.Add(-week), Limit: serviceRows})
+			}
+			return err
+		},
 		func() error { return s.addTrust(ctx, &view, environment, name) },
 		func() error { return s.addReflexes(ctx, &view, environment, name) },
 		func() error { return s.addActions(ctx, m, &view, environment, configured, name) },

@@ -391,7 +391,7 @@ func (h *host) parts(k *task) cycle.Parts {
 		Docker:  func(ops.Environment) string { return "" },
 		Effects: s.store.Effects, HandoffCalls: s.store.HandoffCalls,
 		Recall:     func(context.Context, string, []string) ([]ops.Memory, error) { return nil, nil },
-		Changes:    func(context.Context, ops.Environment) []string { return nil },
+		Changes:    func(context.Context, ops.Environment, []string) []string { return nil },
 		Transcript: func(context.Context, ops.SessionID) ([]ops.Line, error) { return nil, nil },
 		Estimate:   func() func(ops.Activity) float64 { return func(ops.Activity) float64 { return 0 } },
 		Redact:     func(text string) string { return text },

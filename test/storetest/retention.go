@@ -25,6 +25,7 @@ func RunRetention(t *testing.T, open func(t *testing.T) *store.Store) {
 		{"judgements go and their sessions say so", judgementsGo},
 		{"old audit records go and the rest stays a chain", auditGoesInOrder},
 		{"old steps go with the events of their cycle", oldStepsGo},
+		{"old changes go", oldChangesGo},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, NewFixture(t, open(t))) })
 	}

@@ -48,6 +48,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 		{"watch", watchCases()},
 		{"dispute", disputeCases()},
 		{"heartbeat", heartbeatCases()},
+		{"changes", changeCases()},
 		{"cost", costCases()},
 		{"health", healthCases()},
 		{"report", reportCases()},

@@ -146,6 +146,11 @@ func (s *Session) planContainer(ctx context.Context, req *request, sc scope, all
 			"Use another action of this service, or report it for a human.")
 	}
 	req.path = append([]string{"containers", c.ID}, req.path[2:]...)
+	if req.route.action == stop || req.route.action == remove {
+		if err := s.keep(ctx, req, service, c); err != nil {
+			return plan{}, err
+		}
+	}
 	if req.route.action == rename {
 		if err := checkRename(*req, c.identity(), sc, all); err != nil {
 			return plan{}, err
@@ -219,6 +224,13 @@ func (s *Session) planCreate(ctx context.Context, req *request, sc scope, all []
 	}
 	if err := s.compare(req, id, service, base); err != nil {
 		return plan{}, err
+	}
+	for _, old := range s.seen[service] { // compose makes the new container before it takes down the old one
+		if here := slices.ContainsFunc(all, func(i identity) bool { return i.id == old.ID }); here && fits(id.name, old.identity()) {
+			if err := s.keep(ctx, req, service, old); err != nil {
+				return plan{}, err
+			}
+		}
 	}
 	p := plan{service: service}
 	p.done = func() { now.created++ }

@@ -134,3 +134,8 @@ func (e *engine) defaults(ctx context.Context, ref string) (defaults, error) {
 	_, err := e.get(ctx, &d, nil, append(append([]string{"images"}, strings.Split(ref, "/")...), "json")...)
 	return d, err
 }
+
+// Ask reads an answer of the engine behind a socket into v and reports whether the thing exists. It is for the supervisor itself.
+func Ask(ctx context.Context, socket string, v any, query url.Values, path ...string) (found bool, err error) {
+	return newEngine(socket).get(ctx, v, query, path...)
+}

@@ -57,7 +57,7 @@ func web(w http.ResponseWriter, r *http.Request) {
 	case "/containers/json":
 		_, _ = fmt.Fprintf(w, `[{"Id":%q,"Names":["/web"],"Labels":{}}]`, webID)
 	case "/containers/web/json", "/containers/" + webID + "/json", "/containers/1111/json":
-		_, _ = fmt.Fprintf(w, `{"Id":%q,"Name":"/web","Config":{"Image":"a/web:1","Labels":{},"Env":["A=topsecret"]},"HostConfig":{}}`, webID)
+		_, _ = fmt.Fprintf(w, `{"Id":%q,"Name":"/web","SizeRw":0,"Config":{"Image":"a/web:1","Labels":{},"Env":["A=topsecret"]},"HostConfig":{}}`, webID)
 	case "/images/a/web:1/json":
 		w.WriteHeader(http.StatusNotFound)
 	default:

@@ -22,6 +22,7 @@ const (
 	ruleOutside = "docker.outside"
 	ruleOff     = "docker.off"
 	rulePower   = "docker.power"
+	ruleLayer   = "docker.layer"
 	ruleLease   = "docker.lease"
 	ruleRecord  = "docker.record"
 	ruleEngine  = "docker.engine"

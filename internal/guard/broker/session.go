@@ -73,6 +73,7 @@ type Scope struct {
 	DryRun   bool
 	Services func() []Service // those of the incident; asked at every change
 	Others   []Service        // those of other environments
+	Lose     []string         // containers whose data outside of volumes may be lost, by their full ids
 }
 
 // Session is the Docker socket of one session.
