@@ -101,7 +101,7 @@ func (d *desk) judged(bypass bool) *ledger {
 		d.t.Fatal(err)
 	}
 	d.t.Cleanup(func() { _ = opened.Close() })
-	opened.Confine(box.Command(d.spec.Session.Tier, wall.Session{Gate: filepath.Dir(opened.Socket())}), nil)
+	opened.Confine(box.Command(d.spec.Session.Tier, wall.Session{Gate: filepath.Dir(opened.Socket())}), nil, nil)
 	prefix, err := opened.ShellPrefix()
 	if err != nil {
 		d.t.Fatal(err)
