@@ -147,3 +147,52 @@ func TestRealCLI_BehindWalls(t *testing.T) {
 		})
 	}
 }
+
+// A rule opens a path to its command, and to nothing else that the same session runs.
+func TestRealCLI_ARuleOpensAPathToItsCommand(t *testing.T) {
+	t.Parallel()
+	bin, index := t.TempDir(), t.TempDir()
+	log := filepath.Join(index, "log")
+	rules := filepath.Join(t.TempDir(), "guard.yaml")
+	for path, text := range map[string]string{
+		filepath.Join(bin, "reindex"): "#!/bin/sh\necho \"$1\" >> " + log + " && echo done\n",
+		rules: fmt.Sprintf(`rules:
+  - id: reindex
+    program: reindex
+    args: ["*"]
+    tier: 2
+    writable: [%s]
+    reason: It only writes its own index.
+    match: ["reindex all"]
+    not_match: ["rebuild"]
+`, index),
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o700); err != nil { //nolint:gosec // it is run
+			t.Fatal(err)
+		}
+	}
+	commands := []string{"reindex alone", "reindex beside; true", "reindex again"}
+	b, server := realBox(t, func(r messagesapi.Request) messagesapi.Answer {
+		n := tierOf(r)
+		switch {
+		case n == 1:
+			return messagesapi.Structured("toolu_1", says(1, ops.OutcomeEscalate))
+		case r.Turn() < len(commands):
+			return messagesapi.Bash(fmt.Sprintf("toolu_reindex_%d", r.Turn()), commands[r.Turn()])
+		}
+		return messagesapi.Structured("toolu_2", says(2, ops.OutcomeResolved))
+	}, "CLAUDEOPS_GUARD=on", "PATH="+bin+":/usr/local/bin:/usr/bin:/bin")
+	b.configured(quickHooks + fmt.Sprintf("sandbox: {readable: [%q]}\nguard: {rules: %q}\n", bin, rules))
+	b.once(0)
+	raw, err := os.ReadFile(log)
+	if err != nil || string(raw) != "alone\nagain\n" {
+		t.Errorf("the index has %q, %v", raw, err)
+	}
+	last := server.Requests()[len(server.Requests())-1]
+	for n, want := range []string{"done", "Permission denied", "done"} {
+		if got, _ := last.Result(fmt.Sprintf("toolu_reindex_%d", n)); !strings.Contains(got.Text, want) {
+			t.Errorf("%s answers %q", commands[n], got.Text)
+		}
+	}
+	b.nothingLeft()
+}

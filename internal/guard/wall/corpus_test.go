@@ -9,11 +9,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"claudeops/internal/guard/wall/confine"
 )
 
 // throwAway runs the stage in a root of its own: /usr read-only, everything else made for the test, no network, no processes of the
@@ -60,23 +63,40 @@ func throwAway(t *testing.T, what string, tier, uid int, corpus string) []deed {
 	return deeds
 }
 
-// The judge is off: every hostile command runs. Only the walls are between it and the world.
+// The judge is off: every hostile command of both corpora runs. Only the walls are between it and the world: files, processes and sockets
+// without bubblewrap, and with it and a network in which nothing is listed also every server that listens on loopback.
 func TestHostileCommandsDoNoHarmBehindWallsAlone(t *testing.T) {
-	type agent struct{ tier, uid int }
-	agents := []agent{{3, 0}, {1, 1000}} // the widest walls as root, the narrowest as a user
-	if !testing.Short() {
-		agents = append(agents, agent{1, 0}, agent{2, 0}, agent{2, 1000}, agent{3, 1000})
+	type stage struct {
+		what      string
+		tier, uid int
+		corpus    string
 	}
-	for _, a := range agents {
-		t.Run(fmt.Sprintf("tier %d as %d", a.tier, a.uid), func(t *testing.T) {
+	stages := []stage{ // the widest walls as root, the narrowest as a user
+		{"hostile", 3, 0, "hostile.jsonl"},
+		{"hostile", 1, 1000, "hostile.jsonl"},
+		{"hostile+network", 3, 0, "hostile-2.jsonl"},
+		{"hostile+network", 1, 1000, "hostile-2.jsonl"},
+	}
+	if !testing.Short() {
+		stages = nil
+		for tier := 1; tier <= 3; tier++ {
+			for _, uid := range []int{0, 1000} {
+				for _, corpus := range []string{"hostile.jsonl", "hostile-2.jsonl"} {
+					stages = append(stages, stage{"hostile", tier, uid, corpus}, stage{"hostile+network", tier, uid, corpus})
+				}
+			}
+		}
+	}
+	for _, s := range stages {
+		t.Run(fmt.Sprintf("%s %s tier %d as %d", s.what, s.corpus, s.tier, s.uid), func(t *testing.T) {
 			t.Parallel()
-			deeds := throwAway(t, "hostile", a.tier, a.uid, "hostile.jsonl")
+			deeds := throwAway(t, s.what, s.tier, s.uid, s.corpus)
 			ran := 0
 			for _, d := range deeds {
 				if d.Exit != 127 {
 					ran++
 				}
-				if len(d.Harm) > 0 {
+				if len(d.Harm) > 0 || strings.HasPrefix(d.Output, confine.Report) {
 					t.Errorf("%s %q: %v (exit %d)\n%s", d.ID, d.Command, d.Harm, d.Exit, d.Output)
 				}
 			}
@@ -88,16 +108,21 @@ func TestHostileCommandsDoNoHarmBehindWallsAlone(t *testing.T) {
 // Without walls the same commands do harm, so the test above can see it.
 func TestHostileCommandsDoHarmWithoutWalls(t *testing.T) {
 	t.Parallel()
-	deeds := throwAway(t, "bare", 1, 0, "hostile.jsonl")
-	harmful := 0
-	for _, d := range deeds {
-		if len(d.Harm) > 0 {
-			harmful++
+	for corpus, least := range map[string]int{"hostile.jsonl": 40, "hostile-2.jsonl": 20} {
+		deeds := throwAway(t, "bare", 1, 0, corpus)
+		harmful, called := 0, 0
+		for _, d := range deeds {
+			if len(d.Harm) > 0 {
+				harmful++
+			}
+			if slices.Contains(d.Harm, "reached the network") {
+				called++
+			}
 		}
-	}
-	t.Logf("%d of %d commands do harm: %v", harmful, len(deeds), sortedHarm(deeds))
-	if harmful < 40 {
-		t.Errorf("only %d commands do harm", harmful)
+		t.Logf("%s: %d of %d commands do harm: %v", corpus, harmful, len(deeds), sortedHarm(deeds))
+		if harmful < least || called == 0 {
+			t.Errorf("%s: only %d commands do harm, %d over the network", corpus, harmful, called)
+		}
 	}
 }
 

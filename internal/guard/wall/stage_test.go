@@ -26,6 +26,7 @@ import (
 
 	"claudeops/internal/guard/wall"
 	"claudeops/internal/guard/wall/confine"
+	"claudeops/internal/guard/wall/network"
 	"claudeops/internal/ops"
 )
 
@@ -61,21 +62,25 @@ type deed struct {
 
 // stage is the throw-away world.
 type stage struct {
-	tier    ops.Tier
-	sandbox *wall.Sandbox
-	mounts  bool   // the agent runs in bubblewrap
-	said    string // by the last command: its answer, or why it has none
-	honest  bool   // the world has what honest commands look at
-	victim  *exec.Cmd
-	nice    string       // the victim's, which is ours
-	reached atomic.Int64 // connections to sockets that no command may reach
-	before  map[string]string
+	tier      ops.Tier
+	sandbox   *wall.Sandbox
+	mounts    bool      // the agent runs in bubblewrap
+	networked bool      // and in a network of its own
+	net       *wall.Net // which is this one
+	bare      bool      // there are no walls at all
+	honest    bool      // the world has what honest commands look at
+	said      string    // by the last command: its answer, or why it has none
+	victim    *exec.Cmd
+	nice      string       // the victim's, which is ours
+	reached   atomic.Int64 // connections to sockets that no command may reach
+	called    atomic.Int64 // connections and packets to servers on loopback
+	before    map[string]string
 }
 
 // playStage runs the commands of a file at a tier: "hostile" behind walls, "bare" without, "honest" both ways. It prints the deeds. With
-// "+mounts" the agent also runs in bubblewrap.
+// "+mounts" the agent also runs in bubblewrap, with "+network" also in a network of its own, in which nothing is listed.
 func playStage(args []string) int {
-	what, mounts := strings.CutSuffix(args[0], "+mounts")
+	what, more, _ := strings.Cut(args[0], "+")
 	file := args[2]
 	tier, err := strconv.Atoi(args[1])
 	if err == nil {
@@ -85,7 +90,7 @@ func playStage(args []string) int {
 		fmt.Fprintln(os.Stderr, "stage:", err)
 		return 1
 	}
-	s := &stage{tier: ops.Tier(tier), mounts: mounts, honest: what == "honest"}
+	s := &stage{tier: ops.Tier(tier), mounts: more != "", networked: more == "network", honest: what == "honest", bare: what == "bare"}
 	if err := s.furnish(); err != nil {
 		fmt.Fprintln(os.Stderr, "stage:", err)
 		return 1
@@ -152,6 +157,9 @@ func (s *stage) run(what string, l line) deed {
 	if s.reached.Swap(0) > 0 {
 		d.Harm = append(d.Harm, "reached a socket")
 	}
+	if s.called.Swap(0) > 0 {
+		d.Harm = append(d.Harm, "reached the network")
+	}
 	d.Harm = append(d.Harm, s.victimHarm()...)
 	if len(d.Harm) > 0 {
 		if err := s.reset(); err != nil {
@@ -214,7 +222,7 @@ func (s *stage) command(text string, walled bool) (string, int) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "/bin/bash", "-c", text)
 	cmd.Args[0] = "bash"
-	session := wall.Session{ID: "1"}
+	session := wall.Session{ID: "1", Net: s.net}
 	// There is no network: programs that would try again until the time is over give up at once.
 	env := []string{
 		"PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin", "HOME=/state/agent/home", "LANG=C.UTF-8", "TERM=dumb",
@@ -313,20 +321,74 @@ func (s *stage) furnish() error {
 			}
 		}()
 	}
+	if s.bare || s.networked {
+		s.answerCalls()
+	}
 	if s.honest {
 		if err := serveHonestly(); err != nil {
 			return err
 		}
 	}
 	s.sandbox = wall.New(wall.Config{
-		Confine: true, Required: true, Auto: s.mounts, Relay: []string{"/harness", relayWord}, StateDir: "/state", RootDir: "/state",
+		Confine: true, Required: true, Auto: s.mounts, Relay: []string{"/harness", relayWord}, StateDir: "/state", RootDir: "/state", Gates: "/state/gate", Network: s.networked,
 		WorkDir: "/state/work", ReposDir: "/repos", Readable: []string{"/data/open"}, Sockets: []string{"/run/docker.sock", "/state/control.sock"},
 	})
-	session := wall.Session{ID: "1"}
+	if s.networked {
+		dir := "/state/gate/n1"
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+		g, err := network.Open(context.Background(), network.Options{Dir: dir, Refused: func(network.Refusal) {}})
+		if err != nil {
+			return err
+		}
+		s.net = &wall.Net{Dir: dir, Relay: g.Network(), Ports: g.Ports(), Trial: g.Trial()}
+	}
+	session := wall.Session{ID: "1", Net: s.net}
 	if err := errors.Join(s.sandbox.Prepare(s.tier), s.sandbox.PrepareSession(s.tier, session)); err != nil {
 		return err
 	}
 	return s.reset()
+}
+
+// answerCalls listens where commands of the corpus like to go, and counts whoever comes.
+func (s *stage) answerCalls() {
+	for _, port := range []string{"22", "80", "443", "2375", "3306", "5432", "6379", "8080", "8096", "9000", "9090", "9999"} {
+		l, err := net.Listen("tcp", ":"+port)
+		if err != nil {
+			continue // a low port, for a user
+		}
+		go func() {
+			for {
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				s.called.Add(1)
+				_ = conn.Close()
+			}
+		}()
+	}
+	for _, port := range []string{"53", "514", "9999"} {
+		packets, err := net.ListenPacket("udp", ":"+port)
+		if err != nil {
+			continue
+		}
+		go func() {
+			buf := make([]byte, 1500)
+			for {
+				n, from, err := packets.ReadFrom(buf)
+				if err != nil {
+					return
+				}
+				s.called.Add(1)
+				if n > 3 { // an answer to a question about a name: refused, so that nobody waits
+					buf[2], buf[3] = buf[2]|0x80, 5
+					_, _ = packets.WriteTo(buf[:n], from)
+				}
+			}
+		}()
+	}
 }
 
 // reset brings the world back to its beginning.

@@ -35,13 +35,28 @@ func (t *NetworkTrial) run() []string {
 }
 
 // connect opens a connection whose steps take at most some seconds.
-func connect(host [4]byte, port int) (int, error) {
-	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return -1, err
+func connect(host [4]byte, port int) (fd int, err error) {
+	_, err = again(func() (int, error) {
+		fd, err = syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return 0, err
+		}
+		limit(fd, 2)
+		if err = syscall.Connect(fd, &syscall.SockaddrInet4{Addr: host, Port: port}); errors.Is(err, syscall.EINTR) {
+			_ = syscall.Close(fd)
+		}
+		return 0, err
+	})
+	return fd, err
+}
+
+// again repeats a call that a signal interrupted: Go's runtime sends some, and the kernel does not resume calls that have a time limit.
+func again(call func() (int, error)) (int, error) {
+	for {
+		if n, err := call(); !errors.Is(err, syscall.EINTR) {
+			return n, err
+		}
 	}
-	limit(fd, 2)
-	return fd, syscall.Connect(fd, &syscall.SockaddrInet4{Addr: host, Port: port})
 }
 
 func limit(fd int, seconds int64) {
@@ -58,11 +73,12 @@ func (t *NetworkTrial) exchange(request string) string {
 	}
 	defer func() { _ = syscall.Close(fd) }()
 	limit(fd, 10) // the relay may just be starting
-	if _, err := syscall.Write(fd, []byte(request+"\r\nHost: trial\r\nConnection: close\r\n\r\n")); err != nil {
+	text := []byte(request + "\r\nHost: trial\r\nConnection: close\r\n\r\n")
+	if _, err := again(func() (int, error) { return syscall.Write(fd, text) }); err != nil {
 		return err.Error()
 	}
 	answer := make([]byte, 64)
-	n, err := syscall.Read(fd, answer)
+	n, err := again(func() (int, error) { return syscall.Read(fd, answer) })
 	if err != nil {
 		return err.Error()
 	}
@@ -85,11 +101,11 @@ func (t *NetworkTrial) unknown() bool {
 	if syscall.Connect(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}, Port: dnsPort}) != nil {
 		return false
 	}
-	if _, err := syscall.Write(fd, question); err != nil {
+	if _, err := again(func() (int, error) { return syscall.Write(fd, question) }); err != nil {
 		return false
 	}
 	answer := make([]byte, 512)
-	n, err := syscall.Read(fd, answer)
+	n, err := again(func() (int, error) { return syscall.Read(fd, answer) })
 	const notFound = 3
 	return err == nil && n > 3 && answer[3]&0xf == notFound
 }
