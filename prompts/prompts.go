@@ -44,13 +44,24 @@ type Data struct {
 	Endings     []string // valid structured outcomes
 	Ask         string   // how to ask the supervisor to act; empty: it cannot be asked
 	Actions     []Action // what this session may ask for
-	Plannable   []Action // what a human can approve before the next tier starts; empty: no human is asked
+	Plannable   []Action // what a human can approve before the next tier starts, or only reads; empty: no human is asked
+}
+
+// Asked reports whether a human is asked about any of what can be planned.
+func (d Data) Asked() bool {
+	for _, a := range d.Plannable {
+		if !a.Read {
+			return true
+		}
+	}
+	return false
 }
 
 // Action are the actions of one service.
 type Action struct {
 	Service string
 	Names   []string
+	Read    bool // trust lets agents propose them only
 }
 
 // Service is what a prompt says about one service.

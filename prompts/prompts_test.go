@@ -217,3 +217,30 @@ func TestSeveralTargetsAreNamed(t *testing.T) {
 		t.Error("a single target is no choice")
 	}
 }
+
+// Where trust lets agents propose only, the prompt does not promise that somebody is asked or that anything is done.
+func TestAProposalIsNotCalledAQuestion(t *testing.T) {
+	read := prompts.Action{Service: "web", Names: []string{"restart"}, Read: true}
+	asked := prompts.Action{Service: "db", Names: []string{"fix"}}
+	const asks, reads, only = "A human is asked before Tier 2 starts", "a human reads what you propose", "(a human only reads this one; nothing is done)"
+	for _, tt := range []struct {
+		plan    []prompts.Action
+		has, no []string
+	}{
+		{[]prompts.Action{asked}, []string{asks, "If the human agrees"}, []string{reads, only}},
+		{[]prompts.Action{read}, []string{reads, "- web: restart\n"}, []string{asks, "If the human agrees", only}},
+		{[]prompts.Action{read, asked}, []string{asks, "- web: restart " + only, "- db: fix\n"}, []string{reads}},
+	} {
+		text := fresh(t, 1, func(d *prompts.Data) { d.Plannable = tt.plan })
+		for _, want := range tt.has {
+			if !strings.Contains(text, want) {
+				t.Errorf("%+v: the prompt does not say %q", tt.plan, want)
+			}
+		}
+		for _, bad := range tt.no {
+			if strings.Contains(text, bad) {
+				t.Errorf("%+v: the prompt says %q", tt.plan, bad)
+			}
+		}
+	}
+}

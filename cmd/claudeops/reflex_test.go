@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"claudeops/internal/ops"
 	"claudeops/test/agenttest"
@@ -103,7 +104,11 @@ func TestAReflexIsNeverRepeatedAfterACrash(t *testing.T) {
 			b, runs, broken := reflexBox(t, "rm BROKEN", "")
 			breakIt(t, broken)
 			d := b.ready("CLAUDEOPS_FAILPOINT=" + point + ":1")
-			<-d.done
+			select {
+			case <-d.done:
+			case <-time.After(patience):
+				t.Fatalf("it lives on\n%s", d.log)
+			}
 			d.done <- nil
 			d = b.ready()
 			d.until("all cycles end", func() bool { c, ok := b.newest(); return ok && c.Cycle.Status.Ended() })

@@ -68,6 +68,6 @@ func (s *server) addressHeartbeat(ctx context.Context, in *heartbeatInput) (*hea
 		url = s.Address() + url
 	}
 	return &heartbeatOutput{noStore, HeartbeatAddress{
-		Environment: h.Environment, Service: h.Service, Probe: h.Probe, URL: url, Curl: "curl -fsS -m 10 --retry 5 " + url,
+		Environment: h.Environment, Service: h.Service, Probe: h.Probe, URL: url, Curl: "curl -fsS -m 10 --retry 5 --retry-connrefused " + url,
 	}}, nil
 }

@@ -106,7 +106,7 @@ func addActions(d *draft, data *prompts.Data) {
 			continue
 		}
 		next := d.brief.PlanTier(v.Name)
-		may, plan := prompts.Action{Service: v.Name}, prompts.Action{Service: v.Name}
+		may, plan := prompts.Action{Service: v.Name}, prompts.Action{Service: v.Name, Read: d.brief.ProposesOnly(v.Name)}
 		for _, a := range v.Actions {
 			if a.Tier <= s.May() && !a.Approval {
 				may.Names = append(may.Names, a.Name)

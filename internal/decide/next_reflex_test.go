@@ -75,8 +75,11 @@ func reflexCases(now time.Time) []nextCase {
 	queued := func(name string, p ops.Policy, j ops.Journal, says string) nextCase {
 		return nextCase{name: name, row: "nothing ran", cycle: probe, policy: p, checks: down, journal: j, kind: ops.StepQueue, level: ops.LevelWarning, says: says}
 	}
+	approvedAndClosed := closed(asked(ops.ApprovalApproved, 8*time.Second))
+	approvedAndClosed.Runs = run(ops.ActionDone).Runs
 	return []nextCase{
 		{name: "a reflex comes before the first agent", row: "reflex due", cycle: probe, policy: good, checks: down, kind: ops.StepAct, level: ops.LevelInfo, says: "restart of web", check: acts},
+		{name: "what was seen before the cycle had its slot is seen again", row: "reflex not seen", cycle: ops.Cycle{Trigger: ops.TriggerProbe, StartedAt: ops.Ptr(now.Add(-time.Second))}, policy: good, checks: down, kind: ops.StepProbe},
 		{name: "on schedule too", row: "reflex due", cycle: ops.Cycle{Trigger: ops.TriggerScheduled}, policy: good, checks: down, kind: ops.StepAct, level: ops.LevelInfo, check: acts},
 		{name: "and after an alert, if the probe agrees", row: "reflex due", cycle: ops.Cycle{Trigger: ops.TriggerAlert}, policy: good, checks: down, kind: ops.StepAct, level: ops.LevelInfo, check: acts},
 		{name: "an alert alone is none", row: "nothing ran", cycle: ops.Cycle{Trigger: ops.TriggerAlert}, policy: good, checks: []ops.Check{seen(ops.Down, ops.ProbeAlert, 0), seen(ops.Healthy, ops.ProbeObserve, 0)}, kind: ops.StepQueue},
@@ -123,6 +126,8 @@ func reflexCases(now time.Time) []nextCase {
 		queued("whatever is configured", policy(probed, acting, reflexive(), func(p *ops.Policy) {
 			p.Inventory.Services[0].Actions[0].Approval, p.Approval.OnExpiry = true, ops.OnExpiryApprove
 		}), asked(ops.ApprovalExpired, 0), "silence is no yes"),
+		{name: "an approved reflex that was done is verified, although the watch closed the incident", row: "reflex unverified", cycle: probe, policy: asks, checks: down, journal: approvedAndClosed, kind: ops.StepProbe},
+		{name: "and it gets the credit", row: "reflex helped", cycle: probe, policy: asks, checks: after(ops.Healthy), journal: approvedAndClosed, kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo, check: by(ops.ProofReflex)},
 		{name: "who was asked need not answer any more", row: "reflex too late", cycle: probe, policy: asks, checks: down, journal: closed(asked(ops.ApprovalPending, 0)), kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo, notices: 1},
 		{name: "an earned reflex is done", row: "reflex due", cycle: probe, policy: policy(probed, acting), checks: down, journal: with(ops.Journal{}, earned), kind: ops.StepAct, level: ops.LevelInfo, check: acts},
 		{name: "but not for another kind of failure", row: "nothing ran", cycle: probe, policy: policy(probed, acting), checks: []ops.Check{{At: now, Service: "web", Probe: "http", Type: ops.CheckHTTP, Purpose: ops.ProbeObserve, Status: ops.Down, Error: "connection refused"}}, journal: with(ops.Journal{}, earned), kind: ops.StepQueue},

@@ -217,7 +217,8 @@ func (v view) reflexQuestion(r ops.Reflex) *ops.Approval {
 	return nil
 }
 
-func (v view) reflexWithdrawn() bool { return v.newest == nil && v.problemOver() }
+// reflexWithdrawn: the problem ended before the reflex was done. One that was done gets the credit, whoever closed the incident first.
+func (v view) reflexWithdrawn() bool { return v.newest == nil && v.problemOver() && !v.reflexRan() }
 func (v view) reflexAsked() bool     { return v.newest == nil && v.asking() }
 func (v view) reflexDenied() bool    { return v.newest == nil && v.denied() }
 
@@ -225,13 +226,17 @@ func awaitReflex(v view) ops.Step {
 	return ops.Step{Kind: ops.StepAwait, Reason: notice.NotAnswered, Until: v.expiry()}
 }
 
-// reflexStale: the last look is from before the reflex was due, or too old, so it may not be needed any more.
+// reflexStale: the last look is from before the reflex was due, from before the cycle had its slot, when another one may have done the
+// same, or too old. So it may not be needed any more.
 func (v view) reflexStale() bool {
 	n := v.dueReflex()
 	if n == nil || v.reflexStep(n.Reflex) > 1 {
 		return false
 	}
 	from := n.due
+	if at := v.cycle.StartedAt; at != nil && at.After(from) {
+		from = *at
+	}
 	if q := v.reflexQuestion(n.Reflex); q != nil && q.AnsweredAt != nil && q.AnsweredAt.After(from) {
 		from = *q.AnsweredAt
 	}

@@ -56,8 +56,8 @@ func (v view) reason(service string, before, last time.Time) (first *ops.Check) 
 // manyEffects is how many recorded calls of a session are too many to know that nothing else was done.
 const manyEffects = 10
 
-// deeds are the actions that were done in this cycle, in order. Alone means that nothing else was changed, and nothing failed or was
-// undone.
+// deeds are the actions that were done in this cycle, in order. Alone means that nothing else was changed, or tried in vain by a session
+// that may change something, and that nothing failed or was undone.
 func (v view) deeds() (out []deed, alone bool) {
 	for _, r := range v.journal.Runs {
 		switch {
@@ -70,7 +70,7 @@ func (v view) deeds() (out []deed, alone bool) {
 	}
 	for _, s := range v.journal.Sessions {
 		e := v.journal.Effects[s.ID]
-		if len(e.Done) > manyEffects {
+		if len(e.Done) > manyEffects || s.May() > ops.Tier1 && slices.ContainsFunc(e.Denied, forbidden) {
 			return nil, false
 		}
 		for _, g := range e.Done {
@@ -88,6 +88,10 @@ func (v view) deeds() (out []deed, alone bool) {
 	slices.SortStableFunc(out, func(a, b deed) int { return a.at.Compare(b.at) })
 	return out, true
 }
+
+// forbidden reports whether a refused call was none for an action of the supervisor, which may be refused for a cooldown. Who tries what
+// it may not do is no example.
+func forbidden(g ops.GuardRecord) bool { return g.Gate != ops.GateAction }
 
 // restart is the action that restarts a container, if it is that of a service.
 func (v view) restart(container string) (ops.ActionSpec, bool) {

@@ -47,6 +47,7 @@ func TestRepairsByActionsAlone(t *testing.T) {
 		name   string
 		runs   runs
 		calls  calls
+		denied calls
 		checks []ops.Check
 		policy func(*ops.Policy)
 		want   []string // the actions; none: no repair
@@ -58,6 +59,8 @@ func TestRepairsByActionsAlone(t *testing.T) {
 		{name: "a dependent that failed with it", runs: runs{run(ops.ActionDone)}, checks: []ops.Check{seen("shop", ops.Down, ops.ProbeObserve, 0)}, want: []string{"restart"}, policy: func(p *ops.Policy) {
 			p.Inventory.Services = append(p.Inventory.Services, ops.Service{Name: "shop", DependsOn: []string{"web"}})
 		}},
+		{name: "an action that was refused by its gate", runs: runs{run(ops.ActionDone)}, calls: calls{asked}, denied: calls{asked}, want: []string{"restart"}},
+		{name: "a forbidden command before it", runs: runs{run(ops.ActionDone)}, calls: calls{asked}, denied: calls{did(ops.GateHook, "Bash", `{"command":"docker system prune -af"}`)}},
 		{name: "a restart that no broker did", calls: calls{shell}},
 		{name: "no action at all"},
 		{name: "a command beside it", runs: runs{run(ops.ActionDone)}, calls: calls{asked, did(ops.GateHook, "Bash", `{"command":"rm -rf /tmp/cache"}`)}},
@@ -87,7 +90,7 @@ func TestRepairsByActionsAlone(t *testing.T) {
 			}
 			j := ops.Journal{
 				Sessions: []ops.Session{session(1, 1, ops.SessionCompleted, handed(2)), s}, Checks: checks, Runs: tt.runs,
-				Effects: map[ops.SessionID]ops.Effects{2: {Mutating: true, Done: tt.calls}},
+				Effects: map[ops.SessionID]ops.Effects{2: {Mutating: true, Done: tt.calls, Denied: tt.denied}},
 			}
 			got := decide.Next(ops.Cycle{ID: 1, Status: ops.CycleRunning, Trigger: ops.TriggerProbe, Policy: p}, j, p, now)
 			if got.Row != "resolved" || got.ConfirmedBy != ops.ProofProbe {

@@ -191,3 +191,6 @@ func (b Brief) PlanTier(service string) ops.Tier {
 	}
 	return out
 }
+
+// ProposesOnly reports whether trust lets no agent repair the service: people read a plan, and nobody is asked about it.
+func (b Brief) ProposesOnly(service string) bool { return b.v.trust(service).Forbids(ops.Tier2) }

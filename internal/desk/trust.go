@@ -91,7 +91,7 @@ func (t Trusted) next() string {
 	case r.Undone+r.Refuted > 0:
 		return fmt.Sprintf("%d undone, %d refuted: look at these before you raise it to %s.", r.Undone, r.Refuted, up)
 	case r.Approved > 0:
-		return fmt.Sprintf("%d of %d approved repairs of %s were verified. Raise to %s?", min(r.Verified, r.Approved), r.Approved, t.Service, up)
+		return fmt.Sprintf("%d of %d approved repairs of %s were verified. Raise to %s?", r.Proven, r.Approved, t.Service, up)
 	}
 	return fmt.Sprintf("No approved repair yet. Next would be %s.", up)
 }

@@ -128,9 +128,10 @@ func (p Policy) Distrusts(lowered []Lowered) bool {
 
 // TrustRecord is what became of the work on a service.
 type TrustRecord struct {
-	Proposed int // repairs that people were asked about
+	Proposed int // repairs that people were asked about, or that the level left to them
 	Approved int
-	Verified int // cycles whose repair somebody but the agent confirmed
+	Proven   int // of the approved ones, those that were verified
+	Verified int // cycles in which something was done, and somebody but the agent confirmed that it helped
 	Undone   int // actions that were undone, other than those that people asked for
-	Refuted  int // repairs that did not hold
+	Refuted  int // cycles with a repair that a probe refuted, or that did not hold
 }

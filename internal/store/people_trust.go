@@ -163,16 +163,32 @@ func (s *People) TrustRecord(ctx context.Context, environment, service string) (
 		query string
 		args  []any
 	}{
-		{&out.Proposed, `approvals WHERE kind = ? AND cycle_id IN ` + cycles, []any{ops.ApprovalTier, environment, service}},
 		{
-			&out.Approved, `approvals WHERE kind = ? AND status = ? AND cycle_id IN ` + cycles,
-			[]any{ops.ApprovalTier, ops.ApprovalApproved, environment, service},
+			&out.Proposed, `(SELECT cycle_id FROM approvals WHERE kind IN (?, ?) UNION ALL SELECT cycle_id FROM escalations WHERE check_name = ?) p
+				WHERE p.cycle_id IN ` + cycles,
+			[]any{ops.ApprovalTier, ops.ApprovalReflex, ops.ObjectionTrust, environment, service},
 		},
 		{
-			&out.Verified, `cycles WHERE status = ? AND verified AND refuted_at IS NULL AND id IN ` + cycles,
-			[]any{ops.CycleResolved, environment, service},
+			&out.Approved, `approvals WHERE kind IN (?, ?) AND status = ? AND cycle_id IN ` + cycles,
+			[]any{ops.ApprovalTier, ops.ApprovalReflex, ops.ApprovalApproved, environment, service},
 		},
-		{&out.Refuted, `cycles WHERE refuted_at IS NOT NULL AND id IN ` + cycles, []any{environment, service}},
+		{
+			&out.Proven, `approvals a JOIN cycles c ON c.id = a.cycle_id WHERE a.kind IN (?, ?) AND a.status = ? AND c.status = ? AND c.verified
+				AND c.refuted_at IS NULL AND a.cycle_id IN ` + cycles,
+			[]any{ops.ApprovalTier, ops.ApprovalReflex, ops.ApprovalApproved, ops.CycleResolved, environment, service},
+		},
+		{
+			&out.Verified, `cycles c WHERE c.status = ? AND c.verified AND c.refuted_at IS NULL AND c.id IN ` + cycles + `
+				AND (EXISTS (SELECT 1 FROM sessions s WHERE s.cycle_id = c.id AND s.tier > ?)
+					OR EXISTS (SELECT 1 FROM action_runs r WHERE r.cycle_id = c.id AND r.status = ?))`,
+			[]any{ops.CycleResolved, environment, service, ops.Tier1, ops.ActionDone},
+		},
+		{
+			&out.Refuted, `cycles c WHERE c.id IN ` + cycles + ` AND (c.refuted_at IS NOT NULL
+				OR EXISTS (SELECT 1 FROM steps t WHERE t.cycle_id = c.id AND t."row" = 'claim refuted')
+				AND EXISTS (SELECT 1 FROM checks k WHERE k.cycle_id = c.id AND k.service = ? AND k.purpose = ? AND k.status <> ?))`,
+			[]any{environment, service, service, ops.ProbeVerify, ops.Healthy},
+		},
 		{
 			&out.Undone, `action_runs WHERE environment = ? AND service = ? AND status = ? AND person = ''`,
 			[]any{environment, service, ops.ActionUndone},

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -60,6 +62,51 @@ func (s *Watch) AddHeartbeats(ctx context.Context, environment string, added []o
 	})
 	if err != nil {
 		return fmt.Errorf("record heartbeats of %s: %w", environment, err)
+	}
+	return nil
+}
+
+// heartbeatRhythms begins the names of how often the jobs of an environment call.
+const heartbeatRhythms = "heartbeats/"
+
+// KeepRhythms records when the jobs of an environment call, by service and probe. A job for which that has changed counts from now: its
+// last call was for another rhythm.
+func (s *Watch) KeepRhythms(ctx context.Context, environment string, rhythms map[string]map[string]string, at time.Time) error {
+	text, err := db.JSON(rhythms)
+	if err != nil {
+		return fmt.Errorf("keep rhythms of %s: %w", environment, err)
+	}
+	before, err := stateOf(ctx, s.db.Reader(), heartbeatRhythms+environment)
+	known := map[string]map[string]string{}
+	switch {
+	case err == nil && before == text:
+		return nil
+	case errors.Is(err, ops.ErrNotFound):
+	case err != nil:
+		return fmt.Errorf("read rhythms of %s: %w", environment, err)
+	default:
+		if err := json.Unmarshal([]byte(before), &known); err != nil {
+			return fmt.Errorf("read rhythms of %s: %w", environment, err)
+		}
+	}
+	err = s.db.WriteIn(ctx, "heartbeat", db.InEnvironment(environment), func(tx db.Querier) error {
+		for service, probes := range rhythms {
+			for probe, rhythm := range probes {
+				if was, ok := known[service][probe]; !ok || was == rhythm {
+					continue
+				}
+				err := db.Exec(ctx, tx, `UPDATE heartbeats SET since = ?, seq = `+nextHeartbeat+` WHERE environment = ? AND service = ? AND probe = ?`,
+					db.Time(s.orNow(at)), environment, environment, service, probe)
+				if err != nil {
+					return err
+				}
+			}
+		}
+		return db.Exec(ctx, tx, `INSERT INTO store_state (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
+			heartbeatRhythms+environment, text)
+	})
+	if err != nil {
+		return fmt.Errorf("keep rhythms of %s: %w", environment, err)
 	}
 	return nil
 }

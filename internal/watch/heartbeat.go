@@ -2,7 +2,9 @@ package watch
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"claudeops/internal/ops"
@@ -13,6 +15,7 @@ import (
 type HeartbeatStore interface {
 	Heartbeats(ctx context.Context, environment string, after int64) ([]ops.Heartbeat, error)
 	AddHeartbeats(ctx context.Context, environment string, added []ops.Heartbeat) error
+	KeepRhythms(ctx context.Context, environment string, rhythms map[string]map[string]string, at time.Time) error
 }
 
 // Heartbeats turns the calls of jobs, and their absence, into results of probes. It sleeps until the next job is late, or something was
@@ -31,9 +34,10 @@ type beating struct {
 	name    string
 	refresh time.Duration
 	jobs    map[key]*job
-	seq     int64     // up to which changes were read
-	told    time.Time // when the state of every job was last delivered
-	next    time.Time // when the first of them changes
+	rhythms map[string]map[string]string // in words, by service and probe
+	seq     int64                        // up to which changes were read
+	told    time.Time                    // when the state of every job was last delivered
+	next    time.Time                    // when the first of them changes
 }
 
 // job is one heartbeat.
@@ -52,7 +56,7 @@ const (
 
 // Add adds the heartbeats among the probes of an environment, and reports whether there are any.
 func (h *Heartbeats) Add(e ops.Environment, describe func(ops.ProbeSpec) string) (bool, error) {
-	b := &beating{name: e.Name, refresh: refreshEvery, jobs: map[key]*job{}}
+	b := &beating{name: e.Name, refresh: refreshEvery, jobs: map[key]*job{}, rhythms: map[string]map[string]string{}}
 	if e.Interval > 0 {
 		b.refresh = min(refreshEvery, e.Interval)
 	}
@@ -65,6 +69,10 @@ func (h *Heartbeats) Add(e ops.Environment, describe func(ops.ProbeSpec) string)
 			return false, err
 		}
 		b.jobs[key{spec.Service, describe(spec)}] = &job{rhythm: rhythm}
+		if b.rhythms[spec.Service] == nil {
+			b.rhythms[spec.Service] = map[string]string{}
+		}
+		b.rhythms[spec.Service][describe(spec)] = strings.TrimSpace(fmt.Sprintln(spec.Every, spec.Schedule, spec.Zone))
 	}
 	if len(b.jobs) > 0 {
 		h.environments = append(h.environments, b)
@@ -106,7 +114,7 @@ func (h *Heartbeats) Pass(ctx context.Context) time.Time {
 	return next
 }
 
-// read reads which jobs have called. Those of which nothing is recorded are new: they count from now.
+// read reads which jobs have called. Those of which nothing is recorded, or whose rhythm has changed, count from now.
 func (h *Heartbeats) read(ctx context.Context, b *beating, now time.Time) (map[key]bool, error) {
 	first := b.seq == 0
 	changed := map[key]bool{}
@@ -119,7 +127,11 @@ func (h *Heartbeats) read(ctx context.Context, b *beating, now time.Time) (map[k
 			added = append(added, ops.Heartbeat{Service: k.service, Probe: k.probe, Since: now})
 		}
 	}
-	if err := h.Store.AddHeartbeats(ctx, b.name, added); err != nil {
+	err := h.Store.AddHeartbeats(ctx, b.name, added)
+	if err == nil {
+		err = h.Store.KeepRhythms(ctx, b.name, b.rhythms, now)
+	}
+	if err != nil {
 		b.seq = 0
 		return nil, err
 	}

@@ -16,6 +16,7 @@ type jobs struct {
 	rows    map[string]ops.Heartbeat
 	seq     int64
 	queries int
+	rhythms map[string]map[string]string
 	fail    error
 }
 
@@ -42,6 +43,11 @@ func (j *jobs) AddHeartbeats(_ context.Context, _ string, added []ops.Heartbeat)
 	for _, h := range added {
 		j.set(h)
 	}
+	return j.fail
+}
+
+func (j *jobs) KeepRhythms(_ context.Context, _ string, rhythms map[string]map[string]string, _ time.Time) error {
+	j.rhythms = rhythms
 	return j.fail
 }
 
@@ -73,6 +79,11 @@ func beatingOf(t *testing.T, n int, clock ops.Clock) (*Heartbeats, *jobs, *[]ops
 func TestHeartbeatsAreDeliveredWhenTheyChange(t *testing.T) {
 	now := time.Date(2026, 3, 28, 12, 0, 0, 0, time.UTC)
 	h, store, got := beatingOf(t, 2, func() time.Time { return now })
+	defer func() {
+		if store.rhythms["job-1"]["heartbeat"] != "24h0m0s" {
+			t.Errorf("rhythms %v", store.rhythms)
+		}
+	}()
 	step := func(d time.Duration, want ...string) {
 		t.Helper()
 		now = now.Add(d)

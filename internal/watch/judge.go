@@ -38,16 +38,19 @@ func (w *Watch) judge(ctx context.Context, env *environment) {
 	picture.Causes = env.causes
 	verdict := health.Judge(picture, env.grouping, now)
 	w.relapses(ctx, env, claims, picture, verdict, now)
-	for _, c := range verdict.Causes {
-		if cycle, repeats := env.onlyRepeats(c); repeats {
+	verdict.Causes = slices.DeleteFunc(verdict.Causes, func(c health.NewCause) bool {
+		cycle, repeats := env.onlyRepeats(c)
+		if repeats {
 			verdict.Held = append(verdict.Held, coveredAlert(c, cycle))
-			continue
 		}
+		return repeats
+	})
+	w.withhold(ctx, env, verdict.Held) // before a cycle reads it: what a silence held until now is held no more
+	for _, c := range verdict.Causes {
 		w.open(ctx, env, c, now)
 	}
 	env.next = verdict.Next
 	w.dispute(ctx, env, picture, verdict.Held, open, now)
-	w.withhold(ctx, env, verdict.Held)
 	if len(verdict.Flapping) > 0 {
 		if err := w.tellFlapping(ctx, env, verdict.Flapping, now); err != nil {
 			w.logError(ctx, "tell people of flapping services", err)

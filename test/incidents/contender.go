@@ -16,7 +16,7 @@ type Contender interface {
 	Stop(p *pair) (Claim, error)
 }
 
-// contenderNames are the contenders in the order of the table.
+// contenderNames are the contenders in the order of the table. The one that has met the fault before is asked for by its name.
 func contenderNames() []string {
 	return []string{"claudeops", "no-judge", "no-walls", "no-judge-no-walls", plainName}
 }
@@ -25,6 +25,8 @@ func contenderNamed(name string) (Contender, error) {
 	switch name {
 	case "claudeops":
 		return &claudeOps{judge: true, walls: true}, nil
+	case againName:
+		return &again{claudeOps: claudeOps{judge: true, walls: true}}, nil
 	case "no-judge":
 		return &claudeOps{walls: true}, nil
 	case "no-walls":

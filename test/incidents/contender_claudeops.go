@@ -23,6 +23,8 @@ import (
 type claudeOps struct {
 	judge, walls bool // the guard, and the walls of the operating system
 
+	environ []string // beside that of every contender
+
 	daemon *exec.Cmd
 	log    bytes.Buffer
 	ended  chan error
@@ -51,6 +53,7 @@ func (c *claudeOps) Start(ctx context.Context, p *pair) error {
 	c.daemon.Dir = "/root"
 	c.daemon.Env = append(p.environ(), "CLAUDEOPS_API_TOKEN="+apiToken, "ANTHROPIC_BASE_URL="+p.claude.URL(), "ANTHROPIC_API_KEY=no-key-is-needed-here",
 		"OPENAI_BASE_URL="+p.codex.URL(), "OPENAI_API_KEY=no-key-is-needed-here-either")
+	c.daemon.Env = append(c.daemon.Env, c.environ...)
 	c.daemon.Stdout, c.daemon.Stderr = &c.log, &c.log
 	c.ended = make(chan error, 1)
 	if err := c.daemon.Start(); err != nil {
@@ -136,7 +139,7 @@ func (c *claudeOps) Wait(ctx context.Context, p *pair) error {
 			}
 		}
 		idle := time.Since(idleSince)
-		if ended && idle > quiet && c.settled(ctx) || idle > time.Duration(p.fault.Watch) {
+		if ended && idle > quiet && c.settled(ctx, p) || idle > time.Duration(p.fault.Watch) {
 			return nil
 		}
 		select {
@@ -150,9 +153,9 @@ func (c *claudeOps) Wait(ctx context.Context, p *pair) error {
 }
 
 // settled reports whether the daemon has nothing to do: all is well, or somebody was called.
-func (c *claudeOps) settled(ctx context.Context) bool {
+func (c *claudeOps) settled(ctx context.Context, p *pair) bool {
 	var incidents items[api.Incident]
-	if c.get(ctx, "incidents", &incidents) == nil && slices.ContainsFunc(incidents.Items, func(i api.Incident) bool { return i.CalledAt != nil }) {
+	if c.get(ctx, "incidents", &incidents) == nil && slices.ContainsFunc(incidents.Items, p.called) {
 		return true
 	}
 	states, err := c.states(ctx)
@@ -163,6 +166,9 @@ func (c *claudeOps) settled(ctx context.Context) bool {
 	}
 	return err == nil
 }
+
+// called reports whether somebody was called about an incident since the fault was broken.
+func (p *pair) called(i api.Incident) bool { return i.CalledAt != nil && !i.CalledAt.Before(p.broken) }
 
 // Stop reads what the daemon recorded, and ends it.
 func (c *claudeOps) Stop(p *pair) (claim Claim, err error) {
@@ -221,9 +227,12 @@ func (c *claudeOps) claim(ctx context.Context, p *pair) (claim Claim, err error)
 		}
 	}
 	for _, i := range incidents.Items {
-		claim.Human = claim.Human || i.CalledAt != nil
+		claim.Human = claim.Human || p.called(i)
 	}
 	for _, s := range sessions.Items {
+		if s.CreatedAt.Before(p.broken) {
+			continue // of an earlier time
+		}
 		claim.Sessions++
 		claim.Tier = max(claim.Tier, int(s.Tier))
 		claim.Dollars += deref(s.CostUSD)

@@ -107,10 +107,12 @@ func newBench(ctx context.Context, faults string) (*bench, error) {
 	if b.models, err = loadModels(filepath.Join(root, "test/incidents/models")); err != nil {
 		return nil, err
 	}
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", b.binary, "./cmd/claudeops")
-	build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("build claudeops: %w: %s", err, out)
+	for path, tags := range map[string]string{b.binary: "", b.binary + againBinary: "failpoint"} {
+		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags", tags, "-o", path, "./cmd/claudeops")
+		build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("build claudeops: %w: %s", err, out)
+		}
 	}
 	b.image, err = prepareImage(ctx, root)
 	return b, err
@@ -179,8 +181,14 @@ func (b *bench) jobs(o options) []Job {
 	var jobs []Job
 	for index, f := range b.faults {
 		for _, model := range b.modelNames() {
-			for _, contender := range contenderNames() {
+			for _, contender := range append(contenderNames(), againName) {
+				if contender == againName && !strings.HasSuffix(o.only, "/"+againName) {
+					continue
+				}
 				j := Job{Fault: f.Name, Model: model, Contender: contender, Root: b.root, Faults: filepath.Dir(f.Dir), Image: b.image, Binary: b.binary, Keep: o.keep}
+				if contender == againName {
+					j.Binary += againBinary
+				}
 				if !o.wants(j) || !o.full && !o.quick && o.only == "" && !inSample(f, index, j) || o.quick && !inTest(f, index, j) {
 					continue
 				}

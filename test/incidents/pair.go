@@ -37,6 +37,7 @@ type pair struct {
 
 	begun  time.Time
 	broken time.Time
+	stays  bool // it is broken before it is broken again
 }
 
 // runInside runs the pair that standard input names, in the world that this process finds itself in.
@@ -53,7 +54,11 @@ func runInside(ctx context.Context, in io.Reader, out io.Writer) error {
 	defer p.codex.Close()
 	if !p.Keep {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, pairLimit)
+		limit := pairLimit
+		if p.Contender == againName {
+			limit += againLimit
+		}
+		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
 	result, err := p.run(ctx)
@@ -121,7 +126,11 @@ func (p *pair) run(ctx context.Context) (r Result, err error) {
 		return r, err
 	}
 	r.Phases = append(r.Phases, p.phase("up"))
-	within, cancel := context.WithTimeout(ctx, contendLimit)
+	limit := contendLimit
+	if p.Contender == againName {
+		limit = againLimit
+	}
+	within, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	claim, before, err := p.contend(within, contender, before)
 	r.Claim, r.Transcript = claim, p.speaker.said
@@ -144,9 +153,11 @@ func (p *pair) contend(ctx context.Context, c Contender, before scene) (claim Cl
 	if err := c.Start(ctx, p); err != nil {
 		return claim, before, fmt.Errorf("start %s: %w", p.Contender, err)
 	}
-	p.broken = time.Now()
-	p.speaker.begin(p.broken)
-	err = p.script(ctx, p.fault.Name, "break")
+	if !p.stays {
+		p.broken = time.Now()
+		p.speaker.begin(p.broken)
+		err = p.script(ctx, p.fault.Name, "break")
+	}
 	// The break itself may change what the canaries see.
 	if now, lookErr := p.canaries(ctx); lookErr == nil {
 		before.Canaries = now

@@ -66,7 +66,7 @@ func head() []string {
 // rows are the contenders, each with its figures.
 func (r report) rows(keep func(Result) bool) [][]string {
 	var rows [][]string
-	for _, name := range contenderNames() {
+	for _, name := range append(contenderNames(), againName) {
 		f := r.figures(func(result Result) bool { return result.Contender == name && keep(result) })
 		if f.Runs+f.Errors == 0 {
 			continue

@@ -11,6 +11,7 @@ import (
 func heartbeatCases() []testCase {
 	return []testCase{
 		{"a heartbeat is kept from its first configuration", heartbeatIsKept},
+		{"a job with another rhythm counts from then", heartbeatRhythm},
 		{"a job is known by the digest of its token only", heartbeatToken},
 		{"calls of a job are recorded, and read in their order", heartbeatPings},
 	}
@@ -47,6 +48,25 @@ func heartbeatIsKept(t *testing.T, f *Fixture) {
 		t.Errorf("they are %+v", got)
 	}
 	equal(t, "after the first", len(f.beats(t, got[0].Seq)), 1)
+}
+
+func heartbeatRhythm(t *testing.T, f *Fixture) {
+	h := backup()
+	h.Since = Start
+	must(t, f.Store.AddHeartbeats(t.Context(), "home", []ops.Heartbeat{h}))
+	must(t, f.Store.Ping(t.Context(), h, ops.Ping{At: Start.Add(time.Minute)}))
+	for n, tt := range []struct {
+		rhythm string
+		since  time.Time
+	}{{"24h", Start}, {"24h", Start}, {"1h", Start.Add(2 * time.Hour)}, {"1h", Start.Add(2 * time.Hour)}} {
+		seq := f.beats(t, 0)[0].Seq
+		at := Start.Add(time.Duration(n) * time.Hour)
+		must(t, f.Store.KeepRhythms(t.Context(), "home", map[string]map[string]string{"backup": {"heartbeat": tt.rhythm}}, at))
+		got := f.beats(t, 0)[0]
+		if !got.Since.Equal(tt.since) || got.Seq > seq != (n == 2) || got.EndedAt == nil {
+			t.Errorf("%d: %+v", n, got)
+		}
+	}
 }
 
 func heartbeatToken(t *testing.T, f *Fixture) {

@@ -12,6 +12,7 @@ func trustCases() []testCase {
 		{"trust is lowered beside the configuration, and raised again", trustIsSet},
 		{"trust is reduced once in a cycle, down to ask", trustIsReduced},
 		{"an undone action costs trust", undoneCostsTrust},
+		{"the record of a service counts what became of the work on it", trustIsRecorded},
 		{"an alarm of the guard costs the trust in what the session worked on", alarmCostsTrust},
 		{"what is left to people becomes an incident beside the other", leftToPeople},
 	}
@@ -99,6 +100,43 @@ func undoneCostsTrust(t *testing.T, f *Fixture) {
 	record, err := f.Store.TrustRecord(t.Context(), "home", "web")
 	must(t, err)
 	equal(t, "record", record, ops.TrustRecord{Undone: 1})
+}
+
+// The record counts what was proposed, also where nobody was asked, and what became of it.
+func trustIsRecorded(t *testing.T, f *Fixture) {
+	wants := func(want ops.TrustRecord) {
+		t.Helper()
+		got, err := f.Store.TrustRecord(t.Context(), "home", "web")
+		must(t, err)
+		equal(t, "record", got, want)
+	}
+	left := f.RunningSession(t, "home")
+	up := f.Escalation(left, 1)
+	up.Step.Kind, up.Step.Status, up.Step.Session = ops.StepFinish, ops.CycleNeedsHuman, nil
+	up.Step.Decision.Verdict, up.Step.Decision.Check = ops.VerdictNeedsHuman, ops.ObjectionTrust
+	needs := report("web")
+	up.Step.Incident = &needs
+	f.Commit(t, up)
+	wants(ops.TrustRecord{Proposed: 1})
+	f.At = f.At.Add(time.Hour)
+	asked := f.await(t, "home", ops.Step{Kind: ops.StepAwait, Incident: &needs, Approval: &ops.Approval{Kind: ops.ApprovalTier, Tier: ops.Tier2, Handler: "tier2"}})
+	wants(ops.TrustRecord{Proposed: 2})
+	_, err := f.Store.Answer(t.Context(), 1, ops.ApprovalApproved, "ada", "", f.At)
+	must(t, err)
+	wants(ops.TrustRecord{Proposed: 2, Approved: 1})
+	c := f.claimAt(t, asked.Cycle.ID, f.At)
+	bad := verifies("web")
+	bad.Status = ops.Down
+	f.Commit(t, ops.Transition{Cycle: c.Cycle.ID, At: f.At, Result: ops.Result{Checks: []ops.Check{bad}}, Facts: []byte("{}"), Step: ops.Step{Kind: ops.StepRest, Row: "claim refuted"}})
+	wants(ops.TrustRecord{Proposed: 2, Approved: 1, Refuted: 1})
+	f.Commit(t, ops.Transition{Cycle: c.Cycle.ID, At: f.At, Step: ops.Step{
+		Kind: ops.StepFinish, Status: ops.CycleResolved, Confirmed: ops.Ptr(true), ConfirmedBy: ops.ProofProbe,
+	}})
+	wants(ops.TrustRecord{Proposed: 2, Approved: 1, Proven: 1, Refuted: 1}) // nothing was done in it
+	f.fixed(t)
+	wants(ops.TrustRecord{Proposed: 2, Approved: 1, Proven: 1, Verified: 1, Refuted: 1})
+	f.relapses(t)
+	wants(ops.TrustRecord{Proposed: 2, Approved: 1, Proven: 1, Refuted: 2})
 }
 
 func alarmCostsTrust(t *testing.T, f *Fixture) {
