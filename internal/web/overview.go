@@ -84,6 +84,7 @@ type problemCard struct {
 	nowLine
 	Services []serviceEntry // the first of them
 	More     int
+	all      int
 }
 
 // serviceGroup is a collapsed group of healthy services.
@@ -329,7 +330,7 @@ func (v *overviewView) headline() badge {
 	}
 	switch {
 	case broken > 0 && v.repair != nil:
-		return badge{worst.Tone, "wrench", v.repair(ops.Listed(v.broken()))}
+		return badge{worst.Tone, "wrench", v.repair(v.repaired())}
 	case broken == 1:
 		return badge{worst.Tone, worst.Icon, "1 service needs attention"}
 	case broken > 1:
@@ -370,18 +371,29 @@ func repairing(c store.CycleSummary) func(string) string {
 	return nil
 }
 
-// broken names what is down or degraded, in problems and beside them.
-func (v *overviewView) broken() []string {
+// repaired names what a running cycle works on: the first service, and how many more.
+func (v *overviewView) repaired() string {
 	var names []string
+	all := 0
 	for _, p := range v.Problems {
-		for _, e := range p.Services {
-			names = append(names, plain(e.Name))
+		if p.Badge.Tone == "run" && len(p.Services) > 0 {
+			names = append(names, plain(p.Services[0].Name))
+			all += p.all
 		}
 	}
-	for _, e := range v.Failing {
-		names = append(names, plain(e.Name))
+	if len(names) == 0 { // it was started for something else, and finds this
+		for _, e := range v.Failing {
+			names = append(names, plain(e.Name))
+		}
+		all = len(names)
 	}
-	return names
+	switch {
+	case len(names) == 0:
+		return "a service"
+	case all > 1:
+		return fmt.Sprintf("%s and %d more", names[0], all-1)
+	}
+	return names[0]
 }
 
 // usualRhythm is how often a probe looks that has no interval of its own.
@@ -512,7 +524,7 @@ func (s *server) addSituation(ctx context.Context, m moment, view *overviewView,
 		if l.Approval > 0 || l.Tone == situation.ToneHand {
 			asked++
 		}
-		problem := problemCard{nowLine: s.nowLine(m, l)}
+		problem := problemCard{nowLine: s.nowLine(m, l), all: len(l.Services)}
 		view.Failing = slices.DeleteFunc(view.Failing, func(e serviceEntry) bool {
 			of := e.Environment == l.Environment && slices.Contains(l.Services, e.Name)
 			switch {
