@@ -174,7 +174,7 @@ func (t *actionTools) told(ctx context.Context, out act.Outcome, err error) (str
 		said.Undone = "The action made things worse, so the supervisor has undone it. Do not repeat it; look for another cause."
 		said.After = out.Undo.After
 	case out.Undo != nil:
-		said.Undone = "The action made things worse, and its undo failed: " + out.Undo.Error + ". People are told."
+		said.Undone = "The action made things worse, and its undo failed: " + out.Undo.Error + ". A notice for a human was written."
 	}
 	text, err := json.Marshal(said)
 	return string(text), err

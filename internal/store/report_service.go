@@ -89,6 +89,17 @@ func (s *Reports) BadChecks(ctx context.Context, environment string, services []
 	return out, nil
 }
 
+// LastChecks returns the newest results of one probe that are on record, oldest first.
+func (s *Reports) LastChecks(ctx context.Context, environment, service, probe string, limit int) ([]ops.Check, error) {
+	out, err := db.List(ctx, s.db.Reader(), scanCheck, selectChecks+` WHERE k.environment = ? AND k.service = ? AND k.probe = ?
+		ORDER BY k.environment, k.service, k.probe, k.id DESC LIMIT ?`, environment, service, probe, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list last checks of %s: %w", service, err)
+	}
+	slices.Reverse(out)
+	return out, nil
+}
+
 // StatesOf returns the states of the checks of one service.
 func (s *Reports) StatesOf(ctx context.Context, environment, service string) ([]health.State, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanState, `SELECT state FROM probe_states WHERE environment = ? AND service = ? ORDER BY probe`,

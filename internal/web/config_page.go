@@ -102,7 +102,7 @@ func (s *server) showConfig(w http.ResponseWriter, r *http.Request, status int, 
 		if !row.Default {
 			group.Changed++
 		}
-		group.Open = view.Search != "" || view.Changed || group.Changed > 0
+		group.Open = view.Search != "" || view.Changed
 		if short, cut := clip(row.Value, longValue); cut {
 			row.Short = strings.ReplaceAll(short, ",", ", ") + "…"
 			row.Value = strings.ReplaceAll(row.Value, ",", ", ")

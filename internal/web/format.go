@@ -39,7 +39,7 @@ func notYet() figure { return figure{Text: "–", Exact: "Not known yet"} }
 // stamp is a time in UTC. The script shows it in the reader's zone; both choose the layout by the same rules.
 func (m moment) stamp(t time.Time) stamp {
 	at, now := t.UTC(), m.now.UTC()
-	layout := "15:04"
+	layout := time.TimeOnly
 	switch {
 	case at.Year() != now.Year():
 		layout = "2 Jan 2006"

@@ -63,7 +63,7 @@ func TestAnIncidentThatACycleRepairsNeedsNobody(t *testing.T) {
 	report.Handled, report.Waits = true, false
 	s.Await(ops.NewCycle{}, guarded(), ops.Step{Reason: "Tier 2 works on it", Incident: report},
 		apitest.Run{Tier: 1, Model: "haiku", For: time.Minute, Outcome: ops.OutcomeEscalate})
-	mustContain(t, s.page("/incidents"), "Nothing needs you.")
+	mustContain(t, s.page("/incidents?tab=needs"), "Nothing needs you.")
 	mustContain(t, s.page("/incidents?tab=open"), "Being repaired", "jellyfin: HTTP 502")
 }
 

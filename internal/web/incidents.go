@@ -39,6 +39,7 @@ type incidentView struct {
 // The tabs of the page.
 const (
 	tabNeeds        = "needs"
+	tabAll          = "all"
 	tabOpen         = "open"
 	tabAcknowledged = "acknowledged"
 	tabUnverified   = "unverified"
@@ -49,9 +50,7 @@ func (s *server) incidents(w http.ResponseWriter, r *http.Request) {
 	before, ok := cursor(r)
 	tab := queried(r, "tab")
 	switch tab {
-	case "":
-		tab = tabNeeds
-	case tabNeeds, tabOpen, tabAcknowledged, tabUnverified, tabResolved:
+	case "", tabNeeds, tabAll, tabOpen, tabAcknowledged, tabUnverified, tabResolved:
 	default:
 		ok = false
 	}
@@ -86,13 +85,21 @@ func (s *server) deniedText(r *http.Request, done string) string {
 
 func (s *server) incidentsView(r *http.Request, tab string, before int64) (incidentsView, error) {
 	ctx, m := r.Context(), moment{s.Clock()}
-	view := incidentsView{Tab: tab, Several: len(s.Environments) > 1}
+	view := incidentsView{Several: len(s.Environments) > 1}
 	counts, err := s.Store.Attention(ctx, m.now)
 	if err != nil {
 		return view, err
 	}
+	if tab == "" {
+		tab = tabAll // with what was just watched on top
+		if counts.NeedYou() > 0 {
+			tab = tabNeeds
+		}
+	}
+	view.Tab = tab
 	for _, o := range []option{
 		{Word: "Needs you", Path: tabNeeds, Count: counts.NeedYou()},
+		{Word: "All", Path: tabAll},
 		{Word: "Open", Path: tabOpen},
 		{Word: "Acknowledged", Path: tabAcknowledged, Count: counts.Acknowledged},
 		{Word: "Unverified", Path: tabUnverified, Count: counts.Unverified},
@@ -109,6 +116,8 @@ func (s *server) incidentsView(r *http.Request, tab string, before int64) (incid
 		if view.Approvals, err = s.pending(ctx, m); err != nil {
 			return view, err
 		}
+	case tabAll:
+		view.Empty = "Nothing needs you. There were no incidents yet."
 	case tabOpen:
 		view.Empty, filter.Open = "No open incidents.", true
 	case tabAcknowledged:

@@ -222,10 +222,10 @@ func TestDenySaysHowLongItLasts(t *testing.T) {
 		mustContain(t, s.page(done.Header.Get("Location")), fmt.Sprintf("Approval %d is denied.", a.ID), tt.says)
 		if tt.lasts > 0 {
 			mustContain(t, s.page("/incidents?tab=open"), "No agent", "somebody said no, until ")
-			mustContain(t, s.page("/incidents"), "Nothing needs you.")
+			mustContain(t, s.page("/incidents?tab=needs"), "Nothing needs you.")
 			s.Now = s.Now.Add(tt.lasts)
 		}
-		mustNotContain(t, s.page("/incidents"), "Nothing needs you.")
+		mustNotContain(t, s.page("/incidents?tab=needs"), "Nothing needs you.")
 	}
 }
 
@@ -239,12 +239,12 @@ func TestLateClickIsAConflictThatNamesWhoWasFaster(t *testing.T) {
 	if late.StatusCode != http.StatusConflict {
 		t.Fatalf("status %d", late.StatusCode)
 	}
-	mustContain(t, late.body, "Already denied by alice at 13:44 UTC, until 15 Nov 13:44 UTC. Reason: no", `role="alert"`)
+	mustContain(t, late.body, "Already denied by alice at 13:44:00 UTC, until 15 Nov 13:44 UTC. Reason: no", `role="alert"`)
 	mustNotContain(t, content(late.body), "Approve once")
 	if len(control.woken) > 0 {
 		t.Errorf("woken %v", control.woken)
 	}
-	mustContain(t, s.page(fmt.Sprintf("/approvals/%d/approve", a.ID)), "Already denied by alice at 13:44 UTC,")
+	mustContain(t, s.page(fmt.Sprintf("/approvals/%d/approve", a.ID)), "Already denied by alice at 13:44:00 UTC,")
 	// Other wrong ways to the same place.
 	if got := s.post(fmt.Sprintf("/approvals/%d/expire", a.ID), nil).StatusCode; got != http.StatusNotFound {
 		t.Errorf("an unknown answer gives %d", got)
@@ -282,14 +282,14 @@ func TestIncidentIsAcknowledgedThenResolved(t *testing.T) {
 	}
 	mustContain(t, s.page(done.Header.Get("Location")), fmt.Sprintf("Incident %d is acknowledged.", i.ID), "Acknowledged", "by token at",
 		"on it")
-	mustContain(t, s.page("/incidents"), "Nothing needs you.")
+	mustContain(t, s.page("/incidents?tab=needs"), "Nothing needs you.")
 	mustContain(t, s.page("/incidents?tab=acknowledged"), "The disk is full.")
 
 	late := s.post(fmt.Sprintf("/incidents/%d/ack", i.ID), nil)
 	if late.StatusCode != http.StatusConflict {
 		t.Fatalf("a second acknowledgement gives %d", late.StatusCode)
 	}
-	mustContain(t, late.body, "Already acknowledged by token at 13:42.", `role="alert"`)
+	mustContain(t, late.body, "Already acknowledged by token at 13:42:00.", `role="alert"`)
 
 	if got := s.post(fmt.Sprintf("/incidents/%d/resolve", i.ID), url.Values{"reason": {"new disk"}}).StatusCode; got != http.StatusSeeOther {
 		t.Fatalf("status %d", got)
@@ -297,13 +297,13 @@ func TestIncidentIsAcknowledgedThenResolved(t *testing.T) {
 	if len(control.woken) == 0 || control.woken[len(control.woken)-1] != *i.Waiting {
 		t.Errorf("woken %v, want %d", control.woken, *i.Waiting)
 	}
-	mustContain(t, s.page("/incidents?tab=resolved"), "The disk is full.", "by token at 13:42: new disk")
+	mustContain(t, s.page("/incidents?tab=resolved"), "The disk is full.", "by token at 13:42:00: new disk")
 	for _, action := range []string{"ack", "resolve", "snooze"} {
 		late := s.post(fmt.Sprintf("/incidents/%d/%s", i.ID, action), url.Values{"for": {"1h"}})
 		if late.StatusCode != http.StatusConflict {
 			t.Errorf("%s of a resolved one gives %d", action, late.StatusCode)
 		}
-		mustContain(t, late.body, "Already resolved by token at 13:42: new disk.")
+		mustContain(t, late.body, "Already resolved by token at 13:42:00: new disk.")
 		mustContain(t, s.page(fmt.Sprintf("/incidents/%d/%s", i.ID, action)), "Already resolved by token")
 	}
 }

@@ -1,9 +1,10 @@
 package web
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
+	"html/template"
 	"net/http"
 	"slices"
 	"strconv"
@@ -11,8 +12,10 @@ import (
 	"time"
 
 	"claudeops/internal/access"
+	"claudeops/internal/api"
 	"claudeops/internal/api/situation"
 	"claudeops/internal/ops"
+	"claudeops/internal/postmortem"
 	"claudeops/internal/store"
 )
 
@@ -34,7 +37,9 @@ type overviewView struct {
 	First    bool // nothing has run yet
 	Next     *nextView
 	Last     *cycleLine
-	Doing    []nowLine // what is being done
+	Rhythm   string                       // how often probes look, and when they looked last; empty: they do not look all the time
+	repair   func(services string) string // what a running cycle does, in words; nil: none runs
+	Problems []problemCard
 	Ahead    []nowLine // what is about to happen
 	Banners  []bannerView
 	Walls    string // the walls around agents, in one sentence
@@ -46,8 +51,8 @@ type overviewView struct {
 	Claimed  int // incidents with a claimed repair that nothing confirms
 	NeedsYou []cycleLine
 	asked    int
+	Told     bool     // what needs a person is among the problems
 	Asked    []string // what needs a person: 1 approval, 2 incidents
-	Summary  *summaryView
 	Today    figure
 	Budget   string
 	Share    string // percent of the daily budget spent; empty without a budget
@@ -74,13 +79,12 @@ func (v overviewView) Listing(services []serviceEntry) serviceListing {
 	return serviceListing{v.Several, services}
 }
 
-// summaryView is the summary of the last cycle.
-type summaryView struct {
-	Cycle   ops.CycleID
-	Session ops.SessionID
-	Badge   badge
-	At      stamp
-	Text    textView
+// problemCard is one problem: what is wrong, what is being done about it, and what to do.
+type problemCard struct {
+	nowLine
+	Services []serviceEntry // the first of them
+	More     int
+	all      int
 }
 
 // serviceGroup is a collapsed group of healthy services.
@@ -152,10 +156,14 @@ func (s *server) overviewView(r *http.Request, counts store.PageState) (overview
 		return view, err
 	}
 	view.addServices(services)
+	view.Rhythm = s.rhythm(m, services)
+	if err := s.addSituation(ctx, m, &view, services, !caller(r).May(access.Approve)); err != nil {
+		return view, err
+	}
 	if len(view.Failing) > openServices {
 		view.Failing, view.Folded = view.Failing[:openServices], view.Failing[openServices:]
 	}
-	if err := s.addSituation(ctx, m, &view, services, !caller(r).May(access.Approve)); err != nil {
+	if err := s.addTicks(ctx, m, &view); err != nil {
 		return view, err
 	}
 	if err := s.addCost(ctx, m, &view, counts); err != nil {
@@ -212,35 +220,14 @@ func (v *overviewView) addCycles(m moment, cycles []store.CycleSummary) {
 		switch {
 		case c.Status == ops.CycleRunning:
 			v.running = true
+			v.repair = repairing(c)
 		case c.Status == ops.CycleQueued:
 			v.Queued++
 		case c.Status.Ended() && v.Last == nil:
 			line := m.cycleLine(c.Cycle, c.Sessions)
 			v.Last = &line
-			v.Summary = m.summary(c)
 		}
 	}
-}
-
-// summary returns the summary in the outcome of the newest working session of a cycle.
-func (m moment) summary(c store.CycleSummary) *summaryView {
-	for i := len(c.Sessions) - 1; i >= 0; i-- {
-		session := c.Sessions[i]
-		var outcome struct {
-			Summary string `json:"summary"`
-		}
-		if !session.Works() || json.Unmarshal(session.OutcomeJSON, &outcome) != nil || outcome.Summary == "" {
-			continue
-		}
-		view := &summaryView{
-			Cycle: c.ID, Session: session.ID, Badge: badgeOf(c.Cycle), At: m.stamp(c.CreatedAt), Text: clamp(plain(outcome.Summary), longSummary),
-		}
-		if c.EndedAt != nil {
-			view.At = m.stamp(*c.EndedAt)
-		}
-		return view
-	}
-	return nil
 }
 
 // needsYou returns the cycles that need a person, unless a later cycle of the environment ended well.
@@ -342,6 +329,8 @@ func (v *overviewView) headline() badge {
 		}
 	}
 	switch {
+	case broken > 0 && v.repair != nil:
+		return badge{worst.Tone, "wrench", v.repair(v.repaired())}
 	case broken == 1:
 		return badge{worst.Tone, worst.Icon, "1 service needs attention"}
 	case broken > 1:
@@ -360,6 +349,138 @@ func (v *overviewView) headline() badge {
 		return badge{"run", "loader", "The first check is running"}
 	}
 	return badge{v.Last.Badge.Tone, v.Last.Badge.Icon, "Last check: " + v.Last.Badge.Word}
+}
+
+// repairing says which tier of a running cycle is at work on services; nil if none is.
+func repairing(c store.CycleSummary) func(string) string {
+	for _, s := range slices.Backward(c.Sessions) {
+		if !s.Works() {
+			continue
+		}
+		most, verb := ops.LastTier, "Repairing"
+		if c.Policy.MaxTier > 0 {
+			most = min(most, c.Policy.MaxTier)
+		}
+		if s.Tier == ops.Tier1 {
+			verb = "Looking at"
+		}
+		return func(services string) string {
+			return fmt.Sprintf("%s %s · %s of %d", verb, services, s.Tier, int(most))
+		}
+	}
+	return nil
+}
+
+// repaired names what a running cycle works on: the first service, and how many more.
+func (v *overviewView) repaired() string {
+	var names []string
+	all := 0
+	for _, p := range v.Problems {
+		if p.Badge.Tone == "run" && len(p.Services) > 0 {
+			names = append(names, plain(p.Services[0].Name))
+			all += p.all
+		}
+	}
+	if len(names) == 0 { // it was started for something else, and finds this
+		for _, e := range v.Failing {
+			names = append(names, plain(e.Name))
+		}
+		all = len(names)
+	}
+	switch {
+	case len(names) == 0:
+		return "a service"
+	case all > 1:
+		return fmt.Sprintf("%s and %d more", names[0], all-1)
+	}
+	return names[0]
+}
+
+// usualRhythm is how often a probe looks that has no interval of its own.
+const usualRhythm = 30 * time.Second
+
+// rhythm says how often probes look and when the last one did; empty if they do not look all the time.
+func (s *server) rhythm(m moment, services []serviceEntry) string {
+	var every time.Duration
+	for _, e := range s.Environments {
+		for _, p := range e.Probes {
+			if one := cmp.Or(p.Interval, usualRhythm); p.Type != "heartbeat" && (every == 0 || one < every) {
+				every = one
+			}
+		}
+	}
+	var last time.Time
+	for _, e := range services {
+		if e.CheckedAt != nil && e.CheckedAt.After(last) {
+			last = *e.CheckedAt
+		}
+	}
+	ago := m.now.Sub(last)
+	if every == 0 || last.IsZero() || ago > 4*every {
+		return ""
+	}
+	return fmt.Sprintf("Probing every %s · last %s ago", postmortem.Span(every), postmortem.Span(ago))
+}
+
+// ticksShown is how many results of a probe are drawn, and tickServices of how many services.
+const (
+	ticksShown   = 50
+	tickServices = 30
+	tickHeight   = 14
+)
+
+// addTicks draws the last results of the services that are listed.
+func (s *server) addTicks(ctx context.Context, m moment, v *overviewView) error {
+	left := tickServices
+	lists := [][]serviceEntry{v.Failing}
+	for i := range v.Problems {
+		lists = append(lists, v.Problems[i].Services)
+	}
+	for i := range v.Groups {
+		lists = append(lists, v.Groups[i].Services)
+	}
+	for _, list := range lists {
+		for i := range list {
+			e := &list[i]
+			if len(e.Checks) == 0 || left == 0 {
+				continue
+			}
+			left--
+			worst := slices.MinFunc(e.Checks, func(a, b api.ServiceCheck) int {
+				return urgency(healthBadge(ops.Health(a.Status))) - urgency(healthBadge(ops.Health(b.Status)))
+			})
+			checks, err := s.Store.LastChecks(ctx, e.Environment, e.Name, worst.Probe, ticksShown)
+			if err != nil {
+				return err
+			}
+			e.Ticks = m.ticks(checks)
+		}
+	}
+	return nil
+}
+
+// ticks draws results, the newest on the right. The worse one is, the taller it is.
+func (m moment) ticks(checks []ops.Check) template.HTML {
+	if len(checks) == 0 {
+		return ""
+	}
+	var d drawing
+	counts := map[ops.Health]int{}
+	width := 100 / float64(ticksShown)
+	for i, c := range checks {
+		counts[c.Status]++
+		shown := healthBadge(c.Status)
+		height := map[string]float64{"ok": 6, "warn": 10, "bad": tickHeight}[shown.Tone]
+		x := float64(ticksShown-len(checks)+i) * width
+		d.rect(pc(x+width*0.15), px(tickHeight-height), pc(width*0.7), px(height), "day-bar tone-"+shown.Tone, m.stamp(c.At).Text+": "+shown.Word)
+	}
+	title := fmt.Sprintf("The last %s on record, since %s", plural(len(checks), "result", "results"), m.text(checks[0].At))
+	for _, h := range []ops.Health{ops.Down, ops.Degraded} {
+		if counts[h] > 0 {
+			title += fmt.Sprintf(", %d %s", counts[h], h)
+		}
+	}
+	return d.svg(tickHeight, title)
 }
 
 // nowLine is one sentence about what is being done or is about to happen.
@@ -396,13 +517,40 @@ func (s *server) addSituation(ctx context.Context, m moment, view *overviewView,
 	}
 	facts.NextChecks, facts.ReadOnly = s.NextCheck(), readOnly
 	told := map[ops.CycleID]bool{}
-	for _, l := range situation.Doing(facts) {
+	asked := 0
+	doing := situation.Doing(facts)
+	for _, l := range doing {
 		told[l.Cycle] = true
-		view.Doing = append(view.Doing, s.nowLine(m, l))
+		if l.Approval > 0 || l.Tone == situation.ToneHand {
+			asked++
+		}
+		problem := problemCard{nowLine: s.nowLine(m, l), all: len(l.Services)}
+		view.Failing = slices.DeleteFunc(view.Failing, func(e serviceEntry) bool {
+			of := e.Environment == l.Environment && slices.Contains(l.Services, e.Name)
+			switch {
+			case of && len(problem.Services) < openServices:
+				e.Checks = slices.Clone(e.Checks)
+				for i := range e.Checks {
+					e.Checks[i].Note = nil // what the watch would do is not what is being done
+				}
+				problem.Services = append(problem.Services, e)
+			case of:
+				problem.More++
+			}
+			return of
+		})
+		view.Problems = append(view.Problems, problem)
+	}
+	if asked >= view.asked {
+		view.Told = true // each has its card
 	}
 	// The page says elsewhere why these need a person.
 	view.NeedsYou = slices.DeleteFunc(view.NeedsYou, func(c cycleLine) bool { return told[c.ID] })
-	ahead := situation.Ahead(facts)
+	ahead := slices.DeleteFunc(situation.Ahead(facts), func(l situation.Line) bool {
+		return len(l.Services) > 0 && slices.ContainsFunc(doing, func(d situation.Line) bool {
+			return d.Tone == situation.ToneRun && d.Environment == l.Environment && slices.Equal(d.Services, l.Services)
+		})
+	})
 	if len(ahead) == 1 && ahead[0].Tone == situation.ToneCalm && len(ahead[0].Services) == 0 {
 		ahead = nil // the time of the next check is in the head of the page
 	}

@@ -443,15 +443,23 @@ func (m moment) dayPicture(hours map[time.Time]hourly, first time.Time) *picture
 			}
 			height := max(3, float64(sparkHeight-sparkFoot)*float64(part.n)/float64(most))
 			y -= height
-			d.rect(x, px(round(max(0, y+sparkFoot))), pc(width*0.76), px(round(height)), "health-bar tone-"+part.tone, label)
+			d.rect(x, px(round(max(0, y+sparkFoot))), pc(width*0.76), px(round(height)), "day-bar tone-"+part.tone, label)
 		}
 		p.Rows = append(p.Rows, []string{m.stamp(at).Text, thousands(int64(h.well)), thousands(int64(h.trouble)), thousands(int64(h.asked))})
 	}
 	d.text("0", px(sparkHeight+sparkLabels-4), "start", "chart-text", m.stamp(first).Text)
 	d.text("100%", px(sparkHeight+sparkLabels-4), "end", "chart-text", "now")
 	p.SVG = d.svg(sparkHeight+sparkLabels, title)
-	p.Note = fmt.Sprintf("%s: %d ended well, %d without a repair, %d needed a person", plural(sum, "cycle", "cycles"),
-		total.well, total.trouble, total.asked)
+	var parts []string
+	for _, part := range []struct {
+		n    int
+		word string
+	}{{total.well, "ended well"}, {total.trouble, "ended without a repair"}, {total.asked, "ended and need a person"}} {
+		if part.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.word))
+		}
+	}
+	p.Note = plural(sum, "cycle", "cycles") + ": " + strings.Join(parts, ", ")
 	return p
 }
 

@@ -162,5 +162,48 @@ func TestTheDayIsDrawn(t *testing.T) {
 	mustContain(t, body, "Cycles in the last 24 hours", "<title>1 cycle in the last 24 hours, by hour and result</title>", "View as table")
 	s.Now = s.Now.Add(30 * time.Hour)
 	s.Chain(ops.NewCycle{}, ops.CycleFailed, "", apitest.Run{Tier: 1, For: time.Second})
-	mustContain(t, content(s.page("/")), "1 cycle: 0 ended well, 1 without a repair, 0 needed a person")
+	mustContain(t, content(s.page("/")), "1 cycle: 1 ended without a repair")
+}
+
+// The rail has six entries; every other page is one of theirs, and the search finds everything by name.
+func TestSixEntriesAndASearch(t *testing.T) {
+	s := newSite(t)
+	s.breaks("jellyfin", "HTTP 502")
+	s.Check("jellyfin", ops.Down, "HTTP 502")
+	body := s.page("/")
+	rail := body[strings.Index(body, `class="rail"`):strings.Index(body, `class="more"`)]
+	if n := strings.Count(rail, "<a "); n != 6 {
+		t.Errorf("%d entries", n)
+	}
+	for path, want := range map[string][]string{
+		"/guard":         {`<a href="/events">Events</a>`, `<a href="/guard" aria-current="page">Guard</a>`, `rail-cycles tab" aria-current="page"`},
+		"/notifications": {`<a href="/hosts">Hosts</a>`, `<a href="/api/docs">API</a>`, `rail-config" aria-current="page"`},
+		"/silences":      {`<a href="/actions">Actions</a>`, `rail-services tab" aria-current="page"`},
+	} {
+		mustContain(t, s.page(path), want...)
+	}
+	mustContain(t, s.page("/search?q=jelly"), `href="/services/default/jellyfin"`, `href="/incidents/1"`)
+	mustContain(t, s.page("/search?q=scheduled"), `href="/cycles/1"`)
+	mustContain(t, s.page("/search?q=silence"), `href="/silences"`, "claudeops silences add")
+	mustContain(t, s.page("/search?q=zzz"), "Nothing found")
+	for query, path := range map[string]string{"C-1": "/cycles/1", "%231": "/sessions/1", "incident+1": "/incidents/1"} {
+		if a := s.get("/search?q=" + query); a.Header.Get("Location") != path {
+			t.Errorf("%s leads to %q", query, a.Header.Get("Location"))
+		}
+	}
+}
+
+// While a tier works, the headline says so; probes have a rhythm, and what was found is drawn.
+func TestOverviewSaysWhoRepairsAndHowOftenProbesLook(t *testing.T) {
+	s := newSite(t, func(o *web.Options) {
+		o.Environments = []ops.Environment{{Name: "default", Probes: []ops.ProbeSpec{{Service: "web", Type: "http", Interval: 20 * time.Second}}}}
+	})
+	s.down("web", "HTTP 502")
+	s.Now = s.Now.Add(4 * time.Second)
+	body := content(s.page("/"))
+	mustContain(t, body, "Probing every 20 s · last 4 s ago", `class="ticks"`, "The last 1 result on record")
+	mustNotContain(t, body, "Next check", "Latest summary")
+	if strings.Count(body, "HTTP 502") > 2 {
+		t.Errorf("the outage is told %d times", strings.Count(body, "HTTP 502"))
+	}
 }

@@ -78,7 +78,7 @@ func TestOverviewShowsNextCheckAndTodaysCost(t *testing.T) {
 		}
 	})
 	s.threeTiers()
-	mustContain(t, s.page("/"), `datetime="2026-11-14T14:30:00Z"`, ">14:30<", "$0.83", "of $25.00", "Resolved", "Tier 3 repaired jellyfin.")
+	mustContain(t, s.page("/"), `datetime="2026-11-14T14:30:00Z"`, ">14:30:00<", "$0.83", "of $25.00", "Resolved", "Tier 3 repaired jellyfin.")
 }
 
 func TestPagesFollowTheJournalWithoutReloading(t *testing.T) {

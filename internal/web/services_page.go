@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"html/template"
 	"io"
 	"net/http"
 	"net/url"
@@ -364,10 +365,11 @@ type healthCount struct {
 type serviceEntry struct {
 	api.ServiceState
 	Badge badge
+	Ticks template.HTML // its last results, where they are drawn
 }
 
 func entryOf(row api.ServiceState) serviceEntry {
-	return serviceEntry{row, healthBadge(ops.Health(row.State))}
+	return serviceEntry{ServiceState: row, Badge: healthBadge(ops.Health(row.State))}
 }
 
 // Stale reports whether its last check is too old to say anything.

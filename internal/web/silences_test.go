@@ -157,7 +157,7 @@ func (s *site) told(status ops.NoticeStatus, text string) int64 {
 
 func TestNoticesThatWereGivenUpAreTriedAgain(t *testing.T) {
 	s := newSite(t)
-	mustContain(t, s.page("/events"), `href="/notifications"`)
+	mustContain(t, s.page("/config"), `href="/notifications"`)
 	mustContain(t, s.page("/notifications?status=dead"), "No failed notifications")
 	mustContain(t, s.page("/notifications?status=pending"), "No waiting notifications")
 	dead := s.told(ops.NoticeDead, "no route to host")

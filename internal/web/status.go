@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -124,61 +125,67 @@ func (c *costCache) upTo(ctx context.Context, s *store.Store, since time.Time, e
 	return total, known, nil
 }
 
-// railGroup is a part of the navigation.
-type railGroup struct {
-	Name  string
-	Links []railLink
-	More  []railLink // those that a phone shows under More
-}
-
-// railLink is one entry of the navigation.
+// railLink is one entry of the navigation, or a page of one.
 type railLink struct {
 	Name, Path, Icon, Word string
 	Tab                    bool // one of the tabs of a phone
 	Current                bool
 	Count                  int
+	Pages                  []railLink // all of the entry, the first is its own
 }
 
-// rail returns the navigation: every page can be reached from it.
-func rail(current string, counts store.PageState) []railGroup {
-	groups := []railGroup{
-		{Links: []railLink{{Name: "overview", Path: "/", Icon: "layout-dashboard", Word: "Overview", Tab: true}}},
-		{Name: "Watch", Links: []railLink{
-			{Name: "cycles", Path: "/cycles", Icon: "list", Word: "Cycles", Tab: true},
-			{Name: "incidents", Path: "/incidents", Icon: "siren", Word: "Incidents", Tab: true, Count: counts.Approvals + counts.Incidents},
-			{Name: "services", Path: "/services", Icon: "server", Word: "Services", Tab: true},
-			{Name: "events", Path: "/events", Icon: "activity", Word: "Events"},
+// rail returns the navigation. Every page can be reached from it: by an entry, or by the pages of one.
+func rail(current string, counts store.PageState) []railLink {
+	asked := counts.Approvals + counts.Incidents
+	entries := []railLink{
+		{Name: "overview", Path: "/", Icon: "layout-dashboard", Word: "Overview", Tab: true},
+		{Name: "incidents", Path: "/incidents", Icon: "siren", Word: "Incidents", Tab: true, Count: asked, Pages: []railLink{
+			{Name: "approvals", Path: "/approvals", Word: "Approvals"},
 		}},
-		{Name: "Act", Links: []railLink{
-			{Name: "approvals", Path: "/approvals", Icon: "hand", Word: "Approvals"},
-			{Name: "actions", Path: "/actions", Icon: "wrench", Word: "Actions"},
-			{Name: "silences", Path: "/silences", Icon: "bell-off", Word: "Silences"},
+		{Name: "services", Path: "/services", Icon: "server", Word: "Services", Tab: true, Pages: []railLink{
+			{Name: "actions", Path: "/actions", Word: "Actions"},
+			{Name: "silences", Path: "/silences", Word: "Silences"},
 		}},
-		{Name: "Records", Links: []railLink{
-			{Name: "costs", Path: "/costs", Icon: "coins", Word: "Costs"},
-			{Name: "notifications", Path: "/notifications", Icon: "bell", Word: "Notifications"},
-			{Name: "memory", Path: "/memory", Icon: "brain", Word: "Memory"},
-			{Name: "guard", Path: "/guard", Icon: "shield", Word: "Guard"},
+		{Name: "cycles", Path: "/cycles", Icon: "activity", Word: "Activity", Tab: true, Pages: []railLink{
+			{Name: "events", Path: "/events", Word: "Events"},
+			{Name: "guard", Path: "/guard", Word: "Guard"},
+			{Name: "memory", Path: "/memory", Word: "Memory"},
 		}},
-		{Name: "Set-up", Links: []railLink{
-			{Name: "hosts", Path: "/hosts", Icon: "monitor", Word: "Hosts"},
-			{Name: "config", Path: "/config", Icon: "settings", Word: "Config"},
-			{Name: "docs", Path: "/api/docs", Icon: "scroll-text", Word: "API docs"},
+		{Name: "costs", Path: "/costs", Icon: "coins", Word: "Costs"},
+		{Name: "config", Path: "/config", Icon: "settings", Word: "Settings", Pages: []railLink{
+			{Name: "notifications", Path: "/notifications", Word: "Notifications"},
+			{Name: "hosts", Path: "/hosts", Word: "Hosts"},
+			{Name: "docs", Path: "/api/docs", Word: "API"},
 		}},
 	}
-	for g := range groups {
-		for i := range groups[g].Links {
-			link := &groups[g].Links[i]
-			link.Current = link.Name == current
-			if !link.Tab {
-				groups[g].More = append(groups[g].More, *link)
-			}
+	own := map[string]string{"cycles": "Cycles", "config": "Configuration"}
+	for i := range entries {
+		e := &entries[i]
+		e.Current = e.Name == current
+		if e.Pages == nil {
+			continue
+		}
+		e.Pages = append([]railLink{{Name: e.Name, Path: e.Path, Word: cmp.Or(own[e.Name], e.Word)}}, e.Pages...)
+		for j := range e.Pages {
+			page := &e.Pages[j]
+			page.Current = page.Name == current
+			e.Current = e.Current || page.Current
 		}
 	}
-	return groups
+	return entries
 }
 
-// railName is the entry of the navigation that a path belongs to; empty if none.
+// railPages are the pages of the current entry of the navigation, if it has several.
+func railPages(current string) []railLink {
+	for _, e := range rail(current, store.PageState{}) {
+		if e.Current {
+			return e.Pages
+		}
+	}
+	return nil
+}
+
+// railName is the page of the navigation that a path belongs to; empty if none.
 func railName(path string) string {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	switch first {
@@ -187,11 +194,9 @@ func railName(path string) string {
 	case "sessions":
 		return "cycles"
 	}
-	for _, group := range rail("", store.PageState{}) {
-		for _, link := range group.Links {
-			if link.Name == first {
-				return first
-			}
+	for _, e := range rail("", store.PageState{}) {
+		if e.Name == first || slices.ContainsFunc(e.Pages, func(p railLink) bool { return p.Name == first }) {
+			return first
 		}
 	}
 	return ""

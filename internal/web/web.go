@@ -128,6 +128,7 @@ func New(o Options) http.Handler {
 func (s *server) routes() http.Handler {
 	pages := http.NewServeMux()
 	pages.HandleFunc("GET /{$}", s.overview)
+	pages.HandleFunc("GET /search", s.search)
 	pages.HandleFunc("GET /sessions", s.cycles) // the same list: other programs and people know this address
 	pages.HandleFunc("GET /cycles", s.cycles)
 	pages.HandleFunc("GET /cycles/{id}", s.cycle)

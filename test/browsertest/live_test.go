@@ -156,8 +156,8 @@ func TestRunNowWithAPromptThenStop(t *testing.T) {
 	if !strings.Contains(told.Stdin+strings.Join(told.Args, " "), prompt) {
 		t.Errorf("the agent was not told: %q %q", told.Stdin, told.Args)
 	}
-	b.wait("it leads to the session", `document.querySelector('#now ~ ul a[href^="/sessions/"]')`)
-	b.follow(`#now ~ ul a[href^="/sessions/"]`)
+	b.wait("it leads to the session", `document.querySelector('#now a[href^="/sessions/"]')`)
+	b.follow(`#now a[href^="/sessions/"]`)
 	b.live()
 	b.sees("I watch the disk.")
 

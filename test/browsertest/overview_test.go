@@ -97,7 +97,7 @@ func scenes() []scene {
 			j.now = j.now.Add(-40 * time.Second)
 			j.fails("web", "HTTP 502", 3)
 			j.play(j.cause("web is down: HTTP 502.", "web"), ops.Step{}, run{handler: fixer, status: ops.SessionRunning})
-		}, walls(false), []string{"web is down: Tier 2 is repairing it", "Session #"}},
+		}, walls(false), []string{"Repairing web · Tier 2 of 3", "web is down: Tier 2 is repairing it", "Session #"}},
 		{"approval", func(j *journal) {
 			j.past()
 			j.now = j.now.Add(-3 * time.Minute)
@@ -130,7 +130,7 @@ func scenes() []scene {
 				{Service: "service-41", Why: ops.HoldSilenced, Until: time.Now().Add(30 * time.Minute)},
 				{Service: "service-42", Why: ops.HoldDependency, Reason: "service-42 is down; it depends on service-01, which is down."},
 			}))
-		}, walls(false), []string{"60 services need attention", "service-00, service-01 and 38 more are down: Tier 1 is looking at them", "silenced until", "it depends on service-01, which is down"}},
+		}, walls(false), []string{"Looking at service-00 and 39 more · Tier 1 of 3", "service-00, service-01 and 38 more are down: Tier 1 is looking at them", "silenced until", "it depends on service-01, which is down"}},
 	}
 }
 
@@ -161,7 +161,7 @@ func TestBannersDisappearByThemselves(t *testing.T) {
 	b := open(t, serve(t, j.store, walls(false), func(o *web.Options) { o.Trouble = func() string { return trouble.Load().(string) } }).base())
 	b.visit("/")
 	b.live()
-	b.sees("Needs you: 1 approval", "this host is being drained", "waiting for your approval")
+	b.sees("this host is being drained", "waiting for your approval")
 	b.mark()
 	trouble.Store("")
 	b.wait("the warning is gone", `!document.querySelector('.flash.trouble')`)
@@ -188,6 +188,6 @@ func TestLongTextsOpenWithoutAScript(t *testing.T) {
 	if eval[bool](b, `document.querySelector('main').innerText.includes('Sentence 59')`) {
 		t.Error("the whole text is shown at once")
 	}
-	b.click(".foreign summary")
+	b.click(".stat-why summary")
 	b.sees("Sentence 59", "less")
 }

@@ -97,7 +97,7 @@ const times = {
   short(date) {
     const now = new Date();
     if (date.getFullYear() !== now.getFullYear()) return this.day(date) + ' ' + date.getFullYear();
-    return (this.date(date) === this.date(now) ? '' : this.day(date) + ' ') + this.clock(date);
+    return this.date(date) === this.date(now) ? this.clock(date, true) : this.day(date) + ' ' + this.clock(date);
   },
   // Only a text that is the time itself is replaced: others are relative, or in words.
   text(element, date) {
@@ -105,7 +105,8 @@ const times = {
     const clock = this.clock(date, false, true);
     if (text === this.clock(date, true, true)) {
       const day = element.closest('[data-day]')?.dataset.day;
-      return (day && day !== this.date(date) ? this.day(date) + ' ' : '') + this.clock(date, true);
+      if (!day) return this.short(date);
+      return (day !== this.date(date) ? this.day(date) + ' ' : '') + this.clock(date, true);
     }
     if ([clock, this.day(date, true) + ' ' + clock, this.day(date, true) + ' ' + date.getUTCFullYear()].includes(text)) return this.short(date);
     return text;
@@ -233,12 +234,13 @@ function announce(text) {
 const places = { o: '/', s: '/cycles', p: '/approvals', a: '/actions', i: '/incidents', v: '/services', c: '/costs', e: '/events', m: '/memory' };
 let going = 0;
 document.addEventListener('keydown', (e) => {
+  if ((e.ctrlKey || e.metaKey) && e.key === 'k') { const box = byId('find-all'); if (box) { e.preventDefault(); box.focus(); box.select(); } return; }
   if (e.ctrlKey || e.metaKey || e.altKey || e.target.closest('input:not([type="checkbox"]), textarea, select, dialog')) return;
   if (Date.now() - going < 1500 && places[e.key]) { going = 0; location.href = places[e.key]; return; }
   going = 0;
   switch (e.key) {
     case 'g': going = Date.now(); return;
-    case '/': { const box = document.querySelector('[data-find]'); if (!box) return; box.focus(); break; }
+    case '/': { const box = document.querySelector('[data-find]') || byId('find-all'); if (!box) return; box.focus(); break; }
     case 'f': { const button = document.querySelector('[data-pause]'); if (!button) return; button.click(); break; }
     case 'r': byId('run-now')?.showModal(); break;
     case '?': byId('keys')?.showModal(); break;
