@@ -82,10 +82,15 @@ func (l *Ledger) Run(ctx context.Context, nudges <-chan struct{}) error {
 	}
 }
 
-// Look compares an environment with the last look and stores what is different.
+// Look compares an environment with the last look and stores what is different. Whoever waited for a look that began after it had asked
+// needs no other one: many sessions may start at once.
 func (l *Ledger) Look(ctx context.Context, env ops.Environment) {
+	asked := l.Clock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.looked[env.Name].After(asked) {
+		return
+	}
 	if err := l.look(ctx, env); err != nil && ctx.Err() == nil {
 		l.Logger.WarnContext(ctx, "what changed could not be recorded", "environment", env.Name, "error", err)
 	}
@@ -131,14 +136,16 @@ func (l *Ledger) look(ctx context.Context, env ops.Environment) error {
 	for i := range found.Things {
 		found.Things[i].Unseen = l.plain(found.Things[i].Unseen)
 	}
+	if len(found.Things)+len(found.Gone)+len(found.Changes) > 0 {
+		if err := l.Store.RecordLook(ctx, env.Name, l.Host, found, now); err != nil {
+			return err
+		}
+	}
 	if l.looked == nil {
 		l.looked = map[string]time.Time{}
 	}
 	l.looked[env.Name] = now
-	if len(found.Things)+len(found.Gone)+len(found.Changes) == 0 {
-		return nil
-	}
-	return l.Store.RecordLook(ctx, env.Name, l.Host, found, now)
+	return nil
 }
 
 // plain makes one short line without secrets of a text from outside.

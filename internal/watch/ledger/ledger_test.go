@@ -206,6 +206,30 @@ func TestMoreThanCanBeLookedAtIsSaid(t *testing.T) {
 	}
 }
 
+func TestALookThatBeganLaterIsEnough(t *testing.T) {
+	var things []ops.Thing
+	var failed error
+	looks := make(chan struct{}, 10)
+	w := newWorld(t, ops.Environment{}, counting{scripted{&things, &failed}, looks})
+	other := false
+	w.l.Clock = func() time.Time {
+		if other {
+			return w.now.Add(time.Second)
+		}
+		other = true
+		w.l.Look(t.Context(), w.env) // somebody else is faster
+		return w.now
+	}
+	w.l.Look(t.Context(), w.env)
+	if len(looks) != 1 {
+		t.Errorf("%d looks", len(looks))
+	}
+	w.l.Look(t.Context(), w.env)
+	if len(looks) != 2 {
+		t.Errorf("%d looks for one that asked later", len(looks))
+	}
+}
+
 // An incident is a reason to look at once; what else is written is not.
 func TestAnIncidentIsAReasonToLook(t *testing.T) {
 	var things []ops.Thing
