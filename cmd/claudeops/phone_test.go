@@ -71,6 +71,14 @@ func TestPhone_ApproveByTelegram(t *testing.T) {
 	if c.Cycle.Status != ops.CycleResolved || len(c.Journal.Sessions) != 3 || c.Journal.Approvals[0].AnsweredBy != "@alice (Telegram 42)" {
 		t.Errorf("%s with %d sessions, approved by %s", c.Cycle.Status, len(c.Journal.Sessions), c.Journal.Approvals[0].AnsweredBy)
 	}
+	d.until("the end tells its story", func() bool {
+		return slices.ContainsFunc(telegram.Messages(), func(m phonetest.Message) bool {
+			return strings.Contains(m.Text, "detected: ") && strings.Contains(m.Text, "asked: may Tier 3")
+		})
+	})
+	if out := b.run("incidents", "show", "1"); !strings.Contains(out.stdout, "Told: Telegram chat 42, by the default route") {
+		t.Errorf("incidents show does not say who was told:\n%s", out.stdout)
+	}
 	contains(t, "the audit", b.audits(), "@mallory (Telegram 666) by Telegram was refused", "@alice (Telegram 42) used a button by Telegram to approve approval 1")
 	d.until("the message shows the answer", func() bool { m, _ := question(telegram); return m.Edited })
 	// What is pressed afterwards, on another phone, says what was answered.

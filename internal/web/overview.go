@@ -163,7 +163,7 @@ func (s *server) overviewView(r *http.Request, counts store.PageState) (overview
 	if len(view.Failing) > openServices {
 		view.Failing, view.Folded = view.Failing[:openServices], view.Failing[openServices:]
 	}
-	if err := s.addTicks(ctx, m, &view); err != nil {
+	if err := s.addTicks(ctx, m, view.listed()...); err != nil {
 		return view, err
 	}
 	if err := s.addCost(ctx, m, &view, counts); err != nil {
@@ -429,16 +429,21 @@ const (
 	tickHeight   = 14
 )
 
-// addTicks draws the last results of the services that are listed.
-func (s *server) addTicks(ctx context.Context, m moment, v *overviewView) error {
-	left := tickServices
+// listed are the services that the overview lists, the worst first.
+func (v *overviewView) listed() [][]serviceEntry {
 	lists := [][]serviceEntry{v.Failing}
-	for i := range v.Problems {
-		lists = append(lists, v.Problems[i].Services)
+	for _, p := range v.Problems {
+		lists = append(lists, p.Services)
 	}
-	for i := range v.Groups {
-		lists = append(lists, v.Groups[i].Services)
+	for _, g := range v.Groups {
+		lists = append(lists, g.Services)
 	}
+	return lists
+}
+
+// addTicks draws the last results of services.
+func (s *server) addTicks(ctx context.Context, m moment, lists ...[]serviceEntry) error {
+	left := tickServices
 	for _, list := range lists {
 		for i := range list {
 			e := &list[i]
@@ -459,20 +464,19 @@ func (s *server) addTicks(ctx context.Context, m moment, v *overviewView) error 
 	return nil
 }
 
-// ticks draws results, the newest on the right. The worse one is, the taller it is.
+// ticks draws results, the newest on the right. The worse one is, the taller it is. One path for each state keeps a long list small.
 func (m moment) ticks(checks []ops.Check) template.HTML {
 	if len(checks) == 0 {
 		return ""
 	}
-	var d drawing
+	const step, wide = 4, 3
+	paths := map[string]string{}
 	counts := map[ops.Health]int{}
-	width := 100 / float64(ticksShown)
 	for i, c := range checks {
 		counts[c.Status]++
-		shown := healthBadge(c.Status)
-		height := map[string]float64{"ok": 6, "warn": 10, "bad": tickHeight}[shown.Tone]
-		x := float64(ticksShown-len(checks)+i) * width
-		d.rect(pc(x+width*0.15), px(tickHeight-height), pc(width*0.7), px(height), "day-bar tone-"+shown.Tone, m.stamp(c.At).Text+": "+shown.Word)
+		tone := healthBadge(c.Status).Tone
+		height := cmp.Or(map[string]int{"ok": 6, "warn": 10}[tone], tickHeight)
+		paths[tone] += fmt.Sprintf("M%d %dh%dv%dh-%dz", (ticksShown-len(checks)+i)*step, tickHeight-height, wide, height, wide)
 	}
 	title := fmt.Sprintf("The last %s on record, since %s", plural(len(checks), "result", "results"), m.text(checks[0].At))
 	for _, h := range []ops.Health{ops.Down, ops.Degraded} {
@@ -480,7 +484,16 @@ func (m moment) ticks(checks []ops.Check) template.HTML {
 			title += fmt.Sprintf(", %d %s", counts[h], h)
 		}
 	}
-	return d.svg(tickHeight, title)
+	var b strings.Builder
+	fmt.Fprintf(&b, `<svg class="ticks" viewBox="0 0 %d %d" role="img"><title>%s</title>`,
+		ticksShown*step, tickHeight, safe(title))
+	for _, tone := range []string{"ok", "warn", "bad", "unknown"} {
+		if paths[tone] != "" {
+			fmt.Fprintf(&b, `<path class="day-bar tone-%s" d="%s"/>`, tone, paths[tone])
+		}
+	}
+	//nolint:gosec // escaped
+	return template.HTML(b.String() + "</svg>")
 }
 
 // nowLine is one sentence about what is being done or is about to happen.

@@ -147,6 +147,10 @@ func (s *server) addServiceRows(ctx context.Context, m moment, view *servicesVie
 	if err != nil {
 		return err
 	}
+	entries = slices.Clone(entries) // the list serves several pages
+	if err := s.addTicks(ctx, m, entries); err != nil {
+		return err
+	}
 	for _, e := range entries {
 		key := serviceKey{e.Environment, e.Name}
 		row := serviceRow{

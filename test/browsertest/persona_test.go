@@ -149,7 +149,7 @@ func TestPersona_ANewcomerSeesARepair(t *testing.T) {
 	b.until("the terminal shows the repair", func() bool { return strings.Contains(said.String(), "Now your own: claudeops init") })
 	b.visit("/")
 	b.sees("mediabox")
-	b.choose("^Cycles|^Sessions")
+	b.choose("^Activity")
 	b.sees("mediabox", "esolved")
 	b.choose("^Incidents")
 	b.visit("/incidents/1")
