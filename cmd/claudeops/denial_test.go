@@ -116,7 +116,7 @@ func TestDenial_ANoLastsUntilTheFactsChange(t *testing.T) {
 				t.Errorf("%d agents were started and people called: %+v", len(b.calls())-calls, b.notices())
 			}
 			contains(t, "status", b.run("status").stdout, "Needs you   nothing", "web is down: somebody said no, agents stopped until ")
-			_, page := d.get("/incidents")
+			_, page := d.get("/incidents?tab=needs")
 			if !strings.Contains(page, "Nothing needs you.") {
 				t.Error("the incident is among what needs a person")
 			}

@@ -282,8 +282,8 @@ func (t *teller) checked(c ops.CycleStory) {
 		l := looks[key]
 		l.at = k.At
 		l.services = append(l.services, k.Service)
-		if k.Status != ops.Healthy {
-			l.bad = append(l.bad, with(fmt.Sprintf("%s is %s", k.Service, k.Status), k.Error))
+		if what := with(fmt.Sprintf("%s is %s", k.Service, k.Status), k.Error); k.Status != ops.Healthy && !slices.Contains(l.bad, what) {
+			l.bad = append(l.bad, what)
 		}
 	}
 	for _, key := range order {
