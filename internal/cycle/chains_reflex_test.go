@@ -126,8 +126,10 @@ func TestAReflexResolvesWithoutASession(t *testing.T) {
 		}
 		claims, err := r.store.OnProbation(t.Context(), "default", clock())
 		r.must(err)
-		if len(claims) != 1 || claims[0].Service != "web" || !slices.Equal(claims[0].Probes, []string{"http"}) {
-			t.Errorf("on probation: %+v", claims)
+		proven, err := r.store.Proven(t.Context(), "default", clock().Add(-time.Hour))
+		r.must(err)
+		if len(claims) != 1 || claims[0].Service != "web" || len(proven) != 1 || proven[0].Probe != "http" {
+			t.Errorf("on probation: %+v, proven %+v", claims, proven)
 		}
 	})
 }

@@ -400,7 +400,12 @@ type Claim struct {
 	Cycle       CycleID
 	At          time.Time // when the cycle ended
 	Until       time.Time
-	Probes      []string // those that the cycle ran itself after the repair and found healthy
+}
+
+// Proven is a probe that a cycle found healthy.
+type Proven struct {
+	Service, Probe string
+	At             time.Time
 }
 
 // About reports whether a check is the one that the claim is about.

@@ -36,31 +36,32 @@ func scanClaim(r db.Row) (ops.Claim, error) {
 	return c, err
 }
 
-// OnProbation returns the claims of an environment that are on probation at a time, with the probes that proved them.
+// OnProbation returns the claims of an environment that are on probation at a time.
 func (s *People) OnProbation(ctx context.Context, environment string, at time.Time) ([]ops.Claim, error) {
 	out, err := claims(ctx, s.db.Reader(), environment, at)
-	for n := 0; err == nil && n < len(out); n++ {
-		c := &out[n]
-		c.Probes, err = db.List(ctx, s.db.Reader(), db.ScanString, `SELECT DISTINCT probe FROM checks WHERE cycle_id = ? AND service = ?
-			AND purpose IN (?, ?, ?, ?) AND status = ? ORDER BY probe`,
-			c.Cycle, c.Service, ops.ProbeVerify, ops.ProbePlan, ops.ProbeReflex, ops.ProbeRecheck, ops.Healthy)
-		if err == nil && len(c.Probes) == 0 {
-			c.Probes, err = provedElsewhere(ctx, s.db.Reader(), *c)
-		}
-	}
 	if err != nil {
 		return nil, fmt.Errorf("list what is on probation in %s: %w", environment, err)
 	}
 	return out, nil
 }
 
-// provedElsewhere are the probes of the cycle that closed the incident of a claim, where that is another one: a scheduled look that found
-// the service well while its own cycle waited for a person.
-func provedElsewhere(ctx context.Context, q db.Querier, c ops.Claim) ([]string, error) {
-	return db.List(ctx, q, db.ScanString, `SELECT DISTINCT k.probe FROM checks k WHERE k.cycle_id IN
-			(SELECT o.id FROM cycles o JOIN incidents i ON i.id = ? WHERE o.id > ? AND o.environment = i.environment
-			AND o.ended_at = i.resolved_at)
-		AND k.service = ? AND k.purpose = ? AND k.status = ? ORDER BY k.probe`, c.Incident, c.Cycle, c.Service, ops.ProbeObserve, ops.Healthy)
+// Proven returns the probes that cycles ended since a time found healthy last: those of a resolved cycle after its repair, and those of
+// a look that closed an incident of the service.
+func (s *People) Proven(ctx context.Context, environment string, since time.Time) ([]ops.Proven, error) {
+	out, err := db.List(ctx, s.db.Reader(), func(r db.Row) (p ops.Proven, err error) {
+		return p, r.Scan(&p.Service, &p.Probe, db.ToTime(&p.At))
+	}, `SELECT k.service, k.probe, k.at FROM cycles c JOIN checks k ON k.cycle_id = c.id
+		WHERE c.environment = ? AND c.ended_at >= ? AND k.status = ?
+		AND (c.status = ? AND k.purpose IN (?, ?, ?, ?) OR k.purpose = ? AND EXISTS (SELECT 1 FROM incidents i
+			WHERE i.environment = c.environment AND i.service = k.service AND i.resolved_at = c.ended_at))
+		AND NOT EXISTS (SELECT 1 FROM checks l WHERE l.cycle_id = c.id AND l.service = k.service AND l.probe = k.probe AND l.id > k.id)
+		ORDER BY k.id`,
+		environment, db.Time(since), ops.Healthy, ops.CycleResolved, ops.ProbeVerify, ops.ProbePlan, ops.ProbeReflex, ops.ProbeRecheck,
+		ops.ProbeObserve)
+	if err != nil {
+		return nil, fmt.Errorf("list what cycles proved in %s: %w", environment, err)
+	}
+	return out, nil
 }
 
 // claims reads those of all environments: there are few at a time, and with an environment SQLite would read all its incidents.

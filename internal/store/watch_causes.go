@@ -171,7 +171,7 @@ func insertCause(ctx context.Context, tx db.Querier, c *ops.Cause) error {
 
 // ResolveCause records that a cause is over and closes the incidents that its cycle left open. It adds the notice unless one was
 // sent already.
-func (s *Watch) ResolveCause(ctx context.Context, c ops.Cause, how string, over *ops.Notice, at time.Time) error {
+func (s *Watch) ResolveCause(ctx context.Context, c ops.Cause, how string, over func(services []string) ops.Notice, at time.Time) error {
 	at = s.orNow(at)
 	err := s.db.WriteIn(ctx, "resolve_cause", db.InEnvironment(c.Environment), func(tx db.Querier) error {
 		ok, err := releaseCause(ctx, tx, c.ID, at)
@@ -190,13 +190,11 @@ func (s *Watch) ResolveCause(ctx context.Context, c ops.Cause, how string, over 
 		if err := s.resolveAll(ctx, tx, rows, how, at); err != nil {
 			return err
 		}
-		if over == nil {
-			return nil
-		}
-		if due, err := endIsNews(ctx, tx, c, at); err != nil || !due {
+		news, err := endIsNews(ctx, tx, c, at)
+		if err != nil || len(news) == 0 {
 			return err
 		}
-		n := *over
+		n := over(news)
 		n.CycleID = &c.Cycle
 		if n.Body, err = creditReflex(ctx, tx, c.Cycle, n.Body); err != nil {
 			return err
@@ -210,9 +208,10 @@ func (s *Watch) ResolveCause(ctx context.Context, c ops.Cause, how string, over 
 	return nil
 }
 
-// endIsNews reports whether people know of a cause, by a notice or because they were called, and not yet of its end. Other cycles may have
-// found the same incident, or another one of the same service, and one of them, or the watch, may have told of it.
-func endIsNews(ctx context.Context, tx db.Querier, c ops.Cause, at time.Time) (bool, error) {
+// endIsNews returns the services of a cause that people know of, by a notice or because they were called, and of whose end they do not
+// know yet. Other cycles may have found the same incident, or another one of the same service, and one of them, or the watch, may have
+// told of it.
+func endIsNews(ctx context.Context, tx db.Querier, c ops.Cause, at time.Time) ([]string, error) {
 	type told struct {
 		over    bool
 		service string
@@ -231,16 +230,16 @@ func endIsNews(ctx context.Context, tx db.Querier, c ops.Cause, at time.Time) (b
 			WHERE x.cycle_id = ? AND i.called_at IS NOT NULL`,
 		c.Cycle, c.Cycle, c.Environment, db.Time(since), c.Cycle, c.Cycle)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	begun := slices.ContainsFunc(all, func(n told) bool {
 		return n.own && !n.over && (n.service == "" || slices.Contains(c.Services, n.service))
 	})
 	if !begun || slices.ContainsFunc(all, func(n told) bool { return n.own && n.over }) {
-		return false, nil
+		return nil, nil
 	}
-	return slices.ContainsFunc(c.Services, func(name string) bool {
-		return !slices.ContainsFunc(all, func(n told) bool { return n.over && n.service == name })
+	return slices.DeleteFunc(slices.Clone(c.Services), func(name string) bool {
+		return slices.ContainsFunc(all, func(n told) bool { return n.over && n.service == name })
 	}), nil
 }
 

@@ -225,9 +225,11 @@ func openedNotice(c ops.Cause, checks []ops.Check, dryRun bool, now time.Time) *
 	}
 }
 
-func resolvedNotice(c ops.Cause, how string, now time.Time) *ops.Notice {
+// resolvedNotice tells of the services of a cause whose end is news.
+func resolvedNotice(c ops.Cause, news []string, how string, now time.Time) ops.Notice {
+	c.Services = news
 	text := notice.Recovered(c, how, now)
-	return &ops.Notice{
+	return ops.Notice{
 		Kind: ops.NoticeResolved, Level: ops.LevelInfo, Title: text.Title, Body: text.Body, Environment: c.Environment, Service: c.Services[0],
 		Key: "resolved:" + c.Environment + ":" + c.Key, Status: ops.NoticePending, NextAt: now, CreatedAt: now,
 	}

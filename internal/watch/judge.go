@@ -27,7 +27,7 @@ func (w *Watch) judge(ctx context.Context, env *environment) {
 	}
 	env.judged = now
 	claims := w.claims(ctx, env, now)
-	w.confirm(ctx, env, claims, now)
+	w.confirm(ctx, env, now)
 	picture, open, err := w.picture(ctx, env, now)
 	if err != nil {
 		w.logError(ctx, "read silences and incidents", err)
@@ -218,7 +218,7 @@ func (w *Watch) endResolved(ctx context.Context, env *environment, picture healt
 			continue
 		}
 		how := fmt.Sprintf("%s recovered after %s", ops.Listed(c.Services), now.Sub(c.Began).Round(time.Second))
-		if err := w.o.Store.ResolveCause(ctx, c, how, resolvedNotice(c, how, now), now); err != nil {
+		if err := w.o.Store.ResolveCause(ctx, c, how, func(news []string) ops.Notice { return resolvedNotice(c, news, how, now) }, now); err != nil {
 			w.logError(ctx, "record the end of a cause", err)
 			continue
 		}

@@ -19,23 +19,28 @@ func (w *Watch) claims(ctx context.Context, env *environment, now time.Time) []o
 }
 
 // confirm takes over what the probes of a cycle found after its repair: they look more often, and a service that fails again before the
-// watch has seen it good would be taken for one that never recovered.
-func (w *Watch) confirm(ctx context.Context, env *environment, claims []ops.Claim, now time.Time) {
+// watch has seen it good would be taken for one that never recovered, and be covered by a cycle that has ended.
+func (w *Watch) confirm(ctx context.Context, env *environment, now time.Time) {
+	proven, err := w.o.Store.Proven(ctx, env.config.Name, now.Add(-ops.Probation-maxPause))
+	if err != nil {
+		w.logError(ctx, "read what cycles proved", err)
+		return
+	}
 	m := update{states: map[key]health.State{}}
-	for _, c := range claims {
-		for k, v := range env.states {
-			if k.service != c.Service || !slices.Contains(c.Probes, k.probe) {
-				continue
-			}
-			after, change, changed := health.Confirm(v, c.At)
-			if !changed {
-				continue
-			}
-			m.states[k] = after
-			m.save = append(m.save, after)
-			m.events = append(m.events, env.event(change, after.Last.Purpose))
-			m.recovered = append(m.recovered, recovery{k.service, v.Began, change.Reason})
+	for _, p := range proven {
+		k := key{p.Service, p.Probe}
+		v, known := env.states[k]
+		if !known {
+			continue
 		}
+		after, change, changed := health.Confirm(v, p.At)
+		if !changed || m.states[k].Service != "" {
+			continue
+		}
+		m.states[k] = after
+		m.save = append(m.save, after)
+		m.events = append(m.events, env.event(change, after.Last.Purpose))
+		m.recovered = append(m.recovered, recovery{k.service, v.Began, change.Reason})
 	}
 	if len(m.save) == 0 || !w.allRecovered(ctx, env, m, now) {
 		return

@@ -32,7 +32,7 @@ type Causes interface {
 	Causes(ctx context.Context, environment string, since time.Time) ([]ops.Cause, error)
 	OpenCause(ctx context.Context, c ops.Cause, n ops.NewCycle, checks []ops.Check, notice *ops.Notice,
 		since time.Time) (ops.Cause, bool, error)
-	ResolveCause(ctx context.Context, c ops.Cause, how string, notice *ops.Notice, at time.Time) error
+	ResolveCause(ctx context.Context, c ops.Cause, how string, over func(services []string) ops.Notice, at time.Time) error
 	ReleaseCause(ctx context.Context, c ops.Cause, service, why string, at time.Time) error
 	ServiceRecovered(ctx context.Context, environment, service string, began time.Time, how string, at time.Time) (int, error)
 }
@@ -40,6 +40,7 @@ type Causes interface {
 // Claims stores the repairs that are on probation.
 type Claims interface {
 	OnProbation(ctx context.Context, environment string, at time.Time) ([]ops.Claim, error)
+	Proven(ctx context.Context, environment string, since time.Time) ([]ops.Proven, error)
 	Relapsed(ctx context.Context, r ops.Relapse) (bool, error)
 }
 

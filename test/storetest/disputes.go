@@ -140,7 +140,7 @@ func disputeEndsWithTheAlert(t *testing.T, f *Fixture) {
 	equal(t, "open after its end", len(f.openIncidents(t)), 0)
 	equal(t, "told that it is over", f.noticesOf(t, ops.NoticeResolved), 1)
 	equal(t, "how often", f.alert(t, "a").Disputes, 0)
-	must(t, f.Store.ResolveCause(t.Context(), f.onlyCause(t), "web recovered", &ops.Notice{Kind: ops.NoticeResolved, Title: "over"}, Start.Add(time.Hour)))
+	must(t, f.Store.ResolveCause(t.Context(), f.onlyCause(t), "web recovered", ending("over"), Start.Add(time.Hour)))
 	equal(t, "not told twice", f.noticesOf(t, ops.NoticeResolved), 1)
 }
 

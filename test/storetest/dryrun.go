@@ -85,7 +85,7 @@ func endIsToldOnce(t *testing.T, f *Fixture) {
 	_, err := f.Store.ServiceRecovered(t.Context(), "home", "web", Start.Add(-time.Hour), "web recovered", Start.Add(time.Minute))
 	must(t, err)
 	equal(t, "told by the service", over(), 1)
-	must(t, f.Store.ResolveCause(t.Context(), c, "web recovered", &ops.Notice{Kind: ops.NoticeResolved, Title: "web has recovered"}, Start.Add(time.Minute)))
+	must(t, f.Store.ResolveCause(t.Context(), c, "web recovered", ending("web has recovered"), Start.Add(time.Minute)))
 	equal(t, "told by the cause", over(), 1)
 }
 

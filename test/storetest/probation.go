@@ -72,6 +72,13 @@ func (f *Fixture) onProbation(t *testing.T, at time.Time) []ops.Claim {
 	return got
 }
 
+func (f *Fixture) proven(t *testing.T) []ops.Proven {
+	t.Helper()
+	got, err := f.Store.Proven(t.Context(), "home", Start)
+	must(t, err)
+	return got
+}
+
 func (f *Fixture) cycleOf(t *testing.T, id ops.CycleID) ops.Cycle {
 	t.Helper()
 	got, err := f.Store.Cycle(t.Context(), id)
@@ -112,8 +119,9 @@ func resolvedIsOnProbation(t *testing.T, f *Fixture) {
 	cycle := f.repaired(t, "web")
 	until := Start.Add(11 * time.Minute)
 	equal(t, "claims", f.onProbation(t, Start.Add(2*time.Minute)), []ops.Claim{{
-		Incident: 1, Environment: "home", Service: "web", Check: "http", Cycle: cycle.ID, At: Start.Add(time.Minute), Until: until, Probes: []string{"GET"},
+		Incident: 1, Environment: "home", Service: "web", Check: "http", Cycle: cycle.ID, At: Start.Add(time.Minute), Until: until,
 	}})
+	equal(t, "proven", f.proven(t), []ops.Proven{{Service: "web", Probe: "GET", At: Start}})
 	equal(t, "claims after it", len(f.onProbation(t, until.Add(time.Second))), 0)
 	equal(t, "incident", f.incidentWith(t, 1).ProbationUntil, &until)
 	equal(t, "cycle", f.cycleOf(t, cycle.ID).ProbationUntil, &until)
@@ -129,7 +137,7 @@ func closedMeanwhileIsOnProbation(t *testing.T, f *Fixture) {
 	must(t, err)
 	f.Commit(t, ops.Transition{Cycle: cycle, At: Start.Add(2 * time.Minute), Step: ops.Step{Kind: ops.StepFinish, Status: ops.CycleResolved}})
 	got := f.onProbation(t, Start.Add(3*time.Minute))
-	if len(got) != 1 || !got[0].At.Equal(Start.Add(2*time.Minute)) || len(got[0].Probes) != 0 {
+	if len(got) != 1 || !got[0].At.Equal(Start.Add(2*time.Minute)) || len(f.proven(t)) != 0 {
 		t.Errorf("claims are %+v", got)
 	}
 	equal(t, "cycle", f.cycleOf(t, cycle).ProbationUntil, ops.Ptr(Start.Add(12*time.Minute)))
@@ -152,9 +160,10 @@ func provedByAnotherCycle(t *testing.T, f *Fixture) {
 	must(t, err)
 	f.Commit(t, ops.Transition{Cycle: waits, At: Start.Add(3 * time.Minute), Step: ops.Step{Kind: ops.StepFinish, Status: ops.CycleResolved}})
 	got := f.onProbation(t, Start.Add(4*time.Minute))
-	if len(got) != 1 || got[0].Cycle != waits || len(got[0].Probes) != 1 || got[0].Probes[0] != "GET" {
+	if len(got) != 1 || got[0].Cycle != waits {
 		t.Errorf("claims are %+v", got)
 	}
+	equal(t, "proven", f.proven(t), []ops.Proven{{Service: "web", Probe: "GET", At: Start}})
 }
 
 func otherEndingsStartNone(t *testing.T, f *Fixture) {

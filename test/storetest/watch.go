@@ -20,6 +20,7 @@ func watchCases() []testCase {
 		{"a cause starts a cycle that knows what was found", causeStartsCycle},
 		{"a cause takes the cycle that found the same", causeTakesCycle},
 		{"a cause that is over closes what its cycle left", causeIsOver},
+		{"the end of a service is told once", onlyNewsIsTold},
 		{"a service that recovers closes its incidents of this failure only", serviceRecovers},
 		{"a silence holds from its start to its end", silenceHolds},
 		{"a journal knows silences, what is withheld and the last look", journalIsWatched},
@@ -203,12 +204,33 @@ func (f *Fixture) openIncidents(t *testing.T) []ops.Incident {
 	return got
 }
 
+// ending makes the notice of an end.
+func ending(title string) func([]string) ops.Notice {
+	return func(services []string) ops.Notice {
+		return ops.Notice{Kind: ops.NoticeResolved, Level: ops.LevelInfo, Title: title, Environment: "home", Service: services[0]}
+	}
+}
+
+// What people were told of one service of a cause is not told again with the end of the other.
+func onlyNewsIsTold(t *testing.T, f *Fixture) {
+	got, _ := f.openCause(t, cause("db", "web"), &ops.Notice{Kind: ops.NoticeOpened, Title: "db is down, and 1 more", Environment: "home", Service: "db"})
+	other := ops.Notice{Kind: ops.NoticeResolved, Title: "an incident of db is over", Environment: "home", Service: "db", CreatedAt: Start.Add(time.Minute)}
+	_, err := f.Store.AddNotice(t.Context(), other)
+	must(t, err)
+	var news []string
+	must(t, f.Store.ResolveCause(t.Context(), got, "both recovered", func(services []string) ops.Notice {
+		news = services
+		return ending("over")(services)
+	}, Start.Add(time.Hour)))
+	equal(t, "news", news, []string{"web"})
+}
+
 func causeIsOver(t *testing.T, f *Fixture) {
 	got, _ := f.openCause(t, cause("web"), nil)
 	_, err := f.Store.Claim(t.Context(), f.Owner, got.Cycle, Policy(), Start)
 	must(t, err)
 	f.incidentOf(t, got.Cycle, "web")
-	over := &ops.Notice{Kind: "resolved", Level: ops.LevelInfo, Title: "web recovered"}
+	over := ending("web recovered")
 	must(t, f.Store.ResolveCause(t.Context(), got, "web recovered", over, Start.Add(time.Hour)))
 	must(t, f.Store.ResolveCause(t.Context(), got, "web recovered", over, Start.Add(time.Hour)))
 	equal(t, "open incidents", len(f.openIncidents(t)), 0)
