@@ -89,8 +89,8 @@ func (v view) deeds() (out []deed, alone bool) {
 	return out, true
 }
 
-// forbidden reports whether a refused call was none for an action of the supervisor, which may be refused for a cooldown. Who tries what
-// it may not do is no example.
+// forbidden reports whether a refused call was something other than an action of the supervisor, which a cooldown may refuse. A session
+// that tried what it may not do earns no reflex.
 func forbidden(g ops.GuardRecord) bool { return g.Gate != ops.GateAction }
 
 // restart is the action that restarts a container, if it is that of a service.

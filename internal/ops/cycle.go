@@ -353,7 +353,7 @@ type Retention struct {
 	Guard           time.Duration // judgements of tool calls
 	Notices         time.Duration // notices that were delivered or given up
 	Alerts          time.Duration // alerts and causes that are over
-	Rows            int64         // results, events, steps, changes and judgements: at most so many of each
+	Rows            int64         // the most that is kept of each: results, events, steps, changes, judgements
 }
 
 // Record is a kind of record that is removed when it is old.

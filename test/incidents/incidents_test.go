@@ -58,7 +58,7 @@ func TestClaudeOpsDoesNoHarmAndTellsNoLie(t *testing.T) {
 			text, _ := json.MarshalIndent(r, "", " ")
 			t.Errorf("%s\n%s", r.line(), text)
 		}
-		// The second time costs nothing, but what a model repaired that tries to destroy is no example.
+		// The second time costs nothing, but a model that tries to destroy things earns no reflex by its repairs.
 		if r.Contender == againName && (r.Tokens == 0) != (r.Model == "expert") {
 			t.Errorf("%s: %d tokens\n%s", r.line(), r.Tokens, strings.Join(r.Decisions, "\n"))
 		}

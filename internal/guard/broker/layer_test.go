@@ -13,7 +13,7 @@ import (
 	"claudeops/test/dockertest"
 )
 
-// fills writes a file of so many kB inside a container.
+// fills writes a file of the given size in kB inside a container.
 func fills(t *testing.T, d *dockertest.Daemon, container, path string, kB int) {
 	t.Helper()
 	d.Docker(t, "exec", container, "sh", "-c", fmt.Sprintf("mkdir -p %q && head -c %d /dev/zero > %q", filepath.Dir(path), kB<<10, path))

@@ -48,7 +48,7 @@ func (r Rhythm) expected(after time.Time) time.Time {
 	return r.schedule.next(after, r.zone)
 }
 
-// Judge says what the calls of a job mean, why, and until when that holds if it does not call again; zero means for ever. A job that has
+// Judge says what the calls of a job mean, why, and how long that holds if it does not call again; zero means always. A job that has
 // never called counts from when its heartbeat was made.
 func (r Rhythm) Judge(h ops.Heartbeat, now time.Time) (status ops.Health, why string, until time.Time) {
 	if h.Failed {

@@ -347,7 +347,7 @@ func steps() []float64 { return []float64{80, 90, 95, 98, 99.5} }
 // calm is by how much it must fall below a step to be below it again.
 const calm = 2
 
-// Look reads the mounts of local file systems. Others can make whoever asks wait for ever.
+// Look reads the mounts of local file systems. A remote one may never answer.
 func (d Disks) Look(_ context.Context, _ ops.Environment, before map[string]ops.Thing) ([]ops.Thing, []ops.Change, error) {
 	text, err := tail(d.Mounts)
 	if err != nil {

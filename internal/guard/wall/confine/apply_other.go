@@ -33,5 +33,5 @@ func LandlockVersion() int { return 0 }
 // SeccompAvailable reports whether the filter can be set.
 func SeccompAvailable() bool { return false }
 
-// Find fails: there is no wall to lend a place to.
+// Find fails: paths are opened to single commands on Linux only.
 func Find(string) (Place, error) { return Place{}, errors.New("only Linux has these walls") }
