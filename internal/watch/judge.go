@@ -218,7 +218,8 @@ func (w *Watch) endResolved(ctx context.Context, env *environment, picture healt
 			continue
 		}
 		how := fmt.Sprintf("%s recovered after %s", ops.Listed(c.Services), now.Sub(c.Began).Round(time.Second))
-		if err := w.o.Store.ResolveCause(ctx, c, how, func(news []string) ops.Notice { return resolvedNotice(c, news, how, now) }, now); err != nil {
+		tell := func(news []string) ops.Notice { return resolvedNotice(c, news, how, now) }
+		if err := w.o.Store.ResolveCause(ctx, c, how, tell, now); err != nil {
 			w.logError(ctx, "record the end of a cause", err)
 			continue
 		}
