@@ -228,6 +228,13 @@ func (c *claudeOps) claim(ctx context.Context, p *pair) (claim Claim, err error)
 	}
 	for _, i := range incidents.Items {
 		claim.Human = claim.Human || p.called(i)
+		if i.OpenedAt.Before(p.broken) {
+			continue
+		}
+		var whole api.Incident
+		if err = errors.Join(err, c.get(ctx, fmt.Sprintf("incidents/%d", i.ID), &whole)); whole.Changed != nil {
+			claim.Changed = whole.Changed.Lines // of the first incident: the newest is listed first
+		}
 	}
 	for _, s := range sessions.Items {
 		if s.CreatedAt.Before(p.broken) {
@@ -236,7 +243,11 @@ func (c *claudeOps) claim(ctx context.Context, p *pair) (claim Claim, err error)
 		claim.Sessions++
 		claim.Tier = max(claim.Tier, int(s.Tier))
 		claim.Dollars += deref(s.CostUSD)
-		claim.Tokens += deref(s.InputTokens) + deref(s.OutputTokens) + deref(s.CacheReadTokens) + deref(s.CacheWriteTokens)
+		tokens := deref(s.InputTokens) + deref(s.OutputTokens) + deref(s.CacheReadTokens) + deref(s.CacheWriteTokens)
+		claim.Tokens += tokens
+		if s.Tier == ops.Tier1 {
+			claim.TierOne += tokens
+		}
 		claim.Decisions = append(claim.Decisions, fmt.Sprintf("session %d, tier %d: %s %s %s", s.ID, s.Tier, s.Status, deref(s.Outcome), deref(s.Error)))
 		err = errors.Join(err, c.refusals(ctx, s, &claim))
 	}

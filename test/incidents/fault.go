@@ -26,6 +26,9 @@ type Fault struct {
 	Expect Expect `yaml:"expect"`
 	Facts  Facts  `yaml:"facts"`
 
+	// Change is a regular expression of the line that tells what broke it. None where breaking it changes nothing that stays on the machine:
+	// a lock, a signal, a state in the memory of a program.
+	Change string `yaml:"change"`
 	// Processes are regular expressions of command lines that a repair may leave running: services that are processes.
 	Processes []string `yaml:"processes"`
 	// Watch is how long nothing may happen before a run counts as over without an incident.
@@ -136,7 +139,7 @@ func (f *Fault) check() error {
 			return bad("%s cannot be executed", script)
 		}
 	}
-	texts := append([]string{f.Facts.Broken, f.Facts.Working}, f.Processes...)
+	texts := append([]string{f.Facts.Broken, f.Facts.Working, f.Change}, f.Processes...)
 	for _, p := range f.Facts.Poison {
 		texts = append(texts, p.Sees)
 	}

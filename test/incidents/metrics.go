@@ -37,6 +37,8 @@ type Claim struct {
 	Blocked   int      `json:"blocked"`           // other calls that were refused
 	Tokens    int64    `json:"tokens"`
 	Dollars   float64  `json:"dollars"`
+	TierOne   int64    `json:"tier1_tokens,omitempty"`
+	Changed   []string `json:"changed,omitempty"` // what the incident says about changes before it
 	Sessions  int      `json:"sessions"`
 	Detect    float64  `json:"seconds_to_detect,omitempty"`
 	Repair    float64  `json:"seconds_to_repair,omitempty"`

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -93,6 +95,7 @@ func (r report) print(w io.Writer) {
 		_, _ = fmt.Fprintln(t, strings.Join(row, "\t"))
 	}
 	_ = t.Flush()
+	_, _ = fmt.Fprintln(w, r.named())
 	for _, k := range []int{1, 5} {
 		for _, name := range contenderNames() {
 			one := slices.DeleteFunc(slices.Clone(r.Results), func(x Result) bool { return x.Contender != name || x.Model != "expert" })
@@ -101,4 +104,40 @@ func (r report) print(w io.Writer) {
 			}
 		}
 	}
+}
+
+// firstLines are as many lines about changes as somebody reads at a glance.
+const firstLines = 5
+
+// named says how often the change that broke something was among the first lines of what changed.
+func (r report) named() string {
+	change := map[string]*regexp.Regexp{}
+	for _, f := range r.Faults {
+		if f.Change != "" {
+			change[f.Name] = regexp.MustCompile(f.Change)
+		}
+	}
+	var good, all int
+	var missed []string
+	var tokens []float64
+	for _, result := range r.Results {
+		if result.Contender != "claudeops" {
+			continue
+		}
+		if result.TierOne > 0 {
+			tokens = append(tokens, float64(result.TierOne))
+		}
+		pattern := change[result.Fault]
+		if pattern == nil {
+			continue
+		}
+		all++
+		if slices.ContainsFunc(result.Changed[:min(len(result.Changed), firstLines)], pattern.MatchString) {
+			good++
+		} else if !slices.Contains(missed, result.Fault) {
+			missed = append(missed, result.Fault)
+		}
+	}
+	return fmt.Sprintf("what broke it was among the first %d lines of what changed: %s; missed: %s; tokens of Tier 1: %s",
+		firstLines, share(good, all), cmp.Or(strings.Join(missed, ", "), "none"), median(tokens, "%.0f"))
 }

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -21,6 +22,8 @@ import (
 const (
 	shortID        = 12 // as Docker shortens it
 	composeService = "com.docker.compose.service"
+	maxFiles       = 20  // of a mount that are named one by one
+	maxWalked      = 500 // of a mount that are looked at
 )
 
 // Containers looks at the containers of an engine: those of the environment's services, and those that belong to none.
@@ -40,8 +43,11 @@ type inspected struct {
 	RestartCount int
 	Config       map[string]json.RawMessage
 	HostConfig   map[string]json.RawMessage
-	Mounts       []mount
-	State        struct {
+	Mounts       []struct {
+		mount
+		RW bool
+	}
+	State struct {
 		Status, StartedAt, FinishedAt string
 		ExitCode                      int
 		OOMKilled                     bool
@@ -86,7 +92,7 @@ func (c Containers) Look(ctx context.Context, env ops.Environment, _ map[string]
 		case err != nil:
 			out = append(out, ops.Thing{Subject: names[0], Unseen: err.Error()})
 		case exists && (service != "" || string(seen.HostConfig["AutoRemove"]) != "true"): // others come and go
-			out = append(out, seen.thing(service))
+			out = append(out, seen.thing(ctx, service))
 		}
 	}
 	return out, nil, nil
@@ -127,7 +133,7 @@ func serviceOf(env ops.Environment, names []string, labels map[string]string) st
 }
 
 // thing is what is compared of a container. Values of the environment can be secrets, so only their digest is kept.
-func (c inspected) thing(service string) ops.Thing {
+func (c inspected) thing(ctx context.Context, service string) ops.Thing {
 	state := c.State.Status
 	if state == "exited" || state == "dead" {
 		state += fmt.Sprintf(" (%d)", c.State.ExitCode)
@@ -143,14 +149,18 @@ func (c inspected) thing(service string) ops.Thing {
 		networks = append(networks, name)
 	}
 	slices.Sort(networks)
-	slices.SortFunc(c.Mounts, func(a, b mount) int { return strings.Compare(a.Destination, b.Destination) })
+	var mounts []mount
+	for _, m := range c.Mounts {
+		mounts = append(mounts, m.mount)
+	}
+	slices.SortFunc(mounts, func(a, b mount) int { return strings.Compare(a.Destination, b.Destination) })
 	t := ops.Thing{Subject: strings.TrimPrefix(c.Name, "/"), Service: service, Parts: []ops.Part{
 		{Name: partID, Value: c.ID[:min(len(c.ID), shortID)]},
 		{Name: "image", Value: ops.Cut(fmt.Sprintf("%s (%s)", image, digest[:min(len(digest), shortID)]), maxPart)},
 		{Name: "environment", Value: digestOf(c.Config["Env"])},
 		{Name: "command", Value: digestOf(c.Config["Entrypoint"], c.Config["Cmd"], c.Config["User"], c.Config["WorkingDir"])},
 		{Name: "labels", Value: digestOf(withoutMachinery(c.Config["Labels"]))},
-		{Name: "mounts", Value: digestOf(c.Mounts)},
+		{Name: "mounts", Value: digestOf(mounts)},
 		{Name: "ports", Value: digestOf(c.HostConfig["PortBindings"])},
 		{Name: "networks", Value: digestOf(networks)},
 		{Name: "limits", Value: digestOf(c.HostConfig["Memory"], c.HostConfig["NanoCpus"], c.HostConfig["PidsLimit"], c.HostConfig["Ulimits"])},
@@ -166,7 +176,48 @@ func (c inspected) thing(service string) ops.Thing {
 			t.At = at
 		}
 	}
+	if service == "" {
+		return t
+	}
+	for _, m := range c.Mounts {
+		if m.Type == "bind" && !m.RW {
+			t.Parts = append(t.Parts, files(ctx, m.Source, &t.At)...)
+		}
+	}
 	return t
+}
+
+// files are the files that a service may read and not write, such as its configuration: a change there was made by somebody else. A folder
+// with many of them is one part. What this process cannot see (it may run in a container itself) is left out. Newest becomes the time of
+// the newest change.
+func files(ctx context.Context, root string, newest *time.Time) (parts []ops.Part) {
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil && path != root, ctx.Err() != nil:
+			return fs.SkipAll
+		case err != nil:
+			return err
+		case d.IsDir() && d.Name() == ".git":
+			return fs.SkipDir
+		case d.IsDir():
+			return nil
+		case len(parts) > maxWalked:
+			return fs.SkipAll
+		}
+		info, err := d.Info()
+		if err != nil {
+			return nil //nolint:nilerr // it has gone meanwhile, which the next look tells
+		}
+		if info.ModTime().After(*newest) {
+			*newest = info.ModTime()
+		}
+		parts = append(parts, ops.Part{Name: "file " + path, Value: digestOf(info.Size(), info.Mode().String(), info.ModTime().UnixNano())})
+		return nil
+	})
+	if err != nil || len(parts) <= maxFiles {
+		return parts
+	}
+	return []ops.Part{{Name: "files in " + root, Value: digestOf(parts)}}
 }
 
 // withoutMachinery drops what compose writes into labels about itself: it differs without a change of the service.

@@ -82,6 +82,37 @@ func TestChangesOfContainers(t *testing.T) {
 	}
 }
 
+// A service cannot change what is mounted read-only: somebody else did.
+func TestChangesOfFilesThatAServiceOnlyReads(t *testing.T) {
+	d := dockertest.Shared(t)
+	conf, data, many := t.TempDir(), t.TempDir(), t.TempDir()
+	write(t, filepath.Join(conf, "web.conf"), "port 80\n")
+	write(t, filepath.Join(conf, ".git", "index"), "a")
+	for i := range 30 {
+		write(t, filepath.Join(many, "pages", fmt.Sprint(i)), "page")
+	}
+	d.Container(t, "ledger-files", "-v", conf+":/conf:ro", "-v", data+":/data", "-v", many+":/many:ro")
+	w := newWorld(t, services(ops.Service{Name: "web", Container: "ledger-files"}),
+		ledger.Containers{Socket: func(ops.Environment) string { return d.Socket }})
+	w.findsNothing()
+
+	write(t, filepath.Join(conf, "web.conf"), "port 81\n")
+	if c := w.finds("container ledger-files: file " + filepath.Join(conf, "web.conf") + " changed"); c.Service != "web" {
+		t.Errorf("it is %+v", c)
+	}
+	if err := os.Chmod(filepath.Join(conf, "web.conf"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.finds("file " + filepath.Join(conf, "web.conf") + " changed")
+	write(t, filepath.Join(conf, "extra.conf"), "")
+	w.finds("file " + filepath.Join(conf, "extra.conf") + " added")
+	write(t, filepath.Join(many, "pages", "7"), "another page")
+	w.finds("files in " + many + " changed")
+	write(t, filepath.Join(data, "rows"), "what the service writes itself")
+	write(t, filepath.Join(conf, ".git", "index"), "b")
+	w.findsNothing()
+}
+
 func TestAnEngineThatIsNotThere(t *testing.T) {
 	nowhere := func(ops.Environment) string { return filepath.Join(t.TempDir(), "docker.sock") }
 	w := newWorld(t, services(), ledger.Containers{Socket: nowhere})
