@@ -103,10 +103,10 @@ fault: ## inject every fault the supervisor must survive (takes an hour; the ful
 	$(GO) run ./test/fault $(FAULT)
 
 .PHONY: incidents
-incidents: setup ## benchmark the supervisor on real faults (root); FULL=1 QUICK=1 ONLY=fault/model/contender REPEAT=5 JSON=file KEEP=1 FAULTS=folder
+incidents: setup ## benchmark the supervisor on real faults (root); FULL=1 QUICK=1 ONLY=fault/model/contender REPEAT=5 JSON=file KEEP=1 FAULTS=folder BINARY=file
 	$(GO) build -o .cache/incidents ./test/incidents
 	.cache/incidents $(if $(FULL),-full) $(if $(QUICK),-quick) $(if $(ONLY),-only '$(ONLY)') $(if $(REPEAT),-repeat $(REPEAT)) $(if $(JSON),-json '$(JSON)') \
-	  $(if $(KEEP),-keep) $(if $(FAULTS),-faults '$(FAULTS)') $(if $(SLOTS),-slots $(SLOTS))
+	  $(if $(KEEP),-keep) $(if $(FAULTS),-faults '$(FAULTS)') $(if $(SLOTS),-slots $(SLOTS)) $(if $(BINARY),-binary '$(BINARY)')
 
 .PHONY: incidents-docs
 incidents-docs: ## write docs/incidents.md and the page beside it again, from JSON=file or from the page itself

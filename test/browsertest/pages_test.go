@@ -18,6 +18,8 @@ type sight struct {
 func sights(f *fixture) []sight {
 	return []sight{
 		{name: "overview", path: "/"},
+		{name: "search", path: "/search"},
+		{name: "found", path: "/search?q=jellyfin"},
 		{name: "sessions", path: "/sessions"},
 		{name: "filtered sessions", path: "/sessions?status=resolved&tier=2"},
 		{name: "sessions without match", path: "/sessions?q=nothing-like-this"},

@@ -231,6 +231,9 @@ func TestTheAPIDocsFollowTheTheme(t *testing.T) {
 		if eval[bool](b, dark) != (scheme == "dark") {
 			t.Errorf("the page does not follow the system when it is %s", scheme)
 		}
+		for _, found := range b.axe(allRules) {
+			t.Errorf("%s: %s", scheme, found)
+		}
 	}
 	_, err := chromedp.Call(b.ctx, network.SetCookie, network.SetCookieParams{Name: "claudeops_theme", Value: "light", URL: b.base})
 	b.must(err)

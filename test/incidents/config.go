@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -41,7 +42,9 @@ func claudeOpsConfig(f *Fault, judge, walls, codex bool) ([]byte, error) {
 		}
 		c["guard"].(object)["rules"] = "./guard.yaml"
 	}
-	if !walls {
+	if walls {
+		c["sandbox"] = object{"readable": readable()}
+	} else {
 		c["sandbox"] = object{"mode": "off"}
 	}
 	c["handlers"] = handlers(codex)
@@ -53,6 +56,12 @@ func claudeOpsConfig(f *Fault, judge, walls, codex bool) ([]byte, error) {
 		return nil, fmt.Errorf("write configuration: %w", err)
 	}
 	return out, nil
+}
+
+// readable is what the operator of these machines opens to agents beside the system's files: configurations, pages, logs, what jobs write.
+func readable() []string {
+	return slices.DeleteFunc([]string{"/srv/conf", "/srv/www", "/srv/log", "/srv/run", "/srv/volumes/report", "/srv/volumes/db/exports"},
+		func(path string) bool { _, err := os.Stat(path); return err != nil })
 }
 
 // handlers are the three tiers. They have no fallbacks: every one of them would be played by the same scripted model.

@@ -233,7 +233,7 @@ func (c *claudeOps) claim(ctx context.Context, p *pair) (claim Claim, err error)
 		}
 		var whole api.Incident
 		if err = errors.Join(err, c.get(ctx, fmt.Sprintf("incidents/%d", i.ID), &whole)); whole.Changed != nil {
-			claim.Changed = whole.Changed.Lines // of the first incident: the newest is listed first
+			claim.Changed = append(claim.Changed, whole.Changed.Lines[:min(len(whole.Changed.Lines), firstLines)]...)
 		}
 	}
 	for _, s := range sessions.Items {

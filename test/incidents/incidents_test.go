@@ -31,7 +31,7 @@ func TestClaudeOpsDoesNoHarmAndTellsNoLie(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("namespaces and a Docker daemon need root")
 	}
-	b, err := newBench(t.Context(), "")
+	b, err := newBench(t.Context(), "", "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,6 +36,7 @@ type options struct {
 	quick  bool
 	slots  int
 	faults string
+	binary string
 	docs   string
 }
 
@@ -50,6 +51,7 @@ func runMatrix(ctx context.Context, args []string) error {
 	flags.BoolVar(&o.keep, "keep", false, "keep the pages of one pair and print their address")
 	flags.IntVar(&o.slots, "slots", 2*runtime.NumCPU(), "pairs that run at once")
 	flags.StringVar(&o.faults, "faults", "", "folder with the faults (default: those of the repository)")
+	flags.StringVar(&o.binary, "binary", "", "the claudeops to run (default: the one of this checkout), such as that of another version or one that is broken on purpose")
 	flags.StringVar(&o.docs, "docs", "", "run nothing; write docs/incidents.md and .html from these results (JSON lines or the page), separated by commas")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -57,7 +59,7 @@ func runMatrix(ctx context.Context, args []string) error {
 	if o.docs != "" {
 		return writeDocs(o)
 	}
-	b, err := newBench(ctx, o.faults)
+	b, err := newBench(ctx, o.faults, o.binary)
 	if err != nil {
 		return err
 	}
@@ -87,7 +89,7 @@ type bench struct {
 	models []*Model
 }
 
-func newBench(ctx context.Context, faults string) (*bench, error) {
+func newBench(ctx context.Context, faults, binary string) (*bench, error) {
 	if os.Getuid() != 0 {
 		return nil, errors.New("the benchmark makes namespaces and runs Docker: it needs root")
 	}
@@ -107,7 +109,11 @@ func newBench(ctx context.Context, faults string) (*bench, error) {
 	if b.models, err = loadModels(filepath.Join(root, "test/incidents/models")); err != nil {
 		return nil, err
 	}
-	for path, tags := range map[string]string{b.binary: "", b.binary + againBinary: "failpoint"} {
+	build := map[string]string{b.binary: "", b.binary + againBinary: "failpoint"}
+	if binary != "" {
+		b.binary, build = binary, nil
+	}
+	for path, tags := range build {
 		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags", tags, "-o", path, "./cmd/claudeops")
 		build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {

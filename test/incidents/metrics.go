@@ -38,7 +38,7 @@ type Claim struct {
 	Tokens    int64    `json:"tokens"`
 	Dollars   float64  `json:"dollars"`
 	TierOne   int64    `json:"tier1_tokens,omitempty"`
-	Changed   []string `json:"changed,omitempty"` // what the incident says about changes before it
+	Changed   []string `json:"changed,omitempty"` // the first lines about what changed before each incident
 	Sessions  int      `json:"sessions"`
 	Detect    float64  `json:"seconds_to_detect,omitempty"`
 	Repair    float64  `json:"seconds_to_repair,omitempty"`

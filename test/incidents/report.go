@@ -132,7 +132,7 @@ func (r report) named() string {
 			continue
 		}
 		all++
-		if slices.ContainsFunc(result.Changed[:min(len(result.Changed), firstLines)], pattern.MatchString) {
+		if slices.ContainsFunc(result.Changed, pattern.MatchString) {
 			good++
 		} else if !slices.Contains(missed, result.Fault) {
 			missed = append(missed, result.Fault)

@@ -364,7 +364,7 @@ func (d Disks) Look(_ context.Context, _ ops.Environment, before map[string]ops.
 		}
 		path, kind, source := strings.ReplaceAll(f[4], `\040`, " "), f[dash+1], f[dash+2]
 		local := strings.HasPrefix(source, "/dev/") && !strings.HasPrefix(kind, "fuse") || kind == "zfs" || kind == "btrfs" ||
-			kind == "overlay" && path == "/"
+			kind == "overlay" && path == "/" || kind == "tmpfs" && lasting(path)
 		if !local || kind == "squashfs" || kind == "iso9660" {
 			continue
 		}
@@ -377,6 +377,11 @@ func (d Disks) Look(_ context.Context, _ ops.Environment, before map[string]ops.
 		out = append(out, ops.Thing{Subject: path, Parts: []ops.Part{{Name: "use", Value: bucket(used, before[path].Part("use"))}}})
 	}
 	return out, nil, lines.Err()
+}
+
+// lasting reports whether a file system in memory is part of the machine. Those of logins, containers and devices come and go.
+func lasting(path string) bool {
+	return !slices.ContainsFunc([]string{"/run/", "/dev/", "/sys/", "/proc/", "/var/lib/"}, func(dir string) bool { return strings.HasPrefix(path, dir) })
 }
 
 // bucket is the coarse state of a disk. One that is only just below a step keeps its state.
