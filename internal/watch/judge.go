@@ -35,6 +35,7 @@ func (w *Watch) judge(ctx context.Context, env *environment) {
 		return
 	}
 	w.endResolved(ctx, env, picture, now)
+	w.releaseJoined(ctx, env, open)
 	picture.Causes = env.causes
 	verdict := health.Judge(picture, env.grouping, now)
 	w.relapses(ctx, env, claims, picture, verdict, now)
@@ -226,6 +227,26 @@ func (w *Watch) endResolved(ctx context.Context, env *environment, picture healt
 		env.causes[i].ResolvedAt = &now
 		w.cancelQueued(ctx, c, how)
 		w.ended()
+	}
+}
+
+// releaseJoined ends the causes that joined a cycle of somebody else, when that has ended and nobody was called about their services: it may
+// have worked on another one.
+func (w *Watch) releaseJoined(ctx context.Context, env *environment, open []ops.Incident) {
+	for i, c := range env.causes {
+		known := func(o ops.Incident) bool { return slices.Contains(c.Services, o.Service) }
+		if c.ResolvedAt != nil || slices.ContainsFunc(open, known) {
+			continue
+		}
+		cycle, err := w.o.Store.Cycle(ctx, c.Cycle)
+		if err != nil || cycle.EndedAt == nil || cycle.Trigger == ops.TriggerProbe || cycle.Trigger == ops.TriggerAlert {
+			continue
+		}
+		if err := w.o.Store.ReleaseCause(ctx, c, c.Services[0], notice.NotItsWork(c.Services, cycle.ID), *cycle.EndedAt); err != nil {
+			w.logError(ctx, "end a cause whose cycle has ended", err)
+			continue
+		}
+		env.causes[i].ResolvedAt = cycle.EndedAt
 	}
 }
 

@@ -214,6 +214,18 @@ func TestACycleThatFoundTheSameIsTaken(t *testing.T) {
 	if len(g.started) != 0 || len(causes) != 1 || causes[0].Cycle != 1 || len(g.told()) != 0 {
 		t.Errorf("started %q, causes %+v, told %q", g.started, causes, g.told())
 	}
+
+	// It worked on something else and called nobody: after the pause the service gets a cycle of its own.
+	_, err = g.store.Commit(t.Context(), g.owner, ops.Transition{Cycle: 1, At: g.now, Step: ops.Step{Kind: ops.StepFinish, Status: ops.CycleResolved}})
+	g.must(err)
+	for n := range 14 {
+		g.now = start.Add(time.Duration(14+4*n) * 30 * time.Second)
+		g.look(13)
+		g.watch.Pass(t.Context())
+	}
+	if len(g.started) != 1 {
+		t.Errorf("after its end, started %q", g.started)
+	}
 }
 
 func TestWhatIsHeldBackIsWrittenDownAndForgotten(t *testing.T) {
