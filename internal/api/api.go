@@ -121,7 +121,6 @@ func (s *server) routes() http.Handler {
 		w.Header().Set("Content-Type", "application/openapi+json")
 		_, _ = w.Write(text)
 	})
-	registerDocs(routes)
 	routes.Handle("GET /metrics", metrics.New(metrics.Options{
 		Store: s.Store, Logger: s.Logger, Clock: s.Clock, Version: s.Version, Environments: s.Environments,
 		WrongTokens: s.WrongTokens, Process: s.Process,

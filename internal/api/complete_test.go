@@ -1,16 +1,12 @@
 package api_test
 
 import (
-	"bufio"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -339,61 +335,6 @@ func TestTheDescriptionIsComplete(t *testing.T) {
 		if document.Paths[path] == nil {
 			t.Errorf("%s is not described", path)
 		}
-	}
-}
-
-func TestTheDocsPageIsServedWithItsFiles(t *testing.T) {
-	c := newClient(t)
-	page := c.send("GET", "/api/docs", "")
-	if page.Code != http.StatusOK || !strings.HasPrefix(page.Header().Get("Content-Type"), "text/html") {
-		t.Fatalf("%d %s", page.Code, page.Header().Get("Content-Type"))
-	}
-	for _, attribute := range []string{`src="`, `<link rel="stylesheet" href="`} {
-		for _, rest := range strings.Split(page.Body.String(), attribute)[1:] {
-			path, _, _ := strings.Cut(rest, `"`)
-			got := c.send("GET", path, "")
-			if got.Code != http.StatusOK || got.Body.Len() == 0 {
-				t.Errorf("%s: %d", path, got.Code)
-			}
-			if again := c.send("GET", path, "", "If-None-Match", got.Header().Get("ETag")); again.Code != http.StatusNotModified {
-				t.Errorf("%s again: %d", path, again.Code)
-			}
-		}
-	}
-}
-
-func TestVendoredFilesAreAsPublished(t *testing.T) {
-	sums, err := os.Open("docs/SHA256SUMS")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = sums.Close() }()
-	checked := 0
-	for lines := bufio.NewScanner(sums); lines.Scan(); {
-		want, name, found := strings.Cut(lines.Text(), "  ")
-		if !found {
-			continue
-		}
-		content, err := os.ReadFile("docs/" + name)
-		if errors.Is(err, fs.ErrNotExist) { // it is kept compressed; a client that does not know that gets it as published
-			served := newClient(t).send("GET", "/api/docs/"+name, "")
-			content, err = served.Body.Bytes(), nil
-			packed := newClient(t).send("GET", "/api/docs/"+name, "", "Accept-Encoding", "gzip")
-			if packed.Header().Get("Content-Encoding") != "gzip" || packed.Body.Len() > len(content)/2 ||
-				packed.Header().Get("Content-Type") != served.Header().Get("Content-Type") || packed.Header().Get("ETag") == served.Header().Get("ETag") {
-				t.Errorf("%s, compressed: %v", name, packed.Header())
-			}
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := sha256.Sum256(content); hex.EncodeToString(got[:]) != want {
-			t.Errorf("%s was changed", name)
-		}
-		checked++
-	}
-	if checked != 5 {
-		t.Errorf("%d files were checked", checked)
 	}
 }
 

@@ -508,12 +508,14 @@ func TestTheDocsPageAsksForALogin(t *testing.T) {
 		t.Errorf("status %d to %q", a.StatusCode, a.Header.Get("Location"))
 	}
 	cookie := s.logIn("secret")
-	for _, path := range []string{
-		"/api/docs", "/api/docs/start.js", "/api/docs/swagger-ui.css", "/api/docs/swagger-ui-bundle.js",
-		"/api/v1/openapi.json",
-	} {
+	for _, path := range []string{"/api/docs", "/api/v1/openapi.json"} {
 		if got := s.with("GET", path, "", cookie).StatusCode; got != http.StatusOK {
 			t.Errorf("%s: status %d", path, got)
+		}
+	}
+	for _, text := range []string{"GET /api/v1/incidents/{id}", "in the path, required", "items[].service", "POST /api/v1/silences", "in the body, required"} {
+		if body := s.with("GET", "/api/docs", "", cookie).body; !strings.Contains(body, text) {
+			t.Errorf("the page does not say %q", text)
 		}
 	}
 	if body := s.with("GET", "/api/docs", "", cookie).body; strings.Contains(body, "https://") || strings.Contains(body,

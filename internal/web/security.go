@@ -196,16 +196,14 @@ func isPublic(path string) bool {
 		strings.HasPrefix(path, linkPath)
 }
 
-// isAPI reports whether the API serves a path.
+// isAPI reports whether the API serves a path. The page that documents it is a page.
 func isAPI(path string) bool {
-	return path == "/api" || strings.HasPrefix(path, "/api/") || strings.HasPrefix(path, "/schemas/") ||
+	return path == "/api" || strings.HasPrefix(path, "/api/") && path != apiPath || strings.HasPrefix(path, "/schemas/") ||
 		path == "/healthz" || path == "/readyz" || path == "/metrics"
 }
 
-// isForPrograms reports whether a path is for programs: heartbeats, and the API except its documentation page.
-func isForPrograms(path string) bool {
-	return isMCP(path) || isPing(path) || isAPI(path) && path != "/api/docs" && !strings.HasPrefix(path, "/api/docs/")
-}
+// isForPrograms reports whether a path is for programs.
+func isForPrograms(path string) bool { return isMCP(path) || isPing(path) || isAPI(path) }
 
 // refuse responds with an error page, or with a problem document on API paths.
 func (s *server) refuse(w http.ResponseWriter, r *http.Request, status int, detail string) {

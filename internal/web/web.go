@@ -170,6 +170,7 @@ func (s *server) routes() http.Handler {
 		Environments: s.Environments, Address: s.Address, NextCheck: s.NextCheck, Ready: s.Ready, Database: s.Database, Changed: s.signalChange,
 		WrongTokens: s.wrongTokens.Load, Process: s.Process, Walls: s.Walls, Guard: s.Guard, CheckConfig: s.CheckConfig,
 	})
+	pages.HandleFunc("GET "+apiPath, s.apiDocs(machine))
 	agents := s.serveMCP(machine)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if isMCP(r.URL.Path) {

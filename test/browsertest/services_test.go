@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -217,32 +216,6 @@ func TestEveryPageIsReachedByLinks(t *testing.T) {
 	b.visit("/")
 	b.do(chromedp.Click(chromedp.CSS("details.more > summary")))
 	b.wait("the other pages are listed", `[...document.querySelectorAll('.more-links a')].filter((a) => a.checkVisibility()).length === 2`)
-}
-
-// TestTheAPIDocsFollowTheTheme reads the page of the API in both colours, and goes back.
-func TestTheAPIDocsFollowTheTheme(t *testing.T) {
-	t.Parallel()
-	b := open(t, serve(t, newJournal(t).store).base())
-	const dark = `document.documentElement.classList.contains('dark-mode')`
-	for _, scheme := range []string{"light", "dark"} {
-		b.prefer(scheme)
-		b.visit("/api/docs")
-		b.wait("the description is shown", `document.querySelector('.swagger-ui .opblock')`)
-		if eval[bool](b, dark) != (scheme == "dark") {
-			t.Errorf("the page does not follow the system when it is %s", scheme)
-		}
-		for _, found := range b.axe(allRules) {
-			t.Errorf("%s: %s", scheme, found)
-		}
-	}
-	_, err := chromedp.Call(b.ctx, network.SetCookie, network.SetCookieParams{Name: "claudeops_theme", Value: "light", URL: b.base})
-	b.must(err)
-	b.visit("/api/docs")
-	if eval[bool](b, dark) {
-		t.Error("the page does not follow the chosen theme")
-	}
-	b.follow("header.back a")
-	b.wait("it leads back", `location.pathname === '/'`)
 }
 
 // TestReadOnlyVisitorsSeeNoButtonsOnTheNewPages searches the new pages for what would be refused.

@@ -30,15 +30,8 @@ type asset struct {
 // assets lists the bundled files. A file in one of the lists of checksums that is missing here is an error.
 func assets(root string) []asset {
 	at := func(parts ...string) string { return filepath.Join(append([]string{root}, parts...)...) }
-	docs, web := at("internal", "api", "docs"), at("internal", "web", "assets", "VENDORED.sha256")
+	web := at("internal", "web", "assets", "VENDORED.sha256")
 	return []asset{
-		{
-			component: component{"swagger-ui-dist", "5.34.1", []string{
-				filepath.Join(docs, "LICENSE"), filepath.Join(docs, "NOTICE"), filepath.Join(docs, "swagger-ui-bundle.js.LICENSE.txt"),
-			}},
-			sums:    filepath.Join(docs, "SHA256SUMS"),
-			bundled: []string{"swagger-ui-bundle.js", "swagger-ui-bundle.js.LICENSE.txt", "swagger-ui.css", "LICENSE", "NOTICE"},
-		},
 		{
 			component: component{"htmx.org", "4.0.0", []string{at("docs", "licenses", "htmx.txt")}},
 			sums:      web, bundled: []string{"htmx.min.js", "hx-sse.min.js"},
