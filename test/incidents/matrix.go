@@ -110,8 +110,15 @@ func newBench(ctx context.Context, faults, binary string) (*bench, error) {
 		return nil, err
 	}
 	build := map[string]string{b.binary: "", b.binary + againBinary: "failpoint"}
-	if binary != "" {
-		b.binary, build = binary, nil
+	if binary != "" { // a world has a /tmp of its own, so it is copied
+		program, err := os.ReadFile(binary)
+		if err != nil {
+			return nil, fmt.Errorf("read the program: %w", err)
+		}
+		b.binary, build = b.binary+"-given", nil
+		if err := os.WriteFile(b.binary, program, 0o755); err != nil {
+			return nil, fmt.Errorf("copy the program: %w", err)
+		}
 	}
 	for path, tags := range build {
 		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags", tags, "-o", path, "./cmd/claudeops")
