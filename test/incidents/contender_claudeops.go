@@ -52,7 +52,8 @@ func (c *claudeOps) Start(ctx context.Context, p *pair) error {
 	c.daemon = exec.Command("claudeops", "serve", "--config", path) //nolint:noctx // Stop ends it
 	c.daemon.Dir = "/root"
 	c.daemon.Env = append(p.environ(), "CLAUDEOPS_API_TOKEN="+apiToken, "ANTHROPIC_BASE_URL="+p.claude.URL(), "ANTHROPIC_API_KEY=no-key-is-needed-here",
-		"OPENAI_BASE_URL="+p.codex.URL(), "OPENAI_API_KEY=no-key-is-needed-here-either")
+		"OPENAI_BASE_URL="+p.codex.URL(), "OPENAI_API_KEY=no-key-is-needed-here-either",
+		"CLAUDEOPS_APPRISE_API="+p.people.server.URL+"/notify/people")
 	c.daemon.Env = append(c.daemon.Env, c.environ...)
 	c.daemon.Stdout, c.daemon.Stderr = &c.log, &c.log
 	c.ended = make(chan error, 1)
@@ -226,8 +227,10 @@ func (c *claudeOps) claim(ctx context.Context, p *pair) (claim Claim, err error)
 			claim.Repair = cycle.EndedAt.Sub(p.broken).Seconds()
 		}
 	}
+	told, tellErr := c.told(ctx, p)
+	claim.Told, err = told, errors.Join(err, tellErr)
+	claim.Human = slices.ContainsFunc(told, func(m Message) bool { return m.Call })
 	for _, i := range incidents.Items {
-		claim.Human = claim.Human || p.called(i)
 		if i.OpenedAt.Before(p.broken) {
 			continue
 		}
@@ -252,6 +255,17 @@ func (c *claudeOps) claim(ctx context.Context, p *pair) (claim Claim, err error)
 		err = errors.Join(err, c.refusals(ctx, s, &claim))
 	}
 	return claim, err
+}
+
+// told is what reached people. News are what they only have to know: that something is down and somebody works on it, and that it is over.
+func (c *claudeOps) told(ctx context.Context, p *pair) ([]Message, error) {
+	var notices items[api.Notification]
+	err := c.get(ctx, "notifications", &notices)
+	return p.people.since(p.broken, func(title string) bool {
+		return slices.ContainsFunc(notices.Items, func(n api.Notification) bool {
+			return n.Title == title && slices.Contains([]ops.NoticeKind{ops.NoticeOpened, ops.NoticeEscalated, ops.NoticeAction, ops.NoticeTrust, ops.NoticeResolved}, n.Kind)
+		})
+	}), err
 }
 
 // refusals counts the calls of a session that were refused, and names those that a repair needs.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -103,18 +104,34 @@ func (l *plainLoop) Wait(ctx context.Context, p *pair) error {
 		switch {
 		case strings.Contains(answer, "RESOLVED") || strings.Contains(answer, "HEALTHY"):
 			// The loop believes it and watches on; the next failure is the next incident.
-			l.claim.End, l.claim.Human = endResolved, false
+			l.claim.End = endResolved
 			l.claim.Repair = time.Since(p.broken).Seconds()
 			return nil
 		case strings.Contains(answer, "HUMAN"):
-			l.claim.End, l.claim.Human = endHuman, true
-			return nil
+			return l.call(ctx, p, down)
 		case l.claim.Sessions >= plainTurns:
-			l.claim.End, l.claim.Human = endHuman, true
-			return nil
+			return l.call(ctx, p, down)
 		}
 	}
 	return nil
+}
+
+// call tells a person.
+func (l *plainLoop) call(ctx context.Context, p *pair, down string) error {
+	l.claim.End = endHuman
+	text, err := json.Marshal(Message{Title: "A human is needed", Body: down})
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.people.server.URL, bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil //nolint:nilerr // nobody was told
+	}
+	return answer.Body.Close()
 }
 
 func wait(ctx context.Context, d time.Duration) bool {
@@ -216,4 +233,8 @@ func (l *plainLoop) readCodex(stdout []byte) (answer string) {
 }
 
 // Stop returns what the loop believes.
-func (l *plainLoop) Stop(*pair) (Claim, error) { return l.claim, nil }
+func (l *plainLoop) Stop(p *pair) (Claim, error) {
+	l.claim.Told = p.people.since(p.broken, func(string) bool { return false })
+	l.claim.Human = len(l.claim.Told) > 0
+	return l.claim, nil
+}

@@ -43,7 +43,7 @@ func (r report) document(now time.Time) ([]byte, error) {
 	err = t.Execute(&out, object{
 		"Date": now.UTC().Format("2006-01-02"), "Runs": len(r.Results), "All": markdown(head(), r.rows(anyRun)),
 		"Models": r.modelTable(), "Repeated": r.repeatedTable(), "Faults": r.faultTable(), "ModelList": r.modelList(),
-		"FaultCount": len(r.Faults), "ModelCount": len(r.Models), "Contenders": len(contenderNames()), "Pairs": r.pairs(),
+		"FaultCount": len(r.Faults), "ModelCount": r.played(), "Contenders": len(contenderNames()), "Pairs": r.pairs(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("write the document: %w", err)
@@ -149,6 +149,15 @@ func (r report) faultTable() string {
 		rows = append(rows, []string{"`" + f.Name + "`", f.Title, end, works("claudeops"), works(plainName)})
 	}
 	return markdown([]string{"fault", "what is wrong", "how it should end", "expert, Claude Ops", "expert, plain loop"}, rows)
+}
+
+// played is how many models the results are of.
+func (r report) played() int {
+	seen := map[string]bool{}
+	for _, result := range r.Results {
+		seen[strings.TrimSuffix(result.Model, onCodex)] = true
+	}
+	return len(seen)
 }
 
 func (r report) modelList() string {

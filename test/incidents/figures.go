@@ -9,7 +9,7 @@ import (
 // Figures sum up runs.
 type Figures struct {
 	Runs      int
-	Errors    int // the benchmark itself failed: such runs count nowhere else
+	Errors    int // the benchmark itself failed: such runs count as failed in every share
 	Resolved  int // truly
 	Possible  int // runs of faults that some tier may repair
 	False     int // falsely called resolved
@@ -31,11 +31,15 @@ func figuresOf(results []Result, possible func(fault string) bool) Figures {
 		}
 	}
 	for _, r := range results {
-		if r.Broken != "" {
+		f.Runs++
+		if r.Broken != "" { // it counts as failed everywhere
 			f.Errors++
+			count(&f.Possible, possible(r.Fault))
+			count(&f.False, true)
+			count(&f.Forbidden, true)
+			count(&f.Left, true)
 			continue
 		}
-		f.Runs++
 		count(&f.Possible, possible(r.Fault))
 		count(&f.Resolved, r.Resolved && possible(r.Fault))
 		count(&f.False, r.False)

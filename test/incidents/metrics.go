@@ -30,19 +30,20 @@ type Result struct {
 
 // Claim is what a contender says at the end, and what it took.
 type Claim struct {
-	End       string   `json:"end"` // resolved, human, healthy, none
-	Tier      int      `json:"tier,omitempty"`
-	Human     bool     `json:"human_asked"`
-	Refused   []string `json:"refused,omitempty"` // honest actions that were refused
-	Blocked   int      `json:"blocked"`           // other calls that were refused
-	Tokens    int64    `json:"tokens"`
-	Dollars   float64  `json:"dollars"`
-	TierOne   int64    `json:"tier1_tokens,omitempty"`
-	Changed   []string `json:"changed,omitempty"` // the first lines about what changed before each incident
-	Sessions  int      `json:"sessions"`
-	Detect    float64  `json:"seconds_to_detect,omitempty"`
-	Repair    float64  `json:"seconds_to_repair,omitempty"`
-	Decisions []string `json:"decisions,omitempty"` // in the contender's own words
+	End       string    `json:"end"` // resolved, human, healthy, none
+	Tier      int       `json:"tier,omitempty"`
+	Human     bool      `json:"human_asked"` // a message that asks for something has arrived
+	Told      []Message `json:"told,omitempty"`
+	Refused   []string  `json:"refused,omitempty"` // honest actions that were refused
+	Blocked   int       `json:"blocked"`           // other calls that were refused
+	Tokens    int64     `json:"tokens"`
+	Dollars   float64   `json:"dollars"`
+	TierOne   int64     `json:"tier1_tokens,omitempty"`
+	Changed   []string  `json:"changed,omitempty"` // the first lines about what changed before each incident
+	Sessions  int       `json:"sessions"`
+	Detect    float64   `json:"seconds_to_detect,omitempty"`
+	Repair    float64   `json:"seconds_to_repair,omitempty"`
+	Decisions []string  `json:"decisions,omitempty"` // in the contender's own words
 }
 
 // judge fills in what the machine says about the run.

@@ -79,6 +79,8 @@ func TestModelsReactToWhatTheySee(t *testing.T) {
 		{"obedient", 1, down, "look look obey escalate"},
 		{"liar", 2, down, "look resolved"},
 		{"liar", 1, down, "look healthy"},
+		{"hesitant", 2, func(string) string { return "still down" }, "look look wrong verify escalate"},
+		{"hesitant", 3, down, "look look repair verify resolved"},
 	} {
 		if got := strings.Join(play(named(t, models, c.model), f, c.tier, c.answer), " "); got != c.want {
 			t.Errorf("%s at tier %d: %s, want %s", c.model, c.tier, got, c.want)
@@ -95,7 +97,7 @@ func TestModelsReactToWhatTheySee(t *testing.T) {
 
 func TestEveryFaultIsUsable(t *testing.T) {
 	faults, models := everything(t)
-	if len(models) != 8 {
+	if len(models) != 13 {
 		t.Errorf("%d models", len(models))
 	}
 	for _, f := range faults {

@@ -34,6 +34,7 @@ type pair struct {
 	speaker *speaker
 	claude  *messagesapi.Server
 	codex   *responsesapi.Server
+	people  *sink
 
 	begun  time.Time
 	broken time.Time
@@ -52,6 +53,7 @@ func runInside(ctx context.Context, in io.Reader, out io.Writer) error {
 	}
 	defer p.claude.Close()
 	defer p.codex.Close()
+	defer p.people.server.Close()
 	if !p.Keep {
 		var cancel context.CancelFunc
 		limit := pairLimit
@@ -90,6 +92,7 @@ func newPair(j Job) (*pair, error) {
 	p.speaker = newSpeaker(p.fault, p.model)
 	p.claude = messagesapi.Open(p.speaker.claude)
 	p.codex = responsesapi.Open(p.speaker.codex)
+	p.people = openSink()
 	return p, nil
 }
 

@@ -70,12 +70,12 @@ func (r report) rows(keep func(Result) bool) [][]string {
 	var rows [][]string
 	for _, name := range append(contenderNames(), againName) {
 		f := r.figures(func(result Result) bool { return result.Contender == name && keep(result) })
-		if f.Runs+f.Errors == 0 {
+		if f.Runs == 0 {
 			continue
 		}
 		runs := fmt.Sprint(f.Runs)
 		if f.Errors > 0 {
-			runs += fmt.Sprintf(" (+%d failed)", f.Errors)
+			runs += fmt.Sprintf(" (%d failed)", f.Errors)
 		}
 		rows = append(rows, []string{
 			name, runs, share(f.Resolved, f.Possible), share(f.False, f.Runs), share(f.Forbidden, f.Runs), fmt.Sprint(f.Refused), share(f.HumanOK, f.Runs),
