@@ -76,9 +76,13 @@ type Options struct {
 	Database func() string
 	// MCP is what the MCP server for the operator's agent offers: off, read or write; empty means off.
 	MCP string
-	// Guard and CheckConfig are those of the API.
+	// Guard, CheckConfig, Setup and Examine are those of the API.
 	Guard       api.Explainer
 	CheckConfig func(ctx context.Context) api.ConfigCheck
+	Setup       func(ctx context.Context, ask bool) []api.SetupRow
+	Examine     func(ctx context.Context) []api.Finding
+	// HideSetup keeps the steps of the set-up from the overview: nobody sets up a demonstration.
+	HideSetup bool
 }
 
 type server struct {
@@ -169,6 +173,7 @@ func (s *server) routes() http.Handler {
 		Store: s.Store, Control: s.Control, Logger: s.Logger, Clock: s.Clock, Version: s.Version,
 		Environments: s.Environments, Address: s.Address, NextCheck: s.NextCheck, Ready: s.Ready, Database: s.Database, Changed: s.signalChange,
 		WrongTokens: s.wrongTokens.Load, Process: s.Process, Walls: s.Walls, Guard: s.Guard, CheckConfig: s.CheckConfig,
+		Setup: s.Setup, Examine: s.Examine,
 	})
 	agents := s.serveMCP(machine)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
