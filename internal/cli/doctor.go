@@ -38,9 +38,9 @@ func (a *app) doctorCommand() *cobra.Command {
 	return a.withSettings(&cobra.Command{
 		Use:   "doctor",
 		Short: "Check prerequisites and say how to fix problems",
-		Long: `Checks the steps of the set-up (agent, key, services, trust, notifications, dry run) and the machine. A running daemon is asked what it
-sees; its PATH and environment are what counts. Without one, this program looks for itself and says so. The walls around agents are one
-row; --verbose lists them. Exits 1 when there is a problem.`,
+		Long: `Checks the steps of the set-up (agent, key, services, trust, notifications, dry run) and the machine. A running daemon is
+asked what it sees; its PATH and environment are what counts. Without one, this program looks for itself and says so. The walls around
+agents are one row; --verbose lists them. Exits 1 when there is a problem.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := a.load()
 			if err != nil {
@@ -275,7 +275,8 @@ func (a *app) database(ctx context.Context, cfg *config.Config) []finding {
 	looking, cancel := context.WithTimeout(ctx, databaseTime)
 	defer cancel()
 	if err := s.QuickCheck(looking); errors.Is(looking.Err(), context.DeadlineExceeded) {
-		return []finding{{"database", "unknown", path + " is too large to be checked here within " + databaseTime.String(), "'claudeops db check' takes its time"}}
+		detail := path + " is too large to be checked here within " + databaseTime.String()
+		return []finding{{"database", "unknown", detail, "'claudeops db check' takes its time"}}
 	} else if err != nil {
 		return []finding{{"database", "problem", err.Error(), "Restore a backup of " + path}}
 	}

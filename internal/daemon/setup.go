@@ -39,15 +39,17 @@ func UsedAgents(c *config.Config, p ops.Policy) []UsedAgent {
 	var out []UsedAgent
 	if uses("claude") && !c.Agent.Scripted() {
 		out = append(out, UsedAgent{
-			"claude", c.Agent.Bin, claude.InstallHint, []string{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"},
+			"claude", c.Agent.Bin, claude.InstallHint,
+			[]string{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"},
 			"neither ANTHROPIC_API_KEY nor CLAUDE_CODE_OAUTH_TOKEN is set",
-			"Set one of them in the environment of claudeops (a package has /etc/claudeops/secrets for it); 'claude setup-token' creates a token, "+
+			"Set one of them in the environment of claudeops (a package has /etc/claudeops/secrets for it); 'claude setup-token' creates a token, " +
 				"and the agent cannot use your own login",
 		})
 	}
 	if uses("codex") {
 		out = append(out, UsedAgent{
-			"codex", c.Agent.CodexBin, "Install it with 'npm install -g @openai/codex' or set CLAUDEOPS_CODEX_BIN", []string{"OPENAI_API_KEY"},
+			"codex", c.Agent.CodexBin, "Install it with 'npm install -g @openai/codex' or set CLAUDEOPS_CODEX_BIN",
+			[]string{"OPENAI_API_KEY"},
 			"OPENAI_API_KEY is not set", "Codex has its own home folder and cannot use your login. Set the key",
 		})
 	}

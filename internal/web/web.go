@@ -93,7 +93,6 @@ type server struct {
 	counters *counterCache
 	feeds    *feeds
 	today    *costCache
-	day      *dayCache
 	actors   *actors
 	markdown *markdown
 	list     serviceList
@@ -109,7 +108,7 @@ type server struct {
 // New makes the handler that serves everything: pages, assets, API, health.
 func New(o Options) http.Handler {
 	s := &server{
-		Options: o, assets: loadAssets(), feeds: newFeeds(), today: &costCache{}, day: &dayCache{}, actors: &actors{},
+		Options: o, assets: loadAssets(), feeds: newFeeds(), today: &costCache{}, actors: &actors{},
 		markdown: newMarkdown(), broadcaster: &broadcaster{hub: o.Hub},
 	}
 	s.counters = &counterCache{store: o.Store, state: s.hostState}
