@@ -149,6 +149,10 @@ func listen(t *testing.T) {
 	if err := os.WriteFile(shopd, raw, 0o700); err != nil { //nolint:gosec // a program
 		t.Fatal(err)
 	}
+	pages := t.TempDir()
+	if err := os.WriteFile(filepath.Join(pages, "index.html"), []byte("open"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for port := 21000; port < 21500; port++ {
 		address := fmt.Sprintf("127.0.0.1:%d", port)
 		if l, err := net.Listen("tcp", address); err != nil {
@@ -156,7 +160,7 @@ func listen(t *testing.T) {
 		} else if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
-		cmd := &exec.Cmd{Path: shopd, Args: []string{"httpd", "-f", "-p", address, "-h", t.TempDir()}}
+		cmd := &exec.Cmd{Path: shopd, Args: []string{"httpd", "-f", "-p", address, "-h", pages}}
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -204,6 +208,12 @@ func TestInit_AsksAtATerminalAndWritesWhatWasChosen(t *testing.T) {
 	p.types("one\n")
 	p.sees(`"one" is not in the list.`)
 	p.types(numberOf(t, list, "shopd") + ", " + numberOf(t, list, "init-grafana") + " " + numberOf(t, list, "mailer") + "\n")
+	p.sees("Other names for them? Such as 1=shop 3=blog [keep]: ")
+	p.types(numberOf(t, list, "shopd") + "=two words\n")
+	p.sees("is no number of a chosen service")
+	p.types(numberOf(t, list, "shopd") + "=init-grafana\n")
+	p.sees("Two services would be called")
+	p.types(numberOf(t, list, "shopd") + "=shop\n")
 	contains(t, "the agents", p.sees("Which one should run? [1]: "), "claude "+realcli.Version, "codex "+realcodex.Version)
 	p.types("7\n")
 	p.sees(`"7" is not in the list.`)
@@ -217,6 +227,8 @@ func TestInit_AsksAtATerminalAndWritesWhatWasChosen(t *testing.T) {
 	p.sees("Answer y or n.")
 	p.types("no\n")
 	p.sees("wrote claudeops.yaml")
+	contains(t, "the last words", p.sees("next: claudeops serve --config claudeops.yaml"), "missing: credentials: OPENAI_API_KEY is not set",
+		"nothing was delivered yet. Send a test")
 	if code := p.ends(); code != 0 {
 		t.Errorf("exit %d", code)
 	}
@@ -224,7 +236,8 @@ func TestInit_AsksAtATerminalAndWritesWhatWasChosen(t *testing.T) {
 		t.Errorf("colors in spite of NO_COLOR:\n%q", p.whole())
 	}
 	text := readDocument(t, filepath.Join(dir, "claudeops.yaml"))
-	contains(t, "the file", text, "# What is watched.", "- name: init-grafana\n", "container: init-grafana\n", "unit: mailer.service\n", "address: 127.0.0.1:21",
+	contains(t, "the file", text, "# What is watched.", "- name: init-grafana\n    container: init-grafana\n", "- name: mailer\n    unit: mailer.service\n",
+		"- name: shop\n    probes:\n      - type: http\n        url: http://127.0.0.1:21", "expect_status: [200]",
 		"trust: ask", "agent: codex", "apprise_urls_file: claudeops.apprise", "# Time from one check to the next.")
 	if n := strings.Count(text, "- name: "); n != 3 {
 		t.Errorf("%d services in\n%s", n, text)
@@ -242,7 +255,7 @@ func TestInit_EmptyAnswersAreTheDefaults(t *testing.T) {
 	t.Parallel()
 	env, dir := furnished(t, "init-loki"), t.TempDir()
 	p := atTerminal(t, dir, env, "init", "--service", "systemd")
-	for _, question := range []string{"or all, or none", "Which one should run?", "A URL, or none", "only look and propose at first?"} {
+	for _, question := range []string{"or all, or none", "Other names for them?", "Which one should run?", "A URL, or none", "only look and propose at first?"} {
 		p.sees(question)
 		p.types("\n")
 	}
@@ -271,6 +284,8 @@ func TestInit_NothingIsWrittenIfItIsInterrupted(t *testing.T) {
 			p := atTerminal(t, dir, append(env, "NO_COLOR=1"), "init", "--service", "compose")
 			p.sees("or all, or none [all]: ")
 			if strings.HasPrefix(question, "A URL") {
+				p.types("\n")
+				p.sees("Other names for them?")
 				p.types("\n")
 				p.sees("Which one should run? [1]: ")
 				p.types("\n")

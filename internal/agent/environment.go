@@ -121,16 +121,23 @@ type api struct {
 	url     string   // the variable of the base URL
 	usual   string   // the base URL when the variable is not set
 	headers string   // the variable of further headers, which may hold secrets; none when empty
+	models  string   // the path that lists the models, which is free; empty if it is not known
 }
+
+const (
+	anthropicKey      = "ANTHROPIC_API_KEY"
+	subscriptionToken = "CLAUDE_CODE_OAUTH_TOKEN" //nolint:gosec // the name of a variable
+)
 
 // apis are the ones whose keys a proxy can hold.
 func apis() []api {
 	return []api{
 		{
-			keys: []string{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"},
+			keys: []string{anthropicKey, "ANTHROPIC_AUTH_TOKEN", subscriptionToken},
 			url:  "ANTHROPIC_BASE_URL", usual: "https://api.anthropic.com", headers: "ANTHROPIC_CUSTOM_HEADERS",
+			models: "/v1/models?limit=1",
 		},
-		{keys: []string{"OPENAI_API_KEY"}, url: "OPENAI_BASE_URL", usual: "https://api.openai.com/v1"},
+		{keys: []string{"OPENAI_API_KEY"}, url: "OPENAI_BASE_URL", usual: "https://api.openai.com/v1", models: "/models"},
 		{keys: []string{"GEMINI_API_KEY"}, url: "GOOGLE_GEMINI_BASE_URL", usual: "https://generativelanguage.googleapis.com"},
 	}
 }
@@ -190,7 +197,7 @@ func (r *Runner) hideKeys(spec *ops.SessionSpec) (proxies, error) {
 
 // hide starts the proxy of one API where the environment holds a key for it.
 func (a api) hide(vars variables) (*keyproxy.Proxy, error) {
-	o := keyproxy.Options{Upstream: a.usual, Keys: map[string]string{}, Header: http.Header{}}
+	o := keyproxy.Options{Upstream: a.usual, Keys: map[string]string{}}
 	if url := vars[a.url]; url != "" {
 		o.Upstream = url
 	}
@@ -204,11 +211,7 @@ func (a api) hide(vars variables) (*keyproxy.Proxy, error) {
 	if len(tokens) == 0 {
 		return nil, nil //nolint:nilnil // nothing to hide
 	}
-	for line := range strings.Lines(vars[a.headers]) {
-		if name, value, ok := strings.Cut(line, ":"); ok {
-			o.Header.Add(strings.TrimSpace(name), strings.TrimSpace(value))
-		}
-	}
+	o.Header = a.extra(vars)
 	proxy, err := keyproxy.Listen(o)
 	if err != nil {
 		return nil, err
@@ -219,6 +222,17 @@ func (a api) hide(vars variables) (*keyproxy.Proxy, error) {
 		vars[name] = token
 	}
 	return proxy, nil
+}
+
+// extra are the further headers that the environment names.
+func (a api) extra(vars variables) http.Header {
+	out := http.Header{}
+	for line := range strings.Lines(vars[a.headers]) {
+		if name, value, ok := strings.Cut(line, ":"); ok {
+			out.Add(strings.TrimSpace(name), strings.TrimSpace(value))
+		}
+	}
+	return out
 }
 
 // reachLoopback keeps programs from asking an HTTP proxy of the network for our own one.

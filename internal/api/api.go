@@ -58,6 +58,10 @@ type Options struct {
 	Trusted bool
 	// CheckConfig checks the configuration as it is now; nil if it cannot be checked here.
 	CheckConfig func(ctx context.Context) ConfigCheck
+	// Setup returns the steps of the set-up; ask waits until those that take time were tested. Nil if nobody knows them.
+	Setup func(ctx context.Context, ask bool) []SetupRow
+	// Examine checks the machine as claudeops doctor does; nil if it cannot be checked here.
+	Examine func(ctx context.Context) []Finding
 }
 
 // Process are the figures of this process.
@@ -106,7 +110,7 @@ func (s *server) routes() http.Handler {
 		s.registerCycles, s.registerSessions, s.registerTranscript, s.registerGuard, s.registerPeople, s.registerServices,
 		s.registerHistory, s.registerHeartbeats, s.registerChanges,
 		s.registerCooldowns, s.registerActions, s.registerEvents, s.registerMemories, s.registerSilences, s.registerTrust, s.registerReflexes,
-		s.registerCosts, s.registerHosts, s.registerStats, s.registerSituation, s.registerChecks,
+		s.registerCosts, s.registerHosts, s.registerStats, s.registerSituation, s.registerChecks, s.registerSetup,
 	} {
 		register(described)
 	}

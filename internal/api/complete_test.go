@@ -330,7 +330,7 @@ func TestTheDescriptionIsComplete(t *testing.T) {
 	for _, path := range []string{
 		"/incidents", "/incidents/{id}", "/incidents/{id}/ack", "/incidents/{id}/snooze", "/incidents/{id}/resolve", "/approvals", "/approvals/{id}",
 		"/approvals/{id}/approve", "/approvals/{id}/deny", "/services", "/services/{name}", "/cooldowns/clear", "/memories", "/memories/{id}",
-		"/costs", "/costs/chains", "/stats", "/situation", "/held", "/changes", "/guard/explain", "/config/check", "/silences", "/trust", "/reflexes", "/reflexes/{id}", "/reflexes/{id}/enable", "/reflexes/{id}/disable", "/silences/{id}/end", "/notifications", "/notifications/{id}/retry",
+		"/costs", "/costs/chains", "/stats", "/situation", "/held", "/changes", "/guard/explain", "/config/check", "/doctor", "/silences", "/trust", "/reflexes", "/reflexes/{id}", "/reflexes/{id}/enable", "/reflexes/{id}/disable", "/silences/{id}/end", "/notifications", "/notifications/{id}/retry",
 	} {
 		if document.Paths[path] == nil {
 			t.Errorf("%s is not described", path)

@@ -4,19 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"claudeops/internal/agent"
-	"claudeops/internal/agent/acp"
-	"claudeops/internal/agent/claude"
 	"claudeops/internal/agent/process"
+	"claudeops/internal/api"
 	"claudeops/internal/api/situation"
 	"claudeops/internal/config"
 	"claudeops/internal/daemon"
@@ -24,13 +24,12 @@ import (
 	"claudeops/internal/guard/wall"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
-	"claudeops/internal/watch/notify"
 )
 
 // finding is the result of one check.
 type finding struct {
 	Check  string `json:"check"`
-	State  string `json:"state"` // ok, warning, problem
+	State  string `json:"state"` // ok, warning, problem, unknown
 	Detail string `json:"detail"`
 	Fix    string `json:"fix,omitempty"`
 }
@@ -39,30 +38,193 @@ func (a *app) doctorCommand() *cobra.Command {
 	return a.withSettings(&cobra.Command{
 		Use:   "doctor",
 		Short: "Check prerequisites and say how to fix problems",
-		Long:  "Checks configuration, state folder, database, agent CLI, credentials and notifications. Exits 1 when there is a problem.",
+		Long: `Checks the steps of the set-up (agent, key, services, trust, notifications, dry run) and the machine. A running daemon is
+asked what it sees; its PATH and environment are what counts. Without one, this program looks for itself and says so. The walls around
+agents are one row; --verbose lists them. Exits 1 when there is a problem.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := a.load()
 			if err != nil {
 				return err
 			}
-			findings := a.examine(c.Context(), cfg)
-			worst := exitOK
-			for _, f := range findings {
-				if f.State == "problem" {
-					worst = exitError
-				}
+			found, seen, err := a.consult(c.Context(), cfg)
+			if err != nil {
+				return err
 			}
-			symbols := map[string]string{"ok": "✓", "warning": "!", "problem": "✗"}
-			err = printRows(a, findings, tabbed("", "CHECK", "FINDING"), func(f finding) string {
-				text := f.Detail
-				if f.Fix != "" {
-					text = strings.TrimSuffix(text, ".") + ". " + f.Fix
-				}
-				return tabbed(symbols[f.State], f.Check, text)
-			})
-			return errors.Join(err, quietly(worst))
+			findings := make([]finding, 0, len(found.Setup)+len(found.Checks))
+			for _, row := range found.Setup {
+				findings = append(findings, setupFinding(row))
+			}
+			for _, f := range found.Checks {
+				findings = append(findings, finding(f))
+			}
+			if a.output == asTable {
+				_, err = io.WriteString(a.Stdout, a.screen.paintMarks(a.diagnosis(cfg, seen, found.Setup, findings)))
+			} else {
+				err = printRows(a, findings, "", nil)
+			}
+			if slices.ContainsFunc(findings, func(f finding) bool { return f.State == "problem" }) {
+				return errors.Join(err, quietly(exitError))
+			}
+			return err
 		},
 	})
+}
+
+// consult asks the daemon of the state folder what it sees. Without one, this process looks for itself.
+func (a *app) consult(ctx context.Context, cfg *config.Config) (found api.Examination, seen string, err error) {
+	seen = "No daemon runs; this is what your shell sees."
+	if err := a.useDaemon(ctx); err != nil {
+		seen = "The daemon cannot be asked (" + clean(err.Error()) + "); this is what your shell sees."
+	} else if a.remote != nil {
+		found, err := get[api.Examination](ctx, a.remote, "/doctor")
+		if err == nil {
+			return found, "", nil
+		}
+		seen = "The daemon did not answer (" + clean(err.Error()) + "); this is what your shell sees."
+	}
+	rows, err := store.OpenReadOnly(ctx, a.storeOptions(cfg))
+	if err != nil {
+		rows = nil // the check of the database says why
+	} else {
+		defer func() { _ = rows.Close() }()
+	}
+	setup := daemon.NewSetup(ctx, cfg, cfg.Environments(), rows, nil)
+	defer func() { _ = setup.Close() }()
+	return api.Examination{Setup: setup.Rows(ctx, true), Checks: a.examined(cfg)(ctx)}, seen, nil
+}
+
+// setupFinding is a step of the set-up in the words of a check.
+func setupFinding(r api.SetupRow) finding {
+	f := finding{r.Step, "ok", r.Detail, r.Next}
+	switch r.State {
+	case api.SetupDone:
+	case api.SetupUnknown:
+		f.State = "unknown"
+	case api.SetupTodo:
+		f.State = "warning"
+		if r.Blocks {
+			f.State = "problem"
+		}
+	}
+	return f
+}
+
+// diagnosis is what doctor prints for people: the steps of the set-up, the checks, and what to type next.
+func (a *app) diagnosis(cfg *config.Config, seen string, steps []api.SetupRow, findings []finding) string {
+	count := map[string]int{}
+	for _, f := range findings {
+		count[f.State]++
+	}
+	if !a.verbose {
+		findings = foldWalls(findings)
+	}
+	wide := 0
+	for _, f := range findings {
+		wide = max(wide, len(f.Check))
+	}
+	var b strings.Builder
+	if seen != "" {
+		b.WriteString(seen + "\n\n")
+	}
+	symbols := map[string]string{"ok": "✓", "warning": "!", "problem": "✗", "unknown": "?"}
+	indent := strings.Repeat(" ", 3+wide+gap)
+	for i, f := range findings {
+		text := f.Detail
+		if f.Fix != "" {
+			text = strings.TrimSuffix(text, ".") + ". " + f.Fix
+		}
+		lines := wrapped(clean(text), a.screen.width-len(indent))
+		if i < len(steps) && steps[i].State == api.SetupTodo && steps[i].Lines != "" {
+			lines = append(lines, strings.Split("  "+strings.ReplaceAll(steps[i].Lines, "\n", "\n  "), "\n")...)
+		}
+		fmt.Fprintf(&b, "%s  %-*s  %s\n", symbols[f.State], wide, f.Check, strings.Join(lines, "\n"+indent))
+		if i == len(steps)-1 {
+			b.WriteString("\n")
+		}
+	}
+	summary := "No problems"
+	if count["problem"]+count["warning"] > 0 {
+		summary = plural(count["problem"], "problem", "problems") + ", " + plural(count["warning"], "warning", "warnings")
+	}
+	return b.String() + "\n" + summary + ". Next: " + nextCommand(cfg, seen == "", steps, count["problem"]) + "\n"
+}
+
+// nextCommand is what to type after doctor.
+func nextCommand(cfg *config.Config, serves bool, steps []api.SetupRow, problems int) string {
+	for _, r := range steps {
+		switch {
+		case r.State != api.SetupTodo:
+		case r.Command != "":
+			return r.Command
+		case r.Lines != "":
+			return "add the lines above to " + or(cfg.File, "claudeops.yaml") + ", then claudeops config check"
+		default:
+			return "claudeops doctor, after that"
+		}
+	}
+	switch {
+	case problems > 0:
+		return "claudeops doctor, after that"
+	case serves:
+		return "claudeops open"
+	}
+	return "claudeops serve"
+}
+
+// foldWalls makes one row of the walls.
+func foldWalls(findings []finding) []finding {
+	one := finding{Check: "walls", State: "ok"}
+	var on, rest []string
+	var out []finding
+	for _, f := range findings {
+		name, is := strings.CutPrefix(f.Check, "wall")
+		switch name = strings.TrimSpace(strings.TrimPrefix(name, "s")); {
+		case !is:
+			out = append(out, f)
+			continue
+		case f.State == "ok" && strings.HasPrefix(f.Detail, "on"):
+			on = append(on, name)
+		case f.State != "ok":
+			text := strings.TrimSuffix(strings.TrimPrefix(name+": "+f.Detail, ": "), ".")
+			if f.Fix != "" {
+				text += " (" + f.Fix + ")"
+			}
+			rest = append(rest, text)
+		}
+		if f.State == "problem" || one.State == "ok" {
+			one.State = f.State
+		}
+	}
+	if len(on) > 0 {
+		rest = append([]string{strings.Join(on, ", ")}, rest...)
+	}
+	one.Detail = strings.Join(rest, "; ")
+	return append(out, one)
+}
+
+// wrapped breaks a text into lines of at most width characters; a narrow width breaks nothing.
+func wrapped(text string, width int) []string {
+	const narrow = 20
+	var out []string
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if width >= narrow && line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
+			out, line = append(out, line), ""
+		}
+		line = strings.TrimPrefix(line+" "+word, " ")
+	}
+	return append(out, line)
+}
+
+// examined is what the daemon of a configuration tells doctor.
+func (a *app) examined(cfg *config.Config) func(context.Context) []api.Finding {
+	return func(ctx context.Context) []api.Finding {
+		var out []api.Finding
+		for _, f := range a.examine(ctx, cfg) {
+			out = append(out, api.Finding(f))
+		}
+		return out
+	}
 }
 
 func (a *app) examine(ctx context.Context, cfg *config.Config) []finding {
@@ -71,12 +233,9 @@ func (a *app) examine(ctx context.Context, cfg *config.Config) []finding {
 		out = append(out, finding{"configuration", "warning", n, ""})
 	}
 	out = append(append(out, stateFolder(cfg)), a.database(ctx, cfg)...)
-	if p := cfg.Environments()[0].Policy; uses(p, agentClaude) || cfg.Agent.Scripted() {
-		out = append(out, a.agentCLI(ctx, cfg), credentials(cfg))
-	}
 	out = append(append(out, a.lastCycle(ctx, cfg)...), a.unprobed(ctx, cfg)...)
 	out = append(append(append(out, unfit(cfg)...), a.trials(ctx, cfg)...), oldPrices(cfg, time.Now())...)
-	out = append(out, notifications(cfg), running(ctx, cfg), processes(), access(cfg), a.guardLayer(cfg))
+	out = append(out, running(ctx, cfg), processes(), access(cfg), a.guardLayer(cfg))
 	return a.beyond(ctx, cfg, append(append(out, dockerBroker(ctx, cfg)), wallLayers(cfg)...))
 }
 
@@ -97,6 +256,9 @@ func stateFolder(cfg *config.Config) finding {
 	return finding{"state folder", "ok", cfg.StateDir + " is writable", ""}
 }
 
+// databaseTime is how long the check of the database may take: the answer of a daemon has to come within a minute.
+const databaseTime = 20 * time.Second
+
 func (a *app) database(ctx context.Context, cfg *config.Config) []finding {
 	path := daemon.DatabasePath(cfg)
 	if cfg.DatabaseURL != "" {
@@ -110,7 +272,12 @@ func (a *app) database(ctx context.Context, cfg *config.Config) []finding {
 		return []finding{{"database", "problem", err.Error(), ""}}
 	}
 	defer func() { _ = s.Close() }()
-	if err := s.QuickCheck(ctx); err != nil {
+	looking, cancel := context.WithTimeout(ctx, databaseTime)
+	defer cancel()
+	if err := s.QuickCheck(looking); errors.Is(looking.Err(), context.DeadlineExceeded) {
+		detail := path + " is too large to be checked here within " + databaseTime.String()
+		return []finding{{"database", "unknown", detail, "'claudeops db check' takes its time"}}
+	} else if err != nil {
 		return []finding{{"database", "problem", err.Error(), "Restore a backup of " + path}}
 	}
 	n, err := s.Counts(ctx)
@@ -186,60 +353,6 @@ func (a *app) unprobed(ctx context.Context, cfg *config.Config) []finding {
 		out = append(out, f)
 	}
 	return out
-}
-
-func (a *app) agentCLI(ctx context.Context, cfg *config.Config) finding {
-	if cfg.Agent.Scripted() {
-		return finding{"agent", "ok", "the built-in scripted agent", ""}
-	}
-	path, err := exec.LookPath(cfg.Agent.Bin)
-	if err != nil {
-		return finding{"agent", "problem", fmt.Sprintf("%q is not installed", cfg.Agent.Bin), claude.InstallHint}
-	}
-	version, known := claude.New(claude.Options{Bin: path}).Version(ctx)
-	switch {
-	case !known:
-		return finding{"agent", "warning", path + " does not report its version", "It runs without the features that need a known version"}
-	case claude.TooOld(version):
-		return finding{
-			"agent", "problem", fmt.Sprintf("%s is version %s; tiers above 1 need %s or newer", path, version, claude.OldestVersion),
-			"Update it with 'npm install -g @anthropic-ai/claude-code@latest', or set CLAUDEOPS_CLAUDE_BIN to a newer one",
-		}
-	}
-	return finding{"agent", "ok", fmt.Sprintf("%s, version %s", path, version), ""}
-}
-
-func credentials(cfg *config.Config) finding {
-	if cfg.Agent.Scripted() || cfg.Agent.APIKey != "" || cfg.Agent.OAuthToken != "" {
-		return finding{"credentials", "ok", "configured", ""}
-	}
-	return finding{
-		"credentials", "warning", "neither ANTHROPIC_API_KEY nor CLAUDE_CODE_OAUTH_TOKEN is set",
-		"Set one of them in the environment of claudeops; 'claude setup-token' creates a token, and the agent cannot use your own login",
-	}
-}
-
-func notifications(cfg *config.Config) finding {
-	switch {
-	case cfg.AppriseAPI != "":
-		return finding{"notifications", "ok", "through the Apprise API", ""}
-	case len(cfg.AppriseURLs) == 0:
-		return finding{
-			"notifications", "warning", "no target is configured, so nobody is notified when a human is needed", "Set CLAUDEOPS_APPRISE_URLS",
-		}
-	}
-	targets := notify.ParseTargets(cfg.AppriseURLs)
-	if len(targets.Apprise) == 0 {
-		return finding{"notifications", "ok", fmt.Sprintf("%s; try 'claudeops notify test'",
-			plural(targets.Native(), "target of ntfy or Telegram", "targets of ntfy or Telegram")), ""}
-	}
-	if _, err := exec.LookPath("apprise"); err != nil {
-		return finding{
-			"notifications", "problem", "the apprise program is not installed", "Install it (apt install apprise) or set CLAUDEOPS_APPRISE_API",
-		}
-	}
-	return finding{"notifications", "ok", fmt.Sprintf("%s through apprise; try 'claudeops notify test'",
-		plural(len(cfg.AppriseURLs), "target", "targets")), ""}
 }
 
 func running(ctx context.Context, cfg *config.Config) finding {
@@ -391,19 +504,22 @@ const (
 func obstacles(cfg *config.Config) []finding {
 	out := unfit(cfg)
 	env := cfg.Environments()[0]
-	if !uses(env.Policy, agentClaude) {
-		return out
-	}
-	if _, err := agent.Find(cfg.Agent.Bin, "", env.AgentEnv); err != nil {
-		out = append(out, finding{"agent", "problem", fmt.Sprintf("%q is not installed", cfg.Agent.Bin), claude.InstallHint})
-	}
-	if f := credentials(cfg); f.State != "ok" {
-		out = append(out, f)
+	for _, u := range daemon.UsedAgents(cfg, env.Policy) {
+		of := " " + u.Name
+		if u.Name == agentClaude {
+			of = ""
+		}
+		if _, err := agent.Find(u.Bin, "", env.AgentEnv); err != nil {
+			out = append(out, finding{"agent" + of, "problem", fmt.Sprintf("%q is not installed", u.Bin), u.Hint})
+		}
+		if !u.HasKey(env.AgentEnv) {
+			out = append(out, finding{"credentials" + of, "warning", u.NoKey, u.KeyHint})
+		}
 	}
 	return out
 }
 
-// unfit are the handlers whose program, key or sandbox is missing, except for what is said of Claude Code elsewhere.
+// unfit are the handlers whose sandbox is missing, or whose own program.
 func unfit(cfg *config.Config) []finding {
 	self, err := os.Executable()
 	if err != nil {
@@ -411,10 +527,6 @@ func unfit(cfg *config.Config) []finding {
 	}
 	env := cfg.Environments()[0]
 	var out []finding
-	if uses(env.Policy, agentCodex) {
-		out = append(out, codexFindings(cfg, env.AgentEnv)...)
-	}
-	out = append(out, acpFindings(cfg, env)...)
 	sandbox := daemon.Walls(cfg, env, self)
 	for _, h := range env.Policy.Handlers {
 		may := highest(env.Policy, h)
@@ -456,54 +568,9 @@ func unfit(cfg *config.Config) []finding {
 	return out
 }
 
-func codexFindings(cfg *config.Config, env []string) []finding {
-	var out []finding
-	if _, err := agent.Find(cfg.Agent.CodexBin, "", env); err != nil {
-		out = append(out, finding{
-			"agent codex", "problem", fmt.Sprintf("%q is not installed", cfg.Agent.CodexBin),
-			"Install it with 'npm install -g @openai/codex' or set CLAUDEOPS_CODEX_BIN",
-		})
-	}
-	if !slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, "OPENAI_API_KEY=") && !strings.HasSuffix(v, "=") }) {
-		out = append(out, finding{
-			"credentials codex", "warning", "OPENAI_API_KEY is not set", "Codex has its own home folder and cannot use your login. Set the key",
-		})
-	}
-	return out
-}
-
-// acpFindings are the programs of the Agent Client Protocol that handlers need and that are not there.
-func acpFindings(cfg *config.Config, env ops.Environment) []finding {
-	var out []finding
-	for _, p := range usedProfiles(cfg, env.Policy) {
-		if len(p.Command) == 0 {
-			continue // the check of the configuration reports it
-		}
-		if _, err := agent.Find(p.Command[0], "", env.AgentEnv); err != nil {
-			fix := "Install it or correct command in agent.acp"
-			if p.Hint != "" {
-				fix = strings.ToUpper(p.Hint[:1]) + p.Hint[1:]
-			}
-			out = append(out, finding{"agent " + p.Name, "problem", fmt.Sprintf("%q is not installed", p.Command[0]), fix})
-		}
-		if !slices.ContainsFunc(p.Keys, func(name string) bool { return agent.Variable(env.AgentEnv, name) != "" }) {
-			out = append(out, finding{
-				"credentials " + p.Name, "warning", "none of " + strings.Join(p.Keys, ", ") + " is set",
-				"The CLI has its own home folder and cannot use your login. Set the key of its model",
-			})
-		}
-	}
-	return out
-}
-
-// usedProfiles are the profiles of the Agent Client Protocol that handlers use.
-func usedProfiles(cfg *config.Config, p ops.Policy) []acp.Profile {
-	return slices.DeleteFunc(acp.All(cfg.Agent.ACP), func(profile acp.Profile) bool { return !uses(p, ops.AgentACP+profile.Name) })
-}
-
 // trials are what is known of the CLIs of the Agent Client Protocol: whether they ask before they act.
 func (a *app) trials(ctx context.Context, cfg *config.Config) []finding {
-	used := usedProfiles(cfg, cfg.Environments()[0].Policy)
+	used := daemon.UsedProfiles(cfg, cfg.Environments()[0].Policy)
 	if len(used) == 0 {
 		return nil
 	}
@@ -538,11 +605,6 @@ func (a *app) trials(ctx context.Context, cfg *config.Config) []finding {
 		}
 	}
 	return out
-}
-
-// uses reports whether a handler has that agent.
-func uses(p ops.Policy, name string) bool {
-	return slices.ContainsFunc(p.Handlers, func(h ops.Handler) bool { return h.Agent == name })
 }
 
 // highest is the highest tier whose permissions a handler gets: its own, or that of a handler that it replaces.

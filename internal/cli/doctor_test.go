@@ -7,8 +7,37 @@ import (
 	"strings"
 	"testing"
 
+	"claudeops/internal/api"
 	"claudeops/internal/config"
 )
+
+func TestDoctorWrapsFoldsAndEndsWithTheNextCommand(t *testing.T) {
+	a := &app{screen: screen{width: 60}}
+	steps := []api.SetupRow{
+		{Step: api.StepAgent, State: api.SetupTodo, Blocks: true, Detail: "\"claude\" is not installed", Next: "Install it with this long sentence, or set a variable", Command: "npm install"},
+		{Step: api.StepTrust, State: api.SetupTodo, Detail: "nothing is said", Next: "Choose", Lines: "trust: suggest"},
+	}
+	walls := []finding{{"wall landlock", "ok", "on: a", ""}, {"wall uid", "ok", "off: b", ""}, {"wall network", "warning", "open: c", "close it"}}
+	all := append([]finding{setupFinding(steps[0]), setupFinding(steps[1])}, walls...)
+	text := a.diagnosis(&config.Config{}, "", steps, all)
+	for _, want := range []string{
+		"✗  agent  \"claude\" is not installed. Install it with this\n          long sentence, or set a variable\n",
+		"!  trust  nothing is said. Choose\n            trust: suggest\n\n", "!  walls  landlock; network: open: c (close it)\n",
+		"\n1 problem, 2 warnings. Next: npm install\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+	a.verbose = true
+	if text := a.diagnosis(&config.Config{}, "", steps, all); !strings.Contains(text, "wall uid") || strings.Contains(text, "  walls") {
+		t.Errorf("verbose:\n%s", text)
+	}
+	a.verbose = false
+	if text := a.diagnosis(&config.Config{}, "", nil, walls[:2]); !strings.HasSuffix(text, "No problems. Next: claudeops open\n") {
+		t.Errorf("nothing is wrong:\n%s", text)
+	}
+}
 
 func TestDoctorSaysWhetherSessionsGetADockerSocket(t *testing.T) {
 	dir := t.TempDir()

@@ -17,7 +17,11 @@ func machine(t *testing.T, programs ...string) []string {
 			t.Fatal(err)
 		}
 	}
-	return []string{"HOME=" + t.TempDir(), "PATH=" + bin, "ANTHROPIC_API_KEY=sk-ant-0123456789", "OPENAI_API_KEY=sk-0123456789abcdef"}
+	return []string{
+		"HOME=" + t.TempDir(), "PATH=" + bin, "ANTHROPIC_API_KEY=sk-ant-0123456789", "OPENAI_API_KEY=sk-0123456789abcdef",
+		// Nobody listens there: no test asks the API of a maker.
+		"ANTHROPIC_BASE_URL=http://127.0.0.1:9", "OPENAI_BASE_URL=http://127.0.0.1:9",
+	}
 }
 
 func TestEveryExamplePassesConfigCheckAndIsShown(t *testing.T) {

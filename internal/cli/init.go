@@ -16,7 +16,9 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"claudeops"
+	"claudeops/internal/api"
 	"claudeops/internal/config"
+	"claudeops/internal/daemon"
 	"claudeops/internal/decide/escalation"
 	"claudeops/internal/ops"
 	"claudeops/internal/watch/survey"
@@ -137,7 +139,7 @@ func (a *app) initFiles(ctx context.Context, path string, o initOptions) error {
 	if err := writeAll(files, o.force, func() error { return a.checkText(path, text) }); err != nil {
 		return err
 	}
-	a.saidNext(path, o.service, files)
+	a.saidNext(ctx, path, o.service, files)
 	return nil
 }
 
@@ -273,7 +275,7 @@ func writeWhole(f newFile, force bool) (err error) {
 }
 
 // saidNext tells what was written and what to do next.
-func (a *app) saidNext(path, service string, files []newFile) {
+func (a *app) saidNext(ctx context.Context, path, service string, files []newFile) {
 	for _, f := range files {
 		fmt.Fprintf(a.Stderr, "wrote %s\n", shownPath(f.path))
 	}
@@ -281,6 +283,8 @@ func (a *app) saidNext(path, service string, files []newFile) {
 	fmt.Fprintf(a.Stderr, "\nedit it, then run 'claudeops config check --config %s'\n", file)
 	fmt.Fprintf(a.Stderr, "for completion in your editor, run 'claudeops config schema > %s' in the same folder\n", schemaFile)
 	switch service {
+	case "":
+		a.saidMissing(ctx, path, file)
 	case serviceSystemd:
 		unit := shownPath(filepath.Join(filepath.Dir(path), "claudeops.service"))
 		fmt.Fprintf(a.Stderr, "to run it, as root: useradd --system claudeops; useradd --system claudeops-agent; cp %s /etc/systemd/system/; "+
@@ -289,6 +293,28 @@ func (a *app) saidNext(path, service string, files []newFile) {
 		fmt.Fprintln(a.Stderr, "to run it: put CLAUDEOPS_API_TOKEN (at least 20 characters) and ANTHROPIC_API_KEY into .env, "+
 			"then 'docker compose up -d'")
 	}
+}
+
+// saidMissing says which steps of the set-up are left, as this shell sees them, and ends with the next command.
+func (a *app) saidMissing(ctx context.Context, path, file string) {
+	a.configPath = path
+	cfg, err := a.load()
+	if err != nil {
+		return // variables of this shell are wrong; the command that follows says so
+	}
+	setup := daemon.NewSetup(ctx, cfg, cfg.Environments(), nil, nil)
+	defer func() { _ = setup.Close() }()
+	next := ""
+	for _, r := range setup.Rows(ctx, true) {
+		if r.State != api.SetupTodo {
+			continue
+		}
+		fmt.Fprintf(a.Stderr, "missing: %s: %s. %s\n", r.Step, r.Detail, r.Next)
+		if r.Blocks {
+			next = or(next, r.Command)
+		}
+	}
+	fmt.Fprintf(a.Stderr, "\nnext: %s\n", or(next, "claudeops serve --config "+file))
 }
 
 // shownPath is a path as a person would type it here.
@@ -386,8 +412,10 @@ func section(text, key, body string) string {
 
 // serviceEntry is a service as the configuration has it.
 type serviceEntry struct {
-	Name   string       `yaml:"name"`
-	Probes []probeEntry `yaml:"probes"`
+	Name      string       `yaml:"name"`
+	Container string       `yaml:"container,omitempty"` // gives the actions restart, start and stop
+	Unit      string       `yaml:"unit,omitempty"`      // the same
+	Probes    []probeEntry `yaml:"probes"`
 }
 
 type probeEntry struct {
@@ -396,6 +424,8 @@ type probeEntry struct {
 	Socket    string `yaml:"socket,omitempty"`
 	Unit      string `yaml:"unit,omitempty"`
 	Address   string `yaml:"address,omitempty"`
+	URL       string `yaml:"url,omitempty"`
+	Expect    []int  `yaml:"expect_status,omitempty,flow"`
 }
 
 func (a answers) serviceList() (string, error) {
@@ -409,9 +439,9 @@ func (a answers) serviceList() (string, error) {
 	}
 	out.WriteString("services:\n")
 	for _, s := range a.services {
-		w := serviceEntry{Name: s.Name}
+		w := serviceEntry{Name: s.Name, Container: s.Container, Unit: s.Unit}
 		for _, p := range s.Probes() {
-			probe := probeEntry{Type: p.Type, Container: p.Container, Unit: p.Unit, Address: p.Address}
+			probe := probeEntry{Type: p.Type, Container: p.Container, Unit: p.Unit, Address: p.Address, URL: p.URL, Expect: p.ExpectStatus}
 			if p.Container != "" {
 				probe.Socket = a.socket
 			}

@@ -85,6 +85,17 @@ func (a *app) lookAround(ctx context.Context, p *prompter) (out surroundings) {
 		return len(out.programs), nil
 	})
 	out.services = survey.Services(containers, units, listeners)
+	p.step("ports that speak HTTP", func() (n int, err error) {
+		survey.AskHTTP(ctx, out.services)
+		for _, s := range out.services {
+			for _, status := range s.Answers {
+				if status > 0 {
+					n++
+				}
+			}
+		}
+		return n, nil
+	})
 	return out
 }
 
@@ -224,7 +235,44 @@ func (p *prompter) whichServices(ctx context.Context, found []survey.Service) (c
 		}
 		return problem
 	})
-	return chosen, err
+	if err != nil || len(chosen) == 0 {
+		return chosen, err
+	}
+	return chosen, p.whichNames(ctx, found, chosen)
+}
+
+// Compiled once; read only.
+var newName = regexp.MustCompile(`^(\d+)=([A-Za-z0-9][A-Za-z0-9_.@-]*)$`)
+
+// whichNames asks how the services are to be called. They have the numbers of the list.
+func (p *prompter) whichNames(ctx context.Context, found, chosen []survey.Service) error {
+	return p.ask(ctx, "Other names for them? Such as 1=shop 3=blog", "keep", func(text string) string {
+		named := slices.Clone(chosen)
+		for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' }) {
+			if strings.EqualFold(text, "keep") {
+				break
+			}
+			m := newName.FindStringSubmatch(part)
+			i := -1
+			if m != nil {
+				n, err := strconv.Atoi(m[1])
+				if err == nil && n > 0 && n <= len(found) {
+					i = slices.IndexFunc(chosen, func(s survey.Service) bool { return s.Name == found[n-1].Name })
+				}
+			}
+			if i < 0 {
+				return fmt.Sprintf("%q is no number of a chosen service with a name. Type something like 1=shop, or keep.", clean(part))
+			}
+			named[i].Name = m[2]
+		}
+		for i, s := range named {
+			if slices.ContainsFunc(named[:i], func(o survey.Service) bool { return o.Name == s.Name }) {
+				return fmt.Sprintf("Two services would be called %q.", s.Name)
+			}
+		}
+		copy(chosen, named)
+		return ""
+	})
 }
 
 // numbersIn reads a list such as 1,3-5 of numbers from 1 to most.

@@ -95,7 +95,7 @@ func TestAnswersMakeAValidConfiguration(t *testing.T) {
 			t.Errorf("%d: %+v", i, c)
 		}
 		policy := c.Environments()[0].Policy
-		if len(policy.Inventory.Services) != len(a.services) || uses(policy, agentCodex) != (a.agent == agentCodex) {
+		if len(policy.Inventory.Services) != len(a.services) || (policy.Handlers[0].Agent == agentCodex) != (a.agent == agentCodex) {
 			t.Errorf("%d: %+v", i, policy)
 		}
 	}

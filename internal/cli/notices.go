@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"claudeops/internal/api"
+	"claudeops/internal/config"
 	"claudeops/internal/daemon"
 	"claudeops/internal/notice"
 	"claudeops/internal/ops"
@@ -81,6 +82,22 @@ func (a *app) notifyRetry() *cobra.Command {
 	return c
 }
 
+// recordTest records who took a test: it is the proof that people are told.
+func (a *app) recordTest(ctx context.Context, n ops.Notice, took []string) error {
+	return a.writing(ctx, func(s *store.Store, _ *config.Config) (err error) {
+		now := s.Clock()
+		n.CreatedAt, n.NextAt = now, now.Add(time.Hour) // nobody else is to send it
+		if n.ID, err = s.AddNotice(ctx, n); err != nil {
+			return err
+		}
+		n.Status, n.Attempts, n.SentAt = ops.NoticeSent, 1, &now
+		for _, to := range took {
+			n.Deliveries = append(n.Deliveries, ops.Delivery{Route: "first", To: to, At: now})
+		}
+		return s.SettleNotice(ctx, n, nil)
+	})
+}
+
 func (a *app) notifyCommand() *cobra.Command {
 	c := &cobra.Command{Use: "notify", Short: "Notifications: test, list, retry"}
 	c.AddCommand(&cobra.Command{
@@ -94,13 +111,15 @@ func (a *app) notifyCommand() *cobra.Command {
 				return &codeError{exitConfig, errors.New("no target is configured: set CLAUDEOPS_APPRISE_URLS or CLAUDEOPS_APPRISE_API")}
 			}
 			text := notice.Test()
-			took, err := daemon.Sender(cfg).Send(c.Context(), ops.Notice{
-				Kind: ops.NoticeTest, Level: ops.LevelInfo, Title: text.Title, Body: text.Body, CreatedAt: time.Now(),
-			})
+			sent := ops.Notice{Kind: ops.NoticeTest, Level: ops.LevelInfo, Title: text.Title, Body: text.Body, CreatedAt: time.Now()}
+			took, err := daemon.Sender(cfg).Send(c.Context(), sent)
 			if err != nil {
 				return fmt.Errorf("send test notification: %w", err)
 			}
 			fmt.Fprintf(a.Stderr, "sent to %s\n", strings.Join(took, ", "))
+			if err := a.recordTest(c.Context(), sent, took); err != nil && !errors.Is(err, ops.ErrNotFound) {
+				fmt.Fprintf(a.Stderr, "it is not in the list of notifications: %s\n", clean(err.Error()))
+			}
 			return nil
 		},
 	})

@@ -318,7 +318,8 @@ func (a *app) options() (daemon.Options, error) {
 		return daemon.Options{}, fmt.Errorf("find own program: %w", err)
 	}
 	return daemon.Options{
-		Config: c, Logger: a.logger(), Clock: failpoint.Clock(time.Now), Version: a.Version, Self: self, CheckConfig: a.configRow,
+		Config: c, Logger: a.logger(), Clock: failpoint.Clock(time.Now), Version: a.Version, Self: self,
+		CheckConfig: a.configRow, Examine: a.examined(c),
 	}, nil
 }
 

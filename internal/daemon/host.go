@@ -53,6 +53,8 @@ type Options struct {
 	Lock *control.Lock
 	// CheckConfig checks the configuration as it is now; nil if nobody can.
 	CheckConfig func(ctx context.Context) api.ConfigCheck
+	// Examine checks this machine as claudeops doctor does, with what this process sees; nil if nobody can.
+	Examine func(ctx context.Context) []api.Finding
 	// patience is how long the server of the database may take until it answers. Zero: whoever started a command wants to know at once.
 	patience time.Duration
 }
@@ -82,6 +84,7 @@ type Host struct {
 	supervisor *supervisor.Supervisor
 	outbox     *notify.Outbox
 	hub        *web.Hub
+	setup      *Setup
 	hook       *webhook.Hook
 	redact     func(string) string // removes secrets; build sets it
 	control    *control.Server
@@ -309,8 +312,10 @@ func (h *Host) build(ctx context.Context) error {
 	}
 	h.supervisor = supervisor.New(supervisor.Options{
 		Journal: h.store, Failures: h.store, Engine: waker, Environments: h.envs, Scheduled: h.mine, Shared: h.shared(),
-		Clock: h.Clock, Logger: h.Logger, Ran: h.loops.add("schedule"),
+		Clock: h.Clock, Logger: h.Logger, Ran: h.loops.add("schedule"), Idle: h.idle,
 	})
+	h.setup = NewSetup(ctx, h.Config, h.envs, h.store, h.hub.Nudge)
+	h.later("end checks of the set-up", h.setup.Close)
 	h.outbox = h.newOutbox()
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
-	"slices"
 
 	"claudeops/internal/config"
 	"claudeops/internal/desk"
@@ -77,24 +76,14 @@ func (h *Host) outboxOptions() notify.OutboxOptions {
 	return o
 }
 
-// targetURLs are the targets of all routes.
-func (h *Host) targetURLs() []string {
-	c := h.Config
-	urls := slices.Concat(c.AppriseURLs, c.Edges.SecondURLs)
-	for _, r := range c.NoticeRoutes {
-		urls = append(append(urls, r.URLs...), r.EscalateURLs...)
-	}
-	return urls
-}
-
-// targetNames are the same for people, without secrets.
+// targetNames are those of the targets of all routes, without secrets.
 func (h *Host) targetNames() []string {
-	return sender(h.Config, h.targetURLs(), "", notify.Native{}).Names()
+	return sender(h.Config, targets(h.Config), "", notify.Native{}).Names()
 }
 
 // replies reads the answers that people give with buttons.
 func (h *Host) replies() *notify.Replies {
-	c, urls := h.Config, h.targetURLs()
+	c, urls := h.Config, targets(h.Config)
 	return notify.NewReplies(notify.RepliesOptions{
 		Native: native(c), Store: h.store, URLs: urls, Clock: h.Clock, Logger: h.Logger,
 		Desk: &desk.Desk{Store: h.store, Control: h.supervisor, Clock: h.Clock, Environments: h.envs, Changed: h.hub.Nudge},

@@ -168,6 +168,7 @@ func (h *Host) site(
 		Trace: h.traceID(), Trouble: h.trouble, Database: h.readiness.state, Ready: ready, Streams: conns.streams(),
 		DrainAsked: h.checkDrain, Targets: h.targetNames(),
 		MCP: h.Config.Edges.MCP, Guard: Explainer(h.Config, h.judge), CheckConfig: h.checkedConfig(),
+		Setup: h.setup.Rows, Examine: h.examined(), HideSetup: h.Config.Agent.Scripted(),
 		Process: func() api.Process {
 			open, most, refused := conns.counts()
 			return api.Process{

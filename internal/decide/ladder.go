@@ -226,6 +226,9 @@ func forceDone(v view, f recovery.Failure, class recovery.Class, move recovery.M
 		step.Events = append(step.Events, v.event(ops.LevelCritical, ops.EventRecovery, notice.BadSchema(err)))
 	}
 	step.Result = raw
+	if v.notSetUp(class) {
+		step.Incident = nil // it is about no service; the notice and the list of the set-up say what to do
+	}
 	// That the agents fail was told by the cycle before; what is wrong with a service was not.
 	if level == ops.LevelCritical || len(v.ours()) > 0 || !v.failedBefore() {
 		step = notifyOnce(v, step, v.notice(ops.NoticePartial, level, notice.Partial(v.told(p), v.last.Tier, ending.CompletedSteps)))
@@ -254,6 +257,13 @@ func recoveredUnseen(v view, f recovery.Failure, class recovery.Class, move reco
 		step.Notices = []ops.Notice{v.notice(ops.NoticePartial, ops.LevelInfo, notice.Unseen(v.toldOf(reason)))}
 	}
 	return step
+}
+
+// notSetUp: there is no agent or no valid key, no service is known to be bad, and no cycle has ever worked.
+func (v view) notSetUp(class recovery.Class) bool {
+	worked := slices.ContainsFunc(v.journal.Sessions, func(s ops.Session) bool { return s.Status == ops.SessionCompleted }) ||
+		slices.ContainsFunc(v.journal.Before, func(e ops.Ending) bool { return e.Status != ops.CycleFailed && e.Status != ops.CyclePartial })
+	return !worked && len(v.ours()) == 0 && (class.ErrorType == recovery.TypeUnavailable || class.ErrorType == recovery.TypeCredentials)
 }
 
 // failedBefore: nobody watches while Tier 1 cannot look; said once, not every hour.

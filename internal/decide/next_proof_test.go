@@ -211,6 +211,22 @@ func proofCases(now time.Time) []nextCase {
 		{name: "and the judge asked again after an hour", row: "judge due again", policy: policy(withPeople, judges), sessions: silentJudge(2, longAgo), journal: pendingReview, kind: ops.StepQueue, level: ops.LevelInfo},
 		{name: "a judge who is back withdraws the question", row: "judge is back", policy: policy(withPeople, judges), sessions: append(silentJudge(2), session(5, 1, ops.SessionCompleted, role(ops.RoleJudge, 2, pass))), journal: pendingReview, kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo, check: proves(ops.ProofJudge)},
 		{name: "a judge who works again closes his incident", row: "resolved", policy: policy(withPeople, judges), sessions: append(slices.Clone(chain), session(3, 1, ops.SessionCompleted, role(ops.RoleJudge, 2, pass))), journal: journal(incident(7, "", func(i *ops.Incident) { i.Class = ops.ClassJudge })), kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo, check: proves(ops.ProofJudge, "7 by report")},
+		// A fault of the set-up is told and opens no incident; one of an installation that worked does.
+		{name: "no valid key at the set-up", row: "session failed", policy: policy(recovering), sessions: []ops.Session{lost}, journal: ops.Journal{Before: []ops.Ending{{Status: ops.CyclePartial, At: now}}}, kind: ops.StepFinish, status: ops.CyclePartial, level: ops.LevelWarning, check: func(t *testing.T, s ops.Step) {
+			if s.Incident != nil {
+				t.Errorf("reported %+v", s.Incident)
+			}
+		}},
+		{name: "no agent at the set-up", row: "session failed", policy: policy(recovering), sessions: []ops.Session{session(1, 1, ops.SessionFailed, func(s *ops.Session) { s.Failure, s.Error = ops.FailureNotFound, "not found" })}, kind: ops.StepFinish, status: ops.CyclePartial, level: ops.LevelWarning, notices: 1, check: func(t *testing.T, s ops.Step) {
+			if s.Incident != nil {
+				t.Errorf("reported %+v", s.Incident)
+			}
+		}},
+		{name: "no valid key any more", row: "session failed", policy: policy(recovering), sessions: []ops.Session{lost}, journal: ops.Journal{Before: []ops.Ending{{Status: ops.CycleHealthy, At: now}}}, kind: ops.StepFinish, status: ops.CyclePartial, level: ops.LevelWarning, notices: 1, check: func(t *testing.T, s ops.Step) {
+			if s.Incident == nil {
+				t.Error("no incident")
+			}
+		}},
 		// Green probes speak when nobody else can.
 		{name: "before a human is called for lost agents probes look", row: "session failed", policy: policy(probed, recovering), sessions: []ops.Session{lost}, checks: []ops.Check{red}, kind: ops.StepProbe},
 		{name: "what recovered meanwhile calls nobody", row: "session failed", policy: policy(probed, recovering), sessions: []ops.Session{lost}, checks: []ops.Check{red, looked("web", ops.CheckHTTP, ops.ProbeRecheck, ops.Healthy, 1)}, journal: journal(incident(7, "web", failed)), kind: ops.StepFinish, status: ops.CyclePartial, level: ops.LevelWarning, notices: 1, says: "web recovered; nobody could look", check: func(t *testing.T, s ops.Step) {

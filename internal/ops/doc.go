@@ -90,7 +90,8 @@
 // same permissions: retry after a pause, nudge in the same conversation, replan in a new one, or fall back to another
 // handler. If the provider of the model is down, it waits for the end of the outage. Its last level is force-done, which
 // finishes partial with the results so far and calls a human; if no agent could look and probes find all of it healthy again,
-// nobody is called. With recovery off, a failure finishes failed, and a refuted claim finishes needs_human.
+// nobody is called. A missing agent or key before any cycle has worked is a fault of the set-up: people are told, and no incident
+// opens. With recovery off, a failure finishes failed, and a refuted claim finishes needs_human.
 //
 // A reflex is an action that the supervisor does without an agent, because the operator configured it for a failing probe, or because a
 // person said yes after it had helped three times. It has one try in a cycle, before the first session, and only in cycles that no person

@@ -293,27 +293,3 @@ func probeStates(ctx context.Context, q db.Querier, services map[string][]string
 	})
 	return out, err
 }
-
-// HourCount is how many cycles ended with a status within an hour.
-type HourCount struct {
-	Hour   time.Time
-	Status ops.CycleStatus
-	Cycles int
-}
-
-// CyclesPerHour counts the cycles that ended since a time, by hour and status.
-func (s *Reports) CyclesPerHour(ctx context.Context, since time.Time) ([]HourCount, error) {
-	out, err := db.List(ctx, s.db.Reader(), func(r db.Row) (HourCount, error) {
-		var h HourCount
-		var hour string
-		err := r.Scan(&hour, &h.Status, &h.Cycles)
-		if err == nil {
-			h.Hour, err = time.Parse("2006-01-02T15", hour)
-		}
-		return h, err
-	}, `SELECT SUBSTR(ended_at, 1, 13), status, COUNT(*) FROM cycles WHERE ended_at >= ? GROUP BY 1, 2 ORDER BY 1, 2`, db.Time(since))
-	if err != nil {
-		return nil, fmt.Errorf("count cycles per hour: %w", err)
-	}
-	return out, nil
-}

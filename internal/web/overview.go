@@ -35,6 +35,7 @@ const (
 type overviewView struct {
 	Headline badge
 	First    bool // nothing has run yet
+	Setup    *setupView
 	Next     *nextView
 	Last     *cycleLine
 	Rhythm   string                       // how often probes look, and when they looked last; empty: they do not look all the time
@@ -45,8 +46,7 @@ type overviewView struct {
 	Walls    string // the walls around agents, in one sentence
 	Hole     bool   // one of them is missing
 	DryRun   string
-	Day      *picture // the cycles of the last 24 hours
-	running  bool     // a cycle is running
+	running  bool // a cycle is running
 	Queued   int
 	Claimed  int // incidents with a claimed repair that nothing confirms
 	NeedsYou []cycleLine
@@ -169,9 +169,7 @@ func (s *server) overviewView(r *http.Request, counts store.PageState) (overview
 	if err := s.addCost(ctx, m, &view, counts); err != nil {
 		return view, err
 	}
-	if err := s.addDay(ctx, m, &view, counts.CycleEnded); err != nil {
-		return view, err
-	}
+	view.addSetup(ctx, s)
 	if err := s.addActivity(r, m, &view, cycles, incidents); err != nil {
 		return view, err
 	}
@@ -339,6 +337,8 @@ func (v *overviewView) headline() badge {
 		return badge{"hand", "hand", strings.Join(v.Asked, " and ") + need}
 	case len(v.NeedsYou) > 0:
 		return badge{"hand", "hand", plural(len(v.NeedsYou), "cycle needs you", "cycles need you")}
+	case v.First && v.Setup != nil:
+		return badge{"unknown", "list", "Not set up yet"}
 	case v.First:
 		return badge{"unknown", "circle-question-mark", "No checks yet"}
 	case unchecked > 0:

@@ -155,16 +155,6 @@ func TestStatsTellTheSameAsTheOverview(t *testing.T) {
 	mustContain(t, s.page("/api/v1/situation"), `"text":"web is down: C-1 is queued for 0 s"`, `"ahead":[]`)
 }
 
-func TestTheDayIsDrawn(t *testing.T) {
-	s := newSite(t)
-	s.threeTiers()
-	body := content(s.page("/"))
-	mustContain(t, body, "Cycles in the last 24 hours", "<title>1 cycle in the last 24 hours, by hour and result</title>", "View as table")
-	s.Now = s.Now.Add(30 * time.Hour)
-	s.Chain(ops.NewCycle{}, ops.CycleFailed, "", apitest.Run{Tier: 1, For: time.Second})
-	mustContain(t, content(s.page("/")), "1 cycle: 1 ended without a repair")
-}
-
 // The rail has six entries; every other page is one of theirs, and the search finds everything by name.
 func TestSixEntriesAndASearch(t *testing.T) {
 	s := newSite(t)

@@ -48,7 +48,7 @@ func roleText(r ops.Role) string {
 // counterCache shares the change counters among all readers, so that a thousand open tabs cause one query.
 type counterCache struct {
 	store *store.Store
-	state func() string // of this host, as pages show it; nil: none
+	state func(context.Context) string // of this host, as pages show it; nil: none
 
 	mu    sync.Mutex
 	at    time.Time
@@ -70,20 +70,24 @@ func (p *counterCache) read(ctx context.Context, age time.Duration) (store.PageS
 	}
 	p.value, p.at = value, now
 	if p.state != nil {
-		p.host = p.state()
+		p.host = p.state(ctx)
 	}
 	return value, nil
 }
 
-// hostState is what pages show that is in no row: why no session can start, the walls, and the day of the budget. A banner about
-// it disappears when this changes.
-func (s *server) hostState() string {
+// hostState is what pages show that is in no row: why no session can start, the walls, the day of the budget, and the set-up. A banner
+// about it disappears when this changes.
+func (s *server) hostState(ctx context.Context) string {
 	trouble := ""
 	if s.Trouble != nil {
 		trouble = s.Trouble()
 	}
 	walls, _ := situation.Walls(s.Walls())
-	return trouble + "\n" + walls + "\n" + s.Clock().UTC().Format(time.DateOnly)
+	steps := ""
+	if s.Setup != nil && !s.HideSetup {
+		steps = fmt.Sprint(s.Setup(ctx, false))
+	}
+	return trouble + "\n" + walls + "\n" + s.Clock().UTC().Format(time.DateOnly) + "\n" + steps
 }
 
 // revision identifies a state of the counters, so that a browser can report what it has seen.

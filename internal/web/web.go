@@ -76,9 +76,13 @@ type Options struct {
 	Database func() string
 	// MCP is what the MCP server for the operator's agent offers: off, read or write; empty means off.
 	MCP string
-	// Guard and CheckConfig are those of the API.
+	// Guard, CheckConfig, Setup and Examine are those of the API.
 	Guard       api.Explainer
 	CheckConfig func(ctx context.Context) api.ConfigCheck
+	Setup       func(ctx context.Context, ask bool) []api.SetupRow
+	Examine     func(ctx context.Context) []api.Finding
+	// HideSetup keeps the steps of the set-up from the overview: nobody sets up a demonstration.
+	HideSetup bool
 }
 
 type server struct {
@@ -89,7 +93,6 @@ type server struct {
 	counters *counterCache
 	feeds    *feeds
 	today    *costCache
-	day      *dayCache
 	actors   *actors
 	markdown *markdown
 	list     serviceList
@@ -105,7 +108,7 @@ type server struct {
 // New makes the handler that serves everything: pages, assets, API, health.
 func New(o Options) http.Handler {
 	s := &server{
-		Options: o, assets: loadAssets(), feeds: newFeeds(), today: &costCache{}, day: &dayCache{}, actors: &actors{},
+		Options: o, assets: loadAssets(), feeds: newFeeds(), today: &costCache{}, actors: &actors{},
 		markdown: newMarkdown(), broadcaster: &broadcaster{hub: o.Hub},
 	}
 	s.counters = &counterCache{store: o.Store, state: s.hostState}
@@ -169,6 +172,7 @@ func (s *server) routes() http.Handler {
 		Store: s.Store, Control: s.Control, Logger: s.Logger, Clock: s.Clock, Version: s.Version,
 		Environments: s.Environments, Address: s.Address, NextCheck: s.NextCheck, Ready: s.Ready, Database: s.Database, Changed: s.signalChange,
 		WrongTokens: s.wrongTokens.Load, Process: s.Process, Walls: s.Walls, Guard: s.Guard, CheckConfig: s.CheckConfig,
+		Setup: s.Setup, Examine: s.Examine,
 	})
 	pages.HandleFunc("GET "+apiPath, s.apiDocs(machine))
 	agents := s.serveMCP(machine)

@@ -1,11 +1,13 @@
 package browsertest
 
 import (
+	"context"
 	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"claudeops/internal/api"
 	"claudeops/internal/ops"
 	"claudeops/internal/watch/health"
 	"claudeops/internal/web"
@@ -82,6 +84,18 @@ func scenes() []scene {
 	}
 	return []scene{
 		{"empty", func(*journal) {}, func(o *web.Options) { o.Environments = []ops.Environment{{Name: "default", Interval: time.Hour}} }, []string{"No checks yet", "Run first check"}},
+		{"set-up", func(*journal) {}, func(o *web.Options) {
+			o.Setup = func(context.Context, bool) []api.SetupRow {
+				return []api.SetupRow{
+					{Step: api.StepAgent, State: api.SetupTodo, Blocks: true, Detail: `"claude" is not installed`, Next: "Install it", Command: "npm install -g @anthropic-ai/claude-code"},
+					{Step: api.StepKey, State: api.SetupUnknown, Detail: "CLAUDE_CODE_OAUTH_TOKEN not tested: the token of a subscription takes no free request"},
+					{Step: api.StepService, State: api.SetupTodo, Detail: "nothing is watched", Next: "Add your first service", Lines: "services:\n  - name: web\n    probes:\n      - {type: http, url: \"http://127.0.0.1:80/\", expect_status: 200}", Page: "/services"},
+					{Step: api.StepTrust, State: api.SetupDone, Detail: "suggest: agents look and propose"},
+					{Step: api.StepNotifications, State: api.SetupTodo, Detail: "ntfy.sh/x: nothing was delivered yet", Next: "Send a test", Command: "claudeops notify test", Page: "/notifications"},
+					{Step: api.StepDryRun, State: api.SetupTodo, Detail: "on", Next: "Switch it off", Lines: "dry_run: false", Page: "/config?q=dry_run"},
+				}
+			}
+		}, []string{"Not set up yet", "Set-up: 1 of 6 done", "Agent found", "Send a test"}},
 		{"all well", func(j *journal) {
 			j.past()
 			for _, name := range []string{"web", "redis", "postgres"} {
@@ -91,7 +105,7 @@ func scenes() []scene {
 		}, func(o *web.Options) {
 			walls(false)(o)
 			o.Environments = []ops.Environment{{Name: "default", Interval: time.Hour}}
-		}, []string{"Everything is healthy", "Walls: on for all sessions", "Cycles in the last 24 hours", "The schedule started"}},
+		}, []string{"Everything is healthy", "Walls: on for all sessions", "The schedule started"}},
 		{"repairing", func(j *journal) {
 			j.past()
 			j.now = j.now.Add(-40 * time.Second)

@@ -19,7 +19,6 @@ func reportCases() []testCase {
 		{"the page state changes with every change", pageStateChanges},
 		{"the current work is read", workIsRead},
 		{"the situation is read", situationIsRead},
-		{"cycles are counted by hour", cyclesPerHour},
 		{"endings come newest first", endingsComeNewestFirst},
 		{"unresolved incidents are those of the environment", unresolvedIncidents},
 		{"notices are listed by status", noticesAreListed},
@@ -328,16 +327,4 @@ func situationIsRead(t *testing.T, f *Fixture) {
 	must(t, err)
 	equal(t, "ended cycles of open causes", []ops.CycleID{got.Ended[0].ID}, []ops.CycleID{cause.Cycle})
 	equal(t, "held without services", len(got.Held), 0)
-}
-
-func cyclesPerHour(t *testing.T, f *Fixture) {
-	for _, after := range []time.Duration{time.Minute, 2 * time.Minute, 61 * time.Minute} {
-		f.spend(t, "home", nil, Start.Add(after))
-	}
-	got, err := f.Store.CyclesPerHour(t.Context(), Start)
-	must(t, err)
-	equal(t, "hours", got, []store.HourCount{
-		{Hour: Start.Truncate(time.Hour), Status: ops.CycleResolved, Cycles: 2},
-		{Hour: Start.Truncate(time.Hour).Add(time.Hour), Status: ops.CycleResolved, Cycles: 1},
-	})
 }

@@ -37,7 +37,9 @@ type Options struct {
 	Clock  ops.Clock
 	Jitter func() float64 // in [-1, 1]; nil means random
 	Logger *slog.Logger
-	Ran    func() // called at least every half minute while the schedule works; nil calls nothing
+	// Idle reports whether a cycle of the environment could do nothing: it has no agent and nothing to watch. Nil means never.
+	Idle func(environment string) bool
+	Ran  func() // called at least every half minute while the schedule works; nil calls nothing
 }
 
 // Supervisor owns the schedule.
@@ -46,6 +48,7 @@ type Supervisor struct {
 	mu      sync.Mutex
 	when    timetable
 	stopped map[string]bool // environments for which the brake was reported
+	idle    map[string]bool // environments whose cycles could do nothing
 }
 
 // New returns a supervisor that has not started yet.
@@ -56,7 +59,10 @@ func New(o Options) *Supervisor {
 	if o.Ran == nil {
 		o.Ran = func() {}
 	}
-	return &Supervisor{o: o, when: timetable{next: map[string]time.Time{}}, stopped: map[string]bool{}}
+	if o.Idle == nil {
+		o.Idle = func(string) bool { return false }
+	}
+	return &Supervisor{o: o, when: timetable{next: map[string]time.Time{}}, stopped: map[string]bool{}, idle: map[string]bool{}}
 }
 
 // Submit queues a cycle and wakes the engine. It returns when the row is written.
@@ -89,13 +95,15 @@ func (s *Supervisor) Cancel(ctx context.Context, id ops.CycleID, why string) err
 // Wake says that something the cycle waits for has changed.
 func (s *Supervisor) Wake(id ops.CycleID) { s.o.Engine.Submit(id) }
 
-// NextChecks returns when each environment is due.
+// NextChecks returns when each environment is due; an idle one is not.
 func (s *Supervisor) NextChecks() map[string]time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := make(map[string]time.Time, len(s.when.next))
 	for k, v := range s.when.next {
-		out[k] = v
+		if !s.idle[k] {
+			out[k] = v
+		}
 	}
 	return out
 }
@@ -159,7 +167,7 @@ func (s *Supervisor) start(ctx context.Context, due []string) {
 			s.o.Logger.InfoContext(ctx, "a scheduled cycle is skipped: the previous one has not ended", "environment", name)
 			continue
 		}
-		if s.braked(ctx, name) {
+		if s.waits(ctx, name) || s.braked(ctx, name) {
 			continue
 		}
 		n := ops.NewCycle{Environment: name, Trigger: ops.TriggerScheduled}
@@ -178,6 +186,24 @@ func (s *Supervisor) start(ctx context.Context, due []string) {
 			s.logError(ctx, err)
 		}
 	}
+}
+
+// idlePace is how often it is looked whether an idle environment has something to do.
+const idlePace = 15 * time.Second
+
+// waits reports whether the environment is not set up yet: without an agent and without anything to watch, a cycle could only fail.
+func (s *Supervisor) waits(ctx context.Context, environment string) bool {
+	idle := s.o.Idle(environment)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if idle && !s.idle[environment] {
+		s.o.Logger.InfoContext(ctx, "no cycle starts: no agent is installed and nothing is watched; 'claudeops doctor' says what to do",
+			"environment", environment)
+	}
+	if s.idle[environment] = idle; idle {
+		s.when.next[environment] = s.o.Clock().Add(idlePace)
+	}
+	return idle
 }
 
 // turn reports whether a cycle of another host makes ours too early, and returns the key of ours: two hosts that are due after the

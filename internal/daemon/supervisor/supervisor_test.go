@@ -103,6 +103,24 @@ func during(t *testing.T, s *Supervisor, d time.Duration) {
 	}
 }
 
+// Without an agent and without anything to watch, a cycle could only fail. It starts as soon as there is one.
+func TestNothingStartsBeforeItIsSetUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &journal{}
+		s := newSupervisor(j, &wakes{})
+		installed := time.Now().Add(10 * time.Minute)
+		s.o.Idle = func(string) bool { return time.Now().Before(installed) }
+		during(t, s, 9*time.Minute)
+		if j.count() != 0 || len(s.NextChecks()) != 0 {
+			t.Errorf("%d cycles, next %v", j.count(), s.NextChecks())
+		}
+		during(t, s, 2*time.Minute)
+		if j.count() != 1 || len(s.NextChecks()) != 1 {
+			t.Errorf("%d cycles, next %v", j.count(), s.NextChecks())
+		}
+	})
+}
+
 func TestScheduleStartsAtOnceAndKeepsTheInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &journal{}

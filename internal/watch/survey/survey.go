@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 
@@ -31,7 +32,8 @@ type Service struct {
 	Container string // its name, if it is a container
 	Unit      string // its name, if it is a systemd unit
 	Ports     []netip.AddrPort
-	Detail    string // where it was found, for people
+	Answers   map[netip.AddrPort]int // the status of GET / on a port, where HTTP answers without an error
+	Detail    string                 // where it was found, for people
 }
 
 // Probes are the checks that fit the service.
@@ -44,25 +46,81 @@ func (s Service) Probes() []ops.ProbeSpec {
 		out = append(out, ops.ProbeSpec{Type: "systemd", Unit: s.Unit})
 	}
 	for _, p := range s.Ports {
-		out = append(out, ops.ProbeSpec{Type: "tcp", Address: dialable(p)})
+		if status := s.Answers[p]; status > 0 {
+			out = append(out, ops.ProbeSpec{Type: "http", URL: "http://" + dialable(p).String() + "/", ExpectStatus: []int{status}})
+			continue
+		}
+		out = append(out, ops.ProbeSpec{Type: "tcp", Address: dialable(p).String()})
 	}
 	return out
 }
 
+// askTime is how long a port may take to answer.
+const askTime = 2 * time.Second
+
+// AskHTTP tries GET / on the ports of services that loopback reaches, so that a probe can expect what answers. Ports of databases and the
+// like are left alone: they would log what they do not understand.
+func AskHTTP(ctx context.Context, services []Service) {
+	silent := []uint16{21, 22, 23, 25, 53, 110, 143, 465, 587, 993, 995, 3306, 5432, 5672, 6379, 6380, 11211, 27017}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	var asking sync.WaitGroup
+	var mu sync.Mutex
+	for i := range services {
+		for _, p := range services[i].Ports {
+			if !dialable(p).Addr().IsLoopback() || slices.Contains(silent, p.Port()) {
+				continue
+			}
+			asking.Go(func() {
+				status := statusOf(ctx, "http://"+dialable(p).String()+"/")
+				mu.Lock()
+				defer mu.Unlock()
+				if services[i].Answers == nil {
+					services[i].Answers = map[netip.AddrPort]int{}
+				}
+				services[i].Answers[p] = status
+			})
+		}
+	}
+	asking.Wait()
+}
+
+// statusOf is the status of an answer without an error; 0 without one.
+func statusOf(ctx context.Context, address string) int {
+	client := &http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return 0
+	}
+	answer, err := client.Do(r)
+	if err != nil {
+		return 0
+	}
+	_ = answer.Body.Close()
+	if answer.StatusCode < http.StatusOK || answer.StatusCode >= http.StatusBadRequest {
+		return 0
+	}
+	return answer.StatusCode
+}
+
 // dialable is the address at which a listener can be reached from here.
-func dialable(p netip.AddrPort) string {
+func dialable(p netip.AddrPort) netip.AddrPort {
 	addr := p.Addr().Unmap()
 	if addr.IsUnspecified() {
 		addr = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	}
-	return net.JoinHostPort(addr.String(), strconv.Itoa(int(p.Port())))
+	return netip.AddrPortFrom(addr, p.Port())
 }
 
-// Services joins what was found: a port belongs to the container or unit whose process listens on it. Names are unique.
+// Services joins what was found: a port belongs to the container or unit whose process listens on it, and is a service of its own if there
+// is none. Names are unique.
 func Services(containers []Container, units []Unit, listeners []Listener) []Service {
 	var out []Service
 	for _, c := range containers {
-		out = append(out, Service{Name: c.Name, Container: c.Name, Detail: "container, image " + c.Image})
+		out = append(out, Service{Name: c.Name, Container: c.Name, Ports: c.Ports, Detail: "container, image " + c.Image})
 	}
 	for _, u := range units {
 		detail := "systemd unit " + u.Name
@@ -71,20 +129,24 @@ func Services(containers []Container, units []Unit, listeners []Listener) []Serv
 		}
 		out = append(out, Service{Name: strings.TrimSuffix(u.Name, ".service"), Unit: u.Name, Detail: detail})
 	}
-	// A program that listens on several ports is one service.
-	programs := map[string]int{}
+	programs := map[string]int{} // on how many ports each listens by itself
+	for _, l := range listeners {
+		if l.Unit == "" && l.Container == "" {
+			programs[l.Program]++
+		}
+	}
 	for _, l := range listeners {
 		i := slices.IndexFunc(out, func(s Service) bool { return l.Unit != "" && s.Unit == l.Unit })
 		if i < 0 && l.Container != "" {
 			continue // the container was found, or is of another engine
 		}
 		if i < 0 {
-			known := false
-			if i, known = programs[l.Program]; !known {
-				i = len(out)
-				programs[l.Program] = i
-				out = append(out, Service{Name: l.Program, Detail: "program " + l.Program})
+			name := l.Program
+			if programs[l.Program] > 1 {
+				name = fmt.Sprintf("%s-%d", name, l.Address.Port())
 			}
+			i = len(out)
+			out = append(out, Service{Name: name, Detail: "program " + l.Program})
 		}
 		out[i].Ports = append(out[i].Ports, l.Address)
 	}
@@ -161,6 +223,7 @@ const (
 // Container is a running container.
 type Container struct {
 	ID, Name, Image string
+	Ports           []netip.AddrPort // that are published
 }
 
 // Containers asks the engine behind a Unix socket which containers run.
@@ -189,6 +252,11 @@ func Containers(ctx context.Context, socket string) (out []Container, err error)
 		ID    string `json:"Id"`
 		Names []string
 		Image string
+		Ports []struct {
+			IP         string
+			PublicPort uint16
+			Type       string
+		}
 	}
 	if err := json.NewDecoder(io.LimitReader(answer.Body, maxAnswer)).Decode(&rows); err != nil {
 		return nil, fmt.Errorf("read containers: %w", err)
@@ -197,7 +265,15 @@ func Containers(ctx context.Context, socket string) (out []Container, err error)
 		// Links to other containers are names too; they have a second slash.
 		i := slices.IndexFunc(r.Names, func(n string) bool { return strings.Count(n, "/") == 1 })
 		if i >= 0 {
-			out = append(out, Container{ID: r.ID, Name: strings.TrimPrefix(r.Names[i], "/"), Image: r.Image})
+			c := Container{ID: r.ID, Name: strings.TrimPrefix(r.Names[i], "/"), Image: r.Image}
+			for _, p := range r.Ports {
+				addr, err := netip.ParseAddr(p.IP)
+				published := slices.ContainsFunc(c.Ports, func(o netip.AddrPort) bool { return o.Port() == p.PublicPort })
+				if err == nil && p.Type == "tcp" && p.PublicPort > 0 && !published { // both IP versions are listed
+					c.Ports = append(c.Ports, netip.AddrPortFrom(addr, p.PublicPort))
+				}
+			}
+			out = append(out, c)
 		}
 	}
 	slices.SortFunc(out, func(a, b Container) int { return strings.Compare(a.Name, b.Name) })

@@ -2,6 +2,8 @@ package survey
 
 import (
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -143,7 +145,7 @@ func TestAProcessBelongsToItsUnitOrContainer(t *testing.T) {
 func TestAPortBelongsToWhatListensOnIt(t *testing.T) {
 	at := netip.MustParseAddrPort
 	got := Services(
-		[]Container{{ID: "c1", Name: "web", Image: "nginx:1"}},
+		[]Container{{ID: "c1", Name: "web", Image: "nginx:1", Ports: []netip.AddrPort{at("[::]:8080")}}},
 		[]Unit{{Name: "nginx.service"}, {Name: "web.service", Failed: true}},
 		[]Listener{
 			{Address: at("0.0.0.0:80"), Program: "nginx", Unit: "nginx.service"},
@@ -166,15 +168,16 @@ func TestAPortBelongsToWhatListensOnIt(t *testing.T) {
 			if err := probe.Validate(p); err != nil {
 				t.Errorf("%s: %v", s.Name, err)
 			}
-			probes = append(probes, p.Type+" "+p.Container+p.Unit+p.Address)
+			probes = append(probes, p.Type+" "+p.Container+p.Unit+p.Address+p.URL)
 		}
 		rows = append(rows, row{s.Name, s.Detail, strings.Join(probes, "; ")})
 	}
 	want := []row{
-		{"web", "container, image nginx:1", "container web"},
+		{"web", "container, image nginx:1, port 8080", "container web; tcp 127.0.0.1:8080"},
 		{"nginx", "systemd unit nginx.service, ports 80, 443", "systemd nginx.service; tcp 127.0.0.1:80; tcp 127.0.0.1:443"},
 		{"web-unit", "systemd unit web.service, failed", "systemd web.service"},
-		{"redis-server", "program redis-server, ports 6379, 6380", "tcp 127.0.0.1:6379; tcp 127.0.0.1:6380"},
+		{"redis-server-6379", "program redis-server, port 6379", "tcp 127.0.0.1:6379"},
+		{"redis-server-6380", "program redis-server, port 6380", "tcp 127.0.0.1:6380"},
 		{"web-port", "program web, port 9000", "tcp 10.0.0.5:9000"},
 		{"my-app--x", "program my app: x, port 8000", "tcp 127.0.0.1:8000"},
 	}
@@ -184,6 +187,50 @@ func TestAPortBelongsToWhatListensOnIt(t *testing.T) {
 	var none []ops.ProbeSpec
 	if p := (Service{}).Probes(); !reflect.DeepEqual(p, none) {
 		t.Errorf("%+v", p)
+	}
+}
+
+func TestAPortThatSpeaksHTTPIsProbedByHTTP(t *testing.T) {
+	answers := map[string]int{"ok": http.StatusNoContent, "moved": http.StatusFound, "locked": http.StatusUnauthorized}
+	var services []Service
+	for name, status := range answers {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Location", "/login")
+			w.WriteHeader(status)
+		}))
+		defer server.Close()
+		services = append(services, Service{Name: name, Ports: []netip.AddrPort{netip.MustParseAddrPort(server.Listener.Addr().String())}})
+	}
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = mute.Close() }()
+	go func() {
+		for {
+			c, err := mute.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Write([]byte("220 mail\r\n"))
+			_ = c.Close()
+		}
+	}()
+	services = append(services, Service{Name: "mail", Ports: []netip.AddrPort{netip.MustParseAddrPort(mute.Addr().String())}})
+	AskHTTP(t.Context(), services)
+	for _, s := range services {
+		p := s.Probes()[0]
+		p.Service = s.Name
+		if err := probe.Validate(p); err != nil {
+			t.Errorf("%s: %v", s.Name, err)
+		}
+		if status := answers[s.Name]; status > 0 && status < 400 {
+			if p.Type != "http" || !reflect.DeepEqual(p.ExpectStatus, []int{status}) || p.URL != "http://"+s.Ports[0].String()+"/" {
+				t.Errorf("%s: %+v", s.Name, p)
+			}
+		} else if p.Type != "tcp" || p.Address != s.Ports[0].String() {
+			t.Errorf("%s: %+v", s.Name, p)
+		}
 	}
 }
 

@@ -1,0 +1,399 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/url"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"claudeops/internal/agent"
+	"claudeops/internal/agent/acp"
+	"claudeops/internal/agent/claude"
+	"claudeops/internal/api"
+	"claudeops/internal/config"
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+	"claudeops/internal/watch/notify"
+)
+
+// UsedAgent is an agent CLI that handlers use.
+type UsedAgent struct {
+	Name string // claude, codex, or that of its profile
+	Bin  string
+	Hint string   // how it is installed
+	Keys []string // the variables that can hold its key
+	// NoKey and KeyHint are said when none of them does.
+	NoKey, KeyHint string
+}
+
+// UsedAgents are the agent CLIs that the handlers of an environment use.
+func UsedAgents(c *config.Config, p ops.Policy) []UsedAgent {
+	uses := func(name string) bool {
+		return slices.ContainsFunc(p.Handlers, func(h ops.Handler) bool { return h.Agent == name })
+	}
+	var out []UsedAgent
+	if uses("claude") && !c.Agent.Scripted() {
+		out = append(out, UsedAgent{
+			"claude", c.Agent.Bin, claude.InstallHint,
+			[]string{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"},
+			"neither ANTHROPIC_API_KEY nor CLAUDE_CODE_OAUTH_TOKEN is set",
+			"Set one of them in the environment of claudeops (a package has /etc/claudeops/secrets for it); 'claude setup-token' creates a token, " +
+				"and the agent cannot use your own login",
+		})
+	}
+	if uses("codex") {
+		out = append(out, UsedAgent{
+			"codex", c.Agent.CodexBin, "Install it with 'npm install -g @openai/codex' or set CLAUDEOPS_CODEX_BIN",
+			[]string{"OPENAI_API_KEY"},
+			"OPENAI_API_KEY is not set", "Codex has its own home folder and cannot use your login. Set the key",
+		})
+	}
+	for _, profile := range UsedProfiles(c, p) {
+		if len(profile.Command) == 0 {
+			continue // the check of the configuration reports it
+		}
+		hint := "Install it or correct command in agent.acp"
+		if profile.Hint != "" {
+			hint = strings.ToUpper(profile.Hint[:1]) + profile.Hint[1:]
+		}
+		out = append(out, UsedAgent{
+			profile.Name, profile.Command[0], hint, profile.Keys, "none of " + strings.Join(profile.Keys, ", ") + " is set",
+			"The CLI has its own home folder and cannot use your login. Set the key of its model",
+		})
+	}
+	return out
+}
+
+// UsedProfiles are the profiles of the Agent Client Protocol that handlers use.
+func UsedProfiles(c *config.Config, p ops.Policy) []acp.Profile {
+	return slices.DeleteFunc(acp.All(c.Agent.ACP), func(profile acp.Profile) bool {
+		return !slices.ContainsFunc(p.Handlers, func(h ops.Handler) bool { return h.Agent == ops.AgentACP+profile.Name })
+	})
+}
+
+// HasKey reports whether an environment holds a key for the agent.
+func (u UsedAgent) HasKey(env []string) bool {
+	return elsewhere(env) || slices.ContainsFunc(u.Keys, func(name string) bool { return agent.Variable(env, name) != "" })
+}
+
+// elsewhere: Claude Code uses a cloud whose credentials are not a key.
+func elsewhere(env []string) bool {
+	return agent.Variable(env, "CLAUDE_CODE_USE_BEDROCK") != "" || agent.Variable(env, "CLAUDE_CODE_USE_VERTEX") != ""
+}
+
+// Setup tells how far the set-up has come, as this process sees it. What takes time is looked at when somebody asks, and kept.
+type Setup struct {
+	config  *config.Config
+	envs    []ops.Environment
+	store   *store.Store // nil before there is one
+	changed func()
+	begin   func(look func(context.Context)) // starts a look that a page does not wait for
+	end     func()
+
+	mu         sync.Mutex
+	looking    chan struct{} // closed when the look under way ends; nil while there is none
+	looked     time.Time
+	agent, key api.SetupRow
+	told       bool
+}
+
+// NewSetup returns what tells how far the set-up has come. The store may be nil. The caller closes it.
+func NewSetup(ctx context.Context, c *config.Config, envs []ops.Environment, s *store.Store, changed func()) *Setup {
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	checked := func(step string) api.SetupRow {
+		return api.SetupRow{Step: step, State: api.SetupUnknown, Detail: "is being checked"}
+	}
+	var looks sync.WaitGroup
+	return &Setup{
+		config: c, envs: envs, store: s, changed: changed, agent: checked(api.StepAgent), key: checked(api.StepKey),
+		begin: func(look func(context.Context)) { looks.Go(func() { look(life) }) },
+		end:   func() { end(); looks.Wait() },
+	}
+}
+
+// Close ends what is being looked at. Nobody asks for rows any more.
+func (s *Setup) Close() error {
+	s.end()
+	return nil
+}
+
+const (
+	// lookTime bounds a look: the versions of programs and the requests to APIs.
+	lookTime = 15 * time.Second
+	// lookAgain is how long a page goes without a look while there is no agent.
+	lookAgain = 15 * time.Second
+)
+
+// Rows are the steps of the set-up. Whoever asks waits for a new look; others get what the last one found. A key that was accepted is not
+// tested again.
+func (s *Setup) Rows(ctx context.Context, ask bool) []api.SetupRow {
+	s.mu.Lock()
+	due := ask || s.looked.IsZero() || s.agent.State == api.SetupTodo && time.Since(s.looked) > lookAgain
+	if due && s.looking == nil {
+		s.looking = make(chan struct{})
+		test := s.looked.IsZero() || ask && s.key.State != api.SetupDone
+		s.begin(func(ctx context.Context) { s.look(ctx, test) })
+	}
+	looking := s.looking
+	s.mu.Unlock()
+	if ask && looking != nil {
+		select {
+		case <-looking:
+		case <-ctx.Done():
+		}
+	}
+	told := s.delivered(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return []api.SetupRow{s.agent, s.key, s.services(), s.trust(), s.notifications(told), s.dryRun()}
+}
+
+func (s *Setup) look(ctx context.Context, test bool) {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	found, key := s.agents(ctx), api.SetupRow{}
+	if test {
+		key = s.keys(ctx)
+	}
+	s.mu.Lock()
+	if s.agent = found; test {
+		s.key = key
+	}
+	s.looked = time.Now()
+	close(s.looking)
+	s.looking = nil
+	s.mu.Unlock()
+	if s.changed != nil {
+		s.changed()
+	}
+}
+
+// agents finds the programs that handlers need.
+func (s *Setup) agents(ctx context.Context) api.SetupRow {
+	row := api.SetupRow{Step: api.StepAgent, State: api.SetupDone}
+	if s.config.Agent.Scripted() {
+		row.Detail = "the built-in scripted agent"
+		return row
+	}
+	env := s.envs[0]
+	var details []string
+	for _, u := range UsedAgents(s.config, env.Policy) {
+		path, err := agent.Find(u.Bin, "", env.AgentEnv)
+		if err != nil {
+			details = append(details, fmt.Sprintf("%q is not installed", u.Bin))
+			row.State, row.Blocks, row.Next = api.SetupTodo, true, u.Hint
+			_, command, _ := strings.Cut(u.Hint, "'")
+			row.Command, _, _ = strings.Cut(command, "'")
+			continue
+		}
+		if u.Name != "claude" {
+			details = append(details, path)
+			continue
+		}
+		version, known := claude.New(claude.Options{Bin: path, Env: env.AgentEnv}).Version(ctx)
+		switch {
+		case !known:
+			details = append(details, path+" does not report its version")
+			row.State, row.Next = api.SetupUnknown, "It runs without the features that need a known version"
+		case claude.TooOld(version):
+			details = append(details, fmt.Sprintf("%s is version %s; tiers above 1 need %s or newer", path, version, claude.OldestVersion))
+			row.State, row.Blocks, row.Command = api.SetupTodo, true, "npm install -g @anthropic-ai/claude-code@latest"
+			row.Next = "Update it, or set CLAUDEOPS_CLAUDE_BIN to a newer one"
+		default:
+			details = append(details, fmt.Sprintf("%s, version %s", path, version))
+		}
+	}
+	row.Detail = cmp.Or(strings.Join(details, "; "), "programs of your own")
+	return row
+}
+
+// keys asks the APIs whether they take the keys of the agents.
+func (s *Setup) keys(ctx context.Context) api.SetupRow {
+	row := api.SetupRow{Step: api.StepKey, State: api.SetupDone}
+	env := s.envs[0]
+	var details []string
+	for _, u := range UsedAgents(s.config, env.Policy) {
+		found := agent.KeyCheck{State: agent.KeyUntested, Detail: "the cloud of the model has credentials of its own"}
+		if !elsewhere(env.AgentEnv) {
+			found = agent.CheckKey(ctx, env.AgentEnv, u.Keys...)
+		}
+		switch found.State {
+		case agent.KeyAccepted:
+			details = append(details, "the API accepts "+found.Variable)
+		case agent.KeyUntested:
+			details = append(details, strings.TrimSpace(found.Variable+" not tested: "+found.Detail))
+			if row.State == api.SetupDone {
+				row.State = api.SetupUnknown
+			}
+		case agent.KeyMissing:
+			details = append(details, u.NoKey)
+			row.State, row.Next = api.SetupTodo, u.KeyHint
+		case agent.KeyPlaceholder:
+			details = append(details, found.Variable+" holds the example of the documentation, not a key")
+			row.State, row.Blocks, row.Next = api.SetupTodo, true, "Put your own key in its place, and restart claudeops"
+		case agent.KeyRefused:
+			details = append(details, "the API refuses "+found.Variable)
+			row.State, row.Blocks, row.Next = api.SetupTodo, true, "Set a valid key, and restart claudeops"
+		}
+	}
+	row.Detail = cmp.Or(strings.Join(details, "; "), "none is needed")
+	return row
+}
+
+func (s *Setup) services() api.SetupRow {
+	row := api.SetupRow{Step: api.StepService, State: api.SetupDone, Page: "/services"}
+	names, probes := map[string]bool{}, 0
+	for _, e := range s.envs {
+		for _, service := range e.Policy.Inventory.Services {
+			names[e.Name+"/"+service.Name] = true
+		}
+		for _, p := range e.Probes {
+			names[e.Name+"/"+p.Service] = true
+		}
+		probes += len(e.Probes)
+	}
+	switch {
+	case len(names) == 0:
+		row.State, row.Detail, row.Next = api.SetupTodo, "nothing is watched", "Add your first service"
+		row.Lines = "services:\n  - name: web\n    probes:\n      - {type: http, url: \"http://127.0.0.1:80/\", expect_status: 200}"
+		if s.config.File == "" {
+			row.Next, row.Command, row.Lines = "Let claudeops find what runs here", "claudeops init", ""
+		}
+	case probes == 0:
+		row.Detail = counted(len(names), "service is", "services are") + " listed, without a probe"
+	default:
+		row.Detail = counted(len(names), "service is", "services are") + " watched by " + counted(probes, "probe", "probes")
+	}
+	return row
+}
+
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+func (s *Setup) trust() api.SetupRow {
+	row := api.SetupRow{Step: api.StepTrust, State: api.SetupTodo, Page: "/config?q=trust"}
+	own := 0
+	var level ops.Trust
+	for _, e := range slices.Backward(s.envs) {
+		level = cmp.Or(e.Policy.Trust, level)
+		for _, service := range e.Policy.Inventory.Services {
+			if service.Trust != "" {
+				own++
+			}
+			row.Page = "/services/" + url.PathEscape(e.Name) + "/" + url.PathEscape(service.Name)
+		}
+	}
+	if level == "" && own == 0 {
+		row.Detail, row.Lines = "nothing says how far agents may go, so they may do everything", "trust: suggest"
+		row.Next = "Choose a level: watch, suggest, ask, repair or full"
+		return row
+	}
+	words := map[ops.Trust]string{
+		ops.TrustWatch: "probes look, and no agent starts", ops.TrustSuggest: "agents look and propose",
+		ops.TrustAsk: "agents repair after your approval", ops.TrustRepair: "agents repair, Tier 3 after your approval",
+		ops.TrustFull: "agents repair without asking",
+	}
+	row.State, row.Detail = api.SetupDone, level.String()+": "+words[ops.Trust(level.String())]
+	if own > 0 {
+		row.Detail += "; " + counted(own, "service has a level of its own", "services have levels of their own")
+	}
+	return row
+}
+
+// targets are those of all routes.
+func targets(c *config.Config) []string {
+	urls := slices.Concat(c.AppriseURLs, c.Edges.SecondURLs)
+	for _, r := range c.NoticeRoutes {
+		urls = append(append(urls, r.URLs...), r.EscalateURLs...)
+	}
+	return urls
+}
+
+// delivered reports whether a notice has reached somebody.
+func (s *Setup) delivered(ctx context.Context) bool {
+	s.mu.Lock()
+	told := s.told
+	s.mu.Unlock()
+	if told || s.store == nil {
+		return told
+	}
+	sent, err := s.store.NoticeList(ctx, store.NoticeFilter{Status: ops.NoticeSent, Limit: 1})
+	told = err == nil && len(sent) > 0 // a database that cannot be read has told nobody
+	s.mu.Lock()
+	s.told = told
+	s.mu.Unlock()
+	return told
+}
+
+func (s *Setup) notifications(told bool) api.SetupRow {
+	row := api.SetupRow{Step: api.StepNotifications, State: api.SetupTodo, Page: "/notifications"}
+	urls := targets(s.config)
+	if len(urls) == 0 && s.config.AppriseAPI == "" {
+		row.Detail, row.Next = "no target is configured, so nobody is told when a human is needed", "Add one, then send a test"
+		row.Lines = "notify:\n  apprise_urls: [\"ntfys://ntfy.sh/a-name-nobody-guesses\"]"
+		return row
+	}
+	if s.config.AppriseAPI == "" && len(notify.ParseTargets(urls).Apprise) > 0 {
+		if _, err := exec.LookPath("apprise"); err != nil {
+			row.Blocks, row.Detail = true, "the apprise program is not installed"
+			row.Next, row.Command = "Install it (apt install apprise) or set CLAUDEOPS_APPRISE_API", "apt install apprise"
+			return row
+		}
+	}
+	row.Detail = strings.Join(sender(s.config, urls, "", notify.Native{}).Names(), ", ")
+	if !told {
+		row.Detail += ": nothing was delivered yet"
+		row.Next, row.Command = "Send a test", TestCommand
+		return row
+	}
+	row.State = api.SetupDone
+	return row
+}
+
+// TestCommand sends a test to whom every notice goes.
+const TestCommand = "claudeops notify test"
+
+func (s *Setup) dryRun() api.SetupRow {
+	row := api.SetupRow{Step: api.StepDryRun, State: api.SetupDone, Detail: "off", Page: "/config?q=dry_run"}
+	if slices.ContainsFunc(s.envs, func(e ops.Environment) bool { return e.Policy.DryRun }) {
+		row.State, row.Detail, row.Lines = api.SetupTodo, "on: agents only look, nothing is changed", "dry_run: false"
+		row.Next = "Switch it off when you have seen what agents would do"
+	}
+	return row
+}
+
+// idle reports whether a scheduled cycle of an environment could do nothing: no agent is installed, and nothing is watched.
+func (h *Host) idle(name string) bool {
+	e := h.environment(name)
+	if len(e.Policy.Inventory.Services) > 0 || len(e.Probes) > 0 || h.Config.Agent.Scripted() {
+		return false
+	}
+	used := UsedAgents(h.Config, e.Policy)
+	return len(used) > 0 && !slices.ContainsFunc(used, func(u UsedAgent) bool {
+		_, err := agent.Find(u.Bin, "", e.AgentEnv)
+		return err == nil
+	})
+}
+
+// examined checks this machine for the API, without secrets; nil if nobody can.
+func (h *Host) examined() func(context.Context) []api.Finding {
+	if h.Examine == nil {
+		return nil
+	}
+	return func(ctx context.Context) []api.Finding {
+		out := h.Examine(ctx)
+		for i := range out {
+			out[i].Detail, out[i].Fix = h.redact(out[i].Detail), h.redact(out[i].Fix)
+		}
+		return out
+	}
+}
