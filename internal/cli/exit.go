@@ -26,6 +26,7 @@ const (
 	exitNeedsHuman  = 6
 	exitBlocked     = 7
 	exitFailed      = 8
+	exitDifferent   = 8 // rehearse
 	exitTimeout     = 124
 	exitInterrupted = 130
 )

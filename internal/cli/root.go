@@ -184,8 +184,8 @@ from a validated report, never the model.`,
 			a.servicesCommand(), a.hostsCommand(), a.auditCommand(),
 		},
 		"setup": {
-			a.initCommand(), a.doctorCommand(), a.configCommand(), a.handlersCommand(), a.tokensCommand(), a.dbCommand(), a.guardCommand(),
-			a.handoffCommand(), a.recoveryCommand(), a.notifyCommand(), a.healthcheckCommand(), a.mcpCommand(), a.versionCommand(),
+			a.initCommand(), a.doctorCommand(), a.configCommand(), a.rehearseCommand(), a.handlersCommand(), a.tokensCommand(), a.dbCommand(),
+			a.guardCommand(), a.handoffCommand(), a.recoveryCommand(), a.notifyCommand(), a.healthcheckCommand(), a.mcpCommand(), a.versionCommand(),
 		},
 	} {
 		for _, c := range commands {
@@ -270,13 +270,16 @@ func noWords(c *cobra.Command, args []string) error {
 }
 
 // load reads the configuration.
-func (a *app) load() (*config.Config, error) {
+func (a *app) load() (*config.Config, error) { return a.loadFile(a.configPath) }
+
+// loadFile reads the settings with that configuration file; empty: the usual one.
+func (a *app) loadFile(path string) (*config.Config, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return nil, fmt.Errorf("find working folder: %w", err)
 	}
 	return config.Load(config.Input{
-		ConfigPath: a.configPath, SystemPath: a.SystemConfig, Flags: a.settings, Environ: a.Environ, Dir: dir, Check: escalation.Flaws,
+		ConfigPath: path, SystemPath: a.SystemConfig, Flags: a.settings, Environ: a.Environ, Dir: dir, Check: escalation.Flaws,
 		Checks: checks(),
 	})
 }

@@ -83,11 +83,8 @@ func gateDir(c *config.Config) string {
 
 // Open opens the gates of one session.
 func (g *gates) Open(ctx context.Context, env ops.Environment, s ops.Session, dryRun bool) (cycle.Held, error) {
-	facts := Facts(g.config, env)
+	facts := sessionFacts(g.config, env, g.self)
 	facts.DryRun, facts.HandoffMode = dryRun, !s.Structured
-	facts.OwnPaths = append(facts.OwnPaths, g.self, gateDir(g.config))
-	facts.MCPTools = sessionTools()
-	facts.NetworkClosed = g.config.Guard.Sandbox.Networked()
 	if box := g.sandboxes[env.Name]; box != nil && box.Confines() {
 		facts.TempDir, facts.OwnTemp = box.Temp(wall.Session{ID: s.Key}), true
 	}
@@ -140,6 +137,14 @@ func Facts(c *config.Config, e ops.Environment) guard.Facts {
 		Services: e.Policy.Inventory.Services, DryRun: e.Policy.DryRun,
 		OwnSecrets: slices.Concat(c.SecretFiles(), environmentFiles(unitFiles())), Resolve: resolve, Glob: gate.Matches,
 	}
+}
+
+// sessionFacts are those facts as far as they hold for every session of an environment.
+func sessionFacts(c *config.Config, e ops.Environment, self string) guard.Facts {
+	facts := Facts(c, e)
+	facts.OwnPaths = append(facts.OwnPaths, self, gateDir(c))
+	facts.MCPTools, facts.NetworkClosed = sessionTools(), c.Guard.Sandbox.Networked()
+	return facts
 }
 
 // resolve follows symbolic links in the part of a path that exists; a missing part cannot be a link.

@@ -65,6 +65,9 @@ func (d Decision) Allowed() bool { return d.Verdict == Allow }
 // never is the tier of what no tier may do.
 const never = ops.LastTier + 1
 
+// RuleDryRun is the rule of what only a dry run refuses.
+const RuleDryRun = "R11"
+
 // The rule ids that the code names itself; the tables name more.
 const (
 	ruleText     = "R1"
@@ -76,7 +79,6 @@ const (
 	rulePath     = "R8"
 	ruleWrite    = "R9"
 	ruleOwn      = "R10"
-	ruleDryRun   = "R11"
 	ruleBash     = "tool.Bash"
 
 	ruleRoot      = "never.rm-root"

@@ -174,7 +174,7 @@ func decide(tier ops.Tier, facts Facts, worst *finding, rule string) Decision {
 	}
 	d := Decision{Verdict: Deny, Rule: worst.rule, Reason: worst.reason(effective, facts.DryRun)}
 	if facts.DryRun && worst.need <= tier {
-		d.Rule = ruleDryRun
+		d.Rule = RuleDryRun
 	}
 	return d
 }

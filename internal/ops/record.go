@@ -137,6 +137,23 @@ type Decision struct {
 	At                     time.Time
 }
 
+// Recorded is a cycle with what is stored to decide it again.
+type Recorded struct {
+	ID          CycleID
+	Environment string
+	Options     CycleOptions
+	At          time.Time
+	Steps       []RecordedStep
+	Decisions   []Decision
+	Families    map[SessionID]string // of the models of the sessions whose proposals were decided
+}
+
+// RecordedStep is a step with what it was decided from, as package decide writes it.
+type RecordedStep struct {
+	N     int
+	Facts []byte
+}
+
 // Notice is a message to people, waiting in the outbox or delivered from it.
 type Notice struct {
 	ID      int64

@@ -22,8 +22,10 @@ const (
 	ruleUnreserved = "cooldown.unreserved"
 )
 
-const selectGuard = `SELECT g.id, g.at, g.cycle_id, g.session_id, g.tier, g.gate, g.tool_use_id, g.tool, g.input, g.digest,
-	g.verdict, g.rule, g.reason, g.mutating, g.took_us FROM guard_decisions g`
+const guardColumns = `SELECT g.id, g.at, g.cycle_id, g.session_id, g.tier, g.gate, g.tool_use_id, g.tool, g.input, g.digest,
+	g.verdict, g.rule, g.reason, g.mutating, g.took_us`
+
+const selectGuard = guardColumns + ` FROM guard_decisions g`
 
 func scanGuard(r db.Row) (ops.GuardRecord, error) {
 	var g ops.GuardRecord

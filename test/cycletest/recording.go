@@ -9,12 +9,10 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
 	"claudeops/internal/decide"
-	"claudeops/internal/decide/report"
 	"claudeops/internal/ops"
 )
 
@@ -60,106 +58,24 @@ func DecodeRecording(raw []byte) (Recording, []Taken, error) {
 	return r, all, err
 }
 
-// DecodeFrames reads frames back. A field that is no longer known is an error: what was decided from it would be decided from
-// something else now.
+// DecodeFrames reads frames back.
 func DecodeFrames(frames []json.RawMessage) ([]Taken, error) {
-	var state map[string]json.RawMessage
+	var reel decide.Reel
 	var out []Taken
 	for i, raw := range frames {
-		var f decide.Frame
-		if err := strictly(raw, &f); err != nil {
+		d, err := reel.Taken(raw)
+		if err != nil {
 			return nil, fmt.Errorf("step %d: %w", i+1, err)
-		}
-		if _, anew := f.Set["cycle.ID"]; anew {
-			state = map[string]json.RawMessage{}
-		} else if state == nil {
-			return nil, fmt.Errorf("step %d: what came before it is not there", i+1)
-		}
-		if err := apply(state, f); err != nil {
-			return nil, fmt.Errorf("step %d: %w", i+1, err)
-		}
-		d := Taken{At: f.At}
-		for prefix, into := range map[string]any{"cycle": &d.Cycle, "journal": &d.Journal} {
-			if err := gather(state, prefix, into); err != nil {
-				return nil, fmt.Errorf("step %d: %s: %w", i+1, prefix, err)
-			}
-		}
-		for i := range d.Journal.Sessions {
-			report.Read(&d.Journal.Sessions[i])
-		}
-		if err := strictly(f.Step, &d.Step); err != nil {
-			return nil, fmt.Errorf("step %d: decision: %w", i+1, err)
 		}
 		out = append(out, d)
 	}
 	return out, nil
 }
 
-// apply makes the changes that a frame tells.
-func apply(state map[string]json.RawMessage, f decide.Frame) error {
-	changed := map[string]json.RawMessage{}
-	maps.Copy(changed, f.Set)
-	for _, path := range f.Gone {
-		changed[path] = nil
-	}
-	for path, value := range changed {
-		parts := strings.Split(path, ".")
-		if len(parts) < 4 {
-			if state[path] = value; value == nil {
-				delete(state, path)
-			}
-			continue
-		}
-		element := strings.Join(parts[:3], ".")
-		var fields map[string]json.RawMessage
-		if err := json.Unmarshal(state[element], &fields); err != nil {
-			return fmt.Errorf("path %s: %w", path, err)
-		}
-		if fields[parts[3]] = value; value == nil {
-			delete(fields, parts[3])
-		}
-		raw, err := json.Marshal(fields)
-		if err != nil {
-			return fmt.Errorf("path %s: %w", path, err)
-		}
-		state[element] = raw
-	}
-	return nil
-}
-
 func strictly(raw []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	return d.Decode(into)
-}
-
-// gather builds a struct from its paths.
-func gather(state map[string]json.RawMessage, prefix string, into any) error {
-	fields := map[string]any{}
-	for _, key := range slices.Sorted(maps.Keys(state)) {
-		parts := strings.Split(key, ".")
-		switch {
-		case parts[0] != prefix:
-		case len(parts) == 2:
-			fields[parts[1]] = state[key]
-		default:
-			i, err := strconv.Atoi(parts[2])
-			if err != nil {
-				return fmt.Errorf("path %s: %w", key, err)
-			}
-			list, _ := fields[parts[1]].([]json.RawMessage)
-			for len(list) <= i {
-				list = append(list, nil)
-			}
-			list[i] = state[key]
-			fields[parts[1]] = list
-		}
-	}
-	raw, err := json.Marshal(fields)
-	if err != nil {
-		return err
-	}
-	return strictly(raw, into)
 }
 
 // Recorded lists the files of the recordings.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"claudeops/internal/decide/rehearse"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -278,4 +279,23 @@ func (s *simulation) cared(v *service, open []ops.Cycle) {
 		}
 	}
 	s.fail("an outage is cared for: %s is down since %s, held back is %v", v.name, v.since.Format(time.TimeOnly), held)
+}
+
+// rehearse takes everything that was decided again: from the facts that are stored, the own configuration decides the same.
+func (s *simulation) rehearse() {
+	own := rehearse.Configuration{Policies: map[string]ops.Policy{}}
+	for _, e := range s.envs {
+		own.Policies[e.Name] = e.Policy
+	}
+	r := rehearse.New(nil, own)
+	cycles, err := s.store.Recorded(s.ctx, store.RecordFilter{Limit: 1 << 20})
+	if err != nil {
+		s.fail("read the record: %v", err)
+	}
+	for _, c := range cycles {
+		r.Cycle(c)
+	}
+	if got := r.Report(); !got.Equal || got.Counts.Unreadable+got.Counts.DecisionOnly > 0 || got.Counts.Cycles == 0 {
+		s.fail("the own configuration is rehearsed: %s: %+v", got.Summary(), got.Differences)
+	}
 }

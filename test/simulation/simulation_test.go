@@ -343,6 +343,7 @@ func (s *simulation) end() {
 	}
 	if s.failure == "" {
 		s.rest()
+		s.rehearse()
 	}
 }
 

@@ -379,22 +379,39 @@ func approval(r *ruling) (ops.Verdict, string) {
 	return "", ""
 }
 
+// recorded is everything a decision was computed from, as it is kept.
+type recorded struct {
+	Policy   ops.Policy   `json:"policy"`
+	Path     []string     `json:"path"`
+	Tier     ops.Tier     `json:"tier"`
+	Handoff  *ops.Handoff `json:"handoff"`
+	Problems []string     `json:"problems,omitempty"`
+	Choice   *Choice      `json:"choice,omitempty"`
+	Facts    Facts        `json:"facts"`
+}
+
 // inputs keeps everything the decision was computed from, so that it can be computed again.
 func inputs(p ops.Policy, path []string, proposal Proposal, f Facts) json.RawMessage {
-	raw, err := json.Marshal(struct {
-		Policy   ops.Policy   `json:"policy"`
-		Path     []string     `json:"path"`
-		Tier     ops.Tier     `json:"tier"`
-		Handoff  *ops.Handoff `json:"handoff"`
-		Problems []string     `json:"problems,omitempty"`
-		Choice   *Choice      `json:"choice,omitempty"`
-		Facts    Facts        `json:"facts"`
-	}{p, path, proposal.Session.Tier, proposal.Handoff, proposal.Problems, proposal.Choice, f})
+	raw, err := json.Marshal(recorded{p, path, proposal.Session.Tier, proposal.Handoff, proposal.Problems, proposal.Choice, f})
 	if err != nil {
 		// Only a cooldown_state that is not JSON can fail here, and such a handoff is never valid.
 		return json.RawMessage(`{}`)
 	}
 	return raw
+}
+
+// Again takes a recorded decision once more under another policy, and returns the policy it was taken under before. The family is
+// that of the session.
+func Again(d ops.Decision, family string, p ops.Policy) (before ops.Policy, now ops.Decision, err error) {
+	var in recorded
+	if err := json.Unmarshal(d.Inputs, &in); err != nil {
+		return before, now, fmt.Errorf("read inputs of decision %d: %w", d.ID, err)
+	}
+	if len(in.Path) == 0 {
+		return before, now, fmt.Errorf("read inputs of decision %d: they are not kept", d.ID)
+	}
+	session := ops.Session{ID: d.SessionID, CycleID: d.CycleID, Handler: d.SourceHandler, Tier: in.Tier, Family: family}
+	return in.Policy, Decide(p, in.Path, Proposal{session, in.Handoff, in.Problems, in.Choice}, in.Facts), nil
 }
 
 // ChoiceSchema is the form of a manager's answer: one of the ids, and why. It uses plain keywords only, as the agents'

@@ -37,8 +37,11 @@ func (s *Sandbox) Temp(session Session) string {
 	if session.ID == "" {
 		return ""
 	}
-	return filepath.Join(s.c.StateDir, agentFolder, tempFolder, session.ID)
+	return filepath.Join(Temps(s.c.StateDir), session.ID)
 }
+
+// Temps is the folder of the temporary folders of an environment's sessions.
+func Temps(stateDir string) string { return filepath.Join(stateDir, agentFolder, tempFolder) }
 
 // Command is the wall around each command of a session, nil where there is none. The gate sets it just before the shell.
 func (s *Sandbox) Command(tier ops.Tier, session Session) *confine.Wall {
