@@ -75,7 +75,7 @@ func (s *server) apiDocs(machine http.Handler) http.HandlerFunc {
 			s.fail(w, r, "read the description of the API", err)
 			return
 		}
-		s.render(w, r, http.StatusOK, "api", page{Title: "API", Nav: "config", Body: view, Static: true})
+		s.render(w, r, http.StatusOK, "api", page{Title: "API", Nav: "docs", Body: view, Static: true})
 	}
 }
 
@@ -97,7 +97,7 @@ func readAPI(r *http.Request, machine http.Handler) (view apiView, err error) {
 }
 
 func (d apiDocument) view() apiView {
-	view := apiView{Version: d.Info.Version, Text: d.Info.Description}
+	view := apiView{Version: d.Info.Version, Text: strings.ReplaceAll(d.Info.Description, "`", "")}
 	of := map[string][]apiOperation{}
 	for path, methods := range d.Paths {
 		for method, o := range methods {
@@ -120,7 +120,9 @@ func (d apiDocument) view() apiView {
 	}
 	for _, t := range d.Tags {
 		operations := of[t.Name]
-		slices.SortFunc(operations, func(a, b apiOperation) int { return strings.Compare(a.Path+a.Method, b.Path+b.Method) })
+		slices.SortFunc(operations, func(a, b apiOperation) int {
+			return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.Method, b.Method))
+		})
 		if len(operations) > 0 {
 			view.Subjects = append(view.Subjects, apiSubject{t.Name, t.Description, operations})
 		}
