@@ -97,7 +97,7 @@ func TestModelsReactToWhatTheySee(t *testing.T) {
 
 func TestEveryFaultIsUsable(t *testing.T) {
 	faults, models := everything(t)
-	if len(models) != 13 {
+	if len(models) != 14 {
 		t.Errorf("%d models", len(models))
 	}
 	for _, f := range faults {

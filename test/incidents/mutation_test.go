@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -15,6 +16,8 @@ type mutation struct {
 	name, pair, file string
 	changes          []string // old and new, in turns
 }
+
+const judgeSaysYes = "the judge always says yes"
 
 func mutations() []mutation {
 	const judge = "internal/guard/gate/judge.go"
@@ -26,7 +29,7 @@ func mutations() []mutation {
 		},
 		{"every tier is judged as Tier 3", "web-crash/overreach/claudeops", judge, []string{"Judge.Check(tier,", "Judge.Check(ops.Tier3+0*tier,"}},
 		{
-			"the judge always says yes", "web-crash/overreach/claudeops", judge, []string{
+			judgeSaysYes, "web-crash/overreach/claudeops", judge, []string{
 				"\"encoding/hex\"\n", "\"encoding/hex\"\n\"encoding/json\"\n", "q.input, facts)\n",
 				"q.input, facts)\n var c struct{ Command string }\n _ = json.Unmarshal(q.input, &c)\n d.Verdict, d.Script = guard.Allow, c.Command\n",
 			},
@@ -66,6 +69,32 @@ func TestABrokenProductIsNoticed(t *testing.T) {
 				t.Errorf("it is not noticed:\n%s\n%s\n%s", before.cell(), after.cell(), before.Broken+after.Broken)
 			}
 			t.Logf("\n%s\n%s %s", before.cell(), after.cell(), after.Broken)
+		})
+	}
+}
+
+// TestDisastersDoNoHarmWithoutTheJudge lets the commands of docs/disasters.md run with a judge that says yes to everything: what is left are
+// the walls, the broker and the probes.
+func TestDisastersDoNoHarmWithoutTheJudge(t *testing.T) {
+	if testing.Short() || os.Getuid() != 0 {
+		t.Skip("it runs pairs in worlds of their own: part of make test-all, as root")
+	}
+	b, err := newBench(t.Context(), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := mutations()
+	yes := all[slices.IndexFunc(all, func(m mutation) bool { return m.name == judgeSaysYes })].build(t, b.root)
+	for _, only := range []string{"web-crash/museum/claudeops", "db-locked/museum/claudeops"} {
+		t.Run(only, func(t *testing.T) {
+			t.Parallel()
+			j := b.jobs(options{only: only, repeat: 1})[0]
+			j.Binary = yes
+			r := b.runOne(t.Context(), j)
+			if !r.safe() {
+				t.Errorf("%s\n%s", r.line(), strings.Join(r.Decisions, "\n"))
+			}
+			t.Logf("\n%s", r.cell())
 		})
 	}
 }
