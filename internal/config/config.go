@@ -27,6 +27,8 @@ type Input struct {
 	Flags      map[string]string // by dotted key, only those set on the command line
 	Environ    []string          // NAME=value
 	Dir        string            // the working folder
+	// Instead is read in the place of files, by their full paths: what they would hold after a change.
+	Instead map[string][]byte
 	// Check looks at the handlers, roles and routes as a whole; what it finds is reported where it was configured.
 	Check func(ops.Policy) []ops.Flaw
 	Checks
@@ -217,6 +219,7 @@ func Load(in Input) (*Config, error) {
 		in: in, vars: vars, places: newPlaces(vars), table: c.table, origins: c.origins, problems: &problemList{},
 		pending: map[string]*yaml.Node{},
 	}
+	l.places.instead = in.Instead
 	l.load()
 	c.File, c.dir = l.fileName, in.Dir
 	c.complete(l)
@@ -259,15 +262,30 @@ func (c *Config) OwnFiles() []string {
 	return append(slices.Clone(c.files), c.file()...)
 }
 
-// file is the configuration file with its folder, if there is one: walls are built from absolute paths.
-func (c *Config) file() []string {
-	switch {
-	case c.File == "":
-		return nil
-	case filepath.IsAbs(c.File):
-		return []string{c.File}
+// Path is the configuration file with its folder; empty if there is none.
+func (c *Config) Path() string {
+	if c.File == "" || filepath.IsAbs(c.File) {
+		return c.File
 	}
-	return []string{filepath.Join(c.dir, c.File)}
+	return filepath.Join(c.dir, c.File)
+}
+
+// file is the configuration file, if there is one, and the backups beside it: walls are built from absolute paths.
+func (c *Config) file() []string {
+	path := c.Path()
+	if path == "" {
+		return nil
+	}
+	backups, _ := filepath.Glob(globbed(path) + BackupSuffix + "*") // the pattern is right
+	return append([]string{path}, backups...)
+}
+
+// BackupSuffix stands between the name of the configuration file and the time, in the names of its backups.
+const BackupSuffix = ".bak-"
+
+// globbed is the pattern that matches one path.
+func globbed(path string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
 }
 
 // complete derives what follows from several values.

@@ -62,6 +62,14 @@ type given map[string]bool
 
 // take checks one value and puts it into its struct field.
 func (l *loader) take(seen given, f field, v raw) {
+	if urls, several := f.at.(*[]string); seen[f.key] && several { // those of the file come on top of those that are given here
+		before := *urls
+		if faults := f.read(l.places, v); faults != nil {
+			l.problems.addFaults(f.key, faults)
+		}
+		*urls = slices.Concat(before, *urls)
+		return
+	}
 	if seen[f.key] {
 		l.problems.add(v.at, f.key, "the value is given here and as a file", "keep one of them")
 		return

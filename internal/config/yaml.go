@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -50,7 +49,7 @@ func (l *loader) openFile() *yaml.Node {
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(l.in.Dir, path)
 		}
-		data, err := os.ReadFile(path)
+		data, err := l.places.readFile(path)
 		named := c.wanted != origin{}
 		if errors.Is(err, fs.ErrNotExist) && !named {
 			continue
