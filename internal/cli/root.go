@@ -270,14 +270,17 @@ func noWords(c *cobra.Command, args []string) error {
 }
 
 // load reads the configuration.
-func (a *app) load() (*config.Config, error) {
+func (a *app) load() (*config.Config, error) { return a.loadWith(nil) }
+
+// loadWith reads it with other contents of some files.
+func (a *app) loadWith(instead map[string][]byte) (*config.Config, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return nil, fmt.Errorf("find working folder: %w", err)
 	}
 	return config.Load(config.Input{
 		ConfigPath: a.configPath, SystemPath: a.SystemConfig, Flags: a.settings, Environ: a.Environ, Dir: dir, Check: escalation.Flaws,
-		Checks: checks(),
+		Checks: checks(), Instead: instead,
 	})
 }
 
@@ -319,6 +322,7 @@ func (a *app) options() (daemon.Options, error) {
 	}
 	return daemon.Options{
 		Config: c, Logger: a.logger(), Clock: failpoint.Clock(time.Now), Version: a.Version, Self: self, CheckConfig: a.configRow,
+		LoadConfig: a.loadWith,
 	}, nil
 }
 

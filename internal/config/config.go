@@ -7,6 +7,7 @@
 package config
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -133,6 +134,7 @@ type Edges struct {
 // Config holds the effective values.
 type Config struct {
 	File         string // the YAML file that was read; empty when there is none
+	Digest       string // of what was read from it
 	StateDir     string
 	ReposDir     string
 	Interval     time.Duration
@@ -221,7 +223,7 @@ func Load(in Input) (*Config, error) {
 	}
 	l.places.instead = in.Instead
 	l.load()
-	c.File, c.dir = l.fileName, in.Dir
+	c.File, c.Digest, c.dir = l.fileName, l.digest, in.Dir
 	c.complete(l)
 	l.check(c)
 	if err := l.problems.err(); err != nil {
@@ -261,6 +263,9 @@ func (c *Config) SecretFiles() []string {
 func (c *Config) OwnFiles() []string {
 	return append(slices.Clone(c.files), c.file()...)
 }
+
+// Digest tells one content of the configuration file from another.
+func Digest(content []byte) string { return fmt.Sprintf("%x", sha256.Sum256(content)) }
 
 // Path is the configuration file with its folder; empty if there is none.
 func (c *Config) Path() string {

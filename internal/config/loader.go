@@ -28,6 +28,7 @@ type loader struct {
 	problems    *problemList
 	fileName    string                // of the configuration file, as the operator knows it; empty: there is none
 	fileDir     string                // what paths in it are relative to
+	digest      string                // of its content
 	pending     map[string]*yaml.Node // lists of objects, which are read when all single values are known
 	unknown     []string              // variables that look like ours and are not
 	secretFiles []string              // from which secrets were read

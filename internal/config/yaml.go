@@ -62,7 +62,7 @@ func (l *loader) openFile() *yaml.Node {
 			l.problems.add(at, "", fmt.Sprintf("read configuration file: %s", err), "give the path of a readable YAML file")
 			return nil
 		}
-		l.fileName, l.fileDir = c.path, filepath.Dir(path)
+		l.fileName, l.fileDir, l.digest = c.path, filepath.Dir(path), Digest(data)
 		return l.parse(data)
 	}
 	return nil

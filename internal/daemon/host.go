@@ -53,6 +53,10 @@ type Options struct {
 	Lock *control.Lock
 	// CheckConfig checks the configuration as it is now; nil if nobody can.
 	CheckConfig func(ctx context.Context) api.ConfigCheck
+	// LoadConfig reads the configuration as it is now, with other contents of some files, and Reload makes the daemon read it again as
+	// SIGHUP does; nil if this process cannot.
+	LoadConfig func(instead map[string][]byte) (*config.Config, error)
+	Reload     func()
 	// patience is how long the server of the database may take until it answers. Zero: whoever started a command wants to know at once.
 	patience time.Duration
 }

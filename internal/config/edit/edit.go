@@ -33,7 +33,7 @@ type Service struct {
 
 // Probe is a new probe. The type decides which of the fields it may have.
 type Probe struct {
-	Type, Name, URL, ExpectStatus, ExpectBody, Address, Container, Every, Grace, Interval string
+	Type, URL, ExpectStatus, ExpectBody, Address, Container, Every, Grace, Interval string
 }
 
 // ProbeTypes are the probes that can be added: none of them runs a program.
@@ -47,6 +47,11 @@ type Result struct {
 	Added   string // the new text
 	Removed string // what stood in its place: the value that it replaces, mostly nothing
 }
+
+// Unfit is a value that cannot be written.
+type Unfit struct{ Key, Why string }
+
+func (u *Unfit) Error() string { return u.Key + " " + u.Why }
 
 // longest is how long a value may be, in bytes.
 const longest = 2000
@@ -109,7 +114,7 @@ func (d *document) addService(c Change) (Result, error) {
 	}
 	for _, item := range s.node.Content {
 		if line := named(item, c.Service.Name); line > 0 {
-			return Result{}, fmt.Errorf("the service %s exists already, in line %d", c.Service.Name, line)
+			return Result{}, &Unfit{"name", fmt.Sprintf("%q exists already, in line %d", c.Service.Name, line)}
 		}
 	}
 	return d.add(s, -1, pairs)
@@ -187,10 +192,10 @@ func (d *document) setTrust(c Change) (Result, error) {
 // node is the probe as it is written.
 func (p *Probe) node() (*yaml.Node, error) {
 	if !slices.Contains(ProbeTypes(), p.Type) {
-		return nil, fmt.Errorf("a probe of type %q cannot be added here", p.Type)
+		return nil, &Unfit{"type", fmt.Sprintf("%q cannot be added by a form", p.Type)}
 	}
 	return mapping(
-		"type", p.Type, "name", p.Name, "url", p.URL, "expect_status", p.ExpectStatus, "expect_body", p.ExpectBody, "address", p.Address,
+		"type", p.Type, "url", p.URL, "expect_status", p.ExpectStatus, "expect_body", p.ExpectBody, "address", p.Address,
 		"container", p.Container, "every", p.Every, "grace", p.Grace, "interval", p.Interval,
 	)
 }
@@ -207,16 +212,16 @@ func mapping(pairs ...string) (*yaml.Node, error) {
 		case value == "":
 			continue
 		case !utf8.ValidString(value) || strings.ContainsFunc(value, control):
-			return nil, fmt.Errorf("%s holds characters that are not text, such as a line break", key)
+			return nil, &Unfit{key, "holds characters that are not text, such as a line break"}
 		case len(value) > longest:
-			return nil, fmt.Errorf("%s is too long: use at most %d characters", key, longest)
+			return nil, &Unfit{key, fmt.Sprintf("is too long: use at most %d characters", longest)}
 		case strings.TrimSpace(value) != value:
-			return nil, fmt.Errorf("%s begins or ends with a blank", key)
+			return nil, &Unfit{key, "begins or ends with a blank"}
 		}
 		n.Content = append(n.Content, text(key), text(value))
 	}
 	if len(n.Content) == 0 {
-		return nil, errors.New(pairs[0] + " is missing")
+		return nil, &Unfit{pairs[0], "is missing"}
 	}
 	return n, nil
 }

@@ -148,7 +148,7 @@ func TestInsertRefuses(t *testing.T) {
 		"line break":      {"", service("web\n    trust: full", nil), "name holds characters"},
 		"other break":     {"", service("web\u2028x", nil), "name holds characters"},
 		"in a probe":      {"", service("web", http("http://a\r\ncommand: [x]")), "url holds characters"},
-		"command":         {"", service("web", &edit.Probe{Type: "command", Name: "x"}), `a probe of type "command" cannot be added`},
+		"command":         {"", service("web", &edit.Probe{Type: "command", URL: "x"}), `type "command" cannot be added`},
 		"no name":         {"", service("", nil), "name is missing"},
 		"blank":           {"", service(" web", nil), "blank"},
 		"too long":        {"", service(strings.Repeat("a", 2001), nil), "too long"},
