@@ -120,6 +120,7 @@ fuzz: ## fuzz the decoders of agent output, and compare the guard with bash
 	$(GO) test -run '^$$' -fuzz FuzzString -fuzztime 60s -fuzzminimizetime 5x ./internal/guard/redact
 	$(GO) test -run '^$$' -fuzz FuzzVerify -fuzztime 60s -fuzzminimizetime 5x ./internal/notice/answer
 	$(GO) test -run '^$$' -fuzz FuzzParseTargets -fuzztime 60s -fuzzminimizetime 5x ./internal/watch/notify
+	$(GO) test -run '^$$' -fuzz FuzzInsert -fuzztime 60s -fuzzminimizetime 5x ./internal/config/edit
 	$(GO) test -run '^$$' -fuzz FuzzMarkdown -fuzztime 60s -fuzzminimizetime 5x ./internal/web
 	$(GO) test -run '^$$' -fuzz FuzzCheck -fuzztime 60s -fuzzminimizetime 5x ./internal/guard
 	$(GO) test -run BashRuns -v -timeout 0 ./internal/guard -differential 10m

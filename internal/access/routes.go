@@ -64,6 +64,10 @@ func routes() []route {
 		{post, "/notifications/{id}/retry", Resend},
 		{post, "/hosts/{change}", Drain},
 
+		{post, "/settings/services/new", Administer},
+		{post, "/settings/services/{name}/probes/new", Administer},
+		{post, "/settings/notifications/new", Administer},
+		{post, "/settings/trust", Administer},
 		{post, "/config/tokens", Administer},
 		{post, "/config/tokens/{name}/revoke", Administer},
 		{post, "/config/passkeys/begin", Administer},

@@ -63,11 +63,16 @@ func (s *server) addressHeartbeat(ctx context.Context, in *heartbeatInput) (*hea
 	if err != nil {
 		return nil, s.problem("make the address of a heartbeat", err)
 	}
+	call := HeartbeatCall(s.Address, token)
+	call.Environment, call.Service, call.Probe = h.Environment, h.Service, h.Probe
+	return &heartbeatOutput{noStore, call}, nil
+}
+
+// HeartbeatCall is how a job calls with its token. The address is where jobs reach this server; nil if that is not known.
+func HeartbeatCall(address func() string, token string) HeartbeatAddress {
 	url := "/ping/" + token
-	if s.Address != nil {
-		url = s.Address() + url
+	if address != nil {
+		url = address() + url
 	}
-	return &heartbeatOutput{noStore, HeartbeatAddress{
-		Environment: h.Environment, Service: h.Service, Probe: h.Probe, URL: url, Curl: "curl -fsS -m 10 --retry 5 --retry-connrefused " + url,
-	}}, nil
+	return HeartbeatAddress{URL: url, Curl: "curl -fsS -m 10 --retry 5 --retry-connrefused " + url}
 }

@@ -64,7 +64,7 @@ func (a *app) rehearse(c *cobra.Command, against, file string, span daemon.Span)
 	}
 	var before *config.Config
 	if against != "" {
-		if before, err = a.loadFile(against); err != nil {
+		if before, err = a.loadFrom(against, nil); err != nil {
 			return err
 		}
 	}

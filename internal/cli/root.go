@@ -270,17 +270,22 @@ func noWords(c *cobra.Command, args []string) error {
 }
 
 // load reads the configuration.
-func (a *app) load() (*config.Config, error) { return a.loadFile(a.configPath) }
+func (a *app) load() (*config.Config, error) { return a.loadFrom(a.configPath, nil) }
 
-// loadFile reads the settings with that configuration file; empty: the usual one.
-func (a *app) loadFile(path string) (*config.Config, error) {
+// loadWith reads it with other contents of some files.
+func (a *app) loadWith(instead map[string][]byte) (*config.Config, error) {
+	return a.loadFrom(a.configPath, instead)
+}
+
+// loadFrom reads the settings with that configuration file (empty: the usual one) and other contents of some files.
+func (a *app) loadFrom(path string, instead map[string][]byte) (*config.Config, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return nil, fmt.Errorf("find working folder: %w", err)
 	}
 	return config.Load(config.Input{
 		ConfigPath: path, SystemPath: a.SystemConfig, Flags: a.settings, Environ: a.Environ, Dir: dir, Check: escalation.Flaws,
-		Checks: checks(),
+		Checks: checks(), Instead: instead,
 	})
 }
 
@@ -322,7 +327,7 @@ func (a *app) options() (daemon.Options, error) {
 	}
 	return daemon.Options{
 		Config: c, Logger: a.logger(), Clock: failpoint.Clock(time.Now), Version: a.Version, Self: self,
-		CheckConfig: a.configRow, Examine: a.examined(c),
+		CheckConfig: a.configRow, Examine: a.examined(c), LoadConfig: a.loadWith,
 	}, nil
 }
 

@@ -46,6 +46,12 @@ func (a *app) serve(ctx context.Context, o daemon.Options) (err error) {
 		signal.Notify(hangups, syscall.SIGHUP)
 		defer signal.Stop(hangups)
 	}
+	o.Reload = func() {
+		select {
+		case hangups <- syscall.SIGHUP:
+		default: // it is asked to already
+		}
+	}
 	o.Lock = &control.Lock{} // kept through every reload, so that no command takes the folder meanwhile
 	defer func() { err = errors.Join(err, o.Lock.Release()) }()
 	for {
@@ -92,7 +98,7 @@ func (a *app) reloads(ctx context.Context, hangups <-chan os.Signal, now daemon.
 		now.Service.Reloading()
 		next, err := a.options()
 		if err == nil {
-			next.Service, next.Lock = now.Service, now.Lock
+			next.Service, next.Lock, next.Reload = now.Service, now.Lock, now.Reload
 			now.Logger.InfoContext(ctx, "the configuration is read again")
 			return next, true
 		}

@@ -7,6 +7,7 @@
 package config
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -27,6 +28,8 @@ type Input struct {
 	Flags      map[string]string // by dotted key, only those set on the command line
 	Environ    []string          // NAME=value
 	Dir        string            // the working folder
+	// Instead is read in the place of files, by their full paths: what they would hold after a change.
+	Instead map[string][]byte
 	// Check looks at the handlers, roles and routes as a whole; what it finds is reported where it was configured.
 	Check func(ops.Policy) []ops.Flaw
 	Checks
@@ -131,6 +134,7 @@ type Edges struct {
 // Config holds the effective values.
 type Config struct {
 	File         string // the YAML file that was read; empty when there is none
+	Digest       string // of what was read from it
 	StateDir     string
 	ReposDir     string
 	Interval     time.Duration
@@ -217,8 +221,9 @@ func Load(in Input) (*Config, error) {
 		in: in, vars: vars, places: newPlaces(vars), table: c.table, origins: c.origins, problems: &problemList{},
 		pending: map[string]*yaml.Node{},
 	}
+	l.places.instead = in.Instead
 	l.load()
-	c.File, c.dir = l.fileName, in.Dir
+	c.File, c.Digest, c.dir = l.fileName, l.digest, in.Dir
 	c.complete(l)
 	l.check(c)
 	if err := l.problems.err(); err != nil {
@@ -259,15 +264,33 @@ func (c *Config) OwnFiles() []string {
 	return append(slices.Clone(c.files), c.file()...)
 }
 
-// file is the configuration file with its folder, if there is one: walls are built from absolute paths.
-func (c *Config) file() []string {
-	switch {
-	case c.File == "":
-		return nil
-	case filepath.IsAbs(c.File):
-		return []string{c.File}
+// Digest tells one content of the configuration file from another.
+func Digest(content []byte) string { return fmt.Sprintf("%x", sha256.Sum256(content)) }
+
+// Path is the configuration file with its folder; empty if there is none.
+func (c *Config) Path() string {
+	if c.File == "" || filepath.IsAbs(c.File) {
+		return c.File
 	}
-	return []string{filepath.Join(c.dir, c.File)}
+	return filepath.Join(c.dir, c.File)
+}
+
+// file is the configuration file, if there is one, and the backups beside it: walls are built from absolute paths.
+func (c *Config) file() []string {
+	path := c.Path()
+	if path == "" {
+		return nil
+	}
+	backups, _ := filepath.Glob(globbed(path) + BackupSuffix + "*") // the pattern is right
+	return append([]string{path}, backups...)
+}
+
+// BackupSuffix stands between the name of the configuration file and the time, in the names of its backups.
+const BackupSuffix = ".bak-"
+
+// globbed is the pattern that matches one path.
+func globbed(path string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
 }
 
 // complete derives what follows from several values.

@@ -28,6 +28,7 @@ type loader struct {
 	problems    *problemList
 	fileName    string                // of the configuration file, as the operator knows it; empty: there is none
 	fileDir     string                // what paths in it are relative to
+	digest      string                // of its content
 	pending     map[string]*yaml.Node // lists of objects, which are read when all single values are known
 	unknown     []string              // variables that look like ours and are not
 	secretFiles []string              // from which secrets were read
@@ -62,6 +63,14 @@ type given map[string]bool
 
 // take checks one value and puts it into its struct field.
 func (l *loader) take(seen given, f field, v raw) {
+	if urls, several := f.at.(*[]string); seen[f.key] && several { // those of the file come on top of those that are given here
+		before := *urls
+		if faults := f.read(l.places, v); faults != nil {
+			l.problems.addFaults(f.key, faults)
+		}
+		*urls = slices.Concat(before, *urls)
+		return
+	}
 	if seen[f.key] {
 		l.problems.add(v.at, f.key, "the value is given here and as a file", "keep one of them")
 		return

@@ -19,6 +19,15 @@ type places struct {
 	stateHome  string
 	configHome string
 	files      *[]string // which were read
+	instead    map[string][]byte
+}
+
+// readFile reads a file, or what it is to hold.
+func (p places) readFile(path string) ([]byte, error) {
+	if data, given := p.instead[path]; given {
+		return data, nil
+	}
+	return os.ReadFile(path)
 }
 
 func newPlaces(vars map[string]string) places {
@@ -134,7 +143,10 @@ func readFrom(p places, v raw, fix string) (string, []fault) {
 	if faults != nil {
 		return "", faults
 	}
-	text, err := readText(path)
+	text, err := string(p.instead[path]), error(nil)
+	if text == "" {
+		text, err = readText(path)
+	}
 	if err != nil {
 		return "", wrong(v, fix, "%s", err)
 	}

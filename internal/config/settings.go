@@ -462,7 +462,8 @@ func switchKind() kind[string] {
 
 func (c *Config) noticeSettings() []field {
 	return []field{
-		value("notify.apprise_urls", &c.AppriseURLs, appriseKind(), "Notification targets. See [Notifications](notifications.md).").
+		value("notify.apprise_urls", &c.AppriseURLs, appriseKind(),
+			"Notification targets. Those of `notify.apprise_urls_file` are added. See [Notifications](notifications.md).").
 			byEnv("CLAUDEOPS_APPRISE_URLS").hiddenValue(),
 		value("notify.apprise_api", &c.AppriseAPI, webURLKind(),
 			"Apprise API server that sends notifications, instead of the `apprise` program.").

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -50,7 +49,7 @@ func (l *loader) openFile() *yaml.Node {
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(l.in.Dir, path)
 		}
-		data, err := os.ReadFile(path)
+		data, err := l.places.readFile(path)
 		named := c.wanted != origin{}
 		if errors.Is(err, fs.ErrNotExist) && !named {
 			continue
@@ -63,7 +62,7 @@ func (l *loader) openFile() *yaml.Node {
 			l.problems.add(at, "", fmt.Sprintf("read configuration file: %s", err), "give the path of a readable YAML file")
 			return nil
 		}
-		l.fileName, l.fileDir = c.path, filepath.Dir(path)
+		l.fileName, l.fileDir, l.digest = c.path, filepath.Dir(path), Digest(data)
 		return l.parse(data)
 	}
 	return nil

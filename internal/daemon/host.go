@@ -55,6 +55,10 @@ type Options struct {
 	CheckConfig func(ctx context.Context) api.ConfigCheck
 	// Examine checks this machine as claudeops doctor does, with what this process sees; nil if nobody can.
 	Examine func(ctx context.Context) []api.Finding
+	// LoadConfig reads the configuration as it is now, with other contents of some files, and Reload makes the daemon read it again as
+	// SIGHUP does; nil if this process cannot.
+	LoadConfig func(instead map[string][]byte) (*config.Config, error)
+	Reload     func()
 	// patience is how long the server of the database may take until it answers. Zero: whoever started a command wants to know at once.
 	patience time.Duration
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -69,6 +70,9 @@ type Desk struct {
 	Clock        ops.Clock
 	Environments []ops.Environment // the first one is used where none is named
 	Changed      func()            // after rows were written that others read; nil if nobody waits
+	Settings     Settings          // the configuration file; nil if nobody can change it from here
+
+	saving sync.Mutex // of the configuration file
 }
 
 func (d *Desk) changed() {
@@ -78,11 +82,14 @@ func (d *Desk) changed() {
 }
 
 // Wrong is what is wrong with a request, in a sentence that begins with a small letter and has no full stop.
-type Wrong struct{ text string }
+type Wrong struct {
+	text  string
+	field string // of the form; empty: all of it
+}
 
 func (w *Wrong) Error() string { return w.text }
 
-func wrong(format string, args ...any) error { return &Wrong{fmt.Sprintf(format, args...)} }
+func wrong(format string, args ...any) error { return &Wrong{text: fmt.Sprintf(format, args...)} }
 
 // Problem is what is wrong with a request; false if the request is not what is wrong.
 func Problem(err error) (string, bool) {
@@ -91,6 +98,18 @@ func Problem(err error) (string, bool) {
 		return "", false
 	}
 	return w.text, true
+}
+
+// WrongField is a request with one field that cannot be right.
+func WrongField(field, text string) error { return &Wrong{text, field} }
+
+// Field is the field of the form that a problem is about; empty if it is about all of it.
+func Field(err error) string {
+	var w *Wrong
+	if !errors.As(err, &w) {
+		return ""
+	}
+	return w.field
 }
 
 // The longest texts, in characters.

@@ -31,6 +31,7 @@ type Wall = situation.Wall
 
 type configView struct {
 	Access  *accessView // for administrators only
+	Forms   []option    // what the visitor can add to the configuration
 	Walls   []Wall
 	Search  string
 	Changed bool // show only settings that differ from the defaults
@@ -77,6 +78,15 @@ func (s *server) config(w http.ResponseWriter, r *http.Request) {
 func (s *server) showConfig(w http.ResponseWriter, r *http.Request, status int, form accessForm) {
 	view := configView{Policy: s.Environments[0].Policy, Walls: s.Walls(), Search: queried(r, "q"), All: len(s.Settings)}
 	view.Changed = queried(r, "own") != ""
+	if s.mayConfigure(r) {
+		view.Forms = []option{
+			{Word: "Add a service", Path: "/settings/services/new"}, {Word: "Add a notification target", Path: "/settings/notifications/new"},
+		}
+		for _, e := range s.Environments {
+			path := "/settings/trust?" + url.Values{"environment": {e.Name}}.Encode()
+			view.Forms = append(view.Forms, option{Word: "Trust in " + plain(e.Name), Path: path})
+		}
+	}
 	at := map[string]int{}
 	for _, raw := range s.Settings {
 		setting := Setting{plain(raw.Key), plain(raw.Value), plain(raw.Origin), plain(raw.Env), docText(raw.Doc)}

@@ -50,7 +50,8 @@ func (s *server) notifications(w http.ResponseWriter, r *http.Request) {
 	p := page{Title: "Notifications", Nav: "events", Body: struct {
 		listView[api.Notification]
 		Targets []string
-	}{view, s.Targets}}
+		MayAdd  bool
+	}{view, s.Targets, s.mayConfigure(r)}}
 	switch queried(r, "done") {
 	case "again":
 		p.Flash = "The notification is sent again now."

@@ -341,12 +341,25 @@ type question struct {
 type input struct {
 	Name     string
 	Label    string
-	Kind     string // text (default), area, number or select
+	Kind     string // text (default), area, number, select, or secret, which is never shown
 	Value    string
 	Hint     string // help text below the field
 	Required bool
 	Max      int // maximum length; 0 for no limit
 	Choices  []choice
+	Problem  string // what is wrong with the value
+}
+
+// Described are the ids of the texts that belong to a field.
+func (i namedInput) Described() string {
+	var ids []string
+	if i.Problem != "" {
+		ids = append(ids, i.ID+"-wrong")
+	}
+	if i.Hint != "" {
+		ids = append(ids, i.ID+"-hint")
+	}
+	return strings.Join(ids, " ")
 }
 
 // namedInput is an input with its own id.

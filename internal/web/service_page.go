@@ -29,6 +29,7 @@ type serviceDetail struct {
 	Several   bool
 	Group     string
 	Trust     *trustView // nil if it is not configured
+	AddProbe  string     // where a probe is added; empty if the visitor may not
 	Reflexes  []reflexView
 	Since     *stamp // when the state was reached
 	Error     string
@@ -126,6 +127,9 @@ func (s *server) serviceDetail(r *http.Request, environment, name string) (servi
 		return view, ops.ErrNotFound
 	}
 	view.Group = plain(configured.Group)
+	if known && segment(name) && s.mayConfigure(r) {
+		view.AddProbe = "/settings/services/" + url.PathEscape(name) + "/probes/new?" + url.Values{"environment": {environment}}.Encode()
+	}
 	for _, part := range []func() error{
 		func() error { return s.addState(ctx, m, &view, name, checks) },
 		func() error { return s.addUnprobed(ctx, m, &view, env, name) },

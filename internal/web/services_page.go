@@ -49,6 +49,7 @@ type servicesView struct {
 	Services  []serviceRow
 	Several   bool
 	Any       bool // there is at least one service
+	MayAdd    bool // the visitor may change the configuration
 	Clear     string
 	Page      string // which services are shown; empty if all are
 	Previous  string
@@ -88,7 +89,7 @@ func (s *server) servicesView(r *http.Request) (servicesView, error) {
 	ctx, m := r.Context(), moment{s.Clock()}
 	state, environment := queried(r, "state"), queried(r, "environment")
 	wanted := queried(r, "q")
-	view := servicesView{Several: len(s.Environments) > 1, Clear: "/services"}
+	view := servicesView{Several: len(s.Environments) > 1, Clear: "/services", MayAdd: s.mayConfigure(r)}
 	if err := view.setRange(r); err != nil {
 		return view, err
 	}

@@ -15,6 +15,8 @@ import (
 type trustView struct {
 	api.Trust
 	Change []question
+	// SetCeiling is the field of the form that changes the highest level in the configuration; nil if the visitor may not.
+	SetCeiling *input
 }
 
 // addTrust adds how far the service is trusted, if it is configured.
@@ -31,6 +33,9 @@ func (s *server) addTrust(ctx context.Context, view *serviceDetail, environment,
 	at := slices.Index(levels, ops.Trust(view.Trust.Level))
 	if up, more := t.Level.Next(); more && !t.Ceiling.Below(up) {
 		view.Trust.Change = append(view.Trust.Change, trustQuestion(t, up, "Raise", "arrow-up"))
+	}
+	if view.AddProbe != "" {
+		view.Trust.SetCeiling = new(trustField(string(t.Ceiling)))
 	}
 	if at > 0 {
 		view.Trust.Change = append(view.Trust.Change, trustQuestion(t, levels[at-1], "Lower", "arrow-down"))

@@ -42,6 +42,8 @@ type Options struct {
 	Environments []ops.Environment
 	// Settings is the effective configuration as its page shows it, secrets masked.
 	Settings []Setting
+	// ConfigFile is the configuration file that the forms change; nil if they only show what to write.
+	ConfigFile desk.Settings
 	// Walls returns those around the agents of this host, as the configuration page shows them; nil if they are not known.
 	Walls func() []Wall
 	// NextCheck returns the time of the next check of each environment.
@@ -96,6 +98,7 @@ type server struct {
 	actors   *actors
 	markdown *markdown
 	list     serviceList
+	typed    *typedSecrets
 
 	readers     readerCount // of streams
 	broadcaster *broadcaster
@@ -109,13 +112,16 @@ type server struct {
 func New(o Options) http.Handler {
 	s := &server{
 		Options: o, assets: loadAssets(), feeds: newFeeds(), today: &costCache{}, actors: &actors{},
-		markdown: newMarkdown(), broadcaster: &broadcaster{hub: o.Hub},
+		typed: &typedSecrets{held: map[string]typedSecret{}}, markdown: newMarkdown(), broadcaster: &broadcaster{hub: o.Hub},
 	}
 	s.counters = &counterCache{store: o.Store, state: s.hostState}
 	if len(s.Environments) == 0 {
 		s.Environments = []ops.Environment{{Name: "default"}}
 	}
-	s.desk = &desk.Desk{Store: s.Store, Control: s.Control, Clock: s.Clock, Environments: s.Environments, Changed: s.signalChange}
+	s.desk = &desk.Desk{
+		Store: s.Store, Control: s.Control, Clock: s.Clock, Environments: s.Environments, Changed: s.signalChange,
+		Settings: s.ConfigFile,
+	}
 	if s.Walls == nil {
 		s.Walls = func() []Wall { return nil }
 	}
@@ -243,6 +249,14 @@ func (s *server) operatorRoutes(pages *http.ServeMux) {
 	pages.HandleFunc("GET /memory/{id}/remove", s.askMemory)
 	pages.HandleFunc("POST /memory/{id}/remove", s.removeMemory)
 	pages.HandleFunc("GET /config", s.config)
+	pages.HandleFunc("GET /settings/services/new", s.showSetting(newService))
+	pages.HandleFunc("POST /settings/services/new", s.changeSetting(newService))
+	pages.HandleFunc("GET /settings/services/{name}/probes/new", s.showSetting(newProbe))
+	pages.HandleFunc("POST /settings/services/{name}/probes/new", s.changeSetting(newProbe))
+	pages.HandleFunc("GET /settings/notifications/new", s.showSetting(newTarget))
+	pages.HandleFunc("POST /settings/notifications/new", s.changeSetting(newTarget))
+	pages.HandleFunc("GET /settings/trust", s.showSetting(newTrust))
+	pages.HandleFunc("POST /settings/trust", s.changeSetting(newTrust))
 }
 
 func otherMethod(pages *http.ServeMux, r *http.Request) string {

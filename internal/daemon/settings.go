@@ -1,0 +1,260 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"claudeops/internal/config"
+	"claudeops/internal/desk"
+	"claudeops/internal/ops"
+)
+
+// targetsFile is the file of the state folder that holds the notification targets which were added by form.
+const targetsFile = "notify-targets"
+
+// keptBackups is how many backups of the configuration file are kept.
+const keptBackups = 5
+
+// backupTime is the time in the name of a backup: names sort as times do.
+const backupTime = "20060102T150405.000000000Z"
+
+// settingsFile is the configuration file, for the forms of the pages.
+type settingsFile struct{ Options }
+
+// ConfigFile is the configuration file as the pages change it; nil if this process cannot read it again.
+func ConfigFile(o Options) desk.Settings {
+	if o.LoadConfig == nil || o.Reload == nil {
+		return nil
+	}
+	return settingsFile{o}
+}
+
+// Read reads the file, and finds out whether it can be written.
+func (f settingsFile) Read() (desk.ConfigFile, error) {
+	out := desk.ConfigFile{Path: f.Config.Path(), Targets: filepath.Join(f.Config.StateDir, targetsFile)}
+	if out.Path == "" {
+		out.Digest = config.Digest(nil)
+		out.Locked = "the daemon has no configuration file: run claudeops init, or make claudeops.yaml in its working folder, and start it again"
+		return out, nil
+	}
+	var err error
+	if out.Content, err = os.ReadFile(out.Path); err != nil {
+		return out, fmt.Errorf("read configuration file: %w", err)
+	}
+	out.Digest = config.Digest(out.Content)
+	out.Edited = out.Digest != f.Config.Digest
+	if _, err := f.writable(); err != nil {
+		out.Locked = err.Error()
+	}
+	return out, nil
+}
+
+// Reload makes the daemon read its configuration again.
+func (f settingsFile) Reload() { f.Options.Reload() }
+
+// writable returns the file itself, which a link may lead to, if this process may replace it.
+func (f settingsFile) writable() (string, error) {
+	path, err := filepath.EvalSymlinks(f.Config.Path())
+	if err != nil {
+		return "", fmt.Errorf("find configuration file: %w", err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", fmt.Errorf("find configuration file: %w", err)
+	}
+	uid, _ := owner(info)
+	switch {
+	case unix.Access(path, unix.W_OK) != nil, unix.Access(filepath.Dir(path), unix.W_OK) != nil:
+		return "", fmt.Errorf("the daemon may not write %s and its folder", path)
+	case uid != os.Geteuid() && os.Geteuid() != 0:
+		return "", fmt.Errorf("%s belongs to another user than the daemon", path)
+	}
+	return path, nil
+}
+
+// after is what the files hold after the draft.
+func (f settingsFile) after(d desk.Draft) (map[string][]byte, error) {
+	out := map[string][]byte{d.Path: d.Result.Content}
+	if d.Target == "" {
+		return out, nil
+	}
+	held, err := os.ReadFile(d.Targets)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read notification targets: %w", err)
+	}
+	lines := strings.Fields(string(held))
+	if slices.Contains(lines, d.Target) {
+		return nil, desk.WrongField("target", "this target exists already")
+	}
+	out[d.Targets] = []byte(strings.Join(append(lines, d.Target), "\n") + "\n")
+	return out, nil
+}
+
+// Check loads the file as it is and as it would be, and compares.
+func (f settingsFile) Check(d desk.Draft) error {
+	files, err := f.after(d)
+	if err != nil || d.Path == "" {
+		return err
+	}
+	before, err := f.LoadConfig(nil)
+	if err != nil {
+		return fmt.Errorf("the file is wrong as it is; correct it first: %w", f.wrong(err))
+	}
+	after, err := f.LoadConfig(files)
+	if err != nil {
+		return f.wrong(err)
+	}
+	c := d.Change
+	add := config.Addition{Service: c.Name, Probe: c.Probe != nil, Trust: ops.Trust(c.Trust), Target: d.Target}
+	if c.Service != nil {
+		add.Service = c.Service.Name
+	}
+	if err := before.OnlyAdds(after, add); err != nil {
+		return desk.WrongField("", err.Error())
+	}
+	return nil
+}
+
+// wrong is what the loader says about the form, without secrets. The first problem that names a field stands beside it.
+func (f settingsFile) wrong(err error) error {
+	var all *config.Error
+	if !errors.As(err, &all) || len(all.Problems) == 0 {
+		return err
+	}
+	first := all.Problems[0]
+	key := first.Key[strings.LastIndexByte(first.Key, '.')+1:]
+	if strings.HasPrefix(first.Key, "notify.") {
+		key = "target"
+	}
+	text := first.Message
+	if first.Fix != "" {
+		text += "; " + first.Fix
+	}
+	return desk.WrongField(key, text)
+}
+
+// Write replaces the file beside a backup. If the daemon would refuse it, everything is as before.
+func (f settingsFile) Write(d desk.Draft) (undo func() error, err error) {
+	path, err := f.writable()
+	if err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("find configuration file: %w", err)
+	}
+	files, err := f.after(d)
+	if err != nil {
+		return nil, err
+	}
+	if now, err := os.ReadFile(path); err != nil || config.Digest(now) != d.Digest {
+		return nil, errors.Join(desk.WrongField("", "the file was changed meanwhile: look at it once more"), err)
+	}
+	var undone []func() error
+	undo = func() error {
+		var errs []error
+		for _, back := range slices.Backward(undone) {
+			errs = append(errs, back())
+		}
+		return errors.Join(errs...)
+	}
+	put := func(path string, content []byte, like fs.FileInfo) {
+		if err != nil {
+			return
+		}
+		before, missing := os.ReadFile(path)
+		undone = append(undone, func() error {
+			if missing != nil {
+				return os.Remove(path)
+			}
+			return replaceFile(path, before, like)
+		})
+		err = replaceFile(path, content, like)
+	}
+	if targets, has := files[d.Targets]; has {
+		put(d.Targets, targets, nil)
+	}
+	if d.Added != "" {
+		put(path+config.BackupSuffix+f.Clock().UTC().Format(backupTime), d.Before(), info)
+		put(path, d.Result.Content, info)
+	}
+	if err == nil {
+		_, err = f.LoadConfig(nil) // as the reload will
+	}
+	if err != nil {
+		return nil, errors.Join(f.wrong(err), undo())
+	}
+	if err := f.forgetBackups(path); err != nil {
+		f.Logger.Warn("old backups of the configuration file could not be removed", "error", err)
+	}
+	return undo, nil
+}
+
+// forgetBackups removes all but the newest backups that were made here.
+func (settingsFile) forgetBackups(path string) error {
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		return fmt.Errorf("list backups: %w", err)
+	}
+	var ours []string // the folder is read in the order of names
+	for _, e := range entries {
+		at, found := strings.CutPrefix(e.Name(), filepath.Base(path)+config.BackupSuffix)
+		if _, err := time.Parse(backupTime, at); found && err == nil {
+			ours = append(ours, filepath.Join(filepath.Dir(path), e.Name()))
+		}
+	}
+	for _, name := range ours[:max(0, len(ours)-keptBackups)] {
+		err = errors.Join(err, os.Remove(name))
+	}
+	return err
+}
+
+// replaceFile writes a file so that it is the old one or the new one at every moment, with the mode and owner of a given file; without
+// one only this user can read it.
+func replaceFile(path string, content []byte, like fs.FileInfo) (err error) {
+	temp, err := os.CreateTemp(filepath.Dir(path), ".claudeops-*") // mode 0600
+	if err != nil {
+		return fmt.Errorf("write file: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("write file: %w", errors.Join(err, temp.Close(), os.Remove(temp.Name())))
+		}
+	}()
+	if like != nil {
+		uid, gid := owner(like)
+		if err := errors.Join(temp.Chmod(like.Mode().Perm()), temp.Chown(uid, gid)); err != nil {
+			return err
+		}
+	}
+	if _, err := temp.Write(content); err != nil {
+		return err
+	}
+	if err := temp.Sync(); err != nil {
+		return err
+	}
+	if err := os.Rename(temp.Name(), path); err != nil {
+		return err
+	}
+	folder, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close(), temp.Close())
+}
+
+func owner(info fs.FileInfo) (uid, gid int) {
+	if s, ok := info.Sys().(*syscall.Stat_t); ok {
+		return int(s.Uid), int(s.Gid)
+	}
+	return -1, -1
+}

@@ -1,0 +1,192 @@
+package desk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"claudeops/internal/config/edit"
+	"claudeops/internal/ops"
+)
+
+// Settings is the configuration file of the daemon.
+type Settings interface {
+	Read() (ConfigFile, error)
+	// Check returns an error unless the daemon would have, with the new content, its configuration and exactly the change. What is wrong
+	// with a value is a *Wrong.
+	Check(d Draft) error
+	// Write puts a draft that was checked into effect at the next reload, beside a backup. What it returns takes the draft back.
+	Write(d Draft) (undo func() error, err error)
+	// Reload makes the daemon read its configuration again, as SIGHUP does.
+	Reload()
+}
+
+// ConfigFile is the file as it is now.
+type ConfigFile struct {
+	Path    string // empty: the daemon has none
+	Content []byte
+	Digest  string
+	Locked  string // why it cannot be written from here, as a sentence; empty if it can
+	Edited  bool   // the daemon has not read it since somebody changed it
+	Targets string // the file of the state folder that holds the notification targets which were added by form
+}
+
+// Draft is a change of the file that is not written yet. Its content is all that is needed to ask what would follow from it.
+type Draft struct {
+	ConfigFile
+	edit.Result
+
+	Change edit.Change
+	Target string // a notification target, which is a secret
+}
+
+// Draft makes the new content of the configuration file and checks it. Seen is the digest of the file that the person has seen.
+func (d *Desk) Draft(change edit.Change, target, seen string) (Draft, error) {
+	if d.Settings == nil {
+		return Draft{}, wrong("this daemon does not change its configuration: write it into the file, then reload")
+	}
+	file, err := d.Settings.Read()
+	if err != nil {
+		return Draft{}, err
+	}
+	out := Draft{ConfigFile: file, Change: change, Target: strings.TrimSpace(target)}
+	if file.Digest != seen {
+		return out, wrong("the file was changed after you opened the form: look at it once more")
+	}
+	if err := d.known(change); err != nil {
+		return out, err
+	}
+	if out.Target == "" {
+		out.Result, err = edit.Insert(file.Content, change)
+	} else {
+		err = out.addTarget()
+	}
+	var unfit *edit.Unfit
+	switch {
+	case errors.As(err, &unfit):
+		return out, WrongField(unfit.Key, err.Error())
+	case err != nil:
+		return out, wrong("%s", err)
+	}
+	return out, d.Settings.Check(out)
+}
+
+// known refuses what does not exist, and what would put a password into the file.
+func (d *Desk) known(c edit.Change) error {
+	e, err := d.Environment(c.Environment)
+	if err != nil {
+		return err
+	}
+	if c.Trust != "" {
+		if _, err := ops.ParseTrust(c.Trust); err != nil {
+			return WrongField("trust", err.Error())
+		}
+	}
+	for _, p := range []*edit.Probe{c.Probe, first(c.Service)} {
+		if p == nil {
+			continue
+		}
+		beats := func(o ops.ProbeSpec) bool { return o.Service == c.Name && o.Type == ops.ProbeHeartbeat }
+		if p.Type == ops.ProbeHeartbeat && slices.ContainsFunc(e.Probes, beats) {
+			return WrongField("every", "it has a heartbeat already: write a second one into the file, with a name of its own")
+		}
+		if u, err := url.Parse(p.URL); err == nil && u.User != nil {
+			return WrongField("url", "the URL holds a password, and forms put no secrets into the file: write it there yourself")
+		}
+	}
+	return nil
+}
+
+func first(s *edit.Service) *edit.Probe {
+	if s == nil {
+		return nil
+	}
+	return s.Probe
+}
+
+// addTarget names the file of targets in the configuration, where it is not named yet.
+func (d *Draft) addTarget() error {
+	if strings.ContainsAny(d.Target, " \t\r\n") || !strings.Contains(d.Target, "://") || len(d.Target) > MaxObservation {
+		return &edit.Unfit{Key: "target", Why: "is not one URL such as ntfys://ntfy.sh/topic"}
+	}
+	named, line, err := edit.TargetsFile(d.Before())
+	switch {
+	case err != nil:
+		return err
+	case named == "":
+		d.Change.Targets = d.Targets
+		d.Result, err = edit.Insert(d.Before(), d.Change)
+		return err
+	case named != d.Targets:
+		return fmt.Errorf("line %d takes the targets from %s: add the URL there, then reload", line, named)
+	}
+	d.Result = edit.Result{Content: d.Before(), Line: line}
+	return nil
+}
+
+// Before is the content before the change.
+func (d *Draft) Before() []byte { return d.ConfigFile.Content }
+
+// Saved is what was written.
+type Saved struct {
+	Draft
+	Beat string // the token with which a job calls a new heartbeat
+}
+
+// Save writes the change into the configuration file, records it and lets the daemon read the file again.
+func (d *Desk) Save(ctx context.Context, by Person, change edit.Change, target, seen string) (Saved, error) {
+	d.saving.Lock()
+	defer d.saving.Unlock()
+	draft, err := d.Draft(change, target, seen)
+	switch {
+	case err != nil:
+		return Saved{Draft: draft}, err
+	case draft.Locked != "":
+		return Saved{Draft: draft}, wrong("%s", draft.Locked)
+	}
+	undo, err := d.Settings.Write(draft)
+	if err != nil {
+		return Saved{Draft: draft}, err
+	}
+	_, err = d.Store.AddEvent(ctx, ops.Event{
+		At: d.Clock(), Environment: change.Environment, Level: ops.LevelWarning, Kind: ops.EventAudit, Service: draft.service(),
+		Message: fmt.Sprintf("%s %s", by, draft.Says()),
+	})
+	saved := Saved{Draft: draft}
+	if p := draft.Probe(); err == nil && p != nil && p.Type == ops.ProbeHeartbeat {
+		heart := ops.Heartbeat{Environment: change.Environment, Service: draft.service(), Probe: p.Type}
+		saved.Beat, err = d.Store.AddressHeartbeat(ctx, heart, by.String(), d.Clock())
+	}
+	if err != nil {
+		return saved, errors.Join(err, undo())
+	}
+	d.Settings.Reload()
+	d.changed()
+	return saved, nil
+}
+
+// Probe is the probe that the draft adds; nil if it adds none.
+func (d *Draft) Probe() *edit.Probe {
+	if d.Change.Probe != nil {
+		return d.Change.Probe
+	}
+	return first(d.Change.Service)
+}
+
+func (d *Draft) service() string {
+	if d.Change.Service != nil {
+		return d.Change.Service.Name
+	}
+	return d.Change.Name
+}
+
+// Says is what the draft does, for the record. It holds no secrets.
+func (d *Draft) Says() string {
+	if d.Added == "" {
+		return "added a notification target to " + d.Targets
+	}
+	return fmt.Sprintf("wrote into %s, line %d: %s", d.Path, d.Line, strings.Join(strings.Fields(d.Added), " "))
+}

@@ -1,0 +1,377 @@
+package web
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"claudeops/internal/access"
+	"claudeops/internal/api"
+	"claudeops/internal/config/edit"
+	"claudeops/internal/desk"
+	"claudeops/internal/ops"
+)
+
+// settingView is a form that adds one thing to the configuration: its fields, then what it would write, then what it wrote.
+type settingView struct {
+	Title    string
+	Lead     string
+	Back     option
+	Types    []option // the kinds of probes
+	Action   string
+	Hidden   map[string]string
+	Fields   []input
+	Problem  string
+	File     string
+	Draft    *draftView
+	Saved    bool
+	Curl     string // of a new heartbeat
+	Next     option // where to go on
+	SendTest bool
+}
+
+// draftView is what a form would write.
+type draftView struct {
+	Line   int
+	Diff   []diffLine
+	Added  string
+	Locked string // why it can only be copied
+	Notes  []string
+}
+
+// diffLine is one line of the file: new, gone, or as it was.
+type diffLine struct {
+	Number int
+	Sign   string
+	Text   string
+}
+
+// setting is what a form asks for.
+type setting struct {
+	view   settingView
+	change edit.Change
+	target string
+	id     string // under which the target is kept until it is saved
+}
+
+// newService adds a service, with a first probe or none.
+func newService(s *server, r *http.Request) setting {
+	f := s.setting(r, "/settings/services/new", "")
+	kind := f.addTypes(cmp.Or(asked(r, "type"), "http"), append(edit.ProbeTypes(), "none"))
+	f.view.Title, f.view.Back = "Add a service", option{Word: "Services", Path: "/services"}
+	f.view.Lead = "A name, and how the supervisor finds out whether it works."
+	f.view.Fields = append([]input{{Name: "name", Label: "Name", Required: true, Max: desk.MaxName}}, probeFields(kind)...)
+	f.change.Service = &edit.Service{Name: asked(r, "name")}
+	if kind != "none" {
+		f.change.Service.Probe = askedProbe(r, kind)
+	}
+	f.view.Next = option{Word: plain(f.change.Service.Name), Path: servicePath(f.change.Environment, f.change.Service.Name)}
+	return f
+}
+
+// newProbe adds a probe to a service.
+func newProbe(s *server, r *http.Request) setting {
+	name := r.PathValue("name")
+	f := s.setting(r, "/settings/services/"+url.PathEscape(name)+"/probes/new", name)
+	kind := f.addTypes(cmp.Or(asked(r, "type"), "http"), edit.ProbeTypes())
+	f.view.Title, f.view.Lead = "Add a probe of "+plain(name), "One more way to find out whether it works."
+	f.view.Fields, f.change.Probe = probeFields(kind), askedProbe(r, kind)
+	return f
+}
+
+// newTarget adds somebody who is told.
+func newTarget(s *server, r *http.Request) setting {
+	f := s.setting(r, "/settings/notifications/new", "")
+	f.view.Title, f.view.Back = "Add a notification target", option{Word: "Notifications", Path: "/notifications"}
+	f.view.Lead = "Who is told. The URL is a secret: it goes into a file that only the daemon can read, and is not shown again."
+	f.view.Fields = []input{{
+		Name: "target", Label: "URL", Kind: "secret", Required: true, Max: desk.MaxObservation,
+		Hint: "ntfys://ntfy.sh/a-name-nobody-guesses, tgram://token/chat, or any other URL of Apprise",
+	}}
+	f.change = edit.Change{}
+	f.target, f.id = s.typed.keep(asked(r, "target"), asked(r, "kept"), s.person(r), s.Clock())
+	if f.id != "" {
+		f.view.Hidden["kept"], f.view.Fields[0].Required = f.id, false
+		f.view.Fields[0].Hint = "Kept for a quarter of an hour. Type another one to replace it."
+	}
+	f.view.Next, f.view.SendTest = f.view.Back, true
+	return f
+}
+
+// newTrust sets how far a service, or an environment, is trusted at most.
+func newTrust(s *server, r *http.Request) setting {
+	f := s.setting(r, "/settings/trust", asked(r, "service"))
+	f.view.Hidden["service"] = f.change.Name
+	f.view.Title = "Trust in " + plain(cmp.Or(f.change.Name, f.change.Environment))
+	f.view.Lead = "The highest level that the configuration allows."
+	if f.change.Name == "" {
+		f.view.Back = option{Word: "Configuration", Path: "/config"}
+		f.view.Next = f.view.Back
+	}
+	f.change.Trust = asked(r, "trust")
+	f.view.Fields = []input{trustField(cmp.Or(f.change.Trust, string(ops.TrustSuggest)))}
+	return f
+}
+
+func trustField(current string) input {
+	in := input{Name: "trust", Label: "Highest level", Kind: "select", Required: true}
+	for _, l := range ops.TrustLevels() {
+		in.Choices = append(in.Choices, choice{Value: string(l), Word: string(l) + ": " + trustMeans(l), Chosen: string(l) == current})
+	}
+	return in
+}
+
+// setting begins a form about a service, or about all.
+func (s *server) setting(r *http.Request, action, service string) setting {
+	e := cmp.Or(asked(r, "environment"), s.Environments[0].Name)
+	page := option{Word: plain(service), Path: servicePath(e, service)}
+	return setting{
+		view:   settingView{Action: action, Back: page, Next: page, Hidden: map[string]string{"environment": e}},
+		change: edit.Change{Environment: e, Name: service},
+	}
+}
+
+// addTypes adds the links between the kinds of probes, and returns the chosen one.
+func (f *setting) addTypes(kind string, kinds []string) string {
+	words := map[string]string{"http": "Web page", "tcp": "Port", "container": "Container", "heartbeat": "Heartbeat", "none": "No probe"}
+	for _, k := range kinds {
+		query := url.Values{"type": {k}, "environment": {f.change.Environment}}
+		f.view.Types = append(f.view.Types, option{Word: words[k], Path: f.view.Action + "?" + query.Encode(), Current: k == kind})
+	}
+	f.view.Hidden["type"] = kind
+	return kind
+}
+
+// probeFields are the fields of a kind of probe.
+func probeFields(kind string) []input {
+	interval := input{Name: "interval", Label: "How often", Max: 20, Hint: "Such as 30s, which is the default"}
+	switch kind {
+	case "http":
+		return []input{
+			{Name: "url", Label: "URL", Required: true, Max: 500, Hint: "Such as http://127.0.0.1:8081/health"},
+			{Name: "expect_status", Label: "Status code", Max: 20, Hint: "Such as 200; without one any 2xx or 3xx is right"},
+			{Name: "expect_body", Label: "Text of the page", Max: 200, Hint: "What the answer must contain"},
+			interval,
+		}
+	case "tcp":
+		return []input{{Name: "address", Label: "Host and port", Required: true, Max: 300, Hint: "Such as 127.0.0.1:5432"}, interval}
+	case "container":
+		return []input{{Name: "container", Label: "Name of the container", Required: true, Max: 200}, interval}
+	case ops.ProbeHeartbeat:
+		return []input{
+			{Name: "every", Label: "How often the job runs", Required: true, Max: 20,
+				Hint: "Such as 24h. The address that it calls is shown after saving"},
+			{Name: "grace", Label: "How late it may be", Max: 20, Hint: "1h by default"},
+		}
+	}
+	return nil
+}
+
+// askedProbe reads the fields that a kind of probe has, and no others.
+func askedProbe(r *http.Request, kind string) *edit.Probe {
+	p := &edit.Probe{Type: kind}
+	places := map[string]*string{
+		"url": &p.URL, "expect_status": &p.ExpectStatus, "expect_body": &p.ExpectBody, "address": &p.Address, "container": &p.Container,
+		"every": &p.Every, "grace": &p.Grace, "interval": &p.Interval,
+	}
+	for _, in := range probeFields(kind) {
+		*places[in.Name] = asked(r, in.Name)
+	}
+	return p
+}
+
+// asked returns a field as it was typed: what does not belong into it is refused later, and not taken out.
+func asked(r *http.Request, name string) string { return strings.TrimSpace(r.FormValue(name)) }
+
+// mayConfigure reports whether a visitor sees the forms.
+func (s *server) mayConfigure(r *http.Request) bool {
+	return s.ConfigFile != nil && caller(r).May(access.Administer)
+}
+
+// showSetting shows an empty form.
+func (s *server) showSetting(form func(*server, *http.Request) setting) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if by := caller(r); !by.May(access.Administer) {
+			s.refuse(w, r, http.StatusForbidden, access.Refusal(by.Role, access.Administer))
+			return
+		}
+		s.renderSetting(w, r, http.StatusOK, form(s, r), nil)
+	}
+}
+
+// changeSetting shows what a form would write, or writes it. In between, a later page can ask what would follow from the draft.
+func (s *server) changeSetting(form func(*server, *http.Request) setting) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		f, seen := form(s, r), r.PostFormValue("seen")
+		if r.PostFormValue("step") != "save" {
+			draft, err := s.desk.Draft(f.change, f.target, seen)
+			if err == nil {
+				f.view.Draft = s.draftView(draft)
+			}
+			s.renderSetting(w, r, http.StatusOK, f, err)
+			return
+		}
+		// What is written stays written when the visitor goes away.
+		saved, err := s.desk.Save(context.WithoutCancel(r.Context()), by(r), f.change, f.target, seen)
+		if err == nil {
+			f.view.Saved, f.view.Draft = true, s.draftView(saved.Draft)
+			s.typed.forget(f.id)
+			if saved.Beat != "" {
+				f.view.Curl = api.HeartbeatCall(s.Address, saved.Beat).Curl
+			}
+		}
+		s.renderSetting(w, r, http.StatusOK, f, err)
+	}
+}
+
+// renderSetting shows the form, with what is wrong beside its field.
+func (s *server) renderSetting(w http.ResponseWriter, r *http.Request, status int, f setting, err error) {
+	w.Header().Set("Cache-Control", "no-store")
+	text := ""
+	switch {
+	case refused(err, "Nothing was written.", func(problem string) { text = problem }):
+		status = http.StatusUnprocessableEntity
+	case err != nil:
+		s.Logger.ErrorContext(r.Context(), "change the configuration file failed", "error", err)
+		status, text = http.StatusInternalServerError, "Nothing was written: "+plain(err.Error())+"."
+	}
+	beside := slices.IndexFunc(f.view.Fields, func(in input) bool { return in.Name == desk.Field(err) })
+	for i := range f.view.Fields {
+		in := &f.view.Fields[i]
+		if in.Kind != "secret" && in.Kind != "select" {
+			in.Value = r.FormValue(in.Name)
+		}
+		if i == beside {
+			in.Problem = text
+		}
+	}
+	if beside < 0 {
+		f.view.Problem = text
+	}
+	if f.view.Draft != nil {
+		for _, in := range f.view.Fields {
+			if in.Kind != "secret" {
+				f.view.Hidden[in.Name] = r.FormValue(in.Name)
+			}
+		}
+	}
+	if s.ConfigFile != nil {
+		file, err := s.ConfigFile.Read()
+		if err != nil {
+			s.fail(w, r, "configuration file", err)
+			return
+		}
+		f.view.File, f.view.Hidden["seen"] = plain(file.Path), file.Digest
+	}
+	nav := "services"
+	if f.view.SendTest || f.view.Back.Path == "/config" {
+		nav = "config"
+	}
+	s.render(w, r, status, "setting", page{Title: f.view.Title, Nav: nav, Static: true, Body: f.view})
+}
+
+// draftView shows a draft as a small diff. Lines around it are left out if they may hold secrets that the daemon does not know yet.
+func (s *server) draftView(d desk.Draft) *draftView {
+	view := &draftView{Line: d.Line, Added: d.Added, Locked: plain(d.Locked)}
+	around := 2
+	if d.Edited {
+		around = 0
+		view.Notes = append(view.Notes, "The file was changed after the daemon read it. Saving puts these changes into effect too.")
+	}
+	if d.Added != "" {
+		view.Diff = diffOf(d.Before(), d.Result.Content, around, s.redacted)
+	}
+	if d.Target != "" {
+		view.Notes = append(view.Notes, "The URL goes into "+plain(d.Targets)+", which only the user of the daemon can read.")
+	}
+	if p := d.Probe(); p != nil && p.Type == "container" {
+		view.Notes = append(view.Notes,
+			"A service with a container has the built-in actions restart, start and stop. Its trust says who may use them.")
+	}
+	if len(s.Environments) > 1 && d.Target == "" {
+		view.Notes = append(view.Notes, "Lines outside of `environments` hold for every environment that has none of its own.")
+	}
+	return view
+}
+
+func (s *server) redacted(text string) string {
+	if s.Redact != nil {
+		text = s.Redact(text)
+	}
+	return plain(text)
+}
+
+// diffOf is what differs between two contents, with some lines around it.
+func diffOf(before, after []byte, around int, show func(string) string) []diffLine {
+	old, now := bytes.Split(before, []byte("\n")), bytes.Split(after, []byte("\n"))
+	head := 0
+	for head < min(len(old), len(now)) && bytes.Equal(old[head], now[head]) {
+		head++
+	}
+	tail := 0
+	for tail < min(len(old), len(now))-head && bytes.Equal(old[len(old)-1-tail], now[len(now)-1-tail]) {
+		tail++
+	}
+	var out []diffLine
+	add := func(sign string, lines [][]byte, from, to int) {
+		for i := max(from, 0); i < min(to, len(lines)); i++ {
+			if text := strings.TrimRight(string(lines[i]), "\r"); text != "" || i < len(lines)-1 {
+				out = append(out, diffLine{i + 1, sign, show(text)})
+			}
+		}
+	}
+	add("", now, head-around, head)
+	add("-", old, head, len(old)-tail)
+	add("+", now, head, len(now)-tail)
+	add("", now, len(now)-tail, len(now)-tail+around)
+	return out
+}
+
+// keptSecrets is how many secrets are kept between preview and saving, and how long.
+const (
+	keptSecrets    = 50
+	keptSecretsFor = 15 * time.Minute
+)
+
+// typedSecrets keeps what was typed and must not stand on a page, from its preview until it is saved.
+type typedSecrets struct {
+	mu   sync.Mutex
+	held map[string]typedSecret
+}
+
+type typedSecret struct {
+	value, by string
+	until     time.Time
+}
+
+// keep keeps a secret that was typed, or finds the one that was kept before under an id for the same person.
+func (k *typedSecrets) keep(value, id, by string, now time.Time) (secret, kept string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for id, one := range k.held {
+		if !one.until.After(now) || len(k.held) >= keptSecrets && value != "" {
+			delete(k.held, id)
+		}
+	}
+	if value != "" {
+		id = rand.Text()
+		k.held[id] = typedSecret{value, by, now.Add(keptSecretsFor)}
+	}
+	if one, found := k.held[id]; found && one.by == by {
+		return one.value, id
+	}
+	return "", ""
+}
+
+func (k *typedSecrets) forget(id string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.held, id)
+}
