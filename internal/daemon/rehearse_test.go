@@ -95,4 +95,6 @@ func TestARehearsalEndsWithItsTime(t *testing.T) {
 
 type late struct{ shelf }
 
-func (late) Recorded(ctx context.Context, _ store.RecordFilter) ([]ops.Recorded, error) { return nil, ctx.Err() }
+func (late) Recorded(ctx context.Context, _ store.RecordFilter) ([]ops.Recorded, error) {
+	return nil, ctx.Err()
+}
