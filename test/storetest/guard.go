@@ -88,6 +88,7 @@ func guardCases() []testCase {
 	return []testCase{
 		{"judgements read back", judgementsReadBack},
 		{"calls that name a handoff are found", handoffCallsAreFound},
+		{"the calls of all sessions are read in pages, the newest first", judgedCallsAreRead},
 		{"a refusal for cooldown is recorded", refusalIsRecorded},
 		{"a session that does not run gets no answer", onlyRunningSessions},
 		{"an incomplete question is an error and leaves no trace", incompleteQuestion},

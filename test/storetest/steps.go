@@ -23,7 +23,7 @@ type Step struct {
 	Facts json.RawMessage
 }
 
-// Steps reads the stored steps of all cycles, in order. Nothing in the program reads them, so it looks into the database itself.
+// Steps reads the stored steps of all cycles, in order. The program reads no time and no row of them, so it looks into the database itself.
 func Steps(tb testing.TB, s *store.Store) []Step {
 	tb.Helper()
 	const query = `SELECT cycle_id, n, at, "row", facts FROM steps ORDER BY id`
@@ -92,6 +92,7 @@ func stepCases() []testCase {
 		{"what a step was decided from is written with it", factsAreWrittenWithTheirStep},
 		{"a step that is not written leaves no facts", failedStepLeavesNoFacts},
 		{"steps are counted by cycle, whoever writes them", stepsAreCountedByCycle},
+		{"the record is read in pages, the newest first", recordIsRead},
 	}
 }
 
@@ -143,6 +144,55 @@ func stepsAreCountedByCycle(t *testing.T, f *Fixture) {
 	}
 	equal(t, "steps", ids(Steps(t, f.Store), func(s Step) place { return place{s.Cycle, s.N, s.Row} }),
 		[]place{{home.CycleID, 1, "a"}, {office.CycleID, 1, "b"}, {home.CycleID, 2, "c"}})
+}
+
+func recordIsRead(t *testing.T, f *Fixture) {
+	home, office := f.RunningSession(t, "home"), f.RunningSession(t, "office")
+	f.Commit(t, decided(f.Escalation(home, 1), "a", `{"a":1}`))
+	f.Commit(t, decided(f.Escalation(office, 1), "b", `{"b":1}`))
+	f.EndCycle(t, home.CycleID)
+	undecided := f.Claim(t, "home").Cycle.ID
+	of := func(c ops.Recorded) ops.CycleID { return c.ID }
+	for _, page := range []struct {
+		filter store.RecordFilter
+		want   []ops.CycleID
+	}{
+		{store.RecordFilter{Limit: 10}, []ops.CycleID{office.CycleID, home.CycleID}},
+		{store.RecordFilter{Limit: 1}, []ops.CycleID{office.CycleID}},
+		{store.RecordFilter{Limit: 1, Before: int64(office.CycleID)}, []ops.CycleID{home.CycleID}},
+		{store.RecordFilter{Limit: 1, Cycle: home.CycleID}, []ops.CycleID{home.CycleID}},
+		{store.RecordFilter{Limit: 1, Before: int64(home.CycleID)}, []ops.CycleID{}},
+		{store.RecordFilter{Limit: 1, Cycle: undecided}, []ops.CycleID{}},
+	} {
+		got, err := f.Store.Recorded(t.Context(), page.filter)
+		must(t, err)
+		equal(t, "cycles", ids(got, of), page.want)
+	}
+	got, err := f.Store.Recorded(t.Context(), store.RecordFilter{Limit: 1, Cycle: home.CycleID})
+	must(t, err)
+	c := got[0]
+	if c.Environment != "home" || len(c.Steps) != 1 || c.Steps[0].N != 1 || string(c.Steps[0].Facts) != `{"a":1}` || len(c.Decisions) != 1 ||
+		c.Families[home.ID] != home.Family || c.At.IsZero() {
+		t.Errorf("recorded is %+v", c)
+	}
+}
+
+// judgedCallsAreRead: those of all sessions, the newest first, with their environments.
+func judgedCallsAreRead(t *testing.T, f *Fixture) {
+	home, office := f.RunningSession(t, "home"), f.RunningSession(t, "office")
+	first, second := f.hook(t, home, "toolu_1"), f.hook(t, office, "toolu_2")
+	for _, page := range []struct {
+		filter store.RecordFilter
+		want   []store.JudgedCall
+	}{
+		{store.RecordFilter{Limit: 10}, []store.JudgedCall{{GuardRecord: second, Environment: "office"}, {GuardRecord: first, Environment: "home"}}},
+		{store.RecordFilter{Limit: 10, Before: second.ID}, []store.JudgedCall{{GuardRecord: first, Environment: "home"}}},
+		{store.RecordFilter{Limit: 10, Cycle: office.CycleID}, []store.JudgedCall{{GuardRecord: second, Environment: "office"}}},
+	} {
+		got, err := f.Store.JudgedCalls(t.Context(), page.filter)
+		must(t, err)
+		equal(t, "calls", got, page.want)
+	}
 }
 
 // Steps go when they are as old as events may be, unless their cycle is still needed, in parts.

@@ -311,11 +311,16 @@ func TestToolCallsAreComparedWhereTheRecordIsUnderstood(t *testing.T) {
 	}
 }
 
-// BenchmarkRehearsal takes a cycle of three tiers again.
+// BenchmarkRehearsal takes all chains of the last release again: 5,000 cycles of them are what a busy installation has in 90 days.
 func BenchmarkRehearsal(b *testing.B) {
-	c, p := chain(b, "three-tiers-by-handoff")
-	r := rehearse.New(nil, under(p, c.Environment))
+	all := lastRelease(b)
+	steps, cycles := 0, 0
 	for b.Loop() {
-		r.Cycle(c)
+		for _, k := range all {
+			steps += rehearsed(k.Cycle, k.Policy).Counts.Steps
+			cycles++
+		}
 	}
+	b.ReportMetric(b.Elapsed().Seconds()/float64(cycles)*5000, "s/5000cycles")
+	b.ReportMetric(float64(steps)/float64(cycles), "steps/cycle")
 }

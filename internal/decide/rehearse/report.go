@@ -115,21 +115,24 @@ func (r Report) Summary() string {
 	if !r.Equal {
 		found = fmt.Sprintf("%d different", len(r.Differences)+r.Others)
 	}
-	text := fmt.Sprintf("%s: %s (%d steps), %s and %s rehearsed", found, count(c.Cycles-c.DecisionOnly, "cycle"), c.Steps,
+	text := fmt.Sprintf("%s: %s (%s), %s and %s rehearsed", found, count(c.Cycles-c.DecisionOnly, "cycle"), count(c.Steps, "step"),
 		count(c.Decisions, "decision"), count(c.ToolCalls, "tool call"))
 	for _, rest := range []struct {
-		n    int
-		what string
+		n           int
+		what, where string
 	}{
-		{c.DecisionOnly, "older cycles decision only"},
-		{c.CutShort, "cycles only up to the difference"},
-		{c.Departed, "cycles only up to where the configuration before departs from the record"},
-		{c.Unreadable, "cycles whose steps this version cannot read"},
-		{c.NotJudged, "tool calls cannot be judged"},
+		{c.DecisionOnly, "older cycle", "decision only"},
+		{c.CutShort, "cycle", "only up to the difference"},
+		{c.Departed, "cycle", "only up to where the configuration before departs from the record"},
+		{c.Unreadable, "cycle", "of which this version cannot read the steps"},
+		{c.NotJudged, "tool call", "cannot be judged"},
 	} {
 		if rest.n > 0 {
-			text += fmt.Sprintf("; %d %s", rest.n, rest.what)
+			text += "; " + count(rest.n, rest.what) + " " + rest.where
 		}
+	}
+	if r.Stopped != "" {
+		text += "; " + r.Stopped
 	}
 	return text
 }
