@@ -23,7 +23,7 @@ func TestTheSDKForJavaScriptReceivesEvents(t *testing.T) {
 		t.Fatalf("the CloudEvents SDK %s is not installed (%v): run script/setup-tests", sdkVersion, err)
 	}
 	c := exec.CommandContext(t.Context(), "node", "testdata/receiver.js")
-	c.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "NODE_PATH=" + modules}
+	c.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + t.TempDir(), "NODE_PATH=" + modules}
 	var said strings.Builder
 	c.Stderr = &said
 	out, err := c.StdoutPipe()
