@@ -114,6 +114,7 @@ func (s *server) routes() http.Handler {
 	} {
 		register(described)
 	}
+	describeWebhooks(described.OpenAPI())
 	text := sync.OnceValues(func() ([]byte, error) { return json.Marshal(described.OpenAPI()) })
 	routes.HandleFunc("GET "+Prefix+"/openapi.json", func(w http.ResponseWriter, r *http.Request) {
 		text, err := text()

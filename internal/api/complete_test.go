@@ -322,7 +322,7 @@ func TestTheDescriptionIsComplete(t *testing.T) {
 					t.Errorf("%s %s: parameter %s is not described", method, path, p.Name)
 				}
 			}
-			if keyed != (method == "post") {
+			if keyed != (method == "post" && o.Tags[0] != "webhooks") { // a fingerprint identifies an alert that is sent again
 				t.Errorf("%s %s: takes a key: %v", method, path, keyed)
 			}
 		}
@@ -331,6 +331,7 @@ func TestTheDescriptionIsComplete(t *testing.T) {
 		"/incidents", "/incidents/{id}", "/incidents/{id}/ack", "/incidents/{id}/snooze", "/incidents/{id}/resolve", "/approvals", "/approvals/{id}",
 		"/approvals/{id}/approve", "/approvals/{id}/deny", "/services", "/services/{name}", "/cooldowns/clear", "/memories", "/memories/{id}",
 		"/costs", "/costs/chains", "/stats", "/situation", "/held", "/changes", "/guard/explain", "/config/check", "/doctor", "/silences", "/trust", "/reflexes", "/reflexes/{id}", "/reflexes/{id}/enable", "/reflexes/{id}/disable", "/silences/{id}/end", "/notifications", "/notifications/{id}/retry",
+		"/webhooks/{sender}", "/webhooks/{sender}/{secret}",
 	} {
 		if document.Paths[path] == nil {
 			t.Errorf("%s is not described", path)

@@ -19,7 +19,8 @@ func describe(version string) huma.Config {
 	c.CreateHooks = nil
 	c.Info.Description = description
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
-		"token": {Type: "http", Scheme: "bearer", Description: "CLAUDEOPS_API_TOKEN, or CLAUDEOPS_API_READ_TOKEN for GET."},
+		"token":     {Type: "http", Scheme: "bearer", Description: "CLAUDEOPS_API_TOKEN, or CLAUDEOPS_API_READ_TOKEN for GET."},
+		"signature": {Type: "apiKey", In: "header", Name: "X-Claudeops-Signature", Description: "Webhooks: t=TIME,v2=HEX, see docs/webhooks.md."},
 	}
 	c.Security = []map[string][]string{{"token": {}}, {}}
 	for _, t := range [][2]string{
@@ -42,6 +43,7 @@ func describe(version string) huma.Config {
 		{"guard", "What the guard would say of a command."},
 		{"config", "Whether the configuration is valid."},
 		{"stats", "Figures for dashboards."},
+		{"webhooks", "Alerts of other systems."},
 	} {
 		c.Tags = append(c.Tags, &huma.Tag{Name: t[0], Description: t[1]})
 	}

@@ -117,9 +117,13 @@ type Host struct {
 // Edges are the connections to systems outside.
 type Edges struct {
 	WebhookSecret string
-	AlertsExpire  time.Duration
-	SecondURLs    []string
-	PublicURL     string
+	// BodySignatures says whether webhooks accept signatures without a time; AlertSenders have addresses of their own.
+	BodySignatures bool
+	AlertSenders   []ops.AlertSender
+	AlertsExpire   time.Duration
+
+	SecondURLs []string
+	PublicURL  string
 	// TelegramSenders may answer with the buttons of Telegram, TelegramResponders may not approve; TelegramAPI is empty for the public
 	// server.
 	TelegramSenders, TelegramResponders []int64

@@ -32,6 +32,9 @@ func (l *loader) secretValues(c *Config, agentVars map[string]string) []string {
 	for _, r := range c.NoticeRoutes {
 		targets = append(append(targets, r.URLs...), r.EscalateURLs...)
 	}
+	for _, sender := range c.Edges.AlertSenders {
+		add(sender.Secret, 0)
+	}
 	for _, t := range c.EventTargets {
 		add(t.Secret, 0)
 		addCredentials(t.URL, add)

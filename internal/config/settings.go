@@ -258,6 +258,10 @@ func (c *Config) watchSettings() []field {
 			value("webhooks.secret", &e.WebhookSecret, tokenKind(),
 				"Key with which senders sign the body (HMAC SHA-256), instead of sending `api_token`. See [webhooks.md](webhooks.md).").
 				byEnv("CLAUDEOPS_WEBHOOK_SECRET").hiddenValue(),
+			value("webhooks.body_signatures", &e.BodySignatures, boolKind(),
+				"Accept the older signature `X-Hub-Signature-256`, which has no time, so that a captured request can be sent again.").or("true"),
+			list("webhooks.senders", &e.AlertSenders, senderFields, c.finishSender,
+				"Programs with an address and ids of their own. See [Senders of alerts](#senders-of-alerts)."),
 			value("webhooks.expire", &e.AlertsExpire, waitKind(),
 				"An alert ends when it is not repeated for this time; 0 means never.").or("24h"),
 		},

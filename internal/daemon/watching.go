@@ -31,7 +31,8 @@ func (h *Host) webhooks() http.Handler {
 		inventories[e.Name] = e.Policy.Inventory
 	}
 	h.hook = webhook.New(webhook.Options{
-		Store: h.store, Environments: names, Token: h.token, Secret: h.Config.Edges.WebhookSecret, Clock: h.Clock, Logger: h.Logger,
+		Store: h.store, Environments: names, Token: h.token, Clock: h.Clock, Logger: h.Logger,
+		Secret: h.Config.Edges.WebhookSecret, TimedOnly: !h.Config.Edges.BodySignatures, Senders: h.Config.Edges.AlertSenders,
 		Service: func(environment, name string) string {
 			own, _ := inventories[environment].Canonical(name)
 			return own

@@ -67,7 +67,7 @@ const (
 type Alert struct {
 	ID          int64
 	Environment string
-	Source      string // alertmanager, grafana or generic
+	Source      string // alertmanager, grafana, generic, a program that is known by what it sends, or a configured sender
 	Fingerprint string
 	Status      AlertStatus
 	Level       Level
@@ -89,6 +89,21 @@ type Alert struct {
 	// Disputes is how often people were told that it fires on although its cycle has ended, and DisputedAt when they first were.
 	Disputes   int
 	DisputedAt *time.Time
+}
+
+// AlertSender is a program that sends alerts, with an address and ids of its own.
+type AlertSender struct {
+	Name   string
+	Form   string // alertmanager, grafana or generic
+	Secret string // part of its address; empty: it signs its requests or sends the token
+	Fields AlertFields
+}
+
+// AlertFields say where a sender keeps the parts of an alert: JSON pointers, of which the first that leads to a value counts.
+type AlertFields struct {
+	Alerts                                                              []string // a list; the others then begin at each of its entries
+	ID, Name, Service, Status, Severity, Summary, URL, StartsAt, Labels []string
+	Resolved, Ignored                                                   []string // statuses that end an alert, and that say nothing new
 }
 
 // Dispute is what people are told of alerts that fire on although their cycle has ended.

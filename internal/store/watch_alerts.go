@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"claudeops/internal/ops"
@@ -79,11 +80,14 @@ func (s *Watch) upsertAll(ctx context.Context, tx db.Querier, alerts []ops.Alert
 	return nil
 }
 
-// upsertAlerts records alerts that are all different.
+// upsertAlerts records alerts that are all different. One without a name is the end of an alert that is stored: it keeps the rest of it.
+// The end of one that is not stored says nothing.
 func (s *Watch) upsertAlerts(ctx context.Context, tx db.Querier, alerts []ops.Alert) error {
 	rows := make([][]any, len(alerts))
+	nameless := false
 	for i, a := range alerts {
 		at := s.orNow(a.LastAt)
+		nameless = nameless || a.Name == ""
 		if a.Labels == nil {
 			a.Labels = map[string]string{}
 		}
@@ -99,16 +103,24 @@ func (s *Watch) upsertAlerts(ctx context.Context, tx db.Querier, alerts []ops.Al
 			a.URL, db.Time(a.StartsAt), db.OptTime(a.EndsAt), db.Time(at), db.Time(at), a.Content, db.Time(at),
 		}
 	}
-	return db.WriteRows(ctx, tx, `INSERT INTO alerts (environment, source, fingerprint, status, level, name, service, summary, labels,
+	var told strings.Builder
+	for _, column := range []string{"level", "name", "service", "summary", "labels", "url", "starts_at"} {
+		fmt.Fprintf(&told, "%[1]s = CASE WHEN excluded.name = '' THEN alerts.%[1]s ELSE excluded.%[1]s END, ", column)
+	}
+	err := db.WriteRows(ctx, tx, `INSERT INTO alerts (environment, source, fingerprint, status, level, name, service, summary, labels,
 		url, starts_at, ends_at, first_at, last_at, content, changed_at) VALUES `,
-		` ON CONFLICT (environment, fingerprint) DO UPDATE SET status = excluded.status, level = excluded.level, name = excluded.name,
-			service = excluded.service, summary = excluded.summary, labels = excluded.labels, url = excluded.url,
-			starts_at = excluded.starts_at, ends_at = excluded.ends_at, last_at = excluded.last_at,
+		` ON CONFLICT (environment, fingerprint) DO UPDATE SET `+told.String()+`status = excluded.status,
+			ends_at = excluded.ends_at, last_at = excluded.last_at,
 			content = excluded.content, changed_at = CASE WHEN alerts.status <> excluded.status
 				OR (alerts.content <> '' AND alerts.content <> excluded.content) THEN excluded.last_at ELSE alerts.changed_at END,
 			disputes = CASE WHEN excluded.status = 'firing' THEN alerts.disputes ELSE 0 END,
 			disputed_at = CASE WHEN excluded.status = 'firing' THEN alerts.disputed_at END,
 			told = alerts.told + 1, seq = alerts.seq + 1, pending = TRUE`, rows)
+	if err != nil || !nameless {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `DELETE FROM alerts WHERE pending AND name = ''`)
+	return err
 }
 
 // PendingAlerts returns the alerts that were not handled since they were last received, oldest first.

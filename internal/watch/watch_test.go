@@ -319,8 +319,9 @@ func (g *stage) tell(at time.Duration) {
 			if a.Times > 0 {
 				text = fmt.Sprintf(text, i)
 			}
-			found, err := alert.Parse(alert.Generic, []byte(text), g.now)
+			body, err := alert.Parse(alert.Body{Sender: ops.AlertSender{Form: alert.Generic}, Content: []byte(text)}, g.now)
 			g.must(err)
+			found := body.Alerts
 			for n := range found {
 				found[n].Environment = environment
 				found[n].Service, _ = g.envs[0].Policy.Inventory.Canonical(found[n].Service)

@@ -131,6 +131,9 @@ func (s *site) changes() []string {
 		s.t.Fatal(err)
 	}
 	for path, methods := range described.Paths {
+		if strings.HasPrefix(path, "/webhooks/") { // they know their senders themselves
+			continue
+		}
 		for method := range methods {
 			add(strings.ToUpper(method), "/api/v1"+strings.TrimPrefix(path, "/api/v1"))
 		}

@@ -172,7 +172,7 @@ func (s *server) guardApprovals(next http.Handler) http.Handler {
 	})
 }
 
-// recordedPath is the path of a request as it is recorded: without the token of a link or of a heartbeat.
+// recordedPath is the path of a request as it is recorded: without the token of a link, of a heartbeat or of a webhook.
 func recordedPath(r *http.Request) string {
 	for _, secret := range []string{linkPath, pingPath} {
 		if strings.HasPrefix(r.URL.Path, secret) {
@@ -180,6 +180,10 @@ func recordedPath(r *http.Request) string {
 		}
 	}
 	path, _ := clip(r.URL.EscapedPath(), 200)
+	if rest, found := strings.CutPrefix(path, webhooksPath); found {
+		name, _, _ := strings.Cut(rest, "/")
+		return webhooksPath + name
+	}
 	return path
 }
 

@@ -93,6 +93,17 @@ func TestGuessingTheTokenOfAWebhookIsHeldBack(t *testing.T) {
 	}
 }
 
+func TestTheSecretInTheAddressOfASenderIsNotRecorded(t *testing.T) {
+	s := alertSite(t, knowing)
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, webhook.Path+"sentry/nearly-the-right-secret", strings.NewReader("{}"))
+	if got := s.do(r).StatusCode; got != http.StatusUnauthorized {
+		t.Fatalf("answered %d", got)
+	}
+	if got := strings.Join(s.audits(), "\n"); !strings.Contains(got, webhook.Path+"sentry") || strings.Contains(got, "nearly") {
+		t.Errorf("recorded %q", got)
+	}
+}
+
 func TestAFloodOfAlertsFromOneAddressIsHeldBack(t *testing.T) {
 	s := alertSite(t, knowing)
 	accepted := 0

@@ -267,7 +267,8 @@ func TestAnRPMIsInstalledUpgradedAndRemoved(t *testing.T) {
 	contains(t, "installation", rpm("-i", "--nodeps", made.rpm()), "systemctl enable --now claudeops")
 	list := rpm("-ql", "claudeops")
 	contains(t, "list", list, "/usr/bin/claudeops", configPath, "/usr/lib/systemd/system/claudeops.service", "/usr/share/man/man1/claudeops-serve.1.gz",
-		"/usr/share/zsh/site-functions/_claudeops", "/usr/share/licenses/claudeops/LICENSE")
+		"/usr/share/zsh/site-functions/_claudeops", "/usr/share/claudeops/prometheus-rules.yml", "/usr/share/claudeops/grafana-dashboard.json",
+		"/usr/share/licenses/claudeops/LICENSE")
 	contains(t, "configuration files", rpm("-qc", "claudeops"), configPath, "/etc/claudeops/secrets")
 	contains(t, "scripts", rpm("-q", "--scripts", "claudeops"), "systemd-sysusers", "try-restart")
 	passwd := string(read(t, filepath.Join(root, "etc/passwd")))

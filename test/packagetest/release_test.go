@@ -157,6 +157,7 @@ func TestEveryPartOfAReleaseHasItsVersion(t *testing.T) {
 	for _, name := range []string{
 		"claudeops", "LICENSE", "CHANGELOG.md", "completions/claudeops.bash", "completions/_claudeops", "completions/claudeops.fish",
 		"man/claudeops-serve.1.gz", "systemd/claudeops.service", "systemd/claudeops.sysusers", "config/claudeops.yaml", "examples/actions.conf",
+		"examples/prometheus-rules.yml", "examples/grafana-dashboard.json",
 	} {
 		if found[name] == "" {
 			t.Errorf("the archive has no %s", name)

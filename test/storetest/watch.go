@@ -13,6 +13,7 @@ import (
 func watchCases() []testCase {
 	return []testCase{
 		{"an alert told again is one alert", alertToldAgain},
+		{"an alert ends by its id", alertEndsByItsID},
 		{"a signed request counts once", signedRequestOnce},
 		{"an alert told while it is settled stays pending", alertToldWhileSettled},
 		{"an alert nobody repeats expires", alertExpires},
@@ -65,6 +66,22 @@ func alertToldAgain(t *testing.T, f *Fixture) {
 	left, err := f.Store.FiringAlerts(t.Context(), "home")
 	must(t, err)
 	equal(t, "firing", len(left), 1)
+}
+
+// The end of an alert may say no more than its id: the rest of it stays. The end of one that is unknown leaves nothing.
+func alertEndsByItsID(t *testing.T, f *Fixture) {
+	must(t, f.Store.AddAlerts(t.Context(), []ops.Alert{firing("a", "web")}))
+	over := func(id string) ops.Alert {
+		at := Start.Add(time.Minute)
+		return ops.Alert{Environment: "home", Source: "generic", Fingerprint: id, Status: ops.AlertResolved, Level: ops.LevelWarning, StartsAt: at, EndsAt: &at, LastAt: at, Content: "other"}
+	}
+	must(t, f.Store.AddAlerts(t.Context(), []ops.Alert{over("a"), over("b")}))
+	got := f.alerts(t)
+	equal(t, "alerts", len(got), 1)
+	want := firing("a", "web")
+	want.ID, want.Count, want.Seq, want.Pending, want.FirstAt, want.StartsAt = got[0].ID, 2, 2, true, Start, Start
+	want.Status, want.EndsAt, want.LastAt, want.ChangedAt, want.Content = ops.AlertResolved, got[0].EndsAt, Start.Add(time.Minute), Start.Add(time.Minute), "other"
+	equal(t, "alert", got[0], want)
 }
 
 func signedRequestOnce(t *testing.T, f *Fixture) {

@@ -31,9 +31,14 @@ type receipt struct {
 
 // read returns the body of a request after its sender is authorized. No slot is taken meanwhile: a sender who does not finish
 // a body keeps nobody else out.
-func (h *Hook) read(w http.ResponseWriter, r *http.Request) ([]byte, receipt, bool) {
-	known := h.known(r)
-	signed := h.o.Secret != "" && (r.Header.Get(signatureHeader) != "" || r.Header.Get(bodySignatureHeader) != "")
+// A secret in the address is right or wrong whatever else is sent.
+func (h *Hook) read(w http.ResponseWriter, r *http.Request, named, secret bool) ([]byte, receipt, bool) {
+	known := named || !secret && h.known(r)
+	signed := !secret && h.o.Secret != "" && (r.Header.Get(signatureHeader) != "" || r.Header.Get(bodySignatureHeader) != "")
+	if secret && !known {
+		problem(w, http.StatusUnauthorized, "there is no sender of this name with this secret")
+		return nil, receipt{}, false
+	}
 	if !signed && !known {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="claudeops"`)
 		problem(w, http.StatusUnauthorized, `send the token as "Authorization: Bearer …", or sign the request with `+signatureHeader)
@@ -70,11 +75,13 @@ func (h *Hook) read(w http.ResponseWriter, r *http.Request) ([]byte, receipt, bo
 // known reports whether the sender has the token.
 func (h *Hook) known(r *http.Request) bool {
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !ok || h.o.Token == "" {
-		return false
-	}
-	got, want := sha256.Sum256([]byte(strings.TrimSpace(token))), sha256.Sum256([]byte(h.o.Token))
-	return subtle.ConstantTimeCompare(got[:], want[:]) == 1
+	return ok && same(strings.TrimSpace(token), h.o.Token)
+}
+
+// same compares a secret with the right one, which is never empty, in a time that tells nothing.
+func same(given, right string) bool {
+	got, want := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(right))
+	return right != "" && subtle.ConstantTimeCompare(got[:], want[:]) == 1
 }
 
 // signature checks the signature of a request. What is signed is "TIME.TARGET.BODY": the Unix time in seconds, the path and query
@@ -103,8 +110,14 @@ func (h *Hook) signature(r *http.Request, body []byte) (receipt, error) {
 }
 
 func (h *Hook) bodySignature(r *http.Request, body []byte) error {
-	if r.URL.Query().Has("environment") {
-		return errors.New(bodySignatureHeader + " does not sign ?environment=; use " + signatureHeader)
+	if h.o.TimedOnly {
+		return errors.New(bodySignatureHeader + " is switched off here; use " + signatureHeader)
+	}
+	said := r.URL.Query()
+	for _, name := range []string{"environment", "name", "service", "status", "severity"} {
+		if said.Has(name) {
+			return errors.New(bodySignatureHeader + " does not sign ?" + name + "=; use " + signatureHeader)
+		}
 	}
 	text, ok := strings.CutPrefix(r.Header.Get(bodySignatureHeader), "sha256=")
 	got, err := hex.DecodeString(strings.TrimSpace(text))
@@ -122,13 +135,17 @@ func (h *Hook) mac(parts ...[]byte) []byte {
 	return mac.Sum(nil)
 }
 
-func accepted(w http.ResponseWriter, n int, replayed bool) {
+// answer is the body of 202.
+type answer struct {
+	Accepted int  `json:"accepted"`
+	Replayed bool `json:"replayed,omitempty"` // it was received before and is stored already
+	Test     bool `json:"test,omitempty"`     // somebody pressed the test button
+}
+
+func answered(w http.ResponseWriter, a answer) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusAccepted)
-	_ = json.NewEncoder(w).Encode(struct {
-		Accepted int  `json:"accepted"`
-		Replayed bool `json:"replayed,omitempty"` // it was received before and is stored already
-	}{n, replayed})
+	_ = json.NewEncoder(w).Encode(a)
 }
 
 func busy(w http.ResponseWriter, why string) {

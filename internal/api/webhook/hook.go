@@ -1,12 +1,14 @@
 // Package webhook receives alerts of other systems by HTTP. An alert that is answered with 202 is in the database.
 //
-//	POST /api/v1/webhooks/{alertmanager|grafana|generic}[?environment=NAME]
+//	POST /api/v1/webhooks/{alertmanager|grafana|generic|SENDER}[?environment=NAME]
+//	POST /api/v1/webhooks/SENDER/SECRET[?environment=NAME]
 //
 // Requests share transactions, so that many at once cost little more than one. When more alerts arrive than can be written or
 // processed, the answer is 429 and the sender tries again.
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +17,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"claudeops/internal/ops"
@@ -39,8 +42,9 @@ const (
 	writeWithin = 10 * time.Second
 )
 
-// Store keeps the alerts.
+// Store keeps the alerts, and shows tests as events.
 type Store interface {
+	AddEvent(ctx context.Context, e ops.Event) (int64, error)
 	AddAlerts(ctx context.Context, alerts []ops.Alert) error
 	AddSignedAlerts(ctx context.Context, requests []ops.SignedAlerts) (replayed []bool, err error)
 	CountPendingAlerts(ctx context.Context, most int) (int, error)
@@ -52,6 +56,8 @@ type Options struct {
 	Environments []string // the first one is the default
 	Token        string   // as `Authorization: Bearer …`
 	Secret       string   // signs requests, as `X-Claudeops-Signature: t=…,v2=…`
+	TimedOnly    bool     // refuse signatures of the body alone
+	Senders      []ops.AlertSender
 	Clock        ops.Clock
 	Logger       *slog.Logger
 	// Service maps the name of a service in an alert to its name in the inventory.
@@ -128,17 +134,18 @@ func (h *Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Hook) take(w http.ResponseWriter, r *http.Request) {
-	source := r.URL.Path[min(len(Path), len(r.URL.Path)):]
+	name, secret, _ := strings.Cut(r.URL.Path[min(len(Path), len(r.URL.Path)):], "/")
+	sender, ok := h.sender(name)
 	switch {
-	case !slices.Contains(alert.Sources(), source):
-		problem(w, http.StatusNotFound, "unknown webhook; use alertmanager, grafana or generic")
+	case !ok && secret == "":
+		problem(w, http.StatusNotFound, "unknown webhook; use alertmanager, grafana, generic or a sender of webhooks.senders")
 		return
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
 		problem(w, http.StatusMethodNotAllowed, "send the alert with POST")
 		return
 	}
-	body, receipt, ok := h.read(w, r)
+	body, receipt, ok := h.read(w, r, ok && same(secret, sender.Secret), secret != "")
 	if !ok {
 		return
 	}
@@ -153,7 +160,11 @@ func (h *Hook) take(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	found, err := alert.Parse(source, body, h.o.Clock())
+	said := r.URL.Query()
+	found, err := alert.Parse(alert.Body{
+		Sender: sender, Type: r.Header.Get("Content-Type"), Content: body,
+		Name: said.Get("name"), Service: said.Get("service"), Status: said.Get("status"), Severity: said.Get("severity"),
+	}, h.o.Clock())
 	if err != nil {
 		status := http.StatusUnprocessableEntity
 		if errors.Is(err, alert.ErrTooMany) {
@@ -162,16 +173,47 @@ func (h *Hook) take(w http.ResponseWriter, r *http.Request) {
 		problem(w, status, err.Error())
 		return
 	}
-	for i := range found {
-		h.adopt(&found[i], environment)
+	for i := range found.Alerts {
+		h.adopt(&found.Alerts[i], environment)
 	}
-	h.keep(w, r, found, receipt)
+	if found.Tests > 0 && len(found.Alerts) == 0 {
+		h.tested(w, r, cmp.Or(sender.Name, sender.Form), environment)
+		return
+	}
+	h.keep(w, r, found.Alerts, receipt)
+}
+
+// sender is the configured sender of that name, or nobody in particular who uses that form.
+func (h *Hook) sender(name string) (ops.AlertSender, bool) {
+	if slices.Contains(alert.Sources(), name) {
+		return ops.AlertSender{Form: name}, true
+	}
+	at := slices.IndexFunc(h.o.Senders, func(s ops.AlertSender) bool { return s.Name == name })
+	if at < 0 {
+		return ops.AlertSender{}, false
+	}
+	return h.o.Senders[at], true
+}
+
+// tested shows that a sender's test button was pressed. There is no alert, so nothing starts.
+func (h *Hook) tested(w http.ResponseWriter, r *http.Request, name, environment string) {
+	_, err := h.o.Store.AddEvent(r.Context(), ops.Event{
+		At: h.o.Clock(), Environment: environment, Level: ops.LevelInfo, Kind: ops.EventAlert,
+		Message: "a test of the webhook " + name + " arrived: alerts of this sender will reach Claude Ops",
+	})
+	if err != nil {
+		h.answer(w, r, 0, result{err: fmt.Errorf("record a test: %w", err)})
+		return
+	}
+	answered(w, answer{Test: true})
 }
 
 // adopt assigns an alert to the environment.
 func (h *Hook) adopt(a *ops.Alert, environment string) {
 	a.Environment = environment
-	a.Service = h.o.Redact(h.o.Service(environment, a.Service))
+	if a.Service != "" {
+		a.Service = h.o.Redact(h.o.Service(environment, a.Service))
+	}
 	a.Summary, a.URL, a.Name = h.o.Redact(a.Summary), h.o.Redact(a.URL), h.o.Redact(a.Name)
 	a.Fingerprint = h.o.Redact(a.Fingerprint)
 	labels := make(map[string]string, len(a.Labels))
@@ -217,7 +259,7 @@ func (h *Hook) environment(w http.ResponseWriter, r *http.Request) (string, bool
 // keep waits until the alerts are written.
 func (h *Hook) keep(w http.ResponseWriter, r *http.Request, alerts []ops.Alert, signed receipt) {
 	if len(alerts) == 0 {
-		accepted(w, 0, false)
+		answered(w, answer{})
 		return
 	}
 	e := entry{alerts: alerts, receipt: signed, done: make(chan result, 1)}
@@ -244,9 +286,9 @@ func (h *Hook) answer(w http.ResponseWriter, r *http.Request, n int, got result)
 	switch {
 	case got.replayed:
 		h.o.Logger.WarnContext(r.Context(), "a signed request was received again", "address", address(r))
-		accepted(w, 0, true)
+		answered(w, answer{Replayed: true})
 	case got.err == nil:
-		accepted(w, n, false)
+		answered(w, answer{Accepted: n})
 	case errors.Is(got.err, errFull):
 		busy(w, got.err.Error())
 	default:

@@ -27,6 +27,14 @@ type rows struct {
 	broken  error
 	hold    chan struct{}
 	seen    map[string]bool
+	events  []ops.Event
+}
+
+func (r *rows) AddEvent(_ context.Context, e ops.Event) (int64, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = append(r.events, e)
+	return int64(len(r.events)), r.broken
 }
 
 func (r *rows) AddAlerts(_ context.Context, alerts []ops.Alert) error {
@@ -189,9 +197,10 @@ func TestWhatIsRefused(t *testing.T) {
 	}{
 		{"unknown source", Path + "nagios", body, 404},
 		{"nothing", Path, body, 404},
-		{"deeper", Path + "generic/x", body, 404},
+		{"a secret of nobody", Path + "generic/x", body, 401},
 		{"unknown environment", Path + "generic?environment=mars", body, 422},
-		{"no JSON", Path + "generic", "down!", 422},
+		{"no JSON", Path + "generic", "{down!", 422},
+		{"no text", Path + "alertmanager", "down!", 422},
 		{"another's body", Path + "alertmanager", body, 422},
 		{"too large", Path + "generic", `{"name":"` + strings.Repeat("x", maxBody) + `"}`, 413},
 		{"too many", Path + "generic", `{"alerts":[` + strings.TrimSuffix(strings.Repeat(`{"name":"a"},`, 1001), ",") + `]}`, 413},
@@ -206,6 +215,83 @@ func TestWhatIsRefused(t *testing.T) {
 	h.ServeHTTP(w, r)
 	if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "POST" {
 		t.Errorf("GET gives %d", w.Code)
+	}
+}
+
+func TestASenderThatCannotSetHeadersHasASecretAddress(t *testing.T) {
+	store := &rows{}
+	h := running(t, Options{Store: store, Token: testToken, Secret: "key", Senders: []ops.AlertSender{
+		{Name: "sentry", Form: "generic", Secret: "secret-of-the-sentry-sender"}, {Name: "other", Form: "alertmanager"},
+	}})
+	token := header{"Authorization": "Bearer " + testToken}
+	for _, tt := range []struct {
+		path    string
+		headers header
+		want    int
+	}{
+		{"sentry/secret-of-the-sentry-sender", header{}, 202},
+		{"sentry/secret-of-the-sentry-sender?environment=default", header{}, 202},
+		{"sentry", token, 202},
+		{"sentry", header{bodySignatureHeader: sign("key", body)}, 202},
+		{"sentry", header{}, 401},
+		{"sentry/", header{}, 401},
+		{"sentry/secret-of-the-sentry-sende", header{}, 401},
+		{"sentry/wrong", token, 401}, // a wrong secret is wrong whatever else is sent
+		{"other/secret-of-the-sentry-sender", header{}, 401},
+		{"other/", header{}, 401},
+		{"generic/secret-of-the-sentry-sender", header{}, 401},
+		{"nobody/secret-of-the-sentry-sender", header{}, 401},
+		{"nobody", header{}, 404},
+	} {
+		if w := post(h, Path+tt.path, body, tt.headers); w.Code != tt.want {
+			t.Errorf("%s %v: answered %d %s", tt.path, tt.headers, w.Code, w.Body)
+		}
+	}
+	for _, a := range store.all() {
+		if a.Source != "sentry" {
+			t.Errorf("%+v", a)
+		}
+	}
+}
+
+func TestTheOlderSignatureCanBeSwitchedOff(t *testing.T) {
+	h := running(t, Options{Store: &rows{}, Secret: "key", TimedOnly: true})
+	old := post(h, Path+"generic", body, header{bodySignatureHeader: sign("key", body)})
+	if old.Code != 401 || !strings.Contains(old.Body.String(), "switched off") {
+		t.Errorf("answered %d %s", old.Code, old.Body)
+	}
+	if w := post(h, Path+"generic", body, signed("key", Path+"generic", body, time.Now())); w.Code != 202 {
+		t.Errorf("answered %d %s", w.Code, w.Body)
+	}
+}
+
+func TestTheOlderSignatureSignsNothingInTheAddress(t *testing.T) {
+	h := running(t, Options{Store: &rows{}, Secret: "key"})
+	for _, said := range []string{"service=web", "status=ok", "name=x", "severity=info"} {
+		if w := post(h, Path+"generic?"+said, body, header{bodySignatureHeader: sign("key", body)}); w.Code != 401 {
+			t.Errorf("%s: answered %d %s", said, w.Code, w.Body)
+		}
+	}
+}
+
+func TestATestButtonIsAnsweredAndShown(t *testing.T) {
+	store := &rows{}
+	h := running(t, Options{Store: store})
+	w := post(h, Path+"grafana", `{"alerts":[{"status":"firing","labels":{"alertname":"TestAlert","instance":"Grafana"},"annotations":{"summary":"Notification test"}}]}`, nil)
+	if w.Code != 202 || strings.TrimSpace(w.Body.String()) != `{"accepted":0,"test":true}` {
+		t.Errorf("answered %d %s", w.Code, w.Body)
+	}
+	if len(store.all()) != 0 || len(store.events) != 1 || !strings.Contains(store.events[0].Message, "a test of the webhook grafana arrived") {
+		t.Errorf("stored %+v, %+v", store.all(), store.events)
+	}
+}
+
+func TestAPlainTextIsTaken(t *testing.T) {
+	store := &rows{}
+	h := running(t, Options{Store: store})
+	w := post(h, Path+"generic?service=nas&severity=critical", "no space left", header{"Authorization": "Bearer " + testToken, "Content-Type": "text/plain"})
+	if got := store.all(); w.Code != 202 || len(got) != 1 || got[0].Service != "nas" || got[0].Level != ops.LevelCritical || got[0].Summary != "no space left" {
+		t.Errorf("answered %d %s: %+v", w.Code, w.Body, got)
 	}
 }
 

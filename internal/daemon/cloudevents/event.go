@@ -173,8 +173,9 @@ const (
 	sendTimeout = 10 * time.Second
 	// mostAnswer is how much of an answer is read; the rest is not needed.
 	mostAnswer = 4 << 10
-	// structured is the media type of an event in which the attributes are part of the body, so that the signature covers them.
-	structured = "application/cloudevents+json; charset=UTF-8"
+	// structured is the media type of an event in which the attributes are part of the body, so that the signature covers them. JSON is
+	// UTF-8 without saying so, and the SDK for JavaScript refuses a type that says it in capitals.
+	structured = "application/cloudevents+json"
 )
 
 // Target is one receiver.

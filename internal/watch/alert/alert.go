@@ -41,26 +41,41 @@ const (
 // ErrTooMany means that a body holds more alerts than Most.
 var ErrTooMany = fmt.Errorf("the body holds more than %d alerts: let the sender group fewer", Most)
 
-// Parse reads a body of a source. An error is for the sender.
-func Parse(source string, body []byte, now time.Time) ([]ops.Alert, error) {
-	var found []ops.Alert
+// Body is what a sender sent.
+type Body struct {
+	Sender  ops.AlertSender // its form decides how the body is read
+	Type    string          // the media type
+	Content []byte
+	// What the address says, where the body does not; generic form only.
+	Name, Service, Status, Severity string
+}
+
+// Found is what a body says.
+type Found struct {
+	Alerts []ops.Alert
+	Tests  int // messages of a test button, which are no alerts
+}
+
+// Parse reads a body. An error is for the sender.
+func Parse(b Body, now time.Time) (Found, error) {
+	var found Found
 	var err error
-	switch source {
+	switch b.Sender.Form {
 	case Alertmanager, Grafana:
-		found, err = parseGroup(body)
+		found, err = parseGroup(b.Content)
 	case Generic:
-		found, err = parseGeneric(body)
+		found, err = parseGeneric(b)
 	default:
-		return nil, fmt.Errorf("unknown source %q: use %s", source, strings.Join(Sources(), ", "))
+		return found, fmt.Errorf("unknown source %q: use %s", b.Sender.Form, strings.Join(Sources(), ", "))
 	}
 	if err != nil {
-		return nil, err
+		return Found{}, err
 	}
-	if len(found) > Most {
-		return nil, ErrTooMany
+	if len(found.Alerts) > Most {
+		return Found{}, ErrTooMany
 	}
-	for i := range found {
-		found[i] = finish(found[i], source, now)
+	for i, a := range found.Alerts {
+		found.Alerts[i] = finish(a, cmp.Or(b.Sender.Name, a.Source, b.Sender.Form), now)
 	}
 	return found, nil
 }
@@ -69,8 +84,13 @@ func Parse(source string, body []byte, now time.Time) ([]ops.Alert, error) {
 func finish(a ops.Alert, source string, now time.Time) ops.Alert {
 	a.Source = source
 	a.Labels = cleanLabels(a.Labels)
-	a.Name = ops.OneLine(cmp.Or(a.Name, a.Labels["alertname"], a.Labels["rulename"], "alert"), longestName)
+	a.Name = ops.OneLine(cmp.Or(a.Name, a.Labels["alertname"], a.Labels["rulename"]), longestName)
 	a.Service = ops.OneLine(cmp.Or(a.Service, serviceOf(a.Labels), a.Name), longestName)
+	// The end of an alert may say no more than its id; then its name is the one that is stored.
+	if a.Status == ops.AlertFiring || a.Fingerprint == "" || a.Service != "" {
+		a.Name = cmp.Or(a.Name, "alert")
+		a.Service = cmp.Or(a.Service, a.Name)
+	}
 	a.Summary = ops.OneLine(a.Summary, longestText)
 	a.URL = ops.OneLine(a.URL, longestText)
 	a.Fingerprint = fingerprint(source, a)
@@ -137,8 +157,12 @@ func digest(parts ...string) string {
 }
 
 // status reads whether an alert is firing. An unknown word counts as firing, so that nothing is lost.
-func status(word string) ops.AlertStatus {
-	switch strings.ToLower(strings.TrimSpace(word)) {
+func status(word string, ends ...string) ops.AlertStatus {
+	word = strings.ToLower(strings.TrimSpace(word))
+	if slices.Contains(ends, word) {
+		return ops.AlertResolved
+	}
+	switch word {
 	case "resolved", "resolve", "ok", "up", "normal", "closed", "close", "recovered", "recovery", "healthy", "success", "inactive", "cleared":
 		return ops.AlertResolved
 	}

@@ -15,13 +15,18 @@ import (
 
 var now = time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
 
+// from is a body of nobody in particular.
+func from(form, body string) alert.Body {
+	return alert.Body{Sender: ops.AlertSender{Form: form}, Type: "application/json", Content: []byte(body)}
+}
+
 func parse(t *testing.T, source, body string) []ops.Alert {
 	t.Helper()
-	got, err := alert.Parse(source, []byte(body), now)
+	got, err := alert.Parse(from(source, body), now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return got
+	return got.Alerts
 }
 
 // line shows what was understood of an alert.
@@ -61,6 +66,23 @@ func TestDocumentedBodiesAreUnderstood(t *testing.T) {
 		{"uptime-kuma.json", alert.Generic, []string{`firing critical Jellyfin/Jellyfin "connect ECONNREFUSED 10.0.0.5:8096" 12:00..- http://10.0.0.5:8096`}},
 		{"uptime-kuma-up.json", alert.Generic, []string{`resolved critical Jellyfin/Jellyfin "200 - OK" 12:00..12:00 http://10.0.0.5:8096`}},
 		{"uptime-kuma-test.json", alert.Generic, nil},
+		{"grafana-test.json", alert.Grafana, nil},
+		{"pagerduty.json", alert.Generic, []string{`firing critical mysql/DISK at 99% on machine prod5.example.com "DISK at 99% on machine prod5.example.com" 08:42..- https://acme.pagerduty.dev`}},
+		{"pagerduty-resolve.json", alert.Generic, []string{`resolved warning / "" 12:00..12:00 `}},
+		{"pagerduty-acknowledge.json", alert.Generic, nil},
+		{"zabbix.json", alert.Generic, []string{`firing critical nas/Disk is nearly full "Problem started at 11:58 on nas" 12:00..- https://zabbix.example.org/tr_events.php?eventid=512`}},
+		{"zabbix-recovery.json", alert.Generic, []string{`resolved critical nas/Disk is nearly full "Problem has been resolved" 12:00..12:00 `}},
+		{"zabbix-update.json", alert.Generic, nil},
+		{"zabbix-connector.ndjson", alert.Generic, []string{
+			`firing critical Zabbix server/foo is down "foo is down" 12:00..- `, `resolved warning / "" 12:00..12:00 `,
+		}},
+		{"sentry-event.json", alert.Generic, []string{
+			`firing warning front-end/ReferenceError: heck is not defined "?(<anonymous>)" 11:06..- https://sentry.io/organizations/test-org/issues/1117540176/`,
+		}},
+		{"sentry-resolved.json", alert.Generic, []string{
+			`resolved warning front-end/ReferenceError: heck is not defined "?(<anonymous>)" 12:00..12:00 https://sentry.io/organizations/test-org/issues/1117540176/`,
+		}},
+		{"sentry-metric.json", alert.Generic, []string{`firing critical earth/Too many errors "1000 events in the last 10 minutes" 09:00..- https://sentry.io/organizations/test-org/alerts/4/`}},
 	} {
 		t.Run(tt.file, func(t *testing.T) {
 			body, err := os.ReadFile(filepath.Join("testdata", tt.file))
@@ -159,12 +181,12 @@ func TestBadBodiesAreRefusedWithAReason(t *testing.T) {
 		{alert.Generic, many, "more than"},
 		{"other", `{}`, "unknown source"},
 	} {
-		_, err := alert.Parse(tt.source, []byte(tt.body), now)
+		_, err := alert.Parse(from(tt.source, tt.body), now)
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%.40s gives %v", tt.body, err)
 		}
 	}
-	if _, err := alert.Parse(alert.Generic, []byte(many), now); !errors.Is(err, alert.ErrTooMany) {
+	if _, err := alert.Parse(from(alert.Generic, many), now); !errors.Is(err, alert.ErrTooMany) {
 		t.Errorf("too many give %v", err)
 	}
 }
@@ -255,16 +277,18 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		for _, source := range alert.Sources() {
-			found, err := alert.Parse(source, body, now)
+			b := from(source, string(body))
+			b.Type = ""
+			found, err := alert.Parse(b, now)
 			if err != nil {
 				continue
 			}
-			for _, a := range found {
-				if a.Fingerprint == "" || a.Name == "" || a.Service == "" || (a.Status != ops.AlertFiring && a.Status != ops.AlertResolved) {
+			for _, a := range found.Alerts {
+				if a.Fingerprint == "" || (a.Name == "" || a.Service == "") && a.Status == ops.AlertFiring || (a.Status != ops.AlertFiring && a.Status != ops.AlertResolved) {
 					t.Fatalf("%+v", a)
 				}
 			}
-			alert.Prompt("", found)
+			alert.Prompt("", found.Alerts)
 		}
 	})
 }

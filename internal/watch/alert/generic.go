@@ -5,13 +5,351 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"claudeops/internal/ops"
 )
 
-// labels are texts by name. Senders also write numbers and truth values there, which are taken as texts.
+// dialect is how one kind of program writes alerts. Where it keeps their parts is a table of JSON pointers, as for a configured sender.
+type dialect struct {
+	source string   // whose ids these are; empty: those of the form
+	signs  []string // it is recognised by what one of these leads to
+	prefix string   // of its ids
+	fields ops.AlertFields
+	then   func(doc any, a *ops.Alert) meaning
+}
+
+// meaning is what a message is about.
+type meaning int
+
+const (
+	news meaning = iota
+	nothingNew
+	test
+)
+
+// own is the dialect that is documented for programs that can write what they want.
+func own() dialect {
+	return dialect{fields: ops.AlertFields{
+		Alerts: []string{"/alerts"},
+		ID:     []string{"/fingerprint", "/id"}, Name: []string{"/name", "/title"}, Service: []string{"/service"},
+		Status: []string{"/status", "/state"}, Severity: []string{"/severity", "/level", "/labels/severity"},
+		Summary: []string{"/summary", "/message", "/description"}, URL: []string{"/url"},
+		StartsAt: []string{"/starts_at"}, Labels: []string{"/labels"},
+	}}
+}
+
+// dialects are those of programs that are known, in the order in which they are tried.
+func dialects() []dialect {
+	return []dialect{
+		{
+			source: "pagerduty", signs: []string{"/event_action"}, fields: ops.AlertFields{
+				ID: []string{"/dedup_key"}, Name: []string{"/payload/summary"}, Service: []string{"/payload/component", "/payload/source"},
+				Status: []string{"/event_action"}, Severity: []string{"/payload/severity"}, Summary: []string{"/payload/summary"},
+				URL: []string{"/links/0/href", "/client_url"}, StartsAt: []string{"/payload/timestamp"},
+				Labels: []string{"/payload/custom_details", "/payload/source", "/payload/group", "/payload/class"}, Ignored: []string{"acknowledge"},
+			},
+		},
+		{
+			source: "zabbix", signs: []string{"/event_value", "/eventid"}, fields: ops.AlertFields{
+				ID: []string{"/p_eventid", "/event_id", "/eventid"}, Name: []string{"/event_name", "/name", "/alert_subject"},
+				Service: []string{"/host_name", "/hosts/0/name", "/hosts/0/host"}, Status: []string{"/event_value", "/value"},
+				Severity: []string{"/event_severity", "/severity"}, Summary: []string{"/alert_message", "/event_opdata", "/event_name", "/name"},
+				URL: []string{"/event_url", "/zabbix_url"}, Labels: []string{"/event_tags", "/tags", "/host_name", "/hosts/0/host"},
+				Resolved: []string{"0"},
+			}, then: zabbix,
+		},
+		{
+			source: "sentry", signs: []string{"/data/event/event_id", "/data/issue/id"}, fields: ops.AlertFields{
+				ID: []string{"/data/event/issue_id", "/data/issue/id"}, Name: []string{"/data/event/title", "/data/issue/title"},
+				Service: []string{"/data/issue/project/slug"}, Status: []string{"/action"},
+				Severity: []string{"/data/event/level", "/data/issue/level"},
+				Summary:  []string{"/data/event/culprit", "/data/issue/culprit"}, URL: []string{"/data/event/web_url", "/data/issue/web_url"},
+				StartsAt: []string{"/data/event/datetime", "/data/issue/firstSeen"}, Labels: []string{"/data/event/tags"},
+				Ignored: []string{"assigned", "archived", "ignored"},
+			}, then: sentry,
+		},
+		{
+			source: "sentry", signs: []string{"/data/metric_alert/id"}, prefix: "metric ", fields: ops.AlertFields{
+				ID: []string{"/data/metric_alert/id"}, Name: []string{"/data/metric_alert/title", "/data/metric_alert/alert_rule/name"},
+				Service: []string{"/data/metric_alert/projects/0"}, Status: []string{"/action"}, Severity: []string{"/action"},
+				Summary: []string{"/data/description_text"}, URL: []string{"/data/web_url"}, StartsAt: []string{"/data/metric_alert/date_started"},
+			},
+		},
+		{
+			// What Uptime Kuma sends when nothing else is set up there.
+			signs: []string{"/monitor", "/heartbeat", "/msg"}, prefix: "monitor ", fields: ops.AlertFields{
+				ID: []string{"/monitor/id"}, Name: []string{"/monitor/name"}, Service: []string{"/monitor/name"}, Status: []string{"/heartbeat/status"},
+				Summary: []string{"/heartbeat/msg", "/msg"}, URL: []string{"/monitor/url"}, Resolved: []string{"1"}, Ignored: []string{"2", "3"},
+			}, then: kuma,
+		},
+	}
+}
+
+// zabbix reads the severities of a connector, which are numbers, and leaves out what people did to a problem.
+func zabbix(doc any, a *ops.Alert) meaning {
+	switch text(doc, "/severity") {
+	case "4", "5":
+		a.Level = ops.LevelCritical
+	case "1":
+		a.Level = ops.LevelInfo
+	}
+	if text(doc, "/event_update_status") == "1" {
+		return nothingNew
+	}
+	return news
+}
+
+// sentry names the project, which the alert of an event has in an address only. An error is no outage there.
+func sentry(doc any, a *ops.Alert) meaning {
+	if _, rest, found := strings.Cut(text(doc, "/data/event/url"), "/projects/"); found {
+		if parts := strings.Split(rest, "/"); len(parts) > 1 {
+			a.Service = cmp.Or(a.Service, parts[1])
+		}
+	}
+	if text(doc, "/data/event/level", "/data/issue/level") == "error" {
+		a.Level = ops.LevelWarning
+	}
+	return news
+}
+
+func kuma(doc any, a *ops.Alert) meaning {
+	if at(doc, "/monitor") == nil || at(doc, "/heartbeat") == nil {
+		return test
+	}
+	a.Level, a.Labels = ops.LevelCritical, map[string]string{"monitor": a.Name, "type": text(doc, "/monitor/type")}
+	return news
+}
+
+func parseGeneric(b Body) (Found, error) {
+	if b.isText() {
+		return Found{Alerts: []ops.Alert{b.plainText()}}, nil
+	}
+	var out Found
+	decoder := json.NewDecoder(bytes.NewReader(b.Content))
+	decoder.UseNumber()
+	for n := 0; ; n++ {
+		var doc any
+		err := decoder.Decode(&doc)
+		if n > 0 && errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return out, decode(b.Content, &doc) // which says it for the sender
+		}
+		members, err := b.members(doc)
+		if err != nil {
+			return out, err
+		}
+		for _, m := range members {
+			a, means, err := b.read(m)
+			switch {
+			case err != nil:
+				return out, err
+			case means == test:
+				out.Tests++
+			case means == news:
+				out.Alerts = append(out.Alerts, a)
+			}
+			if len(out.Alerts) > Most {
+				return out, ErrTooMany
+			}
+		}
+	}
+}
+
+// members are the alerts of a document: those of a list in it, or itself.
+func (b Body) members(doc any) ([]any, error) {
+	pointers := slices.Concat(b.Sender.Fields.Alerts, own().fields.Alerts)
+	for _, p := range pointers {
+		switch found := at(doc, p).(type) {
+		case nil:
+		case []any:
+			return found, nil
+		default:
+			return nil, fmt.Errorf("%s is no list, which does not fit", p)
+		}
+	}
+	return []any{doc}, nil
+}
+
+// read makes an alert of a document.
+func (b Body) read(doc any) (ops.Alert, meaning, error) {
+	how := own()
+	for _, d := range dialects() {
+		if slices.ContainsFunc(d.signs, func(p string) bool { return at(doc, p) != nil }) {
+			how = d
+			break
+		}
+	}
+	said := reading{doc: doc}
+	f, set := how.fields, b.Sender.Fields
+	word := cmp.Or(said.first(set.Status, f.Status), b.Status)
+	a := ops.Alert{
+		Source: how.source, Status: status(word, slices.Concat(f.Resolved, set.Resolved)...),
+		Level: level(cmp.Or(said.first(set.Severity, f.Severity), b.Severity)),
+		Name:  cmp.Or(said.first(set.Name, f.Name), b.Name), Service: said.first(set.Service, f.Service),
+		Summary: said.first(set.Summary, f.Summary), URL: said.first(set.URL, f.URL), Labels: said.labels(set.Labels, f.Labels),
+	}
+	if id := said.first(set.ID, f.ID); id != "" {
+		a.Fingerprint = how.prefix + id
+	}
+	began := said.first(set.StartsAt, f.StartsAt)
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05Z0700"} { // the second is how PagerDuty's documents write it
+		if at, err := time.Parse(layout, began); err == nil {
+			a.StartsAt = at
+		}
+	}
+	if values := at(doc, "/values"); values != nil {
+		raw, _ := json.Marshal(values) // it was JSON
+		a.Content = string(raw)
+	}
+	means := news
+	if how.then != nil {
+		means = how.then(doc, &a)
+	}
+	a.Service = cmp.Or(a.Service, b.Service)
+	switch {
+	case means == news && slices.Contains(slices.Concat(f.Ignored, set.Ignored), strings.ToLower(word)):
+		return a, nothingNew, nil
+	case means != news:
+		return a, means, nil
+	case said.err != nil:
+		return a, means, said.err
+	case a.Name == "" && a.Service == "" && a.Fingerprint == "" && len(a.Labels) == 0:
+		return a, means, errors.New("the alert does not say what it is about: give name or service")
+	}
+	return a, news, nil
+}
+
+// isText reports whether a body is a plain text: whoever sends JSON begins it as such, or says so.
+func (b Body) isText() bool {
+	start := strings.TrimSpace(string(b.Content[:min(len(b.Content), 64)]))
+	return start != "" && !strings.Contains(b.Type, "json") && !strings.HasPrefix(start, "{") && !strings.HasPrefix(start, "[")
+}
+
+// plainText makes an alert of a text. What it is about is in the address; else its first line names it.
+func (b Body) plainText() ops.Alert {
+	whole := strings.ToValidUTF8(strings.TrimSpace(string(b.Content)), "\uFFFD")
+	first, _, _ := strings.Cut(whole, "\n")
+	a := ops.Alert{
+		Status: status(b.Status), Level: level(b.Severity), Name: b.Name, Service: cmp.Or(b.Service, b.Sender.Name), Summary: whole,
+	}
+	if a.Name == "" && a.Service != "" {
+		a.Name = "message"
+	}
+	a.Name = cmp.Or(a.Name, first)
+	return a
+}
+
+// reading takes texts out of a document. Its error is about the first pointer that leads to a structure and nothing else.
+type reading struct {
+	doc any
+	err error
+}
+
+// first is the first text that pointers lead to; those of the operator come before ours.
+func (r *reading) first(lists ...[]string) string {
+	var structure string
+	for _, p := range slices.Concat(lists...) {
+		v := at(r.doc, p)
+		text, ok := plain(v)
+		if text != "" {
+			return text
+		}
+		if !ok && v != nil {
+			structure = p
+		}
+	}
+	if structure != "" && r.err == nil {
+		r.err = fmt.Errorf("%s is a structure, which does not fit", structure)
+	}
+	return ""
+}
+
+// labels collects what pointers lead to: objects, lists of names and values, and single values under the last part of their pointers.
+func (r *reading) labels(lists ...[]string) map[string]string {
+	out := map[string]string{}
+	add := func(name string, v any) {
+		if text, ok := plain(v); ok && name != "" {
+			out[name] = text
+		}
+	}
+	for _, p := range slices.Concat(lists...) {
+		switch v := at(r.doc, p).(type) {
+		case map[string]any:
+			for name, value := range v {
+				add(name, value)
+			}
+		case []any:
+			for _, one := range v {
+				if pair, ok := one.([]any); ok && len(pair) == 2 {
+					name, _ := plain(pair[0])
+					add(name, pair[1])
+				}
+				add(text(one, "/tag", "/key", "/name"), at(one, "/value"))
+			}
+		default:
+			add(p[strings.LastIndex(p, "/")+1:], v)
+		}
+	}
+	return out
+}
+
+// at is what a JSON pointer (RFC 6901) leads to; nil: nothing. Names of members match in any case if none matches exactly.
+func at(doc any, pointer string) any {
+	if pointer == "" {
+		return doc
+	}
+	part, rest, more := strings.Cut(strings.TrimPrefix(pointer, "/"), "/")
+	if more {
+		rest = "/" + rest
+	}
+	part = strings.ReplaceAll(strings.ReplaceAll(part, "~1", "/"), "~0", "~")
+	switch v := doc.(type) {
+	case map[string]any:
+		if found, ok := v[part]; ok {
+			return at(found, rest)
+		}
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			if strings.EqualFold(name, part) {
+				return at(v[name], rest)
+			}
+		}
+	case []any:
+		if i, err := strconv.Atoi(part); err == nil && i >= 0 && i < len(v) {
+			return at(v[i], rest)
+		}
+	}
+	return nil
+}
+
+// text is the first text that pointers lead to.
+func text(doc any, pointers ...string) string {
+	r := reading{doc: doc}
+	return r.first(pointers)
+}
+
+// plain reads a single value as a text: senders also write numbers and truth values where a text belongs.
+func plain(v any) (string, bool) {
+	switch v := v.(type) {
+	case string:
+		return v, true
+	case json.Number:
+		return v.String(), true
+	case bool:
+		return strconv.FormatBool(v), true
+	}
+	return "", false
+}
+
+// labels are texts by name, in the bodies of groups.
 type labels map[string]string
 
 // UnmarshalJSON reads plain values as texts and leaves out lists and objects.
@@ -29,142 +367,4 @@ func (l *labels) UnmarshalJSON(raw []byte) error {
 		}
 	}
 	return nil
-}
-
-// word is a text that senders also write as a number or truth value.
-type word string
-
-// UnmarshalJSON reads a plain value as a text.
-func (w *word) UnmarshalJSON(raw []byte) error {
-	var v any
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.UseNumber()
-	if err := decoder.Decode(&v); err != nil {
-		return err
-	}
-	text, ok := plain(v)
-	if !ok && v != nil {
-		return &json.UnmarshalTypeError{Value: "structure"}
-	}
-	*w = word(text)
-	return nil
-}
-
-func plain(v any) (string, bool) {
-	switch v := v.(type) {
-	case string:
-		return v, true
-	case json.Number:
-		return v.String(), true
-	case bool:
-		return strconv.FormatBool(v), true
-	}
-	return "", false
-}
-
-// generic is the body any program can write; most fields have a second name that others use.
-type generic struct {
-	Alerts []generic `json:"alerts"`
-
-	Fingerprint word   `json:"fingerprint"`
-	ID          word   `json:"id"`
-	Status      word   `json:"status"`
-	State       word   `json:"state"`
-	Name        word   `json:"name"`
-	Title       word   `json:"title"`
-	Service     word   `json:"service"`
-	Severity    word   `json:"severity"`
-	Level       word   `json:"level"`
-	Summary     word   `json:"summary"`
-	Message     word   `json:"message"`
-	Description word   `json:"description"`
-	URL         word   `json:"url"`
-	StartsAt    word   `json:"starts_at"`
-	Labels      labels `json:"labels"`
-
-	Values json.RawMessage `json:"values"`
-
-	// What Uptime Kuma sends when nothing else is set up there.
-	Heartbeat *heartbeat `json:"heartbeat"`
-	Monitor   *monitor   `json:"monitor"`
-	Msg       word       `json:"msg"`
-}
-
-type heartbeat struct {
-	Status word `json:"status"` // 0 down, 1 up, 2 pending, 3 maintenance
-	Msg    word `json:"msg"`
-}
-
-type monitor struct {
-	ID   word `json:"id"`
-	Name word `json:"name"`
-	URL  word `json:"url"`
-	Type word `json:"type"`
-}
-
-func parseGeneric(body []byte) ([]ops.Alert, error) {
-	var g generic
-	if err := decode(body, &g); err != nil {
-		return nil, err
-	}
-	members := g.Alerts
-	if members == nil {
-		members = []generic{g}
-	}
-	if len(members) > Most {
-		return nil, ErrTooMany
-	}
-	var out []ops.Alert
-	for _, m := range members {
-		a, told, err := m.alert()
-		if err != nil {
-			return nil, err
-		}
-		if told {
-			out = append(out, a)
-		}
-	}
-	return out, nil
-}
-
-// alert makes an alert; told is false for messages that report no state, such as a test.
-func (g generic) alert() (a ops.Alert, told bool, err error) {
-	if g.Monitor != nil || g.Heartbeat != nil || g.Msg != "" {
-		return g.kuma()
-	}
-	a = ops.Alert{
-		Fingerprint: string(cmp.Or(g.Fingerprint, g.ID)), Status: status(string(cmp.Or(g.Status, g.State))),
-		Level: level(string(cmp.Or(g.Severity, g.Level, word(g.Labels["severity"])))),
-		Name:  string(cmp.Or(g.Name, g.Title)), Service: string(g.Service),
-		Summary: string(cmp.Or(g.Summary, g.Message, g.Description)), URL: string(g.URL), Labels: g.Labels,
-		Content: string(g.Values),
-	}
-	if at, err := time.Parse(time.RFC3339, string(g.StartsAt)); err == nil {
-		a.StartsAt = at
-	}
-	if a.Name == "" && a.Service == "" && a.Fingerprint == "" && len(a.Labels) == 0 {
-		return a, false, errors.New("the alert does not say what it is about: give name or service")
-	}
-	return a, true, nil
-}
-
-func (g generic) kuma() (ops.Alert, bool, error) {
-	if g.Monitor == nil || g.Heartbeat == nil {
-		return ops.Alert{}, false, nil // its test message
-	}
-	a := ops.Alert{
-		Status: ops.AlertFiring, Level: ops.LevelCritical, Name: string(g.Monitor.Name), Service: string(g.Monitor.Name),
-		Summary: string(cmp.Or(g.Heartbeat.Msg, g.Msg)), URL: string(g.Monitor.URL),
-		Labels: map[string]string{"monitor": string(g.Monitor.Name), "type": string(g.Monitor.Type)},
-	}
-	if g.Monitor.ID != "" {
-		a.Fingerprint = "monitor " + string(g.Monitor.ID)
-	}
-	switch g.Heartbeat.Status {
-	case "1":
-		a.Status = ops.AlertResolved
-	case "2", "3":
-		return a, false, nil
-	}
-	return a, true, nil
 }

@@ -36,19 +36,23 @@ type member struct {
 	ValueString json.RawMessage `json:"valueString"` // Grafana
 }
 
-func parseGroup(body []byte) ([]ops.Alert, error) {
+func parseGroup(body []byte) (Found, error) {
+	var out Found
 	var g group
 	if err := decode(body, &g); err != nil {
-		return nil, err
+		return out, err
 	}
 	if g.Alerts == nil {
-		return nil, errors.New("there are no alerts in the body: it must have a list named alerts")
+		return out, errors.New("there are no alerts in the body: it must have a list named alerts")
 	}
 	if len(g.Alerts) > Most {
-		return nil, ErrTooMany
+		return out, ErrTooMany
 	}
-	out := make([]ops.Alert, 0, len(g.Alerts))
 	for _, m := range g.Alerts {
+		if m.isTest() {
+			out.Tests++
+			continue
+		}
 		a := ops.Alert{
 			Fingerprint: m.Fingerprint, Status: status(cmp.Or(m.Status, g.Status)), Labels: m.Labels, StartsAt: m.StartsAt,
 			Level:   level(cmp.Or(m.Labels["severity"], m.Labels["priority"], m.Labels["level"])),
@@ -63,9 +67,14 @@ func parseGroup(body []byte) ([]ops.Alert, error) {
 		if a.Status == ops.AlertResolved && m.EndsAt.Year() > 1 {
 			a.EndsAt = &m.EndsAt
 		}
-		out = append(out, a)
+		out.Alerts = append(out.Alerts, a)
 	}
 	return out, nil
+}
+
+// isTest reports whether an alert is the one of Grafana's test button, which always says the same.
+func (m member) isTest() bool {
+	return m.Labels["alertname"] == "TestAlert" && m.Labels["instance"] == "Grafana" && m.Annotations["summary"] == "Notification test"
 }
 
 // ExpandSilence turns a silence with labels into one for each firing alert that has them. One without labels stays as it is.
