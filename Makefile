@@ -134,6 +134,10 @@ docs: ## regenerate the generated documents
 record: ## record the decisions of the test chains again; read the diff before you commit it
 	$(GO) test ./internal/cycle -count=1 -run '^TestChainsThroughTheRealStore$$' -record
 
+.PHONY: record-release
+record-release: ## after a release: keep its decisions, which later versions must make in the same way
+	$(GO) test ./internal/decide/rehearse -count=1 -run '^TestTheLastReleaseIsDecidedAsItWas$$' -record
+
 .PHONY: screenshots
 screenshots: ## take the screenshots of the documentation again, from the demo
 	$(GO) test -tags pictures -count=1 ./test/browsertest -run '^TestPicturesOfTheDemo$$'

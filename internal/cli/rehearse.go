@@ -75,6 +75,9 @@ func (a *app) rehearse(c *cobra.Command, against, file string, span daemon.Span)
 		if _, err := daemon.Rules(cfg); err != nil {
 			return &codeError{exitConfig, err}
 		}
+		if _, err := trusting(c.Context(), cfg); err != nil {
+			return err
+		}
 	}
 	o := a.storeOptions(after)
 	if file != "" {

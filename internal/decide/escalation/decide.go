@@ -400,18 +400,29 @@ func inputs(p ops.Policy, path []string, proposal Proposal, f Facts) json.RawMes
 	return raw
 }
 
-// Again takes a recorded decision once more under another policy, and returns the policy it was taken under before. The family is
-// that of the session.
-func Again(d ops.Decision, family string, p ops.Policy) (before ops.Policy, now ops.Decision, err error) {
-	var in recorded
+// Again takes a recorded decision once more under another policy. The family is that of the session.
+func Again(d ops.Decision, family string, p ops.Policy) (ops.Decision, error) {
+	var in struct {
+		recorded
+		Policy json.RawMessage `json:"policy"` // another one decides
+	}
 	if err := json.Unmarshal(d.Inputs, &in); err != nil {
-		return before, now, fmt.Errorf("read inputs of decision %d: %w", d.ID, err)
+		return ops.Decision{}, fmt.Errorf("read inputs of decision %d: %w", d.ID, err)
 	}
 	if len(in.Path) == 0 {
-		return before, now, fmt.Errorf("read inputs of decision %d: they are not kept", d.ID)
+		return ops.Decision{}, fmt.Errorf("read inputs of decision %d: they are not kept", d.ID)
 	}
 	session := ops.Session{ID: d.SessionID, CycleID: d.CycleID, Handler: d.SourceHandler, Tier: in.Tier, Family: family}
-	return in.Policy, Decide(p, in.Path, Proposal{session, in.Handoff, in.Problems, in.Choice}, in.Facts), nil
+	return Decide(p, in.Path, Proposal{session, in.Handoff, in.Problems, in.Choice}, in.Facts), nil
+}
+
+// Under is the policy under which a recorded decision was taken.
+func Under(d ops.Decision) ops.Policy {
+	var in recorded
+	if json.Unmarshal(d.Inputs, &in) != nil {
+		return ops.Policy{}
+	}
+	return in.Policy
 }
 
 // ChoiceSchema is the form of a manager's answer: one of the ids, and why. It uses plain keywords only, as the agents'

@@ -180,26 +180,32 @@ func (r *Rehearsal) missing(environment string, recorded ops.Policy) {
 
 // decision takes a decision about an escalation again. That of a cycle whose steps differ is not told twice.
 func (r *Rehearsal) decision(c ops.Recorded, d ops.Decision, told bool) {
-	recorded, now, err := escalation.Again(d, c.Families[d.SessionID], r.after.Policies[c.Environment].Narrow(c.Options))
+	decide := func(p ops.Policy) (string, error) {
+		x, err := escalation.Again(d, c.Families[d.SessionID], p)
+		return ruling(x), err
+	}
+	policy := r.after.Policies[c.Environment].Narrow(c.Options)
+	after, err := decide(policy)
 	if err != nil {
 		return // nothing is stored that it could be taken from
 	}
 	r.report.Counts.Decisions++
-	base, was := recorded, d
+	before := ruling(d)
+	base := escalation.Under
 	if r.before != nil && r.before.has(c.Environment) {
-		base = r.before.Policies[c.Environment].Narrow(c.Options)
-		if _, was, err = escalation.Again(d, c.Families[d.SessionID], base); err != nil {
-			return
-		}
+		old := r.before.Policies[c.Environment].Narrow(c.Options)
+		base = func(ops.Decision) ops.Policy { return old }
+		before, _ = decide(old) // it can be read
 	}
-	if before, after := ruling(was), ruling(now); before != after && !told {
-		r.note(Difference{Kind: KindDecision, Environment: c.Environment, Before: before, After: after, Cycle: c.ID, At: d.At}, func() string {
-			return because(base, r.after.Policies[c.Environment].Narrow(c.Options), func(p ops.Policy) bool {
-				_, x, err := escalation.Again(d, c.Families[d.SessionID], p)
-				return err == nil && ruling(x) == after
-			})
+	if before == after || told {
+		return
+	}
+	r.note(Difference{Kind: KindDecision, Environment: c.Environment, Before: before, After: after, Cycle: c.ID, At: d.At}, func() string {
+		return because(base(d), policy, func(p ops.Policy) bool {
+			now, err := decide(p)
+			return err == nil && now == after
 		})
-	}
+	})
 }
 
 // Stop notes why the rehearsal ends before the end of the record.

@@ -32,7 +32,7 @@ type kept struct {
 }
 
 // What the last release stored is decided in the same way by this version, under the same configuration, but for what is listed. After a
-// release: go test ./internal/decide/rehearse -run TestTheLastRelease -record
+// release, `make record-release` keeps its decisions instead.
 func TestTheLastReleaseIsDecidedAsItWas(t *testing.T) {
 	if *record {
 		keep(t)
