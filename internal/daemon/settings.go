@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"claudeops/internal/config"
+	"claudeops/internal/decide/rehearse"
 	"claudeops/internal/desk"
 	"claudeops/internal/ops"
 )
@@ -97,6 +99,37 @@ func (f settingsFile) after(d desk.Draft) (map[string][]byte, error) {
 	}
 	out[d.Targets] = []byte(strings.Join(append(lines, d.Target), "\n") + "\n")
 	return out, nil
+}
+
+// rehearsedFor is how much of the record a draft is tried against, and draftTime how long the page may wait for it.
+const (
+	rehearsedFor = 90 * 24 * time.Hour
+	draftTime    = 5 * time.Second
+)
+
+// rehearseDraft says what a draft would have changed; nil if this process cannot.
+func (h *Host) rehearseDraft() func(context.Context, desk.Draft) (rehearse.Report, error) {
+	if h.LoadConfig == nil {
+		return nil
+	}
+	f := settingsFile{h.Options}
+	return func(ctx context.Context, d desk.Draft) (rehearse.Report, error) {
+		ctx, cancel := context.WithTimeout(ctx, draftTime)
+		defer cancel()
+		files, err := f.after(d)
+		if err != nil {
+			return rehearse.Report{}, err
+		}
+		before, err := f.LoadConfig(nil)
+		if err != nil {
+			return rehearse.Report{}, err
+		}
+		after, err := f.LoadConfig(files)
+		if err != nil {
+			return rehearse.Report{}, err
+		}
+		return Rehearse(ctx, h.store, before, after, Span{Since: h.Clock().Add(-rehearsedFor)})
+	}
 }
 
 // Check loads the file as it is and as it would be, and compares.

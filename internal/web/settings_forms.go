@@ -15,6 +15,7 @@ import (
 	"claudeops/internal/access"
 	"claudeops/internal/api"
 	"claudeops/internal/config/edit"
+	"claudeops/internal/decide/rehearse"
 	"claudeops/internal/desk"
 	"claudeops/internal/ops"
 )
@@ -44,6 +45,7 @@ type draftView struct {
 	Added  string
 	Locked string // why it can only be copied
 	Notes  []string
+	Would  *rehearse.Report // what it would have changed
 }
 
 // diffLine is one line of the file: new, gone, or as it was.
@@ -206,7 +208,20 @@ func (s *server) showSetting(form func(*server, *http.Request) setting) http.Han
 	}
 }
 
-// changeSetting shows what a form would write, or writes it. In between, a later page can ask what would follow from the draft.
+// rehearsed is what a draft would have changed. A preview without it is better than none.
+func (s *server) rehearsed(ctx context.Context, d desk.Draft) *rehearse.Report {
+	if s.Rehearse == nil || d.Path == "" {
+		return nil
+	}
+	report, err := s.Rehearse(ctx, d)
+	if err != nil {
+		s.Logger.WarnContext(ctx, "rehearse a draft of the configuration failed", "error", err)
+		return nil
+	}
+	return &report
+}
+
+// changeSetting shows what a form would write and what that would have changed, or writes it.
 func (s *server) changeSetting(form func(*server, *http.Request) setting) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		f, seen := form(s, r), r.PostFormValue("seen")
@@ -214,6 +229,7 @@ func (s *server) changeSetting(form func(*server, *http.Request) setting) http.H
 			draft, err := s.desk.Draft(f.change, f.target, seen)
 			if err == nil {
 				f.view.Draft = s.draftView(draft)
+				f.view.Draft.Would = s.rehearsed(r.Context(), draft)
 			}
 			s.renderSetting(w, r, http.StatusOK, f, err)
 			return

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"claudeops/internal/api"
+	"claudeops/internal/decide/rehearse"
 	"claudeops/internal/desk"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
@@ -44,6 +45,8 @@ type Options struct {
 	Settings []Setting
 	// ConfigFile is the configuration file that the forms change; nil if they only show what to write.
 	ConfigFile desk.Settings
+	// Rehearse says what a draft of the configuration would have changed; nil if nobody can.
+	Rehearse func(ctx context.Context, d desk.Draft) (rehearse.Report, error)
 	// Walls returns those around the agents of this host, as the configuration page shows them; nil if they are not known.
 	Walls func() []Wall
 	// NextCheck returns the time of the next check of each environment.
