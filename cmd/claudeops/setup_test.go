@@ -140,7 +140,7 @@ func TestInit_ThenServe(t *testing.T) {
 	dir := t.TempDir()
 	p := atTerminal(t, dir, b.env, "init")
 	list := p.sees("or all, or none [all]: ")
-	number := numberOf(t, list, "shopd(?:-\\d+)?")
+	number := numberOf(t, list, `shopd(?:-\d+)?`)
 	p.types(number + "\n")
 	p.sees("Other names for them?")
 	p.types(number + "=shop\n")
