@@ -75,7 +75,7 @@ func TestTheSetUpIsShownUntilItIsDone(t *testing.T) {
 	d := b.ready()
 	d.until("the page lists the steps", func() bool {
 		_, page := d.get("/")
-		return strings.Contains(page, "Set-up: ") && strings.Contains(page, "the API accepts ANTHROPIC_API_KEY") && strings.Contains(page, "Dry run off")
+		return strings.Contains(page, "Set-up: ") && strings.Contains(page, "the API accepts ANTHROPIC_API_KEY") && strings.Contains(page, "<strong>Dry run</strong>")
 	})
 	for range 3 {
 		d.get("/")
