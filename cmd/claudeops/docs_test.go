@@ -140,13 +140,14 @@ func newReader(t *testing.T, blocks []block) *reader {
 	return r
 }
 
-// translate replaces the ports of a document by free ones, the address at which people reach the pages by the one of this test, and the
-// paths of secrets by a file that exists.
+// translate replaces the ports of a document by free ones, the address at which people reach the pages by the one of this test, the key by
+// one of this reader, and the paths of secrets by a file that exists.
 func (r *reader) translate(text string) string {
 	for port, free := range r.ports {
 		text = regexp.MustCompile(`\b`+port+`\b`).ReplaceAllString(text, free)
 	}
 	text = strings.ReplaceAll(text, "https://ops.example.org", "http://127.0.0.1:"+r.ports[webPort])
+	text = strings.ReplaceAll(text, "sk-ant-your-key", "sk-ant-of-this-reader")
 	return secretFile.ReplaceAllStringFunc(text, func(path string) string {
 		name := filepath.Join(r.home, filepath.Base(path))
 		if err := os.WriteFile(name, []byte("ntfy://ntfy.example.org/secret-of-a-test\n"), 0o600); err != nil {

@@ -57,7 +57,7 @@ func TestPhone_ApproveByTelegram(t *testing.T) {
 	if len([]rune(first)) > 80 || !strings.Contains(first, "May Tier 3 start?") {
 		t.Errorf("the question begins %q", first)
 	}
-	contains(t, "the question", m.Text, "- May do: Tier 3 (tier3): ", "- Cost so far: ", "- Answer: ")
+	contains(t, "the question", m.Text, "- May do: Tier 3: ", "- Cost so far: ", "- Answer: ")
 	if strings.ContainsAny(m.Text, "{}") {
 		t.Errorf("JSON in %s", m.Text)
 	}

@@ -75,7 +75,7 @@ func TestTheSetUpIsShownUntilItIsDone(t *testing.T) {
 	d := b.ready()
 	d.until("the page lists the steps", func() bool {
 		_, page := d.get("/")
-		return strings.Contains(page, "Set-up: ") && strings.Contains(page, "the API accepts ANTHROPIC_API_KEY") && strings.Contains(page, "Dry run off")
+		return strings.Contains(page, "Set-up: ") && strings.Contains(page, "the API accepts ANTHROPIC_API_KEY") && strings.Contains(page, "<strong>Dry run</strong>")
 	})
 	for range 3 {
 		d.get("/")
@@ -140,7 +140,7 @@ func TestInit_ThenServe(t *testing.T) {
 	dir := t.TempDir()
 	p := atTerminal(t, dir, b.env, "init")
 	list := p.sees("or all, or none [all]: ")
-	number := numberOf(t, list, "shopd(?:-\\d+)?")
+	number := numberOf(t, list, `shopd(?:-\d+)?`)
 	p.types(number + "\n")
 	p.sees("Other names for them?")
 	p.types(number + "=shop\n")

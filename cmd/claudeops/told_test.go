@@ -55,7 +55,7 @@ func TestDryRun_AnOutageIsOneIncidentAndOneNotice(t *testing.T) {
 	}
 	contains(t, "the notice", n.Title+"\n"+n.Body, "Dry run: nothing is repaired", "jellyfin is down connection refused", "Tier 2 (tier2) takes over: restart services",
 		"dry_run: false", "CLAUDEOPS_DRY_RUN=false", "claudeops run", "claudeops cycles show 1")
-	contains(t, "incidents show", b.run("incidents", "show", "1").stdout, "dry_run: false", "Tier 2 (tier2) takes over")
+	contains(t, "incidents show", b.run("incidents", "show", "1").stdout, "dry_run: false", "Tier 2 takes over")
 	contains(t, "incidents list", b.run("incidents", "list").stdout, "jellyfin", "open")
 	b.once(0)
 	if open := b.openIncidents(); len(open) != 0 || len(b.toldOf(ops.NoticeResolved)) != 1 {

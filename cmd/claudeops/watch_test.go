@@ -450,7 +450,7 @@ notify:
 		return !slices.ContainsFunc(b.notices(), func(n ops.Notice) bool { return n.Status == ops.NoticePending })
 	})
 	steps := m.letters("json://steps")
-	if len(steps) != 2 || !strings.Contains(steps[0], "tier2 takes over") || !strings.Contains(steps[1], "tier3 takes over") {
+	if len(steps) != 2 || !strings.Contains(steps[0], "Tier 2 takes over") || !strings.Contains(steps[1], "Tier 3 takes over") {
 		t.Errorf("who asked for every step gets %q", steps)
 	}
 	first := m.letters("json://first")

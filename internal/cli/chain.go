@@ -36,7 +36,7 @@ func printChain(w io.Writer, c api.Cycle) {
 	fmt.Fprintf(w, "Total: %s  %s  %s\n", money(total.cost), duration(total.time), turns(total.turns))
 	fmt.Fprintf(w, "Result: %s", c.StatusText())
 	if c.Reason != nil {
-		fmt.Fprintf(w, " (%s)", clean(*c.Reason))
+		fmt.Fprintf(w, " (%s)", spoken(*c.Reason))
 	}
 	fmt.Fprintln(w)
 	switch {
@@ -102,7 +102,7 @@ func printDecisions(w io.Writer, decisions []api.Escalation) {
 			{"source_handler", d.SourceHandler},
 			{"target_handler", or(value(d.TargetHandler), "none")},
 			{"escalation_reason", or(clean(value(d.Proposed)), "none given")},
-			{"decision_reason", clean(d.Reason)},
+			{"decision_reason", spoken(d.Reason)},
 			{"escalation_depth", fmt.Sprint(d.Depth)},
 			{"max_depth", fmt.Sprint(d.MaxDepth)},
 			{"target_validated", fmt.Sprint(d.TargetValidated)},
@@ -123,7 +123,7 @@ func printRecoveries(w io.Writer, c api.CycleReport) {
 	}
 	for _, r := range c.Recoveries {
 		fmt.Fprintf(w, "  %s  level %d %-10s after session #%d (%s), before: %v: %s\n",
-			r.EnteredAt.Local().Format("15:04:05"), r.Level, r.Action, r.SessionID, r.ErrorType, r.PreviousLevels, clean(r.Reason))
+			r.EnteredAt.Local().Format("15:04:05"), r.Level, r.Action, r.SessionID, r.ErrorType, r.PreviousLevels, spoken(r.Reason))
 	}
 	for _, v := range c.Verifications {
 		fmt.Fprintf(w, "\nVerification of session #%d by session #%d: %s, %d of 100: %s\n",
@@ -158,9 +158,9 @@ func printPartial(w io.Writer, result api.Document) {
 	fmt.Fprintf(
 		w,
 		"\nPartial result\n  Failed at: %s\n  Why:       %s\n  To do:     %s\n",
-		clean(ending.FailedAt),
-		clean(ops.Prose(ending.FailureReason)),
-		clean(ops.Prose(ending.Recommendation)),
+		spoken(ending.FailedAt),
+		spoken(ops.Prose(ending.FailureReason)),
+		spoken(ops.Prose(ending.Recommendation)),
 	)
 	for _, step := range ending.CompletedSteps {
 		fmt.Fprintf(w, "  Done:      %s\n", clean(ops.Prose(step)))

@@ -114,15 +114,20 @@ func (c *client) nearest(ctx context.Context, path string, err error) error {
 	}
 	noun := strings.Split(strings.TrimPrefix(path, "/"), "/")[0]
 	switch noun {
-	case "cycles", "sessions", "incidents", "approvals":
+	case "cycles", "sessions", "incidents", "approvals", "notifications":
+	case "actions":
+		noun = "actions/runs"
 	default:
 		return err
+	}
+	if row, found := strings.CutSuffix(wrong.detail, ": not found"); found && strings.Count(row, " ") == 1 {
+		wrong.detail = "no " + row
 	}
 	rows, failed := items[struct{ ID int64 }](ctx, c, "/"+noun, url.Values{}, 1)
 	switch {
 	case failed != nil: // the refusal itself is what matters
 	case len(rows) == 0:
-		wrong.detail += fmt.Sprintf("; there are no %s yet", noun)
+		wrong.detail += "; there are none yet"
 	default:
 		wrong.detail += fmt.Sprintf("; the newest is %d", rows[0].ID)
 	}

@@ -45,7 +45,7 @@ func (a *app) cyclesList() *cobra.Command {
 				return s.Cycles(ctx, f)
 			}, header, func(x api.Cycle) string {
 				return tabbed(fmt.Sprint(x.ID), shorten(x.Title, 60), x.StatusText(), tiers(x.Sessions), money(x.TotalCostUSD),
-					a.screen.when(x.StartedAt), x.Environment, x.Trigger, shorten(value(x.Reason), 70))
+					a.screen.when(x.StartedAt), x.Environment, x.Trigger, shorten(ops.Spoken(value(x.Reason)), 70))
 			})
 		},
 	}
@@ -101,7 +101,7 @@ func (a *app) cyclesShow() *cobra.Command {
 					}
 					for i := len(events) - 1; i >= 0; i-- {
 						e := events[i]
-						fmt.Fprintf(w, "  %s  %-8s  %-10s  %s\n", e.At.Local().Format("15:04:05"), e.Level, e.Kind, clean(e.Message))
+						fmt.Fprintf(w, "  %s  %-8s  %-10s  %s\n", e.At.Local().Format("15:04:05"), e.Level, e.Kind, spoken(e.Message))
 					}
 				})
 			})

@@ -68,14 +68,14 @@ func (a *app) eventsCommand() *cobra.Command {
 func (a *app) printEvents(events []api.Event, header bool) error {
 	if a.output == asTable && !header {
 		for _, e := range events {
-			if _, err := fmt.Fprintf(a.Stdout, "%d  %s  %-8s  %-10s  %s\n", e.ID, stamp(&e.At), e.Level, e.Kind, clean(e.Message)); err != nil {
+			if _, err := fmt.Fprintf(a.Stdout, "%d  %s  %-8s  %-10s  %s\n", e.ID, stamp(&e.At), e.Level, e.Kind, spoken(e.Message)); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
 	return printRows(a, events, tabbed("ID", "AT", "LEVEL", "KIND", "CYCLE", "MESSAGE"), func(e api.Event) string {
-		return tabbed(fmt.Sprint(e.ID), a.screen.when(&e.At), e.Level, string(e.Kind), id(e.CycleID), clean(e.Message))
+		return tabbed(fmt.Sprint(e.ID), a.screen.when(&e.At), e.Level, string(e.Kind), id(e.CycleID), spoken(e.Message))
 	})
 }
 

@@ -171,7 +171,7 @@ func printIncident(w io.Writer, i api.Incident) {
 	}
 	for _, part := range []struct{ name, text string }{{"Findings", r.Findings}, {"Tried", r.Tried}, {"To do", r.Recommendation}} {
 		if part.text != "" {
-			fmt.Fprintf(w, "%s: %s\n", part.name, clean(part.text))
+			fmt.Fprintf(w, "%s: %s\n", part.name, spoken(part.text))
 		}
 	}
 	fmt.Fprintf(w, "Cost so far: %s\n", money(&r.CostUSD))
@@ -246,7 +246,7 @@ func (a *app) approvalsList() *cobra.Command {
 				return s.Approvals(ctx, f)
 			}, header, func(x api.Approval) string {
 				return tabbed(fmt.Sprint(x.ID), fmt.Sprint(x.CycleID), string(x.Status), x.Kind, x.Handler, a.screen.when(&x.RequestedAt),
-					or(a.screen.when(x.ExpiresAt), "never"), orDash(x.AnsweredBy), or(planLine(x.Plan), "–"), shorten(x.Reason, 60))
+					or(a.screen.when(x.ExpiresAt), "never"), orDash(x.AnsweredBy), or(planLine(x.Plan), "–"), shorten(ops.Spoken(x.Reason), 60))
 			})
 		},
 	}
@@ -281,7 +281,7 @@ func printApproval(w io.Writer, x api.Approval, cycle api.CycleReport) {
 	fmt.Fprintf(w, "Approval #%d: %s, handler %s (%s)\n", x.ID, x.Tier, x.Handler, x.Status)
 	for _, line := range [][2]string{
 		{"Environment", x.Environment},
-		{"Why", clean(x.Reason)},
+		{"Why", spoken(x.Reason)},
 		{"Asked", stamp(&x.RequestedAt)},
 		{"Expires", or(stamp(x.ExpiresAt), "never")},
 		{"Answered", strings.TrimSpace(stamp(x.AnsweredAt) + " " + value(x.AnsweredBy))},

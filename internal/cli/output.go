@@ -77,7 +77,7 @@ func tabbed(cells ...string) string { return strings.Join(cells, "\t") }
 func money(usd *float64) string {
 	switch {
 	case usd == nil:
-		return "n/a"
+		return "unknown"
 	case *usd > 0 && *usd < 0.005:
 		return fmt.Sprintf("$%.4f", *usd)
 	}
@@ -87,7 +87,7 @@ func money(usd *float64) string {
 // turns is a number of turns that may be unknown.
 func turns(n *int64) string {
 	if n == nil {
-		return "n/a"
+		return "unknown"
 	}
 	return plural(*n, "turn", "turns")
 }
@@ -103,7 +103,7 @@ func plural[N int | int64](n N, one, many string) string {
 // figure is a number that may be unknown.
 func figure(n *int64) string {
 	if n == nil {
-		return "n/a"
+		return "unknown"
 	}
 	return fmt.Sprint(*n)
 }
@@ -136,7 +136,7 @@ func or(s, other string) string {
 
 func span(ms *int64) string {
 	if ms == nil {
-		return "n/a"
+		return "unknown"
 	}
 	return duration(time.Duration(*ms) * time.Millisecond)
 }
@@ -167,6 +167,9 @@ func clean(s string) string {
 		return r
 	}, s)
 }
+
+// spoken is a recorded reason for people.
+func spoken(s string) string { return ops.Spoken(clean(s)) }
 
 func shorten(s string, most int) string { return ops.Cut(clean(s), most) }
 

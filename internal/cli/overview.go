@@ -121,7 +121,7 @@ func (a *app) printOverview(w io.Writer, o overview) {
 		return a.fitted(fmt.Sprintf("incident %d  %s  (claudeops incidents show %d)", x.ID, clean(x.Title), x.ID))
 	})
 	below(row, o.Approvals, func(x api.Approval) string {
-		return a.fitted(fmt.Sprintf("approval %d  %s: %s  (claudeops approvals show %d)", x.ID, x.Handler, clean(x.Reason), x.ID))
+		return a.fitted(fmt.Sprintf("approval %d  %s: %s  (claudeops approvals show %d)", x.ID, ops.Spoken(x.Handler), spoken(x.Reason), x.ID))
 	})
 	row("Spend", spendLine(o.Stats))
 	if at := o.Stats.BudgetGoneAt; at != nil {

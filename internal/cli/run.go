@@ -248,7 +248,7 @@ func adviceOfReport(c api.CycleReport) string {
 // printAdvice prints it as the last line, for people only.
 func (a *app) printAdvice(text string) {
 	if text != "" && a.output == asTable {
-		fmt.Fprintf(a.Stdout, "To do: %s\n", clean(text))
+		fmt.Fprintf(a.Stdout, "To do: %s\n", spoken(text))
 	}
 }
 

@@ -158,8 +158,8 @@ func TestExitCodesAreThoseOfTheStore(t *testing.T) {
 		code    int
 		says    string
 	}{
-		{args: []string{"sessions", "show", "99"}, code: exitNotFound, says: "session 99: not found; the newest is 2"},
-		{args: []string{"cycles", "show", "C-99"}, code: exitNotFound, says: "cycle 99: not found; the newest is 1"},
+		{args: []string{"sessions", "show", "99"}, code: exitNotFound, says: "no session 99; the newest is 2"},
+		{args: []string{"cycles", "show", "C-99"}, code: exitNotFound, says: "no cycle 99; the newest is 1"},
 		{args: []string{"cycles", "show", "c-1"}},
 		{args: []string{"sessions", "show", "#1"}},
 		{args: []string{"sessions", "show", "C-1"}, code: exitUsage, says: "is not an id"},
@@ -167,7 +167,7 @@ func TestExitCodesAreThoseOfTheStore(t *testing.T) {
 		{args: []string{"sessions", "show", "1", "2"}, code: exitUsage, says: `does not take "2": it takes ID`},
 		{args: []string{"actions", "run", "web"}, code: exitUsage, says: "claudeops actions run needs ACTION"},
 		{args: []string{"incidents", "ack", "99"}, code: exitNotFound},
-		{args: []string{"approvals", "approve", "99"}, code: exitNotFound, says: "there are no approvals yet"},
+		{args: []string{"approvals", "approve", "99"}, code: exitNotFound, says: "there are none yet"},
 		{args: []string{"silences", "add", "web", "--for", "1h", "--reason", "moving"}, says: "silence 1 lasts until"},
 		{args: []string{"silences", "add", "web", "--service", "db", "--for", "1h", "--reason", "moving"}, code: exitUsage, says: "given twice"},
 		{args: []string{"memory", "rm", "99"}, code: exitNotFound},

@@ -218,7 +218,7 @@ func problem(x api.ServiceState) string {
 func share(v *float64) string {
 	switch {
 	case v == nil:
-		return "n/a"
+		return "unknown"
 	case *v == 1:
 		return "100%"
 	}

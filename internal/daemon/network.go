@@ -324,5 +324,6 @@ func BeyondText(hosts []string) string {
 		return "`services` would have refused no host that a call of the last 7 days named"
 	}
 	shown := hosts[:min(len(hosts), 5)]
-	return fmt.Sprintf("in the last 7 days `services` would have refused %d hosts: %s", len(hosts), strings.Join(shown, ", "))
+	count := counted(len(hosts), "host", "hosts")
+	return fmt.Sprintf("in the last 7 days `services` would have refused %s: %s", count, strings.Join(shown, ", "))
 }

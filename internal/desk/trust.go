@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -60,7 +61,11 @@ func (d *Desk) service(environment, service string) (ops.Environment, string, er
 	}
 	name, known := e.Policy.Inventory.Canonical(service)
 	if !known {
-		return e, "", wrong("no service of %s is called %q", e.Name, service)
+		var names []string
+		for _, s := range e.Policy.Inventory.Services {
+			names = append(names, s.Name)
+		}
+		return e, "", wrong("no service of %s is called %q; configured: %s", e.Name, service, cmp.Or(ops.Listed(names), "none"))
 	}
 	return e, name, nil
 }

@@ -84,3 +84,37 @@ func unquoted(text string) string {
 	}
 	return strings.NewReplacer(`{`, "", `}`, "", `"`, "", `\n`, " ").Replace(text)
 }
+
+var (
+	// builtIn finds the ids of the handlers that every configuration has.
+	builtIn = Pattern(`(^|[ (])tier([123])(-fallback|-codex)?([ ,.;:)]|$)`)
+	// oneOfMany finds a number that its noun does not fit.
+	oneOfMany = Pattern(`\b(?:all )?1 services( have)?\b`)
+)
+
+// Spoken is a recorded reason in the words of people: it names handlers by their ids, and people know tiers. What is recorded stays as it
+// is, so that a decision can be compared with one that is made again.
+func Spoken(text string) string {
+	for range 2 { // two ids may share a blank
+		text = builtIn().ReplaceAllStringFunc(text, func(found string) string {
+			part := builtIn().FindStringSubmatch(found)
+			tier := "Tier " + part[2]
+			switch part[3] {
+			case "-fallback":
+				tier = "the stand-in of " + tier
+			case "-codex":
+				tier += " with Codex"
+			}
+			return part[1] + tier + part[4]
+		})
+	}
+	for _, tier := range []string{"Tier 1", "Tier 2", "Tier 3"} {
+		text = strings.NewReplacer(tier+" ("+tier+")", tier, tier+" ("+tier+", ", tier+" (").Replace(text)
+	}
+	return oneOfMany().ReplaceAllStringFunc(text, func(found string) string {
+		if strings.HasSuffix(found, " have") {
+			return "1 service has"
+		}
+		return "1 service"
+	})
+}

@@ -47,7 +47,9 @@ func (r *report) line(format string, args ...any) { fmt.Fprintf(&r.b, format+"\n
 func (r *report) section(title string) { r.line("\n## %s\n", title) }
 
 // say makes a text from outside safe: redacted, one line, and without a character that Markdown would read.
-func (r *report) say(text string) string { return literal(r.redact.String(ops.Prose(text))) }
+func (r *report) say(text string) string {
+	return literal(r.redact.String(ops.Spoken(ops.Prose(text))))
+}
 
 // literal escapes everything that Markdown, also GitHub's, could take for markup or a link.
 func literal(text string) string {
@@ -210,7 +212,7 @@ func (r *report) session(c ops.CycleStory, s ops.Session) {
 
 func usd(cost *float64) string {
 	if cost == nil {
-		return "not known"
+		return "unknown"
 	}
 	return fmt.Sprintf("est. $%.2f", *cost)
 }
@@ -230,7 +232,7 @@ func (r *report) cost() {
 	}
 	switch {
 	case sessions == unknown && sessions > 0:
-		r.line("Not known: no session reported its cost.")
+		r.line("Unknown: no session reported its cost.")
 	case unknown > 0:
 		r.line("At least est. $%.2f for %s; %d of them reported no cost.", sum, plural(sessions, "session", "sessions"), unknown)
 	default:

@@ -62,7 +62,7 @@ func Tell(s ops.IncidentStory, now time.Time) Story {
 	t.shorten()
 	for i := range t.steps {
 		step := &t.steps[i]
-		step.Text = ops.Cut(ops.Prose(step.Text), longestStep)
+		step.Text = ops.Cut(ops.Spoken(ops.Prose(step.Text)), longestStep)
 		step.Seconds = max(0, int(step.At.Sub(t.steps[0].At).Round(time.Second).Seconds()))
 		for len(entries) > 0 && (i+1 == len(t.steps) || entries[0].At.Before(t.steps[i+1].At)) {
 			step.Evidence, entries = append(step.Evidence, entries[0]), entries[1:]
@@ -367,9 +367,9 @@ func (t *teller) headline() string {
 		}
 		state := map[ops.Health]string{ops.Down: "Down", ops.Degraded: "Degraded"}[t.worst]
 		add(cmp.Or(state, "Wrong") + " " + Span(end.Sub(*t.since)))
-		add(ops.Cut(sentence(ops.Prose(t.cause)), longestCause))
+		add(ops.Cut(sentence(ops.Spoken(ops.Prose(t.cause))), longestCause))
 	}
-	add(ops.Cut(sentence(ops.Prose(t.repair)), longestCause))
+	add(ops.Cut(sentence(ops.Spoken(ops.Prose(t.repair))), longestCause))
 	add(t.ending(open))
 	return strings.Join(parts, " · ")
 }

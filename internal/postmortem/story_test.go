@@ -126,7 +126,7 @@ func TestStories(t *testing.T) {
 		"by the agent's own hands": {guarded, `Down 1 min 54 s · web: HTTP 502 · set the port to 8090 · verified
 +0 s detected: web is down: HTTP 502 (by a probe)
 +3 s looked: Tier 1: web answers 502
-+19 s asked: may Tier 2 (tier2) start? approved by ada after 1 s
++19 s asked: may Tier 2 start? approved by ada after 1 s
 +24 s refused: The guard refused 1 call of Tier 2: it deletes data
 +29 s tried: redeploy of web
 +39 s undone: Undid redeploy of web

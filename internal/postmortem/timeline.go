@@ -88,7 +88,7 @@ func timeline(s ops.IncidentStory) []Entry {
 		})
 	}
 	for n := range out {
-		out[n].Text, out[n].Code = ops.Cut(ops.Prose(out[n].Text), maxEntry), ops.Cut(out[n].Code, maxCode)
+		out[n].Text, out[n].Code = ops.Cut(ops.Spoken(ops.Prose(out[n].Text)), maxEntry), ops.Cut(out[n].Code, maxCode)
 	}
 	slices.SortStableFunc(out, func(a, b Entry) int { return a.At.Compare(b.At) })
 	return out

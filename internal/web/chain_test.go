@@ -100,7 +100,7 @@ func TestUnknownCostIsNeverShownAsZero(t *testing.T) {
 		apitest.Run{Tier: 1, For: time.Second, Status: ops.SessionFailed, Error: "no result"})
 	for _, path := range []string{"/sessions", fmt.Sprintf("/sessions/%d", ids[0]), "/"} {
 		body := s.page(path)
-		mustContain(t, body, "Not available")
+		mustContain(t, body, "unknown")
 		mustNotContain(t, body, "$0.00")
 	}
 }

@@ -176,7 +176,7 @@ func (s *server) addBudgets(ctx context.Context, m moment, q costQuery, view *co
 		if err != nil {
 			return err
 		}
-		b := budgetView{Environment: e.Name, Limit: dollars(&e.Policy.BudgetDayUSD).Text, Spent: unknown()}
+		b := budgetView{Environment: e.Name, Limit: dollars(&e.Policy.BudgetDayUSD).Text, Spent: dollars(nil)}
 		if known {
 			share := 100 * spent / e.Policy.BudgetDayUSD
 			b.Spent, b.Share, b.Percent = dollars(&spent), percent(min(100, share)), strconv.FormatFloat(share, 'f', 0, 64)

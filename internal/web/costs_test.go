@@ -19,7 +19,7 @@ func TestCostsAreNotAvailableWhereNobodyToldThem(t *testing.T) {
 	mustNotContain(t, empty, "$0.00", "Export CSV")
 	s.Chain(ops.NewCycle{}, ops.CycleHealthy, "fine", apitest.Run{Tier: 1, Model: "haiku", For: time.Second})
 	silent := content(s.page("/costs"))
-	mustContain(t, silent, "Not available: the agent CLI reported no cost", "1 session reported no cost.", "Export CSV")
+	mustContain(t, silent, "Unknown: the agent CLI reported no cost", "1 session reported no cost.", "Export CSV")
 	mustNotContain(t, silent, "$0.00", "<svg class=\"drawing\" width=\"100%\" height=\"190\"")
 }
 

@@ -78,7 +78,7 @@ func TestACycleHasItsPage(t *testing.T) {
 	cycle, ids := s.threeTiers()
 	body := s.page(fmt.Sprintf("/cycles/%d", cycle))
 	mustContain(t, body, "<h1>jellyfin 502</h1>", fmt.Sprintf("C-%d", cycle), "Resolved", "Tier 3 repaired jellyfin.", "Scheduled check", "$0.83", ">37<",
-		`id="waterfall"`, "tier1 handed jellyfin to tier2.", "Escalated to tier2", "started (scheduled check)", "ended resolved", `<ol class="story-steps">`,
+		`id="waterfall"`, "Tier 1 handed jellyfin to Tier 2.", "Escalated to Tier 2", "started (scheduled check)", "ended resolved", `<ol class="story-steps">`,
 		fmt.Sprintf(`action="/cycles/%d/run"`, cycle))
 	for _, id := range ids {
 		mustContain(t, body, fmt.Sprintf(`href="/sessions/%d"`, id))

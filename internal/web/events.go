@@ -105,7 +105,7 @@ func (m moment) eventDays(events []ops.Event) []eventDay {
 
 // eventText is the message of an event, without the name of its service, which is shown before it.
 func eventText(e api.Event) string {
-	return strings.TrimPrefix(plain(e.Message), plain(words(e.Service))+" ")
+	return strings.TrimPrefix(spoken(e.Message), plain(words(e.Service))+" ")
 }
 
 // eventsOfCycle are the rows of events on a page that names their cycle in its heading.

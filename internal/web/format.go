@@ -157,7 +157,7 @@ func span(d time.Duration) string {
 // dollars shows two decimals, and four for amounts below a cent.
 func dollars(usd *float64) figure {
 	if usd == nil {
-		return unknown()
+		return figure{Text: "unknown", Exact: "No cost was reported"}
 	}
 	exact := strconv.FormatFloat(*usd, 'f', -1, 64)
 	// A sum of floats has rounding noise.

@@ -174,8 +174,11 @@ func sentences(text string) string {
 			lines[n] = ops.Prose(lines[n])
 		}
 	}
-	return strings.Join(lines, "\n")
+	return ops.Spoken(strings.Join(lines, "\n"))
 }
+
+// spoken is a recorded reason for people.
+func spoken(text string) string { return ops.Spoken(plain(text)) }
 
 // incidentTitle names an incident with its service, once.
 func incidentTitle(i ops.Incident) string {

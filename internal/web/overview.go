@@ -269,7 +269,7 @@ func handledCycles(m moment, incidents []ops.Incident) map[ops.CycleID]bool {
 func (m moment) cycleLine(c ops.Cycle, sessions []ops.Session) cycleLine {
 	line := cycleLine{
 		ID: c.ID, Environment: c.Environment, Title: cycleTitle(c), Badge: badgeOf(c),
-		Reason: clamp(plain(c.Reason), longReason), At: m.stamp(c.CreatedAt),
+		Reason: clamp(spoken(c.Reason), longReason), At: m.stamp(c.CreatedAt),
 	}
 	if c.EndedAt != nil {
 		line.At = m.stamp(*c.EndedAt)
@@ -289,7 +289,7 @@ func (s *server) addCost(ctx context.Context, m moment, view *overviewView, coun
 	if err != nil {
 		return fmt.Errorf("add up today's cost: %w", err)
 	}
-	view.Today = unknown()
+	view.Today = dollars(nil)
 	if known {
 		view.Today = dollars(&spent)
 	}

@@ -243,7 +243,7 @@ func (a activity) event(e ops.Event, you bool) (activityView, bool) {
 	if e.Kind == ops.EventGuard && e.Level == ops.LevelInfo {
 		return view, false // each session proves its walls; its own page says so
 	}
-	message := plain(e.Message)
+	message := spoken(e.Message)
 	if r, ok := readRequest(e); ok {
 		text, shown := a.request(r, you)
 		if !shown {

@@ -118,7 +118,7 @@ func TestSessionPageShowsTheDecisionAndTheHandoff(t *testing.T) {
 	s := newSite(t)
 	_, ids := s.threeTiers()
 	mustContain(t, s.page(fmt.Sprintf("/sessions/%d", ids[0])),
-		"tier1 handed jellyfin to tier2.", "Source handler", "Target handler", "1 of 2", "Target validated",
+		"Tier 1 handed jellyfin to Tier 2.", "Source handler", "Target handler", "1 of 2", "Target validated",
 		"Self-escalation rejected", "typed_handoff", "Manager present", "tier1 → tier2",
 		"&#34;services_affected&#34;: [\n    &#34;jellyfin&#34;\n  ]")
 }

@@ -55,6 +55,7 @@ func rowFuncs(clock ops.Clock, k snippets, prose func(string) template.HTML) tem
 	return template.FuncMap{
 		"byRoute": postmortem.ByRoute,
 		"plain":   func(text any) string { return plain(words(text)) },
+		"spoken":  spoken,
 		"line":    func(text any, limit int) string { return firstLine(words(text), limit) },
 		"when":    func(t any) template.HTML { return k.time(moment{clock()}.stamp(timeOf(t))) },
 		"over":    func(t any) bool { at := timeOf(t); return !at.IsZero() && !at.After(clock()) },

@@ -33,11 +33,11 @@ func (v *overviewView) addSetup(ctx context.Context, s *server) {
 	if !api.SetupIncomplete(rows) {
 		return
 	}
-	// The title says what is true when the step is done, and the link where it is done.
+	// The title of each step, and the link to where it is done.
 	words := map[string][2]string{
-		api.StepAgent: {"Agent found"}, api.StepKey: {"Key works"}, api.StepService: {"First service", "Services"},
+		api.StepAgent: {"Agent"}, api.StepKey: {"Key"}, api.StepService: {"First service", "Services"},
 		api.StepTrust: {"What it may do", "Trust"}, api.StepNotifications: {"Who is told", "Add a target"},
-		api.StepDryRun: {"Dry run off", "Setting"},
+		api.StepDryRun: {"Dry run", "Setting"},
 	}
 	v.Setup = &setupView{}
 	for _, row := range rows {

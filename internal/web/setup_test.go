@@ -22,7 +22,7 @@ func TestOverviewListsTheSetUpUntilItIsDone(t *testing.T) {
 		o.Setup = func(_ context.Context, ask bool) []api.SetupRow { asked = asked || ask; return rows }
 	})
 	body := content(s.page("/"))
-	mustContain(t, body, "Not set up yet", "Set-up: 2 of 6 done", "Agent found", "&#34;claude&#34; is not installed", "npm install -g x", "Not testable",
+	mustContain(t, body, "Not set up yet", "Set-up: 2 of 6 done", "<strong>Agent</strong>", "&#34;claude&#34; is not installed", "npm install -g x", "Not testable",
 		"services:\n  - name: web</code>", `href="/services"`, `action="/notifications/test"`)
 	mustNotContain(t, body, "Run first check", "No checks yet")
 	if asked {

@@ -96,7 +96,7 @@ func TestACycleIsWatchedLiveOnItsPage(t *testing.T) {
 	b.mark()
 	d.pass("look")
 	b.wait("the problem becomes the title", `document.querySelector('h1').innerText.startsWith('web: ')`)
-	b.sees("Review and answer", "Waiting for approval", "may Tier 3 (tier3) start?")
+	b.sees("Review and answer", "Waiting for approval", "may Tier 3 start?")
 	b.wait("the axis has its labels", `[...document.querySelectorAll('#waterfall .axis-label')].every((e) => /^[0-9]/.test(e.textContent))`)
 	b.wait("the wait has its own bar", `document.querySelector('#waterfall rect.fill-hand[data-until="0"]')`)
 	b.same()

@@ -95,7 +95,7 @@ func scenes() []scene {
 					{Step: api.StepDryRun, State: api.SetupTodo, Detail: "on", Next: "Switch it off", Lines: "dry_run: false", Page: "/config?q=dry_run"},
 				}
 			}
-		}, []string{"Not set up yet", "Set-up: 1 of 6 done", "Agent found", "Send a test"}},
+		}, []string{"Not set up yet", "Set-up: 1 of 6 done", "is not installed", "Send a test"}},
 		{"all well", func(j *journal) {
 			j.past()
 			for _, name := range []string{"web", "redis", "postgres"} {

@@ -168,7 +168,7 @@ func TestDoctorTellsWhichWallsAContainerHas(t *testing.T) {
 	d := images(t)
 	doctor := func(options ...string) string {
 		args := append([]string{"run", "--rm", "--read-only", "--tmpfs", "/tmp", "--security-opt", "no-new-privileges:true", "-e", "CLAUDEOPS_API_TOKEN=" + token}, options...)
-		return d.Docker(t, append(args, fullImage, "doctor")...)
+		return d.Docker(t, append(args, fullImage, "doctor", "--verbose")...)
 	}
 	out := doctor("--cap-add", "SYS_PTRACE")
 	contains(t, "without namespaces", out, "wall uid           on", "wall landlock      on", "wall bubblewrap    missing, and not required", "--security-opt seccomp=unconfined",
@@ -181,7 +181,7 @@ func TestDoctorTellsWhichWallsAContainerHas(t *testing.T) {
 		t.Errorf("without capabilities: %v\n%s", err, out)
 	}
 	// Where agents have the supervisor's user, bubblewrap is missed.
-	out, _ = d.Run(t, d.Socket, "docker", "run", "--rm", "--user", "65532", "--tmpfs", "/var/lib/claudeops:uid=65532,mode=700", "-e", "CLAUDEOPS_API_TOKEN="+token, fullImage, "doctor")
+	out, _ = d.Run(t, d.Socket, "docker", "run", "--rm", "--user", "65532", "--tmpfs", "/var/lib/claudeops:uid=65532,mode=700", "-e", "CLAUDEOPS_API_TOKEN="+token, fullImage, "doctor", "--verbose")
 	contains(t, "as one user", out, "!  wall bubblewrap    missing: a trial failed", "--security-opt seccomp=unconfined")
 }
 
@@ -265,7 +265,7 @@ services:
 python3 -m http.server -d /etc/claudeops/served -b 127.0.0.1 8099 2>/dev/null &
 python3 -m http.server -d /etc/claudeops/evil -b 127.0.0.1 8098 2>/dev/null &
 until curl -sf http://127.0.0.1:8099/hello && curl -sf http://127.0.0.1:8098/hello; do :; done >/dev/null
-claudeops once; claudeops sessions logs 1; claudeops events; claudeops doctor`)
+claudeops once; claudeops sessions logs 1; claudeops events; claudeops doctor --verbose`)
 	contains(t, "the session", out, "udp is refused", "udp6 is refused", "raw is refused", "ping is refused", "packet is refused", "netlink is refused",
 		"evil is refused: Permission denied", "direct is refused: Permission denied", "service says hello from served", "proxy says claudeops refused GET",
 		"network (ports, not addresses)", "wall network       on: ports, not addresses")

@@ -36,6 +36,7 @@ func Open(script Script) *Server {
 	loopback.Open(refuse, func(mux *http.ServeMux, l *loopback.Server[Request]) {
 		s.Server = l
 		mux.HandleFunc("POST /v1/messages", s.messages)
+		mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"data":[]}`)) })
 		mux.HandleFunc("HEAD /{$}", func(_ http.ResponseWriter, r *http.Request) { l.Note(r) })
 	})
 	return s

@@ -255,6 +255,9 @@ func (o *Outbox) routeOf(n ops.Notice) string {
 // linked adds to each notice the page on which a person can act on it, and to one that is sent alone the story of what is over.
 func (o *Outbox) linked(ctx context.Context, batch []ops.Notice) []ops.Notice {
 	out := slices.Clone(batch)
+	for i := range out {
+		out[i].Title, out[i].Body = ops.Spoken(out[i].Title), ops.Spoken(out[i].Body)
+	}
 	if o.story != nil && len(out) == 1 {
 		if story := o.story(ctx, out[0]); story != "" {
 			out[0].Body = story + "\n\n" + out[0].Body
