@@ -210,6 +210,15 @@ func TestATargetIsKeptSecret(t *testing.T) {
 	if strings.Count(c.file(), targets) != 1 || c.reloads != 2 {
 		t.Errorf("%d reloads, the file is\n%s", c.reloads, c.file())
 	}
+	// A file that others can read stays the operator's own.
+	if err := os.Chmod(targets, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	shared := url.Values{"target": {"ntfy://x/z"}, "seen": {c.seen("/settings/notifications/new")}}
+	mustContain(t, c.do(form(t, "/settings/notifications/new", shared)).body, "add the URL there, then reload")
+	if err := os.Chmod(targets, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	// What one person typed is not for another.
 	fields := url.Values{"target": {"ntfy://x/y"}, "seen": {c.seen("/settings/notifications/new")}}
 	kept := regexp.MustCompile(`name="kept" value="(\w+)"`).FindStringSubmatch(c.do(form(t, "/settings/notifications/new", fields)).body)
