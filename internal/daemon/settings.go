@@ -129,7 +129,7 @@ func (f settingsFile) Check(d desk.Draft) error {
 	}
 	before, err := f.LoadConfig(nil)
 	if err != nil {
-		return fmt.Errorf("the file is wrong as it is; correct it first: %w", f.wrong(err))
+		return desk.WrongField("", "the file is wrong as it is, so correct it first: "+err.Error())
 	}
 	after, err := f.LoadConfig(files)
 	if err != nil {

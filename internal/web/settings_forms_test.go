@@ -342,6 +342,11 @@ func TestAFileThatChangedMeanwhileIsNotOverwritten(t *testing.T) {
 	mustContain(t, a.body, "The file was changed after you opened the form", `value="db"`)
 	preview, _ := c.save(path, url.Values{"type": {"none"}, "name": {"db"}})
 	mustContain(t, preview, "The file was changed after the daemon read it")
+	if err := os.WriteFile(c.path, []byte(ownFile+"max_tier: 9\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	broken := url.Values{"type": {"none"}, "name": {"cache"}, "seen": {c.seen(path)}}
+	mustContain(t, c.do(form(t, path, broken)).body, "The file is wrong as it is, so correct it first", "max_tier")
 	mustNotContain(t, preview, "# who is told") // it may stand beside a secret that the daemon does not know
 }
 
