@@ -42,7 +42,7 @@ func ConfigFile(o Options) desk.Settings {
 
 // Read reads the file, and finds out whether it can be written.
 func (f settingsFile) Read() (desk.ConfigFile, error) {
-	out := desk.ConfigFile{Path: f.Config.Path(), Targets: filepath.Join(f.Config.StateDir, targetsFile)}
+	out := desk.ConfigFile{Path: f.Config.Path()}
 	if out.Path == "" {
 		out.Digest = config.Digest(nil)
 		out.Locked = "the daemon has no configuration file: run claudeops init, or make claudeops.yaml in its working folder, and start it again"
@@ -58,6 +58,26 @@ func (f settingsFile) Read() (desk.ConfigFile, error) {
 		out.Locked = err.Error()
 	}
 	return out, nil
+}
+
+// Targets is the file that the configuration names, if it is ours alone, or a new one in the state folder.
+func (f settingsFile) Targets(named string) (string, error) {
+	if named == "" {
+		return filepath.Join(f.Config.StateDir, targetsFile), nil
+	}
+	path := named
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(filepath.Dir(f.Config.Path()), path)
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		return "", fmt.Errorf("find notification targets: %w", err)
+	}
+	const others = 0o077
+	if uid, _ := owner(info); !info.Mode().IsRegular() || info.Mode()&others != 0 || uid != os.Geteuid() {
+		return "", fmt.Errorf("the targets come from %s, which is not a file that only the daemon can read: add the URL there, then reload", path)
+	}
+	return path, nil
 }
 
 // Reload makes the daemon read its configuration again.
@@ -93,11 +113,13 @@ func (f settingsFile) after(d desk.Draft) (map[string][]byte, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read notification targets: %w", err)
 	}
-	lines := strings.Fields(string(held))
-	if slices.Contains(lines, d.Target) {
+	if slices.Contains(strings.Fields(string(held)), d.Target) {
 		return nil, desk.WrongField("target", "this target exists already")
 	}
-	out[d.Targets] = []byte(strings.Join(append(lines, d.Target), "\n") + "\n")
+	if len(held) > 0 && !strings.HasSuffix(string(held), "\n") {
+		held = append(held, '\n')
+	}
+	out[d.Targets] = append(held, d.Target+"\n"...)
 	return out, nil
 }
 
@@ -140,7 +162,7 @@ func (f settingsFile) Check(d desk.Draft) error {
 	}
 	before, err := f.LoadConfig(nil)
 	if err != nil {
-		return fmt.Errorf("the file is wrong as it is; correct it first: %w", f.wrong(err))
+		return desk.WrongField("", "the file is wrong as it is, so correct it first: "+err.Error())
 	}
 	after, err := f.LoadConfig(files)
 	if err != nil {

@@ -15,6 +15,8 @@ import (
 // Settings is the configuration file of the daemon.
 type Settings interface {
 	Read() (ConfigFile, error)
+	// Targets is the file that a notification target is added to: the one that the configuration names, or a new one.
+	Targets(named string) (string, error)
 	// Check returns an error unless the daemon would have, with the new content, its configuration and exactly the change. What is wrong
 	// with a value is a *Wrong.
 	Check(d Draft) error
@@ -31,7 +33,6 @@ type ConfigFile struct {
 	Digest  string
 	Locked  string // why it cannot be written from here, as a sentence; empty if it can
 	Edited  bool   // the daemon has not read it since somebody changed it
-	Targets string // the file of the state folder that holds the notification targets which were added by form
 }
 
 // Draft is a change of the file that is not written yet. Its content is all that is needed to ask what would follow from it.
@@ -39,8 +40,9 @@ type Draft struct {
 	ConfigFile
 	edit.Result
 
-	Change edit.Change
-	Target string // a notification target, which is a secret
+	Change  edit.Change
+	Target  string // a notification target, which is a secret
+	Targets string // the file that it is added to
 }
 
 // Draft makes the new content of the configuration file and checks it. Seen is the digest of the file that the person has seen.
@@ -62,7 +64,7 @@ func (d *Desk) Draft(change edit.Change, target, seen string) (Draft, error) {
 	if out.Target == "" {
 		out.Result, err = edit.Insert(file.Content, change)
 	} else {
-		err = out.addTarget()
+		err = d.addTarget(&out)
 	}
 	var unfit *edit.Unfit
 	switch {
@@ -108,23 +110,24 @@ func first(s *edit.Service) *edit.Probe {
 }
 
 // addTarget names the file of targets in the configuration, where it is not named yet.
-func (d *Draft) addTarget() error {
-	if strings.ContainsAny(d.Target, " \t\r\n") || !strings.Contains(d.Target, "://") || len(d.Target) > MaxObservation {
+func (d *Desk) addTarget(out *Draft) error {
+	if strings.ContainsAny(out.Target, " \t\r\n") || !strings.Contains(out.Target, "://") || len(out.Target) > MaxObservation {
 		return &edit.Unfit{Key: "target", Why: "is not one URL such as ntfys://ntfy.sh/topic"}
 	}
-	named, line, err := edit.TargetsFile(d.Before())
-	switch {
-	case err != nil:
+	named, line, err := edit.TargetsFile(out.Before())
+	if err != nil {
 		return err
-	case named == "":
-		d.Change.Targets = d.Targets
-		d.Result, err = edit.Insert(d.Before(), d.Change)
-		return err
-	case named != d.Targets:
-		return fmt.Errorf("line %d takes the targets from %s: add the URL there, then reload", line, named)
 	}
-	d.Result = edit.Result{Content: d.Before(), Line: line}
-	return nil
+	if out.Targets, err = d.Settings.Targets(named); err != nil {
+		return err
+	}
+	if named != "" {
+		out.Result = edit.Result{Content: out.Before(), Line: line}
+		return nil
+	}
+	out.Change.Targets = out.Targets
+	out.Result, err = edit.Insert(out.Before(), out.Change)
+	return err
 }
 
 // Before is the content before the change.

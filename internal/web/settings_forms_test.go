@@ -210,6 +210,15 @@ func TestATargetIsKeptSecret(t *testing.T) {
 	if strings.Count(c.file(), targets) != 1 || c.reloads != 2 {
 		t.Errorf("%d reloads, the file is\n%s", c.reloads, c.file())
 	}
+	// A file that others can read stays the operator's own.
+	if err := os.Chmod(targets, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	shared := url.Values{"target": {"ntfy://x/z"}, "seen": {c.seen("/settings/notifications/new")}}
+	mustContain(t, c.do(form(t, "/settings/notifications/new", shared)).body, "add the URL there, then reload")
+	if err := os.Chmod(targets, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	// What one person typed is not for another.
 	fields := url.Values{"target": {"ntfy://x/y"}, "seen": {c.seen("/settings/notifications/new")}}
 	kept := regexp.MustCompile(`name="kept" value="(\w+)"`).FindStringSubmatch(c.do(form(t, "/settings/notifications/new", fields)).body)
@@ -333,6 +342,11 @@ func TestAFileThatChangedMeanwhileIsNotOverwritten(t *testing.T) {
 	mustContain(t, a.body, "The file was changed after you opened the form", `value="db"`)
 	preview, _ := c.save(path, url.Values{"type": {"none"}, "name": {"db"}})
 	mustContain(t, preview, "The file was changed after the daemon read it")
+	if err := os.WriteFile(c.path, []byte(ownFile+"max_tier: 9\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	broken := url.Values{"type": {"none"}, "name": {"cache"}, "seen": {c.seen(path)}}
+	mustContain(t, c.do(form(t, path, broken)).body, "The file is wrong as it is, so correct it first", "max_tier")
 	mustNotContain(t, preview, "# who is told") // it may stand beside a secret that the daemon does not know
 }
 

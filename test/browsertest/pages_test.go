@@ -1,10 +1,16 @@
 package browsertest
 
 import (
+	"log/slog"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
+	"claudeops/internal/config"
+	host "claudeops/internal/daemon"
 	"claudeops/internal/web"
 )
 
@@ -50,6 +56,10 @@ func sights(f *fixture) []sight {
 		{name: "events", path: "/events"},
 		{name: "memory", path: "/memory"},
 		{name: "config", path: "/config"},
+		{name: "form for a service", path: "/settings/services/new"},
+		{name: "form for a heartbeat", path: "/settings/services/jellyfin/probes/new?type=heartbeat"},
+		{name: "form for a target", path: "/settings/notifications/new"},
+		{name: "form for trust", path: "/settings/trust?environment=default"},
 		{name: "error", path: "/nothing-here", status: http.StatusNotFound},
 		{name: "run now dialog", path: "/sessions", then: `document.querySelector('#run-now').showModal()`},
 		{name: "keyboard dialog", path: "/sessions", then: `document.querySelector('#keys').showModal()`},
@@ -59,7 +69,64 @@ func sights(f *fixture) []sight {
 func TestEveryPageIsAccessibleInBothThemesAndWidths(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	lookAtAll(t, serve(t, f.store).base(), sights(f))
+	lookAtAll(t, serve(t, f.store, withForms(t)).base(), sights(f))
+}
+
+// withForms gives a site a configuration file that its forms change.
+func withForms(t *testing.T) func(*web.Options) {
+	t.Helper()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "claudeops.yaml")
+	if err := os.WriteFile(path, []byte("# mine\nservices:\n  - name: jellyfin # the films\ntrust: suggest\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	load := func(instead map[string][]byte) (*config.Config, error) {
+		return config.Load(config.Input{ConfigPath: path, Dir: dir, Environ: []string{"HOME=" + dir}, Instead: instead})
+	}
+	loaded, err := load(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := host.ConfigFile(host.Options{
+		Config: loaded, LoadConfig: load, Reload: func() {}, Clock: time.Now, Logger: slog.New(slog.DiscardHandler),
+	})
+	return func(o *web.Options) { o.ConfigFile = file }
+}
+
+// A form is filled in without a script of ours, refused, corrected, previewed and saved; every page of it is accessible.
+func TestAFormIsAccessibleToItsEnd(t *testing.T) {
+	t.Parallel()
+	b := open(t, serve(t, newJournal(t).store, withForms(t)).base())
+	look := func() {
+		t.Helper()
+		for _, window := range []size{wide, phone} {
+			b.resize(window)
+			if wider := b.overflow(); wider != "" {
+				t.Errorf("at %s px it shows too little: %s", window.name, wider)
+			}
+			for _, scheme := range []string{"light", "dark"} {
+				b.prefer(scheme)
+				for _, found := range b.axe(allRules) {
+					t.Errorf("%s, %s px: %s", scheme, window.name, found)
+				}
+			}
+		}
+		b.resize(wide)
+	}
+	b.excuse("the server responded with a status of 4")
+	b.visit("/settings/services/new")
+	b.must(b.fill("#setting-name", "grafana"))
+	b.must(b.fill("#setting-url", "not a URL"))
+	b.follow("main .access-form button")
+	b.sees("Nothing was written.")
+	look()
+	b.must(b.fill("#setting-url", "http://127.0.0.1:3000/api/health"))
+	b.follow("main .access-form button")
+	b.sees("- name: grafana")
+	look()
+	b.follow("main form button.primary")
+	b.sees("Saved")
+	look()
 }
 
 func TestEmptyPagesAreAccessibleToo(t *testing.T) {

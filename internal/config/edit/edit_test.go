@@ -42,10 +42,10 @@ func TestInsert(t *testing.T) {
 		"no end of the last line": {old: "trust: ask", file: "trust: ask\n\nservices:\n  - name: web\n", do: service("web", nil), line: 3},
 		"CRLF":                    {file: "services:\r\n  - name: a # one\r\n+  - name: web\r\n\r\ntrust: ask\r\n", do: service("web", nil), line: 3},
 		"empty list": {
-			old: "services: [ ] # none yet\ntrust: ask\n", file: "services:  # none yet\n  - name: web\ntrust: ask\n",
+			old: "services: [ ] # none yet\ntrust: ask\n", file: "services: # none yet\n  - name: web\ntrust: ask\n",
 			do: service("web", nil), line: 2,
 		},
-		"null":    {old: "services: ~\n", file: "services: \n  - name: web\n", do: service("web", nil), line: 2},
+		"null":    {old: "services: ~\n", file: "services:\n  - name: web\n", do: service("web", nil), line: 2},
 		"nothing": {file: "services: # soon\n+  - name: web\n#end\n", do: service("web", nil), line: 2},
 		"list without indentation": {
 			file: "services:\n- name: a\n  trust: ask\n+- name: web\n# next\nnotify: {}\n",

@@ -336,6 +336,9 @@ func (d *document) belowKey(s spot, nodes []*yaml.Node) []candidate {
 	if !strings.HasSuffix(rest, "\n") {
 		rest += d.eol
 	}
+	for at > 0 && d.content[at-1] == ' ' { // no blanks are left behind
+		at, written = at-1, " "+written
+	}
 	return []candidate{{at, written, rest + block, len(rest)}}
 }
 
