@@ -105,7 +105,8 @@ func (s *server) routes() http.Handler {
 	for _, register := range []func(huma.API){
 		s.registerCycles, s.registerSessions, s.registerTranscript, s.registerGuard, s.registerPeople, s.registerServices,
 		s.registerHistory, s.registerHeartbeats, s.registerChanges,
-		s.registerCooldowns, s.registerActions, s.registerEvents, s.registerMemories, s.registerSilences, s.registerTrust, s.registerReflexes,
+		s.registerCooldowns, s.registerActions, s.registerEvents, s.registerMemories, s.registerSilences, s.registerTrust,
+		s.registerReflexes, s.registerUpdates,
 		s.registerCosts, s.registerHosts, s.registerStats, s.registerSituation, s.registerChecks,
 	} {
 		register(described)

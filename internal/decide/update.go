@@ -192,11 +192,17 @@ func (u updating) replaced() bool {
 func (u updating) worsened() bool { return u.Phase == ops.UpdateWatching && len(u.Worse) > 0 }
 
 // starting: it is worse, and may still become better by itself.
-func (u updating) starting() bool { return u.worsened() && u.now.Sub(u.PhaseAt) < min(u.Settle, u.Watch) }
+func (u updating) starting() bool {
+	return u.worsened() && u.now.Sub(u.PhaseAt) < min(u.Settle, u.Watch)
+}
 
-func (u updating) watched() bool { return u.Phase == ops.UpdateWatching && u.now.Sub(u.PhaseAt) >= u.Watch }
+func (u updating) watched() bool {
+	return u.Phase == ops.UpdateWatching && u.now.Sub(u.PhaseAt) >= u.Watch
+}
 
-func (u updating) worseThanBefore() string { return "worse than before: " + strings.Join(u.Worse, ", ") }
+func (u updating) worseThanBefore() string {
+	return "worse than before: " + strings.Join(u.Worse, ", ")
+}
 
 func (u updating) notBack() bool {
 	return u.Phase == ops.UpdateGoingBack && u.Done == EffectNone && (u.Image != u.Before.ID || !u.Running)
