@@ -47,6 +47,8 @@ func routes() []route {
 		{post, apiPrefix + "/actions/runs", Run},
 		{post, apiPrefix + "/actions/runs/{id}/undo", Run},
 		{post, apiPrefix + "/actions/runs/{id}/withdraw", Run},
+		{post, "/services/update", Run},
+		{post, apiPrefix + "/updates/runs", Run},
 
 		{post, "/cycles/{id}/stop", Stop},
 		{post, apiPrefix + "/cycles/{id}/cancel", Stop},

@@ -28,6 +28,13 @@ func (r *Runner) prepareCompose(ctx context.Context, env ops.Environment, spec o
 	c := spec.Compose
 	file := filepath.Join(folder, c.File)
 	argv = append(argv, "-f", file)
+	if t.pin != "" {
+		over, err := r.override(env, file, c, t.pin)
+		if err != nil {
+			return err
+		}
+		argv = append(argv, "-f", over)
+	}
 	if c.ProjectDir != "" {
 		argv = append(argv, "--project-directory", c.ProjectDir)
 	}
@@ -46,9 +53,11 @@ func (r *Runner) prepareCompose(ctx context.Context, env ops.Environment, spec o
 	if engine == "" {
 		return refuse(ruleInput, "Set docker.socket.", "There is no Docker engine to ask.")
 	}
-	lose, err := losses(ctx, spec, engine, t.accepted)
-	if err != nil {
-		return err
+	lose := t.lose
+	if lose == nil {
+		if lose, err = losses(ctx, spec, engine, t.accepted); err != nil {
+			return err
+		}
 	}
 	note := "commit " + abbreviated(t.commit) + "\n"
 	t.perform = func(ctx context.Context, key string) (string, error) {

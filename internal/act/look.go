@@ -3,6 +3,7 @@ package act
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -124,8 +125,12 @@ func newEngine(socket string) engine {
 type container struct {
 	ID     string `json:"Id"`
 	Name   string
+	Image  string // the id
 	Config struct{ Image string }
-	State  struct{ Running bool }
+	State  struct {
+		Running bool
+		Status  string
+	}
 }
 
 func (e engine) inspect(ctx context.Context, name string) (container, error) {
@@ -176,7 +181,38 @@ func (e engine) restore(ctx context.Context, was container) (bool, error) {
 }
 
 func (e engine) ask(ctx context.Context, method, name, what string, query url.Values) ([]byte, error) {
-	address := url.URL{Scheme: "http", Host: "docker", Path: "/containers/" + name + "/" + what, RawQuery: query.Encode()}
+	text, err := e.call(ctx, method, "/containers/"+name+"/"+what, query)
+	if errors.Is(err, ops.ErrNotFound) {
+		return nil, fmt.Errorf("container %s does not exist", name)
+	}
+	return text, err
+}
+
+// call asks the engine. What does not exist is ops.ErrNotFound.
+func (e engine) call(ctx context.Context, method, path string, query url.Values) ([]byte, error) {
+	resp, err := e.send(ctx, method, path, query)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return nil, fmt.Errorf("ask the Docker engine: %w", err)
+	}
+	said := strings.TrimSpace(short(string(text)))
+	switch {
+	case resp.StatusCode == http.StatusNotFound:
+		return nil, fmt.Errorf("the Docker engine answered %s: %w", said, ops.ErrNotFound)
+	case resp.StatusCode == http.StatusNotModified: // it is in this state already
+		return text, nil
+	case resp.StatusCode/100 != 2:
+		return nil, fmt.Errorf("the Docker engine answered %s: %s", resp.Status, said)
+	}
+	return text, nil
+}
+
+func (e engine) send(ctx context.Context, method, path string, query url.Values) (*http.Response, error) {
+	address := url.URL{Scheme: "http", Host: "docker", Path: path, RawQuery: query.Encode()}
 	req, err := http.NewRequestWithContext(ctx, method, address.String(), nil)
 	if err != nil {
 		return nil, fmt.Errorf("ask the Docker engine: %w", err)
@@ -185,18 +221,5 @@ func (e engine) ask(ctx context.Context, method, name, what string, query url.Va
 	if err != nil {
 		return nil, fmt.Errorf("ask the Docker engine: %w", err)
 	}
-	defer func() { _ = resp.Body.Close() }()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err != nil {
-		return nil, fmt.Errorf("ask the Docker engine: %w", err)
-	}
-	switch {
-	case resp.StatusCode == http.StatusNotFound:
-		return nil, fmt.Errorf("container %s does not exist", name)
-	case resp.StatusCode == http.StatusNotModified: // it is in this state already
-		return text, nil
-	case resp.StatusCode/100 != 2:
-		return nil, fmt.Errorf("the Docker engine answered %s: %s", resp.Status, strings.TrimSpace(short(string(text))))
-	}
-	return text, nil
+	return resp, nil
 }

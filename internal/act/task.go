@@ -22,6 +22,8 @@ type task struct {
 	before   container
 	commit   string              // of the repository that is read
 	accepted string              // the reason that a human approved, for a step of a plan
+	pin      string              // the image to use instead of the one that the compose file names
+	lose     []string            // containers that may lose what is outside their volumes; nil: find out
 	goal     []ops.ServiceHealth // the state that is waited for; nil: all services healthy
 	perform  func(ctx context.Context, key string) (output string, err error)
 	cleanup  []func()

@@ -110,6 +110,7 @@ func (s *server) routes() http.Handler {
 		s.registerCycles, s.registerSessions, s.registerTranscript, s.registerGuard, s.registerPeople, s.registerServices,
 		s.registerHistory, s.registerHeartbeats, s.registerChanges,
 		s.registerCooldowns, s.registerActions, s.registerEvents, s.registerMemories, s.registerSilences, s.registerTrust, s.registerReflexes,
+		s.registerUpdates,
 		s.registerCosts, s.registerHosts, s.registerStats, s.registerSituation, s.registerChecks, s.registerSetup,
 	} {
 		register(described)

@@ -35,6 +35,7 @@ func describe(version string) huma.Config {
 		{"memories", "Notes that later sessions are given."},
 		{"trust", "How far agents may go for a service."},
 		{"reflexes", "Repairs without an agent that were earned."},
+		{"updates", "Newer images of services, watched and taken back if they make things worse."},
 		{"changes", "What changed on the hosts."},
 		{"silences", "Muted services, groups, probes and alerts."},
 		{"notifications", "Messages to people, and whether they were sent."},

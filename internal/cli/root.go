@@ -180,7 +180,7 @@ from a validated report, never the model.`,
 		"look": {
 			a.statusCommand(), a.sessionsCommand(), a.cyclesCommand(), a.incidentsCommand(), a.approvalsCommand(), a.eventsCommand(),
 			a.changesCommand(), a.cooldownsCommand(), a.silencesCommand(), a.trustCommand(),
-			a.reflexesCommand(), a.actionsCommand(), a.memoryCommand(), a.costsCommand(),
+			a.reflexesCommand(), a.actionsCommand(), a.updateCommand(), a.updatesCommand(), a.memoryCommand(), a.costsCommand(),
 			a.servicesCommand(), a.hostsCommand(), a.auditCommand(),
 		},
 		"setup": {

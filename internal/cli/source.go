@@ -98,7 +98,7 @@ func markAnywhere(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		switch c.Name() {
 		case "sessions", "cycles", "incidents", "approvals", "events", "cooldowns", "memory", "run", "costs", "services", "silences",
-			"notify", "hosts", "actions", "status", "mcp", "reflexes":
+			"notify", "hosts", "actions", "status", "mcp", "reflexes", "update", "updates":
 			mark(c)
 			for _, sub := range c.Commands() {
 				if !localOnly(sub) {

@@ -14,6 +14,9 @@ import (
 	"claudeops/internal/ops"
 )
 
+// longestWatch is how long an update may be watched.
+const longestWatch = 24 * time.Hour
+
 // inventory is what `services` holds.
 type inventory struct {
 	services ops.Inventory
@@ -59,6 +62,11 @@ func serviceFields(s *service) []field {
 			"What the supervisor can do to it when an agent or a person asks. See [Actions](#actions)."),
 		list("reflexes", &s.reflexes, reflexFields, finishReflex,
 			"Repairs that the supervisor does without an agent when a probe fails. See [Reflexes](reflexes.md)."),
+		object("updates", &s.Updates, []field{
+			value("schedule", &s.Updates.Schedule, textKind(), "When it is updated, in UTC: `sun 04:00`, or the five fields of cron.").
+				orElse("when a person asks"),
+			value("watch", &s.Updates.Watch, durationKind(time.Second), "How long a new image is watched, at most 24h.").orElse("10m"),
+		}, "How it gets newer images. Needs `compose`. See [Updates](howto/updates.md)."),
 		value("trust", &s.Trust, trustKind(), "How far agents may go for it without you.").orElse("`trust` of the environment"),
 		value("methods", &s.Methods, methodsKind(),
 			"HTTP methods that sessions above Tier 1 may use on its addresses where `sandbox.network` is `services`; `any` also permits other "+
@@ -118,6 +126,7 @@ func (l *loader) inventory(n *yaml.Node, key string) inventory {
 		resolveNeeds(entries[i], &services[i], owners)
 		checkActions(entries[i], &services[i])
 		checkReflexes(entries[i], &services[i])
+		checkUpdates(entries[i], &services[i])
 		out.declared[services[i].Name] = written{entries[i].position(entries[i].node), entries[i].key}
 		out.add(&services[i])
 	}
@@ -129,6 +138,24 @@ func (l *loader) inventory(n *yaml.Node, key string) inventory {
 	l.distinguish(out.probes)
 	l.aimReflexes(out)
 	return out
+}
+
+// checkUpdates checks how a service gets newer images.
+func checkUpdates(e *entry, s *service) {
+	u := s.Updates
+	switch {
+	case u == ops.Updates{}:
+	case u.Watch > longestWatch:
+		e.refuse(&s.Updates, "give at most 24h", "it is watched for %s, which is too long", u.Watch)
+	case s.compose.Repo == "":
+		e.refuse(&s.Updates, "add compose: {repo: …, file: …}, or remove it", "only a service with a compose file is updated")
+	case len(s.probes) == 0:
+		e.refuse(&s.Updates, "add a probe to the service, or remove it", "nothing could be watched, because the service has no probe")
+	case u.Schedule != "" && e.in.CheckMaintenance != nil:
+		if err := e.in.CheckMaintenance(ops.Maintenance{Schedule: u.Schedule, Length: time.Hour}); err != nil {
+			e.refuse(&s.Updates, "give `sun 04:00`, or the five fields of cron", "%s", err)
+		}
+	}
 }
 
 func (v *inventory) add(s *service) {

@@ -144,6 +144,7 @@ func (h *Host) working(ctx context.Context) ([]service, error) {
 		service{name: "look for changes", run: h.nudged(h.ledger.Run)},
 		service{name: "watch the schedule", duty: "schedule", run: h.nudged(h.deadMan().Run)},
 		service{name: "keep schedule", run: h.supervisor.Run},
+		service{name: "update services", run: h.nudged(h.newUpdater().run)},
 		service{name: "remind people", duty: "people", run: endless(h.keeper().Run)},
 		service{name: "remove old records", duty: "retention", run: endless(retention.Run)},
 		service{name: "tell systemd", run: endless(func(ctx context.Context) { h.Service.watch(ctx, &h.loops) })},

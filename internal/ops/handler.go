@@ -98,6 +98,8 @@ type Service struct {
 	Off []string `json:"off,omitempty"`
 	// Trust is the highest level for it; empty: that of the environment.
 	Trust Trust `json:"trust,omitempty"`
+	// Updates is how it gets newer images.
+	Updates Updates `json:"updates,omitzero"`
 }
 
 // Inventory maps any name of a service to its canonical one.

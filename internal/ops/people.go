@@ -206,6 +206,9 @@ func (i Incident) OfAgent() bool { return i.Class == ClassAgent || i.Class == Cl
 // somebody finds the service healthy is what it is about.
 const ClassAlert = "alert"
 
+// ClassUpdate is the class of an incident about an update that could not be taken back.
+const ClassUpdate = "update"
+
 // ProblemKind is what a human is told about: it names an incident and says what to do.
 type ProblemKind string
 

@@ -80,6 +80,8 @@ func schema() db.Schema {
 		{Name: "heartbeats", Key: []string{"environment", "service", "probe"}},
 		{Name: "changes", Key: id},
 		{Name: "things", Key: []string{"environment", "host", "kind", "subject"}},
+		{Name: "updates", Key: id},
+		{Name: "versions", Key: []string{"environment", "service"}},
 		{Name: "withheld", Key: []string{"environment", "service"}},
 		{Name: "outgoing_events", Key: id},
 		{Name: "event_targets", Key: []string{"name"}},

@@ -178,6 +178,11 @@ func released() map[int64][]string {
 			`INSERT INTO things (environment, host, kind, subject, service, parts, unseen, at)
 				VALUES ('home', 'a', 'container', 'jellyfin', 'jellyfin', '[]', '', ` + at + `)`,
 		},
+		41: {
+			`INSERT INTO updates (environment, service, phase, wanted, person, image_before, image_after, kept, touches, states, result, owner, asked_at, phase_at)
+				VALUES ('home', 'web', 'kept', '', 'ada', '{}', '{}', '', '[]', '[]', '', 'a', ` + at + `, ` + at + `)`,
+			`INSERT INTO versions (environment, service, image, newest, unknown, at) VALUES ('home', 'web', '{}', '', '', ` + at + `)`,
+		},
 	}
 }
 

@@ -31,7 +31,8 @@ type serviceDetail struct {
 	Trust     *trustView // nil if it is not configured
 	AddProbe  string     // where a probe is added; empty if the visitor may not
 	Reflexes  []reflexView
-	Since     *stamp // when the state was reached
+	Update    *updateView // nil if Claude Ops does not update it
+	Since     *stamp      // when the state was reached
 	Error     string
 	Held      string // why no agent is started for it
 	HeldUntil *stamp
@@ -99,6 +100,8 @@ func (s *server) servicePage(w http.ResponseWriter, r *http.Request) {
 		p.Flash = "The trust has changed. An event records who changed it and why."
 	case "reflex":
 		p.Flash = "The reflex was switched. An event records who did it and why."
+	case "update":
+		p.Flash = "The update was asked for. Its state is below; if something is worse than before, the old image comes back."
 	case "ended":
 		p.Flash = "The silence has ended. Failures count again."
 	}
@@ -147,6 +150,7 @@ func (s *server) serviceDetail(r *http.Request, environment, name string) (servi
 		},
 		func() error { return s.addTrust(ctx, &view, environment, name) },
 		func() error { return s.addReflexes(ctx, &view, environment, name) },
+		func() error { return s.addUpdate(ctx, &view, environment, name) },
 		func() error { return s.addActions(ctx, m, &view, environment, configured, name) },
 		func() error { return s.addPauses(ctx, m, &view, env, configured, name, checks) },
 		func() error { return s.addGraph(ctx, m, &view, env, configured) },

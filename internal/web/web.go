@@ -156,6 +156,7 @@ func (s *server) routes() http.Handler {
 	pages.HandleFunc("POST /sessions/{id}/stop", s.stop)
 	pages.HandleFunc("POST /run", s.run)
 	pages.HandleFunc("POST /services/trust", s.setTrust)
+	pages.HandleFunc("POST /services/update", s.updateService)
 	pages.HandleFunc("POST /reflexes/{id}/enable", s.switchReflex(ops.ReflexOn))
 	pages.HandleFunc("POST /reflexes/{id}/disable", s.switchReflex(ops.ReflexIsOff))
 	s.operatorRoutes(pages)

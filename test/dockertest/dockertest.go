@@ -147,19 +147,23 @@ func Client(socket string) *http.Client {
 	}}
 }
 
-// Pages speaks HTTP in the network of the daemon, where the published ports of containers are.
-func (d *Daemon) Pages(tb testing.TB) *http.Client {
+// Network is the network of the daemon, as a file below /proc.
+func (d *Daemon) Network(tb testing.TB) string {
 	tb.Helper()
-	network := ""
 	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, name := range all {
 		if line, err := os.ReadFile(name); err == nil && bytes.HasPrefix(line, []byte("dockerd\x00")) && bytes.Contains(line, []byte(d.Dir+"/config.json\x00")) {
-			network = filepath.Join(filepath.Dir(name), "ns/net")
+			return filepath.Join(filepath.Dir(name), "ns/net")
 		}
 	}
-	if network == "" {
-		tb.Fatal("the Docker daemon does not run")
-	}
+	tb.Fatal("the Docker daemon does not run")
+	return ""
+}
+
+// Pages speaks HTTP in the network of the daemon, where the published ports of containers are.
+func (d *Daemon) Pages(tb testing.TB) *http.Client {
+	tb.Helper()
+	network := d.Network(tb)
 	return &http.Client{
 		Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
 			return dialIn(ctx, network, addr)

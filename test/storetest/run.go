@@ -38,6 +38,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 		{"denial", denialCases()},
 		{"trust", trustCases()},
 		{"reflex", reflexCases()},
+		{"update", updateCases()},
 		{"incident", incidentCases()},
 		{"probation", probationCases()},
 		{"answer", answerCases()},

@@ -327,7 +327,7 @@ func (s *Session) planPull(ctx context.Context, req *request, sc scope, all []id
 	for service, known := range s.seen {
 		for _, c := range known {
 			was, _ := c.Config["Image"].(string)
-			if wanted != "" && was != "" && !isImageID(was) && repository(was) == repository(wanted) {
+			if wanted != "" && was != "" && !isImageID(was) && Repository(was) == Repository(wanted) {
 				return plan{service: service}, nil
 			}
 		}

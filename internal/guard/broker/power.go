@@ -372,8 +372,8 @@ func labels(field string, value any, old object) error {
 	return nil
 }
 
-// repository is the part of an image reference before its tag and digest, in its long form.
-func repository(ref string) string {
+// Repository is the part of an image reference before its tag and digest, in its long form.
+func Repository(ref string) string {
 	ref, _, _ = strings.Cut(ref, "@")
 	if i := strings.LastIndexByte(ref, ':'); i > strings.LastIndexByte(ref, '/') {
 		ref = ref[:i]
@@ -402,7 +402,7 @@ func sameImage(old container) comparison {
 		switch {
 		case now == was && now != "", now == old.Image && now != "":
 			return nil
-		case !image(now) || isImageID(now) || isImageID(was) || repository(now) != repository(was):
+		case !image(now) || isImageID(now) || isImageID(was) || Repository(now) != Repository(was):
 			return more(field, value)
 		}
 		return nil

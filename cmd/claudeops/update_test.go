@@ -1,0 +1,308 @@
+package main_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+	"claudeops/test/agenttest"
+	"claudeops/test/dockertest"
+)
+
+// shelf makes the images of the tests of updates.
+type shelf struct {
+	*dockertest.Daemon
+	registry *dockertest.Registry
+	repos    string
+}
+
+// appPorts are handed out in turn, in the network of the Docker daemon.
+var appPorts atomic.Int32
+
+// image makes an image that answers over HTTP, and pushes it. Health and api are shell commands that print an answer; start runs first.
+func (s shelf) image(t *testing.T, name, start, health, api string) {
+	t.Helper()
+	root := t.TempDir()
+	cgi := func(body string) string {
+		return "#!/bin/sh\nyes() { echo 'Status: 200 OK'; echo; echo ${1-ok}; exit 0; }\nno() { echo 'Status: 500 Broken'; echo; exit 0; }\n" + body + "\n"
+	}
+	for path, text := range map[string]string{
+		"app":                start + "\ndate +%s >/tmp/started\nexec busybox httpd -f -p 127.0.0.1:$PORT -h /www\n",
+		"www/cgi-bin/health": cgi(health), "www/cgi-bin/api": cgi(api),
+	} {
+		file := filepath.Join(root, path)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o755); err != nil { //nolint:gosec // a program of a container
+			t.Fatal(err)
+		}
+	}
+	const script = `set -e; cd "$1"; mkdir -p bin tmp data; cp "$(command -v busybox)" bin/busybox
+for a in sh echo cat touch wget grep sleep head mkdir date; do ln -s busybox bin/$a; done
+tar -c . | docker import --change 'ENV PATH=/bin' --change 'CMD ["/bin/sh", "/app"]' - "$2" >/dev/null; docker push -q "$2"`
+	if out, err := s.Run(t, s.Socket, "/bin/sh", "-c", script, "sh", root, name); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
+
+const (
+	answers = `[ ! -f /data/schema ] || [ "$(cat /data/schema)" = 1 ] || no; yes`
+	fails   = "no"
+	late    = `[ $(($(date +%s) - $(cat /tmp/started))) -lt 4 ] || no; yes`
+)
+
+// serviceOf describes one service of an update test.
+type serviceOf struct {
+	start, health, api string // of the new image
+	dirty              bool   // the old container has data in its writable layer
+	phase              ops.UpdatePhase
+	says               string
+	code               int
+}
+
+// updateBox is a box with a service web, a service shop that needs it, and a neighbour, in one compose project.
+func (s shelf) updateBox(t *testing.T, project string, c serviceOf) (*box, map[string]string) {
+	t.Helper()
+	port := int(appPorts.Add(2)) + 7000
+	web, shop := s.registry.Address+"/"+project+"/web:1", s.registry.Address+"/"+project+"/shop:1"
+	s.image(t, web, "", answers, "yes v1")
+	old := s.Docker(t, "inspect", "--format", "{{.Id}}", web)
+	s.image(t, shop, "", `[ "$(wget -q -O- http://127.0.0.1:$NEEDS/cgi-bin/api)" = v1 ] || no; yes`, "yes")
+	file := filepath.Join(s.repos, "lab", project, "compose.yml")
+	service := func(name, image string, port int) string {
+		return fmt.Sprintf("  %s:\n    image: %s\n    container_name: %s-%s\n    network_mode: host\n    stop_signal: SIGKILL\n    volumes: ['%s-%s:/data']\n"+
+			"    environment: {PORT: '%d', NEEDS: '%d'}\n", name, image, project, name, project, name, port, port-1)
+	}
+	volumes := "volumes:\n"
+	for _, name := range []string{"web", "shop", "other"} {
+		volumes += fmt.Sprintf("  %[1]s-%[2]s: {name: %[1]s-%[2]s}\n", project, name)
+	}
+	text := "version: '2.4'\nservices:\n" + service("web", web, port) + service("shop", shop, port+1) +
+		service("other", dockertest.Image, 0) + "    command: [/bin/sh, -c, 'while :; do sleep 1; done']\n" + volumes
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	lab := filepath.Join(s.repos, "lab")
+	gitIn(t, lab, "init", "-q")
+	gitIn(t, lab, "add", "--all")
+	gitIn(t, lab, "commit", "-q", "-m", project)
+	t.Cleanup(func() { _, _ = s.Run(t, s.Socket, "docker-compose", "-f", file, "down", "-v", "-t", "0") })
+	if out, err := s.Run(t, s.Socket, "docker-compose", "-f", file, "up", "-d"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if c.dirty {
+		s.Docker(t, "exec", project+"-web", "sh", "-c", "mkdir -p /var/lib/app && head -c 3000000 /dev/zero > /var/lib/app/data.db")
+	}
+	// The tag gets its new image in the registry, and none of it stays here.
+	s.image(t, web, c.start, c.health, c.api)
+	s.Docker(t, "rmi", web)
+	s.Docker(t, "tag", old, web)
+	probe := func(port int) string {
+		return fmt.Sprintf(`[{type: http, url: "http://%s/cgi-bin/health", interval: 1s, fail_after: 1}]`, s.Forward(t, fmt.Sprintf("127.0.0.1:%d", port)))
+	}
+	b := newBox(t, agenttest.Scenario{}, "CLAUDEOPS_OBSERVE=probes").configured(fmt.Sprintf(`grouping: {window: 1s, pause: 1s}
+docker: {socket: %[1]s}
+repos_dir: %[2]q
+services:
+  - name: web
+    container: %[3]s-web
+    settle: 1s
+    compose: {repo: lab, file: %[3]s/compose.yml}
+    updates: {watch: 6s}
+    probes: %[4]s
+  - {name: shop, container: %[3]s-shop, settle: 1s, depends_on: [web], probes: %[5]s}
+  - {name: plain, container: %[3]s-other}
+`, s.Socket, s.repos, project, probe(port), probe(port+1)))
+	return b, map[string]string{"web": s.id(t, project+"-web"), "shop": s.id(t, project+"-shop"), "other": s.id(t, project+"-other"), "image": old}
+}
+
+func (s shelf) id(t *testing.T, container string) string {
+	t.Helper()
+	return s.Docker(t, "inspect", "--format", "{{.Id}}", container)
+}
+
+func (s shelf) imageOf(t *testing.T, container string) string {
+	t.Helper()
+	return s.Docker(t, "inspect", "--format", "{{.Image}}", container)
+}
+
+func (b *box) updates() (out []ops.Update) {
+	b.t.Helper()
+	b.read(func(s *store.Store) {
+		var err error
+		if out, err = s.Updates(b.t.Context(), store.UpdateFilter{}); err != nil {
+			b.t.Fatal(err)
+		}
+	})
+	return out
+}
+
+func newShelf(t *testing.T) shelf {
+	t.Helper()
+	d := dockertest.Shared(t)
+	return shelf{d, d.Registry(t), t.TempDir()}
+}
+
+// seats for updates: each has a daemon of its own.
+var updateSeats = make(chan struct{}, 4)
+
+func sit() func() {
+	updateSeats <- struct{}{}
+	return func() { <-updateSeats }
+}
+
+func TestAnUpdateIsKeptOrTakenBack(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]serviceOf{
+		"good":        {"", answers, "yes v1", false, ops.UpdateKept, "nothing was worse", 0},
+		"nostart":     {"exit 1", answers, "yes v1", false, ops.UpdateGoneBack, "worse than before: web", 8},
+		"answers500":  {"", fails, "yes v1", false, ops.UpdateGoneBack, "worse than before: web", 8},
+		"breakslater": {"", late, "yes v1", false, ops.UpdateGoneBack, "worse than before: web", 8},
+		"breaksshop":  {"", answers, "yes v2", false, ops.UpdateGoneBack, "worse than before: shop", 8},
+		"migrates":    {"echo 2 >/data/schema", fails, "yes v1", false, ops.UpdateStuck, "may have changed its data", 8},
+		"layer":       {"", answers, "yes v1", true, ops.UpdateRefused, "/var/lib/app/data.db", 7},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			defer sit()()
+			s := newShelf(t)
+			project := "upd" + name
+			b, before := s.updateBox(t, project, c)
+			d := b.ready()
+			d.until("the first cycle ends", func() bool { return b.ended(1) })
+			d.until("the image was looked at", func() bool { return strings.Contains(b.run("updates", "list").stdout, "yes (sha256:") })
+			contains(t, "the list", b.run("updates", "list").stdout, "not updated by Claude Ops: it has no compose file")
+			agents := len(b.calls())
+			r := b.run("update", "web")
+			all := b.updates()
+			if len(all) != 1 || all[0].Phase != c.phase || !strings.Contains(all[0].Result, c.says) || r.code != c.code {
+				t.Fatalf("exit %d, %+v\n%s%s\n%s", r.code, all, r.stdout, r.stderr, d.log)
+			}
+			u := all[0]
+			if s.id(t, project+"-other") != before["other"] || s.id(t, project+"-shop") != before["shop"] {
+				t.Error("a neighbour was replaced")
+			}
+			kept, image := s.id(t, project+"-web") == before["web"], s.imageOf(t, project+"-web")
+			switch c.phase {
+			case ops.UpdateKept:
+				if kept || image != u.After.ID || s.Docker(t, "inspect", "--format", "{{.Id}}", u.Kept) != before["image"] {
+					t.Errorf("the container has %s: %+v", image, u)
+				}
+				tag, _, _ := strings.Cut(u.After.Ref, "@")
+				if got := s.Docker(t, "inspect", "--format", "{{.Id}}", tag); got != u.After.ID {
+					t.Errorf("the tag means %s", got)
+				}
+				if r := b.run("update", "web"); r.code != 0 || !strings.Contains(r.stdout, "is the newest") {
+					t.Errorf("again: exit %d %s%s", r.code, r.stdout, r.stderr)
+				}
+			case ops.UpdateGoneBack, ops.UpdateStuck:
+				if kept || image != before["image"] {
+					t.Errorf("the container has %s, not %s", image, before["image"])
+				}
+			default:
+				if !kept || image != before["image"] {
+					t.Error("the container was replaced")
+				}
+			}
+			stuck := slices.ContainsFunc(b.openIncidents(), func(i ops.Incident) bool { return i.Class == ops.ClassUpdate && i.CalledAt != nil })
+			if stuck != (c.phase == ops.UpdateStuck) {
+				t.Errorf("an incident is open: %v", stuck)
+			}
+			if c.phase != ops.UpdateStuck { // the normal path takes over there
+				if _, found := b.by(ops.TriggerProbe); found || len(b.calls()) != agents {
+					t.Errorf("a cycle began because of the update\n%s", d.log)
+				}
+			}
+			if told := b.toldOf(ops.NoticeAction); (len(told) == 1) != (c.phase != ops.UpdateRefused) {
+				t.Errorf("told %+v", told)
+			} else if len(told) == 1 {
+				contains(t, "the notice", told[0].Body, "Before: ", "After: ")
+			}
+			d.stop()
+		})
+	}
+}
+
+// Wherever the supervisor is killed, the update comes to its right end after the next start, and recreates nothing twice.
+func TestAnUpdateSurvivesACrash(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		point string
+		bad   bool
+	}{
+		{"update.pulling.after", false},
+		{"update.pull.after", false},
+		{"update.tagged.after", false},
+		{"update.recreating.after", false},
+		{"update.change.after", false},
+		{"update.watching.after", false},
+		{"update.kept.before", false},
+		{"update.going_back.after", true},
+		{"update.back.after", true},
+		{"update.verify.after", true},
+		{"update.gone_back.after", true},
+	} {
+		t.Run(tt.point, func(t *testing.T) {
+			t.Parallel()
+			defer sit()()
+			s := newShelf(t)
+			project := "crash" + strings.NewReplacer("update.", "", ".", "", "_", "").Replace(tt.point)
+			c, want := serviceOf{health: answers, api: "yes v1"}, ops.UpdateKept
+			if tt.bad {
+				c.health, want = fails, ops.UpdateGoneBack
+			}
+			b, before := s.updateBox(t, project, c)
+			d := b.ready("CLAUDEOPS_FAILPOINT=" + tt.point + ":1")
+			d.until("the first cycle ends", func() bool { return b.ended(1) })
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			ask := exec.CommandContext(ctx, program, "update", "web")
+			ask.Env, ask.Dir = b.env, t.TempDir()
+			if err := ask.Start(); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case <-d.done:
+			case <-time.After(patience):
+				t.Fatalf("it lives on\n%s", d.log)
+			}
+			d.done <- nil
+			cancel()
+			_ = ask.Wait()
+			d = b.ready()
+			d.until("the update ends", func() bool { all := b.updates(); return len(all) == 1 && all[0].Phase.Ended() })
+			u := b.updates()[0]
+			if image := s.imageOf(t, project+"-web"); u.Phase != want || (want == ops.UpdateKept) != (image == u.After.ID) || (want == ops.UpdateGoneBack) != (image == before["image"]) {
+				t.Errorf("the container has %s: %+v\n%s", image, u, d.log)
+			}
+			if s.id(t, project+"-other") != before["other"] || s.id(t, project+"-shop") != before["shop"] {
+				t.Error("a neighbour was replaced")
+			}
+			made := strings.Count(s.Docker(t, "events", "--since", "10m", "--until", "0s", "--filter", "event=create", "--filter", "type=container", "--filter",
+				"label=com.docker.compose.service=web", "--filter", "label=com.docker.compose.project="+project, "--format", "{{.ID}}"), "\n") + 1
+			if most := map[bool]int{false: 2, true: 3}[tt.bad]; made > most {
+				t.Errorf("%d containers were made, of which %d are needed", made, most)
+			}
+			if _, found := b.by(ops.TriggerProbe); found {
+				t.Errorf("a cycle began because of the update\n%s", d.log)
+			}
+			if n := len(b.toldOf(ops.NoticeAction)); n != 1 {
+				t.Errorf("told %d times", n)
+			}
+			d.stop()
+		})
+	}
+}

@@ -1,0 +1,288 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"claudeops/internal/act"
+	"claudeops/internal/agent"
+	"claudeops/internal/decide"
+	"claudeops/internal/desk"
+	"claudeops/internal/failpoint"
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
+	"claudeops/internal/watch/health"
+)
+
+const (
+	// versionsEvery is how often a registry is asked about a service.
+	versionsEvery = 24 * time.Hour
+	// updatePoll is how often updates are looked for that another process has written.
+	updatePoll = 10 * time.Second
+	// updateSlot is how long after its time a schedule is still obeyed.
+	updateSlot = 2 * time.Hour
+	// watchRound is the longest time between two looks at a changed service, confirmRound the time after a bad one.
+	watchRound   = 10 * time.Second
+	confirmRound = 2 * time.Second
+)
+
+// updater gives services newer images, one at a time. The rows say how far it is; it remembers only what it did itself.
+type updater struct {
+	h     *Host
+	desk  *desk.Desk
+	since time.Time // the schedule counts from here on
+	at    phaseOf
+	bad   bool // the last look found something worse
+	memo  struct {
+		effect decide.UpdateEffect
+		failed string
+		worse  []string
+	}
+}
+
+// phaseOf is what the memory of an updater is about.
+type phaseOf struct {
+	id    int64
+	phase ops.UpdatePhase
+}
+
+func (h *Host) newUpdater() *updater {
+	return &updater{h: h, since: h.Clock(), desk: &desk.Desk{
+		Store: h.store, Control: h.supervisor, Clock: h.Clock, Environments: h.envs, Changed: h.hub.Nudge,
+	}}
+}
+
+// run updates services until ctx ends.
+func (p *updater) run(ctx context.Context, nudges <-chan struct{}) error {
+	tick := time.NewTicker(updatePoll)
+	defer tick.Stop()
+	for {
+		if err := p.round(ctx); err != nil && ctx.Err() == nil {
+			p.h.Logger.WarnContext(ctx, "updates could not be looked after", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-nudges:
+		case <-tick.C:
+		}
+	}
+}
+
+func (p *updater) round(ctx context.Context) error {
+	if err := p.askBySchedule(ctx); err != nil {
+		return err
+	}
+	open, err := p.h.store.Updates(ctx, store.UpdateFilter{Open: true})
+	if err != nil {
+		return err
+	}
+	slices.Reverse(open) // the oldest first
+	for _, u := range open {
+		env, mine := p.h.works(u.Environment)
+		if !mine || u.Owner != "" && u.Owner != p.h.Config.Host.Name || u.Phase == ops.UpdateWaiting {
+			continue
+		}
+		if err := p.advance(ctx, env, u); err != nil {
+			return err
+		}
+	}
+	return p.seeVersions(ctx)
+}
+
+// askBySchedule asks for the updates that are due. A time that passes while no daemon runs is skipped.
+func (p *updater) askBySchedule(ctx context.Context) error {
+	now := p.h.Clock()
+	for _, e := range p.h.mine {
+		for _, s := range e.Policy.Inventory.Services {
+			if s.Updates.Schedule == "" {
+				continue
+			}
+			window, err := health.ParseMaintenance(ops.Maintenance{Schedule: s.Updates.Schedule, Length: updateSlot})
+			if err != nil {
+				return err
+			}
+			until, due := window.Active(now)
+			slot := until.Add(-updateSlot)
+			if !due || slot.Before(p.since) {
+				continue
+			}
+			_, err = p.h.store.AskUpdate(ctx, ops.Update{Environment: e.Name, Service: s.Name, Slot: &slot}, now)
+			if err != nil && !errors.Is(err, ops.ErrConflict) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// seeVersions looks at images, once a day each, and at one of them in a round: a registry may take long to answer.
+func (p *updater) seeVersions(ctx context.Context) error {
+	for _, e := range p.h.mine {
+		seen, err := p.h.store.Versions(ctx, e.Name)
+		if err != nil {
+			return err
+		}
+		for _, s := range e.Policy.Inventory.Services {
+			spec, _, not := e.Policy.Inventory.Update(s.Name)
+			i := slices.IndexFunc(seen, func(v ops.Version) bool { return v.Service == s.Name })
+			if not != "" || i >= 0 && p.h.Clock().Sub(seen[i].At) < versionsEvery {
+				continue
+			}
+			return p.h.store.SeeVersion(ctx, p.h.actions.Version(ctx, e, spec))
+		}
+	}
+	return nil
+}
+
+// advance does what is next for an update, until it ends or has to wait for something else than time.
+func (p *updater) advance(ctx context.Context, env ops.Environment, u ops.Update) error {
+	spec, watch, not := env.Policy.Inventory.Update(u.Service)
+	if u.Phase.Runs() && p.at.id != u.ID { // of a process that ended
+		if _, err := agent.Sweep(ctx, act.UpdateKey(u)); err != nil {
+			return err
+		}
+	}
+	for ctx.Err() == nil {
+		if now := (phaseOf{u.ID, u.Phase}); p.at != now {
+			p.at, p.bad = now, false
+			p.memo.effect, p.memo.failed, p.memo.worse = decide.EffectNone, "", nil
+		}
+		facts, here, err := p.facts(ctx, env, spec, u)
+		if err != nil || !here {
+			return err
+		}
+		facts.Watch = watch
+		if not != "" && u.Phase.Runs() { // it was taken out of the configuration meanwhile
+			facts.Failed = "it is not configured any more: " + not
+		}
+		step := decide.Update(u, facts, p.h.Clock())
+		switch {
+		case step.Effect != decide.EffectNone:
+			failpoint.Hit("update.", string(step.Effect), ".before")
+			p.perform(ctx, env, spec, &u, step.Effect)
+			failpoint.Hit("update.", string(step.Effect), ".after")
+		case step.Phase != "":
+			if u, err = p.move(ctx, env, spec, u, step, watch); err != nil || u.Phase.Ended() || u.Phase == ops.UpdateWaiting {
+				return err
+			}
+		case u.Phase == ops.UpdateWatching:
+			pause := min(watchRound, max(watch/20, 100*time.Millisecond))
+			if p.bad {
+				pause = min(confirmRound, pause)
+			}
+			wait(ctx, pause)
+		default:
+			return nil
+		}
+	}
+	return nil
+}
+
+// facts reads what the next step depends on. Here is false if another host has the container.
+func (p *updater) facts(ctx context.Context, env ops.Environment, spec ops.ActionSpec, u ops.Update) (
+	f decide.UpdateFacts, here bool, err error,
+) {
+	f.Done, f.Failed, f.Worse = p.memo.effect, p.memo.failed, p.memo.worse
+	if u.Phase == ops.UpdateAsked {
+		lowered, err := p.h.store.Lowered(ctx, env.Name)
+		if err != nil {
+			return f, false, err
+		}
+		f.Trust = env.Policy.Trusts(u.Service, lowered)
+		if f.Held, err = p.desk.UpdateHeld(ctx, env, u.Service); err != nil || f.Held != "" {
+			return f, true, err
+		}
+		if err := p.h.may(); err != nil {
+			f.Held = "nothing may be changed now: " + err.Error()
+			return f, true, nil
+		}
+		if _, err := p.h.actions.Current(ctx, env, spec); err != nil {
+			f.Held = "its container cannot be looked at: " + p.h.redact(err.Error())
+			return f, p.h.lease == nil, nil // another host may have it
+		}
+		return f, true, nil
+	}
+	if now, err := p.h.actions.Current(ctx, env, spec); err == nil && now.Started {
+		f.Image, f.Running = now.Image.ID, now.Running
+	}
+	if u.Phase == ops.UpdateWatching {
+		f.Settle = p.h.actions.SettleTime(ctx, env, u.Touches)
+		worse := ops.Worse(u.States, p.h.actions.Look(ctx, env, u.Touches))
+		if p.bad {
+			f.Worse = worse
+		}
+		p.bad = len(worse) > 0
+	}
+	return f, true, nil
+}
+
+// perform does one thing and remembers how it went.
+func (p *updater) perform(ctx context.Context, env ops.Environment, spec ops.ActionSpec, u *ops.Update, e decide.UpdateEffect) {
+	var err error
+	switch e {
+	case decide.EffectPull:
+		err = p.h.actions.Fetch(ctx, env, spec, u)
+	case decide.EffectChange:
+		err = p.h.actions.Change(ctx, env, spec, *u, false)
+	case decide.EffectBack:
+		err = p.h.actions.Change(ctx, env, spec, *u, true)
+	case decide.EffectVerify:
+		p.memo.worse = p.h.actions.Verify(ctx, env, u.Touches, u.States)
+	case decide.EffectNone:
+	}
+	p.memo.effect = e
+	if err != nil && ctx.Err() == nil {
+		p.memo.failed = p.h.redact(err.Error())
+	}
+	if ctx.Err() != nil {
+		p.memo.effect = decide.EffectNone // it is looked at again after the next start
+	}
+}
+
+// move writes the next phase.
+func (p *updater) move(ctx context.Context, env ops.Environment, spec ops.ActionSpec, u ops.Update, step decide.UpdateStep,
+	watch time.Duration,
+) (ops.Update, error) {
+	from := u.Phase
+	if step.Phase == ops.UpdateKept {
+		earlier, err := p.h.store.Updates(ctx, store.UpdateFilter{Environment: u.Environment, Service: u.Service, Before: u.ID})
+		if err != nil {
+			return u, err
+		}
+		if err := p.h.actions.Keep(ctx, env, u, earlier); err != nil {
+			p.h.Logger.WarnContext(ctx, "a kept update could not be tagged", "update", u.ID, "error", err)
+		}
+	}
+	u.Phase, u.PhaseAt = step.Phase, p.h.Clock()
+	if step.Why != "" {
+		u.Result = step.Why
+	}
+	err := p.h.store.AdvanceUpdate(ctx, p.h.Owner(), u, from, watch)
+	if errors.Is(err, ops.ErrConflict) { // another one runs, or somebody withdrew it
+		u.Phase = from
+		return u, err
+	}
+	if err != nil {
+		return u, err
+	}
+	p.h.Logger.InfoContext(ctx, "an update goes on", "update", u.ID, "service", u.Service, "phase", u.Phase, "row", step.Row, "why", step.Why)
+	if u.Phase.Ended() {
+		if err := p.h.store.SeeVersion(ctx, p.h.actions.Version(ctx, env, spec)); err != nil {
+			return u, err
+		}
+	}
+	p.h.hub.Nudge()
+	return u, nil
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}

@@ -1,0 +1,129 @@
+package ops
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// UpdatePhase is how far an update of a service has come. It is written before what it names is done.
+type UpdatePhase string
+
+// The phases of an update.
+const (
+	UpdateWaiting    UpdatePhase = "waiting" // for a person, who asks for it to say yes
+	UpdateAsked      UpdatePhase = "asked"
+	UpdatePulling    UpdatePhase = "pulling"
+	UpdateTagged     UpdatePhase = "tagged" // the new image is here, and the old one is kept
+	UpdateRecreating UpdatePhase = "recreating"
+	UpdateWatching   UpdatePhase = "watching"
+	UpdateGoingBack  UpdatePhase = "going_back"
+
+	UpdateKept      UpdatePhase = "kept"
+	UpdateGoneBack  UpdatePhase = "gone_back"
+	UpdateStuck     UpdatePhase = "stuck"     // neither image works: a person is asked
+	UpdateUnchanged UpdatePhase = "unchanged" // there is nothing newer
+	UpdateRefused   UpdatePhase = "refused"
+)
+
+// Ended reports whether nothing more is done.
+func (p UpdatePhase) Ended() bool {
+	switch p {
+	case UpdateKept, UpdateGoneBack, UpdateStuck, UpdateUnchanged, UpdateRefused:
+		return true
+	case UpdateWaiting, UpdateAsked, UpdatePulling, UpdateTagged, UpdateRecreating, UpdateWatching, UpdateGoingBack:
+	}
+	return false
+}
+
+// Runs reports whether a host is at it.
+func (p UpdatePhase) Runs() bool {
+	return slices.Contains([]UpdatePhase{UpdatePulling, UpdateTagged, UpdateRecreating, UpdateWatching, UpdateGoingBack}, p)
+}
+
+// String is the phase in words.
+func (p UpdatePhase) String() string { return strings.ReplaceAll(string(p), "_", " ") }
+
+// DefaultUpdateWatch is how long an update is watched where nothing else is configured.
+const DefaultUpdateWatch = 10 * time.Minute
+
+// Updates is how a service is updated.
+type Updates struct {
+	Schedule string        `json:"schedule,omitempty"` // such as `sun 04:00`, in UTC; empty: only when a person asks
+	Watch    time.Duration `json:"watch,omitempty"`    // 0: DefaultUpdateWatch
+}
+
+// Image is what a container was made from.
+type Image struct {
+	Ref    string `json:"ref"`              // as it was named
+	Digest string `json:"digest,omitempty"` // in its registry; empty: it has none
+	ID     string `json:"id"`
+}
+
+// String names the image so that a person can tell two of them apart.
+func (i Image) String() string {
+	name, _, _ := strings.Cut(i.Ref, "@")
+	if i.Digest == "" {
+		return name
+	}
+	return fmt.Sprintf("%s (%.19s)", name, i.Digest)
+}
+
+// Update is one change of a service to another image.
+type Update struct {
+	ID          int64
+	Environment string
+	Service     string
+	Phase       UpdatePhase
+	To          string     // the image that somebody named; empty: the newest of the same tag
+	Person      string     // who asked; empty: the schedule
+	Slot        *time.Time // of the schedule
+	Before      Image
+	After       Image
+	Kept        string          // the tag that keeps the old image
+	Touches     []string        // the service, and those that depend on it
+	States      []ServiceHealth // before
+	Result      string
+	Owner       string // the host that has the container; empty: none has begun
+	AskedAt     time.Time
+	PhaseAt     time.Time
+	EndedAt     *time.Time
+}
+
+// Words names the update in a sentence.
+func (u Update) Words() string { return fmt.Sprintf("update %d of %s", u.ID, u.Service) }
+
+// Version is what was last seen of the image of a service.
+type Version struct {
+	Environment string
+	Service     string
+	Image       Image
+	Newest      string // the digest of the same tag in the registry; empty: not known
+	Unknown     string // why it is not
+	At          time.Time
+}
+
+// Update returns how a service is updated: by its compose action, for as long as it is watched. Why says why it cannot be.
+func (v Inventory) Update(service string) (spec ActionSpec, watch time.Duration, why string) {
+	for _, s := range v.Services {
+		if s.Name != service {
+			continue
+		}
+		watch = s.Updates.Watch
+		if watch == 0 {
+			watch = DefaultUpdateWatch
+		}
+		spec, known := v.Action(service, string(ActionRedeploy))
+		switch {
+		case !known && len(s.Off) > 0:
+			return spec, watch, "its action redeploy is off"
+		case !known || spec.Kind != ActionRedeploy:
+			return spec, watch, "it has no compose file: add `compose: {repo: …, file: …}` to the service"
+		case !s.Probed:
+			return spec, watch, "it has no probe, so nothing could be watched: add one to the service"
+		}
+		return spec, watch, ""
+	}
+	return ActionSpec{}, 0, "it is not configured"
+}
