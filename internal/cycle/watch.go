@@ -156,14 +156,14 @@ func (a *Advancer) log(ctx context.Context, id ops.CycleID, done ops.Result, ste
 			level, severity = slog.LevelWarn, []any{"kind", e.Kind, "severity", e.Level}
 			continue // the line of the step says it
 		}
-		a.Logger.WarnContext(ctx, "event", append([]any{"message", e.Message, "kind", e.Kind, "severity", e.Level}, attrs...)...)
+		a.Logger.WarnContext(ctx, "event", append([]any{"message", ops.Spoken(e.Message), "kind", e.Kind, "severity", e.Level}, attrs...)...)
 	}
 	if step.Kind == ops.StepFinish {
 		if todo := Advice(done.Session, step.Result); todo != "" {
-			attrs = append(attrs, "to_do", todo)
+			attrs = append(attrs, "to_do", ops.Spoken(todo))
 		}
 	}
-	a.Logger.Log(ctx, level, "next step", append(append([]any{"reason", step.Reason}, severity...), attrs...)...)
+	a.Logger.Log(ctx, level, "next step", append(append([]any{"reason", ops.Spoken(step.Reason)}, severity...), attrs...)...)
 }
 
 // Advice is what a person should do after a cycle that ended without success, in one sentence, or nothing. An agent program that is

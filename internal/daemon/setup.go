@@ -127,6 +127,8 @@ const (
 	lookTime = 15 * time.Second
 	// lookAgain is how long a page goes without a look while there is no agent.
 	lookAgain = 15 * time.Second
+	// testAgain is how long a key is not tested again, however often somebody asks.
+	testAgain = 5 * time.Second
 )
 
 // Rows are the steps of the set-up. Whoever asks waits for a new look; others get what the last one found. A key that was accepted is not
@@ -136,7 +138,7 @@ func (s *Setup) Rows(ctx context.Context, ask bool) []api.SetupRow {
 	due := ask || s.looked.IsZero() || s.agent.State == api.SetupTodo && time.Since(s.looked) > lookAgain
 	if due && s.looking == nil {
 		s.looking = make(chan struct{})
-		test := s.looked.IsZero() || ask && s.key.State != api.SetupDone
+		test := s.looked.IsZero() || ask && s.key.State != api.SetupDone && time.Since(s.looked) > testAgain
 		s.begin(func(ctx context.Context) { s.look(ctx, test) })
 	}
 	looking := s.looking

@@ -1,0 +1,67 @@
+package daemon
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"claudeops/internal/api"
+	"claudeops/internal/config"
+	"claudeops/internal/ops"
+)
+
+// A page gets what is known and never waits; whoever asks gets a look. The key is tested once.
+func TestTheStepsOfTheSetUp(t *testing.T) {
+	release := make(chan struct{})
+	var asked atomic.Int64
+	model := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1); <-release }))
+	defer model.Close()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "claude"), []byte("#!/bin/sh\necho '2.1.325 (Claude Code)'\n"), 0o700); err != nil { //nolint:gosec // a program
+		t.Fatal(err)
+	}
+	c := &config.Config{Agent: config.Agent{Bin: "claude"}, File: "claudeops.yaml"}
+	env := ops.Environment{
+		Name: "default", AgentEnv: []string{"PATH=" + dir, "ANTHROPIC_API_KEY=sk-ant-1", "ANTHROPIC_BASE_URL=" + model.URL},
+		Policy: ops.Policy{Handlers: []ops.Handler{{ID: "tier1", Agent: "claude"}}},
+	}
+	changed := make(chan struct{}, 9)
+	s := NewSetup(t.Context(), c, []ops.Environment{env}, nil, func() { changed <- struct{}{} })
+	defer func() { _ = s.Close() }()
+	for range 3 {
+		rows := s.Rows(t.Context(), false)
+		if len(rows) != 6 || rows[0].State != api.SetupUnknown || rows[1].State != api.SetupUnknown || !api.SetupIncomplete(rows) {
+			t.Fatalf("before the first look: %+v", rows)
+		}
+	}
+	close(release)
+	<-changed
+	rows := s.Rows(t.Context(), true)
+	if rows[0].State != api.SetupDone || rows[0].Detail != filepath.Join(dir, "claude")+", version 2.1.325" || rows[1].State != api.SetupDone || asked.Load() != 1 {
+		t.Errorf("%+v after %d tests", rows[:2], asked.Load())
+	}
+	for i, want := range []string{api.StepService, api.StepTrust, api.StepNotifications} {
+		if r := rows[2+i]; r.Step != want || r.State != api.SetupTodo || r.Lines == "" || r.Page == "" {
+			t.Errorf("%+v", r)
+		}
+	}
+	env.Policy.Trust, env.Policy.DryRun = ops.TrustSuggest, true
+	env.Policy.Inventory.Services = []ops.Service{{Name: "my web"}}
+	env.AgentEnv = []string{"PATH=" + t.TempDir(), "ANTHROPIC_API_KEY=sk-ant-your-key"}
+	c.AppriseURLs = []string{"ntfy://127.0.0.1:9/secret-topic"}
+	other := NewSetup(t.Context(), c, []ops.Environment{env}, nil, nil)
+	defer func() { _ = other.Close() }()
+	rows = other.Rows(t.Context(), true)
+	for i, want := range []string{"not installed", "not a key", "1 service is listed, without a probe", "suggest: agents look", "nothing was delivered", "on: "} {
+		if !strings.Contains(rows[i].Detail, want) || strings.Contains(rows[i].Detail, "secret-topic") {
+			t.Errorf("%+v", rows[i])
+		}
+	}
+	if rows[0].Command != "npm install -g @anthropic-ai/claude-code" || !rows[0].Blocks || rows[3].Page != "/services/default/my%20web" || rows[4].Command != TestCommand {
+		t.Errorf("%+v", rows)
+	}
+}
