@@ -91,11 +91,11 @@ func TestAFileOfAnotherUserIsLocked(t *testing.T) {
 		}
 		return
 	}
-	dir, err := os.MkdirTemp("", "claudeops-locked-")
-	if err != nil {
+	dir := t.TempDir()
+	if err := os.Chmod(filepath.Dir(dir), 0o711); err != nil { //nolint:gosec // the other user passes through it
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	t.Cleanup(func() { _ = os.Chmod(dir, 0o700) }) //nolint:gosec // so that it can be removed
 	path := filepath.Join(dir, "claudeops.yaml")
 	if err := os.WriteFile(path, []byte("trust: ask\n"), 0o444); err != nil {
 		t.Fatal(err)

@@ -168,8 +168,10 @@ func probeFields(kind string) []input {
 		return []input{{Name: "container", Label: "Name of the container", Required: true, Max: 200}, interval}
 	case ops.ProbeHeartbeat:
 		return []input{
-			{Name: "every", Label: "How often the job runs", Required: true, Max: 20,
-				Hint: "Such as 24h. The address that it calls is shown after saving"},
+			{
+				Name: "every", Label: "How often the job runs", Required: true, Max: 20,
+				Hint: "Such as 24h. The address that it calls is shown after saving",
+			},
 			{Name: "grace", Label: "How late it may be", Max: 20, Hint: "1h by default"},
 		}
 	}

@@ -60,6 +60,7 @@ func sights(f *fixture) []sight {
 		{name: "form for a heartbeat", path: "/settings/services/jellyfin/probes/new?type=heartbeat"},
 		{name: "form for a target", path: "/settings/notifications/new"},
 		{name: "form for trust", path: "/settings/trust?environment=default"},
+		{name: "service with forms", path: "/services/default/jellyfin"},
 		{name: "error", path: "/nothing-here", status: http.StatusNotFound},
 		{name: "run now dialog", path: "/sessions", then: `document.querySelector('#run-now').showModal()`},
 		{name: "keyboard dialog", path: "/sessions", then: `document.querySelector('#keys').showModal()`},
