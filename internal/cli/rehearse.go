@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -15,20 +16,9 @@ import (
 	"claudeops/internal/store"
 )
 
-// rehearsedDays is how far back a rehearsal goes where nothing is said.
-const rehearsedDays = 90
-
-// rehearsal is a report as it is printed.
-type rehearsal struct {
-	rehearse.Report
-	Config  string    `json:"config"`
-	Against string    `json:"against,omitempty"`
-	Since   time.Time `json:"since"`
-}
-
 func (a *app) rehearseCommand() *cobra.Command {
 	var against, file, cycle string
-	since := time.Now().AddDate(0, 0, -rehearsedDays)
+	since := time.Now().AddDate(0, 0, -90)
 	c := &cobra.Command{
 		Use: "rehearse --config FILE", Args: cobra.NoArgs,
 		Short: "Try a configuration against the recorded cycles; exit 0 no difference, 8 different",
@@ -47,7 +37,7 @@ what people answered stay as recorded, so what follows a step that differs canno
 				}
 				span = daemon.Span{Cycle: ops.CycleID(id)}
 			}
-			return a.rehearse(c, against, file, span)
+			return a.rehearse(c.Context(), against, file, span)
 		},
 	}
 	c.Flags().StringVar(&against, "against", "", "compare with what this configuration would do (default: with what was done)")
@@ -57,25 +47,14 @@ what people answered stay as recorded, so what follows a step that differs canno
 	return a.withFlags(c, config.StateFlags)
 }
 
-func (a *app) rehearse(c *cobra.Command, against, file string, span daemon.Span) error {
-	after, err := a.load()
+func (a *app) rehearse(ctx context.Context, against, file string, span daemon.Span) error {
+	after, err := a.judging(ctx, a.configPath)
 	if err != nil {
 		return err
 	}
 	var before *config.Config
 	if against != "" {
-		if before, err = a.loadFrom(against, nil); err != nil {
-			return err
-		}
-	}
-	for _, cfg := range []*config.Config{after, before} {
-		if cfg == nil {
-			continue
-		}
-		if _, err := daemon.Rules(cfg); err != nil {
-			return &codeError{exitConfig, err}
-		}
-		if _, err := trusting(c.Context(), cfg); err != nil {
+		if before, err = a.judging(ctx, against); err != nil {
 			return err
 		}
 	}
@@ -83,24 +62,37 @@ func (a *app) rehearse(c *cobra.Command, against, file string, span daemon.Span)
 	if file != "" {
 		o.URL, o.Path = "", file
 	}
-	s, err := store.OpenReadOnly(c.Context(), o)
+	s, err := store.OpenReadOnly(ctx, o)
 	if err != nil {
 		return err
 	}
 	if span.Cycle > 0 {
-		_, err = s.Cycle(c.Context(), span.Cycle)
+		_, err = s.Cycle(ctx, span.Cycle)
 	}
-	out := rehearsal{Config: after.File, Against: against, Since: span.Since}
+	var out rehearse.Report
 	if err == nil {
-		out.Report, err = daemon.Rehearse(c.Context(), s, before, after, span)
+		out, err = daemon.Rehearse(ctx, s, before, after, span)
 	}
 	if err = errors.Join(err, s.Close()); err != nil {
 		return err
 	}
-	if err := a.printOne(out, func(w io.Writer) { a.printRehearsal(w, out.Report) }); err != nil || out.Equal {
+	if err := a.printOne(out, func(w io.Writer) { a.printRehearsal(w, out) }); err != nil || out.Equal {
 		return err
 	}
 	return quietly(exitDifferent)
+}
+
+// judging reads a configuration with the services of repositories, and checks the rules of its guard.
+func (a *app) judging(ctx context.Context, file string) (*config.Config, error) {
+	cfg, err := a.loadFrom(file, nil)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := daemon.Rules(cfg); err != nil {
+		return nil, &codeError{exitConfig, err}
+	}
+	_, err = trusting(ctx, cfg)
+	return cfg, err
 }
 
 func (a *app) printRehearsal(w io.Writer, r rehearse.Report) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"claudeops/internal/config"
@@ -26,14 +27,8 @@ type Span struct {
 	Cycle ops.CycleID // only this one; 0: all
 }
 
-// Sizes of the pages in which the record is read.
-const (
-	cyclePage = 100
-	callPage  = 1000
-)
-
 // Rehearse takes the record again under a configuration and compares it with what another one would do; nil: with what was done. It
-// changes nothing, asks no model and no network. If the deadline of ctx comes first, the report says what was left out.
+// changes nothing, asks no model and no network. If the deadline of ctx comes first, the report says so.
 func Rehearse(ctx context.Context, record Record, before, after *config.Config, span Span) (rehearse.Report, error) {
 	next, err := rehearsed(after)
 	if err != nil {
@@ -48,7 +43,11 @@ func Rehearse(ctx context.Context, record Record, before, after *config.Config, 
 		was = &found
 	}
 	r := rehearse.New(was, next)
-	err = errors.Join(takeCycles(ctx, record, r, span), takeCalls(ctx, record, r, span))
+	err = pages(ctx, record.Recorded, span, func(c ops.Recorded) (int64, time.Time) { return int64(c.ID), c.At }, r.Cycle)
+	if err == nil {
+		err = pages(ctx, record.JudgedCalls, span, func(g store.JudgedCall) (int64, time.Time) { return g.ID, g.At },
+			func(g store.JudgedCall) { r.Call(g.Environment, g.GuardRecord) })
+	}
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		r.Stop("the time was over before the whole record was read")
 		err = nil
@@ -56,44 +55,23 @@ func Rehearse(ctx context.Context, record Record, before, after *config.Config, 
 	return r.Report(), err
 }
 
-func takeCycles(ctx context.Context, record Record, r *rehearse.Rehearsal, span Span) error {
-	f := store.RecordFilter{Cycle: span.Cycle, Limit: cyclePage}
-	for {
-		page, err := record.Recorded(ctx, f)
+// pages takes rows in pages, the newest first, back to where the span begins.
+func pages[T any](ctx context.Context, read func(context.Context, store.RecordFilter) ([]T, error), span Span,
+	of func(T) (id int64, at time.Time), take func(T),
+) error {
+	for f := (store.RecordFilter{Cycle: span.Cycle, Limit: 100}); ; {
+		page, err := read(ctx, f)
 		if err != nil {
 			return err
 		}
-		for _, c := range page {
-			if c.At.Before(span.Since) {
+		for _, row := range page {
+			var at time.Time
+			if f.Before, at = of(row); at.Before(span.Since) {
 				return nil
 			}
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			r.Cycle(c)
-			f.Before = int64(c.ID)
+			take(row)
 		}
-		if len(page) < cyclePage {
-			return nil
-		}
-	}
-}
-
-func takeCalls(ctx context.Context, record Record, r *rehearse.Rehearsal, span Span) error {
-	f := store.RecordFilter{Cycle: span.Cycle, Limit: callPage}
-	for {
-		page, err := record.JudgedCalls(ctx, f)
-		if err != nil {
-			return err
-		}
-		for _, g := range page {
-			if g.At.Before(span.Since) {
-				return nil
-			}
-			r.Call(g.Environment, g.GuardRecord)
-			f.Before = g.ID
-		}
-		if len(page) < callPage {
+		if len(page) < f.Limit {
 			return nil
 		}
 	}
@@ -129,20 +107,15 @@ func rehearsed(c *config.Config) (rehearse.Configuration, error) {
 
 // guesses are the facts under which a session may have called a tool: what they were is not recorded. Links and files are not
 // looked at, because those of then are gone.
-func guesses(c *config.Config, e ops.Environment) []guard.Facts {
-	base := sessionFacts(c, e, "")
-	base.Resolve, base.Glob = nil, nil
-	var out []guard.Facts
-	for _, cwd := range []string{e.WorkDir, e.ReposDir, ""} {
-		for _, own := range []bool{true, false} {
-			for _, handoff := range []bool{false, true} {
-				f := base
-				f.Cwd, f.OwnTemp, f.HandoffMode = cwd, own, handoff
-				if own {
-					f.TempDir = wall.Temps(e.StateDir)
-				}
-				out = append(out, f)
-			}
+func guesses(c *config.Config, e ops.Environment) (out []guard.Facts) {
+	f := sessionFacts(c, e, "")
+	f.Resolve, f.Glob = nil, nil
+	for _, f.Cwd = range []string{e.WorkDir, e.ReposDir, ""} {
+		for _, f.HandoffMode = range []bool{false, true} {
+			f.TempDir, f.OwnTemp = wall.Temps(e.StateDir), true
+			out = append(out, f)
+			f.TempDir, f.OwnTemp = os.TempDir(), false
+			out = append(out, f)
 		}
 	}
 	return out

@@ -144,14 +144,19 @@ type Recorded struct {
 	Options     CycleOptions
 	At          time.Time
 	Steps       []RecordedStep
-	Decisions   []Decision
-	Families    map[SessionID]string // of the models of the sessions whose proposals were decided
+	Decisions   []RecordedDecision
 }
 
 // RecordedStep is a step with what it was decided from, as package decide writes it.
 type RecordedStep struct {
 	N     int
 	Facts []byte
+}
+
+// RecordedDecision is a decision with the family of the model that made the proposal.
+type RecordedDecision struct {
+	Decision
+	Family string
 }
 
 // Notice is a message to people, waiting in the outbox or delivered from it.

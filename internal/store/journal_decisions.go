@@ -10,9 +10,11 @@ import (
 	"claudeops/internal/store/db"
 )
 
-const selectDecisions = `SELECT e.id, e.cycle_id, COALESCE(e.session_id, 0), e.source_handler, e.target_handler, e.reason,
+const decisionColumns = `SELECT e.id, e.cycle_id, COALESCE(e.session_id, 0), e.source_handler, e.target_handler, e.reason,
 	e.proposed, e.depth, e.max_depth, e.target_validated, e.self_escalation_rejected, e.process_mode, e.manager_present,
-	e.path, e.services, e.decision, e.check_name, e.policy, e.at FROM escalations e`
+	e.path, e.services, e.decision, e.check_name, e.policy, e.at`
+
+const selectDecisions = decisionColumns + ` FROM escalations e`
 
 func scanDecision(r db.Row) (ops.Decision, error) {
 	var d ops.Decision

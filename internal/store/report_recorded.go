@@ -15,8 +15,8 @@ type RecordFilter struct {
 	Limit  int
 }
 
-// where is the condition for rows with that id, of which the other one says that they belong to a cycle.
-func (f RecordFilter) where(id, ofCycle string) *db.Filter {
+// page is the end of a query for rows with that id, which the other condition finds by their cycle.
+func (f RecordFilter) page(id, ofCycle string, more ...string) (query string, args []any) {
 	var w db.Filter
 	if f.Before > 0 {
 		w.Add(id+` < ?`, f.Before)
@@ -24,13 +24,15 @@ func (f RecordFilter) where(id, ofCycle string) *db.Filter {
 	if f.Cycle > 0 {
 		w.Add(ofCycle, f.Cycle)
 	}
-	return &w
+	for _, cond := range more {
+		w.Add(cond)
+	}
+	return w.Where() + ` ORDER BY ` + id + ` DESC LIMIT ?`, append(w.Args, f.Limit)
 }
 
 // Recorded returns cycles in which something was decided, the newest first, with their stored steps and decisions.
-func (s *Reports) Recorded(ctx context.Context, f RecordFilter) ([]ops.Recorded, error) {
-	var out []ops.Recorded
-	err := s.db.Read(ctx, func(tx db.Querier) (err error) {
+func (s *Reports) Recorded(ctx context.Context, f RecordFilter) (out []ops.Recorded, err error) {
+	err = s.db.Read(ctx, func(tx db.Querier) error {
 		out, err = recorded(ctx, tx, f)
 		return err
 	})
@@ -41,64 +43,37 @@ func (s *Reports) Recorded(ctx context.Context, f RecordFilter) ([]ops.Recorded,
 }
 
 func recorded(ctx context.Context, q db.Querier, f RecordFilter) ([]ops.Recorded, error) {
-	w := f.where(`c.id`, `c.id = ?`)
-	// In others nothing was decided yet.
-	w.Add(`c.started_at IS NOT NULL AND (c.ended_at IS NOT NULL OR EXISTS (SELECT 1 FROM steps WHERE cycle_id = c.id))`)
-	out, err := db.List(ctx, q, scanRecorded, `SELECT c.id, c.environment, c.options, c.created_at FROM cycles c`+w.Where()+
-		` ORDER BY c.id DESC LIMIT ?`, append(w.Args, f.Limit)...)
+	page, args := f.page(`c.id`, `c.id = ?`,
+		`c.started_at IS NOT NULL AND (c.ended_at IS NOT NULL OR EXISTS (SELECT 1 FROM steps WHERE cycle_id = c.id))`)
+	out, err := db.List(ctx, q, func(r db.Row) (c ops.Recorded, err error) {
+		return c, r.Scan(&c.ID, &c.Environment, db.ToJSON(&c.Options), db.ToTime(&c.At))
+	}, `SELECT c.id, c.environment, c.options, c.created_at FROM cycles c`+page, args...)
 	if err != nil || len(out) == 0 {
 		return nil, err
 	}
-	byID := make(map[ops.CycleID]*ops.Recorded, len(out))
+	of := make(map[ops.CycleID]*ops.Recorded, len(out))
 	for i := range out {
-		byID[out[i].ID] = &out[i]
+		of[out[i].ID] = &out[i]
 	}
 	first, last := out[len(out)-1].ID, out[0].ID
-	type step struct {
-		cycle ops.CycleID
-		ops.RecordedStep
-	}
-	steps, err := db.List(ctx, q, func(r db.Row) (x step, err error) {
-		return x, r.Scan(&x.cycle, &x.N, &x.Facts)
+	_, err = db.List(ctx, q, func(r db.Row) (id ops.CycleID, err error) {
+		var s ops.RecordedStep
+		if err = r.Scan(&id, &s.N, &s.Facts); err == nil && of[id] != nil {
+			of[id].Steps = append(of[id].Steps, s)
+		}
+		return id, err
 	}, `SELECT cycle_id, n, facts FROM steps WHERE cycle_id BETWEEN ? AND ? ORDER BY cycle_id, n`, first, last)
 	if err != nil {
 		return nil, err
 	}
-	for _, x := range steps {
-		if c := byID[x.cycle]; c != nil {
-			c.Steps = append(c.Steps, x.RecordedStep)
+	_, err = db.List(ctx, q, func(r db.Row) (d ops.RecordedDecision, err error) {
+		if d.Decision, err = scanDecision(longerRow{r, []any{&d.Family}}); err == nil && of[d.CycleID] != nil {
+			of[d.CycleID].Decisions = append(of[d.CycleID].Decisions, d)
 		}
-	}
-	decisions, err := db.List(ctx, q, scanDecision, selectDecisions+` WHERE e.cycle_id BETWEEN ? AND ? ORDER BY e.id`, first, last)
-	if err != nil {
-		return nil, err
-	}
-	for _, d := range decisions {
-		if c := byID[d.CycleID]; c != nil {
-			c.Decisions = append(c.Decisions, d)
-		}
-	}
-	return out, families(ctx, q, byID, first, last)
-}
-
-func scanRecorded(r db.Row) (ops.Recorded, error) {
-	c := ops.Recorded{Families: map[ops.SessionID]string{}}
-	err := r.Scan(&c.ID, &c.Environment, db.ToJSON(&c.Options), db.ToTime(&c.At))
-	return c, err
-}
-
-// families adds those of the sessions whose proposals were decided.
-func families(ctx context.Context, q db.Querier, cycles map[ops.CycleID]*ops.Recorded, first, last ops.CycleID) error {
-	rows, err := db.List(ctx, q, func(r db.Row) (x ops.Session, err error) {
-		return x, r.Scan(&x.ID, &x.CycleID, &x.Family)
-	}, `SELECT s.id, s.cycle_id, s.family FROM sessions s WHERE s.cycle_id BETWEEN ? AND ?
-		AND s.id IN (SELECT session_id FROM escalations WHERE cycle_id BETWEEN ? AND ?)`, first, last, first, last)
-	for _, x := range rows {
-		if c := cycles[x.CycleID]; c != nil {
-			c.Families[x.ID] = x.Family
-		}
-	}
-	return err
+		return d, err
+	}, decisionColumns+`, COALESCE(s.family, '') FROM escalations e LEFT JOIN sessions s ON s.id = e.session_id
+		WHERE e.cycle_id BETWEEN ? AND ? ORDER BY e.id`, first, last)
+	return out, err
 }
 
 // JudgedCall is a judgement of the guard with the environment of its cycle.
@@ -109,12 +84,11 @@ type JudgedCall struct {
 
 // JudgedCalls returns judgements of the guard, the newest first.
 func (s *Reports) JudgedCalls(ctx context.Context, f RecordFilter) ([]JudgedCall, error) {
-	w := f.where(`g.id`, `g.session_id IN (SELECT id FROM sessions WHERE cycle_id = ?)`)
+	page, args := f.page(`g.id`, `g.session_id IN (SELECT id FROM sessions WHERE cycle_id = ?)`)
 	out, err := db.List(ctx, s.db.Reader(), func(r db.Row) (x JudgedCall, err error) {
 		x.GuardRecord, err = scanGuard(longerRow{r, []any{&x.Environment}})
 		return x, err
-	}, guardColumns+`, c.environment FROM guard_decisions g JOIN cycles c ON c.id = g.cycle_id`+w.Where()+` ORDER BY g.id DESC LIMIT ?`,
-		append(w.Args, f.Limit)...)
+	}, guardColumns+`, c.environment FROM guard_decisions g JOIN cycles c ON c.id = g.cycle_id`+page, args...)
 	if err != nil {
 		return nil, fmt.Errorf("list judged calls: %w", err)
 	}

@@ -172,7 +172,7 @@ func recordIsRead(t *testing.T, f *Fixture) {
 	must(t, err)
 	c := got[0]
 	if c.Environment != "home" || len(c.Steps) != 1 || c.Steps[0].N != 1 || string(c.Steps[0].Facts) != `{"a":1}` || len(c.Decisions) != 1 ||
-		c.Families[home.ID] != home.Family || c.At.IsZero() {
+		c.Decisions[0].Family != home.Family || c.At.IsZero() {
 		t.Errorf("recorded is %+v", c)
 	}
 }

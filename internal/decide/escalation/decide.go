@@ -400,8 +400,8 @@ func inputs(p ops.Policy, path []string, proposal Proposal, f Facts) json.RawMes
 	return raw
 }
 
-// Again takes a recorded decision once more under another policy. The family is that of the session.
-func Again(d ops.Decision, family string, p ops.Policy) (ops.Decision, error) {
+// Again takes a recorded decision once more under another policy.
+func Again(d ops.RecordedDecision, p ops.Policy) (ops.Decision, error) {
 	var in struct {
 		recorded
 		Policy json.RawMessage `json:"policy"` // another one decides
@@ -412,7 +412,7 @@ func Again(d ops.Decision, family string, p ops.Policy) (ops.Decision, error) {
 	if len(in.Path) == 0 {
 		return ops.Decision{}, fmt.Errorf("read inputs of decision %d: they are not kept", d.ID)
 	}
-	session := ops.Session{ID: d.SessionID, CycleID: d.CycleID, Handler: d.SourceHandler, Tier: in.Tier, Family: family}
+	session := ops.Session{ID: d.SessionID, CycleID: d.CycleID, Handler: d.SourceHandler, Tier: in.Tier, Family: d.Family}
 	return Decide(p, in.Path, Proposal{session, in.Handoff, in.Problems, in.Choice}, in.Facts), nil
 }
 

@@ -19,11 +19,10 @@ type call struct {
 	allowed                         bool
 }
 
-// judged is the new answer to a call.
-type judged struct {
-	can     bool
-	differs bool
-	after   Verdict
+// answer is what became of judging a call again.
+type answer struct {
+	can, differs bool
+	after        Verdict
 }
 
 // Call judges a recorded tool call again.
@@ -32,78 +31,61 @@ func (r *Rehearsal) Call(environment string, g ops.GuardRecord) {
 		return // the same call, judged before by the hook
 	}
 	key := call{environment, g.Tool, g.Digest, g.Rule, g.Tier, g.Allowed}
-	j := r.calls[key]
-	if j == nil {
-		j = r.judge(environment, g)
-		r.calls[key] = j
+	a, known := r.calls[key]
+	if !known {
+		a = r.judge(environment, g)
+		r.calls[key] = a
 	}
-	if !j.can {
+	if !a.can {
 		r.report.Counts.NotJudged++
 		return
 	}
 	r.report.Counts.ToolCalls++
-	if !j.differs {
-		return
+	if a.differs {
+		word := map[bool]string{true: "allowed", false: "refused"}
+		r.note(Difference{
+			Kind: KindToolCall, Environment: environment, Before: word[g.Allowed], After: word[a.after.Allowed], Command: command(g), Tier: g.Tier,
+			Cycle: g.CycleID, At: g.At,
+		}, func() string {
+			if a.after.Allowed {
+				return "guard rule " + g.Rule // which refuses it no longer
+			}
+			return "guard rule " + a.after.Rule
+		})
 	}
-	rule := g.Rule
-	if !j.after.Allowed {
-		rule = j.after.Rule
-	}
-	r.note(Difference{
-		Kind: KindToolCall, Environment: environment, Before: word(g.Allowed), After: word(j.after.Allowed), Command: command(g), Tier: g.Tier,
-		Cycle: g.CycleID, At: g.At,
-	}, func() string { return "guard rule " + rule })
 }
 
 // judge answers a call by every guess of where it ran until one gives the recorded answer: only what is different wherever it ran is
 // a difference. The configuration before has to give the recorded answer by the same guess.
-func (r *Rehearsal) judge(environment string, g ops.GuardRecord) *judged {
-	if !asText(g) || !r.after.has(environment) || r.after.Judge == nil || r.before != nil && !r.before.has(environment) {
-		return &judged{}
+func (r *Rehearsal) judge(environment string, g ops.GuardRecord) (out answer) {
+	if !asText(g) || !r.after.has(environment) || r.before != nil && !r.before.has(environment) {
+		return out
 	}
-	var out *judged
 	for guess := range r.after.Guesses {
 		if r.before != nil && r.before.Judge(environment, g, guess).Allowed != g.Allowed {
 			continue
 		}
 		after := r.after.Judge(environment, g, guess)
 		if after.Allowed == g.Allowed {
-			return &judged{can: true}
+			return answer{can: true}
 		}
-		if out == nil {
-			out = &judged{can: true, differs: true, after: after}
+		if out = (answer{true, true, after}); r.before != nil {
+			break
 		}
-		if r.before != nil {
-			return out
-		}
-	}
-	if out == nil {
-		return &judged{}
 	}
 	return out
 }
 
 // asText reports whether the guard's answer depended on the text, and the text is all there: nothing was redacted or shortened.
 func asText(g ops.GuardRecord) bool {
-	if g.Gate != ops.GateHook && g.Gate != ops.GateShell || strings.HasPrefix(g.Rule, "gate.") || strings.HasPrefix(g.Rule, "cooldown") {
-		return false
-	}
 	digest := sha256.Sum256([]byte(g.Input))
-	return g.Digest == hex.EncodeToString(digest[:])
-}
-
-func word(allowed bool) string {
-	if allowed {
-		return "allowed"
-	}
-	return "refused"
+	return (g.Gate == ops.GateHook || g.Gate == ops.GateShell) &&
+		!strings.HasPrefix(g.Rule, "gate.") && !strings.HasPrefix(g.Rule, "cooldown") && g.Digest == hex.EncodeToString(digest[:])
 }
 
 // command is what a call would run, in one line.
 func command(g ops.GuardRecord) string {
-	var bash struct {
-		Command string `json:"command"`
-	}
+	var bash struct{ Command string }
 	if json.Unmarshal([]byte(g.Input), &bash) == nil && bash.Command != "" {
 		return ops.OneLine(bash.Command, maxText)
 	}

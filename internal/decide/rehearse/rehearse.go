@@ -1,7 +1,6 @@
 package rehearse
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -31,25 +30,31 @@ type Rehearsal struct {
 	before *Configuration
 	after  Configuration
 	reel   decide.Reel
-	groups map[group]int
-	calls  map[call]*judged
-	looked map[string]bool // environments, see missing
+	groups map[string]int // the place of each in the report
+	calls  map[call]answer
+	noted  map[string]bool // environments, see missing
 	report Report
 }
 
 // New begins a rehearsal of a configuration. It is compared with what another one would decide; nil: with what was recorded.
 func New(before *Configuration, after Configuration) *Rehearsal {
-	return &Rehearsal{before: before, after: after, groups: map[group]int{}, calls: map[call]*judged{}, looked: map[string]bool{}}
+	return &Rehearsal{before: before, after: after, groups: map[string]int{}, calls: map[call]answer{}, noted: map[string]bool{}}
 }
+
+// Stop notes why the rehearsal ends before the end of the record.
+func (r *Rehearsal) Stop(why string) { r.report.Stopped = why }
 
 // Cycle takes one cycle again.
 func (r *Rehearsal) Cycle(c ops.Recorded) {
 	r.report.Counts.Cycles++
-	if _, ok := r.after.Policies[c.Environment]; !ok {
-		if r.before == nil || r.before.has(c.Environment) {
+	before := r.before
+	if before != nil && !before.has(c.Environment) {
+		before = nil
+	}
+	if !r.after.has(c.Environment) {
+		if r.before == before {
 			r.note(Difference{
-				Kind: KindEnvironment, Environment: c.Environment, Before: "has cycles", After: "not configured",
-				Cycle: c.ID, At: c.At,
+				Kind: KindEnvironment, Environment: c.Environment, Before: "has cycles", After: "not configured", Cycle: c.ID, At: c.At,
 			}, func() string { return "environments" })
 		}
 		return
@@ -58,15 +63,15 @@ func (r *Rehearsal) Cycle(c ops.Recorded) {
 	if len(c.Steps) == 0 {
 		r.report.Counts.DecisionOnly++
 	} else {
-		differs = r.steps(c)
+		differs = r.steps(c, before)
 	}
 	for _, d := range c.Decisions {
-		r.decision(c, d, differs)
+		r.decision(c, d, before, differs)
 	}
 }
 
 // steps takes the steps of a cycle again, and reports whether one is different.
-func (r *Rehearsal) steps(c ops.Recorded) (differs bool) {
+func (r *Rehearsal) steps(c ops.Recorded, before *Configuration) (differs bool) {
 	r.reel.Lost()
 	for _, s := range c.Steps {
 		t, err := r.reel.Taken(s.Facts)
@@ -75,29 +80,31 @@ func (r *Rehearsal) steps(c ops.Recorded) (differs bool) {
 			return differs
 		}
 		r.report.Counts.Steps++
-		base := t.Cycle.Policy
-		was := t.Step
-		if r.before != nil && r.before.has(c.Environment) {
-			base = r.before.policy(t.Cycle.Environment, t.Cycle.Options, t.Cycle.Policy)
-			was = again(t, base)
-		}
-		policy := r.after.policy(t.Cycle.Environment, t.Cycle.Options, t.Cycle.Policy)
 		r.missing(c.Environment, t.Cycle.Policy)
-		before, after := say(was, t), say(again(t, policy), t)
-		if !before.equal(after) {
+		base, policy := t.Cycle.Policy, r.after.policy(t.Cycle)
+		recorded := say(t.Step, t)
+		was, now := recorded, say(again(t, policy), t)
+		if before != nil {
+			base = before.policy(t.Cycle)
+			was = say(again(t, base), t)
+		}
+		if was != now {
 			differs = true
-			from, to, cut := before.against(after)
-			r.note(Difference{
-				Kind: KindStep, Environment: c.Environment, Before: from, After: to, Cycle: c.ID, Step: s.N, At: t.At, CutShort: cut,
-			}, func() string {
-				return because(base, policy, func(p ops.Policy) bool { return say(again(t, p), t).equal(after) })
-			})
-			if cut {
+			d := Difference{
+				Kind: KindStep, Environment: c.Environment, Before: was.tells, After: now.tells, Cycle: c.ID, Step: s.N, At: t.At,
+			}
+			if d.CutShort = was.does != now.does; d.CutShort {
+				d.Before, d.After = was.does, now.does
 				r.report.Counts.CutShort++
+			}
+			r.note(d, func() string {
+				return because(base, policy, func(p ops.Policy) bool { return say(again(t, p), t) == now })
+			})
+			if d.CutShort {
 				return true
 			}
 		}
-		if r.before != nil && !slices.Equal(before.does, say(t.Step, t).does) {
+		if was.does != recorded.does {
 			r.report.Counts.Departed++
 			return differs
 		}
@@ -105,24 +112,16 @@ func (r *Rehearsal) steps(c ops.Recorded) (differs bool) {
 	return differs
 }
 
-// again decides a step once more.
+// again decides a step once more. What is not probed any more is not found to fail either.
 func again(t decide.Taken, p ops.Policy) ops.Step {
-	left := map[string]bool{}
-	for _, s := range t.Cycle.Policy.Inventory.Services {
-		left[s.Name] = s.Probed
+	probed := func(p ops.Policy, name string) bool {
+		return slices.ContainsFunc(p.Inventory.Services, func(s ops.Service) bool { return s.Name == name && s.Probed })
 	}
-	for _, s := range p.Inventory.Services {
-		if s.Probed {
-			delete(left, s.Name)
-		}
-	}
-	j := t.Journal
-	if len(left) > 0 { // what is not probed any more is not found to fail either
-		j.Checks = slices.DeleteFunc(slices.Clone(j.Checks), func(c ops.Check) bool { return left[c.Service] })
-	}
-	c := t.Cycle
-	c.Policy = p
-	return decide.Next(c, j, p, t.At)
+	t.Journal.Checks = slices.DeleteFunc(slices.Clone(t.Journal.Checks), func(c ops.Check) bool {
+		return probed(t.Cycle.Policy, c.Service) && !probed(p, c.Service)
+	})
+	t.Cycle.Policy = p
+	return decide.Next(t.Cycle, t.Journal, p, t.At)
 }
 
 func (c Configuration) has(environment string) bool {
@@ -130,12 +129,12 @@ func (c Configuration) has(environment string) bool {
 	return ok
 }
 
-// policy is what the configuration says of a cycle, as far as the facts of the cycle go: a service that it did not know and one that it
-// did not probe have no facts.
-func (c Configuration) policy(environment string, o ops.CycleOptions, recorded ops.Policy) ops.Policy {
-	p := c.Policies[environment].Narrow(o)
+// policy is what the configuration says of a cycle, as far as its facts go: there are none of a service that it did not know, or did
+// not probe.
+func (c Configuration) policy(of ops.Cycle) ops.Policy {
+	p := c.Policies[of.Environment].Narrow(of.Options)
 	known := map[string]ops.Service{}
-	for _, s := range recorded.Inventory.Services {
+	for _, s := range of.Policy.Inventory.Services {
 		known[s.Name] = s
 	}
 	var services []ops.Service
@@ -146,7 +145,7 @@ func (c Configuration) policy(environment string, o ops.CycleOptions, recorded o
 			delete(known, s.Name)
 		}
 	}
-	for _, s := range recorded.Inventory.Services {
+	for _, s := range of.Policy.Inventory.Services {
 		if _, left := known[s.Name]; left && c.Discovers {
 			services = append(services, s)
 		}
@@ -155,58 +154,46 @@ func (c Configuration) policy(environment string, o ops.CycleOptions, recorded o
 	return p
 }
 
-// missing notes what the configuration asks of the record and the record does not say.
+// missing notes once, from the newest cycle, the services of which nothing is recorded.
 func (r *Rehearsal) missing(environment string, recorded ops.Policy) {
-	if r.looked[environment] {
-		return // the newest cycle has said it
+	if r.noted[environment] {
+		return
 	}
-	r.looked[environment] = true
-	p := r.after.Policies[environment]
+	r.noted[environment] = true
 	var names []string
-	for _, s := range p.Inventory.Services {
+	for _, s := range r.after.Policies[environment].Inventory.Services {
 		if !slices.ContainsFunc(recorded.Inventory.Services, func(o ops.Service) bool { return o.Name == s.Name }) {
 			names = append(names, s.Name)
 		}
 	}
 	if len(names) > 0 {
-		r.report.Notes = append(r.report.Notes,
-			ops.Cut(fmt.Sprintf("nothing is recorded of these services of %s: %s", environment, strings.Join(names, ", ")), maxText))
-	}
-	if !unchanged(recorded.Cooldowns, p.Cooldowns) {
-		r.report.Notes = append(r.report.Notes,
-			"the limits of cooldowns in "+environment+" are others: what was left of them is taken as recorded")
+		r.report.Notes = append(r.report.Notes, "nothing is recorded of "+ops.Cut(strings.Join(names, ", "), maxText)+" in "+environment)
 	}
 }
 
 // decision takes a decision about an escalation again. That of a cycle whose steps differ is not told twice.
-func (r *Rehearsal) decision(c ops.Recorded, d ops.Decision, told bool) {
-	decide := func(p ops.Policy) (string, error) {
-		x, err := escalation.Again(d, c.Families[d.SessionID], p)
-		return ruling(x), err
+func (r *Rehearsal) decision(c ops.Recorded, d ops.RecordedDecision, before *Configuration, told bool) {
+	under := func(p ops.Policy) string {
+		x, err := escalation.Again(d, p)
+		if err != nil {
+			return "" // nothing is stored that it could be taken from
+		}
+		return ruling(x)
 	}
 	policy := r.after.Policies[c.Environment].Narrow(c.Options)
-	after, err := decide(policy)
-	if err != nil {
-		return // nothing is stored that it could be taken from
-	}
-	r.report.Counts.Decisions++
-	before := ruling(d)
-	base := escalation.Under
-	if r.before != nil && r.before.has(c.Environment) {
-		old := r.before.Policies[c.Environment].Narrow(c.Options)
-		base = func(ops.Decision) ops.Policy { return old }
-		before, _ = decide(old) // it can be read
-	}
-	if before == after || told {
+	was, now := ruling(d.Decision), under(policy)
+	if now == "" {
 		return
 	}
-	r.note(Difference{Kind: KindDecision, Environment: c.Environment, Before: before, After: after, Cycle: c.ID, At: d.At}, func() string {
-		return because(base(d), policy, func(p ops.Policy) bool {
-			now, err := decide(p)
-			return err == nil && now == after
+	r.report.Counts.Decisions++
+	base := func() ops.Policy { return escalation.Under(d.Decision) }
+	if before != nil {
+		base = func() ops.Policy { return before.Policies[c.Environment].Narrow(c.Options) }
+		was = under(base())
+	}
+	if was != now && !told {
+		r.note(Difference{Kind: KindDecision, Environment: c.Environment, Before: was, After: now, Cycle: c.ID, At: d.At}, func() string {
+			return because(base(), policy, func(p ops.Policy) bool { return under(p) == now })
 		})
-	})
+	}
 }
-
-// Stop notes why the rehearsal ends before the end of the record.
-func (r *Rehearsal) Stop(why string) { r.report.Stopped = why }

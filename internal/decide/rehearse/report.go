@@ -3,6 +3,7 @@ package rehearse
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"claudeops/internal/ops"
@@ -19,7 +20,8 @@ const (
 	KindEnvironment Kind = "environment" // the configuration does not have the environment
 )
 
-// Difference is one change that happens Count times. Cycle, Step and At are those of the newest.
+// Difference is one change that happens Count times. Cycle, Step and At are those of the newest. If it is CutShort, what followed in
+// these cycles cannot be rehearsed, because the recorded facts hold no longer.
 type Difference struct {
 	Kind        Kind        `json:"kind"`
 	Environment string      `json:"environment"`
@@ -32,9 +34,7 @@ type Difference struct {
 	Cycle       ops.CycleID `json:"cycle"`
 	Step        int         `json:"step,omitempty"`
 	At          time.Time   `json:"at"`
-	// CutShort: what followed in these cycles cannot be rehearsed, because the recorded facts hold no longer.
-	CutShort bool          `json:"cut_short,omitempty"`
-	Cycles   []ops.CycleID `json:"cycles"` // newest first, at most ten
+	CutShort    bool        `json:"cut_short,omitempty"`
 }
 
 // Counts say how much was rehearsed.
@@ -57,45 +57,25 @@ type Report struct {
 	// Differences are grouped, those with the newest example first. Others counts what did not fit in.
 	Differences []Difference `json:"differences"`
 	Others      int          `json:"others,omitempty"`
-	// Stopped says why older cycles or calls were left out; empty: none were.
-	Stopped string   `json:"stopped,omitempty"`
-	Notes   []string `json:"notes"`
+	Stopped     string       `json:"stopped,omitempty"` // why older rows were left out; empty: none were
+	Notes       []string     `json:"notes"`
 }
 
 // maxGroups is how many different differences a report holds.
 const maxGroups = 200
 
-const maxCycles = 10 // that a difference names
-
-// group is what differences of one kind have in common.
-type group struct {
-	kind                                Kind
-	environment, before, after, command string
-	tier                                ops.Tier
-}
-
-// note counts a difference. The setting is only looked for once in a group.
+// note counts a difference. Rows come newest first, so the first one of a group stands for it, and only its setting is looked for.
 func (r *Rehearsal) note(d Difference, setting func() string) {
-	key := group{d.Kind, d.Environment, d.Before, d.After, d.Command, d.Tier}
+	key := fmt.Sprintf("%s %s %q %q %q %d", d.Kind, d.Environment, d.Before, d.After, d.Command, d.Tier)
 	i, known := r.groups[key]
-	if !known {
-		if len(r.report.Differences) == maxGroups {
-			r.report.Others++
-			return
-		}
-		i = len(r.report.Differences)
-		r.groups[key] = i
-		d.Setting = setting()
+	switch {
+	case known:
+		r.report.Differences[i].Count++
+	case len(r.groups) == maxGroups:
+		r.report.Others++
+	default:
+		d.Count, d.Setting, r.groups[key] = 1, setting(), len(r.groups)
 		r.report.Differences = append(r.report.Differences, d)
-	}
-	to := &r.report.Differences[i]
-	to.Count++
-	to.CutShort = to.CutShort || d.CutShort
-	if d.At.After(to.At) {
-		to.Cycle, to.Step, to.At = d.Cycle, d.Step, d.At
-	}
-	if !slices.Contains(to.Cycles, d.Cycle) && len(to.Cycles) < maxCycles {
-		to.Cycles = append(to.Cycles, d.Cycle)
 	}
 }
 
@@ -103,9 +83,8 @@ func (r *Rehearsal) note(d Difference, setting func() string) {
 func (r *Rehearsal) Report() Report {
 	out := r.report
 	out.Equal = len(out.Differences) == 0
-	out.Differences = append([]Difference{}, out.Differences...)
+	out.Differences, out.Notes = append([]Difference{}, out.Differences...), append([]string{}, out.Notes...)
 	slices.SortStableFunc(out.Differences, func(a, b Difference) int { return b.At.Compare(a.At) })
-	out.Notes = append([]string{}, out.Notes...)
 	return out
 }
 
@@ -115,26 +94,22 @@ func (r Report) Summary() string {
 	if !r.Equal {
 		found = fmt.Sprintf("%d different", len(r.Differences)+r.Others)
 	}
-	text := fmt.Sprintf("%s: %s (%s), %s and %s rehearsed", found, count(c.Cycles-c.DecisionOnly, "cycle"), count(c.Steps, "step"),
-		count(c.Decisions, "decision"), count(c.ToolCalls, "tool call"))
-	for _, rest := range []struct {
-		n           int
-		what, where string
-	}{
-		{c.DecisionOnly, "older cycle", "decision only"},
-		{c.CutShort, "cycle", "only up to the difference"},
-		{c.Departed, "cycle", "only up to where the configuration before departs from the record"},
-		{c.Unreadable, "cycle", "of which this version cannot read the steps"},
-		{c.NotJudged, "tool call", "cannot be judged"},
-	} {
-		if rest.n > 0 {
-			text += "; " + count(rest.n, rest.what) + " " + rest.where
+	parts := []string{fmt.Sprintf("%s: %s (%s), %s and %s rehearsed", found, count(c.Cycles-c.DecisionOnly, "cycle"), count(c.Steps, "step"),
+		count(c.Decisions, "decision"), count(c.ToolCalls, "tool call"))}
+	add := func(n int, what, rest string) {
+		if n > 0 {
+			parts = append(parts, count(n, what)+" "+rest)
 		}
 	}
+	add(c.DecisionOnly, "older cycle", "decision only")
+	add(c.CutShort, "cycle", "only up to the difference")
+	add(c.Departed, "cycle", "only up to where the configuration before departs from the record")
+	add(c.Unreadable, "cycle", "of which this version cannot read the steps")
+	add(c.NotJudged, "tool call", "cannot be judged")
 	if r.Stopped != "" {
-		text += "; " + r.Stopped
+		parts = append(parts, r.Stopped)
 	}
-	return text
+	return strings.Join(parts, "; ")
 }
 
 func count(n int, what string) string {

@@ -4,96 +4,73 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"claudeops/internal/decide"
 	"claudeops/internal/ops"
 )
 
-// said is a step in words, without what is only wording: what is done, and what people see of it.
-type said struct{ does, tells []string }
+// said is a step in words that leave out what is only wording: what is done, on which all that follows depends, and what people see.
+type said struct{ does, tells string }
 
-func (s said) equal(o said) bool {
-	return slices.Equal(s.does, o.does) && slices.Equal(s.tells, o.tells)
-}
-
-// against names two different steps, and reports whether what follows depends on the difference.
-func (s said) against(o said) (before, after string, cut bool) {
-	if cut = !slices.Equal(s.does, o.does); cut {
-		return strings.Join(s.does, "; "), strings.Join(o.does, "; "), true
-	}
-	return orNothing(s.tells), orNothing(o.tells), false
-}
-
-func orNothing(words []string) string {
-	if len(words) == 0 {
-		return "tells nobody"
-	}
-	return strings.Join(words, "; ")
-}
-
-// say puts a step into words.
 func say(s ops.Step, t decide.Taken) said {
-	out := said{does: []string{action(s, t)}}
-	do := func(is bool, format string, args ...any) {
-		if is {
-			out.does = append(out.does, fmt.Sprintf(format, args...))
-		}
-	}
+	does := []string{action(s, t)}
 	if s.Decision != nil {
-		do(true, "%s", ruling(*s.Decision))
+		does = append(does, ruling(*s.Decision))
 	}
 	if s.Recovery != nil {
-		do(true, "recovery level %d for %s by %s", s.Recovery.Level, s.Recovery.ErrorType, s.Recovery.Handler)
+		does = append(does, fmt.Sprintf("recovery level %d for %s by %s", s.Recovery.Level, s.Recovery.ErrorType, s.Recovery.Handler))
 	}
-	do(s.Skipped != "", "skips the rest of the plan")
+	if s.Skipped != "" {
+		does = append(does, "skips the rest of the plan")
+	}
 	for _, x := range s.Reduced {
-		do(true, "trusts %s less", x.Service)
+		does = append(does, "trusts "+x.Service+" less")
 	}
-	do(len(s.ReflexOff) > 0, "switches off %d reflexes", len(s.ReflexOff))
+	for range s.ReflexOff {
+		does = append(does, "switches a reflex off")
+	}
+	var tells []string
 	for _, n := range s.Notices {
-		out.tells = append(out.tells, fmt.Sprintf("tells %s (%s)", n.Kind, n.Level))
+		tells = append(tells, fmt.Sprintf("tells %s (%s)", n.Kind, n.Level))
 	}
 	for _, i := range []*ops.IncidentReport{s.Incident, s.Left} {
-		if i == nil {
-			continue
+		if i != nil {
+			tells = append(tells, fmt.Sprintf("incident of %s (%s, %s)", strings.Join(slices.Concat(i.Services, i.Unlisted), ", "), i.Level,
+				map[bool]string{true: "nobody is called", false: "a human is called"}[i.Handled]))
 		}
-		text := fmt.Sprintf("incident of %s (%s)", strings.Join(slices.Concat(i.Services, i.Unlisted), ", "), i.Level)
-		if i.Handled {
-			text += ", nobody is called"
-		}
-		out.tells = append(out.tells, text)
 	}
 	if n := len(s.Recovered); n > 0 {
-		out.tells = append(out.tells, fmt.Sprintf("ends %s", count(n, "incident")))
+		tells = append(tells, "ends "+count(n, "incident"))
 	}
-	return out
+	if len(tells) == 0 {
+		tells = []string{"tells nobody"}
+	}
+	return said{strings.Join(does, "; "), strings.Join(tells, "; ")}
 }
 
 // action is what the worker does.
 func action(s ops.Step, t decide.Taken) string {
-	after := ""
-	if !s.Until.IsZero() {
-		after = " for " + s.Until.Sub(t.At).Round(1e9).String()
-	}
+	words := []string{string(s.Kind)}
 	switch {
 	case s.Kind == ops.StepQueue && s.Session != nil:
 		h := s.Session.Handler
-		model := strings.TrimSpace(h.Agent + " " + h.Model)
-		return fmt.Sprintf("starts %s (%s, %s)", strings.TrimSpace(string(s.Session.Role)+" "+h.ID), model, s.Session.ContextMode)
+		return spaced("starts", string(s.Session.Role), h.ID, fmt.Sprintf("(%s, %s)", spaced(h.Agent, h.Model), s.Session.ContextMode))
 	case s.Kind == ops.StepProbe:
-		return strings.TrimSpace(fmt.Sprintf("probes to %s %s", s.Purpose, strings.Join(s.Services, ", ")))
+		words = []string{"probes to", string(s.Purpose), strings.Join(s.Services, ", ")}
 	case s.Kind == ops.StepAwait && s.Approval != nil:
-		return fmt.Sprintf("asks a human about %s%s", strings.TrimSpace(string(s.Approval.Kind)+" "+s.Approval.Handler), after)
-	case s.Kind == ops.StepAwait:
-		return "waits for a human" + after
+		words = []string{"asks a human about", string(s.Approval.Kind), s.Approval.Handler}
 	case s.Kind == ops.StepAct && s.Act != nil && s.Act.Reflex != nil:
-		return fmt.Sprintf("does step %d of the reflex %s of %s", s.Act.Step, strings.Join(s.Act.Reflex.Do, ", "), s.Act.Reflex.Service)
-	case s.Kind == ops.StepAct && s.Act != nil && s.Act.Interrupt == 0:
-		return fmt.Sprintf("does step %d of the plan", s.Act.Step)
+		words = []string{"does step", fmt.Sprint(s.Act.Step), "of the reflex", strings.Join(s.Act.Reflex.Do, ", "), "of", s.Act.Reflex.Service}
+	case s.Kind == ops.StepAct && s.Act != nil:
+		words = []string{"does step", fmt.Sprint(s.Act.Step), "of the plan"}
 	case s.Kind == ops.StepFinish:
-		return strings.TrimSpace(fmt.Sprintf("ends %s %s", s.Status, s.ConfirmedBy))
+		words = []string{"ends", string(s.Status), string(s.ConfirmedBy)}
 	}
-	return string(s.Kind) + after
+	if !s.Until.IsZero() {
+		words = append(words, "for", s.Until.Sub(t.At).Round(time.Second).String())
+	}
+	return spaced(words...)
 }
 
 // ruling is a decision about an escalation in words.
@@ -109,4 +86,8 @@ func ruling(d ops.Decision) string {
 		text += " for " + strings.Join(d.Services, ", ")
 	}
 	return text
+}
+
+func spaced(words ...string) string {
+	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ")
 }
