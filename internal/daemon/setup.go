@@ -261,7 +261,7 @@ func (s *Setup) services() api.SetupRow {
 	}
 	switch {
 	case len(names) == 0:
-		row.State, row.Detail, row.Next = api.SetupTodo, "nothing is watched", "Add your first service"
+		row.State, row.Detail, row.Next, row.Page = api.SetupTodo, "nothing is watched", "Add your first service", "/settings/services/new"
 		row.Lines = "services:\n  - name: web\n    probes:\n      - {type: http, url: \"http://127.0.0.1:80/\", expect_status: 200}"
 		if s.config.File == "" {
 			row.Next, row.Command, row.Lines = "Let claudeops find what runs here", "claudeops init", ""
@@ -341,6 +341,7 @@ func (s *Setup) notifications(told bool) api.SetupRow {
 	urls := targets(s.config)
 	if len(urls) == 0 && s.config.AppriseAPI == "" {
 		row.Detail, row.Next = "no target is configured, so nobody is told when a human is needed", "Add one, then send a test"
+		row.Page = "/settings/notifications/new"
 		row.Lines = "notify:\n  apprise_urls: [\"ntfys://ntfy.sh/a-name-nobody-guesses\"]"
 		return row
 	}

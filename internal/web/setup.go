@@ -35,7 +35,7 @@ func (v *overviewView) addSetup(ctx context.Context, s *server) {
 	}
 	// The title of each step, and the link to where it is done.
 	words := map[string][2]string{
-		api.StepAgent: {"Agent"}, api.StepKey: {"Key"}, api.StepService: {"First service", "Services"},
+		api.StepAgent: {"Agent"}, api.StepKey: {"Key"}, api.StepService: {"First service", "Add a service"},
 		api.StepTrust: {"What it may do", "Trust"}, api.StepNotifications: {"Who is told", "Add a target"},
 		api.StepDryRun: {"Dry run", "Setting"},
 	}

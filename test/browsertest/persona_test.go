@@ -8,14 +8,17 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"claudeops/test/agenttest"
+	"claudeops/test/phonetest"
 	"claudeops/test/testtoken"
 )
 
@@ -154,6 +157,96 @@ func TestPersona_ANewcomerSeesARepair(t *testing.T) {
 	b.choose("^Incidents")
 	b.visit("/incidents/1")
 	b.sees("mediabox", "esolved")
+}
+
+// The first evening, without Docker, without an agent and without a key: the overview says what is left to do, the forms do the rest, and
+// nothing of our own set-up looks like an incident.
+func TestPersona_TheFirstEvening(t *testing.T) {
+	t.Parallel()
+	var down atomic.Bool
+	mine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if down.Load() {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	}))
+	t.Cleanup(mine.Close)
+	ntfy := phonetest.NewNtfy(t)
+	file := filepath.Join(t.TempDir(), "claudeops.yaml")
+	if err := os.WriteFile(file, []byte("# my configuration\ntrust: suggest\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := startDaemon(t, t.TempDir(), nil, "CLAUDEOPS_CLAUDE_BIN=claude", "PATH="+t.TempDir(), "CLAUDEOPS_CONFIG="+file)
+	b := d.open(t)
+	b.excuse("net::ERR") // the daemon reads its configuration again after each form, and is away for a moment
+	b.excuse("Failed to fetch")
+	again := func() {
+		t.Helper()
+		d.until("the daemon is ready again", func() bool {
+			r, err := http.Get(d.base + "/readyz")
+			if err != nil {
+				return false
+			}
+			return r.Body.Close() == nil && r.StatusCode == http.StatusOK
+		})
+	}
+	b.visit("/")
+	b.sees("Not set up yet", "Set-up: 2 of 6 done", "\"claude\" is not installed", "npm install -g @anthropic-ai/claude-code", "nothing is watched")
+	b.fits()
+	b.choose("^Add a service$")
+	b.must(b.fill("#setting-name", "shop"))
+	b.must(b.fill("#setting-url", mine.URL+"/"))
+	b.must(b.fill("#setting-interval", "1s"))
+	b.choose("^Preview$")
+	b.sees("name: shop", "What would this change?")
+	b.fits()
+	b.choose("^Save$")
+	b.sees("Saved")
+	again()
+	b.visit("/")
+	b.sees("Set-up: 3 of 6 done", "shop")
+	b.choose("^Add a target$")
+	b.must(b.fill("#setting-target", ntfy.Target("mine")))
+	b.choose("^Preview$")
+	b.choose("^Save$")
+	b.sees("Saved")
+	again()
+	b.visit("/")
+	b.choose("^Send a test$")
+	d.until("the test arrives on the phone", func() bool { return len(ntfy.Notes("mine")) > 0 })
+	b.visit("/")
+	b.sees("Set-up: 4 of 6 done")
+	for _, found := range b.axe(allRules) {
+		t.Error(found)
+	}
+	b.visit("/incidents?tab=all")
+	if text := b.text(); strings.Contains(text, "Incident 1") {
+		t.Errorf("the set-up is an incident:\n%s", text)
+	}
+	arrived := len(ntfy.Notes("mine"))
+	down.Store(true)
+	d.until("the phone says that it is down", func() bool { return len(ntfy.Notes("mine")) > arrived })
+}
+
+// Back after a week: the overview says what needs somebody, and a click leads to what happened and what it cost.
+func TestPersona_BackAfterAWeek(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	b := open(t, serve(t, f.store).base())
+	for _, window := range []size{wide, phone} {
+		b.resize(window)
+		b.visit("/")
+		b.sees("Needs you: 1 approval · 1 incident", "paperless is down", "Est. cost today")
+		b.fits()
+		b.choose("^Open incident$")
+		b.sees("paperless")
+		b.fits()
+		b.visit("/incidents?tab=all")
+		b.sees("grafana lost its data source", "paperless")
+		b.fits()
+		b.choose("^Costs")
+		b.sees("Costs")
+		b.fits()
+	}
 }
 
 // An operator comes back after a day: one command says what is open, and names the next one.
