@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,15 +23,29 @@ import (
 type shelf struct {
 	*dockertest.Daemon
 	registry *dockertest.Registry
-	repos    string
+	mu       sync.Mutex
+	made     map[string]string // by what they do
 }
 
 // appPorts are handed out in turn, in the network of the Docker daemon.
 var appPorts atomic.Int32
 
-// image makes an image that answers over HTTP, and pushes it. Health and api are shell commands that print an answer; start runs first.
-func (s shelf) image(t *testing.T, name, start, health, api string) {
+// image pushes an image that answers over HTTP. Health and api are shell commands that print an answer; start runs first.
+func (s *shelf) image(t *testing.T, name, start, health, api string) {
 	t.Helper()
+	s.Docker(t, "tag", s.make(t, start, health, api), name)
+	s.Docker(t, "push", "-q", name)
+}
+
+// make makes an image once, and returns its id.
+func (s *shelf) make(t *testing.T, start, health, api string) string {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := strings.Join([]string{start, health, api}, "\n")
+	if id := s.made[key]; id != "" {
+		return id
+	}
 	root := t.TempDir()
 	cgi := func(body string) string {
 		return "#!/bin/sh\nyes() { echo 'Status: 200 OK'; echo; echo ${1-ok}; exit 0; }\nno() { echo 'Status: 500 Broken'; echo; exit 0; }\n" + body + "\n"
@@ -49,10 +64,13 @@ func (s shelf) image(t *testing.T, name, start, health, api string) {
 	}
 	const script = `set -e; cd "$1"; mkdir -p bin tmp data; cp "$(command -v busybox)" bin/busybox
 for a in sh echo cat touch wget grep sleep head mkdir date; do ln -s busybox bin/$a; done
-tar -c . | docker import --change 'ENV PATH=/bin' --change 'CMD ["/bin/sh", "/app"]' - "$2" >/dev/null; docker push -q "$2"`
-	if out, err := s.Run(t, s.Socket, "/bin/sh", "-c", script, "sh", root, name); err != nil {
+tar -c . | docker import --change 'ENV PATH=/bin' --change 'CMD ["/bin/sh", "/app"]' -`
+	out, err := s.Run(t, s.Socket, "/bin/sh", "-c", script, "sh", root)
+	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
+	s.made[key] = out
+	return out
 }
 
 const (
@@ -71,14 +89,15 @@ type serviceOf struct {
 }
 
 // updateBox is a box with a service web, a service shop that needs it, and a neighbour, in one compose project.
-func (s shelf) updateBox(t *testing.T, project string, c serviceOf) (*box, map[string]string) {
+func (s *shelf) updateBox(t *testing.T, project string, c serviceOf, more ...string) (*box, map[string]string) {
 	t.Helper()
 	port := int(appPorts.Add(2)) + 7000
+	more = append(more, "", "")
 	web, shop := s.registry.Address+"/"+project+"/web:1", s.registry.Address+"/"+project+"/shop:1"
 	s.image(t, web, "", answers, "yes v1")
-	old := s.Docker(t, "inspect", "--format", "{{.Id}}", web)
+	old, repos := s.make(t, "", answers, "yes v1"), t.TempDir()
 	s.image(t, shop, "", `[ "$(wget -q -O- http://127.0.0.1:$NEEDS/cgi-bin/api)" = v1 ] || no; yes`, "yes")
-	file := filepath.Join(s.repos, "lab", project, "compose.yml")
+	file := filepath.Join(repos, "lab", project, "compose.yml")
 	service := func(name, image string, port int) string {
 		return fmt.Sprintf("  %s:\n    image: %s\n    container_name: %s-%s\n    network_mode: host\n    stop_signal: SIGKILL\n    volumes: ['%s-%s:/data']\n"+
 			"    environment: {PORT: '%d', NEEDS: '%d'}\n", name, image, project, name, project, name, port, port-1)
@@ -95,20 +114,21 @@ func (s shelf) updateBox(t *testing.T, project string, c serviceOf) (*box, map[s
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	lab := filepath.Join(s.repos, "lab")
+	lab := filepath.Join(repos, "lab")
 	gitIn(t, lab, "init", "-q")
 	gitIn(t, lab, "add", "--all")
 	gitIn(t, lab, "commit", "-q", "-m", project)
-	t.Cleanup(func() { _, _ = s.Run(t, s.Socket, "docker-compose", "-f", file, "down", "-v", "-t", "0") })
+	t.Cleanup(func() {
+		_, _ = s.Run(t, s.Socket, "docker", "rm", "-f", "-v", project+"-web", project+"-shop", project+"-other")
+	})
 	if out, err := s.Run(t, s.Socket, "docker-compose", "-f", file, "up", "-d"); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	if c.dirty {
 		s.Docker(t, "exec", project+"-web", "sh", "-c", "mkdir -p /var/lib/app && head -c 3000000 /dev/zero > /var/lib/app/data.db")
 	}
-	// The tag gets its new image in the registry, and none of it stays here.
+	// The tag gets its new image in the registry, and means the old one here.
 	s.image(t, web, c.start, c.health, c.api)
-	s.Docker(t, "rmi", web)
 	s.Docker(t, "tag", old, web)
 	probe := func(port int) string {
 		return fmt.Sprintf(`[{type: http, url: "http://%s/cgi-bin/health", interval: 1s, fail_after: 1}]`, s.Forward(t, fmt.Sprintf("127.0.0.1:%d", port)))
@@ -121,20 +141,20 @@ services:
     container: %[3]s-web
     settle: 1s
     compose: {repo: lab, file: %[3]s/compose.yml}
-    updates: {watch: 6s}
-    probes: %[4]s
+    updates: {%[6]swatch: 6s}
+%[7]s    probes: %[4]s
   - {name: shop, container: %[3]s-shop, settle: 1s, depends_on: [web], probes: %[5]s}
   - {name: plain, container: %[3]s-other}
-`, s.Socket, s.repos, project, probe(port), probe(port+1)))
+`, s.Socket, repos, project, probe(port), probe(port+1), more[0], more[1]))
 	return b, map[string]string{"web": s.id(t, project+"-web"), "shop": s.id(t, project+"-shop"), "other": s.id(t, project+"-other"), "image": old}
 }
 
-func (s shelf) id(t *testing.T, container string) string {
+func (s *shelf) id(t *testing.T, container string) string {
 	t.Helper()
 	return s.Docker(t, "inspect", "--format", "{{.Id}}", container)
 }
 
-func (s shelf) imageOf(t *testing.T, container string) string {
+func (s *shelf) imageOf(t *testing.T, container string) string {
 	t.Helper()
 	return s.Docker(t, "inspect", "--format", "{{.Image}}", container)
 }
@@ -150,10 +170,10 @@ func (b *box) updates() (out []ops.Update) {
 	return out
 }
 
-func newShelf(t *testing.T) shelf {
+func newShelf(t *testing.T) *shelf {
 	t.Helper()
 	d := dockertest.Shared(t)
-	return shelf{d, d.Registry(t), t.TempDir()}
+	return &shelf{Daemon: d, registry: d.Registry(t), made: map[string]string{}}
 }
 
 // seats for updates: each has a daemon of its own.
@@ -166,19 +186,19 @@ func sit() func() {
 
 func TestAnUpdateIsKeptOrTakenBack(t *testing.T) {
 	t.Parallel()
+	s := newShelf(t)
 	for name, c := range map[string]serviceOf{
-		"good":        {"", answers, "yes v1", false, ops.UpdateKept, "nothing was worse", 0},
+		"good":        {":", answers, "yes v1", false, ops.UpdateKept, "nothing was worse", 0},
 		"nostart":     {"exit 1", answers, "yes v1", false, ops.UpdateGoneBack, "worse than before: web", 8},
 		"answers500":  {"", fails, "yes v1", false, ops.UpdateGoneBack, "worse than before: web", 8},
 		"breakslater": {"", late, "yes v1", false, ops.UpdateGoneBack, "worse than before: web", 8},
 		"breaksshop":  {"", answers, "yes v2", false, ops.UpdateGoneBack, "worse than before: shop", 8},
 		"migrates":    {"echo 2 >/data/schema", fails, "yes v1", false, ops.UpdateStuck, "may have changed its data", 8},
-		"layer":       {"", answers, "yes v1", true, ops.UpdateRefused, "/var/lib/app/data.db", 7},
+		"layer":       {":", answers, "yes v1", true, ops.UpdateRefused, "/var/lib/app/data.db", 7},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			defer sit()()
-			s := newShelf(t)
 			project := "upd" + name
 			b, before := s.updateBox(t, project, c)
 			d := b.ready()
@@ -239,6 +259,7 @@ func TestAnUpdateIsKeptOrTakenBack(t *testing.T) {
 // Wherever the supervisor is killed, the update comes to its right end after the next start, and recreates nothing twice.
 func TestAnUpdateSurvivesACrash(t *testing.T) {
 	t.Parallel()
+	s := newShelf(t)
 	for _, tt := range []struct {
 		point string
 		bad   bool
@@ -258,9 +279,8 @@ func TestAnUpdateSurvivesACrash(t *testing.T) {
 		t.Run(tt.point, func(t *testing.T) {
 			t.Parallel()
 			defer sit()()
-			s := newShelf(t)
 			project := "crash" + strings.NewReplacer("update.", "", ".", "", "_", "").Replace(tt.point)
-			c, want := serviceOf{health: answers, api: "yes v1"}, ops.UpdateKept
+			c, want := serviceOf{start: ":", health: answers, api: "yes v1"}, ops.UpdateKept
 			if tt.bad {
 				c.health, want = fails, ops.UpdateGoneBack
 			}
@@ -305,4 +325,32 @@ func TestAnUpdateSurvivesACrash(t *testing.T) {
 			d.stop()
 		})
 	}
+}
+
+// A schedule that may only ask waits for a person, however long nobody answers; whoever asks for the update says yes.
+func TestAScheduledUpdateWaitsForAYes(t *testing.T) {
+	t.Parallel()
+	defer sit()()
+	s := newShelf(t)
+	b, before := s.updateBox(t, "updscheduled", serviceOf{start: ":", health: answers, api: "yes v1"}, "schedule: '* * * * *', ", "    trust: ask\n")
+	clock := filepath.Join(t.TempDir(), "clock")
+	d := b.ready("CLAUDEOPS_FAULT_CLOCK=" + clock)
+	d.until("the first cycle ends", func() bool { return b.ended(1) })
+	if err := os.WriteFile(clock, []byte("90s"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.until("it waits", func() bool { all := b.updates(); return len(all) == 1 && all[0].Phase == ops.UpdateWaiting })
+	if err := os.WriteFile(clock, []byte("5h"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.until("another time has come", func() bool { return len(b.toldOf(ops.NoticeAction)) > 0 && b.ended(2) })
+	contains(t, "the question", b.toldOf(ops.NoticeAction)[0].Body, "claudeops update web", "Without an answer it is not updated")
+	if all := b.updates(); len(all) != 1 || all[0].Phase != ops.UpdateWaiting || s.id(t, "updscheduled-web") != before["web"] {
+		t.Fatalf("%+v", all)
+	}
+	r := b.run("update", "web")
+	if all := b.updates(); r.code != 0 || all[len(all)-1].Phase != ops.UpdateKept || all[len(all)-1].Person == "" || all[len(all)-1].Slot == nil {
+		t.Errorf("exit %d, %+v\n%s%s", r.code, all, r.stdout, r.stderr)
+	}
+	d.stop()
 }

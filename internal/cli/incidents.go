@@ -136,8 +136,12 @@ func printIncident(w io.Writer, i api.Incident) {
 	if i.SnoozedUntil != nil && i.Status == ops.IncidentSnoozed {
 		fmt.Fprintf(w, " until %s", stamp(i.SnoozedUntil))
 	}
-	fmt.Fprintf(w, "\nEnvironment: %s   Service: %s   Seen %s, first %s, cycles %d to %d\n",
-		i.Environment, orDash(i.Service), plural(i.Occurrences, "time", "times"), stamp(&i.OpenedAt), i.FirstCycleID, i.LastCycleID)
+	fmt.Fprintf(w, "\nEnvironment: %s   Service: %s   Seen %s, first %s",
+		i.Environment, orDash(i.Service), plural(i.Occurrences, "time", "times"), stamp(&i.OpenedAt))
+	if i.FirstCycleID != 0 { // an update may have opened it
+		fmt.Fprintf(w, ", cycles %d to %d", i.FirstCycleID, i.LastCycleID)
+	}
+	fmt.Fprintln(w)
 	if i.ReopenedAt != nil {
 		fmt.Fprintf(w, "The repair did not hold: opened again at %s.\n", stamp(i.ReopenedAt))
 	}

@@ -131,6 +131,9 @@ func (p *updater) seeVersions(ctx context.Context) error {
 			if not != "" || i >= 0 && p.h.Clock().Sub(seen[i].At) < versionsEvery {
 				continue
 			}
+			if _, err := p.h.actions.Current(ctx, e, spec); err != nil && p.h.lease != nil {
+				continue // another host may have it
+			}
 			return p.h.store.SeeVersion(ctx, p.h.actions.Version(ctx, e, spec))
 		}
 	}
@@ -187,6 +190,9 @@ func (p *updater) facts(ctx context.Context, env ops.Environment, spec ops.Actio
 ) {
 	f.Done, f.Failed, f.Worse = p.memo.effect, p.memo.failed, p.memo.worse
 	if u.Phase == ops.UpdateAsked {
+		if p.h.draining.Load() {
+			return f, false, nil
+		}
 		lowered, err := p.h.store.Lowered(ctx, env.Name)
 		if err != nil {
 			return f, false, err

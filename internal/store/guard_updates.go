@@ -137,8 +137,10 @@ func (s *Acts) AdvanceUpdate(ctx context.Context, owner ops.Owner, u ops.Update,
 		if err := fenceTerm(ctx, tx, owner); err != nil {
 			return err
 		}
-		if u.Phase == ops.UpdatePulling {
+		if u.Phase != ops.UpdateWaiting {
 			u.Owner = owner.Host
+		}
+		if u.Phase == ops.UpdatePulling {
 			if err := onlyUpdate(ctx, tx, u); err != nil {
 				return err
 			}

@@ -157,7 +157,10 @@ func (s *server) incidentsView(r *http.Request, tab string, before int64) (incid
 
 func (s *server) history(ctx context.Context, i ops.Incident) ([]api.Event, error) {
 	events, err := s.Store.IncidentHistory(ctx, i)
-	opened := ops.Event{At: i.OpenedAt, Level: i.Level, Kind: ops.EventIncident, Message: "opened", CycleID: &i.FirstCycle}
+	opened := ops.Event{At: i.OpenedAt, Level: i.Level, Kind: ops.EventIncident, Message: "opened"}
+	if i.FirstCycle != 0 {
+		opened.CycleID = &i.FirstCycle
+	}
 	return api.Rows(append([]ops.Event{opened}, events...), api.EventRow), err
 }
 

@@ -40,3 +40,28 @@ func TestThePageOfAServiceUpdatesIt(t *testing.T) {
 		t.Errorf("twice: %d", got.StatusCode)
 	}
 }
+
+// An update that could not be taken back opens an incident without a cycle.
+func TestTheIncidentOfAnUpdateNamesNoCycle(t *testing.T) {
+	s := newSite(t)
+	ctx := t.Context()
+	u, err := s.Store.AskUpdate(ctx, ops.Update{Environment: "default", Service: "web", Person: "ada"}, s.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner, err := s.Store.RegisterHost(ctx, "attic")
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Phase, u.PhaseAt, u.Kept, u.Result = ops.UpdateStuck, s.Now, "claudeops/kept/web:1", "worse than before: web"
+	if err := s.Store.AdvanceUpdate(ctx, owner, u, ops.UpdateAsked, 0); err != nil {
+		t.Fatal(err)
+	}
+	body := s.get("/incidents/1").body
+	mustContain(t, body, "web is broken after its update", "worse than before: web", "claudeops/kept/web:1")
+	for _, path := range []string{"/incidents/1", "/incidents", "/"} {
+		if got := s.get(path); got.StatusCode != http.StatusOK || strings.Contains(got.body, "C-0") {
+			t.Errorf("%s: %d names a cycle", path, got.StatusCode)
+		}
+	}
+}

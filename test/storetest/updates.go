@@ -61,10 +61,13 @@ func updateIsHeld(t *testing.T, f *Fixture) {
 	u := f.changed(t, "web")
 	equal(t, "images", u.Before.ID+u.After.ID+u.States[0].Service, "abweb")
 	equal(t, "silences", strings.Join(f.silenced(t), ", "), "shop: update 1 of web, web: update 1 of web")
+	u.Owner = "" // whoever advances it owns it
 	u = f.advance(t, u, ops.UpdateWatching)
+	equal(t, "host", u.Owner, Host)
 	u.Result = "nothing was worse"
 	u = f.advance(t, u, ops.UpdateKept)
 	equal(t, "ended", u.EndedAt != nil, true)
+	equal(t, "host", u.Owner, Host)
 	equal(t, "silences after it", len(f.silenced(t)), 0)
 	told, err := f.Store.NoticeList(t.Context(), store.NoticeFilter{Limit: 5})
 	must(t, err)
