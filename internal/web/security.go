@@ -76,7 +76,7 @@ type arrivingBody struct {
 // Read reads on.
 func (b *arrivingBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	b.ended = b.ended || err == io.EOF //nolint:errorlint // readers return it unwrapped
+	b.ended = b.ended || err == io.EOF
 	return n, err
 }
 

@@ -94,7 +94,7 @@ func (f *sqliteFile) begin(ctx context.Context) (transaction, error) {
 		return transaction{}, err
 	}
 	cached := newCachedTx(tx, f.statements)
-	commit := func() error { //nolint:contextcheck // a checkpoint goes on when the caller is gone
+	commit := func() error {
 		var mark string
 		if f.marks.due() {
 			if mark, err = f.marks.add(ctx, cached, f.host()); err != nil {
@@ -103,7 +103,7 @@ func (f *sqliteFile) begin(ctx context.Context) (transaction, error) {
 		}
 		err := tx.Commit()
 		if err == nil {
-			f.checkpoints.committed()
+			f.checkpoints.committed() //nolint:contextcheck // a checkpoint goes on when the caller is gone
 		}
 		if err == nil && mark != "" {
 			if failed := f.marks.write(mark); failed != nil {

@@ -88,8 +88,8 @@ func (m *marks) lost(ctx context.Context, q Querier) (string, error) {
 	if since == "" {
 		since = "its beginning"
 	}
-	return fmt.Sprintf("the database has lost what was written between %s and %s: the end of its log is missing, or an older copy was put in its place",
-		since, until), nil
+	return fmt.Sprintf("the database has lost what was written between %s and %s: "+
+		"the end of its log is missing, or an older copy was put in its place", since, until), nil
 }
 
 // marked is the newest mark in the database.
