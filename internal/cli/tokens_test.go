@@ -92,6 +92,16 @@ func TestAuditVerifyNamesTheFirstBrokenRecord(t *testing.T) {
 	if code != 0 || !regexp.MustCompile(`4 audit records, from 1 to 4, form a whole chain\.\nHash of the newest: [0-9a-f]{64}`).MatchString(out) {
 		t.Errorf("whole: exit %d, %s", code, out)
 	}
+	noted := out[strings.LastIndex(strings.TrimSpace(out), " ")+1:]
+	if code, _, errs := run("audit", "verify", "--expect", strings.TrimSpace(noted)); code != 0 {
+		t.Errorf("the noted record: %d %s", code, errs)
+	}
+	if code, _, errs := run("audit", "verify", "--expect", strings.Repeat("0", 64)+":2"); code != exitError || !strings.Contains(errs, "audit record 2: it is not the record that was noted") {
+		t.Errorf("another hash: %d %s", code, errs)
+	}
+	if code, _, errs := run("audit", "verify", "--expect", "abc"); code != exitUsage || !strings.Contains(errs, "HASH:NUMBER") {
+		t.Errorf("no hash: %d %s", code, errs)
+	}
 	db, err := sql.Open("sqlite", path)
 	if err != nil {
 		t.Fatal(err)

@@ -232,6 +232,13 @@ func (h *Host) openStore(ctx context.Context) error {
 	if err := s.MarkOpen(ctx); err != nil {
 		return fmt.Errorf("mark database as open: %w", err)
 	}
+	if lost := s.Lost(); lost != "" {
+		h.Logger.ErrorContext(ctx, lost)
+		_, err := s.AddEvent(ctx, ops.Event{At: h.Clock(), Level: ops.LevelCritical, Kind: ops.EventHost, Message: lost})
+		if err != nil {
+			return fmt.Errorf("record lost commits: %w", err)
+		}
+	}
 	if err := h.begin(ctx); err != nil {
 		return err
 	}

@@ -168,18 +168,39 @@ func optional(id *int64) any {
 	return *id
 }
 
-// VerifyAudit checks the chain of audit records from the oldest to the newest and stops at the first record that does not fit.
-func (s *People) VerifyAudit(ctx context.Context) (AuditReport, error) {
+// AuditMark is a record of the chain that somebody noted elsewhere; the zero value is none.
+type AuditMark struct {
+	Hash string
+	ID   int64 // 0: not noted
+}
+
+// meets reports whether a record is the noted one, and what is wrong if it should be.
+func (m AuditMark) meets(l chainLink) (found bool, problem string) {
+	if m.ID > 0 && l.id == m.ID && l.hash != m.Hash {
+		return false, "it is not the record that was noted: the chain was written again"
+	}
+	return l.hash == m.Hash && (m.ID == 0 || l.id == m.ID), ""
+}
+
+// VerifyAudit checks the chain of audit records from the oldest to the newest and stops at the first record that does not fit. The noted
+// record must be in it.
+func (s *People) VerifyAudit(ctx context.Context, noted AuditMark) (AuditReport, error) {
 	var out AuditReport
 	err := s.db.ReadLong(ctx, func(tx db.Querier) error {
 		before, err := readChainLink(ctx, tx, chainAnchor)
 		if err != nil {
 			return err
 		}
-		head, err := newestAudit(ctx, tx)
+		head, err := readChainLink(ctx, tx, chainHead)
 		if err != nil {
 			return err
 		}
+		oldest := before
+		found, wrong := noted.meets(before)
+		if out.Problem, out.BrokenID = wrong, before.id; wrong != "" {
+			return nil
+		}
+		out.BrokenID = 0
 		for {
 			rows, err := db.List(ctx, tx, scanAuditRow, `SELECT id, at, cycle_id, session_id, environment, level, kind, service, message,
 				previous_hash, hash FROM events WHERE id > ? AND (kind = ? OR hash IS NOT NULL) ORDER BY id LIMIT ?`,
@@ -191,16 +212,26 @@ func (s *People) VerifyAudit(ctx context.Context) (AuditReport, error) {
 				if err := out.check(row, &before); err != nil || out.Problem != "" {
 					return err
 				}
+				is, wrong := noted.meets(before)
+				if found = found || is; wrong != "" {
+					out.Problem, out.BrokenID = wrong, before.id
+					return nil
+				}
 			}
 			if len(rows) < auditBatch {
 				break
 			}
 		}
 		out.Hash = before.hash
-		if before != head {
+		switch {
+		case head == (chainLink{}) && out.Records > 0:
+			out.BrokenID, out.Problem = before.id, "nothing on record says that it is the newest: the end of the chain was removed"
+		case head != (chainLink{}) && before != head:
 			out.BrokenID = head.id
 			out.Problem = fmt.Sprintf("the newest records are missing: the chain ends with record %d and should end with record %d",
 				before.id, head.id)
+		case noted.Hash != "" && !found:
+			out.BrokenID, out.Problem = noted.ID, noted.missing(oldest)
 		}
 		return nil
 	})
@@ -208,6 +239,14 @@ func (s *People) VerifyAudit(ctx context.Context) (AuditReport, error) {
 		return AuditReport{}, fmt.Errorf("check audit records: %w", err)
 	}
 	return out, nil
+}
+
+// missing says why the noted record is not in a chain that is whole.
+func (m AuditMark) missing(oldest chainLink) string {
+	if m.ID > 0 && m.ID < oldest.id {
+		return fmt.Sprintf("it was removed by retention: note the hash of a record after %d", oldest.id)
+	}
+	return "no record of the chain has the hash that was noted: it was written again or removed, or retention removed the record"
 }
 
 // check compares one record with the one before it.

@@ -137,6 +137,26 @@ func (s *People) NoticeSubject(ctx context.Context, n ops.Notice) (ops.NoticeSub
 	return out, nil
 }
 
+// NoticeThread is what all notices of one problem share: the first cycle of its incident, or without an incident their own; 0: none.
+func (s *People) NoticeThread(ctx context.Context, n ops.Notice) (first ops.CycleID, err error) {
+	if n.CycleID != nil {
+		first = *n.CycleID
+	}
+	var found *int64
+	of, args := `SELECT incident_id FROM incident_cycles WHERE cycle_id = ? ORDER BY incident_id LIMIT 1`, []any{first}
+	if n.Incident != 0 {
+		of, args = `?`, []any{n.Incident}
+	}
+	err = s.db.Reader().QueryRowContext(ctx, `SELECT MIN(cycle_id) FROM incident_cycles WHERE incident_id = (`+of+`)`, args...).Scan(&found)
+	if err != nil {
+		return 0, fmt.Errorf("read thread of notice %d: %w", n.ID, err)
+	}
+	if found != nil {
+		first = ops.CycleID(*found)
+	}
+	return first, nil
+}
+
 // TakeReply carries out a reply as the API does, uses up its token and records it, in one transaction. A reply that cannot be carried out
 // is recorded too: the result says why. It fails only if the database does; then nothing was done, and the reply can be taken again.
 func (s *People) TakeReply(ctx context.Context, r answer.Reply) (answer.Result, error) {

@@ -208,6 +208,9 @@ func (s *Store) MarkOpen(ctx context.Context) error { return s.db.MarkOpen(ctx) 
 // false: there the lease of each host shows that.
 func (s *Store) UncleanStop() bool { return s.db.UncleanStop() }
 
+// Lost says that commits are gone that were on the disk; empty: none that is known.
+func (s *Store) Lost() string { return s.db.Lost() }
+
 // Clock tells the time by which everything stored is compared: the server's, or for a file this machine's.
 func (s *kernel) Clock() time.Time { return s.clock() }
 

@@ -119,7 +119,7 @@ func (s *Watch) upsertAlerts(ctx context.Context, tx db.Querier, alerts []ops.Al
 	if err != nil || !nameless {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, `DELETE FROM alerts WHERE pending AND name = ''`)
+	_, err = tx.ExecContext(ctx, `DELETE FROM alerts WHERE pending AND name = '' AND status = ?`, ops.AlertResolved)
 	return err
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net"
 	"net/http"
@@ -43,6 +44,11 @@ func (s *server) secure(next http.Handler) http.Handler {
 		header.Set("Referrer-Policy", "no-referrer")
 		header.Set("Cross-Origin-Opener-Policy", "same-origin")
 		header.Set("Cross-Origin-Resource-Policy", "same-origin")
+		if r.Body != nil && r.Body != http.NoBody {
+			body := &arrivingBody{ReadCloser: r.Body}
+			r.Body = body
+			defer body.giveUp(w)
+		}
 		defer s.recoverPanic(w, r)
 		if !hosts.allow(r.Host) {
 			s.refuse(w, r, http.StatusMisdirectedRequest,
@@ -59,6 +65,29 @@ func (s *server) secure(next http.Handler) http.Handler {
 		r.Body = http.MaxBytesReader(w, r.Body, s.bodyLimit(r.URL.Path))
 		inside.ServeHTTP(w, r)
 	})
+}
+
+// arrivingBody knows whether all of the body of a request was read.
+type arrivingBody struct {
+	io.ReadCloser
+	ended bool
+}
+
+// Read reads on.
+func (b *arrivingBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.ended = b.ended || err == io.EOF
+	return n, err
+}
+
+// giveUp ends the connection of a request whose body nobody has read. The server would wait for the rest of it, and whoever sends nothing
+// more would keep a connection from others for as long as a request may take.
+func (b *arrivingBody) giveUp(w http.ResponseWriter) {
+	if b.ended {
+		return
+	}
+	w.Header().Set("Connection", "close")
+	_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) // a writer without deadlines is no connection
 }
 
 func (s *server) recoverPanic(w http.ResponseWriter, r *http.Request) {

@@ -2,11 +2,14 @@ package web_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"claudeops/internal/api/webhook"
 	"claudeops/internal/web"
@@ -90,6 +93,31 @@ func TestGuessingTheTokenOfAWebhookIsHeldBack(t *testing.T) {
 	}
 	if got := s.do(alertRequest(t, "sender", "{}")).StatusCode; got != http.StatusAccepted {
 		t.Errorf("the right token after wrong ones: %d", got)
+	}
+}
+
+// A body that nobody waits for does not keep a connection from others until the server gives up reading it.
+func TestUnfinishedBodiesOfStrangersAreGivenUpAtOnce(t *testing.T) {
+	s := alertSite(t, knowing)
+	server := httptest.NewUnstartedServer(s.handler)
+	server.Config.ReadTimeout = 5 * time.Minute
+	server.Start()
+	t.Cleanup(server.CloseClientConnections)
+	t.Cleanup(server.Close)
+	for _, path := range []string{webhook.Path + "generic", webhook.Path + "sentry/wrong", "/api/v1/cycles"} {
+		c, err := net.Dial("tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\nContent-Type: application/json\r\n\r\n{", path)
+		answer, err := io.ReadAll(c) // until the connection ends
+		if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 401") {
+			t.Errorf("%s: %v, %.60s", path, err, answer)
+		}
 	}
 }
 

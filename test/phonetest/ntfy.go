@@ -19,6 +19,7 @@ type Note struct {
 	ID       string   `json:"id"`
 	Event    string   `json:"event"`
 	Topic    string   `json:"topic"`
+	Sequence string   `json:"sequence_id,omitempty"`
 	Title    string   `json:"title,omitempty"`
 	Message  string   `json:"message,omitempty"`
 	Priority int      `json:"priority,omitempty"`
@@ -34,6 +35,8 @@ type Action struct {
 	URL    string `json:"url"`
 	Method string `json:"method,omitempty"`
 	Body   string `json:"body,omitempty"`
+
+	Headers map[string]string `json:"headers,omitempty"`
 }
 
 // Ntfy is an ntfy server.
@@ -111,15 +114,31 @@ func (n *Ntfy) Press(t testing.TB, note Note, label string) {
 	if i < 0 || note.Actions[i].Action != "http" {
 		t.Fatalf("no button %q among %+v", label, note.Actions)
 	}
-	n.Post(t, note.Actions[i].URL, note.Actions[i].Body)
+	n.post(t, note.Actions[i].URL, note.Actions[i].Body, note.Actions[i].Headers)
+}
+
+// Phone returns what a phone shows of a topic: the newest message of each sequence.
+func (n *Ntfy) Phone(topic string) (out []Note) {
+	for _, note := range n.Notes(topic) {
+		out = append(slices.DeleteFunc(out, func(o Note) bool { return o.Sequence != "" && o.Sequence == note.Sequence }), note)
+	}
+	return out
 }
 
 // Post publishes a text at the address of a topic.
 func (n *Ntfy) Post(t testing.TB, address, body string) {
 	t.Helper()
+	n.post(t, address, body, nil)
+}
+
+func (n *Ntfy) post(t testing.TB, address, body string, headers map[string]string) {
+	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
+	}
+	for name, value := range headers {
+		req.Header.Set(name, value)
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
@@ -138,7 +157,7 @@ func (n *Ntfy) serve(w http.ResponseWriter, r *http.Request) {
 		n.publish(w, r)
 	case r.Method == http.MethodPost:
 		body, _ := io.ReadAll(r.Body)
-		n.add(Note{Topic: topic, Message: string(body)})
+		n.add(Note{Topic: topic, Title: r.Header.Get("X-Title"), Message: string(body)})
 	case r.Method == http.MethodGet && stream:
 		n.stream(w, r, topic)
 	default:
@@ -167,6 +186,8 @@ func (n *Ntfy) publish(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusUnauthorized, "unauthorized")
 	case failing:
 		refuse(w, http.StatusInternalServerError, "internal server error")
+	case len(note.Sequence) > 64 || note.Sequence != r.Header.Get("X-Sequence-Id"):
+		refuse(w, http.StatusBadRequest, "invalid sequence id")
 	case note.Topic == "" || len(note.Topic) > 64:
 		refuse(w, http.StatusBadRequest, "invalid topic")
 	case len(note.Message) > 4096:

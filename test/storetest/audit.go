@@ -27,7 +27,7 @@ func (f *Fixture) did(t *testing.T, what string, cycle *ops.CycleID, at time.Tim
 // wholeChain checks the chain and returns how many records it has.
 func wholeChain(t *testing.T, s *store.Store) int64 {
 	t.Helper()
-	got, err := s.VerifyAudit(t.Context())
+	got, err := s.VerifyAudit(t.Context(), store.AuditMark{})
 	must(t, err)
 	if got.Problem != "" {
 		t.Fatalf("record %d: %s", got.BrokenID, got.Problem)

@@ -226,7 +226,7 @@ func settledGoes(t *testing.T, f *Fixture) {
 	must(t, f.Store.SettleNotice(t.Context(), sent, nil))
 	must(t, f.Store.AddAlerts(t.Context(), []ops.Alert{
 		{
-			Environment: "home", Source: "generic", Fingerprint: "over", Status: ops.AlertResolved, Level: ops.LevelWarning, StartsAt: Start,
+			Environment: "home", Source: "generic", Fingerprint: "over", Name: "Down", Status: ops.AlertResolved, Level: ops.LevelWarning, StartsAt: Start,
 			FirstAt: Start, LastAt: Start,
 		},
 		{

@@ -14,6 +14,7 @@ func watchCases() []testCase {
 	return []testCase{
 		{"an alert told again is one alert", alertToldAgain},
 		{"an alert ends by its id", alertEndsByItsID},
+		{"notices of one problem share a thread", noticesShareAThread},
 		{"a signed request counts once", signedRequestOnce},
 		{"an alert told while it is settled stays pending", alertToldWhileSettled},
 		{"an alert nobody repeats expires", alertExpires},
@@ -82,6 +83,23 @@ func alertEndsByItsID(t *testing.T, f *Fixture) {
 	want.ID, want.Count, want.Seq, want.Pending, want.FirstAt, want.StartsAt = got[0].ID, 2, 2, true, Start, Start
 	want.Status, want.EndsAt, want.LastAt, want.ChangedAt, want.Content = ops.AlertResolved, got[0].EndsAt, Start.Add(time.Minute), Start.Add(time.Minute), "other"
 	equal(t, "alert", got[0], want)
+}
+
+func noticesShareAThread(t *testing.T, f *Fixture) {
+	cycle := f.Claim(t, "home").Cycle.ID
+	thread := func(n ops.Notice) ops.CycleID {
+		t.Helper()
+		got, err := f.Store.NoticeThread(t.Context(), n)
+		must(t, err)
+		return got
+	}
+	equal(t, "about nothing", thread(ops.Notice{}), 0)
+	equal(t, "before there is an incident", thread(ops.Notice{CycleID: &cycle}), cycle)
+	report := ops.IncidentReport{Title: "no answer", Level: ops.LevelCritical, Class: "unresolved", Services: []string{"web"}}
+	got := f.Commit(t, ops.Transition{Cycle: cycle, At: Start, Step: ops.Step{Kind: ops.StepRest, Incident: &report}})
+	equal(t, "of its cycle", thread(ops.Notice{CycleID: &cycle}), cycle)
+	other := cycle + 100
+	equal(t, "of the incident", thread(ops.Notice{CycleID: &other, Incident: got.Journal.Incidents[0].ID}), cycle)
 }
 
 func signedRequestOnce(t *testing.T, f *Fixture) {

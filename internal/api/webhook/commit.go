@@ -146,7 +146,7 @@ const (
 	bodyWithin = 10 * time.Second
 	// mostUnfinished and mostPerAddress limit the bodies that arrive at the same time, and so their memory. With one more, the
 	// oldest is given up: a body that arrives at once is never refused because others do not.
-	mostUnfinished = 256
+	mostUnfinished = 128
 	mostPerAddress = 64
 )
 

@@ -69,6 +69,7 @@ type DB struct {
 	writer  *pool // nil when opened for reading only
 	reader  *pool
 	unclean bool
+	lost    string
 	pace    Pace // of GiveBack
 
 	mu     sync.Mutex // guards what follows
@@ -94,6 +95,9 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	}
 	if f, ok := d.dialect.connector.(*sqliteFile); ok {
 		if err := f.remember(); err != nil {
+			return nil, d.abandon(err)
+		}
+		if d.lost, err = f.marks.lost(ctx, d.reader); err != nil {
 			return nil, d.abandon(err)
 		}
 	}
@@ -242,12 +246,16 @@ func (d *DB) Close() error {
 // false.
 func (d *DB) UncleanStop() bool { return d.unclean }
 
+// Lost says that commits are gone that were on the disk; empty: none that is known. A database on a server knows nothing of it.
+func (d *DB) Lost() string { return d.lost }
+
 // MarkOpen records that this process uses the database until Close. Commands that only add a row next to a running daemon do not
 // call it.
 func (d *DB) MarkOpen(ctx context.Context) error {
 	if !d.dialect.recordsOpen {
 		return nil
 	}
+	d.markNext()
 	err := d.Write(ctx, "mark_open", func(tx Querier) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO `+stateTable+` (name, value) VALUES (?, ?)
 			ON CONFLICT (name) DO UPDATE SET value = excluded.value`, openFlag, Time(d.clock()))
@@ -265,7 +273,15 @@ func (d *DB) MarkOpen(ctx context.Context) error {
 	return nil
 }
 
+// markNext gives the next commit a mark beside the database.
+func (d *DB) markNext() {
+	if f, ok := d.dialect.connector.(*sqliteFile); ok {
+		f.marks.next()
+	}
+}
+
 func (d *DB) clearOpenFlag(ctx context.Context) error {
+	d.markNext()
 	return d.Write(ctx, "mark_closed", func(tx Querier) error {
 		_, err := tx.ExecContext(ctx, `DELETE FROM `+stateTable+` WHERE name = ?`, openFlag)
 		return err

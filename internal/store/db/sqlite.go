@@ -28,6 +28,7 @@ type sqliteFile struct {
 	log            *slog.Logger
 	statements     *statements
 	checkpoints    *checkpoints
+	marks          *marks
 	writer, reader *pool
 	opened         []openFile // to notice when they are replaced
 }
@@ -39,7 +40,10 @@ type openFile struct {
 }
 
 func newSQLite(path string, schema Schema, clock ops.Clock, log *slog.Logger) *sqliteFile {
-	return &sqliteFile{path: path, schema: schema, host: clock, log: log, statements: newStatements(), checkpoints: &checkpoints{path: path}}
+	return &sqliteFile{
+		path: path, schema: schema, host: clock, log: log, statements: newStatements(), checkpoints: &checkpoints{path: path},
+		marks: &marks{path: path + markSuffix},
+	}
 }
 
 func (f *sqliteFile) dialect() dialect {
@@ -89,14 +93,26 @@ func (f *sqliteFile) begin(ctx context.Context) (transaction, error) {
 	if err != nil {
 		return transaction{}, err
 	}
-	commit := func() error { //nolint:contextcheck // a checkpoint goes on when the caller is gone
+	cached := newCachedTx(tx, f.statements)
+	commit := func() error {
+		var mark string
+		if f.marks.due() {
+			if mark, err = f.marks.add(ctx, cached, f.host()); err != nil {
+				return errors.Join(err, tx.Rollback())
+			}
+		}
 		err := tx.Commit()
 		if err == nil {
-			f.checkpoints.committed()
+			f.checkpoints.committed() //nolint:contextcheck // a checkpoint goes on when the caller is gone
+		}
+		if err == nil && mark != "" {
+			if failed := f.marks.write(mark); failed != nil {
+				f.log.WarnContext(ctx, "cannot mark the last commit beside the database", "error", failed)
+			}
 		}
 		return err
 	}
-	return transaction{newCachedTx(tx, f.statements), commit, tx.Rollback, nil}, nil
+	return transaction{cached, commit, tx.Rollback, nil}, nil
 }
 
 // A file has one writer, so all write transactions are the same.

@@ -20,6 +20,7 @@ const (
 // Subjects is where buttons come from.
 type Subjects interface {
 	NoticeSubject(ctx context.Context, n ops.Notice) (ops.NoticeSubject, error)
+	NoticeThread(ctx context.Context, n ops.Notice) (ops.CycleID, error)
 	AnswerKey(ctx context.Context) ([]byte, error)
 	KeepAnswerCodes(ctx context.Context, tokens []string, expires time.Time) error
 }

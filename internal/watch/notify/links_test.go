@@ -17,6 +17,8 @@ func (f fixedSubject) NoticeSubject(context.Context, ops.Notice) (ops.NoticeSubj
 	return f.subject, nil
 }
 
+func (fixedSubject) NoticeThread(context.Context, ops.Notice) (ops.CycleID, error) { return 0, nil }
+
 func (f fixedSubject) AnswerKey(context.Context) ([]byte, error) {
 	return []byte(strings.Repeat("k", answer.KeySize)), nil
 }

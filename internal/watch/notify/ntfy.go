@@ -31,6 +31,7 @@ type ntfy struct {
 
 type ntfyMessage struct {
 	Topic    string       `json:"topic"`
+	Sequence string       `json:"sequence_id,omitempty"` // a message with the same one takes the place of the earlier on the phone
 	Title    string       `json:"title"`
 	Message  string       `json:"message"`
 	Priority int          `json:"priority,omitempty"`
@@ -46,6 +47,8 @@ type ntfyAction struct {
 	Method string `json:"method,omitempty"`
 	Body   string `json:"body,omitempty"`
 	Clear  bool   `json:"clear,omitempty"`
+	// Headers carry the sequence to the topic of answers as a title, so that the reply takes the place of the notice.
+	Headers map[string]string `json:"headers,omitempty"`
 }
 
 // Send publishes a notice.
@@ -60,20 +63,45 @@ func (s ntfy) Send(ctx context.Context, n ops.Notice) error {
 	if m.Priority == 0 {
 		m.Priority = map[ops.Level]int{ops.LevelWarning: 4, ops.LevelCritical: 5}[n.Level]
 	}
-	actions, err := s.actions(ctx, n, whole)
-	if err != nil {
+	var err error
+	if m.Sequence, err = s.sequence(ctx, n); err != nil {
 		return err
 	}
-	m.Actions = actions
+	if m.Actions, err = s.actions(ctx, n, whole, m.Sequence); err != nil {
+		return err
+	}
 	return s.publish(ctx, m)
 }
 
-// say publishes a short text, as the reply to an answer.
-func (s ntfy) say(ctx context.Context, title, text string) error {
-	return s.publish(ctx, ntfyMessage{Topic: s.target.Topic, Title: title, Message: text})
+// say publishes a short text, as the reply to an answer. It takes the place of the notice that was answered.
+func (s ntfy) say(ctx context.Context, sequence, title, text string) error {
+	return s.publish(ctx, ntfyMessage{Topic: s.target.Topic, Sequence: sequence, Title: title, Message: text})
 }
 
-func (s ntfy) actions(ctx context.Context, n ops.Notice, whole bool) ([]ntfyAction, error) {
+// sequence is the same for all notices of one problem, so that the phone shows the newest only. Others at the topic cannot guess it.
+func (s ntfy) sequence(ctx context.Context, n ops.Notice) (string, error) {
+	if s.answers == nil {
+		return "", nil
+	}
+	first, err := s.answers.NoticeThread(ctx, n)
+	if err != nil || first == 0 {
+		return "", err
+	}
+	key, err := s.answers.AnswerKey(ctx)
+	return secretName(key, fmt.Sprintf("sequence\x00%d\x00%s/%s", first, s.target.Base, s.target.Topic)), err
+}
+
+// secretName is a name that nobody can guess without the key.
+func secretName(key []byte, of string) string {
+	const shown = 20
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(of))
+	return namePrefix + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(mac.Sum(nil)[:shown]))
+}
+
+const namePrefix = "claudeops-"
+
+func (s ntfy) actions(ctx context.Context, n ops.Notice, whole bool, sequence string) ([]ntfyAction, error) {
 	var out []ntfyAction
 	if s.answers != nil {
 		subject, err := s.answers.NoticeSubject(ctx, n)
@@ -92,8 +120,12 @@ func (s ntfy) actions(ctx context.Context, n ops.Notice, whole bool) ([]ntfyActi
 				}
 				continue
 			}
+			var headers map[string]string
+			if sequence != "" {
+				headers = map[string]string{"X-Title": sequence}
+			}
 			out = append(out, ntfyAction{
-				Action: "http", Label: b.label, URL: s.target.Base + "/" + s.target.replyTopic(key), Method: http.MethodPost,
+				Headers: headers, Action: "http", Label: b.label, URL: s.target.Base + "/" + s.target.replyTopic(key), Method: http.MethodPost,
 				Body: answer.Sign(key, b.token), Clear: true,
 			})
 		}
@@ -109,15 +141,16 @@ func (t NtfyTarget) replyTopic(key []byte) string {
 	if t.Reply != "" {
 		return t.Reply
 	}
-	const shown = 20
-	mac := hmac.New(sha256.New, key)
-	mac.Write([]byte("reply topic\x00" + t.Base + "/" + t.Topic))
-	return "claudeops-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(mac.Sum(nil)[:shown]))
+	return secretName(key, "reply topic\x00"+t.Base+"/"+t.Topic)
 }
 
 func (s ntfy) publish(ctx context.Context, m ntfyMessage) error {
 	_, host, _ := strings.Cut(s.target.Base, "://")
-	status, body, err := postJSON(ctx, s.client, s.target.Base+"/", s.target.header(), m)
+	header := s.target.header()
+	if m.Sequence != "" {
+		header.Set("X-Sequence-Id", m.Sequence)
+	}
+	status, body, err := postJSON(ctx, s.client, s.target.Base+"/", header, m)
 	if err != nil {
 		return fmt.Errorf("reach ntfy at %s: %w", host, err)
 	}
@@ -150,5 +183,6 @@ func (t NtfyTarget) header() http.Header {
 type ntfyEvent struct {
 	ID      string `json:"id"`
 	Event   string `json:"event"`
+	Title   string `json:"title"`
 	Message string `json:"message"`
 }

@@ -439,6 +439,38 @@ func TestAnAnswerByNtfy(t *testing.T) {
 	}
 }
 
+// One incident is one notice on the phone, also after it was answered and when it is over.
+func TestNtfyUpdatesTheNoticeOfAnIncident(t *testing.T) {
+	p := newPhone(t)
+	n, _ := p.call("web")
+	target := p.ntfy.Target("homelab")
+	p.send(n, target)
+	p.read(p.desk(), target)
+	first := p.ntfy.Notes("homelab")[0]
+	if first.Sequence == "" || len(first.Sequence) > 64 {
+		t.Fatalf("%+v", first)
+	}
+	p.ntfy.Press(t, first, "Acknowledge")
+	p.until("it is told", func() bool { return len(p.ntfy.Notes("homelab")) == 2 })
+	if shown := p.ntfy.Phone("homelab"); len(shown) != 1 || shown[0].Title != "Claude Ops: your answer" {
+		t.Errorf("after the answer the phone shows %+v", shown)
+	}
+	over := n
+	over.ID, over.Kind, over.Level, over.Title, over.Body = n.ID+100, ops.NoticeResolved, ops.LevelInfo, "Claude Ops: web works again", "Down for 3 minutes."
+	p.send(over, target)
+	if shown := p.ntfy.Phone("homelab"); len(shown) != 1 || !strings.Contains(shown[0].Title, "works again") {
+		t.Errorf("at the end the phone shows %+v", shown)
+	}
+	other, _ := p.ask(ops.ApprovalTier)
+	p.send(other, target)
+	plain := ops.Notice{ID: 999, Kind: ops.NoticeHost, Level: ops.LevelWarning, Title: "Claude Ops: a host is away", Body: "b"}
+	p.send(plain, target)
+	p.send(plain, target)
+	if shown := p.ntfy.Phone("homelab"); len(shown) != 4 {
+		t.Errorf("another problem, and what is about none, have notices of their own: %+v", shown)
+	}
+}
+
 func TestOnlyTheSettingLetsNtfyApprove(t *testing.T) {
 	p := newPhone(t)
 	n, a := p.ask(ops.ApprovalTier)

@@ -121,7 +121,11 @@ func (t *topicReader) message(ctx context.Context, e ntfyEvent) error {
 	}
 	ctx, cancel := limited(ctx)
 	defer cancel()
-	if err := t.ntfy(to).say(ctx, "Claude Ops: your answer", result.Text); err != nil && !errors.Is(err, context.Canceled) {
+	sequence := ""
+	if reply.Token.Kind != "" && strings.HasPrefix(e.Title, namePrefix) && isWord(e.Title) { // only what was sent with a button
+		sequence = e.Title
+	}
+	if err := t.ntfy(to).say(ctx, sequence, "Claude Ops: your answer", result.Text); err != nil && !errors.Is(err, context.Canceled) {
 		t.Logger.DebugContext(ctx, "cannot reply by ntfy", "error", err)
 	}
 	return nil

@@ -1,0 +1,30 @@
+package main_test
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"claudeops/test/agenttest"
+)
+
+// The daemon is killed, and the log of its database is gone when it starts again.
+func TestALostLogOfTheDatabaseIsSaidAtTheStart(t *testing.T) {
+	t.Parallel()
+	b := newBox(t, plays(agenttest.Healthy(0.01)))
+	d := b.ready()
+	d.until("the first cycle ends", func() bool { return b.ended(1) })
+	if err := d.cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-d.done
+	d.done <- nil
+	for _, ending := range []string{"-wal", "-shm"} {
+		if err := os.Remove(filepath.Join(b.state, "claudeops.db"+ending)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.ready()
+	contains(t, "the events", b.run("events").stdout, "the database has lost what was written between", "the end of its log is missing")
+}
