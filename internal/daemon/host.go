@@ -233,7 +233,7 @@ func (h *Host) openStore(ctx context.Context) error {
 		return fmt.Errorf("mark database as open: %w", err)
 	}
 	if lost := s.Lost(); lost != "" {
-		h.Logger.ErrorContext(ctx, lost)
+		h.Logger.ErrorContext(ctx, "the end of the database is missing", "lost", lost)
 		_, err := s.AddEvent(ctx, ops.Event{At: h.Clock(), Level: ops.LevelCritical, Kind: ops.EventHost, Message: lost})
 		if err != nil {
 			return fmt.Errorf("record lost commits: %w", err)

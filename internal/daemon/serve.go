@@ -167,8 +167,9 @@ func (h *Host) site(
 		Address: h.reachedAt, Redact: h.redact,
 		Trace: h.traceID(), Trouble: h.trouble, Database: h.readiness.state, Ready: ready, Streams: conns.streams(),
 		DrainAsked: h.checkDrain, Targets: h.targetNames(),
-		MCP: h.Config.Edges.MCP, Guard: Explainer(h.Config, h.judge), CheckConfig: h.checkedConfig(), ConfigFile: ConfigFile(h.Options), Rehearse: h.rehearseDraft(),
-		Setup: h.setup.Rows, Examine: h.examined(), HideSetup: h.Config.Agent.Scripted(),
+		MCP: h.Config.Edges.MCP, Guard: Explainer(h.Config, h.judge), CheckConfig: h.checkedConfig(), ConfigFile: ConfigFile(h.Options),
+		Rehearse: h.rehearseDraft(),
+		Setup:    h.setup.Rows, Examine: h.examined(), HideSetup: h.Config.Agent.Scripted(),
 		Process: func() api.Process {
 			open, most, refused := conns.counts()
 			return api.Process{

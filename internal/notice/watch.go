@@ -320,7 +320,8 @@ func SaysMore(a ops.Alert, c ops.CycleID) string {
 
 // NotItsWork is the event when a cycle has ended that services with a problem had joined.
 func NotItsWork(services []string, c ops.CycleID) string {
-	return fmt.Sprintf("Cycle %d has ended, and this is still bad: %s. Another cycle starts when the pause between two is over.", c, ops.Listed(services))
+	return fmt.Sprintf("Cycle %d has ended, and this is still bad: %s. Another cycle starts when the pause between two is over.",
+		c, ops.Listed(services))
 }
 
 // StillWrong says what a person leaves behind who resolves the incident of a service; empty: nothing. Level is what its probes find, and

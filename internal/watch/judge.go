@@ -230,8 +230,8 @@ func (w *Watch) endResolved(ctx context.Context, env *environment, picture healt
 	}
 }
 
-// releaseJoined ends the causes that joined a cycle of somebody else, when that has ended and nobody was called about their services: it may
-// have worked on another one.
+// releaseJoined ends the causes that joined a cycle of somebody else, when that has ended and nobody was called about their services: it
+// may have worked on another one.
 func (w *Watch) releaseJoined(ctx context.Context, env *environment, open []ops.Incident) {
 	for i, c := range env.causes {
 		known := func(o ops.Incident) bool { return slices.Contains(c.Services, o.Service) }

@@ -381,7 +381,8 @@ func (d Disks) Look(_ context.Context, _ ops.Environment, before map[string]ops.
 
 // lasting reports whether a file system in memory is part of the machine. Those of logins, containers and devices come and go.
 func lasting(path string) bool {
-	return !slices.ContainsFunc([]string{"/run/", "/dev/", "/sys/", "/proc/", "/var/lib/"}, func(dir string) bool { return strings.HasPrefix(path, dir) })
+	passing := []string{"/run/", "/dev/", "/sys/", "/proc/", "/var/lib/"}
+	return !slices.ContainsFunc(passing, func(dir string) bool { return strings.HasPrefix(path, dir) })
 }
 
 // bucket is the coarse state of a disk. One that is only just below a step keeps its state.
