@@ -148,6 +148,7 @@ func (p *Prepared) RemoveFiles() {
 // notStarted is the result of a session that could not be started.
 func (r *Runner) notStarted(err error) ops.RunResult {
 	res := ops.RunResult{Failure: ops.FailureStart, Err: r.o.Redactor.String(err.Error())}
+	res.CostUSD = ops.Ptr(0.0) // what never ran has cost nothing, which is not the same as unknown
 	var refused *startError
 	if errors.As(err, &refused) {
 		res.Failure = refused.class

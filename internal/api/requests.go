@@ -309,7 +309,7 @@ func (s *server) problem(what string, err error) error {
 	case errors.Is(err, ops.ErrNotFound):
 		return huma.Error404NotFound(what + ": not found")
 	case errors.Is(err, ops.ErrConflict), errors.Is(err, ops.ErrSlotBusy):
-		return huma.Error409Conflict(err.Error())
+		return huma.Error409Conflict(strings.TrimSuffix(err.Error(), ": "+ops.ErrConflict.Error())) // the status says it
 	case errors.Is(err, context.Canceled):
 		return huma.Error503ServiceUnavailable("the request was cancelled")
 	case s.Trusted:

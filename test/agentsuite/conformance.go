@@ -244,7 +244,7 @@ func missing(t *testing.T, s Subject) {
 	adapter, spec := s.Missing(t)
 	s.fill(t, &spec)
 	res := agent.NewRunner(adapter, agent.Options{}).Run(t.Context(), spec, &Recorder{})
-	if res.Success() || res.ExitCode != nil || res.Failure != ops.FailureNotFound || res.Err == "" {
+	if res.Success() || res.ExitCode != nil || res.Failure != ops.FailureNotFound || res.Err == "" || res.CostUSD == nil || *res.CostUSD != 0 {
 		t.Errorf("the session: %+v", res)
 	}
 }
