@@ -75,6 +75,8 @@ func reflexCases(now time.Time) []nextCase {
 	queued := func(name string, p ops.Policy, j ops.Journal, says string) nextCase {
 		return nextCase{name: name, row: "nothing ran", cycle: probe, policy: p, checks: down, journal: j, kind: ops.StepQueue, level: ops.LevelWarning, says: says}
 	}
+	covered := run(ops.ActionDone)
+	covered.Withheld = []ops.Withheld{{Service: "web", Why: ops.HoldCovered, Reason: "a cycle was started for it"}}
 	approvedAndClosed := closed(asked(ops.ApprovalApproved, 8*time.Second))
 	approvedAndClosed.Runs = run(ops.ActionDone).Runs
 	return []nextCase{
@@ -129,6 +131,7 @@ func reflexCases(now time.Time) []nextCase {
 		{name: "an approved reflex that was done is verified, although the watch closed the incident", row: "reflex unverified", cycle: probe, policy: asks, checks: down, journal: approvedAndClosed, kind: ops.StepProbe},
 		{name: "and it gets the credit", row: "reflex helped", cycle: probe, policy: asks, checks: after(ops.Healthy), journal: approvedAndClosed, kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo, check: by(ops.ProofReflex)},
 		{name: "who was asked need not answer any more", row: "reflex too late", cycle: probe, policy: asks, checks: down, journal: closed(asked(ops.ApprovalPending, 0)), kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo, notices: 1},
+		{name: "one on schedule is seen to its end, although the watch has started a cycle meanwhile", row: "reflex unverified", cycle: ops.Cycle{Trigger: ops.TriggerScheduled}, policy: policy(probed, acting, reflexive(), func(p *ops.Policy) { p.Observe = ops.ObserveProbes }), checks: down, journal: covered, kind: ops.StepProbe},
 		{name: "an earned reflex is done", row: "reflex due", cycle: probe, policy: policy(probed, acting), checks: down, journal: with(ops.Journal{}, earned), kind: ops.StepAct, level: ops.LevelInfo, check: acts},
 		{name: "but not for another kind of failure", row: "nothing ran", cycle: probe, policy: policy(probed, acting), checks: []ops.Check{{At: now, Service: "web", Probe: "http", Type: ops.CheckHTTP, Purpose: ops.ProbeObserve, Status: ops.Down, Error: "connection refused"}}, journal: with(ops.Journal{}, earned), kind: ops.StepQueue},
 		queued("nor if its action has changed", policy(probed, acting, func(p *ops.Policy) { p.Inventory.Services[0].Actions[0].Run = []string{"/bin/other"} }), with(ops.Journal{}, earned), "configured differently"),

@@ -48,9 +48,10 @@ func (v view) unprobed() bool {
 	return v.newest == nil && len(v.probed()) > 0 && len(v.checks(ops.ProbeObserve, 0)) == 0
 }
 
-// quiet: on schedule probes look first, they find every service well, and no agent's look is due.
+// quiet: on schedule probes look first, they find every service well, and no agent's look is due. A cycle that has begun a reflex sees to
+// its end, although the watch may have started another cycle for the service meanwhile.
 func (v view) quiet() bool {
-	if v.newest != nil || v.cycle.Trigger != ops.TriggerScheduled || v.policy.Observe != ops.ObserveProbes || v.lookDue() {
+	if v.newest != nil || v.cycle.Trigger != ops.TriggerScheduled || v.policy.Observe != ops.ObserveProbes || v.lookDue() || v.reflexRan() {
 		return false
 	}
 	well := map[string]bool{}
