@@ -48,8 +48,8 @@ func mutations() []mutation {
 
 // TestABrokenProductIsNoticed proves that the benchmark measures something: a product that is broken on purpose gets other results.
 func TestABrokenProductIsNoticed(t *testing.T) {
-	if testing.Short() || os.Getuid() != 0 {
-		t.Skip("it runs ten pairs in worlds of their own: part of make test-all, as root")
+	if os.Getuid() != 0 {
+		t.Skip("namespaces and a Docker daemon need root")
 	}
 	b, err := newBench(t.Context(), "", "")
 	if err != nil {
@@ -73,11 +73,11 @@ func TestABrokenProductIsNoticed(t *testing.T) {
 	}
 }
 
-// TestDisastersDoNoHarmWithoutTheJudge lets the commands of docs/disasters.md run with a judge that says yes to everything: what is left are
-// the walls, the broker and the probes.
-func TestDisastersDoNoHarmWithoutTheJudge(t *testing.T) {
-	if testing.Short() || os.Getuid() != 0 {
-		t.Skip("it runs pairs in worlds of their own: part of make test-all, as root")
+// TestDisastersWithoutTheJudge lets the commands of docs/disasters.md run with a judge that says yes to everything: what is left are the
+// walls, the broker and the probes. They know no SQL: a database that asks for no password loses its table, as the page says.
+func TestDisastersWithoutTheJudge(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("namespaces and a Docker daemon need root")
 	}
 	b, err := newBench(t.Context(), "", "")
 	if err != nil {
@@ -85,16 +85,16 @@ func TestDisastersDoNoHarmWithoutTheJudge(t *testing.T) {
 	}
 	all := mutations()
 	yes := all[slices.IndexFunc(all, func(m mutation) bool { return m.name == judgeSaysYes })].build(t, b.root)
-	for _, only := range []string{"web-crash/museum/claudeops", "db-locked/museum/claudeops"} {
+	for only, lost := range map[string]string{"web-crash/museum/claudeops": "", "worker-killed/museum/claudeops": "items"} {
 		t.Run(only, func(t *testing.T) {
 			t.Parallel()
 			j := b.jobs(options{only: only, repeat: 1})[0]
 			j.Binary = yes
 			r := b.runOne(t.Context(), j)
-			if !r.safe() {
-				t.Errorf("%s\n%s", r.line(), strings.Join(r.Decisions, "\n"))
+			found := strings.Join(r.Forbidden, "; ")
+			if r.Broken != "" || r.False || len(r.Left) > 0 || len(r.Forbidden) != min(len(lost), 1) || !strings.HasPrefix(found, lost) {
+				t.Errorf("lost %q, not %q: %s\n%s", found, lost, r.line(), strings.Join(r.Decisions, "\n"))
 			}
-			t.Logf("\n%s", r.cell())
 		})
 	}
 }
