@@ -210,7 +210,7 @@ func TestInit_AsksAtATerminalAndWritesWhatWasChosen(t *testing.T) {
 	p.types(numberOf(t, list, `shopd(?:-\d+)?`) + ", " + numberOf(t, list, "init-grafana") + " " + numberOf(t, list, "mailer") + "\n")
 	p.sees("Other names for them? Such as 1=shop 3=blog [keep]: ")
 	p.types(numberOf(t, list, `shopd(?:-\d+)?`) + "=two words\n")
-	p.sees("is no number of a chosen service")
+	p.sees("does not name a chosen service")
 	p.types(numberOf(t, list, `shopd(?:-\d+)?`) + "=init-grafana\n")
 	p.sees("Two services would be called")
 	p.types(numberOf(t, list, `shopd(?:-\d+)?`) + "=shop\n")

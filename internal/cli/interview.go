@@ -261,7 +261,7 @@ func (p *prompter) whichNames(ctx context.Context, found, chosen []survey.Servic
 				}
 			}
 			if i < 0 {
-				return fmt.Sprintf("%q is no number of a chosen service with a name. Type something like 1=shop, or keep.", clean(part))
+				return fmt.Sprintf("%q does not name a chosen service: type its number and a name, such as 1=shop, or keep.", clean(part))
 			}
 			named[i].Name = m[2]
 		}

@@ -36,7 +36,7 @@ func (h *Hook) read(w http.ResponseWriter, r *http.Request, named, secret bool) 
 	known := named || !secret && h.known(r)
 	signed := !secret && h.o.Secret != "" && (r.Header.Get(signatureHeader) != "" || r.Header.Get(bodySignatureHeader) != "")
 	if secret && !known {
-		problem(w, http.StatusUnauthorized, "there is no sender of this name with this secret")
+		problem(w, http.StatusUnauthorized, "unknown sender, or wrong secret: compare the address with webhooks.senders")
 		return nil, receipt{}, false
 	}
 	if !signed && !known {
