@@ -227,7 +227,7 @@ func (s *server) addState(ctx context.Context, m moment, view *serviceDetail, na
 	if errors.Is(err, ops.ErrNotFound) {
 		return nil
 	}
-	view.Held = firstLine(held.Reason, 300)
+	view.Held = strings.TrimSuffix(firstLine(held.Reason, 300), ".") // the sentence goes on
 	if !held.Until.IsZero() {
 		view.HeldUntil = m.maybe(&held.Until)
 	}
