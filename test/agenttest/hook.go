@@ -11,7 +11,7 @@ import (
 // askHook asks the hook about the tool calls in a line, as the real program does before it runs them, and remembers what was
 // refused and why.
 func (f *fake) askHook(line string) {
-	if f.hook == "" || !strings.Contains(line, `"tool_use"`) {
+	if len(f.hook) == 0 || !strings.Contains(line, `"tool_use"`) {
 		return
 	}
 	var e struct {

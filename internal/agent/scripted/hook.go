@@ -18,42 +18,43 @@ const (
 	hookGrace = time.Second
 )
 
-// Hook is the command that is asked before every tool call; empty when there is none.
-type Hook string
+// Hook is the program that is asked before every tool call, with its arguments; empty when there is none.
+type Hook []string
 
 // HookIn finds the hook in settings, which are a file or inline JSON.
 func HookIn(settings string) (Hook, error) {
 	if settings == "" {
-		return "", nil
+		return nil, nil
 	}
 	raw := []byte(settings)
 	if !strings.HasPrefix(strings.TrimSpace(settings), "{") {
 		var err error
 		if raw, err = os.ReadFile(settings); errors.Is(err, os.ErrNotExist) {
-			return "", fmt.Errorf("settings file not found: %s", settings)
+			return nil, fmt.Errorf("settings file not found: %s", settings)
 		} else if err != nil {
-			return "", fmt.Errorf("read settings: %w", err)
+			return nil, fmt.Errorf("read settings: %w", err)
 		}
 	}
 	var s struct {
 		Hooks struct {
 			PreToolUse []struct {
 				Hooks []struct {
-					Command Hook `json:"command"`
+					Command string   `json:"command"`
+					Args    []string `json:"args"`
 				} `json:"hooks"`
 			} `json:"PreToolUse"`
 		} `json:"hooks"`
 	}
 	// The real program ignores settings it cannot read. Here that would hide a mistake.
 	if err := json.Unmarshal(raw, &s); err != nil {
-		return "", fmt.Errorf("read settings: %w", err)
+		return nil, fmt.Errorf("read settings: %w", err)
 	}
 	for _, matcher := range s.Hooks.PreToolUse {
 		for _, h := range matcher.Hooks {
-			return h.Command, nil
+			return append(Hook{h.Command}, h.Args...), nil
 		}
 	}
-	return "", nil
+	return nil, nil
 }
 
 // Call is a tool call that is about to be made.
@@ -69,7 +70,7 @@ type Call struct {
 // Ask asks about a call and returns why it is refused, in the words of the CLI; empty when it is allowed or there is
 // no hook. Any answer other than allow is a refusal. Without env the hook has the environment of this process.
 func (h Hook) Ask(ctx context.Context, c Call, env []string) (refused string) {
-	if h == "" {
+	if len(h) == 0 {
 		return ""
 	}
 	reason, err := h.decision(ctx, c, env)
@@ -93,7 +94,7 @@ func (h Hook) decision(ctx context.Context, c Call, env []string) (reason string
 	}
 	ctx, cancel := context.WithTimeout(ctx, hookLimit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", string(h))
+	cmd := exec.CommandContext(ctx, h[0], h[1:]...) //nolint:gosec // the settings of this agent name it
 	cmd.Dir, cmd.Env, cmd.WaitDelay = c.Cwd, env, hookGrace
 	var out, complaint bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(question), &out, &complaint

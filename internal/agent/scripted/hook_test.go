@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,7 +32,11 @@ func TestOnlyAClearYesOfTheHookLetsACallThrough(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := scripted.Call{SessionID: "s", Cwd: t.TempDir(), Tool: "Bash", ID: "toolu_1", Input: json.RawMessage(`{"command":"ls <x>"}`)}
-			got := scripted.Hook(tt.hook).Ask(t.Context(), c, []string{"PATH=/usr/bin:/bin"})
+			var hook scripted.Hook
+			if tt.hook != "" {
+				hook = scripted.Hook{"/bin/sh", "-c", tt.hook}
+			}
+			got := hook.Ask(t.Context(), c, []string{"PATH=/usr/bin:/bin"})
 			if (got == "") != (tt.refused == "") || !strings.Contains(got, tt.refused) {
 				t.Errorf("refused with %q, want %q", got, tt.refused)
 			}
@@ -41,18 +46,18 @@ func TestOnlyAClearYesOfTheHookLetsACallThrough(t *testing.T) {
 
 func TestTheHookIsReadFromTheSettings(t *testing.T) {
 	t.Parallel()
-	settings := `{"hooks":{"PreToolUse":[{"matcher":"*","hooks":[{"type":"command","command":"ask me"}]}]}}`
+	settings := `{"hooks":{"PreToolUse":[{"matcher":"*","hooks":[{"type":"command","command":"ask","args":["me"]}]}]}}`
 	file := filepath.Join(t.TempDir(), "settings.json")
 	if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, given := range []string{settings, file} {
-		if got, err := scripted.HookIn(given); err != nil || got != "ask me" {
+		if got, err := scripted.HookIn(given); err != nil || !slices.Equal(got, scripted.Hook{"ask", "me"}) {
 			t.Errorf("%s: %q, %v", given, got, err)
 		}
 	}
 	for _, given := range []string{"", "{}"} {
-		if got, err := scripted.HookIn(given); err != nil || got != "" {
+		if got, err := scripted.HookIn(given); err != nil || len(got) > 0 {
 			t.Errorf("%q: %q, %v", given, got, err)
 		}
 	}

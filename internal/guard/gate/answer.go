@@ -193,10 +193,6 @@ func (s *Session) claim(command string) (toolUseID string, ok bool) {
 }
 
 func (s *Session) answerShell(ctx context.Context, text, cwd string) client.Answer {
-	if text == s.hook {
-		// The CLI runs its hook by way of its shell too.
-		return client.Answer{Verdict: client.Allow, Script: s.hook}
-	}
 	if script, ok := s.startsTools(text); ok {
 		return client.Answer{Verdict: client.Allow, Script: script}
 	}

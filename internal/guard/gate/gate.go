@@ -128,19 +128,20 @@ type hookMatcher struct {
 }
 
 type hookCommand struct {
-	Type      string `json:"type"`
-	Command   string `json:"command"`
-	Timeout   int    `json:"timeout"`
-	OnFailure string `json:"onFailure"`
+	Type      string   `json:"type"`
+	Command   string   `json:"command"`
+	Args      []string `json:"args"` // with them the CLI starts the program itself, without a shell before it
+	Timeout   int      `json:"timeout"`
+	OnFailure string   `json:"onFailure"`
 }
 
 // hookSettings writes the settings and reads them again: the CLI ignores settings it cannot read, and then runs
 // every tool.
-func hookSettings(command string) ([]byte, error) {
+func hookSettings(self, socket string) ([]byte, error) {
 	var want, got settings
 	want.Hooks.PreToolUse = []hookMatcher{{
 		Matcher: "*",
-		Hooks:   []hookCommand{{Type: "command", Command: command, Timeout: hookTimeout, OnFailure: "block"}},
+		Hooks:   []hookCommand{{Type: "command", Command: self, Args: []string{"guard", "hook", socket}, Timeout: hookTimeout, OnFailure: "block"}},
 	}}
 	text, err := json.Marshal(want)
 	if err != nil {
@@ -152,14 +153,9 @@ func hookSettings(command string) ([]byte, error) {
 		return nil, fmt.Errorf("read the hook's settings again: %w", err)
 	}
 	if !reflect.DeepEqual(got, want) {
-		return nil, fmt.Errorf("the hook's settings do not survive being written: is %q valid UTF-8?", command)
+		return nil, fmt.Errorf("the hook's settings do not survive being written: is %q valid UTF-8?", self)
 	}
 	return append(text, '\n'), nil
-}
-
-// hookLine is the command line of the hook.
-func hookLine(self, socket string) string {
-	return quote(self) + " guard hook " + quote(socket)
 }
 
 // quote makes one word of a text, as the CLI does it.

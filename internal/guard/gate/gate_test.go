@@ -150,9 +150,7 @@ func TestTheShellRefuses(t *testing.T) {
 		"ls":                            ruleShape,
 		wrapped("ls") + "; id":          ruleShape,
 		wrapped("id"):                   ruleHook,
-		hookLine("/bin/other", "/s"):    ruleShape,
-		f.hook + " ":                    ruleShape,
-		f.hook + "; id":                 ruleShape,
+		"'/bin/other' guard hook '/s'":  ruleShape,
 		strings.Repeat("x", 100) + "\n": ruleShape,
 	} {
 		a := f.shelled(text)
@@ -175,17 +173,6 @@ func TestTheShellJudgesForItself(t *testing.T) {
 	verdict = guard.Deny
 	if a := f.shelled(wrapped("ls")); a.Verdict != client.Deny || a.Reason != "no" {
 		t.Errorf("%+v", a)
-	}
-}
-
-func TestTheHookPassesTheShellUnjudged(t *testing.T) {
-	t.Parallel()
-	f := open(t, nil)
-	if a := f.shelled(f.hook); a.Verdict != client.Allow || a.Script != f.hook {
-		t.Errorf("%+v", a)
-	}
-	if rows := f.ledger.records(); len(rows) != 0 {
-		t.Errorf("rows: %+v", rows)
 	}
 }
 
@@ -366,12 +353,12 @@ func TestSettingsNameTheHook(t *testing.T) {
 	if err := json.Unmarshal(f.Settings(), &got); err != nil {
 		t.Fatal(err)
 	}
-	want := fmt.Sprintf(`{"hooks":{"PreToolUse":[{"hooks":[{"command":%s,"onFailure":"block","timeout":10,"type":"command"}],"matcher":"*"}]}}`,
-		jsonText(t, `'/opt/it'"'"'s here/claudeops' guard hook '`+f.Socket()+`'`))
+	want := fmt.Sprintf(`{"hooks":{"PreToolUse":[{"hooks":[{"args":["guard","hook",%s],"command":"/opt/it's here/claudeops","onFailure":"block","timeout":10,"type":"command"}],"matcher":"*"}]}}`,
+		jsonText(t, f.Socket()))
 	if text := jsonText(t, got); text != want {
 		t.Errorf("settings: %s", text)
 	}
-	if _, err := hookSettings("a\xffb"); err == nil {
+	if _, err := hookSettings("a\xffb", "/s"); err == nil {
 		t.Error("settings that do not survive were taken")
 	}
 }

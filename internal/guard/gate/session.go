@@ -31,7 +31,6 @@ type Session struct {
 	session  ops.Session
 	facts    guard.Facts
 	dir      string
-	hook     string // the command line of the hook
 	settings []byte
 	listener *net.UnixListener
 	cancel   context.CancelFunc
@@ -72,7 +71,6 @@ func (g *Gate) open(ctx context.Context, dir string, session ops.Session, facts 
 	if n := len(s.Socket()); n > maxSocketPath {
 		return nil, fmt.Errorf("the path %s has %d bytes, a socket may have %d: choose a shorter folder", s.Socket(), n, maxSocketPath)
 	}
-	s.hook = hookLine(g.o.Self, s.Socket())
 	if s.facts.NetworkClosed {
 		s.facts.LookProgram = filepath.Join(dir, client.ActName)
 	}
@@ -84,7 +82,7 @@ func (g *Gate) open(ctx context.Context, dir string, session ops.Session, facts 
 		return name, nil
 	})
 	var err error
-	if s.settings, err = hookSettings(s.hook); err != nil {
+	if s.settings, err = hookSettings(g.o.Self, s.Socket()); err != nil {
 		return nil, err
 	}
 	if s.listener, err = listen(dir); err != nil {
