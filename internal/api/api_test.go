@@ -15,6 +15,7 @@ import (
 
 	"claudeops/internal/api"
 	"claudeops/internal/decide/report"
+	"claudeops/internal/desk"
 	"claudeops/internal/ops"
 	"claudeops/test/apitest"
 )
@@ -109,10 +110,19 @@ func TestACycleIsAcceptedAndQueued(t *testing.T) {
 	}
 	want := ops.NewCycle{
 		Environment: "lab", Trigger: ops.TriggerAPI, Prompt: "look at jellyfin",
-		Options: ops.CycleOptions{DryRun: true}, At: c.Now,
+		Options: ops.CycleOptions{DryRun: true}, At: c.Now, Behind: desk.MaxQueued,
 	}
 	if len(c.control.Submitted) != 1 || c.control.Submitted[0] != want {
 		t.Errorf("submitted %+v", c.control.Submitted)
+	}
+}
+
+func TestAFullQueueRefusesMoreAndSaysWhenToTryAgain(t *testing.T) {
+	c := newClient(t)
+	c.control.Err = fmt.Errorf("submit cycle: 10000 cycles of home wait already: %w", ops.ErrQueueFull)
+	status, header, body := c.ask(http.MethodPost, "/api/v1/cycles", "{}")
+	if text := fmt.Sprint(body["detail"]); status != http.StatusTooManyRequests || header.Get("Retry-After") != "60" || !strings.Contains(text, "cancel some of them") {
+		t.Errorf("status %d, Retry-After %q, %v", status, header.Get("Retry-After"), body)
 	}
 }
 

@@ -310,6 +310,9 @@ func (s *server) problem(what string, err error) error {
 		return huma.Error404NotFound(what + ": not found")
 	case errors.Is(err, ops.ErrConflict), errors.Is(err, ops.ErrSlotBusy):
 		return huma.Error409Conflict(strings.TrimSuffix(err.Error(), ": "+ops.ErrConflict.Error())) // the status says it
+	case errors.Is(err, ops.ErrQueueFull):
+		return huma.ErrorWithHeaders(huma.Error429TooManyRequests(err.Error()+": cancel some of them, or try again when they have run"),
+			http.Header{"Retry-After": {queueRetryAfter}})
 	case errors.Is(err, context.Canceled):
 		return huma.Error503ServiceUnavailable("the request was cancelled")
 	case s.Trusted:
@@ -327,6 +330,8 @@ const (
 	databaseAway = "the database cannot be used for the moment; try again later"
 	// retryAfter is when a caller should try again, in seconds.
 	retryAfter = "5"
+	// queueRetryAfter is the same where cycles must end first.
+	queueRetryAfter = "60"
 )
 
 func writeProblem(w http.ResponseWriter, status int, detail string) {

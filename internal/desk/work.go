@@ -9,6 +9,10 @@ import (
 	"claudeops/internal/ops"
 )
 
+// MaxQueued is how many cycles of an environment may wait before another is refused. What the watch finds is not refused: it starts one
+// cycle for a problem, however often it is reported.
+const MaxQueued = 10_000
+
 // RunCycle queues a cycle. What the person chooses is the environment, the prompt, the limits and the key of the request.
 func (d *Desk) RunCycle(ctx context.Context, by Person, n ops.NewCycle) (ops.CycleID, error) {
 	e, err := d.Environment(n.Environment)
@@ -21,7 +25,7 @@ func (d *Desk) RunCycle(ctx context.Context, by Person, n ops.NewCycle) (ops.Cyc
 	if err != nil {
 		return 0, err
 	}
-	n.Environment, n.At, n.Trigger = e.Name, d.Clock(), ops.TriggerManual
+	n.Environment, n.At, n.Trigger, n.Behind = e.Name, d.Clock(), ops.TriggerManual, MaxQueued
 	if by.Door == API {
 		n.Trigger = ops.TriggerAPI
 	}

@@ -144,6 +144,8 @@ type NewCycle struct {
 	At          time.Time
 	// Key names the request. The same request with the same key gives the same cycle; empty for none.
 	Key string
+	// Behind is how many cycles of the environment may be queued before this one; 0 for any number.
+	Behind int
 }
 
 // Journal is what has happened in a cycle so far, in order. Next reads nothing else.

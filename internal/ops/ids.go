@@ -90,6 +90,8 @@ var (
 	ErrConflict = errors.New("conflict")
 	// ErrSlotBusy means another cycle of the environment is running.
 	ErrSlotBusy = errors.New("another cycle of this environment is running")
+	// ErrQueueFull means that too many cycles of the environment are queued.
+	ErrQueueFull = errors.New("the queue is full")
 	// ErrFenced means the writer no longer owns what it writes.
 	ErrFenced = errors.New("this process no longer owns the journal it writes")
 	// ErrBudget means that nothing is left to spend.

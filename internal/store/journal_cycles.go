@@ -44,6 +44,9 @@ func (s *Journal) SubmitCycle(ctx context.Context, n ops.NewCycle) (ops.CycleID,
 			id = known
 			return err
 		}
+		if err := roomFor(ctx, tx, n); err != nil {
+			return err
+		}
 		err = tx.QueryRowContext(ctx, `INSERT INTO cycles (environment, "trigger", status, options, prompt, problem, created_at,
 			request_key) VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
 			n.Environment, n.Trigger, ops.CycleQueued, options, n.Prompt, n.Problem, db.Time(s.orNow(n.At)), db.OptText(n.Key)).Scan(&id)
@@ -59,6 +62,23 @@ func (s *Journal) SubmitCycle(ctx context.Context, n ops.NewCycle) (ops.CycleID,
 		return 0, fmt.Errorf("submit cycle: %w", err)
 	}
 	return id, nil
+}
+
+// roomFor refuses a cycle where as many wait as its request permits.
+func roomFor(ctx context.Context, tx db.Querier, n ops.NewCycle) error {
+	if n.Behind == 0 {
+		return nil
+	}
+	var last ops.CycleID
+	err := tx.QueryRowContext(ctx, `SELECT id FROM cycles WHERE environment = ? AND status = 'queued' AND wake_at IS NULL
+		ORDER BY id LIMIT 1 OFFSET ?`, n.Environment, n.Behind-1).Scan(&last)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err == nil {
+		err = fmt.Errorf("%d cycles of %s wait already: %w", n.Behind, n.Environment, ops.ErrQueueFull)
+	}
+	return err
 }
 
 var errOtherRequest = fmt.Errorf("the key was used for another request: %w", ops.ErrConflict)
@@ -118,6 +138,27 @@ func (s *Journal) RequestCancel(ctx context.Context, id ops.CycleID, reason stri
 // Unfinished returns the cycles that have not ended, oldest first.
 func (s *Journal) Unfinished(ctx context.Context) ([]ops.Cycle, error) {
 	return s.openCycles(ctx, "list unfinished cycles", `TRUE`)
+}
+
+// startable is how many queued cycles of an environment are read: those before may have to wait because they failed to advance.
+const startable = 8
+
+// Startable returns the open cycles that an engine may have to do something about, oldest first: those that run, wait for a time or are
+// to be cancelled, and the oldest queued ones of each environment. It takes as long with a long queue as with a short one.
+func (s *Journal) Startable(ctx context.Context) ([]ops.Cycle, error) {
+	out, err := db.List(ctx, s.db.Reader(), scanCycle, `WITH RECURSIVE e (name) AS (
+			SELECT MIN(environment) FROM cycles WHERE status = 'queued' AND wake_at IS NULL
+			UNION ALL SELECT (SELECT MIN(environment) FROM cycles WHERE status = 'queued' AND wake_at IS NULL AND environment > e.name)
+				FROM e WHERE e.name IS NOT NULL)
+		`+selectCycles+` WHERE c.id IN (
+			SELECT id FROM cycles WHERE ended_at IS NULL AND (status = 'running' OR wake_at IS NOT NULL OR cancel_requested_at IS NOT NULL)
+			UNION ALL SELECT q.id FROM e JOIN cycles q ON q.id IN (SELECT id FROM cycles
+				WHERE environment = e.name AND status = 'queued' AND wake_at IS NULL ORDER BY id LIMIT ?))
+		ORDER BY c.id`, startable)
+	if err != nil {
+		return nil, fmt.Errorf("list startable cycles: %w", err)
+	}
+	return out, nil
 }
 
 func (s *Journal) openCycles(ctx context.Context, what, cond string, args ...any) ([]ops.Cycle, error) {

@@ -278,6 +278,9 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, what string, err e
 		s.errorPage(w, r, http.StatusNotFound, "No such "+what+".")
 	case errors.Is(err, ops.ErrConflict), errors.Is(err, ops.ErrSlotBusy):
 		s.errorPage(w, r, http.StatusConflict, "Nothing was changed: "+err.Error()+".")
+	case errors.Is(err, ops.ErrQueueFull):
+		w.Header().Set("Retry-After", "60")
+		s.errorPage(w, r, http.StatusTooManyRequests, "Nothing was changed: "+err.Error()+". Cancel some of them, or try again when they have run.")
 	case errors.Is(err, context.Canceled):
 		// The client has disconnected.
 	case store.Unavailable(err):

@@ -121,6 +121,9 @@ func (j *Journal) Unfinished(context.Context) ([]ops.Cycle, error) {
 	return out, j.broken
 }
 
+// Startable lists the cycles that an engine may have to do something about: here all that have not ended.
+func (j *Journal) Startable(ctx context.Context) ([]ops.Cycle, error) { return j.Unfinished(ctx) }
+
 // Cancelled lists the cycles that the host runs and that somebody wants to end.
 func (j *Journal) Cancelled(_ context.Context, host string) ([]ops.Cycle, error) {
 	j.mu.Lock()

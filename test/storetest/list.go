@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -16,6 +17,8 @@ func listCases() []testCase {
 		{"events are filtered and paged", eventsFilteredAndPaged},
 		{"events after a number come oldest first", eventsAfterOldestFirst},
 		{"only open cycles are unfinished", openCyclesAreUnfinished},
+		{"a long queue is not read to its end", aLongQueueIsNotReadToItsEnd},
+		{"a full queue takes no more from people", aFullQueueTakesNoMore},
 		{"the latest check of each probe is found", latestChecksAreFound},
 	}
 }
@@ -119,6 +122,54 @@ func openCyclesAreUnfinished(t *testing.T, f *Fixture) {
 	must(t, err)
 	equal(t, "unfinished", cycleIDs(open), []ops.CycleID{running, queued})
 	equal(t, "runnable", f.runnable(t, Start), []ops.CycleID{queued})
+}
+
+func aLongQueueIsNotReadToItsEnd(t *testing.T, f *Fixture) {
+	startable := func(want ...ops.CycleID) {
+		t.Helper()
+		got, err := f.Store.Startable(t.Context())
+		must(t, err)
+		equal(t, "startable", cycleIDs(got), want)
+	}
+	got, err := f.Store.Startable(t.Context())
+	must(t, err)
+	equal(t, "startable of nothing", len(got), 0)
+
+	running := f.Claim(t, "home").Cycle.ID
+	var home []ops.CycleID
+	for range 12 {
+		home = append(home, f.Submit(t, "home"))
+	}
+	office := f.Submit(t, "office")
+	startable(append(append([]ops.CycleID{running}, home[:8]...), office)...)
+
+	_, err = f.Store.RequestCancel(t.Context(), home[11], "not needed", Start) // behind the others, and to be seen at once
+	must(t, err)
+	startable(append(append([]ops.CycleID{running}, home[:8]...), home[11], office)...)
+
+	f.EndCycle(t, running)
+	startable(append(append([]ops.CycleID{}, home[:8]...), home[11], office)...)
+	waiting := f.await(t, "lab", ops.Step{Approval: question(), Until: Start.Add(time.Hour)}).Cycle.ID // its time is known
+	startable(append(append([]ops.CycleID{}, home[:8]...), home[11], office, waiting)...)
+}
+
+func aFullQueueTakesNoMore(t *testing.T, f *Fixture) {
+	f.Claim(t, "home") // it runs, so it does not wait
+	n := ops.NewCycle{Environment: "home", Trigger: ops.TriggerAPI, At: Start, Behind: 2}
+	for range 2 {
+		_, err := f.Store.SubmitCycle(t.Context(), n)
+		must(t, err)
+	}
+	if _, err := f.Store.SubmitCycle(t.Context(), n); !errors.Is(err, ops.ErrQueueFull) {
+		t.Errorf("a third is taken: %v", err)
+	}
+	other := n
+	other.Environment = "office"
+	_, err := f.Store.SubmitCycle(t.Context(), other)
+	must(t, err)
+	n.Behind = 0 // what the watch starts
+	_, err = f.Store.SubmitCycle(t.Context(), n)
+	must(t, err)
 }
 
 func latestChecksAreFound(t *testing.T, f *Fixture) {

@@ -16,7 +16,7 @@ import (
 
 // Journal is where the engine reads which cycles have work.
 type Journal interface {
-	Unfinished(ctx context.Context) ([]ops.Cycle, error)
+	Startable(ctx context.Context) ([]ops.Cycle, error)
 }
 
 // Advance takes one cycle as far as it goes now.
@@ -149,7 +149,7 @@ func (e *Engine) run(ctx context.Context) {
 // scan starts a worker for every environment that has work and none yet, and says when to look again.
 func (e *Engine) scan(ctx context.Context, workers *sync.WaitGroup) time.Duration {
 	next := e.o.Sweep
-	cycles, err := e.o.Journal.Unfinished(ctx)
+	cycles, err := e.o.Journal.Startable(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
 			e.o.Logger.ErrorContext(ctx, "cannot read open cycles; trying again", "error", err)
