@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"maps"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 const prefix = "claudeops_"
@@ -58,9 +60,10 @@ const contentType = "text/plain; version=0.0.4; charset=utf-8"
 // escaped writes a text in quotes or in a comment of the format.
 var escaped = strings.NewReplacer(`\`, `\\`, "\n", `\n`) //nolint:gochecknoglobals // a constant
 
-// write writes the families in the Prometheus text format, in order. A family without samples is left out.
+// write writes the families in the Prometheus text format, in order. A family without samples is left out. It allocates little: a
+// machine may have tens of thousands of services with four samples each.
 func write(to io.Writer, families []*family) error {
-	var b strings.Builder
+	var b bytes.Buffer
 	for _, f := range slices.SortedFunc(slices.Values(families), func(a, b *family) int { return strings.Compare(a.name, b.name) }) {
 		if len(f.samples) == 0 {
 			continue
@@ -68,13 +71,19 @@ func write(to io.Writer, families []*family) error {
 		name := prefix + f.name
 		fmt.Fprintf(&b, "# HELP %s %s\n# TYPE %s %s\n", name, escaped.Replace(f.help), name, f.kind)
 		order := f.order()
-		for _, x := range slices.SortedStableFunc(slices.Values(f.samples), func(a, b sample) int {
-			return slices.Compare(a.ordered(order), b.ordered(order))
-		}) {
+		slices.SortStableFunc(f.samples, func(a, b sample) int {
+			for _, at := range order {
+				if c := strings.Compare(a.values[at], b.values[at]); c != 0 {
+					return c
+				}
+			}
+			return 0
+		})
+		for _, x := range f.samples {
 			f.writeSample(&b, name, x, order)
 		}
 	}
-	_, err := io.WriteString(to, b.String())
+	_, err := b.WriteTo(to)
 	return err
 }
 
@@ -88,41 +97,49 @@ func (f *family) order() []int {
 	return out
 }
 
-func (s sample) ordered(order []int) []string {
-	out := make([]string, len(order))
-	for i, at := range order {
-		out[i] = s.values[at]
-	}
-	return out
-}
-
-func (f *family) writeSample(b *strings.Builder, name string, x sample, order []int) {
-	labels := make([]string, 0, len(order)+1)
-	for _, at := range order {
-		labels = append(labels, fmt.Sprintf(`%s="%s"`, f.labels[at], quoted(x.values[at])))
+func (f *family) writeSample(b *bytes.Buffer, name string, x sample, order []int) {
+	line := func(suffix, bound, value string) {
+		b.WriteString(name)
+		b.WriteString(suffix)
+		open := byte('{')
+		label := func(name, value string) {
+			b.WriteByte(open)
+			open = ','
+			b.WriteString(name)
+			b.WriteString(`="`)
+			b.WriteString(value)
+			b.WriteByte('"')
+		}
+		for _, at := range order {
+			label(f.labels[at], quoted(x.values[at]))
+		}
+		if bound != "" {
+			label("le", bound)
+		}
+		if open == ',' {
+			b.WriteByte('}')
+		}
+		b.WriteByte(' ')
+		b.WriteString(value)
+		b.WriteByte('\n')
 	}
 	if f.kind != histogram {
-		fmt.Fprintf(b, "%s%s %s\n", name, braced(labels), number(x.value))
+		line("", "", number(x.value))
 		return
 	}
 	for _, bound := range slices.Sorted(maps.Keys(x.buckets)) {
-		at := fmt.Sprintf(`le="%s"`, number(bound))
-		fmt.Fprintf(b, "%s_bucket%s %d\n", name, braced(append(labels, at)), x.buckets[bound])
+		line("_bucket", number(bound), strconv.FormatUint(x.buckets[bound], 10))
 	}
-	fmt.Fprintf(b, "%s_bucket%s %d\n", name, braced(append(labels, `le="+Inf"`)), x.count)
-	fmt.Fprintf(b, "%s_sum%s %s\n", name, braced(labels), number(x.value))
-	fmt.Fprintf(b, "%s_count%s %d\n", name, braced(labels), x.count)
+	line("_bucket", "+Inf", strconv.FormatUint(x.count, 10))
+	line("_sum", "", number(x.value))
+	line("_count", "", strconv.FormatUint(x.count, 10))
 }
 
 func quoted(s string) string {
-	return strings.ReplaceAll(escaped.Replace(strings.ToValidUTF8(s, "\uFFFD")), `"`, `\"`)
-}
-
-func braced(labels []string) string {
-	if len(labels) == 0 {
-		return ""
+	if !strings.ContainsAny(s, "\\\n\"") && utf8.ValidString(s) {
+		return s
 	}
-	return "{" + strings.Join(labels, ",") + "}"
+	return strings.ReplaceAll(escaped.Replace(strings.ToValidUTF8(s, "\uFFFD")), `"`, `\"`)
 }
 
 func number(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
