@@ -21,6 +21,7 @@ type ReplyStore interface {
 	AnswerToken(ctx context.Context, code string) (string, error)
 	ReplyMark(ctx context.Context, channel string) (string, error)
 	NoticeRoot(ctx context.Context, target string, n ops.Notice, message string) (ops.NoticeRoot, error)
+	KeepNoticeRoot(ctx context.Context, r ops.NoticeRoot) error
 }
 
 // Desk carries out what people answer.

@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -163,8 +164,12 @@ func (a appReader) tell(ctx context.Context, bot slackCaller, p slackPress, repl
 	if reply.Refused == "" {
 		blocks := slices.DeleteFunc(p.Message.Blocks, func(b slackBlock) bool { return b["type"] == slackButtons })
 		say("chat.update", slackMessage{ID: p.Message.ID, Text: slackPlain(line), Blocks: append(blocks, slackText(line, ""))})
-		root, err := a.Store.NoticeRoot(ctx, reply.Token.Recipient, ops.Notice{}, p.Message.Thread)
-		if err == nil && root.Message != "" && root.Message != p.Message.ID {
+		root, err := a.Store.NoticeRoot(ctx, reply.Token.Recipient, ops.Notice{}, cmp.Or(p.Message.Thread, p.Message.ID))
+		if err == nil && root.Message != "" {
+			root.Text += "\n\n" + line // stays when the end is told
+			err = a.Store.KeepNoticeRoot(ctx, root)
+		}
+		if err == nil && root.Message != p.Message.ID && root.Message != "" {
 			say("chat.update", slackUpdate(root, line, ""))
 		}
 	}

@@ -132,7 +132,7 @@ func (s slack) Send(ctx context.Context, n ops.Notice) error {
 	}
 	// First the update: if posting fails then, doing it again changes nothing.
 	if root.Message != "" && n.Kind == ops.NoticeResolved {
-		over := slackUpdate(root, text.Title, n.Link)
+		over := slackUpdate(ops.NoticeRoot{Message: root.Message, Text: root.Text + "\n\n" + text.Title}, text.Title, n.Link)
 		over.Channel = s.target.Channel
 		if err := s.bot.call(ctx, "chat.update", over, &struct{}{}); err != nil && !gone(err) {
 			return err
@@ -159,7 +159,7 @@ func (s slack) post(ctx context.Context, root ops.NoticeRoot, m slackMessage, sh
 	return s.answers.KeepNoticeRoot(ctx, root)
 }
 
-// slackUpdate is the first message of a thread again, with a line about what became of it, and without buttons.
+// slackUpdate is the first message of a thread as it is now, without buttons. The line is what is new.
 func slackUpdate(root ops.NoticeRoot, line, link string) slackMessage {
-	return slackMessage{ID: root.Message, Text: slackPlain(line), Blocks: []slackBlock{slackText(root.Text, ""), slackText(line, link)}}
+	return slackMessage{ID: root.Message, Text: slackPlain(line), Blocks: []slackBlock{slackText(root.Text, link)}}
 }

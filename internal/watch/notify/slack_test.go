@@ -139,7 +139,7 @@ func TestSlackTellsEachProblemInAThread(t *testing.T) {
 	}
 	s.Press(t, posts[1], "Acknowledge", bea, "bea")
 	p.until("both show it", func() bool { now := s.Posts(); return now[0].Updates == 1 && now[1].Updates == 1 })
-	if now := s.Posts(); now[0].Text != posts[0].Text+"\n@bea (Slack U0BEA): Acknowledged (incident 1)." || len(now[1].Buttons) != 0 || !now[1].Broadcast {
+	if now := s.Posts(); now[0].Text != posts[0].Text+"\n\n@bea (Slack U0BEA): Acknowledged (incident 1)." || len(now[1].Buttons) != 0 || !now[1].Broadcast {
 		t.Errorf("after the answer %+v", now)
 	}
 	if i, err := p.f.Store.Incident(t.Context(), incidents[0].ID); err != nil || i.Status != ops.IncidentAcknowledged {
@@ -153,7 +153,7 @@ func TestSlackTellsEachProblemInAThread(t *testing.T) {
 		t.Errorf("error is %v", err)
 	}
 	p.send(over, target)
-	if now := s.Posts(); len(now) != 3 || now[0].Text != posts[0].Text+"\nClaude Ops: web works again" || now[2].Thread != posts[0].ID || now[2].Broadcast {
+	if now := s.Posts(); len(now) != 3 || now[0].Text != posts[0].Text+"\n\n@bea (Slack U0BEA): Acknowledged (incident 1).\n\nClaude Ops: web works again" || now[2].Thread != posts[0].ID || now[2].Broadcast {
 		t.Errorf("at the end %+v", now)
 	}
 	other, _ := p.ask(ops.ApprovalTier)
