@@ -76,6 +76,7 @@ func schema() db.Schema {
 		{Name: "cycle_cost_days", Key: []string{"day", "cost", "cycle_id", "environment"}},
 		{Name: "answer_codes", Key: []string{"code"}},
 		{Name: "used_answers", Key: []string{"code"}},
+		{Name: "notice_roots", Key: []string{"target", "thread"}},
 		{Name: "trust", Key: []string{"environment", "service"}},
 		{Name: "heartbeats", Key: []string{"environment", "service", "probe"}},
 		{Name: "changes", Key: id},

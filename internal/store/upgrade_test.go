@@ -183,6 +183,9 @@ func released() map[int64][]string {
 				VALUES ('home', 'web', 'kept', '', 'ada', '{}', '{}', '', '[]', '[]', '', 'a', ` + at + `, ` + at + `)`,
 			`INSERT INTO versions (environment, service, image, newest, unknown, at) VALUES ('home', 'web', '{}', '', '', ` + at + `)`,
 		},
+		45: {
+			`INSERT INTO notice_roots (target, thread, message, text, at) VALUES ('slack:C1', 1, '1.2', 'web is down', ` + at + `)`,
+		},
 	}
 }
 

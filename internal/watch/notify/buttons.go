@@ -23,19 +23,22 @@ type Subjects interface {
 	NoticeThread(ctx context.Context, n ops.Notice) (ops.CycleID, error)
 	AnswerKey(ctx context.Context) ([]byte, error)
 	KeepAnswerCodes(ctx context.Context, tokens []string, expires time.Time) error
+	NoticeRoot(ctx context.Context, target string, n ops.Notice, message string) (ops.NoticeRoot, error)
+	KeepNoticeRoot(ctx context.Context, r ops.NoticeRoot) error
 }
 
 // button is an answer that a person can give to a notice.
 type button struct {
-	label string
-	token answer.Token
+	label  string
+	token  answer.Token
+	signed string
 }
 
 // buttonsOf returns the answers that fit a notice. A message of several notices has none.
 func buttonsOf(n ops.Notice, s ops.NoticeSubject, recipient string) []button {
 	var out []button
 	add := func(label, kind string, id int64, decision, plan string, expires time.Time) {
-		out = append(out, button{label, answer.Token{
+		out = append(out, button{label: label, token: answer.Token{
 			Approval: id, Kind: kind, Decision: decision, Plan: plan, Recipient: recipient, Expires: expires.UTC().Truncate(time.Second),
 		}})
 	}
@@ -69,6 +72,46 @@ func buttonsOf(n ops.Notice, s ops.NoticeSubject, recipient string) []button {
 		add("Snooze "+hours(SnoozeFor), kind, id, answer.Snooze, "", expires)
 	}
 	return out
+}
+
+// signedButtons returns the answers that fit a notice, with their tokens signed by the key.
+func signedButtons(ctx context.Context, s Subjects, n ops.Notice, recipient string) (out []button, key []byte, err error) {
+	subject, err := s.NoticeSubject(ctx, n)
+	if err != nil {
+		return nil, nil, err
+	}
+	if key, err = s.AnswerKey(ctx); err != nil {
+		return nil, nil, err
+	}
+	out = buttonsOf(n, subject, recipient)
+	for i := range out {
+		out[i].signed = answer.Sign(key, out[i].token)
+	}
+	return out, key, nil
+}
+
+// codedButtons makes the buttons of a channel that vouches for who presses them, and stores their tokens under the codes that the buttons
+// carry: they have no room for more. Without s there are none.
+func codedButtons(ctx context.Context, s Subjects, n ops.Notice, recipient string, complete bool) (out []button, err error) {
+	if s == nil {
+		return nil, nil
+	}
+	all, _, err := signedButtons(ctx, s, n, recipient)
+	var tokens []string
+	var expires time.Time
+	for _, b := range all {
+		if b.token.Decision == answer.Approve && !complete {
+			continue // a person must not approve what the message does not show
+		}
+		out, tokens = append(out, b), append(tokens, b.signed)
+		if b.token.Expires.After(expires) {
+			expires = b.token.Expires
+		}
+	}
+	if err != nil || len(out) == 0 {
+		return nil, err
+	}
+	return out, s.KeepAnswerCodes(ctx, tokens, expires)
 }
 
 // asksForCare reports whether a notice of this kind is about an incident that somebody should take care of.
@@ -107,15 +150,7 @@ func hours(d time.Duration) string { return fmt.Sprintf("%dh", int(d.Hours())) }
 // AnswerLinks returns the links with which people answer a notice on a page, for targets that have no buttons. Each is signed, works once,
 // and is bound to the plan that the notice shows and to the name of its route.
 func AnswerLinks(ctx context.Context, s Subjects, base, route string, n ops.Notice) ([]ops.AnswerLink, error) {
-	subject, err := s.NoticeSubject(ctx, n)
-	if err != nil {
-		return nil, err
-	}
-	buttons := buttonsOf(n, subject, answer.LinkRecipient(route))
-	if len(buttons) == 0 {
-		return nil, nil
-	}
-	key, err := s.AnswerKey(ctx)
+	buttons, _, err := signedButtons(ctx, s, n, answer.LinkRecipient(route))
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +160,7 @@ func AnswerLinks(ctx context.Context, s Subjects, base, route string, n ops.Noti
 		if b.token.Decision == answer.Approve {
 			label += " (asks you to sign in)"
 		}
-		out = append(out, ops.AnswerLink{Label: label, Address: base + answer.LinkPath + answer.Sign(key, b.token)})
+		out = append(out, ops.AnswerLink{Label: label, Address: base + answer.LinkPath + b.signed})
 	}
 	return out, nil
 }

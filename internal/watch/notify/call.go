@@ -86,25 +86,11 @@ func (a *Apprise) post(ctx context.Context, m message) error {
 		return err
 	}
 	m.URLs = strings.Join(a.urls, ",")
-	payload, err := json.Marshal(m)
+	status, body, err := postJSON(ctx, &a.client, target.String(), http.Header{"Accept": {"application/json"}}, m)
 	if err != nil {
-		return fmt.Errorf("encode notice: %w", err)
+		return fmt.Errorf("reach the Apprise API at %s: %w; check CLAUDEOPS_APPRISE_API", target.Host, err)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target.String(), bytes.NewReader(payload))
-	if err != nil {
-		return fmt.Errorf("make request: %w; check CLAUDEOPS_APPRISE_API", inner(err))
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", "application/json")
-	resp, err := a.client.Do(req)
-	if err != nil {
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
-		return fmt.Errorf("reach the Apprise API at %s: %w; check CLAUDEOPS_APPRISE_API", target.Host, inner(err))
-	}
-	defer func() { _ = resp.Body.Close() }()
-	return a.judge(resp, target.Host)
+	return a.judge(status, body, target.Host)
 }
 
 // apiAddress adds the path for notices to the address of a server.
@@ -128,26 +114,23 @@ func inner(err error) error {
 	return err
 }
 
-func (a *Apprise) judge(resp *http.Response, host string) error {
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxOutput))
+func (a *Apprise) judge(status int, body []byte, host string) error {
 	switch {
-	case resp.StatusCode == http.StatusNoContent:
+	case status == http.StatusNoContent:
 		return fmt.Errorf("the Apprise API at %s has no target under this key; add one there, or set CLAUDEOPS_APPRISE_URLS as well", host)
-	case resp.StatusCode >= 300 && resp.StatusCode < 400:
+	case status >= 300 && status < 400:
 		return fmt.Errorf("the Apprise API at %s redirects to another address; set CLAUDEOPS_APPRISE_API to the final one", host)
-	case resp.StatusCode >= 200 && resp.StatusCode < 300 && err != nil:
-		return fmt.Errorf("read answer of the Apprise API at %s: %w", host, err)
-	case resp.StatusCode >= 200 && resp.StatusCode < 300:
+	case status >= 200 && status < 300:
 		return nil
 	}
 	var answer struct {
 		Error string `json:"error"`
 	}
 	said := ""
-	if json.Unmarshal(raw, &answer) == nil && answer.Error != "" {
+	if json.Unmarshal(body, &answer) == nil && answer.Error != "" {
 		said = ": " + ops.OneLine(a.hide.Replace(answer.Error), longestReason)
 	}
-	return fmt.Errorf("the Apprise API at %s answered HTTP %d %s%s", host, resp.StatusCode, http.StatusText(resp.StatusCode), said)
+	return fmt.Errorf("the Apprise API at %s answered HTTP %d %s%s", host, status, http.StatusText(status), said)
 }
 
 // errAnswered means that the second person need not be told.

@@ -104,15 +104,11 @@ const namePrefix = "claudeops-"
 func (s ntfy) actions(ctx context.Context, n ops.Notice, whole bool, sequence string) ([]ntfyAction, error) {
 	var out []ntfyAction
 	if s.answers != nil {
-		subject, err := s.answers.NoticeSubject(ctx, n)
+		buttons, key, err := signedButtons(ctx, s.answers, n, s.target.recipient())
 		if err != nil {
 			return nil, err
 		}
-		key, err := s.answers.AnswerKey(ctx)
-		if err != nil {
-			return nil, err
-		}
-		for _, b := range buttonsOf(n, subject, s.target.recipient()) {
+		for _, b := range buttons {
 			// A person must not approve with one press what the message does not show, or what anyone with the topic could approve.
 			if b.token.Decision == answer.Approve && !(s.approve && whole) {
 				if n.Link != "" {
@@ -126,7 +122,7 @@ func (s ntfy) actions(ctx context.Context, n ops.Notice, whole bool, sequence st
 			}
 			out = append(out, ntfyAction{
 				Headers: headers, Action: "http", Label: b.label, URL: s.target.Base + "/" + s.target.replyTopic(key), Method: http.MethodPost,
-				Body: answer.Sign(key, b.token), Clear: true,
+				Body: b.signed, Clear: true,
 			})
 		}
 	}

@@ -3,6 +3,7 @@ package notify
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -19,6 +20,8 @@ type ReplyStore interface {
 	AnswerKey(ctx context.Context) ([]byte, error)
 	AnswerToken(ctx context.Context, code string) (string, error)
 	ReplyMark(ctx context.Context, channel string) (string, error)
+	NoticeRoot(ctx context.Context, target string, n ops.Notice, message string) (ops.NoticeRoot, error)
+	KeepNoticeRoot(ctx context.Context, r ops.NoticeRoot) error
 }
 
 // Desk carries out what people answer.
@@ -63,8 +66,13 @@ const (
 
 // NewReplies makes a reader of answers.
 func NewReplies(o RepliesOptions) *Replies {
+	targets := ParseTargets(o.URLs)
+	targets.Slack = slices.DeleteFunc(targets.Slack, func(t SlackTarget) bool { return !t.answered() })
+	if !o.answeredByTelegram() {
+		targets.Telegram = nil
+	}
 	return &Replies{
-		RepliesOptions: o, targets: ParseTargets(o.URLs), refused: limit{most: mostRefused}, told: limit{most: mostTold},
+		RepliesOptions: o, targets: targets, refused: limit{most: mostRefused}, told: limit{most: mostTold},
 		pause: func(ctx context.Context, d time.Duration) {
 			timer := time.NewTimer(d)
 			defer timer.Stop()
@@ -77,14 +85,18 @@ func NewReplies(o RepliesOptions) *Replies {
 }
 
 // Needed reports whether a target has buttons.
-func (r *Replies) Needed() bool { return len(r.targets.Ntfy) > 0 || len(r.bots()) > 0 }
+func (r *Replies) Needed() bool { return r.targets.Native() > 0 }
 
 // Run reads answers until ctx ends.
 func (r *Replies) Run(ctx context.Context) error {
 	var readers sync.WaitGroup
-	for _, token := range r.bots() {
-		bot := botReader{Replies: r, bot: r.bot(token)}
+	for _, of := range grouped(r.targets.Telegram, func(a, b TelegramTarget) bool { return a.Token == b.Token }) {
+		bot := botReader{Replies: r, bot: r.bot(of[0].Token)}
 		readers.Go(func() { r.keep(ctx, "Telegram", bot.poll) })
+	}
+	for _, of := range grouped(r.targets.Slack, func(a, b SlackTarget) bool { return a.App == b.App }) {
+		app := appReader{r, of}
+		readers.Go(func() { r.keep(ctx, "Slack", app.listen) })
 	}
 	topics, err := r.topics(ctx)
 	if err != nil {
@@ -97,16 +109,16 @@ func (r *Replies) Run(ctx context.Context) error {
 	return nil
 }
 
-// bots are the tokens of the bots whose messages have buttons.
-func (r *Replies) bots() []string {
-	if !r.answeredByTelegram() {
-		return nil
-	}
-	var out []string
-	for _, t := range r.targets.Telegram {
-		if !slices.Contains(out, t.Token) {
-			out = append(out, t.Token)
+// grouped puts together what one reader reads.
+func grouped[T any](all []T, same func(a, b T) bool) [][]T {
+	var out [][]T
+	for _, t := range all {
+		i := slices.IndexFunc(out, func(o []T) bool { return same(o[0], t) })
+		if i < 0 {
+			i = len(out)
+			out = append(out, nil)
 		}
+		out[i] = append(out[i], t)
 	}
 	return out
 }
@@ -121,14 +133,9 @@ func (r *Replies) topics(ctx context.Context) ([]*topicReader, error) {
 		return nil, err
 	}
 	var out []*topicReader
-	for _, t := range r.targets.Ntfy {
-		reply := t.replyTopic(key)
-		i := slices.IndexFunc(out, func(o *topicReader) bool { return o.base == t.Base && o.topic == reply })
-		if i < 0 {
-			i = len(out)
-			out = append(out, &topicReader{Replies: r, base: t.Base, topic: reply, key: key})
-		}
-		out[i].targets = append(out[i].targets, t)
+	same := func(a, b NtfyTarget) bool { return a.Base == b.Base && a.replyTopic(key) == b.replyTopic(key) }
+	for _, of := range grouped(r.targets.Ntfy, same) {
+		out = append(out, &topicReader{Replies: r, base: of[0].Base, topic: of[0].replyTopic(key), key: key, targets: of})
 	}
 	return out, nil
 }
@@ -172,6 +179,55 @@ func (r *Replies) verify(key []byte, token string, reply *answer.Reply) {
 	case err != nil:
 		reply.Refused = "the answer is not genuine"
 	}
+}
+
+// rights are what a person may do with buttons. The settings that give them are called senders and responders.
+type rights struct {
+	answer, approve bool
+	settings        string // what stands before their names
+}
+
+// check finds out what the code of a button stands for, and whether the person may use it here. It fails only if the database does.
+func (r *Replies) check(ctx context.Context, reply *answer.Reply, code string, may rights, here func(recipient string) bool) error {
+	if !may.answer {
+		reply.Refused = fmt.Sprintf("the sender is not one of %[1]ssenders or %[1]sresponders", may.settings)
+		return nil
+	}
+	reply.Refused = "the button is unknown or too old"
+	if !isWord(code) {
+		return nil
+	}
+	token, err := r.Store.AnswerToken(ctx, code)
+	if errors.Is(err, ops.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	key, err := r.Store.AnswerKey(ctx)
+	if err != nil {
+		return err
+	}
+	reply.Refused = ""
+	r.verify(key, token, reply)
+	switch {
+	case reply.Refused != "":
+	case !here(reply.Token.Recipient):
+		reply.Refused = "the button was sent to another chat"
+	case reply.Token.Decision == answer.Approve && !may.approve:
+		reply.Refused = "this sender may acknowledge, snooze and deny, but not approve; ask one of " + may.settings + "senders"
+	}
+	return nil
+}
+
+// personName is how events name a person whom a channel knows. The other name is chosen by the person, so only a harmless one is shown.
+func personName(chosen, known string) string {
+	const longest = 32
+	plain := strings.Trim(chosen, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-") == ""
+	if chosen != "" && plain && len(chosen) <= longest {
+		return fmt.Sprintf("@%s (%s)", chosen, known)
+	}
+	return known
 }
 
 // take carries out a reply. It fails only if the database does; then the message is read again.

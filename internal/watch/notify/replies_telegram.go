@@ -72,8 +72,10 @@ func (b botReader) update(ctx context.Context, u telegramUpdate) error {
 	known := false
 	if m := u.Message; m != nil && m.From != nil {
 		reply.By = m.From.name()
-		if known = b.knows(m.From.ID); !known {
-			reply.Refused, reply.Silent = notAllowed, false
+		if may := b.rights(m.From.ID); may.answer {
+			known = true
+		} else if err := b.check(ctx, &reply, "", may, nil); err == nil {
+			reply.Silent = false
 		}
 	}
 	if _, err := b.take(ctx, reply); err != nil {
@@ -85,26 +87,24 @@ func (b botReader) update(ctx context.Context, u telegramUpdate) error {
 	return nil
 }
 
-const (
-	notAllowed = "the sender is not one of notify.telegram_senders or notify.telegram_responders"
-	noApprover = "this sender may acknowledge, snooze and deny, but not approve; ask one of notify.telegram_senders"
-)
-
-// knows reports whether a person may answer at all.
-func (b botReader) knows(sender int64) bool {
-	return slices.Contains(b.TelegramSenders, sender) || slices.Contains(b.TelegramResponders, sender)
+// rights are what a person may do.
+func (b botReader) rights(sender int64) rights {
+	approve := slices.Contains(b.TelegramSenders, sender)
+	return rights{approve || slices.Contains(b.TelegramResponders, sender), approve, "notify.telegram_"}
 }
 
 func (b botReader) pressed(ctx context.Context, reply answer.Reply, c telegramCallback) error {
 	reply.By = c.From.name()
-	if err := b.check(ctx, &reply, c); err != nil {
+	may := b.rights(c.From.ID)
+	here := func(recipient string) bool { return c.Message != nil && c.Message.Chat.is(recipient) }
+	if err := b.check(ctx, &reply, c.Data, may, here); err != nil {
 		return err
 	}
 	result, err := b.take(ctx, reply)
 	if err != nil {
 		return err
 	}
-	if result.Repeated || reply.Refused == notAllowed && !b.told.take(b.Clock()) {
+	if result.Repeated || !may.answer && !b.told.take(b.Clock()) {
 		return nil // strangers cannot make the bot talk without end
 	}
 	b.tell(ctx, "answerCallbackQuery", map[string]any{
@@ -114,40 +114,6 @@ func (b botReader) pressed(ctx context.Context, reply answer.Reply, c telegramCa
 		text, _ := fit(fmt.Sprintf("%s\n\n%s: %s", m.Text, reply.By, result.Text), longestTelegram)
 		// Without a keyboard the buttons are gone.
 		b.tell(ctx, "editMessageText", map[string]any{"chat_id": m.Chat.ID, "message_id": m.ID, "text": text})
-	}
-	return nil
-}
-
-// check finds out what a button stands for, and whether the person may use it. It fails only if the database does.
-func (b botReader) check(ctx context.Context, reply *answer.Reply, c telegramCallback) error {
-	if !b.knows(c.From.ID) {
-		reply.Refused = notAllowed
-		return nil
-	}
-	const unknown = "the button is unknown or too old"
-	if !isWord(c.Data) {
-		reply.Refused = unknown
-		return nil
-	}
-	key, err := b.Store.AnswerKey(ctx)
-	if err != nil {
-		return err
-	}
-	token, err := b.Store.AnswerToken(ctx, c.Data)
-	if errors.Is(err, ops.ErrNotFound) {
-		reply.Refused = unknown
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	b.verify(key, token, reply)
-	switch {
-	case reply.Refused != "":
-	case c.Message == nil || !c.Message.Chat.is(reply.Token.Recipient):
-		reply.Refused = "the button was sent to another chat"
-	case reply.Token.Decision == answer.Approve && !slices.Contains(b.TelegramSenders, c.From.ID):
-		reply.Refused = noApprover
 	}
 	return nil
 }

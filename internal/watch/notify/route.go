@@ -159,7 +159,7 @@ func digest(batch []ops.Notice) ops.Notice {
 	}
 }
 
-// Native says how ntfy and Telegram are used.
+// Native says how the targets that are served here are used.
 type Native struct {
 	HTTPClient *http.Client
 	// Answers makes the buttons; nil sends none.
@@ -193,6 +193,10 @@ func (n Native) telegram(t TelegramTarget) telegram {
 	return s
 }
 
+func (n Native) slack(t SlackTarget) slack {
+	return slack{target: t, bot: slackCaller{t.API, t.Bot, newClient(n.HTTPClient)}, answers: n.Answers}
+}
+
 // answeredByTelegram reports whether anybody may answer by Telegram.
 func (n Native) answeredByTelegram() bool {
 	return len(n.TelegramSenders)+len(n.TelegramResponders) > 0
@@ -211,7 +215,7 @@ type Several struct {
 	targets []recipient
 }
 
-// NewSender sends to ntfy and Telegram itself, and to all other targets through Apprise.
+// NewSender sends to ntfy, Telegram and Slack apps itself, and to all other targets through Apprise.
 func NewSender(a AppriseOptions, n Native) *Several {
 	s := &Several{}
 	targets := ParseTargets(a.URLs)
@@ -220,6 +224,9 @@ func NewSender(a AppriseOptions, n Native) *Several {
 	}
 	for _, t := range targets.Telegram {
 		s.targets = append(s.targets, recipient{t.name(), n.telegram(t)})
+	}
+	for _, t := range targets.Slack {
+		s.targets = append(s.targets, recipient{t.name(), n.slack(t)})
 	}
 	// Without URLs an Apprise API server has targets of its own.
 	if len(targets.Apprise) > 0 || targets.Native() == 0 {

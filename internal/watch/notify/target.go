@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -8,12 +9,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"claudeops/internal/ops"
 )
 
 // Targets are what the URLs of targets mean: those that are served here, and those that Apprise serves.
 type Targets struct {
 	Ntfy     []NtfyTarget
 	Telegram []TelegramTarget
+	Slack    []SlackTarget
 	Apprise  []string
 }
 
@@ -37,6 +41,16 @@ type TelegramTarget struct {
 	Silent bool
 }
 
+// SlackTarget is a channel of a Slack app.
+type SlackTarget struct {
+	App     string // token with which the app reads answers
+	Bot     string // token with which it posts
+	Channel string
+	// Senders may answer, Responders may only acknowledge, snooze and deny: ids of users. If there are neither, messages have no buttons.
+	Senders, Responders []string
+	API                 string // address of the API's methods
+}
+
 // ParseTargets sorts the URLs of targets. A URL with parts that only Apprise understands stays with Apprise.
 func ParseTargets(urls []string) Targets {
 	var out Targets
@@ -54,6 +68,9 @@ func ParseTargets(urls []string) Targets {
 				out.Telegram = append(out.Telegram, targets...)
 				continue
 			}
+		case "slackapp": // nothing of Apprise: one that is wrong says so when it is used
+			out.Slack = append(out.Slack, parseSlack(rest))
+			continue
 		}
 		if raw != "" {
 			out.Apprise = append(out.Apprise, raw)
@@ -63,7 +80,7 @@ func ParseTargets(urls []string) Targets {
 }
 
 // Native is how many targets are served here.
-func (t Targets) Native() int { return len(t.Ntfy) + len(t.Telegram) }
+func (t Targets) Native() int { return len(t.Ntfy) + len(t.Telegram) + len(t.Slack) }
 
 // split separates the parts of a target's URL. It does not use a URL parser, because the token of a bot is not a host and port.
 func split(rest string) (authority string, path []string, query url.Values, ok bool) {
@@ -127,12 +144,12 @@ func parseNtfy(secure bool, rest string) ([]NtfyTarget, bool) {
 		return nil, false
 	}
 	one.Base, one.Reply, one.Tags = scheme+"://"+host, query.Get("reply"), splitTags(query.Get("tags"))
-	if one.Reply != "" && !isTopic(one.Reply) || !one.prioritize(query.Get("priority")) {
+	if one.Reply != "" && !isWord(one.Reply) || !one.prioritize(query.Get("priority")) {
 		return nil, false
 	}
 	var out []NtfyTarget
 	for _, topic := range topics {
-		if !isTopic(topic) {
+		if !isWord(topic) {
 			return nil, false
 		}
 		one.Topic = topic
@@ -180,12 +197,6 @@ func splitTags(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// isTopic reports whether ntfy takes a text as the name of a topic.
-func isTopic(text string) bool {
-	const longest = 64
-	return text != "" && len(text) <= longest && strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") == ""
-}
-
 func parseTelegram(rest string) ([]TelegramTarget, bool) {
 	token, chats, query, ok := split(rest)
 	if !ok || len(chats) == 0 || !only(query, "silent", "topic", "thread") {
@@ -195,8 +206,7 @@ func parseTelegram(rest string) ([]TelegramTarget, bool) {
 	if plain, err := url.PathUnescape(token); err == nil {
 		token = plain
 	}
-	if bot, secret, ok := strings.Cut(token, ":"); !ok || !isNumber(bot) || strings.Trim(secret,
-		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") != "" || secret == "" {
+	if bot, secret, ok := strings.Cut(token, ":"); !ok || !isNumber(bot) || !isWord(secret) {
 		return nil, false
 	}
 	silent := slices.Contains([]string{"yes", "true", "1", "on"}, strings.ToLower(query.Get("silent")))
@@ -223,6 +233,38 @@ func parseTelegram(rest string) ([]TelegramTarget, bool) {
 	return out, true
 }
 
+// slackAPI is where the methods of Slack's API are.
+const slackAPI = "https://slack.com/api"
+
+var slackID = ops.Pattern(`^[A-Z][A-Z0-9]{1,31}$`) // of a channel or a person
+
+// parseSlack reads APP_TOKEN/BOT_TOKEN/CHANNEL?senders=…&responders=…&api=…. The zero value is a target that is wrong.
+func parseSlack(rest string) SlackTarget {
+	app, path, query, ok := split(rest)
+	if !ok || len(path) != 2 || !only(query, "senders", "responders", "api") {
+		return SlackTarget{}
+	}
+	t := SlackTarget{
+		App: app, Bot: path[0], Channel: path[1], Senders: splitTags(query.Get("senders")), Responders: splitTags(query.Get("responders")),
+		API: strings.TrimRight(cmp.Or(query.Get("api"), slackAPI), "/"),
+	}
+	ids := slices.Concat([]string{t.Channel}, t.Senders, t.Responders)
+	if !strings.HasPrefix(app, "xapp-") || !strings.HasPrefix(t.Bot, "xoxb-") ||
+		slices.ContainsFunc(ids, func(id string) bool { return !slackID().MatchString(id) }) {
+		return SlackTarget{}
+	}
+	return t
+}
+
+// recipient names the channel in the tokens of its answers.
+func (t SlackTarget) recipient() string { return "slack:" + t.Channel }
+
+// name is how people know the channel.
+func (t SlackTarget) name() string { return "Slack channel " + cmp.Or(t.Channel, "(its URL is wrong)") }
+
+// answered reports whether anybody may answer at the channel.
+func (t SlackTarget) answered() bool { return len(t.Senders)+len(t.Responders) > 0 }
+
 func isNumber(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
 
 // bot is the number of the bot, which is not a secret.
@@ -245,9 +287,12 @@ func (t TelegramTarget) name() string {
 // recipient names the topic in the tokens of its answers. The name of a topic can be a secret, so it is not shown.
 func (t NtfyTarget) recipient() string { return "ntfy:" + t.digest() }
 
-func (t NtfyTarget) digest() string {
+func (t NtfyTarget) digest() string { return digestOf(t.Base + "/" + t.Topic) }
+
+// digestOf names a secret without showing it.
+func digestOf(secret string) string {
 	const shown = 4
-	sum := sha256.Sum256([]byte(t.Base + "/" + t.Topic))
+	sum := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(sum[:shown])
 }
 

@@ -2,7 +2,10 @@ package notify
 
 import (
 	"reflect"
+	"strings"
 	"testing"
+
+	"claudeops/internal/ops"
 )
 
 func TestTargetsOfNtfyAndTelegramAreServedHere(t *testing.T) {
@@ -36,6 +39,31 @@ func TestTargetsOfNtfyAndTelegramAreServedHere(t *testing.T) {
 	}
 }
 
+func TestATargetOfASlackApp(t *testing.T) {
+	want := SlackTarget{App: "xapp-1-A1-2-f", Bot: "xoxb-1-2-f", Channel: "C0AB", API: slackAPI}
+	if got := ParseTargets([]string{"slackapp://xapp-1-A1-2-f/xoxb-1-2-f/C0AB"}); !reflect.DeepEqual(got, Targets{Slack: []SlackTarget{want}}) {
+		t.Errorf("%+v", got)
+	}
+	want.Senders, want.Responders, want.API = []string{"U1", "W2"}, []string{"U3"}, "https://slack-gov.com/api"
+	full := "SlackApp://xapp-1-A1-2-f/xoxb-1-2-f/C0AB/?senders=U1,W2&responders=U3&api=https://slack-gov.com/api/"
+	if got := ParseTargets([]string{full}); !reflect.DeepEqual(got, Targets{Slack: []SlackTarget{want}}) {
+		t.Errorf("%+v", got)
+	}
+	for _, raw := range []string{
+		"slackapp://xoxb-1/xapp-1/C1", "slackapp://xapp-1/C1", "slackapp://xapp-1/xoxb-1/ops", "slackapp://xapp-1/xoxb-1/C1/C2", "slackapp://xapp-1/xoxb-1/C1?senders=alice",
+		"slackapp://xapp-1/xoxb-1/C1?sender=U1", "slackapp:///x",
+	} {
+		got := ParseTargets([]string{raw})
+		if !reflect.DeepEqual(got, Targets{Slack: []SlackTarget{{}}}) {
+			t.Errorf("%s gives %+v", raw, got)
+		}
+		_, err := NewSender(AppriseOptions{URLs: []string{raw}}, Native{}).Send(t.Context(), ops.Notice{Title: "x"})
+		if err == nil || !strings.Contains(err.Error(), "write slackapp://xapp-…/xoxb-…/CHANNEL") {
+			t.Errorf("%s: %v", raw, err)
+		}
+	}
+}
+
 func TestWhatOnlyAppriseUnderstandsStaysWithApprise(t *testing.T) {
 	for _, raw := range []string{
 		"slack://A/B/C", "mailto://me@example.org", "tgram://123456:ABC/", "tgram://token/42", "tgram://123456:ABC/42?format=html",
@@ -57,7 +85,7 @@ func FuzzParseTargets(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
 		for _, n := range ParseTargets([]string{raw}).Ntfy {
-			if !isTopic(n.Topic) || n.Base == "" {
+			if !isWord(n.Topic) || n.Base == "" {
 				t.Errorf("%q gives %+v", raw, n)
 			}
 		}

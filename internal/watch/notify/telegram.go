@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 
 	"claudeops/internal/notice/answer"
 	"claudeops/internal/ops"
@@ -67,20 +66,12 @@ type telegram struct {
 }
 
 type telegramMessage struct {
-	ChatID   any               `json:"chat_id"`
-	Thread   int64             `json:"message_thread_id,omitempty"`
-	Text     string            `json:"text"`
-	Silent   bool              `json:"disable_notification,omitempty"`
-	Preview  telegramNoPreview `json:"link_preview_options"`
-	Keyboard *telegramKeyboard `json:"reply_markup,omitempty"`
-}
-
-type telegramNoPreview struct {
-	Disabled bool `json:"is_disabled"`
-}
-
-type telegramKeyboard struct {
-	Rows [][]telegramButton `json:"inline_keyboard"`
+	ChatID   any             `json:"chat_id"`
+	Thread   int64           `json:"message_thread_id,omitempty"`
+	Text     string          `json:"text"`
+	Silent   bool            `json:"disable_notification,omitempty"`
+	Preview  map[string]bool `json:"link_preview_options"`
+	Keyboard map[string]any  `json:"reply_markup,omitempty"`
 }
 
 type telegramButton struct {
@@ -93,57 +84,23 @@ type telegramButton struct {
 func (s telegram) Send(ctx context.Context, n ops.Notice) error {
 	ctx, cancel := limited(ctx)
 	defer cancel()
-	text := messageOf(n)
-	whole := text.Title
-	if strings.TrimSpace(text.Body) != text.Title {
-		whole += "\n\n" + strings.TrimSpace(text.Body)
-	}
-	shown, complete := fit(whole, longestTelegram)
-	keyboard, err := s.keyboard(ctx, n, complete)
+	shown, complete := fit(messageOf(n).whole(), longestTelegram)
+	buttons, err := codedButtons(ctx, s.answers, n, s.target.recipient(), complete)
 	if err != nil {
 		return err
 	}
+	var keyboard map[string]any
+	if len(buttons) > 0 {
+		row := make([]telegramButton, len(buttons))
+		for i, b := range buttons {
+			row[i] = telegramButton{Text: b.label, Data: answer.Code(b.signed)}
+		}
+		keyboard = map[string]any{"inline_keyboard": [][]telegramButton{row}}
+	}
 	return s.bot.call(ctx, "sendMessage", telegramMessage{
-		ChatID: s.target.Chat, Thread: s.target.Thread, Text: shown, Silent: s.target.Silent, Preview: telegramNoPreview{true},
+		ChatID: s.target.Chat, Thread: s.target.Thread, Text: shown, Silent: s.target.Silent, Preview: map[string]bool{"is_disabled": true},
 		Keyboard: keyboard,
 	}, nil)
-}
-
-// keyboard makes the buttons and stores their tokens: a button has no room for one.
-func (s telegram) keyboard(ctx context.Context, n ops.Notice, complete bool) (*telegramKeyboard, error) {
-	var row []telegramButton
-	if s.answers != nil {
-		subject, err := s.answers.NoticeSubject(ctx, n)
-		if err != nil {
-			return nil, err
-		}
-		key, err := s.answers.AnswerKey(ctx)
-		if err != nil {
-			return nil, err
-		}
-		var tokens []string
-		var expires time.Time
-		for _, b := range buttonsOf(n, subject, s.target.recipient()) {
-			if b.token.Decision == answer.Approve && !complete {
-				continue // a person must not approve what the message does not show
-			}
-			token := answer.Sign(key, b.token)
-			tokens = append(tokens, token)
-			if b.token.Expires.After(expires) {
-				expires = b.token.Expires
-			}
-			row = append(row, telegramButton{Text: b.label, Data: answer.Code(token)})
-		}
-		if len(tokens) > 0 {
-			if err := s.answers.KeepAnswerCodes(ctx, tokens, expires); err != nil {
-				return nil, err
-			}
-		}
-	}
-	if len(row) == 0 {
-		return nil, nil //nolint:nilnil // a message without buttons has none
-	}
-	return &telegramKeyboard{[][]telegramButton{row}}, nil
 }
 
 // telegramUpdate is something that happened to the bot.
@@ -177,15 +134,8 @@ type telegramChat struct {
 	Username string `json:"username"`
 }
 
-// name is how events name a person. The name is chosen by that person, so only a harmless one is shown.
-func (u telegramUser) name() string {
-	const longest = 32
-	plain := strings.Trim(u.Username, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") == ""
-	if u.Username != "" && plain && len(u.Username) <= longest {
-		return fmt.Sprintf("@%s (Telegram %d)", u.Username, u.ID)
-	}
-	return fmt.Sprintf("Telegram %d", u.ID)
-}
+// name is how events name a person.
+func (u telegramUser) name() string { return personName(u.Username, fmt.Sprintf("Telegram %d", u.ID)) }
 
 // is reports whether a chat is the recipient of a token.
 func (c telegramChat) is(recipient string) bool {
