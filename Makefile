@@ -148,8 +148,9 @@ record: ## record the decisions of the test chains again; read the diff before y
 	$(GO) test ./internal/cycle -count=1 -run '^TestChainsThroughTheRealStore$$' -record
 
 .PHONY: record-release
-record-release: ## after a release: keep its decisions, which later versions must make in the same way
+record-release: build ## after a release: keep its decisions and a database of it, which later versions must decide and read in the same way
 	$(GO) test ./internal/decide/rehearse -count=1 -run '^TestTheLastReleaseIsDecidedAsItWas$$' -record
+	$(GO) test ./cmd/claudeops -count=1 -run '^TestTheDatabasesOfTheLastTwoVersionsAreUpgraded$$' -record-version='$(abspath $(BIN))' -record-as="$$(date +%F)-$(VERSION)"
 
 .PHONY: screenshots
 screenshots: ## take the screenshots of the documentation again, from the demo
