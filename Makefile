@@ -4,9 +4,18 @@ SHELL       := /bin/bash
 .DEFAULT_GOAL := help
 
 GO      ?= go
+# What to do where Go is missing. Debian 13 has Go 1.24, which downloads the version that go.mod names; its backports have 1.26 and 1.27.
+NO_GO   := Go 1.26 or later is missing. On Debian 13: apt install golang-go make git ca-certificates; elsewhere: https://go.dev/dl
+ifeq ($(shell command -v $(GO) 2>/dev/null),)
+ifneq ($(filter-out help clean image,$(MAKECMDGOALS)),)
+$(error $(NO_GO))
+endif
+$(info $(NO_GO))
+endif
 BIN     := bin/claudeops
 LINT    := tools/bin/golangci-lint
 DEADCODE := tools/bin/deadcode
+ACTIONLINT := tools/bin/actionlint
 NFPM    := tools/bin/nfpm
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 # SQLite's translated C has its own locks and none of our code. Watching it makes every test with a database more than twice as slow.
@@ -67,7 +76,8 @@ setup: ## install what `make test` needs (idempotent)
 	@script/setup-tests
 
 .PHONY: lint
-lint: $(LINT) $(DEADCODE) ## lint: style, what each package may import, dead code
+lint: $(LINT) $(DEADCODE) $(ACTIONLINT) ## lint: style, what each package may import, dead code, workflows
+	$(ACTIONLINT)
 	$(GO) build ./test/...
 	$(LINT) run ./...
 	script/check-product $(DEADCODE)
@@ -90,9 +100,12 @@ $(NFPM): tools/go.mod tools/go.sum
 $(DEADCODE): tools/go.mod tools/go.sum
 	cd tools && $(GO) build -o bin/deadcode golang.org/x/tools/cmd/deadcode
 
+$(ACTIONLINT): tools/go.mod tools/go.sum
+	cd tools && $(GO) build -o bin/actionlint github.com/rhysd/actionlint/cmd/actionlint
+
 .PHONY: release
-release: $(NFPM) ## make archives, packages, checksums and release notes in dist/
-	VERSION='$(VERSION)' script/release dist
+release: $(NFPM) ## make a release in dist/; SIGNING_KEY=file signs it, IMAGES=--images or --no-images
+	VERSION='$(VERSION)' SIGNING_KEY='$(SIGNING_KEY)' script/release $(IMAGES) dist
 
 .PHONY: bench
 bench: build ## measure speed and memory; prints a report
@@ -135,8 +148,9 @@ record: ## record the decisions of the test chains again; read the diff before y
 	$(GO) test ./internal/cycle -count=1 -run '^TestChainsThroughTheRealStore$$' -record
 
 .PHONY: record-release
-record-release: ## after a release: keep its decisions, which later versions must make in the same way
+record-release: build ## after a release: keep its decisions and a database of it, which later versions must decide and read in the same way
 	$(GO) test ./internal/decide/rehearse -count=1 -run '^TestTheLastReleaseIsDecidedAsItWas$$' -record
+	$(GO) test ./cmd/claudeops -count=1 -run '^TestTheDatabasesOfTheLastTwoVersionsAreUpgraded$$' -record-version='$(abspath $(BIN))' -record-as="$$(date +%F)-$(VERSION)"
 
 .PHONY: screenshots
 screenshots: ## take the screenshots of the documentation again, from the demo

@@ -12,14 +12,19 @@ type kind struct {
 	without []string
 }
 
-const iscGrant = "permission to use, copy, modify, and"
+const (
+	iscGrant = "permission to use, copy, modify, and"
+	bsdGrant = "redistribution and use in source and binary forms"
+	bsdThird = "endorse or promote products" // the clause about names
+)
 
 // knownKinds lists the licences that are recognised, also those that are not allowed.
 func knownKinds() []kind {
 	return []kind{
 		{name: "Apache-2.0", words: []string{"apache license", "version 2.0"}},
 		{name: "MIT", words: []string{"permission is hereby granted, free of charge, to any person"}},
-		{name: "BSD", words: []string{"redistribution and use in source and binary forms"}},
+		{name: "BSD-3-Clause", words: []string{bsdGrant, bsdThird}},
+		{name: "BSD-2-Clause", words: []string{bsdGrant}, without: []string{bsdThird}},
 		{name: "ISC", words: []string{iscGrant, "provided that the above copyright notice"}},
 		{name: "0BSD", words: []string{iscGrant, "with or without fee is hereby granted."}, without: []string{"provided that the above copyright notice"}},
 		{name: "MPL-2.0", words: []string{"mozilla public license", "2.0"}},
@@ -40,7 +45,7 @@ func knownKinds() []kind {
 
 // allowed lists the licences under which others may be part of the program.
 func allowed() []string {
-	return []string{"Apache-2.0", "MIT", "BSD", "ISC", "0BSD", "MPL-2.0", "Unlicense", "public domain", "CC0-1.0"}
+	return []string{"Apache-2.0", "MIT", "BSD-3-Clause", "BSD-2-Clause", "ISC", "0BSD", "MPL-2.0", "Unlicense", "public domain", "CC0-1.0"}
 }
 
 // classify names the licences in a text.

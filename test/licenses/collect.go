@@ -43,20 +43,20 @@ func assets(root string) []asset {
 	}
 }
 
-// collect makes the document from the sources below root.
-func collect(ctx context.Context, root string) (string, error) {
+// contents lists everything that others wrote: the standard library first, then the modules, then the bundled files.
+func contents(ctx context.Context, root string) ([]component, error) {
 	all, err := modules(ctx, root)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	bundled := assets(root)
 	if err := listed(bundled); err != nil {
-		return "", err
+		return nil, err
 	}
 	for _, a := range bundled {
 		all = append(all, a.component)
 	}
-	return document(all)
+	return all, nil
 }
 
 // listed checks that each file in the lists of checksums belongs to an asset.
@@ -81,14 +81,16 @@ func listed(all []asset) error {
 }
 
 // platforms are those that the program is built for.
-func platforms() []string { return []string{"amd64", "arm64"} }
+func platforms() []string {
+	return []string{"linux/amd64", "linux/arm64", "darwin/arm64", "darwin/amd64"}
+}
 
 // modules lists the standard library and the modules that the program links, with the licences in them.
 func modules(ctx context.Context, root string) ([]component, error) {
 	byName := map[string]*component{}
-	for _, arch := range platforms() {
+	for _, platform := range platforms() {
 		const format = `{{with .Module}}{{if not .Main}}{{.Path}}	{{.Version}}	{{.Dir}}	{{$.Dir}}{{end}}{{end}}`
-		list, err := goCommand(ctx, root, arch, "list", "-deps", "-f", format, "./cmd/claudeops")
+		list, err := goCommand(ctx, root, platform, "list", "-deps", "-f", format, "./cmd/claudeops")
 		if err != nil {
 			return nil, err
 		}
@@ -138,10 +140,11 @@ func (c *component) add(dir string) {
 	slices.Sort(c.files)
 }
 
-func goCommand(ctx context.Context, root, arch string, args ...string) (string, error) {
+func goCommand(ctx context.Context, root, platform string, args ...string) (string, error) {
+	system, arch, _ := strings.Cut(platform, "/")
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = root
-	cmd.Env = append(cmd.Environ(), "GOOS=linux", "GOARCH="+arch, "CGO_ENABLED=0")
+	cmd.Env = append(cmd.Environ(), "GOOS="+system, "GOARCH="+arch, "CGO_ENABLED=0")
 	out, err := cmd.Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {

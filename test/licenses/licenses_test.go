@@ -11,7 +11,11 @@ import (
 const root = "../.."
 
 func TestTheCollectedLicencesAreUpToDate(t *testing.T) {
-	text, err := collect(t.Context(), root)
+	all, err := contents(t.Context(), root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := document(all)
 	if err != nil {
 		t.Fatal(err)
 	}
