@@ -201,10 +201,8 @@ func refused(s ops.Session) bool {
 // keysOf names the variables that hold the key of an agent.
 func keysOf(agent string) string {
 	switch {
-	case agent == "codex", agent == ops.AgentACP+"codex-acp", agent == ops.AgentACP+"qwen-code":
+	case agent == "codex", agent == ops.AgentACP+"qwen-code":
 		return "OPENAI_API_KEY"
-	case agent == ops.AgentACP+"gemini-cli":
-		return "GEMINI_API_KEY"
 	case strings.HasPrefix(agent, ops.AgentACP) && agent != ops.AgentACP+"claude-agent-acp":
 		return "the key of its model"
 	}

@@ -190,6 +190,30 @@ func TestOnlyOneCallIsEverAllowed(t *testing.T) {
 	}
 }
 
+// A model is set where its name is a value that the CLI takes, not where it is only what people call it.
+func TestTheModelIsSetByItsValue(t *testing.T) {
+	t.Parallel()
+	for model, says := range map[string]string{"m": "the usual one", "big": "I am big", "Big": "the usual one"} {
+		res, _, _ := scene{what: acptest.Answer, with: "the usual one", change: func(s *ops.SessionSpec) { s.Session.Model = model }}.run(t)
+		if !res.Success() || res.Text != says {
+			t.Errorf("%s: %+v", model, res)
+		}
+	}
+}
+
+// The supervisor decides about its own tools when they are called, so a CLI may keep their input from the question.
+func TestTheSupervisorsToolsAreJudgedByName(t *testing.T) {
+	t.Parallel()
+	g := &guard{}
+	res, _, _ := scene{what: acptest.Own, change: func(s *ops.SessionSpec) {
+		s.Gate = g.spec()
+		s.Gate.Ask = func(q ops.ToolQuestion) (bool, string) { return q.Tool == "mcp__claudeops__services_status", "no" }
+	}}.run(t)
+	if !res.Success() || res.Text != "called it" {
+		t.Errorf("result %+v", res)
+	}
+}
+
 func TestTwoRequestsWithOneID(t *testing.T) {
 	t.Parallel()
 	res, _, g := scene{what: acptest.SameIDs, with: "reboot", allow: []string{"ls", "reboot"}}.run(t)
