@@ -167,11 +167,11 @@ func (a *Advancer) log(ctx context.Context, id ops.CycleID, done ops.Result, ste
 }
 
 // Advice is what a person should do after a cycle that ended without success, in one sentence, or nothing. An agent program that is
-// missing or too old says itself what to install or set.
+// missing, too old or does not start says itself what is wrong.
 func Advice(last *ops.Session, result []byte) string {
 	switch {
 	case last == nil:
-	case (last.Failure == ops.FailureNotFound || last.Failure == ops.FailureTooOld) && last.Error != "":
+	case slices.Contains([]ops.FailureClass{ops.FailureNotFound, ops.FailureTooOld, ops.FailureStart}, last.Failure) && last.Error != "":
 		return last.Error
 	case refused(*last):
 		return fmt.Sprintf("Set %s to a valid key in the environment of claudeops, and check it with 'claudeops doctor' and 'claudeops once'.",
