@@ -3,6 +3,7 @@ package main_test
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -132,6 +133,35 @@ func TestACP_TheGuardJudgesEveryCall(t *testing.T) {
 			}
 			if tt.allowed {
 				contains(t, "its transcript", b.transcript(last.ID), "load average")
+			}
+		})
+	}
+}
+
+// An agent program that does not start is told in its own last words, not as a matter of the guard.
+func TestACP_AProgramThatDoesNotStartHasTheLastWord(t *testing.T) {
+	t.Parallel()
+	bin := filepath.Join(t.TempDir(), "agent")
+	script := "#!/bin/sh\necho \"Error: Cannot find module '/opt/agent/acp.js'\" >&2\necho Node.js v20.20.2 >&2\nexit 1\n"
+	if err := os.WriteFile(bin, []byte(script), 0o700); err != nil { //nolint:gosec // it is run
+		t.Fatal(err)
+	}
+	for name, handler := range map[string]string{
+		"acp":    "{id: look, tier: 1, agent: acp, profile: mine, model: m}",
+		"codex":  "{id: look, tier: 1, agent: codex, model: m}",
+		"claude": "{id: look, tier: 1, agent: claude, model: m}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := climbing(t, nil, "CLAUDEOPS_GUARD=on").readable(bin)
+			b.env = append(b.env, "CLAUDEOPS_CLAUDE_BIN="+bin)
+			b.configured(fmt.Sprintf("agent: {codex_bin: %s, acp: [{name: mine, command: [%s]}]}\nguard: {require_version: true}\n"+
+				"handlers: [%s]\nrecovery: {enabled: false}\n", bin, bin, handler))
+			r := b.run("once")
+			last := b.cycle().Journal.Last()
+			if last.Failure != ops.FailureStart || !strings.Contains(last.Error, "Cannot find module '/opt/agent/acp.js'") ||
+				strings.Contains(last.Error, "guard") {
+				t.Errorf("the last session is %+v\n%s", last, r.stderr)
 			}
 		})
 	}

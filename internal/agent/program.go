@@ -143,6 +143,17 @@ type Answer struct {
 	Error    string // the last of its error output, or why it could not be asked
 }
 
+// Died says in the program's own last words why it did not answer; empty when it ended well.
+func (a Answer) Died() string {
+	switch {
+	case a.ExitCode == 0:
+		return ""
+	case a.ExitCode < 0:
+		return WithDetail("it did not answer", a.Error)
+	}
+	return WithDetail(exitText("it", a.ExitCode), a.Error)
+}
+
 const answerText = 4 << 10
 
 // Ask runs a program that answers at once. No process of it is left, as with a session.
@@ -160,7 +171,7 @@ func Ask(ctx context.Context, program Program) Answer {
 		_, _ = io.Copy(io.Discard, p.stdout)
 		first <- line
 	}()
-	go func() { last <- lastLine(p.stderr) }()
+	go func() { last <- lastWords(p.stderr) }()
 	select {
 	case <-p.done:
 	case <-ctx.Done():
@@ -198,9 +209,12 @@ func AskUntil(ctx context.Context, program Program, isAnswer func(line string) b
 		answer <- firstLine(p.stdout, isAnswer)
 		_, _ = io.Copy(io.Discard, p.stdout)
 	}()
-	go func() { last <- lastLine(p.stderr) }()
+	go func() { last <- lastWords(p.stderr) }()
 	select {
 	case a.Line = <-answer:
+		if a.Line == "" && waitFor(p.done, reapTime) {
+			a.ExitCode = p.exitCode() // it ended by itself
+		}
 	case <-ctx.Done():
 	}
 	_, err = p.sweep(context.WithoutCancel(ctx))
@@ -232,20 +246,35 @@ func firstLine(in io.Reader, wanted func(line string) bool) string {
 	}
 }
 
-// lastLine reads to the end and returns the last line that is not empty.
-func lastLine(in io.Reader) string {
+// lastWords reads to the end and returns the last words.
+func lastWords(in io.Reader) string {
 	r := newLineReader(in)
-	last := ""
+	var last words
 	for {
 		line, _, err := r.next()
 		if err != nil {
-			return last
+			return last.String()
 		}
-		if text := strings.TrimSpace(clean(string(line))); text != "" {
-			last = cut(text, maxSummary, 0)
-		}
+		last.add(clean(string(line)))
 	}
 }
+
+// words are the last lines of an error output.
+type words []string
+
+const keptWords = 6
+
+// add takes a line. What an interpreter adds to an error, such as where it was, would push out the error itself.
+func (w *words) add(line string) {
+	line = strings.TrimSpace(line)
+	if len(line) < 2 || strings.HasPrefix(line, "at ") || strings.HasPrefix(line, "Node.js v") {
+		return
+	}
+	*w = append(*w, cut(line, maxSummary, 0))
+	*w = (*w)[max(len(*w)-keptWords, 0):]
+}
+
+func (w words) String() string { return strings.Join(w, " | ") }
 
 // OlderVersion reports whether version a comes before b.
 func OlderVersion(a, b string) bool {

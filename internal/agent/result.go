@@ -54,6 +54,10 @@ func notStored(err error) ops.Halt {
 // judge says whether the run failed, and why, in one sentence. A stop counts more than what the program reported, and that
 // more than an exit code.
 func (s *session) judge(res *ops.RunResult) {
+	said := s.lastError
+	if !s.spoke { // it did not get far: the last line alone need not say why
+		said = s.words.String()
+	}
 	switch {
 	case s.broken != nil:
 		res.Failure, res.Err = ops.FailureLayer, s.broken.Error()
@@ -63,9 +67,9 @@ func (s *session) judge(res *ops.RunResult) {
 		res.Failure, res.Err = ops.FailureLayer, WithDetail("the walls around the agent could not be set up", s.lastError)
 	case res.Failure != "":
 	case *res.ExitCode != 0:
-		res.Failure, res.Err = ops.FailureExit, WithDetail(exitText(s.name, *res.ExitCode), s.lastError)
+		res.Failure, res.Err = ops.FailureExit, WithDetail(exitText(s.name, *res.ExitCode), said)
 	case !res.ResultRead:
-		res.Failure, res.Err = ops.FailureNoResult, WithDetail(s.name+" exited 0 without a result event", s.lastError)
+		res.Failure, res.Err = ops.FailureNoResult, WithDetail(s.name+" exited 0 without a result event", said)
 	}
 }
 

@@ -133,6 +133,13 @@ func (r *run) start(ctx context.Context, rec ops.Recorder) error {
 	return nil
 }
 
+// Able tells what the program can do.
+func (r *Runner) Able(ctx context.Context, env []string) ops.Ability {
+	able := r.Adapter.Able(ctx, env)
+	able.Why = r.o.Redactor.String(able.Why)
+	return able
+}
+
 // Gated reports whether the commands of a session are judged although its program asks nobody.
 func (r *Runner) Gated(spec ops.SessionSpec) bool {
 	return r.o.Walls != nil && r.Adapter.Gated(spec, r.o.Walls(spec.Environment))

@@ -49,6 +49,8 @@ type session struct {
 	keeper  Keeper                      // nil: there is none
 
 	lastError string // belongs to the reader of the error output until it ended
+	words     words  // as well
+	spoke     bool   // it printed something; belongs to the reader of the output until it ended
 	tooLong   bool   // a line of output was; belongs to the reader of the output until it ended
 	proof     func(line string) (mine bool, err error)
 	tried     bool      // the walls have reported; belongs to the reader of the output until it ended, as does broken
@@ -219,6 +221,7 @@ func (s *session) readOutput() {
 			}
 		}
 		shown := clean(text)
+		s.spoke = true
 		s.watch.heard()
 		// Decoded as it came: what the supervisor relies on must not depend on what is redacted.
 		s.decode(shown)
@@ -284,6 +287,7 @@ func (s *session) readErrors() {
 			continue
 		}
 		s.lastError = cut(strings.TrimSpace(text), maxSummary, 0)
+		s.words.add(text)
 		s.lines.add(errorLine(text))
 	}
 }

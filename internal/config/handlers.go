@@ -58,7 +58,7 @@ func handlerFields(h *ops.Handler) []field {
 		value("command", &h.Command, argvKind(),
 			"Only for `agent: command`, and required there. The program can be a path relative to the configuration file."),
 		value("profile", &h.Profile, profileKind(),
-			"Only for `agent: acp`, and required there. The CLI: `claude-agent-acp`, `codex-acp`, `opencode`, `gemini-cli`, `qwen-code`, "+
+			"Only for `agent: acp`, and required there. The CLI: `claude-agent-acp`, `opencode`, `qwen-code`, "+
 				"or one of `agent.acp`."),
 		value("hands_to", &h.HandsTo, targets, "Ids of the handlers that it may hand work to."),
 		value("fallback", &h.Fallback, targets,

@@ -36,8 +36,20 @@ func (c *Config) finishAgentProfile(e *entry, p *ops.AgentProfile) {
 		e.refuse(&p.Name, "keep one of the entries", "the profile %q is listed twice", p.Name)
 	}
 	if !e.has(&p.Command) && !c.builtInProfile(p.Name) {
-		e.refuse(&p.Command, "add command: [program, argument, …]", "command is missing, and %q is not a built-in profile", p.Name)
+		e.refuse(&p.Command, cmp.Or(removedProfile(p.Name), "add command: [program, argument, …]"),
+			"command is missing, and %q is not a built-in profile", p.Name)
 	}
+}
+
+// removedProfile says what replaces a profile that was built in once.
+func removedProfile(name string) string {
+	switch name {
+	case "codex-acp":
+		return "use agent: codex; codex-acp 2 has no mode in which it asks about every call"
+	case "gemini-cli":
+		return "use profile: opencode with model: google/MODEL; gemini-cli asks without telling the input of a call, so nothing can be judged"
+	}
+	return ""
 }
 
 func (c *Config) builtInProfile(name string) bool {
@@ -63,7 +75,7 @@ func (c *Config) finishProfile(e *entry, h *ops.Handler) {
 	}
 	own := slices.ContainsFunc(c.Agent.ACP, func(p ops.AgentProfile) bool { return p.Name == h.Profile })
 	if !own && !c.builtInProfile(h.Profile) {
-		e.refuse(&h.Profile, "use claude-agent-acp, codex-acp, opencode, gemini-cli or qwen-code, or define it in agent.acp",
+		e.refuse(&h.Profile, cmp.Or(removedProfile(h.Profile), "use claude-agent-acp, opencode or qwen-code, or define it in agent.acp"),
 			"there is no profile %q", h.Profile)
 	}
 	if c.agentProfile != nil {

@@ -64,6 +64,22 @@ func TestASessionIsHeldToItsGates(t *testing.T) {
 	}
 }
 
+// broken is an agent whose program does not run.
+type broken struct{ play }
+
+func (broken) Able(context.Context, []string) ops.Ability {
+	return ops.Ability{Why: "claude does not run: it exited with code 1: no such module"}
+}
+
+func TestAProgramThatDoesNotRunIsNoMatterOfItsGates(t *testing.T) {
+	s := newStage(t, policy(), func(*stage) play { return nil }, func(p *cycle.Parts) { p.Gates, p.KnownOnly = &gates{}, true })
+	s.Runners["claude"] = broken{func(context.Context, ops.SessionSpec) ops.RunResult { return success() }}
+	s.advance(t)
+	if c := s.journal.cycle; c.Status != ops.CycleFailed || !strings.Contains(c.Reason, "no such module") || strings.Contains(c.Reason, "gates") {
+		t.Errorf("the cycle is %s: %s", c.Status, c.Reason)
+	}
+}
+
 func TestWithoutGatesNothingStarts(t *testing.T) {
 	ran := false
 	s := newStage(t, policy(), func(*stage) play {

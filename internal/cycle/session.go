@@ -138,6 +138,9 @@ func (a *Advancer) guarded(
 		return runner.Run(ctx, spec, rec), ""
 	}
 	if a.KnownOnly && !able.Known && !able.Ungated {
+		if able.Why != "" {
+			return ops.RunResult{Failure: ops.FailureStart, Err: able.Why, Figures: ops.Figures{CostUSD: ops.Ptr(0.0)}}, ""
+		}
 		return ops.RunResult{}, "the program does not tell its version, so it cannot be held to its gates (guard.require_version is on)"
 	}
 	failpoint.Hit("gate.open.before")

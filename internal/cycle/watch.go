@@ -167,11 +167,11 @@ func (a *Advancer) log(ctx context.Context, id ops.CycleID, done ops.Result, ste
 }
 
 // Advice is what a person should do after a cycle that ended without success, in one sentence, or nothing. An agent program that is
-// missing or too old says itself what to install or set.
+// missing, too old or does not start says itself what is wrong.
 func Advice(last *ops.Session, result []byte) string {
 	switch {
 	case last == nil:
-	case (last.Failure == ops.FailureNotFound || last.Failure == ops.FailureTooOld) && last.Error != "":
+	case slices.Contains([]ops.FailureClass{ops.FailureNotFound, ops.FailureTooOld, ops.FailureStart}, last.Failure) && last.Error != "":
 		return last.Error
 	case refused(*last):
 		return fmt.Sprintf("Set %s to a valid key in the environment of claudeops, and check it with 'claudeops doctor' and 'claudeops once'.",
@@ -201,10 +201,8 @@ func refused(s ops.Session) bool {
 // keysOf names the variables that hold the key of an agent.
 func keysOf(agent string) string {
 	switch {
-	case agent == "codex", agent == ops.AgentACP+"codex-acp", agent == ops.AgentACP+"qwen-code":
+	case agent == "codex", agent == ops.AgentACP+"qwen-code":
 		return "OPENAI_API_KEY"
-	case agent == ops.AgentACP+"gemini-cli":
-		return "GEMINI_API_KEY"
 	case strings.HasPrefix(agent, ops.AgentACP) && agent != ops.AgentACP+"claude-agent-acp":
 		return "the key of its model"
 	}

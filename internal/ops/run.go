@@ -194,10 +194,11 @@ type Recorder interface {
 type Ability struct {
 	Version    string
 	Known      bool
-	Structured bool // it answers with structured output when given a schema
-	NoFiles    bool // it cannot leave a handoff file, so structured output is all it has
-	Tells      bool // its output says which tools it used; of others nobody knows what they did
-	Ungated    bool // it asks nobody before it acts: the walls of its tier hold it, and gates only where the walls put them in its way
+	Why        string // it does not run, in its own last words
+	Structured bool   // it answers with structured output when given a schema
+	NoFiles    bool   // it cannot leave a handoff file, so structured output is all it has
+	Tells      bool   // its output says which tools it used; of others nobody knows what they did
+	Ungated    bool   // it asks nobody before it acts: the walls of its tier hold it, and gates only where the walls put them in its way
 }
 
 // Denial is a tool call the CLI itself refused.

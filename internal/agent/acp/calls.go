@@ -2,6 +2,7 @@ package acp
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -27,13 +28,7 @@ type call struct {
 
 // name is what the CLI calls the tool.
 func (c *call) name() string {
-	if c.Meta.Claude.Tool != "" {
-		return c.Meta.Claude.Tool
-	}
-	if c.tool == "" {
-		return "an unnamed tool"
-	}
-	return c.tool
+	return cmp.Or(c.Meta.Claude.Tool, c.Meta.Tool, c.tool, "an unnamed tool")
 }
 
 // kind is what a tool does. A CLI that has the tools of Claude Code names them exactly.
@@ -79,7 +74,7 @@ func (c *call) take(part toolCall) {
 	if len(part.Locations) > 0 {
 		c.Locations = part.Locations
 	}
-	if part.Meta.Claude.Tool != "" {
+	if part.Meta.Claude.Tool+part.Meta.Tool != "" {
 		c.Meta = part.Meta
 	}
 	c.Input = joined(c.Input, part.Input)
@@ -199,9 +194,12 @@ func (l *ledger) ask(part toolCall, judge func([]ops.ToolQuestion) bool) (*call,
 	return c, c.allowed
 }
 
+// sameQuestions reports whether nothing else is asked. The supervisor's own tools are judged by name, as the supervisor decides about the
+// input when it gets the call: opencode asks about them without it.
 func sameQuestions(a, b []ops.ToolQuestion) bool {
 	return slices.EqualFunc(a, b, func(x, y ops.ToolQuestion) bool {
-		return x.Tool == y.Tool && x.Cwd == y.Cwd && bytes.Equal(x.Input, y.Input)
+		_, own := ownTool(x.Tool)
+		return x.Tool == y.Tool && x.Cwd == y.Cwd && (own || bytes.Equal(x.Input, y.Input))
 	})
 }
 

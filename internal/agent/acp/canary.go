@@ -1,6 +1,7 @@
 package acp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -237,6 +238,7 @@ type probed struct {
 	version string // empty when it does not tell
 	told    initialized
 	why     string // there is no version
+	died    string // it does not run
 }
 
 // probe asks a program for its version and its abilities.
@@ -299,7 +301,8 @@ func (a *ACP) handshake(ctx context.Context, p *probed, env []string) {
 	m, ok := parse(answer.Line)
 	switch {
 	case !ok:
-		p.why = agent.WithDetail("it did not answer", answer.Error)
+		p.died = fmt.Sprintf("%s does not run: %s", a.o.Profile.Name,
+			cmp.Or(answer.Died(), agent.WithDetail("it ended without an answer", answer.Error)))
 	case m.Error != nil:
 		p.why = m.Error.text()
 	case json.Unmarshal(m.Result, &p.told) != nil || p.told.Version != protocolVersion:

@@ -257,7 +257,7 @@ func (c *client) opened(raw json.RawMessage) {
 		return
 	}
 	for _, o := range told.Options {
-		if o.Category == "model" && model != "" && string(o.Current) != strconv.Quote(model) && bytes.Contains(o.Options, params(model)) {
+		if o.Category == "model" && model != "" && string(o.Current) != strconv.Quote(model) && o.offers(model) {
 			c.request(methodSetOption, setOptionParams{SessionID: c.session, Option: o.ID, Value: model})
 			return
 		}

@@ -35,9 +35,7 @@ type Profile struct {
 // The profiles that are built in.
 const (
 	ClaudeAgent = "claude-agent-acp"
-	CodexACP    = "codex-acp"
 	OpenCode    = "opencode"
-	Gemini      = "gemini-cli"
 	Qwen        = "qwen-code"
 )
 
@@ -73,31 +71,6 @@ func Profiles() []Profile {
 			Hint:   "install it with npm install -g @agentclientprotocol/claude-agent-acp",
 		},
 		{
-			Name: CodexACP, Family: "gpt", Command: []string{"codex-acp"},
-			Keys: []string{openaiKey}, Passes: []string{openaiURL, "OPENAI_ORGANIZATION", "OPENAI_PROJECT"},
-			Env: map[string]string{
-				"CODEX_HOME": "{home}/.codex", "NO_BROWSER": "1", "INITIAL_AGENT_MODE": "read-only", "MODEL_PROVIDER": "claudeops",
-			},
-			Files: map[string]string{"{home}/.codex/config.toml": `model = "{model}"
-model_provider = "claudeops"
-approval_policy = "untrusted"
-sandbox_mode = "read-only"
-web_search = "disabled"
-check_for_update_on_startup = false
-project_doc_max_bytes = 0
-[analytics]
-enabled = false
-[model_providers.claudeops]
-name = "claudeops"
-base_url = "{openai_url}"
-env_key = "OPENAI_API_KEY"
-wire_api = "responses"
-request_max_retries = 2
-stream_max_retries = 1
-`},
-			Hint: "install it with npm install -g @agentclientprotocol/codex-acp",
-		},
-		{
 			Name: OpenCode, Command: []string{"opencode", "acp"},
 			Keys: append(anthropicKeys()[:1], openaiKey, geminiKey),
 			Env: map[string]string{
@@ -119,24 +92,19 @@ stream_max_retries = 1
 			Hint: "install it with npm install -g opencode-ai",
 		},
 		{
-			Name: Gemini, Family: "gemini", Command: []string{"gemini", "--acp", "--model", "{model}"},
-			Keys: []string{geminiKey}, Passes: []string{geminiURL},
-			Env: map[string]string{"GEMINI_CLI_TRUST_WORKSPACE": "true", "GEMINI_TELEMETRY_ENABLED": "false", "NO_BROWSER": "1"},
-			Files: map[string]string{
-				"{home}/.gemini/settings.json": `{"security":{"auth":{"selectedType":"gemini-api-key"}},` +
-					`"general":{"enableAutoUpdate":false,"disableAutoUpdate":true,"disableUpdateNag":true},"privacy":{"usageStatisticsEnabled":false}}`,
-				"{home}/.gemini/policies/claudeops.toml": "[[rule]]\ntoolName = \"*\"\ndecision = \"ask_user\"\npriority = 999\n",
-			},
-			Hint: "install it with npm install -g @google/gemini-cli",
-		},
-		{
 			Name: Qwen, Family: "qwen", Command: []string{"qwen", "--acp", "--model", "{model}"},
 			Keys: []string{openaiKey}, Passes: []string{openaiURL},
 			Env: map[string]string{"OPENAI_MODEL": "{model}", "QWEN_TELEMETRY_ENABLED": "false", "NO_BROWSER": "1"},
+			// Its other tools do not ask, and neither does the agent that keeps notes after a turn.
 			Files: map[string]string{"{home}/.qwen/settings.json": `{"security":{"auth":{"selectedType":"openai"}},` +
-				`"tools":{"approvalMode":"default"},"permissions":{"ask":["Bash","Read","Grep","Glob","Edit","Write","WebFetch"]},` +
+				`"tools":{"approvalMode":"default",` +
+				`"core":["run_shell_command","read_file","grep_search","glob","edit","write_file","web_fetch"],"toolSearch":{"enabled":false}},` +
+				`"permissions":{"ask":["Bash","Read","Grep","Glob","Edit","Write","WebFetch","mcp__claudeops"],` +
+				`"deny":["agent","list_agents","skill","ask_user_question","enter_plan_mode","exit_plan_mode","get_goal","update_goal",` +
+				`"enter_worktree","exit_worktree","record_artifact","report_findings","send_message","task_stop"]},` +
+				`"memory":{"enableManagedAutoMemory":false,"enableManagedAutoDream":false,"enableAutoSkill":false},` +
 				`"general":{"enableAutoUpdate":false,"disableAutoUpdate":true},"privacy":{"usageStatisticsEnabled":false}}`},
-			Hint: "install it with npm install -g @qwen-code/qwen-code",
+			Hint: "install it with npm install -g @qwen-code/qwen-code (it needs Node 22 or newer)",
 		},
 	}
 }

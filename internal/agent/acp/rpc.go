@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"slices"
 	"sync"
 	"time"
 )
@@ -175,7 +176,19 @@ type configOption struct {
 	ID       string          `json:"id"`
 	Category string          `json:"category"`
 	Current  json.RawMessage `json:"currentValue"`
-	Options  json.RawMessage `json:"options"`
+	Options  []choice        `json:"options"`
+}
+
+// choice is one value of a setting, or a group of them. Its name is for people: a CLI need not take it.
+type choice struct {
+	Value   string   `json:"value"`
+	Options []choice `json:"options"`
+}
+
+func (o configOption) offers(value string) bool { return offers(o.Options, value) }
+
+func offers(list []choice, value string) bool {
+	return slices.ContainsFunc(list, func(c choice) bool { return c.Value == value || offers(c.Options, value) })
 }
 
 type setModelParams struct {
@@ -255,6 +268,7 @@ type toolCall struct {
 		Path string `json:"path"`
 	} `json:"locations"`
 	Meta struct {
+		Tool   string `json:"toolName"` // of Qwen Code
 		Claude struct {
 			Tool string `json:"toolName"`
 		} `json:"claudeCode"`

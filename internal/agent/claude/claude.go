@@ -62,11 +62,11 @@ func (c *Claude) Able(ctx context.Context, env []string) ops.Ability {
 	}
 	path, err := agent.Find(c.o.Bin, hint, env, c.o.Env)
 	if err != nil {
-		return ops.Ability{Tells: true}
+		return ops.Ability{Tells: true, Why: err.Error()}
 	}
 	v := c.versionOf(ctx, path, env)
 	// Structured output is known to work as we use it from the oldest supported version on.
-	return ops.Ability{Version: v.text, Known: v.known, Structured: v.known && !TooOld(v.text), Tells: true}
+	return ops.Ability{Version: v.text, Known: v.known, Why: v.why, Structured: v.known && !TooOld(v.text), Tells: true}
 }
 
 // Prepare makes everything a session needs except its process.
@@ -120,6 +120,7 @@ type programVersion struct {
 	changed time.Time
 	text    string
 	known   bool
+	why     string // it does not run
 }
 
 // Version asks the program for its version. It is asked once; known is false when it does not tell.
@@ -153,8 +154,13 @@ func (c *Claude) versionOf(ctx context.Context, path string, env []string) progr
 	}
 	asking, cancel := context.WithTimeout(ctx, versionTime)
 	defer cancel()
-	v.text, v.known = c.askVersion(asking, path, env)
-	if ctx.Err() == nil {
+	answer := c.askVersion(asking, path, env)
+	if died := answer.Died(); died != "" {
+		v.why = c.o.Bin + " does not run: " + died
+	} else if match := versionShape.FindStringSubmatch(strings.TrimSpace(answer.Line)); match != nil {
+		v.text, v.known = match[1], true
+	}
+	if ctx.Err() == nil && answer.ExitCode <= 0 { // what a program that failed lacks may be installed without changing it
 		c.mu.Lock()
 		c.version = &v
 		c.mu.Unlock()
@@ -166,25 +172,20 @@ func (c *Claude) versionOf(ctx context.Context, path string, env []string) progr
 var versionShape = regexp.MustCompile(`^v?(\d+\.\d+\.\d+)\S*(\s+\(Claude Code\))?\s*$`)
 
 // askVersion runs the program with --version.
-func (c *Claude) askVersion(ctx context.Context, path string, env []string) (version string, known bool) {
+func (c *Claude) askVersion(ctx context.Context, path string, env []string) agent.Answer {
 	home, err := os.MkdirTemp("", "claudeops-version-*")
 	if err != nil {
-		return "", false
+		return agent.Answer{ExitCode: -1, Error: err.Error()}
 	}
 	defer func() { _ = os.RemoveAll(home) }()
 	key := "version-" + uuid.NewString()
 	spec := ops.SessionSpec{Env: env, Session: ops.Session{Key: key}}
-	answer := agent.Ask(ctx, agent.Program{
+	return agent.Ask(ctx, agent.Program{
 		Path: path, Argv: slices.Concat([]string{c.o.Bin}, c.o.Prefix, []string{"--version"}), Dir: home, Key: key,
 		Env: agent.Environment(spec, agent.Folders{Home: home, State: home}, agent.Variables{
 			Defaults: map[string]string{"DISABLE_AUTOUPDATER": "1"},
 		}),
 	})
-	match := versionShape.FindStringSubmatch(strings.TrimSpace(answer.Line))
-	if answer.ExitCode != 0 || match == nil {
-		return "", false
-	}
-	return match[1], true
 }
 
 // abilities are what the version of a program says that it can do.
@@ -205,7 +206,8 @@ func (c *Claude) checkVersion(ctx context.Context, path string, spec ops.Session
 	v := c.versionOf(ctx, path, spec.Env)
 	switch {
 	case !v.known:
-		return can, []string{c.o.Bin + " does not tell its version, so it is run without what only a known version can do"}, nil
+		warning := c.o.Bin + " does not tell its version, so it is run without what only a known version can do"
+		return can, []string{agent.WithDetail(warning, v.why)}, nil
 	case !TooOld(v.text):
 		return abilities{version: v.text, snapshots: true, budgets: true, retries: true, skills: true}, nil, nil
 	case spec.Session.May() > ops.Tier1:

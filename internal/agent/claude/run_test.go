@@ -151,7 +151,7 @@ func TestSuccessNeedsExitResultAndNoError(t *testing.T) {
 		{
 			"exit 1 with a word on the error output",
 			agenttest.Play{Steps: []agenttest.Step{{Err: "warning"}, {Err: "error: unknown option '--foo'"}, {Err: " "}}, Exit: 1},
-			"exit", "claude exited with code 1: error: unknown option '--foo'",
+			"exit", "claude exited with code 1: warning | error: unknown option '--foo'",
 		},
 		{
 			"an API error",

@@ -51,7 +51,7 @@ const (
 func (c *Codex) Able(ctx context.Context, env []string) ops.Ability {
 	path, err := agent.Find(c.o.Bin, hint, env, c.o.Env)
 	if err != nil {
-		return ops.Ability{Tells: true}
+		return ops.Ability{Tells: true, Why: err.Error()}
 	}
 	v := c.versionOf(ctx, path, env)
 	return ops.Ability{
@@ -130,6 +130,7 @@ type programVersion struct {
 	size    int64
 	changed time.Time
 	text    string // empty when it does not tell
+	why     string // it does not run
 }
 
 // Compiled once; read only.
@@ -148,7 +149,7 @@ func (c *Codex) versionOf(ctx context.Context, path string, env []string) progra
 	}
 	asking, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	v.text = c.askVersion(asking, path, env)
+	v.text, v.why = c.askVersion(asking, path, env)
 	if ctx.Err() == nil && v.text != "" {
 		c.mu.Lock()
 		c.version = v
@@ -157,10 +158,10 @@ func (c *Codex) versionOf(ctx context.Context, path string, env []string) progra
 	return v
 }
 
-func (c *Codex) askVersion(ctx context.Context, path string, env []string) string {
+func (c *Codex) askVersion(ctx context.Context, path string, env []string) (version, why string) {
 	home, err := os.MkdirTemp("", "claudeops-version-*")
 	if err != nil {
-		return ""
+		return "", ""
 	}
 	defer func() { _ = os.RemoveAll(home) }()
 	key := "version-" + uuid.NewString()
@@ -168,15 +169,17 @@ func (c *Codex) askVersion(ctx context.Context, path string, env []string) strin
 	vars := agent.Environment(spec, agent.Folders{Home: home, State: home}, agent.Variables{Set: map[string]string{"CODEX_HOME": home}})
 	a := agent.Ask(ctx, agent.Program{Path: path, Argv: []string{c.o.Bin, "--version"}, Env: vars, Dir: home, Key: key})
 	if m := versionShape().FindStringSubmatch(a.Line); a.ExitCode == 0 && m != nil {
-		return m[1]
+		return m[1], ""
 	}
-	return ""
+	return "", a.Died()
 }
 
 // checkVersion refuses a program of an unknown version: only its flags hold it to its tier.
 func (c *Codex) checkVersion(ctx context.Context, path string, spec ops.SessionSpec) (string, error) {
 	v := c.versionOf(ctx, path, spec.Env)
 	switch {
+	case v.why != "":
+		return "", agent.Refuse(ops.FailureStart, "%s does not run: %s", c.o.Bin, v.why)
 	case v.text == "":
 		return "", agent.Refuse(ops.FailureTooOld,
 			"%s does not tell its version, so it is not known whether it can be held to its tier: %s", c.o.Bin, hint)

@@ -211,10 +211,14 @@ func TestWhoOnlySpeaksIsReadOnly(t *testing.T) {
 
 func TestAVersionThatIsNotKnownIsRefused(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct{ script, words string }{
-		"older":  {"echo codex-cli 0.165.9", "at least " + OldestVersion},
-		"silent": {"exit 1", "does not tell its version"},
-		"other":  {"echo 2.1.325 '(Claude Code)'", "does not tell its version"},
+	for name, tc := range map[string]struct {
+		script, words string
+		class         ops.FailureClass
+	}{
+		"older":  {"echo codex-cli 0.165.9", "at least " + OldestVersion, ops.FailureTooOld},
+		"silent": {"exit 1", "does not run: it exited with code 1", ops.FailureStart},
+		"dies":   {"echo cannot find libssl >&2; exit 127", "does not run: it exited with code 127: cannot find libssl", ops.FailureStart},
+		"other":  {"echo 2.1.325 '(Claude Code)'", "does not tell its version", ops.FailureTooOld},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -228,7 +232,7 @@ func TestAVersionThatIsNotKnownIsRefused(t *testing.T) {
 			}
 			spec := ops.SessionSpec{Session: ops.Session{Tier: ops.Tier1, Key: "test-version-" + name}, StateDir: t.TempDir()}
 			res := agent.NewRunner(c, agent.Options{}).Run(t.Context(), spec, nil)
-			if res.Failure != ops.FailureTooOld || !strings.Contains(res.Err, tc.words) || res.ExitCode != nil {
+			if res.Failure != tc.class || !strings.Contains(res.Err, tc.words) || res.ExitCode != nil {
 				t.Errorf("result: %+v", res)
 			}
 		})
