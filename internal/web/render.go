@@ -280,7 +280,8 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, what string, err e
 		s.errorPage(w, r, http.StatusConflict, "Nothing was changed: "+err.Error()+".")
 	case errors.Is(err, ops.ErrQueueFull):
 		w.Header().Set("Retry-After", "60")
-		s.errorPage(w, r, http.StatusTooManyRequests, "Nothing was changed: "+err.Error()+". Cancel some of them, or try again when they have run.")
+		s.errorPage(w, r, http.StatusTooManyRequests,
+			"Nothing was changed: "+err.Error()+". Cancel some of them, or try again when they have run.")
 	case errors.Is(err, context.Canceled):
 		// The client has disconnected.
 	case store.Unavailable(err):

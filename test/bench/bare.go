@@ -97,11 +97,11 @@ func (b *bench) bare() ([]figure, error) {
 		}
 		with = append(with, p)
 	}
-	wall, err := b.askGates("bare-gates", gateCalls)
+	wall, err := b.askGates("bare-gates")
 	if err != nil {
 		return nil, err
 	}
-	open, err := b.askGates("bare-open", gateCalls, "CLAUDEOPS_SANDBOX=off")
+	open, err := b.askGates("bare-open", "CLAUDEOPS_SANDBOX=off")
 	if err != nil {
 		return nil, err
 	}
@@ -129,10 +129,10 @@ func compare(alone, with []played) []figure {
 		slices.Sort(out)
 		return out
 	}
-	at := func(ms []float64, percent int) float64 { return ms[len(ms)*percent/100] }
 	pair := func(a, w []float64) string {
-		return fmt.Sprintf("+%.0f ms (%.0f ms alone, %.0f ms supervised)", at(w, 50)-at(a, 50), at(a, 50), at(w, 50))
+		return fmt.Sprintf("+%.0f ms (%.0f ms alone, %.0f ms supervised)", middle(w)-middle(a), middle(a), middle(w))
 	}
+	late := func(ms []float64) float64 { return ms[len(ms)*99/100] }
 	whole := func(p played) float64 { return p.whole }
 	a, w := of(alone, whole), of(with, whole)
 	ratios := make([]float64, len(alone))
@@ -144,10 +144,10 @@ func compare(alone, with []played) []figure {
 	return []figure{
 		{
 			fmt.Sprintf("Claude Code with %d commands, supervised in relation to alone (%d rounds, %d ms for an answer)", bareCalls, bareRounds, thinking.Milliseconds()),
-			fmt.Sprintf("%.2f (%.2f to %.2f); %.2f s alone, %.2f s supervised", at(ratios, 50), ratios[0], ratios[len(ratios)-1], at(a, 50)/1000, at(w, 50)/1000), "≤ 1.20",
+			fmt.Sprintf("%.2f (%.2f to %.2f); %.2f s alone, %.2f s supervised", middle(ratios), ratios[0], ratios[len(ratios)-1], middle(a)/1000, middle(w)/1000), "≤ 1.20",
 		},
 		{"… a call, p50", pair(ca, cw), "+ ≤ 35 ms"},
-		{"… a call, p99", fmt.Sprintf("+%.0f ms (%.0f and %.0f ms)", at(cw, 99)-at(ca, 99), at(ca, 99), at(cw, 99)), "+ ≤ 80 ms"},
+		{"… a call, p99", fmt.Sprintf("+%.0f ms (%.0f and %.0f ms)", late(cw)-late(ca), late(ca), late(cw)), "+ ≤ 80 ms"},
 		{"… until the first request", pair(of(alone, func(p played) float64 { return p.start }), of(with, func(p played) float64 { return p.start })), ""},
 		{"… from the last answer to the end", pair(of(alone, func(p played) float64 { return p.end }), of(with, func(p played) float64 { return p.end })), ""},
 	}

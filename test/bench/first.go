@@ -93,7 +93,9 @@ func (b *bench) firstOf(agent, spoke string, round int, all *firstAnswers) error
 }
 
 // noteTime is a command that writes the time in nanoseconds to a file, which is there when it is complete.
-func noteTime(file string) string { return "date +%s%N > " + file + ".tmp && mv " + file + ".tmp " + file }
+func noteTime(file string) string {
+	return "date +%s%N > " + file + ".tmp && mv " + file + ".tmp " + file
+}
 
 // firstService is well until it is broken, and notes when it first said so.
 type firstService struct {

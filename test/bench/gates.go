@@ -22,7 +22,7 @@ const gateCalls = 300
 
 // gates measures the two gates as the processes an agent's CLI starts, each asking a running supervisor that judges and records.
 func (b *bench) gates() ([]figure, error) {
-	took, err := b.askGates("gates", gateCalls)
+	took, err := b.askGates("gates")
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func (b *bench) gates() ([]figure, error) {
 type gateTimes struct{ hooks, asked, shells []float64 }
 
 // askGates runs a session and asks both its gates about a number of commands.
-func (b *bench) askGates(name string, calls int, env ...string) (t gateTimes, err error) {
+func (b *bench) askGates(name string, env ...string) (t gateTimes, err error) {
 	seen, end := filepath.Join(b.dir, name+"-seen"), filepath.Join(b.dir, name+"-end")
 	// An agent that shows what it was given and waits.
 	agent, err := b.agent("for a; do [ \"$before\" = --settings ] && cp \"$a\" " + seen + ".json; before=$a; done\n" +
@@ -58,7 +58,7 @@ func (b *bench) askGates(name string, calls int, env ...string) (t gateTimes, er
 	}
 	prefix, temp, _ := strings.Cut(told, " ")
 	socket := filepath.Join(filepath.Dir(prefix), "gate.sock")
-	for i := range calls {
+	for i := range gateCalls {
 		command := fmt.Sprintf("echo look-%d", i)
 		input, err := json.Marshal(map[string]any{
 			"hook_event_name": "PreToolUse", "cwd": b.dir, "tool_name": "Bash", "tool_use_id": fmt.Sprintf("toolu_%d", i),

@@ -19,11 +19,11 @@ const wallSessions = 40
 
 // walls measures what the walls cost: for a command through the shell gate, and for the start of a session.
 func (b *bench) walls() ([]figure, error) {
-	without, err := b.askGates("unwalled", gateCalls, "CLAUDEOPS_SANDBOX=off")
+	without, err := b.askGates("unwalled", "CLAUDEOPS_SANDBOX=off")
 	if err != nil {
 		return nil, err
 	}
-	with, err := b.askGates("walled", gateCalls)
+	with, err := b.askGates("walled")
 	if err != nil {
 		return nil, err
 	}
