@@ -128,16 +128,6 @@ type programVersion struct {
 	why     string // it does not run
 }
 
-// Version asks the program for its version. It is asked once; known is false when it does not tell.
-func (c *Claude) Version(ctx context.Context) (version string, known bool) {
-	path, err := agent.Find(c.o.Bin, hint, c.o.Env)
-	if err != nil {
-		return "", false
-	}
-	v := c.versionOf(ctx, path, c.o.Env)
-	return v.text, v.known
-}
-
 // knownVersion returns the version if the program was asked before.
 func (c *Claude) knownVersion(path string) *programVersion {
 	c.mu.Lock()
