@@ -47,7 +47,7 @@ without   = $$($(GO) list ./... | grep -v -E '/test/($(1))$$')
 KILLS    := Kill|Hit|TheEnvironment
 # What only `make test-all` runs, beside what `-short` leaves out: very many rows, what a CLI does that the other tests do
 # with ours, and the same once more through the browser.
-LONG     := ^TestFaults$$|TestTheTablesSayWhatProgramsTake|TestTheTablesSayWhatDockerAndKubectlSay|VeryMany|AStormOfAlertsStarts|OpenCode|ClaudeAgentACP|RealACP|RealGatus|Promtool|TestAPIFailures|ResumeRepeatsNoDiagnostics|HostileWebhooks
+LONG     := ^TestFaults$$|TestTheTablesSayWhatProgramsTake|TestTheTablesSayWhatDockerAndKubectlSay|VeryMany|AStormOfAlertsStarts|OpenCode|ClaudeAgentACP|RealACP|RealNPM|RealGatus|Promtool|TestAPIFailures|ResumeRepeatsNoDiagnostics|HostileWebhooks
 
 .NOTPARALLEL:
 

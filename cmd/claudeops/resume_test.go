@@ -234,7 +234,7 @@ func TestAnOldVersionMayOnlyLook(t *testing.T) {
 	s.Version = "2.1.100 (Claude Code)"
 	b := resumeBox(t, s)
 	r := b.once(8)
-	contains(t, "the last line of once", lastLine(r.stdout), "To do: ", "version 2.1.100", "npm install -g @anthropic-ai/claude-code@latest")
+	contains(t, "the last line of once", lastLine(r.stdout), "To do: ", "version 2.1.100", "claudeops agent install or npm install -g @anthropic-ai/claude-code@2.")
 	c := b.cycle()
 	if len(b.calls()) != 1 || c.Journal.Last().Failure != "too_old" {
 		t.Errorf("%d calls, the last session failed with %q: %s", len(b.calls()), c.Journal.Last().Failure, c.Journal.Last().Error)

@@ -46,7 +46,7 @@ func TestDoctorTellsWhatTheDaemonSees(t *testing.T) {
 		says           []string
 	}{
 		"only the service has it": {with, without, 0, []string{filepath.Join(installed, "claude"), "✓  credentials", "the API accepts ANTHROPIC_API_KEY"}},
-		"only the caller has it":  {without, with, 1, []string{`"claude" is not installed`, "the API refuses ANTHROPIC_API_KEY", "Next: npm install -g @anthropic-ai/claude-code"}},
+		"only the caller has it":  {without, with, 1, []string{`"claude" is not installed`, "the API refuses ANTHROPIC_API_KEY", "Next: claudeops agent install"}},
 	} {
 		b := newBox(t, plays(agenttest.Healthy(0.01)), tc.daemon...)
 		alone := b.runWith(tc.caller, "doctor")

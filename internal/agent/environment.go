@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"net/http"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -105,14 +106,13 @@ func (v variables) list() []string {
 	return out
 }
 
-// searchPath returns the PATH of the first environment that has one.
+// searchPath returns the PATH of the first environment that has one. What was installed for the service comes first.
 func searchPath(envs ...[]string) string {
+	programs, path := "", ""
 	for _, env := range envs {
-		if path := Variable(env, "PATH"); path != "" {
-			return path
-		}
+		programs, path = cmp.Or(programs, Variable(env, ops.ProgramsVariable)), cmp.Or(path, Variable(env, "PATH"))
 	}
-	return standardPath
+	return programs + string(os.PathListSeparator) + cmp.Or(path, standardPath)
 }
 
 // api is how the programs are told to reach the API of a model.

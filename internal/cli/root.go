@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"os/user"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"golang.org/x/term"
 
 	"claudeops/internal/agent/acp"
+	"claudeops/internal/agent/claude"
 	"claudeops/internal/agent/scripted"
 	"claudeops/internal/api/mcpserver"
 	"claudeops/internal/config"
@@ -184,7 +186,8 @@ from a validated report, never the model.`,
 			a.servicesCommand(), a.hostsCommand(), a.auditCommand(),
 		},
 		"setup": {
-			a.initCommand(), a.doctorCommand(), a.configCommand(), a.rehearseCommand(), a.handlersCommand(), a.tokensCommand(), a.dbCommand(),
+			a.initCommand(), a.agentCommand(), a.doctorCommand(), a.configCommand(), a.rehearseCommand(), a.handlersCommand(), a.tokensCommand(),
+			a.dbCommand(),
 			a.guardCommand(), a.handoffCommand(), a.recoveryCommand(), a.notifyCommand(), a.healthcheckCommand(), a.mcpCommand(), a.versionCommand(),
 		},
 	} {
@@ -197,7 +200,7 @@ from a validated report, never the model.`,
 		}
 	}
 	markAnywhere(root)
-	root.AddCommand(a.agentCommand(), removedCommand("man", "the packages contain the manual pages; see 'claudeops help'"))
+	root.AddCommand(removedCommand("man", "the packages contain the manual pages; see 'claudeops help'"))
 	root.InitDefaultCompletionCmd()
 	a.helpful(root)
 	strict(root)
@@ -384,20 +387,63 @@ func (a *app) versionCommand() *cobra.Command {
 	}
 }
 
-// agentCommand is the built-in agent: the supervisor starts it like any agent CLI.
+// agentCommand installs agent CLIs. Below it is also the built-in one, which the supervisor starts like any other.
 func (a *app) agentCommand() *cobra.Command {
-	c := &cobra.Command{Use: "agent", Short: "Agents built into this program", Hidden: true}
-	c.AddCommand(&cobra.Command{
-		Use: "scripted", Short: "Play a scenario in the protocol of Claude Code", DisableFlagParsing: true, Args: cobra.ArbitraryArgs,
+	c := &cobra.Command{Use: "agent", Short: "The agent program: install"}
+	c.AddCommand(a.agentInstall(), &cobra.Command{
+		Use: "scripted", Short: "Play a scenario in the protocol of Claude Code", Hidden: true,
+		DisableFlagParsing: true, Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			return quietly(scripted.Main(c.Context(), args, a.Environ, a.Stdin, a.Stdout, a.Stderr))
 		},
 	})
 	c.AddCommand(&cobra.Command{
-		Use: "tools SOCKET", Short: "Offer the supervisor's tools to an agent, as an MCP server", Args: cobra.ExactArgs(1),
+		Use: "tools SOCKET", Short: "Offer the supervisor's tools to an agent, as an MCP server", Args: cobra.ExactArgs(1), Hidden: true,
 		RunE: func(c *cobra.Command, args []string) error {
 			return mcpserver.ServeAgent(c.Context(), mcpserver.AgentOptions{Socket: args[0], Environ: a.Environ, Version: a.Version})
 		},
 	})
+	return c
+}
+
+func (a *app) agentInstall() *cobra.Command {
+	var prefix string
+	c := a.withFlags(&cobra.Command{
+		Use: "install [claude]", Short: "Install Claude Code where the service can run it", ValidArgs: []string{agentClaude},
+		Args: cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
+		Long: `Installs the version of Claude Code that this version of claudeops is tested with into the folder programs of the state
+folder, where the service looks before PATH. npm downloads it, so its registry and proxy are used; Node is not needed to run it. What is installed has the
+checksum that is built into claudeops. Run it again after an upgrade of claudeops to update it.`,
+		Example: `  sudo claudeops agent install       for the service
+  claudeops agent install --prefix ~/bin`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			cfg, err := a.load()
+			if err != nil {
+				return err
+			}
+			p, err := claude.KnownPackage()
+			if err != nil {
+				return err
+			}
+			folder, err := filepath.Abs(or(prefix, cfg.Programs()))
+			if err != nil {
+				return err
+			}
+			found := "The service uses it from its next session on."
+			fmt.Fprintf(a.Stderr, "Downloading %s with npm\n", p.Name)
+			path, err := claude.Install(c.Context(), p, folder, a.Environ)
+			if err != nil {
+				return err
+			}
+			if prefix != "" {
+				found = "Set CLAUDEOPS_CLAUDE_BIN=" + path + " in the environment of claudeops, unless the folder is in its PATH."
+			}
+			return a.printOne(map[string]string{"path": path, "version": claude.KnownVersion, "checksum": p.Sum}, func(w io.Writer) {
+				fmt.Fprintf(w, "Claude Code %s is installed: %s (%s). %s\nTo update it, upgrade claudeops and run this again.\n",
+					claude.KnownVersion, path, p.Sum, found)
+			})
+		},
+	}, config.StateFlags)
+	c.Flags().StringVar(&prefix, "prefix", "", "folder for the program (default the folder programs of the state folder)")
 	return c
 }

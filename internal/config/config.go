@@ -235,7 +235,7 @@ func Load(in Input) (*Config, error) {
 	}
 	c.Traces = traces(vars)
 	agentVars := l.agentVariables(c)
-	c.agentEnv = environList(agentVars)
+	c.agentEnv = append(environList(agentVars), ops.ProgramsVariable+"="+c.Programs())
 	c.Secrets = l.secretValues(c, agentVars)
 	for _, name := range l.unknown {
 		c.Notices = append(c.Notices, fmt.Sprintf("the variable %s is unknown and not used; 'claudeops config show' lists ours", name))

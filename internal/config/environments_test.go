@@ -204,7 +204,7 @@ func TestAgentEnvironmentHoldsOnlyWhatPasses(t *testing.T) {
 	want := []string{
 		"ANTHROPIC_API_KEY=sk-from-file", "ANTHROPIC_BASE_URL=http://127.0.0.1:1", "ANTHROPIC_MODEL=m", "CLAUDE_CODE_MAX_RETRIES=2",
 		"CLAUDE_CODE_OAUTH_TOKEN=sk-from-file", "DISABLE_TELEMETRY=1", "DOCKER_HOST=unix:///d", "LANG=C", "NO_PROXY=x", "PATH=/bin",
-		"TMPDIR=/tmp", "TZ=UTC", "https_proxy=http://p",
+		"TMPDIR=/tmp", "TZ=UTC", "https_proxy=http://p", "CLAUDEOPS_PROGRAMS=" + filepath.Join(c.StateDir, "programs"),
 	}
 	if got := c.Environments()[0].AgentEnv; !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)

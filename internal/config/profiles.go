@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -92,6 +93,9 @@ func (c *Config) showProfiles() string {
 	}
 	return strings.Join(out, ",")
 }
+
+// Programs is the folder of the agent programs that were installed for the service.
+func (c *Config) Programs() string { return filepath.Join(c.StateDir, "programs") }
 
 // passesToAgent reports whether a variable of the supervisor is passed to the agent without being named.
 func passesToAgent(name string) bool {

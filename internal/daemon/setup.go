@@ -16,6 +16,7 @@ import (
 	"claudeops/internal/agent/claude"
 	"claudeops/internal/api"
 	"claudeops/internal/config"
+	"claudeops/internal/guard/redact"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 	"claudeops/internal/watch/notify"
@@ -197,14 +198,18 @@ func (s *Setup) agents(ctx context.Context) api.SetupRow {
 			details = append(details, path)
 			continue
 		}
-		version, known := claude.New(claude.Options{Bin: path, Env: env.AgentEnv}).Version(ctx)
+		able := claude.New(claude.Options{Bin: path, Env: env.AgentEnv}).Able(ctx, env.AgentEnv)
+		version := able.Version
 		switch {
-		case !known:
+		case able.Why != "":
+			details = append(details, redact.New(s.config.Secrets).String(able.Why))
+			row.State, row.Blocks, row.Next = api.SetupTodo, true, u.Hint
+		case !able.Known:
 			details = append(details, path+" does not report its version")
 			row.State, row.Next = api.SetupUnknown, "It runs without the features that need a known version"
 		case claude.TooOld(version):
 			details = append(details, fmt.Sprintf("%s is version %s; tiers above 1 need %s or newer", path, version, claude.OldestVersion))
-			row.State, row.Blocks, row.Command = api.SetupTodo, true, "npm install -g @anthropic-ai/claude-code@latest"
+			row.State, row.Blocks, row.Command = api.SetupTodo, true, claude.InstallCommand
 			row.Next = "Update it, or set CLAUDEOPS_CLAUDE_BIN to a newer one"
 		default:
 			details = append(details, fmt.Sprintf("%s, version %s", path, version))

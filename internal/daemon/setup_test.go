@@ -61,7 +61,7 @@ func TestTheStepsOfTheSetUp(t *testing.T) {
 			t.Errorf("%+v", rows[i])
 		}
 	}
-	if rows[0].Command != "npm install -g @anthropic-ai/claude-code" || !rows[0].Blocks || rows[3].Page != "/services/default/my%20web" || rows[4].Command != TestCommand {
+	if rows[0].Command != "claudeops agent install" || !rows[0].Blocks || rows[3].Page != "/services/default/my%20web" || rows[4].Command != TestCommand {
 		t.Errorf("%+v", rows)
 	}
 }

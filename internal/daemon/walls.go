@@ -74,7 +74,7 @@ func Walls(c *config.Config, e ops.Environment, self string) *wall.Sandbox {
 		UIDs: uids, Bubblewrap: s.Bubblewrap == "on", Relay: []string{self, relay.Word},
 		Confine: on, Auto: on && s.Bubblewrap == "auto", Required: s.Mode == config.SandboxRequired, Network: s.Networked(),
 		StateDir: e.StateDir, RootDir: c.StateDir, OtherStateDirs: others, WorkDir: e.WorkDir, ReposDir: e.ReposDir,
-		VolumesDirs: c.Guard.Volumes, ExtraReadOnly: []string{gateDir(c), self},
+		VolumesDirs: c.Guard.Volumes, ExtraReadOnly: []string{gateDir(c), self}, Programs: c.Programs(),
 		AgentFolders: s.Folders, Named: s.Writable, Readable: append(ruleRepositories(c), s.Readable...),
 		Hidden:   slices.Concat(s.Hidden, c.SecretFiles(), environmentFiles(unitFiles()), engines),
 		Lent:     ruleLoans(c),

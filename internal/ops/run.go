@@ -156,6 +156,10 @@ type ToolServer struct {
 	Socket string   // that the command asks
 }
 
+// ProgramsVariable holds the folder of the programs that 'claudeops agent install' put there, in the environment in which agents are looked
+// for. No agent gets it.
+const ProgramsVariable = "CLAUDEOPS_PROGRAMS"
+
 // ToolServerName is the name of the supervisor's MCP server. The names of its tools begin with it.
 const ToolServerName = "claudeops"
 

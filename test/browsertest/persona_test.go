@@ -190,7 +190,7 @@ func TestPersona_TheFirstEvening(t *testing.T) {
 		})
 	}
 	b.visit("/")
-	b.sees("Not set up yet", "Set-up: 2 of 6 done", "\"claude\" is not installed", "npm install -g @anthropic-ai/claude-code", "nothing is watched")
+	b.sees("Not set up yet", "Set-up: 2 of 6 done", "\"claude\" is not installed", "claudeops agent install", "nothing is watched")
 	b.fits()
 	b.choose("^Add a service$")
 	b.must(b.fill("#setting-name", "shop"))

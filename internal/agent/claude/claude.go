@@ -48,12 +48,17 @@ func New(o Options) *Claude {
 	return &Claude{o: o}
 }
 
-// InstallHint says how to get Claude Code.
-const InstallHint = "Install it with 'npm install -g @anthropic-ai/claude-code', " + whereItIs
+// InstallHint says how to get Claude Code. Without its version, npm installs one that is too old where Node is older than 22.
+const InstallHint = "Install it with '" + InstallCommand + "' or '" + npmCommand + "', " + whereItIs
 
-const hint = "install it with npm install -g @anthropic-ai/claude-code, " + whereItIs
+// InstallCommand installs the version that is known to work.
+const InstallCommand = "claudeops agent install"
 
-const whereItIs = "or set CLAUDEOPS_CLAUDE_BIN to its path in the environment of claudeops"
+const (
+	hint       = "install it with " + InstallCommand + " or " + npmCommand + ", " + whereItIs
+	npmCommand = "npm install -g @anthropic-ai/claude-code@" + KnownVersion
+	whereItIs  = "or set CLAUDEOPS_CLAUDE_BIN to its path in the environment of claudeops"
+)
 
 // Able tells what the program can do. Only a version that is known promises anything.
 func (c *Claude) Able(ctx context.Context, env []string) ops.Ability {
@@ -121,16 +126,6 @@ type programVersion struct {
 	text    string
 	known   bool
 	why     string // it does not run
-}
-
-// Version asks the program for its version. It is asked once; known is false when it does not tell.
-func (c *Claude) Version(ctx context.Context) (version string, known bool) {
-	path, err := agent.Find(c.o.Bin, hint, c.o.Env)
-	if err != nil {
-		return "", false
-	}
-	v := c.versionOf(ctx, path, c.o.Env)
-	return v.text, v.known
 }
 
 // knownVersion returns the version if the program was asked before.
@@ -212,8 +207,8 @@ func (c *Claude) checkVersion(ctx context.Context, path string, spec ops.Session
 		return abilities{version: v.text, snapshots: true, budgets: true, retries: true, skills: true}, nil, nil
 	case spec.Session.May() > ops.Tier1:
 		return can, nil, agent.Refuse(ops.FailureTooOld,
-			"%s is version %s, but %v needs at least %s: update it with npm install -g @anthropic-ai/claude-code@latest",
-			c.o.Bin, v.text, spec.Session.May(), OldestVersion)
+			"%s is version %s, but %v needs at least %s: update it with %s or %s",
+			c.o.Bin, v.text, spec.Session.May(), OldestVersion, InstallCommand, npmCommand)
 	}
 	warning := fmt.Sprintf("%s is version %s; tiers above 1 need at least %s", c.o.Bin, v.text, OldestVersion)
 	return abilities{version: v.text}, []string{warning}, nil

@@ -162,6 +162,12 @@ func TestTheEnvironmentIsBuiltFromNothing(t *testing.T) {
 	}
 }
 
+// toldBy is what a program tells of its version.
+func toldBy(ctx context.Context, c *Claude) (version string, known bool) {
+	able := c.Able(ctx, nil)
+	return able.Version, able.Known
+}
+
 func TestVersions(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -177,12 +183,12 @@ func TestVersions(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			c := New(Options{Bin: agenttest.Fake(t, tt.s), Env: testEnv()})
-			if version, known := c.Version(t.Context()); version != tt.version || known != tt.known {
+			if version, known := toldBy(t.Context(), c); version != tt.version || known != tt.known {
 				t.Errorf("got %q, %v", version, known)
 			}
 		})
 	}
-	if _, known := New(Options{Bin: "/nonexistent/claude"}).Version(t.Context()); known {
+	if _, known := toldBy(t.Context(), New(Options{Bin: "/nonexistent/claude"})); known {
 		t.Error("a program that is not there has no version")
 	}
 }
@@ -203,7 +209,7 @@ func TestTheVersionIsAskedOncePerProgram(t *testing.T) {
 	for _, version := range []string{"2.1.300", "2.1.3000"} {
 		write(version)
 		for range 3 {
-			if got, known := c.Version(t.Context()); got != version || !known {
+			if got, known := toldBy(t.Context(), c); got != version || !known {
 				t.Errorf("got %q, %v, want %q", got, known, version)
 			}
 		}
@@ -222,7 +228,7 @@ func TestAProgramThatHangsWhenAskedForItsVersionIsGivenUp(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	begun := time.Now()
-	if version, known := c.Version(ctx); known || time.Since(begun) > time.Minute {
+	if version, known := toldBy(ctx, c); known || time.Since(begun) > time.Minute {
 		t.Errorf("got %q after %v", version, time.Since(begun))
 	}
 	if c.knownVersion(bin) != nil {
@@ -247,7 +253,7 @@ func TestAnOldProgramIsRefusedAboveTierOne(t *testing.T) {
 		tt.s.Plays = []agenttest.Play{agenttest.Healthy(0.1)}
 		bin := agenttest.Fake(t, tt.s)
 		c := New(Options{Bin: bin, Env: testEnv()})
-		c.Version(t.Context())
+		toldBy(t.Context(), c)
 		spec := testSpec(t)
 		spec.Session.Tier = tt.tier
 		res := agent.NewRunner(c, agent.Options{}).Run(t.Context(), spec, &memory{})

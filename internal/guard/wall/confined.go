@@ -69,6 +69,9 @@ func (s *Sandbox) around(tier ops.Tier, session Session, program string) *confin
 	w.Read = slices.Concat(s.readable(tier, session), []string{
 		program, filepath.Join(s.c.StateDir, agentFolder), filepath.Join(s.c.StateDir, cooldownName),
 	}, s.c.ExtraReadOnly, session.doors())
+	if s.c.Programs != "" {
+		w.Read = append(w.Read, s.c.Programs)
+	}
 	for at := range programPlaces(program) {
 		if !inside(s.c.RootDir, at) {
 			w.Read = append(w.Read, at)

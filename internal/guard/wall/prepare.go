@@ -151,7 +151,7 @@ func (s *Sandbox) protectEntry(path string, entry fs.DirEntry, who person) error
 	switch {
 	case slices.Contains(s.grants(), path), slices.Contains(s.c.OtherStateDirs, path), entry.Type()&fs.ModeSymlink != 0:
 		return nil
-	case slices.Contains(s.c.ExtraReadOnly, path), path == s.c.Gates:
+	case slices.Contains(s.c.ExtraReadOnly, path), path == s.c.Gates, path == s.c.Programs:
 		return lend(path, who)
 	case entry.IsDir() && (below(s.c.StateDir) || slices.ContainsFunc(s.grants(), below) ||
 		slices.ContainsFunc(s.c.ExtraReadOnly, below) || slices.ContainsFunc(s.c.OtherStateDirs, below)):

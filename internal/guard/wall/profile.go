@@ -136,6 +136,11 @@ func (s *Sandbox) fill(p *profile, tier ops.Tier) error {
 	if err := p.grant(filepath.Join(s.c.StateDir, agentFolder), readOnly); err != nil {
 		return err
 	}
+	if s.c.Programs != "" {
+		if err := p.optional(s.c.Programs, readOnly); err != nil {
+			return err
+		}
+	}
 	for _, path := range s.c.ExtraReadOnly {
 		if err := p.grant(path, readOnly); err != nil {
 			return err

@@ -54,6 +54,7 @@ type Config struct {
 	Readable       []string // more that every session may read, beside the system's files, logs and the repositories
 	Hidden         []string // more folders and files that agents do not get to see, also where they lie in something readable
 	ExtraReadOnly  []string // seen in spite of what is hidden: sockets to connect to, programs
+	Programs       string   // the same for a folder that need not be there
 	ExtraReadWrite []string // writable beside the agent's own folders
 	AgentFolders   []string // writable for the program of the agent, but not for its commands behind a gate
 	Gates          string   // where the sockets of all sessions are; a session sees its own
