@@ -22,7 +22,7 @@ func olderProgram(ctx context.Context) (path string, remove func(), err error) {
 	}
 	remove = func() { _ = os.RemoveAll(dir) }
 	// On the way that releases were made, not in a branch that was merged later.
-	script := `commit=$(git log --first-parent --diff-merges=first-parent --diff-filter=A --format=%H -1 -- internal/store/migrations)
+	script := `commit=$(git log --first-parent --diff-merges=first-parent --diff-filter=A --format=%H -- internal/store/migrations | sed -n "/^[0-9a-f]\{40\}$/p" | head -1)
 test -n "$commit" && git archive "$commit^1" | tar -x -C "$1"
 cd "$1" && CGO_ENABLED=0 GOFLAGS=-buildvcs=false go build -trimpath -tags failpoint -ldflags '-X main.version=older' -o claudeops ./cmd/claudeops`
 	if out, err := exec.CommandContext(ctx, "sh", "-ec", script, "sh", dir).CombinedOutput(); err != nil {
