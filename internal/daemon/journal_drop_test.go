@@ -69,28 +69,36 @@ func TestOutputIsDroppedAndCountedWhileTheDiskIsNearlyFull(t *testing.T) {
 	}
 }
 
-func TestAGoneDatabaseEndsWhatRuns(t *testing.T) {
-	s := readinessOf(1 << 40)
-	var gone error
-	s.present = func() error { return gone }
-	running, free := s.Bound(t.Context())
-	defer free()
-	gone = fmt.Errorf("%w: it does not exist", store.ErrReplaced)
-	err := s.trouble()
-	if err == nil || !strings.Contains(err.Error(), "db restore") || s.hold(t.Context(), ops.Tier1) == nil {
-		t.Fatalf("trouble is %v", err)
-	}
-	h := &Host{readiness: s}
-	if got := h.unfit().Error(); got != "the database file was removed or replaced" {
-		t.Errorf("strangers are told %q", got)
-	}
-	s.follow(err)
-	<-running.Done()
-	gone = nil
-	s.follow(s.trouble())
-	again, freeAgain := s.Bound(t.Context())
-	defer freeAgain()
-	if again.Err() != nil {
-		t.Error("with the file back, nothing may run")
+func TestADatabaseThatIsGoneOrCannotBeWrittenEndsWhatRuns(t *testing.T) {
+	for _, tt := range []struct {
+		fault      error
+		does, says string
+	}{
+		{store.ErrReplaced, "db restore", "the database file was removed or replaced"},
+		{store.ErrUnwritable, "repair the file system", "the file system of the database is read-only or cannot be written"},
+	} {
+		s := readinessOf(1 << 40)
+		var gone error
+		s.present = func() error { return gone }
+		running, free := s.Bound(t.Context())
+		defer free()
+		gone = fmt.Errorf("%w: /srv/secret", tt.fault)
+		err := s.trouble()
+		if err == nil || !strings.Contains(err.Error(), tt.does) || s.hold(t.Context(), ops.Tier1) == nil {
+			t.Fatalf("trouble is %v", err)
+		}
+		h := &Host{readiness: s}
+		if got := h.unfit().Error(); got != tt.says {
+			t.Errorf("strangers are told %q", got)
+		}
+		s.follow(err)
+		<-running.Done()
+		gone = nil
+		s.follow(s.trouble())
+		again, freeAgain := s.Bound(t.Context())
+		defer freeAgain()
+		if again.Err() != nil {
+			t.Errorf("%v is over, and nothing may run", tt.fault)
+		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // readiness decides whether this host may start sessions at all: not while the disk is nearly full, not after the database was found
-// damaged, and not while its file is gone.
+// damaged, and not while its file is gone or cannot be written.
 //
 // After an unclean stop the database is checked while the host works. Waiting for the check would leave a large installation
 // unwatched for minutes, so only sessions that may change something wait for it, in hold.
@@ -84,7 +84,10 @@ func (s *readiness) obstacle() *obstacle {
 	if found := s.damage.Load(); found != nil {
 		return &obstacle{"the database is damaged", *found}
 	}
-	if err := s.missing(); err != nil {
+	if err := s.missing(); errors.Is(err, store.ErrUnwritable) {
+		return &obstacle{store.ErrUnwritable.Error(), fmt.Errorf("nothing is stored and no session starts: look at the log of the kernel, "+
+			"repair the file system, start claudeops again (%w)", err)}
+	} else if err != nil {
 		return &obstacle{"the database file was removed or replaced", fmt.Errorf("nothing is stored and no session starts: stop claudeops, "+
 			"put the file back or restore a backup (claudeops db restore), start it again (%w)", err)}
 	}
@@ -123,13 +126,16 @@ func (s *readiness) scarce() bool {
 	return err == nil && free < s.reserve/2
 }
 
-// follow ends what runs when the database file is gone, and lets new work run when it is back.
+// follow ends what runs when the database file is gone or cannot be written, and lets new work run when it is back.
 func (s *readiness) follow(trouble error) {
-	if errors.Is(trouble, store.ErrReplaced) {
+	switch {
+	case errors.Is(trouble, store.ErrReplaced):
 		s.Pull(ops.Stop(ops.StopLease, "the database file was removed or replaced"))
-		return
+	case errors.Is(trouble, store.ErrUnwritable):
+		s.Pull(ops.Stop(ops.StopLease, store.ErrUnwritable.Error()))
+	default:
+		s.Loosen()
 	}
-	s.Loosen()
 }
 
 // hold returns why a session of the tier must not start. A session that may change something first waits for the check of the
@@ -201,8 +207,10 @@ func (h *Host) tellTrouble(ctx context.Context, trouble error) {
 	errs := []error(nil)
 	if trouble != nil {
 		h.Logger.ErrorContext(ctx, "no session can start", "error", trouble)
-		if errors.Is(trouble, store.ErrReplaced) {
-			h.rescue(ctx)
+		if gone := errors.Is(trouble, store.ErrReplaced); gone || errors.Is(trouble, store.ErrUnwritable) {
+			if gone {
+				h.rescue(ctx)
+			}
 			h.hub.Nudge()
 			return // nothing can be recorded
 		}

@@ -282,6 +282,9 @@ func Unavailable(err error) bool { return db.Unavailable(err) }
 // ErrReplaced means that the file of an open database was removed or replaced.
 var ErrReplaced = db.ErrReplaced
 
+// ErrUnwritable means that the file system of an open database does not take writes any more.
+var ErrUnwritable = db.ErrUnwritable
+
 // QuickCheck reads the whole file and reports damage as ErrCorrupt. On a server only the existence of the tables is checked.
 func (s *Store) QuickCheck(ctx context.Context) error { return s.db.QuickCheck(ctx) }
 

@@ -84,6 +84,49 @@ func (t *trying) clockJump(ctx context.Context, by time.Duration) (err error) {
 	return errors.Join(append(append(errs, open(cycles)...), b.leftovers(ctx, cycles)...)...)
 }
 
+// clockSteps sets the clock of a running supervisor forth and back while Tier 2 works, each step larger than every time limit. No session may
+// end because of it or take a time that it did not take, and the chain must be repaired as if nothing had been.
+func (t *trying) clockSteps(ctx context.Context, d database) (err error) {
+	b, err := newBox(ctx, setup{program: t.program, ladder: true, scenario: slowChain(8 * time.Second), database: d})
+	if err != nil {
+		return err
+	}
+	defer func() { t.leave(b, err) }()
+	clock := b.file("clock")
+	p, err := b.inTier2Of(ctx, "CLAUDEOPS_FAULT_CLOCK="+clock)
+	if err != nil {
+		return err
+	}
+	defer p.signal(syscall.SIGKILL)
+	steps := []time.Duration{3 * time.Hour, -2 * time.Hour, 26 * time.Hour, -26 * time.Hour, 90 * time.Second, 0}
+	for _, by := range steps {
+		if err := os.WriteFile(clock+".new", []byte(by.String()), 0o600); err != nil {
+			return err
+		}
+		if err := os.Rename(clock+".new", clock); err != nil {
+			return err
+		}
+		<-time.After(time.Second)
+	}
+	if err := t.goesOn(ctx, b, p, fmt.Sprintf("the clock went %v", steps)); err != nil {
+		return err
+	}
+	cycles, err := b.cycles(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, c := range cycles {
+		for _, s := range c.Sessions {
+			took := s.EndedAt.Sub(*s.StartedAt)
+			if s.Status != ops.SessionCompleted || took < 0 || took > patience {
+				errs = append(errs, fmt.Errorf("session %d (%s) is %s after %s: %s", s.ID, s.Tier, s.Status, took, s.Error))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // hold waits for so long, and until every cycle has ended.
 func (p *process) hold(ctx context.Context, b *box, d time.Duration) error {
 	<-time.After(d)

@@ -46,3 +46,13 @@ func (d sqliteFile) check(ctx context.Context) (err error) {
 }
 
 func (sqliteFile) drop() error { return nil }
+
+// copyOf is a copy of a database, under a name of its own.
+type copyOf struct {
+	sqliteFile
+	file string
+}
+
+func (d copyOf) open(ctx context.Context) (*store.Store, error) {
+	return store.OpenReadOnly(ctx, store.Options{Path: d.file, Clock: time.Now, Logger: slog.New(slog.DiscardHandler)})
+}

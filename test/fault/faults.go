@@ -21,6 +21,25 @@ func faults(o options) []trial {
 		add("disk", name, func(ctx context.Context, t *trying) error { return t.diskFull(ctx, ladder) })
 		add("memory", name, func(ctx context.Context, t *trying) error { return t.outOfMemory(ctx, ladder) })
 	}
+	for _, ladder := range []bool{true, false} {
+		add("readonly", fmt.Sprintf("#ladder=%t", ladder), func(ctx context.Context, t *trying) error { return t.readOnly(ctx, ladder) })
+	}
+	add("endless", "#lines", func(ctx context.Context, t *trying) error { return t.endlessOutput(ctx, endlessLines) })
+	add("endless", "#line", func(ctx context.Context, t *trying) error { return t.endlessOutput(ctx, endlessLine) })
+	add("load", "", func(ctx context.Context, t *trying) error { return t.underLoad(ctx, 40*time.Second) })
+	add("readers", "", func(ctx context.Context, t *trying) error { return t.slowReaders(ctx, 40) })
+	add("answers", "#expired", func(ctx context.Context, t *trying) error { return t.expiredAnswer(ctx) })
+	add("answers", "#changed", func(ctx context.Context, t *trying) error { return t.changedPlan(ctx) })
+	add("tls", "", func(ctx context.Context, t *trying) error { return t.otherCertificate(ctx) })
+	add("versions", "", func(ctx context.Context, t *trying) error { return t.mixedVersions(ctx, o.older) })
+	add("clock", "#steps", func(ctx context.Context, t *trying) error { return t.clockSteps(ctx, nil) })
+	add("clock", "#steps-postgres", func(ctx context.Context, t *trying) error {
+		d, err := newServer(ctx)
+		if err != nil {
+			return err
+		}
+		return t.clockSteps(ctx, d)
+	})
 	for _, by := range []time.Duration{year, -year} {
 		add("clock", fmt.Sprintf("#%s", by), func(ctx context.Context, t *trying) error { return t.clockJump(ctx, by) })
 	}

@@ -33,6 +33,7 @@ type options struct {
 	list     bool
 	sessions int
 	courses  string
+	older    string
 }
 
 func main() {
@@ -53,6 +54,7 @@ func main() {
 	flag.BoolVar(&o.list, "list", false, "list the places and end")
 	flag.StringVar(&o.courses, "courses", "", "run the program in this way alone: once or serve, then ladder, again, acts")
 	flag.IntVar(&o.sessions, "sessions", 1000, "how many sessions with grandchildren")
+	flag.StringVar(&o.older, "older", "", "a program of an earlier version (default: it is built from the commit before the newest migration)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

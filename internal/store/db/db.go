@@ -183,7 +183,8 @@ func (d *DB) Clock() time.Time { return d.dialect.clock() }
 // Skew is how far this machine's clock is ahead of the server's. It is not known for a file.
 func (d *DB) Skew() (ahead time.Duration, known bool) { return d.dialect.skew() }
 
-// Present is ErrReplaced when the open file was removed or replaced: nothing that is written reaches the path any more.
+// Present is ErrReplaced when the open file was removed or replaced: nothing that is written reaches the path any more. It is ErrUnwritable
+// when the last write failed and the file system takes none.
 func (d *DB) Present() error { return d.dialect.present() }
 
 // Rescue writes what an open database file holds into a new file, also when its path leads to it no longer.

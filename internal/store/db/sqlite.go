@@ -9,8 +9,11 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/pressly/goose/v3"
@@ -30,7 +33,8 @@ type sqliteFile struct {
 	checkpoints    *checkpoints
 	marks          *marks
 	writer, reader *pool
-	opened         []openFile // to notice when they are replaced
+	opened         []openFile  // to notice when they are replaced
+	refused        atomic.Bool // the file system refused the last write
 }
 
 // openFile is a file of the database as it was when it was opened.
@@ -102,6 +106,7 @@ func (f *sqliteFile) begin(ctx context.Context) (transaction, error) {
 			}
 		}
 		err := tx.Commit()
+		f.refused.Store(sqliteRefused(err))
 		if err == nil {
 			f.checkpoints.committed() //nolint:contextcheck // a checkpoint goes on when the caller is gone
 		}
@@ -168,7 +173,37 @@ func (f *sqliteFile) present() error {
 			return fmt.Errorf("%w: %s is another file now", ErrReplaced, o.path)
 		}
 	}
+	return f.writable()
+}
+
+// writable tries the file system after a write to the database failed. A kernel that has found an error in a file system refuses every
+// write from then on, and may still call it writable.
+func (f *sqliteFile) writable() error {
+	if !f.refused.Load() {
+		return nil
+	}
+	file, err := os.CreateTemp(filepath.Dir(f.path), ".claudeops-write-")
+	if err == nil {
+		err = errors.Join(file.Sync(), file.Close(), os.Remove(file.Name()))
+	}
+	if err == nil {
+		f.refused.Store(false)
+	}
+	return unwritable(err)
+}
+
+// unwritable names a file system that takes no writes. A full one is told otherwise.
+func unwritable(err error) error {
+	if errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.EIO) {
+		return fmt.Errorf("%w: %w", ErrUnwritable, err)
+	}
 	return nil
+}
+
+// sqliteRefused reports whether the file system refused a write.
+func sqliteRefused(err error) bool {
+	found := code(err) & 0xff
+	return found == sqlite3.SQLITE_IOERR || found == sqlite3.SQLITE_READONLY
 }
 
 func (f *sqliteFile) notify(context.Context) {}

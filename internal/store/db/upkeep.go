@@ -238,11 +238,14 @@ func (p *Pace) Took(d time.Duration) {
 // ErrReplaced means that the path of an open database no longer leads to the file that was opened.
 var ErrReplaced = errors.New("the database file was removed or replaced while it was in use")
 
+// ErrUnwritable means that the file system of an open database does not take writes any more.
+var ErrUnwritable = errors.New("the file system of the database is read-only or cannot be written")
+
 // Unavailable reports whether an error means that the database cannot be used for the moment: it is locked, full, cannot be reached, or
 // its file is gone. The same call may succeed later.
 func Unavailable(err error) bool {
-	return errors.Is(err, ErrReplaced) || errors.Is(err, errNoAnswer) || errors.Is(err, context.DeadlineExceeded) ||
-		sqliteUnavailable(err) || postgresUnavailable(err) || ConnectionLost(err)
+	return errors.Is(err, ErrReplaced) || errors.Is(err, ErrUnwritable) || errors.Is(err, errNoAnswer) ||
+		errors.Is(err, context.DeadlineExceeded) || sqliteUnavailable(err) || postgresUnavailable(err) || ConnectionLost(err)
 }
 
 func sqliteUnavailable(err error) bool {
