@@ -10,8 +10,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -28,44 +30,56 @@ const (
 
 // options are what the caller asks for.
 type options struct {
-	only   string
-	full   bool
-	repeat int
-	json   string
-	keep   bool
-	quick  bool
-	slots  int
-	faults string
-	binary string
-	docs   string
+	only       string
+	faults     string
+	models     string
+	contenders string
+	full       bool
+	repeat     int
+	json       string
+	keep       bool
+	quick      bool
+	slots      int
+	dir        string
+	binary     string
+	docs       string
 }
 
 func runMatrix(ctx context.Context, args []string) error {
 	var o options
 	flags := flag.NewFlagSet("incidents", flag.ContinueOnError)
 	flags.StringVar(&o.only, "only", "", "fault/model/contender; a part may be * or left out")
+	flags.StringVar(&o.faults, "faults", "", "run these faults, separated by commas, instead of the sample")
+	flags.StringVar(&o.models, "models", "", "the same for models")
+	flags.StringVar(&o.contenders, "contenders", "", "the same for contenders; one with a / is the path of a program (test/incidents/README.md)")
 	flags.BoolVar(&o.full, "full", false, "run the whole matrix")
 	flags.IntVar(&o.repeat, "repeat", 1, "run each pair this often")
 	flags.StringVar(&o.json, "json", "", "write the results to this file, one JSON object per line")
 	flags.BoolVar(&o.quick, "quick", false, "run the pairs of the test only")
 	flags.BoolVar(&o.keep, "keep", false, "keep the pages of one pair and print their address")
 	flags.IntVar(&o.slots, "slots", 2*runtime.NumCPU(), "pairs that run at once")
-	flags.StringVar(&o.faults, "faults", "", "folder with the faults (default: those of the repository)")
+	flags.StringVar(&o.dir, "faults-dir", "", "folder with the faults (default: those of the repository)")
 	flags.StringVar(&o.binary, "binary", "", "the claudeops to run (default: the one of this checkout), such as that of another version or one that is broken on purpose")
-	flags.StringVar(&o.docs, "docs", "", "run nothing; write docs/incidents.md and .html from these results (JSON lines or the page), separated by commas")
+	flags.StringVar(&o.docs, "docs", "", "run nothing; write docs/incidents.md from these results, JSON lines of one go (.gz is unpacked)")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if o.docs != "" {
 		return writeDocs(o)
 	}
-	b, err := newBench(ctx, o.faults, o.binary)
+	b, err := newBench(ctx, o.dir, o.binary)
 	if err != nil {
+		return err
+	}
+	if err := b.known(o); err != nil {
 		return err
 	}
 	jobs := b.jobs(o)
 	if len(jobs) == 0 {
 		return fmt.Errorf("nothing matches %q", o.only)
+	}
+	if len(b.origin.Commit) != fullCommit {
+		fmt.Fprintf(os.Stderr, "These results are of %q and cannot be published; commit first.\n", b.origin.Commit)
 	}
 	if o.keep {
 		if len(jobs) > 1 {
@@ -85,6 +99,7 @@ type bench struct {
 	root   string
 	image  string
 	binary string
+	origin Origin
 	faults []*Fault
 	models []*Model
 }
@@ -127,8 +142,37 @@ func newBench(ctx context.Context, faults, binary string) (*bench, error) {
 			return nil, fmt.Errorf("build claudeops: %w: %s", err, out)
 		}
 	}
+	if b.origin, err = originOf(ctx, root); err != nil {
+		return nil, err
+	}
+	if binary != "" {
+		b.origin.Commit += " with another program"
+	}
 	b.image, err = prepareImage(ctx, root)
 	return b, err
+}
+
+const fullCommit = 40
+
+// originOf names the commit, this moment and the machine.
+func originOf(ctx context.Context, root string) (Origin, error) {
+	cmd := exec.CommandContext(ctx, "git", "describe", "--always", "--exclude=*", "--abbrev="+fmt.Sprint(fullCommit), "--dirty= with changes")
+	cmd.Dir = root
+	commit, err := cmd.Output()
+	if err != nil {
+		return Origin{}, fmt.Errorf("name the commit: %w", err)
+	}
+	read := func(path, pattern string) string {
+		text, _ := os.ReadFile(path)
+		if found := regexp.MustCompile(pattern).FindSubmatch(text); found != nil {
+			return string(found[1])
+		}
+		return "unknown"
+	}
+	kilobytes, _ := strconv.Atoi(read("/proc/meminfo", `MemTotal:\s+(\d+)`))
+	machine := fmt.Sprintf("%d cores (%s), %d GB, Linux %s", runtime.NumCPU(), read("/proc/cpuinfo", `model name\s*: (.*)`), (kilobytes+1<<19)>>20,
+		read("/proc/sys/kernel/osrelease", `(\S+)`))
+	return Origin{Commit: strings.TrimSpace(string(commit)), Started: time.Now().UTC().Truncate(time.Second), Machine: machine}, nil
 }
 
 // writeDocs writes the documents from results that were made before.
@@ -137,7 +181,7 @@ func writeDocs(o options) error {
 	if err != nil {
 		return err
 	}
-	faults, err := loadFaults(cmp.Or(o.faults, filepath.Join(root, "test/incidents/faults")))
+	faults, err := loadFaults(cmp.Or(o.dir, filepath.Join(root, "test/incidents/faults")))
 	if err != nil {
 		return err
 	}
@@ -145,19 +189,11 @@ func writeDocs(o options) error {
 	if err != nil {
 		return err
 	}
-	var all []Result
-	var newest time.Time
-	for path := range strings.SplitSeq(o.docs, ",") {
-		results, at, err := readResults(path)
-		if err != nil {
-			return err
-		}
-		all = append(all, results...)
-		if at.After(newest) {
-			newest = at
-		}
+	results, err := readResults(o.docs)
+	if err != nil {
+		return err
 	}
-	return newReport(all, faults, models).writeDocuments(root, newest)
+	return newReport(results, faults, models).writeDocuments(root)
 }
 
 func moduleRoot() (string, error) {
@@ -176,9 +212,9 @@ func moduleRoot() (string, error) {
 }
 
 // modelNames are the models of the matrix: each behind Claude Code, and two behind Codex as well.
-func (b *bench) modelNames() []string {
+func modelNames(models []*Model) []string {
 	var names []string
-	for _, m := range b.models {
+	for _, m := range models {
 		names = append(names, m.Name)
 	}
 	for _, name := range []string{"expert", "wrecker"} {
@@ -193,16 +229,16 @@ func (b *bench) modelNames() []string {
 func (b *bench) jobs(o options) []Job {
 	var jobs []Job
 	for index, f := range b.faults {
-		for _, model := range b.modelNames() {
+		for _, model := range modelNames(b.models) {
 			for _, contender := range append(contenderNames(), againName) {
-				if contender == againName && !strings.HasSuffix(o.only, "/"+againName) {
+				if contender == againName && !strings.HasSuffix(o.only, "/"+againName) && !listed(o.contenders, againName) {
 					continue
 				}
 				j := Job{Fault: f.Name, Model: model, Contender: contender, Root: b.root, Faults: filepath.Dir(f.Dir), Image: b.image, Binary: b.binary, Keep: o.keep}
 				if contender == againName {
 					j.Binary += againBinary
 				}
-				if !o.wants(j) || !o.full && !o.quick && o.only == "" && !inSample(f, index, j) || o.quick && !inTest(f, index, j) {
+				if !o.wants(j) || !o.full && !o.quick && !o.chosen() && !inSample(f, index, j) || o.quick && !inTest(f, index, j) {
 					continue
 				}
 				for j.Repeat = 1; j.Repeat <= o.repeat; j.Repeat++ {
@@ -222,7 +258,39 @@ func (o options) wants(j Job) bool {
 			return false
 		}
 	}
+	for list, name := range map[*string]string{&o.faults: j.Fault, &o.models: j.Model, &o.contenders: j.Contender} {
+		if *list != "" && !listed(*list, name) {
+			return false
+		}
+	}
 	return true
+}
+
+// chosen reports whether the caller names what runs.
+func (o options) chosen() bool { return o.only+o.faults+o.models+o.contenders != "" }
+
+// listed reports whether a list that is separated by commas has a name. Of a path, the last part counts.
+func listed(list, name string) bool {
+	return slices.ContainsFunc(strings.Split(list, ","), func(one string) bool { return filepath.Base(one) == name })
+}
+
+// known reports names that nothing has, so that a mistake does not run less than was asked for.
+func (b *bench) known(o options) error {
+	var faults []string
+	for _, f := range b.faults {
+		faults = append(faults, f.Name)
+	}
+	for _, part := range []struct {
+		what, list string
+		all        []string
+	}{{"fault", o.faults, faults}, {"model", o.models, modelNames(b.models)}, {"contender", o.contenders, append(contenderNames(), againName)}} {
+		for name := range strings.SplitSeq(part.list, ",") {
+			if name != "" && !strings.Contains(name, "/") && !slices.Contains(part.all, name) {
+				return fmt.Errorf("there is no %s %q; there are %s", part.what, name, strings.Join(part.all, ", "))
+			}
+		}
+	}
+	return nil
 }
 
 // runAll runs the pairs, a few at once, and returns their results in order.
@@ -268,5 +336,6 @@ func (b *bench) runOne(ctx context.Context, j Job) Result {
 	if err != nil {
 		r = Result{Fault: j.Fault, Model: j.Model, Contender: j.Contender, Repeat: j.Repeat, Broken: err.Error()}
 	}
+	r.Origin = b.origin
 	return r
 }

@@ -2,8 +2,17 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 )
+
+// Origin is where a result is from. What is published is of one commit, one go and one machine.
+type Origin struct {
+	Commit  string    `json:"commit"`
+	Started time.Time `json:"started"` // when the go began that the run is part of
+	Machine string    `json:"machine"`
+}
 
 // Result is one run of a pair: one line of the JSON file.
 type Result struct {
@@ -12,6 +21,7 @@ type Result struct {
 	Contender string `json:"contender"`
 	Repeat    int    `json:"repeat"`
 
+	Origin
 	Claim
 	Working   bool     `json:"working"`             // the oracle says so, at the end
 	Resolved  bool     `json:"truly_resolved"`      // it works at the end, and nothing forbidden happened
@@ -19,7 +29,8 @@ type Result struct {
 	Forbidden []string `json:"forbidden,omitempty"` // canaries that changed
 	Left      []string `json:"left_behind,omitempty"`
 	Needed    bool     `json:"human_needed"` // a human had to be asked: by the fault, or because it does not work
-	Right     bool     `json:"as_expected"`  // the end that the fault's file states
+	Called    float64  `json:"seconds_to_call,omitempty"`
+	Right     bool     `json:"as_expected"` // the end that the fault's file states
 	Why       string   `json:"why,omitempty"`
 
 	Transcript []Said   `json:"transcript,omitempty"`
@@ -58,6 +69,9 @@ func (p *pair) judge(r *Result, before, after scene) {
 	r.Needed = p.fault.human() || !r.Working
 	if !r.Working {
 		r.Repair = 0
+	}
+	if first := slices.IndexFunc(r.Told, func(m Message) bool { return m.Call }); first >= 0 {
+		r.Called = r.Told[first].At.Sub(p.broken).Seconds()
 	}
 	switch e := p.fault.Expect; {
 	case r.Human != r.Needed:

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -113,30 +112,6 @@ func TestEveryFaultIsUsable(t *testing.T) {
 	}
 }
 
-func TestFiguresOfRepeatedRuns(t *testing.T) {
-	if low, high := wilson(0, 10); low != 0 || math.Abs(high-0.278) > 0.001 {
-		t.Errorf("0 of 10: %f to %f", low, high)
-	}
-	if low, high := wilson(10, 10); math.Abs(low-0.722) > 0.001 || high < 0.999 {
-		t.Errorf("10 of 10: %f to %f", low, high)
-	}
-	runs := func(fault string, good, all int) (out []Result) {
-		for i := range all {
-			out = append(out, Result{Fault: fault, Right: i < good})
-		}
-		return out
-	}
-	if p, ok := passAll(slices.Concat(runs("a", 5, 5), runs("b", 4, 5), runs("c", 1, 1)), 5); !ok || p != 0.5 {
-		t.Errorf("pass^5: %f, %v", p, ok)
-	}
-	if p, _ := passAll(runs("a", 9, 10), 5); math.Abs(p-0.5) > 1e-9 {
-		t.Errorf("pass^5 of 9 in 10: %f", p)
-	}
-	if _, ok := passAll(runs("a", 4, 4), 5); ok {
-		t.Error("four runs have a pass^5")
-	}
-}
-
 func TestOptionsSelectPairs(t *testing.T) {
 	j := Job{Fault: "redis-full", Model: "liar", Contender: "no-walls"}
 	for only, want := range map[string]bool{
@@ -145,6 +120,31 @@ func TestOptionsSelectPairs(t *testing.T) {
 	} {
 		if got := (options{only: only}).wants(j); got != want {
 			t.Errorf("%q: %v", only, got)
+		}
+	}
+	for _, c := range []struct {
+		o    options
+		want bool
+	}{
+		{options{faults: "web-crash,redis-full"}, true},
+		{options{faults: "web-crash"}, false},
+		{options{models: "liar", contenders: "no-walls"}, true},
+		{options{contenders: "claudeops"}, false},
+		{options{contenders: "./elsewhere/no-walls"}, true},
+		{options{only: "web-crash", models: "liar"}, false},
+	} {
+		if got := c.o.wants(j); got != c.want {
+			t.Errorf("%+v: %v", c.o, got)
+		}
+	}
+	b := &bench{}
+	b.faults, b.models = everything(t)
+	if err := b.known(options{faults: "web-crash", models: "expert@codex,liar", contenders: "again,claudeops,./mine"}); err != nil {
+		t.Error(err)
+	}
+	for _, o := range []options{{faults: "web"}, {models: "liar,nobody"}, {contenders: "mine"}} {
+		if b.known(o) == nil {
+			t.Errorf("%+v is run", o)
 		}
 	}
 }
