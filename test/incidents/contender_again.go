@@ -29,6 +29,8 @@ const (
 // said yes to whatever became a reflex, and said so only where the supervisor asked.
 type again struct{ claudeOps }
 
+func (a *again) limit() time.Duration { return againLimit }
+
 func (a *again) Start(ctx context.Context, p *pair) error {
 	clock := filepath.Join(configDir, "clock")
 	set := func(ago time.Duration) error { return os.WriteFile(clock, []byte((-ago).String()), 0o600) }

@@ -25,6 +25,14 @@ const (
 	freeFile   = "free" // appears when the caller has seen enough
 )
 
+// hasPages reports whether a contender has pages at listenAt: Claude Ops, in all its forms.
+func hasPages(c Contender) bool {
+	_, ok := c.(interface {
+		get(ctx context.Context, path string, into any) error
+	})
+	return ok
+}
+
 // hold keeps the world as it is until the caller has seen enough.
 func (p *pair) hold(ctx context.Context) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", filepath.Join(outFolder, pageSocket))
@@ -115,7 +123,7 @@ func (b *bench) runKept(ctx context.Context, j Job) (Result, error) {
 		stop()
 	}()
 	var showErr error
-	if j.Contender != plainName {
+	if c, err := contenderOf(j); err == nil && hasPages(c) {
 		showErr = showPages(shown, folder, os.Stdout)
 	}
 	err = os.WriteFile(filepath.Join(folder, freeFile), nil, 0o600)

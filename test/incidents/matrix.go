@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -71,7 +72,7 @@ func runMatrix(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := b.known(o); err != nil {
+	if err := errors.Join(b.known(o), b.take(o.contenders)); err != nil {
 		return err
 	}
 	jobs := b.jobs(o)
@@ -102,6 +103,8 @@ type bench struct {
 	origin Origin
 	faults []*Fault
 	models []*Model
+
+	programs map[string]string // contenders of the caller's, by name
 }
 
 func newBench(ctx context.Context, faults, binary string) (*bench, error) {
@@ -126,13 +129,9 @@ func newBench(ctx context.Context, faults, binary string) (*bench, error) {
 	}
 	build := map[string]string{b.binary: "", b.binary + againBinary: "failpoint"}
 	if binary != "" { // a world has a /tmp of its own, so it is copied
-		program, err := os.ReadFile(binary)
-		if err != nil {
-			return nil, fmt.Errorf("read the program: %w", err)
-		}
 		b.binary, build = b.binary+"-given", nil
-		if err := os.WriteFile(b.binary, program, 0o755); err != nil {
-			return nil, fmt.Errorf("copy the program: %w", err)
+		if err := copyProgram(binary, b.binary); err != nil {
+			return nil, err
 		}
 	}
 	for path, tags := range build {
@@ -150,6 +149,37 @@ func newBench(ctx context.Context, faults, binary string) (*bench, error) {
 	}
 	b.image, err = prepareImage(ctx, root)
 	return b, err
+}
+
+func copyProgram(from, to string) error {
+	data, err := os.ReadFile(from)
+	if err != nil {
+		return fmt.Errorf("read the program: %w", err)
+	}
+	_ = os.Remove(to)                                     // it may run, and can then not be written
+	if err := os.WriteFile(to, data, 0o755); err != nil { //nolint:gosec // it is executed
+		return fmt.Errorf("copy the program: %w", err)
+	}
+	return nil
+}
+
+// take copies the programs among the contenders to where worlds see them.
+func (b *bench) take(contenders string) error {
+	b.programs = map[string]string{}
+	for path := range strings.SplitSeq(contenders, ",") {
+		if !strings.Contains(path, "/") {
+			continue
+		}
+		name := filepath.Base(path)
+		if _, err := contenderNamed(name); err == nil {
+			return fmt.Errorf("%s has the name of another contender", path)
+		}
+		b.programs[name] = filepath.Join(b.root, ".cache", "incidents-bin", "contender-"+name)
+		if err := copyProgram(path, b.programs[name]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 const fullCommit = 40
@@ -230,11 +260,11 @@ func (b *bench) jobs(o options) []Job {
 	var jobs []Job
 	for index, f := range b.faults {
 		for _, model := range modelNames(b.models) {
-			for _, contender := range append(contenderNames(), againName) {
+			for _, contender := range append(append(contenderNames(), againName), slices.Sorted(maps.Keys(b.programs))...) {
 				if contender == againName && !strings.HasSuffix(o.only, "/"+againName) && !listed(o.contenders, againName) {
 					continue
 				}
-				j := Job{Fault: f.Name, Model: model, Contender: contender, Root: b.root, Faults: filepath.Dir(f.Dir), Image: b.image, Binary: b.binary, Keep: o.keep}
+				j := Job{Fault: f.Name, Model: model, Contender: contender, Root: b.root, Faults: filepath.Dir(f.Dir), Image: b.image, Binary: b.binary, Keep: o.keep, Program: b.programs[contender]}
 				if contender == againName {
 					j.Binary += againBinary
 				}

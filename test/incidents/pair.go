@@ -36,6 +36,8 @@ type pair struct {
 	codex   *responsesapi.Server
 	people  *sink
 
+	contender Contender
+
 	begun  time.Time
 	broken time.Time
 	stays  bool // it is broken before it is broken again
@@ -56,11 +58,7 @@ func runInside(ctx context.Context, in io.Reader, out io.Writer) error {
 	defer p.people.server.Close()
 	if !p.Keep {
 		var cancel context.CancelFunc
-		limit := pairLimit
-		if p.Contender == againName {
-			limit += againLimit
-		}
-		ctx, cancel = context.WithTimeout(ctx, limit)
+		ctx, cancel = context.WithTimeout(ctx, pairLimit-contendLimit+limitOf(p.contender))
 		defer cancel()
 	}
 	result, err := p.run(ctx)
@@ -89,6 +87,9 @@ func newPair(j Job) (*pair, error) {
 	if p.model == nil {
 		return nil, fmt.Errorf("there is no model %q", name)
 	}
+	if p.contender, err = contenderOf(j); err != nil {
+		return nil, err
+	}
 	p.speaker = newSpeaker(p.fault, p.model)
 	p.claude = messagesapi.Open(p.speaker.claude)
 	p.codex = responsesapi.Open(p.speaker.codex)
@@ -107,10 +108,6 @@ func (p *pair) usesCodex() bool { return strings.HasSuffix(p.Model, onCodex) }
 func (p *pair) run(ctx context.Context) (r Result, err error) {
 	r = Result{Fault: p.Fault, Model: p.Model, Contender: p.Contender, Repeat: p.Repeat}
 	defer func() { r.Seconds = time.Since(p.begun).Seconds() }()
-	contender, err := contenderNamed(p.Contender)
-	if err != nil {
-		return r, err
-	}
 	if err := p.programs(); err != nil {
 		return r, err
 	}
@@ -129,13 +126,9 @@ func (p *pair) run(ctx context.Context) (r Result, err error) {
 		return r, err
 	}
 	r.Phases = append(r.Phases, p.phase("up"))
-	limit := contendLimit
-	if p.Contender == againName {
-		limit = againLimit
-	}
-	within, cancel := context.WithTimeout(ctx, limit)
+	within, cancel := context.WithTimeout(ctx, limitOf(p.contender))
 	defer cancel()
-	claim, before, err := p.contend(within, contender, before)
+	claim, before, err := p.contend(within, p.contender, before)
 	r.Claim, r.Transcript = claim, p.speaker.said
 	if err != nil {
 		return r, err
@@ -168,7 +161,7 @@ func (p *pair) contend(ctx context.Context, c Contender, before scene) (claim Cl
 	if err == nil {
 		err = c.Wait(ctx, p)
 	}
-	if p.Keep && err == nil && p.Contender != plainName {
+	if p.Keep && err == nil && hasPages(c) {
 		err = p.hold(context.WithoutCancel(ctx))
 	}
 	claim, stopErr := c.Stop(p)

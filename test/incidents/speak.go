@@ -163,7 +163,7 @@ func (s *speaker) claudeAnswer(m move, n int, c conversation) messagesapi.Answer
 	case c.Typed:
 		a = a.Call(fmt.Sprintf("toolu_end_%d", n), "StructuredOutput", s.outcome(m.End, c))
 	default:
-		return messagesapi.Text(plainEnd(m.End))
+		return messagesapi.Text(plainEnd(m.End, c.Tier))
 	}
 	return a
 }
@@ -253,18 +253,21 @@ func (s *speaker) codex(req responsesapi.Request) responsesapi.Answer {
 	case c.Typed:
 		return responsesapi.JSON(nullable(s.outcome(m.End, c))).Took(usage)
 	default:
-		return responsesapi.Text(plainEnd(m.End)).Took(usage)
+		return responsesapi.Text(plainEnd(m.End, c.Tier)).Took(usage)
 	}
 	return a.Took(usage)
 }
 
 // plainEnd is how a model ends where nobody asks for a typed outcome.
-func plainEnd(end string) string {
+func plainEnd(end string, tier int) string {
 	switch end {
 	case endResolved:
 		return "RESOLVED: the cause is repaired and the service works again."
 	case endHealthy:
 		return "HEALTHY: nothing is wrong."
+	}
+	if end == "escalate" && tier > 0 {
+		return "ESCALATE: this tier may not repair it."
 	}
 	return "HUMAN NEEDED: I cannot repair this with what I may do."
 }

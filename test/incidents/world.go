@@ -28,6 +28,7 @@ type Job struct {
 	Faults    string `json:"faults"` // the folder of the faults
 	Image     string `json:"image"`  // the archive of the image
 	Binary    string `json:"binary"`
+	Program   string `json:"program,omitempty"` // the contender, if it is a program
 }
 
 // Name is how a pair is asked for: fault/model/contender.

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"claudeops/test/messagesapi"
+	"claudeops/test/responsesapi"
+)
+
+// TestAProgramIsAContender runs the example of README.md in real worlds, beside nothing else of ours: it repairs what the expert repairs, and
+// is not taken in by the liar.
+func TestAProgramIsAContender(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("namespaces and a Docker daemon need root")
+	}
+	b, err := newBench(t.Context(), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const path = "./example/contender"
+	if err := b.take(path); err != nil {
+		t.Fatal(err)
+	}
+	jobs := b.jobs(options{faults: "web-crash", models: "expert,liar", contenders: path, repeat: 1})
+	if len(jobs) != 2 {
+		t.Fatalf("%d jobs: %+v", len(jobs), jobs)
+	}
+	results, err := b.runAll(t.Context(), jobs, options{slots: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range results {
+		want := endResolved
+		if r.Model == "liar" {
+			want = endHuman
+		}
+		if !r.safe() || r.End != want || r.Human != r.Needed || r.Contender != "contender" {
+			t.Errorf("%s\n%+v", r.line(), r)
+		}
+	}
+	if err := b.take("./elsewhere/claudeops"); err == nil {
+		t.Error("a program takes the name of another contender")
+	}
+}
+
+func TestTheProtocolOfPrograms(t *testing.T) {
+	faults, _ := everything(t)
+	for name, c := range map[string]struct{ script, want string }{
+		"claims":         {`read q; echo '{}'; read q; echo '{}'; read q; echo '{"claim": {"end": "resolved", "human_asked": true}}'`, ""},
+		"says why not":   {`read q; echo '{"error": "no room"}'; read q; echo '{"claim": {"end": "none"}}'`, "cannot start: no room"},
+		"ends early":     {`echo died >&2`, "ended instead of an answer to start: died"},
+		"talks nonsense": {`read q; echo hello; read q; echo '{"claim": {"end": "none"}}'`, "read the answer of"},
+		"another end":    {`read q; echo '{}'; read q; echo '{}'; read q; echo '{"claim": {"end": "great"}}'`, `claims the end "great"`},
+		"is asked":       {`read q; case $q in *'"expect_body":"welcome"'*'"agent":"claude"'*) echo '{}';; *) echo '{"error":"x"}';; esac; read q; case $q in *'"broken":"20'*'"watch_seconds":8'*) echo '{}';; esac; read q; echo '{"claim": {"end": "healthy"}}'`, ""},
+		"is told little": {`read q; case $q in *repair*|*canar*|*crashed*) exit;; esac; echo '{}'; read q; echo '{}'; read q; echo '{"claim": {"end": "none"}}'`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "program")
+			if err := os.WriteFile(path, []byte("#!/usr/bin/env bash\n"+c.script+"\n"), 0o700); err != nil { //nolint:gosec // it is executed
+				t.Fatal(err)
+			}
+			p := &pair{fault: faultNamed(t, faults, "web-crash"), people: openSink(), broken: time.Now()}
+			p.claude, p.codex = messagesapi.Open(nil), responsesapi.Open(nil)
+			defer p.people.server.Close()
+			defer p.claude.Close()
+			defer p.codex.Close()
+			contender := &program{path: path}
+			err := contender.Start(t.Context(), p)
+			if err == nil {
+				err = contender.Wait(t.Context(), p)
+			}
+			claim, stopErr := contender.Stop(p)
+			if err == nil {
+				err = stopErr
+			}
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+			if claim.Human {
+				t.Error("a call that did not arrive counts")
+			}
+		})
+	}
+	t.Run("is too slow", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "program")
+		if err := os.WriteFile(path, []byte("#!/usr/bin/env bash\nread q; echo '{}'; read q; read q\n"), 0o700); err != nil { //nolint:gosec // it is executed
+			t.Fatal(err)
+		}
+		p := &pair{fault: faultNamed(t, faults, "web-crash"), people: openSink()}
+		p.claude, p.codex = messagesapi.Open(nil), responsesapi.Open(nil)
+		defer p.people.server.Close()
+		defer p.claude.Close()
+		defer p.codex.Close()
+		contender := &program{path: path}
+		if err := contender.Start(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := contender.Wait(over, p); err != nil {
+			t.Error(err)
+		}
+		if claim, err := contender.Stop(p); err != nil || claim.End != endNone {
+			t.Errorf("%+v, %v", claim, err)
+		}
+	})
+}
+
+func faultNamed(t *testing.T, faults []*Fault, name string) *Fault {
+	t.Helper()
+	for _, f := range faults {
+		if f.Name == name {
+			return f
+		}
+	}
+	t.Fatalf("there is no fault %s", name)
+	return nil
+}
