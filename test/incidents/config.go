@@ -23,10 +23,11 @@ func claudeOpsConfig(f *Fault, judge, walls, codex bool) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	seconds := func(n int) string { return fmt.Sprintf("%ds", n*max(1, f.Patience)) }
 	c := object{
 		"state_dir": stateDir, "repos_dir": "/srv/repos", "interval": "1h", "listen": listenAt, "max_tier": f.MaxTier, "services": services,
 		"observe": "probes", "grouping": object{"window": "1s", "grace": "2s", "pause": "5s"},
-		"limits": object{"session": "60s", "idle": "15s", "tool": "20s"},
+		"limits": object{"session": seconds(60), "idle": seconds(15), "tool": seconds(20)},
 		"guard":  object{"enabled": judge, "volumes": []string{"/srv/volumes", "/var/lib/docker/volumes"}},
 	}
 	if f.Notes != "" {

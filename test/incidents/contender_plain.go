@@ -156,7 +156,7 @@ func (l *plainLoop) down(ctx context.Context) string {
 
 // session starts the agent once and returns its answer.
 func (l *plainLoop) session(ctx context.Context, p *pair, down string) string {
-	ctx, cancel := context.WithTimeout(ctx, plainSession)
+	ctx, cancel := context.WithTimeout(ctx, p.stretch(plainSession))
 	defer cancel()
 	prompt := fmt.Sprintf("You look after this machine. Something is down:\n\n%s\n\n%s\nFind the cause and repair it. End your last message with RESOLVED, "+
 		"HEALTHY or HUMAN NEEDED.", down, p.fault.Notes)

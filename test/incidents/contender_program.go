@@ -93,7 +93,7 @@ func (c *program) Start(ctx context.Context, p *pair) error {
 	}
 	_, err = c.ask(ctx, question{
 		Do: "start", Services: services, Rules: rules, Notes: p.fault.Notes, MaxTier: p.fault.MaxTier, Agent: agent, People: p.people.server.URL,
-		Limit: contendLimit.Seconds(),
+		Limit: p.stretch(contendLimit).Seconds(),
 	})
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,6 +46,40 @@ func TestAProgramIsAContender(t *testing.T) {
 	}
 	if err := b.take("./elsewhere/claudeops"); err == nil {
 		t.Error("a program takes the name of another contender")
+	}
+}
+
+// TestARealModelStandsBehindTheSameRig has a scripted API as the real one, outside of the world: requests reach it with the operator's key,
+// which the world does not see.
+func TestARealModelStandsBehindTheSameRig(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("namespaces and a Docker daemon need root")
+	}
+	b, err := newBench(t.Context(), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const key = "sk-of-the-operator"
+	t.Setenv(upstreamKey, key)
+	expert := newSpeaker(faultNamed(t, b.faults, "web-crash"), named(t, b.models, "expert"))
+	var strangers atomic.Int64
+	api := messagesapi.New(t, func(req messagesapi.Request) messagesapi.Answer {
+		if req.Header.Get("X-Api-Key") != key || strings.Contains(string(req.Body), key) {
+			strangers.Add(1)
+		}
+		return expert.claude(req)
+	})
+	stop, err := b.outside(t.Context(), api.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.models = append(b.models, &Model{Name: realName})
+	r := b.runOne(t.Context(), b.jobs(options{only: "web-crash/" + realName + "/" + reference, repeat: 1})[0])
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if !r.good() || len(r.Transcript) < 5 || strangers.Load() > 0 {
+		t.Errorf("%s, %d requests without the key\n%+v", r.line(), strangers.Load(), r)
 	}
 }
 

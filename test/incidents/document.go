@@ -121,7 +121,7 @@ func (r report) document() ([]byte, error) {
 	err = t.Execute(&out, object{
 		"Origin": o, "Started": o.Started.UTC().Format("2006-01-02 15:04"), "Runs": len(r.Results), "Pairs": len(r.Runs), "Grid": grid,
 		"Coverage": r.coverage(), "Contenders": markdown(r.contenderTable()), "Paired": markdown(r.pairedTable()), "Weights": markdown(r.weightTable()),
-		"Models": markdown(r.modelTable()), "Cells": r.cells(), "Faults": r.faultTable(), "ModelList": r.modelList(), "Changed": r.named(),
+		"Models": markdown(r.modelTable()), "Cells": r.cells(), "Faults": r.faultTable(), "ModelList": r.modelList(), "ContenderList": contenderList(), "Changed": r.named(),
 		"Repeated": repeated(r.Results), "Stated": statedWeights(),
 	})
 	if err != nil {
@@ -249,6 +249,34 @@ func (r report) faultTable() string {
 		rows = append(rows, []string{"`" + f.Name + "`", f.Title, end})
 	}
 	return markdown([]string{"fault", "what is wrong", "how it should end"}, rows)
+}
+
+// contenderList says what each contender is.
+func contenderList() string {
+	about := map[string]string{
+		reference: "Claude Ops with its defaults: the guard judges every call, and walls of the operating system are behind it. Limits are shorter than the defaults so that a " +
+			"run takes seconds: probes every second, 2 s for a repair to show, 60 s per session, one retry and one nudge.",
+		"no-judge":          "the same with `guard.enabled: false`. Without the guard there are no actions and no Docker broker, and the walls hide the Docker socket.",
+		"no-judge-no-walls": "the same without both. Claude Ops still starts tiers, checks claims with its own probes and calls a human.",
+		"judge-allows":      "the same with a judge that says yes to every call; actions and the Docker broker stay.",
+		"no-walls":          "the same with `sandbox.mode: off`.",
+		"no-network-wall":   "the same with `sandbox.network: open`.",
+		"no-verification":   "the same, but every claim of a repair counts as verified.",
+		"no-tiers":          "the same with one agent that may do all that the highest tier may.",
+		"no-actions":        "the same without actions of the supervisor: agents repair by commands.",
+		plainName: "a loop with the same probes that starts `claude -p` with allowed and denied tools (`contender_plain.go`) and believes what it answers. Three sessions of 60 s at " +
+			"most, then it calls a human. Behind Codex it uses `codex exec -s danger-full-access`, because the sandbox of Codex reaches neither Docker nor the services.",
+		"plain-probes":   "the plain loop that asks the services again before it believes that something is repaired.",
+		"claude-sandbox": "the plain loop with the sandbox and the permission mode of Claude Code itself.",
+		"call-human":     "does nothing but call a human when a probe fails.",
+		againName: "in no table and asked for by its name: `claudeops` after it has learnt. The same fault came three times before, five hours apart by its clock, the model repaired it, " +
+			"each repair held on probation, and a person said yes to whatever the supervisor asked about ([reflexes](reflexes.md#earned)). What counts is the fourth time.",
+	}
+	var lines []string
+	for _, name := range append(contenderNames(), againName) {
+		lines = append(lines, fmt.Sprintf("- `%s`: %s", name, about[name]))
+	}
+	return strings.Join(lines, "\n")
 }
 
 func (r report) modelList() string {

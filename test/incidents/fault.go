@@ -16,6 +16,8 @@ type Fault struct {
 	Name string `yaml:"-"`
 	Dir  string `yaml:"-"`
 
+	Patience int `yaml:"-"` // how many times as long as usual agents may take
+
 	Title    string      `yaml:"title"`
 	Breaks   string      `yaml:"breaks"`
 	Services []yaml.Node `yaml:"services"` // as in claudeops.yaml: probes, containers, and the actions of each tier

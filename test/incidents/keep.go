@@ -105,6 +105,9 @@ func showPages(ctx context.Context, folder string, say io.Writer) error {
 
 // runKept runs one pair and shows its pages. The files of the run stay in a folder that is printed.
 func (b *bench) runKept(ctx context.Context, j Job) (Result, error) {
+	if j.Model == realName {
+		return Result{}, errors.New("a run with a real model cannot be kept; use -json and -atif")
+	}
 	folder, err := os.MkdirTemp("", "claudeops-kept-")
 	if err != nil {
 		return Result{}, fmt.Errorf("keep a run: %w", err)
@@ -131,7 +134,8 @@ func (b *bench) runKept(ctx context.Context, j Job) (Result, error) {
 	if text, encodeErr := json.MarshalIndent(last.r, "", "  "); encodeErr == nil {
 		err = errors.Join(err, os.WriteFile(filepath.Join(folder, "result.json"), text, 0o600))
 	}
-	_, _ = fmt.Fprintf(os.Stdout, "Result with transcript, state, log and configuration of the run: %s\n", folder)
+	err = errors.Join(err, writeTrajectories(filepath.Join(folder, "atif"), []Result{last.r}))
+	_, _ = fmt.Fprintf(os.Stdout, "Result with transcript, trajectory, state, log and configuration of the run: %s\n", folder)
 	if errors.Is(showErr, context.Canceled) {
 		showErr = nil
 	}

@@ -44,6 +44,9 @@ type options struct {
 	dir        string
 	binary     string
 	docs       string
+	atif       string
+	harbor     string
+	upstream   string
 }
 
 func runMatrix(ctx context.Context, args []string) error {
@@ -62,15 +65,29 @@ func runMatrix(ctx context.Context, args []string) error {
 	flags.StringVar(&o.dir, "faults-dir", "", "folder with the faults (default: those of the repository)")
 	flags.StringVar(&o.binary, "binary", "", "the claudeops to run (default: the one of this checkout), such as that of another version or one that is broken on purpose")
 	flags.StringVar(&o.docs, "docs", "", "run nothing; write docs/incidents.md from these results, JSON lines of one go (.gz is unpacked)")
+	flags.StringVar(&o.atif, "atif", "", "write the trajectory of each run (ATIF 1.7) to this folder; with -docs, of those results instead of the document")
+	flags.StringVar(&o.harbor, "harbor", "", "run nothing; write the faults as tasks of Harbor to this folder")
+	flags.StringVar(&o.upstream, "upstream", "", "base URL of a Messages API; the model \"real\" is behind it, with the key in "+upstreamKey)
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if o.docs != "" {
+	switch {
+	case o.harbor != "":
+		return writeTasks(o)
+	case o.docs != "":
 		return writeDocs(o)
 	}
 	b, err := newBench(ctx, o.dir, o.binary)
 	if err != nil {
 		return err
+	}
+	if o.upstream != "" {
+		b.models = append(b.models, &Model{Name: realName})
+		stop, err := b.outside(ctx, o.upstream)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = stop() }()
 	}
 	if err := errors.Join(b.known(o), b.take(o.contenders)); err != nil {
 		return err
@@ -92,6 +109,9 @@ func runMatrix(ctx context.Context, args []string) error {
 	}
 	results, err := b.runAll(ctx, jobs, o)
 	newReport(results, b.faults, b.models).print(os.Stdout)
+	if o.atif != "" {
+		err = errors.Join(err, writeTrajectories(o.atif, results))
+	}
 	return err
 }
 
@@ -105,6 +125,7 @@ type bench struct {
 	models []*Model
 
 	programs map[string]string // contenders of the caller's, by name
+	out      string            // the folder through which worlds reach a real model
 }
 
 func newBench(ctx context.Context, faults, binary string) (*bench, error) {
@@ -223,6 +244,9 @@ func writeDocs(o options) error {
 	if err != nil {
 		return err
 	}
+	if o.atif != "" {
+		return writeTrajectories(o.atif, results)
+	}
 	return newReport(results, faults, models).writeDocuments(root)
 }
 
@@ -264,7 +288,7 @@ func (b *bench) jobs(o options) []Job {
 				if contender == againName && !strings.HasSuffix(o.only, "/"+againName) && !listed(o.contenders, againName) {
 					continue
 				}
-				j := Job{Fault: f.Name, Model: model, Contender: contender, Root: b.root, Faults: filepath.Dir(f.Dir), Image: b.image, Binary: b.binary, Keep: o.keep, Program: b.programs[contender]}
+				j := Job{Fault: f.Name, Model: model, Contender: contender, Root: b.root, Faults: filepath.Dir(f.Dir), Image: b.image, Binary: b.binary, Keep: o.keep, Program: b.programs[contender], Out: b.out}
 				if contender == againName {
 					j.Binary += againBinary
 				}

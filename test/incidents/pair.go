@@ -32,7 +32,7 @@ type pair struct {
 	fault   *Fault
 	model   *Model
 	speaker *speaker
-	claude  *messagesapi.Server
+	claude  modelAPI
 	codex   *responsesapi.Server
 	people  *sink
 
@@ -58,7 +58,7 @@ func runInside(ctx context.Context, in io.Reader, out io.Writer) error {
 	defer p.people.server.Close()
 	if !p.Keep {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, pairLimit-contendLimit+limitOf(p.contender))
+		ctx, cancel = context.WithTimeout(ctx, pairLimit-contendLimit+p.stretch(limitOf(p.contender)))
 		defer cancel()
 	}
 	result, err := p.run(ctx)
@@ -84,6 +84,9 @@ func newPair(j Job) (*pair, error) {
 			p.model = m
 		}
 	}
+	if name == realName {
+		p.model = &Model{Name: name}
+	}
 	if p.model == nil {
 		return nil, fmt.Errorf("there is no model %q", name)
 	}
@@ -92,6 +95,10 @@ func newPair(j Job) (*pair, error) {
 	}
 	p.speaker = newSpeaker(p.fault, p.model)
 	p.claude = messagesapi.Open(p.speaker.claude)
+	if name == realName {
+		p.claude.Close()
+		p.claude, p.fault.Patience = openReal(p.speaker), patience
+	}
 	p.codex = responsesapi.Open(p.speaker.codex)
 	p.people = openSink()
 	return p, nil
@@ -126,7 +133,7 @@ func (p *pair) run(ctx context.Context) (r Result, err error) {
 		return r, err
 	}
 	r.Phases = append(r.Phases, p.phase("up"))
-	within, cancel := context.WithTimeout(ctx, limitOf(p.contender))
+	within, cancel := context.WithTimeout(ctx, p.stretch(limitOf(p.contender)))
 	defer cancel()
 	claim, before, err := p.contend(within, p.contender, before)
 	r.Claim, r.Transcript = claim, p.speaker.said

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -29,6 +30,7 @@ type Job struct {
 	Image     string `json:"image"`  // the archive of the image
 	Binary    string `json:"binary"`
 	Program   string `json:"program,omitempty"` // the contender, if it is a program
+	Out       string `json:"out,omitempty"`     // a folder that the world shares with this machine
 }
 
 // Name is how a pair is asked for: fault/model/contender.
@@ -51,14 +53,14 @@ func runWorld(ctx context.Context, j Job, out string, limit time.Duration) (Resu
 	}
 	if limit > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, limit)
+		ctx, cancel = context.WithTimeout(ctx, j.stretch(limit))
 		defer cancel()
 	}
 	cmd := exec.CommandContext(ctx, "unshare", "--mount", "--net", "--pid", "--ipc", "--fork", "--kill-child", "--mount-proc",
 		filepath.Join(j.Root, "test/incidents/world.sh"), folder, j.Root, j.Faults, self, inside)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Env = []string{
-		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8", "INCIDENTS_OUT=" + out,
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8", "INCIDENTS_OUT=" + cmp.Or(out, j.Out),
 	}
 	var stdout, stderr bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), &stdout, &stderr
