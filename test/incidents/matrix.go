@@ -60,7 +60,7 @@ func runMatrix(ctx context.Context, args []string) error {
 	flags.IntVar(&o.repeat, "repeat", 1, "run each pair this often")
 	flags.StringVar(&o.json, "json", "", "write the results to this file, one JSON object per line")
 	flags.BoolVar(&o.quick, "quick", false, "run the pairs of the test only")
-	flags.BoolVar(&o.keep, "keep", false, "keep the pages of one pair and print their address")
+	flags.BoolVar(&o.keep, "keep", false, "keep the files of one pair and print where they are")
 	flags.IntVar(&o.slots, "slots", 2*runtime.NumCPU(), "pairs that run at once")
 	flags.StringVar(&o.dir, "faults-dir", "", "folder with the faults (default: those of the repository)")
 	flags.StringVar(&o.binary, "binary", "", "the claudeops to run (default: the one of this checkout), such as that of another version or one that is broken on purpose")

@@ -56,11 +56,8 @@ func runInside(ctx context.Context, in io.Reader, out io.Writer) error {
 	defer p.claude.Close()
 	defer p.codex.Close()
 	defer p.people.server.Close()
-	if !p.Keep {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, pairLimit-contendLimit+p.stretch(limitOf(p.contender)))
-		defer cancel()
-	}
+	ctx, cancel := context.WithTimeout(ctx, pairLimit-contendLimit+p.stretch(limitOf(p.contender)))
+	defer cancel()
 	result, err := p.run(ctx)
 	if err != nil {
 		result.Broken = err.Error()
@@ -167,9 +164,6 @@ func (p *pair) contend(ctx context.Context, c Contender, before scene) (claim Cl
 	}
 	if err == nil {
 		err = c.Wait(ctx, p)
-	}
-	if p.Keep && err == nil && hasPages(c) {
-		err = p.hold(context.WithoutCancel(ctx))
 	}
 	claim, stopErr := c.Stop(p)
 	if p.Keep {

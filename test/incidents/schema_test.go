@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
@@ -45,7 +44,7 @@ func schemas(root string) (map[string][]byte, error) {
 	}
 	out := map[string][]byte{}
 	for name, c := range map[string]struct{ of, tag string }{
-		"fault": {"Fault", "yaml"}, "model": {"Model", "yaml"}, "result": {"Result", "json"}, "question": {"question", "json"}, "answer": {"answer", "json"},
+		"fault": {"Fault", "yaml"}, "model": {"Model", "yaml"}, "result": {"Result", "json"},
 	} {
 		s := types.object(c.of, c.tag)
 		s["$schema"], s["title"] = "https://json-schema.org/draft/2020-12/schema", "a "+name+" of the benchmark of incidents"
@@ -64,14 +63,13 @@ type schemaTypes map[string]*ast.StructType
 func narrowed(field string) []string {
 	return map[string][]string{
 		"Expect.End": {endResolved, endHuman, endHealthy}, "Claim.End": {endResolved, endHuman, endHealthy, endNone, ""}, "Rule.Can": {"repair", "repair_above"},
-		"question.Do": {"start", "wait", "stop"}, "question.Agent": {"claude", "codex"},
 	}[field]
 }
 
 func required(field string) bool {
 	return slices.Contains([]string{
 		"Fault.Title", "Fault.Breaks", "Fault.Services", "Fault.Expect", "Fault.Facts", "Expect.End", "Facts.Look", "Model.About", "Model.Rules", "Rule.Do",
-		"Poison.Sees", "Poison.Does", "question.Do",
+		"Poison.Sees", "Poison.Does",
 	}, field)
 }
 
@@ -104,7 +102,7 @@ func (t schemaTypes) object(name, tag string) object {
 			property["description"] = strings.Join(strings.Fields(text), " ")
 		}
 		properties[key] = property
-		if required(full) || tag == "json" && name != "question" && name != "answer" && name != "Claim" && !strings.HasPrefix(options, "omit") {
+		if required(full) || tag == "json" && !strings.HasPrefix(options, "omit") {
 			must = append(must, key)
 		}
 	}
@@ -184,7 +182,7 @@ func texts(v any) any {
 	return v
 }
 
-// TestTheSchemasHold compares the schema files with the types, and every fault, model, published result and message of a contender with them.
+// TestTheSchemasHold compares the schema files with the types, and every fault, model and published result with them.
 func TestTheSchemasHold(t *testing.T) {
 	root, err := moduleRoot()
 	if err != nil {
@@ -235,14 +233,9 @@ func TestTheSchemasHold(t *testing.T) {
 			t.Errorf("%s: %v", r.line(), err)
 		}
 	}
-	for _, q := range []question{{Do: "start", Services: []object{{"name": "web"}}, Agent: "codex"}, {Do: "wait", Broken: time.Now()}, {Do: "stop"}} {
-		if err := files["question"].Validate(asJSON(t, q)); err != nil {
-			t.Error(err)
-		}
-	}
 	for kind, wrong := range map[string]any{
-		"fault": object{"title": "x"}, "model": object{"about": "x", "rules": []any{object{"do": "look", "tier": 1}}}, "question": object{"do": "dance"},
-		"answer": object{"claim": object{"end": "great"}}, "result": object{"fault": "web-crash"},
+		"fault": object{"title": "x"}, "model": object{"about": "x", "rules": []any{object{"do": "look", "tier": 1}}},
+		"result": object{"fault": "web-crash"},
 	} {
 		if files[kind].Validate(asJSON(t, wrong)) == nil {
 			t.Errorf("%v is a %s", wrong, kind)
