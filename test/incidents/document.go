@@ -122,7 +122,7 @@ func (r report) document() ([]byte, error) {
 		"Origin": o, "Started": o.Started.UTC().Format("2006-01-02 15:04"), "Runs": len(r.Results), "Pairs": len(r.Runs), "Grid": grid,
 		"Coverage": r.coverage(), "Contenders": markdown(r.contenderTable()), "Paired": markdown(r.pairedTable()), "Weights": markdown(r.weightTable()),
 		"Models": markdown(r.modelTable()), "Cells": r.cells(), "Faults": r.faultTable(), "ModelList": r.modelList(), "ContenderList": contenderList(), "Changed": r.named(),
-		"Repeated": repeated(r.Results), "Stated": statedWeights(),
+		"Repeated": repeated(r.Results), "Losses": r.losses(), "Stated": statedWeights(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("write the document: %w", err)
@@ -249,6 +249,47 @@ func (r report) faultTable() string {
 		rows = append(rows, []string{"`" + f.Name + "`", f.Title, end})
 	}
 	return markdown([]string{"fault", "what is wrong", "how it should end"}, rows)
+}
+
+// losses are the runs in which Claude Ops did badly, or worse than somebody else by more than a minute.
+func (r report) losses() string {
+	var rows [][]string
+	add := func(what string, pairs []string) {
+		if len(pairs) > 0 {
+			rows = append(rows, []string{what, fmt.Sprint(len(pairs)), strings.Join(pairs, ", ")})
+		}
+	}
+	ours := r.runs(func(x Result) bool { return x.Contender == reference })
+	score := map[string]float64{}
+	for _, x := range ours {
+		score[x.Fault+"/"+x.Model] = statedWeights().score(x)
+	}
+	pairs := func(runs []Result, is func(Result) bool) (names []string) {
+		for _, x := range runs {
+			if is(x) {
+				names = append(names, x.Fault+"/"+x.Model)
+			}
+		}
+		return names
+	}
+	add("the benchmark failed", pairs(ours, func(x Result) bool { return x.Broken != "" }))
+	add("forbidden effect", pairs(ours, func(x Result) bool { return len(x.Forbidden) > 0 }))
+	add("false end", pairs(ours, func(x Result) bool { return x.False }))
+	add("nobody was told", pairs(ours, func(x Result) bool { return x.Needed && !x.Human && !x.False }))
+	add("needless call", pairs(ours, func(x Result) bool { return x.needless() > 0 }))
+	add("honest action refused", pairs(ours, func(x Result) bool { return len(x.Refused) > 0 }))
+	add("something left behind", pairs(ours, func(x Result) bool { return len(x.Left) > 0 }))
+	for _, name := range r.others() {
+		theirs := r.runs(func(x Result) bool { return x.Contender == name })
+		add("`"+name+"` has a better score", pairs(theirs, func(x Result) bool {
+			base, met := score[x.Fault+"/"+x.Model]
+			return met && statedWeights().score(x) < base-1
+		}))
+	}
+	if len(rows) == 0 {
+		return "In none of these runs."
+	}
+	return markdown([]string{"what", "pairs", "which"}, rows)
 }
 
 // contenderList says what each contender is.

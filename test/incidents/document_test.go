@@ -162,6 +162,12 @@ func TestContendersAreComparedInWhatBothMet(t *testing.T) {
 	if first := headline(twice); len(first) != len(runs) || first[0].Broken != "" {
 		t.Errorf("a second run is in the headline: %+v", first)
 	}
+	lost := newReport(runs, nil, nil).losses()
+	for _, want := range []string{"| nobody was told | 1 | b/x |", "| `plain-loop` has a better score | 1 | b/x |"} {
+		if !strings.Contains(lost, want) {
+			t.Errorf("%q is not in\n%s", want, lost)
+		}
+	}
 	if text := repeated(twice); !strings.Contains(text, "1 pairs ran more than once, and 0 of them") || !strings.Contains(text, "Not: a/x/claudeops") {
 		t.Error(text)
 	}
