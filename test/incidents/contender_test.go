@@ -74,7 +74,7 @@ func TestARealModelStandsBehindTheSameRig(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.models = append(b.models, &Model{Name: realName})
-	r := b.runOne(t.Context(), b.jobs(options{only: "web-crash/" + realName + "/" + reference, repeat: 1})[0])
+	r := b.runOne(t.Context(), b.jobs(options{only: "web-crash/" + realName + "/" + plainName, repeat: 1})[0])
 	if err := stop(); err != nil {
 		t.Error(err)
 	}
