@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	_ "embed"
 	"encoding/json"
@@ -121,7 +122,7 @@ func (r report) document() ([]byte, error) {
 	err = t.Execute(&out, object{
 		"Origin": o, "Started": o.Started.UTC().Format("2006-01-02 15:04"), "Runs": len(r.Results), "Pairs": len(r.Runs), "Grid": grid,
 		"Coverage": r.coverage(), "Contenders": markdown(r.contenderTable()), "Paired": markdown(r.pairedTable()), "Weights": markdown(r.weightTable()),
-		"Models": markdown(r.modelTable()), "Cells": r.cells(), "Faults": r.faultTable(), "ModelList": r.modelList(), "ContenderList": contenderList(), "Changed": r.named(),
+		"Models": markdown(r.modelTable()), "Cells": r.cells(), "Faults": r.faultTable(), "ModelList": r.modelList(), "ContenderList": r.contenderList(), "Changed": r.named(),
 		"Repeated": repeated(r.Results), "Losses": r.losses(), "Stated": statedWeights(),
 	})
 	if err != nil {
@@ -292,8 +293,8 @@ func (r report) losses() string {
 	return markdown([]string{"what", "pairs", "which"}, rows)
 }
 
-// contenderList says what each contender is.
-func contenderList() string {
+// contenderList says what each contender is: those of this repository, and programs that ran beside them.
+func (r report) contenderList() string {
 	about := map[string]string{
 		reference: "Claude Ops with its defaults: the guard judges every call, and walls of the operating system are behind it. Limits are shorter than the defaults so that a " +
 			"run takes seconds: probes every second, 2 s for a repair to show, 60 s per session, one retry and one nudge.",
@@ -314,8 +315,9 @@ func contenderList() string {
 			"each repair held on probation, and a person said yes to whatever the supervisor asked about ([reflexes](reflexes.md#earned)). What counts is the fourth time.",
 	}
 	var lines []string
-	for _, name := range append(contenderNames(), againName) {
-		lines = append(lines, fmt.Sprintf("- `%s`: %s", name, about[name]))
+	names := append(contenderNames(), againName)
+	for _, name := range append(names, slices.DeleteFunc(r.contenders(), func(name string) bool { return slices.Contains(names, name) })...) {
+		lines = append(lines, fmt.Sprintf("- `%s`: %s", name, cmp.Or(about[name], "a program that the caller named ([how](../test/incidents/README.md#add-a-contender)); `contender` is the example.")))
 	}
 	return strings.Join(lines, "\n")
 }
