@@ -109,9 +109,7 @@ func plainValues(nodes []yaml.Node) (values []any, err error) {
 
 // ask asks one question and waits for its answer.
 func (c *program) ask(ctx context.Context, q question) (a answer, err error) {
-	if err := json.NewEncoder(c.in).Encode(q); err != nil {
-		return a, fmt.Errorf("ask %s to %s: %w", c.path, q.Do, err)
-	}
+	_ = json.NewEncoder(c.in).Encode(q) // one that has ended cannot be asked, and its lines say so
 	select {
 	case line, alive := <-c.lines:
 		if !alive {
