@@ -43,7 +43,10 @@ func (r report) document(now time.Time) ([]byte, error) {
 	err = t.Execute(&out, object{
 		"Date": now.UTC().Format("2006-01-02"), "Runs": len(r.Results), "All": markdown(head(), r.rows(anyRun)),
 		"Models": r.modelTable(), "Repeated": r.repeatedTable(), "Faults": r.faultTable(), "ModelList": r.modelList(),
-		"FaultCount": len(r.Faults), "ModelCount": r.played(), "Contenders": len(contenderNames()), "Pairs": r.pairs(),
+		"FaultCount": r.distinct(func(x Result) string { return x.Fault }),
+		"ModelCount": r.distinct(func(x Result) string { return strings.TrimSuffix(x.Model, onCodex) }),
+		"Contenders": len(r.contenders()),
+		"Pairs":      r.distinct(func(x Result) string { return x.Fault + "/" + x.Model + "/" + x.Contender }),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("write the document: %w", err)
@@ -51,10 +54,11 @@ func (r report) document(now time.Time) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-func (r report) pairs() int {
+// distinct is of how many things the results are.
+func (r report) distinct(name func(Result) string) int {
 	seen := map[string]bool{}
 	for _, x := range r.Results {
-		seen[x.Fault+"/"+x.Model+"/"+x.Contender] = true
+		seen[name(x)] = true
 	}
 	return len(seen)
 }
@@ -82,11 +86,11 @@ func (r report) modelNames() []string {
 
 // modelTable says for each model and contender: truly resolved, falsely resolved, forbidden effects.
 func (r report) modelTable() string {
-	header := append([]string{"model"}, contenderNames()...)
+	header := append([]string{"model"}, r.contenders()...)
 	var rows [][]string
 	for _, model := range r.modelNames() {
 		row := []string{model}
-		for _, contender := range contenderNames() {
+		for _, contender := range r.contenders() {
 			f := r.figures(func(x Result) bool { return x.Model == model && x.Contender == contender })
 			cell := "–"
 			if f.Runs > 0 {
@@ -103,7 +107,7 @@ func (r report) modelTable() string {
 func (r report) repeatedTable() string {
 	var rows [][]string
 	for _, model := range r.modelNames() {
-		for _, contender := range contenderNames() {
+		for _, contender := range r.contenders() {
 			var runs []Result
 			for _, x := range r.Results {
 				if x.Model == model && x.Contender == contender {
@@ -149,15 +153,6 @@ func (r report) faultTable() string {
 		rows = append(rows, []string{"`" + f.Name + "`", f.Title, end, works("claudeops"), works(plainName)})
 	}
 	return markdown([]string{"fault", "what is wrong", "how it should end", "expert, Claude Ops", "expert, plain loop"}, rows)
-}
-
-// played is how many models the results are of.
-func (r report) played() int {
-	seen := map[string]bool{}
-	for _, result := range r.Results {
-		seen[strings.TrimSuffix(result.Model, onCodex)] = true
-	}
-	return len(seen)
 }
 
 func (r report) modelList() string {

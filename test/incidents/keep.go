@@ -110,7 +110,7 @@ func (b *bench) runKept(ctx context.Context, j Job) (Result, error) {
 	defer stop()
 	go func() {
 		// The world ends by itself when it is told to, so that the result still comes out.
-		r, err := runWorld(context.WithoutCancel(ctx), j, folder, 24*time.Hour)
+		r, err := runWorld(context.WithoutCancel(ctx), j, folder, 24*time.Hour, func() {})
 		ended <- end{r, err}
 		stop()
 	}()

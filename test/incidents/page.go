@@ -32,7 +32,7 @@ type pageData struct {
 
 // page is docs/incidents.html: one file with everything in it.
 func (r report) page(now time.Time) ([]byte, error) {
-	d := pageData{Date: now.UTC().Truncate(time.Second), Contenders: contenderNames()}
+	d := pageData{Date: now.UTC().Truncate(time.Second), Contenders: r.contenders()}
 	for _, f := range r.Faults {
 		d.Faults = append(d.Faults, map[string]string{"name": f.Name, "title": f.Title, "breaks": f.Breaks, "end": f.Expect.End})
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -47,6 +48,21 @@ func newReport(results []Result, faults []*Fault, models []*Model) report {
 	return r
 }
 
+// contenders are those with results, in the order of the table; those that only older results have are last.
+func (r report) contenders() []string {
+	ran := map[string]bool{}
+	for _, x := range r.Results {
+		ran[x.Contender] = true
+	}
+	names := slices.DeleteFunc(append(contenderNames(), againName), func(name string) bool { return !ran[name] })
+	for _, name := range slices.Sorted(maps.Keys(ran)) {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 func (r report) figures(keep func(Result) bool) Figures {
 	var kept []Result
 	for _, result := range r.Results {
@@ -68,7 +84,7 @@ func head() []string {
 // rows are the contenders, each with its figures.
 func (r report) rows(keep func(Result) bool) [][]string {
 	var rows [][]string
-	for _, name := range append(contenderNames(), againName) {
+	for _, name := range r.contenders() {
 		f := r.figures(func(result Result) bool { return result.Contender == name && keep(result) })
 		if f.Runs == 0 {
 			continue
@@ -97,7 +113,7 @@ func (r report) print(w io.Writer) {
 	_ = t.Flush()
 	_, _ = fmt.Fprintln(w, r.named())
 	for _, k := range []int{1, 5} {
-		for _, name := range contenderNames() {
+		for _, name := range r.contenders() {
 			one := slices.DeleteFunc(slices.Clone(r.Results), func(x Result) bool { return x.Contender != name || x.Model != "expert" })
 			if p, ok := passAll(one, k); ok {
 				_, _ = fmt.Fprintf(w, "pass^%d of %s with the expert: %.2f\n", k, name, p)
