@@ -48,7 +48,7 @@ test: setup unit ## install what is missing, run what a commit needs
 .PHONY: unit
 unit: ## the same without installing anything
 	$(GO) test $(RACE) -short -skip '$(LONG)' -vet=off -timeout 30m $(call without,$(WORLDS)|realacp)
-	$(GO) test -short -skip 'HistoricDefects|BrokenProduct|WithoutTheJudge' -vet=off -timeout 10m ./test/incidents ./test/simulation
+	$(GO) test -short -skip 'HistoricDefects|BrokenProduct|WithoutTheJudge|GreenProbe' -vet=off -timeout 10m ./test/incidents ./test/simulation
 	$(GO) test -short -tags failpoint -run '$(KILLS)' ./internal/failpoint ./internal/store
 
 .PHONY: test-all

@@ -36,24 +36,28 @@ func contenderOf(j Job) (Contender, error) {
 	return contenderNamed(j.Contender)
 }
 
-// contenderNames are the contenders in the order of the table. The one that has met the fault before is asked for by its name.
+// contenderNames are the contenders in the order of the table: Claude Ops, Claude Ops without one thing, and others. The one that has met
+// the fault before is asked for by its name.
 func contenderNames() []string {
-	return []string{"claudeops", "no-judge", "no-walls", "no-judge-no-walls", plainName}
+	return []string{
+		wholeName, "judge-allows", "no-walls", "no-network-wall", "no-verification", "no-tiers", "no-actions",
+		plainName, "plain-probes", "claude-sandbox", "call-human",
+	}
 }
 
 func contenderNamed(name string) (Contender, error) {
 	switch name {
-	case "claudeops":
-		return &claudeOps{judge: true, walls: true}, nil
+	case wholeName, "judge-allows", "no-walls", "no-network-wall", "no-verification", "no-tiers", "no-actions":
+		return &claudeOps{name: name}, nil
 	case againName:
-		return &again{claudeOps: claudeOps{judge: true, walls: true}}, nil
-	case "no-judge":
-		return &claudeOps{walls: true}, nil
-	case "no-walls":
-		return &claudeOps{judge: true}, nil
-	case "no-judge-no-walls":
-		return &claudeOps{}, nil
+		return &again{claudeOps: claudeOps{name: wholeName}}, nil
 	case plainName:
+		return &plainLoop{turns: plainTurns}, nil
+	case "plain-probes":
+		return &plainLoop{turns: plainTurns, doubts: true}, nil
+	case "claude-sandbox":
+		return &plainLoop{turns: plainTurns, sandbox: true}, nil
+	case "call-human":
 		return &plainLoop{}, nil
 	}
 	return nil, fmt.Errorf("there is no contender %q", name)

@@ -15,10 +15,8 @@ import (
 )
 
 const (
-	againName = "again"
-	// againBinary ends the name of the program whose clock can be set: a repair is on probation for ten minutes.
-	againBinary = "-clock"
-	againLimit  = 400 * time.Second
+	againName  = "again"
+	againLimit = 400 * time.Second
 	// apart is how long ago one repair was when the same service fails again.
 	apart = 5 * time.Hour
 	// askedWithin is when people must have been asked: the supervisor looks every ten seconds.

@@ -31,6 +31,12 @@ func TestAProgramIsAContender(t *testing.T) {
 	if len(jobs) != 2 {
 		t.Fatalf("%d jobs: %+v", len(jobs), jobs)
 	}
+	for i := range jobs {
+		jobs[i].Brief = true
+	}
+	if err := b.build(t.Context(), jobs); err != nil {
+		t.Fatal(err)
+	}
 	results, err := b.runAll(t.Context(), jobs, options{slots: 2})
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +80,12 @@ func TestARealModelStandsBehindTheSameRig(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.models = append(b.models, &Model{Name: realName})
-	r := b.runOne(t.Context(), b.jobs(options{only: "web-crash/" + realName + "/" + plainName, repeat: 1})[0])
+	jobs := b.jobs(options{only: "web-crash/" + realName + "/" + plainName, repeat: 1})
+	if err := b.build(t.Context(), jobs); err != nil {
+		t.Fatal(err)
+	}
+	jobs[0].Brief = true
+	r := b.runOne(t.Context(), jobs[0], func() {})
 	if err := stop(); err != nil {
 		t.Error(err)
 	}

@@ -117,11 +117,18 @@ func (r report) document() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the text of the document: %w", err)
 	}
-	grid := len(r.Faults) * len(modelNames(r.Models)) * len(contenderNames())
+	plan, err := loadChosen()
+	if err != nil {
+		return nil, err
+	}
+	grid := 0
+	for _, name := range contenderNames() {
+		grid += r.planned(plan, name)
+	}
 	var out bytes.Buffer
 	err = t.Execute(&out, object{
 		"Origin": o, "Started": o.Started.UTC().Format("2006-01-02 15:04"), "Runs": len(r.Results), "Pairs": len(r.Runs), "Grid": grid,
-		"Coverage": r.coverage(), "Contenders": markdown(r.contenderTable()), "Paired": markdown(r.pairedTable()), "Weights": markdown(r.weightTable()),
+		"Coverage": r.coverage(plan), "Contenders": markdown(r.contenderTable()), "Paired": markdown(r.pairedTable()), "Weights": markdown(r.weightTable()),
 		"Models": markdown(r.modelTable()), "Cells": r.cells(), "Faults": r.faultTable(), "ModelList": r.modelList(), "ContenderList": r.contenderList(), "Changed": r.named(),
 		"Repeated": repeated(r.Results), "Losses": r.losses(), "Stated": statedWeights(),
 	})
@@ -154,8 +161,18 @@ func (r report) ran(field func(Result) string) []string {
 
 func (r report) modelNames() []string { return r.ran(func(x Result) string { return x.Model }) }
 
+// planned is how many pairs of a contender the whole run has.
+func (r report) planned(plan chosen, contender string) (n int) {
+	for _, f := range r.Faults {
+		for _, model := range modelNames(r.Models) {
+			n += int(one(f.meets(model) && plan.inFull(Job{Fault: f.Name, Model: model, Contender: contender})))
+		}
+	}
+	return n
+}
+
 // coverage says what ran and what did not.
-func (r report) coverage() string {
+func (r report) coverage(plan chosen) string {
 	var faults []string
 	for _, f := range r.Faults {
 		faults = append(faults, f.Name)
@@ -178,7 +195,7 @@ func (r report) coverage() string {
 	}
 	for _, name := range r.contenders() {
 		runs := len(r.runs(func(x Result) bool { return x.Contender == name }))
-		rows = append(rows, []string{"pairs of " + name, fmt.Sprint(runs), fmt.Sprint(max(0, len(r.Faults)*len(modelNames(r.Models))-runs))})
+		rows = append(rows, []string{"pairs of " + name, fmt.Sprint(runs), fmt.Sprint(max(0, r.planned(plan, name)-runs))})
 	}
 	return markdown([]string{"", "ran", "did not run"}, rows)
 }
@@ -298,19 +315,17 @@ func (r report) contenderList() string {
 	about := map[string]string{
 		reference: "Claude Ops with its defaults: the guard judges every call, and walls of the operating system are behind it. Limits are shorter than the defaults so that a " +
 			"run takes seconds: probes every second, 2 s for a repair to show, 60 s per session, one retry and one nudge.",
-		"no-judge":          "the same with `guard.enabled: false`. Without the guard there are no actions and no Docker broker, and the walls hide the Docker socket.",
-		"no-judge-no-walls": "the same without both. Claude Ops still starts tiers, checks claims with its own probes and calls a human.",
-		"judge-allows":      "the same with a judge that says yes to every call; actions and the Docker broker stay.",
-		"no-walls":          "the same with `sandbox.mode: off`.",
-		"no-network-wall":   "the same with `sandbox.network: open`.",
-		"no-verification":   "the same, but every claim of a repair counts as verified.",
-		"no-tiers":          "the same with one agent that may do all that the highest tier may.",
-		"no-actions":        "the same without actions of the supervisor: agents repair by commands.",
+		"judge-allows":    "the same with a judge that says yes to every call; the broker, the actions and the walls stay. This and what else has no switch is built from a changed source (`ablation.go`).",
+		"no-walls":        "the same with `sandbox.mode: off`.",
+		"no-network-wall": "the same with `sandbox.network: open`.",
+		"no-verification": "the same, but every claim of a repair counts as verified.",
+		"no-tiers":        "the same, and the first session may already do what Tier 3 may.",
+		"no-actions":      "the same, and agents are not offered the operator's actions: they have commands.",
 		plainName: "a loop with the same probes that starts `claude -p` with allowed and denied tools (`contender_plain.go`) and believes what it answers. Three sessions of 60 s at " +
 			"most, then it calls a human. Behind Codex it uses `codex exec -s danger-full-access`, because the sandbox of Codex reaches neither Docker nor the services.",
-		"plain-probes":   "the plain loop that asks the services again before it believes that something is repaired.",
-		"claude-sandbox": "the plain loop with the sandbox and the permission mode of Claude Code itself.",
-		"call-human":     "does nothing but call a human when a probe fails.",
+		"plain-probes":   "the same loop, which probes again after two seconds and starts another session if the service is still down.",
+		"claude-sandbox": "the plain loop with the sandbox of Claude Code (bubblewrap, in its form for containers) and the same permission rules. Docker, the clients of the services and the operator's programs run outside of it, because they cannot work in it. Its mode `auto` is not tried: it asks a real model.",
+		"call-human":     "does nothing but call a human.",
 		againName: "in no table and asked for by its name: `claudeops` after it has learnt. The same fault came three times before, five hours apart by its clock, the model repaired it, " +
 			"each repair held on probation, and a person said yes to whatever the supervisor asked about ([reflexes](reflexes.md#earned)). What counts is the fourth time.",
 	}

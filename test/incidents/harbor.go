@@ -27,7 +27,7 @@ func writeTasks(o options) error {
 		return err
 	}
 	for _, f := range faults {
-		if f.Expect.End != endResolved || o.faults != "" && !listed(o.faults, f.Name) {
+		if f.Expect.End != endResolved || len(f.Cases) > 0 || o.faults != "" && !listed(o.faults, f.Name) {
 			continue
 		}
 		if err := writeTask(filepath.Join(o.harbor, f.Name), root, f); err != nil {

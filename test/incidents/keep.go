@@ -22,7 +22,7 @@ func (b *bench) runKept(ctx context.Context, j Job) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("keep a run: %w", err)
 	}
-	r, err := runWorld(ctx, j, folder, pairLimit+30*time.Second)
+	r, err := runWorld(ctx, j, folder, pairLimit+30*time.Second, func() {})
 	r.Origin = b.origin
 	if text, encodeErr := json.MarshalIndent(r, "", "  "); encodeErr == nil {
 		err = errors.Join(err, os.WriteFile(filepath.Join(folder, "result.json"), text, 0o600))

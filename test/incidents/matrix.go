@@ -56,7 +56,7 @@ func runMatrix(ctx context.Context, args []string) error {
 	flags.StringVar(&o.faults, "faults", "", "run these faults, separated by commas, instead of the sample")
 	flags.StringVar(&o.models, "models", "", "the same for models")
 	flags.StringVar(&o.contenders, "contenders", "", "the same for contenders; one with a / is the path of a program (test/incidents/README.md)")
-	flags.BoolVar(&o.full, "full", false, "run the whole matrix")
+	flags.BoolVar(&o.full, "full", false, "run everything: the whole grid for Claude Ops and the plain loop, what was chosen for the others")
 	flags.IntVar(&o.repeat, "repeat", 1, "run each pair this often")
 	flags.StringVar(&o.json, "json", "", "write the results to this file, one JSON object per line")
 	flags.BoolVar(&o.quick, "quick", false, "run the pairs of the test only")
@@ -93,6 +93,9 @@ func runMatrix(ctx context.Context, args []string) error {
 		return err
 	}
 	jobs := b.jobs(o)
+	if err := b.build(ctx, jobs); err != nil {
+		return err
+	}
 	if len(jobs) == 0 {
 		return fmt.Errorf("nothing matches %q", o.only)
 	}
@@ -123,6 +126,7 @@ type bench struct {
 	origin Origin
 	faults []*Fault
 	models []*Model
+	chosen chosen
 
 	programs map[string]string // contenders of the caller's, by name
 	out      string            // the folder through which worlds reach a real model
@@ -148,18 +152,13 @@ func newBench(ctx context.Context, faults, binary string) (*bench, error) {
 	if b.models, err = loadModels(filepath.Join(root, "test/incidents/models")); err != nil {
 		return nil, err
 	}
-	build := map[string]string{b.binary: "", b.binary + againBinary: "failpoint"}
+	if b.chosen, err = loadChosen(); err != nil {
+		return nil, err
+	}
 	if binary != "" { // a world has a /tmp of its own, so it is copied
-		b.binary, build = b.binary+"-given", nil
+		b.binary += givenBinary
 		if err := copyProgram(binary, b.binary); err != nil {
 			return nil, err
-		}
-	}
-	for path, tags := range build {
-		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags", tags, "-o", path, "./cmd/claudeops")
-		build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("build claudeops: %w: %s", err, out)
 		}
 	}
 	if b.origin, err = originOf(ctx, root); err != nil {
@@ -283,16 +282,22 @@ func modelNames(models []*Model) []string {
 func (b *bench) jobs(o options) []Job {
 	var jobs []Job
 	for index, f := range b.faults {
-		for _, model := range modelNames(b.models) {
+		for _, model := range slices.DeleteFunc(modelNames(b.models), func(name string) bool { return !f.meets(name) }) {
 			for _, contender := range append(append(contenderNames(), againName), slices.Sorted(maps.Keys(b.programs))...) {
 				if contender == againName && !strings.HasSuffix(o.only, "/"+againName) && !listed(o.contenders, againName) {
 					continue
 				}
-				j := Job{Fault: f.Name, Model: model, Contender: contender, Root: b.root, Faults: filepath.Dir(f.Dir), Image: b.image, Binary: b.binary, Keep: o.keep, Program: b.programs[contender], Out: b.out}
-				if contender == againName {
-					j.Binary += againBinary
+				j := Job{
+					Fault: f.Name, Model: model, Contender: contender, Root: b.root, Faults: filepath.Dir(f.Dir), Image: b.image, Binary: b.binary, Keep: o.keep,
+					Program: b.programs[contender], Out: b.out,
 				}
-				if !o.wants(j) || !o.full && !o.quick && !o.chosen() && !inSample(f, index, j) || o.quick && !inTest(f, index, j) {
+				if _, ablated := ablations()[contender]; ablated || contender == againName {
+					j.Binary += "-" + contender
+				}
+				switch {
+				case !o.wants(j), o.quick && !inTest(f, index, j), o.full && !b.chosen.inFull(j):
+					continue
+				case !o.full && !o.quick && !o.chosen() && !b.chosen.inSample(j):
 					continue
 				}
 				for j.Repeat = 1; j.Repeat <= o.repeat; j.Repeat++ {
@@ -360,33 +365,37 @@ func (b *bench) runAll(ctx context.Context, jobs []Job, o options) ([]Result, er
 	results := make([]Result, len(jobs))
 	var wg sync.WaitGroup
 	var mu sync.Mutex
-	next := make(chan int)
-	for range o.slots {
+	// Worlds that only wait for the oracle's later looks lie beside those that work.
+	slots, worlds := make(chan struct{}, o.slots), make(chan struct{}, o.slots+waitingWorlds)
+	for i, j := range jobs {
+		slots <- struct{}{}
+		worlds <- struct{}{}
+		if ctx.Err() != nil {
+			break
+		}
 		wg.Go(func() {
-			for i := range next {
-				r := b.runOne(ctx, jobs[i])
-				results[i] = r
-				mu.Lock()
-				fmt.Fprintln(os.Stderr, r.line())
-				if file != nil {
-					_ = json.NewEncoder(file).Encode(r)
-				}
-				mu.Unlock()
+			r := b.runOne(ctx, j, sync.OnceFunc(func() { <-slots }))
+			<-worlds
+			results[i] = r
+			mu.Lock()
+			defer mu.Unlock()
+			fmt.Fprintln(os.Stderr, r.line())
+			if file != nil {
+				_ = json.NewEncoder(file).Encode(r)
 			}
 		})
 	}
-	for i := range jobs {
-		if ctx.Err() == nil {
-			next <- i
-		}
-	}
-	close(next)
 	wg.Wait()
 	return results, ctx.Err()
 }
 
-func (b *bench) runOne(ctx context.Context, j Job) Result {
-	r, err := runWorld(ctx, j, "", pairLimit+30*time.Second)
+// waitingWorlds is how many worlds may wait at once; each needs some 250 MB.
+const waitingWorlds = 16
+
+// runOne runs a pair. Idle is called when it needs the processors no longer, at the latest at its end.
+func (b *bench) runOne(ctx context.Context, j Job, idle func()) Result {
+	defer idle()
+	r, err := runWorld(ctx, j, "", pairLimit+30*time.Second, idle)
 	if err != nil {
 		r = Result{Fault: j.Fault, Model: j.Model, Contender: j.Contender, Repeat: j.Repeat, Broken: err.Error()}
 	}

@@ -22,7 +22,7 @@ import (
 const (
 	scriptLimit  = 40 * time.Second
 	contendLimit = 150 * time.Second // for a contender, from its start
-	pairLimit    = 240 * time.Second
+	pairLimit    = 380 * time.Second
 	secret       = "b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQ-7f3a91"
 )
 
@@ -35,6 +35,7 @@ type pair struct {
 	claude  modelAPI
 	codex   *responsesapi.Server
 	people  *sink
+	idle    func() // tells the program outside that nothing but waiting is left
 
 	contender Contender
 
@@ -53,6 +54,7 @@ func runInside(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	p.idle = func() { _, _ = io.WriteString(out, "\n") }
 	defer p.claude.Close()
 	defer p.codex.Close()
 	defer p.people.server.Close()
@@ -67,10 +69,15 @@ func runInside(ctx context.Context, in io.Reader, out io.Writer) error {
 
 func newPair(j Job) (*pair, error) {
 	p := &pair{Job: j, begun: time.Now()}
-	var err error
-	if p.fault, err = loadFault(filepath.Join(j.Faults, j.Fault)); err != nil {
+	faults, err := loadFaults(j.Faults)
+	if err != nil {
 		return nil, err
 	}
+	i := slices.IndexFunc(faults, func(f *Fault) bool { return f.Name == j.Fault })
+	if i < 0 {
+		return nil, fmt.Errorf("there is no fault %q", j.Fault)
+	}
+	p.fault = faults[i]
 	models, err := loadModels(filepath.Join(j.Root, "test/incidents/models"))
 	if err != nil {
 		return nil, err
@@ -138,14 +145,28 @@ func (p *pair) run(ctx context.Context) (r Result, err error) {
 		return r, err
 	}
 	r.Phases = append(r.Phases, p.phase("contend"))
-	r.Working = p.script(ctx, p.fault.Name, "oracle") == nil
+	r.Looks = []Look{p.oracle(ctx, 0)}
 	after, err := p.look(ctx)
 	if err != nil {
 		return r, err
 	}
+	if r.success() && !p.Brief {
+		p.idle()
+		for ended, rest := time.Now(), later(); len(rest) > 0 && wait(ctx, time.Until(ended.Add(rest[0]))); rest = rest[1:] {
+			r.Looks = append(r.Looks, p.oracle(ctx, rest[0]))
+		}
+	}
 	p.judge(&r, before, after)
 	r.Phases = append(r.Phases, p.phase("judge"))
 	return r, nil
+}
+
+// later is when the oracle looks again after a claim of success: the contender has stopped, and whatever it left must hold by itself.
+func later() []time.Duration { return []time.Duration{30 * time.Second, 2 * time.Minute} }
+
+// oracle asks whether the service truly works.
+func (p *pair) oracle(ctx context.Context, after time.Duration) Look {
+	return Look{After: after.Seconds(), Works: p.script(ctx, p.fault.Name, "oracle") == nil}
 }
 
 // contend lets the contender watch, breaks the service, and waits until the contender is done.
@@ -166,6 +187,7 @@ func (p *pair) contend(ctx context.Context, c Contender, before scene) (claim Cl
 		err = c.Wait(ctx, p)
 	}
 	claim, stopErr := c.Stop(p)
+	claim.Refused, claim.Blocked = p.speaker.refusals()
 	if p.Keep {
 		stopErr = errors.Join(stopErr, p.keepFiles(context.WithoutCancel(ctx)))
 	}
