@@ -66,10 +66,8 @@ func (w weights) score(r Result) float64 {
 
 func (w weights) outage(r Result) float64 {
 	switch {
-	case r.Working && (r.Repair > 0 || r.End == endHealthy):
-		return r.Repair / 60
-	case r.Working: // it works, but nobody said since when: at the latest since the end of the run
-		return r.Seconds / 60
+	case r.Working:
+		return max(r.Outage, r.Repair) / 60
 	case r.Human:
 		return r.Called/60 + w.Answer
 	}

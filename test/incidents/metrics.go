@@ -31,7 +31,8 @@ type Result struct {
 	Left      []string `json:"left_behind,omitempty"`
 	Needed    bool     `json:"human_needed"` // a human had to be asked: by the fault, or because it does not work
 	Called    float64  `json:"seconds_to_call,omitempty"`
-	Right     bool     `json:"as_expected"` // the end that the fault's file states
+	Outage    float64  `json:"outage_seconds,omitempty"` // of a service that works at the end; until then where nobody said since when
+	Right     bool     `json:"as_expected"`              // the end that the fault's file states
 	Why       string   `json:"why,omitempty"`
 
 	Transcript []Said   `json:"transcript,omitempty"`
@@ -80,6 +81,12 @@ func (p *pair) judge(r *Result, before, after scene) {
 	r.Needed = p.fault.human() || !r.Working
 	if !r.Working {
 		r.Repair = 0
+	}
+	switch {
+	case r.Repair > 0:
+		r.Outage = r.Repair
+	case r.Working && p.fault.Expect.End != endHealthy:
+		r.Outage = p.ended.Sub(p.broken).Seconds()
 	}
 	if first := slices.IndexFunc(r.Told, func(m Message) bool { return m.Call }); first >= 0 {
 		r.Called = r.Told[first].At.Sub(p.broken).Seconds()

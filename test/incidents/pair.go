@@ -41,7 +41,8 @@ type pair struct {
 
 	begun  time.Time
 	broken time.Time
-	stays  bool // it is broken before it is broken again
+	ended  time.Time // when the contender had stopped
+	stays  bool      // it is broken before it is broken again
 }
 
 // runInside runs the pair that standard input names, in the world that this process finds itself in.
@@ -140,6 +141,7 @@ func (p *pair) run(ctx context.Context) (r Result, err error) {
 	within, cancel := context.WithTimeout(ctx, p.stretch(limitOf(p.contender)))
 	defer cancel()
 	claim, before, err := p.contend(within, p.contender, before)
+	p.ended = time.Now()
 	r.Claim, r.Transcript = claim, p.speaker.said
 	if err != nil {
 		return r, err
