@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -129,7 +130,7 @@ func (s *speaker) refusals() (honest []string, others int) {
 		switch _, name, _ := strings.Cut(id, "_"); {
 		case !s.answered[id]:
 		case slices.Contains([]string{"look", "repair", "verify", "end"}, opOf(id)):
-			honest = append(honest, s.asked[name])
+			honest = append(honest, cmp.Or(s.asked[name], name))
 		default:
 			others++
 		}
