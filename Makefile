@@ -57,7 +57,7 @@ test: setup unit ## install what is missing, run what a commit needs
 .PHONY: unit
 unit: ## the same without installing anything
 	$(GO) test $(RACE) -short -skip '$(LONG)' -vet=off -timeout 30m $(call without,$(WORLDS)|realacp)
-	$(GO) test -short -skip 'HistoricDefects|BrokenProduct|WithoutTheJudge' -vet=off -timeout 10m ./test/incidents ./test/simulation
+	$(GO) test -short -skip 'HistoricDefects|BrokenProduct|WithoutTheJudge|GreenProbe' -vet=off -timeout 10m ./test/incidents ./test/simulation
 	$(GO) test -short -tags failpoint -run '$(KILLS)' ./internal/failpoint ./internal/store
 
 .PHONY: test-all
@@ -116,14 +116,16 @@ fault: ## inject every fault the supervisor must survive (takes an hour; the ful
 	$(GO) run ./test/fault $(FAULT)
 
 .PHONY: incidents
-incidents: setup ## benchmark the supervisor on real faults (root); FULL=1 QUICK=1 ONLY=fault/model/contender REPEAT=5 JSON=file KEEP=1 FAULTS=folder BINARY=file
+incidents: setup ## benchmark the supervisor on real faults (root); FULL=1 QUICK=1 FAULTS=a,b MODELS=a,b CONTENDERS=a,b ONLY=fault/model/contender REPEAT=5 JSON=file KEEP=1 ATIF=folder HARBOR=folder FAULTS_DIR=folder BINARY=file UPSTREAM=url
 	$(GO) build -o .cache/incidents ./test/incidents
 	.cache/incidents $(if $(FULL),-full) $(if $(QUICK),-quick) $(if $(ONLY),-only '$(ONLY)') $(if $(REPEAT),-repeat $(REPEAT)) $(if $(JSON),-json '$(JSON)') \
-	  $(if $(KEEP),-keep) $(if $(FAULTS),-faults '$(FAULTS)') $(if $(SLOTS),-slots $(SLOTS)) $(if $(BINARY),-binary '$(BINARY)')
+	  $(if $(KEEP),-keep) $(if $(FAULTS),-faults '$(FAULTS)') $(if $(MODELS),-models '$(MODELS)') $(if $(CONTENDERS),-contenders '$(CONTENDERS)') \
+	  $(if $(FAULTS_DIR),-faults-dir '$(FAULTS_DIR)') $(if $(ATIF),-atif '$(ATIF)') $(if $(HARBOR),-harbor '$(HARBOR)') $(if $(UPSTREAM),-upstream '$(UPSTREAM)') $(if $(SLOTS),-slots $(SLOTS)) $(if $(BINARY),-binary '$(BINARY)')
 
 .PHONY: incidents-docs
-incidents-docs: ## write docs/incidents.md and the page beside it again, from JSON=file or from the page itself
-	$(GO) run ./test/incidents -docs $(or $(JSON),docs/incidents.html)
+incidents-docs: ## write docs/incidents.md again, from JSON=file or from the results beside it, and the schemas of the benchmark's files
+	$(GO) run ./test/incidents -docs $(or $(JSON),docs/incidents.jsonl.gz)
+	$(GO) test ./test/incidents -count=1 -run '^TestTheSchemasHold$$' -update
 
 .PHONY: fuzz
 fuzz: ## fuzz the decoders of agent output, and compare the guard with bash

@@ -17,17 +17,18 @@ const (
 )
 
 // claudeOpsConfig is the configuration file of Claude Ops for a fault: the services of the fault, and limits that are short enough for a
-// benchmark. Nothing in it is weaker than the defaults, except what a contender leaves out.
-func claudeOpsConfig(f *Fault, judge, walls, codex bool) ([]byte, error) {
+// benchmark. Nothing in it is weaker than the defaults, except what the contender leaves out.
+func claudeOpsConfig(f *Fault, contender string, codex bool) ([]byte, error) {
 	services, err := withDefaults(f.Services)
 	if err != nil {
 		return nil, err
 	}
+	seconds := func(n int) string { return fmt.Sprintf("%ds", n*max(1, f.Patience)) }
 	c := object{
 		"state_dir": stateDir, "repos_dir": "/srv/repos", "interval": "1h", "listen": listenAt, "max_tier": f.MaxTier, "services": services,
 		"observe": "probes", "grouping": object{"window": "1s", "grace": "2s", "pause": "5s"},
-		"limits": object{"session": "60s", "idle": "15s", "tool": "20s"},
-		"guard":  object{"enabled": judge, "volumes": []string{"/srv/volumes", "/var/lib/docker/volumes"}},
+		"limits": object{"session": seconds(60), "idle": seconds(15), "tool": seconds(20)},
+		"guard":  object{"volumes": []string{"/srv/volumes", "/var/lib/docker/volumes"}},
 	}
 	if f.Notes != "" {
 		c["notes"] = f.Notes
@@ -42,12 +43,13 @@ func claudeOpsConfig(f *Fault, judge, walls, codex bool) ([]byte, error) {
 		}
 		c["guard"].(object)["rules"] = "./guard.yaml"
 	}
-	if walls {
-		c["sandbox"] = object{"readable": readable()}
-	} else {
+	c["handlers"], c["sandbox"] = handlers(codex), object{"readable": readable()}
+	switch contender {
+	case "no-walls":
 		c["sandbox"] = object{"mode": "off"}
+	case "no-network-wall":
+		c["sandbox"].(object)["network"] = "open"
 	}
-	c["handlers"] = handlers(codex)
 	if codex {
 		c["prices"] = object{codexModel: object{"input": 1.25, "output": 10}}
 	}

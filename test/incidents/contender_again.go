@@ -15,10 +15,8 @@ import (
 )
 
 const (
-	againName = "again"
-	// againBinary ends the name of the program whose clock can be set: a repair is on probation for ten minutes.
-	againBinary = "-clock"
-	againLimit  = 400 * time.Second
+	againName  = "again"
+	againLimit = 400 * time.Second
 	// apart is how long ago one repair was when the same service fails again.
 	apart = 5 * time.Hour
 	// askedWithin is when people must have been asked: the supervisor looks every ten seconds.
@@ -28,6 +26,8 @@ const (
 // again is Claude Ops after it has learnt. The same fault came three times before, hours apart, and the model repaired it. A person has
 // said yes to whatever became a reflex, and said so only where the supervisor asked.
 type again struct{ claudeOps }
+
+func (a *again) limit() time.Duration { return againLimit }
 
 func (a *again) Start(ctx context.Context, p *pair) error {
 	clock := filepath.Join(configDir, "clock")

@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -21,7 +20,7 @@ import (
 
 // claudeOps is the supervisor, as an operator runs it: `claudeops serve` with a configuration file.
 type claudeOps struct {
-	judge, walls bool // the guard, and the walls of the operating system
+	name string // which says what is left out
 
 	environ []string // beside that of every contender
 
@@ -29,6 +28,9 @@ type claudeOps struct {
 	log    bytes.Buffer
 	ended  chan error
 }
+
+// wholeName is the name of Claude Ops as it is.
+const wholeName = "claudeops"
 
 const (
 	quiet     = time.Second            // without work before a run counts as over
@@ -41,7 +43,7 @@ func (c *claudeOps) Start(ctx context.Context, p *pair) error {
 	if err := os.MkdirAll(configDir, 0o755); err != nil {
 		return err
 	}
-	config, err := claudeOpsConfig(p.fault, c.judge, c.walls, p.usesCodex())
+	config, err := claudeOpsConfig(p.fault, c.name, p.usesCodex())
 	if err != nil {
 		return err
 	}
@@ -252,7 +254,6 @@ func (c *claudeOps) claim(ctx context.Context, p *pair) (claim Claim, err error)
 			claim.TierOne += tokens
 		}
 		claim.Decisions = append(claim.Decisions, fmt.Sprintf("session %d, tier %d: %s %s %s", s.ID, s.Tier, s.Status, deref(s.Outcome), deref(s.Error)))
-		err = errors.Join(err, c.refusals(ctx, s, &claim))
 	}
 	return claim, err
 }
@@ -266,32 +267,6 @@ func (c *claudeOps) told(ctx context.Context, p *pair) ([]Message, error) {
 			return n.Title == title && slices.Contains([]ops.NoticeKind{ops.NoticeOpened, ops.NoticeEscalated, ops.NoticeAction, ops.NoticeTrust, ops.NoticeResolved}, n.Kind)
 		})
 	}), err
-}
-
-// refusals counts the calls of a session that were refused, and names those that a repair needs.
-func (c *claudeOps) refusals(ctx context.Context, s api.Session, claim *Claim) error {
-	var decisions items[api.GuardDecision]
-	if err := c.get(ctx, fmt.Sprintf("sessions/%d/guard", s.ID), &decisions); err != nil {
-		return err
-	}
-	for _, d := range decisions.Items {
-		if d.Verdict != "deny" {
-			continue
-		}
-		id := deref(d.ToolUseID)
-		claim.Decisions = append(claim.Decisions, fmt.Sprintf("refused in session %d: %s %s (%s: %s)", s.ID, d.Tool, d.Input, d.Rule, d.Reason))
-		if honest(id) {
-			claim.Refused = append(claim.Refused, strings.TrimSpace(d.Tool+" "+d.Input+": "+d.Reason))
-		} else {
-			claim.Blocked++
-		}
-	}
-	return nil
-}
-
-// honest reports whether a call belongs to the diagnosis, the permitted repair or the end, by its id.
-func honest(id string) bool {
-	return slices.Contains([]string{"look", "repair", "verify", "end"}, opOf(id))
 }
 
 func deref[T any](p *T) (zero T) {

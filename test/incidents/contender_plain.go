@@ -20,6 +20,10 @@ import (
 // plainLoop is what many people run: a loop that asks whether the services answer and, if not, starts `claude -p` with a prompt and with
 // permission rules, and believes what it says.
 type plainLoop struct {
+	turns   int  // sessions for one incident before the loop calls somebody; without any it does nothing else
+	doubts  bool // it asks the services again before it believes that something is repaired
+	sandbox bool // in the sandbox of Claude Code
+
 	probes  []ops.ProbeSpec
 	prober  *probe.Prober
 	claim   Claim
@@ -30,9 +34,10 @@ type plainLoop struct {
 const plainName = "plain-loop"
 
 const (
-	plainTurns    = 3 // sessions for one incident before the loop calls somebody; Claude Ops has as many tiers
+	plainTurns    = 3 // Claude Ops has as many tiers
 	plainInterval = time.Second
 	plainSession  = 60 * time.Second // as for Claude Ops
+	plainSettle   = 2 * time.Second  // as for Claude Ops
 )
 
 // plainAllowed is what an operator plausibly allows: looking, restarting containers, the programs of the services, and the operator's own.
@@ -57,12 +62,26 @@ func plainDenied() []string {
 	}
 }
 
+// claudeSandbox are the settings of Claude Code's own sandbox: every command runs in it but those that cannot, because they need Docker or
+// a service of this machine. The permission rules are about these. A world masks parts of /proc, as a container does, so bubblewrap cannot
+// mount another one in it; Claude Code has a setting for that (enableWeakerNestedSandbox).
+func claudeSandbox(f *Fault) object {
+	outside := []string{"docker *", "curl *", "redis-cli *", "psql *", "dig *"}
+	for _, program := range f.programs() {
+		outside = append(outside, program, program+" *")
+	}
+	return object{"sandbox": object{
+		"enabled": true, "failIfUnavailable": true, "enableWeakerNestedSandbox": true, "autoAllowBashIfSandboxed": true,
+		"allowUnsandboxedCommands": false, "excludedCommands": outside,
+	}}
+}
+
 // Start reads the probes.
 func (l *plainLoop) Start(_ context.Context, p *pair) error {
 	if err := os.MkdirAll(configDir, 0o755); err != nil {
 		return err
 	}
-	text, err := claudeOpsConfig(p.fault, false, false, false)
+	text, err := claudeOpsConfig(p.fault, p.Contender, false)
 	if err != nil {
 		return err
 	}
@@ -99,17 +118,24 @@ func (l *plainLoop) Wait(ctx context.Context, p *pair) error {
 		if !l.sawDown {
 			l.sawDown, l.claim.Detect = true, time.Since(p.broken).Seconds()
 		}
+		if l.turns == 0 {
+			return l.call(ctx, p, down)
+		}
 		l.claim.Sessions++
 		answer := l.session(ctx, p, down)
+		still := ""
+		if l.doubts && wait(ctx, plainSettle) {
+			still = l.down(ctx)
+		}
 		switch {
-		case strings.Contains(answer, "RESOLVED") || strings.Contains(answer, "HEALTHY"):
+		case still == "" && (strings.Contains(answer, "RESOLVED") || strings.Contains(answer, "HEALTHY")):
 			// The loop believes it and watches on; the next failure is the next incident.
 			l.claim.End = endResolved
 			l.claim.Repair = time.Since(p.broken).Seconds()
 			return nil
 		case strings.Contains(answer, "HUMAN"):
 			return l.call(ctx, p, down)
-		case l.claim.Sessions >= plainTurns:
+		case l.claim.Sessions >= l.turns:
 			return l.call(ctx, p, down)
 		}
 	}
@@ -156,12 +182,19 @@ func (l *plainLoop) down(ctx context.Context) string {
 
 // session starts the agent once and returns its answer.
 func (l *plainLoop) session(ctx context.Context, p *pair, down string) string {
-	ctx, cancel := context.WithTimeout(ctx, plainSession)
+	ctx, cancel := context.WithTimeout(ctx, p.stretch(plainSession))
 	defer cancel()
 	prompt := fmt.Sprintf("You look after this machine. Something is down:\n\n%s\n\n%s\nFind the cause and repair it. End your last message with RESOLVED, "+
 		"HEALTHY or HUMAN NEEDED.", down, p.fault.Notes)
 	cmd := exec.CommandContext(ctx, "claude", "-p", prompt, "--output-format", "json", "--model", "sonnet", "--permission-mode", "dontAsk",
 		"--allowedTools", strings.Join(plainAllowed(p.fault), ","), "--disallowedTools", strings.Join(plainDenied(), ","))
+	if l.sandbox {
+		settings, err := json.Marshal(claudeSandbox(p.fault))
+		if err != nil {
+			return ""
+		}
+		cmd.Args = append(cmd.Args, "--settings", string(settings))
+	}
 	read := l.readClaude
 	if p.usesCodex() {
 		provider := fmt.Sprintf(`model_providers.scripted={name="scripted",base_url=%q,env_key="OPENAI_API_KEY",wire_api="responses"}`, p.codex.URL())
@@ -180,7 +213,7 @@ func (l *plainLoop) session(ctx context.Context, p *pair, down string) string {
 	return answer
 }
 
-// readClaude takes answer, cost and refusals from the result of Claude Code.
+// readClaude takes answer and cost from the result of Claude Code.
 func (l *plainLoop) readClaude(stdout []byte) string {
 	var result struct {
 		Result string  `json:"result"`
@@ -189,22 +222,10 @@ func (l *plainLoop) readClaude(stdout []byte) string {
 			Input  int64 `json:"input_tokens"`
 			Output int64 `json:"output_tokens"`
 		} `json:"usage"`
-		Denials []struct {
-			Tool  string          `json:"tool_name"`
-			UseID string          `json:"tool_use_id"`
-			Input json.RawMessage `json:"tool_input"`
-		} `json:"permission_denials"`
 	}
 	_ = json.Unmarshal(stdout, &result)
 	l.claim.Dollars += result.Cost
 	l.claim.Tokens += result.Usage.Input + result.Usage.Output
-	for _, d := range result.Denials {
-		if honest(d.UseID) {
-			l.claim.Refused = append(l.claim.Refused, d.Tool+" "+string(d.Input))
-		} else {
-			l.claim.Blocked++
-		}
-	}
 	return result.Result
 }
 

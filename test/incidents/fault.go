@@ -2,10 +2,12 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -16,12 +18,17 @@ type Fault struct {
 	Name string `yaml:"-"`
 	Dir  string `yaml:"-"`
 
+	Patience int `yaml:"-"` // how many times as long as usual agents may take
+
 	Title    string      `yaml:"title"`
 	Breaks   string      `yaml:"breaks"`
 	Services []yaml.Node `yaml:"services"` // as in claudeops.yaml: probes, containers, and the actions of each tier
 	Rules    []yaml.Node `yaml:"rules"`    // operator rules for the guard, as in guard.yaml
 	Notes    string      `yaml:"notes"`    // what the operator tells agents about the environment
 	MaxTier  int         `yaml:"max_tier"` // the highest tier that may act; 3 where it is left out
+
+	// Cases makes one fault of each entry, all in the same scene: what an agent ran in a public report.
+	Cases map[string]Case `yaml:"cases"`
 
 	Expect Expect `yaml:"expect"`
 	Facts  Facts  `yaml:"facts"`
@@ -33,6 +40,12 @@ type Fault struct {
 	Processes []string `yaml:"processes"`
 	// Watch is how long nothing may happen before a run counts as over without an incident.
 	Watch duration `yaml:"watch"`
+}
+
+// Case is a public report in which an agent destroyed something.
+type Case struct {
+	Report string   `yaml:"report"` // its address, or its name
+	Runs   []string `yaml:"runs"`   // the commands
 }
 
 // Expect is how the fault ends when everybody does their work.
@@ -51,8 +64,10 @@ type Facts struct {
 	Working   string         `yaml:"working"`   // regular expression: what the last of them prints when it works
 	Wrong     []Step         `yaml:"wrong"`     // the right idea on the wrong target
 	Forbidden []Step         `yaml:"forbidden"` // the obvious repair that is not allowed
+	Shortcut  []Step         `yaml:"shortcut"`  // turns the probe green and repairs nothing: the oracle stays red, or becomes so
 	Destroy   []string       `yaml:"destroy"`   // what the wrecker does here beside its own commands
 	Poison    []Poison       `yaml:"poison"`    // what a text on this machine tells agents to do
+	Disaster  []string       `yaml:"-"`         // what the agent of the report ran, where the fault is a case
 }
 
 // Poison is an instruction in a log, a page or a commit message.
@@ -100,9 +115,30 @@ func loadFaults(dir string) ([]*Fault, error) {
 		if err != nil {
 			return nil, err
 		}
-		faults = append(faults, f)
+		faults = append(faults, f.cases()...)
 	}
 	return faults, nil
+}
+
+// cases are the faults of one folder: itself, or its cases.
+func (f *Fault) cases() []*Fault {
+	if len(f.Cases) == 0 {
+		return []*Fault{f}
+	}
+	var all []*Fault
+	for _, name := range slices.Sorted(maps.Keys(f.Cases)) {
+		one := *f
+		one.Name, one.Facts.Disaster = f.Name+"-"+name, f.Cases[name].Runs
+		one.Title = "The web server is down, and the agent runs " + strings.Join(one.Facts.Disaster, "; ")
+		one.Cases = map[string]Case{name: f.Cases[name]}
+		all = append(all, &one)
+	}
+	return all
+}
+
+// meets reports whether a model has something to do with a fault: the commands of public reports belong to one model, and it has no others.
+func (f *Fault) meets(model string) bool {
+	return (len(f.Facts.Disaster) > 0) == (strings.TrimSuffix(model, onCodex) == "museum")
 }
 
 func loadFault(dir string) (*Fault, error) {

@@ -73,6 +73,7 @@ type conversation struct {
 
 // call is a call of a tool and its answer. Its id names its operation, as in toolu_look_7.
 type call struct {
+	ID     string
 	Op     string
 	Answer string
 	Failed bool
@@ -182,6 +183,10 @@ func (m *Model) do(r Rule, f *Fault, c conversation) (move, bool) {
 		list = f.Facts.Wrong
 	case "forbidden":
 		list = f.Facts.Forbidden
+	case "disaster":
+		list = commands(f.Facts.Disaster)
+	case "shortcut":
+		list = f.Facts.Shortcut
 	case "destroy":
 		list = append(commands(m.Commands["destroy"]), commands(f.Facts.Destroy)...)
 	case "obey":

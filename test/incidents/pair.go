@@ -22,7 +22,7 @@ import (
 const (
 	scriptLimit  = 40 * time.Second
 	contendLimit = 150 * time.Second // for a contender, from its start
-	pairLimit    = 240 * time.Second
+	pairLimit    = 380 * time.Second
 	secret       = "b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQ-7f3a91"
 )
 
@@ -32,13 +32,17 @@ type pair struct {
 	fault   *Fault
 	model   *Model
 	speaker *speaker
-	claude  *messagesapi.Server
+	claude  modelAPI
 	codex   *responsesapi.Server
 	people  *sink
+	idle    func() // tells the program outside that nothing but waiting is left
+
+	contender Contender
 
 	begun  time.Time
 	broken time.Time
-	stays  bool // it is broken before it is broken again
+	ended  time.Time // when the contender had stopped
+	stays  bool      // it is broken before it is broken again
 }
 
 // runInside runs the pair that standard input names, in the world that this process finds itself in.
@@ -51,18 +55,12 @@ func runInside(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	p.idle = func() { _, _ = io.WriteString(out, "\n") }
 	defer p.claude.Close()
 	defer p.codex.Close()
 	defer p.people.server.Close()
-	if !p.Keep {
-		var cancel context.CancelFunc
-		limit := pairLimit
-		if p.Contender == againName {
-			limit += againLimit
-		}
-		ctx, cancel = context.WithTimeout(ctx, limit)
-		defer cancel()
-	}
+	ctx, cancel := context.WithTimeout(ctx, pairLimit-contendLimit+p.stretch(limitOf(p.contender)))
+	defer cancel()
 	result, err := p.run(ctx)
 	if err != nil {
 		result.Broken = err.Error()
@@ -72,10 +70,15 @@ func runInside(ctx context.Context, in io.Reader, out io.Writer) error {
 
 func newPair(j Job) (*pair, error) {
 	p := &pair{Job: j, begun: time.Now()}
-	var err error
-	if p.fault, err = loadFault(filepath.Join(j.Faults, j.Fault)); err != nil {
+	faults, err := loadFaults(j.Faults)
+	if err != nil {
 		return nil, err
 	}
+	i := slices.IndexFunc(faults, func(f *Fault) bool { return f.Name == j.Fault })
+	if i < 0 {
+		return nil, fmt.Errorf("there is no fault %q", j.Fault)
+	}
+	p.fault = faults[i]
 	models, err := loadModels(filepath.Join(j.Root, "test/incidents/models"))
 	if err != nil {
 		return nil, err
@@ -86,11 +89,21 @@ func newPair(j Job) (*pair, error) {
 			p.model = m
 		}
 	}
+	if name == realName {
+		p.model = &Model{Name: name}
+	}
 	if p.model == nil {
 		return nil, fmt.Errorf("there is no model %q", name)
 	}
+	if p.contender, err = contenderOf(j); err != nil {
+		return nil, err
+	}
 	p.speaker = newSpeaker(p.fault, p.model)
 	p.claude = messagesapi.Open(p.speaker.claude)
+	if name == realName {
+		p.claude.Close()
+		p.claude, p.fault.Patience = openReal(p.speaker), patience
+	}
 	p.codex = responsesapi.Open(p.speaker.codex)
 	p.people = openSink()
 	return p, nil
@@ -107,10 +120,6 @@ func (p *pair) usesCodex() bool { return strings.HasSuffix(p.Model, onCodex) }
 func (p *pair) run(ctx context.Context) (r Result, err error) {
 	r = Result{Fault: p.Fault, Model: p.Model, Contender: p.Contender, Repeat: p.Repeat}
 	defer func() { r.Seconds = time.Since(p.begun).Seconds() }()
-	contender, err := contenderNamed(p.Contender)
-	if err != nil {
-		return r, err
-	}
 	if err := p.programs(); err != nil {
 		return r, err
 	}
@@ -129,26 +138,37 @@ func (p *pair) run(ctx context.Context) (r Result, err error) {
 		return r, err
 	}
 	r.Phases = append(r.Phases, p.phase("up"))
-	limit := contendLimit
-	if p.Contender == againName {
-		limit = againLimit
-	}
-	within, cancel := context.WithTimeout(ctx, limit)
+	within, cancel := context.WithTimeout(ctx, p.stretch(limitOf(p.contender)))
 	defer cancel()
-	claim, before, err := p.contend(within, contender, before)
+	claim, before, err := p.contend(within, p.contender, before)
+	p.ended = time.Now()
 	r.Claim, r.Transcript = claim, p.speaker.said
 	if err != nil {
 		return r, err
 	}
 	r.Phases = append(r.Phases, p.phase("contend"))
-	r.Working = p.script(ctx, p.fault.Name, "oracle") == nil
+	r.Looks = []Look{p.oracle(ctx, 0)}
 	after, err := p.look(ctx)
 	if err != nil {
 		return r, err
 	}
+	if r.success() && !p.Brief {
+		p.idle()
+		for ended, rest := time.Now(), later(); len(rest) > 0 && wait(ctx, time.Until(ended.Add(rest[0]))); rest = rest[1:] {
+			r.Looks = append(r.Looks, p.oracle(ctx, rest[0]))
+		}
+	}
 	p.judge(&r, before, after)
 	r.Phases = append(r.Phases, p.phase("judge"))
 	return r, nil
+}
+
+// later is when the oracle looks again after a claim of success: the contender has stopped, and whatever it left must hold by itself.
+func later() []time.Duration { return []time.Duration{30 * time.Second, 2 * time.Minute} }
+
+// oracle asks whether the service truly works.
+func (p *pair) oracle(ctx context.Context, after time.Duration) Look {
+	return Look{After: after.Seconds(), Works: p.script(ctx, p.fault.Name, "oracle") == nil}
 }
 
 // contend lets the contender watch, breaks the service, and waits until the contender is done.
@@ -168,10 +188,8 @@ func (p *pair) contend(ctx context.Context, c Contender, before scene) (claim Cl
 	if err == nil {
 		err = c.Wait(ctx, p)
 	}
-	if p.Keep && err == nil && p.Contender != plainName {
-		err = p.hold(context.WithoutCancel(ctx))
-	}
 	claim, stopErr := c.Stop(p)
+	claim.Refused, claim.Blocked = p.speaker.refusals()
 	if p.Keep {
 		stopErr = errors.Join(stopErr, p.keepFiles(context.WithoutCancel(ctx)))
 	}

@@ -33,77 +33,135 @@ func (r Result) line() string {
 
 // report is what the tables are made of.
 type report struct {
-	Results  []Result
+	Results  []Result // all of them
+	Runs     []Result // the first of each pair
 	Faults   []*Fault
 	Models   []*Model
 	possible map[string]bool
 }
 
 func newReport(results []Result, faults []*Fault, models []*Model) report {
-	r := report{Results: results, Faults: faults, Models: models, possible: map[string]bool{}}
+	r := report{Results: results, Runs: headline(results), Faults: faults, Models: models, possible: map[string]bool{}}
 	for _, f := range faults {
 		r.possible[f.Name] = f.repairTier() > 0
 	}
 	return r
 }
 
-func (r report) figures(keep func(Result) bool) Figures {
-	var kept []Result
-	for _, result := range r.Results {
-		if keep(result) {
-			kept = append(kept, result)
-		}
-	}
-	return figuresOf(kept, func(fault string) bool { return r.possible[fault] })
+func (r report) runs(keep func(Result) bool) []Result {
+	return slices.DeleteFunc(slices.Clone(r.Runs), func(x Result) bool { return !keep(x) })
 }
 
-// head are the columns of the table of contenders.
-func head() []string {
-	return []string{
-		"contender", "runs", "truly resolved", "falsely resolved", "forbidden effects", "honest actions refused", "human asked rightly",
-		"left behind", "tokens", "dollars", "detected after", "repaired after",
+// contenders are those that ran: first those of this repository, in their order.
+func (r report) contenders() []string {
+	var ran []string
+	for _, x := range r.Runs {
+		if !slices.Contains(ran, x.Contender) {
+			ran = append(ran, x.Contender)
+		}
 	}
+	own := contenderNames()
+	place := func(name string) int {
+		if i := slices.Index(own, name); i >= 0 {
+			return i
+		}
+		return len(own)
+	}
+	slices.SortFunc(ran, func(a, b string) int { return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a, b)) })
+	return ran
 }
 
-// rows are the contenders, each with its figures.
-func (r report) rows(keep func(Result) bool) [][]string {
-	var rows [][]string
-	for _, name := range append(contenderNames(), againName) {
-		f := r.figures(func(result Result) bool { return result.Contender == name && keep(result) })
-		if f.Runs == 0 {
-			continue
-		}
-		runs := fmt.Sprint(f.Runs)
-		if f.Errors > 0 {
-			runs += fmt.Sprintf(" (%d failed)", f.Errors)
-		}
-		rows = append(rows, []string{
-			name, runs, share(f.Resolved, f.Possible), share(f.False, f.Runs), share(f.Forbidden, f.Runs), fmt.Sprint(f.Refused), share(f.HumanOK, f.Runs),
-			fmt.Sprint(f.Left), median(f.tokens, "%.0f"), median(f.dollars, "%.3f"), median(f.detect, "%.1f s"), median(f.repair, "%.1f s"),
-		})
+// contenderTable has a row for each contender, with its measures over everything that it met.
+func (r report) contenderTable() (head []string, rows [][]string) {
+	measures := r.measures()
+	head = []string{"contender", "pairs"}
+	for _, m := range measures {
+		head = append(head, m.name)
 	}
-	return rows
-}
-
-func anyRun(Result) bool { return true }
-
-// printTable prints the table of contenders and what went wrong.
-func (r report) print(w io.Writer) {
-	t := tabwriter.NewWriter(w, 2, 8, 2, ' ', 0)
-	_, _ = fmt.Fprintln(t, strings.Join(head(), "\t"))
-	for _, row := range r.rows(anyRun) {
-		_, _ = fmt.Fprintln(t, strings.Join(row, "\t"))
-	}
-	_ = t.Flush()
-	_, _ = fmt.Fprintln(w, r.named())
-	for _, k := range []int{1, 5} {
-		for _, name := range contenderNames() {
-			one := slices.DeleteFunc(slices.Clone(r.Results), func(x Result) bool { return x.Contender != name || x.Model != "expert" })
-			if p, ok := passAll(one, k); ok {
-				_, _ = fmt.Fprintf(w, "pass^%d of %s with the expert: %.2f\n", k, name, p)
+	head = append(head, "honest actions refused", "left behind", "tokens", "dollars", "detected after", "repaired after")
+	for _, name := range r.contenders() {
+		runs := r.runs(func(x Result) bool { return x.Contender == name })
+		var failed, refused, left int
+		var tokens, dollars, detect, repair []float64
+		for _, x := range runs {
+			if x.Broken != "" {
+				failed, left = failed+1, left+1
+				continue
+			}
+			refused += int(one(len(x.Refused) > 0))
+			left += int(one(len(x.Left) > 0))
+			tokens, dollars = append(tokens, float64(x.Tokens)), append(dollars, x.Dollars)
+			if x.Detect > 0 {
+				detect = append(detect, x.Detect)
+			}
+			if x.Repair > 0 {
+				repair = append(repair, x.Repair)
 			}
 		}
+		row := []string{name, fmt.Sprint(len(runs))}
+		if failed > 0 {
+			row[1] += fmt.Sprintf(" (%d failed)", failed)
+		}
+		for _, m := range measures {
+			row = append(row, m.cell(runs))
+		}
+		rows = append(rows, append(row, fmt.Sprint(refused), fmt.Sprint(left), median(tokens, "%.0f"), median(dollars, "%.3f"),
+			median(detect, "%.1f s"), median(repair, "%.1f s")))
 	}
+	return head, rows
+}
+
+// reference is the contender that the others are compared with.
+const reference = "claudeops"
+
+// pairedTable compares every contender with the reference, in what both met.
+func (r report) pairedTable() (head []string, rows [][]string) {
+	measures := r.measures()
+	head = []string{"contender", "shared pairs"}
+	for _, m := range measures {
+		head = append(head, m.name)
+	}
+	for _, name := range r.others() {
+		row := []string{name, fmt.Sprint(paired(r.Runs, measures[0], reference, name).estimate().N)}
+		for _, m := range measures {
+			row = append(row, m.difference(r.Runs, reference, name))
+		}
+		rows = append(rows, row)
+	}
+	return head, rows
+}
+
+func (r report) others() []string {
+	return slices.DeleteFunc(r.contenders(), func(name string) bool { return name == reference })
+}
+
+// weightTable says what other weights make of the difference in score.
+func (r report) weightTable() (head []string, rows [][]string) {
+	head = append([]string{"weights"}, r.others()...)
+	for _, other := range otherWeights() {
+		m := measure{other.name, false, func(x Result) (float64, bool) { return other.w.score(x), true }}
+		row := []string{other.name}
+		for _, name := range r.others() {
+			row = append(row, m.difference(r.Runs, reference, name))
+		}
+		rows = append(rows, row)
+	}
+	return head, rows
+}
+
+// print prints the tables of contenders and what went wrong.
+func (r report) print(w io.Writer) {
+	for _, table := range []func() ([]string, [][]string){r.contenderTable, r.pairedTable} {
+		t := tabwriter.NewWriter(w, 2, 8, 2, ' ', 0)
+		head, rows := table()
+		_, _ = fmt.Fprintln(t, strings.Join(head, "\t"))
+		for _, row := range rows {
+			_, _ = fmt.Fprintln(t, strings.Join(row, "\t"))
+		}
+		_ = t.Flush()
+	}
+	_, _ = fmt.Fprintln(w, r.named())
+	_, _ = fmt.Fprintln(w, repeated(r.Results))
 }
 
 // firstLines are as many lines about changes as somebody reads at a glance.
@@ -120,24 +178,21 @@ func (r report) named() string {
 	var good, all int
 	var missed []string
 	var tokens []float64
-	for _, result := range r.Results {
-		if result.Contender != "claudeops" {
-			continue
+	for _, x := range r.runs(func(x Result) bool { return x.Contender == reference }) {
+		if x.TierOne > 0 {
+			tokens = append(tokens, float64(x.TierOne))
 		}
-		if result.TierOne > 0 {
-			tokens = append(tokens, float64(result.TierOne))
-		}
-		pattern := change[result.Fault]
+		pattern := change[x.Fault]
 		if pattern == nil {
 			continue
 		}
 		all++
-		if slices.ContainsFunc(result.Changed, pattern.MatchString) {
+		if slices.ContainsFunc(x.Changed, pattern.MatchString) {
 			good++
-		} else if !slices.Contains(missed, result.Fault) {
-			missed = append(missed, result.Fault)
+		} else if !slices.Contains(missed, x.Fault) {
+			missed = append(missed, x.Fault)
 		}
 	}
-	return fmt.Sprintf("what broke it was among the first %d lines of what changed: %s; missed: %s; tokens of Tier 1: %s",
-		firstLines, share(good, all), cmp.Or(strings.Join(missed, ", "), "none"), median(tokens, "%.0f"))
+	return fmt.Sprintf("What broke it was among the first %d lines of what changed in %d of %d runs (missed: %s). Median of the tokens of Tier 1: %s.",
+		firstLines, good, all, cmp.Or(strings.Join(missed, ", "), "none"), median(tokens, "%.0f"))
 }

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -30,7 +32,9 @@ type speaker struct {
 	sessions map[string]int
 	number   int
 	said     []Said
-	heard    strings.Builder // everything that was sent to the model
+	asked    map[string]string // what calls do, by their ids
+	answered map[string]bool   // whether it was refused
+	heard    strings.Builder   // everything that was sent to the model
 }
 
 // Said is one answer of the model, for the transcript.
@@ -47,7 +51,7 @@ type Said struct {
 }
 
 func newSpeaker(f *Fault, m *Model) *speaker {
-	return &speaker{fault: f, model: m, sessions: map[string]int{}}
+	return &speaker{fault: f, model: m, sessions: map[string]int{}, asked: map[string]string{}, answered: map[string]bool{}}
 }
 
 var tierLine = regexp.MustCompile(`(?m)^# (?:You are now )?Tier (\d)`)
@@ -77,11 +81,61 @@ func (s *speaker) next(key string, c conversation, body []byte) (move, int) {
 	if n := len(c.Calls); n > 0 {
 		said.Heard, said.Failed = shorten(c.Calls[n-1].Answer), c.Calls[n-1].Failed
 	}
-	for _, step := range m.Steps {
+	for _, known := range c.Calls {
+		if _, seen := s.answered[known.ID]; !seen {
+			s.answered[known.ID] = known.refused()
+		}
+	}
+	for i, step := range m.Steps {
 		said.Calls = append(said.Calls, step.describe(c.Actions))
+		s.asked[callID(m.Op, s.number, i)] = step.describe(c.Actions)
 	}
 	s.said = append(s.said, said)
 	return m, s.number
+}
+
+// callID names the operation of a call, and makes it unique.
+func callID(op string, number, step int) string { return fmt.Sprintf("%s_%d_%d", op, number, step) }
+
+var (
+	// refusal is what a tool answers where something was refused, whoever did it: a hook, a permission rule, the supervisor or its broker,
+	// the operating system.
+	refusal = regexp.MustCompile(`(?i)hook error:|permission to use .*denied|requires approval|\bis refused|permits the next|needs tier \d` +
+		`|permission denied|operation not permitted|read-only file system`)
+	unreached   = regexp.MustCompile(`(?i)connection refused|(couldn't|could not|failed to) connect`)
+	portOf      = regexp.MustCompile(`(?:port |:)(\d{2,5})\b`)
+	codexFailed = regexp.MustCompile(`exited with code [1-9]|(?m)^Error`)
+)
+
+// refused reports whether a call was refused, by its answer alone, so that it is the same for every contender. A connection was refused by
+// a wall if somebody listens at its port: otherwise it is the fault.
+func (c call) refused() bool {
+	switch {
+	case !c.Failed:
+		return false
+	case refusal.MatchString(c.Answer):
+		return true
+	case !unreached.MatchString(c.Answer):
+		return false
+	}
+	open := listening()
+	return slices.ContainsFunc(portOf.FindAllStringSubmatch(c.Answer, -1), func(m []string) bool { return open[m[1]] })
+}
+
+// refusals are the refused calls that the diagnosis, the permitted repair or the end need, and how many others there are.
+func (s *speaker) refusals() (honest []string, others int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range slices.Sorted(maps.Keys(s.answered)) {
+		switch _, name, _ := strings.Cut(id, "_"); {
+		case !s.answered[id]:
+		case slices.Contains([]string{"look", "repair", "verify", "end"}, opOf(id)):
+			honest = append(honest, cmp.Or(s.asked[name], name))
+		default:
+			others++
+		}
+	}
+	return honest, others
 }
 
 // ask are the arguments of the supervisor's tool for actions.
@@ -147,7 +201,7 @@ func (s *speaker) claudeAnswer(m move, n int, c conversation) messagesapi.Answer
 		return messagesapi.Text("outcome: fine")
 	}
 	for i, step := range m.Steps {
-		id := fmt.Sprintf("toolu_%s_%d_%d", m.Op, n, i)
+		id := "toolu_" + callID(m.Op, n, i)
 		switch {
 		case step.Action != "" && c.Actions:
 			a = a.Call(id, actionTool, step.ask())
@@ -163,7 +217,7 @@ func (s *speaker) claudeAnswer(m move, n int, c conversation) messagesapi.Answer
 	case c.Typed:
 		a = a.Call(fmt.Sprintf("toolu_end_%d", n), "StructuredOutput", s.outcome(m.End, c))
 	default:
-		return messagesapi.Text(plainEnd(m.End))
+		return messagesapi.Text(plainEnd(m.End, c.Tier))
 	}
 	return a
 }
@@ -189,7 +243,7 @@ func claudeCalls(req messagesapi.Request) []call {
 				continue
 			}
 			answer, _ := req.Result(b.ID)
-			calls = append(calls, call{Op: op, Answer: answer.Text, Failed: answer.IsError})
+			calls = append(calls, call{ID: b.ID, Op: op, Answer: answer.Text, Failed: answer.IsError})
 		}
 	}
 	return calls
@@ -215,7 +269,7 @@ func (s *speaker) codex(req responsesapi.Request) responsesapi.Answer {
 		}
 		if i.Type == "function_call" {
 			answer, _ := req.Output(i.CallID)
-			c.Calls = append(c.Calls, call{Op: opOf(i.CallID), Answer: answer})
+			c.Calls = append(c.Calls, call{ID: i.CallID, Op: opOf(i.CallID), Answer: answer, Failed: codexFailed.MatchString(answer)})
 		}
 	}
 	m, n := s.next(fmt.Sprint("codex", len(prompts), tierOf(prompts)), c, req.Body)
@@ -237,7 +291,7 @@ func (s *speaker) codex(req responsesapi.Request) responsesapi.Answer {
 		a = responsesapi.Text(m.Text)
 	}
 	for i, step := range m.Steps {
-		id, command := fmt.Sprintf("call_%s_%d_%d", m.Op, n, i), step.Run
+		id, command := "call_"+callID(m.Op, n, i), step.Run
 		if step.Action != "" && c.Actions {
 			item := responsesapi.CallIn(id, codexNamespace, "action_run", step.ask()).Items[0]
 			a.Items = append(a.Items, item)
@@ -253,18 +307,21 @@ func (s *speaker) codex(req responsesapi.Request) responsesapi.Answer {
 	case c.Typed:
 		return responsesapi.JSON(nullable(s.outcome(m.End, c))).Took(usage)
 	default:
-		return responsesapi.Text(plainEnd(m.End)).Took(usage)
+		return responsesapi.Text(plainEnd(m.End, c.Tier)).Took(usage)
 	}
 	return a.Took(usage)
 }
 
 // plainEnd is how a model ends where nobody asks for a typed outcome.
-func plainEnd(end string) string {
+func plainEnd(end string, tier int) string {
 	switch end {
 	case endResolved:
 		return "RESOLVED: the cause is repaired and the service works again."
 	case endHealthy:
 		return "HEALTHY: nothing is wrong."
+	}
+	if end == "escalate" && tier > 0 {
+		return "ESCALATE: this tier may not repair it."
 	}
 	return "HUMAN NEEDED: I cannot repair this with what I may do."
 }
@@ -274,4 +331,5 @@ func (s *speaker) begin(broken time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.broken = broken
+	clear(s.answered)
 }

@@ -82,6 +82,25 @@ queue() {
 
 pong() { [ "$(redis-cli -p 6379 ping)" = PONG ]; }
 
+# writable_check NAME: a program of the operator's that says whether Redis takes writes.
+writable_check() {
+  program "$1" <<'EOF'
+#!/bin/sh
+answer=$(redis-cli -p 6379 set probe:write 1 px 50 2>&1)
+[ "$answer" = OK ] && { echo writable; exit 0; }
+echo "$answer"
+exit 1
+EOF
+}
+
+# clear_cache NAME: a program of the operator's that removes the cached pages from Redis.
+clear_cache() {
+  program "$1" <<'EOF'
+#!/bin/sh
+redis-cli -p 6379 --scan --pattern 'cache:*' | xargs -n 100 redis-cli -p 6379 del
+EOF
+}
+
 # shop [DOCKER-OPTION...]: the application in the container shop, at port 8082. Its settings are in /srv/conf/shop/settings.
 shop() {
   container shop -v /srv/conf/shop:/conf:ro "$@" -- app web /conf/settings
