@@ -412,8 +412,8 @@ func (a *app) agentInstall() *cobra.Command {
 		Use: "install [claude]", Short: "Install Claude Code where the service can run it", ValidArgs: []string{agentClaude},
 		Args: cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
 		Long: `Installs the version of Claude Code that this version of claudeops is tested with into the folder programs of the state
-folder, where the service looks before PATH. npm downloads it, so its registry and proxy are used; Node is not needed to run it. What is installed has the
-checksum that is built into claudeops. Run it again after an upgrade of claudeops to update it.`,
+folder, where the service looks before PATH. npm downloads it, so its registry and proxy are used; Node is not needed to run it. What is
+installed has the checksum that is built into claudeops. Run it again after an upgrade of claudeops to update it.`,
 		Example: `  sudo claudeops agent install       for the service
   claudeops agent install --prefix ~/bin`,
 		RunE: func(c *cobra.Command, _ []string) error {
