@@ -264,13 +264,13 @@ func moduleRoot() (string, error) {
 	return "", fmt.Errorf("find the module: %w", err)
 }
 
-// modelNames are the models of the matrix: each behind Claude Code, and three behind Codex as well.
+// modelNames are the models of the matrix: each behind Claude Code, and four behind Codex as well.
 func modelNames(models []*Model) []string {
 	var names []string
 	for _, m := range models {
 		names = append(names, m.Name)
 	}
-	for _, name := range []string{"expert", "wrecker", "museum"} {
+	for _, name := range []string{"expert", "wrecker", "museum", "cosmetic"} {
 		if slices.Contains(names, name) {
 			names = append(names, name+onCodex)
 		}
