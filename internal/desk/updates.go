@@ -44,7 +44,7 @@ func (d *Desk) Updatables(ctx context.Context, environment, service string) ([]U
 			continue
 		}
 		u := Updatable{Environment: e.Name, Service: s.Name, Schedule: s.Updates.Schedule}
-		_, _, u.Not = e.Policy.Inventory.Update(s.Name)
+		_, _, u.Not = s.Update()
 		if i := slices.IndexFunc(seen, func(v ops.Version) bool { return v.Service == s.Name }); i >= 0 && u.Not == "" {
 			u.Version = &seen[i]
 		}

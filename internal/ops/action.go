@@ -142,10 +142,17 @@ func (v Inventory) Action(service, name string) (ActionSpec, bool) {
 		if s.Name != service {
 			continue
 		}
-		for _, a := range s.Actions {
-			if a.Name == name {
-				return a, true
-			}
+		if a, ok := s.action(name); ok {
+			return a, true
+		}
+	}
+	return ActionSpec{}, false
+}
+
+func (s Service) action(name string) (ActionSpec, bool) {
+	for _, a := range s.Actions {
+		if a.Name == name {
+			return a, true
 		}
 	}
 	return ActionSpec{}, false

@@ -104,26 +104,30 @@ type Version struct {
 	At          time.Time
 }
 
-// Update returns how a service is updated: by its compose action, for as long as it is watched. Why says why it cannot be.
+// Update returns how a service is updated. Why says why it cannot be.
 func (v Inventory) Update(service string) (spec ActionSpec, watch time.Duration, why string) {
 	for _, s := range v.Services {
-		if s.Name != service {
-			continue
+		if s.Name == service {
+			return s.Update()
 		}
-		watch = s.Updates.Watch
-		if watch == 0 {
-			watch = DefaultUpdateWatch
-		}
-		spec, known := v.Action(service, string(ActionRedeploy))
-		switch {
-		case !known && len(s.Off) > 0:
-			return spec, watch, "its action redeploy is off"
-		case !known || spec.Kind != ActionRedeploy:
-			return spec, watch, "it has no compose file: add `compose: {repo: …, file: …}` to the service"
-		case !s.Probed:
-			return spec, watch, "it has no probe, so nothing could be watched: add one to the service"
-		}
-		return spec, watch, ""
 	}
 	return ActionSpec{}, 0, "it is not configured"
+}
+
+// Update returns how the service is updated: by its compose action, for as long as it is watched. Why says why it cannot be.
+func (s Service) Update() (spec ActionSpec, watch time.Duration, why string) {
+	watch = s.Updates.Watch
+	if watch == 0 {
+		watch = DefaultUpdateWatch
+	}
+	spec, known := s.action(string(ActionRedeploy))
+	switch {
+	case !known && len(s.Off) > 0:
+		why = "its action redeploy is off"
+	case !known || spec.Kind != ActionRedeploy:
+		why = "it has no compose file: add `compose: {repo: …, file: …}` to the service"
+	case !s.Probed:
+		why = "it has no probe, so nothing could be watched: add one to the service"
+	}
+	return spec, watch, why
 }
