@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// farEnvironments is how many environments the hosts share. Each of them has one chain to do.
-	farEnvironments = 60
+	// farEnvironments is how many environments there are for each host. Each of them has one chain to do.
+	farEnvironments = 20
 	// farSlots is how many sessions a host runs at once.
 	farSlots = 4
 	// farDelay is how long a packet takes to the database, and back.
@@ -25,47 +25,64 @@ const (
 	farWait = "10"
 )
 
-// scaling measures how busy three hosts keep their slots, with a network between them and the database.
-func (b *bench) scaling() ([]figure, error) {
-	const hosts = 3
-	rate, busy, err := b.farHosts(hosts)
-	if err != nil {
-		return nil, err
-	}
-	return []figure{{
-		fmt.Sprintf("%d chains, %d hosts with %d slots each, %s to the database each way, sessions of %s s",
-			farEnvironments, hosts, farSlots, farDelay, farWait),
-		fmt.Sprintf("%.0f chains per minute, %.1f %% of the slots busy", rate, 100*busy), "≥ 90 %",
-	}}, nil
+// far is what hosts did with a network between them and the database.
+type far struct {
+	perMinute float64       // chains
+	busy      float64       // the share of the slots
+	each      time.Duration // processor time of the hosts for a chain, without agents
 }
 
-// farHosts lets hosts do all chains. It returns how many they did per minute and which share of their slots was busy.
-func (b *bench) farHosts(hosts int) (perMinute, busy float64, err error) {
+// scaling measures how busy one host and three hosts keep their slots, and what a chain costs them.
+func (b *bench) scaling() ([]figure, error) {
+	var out []figure
+	var one time.Duration
+	for _, hosts := range []int{1, 3} {
+		f, err := b.farHosts(hosts)
+		if err != nil {
+			return nil, err
+		}
+		if hosts == 1 {
+			one = f.each
+		}
+		out = append(out, figure{
+			fmt.Sprintf("%d chains, %d hosts with %d slots each, %s to the database each way, sessions of %s s",
+				hosts*farEnvironments, hosts, farSlots, farDelay, farWait),
+			fmt.Sprintf("%.0f chains per minute, %.1f %% of the slots busy", f.perMinute, 100*f.busy), "≥ 90 %",
+		}, figure{
+			"… processor time of the hosts for a chain",
+			fmt.Sprintf("%d ms (%.2f times one host's)", f.each.Milliseconds(), f.each.Seconds()/one.Seconds()), "≤ 1.15 times",
+		})
+	}
+	return out, nil
+}
+
+// farHosts lets hosts do all chains.
+func (b *bench) farHosts(hosts int) (f far, err error) {
 	ctx := context.Background()
 	c, err := pgtest.Start(ctx)
 	if err != nil {
-		return 0, 0, err
+		return f, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	if err := c.SQL(ctx, "CREATE DATABASE far"); err != nil {
-		return 0, 0, err
+		return f, err
 	}
 	proxy, err := pgtest.NewProxy(ctx, c.Address("far"), farDelay)
 	if err != nil {
-		return 0, 0, err
+		return f, err
 	}
 	defer func() { _ = proxy.Close() }()
 	agent, err := b.agent("sleep " + farWait + "\n" + hopping(filepath.Join(b.dir, "far-times")))
 	if err != nil {
-		return 0, 0, err
+		return f, err
 	}
 	file := filepath.Join(b.dir, "far.yaml")
 	text := fmt.Sprintf("interval: 24h\nhost: {sessions: %d}\nenvironments:\n", farSlots)
-	for i := range farEnvironments {
+	for i := range hosts * farEnvironments {
 		text += fmt.Sprintf("  - name: env%03d\n", i)
 	}
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		return 0, 0, err
+		return f, err
 	}
 	all := make([]*daemon, hosts)
 	failed := make([]error, hosts)
@@ -83,19 +100,20 @@ func (b *bench) farHosts(hosts int) (perMinute, busy float64, err error) {
 		}
 	}
 	if err := errors.Join(failed...); err != nil {
-		return 0, 0, err
+		return f, err
 	}
-	return farRate(ctx, c.Address("far"), hosts)
+	return farRate(ctx, c.Address("far"), all)
 }
 
 // farRate waits until most is done: the last chains do not keep all slots busy. It counts from the moment at which a tenth is done.
-func farRate(ctx context.Context, address string, hosts int) (perMinute, busy float64, err error) {
+func farRate(ctx context.Context, address string, hosts []*daemon) (f far, err error) {
 	db, err := pgx.Connect(ctx, address)
 	if err != nil {
-		return 0, 0, err
+		return f, err
 	}
 	defer func() { _ = db.Close(ctx) }()
-	const first, last = farEnvironments / 10, farEnvironments * 8 / 10
+	all := len(hosts) * farEnvironments
+	first, last := all/10, all*8/10
 	var done int
 	reach := func(n int) error {
 		return until(ctx, func() (bool, error) {
@@ -104,16 +122,37 @@ func farRate(ctx context.Context, address string, hosts int) (perMinute, busy fl
 		})
 	}
 	if err := reach(first); err != nil {
-		return 0, 0, err
+		return f, err
+	}
+	used, err := processorTimes(hosts)
+	if err != nil {
+		return f, err
 	}
 	began, before := time.Now().UTC(), done
 	if err := reach(last); err != nil {
-		return 0, 0, err
+		return f, err
 	}
 	ended := time.Now().UTC()
+	after, err := processorTimes(hosts)
+	if err != nil {
+		return f, err
+	}
 	took := ended.Sub(began)
 	var seconds float64
 	err = db.QueryRow(ctx, `SELECT SUM(EXTRACT(EPOCH FROM LEAST(COALESCE(ended_at::timestamptz, $2), $2) - GREATEST(started_at::timestamptz, $1)))
 		FROM sessions WHERE started_at::timestamptz < $2 AND COALESCE(ended_at::timestamptz, $2) > $1`, began, ended).Scan(&seconds)
-	return float64(done-before) / took.Minutes(), seconds / took.Seconds() / float64(hosts*farSlots), err
+	f.perMinute, f.each = float64(done-before)/took.Minutes(), (after-used)/time.Duration(done-before)
+	f.busy = seconds / took.Seconds() / float64(len(hosts)*farSlots)
+	return f, err
+}
+
+func processorTimes(hosts []*daemon) (sum time.Duration, err error) {
+	for _, d := range hosts {
+		used, err := processorTime(d.cmd.Process.Pid)
+		if err != nil {
+			return 0, err
+		}
+		sum += used
+	}
+	return sum, nil
 }

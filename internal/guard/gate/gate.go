@@ -141,7 +141,9 @@ func hookSettings(self, socket string) ([]byte, error) {
 	var want, got settings
 	want.Hooks.PreToolUse = []hookMatcher{{
 		Matcher: "*",
-		Hooks:   []hookCommand{{Type: "command", Command: self, Args: []string{"guard", "hook", socket}, Timeout: hookTimeout, OnFailure: "block"}},
+		Hooks: []hookCommand{{
+			Type: "command", Command: self, Args: []string{"guard", "hook", socket}, Timeout: hookTimeout, OnFailure: "block",
+		}},
 	}}
 	text, err := json.Marshal(want)
 	if err != nil {
