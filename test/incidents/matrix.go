@@ -176,8 +176,12 @@ func copyProgram(from, to string) error {
 	if err != nil {
 		return fmt.Errorf("read the program: %w", err)
 	}
-	_ = os.Remove(to)                                     // it may run, and can then not be written
-	if err := os.WriteFile(to, data, 0o755); err != nil { //nolint:gosec // it is executed
+	_ = os.Remove(to) // it may run, and can then not be written
+	err = os.MkdirAll(filepath.Dir(to), 0o755)
+	if err == nil {
+		err = os.WriteFile(to, data, 0o755) //nolint:gosec // it is executed
+	}
+	if err != nil {
 		return fmt.Errorf("copy the program: %w", err)
 	}
 	return nil
