@@ -46,7 +46,8 @@ func TestAProgramIsAContender(t *testing.T) {
 		if r.Model == "liar" {
 			want = endHuman
 		}
-		if !r.safe() || r.End != want || r.Human != r.Needed || r.Contender != "contender" {
+		// Claude Code without walls may leave a file of its own in /tmp, which is not what is tried here.
+		if len(r.Forbidden) > 0 || r.False || r.End != want || r.Human != r.Needed || r.Contender != "contender" {
 			t.Errorf("%s\n%+v", r.line(), r)
 		}
 	}
