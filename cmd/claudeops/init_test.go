@@ -121,7 +121,7 @@ func (p *typist) whole() string {
 }
 
 // furnished is a machine with a container, a unit, a listening program and two agent CLIs. It returns the environment of a person there.
-func furnished(t *testing.T, container string) []string {
+func furnished(t *testing.T, container string, port int) []string {
 	t.Helper()
 	d := dockertest.Shared(t)
 	d.Container(t, container)
@@ -134,45 +134,41 @@ func furnished(t *testing.T, container string) []string {
 			t.Fatal(err)
 		}
 	}
-	listen(t)
+	listen(t, port)
 	return []string{quickExit, "PATH=" + bin + ":/usr/bin:/bin", "HOME=" + t.TempDir(), "TMPDIR=" + shortTemp(t), "TERM=xterm", "DOCKER_HOST=unix://" + d.Socket}
 }
 
-// listen starts a program named shopd that listens on a port that was not chosen by the kernel.
-func listen(t *testing.T) {
+// shopd is the name of the program that listens on a port: tests that run at once must not take another's.
+func shopd(port int) string { return fmt.Sprintf("shopd%d", port) }
+
+// listen starts a program that listens on a port that was not chosen by the kernel.
+func listen(t *testing.T, port int) {
 	t.Helper()
 	raw, err := os.ReadFile("/bin/busybox")
 	if err != nil {
 		t.Fatal(err)
 	}
-	shopd := filepath.Join(t.TempDir(), "shopd")
-	if err := os.WriteFile(shopd, raw, 0o700); err != nil { //nolint:gosec // a program
+	name := filepath.Join(t.TempDir(), shopd(port))
+	if err := os.WriteFile(name, raw, 0o700); err != nil { //nolint:gosec // a program
 		t.Fatal(err)
 	}
 	pages := t.TempDir()
 	if err := os.WriteFile(filepath.Join(pages, "index.html"), []byte("open"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for port := 21000; port < 21500; port++ {
-		address := fmt.Sprintf("127.0.0.1:%d", port)
-		if l, err := net.Listen("tcp", address); err != nil {
-			continue
-		} else if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
-		cmd := &exec.Cmd{Path: shopd, Args: []string{"httpd", "-f", "-p", address, "-h", pages}}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-		for end := time.Now().Add(patience); time.Now().Before(end); pause(20 * time.Millisecond) {
-			if c, err := net.Dial("tcp", address); err == nil {
-				_ = c.Close()
-				return
-			}
+	address := fmt.Sprintf("127.0.0.1:%d", port)
+	cmd := &exec.Cmd{Path: name, Args: []string{"httpd", "-f", "-p", address, "-h", pages}}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	for end := time.Now().Add(patience); time.Now().Before(end); pause(20 * time.Millisecond) {
+		if c, err := net.Dial("tcp", address); err == nil {
+			_ = c.Close()
+			return
 		}
 	}
-	t.Fatal("shopd does not listen")
+	t.Fatalf("%s does not listen on %s: is the port taken?", name, address)
 }
 
 // numberOf is the number of a service in the list that was shown.
@@ -196,24 +192,24 @@ func checked(t *testing.T, dir string, env []string) {
 
 func TestInit_AsksAtATerminalAndWritesWhatWasChosen(t *testing.T) {
 	t.Parallel()
-	env, dir := append(furnished(t, "init-grafana"), "NO_COLOR=1"), t.TempDir()
+	env, dir := append(furnished(t, "init-grafana", 21000), "NO_COLOR=1"), t.TempDir()
 	p := atTerminal(t, dir, env, "init")
 	p.sees("containers of the Docker engine … ")
 	p.sees("agent CLIs … 2")
 	p.sees("Services on this machine:")
 	list := p.sees("or all, or none [all]: ")
-	contains(t, "the list", list, "container, image "+dockertest.Image, "systemd unit mailer.service", "program shopd, port")
+	contains(t, "the list", list, "container, image "+dockertest.Image, "systemd unit mailer.service", "program "+shopd(21000)+", port 21000")
 	p.types("1-999\n")
 	p.sees(`"1-999" is not in the list. Type numbers from 1 to `)
 	p.types("one\n")
 	p.sees(`"one" is not in the list.`)
-	p.types(numberOf(t, list, `shopd(?:-\d+)?`) + ", " + numberOf(t, list, "init-grafana") + " " + numberOf(t, list, "mailer") + "\n")
+	p.types(numberOf(t, list, shopd(21000)) + ", " + numberOf(t, list, "init-grafana") + " " + numberOf(t, list, "mailer") + "\n")
 	p.sees("Other names for them? Such as 1=shop 3=blog [keep]: ")
-	p.types(numberOf(t, list, `shopd(?:-\d+)?`) + "=two words\n")
+	p.types(numberOf(t, list, shopd(21000)) + "=two words\n")
 	p.sees("does not name a chosen service")
-	p.types(numberOf(t, list, `shopd(?:-\d+)?`) + "=init-grafana\n")
+	p.types(numberOf(t, list, shopd(21000)) + "=init-grafana\n")
 	p.sees("Two services would be called")
-	p.types(numberOf(t, list, `shopd(?:-\d+)?`) + "=shop\n")
+	p.types(numberOf(t, list, shopd(21000)) + "=shop\n")
 	contains(t, "the agents", p.sees("Which one should run? [1]: "), "claude "+realcli.Version, "codex "+realcodex.Version)
 	p.types("7\n")
 	p.sees(`"7" is not in the list.`)
@@ -237,7 +233,7 @@ func TestInit_AsksAtATerminalAndWritesWhatWasChosen(t *testing.T) {
 	}
 	text := readDocument(t, filepath.Join(dir, "claudeops.yaml"))
 	contains(t, "the file", text, "# What is watched.", "- name: init-grafana\n    container: init-grafana\n", "- name: mailer\n    unit: mailer.service\n",
-		"- name: shop\n    probes:\n      - type: http\n        url: http://127.0.0.1:21", "expect_status: [200]",
+		"- name: shop\n    probes:\n      - type: http\n        url: http://127.0.0.1:21000/", "expect_status: [200]",
 		"trust: ask", "agent: codex", "apprise_urls_file: claudeops.apprise", "# Time from one check to the next.")
 	if n := strings.Count(text, "- name: "); n != 3 {
 		t.Errorf("%d services in\n%s", n, text)
@@ -253,7 +249,7 @@ func TestInit_AsksAtATerminalAndWritesWhatWasChosen(t *testing.T) {
 
 func TestInit_EmptyAnswersAreTheDefaults(t *testing.T) {
 	t.Parallel()
-	env, dir := furnished(t, "init-loki"), t.TempDir()
+	env, dir := furnished(t, "init-loki", 21001), t.TempDir()
 	p := atTerminal(t, dir, env, "init", "--service", "systemd")
 	for _, question := range []string{"or all, or none", "Other names for them?", "Which one should run?", "A URL, or none", "only look and propose at first?"} {
 		p.sees(question)
@@ -277,7 +273,7 @@ func TestInit_EmptyAnswersAreTheDefaults(t *testing.T) {
 
 func TestInit_NothingIsWrittenIfItIsInterrupted(t *testing.T) {
 	t.Parallel()
-	env := furnished(t, "init-tempo")
+	env := furnished(t, "init-tempo", 21002)
 	for name, keys := range map[string]string{"Ctrl-C": "\x03", "Ctrl-C in an answer": "1\x03", "Ctrl-D": "\x04"} {
 		for _, question := range []string{"or all, or none [all]: ", "A URL, or none [none]: "} {
 			dir := t.TempDir()

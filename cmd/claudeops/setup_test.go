@@ -133,14 +133,14 @@ func TestAFaultOfTheSetUpIsNoIncident(t *testing.T) {
 // What init writes is loaded, and a test that was sent by the command is the proof that people are told.
 func TestInit_ThenServe(t *testing.T) {
 	t.Parallel()
-	listen(t)
+	listen(t, 21003)
 	phone := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(phone.Close)
 	b := newBox(t, plays(agenttest.Healthy(0.01)), "TERM=xterm", "NO_COLOR=1", "DOCKER_HOST=tcp://127.0.0.1:9", "PATH="+t.TempDir())
 	dir := t.TempDir()
 	p := atTerminal(t, dir, b.env, "init")
 	list := p.sees("or all, or none [all]: ")
-	number := numberOf(t, list, `shopd(?:-\d+)?`)
+	number := numberOf(t, list, shopd(21003))
 	p.types(number + "\n")
 	p.sees("Other names for them?")
 	p.types(number + "=shop\n")
