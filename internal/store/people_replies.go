@@ -160,8 +160,8 @@ func (s *People) NoticeThread(ctx context.Context, n ops.Notice) (first ops.Cycl
 	return first, nil
 }
 
-// NoticeRoot returns the first message about the problem of a notice at a target, or the one with an id. Without a Message there is none,
-// and without a Thread there is no problem.
+// NoticeRoot returns the first message about the problem of a notice at a target, or the one with an id. Message is empty where nothing
+// was told yet, and Thread is zero where the notice is not about a problem.
 func (s *People) NoticeRoot(ctx context.Context, target string, n ops.Notice, message string) (ops.NoticeRoot, error) {
 	out := ops.NoticeRoot{Target: target}
 	thread, err := s.NoticeThread(ctx, n)

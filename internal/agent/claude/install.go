@@ -40,7 +40,7 @@ func KnownPackage() (Package, error) {
 		"linux-arm64-musl": "sha512-xZLgceKCX42bUXTqz3Cd1Tc7Li43ys8+gO1SA8ZKJ4q+a0ALv+N2LHQUC1Sr+AY3Qv16VQU/yAvU/iS24CuJdg==",
 	}[platform]
 	if sum == "" || runtime.GOOS != "linux" {
-		return Package{}, fmt.Errorf("there is no known program for %s on %s: install Claude Code yourself, %s",
+		return Package{}, fmt.Errorf("claudeops knows no package of Claude Code for %s on %s: install it yourself, %s",
 			runtime.GOOS, runtime.GOARCH, whereItIs)
 	}
 	return Package{"@anthropic-ai/claude-code-" + platform + "@" + KnownVersion, sum}, nil

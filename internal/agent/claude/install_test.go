@@ -37,7 +37,7 @@ func TestInstall(t *testing.T) {
 		"no program":                   {pack: npmregistry.Package{Archive: archive("package/other", good)}, says: []string{"it holds no program"}},
 		"a package that is not there":  {pack: npmregistry.Package{Name: "another@1.0.0", Archive: archive("package/claude", good)}, says: []string{"with npm: exit status", "404"}},
 		"no npm":                       {pack: npmregistry.Package{Archive: archive("package/claude", good)}, path: "/nonexistent", says: []string{"npm", "was not found in PATH", "copy the program"}},
-		"something that is no archive": {pack: npmregistry.Package{Archive: []byte("hello")}, says: []string{"unpack"}},
+		"not an archive": {pack: npmregistry.Package{Archive: []byte("hello")}, says: []string{"unpack"}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

@@ -87,7 +87,7 @@ func (a appReader) listen(ctx context.Context) error {
 		}
 		watchdog.Reset(slackSilentFor)
 		var e slackEnvelope
-		// What has another form is no press, and is only acknowledged.
+		// Anything else is acknowledged and ignored.
 		if err := json.Unmarshal(text, &e); err != nil {
 			e.Payload = slackPress{}
 		}

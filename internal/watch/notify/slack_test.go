@@ -111,7 +111,7 @@ func TestHostilePressesBySlackDoNothing(t *testing.T) {
 	s.Envelope("interactive", []int{1})
 	s.Envelope("interactive", map[string]any{"type": "view_submission", "user": map[string]any{"id": ada}})
 	s.Envelope("interactive", map[string]any{"type": "block_actions", "user": map[string]any{"id": ada}, "actions": []any{}})
-	p.until("what is no press is acknowledged", func() bool { return s.Waiting() == 0 })
+	p.until("other envelopes are acknowledged", func() bool { return s.Waiting() == 0 })
 	for _, c := range []struct{ value, channel string }{{"", opsChannel}, {strings.Repeat("x", 65), opsChannel}, {"../../etc", opsChannel}, {"abcdef", opsChannel}, {code, "C0ELSE"}, {code, "C0NONE"}} {
 		s.Action(c.value, c.channel, m, ada, "ada")
 	}
