@@ -45,8 +45,13 @@ func TestPicturesOfTheDemo(t *testing.T) {
 			tab        *tab
 			name, path string
 		}{
-			{b, "overview", "/"}, {b, "session", "/sessions/3"}, {b, "cycle", cycle}, {b, "incident", "/incidents/1"}, {b, "services", "/services"},
-			{month, "incidents", "/incidents"}, {month, "costs", "/costs"},
+			{b, "overview", "/"},
+			{b, "session", "/sessions/3"},
+			{b, "cycle", cycle},
+			{b, "incident", "/incidents/1"},
+			{b, "services", "/services"},
+			{month, "incidents", "/incidents"},
+			{month, "costs", "/costs"},
 		} {
 			at.tab.prefer(scheme)
 			at.tab.visit(at.path)

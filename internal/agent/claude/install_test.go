@@ -29,15 +29,15 @@ func TestInstall(t *testing.T) {
 		path string // a PATH instead of the usual one
 		says []string
 	}{
-		"it is what it should be":      {pack: npmregistry.Package{Archive: archive("package/claude", good)}},
-		"another checksum":             {pack: npmregistry.Package{Archive: archive("package/claude", good)}, sum: npmregistry.Sum(nil), says: []string{"its checksum is sha512-", "and not " + npmregistry.Sum(nil), "nothing was installed"}},
-		"npm gets another checksum":    {pack: npmregistry.Package{Archive: archive("package/claude", good), Told: npmregistry.Sum(nil)}, says: []string{"with npm: exit status", "EINTEGRITY"}},
-		"another version":              {pack: npmregistry.Package{Archive: archive("package/claude", "#!/bin/sh\necho 2.1.1\n")}, says: []string{`says it is version "2.1.1"`}},
-		"a program that does not run":  {pack: npmregistry.Package{Archive: archive("package/claude", "#!/bin/sh\necho no libc >&2\nexit 1\n")}, says: []string{"nothing was installed", "no libc"}},
-		"no program":                   {pack: npmregistry.Package{Archive: archive("package/other", good)}, says: []string{"it holds no program"}},
-		"a package that is not there":  {pack: npmregistry.Package{Name: "another@1.0.0", Archive: archive("package/claude", good)}, says: []string{"with npm: exit status", "404"}},
-		"no npm":                       {pack: npmregistry.Package{Archive: archive("package/claude", good)}, path: "/nonexistent", says: []string{"npm", "was not found in PATH", "copy the program"}},
-		"not an archive": {pack: npmregistry.Package{Archive: []byte("hello")}, says: []string{"unpack"}},
+		"it is what it should be":     {pack: npmregistry.Package{Archive: archive("package/claude", good)}},
+		"another checksum":            {pack: npmregistry.Package{Archive: archive("package/claude", good)}, sum: npmregistry.Sum(nil), says: []string{"its checksum is sha512-", "and not " + npmregistry.Sum(nil), "nothing was installed"}},
+		"npm gets another checksum":   {pack: npmregistry.Package{Archive: archive("package/claude", good), Told: npmregistry.Sum(nil)}, says: []string{"with npm: exit status", "EINTEGRITY"}},
+		"another version":             {pack: npmregistry.Package{Archive: archive("package/claude", "#!/bin/sh\necho 2.1.1\n")}, says: []string{`says it is version "2.1.1"`}},
+		"a program that does not run": {pack: npmregistry.Package{Archive: archive("package/claude", "#!/bin/sh\necho no libc >&2\nexit 1\n")}, says: []string{"nothing was installed", "no libc"}},
+		"no program":                  {pack: npmregistry.Package{Archive: archive("package/other", good)}, says: []string{"it holds no program"}},
+		"a package that is not there": {pack: npmregistry.Package{Name: "another@1.0.0", Archive: archive("package/claude", good)}, says: []string{"with npm: exit status", "404"}},
+		"no npm":                      {pack: npmregistry.Package{Archive: archive("package/claude", good)}, path: "/nonexistent", says: []string{"npm", "was not found in PATH", "copy the program"}},
+		"not an archive":              {pack: npmregistry.Package{Archive: []byte("hello")}, says: []string{"unpack"}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

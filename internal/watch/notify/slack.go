@@ -100,8 +100,8 @@ func slackPlain(text string) string {
 
 // Send posts a notice. What a later notice of a thread asks is shown in the channel too, since a thread alone rings nobody.
 func (s slack) Send(ctx context.Context, n ops.Notice) error {
-	if s.target.Channel == "" {
-		return errors.New("a Slack target is wrong; write slackapp://xapp-…/xoxb-…/CHANNEL?senders=USER with ids such as C0123ABCD and U0123ABCD")
+	if err := s.target.check(); err != nil {
+		return err
 	}
 	ctx, cancel := limited(ctx)
 	defer cancel()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -77,6 +78,16 @@ func ParseTargets(urls []string) Targets {
 		}
 	}
 	return out
+}
+
+// Check reports a target that cannot be used, with what to write instead. Those of Apprise are checked by Apprise.
+func (t Targets) Check() error {
+	for _, s := range t.Slack {
+		if err := s.check(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Native is how many targets are served here.
@@ -254,6 +265,13 @@ func parseSlack(rest string) SlackTarget {
 		return SlackTarget{}
 	}
 	return t
+}
+
+func (t SlackTarget) check() error {
+	if t.Channel == "" {
+		return errors.New("a Slack target is wrong; write slackapp://xapp-…/xoxb-…/CHANNEL?senders=USER with ids such as C0123ABCD and U0123ABCD")
+	}
+	return nil
 }
 
 // recipient names the channel in the tokens of its answers.
