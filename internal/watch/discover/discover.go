@@ -4,6 +4,9 @@
 // Others write repositories, so their content is only a proposal. Files are read with limits, links out of a repository are not followed,
 // nothing is executed, and a probe that runs a command, sends secrets or takes credentials is refused: those belong into the operator's
 // own configuration. Every error becomes a problem with file and line, never a failure.
+//
+// For a new configuration it also finds what runs on this machine: containers, systemd units, programs that listen on a TCP port, and
+// agent programs that are installed.
 package discover
 
 import (

@@ -1,6 +1,4 @@
-// Package survey finds what runs on this machine: containers, systemd units, and programs that listen on a TCP port. It also finds
-// installed agent programs. It only reads: a new configuration is proposed from it.
-package survey
+package discover
 
 import (
 	"cmp"
