@@ -23,7 +23,6 @@ import (
 	"claudeops/internal/daemon/control"
 	"claudeops/internal/daemon/supervisor"
 	"claudeops/internal/engine"
-	"claudeops/internal/engine/local"
 	"claudeops/internal/engine/river"
 	"claudeops/internal/failpoint"
 	"claudeops/internal/guard"
@@ -342,7 +341,7 @@ func (h *Host) newEngine(envs map[string]ops.Environment) (engine.Waker, error) 
 		h.engine = e
 		return e, err
 	}
-	e := local.New(local.Options{
+	e := engine.NewLocal(engine.LocalOptions{
 		Journal: h.store, Advance: h.advance, Clock: h.Clock, Logger: h.Logger, Workers: h.Config.Host.Sessions,
 		Known: func(name string) bool { _, ok := envs[name]; return ok }, Ran: h.loops.add("engine"),
 	})

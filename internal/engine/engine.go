@@ -4,6 +4,8 @@ package engine
 
 import (
 	"context"
+	"math"
+	"time"
 
 	"claudeops/internal/ops"
 )
@@ -29,4 +31,69 @@ type Engine interface {
 	Draining() bool
 	// Stop ends all workers with cause shutdown and waits for them until ctx ends.
 	Stop(ctx context.Context) error
+}
+
+// Never is how long a cycle waits that only a change wakes.
+const Never = time.Duration(math.MaxInt64)
+
+// Due is how long the cycle still has to wait; zero means that it can be advanced now.
+func Due(c ops.Cycle, now time.Time) time.Duration {
+	switch {
+	case c.CancelRequestedAt != nil:
+		return 0 // a cancelled cycle must end, whatever it waits for
+	case c.WakeAt != nil && c.WakeAt.After(now):
+		return c.WakeAt.Sub(now)
+	case c.Status == ops.CycleWaitingHuman && c.WakeAt == nil:
+		return Never
+	}
+	return 0
+}
+
+// Why is the reason given to the worker of a cancelled cycle.
+func Why(c ops.Cycle) string {
+	if c.CancelReason != "" {
+		return c.CancelReason
+	}
+	return "stopped by the operator"
+}
+
+// Pace lengthens the pause after each failed attempt at a cycle. It is not safe for concurrent use.
+type Pace struct {
+	first  time.Duration
+	faults map[ops.CycleID]fault
+}
+
+type fault struct {
+	count int
+	until time.Time
+}
+
+// NewPace returns a pace whose first pause is as long as given; pauses double up to thirty times that.
+func NewPace(first time.Duration) *Pace {
+	return &Pace{first: first, faults: map[ops.CycleID]fault{}}
+}
+
+// Wait is how long to wait before the next attempt.
+func (p *Pace) Wait(id ops.CycleID, now time.Time) time.Duration {
+	return max(p.faults[id].until.Sub(now), 0)
+}
+
+// Failed records a failed attempt and returns the pause before the next one.
+func (p *Pace) Failed(id ops.CycleID, now time.Time) time.Duration {
+	f := p.faults[id]
+	wait := min(p.first<<min(f.count, 5), 30*p.first)
+	p.faults[id] = fault{count: f.count + 1, until: now.Add(wait)}
+	return wait
+}
+
+// Forget resets the pauses of the cycle.
+func (p *Pace) Forget(id ops.CycleID) { delete(p.faults, id) }
+
+// Keep resets the pauses of all cycles but the open ones.
+func (p *Pace) Keep(open func(ops.CycleID) bool) {
+	for id := range p.faults {
+		if !open(id) {
+			delete(p.faults, id)
+		}
+	}
 }

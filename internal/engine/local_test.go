@@ -1,4 +1,4 @@
-package local_test
+package engine_test
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"claudeops/internal/engine/local"
+	"claudeops/internal/engine"
 	"claudeops/internal/ops"
 	"claudeops/test/enginetest"
 )
@@ -17,7 +17,7 @@ func TestConformance(t *testing.T) {
 		In: func(t *testing.T, f func(t *testing.T)) { t.Helper(); synctest.Test(t, f) },
 		Open: func(t *testing.T) func(h *enginetest.Host) enginetest.Engine {
 			return func(h *enginetest.Host) enginetest.Engine {
-				e := local.New(local.Options{
+				e := engine.NewLocal(engine.LocalOptions{
 					Journal: h, Advance: h.Advance, Known: h.Known, Clock: time.Now, Logger: slog.New(slog.DiscardHandler),
 				})
 				if err := e.Start(t.Context()); err != nil {
@@ -35,7 +35,7 @@ func TestStopSaysWhenAWorkerHangs(t *testing.T) {
 		h := enginetest.NewHost("a")
 		h.Add(ops.Cycle{ID: 1, Environment: "a"})
 		release := make(chan struct{})
-		e := local.New(local.Options{
+		e := engine.NewLocal(engine.LocalOptions{
 			Journal: h, Known: h.Known, Clock: time.Now, Logger: slog.New(slog.DiscardHandler),
 			Advance: func(context.Context, ops.CycleID, string) error { <-release; return nil },
 		})
@@ -59,7 +59,7 @@ func TestNoMoreCyclesThanWorkersAndABegunOneIsNotPassed(t *testing.T) {
 			h.Add(ops.Cycle{ID: ops.CycleID(i + 1), Environment: name})
 		}
 		h.Add(ops.Cycle{ID: 5, Environment: "d", Status: ops.CycleRunning, Owner: ops.Owner{Host: h.Name}})
-		e := local.New(local.Options{
+		e := engine.NewLocal(engine.LocalOptions{
 			Journal: h, Advance: h.Advance, Known: h.Known, Clock: time.Now, Logger: slog.New(slog.DiscardHandler), Workers: 2,
 		})
 		if err := e.Start(t.Context()); err != nil {

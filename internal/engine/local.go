@@ -1,6 +1,4 @@
-// Package local is the engine of one machine: workers are goroutines, wake-ups a channel, and the journal is scanned
-// at start and after every wake-up, so a lost wake-up costs nothing.
-package local
+package engine
 
 import (
 	"context"
@@ -10,11 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"claudeops/internal/engine"
 	"claudeops/internal/ops"
 )
 
-// Journal is where the engine reads which cycles have work.
+// Journal is where the engine of one machine reads which cycles have work.
 type Journal interface {
 	Startable(ctx context.Context) ([]ops.Cycle, error)
 }
@@ -22,8 +19,8 @@ type Journal interface {
 // Advance takes one cycle as far as it goes now.
 type Advance func(ctx context.Context, id ops.CycleID, environment string) error
 
-// Options are what an engine works with.
-type Options struct {
+// LocalOptions are what the engine of one machine works with.
+type LocalOptions struct {
 	Journal Journal
 	Advance Advance
 	// Known says whether this host works for the environment.
@@ -38,16 +35,17 @@ type Options struct {
 	Ran     func() // called after every scan; nil calls nothing
 }
 
-// Engine runs at most one cycle per environment at a time.
-type Engine struct {
-	o        Options
+// Local is the engine of one machine: workers are goroutines, wake-ups a channel, and the journal is scanned at start and after every
+// wake-up, so a lost wake-up costs nothing. It runs at most one cycle per environment at a time.
+type Local struct {
+	o        LocalOptions
 	wake     chan struct{}
 	stop     context.CancelCauseFunc
 	loop     sync.WaitGroup
 	draining atomic.Bool
 	mu       sync.Mutex
 	busy     map[string]*worker // by environment
-	pace     *engine.Pace
+	pace     *Pace
 }
 
 type worker struct {
@@ -55,19 +53,19 @@ type worker struct {
 	stop  context.CancelCauseFunc
 }
 
-// New returns an engine that has not started yet.
-func New(o Options) *Engine {
+// NewLocal returns an engine that has not started yet.
+func NewLocal(o LocalOptions) *Local {
 	if o.Sweep == 0 {
 		o.Sweep = 30 * time.Second
 	}
 	if o.Ran == nil {
 		o.Ran = func() {}
 	}
-	return &Engine{o: o, wake: make(chan struct{}, 1), busy: map[string]*worker{}, pace: engine.NewPace(time.Second)}
+	return &Local{o: o, wake: make(chan struct{}, 1), busy: map[string]*worker{}, pace: NewPace(time.Second)}
 }
 
 // Start begins to work on what the journal holds.
-func (e *Engine) Start(ctx context.Context) error {
+func (e *Local) Start(ctx context.Context) error {
 	ctx, e.stop = context.WithCancelCause(context.WithoutCancel(ctx))
 	e.loop.Go(func() { e.run(ctx) })
 	e.nudge()
@@ -75,10 +73,10 @@ func (e *Engine) Start(ctx context.Context) error {
 }
 
 // Submit says that the cycle may have something to do now.
-func (e *Engine) Submit(ops.CycleID) { e.nudge() }
+func (e *Local) Submit(ops.CycleID) { e.nudge() }
 
 // Cancel stops the worker of the cycle.
-func (e *Engine) Cancel(id ops.CycleID, why string) {
+func (e *Local) Cancel(id ops.CycleID, why string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, w := range e.busy {
@@ -89,24 +87,24 @@ func (e *Engine) Cancel(id ops.CycleID, why string) {
 }
 
 // Drain starts no more cycles.
-func (e *Engine) Drain() {
+func (e *Local) Drain() {
 	e.mu.Lock() // a scan that is under way starts what it starts before we return
 	defer e.mu.Unlock()
 	e.draining.Store(true)
 }
 
 // Resume starts cycles again.
-func (e *Engine) Resume() error {
+func (e *Local) Resume() error {
 	e.draining.Store(false)
 	e.nudge()
 	return nil
 }
 
 // Draining reports whether no more cycles are started.
-func (e *Engine) Draining() bool { return e.draining.Load() }
+func (e *Local) Draining() bool { return e.draining.Load() }
 
 // Stop ends all workers and waits for them until ctx ends.
-func (e *Engine) Stop(ctx context.Context) error {
+func (e *Local) Stop(ctx context.Context) error {
 	if e.stop == nil {
 		return nil
 	}
@@ -121,14 +119,14 @@ func (e *Engine) Stop(ctx context.Context) error {
 	}
 }
 
-func (e *Engine) nudge() {
+func (e *Local) nudge() {
 	select {
 	case e.wake <- struct{}{}:
 	default: // a wake-up is already waiting, and it will see this change too
 	}
 }
 
-func (e *Engine) run(ctx context.Context) {
+func (e *Local) run(ctx context.Context) {
 	var workers sync.WaitGroup
 	defer workers.Wait()
 	for {
@@ -147,7 +145,7 @@ func (e *Engine) run(ctx context.Context) {
 }
 
 // scan starts a worker for every environment that has work and none yet, and says when to look again.
-func (e *Engine) scan(ctx context.Context, workers *sync.WaitGroup) time.Duration {
+func (e *Local) scan(ctx context.Context, workers *sync.WaitGroup) time.Duration {
 	next := e.o.Sweep
 	cycles, err := e.o.Journal.Startable(ctx)
 	if err != nil {
@@ -165,14 +163,14 @@ func (e *Engine) scan(ctx context.Context, workers *sync.WaitGroup) time.Duratio
 		}
 		if w, ok := e.busy[c.Environment]; ok {
 			if w.cycle == c.ID && c.CancelRequestedAt != nil {
-				w.stop(ops.Stop(ops.StopUser, engine.Why(c)))
+				w.stop(ops.Stop(ops.StopUser, Why(c)))
 			}
 			continue
 		}
 		if e.Draining() {
 			continue
 		}
-		if wait := max(e.pace.Wait(c.ID, now), engine.Due(c, now)); wait > 0 {
+		if wait := max(e.pace.Wait(c.ID, now), Due(c, now)); wait > 0 {
 			next = min(next, wait)
 			continue
 		}
@@ -185,7 +183,7 @@ func (e *Engine) scan(ctx context.Context, workers *sync.WaitGroup) time.Duratio
 }
 
 // full reports whether every worker has a cycle. To cancel one takes none of them: nothing is started for it.
-func (e *Engine) full() bool { return e.o.Workers > 0 && len(e.busy) >= e.o.Workers }
+func (e *Local) full() bool { return e.o.Workers > 0 && len(e.busy) >= e.o.Workers }
 
 // first orders cycles so that one which already holds its environment's slot comes before the queued ones.
 func first(cycles []ops.Cycle) []ops.Cycle {
@@ -200,7 +198,7 @@ func first(cycles []ops.Cycle) []ops.Cycle {
 	return append(running, others...)
 }
 
-func (e *Engine) start(ctx context.Context, workers *sync.WaitGroup, c ops.Cycle) {
+func (e *Local) start(ctx context.Context, workers *sync.WaitGroup, c ops.Cycle) {
 	ctx, stop := context.WithCancelCause(ctx)
 	e.busy[c.Environment] = &worker{cycle: c.ID, stop: stop}
 	workers.Go(func() {
@@ -211,7 +209,7 @@ func (e *Engine) start(ctx context.Context, workers *sync.WaitGroup, c ops.Cycle
 	})
 }
 
-func (e *Engine) finished(ctx context.Context, c ops.Cycle, err error) {
+func (e *Local) finished(ctx context.Context, c ops.Cycle, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.busy, c.Environment)
