@@ -23,7 +23,7 @@ import (
 	"claudeops/internal/daemon/control"
 	"claudeops/internal/ops"
 	"claudeops/internal/web"
-	"claudeops/internal/web/oidc"
+	"claudeops/internal/web/login"
 )
 
 const (
@@ -135,19 +135,19 @@ func (h *Host) SignInLink(ctx context.Context, user string) (string, error) {
 }
 
 // provider is the identity provider with which people sign in; nil without one.
-func (h *Host) provider() *oidc.Provider {
+func (h *Host) provider() *login.Provider {
 	c := h.Config.OIDC
 	if c.Issuer == "" {
 		return nil
 	}
-	o := oidc.Options{
+	o := login.ProviderOptions{
 		Issuer: c.Issuer, ClientID: c.ClientID, ClientSecret: c.ClientSecret, Scopes: c.Scopes, GroupsClaim: c.GroupsClaim,
 		RedirectURL: h.Config.Edges.PublicURL + web.OIDCCallback, Clock: h.Clock,
 	}
 	for _, g := range c.Granted() {
-		o.Rules = append(o.Rules, oidc.Rule(g))
+		o.Rules = append(o.Rules, login.Rule(g))
 	}
-	return oidc.New(o)
+	return login.NewProvider(o)
 }
 
 // reachedAt is the address for jobs of this machine and others.

@@ -14,7 +14,7 @@ import (
 	"claudeops/internal/api"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
-	"claudeops/internal/web/passkey"
+	"claudeops/internal/web/login"
 )
 
 const (
@@ -32,12 +32,12 @@ func removeQuestion(p store.Passkey) question {
 }
 
 // site is this site as the browser sees it.
-func passkeySite(r *http.Request) passkey.Site {
+func passkeySite(r *http.Request) login.Site {
 	scheme := "http"
 	if encrypted(r) {
 		scheme = "https"
 	}
-	return passkey.Site{Host: hostname(r.Host), Origin: scheme + "://" + strings.ToLower(r.Host)}
+	return login.Site{Host: hostname(r.Host), Origin: scheme + "://" + strings.ToLower(r.Host)}
 }
 
 func (s *server) ceremonyKey(purpose string) key {
@@ -58,14 +58,14 @@ func (s *server) tooManyCeremonies(w http.ResponseWriter, r *http.Request) bool 
 // knows that it was begun.
 func (s *server) beginCeremony(w http.ResponseWriter, r *http.Request, purpose string, options, session []byte) {
 	now := s.Clock()
-	if err := s.Store.AddCode(r.Context(), "passkey "+purpose, string(session), "", now, now.Add(passkey.Timeout)); err != nil {
+	if err := s.Store.AddCode(r.Context(), "passkey "+purpose, string(session), "", now, now.Add(login.PasskeyTimeout)); err != nil {
 		s.Logger.WarnContext(r.Context(), "begin passkey ceremony failed", "error", err)
 		s.scriptProblem(w, http.StatusServiceUnavailable, "The database does not answer. Try again.")
 		return
 	}
 	value := base64.RawURLEncoding.EncodeToString(session)
 	http.SetCookie(w, &http.Cookie{
-		Name: ceremonyCookie, Value: value + "." + s.ceremonyKey(purpose).digest(value), Path: "/", MaxAge: int(passkey.Timeout.Seconds()),
+		Name: ceremonyCookie, Value: value + "." + s.ceremonyKey(purpose).digest(value), Path: "/", MaxAge: int(login.PasskeyTimeout.Seconds()),
 		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: encrypted(r),
 	})
 	w.Header().Set("Content-Type", "application/json")
@@ -101,7 +101,7 @@ const (
 
 // beginPasskey starts to register a passkey.
 func (s *server) beginPasskey(w http.ResponseWriter, r *http.Request) {
-	options, session, err := passkey.BeginAdd(passkeySite(r), "Claude Ops")
+	options, session, err := login.BeginAddPasskey(passkeySite(r), "Claude Ops")
 	if err != nil {
 		s.scriptProblem(w, http.StatusUnprocessableEntity, "Passkeys need a host name: open the pages by their name instead of an IP address.")
 		return
@@ -125,7 +125,7 @@ func (s *server) addPasskey(w http.ResponseWriter, r *http.Request) {
 		s.scriptProblem(w, http.StatusBadRequest, "This was not begun in this browser, or took too long. Try again.")
 		return
 	}
-	id, stored, err := passkey.FinishAdd(passkeySite(r), session, sent.Credential)
+	id, stored, err := login.FinishAddPasskey(passkeySite(r), session, sent.Credential)
 	if err != nil {
 		s.Logger.WarnContext(r.Context(), "add passkey failed", "error", clipped(err.Error()))
 		s.scriptProblem(w, http.StatusUnprocessableEntity, "The passkey could not be added. The device must ask for a PIN or a fingerprint.")
@@ -159,7 +159,7 @@ func (s *server) beginPasskeySignIn(w http.ResponseWriter, r *http.Request) {
 	if s.tooManyCeremonies(w, r) {
 		return
 	}
-	options, session, err := passkey.BeginSignIn(passkeySite(r))
+	options, session, err := login.BeginPasskey(passkeySite(r))
 	if err != nil {
 		s.scriptProblem(w, http.StatusUnprocessableEntity, "Passkeys need a host name: open the pages by their name instead of an IP address.")
 		return
@@ -187,7 +187,7 @@ func (s *server) passkeyLogin(w http.ResponseWriter, r *http.Request) {
 	}
 	var known store.Passkey
 	//nolint:contextcheck // the library calls it within this request
-	_, stored, err := passkey.FinishSignIn(passkeySite(r), session, sent.Credential, func(id string) ([]byte, error) {
+	_, stored, err := login.FinishPasskey(passkeySite(r), session, sent.Credential, func(id string) ([]byte, error) {
 		var err error
 		known, err = s.Store.Passkey(r.Context(), id)
 		return known.Credential, err
@@ -196,7 +196,7 @@ func (s *server) passkeyLogin(w http.ResponseWriter, r *http.Request) {
 	case store.Unavailable(err):
 		s.scriptProblem(w, http.StatusServiceUnavailable, "The database does not answer. Try again.")
 		return
-	case errors.Is(err, passkey.ErrCopied):
+	case errors.Is(err, login.ErrCopied):
 		s.record(r, api.Caller{Name: "passkey " + known.Name}, ops.LevelCritical, "was refused: somebody may have a copy of it; remove it")
 		s.scriptProblem(w, http.StatusForbidden, "This passkey may have been copied. Sign in another way and remove it.")
 		return

@@ -16,7 +16,7 @@ import (
 	"claudeops/internal/api"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
-	"claudeops/internal/web/oidc"
+	"claudeops/internal/web/login"
 )
 
 const (
@@ -99,7 +99,7 @@ const OIDCCallback = oidcCallback
 
 // attempt is a sign-in with an identity provider, as the browser keeps it.
 type attempt struct {
-	oidc.Attempt
+	login.Attempt
 	Next string    `json:"next"`
 	Ends time.Time `json:"ends"`
 }
@@ -181,30 +181,30 @@ func (s *server) oidcFailed(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil {
 		return
 	}
-	var problem *oidc.Error
+	var problem *login.Error
 	if !errors.As(err, &problem) {
-		problem = &oidc.Error{Reason: oidc.Unreachable, Err: err}
+		problem = &login.Error{Reason: login.Unreachable, Err: err}
 	}
 	name := plain(s.OIDC.Name())
 	s.Logger.WarnContext(r.Context(), "OIDC sign-in failed", "issuer", s.OIDC.Issuer(), "user", problem.Who, "error", clipped(problem.Error()))
 	switch problem.Reason {
-	case oidc.Unreachable:
+	case login.Unreachable:
 		s.signInProblem(w, r, http.StatusBadGateway, fmt.Sprintf("%s does not answer as an identity provider.", name),
 			"Try again in a moment. If it stays so, check oidc.issuer in the configuration and read the log. The token still works.")
 		return
-	case oidc.NotAllowed:
+	case login.NotAllowed:
 		who := plain(problem.Who)
 		s.record(r, api.Caller{Name: "unknown"}, ops.LevelWarning, fmt.Sprintf("%s signed in by OIDC and has no role", who))
 		s.signInProblem(w, r, http.StatusForbidden, fmt.Sprintf("%s knows you as %s, who has no role here.", name, who),
 			"Ask an administrator to add you, or one of your groups, to oidc.admins, oidc.responders or oidc.readers.")
 		return
-	case oidc.Refused, oidc.Invalid:
+	case login.Refused, login.Invalid:
 	}
 	if wait := s.wrongGuess(r, "failed to sign in by OIDC"); wait > 0 {
 		s.tooMany(w, r, wait, "Too many failed sign-ins.")
 		return
 	}
-	if problem.Reason == oidc.Refused {
+	if problem.Reason == login.Refused {
 		s.signInProblem(w, r, http.StatusForbidden, fmt.Sprintf("%s refused the sign-in: %s.", name, plain(clipped(problem.Error()))),
 			"Begin again on the login page.")
 		return

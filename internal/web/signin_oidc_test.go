@@ -9,7 +9,7 @@ import (
 
 	"claudeops/internal/access"
 	"claudeops/internal/web"
-	"claudeops/internal/web/oidc"
+	"claudeops/internal/web/login"
 	"claudeops/test/oidctest"
 )
 
@@ -19,10 +19,10 @@ func oidcSite(t *testing.T) (*site, *oidctest.Provider) {
 	var provider *oidctest.Provider
 	s := newSite(t, withToken("secret"), func(o *web.Options) {
 		provider = oidctest.New(t, o.Clock)
-		o.OIDC = oidc.New(oidc.Options{
+		o.OIDC = login.NewProvider(login.ProviderOptions{
 			Issuer: provider.URL, ClientID: oidctest.ClientID, ClientSecret: oidctest.ClientSecret,
 			RedirectURL: "http://127.0.0.1:8080" + web.OIDCCallback, Scopes: []string{"openid", "profile"}, GroupsClaim: "groups", Clock: o.Clock,
-			Rules: []oidc.Rule{
+			Rules: []login.Rule{
 				{Role: access.RoleAdmin, Groups: []string{"sre"}},
 				{Role: access.RoleResponder, Users: []string{"alice", "bob@example.org"}},
 				{Role: access.RoleRead, Groups: []string{"staff"}},
@@ -75,24 +75,24 @@ func TestPeopleSignInWithAnIdentityProvider(t *testing.T) {
 			provider.Set(func(p *oidctest.Provider) { p.Claims, p.Info = c.claims, c.info })
 			address, cookie := s.oidcBegin("/incidents")
 			a := s.oidcReturn(provider.Authorize(t, address), cookie)
-			login := a.login()
+			kept := a.login()
 			if c.role == access.RoleNone {
-				if a.StatusCode != http.StatusForbidden || login != nil {
-					t.Fatalf("status %d, cookie %v", a.StatusCode, login)
+				if a.StatusCode != http.StatusForbidden || kept != nil {
+					t.Fatalf("status %d, cookie %v", a.StatusCode, kept)
 				}
 				mustContain(t, a.body, "has no role here", "oidc.admins")
 				mustNotContain(t, a.body, "<b>mallory")
 				return
 			}
-			if a.StatusCode != http.StatusOK || login == nil {
+			if a.StatusCode != http.StatusOK || kept == nil {
 				t.Fatalf("status %d: %s", a.StatusCode, head(a.body))
 			}
 			mustContain(t, a.body, `content="0;url=/incidents"`)
-			if got := s.with("GET", "/incidents", "", login).StatusCode; got != http.StatusOK {
+			if got := s.with("GET", "/incidents", "", kept).StatusCode; got != http.StatusOK {
 				t.Errorf("after the sign-in: %d", got)
 			}
 			for path, o := range map[string]access.Operation{"/run": access.Run, "/approvals/9/deny": access.Deny, "/approvals/9/approve": access.Approve} {
-				refused := s.with("POST", path, "", login).StatusCode == http.StatusForbidden
+				refused := s.with("POST", path, "", kept).StatusCode == http.StatusForbidden
 				if refused == c.role.May(o) {
 					t.Errorf("POST %s with the role %s: refused is %v", path, c.role, refused)
 				}
@@ -102,7 +102,7 @@ func TestPeopleSignInWithAnIdentityProvider(t *testing.T) {
 			}
 			// What a provider said about a person does not hold for long.
 			s.Now = s.Now.Add(25 * time.Hour)
-			if got := s.with("GET", "/", "", login).StatusCode; got != http.StatusSeeOther {
+			if got := s.with("GET", "/", "", kept).StatusCode; got != http.StatusSeeOther {
 				t.Errorf("a day later: %d", got)
 			}
 		})
@@ -190,11 +190,11 @@ func TestAProviderThatFailsLeavesTheOtherWaysIn(t *testing.T) {
 func TestOtherRulesEndTheLoginsOfAProvider(t *testing.T) {
 	s, provider := oidcSite(t)
 	address, cookie := s.oidcBegin("/")
-	login := s.oidcReturn(provider.Authorize(t, address), cookie).login()
+	cookie = s.oidcReturn(provider.Authorize(t, address), cookie).login()
 	again := siteOver(t, s.Journal, withToken("secret"), func(o *web.Options) {
-		o.OIDC = oidc.New(oidc.Options{Issuer: provider.URL, ClientID: oidctest.ClientID, GroupsClaim: "groups", Clock: o.Clock})
+		o.OIDC = login.NewProvider(login.ProviderOptions{Issuer: provider.URL, ClientID: oidctest.ClientID, GroupsClaim: "groups", Clock: o.Clock})
 	})
-	if got := again.with("GET", "/", "", login).StatusCode; got != http.StatusSeeOther {
+	if got := again.with("GET", "/", "", cookie).StatusCode; got != http.StatusSeeOther {
 		t.Errorf("status %d", got)
 	}
 }

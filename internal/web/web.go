@@ -13,7 +13,7 @@ import (
 	"claudeops/internal/desk"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
-	"claudeops/internal/web/oidc"
+	"claudeops/internal/web/login"
 )
 
 // Options are what the pages and the API need.
@@ -29,7 +29,7 @@ type Options struct {
 	// ReadToken gives read-only access to the same.
 	ReadToken string
 	// OIDC signs people in with an identity provider; nil if there is none.
-	OIDC *oidc.Provider
+	OIDC *login.Provider
 	// Refuse returns why the sender of a request is refused before anything else is looked at, or an empty string.
 	Refuse func(r *http.Request) string
 	// StrictApprovals makes approvals need the token that the operator set: nothing else separates agents from the operator.

@@ -1,6 +1,6 @@
-// Package oidc signs people in with an OpenID Connect provider: authorization code with PKCE, state and nonce. It asks the provider
-// nothing before the first sign-in.
-package oidc
+// Package login signs people in without a password of ours: with an OpenID Connect provider (authorization code with PKCE, state and
+// nonce; it is asked nothing before the first sign-in), and with passkeys (WebAuthn).
+package login
 
 import (
 	"context"
@@ -42,8 +42,8 @@ type Rule struct {
 	Groups []string
 }
 
-// Options are the provider and its users.
-type Options struct {
+// ProviderOptions are the provider and its users.
+type ProviderOptions struct {
 	Issuer       string
 	ClientID     string
 	ClientSecret string
@@ -93,7 +93,7 @@ type Identity struct {
 
 // Provider is an identity provider.
 type Provider struct {
-	o      Options
+	o      ProviderOptions
 	client *http.Client
 
 	mu     sync.Mutex
@@ -102,8 +102,8 @@ type Provider struct {
 	until  time.Time // failed holds until then
 }
 
-// New makes a provider. It sends no request.
-func New(o Options) *Provider {
+// NewProvider makes a provider. It sends no request.
+func NewProvider(o ProviderOptions) *Provider {
 	return &Provider{o: o, client: &http.Client{Timeout: timeout, Transport: limited{http.DefaultTransport}}}
 }
 

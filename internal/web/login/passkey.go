@@ -1,6 +1,4 @@
-// Package passkey registers passkeys and checks sign-ins with them (WebAuthn). A passkey is a key on a device of a person; the server has
-// its public half only. The package stores nothing: between the two requests of a ceremony the caller keeps the session.
-package passkey
+package login
 
 import (
 	"crypto/rand"
@@ -14,8 +12,8 @@ import (
 	"github.com/go-webauthn/webauthn/webauthn"
 )
 
-// Timeout is how long a person may take.
-const Timeout = 5 * time.Minute
+// PasskeyTimeout is how long a person may take.
+const PasskeyTimeout = 5 * time.Minute
 
 // ErrCopied means that somebody else may have a copy of the key: its counter went back.
 var ErrCopied = errors.New("the counter of the passkey went back")
@@ -26,7 +24,8 @@ type Site struct {
 	Origin string // such as https://ops.example.org
 }
 
-// Stored is a passkey as it is kept.
+// Stored is a passkey as it is kept. A passkey is a key on a device of a person; the server has its public half only. Nothing is stored
+// here: between the two requests of a ceremony the caller keeps the session.
 type Stored struct {
 	User       []byte              `json:"user"`
 	Credential webauthn.Credential `json:"credential"`
@@ -45,15 +44,15 @@ func (h holder) WebAuthnDisplayName() string                { return h.name }
 func (h holder) WebAuthnCredentials() []webauthn.Credential { return h.credentials }
 
 func open(s Site) (*webauthn.WebAuthn, error) {
-	limit := webauthn.TimeoutConfig{Enforce: true, Timeout: Timeout, TimeoutUVD: Timeout}
+	limit := webauthn.TimeoutConfig{Enforce: true, Timeout: PasskeyTimeout, TimeoutUVD: PasskeyTimeout}
 	return webauthn.New(&webauthn.Config{
 		RPID: s.Host, RPDisplayName: "Claude Ops", RPOrigins: []string{s.Origin},
 		Timeouts: webauthn.TimeoutsConfig{Login: limit, Registration: limit},
 	})
 }
 
-// BeginAdd starts to register a passkey. The browser gets the options.
-func BeginAdd(s Site, name string) (options, session []byte, err error) {
+// BeginAddPasskey starts to register a passkey. The browser gets the options.
+func BeginAddPasskey(s Site, name string) (options, session []byte, err error) {
 	wa, err := open(s)
 	if err != nil {
 		return nil, nil, fmt.Errorf("begin passkey: %w", err)
@@ -69,8 +68,8 @@ func BeginAdd(s Site, name string) (options, session []byte, err error) {
 	return pack(made, state)
 }
 
-// FinishAdd ends a registration with what the browser sent.
-func FinishAdd(s Site, session, sent []byte) (id string, stored []byte, err error) {
+// FinishAddPasskey ends a registration with what the browser sent.
+func FinishAddPasskey(s Site, session, sent []byte) (id string, stored []byte, err error) {
 	wa, state, err := resume(s, session)
 	if err != nil {
 		return "", nil, fmt.Errorf("add passkey: %w", err)
@@ -87,8 +86,8 @@ func FinishAdd(s Site, session, sent []byte) (id string, stored []byte, err erro
 	return ID(credential.ID), stored, err
 }
 
-// BeginSignIn starts a sign-in with any passkey of the site.
-func BeginSignIn(s Site) (options, session []byte, err error) {
+// BeginPasskey starts a sign-in with any passkey of the site.
+func BeginPasskey(s Site) (options, session []byte, err error) {
 	wa, err := open(s)
 	if err != nil {
 		return nil, nil, fmt.Errorf("begin sign-in: %w", err)
@@ -100,8 +99,8 @@ func BeginSignIn(s Site) (options, session []byte, err error) {
 	return pack(made, state)
 }
 
-// FinishSignIn ends a sign-in with what the browser sent. Find returns a stored passkey by its id; the result is to be stored instead.
-func FinishSignIn(s Site, session, sent []byte, find func(id string) ([]byte, error)) (id string, stored []byte, err error) {
+// FinishPasskey ends a sign-in with what the browser sent. Find returns a stored passkey by its id; the result is to be stored instead.
+func FinishPasskey(s Site, session, sent []byte, find func(id string) ([]byte, error)) (id string, stored []byte, err error) {
 	wa, state, err := resume(s, session)
 	if err != nil {
 		return "", nil, fmt.Errorf("sign in with passkey: %w", err)
