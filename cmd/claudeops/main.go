@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 
-	_ "claudeops/internal/agent/keeper/early" // the keeper needs little memory if it runs before the other packages are initialized
 	"claudeops/internal/cli"
 	"claudeops/internal/cli/demo"
 	_ "claudeops/internal/guard/early" // the gates start often, so they run before the other packages are initialized

@@ -9,7 +9,8 @@
 //	-KEY                     the session has ended
 //
 // A line in the pipe is read even if the supervisor dies right after writing it, so a session is known before it starts without
-// waiting for an answer. The package runs before the rest of the program is initialized, so it imports little.
+// waiting for an answer. The keeper runs before the rest of the program is initialized, so that it needs little memory; therefore it
+// imports little. The package claudeops/internal/guard/early says why this works.
 package keeper
 
 import (
@@ -30,6 +31,12 @@ import (
 // Word makes this program the keeper: WORD SILENCE CLOCK.
 const Word = "session-keeper"
 
+func init() { //nolint:gochecknoinits // see the package comment
+	if len(os.Args) > 1 && os.Args[1] == Word {
+		syscall.Exit(run(os.Args[2:])) // nothing else is to be cleaned up
+	}
+}
+
 // How silence is measured.
 const (
 	// ClockBoot counts all time, also while this machine is suspended: other hosts count it too.
@@ -44,8 +51,8 @@ const (
 	Ending = '!' // the supervisor was silent for too long, and all sessions are killed
 )
 
-// Main works until the supervisor is gone, and returns the exit code.
-func Main(args []string) int {
+// run works until the supervisor is gone, and returns the exit code.
+func run(args []string) int {
 	if len(args) != 2 {
 		return 2
 	}

@@ -22,13 +22,6 @@ import (
 	"claudeops/internal/ops"
 )
 
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == keeper.Word {
-		os.Exit(keeper.Main(os.Args[2:]))
-	}
-	os.Exit(m.Run())
-}
-
 func start(t testing.TB, lease time.Duration) *client.Client {
 	t.Helper()
 	self, err := os.Executable()
