@@ -2,7 +2,9 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -84,4 +86,87 @@ func (s *server) setTrust(ctx context.Context, in *trustInput) (*body[Trust], er
 		return nil, s.problem("change trust", err)
 	}
 	return &body[Trust]{TrustRow(t)}, nil
+}
+
+// EarnedReflex is a repair that the supervisor does without an agent, because it helped several times and a person said yes.
+type EarnedReflex struct {
+	ID          int64         `json:"id"`
+	Environment string        `json:"environment"`
+	Service     string        `json:"service"`
+	Probe       string        `json:"probe" doc:"The probe that fails."`
+	On          string        `json:"on" doc:"Its type."`
+	Status      string        `json:"status" enum:"down,degraded" doc:"What it finds."`
+	Class       string        `json:"class" doc:"In which way: a class of HTTP such as 5xx, refused, timeout, exit, else the status."`
+	Do          []string      `json:"do" doc:"The actions, in order."`
+	Does        []string      `json:"does" doc:"What these run as they are configured now."`
+	State       string        `json:"state" enum:"asked,on,off" doc:"Asked: nobody has answered, and it is not done."`
+	Cycles      []ops.CycleID `json:"cycles" doc:"The repairs that earned it."`
+	Done        int           `json:"done" doc:"Cycles in which it was done."`
+	Helped      int           `json:"helped" doc:"Of these, those that it resolved for good."`
+	ChangedBy   *string       `json:"changed_by" doc:"Who switched it last; claudeops is the supervisor, which only switches off."`
+	Reason      *string       `json:"reason"`
+	AskedAt     time.Time     `json:"asked_at"`
+	ChangedAt   time.Time     `json:"changed_at"`
+	YAML        string        `json:"yaml" doc:"The entry for the service's reflexes. It reacts to the status, whatever the class."`
+}
+
+// ReflexRow shows an earned reflex.
+func ReflexRow(r desk.EarnedReflex) EarnedReflex {
+	return EarnedReflex{
+		ID: r.ID, Environment: r.Environment, Service: r.Service, Probe: strings.Join(r.Probes, ", "), On: r.On, Status: string(r.Status),
+		Class: r.Class, Do: r.Do, Does: r.Does, State: string(r.State), Cycles: r.Cycles, Done: r.Done, Helped: r.Helped,
+		ChangedBy: text(r.Person), Reason: text(r.Why), AskedAt: r.AskedAt, ChangedAt: r.ChangedAt, YAML: r.YAML(),
+	}
+}
+
+type reflexesQuery struct {
+	Environment string `query:"environment" doc:"Default: the first one."`
+	Service     string `query:"service" doc:"Only those of this one."`
+}
+
+type switchInput struct {
+	RowPath
+	Keyed
+	Body struct {
+		Reason string `json:"reason,omitempty" doc:"Why, for the record. At most 500 characters."`
+	}
+}
+
+func (s *server) registerReflexes(api huma.API) {
+	huma.Register(api, look("list-reflexes", "/reflexes", "List earned reflexes", "reflexes",
+		"What has helped three times, where it comes from, whether people said yes, and what became of it since.",
+		http.StatusUnprocessableEntity), s.listReflexes)
+	huma.Register(api, look("get-reflex", "/reflexes/{id}", "Show an earned reflex", "reflexes",
+		"With what its actions run as they are configured now.", http.StatusNotFound), s.getReflex)
+	const people = "It needs the role that may approve, and a person. One that is in this state already is a conflict."
+	huma.Register(api, act("enable-reflex", "/reflexes/{id}/enable", "Switch an earned reflex on", "reflexes",
+		"From then on the supervisor does exactly what is configured now. "+people, http.StatusNotFound), s.switchReflex(ops.ReflexOn))
+	huma.Register(api, act("disable-reflex", "/reflexes/{id}/disable", "Switch an earned reflex off, or say no to it", "reflexes",
+		people, http.StatusNotFound), s.switchReflex(ops.ReflexIsOff))
+}
+
+func (s *server) listReflexes(ctx context.Context, q *reflexesQuery) (*body[list[EarnedReflex]], error) {
+	all, err := s.desk.Reflexes(ctx, q.Environment, q.Service)
+	if err != nil {
+		return nil, s.problem("list reflexes", err)
+	}
+	return &body[list[EarnedReflex]]{list[EarnedReflex]{Items: Rows(all, ReflexRow)}}, nil
+}
+
+func (s *server) getReflex(ctx context.Context, in *RowPath) (*body[EarnedReflex], error) {
+	r, err := s.desk.Reflex(ctx, in.ID)
+	if err != nil {
+		return nil, s.problem(fmt.Sprintf("reflex %d", in.ID), err)
+	}
+	return &body[EarnedReflex]{ReflexRow(r)}, nil
+}
+
+func (s *server) switchReflex(to ops.ReflexState) func(context.Context, *switchInput) (*body[EarnedReflex], error) {
+	return func(ctx context.Context, in *switchInput) (*body[EarnedReflex], error) {
+		r, err := s.desk.SwitchReflex(ctx, by(ctx), in.ID, to, in.Body.Reason)
+		if err != nil {
+			return nil, s.problem(fmt.Sprintf("reflex %d", in.ID), err)
+		}
+		return &body[EarnedReflex]{ReflexRow(r)}, nil
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -234,4 +235,19 @@ func failed(w http.ResponseWriter, r *http.Request, err error) {
 	default:
 		refuse(w, http.StatusBadGateway, "api_error", "the API could not be reached: "+err.Error())
 	}
+}
+
+// refuse answers in the form that both APIs give their errors.
+func refuse(w http.ResponseWriter, status int, kind, message string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	type detail struct {
+		Type    string `json:"type"`
+		Message string `json:"message"`
+	}
+	// The client may be gone.
+	_ = json.NewEncoder(w).Encode(struct {
+		Type  string `json:"type"`
+		Error detail `json:"error"`
+	}{"error", detail{kind, message}})
 }
