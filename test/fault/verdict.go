@@ -111,7 +111,7 @@ func (b *box) spentInVain(c store.CycleSummary) bool {
 	return false
 }
 
-// checkPeople: a cycle that gave up has an incident.
+// checkPeople: a cycle that gave up belongs to an incident for which a human was called, by this cycle or an earlier one.
 func (b *box) checkPeople(ctx context.Context, cycles []store.CycleSummary) error {
 	s, err := b.database.open(ctx)
 	if err != nil {
@@ -122,10 +122,19 @@ func (b *box) checkPeople(ctx context.Context, cycles []store.CycleSummary) erro
 	if err != nil {
 		return fmt.Errorf("read incidents: %w", err)
 	}
+	told := map[ops.CycleID]bool{}
+	for _, i := range incidents {
+		story, err := s.IncidentStory(ctx, i.ID)
+		if err != nil {
+			return fmt.Errorf("read incident %d: %w", i.ID, err)
+		}
+		for _, c := range story.Cycles {
+			told[c.Cycle.ID] = told[c.Cycle.ID] || i.CalledAt != nil
+		}
+	}
 	for _, c := range cycles {
 		gaveUp := c.Status == ops.CycleFailed && len(c.Sessions) > 1 || c.Status == ops.CyclePartial
-		told := slices.ContainsFunc(incidents, func(i ops.Incident) bool { return i.FirstCycle == c.ID || i.LastCycle == c.ID })
-		if gaveUp && !told {
+		if gaveUp && !told[c.ID] {
 			return fmt.Errorf("cycle %d gave up and no human was told", c.ID)
 		}
 	}
