@@ -142,6 +142,11 @@ const dpkgTime = "2006-01-02 15:04:05"
 
 // Look reads what was logged since the last look.
 func (p Packages) Look(_ context.Context, _ ops.Environment, before map[string]ops.Thing) ([]ops.Thing, []ops.Change, error) {
+	was, known := before["dpkg"]
+	last := was.Part(quiet)
+	if info, err := os.Stat(p.Log); err == nil && known && info.ModTime().Format(dpkgTime) <= last {
+		return []ops.Thing{was}, nil, nil
+	}
 	text, err := tail(p.Log)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: only the log of dpkg is read", err)
@@ -149,19 +154,20 @@ func (p Packages) Look(_ context.Context, _ ops.Environment, before map[string]o
 	if older, err := tail(p.Log + ".1"); err == nil { // rotated since the last look, perhaps
 		text = append(append(older, '\n'), text...)
 	}
-	was, known := before["dpkg"]
-	last := was.Part(quiet)
 	now := time.Now().Format(dpkgTime) // the log has local times; this second is not over yet
 	newest := last
 	done := map[string][]string{}
 	when := map[string]string{}
 	for line := range strings.Lines(string(text)) {
-		f := strings.Fields(line)
-		if len(f) < 6 || f[0]+" "+f[1] >= now {
+		at := line[:min(len(line), len(dpkgTime))]
+		if at <= last || at >= now {
 			continue
 		}
-		at := f[0] + " " + f[1]
-		if newest = max(newest, at); at <= last || !known {
+		f := strings.Fields(line)
+		if len(f) < 6 {
+			continue
+		}
+		if newest = max(newest, at); !known {
 			continue
 		}
 		name, _, _ := strings.Cut(f[3], ":")
