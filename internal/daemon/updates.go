@@ -121,14 +121,17 @@ func (p *updater) askBySchedule(ctx context.Context) error {
 // seeVersions looks at images, once a day each, and at one of them in a round: a registry may take long to answer.
 func (p *updater) seeVersions(ctx context.Context) error {
 	for _, e := range p.h.mine {
-		seen, err := p.h.store.Versions(ctx, e.Name)
-		if err != nil {
-			return err
-		}
+		var seen []ops.Version
 		for _, s := range e.Policy.Inventory.Services {
 			spec, _, not := s.Update()
 			if not != "" {
 				continue // most services of a large machine
+			}
+			if seen == nil {
+				var err error
+				if seen, err = p.h.store.Versions(ctx, e.Name); err != nil {
+					return err
+				}
 			}
 			i := slices.IndexFunc(seen, func(v ops.Version) bool { return v.Service == s.Name })
 			if i >= 0 && p.h.Clock().Sub(seen[i].At) < versionsEvery {
