@@ -400,6 +400,9 @@ func TestAHostThatIsCutOffCannotWrite(t *testing.T) {
 	if alive(s.PID) {
 		t.Error("the agent of the host that was cut off works on beside the next one")
 	}
+	if status, body := a.get("/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, "cannot reach its database") {
+		t.Errorf("the host that was cut off says that it is ready: %d %s", status, body)
+	}
 	line.mend()
 	a.until("it is back with a new term", func() bool {
 		back := false
@@ -409,6 +412,7 @@ func TestAHostThatIsCutOffCannotWrite(t *testing.T) {
 		})
 		return back
 	})
+	a.until("it is ready", func() bool { status, _ := a.get("/readyz"); return status == http.StatusOK })
 	open(t, gate)
 	b.until("the cycle ends", func() bool { return b.cycle().Cycle.Status.Ended() })
 	b.finishedOnce(ops.CycleResolved)

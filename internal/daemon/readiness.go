@@ -274,7 +274,10 @@ func (h *Host) unfit() error {
 	if found := h.readiness.obstacle(); found != nil {
 		return unready{found}
 	}
-	return nil
+	if h.lease == nil {
+		return nil
+	}
+	return h.lease.Held()
 }
 
 // unready is an obstacle as strangers are told of it.
