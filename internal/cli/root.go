@@ -30,6 +30,7 @@ import (
 	"claudeops/internal/guard/wall"
 	"claudeops/internal/store"
 	"claudeops/internal/watch"
+	"claudeops/internal/watch/notify"
 	"claudeops/internal/watch/probe"
 )
 
@@ -296,7 +297,8 @@ func (a *app) loadFrom(path string, instead map[string][]byte) (*config.Config, 
 func checks() config.Checks {
 	return config.Checks{
 		CheckProbe: probe.Validate, CheckServices: watch.CheckServices, CheckMaintenance: watch.CheckMaintenance,
-		ProbeName: probe.Describe, AgentUser: agentUser, AgentProfile: acp.Family,
+		CheckTarget: notify.CheckTarget,
+		ProbeName:   probe.Describe, AgentUser: agentUser, AgentProfile: acp.Family,
 	}
 }
 

@@ -64,8 +64,4 @@ func TestTheStepsOfTheSetUp(t *testing.T) {
 	if rows[0].Command != "claudeops agent install" || !rows[0].Blocks || rows[3].Page != "/services/default/my%20web" || rows[4].Command != TestCommand {
 		t.Errorf("%+v", rows)
 	}
-	c.AppriseURLs = []string{"slackapp://xapp-secret/C1"}
-	if r := other.notifications(true); !r.Blocks || !strings.Contains(r.Detail, "write slackapp://") || strings.Contains(r.Detail, "secret") {
-		t.Errorf("a wrong target: %+v", r)
-	}
 }

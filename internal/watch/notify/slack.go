@@ -100,9 +100,6 @@ func slackPlain(text string) string {
 
 // Send posts a notice. What a later notice of a thread asks is shown in the channel too, since a thread alone rings nobody.
 func (s slack) Send(ctx context.Context, n ops.Notice) error {
-	if err := s.target.check(); err != nil {
-		return err
-	}
 	ctx, cancel := limited(ctx)
 	defer cancel()
 	text := messageOf(ops.Notice{Title: n.Title, Body: n.Body, Level: n.Level})

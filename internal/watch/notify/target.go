@@ -69,7 +69,7 @@ func ParseTargets(urls []string) Targets {
 				out.Telegram = append(out.Telegram, targets...)
 				continue
 			}
-		case "slackapp": // nothing of Apprise: one that is wrong says so when it is used
+		case "slackapp": // nothing of Apprise
 			out.Slack = append(out.Slack, parseSlack(rest))
 			continue
 		}
@@ -80,11 +80,11 @@ func ParseTargets(urls []string) Targets {
 	return out
 }
 
-// Check reports a target that cannot be used, with what to write instead. Those of Apprise are checked by Apprise.
-func (t Targets) Check() error {
-	for _, s := range t.Slack {
-		if err := s.check(); err != nil {
-			return err
+// CheckTarget says what to write instead of a target that cannot be used. Apprise checks its own.
+func CheckTarget(url string) error {
+	for _, s := range ParseTargets([]string{url}).Slack {
+		if s.Channel == "" {
+			return errors.New("write slackapp://xapp-…/xoxb-…/CHANNEL?senders=USER with ids such as C0123ABCD and U0123ABCD")
 		}
 	}
 	return nil
@@ -265,13 +265,6 @@ func parseSlack(rest string) SlackTarget {
 		return SlackTarget{}
 	}
 	return t
-}
-
-func (t SlackTarget) check() error {
-	if t.Channel == "" {
-		return errors.New("a Slack target is wrong; write slackapp://xapp-…/xoxb-…/CHANNEL?senders=USER with ids such as C0123ABCD and U0123ABCD")
-	}
-	return nil
 }
 
 // recipient names the channel in the tokens of its answers.

@@ -4,8 +4,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-
-	"claudeops/internal/ops"
 )
 
 func TestTargetsOfNtfyAndTelegramAreServedHere(t *testing.T) {
@@ -46,6 +44,9 @@ func TestATargetOfASlackApp(t *testing.T) {
 	}
 	want.Senders, want.Responders, want.API = []string{"U1", "W2"}, []string{"U3"}, "https://slack-gov.com/api"
 	full := "SlackApp://xapp-1-A1-2-f/xoxb-1-2-f/C0AB/?senders=U1,W2&responders=U3&api=https://slack-gov.com/api/"
+	if err := CheckTarget(full); err != nil {
+		t.Error(err)
+	}
 	if got := ParseTargets([]string{full}); !reflect.DeepEqual(got, Targets{Slack: []SlackTarget{want}}) {
 		t.Errorf("%+v", got)
 	}
@@ -57,8 +58,7 @@ func TestATargetOfASlackApp(t *testing.T) {
 		if !reflect.DeepEqual(got, Targets{Slack: []SlackTarget{{}}}) {
 			t.Errorf("%s gives %+v", raw, got)
 		}
-		_, err := NewSender(AppriseOptions{URLs: []string{raw}}, Native{}).Send(t.Context(), ops.Notice{Title: "x"})
-		if err == nil || !strings.Contains(err.Error(), "write slackapp://xapp-…/xoxb-…/CHANNEL") {
+		if err := CheckTarget(raw); err == nil || !strings.Contains(err.Error(), "write slackapp://xapp-…/xoxb-…/CHANNEL") {
 			t.Errorf("%s: %v", raw, err)
 		}
 	}
