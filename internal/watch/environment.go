@@ -160,6 +160,16 @@ func (env *environment) seen(c ops.Cause) (recovered, lost []string) {
 	return recovered, lost
 }
 
+// fails reports whether a check of a service is bad.
+func (env *environment) fails(service string) bool {
+	for k, v := range env.states {
+		if k.service == service && v.Failing() {
+			return true
+		}
+	}
+	return false
+}
+
 func alertKey(a ops.Alert) key { return key{a.Service, alert.ProbeName(a)} }
 
 // forgetOld removes the states of alerts that ended a day ago.

@@ -219,6 +219,7 @@ func (w *Watch) endResolved(ctx context.Context, env *environment, picture healt
 		if c.ResolvedAt != nil || !over[c.Key] {
 			continue
 		}
+		c.Affected = slices.DeleteFunc(slices.Clone(c.Affected), env.fails) // what it needs is well again, and it is not
 		recovered, lost := env.seen(c)
 		how, why := "", notice.NotWatched(lost)
 		tell := func(news []string) ops.Notice { return lostNotice(c, news, now) }
