@@ -97,7 +97,8 @@ type Request struct {
 	Scope   func(ctx context.Context) (Scope, error) // of the session
 
 	Person string
-	ID     int64 // of the row that holds the request of a person
+	ID     int64  // of the row that holds the request of a person
+	Digest string // of the action as the person saw it
 
 	Plan *ops.Approval
 	Step int // from 1, of the plan or the reflex

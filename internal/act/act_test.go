@@ -230,6 +230,11 @@ func TestAPersonUndoesARun(t *testing.T) {
 	if _, err := w.runner.Undo(t.Context(), act.UndoRequest{Environment: changed, Run: second.ID, Why: "x", Person: "ada"}); err == nil {
 		t.Error("it is undone with another program")
 	}
+	seen := w.person(t, "fix")
+	seen.Digest, seen.Environment = second.Digest, changed
+	if _, err := w.runner.Run(t.Context(), seen); err == nil || !strings.Contains(err.Error(), "not configured as it was when it was asked for") {
+		t.Errorf("another program is run than a person saw: %v", err)
+	}
 	session := w.session(t, ops.Tier2)
 	asked := act.UndoRequest{Environment: w.env, Run: second.ID, Why: "x", Session: session, Scope: w.ask(session, "fix").Scope}
 	if _, err := w.runner.Undo(t.Context(), asked); err == nil || !strings.Contains(err.Error(), "not asked for by this session") {

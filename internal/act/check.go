@@ -68,6 +68,8 @@ func (r *Runner) check(ctx context.Context, q *Request) (ops.ActionSpec, error) 
 		return spec, r.checkSession(ctx, *q, spec)
 	case q.Plan != nil:
 		return spec, checkPlan(*q, spec)
+	case q.Person != "" && q.Digest != "" && q.Digest != spec.Digest():
+		return spec, refuse(ruleApproval, "Ask again.", "%s of %s is not configured as it was when it was asked for.", spec.Name, spec.Service)
 	case q.Reflex != nil && (q.Step < 1 || q.Step > len(q.Reflex.Digests) || q.Reflex.Digests[q.Step-1] != spec.Digest()):
 		return spec, refuse(ruleApproval, "", "%s of %s is not configured as it was when the reflex was due.", spec.Name, spec.Service)
 	}

@@ -218,6 +218,13 @@ func judgedChains() []chain {
 			pass(2 * time.Hour)
 			r.advance()
 		}},
+		{name: "a-judge-is-back-late", ends: ops.CycleResolved, policy: policy(climbing, withPeople, probing("grafana"), func(p *ops.Policy) { p.Judge = "judge" }), acts: []act{says(ops.OutcomeEscalate), says(ops.OutcomeResolved), replies(`{}`), replies(`{}`), score(22)}, probes: func(*rehearsal, ops.ProbePurpose) []ops.Check {
+			return []ops.Check{{Service: "grafana", Probe: "dns", Type: ops.CheckDNS, Status: ops.Healthy, At: clock()}} // it never saw anything wrong
+		}, play: func(r *rehearsal) {
+			r.advance()
+			pass(2 * time.Hour)
+			r.advance()
+		}},
 	}
 }
 

@@ -394,6 +394,7 @@ func (h *Host) takeRequest(ctx context.Context, r ops.ActionRun) {
 	default:
 		_, err = h.actions.Run(ctx, act.Request{
 			Environment: env, Service: r.Service, Action: r.Action, Branch: r.Branch, Why: r.Why, Person: r.Person, ID: r.ID,
+			Digest: r.Digest,
 		})
 	}
 	if err != nil && ctx.Err() == nil {

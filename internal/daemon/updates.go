@@ -195,16 +195,16 @@ func (p *updater) facts(ctx context.Context, env ops.Environment, spec ops.Actio
 	f decide.UpdateFacts, here bool, err error,
 ) {
 	f.Done, f.Failed, f.Worse = p.memo.effect, p.memo.failed, p.memo.worse
-	if u.Phase == ops.UpdateAsked {
-		if p.h.draining.Load() {
+	if u.Phase == ops.UpdateAsked || u.Phase == ops.UpdateTagged { // nothing is changed yet
+		if u.Phase == ops.UpdateAsked && p.h.draining.Load() {
 			return f, false, nil
 		}
 		lowered, err := p.h.store.Lowered(ctx, env.Name)
 		if err != nil {
 			return f, false, err
 		}
-		f.Trust = env.Policy.Trusts(u.Service, lowered)
-		if f.Held, err = p.desk.UpdateHeld(ctx, env, u.Service); err != nil || f.Held != "" {
+		f.Trust, f.Tier, f.MaxTier = env.Policy.Trusts(u.Service, lowered), spec.Tier, env.Policy.MaxTier
+		if f.Held, err = p.desk.UpdateHeld(ctx, env, u.Service, u.ID); err != nil || f.Held != "" {
 			return f, true, err
 		}
 		if err := p.h.may(); err != nil {

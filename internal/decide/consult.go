@@ -190,10 +190,20 @@ func (v view) judgeBack() time.Time {
 	return s.EndedAt.Add(judgeAgain)
 }
 
-// judgedMeanwhile: the judge is back and accepts the repair about which a human is still asked.
+// judgedMeanwhile: the judge is back and accepts the repair about which a human is still asked. What a probe refutes by now stays with
+// the human.
 func (v view) judgedMeanwhile() bool {
 	r, judged := v.verdict()
-	return v.asked(ops.ApprovalPending, ops.ApprovalReview) && judged && r.Verdict == judge.Pass && v.timesJudged() > 1
+	return v.asked(ops.ApprovalPending, ops.ApprovalReview) && judged && r.Verdict == judge.Pass && v.timesJudged() > 1 && !v.refuted()
+}
+
+// judgedUnseen: the judge is back, and no probe has looked since the repair was verified, which may be a day ago.
+func (v view) judgedUnseen() bool {
+	if !v.judgedMeanwhile() || len(v.servicesToVerify()) == 0 {
+		return false
+	}
+	q := v.question()
+	return !slices.ContainsFunc(v.checks(ops.ProbeVerify, v.last.ID), func(c ops.Check) bool { return c.At.After(q.RequestedAt) })
 }
 
 func askJudge(v view) ops.Step {

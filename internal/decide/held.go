@@ -9,8 +9,8 @@ import (
 	"claudeops/internal/ops"
 )
 
-// held lists the services that a human has taken over, put off, said no about or is asked about by another cycle. What this cycle asked
-// itself never holds it, and its approval counts over what was said before it.
+// held lists the services that a human has taken over, put off, said no about, is asked about by another cycle or took out of the
+// configuration. What this cycle asked itself never holds it, and its approval counts over what was said before it.
 func (v view) held() []escalation.Held {
 	var out []escalation.Held
 	for _, i := range v.incidents() {
@@ -31,7 +31,40 @@ func (v view) held() []escalation.Held {
 			}
 		}
 	}
-	return slices.Concat(out, v.silenced(), v.refusedServices())
+	return slices.Concat(out, v.gone(), v.notApproved(), v.silenced(), v.refusedServices())
+}
+
+// notApproved lists what a yes is not about: services of the proposal that were held back when the question was asked.
+func (v view) notApproved() []escalation.Held {
+	h := v.proposal()
+	if h == nil || v.approved() == "" {
+		return nil
+	}
+	var out []escalation.Held
+	for i := len(v.journal.Decisions) - 1; i >= 0; i-- {
+		d := v.journal.Decisions[i]
+		if d.SessionID != v.last.ID || d.Verdict != ops.VerdictApproval {
+			continue
+		}
+		for _, name := range h.ServicesAffected {
+			if name, _ = v.policy.Inventory.Canonical(name); !slices.Contains(d.Services, name) {
+				out = append(out, escalation.Held{Service: name, Why: notice.NotInTheYes})
+			}
+		}
+		break
+	}
+	return out
+}
+
+// gone lists the services that were taken out of the configuration since the cycle started.
+func (v view) gone() []escalation.Held {
+	var out []escalation.Held
+	for _, s := range v.policy.Inventory.Services {
+		if s.Gone {
+			out = append(out, escalation.Held{Service: s.Name, Why: notice.Unconfigured})
+		}
+	}
+	return out
 }
 
 // namedBy lists what an incident is about: its service, or the names of no inventory. Without any name it holds nothing back.

@@ -40,6 +40,7 @@ func table() []row {
 		{"intent", view.intended, run},
 		{"stopped by a person", view.stopped, cancel},
 		{"problem is over", view.problemOver, withdraw},
+		{"judge is back late", view.judgedUnseen, verify},
 		{"judge is back", view.judgedMeanwhile, resolved},
 		{"judge due again", view.judgeDue, askJudge},
 		{"answer pending", view.asking, keepWaiting},

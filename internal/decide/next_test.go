@@ -129,6 +129,7 @@ func TestNext(t *testing.T) {
 	tests = append(tests, runningCases()...)
 	tests = append(tests, denialCases(now)...)
 	tests = append(tests, trustCases(now)...)
+	tests = append(tests, pairCases(now)...)
 	seen := map[string]bool{}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -38,9 +38,9 @@ func (v view) withoutHeld(services []string) []string {
 	return out
 }
 
-// proven reports whether probes that ran for a purpose after the last session prove that a service was repaired: each is healthy, and
-// one of them looks at what was wrong. A probe that was healthy all the time proves nothing, and neither does any while a container or a
-// unit of the service does not run: something else may answer it.
+// proven reports whether probes that ran for a purpose after the last session prove that a service was repaired: each is healthy, one of
+// them looks at what was wrong, and so does every one that found it bad in this cycle. A probe that was healthy all the time proves
+// nothing, and neither does any while a container or a unit of the service does not run: something else may answer it.
 func (v view) proven(service string, purpose ops.ProbePurpose) bool {
 	if slices.ContainsFunc(v.notRunning(), func(c ops.Check) bool { return c.Service == service }) {
 		return false
@@ -55,7 +55,16 @@ func (v view) proven(service string, purpose ops.ProbePurpose) bool {
 		}
 		looked = looked || v.wasBad(c)
 	}
-	return looked
+	return looked && !v.lostSight(service, purpose)
+}
+
+// lostSight: a probe that found the service bad in this cycle has not looked again. It may have been taken out of the configuration.
+func (v view) lostSight(service string, purpose ops.ProbePurpose) bool {
+	again := v.checks(purpose, v.lastID())
+	return slices.ContainsFunc(v.journal.Checks, func(k ops.Check) bool {
+		return k.Service == service && k.Purpose != ops.ProbeAlert && k.Purpose != ops.ProbeRunning && v.policy.Bad(k) &&
+			!slices.ContainsFunc(again, func(c ops.Check) bool { return c.Service == service && c.Probe == k.Probe })
+	})
 }
 
 // allProven reports whether probes prove it of every service that the cycle works on.
@@ -166,10 +175,14 @@ func (v view) incidents() []ops.Incident {
 	return slices.DeleteFunc(slices.Clone(v.journal.Incidents), func(i ops.Incident) bool { return i.ResolvedAt != nil || i.OfAgent() })
 }
 
-// closedBy is who closed the incidents that the cycle waited for: a person, or the supervisor because of probes or a report.
+// closedBy is who closed the incidents that the cycle waited for: a person, or the supervisor because of probes or a report. Without any
+// incident nobody has.
 func (v view) closedBy() ops.Proof {
-	proof := ops.ProofProbe
-	for _, i := range v.awaited() {
+	awaited, proof := v.awaited(), ops.ProofProbe
+	if len(awaited) == 0 {
+		proof = ops.ProofNone
+	}
+	for _, i := range awaited {
 		switch {
 		case i.ResolvedBy != ops.Supervisor:
 			return ops.ProofHuman

@@ -42,12 +42,19 @@ func (v view) reflexesOf(service string) []ops.Reflex {
 func (v view) impulse(service string) (impulse, bool) {
 	for _, r := range v.reflexesOf(service) {
 		for _, c := range v.latest() {
-			if r.Reacts(c) {
+			if r.Reacts(c) && !v.muted(c) {
 				return impulse{Reflex: r, due: v.badSince(c).Add(r.For), held: v.reflexHeld(r)}, true
 			}
 		}
 	}
 	return impulse{}, false
+}
+
+// muted: somebody wants no consequences of what this check finds, although another one of the service may have them.
+func (v view) muted(c ops.Check) bool {
+	return slices.ContainsFunc(v.journal.Silences, func(s ops.Silence) bool {
+		return s.Active(v.now) && s.Covers(v.cycle.Environment, c.Service, v.group(c.Service), c.Probe)
+	})
 }
 
 // badSince is the first failed check of what a check looks at.
@@ -396,9 +403,11 @@ func waitForReflex(v view) ops.Step {
 	return ops.Step{Kind: kind, Until: n.due, Reason: notice.ReflexWaits(n.Reflex, n.due)}
 }
 
-// leaveReflex switches earned reflexes off that did not help, where an agent takes over or the cycle ends.
+// leaveReflex switches earned reflexes off that did not help, where an agent takes over or the cycle ends. Where nothing has looked since,
+// for example because somebody cancelled the cycle, nobody knows.
 func leaveReflex(v view, step ops.Step) ops.Step {
-	if v.newest != nil || step.ConfirmedBy == ops.ProofReflex || step.Kind != ops.StepFinish && step.Kind != ops.StepQueue {
+	if v.newest != nil || step.ConfirmedBy == ops.ProofReflex || step.Kind != ops.StepFinish && step.Kind != ops.StepQueue ||
+		step.Kind == ops.StepFinish && v.reflexUnverified() {
 		return step
 	}
 	for _, r := range v.journal.Reflexes {

@@ -35,15 +35,12 @@ func observe(v view) ops.Step {
 
 // finishQuiet ends a look that cost no tokens.
 func finishQuiet(v view) ops.Step {
-	for _, c := range v.checks(ops.ProbeObserve, 0) {
-		if c.Status == ops.Healthy {
-			continue
-		}
-		if why, held := v.withheld(c); held {
-			return finish(ops.CycleSuppressed, notice.Withheld(why))
+	step := finish(ops.CycleHealthy, notice.AllHealthy(len(v.probed())))
+	for _, c := range slices.Backward(v.checks(ops.ProbeObserve, 0)) {
+		if why, held := v.withheld(c); held && c.Status != ops.Healthy {
+			step = finish(ops.CycleSuppressed, notice.Withheld(why)) // the first one
 		}
 	}
-	step := finish(ops.CycleHealthy, notice.AllHealthy(len(v.probed())))
 	step.Recovered = v.foundWell()
 	return step
 }

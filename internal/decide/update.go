@@ -30,6 +30,8 @@ const (
 // UpdateFacts are what is known besides the row.
 type UpdateFacts struct {
 	Trust   ops.Trust
+	Tier    ops.Tier      // of the action that updates the service
+	MaxTier ops.Tier      // the highest that is allowed
 	Held    string        // why nothing may be begun now
 	Watch   time.Duration // how long a change is watched
 	Settle  time.Duration // how long the services may take to start
@@ -68,6 +70,7 @@ func updateTable() []updateRow {
 		{"waits for a yes", in(ops.UpdateWaiting), updateRests},
 		{"not trusted", updating.untrusted, ends(ops.UpdateRefused, updating.trustTooLow)},
 		{"needs a yes", updating.unapproved, moves(ops.UpdateWaiting)},
+		{"too high", updating.tooHigh, ends(ops.UpdateRefused, updating.higher)},
 		{"too late", updating.late, ends(ops.UpdateRefused, updating.lateness)},
 		{"held, and waits", updating.heldForNow, updateRests},
 		{"held", updating.held, ends(ops.UpdateRefused, func(u updating) string { return u.Held })},
@@ -76,6 +79,8 @@ func updateTable() []updateRow {
 		{"not pulled", before(ops.UpdatePulling, EffectPull), does(EffectPull)},
 		{"pulled", in(ops.UpdatePulling), moves(ops.UpdateTagged)},
 		{"nothing newer", updating.same, ends(ops.UpdateUnchanged, updating.newest)},
+		{"taken out before the change", failedIn(ops.UpdateTagged), ends(ops.UpdateRefused, func(u updating) string { return u.Failed })},
+		{"held before the change", updating.heldStill, updateRests},
 		{"tagged", in(ops.UpdateTagged), moves(ops.UpdateRecreating)},
 		{"cannot be recreated", failedIn(ops.UpdateRecreating), ends(ops.UpdateGoingBack, updating.notRecreated)},
 		{"recreated", updating.recreated, moves(ops.UpdateWatching)},
@@ -83,6 +88,9 @@ func updateTable() []updateRow {
 		{"recreated otherwise", in(ops.UpdateRecreating), ends(ops.UpdateGoingBack, updating.notRecreated)},
 		{"replaced by somebody", updating.replaced, ends(ops.UpdateRefused, func(updating) string {
 			return "somebody replaced the container while it was watched; nothing more is done"
+		})},
+		{"taken out while it was watched", failedIn(ops.UpdateWatching), ends(ops.UpdateRefused, func(u updating) string {
+			return u.Failed + "; nobody watches the new image, and nothing more is done"
 		})},
 		{"may still start", updating.starting, updateRests},
 		{"worse", updating.worsened, ends(ops.UpdateGoingBack, updating.worseThanBefore)},
@@ -159,8 +167,19 @@ func (u updating) patience() time.Duration {
 	return updateTaken
 }
 
+// late: it was held back for too long, before it began or before anything was changed.
 func (u updating) late() bool {
-	return u.Phase == ops.UpdateAsked && u.now.Sub(u.PhaseAt) > u.patience()
+	return (u.Phase == ops.UpdateAsked || u.heldStill()) && u.now.Sub(u.PhaseAt) > u.patience()
+}
+
+// heldStill: something came up while the image was pulled, such as an outage that an agent works on.
+func (u updating) heldStill() bool { return u.Phase == ops.UpdateTagged && u.Held != "" }
+
+// tooHigh: the schedule does no more than agents and reflexes may. Whoever asks himself decides himself.
+func (u updating) tooHigh() bool { return u.scheduled() && u.Tier > u.MaxTier }
+
+func (u updating) higher() string {
+	return fmt.Sprintf("updates are of %s, and the maximum tier is %d; a person can always ask", u.Tier, u.MaxTier)
 }
 
 func (u updating) lateness() string {

@@ -58,6 +58,9 @@ func (d *Desk) Approve(ctx context.Context, by Person, id int64, steps Steps, re
 		return ops.Approval{}, err
 	}
 	a, err := d.Store.Approval(ctx, id)
+	if err == nil {
+		err = d.configured(a.Environment) // nobody would go on with it
+	}
 	if err != nil {
 		return ops.Approval{}, err
 	}

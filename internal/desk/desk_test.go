@@ -88,6 +88,12 @@ func TestAPlanIsApprovedInOrder(t *testing.T) {
 	if _, err := c.Approve(t.Context(), ann(), 1, desk.Steps{Plan: "another", Numbers: []int{1}}, ""); !errors.Is(err, ops.ErrConflict) {
 		t.Errorf("another plan: %v", err)
 	}
+	now := c.Environments
+	c.Environments = []ops.Environment{{Name: "lab"}}
+	if _, err := c.Approve(t.Context(), ann(), 1, desk.Steps{}, ""); !errors.Is(err, ops.ErrConflict) {
+		t.Errorf("an environment that is gone: %v", err)
+	}
+	c.Environments = now
 	a, err := c.Approve(t.Context(), ann(), 1, desk.Steps{Plan: "h", Numbers: []int{3, 1}}, "go on")
 	if err != nil || !slices.Equal(a.Steps, []int{1, 3}) || a.AnsweredBy != "ann" || a.CycleID != cycle {
 		t.Errorf("%+v, %v", a, err)

@@ -73,7 +73,7 @@ func (d *Desk) Update(ctx context.Context, by Person, environment, service, to s
 	if by.Via != "" {
 		return ops.Update{}, wrong("an update is asked for by a person: on the page of %s, or with claudeops update %s", name, name)
 	}
-	why, err := d.UpdateHeld(ctx, e, name)
+	why, err := d.UpdateHeld(ctx, e, name, 0)
 	if err == nil && why != "" {
 		err = fmt.Errorf("%s: %w", why, ops.ErrConflict)
 	}
@@ -87,8 +87,8 @@ func (d *Desk) Update(ctx context.Context, by Person, environment, service, to s
 	return u, err
 }
 
-// UpdateHeld says why a service may not be updated now; empty: nothing speaks against it.
-func (d *Desk) UpdateHeld(ctx context.Context, e ops.Environment, service string) (string, error) {
+// UpdateHeld says why a service may not be updated now; empty: nothing speaks against it. Own is the update that asks, if it has begun.
+func (d *Desk) UpdateHeld(ctx context.Context, e ops.Environment, service string, own int64) (string, error) {
 	inventory := e.Policy.Inventory
 	if _, _, why := inventory.Update(service); why != "" {
 		return fmt.Sprintf("%s is not updated by Claude Ops: %s", service, why), nil
@@ -114,7 +114,7 @@ func (d *Desk) UpdateHeld(ctx context.Context, e ops.Environment, service string
 		return "", err
 	}
 	for _, u := range updates {
-		if u.Phase.Runs() {
+		if u.Phase.Runs() && u.ID != own {
 			return fmt.Sprintf("%s runs (%s): one service is updated at a time", u.Words(), u.Phase), nil
 		}
 	}

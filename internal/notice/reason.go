@@ -189,6 +189,12 @@ func Withdrawn(q ops.Approval, closed string) string {
 	return closed + "; the question " + asked(q) + " needs no answer"
 }
 
+// Why a service is left alone: it was taken out of the configuration, or a yes is not about it.
+const (
+	Unconfigured = "it is not configured any more"
+	NotInTheYes  = "it was held back when the question was asked, so the yes is not about it"
+)
+
 // NotAnswered says that a cycle goes on waiting.
 const NotAnswered = "a human has not answered yet"
 

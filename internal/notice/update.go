@@ -23,7 +23,7 @@ func Updated(u ops.Update) (ops.Level, Text) {
 		what = fmt.Sprintf("Going back did not help. Repair %s by hand. %s", u.Service, capital(sentence(u.Result)))
 	case ops.UpdateRefused:
 		if u.Person == "" { // who asked sees it
-			level, heading, what = ops.LevelWarning, u.Service+" was not updated", capital(sentence(u.Result))
+			level, heading, what = ops.LevelWarning, "The update of "+u.Service+" was not completed", capital(sentence(u.Result))
 		}
 	case ops.UpdateUnchanged, ops.UpdateAsked, ops.UpdatePulling, ops.UpdateTagged, ops.UpdateRecreating, ops.UpdateWatching,
 		ops.UpdateGoingBack:

@@ -45,6 +45,23 @@ func Recovered(c ops.Cause, how string, now time.Time) Text {
 	)}
 }
 
+// NotWatched says that nothing looks at services any more that were bad.
+func NotWatched(services []string) string {
+	if len(services) == 0 {
+		return ""
+	}
+	return "the probe that found " + And(services) + " bad was taken out of the configuration"
+}
+
+// Lost tells that services are not watched any more, and that nobody knows how they are.
+func Lost(environment string, services []string) Text {
+	return Text{title(services[0] + " is not watched any more"), body(
+		sentence(capital(NotWatched(services)))+" Nobody has seen it recover. An open incident stays open until you resolve it.",
+		fact{"Environment", environment},
+		fact{"Incidents", "claudeops incidents list"},
+	)}
+}
+
 // Flapping tells that services go up and down, and that no agent works on them for that.
 func Flapping(environment string, services []string, since time.Time, calm time.Duration, last string) Text {
 	heading, them := services[0]+" is flapping", "it"

@@ -52,6 +52,7 @@
 //	intent                the newest session is queued                    run it                                   -
 //	stopped by a person   the newest session was cancelled                finish cancelled                         who asked sees it
 //	problem is over       a human was asked; the incidents are closed     finish resolved; question withdrawn      no answer needed
+//	judge is back late    as below; probes have not looked since         probe: does the repair hold?             -
 //	judge is back         a review is pending, and the judge accepts it   finish resolved by the judge             what is over
 //	judge due again       a review is pending; an hour without a judge    queue the judge                          -
 //	answer pending        a human was asked and has not answered          await; the slot is free                  reminders

@@ -100,6 +100,8 @@ type Service struct {
 	Trust Trust `json:"trust,omitempty"`
 	// Updates is how it gets newer images.
 	Updates Updates `json:"updates,omitzero"`
+	// Gone: it was taken out of the configuration after the cycle had started. Nothing may be done to it.
+	Gone bool `json:"gone,omitempty"`
 }
 
 // Inventory maps any name of a service to its canonical one.
@@ -123,7 +125,7 @@ func (v Inventory) Canonical(name string) (string, bool) {
 	return name, false
 }
 
-// Policy is what decides in a cycle. It is stored with the cycle when it starts and never changes after.
+// Policy is what decides in a cycle. It is stored with the cycle when it starts, and only becomes stricter after.
 type Policy struct {
 	DryRun   bool        `json:"dry_run"`
 	MaxTier  Tier        `json:"max_tier"`
@@ -220,7 +222,7 @@ func (p Policy) Narrow(o CycleOptions) Policy {
 	return p
 }
 
-// Stricter is what holds after a wait: the policy the cycle started with, narrowed by what the operator says by now.
+// Stricter is what holds when a cycle goes on: the policy it started with, narrowed by what the operator says by now.
 func (p Policy) Stricter(now Policy) Policy {
 	p = p.Narrow(CycleOptions{DryRun: now.DryRun, MaxTier: now.MaxTier})
 	p.BudgetSessionUSD = least(p.BudgetSessionUSD, now.BudgetSessionUSD)
@@ -233,7 +235,9 @@ func (p Policy) Stricter(now Policy) Policy {
 	p.Inventory = p.Inventory.sameReflexes(now.Inventory)
 	services := slices.Clone(p.Inventory.Services)
 	for i, s := range services {
-		services[i].Trust = p.TrustOf(s.Name).Under(now.TrustOf(s.Name))
+		known := slices.IndexFunc(now.Inventory.Services, func(o Service) bool { return o.Name == s.Name })
+		services[i].Trust, services[i].Gone = p.TrustOf(s.Name).Under(now.TrustOf(s.Name)), known < 0
+		services[i].Probed = s.Probed && known >= 0 && now.Inventory.Services[known].Probed
 	}
 	p.Inventory.Services, p.Trust = services, p.Trust.Under(now.Trust)
 	return p

@@ -14,9 +14,9 @@ import (
 )
 
 // Claim makes the owner the one that advances a cycle, and returns everything known about it. The first claim stores the policy,
-// narrowed by the cycle's options; later ones keep it, and after a wait for a human the stricter of it and the current one
-// applies. A cycle that an older term of the same host left running is adopted, and so is one of the same term whose worker could
-// not release it: the engine runs one worker per cycle.
+// narrowed by the cycle's options; later ones, after a wait or a restart, store the stricter of it and the current one. A cycle
+// that an older term of the same host left running is adopted, and so is one of the same term whose worker could not release it: the
+// engine runs one worker per cycle.
 //
 // A cycle that waits for a human can be claimed when its time has come, or when its question or all of its incidents are
 // answered. A question whose time is over expires then. ops.ErrSlotBusy means that another cycle of the environment is running,
@@ -76,15 +76,14 @@ func takeCycle(ctx context.Context, tx db.Querier, c ops.Cycle, owner ops.Owner,
 		}
 	}
 	policy = policy.Narrow(c.Options)
-	if c.StartedAt != nil && (c.Status == ops.CycleWaitingHuman || c.WakeAt != nil) {
+	if c.StartedAt != nil {
 		policy = c.Policy.Stricter(policy)
 	}
 	snapshot, err := db.JSON(policy)
 	if err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, `UPDATE cycles SET status = ?, owner = ?, term = ?, wake_at = NULL, seen_seq = wake_seq,
-		policy = CASE WHEN policy IS NULL OR status = 'waiting_human' OR wake_at IS NOT NULL THEN ? ELSE policy END,
+	_, err = tx.ExecContext(ctx, `UPDATE cycles SET status = ?, owner = ?, term = ?, wake_at = NULL, seen_seq = wake_seq, policy = ?,
 		started_at = COALESCE(started_at, ?) WHERE id = ?`,
 		ops.CycleRunning, owner.Host, owner.Term, snapshot, db.Time(at), c.ID)
 	if db.IsUnique(err) {

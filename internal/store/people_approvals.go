@@ -174,6 +174,13 @@ func (s *People) answerIn(ctx context.Context, tx db.Querier, id int64, g given,
 	if err := checkAnswer(g.status); err != nil {
 		return ops.Approval{}, err
 	}
+	asked, err := approvalByID(ctx, tx, id)
+	if err == nil && g.status == ops.ApprovalApproved {
+		err = inTime(asked, at)
+	}
+	if err != nil {
+		return ops.Approval{}, err
+	}
 	a, err := settleApproval(ctx, tx, id, g.status, g.by, g.reason, at)
 	if err == nil && g.status == ops.ApprovalDenied && g.lasts > 0 {
 		err = keepNo(ctx, tx, &a, g.lasts, at)
@@ -185,6 +192,16 @@ func (s *People) answerIn(ctx context.Context, tx db.Querier, id int64, g given,
 		return ops.Approval{}, err
 	}
 	return a, s.offerBeside(ctx, tx, a.CycleID, at)
+}
+
+// inTime refuses a yes to a question whose time is over, although its cycle, which waits for its slot, has not noticed that yet. A no is
+// never too late.
+func inTime(a ops.Approval, at time.Time) error {
+	if a.Status != ops.ApprovalPending || a.ExpiresAt == nil || at.Before(*a.ExpiresAt) {
+		return nil
+	}
+	a.Status, a.AnsweredAt, a.AnsweredBy = ops.ApprovalExpired, a.ExpiresAt, ops.Supervisor
+	return fmt.Errorf("%s: %w", describeAnswer(a), ops.ErrConflict)
 }
 
 // AnswerPlan approves some steps of the plan of a question, counted from 1. The hash says which plan the person saw: another one is
@@ -214,6 +231,9 @@ func (s *People) answerPlanIn(ctx context.Context, tx db.Querier, a ops.Approval
 ) (ops.Approval, error) {
 	if hash != a.PlanHash {
 		return ops.Approval{}, fmt.Errorf("the plan is not the one that was shown: look at it again: %w", ops.ErrConflict)
+	}
+	if err := inTime(a, at); err != nil {
+		return ops.Approval{}, err
 	}
 	text, err := db.JSON(db.OrEmpty(steps))
 	if err != nil {

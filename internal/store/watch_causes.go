@@ -169,8 +169,8 @@ func insertCause(ctx context.Context, tx db.Querier, c *ops.Cause) error {
 		db.Time(c.Began), db.Time(c.At), c.Cycle).Scan(&c.ID)
 }
 
-// ResolveCause records that a cause is over and closes the incidents that its cycle left open. It adds the notice unless one was
-// sent already.
+// ResolveCause records that a cause is over and closes the incidents that its cycle left open. Without how, nobody has seen its services
+// recover, and the incidents stay open. It adds the notice unless one was sent already.
 func (s *Watch) ResolveCause(ctx context.Context, c ops.Cause, how string, over func(services []string) ops.Notice, at time.Time) error {
 	at = s.orNow(at)
 	err := s.db.WriteIn(ctx, "resolve_cause", db.InEnvironment(c.Environment), func(tx db.Querier) error {
@@ -187,6 +187,9 @@ func (s *Watch) ResolveCause(ctx context.Context, c ops.Cause, how string, over 
 		rows = slices.DeleteFunc(rows, func(i ops.Incident) bool {
 			return !slices.Contains(c.Services, i.Service) && !slices.Contains(c.Affected, i.Service)
 		})
+		if how == "" {
+			rows = nil
+		}
 		if err := s.resolveAll(ctx, tx, rows, how, at); err != nil {
 			return err
 		}

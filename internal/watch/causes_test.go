@@ -137,3 +137,18 @@ func TestACycleThatDidNothingIsNotTaken(t *testing.T) {
 		}
 	}
 }
+
+// What a service needs is well again, and the service is not: its incident stays open.
+func TestARecoveredDependencyDoesNotCloseTheIncidentOfWhatIsStillBad(t *testing.T) {
+	t.Parallel()
+	g := newStage(t, scenario{
+		Looks: map[string]string{"db": "xxxx....", "web": "xxxxxxxx"}, Agent: "needs_human for all",
+		Services: map[string]serviceSpec{"db": {}, "web": {DependsOn: []string{"db"}}},
+	})
+	g.play()
+	open, err := g.store.Unresolved(t.Context(), "home")
+	g.must(err)
+	if len(g.started) != 1 || len(open) != 1 || open[0].Service != "web" {
+		t.Errorf("started %q, open are %+v", g.started, open)
+	}
+}

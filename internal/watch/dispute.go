@@ -235,6 +235,14 @@ func resolvedNotice(c ops.Cause, news []string, how string, now time.Time) ops.N
 	}
 }
 
+// lostNotice tells that services of a cause are not watched any more. It is the last word about the cause.
+func lostNotice(c ops.Cause, news []string, now time.Time) ops.Notice {
+	n := resolvedNotice(c, news, "", now)
+	text := notice.Lost(c.Environment, news)
+	n.Title, n.Body = text.Title, text.Body
+	return n
+}
+
 func flappingNotice(environment string, flapping []health.Flapping, now time.Time) ops.Notice {
 	first := flapping[0]
 	names := make([]string, len(flapping))

@@ -26,6 +26,7 @@ type environment struct {
 	saved  map[key]time.Time    // when the state was written last
 	alerts map[string]ops.Alert // firing ones by fingerprint
 	causes []ops.Cause
+	lost   map[string]time.Time // services whose failing probe was taken out of the configuration, and when this was noticed
 
 	uncounted []ops.Check // results that are counted later
 	unkept    []ops.Check // results that change nothing and are stored later
@@ -39,7 +40,7 @@ func newEnvironment(e ops.Environment, describe func(ops.ProbeSpec) string) (*en
 	env := &environment{
 		config: e, services: e.Policy.Inventory.Services, grouping: e.Watch.Grouping,
 		thresholds: map[key]health.Thresholds{}, states: map[key]health.State{}, kept: map[key]ops.Check{},
-		saved: map[key]time.Time{}, alerts: map[string]ops.Alert{},
+		saved: map[key]time.Time{}, alerts: map[string]ops.Alert{}, lost: map[string]time.Time{},
 	}
 	for _, m := range e.Watch.Maintenance {
 		window, err := health.ParseMaintenance(m)
@@ -97,6 +98,9 @@ func (env *environment) load(ctx context.Context, s Store, now time.Time) error 
 		// A check that no longer runs must not stay bad.
 		if !configured && !firingKeys[k] && (!alert.IsAlert(v.Probe) || v.Level != ops.Healthy) {
 			gone = append(gone, v)
+			if v.Failing() && !alert.IsAlert(v.Probe) {
+				env.lost[v.Service] = now
+			}
 			continue
 		}
 		env.states[k], env.saved[k] = v.Begun(now), v.Last.At
@@ -142,6 +146,28 @@ func (env *environment) pause() time.Duration {
 		return 10 * time.Minute
 	}
 	return env.grouping.Pause
+}
+
+// seen divides the services of a cause: those that recovered, and those of which nobody knows it, because what found them bad is gone.
+func (env *environment) seen(c ops.Cause) (recovered, lost []string) {
+	for _, name := range c.Services {
+		if at, gone := env.lost[name]; gone && !c.At.After(at) {
+			lost = append(lost, name)
+		} else {
+			recovered = append(recovered, name)
+		}
+	}
+	return recovered, lost
+}
+
+// fails reports whether a check of a service is bad.
+func (env *environment) fails(service string) bool {
+	for k, v := range env.states {
+		if k.service == service && v.Failing() {
+			return true
+		}
+	}
+	return false
 }
 
 func alertKey(a ops.Alert) key { return key{a.Service, alert.ProbeName(a)} }

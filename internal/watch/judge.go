@@ -208,7 +208,8 @@ func coveredAlert(c health.NewCause, cycle ops.CycleID) ops.Withheld {
 	}
 }
 
-// endResolved ends the causes whose services have all recovered.
+// endResolved ends the causes whose services have all recovered. What is not watched any more was seen by nobody: its incidents stay open,
+// and people are told only that.
 func (w *Watch) endResolved(ctx context.Context, env *environment, picture health.Picture, now time.Time) {
 	over := map[string]bool{}
 	for _, o := range health.Resolved(picture) {
@@ -218,14 +219,21 @@ func (w *Watch) endResolved(ctx context.Context, env *environment, picture healt
 		if c.ResolvedAt != nil || !over[c.Key] {
 			continue
 		}
-		how := fmt.Sprintf("%s recovered after %s", ops.Listed(c.Services), now.Sub(c.Began).Round(time.Second))
-		tell := func(news []string) ops.Notice { return resolvedNotice(c, news, how, now) }
+		c.Affected = slices.DeleteFunc(slices.Clone(c.Affected), env.fails) // what it needs is well again, and it is not
+		recovered, lost := env.seen(c)
+		how, why := "", notice.NotWatched(lost)
+		tell := func(news []string) ops.Notice { return lostNotice(c, news, now) }
+		if len(recovered) > 0 {
+			c.Services = recovered
+			how = fmt.Sprintf("%s recovered after %s", ops.Listed(c.Services), now.Sub(c.Began).Round(time.Second))
+			why, tell = how, func(news []string) ops.Notice { return resolvedNotice(c, news, how, now) }
+		}
 		if err := w.o.Store.ResolveCause(ctx, c, how, tell, now); err != nil {
 			w.logError(ctx, "record the end of a cause", err)
 			continue
 		}
 		env.causes[i].ResolvedAt = &now
-		w.cancelQueued(ctx, c, how)
+		w.cancelQueued(ctx, c, why)
 		w.ended()
 	}
 }

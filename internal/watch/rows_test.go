@@ -141,7 +141,7 @@ func TestOnlyChangesAreWrittenAtOnce(t *testing.T) {
 
 func TestAProbeThatIsGoneIsForgotten(t *testing.T) {
 	t.Parallel()
-	g := newStage(t, scenario{Looks: map[string]string{"web": "xxxx", "db": "...."}, Agent: "healthy"})
+	g := newStage(t, scenario{Looks: map[string]string{"web": "xxxx", "db": "...."}, Agent: "needs_human"})
 	g.play()
 	if len(g.started) != 1 {
 		t.Fatalf("started %q", g.started)
@@ -157,6 +157,16 @@ func TestAProbeThatIsGoneIsForgotten(t *testing.T) {
 	}
 	if told := g.told(); len(told) != 2 || !strings.Contains(told[1], "resolved web") {
 		t.Errorf("told %q", told)
+	}
+	said, err := g.store.NoticeList(t.Context(), store.NoticeFilter{})
+	g.must(err)
+	if text := said[0].Title + said[0].Body; !strings.Contains(text, "web is not watched any more") || strings.Contains(text, "recovered") {
+		t.Errorf("nobody has seen web recover, and people are told %s", text)
+	}
+	open, err := g.store.Unresolved(t.Context(), "home")
+	g.must(err)
+	if len(open) != 1 || open[0].Service != "web" {
+		t.Errorf("nobody has seen web recover, and open are %+v", open)
 	}
 }
 

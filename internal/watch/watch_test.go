@@ -191,9 +191,12 @@ func (g *stage) start(id ops.CycleID) {
 	if g.sc.Agent == "resolved" {
 		step.Status = ops.CycleResolved
 	}
-	if g.sc.Agent == "needs_human" {
+	if strings.HasPrefix(g.sc.Agent, "needs_human") {
 		step.Status = ops.CycleNeedsHuman
 		step.Incident = &ops.IncidentReport{Title: "needs you", Level: ops.LevelCritical, Services: cause.Services}
+	}
+	if g.sc.Agent == "needs_human for all" {
+		step.Incident.Services = append(step.Incident.Services, cause.Affected...)
 	}
 	_, err = g.store.Commit(g.t.Context(), g.owner, ops.Transition{Cycle: id, At: g.now, Step: step})
 	g.must(err)

@@ -126,6 +126,8 @@ func overdueQuestionHasExpired(t *testing.T, f *Fixture) {
 	q, over := question(), Start.Add(time.Hour)
 	q.ExpiresAt = &over
 	asked := f.await(t, "home", ops.Step{Approval: q, Until: over})
+	_, err := f.Store.Answer(t.Context(), asked.Journal.Approvals[0].ID, ops.ApprovalApproved, "alice", "", over) // it waits for its slot
+	wantErr(t, err, ops.ErrConflict)
 	got := f.claimAt(t, asked.Cycle.ID, over).Journal.Approvals[0]
 	equal(t, "status", got.Status, ops.ApprovalExpired)
 	equal(t, "when", got.AnsweredAt, &over)

@@ -13,7 +13,7 @@ func claimCases() []testCase {
 	return []testCase{
 		{"a submitted cycle reads back", submittedCycleReadsBack},
 		{"the first claim stores the narrowed policy", firstClaimStoresPolicy},
-		{"a later claim keeps policy and start", laterClaimKeepsPolicy},
+		{"a later claim keeps policy and start, or the stricter policy", laterClaimKeepsPolicy},
 		{"one cycle per environment runs", oneCyclePerEnvironment},
 		{"many claims at once: one wins the slot", oneOfManyWinsTheSlot},
 		{"the process that runs a cycle may claim it again", claimMayBeRepeated},
@@ -63,10 +63,16 @@ func laterClaimKeepsPolicy(t *testing.T, f *Fixture) {
 	first := f.Claim(t, "home")
 	must(t, f.Store.Release(t.Context(), f.Owner, first.Cycle.ID))
 	other := Policy()
-	other.MaxTier = ops.Tier1
+	other.Entry, other.MaxDepth = "tier2", 9
 	second, err := f.Store.Claim(t.Context(), f.Owner, first.Cycle.ID, other, Start.Add(time.Hour))
 	must(t, err)
 	equal(t, "claimed again", second, first)
+	must(t, f.Store.Release(t.Context(), f.Owner, first.Cycle.ID))
+	other.DryRun, other.MaxTier = true, ops.Tier1
+	third, err := f.Store.Claim(t.Context(), f.Owner, first.Cycle.ID, other, Start.Add(2*time.Hour))
+	must(t, err)
+	first.Cycle.Policy.DryRun, first.Cycle.Policy.MaxTier = true, ops.Tier1
+	equal(t, "claimed under a stricter policy", third, first)
 }
 
 func oneCyclePerEnvironment(t *testing.T, f *Fixture) {

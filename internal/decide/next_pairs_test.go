@@ -1,0 +1,94 @@
+package decide_test
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+	"time"
+
+	"claudeops/internal/ops"
+)
+
+// pairCases are states in which two things meet that nobody put into one sentence.
+func pairCases(now time.Time) []nextCase {
+	const pass = `{"verdict":"PASS","confidence":0.9,"dimensions":{"goalAlignment":25,"actionCompleteness":25,"evidenceOfCompletion":25,"finalStateCoherence":25},"totalScore":100,"reasoning":"ok","failureReasons":[],"recommendations":[]}`
+	check := func(service, probe string, purpose ops.ProbePurpose, status ops.Health, after ops.SessionID, ago time.Duration) ops.Check {
+		c := ops.Check{At: now.Add(-ago), Service: service, Probe: probe, Type: ops.CheckHTTP, Purpose: purpose, Status: status}
+		if status != ops.Healthy {
+			c.Error = "HTTP 502"
+		}
+		if after != 0 {
+			c.AfterSession = &after
+		}
+		return c
+	}
+	two := func(p *ops.Policy) {
+		p.Inventory = ops.Inventory{Services: []ops.Service{{Name: "web", Probed: true}, {Name: "db", Probed: true}}}
+	}
+	gate := func(p *ops.Policy) { p.ApprovalTier = 2 }
+	gone := func(p *ops.Policy) { p.Inventory.Services[0].Gone, p.Inventory.Services[0].Probed = true, false }
+	tier1 := session(1, 1, ops.SessionCompleted, handed(2))
+	both := session(1, 1, ops.SessionCompleted, func(s *ops.Session) {
+		s.HandoffJSON = json.RawMessage(`{"schema_version":1,"recommended_tier":2,"reason":"both answer 502","services_affected":["web","db"],"check_results":[{"service":"web","check_type":"http","status":"down","error":"502"},{"service":"db","check_type":"http","status":"down","error":"502"}],"investigation_findings":"disk","remediation_attempted":"none","cooldown_state":{}}`)
+	})
+	claim := session(2, 2, ops.SessionCompleted, child(1), func(s *ops.Session) { s.Outcome = ops.OutcomeResolved })
+	aboutWeb := approval(ops.ApprovalApproved)
+	aboutWeb.Decisions = []ops.Decision{{SessionID: 1, TargetHandler: "tier2", Verdict: ops.VerdictApproval, Services: []string{"web"}}}
+	stillDown := []ops.Check{check("web", "http", ops.ProbeRecheck, ops.Down, 1, time.Second), check("db", "http", ops.ProbeRecheck, ops.Down, 1, time.Second)}
+
+	judged := []ops.Session{tier1, claim}
+	for id := ops.SessionID(3); id < 5; id++ {
+		judged = append(judged, session(id, 1, ops.SessionFailed, role(ops.RoleJudge, 2, "")))
+	}
+	judged = append(judged, session(5, 1, ops.SessionCompleted, role(ops.RoleJudge, 2, pass)))
+	judges := func(p *ops.Policy) { p.Judge = "judge" }
+	asked := approval(ops.ApprovalPending, review, func(a *ops.Approval) { a.RequestedAt = now.Add(-2 * time.Hour) })
+	before := []ops.Check{check("web", "http", ops.ProbeVerify, ops.Healthy, 2, 3*time.Hour)}
+
+	silence := ops.Silence{Service: "web", Probe: "http", Author: "ada", Reason: "known", From: now.Add(-time.Hour), Until: now.Add(time.Hour)}
+	tcp := check("web", "tcp", ops.ProbeObserve, ops.Down, 0, 10*time.Second)
+	tcp.Type = ops.CheckService
+	earned := ops.Reflex{ID: 3, Service: "web", On: "http", Probes: []string{"http"}, Status: ops.Down, Do: []string{"restart"}, Tries: 2, Per: time.Hour}
+	ran := ops.Journal{
+		Reflexes: []ops.Reflex{earned},
+		Runs:     []ops.ActionRun{{ID: 4, Service: "web", Action: "restart", Reflex: "earned 3", Step: 1, Status: ops.ActionDone, EndedAt: ops.Ptr(now.Add(-5 * time.Second))}},
+	}
+	closes := func(want ...int64) func(*testing.T, ops.Step) {
+		return func(t *testing.T, s ops.Step) {
+			var got []int64
+			for _, r := range s.Recovered {
+				got = append(got, r.Incident)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("closes %v, want %v", got, want)
+			}
+		}
+	}
+	unproven := func(t *testing.T, s ops.Step) {
+		if s.ConfirmedBy != ops.ProofNone {
+			t.Errorf("confirmed by %s", s.ConfirmedBy)
+		}
+	}
+	return []nextCase{
+		{name: "an approval and a service that is not configured any more", row: "escalation proposed", policy: policy(two, gate, gone), sessions: []ops.Session{tier1}, journal: approval(ops.ApprovalApproved), kind: ops.StepFinish, status: ops.CycleSuppressed, level: ops.LevelInfo, notices: 1, says: "web (it is not configured any more)"},
+		{name: "a yes about web and a snooze of db that is over", row: "escalation proposed", policy: policy(two, gate), sessions: []ops.Session{both}, checks: stillDown, journal: aboutWeb, kind: ops.StepQueue, level: ops.LevelInfo, says: "hands web to", check: func(t *testing.T, s ops.Step) {
+			if !slices.Equal(s.Decision.Services, []string{"web"}) {
+				t.Errorf("hands on %v", s.Decision.Services)
+			}
+		}},
+		{name: "a repair and a probe that was taken out", row: "resolved", policy: policy(two), sessions: []ops.Session{tier1, claim}, checks: []ops.Check{check("web", "http", ops.ProbeObserve, ops.Down, 0, time.Minute), check("web", "tcp", ops.ProbeVerify, ops.Healthy, 2, time.Second)}, kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo, says: "unverified", check: unproven},
+		{name: "a judge who is back after hours and probes", row: "judge is back late", policy: policy(withPeople, judges, two), sessions: judged, checks: before, journal: asked, kind: ops.StepProbe, says: "web"},
+		{name: "a judge who is back and a repair that holds", row: "judge is back", policy: policy(withPeople, judges, two), sessions: judged, checks: append(before[:1:1], check("web", "http", ops.ProbeVerify, ops.Healthy, 2, time.Second)), journal: asked, kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo},
+		{name: "a judge who is back and a repair that does not hold", row: "answer pending", policy: policy(withPeople, judges, two), sessions: judged, checks: append(before[:1:1], check("web", "http", ops.ProbeVerify, ops.Down, 2, time.Second)), journal: asked, kind: ops.StepAwait},
+		{name: "a reflex, a silence of its probe and another probe", row: "nothing ran", cycle: ops.Cycle{Trigger: ops.TriggerProbe}, policy: policy(probed, acting, reflexive()), checks: []ops.Check{check("web", "http", ops.ProbeObserve, ops.Down, 0, 10*time.Second), tcp}, journal: ops.Journal{Silences: []ops.Silence{silence}}, kind: ops.StepQueue},
+		{name: "a reflex that was earned and a cancel before anybody looked", row: "cancel requested", cycle: ops.Cycle{Trigger: ops.TriggerProbe, CancelRequestedAt: &now}, policy: policy(probed, acting), checks: []ops.Check{check("web", "http", ops.ProbeObserve, ops.Down, 0, 10*time.Second)}, journal: ran, kind: ops.StepFinish, status: ops.CycleCancelled, level: ops.LevelInfo, check: func(t *testing.T, s ops.Step) {
+			if len(s.ReflexOff) != 0 {
+				t.Errorf("switched off %+v", s.ReflexOff)
+			}
+		}},
+		{name: "a healthy service with an incident and another one in maintenance", row: "probes find nothing", cycle: ops.Cycle{Trigger: ops.TriggerScheduled}, policy: policy(two, probesFirst), checks: []ops.Check{check("web", "http", ops.ProbeObserve, ops.Healthy, 0, time.Second), check("db", "http", ops.ProbeObserve, ops.Down, 0, time.Second)}, journal: ops.Journal{
+			Withheld:  []ops.Withheld{{Service: "db", Why: ops.HoldMaintenance, Reason: "db is in maintenance"}},
+			Incidents: []ops.Incident{{ID: 7, Service: "web", Class: "down", Status: ops.IncidentOpen, ProbeFailedAt: &now}, {ID: 8, Service: "db", Class: "down", Status: ops.IncidentOpen, ProbeFailedAt: &now}},
+		}, kind: ops.StepFinish, status: ops.CycleSuppressed, says: "db is in maintenance", check: closes(7)},
+	}
+}
