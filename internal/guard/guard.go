@@ -398,6 +398,16 @@ func (g *Guard) inner(tier ops.Tier, fields map[string]json.RawMessage, facts Fa
 			if d := g.command(tier, command, facts); ok && d.Verdict == Deny {
 				return d
 			}
+		default:
+			var list []json.RawMessage
+			if json.Unmarshal(raw, &list) != nil {
+				continue
+			}
+			for _, item := range list {
+				if d := g.inner(tier, map[string]json.RawMessage{key: item}, facts); d.Verdict == Deny {
+					return d
+				}
+			}
 		}
 	}
 	if j.worst != nil && j.worst.need >= never {

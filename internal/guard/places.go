@@ -195,6 +195,8 @@ func (j *judge) read(s *scope, f field, what string) {
 		case j.facts.NetworkClosed && !s.remote && !s.container && (within(p, "/proc/net") || within(p, "/proc/self/net")):
 			j.refuse(ruleBash, what+" of "+f.show(), "it would show the network of this session, not that of the host", "use the tool look")
 		case p == path.Join(j.facts.StateDir, "cooldown.json") && !f.glob:
+		case startsWith(strings.Split(strings.TrimPrefix(p, "/"), "/"), []string{"dev"}) && !safeDevice(p) && p != "/dev/urandom" && p != "/dev/random" && p != "/dev/kmsg":
+			j.refuse(ruleSecrets, what+" of "+f.show(), "devices show disks, memory, keys that are typed or what others send", "name a file")
 		case j.own(p):
 			j.refuse(ruleOwn, what+" of "+f.show(), "the file belongs to the supervisor", "only cooldown.json in the state folder may be read")
 		case j.g.secrets.Match(p, f.glob):
@@ -239,7 +241,8 @@ func (j *judge) list(s *scope, f field, what string) {
 		if j.own(p) && p != path.Join(j.facts.StateDir, "cooldown.json") {
 			j.refuse(ruleOwn, what+" of "+f.show(), "the place belongs to the supervisor", "only cooldown.json in the state folder may be read")
 		}
-		if j.g.secrets.Match(p, f.glob) && (strings.HasPrefix(p, "/proc/") || j.g.secrets.Personal(p)) {
+		descriptors := path.Base(p) == "fd" && path.Dir(path.Dir(p)) == "/proc" // lsof shows them as well
+		if j.g.secrets.Match(p, f.glob) && (strings.HasPrefix(p, "/proc/") && !descriptors || j.g.secrets.Personal(p)) {
 			j.refuse(ruleSecrets, what+" of "+f.show(), "the place holds keys or leads through another process", "look elsewhere")
 		}
 	}
