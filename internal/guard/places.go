@@ -183,7 +183,10 @@ func (j *judge) read(s *scope, f field, what string) {
 		return
 	}
 	text := strings.TrimPrefix(f.text, "@") // @file is how many programs take a list
-	text = strings.TrimPrefix(text, "file://")
+	text = strings.TrimPrefix(strings.TrimPrefix(text, "file:"), "//")
+	if strings.Contains(text, "://") {
+		j.refuse(ruleBash, what+" of "+f.show(), "it may fetch the file from elsewhere", "use curl")
+	}
 	device := strings.HasPrefix(text, "/proc/") || strings.HasPrefix(text, "/dev/")
 	if device && (strings.Contains(text, "/..") || j.g.secrets.Match(text, f.glob)) {
 		j.refuse(ruleSecrets, what+" of "+f.show(), "it leads through another process", "name the file itself")
