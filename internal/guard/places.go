@@ -178,7 +178,7 @@ func (j *judge) read(s *scope, f field, what string) {
 	if f.proc || f.text == "-" || f.text == "" {
 		return
 	}
-	if f.dyn {
+	if f.dyn || strings.IndexByte(f.text, hole) >= 0 {
 		j.refuse(ruleRunTime, what, "the file it reads is known only at run time", "name the file")
 		return
 	}
@@ -198,7 +198,7 @@ func (j *judge) read(s *scope, f field, what string) {
 		case j.facts.NetworkClosed && !s.remote && !s.container && (within(p, "/proc/net") || within(p, "/proc/self/net")):
 			j.refuse(ruleBash, what+" of "+f.show(), "it would show the network of this session, not that of the host", "use the tool look")
 		case p == path.Join(j.facts.StateDir, "cooldown.json") && !f.glob:
-		case startsWith(strings.Split(strings.TrimPrefix(p, "/"), "/"), []string{"dev"}) && !safeDevice(p) && p != "/dev/urandom" && p != "/dev/random" && p != "/dev/kmsg":
+		case closedDevice(p):
 			j.refuse(ruleSecrets, what+" of "+f.show(), "devices show disks, memory, keys that are typed or what others send", "name a file")
 		case j.own(p):
 			j.refuse(ruleOwn, what+" of "+f.show(), "the file belongs to the supervisor", "only cooldown.json in the state folder may be read")
@@ -260,6 +260,12 @@ func safeDevice(p string) bool {
 	return strings.HasPrefix(p, "/dev/fd/") && isDigits(p[len("/dev/fd/"):])
 }
 
+// closedDevice reports all other devices but those of random numbers and of the kernel's messages.
+func closedDevice(p string) bool {
+	return startsWith(strings.Split(strings.TrimPrefix(p, "/"), "/"), []string{"dev"}) && !safeDevice(p) &&
+		p != "/dev/urandom" && p != "/dev/random" && p != "/dev/kmsg"
+}
+
 // write judges that a file is created or changed.
 func (j *judge) write(s *scope, f field, what string) {
 	j.change(s, f, what, false)
@@ -271,7 +277,7 @@ func (j *judge) change(s *scope, f field, what string, remove bool) {
 	if f.proc {
 		return
 	}
-	if f.dyn || f.viaVar || f.text == "" || (f.glob && !remove) {
+	if f.dyn || f.viaVar || f.text == "" || (f.glob && !remove) || strings.IndexByte(f.text, hole) >= 0 {
 		j.refuse(ruleRunTime, what, "the file it changes is known only at run time", "write the file name out")
 		return
 	}

@@ -48,9 +48,9 @@ const (
 
 func (r role) known() bool {
 	switch r {
-	case roleValue, roleText, roleWord, roleName, roleNum, roleRead, roleCert, roleList, roleWrite, roleDelete, roleDir, roleRepo, roleBody, roleHost,
-		roleService, roleUnit, roleEngine, roleTemplate, roleDate, roleMode, roleCommand, roleSed, roleAwk, roleJq, roleSQL, roleGitRev, roleFile,
-		rolePattern, roleExcept, roleAt:
+	case roleValue, roleText, roleWord, roleName, roleNum, roleRead, roleCert, roleList, roleWrite, roleDelete, roleDir, roleRepo, roleBody,
+		roleHost, roleService, roleUnit, roleEngine, roleTemplate, roleDate, roleMode, roleCommand, roleSed, roleAwk, roleJq, roleSQL,
+		roleGitRev, roleFile, rolePattern, roleExcept, roleAt:
 		return true
 	}
 	return false
