@@ -81,6 +81,24 @@ func (j *judge) arithmetic(s *scope, x syntax.ArithmExpr) {
 	}
 }
 
+// initial judges the beginning of for ((…)): what it sets need not be a number before.
+func (j *judge) initial(s *scope, x syntax.ArithmExpr) {
+	b, ok := x.(*syntax.BinaryArithm)
+	switch {
+	case ok && b.Op == syntax.Comma:
+		j.initial(s, b.X)
+		j.initial(s, b.Y)
+		return
+	case ok && b.Op == syntax.Assgn:
+		if w, plain := b.X.(*syntax.Word); plain && syntax.ValidName(w.Lit()) {
+			j.arithmetic(s, b.Y)
+			j.counts(s, w, true)
+			return
+		}
+	}
+	j.arithmetic(s, x)
+}
+
 func isAssign(op syntax.BinAritOperator) bool {
 	switch op {
 	case syntax.Assgn, syntax.AddAssgn, syntax.SubAssgn, syntax.MulAssgn, syntax.QuoAssgn, syntax.RemAssgn, syntax.AndAssgn,

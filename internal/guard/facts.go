@@ -183,12 +183,13 @@ func isDigits(s string) bool {
 type value struct {
 	known  bool
 	text   string
-	glob   bool // the text is a pattern that the shell expanded
-	num    bool // it is a number, whichever
-	plain  bool // it is a name, or several: each starts with a letter or digit and holds no blank
-	unset  bool // or nothing at all
-	many   bool // it may be several words even inside quotes
-	inline bool // it is as good as written in place: a quoted here-document
+	glob   bool     // the text is a pattern that the shell expanded
+	num    bool     // it is a number, whichever
+	plain  bool     // it is a name, or several: each starts with a letter or digit and holds no blank
+	unset  bool     // or nothing at all
+	many   bool     // it may be several words even inside quotes
+	inline bool     // it is as good as written in place: a quoted here-document
+	list   []string // the elements of an array
 }
 
 // input says where the standard input of a command comes from.
@@ -316,6 +317,7 @@ type judge struct {
 	muted   bool      // effects are not counted: a function that is only defined
 	funcs   map[string]*function
 	waits   bool // the script waits for its background jobs
+	keyed   bool // some array has names for indices, so that (a b) may be a name and a value
 	fetched string
 	stored  string
 	planted string                    // a write that may make a folder a repository

@@ -275,12 +275,12 @@ func (g *Guard) readTool(tier ops.Tier, tool string, fields map[string]json.RawM
 	f := lit(name)
 	j.read(s, f, tool)
 	for key := range fields {
-		value, _ := text(fields, key)
+		value, ok := text(fields, key)
 		switch lower := strings.ToLower(key); {
 		case strings.HasSuffix(lower, "path") || strings.HasSuffix(lower, "file"):
 			j.read(s, lit(value), tool)
 		case key == "glob" || key == "include" || key == "type":
-			if !strings.HasPrefix(value, "!") && g.secrets.Chosen(value) || strings.Contains(value, "[!") || strings.Contains(value, "[^") {
+			if !ok || !strings.HasPrefix(value, "!") && g.secrets.Chosen(value) || strings.Contains(value, "[!") || strings.Contains(value, "[^") {
 				return refuseTool(tool, key+" picks files that hold secrets", "look for something else")
 			}
 		}
@@ -392,10 +392,18 @@ func (g *Guard) inner(tier ops.Tier, fields map[string]json.RawMessage, facts Fa
 		if ok && strings.ContainsAny(name, "/~") && !strings.ContainsAny(name, " \n") && !strings.Contains(name, "://") {
 			j.read(s, lit(name), key)
 		}
-		switch strings.ToLower(key) {
-		case "command", "cmd", "script", "shell", "code", "args", "arguments", "argv":
-			command, ok := commandText(raw)
-			if d := g.command(tier, command, facts); ok && d.Verdict == Deny {
+		if command, ok := commandText(raw); ok && holdsCommand(key) {
+			if d := g.command(tier, command, facts); d.Verdict == Deny {
+				return d
+			}
+			continue
+		}
+		var list []json.RawMessage
+		if json.Unmarshal(raw, &list) != nil {
+			continue
+		}
+		for _, item := range list {
+			if d := g.inner(tier, map[string]json.RawMessage{key: item}, facts); d.Verdict == Deny {
 				return d
 			}
 		}
@@ -404,6 +412,13 @@ func (g *Guard) inner(tier ops.Tier, fields map[string]json.RawMessage, facts Fa
 		return decide(tier, facts, j.worst, ruleSecrets)
 	}
 	return Decision{Verdict: Allow}
+}
+
+// holdsCommand reports the names under which tools take a command.
+func holdsCommand(key string) bool {
+	key = strings.TrimSuffix(strings.ToLower(key), "s")
+	return slices.Contains([]string{"code", "arg", "argument", "argv"}, key) ||
+		slices.ContainsFunc([]string{"command", "cmd", "script", "shell"}, func(name string) bool { return strings.HasSuffix(key, name) })
 }
 
 // commandText reads a command given as text or as a list of words.

@@ -39,6 +39,8 @@ func (c *call) git() {
 			c.j.refuse(ruleRunTime, c.name, "the folder it works in is known only at run time", "use git -C with an absolute path")
 		case changes && !s.remote || c.temporary(p):
 			c.refuse(ruleWrite, "it does not work in a configured repository", "cd into a repository with && first, or use git -C")
+		case p != path.Clean(c.j.facts.Cwd) && c.j.inRepo(p) == 0:
+			c.j.read(s, lit(p), c.name) // the history shows every file below
 		}
 	}
 }

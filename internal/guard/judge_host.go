@@ -266,7 +266,7 @@ func (c *call) baseUnit(f field) {
 		"containerd", "crio", "cri", "k3s", "k0scontroller", "k0sworker", "rke2", "kubelet", "kube", "microk8s", "lxd", "incus", "libvirtd",
 		"ssh", "sshd", "openssh", "dropbear", "dbus", "systemd", "networking", "networkmanager", "wpa_supplicant", "connman", "polkit",
 		"polkitd", "apparmor", "auditd", "ufw", "firewalld", "nftables", "iptables", "netfilter", "fail2ban", "getty", "serial", "user",
-		"elogind", "multipathd", "iscsid", "lvm2", "zfs", "mdmonitor", "snapd",
+		"elogind", "multipathd", "iscsid", "lvm2", "zfs", "mdmonitor", "snapd", "rescue", "emergency", "debug", "apt", "unattended", "packagekit",
 	}, first):
 	default:
 		return

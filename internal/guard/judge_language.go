@@ -102,8 +102,33 @@ func judgeSQL(c *call) {
 		slices.ContainsFunc(c.operands, func(f field) bool { return strings.EqualFold(f.text, "mysql") })) {
 		c.refuse(ruleSecrets, "its tables hold the passwords of accounts", "use the database of the service")
 	}
+	if c.row.cmd == "psql" {
+		db, _ := c.option("-d", "--dbname")
+		for _, f := range append(c.operands, db.value) {
+			c.connection(f.text)
+		}
+	}
 	if c.row.cmd == "sqlite3" && len(c.operands) > 0 && strings.HasPrefix(c.operands[0].text, "file:") {
 		c.refuse(ruleBash, "the address of a database may set how it is opened", "name the file itself")
+	}
+}
+
+// connection judges a connection string of PostgreSQL: its settings are options in other clothes, some of which name files or lift
+// the read-only mode.
+func (c *call) connection(text string) {
+	settings := strings.Fields(text)
+	if _, query, ok := strings.Cut(text, "?"); ok || strings.Contains(text, "://") {
+		settings = strings.FieldsFunc(query, func(r rune) bool { return r == '&' })
+	} else if !strings.Contains(text, "=") {
+		return
+	}
+	for _, s := range settings {
+		switch name, _, _ := strings.Cut(s, "="); name {
+		case "host", "hostaddr", "port", "user", "password", "dbname", "connect_timeout", "application_name", "client_encoding", "sslmode",
+			"sslrootcert", "target_session_attrs":
+		default:
+			c.refuse(ruleBash, "its connection sets "+name, "name host, port, user and dbname only")
+		}
 	}
 }
 
@@ -127,7 +152,7 @@ func judgeRedis(c *call) {
 	c.options = options
 	c.optionsOf(options)
 	if len(operands) == 0 {
-		if !c.has("--latency", "--stat", "--bigkeys", "--memkeys", "--hotkeys", "--scan") {
+		if !c.has("--latency", "--latency-history", "--latency-dist", "--stat", "--bigkeys", "--memkeys", "--hotkeys", "--scan") {
 			c.refuse(ruleRunTime, "its commands come from its standard input", "give one command as arguments")
 		}
 		c.need(ops.Tier1)
@@ -185,9 +210,10 @@ func (c *call) template(f field) {
 
 // wholeConfig reports a format that prints the settings of a container as a whole, and the environment among them.
 func wholeConfig(format string) bool {
+	format = strings.NewReplacer(`"`, ".", "`", ".").Replace(format) // index . "Config" is .Config
 	for _, name := range []string{".config", ".spec", ".containerspec", ".tasktemplate"} {
 		for i, part := range strings.Split(format, name) {
-			if i > 0 && (part == "" || part[0] != '.' && !scan.IsLetter(part[0])) {
+			if part = strings.TrimPrefix(part, "."); i > 0 && (part == "" || !scan.IsLetter(part[0])) {
 				return true
 			}
 		}

@@ -83,6 +83,7 @@ func (c *call) sshOptions(options []given) {
 // judgeExec judges the command that docker exec or kubectl exec runs inside a container: looking only.
 func judgeExec(c *call) {
 	options, operands := c.parse(c.row, c.args, true)
+	c.options = options
 	c.optionsOf(options)
 	if len(operands) == 0 {
 		c.refuse(ruleRunTime, "it names no container", "name the container")
@@ -108,6 +109,10 @@ func judgeExec(c *call) {
 	}
 	s := c.s.foreign()
 	s.container, s.cwds = true, nil
+	if dir, ok := c.option("-w", "--workdir"); ok {
+		c.writtenOut(dir.name)
+		s.cwds = c.j.folder(s, dir.value)
+	}
 	c.j.external(s, inner)
 }
 

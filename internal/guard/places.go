@@ -178,12 +178,15 @@ func (j *judge) read(s *scope, f field, what string) {
 	if f.proc || f.text == "-" || f.text == "" {
 		return
 	}
-	if f.dyn {
+	if f.dyn || strings.IndexByte(f.text, hole) >= 0 {
 		j.refuse(ruleRunTime, what, "the file it reads is known only at run time", "name the file")
 		return
 	}
 	text := strings.TrimPrefix(f.text, "@") // @file is how many programs take a list
-	text = strings.TrimPrefix(text, "file://")
+	text = strings.TrimPrefix(strings.TrimPrefix(text, "file:"), "//")
+	if strings.Contains(text, "://") {
+		j.refuse(ruleBash, what+" of "+f.show(), "it may fetch the file from elsewhere", "use curl")
+	}
 	device := strings.HasPrefix(text, "/proc/") || strings.HasPrefix(text, "/dev/")
 	if device && (strings.Contains(text, "/..") || j.g.secrets.Match(text, f.glob)) {
 		j.refuse(ruleSecrets, what+" of "+f.show(), "it leads through another process", "name the file itself")
@@ -195,6 +198,8 @@ func (j *judge) read(s *scope, f field, what string) {
 		case j.facts.NetworkClosed && !s.remote && !s.container && (within(p, "/proc/net") || within(p, "/proc/self/net")):
 			j.refuse(ruleBash, what+" of "+f.show(), "it would show the network of this session, not that of the host", "use the tool look")
 		case p == path.Join(j.facts.StateDir, "cooldown.json") && !f.glob:
+		case closedDevice(p):
+			j.refuse(ruleSecrets, what+" of "+f.show(), "devices show disks, memory, keys that are typed or what others send", "name a file")
 		case j.own(p):
 			j.refuse(ruleOwn, what+" of "+f.show(), "the file belongs to the supervisor", "only cooldown.json in the state folder may be read")
 		case j.g.secrets.Match(p, f.glob):
@@ -239,7 +244,8 @@ func (j *judge) list(s *scope, f field, what string) {
 		if j.own(p) && p != path.Join(j.facts.StateDir, "cooldown.json") {
 			j.refuse(ruleOwn, what+" of "+f.show(), "the place belongs to the supervisor", "only cooldown.json in the state folder may be read")
 		}
-		if j.g.secrets.Match(p, f.glob) && (strings.HasPrefix(p, "/proc/") || j.g.secrets.Personal(p)) {
+		descriptors := path.Base(p) == "fd" && path.Dir(path.Dir(p)) == "/proc" // lsof shows them as well
+		if j.g.secrets.Match(p, f.glob) && (strings.HasPrefix(p, "/proc/") && !descriptors || j.g.secrets.Personal(p)) {
 			j.refuse(ruleSecrets, what+" of "+f.show(), "the place holds keys or leads through another process", "look elsewhere")
 		}
 	}
@@ -254,6 +260,12 @@ func safeDevice(p string) bool {
 	return strings.HasPrefix(p, "/dev/fd/") && isDigits(p[len("/dev/fd/"):])
 }
 
+// closedDevice reports all other devices but those of random numbers and of the kernel's messages.
+func closedDevice(p string) bool {
+	return startsWith(strings.Split(strings.TrimPrefix(p, "/"), "/"), []string{"dev"}) && !safeDevice(p) &&
+		p != "/dev/urandom" && p != "/dev/random" && p != "/dev/kmsg"
+}
+
 // write judges that a file is created or changed.
 func (j *judge) write(s *scope, f field, what string) {
 	j.change(s, f, what, false)
@@ -265,7 +277,7 @@ func (j *judge) change(s *scope, f field, what string, remove bool) {
 	if f.proc {
 		return
 	}
-	if f.dyn || f.viaVar || f.text == "" || (f.glob && !remove) {
+	if f.dyn || f.viaVar || f.text == "" || (f.glob && !remove) || strings.IndexByte(f.text, hole) >= 0 {
 		j.refuse(ruleRunTime, what, "the file it changes is known only at run time", "write the file name out")
 		return
 	}

@@ -16,6 +16,7 @@ const (
 	roleValue    role = "value"    // free, but a path in it must be one that may be read
 	roleText     role = "text"     // free text that is never a file
 	roleWord     role = "word"     // a plain name
+	roleName     role = "name"     // the same, and no path
 	roleNum      role = "num"      // a number, a size, a duration
 	roleRead     role = "read"     // a file or folder whose content is shown
 	roleCert     role = "cert"     // the same, and a public certificate may lie beside its key
@@ -47,9 +48,9 @@ const (
 
 func (r role) known() bool {
 	switch r {
-	case roleValue, roleText, roleWord, roleNum, roleRead, roleCert, roleList, roleWrite, roleDelete, roleDir, roleRepo, roleBody, roleHost,
-		roleService, roleUnit, roleEngine, roleTemplate, roleDate, roleMode, roleCommand, roleSed, roleAwk, roleJq, roleSQL, roleGitRev, roleFile,
-		rolePattern, roleExcept, roleAt:
+	case roleValue, roleText, roleWord, roleName, roleNum, roleRead, roleCert, roleList, roleWrite, roleDelete, roleDir, roleRepo, roleBody,
+		roleHost, roleService, roleUnit, roleEngine, roleTemplate, roleDate, roleMode, roleCommand, roleSed, roleAwk, roleJq, roleSQL,
+		roleGitRev, roleFile, rolePattern, roleExcept, roleAt:
 		return true
 	}
 	return false
@@ -142,7 +143,7 @@ func assignSlots(slots []slot, n int) []*slot {
 
 // judgeRole judges a word by what it is for the program.
 func (c *call) judgeRole(r role, of []string, f field, what string) {
-	if f.proc && r != roleRead && r != roleValue && r != roleText && r != roleList && r != roleCert {
+	if f.proc && r != roleRead && r != roleValue && r != roleText && r != roleList && r != roleCert && r != roleWrite {
 		c.runTime(what)
 		return
 	}
@@ -164,7 +165,7 @@ func (c *call) judgeRole(r role, of []string, f field, what string) {
 		if f.split && !f.plain && !c.row.free {
 			c.runTime(what)
 		}
-	case roleWord, roleNum:
+	case roleWord, roleName, roleNum:
 		c.word(r, f, what)
 	case roleRead:
 		if c.row.stop && len(f.text) > 1 && f.text[0] == '-' {
@@ -219,8 +220,10 @@ func (c *call) judgeLanguage(r role, f field, what string) {
 		c.sql(f)
 	case roleGitRev:
 		c.revision(f)
-	case roleFile:
+	case roleFile: // what it stages can be shown and pushed
 		c.j.repoFile(c.s, f, what)
+		f.glob = f.glob || strings.ContainsAny(f.text, "*?[")
+		c.j.read(c.s, f, what)
 	case rolePattern:
 		if f.dyn || !strings.HasPrefix(f.text, "!") && c.j.g.secrets.Chosen(f.text) {
 			c.j.refuse(ruleSecrets, what+" "+f.show(), "it picks files that hold secrets", "look for something else")
@@ -274,7 +277,7 @@ func (c *call) word(r role, f field, what string) {
 		}
 		return
 	}
-	if strings.Trim(f.text, scan.Letters+".:/@%+,-[]*?!^") != "" {
+	if strings.Trim(f.text, scan.Letters+".:/@%+,-[]*?!^") != "" || r == roleName && strings.Contains(f.text, "/") {
 		c.refuse(ruleBash, f.show()+" is not a plain name", "give a plain name")
 	}
 	c.freeValue(f, what)

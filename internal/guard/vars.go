@@ -107,7 +107,7 @@ func harmlessEnv(name string) bool {
 	case "HOME", "PWD", "OLDPWD", "USER", "LOGNAME", "SHELL", "HOSTNAME", "PATH", "LANG", "TERM", "TZ", "UID", "EUID",
 		"GROUPS", "PPID", "RANDOM", "SRANDOM", "SECONDS", "EPOCHSECONDS", "EPOCHREALTIME", "LINENO", "COLUMNS", "LINES", "IFS",
 		"OSTYPE", "HOSTTYPE", "MACHTYPE", "BASH", "BASHPID", "BASH_VERSION", "BASH_SUBSHELL", "SHLVL", "TMPDIR", "EDITOR",
-		"PIPESTATUS", "FUNCNAME", "REPLY", "OPTARG", "OPTIND", "DISPLAY",
+		"PIPESTATUS", "FUNCNAME", "BASH_REMATCH", "REPLY", "OPTARG", "OPTIND", "DISPLAY",
 		"CLAUDEOPS_STATE_DIR", "CLAUDEOPS_DRY_RUN", "CLAUDEOPS_TIER", "CLAUDEOPS_ROLE", "CLAUDEOPS_HANDLER", "CLAUDEOPS_CYCLE_ID",
 		"CLAUDEOPS_SESSION_ID":
 		return true
@@ -126,14 +126,7 @@ func (j *judge) assign(s *scope, a *syntax.Assign, env bool) {
 	}
 	v := value{}
 	if a.Array != nil {
-		for _, e := range a.Array.Elems {
-			if e.Index != nil {
-				j.arithmetic(s, e.Index)
-			}
-			if e.Value != nil {
-				j.fields(s, e.Value)
-			}
-		}
+		v.list = j.array(s, a.Array)
 	} else if a.Value != nil {
 		f := j.one(s, a.Value)
 		v = value{known: !f.dyn && !f.proc, text: f.text, glob: f.glob}
@@ -144,12 +137,73 @@ func (j *judge) assign(s *scope, a *syntax.Assign, env bool) {
 		v.known = true
 	}
 	j.variable(name, v, env)
-	if a.Append || a.Index != nil || a.Array != nil {
+	if a.Append || a.Index != nil {
 		v = value{}
 	}
 	if !env {
 		s.set(name, v)
 	}
+}
+
+// array judges the elements of an array and returns them where all are known.
+func (j *judge) array(s *scope, a *syntax.ArrayExpr) []string {
+	var list []string
+	known := !j.keyed
+	for _, e := range a.Elems {
+		if e.Index != nil {
+			j.arithmetic(s, e.Index)
+		}
+		if e.Value == nil {
+			continue
+		}
+		known = known && e.Index == nil
+		for _, f := range j.fields(s, e.Value) {
+			known = known && !f.dyn && !f.glob && !f.proc
+			list = append(list, f.text)
+		}
+	}
+	if !known || len(list) > maxItems {
+		return nil
+	}
+	return list
+}
+
+// elements are the words that "${list[@]}" becomes, or a variable with blanks outside quotes, where the script says what is in it.
+func (j *judge) elements(s *scope, w *syntax.Word) (out []field) {
+	if len(w.Parts) != 1 {
+		return nil
+	}
+	quotes, quoted := w.Parts[0].(*syntax.DblQuoted)
+	parts := w.Parts
+	if quoted {
+		parts = quotes.Parts
+	}
+	if len(parts) != 1 || quoted && quotes.Dollar {
+		return nil
+	}
+	p, ok := parts[0].(*syntax.ParamExp)
+	if !ok || p.Param == nil || p.Excl || p.Length || p.Slice != nil || p.Repl != nil || p.Exp != nil || p.Flags != nil {
+		return nil
+	}
+	v := s.vars[p.Param.Value]
+	list := v.list
+	if p.Index == nil {
+		list = nil
+		if v.known && !quoted && !v.glob {
+			list = strings.Fields(v.text)
+		}
+	} else if !allElements(p.Index) || p.Index.(*syntax.Word).Lit() == "*" && quoted {
+		return nil
+	}
+	if len(list) < 2 && p.Index == nil || !quoted && (s.has("IFS") || strings.ContainsAny(strings.Join(list, ""), " \t\n*?[\\") ||
+		slices.Contains(list, "")) {
+		return nil
+	}
+	j.exposes(s, p.Param.Value)
+	for _, text := range list {
+		out = append(out, field{text: text, viaVar: true, at: w})
+	}
+	return out
 }
 
 // variable judges that a variable is set: in the environment of programs only what a list allows, in the shell anything
@@ -313,6 +367,7 @@ func (j *judge) declare(s *scope, c *syntax.DeclClause) {
 // declareOption judges a word that is no plain assignment.
 func (j *judge) declareOption(kind string, f field) {
 	text, ok := f.literal()
+	j.keyed = j.keyed || strings.Contains(text, "A")
 	switch {
 	case !ok || !strings.HasPrefix(text, "-") && !strings.HasPrefix(text, "+"):
 		j.refuse(ruleRunTime, kind+" "+f.show(), "what it declares is known only at run time", "write name=value")

@@ -246,11 +246,9 @@ func (j *judge) forClause(s *scope, c *syntax.ForClause) {
 			values = j.loopValues(s, loop.Items)
 		}
 	case *syntax.CStyleLoop:
-		for _, x := range []syntax.ArithmExpr{loop.Init, loop.Cond, loop.Post} {
-			if x != nil {
-				j.arithmetic(body, x)
-			}
-		}
+		j.initial(body, loop.Init)
+		j.arithmetic(body, loop.Cond)
+		j.arithmetic(body, loop.Post)
 	}
 	if sets(changed, name) || c.Select {
 		values = []value{{}}

@@ -65,6 +65,9 @@ type reading struct {
 
 // fields evaluates a word and judges the commands inside it.
 func (j *judge) fields(s *scope, w *syntax.Word) []field {
+	if words := j.elements(s, w); words != nil {
+		return words
+	}
 	expanded, plain := braces(w)
 	if !plain && expanded != nil {
 		out := make([]field, 0, len(expanded))
@@ -83,6 +86,9 @@ func (j *judge) fields(s *scope, w *syntax.Word) []field {
 	}
 	if !plain {
 		r.dyn, r.split, r.num, r.plain = true, true, false, false
+		if scan.Expansions(r.text.String()) > maxExpansions {
+			j.refuse(ruleText, "this expansion", "it becomes too many words", "repeat a limited number of times")
+		}
 	}
 	f := r.field
 	f.text, f.at = r.text.String(), w
@@ -224,6 +230,9 @@ func unescapeQuoted(s string) string {
 
 // maxBraces is how many words a brace expansion may become before it counts as known only at run time.
 const maxBraces = 32
+
+// maxExpansions is how many words braces may become at all: the shell holds all of them in memory.
+const maxExpansions = 10000
 
 // braces expands a plain brace expression such as docs/{a,b}.md or {1..5}. Plain is true for a word without any;
 // a word with one that is not simple gives nothing, and counts as known only at run time.

@@ -55,7 +55,7 @@ func TestAwkAndSedAndJqLookOnly(t *testing.T) {
 }
 
 func TestSQLAndRedisLookOnly(t *testing.T) {
-	words := &Words{Functions: map[string]bool{"COUNT": true, "IN": true}, Pragmas: map[string]bool{"USER_VERSION": true, "TABLE_INFO(": true}}
+	words := &Words{Functions: map[string]bool{"COUNT": true, "IN": true, "SELECT": true, "FROM": true}, Pragmas: map[string]bool{"USER_VERSION": true, "TABLE_INFO(": true}}
 	for statement, want := range map[string]bool{
 		`SELECT count(*) FROM t WHERE a IN (1, 2);`: true, `SHOW SLAVE STATUS\G`: true, `\dt+`: true, `.tables`: true, `PRAGMA user_version`: true,
 		`PRAGMA table_info(t)`: true, `SELECT @@version`: true, `SELECT a::text FROM t`: true,
@@ -68,6 +68,10 @@ func TestSQLAndRedisLookOnly(t *testing.T) {
 		`SELECT setting FROM pg_settings WHERE name = 'primary_conninfo'`: false, `SELECT setting FROM pg_settings WHERE name LIKE 'prim%'`: false,
 		`SELECT setting FROM pg_settings`: false, `SELECT 1 FROM pg_settings WHERE name = 'a' OR true`: false, `\dRs+`: false, `\deu+`: false,
 		`\dconfig *`: false, `SELECT * FROM information_schema.user_mapping_options`: false, `SELECT * FROM fsdir WHERE path='/x'`: false, `SHOW TABLES WHERE f()`: false, `SELECT * FROM t FOR UPDATE`: false,
+		`SELECT x.a FROM (SELECT a FROM t) AS x`: true, `SELECT c.key, c.value, c.c FROM count(1) c`: true, `SELECT (1).count`: true,
+		`SELECT a.f FROM t a, (SELECT 1) b WHERE a.id IN (1) AND b.g = 2`: true,
+		`SELECT (1).pg_terminate_backend`:                                 false, `SELECT (ARRAY[1])[1].pg_terminate_backend`: false, `SELECT c.pg_read_file FROM count(1) c`: false,
+		`SELECT c.pg_read_file FROM count(1) AS c`: false, `SELECT count.pg_read_file FROM count(1)`: false, `SELECT "c"."pg_sleep" FROM count((1)) c`: false,
 	} {
 		if got := words.SQL(statement); (got == "") != want {
 			t.Errorf("%q: %q", statement, got)

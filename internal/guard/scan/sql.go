@@ -44,11 +44,49 @@ func (g *Words) SQL(src string) string {
 		if forbiddenSQL(w) && words[0] != "SHOW" {
 			return "uses " + w
 		}
-		if i+1 < len(words) && words[i+1] == "(" && w != "" && IsLetter(w[0]) && !g.Functions[w] {
+		if w != "" && IsLetter(w[0]) && !g.Functions[w] && (i+1 < len(words) && words[i+1] == "(" || fieldOfValue(words, i)) {
 			return "calls " + strings.ToLower(w) + ", which is not on the list of functions"
 		}
 	}
 	return ""
+}
+
+// fieldOfValue reports x in (…).x, and in f.x where f is a function in the same statement or the name given to what it yields.
+// PostgreSQL calls a function x there when the value has no field of that name.
+func fieldOfValue(words []string, i int) bool {
+	if i < 2 || words[i-1] != "." {
+		return false
+	}
+	of := words[i-2]
+	if of == ")" || of == "]" {
+		return true
+	}
+	if words[i] == of || words[i] == "KEY" || words[i] == "VALUE" {
+		return false
+	}
+	for k, w := range words[:len(words)-1] {
+		next := words[k+1]
+		if w == of && next == "(" || next == of && k > 0 && (w == ")" || w == "AS" && words[k-1] == ")") && !subquery(words[:k+1]) {
+			return true
+		}
+	}
+	return false
+}
+
+// subquery reports whether the last parenthesis that closes holds a statement, whose value is a row.
+func subquery(words []string) bool {
+	open := 0
+	for k := len(words) - 1; k >= 0; k-- {
+		switch words[k] {
+		case ")":
+			open++
+		case "(":
+			if open--; open == 0 {
+				return slices.Contains([]string{"SELECT", "WITH", "VALUES", "TABLE"}, words[k+1])
+			}
+		}
+	}
+	return false
 }
 
 // secretSQL reports a word that leads to passwords: tables of accounts, columns and settings by their custom names. A setting

@@ -112,6 +112,37 @@ func Braces(body string, most int) []string {
 	return out
 }
 
+// Expansions is about how many words the braces of a text become; never fewer, up to a million and more.
+func Expansions(text string) int {
+	total := 1
+	for total < 1<<20 {
+		end := strings.IndexByte(text, '}')
+		start := strings.LastIndexByte(text[:max(end, 0)], '{')
+		if start < 0 {
+			if end < 0 {
+				break
+			}
+			text = text[:end] + text[end+1:]
+			continue
+		}
+		body := text[start+1 : end]
+		text = text[:start] + text[end+1:]
+		from, rest, ok := strings.Cut(body, "..")
+		to, _, _ := strings.Cut(rest, "..")
+		a, err1 := strconv.Atoi(from)
+		b, err2 := strconv.Atoi(to)
+		switch {
+		case !ok:
+			total *= 1 + strings.Count(body, ",")
+		case err1 == nil && err2 == nil:
+			total *= 1 + min(max(a, b)-min(a, b), 1<<20)
+		case len(from) > 9 || len(to) > 9:
+			return 1 << 20 // numbers that are too large to read
+		}
+	}
+	return total
+}
+
 // Seconds reads a duration such as 5, 0.5 or 2m.
 func Seconds(text string) (float64, bool) {
 	unit := 1.0
