@@ -59,6 +59,8 @@ func (s *server) cycle(w http.ResponseWriter, r *http.Request) {
 		p.Flash = fmt.Sprintf("Stopping C-%d. Its processes have a moment to exit on their own.", id)
 	case query.Get("queued") != "":
 		p.Flash = s.queuedText(r.Context(), ops.CycleID(id))
+	case query.Get("done") != "":
+		p.Flash = doneText(queried(r, "done"), queried(r, "id"))
 	}
 	s.render(w, r, http.StatusOK, "cycle", p)
 }
