@@ -40,6 +40,13 @@ func TestErrorsDoNotRepeatThemselves(t *testing.T) {
 		}
 	}
 	e.environ = server
+	for args, want := range map[string]string{
+		"silences add jellyfin --for 1h": "claudeops: --reason is missing: say why, for the record\n", "actions run web restart": "claudeops: --why is missing: ",
+	} {
+		if _, _, errs := e.run(strings.Fields(args)...); !strings.HasPrefix(errs, want) {
+			t.Errorf("%s: %q does not name the flag", args, errs)
+		}
+	}
 	if _, _, errs := e.run("services", "show", "jelyfin"); !strings.Contains(errs, `did you mean "jellyfin"?`) {
 		t.Errorf("no proposal: %s", errs)
 	}

@@ -23,7 +23,7 @@ func TestStatusShowsEverythingOnOneScreen(t *testing.T) {
 	for _, from := range [][]string{server, local} {
 		e.environ = from
 		out := e.shows("status", "Services    1 down, 1 healthy", "down  jellyfin  HTTP 502", "cycle 2  waiting_human", "cycle 3  running",
-			"1 open incident, 1 approval pending", "claudeops approvals show 1", "$0.75 today", "Next check", "Walls", "Daemon",
+			"Needs you   1 incident, 1 approval\n", "claudeops approvals show 1", "$0.75 today", "Walls", "Daemon",
 			"Doing       jellyfin is down: waiting for your approval of Tier 3 for ", "C-3 Scheduled check: Tier 2 is working, ",
 			"Ahead       The question about Tier 3 for C-2 expires at ", "then C-2 ends and still needs a person")
 		if lines := strings.Count(out, "\n"); lines > 30 {
@@ -41,7 +41,7 @@ func TestStatusShowsEverythingOnOneScreen(t *testing.T) {
 
 func TestStatusOfAnEmptyDatabase(t *testing.T) {
 	e := newElsewhere(t)
-	e.shows("status", "none are watched", "none is running", "Needs you   nothing", "Next check  –", "Doing       nothing to do", "Ahead       –")
+	e.shows("status", "none are watched", "none is running", "Needs you   nothing", "Doing       nothing to do", "Ahead       –")
 }
 
 // A server tells its walls and whether agents only look; one that is older does not know.
