@@ -47,6 +47,12 @@ func TestErrorsDoNotRepeatThemselves(t *testing.T) {
 			t.Errorf("%s: %q does not name the flag", args, errs)
 		}
 	}
+	if _, _, errs := e.run("silences", "add", "jelyfin", "--for", "1h", "--reason", "x"); !strings.Contains(errs, `no service is called "jelyfin" (did you mean "jellyfin"?)`) {
+		t.Errorf("a silence that mutes nothing: %s", errs)
+	}
+	if _, _, errs := e.run("silences", "add", "jellyfin", "--for", "1h", "--reason", "x"); strings.Contains(errs, "note:") {
+		t.Errorf("a silence of a service: %s", errs)
+	}
 	if _, _, errs := e.run("services", "show", "jelyfin"); !strings.Contains(errs, `did you mean "jellyfin"?`) {
 		t.Errorf("no proposal: %s", errs)
 	}

@@ -114,7 +114,7 @@ func (a *app) printOverview(w io.Writer, o overview) {
 	row("Cycles", cyclesLine(o.Cycles))
 	below(row, o.Cycles, func(x api.Cycle) string {
 		return a.fitted(fmt.Sprintf("cycle %d  %s  %s  %s  %s  %s", x.ID, x.StatusText(), shorten(x.Title, 60),
-			or(tiers(x.Sessions), "no session yet"), money(x.TotalCostUSD), ranFor(x.StartedAt)))
+			or(tiers(x.Sessions), "no session yet"), spent(x), ranFor(x.StartedAt)))
 	})
 	row("Needs you", needsLine(o))
 	below(row, o.Incidents, func(x api.Incident) string {

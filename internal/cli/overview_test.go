@@ -182,3 +182,15 @@ func TestShellsGetIdsNamesAndValues(t *testing.T) {
 		t.Errorf("environments: %s", out)
 	}
 }
+
+// A cycle that probes answered has no cost to be unknown, and one that goes on after a yes does not wait for it any more.
+func TestACycleInARowTellsOnlyWhatHolds(t *testing.T) {
+	c := api.Cycle{Status: ops.CycleRunning, Reason: ops.Ptr("Tier 2 needs a human's approval")}
+	if spent(c) != "–" || whyNow(c) != "" {
+		t.Errorf("%q, %q", spent(c), whyNow(c))
+	}
+	c.Status, c.Sessions = ops.CycleWaitingHuman, []api.Session{{ID: 1}}
+	if spent(c) != "unknown" || whyNow(c) != *c.Reason {
+		t.Errorf("%q, %q", spent(c), whyNow(c))
+	}
+}

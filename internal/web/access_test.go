@@ -107,9 +107,9 @@ func TestEveryActionIsRecordedWithItsAuthor(t *testing.T) {
 	want := []string{
 		"info token from 192.0.2.1: logged in",
 		"info token from 192.0.2.1: POST /api/v1/cycles (202 Accepted)",
-		"info login from 192.0.2.1: POST /run (303 See Other)",
+		"info an operator from 192.0.2.1: POST /run (303 See Other)",
 		"info token from 192.0.2.1: POST /api/v1/cycles/99/cancel (404 Not Found)",
-		"info login from 192.0.2.1: logged out",
+		"info an operator from 192.0.2.1: logged out",
 	}
 	if got := s.audits(); !slices.Equal(got, want) {
 		t.Errorf("recorded\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
