@@ -175,10 +175,5 @@ func spent(c api.Cycle) string {
 	return money(c.TotalCostUSD)
 }
 
-// whyNow is the reason for the state of a cycle. While it works, the last one on record is about what is over.
-func whyNow(c api.Cycle) string {
-	if c.Status == ops.CycleRunning {
-		return ""
-	}
-	return value(c.Reason)
-}
+// whyNow is the reason for the state of a cycle.
+func whyNow(c api.Cycle) string { return ops.Cycle{Status: c.Status, Reason: value(c.Reason)}.Why() }

@@ -89,7 +89,7 @@ func (s *server) cycleView(ctx context.Context, m moment, id ops.CycleID) (cycle
 	}
 	c, j := loaded.Cycle, loaded.Journal
 	view := cycleView{
-		ID: c.ID, Title: cycleTitle(c), Badge: badgeOf(c), Environment: plain(c.Environment), Trigger: c.Trigger.Title(), Why: spoken(c.Reason),
+		ID: c.ID, Title: cycleTitle(c), Badge: badgeOf(c), Environment: plain(c.Environment), Trigger: c.Trigger.Title(), Why: spoken(c.Why()),
 		Chain: m.chain(j.Sessions, 0), Actions: api.Rows(j.Runs, s.runRow), Prompt: plain(c.Prompt),
 		Again: fmt.Sprintf("/cycles/%d/run", c.ID), Several: len(s.Environments) > 1, Incidents: incidents, Recoveries: j.Recoveries,
 		Verdicts: verdicts, journal: j,
