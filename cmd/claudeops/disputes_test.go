@@ -118,7 +118,7 @@ func TestAnAlertThatFiresOnIsNotForgotten(t *testing.T) {
 	if len(open) != 1 || open[0].Service != "web" || open[0].Class != ops.ClassAlert || open[0].CalledAt == nil {
 		t.Fatalf("incidents are %+v", open)
 	}
-	contains(t, "status", b.run("status").stdout, "1 open incident, 0 approvals pending", "Alert HighLatency still fires")
+	contains(t, "status", b.run("status").stdout, "Needs you   1 incident\n", "Alert HighLatency still fires")
 	if _, body := d.get("/api/v1/stats"); !strings.Contains(body, `"needs_you":1`) {
 		t.Errorf("the figures are %s", body)
 	}
@@ -212,7 +212,7 @@ func TestStatusListsWhatItCounts(t *testing.T) {
 	b := gated(t)
 	b.once(6)
 	out := b.run("status").stdout
-	contains(t, "status", out, "0 open incidents, 1 approval pending", "approval 1")
+	contains(t, "status", out, "Needs you   1 approval\n", "approval 1")
 	if strings.Contains(out, "incident 1") {
 		t.Errorf("it counts none and lists one:\n%s", out)
 	}

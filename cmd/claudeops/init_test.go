@@ -204,7 +204,7 @@ func TestInit_AsksAtATerminalAndWritesWhatWasChosen(t *testing.T) {
 	p.types("one\n")
 	p.sees(`"one" is not in the list.`)
 	p.types(numberOf(t, list, shopd(21000)) + ", " + numberOf(t, list, "init-grafana") + " " + numberOf(t, list, "mailer") + "\n")
-	p.sees("Other names for them? Such as 1=shop 3=blog [keep]: ")
+	p.sees("=shop [keep]: ")
 	p.types(numberOf(t, list, shopd(21000)) + "=two words\n")
 	p.sees("does not name a chosen service")
 	p.types(numberOf(t, list, shopd(21000)) + "=init-grafana\n")

@@ -35,8 +35,8 @@ func printChain(w io.Writer, c api.Cycle) {
 	}
 	fmt.Fprintf(w, "Total: %s  %s  %s\n", money(total.cost), duration(total.time), turns(total.turns))
 	fmt.Fprintf(w, "Result: %s", c.StatusText())
-	if c.Reason != nil {
-		fmt.Fprintf(w, " (%s)", spoken(*c.Reason))
+	if why := whyNow(c); why != "" {
+		fmt.Fprintf(w, " (%s)", spoken(why))
 	}
 	fmt.Fprintln(w)
 	switch {
@@ -166,3 +166,14 @@ func printPartial(w io.Writer, result api.Document) {
 		fmt.Fprintf(w, "  Done:      %s\n", clean(ops.Prose(step)))
 	}
 }
+
+// spent is what the sessions of a cycle cost; one without a session cost nothing.
+func spent(c api.Cycle) string {
+	if len(c.Sessions) == 0 {
+		return "–"
+	}
+	return money(c.TotalCostUSD)
+}
+
+// whyNow is the reason for the state of a cycle.
+func whyNow(c api.Cycle) string { return ops.Cycle{Status: c.Status, Reason: value(c.Reason)}.Why() }

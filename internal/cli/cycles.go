@@ -44,8 +44,8 @@ func (a *app) cyclesList() *cobra.Command {
 			return listRows(c.Context(), a, func(ctx context.Context, s *client) ([]api.Cycle, error) {
 				return s.Cycles(ctx, f)
 			}, header, func(x api.Cycle) string {
-				return tabbed(fmt.Sprint(x.ID), shorten(x.Title, 60), x.StatusText(), tiers(x.Sessions), money(x.TotalCostUSD),
-					a.screen.when(x.StartedAt), x.Environment, x.Trigger, shorten(ops.Spoken(value(x.Reason)), 70))
+				return tabbed(fmt.Sprint(x.ID), shorten(x.Title, 60), x.StatusText(), tiers(x.Sessions), spent(x),
+					a.screen.when(x.StartedAt), x.Environment, x.Trigger, shorten(ops.Spoken(whyNow(x)), 70))
 			})
 		},
 	}

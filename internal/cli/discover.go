@@ -250,6 +250,16 @@ func commandNames(c *cobra.Command) []string {
 	return out
 }
 
+// meantCommand proposes a command for a wrong word.
+func meantCommand(c *cobra.Command, word string) string {
+	for _, sub := range c.Commands() {
+		if slices.Contains(sub.SuggestFor, word) {
+			word = sub.Name()
+		}
+	}
+	return didYouMean(word, commandNames(c))
+}
+
 // flagNames lists the flags of a command.
 func flagNames(c *cobra.Command) []string {
 	var out []string
@@ -276,7 +286,11 @@ func wrongFlag(c *cobra.Command, err error) error {
 		if instead := removedFlag(c.CommandPath(), name); instead != "" {
 			return usage(errors.New(instead))
 		}
-		return usage(fmt.Errorf("unknown flag: %s%s\nSee '%s --help'", name, didYouMean(name, flagNames(c)), c.CommandPath()))
+		meant := name
+		if name == "--port" && c.Flags().Lookup("listen") != nil {
+			meant = "--listen"
+		}
+		return usage(fmt.Errorf("unknown flag: %s%s\nSee '%s --help'", name, didYouMean(meant, flagNames(c)), c.CommandPath()))
 	}
 	return usage(err)
 }

@@ -134,8 +134,10 @@ func (a *app) diagnosis(cfg *config.Config, seen string, steps []api.SetupRow, f
 			text = strings.TrimSuffix(text, ".") + ". " + f.Fix
 		}
 		lines := wrapped(clean(text), a.screen.width-len(indent))
-		if i < len(steps) && steps[i].State == api.SetupTodo && steps[i].Lines != "" {
-			lines = append(lines, strings.Split("  "+strings.ReplaceAll(steps[i].Lines, "\n", "\n  "), "\n")...)
+		if i < len(steps) && steps[i].State == api.SetupTodo {
+			if copied := or(steps[i].Lines, notSaid(steps[i])); copied != "" {
+				lines = append(lines, strings.Split("  "+strings.ReplaceAll(copied, "\n", "\n  "), "\n")...)
+			}
 		}
 		fmt.Fprintf(&b, "%s  %-*s  %s\n", symbols[f.State], wide, f.Check, strings.Join(lines, "\n"+indent))
 		if i == len(steps)-1 {
@@ -147,6 +149,14 @@ func (a *app) diagnosis(cfg *config.Config, seen string, steps []api.SetupRow, f
 		summary = plural(count["problem"], "problem", "problems") + ", " + plural(count["warning"], "warning", "warnings")
 	}
 	return b.String() + "\n" + summary + ". Next: " + nextCommand(cfg, seen == "", steps, count["problem"]) + "\n"
+}
+
+// notSaid is the command of a step, if its sentence does not name it.
+func notSaid(r api.SetupRow) string {
+	if strings.Contains(r.Next, r.Command) {
+		return ""
+	}
+	return r.Command
 }
 
 // nextCommand is what to type after doctor.

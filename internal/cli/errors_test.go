@@ -40,6 +40,19 @@ func TestErrorsDoNotRepeatThemselves(t *testing.T) {
 		}
 	}
 	e.environ = server
+	for args, want := range map[string]string{
+		"silences add jellyfin --for 1h": "claudeops: --reason is missing: say why, for the record\n", "actions run web restart": "claudeops: --why is missing: ",
+	} {
+		if _, _, errs := e.run(strings.Fields(args)...); !strings.HasPrefix(errs, want) {
+			t.Errorf("%s: %q does not name the flag", args, errs)
+		}
+	}
+	if _, _, errs := e.run("silences", "add", "jelyfin", "--for", "1h", "--reason", "x"); !strings.Contains(errs, `no service is called "jelyfin" (did you mean "jellyfin"?)`) {
+		t.Errorf("a silence that mutes nothing: %s", errs)
+	}
+	if _, _, errs := e.run("silences", "add", "jellyfin", "--for", "1h", "--reason", "x"); strings.Contains(errs, "note:") {
+		t.Errorf("a silence of a service: %s", errs)
+	}
 	if _, _, errs := e.run("services", "show", "jelyfin"); !strings.Contains(errs, `did you mean "jellyfin"?`) {
 		t.Errorf("no proposal: %s", errs)
 	}

@@ -126,10 +126,11 @@ func (h *sentences) Handle(_ context.Context, r slog.Record) error {
 	var rest []string
 	add := func(a slog.Attr) bool {
 		value := clean(cutValue(nil, a).Value.String())
-		switch a.Key {
-		case "reason", "error", "problem", "to_do":
+		switch {
+		case value == "":
+		case slices.Contains([]string{"reason", "error", "problem", "to_do", "message"}, a.Key):
 			said += ": " + strings.TrimSuffix(value, ".")
-		case "step", "row", "kind", "severity": // for programs
+		case slices.Contains([]string{"step", "row", "kind", "severity", "key", "settings", "term"}, a.Key): // for programs
 		default:
 			rest = append(rest, strings.ReplaceAll(a.Key, "_", " ")+" "+value)
 		}

@@ -49,8 +49,8 @@ func (a *app) initCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "init [FILE]", Short: "Write a commented configuration; on a terminal, ask for what matters first", Args: cobra.MaximumNArgs(1),
 		Long: `Writes a commented configuration file. On a terminal it first looks at this machine (containers, systemd units, listening ports,
-installed agent CLIs) and asks which services to watch, which agent to run, where to send notifications and whether to start in dry run.
-Everywhere else, and with --yes, it asks nothing and writes a starter file with dry run on.
+installed agent CLIs) and asks which services to watch, which agent to run, where to send notifications and whether agents only look at first.
+Everywhere else, and with --yes, it asks nothing and writes a starter file with which agents look and propose, and change nothing.
 
 An existing file is overwritten only with --force (exit 5). Ctrl-C writes nothing. FILE defaults to claudeops.yaml in the current folder;
 use - to print the starter file to stdout. --service also writes a systemd unit or a compose file into the folder of FILE.`,
@@ -309,7 +309,7 @@ func (a *app) saidMissing(ctx context.Context, path, file string) {
 		if r.State != api.SetupTodo {
 			continue
 		}
-		fmt.Fprintf(a.Stderr, "missing: %s: %s. %s\n", r.Step, r.Detail, r.Next)
+		fmt.Fprintf(a.Stderr, "missing: %s: %s. %s\n", r.Step, r.Detail, strings.TrimSuffix(r.Next+": "+notSaid(r), ": "))
 		if r.Blocks {
 			next = or(next, r.Command)
 		}

@@ -246,7 +246,8 @@ var newName = regexp.MustCompile(`^(\d+)=([A-Za-z0-9][A-Za-z0-9_.@-]*)$`)
 
 // whichNames asks how the services are to be called. They have the numbers of the list.
 func (p *prompter) whichNames(ctx context.Context, found, chosen []discover.Service) error {
-	return p.ask(ctx, "Other names for them? Such as 1=shop 3=blog", "keep", func(text string) string {
+	example := fmt.Sprintf("%d=shop", 1+slices.IndexFunc(found, func(s discover.Service) bool { return s.Name == chosen[0].Name }))
+	return p.ask(ctx, "Other names for them? Such as "+example, "keep", func(text string) string {
 		named := slices.Clone(chosen)
 		for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' }) {
 			if strings.EqualFold(text, "keep") {
@@ -261,7 +262,7 @@ func (p *prompter) whichNames(ctx context.Context, found, chosen []discover.Serv
 				}
 			}
 			if i < 0 {
-				return fmt.Sprintf("%q does not name a chosen service: type its number and a name, such as 1=shop, or keep.", clean(part))
+				return fmt.Sprintf("%q does not name a chosen service: type its number and a name without blanks, such as %s, or keep.", clean(part), example)
 			}
 			named[i].Name = m[2]
 		}

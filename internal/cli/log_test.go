@@ -28,7 +28,7 @@ func TestALogLineForAPersonIsASentence(t *testing.T) {
 	var out bytes.Buffer
 	log := slog.New(&sentences{w: &out, level: slog.LevelInfo, mu: new(sync.Mutex)}).With("environment", "home")
 	log.Debug("nobody sees this")
-	log.Info("next step", "reason", "session 1 (Tier 1) is due", "cycle", 1, "step", "run")
+	log.Info("next step", "reason", "session 1 (Tier 1) is due", "cycle", 1, "step", "run", "key", "2f7b19", "failure", "")
 	log.Warn("agents may not be able to run", "problem", "no\x1bclaude", "to_do", "install it.")
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	for i, want := range []string{

@@ -114,7 +114,7 @@ func (a *app) printOverview(w io.Writer, o overview) {
 	row("Cycles", cyclesLine(o.Cycles))
 	below(row, o.Cycles, func(x api.Cycle) string {
 		return a.fitted(fmt.Sprintf("cycle %d  %s  %s  %s  %s  %s", x.ID, x.StatusText(), shorten(x.Title, 60),
-			or(tiers(x.Sessions), "no session yet"), money(x.TotalCostUSD), ranFor(x.StartedAt)))
+			or(tiers(x.Sessions), "no session yet"), spent(x), ranFor(x.StartedAt)))
 	})
 	row("Needs you", needsLine(o))
 	below(row, o.Incidents, func(x api.Incident) string {
@@ -131,11 +131,6 @@ func (a *app) printOverview(w io.Writer, o overview) {
 	if s := o.Stats; s.LastCycleEndedAt != nil {
 		row("Last cycle", fmt.Sprintf("%s, %s ago", value(s.LastCycleStatus), roughly(time.Duration(value(s.LastCycleAgeSeconds))*time.Second)))
 	}
-	next := "–"
-	if s := o.Stats.NextCheckInSeconds; s != nil {
-		next = "in " + roughly(time.Duration(max(0, *s))*time.Second)
-	}
-	row("Next check", next)
 	row("Walls", wallsLine(o))
 	if o.Stats.DryRun {
 		row("Dry run", "on: agents only look, nothing is changed")
@@ -198,8 +193,14 @@ func needsLine(o overview) string {
 	s := o.Stats
 	line := "nothing"
 	if s.NeedsYou > 0 {
-		line = plural(s.IncidentsOpen, "open incident", "open incidents") + ", " +
-			plural(s.ApprovalsPending, "approval", "approvals") + " pending"
+		var what []string
+		if s.IncidentsOpen > 0 {
+			what = append(what, plural(s.IncidentsOpen, "incident", "incidents"))
+		}
+		if s.ApprovalsPending > 0 {
+			what = append(what, plural(s.ApprovalsPending, "approval", "approvals"))
+		}
+		line = strings.Join(what, ", ")
 	}
 	if s.IncidentsUnverified > 0 {
 		line += fmt.Sprintf(" (%d unverified)", s.IncidentsUnverified)

@@ -23,7 +23,7 @@ func TestStatusShowsEverythingOnOneScreen(t *testing.T) {
 	for _, from := range [][]string{server, local} {
 		e.environ = from
 		out := e.shows("status", "Services    1 down, 1 healthy", "down  jellyfin  HTTP 502", "cycle 2  waiting_human", "cycle 3  running",
-			"1 open incident, 1 approval pending", "claudeops approvals show 1", "$0.75 today", "Next check", "Walls", "Daemon",
+			"Needs you   1 incident, 1 approval\n", "claudeops approvals show 1", "$0.75 today", "Walls", "Daemon",
 			"Doing       jellyfin is down: waiting for your approval of Tier 3 for ", "C-3 Scheduled check: Tier 2 is working, ",
 			"Ahead       The question about Tier 3 for C-2 expires at ", "then C-2 ends and still needs a person")
 		if lines := strings.Count(out, "\n"); lines > 30 {
@@ -41,7 +41,7 @@ func TestStatusShowsEverythingOnOneScreen(t *testing.T) {
 
 func TestStatusOfAnEmptyDatabase(t *testing.T) {
 	e := newElsewhere(t)
-	e.shows("status", "none are watched", "none is running", "Needs you   nothing", "Next check  –", "Doing       nothing to do", "Ahead       –")
+	e.shows("status", "none are watched", "none is running", "Needs you   nothing", "Doing       nothing to do", "Ahead       –")
 }
 
 // A server tells its walls and whether agents only look; one that is older does not know.
@@ -180,5 +180,17 @@ func TestShellsGetIdsNamesAndValues(t *testing.T) {
 	e.environ = []string{"HOME=" + t.TempDir(), "CLAUDEOPS_STATE_DIR=" + filepath.Dir(e.Path)}
 	if out := e.must("__complete", "memory", "list", "--environment", ""); !strings.HasPrefix(out, "default\t") {
 		t.Errorf("environments: %s", out)
+	}
+}
+
+// A cycle that probes answered has no cost to be unknown, and one that goes on after a yes does not wait for it any more.
+func TestACycleInARowTellsOnlyWhatHolds(t *testing.T) {
+	c := api.Cycle{Status: ops.CycleRunning, Reason: ops.Ptr("Tier 2 needs a human's approval")}
+	if spent(c) != "–" || whyNow(c) != "" {
+		t.Errorf("%q, %q", spent(c), whyNow(c))
+	}
+	c.Status, c.Sessions = ops.CycleWaitingHuman, []api.Session{{ID: 1}}
+	if spent(c) != "unknown" || whyNow(c) != *c.Reason {
+		t.Errorf("%q, %q", spent(c), whyNow(c))
 	}
 }

@@ -20,7 +20,7 @@ func (a *app) rehearseCommand() *cobra.Command {
 	var against, file, cycle string
 	since := time.Now().AddDate(0, 0, -90)
 	c := &cobra.Command{
-		Use: "rehearse --config FILE", Args: cobra.NoArgs,
+		Use:   "rehearse --config FILE",
 		Short: "Try a configuration against the recorded cycles; exit 0 no difference, 8 different",
 		Long: `Takes every recorded decision again under the configuration FILE and lists what would be different: steps of cycles, decisions
 about escalations, answers of the guard to tool calls. Nothing is changed, and no model is asked. Probe results, what agents said and

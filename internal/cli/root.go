@@ -28,6 +28,7 @@ import (
 	"claudeops/internal/decide/escalation"
 	"claudeops/internal/failpoint"
 	"claudeops/internal/guard/wall"
+	"claudeops/internal/ops"
 	"claudeops/internal/store"
 	"claudeops/internal/watch"
 	"claudeops/internal/watch/notify"
@@ -78,12 +79,25 @@ func Main(args []string, p Process) int {
 	root.SetIn(p.Stdin)
 	root.SetOut(p.Stdout)
 	root.SetErr(p.Stderr)
-	err := root.ExecuteContext(ctx)
+	c, err := root.ExecuteContextC(ctx)
 	code := exitCode(err)
 	if err != nil && !isSilent(err) {
-		fmt.Fprintln(p.Stderr, "claudeops: "+strings.TrimSpace(err.Error()))
+		fmt.Fprintln(p.Stderr, "claudeops: "+told(c, err))
 	}
 	return code
+}
+
+// told is an error for a person: a field is called like the flag that it has here, and the kind of error is the exit code.
+func told(c *cobra.Command, err error) string {
+	text := strings.TrimSpace(err.Error())
+	if errors.Is(err, ops.ErrConflict) {
+		kind := ops.ErrConflict.Error()
+		text = strings.TrimPrefix(strings.TrimSuffix(text, ": "+kind), kind+": ")
+	}
+	if field, rest, _ := strings.Cut(text, " "); c.Flags().Lookup(field) != nil && strings.HasPrefix(rest, "is missing") {
+		return "--" + text
+	}
+	return text
 }
 
 // Commands makes the commands with the flags that the arguments need; without arguments, with all of them.
@@ -154,10 +168,10 @@ func (a *app) tree() *cobra.Command {
 observes, Tier 2 makes safe repairs, Tier 3 makes full repairs, and finally, a human takes over. This program decides every escalation
 from a validated report, never the model.`,
 		Example: `  claudeops demo                     show a complete incident, without an API key
-  claudeops doctor                   check prerequisites
-  claudeops once                     run one cycle in the foreground
+  claudeops init                     write a configuration for what runs on this machine
+  claudeops doctor                   what is left to set up, and the next command
   claudeops serve                    run the daemon, with web pages on http://127.0.0.1:8080
-  claudeops open                     print a link that signs your browser in`,
+  claudeops status                   what is wrong, what is done about it, what needs you`,
 		SilenceUsage: true, SilenceErrors: true,
 		PersistentPreRunE: a.prepare,
 		Version:           a.Version,
@@ -240,17 +254,20 @@ func nounOf(c *cobra.Command) string {
 
 // strict makes a wrong word a usage error instead of a page of help.
 func strict(c *cobra.Command) {
-	if c.Args == nil {
+	flagsOnly := c.Args == nil
+	if flagsOnly {
 		c.Args = noWords
 	}
 	check := c.Args
 	c.Args = func(c *cobra.Command, args []string) error {
 		if err := check(c, args); err != nil {
-			if c.HasSubCommands() && len(args) > 0 {
-				err = fmt.Errorf("unknown command %q for %q%s", args[0], c.CommandPath(), didYouMean(args[0], commandNames(c)))
-			} else if words := strings.Fields(c.Use)[1:]; len(args) > len(words) && len(words) > 0 {
+			switch words := strings.Fields(c.Use)[1:]; {
+			case c.HasSubCommands() && len(args) > 0:
+				err = fmt.Errorf("unknown command %q for %q%s", args[0], c.CommandPath(), meantCommand(c, args[0]))
+			case flagsOnly: // it has said so
+			case len(args) > len(words) && len(words) > 0:
 				err = fmt.Errorf("%s does not take %q: it takes %s", c.CommandPath(), clean(args[len(words)]), strings.Join(words, " "))
-			} else if len(args) < len(words) && !strings.HasPrefix(words[len(args)], "[") {
+			case len(args) < len(words) && !strings.HasPrefix(words[len(args)], "["):
 				err = fmt.Errorf("%s needs %s", c.CommandPath(), strings.Join(words[len(args):], " "))
 			}
 			return usage(fmt.Errorf("%w\nSee '%s --help'", err, c.CommandPath()))

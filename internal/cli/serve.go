@@ -17,7 +17,7 @@ import (
 
 func (a *app) serveCommand() *cobra.Command {
 	return a.withSettings(&cobra.Command{
-		Use:   "serve",
+		Use: "serve", SuggestFor: []string{"start", "restart", "up", "daemon"},
 		Short: "Run the daemon: schedule, agents, web pages",
 		Example: `  claudeops serve
   CLAUDEOPS_DRY_RUN=true claudeops serve --interval 10m`,

@@ -15,7 +15,7 @@ import (
 )
 
 func (a *app) silencesCommand() *cobra.Command {
-	c := &cobra.Command{Use: "silences", Aliases: []string{"silence"}, Short: "Mute a failing service: list, add, rm"}
+	c := &cobra.Command{Use: "silences", Aliases: []string{"silence"}, SuggestFor: []string{"mute", "maintenance", "pause"}, Short: "Mute a failing service: list, add, rm"}
 	c.AddCommand(a.silencesList(), a.silencesAdd(), a.silencesRemove())
 	return c
 }
@@ -90,6 +90,7 @@ func (a *app) silencesAdd() *cobra.Command {
 					return err
 				}
 				fmt.Fprintf(a.Stderr, "silence %d lasts until %s\n", added.ID, stamp(&added.Until))
+				a.unheard(c.Context(), s, q.Service)
 				return a.wake(c.Context())
 			})
 		},
@@ -105,6 +106,22 @@ func (a *app) silencesAdd() *cobra.Command {
 	f.StringVar(&from, "from", "", "start time, such as 2026-03-14T22:00:00Z (default: now)")
 	f.StringVar(&until, "until", "", "end time, instead of --for")
 	return c
+}
+
+// unheard says that nothing on record has the name that was silenced. It may come, in an alert for example.
+func (a *app) unheard(ctx context.Context, s *client, service string) {
+	if service == "" || strings.Contains(service, "*") {
+		return
+	}
+	known, err := s.Services(ctx, "")
+	if err != nil || slices.ContainsFunc(known, func(x api.ServiceState) bool { return x.Name == service }) {
+		return
+	}
+	var names []string
+	for _, x := range known {
+		names = append(names, x.Name)
+	}
+	fmt.Fprintf(a.Stderr, "note: no service is called %q%s\n", clean(service), didYouMean(service, names))
 }
 
 // pairs reads name=pattern.

@@ -89,9 +89,47 @@ func (l *loader) parse(data []byte) *yaml.Node {
 		line, _ = strconv.Atoi(m[1])
 		message = m[2]
 	}
-	l.problems.add(origin{source: sourceFile, name: l.fileName, line: line, col: 1}, "", "the file is not valid YAML: "+message,
+	l.problems.add(origin{source: sourceFile, name: l.fileName, line: brokenLine(data, line), col: 1}, "", "the file is not valid YAML: "+message,
 		"check the indentation and quotes of this line and the one before")
 	return nil
+}
+
+// brokenLine is the line after the longest beginning of a text that is valid. The parser's own errors name the line at which a list or
+// mapping begins, which may be the first one of the file; how far it has read bounds the search.
+func brokenLine(data []byte, reported int) int {
+	const tries = 300 // a quote that is never closed makes a large file all wrong
+	lines := bytes.SplitAfter(data, []byte("\n"))
+	read := &byLine{lines: slices.Clone(lines)}
+	_ = valid(read)
+	for n := len(lines) - len(read.lines); n > 0 && n > len(lines)-len(read.lines)-tries; n-- {
+		if valid(bytes.NewReader(bytes.Join(lines[:n-1], nil))) {
+			return n
+		}
+	}
+	return reported
+}
+
+// valid reports whether a text is YAML.
+func valid(text io.Reader) bool {
+	for decoder := yaml.NewDecoder(text); ; {
+		if err := decoder.Decode(new(yaml.Node)); err != nil {
+			return errors.Is(err, io.EOF)
+		}
+	}
+}
+
+// byLine is a text of which at most a line is read at once.
+type byLine struct{ lines [][]byte }
+
+func (t *byLine) Read(p []byte) (int, error) {
+	if len(t.lines) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, t.lines[0])
+	if t.lines[0] = t.lines[0][n:]; len(t.lines[0]) == 0 {
+		t.lines = t.lines[1:]
+	}
+	return n, nil
 }
 
 func (l *loader) position(n *yaml.Node) origin {

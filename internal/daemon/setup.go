@@ -43,8 +43,8 @@ func UsedAgents(c *config.Config, p ops.Policy) []UsedAgent {
 			"claude", c.Agent.Bin, claude.InstallHint,
 			[]string{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"},
 			"neither ANTHROPIC_API_KEY nor CLAUDE_CODE_OAUTH_TOKEN is set",
-			"Set one of them in the environment of claudeops (a package has /etc/claudeops/secrets for it); 'claude setup-token' creates a token, " +
-				"and the agent cannot use your own login",
+			"Give one of them to the daemon and start it again: in the shell that starts it, in /etc/claudeops/secrets (package) or in .env " +
+				"(compose). 'claude setup-token' creates a token from a subscription; your own login does not count",
 		})
 	}
 	if uses("codex") {

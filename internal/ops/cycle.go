@@ -123,6 +123,14 @@ type Cycle struct {
 	EndedAt           *time.Time
 }
 
+// Why is the reason for the state of the cycle. While it works, the last one on record is about what is over.
+func (c Cycle) Why() string {
+	if c.Status == CycleRunning {
+		return ""
+	}
+	return c.Reason
+}
+
 // Title names the cycle for people: its problem, else the first line of what was asked, else its trigger.
 func (c Cycle) Title() string {
 	if c.Problem != "" {

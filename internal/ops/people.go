@@ -124,7 +124,7 @@ type Incident struct {
 	ProbeFailedAt  *time.Time // when a probe of its service last failed, at its opening or after it
 	ProbationUntil *time.Time // closed: until then the same check reopens it when it fails
 	ReopenedAt     *time.Time // when it was last opened again, because a repair did not hold
-	Handled        bool       // a cycle works on it, and nobody was called
+	Handled        bool       // a cycle works on it, and nobody was called or whoever was called said yes
 	Own            bool       // in the journal of a cycle: that cycle works on it or reported it
 	DeniedUntil    *time.Time // somebody said no to the cycle that reported it: until then no agent works on it as it is
 	AcknowledgedAt *time.Time

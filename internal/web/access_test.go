@@ -107,9 +107,9 @@ func TestEveryActionIsRecordedWithItsAuthor(t *testing.T) {
 	want := []string{
 		"info token from 192.0.2.1: logged in",
 		"info token from 192.0.2.1: POST /api/v1/cycles (202 Accepted)",
-		"info login from 192.0.2.1: POST /run (303 See Other)",
+		"info an operator from 192.0.2.1: POST /run (303 See Other)",
 		"info token from 192.0.2.1: POST /api/v1/cycles/99/cancel (404 Not Found)",
-		"info login from 192.0.2.1: logged out",
+		"info an operator from 192.0.2.1: logged out",
 	}
 	if got := s.audits(); !slices.Equal(got, want) {
 		t.Errorf("recorded\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -190,7 +190,7 @@ func TestASignInLinkWorksOnce(t *testing.T) {
 		t.Errorf("a second time: %d, %v", a.StatusCode, a.Cookies())
 	}
 	if got := s.audits(); len(got) < 2 || got[0] != "info sign-in link of alice from 192.0.2.1: logged in" ||
-		got[1] != "info login by link from 192.0.2.1: POST /run (303 See Other)" {
+		got[1] != "info an operator from 192.0.2.1: POST /run (303 See Other)" {
 		t.Errorf("recorded %q", got)
 	}
 	late := s.signInLink("alice")

@@ -296,12 +296,15 @@ func (s *server) showApproval(w http.ResponseWriter, r *http.Request, status int
 func (s *server) answer(w http.ResponseWriter, r *http.Request) {
 	id := rowID(r)
 	word := r.PathValue("answer")
+	next := fmt.Sprintf("/incidents?done=%s&id=%d", word, id)
 	var err error
 	switch word {
 	case answerApprove:
 		var steps desk.Steps
 		if steps, err = chosenSteps(r); err == nil {
-			_, err = s.desk.Approve(r.Context(), by(r), id, steps, reason(r))
+			var a ops.Approval
+			a, err = s.desk.Approve(r.Context(), by(r), id, steps, reason(r))
+			next = fmt.Sprintf("%s?done=%s&id=%d", cyclePath(a.CycleID), word, id) // where the work can be watched
 		}
 	case answerDeny:
 		_, err = s.desk.Deny(r.Context(), by(r), id, denyFor(r), reason(r))
@@ -317,7 +320,7 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		s.fail(w, r, "approval", err)
 	default:
-		http.Redirect(w, r, fmt.Sprintf("/incidents?done=%s&id=%d", word, id), http.StatusSeeOther)
+		http.Redirect(w, r, next, http.StatusSeeOther)
 	}
 }
 

@@ -59,6 +59,8 @@ func (s *server) cycle(w http.ResponseWriter, r *http.Request) {
 		p.Flash = fmt.Sprintf("Stopping C-%d. Its processes have a moment to exit on their own.", id)
 	case query.Get("queued") != "":
 		p.Flash = s.queuedText(r.Context(), ops.CycleID(id))
+	case query.Get("done") != "":
+		p.Flash = doneText(queried(r, "done"), queried(r, "id"))
 	}
 	s.render(w, r, http.StatusOK, "cycle", p)
 }
@@ -87,7 +89,7 @@ func (s *server) cycleView(ctx context.Context, m moment, id ops.CycleID) (cycle
 	}
 	c, j := loaded.Cycle, loaded.Journal
 	view := cycleView{
-		ID: c.ID, Title: cycleTitle(c), Badge: badgeOf(c), Environment: plain(c.Environment), Trigger: c.Trigger.Title(), Why: spoken(c.Reason),
+		ID: c.ID, Title: cycleTitle(c), Badge: badgeOf(c), Environment: plain(c.Environment), Trigger: c.Trigger.Title(), Why: spoken(c.Why()),
 		Chain: m.chain(j.Sessions, 0), Actions: api.Rows(j.Runs, s.runRow), Prompt: plain(c.Prompt),
 		Again: fmt.Sprintf("/cycles/%d/run", c.ID), Several: len(s.Environments) > 1, Incidents: incidents, Recoveries: j.Recoveries,
 		Verdicts: verdicts, journal: j,

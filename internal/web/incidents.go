@@ -203,7 +203,7 @@ func (m moment) incidentNote(i ops.Incident) string {
 	case i.ResolvedAt != nil:
 		note := fmt.Sprintf("by %s at %s", plain(i.ResolvedBy), m.stamp(*i.ResolvedAt).Text)
 		if i.Resolution != "" {
-			note += ": " + plain(i.Resolution)
+			note += ": " + strings.TrimSuffix(plain(i.Resolution), ".")
 		}
 		if i.ProbationUntil != nil && m.now.Before(*i.ProbationUntil) {
 			note += "; on probation until " + m.stamp(*i.ProbationUntil).Text

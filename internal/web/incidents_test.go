@@ -178,7 +178,11 @@ func TestApproveByPostWakesTheCycle(t *testing.T) {
 	if len(control.woken) != 1 || control.woken[0] != cycle {
 		t.Errorf("woken %v, want %d", control.woken, cycle)
 	}
-	mustContain(t, s.page(done.Header.Get("Location")), fmt.Sprintf("Approval %d is granted.", a.ID))
+	next := done.Header.Get("Location")
+	if !strings.HasPrefix(next, fmt.Sprintf("/cycles/%d?", cycle)) {
+		t.Errorf("after a yes the page is %s, where nothing of the work is seen", next)
+	}
+	mustContain(t, s.page(next), fmt.Sprintf("Approval %d is granted.", a.ID))
 	mustContain(t, s.page("/incidents?tab=resolved"), "Answered approvals", "Approved", "by token at")
 }
 

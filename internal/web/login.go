@@ -36,8 +36,7 @@ const (
 const (
 	nameToken     = "token"
 	nameReadToken = "read-only token"
-	nameLogin     = "login"
-	nameLink      = "login by link"
+	nameOperator  = "an operator" // with the token or a sign-in link: there is no name, and sentences are made of this
 	nameReadLogin = "read-only login"
 )
 
@@ -344,9 +343,9 @@ func (l *logins) loginCaller(login found) api.Caller {
 	case readCookie:
 		c.Name, c.Role = nameReadLogin, access.RoleRead
 	case linkCookie:
-		c.Name = nameLink
+		c.Name = nameOperator
 	case fullCookie:
-		c.Name, c.KnowsToken = nameLogin, l.operator
+		c.Name, c.KnowsToken = nameOperator, l.operator
 	case tokenCookie:
 		c.Name = "login with " + login.Name
 	case oidcCookie, passkeyCookie:

@@ -416,10 +416,14 @@ func (s *server) rhythm(m moment, services []serviceEntry) string {
 		}
 	}
 	ago := m.now.Sub(last)
-	if every == 0 || last.IsZero() || ago > 4*every {
+	if every == 0 || last.IsZero() || ago > max(4*every, time.Minute) {
 		return ""
 	}
-	return fmt.Sprintf("Probing every %s · last %s ago", postmortem.Span(every), postmortem.Span(ago))
+	often := "Probing every " + postmortem.Span(every)
+	if ago > 4*every { // good results are stored some seconds later, several at once
+		return often
+	}
+	return often + " · last " + postmortem.Span(ago) + " ago"
 }
 
 // ticksShown is how many results of a probe are drawn, and tickServices of how many services.

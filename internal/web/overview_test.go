@@ -196,4 +196,19 @@ func TestOverviewSaysWhoRepairsAndHowOftenProbesLook(t *testing.T) {
 	if strings.Count(body, "HTTP 502") > 2 {
 		t.Errorf("the outage is told %d times", strings.Count(body, "HTTP 502"))
 	}
+	mustNotContain(t, body, `id="services"`) // its only service is the problem above
+}
+
+// Good results are stored every few seconds, however often probes look: that is no reason to speak of the schedule.
+func TestOverviewKnowsProbesThatLookOften(t *testing.T) {
+	s := newSite(t, func(o *web.Options) {
+		o.Environments = []ops.Environment{{Name: "default", Probes: []ops.ProbeSpec{{Service: "web", Type: "http", Interval: 2 * time.Second}}}}
+	})
+	s.down("web", "HTTP 502")
+	for after, want := range map[time.Duration]string{2 * time.Second: "Probing every 2 s · last 2 s ago", 11 * time.Second: "Probing every 2 s<"} {
+		at := s.Now
+		s.Now = at.Add(after)
+		mustContain(t, content(s.page("/")), want)
+		s.Now = at
+	}
 }

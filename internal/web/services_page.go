@@ -301,7 +301,11 @@ func uptime(h store.ServiceHealth) figure {
 	if share == 1 {
 		text = "100"
 	}
-	return figure{Known: true, Text: text + " %", Exact: "of the checks were not down"}
+	checks := 0
+	for _, b := range h.Buckets {
+		checks += b.Checks()
+	}
+	return figure{Known: true, Text: text + " %", Exact: "of " + plural(checks, "check", "checks")}
 }
 
 func clearPath(environment, service, action string) string {

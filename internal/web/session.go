@@ -202,7 +202,7 @@ func (m moment) sessionView(session ops.Session, chain []ops.Session, cycle ops.
 	view := sessionView{
 		ID: session.ID, Own: session.ID, Tier: session.Tier, TierTitle: session.Tier.Title(), Role: roleText(session.Role),
 		Title: cycleTitle(cycle), Cycle: cycle.ID, CyclePath: cyclePath(cycle.ID),
-		CycleBadge: badgeOf(cycle), CycleWhy: spoken(cycle.Reason),
+		CycleBadge: badgeOf(cycle), CycleWhy: spoken(cycle.Why()),
 		Badge: row.Badge, Running: !session.Status.Ended(), Over: stopped(session, cycle),
 		RetryOf: session.RetryOf, Attempt: session.Attempt,
 		Why: whyStopped(session), Chain: m.chain(chain, session.ID),

@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"claudeops/internal/api"
@@ -27,6 +28,10 @@ func TestOverviewListsTheSetUpUntilItIsDone(t *testing.T) {
 	mustNotContain(t, body, "Run first check", "No checks yet")
 	if asked {
 		t.Error("a page waits for tests of the set-up")
+	}
+	s.down("web", "HTTP 502")
+	if body = content(s.page("/")); strings.Index(body, "HTTP 502") > strings.Index(body, "Set-up:") {
+		t.Error("what is left to set up hides what is down")
 	}
 	before := s.seen()
 	for i := range rows {

@@ -15,6 +15,7 @@ func approvalCases() []testCase {
 		{"an answer is recorded with its event", answerIsRecorded},
 		{"of fifty answers at once exactly one counts", oneAnswerCounts},
 		{"only an answer answers", onlyAnswersAnswer},
+		{"after a yes the incident needs nobody until its cycle ends", afterAYes},
 		{"a cycle asks one question at a time", oneQuestionAtATime},
 		{"the end of a cycle ends its question", endEndsTheQuestion},
 		{"questions are listed in pages", questionsAreListed},
@@ -101,6 +102,23 @@ func onlyAnswersAnswer(t *testing.T, f *Fixture) {
 	_, err := f.Store.Answer(t.Context(), 999, ops.ApprovalApproved, "alice", "", Start)
 	wantErr(t, err, ops.ErrNotFound)
 	f.wantRunnable(t, Start)
+}
+
+func afterAYes(t *testing.T, f *Fixture) {
+	asked := f.refusable(t)
+	counted := func(what string, want int) {
+		t.Helper()
+		got, err := f.Store.Attention(t.Context(), f.At)
+		must(t, err)
+		equal(t, what, got.NeedYou(), want)
+	}
+	counted("while it is asked", 1)
+	_, err := f.Store.Answer(t.Context(), asked.ID, ops.ApprovalApproved, "alice", "", f.At.Add(time.Minute))
+	must(t, err)
+	counted("after the yes", 0)
+	f.claimAt(t, asked.CycleID, f.At.Add(2*time.Minute))
+	f.EndCycle(t, asked.CycleID)
+	counted("after its end", 1)
 }
 
 func oneQuestionAtATime(t *testing.T, f *Fixture) {

@@ -234,6 +234,11 @@ exec 3<>/dev/tcp/127.0.0.1/EPORT && echo reached evil
 		if !slices.ContainsFunc(o.refused, func(r network.Refusal) bool { return strings.HasPrefix(r.What, "POST http://127.0.0.1") }) {
 			t.Errorf("refused: %v", o.refused)
 		}
+		if slices.ContainsFunc(o.refused, func(r network.Refusal) bool {
+			return strings.Contains(strings.ToLower(r.What), "trial") || strings.Contains(r.What, "example.com") || strings.Contains(r.What, "198.51.100.7")
+		}) {
+			t.Errorf("the trial of the walls is told as the agent's doing: %v", o.refused)
+		}
 	})
 }
 

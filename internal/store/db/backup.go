@@ -72,7 +72,7 @@ func (s Schema) backUp(ctx context.Context, database, target string, replace boo
 func mayWrite(database, target string, replace bool) error {
 	source, err := os.Stat(database)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no database: %w: start claudeops once to create it", ops.ErrNotFound)
+		return fmt.Errorf("there is no database: %w: 'claudeops serve' creates it", ops.ErrNotFound)
 	}
 	if err != nil {
 		return err

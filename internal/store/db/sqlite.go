@@ -81,7 +81,7 @@ func (f *sqliteFile) open(ctx context.Context) (writer, reader *pool, err error)
 
 func (f *sqliteFile) openReader(context.Context) (reader *pool, err error) {
 	if _, err := os.Stat(f.path); errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: start claudeops once to create it", ops.ErrNotFound)
+		return nil, fmt.Errorf("%w: 'claudeops serve' creates it; if it is elsewhere, name your configuration with --config", ops.ErrNotFound)
 	} else if err != nil {
 		return nil, err
 	}

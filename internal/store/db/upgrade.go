@@ -315,7 +315,7 @@ func (d *DB) requireCurrent(ctx context.Context) error {
 	case err != nil:
 		return err
 	case have == 0:
-		return fmt.Errorf("it has no tables yet: %w: start claudeops once to create them", ops.ErrNotFound)
+		return fmt.Errorf("it has no tables yet: %w: 'claudeops serve' creates them", ops.ErrNotFound)
 	case have > newest:
 		return d.newerError(ctx, d.reader, have, newest)
 	case have < newest:

@@ -77,11 +77,14 @@ type Gateway struct {
 	names *names
 	conns map[net.Conn]bool
 	told  map[Refusal]bool
+	trial map[string]bool // what only the trial of the walls asks for
 }
 
 // Open starts to serve a session, until Close.
 func Open(ctx context.Context, o Options) (*Gateway, error) {
-	g := &Gateway{o: o, http: make(chan net.Conn), names: newNames(o.Permits), conns: map[net.Conn]bool{}, told: map[Refusal]bool{}}
+	g := &Gateway{
+		o: o, http: make(chan net.Conn), names: newNames(o.Permits), conns: map[net.Conn]bool{}, told: map[Refusal]bool{}, trial: map[string]bool{},
+	}
 	var err error
 	if o.Dir != "" {
 		socket := filepath.Join(o.Dir, SocketName)
@@ -165,7 +168,7 @@ func (g *Gateway) Env() []string {
 	return out
 }
 
-// Trial is what the network must refuse: a forbidden address, name and method.
+// Trial is what the network must refuse: a forbidden address, name and method. Nobody is told of these refusals: they are ours.
 func (g *Gateway) Trial() *confine.NetworkTrial {
 	t := &confine.NetworkTrial{Proxy: proxyPort, Host: proxyAddr().As4(), Address: [4]byte{198, 51, 100, 7}}
 	auth := ""
@@ -174,28 +177,37 @@ func (g *Gateway) Trial() *confine.NetworkTrial {
 		t.Proxy, t.Host = int(at.Port()), at.Addr().As4()
 		auth = "\r\nProxy-Authorization: " + basic(g.token)
 	}
-	for _, name := range []string{"example.com", "example.net", "walls.invalid"} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	ask := func(method, host string, port int) {
+		url := "http://" + net.JoinHostPort(host, strconv.Itoa(port)) + trialPath
+		t.Requests = append(t.Requests, method+" "+url+" HTTP/1.1"+auth)
+		g.trial[method+" "+url] = true
+	}
+	for _, name := range []string{"claudeops-trial.invalid", "claudeops-trial.example", "example.com"} {
 		if _, rule := g.find(name, httpPort); rule != "" {
-			t.Requests = append(t.Requests, "GET http://"+name+"/ HTTP/1.1"+auth)
+			ask(http.MethodGet, name, httpPort)
 			if g.o.Dir != "" {
 				t.Name = name
+				g.trial["the name "+name] = true
 			}
 			break
 		}
 	}
-	t.Requests = append(t.Requests, "GET http://198.51.100.7/ HTTP/1.1"+auth)
+	ask(http.MethodGet, "198.51.100.7", httpPort)
 	for _, p := range g.o.Permits {
 		if p.How == HTTP && !p.allows(trialMethod) && !strings.HasPrefix(p.Host, "*") {
-			at := net.JoinHostPort(p.Host, strconv.Itoa(p.Port))
-			t.Requests = append(t.Requests, trialMethod+" http://"+at+"/ HTTP/1.1"+auth)
+			ask(trialMethod, p.Host, p.Port)
 			break
 		}
 	}
 	return t
 }
 
-// trialMethod is one that does nothing anywhere.
-const trialMethod = "CLAUDEOPS-TRIAL"
+const (
+	trialMethod = "CLAUDEOPS-TRIAL" // does nothing anywhere
+	trialPath   = "/claudeops-trial"
+)
 
 // Close ends every connection of the session.
 func (g *Gateway) Close() {
@@ -519,7 +531,7 @@ func (g *Gateway) dialThrough(ctx context.Context, host string, port int) (net.C
 func (g *Gateway) refuse(what, rule string) {
 	r := Refusal{What: what, Rule: rule}
 	g.mu.Lock()
-	known := g.told[r] || len(g.told) >= maxRefusals || strings.Contains(what, trialMethod)
+	known := g.told[r] || len(g.told) >= maxRefusals || g.trial[what]
 	g.told[r] = true
 	g.mu.Unlock()
 	if !known && g.o.Refused != nil {
