@@ -58,18 +58,20 @@ func (a *app) servicesShow() *cobra.Command {
 		Use: "show NAME", Short: "Show a service: checks, history, cooldowns", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.read(c.Context(), func(s *client) error {
-				x, err := s.Service(c.Context(), args[0], environment)
+				x, err := get[api.ServiceState](c.Context(), s,
+					"/services/"+url.PathEscape(args[0])+"?"+query("environment", environment).Encode())
 				if err != nil {
 					return noService(c.Context(), s, args[0], environment, err)
 				}
 				if a.output != asTable {
 					return a.printOne(x, nil)
 				}
-				past, err := s.History(c.Context(), x, shownDays)
+				q := query("environment", x.Environment, "days", digits(shownDays))
+				past, err := get[api.ServiceHistory](c.Context(), s, "/services/"+url.PathEscape(x.Name)+"/history?"+q.Encode())
 				if err != nil {
 					return err
 				}
-				cooldowns, err := s.Cooldowns(c.Context(), x.Environment)
+				cooldowns, err := items[api.Cooldown](c.Context(), s, "/cooldowns", query("environment", x.Environment), mostItems)
 				if err != nil {
 					return err
 				}
