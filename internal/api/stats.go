@@ -307,8 +307,8 @@ func statusLines(lines []situation.Line, now time.Time) []StatusLine {
 	for _, l := range lines {
 		out = append(out, StatusLine{
 			Text: l.Sentence(now.UTC()), Environment: l.Environment, Tone: string(l.Tone), Services: append([]string{}, l.Services...),
-			CycleID: idOrNull(int64(l.Cycle)), SessionID: idOrNull(int64(l.Session)), ApprovalID: idOrNull(l.Approval), IncidentID: idOrNull(l.Incident),
-			Parts: l.Parts,
+			CycleID: idOrNull(int64(l.Cycle)), SessionID: idOrNull(int64(l.Session)),
+			ApprovalID: idOrNull(l.Approval), IncidentID: idOrNull(l.Incident), Parts: l.Parts,
 		})
 	}
 	return out

@@ -123,7 +123,8 @@ func (a *app) updatesCommand() *cobra.Command {
 
 func (a *app) updatesList() *cobra.Command {
 	header := tabbed("SERVICE", "CURRENT", "NEWER", "SCHEDULE", "LAST UPDATE")
-	return newListing(a, "list", "List services with their image and whether there is a newer one", "/updates", header, func(u api.Updatable) string {
+	short := "List services with their image and whether there is a newer one"
+	return newListing(a, "list", short, "/updates", header, func(u api.Updatable) string {
 		last := "-"
 		if u.Latest != nil {
 			last = fmt.Sprintf("%d %s", u.Latest.ID, u.Latest.Phase)

@@ -82,17 +82,9 @@ func askedService(r *http.Request) (environment, name string) {
 }
 
 // servicePage shows everything about one service.
-func (s *server) servicePage(w http.ResponseWriter, r *http.Request) {
+func (s *server) servicePage(r *http.Request) (page, error) {
 	environment, name := askedService(r)
 	view, err := s.serviceDetail(r, environment, name)
-	switch {
-	case errors.Is(err, errNoRange):
-		s.errorPage(w, r, http.StatusNotFound, "No such range. Use 24h, 7d or 30d.")
-		return
-	case err != nil:
-		s.fail(w, r, "service", err)
-		return
-	}
 	p := page{Title: plain(view.Name), Nav: "services", Body: view}
 	switch done := queried(r, "done"); done {
 	case "added":
@@ -109,7 +101,7 @@ func (s *server) servicePage(w http.ResponseWriter, r *http.Request) {
 	if n, err := strconv.Atoi(queried(r, "cleared")); err == nil && n > 0 {
 		p.Flash = plural(n, "action no longer counts", "actions no longer count") + ". An event records who cleared it and why."
 	}
-	s.render(w, r, http.StatusOK, "service", p)
+	return p, err
 }
 
 // serviceDetail reads what belongs to one service; each part is read by an index and bounded.
@@ -191,7 +183,7 @@ func (v *serviceDetail) setRange(r *http.Request) error {
 		v.Ranges = append(v.Ranges, option{Word: one.Value, Path: with(r, "range", one.Value), Current: one.Value == wanted})
 	}
 	if v.Range.Value == "" {
-		return errNoRange
+		return noSuch("No such range. Use 24h, 7d or 30d.")
 	}
 	return nil
 }
@@ -444,12 +436,7 @@ func (s *server) addUpdate(ctx context.Context, view *serviceDetail, environment
 }
 
 // updateService asks for an update.
-func (s *server) updateService(w http.ResponseWriter, r *http.Request) {
-	environment, service := r.PostFormValue("environment"), r.PostFormValue("service")
-	u, err := s.desk.Update(r.Context(), by(r), environment, service, r.PostFormValue("to"))
-	if err != nil {
-		s.fail(w, r, "update", err)
-		return
-	}
-	http.Redirect(w, r, servicePath(u.Environment, u.Service)+"?done=update", http.StatusSeeOther)
+func (s *server) updateService(r *http.Request) (string, error) {
+	u, err := s.desk.Update(r.Context(), by(r), r.PostFormValue("environment"), r.PostFormValue("service"), r.PostFormValue("to"))
+	return servicePath(u.Environment, u.Service) + "?done=update", err
 }

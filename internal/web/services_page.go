@@ -66,24 +66,14 @@ type serviceRow struct {
 	Incidents []ops.Incident
 }
 
-func (s *server) servicesPage(w http.ResponseWriter, r *http.Request) {
+func (s *server) servicesPage(r *http.Request) (page, error) {
 	view, err := s.servicesView(r)
-	if errors.Is(err, errNoRange) {
-		s.errorPage(w, r, http.StatusNotFound, "No such range. Use 24h, 7d, 30d or 90d.")
-		return
-	}
-	if err != nil {
-		s.fail(w, r, "list of services", err)
-		return
-	}
 	p := page{Title: "Services", Nav: "services", Body: view}
 	if n, err := strconv.Atoi(queried(r, "cleared")); err == nil && n > 0 {
 		p.Flash = plural(n, "action no longer counts", "actions no longer count") + ". An event records who cleared it and why."
 	}
-	s.render(w, r, http.StatusOK, "services", p)
+	return p, err
 }
-
-var errNoRange = errors.New("no such range")
 
 func (s *server) servicesView(r *http.Request) (servicesView, error) {
 	ctx, m := r.Context(), moment{s.Clock()}
@@ -233,7 +223,7 @@ func (v *servicesView) setRange(r *http.Request) error {
 		v.Ranges = append(v.Ranges, option{Word: one.Value, Path: with(r, "range", one.Value), Current: current})
 	}
 	if v.Range.Value == "" {
-		return errNoRange
+		return noSuch("No such range. Use 24h, 7d, 30d or 90d.")
 	}
 	return nil
 }
@@ -318,20 +308,15 @@ type cooldownPage struct {
 	Several     bool
 }
 
-func (s *server) askCooldown(w http.ResponseWriter, r *http.Request) {
-	s.showCooldown(w, r, http.StatusOK, r.URL.Query().Get, "")
-}
-
-func (s *server) showCooldown(w http.ResponseWriter, r *http.Request, status int, field func(string) string, problem string) {
+func (s *server) cooldown(r *http.Request, problem string) (page, error) {
 	view := cooldownPage{
-		Environment: field("environment"), Service: field("service"), Action: field("action"),
+		Environment: r.FormValue("environment"), Service: r.FormValue("service"), Action: r.FormValue("action"),
 		FormError: problem, Several: len(s.Environments) > 1,
 	}
 	m := moment{s.Clock()}
 	used, err := s.Store.Cooldowns(r.Context(), view.Environment, s.limits(view.Environment), m.now)
 	if err != nil {
-		s.fail(w, r, "cooldown", err)
-		return
+		return page{}, err
 	}
 	for _, c := range m.cooldownsOf(view.Environment, view.Service, s.limits(view.Environment), used) {
 		if c.Action == view.Action && c.Used {
@@ -339,26 +324,19 @@ func (s *server) showCooldown(w http.ResponseWriter, r *http.Request, status int
 		}
 	}
 	if view.Left == nil {
-		s.errorPage(w, r, http.StatusNotFound, "No recent actions of this kind count for this service. There is nothing to clear.")
-		return
+		return page{}, noSuch("No recent actions of this kind count for this service. There is nothing to clear.")
 	}
-	s.render(w, r, status, "cooldown_clear", page{Title: "Clear a cooldown", Nav: "services", Body: view, Static: true})
+	return page{Title: "Clear a cooldown", Nav: "services", Body: view, Static: true}, nil
 }
 
 // clearCooldown resets a cooldown.
-func (s *server) clearCooldown(w http.ResponseWriter, r *http.Request) {
+func (s *server) clearCooldown(r *http.Request) (string, error) {
 	environment, service := r.PostFormValue("environment"), r.PostFormValue("service")
 	n, err := s.desk.ClearCooldown(r.Context(), by(r), environment, service, r.PostFormValue("action"), reason(r))
-	show := func(problem string) { s.showCooldown(w, r, http.StatusUnprocessableEntity, r.PostFormValue, problem) }
-	switch {
-	case refused(err, "Nothing was changed.", show):
-	case errors.Is(err, ops.ErrNotFound):
-		s.errorPage(w, r, http.StatusConflict, "This cooldown has no recent actions any more. It may already have been cleared.")
-	case err != nil:
-		s.fail(w, r, "cooldown", err)
-	default:
-		http.Redirect(w, r, addQuery(servicePath(environment, service), "cleared", strconv.Itoa(n)), http.StatusSeeOther)
+	if errors.Is(err, ops.ErrNotFound) {
+		err = refusal{http.StatusConflict, "This cooldown has no recent actions any more. It may already have been cleared."}
 	}
+	return addQuery(servicePath(environment, service), "cleared", strconv.Itoa(n)), err
 }
 
 type healthCount struct {
