@@ -190,17 +190,15 @@ func (a *app) cooldownsClear() *cobra.Command {
 		Long:    "Resets a rate limit of a service: that of restarts, of redeployments, or of an action that has a cooldown of its own.",
 		Args:    cobra.ExactArgs(2),
 		Example: `  claudeops cooldowns clear jellyfin restart --reason "the disk was replaced"`,
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.change(c.Context(), func(s *client) error {
-				got, err := post[struct{ Cleared int }](c.Context(), s, "/cooldowns/clear", map[string]any{
-					"environment": environment, "service": args[0], "action": args[1], "reason": reason,
-				})
-				if err == nil {
-					fmt.Fprintf(a.Stderr, "%s no longer counted\n", plural(got.Cleared, "entry is", "entries are"))
-				}
-				return err
+		RunE: on(a.change, func(c *cobra.Command, s *client, args []string) error {
+			got, err := post[struct{ Cleared int }](c.Context(), s, "/cooldowns/clear", map[string]any{
+				"environment": environment, "service": args[0], "action": args[1], "reason": reason,
 			})
-		},
+			if err == nil {
+				fmt.Fprintf(a.Stderr, "%s no longer counted\n", plural(got.Cleared, "entry is", "entries are"))
+			}
+			return err
+		}),
 	}
 	c.Flags().StringVar(&environment, "environment", "", "environment of the service (default: the first one configured)")
 	c.Flags().StringVar(&reason, "reason", "", "why, for the record (required)")

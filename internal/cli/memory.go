@@ -34,21 +34,19 @@ func (a *app) memoryAdd() *cobra.Command {
 	c := &cobra.Command{
 		Use: "add TEXT", Short: "Add a memory", Args: cobra.ExactArgs(1),
 		Example: `  claudeops memory add --service jellyfin "the first start after an upgrade takes ten minutes"`,
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.change(c.Context(), func(s *client) error {
-				body := map[string]any{
-					"environment": m.Environment, "category": m.Category, "service": m.Service, "observation": args[0], "confidence": m.Confidence,
-				}
-				if keep > 0 {
-					body["expires_at"] = time.Now().Add(keep)
-				}
-				added, err := post[api.Memory](c.Context(), s, "/memories", body)
-				if err == nil {
-					fmt.Fprintf(a.Stderr, "memory %d added\n", added.ID)
-				}
-				return err
-			})
-		},
+		RunE: on(a.change, func(c *cobra.Command, s *client, args []string) error {
+			body := map[string]any{
+				"environment": m.Environment, "category": m.Category, "service": m.Service, "observation": args[0], "confidence": m.Confidence,
+			}
+			if keep > 0 {
+				body["expires_at"] = time.Now().Add(keep)
+			}
+			added, err := post[api.Memory](c.Context(), s, "/memories", body)
+			if err == nil {
+				fmt.Fprintf(a.Stderr, "memory %d added\n", added.ID)
+			}
+			return err
+		}),
 	}
 	c.Flags().StringVar(&m.Environment, "environment", "", "environment it is about (default: the first one configured)")
 	c.Flags().StringVar(&m.Service, "service", "", "service it is about")
@@ -74,15 +72,13 @@ func (a *app) memoryRemove() *cobra.Command {
 func (a *app) memoryExport() *cobra.Command {
 	return &cobra.Command{
 		Use: "export", Short: "Print all memories as JSON lines",
-		RunE: func(c *cobra.Command, _ []string) error {
-			return a.read(c.Context(), func(s *client) error {
-				a.output = asLines
-				found, err := items[api.Memory](c.Context(), s, "/memories", query("all", "true"), math.MaxInt)
-				if err != nil {
-					return err
-				}
-				return printRows(a, found, "", nil)
-			})
-		},
+		RunE: on(a.read, func(c *cobra.Command, s *client, _ []string) error {
+			a.output = asLines
+			found, err := items[api.Memory](c.Context(), s, "/memories", query("all", "true"), math.MaxInt)
+			if err != nil {
+				return err
+			}
+			return printRows(a, found, "", nil)
+		}),
 	}
 }

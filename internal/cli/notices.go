@@ -91,11 +91,7 @@ func (a *app) notifyCommand() *cobra.Command {
 	c := &cobra.Command{Use: "notify", Short: "Notifications: test, list, retry"}
 	c.AddCommand(&cobra.Command{
 		Use: "test", Short: "Send a test notification to every configured target",
-		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := a.load()
-			if err != nil {
-				return err
-			}
+		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
 			if len(cfg.AppriseURLs) == 0 && cfg.AppriseAPI == "" {
 				return &codeError{exitConfig, errors.New("no target is configured: set CLAUDEOPS_APPRISE_URLS or CLAUDEOPS_APPRISE_API")}
 			}
@@ -110,7 +106,7 @@ func (a *app) notifyCommand() *cobra.Command {
 				fmt.Fprintf(a.Stderr, "it is not in the list of notifications: %s\n", clean(err.Error()))
 			}
 			return nil
-		},
+		}),
 	})
 	c.AddCommand(a.notifyList(), a.notifyRetry())
 	return c

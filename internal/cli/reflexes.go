@@ -74,15 +74,13 @@ func (a *app) reflexesExport() *cobra.Command {
 	var environment string
 	c := &cobra.Command{
 		Use: "export", Short: "Print the reflexes that are on as YAML for the configuration", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return a.read(c.Context(), func(s *client) error {
-				all, err := items[api.EarnedReflex](c.Context(), s, "/reflexes", query("environment", environment), mostItems)
-				if err == nil {
-					_, err = io.WriteString(a.Stdout, exported(all))
-				}
-				return err
-			})
-		},
+		RunE: on(a.read, func(c *cobra.Command, s *client, _ []string) error {
+			all, err := items[api.EarnedReflex](c.Context(), s, "/reflexes", query("environment", environment), mostItems)
+			if err == nil {
+				_, err = io.WriteString(a.Stdout, exported(all))
+			}
+			return err
+		}),
 	}
 	c.Flags().StringVar(&environment, "environment", "", "environment (default: the first one)")
 	return c

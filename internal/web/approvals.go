@@ -224,12 +224,7 @@ func permissions(t ops.Tier) []string {
 }
 
 func (s *server) tools(environment string, t ops.Tier) string {
-	for _, e := range s.Environments {
-		if e.Name == environment {
-			return strings.Join(e.Tools[t].Tools, ", ")
-		}
-	}
-	return ""
+	return strings.Join(s.environment(environment).Tools[t].Tools, ", ")
 }
 
 func unansweredText(policy string) string {

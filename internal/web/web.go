@@ -3,7 +3,6 @@ package web
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -12,16 +11,12 @@ import (
 	"claudeops/internal/decide/rehearse"
 	"claudeops/internal/desk"
 	"claudeops/internal/ops"
-	"claudeops/internal/store"
 	"claudeops/internal/web/login"
 )
 
 // Options are what the pages and the API need.
 type Options struct {
-	Store   *store.Store
-	Control desk.Control
-	Logger  *slog.Logger
-	Clock   ops.Clock // its location is the one in which times are shown
+	api.Options // times are shown in the location of its clock
 	// Token gives access to the pages after a login and to the API as a bearer token. An empty token admits nobody.
 	Token string
 	// OperatorToken is true if the operator set Token; otherwise the daemon made it.
@@ -34,29 +29,21 @@ type Options struct {
 	Refuse func(r *http.Request) string
 	// StrictApprovals makes approvals need the token that the operator set: nothing else separates agents from the operator.
 	StrictApprovals bool
-	Version         string
 	// Host is the name of this host among those that share the database.
 	Host string
 	// ListenHosts are the host names that requests may use, besides loopback names. An address that means every
 	// interface allows every name; the token protects then.
-	ListenHosts  []string
-	Environments []ops.Environment
+	ListenHosts []string
 	// Settings is the effective configuration as its page shows it, secrets masked.
 	Settings []Setting
 	// ConfigFile is the configuration file that the forms change; nil if they only show what to write.
 	ConfigFile desk.Settings
 	// Rehearse says what a draft of the configuration would have changed; nil if nobody can.
 	Rehearse func(ctx context.Context, d desk.Draft) (rehearse.Report, error)
-	// Walls returns those around the agents of this host, as the configuration page shows them; nil if they are not known.
-	Walls func() []Wall
-	// NextCheck returns the time of the next check of each environment.
-	NextCheck func() map[string]time.Time
 	// Hub tells open pages that something was written. Without a hub they poll, a little later.
 	Hub *Hub
 	// Webhooks receives alerts of other systems under /api/v1/webhooks/. It authenticates the senders itself.
 	Webhooks http.Handler
-	// Address is where jobs reach this server, for the addresses of heartbeats.
-	Address func() string
 	// Redact removes secrets from what jobs send; nil leaves it as it is.
 	Redact func(string) string
 	// Trace returns the trace id of a cycle; nil if tracing is off.
@@ -67,25 +54,14 @@ type Options struct {
 	Done <-chan struct{}
 	// Streams limits the number of open streams; zero means the usual limit.
 	Streams int
-	// Process returns the figures of this process for the metrics; nil if they are not known.
-	Process func() api.Process
 	// Targets are the names of the notification targets.
 	Targets []string
 	// Trouble returns why no session can start, or an empty string; every page shows it.
 	Trouble func() string
-	// Ready returns why the supervisor is not ready, or nil.
-	Ready func() error
 	// DrainAsked is called after a host was asked to drain or to work again; nil if nobody has to know.
 	DrainAsked func(ctx context.Context)
-	// Database returns the state of the database: checking, sound or damaged; nil if it is not checked.
-	Database func() string
 	// MCP is what the MCP server for the operator's agent offers: off, read or write; empty means off.
 	MCP string
-	// Guard, CheckConfig, Setup and Examine are those of the API.
-	Guard       api.Explainer
-	CheckConfig func(ctx context.Context) api.ConfigCheck
-	Setup       func(ctx context.Context, ask bool) []api.SetupRow
-	Examine     func(ctx context.Context) []api.Finding
 	// HideSetup keeps the steps of the set-up from the overview: nobody sets up a demonstration.
 	HideSetup bool
 }
@@ -118,18 +94,11 @@ func New(o Options) http.Handler {
 		typed: &typedSecrets{held: map[string]typedSecret{}}, markdown: newMarkdown(), broadcaster: &broadcaster{hub: o.Hub},
 	}
 	s.counters = &counterCache{store: o.Store, state: s.hostState}
-	if len(s.Environments) == 0 {
-		s.Environments = []ops.Environment{{Name: "default"}}
-	}
+	s.Changed, s.WrongTokens = s.signalChange, s.wrongTokens.Load
+	s.Options.Options = s.Filled()
 	s.desk = &desk.Desk{
 		Store: s.Store, Control: s.Control, Clock: s.Clock, Environments: s.Environments, Changed: s.signalChange,
 		Settings: s.ConfigFile,
-	}
-	if s.Walls == nil {
-		s.Walls = func() []Wall { return nil }
-	}
-	if s.NextCheck == nil {
-		s.NextCheck = func() map[string]time.Time { return nil }
 	}
 	s.rateLimits = newRateLimits()
 	s.logins = newLogins(o)
@@ -178,12 +147,7 @@ func (s *server) routes() http.Handler {
 	pages.HandleFunc("GET /assets/{file}", s.assets.serve)
 	pages.HandleFunc("GET /favicon.ico", s.assets.favicon)
 
-	machine := api.New(api.Options{
-		Store: s.Store, Control: s.Control, Logger: s.Logger, Clock: s.Clock, Version: s.Version,
-		Environments: s.Environments, Address: s.Address, NextCheck: s.NextCheck, Ready: s.Ready, Database: s.Database, Changed: s.signalChange,
-		WrongTokens: s.wrongTokens.Load, Process: s.Process, Walls: s.Walls, Guard: s.Guard, CheckConfig: s.CheckConfig,
-		Setup: s.Setup, Examine: s.Examine,
-	})
+	machine := api.New(s.Options.Options)
 	pages.HandleFunc("GET "+apiPath, s.apiDocs(machine))
 	agents := s.serveMCP(machine)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
