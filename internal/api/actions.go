@@ -94,7 +94,7 @@ type undoActionInput struct {
 	RowPath
 	Keyed
 	Body struct {
-		Why string `json:"why" doc:"Why it is undone, for the record. At most 500 characters."`
+		Why string `json:"why" doc:"Why it is undone or taken back, for the record. At most 500 characters."`
 	}
 }
 
@@ -113,17 +113,9 @@ func (s *server) registerActions(api huma.API) {
 		"Only while no daemon has taken it; then it is a conflict.", http.StatusNotFound), s.withdrawAction)
 }
 
-type withdrawActionInput struct {
-	RowPath
-	Keyed
-	Body struct {
-		Why string `json:"why" doc:"Why it is taken back, for the record. At most 500 characters."`
-	}
-}
-
-func (s *server) withdrawAction(ctx context.Context, in *withdrawActionInput) (*body[ActionRun], error) {
+func (s *server) withdrawAction(ctx context.Context, in *undoActionInput) (*body[ActionRun], error) {
 	r, err := s.desk.Withdraw(ctx, by(ctx), in.ID, in.Body.Why)
-	return s.run(fmt.Sprintf("action %d", in.ID), r, err)
+	return answer(s, fmt.Sprintf("action %d", in.ID), r, err, ActionRunRow)
 }
 
 func (s *server) listActions(_ context.Context, q *actionsQuery) (*body[list[Action]], error) {
@@ -145,49 +137,30 @@ func (s *server) listActions(_ context.Context, q *actionsQuery) (*body[list[Act
 }
 
 func (s *server) listRuns(ctx context.Context, q *runsQuery) (*body[list[ActionRun]], error) {
-	before, err := q.after()
-	if err != nil {
-		return nil, err
-	}
-	f := store.ActionFilter{
-		Environment: q.Environment, Service: q.Service, Status: ops.ActionStatus(q.Status), Before: before, Limit: q.Limit + 1,
-	}
-	if q.CycleID != 0 {
-		f.CycleID = ops.Ptr(ops.CycleID(q.CycleID))
-	}
-	if q.SessionID != 0 {
-		f.SessionID = ops.Ptr(ops.SessionID(q.SessionID))
-	}
-	rows, err := s.Store.ActionRuns(ctx, f)
-	if err != nil {
-		return nil, s.problem("list actions", err)
-	}
-	return &body[list[ActionRun]]{page(rows, q.Limit, func(r ops.ActionRun) int64 { return r.ID }, ActionRunRow)}, nil
+	return listed(s, "list actions", q.Paging, func(before int64, limit int) ([]ops.ActionRun, error) {
+		f := store.ActionFilter{
+			Environment: q.Environment, Service: q.Service, Status: ops.ActionStatus(q.Status), Before: before, Limit: limit,
+			CycleID: (*ops.CycleID)(idOrNull(q.CycleID)), SessionID: (*ops.SessionID)(idOrNull(q.SessionID)),
+		}
+		return s.Store.ActionRuns(ctx, f)
+	}, func(r ops.ActionRun) int64 { return r.ID }, ActionRunRow)
 }
 
 func (s *server) getRun(ctx context.Context, in *RowPath) (*body[ActionRun], error) {
 	r, err := s.Store.ActionRun(ctx, in.ID)
-	return s.run(fmt.Sprintf("action %d", in.ID), r, err)
+	return answer(s, fmt.Sprintf("action %d", in.ID), r, err, ActionRunRow)
 }
 
 func (s *server) runAction(ctx context.Context, in *runActionInput) (*body[ActionRun], error) {
 	r, err := s.desk.RunAction(ctx, by(ctx), desk.Action{
 		Environment: in.Body.Environment, Service: in.Body.Service, Name: in.Body.Action, Branch: in.Body.Branch, Why: in.Body.Why,
 	})
-	return s.run("action", r, err)
+	return answer(s, "action", r, err, ActionRunRow)
 }
 
 func (s *server) undoAction(ctx context.Context, in *undoActionInput) (*body[ActionRun], error) {
 	r, err := s.desk.Undo(ctx, by(ctx), in.ID, in.Body.Why)
-	return s.run(fmt.Sprintf("action %d", in.ID), r, err)
-}
-
-// run answers with the run of an action.
-func (s *server) run(what string, r ops.ActionRun, err error) (*body[ActionRun], error) {
-	if err != nil {
-		return nil, s.problem(what, err)
-	}
-	return &body[ActionRun]{ActionRunRow(r)}, nil
+	return answer(s, fmt.Sprintf("action %d", in.ID), r, err, ActionRunRow)
 }
 
 // ActionRow is an action.
@@ -203,33 +176,22 @@ func ActionRow(environment string, a ops.ActionSpec) Action {
 func ActionRunRow(r ops.ActionRun) ActionRun {
 	return ActionRun{
 		ID: r.ID, Environment: r.Environment, Service: r.Service, Action: r.Action, Kind: string(r.Kind), CycleID: (*int64)(r.CycleID),
-		SessionID: (*int64)(r.SessionID), By: r.By(), Why: r.Why, ApprovalID: idOrNull(r.ApprovalID), Step: stepOrNull(r.Step),
+		SessionID: (*int64)(r.SessionID), By: r.By(), Why: r.Why, ApprovalID: idOrNull(r.ApprovalID), Step: idOrNull(r.Step),
 		UndoOf: idOrNull(r.UndoOf), UndoneBy: idOrNull(r.UndoneBy), Automatic: r.Automatic, Status: r.Status, Does: r.Does,
-		Branch: text(r.Branch), Commit: text(r.Commit), Before: healthRows(r.Before), After: healthRows(r.After),
+		Branch: text(r.Branch), Commit: text(r.Commit), Before: Rows(r.Before, healthRow), After: Rows(r.After, healthRow),
 		Output: text(r.Output), Error: text(r.Error), RequestedAt: r.RequestedAt, StartedAt: r.StartedAt, EndedAt: r.EndedAt,
 	}
 }
 
-func idOrNull(id int64) *int64 {
+func idOrNull[N int | int64](id N) *N {
 	if id == 0 {
 		return nil
 	}
 	return &id
 }
 
-func stepOrNull(step int) *int {
-	if step == 0 {
-		return nil
-	}
-	return &step
-}
-
-func healthRows(all []ops.ServiceHealth) []ServiceHealth {
-	out := make([]ServiceHealth, 0, len(all))
-	for _, h := range all {
-		out = append(out, ServiceHealth{Service: h.Service, Status: string(h.Status), Error: text(h.Error)})
-	}
-	return out
+func healthRow(h ops.ServiceHealth) ServiceHealth {
+	return ServiceHealth{Service: h.Service, Status: string(h.Status), Error: text(h.Error)}
 }
 
 func planRows(a ops.Approval) []PlanStep {

@@ -66,6 +66,20 @@ type Options struct {
 	Examine func(ctx context.Context) []Finding
 }
 
+// Filled are the options with something in place of what is not known.
+func (o Options) Filled() Options {
+	if len(o.Environments) == 0 {
+		o.Environments = []ops.Environment{{Name: "default"}}
+	}
+	if o.Walls == nil {
+		o.Walls = func() []situation.Wall { return nil }
+	}
+	if o.NextCheck == nil {
+		o.NextCheck = func() map[string]time.Time { return nil }
+	}
+	return o
+}
+
 // Process are the figures of this process.
 type Process = metrics.Process
 
@@ -77,18 +91,8 @@ type server struct {
 
 // New makes the handler for everything under /api/, for /healthz, /readyz and /metrics, and for /schemas/.
 func New(o Options) http.Handler {
-	s := &server{Options: o}
-	if len(s.Environments) == 0 {
-		s.Environments = []ops.Environment{{Name: "default"}}
-	}
+	s := &server{Options: o.Filled()}
 	s.desk = &desk.Desk{Store: s.Store, Control: s.Control, Clock: s.Clock, Environments: s.Environments, Changed: s.Changed}
-	if s.Walls == nil {
-		s.Walls = func() []situation.Wall { return nil }
-	}
-	if s.NextCheck == nil {
-		s.NextCheck = func() map[string]time.Time { return nil }
-	}
-
 	routes := http.NewServeMux()
 	routes.HandleFunc("GET /healthz", s.health)
 	routes.HandleFunc("GET /readyz", s.ready)

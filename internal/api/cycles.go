@@ -127,10 +127,7 @@ type cycleStatus string
 // Schema names the statuses.
 func (cycleStatus) Schema(huma.Registry) *huma.Schema {
 	out := &huma.Schema{Type: huma.TypeString}
-	for _, s := range []ops.CycleStatus{
-		ops.CycleQueued, ops.CycleRunning, ops.CycleWaitingHuman, ops.CycleHealthy, ops.CycleResolved, ops.CycleNeedsHuman,
-		ops.CycleSuppressed, ops.CycleBlocked, ops.CyclePartial, ops.CycleFailed, ops.CycleCancelled,
-	} {
+	for _, s := range ops.CycleStatuses() {
 		out.Enum = append(out.Enum, string(s))
 	}
 	return out
@@ -207,26 +204,15 @@ func (s *server) listHeld(ctx context.Context, q *heldQuery) (*body[list[Held]],
 		return nil, err
 	}
 	held, err := s.Store.HeldBack(ctx, e, s.Clock())
-	if err != nil {
-		return nil, s.problem("read what is held back", err)
-	}
-	return &body[list[Held]]{list[Held]{Items: Rows(held, HeldRow)}}, nil
+	return whole(s, "read what is held back", held, err, HeldRow)
 }
 
 func (s *server) listCycles(ctx context.Context, q *cyclesQuery) (*body[list[Cycle]], error) {
-	before, err := q.after()
-	if err != nil {
-		return nil, err
-	}
-	rows, err := s.Store.Cycles(ctx, store.CycleFilter{
-		Status: ops.CycleStatus(q.Status), Environment: q.Environment,
-		Since: q.Since, Before: ops.CycleID(before), Limit: q.Limit + 1,
-	})
-	if err != nil {
-		return nil, s.problem("list cycles", err)
-	}
-	return &body[list[Cycle]]{page(rows, q.Limit,
-		func(r store.CycleSummary) int64 { return int64(r.ID) }, CycleRow)}, nil
+	return listed(s, "list cycles", q.Paging, func(before int64, limit int) ([]store.CycleSummary, error) {
+		return s.Store.Cycles(ctx, store.CycleFilter{
+			Status: ops.CycleStatus(q.Status), Environment: q.Environment, Since: q.Since, Before: ops.CycleID(before), Limit: limit,
+		})
+	}, func(r store.CycleSummary) int64 { return int64(r.ID) }, CycleRow)
 }
 
 func (s *server) getCycle(ctx context.Context, in *CyclePath) (*body[CycleReport], error) {
@@ -236,17 +222,12 @@ func (s *server) getCycle(ctx context.Context, in *CyclePath) (*body[CycleReport
 		return nil, s.problem(what, err)
 	}
 	verified, err := s.Store.Verifications(ctx, ops.CycleID(in.ID))
-	if err != nil {
-		return nil, s.problem(what, err)
-	}
-	return &body[CycleReport]{CycleReportRow(loaded, verified)}, nil
+	return answer(s, what, CycleReportRow(loaded, verified), err, same)
 }
 
 func (s *server) cancel(ctx context.Context, in *cancelInput) (*body[accepted], error) {
-	if err := s.desk.Cancel(ctx, by(ctx), ops.CycleID(in.ID), value(in.Body).Reason); err != nil {
-		return nil, s.problem(fmt.Sprintf("cancel cycle %d", in.ID), err)
-	}
-	return &body[accepted]{accepted{ID: in.ID, Status: "cancelling"}}, nil
+	err := s.desk.Cancel(ctx, by(ctx), ops.CycleID(in.ID), value(in.Body).Reason)
+	return answer(s, fmt.Sprintf("cancel cycle %d", in.ID), accepted{ID: in.ID, Status: "cancelling"}, err, same)
 }
 
 // CycleRow is a cycle in a list, with what its sessions add up to.

@@ -43,31 +43,19 @@ func (s *server) registerEvents(api huma.API) {
 }
 
 func (s *server) listEvents(ctx context.Context, q *eventsQuery) (*body[list[Event]], error) {
-	before, err := q.after()
-	if err != nil {
-		return nil, err
-	}
 	if kinds := ops.EventKinds(); q.Kind != "" && !slices.Contains(kinds, ops.EventKind(q.Kind)) {
 		return nil, huma.Error422UnprocessableEntity(fmt.Sprintf("kind is %q; use one of %v", q.Kind, kinds))
 	}
-	filter := store.EventFilter{
-		Before: before, After: q.After, Level: ops.Level(q.Level), Kind: q.Kind, Service: q.Service, Environment: q.Environment,
-		Since: q.Since, Limit: q.Limit + 1,
-	}
-	if q.After > 0 && before > 0 {
-		filter.After, filter.Before = max(q.After, before), 0 // the next page of newer events
-	}
-	if q.CycleID > 0 {
-		filter.CycleID = ops.Ptr(ops.CycleID(q.CycleID))
-	}
-	if q.SessionID > 0 {
-		filter.SessionID = ops.Ptr(ops.SessionID(q.SessionID))
-	}
-	rows, err := s.Store.Events(ctx, filter)
-	if err != nil {
-		return nil, s.problem("list events", err)
-	}
-	return &body[list[Event]]{page(rows, q.Limit, func(e ops.Event) int64 { return e.ID }, EventRow)}, nil
+	return listed(s, "list events", q.Paging, func(before int64, limit int) ([]ops.Event, error) {
+		filter := store.EventFilter{
+			Before: before, After: q.After, Level: ops.Level(q.Level), Kind: q.Kind, Service: q.Service, Environment: q.Environment,
+			Since: q.Since, Limit: limit, CycleID: (*ops.CycleID)(idOrNull(q.CycleID)), SessionID: (*ops.SessionID)(idOrNull(q.SessionID)),
+		}
+		if q.After > 0 && before > 0 {
+			filter.After, filter.Before = max(q.After, before), 0 // the next page of newer events
+		}
+		return s.Store.Events(ctx, filter)
+	}, func(e ops.Event) int64 { return e.ID }, EventRow)
 }
 
 // EventRow is an event.

@@ -42,21 +42,14 @@ func (s *server) registerGuard(api huma.API) {
 }
 
 func (s *server) guardDecisions(ctx context.Context, q *guardQuery) (*body[list[GuardDecision]], error) {
-	after, err := q.after()
-	if err != nil {
-		return nil, err
-	}
-	id := ops.SessionID(q.ID)
-	what := fmt.Sprintf("guard decisions of session %d", q.ID)
-	if _, err := s.Store.Session(ctx, id); err != nil {
-		return nil, s.problem(what, err)
-	}
-	rows, err := s.Store.GuardDecisions(ctx, id)
-	if err != nil {
-		return nil, s.problem(what, err)
-	}
-	first, _ := slices.BinarySearchFunc(rows, after+1, func(r ops.GuardRecord, id int64) int { return cmp.Compare(r.ID, id) })
-	return &body[list[GuardDecision]]{page(rows[first:], q.Limit, func(r ops.GuardRecord) int64 { return r.ID }, GuardRow)}, nil
+	return listed(s, fmt.Sprintf("guard decisions of session %d", q.ID), q.Paging, func(after int64, _ int) ([]ops.GuardRecord, error) {
+		if _, err := s.Store.Session(ctx, ops.SessionID(q.ID)); err != nil {
+			return nil, err
+		}
+		rows, err := s.Store.GuardDecisions(ctx, ops.SessionID(q.ID))
+		first, _ := slices.BinarySearchFunc(rows, after+1, func(r ops.GuardRecord, id int64) int { return cmp.Compare(r.ID, id) })
+		return rows[first:], err
+	}, func(r ops.GuardRecord) int64 { return r.ID }, GuardRow)
 }
 
 // GuardRow is a decision of the guard.
@@ -126,10 +119,7 @@ func (s *server) cooldowns(ctx context.Context, q *cooldownsQuery) (*body[list[C
 
 func (s *server) clearCooldown(ctx context.Context, in *clearInput) (*body[cleared], error) {
 	n, err := s.desk.ClearCooldown(ctx, by(ctx), in.Body.Environment, in.Body.Service, in.Body.Action, in.Body.Reason)
-	if err != nil {
-		return nil, s.problem("cooldown of "+in.Body.Service, err)
-	}
-	return &body[cleared]{cleared{n}}, nil
+	return answer(s, "cooldown of "+in.Body.Service, cleared{n}, err, same)
 }
 
 // CooldownRow is how often an action on a service is still possible.

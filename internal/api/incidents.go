@@ -130,13 +130,6 @@ type answerInput struct {
 	}
 }
 
-func (a *answerInput) reason() string {
-	if a.Body == nil {
-		return ""
-	}
-	return a.Body.Reason
-}
-
 type denyInput struct {
 	RowPath
 	Keyed
@@ -185,23 +178,17 @@ func (s *server) registerPeople(api huma.API) {
 }
 
 func (s *server) listIncidents(ctx context.Context, q *incidentsQuery) (*body[list[Incident]], error) {
-	before, err := q.after()
-	if err != nil {
-		return nil, err
-	}
-	rows, err := s.Store.Incidents(ctx, store.IncidentFilter{
-		Open: q.Open, NeedsYou: q.NeedsYou, Status: ops.IncidentStatus(q.Status), Environment: q.Environment, Service: q.Service,
-		Since: q.Since, Before: before, Limit: q.Limit + 1,
-	})
-	if err != nil {
-		return nil, s.problem("list incidents", err)
-	}
-	return &body[list[Incident]]{page(rows, q.Limit, func(i ops.Incident) int64 { return i.ID }, IncidentRow)}, nil
+	return listed(s, "list incidents", q.Paging, func(before int64, limit int) ([]ops.Incident, error) {
+		return s.Store.Incidents(ctx, store.IncidentFilter{
+			Open: q.Open, NeedsYou: q.NeedsYou, Status: ops.IncidentStatus(q.Status), Environment: q.Environment, Service: q.Service,
+			Since: q.Since, Before: before, Limit: limit,
+		})
+	}, func(i ops.Incident) int64 { return i.ID }, IncidentRow)
 }
 
 func (s *server) getIncident(ctx context.Context, in *RowPath) (*body[Incident], error) {
 	story, err := s.desk.Story(ctx, in.ID)
-	out, err := s.incident(in.ID, story.Incident, err)
+	out, err := answer(s, fmt.Sprintf("incident %d", in.ID), story.Incident, err, IncidentRow)
 	if err == nil {
 		told := postmortem.ToldBy(story.Notices)
 		out.Body.Told, out.Body.NobodyTold = told.Deliveries, text(told.Nobody)
@@ -234,12 +221,7 @@ func (s *server) reportIncident(ctx context.Context, in *RowPath) (*markdownOutp
 	return &markdownOutput{"text/markdown; charset=utf-8", []byte(postmortem.Markdown(story, nil, s.Clock()))}, nil
 }
 
-type runIncidentInput struct {
-	RowPath
-	Keyed
-}
-
-func (s *server) runIncident(ctx context.Context, in *runIncidentInput) (*submitOutput, error) {
+func (s *server) runIncident(ctx context.Context, in *rowInput) (*submitOutput, error) {
 	id, i, err := s.desk.RunAgain(ctx, by(ctx), in.ID, in.scoped(ctx))
 	if err != nil {
 		return nil, s.problem(fmt.Sprintf("incident %d", in.ID), err)
@@ -248,13 +230,13 @@ func (s *server) runIncident(ctx context.Context, in *runIncidentInput) (*submit
 }
 
 func (s *server) ackIncident(ctx context.Context, in *answerInput) (*body[Incident], error) {
-	i, err := s.desk.Acknowledge(ctx, by(ctx), in.ID, in.reason())
-	return s.incident(in.ID, i, err)
+	i, err := s.desk.Acknowledge(ctx, by(ctx), in.ID, value(in.Body).Reason)
+	return answer(s, fmt.Sprintf("incident %d", in.ID), i, err, IncidentRow)
 }
 
 func (s *server) resolveIncident(ctx context.Context, in *answerInput) (*body[Incident], error) {
-	i, err := s.desk.Resolve(ctx, by(ctx), in.ID, in.reason())
-	return s.incident(in.ID, i, err)
+	i, err := s.desk.Resolve(ctx, by(ctx), in.ID, value(in.Body).Reason)
+	return answer(s, fmt.Sprintf("incident %d", in.ID), i, err, IncidentRow)
 }
 
 func (s *server) snoozeIncident(ctx context.Context, in *snoozeInput) (*body[Incident], error) {
@@ -263,34 +245,20 @@ func (s *server) snoozeIncident(ctx context.Context, in *snoozeInput) (*body[Inc
 		return nil, s.problem("snooze", err)
 	}
 	i, err := s.desk.Snooze(ctx, by(ctx), in.ID, until, in.Body.Reason)
-	return s.incident(in.ID, i, err)
-}
-
-// incident answers with an incident.
-func (s *server) incident(id int64, i ops.Incident, err error) (*body[Incident], error) {
-	if err != nil {
-		return nil, s.problem(fmt.Sprintf("incident %d", id), err)
-	}
-	return &body[Incident]{IncidentRow(i)}, nil
+	return answer(s, fmt.Sprintf("incident %d", in.ID), i, err, IncidentRow)
 }
 
 func (s *server) listApprovals(ctx context.Context, q *approvalsQuery) (*body[list[Approval]], error) {
-	before, err := q.after()
-	if err != nil {
-		return nil, err
-	}
-	rows, err := s.Store.Approvals(ctx, store.ApprovalFilter{
-		Status: ops.ApprovalStatus(q.Status), Environment: q.Environment, Before: before, Limit: q.Limit + 1,
-	})
-	if err != nil {
-		return nil, s.problem("list approvals", err)
-	}
-	return &body[list[Approval]]{page(rows, q.Limit, func(a ops.Approval) int64 { return a.ID }, ApprovalRow)}, nil
+	return listed(s, "list approvals", q.Paging, func(before int64, limit int) ([]ops.Approval, error) {
+		return s.Store.Approvals(ctx, store.ApprovalFilter{
+			Status: ops.ApprovalStatus(q.Status), Environment: q.Environment, Before: before, Limit: limit,
+		})
+	}, func(a ops.Approval) int64 { return a.ID }, ApprovalRow)
 }
 
 func (s *server) getApproval(ctx context.Context, in *RowPath) (*body[Approval], error) {
 	a, err := s.Store.Approval(ctx, in.ID)
-	return s.approval(in.ID, a, err)
+	return answer(s, fmt.Sprintf("approval %d", in.ID), a, err, ApprovalRow)
 }
 
 func (s *server) deny(ctx context.Context, in *denyInput) (*body[Approval], error) {
@@ -304,21 +272,13 @@ func (s *server) deny(ctx context.Context, in *denyInput) (*body[Approval], erro
 		lasts = &d
 	}
 	a, err := s.desk.Deny(ctx, by(ctx), in.ID, lasts, asked.Reason)
-	return s.approval(in.ID, a, err)
+	return answer(s, fmt.Sprintf("approval %d", in.ID), a, err, ApprovalRow)
 }
 
 func (s *server) approve(ctx context.Context, in *approveInput) (*body[Approval], error) {
 	asked := value(in.Body)
 	a, err := s.desk.Approve(ctx, by(ctx), in.ID, desk.Steps{Plan: asked.PlanHash, Numbers: asked.Steps}, asked.Reason)
-	return s.approval(in.ID, a, err)
-}
-
-// approval answers with an approval.
-func (s *server) approval(id int64, a ops.Approval, err error) (*body[Approval], error) {
-	if err != nil {
-		return nil, s.problem(fmt.Sprintf("approval %d", id), err)
-	}
-	return &body[Approval]{ApprovalRow(a)}, nil
+	return answer(s, fmt.Sprintf("approval %d", in.ID), a, err, ApprovalRow)
 }
 
 // IncidentRow is an incident.

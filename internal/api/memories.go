@@ -67,25 +67,16 @@ func (s *server) registerMemories(api huma.API) {
 }
 
 func (s *server) listMemories(ctx context.Context, q *memoriesQuery) (*body[list[Memory]], error) {
-	before, err := q.after()
-	if err != nil {
-		return nil, err
-	}
-	rows, err := s.Store.Memories(ctx, store.MemoryFilter{
-		Environment: q.Environment, Service: q.Service, Category: q.Category, All: q.All, Before: before, Limit: q.Limit + 1,
-	})
-	if err != nil {
-		return nil, s.problem("list memories", err)
-	}
-	return &body[list[Memory]]{page(rows, q.Limit, func(m ops.Memory) int64 { return m.ID }, MemoryRow)}, nil
+	return listed(s, "list memories", q.Paging, func(before int64, limit int) ([]ops.Memory, error) {
+		return s.Store.Memories(ctx, store.MemoryFilter{
+			Environment: q.Environment, Service: q.Service, Category: q.Category, All: q.All, Before: before, Limit: limit,
+		})
+	}, func(m ops.Memory) int64 { return m.ID }, MemoryRow)
 }
 
 func (s *server) getMemory(ctx context.Context, in *RowPath) (*body[Memory], error) {
 	m, err := s.desk.Memory(ctx, in.ID)
-	if err != nil {
-		return nil, s.problem(fmt.Sprintf("memory %d", in.ID), err)
-	}
-	return &body[Memory]{MemoryRow(m)}, nil
+	return answer(s, fmt.Sprintf("memory %d", in.ID), m, err, MemoryRow)
 }
 
 func (s *server) remember(ctx context.Context, in *rememberInput) (*rememberOutput, error) {

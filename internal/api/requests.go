@@ -382,6 +382,36 @@ func page[R, T any](rows []R, limit int, id func(R) int64, item func(R) T) list[
 	return out
 }
 
+// listed answers with a page of what is read.
+func listed[R, T any](
+	s *server, what string, p Paging, read func(before int64, limit int) ([]R, error), id func(R) int64, item func(R) T,
+) (*body[list[T]], error) {
+	before, err := p.after()
+	if err != nil {
+		return nil, err
+	}
+	rows, err := read(before, p.Limit+1)
+	if err != nil {
+		return nil, s.problem(what, err)
+	}
+	return &body[list[T]]{page(rows, p.Limit, id, item)}, nil
+}
+
+// answer answers with one row.
+func answer[R, T any](s *server, what string, row R, err error, item func(R) T) (*body[T], error) {
+	if err != nil {
+		return nil, s.problem(what, err)
+	}
+	return &body[T]{item(row)}, nil
+}
+
+// whole answers with a list that has one page.
+func whole[R, T any](s *server, what string, rows []R, err error, item func(R) T) (*body[list[T]], error) {
+	return answer(s, what, list[T]{Items: Rows(rows, item)}, err, same)
+}
+
+func same[T any](row T) T { return row }
+
 // body wraps an answer for the router.
 type body[T any] struct {
 	Body T

@@ -104,26 +104,17 @@ func (s *server) registerSessions(api huma.API) {
 }
 
 func (s *server) listSessions(ctx context.Context, q *sessionsQuery) (*body[list[Session]], error) {
-	before, err := q.after()
-	if err != nil {
-		return nil, err
-	}
-	rows, err := s.Store.Sessions(ctx, store.SessionFilter{
-		Status: ops.SessionStatus(q.Status), Tier: ops.Tier(q.Tier), Environment: q.Environment,
-		Since: q.Since, Before: ops.SessionID(before), Limit: q.Limit + 1,
-	})
-	if err != nil {
-		return nil, s.problem("list sessions", err)
-	}
-	return &body[list[Session]]{page(rows, q.Limit, func(r ops.Session) int64 { return int64(r.ID) }, SessionRow)}, nil
+	return listed(s, "list sessions", q.Paging, func(before int64, limit int) ([]ops.Session, error) {
+		return s.Store.Sessions(ctx, store.SessionFilter{
+			Status: ops.SessionStatus(q.Status), Tier: ops.Tier(q.Tier), Environment: q.Environment,
+			Since: q.Since, Before: ops.SessionID(before), Limit: limit,
+		})
+	}, func(r ops.Session) int64 { return int64(r.ID) }, SessionRow)
 }
 
 func (s *server) getSession(ctx context.Context, in *SessionPath) (*body[SessionReport], error) {
 	row, err := s.Store.Session(ctx, ops.SessionID(in.ID))
-	if err != nil {
-		return nil, s.problem(fmt.Sprintf("session %d", in.ID), err)
-	}
-	return &body[SessionReport]{SessionReportRow(row)}, nil
+	return answer(s, fmt.Sprintf("session %d", in.ID), row, err, SessionReportRow)
 }
 
 func (s *server) getChain(ctx context.Context, in *SessionPath) (*body[Chain], error) {
@@ -131,17 +122,12 @@ func (s *server) getChain(ctx context.Context, in *SessionPath) (*body[Chain], e
 	if err == nil && len(rows) == 0 {
 		err = ops.ErrNotFound
 	}
-	if err != nil {
-		return nil, s.problem(fmt.Sprintf("session %d", in.ID), err)
-	}
-	return &body[Chain]{chainOf(rows)}, nil
+	return answer(s, fmt.Sprintf("session %d", in.ID), rows, err, chainOf)
 }
 
 func (s *server) stopSession(ctx context.Context, in *stopInput) (*body[accepted], error) {
-	if err := s.desk.Stop(ctx, by(ctx), ops.SessionID(in.ID)); err != nil {
-		return nil, s.problem(fmt.Sprintf("stop session %d", in.ID), err)
-	}
-	return &body[accepted]{accepted{ID: in.ID, Status: "stopping"}}, nil
+	err := s.desk.Stop(ctx, by(ctx), ops.SessionID(in.ID))
+	return answer(s, fmt.Sprintf("stop session %d", in.ID), accepted{ID: in.ID, Status: "stopping"}, err, same)
 }
 
 func chainOf(rows []ops.Session) Chain {
@@ -252,21 +238,12 @@ func (s *server) registerTranscript(api huma.API) {
 }
 
 func (s *server) transcript(ctx context.Context, q *transcriptQuery) (*body[list[Line]], error) {
-	after, err := q.after()
-	if err != nil {
-		return nil, err
-	}
-	id := ops.SessionID(q.ID)
-	what := fmt.Sprintf("transcript of session %d", q.ID)
-	if _, err := s.Store.Session(ctx, id); err != nil {
-		return nil, s.problem(what, err)
-	}
-	rows, err := s.Store.Transcript(ctx, id, after, q.Limit+1)
-	if err != nil {
-		return nil, s.problem(what, err)
-	}
-	return &body[list[Line]]{page(rows, q.Limit,
-		func(l ops.Line) int64 { return l.Seq }, LineRow)}, nil
+	return listed(s, fmt.Sprintf("transcript of session %d", q.ID), q.Paging, func(after int64, limit int) ([]ops.Line, error) {
+		if _, err := s.Store.Session(ctx, ops.SessionID(q.ID)); err != nil {
+			return nil, err
+		}
+		return s.Store.Transcript(ctx, ops.SessionID(q.ID), after, limit)
+	}, func(l ops.Line) int64 { return l.Seq }, LineRow)
 }
 
 // LineRow is a line of a transcript.

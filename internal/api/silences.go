@@ -101,21 +101,14 @@ func (s *server) registerSilences(api huma.API) {
 }
 
 func (s *server) listSilences(ctx context.Context, q *silencesQuery) (*body[list[Silence]], error) {
-	before, err := q.after()
-	if err != nil {
-		return nil, err
-	}
 	now := s.Clock()
-	f := store.SilenceFilter{Environment: q.Environment, Before: before, Limit: q.Limit + 1}
-	if !q.All {
-		f.Active = now
-	}
-	rows, err := s.Store.Silences(ctx, f)
-	if err != nil {
-		return nil, s.problem("list silences", err)
-	}
-	item := func(q ops.Silence) Silence { return SilenceRow(q, now) }
-	return &body[list[Silence]]{page(rows, q.Limit, func(q ops.Silence) int64 { return q.ID }, item)}, nil
+	return listed(s, "list silences", q.Paging, func(before int64, limit int) ([]ops.Silence, error) {
+		f := store.SilenceFilter{Environment: q.Environment, Before: before, Limit: limit}
+		if !q.All {
+			f.Active = now
+		}
+		return s.Store.Silences(ctx, f)
+	}, func(q ops.Silence) int64 { return q.ID }, func(q ops.Silence) Silence { return SilenceRow(q, now) })
 }
 
 func (s *server) addSilence(ctx context.Context, in *silenceInput) (*silenceOutput, error) {
@@ -154,22 +147,13 @@ func value[T any](p *T) (out T) {
 
 func (s *server) endSilence(ctx context.Context, in *rowInput) (*body[Silence], error) {
 	q, err := s.desk.EndSilence(ctx, by(ctx), in.ID)
-	if err != nil {
-		return nil, s.problem(fmt.Sprintf("silence %d", in.ID), err)
-	}
-	return &body[Silence]{SilenceRow(q, s.Clock())}, nil
+	return answer(s, fmt.Sprintf("silence %d", in.ID), SilenceRow(q, s.Clock()), err, same)
 }
 
 func (s *server) listNotifications(ctx context.Context, q *notificationsQuery) (*body[list[Notification]], error) {
-	before, err := q.after()
-	if err != nil {
-		return nil, err
-	}
-	rows, err := s.Store.NoticeList(ctx, store.NoticeFilter{Status: ops.NoticeStatus(q.Status), Before: before, Limit: q.Limit + 1})
-	if err != nil {
-		return nil, s.problem("list notifications", err)
-	}
-	return &body[list[Notification]]{page(rows, q.Limit, func(n ops.Notice) int64 { return n.ID }, NotificationRow)}, nil
+	return listed(s, "list notifications", q.Paging, func(before int64, limit int) ([]ops.Notice, error) {
+		return s.Store.NoticeList(ctx, store.NoticeFilter{Status: ops.NoticeStatus(q.Status), Before: before, Limit: limit})
+	}, func(n ops.Notice) int64 { return n.ID }, NotificationRow)
 }
 
 func (s *server) retryNotification(ctx context.Context, in *rowInput) (*body[Notification], error) {

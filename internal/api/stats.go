@@ -271,10 +271,7 @@ func (s *server) registerHosts(api huma.API) {
 
 func (s *server) listHosts(ctx context.Context, _ *struct{}) (*body[list[Host]], error) {
 	rows, err := s.Store.Hosts(ctx)
-	if err != nil {
-		return nil, s.problem("list hosts", err)
-	}
-	return &body[list[Host]]{list[Host]{Items: Rows(rows, HostRow)}}, nil
+	return whole(s, "list hosts", rows, err, HostRow)
 }
 
 // HostRow is a host.
@@ -310,8 +307,8 @@ func statusLines(lines []situation.Line, now time.Time) []StatusLine {
 	for _, l := range lines {
 		out = append(out, StatusLine{
 			Text: l.Sentence(now.UTC()), Environment: l.Environment, Tone: string(l.Tone), Services: append([]string{}, l.Services...),
-			CycleID: positive(l.Cycle), SessionID: positive(l.Session), ApprovalID: positive(l.Approval), IncidentID: positive(l.Incident),
-			Parts: l.Parts,
+			CycleID: idOrNull(int64(l.Cycle)), SessionID: idOrNull(int64(l.Session)),
+			ApprovalID: idOrNull(l.Approval), IncidentID: idOrNull(l.Incident), Parts: l.Parts,
 		})
 	}
 	return out
@@ -320,14 +317,6 @@ func statusLines(lines []situation.Line, now time.Time) []StatusLine {
 // Sentence is the text of the line with times in the zone of now.
 func (l StatusLine) Sentence(now time.Time) string {
 	return situation.Line{Parts: l.Parts}.Sentence(now)
-}
-
-func positive[T ~int64](id T) *int64 {
-	if id == 0 {
-		return nil
-	}
-	n := int64(id)
-	return &n
 }
 
 func (s *server) registerSituation(api huma.API) {

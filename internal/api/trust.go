@@ -74,18 +74,12 @@ func (s *server) listTrust(ctx context.Context, q *trustQuery) (*body[list[Trust
 		rows = make([]desk.Trusted, 1)
 		rows[0], err = s.desk.TrustedService(ctx, q.Environment, q.Service)
 	}
-	if err != nil {
-		return nil, s.problem("list trust", err)
-	}
-	return &body[list[Trust]]{list[Trust]{Items: Rows(rows, TrustRow)}}, nil
+	return whole(s, "list trust", rows, err, TrustRow)
 }
 
 func (s *server) setTrust(ctx context.Context, in *trustInput) (*body[Trust], error) {
 	t, err := s.desk.Trust(ctx, by(ctx), in.Body.Environment, in.Body.Service, in.Body.Level, in.Body.Reason)
-	if err != nil {
-		return nil, s.problem("change trust", err)
-	}
-	return &body[Trust]{TrustRow(t)}, nil
+	return answer(s, "change trust", t, err, TrustRow)
 }
 
 // EarnedReflex is a repair that the supervisor does without an agent, because it helped several times and a person said yes.
@@ -147,26 +141,17 @@ func (s *server) registerReflexes(api huma.API) {
 
 func (s *server) listReflexes(ctx context.Context, q *reflexesQuery) (*body[list[EarnedReflex]], error) {
 	all, err := s.desk.Reflexes(ctx, q.Environment, q.Service)
-	if err != nil {
-		return nil, s.problem("list reflexes", err)
-	}
-	return &body[list[EarnedReflex]]{list[EarnedReflex]{Items: Rows(all, ReflexRow)}}, nil
+	return whole(s, "list reflexes", all, err, ReflexRow)
 }
 
 func (s *server) getReflex(ctx context.Context, in *RowPath) (*body[EarnedReflex], error) {
 	r, err := s.desk.Reflex(ctx, in.ID)
-	if err != nil {
-		return nil, s.problem(fmt.Sprintf("reflex %d", in.ID), err)
-	}
-	return &body[EarnedReflex]{ReflexRow(r)}, nil
+	return answer(s, fmt.Sprintf("reflex %d", in.ID), r, err, ReflexRow)
 }
 
 func (s *server) switchReflex(to ops.ReflexState) func(context.Context, *switchInput) (*body[EarnedReflex], error) {
 	return func(ctx context.Context, in *switchInput) (*body[EarnedReflex], error) {
 		r, err := s.desk.SwitchReflex(ctx, by(ctx), in.ID, to, in.Body.Reason)
-		if err != nil {
-			return nil, s.problem(fmt.Sprintf("reflex %d", in.ID), err)
-		}
-		return &body[EarnedReflex]{ReflexRow(r)}, nil
+		return answer(s, fmt.Sprintf("reflex %d", in.ID), r, err, ReflexRow)
 	}
 }

@@ -86,38 +86,23 @@ func (s *server) registerUpdates(api huma.API) {
 
 func (s *server) listUpdates(ctx context.Context, q *updatesQuery) (*body[list[Updatable]], error) {
 	rows, err := s.desk.Updatables(ctx, q.Environment, q.Service)
-	if err != nil {
-		return nil, s.problem("list updates", err)
-	}
-	return &body[list[Updatable]]{list[Updatable]{Items: Rows(rows, UpdatableRow)}}, nil
+	return whole(s, "list updates", rows, err, UpdatableRow)
 }
 
 func (s *server) listUpdateRuns(ctx context.Context, q *updateRunsQuery) (*body[list[Update]], error) {
-	before, err := q.after()
-	if err != nil {
-		return nil, err
-	}
-	rows, err := s.Store.Updates(ctx, store.UpdateFilter{Environment: q.Environment, Service: q.Service, Before: before, Limit: q.Limit + 1})
-	if err != nil {
-		return nil, s.problem("list updates", err)
-	}
-	return &body[list[Update]]{page(rows, q.Limit, func(u ops.Update) int64 { return u.ID }, UpdateRow)}, nil
+	return listed(s, "list updates", q.Paging, func(before int64, limit int) ([]ops.Update, error) {
+		return s.Store.Updates(ctx, store.UpdateFilter{Environment: q.Environment, Service: q.Service, Before: before, Limit: limit})
+	}, func(u ops.Update) int64 { return u.ID }, UpdateRow)
 }
 
 func (s *server) getUpdate(ctx context.Context, in *RowPath) (*body[Update], error) {
 	u, err := s.Store.Update(ctx, in.ID)
-	if err != nil {
-		return nil, s.problem(fmt.Sprintf("update %d", in.ID), err)
-	}
-	return &body[Update]{UpdateRow(u)}, nil
+	return answer(s, fmt.Sprintf("update %d", in.ID), u, err, UpdateRow)
 }
 
 func (s *server) update(ctx context.Context, in *updateInput) (*body[Update], error) {
 	u, err := s.desk.Update(ctx, by(ctx), in.Body.Environment, in.Body.Service, in.Body.To)
-	if err != nil {
-		return nil, s.problem("update", err)
-	}
-	return &body[Update]{UpdateRow(u)}, nil
+	return answer(s, "update", u, err, UpdateRow)
 }
 
 // UpdatableRow shows a service with what is known of its image.

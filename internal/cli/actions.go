@@ -30,72 +30,30 @@ func (a *app) actionsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "actions", Aliases: []string{"action"}, Short: "What the supervisor can do to services: list, history, show, run, undo, trust",
 	}
-	c.AddCommand(a.actionsList(), a.actionsHistory(), a.actionsShow(), a.actionsRun(), a.actionsUndo(), a.actionsTrust())
+	c.AddCommand(a.actionsList(), a.actionsHistory(),
+		show(a, "Show a run: who, why, what ran, and the services before and after", "/actions/runs/%d", printRun),
+		a.actionsRun(), a.actionsUndo(), a.actionsTrust())
 	return c
 }
 
 func (a *app) actionsList() *cobra.Command {
-	var environment, service string
-	c := &cobra.Command{
-		Use: "list", Short: "List the actions of the services",
-		RunE: func(c *cobra.Command, _ []string) error {
-			header := tabbed("ENVIRONMENT", "SERVICE", "ACTION", "TIER", "APPROVAL", "RUNS", "UNDO")
-			return listRows(c.Context(), a, func(ctx context.Context, s *client) ([]api.Action, error) {
-				return s.Actions(ctx, environment, service)
-			}, header, func(x api.Action) string {
-				approval := "no"
-				if x.Approval {
-					approval = "yes"
-				}
-				return tabbed(x.Environment, x.Service, x.Name, fmt.Sprint(x.Tier), approval, shorten(x.Does, 60), shorten(x.Undo, 40))
-			})
-		},
-	}
-	c.Flags().StringVar(&environment, "environment", "", "list this environment only")
-	c.Flags().StringVar(&service, "service", "", "list this service only")
-	return c
+	header := tabbed("ENVIRONMENT", "SERVICE", "ACTION", "TIER", "APPROVAL", "RUNS", "UNDO")
+	return newListing(a, "list", "List the actions of the services", "/actions", header, func(x api.Action) string {
+		approval := map[bool]string{false: "no", true: "yes"}[x.Approval]
+		return tabbed(x.Environment, x.Service, x.Name, fmt.Sprint(x.Tier), approval, shorten(x.Does, 60), shorten(x.Undo, 40))
+	}).by("environment", "list this environment only").by("service", "list this service only").Command
 }
 
 func (a *app) actionsHistory() *cobra.Command {
-	var f store.ActionFilter
-	c := &cobra.Command{
-		Use: "history", Short: "List runs of actions, newest first",
-		RunE: func(c *cobra.Command, _ []string) error {
-			header := tabbed("ID", "SERVICE", "ACTION", "STATUS", "BY", "CYCLE", "ASKED", "WHY")
-			return listRows(c.Context(), a, func(ctx context.Context, s *client) ([]api.ActionRun, error) {
-				return s.ActionRuns(ctx, f)
-			}, header, func(x api.ActionRun) string {
-				cycle := "-"
-				if x.CycleID != nil {
-					cycle = fmt.Sprint(*x.CycleID)
-				}
-				name := x.Action
-				if x.UndoOf != nil {
-					name = fmt.Sprintf("undo of %d", *x.UndoOf)
-				}
-				return tabbed(fmt.Sprint(x.ID), x.Service, name, string(x.Status), clean(x.By), cycle,
-					a.screen.when(&x.RequestedAt), shorten(x.Why, 60))
-			})
-		},
-	}
-	c.Flags().StringVar(&f.Environment, "environment", "", "list this environment only")
-	c.Flags().StringVar(&f.Service, "service", "", "list this service only")
-	c.Flags().Int64Var(&f.Before, "before", 0, "list runs older than this id (for paging)")
-	c.Flags().IntVar(&f.Limit, "limit", 50, "maximum number to list, up to 200")
-	return c
-}
-
-func (a *app) actionsShow() *cobra.Command {
-	return &cobra.Command{
-		Use: "show ID", Short: "Show a run: who, why, what ran, and the services before and after", Args: cobra.ExactArgs(1),
-		RunE: readOne(a, func(ctx context.Context, s *client, id int64) error {
-			x, err := s.ActionRun(ctx, id)
-			if err != nil {
-				return err
-			}
-			return a.printOne(x, func(w io.Writer) { printRun(w, x) })
-		}),
-	}
+	header := tabbed("ID", "SERVICE", "ACTION", "STATUS", "BY", "CYCLE", "ASKED", "WHY")
+	return newListing(a, "history", "List runs of actions, newest first", "/actions/runs", header, func(x api.ActionRun) string {
+		name := x.Action
+		if x.UndoOf != nil {
+			name = fmt.Sprintf("undo of %d", *x.UndoOf)
+		}
+		return tabbed(fmt.Sprint(x.ID), x.Service, name, string(x.Status), clean(x.By), or(id(x.CycleID), "-"),
+			a.screen.when(&x.RequestedAt), shorten(x.Why, 60))
+	}).by("environment", "list this environment only").by("service", "list this service only").before("runs").limit(50)
 }
 
 func printRun(w io.Writer, x api.ActionRun) {
@@ -165,7 +123,9 @@ func (a *app) actionsUndo() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.request(c.Context(), func(s *client) (api.ActionRun, error) { return s.UndoAction(c.Context(), id, why) })
+			return a.request(c.Context(), func(s *client) (api.ActionRun, error) {
+				return post[api.ActionRun](c.Context(), s, "/actions/runs/"+digits(id)+"/undo", map[string]any{"why": why})
+			})
 		},
 	}
 	c.Flags().StringVar(&why, "why", "", "why it is undone, for the record (required)")

@@ -2,8 +2,8 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -73,7 +73,7 @@ func statuses(c *cobra.Command) []string {
 	case "cycles":
 		return wordsOf(ops.CycleStatuses())
 	case "notify":
-		return wordsOf([]ops.NoticeStatus{ops.NoticePending, ops.NoticeSent, ops.NoticeDead, ops.NoticeSkipped})
+		return noticeStatuses()
 	}
 	return nil
 }
@@ -85,23 +85,26 @@ type lister func(ctx context.Context, s *client) ([]string, error)
 func arguments(c *cobra.Command) lister {
 	switch c.Parent().Name() + " " + strings.TrimSuffix(strings.TrimPrefix(lastWord(c.Use), "["), "]") {
 	case "sessions ID":
-		return sessionIDs
+		return rowsAt("/sessions", func(x api.Session) (any, string) { return x.ID, x.Tier.String() + ", " + string(x.Status) })
 	case "cycles ID":
-		return cycleIDs
+		return rowsAt("/cycles", func(x api.Cycle) (any, string) { return x.ID, x.StatusText() + ", " + x.Title })
 	case "incidents ID":
-		return incidentIDs
+		return rowsAt("/incidents", func(x api.Incident) (any, string) { return x.ID, string(x.Status) + ", " + x.Title })
 	case "approvals ID":
-		return approvalIDs
+		return rowsAt("/approvals", func(x api.Approval) (any, string) { return x.ID, x.Handler + ", " + x.Reason },
+			"status", string(ops.ApprovalPending))
 	case "silences ID":
-		return silenceIDs
+		return rowsAt("/silences", func(x api.Silence) (any, string) { return x.ID, matcher(x) })
 	case "memory ID":
-		return memoryIDs
+		return rowsAt("/memories", func(x api.Memory) (any, string) { return x.ID, x.Observation })
 	case "actions ID":
-		return actionIDs
+		return rowsAt("/actions/runs", func(x api.ActionRun) (any, string) {
+			return x.ID, x.Action + " of " + clean(x.Service) + ", " + string(x.Status)
+		})
 	case "services NAME":
 		return serviceNames
 	case "hosts HOST":
-		return hostNames
+		return rowsAt("/hosts", func(x api.Host) (any, string) { return clean(x.Name), value(x.Version) })
 	}
 	return nil
 }
@@ -137,66 +140,27 @@ func (a *app) proposing(list lister) cobra.CompletionFunc {
 	}
 }
 
-// described joins rows to proposals.
-func described[T any](rows []T, err error, word func(T) (string, string)) ([]string, error) {
-	var out []string
-	for _, r := range rows {
-		name, about := word(r)
-		out = append(out, name+"\t"+shorten(about, 60))
+// rowsAt proposes the rows of a list, each by its id or name.
+func rowsAt[T any](path string, word func(T) (any, string), filter ...string) lister {
+	return func(ctx context.Context, s *client) (out []string, err error) {
+		rows, err := items[T](ctx, s, path, query(filter...), proposed)
+		for _, r := range rows {
+			name, about := word(r)
+			out = append(out, fmt.Sprint(name)+"\t"+shorten(about, 60))
+		}
+		return out, err
 	}
-	return out, err
 }
 
 // proposed is how many rows are proposed.
 const proposed = 50
 
-func numbered(n int64) string { return strconv.FormatInt(n, 10) }
-
-func sessionIDs(ctx context.Context, s *client) ([]string, error) {
-	rows, err := s.Sessions(ctx, store.SessionFilter{Limit: proposed})
-	return described(rows, err, func(x api.Session) (string, string) { return numbered(x.ID), x.Tier.String() + ", " + string(x.Status) })
-}
-
-func cycleIDs(ctx context.Context, s *client) ([]string, error) {
-	rows, err := s.Cycles(ctx, store.CycleFilter{Limit: proposed})
-	return described(rows, err, func(x api.Cycle) (string, string) { return numbered(x.ID), x.StatusText() + ", " + x.Title })
-}
-
-func incidentIDs(ctx context.Context, s *client) ([]string, error) {
-	rows, err := s.Incidents(ctx, store.IncidentFilter{Limit: proposed})
-	return described(rows, err, func(x api.Incident) (string, string) { return numbered(x.ID), string(x.Status) + ", " + x.Title })
-}
-
-func approvalIDs(ctx context.Context, s *client) ([]string, error) {
-	rows, err := s.Approvals(ctx, store.ApprovalFilter{Status: ops.ApprovalPending, Limit: proposed})
-	return described(rows, err, func(x api.Approval) (string, string) { return numbered(x.ID), x.Handler + ", " + x.Reason })
-}
-
-func silenceIDs(ctx context.Context, s *client) ([]string, error) {
-	rows, err := s.Silences(ctx, "", false)
-	return described(rows, err, func(x api.Silence) (string, string) { return numbered(x.ID), matcher(x) })
-}
-
-func memoryIDs(ctx context.Context, s *client) ([]string, error) {
-	rows, err := s.Memories(ctx, store.MemoryFilter{Limit: proposed})
-	return described(rows, err, func(x api.Memory) (string, string) { return numbered(x.ID), x.Observation })
-}
-
-func actionIDs(ctx context.Context, s *client) ([]string, error) {
-	rows, err := s.ActionRuns(ctx, store.ActionFilter{Limit: proposed})
-	return described(rows, err, func(x api.ActionRun) (string, string) {
-		return numbered(x.ID), x.Action + " of " + clean(x.Service) + ", " + string(x.Status)
-	})
-}
-
-func serviceNames(ctx context.Context, s *client) ([]string, error) {
+func serviceNames(ctx context.Context, s *client) (out []string, err error) {
 	rows, err := s.Services(ctx, "")
-	return described(rows, err, func(x api.ServiceState) (string, string) { return clean(x.Name), x.State })
-}
-
-func hostNames(ctx context.Context, s *client) ([]string, error) {
-	rows, err := s.Hosts(ctx)
-	return described(rows, err, func(x api.Host) (string, string) { return clean(x.Name), value(x.Version) })
+	for _, x := range rows {
+		out = append(out, clean(x.Name)+"\t"+x.State)
+	}
+	return out, err
 }
 
 // environmentNames lists the environments of the configuration: a server does not list its own.
@@ -205,5 +169,9 @@ func (a *app) environmentNames(context.Context, *client) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return described(cfg.Environments(), nil, func(e ops.Environment) (string, string) { return e.Name, "environment" })
+	var out []string
+	for _, e := range cfg.Environments() {
+		out = append(out, e.Name+"\tenvironment")
+	}
+	return out, nil
 }

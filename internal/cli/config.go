@@ -91,11 +91,7 @@ func (a *app) configShow() *cobra.Command {
 	var origin bool
 	c := a.withSettings(&cobra.Command{
 		Use: "show", Short: "Show every setting; secrets are redacted",
-		RunE: func(*cobra.Command, []string) error {
-			cfg, err := a.load()
-			if err != nil {
-				return err
-			}
+		RunE: a.configured(func(_ *cobra.Command, cfg *config.Config, _ []string) error {
 			header := tabbed("KEY", "VALUE")
 			if origin {
 				header = tabbed("KEY", "VALUE", "ORIGIN")
@@ -106,7 +102,7 @@ func (a *app) configShow() *cobra.Command {
 				}
 				return tabbed(s.Key, shorten(s.Value, 80))
 			})
-		},
+		}),
 	})
 	c.Flags().BoolVar(&origin, "origin", false, "show where each value comes from")
 	return c

@@ -31,9 +31,9 @@ func (a *app) costsCommand() *cobra.Command {
 			case most < 0 || most > 200:
 				return usage(fmt.Errorf("--cycles is %d: use 0 to 200", most))
 			}
-			f := store.CostFilter{Environment: environment, Since: time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-days)}
+			since := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-days).Format(time.RFC3339)
 			return a.read(c.Context(), func(s *client) error {
-				sum, err := s.Costs(c.Context(), by, f)
+				sum, err := get[api.Costs](c.Context(), s, "/costs?"+query("by", by, "environment", environment, "since", since).Encode())
 				if err != nil {
 					return err
 				}
@@ -45,7 +45,8 @@ func (a *app) costsCommand() *cobra.Command {
 				}
 				var expensive []api.CycleCost
 				if most > 0 {
-					if expensive, err = s.ExpensiveCycles(c.Context(), f, most); err != nil {
+					expensive, err = items[api.CycleCost](c.Context(), s, "/costs/chains", query("environment", environment, "since", since), most)
+					if err != nil {
 						return err
 					}
 				}

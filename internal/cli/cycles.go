@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -28,33 +30,14 @@ func (a *app) cyclesCommand() *cobra.Command {
 }
 
 func (a *app) cyclesList() *cobra.Command {
-	var f store.CycleFilter
-	var status string
-	c := &cobra.Command{
-		Use: "list", Short: "List cycles, newest first",
-		RunE: func(c *cobra.Command, _ []string) error {
-			var err error
-			if f.Status, err = oneOf("status", status, ops.CycleStatuses()); err != nil {
-				return err
-			}
-			if f.Limit < 1 || f.Limit > 200 {
-				return usage(fmt.Errorf("--limit is %d: use 1 to 200", f.Limit))
-			}
-			header := tabbed("ID", "TITLE", "STATUS", "TIERS", "COST", "STARTED", "ENVIRONMENT", "TRIGGER", "REASON")
-			return listRows(c.Context(), a, func(ctx context.Context, s *client) ([]api.Cycle, error) {
-				return s.Cycles(ctx, f)
-			}, header, func(x api.Cycle) string {
-				return tabbed(fmt.Sprint(x.ID), shorten(x.Title, 60), x.StatusText(), tiers(x.Sessions), spent(x),
-					a.screen.when(x.StartedAt), x.Environment, x.Trigger, shorten(ops.Spoken(whyNow(x)), 70))
-			})
-		},
-	}
-	sinceFlag(c, &f.Since, "list cycles since then")
-	c.Flags().StringVar(&status, "status", "", "list this status only")
-	c.Flags().StringVar(&f.Environment, "environment", "", "list this environment only")
-	c.Flags().Int64Var((*int64)(&f.Before), "before", 0, "list cycles older than this id (for paging)")
-	c.Flags().IntVar(&f.Limit, "limit", 20, "maximum number to list, up to 200")
-	return c
+	header := tabbed("ID", "TITLE", "STATUS", "TIERS", "COST", "STARTED", "ENVIRONMENT", "TRIGGER", "REASON")
+	l := newListing(a, "list", "List cycles, newest first", "/cycles", header, func(x api.Cycle) string {
+		return tabbed(fmt.Sprint(x.ID), shorten(x.Title, 60), x.StatusText(), tiers(x.Sessions), spent(x),
+			a.screen.when(x.StartedAt), x.Environment, x.Trigger, shorten(ops.Spoken(whyNow(x)), 70))
+	})
+	l.filters = append(l.filters, func(url.Values) error { return upTo200(*l.most) })
+	return l.since("list cycles since then").by("status", "list this status only", wordsOf(ops.CycleStatuses())...).
+		by("environment", "list this environment only").before("cycles").limit(20)
 }
 
 func tiers(sessions []api.Session) string {
@@ -134,7 +117,7 @@ func (a *app) cyclesCancel() *cobra.Command {
 	c := &cobra.Command{
 		Use: "cancel ID", Short: "Cancel a cycle: stop its session and start no more", Args: cobra.ExactArgs(1),
 		RunE: changeOne(a, func(ctx context.Context, s *client, n int64) error {
-			return a.ending(ctx, fmt.Sprintf("cycle %d", n), s.CancelCycle(ctx, ops.CycleID(n), why))
+			return a.ending(ctx, fmt.Sprintf("cycle %d", n), s.ask(ctx, http.MethodPost, "/cycles/"+digits(n)+"/cancel", because(why), nil))
 		}),
 	}
 	c.Flags().StringVar(&why, "reason", "cancelled from the command line", "why, for the record")

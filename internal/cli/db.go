@@ -49,11 +49,7 @@ func (a *app) dbBackup() *cobra.Command {
 		Use: "backup PATH", Short: "Write a complete, checked copy of the database, also while the daemon runs", Args: cobra.ExactArgs(1),
 		Long: `Writes the current state of the database into one file and checks it. The file gets its name when it is complete and on disk.
 The daemon keeps running. The copy contains transcripts and prompts: protect it like the state folder.`,
-		RunE: func(c *cobra.Command, args []string) error {
-			cfg, err := a.load()
-			if err != nil {
-				return err
-			}
+		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, args []string) error {
 			if cfg.DatabaseURL != "" {
 				return fmt.Errorf("the database is on a PostgreSQL server; back it up with: %s",
 					serverTool("pg_dump --format=custom --file="+quoted(args[0]), cfg.DatabaseURL))
@@ -67,7 +63,7 @@ The daemon keeps running. The copy contains transcripts and prompts: protect it 
 			return a.printOne(row, func(w io.Writer) {
 				fmt.Fprintf(w, "%s: %s, no damage found, written in %s\n", row.Path, megabytes(row.Bytes), time.Since(began).Round(time.Millisecond))
 			})
-		},
+		}),
 	}
 	c.Flags().BoolVar(&force, "force", false, "overwrite an existing file")
 	return a.withFlags(c, config.StateFlags)
@@ -132,11 +128,7 @@ func (a *app) dbRestore() *cobra.Command {
 		Long: `Checks the backup, renames the database to claudeops.db.before-restore, and puts the backup in its place. Sessions that were
 running when the backup was made count as interrupted at the next start: finished tiers do not run again, and the next session is told
 which repair was interrupted.`,
-		RunE: func(c *cobra.Command, args []string) error {
-			cfg, err := a.load()
-			if err != nil {
-				return err
-			}
+		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, args []string) error {
 			if cfg.DatabaseURL != "" {
 				return fmt.Errorf("the database is on a PostgreSQL server; stop every claudeops, then restore it with: %s",
 					serverTool("pg_restore --clean --if-exists --exit-on-error "+quoted(args[0]), cfg.DatabaseURL))
@@ -151,7 +143,7 @@ which repair was interrupted.`,
 				Path string `json:"path"`
 				Kept string `json:"kept,omitempty"`
 			}{Path: daemon.DatabasePath(cfg)}
-			err = control.Offline(cfg.StateDir, func() error {
+			err := control.Offline(cfg.StateDir, func() (err error) {
 				row.Kept, err = store.Restore(c.Context(), args[0], row.Path)
 				return err
 			})
@@ -164,7 +156,7 @@ which repair was interrupted.`,
 					fmt.Fprintf(w, "The previous database is kept as %s\n", row.Kept)
 				}
 			})
-		},
+		}),
 	}, config.StateFlags)
 }
 
@@ -173,11 +165,7 @@ func (a *app) dbPrune() *cobra.Command {
 		Use: "prune", Short: "Remove old records now; the daemon does this every hour",
 		Long: `Removes records that are older than the retention settings allow, in small batches, also while the daemon runs. You need it only
 if you run 'claudeops once' without a daemon.`,
-		RunE: func(c *cobra.Command, _ []string) (err error) {
-			cfg, err := a.load()
-			if err != nil {
-				return err
-			}
+		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) (err error) {
 			o := daemon.StoreOptions(cfg)
 			if o.Path != "" {
 				if _, err := os.Stat(o.Path); err != nil {
@@ -192,7 +180,7 @@ if you run 'claudeops once' without a daemon.`,
 			defer func() { err = errors.Join(err, s.Close()) }()
 			err = (&supervisor.Retention{Records: s, Keep: cfg.Retention, Clock: s.Clock, Logger: a.logger()}).Look(c.Context())
 			return errors.Join(err, a.audit(c.Context(), s, err))
-		},
+		}),
 	}, config.RetentionFlags)
 }
 
@@ -201,11 +189,7 @@ func (a *app) dbVacuum() *cobra.Command {
 		Use: "vacuum", Short: "Rewrite the database to free unused space; stop claudeops first",
 		Long: `Needed once after an upgrade from a version without retention, to free disk space. After that the daemon frees space by itself.
 It needs as much free disk space as the size of the database.`,
-		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := a.load()
-			if err != nil {
-				return err
-			}
+		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
 			if cfg.DatabaseURL != "" {
 				return a.vacuum(c.Context(), daemon.StoreOptions(cfg))
 			}
@@ -213,7 +197,7 @@ It needs as much free disk space as the size of the database.`,
 				return fmt.Errorf("find database: %w", notThere(err))
 			}
 			return control.Offline(cfg.StateDir, func() error { return a.vacuum(c.Context(), daemon.StoreOptions(cfg)) })
-		},
+		}),
 	}, config.StateFlags)
 }
 
@@ -299,11 +283,7 @@ With --check nothing is changed: the missing migrations are printed, and the exi
 if there is no database yet, and 1 if the database needs a newer version of claudeops.`,
 		Example: `  claudeops db migrate --check     print what the next start would migrate
   claudeops db migrate             migrate now; stop the daemon first`,
-		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := a.load()
-			if err != nil {
-				return err
-			}
+		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
 			o := a.storeOptions(cfg)
 			row, err := a.pending(c.Context(), cfg, o)
 			if err != nil {
@@ -330,7 +310,7 @@ if there is no database yet, and 1 if the database needs a newer version of clau
 					fmt.Fprintf(w, "The database as it was before is in %s\n", row.Backup)
 				}
 			})
-		},
+		}),
 	}
 	c.Flags().BoolVar(&check, "check", false, "print what would be migrated, change nothing; exit 5 if there is something")
 	return a.withFlags(c, config.StateFlags)

@@ -42,17 +42,13 @@ func (a *app) servicesDiscover() *cobra.Command {
 watches nothing: add the services you want to your configuration, or set services_discovery: trust.`,
 		Example: `  claudeops services discover
   claudeops services discover -o yaml`,
-		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := a.load()
-			if err != nil {
-				return err
-			}
+		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
 			all, err := daemon.Discover(c.Context(), cfg)
 			if err != nil {
 				return err
 			}
 			return a.printDiscovered(cfg, all)
-		},
+		}),
 	}, config.DiscoveryFlags)
 }
 
@@ -140,11 +136,7 @@ func (a *app) servicesAccept() *cobra.Command {
 		Long: `With services_discovery: trust, services are watched as they were defined when they were accepted: at the first start, or by this
 command. Later changes in a repository are listed by 'claudeops services discover' and not used until you accept them. They take effect at
 the next start.`,
-		RunE: func(c *cobra.Command, names []string) error {
-			cfg, err := a.load()
-			if err != nil {
-				return err
-			}
+		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, names []string) error {
 			if cfg.Discovery != config.DiscoveryTrust {
 				return &codeError{exitConfig, errors.New("services of repositories are not watched: set services_discovery: trust")}
 			}
@@ -164,7 +156,7 @@ the next start.`,
 			return printRows(a, rows, tabbed("ENVIRONMENT", "SERVICE", "WAS", "WHERE"), func(r discoveredRow) string {
 				return tabbed(r.Environment, clean(r.Service.Name), r.State, clean(fmt.Sprintf("%s:%d", r.File, r.Line)))
 			})
-		},
+		}),
 	}, config.DiscoveryFlags)
 }
 
@@ -198,7 +190,7 @@ func trusting(ctx context.Context, cfg *config.Config) ([]ops.Environment, error
 func didYouMean(wrong string, known []string) string {
 	best, least := "", max(1, min(3, len(wrong)/2))+1
 	for _, word := range known {
-		if d := distance(strings.ToLower(wrong), strings.ToLower(word)); d < least {
+		if d := config.EditDistance(strings.ToLower(wrong), strings.ToLower(word)); d < least {
 			best, least = word, d
 		}
 	}
@@ -211,32 +203,6 @@ func didYouMean(wrong string, known []string) string {
 		return ""
 	}
 	return fmt.Sprintf(" (did you mean %q?)", best)
-}
-
-// distance is how many letters must be added, removed, replaced or swapped to make one word of another.
-func distance(x, y string) int {
-	a, b := []rune(x), []rune(y)
-	rows := make([][]int, len(a)+1)
-	for i := range rows {
-		rows[i] = make([]int, len(b)+1)
-		rows[i][0] = i
-	}
-	for j := range b {
-		rows[0][j+1] = j + 1
-	}
-	for i := range a {
-		for j := range b {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			rows[i+1][j+1] = min(rows[i][j+1]+1, rows[i+1][j]+1, rows[i][j]+cost)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				rows[i+1][j+1] = min(rows[i+1][j+1], rows[i-1][j-1]+1)
-			}
-		}
-	}
-	return rows[len(a)][len(b)]
 }
 
 // commandNames lists the commands below c, with their aliases.

@@ -39,8 +39,8 @@ func (a *app) eventsCommand() *cobra.Command {
 			if cycle > 0 {
 				f.CycleID = ops.Ptr(ops.CycleID(cycle))
 			}
-			if limit < 1 || limit > 200 {
-				return usage(fmt.Errorf("--limit is %d: use 1 to 200", limit))
+			if err := upTo200(limit); err != nil {
+				return err
 			}
 			return a.read(c.Context(), func(s *client) error {
 				events, err := s.Events(c.Context(), f)

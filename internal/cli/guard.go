@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -177,17 +176,11 @@ func (a *app) cooldownsCommand() *cobra.Command {
 }
 
 func (a *app) cooldownsList() *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Short: "List services that were restarted or redeployed recently, with how often it is still allowed",
-		RunE: func(c *cobra.Command, _ []string) error {
-			header := tabbed("ENVIRONMENT", "SERVICE", "ACTION", "LEFT", "NEXT POSSIBLE")
-			return listRows(c.Context(), a, func(ctx context.Context, s *client) ([]api.Cooldown, error) {
-				return s.Cooldowns(ctx, "")
-			}, header, func(x api.Cooldown) string {
-				return tabbed(x.Environment, x.Service, x.Action, fmt.Sprint(x.Left), or(a.screen.when(x.Until), "now"))
-			})
-		},
-	}
+	short := "List services that were restarted or redeployed recently, with how often it is still allowed"
+	header := tabbed("ENVIRONMENT", "SERVICE", "ACTION", "LEFT", "NEXT POSSIBLE")
+	return newListing(a, "list", short, "/cooldowns", header, func(x api.Cooldown) string {
+		return tabbed(x.Environment, x.Service, x.Action, fmt.Sprint(x.Left), or(a.screen.when(x.Until), "now"))
+	}).Command
 }
 
 func (a *app) cooldownsClear() *cobra.Command {
@@ -197,16 +190,15 @@ func (a *app) cooldownsClear() *cobra.Command {
 		Long:    "Resets a rate limit of a service: that of restarts, of redeployments, or of an action that has a cooldown of its own.",
 		Args:    cobra.ExactArgs(2),
 		Example: `  claudeops cooldowns clear jellyfin restart --reason "the disk was replaced"`,
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.change(c.Context(), func(s *client) error {
-				n, err := s.ClearCooldown(c.Context(), environment, args[0], args[1], reason)
-				if err != nil {
-					return err
-				}
-				fmt.Fprintf(a.Stderr, "%s no longer counted\n", plural(n, "entry is", "entries are"))
-				return nil
+		RunE: on(a.change, func(c *cobra.Command, s *client, args []string) error {
+			got, err := post[struct{ Cleared int }](c.Context(), s, "/cooldowns/clear", map[string]any{
+				"environment": environment, "service": args[0], "action": args[1], "reason": reason,
 			})
-		},
+			if err == nil {
+				fmt.Fprintf(a.Stderr, "%s no longer counted\n", plural(got.Cleared, "entry is", "entries are"))
+			}
+			return err
+		}),
 	}
 	c.Flags().StringVar(&environment, "environment", "", "environment of the service (default: the first one configured)")
 	c.Flags().StringVar(&reason, "reason", "", "why, for the record (required)")

@@ -43,21 +43,19 @@ func hostStatus(h api.Host, shared bool) string {
 func (a *app) hostsList() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the hosts that use, or used, this database",
-		RunE: func(c *cobra.Command, _ []string) error {
-			return a.read(c.Context(), func(s *client) error {
-				found, err := s.Hosts(c.Context())
-				if err != nil {
-					return err
-				}
-				shared := slices.ContainsFunc(found, func(h api.Host) bool { return h.LeaseEndsAt != nil })
-				header := tabbed("HOST", "STATUS", "VERSION", "LABELS", "ENVIRONMENTS", "RUNNING", "SINCE", "SEEN", "CLOCK")
-				return printRows(a, found, header, func(h api.Host) string {
-					return tabbed(clean(h.Name), hostStatus(h, shared), clean(orDash(h.Version)), or(strings.Join(h.Labels, ","), "-"),
-						or(strings.Join(h.Environments, ","), "-"), fmt.Sprint(h.Running), a.screen.when(&h.RegisteredAt), a.screen.when(h.SeenAt),
-						clockColumn(h))
-				})
+		RunE: on(a.read, func(c *cobra.Command, s *client, _ []string) error {
+			found, err := s.Hosts(c.Context())
+			if err != nil {
+				return err
+			}
+			shared := slices.ContainsFunc(found, func(h api.Host) bool { return h.LeaseEndsAt != nil })
+			header := tabbed("HOST", "STATUS", "VERSION", "LABELS", "ENVIRONMENTS", "RUNNING", "SINCE", "SEEN", "CLOCK")
+			return printRows(a, found, header, func(h api.Host) string {
+				return tabbed(clean(h.Name), hostStatus(h, shared), clean(orDash(h.Version)), or(strings.Join(h.Labels, ","), "-"),
+					or(strings.Join(h.Environments, ","), "-"), fmt.Sprint(h.Running), a.screen.when(&h.RegisteredAt), a.screen.when(h.SeenAt),
+					clockColumn(h))
 			})
-		},
+		}),
 	}
 }
 

@@ -16,7 +16,6 @@ import (
 	"claudeops/internal/daemon/control"
 	"claudeops/internal/ops"
 	"claudeops/internal/postmortem"
-	"claudeops/internal/store"
 )
 
 func (a *app) incidentsCommand() *cobra.Command {
@@ -24,54 +23,20 @@ func (a *app) incidentsCommand() *cobra.Command {
 		Use: "incidents", Aliases: []string{"incident"},
 		Short: "Outages and problems: list, show, report, run, ack, snooze, resolve",
 	}
-	c.AddCommand(a.incidentsList(), a.incidentsShow(), a.incidentsReport(), a.incidentsRun(), a.incidentsSnooze(),
-		a.incidentChange("ack ID", "Acknowledge an incident: nothing escalates for it, and reminders stop",
-			func(ctx context.Context, s *client, id int64, reason string) (api.Incident, error) {
-				return s.Acknowledge(ctx, id, reason)
-			}),
-		a.incidentChange("resolve ID", "Close an incident; a cycle that waits for it ends as resolved",
-			func(ctx context.Context, s *client, id int64, reason string) (api.Incident, error) {
-				return s.Resolve(ctx, id, reason)
-			}))
+	c.AddCommand(a.incidentsList(), show(a, "Show an incident: checks, findings, what was tried, cost", "/incidents/%d", printIncident),
+		a.incidentsReport(), a.incidentsRun(), a.incidentsSnooze(),
+		a.incidentChange("ack", "Acknowledge an incident: nothing escalates for it, and reminders stop"),
+		a.incidentChange("resolve", "Close an incident; a cycle that waits for it ends as resolved"))
 	return c
 }
 
 func (a *app) incidentsList() *cobra.Command {
-	f := store.IncidentFilter{}
-	var all bool
-	c := &cobra.Command{
-		Use: "list", Short: "List open incidents, newest first",
-		RunE: func(c *cobra.Command, _ []string) error {
-			f.Open = !all
-			header := tabbed("ID", "STATUS", "LEVEL", "ENVIRONMENT", "SERVICE", "TIMES", "OPENED", "TITLE")
-			return listRows(c.Context(), a, func(ctx context.Context, s *client) ([]api.Incident, error) {
-				return s.Incidents(ctx, f)
-			}, header, func(i api.Incident) string {
-				return tabbed(fmt.Sprint(i.ID), string(i.Status), i.Level, i.Environment, orDash(i.Service), fmt.Sprint(i.Occurrences),
-					a.screen.when(&i.OpenedAt), shorten(i.Title, 60))
-			})
-		},
-	}
-	sinceFlag(c, &f.Since, "list incidents opened since then")
-	c.Flags().BoolVar(&all, "all", false, "include resolved incidents")
-	c.Flags().StringVar(&f.Environment, "environment", "", "list this environment only")
-	c.Flags().StringVar(&f.Service, "service", "", "list this service only")
-	c.Flags().Int64Var(&f.Before, "before", 0, "list incidents older than this id (for paging)")
-	c.Flags().IntVar(&f.Limit, "limit", 50, "maximum number to list, up to 200")
-	return c
-}
-
-func (a *app) incidentsShow() *cobra.Command {
-	return &cobra.Command{
-		Use: "show ID", Short: "Show an incident: checks, findings, what was tried, cost", Args: cobra.ExactArgs(1),
-		RunE: readOne(a, func(ctx context.Context, s *client, id int64) error {
-			i, err := s.Incident(ctx, id)
-			if err != nil {
-				return err
-			}
-			return a.printOne(i, func(w io.Writer) { printIncident(w, i) })
-		}),
-	}
+	header := tabbed("ID", "STATUS", "LEVEL", "ENVIRONMENT", "SERVICE", "TIMES", "OPENED", "TITLE")
+	return newListing(a, "list", "List open incidents, newest first", "/incidents", header, func(i api.Incident) string {
+		return tabbed(fmt.Sprint(i.ID), string(i.Status), i.Level, i.Environment, orDash(i.Service), fmt.Sprint(i.Occurrences),
+			a.screen.when(&i.OpenedAt), shorten(i.Title, 60))
+	}).since("list incidents opened since then").all("include resolved incidents", "open", "true", "").
+		by("environment", "list this environment only").by("service", "list this service only").before("incidents").limit(50)
 }
 
 func (a *app) incidentsReport() *cobra.Command {
@@ -81,11 +46,11 @@ func (a *app) incidentsReport() *cobra.Command {
 each with what is on record about it. The report is made from the records alone; no model is asked.`,
 		Example: `  claudeops incidents report 3 > incident-3.md`,
 		RunE: readOne(a, func(ctx context.Context, s *client, id int64) error {
-			text, err := s.IncidentReport(ctx, id)
+			text, err := get[[]byte](ctx, s, "/incidents/"+digits(id)+"/report")
 			if err != nil {
 				return err
 			}
-			return a.printOne(map[string]any{"id": id, "markdown": text}, func(w io.Writer) { fmt.Fprint(w, text) })
+			return a.printOne(map[string]any{"id": id, "markdown": string(text)}, func(w io.Writer) { fmt.Fprintf(w, "%s", text) })
 		}),
 	}
 }
@@ -99,10 +64,11 @@ func (a *app) incidentsRun() *cobra.Command {
 				return err
 			}
 			a.tellHeld(ctx, s, i.Environment)
-			cycle, err := s.RunAgain(ctx, id)
+			got, err := post[started](ctx, s, "/incidents/"+digits(id)+"/run", nil)
 			if err != nil {
 				return err
 			}
+			cycle := got.ID
 			fmt.Fprintf(a.Stderr, "cycle %d is queued; follow it with 'claudeops cycles show %d'\n", cycle, cycle)
 			if err := a.printOne(map[string]any{"id": cycle, "status": ops.CycleQueued}, func(w io.Writer) { fmt.Fprintln(w, cycle) }); err != nil {
 				return err
@@ -182,14 +148,12 @@ func printIncident(w io.Writer, i api.Incident) {
 }
 
 // incidentChange is a command that changes one incident.
-func (a *app) incidentChange(
-	use, short string, change func(ctx context.Context, s *client, id int64, reason string) (api.Incident, error),
-) *cobra.Command {
+func (a *app) incidentChange(verb, short string) *cobra.Command {
 	var reason string
 	c := &cobra.Command{
-		Use: use, Short: short, Args: cobra.ExactArgs(1),
+		Use: verb + " ID", Short: short, Args: cobra.ExactArgs(1),
 		RunE: changeOne(a, func(ctx context.Context, s *client, id int64) error {
-			i, err := change(ctx, s, id, reason)
+			i, err := post[api.Incident](ctx, s, "/incidents/"+digits(id)+"/"+verb, because(reason))
 			if err != nil {
 				return err
 			}
@@ -216,7 +180,7 @@ func (a *app) incidentsSnooze() *cobra.Command {
 		Use: "snooze ID", Short: "Mute an incident for a time: nothing escalates for it, and reminders stop", Args: cobra.ExactArgs(1),
 		Example: `  claudeops incidents snooze 3 --for 2h --reason "disk arrives at noon"`,
 		RunE: changeOne(a, func(ctx context.Context, s *client, id int64) error {
-			i, err := s.Snooze(ctx, id, span, reason)
+			i, err := post[api.Incident](ctx, s, "/incidents/"+digits(id)+"/snooze", map[string]any{"for": span.String(), "reason": reason})
 			if err != nil {
 				return err
 			}
@@ -237,28 +201,12 @@ func (a *app) approvalsCommand() *cobra.Command {
 }
 
 func (a *app) approvalsList() *cobra.Command {
-	f := store.ApprovalFilter{}
-	var all bool
-	c := &cobra.Command{
-		Use: "list", Short: "List pending approvals, newest first",
-		RunE: func(c *cobra.Command, _ []string) error {
-			if !all {
-				f.Status = ops.ApprovalPending
-			}
-			header := tabbed("ID", "CYCLE", "STATUS", "KIND", "HANDLER", "ASKED", "EXPIRES", "BY", "PLAN", "WHY")
-			return listRows(c.Context(), a, func(ctx context.Context, s *client) ([]api.Approval, error) {
-				return s.Approvals(ctx, f)
-			}, header, func(x api.Approval) string {
-				return tabbed(fmt.Sprint(x.ID), fmt.Sprint(x.CycleID), string(x.Status), x.Kind, x.Handler, a.screen.when(&x.RequestedAt),
-					or(a.screen.when(x.ExpiresAt), "never"), orDash(x.AnsweredBy), or(planLine(x.Plan), "–"), shorten(ops.Spoken(x.Reason), 60))
-			})
-		},
-	}
-	c.Flags().BoolVar(&all, "all", false, "include answered approvals")
-	c.Flags().StringVar(&f.Environment, "environment", "", "list this environment only")
-	c.Flags().Int64Var(&f.Before, "before", 0, "list approvals older than this id (for paging)")
-	c.Flags().IntVar(&f.Limit, "limit", 50, "maximum number to list, up to 200")
-	return c
+	header := tabbed("ID", "CYCLE", "STATUS", "KIND", "HANDLER", "ASKED", "EXPIRES", "BY", "PLAN", "WHY")
+	return newListing(a, "list", "List pending approvals, newest first", "/approvals", header, func(x api.Approval) string {
+		return tabbed(fmt.Sprint(x.ID), fmt.Sprint(x.CycleID), string(x.Status), x.Kind, x.Handler, a.screen.when(&x.RequestedAt),
+			or(a.screen.when(x.ExpiresAt), "never"), orDash(x.AnsweredBy), or(planLine(x.Plan), "–"), shorten(ops.Spoken(x.Reason), 60))
+	}).all("include answered approvals", "status", string(ops.ApprovalPending), "").
+		by("environment", "list this environment only").before("approvals").limit(50)
 }
 
 func (a *app) approvalsShow() *cobra.Command {
@@ -367,12 +315,12 @@ Deny it again with another --for to change how long the no lasts; --for 0 takes 
 			if err != nil {
 				return err
 			}
-			lasts := &span
-			if !c.Flags().Changed("for") {
-				lasts = nil
+			body := because(reason)
+			if c.Flags().Changed("for") {
+				body["for"] = span.String()
 			}
 			return a.change(c.Context(), func(s *client) error {
-				x, err := s.Deny(c.Context(), id, lasts, reason)
+				x, err := post[api.Approval](c.Context(), s, "/approvals/"+digits(id)+"/deny", body)
 				if err != nil {
 					return err
 				}

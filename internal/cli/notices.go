@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -18,28 +19,16 @@ import (
 )
 
 func (a *app) notifyList() *cobra.Command {
-	var status string
-	var limit int
-	c := &cobra.Command{
-		Use: "list", Short: "List notifications, newest first; --status dead lists failed ones",
-		RunE: func(c *cobra.Command, _ []string) error {
-			switch ops.NoticeStatus(status) {
-			case "", ops.NoticePending, ops.NoticeSent, ops.NoticeDead, ops.NoticeSkipped:
-			default:
-				return usage(fmt.Errorf("--status is %q: use pending, sent, dead or skipped", status))
-			}
-			header := tabbed("ID", "STATUS", "LEVEL", "KIND", "AT", "TRIES", "TITLE", "ERROR")
-			return listRows(c.Context(), a, func(ctx context.Context, s *client) ([]api.Notification, error) {
-				return s.Notifications(ctx, store.NoticeFilter{Status: ops.NoticeStatus(status), Limit: limit})
-			}, header, func(n api.Notification) string {
-				return tabbed(fmt.Sprint(n.ID), n.Status, n.Level, string(n.Kind), a.screen.when(&n.CreatedAt), fmt.Sprint(n.Attempts),
-					shorten(n.Title, 60), shorten(value(n.Error), 60))
-			})
-		},
-	}
-	c.Flags().StringVar(&status, "status", "", "list this status only: pending, sent, dead or skipped")
-	c.Flags().IntVar(&limit, "limit", 50, "maximum number to list, up to 200")
-	return c
+	header := tabbed("ID", "STATUS", "LEVEL", "KIND", "AT", "TRIES", "TITLE", "ERROR")
+	short := "List notifications, newest first; --status dead lists failed ones"
+	return newListing(a, "list", short, "/notifications", header, func(n api.Notification) string {
+		return tabbed(fmt.Sprint(n.ID), n.Status, n.Level, string(n.Kind), a.screen.when(&n.CreatedAt), fmt.Sprint(n.Attempts),
+			shorten(n.Title, 60), shorten(value(n.Error), 60))
+	}).by("status", "list this status only: pending, sent, dead or skipped", noticeStatuses()...).limit(50)
+}
+
+func noticeStatuses() []string {
+	return wordsOf([]ops.NoticeStatus{ops.NoticePending, ops.NoticeSent, ops.NoticeDead, ops.NoticeSkipped})
 }
 
 func (a *app) notifyRetry() *cobra.Command {
@@ -60,7 +49,7 @@ func (a *app) notifyRetry() *cobra.Command {
 			}
 			return a.change(c.Context(), func(s *client) error {
 				if dead {
-					found, err := s.Notifications(c.Context(), store.NoticeFilter{Status: ops.NoticeDead, Limit: 200})
+					found, err := items[api.Notification](c.Context(), s, "/notifications", query("status", string(ops.NoticeDead)), 200)
 					if err != nil {
 						return err
 					}
@@ -69,7 +58,7 @@ func (a *app) notifyRetry() *cobra.Command {
 					}
 				}
 				for _, id := range ids {
-					if err := s.RetryNotification(c.Context(), id); err != nil {
+					if err := s.ask(c.Context(), http.MethodPost, "/notifications/"+digits(id)+"/retry", nil, nil); err != nil {
 						return err
 					}
 				}
@@ -102,11 +91,7 @@ func (a *app) notifyCommand() *cobra.Command {
 	c := &cobra.Command{Use: "notify", Short: "Notifications: test, list, retry"}
 	c.AddCommand(&cobra.Command{
 		Use: "test", Short: "Send a test notification to every configured target",
-		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := a.load()
-			if err != nil {
-				return err
-			}
+		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
 			if len(cfg.AppriseURLs) == 0 && cfg.AppriseAPI == "" {
 				return &codeError{exitConfig, errors.New("no target is configured: set CLAUDEOPS_APPRISE_URLS or CLAUDEOPS_APPRISE_API")}
 			}
@@ -121,7 +106,7 @@ func (a *app) notifyCommand() *cobra.Command {
 				fmt.Fprintf(a.Stderr, "it is not in the list of notifications: %s\n", clean(err.Error()))
 			}
 			return nil
-		},
+		}),
 	})
 	c.AddCommand(a.notifyList(), a.notifyRetry())
 	return c

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"reflect"
 	"slices"
 	"strconv"
@@ -47,17 +48,96 @@ func printRows[T any](a *app, rows []T, header string, line func(T) string) erro
 	return err
 }
 
-// listRows reads rows and writes them.
-func listRows[T any](
-	ctx context.Context, a *app, read func(ctx context.Context, s *client) ([]T, error), header string, line func(T) string,
-) error {
-	return a.read(ctx, func(s *client) error {
-		rows, err := read(ctx, s)
-		if err != nil {
-			return err
+// listing is a command that lists rows of the API. Its flags are the filters of the list.
+type listing struct {
+	*cobra.Command
+	filters []func(q url.Values) error
+	most    *int // rows that are read
+}
+
+// newListing makes a command that lists the rows at a path.
+func newListing[T any](a *app, use, short, path, header string, row func(T) string) *listing {
+	l := &listing{Command: &cobra.Command{Use: use, Short: short}, most: ops.Ptr(mostItems)}
+	l.RunE = func(c *cobra.Command, _ []string) error {
+		q := url.Values{}
+		for _, filter := range l.filters {
+			if err := filter(q); err != nil {
+				return err
+			}
 		}
-		return printRows(a, rows, header, line)
+		return a.read(c.Context(), func(s *client) error {
+			rows, err := items[T](c.Context(), s, path, q, pageOf(*l.most))
+			if err != nil {
+				return err
+			}
+			return printRows(a, rows, header, row)
+		})
+	}
+	return l
+}
+
+// by adds a filter that is a text, or one of a few words.
+func (l *listing) by(name, doc string, words ...string) *listing {
+	given := l.Flags().String(name, "", doc)
+	l.filters = append(l.filters, func(q url.Values) (err error) {
+		if len(words) > 0 {
+			_, err = oneOf(name, *given, words)
+		}
+		set(q, name, *given)
+		return err
 	})
+	return l
+}
+
+// all adds --all: a parameter has one value without it, and another one with it.
+func (l *listing) all(doc, name, without, with string) *listing {
+	given := l.Flags().Bool("all", false, doc)
+	l.filters = append(l.filters, func(q url.Values) error {
+		set(q, name, map[bool]string{false: without, true: with}[*given])
+		return nil
+	})
+	return l
+}
+
+// since adds --since.
+func (l *listing) since(doc string) *listing {
+	var at time.Time
+	sinceFlag(l.Command, &at, doc)
+	l.filters = append(l.filters, func(q url.Values) error { set(q, "since", moment(at)); return nil })
+	return l
+}
+
+// before adds --before, for the next page.
+func (l *listing) before(what string) *listing {
+	id := l.Flags().Int64("before", 0, "list "+what+" older than this id (for paging)")
+	l.filters = append(l.filters, func(q url.Values) error { set(q, "cursor", strings.TrimPrefix(digits(*id), "0")); return nil })
+	return l
+}
+
+// limit adds --limit.
+func (l *listing) limit(usual int) *cobra.Command {
+	l.most = l.Flags().Int("limit", usual, "maximum number to list, up to 200")
+	return l.Command
+}
+
+func set(q url.Values, name, value string) {
+	if value != "" {
+		q.Set(name, value)
+	}
+}
+
+// show is the command that shows the row at a path.
+func show[T any](a *app, short, path string, text func(w io.Writer, row T)) *cobra.Command {
+	return &cobra.Command{
+		Use: "show ID", Short: short, Args: cobra.ExactArgs(1),
+		RunE: readOne(a, func(ctx context.Context, s *client, id int64) error {
+			row, err := get[T](ctx, s, fmt.Sprintf(path, id))
+			if err != nil {
+				return err
+			}
+			return a.printOne(row, func(w io.Writer) { text(w, row) })
+		}),
+	}
 }
 
 // printOne writes one row.
@@ -355,53 +435,25 @@ func fieldsOf(t reflect.Type) []string {
 
 // encodeYAML writes JSON as YAML, with the fields in the same order.
 func (a *app) encodeYAML(text []byte) error {
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.UseNumber()
-	node, err := yamlNode(dec)
-	if err != nil {
+	var document yaml.Node
+	if err := yaml.Unmarshal(text, &document); err != nil { // JSON is YAML
 		return fmt.Errorf("write YAML: %w", err)
 	}
+	unfold(&document)
 	enc := yaml.NewEncoder(a.Stdout)
 	enc.SetIndent(2)
-	return errors.Join(enc.Encode(node), enc.Close())
+	return errors.Join(enc.Encode(&document), enc.Close())
 }
 
-// yamlNode reads the next JSON value.
-func yamlNode(dec *json.Decoder) (*yaml.Node, error) {
-	token, err := dec.Token()
-	if err != nil {
-		return nil, err
+// unfold writes one thing in a line, where JSON has brackets and quotes.
+func unfold(n *yaml.Node) {
+	switch {
+	case n.Kind == yaml.ScalarNode && strings.Contains(n.Value, "\n"):
+		n.Style = yaml.LiteralStyle
+	case n.Kind == yaml.ScalarNode || len(n.Content) > 0: // an empty list is written as []
+		n.Style = 0
 	}
-	switch t := token.(type) {
-	case json.Delim:
-		node := &yaml.Node{Kind: yaml.MappingNode}
-		if t == '[' {
-			node.Kind = yaml.SequenceNode
-		}
-		for dec.More() {
-			child, err := yamlNode(dec)
-			if err != nil {
-				return nil, err
-			}
-			node.Content = append(node.Content, child)
-		}
-		if len(node.Content) == 0 {
-			node.Style = yaml.FlowStyle // an empty list is written as []
-		}
-		_, err := dec.Token() // the closing bracket
-		return node, err
-	case string:
-		node := &yaml.Node{}
-		node.SetString(t)
-		return node, nil
-	case json.Number:
-		tag := "!!int"
-		if strings.ContainsAny(t.String(), ".eE") {
-			tag = "!!float"
-		}
-		return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: t.String()}, nil
-	case bool:
-		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: fmt.Sprint(t)}, nil
+	for _, c := range n.Content {
+		unfold(c)
 	}
-	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null", Value: "null"}, nil
 }

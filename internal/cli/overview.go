@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -15,7 +16,6 @@ import (
 	"claudeops/internal/api/situation"
 	"claudeops/internal/daemon/control"
 	"claudeops/internal/ops"
-	"claudeops/internal/store"
 )
 
 // overview is what status prints.
@@ -73,10 +73,10 @@ func (a *app) surroundings(ctx context.Context) (daemon string, walls []finding)
 const mostShown = 5
 
 func overviewOf(ctx context.Context, s *client) (o overview, err error) {
-	if o.Stats, err = s.Stats(ctx); err != nil {
+	if o.Stats, err = get[api.Stats](ctx, s, "/stats"); err != nil {
 		return o, err
 	}
-	if o.Situation, err = s.Situation(ctx); err != nil {
+	if o.Situation, err = get[api.Situation](ctx, s, "/situation"); err != nil && !errors.Is(err, ops.ErrNotFound) { // an older server
 		return o, err
 	}
 	if o.Services, err = s.Services(ctx, ""); err != nil {
@@ -87,10 +87,10 @@ func overviewOf(ctx context.Context, s *client) (o overview, err error) {
 		return o, err
 	}
 	o.Cycles = append([]api.Cycle{}, o.Cycles...)
-	if o.Incidents, err = s.Incidents(ctx, store.IncidentFilter{NeedsYou: true, Limit: 50}); err != nil {
+	if o.Incidents, err = items[api.Incident](ctx, s, "/incidents", query("needs_you", "true"), 50); err != nil {
 		return o, err
 	}
-	o.Approvals, err = s.Approvals(ctx, store.ApprovalFilter{Status: ops.ApprovalPending, Limit: 50})
+	o.Approvals, err = items[api.Approval](ctx, s, "/approvals", query("status", string(ops.ApprovalPending)), 50)
 	return o, err
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"claudeops/internal/config"
 	"claudeops/internal/cycle"
 	"claudeops/internal/decide/report"
 	"claudeops/internal/ops"
@@ -30,11 +31,7 @@ func (a *app) handlersPrompt() *cobra.Command {
 read when a session starts.`,
 		Example: `  claudeops handlers prompt tier1
   claudeops handlers prompt tier2 --escalation`,
-		RunE: func(_ *cobra.Command, args []string) error {
-			cfg, err := a.load()
-			if err != nil {
-				return err
-			}
+		RunE: a.configured(func(_ *cobra.Command, cfg *config.Config, args []string) error {
 			env, err := cfg.Environment(environment)
 			if err != nil {
 				return err
@@ -49,7 +46,7 @@ read when a session starts.`,
 				return err
 			}
 			return a.printOne(promptPreview{s.Handler, env.Name, s.ContextMode, text}, func(w io.Writer) { fmt.Fprint(w, text) })
-		},
+		}),
 	}
 	c.Flags().StringVar(&environment, "environment", "", "environment (default: the first one configured)")
 	c.Flags().BoolVar(&escalation, "escalation", false, "show the prompt with which it continues a conversation")

@@ -16,54 +16,34 @@ func (a *app) reflexesCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "reflexes", Aliases: []string{"reflex"}, Short: "Repairs that helped three times: list, show, enable, disable, export",
 	}
-	c.AddCommand(a.reflexesList(), a.reflexesShow(), a.reflexesSwitch("enable", "Let the supervisor do it without an agent from now on"),
+	c.AddCommand(a.reflexesList(),
+		show(a, "Show an earned reflex: when it is done, what it runs, where it comes from", "/reflexes/%d", printReflex),
+		a.reflexesSwitch("enable", "Let the supervisor do it without an agent from now on"),
 		a.reflexesSwitch("disable", "Switch it off, or say no to it"), a.reflexesExport())
 	return c
 }
 
 func (a *app) reflexesList() *cobra.Command {
-	var environment, service string
-	c := &cobra.Command{
-		Use: "list", Short: "List earned reflexes",
-		RunE: func(c *cobra.Command, _ []string) error {
-			header := tabbed("ID", "STATE", "SERVICE", "PROBE", "FAILURE", "DOES", "DONE", "HELPED", "WHY")
-			return listRows(c.Context(), a, func(ctx context.Context, s *client) ([]api.EarnedReflex, error) {
-				return s.Reflexes(ctx, environment, service)
-			}, header, func(r api.EarnedReflex) string {
-				return tabbed(fmt.Sprint(r.ID), r.State, clean(r.Service), clean(r.Probe), r.Class, clean(strings.Join(r.Do, ", ")),
-					fmt.Sprint(r.Done), fmt.Sprint(r.Helped), shorten(value(r.Reason), 60))
-			})
-		},
-	}
-	c.Flags().StringVar(&environment, "environment", "", "environment (default: the first one)")
-	c.Flags().StringVar(&service, "service", "", "list those of this service only")
-	return c
+	header := tabbed("ID", "STATE", "SERVICE", "PROBE", "FAILURE", "DOES", "DONE", "HELPED", "WHY")
+	return newListing(a, "list", "List earned reflexes", "/reflexes", header, func(r api.EarnedReflex) string {
+		return tabbed(fmt.Sprint(r.ID), r.State, clean(r.Service), clean(r.Probe), r.Class, clean(strings.Join(r.Do, ", ")),
+			fmt.Sprint(r.Done), fmt.Sprint(r.Helped), shorten(value(r.Reason), 60))
+	}).by("environment", "environment (default: the first one)").by("service", "list those of this service only").Command
 }
 
-func (a *app) reflexesShow() *cobra.Command {
-	return &cobra.Command{
-		Use: "show ID", Short: "Show an earned reflex: when it is done, what it runs, where it comes from", Args: cobra.ExactArgs(1),
-		RunE: readOne(a, func(ctx context.Context, s *client, id int64) error {
-			r, err := get[api.EarnedReflex](ctx, s, fmt.Sprintf("/reflexes/%d", id))
-			if err != nil {
-				return err
-			}
-			return a.printOne(r, func(w io.Writer) {
-				fmt.Fprintf(w, "Reflex %d of %s is %s", r.ID, clean(r.Service), r.State)
-				if r.ChangedBy != nil {
-					fmt.Fprintf(w, " by %s at %s", clean(*r.ChangedBy), stamp(&r.ChangedAt))
-				}
-				if r.Reason != nil {
-					fmt.Fprintf(w, ": %s", clean(*r.Reason))
-				}
-				fmt.Fprintf(w, "\nWhen: the probe %s finds it %s (%s)\n", clean(r.Probe), r.Status, r.Class)
-				for i, does := range r.Does {
-					fmt.Fprintf(w, "Does: %s (%s)\n", clean(r.Do[i]), clean(does))
-				}
-				fmt.Fprintf(w, "Earned by %s; done %d times, helped %d times\n", cycleNames(r.Cycles), r.Done, r.Helped)
-			})
-		}),
+func printReflex(w io.Writer, r api.EarnedReflex) {
+	fmt.Fprintf(w, "Reflex %d of %s is %s", r.ID, clean(r.Service), r.State)
+	if r.ChangedBy != nil {
+		fmt.Fprintf(w, " by %s at %s", clean(*r.ChangedBy), stamp(&r.ChangedAt))
 	}
+	if r.Reason != nil {
+		fmt.Fprintf(w, ": %s", clean(*r.Reason))
+	}
+	fmt.Fprintf(w, "\nWhen: the probe %s finds it %s (%s)\n", clean(r.Probe), r.Status, r.Class)
+	for i, does := range r.Does {
+		fmt.Fprintf(w, "Does: %s (%s)\n", clean(r.Do[i]), clean(does))
+	}
+	fmt.Fprintf(w, "Earned by %s; done %d times, helped %d times\n", cycleNames(r.Cycles), r.Done, r.Helped)
 }
 
 func cycleNames(ids []ops.CycleID) string {
@@ -94,15 +74,13 @@ func (a *app) reflexesExport() *cobra.Command {
 	var environment string
 	c := &cobra.Command{
 		Use: "export", Short: "Print the reflexes that are on as YAML for the configuration", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return a.read(c.Context(), func(s *client) error {
-				all, err := s.Reflexes(c.Context(), environment, "")
-				if err == nil {
-					_, err = io.WriteString(a.Stdout, exported(all))
-				}
-				return err
-			})
-		},
+		RunE: on(a.read, func(c *cobra.Command, s *client, _ []string) error {
+			all, err := items[api.EarnedReflex](c.Context(), s, "/reflexes", query("environment", environment), mostItems)
+			if err == nil {
+				_, err = io.WriteString(a.Stdout, exported(all))
+			}
+			return err
+		}),
 	}
 	c.Flags().StringVar(&environment, "environment", "", "environment (default: the first one)")
 	return c
@@ -129,9 +107,4 @@ func exported(all []api.EarnedReflex) string {
 		out += fmt.Sprintf("  - name: %q\n    reflexes:\n%s", name, entries[name])
 	}
 	return out
-}
-
-// Reflexes lists earned reflexes.
-func (c *client) Reflexes(ctx context.Context, environment, service string) ([]api.EarnedReflex, error) {
-	return items[api.EarnedReflex](ctx, c, "/reflexes", query("environment", environment, "service", service), 0)
 }

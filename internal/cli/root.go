@@ -353,6 +353,17 @@ func (a *app) options() (daemon.Options, error) {
 	}, nil
 }
 
+// configured runs a command that needs the configuration.
+func (a *app) configured(do func(c *cobra.Command, cfg *config.Config, args []string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		cfg, err := a.load()
+		if err != nil {
+			return err
+		}
+		return do(c, cfg, args)
+	}
+}
+
 // reading opens the store for a command that only reads.
 func (a *app) reading(ctx context.Context, use func(*store.Store, *config.Config) error) error {
 	c, err := a.load()
@@ -435,11 +446,7 @@ folder, where the service looks before PATH. npm downloads it, so its registry a
 installed has the checksum that is built into claudeops. Run it again after an upgrade of claudeops to update it.`,
 		Example: `  sudo claudeops agent install       for the service
   claudeops agent install --prefix ~/bin`,
-		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := a.load()
-			if err != nil {
-				return err
-			}
+		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
 			p, err := claude.KnownPackage()
 			if err != nil {
 				return err
@@ -461,7 +468,7 @@ installed has the checksum that is built into claudeops. Run it again after an u
 				fmt.Fprintf(w, "Claude Code %s is installed: %s (%s). %s\nTo update it, upgrade claudeops and run this again.\n",
 					claude.KnownVersion, path, p.Sum, found)
 			})
-		},
+		}),
 	}, config.StateFlags)
 	c.Flags().StringVar(&prefix, "prefix", "", "folder for the program (default the folder programs of the state folder)")
 	return c

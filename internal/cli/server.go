@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -35,12 +34,6 @@ const (
 var errLocalOnly = errors.New("this command works on the local state folder only: " +
 	"run it on the machine of the daemon, without --server and CLAUDEOPS_SERVER")
 
-// Sessions returns a page of sessions.
-func (c *client) Sessions(ctx context.Context, f store.SessionFilter) ([]api.Session, error) {
-	return items[api.Session](ctx, c, "/sessions", query("status", string(f.Status), "tier", digits(f.Tier),
-		"environment", f.Environment, "since", moment(f.Since), "cursor", digits(f.Before)), pageOf(f.Limit))
-}
-
 // Session returns one session.
 func (c *client) Session(ctx context.Context, id ops.SessionID) (api.SessionReport, error) {
 	return get[api.SessionReport](ctx, c, "/sessions/"+digits(id))
@@ -49,11 +42,6 @@ func (c *client) Session(ctx context.Context, id ops.SessionID) (api.SessionRepo
 // Transcript returns the lines after a given one.
 func (c *client) Transcript(ctx context.Context, id ops.SessionID, after int64, limit int) ([]api.Line, error) {
 	return items[api.Line](ctx, c, "/sessions/"+digits(id)+"/transcript", query("cursor", digits(after)), limit)
-}
-
-// GuardDecisions returns what the guard decided in a session.
-func (c *client) GuardDecisions(ctx context.Context, id ops.SessionID) ([]api.GuardDecision, error) {
-	return items[api.GuardDecision](ctx, c, "/sessions/"+digits(id)+"/guard", query(), mostItems)
 }
 
 // Cycles returns a page of cycles.
@@ -74,27 +62,13 @@ func (c *client) Held(ctx context.Context, environment string) ([]api.Held, erro
 
 // SubmitCycle queues a cycle.
 func (c *client) SubmitCycle(ctx context.Context, n ops.NewCycle) (ops.CycleID, error) {
-	got, err := post[struct {
-		ID ops.CycleID `json:"id"`
-	}](ctx, c, "/cycles", map[string]any{"environment": n.Environment, "prompt": n.Prompt, "dry_run": n.Options.DryRun})
+	got, err := post[started](ctx, c, "/cycles", map[string]any{"environment": n.Environment, "prompt": n.Prompt, "dry_run": n.Options.DryRun})
 	return got.ID, err
 }
 
-// StopSession asks for the end of a session and its cycle.
-func (c *client) StopSession(ctx context.Context, id ops.SessionID) error {
-	return c.ask(ctx, http.MethodPost, "/sessions/"+digits(id)+"/stop", nil, nil)
-}
-
-// CancelCycle asks for the end of a cycle.
-func (c *client) CancelCycle(ctx context.Context, id ops.CycleID, reason string) error {
-	return c.ask(ctx, http.MethodPost, "/cycles/"+digits(id)+"/cancel", because(reason), nil)
-}
-
-// Incidents returns a page of incidents.
-func (c *client) Incidents(ctx context.Context, f store.IncidentFilter) ([]api.Incident, error) {
-	return items[api.Incident](ctx, c, "/incidents", query("open", strconv.FormatBool(f.Open), "needs_you", strconv.FormatBool(f.NeedsYou),
-		"status", string(f.Status),
-		"environment", f.Environment, "service", f.Service, "since", moment(f.Since), "cursor", digits(f.Before)), pageOf(f.Limit))
+// started is a cycle that was queued.
+type started struct {
+	ID ops.CycleID `json:"id"`
 }
 
 // Incident returns one incident.
@@ -102,52 +76,8 @@ func (c *client) Incident(ctx context.Context, id int64) (api.Incident, error) {
 	return get[api.Incident](ctx, c, "/incidents/"+digits(id))
 }
 
-// IncidentReport returns the report of an incident as Markdown.
-func (c *client) IncidentReport(ctx context.Context, id int64) (string, error) {
-	text, err := get[[]byte](ctx, c, "/incidents/"+digits(id)+"/report")
-	return string(text), err
-}
-
-// RunAgain queues another cycle for an incident.
-func (c *client) RunAgain(ctx context.Context, id int64) (ops.CycleID, error) {
-	got, err := post[struct {
-		ID ops.CycleID `json:"id"`
-	}](ctx, c, "/incidents/"+digits(id)+"/run", nil)
-	return got.ID, err
-}
-
 // because is the body of a request that only gives a reason. The server records the name that belongs to the token.
 func because(reason string) map[string]any { return map[string]any{"reason": reason} }
-
-// Acknowledge records that somebody works on an incident.
-func (c *client) Acknowledge(ctx context.Context, id int64, reason string) (api.Incident, error) {
-	return post[api.Incident](ctx, c, "/incidents/"+digits(id)+"/ack", because(reason))
-}
-
-// Resolve closes an incident.
-func (c *client) Resolve(ctx context.Context, id int64, reason string) (api.Incident, error) {
-	return post[api.Incident](ctx, c, "/incidents/"+digits(id)+"/resolve", because(reason))
-}
-
-// Snooze mutes an incident for a time.
-func (c *client) Snooze(ctx context.Context, id int64, span time.Duration, reason string) (api.Incident, error) {
-	return post[api.Incident](ctx, c, "/incidents/"+digits(id)+"/snooze", map[string]any{"for": span.String(), "reason": reason})
-}
-
-// Approvals returns a page of approvals.
-func (c *client) Approvals(ctx context.Context, f store.ApprovalFilter) ([]api.Approval, error) {
-	return items[api.Approval](ctx, c, "/approvals",
-		query("status", string(f.Status), "environment", f.Environment, "cursor", digits(f.Before)), pageOf(f.Limit))
-}
-
-// Deny says no.
-func (c *client) Deny(ctx context.Context, id int64, lasts *time.Duration, reason string) (api.Approval, error) {
-	body := because(reason)
-	if lasts != nil {
-		body["for"] = lasts.String()
-	}
-	return post[api.Approval](ctx, c, "/approvals/"+digits(id)+"/deny", body)
-}
 
 // Approval returns one approval.
 func (c *client) Approval(ctx context.Context, id int64) (api.Approval, error) {
@@ -168,15 +98,6 @@ func (c *client) Actions(ctx context.Context, environment, service string) ([]ap
 	return items[api.Action](ctx, c, "/actions", query("environment", environment, "service", service), mostItems)
 }
 
-// ActionRuns returns a page of runs.
-func (c *client) ActionRuns(ctx context.Context, f store.ActionFilter) ([]api.ActionRun, error) {
-	q := query("environment", f.Environment, "service", f.Service, "status", string(f.Status), "cursor", digits(f.Before))
-	if f.CycleID != nil {
-		q.Set("cycle_id", digits(*f.CycleID))
-	}
-	return items[api.ActionRun](ctx, c, "/actions/runs", q, pageOf(f.Limit))
-}
-
 // ActionRun returns one run.
 func (c *client) ActionRun(ctx context.Context, id int64) (api.ActionRun, error) {
 	return get[api.ActionRun](ctx, c, "/actions/runs/"+digits(id))
@@ -191,11 +112,6 @@ func (c *client) RunAction(ctx context.Context, environment, service, action, br
 		}
 	}
 	return post[api.ActionRun](ctx, c, "/actions/runs", body)
-}
-
-// UndoAction asks the daemon to undo a run.
-func (c *client) UndoAction(ctx context.Context, id int64, why string) (api.ActionRun, error) {
-	return post[api.ActionRun](ctx, c, "/actions/runs/"+digits(id)+"/undo", map[string]any{"why": why})
 }
 
 // WithdrawAction takes back a request that nobody has taken. An older server drops it by itself.
@@ -218,47 +134,6 @@ func (c *client) Events(ctx context.Context, f store.EventFilter) ([]api.Event, 
 		q.Set("session_id", digits(*f.SessionID))
 	}
 	return items[api.Event](ctx, c, "/events", q, pageOf(f.Limit))
-}
-
-// Memories returns a page of memories.
-func (c *client) Memories(ctx context.Context, f store.MemoryFilter) ([]api.Memory, error) {
-	return items[api.Memory](ctx, c, "/memories", query("environment", f.Environment, "service", f.Service, "category", f.Category,
-		"all", strconv.FormatBool(f.All), "cursor", digits(f.Before)), pageOf(f.Limit))
-}
-
-// AddMemory adds a memory.
-func (c *client) AddMemory(ctx context.Context, m ops.Memory) (int64, error) {
-	body := map[string]any{
-		"environment": m.Environment, "category": m.Category, "service": m.Service, "observation": m.Observation, "confidence": m.Confidence,
-	}
-	if m.ExpiresAt != nil {
-		body["expires_at"] = *m.ExpiresAt
-	}
-	row, err := post[api.Memory](ctx, c, "/memories", body)
-	return row.ID, err
-}
-
-// RemoveMemory deletes a memory.
-func (c *client) RemoveMemory(ctx context.Context, id int64) error {
-	return c.ask(ctx, http.MethodDelete, "/memories/"+digits(id), nil, nil)
-}
-
-// Cooldowns lists services with a cooldown.
-func (c *client) Cooldowns(ctx context.Context, environment string) ([]api.Cooldown, error) {
-	return items[api.Cooldown](ctx, c, "/cooldowns", query("environment", environment), mostItems)
-}
-
-// ClearCooldown resets the counter of an action on a service.
-func (c *client) ClearCooldown(ctx context.Context, environment, service, action, reason string) (int, error) {
-	got, err := post[struct {
-		Cleared int `json:"cleared"`
-	}](ctx, c, "/cooldowns/clear", map[string]any{"environment": environment, "service": service, "action": action, "reason": reason})
-	return got.Cleared, err
-}
-
-// Silences lists silences that have not ended, or all.
-func (c *client) Silences(ctx context.Context, environment string, all bool) ([]api.Silence, error) {
-	return items[api.Silence](ctx, c, "/silences", query("environment", environment, "all", strconv.FormatBool(all)), mostSilences)
 }
 
 // AddSilence adds a silence. One that begins now begins by the server's clock, not by ours.
@@ -284,61 +159,9 @@ func (c *client) AddSilence(ctx context.Context, q ops.Silence, span time.Durati
 	return post[api.Silence](ctx, c, "/silences", body)
 }
 
-// EndSilence ends a silence now.
-func (c *client) EndSilence(ctx context.Context, id int64) (api.Silence, error) {
-	return post[api.Silence](ctx, c, "/silences/"+digits(id)+"/end", nil)
-}
-
-// Notifications returns a page of notifications.
-func (c *client) Notifications(ctx context.Context, f store.NoticeFilter) ([]api.Notification, error) {
-	return items[api.Notification](ctx, c, "/notifications", query("status", string(f.Status), "cursor", digits(f.Before)), pageOf(f.Limit))
-}
-
-// RetryNotification sends a notification again.
-func (c *client) RetryNotification(ctx context.Context, id int64) error {
-	return c.ask(ctx, http.MethodPost, "/notifications/"+digits(id)+"/retry", nil, nil)
-}
-
 // Services returns the state of every watched service.
 func (c *client) Services(ctx context.Context, environment string) ([]api.ServiceState, error) {
 	return items[api.ServiceState](ctx, c, "/services", query("environment", environment), mostItems)
-}
-
-// Service returns the state of one service.
-func (c *client) Service(ctx context.Context, name, environment string) (api.ServiceState, error) {
-	return get[api.ServiceState](ctx, c, "/services/"+url.PathEscape(name)+"?"+query("environment", environment).Encode())
-}
-
-// History returns the last days of a service.
-func (c *client) History(ctx context.Context, service api.ServiceState, days int) (api.ServiceHistory, error) {
-	q := query("environment", service.Environment, "days", digits(days))
-	return get[api.ServiceHistory](ctx, c, "/services/"+url.PathEscape(service.Name)+"/history?"+q.Encode())
-}
-
-// Costs adds up the costs since a moment.
-func (c *client) Costs(ctx context.Context, by string, f store.CostFilter) (api.Costs, error) {
-	q := query("by", by, "environment", f.Environment, "since", f.Since.Format(time.RFC3339))
-	return get[api.Costs](ctx, c, "/costs?"+q.Encode())
-}
-
-// ExpensiveCycles lists the cycles that cost most since a moment.
-func (c *client) ExpensiveCycles(ctx context.Context, f store.CostFilter, limit int) ([]api.CycleCost, error) {
-	q := query("environment", f.Environment, "since", f.Since.Format(time.RFC3339))
-	return items[api.CycleCost](ctx, c, "/costs/chains", q, limit)
-}
-
-// Stats returns the figures of the server.
-func (c *client) Stats(ctx context.Context) (api.Stats, error) {
-	return get[api.Stats](ctx, c, "/stats")
-}
-
-// Situation says what happens now and next; an older server does not know it.
-func (c *client) Situation(ctx context.Context) (api.Situation, error) {
-	found, err := get[api.Situation](ctx, c, "/situation")
-	if errors.Is(err, ops.ErrNotFound) {
-		return api.Situation{}, nil
-	}
-	return found, err
 }
 
 // Hosts lists the hosts of the database.

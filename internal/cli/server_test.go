@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"claudeops/internal/api"
 	"claudeops/internal/config"
 	"claudeops/internal/decide/escalation"
 	"claudeops/internal/ops"
@@ -40,8 +41,11 @@ func newElsewhereAt(t *testing.T, now time.Time) *elsewhere {
 	j := apitest.Open(t, now)
 	e := &elsewhere{Journal: j, t: t, control: &apitest.Control{Journal: j}}
 	server := httptest.NewServer(web.New(web.Options{
-		Store: j.Store, Control: e.control, Logger: slog.New(slog.DiscardHandler), Clock: j.Clock, Version: "test", Token: "secret", ReadToken: "reader",
-		Environments: []ops.Environment{{Name: "default", Policy: ops.Policy{Cooldowns: apitest.Limits()}}},
+		Options: api.Options{
+			Store: j.Store, Control: e.control, Logger: slog.New(slog.DiscardHandler), Clock: j.Clock, Version: "test",
+			Environments: []ops.Environment{{Name: "default", Policy: ops.Policy{Cooldowns: apitest.Limits()}}},
+		},
+		Token: "secret", ReadToken: "reader",
 	}))
 	t.Cleanup(server.Close)
 	e.url = server.URL

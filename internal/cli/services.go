@@ -56,27 +56,27 @@ func (a *app) servicesShow() *cobra.Command {
 	var environment string
 	c := &cobra.Command{
 		Use: "show NAME", Short: "Show a service: checks, history, cooldowns", Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.read(c.Context(), func(s *client) error {
-				x, err := s.Service(c.Context(), args[0], environment)
-				if err != nil {
-					return noService(c.Context(), s, args[0], environment, err)
-				}
-				if a.output != asTable {
-					return a.printOne(x, nil)
-				}
-				past, err := s.History(c.Context(), x, shownDays)
-				if err != nil {
-					return err
-				}
-				cooldowns, err := s.Cooldowns(c.Context(), x.Environment)
-				if err != nil {
-					return err
-				}
-				printService(a.Stdout, x, past, cooldowns)
-				return nil
-			})
-		},
+		RunE: on(a.read, func(c *cobra.Command, s *client, args []string) error {
+			x, err := get[api.ServiceState](c.Context(), s,
+				"/services/"+url.PathEscape(args[0])+"?"+query("environment", environment).Encode())
+			if err != nil {
+				return noService(c.Context(), s, args[0], environment, err)
+			}
+			if a.output != asTable {
+				return a.printOne(x, nil)
+			}
+			q := query("environment", x.Environment, "days", digits(shownDays))
+			past, err := get[api.ServiceHistory](c.Context(), s, "/services/"+url.PathEscape(x.Name)+"/history?"+q.Encode())
+			if err != nil {
+				return err
+			}
+			cooldowns, err := items[api.Cooldown](c.Context(), s, "/cooldowns", query("environment", x.Environment), mostItems)
+			if err != nil {
+				return err
+			}
+			printService(a.Stdout, x, past, cooldowns)
+			return nil
+		}),
 	}
 	c.Flags().StringVar(&environment, "environment", "", "environment (default: the first one with this service)")
 	return c
@@ -88,18 +88,16 @@ func (a *app) servicesHeartbeat() *cobra.Command {
 		Use: "heartbeat NAME", Short: "Make the address that a job calls when it has run; a former one no longer works", Args: cobra.ExactArgs(1),
 		Example: `  claudeops services heartbeat backup
   claudeops services heartbeat backup --probe weekly -o json`,
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.change(c.Context(), func(s *client) error {
-				made, err := post[api.HeartbeatAddress](c.Context(), s, "/services/"+url.PathEscape(args[0])+"/heartbeat",
-					map[string]any{"environment": environment, "probe": probe})
-				if err != nil {
-					return err
-				}
-				fmt.Fprintf(a.Stderr, "the %s of %s is called with this command; keep it now, it is not shown again\n",
-					clean(made.Probe), clean(made.Service))
-				return a.printOne(made, func(w io.Writer) { fmt.Fprintln(w, made.Curl) })
-			})
-		},
+		RunE: on(a.change, func(c *cobra.Command, s *client, args []string) error {
+			made, err := post[api.HeartbeatAddress](c.Context(), s, "/services/"+url.PathEscape(args[0])+"/heartbeat",
+				map[string]any{"environment": environment, "probe": probe})
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(a.Stderr, "the %s of %s is called with this command; keep it now, it is not shown again\n",
+				clean(made.Probe), clean(made.Service))
+			return a.printOne(made, func(w io.Writer) { fmt.Fprintln(w, made.Curl) })
+		}),
 	}
 	c.Flags().StringVar(&environment, "environment", "", "environment (default: the first one)")
 	c.Flags().StringVar(&probe, "probe", "", "name of the heartbeat, where the service has several")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -41,11 +42,12 @@ func (a *app) sessionsList() *cobra.Command {
 			if f.Tier = ops.Tier(tier); tier != 0 && !f.Tier.Known() {
 				return usage(fmt.Errorf("--tier is %d: use 1, 2 or 3", tier))
 			}
-			if f.Limit < 1 || f.Limit > 200 {
-				return usage(fmt.Errorf("--limit is %d: use 1 to 200", f.Limit))
+			if err := upTo200(f.Limit); err != nil {
+				return err
 			}
 			return a.read(c.Context(), func(s *client) error {
-				sessions, err := s.Sessions(c.Context(), f)
+				sessions, err := items[api.Session](c.Context(), s, "/sessions", query("status", status, "tier", digits(tier),
+					"environment", f.Environment, "since", moment(f.Since), "cursor", digits(f.Before)), f.Limit)
 				if err != nil {
 					return err
 				}
@@ -115,7 +117,7 @@ func (a *app) sessionsShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			decided, err := s.GuardDecisions(ctx, id)
+			decided, err := items[api.GuardDecision](ctx, s, "/sessions/"+digits(id)+"/guard", query(), mostItems)
 			if err != nil {
 				return err
 			}
@@ -277,7 +279,7 @@ func (a *app) sessionsStop() *cobra.Command {
 	return &cobra.Command{
 		Use: "stop ID", Short: "Stop a running session and end its cycle", Args: cobra.ExactArgs(1),
 		RunE: changeOne(a, func(ctx context.Context, s *client, id ops.SessionID) error {
-			return a.ending(ctx, fmt.Sprintf("session %d", id), s.StopSession(ctx, id))
+			return a.ending(ctx, fmt.Sprintf("session %d", id), s.ask(ctx, http.MethodPost, "/sessions/"+digits(id)+"/stop", nil, nil))
 		}),
 	}
 }

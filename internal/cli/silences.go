@@ -38,23 +38,14 @@ func matcher(q api.Silence) string {
 }
 
 func (a *app) silencesList() *cobra.Command {
-	var all bool
-	var environment string
-	c := &cobra.Command{
-		Use: "list", Short: "List silences that have not ended",
-		RunE: func(c *cobra.Command, _ []string) error {
-			header := tabbed("ID", "ENVIRONMENT", "MATCHES", "FROM", "UNTIL", "BY", "REASON")
-			return listRows(c.Context(), a, func(ctx context.Context, s *client) ([]api.Silence, error) {
-				return s.Silences(ctx, environment, all)
-			}, header, func(q api.Silence) string {
-				return tabbed(fmt.Sprint(q.ID), or(value(q.Environment), "all"), clean(matcher(q)), a.screen.when(&q.From), a.screen.when(&q.Until),
-					clean(q.Author), shorten(q.Reason, 60))
-			})
-		},
-	}
-	c.Flags().BoolVar(&all, "all", false, "include silences that have ended")
-	c.Flags().StringVar(&environment, "environment", "", "list silences that apply to this environment only")
-	return c
+	header := tabbed("ID", "ENVIRONMENT", "MATCHES", "FROM", "UNTIL", "BY", "REASON")
+	l := newListing(a, "list", "List silences that have not ended", "/silences", header, func(q api.Silence) string {
+		return tabbed(fmt.Sprint(q.ID), or(value(q.Environment), "all"), clean(matcher(q)), a.screen.when(&q.From), a.screen.when(&q.Until),
+			clean(q.Author), shorten(q.Reason, 60))
+	})
+	l.most = ops.Ptr(mostSilences)
+	return l.all("include silences that have ended", "all", "", "true").
+		by("environment", "list silences that apply to this environment only").Command
 }
 
 func (a *app) silencesAdd() *cobra.Command {
@@ -156,7 +147,7 @@ func (a *app) silencesRemove() *cobra.Command {
 	return &cobra.Command{
 		Use: "rm ID", Short: "End a silence now", Args: cobra.ExactArgs(1),
 		RunE: changeOne(a, func(ctx context.Context, s *client, id int64) error {
-			q, err := s.EndSilence(ctx, id)
+			q, err := post[api.Silence](ctx, s, "/silences/"+digits(id)+"/end", nil)
 			if err != nil {
 				return err
 			}

@@ -58,6 +58,15 @@ func (a *app) change(ctx context.Context, use func(*client) error) error {
 	return a.writing(ctx, func(s *store.Store, cfg *config.Config) error { return a.inProcess(ctx, s, cfg, use) })
 }
 
+// on runs a command that reads, or changes, rows of the API.
+func on(
+	way func(context.Context, func(*client) error) error, do func(c *cobra.Command, s *client, args []string) error,
+) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		return way(c.Context(), func(s *client) error { return do(c, s, args) })
+	}
+}
+
 // readOne runs a command that reads the row it names.
 func readOne[ID ~int64](a *app, do func(ctx context.Context, s *client, id ID) error) func(*cobra.Command, []string) error {
 	return onOne(a.read, do)

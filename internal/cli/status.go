@@ -147,11 +147,7 @@ func (s *status) clear() {
 func (a *app) healthcheckCommand() *cobra.Command {
 	return a.withFlags(&cobra.Command{
 		Use: "healthcheck", Short: "Check whether the daemon is ready; exit 0 or 1",
-		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := a.load()
-			if err != nil {
-				return err
-			}
+		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
 			host, port, err := net.SplitHostPort(cfg.Listen)
 			if err != nil {
 				return fmt.Errorf("read listen address: %w", err)
@@ -183,6 +179,6 @@ func (a *app) healthcheckCommand() *cobra.Command {
 			_ = json.Unmarshal(body, &said) // another program's answer is ready, too
 			fmt.Fprintln(a.Stdout, or(said.Status, "ready"))
 			return nil
-		},
+		}),
 	}, config.ListenFlags)
 }

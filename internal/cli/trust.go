@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -19,7 +18,9 @@ func (a *app) trustCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 2 {
 				return a.change(c.Context(), func(s *client) error {
-					t, err := s.SetTrust(c.Context(), environment, args[0], args[1], reason)
+					t, err := post[api.Trust](c.Context(), s, "/trust", map[string]any{
+						"environment": environment, "service": args[0], "level": args[1], "reason": reason,
+					})
 					if err == nil {
 						fmt.Fprintf(a.Stderr, "trust in %s is %s\n", clean(t.Service), t.Level)
 					}
@@ -31,25 +32,19 @@ func (a *app) trustCommand() *cobra.Command {
 				service = args[0]
 			}
 			header := tabbed("SERVICE", "TRUST", "ALLOWED", "PROPOSED", "APPROVED", "VERIFIED", "UNDONE", "REFUTED", "NEXT")
-			return listRows(c.Context(), a, func(ctx context.Context, s *client) ([]api.Trust, error) {
-				return s.Trusts(ctx, environment, service)
-			}, header, func(t api.Trust) string {
-				return tabbed(clean(t.Service), t.Level, t.Ceiling, fmt.Sprint(t.Proposed), fmt.Sprint(t.Approved), fmt.Sprint(t.Verified),
-					fmt.Sprint(t.Undone), fmt.Sprint(t.Refuted), clean(value(t.Next)))
+			return a.read(c.Context(), func(s *client) error {
+				rows, err := items[api.Trust](c.Context(), s, "/trust", query("environment", environment, "service", service), mostItems)
+				if err != nil {
+					return err
+				}
+				return printRows(a, rows, header, func(t api.Trust) string {
+					return tabbed(clean(t.Service), t.Level, t.Ceiling, fmt.Sprint(t.Proposed), fmt.Sprint(t.Approved), fmt.Sprint(t.Verified),
+						fmt.Sprint(t.Undone), fmt.Sprint(t.Refuted), clean(value(t.Next)))
+				})
 			})
 		},
 	}
 	c.Flags().StringVar(&environment, "environment", "", "environment (default: the first one)")
 	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
 	return c
-}
-
-// Trusts lists how far services are trusted.
-func (c *client) Trusts(ctx context.Context, environment, service string) ([]api.Trust, error) {
-	return items[api.Trust](ctx, c, "/trust", query("environment", environment, "service", service), 0)
-}
-
-// SetTrust changes how far a service is trusted.
-func (c *client) SetTrust(ctx context.Context, environment, service, level, reason string) (api.Trust, error) {
-	return post[api.Trust](ctx, c, "/trust", map[string]any{"environment": environment, "service": service, "level": level, "reason": reason})
 }

@@ -116,30 +116,21 @@ func imageLine(i *api.Image) string {
 
 func (a *app) updatesCommand() *cobra.Command {
 	c := &cobra.Command{Use: "updates", Short: "Newer images of services: list, history, show"}
-	c.AddCommand(a.updatesList(), a.updatesHistory(), a.updatesShow())
+	c.AddCommand(a.updatesList(), a.updatesHistory(),
+		show(a, "Show an update: the images before and after, and how it ended", "/updates/runs/%d", printUpdate))
 	return c
 }
 
 func (a *app) updatesList() *cobra.Command {
-	var environment, service string
-	c := &cobra.Command{
-		Use: "list", Short: "List services with their image and whether there is a newer one",
-		RunE: func(c *cobra.Command, _ []string) error {
-			header := tabbed("SERVICE", "CURRENT", "NEWER", "SCHEDULE", "LAST UPDATE")
-			return listRows(c.Context(), a, func(ctx context.Context, s *client) ([]api.Updatable, error) {
-				return items[api.Updatable](ctx, s, "/updates", query("environment", environment, "service", service), 0)
-			}, header, func(u api.Updatable) string {
-				last := "-"
-				if u.Latest != nil {
-					last = fmt.Sprintf("%d %s", u.Latest.ID, u.Latest.Phase)
-				}
-				return tabbed(clean(u.Service), cmp.Or(imageLine(u.Current), "-"), newer(u), orDash(u.Schedule), last)
-			})
-		},
-	}
-	c.Flags().StringVar(&environment, "environment", "", "environment (default: the first one)")
-	c.Flags().StringVar(&service, "service", "", "list this service only")
-	return c
+	header := tabbed("SERVICE", "CURRENT", "NEWER", "SCHEDULE", "LAST UPDATE")
+	short := "List services with their image and whether there is a newer one"
+	return newListing(a, "list", short, "/updates", header, func(u api.Updatable) string {
+		last := "-"
+		if u.Latest != nil {
+			last = fmt.Sprintf("%d %s", u.Latest.ID, u.Latest.Phase)
+		}
+		return tabbed(clean(u.Service), cmp.Or(imageLine(u.Current), "-"), newer(u), orDash(u.Schedule), last)
+	}).by("environment", "environment (default: the first one)").by("service", "list this service only").Command
 }
 
 // newer says whether there is a newer image.
@@ -158,35 +149,9 @@ func newer(u api.Updatable) string {
 }
 
 func (a *app) updatesHistory() *cobra.Command {
-	var environment, service string
-	var limit int
-	c := &cobra.Command{
-		Use: "history", Short: "List updates, newest first",
-		RunE: func(c *cobra.Command, _ []string) error {
-			header := tabbed("ID", "SERVICE", "PHASE", "BY", "ASKED", "AFTER", "RESULT")
-			return listRows(c.Context(), a, func(ctx context.Context, s *client) ([]api.Update, error) {
-				return items[api.Update](ctx, s, "/updates/runs", query("environment", environment, "service", service), limit)
-			}, header, func(u api.Update) string {
-				return tabbed(fmt.Sprint(u.ID), clean(u.Service), u.Phase.String(), clean(u.By), a.screen.when(&u.AskedAt),
-					cmp.Or(imageLine(u.After), "-"), shorten(value(u.Result), 80))
-			})
-		},
-	}
-	c.Flags().StringVar(&environment, "environment", "", "list this environment only")
-	c.Flags().StringVar(&service, "service", "", "list this service only")
-	c.Flags().IntVar(&limit, "limit", 50, "maximum number to list, up to 200")
-	return c
-}
-
-func (a *app) updatesShow() *cobra.Command {
-	return &cobra.Command{
-		Use: "show ID", Short: "Show an update: the images before and after, and how it ended", Args: cobra.ExactArgs(1),
-		RunE: readOne(a, func(ctx context.Context, s *client, id int64) error {
-			u, err := get[api.Update](ctx, s, fmt.Sprintf("/updates/runs/%d", id))
-			if err != nil {
-				return err
-			}
-			return a.printOne(u, func(w io.Writer) { printUpdate(w, u) })
-		}),
-	}
+	header := tabbed("ID", "SERVICE", "PHASE", "BY", "ASKED", "AFTER", "RESULT")
+	return newListing(a, "history", "List updates, newest first", "/updates/runs", header, func(u api.Update) string {
+		return tabbed(fmt.Sprint(u.ID), clean(u.Service), u.Phase.String(), clean(u.By), a.screen.when(&u.AskedAt),
+			cmp.Or(imageLine(u.After), "-"), shorten(value(u.Result), 80))
+	}).by("environment", "list this environment only").by("service", "list this service only").limit(50)
 }

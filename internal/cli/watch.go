@@ -28,15 +28,13 @@ func (a *app) cyclesWatch() *cobra.Command {
 has not ended is watched. Ctrl-C ends the watching, not the cycle. Exit codes are the same as for once.`,
 		Example: `  claudeops cycles watch
   claudeops cycles watch 42`,
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.read(c.Context(), func(s *client) error {
-				id, err := watched(c.Context(), s, args)
-				if err != nil {
-					return err
-				}
-				return a.watchCycle(c.Context(), s, id)
-			})
-		},
+		RunE: on(a.read, func(c *cobra.Command, s *client, args []string) error {
+			id, err := watched(c.Context(), s, args)
+			if err != nil {
+				return err
+			}
+			return a.watchCycle(c.Context(), s, id)
+		}),
 	}
 }
 

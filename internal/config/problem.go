@@ -153,7 +153,7 @@ func (l *problemList) err() error {
 func suggest(word string, candidates []string) string {
 	best, bestDistance := "", max(2, len(word)/3)+1
 	for _, c := range candidates {
-		if d := editDistance(strings.ToLower(word), strings.ToLower(c)); d < bestDistance {
+		if d := EditDistance(strings.ToLower(word), strings.ToLower(c)); d < bestDistance {
 			best, bestDistance = c, d
 		}
 	}
@@ -164,8 +164,8 @@ func suggest(word string, candidates []string) string {
 	return best
 }
 
-// editDistance counts insertions, deletions, replacements and swaps of neighbors.
-func editDistance(a, b string) int {
+// EditDistance counts insertions, deletions, replacements and swaps of neighbors.
+func EditDistance(a, b string) int {
 	s, t := []rune(a), []rune(b)
 	before, previous := make([]int, len(t)+1), make([]int, len(t)+1)
 	for j := range previous {

@@ -97,23 +97,10 @@ func readToken(path string) (string, error) {
 	return token, nil
 }
 
-// makeToken writes a new token. The file gets its name when it is complete.
-func makeToken(dir string) (token string, err error) {
-	token = rand.Text()
-	f, err := os.CreateTemp(dir, ".api-token-*") // mode 0600
-	if err != nil {
-		return "", fmt.Errorf("make token: %w", err)
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name())
-		}
-	}()
-	_, err = f.WriteString(token + "\n")
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), filepath.Join(dir, tokenFile))
-	}
-	if err != nil {
+// makeToken writes a new token.
+func makeToken(dir string) (string, error) {
+	token := rand.Text()
+	if err := replaceFile(filepath.Join(dir, tokenFile), []byte(token+"\n"), nil); err != nil {
 		return "", fmt.Errorf("make token: %w", err)
 	}
 	return token, nil

@@ -299,15 +299,7 @@ func (t *actionTools) look(ctx context.Context, input json.RawMessage) (string, 
 
 // allowedLook judges words as a command.
 func allowedLook(judge *guard.Guard, facts guard.Facts, words []string) error {
-	quoted := make([]string, len(words))
-	for i, w := range words {
-		quoted[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-	}
-	input, err := json.Marshal(map[string]string{"command": strings.Join(quoted, " ")})
-	if err != nil {
-		return err
-	}
-	if d := judge.Check(ops.Tier1, "Bash", input, facts); !d.Allowed() {
+	if d := Verdict(judge, ops.Tier1, commandLine(words), facts); !d.Allowed() {
 		return errors.New(d.Reason)
 	}
 	return nil

@@ -53,25 +53,15 @@ func (d *dockerBrokers) socket(env ops.Environment) string {
 
 // engine is the socket of the engine that an environment's agents reach through a broker; empty if they have none.
 func (d *dockerBrokers) engine(env ops.Environment) string {
-	c := d.h.Config.Docker
-	socket := c.Socket
-	if own := agent.Variable(env.AgentEnv, dockerHost); own != "" && c.Socket == config.DefaultDockerSocket {
-		path, local := strings.CutPrefix(own, "unix://")
-		switch {
-		case local:
-			socket = path
-		case c.Broker == config.DockerAuto:
-			return "" // the operator has chosen another engine or a proxy
-		}
-	}
-	switch c.Broker {
-	case config.DockerOff:
-		return ""
-	case config.DockerOn:
+	c, socket := d.h.Config.Docker, d.socket(env)
+	own := agent.Variable(env.AgentEnv, dockerHost)
+	if c.Broker == config.DockerOn {
 		return socket
-	case config.DockerAuto:
 	}
-	if info, err := os.Stat(socket); err != nil || info.Mode().Type() != os.ModeSocket {
+	if own != "" && c.Socket == config.DefaultDockerSocket && !strings.HasPrefix(own, "unix://") {
+		return "" // the operator has chosen another engine or a proxy
+	}
+	if info, err := os.Stat(socket); c.Broker == config.DockerOff || err != nil || info.Mode().Type() != os.ModeSocket {
 		return ""
 	}
 	return socket

@@ -158,25 +158,25 @@ func (h *Host) site(
 	conns *connections, names []string, webhooks http.Handler, done <-chan struct{}, ready func() error,
 ) http.Handler {
 	return web.New(web.Options{
-		Store: h.store, Control: h.supervisor, Logger: h.Logger, Clock: h.Clock, Token: h.token, OperatorToken: h.Config.APIToken != "",
-		ReadToken: h.Config.APIReadToken, OIDC: h.provider(), Refuse: refuseConnection,
-		StrictApprovals: !AgentsSeparated(h.Config),
-		Version:         h.Version, Host: h.Config.Host.Name, ListenHosts: names, Environments: h.envs,
-		NextCheck: h.supervisor.NextChecks, Settings: settings(h.Config), Walls: sync.OnceValue(h.wallRows),
-		Hub: h.hub, Webhooks: webhooks, Done: done, KeepTranscripts: h.Config.Retention.Transcripts,
-		Address: h.reachedAt, Redact: h.redact,
-		Trace: h.traceID(), Trouble: h.trouble, Database: h.readiness.state, Ready: ready, Streams: conns.streams(),
-		DrainAsked: h.checkDrain, Targets: h.targetNames(),
-		MCP: h.Config.Edges.MCP, Guard: Explainer(h.Config, h.judge), CheckConfig: h.checkedConfig(), ConfigFile: ConfigFile(h.Options),
-		Rehearse: h.rehearseDraft(),
-		Setup:    h.setup.Rows, Examine: h.examined(), HideSetup: h.Config.Agent.Scripted(),
-		Process: func() api.Process {
-			open, most, refused := conns.counts()
-			return api.Process{
-				Connections: open, MaxConnections: most, RefusedConnections: refused,
-				Descriptors: h.descriptors.used(), MaxDescriptors: h.descriptors.limit,
-			}
+		Options: api.Options{
+			Store: h.store, Control: h.supervisor, Logger: h.Logger, Clock: h.Clock, Version: h.Version,
+			Environments: h.envs, NextCheck: h.supervisor.NextChecks, Walls: sync.OnceValue(h.wallRows), Address: h.reachedAt,
+			Database: h.readiness.state, Ready: ready, Guard: Explainer(h.Config, h.judge), CheckConfig: h.checkedConfig(),
+			Setup: h.setup.Rows, Examine: h.examined(),
+			Process: func() api.Process {
+				open, most, refused := conns.counts()
+				return api.Process{
+					Connections: open, MaxConnections: most, RefusedConnections: refused,
+					Descriptors: h.descriptors.used(), MaxDescriptors: h.descriptors.limit,
+				}
+			},
 		},
+		Token: h.token, OperatorToken: h.Config.APIToken != "", ReadToken: h.Config.APIReadToken, OIDC: h.provider(),
+		Refuse: refuseConnection, StrictApprovals: !AgentsSeparated(h.Config), Host: h.Config.Host.Name, ListenHosts: names,
+		Settings: settings(h.Config), Hub: h.hub, Webhooks: webhooks, Done: done,
+		KeepTranscripts: h.Config.Retention.Transcripts, Redact: h.redact, Trace: h.traceID(), Trouble: h.trouble,
+		Streams: conns.streams(), DrainAsked: h.checkDrain, Targets: h.targetNames(), MCP: h.Config.Edges.MCP,
+		ConfigFile: ConfigFile(h.Options), Rehearse: h.rehearseDraft(), HideSetup: h.Config.Agent.Scripted(),
 	})
 }
 

@@ -44,27 +44,14 @@ func readTrust(c *config.Config) (trust, error) {
 	return t, nil
 }
 
-// write replaces the file atomically: half a file would lose services.
-func (t trust) write(c *config.Config) (err error) {
+// write replaces the file at once: half a file would lose services.
+func (t trust) write(c *config.Config) error {
 	text, err := json.MarshalIndent(t, "", "  ")
-	if err != nil {
-		return fmt.Errorf("write accepted services: %w", err)
+	if err == nil {
+		err = os.MkdirAll(c.StateDir, 0o700)
 	}
-	if err := os.MkdirAll(c.StateDir, 0o700); err != nil {
-		return fmt.Errorf("write accepted services: %w", err)
-	}
-	f, err := os.CreateTemp(c.StateDir, ".trusted-*")
-	if err != nil {
-		return fmt.Errorf("write accepted services: %w", err)
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name())
-		}
-	}()
-	_, err = f.Write(append(text, '\n'))
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), filepath.Join(c.StateDir, trustFile))
+	if err == nil {
+		err = replaceFile(filepath.Join(c.StateDir, trustFile), append(text, '\n'), nil)
 	}
 	if err != nil {
 		return fmt.Errorf("write accepted services: %w", err)

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -340,11 +339,7 @@ func (p probeScope) runs(argv []string) bool {
 }
 
 func (c *probeCommands) judged(argv []string, facts guard.Facts) error {
-	input, err := json.Marshal(map[string]string{"command": commandLine(argv)})
-	if err != nil {
-		return fmt.Errorf("print command: %w", err)
-	}
-	d := c.judge.Check(ops.Tier1, "Bash", input, facts)
+	d := Verdict(c.judge, ops.Tier1, commandLine(argv), facts)
 	if !d.Allowed() && !operatorMayAllow(d.Rule) {
 		return errors.New("the guard refuses it: " + strings.TrimSuffix(d.Reason, "."))
 	}
@@ -359,7 +354,7 @@ func operatorMayAllow(rule string) bool { return slices.Contains([]string{"R4", 
 func commandLine(argv []string) string {
 	words := make([]string, len(argv))
 	for i, word := range argv {
-		words[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		words[i] = quoted(word)
 	}
 	return strings.Join(words, " ")
 }

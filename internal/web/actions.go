@@ -62,21 +62,12 @@ func (s *server) runRow(r ops.ActionRun) runRow {
 	return row
 }
 
-func (s *server) actions(w http.ResponseWriter, r *http.Request) {
-	s.showActions(w, r, http.StatusOK, "")
-}
-
-func (s *server) showActions(w http.ResponseWriter, r *http.Request, status int, problem string) {
+func (s *server) actions(r *http.Request, problem string) (page, error) {
 	before, ok := cursor(r)
 	if !ok {
-		s.errorPage(w, r, http.StatusNotFound, "No such page of actions.")
-		return
+		return page{}, noSuch("No such page of actions.")
 	}
 	found, err := s.Store.ActionRuns(r.Context(), store.ActionFilter{Service: queried(r, "service"), Before: before, Limit: listed + 1})
-	if err != nil {
-		s.fail(w, r, "list of actions", err)
-		return
-	}
 	view := actionsView{Several: len(s.Environments) > 1, FormError: problem}
 	found, view.Pager = paged(r, found, func(x ops.ActionRun) int64 { return x.ID })
 	view.Runs = api.Rows(found, s.runRow)
@@ -91,7 +82,7 @@ func (s *server) showActions(w http.ResponseWriter, r *http.Request, status int,
 	if queried(r, "done") != "" {
 		p.Flash = "Requested. The supervisor checks and runs it now."
 	}
-	s.render(w, r, status, "actions", p)
+	return p, err
 }
 
 func actionGroupOf(environment string, v ops.Service) actionGroup {
@@ -127,55 +118,34 @@ func domID(name string) string {
 	}, name)
 }
 
-func (s *server) action(w http.ResponseWriter, r *http.Request) {
-	s.showAction(w, r, http.StatusOK, "")
-}
-
-func (s *server) showAction(w http.ResponseWriter, r *http.Request, status int, problem string) {
-	run, err := s.findRun(r)
-	if err != nil {
-		s.fail(w, r, "action", err)
-		return
-	}
+func (s *server) action(r *http.Request, problem string) (page, error) {
+	run, err := s.Store.ActionRun(r.Context(), rowID(r))
 	row := s.runRow(run)
 	row.FormError = problem
-	s.render(w, r, status, "action", page{Title: runTitle(row.ActionRun), Nav: "services", Body: row})
-}
-
-func (s *server) findRun(r *http.Request) (ops.ActionRun, error) {
-	id := rowID(r)
-	return s.Store.ActionRun(r.Context(), id)
+	return page{Title: runTitle(row.ActionRun), Nav: "services", Body: row}, err
 }
 
 // runAction asks the daemon for an action.
-func (s *server) runAction(w http.ResponseWriter, r *http.Request) {
+func (s *server) runAction(r *http.Request) (string, error) {
 	_, err := s.desk.RunAction(r.Context(), by(r), desk.Action{
 		Environment: r.PostFormValue("environment"), Service: r.PostFormValue("service"), Name: r.PostFormValue("action"),
 		Branch: typed(r, "branch"), Why: reason(r),
 	})
 	if errors.Is(err, ops.ErrNotFound) {
-		s.showActions(w, r, http.StatusUnprocessableEntity, "This action does not exist. Nothing was run.")
-		return
+		err = wrong{http.StatusUnprocessableEntity, "This action does not exist. Nothing was run."}
 	}
-	s.requested(w, r, err, s.showActions)
+	return requested(err)
 }
 
-func (s *server) undoAction(w http.ResponseWriter, r *http.Request) {
-	id := rowID(r)
-	_, err := s.desk.Undo(r.Context(), by(r), id, reason(r))
-	s.requested(w, r, err, s.showAction)
+func (s *server) undoAction(r *http.Request) (string, error) {
+	_, err := s.desk.Undo(r.Context(), by(r), rowID(r), reason(r))
+	return requested(err)
 }
 
-// requested answers a request for an action: with the list of runs, or with the form and what is wrong.
-func (s *server) requested(w http.ResponseWriter, r *http.Request, err error, show func(http.ResponseWriter, *http.Request, int, string)) {
-	again := func(problem string) { show(w, r, http.StatusUnprocessableEntity, problem) }
-	switch {
-	case refused(err, "Nothing was run.", again):
-	case errors.Is(err, ops.ErrConflict):
-		show(w, r, http.StatusConflict, "It cannot be done now: "+plain(err.Error())+". Nothing was run.")
-	case err != nil:
-		s.fail(w, r, "action", err)
-	default:
-		http.Redirect(w, r, "/actions?done=requested", http.StatusSeeOther)
+// requested leads to the list of runs, unless the action cannot be done now.
+func requested(err error) (string, error) {
+	if errors.Is(err, ops.ErrConflict) {
+		err = wrong{http.StatusConflict, "It cannot be done now: " + plain(err.Error()) + ". Nothing was run."}
 	}
+	return "/actions?done=requested", err
 }

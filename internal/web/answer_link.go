@@ -57,23 +57,32 @@ type linkView struct {
 // showLink shows what a link of a notice answers. Looking changes nothing: programs that check mail follow links.
 func (s *server) showLink(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
-	t, ok := s.readLink(w, r)
-	if !ok {
-		return
+	t, err := s.readLink(r)
+	var view linkView
+	if err == nil {
+		view, err = s.linkView(r, t)
 	}
-	view, ok := s.linkView(w, r, t)
-	if !ok {
+	if err != nil {
+		s.linkFailed(w, r, err)
 		return
 	}
 	s.render(w, r, http.StatusOK, "answer_link", page{Title: view.Title, Body: view, Static: true, Passkeys: view.Login != ""})
 }
 
-// readLink checks the token of a link. If it does not work, a page says so.
-func (s *server) readLink(w http.ResponseWriter, r *http.Request) (signed.Token, bool) {
+// linkProblem is a link that does not work, and what to do.
+type linkProblem struct {
+	status     int
+	what, todo string
+	wait       time.Duration // there were too many wrong ones
+}
+
+func (p linkProblem) Error() string { return p.what }
+
+// readLink checks the token of a link.
+func (s *server) readLink(r *http.Request) (signed.Token, error) {
 	key, err := s.answerKey(r.Context())
 	if err != nil {
-		s.fail(w, r, "link", err)
-		return signed.Token{}, false
+		return signed.Token{}, err
 	}
 	t, err := signed.Verify(key, r.PathValue("token"), s.Clock())
 	if _, link := t.LinkRoute(); err == nil && !link {
@@ -81,62 +90,56 @@ func (s *server) readLink(w http.ResponseWriter, r *http.Request) (signed.Token,
 	}
 	switch {
 	case errors.Is(err, signed.ErrExpired):
-		s.linkProblem(w, r, http.StatusGone, "This link has expired.", "Nothing was changed. Sign in to answer.")
-		return t, false
+		return t, linkProblem{http.StatusGone, "This link has expired.", "Nothing was changed. Sign in to answer.", 0}
 	case err != nil:
-		if wait := s.wrongGuess(r, "used a link that is not genuine"); wait > 0 {
-			s.tooMany(w, r, wait, "Too many wrong links.")
-			return t, false
+		return t, linkProblem{
+			http.StatusNotFound, "This link is not valid.", "Nothing was changed. Copy the whole link from the notice, or sign in.",
+			s.wrongGuess(r, "used a link that is not genuine"),
 		}
-		s.linkProblem(w, r, http.StatusNotFound, "This link is not valid.",
-			"Nothing was changed. Copy the whole link from the notice, or sign in.")
-		return t, false
 	}
-	return t, true
+	return t, nil
 }
 
-func (s *server) linkProblem(w http.ResponseWriter, r *http.Request, status int, what, todo string) {
-	s.render(w, r, status, "sign_in_problem", page{
-		Title: "Link", Static: true,
-		Body: problemView{Title: "This link does not work", What: what, Todo: todo, Link: "/login", LinkText: "Sign in"},
-	})
+// linkFailed says why a link does not work.
+func (s *server) linkFailed(w http.ResponseWriter, r *http.Request, err error) {
+	if errors.Is(err, ops.ErrNotFound) {
+		err = linkProblem{http.StatusNotFound, "What this link is about is no longer on record.", "Nothing was changed.", 0}
+	}
+	var p linkProblem
+	switch {
+	case !errors.As(err, &p):
+		s.fail(w, r, "link", err)
+	case p.wait > 0:
+		s.tooMany(w, r, p.wait, "Too many wrong links.")
+	default:
+		s.render(w, r, p.status, "sign_in_problem", page{
+			Title: "Link", Static: true,
+			Body: problemView{Title: "This link does not work", What: p.what, Todo: p.todo, Link: "/login", LinkText: "Sign in"},
+		})
+	}
 }
 
-// linkView returns the page of a link, or responds with why there is nothing to answer.
-func (s *server) linkView(w http.ResponseWriter, r *http.Request, t signed.Token) (linkView, bool) {
+// linkView returns the page of a link, or why there is nothing to answer.
+func (s *server) linkView(r *http.Request, t signed.Token) (linkView, error) {
 	switch t.Kind {
 	case signed.KindApproval:
-		return s.approvalLink(w, r, t)
+		return s.approvalLink(r, t)
 	case signed.KindIncident:
 		i, err := s.Store.Incident(r.Context(), t.Approval)
-		if err != nil {
-			s.linkGone(w, r, err)
-			return linkView{}, false
-		}
-		if i.ResolvedAt != nil {
-			s.linkProblem(w, r, http.StatusConflict, "The incident is over.", "Nothing was changed, and there is nothing to do.")
-			return linkView{}, false
+		if err == nil && i.ResolvedAt != nil {
+			err = linkProblem{http.StatusConflict, "The incident is over.", "Nothing was changed, and there is nothing to do.", 0}
 		}
 		return incidentLink(t, plain(i.Title), []fact{
 			{Name: "Service", Value: plain(i.Service)},
 			{Name: "Environment", Value: plain(i.Environment)},
 			{Name: "Open since", At: ops.Ptr(moment{s.Clock()}.stamp(i.OpenedAt))},
-		}), true
+		}), err
 	case signed.KindReflex:
-		return s.reflexLink(w, r, t)
+		return s.reflexLink(r, t)
 	case signed.KindCycle:
-		return incidentLink(t, fmt.Sprintf("The incidents of cycle %d", t.Approval), nil), true
+		return incidentLink(t, fmt.Sprintf("The incidents of cycle %d", t.Approval), nil), nil
 	}
-	s.linkProblem(w, r, http.StatusNotFound, "This link is not valid.", "Nothing was changed.")
-	return linkView{}, false
-}
-
-func (s *server) linkGone(w http.ResponseWriter, r *http.Request, err error) {
-	if errors.Is(err, ops.ErrNotFound) {
-		s.linkProblem(w, r, http.StatusNotFound, "What this link is about is no longer on record.", "Nothing was changed.")
-		return
-	}
-	s.fail(w, r, "link", err)
+	return linkView{}, linkProblem{http.StatusNotFound, "This link is not valid.", "Nothing was changed.", 0}
 }
 
 func incidentLink(t signed.Token, what string, facts []fact) linkView {
@@ -148,26 +151,24 @@ func incidentLink(t signed.Token, what string, facts []fact) linkView {
 }
 
 // approvalLink is the page about an approval.
-func (s *server) approvalLink(w http.ResponseWriter, r *http.Request, t signed.Token) (linkView, bool) {
+func (s *server) approvalLink(r *http.Request, t signed.Token) (linkView, error) {
 	a, err := s.Store.Approval(r.Context(), t.Approval)
-	if err != nil {
-		s.linkGone(w, r, err)
-		return linkView{}, false
-	}
 	m := moment{s.Clock()}
-	if a.Status != ops.ApprovalPending {
-		s.linkProblem(w, r, http.StatusConflict, m.alreadyText(api.ApprovalRow(a)), "Nothing was changed. Only the first answer counts.")
-		return linkView{}, false
-	}
-	if a.PlanHash != t.Plan {
-		s.linkProblem(w, r, http.StatusConflict, "The plan is not the one that this link was sent for.",
-			"Nothing was changed. Sign in and look at the new plan.")
-		return linkView{}, false
+	switch {
+	case err != nil:
+		return linkView{}, err
+	case a.Status != ops.ApprovalPending:
+		return linkView{}, linkProblem{
+			http.StatusConflict, m.alreadyText(api.ApprovalRow(a)), "Nothing was changed. Only the first answer counts.", 0,
+		}
+	case a.PlanHash != t.Plan:
+		return linkView{}, linkProblem{
+			http.StatusConflict, "The plan is not the one that this link was sent for.", "Nothing was changed. Sign in and look at the new plan.", 0,
+		}
 	}
 	full, err := s.approvalView(r.Context(), m, a)
 	if err != nil {
-		s.fail(w, r, "link", err)
-		return linkView{}, false
+		return linkView{}, err
 	}
 	v := linkView{Title: "Deny", What: full.Title, Plan: full.Plan, Button: "Deny", Danger: true, Facts: []fact{
 		{Name: "Why", Value: plain(a.Reason)},
@@ -181,7 +182,7 @@ func (s *server) approvalLink(w http.ResponseWriter, r *http.Request, t signed.T
 	if t.Decision == signed.Approve {
 		v = s.approvedAt(r, v, fmt.Sprintf("/approvals/%d/approve", a.ID))
 	}
-	return v, true
+	return v, nil
 }
 
 // approvedAt leads to the page on which somebody who may approve says yes.
@@ -196,15 +197,13 @@ func (s *server) approvedAt(r *http.Request, v linkView, path string) linkView {
 }
 
 // reflexLink is the page about a repair that may become a reflex.
-func (s *server) reflexLink(w http.ResponseWriter, r *http.Request, t signed.Token) (linkView, bool) {
+func (s *server) reflexLink(r *http.Request, t signed.Token) (linkView, error) {
 	e, err := s.desk.Reflex(r.Context(), t.Approval)
-	if err != nil {
-		s.linkGone(w, r, err)
-		return linkView{}, false
+	if err == nil && e.State != ops.ReflexAsked {
+		err = linkProblem{http.StatusConflict, plain(fmt.Sprintf("%s switched it %s.", e.Person, e.State)), "Nothing was changed.", 0}
 	}
-	if e.State != ops.ReflexAsked {
-		s.linkProblem(w, r, http.StatusConflict, plain(fmt.Sprintf("%s switched it %s.", e.Person, e.State)), "Nothing was changed.")
-		return linkView{}, false
+	if err != nil {
+		return linkView{}, err
 	}
 	v := linkView{Title: "No reflex", What: plain("Make this a reflex? " + e.Words()), Button: "No", Facts: []fact{
 		{Name: "When", Value: plain(e.Case())},
@@ -213,32 +212,31 @@ func (s *server) reflexLink(w http.ResponseWriter, r *http.Request, t signed.Tok
 	if t.Decision == signed.Approve {
 		v = s.approvedAt(r, v, servicePath(e.Environment, e.Service))
 	}
-	return v, true
+	return v, nil
 }
 
 // answerLink gives the answer of a link. An approval needs more than a link, which others may read on the way.
 func (s *server) answerLink(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
-	t, ok := s.readLink(w, r)
-	if !ok {
-		return
+	t, err := s.readLink(r)
+	if err == nil && (t.Decision == signed.Approve || r.PostFormValue("confirm") != "yes") {
+		err = linkProblem{
+			http.StatusForbidden, "A link alone does not do this.", "Nothing was changed. Open the link in a browser, or sign in.", 0,
+		}
 	}
-	if t.Decision == signed.Approve || r.PostFormValue("confirm") != "yes" {
-		s.linkProblem(w, r, http.StatusForbidden, "A link alone does not do this.",
-			"Nothing was changed. Open the link in a browser, or sign in.")
-		return
+	var result signed.Result
+	if err == nil {
+		route, _ := t.LinkRoute()
+		result, err = s.desk.Reply(r.Context(), signed.Reply{
+			Token: t, Code: signed.Code(r.PathValue("token")), Source: linkChannel + " " + rand.Text(), Channel: linkChannel, By: "link to " + route,
+			Snooze: linkSnooze, At: s.Clock(),
+		})
+		if err == nil && !result.Done {
+			err = linkProblem{http.StatusConflict, plain(result.Text), "Nothing was changed.", 0}
+		}
 	}
-	route, _ := t.LinkRoute()
-	result, err := s.desk.Reply(r.Context(), signed.Reply{
-		Token: t, Code: signed.Code(r.PathValue("token")), Source: linkChannel + " " + rand.Text(), Channel: linkChannel, By: "link to " + route,
-		Snooze: linkSnooze, At: s.Clock(),
-	})
 	if err != nil {
-		s.fail(w, r, "link", err)
-		return
-	}
-	if !result.Done {
-		s.linkProblem(w, r, http.StatusConflict, plain(result.Text), "Nothing was changed.")
+		s.linkFailed(w, r, err)
 		return
 	}
 	s.render(w, r, http.StatusOK, "sign_in_problem", page{

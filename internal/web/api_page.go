@@ -69,14 +69,10 @@ type apiField struct {
 
 // apiDocs describes the API, from the description that it serves itself.
 func (s *server) apiDocs(machine http.Handler) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+	return s.page("api", "read the description of the API", func(r *http.Request) (page, error) {
 		view, err := readAPI(r, machine)
-		if err != nil {
-			s.fail(w, r, "read the description of the API", err)
-			return
-		}
-		s.render(w, r, http.StatusOK, "api", page{Title: "API", Nav: "docs", Body: view, Static: true})
-	}
+		return page{Title: "API", Nav: "docs", Body: view, Static: true}, err
+	})
 }
 
 func readAPI(r *http.Request, machine http.Handler) (view apiView, err error) {

@@ -224,12 +224,7 @@ func permissions(t ops.Tier) []string {
 }
 
 func (s *server) tools(environment string, t ops.Tier) string {
-	for _, e := range s.Environments {
-		if e.Name == environment {
-			return strings.Join(e.Tools[t].Tools, ", ")
-		}
-	}
-	return ""
+	return strings.Join(s.environment(environment).Tools[t].Tools, ", ")
 }
 
 func unansweredText(policy string) string {
@@ -260,28 +255,21 @@ func (m moment) alreadyText(a api.Approval) string {
 }
 
 // approval shows one approval. A link in a notification may name the answer, but only the form sends it.
-func (s *server) approval(w http.ResponseWriter, r *http.Request) {
+func (s *server) approval(r *http.Request) (page, error) {
 	ask := r.PathValue("answer")
 	if ask != "" && ask != answerApprove && ask != answerDeny {
-		s.errorPage(w, r, http.StatusNotFound, "No page at this address.")
-		return
+		return page{}, noPage()
 	}
-	s.showApproval(w, r, http.StatusOK, ask, "")
+	return s.showApproval(r, ask, "")
 }
 
-func (s *server) showApproval(w http.ResponseWriter, r *http.Request, status int, ask, problem string) {
-	id := rowID(r)
-	a, err := s.Store.Approval(r.Context(), id)
+func (s *server) showApproval(r *http.Request, ask, problem string) (page, error) {
+	a, err := s.Store.Approval(r.Context(), rowID(r))
 	if err != nil {
-		s.fail(w, r, "approval", err)
-		return
+		return page{}, err
 	}
 	m := moment{s.Clock()}
 	view, err := s.approvalView(r.Context(), m, a)
-	if err != nil {
-		s.fail(w, r, "approval", err)
-		return
-	}
 	view.Ask, view.FormError = ask, problem
 	if a.Status != ops.ApprovalPending {
 		view.Conflict = m.alreadyText(view.Approval)
@@ -289,13 +277,17 @@ func (s *server) showApproval(w http.ResponseWriter, r *http.Request, status int
 			view.Conflict += " Reason: " + firstLine(a.Answer, desk.MaxReason)
 		}
 	}
-	s.render(w, r, status, "approval", page{Title: view.Title, Nav: "incidents", Body: view, Static: true})
+	return page{Title: view.Title, Nav: "incidents", Body: view, Static: true}, err
+}
+
+// unanswered shows an approval whose answer was not accepted.
+func (s *server) unanswered(r *http.Request, problem string) (page, error) {
+	return s.showApproval(r, "", problem)
 }
 
 // answer records the answer to an approval. Only the first answer counts; a later one gets a conflict that names the first.
-func (s *server) answer(w http.ResponseWriter, r *http.Request) {
-	id := rowID(r)
-	word := r.PathValue("answer")
+func (s *server) answer(r *http.Request) (string, error) {
+	id, word := rowID(r), r.PathValue("answer")
 	next := fmt.Sprintf("/incidents?done=%s&id=%d", word, id)
 	var err error
 	switch word {
@@ -309,19 +301,12 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request) {
 	case answerDeny:
 		_, err = s.desk.Deny(r.Context(), by(r), id, denyFor(r), reason(r))
 	default:
-		s.errorPage(w, r, http.StatusNotFound, "No page at this address.")
-		return
+		err = noPage()
 	}
-	show := func(problem string) { s.showApproval(w, r, http.StatusUnprocessableEntity, "", problem) }
-	switch {
-	case refused(err, "Nothing was changed.", show):
-	case errors.Is(err, ops.ErrConflict):
-		s.showApproval(w, r, http.StatusConflict, "", "")
-	case err != nil:
-		s.fail(w, r, "approval", err)
-	default:
-		http.Redirect(w, r, next, http.StatusSeeOther)
+	if errors.Is(err, ops.ErrConflict) {
+		err = wrong{http.StatusConflict, ""}
 	}
+	return next, err
 }
 
 // denyFor is how long a no lasts, or nil if the form does not say.
@@ -353,28 +338,22 @@ type approvalsView struct {
 }
 
 // approvals lists the questions to people: first those that wait for an answer, then the answered ones.
-func (s *server) approvals(w http.ResponseWriter, r *http.Request) {
+func (s *server) approvals(r *http.Request) (page, error) {
 	before, ok := cursor(r)
 	if !ok {
-		s.errorPage(w, r, http.StatusNotFound, "No such page of approvals.")
-		return
+		return page{}, noSuch("No such page of approvals.")
 	}
 	view := approvalsView{Several: len(s.Environments) > 1}
 	if before == 0 {
 		pending, err := s.Store.Approvals(r.Context(), store.ApprovalFilter{Status: ops.ApprovalPending, Limit: 200})
 		if err != nil {
-			s.fail(w, r, "list of approvals", err)
-			return
+			return page{}, err
 		}
 		view.Pending = api.Rows(pending, api.ApprovalRow)
 	}
 	found, err := s.Store.Approvals(r.Context(), store.ApprovalFilter{Before: before, Limit: listed + 1})
-	if err != nil {
-		s.fail(w, r, "list of approvals", err)
-		return
-	}
 	found, view.Pager = paged(r, found, func(a ops.Approval) int64 { return a.ID })
 	found = slices.DeleteFunc(found, func(a ops.Approval) bool { return a.Status == ops.ApprovalPending })
 	view.Answered = api.Rows(found, api.ApprovalRow)
-	s.render(w, r, http.StatusOK, "approvals", page{Title: "Approvals", Nav: "approvals", Body: view})
+	return page{Title: "Approvals", Nav: "approvals", Body: view}, err
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"claudeops/internal/api"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 	"claudeops/internal/web"
@@ -44,8 +45,11 @@ func generated(b *testing.B, sessions int) http.Handler {
 	s := open()
 	b.Cleanup(func() { _ = s.Close() })
 	return web.New(web.Options{
-		Store: s, Logger: slog.New(slog.DiscardHandler), Clock: benchNow, Version: "bench", Token: testtoken.Token,
-		Environments: []ops.Environment{{Name: "default", Interval: time.Hour, Policy: ops.Policy{BudgetDayUSD: 25}}},
+		Options: api.Options{
+			Store: s, Logger: slog.New(slog.DiscardHandler), Clock: benchNow, Version: "bench",
+			Environments: []ops.Environment{{Name: "default", Interval: time.Hour, Policy: ops.Policy{BudgetDayUSD: 25}}},
+		},
+		Token: testtoken.Token,
 	})
 }
 
@@ -176,7 +180,7 @@ func BenchmarkLongTranscript(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	site := web.New(web.Options{Store: s, Logger: slog.New(slog.DiscardHandler), Clock: benchNow, Version: "bench", Token: testtoken.Token})
+	site := web.New(web.Options{Options: api.Options{Store: s, Logger: slog.New(slog.DiscardHandler), Clock: benchNow, Version: "bench"}, Token: testtoken.Token})
 	for _, path := range []string{"/sessions/1", "/sessions/1?end=1", "/sessions/1/transcript?after=50000", "/sessions/1?find=line+99999"} {
 		b.Run("lines=100000"+path, func(b *testing.B) { measure(b, site, path) })
 	}
@@ -190,7 +194,7 @@ func BenchmarkReaders(b *testing.B) {
 	j := apitest.Open(b, benchNow())
 	_, ids := j.Chain(ops.NewCycle{}, "", "", apitest.Run{Tier: 1, Status: ops.SessionRunning})
 	hub := web.NewHub()
-	server := httptest.NewServer(web.New(web.Options{Store: j.Store, Hub: hub, Logger: slog.New(slog.DiscardHandler), Clock: benchNow, Token: apitest.Token}))
+	server := httptest.NewServer(web.New(web.Options{Options: api.Options{Store: j.Store, Logger: slog.New(slog.DiscardHandler), Clock: benchNow}, Hub: hub, Token: apitest.Token}))
 	b.Cleanup(func() { server.CloseClientConnections(); server.Close() })
 	for b.Loop() {
 		var alone, watched []time.Duration

@@ -70,12 +70,8 @@ const longValue = 120
 // masked replaces a secret.
 const masked = "[redacted]"
 
-func (s *server) config(w http.ResponseWriter, r *http.Request) {
-	s.showConfig(w, r, http.StatusOK, accessForm{})
-}
-
-// showConfig shows the page, with what became of a form about access.
-func (s *server) showConfig(w http.ResponseWriter, r *http.Request, status int, form accessForm) {
+// config shows the page, with what became of a form about access.
+func (s *server) config(r *http.Request, form accessForm) (page, error) {
 	view := configView{Policy: s.Environments[0].Policy, Walls: s.Walls(), Search: queried(r, "q"), All: len(s.Settings)}
 	view.Changed = queried(r, "own") != ""
 	if s.mayConfigure(r) {
@@ -121,18 +117,13 @@ func (s *server) showConfig(w http.ResponseWriter, r *http.Request, status int, 
 	}
 	view.addRoutes()
 	var err error
-	if view.Hosts, err = s.hosts(r.Context()); err != nil {
-		s.fail(w, r, "list of hosts", err)
-		return
+	if view.Hosts, err = s.hosts(r.Context()); err == nil {
+		view.Access, err = s.accessView(r, form)
 	}
-	if view.Access, err = s.accessView(r, form); err != nil {
-		s.fail(w, r, "list of tokens", err)
-		return
-	}
-	s.render(w, r, status, "config", page{
+	return page{
 		Title: "Configuration", Nav: "config", Body: view, Flash: accessDone(queried(r, "done")), Passkeys: view.Access != nil,
 		Static: view.Access != nil, // its forms keep what was typed
-	})
+	}, err
 }
 
 func matches(setting Setting, search string) bool {
@@ -316,35 +307,30 @@ func (s *server) makeToken(w http.ResponseWriter, r *http.Request) {
 			t.ExpiresAt = ops.Ptr(now.Add(l.life))
 		}
 	}
-	if !known {
-		form.problem = "Choose when the token expires. Nothing was changed."
-		s.showConfig(w, r, http.StatusUnprocessableEntity, form)
-		return
+	status := http.StatusUnprocessableEntity
+	made, secret, err := store.Token{}, "", error(wrong{text: "Choose when the token expires. Nothing was changed."})
+	if known {
+		made, secret, err = s.Store.AddToken(r.Context(), t)
 	}
-	made, secret, err := s.Store.AddToken(r.Context(), t)
 	switch {
 	case store.Unavailable(err):
 		s.fail(w, r, "token", err)
 		return
 	case errors.Is(err, ops.ErrConflict):
-		form.problem = "A token with this name exists. Revoke it, or choose another name."
-		s.showConfig(w, r, http.StatusConflict, form)
-		return
+		status, form.problem = http.StatusConflict, "A token with this name exists. Revoke it, or choose another name."
 	case err != nil:
 		form.problem = plain(err.Error())
-		s.showConfig(w, r, http.StatusUnprocessableEntity, form)
-		return
+	default:
+		status, form = http.StatusOK, accessForm{made: &madeToken{Name: plain(made.Name), Secret: secret}}
 	}
-	s.showConfig(w, r, http.StatusOK, accessForm{made: &madeToken{Name: plain(made.Name), Secret: secret}})
+	p, err := s.config(r, form)
+	p.Status = status
+	s.show(w, r, "config", "list of tokens", p, err)
 }
 
 // revokeToken ends a token.
-func (s *server) revokeToken(w http.ResponseWriter, r *http.Request) {
-	if err := s.Store.RevokeToken(r.Context(), r.PathValue("name"), s.person(r), s.Clock()); err != nil {
-		s.fail(w, r, "token", err)
-		return
-	}
-	http.Redirect(w, r, "/config?done=revoked#access", http.StatusSeeOther)
+func (s *server) revokeToken(r *http.Request) (string, error) {
+	return "/config?done=revoked#access", s.Store.RevokeToken(r.Context(), r.PathValue("name"), s.person(r), s.Clock())
 }
 
 // accessDone is what a form of the section did.

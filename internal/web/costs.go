@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/csv"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -71,7 +70,9 @@ type groupRow struct {
 	Tokens   figure
 }
 
-var errNoCosts = errors.New("no such view of costs")
+func errNoCosts() error {
+	return noSuch("Costs are grouped by tier, model, service or trigger, over 7, 30 or 90 days.")
+}
 
 // costQuery is the requested view of costs.
 type costQuery struct {
@@ -85,12 +86,12 @@ func readCostQuery(r *http.Request) (costQuery, error) {
 	if text := queried(r, "days"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || !slices.Contains([]int{7, 30, 90}, n) {
-			return q, errNoCosts
+			return q, errNoCosts()
 		}
 		q.days = n
 	}
 	if !slices.Contains(store.CostGroups(), q.by) {
-		return q, errNoCosts
+		return q, errNoCosts()
 	}
 	return q, nil
 }
@@ -100,22 +101,10 @@ func (q costQuery) since(now time.Time) time.Time {
 	return now.UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-q.days)
 }
 
-func (s *server) costs(w http.ResponseWriter, r *http.Request) {
-	view, err := s.costsView(r)
-	switch {
-	case errors.Is(err, errNoCosts):
-		s.errorPage(w, r, http.StatusNotFound, "Costs are grouped by tier, model, service or trigger, over 7, 30 or 90 days.")
-	case err != nil:
-		s.fail(w, r, "costs", err)
-	default:
-		s.render(w, r, http.StatusOK, "costs", page{Title: "Costs", Nav: "costs", Body: view})
-	}
-}
-
-func (s *server) costsView(r *http.Request) (costsView, error) {
+func (s *server) costs(r *http.Request) (page, error) {
 	q, err := readCostQuery(r)
 	if err != nil {
-		return costsView{}, err
+		return page{}, err
 	}
 	ctx, m := r.Context(), moment{s.Clock()}
 	view := costsView{
@@ -132,21 +121,21 @@ func (s *server) costsView(r *http.Request) (costsView, error) {
 	filter := store.CostFilter{Environment: q.environment, Since: q.since(m.now)}
 	rows, err := s.Store.Costs(ctx, q.by, filter)
 	if err != nil {
-		return view, err
+		return page{}, err
 	}
 	view.addGroups(q, rows, m.now)
 	if q.days < sumDays { // the totals go further back than the chart
 		rows, err = s.Store.Costs(ctx, q.by, store.CostFilter{Environment: q.environment, Since: costQuery{days: sumDays}.since(m.now)})
 		if err != nil {
-			return view, err
+			return page{}, err
 		}
 	}
 	view.addSums(rows, m.now)
 	if err := s.addBudgets(ctx, m, q, &view); err != nil {
-		return view, err
+		return page{}, err
 	}
 	view.Chains, err = s.Store.ExpensiveChains(ctx, filter, expensiveCycles)
-	return view, err
+	return page{Title: "Costs", Nav: "costs", Body: view}, err
 }
 
 // addSums adds the totals of recent periods.
@@ -376,11 +365,10 @@ func tokenFacts(c store.Cost) []fact {
 // costsCSV responds with the costs as a CSV file. Unknown values are empty.
 func (s *server) costsCSV(w http.ResponseWriter, r *http.Request) {
 	q, err := readCostQuery(r)
-	if err != nil {
-		s.errorPage(w, r, http.StatusNotFound, "Costs are grouped by tier, model, service or trigger, over 7, 30 or 90 days.")
-		return
+	var rows []store.CostRow
+	if err == nil {
+		rows, err = s.Store.Costs(r.Context(), q.by, store.CostFilter{Environment: q.environment, Since: q.since(s.Clock())})
 	}
-	rows, err := s.Store.Costs(r.Context(), q.by, store.CostFilter{Environment: q.environment, Since: q.since(s.Clock())})
 	if err != nil {
 		s.fail(w, r, "costs", err)
 		return

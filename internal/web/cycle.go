@@ -45,24 +45,20 @@ type cycleView struct {
 // cyclePath is the URL of the page of a cycle.
 func cyclePath(id ops.CycleID) string { return "/cycles/" + strconv.FormatInt(int64(id), 10) }
 
-func (s *server) cycle(w http.ResponseWriter, r *http.Request) {
-	id := rowID(r)
-	view, err := s.cycleView(r.Context(), moment{s.Clock()}, ops.CycleID(id))
-	if err != nil {
-		s.fail(w, r, "cycle", err)
-		return
-	}
+func (s *server) cycle(r *http.Request) (page, error) {
+	id := ops.CycleID(rowID(r))
+	view, err := s.cycleView(r.Context(), moment{s.Clock()}, id)
 	p := page{Title: fmt.Sprintf("C-%d %s", id, view.Title), Nav: navCycles, Body: view}
 	query := r.URL.Query()
 	switch {
 	case view.Stop != nil && query.Get("stopping") != "":
 		p.Flash = fmt.Sprintf("Stopping C-%d. Its processes have a moment to exit on their own.", id)
 	case query.Get("queued") != "":
-		p.Flash = s.queuedText(r.Context(), ops.CycleID(id))
+		p.Flash = s.queuedText(r.Context(), id)
 	case query.Get("done") != "":
 		p.Flash = doneText(queried(r, "done"), queried(r, "id"))
 	}
-	s.render(w, r, http.StatusOK, "cycle", p)
+	return p, err
 }
 
 // cycleView reads everything about a cycle.
@@ -166,26 +162,17 @@ func stopCycleQuestion(id ops.CycleID) *question {
 }
 
 // stopCycle ends a cycle that has not ended.
-func (s *server) stopCycle(w http.ResponseWriter, r *http.Request) {
-	id := rowID(r)
-	err := s.desk.Cancel(r.Context(), by(r), ops.CycleID(id), "")
-	switch {
-	case errors.Is(err, ops.ErrConflict):
-		s.errorPage(w, r, http.StatusConflict, fmt.Sprintf("Cycle C-%d has already ended.", id))
-	case err != nil:
-		s.fail(w, r, "cycle", err)
-	default:
-		http.Redirect(w, r, cyclePath(ops.CycleID(id))+"?stopping=1", http.StatusSeeOther)
+func (s *server) stopCycle(r *http.Request) (string, error) {
+	id := ops.CycleID(rowID(r))
+	err := s.desk.Cancel(r.Context(), by(r), id, "")
+	if errors.Is(err, ops.ErrConflict) {
+		err = refusal{http.StatusConflict, fmt.Sprintf("Cycle C-%d has already ended.", id)}
 	}
+	return cyclePath(id) + "?stopping=1", err
 }
 
 // runAgain submits a cycle with the same prompt, limits and environment.
-func (s *server) runAgain(w http.ResponseWriter, r *http.Request) {
-	id := rowID(r)
-	again, err := s.desk.Repeat(r.Context(), by(r), ops.CycleID(id))
-	if err != nil {
-		s.fail(w, r, "cycle", err)
-		return
-	}
-	http.Redirect(w, r, cyclePath(again)+"?queued=1", http.StatusSeeOther)
+func (s *server) runAgain(r *http.Request) (string, error) {
+	again, err := s.desk.Repeat(r.Context(), by(r), ops.CycleID(rowID(r)))
+	return cyclePath(again) + "?queued=1", err
 }

@@ -49,19 +49,17 @@ func rangeChoices() []choice {
 }
 
 // cycles lists cycles. The same list is served at two addresses.
-func (s *server) cycles(w http.ResponseWriter, r *http.Request) {
+func (s *server) cycles(r *http.Request) (page, error) {
 	before, ok := cursor(r)
 	if !ok {
-		s.errorPage(w, r, http.StatusNotFound, "No such page of cycles.")
-		return
+		return page{}, noSuch("No such page of cycles.")
 	}
 	f := store.ChainFilter{
 		Status: ops.CycleStatus(queried(r, "status")), Environment: queried(r, "environment"), Trigger: ops.Trigger(queried(r, "trigger")),
 		Service: queried(r, "service"), Text: queried(r, "q"), Before: ops.CycleID(before), Limit: cyclesPerPage,
 	}
 	if there := namedRow(f.Text); there != "" {
-		http.Redirect(w, r, there, http.StatusSeeOther)
-		return
+		return page{To: there}, nil
 	}
 	if tier, err := strconv.Atoi(queried(r, "tier")); err == nil {
 		f.Tier = ops.Tier(tier)
@@ -70,10 +68,6 @@ func (s *server) cycles(w http.ResponseWriter, r *http.Request) {
 		f.Since = s.Clock().Add(-d)
 	}
 	found, err := s.Store.Chains(r.Context(), f)
-	if err != nil {
-		s.fail(w, r, "list of cycles", err)
-		return
-	}
 	view := cyclesView{
 		Base: r.URL.Path, Cycles: found.Chains, Several: len(s.Environments) > 1, Pager: paging(r, 0),
 		Filters: s.cycleFilters(r, f),
@@ -85,7 +79,7 @@ func (s *server) cycles(w http.ResponseWriter, r *http.Request) {
 		view.Searched = &found.Chains[n-1].CreatedAt
 	}
 	view.Filtered = view.Filters.Clear != ""
-	s.render(w, r, http.StatusOK, "cycles", page{Title: "Cycles", Nav: navCycles, Body: view})
+	return page{Title: "Cycles", Nav: navCycles, Body: view}, err
 }
 
 func (s *server) cycleFilters(r *http.Request, f store.ChainFilter) filterRow {
@@ -184,10 +178,7 @@ func chips(all []ops.Session) []chip {
 
 func statusChoices(chosen ops.CycleStatus) []choice {
 	choices := []choice{{Word: "Any outcome"}}
-	for _, status := range []ops.CycleStatus{
-		ops.CycleQueued, ops.CycleRunning, ops.CycleWaitingHuman, ops.CycleHealthy, ops.CycleResolved, ops.CycleNeedsHuman,
-		ops.CycleSuppressed, ops.CycleBlocked, ops.CyclePartial, ops.CycleFailed, ops.CycleCancelled,
-	} {
+	for _, status := range ops.CycleStatuses() {
 		choices = append(choices, choice{Value: string(status), Word: stateOf("", status).Word})
 	}
 	return choose(string(chosen), choices...)

@@ -30,7 +30,7 @@ type eventDay struct {
 	Events []api.Event
 }
 
-func (s *server) events(w http.ResponseWriter, r *http.Request) {
+func (s *server) events(r *http.Request) (page, error) {
 	before, ok := cursor(r)
 	f := store.EventFilter{
 		Before: before, Level: ops.Level(queried(r, "level")), Kind: queried(r, "kind"), Service: queried(r, "service"),
@@ -48,14 +48,9 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 		ok = false
 	}
 	if !ok {
-		s.errorPage(w, r, http.StatusNotFound, "No such list of events. A cycle is a number, and a level is info, warning or critical.")
-		return
+		return page{}, noSuch("No such list of events. A cycle is a number, and a level is info, warning or critical.")
 	}
 	found, err := s.Store.Events(r.Context(), f)
-	if err != nil {
-		s.fail(w, r, "list of events", err)
-		return
-	}
 	view := eventsView{Filtered: f.Level != "" || f.Kind != "" || f.Service != "" || f.Environment != "" || cycle != ""}
 	view.Filters = s.eventFilters(f, cycle).clearing(view.Filtered)
 	older := int64(0)
@@ -65,7 +60,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 	}
 	view.Pager = paging(r, older)
 	view.Days = moment{s.Clock()}.eventDays(found)
-	s.render(w, r, http.StatusOK, "events", page{Title: "Events", Nav: "events", Body: view})
+	return page{Title: "Events", Nav: "events", Body: view}, err
 }
 
 func (s *server) eventFilters(f store.EventFilter, cycle string) filterRow {

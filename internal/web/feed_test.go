@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"claudeops/internal/api"
 	"claudeops/internal/ops"
 	"claudeops/test/apitest"
 )
@@ -16,7 +17,7 @@ func TestThoseWhoAreBehindShareWhatOneOfThemReads(t *testing.T) {
 	for n := range 300 {
 		j.Say(ids[0], fmt.Sprintf("line %d", n))
 	}
-	o := Options{Store: j.Store, Clock: j.Clock, Logger: slog.New(slog.DiscardHandler)}
+	o := Options{Options: api.Options{Store: j.Store, Clock: j.Clock, Logger: slog.New(slog.DiscardHandler)}}
 	s := &server{
 		Options: o, assets: loadAssets(), counters: &counterCache{store: j.Store}, feeds: newFeeds(), markdown: newMarkdown(),
 		broadcaster: &broadcaster{},

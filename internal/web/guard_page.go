@@ -21,7 +21,7 @@ type guardListView struct {
 }
 
 // guardPage lists the newest decisions of the guard in all sessions.
-func (s *server) guardPage(w http.ResponseWriter, r *http.Request) {
+func (s *server) guardPage(r *http.Request) (page, error) {
 	before, ok := cursor(r)
 	f := store.GuardFilter{
 		Verdict: queried(r, "verdict"), Rule: queried(r, "rule"), Service: queried(r, "service"), Before: before, Limit: listed,
@@ -32,20 +32,15 @@ func (s *server) guardPage(w http.ResponseWriter, r *http.Request) {
 		f.Tier = ops.Tier(n)
 	}
 	if !ok || (f.Verdict != "" && f.Verdict != "allow" && f.Verdict != "deny") {
-		s.errorPage(w, r, http.StatusNotFound, "No such list of decisions. A verdict is allow or deny, and a tier is 1, 2 or 3.")
-		return
+		return page{}, noSuch("No such list of decisions. A verdict is allow or deny, and a tier is 1, 2 or 3.")
 	}
 	found, err := s.Store.GuardList(r.Context(), f)
-	if err != nil {
-		s.fail(w, r, "list of decisions", err)
-		return
-	}
 	view := guardListView{
 		Walls: s.Walls(), Rows: found.Records, Pager: paging(r, found.Next),
 		Filtered: f.Verdict != "" || f.Tier > 0 || f.Rule != "" || f.Service != "",
 	}
 	view.Filters = guardFilters(f).clearing(view.Filtered)
-	s.render(w, r, http.StatusOK, "guard", page{Title: "Guard", Nav: "guard", Body: view})
+	return page{Title: "Guard", Nav: "guard", Body: view}, err
 }
 
 func guardFilters(f store.GuardFilter) filterRow {

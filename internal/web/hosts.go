@@ -75,12 +75,8 @@ type hostsView struct {
 	Shared bool
 }
 
-func (s *server) hostsPage(w http.ResponseWriter, r *http.Request) {
+func (s *server) hostsPage(r *http.Request) (page, error) {
 	rows, shared, err := s.hostRows(r.Context())
-	if err != nil {
-		s.fail(w, r, "list of hosts", err)
-		return
-	}
 	p := page{Title: "Hosts", Nav: "hosts", Body: hostsView{rows, shared}}
 	switch queried(r, "done") {
 	case "drain":
@@ -88,25 +84,21 @@ func (s *server) hostsPage(w http.ResponseWriter, r *http.Request) {
 	case "resume":
 		p.Flash = "The host takes cycles again."
 	}
-	s.render(w, r, http.StatusOK, "hosts", p)
+	return p, err
 }
 
 // drainHost asks a host to take no new cycles, or to take them again.
-func (s *server) drainHost(w http.ResponseWriter, r *http.Request) {
+func (s *server) drainHost(r *http.Request) (string, error) {
 	word := r.PathValue("change")
 	if word != "drain" && word != "resume" {
-		s.errorPage(w, r, http.StatusNotFound, "No page at this address.")
-		return
+		return "", noPage()
 	}
-	if err := s.Store.Drain(r.Context(), r.PostFormValue("host"), word == "drain"); err != nil {
-		s.fail(w, r, "host", err)
-		return
-	}
-	if s.DrainAsked != nil {
+	err := s.Store.Drain(r.Context(), r.PostFormValue("host"), word == "drain")
+	if err == nil && s.DrainAsked != nil {
 		s.DrainAsked(r.Context())
 	}
 	s.signalChange()
-	http.Redirect(w, r, "/hosts?done="+word, http.StatusSeeOther)
+	return "/hosts?done=" + word, err
 }
 
 func hostBadge(h ops.Host) badge {

@@ -26,21 +26,20 @@ type incidentPage struct {
 	Conflict string    // why the action was not taken
 }
 
-func (s *server) incident(w http.ResponseWriter, r *http.Request) {
-	s.showIncident(w, r, http.StatusOK, "", "")
+func (s *server) incident(r *http.Request, conflict string) (page, error) {
+	return s.showIncident(r, "", conflict)
 }
 
 // askIncident is the target of a link in a notification: it shows the action and asks for confirmation.
-func (s *server) askIncident(w http.ResponseWriter, r *http.Request) {
-	s.showIncident(w, r, http.StatusOK, r.PathValue("action"), "")
+func (s *server) askIncident(r *http.Request) (page, error) {
+	return s.showIncident(r, r.PathValue("action"), "")
 }
 
-func (s *server) showIncident(w http.ResponseWriter, r *http.Request, status int, action, conflict string) {
+func (s *server) showIncident(r *http.Request, action, conflict string) (page, error) {
 	id := rowID(r)
 	story, err := s.desk.Story(r.Context(), id)
 	if err != nil {
-		s.fail(w, r, "incident", err)
-		return
+		return page{}, err
 	}
 	m, i := moment{s.Clock()}, story.Incident
 	view := incidentPage{
@@ -51,8 +50,7 @@ func (s *server) showIncident(w http.ResponseWriter, r *http.Request, status int
 	if action != "" {
 		q, ok := actionQuestion(i, action)
 		if !ok {
-			s.errorPage(w, r, http.StatusNotFound, "No page at this address.")
-			return
+			return page{}, noPage()
 		}
 		if i.ResolvedAt == nil && (action != actionAcknowledge || i.Status != ops.IncidentAcknowledged) {
 			view.Ask = &q
@@ -69,22 +67,19 @@ func (s *server) showIncident(w http.ResponseWriter, r *http.Request, status int
 		case done == actionResolve && i.ResolvedAt != nil:
 			left, err := s.Store.LeftWrong(r.Context(), i)
 			if err != nil {
-				s.fail(w, r, "incident", err)
-				return
+				return page{}, err
 			}
 			if left != "" {
 				p.Flash += " Note: " + plain(left) + "."
 			}
 		}
 	}
-	s.render(w, r, status, "incident", p)
+	return p, nil
 }
 
-func (s *server) changeIncident(w http.ResponseWriter, r *http.Request) {
-	id := rowID(r)
-	ctx := r.Context()
+func (s *server) changeIncident(r *http.Request) (string, error) {
+	id, ctx, action := rowID(r), r.Context(), r.PathValue("action")
 	var err error
-	action := r.PathValue("action")
 	switch action {
 	case actionAcknowledge:
 		_, err = s.desk.Acknowledge(ctx, by(r), id, reason(r))
@@ -93,35 +88,21 @@ func (s *server) changeIncident(w http.ResponseWriter, r *http.Request) {
 	case actionSnooze:
 		until, ok := snoozeEnd(r.PostFormValue("for"), s.Clock())
 		if !ok {
-			s.errorPage(w, r, http.StatusUnprocessableEntity, "Choose 1 hour, 4 hours or until tomorrow. Nothing was changed.")
-			return
+			return "", refusal{http.StatusUnprocessableEntity, "Choose 1 hour, 4 hours or until tomorrow. Nothing was changed."}
 		}
 		_, err = s.desk.Snooze(ctx, by(r), id, desk.End{Until: until}, reason(r))
 	default:
-		s.errorPage(w, r, http.StatusNotFound, "No page at this address.")
-		return
+		return "", noPage()
 	}
-	if errors.Is(err, ops.ErrConflict) {
-		s.incidentConflict(w, r, id)
-		return
+	if errors.Is(err, ops.ErrConflict) { // it came too late: say what was done before
+		var i ops.Incident
+		if i, err = s.Store.Incident(ctx, id); err == nil {
+			m := moment{s.Clock()}
+			err = wrong{http.StatusConflict, fmt.Sprintf("Already %s %s. Nothing was changed.",
+				strings.ToLower(incidentBadge(i, m.now).Word), m.incidentNote(i))}
+		}
 	}
-	if err != nil {
-		s.fail(w, r, "incident", err)
-		return
-	}
-	http.Redirect(w, r, fmt.Sprintf("/incidents/%d?done=%s", id, action), http.StatusSeeOther)
-}
-
-// incidentConflict responds to an action that came too late with what was done before.
-func (s *server) incidentConflict(w http.ResponseWriter, r *http.Request, id int64) {
-	i, err := s.Store.Incident(r.Context(), id)
-	if err != nil {
-		s.fail(w, r, "incident", err)
-		return
-	}
-	m := moment{s.Clock()}
-	s.showIncident(w, r, http.StatusConflict, "",
-		fmt.Sprintf("Already %s %s. Nothing was changed.", strings.ToLower(incidentBadge(i, m.now).Word), m.incidentNote(i)))
+	return fmt.Sprintf("/incidents/%d?done=%s", id, action), err
 }
 
 func snoozeEnd(choice string, now time.Time) (time.Time, bool) {
@@ -176,13 +157,10 @@ func runAgain(i ops.Incident) question {
 }
 
 // runIncident queues another cycle for an incident.
-func (s *server) runIncident(w http.ResponseWriter, r *http.Request) {
+func (s *server) runIncident(r *http.Request) (string, error) {
 	id := rowID(r)
-	if _, _, err := s.desk.RunAgain(r.Context(), by(r), id, ""); err != nil {
-		s.fail(w, r, "incident", err)
-		return
-	}
-	http.Redirect(w, r, fmt.Sprintf("/incidents/%d?done=%s", id, actionRun), http.StatusSeeOther)
+	_, _, err := s.desk.RunAgain(r.Context(), by(r), id, "")
+	return fmt.Sprintf("/incidents/%d?done=%s", id, actionRun), err
 }
 
 // incidentReport responds with the report of an incident as a Markdown file.

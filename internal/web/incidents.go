@@ -46,7 +46,7 @@ const (
 	tabResolved     = "resolved"
 )
 
-func (s *server) incidents(w http.ResponseWriter, r *http.Request) {
+func (s *server) incidents(r *http.Request) (page, error) {
 	before, ok := cursor(r)
 	tab := queried(r, "tab")
 	switch tab {
@@ -55,19 +55,14 @@ func (s *server) incidents(w http.ResponseWriter, r *http.Request) {
 		ok = false
 	}
 	if !ok {
-		s.errorPage(w, r, http.StatusNotFound, "No such list of incidents.")
-		return
+		return page{}, noSuch("No such list of incidents.")
 	}
 	view, err := s.incidentsView(r, tab, before)
-	if err != nil {
-		s.fail(w, r, "list of incidents", err)
-		return
-	}
 	p := page{Title: "Incidents", Nav: "incidents", Body: view}
 	if done := queried(r, "done"); done != "" {
 		p.Flash = doneText(done, queried(r, "id")) + s.deniedText(r, done)
 	}
-	s.render(w, r, http.StatusOK, "incidents", p)
+	return p, err
 }
 
 // deniedText says what follows from a no.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"claudeops/internal/api"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 	"claudeops/internal/watch/health"
@@ -71,8 +72,11 @@ func manyServices(tb testing.TB, n, days int) http.Handler {
 		env.Policy.Inventory.Services = append(env.Policy.Inventory.Services, ops.Service{Name: fmt.Sprintf("service-%05d", i)})
 	}
 	return web.New(web.Options{
-		Store: s, Logger: slog.New(slog.DiscardHandler), Clock: benchNow, Version: "bench", Token: testtoken.Token,
-		Environments: []ops.Environment{env},
+		Options: api.Options{
+			Store: s, Logger: slog.New(slog.DiscardHandler), Clock: benchNow, Version: "bench",
+			Environments: []ops.Environment{env},
+		},
+		Token: testtoken.Token,
 	})
 }
 

@@ -14,11 +14,7 @@ import (
 	"claudeops/internal/store"
 )
 
-func (s *server) memory(w http.ResponseWriter, r *http.Request) {
-	s.showMemories(w, r, http.StatusOK, "")
-}
-
-func (s *server) showMemories(w http.ResponseWriter, r *http.Request, status int, problem string) {
+func (s *server) memory(r *http.Request, problem string) (page, error) {
 	f := store.MemoryFilter{
 		Environment: queried(r, "environment"), Service: queried(r, "service"), Category: queried(r, "category"),
 		All: queried(r, "all") != "",
@@ -27,10 +23,6 @@ func (s *server) showMemories(w http.ResponseWriter, r *http.Request, status int
 		f.Before, f.Limit = before, limit
 		return s.Store.Memories(ctx, f)
 	}, func(m ops.Memory) int64 { return m.ID }, api.MemoryRow)
-	if err != nil {
-		s.fail(w, r, "page of memories", err)
-		return
-	}
 	view.Filtered = f.Service != "" || f.Category != "" || f.Environment != "" || f.All
 	view.Add, view.FormError = s.addQuestion(r), problem
 	view.Filters = filterRow{Action: "/memory", Fields: []filterField{
@@ -45,7 +37,7 @@ func (s *server) showMemories(w http.ResponseWriter, r *http.Request, status int
 	case "removed":
 		p.Flash = "Memory removed."
 	}
-	s.render(w, r, status, "memory", p)
+	return p, err
 }
 
 func sourceText(source string) string {
@@ -91,8 +83,7 @@ func (s *server) addQuestion(r *http.Request) question {
 	return q
 }
 
-func (s *server) addMemory(w http.ResponseWriter, r *http.Request) {
-	show := func(problem string) { s.showMemories(w, r, http.StatusUnprocessableEntity, problem) }
+func (s *server) addMemory(r *http.Request) (string, error) {
 	m := ops.Memory{
 		Environment: r.PostFormValue("environment"), Category: typed(r, "category"), Service: typed(r, "service"),
 		Observation: typed(r, "observation"),
@@ -100,37 +91,20 @@ func (s *server) addMemory(w http.ResponseWriter, r *http.Request) {
 	if keep := r.PostFormValue("keep"); keep != "" {
 		days, err := strconv.Atoi(keep)
 		if err != nil || days < 1 || days > 3650 {
-			show("Keep it without limit or for 1 to 3650 days. Nothing was added.")
-			return
+			return "", wrong{http.StatusUnprocessableEntity, "Keep it without limit or for 1 to 3650 days. Nothing was added."}
 		}
 		m.ExpiresAt = ops.Ptr(s.Clock().Add(time.Duration(days) * 24 * time.Hour))
 	}
 	_, err := s.desk.AddMemory(r.Context(), by(r), m, nil)
-	switch {
-	case refused(err, "Nothing was added.", show):
-	case err != nil:
-		s.fail(w, r, "memory", err)
-	default:
-		http.Redirect(w, r, "/memory?done=added", http.StatusSeeOther)
-	}
+	return "/memory?done=added", err
 }
 
 // askMemory asks for confirmation before it removes a memory.
-func (s *server) askMemory(w http.ResponseWriter, r *http.Request) {
-	id := rowID(r)
-	m, err := s.desk.Memory(r.Context(), id)
-	if err != nil {
-		s.fail(w, r, "memory", err)
-		return
-	}
-	s.render(w, r, http.StatusOK, "memory_remove", page{Title: "Remove a memory", Nav: "memory", Static: true, Body: api.MemoryRow(m)})
+func (s *server) askMemory(r *http.Request) (page, error) {
+	m, err := s.desk.Memory(r.Context(), rowID(r))
+	return page{Title: "Remove a memory", Nav: "memory", Static: true, Body: api.MemoryRow(m)}, err
 }
 
-func (s *server) removeMemory(w http.ResponseWriter, r *http.Request) {
-	id := rowID(r)
-	if err := s.desk.RemoveMemory(r.Context(), by(r), id); err != nil {
-		s.fail(w, r, "memory", err)
-		return
-	}
-	http.Redirect(w, r, "/memory?done=removed", http.StatusSeeOther)
+func (s *server) removeMemory(r *http.Request) (string, error) {
+	return "/memory?done=removed", s.desk.RemoveMemory(r.Context(), by(r), rowID(r))
 }

@@ -14,7 +14,7 @@ import (
 	"claudeops/internal/store"
 )
 
-func (s *server) notifications(w http.ResponseWriter, r *http.Request) {
+func (s *server) notifications(r *http.Request) (page, error) {
 	status := ops.NoticeStatus(cmp.Or(queried(r, "status"), "all"))
 	view, err := listOf(s, r, func(ctx context.Context, before int64, limit int) ([]ops.Notice, error) {
 		f := store.NoticeFilter{Status: status, Before: before, Limit: limit}
@@ -39,13 +39,8 @@ func (s *server) notifications(w http.ResponseWriter, r *http.Request) {
 		}
 		view.Tabs = append(view.Tabs, option{Word: one.word, Path: "/notifications?status=" + string(one.status), Current: current})
 	}
-	switch {
-	case view.Tab == "" || errors.Is(err, ops.ErrNotFound):
-		s.errorPage(w, r, http.StatusNotFound, "No such list of notifications. A status is all, dead, pending, sent or skipped.")
-		return
-	case err != nil:
-		s.fail(w, r, "list of notifications", err)
-		return
+	if view.Tab == "" || errors.Is(err, ops.ErrNotFound) {
+		return page{}, noSuch("No such list of notifications. A status is all, dead, pending, sent or skipped.")
 	}
 	p := page{Title: "Notifications", Nav: "events", Body: struct {
 		listView[api.Notification]
@@ -58,16 +53,12 @@ func (s *server) notifications(w http.ResponseWriter, r *http.Request) {
 	case "test":
 		p.Flash = "A test is on its way. Who got it is in the list below."
 	}
-	s.render(w, r, http.StatusOK, "notifications", p)
+	return p, err
 }
 
 // testNotice sends a test to whom every other notice of its kind goes.
-func (s *server) testNotice(w http.ResponseWriter, r *http.Request) {
-	if err := s.desk.TestNotification(r.Context()); err != nil {
-		s.fail(w, r, "test notification", err)
-		return
-	}
-	http.Redirect(w, r, "/notifications?status=all&done=test", http.StatusSeeOther)
+func (s *server) testNotice(r *http.Request) (string, error) {
+	return "/notifications?status=all&done=test", s.desk.TestNotification(r.Context())
 }
 
 // untold says whether the newest notices reached nobody; empty if they reached somebody.
@@ -82,11 +73,6 @@ func (s *server) untold(ctx context.Context) (string, error) {
 }
 
 // retryNotice puts a failed notification back into the outbox.
-func (s *server) retryNotice(w http.ResponseWriter, r *http.Request) {
-	id := rowID(r)
-	if err := s.desk.RetryNotification(r.Context(), by(r), id); err != nil {
-		s.fail(w, r, "notification", err)
-		return
-	}
-	http.Redirect(w, r, "/notifications?status=pending&done=again", http.StatusSeeOther)
+func (s *server) retryNotice(r *http.Request) (string, error) {
+	return "/notifications?status=pending&done=again", s.desk.RetryNotification(r.Context(), by(r), rowID(r))
 }

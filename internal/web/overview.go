@@ -114,17 +114,13 @@ type cycleLine struct {
 	Session     ops.SessionID // the newest one; zero before the first
 }
 
-func (s *server) overview(w http.ResponseWriter, r *http.Request) {
+func (s *server) overview(r *http.Request) (page, error) {
 	view, err := s.overviewView(r, counts(r))
-	if err != nil {
-		s.fail(w, r, "overview", err)
-		return
-	}
 	p := page{Title: "Overview", Nav: "overview", Body: view}
 	if id, err := strconv.ParseInt(r.URL.Query().Get("queued"), 10, 64); err == nil {
 		p.Flash = s.queuedText(r.Context(), ops.CycleID(id))
 	}
-	s.render(w, r, http.StatusOK, "overview", p)
+	return p, err
 }
 
 func (s *server) overviewView(r *http.Request, counts store.PageState) (overviewView, error) {

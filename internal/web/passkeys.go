@@ -145,13 +145,8 @@ func (s *server) addPasskey(w http.ResponseWriter, r *http.Request) {
 }
 
 // removePasskey deletes a passkey.
-func (s *server) removePasskey(w http.ResponseWriter, r *http.Request) {
-	id := rowID(r)
-	if err := s.Store.RemovePasskey(r.Context(), id, s.person(r), s.Clock()); err != nil {
-		s.fail(w, r, "passkey", err)
-		return
-	}
-	http.Redirect(w, r, "/config?done=passkey-removed#access", http.StatusSeeOther)
+func (s *server) removePasskey(r *http.Request) (string, error) {
+	return "/config?done=passkey-removed#access", s.Store.RemovePasskey(r.Context(), rowID(r), s.person(r), s.Clock())
 }
 
 // beginPasskeySignIn starts a sign-in with a passkey.

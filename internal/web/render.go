@@ -39,6 +39,8 @@ type page struct {
 	// not update itself.
 	Stream string
 	Static bool
+	Status int    // of the answer; 0: the page is as it should be
+	To     string // another page that is shown instead; empty for none
 	Flash  string
 	// Refresh is a page that the browser goes to at once; empty for none.
 	Refresh string
@@ -236,6 +238,73 @@ func (f asset) write(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(f.content))
 }
 
+// page serves a page. What names it if it cannot be shown.
+func (s *server) page(template, what string, read func(*http.Request) (page, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		p, err := read(r)
+		s.show(w, r, template, what, p, err)
+	}
+}
+
+// show answers with a page, or with why there is none.
+func (s *server) show(w http.ResponseWriter, r *http.Request, template, what string, p page, err error) {
+	switch {
+	case err != nil:
+		s.fail(w, r, what, err)
+	case p.To != "":
+		http.Redirect(w, r, p.To, http.StatusSeeOther)
+	default:
+		s.render(w, r, cmp.Or(p.Status, http.StatusOK), template, p)
+	}
+}
+
+// without is a page that has a form, before anything was sent.
+func without(read func(r *http.Request, problem string) (page, error)) func(*http.Request) (page, error) {
+	return func(r *http.Request) (page, error) { return read(r, "") }
+}
+
+// does serves what a form sends: it does something and leads to a page.
+func (s *server) does(what string, do func(*http.Request) (next string, err error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		next, err := do(r)
+		s.show(w, r, "", what, page{To: next}, err)
+	}
+}
+
+// form is does for a form that is shown again with what is wrong. undone says that nothing happened.
+func (s *server) form(
+	template, what, undone string, do func(*http.Request) (next string, err error), again func(r *http.Request, problem string) (page, error),
+) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		next, err := do(r)
+		refused(err, undone, func(problem string) { err = wrong{http.StatusUnprocessableEntity, problem} })
+		p := page{To: next}
+		var found wrong
+		if errors.As(err, &found) {
+			p, err = again(r, found.text)
+			p.Status = found.status
+		}
+		s.show(w, r, template, what, p, err)
+	}
+}
+
+// wrong is what is wrong with a form, and refusal why there is no page.
+type (
+	wrong struct {
+		status int
+		text   string
+	}
+	refusal wrong
+)
+
+func (e wrong) Error() string   { return e.text }
+func (e refusal) Error() string { return e.text }
+
+func noSuch(text string) error { return refusal{http.StatusNotFound, text} }
+
+// noPage is the answer to an address that nobody has.
+func noPage() error { return noSuch("No page at this address.") }
+
 type errorView struct {
 	Status int
 	Title  string
@@ -273,7 +342,10 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, what string, err e
 	if refused(err, "Nothing was changed.", func(problem string) { s.errorPage(w, r, http.StatusUnprocessableEntity, problem) }) {
 		return
 	}
+	var no refusal
 	switch {
+	case errors.As(err, &no):
+		s.errorPage(w, r, no.status, no.text)
 	case errors.Is(err, ops.ErrNotFound):
 		s.errorPage(w, r, http.StatusNotFound, "No such "+what+".")
 	case errors.Is(err, ops.ErrConflict), errors.Is(err, ops.ErrSlotBusy):

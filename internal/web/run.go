@@ -15,7 +15,7 @@ import (
 )
 
 // run submits a manual cycle. If another one is running, the new one waits for it.
-func (s *server) run(w http.ResponseWriter, r *http.Request) {
+func (s *server) run(r *http.Request) (string, error) {
 	tier, err := strconv.Atoi(cmp.Or(r.PostFormValue("max_tier"), "0"))
 	if err != nil {
 		tier = -1
@@ -24,11 +24,7 @@ func (s *server) run(w http.ResponseWriter, r *http.Request) {
 		Environment: r.PostFormValue("environment"), Prompt: r.PostFormValue("prompt"),
 		Options: ops.CycleOptions{DryRun: r.PostFormValue("dry_run") != "", MaxTier: ops.Tier(tier)},
 	})
-	if err != nil {
-		s.fail(w, r, "cycle", err)
-		return
-	}
-	http.Redirect(w, r, fmt.Sprintf("/?queued=%d", id), http.StatusSeeOther)
+	return fmt.Sprintf("/?queued=%d", id), err
 }
 
 // queuedText confirms that a cycle was queued, and says what agents leave alone in its environment.
@@ -59,21 +55,13 @@ func (s *server) heldText(ctx context.Context, environment string) string {
 }
 
 // stop ends the cycle of a running session.
-func (s *server) stop(w http.ResponseWriter, r *http.Request) {
-	id, ok := sessionID(r)
-	if !ok {
-		s.errorPage(w, r, http.StatusNotFound, "No such session.")
-		return
+func (s *server) stop(r *http.Request) (string, error) {
+	id := rowID(r)
+	err := s.desk.Stop(r.Context(), by(r), ops.SessionID(id))
+	if errors.Is(err, ops.ErrConflict) {
+		err = refusal{http.StatusConflict, fmt.Sprintf("Session #%d has already ended.", id)}
 	}
-	err := s.desk.Stop(r.Context(), by(r), id)
-	switch {
-	case errors.Is(err, ops.ErrConflict):
-		s.errorPage(w, r, http.StatusConflict, fmt.Sprintf("Session #%d has already ended.", id))
-	case err != nil:
-		s.fail(w, r, "session", err)
-	default:
-		http.Redirect(w, r, fmt.Sprintf("/sessions/%d?stopping=1", id), http.StatusSeeOther)
-	}
+	return fmt.Sprintf("/sessions/%d?stopping=1", id), err
 }
 
 func sessionID(r *http.Request) (ops.SessionID, bool) {

@@ -58,18 +58,13 @@ const (
 )
 
 // search finds services, incidents, cycles and commands; an id leads to its page at once.
-func (s *server) search(w http.ResponseWriter, r *http.Request) {
+func (s *server) search(r *http.Request) (page, error) {
 	query := strings.TrimSpace(queried(r, "q"))
 	if path := idPath(query); path != "" {
-		http.Redirect(w, r, path, http.StatusSeeOther)
-		return
+		return page{To: path}, nil
 	}
 	view, err := s.found(r, query)
-	if err != nil {
-		s.fail(w, r, "search", err)
-		return
-	}
-	s.render(w, r, http.StatusOK, "search", page{Title: "Search", Body: view, Static: true})
+	return page{Title: "Search", Body: view, Static: true}, err
 }
 
 // idPath is the page of an id as it is printed: C-2 is a cycle, #3 a session.

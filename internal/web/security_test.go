@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"claudeops/internal/api"
 	"claudeops/internal/ops"
 	"claudeops/internal/web"
 )
@@ -322,6 +323,6 @@ func TestAssetsAreKeptByVersion(t *testing.T) {
 
 func BenchmarkStart(b *testing.B) {
 	for b.Loop() {
-		web.New(web.Options{Version: "test", Token: "x"})
+		web.New(web.Options{Options: api.Options{Version: "test"}, Token: "x"})
 	}
 }

@@ -1,13 +1,13 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -82,34 +82,17 @@ func askedService(r *http.Request) (environment, name string) {
 }
 
 // servicePage shows everything about one service.
-func (s *server) servicePage(w http.ResponseWriter, r *http.Request) {
+func (s *server) servicePage(r *http.Request) (page, error) {
 	environment, name := askedService(r)
 	view, err := s.serviceDetail(r, environment, name)
-	switch {
-	case errors.Is(err, errNoRange):
-		s.errorPage(w, r, http.StatusNotFound, "No such range. Use 24h, 7d or 30d.")
-		return
-	case err != nil:
-		s.fail(w, r, "service", err)
-		return
+	done := map[string]string{
+		"added":   "Silenced: no cycle starts for it, and nothing escalates.",
+		"trusted": "The trust has changed. An event records who changed it and why.",
+		"reflex":  "The reflex was switched. An event records who did it and why.",
+		"update":  "The update was asked for. Its state is below; if something is worse than before, the old image comes back.",
+		"ended":   "The silence has ended. Failures count again.",
 	}
-	p := page{Title: plain(view.Name), Nav: "services", Body: view}
-	switch done := queried(r, "done"); done {
-	case "added":
-		p.Flash = "Silenced: no cycle starts for it, and nothing escalates."
-	case "trusted":
-		p.Flash = "The trust has changed. An event records who changed it and why."
-	case "reflex":
-		p.Flash = "The reflex was switched. An event records who did it and why."
-	case "update":
-		p.Flash = "The update was asked for. Its state is below; if something is worse than before, the old image comes back."
-	case "ended":
-		p.Flash = "The silence has ended. Failures count again."
-	}
-	if n, err := strconv.Atoi(queried(r, "cleared")); err == nil && n > 0 {
-		p.Flash = plural(n, "action no longer counts", "actions no longer count") + ". An event records who cleared it and why."
-	}
-	s.render(w, r, http.StatusOK, "service", p)
+	return page{Title: plain(view.Name), Nav: "services", Body: view, Flash: cmp.Or(cleared(r), done[queried(r, "done")])}, err
 }
 
 // serviceDetail reads what belongs to one service; each part is read by an index and bounded.
@@ -119,7 +102,8 @@ func (s *server) serviceDetail(r *http.Request, environment, name string) (servi
 		serviceEntry: s.serviceNow(environment, name, nil, m.now), Several: len(s.Environments) > 1, Uptime: unknown(),
 		Silence: silenceOf(environment, name), Events: "/events?" + url.Values{"service": {name}}.Encode(),
 	}
-	if err := view.setRange(r); err != nil {
+	var err error
+	if view.Range, view.Ranges, err = chosenRange(r, "24h", healthRanges()[:3]); err != nil {
 		return view, err
 	}
 	env, configured, known := s.configured(environment, name)
@@ -165,35 +149,11 @@ func (s *server) serviceDetail(r *http.Request, environment, name string) (servi
 
 // configured finds a service in the configuration.
 func (s *server) configured(environment, name string) (ops.Environment, ops.Service, bool) {
-	for _, e := range s.Environments {
-		if e.Name != environment {
-			continue
-		}
-		for _, v := range e.Policy.Inventory.Services {
-			if v.Name == name {
-				return e, v, true
-			}
-		}
-		return e, ops.Service{Name: name}, false
+	e := s.environment(environment)
+	if i := slices.IndexFunc(e.Policy.Inventory.Services, func(v ops.Service) bool { return v.Name == name }); i >= 0 {
+		return e, e.Policy.Inventory.Services[i], true
 	}
-	return ops.Environment{Name: environment}, ops.Service{Name: name}, false
-}
-
-func (v *serviceDetail) setRange(r *http.Request) error {
-	wanted := queried(r, "range")
-	if wanted == "" {
-		wanted = "24h"
-	}
-	for _, one := range healthRanges()[:3] {
-		if one.Value == wanted {
-			v.Range = one
-		}
-		v.Ranges = append(v.Ranges, option{Word: one.Value, Path: with(r, "range", one.Value), Current: one.Value == wanted})
-	}
-	if v.Range.Value == "" {
-		return errNoRange
-	}
-	return nil
+	return e, ops.Service{Name: name}, false
 }
 
 // addState adds what is known now: the state, since when, the error, and why nothing is done about it.
@@ -302,11 +262,12 @@ func (s *server) addActions(ctx context.Context, m moment, view *serviceDetail, 
 		runs, view.MoreRuns = runs[:serviceRows], "/actions?"+url.Values{"service": {name}}.Encode()
 	}
 	view.Runs = api.Rows(runs, s.runRow)
-	used, err := s.Store.Cooldowns(ctx, environment, s.limits(environment), m.now)
+	limits := s.environment(environment).Policy.AllCooldowns()
+	used, err := s.Store.Cooldowns(ctx, environment, limits, m.now)
 	if err != nil {
 		return err
 	}
-	view.Cooldowns = m.cooldownsOf(environment, name, s.limits(environment), used)
+	view.Cooldowns = m.cooldownsOf(environment, name, limits, used)
 	return nil
 }
 
@@ -444,12 +405,7 @@ func (s *server) addUpdate(ctx context.Context, view *serviceDetail, environment
 }
 
 // updateService asks for an update.
-func (s *server) updateService(w http.ResponseWriter, r *http.Request) {
-	environment, service := r.PostFormValue("environment"), r.PostFormValue("service")
-	u, err := s.desk.Update(r.Context(), by(r), environment, service, r.PostFormValue("to"))
-	if err != nil {
-		s.fail(w, r, "update", err)
-		return
-	}
-	http.Redirect(w, r, servicePath(u.Environment, u.Service)+"?done=update", http.StatusSeeOther)
+func (s *server) updateService(r *http.Request) (string, error) {
+	u, err := s.desk.Update(r.Context(), by(r), r.PostFormValue("environment"), r.PostFormValue("service"), r.PostFormValue("to"))
+	return servicePath(u.Environment, u.Service) + "?done=update", err
 }

@@ -66,31 +66,28 @@ type serviceRow struct {
 	Incidents []ops.Incident
 }
 
-func (s *server) servicesPage(w http.ResponseWriter, r *http.Request) {
+func (s *server) servicesPage(r *http.Request) (page, error) {
 	view, err := s.servicesView(r)
-	if errors.Is(err, errNoRange) {
-		s.errorPage(w, r, http.StatusNotFound, "No such range. Use 24h, 7d, 30d or 90d.")
-		return
-	}
-	if err != nil {
-		s.fail(w, r, "list of services", err)
-		return
-	}
 	p := page{Title: "Services", Nav: "services", Body: view}
-	if n, err := strconv.Atoi(queried(r, "cleared")); err == nil && n > 0 {
-		p.Flash = plural(n, "action no longer counts", "actions no longer count") + ". An event records who cleared it and why."
-	}
-	s.render(w, r, http.StatusOK, "services", p)
+	p.Flash = cleared(r)
+	return p, err
 }
 
-var errNoRange = errors.New("no such range")
+// cleared says that a cooldown was cleared, if it was.
+func cleared(r *http.Request) string {
+	if n, err := strconv.Atoi(queried(r, "cleared")); err == nil && n > 0 {
+		return plural(n, "action no longer counts", "actions no longer count") + ". An event records who cleared it and why."
+	}
+	return ""
+}
 
 func (s *server) servicesView(r *http.Request) (servicesView, error) {
 	ctx, m := r.Context(), moment{s.Clock()}
 	state, environment := queried(r, "state"), queried(r, "environment")
 	wanted := queried(r, "q")
 	view := servicesView{Several: len(s.Environments) > 1, Clear: "/services", MayAdd: s.mayConfigure(r)}
-	if err := view.setRange(r); err != nil {
+	var err error
+	if view.Range, view.Ranges, err = chosenRange(r, "30d", healthRanges()); err != nil {
 		return view, err
 	}
 	view.Filters = filterRow{
@@ -112,7 +109,7 @@ func (s *server) servicesView(r *http.Request) (servicesView, error) {
 		if environment != "" && e.Environment != environment {
 			continue
 		}
-		view.count(e.Badge)
+		view.Counts = counted(view.Counts, e.Badge)
 		if (state == "" || e.Badge.Tone == state) && strings.Contains(strings.ToLower(e.Name), search) {
 			matching = append(matching, e)
 		}
@@ -211,31 +208,21 @@ func (v *servicesView) turn(r *http.Request, matching []serviceEntry) []serviceE
 	return matching[first:last]
 }
 
-// count counts a service by its state; services are sorted by state.
-func (v *servicesView) count(b badge) {
-	if n := len(v.Counts); n > 0 && v.Counts[n-1].Badge == b {
-		v.Counts[n-1].Count++
-		return
-	}
-	v.Counts = append(v.Counts, healthCount{b, 1})
-}
-
-func (v *servicesView) setRange(r *http.Request) error {
-	wanted := queried(r, "range")
-	if wanted == "" {
-		wanted = "30d"
-	}
-	for _, one := range healthRanges() {
-		current := one.Value == wanted
-		if current {
-			v.Range = one
+// chosenRange is the range that a page was asked for, with links to all that it has.
+func chosenRange(r *http.Request, usual string, ranges []healthRange) (found healthRange, links []option, err error) {
+	wanted := cmp.Or(queried(r, "range"), usual)
+	var values []string
+	for _, one := range ranges {
+		if one.Value == wanted {
+			found = one
 		}
-		v.Ranges = append(v.Ranges, option{Word: one.Value, Path: with(r, "range", one.Value), Current: current})
+		links = append(links, option{Word: one.Value, Path: with(r, "range", one.Value), Current: one.Value == wanted})
+		values = append(values, one.Value)
 	}
-	if v.Range.Value == "" {
-		return errNoRange
+	if last := len(values) - 1; found.Value == "" {
+		err = noSuch("No such range. Use " + strings.Join(values[:last], ", ") + " or " + values[last] + ".")
 	}
-	return nil
+	return found, links, err
 }
 
 type serviceKey struct{ environment, service string }
@@ -247,13 +234,12 @@ func (k serviceKey) element() string {
 	return "service-" + hex.EncodeToString(sum.Sum(nil))
 }
 
-func (s *server) limits(environment string) []ops.CooldownLimit {
-	for _, e := range s.Environments {
-		if e.Name == environment {
-			return e.Policy.AllCooldowns()
-		}
+// environment is a configured environment; one that is not has only its name.
+func (s *server) environment(name string) ops.Environment {
+	if i := slices.IndexFunc(s.Environments, func(e ops.Environment) bool { return e.Name == name }); i >= 0 {
+		return s.Environments[i]
 	}
-	return nil
+	return ops.Environment{Name: name}
 }
 
 // cooldownsByService returns the remaining actions of each service with recent ones.
@@ -322,52 +308,50 @@ type cooldownPage struct {
 	Several     bool
 }
 
-func (s *server) askCooldown(w http.ResponseWriter, r *http.Request) {
-	s.showCooldown(w, r, http.StatusOK, r.URL.Query().Get, "")
-}
-
-func (s *server) showCooldown(w http.ResponseWriter, r *http.Request, status int, field func(string) string, problem string) {
+func (s *server) cooldown(r *http.Request, problem string) (page, error) {
 	view := cooldownPage{
-		Environment: field("environment"), Service: field("service"), Action: field("action"),
+		Environment: r.FormValue("environment"), Service: r.FormValue("service"), Action: r.FormValue("action"),
 		FormError: problem, Several: len(s.Environments) > 1,
 	}
 	m := moment{s.Clock()}
-	used, err := s.Store.Cooldowns(r.Context(), view.Environment, s.limits(view.Environment), m.now)
+	limits := s.environment(view.Environment).Policy.AllCooldowns()
+	used, err := s.Store.Cooldowns(r.Context(), view.Environment, limits, m.now)
 	if err != nil {
-		s.fail(w, r, "cooldown", err)
-		return
+		return page{}, err
 	}
-	for _, c := range m.cooldownsOf(view.Environment, view.Service, s.limits(view.Environment), used) {
+	for _, c := range m.cooldownsOf(view.Environment, view.Service, limits, used) {
 		if c.Action == view.Action && c.Used {
 			view.Left = &c
 		}
 	}
 	if view.Left == nil {
-		s.errorPage(w, r, http.StatusNotFound, "No recent actions of this kind count for this service. There is nothing to clear.")
-		return
+		return page{}, noSuch("No recent actions of this kind count for this service. There is nothing to clear.")
 	}
-	s.render(w, r, status, "cooldown_clear", page{Title: "Clear a cooldown", Nav: "services", Body: view, Static: true})
+	return page{Title: "Clear a cooldown", Nav: "services", Body: view, Static: true}, nil
 }
 
 // clearCooldown resets a cooldown.
-func (s *server) clearCooldown(w http.ResponseWriter, r *http.Request) {
+func (s *server) clearCooldown(r *http.Request) (string, error) {
 	environment, service := r.PostFormValue("environment"), r.PostFormValue("service")
 	n, err := s.desk.ClearCooldown(r.Context(), by(r), environment, service, r.PostFormValue("action"), reason(r))
-	show := func(problem string) { s.showCooldown(w, r, http.StatusUnprocessableEntity, r.PostFormValue, problem) }
-	switch {
-	case refused(err, "Nothing was changed.", show):
-	case errors.Is(err, ops.ErrNotFound):
-		s.errorPage(w, r, http.StatusConflict, "This cooldown has no recent actions any more. It may already have been cleared.")
-	case err != nil:
-		s.fail(w, r, "cooldown", err)
-	default:
-		http.Redirect(w, r, addQuery(servicePath(environment, service), "cleared", strconv.Itoa(n)), http.StatusSeeOther)
+	if errors.Is(err, ops.ErrNotFound) {
+		err = refusal{http.StatusConflict, "This cooldown has no recent actions any more. It may already have been cleared."}
 	}
+	return addQuery(servicePath(environment, service), "cleared", strconv.Itoa(n)), err
 }
 
 type healthCount struct {
 	Badge badge
 	Count int
+}
+
+// counted counts a service by its state; services are sorted by state.
+func counted(counts []healthCount, b badge) []healthCount {
+	if n := len(counts); n > 0 && counts[n-1].Badge == b {
+		counts[n-1].Count++
+		return counts
+	}
+	return append(counts, healthCount{b, 1})
 }
 
 // serviceEntry is the API's row of a service with its badge.
@@ -419,16 +403,7 @@ func (s *server) allServices(ctx context.Context, now time.Time) ([]serviceEntry
 
 // serviceNow is one service as it is now.
 func (s *server) serviceNow(environment, name string, checks []ops.Check, now time.Time) serviceEntry {
-	return entryOf(api.ServiceRow(environment, name, checks, s.interval(environment), now))
-}
-
-func (s *server) interval(environment string) time.Duration {
-	for _, e := range s.Environments {
-		if e.Name == environment {
-			return e.Interval
-		}
-	}
-	return 0
+	return entryOf(api.ServiceRow(environment, name, checks, s.environment(environment).Interval, now))
 }
 
 func urgency(b badge) int {
@@ -440,11 +415,7 @@ const overviewServices = 50
 
 func (v *overviewView) addServices(services []serviceEntry) {
 	for _, e := range services {
-		if n := len(v.Counts); n > 0 && v.Counts[n-1].Badge == e.Badge {
-			v.Counts[n-1].Count++
-		} else {
-			v.Counts = append(v.Counts, healthCount{e.Badge, 1})
-		}
+		v.Counts = counted(v.Counts, e.Badge)
 		if e.Badge.Tone != "ok" {
 			if len(v.Failing) < overviewServices {
 				v.Failing = append(v.Failing, e)

@@ -63,40 +63,29 @@ type sessionView struct {
 	Transcript transcriptView
 }
 
-func (s *server) session(w http.ResponseWriter, r *http.Request) {
-	id, ok := sessionID(r)
-	if !ok {
-		s.errorPage(w, r, http.StatusNotFound, "No such session.")
-		return
-	}
+func (s *server) session(r *http.Request) (page, error) {
+	id := ops.SessionID(rowID(r))
 	want, ok := transcriptWindow(r)
 	if !ok {
-		s.errorPage(w, r, http.StatusNotFound, "No such page of the transcript.")
-		return
+		return page{}, noSuch("No such page of the transcript.")
 	}
 	tab, ok := sessionTab(r)
 	if !ok {
-		s.errorPage(w, r, http.StatusNotFound, "No such tab.")
-		return
+		return page{}, noSuch("No such tab.")
 	}
 	m := moment{s.Clock()}
 	view, err := s.sessionView(r.Context(), m, id)
 	if err != nil {
-		s.fail(w, r, "session", err)
-		return
+		return page{}, err
 	}
 	query := r.URL.Query()
 	// A running session is shown from its newest line.
 	want.tail = want.tail || view.Running && !query.Has("after") && want.before == 0
 	if err := s.addTranscript(r.Context(), m, &view, want, query.Get("find")); err != nil {
-		s.fail(w, r, "session", err)
-		return
+		return page{}, err
 	}
 	if view.Tab = tab; tab == tabFiles {
-		if view.Files, err = s.files(r.Context(), m, id); err != nil {
-			s.fail(w, r, "session", err)
-			return
-		}
+		view.Files, err = s.files(r.Context(), m, id)
 	}
 	p := page{Title: fmt.Sprintf("Session #%d", id), Nav: navCycles, Stream: "/stream", Tab: tab, Body: view}
 	if !view.Over {
@@ -105,7 +94,7 @@ func (s *server) session(w http.ResponseWriter, r *http.Request) {
 	if view.Running && query.Get("stopping") != "" {
 		p.Flash = fmt.Sprintf("Stopping session #%d. Its processes have a moment to exit on their own.", id)
 	}
-	s.render(w, r, http.StatusOK, "session", p)
+	return p, err
 }
 
 // tabFiles is the one tab that is loaded on demand; all others are in the page and CSS shows one of them.

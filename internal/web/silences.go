@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -17,11 +18,7 @@ import (
 
 const untilLayout = "2006-01-02 15:04"
 
-func (s *server) silences(w http.ResponseWriter, r *http.Request) {
-	s.showSilences(w, r, http.StatusOK, "")
-}
-
-func (s *server) showSilences(w http.ResponseWriter, r *http.Request, status int, problem string) {
+func (s *server) silences(r *http.Request, problem string) (page, error) {
 	m := moment{s.Clock()}
 	f := store.SilenceFilter{Environment: queried(r, "environment")}
 	all := queried(r, "all") != ""
@@ -32,10 +29,6 @@ func (s *server) showSilences(w http.ResponseWriter, r *http.Request, status int
 		f.Before, f.Limit = before, limit
 		return s.Store.Silences(ctx, f)
 	}, func(q ops.Silence) int64 { return q.ID }, func(q ops.Silence) api.Silence { return api.SilenceRow(q, m.now) })
-	if err != nil {
-		s.fail(w, r, "page of silences", err)
-		return
-	}
 	view.Filtered, view.Add, view.FormError = f.Environment != "", s.silenceQuestion(r, m), problem
 	view.Tabs = []option{
 		{Word: "Active", Path: silencesPath(f.Environment, ""), Current: !all},
@@ -52,7 +45,7 @@ func (s *server) showSilences(w http.ResponseWriter, r *http.Request, status int
 	case "ended":
 		p.Flash = "The silence has ended. Failures count again."
 	}
-	s.render(w, r, status, "silences", p)
+	return p, err
 }
 
 func silencesPath(environment, all string) string {
@@ -128,76 +121,48 @@ func (s *server) silenceQuestion(r *http.Request, m moment) question {
 }
 
 // silenceEnd returns the end of a silence, or what is wrong with how it is written.
-func silenceEnd(r *http.Request, now time.Time) (end desk.End, problem string, err error) {
+func silenceEnd(r *http.Request, now time.Time) (end desk.End, err error) {
 	if text := strings.TrimSpace(r.PostFormValue("until")); text != "" {
 		zone, err := time.LoadLocation(r.PostFormValue("zone")) // empty means UTC
 		if err != nil {
-			return end, "The time zone is not known here. Choose a duration.", nil
+			return end, wrong{http.StatusUnprocessableEntity, "The time zone is not known here. Choose a duration. Nothing was added."}
 		}
 		if end.Until, err = time.ParseInLocation(untilLayout, text, zone); err != nil {
-			return end, "Enter the end as a time, for example " + now.In(zone).Format(untilLayout) + ".", nil
+			example := now.In(zone).Format(untilLayout)
+			return end, wrong{http.StatusUnprocessableEntity, "Enter the end as a time, for example " + example + ". Nothing was added."}
 		}
-		return end, "", nil
+		return end, nil
 	}
 	if text := r.PostFormValue("for"); text != "" {
 		end.For, err = desk.Span(text)
 	}
-	return end, "", err
+	return end, err
 }
 
-func (s *server) addSilence(w http.ResponseWriter, r *http.Request) {
-	show := func(problem string) { s.showSilences(w, r, http.StatusUnprocessableEntity, problem) }
-	end, problem, err := silenceEnd(r, s.Clock())
-	if problem != "" {
-		show(problem + " Nothing was added.")
-		return
-	}
+func (s *server) addSilence(r *http.Request) (string, error) {
+	end, err := silenceEnd(r, s.Clock())
 	if err == nil {
 		_, err = s.desk.AddSilence(r.Context(), by(r), desk.Silence{
 			Environment: r.PostFormValue("environment"), Service: typed(r, "service"), Group: typed(r, "group"), Reason: reason(r), End: end,
 		})
 	}
-	switch {
-	case refused(err, "Nothing was added.", show):
-	case err != nil:
-		s.fail(w, r, "silence", err)
-	default:
-		http.Redirect(w, r, serviceBack(r, "added", "/silences?done=added"), http.StatusSeeOther)
-	}
+	return serviceBack(r, "added", "/silences?done=added"), err
 }
 
 // askSilence asks for confirmation before it ends a silence.
-func (s *server) askSilence(w http.ResponseWriter, r *http.Request) {
-	q, err := s.findSilence(r)
-	if err != nil {
-		s.fail(w, r, "silence", err)
-		return
-	}
-	s.render(w, r, http.StatusOK, "silence_end", page{
-		Title: "End a silence", Nav: "services", Static: true, Body: api.SilenceRow(q, s.Clock()),
-	})
-}
-
-func (s *server) findSilence(r *http.Request) (ops.Silence, error) {
+func (s *server) askSilence(r *http.Request) (page, error) {
 	id := rowID(r)
 	found, err := s.Store.Silences(r.Context(), store.SilenceFilter{Before: id + 1, Limit: 1})
-	if err != nil {
-		return ops.Silence{}, err
+	if err != nil || len(found) == 0 || found[0].ID != id {
+		return page{}, cmp.Or(err, ops.ErrNotFound)
 	}
-	if len(found) == 0 || found[0].ID != id {
-		return ops.Silence{}, ops.ErrNotFound
-	}
-	return found[0], nil
+	return page{Title: "End a silence", Nav: "services", Static: true, Body: api.SilenceRow(found[0], s.Clock())}, nil
 }
 
 // endSilence ends a silence.
-func (s *server) endSilence(w http.ResponseWriter, r *http.Request) {
-	id := rowID(r)
-	if _, err := s.desk.EndSilence(r.Context(), by(r), id); err != nil {
-		s.fail(w, r, "silence", err)
-		return
-	}
-	http.Redirect(w, r, serviceBack(r, "ended", "/silences?done=ended"), http.StatusSeeOther)
+func (s *server) endSilence(r *http.Request) (string, error) {
+	_, err := s.desk.EndSilence(r.Context(), by(r), rowID(r))
+	return serviceBack(r, "ended", "/silences?done=ended"), err
 }
 
 // signalChange wakes the readers of rows that a page has changed; they also poll, a little later.

@@ -71,17 +71,10 @@ func trustMeans(t ops.Trust) string {
 }
 
 // setTrust changes how far a service is trusted.
-func (s *server) setTrust(w http.ResponseWriter, r *http.Request) {
+func (s *server) setTrust(r *http.Request) (string, error) {
 	environment, service := r.PostFormValue("environment"), r.PostFormValue("service")
 	_, err := s.desk.Trust(r.Context(), by(r), environment, service, r.PostFormValue("level"), reason(r))
-	again := func(problem string) { s.errorPage(w, r, http.StatusUnprocessableEntity, problem) }
-	switch {
-	case refused(err, "Nothing was changed.", again):
-	case err != nil:
-		s.fail(w, r, "trust", err)
-	default:
-		http.Redirect(w, r, servicePath(environment, service)+"?done=trusted", http.StatusSeeOther)
-	}
+	return servicePath(environment, service) + "?done=trusted", err
 }
 
 // reflexView is an earned reflex, with the buttons that switch it.
@@ -123,15 +116,8 @@ func reflexQuestion(r desk.EarnedReflex, verb, button, icon, text string) questi
 
 // switchReflex switches an earned reflex on or off.
 func (s *server) switchReflex(to ops.ReflexState) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+	return s.does("reflex", func(r *http.Request) (string, error) {
 		got, err := s.desk.SwitchReflex(r.Context(), by(r), rowID(r), to, reason(r))
-		again := func(problem string) { s.errorPage(w, r, http.StatusUnprocessableEntity, problem) }
-		switch {
-		case refused(err, "Nothing was changed.", again):
-		case err != nil:
-			s.fail(w, r, "reflex", err)
-		default:
-			http.Redirect(w, r, servicePath(got.Environment, got.Service)+"?done=reflex", http.StatusSeeOther)
-		}
-	}
+		return servicePath(got.Environment, got.Service) + "?done=reflex", err
+	})
 }

@@ -3,7 +3,6 @@ package web
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -12,16 +11,12 @@ import (
 	"claudeops/internal/decide/rehearse"
 	"claudeops/internal/desk"
 	"claudeops/internal/ops"
-	"claudeops/internal/store"
 	"claudeops/internal/web/login"
 )
 
 // Options are what the pages and the API need.
 type Options struct {
-	Store   *store.Store
-	Control desk.Control
-	Logger  *slog.Logger
-	Clock   ops.Clock // its location is the one in which times are shown
+	api.Options // times are shown in the location of its clock
 	// Token gives access to the pages after a login and to the API as a bearer token. An empty token admits nobody.
 	Token string
 	// OperatorToken is true if the operator set Token; otherwise the daemon made it.
@@ -34,29 +29,21 @@ type Options struct {
 	Refuse func(r *http.Request) string
 	// StrictApprovals makes approvals need the token that the operator set: nothing else separates agents from the operator.
 	StrictApprovals bool
-	Version         string
 	// Host is the name of this host among those that share the database.
 	Host string
 	// ListenHosts are the host names that requests may use, besides loopback names. An address that means every
 	// interface allows every name; the token protects then.
-	ListenHosts  []string
-	Environments []ops.Environment
+	ListenHosts []string
 	// Settings is the effective configuration as its page shows it, secrets masked.
 	Settings []Setting
 	// ConfigFile is the configuration file that the forms change; nil if they only show what to write.
 	ConfigFile desk.Settings
 	// Rehearse says what a draft of the configuration would have changed; nil if nobody can.
 	Rehearse func(ctx context.Context, d desk.Draft) (rehearse.Report, error)
-	// Walls returns those around the agents of this host, as the configuration page shows them; nil if they are not known.
-	Walls func() []Wall
-	// NextCheck returns the time of the next check of each environment.
-	NextCheck func() map[string]time.Time
 	// Hub tells open pages that something was written. Without a hub they poll, a little later.
 	Hub *Hub
 	// Webhooks receives alerts of other systems under /api/v1/webhooks/. It authenticates the senders itself.
 	Webhooks http.Handler
-	// Address is where jobs reach this server, for the addresses of heartbeats.
-	Address func() string
 	// Redact removes secrets from what jobs send; nil leaves it as it is.
 	Redact func(string) string
 	// Trace returns the trace id of a cycle; nil if tracing is off.
@@ -67,25 +54,14 @@ type Options struct {
 	Done <-chan struct{}
 	// Streams limits the number of open streams; zero means the usual limit.
 	Streams int
-	// Process returns the figures of this process for the metrics; nil if they are not known.
-	Process func() api.Process
 	// Targets are the names of the notification targets.
 	Targets []string
 	// Trouble returns why no session can start, or an empty string; every page shows it.
 	Trouble func() string
-	// Ready returns why the supervisor is not ready, or nil.
-	Ready func() error
 	// DrainAsked is called after a host was asked to drain or to work again; nil if nobody has to know.
 	DrainAsked func(ctx context.Context)
-	// Database returns the state of the database: checking, sound or damaged; nil if it is not checked.
-	Database func() string
 	// MCP is what the MCP server for the operator's agent offers: off, read or write; empty means off.
 	MCP string
-	// Guard, CheckConfig, Setup and Examine are those of the API.
-	Guard       api.Explainer
-	CheckConfig func(ctx context.Context) api.ConfigCheck
-	Setup       func(ctx context.Context, ask bool) []api.SetupRow
-	Examine     func(ctx context.Context) []api.Finding
 	// HideSetup keeps the steps of the set-up from the overview: nobody sets up a demonstration.
 	HideSetup bool
 }
@@ -118,18 +94,11 @@ func New(o Options) http.Handler {
 		typed: &typedSecrets{held: map[string]typedSecret{}}, markdown: newMarkdown(), broadcaster: &broadcaster{hub: o.Hub},
 	}
 	s.counters = &counterCache{store: o.Store, state: s.hostState}
-	if len(s.Environments) == 0 {
-		s.Environments = []ops.Environment{{Name: "default"}}
-	}
+	s.Changed, s.WrongTokens = s.signalChange, s.wrongTokens.Load
+	s.Options.Options = s.Filled()
 	s.desk = &desk.Desk{
 		Store: s.Store, Control: s.Control, Clock: s.Clock, Environments: s.Environments, Changed: s.signalChange,
 		Settings: s.ConfigFile,
-	}
-	if s.Walls == nil {
-		s.Walls = func() []Wall { return nil }
-	}
-	if s.NextCheck == nil {
-		s.NextCheck = func() map[string]time.Time { return nil }
 	}
 	s.rateLimits = newRateLimits()
 	s.logins = newLogins(o)
@@ -139,24 +108,24 @@ func New(o Options) http.Handler {
 
 func (s *server) routes() http.Handler {
 	pages := http.NewServeMux()
-	pages.HandleFunc("GET /{$}", s.overview)
-	pages.HandleFunc("GET /search", s.search)
-	pages.HandleFunc("GET /sessions", s.cycles) // the same list: other programs and people know this address
-	pages.HandleFunc("GET /cycles", s.cycles)
-	pages.HandleFunc("GET /cycles/{id}", s.cycle)
-	pages.HandleFunc("POST /cycles/{id}/stop", s.stopCycle)
-	pages.HandleFunc("POST /cycles/{id}/run", s.runAgain)
-	pages.HandleFunc("GET /sessions/{id}", s.session)
+	pages.HandleFunc("GET /{$}", s.page("overview", "overview", s.overview))
+	pages.HandleFunc("GET /search", s.page("search", "search", s.search))
+	pages.HandleFunc("GET /sessions", s.page("cycles", "list of cycles", s.cycles)) // the same list: other programs and people know this address
+	pages.HandleFunc("GET /cycles", s.page("cycles", "list of cycles", s.cycles))
+	pages.HandleFunc("GET /cycles/{id}", s.page("cycle", "cycle", s.cycle))
+	pages.HandleFunc("POST /cycles/{id}/stop", s.does("cycle", s.stopCycle))
+	pages.HandleFunc("POST /cycles/{id}/run", s.does("cycle", s.runAgain))
+	pages.HandleFunc("GET /sessions/{id}", s.page("session", "session", s.session))
 	pages.HandleFunc("GET /sessions/{id}/raw", s.rawTranscript)
 	pages.HandleFunc("GET /sessions/{id}/transcript", s.transcriptPiece)
 	pages.HandleFunc("GET /sessions/{id}/lines/{seq}", s.rawLine)
 	pages.HandleFunc("GET /sessions/{id}/lines/{seq}/{piece}", s.rawLine)
 	pages.HandleFunc("GET /sessions/{id}/stream", s.sessionStream)
 	pages.HandleFunc("GET /stream", s.stream)
-	pages.HandleFunc("POST /sessions/{id}/stop", s.stop)
-	pages.HandleFunc("POST /run", s.run)
-	pages.HandleFunc("POST /services/trust", s.setTrust)
-	pages.HandleFunc("POST /services/update", s.updateService)
+	pages.HandleFunc("POST /sessions/{id}/stop", s.does("session", s.stop))
+	pages.HandleFunc("POST /run", s.does("cycle", s.run))
+	pages.HandleFunc("POST /services/trust", s.does("trust", s.setTrust))
+	pages.HandleFunc("POST /services/update", s.does("update", s.updateService))
 	pages.HandleFunc("POST /reflexes/{id}/enable", s.switchReflex(ops.ReflexOn))
 	pages.HandleFunc("POST /reflexes/{id}/disable", s.switchReflex(ops.ReflexIsOff))
 	s.operatorRoutes(pages)
@@ -170,20 +139,15 @@ func (s *server) routes() http.Handler {
 	pages.HandleFunc("POST "+passkeySignIn, s.passkeyLogin)
 	pages.HandleFunc("POST /config/passkeys/begin", s.beginPasskey)
 	pages.HandleFunc("POST /config/passkeys", s.addPasskey)
-	pages.HandleFunc("POST /config/passkeys/{id}/remove", s.removePasskey)
+	pages.HandleFunc("POST /config/passkeys/{id}/remove", s.does("passkey", s.removePasskey))
 	pages.HandleFunc("GET "+linkPath+"{token}", s.showLink)
 	pages.HandleFunc("POST "+linkPath+"{token}", s.answerLink)
 	pages.HandleFunc("POST /config/tokens", s.makeToken)
-	pages.HandleFunc("POST /config/tokens/{name}/revoke", s.revokeToken)
+	pages.HandleFunc("POST /config/tokens/{name}/revoke", s.does("token", s.revokeToken))
 	pages.HandleFunc("GET /assets/{file}", s.assets.serve)
 	pages.HandleFunc("GET /favicon.ico", s.assets.favicon)
 
-	machine := api.New(api.Options{
-		Store: s.Store, Control: s.Control, Logger: s.Logger, Clock: s.Clock, Version: s.Version,
-		Environments: s.Environments, Address: s.Address, NextCheck: s.NextCheck, Ready: s.Ready, Database: s.Database, Changed: s.signalChange,
-		WrongTokens: s.wrongTokens.Load, Process: s.Process, Walls: s.Walls, Guard: s.Guard, CheckConfig: s.CheckConfig,
-		Setup: s.Setup, Examine: s.Examine,
-	})
+	machine := api.New(s.Options.Options)
 	pages.HandleFunc("GET "+apiPath, s.apiDocs(machine))
 	agents := s.serveMCP(machine)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -215,44 +179,46 @@ func (s *server) routes() http.Handler {
 // operatorRoutes are the pages where people decide, and those they need for it. Changes are made by POST; a GET of the same
 // URL, for example from a link, only asks for confirmation.
 func (s *server) operatorRoutes(pages *http.ServeMux) {
-	pages.HandleFunc("GET /incidents", s.incidents)
-	pages.HandleFunc("GET /incidents/{id}", s.incident)
+	pages.HandleFunc("GET /incidents", s.page("incidents", "list of incidents", s.incidents))
+	pages.HandleFunc("GET /incidents/{id}", s.page("incident", "incident", without(s.incident)))
 	pages.HandleFunc("GET /incidents/{id}/report.md", s.incidentReport)
-	pages.HandleFunc("POST /incidents/{id}/run", s.runIncident)
-	pages.HandleFunc("GET /incidents/{id}/{action}", s.askIncident)
-	pages.HandleFunc("POST /incidents/{id}/{action}", s.changeIncident)
-	pages.HandleFunc("GET /approvals/{id}", s.approval)
-	pages.HandleFunc("GET /approvals/{id}/{answer}", s.approval)
-	pages.HandleFunc("POST /approvals/{id}/{answer}", s.answer)
-	pages.HandleFunc("GET /services", s.servicesPage)
-	pages.HandleFunc("GET /services/{environment}/{name}", s.servicePage)
-	pages.HandleFunc("GET /services/page", s.servicePage)
-	pages.HandleFunc("GET /approvals", s.approvals)
-	pages.HandleFunc("GET /hosts", s.hostsPage)
-	pages.HandleFunc("POST /hosts/{change}", s.drainHost)
-	pages.HandleFunc("GET /guard", s.guardPage)
-	pages.HandleFunc("GET /services/cooldown", s.askCooldown)
-	pages.HandleFunc("POST /services/cooldown", s.clearCooldown)
-	pages.HandleFunc("GET /actions", s.actions)
-	pages.HandleFunc("POST /actions", s.runAction)
-	pages.HandleFunc("GET /actions/{id}", s.action)
-	pages.HandleFunc("GET /actions/{id}/undo", s.action)
-	pages.HandleFunc("POST /actions/{id}/undo", s.undoAction)
-	pages.HandleFunc("GET /silences", s.silences)
-	pages.HandleFunc("POST /silences", s.addSilence)
-	pages.HandleFunc("GET /silences/{id}/end", s.askSilence)
-	pages.HandleFunc("POST /silences/{id}/end", s.endSilence)
-	pages.HandleFunc("GET /notifications", s.notifications)
-	pages.HandleFunc("POST /notifications/test", s.testNotice)
-	pages.HandleFunc("POST /notifications/{id}/retry", s.retryNotice)
-	pages.HandleFunc("GET /costs", s.costs)
+	pages.HandleFunc("POST /incidents/{id}/run", s.does("incident", s.runIncident))
+	pages.HandleFunc("GET /incidents/{id}/{action}", s.page("incident", "incident", s.askIncident))
+	pages.HandleFunc("POST /incidents/{id}/{action}", s.form("incident", "incident", "Nothing was changed.", s.changeIncident, s.incident))
+	pages.HandleFunc("GET /approvals/{id}", s.page("approval", "approval", s.approval))
+	pages.HandleFunc("GET /approvals/{id}/{answer}", s.page("approval", "approval", s.approval))
+	pages.HandleFunc("POST /approvals/{id}/{answer}", s.form("approval", "approval", "Nothing was changed.", s.answer, s.unanswered))
+	pages.HandleFunc("GET /services", s.page("services", "list of services", s.servicesPage))
+	pages.HandleFunc("GET /services/{environment}/{name}", s.page("service", "service", s.servicePage))
+	pages.HandleFunc("GET /services/page", s.page("service", "service", s.servicePage))
+	pages.HandleFunc("GET /approvals", s.page("approvals", "list of approvals", s.approvals))
+	pages.HandleFunc("GET /hosts", s.page("hosts", "list of hosts", s.hostsPage))
+	pages.HandleFunc("POST /hosts/{change}", s.does("host", s.drainHost))
+	pages.HandleFunc("GET /guard", s.page("guard", "list of decisions", s.guardPage))
+	pages.HandleFunc("GET /services/cooldown", s.page("cooldown_clear", "cooldown", without(s.cooldown)))
+	pages.HandleFunc("POST /services/cooldown", s.form("cooldown_clear", "cooldown", "Nothing was changed.", s.clearCooldown, s.cooldown))
+	pages.HandleFunc("GET /actions", s.page("actions", "list of actions", without(s.actions)))
+	pages.HandleFunc("POST /actions", s.form("actions", "action", "Nothing was run.", s.runAction, s.actions))
+	pages.HandleFunc("GET /actions/{id}", s.page("action", "action", without(s.action)))
+	pages.HandleFunc("GET /actions/{id}/undo", s.page("action", "action", without(s.action)))
+	pages.HandleFunc("POST /actions/{id}/undo", s.form("action", "action", "Nothing was run.", s.undoAction, s.action))
+	pages.HandleFunc("GET /silences", s.page("silences", "page of silences", without(s.silences)))
+	pages.HandleFunc("POST /silences", s.form("silences", "silence", "Nothing was added.", s.addSilence, s.silences))
+	pages.HandleFunc("GET /silences/{id}/end", s.page("silence_end", "silence", s.askSilence))
+	pages.HandleFunc("POST /silences/{id}/end", s.does("silence", s.endSilence))
+	pages.HandleFunc("GET /notifications", s.page("notifications", "list of notifications", s.notifications))
+	pages.HandleFunc("POST /notifications/test", s.does("test notification", s.testNotice))
+	pages.HandleFunc("POST /notifications/{id}/retry", s.does("notification", s.retryNotice))
+	pages.HandleFunc("GET /costs", s.page("costs", "costs", s.costs))
 	pages.HandleFunc("GET /costs.csv", s.costsCSV)
-	pages.HandleFunc("GET /events", s.events)
-	pages.HandleFunc("GET /memory", s.memory)
-	pages.HandleFunc("POST /memory", s.addMemory)
-	pages.HandleFunc("GET /memory/{id}/remove", s.askMemory)
-	pages.HandleFunc("POST /memory/{id}/remove", s.removeMemory)
-	pages.HandleFunc("GET /config", s.config)
+	pages.HandleFunc("GET /events", s.page("events", "list of events", s.events))
+	pages.HandleFunc("GET /memory", s.page("memory", "page of memories", without(s.memory)))
+	pages.HandleFunc("POST /memory", s.form("memory", "memory", "Nothing was added.", s.addMemory, s.memory))
+	pages.HandleFunc("GET /memory/{id}/remove", s.page("memory_remove", "memory", s.askMemory))
+	pages.HandleFunc("POST /memory/{id}/remove", s.does("memory", s.removeMemory))
+	pages.HandleFunc("GET /config", s.page("config", "configuration", func(r *http.Request) (page, error) {
+		return s.config(r, accessForm{})
+	}))
 	pages.HandleFunc("GET /settings/services/new", s.showSetting(newService))
 	pages.HandleFunc("POST /settings/services/new", s.changeSetting(newService))
 	pages.HandleFunc("GET /settings/services/{name}/probes/new", s.showSetting(newProbe))

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"claudeops/internal/api"
 	"claudeops/internal/ops"
 	"claudeops/internal/web"
 	"claudeops/test/apitest"
@@ -36,8 +37,11 @@ func siteOver(t *testing.T, j *apitest.Journal, change ...func(*web.Options)) *s
 	t.Helper()
 	control := &apitest.Control{Journal: j}
 	options := web.Options{
-		Store: j.Store, Control: control, Logger: slog.New(slog.DiscardHandler), Clock: j.Clock, Version: "test",
-		Environments: []ops.Environment{{Name: "default", Interval: time.Hour}}, Token: apitest.Token,
+		Options: api.Options{
+			Store: j.Store, Control: control, Logger: slog.New(slog.DiscardHandler), Clock: j.Clock, Version: "test",
+			Environments: []ops.Environment{{Name: "default", Interval: time.Hour}},
+		},
+		Token: apitest.Token,
 	}
 	for _, c := range change {
 		c(&options)

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"claudeops/internal/api"
 	"claudeops/internal/daemon/supervisor"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
@@ -62,8 +63,11 @@ func (b *bench) growth(ctx context.Context, days int) ([]figure, error) {
 
 func site(s *store.Store) http.Handler {
 	return web.New(web.Options{
-		Store: s, Logger: slog.New(slog.DiscardHandler), Clock: growthNow, Version: "bench", Token: testtoken.Token,
-		Environments: []ops.Environment{{Name: "default", Interval: time.Hour}},
+		Options: api.Options{
+			Store: s, Logger: slog.New(slog.DiscardHandler), Clock: growthNow, Version: "bench",
+			Environments: []ops.Environment{{Name: "default", Interval: time.Hour}},
+		},
+		Token: testtoken.Token,
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"claudeops/internal/api"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 	"claudeops/internal/web"
@@ -42,10 +43,12 @@ type site struct {
 func serve(t testing.TB, s *store.Store, change ...func(*web.Options)) *site {
 	t.Helper()
 	w := &site{t: t, address: "127.0.0.1:0", options: web.Options{
-		Store: s, Control: control{s}, Logger: slog.New(slog.DiscardHandler), Clock: func() time.Time { return time.Now().UTC() },
-		Version: "test", Token: testtoken.Token,
-		Environments: environments(), Settings: settings(), Hub: web.NewHub(),
-		NextCheck: func() map[string]time.Time { return map[string]time.Time{"default": time.Now().Add(17 * time.Minute)} },
+		Options: api.Options{
+			Store: s, Control: control{s}, Logger: slog.New(slog.DiscardHandler),
+			Clock: func() time.Time { return time.Now().UTC() }, Version: "test", Environments: environments(),
+			NextCheck: func() map[string]time.Time { return map[string]time.Time{"default": time.Now().Add(17 * time.Minute)} },
+		},
+		Token: testtoken.Token, Settings: settings(), Hub: web.NewHub(),
 	}}
 	for _, c := range change {
 		c(&w.options)
