@@ -102,21 +102,6 @@ func TestActionsAreShownRunAndUndone(t *testing.T) {
 	}
 }
 
-func TestAReadOnlyVisitorRunsNoAction(t *testing.T) {
-	s := newSite(t, withActions, withReadToken("full", "reader"))
-	for _, path := range []string{"/actions", "/actions/1/undo", "/api/v1/actions/runs", "/api/v1/actions/runs/1/undo", "/api/v1/actions/runs/1/withdraw"} {
-		if got := s.with("POST", path, "reader", nil).StatusCode; got != http.StatusForbidden {
-			t.Errorf("POST %s: %d", path, got)
-		}
-	}
-	if got := s.with("GET", "/api/v1/actions", "reader", nil).StatusCode; got != http.StatusOK {
-		t.Errorf("list: %d", got)
-	}
-	if len(s.runs()) != 0 {
-		t.Errorf("%+v", s.runs())
-	}
-}
-
 func TestTheAPIOfActions(t *testing.T) {
 	s := newSite(t, withActions)
 	send := func(method, path, body string) answer {

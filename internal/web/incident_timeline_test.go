@@ -40,23 +40,6 @@ func TestAnIncidentHasItsStory(t *testing.T) {
 	mustContain(t, s.page(path+"?done=run"), "A cycle for incident 1 is queued.")
 }
 
-func TestAReadOnlyVisitorDoesNotRunAnIncidentAgain(t *testing.T) {
-	s := newSite(t, withReadToken("full", "reader"))
-	i := s.breaks("jellyfin", "HTTP 502")
-	for _, path := range []string{fmt.Sprintf("/incidents/%d/run", i.ID), fmt.Sprintf("/api/v1/incidents/%d/run", i.ID)} {
-		if got := s.with("POST", path, "reader", nil).StatusCode; got != http.StatusForbidden {
-			t.Errorf("POST %s: %d", path, got)
-		}
-	}
-	for _, path := range []string{fmt.Sprintf("/incidents/%d/report.md", i.ID), fmt.Sprintf("/api/v1/incidents/%d/report", i.ID)} {
-		a := s.with("GET", path, "reader", nil)
-		if a.StatusCode != http.StatusOK || a.Header.Get("Content-Type") != "text/markdown; charset=utf-8" {
-			t.Errorf("GET %s: %d %s", path, a.StatusCode, a.Header.Get("Content-Type"))
-		}
-		mustContain(t, a.body, "# Incident 1: ")
-	}
-}
-
 func TestAnIncidentThatACycleRepairsNeedsNobody(t *testing.T) {
 	s := newSite(t)
 	report := reported("jellyfin", "HTTP 502")

@@ -93,24 +93,6 @@ func TestApprovalsAreListedThoseThatWaitFirst(t *testing.T) {
 	}
 }
 
-func TestReadOnlyVisitorsSeeThePagesAndChangeNothing(t *testing.T) {
-	s := newSite(t, withReadToken("full", "reader"))
-	s.Check("web", ops.Healthy, "")
-	cookie := s.logIn("reader")
-	for _, path := range []string{"/approvals", "/hosts", "/guard", "/services/default/web"} {
-		a := s.with("GET", path, "", cookie)
-		if a.StatusCode != http.StatusOK {
-			t.Errorf("GET %s: %d", path, a.StatusCode)
-		}
-		mustContain(t, a.body, `data-access="read"`)
-	}
-	for _, path := range []string{"/hosts/drain", "/hosts/resume", "/silences"} {
-		if got := s.with("POST", path, "", cookie).StatusCode; got != http.StatusForbidden {
-			t.Errorf("POST %s: %d", path, got)
-		}
-	}
-}
-
 func TestTheNavigationReachesEveryPage(t *testing.T) {
 	s := newSite(t)
 	body := s.page("/")

