@@ -153,59 +153,6 @@ func TestAnEditedConversationIsNotResumed(t *testing.T) {
 	}
 }
 
-func TestARefusedResumeFallsBack(t *testing.T) {
-	t.Parallel()
-	s := conversation()
-	refusal := agenttest.Play{Tier: 2, Attempt: 1, Exit: 1, Steps: agenttest.Lines(
-		`{"type":"result","subtype":"error_during_execution","is_error":true,"num_turns":0,"session_id":"{{session_id}}","errors":["No conversation found with session ID: x"]}`)}
-	s.Plays = append([]agenttest.Play{refusal}, s.Plays...)
-	b := resumeBox(t, s)
-	b.once(0)
-	calls := b.calls()
-	if len(calls) != 4 || calls[2].Tier != 2 {
-		t.Fatalf("%d calls", len(calls))
-	}
-	if _, ok := calls[2].Option("--resume"); ok {
-		t.Error("the second attempt resumes again")
-	}
-	system, _ := calls[2].Option("--append-system-prompt")
-	contains(t, "the system prompt", system, "## Escalation Context")
-	expect(t, calls[2], "--json-schema", report.Inline(ops.Tier2))
-	sessions := b.cycle().Journal.Sessions
-	if sessions[1].Status != ops.SessionFailed || *sessions[2].RetryOf != sessions[1].ID {
-		t.Errorf("sessions: %+v", sessions)
-	}
-	expect(t, calls[3], "--resume", sessions[2].CLISessionID)
-	r := b.run("cycles", "show", "1")
-	contains(t, "cycles show", r.stdout, "again after #2", "Session #4", "context")
-	if bySession := b.run("cycles", "show", "--session", "3"); bySession.stdout != r.stdout {
-		t.Errorf("cycles show --session differs:\n%s", bySession.stdout)
-	}
-}
-
-func TestContextPressureFallsBack(t *testing.T) {
-	t.Parallel()
-	b := resumeBox(t, conversation(), "CLAUDEOPS_RESUME_CONTEXT_THRESHOLD=0.00001")
-	b.once(0)
-	for _, c := range b.calls() {
-		if _, ok := c.Option("--resume"); ok {
-			t.Errorf("tier %d resumes", c.Tier)
-		}
-	}
-	found := false
-	for _, e := range b.events(ops.LevelWarning) {
-		found = found || (e.Kind == "context" && strings.Contains(e.Message, "of 200000 tokens"))
-	}
-	if !found {
-		t.Errorf("no event gives the numbers: %+v", b.events(ops.LevelWarning))
-	}
-	for _, bad := range []string{"0", "1.5", "-1", "many"} {
-		if r := b.runWith([]string{"CLAUDEOPS_RESUME_CONTEXT_THRESHOLD=" + bad}, "config", "check"); r.code != 3 {
-			t.Errorf("threshold %s exits %d", bad, r.code)
-		}
-	}
-}
-
 func TestAnUnknownVersionIsNotAskedForStructuredOutput(t *testing.T) {
 	t.Parallel()
 	s := chain()

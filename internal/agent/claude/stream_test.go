@@ -80,21 +80,6 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-func TestScenario_Tier2CostRecordedIndependently(t *testing.T) {
-	data, err := os.ReadFile("testdata/stream/resumed.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var st stream
-	for line := range strings.Lines(string(data)) {
-		st.line(line)
-	}
-	// The CLI's own total is 0.01263, because it contains the 0.00063 of the tier before.
-	if f := st.figures(); *f.CostUSD != 0.012 || *f.InputTokens != 5 {
-		t.Errorf("cost %v, input tokens %v", *f.CostUSD, *f.InputTokens)
-	}
-}
-
 func TestToolCallsOpenAndClose(t *testing.T) {
 	use := func(message, id string) string {
 		return `{"type":"assistant","message":{"id":"` + message + `","content":[{"type":"tool_use","id":"` + id + `","name":"Bash"}]}}`
