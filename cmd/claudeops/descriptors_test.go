@@ -24,9 +24,7 @@ func TestConnectionsCannotTakeAllDescriptors(t *testing.T) {
 	conns := make([]net.Conn, 0, 400)
 	connect := func(text string) {
 		conn, err := net.Dial("tcp", d.addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		conns = append(conns, conn)
 		t.Cleanup(func() { _ = conn.Close() })
 		if _, err := io.WriteString(conn, text); err != nil && !strings.Contains(err.Error(), "reset") && !strings.Contains(err.Error(), "broken pipe") {

@@ -162,9 +162,7 @@ func TestPhone_OneOfSeveralHostsReadsTheAnswers(t *testing.T) {
 	})
 	telegram.Say(666, "mallory", "hello")
 	reads.until("it is read and confirmed", func() bool { return telegram.Waiting() == 0 })
-	if err := reads.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, reads.cmd.Process.Kill())
 	telegram.Press(t, m, "Approve", 42, "alice")
 	lives.until("the cycle ends", func() bool { return lives.cycle().Cycle.Status.Ended() })
 	lives.finishedOnce(ops.CycleResolved)

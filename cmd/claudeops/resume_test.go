@@ -104,12 +104,8 @@ func TestAConversationOutlivesACrash(t *testing.T) {
 	}
 	for _, name := range []string{"agent/home/.gitconfig", "agent/settings-x.json", "discarded/x/file", "conversations/77/1/config/x.jsonl"} {
 		file := filepath.Join(b.state, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(file), 0o700))
+		must(t, os.WriteFile(file, []byte("x"), 0o600))
 	}
 	b.run("once")
 	sessions := chainOf(b, 1)
@@ -137,9 +133,7 @@ func TestAnEditedConversationIsNotResumed(t *testing.T) {
 			if err != nil || len(files) != 1 {
 				t.Fatalf("records: %v, %v", files, err)
 			}
-			if err := edit(files[0]); err != nil {
-				t.Fatal(err)
-			}
+			must(t, edit(files[0]))
 			b.run("once")
 			sessions := chainOf(b, 1)
 			if len(sessions) != 4 || sessions[1].Failure != ops.FailureResumeRefused || sessions[2].ContextMode != ops.ContextHandoff {

@@ -40,13 +40,9 @@ func TestASenderWithASecretAddressTellsAndIsUnderstood(t *testing.T) {
 	send := func(path, body string) int {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+d.addr+"/api/v1/webhooks/"+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_ = resp.Body.Close()
 		return resp.StatusCode
 	}
@@ -79,16 +75,12 @@ func TestASenderWithASecretAddressTellsAndIsUnderstood(t *testing.T) {
 func TestARealGatusTellsAndIsUnderstood(t *testing.T) {
 	t.Parallel()
 	gatus, err := filepath.Abs("../../.cache/gatus-5.35.0/gatus")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := os.Stat(gatus); err != nil {
 		t.Fatalf("Gatus is not there (%v): run script/setup-tests all", err)
 	}
 	page, err := os.ReadFile("../../docs/webhooks.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, alerting, _ := strings.Cut(string(page), "```yaml not-run=\"a file of Gatus\"\n")
 	alerting, _, found := strings.Cut(alerting, "```")
 	if !found {
@@ -117,16 +109,12 @@ endpoints:
     conditions: ["[STATUS] == 200"]
     alerts: [{type: custom, failure-threshold: 1, success-threshold: 1, description: "it does not answer"}]
 `, host, port, service.URL)
-	if err := os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(file), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(file), 0o600))
 	var log lockedBuffer
 	c := exec.CommandContext(t.Context(), gatus)
 	c.Dir, c.Stdout, c.Stderr = dir, &log, &log
 	c.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "GATUS_CONFIG_PATH=" + filepath.Join(dir, "config.yaml"), "CLAUDEOPS_TOKEN=token-of-the-real-gatus"}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Start())
 	defer func() { _ = c.Process.Kill(); _ = c.Wait() }()
 	defer func() {
 		if t.Failed() {

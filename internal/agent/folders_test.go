@@ -19,12 +19,8 @@ const keeps = `mkdir -p "$CLAUDE_CONFIG_DIR/projects/x" && echo '{"type":"user"}
 
 func write(t *testing.T, name, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(name), 0o700))
+	must(t, os.WriteFile(name, []byte(text), 0o600))
 }
 
 func gone(t *testing.T, names ...string) {
@@ -52,9 +48,7 @@ func TestAfterACrashOnlyConversationsOfOpenCyclesAreKept(t *testing.T) {
 	write(t, at("agent/settings-x.json"), "x")
 	write(t, at("discarded/y/z"), "x")
 	write(t, at("conversations/8/1/config/x"), "x")
-	if err := agent.SweepFolders(spec.StateDir, func(id ops.CycleID) bool { return id == spec.Session.CycleID }, &discards); err != nil {
-		t.Fatal(err)
-	}
+	must(t, agent.SweepFolders(spec.StateDir, func(id ops.CycleID) bool { return id == spec.Session.CycleID }, &discards))
 	discards.Wait()
 	gone(t, at("agent"), at("discarded/y"), at("conversations/8"))
 
@@ -64,9 +58,7 @@ func TestAfterACrashOnlyConversationsOfOpenCyclesAreKept(t *testing.T) {
 	if res := runner.Run(t.Context(), again, &memory{}); !res.Success() {
 		t.Fatalf("the conversation was not continued: %+v", res)
 	}
-	if err := agent.ForgetConversations(spec.StateDir, func(id ops.CycleID) bool { return id == spec.Session.CycleID }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, agent.ForgetConversations(spec.StateDir, func(id ops.CycleID) bool { return id == spec.Session.CycleID }))
 	if res := runner.Run(t.Context(), again, &memory{}); res.Failure != ops.FailureResumeRefused || !strings.Contains(res.Err, "is gone") {
 		t.Errorf("got %+v", res)
 	}

@@ -138,9 +138,7 @@ func runFake(ctx context.Context, t testing.TB, s agenttest.Scenario, spec ops.S
 func noneLeft(t testing.TB, key string) {
 	t.Helper()
 	processes, group, err := agent.Left(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if processes > 0 {
 		t.Errorf("%d processes are left", processes)
 	}
@@ -254,9 +252,7 @@ func TestSecretsNeverReachTheRecorderOrTheResult(t *testing.T) {
 	c := agent.NewRunner(claude.New(claude.Options{Bin: bin, Env: testEnv()}), agent.Options{Redactor: redact.New([]string{secret})})
 	res := c.Run(t.Context(), testSpec(t), rec)
 	all, err := json.Marshal(res)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if strings.Contains(rec.text(), secret) || strings.Contains(string(all), secret) {
 		t.Errorf("the secret is in the record or the result:\n%s\n%s", rec.text(), all)
 	}
@@ -333,13 +329,9 @@ func TestADescendantWithoutTheKeyIsKilledWithTheTree(t *testing.T) {
 	res := runFake(ctx, t, s, spec, rec)
 	wantStop(t, res, ops.StopUser, "stopped")
 	data, err := os.ReadFile(pidFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	pid, err := strconv.Atoi(strings.TrimSpace(string(data)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, alive := agent.Alive(pid); alive {
 		t.Errorf("process %d still runs", pid)
 	}
@@ -516,21 +508,15 @@ func TestTheAgentEndsWhenItsSupervisorIsKilled(t *testing.T) {
 	spec := testSpec(t)
 	bin := agenttest.Fake(t, agenttest.Scenario{Plays: []agenttest.Play{{OnInterrupt: "result", Steps: []agenttest.Step{{Hang: true}}}}})
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	supervisor := exec.CommandContext(t.Context(), self, superviseMarker, bin, spec.Session.Key, t.TempDir())
-	if err := supervisor.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, supervisor.Start())
 	var calls []agenttest.Call
 	until(t, "the agent started", func() bool {
 		calls = agenttest.Calls(t, bin)
 		return len(calls) == 1
 	})
-	if err := supervisor.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, supervisor.Process.Kill())
 	_ = supervisor.Wait()
 	until(t, "the agent ended", func() bool {
 		_, alive := agent.Alive(calls[0].PID)
@@ -580,9 +566,7 @@ func TestSomethingOutOfReachThatHoldsTheOutputCannotHangTheSession(t *testing.T)
 	pidFile := filepath.Join(t.TempDir(), "pid")
 	t.Cleanup(func() {
 		data, err := os.ReadFile(pidFile)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if pid, err := strconv.Atoi(strings.TrimSpace(string(data))); err == nil {
 			_ = syscall.Kill(-pid, syscall.SIGKILL)
 		}
@@ -636,8 +620,13 @@ func TestManySessionsLeaveNothingBehind(t *testing.T) {
 func openFiles(t *testing.T) int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return len(entries)
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
 }

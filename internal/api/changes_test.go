@@ -16,9 +16,7 @@ func TestChangesAreListed(t *testing.T) {
 		changes = append(changes, ops.Change{Kind: ops.ChangeDisk, Subject: "/", Text: text, At: c.Now, NotBefore: c.Now})
 	}
 	things := []ops.Thing{{Kind: ops.ChangePackage, Unseen: "no log"}}
-	if err := c.Store.RecordLook(t.Context(), "home", "attic", ops.Look{Things: things, Changes: changes}, c.Now); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Store.RecordLook(t.Context(), "home", "attic", ops.Look{Things: things, Changes: changes}, c.Now))
 	status, _, got := c.ask("GET", "/api/v1/changes?limit=2", "")
 	if status != http.StatusOK || len(items(got)) != 2 || got["next_cursor"] == nil {
 		t.Fatalf("%d %v", status, got)
@@ -44,9 +42,7 @@ func TestChangesAreListed(t *testing.T) {
 func TestAnIncidentSaysWhatChangedBeforeIt(t *testing.T) {
 	c := newClient(t)
 	change := ops.Change{Kind: ops.ChangeContainer, Subject: "web", Service: "web", Text: "started again", At: c.Now, NotBefore: c.Now}
-	if err := c.Store.RecordLook(t.Context(), "default", "attic", ops.Look{Changes: []ops.Change{change}}, c.Now); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Store.RecordLook(t.Context(), "default", "attic", ops.Look{Changes: []ops.Change{change}}, c.Now))
 	c.Repair("web")
 	_, _, got := c.ask("GET", "/api/v1/incidents/1", "")
 	changed, _ := got["changed"].(map[string]any)

@@ -52,9 +52,7 @@ func TestDeadNotificationsAreListedAndTriedAgain(t *testing.T) {
 			Kind: "opened", Level: ops.LevelCritical, Title: fmt.Sprintf("notice %d", n), Status: status, Attempts: 6, Error: "no route to host", Service: "web",
 			CreatedAt: c.Now,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	dead := items(c.get("/api/v1/notifications?status=dead"))
 	if len(dead) != 1 || dead[0]["title"] != "notice 0" || dead[0]["attempts"] != 6.0 || dead[0]["error"] != "no route to host" || dead[0]["next_at"] != nil {

@@ -37,9 +37,7 @@ func (s *site) with(method, path, token string, cookie *http.Cookie) answer {
 func (s *site) audits() []string {
 	s.t.Helper()
 	events, err := s.Store.Events(s.t.Context(), store.EventFilter{Kind: "audit"})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	var out []string
 	for _, e := range slices.Backward(events) {
 		out = append(out, fmt.Sprintf("%s %s", e.Level, e.Message))
@@ -207,9 +205,7 @@ func TestASignInLinkWorksOnce(t *testing.T) {
 func (s *site) signInLink(user string) string {
 	s.t.Helper()
 	path, err := web.SignInPath(s.t.Context(), s.Store, s.Now, user)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	return path
 }
 

@@ -66,9 +66,7 @@ func TestNobodyIsToldUntilANoticeWasDelivered(t *testing.T) {
 	}
 	for _, n := range due {
 		n.Status, n.Error = ops.NoticeSkipped, ops.SkippedNoTarget
-		if err := s.Store.SettleNotice(t.Context(), n, nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Store.SettleNotice(t.Context(), n, nil))
 	}
 	for _, path := range []string{"/", incident, ofCycle} {
 		mustContain(t, s.page(path), nobody, add)
@@ -79,9 +77,7 @@ func TestNobodyIsToldUntilANoticeWasDelivered(t *testing.T) {
 		t.Fatalf("test: %d", got.StatusCode)
 	}
 	for _, n := range due {
-		if err := s.Store.RetryNotice(t.Context(), n.ID, "ada", s.Now); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Store.RetryNotice(t.Context(), n.ID, "ada", s.Now))
 	}
 	due, err = s.Store.DueNotices(t.Context(), s.Now.Add(time.Hour), 10)
 	if err != nil || due[len(due)-1].Kind != ops.NoticeTest && due[0].Kind != ops.NoticeTest {
@@ -90,9 +86,7 @@ func TestNobodyIsToldUntilANoticeWasDelivered(t *testing.T) {
 	for _, n := range due {
 		n.Status, n.Error, n.SentAt = ops.NoticeSent, "", &s.Now
 		n.Deliveries = []ops.Delivery{{Route: "first", To: "ntfy at ntfy.sh (topic 1)", At: s.Now}}
-		if err := s.Store.SettleNotice(t.Context(), n, nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Store.SettleNotice(t.Context(), n, nil))
 	}
 	for _, path := range []string{incident, ofCycle} {
 		mustContain(t, s.page(path), "Who was told", "ntfy at ntfy.sh (topic 1)", "by the default route")

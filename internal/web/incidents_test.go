@@ -66,9 +66,7 @@ func (s *site) asks(text string) (ops.CycleID, ops.Approval) {
 		},
 	})
 	loaded, err := s.Store.Load(s.t.Context(), cycle)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	a := loaded.Journal.Approvals[0]
 	if a.SessionID != session {
 		s.t.Fatalf("question is %+v", a)
@@ -129,9 +127,7 @@ func TestAResolveSaysThatTheServiceIsStillDown(t *testing.T) {
 		At: s.Now, Environment: i.Environment, Service: "jellyfin", Probe: "GET", Type: ops.CheckHTTP, Status: ops.Down, Purpose: ops.ProbeWatch,
 	}
 	state, _ := health.Observe(health.State{}, check, health.Thresholds{FailAfter: 1}, s.Now)
-	if err := s.Store.RecordResults(t.Context(), i.Environment, nil, nil, []health.State{state}, nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Store.RecordResults(t.Context(), i.Environment, nil, nil, []health.State{state}, nil, nil))
 	a := s.post(fmt.Sprintf("/incidents/%d/resolve", i.ID), nil)
 	mustContain(t, s.page(a.Header.Get("Location")), "is resolved. Note: jellyfin is still down by its own probes: the next cycle looks at it")
 }

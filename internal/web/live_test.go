@@ -32,17 +32,13 @@ func follow(t *testing.T, base, path, last string) *reader {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, base+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if last != "" {
 		request.Header.Set("Last-Event-ID", last)
 	}
 	apitest.Authorize(request)
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got := response.Header.Get("Content-Type"); response.StatusCode != http.StatusOK || !strings.HasPrefix(got, "text/event-stream") {
 		t.Fatalf("%s: status %d, %s", path, response.StatusCode, got)
 	}

@@ -58,9 +58,7 @@ func TestEventsAreFilteredAndPaged(t *testing.T) {
 func (s *site) memories() []ops.Memory {
 	s.t.Helper()
 	found, err := s.Store.Memories(s.t.Context(), store.MemoryFilter{All: true})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	return found
 }
 

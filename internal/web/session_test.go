@@ -109,9 +109,7 @@ func TestARemovedTranscriptSaysSo(t *testing.T) {
 	_, ids := s.Chain(ops.NewCycle{}, ops.CycleHealthy, "fine",
 		apitest.Run{Tier: 1, For: time.Second, Outcome: ops.OutcomeHealthy, Lines: numbered(300)})
 	db, err := sql.Open("sqlite", s.Path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = db.Close() }()
 	if _, err := db.ExecContext(t.Context(), `DELETE FROM transcript`); err != nil {
 		t.Fatal(err)

@@ -15,9 +15,7 @@ import (
 func (s *site) silences() []ops.Silence {
 	s.t.Helper()
 	found, err := s.Store.Silences(s.t.Context(), store.SilenceFilter{})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	return found
 }
 
@@ -103,9 +101,7 @@ func (s *site) told(status ops.NoticeStatus, text string) int64 {
 		Kind: ops.NoticeKind(text), Level: ops.LevelCritical, Title: text, Body: text, Status: status, Attempts: 6, Error: text, Service: text,
 		Environment: text, CreatedAt: s.Now,
 	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	return id
 }
 

@@ -103,9 +103,7 @@ func Run(t *testing.T, s Subject) {
 func (s Subject) make(t *testing.T, task Task) (*agent.Runner, ops.SessionSpec) {
 	t.Helper()
 	script := filepath.Join(t.TempDir(), "hang.sh")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\nsetsid sleep 300 &\nsleep 300\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(script, []byte("#!/bin/sh\nsetsid sleep 300 &\nsleep 300\n"), 0o700))
 	adapter, spec := s.Make(t, task, Fixture{Command: script})
 	s.fill(t, &spec)
 	return agent.NewRunner(adapter, agent.Options{Redactor: redact.New([]string{Secret})}), spec
@@ -215,9 +213,7 @@ func compact(t *testing.T, raw json.RawMessage) string {
 		t.Fatalf("the outcome %q is not JSON: %v", raw, err)
 	}
 	var b bytes.Buffer
-	if err := json.NewEncoder(&b).Encode(v); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.NewEncoder(&b).Encode(v))
 	return b.String()
 }
 
@@ -304,9 +300,7 @@ func resumes(t *testing.T, s Subject) {
 	unknown.Session.PlannedID = uuid.NewString()
 	refused(t, runner.Run(t.Context(), unknown, &Recorder{}))
 
-	if err := os.WriteFile(first.Conversation.Path, []byte("{}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(first.Conversation.Path, []byte("{}\n"), 0o600))
 	again.Session.PlannedID = uuid.NewString()
 	refused(t, runner.Run(t.Context(), again, &Recorder{}))
 }
@@ -323,19 +317,11 @@ func finds(t *testing.T, s Subject) {
 		"agent/config/settings.json", "agent/config/CLAUDE.md", "agent/exchange/x", "work/CLAUDE.md", "work/.git/config",
 	} {
 		file := filepath.Join(spec.StateDir, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(planted), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(file), 0o700))
+		must(t, os.WriteFile(file, []byte(planted), 0o600))
 	}
-	if err := os.MkdirAll(filepath.Dir(template), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(template, []byte("of the operator"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(template), 0o700))
+	must(t, os.WriteFile(template, []byte("of the operator"), 0o600))
 	during := &looking{dir: spec.StateDir, text: planted}
 	succeeded(t, runner.Run(t.Context(), spec, during))
 	if during.err != nil || during.notes != "of the operator" {
@@ -382,5 +368,12 @@ func refused(t *testing.T, res ops.RunResult) {
 	t.Helper()
 	if res.Success() || res.Failure != ops.FailureResumeRefused || res.Err == "" {
 		t.Errorf("the conversation was continued: %+v", res)
+	}
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
 }

@@ -90,9 +90,7 @@ func leaks(t *testing.T, s Subject) {
 	res := runner.Run(t.Context(), spec, rec)
 	succeeded(t, res)
 	data, err := json.Marshal(res)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for what, text := range map[string]string{"record": rec.Text(), "result": string(data)} {
 		if strings.Contains(text, Secret) {
 			t.Errorf("the secret is in the %s:\n%s", what, text)
@@ -107,9 +105,7 @@ func leaks(t *testing.T, s Subject) {
 func processes(t *testing.T, key string) []string {
 	t.Helper()
 	names, err := filepath.Glob("/proc/[0-9]*/environ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var out []string
 	for _, name := range names {
 		// One that ends in the meantime cannot be read any more.

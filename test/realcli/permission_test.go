@@ -24,9 +24,7 @@ func bash(commands ...string) messagesapi.Answer {
 func (c *cli) withDocker() {
 	c.t.Helper()
 	bin := c.t.TempDir()
-	if err := os.WriteFile(filepath.Join(bin, "docker"), []byte("#!/bin/sh\necho \"docker $*\"\n"), 0o700); err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, os.WriteFile(filepath.Join(bin, "docker"), []byte("#!/bin/sh\necho \"docker $*\"\n"), 0o700))
 	c.env = append(c.env, "PATH="+bin+":/usr/local/bin:/usr/bin:/bin")
 }
 
@@ -108,16 +106,12 @@ func TestOnlyTheGivenSettingsCount(t *testing.T) {
 	}
 	project := filepath.Join(c.dir, ".claude", "settings.json")
 	given := filepath.Join(t.TempDir(), "settings.json")
-	if err := os.Mkdir(filepath.Dir(project), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(filepath.Dir(project), 0o700))
 	for path, text := range map[string]string{
 		project: `{"permissions":{"allow":["Bash"]},` + hook("project-hook") + `}`,
 		given:   `{"permissions":{"allow":["Bash(touch:*)"]},` + hook("given-hook") + `}`,
 	} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	args := arguments("look around", "--session-id", first, "--model", "haiku", "--tools", "Bash")
 	r := c.run(append(args, "--settings", given)...).succeeded()

@@ -144,9 +144,7 @@ func TestATruncatedConversationIsResumedSilently(t *testing.T) {
 	if cut < 0 {
 		t.Fatalf("the answer is not in the transcript\n%s", data)
 	}
-	if err := os.WriteFile(c.transcript(first), data[:cut], 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(c.transcript(first), data[:cut], 0o600))
 	r := c.fork(first, second, "tier two", "haiku", "Bash", snapshotOff...).succeeded()
 	got := c.last()
 	if !slices.Equal(got.Prompts(), []string{"tier one", "tier two"}) || strings.Contains(jsonOf(got.Messages), "end of tier one") {
@@ -157,9 +155,7 @@ func TestATruncatedConversationIsResumedSilently(t *testing.T) {
 		t.Errorf("cost %v, own share %+v", r.Cost, own)
 	}
 
-	if err := os.WriteFile(c.transcript(first), data[:100], 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(c.transcript(first), data[:100], 0o600))
 	if out := c.fork(first, third, "tier two", "haiku", "Bash", snapshotOff...); out.code != 1 || !strings.Contains(out.stderr, "No conversation found") {
 		t.Errorf("a transcript without a whole line\n%s", out)
 	}
@@ -168,13 +164,9 @@ func TestATruncatedConversationIsResumedSilently(t *testing.T) {
 func TestTheTranscriptLiesInAFolderNamedAfterTheWorkingFolder(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "a.b_c d-é+Ä😀,1")
-	if err := os.Mkdir(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(folder, 0o700))
 	link := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(folder, link); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(folder, link))
 	c := newCLI(t, messagesapi.Turns(messagesapi.Text("done")))
 	c.dir = link
 	c.fresh(first, "look around", "haiku", "Bash").succeeded()
@@ -193,9 +185,7 @@ func TestALongWorkingFolderIsCutInTheTranscriptsPath(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t, messagesapi.Turns(messagesapi.Text("done")))
 	c.dir = filepath.Join(c.dir, strings.Repeat("x", 200))
-	if err := os.Mkdir(c.dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(c.dir, 0o700))
 	c.fresh(first, "look around", "haiku", "Bash").succeeded()
 	found, _ := filepath.Glob(filepath.Join(c.config, "projects", folderName(c.dir)[:200]+"-*", first+".jsonl"))
 	if len(found) != 1 {
@@ -219,4 +209,11 @@ func lines(t *testing.T, data []byte, kind string) []string {
 		}
 	}
 	return found
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
 }

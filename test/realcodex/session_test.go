@@ -354,9 +354,7 @@ func TestWithoutAKeyItSaysSo(t *testing.T) {
 func TestNothingElseIsCalled(t *testing.T) {
 	t.Parallel()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var asked atomic.Int32
 	done := make(chan struct{})
 	go func() {

@@ -85,9 +85,7 @@ func TestTheSettingsAreAFileOnlyWeCanRead(t *testing.T) {
 		t.Fatalf("the session failed: %+v", res)
 	}
 	data, err := os.ReadFile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got := strings.Fields(string(data)); !slices.Equal(got, []string{"600", "700", "700", "{}"}) {
 		t.Errorf("got %q", got)
 	}
@@ -198,12 +196,8 @@ func TestTheVersionIsAskedOncePerProgram(t *testing.T) {
 	bin, asked := filepath.Join(dir, "claude"), filepath.Join(dir, "asked")
 	write := func(version string) {
 		script := "#!/bin/sh\necho x >> " + asked + "\necho " + version + "\n"
-		if err := os.WriteFile(bin+".new", []byte(script), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(bin+".new", bin); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(bin+".new", []byte(script), 0o700))
+		must(t, os.Rename(bin+".new", bin))
 	}
 	c := New(Options{Bin: bin})
 	for _, version := range []string{"2.1.300", "2.1.3000"} {
@@ -221,9 +215,7 @@ func TestTheVersionIsAskedOncePerProgram(t *testing.T) {
 
 func TestAProgramThatHangsWhenAskedForItsVersionIsGivenUp(t *testing.T) {
 	bin := filepath.Join(t.TempDir(), "claude")
-	if err := os.WriteFile(bin, []byte("#!/bin/sh\nsleep 600 & sleep 600\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(bin, []byte("#!/bin/sh\nsleep 600 & sleep 600\n"), 0o700))
 	c := New(Options{Bin: bin})
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
@@ -266,5 +258,12 @@ func TestAnOldProgramIsRefusedAboveTierOne(t *testing.T) {
 		if warned := len(res.Warnings) > 0; warned != tt.warned {
 			t.Errorf("%+v at %v: warnings %q", tt.s.Version, tt.tier, res.Warnings)
 		}
+	}
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
 }

@@ -183,13 +183,9 @@ func TestSuccessNeedsExitResultAndNoError(t *testing.T) {
 func TestAMissingProgramIsNamedWithWhatToDo(t *testing.T) {
 	dir := t.TempDir()
 	plain := filepath.Join(dir, "plain")
-	if err := os.WriteFile(plain, []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(plain, []byte("x"), 0o600))
 	broken := filepath.Join(dir, "broken")
-	if err := os.WriteFile(broken, []byte("#!/nonexistent/interpreter\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(broken, []byte("#!/nonexistent/interpreter\n"), 0o700))
 	tests := []struct {
 		bin     string
 		failure ops.FailureClass

@@ -51,28 +51,20 @@ func TestTranscripts(t *testing.T) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".jsonl"), func(t *testing.T) {
 			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			var st stream
 			for line := range strings.Lines(string(data)) {
 				st.line(strings.TrimSuffix(line, "\n"))
 			}
 			got, err := json.MarshalIndent(tell(&st), "", "  ")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			got = append(got, '\n')
 			golden := strings.TrimSuffix(file, ".jsonl") + ".golden.json"
 			if *update {
-				if err := os.WriteFile(golden, got, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(golden, got, 0o600))
 			}
 			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if !bytes.Equal(got, want) {
 				t.Errorf("got:\n%s\nwant:\n%s", got, want)
 			}

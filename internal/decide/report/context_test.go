@@ -17,9 +17,7 @@ import (
 func accepted(t *testing.T, raw string, from ops.Tier) ops.Handoff {
 	t.Helper()
 	h, report := Handoff([]byte(raw), from)
-	if err := report.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, report.Err())
 	return h
 }
 

@@ -15,9 +15,7 @@ import (
 func edit(t *testing.T, base, at, value string) string {
 	t.Helper()
 	var tree any
-	if err := json.Unmarshal([]byte(base), &tree); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(base), &tree))
 	tokens := strings.Split(at, "/")[1:]
 	last := tokens[len(tokens)-1]
 	parent := tree
@@ -41,9 +39,7 @@ func edit(t *testing.T, base, at, value string) string {
 		t.Fatalf("nothing at %s", at)
 	}
 	raw, err := json.Marshal(tree)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(raw)
 }
 
@@ -361,9 +357,7 @@ func TestWarningsAreBoundedOnce(t *testing.T) {
 		fields[fmt.Sprintf("x%d", i)] = i
 	}
 	state, err := json.Marshal(fields)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	more := string(state[1:])
 	raw = strings.Replace(raw, `"handoff": {`, `"handoff": {`+more[:len(more)-1]+",", 1)
 	_, report := Outcome([]byte(raw), ops.Tier1)
