@@ -31,46 +31,6 @@ func (b *box) theAlert() (a ops.Alert) {
 	return a
 }
 
-// PagerDuty's form arrives without any configuration, and from a sender that cannot set headers. The end says no more than the id.
-func TestASenderWithASecretAddressTellsAndIsUnderstood(t *testing.T) {
-	t.Parallel()
-	b := newBox(t, plays(agenttest.Healthy(0.01))).configured(quickly + "webhooks: {senders: [{name: pager, secret: secret-of-the-pager-sender}]}\n")
-	d := b.ready()
-	d.until("the first cycle ends", func() bool { return b.ended(1) })
-	send := func(path, body string) int {
-		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+d.addr+"/api/v1/webhooks/"+path, strings.NewReader(body))
-		must(t, err)
-		resp, err := http.DefaultClient.Do(r)
-		must(t, err)
-		_ = resp.Body.Close()
-		return resp.StatusCode
-	}
-	if code := send("pager/secret-of-another-sender", `{}`); code != http.StatusUnauthorized {
-		t.Errorf("a wrong secret is answered %d", code)
-	}
-	trigger := `{"routing_key":"r","event_action":"trigger","dedup_key":"k","payload":{"summary":"web is down","source":"web","severity":"critical"}}`
-	if code := send("pager/secret-of-the-pager-sender", trigger); code != http.StatusAccepted {
-		t.Fatalf("answered %d", code)
-	}
-	d.until("the alert's cycle ends", func() bool { _, ok := b.by(ops.TriggerAlert); return ok })
-	if code := send("pager/secret-of-the-pager-sender", `{"routing_key":"r","event_action":"resolve","dedup_key":"k"}`); code != http.StatusAccepted {
-		t.Fatalf("answered %d", code)
-	}
-	if a := b.theAlert(); a.Status != ops.AlertResolved || a.Service != "web" || a.Source != "pager" || a.Summary != "web is down" {
-		t.Errorf("%+v", a)
-	}
-	if code := d.told("grafana", `{"alerts":[{"status":"firing","labels":{"alertname":"TestAlert","instance":"Grafana"},"annotations":{"summary":"Notification test"}}]}`); code != http.StatusAccepted {
-		t.Errorf("Grafana's test is answered %d", code)
-	}
-	events := b.run("events").stdout
-	contains(t, "the events", events, "a test of the webhook grafana arrived")
-	if strings.Contains(events, "secret-of") {
-		t.Errorf("a secret is recorded:\n%s", events)
-	}
-	b.theAlert() // the test is none
-}
-
 // Gatus runs with the file that the documentation shows.
 func TestARealGatusTellsAndIsUnderstood(t *testing.T) {
 	t.Parallel()

@@ -206,31 +206,6 @@ func TestDenySaysHowLongItLasts(t *testing.T) {
 	}
 }
 
-func TestLateClickIsAConflictThatNamesWhoWasFaster(t *testing.T) {
-	s, control := watched(t)
-	_, a := s.asks("Tier 3 needs a yes.")
-	if _, err := s.Store.Answer(t.Context(), a.ID, ops.ApprovalDenied, "alice", "no", s.Now); err != nil {
-		t.Fatal(err)
-	}
-	late := s.post(fmt.Sprintf("/approvals/%d/approve", a.ID), nil)
-	if late.StatusCode != http.StatusConflict {
-		t.Fatalf("status %d", late.StatusCode)
-	}
-	mustContain(t, late.body, "Already denied by alice at 13:44:00 UTC, until 15 Nov 13:44 UTC. Reason: no", `role="alert"`)
-	mustNotContain(t, content(late.body), "Approve once")
-	if len(control.woken) > 0 {
-		t.Errorf("woken %v", control.woken)
-	}
-	mustContain(t, s.page(fmt.Sprintf("/approvals/%d/approve", a.ID)), "Already denied by alice at 13:44:00 UTC,")
-	// Other wrong ways to the same place.
-	if got := s.post(fmt.Sprintf("/approvals/%d/expire", a.ID), nil).StatusCode; got != http.StatusNotFound {
-		t.Errorf("an unknown answer gives %d", got)
-	}
-	if got := s.post("/approvals/99/approve", nil).StatusCode; got != http.StatusNotFound {
-		t.Errorf("an unknown question gives %d", got)
-	}
-}
-
 func TestIncidentIsAcknowledgedThenResolved(t *testing.T) {
 	s, control := watched(t)
 	i := s.breaks("paperless", "The disk is full.")

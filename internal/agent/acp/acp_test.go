@@ -315,35 +315,6 @@ func TestTrustIsLost(t *testing.T) {
 	}
 }
 
-// A program that does not start is told in its own last words. Its version is not known, so the cycle passes no Allowed.
-func TestAProgramThatDoesNotStartHasTheLastWord(t *testing.T) {
-	t.Parallel()
-	for script, says := range map[string]string{
-		"#!/bin/sh\necho cannot find module acp.js >&2; echo Node.js v20.1.0 >&2; exit 1\n": "it exited with code 1: cannot find module acp.js",
-		"#!/bin/sh\necho try --acp2 >&2\n":                                                  "it ended without an answer: try --acp2",
-		"#!/nonexistent/node\n":                                                             "it did not answer: ",
-		"#!/usr/bin/env no-such-interpreter\n":                                              "no-such-interpreter",
-	} {
-		bin := filepath.Join(t.TempDir(), "agent")
-		if err := os.WriteFile(bin, []byte(script), 0o700); err != nil { //nolint:gosec // it is run
-			t.Fatal(err)
-		}
-		for _, trust := range []acp.Trust{nil, &memory{}} {
-			gate := (&guard{}).spec()
-			gate.Allowed = nil
-			spec := ops.SessionSpec{
-				Session: ops.Session{Tier: ops.Tier1, Model: "m", Key: "test-" + uuid.NewString()}, Gate: gate, StateDir: t.TempDir(),
-				Env: []string{"PATH=/usr/bin:/bin"},
-			}
-			r := acp.NewRunner(acp.New(acp.Options{Profile: acp.Profile{Name: "fake", Command: []string{bin}}, Trust: trust}), agent.Options{})
-			if res := r.Run(t.Context(), spec, &lines{}); res.Failure != ops.FailureStart || !strings.Contains(res.Err, "fake does not run: ") ||
-				!strings.Contains(res.Err, says) {
-				t.Errorf("%s: %+v", script, res)
-			}
-		}
-	}
-}
-
 func TestWhereItDoesNotRun(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
