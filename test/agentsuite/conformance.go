@@ -24,6 +24,7 @@ import (
 	"claudeops/internal/decide/report"
 	"claudeops/internal/guard/redact"
 	"claudeops/internal/ops"
+	"claudeops/test/agenttest"
 )
 
 // Task is what the agent behind an adapter is to do. The adapter's test makes it do so.
@@ -138,16 +139,16 @@ func answers(t *testing.T, s Subject) {
 	if !able.Known || able.Version == "" || able.Structured != s.Structured {
 		t.Errorf("it can %+v", able)
 	}
-	rec := &Recorder{}
+	rec := &agenttest.Recorder{}
 	res := runner.Run(t.Context(), spec, rec)
 	succeeded(t, res)
 	if !strings.Contains(res.Text, Said) || !strings.Contains(rec.Text(), Said) {
 		t.Errorf("it said %q; recorded:\n%s", res.Text, rec.Text())
 	}
-	if rec.pid <= 0 || rec.started == "" {
-		t.Errorf("the process is %d, started %q", rec.pid, rec.started)
+	if rec.PID <= 0 || rec.Since == "" {
+		t.Errorf("the process is %d, started %q", rec.PID, rec.Since)
 	}
-	for i, line := range rec.lines {
+	for i, line := range rec.All {
 		if line.Seq != int64(i+1) || line.At.IsZero() {
 			t.Errorf("line %d has number %d and time %v", i, line.Seq, line.At)
 		}
@@ -198,7 +199,7 @@ func structured(t *testing.T, s Subject) {
 	}
 	runner, spec := s.make(t, Answer)
 	spec.OutcomeJSON = report.Inline(spec.Session.Tier)
-	res := runner.Run(t.Context(), spec, &Recorder{})
+	res := runner.Run(t.Context(), spec, &agenttest.Recorder{})
 	succeeded(t, res)
 	if got, want := compact(t, res.Structured), compact(t, json.RawMessage(Outcome)); got != want {
 		t.Errorf("the outcome is\n%s, want\n%s", got, want)
@@ -219,7 +220,7 @@ func compact(t *testing.T, raw json.RawMessage) string {
 
 func fails(t *testing.T, s Subject) {
 	runner, spec := s.make(t, Fail)
-	res := runner.Run(t.Context(), spec, &Recorder{})
+	res := runner.Run(t.Context(), spec, &agenttest.Recorder{})
 	if res.Success() || res.Failure == "" || res.Err == "" || strings.Contains(res.Err, "\n") {
 		t.Errorf("the session: %+v", res)
 	}
@@ -230,7 +231,7 @@ func fails(t *testing.T, s Subject) {
 
 func crashes(t *testing.T, s Subject) {
 	runner, spec := s.make(t, Crash)
-	res := runner.Run(t.Context(), spec, &Recorder{})
+	res := runner.Run(t.Context(), spec, &agenttest.Recorder{})
 	if res.Success() || res.ExitCode == nil || *res.ExitCode == 0 || res.Failure != ops.FailureExit || res.Err == "" {
 		t.Errorf("the session: %+v", res)
 	}
@@ -239,7 +240,7 @@ func crashes(t *testing.T, s Subject) {
 func missing(t *testing.T, s Subject) {
 	adapter, spec := s.Missing(t)
 	s.fill(t, &spec)
-	res := agent.NewRunner(adapter, agent.Options{}).Run(t.Context(), spec, &Recorder{})
+	res := agent.NewRunner(adapter, agent.Options{}).Run(t.Context(), spec, &agenttest.Recorder{})
 	if res.Success() || res.ExitCode != nil || res.Failure != ops.FailureNotFound || res.Err == "" || res.CostUSD == nil || *res.CostUSD != 0 {
 		t.Errorf("the session: %+v", res)
 	}
@@ -247,13 +248,13 @@ func missing(t *testing.T, s Subject) {
 
 func long(t *testing.T, s Subject) {
 	runner, spec := s.make(t, Many)
-	rec := &Recorder{}
+	rec := &agenttest.Recorder{}
 	res := runner.Run(t.Context(), spec, rec)
 	succeeded(t, res)
 	if !strings.Contains(res.Text, Said) {
 		t.Errorf("it said %q", res.Text)
 	}
-	cut := slices.ContainsFunc(rec.lines, func(l ops.Line) bool { return strings.Contains(l.Text, "[cut: ") })
+	cut := slices.ContainsFunc(rec.All, func(l ops.Line) bool { return strings.Contains(l.Text, "[cut: ") })
 	if !cut {
 		t.Error("no line was long enough to be cut")
 	}
@@ -261,7 +262,7 @@ func long(t *testing.T, s Subject) {
 
 func unstored(t *testing.T, s Subject) {
 	runner, spec := s.make(t, Answer)
-	res := runner.Run(t.Context(), spec, &Recorder{fail: true})
+	res := runner.Run(t.Context(), spec, &agenttest.Recorder{Err: os.ErrInvalid})
 	if res.Success() || res.Stop != ops.StopJournal || res.Failure != ops.FailureJournal {
 		t.Errorf("the session: %+v", res)
 	}
@@ -271,10 +272,10 @@ func resumes(t *testing.T, s Subject) {
 	runner, spec := s.make(t, Answer)
 	if !s.Resumes {
 		spec.Resume = uuid.NewString()
-		refused(t, runner.Run(t.Context(), spec, &Recorder{}))
+		refused(t, runner.Run(t.Context(), spec, &agenttest.Recorder{}))
 		return
 	}
-	first := runner.Run(t.Context(), spec, &Recorder{})
+	first := runner.Run(t.Context(), spec, &agenttest.Recorder{})
 	succeeded(t, first)
 	if first.Conversation.Path == "" || first.Conversation.Size == 0 {
 		t.Fatalf("the record of the conversation is not known: %+v", first.Conversation)
@@ -287,7 +288,7 @@ func resumes(t *testing.T, s Subject) {
 	for range 2 {
 		again.Session.ID++ // each session has an id of its own
 		again.Session.PlannedID = uuid.NewString()
-		second := runner.Run(t.Context(), again, &Recorder{})
+		second := runner.Run(t.Context(), again, &agenttest.Recorder{})
 		succeeded(t, second)
 		s.measured(t, second)
 		if second.CLISessionID == "" || second.CLISessionID == first.CLISessionID {
@@ -298,11 +299,11 @@ func resumes(t *testing.T, s Subject) {
 	unknown := again
 	unknown.Resume, unknown.Conversation = uuid.NewString(), ops.Fingerprint{}
 	unknown.Session.PlannedID = uuid.NewString()
-	refused(t, runner.Run(t.Context(), unknown, &Recorder{}))
+	refused(t, runner.Run(t.Context(), unknown, &agenttest.Recorder{}))
 
 	must(t, os.WriteFile(first.Conversation.Path, []byte("{}\n"), 0o600))
 	again.Session.PlannedID = uuid.NewString()
-	refused(t, runner.Run(t.Context(), again, &Recorder{}))
+	refused(t, runner.Run(t.Context(), again, &agenttest.Recorder{}))
 }
 
 // finds puts things where an earlier session could have left them. Whoever wants to see what a program makes of them would
@@ -339,7 +340,7 @@ func finds(t *testing.T, s Subject) {
 
 // looking looks through a state folder once the program was started.
 type looking struct {
-	Recorder
+	agenttest.Recorder
 
 	dir, text string
 	notes     string

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"claudeops/internal/ops"
+	"claudeops/test/agenttest"
 )
 
 func stops(t *testing.T, s Subject) {
@@ -18,7 +19,7 @@ func stops(t *testing.T, s Subject) {
 	ctx, stop := context.WithCancelCause(t.Context())
 	defer stop(nil)
 	done := make(chan ops.RunResult, 1)
-	rec := &Recorder{}
+	rec := &agenttest.Recorder{}
 	go func() { done <- runner.Run(ctx, spec, rec) }()
 	for deadline := time.Now().Add(3 * time.Minute); sleeping(t, spec.Session.Key) < 2; {
 		select {
@@ -47,7 +48,7 @@ func stops(t *testing.T, s Subject) {
 func limits(t *testing.T, s Subject) {
 	runner, spec := s.make(t, Hang)
 	spec.Limits.Wall = 2 * time.Second
-	res := runner.Run(t.Context(), spec, &Recorder{})
+	res := runner.Run(t.Context(), spec, &agenttest.Recorder{})
 	if res.Stop != ops.StopWall || res.Success() || res.Failure != ops.FailureWall {
 		t.Errorf("the session: %+v", res)
 	}
@@ -61,7 +62,7 @@ func deadline(t *testing.T, s Subject) {
 	runner, spec := s.make(t, Silent)
 	spec.Deadline = time.Now().Add(2 * time.Second)
 	begun := time.Now()
-	res := runner.Run(t.Context(), spec, &Recorder{})
+	res := runner.Run(t.Context(), spec, &agenttest.Recorder{})
 	if res.Stop != ops.StopDeadline || res.Success() || res.Failure != ops.FailureDeadline {
 		t.Errorf("the session: %+v", res)
 	}
@@ -77,16 +78,16 @@ func cancelled(t *testing.T, s Subject) {
 	runner, spec := s.make(t, Answer)
 	ctx, stop := context.WithCancelCause(t.Context())
 	stop(ops.Stop(ops.StopShutdown, "the supervisor ends"))
-	rec := &Recorder{}
+	rec := &agenttest.Recorder{}
 	res := runner.Run(ctx, spec, rec)
-	if res.Stop != ops.StopShutdown || res.ExitCode != nil || res.Success() || rec.pid != 0 {
+	if res.Stop != ops.StopShutdown || res.ExitCode != nil || res.Success() || rec.PID != 0 {
 		t.Errorf("the session: %+v", res)
 	}
 }
 
 func leaks(t *testing.T, s Subject) {
 	runner, spec := s.make(t, Leak)
-	rec := &Recorder{}
+	rec := &agenttest.Recorder{}
 	res := runner.Run(t.Context(), spec, rec)
 	succeeded(t, res)
 	data, err := json.Marshal(res)
@@ -96,7 +97,7 @@ func leaks(t *testing.T, s Subject) {
 			t.Errorf("the secret is in the %s:\n%s", what, text)
 		}
 	}
-	if len(rec.lines) == 0 {
+	if len(rec.All) == 0 {
 		t.Error("nothing was recorded")
 	}
 }

@@ -16,27 +16,12 @@ import (
 	"claudeops/internal/agent/acp"
 	"claudeops/internal/ops"
 	"claudeops/test/acptest"
+	"claudeops/test/agenttest"
 )
 
 func TestMain(m *testing.M) {
 	acptest.RunIfAgent()
 	os.Exit(m.Run())
-}
-
-type lines struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (*lines) Started(context.Context, int, string) error { return nil }
-
-func (l *lines) Lines(_ context.Context, batch []ops.Line) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, line := range batch {
-		l.text.WriteString(line.Text + "\n")
-	}
-	return nil
 }
 
 // memory keeps trials.
@@ -123,12 +108,12 @@ func (s scene) run(t *testing.T) (ops.RunResult, string, *guard) {
 	if s.trust != nil {
 		o.Trust = s.trust
 	}
-	rec := &lines{}
+	rec := &agenttest.Recorder{}
 	res := acp.NewRunner(acp.New(o), agent.Options{Walls: s.walls}).Run(t.Context(), spec, rec)
 	if killed, err := agent.Sweep(context.Background(), spec.Session.Key); err != nil || killed > 0 {
 		t.Errorf("the session left %d processes (%v)", killed, err)
 	}
-	return res, rec.text.String(), g
+	return res, rec.Text(), g
 }
 
 func TestAnAllowedCallRuns(t *testing.T) {

@@ -21,7 +21,7 @@ func called(t *testing.T, spec ops.SessionSpec, o Options) agenttest.Call {
 	t.Helper()
 	o.Bin = agenttest.Fake(t, agenttest.Scenario{Plays: []agenttest.Play{agenttest.Healthy(0.1)}})
 	o.Env = testEnv()
-	if res := newRunner(o).Run(t.Context(), spec, &memory{}); !res.Success() {
+	if res := newRunner(o).Run(t.Context(), spec, &agenttest.Recorder{}); !res.Success() {
 		t.Fatalf("the session failed: %+v", res)
 	}
 	return agenttest.Calls(t, o.Bin)[0]
@@ -81,7 +81,7 @@ func TestTheSettingsAreAFileOnlyWeCanRead(t *testing.T) {
 		agenttest.Step{Run: `stat -c %a "$CLAUDEOPS_STATE_DIR"/agent/settings-*.json "$HOME" "$CLAUDE_CONFIG_DIR" > ` + out + ` && cat "$CLAUDEOPS_STATE_DIR"/agent/settings-*.json >> ` + out},
 		agenttest.Step{Out: agenttest.Result(0.1, "done")},
 	))
-	if res := newRunner(Options{Bin: bin}).Run(t.Context(), spec, &memory{}); !res.Success() {
+	if res := newRunner(Options{Bin: bin}).Run(t.Context(), spec, &agenttest.Recorder{}); !res.Success() {
 		t.Fatalf("the session failed: %+v", res)
 	}
 	data, err := os.ReadFile(out)
@@ -100,7 +100,7 @@ func TestLongTextsTravelByFile(t *testing.T) {
 		agenttest.Step{Run: `cp "$CLAUDEOPS_STATE_DIR"/agent/system-*.md ` + seen},
 		agenttest.Step{Out: agenttest.Result(0.1, "done")},
 	))
-	if res := newRunner(Options{Bin: bin}).Run(t.Context(), spec, &memory{}); !res.Success() {
+	if res := newRunner(Options{Bin: bin}).Run(t.Context(), spec, &agenttest.Recorder{}); !res.Success() {
 		t.Fatalf("the session failed: %+v", res)
 	}
 	call := agenttest.Calls(t, bin)[0]
@@ -248,7 +248,7 @@ func TestAnOldProgramIsRefusedAboveTierOne(t *testing.T) {
 		toldBy(t.Context(), c)
 		spec := testSpec(t)
 		spec.Session.Tier = tt.tier
-		res := agent.NewRunner(c, agent.Options{}).Run(t.Context(), spec, &memory{})
+		res := agent.NewRunner(c, agent.Options{}).Run(t.Context(), spec, &agenttest.Recorder{})
 		if refused := res.Failure == "too_old" && strings.Contains(res.Err, "2.1.295"); refused != tt.refused || res.Success() == tt.refused {
 			t.Errorf("%+v at %v: got %q %q", tt.s.Version, tt.tier, res.Failure, res.Err)
 		}
