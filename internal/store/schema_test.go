@@ -125,21 +125,15 @@ func threeTiers(t *testing.T, f *storetest.Fixture) []ops.Session {
 func column(t *testing.T, db *sql.DB, query string, args ...any) []ops.SessionID {
 	t.Helper()
 	rows, err := db.QueryContext(t.Context(), query, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	defer func() { _ = rows.Close() }()
 	var out []ops.SessionID
 	for rows.Next() {
 		var id ops.SessionID
-		if err := rows.Scan(&id); err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, rows.Scan(&id))
 		out = append(out, id)
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, rows.Err())
 	return out
 }
 
@@ -167,9 +161,7 @@ func TestScenario_FullEscalationChainQueryable(t *testing.T) {
 	all := []ops.SessionID{chain[0].ID, chain[1].ID, chain[2].ID}
 	for _, s := range chain {
 		got, err := f.Store.Chain(t.Context(), s.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, err)
 		var found []ops.SessionID
 		for _, g := range got {
 			found = append(found, g.ID)

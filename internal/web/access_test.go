@@ -321,19 +321,6 @@ func TestApprovalsWithoutSeparationNeedTheOperatorsToken(t *testing.T) {
 	}
 }
 
-func TestAnActionThroughTheAPICarriesItsAuthor(t *testing.T) {
-	s := newSite(t, withToken("secret"))
-	r := httptest.NewRequestWithContext(t.Context(), "POST", "/api/v1/memories",
-		strings.NewReader(`{"observation":"slow","environment":"default"}`))
-	r.Header.Set("Authorization", "Bearer secret")
-	if a := s.do(r); a.StatusCode != http.StatusCreated {
-		t.Fatalf("status %d: %s", a.StatusCode, a.body)
-	}
-	if got := s.audits(); len(got) != 1 || !strings.HasPrefix(got[0], "info token from") {
-		t.Errorf("recorded %q", got)
-	}
-}
-
 func TestWrongLoginsAreLimitedAndLockNobodyOut(t *testing.T) {
 	s := newSite(t, withToken("secret"))
 	attempt := func(from, token string) answer {
