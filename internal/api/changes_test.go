@@ -2,7 +2,6 @@ package api_test
 
 import (
 	"net/http"
-	"strings"
 	"testing"
 
 	"claudeops/internal/ops"
@@ -36,21 +35,5 @@ func TestChangesAreListed(t *testing.T) {
 		if status, _, got := c.ask("GET", path, ""); status != want {
 			t.Errorf("%s: %d %v", path, status, got)
 		}
-	}
-}
-
-func TestAnIncidentSaysWhatChangedBeforeIt(t *testing.T) {
-	c := newClient(t)
-	change := ops.Change{Kind: ops.ChangeContainer, Subject: "web", Service: "web", Text: "started again", At: c.Now, NotBefore: c.Now}
-	must(t, c.Store.RecordLook(t.Context(), "default", "attic", ops.Look{Changes: []ops.Change{change}}, c.Now))
-	c.Repair("web")
-	_, _, got := c.ask("GET", "/api/v1/incidents/1", "")
-	changed, _ := got["changed"].(map[string]any)
-	lines, _ := changed["lines"].([]any)
-	if len(lines) != 1 || !strings.Contains(lines[0].(string), "attic: container web: started again") {
-		t.Errorf("it is %v", got)
-	}
-	if row := items(c.get("/api/v1/incidents"))[0]; row["changed"] != nil {
-		t.Errorf("a list has %v", row["changed"])
 	}
 }

@@ -145,18 +145,6 @@ func TestMemoriesAreAddedAndForgotten(t *testing.T) {
 	}
 }
 
-func TestACooldownIsClearedWithAReason(t *testing.T) {
-	c := newClient(t)
-	if status, _, _ := c.ask("POST", "/api/v1/cooldowns/clear", `{"service":"jellyfin","action":"restart","reason":"new disk"}`); status != http.StatusNotFound {
-		t.Errorf("nothing to clear: %d", status)
-	}
-	for _, bad := range []string{`{"service":"jellyfin"}`, `{"service":"jellyfin","reason":" "}`, `{"service":"jellyfin","reason":"x","action":"explode"}`} {
-		if status, _, _ := c.ask("POST", "/api/v1/cooldowns/clear", bad); status != http.StatusUnprocessableEntity {
-			t.Errorf("%s: %d", bad, status)
-		}
-	}
-}
-
 func TestServicesTellTheirWorstCheck(t *testing.T) {
 	c := newClient(t)
 	check := func(service, probe string, status ops.Health, ago time.Duration) ops.Check {
