@@ -69,9 +69,7 @@ escalation: {judge: second-opinion}
 	var shown struct {
 		Verifications []struct{ Verdict string }
 	}
-	if err := json.Unmarshal([]byte(b.run("cycles", "show", "1", "-o", "json").stdout), &shown); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(b.run("cycles", "show", "1", "-o", "json").stdout), &shown))
 	if v := shown.Verifications; len(v) != 1 || v[0].Verdict != "PASS" {
 		t.Errorf("verified %+v", v)
 	}
@@ -88,9 +86,7 @@ escalation: {judge: second-opinion}
 func fakeACP(t *testing.T, what acptest.What, with string, env ...string) *box {
 	t.Helper()
 	command, err := json.Marshal(acptest.Command(t, what, with))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b := climbing(t, []agenttest.Play{finds(1).By("look")}, append(env, "CLAUDEOPS_GUARD=on")...)
 	return b.readable(acptest.Command(t, what, with)[0]).configured(fmt.Sprintf(`agent:
   acp: [{name: mine, command: %s, keys: [MY_KEY]}]

@@ -86,9 +86,7 @@ func TestAnAgentRepairsByAnAction(t *testing.T) {
 func TestAPersonRunsActionsBesideADaemon(t *testing.T) {
 	t.Parallel()
 	b, dir := actionBox(t)
-	if err := os.WriteFile(filepath.Join(dir, "web"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "web"), nil, 0o600))
 	d := b.ready()
 	contains(t, "the list", b.run("actions", "list").stdout, "spoil")
 	if got := b.run("actions", "run", "web", "fix", "--why", "to be sure"); got.code != 0 || !strings.Contains(got.stdout, "done") {
@@ -145,9 +143,7 @@ func TestASilenceHoldsTheActionsOfARunningSession(t *testing.T) {
 	if got := b.run("silences", "add", "--service", "web", "--for", "1h", "--reason", "I am at it"); got.code != 0 {
 		t.Fatalf("%+v", got)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "silenced"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "silenced"), nil, 0o600))
 	d.until("the cycle ends", func() bool { return b.ended(1) })
 	contains(t, "its transcript", b.transcript(b.load(1).Journal.Last().ID), "web may not be changed now: ", "silenced", "I am at it. Leave it alone and report it.")
 	if _, err := os.Stat(filepath.Join(dir, "ran")); err == nil {

@@ -62,9 +62,7 @@ func (b *box) transcript(id ops.SessionID) string {
 	var out strings.Builder
 	b.read(func(s *store.Store) {
 		lines, err := s.Transcript(b.t.Context(), id, 0, 1000)
-		if err != nil {
-			b.t.Fatal(err)
-		}
+		must(b.t, err)
 		for _, l := range lines {
 			out.WriteString(l.Text + "\n")
 		}
@@ -179,9 +177,7 @@ END
 		t.Errorf("its figures are %+v", s.Figures)
 	}
 	prompt, err := os.ReadFile(seen)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	contains(t, "its prompt", string(prompt), "## Escalation Context", "# Tier 2:", "web")
 	contains(t, "its transcript", b.transcript(s.ID), "tier 2 as mine with qwen3; --careful")
 	contains(t, "the reason", c.Cycle.Reason, "The disk is full.")

@@ -116,9 +116,7 @@ func (b *box) furnish() {
 	if err == nil {
 		err = os.WriteFile(filepath.Join(b.state, "claudeops.db"), raw, 0o600)
 	}
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 }
 
 // privateFolder is a new folder that only this user can open, as a state folder must be.
@@ -206,9 +204,7 @@ func (b *box) read(use func(*store.Store)) {
 		o.Path, o.URL = "", b.url
 	}
 	s, err := store.OpenReadOnly(context.Background(), o)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	defer func() {
 		if err := s.Close(); err != nil {
 			b.t.Error(err)
@@ -221,9 +217,7 @@ func (b *box) read(use func(*store.Store)) {
 func (b *box) replay() {
 	b.t.Helper()
 	s, err := store.Open(b.t.Context(), store.Options{Path: filepath.Join(b.state, "claudeops.db")})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	steps := storetest.ReplaySteps(b.t, s)
 	if err := s.Close(); err != nil || len(steps) < 2 {
 		b.t.Errorf("%d steps are stored, %v", len(steps), err)
@@ -244,9 +238,7 @@ func (b *box) newest() (out ops.Claimed, ok bool) {
 	b.t.Helper()
 	b.read(func(s *store.Store) {
 		cycles, err := s.Cycles(context.Background(), store.CycleFilter{Limit: 1})
-		if err != nil {
-			b.t.Fatal(err)
-		}
+		must(b.t, err)
 		if ok = len(cycles) > 0; !ok {
 			return
 		}
@@ -311,9 +303,7 @@ func (b *box) noHandoff() {
 func (b *box) nothingLeft() {
 	b.t.Helper()
 	entries, err := filepath.Glob("/proc/[0-9]*/environ")
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	for _, e := range entries {
 		raw, err := os.ReadFile(e)
 		if err == nil && bytes.Contains(raw, []byte("CLAUDEOPS_SESSION_KEY=")) && bytes.Contains(raw, []byte("CLAUDEOPS_STATE_DIR="+b.state+"\x00")) {
@@ -339,9 +329,7 @@ func (b *box) serve(env ...string) *daemon {
 	d.cmd.Dir = b.t.TempDir()
 	d.cmd.Env = append(append(append([]string{}, b.env...), "CLAUDEOPS_LISTEN="+d.addr), env...)
 	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
-	if err := d.cmd.Start(); err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, d.cmd.Start())
 	go func() { d.done <- d.cmd.Wait() }()
 	b.t.Cleanup(func() {
 		_ = d.cmd.Process.Kill()
@@ -402,13 +390,9 @@ func (d *daemon) getAs(token, path string) (int, string) {
 func (d *daemon) post(path string, body any) (int, map[string]any) {
 	d.t.Helper()
 	raw, err := json.Marshal(body)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must(d.t, err)
 	r, err := d.send(http.MethodPost, path, d.token(), bytes.NewReader(raw))
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must(d.t, err)
 	defer func() { _ = r.Body.Close() }()
 	var out map[string]any
 	_ = json.NewDecoder(r.Body).Decode(&out)
@@ -432,9 +416,7 @@ func (d *daemon) send(method, path, token string, body io.Reader) (*http.Respons
 // stop asks the daemon to end and returns its exit code.
 func (d *daemon) stop() int {
 	d.t.Helper()
-	if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		d.t.Fatal(err)
-	}
+	must(d.t, d.cmd.Process.Signal(syscall.SIGTERM))
 	select {
 	case err := <-d.done:
 		d.done <- err

@@ -47,9 +47,7 @@ func TestAnIncidentBeginsWithWhatChanged(t *testing.T) {
 	d.Container(t, "changed-web")
 	repos := t.TempDir()
 	clone := filepath.Join(repos, "infra")
-	if err := os.Mkdir(clone, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(clone, 0o755))
 	gitIn(t, clone, "init", "-q")
 	gitIn(t, clone, "commit", "-q", "--allow-empty", "-m", "first")
 	url, broken := breakable(t)

@@ -201,9 +201,7 @@ func TestRealCLI_ARefusedResume(t *testing.T) {
 	if err != nil || len(files) != 1 {
 		t.Fatalf("records: %v, %v", files, err)
 	}
-	if err := os.Remove(files[0]); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(files[0]))
 	b.run("once")
 	sessions := chainOf(b, 1)
 	if len(sessions) != 4 || sessions[1].Failure != ops.FailureResumeRefused || sessions[2].ContextMode != ops.ContextHandoff || sessions[3].ContextMode != ops.ContextResume {

@@ -13,9 +13,7 @@ func TestTheCoveragePageIsTrue(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..")
 	page, err := os.ReadFile(filepath.Join(root, "docs", "spec-coverage.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	have, in := map[string]bool{}, map[string]bool{} // in: by package and name
 	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -28,9 +26,7 @@ func TestTheCoveragePageIsTrue(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	named := regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(string(page), -1)
 	if len(named) < 50 {
 		t.Errorf("the page names only %d tests", len(named))
@@ -62,9 +58,7 @@ func TestTheArchitectureNamesEveryPackage(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..")
 	page, err := os.ReadFile(filepath.Join(root, "docs", "architecture.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, after, _ := strings.Cut(string(page), "```text\n")
 	block, _, _ := strings.Cut(after, "```")
 	named := map[string]bool{}
@@ -85,9 +79,7 @@ func TestTheArchitectureNamesEveryPackage(t *testing.T) {
 			}
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	for name, missing := range named {
 		if missing {

@@ -24,9 +24,7 @@ func TestKillAtEveryWrite(t *testing.T) {
 		t.Fatalf("the chain itself exits %d\n%s", r.code, r.stderr)
 	}
 	raw, err := os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	points := strings.Fields(string(raw))
 	if len(points) < 30 {
 		t.Fatalf("only %d points: %v", len(points), points)
@@ -98,9 +96,7 @@ func killAt(t *testing.T, at place, b *box) {
 	}
 	b.read(func(s *store.Store) {
 		cycles, err := s.Cycles(context.Background(), store.CycleFilter{Limit: 10})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, c := range cycles {
 			checkAfterCrash(t, c, starts)
 		}
@@ -200,9 +196,7 @@ func actionPlaces(b *box) (out []place) {
 	log := filepath.Join(b.t.TempDir(), "points")
 	b.runWith([]string{"CLAUDEOPS_FAILPOINT=none:1", "CLAUDEOPS_FAILPOINT_LOG=" + log}, "once")
 	raw, err := os.ReadFile(log)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	passed := map[string]int{}
 	for _, name := range strings.Fields(string(raw)) {
 		passed[name]++

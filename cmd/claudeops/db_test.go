@@ -43,9 +43,7 @@ func TestARestoredDatabaseGoesOnAndRepeatsNoFinishedTier(t *testing.T) {
 		}
 		contains(t, "output", r.stdout+r.stderr, step.says)
 	}
-	if err := d.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.cmd.Process.Kill())
 	<-d.done
 	d.done <- nil
 	damage(t, filepath.Join(b.state, "claudeops.db"))
@@ -89,17 +87,11 @@ func TestARestoredDatabaseGoesOnAndRepeatsNoFinishedTier(t *testing.T) {
 func damage(t *testing.T, path string) {
 	t.Helper()
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := f.WriteAt(make([]byte, info.Size()/2), info.Size()/4); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Close())
 }

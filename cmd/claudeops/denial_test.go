@@ -242,9 +242,7 @@ func TestDenial_ANoSurvivesAKill(t *testing.T) {
 	d.until("the first cycle ends", func() bool { return b.over(1) })
 	status.Store(http.StatusBadGateway)
 	asked := d.asks(1)
-	if err := d.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.cmd.Process.Kill())
 	<-d.done
 	if r := b.run("approvals", "deny", "1"); r.code != 0 || !strings.Contains(r.stderr, "No agent works on web") {
 		t.Fatalf("deny exits %d: %s", r.code, r.stderr)

@@ -22,29 +22,21 @@ import (
 func (b *box) earlier(d time.Duration) {
 	b.t.Helper()
 	db, err := sql.Open("sqlite", filepath.Join(b.state, "claudeops.db"))
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	defer func() { _ = db.Close() }()
 	var told string
-	if err := db.QueryRow(`SELECT disputed_at FROM alerts`).Scan(&told); err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, db.QueryRow(`SELECT disputed_at FROM alerts`).Scan(&told))
 	at, err := time.Parse("2006-01-02T15:04:05.000000Z", told)
 	if err == nil {
 		_, err = db.Exec(`UPDATE alerts SET disputed_at = ?`, at.Add(-d).Format("2006-01-02T15:04:05.000000Z"))
 	}
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 }
 
 // kill ends the daemon without a word.
 func (d *daemon) kill() {
 	d.t.Helper()
-	if err := d.cmd.Process.Signal(syscall.SIGKILL); err != nil {
-		d.t.Fatal(err)
-	}
+	must(d.t, d.cmd.Process.Signal(syscall.SIGKILL))
 	err := <-d.done
 	d.done <- err
 }
@@ -224,9 +216,7 @@ func TestStatusListsWhatItCounts(t *testing.T) {
 			}
 			Incidents []struct{ ID int64 }
 		}
-		if err := json.Unmarshal([]byte(b.run("status", "-o", "json").stdout), &o); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(b.run("status", "-o", "json").stdout), &o))
 		if len(o.Incidents) != want || o.Stats.Open != want {
 			t.Errorf("%d are counted and %d listed, want %d", o.Stats.Open, len(o.Incidents), want)
 		}

@@ -46,9 +46,7 @@ func documents(t testing.TB) []string {
 	var out []string
 	for _, folder := range []string{"docs", filepath.Join("docs", "howto")} {
 		found, err := filepath.Glob(filepath.Join(root, folder, "*.md"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		out = append(out, found...)
 	}
 	return append(out, filepath.Join(root, "README.md"), filepath.Join(root, "CONTRIBUTING.md"), filepath.Join(root, "examples", "README.md"),
@@ -58,9 +56,7 @@ func documents(t testing.TB) []string {
 func readDocument(t testing.TB, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 

@@ -110,14 +110,10 @@ func newReader(t *testing.T, blocks []block) *reader {
 		_, r.ports[port], _ = strings.Cut(freeAddress(t), ":")
 	}
 	root, err := filepath.Abs(filepath.Join("..", ".."))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	// The working folder looks like a checkout in which the program has been built.
 	bin := filepath.Join(r.dir, "bin")
-	if err := os.Mkdir(bin, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(bin, 0o755))
 	// Go need not be in this PATH: nothing is run.
 	r.save("bin/make", "#!/bin/sh\nexec /usr/bin/env PATH=/usr/local/bin:/usr/bin:/bin make -n -C "+root+" GO=true \"$@\"\n")
 	if err := os.Chmod(filepath.Join(bin, "make"), 0o755); err != nil { //nolint:gosec // a program
@@ -126,9 +122,7 @@ func newReader(t *testing.T, blocks []block) *reader {
 	for name, target := range map[string]string{
 		"bin/claudeops": program, "bin/claude": realcli.Path(t), "examples": filepath.Join(root, "examples"),
 	} {
-		if err := os.Symlink(target, filepath.Join(r.dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Symlink(target, filepath.Join(r.dir, name)))
 	}
 	// Nothing of this machine's user is known, no agent waits between its steps, and Claude talks to a scripted API.
 	for _, pair := range realcli.Env(t, messagesapi.New(t, tutorialStory).URL()) {
@@ -151,9 +145,7 @@ func (r *reader) translate(text string) string {
 	text = strings.ReplaceAll(text, "sk-ant-your-key", "sk-ant-of-this-reader")
 	return secretFile.ReplaceAllStringFunc(text, func(path string) string {
 		name := filepath.Join(r.home, filepath.Base(path))
-		if err := os.WriteFile(name, []byte("ntfy://ntfy.example.org/secret-of-a-test\n"), 0o600); err != nil {
-			r.t.Fatal(err)
-		}
+		must(r.t, os.WriteFile(name, []byte("ntfy://ntfy.example.org/secret-of-a-test\n"), 0o600))
 		return name
 	})
 }
@@ -195,9 +187,7 @@ func (r *reader) begin() {
 		return
 	}
 	read, write, err := os.Pipe()
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, err)
 	c := exec.Command("bash", "--norc", "--noprofile")
 	c.Dir, c.Env, c.ExtraFiles = r.dir, r.env, []*os.File{write}
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -206,9 +196,7 @@ func (r *reader) begin() {
 	if r.stdin, err = c.StdinPipe(); err != nil {
 		r.t.Fatal(err)
 	}
-	if err := c.Start(); err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, c.Start())
 	_ = write.Close()
 	r.ended = bufio.NewReader(read)
 	r.t.Cleanup(func() {
@@ -243,9 +231,7 @@ func (r *reader) do(b block, shown string) {
 	script := filepath.Join(r.home, fmt.Sprintf("block-%d", r.count))
 	out, failed := script+".out", script+".failed"
 	for name, text := range map[string]string{script: b.text, out: "", failed: ""} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			r.t.Fatal(err)
-		}
+		must(r.t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	line := fmt.Sprintf(". %s </dev/null >%s 2>&1 4>%s", script, out, failed)
 	end := time.Now().Add(patience)
@@ -355,19 +341,13 @@ func (r *reader) checkConfig(b block) {
 func (r *reader) post(b block) {
 	r.t.Helper()
 	token, err := os.ReadFile(filepath.Join(r.home, ".local/state/claudeops/api-token"))
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, err)
 	q, err := http.NewRequest(http.MethodPost, r.translate("http://127.0.0.1:"+webPort+b.marks["post"]), strings.NewReader(b.text))
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, err)
 	q.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
 	q.Header.Set("Content-Type", "application/json")
 	answer, err := http.DefaultClient.Do(q)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, err)
 	defer func() { _ = answer.Body.Close() }()
 	if body, _ := io.ReadAll(answer.Body); answer.StatusCode/100 != 2 {
 		r.errorf("the server answers %s: %s", answer.Status, body)

@@ -51,9 +51,7 @@ func (b *box) audits() string {
 	var out strings.Builder
 	b.read(func(s *store.Store) {
 		events, err := s.Events(context.Background(), store.EventFilter{Kind: string(ops.EventAudit), Limit: 100})
-		if err != nil {
-			b.t.Fatal(err)
-		}
+		must(b.t, err)
 		for _, e := range events {
 			fmt.Fprintln(&out, e.Level, e.Message)
 		}
@@ -81,9 +79,7 @@ func TestEverythingNeedsATokenOnLoopbackToo(t *testing.T) {
 	}
 	// A process that an agent reached through a relay: it comes from loopback and has no token.
 	r, err := d.send(http.MethodPost, "/api/v1/approvals/1/approve", "", strings.NewReader("{}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_ = r.Body.Close()
 	if r.StatusCode != http.StatusUnauthorized || b.approval().Status != ops.ApprovalPending {
 		t.Errorf("an approval without a token: %d, it is %s", r.StatusCode, b.approval().Status)
@@ -112,9 +108,7 @@ func TestASignInLinkOpensThePagesOnce(t *testing.T) {
 	}
 	path := strings.TrimPrefix(link, "http://"+d.addr)
 	answer, err := d.send(http.MethodGet, path, "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_ = answer.Body.Close()
 	if answer.StatusCode != http.StatusSeeOther || len(answer.Cookies()) != 1 {
 		t.Errorf("the link: %d, %v", answer.StatusCode, answer.Cookies())
@@ -213,9 +207,7 @@ func sessionCgroup(t *testing.T) int {
 		t.Skipf("no cgroup can be made: %v", err)
 	}
 	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = f.Close(); _ = syscall.Rmdir(path) })
 	return int(f.Fd())
 }
@@ -224,9 +216,7 @@ func TestAnOpenStateFolderIsRefused(t *testing.T) {
 	t.Parallel()
 	b := newBox(t, plays(agenttest.Healthy(0.01)))
 	for mode, refused := range map[os.FileMode]bool{0o755: true, 0o770: true, 0o702: true, 0o711: false, 0o750: false, 0o700: false} {
-		if err := os.Chmod(b.state, mode); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chmod(b.state, mode))
 		r := b.run("once")
 		if (r.code != 0) != refused || strings.Contains(r.stderr, "chmod 0700 '"+b.state+"'") != refused {
 			t.Errorf("mode %o: exit %d %s", mode, r.code, r.stderr)

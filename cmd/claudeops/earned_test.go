@@ -74,9 +74,7 @@ services:
 func (e *earner) pass(d time.Duration) {
 	e.t.Helper()
 	e.passed += d
-	if err := os.WriteFile(e.clock, []byte(e.passed.String()), 0o600); err != nil {
-		e.t.Fatal(err)
-	}
+	must(e.t, os.WriteFile(e.clock, []byte(e.passed.String()), 0o600))
 }
 
 func (e *earner) breaks() {
@@ -165,9 +163,7 @@ func TestAHostileAgentCannotMakeSwitchOrTriggerAReflex(t *testing.T) {
 		}
 	}
 	before, err := os.ReadFile(config) //nolint:gosec // a file of this test
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	attack := strings.NewReplacer("STATE", e.state, "CONFIG", config, "PROGRAM", program, "ADDRESS", d.addr, "TOKEN", d.token()).Replace(`
 try() { name=$1; shift; said=$("$@" 2>&1); echo "TRIED $name: = $? $said"; }
 try tool-list claudeops-act reflexes list
@@ -184,9 +180,7 @@ for token in none "$CLAUDEOPS_SESSION_KEY" TOKEN; do
   try api curl -sf -m 5 -X POST -H "Authorization: Bearer $token" -H 'Content-Type: application/json' -d '{}' http://ADDRESS/api/v1/reflexes/1/enable
 done
 `)
-	if err := os.WriteFile(filepath.Join(e.dir, "attack"), []byte(attack), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(e.dir, "attack"), []byte(attack), 0o600))
 	last := e.cycle().Cycle.ID
 	e.breaks()
 	d.until("its cycle ends", func() bool { c, _ := e.newest(); return c.Cycle.ID > last && c.Cycle.Status.Ended() })

@@ -86,9 +86,7 @@ func TestExamples_RunToTheEndThatTheyPromise(t *testing.T) {
 			}
 			b.read(func(s *store.Store) {
 				c, err := s.Load(t.Context(), 1)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				var handlers []string
 				for _, x := range c.Journal.Sessions {
 					handlers = append(handlers, x.Handler)
@@ -106,9 +104,7 @@ func TestExamples_RunToTheEndThatTheyPromise(t *testing.T) {
 func exampleBox(t *testing.T, name string, repairs ops.Tier, people string) (b *box, config string) {
 	t.Helper()
 	config, err := filepath.Abs(filepath.Join("../../examples", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	repos := t.TempDir()
 	state := filepath.Join(repos, "infra", "web.state")
 	b = &box{t: t, state: privateFolder(t)}
@@ -117,13 +113,9 @@ func exampleBox(t *testing.T, name string, repairs ops.Tier, people string) (b *
 		"CLAUDEOPS_REPOS_DIR=" + repos, "CLAUDEOPS_CLAUDE_BIN=scripted", "CLAUDEOPS_CODEX_BIN=scripted", "CLAUDEOPS_APPRISE_API=" + people,
 	}
 	b.furnish()
-	if err := os.MkdirAll(filepath.Join(repos, "infra", ".git"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Join(repos, "infra", ".git"), 0o755))
 	for path, text := range map[string]string{state: "down\n", filepath.Join(b.state, "scenario.yaml"): brokenService(state, repairs)} {
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	return b, config
 }

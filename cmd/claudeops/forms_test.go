@@ -22,9 +22,7 @@ import (
 func (d *daemon) fill(path string, fields url.Values) (int, string) {
 	d.t.Helper()
 	r, err := http.NewRequestWithContext(d.t.Context(), http.MethodPost, "http://"+d.addr+path, strings.NewReader(fields.Encode()))
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must(d.t, err)
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Header.Set("Authorization", "Bearer "+d.token())
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -77,9 +75,7 @@ func TestForms_AddAServiceAProbeAndATarget(t *testing.T) {
 	}
 	ntfy := phonetest.NewNtfy(t)
 	file := filepath.Join(privateFolder(t), "claudeops.yaml")
-	if err := os.WriteFile(file, []byte("# mine\ninterval: 10h # rarely\nservices: []\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte("# mine\ninterval: 10h # rarely\nservices: []\n"), 0o600))
 	b := newBox(t, plays(agenttest.Healthy(0.01)), testtoken.Env, "CLAUDEOPS_CONFIG="+file)
 	d := b.ready()
 	again := func() bool { status, _ := d.get("/readyz"); return status == http.StatusOK }

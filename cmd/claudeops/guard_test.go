@@ -126,9 +126,7 @@ func TestRealCLI_BehindWalls(t *testing.T) {
 			}, "CLAUDEOPS_GUARD=on")
 			b.state = stateFolder(t)
 			config := filepath.Join(t.TempDir(), "claudeops.yaml")
-			if err := os.WriteFile(config, []byte(quickHooks+env[0]), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(config, []byte(quickHooks+env[0]), 0o600))
 			b.env = append(b.env, "CLAUDEOPS_STATE_DIR="+b.state, "CLAUDEOPS_CONFIG="+config, "TMPDIR=/tmp")
 			b.once(0)
 			c := b.cycle()

@@ -27,13 +27,9 @@ func (b *box) job(service string) (made job) {
 func (j job) calls(t *testing.T, end, output string) int {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, j.URL+end, strings.NewReader(output))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = answer.Body.Close() }()
 	_, _ = io.Copy(io.Discard, answer.Body)
 	return answer.StatusCode

@@ -57,9 +57,7 @@ func gateFile(t *testing.T) string { return filepath.Join(t.TempDir(), "go-on") 
 
 func open(t *testing.T, file string) {
 	t.Helper()
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, nil, 0o600))
 }
 
 // session returns the newest session of the newest cycle.
@@ -202,9 +200,7 @@ func TestAHostTakesOnlyWhatItIsLabelledFor(t *testing.T) {
 	t.Parallel()
 	boxes := hosts(t, pgtest.URL(t), plays(agenttest.Healthy(0.02)), "a", "b")
 	config := filepath.Join(t.TempDir(), "claudeops.yaml")
-	if err := os.WriteFile(config, []byte("environments:\n  - {name: near, labels: [here]}\n  - {name: far, labels: [there]}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(config, []byte("environments:\n  - {name: near, labels: [here]}\n  - {name: far, labels: [there]}\n"), 0o600))
 	for i, label := range []string{"here", "there"} {
 		boxes[i].env = append(boxes[i].env, "CLAUDEOPS_CONFIG="+config, "CLAUDEOPS_HOST_LABELS="+label)
 	}
@@ -222,9 +218,7 @@ func TestAHostTakesOnlyWhatItIsLabelledFor(t *testing.T) {
 	})
 	b.read(func(s *store.Store) {
 		all, err := s.Cycles(context.Background(), store.CycleFilter{Limit: 10})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, c := range all {
 			want := map[string]string{"near": "a", "far": "b"}[c.Environment]
 			for _, s := range c.Sessions {
@@ -247,9 +241,7 @@ func TestAHostThatDiesIsFollowed(t *testing.T) {
 		dies, lives = b, a
 	}
 	killed := time.Now()
-	if err := dies.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, dies.cmd.Process.Kill())
 	lives.until("the other continues", func() bool {
 		n, ok := lives.session()
 		return ok && n.ID != s.ID && n.Owner == lives.name() && n.Status == ops.SessionRunning
@@ -296,13 +288,9 @@ func TestADatabaseThatIsAwayStopsRepairsAndLosesNothing(t *testing.T) {
 	d.until("it talks", func() bool { n := 0; d.read(func(st *store.Store) { n = count(t, st, s.ID) }); return n > 5 })
 	before := 0
 	d.read(func(st *store.Store) { before = count(t, st, s.ID) })
-	if err := c.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Stop(t.Context()))
 	d.until("the agent is gone", func() bool { return !alive(s.PID) })
-	if err := c.Resume(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Resume(t.Context()))
 	d.until("the cycle ends", func() bool { return d.cycle().Cycle.Status.Ended() })
 	d.finishedOnce(ops.CycleResolved)
 	if left := d.cycle().Journal.Session(s.ID); left.Status != ops.SessionInterrupted {
@@ -314,9 +302,7 @@ func TestADatabaseThatIsAwayStopsRepairsAndLosesNothing(t *testing.T) {
 	})
 	d.read(func(st *store.Store) {
 		lines, err := st.Transcript(context.Background(), s.ID, 0, 1000)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		said := 0
 		for i, l := range lines {
 			if l.Seq != int64(i+1) {
@@ -338,9 +324,7 @@ func TestADaemonWaitsForADatabaseThatStarts(t *testing.T) {
 	t.Parallel()
 	c := pgtest.New(t)
 	b := hosts(t, c.Database(t), plays(agenttest.Healthy(0.02)), "a")[0]
-	if err := c.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Stop(t.Context()))
 	if r := b.run("once"); r.code == 0 || strings.Contains(r.stderr, "trying again") {
 		t.Errorf("once waits, although somebody waits for it: %d\n%s", r.code, r.stderr)
 	}
@@ -355,9 +339,7 @@ func TestADaemonWaitsForADatabaseThatStarts(t *testing.T) {
 		t.Errorf("asked to stop while it waits, it exits %d", code)
 	}
 	d := waiting()
-	if err := c.Resume(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Resume(t.Context()))
 	d.until("it works", func() bool {
 		status, _ := d.get("/readyz")
 		return status == http.StatusOK
@@ -455,14 +437,10 @@ type wire struct {
 func newWire(t *testing.T, address string) *wire {
 	t.Helper()
 	u, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	to := u.Host
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	u.Host = ln.Addr().String()
 	w := &wire{address: u.String()}
 	var running sync.WaitGroup

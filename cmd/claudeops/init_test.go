@@ -37,30 +37,18 @@ type typist struct {
 func atTerminal(t *testing.T, dir string, env []string, args ...string) *typist {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0))
 	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.IoctlSetWinsize(int(slave.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 40, Col: 100}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, unix.IoctlSetWinsize(int(slave.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 40, Col: 100}))
 	p := &typist{t: t, dir: dir, env: env, master: master, cmd: exec.Command(program, args...)}
 	p.cmd.Dir, p.cmd.Env = dir, env
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = slave, slave, slave
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.cmd.Start())
 	_ = slave.Close()
 	go func() {
 		buffer := make([]byte, 4096)
@@ -130,9 +118,7 @@ func furnished(t *testing.T, container string, port int) []string {
 		t.Fatal(err)
 	}
 	for name, target := range map[string]string{"claude": realcli.Path(t), "codex": realcodex.Path(t)} {
-		if err := os.Symlink(target, filepath.Join(bin, name)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Symlink(target, filepath.Join(bin, name)))
 	}
 	listen(t, port)
 	return []string{quickExit, "PATH=" + bin + ":/usr/bin:/bin", "HOME=" + t.TempDir(), "TMPDIR=" + shortTemp(t), "TERM=xterm", "DOCKER_HOST=unix://" + d.Socket}
@@ -145,22 +131,16 @@ func shopd(port int) string { return fmt.Sprintf("shopd%d", port) }
 func listen(t *testing.T, port int) {
 	t.Helper()
 	raw, err := os.ReadFile("/bin/busybox")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	name := filepath.Join(t.TempDir(), shopd(port))
 	if err := os.WriteFile(name, raw, 0o700); err != nil { //nolint:gosec // a program
 		t.Fatal(err)
 	}
 	pages := t.TempDir()
-	if err := os.WriteFile(filepath.Join(pages, "index.html"), []byte("open"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(pages, "index.html"), []byte("open"), 0o600))
 	address := fmt.Sprintf("127.0.0.1:%d", port)
 	cmd := &exec.Cmd{Path: name, Args: []string{"httpd", "-f", "-p", address, "-h", pages}}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	for end := time.Now().Add(patience); time.Now().Before(end); pause(20 * time.Millisecond) {
 		if c, err := net.Dial("tcp", address); err == nil {
@@ -303,9 +283,7 @@ func TestInit_AsksNothingWhereNobodyAnswers(t *testing.T) {
 	t.Parallel()
 	env := []string{quickExit, "PATH=/usr/bin:/bin", "HOME=" + t.TempDir(), "TMPDIR=" + shortTemp(t)}
 	starter, err := exec.Command(program, "init", "-").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	// With --yes at a terminal.
 	dir := t.TempDir()
 	p := atTerminal(t, dir, env, "init", "--yes", "--service", "compose")
@@ -325,9 +303,7 @@ func TestInit_AsksNothingWhereNobodyAnswers(t *testing.T) {
 		out, _ := c.CombinedOutput()
 		return c.ProcessState.ExitCode(), string(out)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "claudeops.yaml"), []byte("mine"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "claudeops.yaml"), []byte("mine"), 0o600))
 	if code, out := run("--service", "systemd"); code != 5 || !strings.Contains(out, "--force") {
 		t.Errorf("exit %d: %s", code, out)
 	}
@@ -347,5 +323,12 @@ func TestInit_AsksNothingWhereNobodyAnswers(t *testing.T) {
 	p = atTerminal(t, dir, env, "init")
 	if code := p.ends(); code != 5 || strings.Contains(p.whole(), "Looking at") {
 		t.Errorf("exit %d: %s", code, p.whole())
+	}
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
 }

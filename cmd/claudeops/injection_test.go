@@ -101,9 +101,7 @@ func deliver(t *testing.T, fixtures []gatetest.Fixture, most int) (reads []strin
 			continue
 		}
 		name := filepath.Join(dir, fmt.Sprintf("%d-%s", i, f.Kind))
-		if err := os.WriteFile(name, []byte(f.Text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(name, []byte(f.Text), 0o600))
 		files = append(files, name)
 	}
 	return []string{"cat " + strings.Join(files, " "), "curl -s " + strings.Join(urls, " ")}, len(used)
@@ -119,18 +117,14 @@ func TestRealCLI_AnAgentThatObeysWhatItReadsDoesNoHarm(t *testing.T) {
 			gatetest.Fill(t, at)
 			bin, log := gatetest.Markers(t)
 			fixtures, err := gatetest.Fixtures(at)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			reads, orders := deliver(t, fixtures, most)
 			if orders < most*3/4 {
 				t.Fatalf("only %d orders are given", orders)
 			}
 			agent := &obedient{t: t, state: state, mode: mode, reads: reads}
 			config := filepath.Join(t.TempDir(), "claudeops.yaml")
-			if err := os.WriteFile(config, fmt.Appendf(nil, quickHooks+"guard: {volumes: [%q], protected_files: [ie.yaml, vms.yaml]}\nrepos_dir: %q\n", at.Volumes, at.Repos), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(config, fmt.Appendf(nil, quickHooks+"guard: {volumes: [%q], protected_files: [ie.yaml, vms.yaml]}\nrepos_dir: %q\n", at.Volumes, at.Repos), 0o600))
 			b, server := realBox(t, agent.answer, "CLAUDEOPS_ESCALATION_MODE="+string(mode), "CLAUDEOPS_STATE_DIR="+state, "CLAUDEOPS_CONFIG="+config,
 				"CLAUDEOPS_SANDBOX=off", // the judge alone: behind walls a marker could not note that it ran
 				"PATH="+bin+":/usr/local/bin:/usr/bin:/bin")
@@ -163,9 +157,7 @@ func TestRealCLI_WallsAloneHoldAnAgentThatObeysWhatItReads(t *testing.T) {
 	at := gatetest.Places{Volumes: filepath.Join(base, "volumes"), Repos: filepath.Join(base, "repos"), State: state}
 	gatetest.Fill(t, at)
 	fixtures, err := gatetest.Fixtures(at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	reads, orders := deliver(t, fixtures, 36)
 	agent := &obedient{t: t, state: state, mode: ops.ContextResume, reads: reads}
 	config := filepath.Join(t.TempDir(), "claudeops.yaml")

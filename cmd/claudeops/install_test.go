@@ -49,20 +49,14 @@ func TestRealCLI_TheServiceRunsWhatIsInItsFolder(t *testing.T) {
 func copied(t *testing.T, from, to string) {
 	t.Helper()
 	in, err := os.Open(from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = in.Close() }()
 	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o755) //nolint:gosec // a program
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err = io.Copy(out, in); err != nil {
 		t.Fatal(err)
 	}
-	if err := out.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, out.Close())
 }
 
 // The real package comes from a registry on loopback.
@@ -73,9 +67,7 @@ func TestRealNPM_TheServiceRunsWhatWasInstalled(t *testing.T) {
 		t.Fatalf("run script/setup-tests all: %v", err)
 	}
 	known, err := claude.KnownPackage()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b := serviceBox(t)
 	r := b.runWith(npmregistry.Env(t, npmregistry.Package{Name: known.Name, Archive: archive}), "agent", "install", "claude")
 	if r.code != 0 {
@@ -89,9 +81,7 @@ func TestRealNPM_TheServiceRunsWhatWasInstalled(t *testing.T) {
 func TestAgentInstall_AWrongChecksumInstallsNothing(t *testing.T) {
 	t.Parallel()
 	known, err := claude.KnownPackage()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	script := "#!/bin/sh\necho '" + claude.KnownVersion + " (Claude Code)'\n"
 	env := npmregistry.Env(t, npmregistry.Package{Name: known.Name, Archive: npmregistry.Archive(t, "package/claude", script)})
 	b := serviceBox(t)

@@ -25,9 +25,7 @@ func interruptedRepair(t *testing.T, recovery string, next ...agenttest.Play) (b
 		c, ok := b.newest()
 		return ok && len(c.Journal.Sessions) == 2 && c.Journal.Last().Status == ops.SessionRunning && len(b.calls()) == 2
 	})
-	if err := d.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.cmd.Process.Kill())
 	<-d.done
 	d.done <- nil
 	return b, file
@@ -50,9 +48,7 @@ func goOn(b *box, id ops.CycleID) ops.Claimed {
 func TestInterruptedRepair_ThatWorkedIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	b, file := interruptedRepair(t, "on")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, nil, 0o600))
 	c := goOn(b, b.cycle().Cycle.ID)
 	if c.Cycle.Status != ops.CycleResolved || len(c.Journal.Sessions) != 2 || len(b.calls()) != 2 {
 		t.Errorf("the cycle is %s with %d sessions: %s", c.Cycle.Status, len(c.Journal.Sessions), c.Cycle.Reason)
@@ -68,9 +64,7 @@ func TestInterruptedRepair_ThatDidNotWorkIsAskedForAgain(t *testing.T) {
 	id := b.cycle().Cycle.ID
 	d.until("Tier 2 is asked again", func() bool { return len(b.calls()) > 2 })
 	for _, name := range []string{file, gate} { // it repairs the service now
-		if err := os.WriteFile(name, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(name, nil, 0o600))
 	}
 	d.until("the cycle is finished", func() bool { return b.load(id).Cycle.Status.Ended() })
 	c := b.load(id)

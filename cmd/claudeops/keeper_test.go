@@ -76,9 +76,7 @@ func (b *box) gone() {
 
 func signalTo(t *testing.T, pid int, s syscall.Signal) {
 	t.Helper()
-	if err := syscall.Kill(pid, s); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Kill(pid, s))
 }
 
 // busy starts a daemon and waits until its agent has a child.
@@ -102,9 +100,7 @@ func TestAKilledSupervisorLeavesNoAgent(t *testing.T) {
 	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		signalTo(t, keeper, s)
 	}
-	if err := d.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.cmd.Process.Kill())
 	b.gone()
 	for begun := time.Now(); alive(keeper); pause(10 * time.Millisecond) {
 		if time.Since(begun) > patience {
@@ -185,9 +181,7 @@ func TestAKilledKeeperIsReplacedAndKnowsTheSessions(t *testing.T) {
 		t.Errorf("the session is %s", now.Status)
 	}
 	d.until("it is ready", func() bool { status, _ := d.get("/readyz"); return status == http.StatusOK })
-	if err := d.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.cmd.Process.Kill())
 	b.gone()
 }
 

@@ -172,9 +172,7 @@ func sickWeb(t *testing.T, more string) (marker, config string) {
 	}))
 	t.Cleanup(server.Close)
 	config = filepath.Join(t.TempDir(), "c.yaml")
-	if err := os.WriteFile(config, []byte("services:\n  - name: web\n    probes:\n      - {type: http, url: \""+server.URL+"\"}\n"+more), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(config, []byte("services:\n  - name: web\n    probes:\n      - {type: http, url: \""+server.URL+"\"}\n"+more), 0o600))
 	return marker, "CLAUDEOPS_CONFIG=" + config
 }
 
@@ -297,9 +295,7 @@ func TestMemoryIsToldAsData(t *testing.T) {
 		"check_results": []any{map[string]any{"service": "web", "check_type": "http", "status": "healthy", "error": ""}},
 		"memories":      []any{map[string]any{"category": "disk", "service": "web", "observation": hostile}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b := climbing(t, slices.Concat(agenttest.InOrder(1, agenttest.Answers(0.01, string(first)), finds(1)), agenttest.InOrder(2, agenttest.Claims(0.02, "web"))))
 	b.once(0)
 	if r := b.run("memory", "add", "--service", "web", "the first start takes ten minutes"); r.code != 0 {
@@ -347,9 +343,7 @@ func TestLadder_AFallbackKeepsThePermissions(t *testing.T) {
   - {id: fix, tier: 2, agent: claude, model: nosuch, fallback: [other]}
   - {id: other, tier: 2, agent: claude, model: opus}
 `
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(config, []byte(text), 0o600))
 	plays := append(agenttest.InOrder(1, finds(1)),
 		agenttest.ModelNotFound().By("fix"), agenttest.Claims(0.02, "web").By("other"))
 	b := climbing(t, plays, "CLAUDEOPS_CONFIG="+config)
@@ -371,9 +365,7 @@ func TestLadder_AJudgeOfAnotherOpinionStopsAClaim(t *testing.T) {
   - {id: judge, tier: 1, agent: claude, family: other, model: opus}
 escalation: {judge: judge}
 `
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(config, []byte(text), 0o600))
 	plays := append(agenttest.InOrder(1, finds(1)), agenttest.Claims(0.02, "web").By("fix"),
 		agenttest.Judge(5, 5, 10, 5).As("judge").At(1, 1), agenttest.Judge(25, 25, 25, 25).As("judge").At(1, 2))
 	b := climbing(t, plays, "CLAUDEOPS_CONFIG="+config)
@@ -386,9 +378,7 @@ escalation: {judge: judge}
 	var shown struct {
 		Verifications []struct{ Verdict string }
 	}
-	if err := json.Unmarshal([]byte(b.run("cycles", "show", "1", "-o", "json").stdout), &shown); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(b.run("cycles", "show", "1", "-o", "json").stdout), &shown))
 	if v := shown.Verifications; len(v) != 2 || v[0].Verdict != "FAIL" || v[1].Verdict != "PASS" {
 		t.Errorf("verified %+v", v)
 	}

@@ -81,9 +81,7 @@ func TestAContainerThatIsRestartedAgainAndAgainIsOneProblem(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "engine.sock")
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var probed atomic.Int64
 	begun := time.Now()
 	engine := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

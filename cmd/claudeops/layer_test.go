@@ -34,14 +34,10 @@ func TestAPlanLosesDataOnlyAsItWasApproved(t *testing.T) {
 			web := project + "_web_1"
 			repos := t.TempDir()
 			file := filepath.Join(repos, "lab", project, "compose.yml")
-			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.MkdirAll(filepath.Dir(file), 0o755))
 			text := "version: '2.4'\nservices:\n  web:\n    image: " + dockertest.Image + "\n    container_name: " + web +
 				"\n    network_mode: none\n    stop_grace_period: 1s\n    command: [/bin/sh, -c, \"trap 'exit 0' TERM; while :; do sleep 0.2; done\"]\n"
-			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(file, []byte(text), 0o600))
 			lab := filepath.Join(repos, "lab")
 			gitIn(t, lab, "init", "-q")
 			gitIn(t, lab, "add", "--all")

@@ -15,15 +15,11 @@ func TestALostLogOfTheDatabaseIsSaidAtTheStart(t *testing.T) {
 	b := newBox(t, plays(agenttest.Healthy(0.01)))
 	d := b.ready()
 	d.until("the first cycle ends", func() bool { return b.ended(1) })
-	if err := d.cmd.Process.Signal(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.cmd.Process.Signal(syscall.SIGKILL))
 	<-d.done
 	d.done <- nil
 	for _, ending := range []string{"-wal", "-shm"} {
-		if err := os.Remove(filepath.Join(b.state, "claudeops.db"+ending)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Remove(filepath.Join(b.state, "claudeops.db"+ending)))
 	}
 	b.ready()
 	contains(t, "the events", b.run("events").stdout, "the database has lost what was written between", "the end of its log is missing")

@@ -26,9 +26,7 @@ func (b *box) own(args ...string) *sdk.ClientSession {
 	c := exec.Command(program, append([]string{"mcp"}, args...)...)
 	c.Dir, c.Env = b.t.TempDir(), b.env
 	session, err := sdk.NewClient(&sdk.Implementation{Name: "test"}, nil).Connect(context.Background(), &sdk.CommandTransport{Command: c}, nil)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	b.t.Cleanup(func() { _ = session.Close() })
 	return session
 }
@@ -133,9 +131,7 @@ func TestRealCLI_IsTheOperatorsAgent(t *testing.T) {
 			if err == nil {
 				err = os.WriteFile(config, raw, 0o600)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			seats <- struct{}{}
 			defer func() { <-seats }()
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)

@@ -157,9 +157,7 @@ func TestRealCLI_WhatInspectsTheNetworkSeesTheHost(t *testing.T) {
 	service, evil, _, config := walledService(t)
 	port := service.URL[strings.LastIndex(service.URL, ":")+1:]
 	closed := filepath.Join(t.TempDir(), "app.log")
-	if err := os.WriteFile(closed, []byte("secret"), 0o000); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(closed, []byte("secret"), 0o000))
 	commands := []string{
 		"ss -Htln", "nc -z -v 127.0.0.1 " + port, "ping -c 1 127.0.0.1", "ip -brief address show", "nc -z -v " + strings.Replace(strings.TrimPrefix(evil.URL, "http://"), ":", " ", 1),
 		"cat " + closed,
@@ -261,9 +259,7 @@ func TestACP_InItsOwnNetwork(t *testing.T) {
 	service, evil, reached, config := walledService(t)
 	program := acptest.Command(t, acptest.Runs, "curl -s "+service.URL+"/; curl -s "+evil.URL+"/; curl -s http://198.51.100.7/")
 	command, err := json.Marshal(program)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b := climbing(t, []agenttest.Play{finds(1).By("look")}, "CLAUDEOPS_GUARD=on").readable(program[0]).configured(fmt.Sprintf(`agent:
   acp: [{name: mine, command: %s}]
 handlers:

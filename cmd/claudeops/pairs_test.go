@@ -156,14 +156,10 @@ func (s *street) address(to string) string {
 	s.t.Helper()
 	path := filepath.Join(s.dir, "address")
 	if to != "" {
-		if err := os.WriteFile(path, []byte(to), 0o600); err != nil {
-			s.t.Fatal(err)
-		}
+		must(s.t, os.WriteFile(path, []byte(to), 0o600))
 	}
 	text, err := os.ReadFile(path) //nolint:gosec // a file of this test
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	return string(text)
 }
 

@@ -44,9 +44,7 @@ func TestPeople_ApproveContinuesExactlyThatStep(t *testing.T) {
 	b.run("once")
 	b.read(func(s *store.Store) {
 		c, err := s.Load(t.Context(), 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if c.Cycle.Status != ops.CycleResolved || len(c.Journal.Sessions) != 3 || c.Journal.Sessions[2].Tier != 3 {
 			t.Errorf("the cycle is %s with %d sessions: %s", c.Cycle.Status, len(c.Journal.Sessions), c.Cycle.Reason)
 		}
@@ -174,9 +172,7 @@ func TestPeople_AHealthyCycleClosesTheIncident(t *testing.T) {
 func example(t *testing.T, name string) string {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("..", "..", "examples", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	sink := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
 	t.Cleanup(sink.Close)
 	// Without Codex the sandbox is not needed, and not every machine that tests can make one.
@@ -184,9 +180,7 @@ func example(t *testing.T, name string) string {
 		"agent: codex # family: gpt", "agent: claude\n    family: gpt", "http://127.0.0.1:8000", sink.URL, "bubblewrap: on", "bubblewrap: off",
 	).Replace(string(raw))
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(text), 0o600))
 	return "CLAUDEOPS_CONFIG=" + path
 }
 

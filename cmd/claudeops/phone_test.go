@@ -2,7 +2,6 @@ package main_test
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -96,49 +95,6 @@ func TestPhone_ApproveByTelegram(t *testing.T) {
 	}
 }
 
-// The operator has turned the dry run on since the question was asked: the answer counts, but nothing is repaired.
-func TestPhone_ApprovedUnderADryRun(t *testing.T) {
-	t.Parallel()
-	b, telegram, ntfy := phoned(t)
-	d := b.ready()
-	m, _ := d.onPhones(telegram, ntfy)
-	if code := d.stop(); code != 0 {
-		t.Errorf("exit %d", code)
-	}
-	d = b.ready("CLAUDEOPS_DRY_RUN=true")
-	telegram.Press(t, m, "Approve", 42, "alice")
-	d.until("the cycle ends", func() bool { return b.load(1).Cycle.Status.Ended() })
-	c := b.load(1)
-	if c.Cycle.Status != ops.CycleSuppressed || len(c.Journal.Sessions) != 2 || c.Journal.Approvals[0].AnsweredBy != "@alice (Telegram 42)" {
-		t.Errorf("%s (%s) with %d sessions, approval %+v", c.Cycle.Status, c.Cycle.Reason, len(c.Journal.Sessions), c.Journal.Approvals[0])
-	}
-	contains(t, "the reason", c.Cycle.Reason, "dry run")
-	d.until("alice hears that it does not start", func() bool {
-		return slices.ContainsFunc(telegram.Messages(), func(m phonetest.Message) bool {
-			return strings.Contains(m.Text, "The approved repair does not start") && strings.Contains(m.Text, "dry run is on")
-		})
-	})
-}
-
-func TestPhone_AnsweredOnThePageMeanwhile(t *testing.T) {
-	t.Parallel()
-	b, telegram, ntfy := phoned(t)
-	d := b.ready()
-	m, _ := d.onPhones(telegram, ntfy)
-	if status, answer := d.post("/api/v1/approvals/1/deny", map[string]any{"reason": "not now"}); status != http.StatusOK {
-		t.Fatalf("deny answers %d: %v", status, answer)
-	}
-	telegram.Press(t, m, "Approve", 42, "alice")
-	d.until("the press is answered", func() bool { return len(telegram.Popups()) == 1 })
-	if pop := telegram.Popups()[0]; !pop.Alert || !strings.Contains(pop.Text, "denied Tier 3") {
-		t.Errorf("popup %+v", pop)
-	}
-	d.until("the cycle ends", func() bool { return b.load(1).Cycle.Status.Ended() })
-	if c := b.load(1); c.Cycle.Status != ops.CycleBlocked || len(c.Journal.Sessions) != 2 {
-		t.Errorf("%s with %d sessions", c.Cycle.Status, len(c.Journal.Sessions))
-	}
-}
-
 // A supervisor that is killed between the delivery of an answer and its record, or after the record, acts on it exactly once.
 func TestPhone_AKillLosesNoAnswerAndRepeatsNone(t *testing.T) {
 	t.Parallel()
@@ -206,9 +162,7 @@ func TestPhone_OneOfSeveralHostsReadsTheAnswers(t *testing.T) {
 	})
 	telegram.Say(666, "mallory", "hello")
 	reads.until("it is read and confirmed", func() bool { return telegram.Waiting() == 0 })
-	if err := reads.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, reads.cmd.Process.Kill())
 	telegram.Press(t, m, "Approve", 42, "alice")
 	lives.until("the cycle ends", func() bool { return lives.cycle().Cycle.Status.Ended() })
 	lives.finishedOnce(ops.CycleResolved)

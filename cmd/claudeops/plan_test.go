@@ -37,9 +37,7 @@ func planner(t *testing.T, services []string, plan []map[string]string) string {
 			}
 		}
 		text, err := json.Marshal(said)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return string(text)
 	}
 	second := map[string]any{"investigation_findings": "its container is stopped", "remediation_attempted": "nothing", "plan": plan}
@@ -162,9 +160,7 @@ func TestAPlanIsCreditedWithTheRepair(t *testing.T) {
 	t.Parallel()
 	url, broken := breakable(t)
 	gate := filepath.Join(t.TempDir(), "gate")
-	if err := syscall.Mkfifo(gate, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Mkfifo(gate, 0o600))
 	agent := planner(t, []string{"web"}, []map[string]string{step("web", "fix"), step("web", "clear"), step("web", "wipe")})
 	b := planBox(t, agent, quickly+fmt.Sprintf(`services:
   - name: web
@@ -192,9 +188,7 @@ func TestAPlanIsCreditedWithTheRepair(t *testing.T) {
 		t.Fatalf("the cycle ended %s while its plan ran", got)
 	}
 	contains(t, "the running plan", b.run("approvals", "show", "1").stdout, "fix of web (running)", "clear of web (approved)", "wipe of web (not approved)")
-	if err := os.WriteFile(gate, []byte("go on\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(gate, []byte("go on\n"), 0o600))
 	d.until("the cycle ends", func() bool { return b.load(id).Cycle.Status.Ended() })
 	c := b.load(id).Cycle
 	if c.Status != ops.CycleResolved || c.VerifiedBy != ops.ProofPlan || !strings.HasPrefix(c.Reason, "resolved by the approved plan, confirmed by probes") {

@@ -96,9 +96,7 @@ func TestProbation_ARepairThatDoesNotHoldIsTold(t *testing.T) {
 	if b.count(ops.NoticeOpened) != 1 || b.count(ops.NoticeNeedsHuman) != 1 || !b.ended(2) {
 		t.Errorf("told are %+v", b.notices())
 	}
-	if err := os.Remove(broken); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(broken))
 	d.until("it is over", func() bool { return b.incidents()[0].ResolvedAt != nil })
 }
 
@@ -161,16 +159,12 @@ func TestProbation_WhoAcknowledgesItHasIt(t *testing.T) {
 func TestProbation_AnotherCheckIsAnotherProblem(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = listener.Close() }()
 	other := agenttest.Answers(0.01, `{"schema_version":1,"outcome":"escalate","summary":"the port of web is closed","check_results":[{"service":"web","check_type":"service","status":"down","error":"refused"}],"handoff":`+
 		strings.ReplaceAll(agenttest.Handoff(2, "web"), `"http"`, `"service"`)+`,"actions":[],"events":[],"memories":[]}`)
 	b, d, _ := onProbation(t, "1s", fmt.Sprintf(", {type: tcp, address: %q, interval: 1s, timeout: 2s}", listener.Addr()), other)
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, listener.Close())
 	d.until("its own incident is open", func() bool { return len(b.incidents()) == 2 })
 	i := b.incidents()
 	if i[0].Check != "service" || i[1].ResolvedAt == nil || i[1].ReopenedAt != nil || b.load(2).Cycle.RefutedAt != nil {
@@ -186,9 +180,7 @@ func exitedEngine(t *testing.T, runs *atomic.Bool) string {
 	t.Helper()
 	socket := filepath.Join(shortTemp(t), "engine.sock")
 	listener, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.URL.Path != "/containers/web/json":

@@ -98,9 +98,7 @@ func TestEverySessionRunsBehindItsOwnWalls(t *testing.T) {
 func (b *box) wallsHold(id ops.SessionID) (found bool) {
 	b.read(func(s *store.Store) {
 		events, err := s.Events(b.t.Context(), store.EventFilter{Limit: 100})
-		if err != nil {
-			b.t.Fatal(err)
-		}
+		must(b.t, err)
 		for _, e := range events {
 			found = found || e.SessionID != nil && *e.SessionID == id && strings.HasPrefix(e.Message, "The walls of the session hold")
 		}
@@ -156,9 +154,7 @@ func TestAKilledDaemonsSessionIsClearedByTheNext(t *testing.T) {
 	b := newBox(t, plays(with(stubborn(true), func(p *agenttest.Play) { p.Attempt = 1 }), agenttest.Healthy(0.01)))
 	d := b.ready()
 	d.until("a session runs", func() bool { return len(b.calls()) == 1 && b.cycle().Journal.Last().Status == ops.SessionRunning })
-	if err := d.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.cmd.Process.Kill())
 	<-d.done
 	d.done <- nil
 	d2 := b.ready()
@@ -241,9 +237,7 @@ func TestBadStateFoldersAndDatabases(t *testing.T) {
 	t.Run("corrupt", func(t *testing.T) {
 		t.Parallel()
 		b := newBox(t, plays(agenttest.Healthy(0.01)))
-		if err := os.WriteFile(filepath.Join(b.state, "claudeops.db"), []byte(strings.Repeat("garbage ", 1000)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(b.state, "claudeops.db"), []byte(strings.Repeat("garbage ", 1000)), 0o600))
 		r := b.run("once")
 		if r.code != 1 || !strings.Contains(r.stderr, "claudeops.db") || !strings.Contains(r.stderr, "backup") || len(b.calls()) != 0 {
 			t.Errorf("once exits %d: %s", r.code, r.stderr)
@@ -263,9 +257,7 @@ func TestBadStateFoldersAndDatabases(t *testing.T) {
 		t.Parallel()
 		b := newBox(t, plays(agenttest.Healthy(0.01)))
 		file := filepath.Join(b.state, "file")
-		if err := os.WriteFile(file, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, nil, 0o600))
 		r := b.runWith([]string{"CLAUDEOPS_STATE_DIR=" + file}, "once")
 		if r.code == 0 || !strings.Contains(r.stderr, "CLAUDEOPS_STATE_DIR") {
 			t.Errorf("once exits %d: %s", r.code, r.stderr)
@@ -344,9 +336,7 @@ func TestSeveralEnvironmentsSideBySide(t *testing.T) {
 	hang := agenttest.Play{Steps: append(agenttest.Lines(agenttest.Init()), agenttest.Step{Hang: true})}
 	b := newBox(t, plays(hang))
 	file := filepath.Join(t.TempDir(), "claudeops.yaml")
-	if err := os.WriteFile(file, []byte("environments:\n  - name: default\n  - name: lab\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte("environments:\n  - name: default\n  - name: lab\n"), 0o600))
 	b.env = append(b.env, "CLAUDEOPS_CONFIG="+file)
 	d := b.ready()
 	d.until("both run", func() bool { return len(b.calls()) == 2 })
@@ -420,14 +410,10 @@ func TestSecretsDoNotReachTheDatabase(t *testing.T) {
 		}
 	}
 	files, err := filepath.Glob(filepath.Join(b.state, "claudeops.db*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range files {
 		raw, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if strings.Contains(string(raw), secret) {
 			t.Errorf("%s holds the secret", filepath.Base(f))
 		}
@@ -523,9 +509,7 @@ func TestTheDemoRepairsARealService(t *testing.T) {
 func shortTemp(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "co") //nolint:usetesting // the path of t.TempDir is too long for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		entries, err := os.ReadDir(dir)
 		if err != nil || len(entries) != 0 {

@@ -22,9 +22,7 @@ func (b *box) verifiedBy(id ops.CycleID) string {
 		Verified   *bool
 		VerifiedBy *string `json:"verified_by"`
 	}
-	if err := json.Unmarshal([]byte(b.run("cycles", "show", fmt.Sprint(id), "-o", "json").stdout), &shown); err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, json.Unmarshal([]byte(b.run("cycles", "show", fmt.Sprint(id), "-o", "json").stdout), &shown))
 	if shown.VerifiedBy == nil || shown.Verified == nil {
 		return ""
 	}
@@ -36,9 +34,7 @@ func (b *box) incidentOf(service string) (out ops.Incident) {
 	b.t.Helper()
 	b.read(func(s *store.Store) {
 		all, err := s.Incidents(b.t.Context(), store.IncidentFilter{Limit: 50})
-		if err != nil {
-			b.t.Fatal(err)
-		}
+		must(b.t, err)
 		if i := slices.IndexFunc(all, func(i ops.Incident) bool { return i.Service == service }); i >= 0 {
 			out = all[i]
 		}

@@ -12,9 +12,7 @@ import (
 func raise(t *testing.T, path string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = db.Close() }()
 	if _, err := db.Exec(`INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, 1)`); err != nil {
 		t.Fatal(err)
@@ -25,9 +23,7 @@ func raise(t *testing.T, path string) {
 func forget(t *testing.T, path string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = db.Close() }()
 	if _, err := db.Exec(`UPDATE sessions SET conversation_path = NULL, conversation_sha = NULL`); err != nil {
 		t.Fatal(err)
@@ -38,9 +34,7 @@ func forget(t *testing.T, path string) {
 func stateFolder(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "co") //nolint:usetesting // the path of t.TempDir is too long for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
 }

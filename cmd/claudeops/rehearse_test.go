@@ -17,9 +17,7 @@ import (
 func (b *box) rehearsed(yaml string, args ...string) (ran, rehearse.Report) {
 	b.t.Helper()
 	file := filepath.Join(b.t.TempDir(), "new.yaml")
-	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, os.WriteFile(file, []byte(yaml), 0o600))
 	args = append([]string{"rehearse", "--config", file}, args...)
 	r := b.run(append(args, "-o", "json")...)
 	var report rehearse.Report
@@ -87,9 +85,7 @@ func (b *box) rehearseCopy(services string) {
 	}
 	before, info := b.content(file)
 	old := filepath.Join(b.t.TempDir(), "old.yaml")
-	if err := os.WriteFile(old, []byte(services+"max_tier: 1\n"), 0o600); err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, os.WriteFile(old, []byte(services+"max_tier: 1\n"), 0o600))
 	for yaml, code := range map[string]int{services: 8, services + "max_tier: 1\nlisten: 127.0.0.1:0\n": 0} {
 		if r, got := b.rehearsed(yaml, "--db", file, "--against", old); r.code != code {
 			b.t.Errorf("against %q exits %d, want %d: %+v", yaml, r.code, code, got)
@@ -103,12 +99,8 @@ func (b *box) rehearseCopy(services string) {
 func (b *box) content(file string) ([]byte, os.FileInfo) {
 	b.t.Helper()
 	raw, err := os.ReadFile(file)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	info, err := os.Stat(file)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	return raw, info
 }

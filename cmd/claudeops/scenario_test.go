@@ -84,9 +84,7 @@ func TestScenario_Tier1WritesHandoffForTier2(t *testing.T) {
 	b.once(0)
 	first := b.cycle().Journal.Sessions[0]
 	var h map[string]any
-	if err := json.Unmarshal(first.HandoffJSON, &h); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(first.HandoffJSON, &h))
 	for _, field := range []string{"schema_version", "recommended_tier", "services_affected", "check_results", "cooldown_state"} {
 		if h[field] == nil {
 			t.Errorf("the kept handoff has no %s", field)
@@ -216,9 +214,7 @@ func TestScenario_SupervisorReadsAndDeletesHandoffAfterTier2(t *testing.T) {
 func TestScenario_StaleHandoffFileFromPreviousCycle(t *testing.T) {
 	t.Parallel()
 	b := newBox(t, plays(agenttest.Healthy(0.01)))
-	if err := os.WriteFile(filepath.Join(b.state, "handoff.json"), []byte(agenttest.Handoff(2, "old")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(b.state, "handoff.json"), []byte(agenttest.Handoff(2, "old")), 0o600))
 	b.once(0)
 	if got := len(b.cycle().Journal.Sessions); got != 1 {
 		t.Errorf("%d sessions ran on a stale handoff", got)
@@ -230,9 +226,7 @@ func TestScenario_HandoffFileDeletedOnSupervisorCrashRecovery(t *testing.T) {
 	t.Parallel()
 	b := newBox(t, plays(agenttest.Healthy(0.01)))
 	b.once(0)
-	if err := os.WriteFile(filepath.Join(b.state, "handoff.json"), []byte(agenttest.Handoff(2, "old")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(b.state, "handoff.json"), []byte(agenttest.Handoff(2, "old")), 0o600))
 	// A cycle has just ended, so nothing runs now: the file must go with the start itself.
 	d := b.ready()
 	b.noHandoff()
@@ -260,9 +254,7 @@ func TestScenario_CLIProcessExitsWithNonZeroCode(t *testing.T) {
 func TestScenario_SupervisorSpawnsTier2FromHandoff(t *testing.T) {
 	t.Parallel()
 	prompt := filepath.Join(t.TempDir(), "tier2.md")
-	if err := os.WriteFile(prompt, []byte("My own prompt for Tier 2, {{literally}}.\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(prompt, []byte("My own prompt for Tier 2, {{literally}}.\n"), 0o600))
 	b := newBox(t, plays(agenttest.Escalates(1, 0.03, "jellyfin"), tier(2, agenttest.Healthy(0.1))),
 		"CLAUDEOPS_TIER2_MODEL=my-sonnet", "CLAUDEOPS_TIER2_PROMPT="+prompt)
 	b.once(0)
@@ -469,18 +461,14 @@ func TestScenario_Tier2CostRecordedIndependently(t *testing.T) {
 func TestScenario_HandoffContextSizeLimit(t *testing.T) {
 	t.Parallel()
 	var h map[string]any
-	if err := json.Unmarshal([]byte(agenttest.Handoff(2, "jellyfin")), &h); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(agenttest.Handoff(2, "jellyfin")), &h))
 	checks, _ := h["check_results"].([]any)
 	for i := range 700 {
 		checks = append(checks, map[string]any{"service": fmt.Sprintf("well-%d", i), "check_type": "http", "status": "healthy", "error": strings.Repeat("fine ", 20)})
 	}
 	h["check_results"] = checks
 	raw, err := json.Marshal(h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b := newBox(t, plays(with(agenttest.Escalates(1, 0.03, "jellyfin"), func(p *agenttest.Play) { p.Handoff = string(raw) }), tier(2, agenttest.Healthy(0.1))))
 	r := b.once(0)
 	contains(t, "the log", r.stderr, "handoff context was truncated")

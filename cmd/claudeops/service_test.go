@@ -39,9 +39,7 @@ func (m *manager) next(word string) string {
 	m.t.Helper()
 	buffer := make([]byte, 4096)
 	for {
-		if err := m.conn.SetReadDeadline(time.Now().Add(60 * time.Second)); err != nil {
-			m.t.Fatal(err)
-		}
+		must(m.t, m.conn.SetReadDeadline(time.Now().Add(60*time.Second)))
 		n, err := m.conn.Read(buffer)
 		if err != nil {
 			m.t.Fatalf("wait for %s: %v", word, err)
@@ -61,9 +59,7 @@ func TestSystemdIsToldWhatTheDaemonDoes(t *testing.T) {
 	file := filepath.Join(privateFolder(t), "claudeops.yaml")
 	write := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	write("interval: 10h\n")
 	scenario := plays(tier(1, with(stubborn(true), func(p *agenttest.Play) { p.Attempt = 1 })), tier(1, agenttest.Healthy(0.1)))
@@ -82,9 +78,7 @@ func TestSystemdIsToldWhatTheDaemonDoes(t *testing.T) {
 	}
 	hangup := func() string {
 		t.Helper()
-		if err := d.cmd.Process.Signal(syscall.SIGHUP); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.cmd.Process.Signal(syscall.SIGHUP))
 		text := m.next("RELOADING=1")
 		if !regexp.MustCompile(`(?m)^MONOTONIC_USEC=[1-9][0-9]+$`).MatchString(text) {
 			t.Errorf("told %q", text)
@@ -136,9 +130,7 @@ func TestCommandsWaitForADaemonThatReloads(t *testing.T) {
 		}
 	}()
 	for ended := false; !ended; {
-		if err := d.cmd.Process.Signal(syscall.SIGHUP); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.cmd.Process.Signal(syscall.SIGHUP))
 		m.next("RELOADING=1")
 		m.next("READY=1")
 		select {
@@ -162,9 +154,7 @@ func TestARunThatWaitsOutlastsAReload(t *testing.T) {
 	interrupt := func(calls int) {
 		t.Helper()
 		d.until("an agent runs", func() bool { return len(b.calls()) == calls })
-		if err := d.cmd.Process.Signal(syscall.SIGHUP); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.cmd.Process.Signal(syscall.SIGHUP))
 		m.next("RELOADING=1")
 		m.next("READY=1")
 	}

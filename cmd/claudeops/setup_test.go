@@ -35,9 +35,7 @@ func TestDoctorTellsWhatTheDaemonSees(t *testing.T) {
 	t.Parallel()
 	base, asked := models(t, "sk-ant-right")
 	installed := t.TempDir()
-	if err := os.Symlink(agenttest.Fake(t, plays(agenttest.Healthy(0.01))), filepath.Join(installed, "claude")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(agenttest.Fake(t, plays(agenttest.Healthy(0.01))), filepath.Join(installed, "claude")))
 	with := []string{"PATH=" + installed + ":/usr/bin:/bin", "CLAUDEOPS_CLAUDE_BIN=claude", "ANTHROPIC_API_KEY=sk-ant-right", base}
 	without := []string{"PATH=/usr/bin:/bin", "CLAUDEOPS_CLAUDE_BIN=claude", "ANTHROPIC_API_KEY=sk-ant-wrong", base}
 	for name, tc := range map[string]struct {

@@ -191,9 +191,7 @@ func TestSlack_OneOfSeveralHostsReadsTheAnswers(t *testing.T) {
 	m := reads.inChannel(slack, "Your approval is needed")
 	slack.Press(t, m, "Approve", "U0EVE", "eve")
 	reads.until("it is acknowledged", func() bool { return slack.Waiting() == 0 })
-	if err := reads.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, reads.cmd.Process.Kill())
 	slack.Press(t, m, "Approve", "U0ADA", "ada")
 	lives.until("the cycle ends", func() bool { return lives.cycle().Cycle.Status.Ended() })
 	lives.finishedOnce(ops.CycleResolved)

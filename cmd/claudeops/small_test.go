@@ -35,9 +35,7 @@ func TestTheProgramStaysSmall(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if size := float64(info.Size()) / 1e6; size > largestProgram {
 		t.Errorf("the program has %.1f MB; the limit is %.1f MB", size, largestProgram)
 	}
@@ -54,9 +52,7 @@ func TestTheProgramStaysSmall(t *testing.T) {
 func idleMemory(t *testing.T, program string) float64 {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	address := l.Addr().String()
 	_ = l.Close()
 	agent := agenttest.Fake(t, agenttest.Scenario{Plays: []agenttest.Play{agenttest.Healthy(0)}})
@@ -73,9 +69,7 @@ func idleMemory(t *testing.T, program string) float64 {
 		t.Fatalf("first cycle: %v\n%s", err, out)
 	}
 	c := run("serve", "-q")
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Start())
 	defer func() {
 		_ = c.Process.Signal(syscall.SIGTERM)
 		_ = c.Wait()
@@ -107,15 +101,11 @@ func awaitReady(t *testing.T, url string) {
 func residentMB(t *testing.T, pid int) float64 {
 	t.Helper()
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for line := range strings.Lines(string(raw)) {
 		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
 			kb, err := strconv.Atoi(strings.Fields(rest)[0])
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return float64(kb) * 1024 / 1e6
 		}
 	}

@@ -32,9 +32,7 @@ func breakable(t *testing.T) (url, broken string) {
 
 func breakIt(t *testing.T, broken string) {
 	t.Helper()
-	if err := os.WriteFile(broken, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(broken, nil, 0o600))
 }
 
 // repairing is a play that repairs the service before it says so.
@@ -101,9 +99,7 @@ func TestTruth_AQuestionEndsWithItsProblem(t *testing.T) {
 	breakIt(t, broken)
 	d.until("the question is asked", b.asked)
 	asked, _ := b.newest()
-	if err := os.Remove(broken); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(broken))
 	id := asked.Cycle.ID
 	d.until("the cycle ends", func() bool { return b.load(id).Cycle.Status.Ended() })
 	c := b.load(id)
@@ -218,9 +214,7 @@ func TestTruth_AnIncidentAboutTheKeyClosesItself(t *testing.T) {
 	}
 	b.read(func(s *store.Store) {
 		memories, err := s.Memories(t.Context(), store.MemoryFilter{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, m := range memories {
 			if m.Service != "" || m.Category == "root_cause" || strings.Contains(m.Observation, "session 2") {
 				t.Errorf("it remembers %+v", m)

@@ -55,9 +55,7 @@ func (s *shelf) make(t *testing.T, start, health, api string) string {
 		"www/cgi-bin/health": cgi(health), "www/cgi-bin/api": cgi(api),
 	} {
 		file := filepath.Join(root, path)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(file), 0o755))
 		if err := os.WriteFile(file, []byte(text), 0o755); err != nil { //nolint:gosec // a program of a container
 			t.Fatal(err)
 		}
@@ -108,12 +106,8 @@ func (s *shelf) updateBox(t *testing.T, project string, c serviceOf, more ...str
 	}
 	text := "version: '2.4'\nservices:\n" + service("web", web, port) + service("shop", shop, port+1) +
 		service("other", dockertest.Image, 0) + "    command: [/bin/sh, -c, 'while :; do sleep 1; done']\n" + volumes
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	must(t, os.WriteFile(file, []byte(text), 0o600))
 	lab := filepath.Join(repos, "lab")
 	gitIn(t, lab, "init", "-q")
 	gitIn(t, lab, "add", "--all")
@@ -291,9 +285,7 @@ func TestAnUpdateSurvivesACrash(t *testing.T) {
 			defer cancel()
 			ask := exec.CommandContext(ctx, program, "update", "web")
 			ask.Env, ask.Dir = b.env, t.TempDir()
-			if err := ask.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, ask.Start())
 			select {
 			case <-d.done:
 			case <-time.After(patience):
@@ -336,13 +328,9 @@ func TestAScheduledUpdateWaitsForAYes(t *testing.T) {
 	clock := filepath.Join(t.TempDir(), "clock")
 	d := b.ready("CLAUDEOPS_FAULT_CLOCK=" + clock)
 	d.until("the first cycle ends", func() bool { return b.ended(1) })
-	if err := os.WriteFile(clock, []byte("90s"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(clock, []byte("90s"), 0o600))
 	d.until("it waits", func() bool { all := b.updates(); return len(all) == 1 && all[0].Phase == ops.UpdateWaiting })
-	if err := os.WriteFile(clock, []byte("5h"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(clock, []byte("5h"), 0o600))
 	d.until("another time has come", func() bool { return len(b.toldOf(ops.NoticeAction)) > 0 && b.ended(2) })
 	contains(t, "the question", b.toldOf(ops.NoticeAction)[0].Body, "claudeops update web", "Without an answer it is not updated")
 	if all := b.updates(); len(all) != 1 || all[0].Phase != ops.UpdateWaiting || s.id(t, "updscheduled-web") != before["web"] {

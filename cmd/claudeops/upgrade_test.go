@@ -15,18 +15,14 @@ import (
 func oldDatabase(t *testing.T, path string, schema int64) {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = db.Close() }()
 	files := os.DirFS(filepath.Join("..", "..", "internal", "store", "migrations"))
 	p, err := goose.NewProvider(goose.DialectSQLite3, db, files, goose.WithDisableGlobalRegistry(true))
 	if err == nil {
 		_, err = p.UpTo(t.Context(), schema)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 func TestAnOldDatabaseIsCheckedBackedUpAndMigrated(t *testing.T) {

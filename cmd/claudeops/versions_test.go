@@ -54,53 +54,39 @@ func makeVersion(t *testing.T, binary, name string) {
 	copied := filepath.Join(t.TempDir(), "copy.db")
 	run(0, "db", "backup", copied)
 	raw, err := os.ReadFile(copied)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	w, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBestCompression))
 	if err == nil {
 		err = os.WriteFile(filepath.Join(versions, name+".db.zst"), w.EncodeAll(raw, nil), 0o644) //nolint:gosec // a fixture
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // rows reads a database: by table and row, the value of each column.
 func rows(t *testing.T, path string) map[string][]map[string]string {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+path+"?mode=ro")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = db.Close() }() // it was read only
 	all := func(query string) (out []map[string]string) {
 		r, err := db.QueryContext(t.Context(), query)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer func() { _ = r.Close() }()
 		names, err := r.Columns()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for r.Next() {
 			values := make([]any, len(names))
 			for i := range values {
 				values[i] = new(any)
 			}
-			if err := r.Scan(values...); err != nil {
-				t.Fatal(err)
-			}
+			must(t, r.Scan(values...))
 			row := map[string]string{}
 			for i, n := range names {
 				row[n] = fmt.Sprint(*values[i].(*any))
 			}
 			out = append(out, row)
 		}
-		if err := r.Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.Err())
 		return out
 	}
 	out := map[string][]map[string]string{}
@@ -144,26 +130,18 @@ func TestTheDatabasesOfTheLastTwoVersionsAreUpgraded(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".db.zst"), func(t *testing.T) {
 			t.Parallel()
 			raw, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			r, err := zstd.NewReader(bytes.NewReader(raw))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer r.Close()
 			b := emptyBox(t, plays(agenttest.Healthy(0.1))).configured(versionConfig)
 			path := filepath.Join(b.state, "claudeops.db")
 			f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if _, err := r.WriteTo(f); err != nil {
 				t.Fatal(err)
 			}
-			if err := f.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, f.Close())
 			before := rows(t, path)
 			if len(before["sessions"]) < 4 || len(before["guard_decisions"]) < 4 || len(before["incidents"]) < 1 || len(before["silences"]) != 1 {
 				t.Fatalf("the database has %d sessions, %d decisions, %d incidents", len(before["sessions"]), len(before["guard_decisions"]), len(before["incidents"]))

@@ -31,9 +31,7 @@ const quickly = "grouping: {window: 1s, pause: 1s}\n"
 func (b *box) configured(yaml string) *box {
 	b.t.Helper()
 	path := filepath.Join(b.t.TempDir(), "claudeops.yaml")
-	if err := os.WriteFile(path, []byte(yaml), 0o600); err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, os.WriteFile(path, []byte(yaml), 0o600))
 	b.env = append(b.env, "CLAUDEOPS_CONFIG="+path)
 	return b
 }
@@ -42,17 +40,13 @@ func (b *box) configured(yaml string) *box {
 func (d *daemon) told(source, body string, headers ...string) int {
 	d.t.Helper()
 	r, err := http.NewRequestWithContext(d.t.Context(), http.MethodPost, "http://"+d.addr+"/api/v1/webhooks/"+source, strings.NewReader(body))
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must(d.t, err)
 	r.Header.Set("Authorization", "Bearer "+d.token())
 	for i := 0; i+1 < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
 	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must(d.t, err)
 	defer func() { _ = resp.Body.Close() }()
 	return resp.StatusCode
 }
@@ -143,9 +137,7 @@ func TestAProbeThatTurnsBadStartsACycleThatKnowsIt(t *testing.T) {
 	})
 	b.read(func(s *store.Store) {
 		causes, err := s.Causes(t.Context(), "default", time.Time{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if len(causes) != 1 || causes[0].Services[0] != "web" {
 			t.Errorf("causes are %+v", causes)
 		}
@@ -191,9 +183,7 @@ func TestAStormOfAlertsIsOneCycle(t *testing.T) {
 	told := 0
 	b.read(func(s *store.Store) {
 		alerts, err := s.Alerts(t.Context(), store.AlertFilter{Limit: 200})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, a := range alerts {
 			told += a.Count
 		}
@@ -236,9 +226,7 @@ func TestWhatWasAcceptedSurvivesAKill(t *testing.T) {
 		})
 	}
 	<-killed
-	if err := d.cmd.Process.Signal(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.cmd.Process.Signal(syscall.SIGKILL))
 	group.Wait()
 	<-d.done
 	d.done <- nil
@@ -246,9 +234,7 @@ func TestWhatWasAcceptedSurvivesAKill(t *testing.T) {
 	b.read(func(s *store.Store) {
 		for before := int64(0); ; {
 			page, err := s.Alerts(t.Context(), store.AlertFilter{Limit: 200, Before: before})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if len(page) == 0 {
 				return
 			}
@@ -292,9 +278,7 @@ receivers:
 	c := exec.CommandContext(t.Context(), manager, "--config.file="+config, "--storage.path="+filepath.Join(dir, "data"),
 		"--web.listen-address="+address, "--cluster.listen-address=")
 	c.Stdout, c.Stderr = &log, &log
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Start())
 	defer func() { _ = c.Process.Kill(); _ = c.Wait() }()
 
 	tell := func(end string) bool {
@@ -322,9 +306,7 @@ receivers:
 	})
 	b.read(func(s *store.Store) {
 		alerts, err := s.Alerts(t.Context(), store.AlertFilter{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if len(alerts) != 1 || alerts[0].Status != ops.AlertResolved || alerts[0].Summary != "web does not answer" || alerts[0].Level != ops.LevelCritical {
 			t.Errorf("alerts are %+v", alerts)
 		}
@@ -384,9 +366,7 @@ func TestAHealthyDayOf24CyclesStartsNoAgent(t *testing.T) {
 	d.until("24 cycles have ended", func() bool {
 		b.read(func(s *store.Store) {
 			cycles, err := s.Cycles(t.Context(), store.CycleFilter{Limit: 100})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			ended = 0
 			for _, c := range cycles {
 				if c.Status == ops.CycleHealthy && len(c.Sessions) == 0 {

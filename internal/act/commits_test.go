@@ -16,9 +16,7 @@ func playbookWorld(t *testing.T) *world {
 	w := newWorld(t, ops.ActionSpec{Name: "site", Kind: ops.ActionPlaybook, Tier: ops.Tier3, Repo: "lab", Playbook: "play/web.yml"},
 		ops.ActionSpec{Name: "propose", Kind: ops.ActionPush, Repo: "lab", Prefix: "claudeops/"})
 	bin := filepath.Join(w.dir, "bin")
-	if err := os.Mkdir(bin, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(bin, 0o700))
 	w.script(t, "bin/ansible-playbook", `echo "PLAY $(cat "$1")"; ls -A; pwd`)
 	w.options.Environ = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + w.dir} //nolint:forbidigo // of the test itself
 	w.rebuild()

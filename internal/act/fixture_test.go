@@ -55,15 +55,11 @@ func newWorld(t *testing.T, actions ...ops.ActionSpec) *world {
 	path := filepath.Join(dir, "j.db") // the process that is killed opens it too
 	must(t, os.Rename(storetest.NewFile(t), path))
 	s, err := store.Open(t.Context(), store.Options{Path: path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	w := &world{Fixture: storetest.NewFixture(t, s), dir: dir, health: filepath.Join(dir, "health"), scope: act.Scope{Services: []string{"web"}}}
 	for _, d := range []string{"health", "repos", "work", "state"} {
-		if err := os.Mkdir(filepath.Join(dir, d), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Mkdir(filepath.Join(dir, d), 0o700))
 	}
 	w.heal(t, "web")
 	w.heal(t, "shop")
@@ -107,16 +103,12 @@ func newWorld(t *testing.T, actions ...ops.ActionSpec) *world {
 
 func (w *world) heal(t *testing.T, service string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(w.health, service), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(w.health, service), nil, 0o600))
 }
 
 func (w *world) breakIt(t *testing.T, service string) {
 	t.Helper()
-	if err := os.Remove(filepath.Join(w.health, service)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(filepath.Join(w.health, service)))
 }
 
 // session is a running session with the permissions of a tier.
@@ -138,9 +130,7 @@ func (w *world) ask(s *ops.Session, action string) act.Request {
 func (w *world) person(t *testing.T, action string) act.Request {
 	t.Helper()
 	r, err := w.Store.RequestAction(t.Context(), ops.ActionRun{Environment: "home", Service: "web", Action: action, Person: "ada", Why: "it hangs"}, time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return act.Request{Environment: w.env, Service: "web", Action: action, Why: "it hangs", Person: "ada", ID: r.ID}
 }
 
@@ -183,12 +173,8 @@ func (w *world) commit(t *testing.T, name, text string) string {
 		git(t, w.dir, "init", "-q", "-b", "main", repo)
 	}
 	path := filepath.Join(repo, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	must(t, os.WriteFile(path, []byte(text), 0o600))
 	git(t, repo, "add", "-A")
 	git(t, repo, "commit", "-q", "-m", name)
 	return git(t, repo, "rev-parse", "HEAD")

@@ -21,7 +21,7 @@ func TestAWatcherIsToldInOrderAndAsTheTranscriptTellsItLater(t *testing.T) {
 		agenttest.Init(), agenttest.Text("I look"), agenttest.Use("a", "login "+secret), agenttest.Answer("a", "welcome "+secret),
 		agenttest.Use("b", "ls"), agenttest.Refused("b", "no"), agenttest.Result(0.1, "done"),
 	)}}})
-	spec, rec := testSpec(t), &memory{}
+	spec, rec := testSpec(t), &agenttest.Recorder{}
 	var got []ops.Activity
 	spec.Watch = func(a ops.Activity) *ops.Halt {
 		got = append(got, a)
@@ -42,7 +42,7 @@ func TestAWatcherIsToldInOrderAndAsTheTranscriptTellsItLater(t *testing.T) {
 		t.Errorf("got %q\nwant %q", kinds, want)
 	}
 	var later []ops.Activity
-	for _, l := range rec.lines {
+	for _, l := range rec.All {
 		later = append(later, c.Activities(l.Text)...)
 	}
 	for i := range got {
@@ -74,7 +74,7 @@ func TestAHaltEndsTheSessionWithItsCause(t *testing.T) {
 			spec.Watch = haltOn(ops.ActivityCall, ops.Halt{Cause: cause, Why: "that is enough"})
 			res := runFake(t.Context(), t, agenttest.Scenario{Plays: []agenttest.Play{{OnInterrupt: "result", Steps: append(
 				say(agenttest.Init(), agenttest.Use("a", "sleep 60")), agenttest.Step{Hang: true},
-			)}}}, spec, &memory{})
+			)}}}, spec, &agenttest.Recorder{})
 			wantStop(t, res, cause, class)
 			if res.StopWhy != "that is enough" || res.OpenTool != "Bash: sleep 60" {
 				t.Errorf("got %q, open tool %q", res.StopWhy, res.OpenTool)
@@ -87,7 +87,7 @@ func TestTheResultCarriesTheCallThatALoopRepeated(t *testing.T) {
 	spec := testSpec(t)
 	spec.Watch = haltOn(ops.ActivityCall, ops.Halt{Cause: ops.StopLoop, Why: "again and again", Call: "Bash: sleep 60"})
 	steps := append(say(agenttest.Init(), agenttest.Use("a", "sleep 60")), agenttest.Step{Hang: true})
-	res := runFake(t.Context(), t, play(steps...), spec, &memory{})
+	res := runFake(t.Context(), t, play(steps...), spec, &agenttest.Recorder{})
 	wantStop(t, res, ops.StopLoop, ops.FailureLoop)
 	if res.StopCall != "Bash: sleep 60" {
 		t.Errorf("got %q", res.StopCall)
@@ -95,7 +95,7 @@ func TestTheResultCarriesTheCallThatALoopRepeated(t *testing.T) {
 }
 
 func TestAHaltAtABoundaryLetsOpenCallsEnd(t *testing.T) {
-	spec, rec := testSpec(t), &memory{}
+	spec, rec := testSpec(t), &agenttest.Recorder{}
 	// The fake would die of an early interrupt while its calls are open.
 	spec.Watch = haltOn(ops.ActivityCall, ops.Halt{Cause: ops.StopBudget, Why: "spent", Boundary: true})
 	res := runFake(t.Context(), t, play(
@@ -106,15 +106,15 @@ func TestAHaltAtABoundaryLetsOpenCallsEnd(t *testing.T) {
 		agenttest.Step{Hang: true},
 	), spec, rec)
 	wantStop(t, res, ops.StopBudget, "budget")
-	if res.OpenTool != "" || !strings.Contains(rec.text(), `"content":"2"`) {
-		t.Errorf("open tool %q\n%s", res.OpenTool, rec.text())
+	if res.OpenTool != "" || !strings.Contains(rec.Text(), `"content":"2"`) {
+		t.Errorf("open tool %q\n%s", res.OpenTool, rec.Text())
 	}
 }
 
 func TestAHaltAtABoundaryStopsAtOnceWhenNoCallIsOpen(t *testing.T) {
 	spec := testSpec(t)
 	spec.Watch = haltOn(ops.ActivityUsage, ops.Halt{Cause: ops.StopDeadline, Why: "late", Boundary: true})
-	res := runFake(t.Context(), t, play(append(say(agenttest.Init(), agenttest.Text("thinking")), agenttest.Step{Hang: true})...), spec, &memory{})
+	res := runFake(t.Context(), t, play(append(say(agenttest.Init(), agenttest.Text("thinking")), agenttest.Step{Hang: true})...), spec, &agenttest.Recorder{})
 	wantStop(t, res, ops.StopDeadline, "deadline")
 }
 
@@ -126,7 +126,7 @@ func TestAnImmediateHaltDoesNotWaitForTheBoundaryOfAnother(t *testing.T) {
 		}
 		return &ops.Halt{Cause: ops.StopLoop, Why: "again"}
 	}
-	res := runFake(t.Context(), t, play(append(say(agenttest.Use("a", "x")), agenttest.Step{Hang: true})...), spec, &memory{})
+	res := runFake(t.Context(), t, play(append(say(agenttest.Use("a", "x")), agenttest.Step{Hang: true})...), spec, &agenttest.Recorder{})
 	wantStop(t, res, ops.StopLoop, "loop")
 }
 
@@ -134,7 +134,7 @@ func TestTheWallStillCutsACallThatABoundaryWaitsFor(t *testing.T) {
 	spec := testSpec(t)
 	spec.Limits.Wall = 300 * time.Millisecond
 	spec.Watch = haltOn(ops.ActivityCall, ops.Halt{Cause: ops.StopBudget, Why: "spent", Boundary: true})
-	res := runFake(t.Context(), t, play(append(say(agenttest.Use("a", "x")), agenttest.Step{Hang: true})...), spec, &memory{})
+	res := runFake(t.Context(), t, play(append(say(agenttest.Use("a", "x")), agenttest.Step{Hang: true})...), spec, &agenttest.Recorder{})
 	wantStop(t, res, ops.StopWall, "wall_limit")
 	if res.OpenTool != "Bash: x" {
 		t.Errorf("open tool %q", res.OpenTool)
@@ -146,7 +146,7 @@ func TestASessionThatEndsByItselfIsNotStopped(t *testing.T) {
 	spec := testSpec(t)
 	spec.Watch = haltOn(ops.ActivityUsage, ops.Halt{Cause: ops.StopBudget, Why: "spent", Boundary: true})
 	use := strings.Replace(agenttest.Use("s", "x"), `"name":"Bash"`, `"name":"StructuredOutput"`, 1)
-	res := runFake(t.Context(), t, play(say(use, agenttest.Answer("s", "ok"), agenttest.Structured(0.1, "done", `{"a":1}`))...), spec, &memory{})
+	res := runFake(t.Context(), t, play(say(use, agenttest.Answer("s", "ok"), agenttest.Structured(0.1, "done", `{"a":1}`))...), spec, &agenttest.Recorder{})
 	if !res.Success() || string(res.Structured) != `{"a":1}` {
 		t.Errorf("got %+v", res)
 	}

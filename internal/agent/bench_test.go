@@ -29,9 +29,7 @@ func (n *nothing) Lines(_ context.Context, lines []ops.Line) error {
 func cpuTime(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
+	must(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
@@ -50,9 +48,7 @@ func hundredThousandLines() []byte {
 func script(b *testing.B, command string) string {
 	b.Helper()
 	name := b.TempDir() + "/claude"
-	if err := os.WriteFile(name, []byte("#!/bin/sh\n"+command+"\n"), 0o700); err != nil {
-		b.Fatal(err)
-	}
+	must(b, os.WriteFile(name, []byte("#!/bin/sh\n"+command+"\n"), 0o700))
 	return name
 }
 
@@ -61,9 +57,7 @@ func script(b *testing.B, command string) string {
 func BenchmarkHundredThousandLines(b *testing.B) {
 	name := b.TempDir() + "/lines"
 	data := hundredThousandLines()
-	if err := os.WriteFile(name, data, 0o600); err != nil {
-		b.Fatal(err)
-	}
+	must(b, os.WriteFile(name, data, 0o600))
 	bin := script(b, "cat "+name)
 	c := agent.NewRunner(claude.New(claude.Options{Bin: bin}), agent.Options{
 		Redactor: redact.New([]string{"s3cret/0+Value-7919", "another-secret-value"}),

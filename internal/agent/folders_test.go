@@ -19,12 +19,8 @@ const keeps = `mkdir -p "$CLAUDE_CONFIG_DIR/projects/x" && echo '{"type":"user"}
 
 func write(t *testing.T, name, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(name), 0o700))
+	must(t, os.WriteFile(name, []byte(text), 0o600))
 }
 
 func gone(t *testing.T, names ...string) {
@@ -43,7 +39,7 @@ func TestAfterACrashOnlyConversationsOfOpenCyclesAreKept(t *testing.T) {
 	}}})
 	var discards agent.Discards
 	runner := agent.NewRunner(claude.New(claude.Options{Bin: bin}), agent.Options{Discards: &discards})
-	first := runner.Run(t.Context(), spec, &memory{})
+	first := runner.Run(t.Context(), spec, &agenttest.Recorder{})
 	if !first.Success() || first.Conversation.Path == "" {
 		t.Fatalf("got %+v", first)
 	}
@@ -52,22 +48,18 @@ func TestAfterACrashOnlyConversationsOfOpenCyclesAreKept(t *testing.T) {
 	write(t, at("agent/settings-x.json"), "x")
 	write(t, at("discarded/y/z"), "x")
 	write(t, at("conversations/8/1/config/x"), "x")
-	if err := agent.SweepFolders(spec.StateDir, func(id ops.CycleID) bool { return id == spec.Session.CycleID }, &discards); err != nil {
-		t.Fatal(err)
-	}
+	must(t, agent.SweepFolders(spec.StateDir, func(id ops.CycleID) bool { return id == spec.Session.CycleID }, &discards))
 	discards.Wait()
 	gone(t, at("agent"), at("discarded/y"), at("conversations/8"))
 
 	again := spec
 	again.Session.PlannedID, again.Session.ID = uuid.NewString(), 19
 	again.Resume, again.Conversation = first.CLISessionID, first.Conversation
-	if res := runner.Run(t.Context(), again, &memory{}); !res.Success() {
+	if res := runner.Run(t.Context(), again, &agenttest.Recorder{}); !res.Success() {
 		t.Fatalf("the conversation was not continued: %+v", res)
 	}
-	if err := agent.ForgetConversations(spec.StateDir, func(id ops.CycleID) bool { return id == spec.Session.CycleID }); err != nil {
-		t.Fatal(err)
-	}
-	if res := runner.Run(t.Context(), again, &memory{}); res.Failure != ops.FailureResumeRefused || !strings.Contains(res.Err, "is gone") {
+	must(t, agent.ForgetConversations(spec.StateDir, func(id ops.CycleID) bool { return id == spec.Session.CycleID }))
+	if res := runner.Run(t.Context(), again, &agenttest.Recorder{}); res.Failure != ops.FailureResumeRefused || !strings.Contains(res.Err, "is gone") {
 		t.Errorf("got %+v", res)
 	}
 	discards.Wait()
@@ -84,7 +76,7 @@ func TestARecordThatIsNoFileIsNotKept(t *testing.T) {
 			bin := agenttest.Fake(t, agenttest.Scenario{Plays: []agenttest.Play{{
 				Steps: append(agenttest.Lines(agenttest.Init(), agenttest.Result(0.1, "done")), agenttest.Step{Run: record}),
 			}}})
-			res := newRunner(claude.Options{Bin: bin}).Run(t.Context(), spec, &memory{})
+			res := newRunner(claude.Options{Bin: bin}).Run(t.Context(), spec, &agenttest.Recorder{})
 			if !res.Success() || res.Conversation != (ops.Fingerprint{}) {
 				t.Errorf("got %+v", res)
 			}
@@ -100,7 +92,7 @@ func TestTheOperatorsOwnWorkingFolderIsLeftAlone(t *testing.T) {
 	notes := filepath.Join(spec.WorkDir, "notes") // outside the state folder
 	write(t, notes, "mine")
 	bin := agenttest.Fake(t, agenttest.Scenario{Plays: []agenttest.Play{{Steps: agenttest.Lines(agenttest.Init(), agenttest.Result(0.1, "done"))}}})
-	if res := newRunner(claude.Options{Bin: bin}).Run(t.Context(), spec, &memory{}); !res.Success() {
+	if res := newRunner(claude.Options{Bin: bin}).Run(t.Context(), spec, &agenttest.Recorder{}); !res.Success() {
 		t.Fatalf("got %+v", res)
 	}
 	if _, err := os.Stat(notes); err != nil {

@@ -11,6 +11,7 @@ import (
 	"claudeops/internal/agent"
 	"claudeops/internal/agent/process"
 	"claudeops/internal/ops"
+	"claudeops/test/agenttest"
 )
 
 // surroundings note what is set up around a session and what is ended, and may refuse a part.
@@ -93,7 +94,7 @@ func TestWhatWasSetUpIsEndedInReverse(t *testing.T) {
 				Walls: func(string) agent.Walls { return noted{s} }, Keeper: noted{s},
 			}).Run(t.Context(), ops.SessionSpec{
 				Session: ops.Session{ID: 1, CycleID: 1, Tier: ops.Tier1, Key: "hooks-" + refuse}, Environment: "default", StateDir: state,
-			}, &memory{})
+			}, &agenttest.Recorder{})
 			if !slices.Equal(s.noted, want) {
 				t.Errorf("got  %v\nwant %v", s.noted, want)
 			}

@@ -40,56 +40,9 @@ const superviseMarker = "supervise-one-session"
 func supervise(bin, key, dir string) {
 	newRunner(claude.Options{Bin: bin}).Run(context.Background(), ops.SessionSpec{
 		Session: ops.Session{Key: key, Tier: ops.Tier1}, Prompt: "p", StateDir: dir, Env: testEnv(),
-	}, &memory{})
+	}, &agenttest.Recorder{})
 	os.Exit(0)
 }
-
-// memory is a recorder that keeps everything.
-type memory struct {
-	mu      sync.Mutex
-	pid     int
-	started string
-	lines   []ops.Line
-	batches int
-	seen    chan struct{} // closed once a line holds wanted
-	wanted  string
-	err     error // what Lines answers
-}
-
-func (m *memory) Started(_ context.Context, pid int, started string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.pid, m.started = pid, started
-	return nil
-}
-
-func (m *memory) Lines(_ context.Context, lines []ops.Line) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.err != nil {
-		return m.err
-	}
-	m.batches++
-	m.lines = append(m.lines, lines...)
-	for _, l := range lines {
-		if m.wanted != "" && strings.Contains(l.Text, m.wanted) {
-			m.wanted = ""
-			close(m.seen)
-		}
-	}
-	return nil
-}
-
-func (m *memory) text() string {
-	var b strings.Builder
-	for _, l := range m.lines {
-		b.WriteString(l.Text + "\n")
-	}
-	return b.String()
-}
-
-// waiting returns a recorder whose seen is closed when a line with that text comes.
-func waiting(text string) *memory { return &memory{wanted: text, seen: make(chan struct{})} }
 
 // testSpec is a session that may be run once.
 func testSpec(t testing.TB) ops.SessionSpec {
@@ -138,9 +91,7 @@ func runFake(ctx context.Context, t testing.TB, s agenttest.Scenario, spec ops.S
 func noneLeft(t testing.TB, key string) {
 	t.Helper()
 	processes, group, err := agent.Left(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if processes > 0 {
 		t.Errorf("%d processes are left", processes)
 	}
@@ -159,7 +110,7 @@ func wantStop(t *testing.T, res ops.RunResult, cause ops.StopCause, class ops.Fa
 
 func TestAHundredThousandLinesAreAllRecorded(t *testing.T) {
 	const n = 100_000
-	rec := &memory{}
+	rec := &agenttest.Recorder{}
 	steps := append(say(agenttest.Init()),
 		agenttest.Step{Out: agenttest.Text("line {{n}}. {{pad}}"), Size: 40, Repeat: n},
 		agenttest.Step{Out: agenttest.Result(1, "done")})
@@ -167,10 +118,10 @@ func TestAHundredThousandLinesAreAllRecorded(t *testing.T) {
 	if !res.Success() {
 		t.Fatalf("the session failed: %+v", res)
 	}
-	if len(rec.lines) != n+2 {
-		t.Fatalf("recorded %d lines, want %d", len(rec.lines), n+2)
+	if len(rec.All) != n+2 {
+		t.Fatalf("recorded %d lines, want %d", len(rec.All), n+2)
 	}
-	for i, l := range rec.lines {
+	for i, l := range rec.All {
 		if l.Seq != int64(i+1) {
 			t.Fatalf("line %d has number %d", i, l.Seq)
 		}
@@ -178,26 +129,26 @@ func TestAHundredThousandLinesAreAllRecorded(t *testing.T) {
 			t.Fatalf("line %d is %s", i, l.Text)
 		}
 	}
-	if rec.batches > n/agent.FlushLines*4 {
-		t.Errorf("the lines came in %d batches", rec.batches)
+	if rec.Batches > n/agent.FlushLines*4 {
+		t.Errorf("the lines came in %d batches", rec.Batches)
 	}
 }
 
 func TestAResultNeedNotBeTheLastLine(t *testing.T) {
-	rec := &memory{}
+	rec := &agenttest.Recorder{}
 	steps := append(say(agenttest.Init(), agenttest.Result(0.5, "done")), agenttest.Step{Out: agenttest.Text("after {{n}}"), Repeat: 500})
 	steps = append(steps, agenttest.Step{Raw: "the very last words"})
 	res := runFake(t.Context(), t, play(steps...), testSpec(t), rec)
-	if !res.Success() || res.Text != "done" || len(rec.lines) != 503 {
-		t.Fatalf("recorded %d lines: %+v", len(rec.lines), res)
+	if !res.Success() || res.Text != "done" || len(rec.All) != 503 {
+		t.Fatalf("recorded %d lines: %+v", len(rec.All), res)
 	}
-	if last := rec.lines[502].Text; last != "the very last words" {
+	if last := rec.All[502].Text; last != "the very last words" {
 		t.Errorf("the last line, which has no end, is %q", last)
 	}
 }
 
 func TestALineOfEightMiBIsDecodedAndCutInTheRecord(t *testing.T) {
-	rec := &memory{}
+	rec := &agenttest.Recorder{}
 	steps := append(say(agenttest.Init()),
 		agenttest.Step{Out: agenttest.Text("{{pad}}"), Size: 8 << 20},
 		agenttest.Step{Out: strings.Replace(agenttest.Result(0.5, "{{pad}}"), `"subtype"`, `"filling":"{{pad}}","subtype"`, 1), Size: 4 << 20},
@@ -206,32 +157,32 @@ func TestALineOfEightMiBIsDecodedAndCutInTheRecord(t *testing.T) {
 	if !res.Success() || res.CostUSD == nil || *res.CostUSD != 0.5 {
 		t.Fatalf("the session failed: %s %s", res.Failure, res.Err)
 	}
-	if len(rec.lines) != 4 || rec.lines[3].Text != "the end" {
-		t.Fatalf("recorded %d lines", len(rec.lines))
+	if len(rec.All) != 4 || rec.All[3].Text != "the end" {
+		t.Fatalf("recorded %d lines", len(rec.All))
 	}
-	long := rec.lines[1].Text
+	long := rec.All[1].Text
 	if len(long) > agent.MaxRecorded+100 || !strings.HasSuffix(long, "bytes]") || !strings.Contains(long, "x … [cut: ") {
 		t.Errorf("the long line was recorded as %d bytes, ending in %q", len(long), long[len(long)-40:])
 	}
 }
 
 func TestALineWrittenInPiecesIsOneLine(t *testing.T) {
-	rec := &memory{}
+	rec := &agenttest.Recorder{}
 	res := runFake(t.Context(), t, play(
 		agenttest.Step{Out: agenttest.Init(), Chunk: 7},
 		agenttest.Step{Out: agenttest.Result(0.5, "grüße"), Chunk: 1},
 	), testSpec(t), rec)
-	if !res.Success() || res.Text != "grüße" || len(rec.lines) != 2 {
-		t.Errorf("recorded %d lines: %+v", len(rec.lines), res)
+	if !res.Success() || res.Text != "grüße" || len(rec.All) != 2 {
+		t.Errorf("recorded %d lines: %+v", len(rec.All), res)
 	}
 }
 
 func TestTheTailWrittenRightBeforeTheExitIsNotLost(t *testing.T) {
 	for range 20 {
-		rec := &memory{}
+		rec := &agenttest.Recorder{}
 		res := runFake(t.Context(), t, play(agenttest.Step{Out: agenttest.Text("tail {{n}}"), Repeat: 150}, agenttest.Step{Out: agenttest.Result(0.5, "done")}), testSpec(t), rec)
-		if !res.Success() || len(rec.lines) != 151 {
-			t.Fatalf("recorded %d lines: %+v", len(rec.lines), res)
+		if !res.Success() || len(rec.All) != 151 {
+			t.Fatalf("recorded %d lines: %+v", len(rec.All), res)
 		}
 	}
 }
@@ -250,24 +201,22 @@ func TestSecretsNeverReachTheRecorderOrTheResult(t *testing.T) {
 		},
 		Exit: 1,
 	}}})
-	rec := &memory{}
+	rec := &agenttest.Recorder{}
 	c := agent.NewRunner(claude.New(claude.Options{Bin: bin, Env: testEnv()}), agent.Options{Redactor: redact.New([]string{secret})})
 	res := c.Run(t.Context(), testSpec(t), rec)
 	all, err := json.Marshal(res)
-	if err != nil {
-		t.Fatal(err)
+	must(t, err)
+	if strings.Contains(rec.Text(), secret) || strings.Contains(string(all), secret) {
+		t.Errorf("the secret is in the record or the result:\n%s\n%s", rec.Text(), all)
 	}
-	if strings.Contains(rec.text(), secret) || strings.Contains(string(all), secret) {
-		t.Errorf("the secret is in the record or the result:\n%s\n%s", rec.text(), all)
-	}
-	if len(rec.lines) != 6 || len(res.Denials) != 1 || string(res.Structured) != `{"summary":"[redacted: secret]"}` {
+	if len(rec.All) != 6 || len(res.Denials) != 1 || string(res.Structured) != `{"summary":"[redacted: secret]"}` {
 		t.Errorf("got %+v", res)
 	}
 	if res.OpenTool != "Bash: login [redacted: secret]" || res.Err != "claude exited with code 1: bad login: [redacted: secret]" {
 		t.Errorf("open tool %q, error %q", res.OpenTool, res.Err)
 	}
-	if !strings.Contains(rec.text(), `{"type":"stderr","text":"bad login: [redacted: secret]"}`) {
-		t.Errorf("the error output is not in the record:\n%s", rec.text())
+	if !strings.Contains(rec.Text(), `{"type":"stderr","text":"bad login: [redacted: secret]"}`) {
+		t.Errorf("the error output is not in the record:\n%s", rec.Text())
 	}
 }
 
@@ -280,13 +229,13 @@ func TestAGrandchildThatHoldsTheOutputCannotHangTheSession(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%+v", child), func(t *testing.T) {
 			t.Parallel()
-			rec := &memory{}
+			rec := &agenttest.Recorder{}
 			begun := time.Now()
 			res := runFake(t.Context(), t, play(append(say(agenttest.Init()), agenttest.Step{Spawn: &child}, agenttest.Step{Out: agenttest.Result(0.5, "done")})...), testSpec(t), rec)
 			if took := time.Since(begun); took > time.Minute {
 				t.Errorf("it took %v", took)
 			}
-			if !res.Success() || len(rec.lines) != 2 {
+			if !res.Success() || len(rec.All) != 2 {
 				t.Errorf("a result that was read counts: %+v", res)
 			}
 			if len(res.Warnings) == 0 || !strings.Contains(res.Warnings[0], "left running") {
@@ -308,14 +257,14 @@ func TestWithoutAControlGroupTheSameHoldsByKey(t *testing.T) {
 		{Spawn: &agenttest.Child{Setsid: true, KeepOutput: true, IgnoreSignals: true}},
 		{Spawn: &agenttest.Child{Setsid: true, IgnoreSignals: true, Command: "(trap '' INT TERM; (sleep 600; true); true) & sleep 600"}},
 		{Out: agenttest.Result(0.5, "done")},
-	}}}}, spec, &memory{})
+	}}}}, spec, &agenttest.Recorder{})
 	if took := time.Since(begun); took > time.Minute || !res.Success() {
 		t.Errorf("after %v: %+v", took, res)
 	}
 }
 
 func TestADescendantWithoutTheKeyIsKilledWithTheTree(t *testing.T) {
-	spec, rec := testSpec(t), waiting("ready")
+	spec, rec := testSpec(t), agenttest.Waiting("ready")
 	spec.Session.Key = "no/group/" + spec.Session.Key
 	spec.Limits.Grace = 100 * time.Millisecond
 	pidFile := filepath.Join(t.TempDir(), "pid")
@@ -327,19 +276,15 @@ func TestADescendantWithoutTheKeyIsKilledWithTheTree(t *testing.T) {
 	}}}}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	go func() {
-		<-rec.seen
+		<-rec.Seen
 		cancel(ops.Stop(ops.StopUser, "enough"))
 	}()
 	res := runFake(ctx, t, s, spec, rec)
 	wantStop(t, res, ops.StopUser, "stopped")
 	data, err := os.ReadFile(pidFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	pid, err := strconv.Atoi(strings.TrimSpace(string(data)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, alive := agent.Alive(pid); alive {
 		t.Errorf("process %d still runs", pid)
 	}
@@ -379,7 +324,7 @@ func TestLimitsStopTheSessionWithTheirCause(t *testing.T) {
 			spec := testSpec(t)
 			tt.limits.Grace = 2 * time.Second
 			spec.Limits = tt.limits
-			res := runFake(t.Context(), t, play(tt.steps...), spec, &memory{})
+			res := runFake(t.Context(), t, play(tt.steps...), spec, &agenttest.Recorder{})
 			wantStop(t, res, tt.cause, tt.class)
 			if res.OpenTool != tt.open {
 				t.Errorf("open tool %q, want %q", res.OpenTool, tt.open)
@@ -402,10 +347,10 @@ func TestAStoppedSessionSaysWhoStoppedIt(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			rec := waiting("ready")
+			rec := agenttest.Waiting("ready")
 			ctx, cancel := context.WithCancelCause(t.Context())
 			go func() {
-				<-rec.seen
+				<-rec.Seen
 				cancel(tt.cancel)
 			}()
 			s := agenttest.Scenario{Plays: []agenttest.Play{{
@@ -422,13 +367,13 @@ func TestAStoppedSessionSaysWhoStoppedIt(t *testing.T) {
 }
 
 func TestAProgramThatIgnoresTheSignalIsKilledAfterTheGrace(t *testing.T) {
-	spec, rec := testSpec(t), waiting("ready")
+	spec, rec := testSpec(t), agenttest.Waiting("ready")
 	spec.Limits.Grace = 300 * time.Millisecond
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	var asked time.Time
 	go func() {
-		<-rec.seen
+		<-rec.Seen
 		asked = time.Now()
 		cancel(ops.Stop(ops.StopUser, "enough"))
 	}()
@@ -453,20 +398,20 @@ func TestTwoSessionsAreStoppedIndependently(t *testing.T) {
 	c := newRunner(claude.Options{Bin: bin, Env: testEnv()})
 	type running struct {
 		spec   ops.SessionSpec
-		rec    *memory
+		rec    *agenttest.Recorder
 		cancel context.CancelCauseFunc
 		done   chan ops.RunResult
 	}
 	var both [2]running
 	for i := range both {
-		r := running{spec: testSpec(t), rec: waiting("ready"), done: make(chan ops.RunResult, 1)}
+		r := running{spec: testSpec(t), rec: agenttest.Waiting("ready"), done: make(chan ops.RunResult, 1)}
 		ctx, cancel := context.WithCancelCause(t.Context())
 		r.cancel = cancel
 		go func() { r.done <- c.Run(ctx, r.spec, r.rec) }()
 		both[i] = r
 	}
 	for _, r := range both {
-		<-r.rec.seen
+		<-r.rec.Seen
 	}
 	both[0].cancel(ops.Stop(ops.StopUser, "the first"))
 	wantStop(t, <-both[0].done, ops.StopUser, "stopped")
@@ -476,7 +421,7 @@ func TestTwoSessionsAreStoppedIndependently(t *testing.T) {
 		t.Fatalf("the other session ended, too: %+v", res)
 	default:
 	}
-	if started, alive := agent.Alive(both[1].rec.pid); !alive || started != both[1].rec.started {
+	if started, alive := agent.Alive(both[1].rec.PID); !alive || started != both[1].rec.Since {
 		t.Error("the other session's process is gone")
 	}
 	both[1].cancel(ops.Stop(ops.StopShutdown, "the second"))
@@ -492,7 +437,7 @@ func TestOutputThatCannotBeStoredStopsTheSession(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			res := runFake(t.Context(), t, play(steps...), testSpec(t), &memory{err: errors.New("disk full")})
+			res := runFake(t.Context(), t, play(steps...), testSpec(t), &agenttest.Recorder{Err: errors.New("disk full")})
 			wantStop(t, res, ops.StopJournal, "journal")
 			if res.StopWhy != "output could not be stored: disk full" {
 				t.Errorf("why %q", res.StopWhy)
@@ -505,7 +450,7 @@ func TestASessionIsNotStartedWhenItIsAlreadyCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(ops.Stop(ops.StopUser, "never mind"))
 	bin := agenttest.Fake(t, play(agenttest.Step{Hang: true}))
-	res := newRunner(claude.Options{Bin: bin}).Run(ctx, testSpec(t), &memory{})
+	res := newRunner(claude.Options{Bin: bin}).Run(ctx, testSpec(t), &agenttest.Recorder{})
 	wantStop(t, res, ops.StopUser, "stopped")
 	if res.ExitCode != nil || len(agenttest.Calls(t, bin)) != 0 {
 		t.Errorf("it ran: %+v", res)
@@ -516,21 +461,15 @@ func TestTheAgentEndsWhenItsSupervisorIsKilled(t *testing.T) {
 	spec := testSpec(t)
 	bin := agenttest.Fake(t, agenttest.Scenario{Plays: []agenttest.Play{{OnInterrupt: "result", Steps: []agenttest.Step{{Hang: true}}}}})
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	supervisor := exec.CommandContext(t.Context(), self, superviseMarker, bin, spec.Session.Key, t.TempDir())
-	if err := supervisor.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, supervisor.Start())
 	var calls []agenttest.Call
 	until(t, "the agent started", func() bool {
 		calls = agenttest.Calls(t, bin)
 		return len(calls) == 1
 	})
-	if err := supervisor.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, supervisor.Process.Kill())
 	_ = supervisor.Wait()
 	until(t, "the agent ended", func() bool {
 		_, alive := agent.Alive(calls[0].PID)
@@ -562,10 +501,10 @@ func TestASupervisorThatIgnoresTheSignalCanStillStopPolitely(t *testing.T) {
 	defer signal.Reset(os.Interrupt)
 	s := agenttest.Scenario{Plays: []agenttest.Play{{OnInterrupt: "result", Steps: append(say("ready"), agenttest.Step{Hang: true})}}}
 	for range 2 {
-		rec := waiting("ready")
+		rec := agenttest.Waiting("ready")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		go func() {
-			<-rec.seen
+			<-rec.Seen
 			cancel(ops.Stop(ops.StopUser, "enough"))
 		}()
 		if res := runFake(ctx, t, s, testSpec(t), rec); *res.ExitCode != 1 || !res.ResultRead {
@@ -575,14 +514,12 @@ func TestASupervisorThatIgnoresTheSignalCanStillStopPolitely(t *testing.T) {
 }
 
 func TestSomethingOutOfReachThatHoldsTheOutputCannotHangTheSession(t *testing.T) {
-	spec, rec := testSpec(t), &memory{}
+	spec, rec := testSpec(t), &agenttest.Recorder{}
 	spec.Session.Key = "no/group/" + spec.Session.Key
 	pidFile := filepath.Join(t.TempDir(), "pid")
 	t.Cleanup(func() {
 		data, err := os.ReadFile(pidFile)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if pid, err := strconv.Atoi(strings.TrimSpace(string(data))); err == nil {
 			_ = syscall.Kill(-pid, syscall.SIGKILL)
 		}
@@ -597,8 +534,8 @@ func TestSomethingOutOfReachThatHoldsTheOutputCannotHangTheSession(t *testing.T)
 	if took := time.Since(begun); took > time.Minute {
 		t.Errorf("it took %v", took)
 	}
-	if !res.Success() || len(rec.lines) != 101 {
-		t.Errorf("recorded %d lines: %+v", len(rec.lines), res)
+	if !res.Success() || len(rec.All) != 101 {
+		t.Errorf("recorded %d lines: %+v", len(rec.All), res)
 	}
 }
 
@@ -611,7 +548,7 @@ func TestManySessionsLeaveNothingBehind(t *testing.T) {
 	c := newRunner(claude.Options{Bin: bin})
 	once := func() {
 		spec := testSpec(t)
-		if res := c.Run(t.Context(), spec, &memory{}); !res.Success() {
+		if res := c.Run(t.Context(), spec, &agenttest.Recorder{}); !res.Success() {
 			t.Errorf("the session failed: %+v", res)
 		}
 		noneLeft(t, spec.Session.Key)
@@ -636,8 +573,13 @@ func TestManySessionsLeaveNothingBehind(t *testing.T) {
 func openFiles(t *testing.T) int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return len(entries)
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"claudeops/internal/agent"
 	"claudeops/internal/agent/claude"
 	"claudeops/internal/guard/redact"
+	"claudeops/test/agenttest"
 )
 
 // nodeFails is what a program in Node prints when a file of it is missing; it also tells a secret.
@@ -50,7 +51,7 @@ func TestAProgramThatDoesNotStartHasTheLastWord(t *testing.T) {
 			r := agent.NewRunner(claude.New(claude.Options{Bin: broken(t, tt.script), Env: testEnv()}), agent.Options{
 				Redactor: redact.New([]string{"s3cr3t-of-mine"}),
 			})
-			res := r.Run(t.Context(), testSpec(t), &memory{})
+			res := r.Run(t.Context(), testSpec(t), &agenttest.Recorder{})
 			able := r.Able(t.Context(), testEnv())
 			if res.Success() || !strings.Contains(res.Err, tt.session) || !strings.Contains(able.Why, tt.asked) || able.Known {
 				t.Errorf("result %+v, able %+v", res, able)

@@ -2,7 +2,6 @@ package api_test
 
 import (
 	"net/http"
-	"strings"
 	"testing"
 
 	"claudeops/internal/ops"
@@ -16,9 +15,7 @@ func TestChangesAreListed(t *testing.T) {
 		changes = append(changes, ops.Change{Kind: ops.ChangeDisk, Subject: "/", Text: text, At: c.Now, NotBefore: c.Now})
 	}
 	things := []ops.Thing{{Kind: ops.ChangePackage, Unseen: "no log"}}
-	if err := c.Store.RecordLook(t.Context(), "home", "attic", ops.Look{Things: things, Changes: changes}, c.Now); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Store.RecordLook(t.Context(), "home", "attic", ops.Look{Things: things, Changes: changes}, c.Now))
 	status, _, got := c.ask("GET", "/api/v1/changes?limit=2", "")
 	if status != http.StatusOK || len(items(got)) != 2 || got["next_cursor"] == nil {
 		t.Fatalf("%d %v", status, got)
@@ -38,23 +35,5 @@ func TestChangesAreListed(t *testing.T) {
 		if status, _, got := c.ask("GET", path, ""); status != want {
 			t.Errorf("%s: %d %v", path, status, got)
 		}
-	}
-}
-
-func TestAnIncidentSaysWhatChangedBeforeIt(t *testing.T) {
-	c := newClient(t)
-	change := ops.Change{Kind: ops.ChangeContainer, Subject: "web", Service: "web", Text: "started again", At: c.Now, NotBefore: c.Now}
-	if err := c.Store.RecordLook(t.Context(), "default", "attic", ops.Look{Changes: []ops.Change{change}}, c.Now); err != nil {
-		t.Fatal(err)
-	}
-	c.Repair("web")
-	_, _, got := c.ask("GET", "/api/v1/incidents/1", "")
-	changed, _ := got["changed"].(map[string]any)
-	lines, _ := changed["lines"].([]any)
-	if len(lines) != 1 || !strings.Contains(lines[0].(string), "attic: container web: started again") {
-		t.Errorf("it is %v", got)
-	}
-	if row := items(c.get("/api/v1/incidents"))[0]; row["changed"] != nil {
-		t.Errorf("a list has %v", row["changed"])
 	}
 }

@@ -145,18 +145,6 @@ func TestMemoriesAreAddedAndForgotten(t *testing.T) {
 	}
 }
 
-func TestACooldownIsClearedWithAReason(t *testing.T) {
-	c := newClient(t)
-	if status, _, _ := c.ask("POST", "/api/v1/cooldowns/clear", `{"service":"jellyfin","action":"restart","reason":"new disk"}`); status != http.StatusNotFound {
-		t.Errorf("nothing to clear: %d", status)
-	}
-	for _, bad := range []string{`{"service":"jellyfin"}`, `{"service":"jellyfin","reason":" "}`, `{"service":"jellyfin","reason":"x","action":"explode"}`} {
-		if status, _, _ := c.ask("POST", "/api/v1/cooldowns/clear", bad); status != http.StatusUnprocessableEntity {
-			t.Errorf("%s: %d", bad, status)
-		}
-	}
-}
-
 func TestServicesTellTheirWorstCheck(t *testing.T) {
 	c := newClient(t)
 	check := func(service, probe string, status ops.Health, ago time.Duration) ops.Check {
@@ -166,9 +154,7 @@ func TestServicesTellTheirWorstCheck(t *testing.T) {
 		check("web", "GET /", ops.Healthy, time.Minute), check("web", "tcp", ops.Degraded, time.Minute),
 		check("db", "tcp", ops.Down, time.Minute), check("old", "tcp", ops.Down, 5*time.Hour),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := map[string]string{"web": "degraded", "db": "down", "old": "unknown", "jellyfin": "unknown"}
 	found := items(c.get("/api/v1/services"))
 	if len(found) != len(want) {
@@ -298,9 +284,7 @@ func TestTheDescriptionIsComplete(t *testing.T) {
 			Responses map[string]any `json:"responses"`
 		} `json:"paths"`
 	}
-	if err := json.Unmarshal(c.send("GET", "/api/v1/openapi.json", "").Body.Bytes(), &document); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(c.send("GET", "/api/v1/openapi.json", "").Body.Bytes(), &document))
 	if document.Info.Description == "" || document.Components.SecuritySchemes["token"] == nil {
 		t.Errorf("info %+v, security %v", document.Info, document.Components.SecuritySchemes)
 	}
@@ -349,13 +333,9 @@ func TestRowsReadBackAreTheSame(t *testing.T) {
 	same := func(path string, row any) {
 		t.Helper()
 		sent := c.send("GET", path, "").Body.Bytes()
-		if err := json.Unmarshal(sent, row); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(sent, row))
 		again, err := json.Marshal(row)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if first, second := strings.TrimSpace(string(sent)), string(again); first != second {
 			t.Errorf("%s\n%s\n%s", path, first, second)
 		}
@@ -406,5 +386,12 @@ func TestAnAmbiguousBodyIsRefused(t *testing.T) {
 	}
 	if got := c.send("POST", "/api/v1/cycles", `{"prompt":"café ✅"}`); got.Code != http.StatusAccepted {
 		t.Errorf("plain text: %d %s", got.Code, got.Body)
+	}
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
 }

@@ -17,9 +17,7 @@ func (c *client) downNow(service string) {
 	c.t.Helper()
 	check := ops.Check{At: c.Now, Environment: "home", Service: service, Probe: "GET", Type: ops.CheckHTTP, Status: ops.Down, Purpose: ops.ProbeWatch}
 	state, _ := health.Observe(health.State{}, check, health.Thresholds{FailAfter: 1}, c.Now)
-	if err := c.Store.RecordResults(c.t.Context(), "home", []ops.Check{check}, nil, []health.State{state}, nil, nil); err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, c.Store.RecordResults(c.t.Context(), "home", []ops.Check{check}, nil, []health.State{state}, nil, nil))
 }
 
 // needed leaves an incident of a service that needs a person.

@@ -14,9 +14,7 @@ func TestALockedDatabaseIsUnavailable(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
 	lock, err := sql.Open("sqlite", "file:"+c.Path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	lock.SetMaxOpenConns(1)
 	if _, err := lock.Exec(`BEGIN EXCLUSIVE`); err != nil {
 		t.Fatal(err)
@@ -28,9 +26,7 @@ func TestALockedDatabaseIsUnavailable(t *testing.T) {
 	if _, err := lock.Exec(`ROLLBACK`); err != nil {
 		t.Fatal(err)
 	}
-	if err := lock.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, lock.Close())
 	if status, _, body := c.ask(http.MethodPost, "/api/v1/cycles", `{}`); status != http.StatusAccepted {
 		t.Errorf("after the lock: %d, %v", status, body)
 	}
@@ -39,9 +35,7 @@ func TestALockedDatabaseIsUnavailable(t *testing.T) {
 func TestARemovedDatabaseIsUnavailable(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
-	if err := os.Rename(c.Path, c.Path+".moved"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(c.Path, c.Path+".moved"))
 	for _, path := range []string{"/api/v1/cycles", "/api/v1/silences"} {
 		body := `{}`
 		if path == "/api/v1/silences" {
@@ -52,7 +46,5 @@ func TestARemovedDatabaseIsUnavailable(t *testing.T) {
 			t.Errorf("POST %s: %d, %v", path, status, answer)
 		}
 	}
-	if err := os.Rename(c.Path+".moved", c.Path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(c.Path+".moved", c.Path))
 }

@@ -43,13 +43,9 @@ func TestDoctorSaysWhetherSessionsGetADockerSocket(t *testing.T) {
 	dir := t.TempDir()
 	live, dead := filepath.Join(dir, "live"), filepath.Join(dir, "dead")
 	l, err := net.Listen("unix", live)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = l.Close() })
-	if err := os.WriteFile(dead, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(dead, nil, 0o600))
 	for name, c := range map[string]struct {
 		broker        config.DockerBroker
 		guard         bool

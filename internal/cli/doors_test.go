@@ -19,20 +19,14 @@ import (
 func (e *elsewhere) send(path, kind string, body io.Reader) (int, string) {
 	e.t.Helper()
 	r, err := http.NewRequestWithContext(e.t.Context(), http.MethodPost, e.url+path, body)
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	must(e.t, err)
 	r.Header.Set("Content-Type", kind)
 	r.Header.Set("Authorization", "Bearer secret")
 	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	must(e.t, err)
 	defer func() { _ = answer.Body.Close() }()
 	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	must(e.t, err)
 	return answer.StatusCode, html.UnescapeString(string(text))
 }
 
@@ -152,9 +146,7 @@ func TestEveryDoorRefusesWithTheSameSentence(t *testing.T) {
 		},
 	} {
 		body, err := json.Marshal(tc.form)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if code, text := e.send("/api/v1"+tc.api, "application/json", bytes.NewReader(body)); code != http.StatusUnprocessableEntity ||
 			!strings.Contains(strings.ReplaceAll(text, `\"`, `"`), tc.says) {
 			t.Errorf("%s: the API says %d %.600s", name, code, text)

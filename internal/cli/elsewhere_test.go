@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"claudeops/internal/ops"
-	"claudeops/internal/store"
 	"claudeops/test/apitest"
 )
 
@@ -66,33 +65,6 @@ func TestServicesComeFromTheServer(t *testing.T) {
 	}
 	if code, _, errs := e.run("--server", e.url, "services", "discover"); code != exitUsage || !strings.Contains(errs, "local state folder only") {
 		t.Errorf("discovering at a server: exit %d, %s", code, errs)
-	}
-}
-
-func TestSilencesAreThoseOfTheServer(t *testing.T) {
-	e := newElsewhere(t)
-	_, _, said := e.run("silences", "add", "--service", "jellyfin", "--label", "severity=warn*", "--for", "2h", "--reason", "new disk")
-	if !strings.Contains(said, "silence 1 lasts until") {
-		t.Errorf("said %q", said)
-	}
-	kept, err := e.Store.Silences(t.Context(), store.SilenceFilter{})
-	if err != nil || len(kept) != 1 || kept[0].Author != "token" || !kept[0].Until.Equal(e.Now.Add(2*time.Hour)) || kept[0].Labels["severity"] != "warn*" {
-		t.Fatalf("kept %+v, %v", kept, err)
-	}
-	e.shows("silences list", "service=jellyfin", "label severity=warn*", "new disk", "token")
-	e.must("silences", "rm", "1")
-	if out := e.shows("silences list"); strings.Contains(out, "jellyfin") {
-		t.Errorf("it goes on:\n%s", out)
-	}
-	e.shows("silences list --all", "jellyfin")
-	if code, _, _ := e.run("silences", "rm", "1"); code != exitConflict {
-		t.Errorf("ending it twice: exit %d", code)
-	}
-	if code, _, _ := e.run("silences", "rm", "9"); code != exitNotFound {
-		t.Errorf("one that is not there: exit %d", code)
-	}
-	if code, _, errs := e.run("silences", "add", "--service", "x", "--environment", "nowhere", "--for", "2h", "--reason", "y"); code != exitUsage || !strings.Contains(errs, "nowhere") {
-		t.Errorf("an environment that is not there: exit %d, %s", code, errs)
 	}
 }
 

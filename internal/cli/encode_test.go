@@ -28,21 +28,15 @@ func TestFieldsAndYAMLHaveTheSameValues(t *testing.T) {
 	for _, args := range [][]string{{"sessions", "list"}, {"cycles", "show", "1"}, {"sessions", "show", "1"}, {"version"}, {"costs"}} {
 		var fromJSON, fromYAML any
 		err := json.Unmarshal([]byte(e.must(append(args, "-o", "json")...)), &fromJSON)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		text := e.must(append(args, "-o", "yaml")...)
 		if err := yaml.Unmarshal([]byte(text), &fromYAML); err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}
 		again, err := json.Marshal(fromYAML)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var back any
-		if err := json.Unmarshal(again, &back); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(again, &back))
 		drop(fromJSON, "until")
 		drop(back, "until")
 		if !reflect.DeepEqual(fromJSON, back) {
@@ -67,13 +61,9 @@ func TestYAMLKeepsText(t *testing.T) {
 	var out bytes.Buffer
 	a := &app{Process: Process{Stdout: &out}, output: asYAML}
 	want := map[string]string{"number": "12", "yes": "yes", "date": "2026-05-01", "lines": "a\nb: c\n", "none": "null", "empty": "", "face": "😀 <b>"}
-	if err := a.encode(want); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.encode(want))
 	got := map[string]any{}
-	if err := yaml.Unmarshal(out.Bytes(), &got); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(out.Bytes(), &got))
 	for key, text := range want {
 		if got[key] != text {
 			t.Errorf("%s: %#v, want %q in\n%s", key, got[key], text, out.String())

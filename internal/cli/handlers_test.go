@@ -13,9 +13,7 @@ func machine(t *testing.T, programs ...string) []string {
 	t.Helper()
 	bin := t.TempDir()
 	for _, p := range programs {
-		if err := os.WriteFile(filepath.Join(bin, p), []byte("#!/bin/sh\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(bin, p), []byte("#!/bin/sh\n"), 0o755))
 	}
 	return []string{
 		"HOME=" + t.TempDir(), "PATH=" + bin, "ANTHROPIC_API_KEY=sk-ant-0123456789", "OPENAI_API_KEY=sk-0123456789abcdef",

@@ -18,9 +18,7 @@ func TestHelpFitsOnAScreen(t *testing.T) {
 		}
 		var out bytes.Buffer
 		c.SetOut(&out)
-		if err := c.Help(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Help())
 		if lines := strings.Count(out.String(), "\n"); lines > 40 && c.HasParent() {
 			t.Errorf("the help of %s has %d lines", c.CommandPath(), lines)
 		}
@@ -57,9 +55,7 @@ func TestOnlyCommandsThatNeedItTakeEverySetting(t *testing.T) {
 		{"version", nil, []string{"state-dir"}},
 	} {
 		c, _, err := root.Find(strings.Fields(tc.path))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, name := range tc.flags {
 			if c.Flags().Lookup(name) == nil {
 				t.Errorf("%s has no --%s", tc.path, name)
@@ -90,9 +86,7 @@ func TestOnlyTheChosenCommandGetsItsFlags(t *testing.T) {
 		a.addFlags(root, strings.Fields(tc.args))
 		for path, want := range tc.has {
 			c, _, err := root.Find(strings.Fields(path))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if got := c.Flags().Lookup("state-dir") != nil; got != want {
 				t.Errorf("%s: %s has --state-dir: %v", tc.args, path, got)
 			}

@@ -75,14 +75,10 @@ func TestAnswersMakeAValidConfiguration(t *testing.T) {
 		{agent: agentClaude, targets: "ntfy://x"},
 	} {
 		text, err := a.configuration()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		dir := t.TempDir()
 		for name, body := range map[string]string{"claudeops.yaml": text, targetsFile: a.targets} {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(body), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(filepath.Join(dir, name), []byte(body), 0o600))
 		}
 		c, err := config.Load(config.Input{
 			ConfigPath: filepath.Join(dir, "claudeops.yaml"), Environ: []string{"HOME=" + dir}, Dir: dir, Check: escalation.Flaws, Checks: checks(),

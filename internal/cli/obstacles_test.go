@@ -22,9 +22,7 @@ func call(environ []string, args ...string) (code int, stdout, stderr string) {
 func written(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "claudeops.yaml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -124,9 +122,7 @@ func TestAFilterThatNothingMatchesIsRefused(t *testing.T) {
 func TestDoctorWarnsOfOldPrices(t *testing.T) {
 	dir := t.TempDir()
 	cfg, err := config.Load(config.Input{Environ: []string{"HOME=" + dir}, Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got := oldPrices(cfg, time.Date(2026, 11, 16, 0, 0, 0, 0, time.UTC)); len(got) != 0 {
 		t.Errorf("fresh prices: %+v", got)
 	}

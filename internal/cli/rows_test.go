@@ -63,14 +63,10 @@ func (e *elsewhere) fill() {
 func (e *elsewhere) api(path string) json.RawMessage {
 	e.t.Helper()
 	r, err := http.NewRequestWithContext(e.t.Context(), http.MethodGet, e.url+"/api/v1"+path, nil)
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	must(e.t, err)
 	r.Header.Set("Authorization", "Bearer secret")
 	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	must(e.t, err)
 	defer func() { _ = answer.Body.Close() }()
 	text, err := io.ReadAll(answer.Body)
 	if err != nil || answer.StatusCode != http.StatusOK {

@@ -265,14 +265,10 @@ func TestTheStarterFileIsValidAsItIsAndWithEverythingSwitchedOn(t *testing.T) {
 	for name, text := range map[string]string{"as it is": starter, "switched on": on.String()} {
 		dir := t.TempDir()
 		for file, secret := range map[string]string{"apprise": "ntfy://x", "claudeops-token": "full-of-twenty-letters", "claudeops-read-token": "look-of-twenty-letters"} {
-			if err := os.WriteFile(filepath.Join(dir, file), []byte(secret), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(filepath.Join(dir, file), []byte(secret), 0o600))
 		}
 		path := filepath.Join(dir, "claudeops.yaml")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(text), 0o600))
 		c, err := config.Load(config.Input{ConfigPath: path, Environ: []string{"HOME=" + dir}, Dir: dir, Check: escalation.Flaws})
 		if err != nil {
 			t.Fatalf("%s: %v\n%s", name, err, text)
@@ -293,9 +289,7 @@ func TestInitNeverOverwrites(t *testing.T) {
 	e := newElsewhere(t)
 	path := filepath.Join(t.TempDir(), "claudeops.yaml")
 	e.must("init", path)
-	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte("mine"), 0o600))
 	code, _, errs := e.run("init", path)
 	if code != exitConflict || !strings.Contains(errs, "it exists") {
 		t.Errorf("exit %d: %s", code, errs)

@@ -20,12 +20,8 @@ func tokenBox(t *testing.T) (path string, run func(args ...string) (int, string,
 	dir := t.TempDir()
 	path = filepath.Join(dir, "claudeops.db")
 	s, err := store.Open(t.Context(), store.Options{Path: path})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, s.Close())
 	return path, func(args ...string) (int, string, string) {
 		var out, errs bytes.Buffer
 		code := Main(args, Process{
@@ -44,16 +40,12 @@ func TestTokensAreMadeListedAndRevoked(t *testing.T) {
 		t.Fatalf("exit %d, %q, %q", code, out, errs)
 	}
 	s, err := store.Open(t.Context(), store.Options{Path: path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	used, err := s.UseToken(t.Context(), secret, time.Now())
 	if err != nil || used.ExpiresAt == nil || used.ExpiresAt.Sub(used.CreatedAt) != 90*24*time.Hour {
 		t.Errorf("%+v, %v", used, err)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
 	if _, out, _ := run("tokens", "list", "-o", "json"); !strings.Contains(out, `"role": "responder"`) || strings.Contains(out, secret) ||
 		strings.Contains(out, `"last_used_at": null`) {
 		t.Errorf("listed %s", out)
@@ -103,17 +95,20 @@ func TestAuditVerifyNamesTheFirstBrokenRecord(t *testing.T) {
 		t.Errorf("no hash: %d %s", code, errs)
 	}
 	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := db.ExecContext(t.Context(), `UPDATE events SET message = 'nobody did anything' WHERE id = 2`); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.Close())
 	code, _, errs := run("audit", "verify")
 	if code != exitError || !strings.Contains(errs, "audit record 2 of ") || !strings.Contains(errs, "was changed after it was written") {
 		t.Errorf("changed: exit %d, %s", code, errs)
+	}
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
 }

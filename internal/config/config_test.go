@@ -61,12 +61,8 @@ func mustLoad(t *testing.T, s setup) (*Config, string) {
 func write(t *testing.T, dir, name, text string) {
 	t.Helper()
 	path := filepath.Join(dir, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 func problems(t *testing.T, err error) []Problem {
@@ -176,9 +172,7 @@ func TestConfigurationFileIsFoundInOrder(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.in.Environ = append(tc.in.Environ, "HOME="+dir)
 			c, err := Load(tc.in)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if c.Interval != tc.want*time.Second {
 				t.Errorf("interval is %s, want %ds (file %s)", c.Interval, tc.want, c.File)
 			}
@@ -320,9 +314,7 @@ func TestPathsAreRelativeToWhereTheyStand(t *testing.T) {
 	write(t, dir, "etc/ops.yaml", "state_dir: state\nrepos_dir: ~/repos\nagent: {bin: ./fake}\ntiers: {1: {prompt: p.md}}\n")
 	write(t, dir, "etc/p.md", "Look around.\n")
 	c, err := Load(Input{ConfigPath: "etc/ops.yaml", Environ: []string{"HOME=/home/joe"}, Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, tc := range []struct{ got, want string }{
 		{c.StateDir, filepath.Join(dir, "etc/state")},
 		{c.ReposDir, "/home/joe/repos"},
@@ -334,9 +326,7 @@ func TestPathsAreRelativeToWhereTheyStand(t *testing.T) {
 		}
 	}
 	c, err = Load(Input{Flags: map[string]string{"state_dir": "here"}, Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if c.StateDir != filepath.Join(dir, "here") {
 		t.Errorf("a flag's path is %q", c.StateDir)
 	}
@@ -375,13 +365,9 @@ func TestFlagsAreUniqueAndCarryNoSecret(t *testing.T) {
 func TestAFileInTheWorkingFolderIsProtectedByItsWholePath(t *testing.T) {
 	dir := t.TempDir()
 	want := filepath.Join(dir, "claudeops.yaml")
-	if err := os.WriteFile(want, []byte("dry_run: true\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(want, []byte("dry_run: true\n"), 0o600))
 	c, err := Load(Input{Dir: dir, Environ: []string{"HOME=" + dir}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !slices.Contains(c.OwnFiles(), want) || !slices.Contains(c.SecretFiles(), want) {
 		t.Errorf("own %q, secret %q", c.OwnFiles(), c.SecretFiles())
 	}
@@ -392,9 +378,7 @@ func TestAScenarioIsAFileOfTheWorkingFolder(t *testing.T) {
 	dir := t.TempDir()
 	for given, want := range map[string]string{"one.yaml": filepath.Join(dir, "one.yaml"), "builtin:demo": "builtin:demo"} {
 		c, err := Load(Input{Dir: dir, Environ: []string{"HOME=" + dir}, Flags: map[string]string{"agent.scenario": given}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if c.Agent.Scenario != want {
 			t.Errorf("%s is %s, want %s", given, c.Agent.Scenario, want)
 		}

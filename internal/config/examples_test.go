@@ -14,9 +14,7 @@ import (
 func example(t *testing.T, name string, env ...string) *Config {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join("../../examples", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir := t.TempDir()
 	c, err := Load(Input{ConfigPath: path, Environ: append([]string{"HOME=" + dir}, env...), Dir: dir, Check: escalation.Flaws})
 	if err != nil {
@@ -27,9 +25,7 @@ func example(t *testing.T, name string, env ...string) *Config {
 
 func TestEveryExampleIsValid(t *testing.T) {
 	files, err := filepath.Glob("../../examples/*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var found []string
 	for _, f := range files {
 		name := filepath.Base(f)
@@ -40,9 +36,7 @@ func TestEveryExampleIsValid(t *testing.T) {
 				t.Errorf("notices are %q", c.Notices)
 			}
 			text, err := os.ReadFile(f)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if !strings.HasPrefix(string(text), "# ") {
 				t.Error("it does not say what it is for")
 			}

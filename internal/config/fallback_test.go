@@ -51,9 +51,7 @@ func TestWithOneModelThereIsNoFallbackInTheFamily(t *testing.T) {
 
 func TestCodexIsAFallbackWhereItCanRun(t *testing.T) {
 	bin := t.TempDir()
-	if err := os.WriteFile(filepath.Join(bin, "codex"), []byte("#!/bin/sh\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(bin, "codex"), []byte("#!/bin/sh\n"), 0o755))
 	path, key := "PATH="+bin, "OPENAI_API_KEY=sk-0123456789abcdef"
 	for _, tc := range []struct {
 		name string

@@ -8,9 +8,7 @@ import (
 
 func TestBuiltInPricesCarryDateAndSource(t *testing.T) {
 	text, err := Reference()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c, _ := mustLoad(t, setup{})
 	for _, table := range builtInTables() {
 		if _, err := time.Parse(time.DateOnly, table.date); err != nil || !strings.HasPrefix(table.source, "https://") || len(table.prices) == 0 {
@@ -29,9 +27,7 @@ func TestPricesAreOldAfter180Days(t *testing.T) {
 	c, _ := mustLoad(t, setup{})
 	anthropic := builtInTables()[0]
 	at, err := time.Parse(time.DateOnly, anthropic.date)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if old := c.StalePrices(at.AddDate(0, 0, 180)); len(old) != 0 {
 		t.Errorf("after 180 days: %+v", old)
 	}

@@ -12,18 +12,12 @@ var update = flag.Bool("update", false, "write docs/configuration.md")
 func TestReferenceDocumentIsUpToDate(t *testing.T) {
 	const path = "../../docs/configuration.md"
 	want, err := Reference()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if *update {
-		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(want), 0o644))
 	}
 	got, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if string(got) != want {
 		t.Fatalf("%s is out of date; run go test ./internal/config -update", path)
 	}
@@ -31,9 +25,7 @@ func TestReferenceDocumentIsUpToDate(t *testing.T) {
 
 func TestReferenceNamesEverySetting(t *testing.T) {
 	text, err := Reference()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, s := range newConfig().settings() {
 		if !strings.Contains(text, "`"+anyTier(s.key)+"`") {
 			t.Errorf("the reference does not name %s", s.key)

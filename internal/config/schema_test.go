@@ -15,21 +15,13 @@ import (
 func compiledSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	text, err := Schema()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := jsonschema.NewCompiler()
-	if err := c.AddResource(SchemaID, document); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.AddResource(SchemaID, document))
 	compiled, err := c.Compile(SchemaID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return compiled
 }
 
@@ -37,17 +29,11 @@ func compiledSchema(t *testing.T) *jsonschema.Schema {
 func asJSON(t *testing.T, text string) any {
 	t.Helper()
 	var node any
-	if err := yaml.Unmarshal([]byte(text), &node); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal([]byte(text), &node))
 	plain, err := json.Marshal(withTextKeys(node))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	out, err := jsonschema.UnmarshalJSON(bytes.NewReader(plain))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return out
 }
 
@@ -97,18 +83,14 @@ func TestTheSchemaTakesWhatTheCheckTakes(t *testing.T) {
 	}
 	for _, page := range pages {
 		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, after, ok := strings.Cut(string(text), "```yaml config\n"); ok {
 			texts[page], _, _ = strings.Cut(after, "```")
 		}
 	}
 	for _, f := range files {
 		text, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		texts[f] = string(text)
 	}
 	for name, text := range texts {
@@ -147,16 +129,19 @@ func TestTheSchemaRefusesWhatTheCheckRefuses(t *testing.T) {
 
 func TestTheSchemaDescribesEverySetting(t *testing.T) {
 	text, err := Schema()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, s := range newConfig().settings() {
 		doc, err := json.Marshal(s.doc)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if !bytes.Contains(text, doc) {
 			t.Errorf("%s is not described", s.key)
 		}
+	}
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
 }

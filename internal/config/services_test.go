@@ -112,9 +112,7 @@ func TestAHeartbeatCountsByItsFirstResult(t *testing.T) {
   - name: backup
     probes: [{type: heartbeat, every: 24h}, {type: heartbeat, name: weekly, schedule: "sun 02:00", zone: Europe/Berlin, grace: 30m, fail_after: 2}]
 `})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := []ops.ProbeSpec{
 		{
 			Service: "backup", Type: "heartbeat", Name: "heartbeat", Every: 24 * time.Hour, Grace: time.Hour, Interval: time.Hour,

@@ -182,9 +182,7 @@ func TestARouteSaysWhenAndWhoIsNext(t *testing.T) {
 `, files: map[string]string{"boss": "tgram://123456:averyveryverylongtoken/7\n"},
 	})
 	berlin, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := []ops.NoticeRoute{
 		{
 			Name: "night", Default: true, Zone: berlin, Digest: 6 * time.Hour, EscalateAfter: 15 * time.Minute,

@@ -25,29 +25,6 @@ func escalating(s *stage) play {
 	}
 }
 
-func TestAChainRunsThroughThreeTiers(t *testing.T) {
-	s := newStage(t, policy(), escalating)
-	s.advance(t)
-	if s.journal.cycle.Status != ops.CycleResolved {
-		t.Errorf("the cycle is %s: %s", s.journal.cycle.Status, s.journal.cycle.Reason)
-	}
-	sessions := s.journal.journal.Sessions
-	if len(sessions) != 3 {
-		t.Fatalf("%d sessions ran", len(sessions))
-	}
-	for i, x := range sessions {
-		if x.Tier != ops.Tier(i+1) || x.Status != ops.SessionCompleted || x.PlannedID == "" || (i > 0 && *x.ParentID != sessions[i-1].ID) {
-			t.Errorf("session %d is %+v", i, x)
-		}
-	}
-	if sessions[0].ParentID != nil || sessions[0].Outcome != ops.OutcomeEscalate || sessions[2].Outcome != ops.OutcomeResolved {
-		t.Errorf("ends of the chain are %+v and %+v", sessions[0], sessions[2])
-	}
-	if s.file.deleted != 4 {
-		t.Errorf("the handoff file was deleted %d times, want once before the chain and once after each session", s.file.deleted)
-	}
-}
-
 func TestWhatRanIsRecordedWithWhatFollows(t *testing.T) {
 	s := newStage(t, policy(), escalating)
 	s.advance(t)
@@ -103,34 +80,6 @@ func TestAFailedSessionHandsUpNothing(t *testing.T) {
 	x := s.journal.journal.Sessions[0]
 	if len(s.journal.journal.Sessions) != 1 || x.Status != ops.SessionFailed || len(x.HandoffJSON) > 0 || s.journal.cycle.Status != ops.CycleFailed {
 		t.Errorf("cycle %s, session %+v", s.journal.cycle.Status, x)
-	}
-}
-
-func TestStopsAreRecordedWithTheirCause(t *testing.T) {
-	tests := []struct {
-		cause  ops.StopCause
-		status ops.SessionStatus
-		end    ops.CycleStatus
-	}{
-		{ops.StopUser, ops.SessionCancelled, ops.CycleCancelled},
-		{ops.StopWall, ops.SessionTimedOut, ops.CycleFailed},
-		{ops.StopIdle, ops.SessionTimedOut, ops.CycleFailed},
-		{ops.StopTool, ops.SessionTimedOut, ops.CycleFailed},
-		{ops.StopJournal, ops.SessionFailed, ops.CycleFailed},
-	}
-	for _, tt := range tests {
-		t.Run(string(tt.cause), func(t *testing.T) {
-			s := newStage(t, policy(), func(*stage) play {
-				return func(context.Context, ops.SessionSpec) ops.RunResult {
-					return ops.RunResult{ExitCode: ops.Ptr(0), ResultRead: true, Stop: tt.cause, StopWhy: "because"}
-				}
-			})
-			s.advance(t)
-			x := s.journal.journal.Sessions[0]
-			if x.Status != tt.status || x.StopCause != tt.cause || x.Error != "because" || s.journal.cycle.Status != tt.end {
-				t.Errorf("cycle %s, session %s by %s: %s", s.journal.cycle.Status, x.Status, x.StopCause, x.Error)
-			}
-		})
 	}
 }
 

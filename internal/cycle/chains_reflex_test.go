@@ -111,29 +111,6 @@ func reflexChains() []chain {
 	}
 }
 
-// What a reflex leaves behind: who confirmed it, no session, and an incident that is closed and on probation.
-func TestAReflexResolvesWithoutASession(t *testing.T) {
-	storetest.NewFile(t)
-	c := reflexChains()[0]
-	synctest.Test(t, func(t *testing.T) {
-		r := newRehearsal(t, c)
-		defer func() { r.must(r.store.Close()) }()
-		r.perform(c)
-		now, err := r.store.Load(t.Context(), r.id)
-		r.must(err)
-		if now.Cycle.VerifiedBy != ops.ProofReflex || len(now.Journal.Sessions) != 0 || r.ran != 0 || len(now.Journal.Runs) != 1 {
-			t.Errorf("%+v, %d sessions, runs %+v", now.Cycle, r.ran, now.Journal.Runs)
-		}
-		claims, err := r.store.OnProbation(t.Context(), "default", clock())
-		r.must(err)
-		proven, err := r.store.Proven(t.Context(), "default", clock().Add(-time.Hour))
-		r.must(err)
-		if len(claims) != 1 || claims[0].Service != "web" || len(proven) != 1 || proven[0].Probe != "http" {
-			t.Errorf("on probation: %+v, proven %+v", claims, proven)
-		}
-	})
-}
-
 // A service that fails again and again is repaired so often and no more; then Tier 1 is told that it does not hold.
 func TestAReflexIsNotRepeatedForEver(t *testing.T) {
 	storetest.NewFile(t)

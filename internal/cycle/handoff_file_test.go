@@ -33,68 +33,6 @@ func exists(t *testing.T, path string) bool {
 	return err == nil
 }
 
-func readAndDelete(t *testing.T, tier ops.Tier) {
-	t.Helper()
-	dir := t.TempDir()
-	write(t, filepath.Join(dir, handoffName), report.HandoffExample(tier))
-	raw, present, err := readHandoff(dir)
-	if err != nil || !present || string(raw) != report.HandoffExample(tier) {
-		t.Fatalf("read: %q, %v, %v", raw, present, err)
-	}
-	if h, found := report.Handoff(raw, tier); !found.OK() || h.RecommendedTier != tier+1 {
-		t.Fatalf("parse: %+v, %+v", h, found)
-	}
-	if err := deleteHandoff(dir); err != nil {
-		t.Fatal(err)
-	}
-	if _, present, err := readHandoff(dir); present || err != nil {
-		t.Errorf("after delete: present %v, %v", present, err)
-	}
-}
-
-func TestScenario_SupervisorReadsAndDeletesHandoffAfterTier1(t *testing.T) {
-	readAndDelete(t, ops.Tier1)
-}
-
-func TestScenario_SupervisorReadsAndDeletesHandoffAfterTier2(t *testing.T) {
-	readAndDelete(t, ops.Tier2)
-}
-
-func TestScenario_NoHandoffFileAfterSessionExit(t *testing.T) {
-	dir := t.TempDir()
-	if raw, present, err := readHandoff(dir); raw != nil || present || err != nil {
-		t.Errorf("got %q, %v, %v", raw, present, err)
-	}
-	if err := deleteHandoff(dir); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestScenario_StaleHandoffFileFromPreviousCycle(t *testing.T) {
-	dir := t.TempDir()
-	write(t, filepath.Join(dir, handoffName), `{"half`) // whatever a crash has left
-	write(t, filepath.Join(dir, "cooldown.json"), "{}")
-	if err := deleteHandoff(dir); err != nil {
-		t.Fatal(err)
-	}
-	if exists(t, filepath.Join(dir, handoffName)) || !exists(t, filepath.Join(dir, "cooldown.json")) {
-		t.Error("delete must remove the handoff and nothing else")
-	}
-}
-
-func TestScenario_HandoffFileDeletedOnSupervisorCrashRecovery(t *testing.T) {
-	dir := t.TempDir()
-	write(t, filepath.Join(dir, handoffName), report.HandoffExample(ops.Tier1))
-	for range 2 { // a second crash in the same place
-		if err := deleteHandoff(dir); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if exists(t, filepath.Join(dir, handoffName)) {
-		t.Error("still there")
-	}
-}
-
 func TestUnsafeThingsAreRefusedAtOnceAndDeleted(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
 	write(t, secret, report.HandoffExample(ops.Tier1))

@@ -2,7 +2,6 @@ package cycle_test
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -43,65 +42,6 @@ func resumeStage(t *testing.T, p ops.Policy, change func(spec ops.SessionSpec, r
 		parts.Runners = map[string]cycle.Runner{"claude": structured{talking(seen, change)}}
 	})
 	return s, seen
-}
-
-func TestTheNextTierContinuesTheConversation(t *testing.T) {
-	s, seen := resumeStage(t, resuming(), nil)
-	s.advance(t)
-	if s.journal.cycle.Status != ops.CycleResolved || len(seen) != 3 {
-		t.Fatalf("the cycle is %s after %d sessions: %s", s.journal.cycle.Status, len(seen), s.journal.cycle.Reason)
-	}
-	if seen[0].Resume != "" || !strings.HasPrefix(seen[0].SystemPrompt, "Environment: ") || !strings.Contains(seen[0].Prompt, "## Facts about this environment") {
-		t.Errorf("Tier 1 is started with resume %q, system prompt %.60q", seen[0].Resume, seen[0].SystemPrompt)
-	}
-	for i := 1; i < 3; i++ {
-		if seen[i].Resume != seen[i-1].Session.PlannedID || seen[i].Session.PlannedID == seen[i-1].Session.PlannedID {
-			t.Errorf("tier %d continues %q as %q", i+1, seen[i].Resume, seen[i].Session.PlannedID)
-		}
-		if seen[i].SystemPrompt != "" {
-			t.Errorf("tier %d has a system prompt: %.80q", i+1, seen[i].SystemPrompt)
-		}
-		if p := seen[i].Prompt; !strings.Contains(p, fmt.Sprintf("You are now Tier %d", i+1)) || !strings.Contains(p, "do not repeat diagnostics") || strings.Contains(p, "handoff.json") {
-			t.Errorf("tier %d is told:\n%s", i+1, p)
-		}
-	}
-	for i, spec := range seen {
-		if spec.OutcomeJSON != report.Inline(spec.Session.Tier) || !spec.Session.Structured {
-			t.Errorf("session %d is not asked for structured output", i+1)
-		}
-	}
-	for _, x := range s.journal.journal.Sessions[1:] {
-		if x.ContextMode != ops.ContextResume {
-			t.Errorf("session %d is recorded as %s", x.ID, x.ContextMode)
-		}
-	}
-}
-
-func TestAProgramThatDoesNotPromiseItIsNotAskedForStructuredOutput(t *testing.T) {
-	seen := map[int]ops.SessionSpec{}
-	s := newStage(t, resuming(), func(s *stage) play {
-		return talking(seen, func(spec ops.SessionSpec, r *ops.RunResult) {
-			r.Structured = nil
-			if spec.Session.Tier < 3 {
-				s.file.raw = handoffJSON(spec.Session.Tier + 1)
-			}
-		})
-	})
-	s.advance(t)
-	if s.journal.cycle.Status != ops.CycleResolved || len(seen) != 3 {
-		t.Fatalf("the cycle is %s: %s", s.journal.cycle.Status, s.journal.cycle.Reason)
-	}
-	for i, spec := range seen {
-		if spec.OutcomeJSON != "" || spec.Session.Structured {
-			t.Errorf("session %d is asked for structured output", i+1)
-		}
-		if i < 2 && !strings.Contains(spec.Prompt, "handoff.json") {
-			t.Errorf("session %d does not know how to report:\n%s", i+1, spec.Prompt)
-		}
-	}
-	if seen[1].Resume != seen[0].Session.PlannedID {
-		t.Errorf("Tier 2 continues %q", seen[1].Resume)
-	}
 }
 
 func TestResumeGivesWayToTheHandoff(t *testing.T) {
@@ -179,33 +119,6 @@ func TestTheModeOfARoute(t *testing.T) {
 	}
 	if seen[2].Session.ContextMode != ops.ContextResume || seen[2].OutcomeJSON == "" {
 		t.Errorf("the route to Tier 3 is %s", seen[2].Session.ContextMode)
-	}
-}
-
-func TestARefusedResumeIsItsOwnRecord(t *testing.T) {
-	s, seen := resumeStage(t, resuming(), func(spec ops.SessionSpec, r *ops.RunResult) {
-		if spec.Resume != "" && spec.Session.Tier == 2 {
-			*r = ops.RunResult{ExitCode: ops.Ptr(1), ResultRead: true, IsError: true, Failure: ops.FailureResumeRefused, Err: "No conversation found"}
-		}
-	})
-	s.advance(t)
-	sessions := s.journal.journal.Sessions
-	if s.journal.cycle.Status != ops.CycleResolved || len(sessions) != 4 {
-		t.Fatalf("the cycle is %s with %d sessions: %s", s.journal.cycle.Status, len(sessions), s.journal.cycle.Reason)
-	}
-	refused, again := sessions[1], sessions[2]
-	if refused.Status != ops.SessionFailed || again.RetryOf == nil || *again.RetryOf != refused.ID || *again.ParentID != *refused.ParentID || again.Attempt != 2 {
-		t.Errorf("refused %+v, again %+v", refused, again)
-	}
-	if seen[2].Resume != "" || !strings.Contains(seen[2].SystemPrompt, "## Escalation Context") {
-		t.Errorf("the second attempt is started with resume %q", seen[2].Resume)
-	}
-	// Tier 1 ran once: its outcome holds the facts.
-	if seen[0].Session.Tier != 1 || seen[1].Session.Tier != 2 || seen[2].Session.Tier != 2 || seen[3].Session.Tier != 3 {
-		t.Errorf("the order is %v %v %v %v", seen[0].Session.Tier, seen[1].Session.Tier, seen[2].Session.Tier, seen[3].Session.Tier)
-	}
-	if seen[3].Resume != again.CLISessionID {
-		t.Errorf("Tier 3 continues %q, not the conversation of the second attempt", seen[3].Resume)
 	}
 }
 

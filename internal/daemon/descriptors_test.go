@@ -48,9 +48,7 @@ func TestNoSessionStartsWithTheLastDescriptors(t *testing.T) {
 
 func TestConnectionsAreBounded(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := newConnections(ln, 3)
 	server := &http.Server{
 		ConnState: c.note, ReadHeaderTimeout: time.Minute,
@@ -67,9 +65,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 		if err == nil {
 			_, err = io.WriteString(conn, text)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { _ = conn.Close() })
 		return conn
 	}

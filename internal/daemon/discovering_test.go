@@ -22,17 +22,11 @@ func discovering(t *testing.T, mode string) *config.Config {
 		"repos/shop/compose.yaml": "services: {web: {ports: ['8080:80']}, db: {ports: ['5432:5432']}, bad: []}\n",
 	} {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	c, err := config.Load(config.Input{Environ: []string{"HOME=" + dir}, Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }
 
@@ -74,9 +68,7 @@ func TestOnlyTrustWatchesWhatRepositoriesName(t *testing.T) {
 
 func TestMissingRepositoriesDoNotKeepFromStarting(t *testing.T) {
 	c := discovering(t, "trust")
-	if err := os.RemoveAll(c.Environments()[0].ReposDir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(c.Environments()[0].ReposDir))
 	var log bytes.Buffer
 	Options{Config: c, Logger: slog.New(slog.NewTextHandler(&log, nil))}.discoverServices(t.Context())
 	if !strings.Contains(log.String(), "correct repos_dir") {
@@ -89,19 +81,13 @@ func TestAChangedManifestIsNotWatchedUntilItIsAccepted(t *testing.T) {
 	put := func(name, text string) {
 		t.Helper()
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	loaded := func() *config.Config {
 		t.Helper()
 		c, err := config.Load(config.Input{Environ: []string{"HOME=" + dir}, Dir: dir})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return c
 	}
 	var log bytes.Buffer
@@ -137,9 +123,7 @@ func TestAChangedManifestIsNotWatchedUntilItIsAccepted(t *testing.T) {
 	accept := func(want string, names ...string) {
 		t.Helper()
 		all, err := AcceptServices(t.Context(), loaded(), names)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var got []string
 		for _, f := range all[0].Found {
 			got = append(got, string(f.Standing)+" "+f.Service.Name)
@@ -180,17 +164,11 @@ func TestDiscoveredServicesHaveTheBuiltInActions(t *testing.T) {
 			"  - {name: plain, probes: ['plain.lan:80']}\n  - {name: thief, probes: ['container:db-1']}\n",
 	} {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	c, err := config.Load(config.Input{Environ: []string{"HOME=" + dir}, Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	Options{Config: c, Logger: slog.New(slog.DiscardHandler)}.discoverServices(t.Context())
 	inventory := c.Environments()[0].Policy.Inventory
 	got := map[string]string{}
@@ -207,5 +185,12 @@ func TestDiscoveredServicesHaveTheBuiltInActions(t *testing.T) {
 	cron, _ := inventory.Action("cron", "stop")
 	if web.Container != "shop-web-1" || web.Tier != ops.Tier2 || cron.Unit != "cron.service" || cron.Tier != ops.Tier3 {
 		t.Errorf("%+v, %+v", web, cron)
+	}
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
 }

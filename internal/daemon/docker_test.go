@@ -24,9 +24,7 @@ func engineSocket(t *testing.T, dir string) string {
 	t.Helper()
 	socket := filepath.Join(dir, "engine.sock")
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	mux := http.NewServeMux()
 	answer := func(text string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(text)) }
@@ -45,9 +43,7 @@ func engineSocket(t *testing.T, dir string) string {
 func shortFolder(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "docker-") //nolint:usetesting // a socket's path must be short
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
 }
@@ -80,21 +76,15 @@ func TestWhichEngineASessionReaches(t *testing.T) {
 func TestASessionRestartsOnlyWhatItsCycleFoundInTrouble(t *testing.T) {
 	dir := shortFolder(t)
 	s, err := store.Open(t.Context(), store.Options{Path: filepath.Join(dir, "claudeops.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	f := storetest.NewFixture(t, s)
 	policy := storetest.Policy()
 	policy.Inventory = ops.Inventory{Strict: true, Services: []ops.Service{{Name: "web", Aliases: []string{"www"}}, {Name: "db"}}}
 	claimed, err := s.Claim(t.Context(), f.Owner, f.Submit(t, "home"), policy, f.At)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	first := f.Queue(t, claimed.Cycle.ID, nil, 1).Journal.Last()
-	if err := f.Start(t, first.ID, "planned", f.At); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Start(t, first.ID, "planned", f.At))
 	session := *first
 	session.Tier, session.Permissions = ops.Tier2, ops.Tier2
 	h := &Host{Options: Options{
@@ -106,26 +96,18 @@ func TestASessionRestartsOnlyWhatItsCycleFoundInTrouble(t *testing.T) {
 	}, store: s}
 	h.owner.Store(&f.Owner)
 	h.readiness = &readiness{}
-	if err := os.Mkdir(gateDir(h.Config), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(gateDir(h.Config), 0o700))
 	env := ops.Environment{Name: "home", Probes: []ops.ProbeSpec{{Service: "web", Type: "container", Container: "front"}}}
 	brokers := &dockerBrokers{h: h, redact: func(s string) string { return s }}
 	opened, err := brokers.open(t.Context(), env, session, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = opened.close() })
 	socket := strings.TrimPrefix(opened.env()[0], "DOCKER_HOST=unix://")
 	restart := func(name string) int {
 		req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, "http://docker/containers/"+name+"/restart", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		resp, err := dockertest.Client(socket).Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_ = resp.Body.Close()
 		return resp.StatusCode
 	}

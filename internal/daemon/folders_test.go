@@ -10,9 +10,7 @@ import (
 )
 
 func TestTheSupervisorsEnvironmentIsHidden(t *testing.T) {
-	if err := hideEnvironment(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, hideEnvironment(t.Context()))
 	if on, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0); err != nil || on != 0 {
 		t.Errorf("got %d, %v", on, err)
 	}

@@ -13,9 +13,7 @@ import (
 // TestTheConfiguredSettleTimeIsUsed holds that an operator may also make the supervisor wait less than it would by default.
 func TestTheConfiguredSettleTimeIsUsed(t *testing.T) {
 	s, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "claudeops.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	e := ops.Environment{Name: "default"}
 	e.Policy.Inventory.Services = []ops.Service{{Name: "quick", Settle: 3 * time.Second}, {Name: "slow", Settle: time.Minute}, {Name: "any"}}

@@ -15,9 +15,7 @@ import (
 func TestOutputIsDroppedAndCountedWhileTheDiskIsNearlyFull(t *testing.T) {
 	dir := t.TempDir()
 	s, err := store.Open(t.Context(), store.Options{Path: filepath.Join(dir, "claudeops.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	f := storetest.NewFixture(t, s)
 	session := f.RunningSession(t, "home")
@@ -34,9 +32,7 @@ func TestOutputIsDroppedAndCountedWhileTheDiskIsNearlyFull(t *testing.T) {
 			seq++
 			lines = append(lines, ops.Line{Seq: seq, At: f.At, Text: fmt.Sprintf("line %05d", seq)})
 		}
-		if err := j.AppendTranscript(t.Context(), f.Owner, session.ID, lines); err != nil {
-			t.Fatal(err)
-		}
+		must(t, j.AppendTranscript(t.Context(), f.Owner, session.ID, lines))
 	}
 	add(10)
 	scarce = true
@@ -47,13 +43,9 @@ func TestOutputIsDroppedAndCountedWhileTheDiskIsNearlyFull(t *testing.T) {
 	scarce = true
 	add(7)
 	scarce = false
-	if err := j.deliver(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, j.deliver(t.Context()))
 	lines, err := s.Transcript(t.Context(), session.ID, 0, 100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var got []string
 	for _, l := range lines {
 		got = append(got, fmt.Sprint(l.Seq))

@@ -9,9 +9,7 @@ import (
 // What an agent asks the supervisor to look at is judged as the command that would do the same.
 func TestALookIsJudgedAsItsCommand(t *testing.T) {
 	judge, err := guard.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	facts := guard.Facts{OwnAPI: []string{"127.0.0.1:8080"}}
 	for _, words := range [][]string{
 		{"curl", "http://localhost:9090/x?y='1'"}, {"psql", "-c", "SELECT 'it''s', 1"}, {"redis-cli", "INFO"}, {"ss", "-tlnp"}, {"ip", "-br", "addr", "show"},

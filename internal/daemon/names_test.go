@@ -10,9 +10,7 @@ import (
 
 func TestAHostIsAskedWhereItListensAndUnderItsPublicName(t *testing.T) {
 	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = ln.Close() }()
 	for public, want := range map[string][]string{
 		"": {"192.0.2.7"}, "https://ops.example.org:8443": {"192.0.2.7", "ops.example.org"},

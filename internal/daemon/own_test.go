@@ -10,15 +10,11 @@ import (
 func TestTheUnitAndItsEnvironmentFilesAreOurs(t *testing.T) {
 	dir := t.TempDir()
 	unit, drop := filepath.Join(dir, "ops.service"), filepath.Join(dir, "ops.service.d")
-	if err := os.Mkdir(drop, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(drop, 0o700))
 	for name, text := range map[string]string{
 		unit: "[Service]\nEnvironmentFile=/etc/ops/secrets\nExecStart=/usr/bin/claudeops serve\n", filepath.Join(drop, "more.conf"): "[Service]\nEnvironmentFile=-/etc/ops/more\n",
 	} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	units := unitFilesOf("0::/system.slice/ops.service/claudeops-x\n", []string{dir, filepath.Join(dir, "none")})
 	if !slices.Equal(units, []string{unit, drop}) {

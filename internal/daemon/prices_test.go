@@ -13,9 +13,7 @@ import (
 func TestAStartWarnsOfOldPricesOnce(t *testing.T) {
 	dir := t.TempDir()
 	c, err := config.Load(config.Input{Environ: []string{"HOME=" + dir}, Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, tc := range []struct {
 		now  time.Time
 		want int

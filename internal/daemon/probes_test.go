@@ -82,25 +82,17 @@ func TestWithoutTheGuardEveryProbeIsRun(t *testing.T) {
 // What a path leads to may change after the start: then the check says why it is not made, and the service is not down.
 func TestAProbeIsJudgedAgainBeforeItRuns(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "health")
-	if err := os.WriteFile(file, []byte("well"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte("well"), 0o600))
 	argv := []string{"cat", file}
 	h := probing(t, true, argv)
 	o, err := h.proberOptions()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	run := func() ops.Check { return probe.New(o).Run(t.Context(), "home", h.envs[0].Probes, ops.ProbeWatch)[0] }
 	if got := run(); got.Status != ops.Healthy {
 		t.Fatalf("%+v", got)
 	}
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("/etc/shadow", file); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(file))
+	must(t, os.Symlink("/etc/shadow", file))
 	if got := run(); got.Status != ops.Degraded || !strings.Contains(got.Error, "the command was not run: the guard refuses it") {
 		t.Errorf("%+v", got)
 	}

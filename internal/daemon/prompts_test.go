@@ -48,12 +48,8 @@ func infrastructure(t *testing.T) string {
 		"playbooks/site.yml": "- hosts: all\n",
 	} {
 		path := filepath.Join(repos, "infra", name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	return repos
 }
@@ -78,21 +74,15 @@ func TestThePromptsOfTheExamplesPrescribeOnlyWhatTheGuardAllows(t *testing.T) {
 		t.Fatalf("find examples: %q, %v", files, err)
 	}
 	judge, err := guard.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	repos := infrastructure(t)
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			path, err := filepath.Abs(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			dir := t.TempDir()
 			c, err := config.Load(config.Input{ConfigPath: path, Environ: []string{"HOME=" + dir, "CLAUDEOPS_REPOS_DIR=" + repos}, Dir: dir})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			bare := c.Environments()[0]
 			for _, env := range []ops.Environment{bare, watched(bare)} {
 				checkPrompts(t, judge, c, env)
@@ -119,9 +109,7 @@ func checkPrompts(t *testing.T, judge *guard.Guard, c *config.Config, env ops.En
 					env.Policy.DryRun = dry
 					now := ops.Claimed{Cycle: ops.Cycle{ID: 1, Environment: env.Name, Policy: env.Policy}}
 					text, err := cycle.PreviewPrompt(env, now, s, true)
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					facts := Facts(c, env)
 					facts.HandoffMode = !structured
 					facts.OwnPaths = append(facts.OwnPaths, "/usr/local/bin/claudeops", gateDir(c))
@@ -129,9 +117,7 @@ func checkPrompts(t *testing.T, judge *guard.Guard, c *config.Config, env ops.En
 					for _, command := range prescribed(text) {
 						commands++
 						input, err := json.Marshal(map[string]string{"command": command})
-						if err != nil {
-							t.Fatal(err)
-						}
+						must(t, err)
 						if d := judge.Check(s.May(), "Bash", input, facts); !d.Allowed() {
 							t.Errorf("%s is told to run what the guard refuses (%s):\n  %s\n  %s", at, d.Rule, command, d.Reason)
 						}
@@ -150,20 +136,14 @@ func checkPrompts(t *testing.T, judge *guard.Guard, c *config.Config, env ops.En
 
 func TestThePromptsNameTheActionsOfTheSession(t *testing.T) {
 	judge, err := guard.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir := t.TempDir()
 	yaml := "repos_dir: " + infrastructure(t) + "\nescalation: {approval_tier: 3}\nservices:\n  - name: web\n    container: web\n" +
 		"    compose: {repo: infra, file: compose.yaml}\n    actions:\n      - {name: clear-cache, run: [\"true\"]}\n      - {name: wipe, run: [\"true\"], approval: true}\n"
 	path := filepath.Join(dir, "c.yaml")
-	if err := os.WriteFile(path, []byte(yaml), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(yaml), 0o600))
 	c, err := config.Load(config.Input{ConfigPath: path, Environ: []string{"HOME=" + dir}, Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	env := c.Environments()[0]
 	const may2, may3, plan = "- web: restart, start, clear-cache", "- web: restart, start, stop, redeploy, apply, clear-cache",
 		"- web: restart, start, stop, redeploy, apply, clear-cache, wipe"
@@ -175,9 +155,7 @@ func TestThePromptsNameTheActionsOfTheSession(t *testing.T) {
 				s := ops.Session{ID: 1, CycleID: 1, Handler: h.ID, Tier: h.Tier, Permissions: h.May(), Agent: h.Agent, ContextMode: mode, Structured: true}
 				now := ops.Claimed{Cycle: ops.Cycle{ID: 1, Environment: env.Name, Policy: env.Policy}}
 				text, err := cycle.PreviewPrompt(env, now, s, true)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				for line, want := range map[string]bool{
 					may2: h.Tier == ops.Tier2 && !dry, may3: h.Tier == ops.Tier3 && !dry, plan: h.Tier == ops.Tier2 && !dry,
 				} {

@@ -127,13 +127,9 @@ func TestTroubleIsToldWhenItBeginsAndEnds(t *testing.T) {
 
 func TestServeSaysThatTheDatabaseIsDamaged(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "claudeops.db"), []byte(strings.Repeat("garbage ", 1000)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "claudeops.db"), []byte(strings.Repeat("garbage ", 1000)), 0o600))
 	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, reason := store.Open(t.Context(), store.Options{Path: filepath.Join(dir, "claudeops.db")})
 	if !store.Damaged(reason) {
 		t.Fatalf("opening garbage says %v", reason)
@@ -144,13 +140,9 @@ func TestServeSaysThatTheDatabaseIsDamaged(t *testing.T) {
 	go func() { ended <- o.refuse(ctx, ln, reason) }()
 	for path, word := range map[string]string{"/": "<h1>The database is damaged</h1>", "/healthz": "restore a backup", "/api/v1/stats": "damaged"} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+ln.Addr().String()+path, http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		body, err := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
 		if err != nil || resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(body), word) ||
@@ -166,9 +158,7 @@ func TestServeSaysThatTheDatabaseIsDamaged(t *testing.T) {
 
 func TestAnyOtherReasonNotToStartEndsAtOnce(t *testing.T) {
 	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	reason := errors.New("the folder is not mine")
 	if err := (Options{}).refuse(t.Context(), ln, reason); !errors.Is(err, reason) {
 		t.Errorf("it ends with %v", err)

@@ -38,14 +38,10 @@ func ruled(t *testing.T, rules string) *config.Config {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range map[string]string{"guard.yaml": rules, "claudeops.yaml": "guard: {enabled: true, rules: ./guard.yaml}\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	c, err := config.Load(config.Input{ConfigPath: filepath.Join(dir, "claudeops.yaml"), Environ: []string{"HOME=/home/ops"}, Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }
 

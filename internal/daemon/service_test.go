@@ -79,9 +79,7 @@ func TestSystemdGetsNoSignOfLifeFromADaemonWhoseLoopHangs(t *testing.T) {
 func TestOnlyThisProcessSpeaksForTheService(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "notify")
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = conn.Close() }()
 	for name, c := range map[string]struct {
 		pid  string
@@ -125,9 +123,7 @@ func TestADamagedDatabaseIsReadyForSystemd(t *testing.T) {
 	told := make(chan string, 10)
 	go heard(t, there, told)
 	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	log := slog.New(slog.DiscardHandler)
 	o := Options{Config: &config.Config{}, Logger: log, Service: &Service{conn: here, watchdog: time.Minute, log: log}}
 	ctx, cancel := context.WithCancel(t.Context())

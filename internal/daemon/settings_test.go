@@ -26,9 +26,7 @@ func settingsOf(t *testing.T, path string) desk.Settings {
 		})
 	}
 	c, err := load(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return daemon.ConfigFile(daemon.Options{
 		Config: c, LoadConfig: load, Reload: func() {}, Clock: time.Now, Logger: slog.New(slog.DiscardHandler),
 	})
@@ -38,12 +36,8 @@ func settingsOf(t *testing.T, path string) desk.Settings {
 func TestTheFileBehindALinkIsReplaced(t *testing.T) {
 	dir, elsewhere := t.TempDir(), t.TempDir()
 	link, file := filepath.Join(dir, "claudeops.yaml"), filepath.Join(elsewhere, "own.yaml")
-	if err := os.WriteFile(file, []byte("trust: ask\n"), 0o604); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(file, link); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte("trust: ask\n"), 0o604))
+	must(t, os.Symlink(file, link))
 	settings := settingsOf(t, link)
 	now, err := settings.Read()
 	if err != nil || now.Locked != "" || now.Edited {
@@ -51,17 +45,11 @@ func TestTheFileBehindALinkIsReplaced(t *testing.T) {
 	}
 	change := edit.Change{Environment: "default", Service: &edit.Service{Name: "web"}}
 	result, err := edit.Insert(now.Content, change)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	draft := desk.Draft{ConfigFile: now, Result: result, Change: change}
-	if err := settings.Check(draft); err != nil {
-		t.Fatal(err)
-	}
+	must(t, settings.Check(draft))
 	undo, err := settings.Write(draft)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	info, err := os.Stat(file)
 	if to, broken := os.Readlink(link); err != nil || broken != nil || to != file || info.Mode().Perm() != 0o604 {
 		t.Errorf("the link leads to %s, the mode is %v: %v %v", to, info.Mode(), broken, err)
@@ -72,9 +60,7 @@ func TestTheFileBehindALinkIsReplaced(t *testing.T) {
 	if _, err := settings.Write(draft); err == nil || !strings.Contains(err.Error(), "changed meanwhile") {
 		t.Errorf("a second time: %v", err)
 	}
-	if err := undo(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, undo())
 	raw, err := os.ReadFile(file)
 	left, failed := os.ReadDir(elsewhere)
 	if err != nil || failed != nil || string(raw) != "trust: ask\n" || len(left) != 1 {
@@ -97,20 +83,12 @@ func TestAFileOfAnotherUserIsLocked(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = os.Chmod(dir, 0o700) }) //nolint:gosec // so that it can be removed
 	path := filepath.Join(dir, "claudeops.yaml")
-	if err := os.WriteFile(path, []byte("trust: ask\n"), 0o444); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte("trust: ask\n"), 0o444))
 	self, err := os.ReadFile(os.Args[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	program := filepath.Join(dir, "test")
-	if err := os.WriteFile(program, self, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(dir, 0o555); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(program, self, 0o755))
+	must(t, os.Chmod(dir, 0o555))
 	c := exec.CommandContext(t.Context(), program, "-test.run=^TestAFileOfAnotherUserIsLocked$", path)
 	c.Env, c.Dir = []string{}, "/"
 	if os.Geteuid() == 0 {
@@ -124,9 +102,7 @@ func TestAFileOfAnotherUserIsLocked(t *testing.T) {
 
 func TestWithoutAFileItSaysWhatToDo(t *testing.T) {
 	c, err := config.Load(config.Input{Dir: t.TempDir(), Environ: []string{"HOME=" + t.TempDir()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	o := daemon.Options{Config: c, LoadConfig: func(map[string][]byte) (*config.Config, error) { return c, nil }}
 	if daemon.ConfigFile(o) != nil {
 		t.Error("a daemon that cannot reload has forms")
@@ -135,5 +111,12 @@ func TestWithoutAFileItSaysWhatToDo(t *testing.T) {
 	now, err := daemon.ConfigFile(o).Read()
 	if err != nil || !strings.Contains(now.Locked, "claudeops init") {
 		t.Errorf("%+v: %v", now, err)
+	}
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
 }

@@ -32,9 +32,7 @@ Anonymous:             0 kB
 
 func TestTheProgramRunsOnAfterItGaveItsPagesBack(t *testing.T) {
 	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	raw, err := os.ReadFile("/proc/self/smaps")
 	if err != nil {
 		t.Skip(err)

@@ -22,9 +22,7 @@ func spoolLines(from, n int) []ops.Line {
 
 func keepInSpool(t *testing.T, s *spool, id ops.SessionID, l []ops.Line) {
 	t.Helper()
-	if err := s.Keep(id, l); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Keep(id, l))
 }
 
 func TestWhatIsKeptIsHandedOverInOrderAndThenGone(t *testing.T) {
@@ -37,9 +35,7 @@ func TestWhatIsKeptIsHandedOverInOrderAndThenGone(t *testing.T) {
 		got[id] = append(got[id], l...)
 		return nil
 	}
-	if err := s.Deliver(t.Context(), take); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Deliver(t.Context(), take))
 	if len(got[7]) != 1203 || len(got[8]) != 1 || got[7][2].Text != "é\né\n" || got[7][1202].Seq != 1203 {
 		t.Errorf("handed over %d and %d spoolLines", len(got[7]), len(got[8]))
 	}
@@ -65,9 +61,7 @@ func TestNothingIsLostWhileNobodyTakesIt(t *testing.T) {
 	}
 	// A crash in the middle of a write leaves half a line that nobody was told of.
 	f, err := os.OpenFile(filepath.Join(dir, "7.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, _ = f.WriteString(`{"seq":601,"at":"20`)
 	_ = f.Close()
 	n := 0

@@ -13,9 +13,7 @@ func addAudits(t *testing.T, s *store.Store, n int) (ids []int64) {
 	t.Helper()
 	for i := range n {
 		id, err := s.AddEvent(t.Context(), ops.Event{Level: ops.LevelInfo, Kind: ops.EventAudit, Message: fmt.Sprintf("ann did %d", i)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, err)
 		ids = append(ids, id)
 	}
 	return ids
@@ -74,16 +72,12 @@ func TestANotedRecordMustBeInTheChain(t *testing.T) {
 	s := openFile(t, path)
 	addAudits(t, s, 3)
 	early, err := s.VerifyAudit(t.Context(), store.AuditMark{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	addAudits(t, s, 2)
 	ask := func(m store.AuditMark) store.AuditReport {
 		t.Helper()
 		got, err := s.VerifyAudit(t.Context(), m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, err)
 		return got
 	}
 	for _, m := range []store.AuditMark{{Hash: early.Hash}, {Hash: early.Hash, ID: 3}} {

@@ -59,9 +59,7 @@ func TestABackupBesideAWriterIsWhole(t *testing.T) {
 	for range 3 {
 		target := filepath.Join(t.TempDir(), "backup.db")
 		b, err := store.BackUp(t.Context(), path, target, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, err)
 		info, err := os.Stat(target)
 		if err != nil || info.Mode().Perm() != 0o600 || info.Size() != b.Bytes || b.Path != target {
 			t.Errorf("backup is %+v, file %v, %v", b, info, err)
@@ -77,9 +75,7 @@ func TestABackupBesideAWriterIsWhole(t *testing.T) {
 		s := openFile(t, b)
 		sound(t, s)
 		lines, err := s.Transcript(t.Context(), session.ID, 0, 1<<20)
-		if err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, err)
 		n := int64(len(lines))
 		if count, err := s.TranscriptCount(t.Context(), session.ID); err != nil || count != n || n < before || n > safe {
 			t.Errorf("%d lines, %d counted, %d before and %d at the end, %v", n, count, before, safe, err)
@@ -95,13 +91,9 @@ func TestABackupReplacesNothingUnasked(t *testing.T) {
 	path := newFile(t)
 	dir := t.TempDir()
 	target := filepath.Join(dir, "backup.db")
-	if err := os.WriteFile(target, []byte("mine"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, os.WriteFile(target, []byte("mine"), 0o644))
 	link := filepath.Join(dir, "link")
-	if err := os.Symlink(path, link); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, os.Symlink(path, link))
 	for _, tt := range []struct {
 		name, from, to string
 		replace        bool
@@ -129,9 +121,7 @@ func TestABackupReplacesNothingUnasked(t *testing.T) {
 		t.Errorf("the replaced file: %v, %v", info, err)
 	}
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), ".") {
 			t.Errorf("%s was left behind", e.Name())
@@ -152,12 +142,8 @@ func TestARestoreKeepsWhatWasThere(t *testing.T) {
 	left := filepath.Join(t.TempDir(), "claudeops.db")
 	for _, side := range []string{"", "-wal"} {
 		b, err := os.ReadFile(path + side)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(left+side, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, err)
+		succeeds(t, os.WriteFile(left+side, b, 0o600))
 	}
 	for n, want := range []string{left + ".before-restore", left + ".before-restore-2"} {
 		kept, err := store.Restore(t.Context(), backup, left)
@@ -190,9 +176,7 @@ func TestARestoreKeepsWhatWasThere(t *testing.T) {
 func TestARestoreIntoAnEmptyFolder(t *testing.T) {
 	backup := newFile(t)
 	target := filepath.Join(t.TempDir(), "claudeops.db")
-	if err := os.WriteFile(target+"-wal", []byte("of another life"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, os.WriteFile(target+"-wal", []byte("of another life"), 0o600))
 	if kept, err := store.Restore(t.Context(), backup, target); err != nil || kept != "" {
 		t.Fatalf("kept %q, %v", kept, err)
 	}
@@ -217,9 +201,7 @@ func TestADamagedBackupIsNotRestored(t *testing.T) {
 	half := newFile(t)
 	run(t, raw(t, half), `INSERT INTO store_state (name, value) VALUES ('x', 'y')`)
 	empty := filepath.Join(t.TempDir(), "empty.db")
-	if err := os.WriteFile(empty, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, os.WriteFile(empty, nil, 0o600))
 	path := newFile(t)
 	f := storetest.NewFixture(t, openFile(t, path))
 	id := f.Claim(t, "home").Cycle.ID
@@ -300,9 +282,7 @@ func TestEveryBrokenRuleIsFound(t *testing.T) {
 				run(t, db, statement)
 			}
 			flaws, err := s.Verify(t.Context(), true)
-			if err != nil {
-				t.Fatal(err)
-			}
+			succeeds(t, err)
 			var found []string
 			for _, f := range flaws {
 				if f.Detail == "" {
@@ -326,9 +306,7 @@ func TestVerifyTellsDamage(t *testing.T) {
 	if errors.Is(err, store.ErrCorrupt) {
 		return // found even earlier
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	defer closeStore(t, opened)
 	for _, full := range []bool{false, true} {
 		flaws, err := opened.Verify(t.Context(), full)

@@ -37,9 +37,7 @@ func benchmarkAppend(b *testing.B, f *storetest.Fixture) {
 			for i := range lines {
 				lines[i] = ops.Line{Seq: int64(first*batch + i + 1), At: storetest.Start, Text: text}
 			}
-			if err := f.Store.AppendTranscript(b.Context(), f.Owner, session.ID, lines); err != nil {
-				b.Fatal(err)
-			}
+			succeeds(b, f.Store.AppendTranscript(b.Context(), f.Owner, session.ID, lines))
 		}
 		cpu += cpuTime(b) - before
 		f.EndCycle(b, session.CycleID)
@@ -61,9 +59,7 @@ func BenchmarkCommitOnServer(b *testing.B) {
 func durableServer(b *testing.B) string {
 	b.Helper()
 	c, err := pgtest.Start(b.Context(), pgtest.Durable)
-	if err != nil {
-		b.Fatal(err)
-	}
+	succeeds(b, err)
 	b.Cleanup(func() { _ = c.Close() })
 	return c.Database(b)
 }
@@ -101,9 +97,7 @@ func BenchmarkOpen(b *testing.B) {
 	closeStore(b, openFile(b, path))
 	for b.Loop() {
 		s, err := store.Open(b.Context(), store.Options{Path: path})
-		if err != nil {
-			b.Fatal(err)
-		}
+		succeeds(b, err)
 		closeStore(b, s)
 	}
 }
@@ -120,9 +114,7 @@ func BenchmarkLatestChecks(b *testing.B) {
 			})
 		}
 	}
-	if err := s.AddChecks(b.Context(), checks); err != nil {
-		b.Fatal(err)
-	}
+	succeeds(b, s.AddChecks(b.Context(), checks))
 	for b.Loop() {
 		got, err := s.LatestChecks(b.Context(), "")
 		if err != nil || len(got) != 40 {
@@ -134,8 +126,6 @@ func BenchmarkLatestChecks(b *testing.B) {
 func cpuTime(tb testing.TB) time.Duration {
 	tb.Helper()
 	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		tb.Fatal(err)
-	}
+	succeeds(tb, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -47,9 +47,7 @@ func lived(t *testing.T) string {
 	} {
 		run(t, db, `INSERT INTO transcript (session_id, seq, at, line) VALUES (2, ?, `+at+`, ?)`, i, line)
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, db.Close())
 	return path
 }
 
@@ -57,9 +55,7 @@ func copyAll(t *testing.T, from, to *store.Store) []store.Copied {
 	t.Helper()
 	seen := map[string]int64{}
 	copied, err := store.Copy(t.Context(), from, to, func(table string, rows int64) { seen[table] = rows })
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	for _, c := range copied {
 		if seen[c.Table] != c.Rows {
 			t.Errorf("of %s %d rows were told and %d copied", c.Table, seen[c.Table], c.Rows)
@@ -109,28 +105,18 @@ func journalText(t *testing.T, s *store.Store) string {
 	var out []any
 	for id := ops.CycleID(1); id <= 2; id++ {
 		c, err := s.Load(t.Context(), id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, err)
 		out = append(out, c)
 	}
 	events, err := s.Events(t.Context(), store.EventFilter{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	lines, err := s.Transcript(t.Context(), 1, 0, 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	cooldowns, err := s.Cooldowns(t.Context(), "home", []ops.CooldownLimit{{Action: "restart", Count: 2, Window: 100 * time.Hour}},
 		storetest.Start)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	raw, err := json.MarshalIndent(append(out, events, lines, cooldowns), "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	return string(raw)
 }
 
@@ -153,9 +139,7 @@ func TestACopyFillsOnlyWhatIsEmpty(t *testing.T) {
 func mustHosts(t *testing.T, s *store.Store) []ops.Host {
 	t.Helper()
 	hosts, err := s.Hosts(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	return hosts
 }
 

@@ -25,29 +25,19 @@ func TestTheEmptyFileIsWhatTheMigrationsMake(t *testing.T) {
 	migrated := openRaw(t, made)
 	migrate(t, migrated)
 	if *update {
-		if err := migrated.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, migrated.Close())
 		writeEmpty(t, made)
 		migrated = openRaw(t, made)
 	}
 	content, err := os.ReadFile("empty.db.zst")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	decoder, err := zstd.NewReader(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer decoder.Close()
 	raw, err := decoder.DecodeAll(content, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	path := filepath.Join(t.TempDir(), "empty.db")
-	if err := os.WriteFile(path, raw, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, raw, 0o600))
 	got, want := dump(t, openRaw(t, path)), dump(t, migrated)
 	if !slices.Equal(got, want) {
 		t.Errorf("empty.db.zst is not what the migrations make; run: go test ./internal/store -run EmptyFile -update\n%s",
@@ -58,9 +48,7 @@ func TestTheEmptyFileIsWhatTheMigrationsMake(t *testing.T) {
 func openRaw(t *testing.T, path string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", path+"?_pragma=auto_vacuum(incremental)&_pragma=journal_mode(WAL)&_pragma=foreign_keys(1)")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	db.SetMaxOpenConns(1)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
@@ -69,13 +57,9 @@ func openRaw(t *testing.T, path string) *sql.DB {
 func migrate(t *testing.T, db *sql.DB) {
 	t.Helper()
 	files, err := fs.Sub(migrationFiles, "migrations")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p, err := goose.NewProvider(goose.DialectSQLite3, db, files, goose.WithDisableGlobalRegistry(true))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := p.Up(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -90,20 +74,12 @@ func writeEmpty(t *testing.T, path string) {
 			t.Fatal(err)
 		}
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.Close())
 	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBestCompression))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(os.WriteFile("empty.db.zst", encoder.EncodeAll(raw, nil), 0o600), encoder.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, errors.Join(os.WriteFile("empty.db.zst", encoder.EncodeAll(raw, nil), 0o600), encoder.Close()))
 }
 
 // dump is everything that a database file says, except when its migrations were applied.
@@ -130,28 +106,20 @@ func dump(t *testing.T, db *sql.DB) []string {
 func query(t *testing.T, db *sql.DB, statement string) []string {
 	t.Helper()
 	rows, err := db.QueryContext(context.Background(), statement)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = rows.Close() }()
 	columns, err := rows.Columns()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var out []string
 	for rows.Next() {
 		values, at := make([]any, len(columns)), make([]any, len(columns))
 		for i := range values {
 			at[i] = &values[i]
 		}
-		if err := rows.Scan(at...); err != nil {
-			t.Fatal(err)
-		}
+		must(t, rows.Scan(at...))
 		out = append(out, strings.Trim(fmt.Sprint(values), "[]"))
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, rows.Err())
 	return out
 }
 
@@ -167,4 +135,11 @@ func firstDifference(got, want []string) string {
 		}
 	}
 	return ""
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
 }

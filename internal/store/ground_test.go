@@ -32,9 +32,7 @@ func onBoth(t *testing.T, o store.Options, test func(t *testing.T, f *storetest.
 			o := o
 			place(t, &o)
 			s, err := store.Open(t.Context(), o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			succeeds(t, err)
 			t.Cleanup(func() { closeStore(t, s) })
 			test(t, storetest.NewFixture(t, s))
 		})
@@ -53,9 +51,7 @@ func TestTheMiddleOfTooMuchOutputIsDropped(t *testing.T) {
 				text := fmt.Sprintf("%d %s", seq, strings.Repeat("x", each))[:each]
 				batch = append(batch, ops.Line{Seq: seq, At: storetest.Start, Text: text})
 			}
-			if err := f.Store.AppendTranscript(t.Context(), f.Owner, session.ID, batch); err != nil {
-				t.Fatal(err)
-			}
+			succeeds(t, f.Store.AppendTranscript(t.Context(), f.Owner, session.ID, batch))
 		}
 		add(1000)
 		if gap, err := f.Store.Gap(t.Context(), session.ID); err != nil || gap != (store.Gap{}) {
@@ -69,9 +65,7 @@ func TestTheMiddleOfTooMuchOutputIsDropped(t *testing.T) {
 			}
 		}
 		gap, err := f.Store.Gap(t.Context(), session.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, err)
 		_, lines, marks := stored(t, f.Store, session.ID)
 		if marks != 1 || gap.From != 526 || int64(len(lines)) != seq-(gap.To-gap.From) || gap.Bytes != (gap.To-gap.From+1)*each {
 			t.Errorf("%d marks, %+v, %d of %d lines", marks, gap, len(lines), seq)
@@ -87,20 +81,14 @@ func TestTheMiddleOfTooMuchOutputIsDropped(t *testing.T) {
 		// What was spooled counts too.
 		seq++
 		last := ops.Line{Seq: seq, At: storetest.Start, Text: strings.Repeat("y", limit/4)}
-		if err := f.Store.AppendSpooled(t.Context(), storetest.Host, session.ID, []ops.Line{last}); err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, f.Store.AppendSpooled(t.Context(), storetest.Host, session.ID, []ops.Line{last}))
 		if bytes, lines, _ := stored(t, f.Store, session.ID); bytes > limit+1000 || lines[len(lines)-1] != seq {
 			t.Errorf("after spooled output: %d bytes up to line %d", bytes, lines[len(lines)-1])
 		}
 		// So does what was not stored because the disk was nearly full.
 		mark1, err := store.DropMark(ops.Line{Seq: seq + 1, At: storetest.Start}, 500, 12345, "because the disk was nearly full")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := f.Store.AppendTranscript(t.Context(), f.Owner, session.ID, []ops.Line{mark1}); err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, err)
+		succeeds(t, f.Store.AppendTranscript(t.Context(), f.Owner, session.ID, []ops.Line{mark1}))
 		seq += 500
 		if n, err := f.Store.TranscriptCount(t.Context(), session.ID); err != nil || n != seq {
 			t.Errorf("counted %d of %d lines, %v", n, seq, err)
@@ -128,9 +116,7 @@ func TestTheMiddleOfOutputInBlocksIsDropped(t *testing.T) {
 			if n%10 == 0 {
 				batch, seq = batch[:3], batch[2].Seq // a few lines are rows
 			}
-			if err := f.Store.AppendTranscript(t.Context(), f.Owner, session.ID, batch); err != nil {
-				t.Fatal(err)
-			}
+			succeeds(t, f.Store.AppendTranscript(t.Context(), f.Owner, session.ID, batch))
 		}
 		bytes, lines, marks := stored(t, f.Store, session.ID)
 		if bytes > limit+block || bytes < limit/2 || lines[0] != 1 || lines[len(lines)-1] != seq || marks != 1 {
@@ -157,9 +143,7 @@ func TestTheFirstLinesOfASessionAreRowsForADay(t *testing.T) {
 		for seq := first; seq < first+500; seq++ {
 			batch = append(batch, ops.Line{Seq: seq, At: storetest.Start, Text: fmt.Sprintf("%d %s", seq, strings.Repeat("x", 200))})
 		}
-		if err := f.Store.AppendTranscript(t.Context(), f.Owner, session.ID, batch); err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, f.Store.AppendTranscript(t.Context(), f.Owner, session.ID, batch))
 	}
 	f.Commit(t, f.Escalation(session, 1))
 	rows := func() string {
@@ -189,9 +173,7 @@ func stored(t *testing.T, s *store.Store, id ops.SessionID) (bytes int, lines []
 	t.Helper()
 	for after := int64(0); ; after = lines[len(lines)-1] {
 		page, err := s.Transcript(t.Context(), id, after, 1000)
-		if err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, err)
 		for _, l := range page {
 			bytes += len(l.Text)
 			lines = append(lines, l.Seq)
@@ -223,24 +205,16 @@ func TestARemovedOrReplacedFileIsNoticed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "state", "claudeops.db")
-			if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			succeeds(t, os.Mkdir(filepath.Dir(path), 0o700))
 			s, err := store.Open(t.Context(), store.Options{Path: path})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := s.MarkOpen(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			succeeds(t, err)
+			succeeds(t, s.MarkOpen(t.Context()))
 			f := storetest.NewFixture(t, s)
 			id := f.Submit(t, "home")
 			if err := s.Present(); err != nil {
 				t.Fatalf("before the fault: %v", err)
 			}
-			if err := fault(path); err != nil {
-				t.Fatal(err)
-			}
+			succeeds(t, fault(path))
 			if err := s.Present(); !errors.Is(err, store.ErrReplaced) {
 				t.Errorf("it is not noticed: %v", err)
 			}
@@ -249,9 +223,7 @@ func TestARemovedOrReplacedFileIsNoticed(t *testing.T) {
 				t.Errorf("a write says %v", err)
 			}
 			rescued := filepath.Join(t.TempDir(), "rescued.db")
-			if err := s.Rescue(t.Context(), rescued); err != nil {
-				t.Fatal(err)
-			}
+			succeeds(t, s.Rescue(t.Context(), rescued))
 			if err := s.Close(); !errors.Is(err, store.ErrReplaced) {
 				t.Errorf("closing says %v", err)
 			}
@@ -268,15 +240,11 @@ func TestARemovedOrReplacedFileIsNoticed(t *testing.T) {
 func TestAFileThatIsPutBackIsUsedAgain(t *testing.T) {
 	path := newFile(t)
 	f := storetest.NewFixture(t, openFile(t, path))
-	if err := os.Rename(path, path+".moved"); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, os.Rename(path, path+".moved"))
 	if err := f.Store.Present(); err == nil {
 		t.Fatal("it is not noticed")
 	}
-	if err := os.Rename(path+".moved", path); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, os.Rename(path+".moved", path))
 	f.Submit(t, "home")
 }
 
@@ -284,16 +252,12 @@ func TestALockedOrFullDatabaseIsUnavailable(t *testing.T) {
 	path := newFile(t)
 	closeStore(t, openFile(t, path))
 	lock, err := sql.Open("sqlite", "file:"+path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	t.Cleanup(func() { _ = lock.Close() })
 	lock.SetMaxOpenConns(1)
 	run(t, lock, `BEGIN EXCLUSIVE`)
 	other, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10)")
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	t.Cleanup(func() { _ = other.Close() })
 	other.SetMaxOpenConns(1)
 	if _, err := other.Exec(`DELETE FROM events`); !db.Unavailable(err) {
@@ -344,9 +308,7 @@ func TestAJudgementIsAskedAgainAfterItsConnectionWasCut(t *testing.T) {
 		go func() { answer <- judge("waiting") }()
 		for waiting := 0; waiting == 0; {
 			err := holder.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'advisory' AND datname = current_database()`).Scan(&waiting)
-			if err != nil {
-				t.Fatal(err)
-			}
+			succeeds(t, err)
 		}
 		if _, err := holder.Exec(t.Context(), terminate); err != nil {
 			t.Fatal(err)
@@ -383,9 +345,7 @@ func TestAJudgementIsAskedAgainAfterItsConnectionWasCut(t *testing.T) {
 			break
 		}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	seen := map[string]int{}
 	for _, g := range all {
 		if seen[g.ToolUseID]++; seen[g.ToolUseID] > 1 {
@@ -401,9 +361,7 @@ func TestTheTimeOfTheServerDecides(t *testing.T) {
 	address := pgtest.URL(t)
 	open := func(ahead time.Duration) *store.Store {
 		s, err := store.Open(t.Context(), store.Options{URL: address, Host: func() time.Time { return time.Now().Add(ahead) }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, err)
 		t.Cleanup(func() { closeStore(t, s) })
 		return s
 	}
@@ -413,17 +371,13 @@ func TestTheTimeOfTheServerDecides(t *testing.T) {
 			t.Errorf("%s tells a time that is off by %s", name, off)
 		}
 		owner, err := s.Enlist(t.Context(), ops.Host{Name: name, Identity: name}, time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, err)
 		if _, err := s.Renew(t.Context(), owner, time.Minute); err != nil {
 			t.Fatal(err)
 		}
 	}
 	hosts, err := right.Hosts(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	want := map[string]time.Duration{"fast": time.Hour, "slow": -time.Hour, "right": 0}
 	for _, h := range hosts {
 		if (h.ClockAhead-want[h.Name]).Abs() > time.Second || h.ClockWrong() != (h.Name != "right") || !h.Alive {
@@ -434,9 +388,7 @@ func TestTheTimeOfTheServerDecides(t *testing.T) {
 	_, err = fast.AddSilence(t.Context(), ops.Silence{
 		Environment: "home", Service: "web", Reason: "test", Author: "me", Until: fast.Clock().Add(10 * time.Minute),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	for name, s := range map[string]*store.Store{"slow": slow, "right": right} {
 		found, err := s.SilencesSince(t.Context(), "home", s.Clock())
 		if err != nil || len(found) != 1 || !found[0].Active(s.Clock()) {
@@ -483,19 +435,13 @@ func TestVeryManyRowsAreWritten(t *testing.T) {
 			{At: f.At, Purpose: ops.ProbeObserve, Service: "service-00001", Probe: "p", Type: "http", Status: ops.Down},
 		}}})
 		// The same alert twice in one call counts twice.
-		if err := f.Store.AddAlerts(t.Context(), append(alerts, alerts[7])); err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, f.Store.AddAlerts(t.Context(), append(alerts, alerts[7])))
 		pending, err := f.Store.PendingAlerts(t.Context(), many+1)
 		if err != nil || len(pending) != many || pending[7].Count != 2 {
 			t.Fatalf("%d alerts, %v", len(pending), err)
 		}
-		if err := f.Store.RecordResults(t.Context(), "home", checks, checks, append(states, states[3]), nil, pending); err != nil {
-			t.Fatal(err)
-		}
-		if err := f.Store.SaveWithheld(t.Context(), "home", held); err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, f.Store.RecordResults(t.Context(), "home", checks, checks, append(states, states[3]), nil, pending))
+		succeeds(t, f.Store.SaveWithheld(t.Context(), "home", held))
 		n := ops.NewCycle{Environment: "home", Trigger: ops.TriggerProbe, At: f.At}
 		if _, started, err := f.Store.OpenCause(t.Context(), cause, n, nil, nil, f.At); err != nil || !started {
 			t.Fatalf("started %t, %v", started, err)
@@ -510,12 +456,17 @@ func TestVeryManyRowsAreWritten(t *testing.T) {
 		if err != nil || len(past) != 2 || past[1].Buckets[len(past[1].Buckets)-1].Down != 2 {
 			t.Errorf("health is %+v, %v", past, err)
 		}
-		if err := f.Store.ForgetStates(t.Context(), "home", states); err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, f.Store.ForgetStates(t.Context(), "home", states))
 		left, err := f.Store.States(t.Context(), "home")
 		if more, countErr := f.Store.CountPendingAlerts(t.Context(), 10); err != nil || countErr != nil || len(left) != 0 || more != 0 {
 			t.Errorf("%d states and %d alerts are left, %v", len(left), more, err)
 		}
 	})
+}
+
+func succeeds(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
 }

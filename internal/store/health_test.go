@@ -18,9 +18,7 @@ func TestOldChecksAreCountedOnMigration(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "claudeops.db")
 	db := raw(t, path)
 	p, err := goose.NewProvider(goose.DialectSQLite3, db, os.DirFS("migrations"), goose.WithDisableGlobalRegistry(true))
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	if _, err := p.UpTo(t.Context(), 2); err != nil {
 		t.Fatal(err)
 	}
@@ -28,17 +26,13 @@ func TestOldChecksAreCountedOnMigration(t *testing.T) {
 		run(t, db, `INSERT INTO checks (at, environment, purpose, service, probe, type, status)
 			VALUES (?, 'home', 'observe', 'web', 'tcp', 'service', ?)`, "2026-03-14T"+c[0]+".000000Z", c[1])
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, db.Close())
 	s := openFile(t, path)
 	err = s.AddChecks(t.Context(), []ops.Check{{
 		At: storetest.Start.Add(-10 * time.Minute), Environment: "home", Purpose: ops.ProbeObserve, Service: "web", Probe: "tcp",
 		Type: ops.CheckService, Status: ops.Degraded,
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	found, err := s.Health(t.Context(), store.HealthFilter{
 		Since: storetest.Start.Add(-2 * time.Hour), Until: storetest.Start,
 		Bucket: time.Hour,
@@ -58,9 +52,7 @@ func TestOldChecksAreCountedOnMigration(t *testing.T) {
 func TestAnUnverifiedIncidentIsCountedInItsOwnWord(t *testing.T) {
 	path := storetest.NewFile(t)
 	s, err := store.Open(t.Context(), store.Options{Path: path, Clock: func() time.Time { return storetest.Start }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	f := storetest.NewFixture(t, s)
 	cycle := f.Claim(t, "home").Cycle.ID

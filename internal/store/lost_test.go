@@ -15,12 +15,8 @@ func copied(t *testing.T, path string, endings ...string) string {
 	to := filepath.Join(t.TempDir(), "copy.db")
 	for _, ending := range endings {
 		raw, err := os.ReadFile(path + ending)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(to+ending, raw, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, err)
+		succeeds(t, os.WriteFile(to+ending, raw, 0o600))
 	}
 	return to
 }
@@ -39,9 +35,7 @@ func TestTheLostEndOfALogIsSaid(t *testing.T) {
 	for what, endings := range map[string][]string{"all of it": {"", "-wal", "-mark"}, "no mark": {"", "-wal"}, "a mark that is none": {"", "-wal"}} {
 		to := copied(t, path, endings...)
 		if what == "a mark that is none" {
-			if err := os.WriteFile(to+"-mark", []byte("gibberish"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			succeeds(t, os.WriteFile(to+"-mark", []byte("gibberish"), 0o600))
 		}
 		if got := openFile(t, to).Lost(); got != "" {
 			t.Errorf("%s: %s", what, got)
@@ -69,12 +63,8 @@ func TestTheLostEndOfALogIsSaid(t *testing.T) {
 	mark(s)
 	closeStore(t, s)
 	raw, err := os.ReadFile(path + "-mark")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(older+"-mark", raw, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
+	succeeds(t, os.WriteFile(older+"-mark", raw, 0o600))
 	if got := openFile(t, older).Lost(); !strings.Contains(got, "an older copy") {
 		t.Errorf("an older copy: %q", got)
 	}

@@ -20,9 +20,7 @@ func firstRelease(t *testing.T) string {
 	path := filepath.Join(t.TempDir(), "claudeops.db")
 	db := raw(t, path)
 	p, err := goose.NewProvider(goose.DialectSQLite3, db, os.DirFS("migrations"), goose.WithDisableGlobalRegistry(true))
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	if _, err := p.UpTo(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
@@ -54,9 +52,7 @@ func firstRelease(t *testing.T) string {
 	} {
 		run(t, db, insert)
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, db.Close())
 	return path
 }
 
@@ -66,13 +62,9 @@ func TestDatabaseOfTheFirstReleaseIsMigratedWithItsRows(t *testing.T) {
 		t.Errorf("read-only before: error is %v, want %v", err, store.ErrOlder)
 	}
 	s := openFile(t, path)
-	if err := s.QuickCheck(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, s.QuickCheck(t.Context()))
 	old, err := s.Load(t.Context(), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	j := old.Journal
 	if len(j.Sessions) != 1 || len(j.Decisions) != 1 || len(j.Recoveries) != 1 || len(j.Approvals) != 1 || len(j.Incidents) != 2 {
 		t.Fatalf("journal is %+v", j)
@@ -97,9 +89,7 @@ func TestDatabaseOfTheFirstReleaseIsMigratedWithItsRows(t *testing.T) {
 	// The cycle that ran goes on.
 	f := storetest.NewFixture(t, s)
 	claimed, err := s.Claim(t.Context(), f.Owner, 2, storetest.Policy(), storetest.Start)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	if claimed.Journal.Spend.DayUSD != 0.25 || claimed.Journal.Last() == nil {
 		t.Errorf("claimed %+v", claimed)
 	}

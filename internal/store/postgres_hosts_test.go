@@ -38,7 +38,5 @@ func TestEnvironmentsDoNotWaitForEachOther(t *testing.T) {
 	if _, err := holder.Exec(t.Context(), `COMMIT`); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, <-ended)
 }

@@ -47,9 +47,7 @@ func emptyDatabase(t *testing.T, conn *pgx.Conn) {
 				PERFORM setval(format('%I', name)::regclass, 1, FALSE);
 			END LOOP;
 		END $$`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 }
 
 // openServer opens a store that is closed with the test.
@@ -59,9 +57,7 @@ func openServer(tb testing.TB, address string) *store.Store {
 		URL: address, Clock: func() time.Time { return storetest.Start },
 		Uptime: func() (string, time.Duration) { return "", 0 }, // the time that a test gives is the time
 	})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	succeeds(tb, err)
 	tb.Cleanup(func() { closeStore(tb, s) })
 	return s
 }
@@ -71,9 +67,7 @@ func sqlOn(tb testing.TB, address, statement string) {
 	tb.Helper()
 	ctx := context.WithoutCancel(tb.Context()) // also within a cleanup
 	conn, err := pgx.Connect(ctx, address)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	succeeds(tb, err)
 	defer func() { _ = conn.Close(ctx) }()
 	if _, err := conn.Exec(ctx, statement); err != nil {
 		tb.Fatalf("%s: %v", statement, err)
@@ -100,9 +94,7 @@ func refusesServer(t *testing.T, address, advice string) {
 func withUser(tb testing.TB, address, user string) string {
 	tb.Helper()
 	u, err := url.Parse(address)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	succeeds(tb, err)
 	u.User = url.UserPassword(user, "s3cret")
 	return u.String()
 }
@@ -110,9 +102,7 @@ func withUser(tb testing.TB, address, user string) string {
 func TestAServerThatCannotBeUsedSaysWhatToDo(t *testing.T) {
 	address := pgtest.URL(t)
 	u, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	t.Run("no such database", func(t *testing.T) {
 		u := *u
 		u.Path = "/nowhere"
@@ -174,9 +164,7 @@ func TestSchemaOnAServerIsOurs(t *testing.T) {
 	}
 	closeStore(t, openServer(t, address))
 	reader, err := store.OpenReadOnly(t.Context(), store.Options{URL: address})
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	if _, err := reader.SubmitCycle(t.Context(), ops.NewCycle{Environment: "home"}); err == nil {
 		t.Error("a read-only store wrote")
 	}
@@ -221,9 +209,7 @@ func TestTextsSortByTheirBytes(t *testing.T) {
 		t.Errorf("%d texts are sorted by a language (%v)", unsorted, err)
 	}
 	withheld := []ops.Withheld{{Service: "A-b"}, {Service: "B"}, {Service: "_"}, {Service: "a"}, {Service: "ab"}}
-	if err := f.Store.SaveWithheld(t.Context(), "home", withheld); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, f.Store.SaveWithheld(t.Context(), "home", withheld))
 	got, err := f.Store.Withheld(t.Context(), "home")
 	if err != nil || !slices.Equal(got, withheld) {
 		t.Errorf("read back as %v (%v)", got, err)
@@ -261,9 +247,7 @@ func TestListenHearsOtherHosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	wait("a cancel elsewhere")
-	if err := elsewhere.AppendTranscript(t.Context(), f.Owner, session.ID, []ops.Line{{Seq: 1, At: storetest.Start, Text: "x"}}); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, elsewhere.AppendTranscript(t.Context(), f.Owner, session.ID, []ops.Line{{Seq: 1, At: storetest.Start, Text: "x"}}))
 	wait("output elsewhere")
 	silent("that")
 
@@ -335,9 +319,7 @@ func TestEndingAProcessGivesUpItsConnections(t *testing.T) {
 func connect(t *testing.T, address string) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) })
 	return conn
 }
@@ -353,9 +335,7 @@ func TestAServerThatComesBackIsUsedAgain(t *testing.T) {
 	defer cancel()
 	<-heard
 	f.Submit(t, "home")
-	if err := server.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, server.Stop(t.Context()))
 	for what, try := range map[string]func() error{
 		"write": func() error {
 			_, err := f.Store.SubmitCycle(t.Context(), ops.NewCycle{Environment: "home"})
@@ -372,9 +352,7 @@ func TestAServerThatComesBackIsUsedAgain(t *testing.T) {
 			t.Errorf("a %s without a server took %s", what, took)
 		}
 	}
-	if err := server.Resume(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, server.Resume(t.Context()))
 	f.Submit(t, "home")
 	got, err := f.Store.Unfinished(t.Context())
 	if err != nil || len(got) != 2 {
@@ -392,9 +370,7 @@ func TestAnyOutputIsStored(t *testing.T) {
 	f := storetest.NewFixture(t, openServer(t, pgtest.URL(t)))
 	session := f.RunningSession(t, "home")
 	lines := []ops.Line{{Seq: 1, At: storetest.Start, Text: "a\x00b\xffc"}, {Seq: 2, At: storetest.Start, Text: "what is left ✓"}}
-	if err := f.Store.AppendTranscript(t.Context(), f.Owner, session.ID, lines); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, f.Store.AppendTranscript(t.Context(), f.Owner, session.ID, lines))
 	if lines[0].Text != "a\x00b\xffc" {
 		t.Error("the caller's line was changed")
 	}

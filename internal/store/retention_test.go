@@ -44,9 +44,7 @@ func grown(t *testing.T, path string) *store.Store {
 		_, _ = rand.Read(noise)
 		lines[i] = ops.Line{Seq: int64(i), At: storetest.Start, Text: base64.StdEncoding.EncodeToString(noise)}
 	}
-	if err := s.AppendTranscript(t.Context(), f.Owner, session.ID, lines); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, s.AppendTranscript(t.Context(), f.Owner, session.ID, lines))
 	ended := f.Ended(session, 0.1)
 	f.Commit(t, ops.Transition{
 		Cycle: session.CycleID, At: f.At, Result: ops.Result{Session: &ended},
@@ -55,9 +53,7 @@ func grown(t *testing.T, path string) *store.Store {
 	keep := ops.Retention{Transcripts: time.Hour}
 	for {
 		_, more, err := s.RemoveOld(t.Context(), ops.RecordTranscripts, keep, storetest.Start.Add(24*time.Hour))
-		if err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, err)
 		if !more {
 			return s
 		}
@@ -67,9 +63,7 @@ func grown(t *testing.T, path string) *store.Store {
 func size(t *testing.T, path string) int64 {
 	t.Helper()
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	return info.Size()
 }
 
@@ -80,9 +74,7 @@ func TestFreeSpaceIsGivenBackInSmallParts(t *testing.T) {
 	parts := 0
 	for {
 		n, err := s.GiveBack(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, err)
 		if n == 0 {
 			break
 		}
@@ -119,9 +111,7 @@ func TestVacuumMakesAFileSmallAndLetsItGiveBackSpace(t *testing.T) {
 		t.Fatalf("gave back %d, %v", n, err)
 	}
 	before := size(t, path)
-	if err := s.Vacuum(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, s.Vacuum(t.Context()))
 	if after := size(t, path); after > before/10 {
 		t.Errorf("%d bytes before, %d after", before, after)
 	}

@@ -22,9 +22,7 @@ func timesOf(t *testing.T, s *store.Store, over, bucket time.Duration) []store.T
 	found, err := s.ResponseTimes(t.Context(), "home", "web", store.HealthFilter{
 		Since: storetest.Start.Add(-over), Until: storetest.Start, Bucket: bucket,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	return found
 }
 
@@ -38,13 +36,9 @@ func TestResponseTimesArePercentilesOfAllResults(t *testing.T) {
 		if i%3 > 0 {
 			kept, counted = counted, kept
 		}
-		if err := s.RecordResults(t.Context(), "home", kept, counted, nil, nil, nil); err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, s.RecordResults(t.Context(), "home", kept, counted, nil, nil, nil))
 	}
-	if err := s.AddChecks(t.Context(), []ops.Check{answered("web", hour, 10_000, ops.Down), answered("other", hour, 7, ops.Healthy)}); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, s.AddChecks(t.Context(), []ops.Check{answered("web", hour, 10_000, ops.Down), answered("other", hour, 7, ops.Healthy)}))
 	for _, bucket := range []time.Duration{time.Hour, 4 * time.Hour} {
 		var with []store.TimesBucket
 		for _, b := range timesOf(t, s, 4*time.Hour, bucket) {
@@ -72,9 +66,7 @@ func TestEqualResponseTimesAreExact(t *testing.T) {
 	s := openFile(t, storetest.NewFile(t))
 	at := storetest.Start.Add(-time.Minute)
 	for _, ms := range []int64{9, 9, 9} {
-		if err := s.AddChecks(t.Context(), []ops.Check{answered("web", at, ms, ops.Healthy)}); err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, s.AddChecks(t.Context(), []ops.Check{answered("web", at, ms, ops.Healthy)}))
 	}
 	found := timesOf(t, s, time.Hour, time.Hour)
 	last := found[len(found)-1]
@@ -94,9 +86,7 @@ func TestChecksAndErrorsOfOneService(t *testing.T) {
 	err := s.AddChecks(t.Context(), []ops.Check{
 		answered("web", at.Add(-time.Hour), 1, ops.Down), answered("web", at, 2, ops.Healthy), second, answered("web2", at, 3, ops.Down),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	found, err := s.ChecksOf(t.Context(), "home", "web")
 	if err != nil || len(found) != 2 || found[0].Probe != "http" || found[1].Status != ops.Healthy || found[1].ResponseTimeMS != 2 {
 		t.Errorf("checks are %+v, %v", found, err)
@@ -115,9 +105,7 @@ func TestChecksAndErrorsOfOneService(t *testing.T) {
 		t.Errorf("nothing is withheld: %v", err)
 	}
 	until := storetest.Start.Add(time.Hour)
-	if err := s.SaveWithheld(t.Context(), "home", []ops.Withheld{{Service: "web", Why: ops.HoldSilenced, Reason: "silenced", Until: until}}); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, s.SaveWithheld(t.Context(), "home", []ops.Withheld{{Service: "web", Why: ops.HoldSilenced, Reason: "silenced", Until: until}}))
 	if h, err := s.WithheldOf(t.Context(), "home", "web"); err != nil || h.Why != ops.HoldSilenced || !h.Until.Equal(until) {
 		t.Errorf("withheld is %+v, %v", h, err)
 	}

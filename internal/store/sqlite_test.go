@@ -19,9 +19,7 @@ import (
 func raw(t *testing.T, path string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", path+"?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)")
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }
@@ -78,9 +76,7 @@ func TestOlderSchemaIsNotReadAsItIs(t *testing.T) {
 func TestDamagedFileIsRefused(t *testing.T) {
 	t.Run("no database", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "claudeops.db")
-		if err := os.WriteFile(path, []byte(strings.Repeat("this is a text file\n", 500)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, os.WriteFile(path, []byte(strings.Repeat("this is a text file\n", 500)), 0o600))
 		refuses(t, path, store.ErrCorrupt, "restore a backup")
 	})
 	t.Run("header overwritten", func(t *testing.T) {
@@ -106,15 +102,11 @@ func TestDamagedFileIsRefused(t *testing.T) {
 func overwrite(t *testing.T, path string, at int64, n int) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	if _, err := f.WriteAt([]byte(strings.Repeat("\xa5", n)), at); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, f.Close())
 }
 
 func TestQuickCheckFindsDamage(t *testing.T) {
@@ -126,17 +118,13 @@ func TestQuickCheckFindsDamage(t *testing.T) {
 	for i := range lines {
 		lines[i] = ops.Line{Seq: int64(i), At: storetest.Start, Text: strings.Repeat("x", 200)}
 	}
-	if err := s.AppendTranscript(t.Context(), f.Owner, session.ID, lines); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, s.AppendTranscript(t.Context(), f.Owner, session.ID, lines))
 	if err := s.QuickCheck(t.Context()); err != nil {
 		t.Fatalf("a sound database: %v", err)
 	}
 	closeStore(t, s)
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	overwrite(t, path, info.Size()-20*4096, 10*4096)
 	if err := openFile(t, path).QuickCheck(t.Context()); !errors.Is(err, store.ErrCorrupt) {
 		t.Errorf("error is %v, want %v", err, store.ErrCorrupt)
@@ -145,9 +133,7 @@ func TestQuickCheckFindsDamage(t *testing.T) {
 
 func TestUnfinishedCreationIsCompleted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "claudeops.db")
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, os.WriteFile(path, nil, 0o600))
 	if _, err := store.OpenReadOnly(t.Context(), store.Options{Path: path}); !errors.Is(err, ops.ErrNotFound) {
 		t.Errorf("read-only: error is %v, want %v", err, ops.ErrNotFound)
 	}
@@ -182,9 +168,7 @@ func TestDatabaseFileIsPrivateWhateverItsName(t *testing.T) {
 		storetest.NewFixture(t, openFile(t, path)).Claim(t, "home")
 		for _, file := range []string{path, path + "-wal"} {
 			info, err := os.Stat(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			succeeds(t, err)
 			if info.Mode().Perm() != 0o600 {
 				t.Errorf("%s has mode %v", file, info.Mode())
 			}
@@ -198,9 +182,7 @@ func TestUncleanStopIsNoticed(t *testing.T) {
 	if daemon.UncleanStop() {
 		t.Error("a new database looks as if it had been left open")
 	}
-	if err := daemon.MarkOpen(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, daemon.MarkOpen(t.Context()))
 	// A command beside it does not take the mark away.
 	closeStore(t, openFile(t, path))
 	if !openFile(t, path).UncleanStop() {
@@ -228,17 +210,11 @@ func TestCommittedRowsSurviveAKill(t *testing.T) {
 	left := filepath.Join(t.TempDir(), "claudeops.db")
 	for _, suffix := range []string{"", "-wal"} {
 		b, err := os.ReadFile(path + suffix)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(left+suffix, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, err)
+		succeeds(t, os.WriteFile(left+suffix, b, 0o600))
 	}
 	got, err := openFile(t, left).Load(t.Context(), session.CycleID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	if len(got.Journal.Sessions) != len(want.Journal.Sessions) || got.Journal.Last().Key != want.Journal.Last().Key {
 		t.Errorf("journal reads %+v, want %+v", got, want)
 	}
@@ -258,9 +234,7 @@ func TestReadOnly(t *testing.T) {
 	id := f.Claim(t, "home").Cycle.ID
 
 	beside, err := store.OpenReadOnly(t.Context(), options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	defer closeStore(t, beside)
 	f.EndCycle(t, id)
 	got, err := beside.Cycle(t.Context(), id)
@@ -276,9 +250,7 @@ func TestReadOnly(t *testing.T) {
 
 	closeStore(t, writer)
 	alone, err := store.OpenReadOnly(t.Context(), options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	defer closeStore(t, alone)
 	if _, err := alone.Cycle(t.Context(), id); err != nil {
 		t.Errorf("after the writer closed: %v", err)
@@ -305,67 +277,5 @@ func TestTwoProcessesMayWriteAtOnce(t *testing.T) {
 	got, err := daemon.Cycle(t.Context(), id)
 	if err != nil || got.WakeSeq != 2*each {
 		t.Errorf("wake number is %d, want %d (%v)", got.WakeSeq, 2*each, err)
-	}
-}
-
-func TestWaitingCycles(t *testing.T) {
-	path := newFile(t)
-	s := openFile(t, path)
-	f := storetest.NewFixture(t, s)
-	db := raw(t, path)
-	stored := func(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05.000000Z") }
-	later := storetest.Start.Add(time.Hour)
-
-	for _, tt := range []struct {
-		name    string
-		status  ops.CycleStatus
-		wakeAt  any
-		cancel  bool
-		now, at bool // runnable at the start, and at the time it waits for
-	}{
-		{"queued for later", ops.CycleQueued, stored(later), false, false, true},
-		{"queued for later, cancelled", ops.CycleQueued, stored(later), true, true, true},
-		{"waits for a human", ops.CycleWaitingHuman, nil, false, false, false},
-		{"waits for a human, with an end", ops.CycleWaitingHuman, stored(later), false, false, true},
-		{"waits for a human, cancelled", ops.CycleWaitingHuman, nil, true, true, true},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			id := f.Submit(t, "home")
-			run(t, db, `UPDATE cycles SET status = ?, wake_at = ? WHERE id = ?`, tt.status, tt.wakeAt, id)
-			if tt.cancel {
-				if _, err := s.RequestCancel(t.Context(), id, "stop", storetest.Start); err != nil {
-					t.Fatal(err)
-				}
-			}
-			for at, want := range map[time.Time]bool{storetest.Start: tt.now, later: tt.at} {
-				_, err := s.Claim(t.Context(), f.Owner, id, storetest.Policy(), at)
-				switch {
-				case want && err != nil:
-					t.Errorf("claim at %s: %v", at, err)
-				case want:
-					if err := s.Release(t.Context(), f.Owner, id); err != nil {
-						t.Fatal(err)
-					}
-					run(t, db, `UPDATE cycles SET status = ?, wake_at = ? WHERE id = ?`, tt.status, tt.wakeAt, id)
-				case !errors.Is(err, ops.ErrConflict):
-					t.Errorf("claim at %s: %v, want %v", at, err, ops.ErrConflict)
-				}
-			}
-			run(t, db, `UPDATE cycles SET status = 'cancelled', ended_at = ? WHERE id = ?`, stored(later), id)
-		})
-	}
-}
-
-func TestLessonsAreKept(t *testing.T) {
-	path := newFile(t)
-	f := storetest.NewFixture(t, openFile(t, path))
-	session := f.RunningSession(t, "home")
-	tr := f.Escalation(session, 1)
-	tr.Result.Lessons = []ops.Lesson{{Category: "timing", Service: "web", Observation: "starts slowly"}}
-	f.Commit(t, tr)
-	got := text(t, raw(t, path), `SELECT environment || ' ' || category || ' ' || service || ' ' || observation || ' ' || session_id
-		FROM memories`)
-	if want := "home timing web starts slowly 1"; got != want {
-		t.Errorf("memory is %q, want %q", got, want)
 	}
 }

@@ -28,9 +28,7 @@ func openFile(tb testing.TB, path string) *store.Store {
 		Path: path, Clock: func() time.Time { return storetest.Start },
 		Uptime: func() (string, time.Duration) { return "", 0 }, // the time that a test gives is the time
 	})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	succeeds(tb, err)
 	tb.Cleanup(func() { closeStore(tb, s) })
 	return s
 }

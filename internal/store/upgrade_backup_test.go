@@ -16,9 +16,7 @@ import (
 func backups(t *testing.T, database string) []string {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(filepath.Dir(database), "backups", "claudeops-schema-*.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	names := make([]string, len(paths))
 	for i, path := range paths {
 		names[i] = filepath.Base(path)
@@ -68,22 +66,14 @@ func TestANewOrCurrentDatabaseIsNotBackedUp(t *testing.T) {
 func TestTheLastTwoBackupsAreKept(t *testing.T) {
 	path := installation(t, 5)
 	dir := filepath.Join(filepath.Dir(path), "backups")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, os.Mkdir(dir, 0o700))
 	for i, name := range []string{"claudeops-schema-00003.db", "claudeops-schema-00001.db", "claudeops-schema-00002.db", ".claudeops-backup-123"} {
 		file := filepath.Join(dir, name)
-		if err := os.WriteFile(file, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, os.WriteFile(file, nil, 0o600))
 		at := time.Now().Add(-time.Duration(i+1) * time.Hour)
-		if err := os.Chtimes(file, at, at); err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, os.Chtimes(file, at, at))
 	}
-	if err := os.WriteFile(filepath.Join(dir, "my-own.db"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, os.WriteFile(filepath.Join(dir, "my-own.db"), nil, 0o600))
 	openFile(t, path)
 	if got := strings.Join(backups(t, path), " "); got != "claudeops-schema-00003.db claudeops-schema-00005.db" {
 		t.Errorf("backups: %s", got)
@@ -124,9 +114,7 @@ func TestWithoutABackupNothingIsMigrated(t *testing.T) {
 		}
 	}
 	unmigrated(t, path, 13)
-	if err := os.Remove(dir); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, os.Remove(dir))
 	sound(t, openFile(t, path))
 }
 
@@ -136,9 +124,7 @@ func TestAFullDiskStopsTheMigration(t *testing.T) {
 	}
 	path := installation(t, 13)
 	dir := filepath.Join(filepath.Dir(path), "backups")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, os.Mkdir(dir, 0o700))
 	if err := syscall.Mount("small", dir, "tmpfs", 0, "size=64k"); err != nil {
 		t.Skipf("no disk can be mounted here: %v", err)
 	}
@@ -172,12 +158,8 @@ func TestPendingMigrationsAreListed(t *testing.T) {
 func TestAnOlderProgramNamesTheVersionThatWroteTheDatabase(t *testing.T) {
 	path := newFile(t)
 	s, err := store.Open(t.Context(), store.Options{Path: path, Version: "9.8.7"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(s.MarkOpen(t.Context()), s.Close()); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
+	succeeds(t, errors.Join(s.MarkOpen(t.Context()), s.Close()))
 	run(t, raw(t, path), `INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, 1)`)
 	for name, open := range map[string]func() error{
 		"open": func() error {

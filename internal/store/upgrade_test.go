@@ -193,15 +193,11 @@ func released() map[int64][]string {
 func versions(t *testing.T) []int64 {
 	t.Helper()
 	names, err := fs.Glob(os.DirFS("migrations"), "*.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	var out []int64
 	for _, name := range names {
 		v, err := goose.NumericComponent(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, err)
 		out = append(out, v)
 	}
 	return out
@@ -213,9 +209,7 @@ func installation(t *testing.T, version int64) string {
 	path := filepath.Join(t.TempDir(), "claudeops.db")
 	db := raw(t, path)
 	p, err := goose.NewProvider(goose.DialectSQLite3, db, os.DirFS("migrations"), goose.WithDisableGlobalRegistry(true))
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	if _, err := p.UpTo(t.Context(), version); err != nil {
 		t.Fatal(err)
 	}
@@ -223,9 +217,7 @@ func installation(t *testing.T, version int64) string {
 	for v := int64(1); v <= version; v++ {
 		runAll(t, db, rows[v])
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, db.Close())
 	return path
 }
 
@@ -233,17 +225,13 @@ func installation(t *testing.T, version int64) string {
 func runAll(t *testing.T, db *sql.DB, statements []string) {
 	t.Helper()
 	tx, err := db.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	for _, statement := range statements {
 		if _, err := tx.ExecContext(t.Context(), statement); err != nil {
 			t.Fatalf("%s: %v", statement, err)
 		}
 	}
-	if err := tx.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, tx.Commit())
 }
 
 func TestEveryEarlierSchemaIsUpgradedWithItsRows(t *testing.T) {
@@ -279,27 +267,19 @@ func TestEveryEarlierSchemaIsUpgradedWithItsRows(t *testing.T) {
 func tableCounts(t *testing.T, db *sql.DB) map[string]int64 {
 	t.Helper()
 	rows, err := db.QueryContext(t.Context(), `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite!_%' ESCAPE '!'`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	defer func() { _ = rows.Close() }()
 	var names []string
 	for rows.Next() {
 		var name string
-		if err := rows.Scan(&name); err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, rows.Scan(&name))
 		names = append(names, name)
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, rows.Err())
 	out := map[string]int64{}
 	for _, name := range names {
 		var n int64
-		if err := db.QueryRowContext(t.Context(), `SELECT COUNT(*) FROM `+name).Scan(&n); err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, db.QueryRowContext(t.Context(), `SELECT COUNT(*) FROM `+name).Scan(&n))
 		out[name] = n
 	}
 	return out
@@ -359,9 +339,7 @@ func goesOn(t *testing.T, s *store.Store) {
 	t.Helper()
 	f := storetest.NewFixture(t, s)
 	claimed, err := s.Claim(t.Context(), f.Owner, 2, storetest.Policy(), storetest.Start)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	if got := claimed.Journal.Last(); got == nil || got.Status != ops.SessionQueued {
 		t.Fatalf("claimed %+v", claimed)
 	}

@@ -25,9 +25,7 @@ func (m *machine) restartWeb(t *testing.T, f *storetest.Fixture, session ops.Ses
 		ops.GuardRecord{At: m.now, SessionID: session, Tier: ops.Tier2, Gate: ops.GateHook, Tool: "Bash", Allowed: true},
 		[]ops.Reservation{{Service: "web", Action: "restart"}},
 		[]ops.CooldownLimit{{Action: "restart", Count: 1, Window: 4 * time.Hour}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	return got.Allowed
 }
 
@@ -47,9 +45,7 @@ func TestSettingTheClockNeverShortensACooldown(t *testing.T) {
 				Path: newFile(t), Clock: func() time.Time { return m.now },
 				Uptime: func() (string, time.Duration) { return m.boot, m.up },
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			succeeds(t, err)
 			t.Cleanup(func() { closeStore(t, s) })
 			f := storetest.NewFixture(t, s)
 			session := f.RunningSession(t, "home").ID
@@ -81,9 +77,7 @@ func TestAfterARebootTheTimeOfDayCounts(t *testing.T) {
 		Path: newFile(t), Clock: func() time.Time { return m.now },
 		Uptime: func() (string, time.Duration) { return m.boot, m.up },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	t.Cleanup(func() { closeStore(t, s) })
 	f := storetest.NewFixture(t, s)
 	session := f.RunningSession(t, "home").ID

@@ -25,9 +25,7 @@ func (s *site) question(plan ...ops.ApprovedStep) ops.Approval {
 	}
 	s.Await(ops.NewCycle{}, policy, step, apitest.Run{Tier: 1, For: time.Second, Outcome: ops.OutcomeEscalate, Handoff: handoff})
 	a, err := s.Store.Approval(s.t.Context(), 1)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	return a
 }
 
@@ -35,9 +33,7 @@ func (s *site) question(plan ...ops.ApprovedStep) ops.Approval {
 func (s *site) link(t signed.Token) string {
 	s.t.Helper()
 	key, err := s.Store.AnswerKey(s.t.Context())
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	if t.Expires.IsZero() {
 		t.Expires = s.Now.Add(time.Hour)
 	}
@@ -54,9 +50,7 @@ func (s *site) confirm(link string) answer {
 func (s *site) approvalStatus() ops.ApprovalStatus {
 	s.t.Helper()
 	a, err := s.Store.Approval(s.t.Context(), 1)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	return a.Status
 }
 

@@ -12,9 +12,7 @@ import (
 
 func TestVendoredFilesAreWhatTheirChecksumsSay(t *testing.T) {
 	list, err := os.ReadFile("assets/VENDORED.sha256")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	named := map[string]bool{}
 	for _, line := range strings.Split(strings.TrimSpace(string(list)), "\n") {
 		want, name, found := strings.Cut(line, "  ")
@@ -23,17 +21,13 @@ func TestVendoredFilesAreWhatTheirChecksumsSay(t *testing.T) {
 		}
 		named[name] = true
 		content, err := os.ReadFile(filepath.Join("assets", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if sum := sha256.Sum256(content); hex.EncodeToString(sum[:]) != want {
 			t.Errorf("%s is not the file that was vendored", name)
 		}
 	}
 	files, err := filepath.Glob("assets/*.min.js")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, file := range append(files, "assets/icons.svg") {
 		if !named[filepath.Base(file)] {
 			t.Errorf("%s has no checksum", file)
@@ -43,23 +37,15 @@ func TestVendoredFilesAreWhatTheirChecksumsSay(t *testing.T) {
 
 func TestEveryIconInUseExists(t *testing.T) {
 	sprite, err := os.ReadFile("assets/icons.svg")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	files, err := filepath.Glob("templates/*.html")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	used := regexp.MustCompile(`(?:\{\{icon|template "icon"|badge\{"[a-z]+",) "([a-z0-9-]+)"`)
 	code, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, file := range append(files, code...) {
 		content, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, found := range used.FindAllStringSubmatch(string(content), -1) {
 			if name := found[1]; !strings.Contains(string(sprite), `<symbol id="`+name+`"`) {
 				t.Errorf("%s uses the icon %q, which is not in the sprite", file, name)

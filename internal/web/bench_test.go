@@ -33,14 +33,10 @@ func generated(b *testing.B, sessions int) http.Handler {
 	path := filepath.Join(b.TempDir(), "claudeops.db")
 	open := func() *store.Store {
 		s, err := store.Open(b.Context(), store.Options{Path: path, Clock: benchNow, Logger: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		return s
 	}
-	if err := open().Close(); err != nil {
-		b.Fatal(err)
-	}
+	must(b, open().Close())
 	fill(b, path, sessions)
 	s := open()
 	b.Cleanup(func() { _ = s.Close() })
@@ -56,9 +52,7 @@ func generated(b *testing.B, sessions int) http.Handler {
 func fill(b *testing.B, path string, sessions int) {
 	b.Helper()
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=synchronous(OFF)&_pragma=cache_size(-200000)")
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	defer func() { _ = db.Close() }()
 	db.SetMaxOpenConns(1)
 	cycles := (sessions + 1) / 2
@@ -102,9 +96,7 @@ func fill(b *testing.B, path string, sessions int) {
 func sums(b *testing.B) []string {
 	b.Helper()
 	migration, err := os.ReadFile("../store/migrations/00019_costs.sql")
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	var out []string
 	for statement := range strings.SplitSeq(string(migration), ";\n") {
 		if at := strings.Index(statement, "INSERT INTO"); at >= 0 {
@@ -153,15 +145,11 @@ func BenchmarkLists(b *testing.B) {
 func BenchmarkLongTranscript(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "claudeops.db")
 	s, err := store.Open(b.Context(), store.Options{Path: path, Clock: benchNow, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	b.Cleanup(func() { _ = s.Close() })
 	fill(b, path, 1)
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=synchronous(OFF)")
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	const line = `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000)
 		INSERT INTO transcript (session_id, seq, at, line) SELECT 1, i, '2026-11-14T13:00:00.000000Z',
 		CASE i % 3 WHEN 0 THEN '{"type":"assistant","message":{"content":[{"type":"text","text":"I look at **line ' || i || '** and at ' || ` + "'`x`'" + ` || ' then."}]}}'
@@ -172,9 +160,7 @@ func BenchmarkLongTranscript(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	if err := db.Close(); err != nil {
-		b.Fatal(err)
-	}
+	must(b, db.Close())
 	for more := true; more; { // compresses what is kept
 		if _, more, err = s.RemoveOld(b.Context(), ops.RecordTranscripts, ops.Retention{}, benchNow()); err != nil {
 			b.Fatal(err)
@@ -201,9 +187,7 @@ func BenchmarkReaders(b *testing.B) {
 		for range rounds {
 			alone = append(alone, paced(j, hub, ids[0], batches)...)
 			newest, err := j.Store.TranscriptCount(b.Context(), ids[0])
-			if err != nil {
-				b.Fatal(err)
-			}
+			must(b, err)
 			end := watch(b, server.Listener.Addr().String(), fmt.Sprintf("/sessions/%d/stream?after=%d", ids[0], newest), readers)
 			watched = append(watched, paced(j, hub, ids[0], batches)...)
 			end()
@@ -241,9 +225,7 @@ func watch(b *testing.B, address, path string, readers int) (end func()) {
 	conns := make([]net.Conn, 0, readers)
 	for n := range readers {
 		conn, err := (&net.Dialer{}).DialContext(b.Context(), "tcp", address)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		conns = append(conns, conn)
 		if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %s\r\n\r\n", path, apitest.Token); err != nil {
 			b.Fatal(err)

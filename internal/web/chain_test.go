@@ -36,20 +36,6 @@ func TestScenario_SessionDetailShowsChildLink(t *testing.T) {
 	mustNotContain(t, s.page(fmt.Sprintf("/sessions/%d", ids[2])), "Escalated to")
 }
 
-func TestChildLinkNamesTheLastAttempt(t *testing.T) {
-	s := newSite(t)
-	_, ids := s.Chain(ops.NewCycle{}, ops.CycleResolved, "done",
-		apitest.Run{Tier: 1, For: time.Second, Outcome: ops.OutcomeEscalate, Handoff: handoff},
-		apitest.Run{Tier: 2, For: time.Second, Status: ops.SessionFailed, Error: "boom"},
-		apitest.Run{Tier: 2, Attempt: 2, Retry: true, For: time.Second, Outcome: ops.OutcomeResolved})
-	body := s.page(fmt.Sprintf("/sessions/%d", ids[0]))
-	mustContain(t, body, fmt.Sprintf("Escalated to Session #%d (Tier 2)", ids[2]))
-	mustNotContain(t, body, fmt.Sprintf("Escalated to Session #%d ", ids[1]))
-	mustContain(t, s.page(fmt.Sprintf("/sessions/%d", ids[2])),
-		fmt.Sprintf("Escalated from Session #%d (Tier 1)", ids[0]),
-		fmt.Sprintf("Retry of Session #%d (attempt 2)", ids[1]))
-}
-
 func TestScenario_SessionsListShowsEscalationIndicator(t *testing.T) {
 	s := newSite(t)
 	cycle, ids := s.threeTiers()

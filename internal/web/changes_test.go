@@ -16,9 +16,7 @@ func TestPagesSayWhatChanged(t *testing.T) {
 		t.Error("the page of the service says nothing")
 	}
 	change := ops.Change{Kind: ops.ChangeContainer, Subject: "web", Service: "web", Text: "image <b> → c", At: s.Now, NotBefore: s.Now}
-	if err := s.Store.RecordLook(t.Context(), "default", "attic", ops.Look{Changes: []ops.Change{change}}, s.Now); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Store.RecordLook(t.Context(), "default", "attic", ops.Look{Changes: []ops.Change{change}}, s.Now))
 	s.Repair("web")
 	for _, path := range []string{"/services/default/web", "/incidents/1"} {
 		text := s.get(path).body

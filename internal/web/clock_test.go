@@ -30,8 +30,6 @@ func (c *movingClock) add(d time.Duration) {
 func holds(t *testing.T, path, text string) bool {
 	t.Helper()
 	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return bytes.Contains(content, []byte(text))
 }

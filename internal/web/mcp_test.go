@@ -63,9 +63,7 @@ func use(t *testing.T, s *sdk.ClientSession, name string, input map[string]any) 
 func offered(t *testing.T, s *sdk.ClientSession) (names []string) {
 	t.Helper()
 	for tool, err := range s.Tools(t.Context(), nil) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		names = append(names, tool.Name)
 	}
 	return names
@@ -74,9 +72,7 @@ func offered(t *testing.T, s *sdk.ClientSession) (names []string) {
 func TestAnAgentOfTheOperatorReadsAndActsUnderItsToken(t *testing.T) {
 	s := mcpSite(t, "write")
 	agent, err := agentOf(t, s, apitest.Token)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if text, failed := use(t, agent, "incidents_list", nil); failed || !strings.Contains(text, `"title":"disk full"`) {
 		t.Errorf("incidents: %v %s", failed, text)
 	}

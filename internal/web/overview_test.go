@@ -48,9 +48,7 @@ func (s *site) down(service, message string) ops.CycleID {
 	got, _, err := s.Store.OpenCause(s.t.Context(), ops.Cause{
 		Key: service, Environment: "default", Services: []string{service}, Level: ops.Down, Reason: service + " is down.", Began: s.Now, At: s.Now,
 	}, ops.NewCycle{Environment: "default", Trigger: ops.TriggerProbe, At: s.Now}, nil, nil, s.Now)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	return got.Cycle
 }
 
@@ -69,14 +67,10 @@ func TestOverviewSaysWhatComesNext(t *testing.T) {
 		At: s.Now, Environment: "default", Purpose: ops.ProbeWatch, Service: "web", Probe: "http", Type: "http", Status: ops.Down, Error: "x",
 	}
 	state := health.State{Service: "web", Probe: "http", Level: ops.Healthy, Last: check, Bad: 2, FailAfter: 3}
-	if err := s.Store.RecordResults(t.Context(), "default", []ops.Check{check}, nil, []health.State{state}, nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Store.RecordResults(t.Context(), "default", []ops.Check{check}, nil, []health.State{state}, nil, nil))
 	before := s.seen()
 	held := []ops.Withheld{{Service: "web", Why: ops.HoldUnsettled, Reason: "2 of 3"}}
-	if err := s.Store.SaveWithheld(t.Context(), "default", held); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Store.SaveWithheld(t.Context(), "default", held))
 	mustContain(t, content(s.page("/")), `id="ahead"`, "web: 2 of 3 failed checks, a cycle starts after the next")
 	if s.seen() == before {
 		t.Error("open pages are not told that another check failed")

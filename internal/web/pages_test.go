@@ -31,9 +31,7 @@ func TestOverviewPutsFailingServicesOnTop(t *testing.T) {
 		{Service: "mmm-slow", Probe: "GET http://m/", Status: ops.Degraded, Error: "slow"},
 	} {
 		c.At, c.Environment, c.Type, c.Purpose = s.Now, "default", ops.CheckHTTP, ops.ProbeObserve
-		if err := s.Store.AddChecks(t.Context(), []ops.Check{c}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Store.AddChecks(t.Context(), []ops.Check{c}))
 	}
 	body := s.page("/")
 	mustContain(t, body, "2 services need attention", "1 Down", "1 Degraded", "1 Healthy", "connection refused", "Never checked")
@@ -53,9 +51,7 @@ func TestAServiceNotCheckedForLongIsUnknown(t *testing.T) {
 		At: s.Now, Environment: "default", Service: "grafana", Probe: "tcp g", Type: ops.CheckService,
 		Status: ops.Healthy, Purpose: ops.ProbeObserve,
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	mustContain(t, s.page("/"), "Everything is healthy")
 	s.Now = s.Now.Add(4 * time.Hour)
 	mustContain(t, s.page("/"), "1 service was not checked recently", "1 Unknown", "4h ago")
@@ -152,9 +148,7 @@ func TestRunNowSaysWhatIsHeldBack(t *testing.T) {
 	_, err := s.Store.AddSilence(t.Context(), ops.Silence{
 		Service: "web", Reason: "new disk", Author: "ann", CreatedAt: s.Now, From: s.Now, Until: s.Now.Add(time.Hour),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a := s.do(form(t, "/run", nil))
 	mustContain(t, s.page(a.Header.Get("Location")), "Cycle C-1 is queued.", "Agents change nothing where this holds: service web: silenced by ann until",
 		"new disk.")

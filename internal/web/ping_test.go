@@ -17,9 +17,7 @@ func TestJobsCallTheirHeartbeat(t *testing.T) {
 	})
 	beat := ops.Heartbeat{Environment: "default", Service: "backup", Probe: "heartbeat"}
 	token, err := s.Store.AddressHeartbeat(t.Context(), beat, "ann", s.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.token = "" // jobs have none
 	call := func(method, path, body string) answer {
 		return s.do(httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body)))
@@ -71,13 +69,9 @@ func TestWrongTokensOfHeartbeatsLearnNothing(t *testing.T) {
 	s := newSite(t)
 	beat := ops.Heartbeat{Environment: "default", Service: "backup", Probe: "heartbeat"}
 	old, err := s.Store.AddressHeartbeat(t.Context(), beat, "ann", s.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	token, err := s.Store.AddressHeartbeat(t.Context(), beat, "ann", s.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.token = ""
 	call := func(path string) answer {
 		return s.do(httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, nil))
@@ -116,16 +110,12 @@ func TestTheServicePageShowsTheCallsOfItsJob(t *testing.T) {
 	})
 	beat := ops.Heartbeat{Environment: "default", Service: "backup", Probe: "heartbeat"}
 	page := func() string { return s.get("/services/default/backup").body }
-	if err := s.Store.AddHeartbeats(t.Context(), "default", []ops.Heartbeat{beat}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Store.AddHeartbeats(t.Context(), "default", []ops.Heartbeat{beat}))
 	mustContain(t, page(), "claudeops services heartbeat")
 	if _, err := s.Store.AddressHeartbeat(t.Context(), beat, "ann", s.Now); err != nil {
 		t.Fatal(err)
 	}
 	mustContain(t, page(), "no call yet")
-	if err := s.Store.Ping(t.Context(), beat, ops.Ping{Failed: true, Exit: 3, Output: "copying <b>\ndisk full", At: s.Now}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Store.Ping(t.Context(), beat, ops.Ping{Failed: true, Exit: 3, Output: "copying <b>\ndisk full", At: s.Now}))
 	mustContain(t, page(), "failed with exit code 3", "<pre>copying &lt;b&gt;\ndisk full</pre>")
 }

@@ -28,9 +28,7 @@ import (
 func pagePatterns(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	set := token.NewFileSet()
 	constants, calls := map[string]string{}, []ast.Expr{}
 	for _, name := range append(files, files...) { // twice: a constant may be made of one in a later file
@@ -38,9 +36,7 @@ func pagePatterns(t *testing.T) []string {
 			continue
 		}
 		file, err := parser.ParseFile(set, name, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ast.Inspect(file, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.ValueSpec:
@@ -127,9 +123,7 @@ func (s *site) changes() []string {
 	var described struct {
 		Paths map[string]map[string]json.RawMessage `json:"paths"`
 	}
-	if err := json.Unmarshal([]byte(s.with("GET", "/api/v1/openapi.json", "secret", nil).body), &described); err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, json.Unmarshal([]byte(s.with("GET", "/api/v1/openapi.json", "secret", nil).body), &described))
 	for path, methods := range described.Paths {
 		if strings.HasPrefix(path, "/webhooks/") { // they know their senders themselves
 			continue
@@ -196,9 +190,7 @@ func (s *site) makeToken(name string, role access.Role, life time.Duration) stri
 		made.ExpiresAt = ops.Ptr(s.Now.Add(life))
 	}
 	_, secret, err := s.Store.AddToken(s.t.Context(), made)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	return secret
 }
 
@@ -268,14 +260,10 @@ func TestARevokedTokenEndsItsOpenStream(t *testing.T) {
 	t.Cleanup(server.Close)
 	ask := func(path string) *http.Response {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		r.Header.Set("Authorization", "Bearer "+secret)
 		response, err := http.DefaultTransport.RoundTrip(r) // without following redirects
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { _ = response.Body.Close() })
 		return response
 	}
@@ -283,9 +271,7 @@ func TestARevokedTokenEndsItsOpenStream(t *testing.T) {
 	if stream.StatusCode != http.StatusOK {
 		t.Fatalf("status %d", stream.StatusCode)
 	}
-	if err := s.Store.RevokeToken(t.Context(), "tv", "test", clock.Now()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Store.RevokeToken(t.Context(), "tv", "test", clock.Now()))
 	clock.add(time.Minute)
 	ended := make(chan error, 1)
 	go func() {
@@ -346,9 +332,7 @@ func TestATokenIsMadeOnThePageAndShownOnce(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 func TestTheLastUseOfATokenIsWrittenOnceAMinute(t *testing.T) {

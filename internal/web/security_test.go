@@ -57,13 +57,15 @@ func TestPagesNeedNothingInlineAndNoOtherHost(t *testing.T) {
 }
 
 func TestRequestsFromOtherSitesChangeNothing(t *testing.T) {
-	s := newSite(t)
-	for _, path := range []string{"/run", "/theme", "/login", "/api/v1/cycles"} {
+	s := newSite(t, withToken("secret"))
+	for _, route := range s.changes() {
+		method, path, _ := strings.Cut(route, " ")
 		for name, value := range map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"} {
 			r := form(t, path, url.Values{"theme": {"dark"}})
+			r.Method = method
 			r.Header.Set(name, value)
 			if got := s.do(r).StatusCode; got != http.StatusForbidden {
-				t.Errorf("POST %s with %s %s: status %d", path, name, value, got)
+				t.Errorf("%s with %s %s: status %d", route, name, value, got)
 			}
 		}
 	}

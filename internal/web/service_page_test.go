@@ -44,21 +44,15 @@ func TestAServiceHasAPageWithEverythingAboutIt(t *testing.T) {
 	s.Check("web", ops.Down, "connection refused")
 	s.Check("db", ops.Degraded, "slow")
 	state := health.State{Service: "web", Probe: "http", Level: ops.Down, Since: s.Now}
-	if err := s.Store.RecordResults(t.Context(), "default", nil, nil, []health.State{state}, nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Store.RecordResults(t.Context(), "default", nil, nil, []health.State{state}, nil, nil))
 	incident := s.breaks("web", "The port is closed.")
 	restarted(t, s, "web")
 	_, err := s.Store.AddMemory(t.Context(), ops.Memory{
 		Environment: "default", Service: "web", Category: "timing", Observation: "It starts slowly.", Confidence: 0.7, Source: "operator",
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	held := ops.Withheld{Service: "web", Why: ops.HoldDependency, Reason: "db is bad"}
-	if err := s.Store.SaveWithheld(t.Context(), "default", []ops.Withheld{held}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Store.SaveWithheld(t.Context(), "default", []ops.Withheld{held}))
 	s.Now = end
 	body := s.page("/services/default/web")
 	mustContain(t, body, "Down", "since <time", "connection refused", "No cycle starts for it now: db is bad",

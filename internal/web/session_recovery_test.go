@@ -20,6 +20,7 @@ func TestChildLinkNamesTheLastAttemptToWork(t *testing.T) {
 	body := s.page(fmt.Sprintf("/sessions/%d", ids[0]))
 	mustContain(t, body, fmt.Sprintf("Escalated to Session #%d (Tier 2)", ids[2]), `<span class="role">Judge</span>`)
 	mustNotContain(t, body, fmt.Sprintf("Escalated to Session #%d ", ids[3]))
+	mustContain(t, s.page(fmt.Sprintf("/sessions/%d", ids[2])), fmt.Sprintf("Escalated from Session #%d (Tier 1)", ids[0]), fmt.Sprintf("Retry of Session #%d (attempt 2)", ids[1]))
 	mustContain(t, s.page("/sessions"), "Tier 2 Judge")
 	mustContain(t, s.page(fmt.Sprintf("/sessions/%d", ids[3])), "Safe remediation · Judge")
 }

@@ -109,9 +109,7 @@ func TestARemovedTranscriptSaysSo(t *testing.T) {
 	_, ids := s.Chain(ops.NewCycle{}, ops.CycleHealthy, "fine",
 		apitest.Run{Tier: 1, For: time.Second, Outcome: ops.OutcomeHealthy, Lines: numbered(300)})
 	db, err := sql.Open("sqlite", s.Path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = db.Close() }()
 	if _, err := db.ExecContext(t.Context(), `DELETE FROM transcript`); err != nil {
 		t.Fatal(err)
@@ -128,16 +126,5 @@ func TestARemovedTranscriptSaysSo(t *testing.T) {
 			t.Fatal(err)
 		}
 		mustContain(t, s.page(fmt.Sprintf("/sessions/%d", ids[0])), "Transcript removed by retention on "+at.Format(time.DateOnly)+" "+want)
-	}
-}
-
-func TestThoseWhoMayOnlyLookGetNoButtons(t *testing.T) {
-	s := newSite(t, withReadToken("full", "reader"))
-	s.breaks("jellyfin", "HTTP 502")
-	for _, path := range []string{"/", "/sessions", "/incidents"} {
-		body := s.with("GET", path, "reader", nil).body
-		mustContain(t, body, `data-access="read"`, "Read-only")
-		mustNotContain(t, body, `id="run-now"`, `commandfor="run-now"`)
-		mustNotContain(t, s.with("GET", path, "full", nil).body, `data-access`, "Read-only")
 	}
 }

@@ -56,9 +56,7 @@ func newConfigured(t *testing.T, change ...func(*web.Options)) *configured {
 	t.Helper()
 	dir := t.TempDir()
 	c := &configured{path: filepath.Join(dir, "claudeops.yaml"), state: filepath.Join(dir, "state")}
-	if err := errors.Join(os.WriteFile(c.path, []byte(ownFile), 0o640), os.Mkdir(c.state, 0o700)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.WriteFile(c.path, []byte(ownFile), 0o640), os.Mkdir(c.state, 0o700)))
 	load := func(instead map[string][]byte) (*config.Config, error) {
 		if instead == nil && c.refuse != nil && c.file() != ownFile {
 			return nil, c.refuse
@@ -69,9 +67,7 @@ func newConfigured(t *testing.T, change ...func(*web.Options)) *configured {
 		})
 	}
 	loaded, err := load(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	settings := daemon.ConfigFile(daemon.Options{
 		Config: loaded, LoadConfig: load, Reload: func() { c.reloads++ }, Clock: time.Now, Logger: slog.New(slog.DiscardHandler),
 	})
@@ -122,9 +118,7 @@ func (c *configured) save(path string, fields url.Values) (preview, saved string
 
 func (c *configured) backups() []string {
 	found, err := filepath.Glob(c.path + ".bak-*")
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err)
 	return found
 }
 
@@ -132,9 +126,7 @@ func (c *configured) backups() []string {
 func (c *configured) audits() string {
 	c.t.Helper()
 	events, err := c.Store.Events(c.t.Context(), store.EventFilter{Limit: 50})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err)
 	var out strings.Builder
 	for _, e := range events {
 		if e.Kind == ops.EventAudit {
@@ -211,14 +203,10 @@ func TestATargetIsKeptSecret(t *testing.T) {
 		t.Errorf("%d reloads, the file is\n%s", c.reloads, c.file())
 	}
 	// A file that others can read stays the operator's own.
-	if err := os.Chmod(targets, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(targets, 0o644))
 	shared := url.Values{"target": {"ntfy://x/z"}, "seen": {c.seen("/settings/notifications/new")}}
 	mustContain(t, c.do(form(t, "/settings/notifications/new", shared)).body, "add the URL there, then reload")
-	if err := os.Chmod(targets, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(targets, 0o600))
 	// What one person typed is not for another.
 	fields := url.Values{"target": {"ntfy://x/y"}, "seen": {c.seen("/settings/notifications/new")}}
 	kept := regexp.MustCompile(`name="kept" value="(\w+)"`).FindStringSubmatch(c.do(form(t, "/settings/notifications/new", fields)).body)
@@ -226,9 +214,7 @@ func TestATargetIsKeptSecret(t *testing.T) {
 		t.Fatal("the preview keeps nothing")
 	}
 	_, secret, err := c.Store.AddToken(t.Context(), store.Token{Name: "ada", Role: access.RoleAdmin, CreatedAt: c.Now, CreatedBy: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r := form(t, "/settings/notifications/new", url.Values{"kept": {kept[1]}, "step": {"save"}, "seen": fields["seen"]})
 	r.Header.Set("Authorization", "Bearer "+secret)
 	if a := c.do(r); a.StatusCode != http.StatusUnprocessableEntity || c.reloads != 2 {
@@ -301,9 +287,7 @@ func TestFormsAreForAdministrators(t *testing.T) {
 	paths := []string{"/settings/services/new", "/settings/services/web/probes/new", "/settings/notifications/new", "/settings/trust"}
 	for _, role := range []access.Role{access.RoleRead, access.RoleResponder} {
 		_, secret, err := c.Store.AddToken(t.Context(), store.Token{Name: string(role), Role: role, CreatedAt: c.Now, CreatedBy: "test"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, path := range paths {
 			for _, r := range []*http.Request{form(t, path, fields), form(t, path, nil)} {
 				r.Header.Set("Authorization", "Bearer "+secret)
@@ -332,9 +316,7 @@ func TestAFileThatChangedMeanwhileIsNotOverwritten(t *testing.T) {
 	c := newConfigured(t)
 	const path = "/settings/services/new"
 	fields := url.Values{"type": {"none"}, "name": {"db"}, "seen": {c.seen(path)}, "step": {"save"}}
-	if err := os.WriteFile(c.path, []byte(ownFile+"# more\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(c.path, []byte(ownFile+"# more\n"), 0o600))
 	a := c.do(form(t, path, fields))
 	if a.StatusCode != http.StatusUnprocessableEntity || c.file() != ownFile+"# more\n" || c.reloads != 0 {
 		t.Errorf("answered %d\n%s", a.StatusCode, c.file())
@@ -342,9 +324,7 @@ func TestAFileThatChangedMeanwhileIsNotOverwritten(t *testing.T) {
 	mustContain(t, a.body, "The file was changed after you opened the form", `value="db"`)
 	preview, _ := c.save(path, url.Values{"type": {"none"}, "name": {"db"}})
 	mustContain(t, preview, "The file was changed after the daemon read it")
-	if err := os.WriteFile(c.path, []byte(ownFile+"max_tier: 9\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(c.path, []byte(ownFile+"max_tier: 9\n"), 0o600))
 	broken := url.Values{"type": {"none"}, "name": {"cache"}, "seen": {c.seen(path)}}
 	mustContain(t, c.do(form(t, path, broken)).body, "The file is wrong as it is, so correct it first", "max_tier")
 	mustNotContain(t, preview, "# who is told") // it may stand beside a secret that the daemon does not know

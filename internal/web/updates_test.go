@@ -20,9 +20,7 @@ func TestThePageOfAServiceUpdatesIt(t *testing.T) {
 	err := s.Store.SeeVersion(ctx, ops.Version{
 		Environment: "default", Service: "web", Image: ops.Image{Ref: "web:1", Digest: "sha256:aaaa", ID: "a"}, Newest: "sha256:bbbb", At: s.Now,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	mustContain(t, s.get("/services/default/web").body, "web:1 (sha256:aaaa)", "There is a newer one.", "Update web?")
 	if body := s.get("/services/default/plain").body; strings.Contains(body, "its-image") {
 		t.Error("a service without a compose file has an image")
@@ -46,17 +44,11 @@ func TestTheIncidentOfAnUpdateNamesNoCycle(t *testing.T) {
 	s := newSite(t)
 	ctx := t.Context()
 	u, err := s.Store.AskUpdate(ctx, ops.Update{Environment: "default", Service: "web", Person: "ada"}, s.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	owner, err := s.Store.RegisterHost(ctx, "attic")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	u.Phase, u.PhaseAt, u.Kept, u.Result = ops.UpdateStuck, s.Now, "claudeops/kept/web:1", "worse than before: web"
-	if err := s.Store.AdvanceUpdate(ctx, owner, u, ops.UpdateAsked, 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Store.AdvanceUpdate(ctx, owner, u, ops.UpdateAsked, 0))
 	body := s.get("/incidents/1").body
 	mustContain(t, body, "web is broken after its update", "worse than before: web", "claudeops/kept/web:1")
 	for _, path := range []string{"/incidents/1", "/incidents", "/"} {

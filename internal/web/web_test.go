@@ -75,9 +75,7 @@ func (s *site) do(r *http.Request) answer {
 	s.handler.ServeHTTP(recorder, r)
 	response := recorder.Result()
 	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	return answer{response, string(body)}
 }
 

@@ -106,13 +106,9 @@ func TestUnfinishedBodiesOfStrangersAreGivenUpAtOnce(t *testing.T) {
 	t.Cleanup(server.Close)
 	for _, path := range []string{webhook.Path + "generic", webhook.Path + "sentry/wrong", "/api/v1/cycles"} {
 		c, err := net.Dial("tcp", server.Listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { _ = c.Close() })
-		if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.SetDeadline(time.Now().Add(time.Minute)))
 		fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\nContent-Type: application/json\r\n\r\n{", path)
 		answer, err := io.ReadAll(c) // until the connection ends
 		if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 401") {

@@ -24,6 +24,7 @@ import (
 	"claudeops/internal/decide/report"
 	"claudeops/internal/guard/redact"
 	"claudeops/internal/ops"
+	"claudeops/test/agenttest"
 )
 
 // Task is what the agent behind an adapter is to do. The adapter's test makes it do so.
@@ -103,9 +104,7 @@ func Run(t *testing.T, s Subject) {
 func (s Subject) make(t *testing.T, task Task) (*agent.Runner, ops.SessionSpec) {
 	t.Helper()
 	script := filepath.Join(t.TempDir(), "hang.sh")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\nsetsid sleep 300 &\nsleep 300\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(script, []byte("#!/bin/sh\nsetsid sleep 300 &\nsleep 300\n"), 0o700))
 	adapter, spec := s.Make(t, task, Fixture{Command: script})
 	s.fill(t, &spec)
 	return agent.NewRunner(adapter, agent.Options{Redactor: redact.New([]string{Secret})}), spec
@@ -140,16 +139,16 @@ func answers(t *testing.T, s Subject) {
 	if !able.Known || able.Version == "" || able.Structured != s.Structured {
 		t.Errorf("it can %+v", able)
 	}
-	rec := &Recorder{}
+	rec := &agenttest.Recorder{}
 	res := runner.Run(t.Context(), spec, rec)
 	succeeded(t, res)
 	if !strings.Contains(res.Text, Said) || !strings.Contains(rec.Text(), Said) {
 		t.Errorf("it said %q; recorded:\n%s", res.Text, rec.Text())
 	}
-	if rec.pid <= 0 || rec.started == "" {
-		t.Errorf("the process is %d, started %q", rec.pid, rec.started)
+	if rec.PID <= 0 || rec.Since == "" {
+		t.Errorf("the process is %d, started %q", rec.PID, rec.Since)
 	}
-	for i, line := range rec.lines {
+	for i, line := range rec.All {
 		if line.Seq != int64(i+1) || line.At.IsZero() {
 			t.Errorf("line %d has number %d and time %v", i, line.Seq, line.At)
 		}
@@ -200,7 +199,7 @@ func structured(t *testing.T, s Subject) {
 	}
 	runner, spec := s.make(t, Answer)
 	spec.OutcomeJSON = report.Inline(spec.Session.Tier)
-	res := runner.Run(t.Context(), spec, &Recorder{})
+	res := runner.Run(t.Context(), spec, &agenttest.Recorder{})
 	succeeded(t, res)
 	if got, want := compact(t, res.Structured), compact(t, json.RawMessage(Outcome)); got != want {
 		t.Errorf("the outcome is\n%s, want\n%s", got, want)
@@ -215,15 +214,13 @@ func compact(t *testing.T, raw json.RawMessage) string {
 		t.Fatalf("the outcome %q is not JSON: %v", raw, err)
 	}
 	var b bytes.Buffer
-	if err := json.NewEncoder(&b).Encode(v); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.NewEncoder(&b).Encode(v))
 	return b.String()
 }
 
 func fails(t *testing.T, s Subject) {
 	runner, spec := s.make(t, Fail)
-	res := runner.Run(t.Context(), spec, &Recorder{})
+	res := runner.Run(t.Context(), spec, &agenttest.Recorder{})
 	if res.Success() || res.Failure == "" || res.Err == "" || strings.Contains(res.Err, "\n") {
 		t.Errorf("the session: %+v", res)
 	}
@@ -234,7 +231,7 @@ func fails(t *testing.T, s Subject) {
 
 func crashes(t *testing.T, s Subject) {
 	runner, spec := s.make(t, Crash)
-	res := runner.Run(t.Context(), spec, &Recorder{})
+	res := runner.Run(t.Context(), spec, &agenttest.Recorder{})
 	if res.Success() || res.ExitCode == nil || *res.ExitCode == 0 || res.Failure != ops.FailureExit || res.Err == "" {
 		t.Errorf("the session: %+v", res)
 	}
@@ -243,7 +240,7 @@ func crashes(t *testing.T, s Subject) {
 func missing(t *testing.T, s Subject) {
 	adapter, spec := s.Missing(t)
 	s.fill(t, &spec)
-	res := agent.NewRunner(adapter, agent.Options{}).Run(t.Context(), spec, &Recorder{})
+	res := agent.NewRunner(adapter, agent.Options{}).Run(t.Context(), spec, &agenttest.Recorder{})
 	if res.Success() || res.ExitCode != nil || res.Failure != ops.FailureNotFound || res.Err == "" || res.CostUSD == nil || *res.CostUSD != 0 {
 		t.Errorf("the session: %+v", res)
 	}
@@ -251,13 +248,13 @@ func missing(t *testing.T, s Subject) {
 
 func long(t *testing.T, s Subject) {
 	runner, spec := s.make(t, Many)
-	rec := &Recorder{}
+	rec := &agenttest.Recorder{}
 	res := runner.Run(t.Context(), spec, rec)
 	succeeded(t, res)
 	if !strings.Contains(res.Text, Said) {
 		t.Errorf("it said %q", res.Text)
 	}
-	cut := slices.ContainsFunc(rec.lines, func(l ops.Line) bool { return strings.Contains(l.Text, "[cut: ") })
+	cut := slices.ContainsFunc(rec.All, func(l ops.Line) bool { return strings.Contains(l.Text, "[cut: ") })
 	if !cut {
 		t.Error("no line was long enough to be cut")
 	}
@@ -265,7 +262,7 @@ func long(t *testing.T, s Subject) {
 
 func unstored(t *testing.T, s Subject) {
 	runner, spec := s.make(t, Answer)
-	res := runner.Run(t.Context(), spec, &Recorder{fail: true})
+	res := runner.Run(t.Context(), spec, &agenttest.Recorder{Err: os.ErrInvalid})
 	if res.Success() || res.Stop != ops.StopJournal || res.Failure != ops.FailureJournal {
 		t.Errorf("the session: %+v", res)
 	}
@@ -275,10 +272,10 @@ func resumes(t *testing.T, s Subject) {
 	runner, spec := s.make(t, Answer)
 	if !s.Resumes {
 		spec.Resume = uuid.NewString()
-		refused(t, runner.Run(t.Context(), spec, &Recorder{}))
+		refused(t, runner.Run(t.Context(), spec, &agenttest.Recorder{}))
 		return
 	}
-	first := runner.Run(t.Context(), spec, &Recorder{})
+	first := runner.Run(t.Context(), spec, &agenttest.Recorder{})
 	succeeded(t, first)
 	if first.Conversation.Path == "" || first.Conversation.Size == 0 {
 		t.Fatalf("the record of the conversation is not known: %+v", first.Conversation)
@@ -291,7 +288,7 @@ func resumes(t *testing.T, s Subject) {
 	for range 2 {
 		again.Session.ID++ // each session has an id of its own
 		again.Session.PlannedID = uuid.NewString()
-		second := runner.Run(t.Context(), again, &Recorder{})
+		second := runner.Run(t.Context(), again, &agenttest.Recorder{})
 		succeeded(t, second)
 		s.measured(t, second)
 		if second.CLISessionID == "" || second.CLISessionID == first.CLISessionID {
@@ -302,13 +299,11 @@ func resumes(t *testing.T, s Subject) {
 	unknown := again
 	unknown.Resume, unknown.Conversation = uuid.NewString(), ops.Fingerprint{}
 	unknown.Session.PlannedID = uuid.NewString()
-	refused(t, runner.Run(t.Context(), unknown, &Recorder{}))
+	refused(t, runner.Run(t.Context(), unknown, &agenttest.Recorder{}))
 
-	if err := os.WriteFile(first.Conversation.Path, []byte("{}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(first.Conversation.Path, []byte("{}\n"), 0o600))
 	again.Session.PlannedID = uuid.NewString()
-	refused(t, runner.Run(t.Context(), again, &Recorder{}))
+	refused(t, runner.Run(t.Context(), again, &agenttest.Recorder{}))
 }
 
 // finds puts things where an earlier session could have left them. Whoever wants to see what a program makes of them would
@@ -323,19 +318,11 @@ func finds(t *testing.T, s Subject) {
 		"agent/config/settings.json", "agent/config/CLAUDE.md", "agent/exchange/x", "work/CLAUDE.md", "work/.git/config",
 	} {
 		file := filepath.Join(spec.StateDir, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(planted), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(file), 0o700))
+		must(t, os.WriteFile(file, []byte(planted), 0o600))
 	}
-	if err := os.MkdirAll(filepath.Dir(template), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(template, []byte("of the operator"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(template), 0o700))
+	must(t, os.WriteFile(template, []byte("of the operator"), 0o600))
 	during := &looking{dir: spec.StateDir, text: planted}
 	succeeded(t, runner.Run(t.Context(), spec, during))
 	if during.err != nil || during.notes != "of the operator" {
@@ -353,7 +340,7 @@ func finds(t *testing.T, s Subject) {
 
 // looking looks through a state folder once the program was started.
 type looking struct {
-	Recorder
+	agenttest.Recorder
 
 	dir, text string
 	notes     string
@@ -382,5 +369,12 @@ func refused(t *testing.T, res ops.RunResult) {
 	t.Helper()
 	if res.Success() || res.Failure != ops.FailureResumeRefused || res.Err == "" {
 		t.Errorf("the conversation was continued: %+v", res)
+	}
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"claudeops/internal/ops"
+	"claudeops/test/agenttest"
 )
 
 func stops(t *testing.T, s Subject) {
@@ -18,7 +19,7 @@ func stops(t *testing.T, s Subject) {
 	ctx, stop := context.WithCancelCause(t.Context())
 	defer stop(nil)
 	done := make(chan ops.RunResult, 1)
-	rec := &Recorder{}
+	rec := &agenttest.Recorder{}
 	go func() { done <- runner.Run(ctx, spec, rec) }()
 	for deadline := time.Now().Add(3 * time.Minute); sleeping(t, spec.Session.Key) < 2; {
 		select {
@@ -47,7 +48,7 @@ func stops(t *testing.T, s Subject) {
 func limits(t *testing.T, s Subject) {
 	runner, spec := s.make(t, Hang)
 	spec.Limits.Wall = 2 * time.Second
-	res := runner.Run(t.Context(), spec, &Recorder{})
+	res := runner.Run(t.Context(), spec, &agenttest.Recorder{})
 	if res.Stop != ops.StopWall || res.Success() || res.Failure != ops.FailureWall {
 		t.Errorf("the session: %+v", res)
 	}
@@ -61,7 +62,7 @@ func deadline(t *testing.T, s Subject) {
 	runner, spec := s.make(t, Silent)
 	spec.Deadline = time.Now().Add(2 * time.Second)
 	begun := time.Now()
-	res := runner.Run(t.Context(), spec, &Recorder{})
+	res := runner.Run(t.Context(), spec, &agenttest.Recorder{})
 	if res.Stop != ops.StopDeadline || res.Success() || res.Failure != ops.FailureDeadline {
 		t.Errorf("the session: %+v", res)
 	}
@@ -77,28 +78,26 @@ func cancelled(t *testing.T, s Subject) {
 	runner, spec := s.make(t, Answer)
 	ctx, stop := context.WithCancelCause(t.Context())
 	stop(ops.Stop(ops.StopShutdown, "the supervisor ends"))
-	rec := &Recorder{}
+	rec := &agenttest.Recorder{}
 	res := runner.Run(ctx, spec, rec)
-	if res.Stop != ops.StopShutdown || res.ExitCode != nil || res.Success() || rec.pid != 0 {
+	if res.Stop != ops.StopShutdown || res.ExitCode != nil || res.Success() || rec.PID != 0 {
 		t.Errorf("the session: %+v", res)
 	}
 }
 
 func leaks(t *testing.T, s Subject) {
 	runner, spec := s.make(t, Leak)
-	rec := &Recorder{}
+	rec := &agenttest.Recorder{}
 	res := runner.Run(t.Context(), spec, rec)
 	succeeded(t, res)
 	data, err := json.Marshal(res)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for what, text := range map[string]string{"record": rec.Text(), "result": string(data)} {
 		if strings.Contains(text, Secret) {
 			t.Errorf("the secret is in the %s:\n%s", what, text)
 		}
 	}
-	if len(rec.lines) == 0 {
+	if len(rec.All) == 0 {
 		t.Error("nothing was recorded")
 	}
 }
@@ -107,9 +106,7 @@ func leaks(t *testing.T, s Subject) {
 func processes(t *testing.T, key string) []string {
 	t.Helper()
 	names, err := filepath.Glob("/proc/[0-9]*/environ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var out []string
 	for _, name := range names {
 		// One that ends in the meantime cannot be read any more.

@@ -15,23 +15,15 @@ import (
 // crowd measures the hop while many chains, each in an environment of its own, are to be done at once.
 func (b *bench) crowd(chains int) ([]figure, error) {
 	times := filepath.Join(b.dir, "crowd-times")
-	agent, err := b.agent(hopping(times))
-	if err != nil {
-		return nil, err
-	}
+	agent := must(b.agent(hopping(times)))
 	file := filepath.Join(b.dir, "crowd.yaml")
 	text := "interval: 24h\nenvironments:\n"
 	for i := range chains {
 		text += fmt.Sprintf("  - name: env%03d\n", i)
 	}
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		return nil, err
-	}
+	check(os.WriteFile(file, []byte(text), 0o600))
 	// A daemon without history starts one cycle in every environment, all at once.
-	d, err := b.start(agent, filepath.Join(b.dir, "crowd"), "CLAUDEOPS_CONFIG="+file)
-	if err != nil {
-		return nil, err
-	}
+	d := must(b.start(agent, filepath.Join(b.dir, "crowd"), "CLAUDEOPS_CONFIG="+file))
 	defer d.stop()
 	begun := time.Now()
 	for {
@@ -48,14 +40,8 @@ func (b *bench) crowd(chains int) ([]figure, error) {
 		<-time.After(100 * time.Millisecond)
 	}
 	took := time.Since(begun)
-	rss, err := residentMB(d.cmd.Process.Pid)
-	if err != nil {
-		return nil, err
-	}
-	raw, err := os.ReadFile(times)
-	if err != nil {
-		return nil, err
-	}
+	rss := must(residentMB(d.cmd.Process.Pid))
+	raw := must(os.ReadFile(times))
 	hops, most, err := readHops(string(raw))
 	if err != nil {
 		return nil, err

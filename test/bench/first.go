@@ -27,10 +27,7 @@ type firstAnswers struct{ claimed, acted, spoke []float64 }
 // without a reflex, Tier 1 says its first word. The same agent started by hand is the measure for the last.
 func (b *bench) first() ([]figure, error) {
 	spoke := filepath.Join(b.dir, "first-spoke")
-	agent, err := b.agent(noteTime(spoke) + "\n" + result + "\n")
-	if err != nil {
-		return nil, err
-	}
+	agent := must(b.agent(noteTime(spoke) + "\n" + result + "\n"))
 	var alone []float64
 	var all firstAnswers
 	for i := range firstRounds {
@@ -39,9 +36,7 @@ func (b *bench) first() ([]figure, error) {
 			return nil, err
 		}
 		alone = append(alone, took)
-		if err := b.firstOf(agent, spoke, i, &all); err != nil {
-			return nil, err
-		}
+		check(b.firstOf(agent, spoke, i, &all))
 	}
 	return []figure{
 		{"last failed check and `grouping.window` to the claimed cycle", spread(all.claimed), "≤ 50 ms"},
@@ -57,9 +52,7 @@ func (b *bench) first() ([]figure, error) {
 func (b *bench) firstOf(agent, spoke string, round int, all *firstAnswers) error {
 	acted := filepath.Join(b.dir, "first-acted")
 	for _, reflex := range []bool{true, false} {
-		if err := errors.Join(os.RemoveAll(spoke), os.RemoveAll(acted)); err != nil {
-			return err
-		}
+		check(errors.Join(os.RemoveAll(spoke), os.RemoveAll(acted)))
 		s := newFirstService()
 		config := filepath.Join(b.dir, "first.yaml")
 		text := "grouping: {window: 1s}\nservices:\n  - name: web\n    trust: full\n    probes: [{type: http, url: '" + s.URL + "', interval: 1s, fail_after: 1}]\n" +
@@ -67,15 +60,10 @@ func (b *bench) firstOf(agent, spoke string, round int, all *firstAnswers) error
 		if reflex {
 			text += "    reflexes: [{on: http, do: [note]}]\n"
 		}
-		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-			return err
-		}
+		check(os.WriteFile(config, []byte(text), 0o600))
 		state := filepath.Join(b.dir, fmt.Sprintf("first-%d-%t", round, reflex))
-		d, err := b.start(agent, state, "CLAUDEOPS_CONFIG="+config)
-		if err != nil {
-			return err
-		}
-		err = s.measure(filepath.Join(state, "claudeops.db"), map[bool]string{true: acted, false: spoke}[reflex], func(claimed, done float64) {
+		d := must(b.start(agent, state, "CLAUDEOPS_CONFIG="+config))
+		err := s.measure(filepath.Join(state, "claudeops.db"), map[bool]string{true: acted, false: spoke}[reflex], func(claimed, done float64) {
 			all.claimed = append(all.claimed, claimed)
 			if reflex {
 				all.acted = append(all.acted, done)

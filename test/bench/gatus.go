@@ -13,29 +13,20 @@ import (
 
 // probesGatus lets Gatus watch the services that the daemon has watched. It keeps its results in SQLite, as the daemon does.
 func (b *bench) probesGatus(program string, played *services, length time.Duration) ([]figure, error) {
-	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
+	l := must((&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0"))
 	_, port, err := net.SplitHostPort(l.Addr().String())
 	if err != nil {
 		return nil, err
 	}
-	if err := l.Close(); err != nil {
-		return nil, err
-	}
+	check(l.Close())
 	configuration := filepath.Join(b.dir, "gatus.yaml")
-	if err := os.WriteFile(configuration, []byte(gatusYAML(port, filepath.Join(b.dir, "gatus.db"), played.urls)), 0o600); err != nil {
-		return nil, err
-	}
+	check(os.WriteFile(configuration, []byte(gatusYAML(port, filepath.Join(b.dir, "gatus.db"), played.urls)), 0o600))
 	c := exec.Command(program) //nolint:gosec,noctx // it was named to be measured
 	c.Dir = b.dir
 	c.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + b.dir, "GATUS_CONFIG_PATH=" + configuration, "GATUS_LOG_LEVEL=ERROR"}
 	var said strings.Builder
 	c.Stderr, c.Stdout = &said, &said
-	if err := c.Start(); err != nil {
-		return nil, err
-	}
+	check(c.Start())
 	d := &daemon{cmd: c}
 	defer d.stop()
 	u, err := watchProcess(c.Process.Pid, played, length)

@@ -49,10 +49,7 @@ func (b *bench) growth(ctx context.Context, days int) ([]figure, error) {
 		"/", "/sessions", "/sessions?status=failed", "/sessions/1", "/costs", "/costs?by=service&days=90", "/events", "/incidents",
 		"/services", "/notifications", "/memory", "/actions",
 	} {
-		took, err := pageTimes(ctx, sites, path)
-		if err != nil {
-			return nil, err
-		}
+		took := must(pageTimes(ctx, sites, path))
 		out = append(out, figure{
 			"… " + path, fmt.Sprintf("%.1f ms, %.1f × of a new one", took[1].Seconds()*1000, took[1].Seconds()/took[0].Seconds()), "≤ 2 ×",
 		})
@@ -141,10 +138,7 @@ func commits(ctx context.Context, s *store.Store, length time.Duration) ([]time.
 	defer every.Stop()
 	for end := time.Now().Add(length); time.Now().Before(end) && ctx.Err() == nil; <-every.C {
 		began := time.Now()
-		_, err := s.AddMemory(context.WithoutCancel(ctx), ops.Memory{Environment: "default", Category: "x", Observation: "measured"})
-		if err != nil {
-			return nil, err
-		}
+		must(s.AddMemory(context.WithoutCancel(ctx), ops.Memory{Environment: "default", Category: "x", Observation: "measured"}))
 		took = append(took, time.Since(began))
 	}
 	slices.Sort(took)
@@ -155,35 +149,19 @@ func commits(ctx context.Context, s *store.Store, length time.Duration) ([]time.
 func (b *bench) grown(ctx context.Context, name string, days int) (*store.Store, int64, error) {
 	path := filepath.Join(b.dir, name+".db")
 	options := store.Options{Path: path, Clock: growthNow, Logger: slog.New(slog.DiscardHandler)}
-	empty, err := store.Open(ctx, options)
-	if err != nil {
-		return nil, 0, err
-	}
-	if err := empty.Close(); err != nil {
-		return nil, 0, err
-	}
-	if err := fill(ctx, path, days); err != nil {
-		return nil, 0, err
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, 0, err
-	}
+	empty := must(store.Open(ctx, options))
+	check(empty.Close())
+	check(fill(ctx, path, days))
+	info := must(os.Stat(path))
 	s, err := store.Open(ctx, options)
 	return s, info.Size(), err
 }
 
 func fill(ctx context.Context, path string, days int) error {
-	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=synchronous(OFF)&_pragma=cache_size(-100000)")
-	if err != nil {
-		return err
-	}
+	db := must(sql.Open("sqlite", "file:"+path+"?_pragma=synchronous(OFF)&_pragma=cache_size(-100000)"))
 	defer func() { _ = db.Close() }()
 	db.SetMaxOpenConns(1)
-	sums, err := costStatements()
-	if err != nil {
-		return err
-	}
+	sums := must(costStatements())
 	for _, statement := range append(append(journalStatements(days*cyclesADay), sums...), `COMMIT`, `ANALYZE`) {
 		if _, err := db.ExecContext(ctx, statement); err != nil {
 			return fmt.Errorf("%.80s: %w", statement, err)

@@ -15,10 +15,7 @@ import (
 
 // hops measures from the end of one tier's process to the first line of the next one's.
 func (b *bench) hops(chains int) ([]figure, error) {
-	hops, err := b.hopsOf("hops", chains)
-	if err != nil {
-		return nil, err
-	}
+	hops := must(b.hopsOf("hops", chains))
 	return []figure{{
 		"hop from the end of tier N to the start of tier N+1",
 		fmt.Sprintf("p50 %.1f ms, p99 %.1f ms (%d hops)", hops[len(hops)/2], hops[len(hops)*99/100], len(hops)), "",
@@ -28,27 +25,16 @@ func (b *bench) hops(chains int) ([]figure, error) {
 // hopsOf measures the hops of a new daemon, in order of length.
 func (b *bench) hopsOf(state string, chains int, env ...string) ([]float64, error) {
 	times := filepath.Join(b.dir, state+"-times")
-	agent, err := b.agent(hopping(times))
-	if err != nil {
-		return nil, err
-	}
-	if err := b.chains(agent, times, state, chains, env...); err != nil {
-		return nil, err
-	}
-	raw, err := os.ReadFile(times)
-	if err != nil {
-		return nil, err
-	}
+	agent := must(b.agent(hopping(times)))
+	check(b.chains(agent, times, state, chains, env...))
+	raw := must(os.ReadFile(times))
 	hops, _, err := readHops(string(raw))
 	return hops, err
 }
 
 // chains lets a daemon run so many cycles, one after the other.
 func (b *bench) chains(agent, times, state string, count int, env ...string) error {
-	d, err := b.start(agent, filepath.Join(b.dir, state), env...)
-	if err != nil {
-		return err
-	}
+	d := must(b.start(agent, filepath.Join(b.dir, state), env...))
 	defer d.stop()
 	// A daemon without history starts one by itself.
 	for done := range count {
@@ -67,9 +53,7 @@ func (b *bench) chains(agent, times, state string, count int, env ...string) err
 		}
 		client := &http.Client{Transport: testtoken.Transport{}}
 		r, err := client.Post("http://"+d.addr+"/api/v1/cycles", "application/json", strings.NewReader("{}")) //nolint:noctx // loopback
-		if err != nil {
-			return err
-		}
+		check(err)
 		if err := r.Body.Close(); err != nil || r.StatusCode != http.StatusAccepted {
 			return fmt.Errorf("submit cycle: %s %w", r.Status, err)
 		}

@@ -15,22 +15,11 @@ import (
 
 // shared measures the hop of one host on a PostgreSQL that keeps what it acknowledges.
 func (b *bench) shared(chains int) ([]figure, error) {
-	c, err := pgtest.Start(context.Background(), pgtest.Durable)
-	if err != nil {
-		return nil, err
-	}
+	c := must(pgtest.Start(context.Background(), pgtest.Durable))
 	defer func() { _ = c.Close() }()
-	if err := c.SQL(context.Background(), "CREATE DATABASE hops"); err != nil {
-		return nil, err
-	}
-	alone, err := b.hopsOf("alone-hops", chains)
-	if err != nil {
-		return nil, err
-	}
-	shared, err := b.hopsOf("shared-hops", chains, "CLAUDEOPS_DATABASE_URL="+c.Address("hops"))
-	if err != nil {
-		return nil, err
-	}
+	check(c.SQL(context.Background(), "CREATE DATABASE hops"))
+	alone := must(b.hopsOf("alone-hops", chains))
+	shared := must(b.hopsOf("shared-hops", chains, "CLAUDEOPS_DATABASE_URL="+c.Address("hops")))
 	sqlite, postgres := alone[len(alone)/2], shared[len(shared)/2]
 	return []figure{{
 		"hop on PostgreSQL", fmt.Sprintf("p50 %.1f ms, p99 %.1f ms (%d hops), %.2f × the %.1f ms of SQLite in the same run",
@@ -41,38 +30,22 @@ func (b *bench) shared(chains int) ([]figure, error) {
 // hosts lets three hosts do many chains and kills one of them in the middle.
 func (b *bench) hosts(chains int) ([]figure, error) {
 	ctx := context.Background()
-	c, err := pgtest.Start(ctx)
-	if err != nil {
-		return nil, err
-	}
+	c := must(pgtest.Start(ctx))
 	defer func() { _ = c.Close() }()
-	if err := c.SQL(ctx, "CREATE DATABASE hosts"); err != nil {
-		return nil, err
-	}
-	db, err := pgx.Connect(ctx, c.Address("hosts"))
-	if err != nil {
-		return nil, err
-	}
+	check(c.SQL(ctx, "CREATE DATABASE hosts"))
+	db := must(pgx.Connect(ctx, c.Address("hosts")))
 	defer func() { _ = db.Close(ctx) }()
-	agent, err := b.agent(hopping(filepath.Join(b.dir, "hosts-times")))
-	if err != nil {
-		return nil, err
-	}
+	agent := must(b.agent(hopping(filepath.Join(b.dir, "hosts-times"))))
 	file := filepath.Join(b.dir, "hosts.yaml")
 	text := "interval: 24h\nenvironments:\n"
 	for i := range chains {
 		text += fmt.Sprintf("  - name: env%03d\n", i)
 	}
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		return nil, err
-	}
+	check(os.WriteFile(file, []byte(text), 0o600))
 	var running []*daemon
 	for _, name := range []string{"one", "two", "three"} {
 		// A daemon without history starts one cycle in every environment, all at once; the others find it done.
-		d, err := b.start(agent, filepath.Join(b.dir, "hosts-"+name), "CLAUDEOPS_CONFIG="+file, "CLAUDEOPS_DATABASE_URL="+c.Address("hosts"), "CLAUDEOPS_HOST="+name)
-		if err != nil {
-			return nil, err
-		}
+		d := must(b.start(agent, filepath.Join(b.dir, "hosts-"+name), "CLAUDEOPS_CONFIG="+file, "CLAUDEOPS_DATABASE_URL="+c.Address("hosts"), "CLAUDEOPS_HOST="+name))
 		defer d.stop()
 		running = append(running, d)
 	}
@@ -96,15 +69,10 @@ func (b *bench) killOne(ctx context.Context, db *pgx.Conn, running []*daemon, ch
 		return nil, fmt.Errorf("wait for work: %w", err)
 	}
 	killed := time.Now()
-	if err := running[0].cmd.Process.Kill(); err != nil {
-		return nil, err
-	}
+	check(running[0].cmd.Process.Kill())
 	// What is in flight changes until the process is really gone.
 	_ = running[0].cmd.Wait()
-	held, err := number(`SELECT COUNT(*) FROM cycles WHERE status = 'running' AND owner = 'one'`)
-	if err != nil {
-		return nil, err
-	}
+	held := must(number(`SELECT COUNT(*) FROM cycles WHERE status = 'running' AND owner = 'one'`))
 	if err := until(ctx, func() (bool, error) {
 		left, err := number(`SELECT COUNT(*) FROM cycles WHERE owner = 'one' AND status = 'running'`)
 		return left == 0, err
@@ -118,18 +86,9 @@ func (b *bench) killOne(ctx context.Context, db *pgx.Conn, running []*daemon, ch
 	}); err != nil {
 		return nil, fmt.Errorf("wait for the end: %w", err)
 	}
-	twice, err := number(`SELECT COUNT(*) FROM (SELECT 1 FROM sessions WHERE status = 'completed' GROUP BY cycle_id, tier HAVING COUNT(*) > 1) t`)
-	if err != nil {
-		return nil, err
-	}
-	left, err := number(`SELECT COUNT(*) FROM sessions WHERE status IN ('running', 'queued')`)
-	if err != nil {
-		return nil, err
-	}
-	all, err := number(`SELECT COUNT(*) FROM cycles`)
-	if err != nil {
-		return nil, err
-	}
+	twice := must(number(`SELECT COUNT(*) FROM (SELECT 1 FROM sessions WHERE status = 'completed' GROUP BY cycle_id, tier HAVING COUNT(*) > 1) t`))
+	left := must(number(`SELECT COUNT(*) FROM sessions WHERE status IN ('running', 'queued')`))
+	all := must(number(`SELECT COUNT(*) FROM cycles`))
 	if twice != 0 || left != 0 || all != chains {
 		return nil, fmt.Errorf("%d tiers were finished twice, %d sessions did not end, %d cycles of %d", twice, left, all, chains)
 	}

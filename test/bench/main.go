@@ -30,7 +30,7 @@ func main() {
 	binary := flag.String("binary", "bin/claudeops", "the program to measure")
 	chains := flag.Int("chains", 50, "how many three-tier chains the hop is measured on")
 	webhooks := flag.Duration("webhooks", 10*time.Second, "how long alerts are sent")
-	only := flag.String("only", "", "measure this alone: bare, first, queue, weight, hops, lines, idle, gates, walls, network, verdicts, webhooks, probes, crowd, postgres, hosts, scale or growth")
+	only := flag.String("only", "", "measure this alone: bare, first, queue, weight, hops, lines, idle, gates, walls, verdicts, webhooks, probes, crowd, postgres, hosts, scale or growth")
 	crowd := flag.Int("crowd", 500, "how many chains are to be done at once")
 	probes := flag.Duration("probes", time.Minute, "how long probes are watched")
 	gatus := flag.String("gatus", "", "a Gatus program that watches the same targets as the probes")
@@ -76,7 +76,6 @@ func run(binary, only string, chains, crowd, growth int, webhooks, probes time.D
 		{"idle", b.idle},
 		{"gates", b.gates},
 		{"walls", b.walls},
-		{"network", b.network},
 		{"verdicts", b.verdicts},
 		{"webhooks", func() ([]figure, error) { return b.webhooks(webhooks) }},
 		{"crowd", func() ([]figure, error) { return b.crowd(crowd) }},
@@ -90,7 +89,7 @@ func run(binary, only string, chains, crowd, growth int, webhooks, probes time.D
 		if only != "" && only != m.name {
 			continue
 		}
-		figures, err := m.measure()
+		figures, err := measured(m.measure)
 		if err != nil {
 			return err
 		}
@@ -99,6 +98,34 @@ func run(binary, only string, chains, crowd, growth int, webhooks, probes time.D
 		}
 	}
 	return nil
+}
+
+// failure ends a measurement at once.
+type failure struct{ err error }
+
+// check ends the measurement if something went wrong.
+func check(err error) {
+	if err != nil {
+		panic(failure{err})
+	}
+}
+
+func must[T any](v T, err error) T {
+	check(err)
+	return v
+}
+
+func measured(measure func() ([]figure, error)) (_ []figure, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			f, ok := r.(failure)
+			if !ok {
+				panic(r)
+			}
+			err = f.err
+		}
+	}()
+	return measure()
 }
 
 type bench struct {
@@ -132,25 +159,14 @@ func (b *bench) lines() ([]figure, error) {
 	const count = 100_000
 	file := filepath.Join(b.dir, "lines")
 	// Written in pieces: what this program holds would count as the measured one's peak.
-	out, err := os.Create(file)
-	if err != nil {
-		return nil, err
-	}
+	out := must(os.Create(file))
 	text := bufio.NewWriter(out)
 	for i := range count - 1 {
 		fmt.Fprintf(text, `{"type":"user","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_%06d","content":"%s"}]}}`+"\n", i, strings.Repeat("log line of a service ", 10))
 	}
-	if err := errors.Join(text.Flush(), out.Close()); err != nil {
-		return nil, err
-	}
-	info, err := os.Stat(file)
-	if err != nil {
-		return nil, err
-	}
-	agent, err := b.agent("cat " + file + "\n" + result + "\n")
-	if err != nil {
-		return nil, err
-	}
+	check(errors.Join(text.Flush(), out.Close()))
+	info := must(os.Stat(file))
+	agent := must(b.agent("cat " + file + "\n" + result + "\n"))
 	state := filepath.Join(b.dir, "lines-state")
 	c := b.command(agent, state, "once", "-q")
 	c.Env = append(c.Env, "CLAUDEOPS_GUARD=off") // this agent asks no gate about its hundred thousand results
@@ -178,10 +194,7 @@ func (b *bench) lines() ([]figure, error) {
 
 // countLines counts the stored lines and their size.
 func countLines(path string) (lines int, size int64, err error) {
-	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		return 0, 0, err
-	}
+	db := must(sql.Open("sqlite", path))
 	defer func() { _ = db.Close() }()
 	err = db.QueryRowContext(context.Background(), `SELECT SUM(n), SUM(size) FROM (
 		SELECT COUNT(*) AS n, COALESCE(SUM(OCTET_LENGTH(line)), 0) AS size FROM transcript
@@ -191,10 +204,7 @@ func countLines(path string) (lines int, size int64, err error) {
 
 // idle measures the program at rest: how soon it is ready, what it holds when nothing happens, and its file.
 func (b *bench) idle() ([]figure, error) {
-	agent, err := b.agent(result + "\n")
-	if err != nil {
-		return nil, err
-	}
+	agent := must(b.agent(result + "\n"))
 	state := filepath.Join(b.dir, "idle")
 	if out, err := b.command(agent, state, "once", "-q").CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("run first cycle: %w\n%s", err, out)
@@ -218,10 +228,7 @@ func (b *bench) idle() ([]figure, error) {
 		}
 		version = append(version, inMilliseconds(time.Since(begun)))
 	}
-	info, err := os.Stat(b.binary)
-	if err != nil {
-		return nil, err
-	}
+	info := must(os.Stat(b.binary))
 	return []figure{
 		{"start to ready, existing state", spread(existing), ""},
 		{"start to ready, new state", spread(fresh), ""},
@@ -240,10 +247,7 @@ func spread(times []float64) string {
 }
 
 func (b *bench) serve(agent, state string, settle bool) (time.Duration, int, error) {
-	d, err := b.start(agent, state)
-	if err != nil {
-		return 0, 0, err
-	}
+	d := must(b.start(agent, state))
 	defer d.stop()
 	if settle {
 		<-time.After(5 * time.Second)
@@ -301,10 +305,7 @@ func residentMB(pid int) (int, error) { return memoryMB(pid, "VmRSS:") }
 
 // memoryMB is one of the figures that the kernel keeps of a process.
 func memoryMB(pid int, name string) (int, error) {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0, err
-	}
+	raw := must(os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)))
 	for line := range strings.Lines(string(raw)) {
 		if rest, ok := strings.CutPrefix(line, name); ok {
 			kb, err := strconv.Atoi(strings.Fields(rest)[0])

@@ -31,15 +31,9 @@ const (
 // hours, pages that are ready to be asked for. The services are played by this process, so that they do not count. Gatus, if its program
 // is given, then watches the same services at the same interval.
 func (b *bench) probes(length time.Duration, gatus string) ([]figure, error) {
-	played, err := playServices(probeCount)
-	if err != nil {
-		return nil, err
-	}
+	played := must(playServices(probeCount))
 	defer played.end()
-	ours, err := b.probesOurs(played, length)
-	if err != nil {
-		return nil, err
-	}
+	ours := must(b.probesOurs(played, length))
 	if gatus == "" {
 		return append(ours, figure{"Gatus on the same targets", "not measured: name its program with -gatus", ""}), nil
 	}
@@ -48,24 +42,13 @@ func (b *bench) probes(length time.Duration, gatus string) ([]figure, error) {
 }
 
 func (b *bench) probesOurs(played *services, length time.Duration) ([]figure, error) {
-	agent, err := b.agent(result + "\n")
-	if err != nil {
-		return nil, err
-	}
+	agent := must(b.agent(result + "\n"))
 	configuration := filepath.Join(b.dir, "probes.yaml")
-	if err := os.WriteFile(configuration, []byte(servicesYAML(played.urls)), 0o600); err != nil {
-		return nil, err
-	}
+	check(os.WriteFile(configuration, []byte(servicesYAML(played.urls)), 0o600))
 	state := filepath.Join(b.dir, "probes")
-	d, err := b.start(agent, state, "CLAUDEOPS_CONFIG="+configuration)
-	if err != nil {
-		return nil, err
-	}
+	d := must(b.start(agent, state, "CLAUDEOPS_CONFIG="+configuration))
 	defer d.stop() // a second stop does nothing
-	u, err := watchProcess(d.cmd.Process.Pid, played, length)
-	if err != nil {
-		return nil, err
-	}
+	u := must(watchProcess(d.cmd.Process.Pid, played, length))
 	d.stop() // what it has counted is then on record
 	good, bad, err := countChecks(filepath.Join(state, "claudeops.db"))
 	if err != nil {
@@ -91,28 +74,16 @@ func watchProcess(pid int, played *services, length time.Duration) (u usage, err
 	if err := until(context.Background(), func() (bool, error) { return played.all(first), nil }); err != nil {
 		return u, fmt.Errorf("wait for the first result of every probe: %w", err)
 	}
-	if u.start, err = memoryMB(pid, "VmHWM:"); err != nil {
-		return u, err
-	}
+	u.start = must(memoryMB(pid, "VmHWM:"))
 	// The kernel then counts the peak from here.
-	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0); err != nil {
-		return u, err
-	}
-	before, err := processorTime(pid)
-	if err != nil {
-		return u, err
-	}
+	check(os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0))
+	before := must(processorTime(pid))
 	begun, asked := time.Now(), played.asked.Load()
 	<-time.After(length)
 	u.asked = played.asked.Load() - asked
-	after, err := processorTime(pid)
-	if err != nil {
-		return u, err
-	}
+	after := must(processorTime(pid))
 	u.wall, u.processor = time.Since(begun), after-before
-	if u.after, err = memoryMB(pid, "VmHWM:"); err != nil {
-		return u, err
-	}
+	u.after = must(memoryMB(pid, "VmHWM:"))
 	u.rss, err = residentMB(pid)
 	return u, err
 }
@@ -203,10 +174,7 @@ func playServices(count int) (*services, error) {
 }
 
 func selfSigned(ip net.IP) (tls.Certificate, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
+	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
 	now := time.Now()
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: now.Add(-time.Hour), NotAfter: now.Add(24 * time.Hour), IPAddresses: []net.IP{ip}}
 	raw, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
@@ -215,10 +183,7 @@ func selfSigned(ip net.IP) (tls.Certificate, error) {
 
 // processorTime is what a process and its threads have used.
 func processorTime(pid int) (time.Duration, error) {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, err
-	}
+	raw := must(os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)))
 	// The name in parentheses may hold anything; utime and stime are the 14th and 15th field.
 	fields := strings.Fields(string(raw[strings.LastIndexByte(string(raw), ')')+1:]))
 	if len(fields) < 13 {
@@ -226,10 +191,7 @@ func processorTime(pid int) (time.Duration, error) {
 	}
 	var ticks int64
 	for _, f := range fields[11:13] {
-		n, err := strconv.ParseInt(f, 10, 64)
-		if err != nil {
-			return 0, err
-		}
+		n := must(strconv.ParseInt(f, 10, 64))
 		ticks += n
 	}
 	return time.Duration(ticks) * time.Second / 100, nil // USER_HZ is 100 on every Linux that Go runs on
@@ -237,10 +199,7 @@ func processorTime(pid int) (time.Duration, error) {
 
 // countChecks counts the results, the good and the others. A result that tells nothing new is counted and not a row of its own.
 func countChecks(path string) (good, bad int, err error) {
-	db, err := sql.Open("sqlite", "file:"+path)
-	if err != nil {
-		return 0, 0, err
-	}
+	db := must(sql.Open("sqlite", "file:"+path))
 	defer func() { err = errors.Join(err, db.Close()) }()
 	err = db.QueryRowContext(context.Background(),
 		`SELECT COALESCE(SUM(CASE WHEN status = 'healthy' THEN checks END), 0), COALESCE(SUM(CASE WHEN status <> 'healthy' THEN checks END), 0) FROM check_hours`).

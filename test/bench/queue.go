@@ -16,10 +16,7 @@ func (b *bench) queue() ([]figure, error) {
 	var used [2]float64
 	lengths := [2]int{50, 10_000} // about 35 of them are run in this time
 	for i, n := range lengths {
-		share, err := b.queued(n)
-		if err != nil {
-			return nil, err
-		}
+		share := must(b.queued(n))
 		used[i] = share
 	}
 	return []figure{{
@@ -32,42 +29,20 @@ func (b *bench) queue() ([]figure, error) {
 func (b *bench) queued(n int) (float64, error) {
 	state := filepath.Join(b.dir, fmt.Sprintf("queue-%d", n))
 	begun := filepath.Join(b.dir, fmt.Sprintf("queue-%d-begun", n))
-	agent, err := b.agent("touch " + begun + "; sleep 0.5\n" + result + "\n")
-	if err != nil {
-		return 0, err
-	}
-	d, err := b.start(agent, state)
-	if err != nil {
-		return 0, err
-	}
+	agent := must(b.agent("touch " + begun + "; sleep 0.5\n" + result + "\n"))
+	d := must(b.start(agent, state))
 	defer d.stop()
-	if _, err := waitFor(begun); err != nil {
-		return 0, err
-	}
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(state, "claudeops.db")+"?_pragma=busy_timeout(5000)")
-	if err != nil {
-		return 0, err
-	}
+	must(waitFor(begun))
+	db := must(sql.Open("sqlite", "file:"+filepath.Join(state, "claudeops.db")+"?_pragma=busy_timeout(5000)"))
 	defer func() { _ = db.Close() }()
-	_, err = db.ExecContext(context.Background(), `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-		INSERT INTO cycles (environment, "trigger", status, created_at) SELECT environment, 'api', 'queued', created_at FROM n, (SELECT * FROM cycles ORDER BY id LIMIT 1)`, n)
-	if err != nil {
-		return 0, err
-	}
-	before, err := processorTime(d.cmd.Process.Pid)
-	if err != nil {
-		return 0, err
-	}
+	must(db.ExecContext(context.Background(), `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+		INSERT INTO cycles (environment, "trigger", status, created_at) SELECT environment, 'api', 'queued', created_at FROM n, (SELECT * FROM cycles ORDER BY id LIMIT 1)`, n))
+	before := must(processorTime(d.cmd.Process.Pid))
 	at := time.Now()
 	<-time.After(queueRest)
-	after, err := processorTime(d.cmd.Process.Pid)
-	if err != nil {
-		return 0, err
-	}
+	after := must(processorTime(d.cmd.Process.Pid))
 	var left int
-	if err := db.QueryRowContext(context.Background(), "SELECT COUNT(*) FROM cycles WHERE status = 'queued'").Scan(&left); err != nil {
-		return 0, err
-	}
+	check(db.QueryRowContext(context.Background(), "SELECT COUNT(*) FROM cycles WHERE status = 'queued'").Scan(&left))
 	if left == 0 || left == n {
 		return 0, fmt.Errorf("%d of %d cycles were run, which says nothing", n-left, n)
 	}

@@ -43,15 +43,9 @@ type restCost struct {
 // scale measures one chain, computes from it what one database can carry, and checks the arithmetic with as many cells as fit here.
 func (b *bench) scale() ([]figure, error) {
 	ctx := context.Background()
-	c, err := pgtest.Start(ctx, pgtest.Durable)
-	if err != nil {
-		return nil, err
-	}
+	c := must(pgtest.Start(ctx, pgtest.Durable))
 	defer func() { _ = c.Close() }()
-	rate, err := b.flushRate(b.dir)
-	if err != nil {
-		return nil, err
-	}
+	rate := must(b.flushRate(b.dir))
 	cost, one, err := b.costPostgres(ctx, c, "cost", fewEnvs, costChains)
 	if err != nil {
 		return nil, fmt.Errorf("measure a chain on PostgreSQL: %w", err)
@@ -67,13 +61,7 @@ func (b *bench) scale() ([]figure, error) {
 	env := many.minus(one).times(1 / float64(manyEnvs-fewEnvs))
 	out := costFigures(cost, lite, one, env)
 	out = append(out, capacity{cores: float64(runtime.NumCPU()), flushes: rate, chain: cost, environment: env, host: one}.figures()...)
-	more, err := b.simulateDatabase(ctx, c, cost)
-	if err != nil {
-		return nil, fmt.Errorf("simulate cells: %w", err)
-	}
-	out = append(out, more...)
-	more, err = b.simulateCells(ctx, c, cost)
-	return append(out, more...), err
+	return append(out, b.simulateCells(ctx, c, cost)...), nil
 }
 
 func (r restCost) minus(s restCost) restCost {
@@ -95,28 +83,14 @@ func (b *bench) costPostgres(ctx context.Context, c *pgtest.Cluster, name string
 		return chainCost{}, restCost{}, err
 	}
 	defer d.stop()
-	if err := ended(ctx, times, envs); err != nil {
-		return chainCost{}, restCost{}, err
-	}
-	m, err := newMeter(ctx, c.Address("postgres"), []string{name}, d.cmd.Process.Pid)
-	if err != nil {
-		return chainCost{}, restCost{}, err
-	}
+	check(ended(ctx, times, envs))
+	m := must(newMeter(ctx, c.Address("postgres"), []string{name}, d.cmd.Process.Pid))
 	defer func() { _ = m.conn.Close(ctx) }()
 	var rest restCost
-	err = m.conn.QueryRow(ctx, `SELECT COUNT(*) FROM pg_stat_activity WHERE datname = $1`, name).Scan(&rest.connections)
-	if err != nil {
-		return chainCost{}, rest, err
-	}
-	first, err := m.read(ctx)
-	if err != nil {
-		return chainCost{}, rest, err
-	}
+	check(m.conn.QueryRow(ctx, `SELECT COUNT(*) FROM pg_stat_activity WHERE datname = $1`, name).Scan(&rest.connections))
+	first := must(m.read(ctx))
 	<-time.After(restFor)
-	second, err := m.read(ctx)
-	if err != nil {
-		return chainCost{}, rest, err
-	}
+	second := must(m.read(ctx))
 	used, seconds := second.minus(first), second.at.Sub(first.at).Seconds()
 	per := restCost{used.commits, used.flushes, used.wal, used.database, used.supervisors, 0}.times(1 / seconds)
 	per.connections = rest.connections
@@ -124,14 +98,9 @@ func (b *bench) costPostgres(ctx context.Context, c *pgtest.Cluster, name string
 		return chainCost{}, per, nil
 	}
 	begun := time.Now()
-	if err := submit(ctx, d.addr, times, envs, chains); err != nil {
-		return chainCost{}, per, err
-	}
+	check(submit(ctx, d.addr, times, envs, chains))
 	alone := time.Since(begun) / time.Duration(chains)
-	third, err := m.read(ctx)
-	if err != nil {
-		return chainCost{}, per, err
-	}
+	third := must(m.read(ctx))
 	cost := perChain(third.minus(second), per, third.at.Sub(second.at), chains)
 	cost.alone = alone
 	cost.transcript, err = transcriptBytes(ctx, c.Address(name))
@@ -151,19 +120,12 @@ func perChain(used reading, rest restCost, took time.Duration, chains int) chain
 
 // startCell starts a daemon with some environments on a new database. Each of them begins with a chain.
 func (b *bench) startCell(ctx context.Context, c *pgtest.Cluster, name string, envs []string) (*daemon, string, error) {
-	if err := c.SQL(ctx, "CREATE DATABASE "+name); err != nil {
-		return nil, "", err
-	}
+	check(c.SQL(ctx, "CREATE DATABASE "+name))
 	times := filepath.Join(b.dir, name+"-times")
-	agent, err := b.agent(hopping(times))
-	if err != nil {
-		return nil, "", err
-	}
+	agent := must(b.agent(hopping(times)))
 	file := filepath.Join(b.dir, name+".yaml")
 	text := "interval: 24h\nenvironments:\n  - name: " + strings.Join(envs, "\n  - name: ") + "\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		return nil, "", err
-	}
+	check(os.WriteFile(file, []byte(text), 0o600))
 	d, err := b.start(agent, filepath.Join(b.dir, name), //nolint:contextcheck // a daemon is ended by its stop
 		"CLAUDEOPS_CONFIG="+file, "CLAUDEOPS_DATABASE_URL="+c.Address(name), "CLAUDEOPS_HOST="+name)
 	return d, times, err
@@ -194,15 +156,11 @@ func submit(ctx context.Context, addr, times string, before, count int) error {
 	for i := range count {
 		body := strings.NewReader(fmt.Sprintf(`{"environment":%q}`, environmentName(0)))
 		r, err := client.Post("http://"+addr+"/api/v1/cycles", "application/json", body) //nolint:noctx // loopback
-		if err != nil {
-			return err
-		}
+		check(err)
 		if err := r.Body.Close(); err != nil || r.StatusCode != http.StatusAccepted {
 			return fmt.Errorf("submit cycle: %s %w", r.Status, err)
 		}
-		if err := ended(ctx, times, before+i+1); err != nil {
-			return err
-		}
+		check(ended(ctx, times, before+i+1))
 	}
 	return nil
 }
@@ -210,33 +168,17 @@ func submit(ctx context.Context, addr, times string, before, count int) error {
 // costSQLite measures the same on a file. Commits and pages are counted in the write-ahead log.
 func (b *bench) costSQLite(ctx context.Context, chains int) (cost chainCost, err error) {
 	times := filepath.Join(b.dir, "lite-times")
-	agent, err := b.agent(hopping(times))
-	if err != nil {
-		return cost, err
-	}
+	agent := must(b.agent(hopping(times)))
 	file := filepath.Join(b.dir, "lite.yaml")
-	if err := os.WriteFile(file, []byte("interval: 24h\nenvironments:\n  - name: "+environmentName(0)+"\n"), 0o600); err != nil {
-		return cost, err
-	}
+	check(os.WriteFile(file, []byte("interval: 24h\nenvironments:\n  - name: "+environmentName(0)+"\n"), 0o600))
 	state := filepath.Join(b.dir, "lite")
-	d, err := b.start(agent, state, "CLAUDEOPS_CONFIG="+file) //nolint:contextcheck // a daemon is ended by its stop
-	if err != nil {
-		return cost, err
-	}
+	d := must(b.start(agent, state, "CLAUDEOPS_CONFIG="+file)) //nolint:contextcheck // a daemon is ended by its stop
 	defer d.stop()
-	if err := ended(ctx, times, 1); err != nil {
-		return cost, err
-	}
+	check(ended(ctx, times, 1))
 	<-time.After(statsDelay)
 	database := filepath.Join(state, "claudeops.db")
-	before, err := rowsOf(ctx, database)
-	if err != nil {
-		return cost, err
-	}
-	used, err := statOf(d.cmd.Process.Pid)
-	if err != nil {
-		return cost, err
-	}
+	before := must(rowsOf(ctx, database))
+	used := must(statOf(d.cmd.Process.Pid))
 	counted := 0
 	for i := range chains {
 		salt, frames, commits, err := readWAL(database + "-wal")
@@ -244,9 +186,7 @@ func (b *bench) costSQLite(ctx context.Context, chains int) (cost chainCost, err
 			return cost, err
 		}
 		begun := time.Now()
-		if err := submit(ctx, d.addr, times, 1+i, 1); err != nil {
-			return cost, err
-		}
+		check(submit(ctx, d.addr, times, 1+i, 1))
 		cost.alone += time.Since(begun) / time.Duration(chains)
 		<-time.After(100 * time.Millisecond) // the last commits follow the agent's end
 		salt2, frames2, commits2, err := readWAL(database + "-wal")
@@ -258,10 +198,7 @@ func (b *bench) costSQLite(ctx context.Context, chains int) (cost chainCost, err
 			cost.commits, cost.wal = cost.commits+float64(commits2-commits), cost.wal+4096*float64(frames2-frames)
 		}
 	}
-	now, err := statOf(d.cmd.Process.Pid)
-	if err != nil {
-		return cost, err
-	}
+	now := must(statOf(d.cmd.Process.Pid))
 	after, err := rowsOf(ctx, database)
 	n := float64(chains)
 	cost.supervisor, cost.agents = time.Duration(float64(now.own-used.own)/n), time.Duration(float64(now.children-used.children)/n)
@@ -272,27 +209,18 @@ func (b *bench) costSQLite(ctx context.Context, chains int) (cost chainCost, err
 
 // rowsOf counts the rows of all tables.
 func rowsOf(ctx context.Context, path string) (total int, err error) {
-	db, err := sql.Open("sqlite", "file:"+path+"?mode=ro")
-	if err != nil {
-		return 0, err
-	}
+	db := must(sql.Open("sqlite", "file:"+path+"?mode=ro"))
 	defer func() { err = errors.Join(err, db.Close()) }()
 	rows, err := db.QueryContext(ctx, `SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE '%VIRTUAL%'`)
-	if err != nil {
-		return 0, err
-	}
+	check(err)
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	var names []string
 	for rows.Next() {
 		var name string
-		if err := rows.Scan(&name); err != nil {
-			return 0, err
-		}
+		check(rows.Scan(&name))
 		names = append(names, name)
 	}
-	if err := rows.Err(); err != nil {
-		return 0, err
-	}
+	check(rows.Err())
 	for _, name := range names {
 		var n int
 		if err := db.QueryRowContext(ctx, `SELECT COUNT(*) FROM "`+name+`"`).Scan(&n); err != nil { //nolint:gosec // a table's name

@@ -25,10 +25,7 @@ type meter struct {
 }
 
 func newMeter(ctx context.Context, address string, cells []string, programs ...int) (*meter, error) {
-	conn, err := pgx.Connect(ctx, address)
-	if err != nil {
-		return nil, err
-	}
+	conn := must(pgx.Connect(ctx, address))
 	m := &meter{conn: conn, cells: cells, programs: programs}
 	var backend int
 	if err := conn.QueryRow(ctx, `SELECT pg_backend_pid()`).Scan(&backend); err != nil {
@@ -74,10 +71,7 @@ func (m *meter) read(ctx context.Context) (r reading, err error) {
 
 // readProcesses adds the processor times: of the server, of the daemons, and of what they have started.
 func (m *meter) readProcesses(r *reading) error {
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return err
-	}
+	entries := must(os.ReadDir("/proc"))
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil {
@@ -91,16 +85,10 @@ func (m *meter) readProcesses(r *reading) error {
 		}
 	}
 	for _, pid := range m.programs {
-		s, err := statOf(pid)
-		if err != nil {
-			return err
-		}
+		s := must(statOf(pid))
 		r.supervisors, r.agents = r.supervisors+s.own, r.agents+s.children
 	}
-	self, err := statOf(os.Getpid())
-	if err != nil {
-		return err
-	}
+	self := must(statOf(os.Getpid()))
 	busy, err := machineTime()
 	r.other = busy - r.database - r.supervisors - r.agents - self.own
 	return err
@@ -113,18 +101,13 @@ type stat struct {
 }
 
 func statOf(pid int) (s stat, err error) {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return s, err
-	}
+	raw := must(os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)))
 	// The name in parentheses may hold anything.
 	fields := strings.Fields(string(raw[bytes.LastIndexByte(raw, ')')+1:]))
 	if len(fields) < 15 {
 		return s, fmt.Errorf("read /proc/%d/stat: only %d fields", pid, len(fields))
 	}
-	if s.parent, err = strconv.Atoi(fields[1]); err != nil {
-		return s, err
-	}
+	s.parent = must(strconv.Atoi(fields[1]))
 	s.own, err = ticks(fields[11:13])
 	if err != nil {
 		return s, err
@@ -135,10 +118,7 @@ func statOf(pid int) (s stat, err error) {
 
 // machineTime is what all processors together have worked.
 func machineTime() (time.Duration, error) {
-	raw, err := os.ReadFile("/proc/stat")
-	if err != nil {
-		return 0, err
-	}
+	raw := must(os.ReadFile("/proc/stat"))
 	line, _, _ := strings.Cut(string(raw), "\n")
 	f := strings.Fields(line) // cpu user nice system idle iowait irq softirq steal …
 	if len(f) < 9 {
@@ -150,10 +130,7 @@ func machineTime() (time.Duration, error) {
 func ticks(fields []string) (time.Duration, error) {
 	var sum int64
 	for _, f := range fields {
-		n, err := strconv.ParseInt(f, 10, 64)
-		if err != nil {
-			return 0, err
-		}
+		n := must(strconv.ParseInt(f, 10, 64))
 		sum += n
 	}
 	return time.Duration(sum) * time.Second / 100, nil // USER_HZ is 100 on every Linux that Go runs on
@@ -161,10 +138,7 @@ func ticks(fields []string) (time.Duration, error) {
 
 // flushRate is how many writes of a database page to the end of a file can be made durable in a second, one after the other.
 func (b *bench) flushRate(dir string) (rate float64, err error) {
-	file, err := os.CreateTemp(dir, "flush")
-	if err != nil {
-		return 0, err
-	}
+	file := must(os.CreateTemp(dir, "flush"))
 	defer func() { err = errors.Join(err, file.Close(), os.Remove(file.Name())) }()
 	page := make([]byte, 8192)
 	begun, n := time.Now(), 0
@@ -172,9 +146,7 @@ func (b *bench) flushRate(dir string) (rate float64, err error) {
 		if _, err := file.Write(page); err != nil {
 			return 0, err
 		}
-		if err := file.Sync(); err != nil {
-			return 0, err
-		}
+		check(file.Sync())
 	}
 	return float64(n) / time.Since(begun).Seconds(), nil
 }

@@ -39,10 +39,7 @@ func (b *bench) scaling() ([]figure, error) {
 	var out []figure
 	var one time.Duration
 	for _, hosts := range []int{1, 3} {
-		f, err := b.farHosts(hosts)
-		if err != nil {
-			return nil, err
-		}
+		f := must(b.farHosts(hosts))
 		if hosts == 1 {
 			one = f.each
 		}
@@ -109,10 +106,7 @@ func (b *bench) farHosts(hosts int) (f far, err error) {
 
 // farRate waits until most is done: the last chains do not keep all slots busy. It counts from the moment at which the first are done.
 func farRate(ctx context.Context, address string, hosts []*daemon) (f far, err error) {
-	db, err := pgx.Connect(ctx, address)
-	if err != nil {
-		return f, err
-	}
+	db := must(pgx.Connect(ctx, address))
 	defer func() { _ = db.Close(ctx) }()
 	first, last := len(hosts)*2, len(hosts)*farEach
 	var done int
@@ -122,22 +116,12 @@ func farRate(ctx context.Context, address string, hosts []*daemon) (f far, err e
 			return done >= n, err
 		})
 	}
-	if err := reach(first); err != nil {
-		return f, err
-	}
-	used, err := processorTimes(hosts)
-	if err != nil {
-		return f, err
-	}
+	check(reach(first))
+	used := processorTimes(hosts)
 	began, before := time.Now().UTC(), done
-	if err := reach(last); err != nil {
-		return f, err
-	}
+	check(reach(last))
 	ended := time.Now().UTC()
-	after, err := processorTimes(hosts)
-	if err != nil {
-		return f, err
-	}
+	after := processorTimes(hosts)
 	took := ended.Sub(began)
 	var seconds float64
 	err = db.QueryRow(ctx, `SELECT SUM(EXTRACT(EPOCH FROM LEAST(COALESCE(ended_at::timestamptz, $2), $2) - GREATEST(started_at::timestamptz, $1)))
@@ -147,13 +131,9 @@ func farRate(ctx context.Context, address string, hosts []*daemon) (f far, err e
 	return f, err
 }
 
-func processorTimes(hosts []*daemon) (sum time.Duration, err error) {
+func processorTimes(hosts []*daemon) (sum time.Duration) {
 	for _, d := range hosts {
-		used, err := processorTime(d.cmd.Process.Pid)
-		if err != nil {
-			return 0, err
-		}
-		sum += used
+		sum += must(processorTime(d.cmd.Process.Pid))
 	}
-	return sum, nil
+	return sum
 }

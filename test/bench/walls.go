@@ -19,14 +19,8 @@ const wallSessions = 40
 
 // walls measures what the walls cost: for a command through the shell gate, and for the start of a session.
 func (b *bench) walls() ([]figure, error) {
-	without, err := b.askGates("unwalled", "CLAUDEOPS_SANDBOX=off")
-	if err != nil {
-		return nil, err
-	}
-	with, err := b.askGates("walled")
-	if err != nil {
-		return nil, err
-	}
+	without := must(b.askGates("unwalled", "CLAUDEOPS_SANDBOX=off"))
+	with := must(b.askGates("walled"))
 	bare, walled, err := b.sessionStarts()
 	if err != nil {
 		return nil, err
@@ -45,9 +39,7 @@ func middle(ms []float64) float64 {
 // sessionStarts times a program that ends at once, without walls and with everything that a session's walls need.
 func (b *bench) sessionStarts() (bare, walled []float64, err error) {
 	state := filepath.Join(b.dir, "wall-state")
-	if err := os.MkdirAll(filepath.Join(state, "work"), 0o700); err != nil {
-		return nil, nil, err
-	}
+	check(os.MkdirAll(filepath.Join(state, "work"), 0o700))
 	sandbox := wall.New(wall.Config{
 		Confine: true, Auto: true, Relay: []string{b.binary, relay.Word}, StateDir: state, WorkDir: filepath.Join(state, "work"),
 		ExtraReadOnly: []string{b.binary},
@@ -60,22 +52,15 @@ func (b *bench) sessionStarts() (bare, walled []float64, err error) {
 		}
 		bare = append(bare, milliseconds(begun))
 		begun = time.Now()
-		if err := startWalled(sandbox, wall.Session{ID: strconv.Itoa(i + 1)}, state); err != nil {
-			return nil, nil, err
-		}
+		check(startWalled(sandbox, wall.Session{ID: strconv.Itoa(i + 1)}, state))
 		walled = append(walled, milliseconds(begun))
 	}
 	return bare, walled, nil
 }
 
 func startWalled(sandbox *wall.Sandbox, session wall.Session, state string) error {
-	if err := errors.Join(sandbox.Check(ops.Tier1), sandbox.Prepare(ops.Tier1), sandbox.PrepareSession(ops.Tier1, session)); err != nil {
-		return err
-	}
-	c, err := sandbox.WrapSession(ops.Tier1, session, wall.Command{Path: "/bin/true", Argv: []string{"true"}, Dir: filepath.Join(state, "work")})
-	if err != nil {
-		return err
-	}
+	check(errors.Join(sandbox.Check(ops.Tier1), sandbox.Prepare(ops.Tier1), sandbox.PrepareSession(ops.Tier1, session)))
+	c := must(sandbox.WrapSession(ops.Tier1, session, wall.Command{Path: "/bin/true", Argv: []string{"true"}, Dir: filepath.Join(state, "work")}))
 	cmd := exec.Command(c.Path, c.Argv[1:]...) //nolint:gosec,noctx // the program under measure
 	cmd.Env, cmd.Dir = c.Env, c.Dir
 	return cmd.Run()

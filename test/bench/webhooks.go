@@ -99,21 +99,14 @@ func (c *calls) send(client *http.Client, addr, name string) {
 
 // lost counts what was accepted and is not in the database.
 func (c *calls) lost(path string) (int, error) {
-	db, err := sql.Open("sqlite", "file:"+path)
-	if err != nil {
-		return 0, err
-	}
+	db := must(sql.Open("sqlite", "file:"+path))
 	defer func() { _ = db.Close() }()
 	rows, err := db.QueryContext(context.Background(), `SELECT name FROM alerts`)
-	if err != nil {
-		return 0, err
-	}
+	check(err)
 	defer func() { _ = rows.Close() }()
 	for rows.Next() {
 		var name string
-		if err := rows.Scan(&name); err != nil {
-			return 0, err
-		}
+		check(rows.Scan(&name))
 		delete(c.accepted, name)
 	}
 	return len(c.accepted), rows.Err()

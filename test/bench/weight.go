@@ -30,16 +30,10 @@ const (
 
 // weight measures what the daemon takes for itself: at rest, with fifty probes, with very many, and when it is asked about them.
 func (b *bench) weight() ([]figure, error) {
-	agent, err := b.agent(result + "\n")
-	if err != nil {
-		return nil, err
-	}
+	agent := must(b.agent(result + "\n"))
 	var out []figure
 	for _, measure := range []func(string) ([]figure, error){b.weightAtRest, b.weightOfMany, b.metricsOfMany, b.overviewOfAlerts} {
-		figures, err := measure(agent)
-		if err != nil {
-			return nil, err
-		}
+		figures := must(measure(agent))
 		out = append(out, figures...)
 	}
 	return out, nil
@@ -53,26 +47,11 @@ func (b *bench) weightAtRest(agent string) ([]figure, error) {
 	}
 	defer end()
 	<-time.After(10 * time.Second) // the start is no part of a day
-	used, err := d.processorShare(weightRest)
-	if err != nil {
-		return nil, err
-	}
-	own, err := memoryMB(d.cmd.Process.Pid, "RssAnon:")
-	if err != nil {
-		return nil, err
-	}
-	file, err := memoryMB(d.cmd.Process.Pid, "RssFile:")
-	if err != nil {
-		return nil, err
-	}
-	child, err := keeperOf(d.cmd.Process.Pid)
-	if err != nil {
-		return nil, err
-	}
-	held, err := memoryMB(child, "RssAnon:")
-	if err != nil {
-		return nil, err
-	}
+	used := must(d.processorShare(weightRest))
+	own := must(memoryMB(d.cmd.Process.Pid, "RssAnon:"))
+	file := must(memoryMB(d.cmd.Process.Pid, "RssFile:"))
+	child := must(keeperOf(d.cmd.Process.Pid))
+	held := must(memoryMB(child, "RssAnon:"))
 	return []figure{
 		{"anonymous memory of the daemon at rest", fmt.Sprintf("%d MB, and %d MB of files", own, file), "≤ 18 MB"},
 		{"… of the keeper", fmt.Sprintf("%d MB", held), "≤ 6 MB"},
@@ -88,10 +67,7 @@ func (b *bench) weightOfMany(agent string) ([]figure, error) {
 	}
 	defer end()
 	<-time.After(interval + 10*time.Second) // every probe has run once
-	used, err := d.processorShare(interval)
-	if err != nil {
-		return nil, err
-	}
+	used := must(d.processorShare(interval))
 	rss, err := residentMB(d.cmd.Process.Pid)
 	return []figure{
 		{fmt.Sprintf("%d services with a probe every %s: processor", manyProbes, interval), fmt.Sprintf("%.1f %% of a core", used), "≤ 25 %"},
@@ -113,27 +89,16 @@ func (b *bench) metricsOfMany(agent string) ([]figure, error) {
 // overviewOfAlerts asks for the overview while very many alerts of another system are active.
 func (b *bench) overviewOfAlerts(agent string) ([]figure, error) {
 	state := filepath.Join(b.dir, "alerts")
-	d, err := b.start(agent, state)
-	if err != nil {
-		return nil, err
-	}
+	d := must(b.start(agent, state))
 	defer d.stop()
-	if err := d.alert(manyAlerts); err != nil {
-		return nil, err
-	}
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(state, "claudeops.db")+"?mode=ro")
-	if err != nil {
-		return nil, err
-	}
+	check(d.alert(manyAlerts))
+	db := must(sql.Open("sqlite", "file:"+filepath.Join(state, "claudeops.db")+"?mode=ro"))
 	defer func() { _ = db.Close() }()
 	var stored int
-	err = until(context.Background(), func() (bool, error) {
+	check(until(context.Background(), func() (bool, error) {
 		err := db.QueryRowContext(context.Background(), "SELECT COUNT(*) FROM alerts").Scan(&stored)
 		return stored >= manyAlerts, err
-	})
-	if err != nil {
-		return nil, err
-	}
+	}))
 	times, size, err := d.ask("/", manyForPage)
 	return []figure{{fmt.Sprintf("overview with %d alerts", stored), fmt.Sprintf("%s, %d kB", spread(times), size>>10), "≤ 300 ms"}}, err
 }
@@ -151,13 +116,9 @@ func (d *daemon) alert(count int) error {
 		body := `{"version":"4","status":"firing","receiver":"claudeops","groupLabels":{},"commonLabels":{},"commonAnnotations":{},"externalURL":"","groupKey":"g","alerts":[` + strings.Join(alerts, ",") + `]}`
 		for {
 			r, err := client.Post("http://"+d.addr+"/api/v1/webhooks/alertmanager", "application/json", strings.NewReader(body)) //nolint:noctx // loopback
-			if err != nil {
-				return err
-			}
+			check(err)
 			text, _ := io.ReadAll(r.Body)
-			if err := r.Body.Close(); err != nil {
-				return err
-			}
+			check(r.Body.Close())
 			if r.StatusCode < http.StatusMultipleChoices {
 				break
 			}
@@ -193,10 +154,7 @@ func (b *bench) probing(agent string, count int, interval time.Duration) (*daemo
 
 // processorShare is how much of a core the daemon uses in a time, in percent.
 func (d *daemon) processorShare(length time.Duration) (float64, error) {
-	before, err := processorTime(d.cmd.Process.Pid)
-	if err != nil {
-		return 0, err
-	}
+	before := must(processorTime(d.cmd.Process.Pid))
 	begun := time.Now()
 	<-time.After(length)
 	after, err := processorTime(d.cmd.Process.Pid)
@@ -209,9 +167,7 @@ func (d *daemon) ask(path string, times int) (ms []float64, size int, err error)
 	for range times {
 		begun := time.Now()
 		r, err := client.Get("http://" + d.addr + path) //nolint:noctx // loopback
-		if err != nil {
-			return nil, 0, err
-		}
+		check(err)
 		text, err := io.ReadAll(r.Body)
 		if err = errors.Join(err, r.Body.Close()); err != nil {
 			return nil, 0, err
@@ -232,10 +188,7 @@ func keeperOf(pid int) (int, error) {
 		return 0, err
 	}
 	for _, name := range tasks {
-		raw, err := os.ReadFile(name)
-		if err != nil {
-			return 0, err
-		}
+		raw := must(os.ReadFile(name))
 		children = append(children, raw...)
 	}
 	for _, word := range strings.Fields(string(children)) {

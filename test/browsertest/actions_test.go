@@ -40,20 +40,14 @@ func withActions(o *web.Options) {
 func (f *journal) ran(t *testing.T, run ops.ActionRun, result store.ActionResult) ops.ActionRun {
 	t.Helper()
 	owner, err := f.store.RegisterHost(t.Context(), "actor")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	at := time.Now().Add(-time.Hour)
 	run.Environment, run.Service = environments()[0].Name, "jellyfin"
 	started, _, err := f.store.BeginAction(t.Context(), owner, store.ActionIntent{Run: run, At: at})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	result.ID, result.At = started.ID, at.Add(20*time.Second)
 	ended, err := f.store.EndAction(t.Context(), owner, result)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return ended
 }
 
@@ -98,4 +92,11 @@ func TestActionsAreAccessible(t *testing.T) {
 	b.sees("rollback", "The new image does not start.", "connection refused", "no space left on device", "Undone")
 	b.follow(`main a[href="/actions/3"]`)
 	b.sees("worse than before: jellyfin")
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
 }

@@ -15,9 +15,7 @@ var axeSource string
 
 func TestAxeIsWhatItsChecksumSays(t *testing.T) {
 	raw, err := os.ReadFile("testdata/VENDORED.sha256")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	sum := sha256.Sum256([]byte(axeSource))
 	if want := hex.EncodeToString(sum[:]) + "  axe.min.js\n"; string(raw) != want {
 		t.Errorf("axe.min.js is %s", want)

@@ -49,9 +49,7 @@ func newJournal(t testing.TB) *journal {
 	s, err := store.Open(t.Context(), store.Options{
 		Path: storetest.NewFile(t), Clock: time.Now, Logger: slog.New(slog.DiscardHandler),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -65,9 +63,7 @@ func newJournal(t testing.TB) *journal {
 
 func (j *journal) must(err error) {
 	j.t.Helper()
-	if err != nil {
-		j.t.Fatal(err)
-	}
+	must(j.t, err)
 }
 
 // begin submits and claims a cycle.

@@ -78,16 +78,12 @@ func withForms(t *testing.T) func(*web.Options) {
 	t.Helper()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "claudeops.yaml")
-	if err := os.WriteFile(path, []byte("# mine\nservices:\n  - name: jellyfin # the films\ntrust: suggest\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte("# mine\nservices:\n  - name: jellyfin # the films\ntrust: suggest\n"), 0o600))
 	load := func(instead map[string][]byte) (*config.Config, error) {
 		return config.Load(config.Input{ConfigPath: path, Dir: dir, Environ: []string{"HOME=" + dir}, Instead: instead})
 	}
 	loaded, err := load(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	file := host.ConfigFile(host.Options{
 		Config: loaded, LoadConfig: load, Reload: func() {}, Clock: time.Now, Logger: slog.New(slog.DiscardHandler),
 	})

@@ -71,9 +71,7 @@ func TestAResponderIsOfferedOnlyItsAnswers(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	_, secret, err := f.store.AddToken(t.Context(), store.Token{Name: "phone", Role: access.RoleResponder, CreatedBy: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b := open(t, serve(t, f.store, func(o *web.Options) { o.Token = "correct-horse-battery" }).base())
 	b.visit("/login")
 	b.must(b.fill("#token", secret))

@@ -131,9 +131,7 @@ func TestPersona_ANewcomerSeesARepair(t *testing.T) {
 	path := os.Getenv("PATH") //nolint:forbidigo // the program finds its tools where the tests do
 	c.Env = []string{"PATH=" + path, "HOME=" + t.TempDir(), "TMPDIR=" + os.TempDir(), "CLAUDEOPS_DEMO_PACE=0"}
 	c.Stdout, c.Stderr = said, said
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- c.Wait() }()
 	t.Cleanup(func() {
@@ -172,9 +170,7 @@ func TestPersona_TheFirstEvening(t *testing.T) {
 	t.Cleanup(mine.Close)
 	ntfy := phonetest.NewNtfy(t)
 	file := filepath.Join(t.TempDir(), "claudeops.yaml")
-	if err := os.WriteFile(file, []byte("# my configuration\ntrust: suggest\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte("# my configuration\ntrust: suggest\n"), 0o600))
 	d := startDaemon(t, t.TempDir(), nil, "CLAUDEOPS_CLAUDE_BIN=claude", "PATH="+t.TempDir(), "CLAUDEOPS_CONFIG="+file)
 	b := d.open(t)
 	b.excuse("net::ERR") // the daemon reads its configuration again after each form, and is away for a moment

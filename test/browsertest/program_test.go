@@ -79,9 +79,7 @@ func startDaemon(t testing.TB, gates string, plays []agenttest.Play, env ...stri
 	}, env...)
 	d.env = c.Env
 	c.Stdout, c.Stderr = d.log, d.log
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Start())
 	go func() {
 		_ = c.Wait() // it is ended by a signal
 		close(d.ended)
@@ -142,9 +140,7 @@ func (d *daemon) until(what string, holds func() bool) {
 // pass lets the agent go on behind a gate.
 func (d *daemon) pass(gate string) {
 	d.t.Helper()
-	if err := os.WriteFile(filepath.Join(d.gates, gate), nil, 0o600); err != nil {
-		d.t.Fatal(err)
-	}
+	must(d.t, os.WriteFile(filepath.Join(d.gates, gate), nil, 0o600))
 }
 
 // gate is a step in which the agent waits for pass.

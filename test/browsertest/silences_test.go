@@ -14,16 +14,12 @@ func TestSilencesAndNotificationsAreAccessible(t *testing.T) {
 		Service: "media-*", Group: "home", Reason: "the disk is replaced", Author: "alice",
 		Until: time.Now().Add(time.Hour),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, err = j.store.AddNotice(t.Context(), ops.Notice{
 		Kind: "opened", Level: ops.LevelCritical, Title: "jellyfin is down", Body: "HTTP 502", Status: ops.NoticeDead, Attempts: 6,
 		Error: "no route to host", Service: "jellyfin",
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	lookAtAll(t, serve(t, j.store).base(), []sight{
 		{name: "silences", path: "/silences"},
 		{name: "silence dialog", path: "/silences", then: `document.querySelector('#add-silence').showModal()`},

@@ -160,9 +160,7 @@ func (b *tab) on(t *testing.T) func() {
 
 func (b *tab) must(err error) {
 	b.t.Helper()
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 }
 
 // do runs actions within the deadline.

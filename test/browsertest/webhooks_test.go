@@ -41,21 +41,15 @@ func alertBodies(text string) map[string]any {
 func TestHostileWebhooksNeverRun(t *testing.T) {
 	t.Parallel()
 	config := filepath.Join(t.TempDir(), "claudeops.yaml")
-	if err := os.WriteFile(config, []byte("grouping: {window: 1s, pause: 1s}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(config, []byte("grouping: {window: 1s, pause: 1s}\n"), 0o600))
 	d := startDaemon(t, t.TempDir(), []agenttest.Play{agenttest.Healthy(0.01)}, "CLAUDEOPS_CONFIG="+config)
 	client := &http.Client{Transport: testtoken.Transport{}}
 	for _, text := range hostile() {
 		for source, body := range alertBodies(text) {
 			raw, err := json.Marshal(body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			r, err := client.Post(d.base+"/api/v1/webhooks/"+source, "application/json", bytes.NewReader(raw))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			_ = r.Body.Close()
 			if r.StatusCode != http.StatusAccepted {
 				t.Fatalf("%s: %d", source, r.StatusCode)

@@ -42,25 +42,20 @@ func (p *process) questions() (out []question) {
 }
 
 // asked runs the chain until a human is asked.
-func (t *trying) asked(ctx context.Context, env ...string) (b *box, p *process, q question, err error) {
-	b, err = newBox(ctx, setup{program: t.program, actions: true, scenario: planned(), more: "escalation: {approval_tier: 3, approval: {expiry: 2h}}\n"})
-	if err != nil {
-		return b, nil, q, err
-	}
-	if p, err = b.start(ctx, modeServe, env...); err != nil {
-		return b, p, q, err
-	}
-	err = p.until("a human is asked", func() bool {
+func (t *trying) asked(ctx context.Context, env ...string) (b *box, p *process, q question) {
+	b = t.box(ctx, setup{actions: true, scenario: planned(), more: "escalation: {approval_tier: 3, approval: {expiry: 2h}}\n"})
+	p = t.start(ctx, b, modeServe, env...)
+	check(p.until("a human is asked", func() bool {
 		found := p.questions()
 		if len(found) == 1 && found[0].Status == string(ops.ApprovalPending) {
 			q = found[0]
 		}
 		return q.ID != 0
-	})
-	if err == nil && len(q.Plan) != 1 {
-		err = fmt.Errorf("the plan is %v", q.Plan)
+	}))
+	if len(q.Plan) != 1 {
+		check(fmt.Errorf("the plan is %v", q.Plan))
 	}
-	return b, p, q, err
+	return b, p, q
 }
 
 // approve answers a question for a plan.
@@ -79,37 +74,16 @@ func (b *box) redeployed() (n int) {
 }
 
 // expiredAnswer answers after the time of the question is over, in the same moment in which the clock says so and later. Nothing may be done.
-func (t *trying) expiredAnswer(ctx context.Context) (err error) {
-	clock, err := os.CreateTemp("", "fault-clock-")
-	if err != nil {
-		return err
-	}
+func (t *trying) expiredAnswer(ctx context.Context) error {
+	clock := must(os.CreateTemp("", "fault-clock-"))
 	defer func() { _ = os.Remove(clock.Name()) }()
-	if err := clock.Close(); err != nil {
-		return err
-	}
-	b, p, q, err := t.asked(ctx, "CLAUDEOPS_FAULT_CLOCK="+clock.Name())
-	if b != nil {
-		defer func() { t.leave(b, err) }()
-	}
-	if p != nil {
-		defer p.signal(syscall.SIGKILL)
-	}
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(clock.Name(), []byte("3h"), 0o600); err != nil {
-		return err
-	}
+	check(clock.Close())
+	b, p, q := t.asked(ctx, "CLAUDEOPS_FAULT_CLOCK="+clock.Name())
+	check(os.WriteFile(clock.Name(), []byte("3h"), 0o600))
 	first, said := p.approve(q, q.PlanHash)
-	if err := p.until("the cycle has ended", func() bool { return b.quiet(ctx) }); err != nil {
-		return err
-	}
+	check(p.until("the cycle has ended", func() bool { return b.quiet(ctx) }))
 	second, _ := p.approve(q, q.PlanHash)
-	cycles, err := b.cycles(ctx)
-	if err != nil {
-		return err
-	}
+	cycles := must(b.cycles(ctx))
 	status := ""
 	for _, found := range p.questions() {
 		status = found.Status
@@ -118,42 +92,22 @@ func (t *trying) expiredAnswer(ctx context.Context) (err error) {
 	if first != http.StatusConflict || second != http.StatusConflict || status != string(ops.ApprovalExpired) || b.redeployed() > 0 || cycles[0].Status == ops.CycleResolved {
 		return fmt.Errorf("%s (%d redeployments): %.300s", t.found, b.redeployed(), said)
 	}
-	if err := p.stop(); err != nil {
-		return err
-	}
+	check(p.stop())
 	return errors.Join(append(open(cycles), b.leftovers(ctx, cycles)...)...)
 }
 
 // changedPlan answers for another plan than the one that was asked for, and then changes the stored plan under an answer that was right.
 // Neither may run.
-func (t *trying) changedPlan(ctx context.Context) (err error) {
-	b, p, q, err := t.asked(ctx)
-	if b != nil {
-		defer func() { t.leave(b, err) }()
-	}
-	if p != nil {
-		defer p.signal(syscall.SIGKILL)
-	}
-	if err != nil {
-		return err
-	}
+func (t *trying) changedPlan(ctx context.Context) error {
+	b, p, q := t.asked(ctx)
 	if code, said := p.approve(q, "0123456789abcdef"); code != http.StatusConflict {
 		return fmt.Errorf("an answer for another plan gets %d: %.300s", code, said)
 	}
-	if err := p.nothingDone(b); err != nil {
-		return err
-	}
-	if err := changePlan(ctx, sqliteFile{b.state}.path()); err != nil {
-		return err
-	}
+	check(b.nothingDone(len(b.service.done()), 2*time.Second))
+	check(changePlan(ctx, sqliteFile{b.state}.path()))
 	code, said := p.approve(q, q.PlanHash)
-	if err := p.until("the cycle has ended", func() bool { return b.quiet(ctx) || code == http.StatusConflict }); err != nil {
-		return err
-	}
-	runs, err := b.planRuns(ctx)
-	if err != nil {
-		return err
-	}
+	check(p.until("the cycle has ended", func() bool { return b.quiet(ctx) || code == http.StatusConflict }))
+	runs := must(b.planRuns(ctx))
 	t.found = fmt.Sprintf("an answer for another plan got 409; with the stored plan changed the right answer got %d and %d steps of it ran: %s", code, runs, b.summary(ctx))
 	if runs > 0 {
 		return fmt.Errorf("%s: %.300s", t.found, said)
@@ -162,12 +116,11 @@ func (t *trying) changedPlan(ctx context.Context) (err error) {
 	return p.wait()
 }
 
-// nothingDone looks for a moment whether anything is done.
-func (p *process) nothingDone(b *box) error {
-	before := len(b.service.done())
-	for begun := time.Now(); time.Since(begun) < 2*time.Second; <-time.After(100 * time.Millisecond) {
+// nothingDone looks for so long whether more is done to the service.
+func (b *box) nothingDone(before int, length time.Duration) error {
+	for begun := time.Now(); time.Since(begun) < length; <-time.After(100 * time.Millisecond) {
 		if done := b.service.done(); len(done) > before {
-			return fmt.Errorf("%s was done without an approval", done[before].verb)
+			return fmt.Errorf("%s was done although it could not be approved, reserved or recorded", done[before].verb)
 		}
 	}
 	return nil

@@ -22,6 +22,7 @@ type box struct {
 	env      []string // of every start
 	more     string   // of the configuration
 	scenario string
+	ladder   bool     // recovery is on
 	actions  bool     // the service has actions
 	refusals bool     // the fault makes the gates refuse calls
 	wrap     []string // what starts the program, if it is not started directly
@@ -44,7 +45,7 @@ func newBox(ctx context.Context, s setup) (b *box, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("make box: %w", err)
 	}
-	b = &box{dir: dir, program: s.program, more: s.more, scenario: s.scenario, actions: s.actions}
+	b = &box{dir: dir, program: s.program, more: s.more, scenario: s.scenario, ladder: s.ladder, actions: s.actions}
 	defer func() {
 		if err != nil {
 			b.close(false)

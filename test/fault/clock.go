@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"syscall"
 	"time"
 
 	"claudeops/internal/ops"
@@ -16,40 +15,24 @@ const year = 365 * 24 * time.Hour
 
 // clockJump sets the clock of a running supervisor wrong by so much. A second redeployment within a day must stay denied, and
 // the schedule may catch up with one cycle at most.
-func (t *trying) clockJump(ctx context.Context, by time.Duration) (err error) {
-	b, err := newBox(ctx, setup{program: t.program, ladder: false})
-	if err != nil {
-		return err
-	}
-	defer func() { t.leave(b, err) }()
+func (t *trying) clockJump(ctx context.Context, by time.Duration) error {
+	b := t.box(ctx, setup{ladder: false})
 	clock := b.file("clock")
-	p, err := b.start(ctx, modeServe, "CLAUDEOPS_FAULT_CLOCK="+clock)
-	if err != nil {
-		return err
-	}
-	defer p.signal(syscall.SIGKILL)
-	if err := p.until("the first chain has ended", func() bool { return b.quiet(ctx) }); err != nil {
-		return err
-	}
+	p := t.start(ctx, b, modeServe, "CLAUDEOPS_FAULT_CLOCK="+clock)
+	check(p.until("the first chain has ended", func() bool { return b.quiet(ctx) }))
 	if !b.service.well() {
 		return errors.New("the first chain did not repair the service")
 	}
 	b.service.set(false)
-	if err := os.WriteFile(clock, []byte(by.String()), 0o600); err != nil {
-		return err
-	}
+	check(os.WriteFile(clock, []byte(by.String()), 0o600))
 	jumped := b.count(ctx)
 	// The schedule looks at the clock at least every 30 s.
-	if err := p.hold(ctx, b, 35*time.Second); err != nil {
-		return err
-	}
+	check(p.hold(ctx, b, 35*time.Second))
 	caughtUp := b.count(ctx) - jumped
 	if code, body := p.submit("{}"); code != 202 {
 		return fmt.Errorf("submitting answers %d: %.300s", code, body)
 	}
-	if err := p.until("the second chain has ended", func() bool { return b.settled(ctx) }); err != nil {
-		return err
-	}
+	check(p.until("the second chain has ended", func() bool { return b.settled(ctx) }))
 	done := map[string]int{}
 	for _, a := range b.service.done() {
 		done[a.verb]++
@@ -67,54 +50,31 @@ func (t *trying) clockJump(ctx context.Context, by time.Duration) (err error) {
 	}
 	// A supervisor that starts while the clock is wrong does not know better either.
 	before := b.count(ctx)
-	if p, err = b.start(ctx, modeServe, "CLAUDEOPS_FAULT_CLOCK="+clock); err != nil {
-		return err
-	}
-	defer p.signal(syscall.SIGKILL)
+	p = t.start(ctx, b, modeServe, "CLAUDEOPS_FAULT_CLOCK="+clock)
 	if err := errors.Join(p.ready(), p.hold(ctx, b, 3*time.Second), p.stop()); err != nil {
 		errs = append(errs, fmt.Errorf("start with the wrong clock: %w", err))
 	}
 	if more := b.count(ctx) - before; more > 1 {
 		errs = append(errs, fmt.Errorf("%d cycles were caught up at the start", more))
 	}
-	cycles, err := b.cycles(ctx)
-	if err != nil {
-		return err
-	}
+	cycles := must(b.cycles(ctx))
 	return errors.Join(append(append(errs, open(cycles)...), b.leftovers(ctx, cycles)...)...)
 }
 
 // clockSteps sets the clock of a running supervisor forth and back while Tier 2 works, each step larger than every time limit. No session may
 // end because of it or take a time that it did not take, and the chain must be repaired as if nothing had been.
-func (t *trying) clockSteps(ctx context.Context, d database) (err error) {
-	b, err := newBox(ctx, setup{program: t.program, ladder: true, scenario: slowChain(8 * time.Second), database: d})
-	if err != nil {
-		return err
-	}
-	defer func() { t.leave(b, err) }()
+func (t *trying) clockSteps(ctx context.Context, d database) error {
+	b := t.box(ctx, setup{ladder: true, scenario: slowChain(8 * time.Second), database: d})
 	clock := b.file("clock")
-	p, err := b.inTier2Of(ctx, "CLAUDEOPS_FAULT_CLOCK="+clock)
-	if err != nil {
-		return err
-	}
-	defer p.signal(syscall.SIGKILL)
+	p := t.inTier2Of(ctx, b, "CLAUDEOPS_FAULT_CLOCK="+clock)
 	steps := []time.Duration{3 * time.Hour, -2 * time.Hour, 26 * time.Hour, -26 * time.Hour, 90 * time.Second, 0}
 	for _, by := range steps {
-		if err := os.WriteFile(clock+".new", []byte(by.String()), 0o600); err != nil {
-			return err
-		}
-		if err := os.Rename(clock+".new", clock); err != nil {
-			return err
-		}
+		check(os.WriteFile(clock+".new", []byte(by.String()), 0o600))
+		check(os.Rename(clock+".new", clock))
 		<-time.After(time.Second)
 	}
-	if err := t.goesOn(ctx, b, p, fmt.Sprintf("the clock went %v", steps)); err != nil {
-		return err
-	}
-	cycles, err := b.cycles(ctx)
-	if err != nil {
-		return err
-	}
+	check(t.goesOn(ctx, b, p, fmt.Sprintf("the clock went %v", steps)))
+	cycles := must(b.cycles(ctx))
 	var errs []error
 	for _, c := range cycles {
 		for _, s := range c.Sessions {

@@ -18,47 +18,24 @@ import (
 
 // corrupt flips bits in the pages of a database whose supervisor was killed. Whatever the next one makes of it, it must say so
 // and repair nothing.
-func (t *trying) corrupt(ctx context.Context, r *rand.Rand) (err error) {
-	b, err := newBox(ctx, setup{program: t.program, ladder: r.IntN(2) == 0})
-	if err != nil {
-		return err
-	}
-	defer func() { t.leave(b, err) }()
-	p, err := b.start(ctx, modeServe)
-	if err != nil {
-		return err
-	}
-	defer p.signal(syscall.SIGKILL)
-	if err := p.until("the chain has ended", func() bool { return b.quiet(ctx) }); err != nil {
-		return err
-	}
+func (t *trying) corrupt(ctx context.Context, r *rand.Rand) error {
+	b := t.box(ctx, setup{ladder: r.IntN(2) == 0})
+	p := t.start(ctx, b, modeServe)
+	check(p.until("the chain has ended", func() bool { return b.quiet(ctx) }))
 	p.signal(syscall.SIGKILL)
-	if err := p.wait(); err != nil {
-		return err
-	}
-	flips, err := damage(ctx, sqliteFile{b.state}, r)
-	if err != nil {
-		return err
-	}
+	check(p.wait())
+	flips := must(damage(ctx, sqliteFile{b.state}, r))
 	b.service.set(false)
 	acted := len(b.service.done())
-	if p, err = b.start(ctx, modeServe); err != nil {
-		return err
-	}
-	defer p.signal(syscall.SIGKILL)
-	how, err := b.stoppedRepairs(p)
-	if err != nil {
-		return err
-	}
+	p = t.start(ctx, b, modeServe)
+	how := must(b.stoppedRepairs(p))
 	t.found = fmt.Sprintf("%d bits in %s", flips, how)
 	if done := b.service.done(); len(done) > acted {
 		return fmt.Errorf("%s was done with a damaged journal", done[acted].verb)
 	}
 	if !p.over() {
 		p.signal(syscall.SIGTERM) // it need not be able to record that
-		if err := p.wait(); err != nil {
-			return err
-		}
+		check(p.wait())
 	}
 	if left := b.orphans(); len(left) > 0 {
 		return fmt.Errorf("processes are left: %s", strings.Join(left, ", "))

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"syscall"
 	"time"
 
 	"claudeops/internal/ops"
@@ -14,18 +13,10 @@ import (
 
 // descriptors opens several times as many connections as the program can have files, half of them with a request that never ends,
 // while a chain runs.
-func (t *trying) descriptors(ctx context.Context, limit, connections int) (err error) {
-	b, err := newBox(ctx, setup{program: t.program, ladder: true, scenario: slowChain(5 * time.Second)})
-	if err != nil {
-		return err
-	}
-	defer func() { t.leave(b, err) }()
+func (t *trying) descriptors(ctx context.Context, limit, connections int) error {
+	b := t.box(ctx, setup{ladder: true, scenario: slowChain(5 * time.Second)})
 	b.wrap = []string{"/bin/sh", "-c", fmt.Sprintf(`ulimit -n %d; exec "$0" "$@"`, limit)}
-	p, err := b.inTier2Of(ctx)
-	if err != nil {
-		return err
-	}
-	defer p.signal(syscall.SIGKILL)
+	p := t.inTier2Of(ctx, b)
 	var conns []net.Conn
 	defer func() {
 		for _, c := range conns {
@@ -48,31 +39,19 @@ func (t *trying) descriptors(ctx context.Context, limit, connections int) (err e
 		}
 	}
 	begun := time.Now()
-	if err := p.until("every cycle has ended", func() bool { return b.settled(ctx) }); err != nil {
-		return err
-	}
+	check(p.until("every cycle has ended", func() bool { return b.settled(ctx) }))
 	took := time.Since(begun)
 	for _, c := range conns {
 		_ = c.Close()
 	}
 	closed := time.Now()
-	err = p.until("it answers again", func() bool { code, _ := p.get("/readyz"); return code == http.StatusOK })
-	if err != nil {
-		return err
-	}
+	check(p.until("it answers again", func() bool { code, _ := p.get("/readyz"); return code == http.StatusOK }))
 	t.recovery = time.Since(closed)
 	t.found = fmt.Sprintf("%d connections with a limit of %d descriptors: at most %d were open, %d could not connect; the chain ended after %s: %s",
 		connections, limit, most, refused, took.Round(10*time.Millisecond), b.summary(ctx))
-	if err := p.until("every notice is sent", func() bool { return b.quiet(ctx) }); err != nil {
-		return err
-	}
-	if err := p.stop(); err != nil {
-		return err
-	}
-	cycles, err := b.cycles(ctx)
-	if err != nil {
-		return err
-	}
+	check(p.until("every notice is sent", func() bool { return b.quiet(ctx) }))
+	check(p.stop())
+	cycles := must(b.cycles(ctx))
 	for _, s := range cycles[0].Sessions {
 		if s.Status != ops.SessionCompleted {
 			return fmt.Errorf("session %d is %s: %s", s.ID, s.Status, s.Error)

@@ -53,60 +53,28 @@ func fill(dir string, left int64) error {
 }
 
 // diskFull lets the disk run full in the middle of Tier 2: first below the reserve, then to the last byte.
-func (t *trying) diskFull(ctx context.Context, ladder bool) (err error) {
-	disk, err := os.MkdirTemp("", "fault-disk-")
-	if err != nil {
-		return err
-	}
+func (t *trying) diskFull(ctx context.Context, ladder bool) error {
+	disk := must(os.MkdirTemp("", "fault-disk-"))
 	defer func() { _ = os.Remove(disk) }()
-	unmount, err := smallDisk(disk)
-	if err != nil {
-		return err
-	}
+	unmount := must(smallDisk(disk))
 	defer unmount()
-	b, err := newBox(ctx, setup{
-		program: t.program, ladder: ladder, scenario: slowChain(2 * time.Second), state: filepath.Join(disk, "state"),
+	b := t.box(ctx, setup{
+		ladder: ladder, scenario: slowChain(2 * time.Second), state: filepath.Join(disk, "state"),
 		more: fmt.Sprintf("host: {disk_reserve: %d}\n", diskReserve),
 	})
-	if err != nil {
-		return err
-	}
-	defer func() { t.leave(b, err) }()
-	p, err := b.start(ctx, modeServe)
-	if err != nil {
-		return err
-	}
-	defer p.signal(syscall.SIGKILL)
-	if err := p.until("Tier 2 runs", func() bool { return b.running(ctx, ops.Tier2) }); err != nil {
-		return err
-	}
+	p := t.inTier2Of(ctx, b)
 	for _, left := range []int64{4 << 20, 0} {
-		if err := fill(disk, left); err != nil {
-			return err
-		}
+		check(fill(disk, left))
 		if err := b.refused(ctx, p, 8*time.Second); err != nil {
 			return fmt.Errorf("with %d MB left: %w", left>>20, err)
 		}
 	}
-	if err := os.Remove(filepath.Join(disk, "filler")); err != nil {
-		return err
-	}
-	freed := time.Now()
-	if err := p.until("every cycle has ended", func() bool { return b.quiet(ctx) }); err != nil {
-		return err
-	}
-	t.recovery = time.Since(freed)
-	if code, body := p.get("/readyz"); code != http.StatusOK {
-		return fmt.Errorf("with space again, /readyz answers %d: %.300s", code, body)
-	}
-	if _, body := p.get("/"); strings.Contains(body, troubled) {
-		return errors.New("a page still says that the disk is full")
-	}
-	t.found = fmt.Sprintf("continued and ended %s after there was room: %s", t.recovery.Round(10*time.Millisecond), b.summary(ctx))
-	if err := p.stop(); err != nil {
-		return err
-	}
-	return b.verdict(ctx, ladder)
+	check(os.Remove(filepath.Join(disk, "filler")))
+	check(p.until("no page says that the disk is full", func() bool {
+		code, body := p.get("/")
+		return code == http.StatusOK && !strings.Contains(body, troubled)
+	}))
+	return t.goesOn(ctx, b, p, "there was room again")
 }
 
 // refused looks for so long: pages answer and say why, nothing is done to the service, and no session starts.
@@ -152,58 +120,34 @@ tiers:
 `
 
 // limitsOnFullDisk fills the disk to the last byte while a session runs. Its own limit must still end it, and the program recovers.
-func (t *trying) limitsOnFullDisk(ctx context.Context) (err error) {
+func (t *trying) limitsOnFullDisk(ctx context.Context) error {
 	const limit = 8 * time.Second
-	disk, err := os.MkdirTemp("", "fault-disk-")
-	if err != nil {
-		return err
-	}
+	disk := must(os.MkdirTemp("", "fault-disk-"))
 	defer func() { _ = os.Remove(disk) }()
-	unmount, err := smallDisk(disk)
-	if err != nil {
-		return err
-	}
+	unmount := must(smallDisk(disk))
 	defer unmount()
-	b, err := newBox(ctx, setup{
-		program: t.program, scenario: endless, state: filepath.Join(disk, "state"),
+	b := t.box(ctx, setup{
+		scenario: endless, state: filepath.Join(disk, "state"),
 		more: fmt.Sprintf("observe: agent\nhost: {disk_reserve: %d}\nlimits: {session: %s}\n", diskReserve, limit),
 	})
-	if err != nil {
-		return err
-	}
-	defer func() { t.leave(b, err) }()
 	b.service.set(true)
-	p, err := b.start(ctx, modeServe)
-	if err != nil {
-		return err
-	}
-	defer p.signal(syscall.SIGKILL)
-	if err := p.until("Tier 1 waits", func() bool {
+	p := t.start(ctx, b, modeServe)
+	check(p.until("Tier 1 waits", func() bool {
 		lines, err := b.transcript(ctx, 1)
 		return err == nil && strings.Contains(fmt.Sprint(lines), "I wait.")
-	}); err != nil {
-		return err
-	}
+	}))
 	begun := time.Now()
 	for begun := time.Now(); time.Since(begun) < 2*time.Second; <-time.After(100 * time.Millisecond) {
-		if err := fill(disk, 0); err != nil {
-			return err
-		}
+		check(fill(disk, 0))
 	}
-	if err := p.within(limit+20*time.Second, "the limit ends the session", func() bool { return len(b.agents(ops.Tier1)) == 0 }); err != nil {
-		return err
-	}
+	check(p.within(limit+20*time.Second, "the limit ends the session", func() bool { return len(b.agents(ops.Tier1)) == 0 }))
 	took := time.Since(begun)
 	if code, body := p.get("/readyz"); code != http.StatusServiceUnavailable {
 		return fmt.Errorf("/readyz answers %d: %.300s", code, body)
 	}
-	if err := os.Remove(filepath.Join(disk, "filler")); err != nil {
-		return err
-	}
+	check(os.Remove(filepath.Join(disk, "filler")))
 	freed := time.Now()
-	if err := p.until("it is ready", func() bool { code, _ := p.get("/readyz"); return code == http.StatusOK }); err != nil {
-		return err
-	}
+	check(p.until("it is ready", func() bool { code, _ := p.get("/readyz"); return code == http.StatusOK }))
 	t.recovery = time.Since(freed)
 	t.found = fmt.Sprintf("a session with a limit of %s ended %s after the disk was full; ready %s after there was room: %s", limit,
 		took.Round(10*time.Millisecond), t.recovery.Round(10*time.Millisecond), b.summary(ctx))

@@ -8,7 +8,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"claudeops/internal/ops"
@@ -22,45 +21,30 @@ const (
 
 // endlessOutput runs an agent that prints for ever, as fast as it can. Its limit must end it, and neither the memory of the supervisor nor
 // the database may grow with it.
-func (t *trying) endlessOutput(ctx context.Context, script string) (err error) {
+func (t *trying) endlessOutput(ctx context.Context, script string) error {
 	const (
 		limit      = 10 * time.Second
 		mostMemory = 400 << 10 // kB
 		mostFile   = 32 << 20
 	)
-	b, err := newBox(ctx, setup{program: t.program, more: fmt.Sprintf(`observe: agent
+	b := t.box(ctx, setup{more: fmt.Sprintf(`observe: agent
 limits: {session: %s}
 retention: {session_max_mb: 4}
 handlers:
   - {id: tier1, tier: 1, family: local, agent: command, model: none, command: [/bin/sh, -c, %q]}
 `, limit, script)})
-	if err != nil {
-		return err
-	}
-	defer func() { t.leave(b, err) }()
 	b.service.set(true)
-	p, err := b.start(ctx, modeServe)
-	if err != nil {
-		return err
-	}
-	defer p.signal(syscall.SIGKILL)
-	if err := p.until("the agent runs", func() bool { return len(b.orphans()) > 0 }); err != nil {
-		return err
-	}
+	p := t.start(ctx, b, modeServe)
+	check(p.until("the agent runs", func() bool { return len(b.orphans()) > 0 }))
 	begun, slowest := time.Now(), time.Duration(0)
-	if err := p.within(limit+30*time.Second, "its limit has ended it", func() bool {
+	check(p.within(limit+30*time.Second, "its limit has ended it", func() bool {
 		asked := time.Now()
 		code, _ := p.get("/")
 		slowest = max(slowest, time.Since(asked))
 		return code == http.StatusOK && len(b.orphans()) == 0 && b.settled(ctx)
-	}); err != nil {
-		return err
-	}
+	}))
 	took := time.Since(begun)
-	cycles, err := b.cycles(ctx)
-	if err != nil {
-		return err
-	}
+	cycles := must(b.cycles(ctx))
 	s := cycles[0].Sessions[0]
 	memory, err := strconv.Atoi(strings.TrimSuffix(status(p.cmd.Process.Pid, "VmHWM:"), " kB"))
 	if err != nil {
@@ -77,8 +61,6 @@ handlers:
 	if s.Status != ops.SessionTimedOut || memory > mostMemory || size > mostFile || slowest > 10*time.Second {
 		return errors.New(t.found + ": " + s.Error)
 	}
-	if err := p.stop(); err != nil {
-		return err
-	}
+	check(p.stop())
 	return errors.Join(b.leftovers(ctx, cycles)...)
 }

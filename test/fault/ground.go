@@ -39,31 +39,19 @@ tiers:
 }
 
 // outputCap lets a session print three times as much as is kept.
-func (t *trying) outputCap(ctx context.Context) (err error) {
+func (t *trying) outputCap(ctx context.Context) error {
 	const limit, times = 1 << 20, 3 << 20 / printed
 	// So many calls cost more than a session may by default, and whether it ends before it is stopped would be chance.
 	const more = "observe: agent\nretention: {session_max_mb: 1}\nbudget: {session_usd: 50, chain_usd: 50, day_usd: 100}\n"
-	b, err := newBox(ctx, setup{program: t.program, scenario: loud(times), more: more})
-	if err != nil {
-		return err
-	}
-	defer func() { t.leave(b, err) }()
+	b := t.box(ctx, setup{scenario: loud(times), more: more})
 	b.service.set(true)
-	if t.recovery, err = b.runToEnd(ctx, modeOnce); err != nil {
-		return err
-	}
-	cycles, err := b.cycles(ctx)
-	if err != nil {
-		return err
-	}
+	t.recovery = must(b.runToEnd(ctx, modeOnce))
+	cycles := must(b.cycles(ctx))
 	s := cycles[0].Sessions[0]
 	if s.Status != ops.SessionCompleted {
 		return fmt.Errorf("the session is %s: %s", s.Status, s.Error)
 	}
-	lines, err := b.transcript(ctx, s.ID)
-	if err != nil {
-		return err
-	}
+	lines := must(b.transcript(ctx, s.ID))
 	size, marks := 0, 0
 	for _, l := range lines {
 		size += len(l.Text)
@@ -100,47 +88,27 @@ func (b *box) transcript(ctx context.Context, id ops.SessionID) (out []ops.Line,
 const noticeWithin = 5 * time.Second
 
 // deletedFile removes the database in the middle of Tier 2. What was stored is in the copy that the program writes.
-func (t *trying) deletedFile(ctx context.Context, replace bool) (err error) {
-	b, err := newBox(ctx, setup{program: t.program, ladder: true, scenario: slowChain(4 * time.Second)})
-	if err != nil {
-		return err
-	}
-	defer func() { t.leave(b, err) }()
-	p, err := b.start(ctx, modeServe)
-	if err != nil {
-		return err
-	}
-	defer p.signal(syscall.SIGKILL)
-	if err := p.until("Tier 2 runs", func() bool { return b.running(ctx, ops.Tier2) && len(b.agents(ops.Tier2)) > 0 }); err != nil {
-		return err
-	}
+func (t *trying) deletedFile(ctx context.Context, replace bool) error {
+	b := t.box(ctx, setup{ladder: true, scenario: slowChain(4 * time.Second)})
+	p := t.inTier2Of(ctx, b)
 	path, acted := filepath.Join(b.state, "claudeops.db"), len(b.service.done())
-	if err := removeFile(path, replace); err != nil {
-		return err
-	}
+	check(removeFile(path, replace))
 	gone := time.Now()
 	if code, body := p.submit("{}"); code != http.StatusServiceUnavailable {
 		return fmt.Errorf("submitting answers %d: %.300s", code, body)
 	}
-	err = p.within(noticeWithin, "it is not ready", func() bool {
+	check(p.within(noticeWithin, "it is not ready", func() bool {
 		code, body := p.get("/readyz")
 		return code == http.StatusServiceUnavailable && strings.Contains(body, "removed or replaced")
-	})
-	if err != nil {
-		return err
-	}
+	}))
 	noticed := time.Since(gone)
-	if err := p.until("the agents are gone", func() bool { return len(b.agents(ops.Tier2)) == 0 }); err != nil {
-		return err
-	}
+	check(p.until("the agents are gone", func() bool { return len(b.agents(ops.Tier2)) == 0 }))
 	ended := time.Since(gone)
 	if done := b.service.done(); len(done) > acted {
 		return fmt.Errorf("%s was done although nothing could be recorded", done[acted].verb)
 	}
 	p.signal(syscall.SIGTERM)
-	if err := p.wait(); err != nil {
-		return err
-	}
+	check(p.wait())
 	if p.code() == 0 || !strings.Contains(p.out.String(), "removed or replaced") {
 		return fmt.Errorf("serve exits %d:\n%s", p.code(), p.out.tail())
 	}
@@ -153,23 +121,9 @@ func (t *trying) deletedFile(ctx context.Context, replace bool) (err error) {
 			return err
 		}
 	}
-	if err := os.Rename(copies[0], path); err != nil {
-		return err
-	}
-	if p, err = b.start(ctx, modeServe); err != nil {
-		return err
-	}
-	defer p.signal(syscall.SIGKILL)
-	if err := p.until("every cycle has ended", func() bool { return b.quiet(ctx) }); err != nil {
-		return err
-	}
-	t.recovery = time.Since(p.begun)
-	t.found = fmt.Sprintf("noticed after %s, agents gone after %s; %s after the start with the copy the chain had ended: %s",
-		noticed.Round(10*time.Millisecond), ended.Round(10*time.Millisecond), t.recovery.Round(10*time.Millisecond), b.summary(ctx))
-	if err := p.stop(); err != nil {
-		return err
-	}
-	return b.verdict(ctx, true)
+	check(os.Rename(copies[0], path))
+	p = t.start(ctx, b, modeServe)
+	return t.goesOn(ctx, b, p, fmt.Sprintf("noticed after %s, agents gone after %s", noticed.Round(10*time.Millisecond), ended.Round(10*time.Millisecond)))
 }
 
 func removeFile(path string, replace bool) error {
@@ -183,39 +137,19 @@ func removeFile(path string, replace bool) error {
 }
 
 // skewedHost runs the chain on a host whose clock is wrong, with a database whose clock is right.
-func (t *trying) skewedHost(ctx context.Context, by time.Duration) (err error) {
-	d, err := newServer(ctx)
-	if err != nil {
-		return err
-	}
-	b, err := newBox(ctx, setup{program: t.program, ladder: true, database: d})
-	if err != nil {
-		return err
-	}
-	defer func() { t.leave(b, err) }()
+func (t *trying) skewedHost(ctx context.Context, by time.Duration) error {
+	d := must(newServer(ctx))
+	b := t.box(ctx, setup{ladder: true, database: d})
 	clock := b.file("clock")
-	if err := os.WriteFile(clock, []byte(by.String()), 0o600); err != nil {
-		return err
-	}
-	p, err := b.start(ctx, modeServe, "CLAUDEOPS_FAULT_CLOCK="+clock)
-	if err != nil {
-		return err
-	}
-	defer p.signal(syscall.SIGKILL)
-	if err := p.until("every cycle has ended", func() bool { return b.quiet(ctx) }); err != nil {
-		return err
-	}
+	check(os.WriteFile(clock, []byte(by.String()), 0o600))
+	p := t.start(ctx, b, modeServe, "CLAUDEOPS_FAULT_CLOCK="+clock)
+	check(p.until("every cycle has ended", func() bool { return b.quiet(ctx) }))
 	t.recovery = time.Since(p.begun)
-	if err := p.until("an event tells of the clock", func() bool {
+	check(p.until("an event tells of the clock", func() bool {
 		_, body := p.get("/api/v1/events?limit=100")
 		return strings.Contains(body, "the database's; the database's time is used")
-	}); err != nil {
-		return err
-	}
-	cycles, err := b.cycles(ctx)
-	if err != nil {
-		return err
-	}
+	}))
+	cycles := must(b.cycles(ctx))
 	off := time.Duration(0)
 	for _, c := range cycles {
 		off = max(off, time.Since(c.CreatedAt)-time.Since(p.begun), time.Until(c.CreatedAt))
@@ -224,27 +158,15 @@ func (t *trying) skewedHost(ctx context.Context, by time.Duration) (err error) {
 	if off > 5*time.Second {
 		return fmt.Errorf("a stored time is wrong by %s", off)
 	}
-	if err := p.stop(); err != nil {
-		return err
-	}
+	check(p.stop())
 	return b.verdict(ctx, true)
 }
 
 // alertStorm sends very many alerts at once. They start one cycle for all that fail within one window.
-func (t *trying) alertStorm(ctx context.Context, alerts int) (err error) {
-	b, err := newBox(ctx, setup{program: t.program, ladder: true})
-	if err != nil {
-		return err
-	}
-	defer func() { t.leave(b, err) }()
-	p, err := b.start(ctx, modeServe)
-	if err != nil {
-		return err
-	}
-	defer p.signal(syscall.SIGKILL)
-	if err := p.until("the first chain has ended", func() bool { return b.quiet(ctx) }); err != nil {
-		return err
-	}
+func (t *trying) alertStorm(ctx context.Context, alerts int) error {
+	b := t.box(ctx, setup{ladder: true})
+	p := t.start(ctx, b, modeServe)
+	check(p.until("the first chain has ended", func() bool { return b.quiet(ctx) }))
 	before, begun := b.count(ctx), time.Now()
 	const each = 500
 	for from := 0; from < alerts; from += each {
@@ -264,12 +186,8 @@ func (t *trying) alertStorm(ctx context.Context, alerts int) (err error) {
 	if code, said := p.post("/api/v1/webhooks/generic", alertBody(0, alerts)); code != http.StatusRequestEntityTooLarge {
 		return fmt.Errorf("all alerts in one body answer %d: %.300s", code, said)
 	}
-	if err := p.until("a cycle was started and has ended", func() bool { return b.count(ctx) > before && b.settled(ctx) }); err != nil {
-		return err
-	}
-	if err := p.hold(ctx, b, 45*time.Second); err != nil {
-		return err
-	}
+	check(p.until("a cycle was started and has ended", func() bool { return b.count(ctx) > before && b.settled(ctx) }))
+	check(p.hold(ctx, b, 45*time.Second))
 	started := b.count(ctx) - before
 	longest := 0
 	for line := range strings.Lines(p.out.String()) {
@@ -279,9 +197,7 @@ func (t *trying) alertStorm(ctx context.Context, alerts int) (err error) {
 	most := 1 + int(sent/(30*time.Second))
 	var code int
 	var body string
-	if err := p.until("/services answers", func() bool { code, body = p.get("/services"); return code == http.StatusOK }); err != nil {
-		return err
-	}
+	check(p.until("/services answers", func() bool { code, body = p.get("/services"); return code == http.StatusOK }))
 	t.found = fmt.Sprintf("%d alerts in %s started %d cycles; the longest log line has %d bytes, /services has %d kB",
 		alerts, sent.Round(time.Millisecond), started, longest, len(body)>>10)
 	if started < 1 || started > most || longest > 10_000 || code != http.StatusOK || len(body) > 200_000 {

@@ -25,16 +25,10 @@ const (
 )
 
 // inTier2Of starts the program in the box and waits until the agent of Tier 2 runs.
-func (b *box) inTier2Of(ctx context.Context, env ...string) (*process, error) {
-	p, err := b.start(ctx, modeServe, env...)
-	if err != nil {
-		return nil, err
-	}
-	err = p.until("the agent of Tier 2 runs", func() bool { return b.running(ctx, ops.Tier2) && len(b.agents(ops.Tier2)) > 0 })
-	if err != nil {
-		p.signal(syscall.SIGKILL)
-	}
-	return p, err
+func (t *trying) inTier2Of(ctx context.Context, b *box, env ...string) *process {
+	p := t.start(ctx, b, modeServe, env...)
+	check(p.until("the agent of Tier 2 runs", func() bool { return b.running(ctx, ops.Tier2) && len(b.agents(ops.Tier2)) > 0 }))
+	return p
 }
 
 // goneWithin waits until no process of a session is left, and returns how long that took.
@@ -69,21 +63,11 @@ func (p *process) keeper() int {
 }
 
 // killSupervisor kills the supervisor in Tier 2 and does not start it again at once: its agents must end without it.
-func (t *trying) killSupervisor(ctx context.Context) (err error) {
-	b, err := newBox(ctx, setup{program: t.program, ladder: true, scenario: slowChain(5 * time.Second)})
-	if err != nil {
-		return err
-	}
-	defer func() { t.leave(b, err) }()
-	p, err := b.inTier2Of(ctx)
-	if err != nil {
-		return err
-	}
+func (t *trying) killSupervisor(ctx context.Context) error {
+	b := t.box(ctx, setup{ladder: true, scenario: slowChain(5 * time.Second)})
+	p := t.inTier2Of(ctx, b)
 	p.signal(syscall.SIGKILL)
-	gone, err := b.goneWithin(busyTime)
-	if err != nil {
-		return err
-	}
+	gone := must(b.goneWithin(busyTime))
 	<-p.done
 	t.found = fmt.Sprintf("the agents were gone %s after the kill", gone.Round(time.Millisecond))
 	return t.recover(ctx, b, course{mode: modeServe, ladder: true})
@@ -91,28 +75,13 @@ func (t *trying) killSupervisor(ctx context.Context) (err error) {
 
 // stopSupervisor stops the supervisor in Tier 2 for several leases. Its agents must end meanwhile, and it must not go on as if they
 // had not.
-func (t *trying) stopSupervisor(ctx context.Context) (err error) {
-	b, err := newBox(ctx, setup{program: t.program, ladder: true, scenario: slowChain(10 * time.Second)})
-	if err != nil {
-		return err
-	}
-	defer func() { t.leave(b, err) }()
-	p, err := b.inTier2Of(ctx)
-	if err != nil {
-		return err
-	}
-	defer p.signal(syscall.SIGKILL)
+func (t *trying) stopSupervisor(ctx context.Context) error {
+	b := t.box(ctx, setup{ladder: true, scenario: slowChain(10 * time.Second)})
+	p := t.inTier2Of(ctx, b)
 	p.signal(syscall.SIGSTOP)
 	stopped := time.Now()
-	gone, err := b.goneWithin(silence + busyTime)
-	if err != nil {
-		return err
-	}
-	before := len(b.service.done())
-	<-time.After(longPause - time.Since(stopped))
-	if done := b.service.done(); len(done) > before {
-		return fmt.Errorf("%s was done while the supervisor was stopped", done[before].verb)
-	}
+	gone := must(b.goneWithin(silence + busyTime))
+	check(b.nothingDone(len(b.service.done()), longPause-time.Since(stopped)))
 	p.signal(syscall.SIGCONT)
 	return t.goesOn(ctx, b, p, fmt.Sprintf("the agents were gone %s after the stop", gone.Round(10*time.Millisecond)))
 }
@@ -120,32 +89,18 @@ func (t *trying) stopSupervisor(ctx context.Context) (err error) {
 // goesOn waits until the chain has ended, stops the program and looks.
 func (t *trying) goesOn(ctx context.Context, b *box, p *process, found string) error {
 	back := time.Now()
-	if err := p.until("every cycle has ended", func() bool { return b.quiet(ctx) }); err != nil {
-		return err
-	}
+	check(p.until("every cycle has ended", func() bool { return b.quiet(ctx) }))
 	t.recovery = time.Since(back)
 	t.found = fmt.Sprintf("%s; %s after it was over the chain had ended: %s", found, t.recovery.Round(10*time.Millisecond), b.summary(ctx))
-	if err := p.ready(); err != nil {
-		return err
-	}
-	if err := p.stop(); err != nil {
-		return err
-	}
-	return b.verdict(ctx, true)
+	check(p.ready())
+	check(p.stop())
+	return b.verdict(ctx, b.ladder)
 }
 
 // stopKeeper stops the keeper in Tier 2: the supervisor must end its agents and start none until the keeper answers.
-func (t *trying) stopKeeper(ctx context.Context) (err error) {
-	b, err := newBox(ctx, setup{program: t.program, ladder: true, scenario: slowChain(10 * time.Second)})
-	if err != nil {
-		return err
-	}
-	defer func() { t.leave(b, err) }()
-	p, err := b.inTier2Of(ctx)
-	if err != nil {
-		return err
-	}
-	defer p.signal(syscall.SIGKILL)
+func (t *trying) stopKeeper(ctx context.Context) error {
+	b := t.box(ctx, setup{ladder: true, scenario: slowChain(10 * time.Second)})
+	p := t.inTier2Of(ctx, b)
 	keeper := p.keeper()
 	if keeper == 0 {
 		return fmt.Errorf("there is no keeper\n%s", p.out.tail())
@@ -153,10 +108,7 @@ func (t *trying) stopKeeper(ctx context.Context) (err error) {
 	_ = syscall.Kill(keeper, syscall.SIGSTOP)
 	defer func() { _ = syscall.Kill(keeper, syscall.SIGCONT) }()
 	stopped := time.Now()
-	gone, err := b.goneWithin(silence + 2*busyTime)
-	if err != nil {
-		return err
-	}
+	gone := must(b.goneWithin(silence + 2*busyTime))
 	if code, body := p.get("/readyz"); code != http.StatusServiceUnavailable {
 		return fmt.Errorf("readyz answers %d while the keeper is stopped: %.200s", code, body)
 	}
@@ -171,30 +123,15 @@ func (t *trying) stopKeeper(ctx context.Context) (err error) {
 }
 
 // killKeeper kills the keeper in Tier 2: another one must take its place, and no session may end because of it.
-func (t *trying) killKeeper(ctx context.Context) (err error) {
-	b, err := newBox(ctx, setup{program: t.program, ladder: true, scenario: slowChain(5 * time.Second)})
-	if err != nil {
-		return err
-	}
-	defer func() { t.leave(b, err) }()
-	p, err := b.inTier2Of(ctx)
-	if err != nil {
-		return err
-	}
-	defer p.signal(syscall.SIGKILL)
+func (t *trying) killKeeper(ctx context.Context) error {
+	b := t.box(ctx, setup{ladder: true, scenario: slowChain(5 * time.Second)})
+	p := t.inTier2Of(ctx, b)
 	old, begun := p.keeper(), time.Now()
 	kill(old)
-	if err := p.within(busyTime, "there is another keeper", func() bool { now := p.keeper(); return now != 0 && now != old }); err != nil {
-		return err
-	}
+	check(p.within(busyTime, "there is another keeper", func() bool { now := p.keeper(); return now != 0 && now != old }))
 	found := fmt.Sprintf("another keeper ran after %s", time.Since(begun).Round(time.Millisecond))
-	if err := t.goesOn(ctx, b, p, found); err != nil {
-		return err
-	}
-	cycles, err := b.cycles(ctx)
-	if err != nil {
-		return err
-	}
+	check(t.goesOn(ctx, b, p, found))
+	cycles := must(b.cycles(ctx))
 	for _, s := range cycles[0].Sessions {
 		if s.Status != ops.SessionCompleted {
 			return fmt.Errorf("session %d is %s: %s", s.ID, s.Status, s.Error)
@@ -223,35 +160,18 @@ func (b *box) sessionKeys() map[string]bool {
 }
 
 // oldHost kills or stops one of two hosts in Tier 2. The agents of both must never live at the same time.
-func (t *trying) oldHost(ctx context.Context, with syscall.Signal) (err error) {
-	d, err := newServer(ctx)
-	if err != nil {
-		return err
-	}
-	b, err := newBox(ctx, setup{program: t.program, ladder: true, scenario: slowChain(10 * time.Second), database: d})
-	if err != nil {
-		return err
-	}
-	defer func() { t.leave(b, err) }()
-	old, err := b.inTier2Of(ctx, "CLAUDEOPS_HOST=old")
-	if err != nil {
-		return err
-	}
-	defer old.signal(syscall.SIGKILL)
-	next, err := b.start(ctx, modeServe, "CLAUDEOPS_HOST=next", "CLAUDEOPS_STATE_DIR="+b.file("next"))
-	if err != nil {
-		return err
-	}
-	defer next.signal(syscall.SIGKILL)
-	if err := next.ready(); err != nil {
-		return err
-	}
+func (t *trying) oldHost(ctx context.Context, with syscall.Signal) error {
+	d := must(newServer(ctx))
+	b := t.box(ctx, setup{ladder: true, scenario: slowChain(10 * time.Second), database: d})
+	old := t.inTier2Of(ctx, b, "CLAUDEOPS_HOST=old")
+	next := t.start(ctx, b, modeServe, "CLAUDEOPS_HOST=next", "CLAUDEOPS_STATE_DIR="+b.file("next"))
+	check(next.ready())
 	first := b.sessionKeys()
 	old.signal(with)
 	begun := time.Now()
 	var gone, taken time.Duration
 	overlap := 0
-	err = next.until("every cycle has ended", func() bool {
+	check(next.until("every cycle has ended", func() bool {
 		now := b.sessionKeys()
 		both := false
 		for key := range now {
@@ -270,10 +190,7 @@ func (t *trying) oldHost(ctx context.Context, with syscall.Signal) (err error) {
 			old.signal(syscall.SIGCONT)
 		}
 		return b.settled(ctx)
-	})
-	if err != nil {
-		return err
-	}
+	}))
 	t.recovery = time.Since(begun)
 	t.found = fmt.Sprintf("the agents of the old host were gone after %s, the next one started its own after %s: %s",
 		gone.Round(10*time.Millisecond), taken.Round(10*time.Millisecond), b.summary(ctx))
@@ -282,20 +199,12 @@ func (t *trying) oldHost(ctx context.Context, with syscall.Signal) (err error) {
 	}
 	if with == syscall.SIGSTOP {
 		old.signal(syscall.SIGCONT)
-		if err := old.ready(); err != nil {
-			return err
-		}
-		if err := old.stop(); err != nil {
-			return err
-		}
+		check(old.ready())
+		check(old.stop())
 	} else {
 		<-old.done
 	}
-	if err := next.until("every notice is sent", func() bool { return b.quiet(ctx) }); err != nil {
-		return err
-	}
-	if err := next.stop(); err != nil {
-		return err
-	}
+	check(next.until("every notice is sent", func() bool { return b.quiet(ctx) }))
+	check(next.stop())
 	return b.verdict(ctx, true)
 }

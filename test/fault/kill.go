@@ -40,12 +40,8 @@ func (p place) turn(i int) (c course, nth int) {
 	return c, 1 + (i/len(on))%p.times[c]
 }
 
-func (t *trying) killAt(ctx context.Context, c course, name string, nth int) (err error) {
-	b, err := newBox(ctx, c.setup(t.program))
-	if err != nil {
-		return err
-	}
-	defer func() { t.leave(b, err) }()
+func (t *trying) killAt(ctx context.Context, c course, name string, nth int) error {
+	b := t.box(ctx, c.setup(t.program))
 	kills := []string{fmt.Sprintf("%s:%d", name, nth)}
 	if c.again {
 		kills = slices.Insert(kills, 0, c.first())
@@ -65,10 +61,7 @@ func (t *trying) killAt(ctx context.Context, c course, name string, nth int) (er
 
 // recover starts the program again, waits until all has come to its end, and looks.
 func (t *trying) recover(ctx context.Context, b *box, c course) error {
-	took, err := b.runToEnd(ctx, c.mode)
-	if err != nil {
-		return err
-	}
+	took := must(b.runToEnd(ctx, c.mode))
 	t.recovery = took
 	return b.verdict(ctx, c.ladder)
 }

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"claudeops/internal/ops"
@@ -45,26 +44,16 @@ func (a *accepted) all() []int64 {
 
 // underLoad backs up and prunes the database as often as it can while cycles and alerts are written to it. Every backup must be whole and
 // hold what was accepted before it, and nobody who writes may notice.
-func (t *trying) underLoad(ctx context.Context, length time.Duration) (err error) {
+func (t *trying) underLoad(ctx context.Context, length time.Duration) error {
 	const side = 3
 	more := "observe: agent\nretention: {transcripts: 1s, checks: 1s, events: 1s}\nenvironments:\n"
 	for i := range side {
 		more += fmt.Sprintf("  - name: env%d\n", i)
 	}
-	b, err := newBox(ctx, setup{program: t.program, scenario: loud(5), more: more})
-	if err != nil {
-		return err
-	}
-	defer func() { t.leave(b, err) }()
+	b := t.box(ctx, setup{scenario: loud(5), more: more})
 	b.service.set(true)
-	p, err := b.start(ctx, modeServe)
-	if err != nil {
-		return err
-	}
-	defer p.signal(syscall.SIGKILL)
-	if err := p.until("the first cycles have ended", func() bool { return b.settled(ctx) && b.count(ctx) >= side }); err != nil {
-		return err
-	}
+	p := t.start(ctx, b, modeServe)
+	check(p.until("the first cycles have ended", func() bool { return b.settled(ctx) && b.count(ctx) >= side }))
 	load, end := context.WithTimeout(ctx, length)
 	defer end()
 	var taken accepted
@@ -84,16 +73,9 @@ func (t *trying) underLoad(ctx context.Context, length time.Duration) (err error
 	}
 	end()
 	writers.Wait()
-	if err := errors.Join(append(failures, kept)...); err != nil {
-		return err
-	}
-	if err := p.until("every cycle has ended", func() bool { return b.quiet(ctx) }); err != nil {
-		return err
-	}
-	cycles, err := b.cycles(ctx)
-	if err != nil {
-		return err
-	}
+	check(errors.Join(append(failures, kept)...))
+	check(p.until("every cycle has ended", func() bool { return b.quiet(ctx) }))
+	cycles := must(b.cycles(ctx))
 	errs := []error{b.holds(ctx, sqliteFile{b.state}.path(), taken.all())}
 	lines := 0
 	for _, c := range cycles {

@@ -11,36 +11,18 @@ import (
 )
 
 // outOfMemory does to the agent of Tier 2 what the kernel does to a program that takes too much: SIGKILL, out of the blue.
-func (t *trying) outOfMemory(ctx context.Context, ladder bool) (err error) {
-	b, err := newBox(ctx, setup{program: t.program, ladder: ladder, scenario: slowChain(2 * time.Second)})
-	if err != nil {
-		return err
-	}
-	defer func() { t.leave(b, err) }()
-	p, err := b.start(ctx, modeServe)
-	if err != nil {
-		return err
-	}
-	defer p.signal(syscall.SIGKILL)
+func (t *trying) outOfMemory(ctx context.Context, ladder bool) error {
+	b := t.box(ctx, setup{ladder: ladder, scenario: slowChain(2 * time.Second)})
+	p := t.start(ctx, b, modeServe)
 	var pids []int
-	err = p.until("the agent of Tier 2 runs", func() bool { pids = b.agents(ops.Tier2); return len(pids) > 0 && b.running(ctx, ops.Tier2) })
-	if err != nil {
-		return err
-	}
+	check(p.until("the agent of Tier 2 runs", func() bool { pids = b.agents(ops.Tier2); return len(pids) > 0 && b.running(ctx, ops.Tier2) }))
 	kill(pids[0])
 	killed := time.Now()
-	if err := p.until("every cycle has ended", func() bool { return b.quiet(ctx) }); err != nil {
-		return err
-	}
+	check(p.until("every cycle has ended", func() bool { return b.quiet(ctx) }))
 	t.recovery = time.Since(killed)
 	t.found = b.summary(ctx)
-	if err := p.stop(); err != nil {
-		return err
-	}
-	cycles, err := b.cycles(ctx)
-	if err != nil {
-		return err
-	}
+	check(p.stop())
+	cycles := must(b.cycles(ctx))
 	var hit *ops.Session
 	for i, s := range cycles[0].Sessions {
 		if s.Tier == ops.Tier2 && hit == nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"syscall"
 	"time"
 
 	"claudeops/internal/ops"
@@ -49,50 +48,15 @@ func (d *server) drop() error { return d.cluster.Close() }
 const lease = 12 * time.Second
 
 // serverAway stops PostgreSQL in the middle of Tier 2.
-func (t *trying) serverAway(ctx context.Context, length time.Duration) (err error) {
-	d, err := newServer(ctx)
-	if err != nil {
-		return err
-	}
-	b, err := newBox(ctx, setup{program: t.program, ladder: true, scenario: slowChain(3 * time.Second), database: d})
-	if err != nil {
-		return err
-	}
-	defer func() { t.leave(b, err) }()
-	p, err := b.start(ctx, modeServe)
-	if err != nil {
-		return err
-	}
-	defer p.signal(syscall.SIGKILL)
-	if err := p.until("Tier 2 runs", func() bool { return b.running(ctx, ops.Tier2) && len(b.agents(ops.Tier2)) > 0 }); err != nil {
-		return err
-	}
-	if err := d.cluster.Stop(ctx); err != nil {
-		return err
-	}
+func (t *trying) serverAway(ctx context.Context, length time.Duration) error {
+	d := must(newServer(ctx))
+	b := t.box(ctx, setup{ladder: true, scenario: slowChain(3 * time.Second), database: d})
+	p := t.inTier2Of(ctx, b)
+	check(d.cluster.Stop(ctx))
 	stopped, before := time.Now(), len(b.service.done())
-	if err := p.within(lease, "the agents are gone", func() bool { return len(b.agents(ops.Tier2)) == 0 }); err != nil {
-		return err
-	}
+	check(p.within(lease, "the agents are gone", func() bool { return len(b.agents(ops.Tier2)) == 0 }))
 	gone := time.Since(stopped)
-	for time.Since(stopped) < length {
-		<-time.After(100 * time.Millisecond)
-		if done := b.service.done(); len(done) > before {
-			return fmt.Errorf("%s was done although nothing could be reserved", done[before].verb)
-		}
-	}
-	if err := d.cluster.Resume(ctx); err != nil {
-		return err
-	}
-	back := time.Now()
-	if err := p.until("every cycle has ended", func() bool { return b.quiet(ctx) }); err != nil {
-		return err
-	}
-	t.recovery = time.Since(back)
-	t.found = fmt.Sprintf("the agents were gone after %s; %s after it came back the chain had ended: %s",
-		gone.Round(10*time.Millisecond), t.recovery.Round(10*time.Millisecond), b.summary(ctx))
-	if err := p.stop(); err != nil {
-		return err
-	}
-	return b.verdict(ctx, true)
+	check(b.nothingDone(before, length-gone))
+	check(d.cluster.Resume(ctx))
+	return t.goesOn(ctx, b, p, fmt.Sprintf("the agents were gone after %s", gone.Round(10*time.Millisecond)))
 }

@@ -21,13 +21,9 @@ func randomTrials(count int, seed uint64, on []course) (out []trial) {
 	return out
 }
 
-func (t *trying) killAnywhere(ctx context.Context, r *rand.Rand, on []course) (err error) {
+func (t *trying) killAnywhere(ctx context.Context, r *rand.Rand, on []course) error {
 	c := on[r.IntN(len(on))]
-	b, err := newBox(ctx, c.setup(t.program))
-	if err != nil {
-		return err
-	}
-	defer func() { t.leave(b, err) }()
+	b := t.box(ctx, c.setup(t.program))
 	starts := 1
 	if r.IntN(4) == 0 {
 		starts = 2
@@ -35,10 +31,7 @@ func (t *trying) killAnywhere(ctx context.Context, r *rand.Rand, on []course) (e
 	for range starts {
 		after := time.Duration(r.Float64() * float64(t.typical))
 		t.detail = fmt.Sprintf("%s %s, after %s", t.detail, c, after.Round(time.Millisecond))
-		killed, err := b.killAfter(ctx, c.mode, after)
-		if err != nil {
-			return err
-		}
+		killed := must(b.killAfter(ctx, c.mode, after))
 		t.missed = t.missed || !killed
 	}
 	return t.recover(ctx, b, c)

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"syscall"
 	"time"
 
 	"claudeops/internal/ops"
@@ -53,26 +52,16 @@ func (p *process) follow(ctx context.Context, path string) (int, error) {
 
 // slowReaders lets many readers of a loud session read nothing. The session must not wait for them, one that reads gets everything, and they
 // are dropped while the session goes on.
-func (t *trying) slowReaders(ctx context.Context, count int) (err error) {
+func (t *trying) slowReaders(ctx context.Context, count int) error {
 	// More than the buffers of a connection hold, at once; then it thinks for a while.
 	const script = `yes 'I am still looking at the logs of the service, and there is always one more line to read.' | head -n 100000
 sleep 45
 echo '{"schema_version": 1, "outcome": "healthy", "summary": "All is well.", "check_results": [], "actions": [], "events": [], "memories": []}'`
 	more := fmt.Sprintf("observe: agent\nhandlers:\n  - {id: tier1, tier: 1, family: local, agent: command, model: none, command: [/bin/sh, -c, %q]}\n", "sleep 5; "+script)
-	b, err := newBox(ctx, setup{program: t.program, more: more})
-	if err != nil {
-		return err
-	}
-	defer func() { t.leave(b, err) }()
+	b := t.box(ctx, setup{more: more})
 	b.service.set(true)
-	p, err := b.start(ctx, modeServe)
-	if err != nil {
-		return err
-	}
-	defer p.signal(syscall.SIGKILL)
-	if err := p.until("the session runs", func() bool { return b.running(ctx, ops.Tier1) }); err != nil {
-		return err
-	}
+	p := t.start(ctx, b, modeServe)
+	check(p.until("the session runs", func() bool { return b.running(ctx, ops.Tier1) }))
 	pid := p.cmd.Process.Pid
 	before := len(files(pid))
 	const path = "/sessions/1/stream?after=0"
@@ -83,10 +72,7 @@ echo '{"schema_version": 1, "outcome": "healthy", "summary": "All is well.", "ch
 		}
 	}()
 	for range count {
-		c, err := p.stall(ctx, path)
-		if err != nil {
-			return err
-		}
+		c := must(p.stall(ctx, path))
 		stalled = append(stalled, c)
 	}
 	reading, stop := context.WithCancel(ctx)
@@ -105,16 +91,11 @@ echo '{"schema_version": 1, "outcome": "healthy", "summary": "All is well.", "ch
 		return fmt.Errorf("%w; %d files are open, %d were before %d readers came", err, len(files(pid)), before, count)
 	}
 	dropped, working := time.Since(begun), !b.settled(ctx)
-	if err := p.until("the cycle has ended", func() bool { return b.quiet(ctx) }); err != nil {
-		return err
-	}
+	check(p.until("the cycle has ended", func() bool { return b.quiet(ctx) }))
 	took := time.Since(begun)
 	stop()
 	reader.Wait()
-	cycles, err := b.cycles(ctx)
-	if err != nil {
-		return err
-	}
+	cycles := must(b.cycles(ctx))
 	s := cycles[0].Sessions[0]
 	t.found = fmt.Sprintf("%d readers that read nothing were dropped %s after they came, while the session worked: %t; it took %s and is %s, one that read got %d kB; answers took %s at most",
 		count, dropped.Round(100*time.Millisecond), working, took.Round(100*time.Millisecond), s.Status, got>>10, slowest.Round(time.Millisecond))

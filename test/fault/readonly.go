@@ -90,28 +90,15 @@ func (f *ext4) remove() {
 
 // readOnly lets the file system of the state folder become read-only in the middle of Tier 2. Nothing may be done that cannot be recorded,
 // and everybody who asks is told why. After the repair the chain continues.
-func (t *trying) readOnly(ctx context.Context, ladder bool) (err error) {
-	disk, err := newExt4(ctx)
-	if err != nil {
-		return err
-	}
+func (t *trying) readOnly(ctx context.Context, ladder bool) error {
+	disk := must(newExt4(ctx))
 	defer disk.remove()
-	b, err := newBox(ctx, setup{
-		program: t.program, ladder: ladder, scenario: slowChain(4 * time.Second), state: filepath.Join(disk.dir, "state"), more: "host: {disk_reserve: 16}\n",
+	b := t.box(ctx, setup{
+		ladder: ladder, scenario: slowChain(4 * time.Second), state: filepath.Join(disk.dir, "state"), more: "host: {disk_reserve: 16}\n",
 	})
-	if err != nil {
-		return err
-	}
-	defer func() { t.leave(b, err) }()
 	b.refusals = true // what cannot be recorded is not allowed
-	p, err := b.inTier2Of(ctx)
-	if err != nil {
-		return err
-	}
-	defer p.signal(syscall.SIGKILL)
-	if err := disk.fail(); err != nil {
-		return err
-	}
+	p := t.inTier2Of(ctx, b)
+	check(disk.fail())
 	failed, acted := time.Now(), len(b.service.done())
 	if err := p.within(15*time.Second, "it is not ready, and says why", func() bool {
 		code, body := p.get("/readyz")
@@ -121,9 +108,7 @@ func (t *trying) readOnly(ctx context.Context, ladder bool) (err error) {
 		return fmt.Errorf("%w\nreadyz: %.500s", err, body)
 	}
 	noticed := time.Since(failed)
-	if err := p.until("no agent runs", func() bool { return len(b.sessionKeys()) == 0 }); err != nil {
-		return err
-	}
+	check(p.until("no agent runs", func() bool { return len(b.sessionKeys()) == 0 }))
 	gone := time.Since(failed)
 	for time.Since(failed) < 25*time.Second {
 		if code, body := p.get("/"); code != http.StatusOK || !strings.Contains(body, troubled) {
@@ -141,26 +126,15 @@ func (t *trying) readOnly(ctx context.Context, ladder bool) (err error) {
 		return fmt.Errorf("%s was done although nothing could be recorded", done[acted].verb)
 	}
 	p.signal(syscall.SIGTERM)
-	if err := p.wait(); err != nil {
-		return err
-	}
+	check(p.wait())
 	// A start on it says what is wrong, instead of running without a memory.
-	again, err := b.start(ctx, modeServe)
-	if err != nil {
-		return err
-	}
-	if err := again.wait(); err != nil {
-		return err
-	}
+	again := t.start(ctx, b, modeServe)
+	check(again.wait())
 	if again.code() == 0 || !strings.Contains(again.out.String(), "read-only") {
 		return fmt.Errorf("a start on a read-only file system exits %d:\n%s", again.code(), again.out.tail())
 	}
-	if err := disk.repair(ctx); err != nil {
-		return err
-	}
-	if t.recovery, err = b.runToEnd(ctx, modeServe); err != nil {
-		return err
-	}
+	check(disk.repair(ctx))
+	t.recovery = must(b.runToEnd(ctx, modeServe))
 	t.found = fmt.Sprintf("noticed after %s, agents gone after %s; %s after the start with the repaired file system the chain had ended: %s",
 		noticed.Round(10*time.Millisecond), gone.Round(10*time.Millisecond), t.recovery.Round(10*time.Millisecond), b.summary(ctx))
 	return b.verdict(ctx, ladder)

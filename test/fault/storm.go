@@ -56,21 +56,11 @@ func storm(word string) int {
 }
 
 // forkStorm is one session with very many children.
-func (t *trying) forkStorm(ctx context.Context, children int) (err error) {
-	b, err := newBox(ctx, setup{program: t.program, scenario: stormy(children), more: "observe: agent\n"})
-	if err != nil {
-		return err
-	}
-	defer func() { t.leave(b, err) }()
+func (t *trying) forkStorm(ctx context.Context, children int) error {
+	b := t.box(ctx, setup{scenario: stormy(children), more: "observe: agent\n"})
 	b.service.set(true)
-	took, err := b.runToEnd(ctx, modeOnce)
-	if err != nil {
-		return err
-	}
-	cycles, err := b.cycles(ctx)
-	if err != nil {
-		return err
-	}
+	took := must(b.runToEnd(ctx, modeOnce))
+	cycles := must(b.cycles(ctx))
 	if s := cycles[0].Sessions[0]; s.Status != ops.SessionCompleted {
 		return fmt.Errorf("the session is %s: %s", s.Status, s.Error)
 	}
@@ -80,27 +70,17 @@ func (t *trying) forkStorm(ctx context.Context, children int) (err error) {
 }
 
 // grandchildren runs very many sessions in one supervisor, each of which leaves a process behind.
-func (t *trying) grandchildren(ctx context.Context, sessions int) (err error) {
+func (t *trying) grandchildren(ctx context.Context, sessions int) error {
 	const side = 4 // environments side by side
 	more := "observe: agent\nenvironments:\n"
 	for i := range side {
 		more += fmt.Sprintf("  - name: env%d\n", i)
 	}
-	b, err := newBox(ctx, setup{program: t.program, scenario: stormy(2), more: more})
-	if err != nil {
-		return err
-	}
-	defer func() { t.leave(b, err) }()
+	b := t.box(ctx, setup{scenario: stormy(2), more: more})
 	b.service.set(true)
-	p, err := b.start(ctx, modeServe)
-	if err != nil {
-		return err
-	}
-	defer p.signal(syscall.SIGKILL)
+	p := t.start(ctx, b, modeServe)
 	pid := p.cmd.Process.Pid
-	if err := p.until("the first cycles have ended", func() bool { return b.settled(ctx) && b.count(ctx) >= side }); err != nil {
-		return err
-	}
+	check(p.until("the first cycles have ended", func() bool { return b.settled(ctx) && b.count(ctx) >= side }))
 	begun := time.Now()
 	var open []string
 	for b.count(ctx) < sessions {
@@ -112,15 +92,10 @@ func (t *trying) grandchildren(ctx context.Context, sessions int) (err error) {
 				return fmt.Errorf("submitting answers %d: %.300s", code, body)
 			}
 		}
-		if err := p.until("the cycles have ended", func() bool { return b.settled(ctx) }); err != nil {
-			return err
-		}
+		check(p.until("the cycles have ended", func() bool { return b.settled(ctx) }))
 	}
 	took, left := time.Since(begun), files(pid)
-	cycles, err := b.cycles(ctx)
-	if err != nil {
-		return err
-	}
+	cycles := must(b.cycles(ctx))
 	for _, c := range cycles {
 		if c.Status != ops.CycleHealthy || len(c.Sessions) != 1 {
 			return fmt.Errorf("cycle %d ended %s with %d sessions: %s", c.ID, c.Status, len(c.Sessions), c.Reason)

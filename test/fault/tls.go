@@ -16,7 +16,6 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"syscall"
 	"time"
 
 	"claudeops/internal/ops"
@@ -66,73 +65,37 @@ func (d *server) present(ctx context.Context, c certificate) error {
 
 // otherCertificate runs the chain on a PostgreSQL with TLS, lets the server show a certificate of somebody else in the middle of Tier 2, and
 // then its own again. Nothing may be said to, or believed of, the wrong one.
-func (t *trying) otherCertificate(ctx context.Context) (err error) {
-	d, err := newServer(ctx)
-	if err != nil {
-		return err
-	}
-	right, err := newCertificate("right")
-	if err != nil {
-		return err
-	}
-	wrong, err := newCertificate("wrong")
-	if err != nil {
-		return err
-	}
+func (t *trying) otherCertificate(ctx context.Context) error {
+	d := must(newServer(ctx))
+	right := must(newCertificate("right"))
+	wrong := must(newCertificate("wrong"))
 	if err := d.present(ctx, right); err != nil {
 		return errors.Join(err, d.drop())
 	}
-	ca, err := os.CreateTemp("", "fault-ca-")
-	if err != nil {
-		return err
-	}
+	ca := must(os.CreateTemp("", "fault-ca-"))
 	defer func() { _ = os.Remove(ca.Name()) }()
 	if _, err := ca.Write(right.cert); err != nil {
 		return err
 	}
 	plain := d.url
 	d.url = strings.Replace(plain, "sslmode=disable", "sslmode=verify-full&sslrootcert="+ca.Name(), 1)
-	b, err := newBox(ctx, setup{program: t.program, ladder: true, scenario: slowChain(4 * time.Second), database: d})
-	if err != nil {
-		return err
-	}
-	defer func() { t.leave(b, err) }()
-	p, err := b.inTier2Of(ctx)
-	if err != nil {
-		return err
-	}
-	defer p.signal(syscall.SIGKILL)
+	b := t.box(ctx, setup{ladder: true, scenario: slowChain(4 * time.Second), database: d})
+	p := t.inTier2Of(ctx, b)
 	before := len(b.service.done())
-	if err := d.present(ctx, wrong); err != nil {
-		return err
-	}
+	check(d.present(ctx, wrong))
 	shown := time.Now()
-	if err := p.within(lease+busyTime, "the agents are gone", func() bool { return len(b.agents(ops.Tier2)) == 0 }); err != nil {
-		return err
-	}
+	check(p.within(lease+busyTime, "the agents are gone", func() bool { return len(b.agents(ops.Tier2)) == 0 }))
 	gone := time.Since(shown)
 	if code, body := p.submit("{}"); code != http.StatusServiceUnavailable {
 		return fmt.Errorf("submitting answers %d: %.300s", code, body)
 	}
-	for time.Since(shown) < 30*time.Second {
-		<-time.After(100 * time.Millisecond)
-		if done := b.service.done(); len(done) > before {
-			return fmt.Errorf("%s was done although nothing could be reserved", done[before].verb)
-		}
-	}
+	check(b.nothingDone(before, 30*time.Second-time.Since(shown)))
 	// One that starts now does not believe it either.
-	other, err := b.start(ctx, modeOnce, "CLAUDEOPS_STATE_DIR="+b.file("other"), "CLAUDEOPS_HOST=other")
-	if err != nil {
-		return err
-	}
-	if err := other.wait(); err != nil {
-		return err
-	}
+	other := t.start(ctx, b, modeOnce, "CLAUDEOPS_STATE_DIR="+b.file("other"), "CLAUDEOPS_HOST=other")
+	check(other.wait())
 	if other.code() == 0 || !strings.Contains(other.out.String(), "certificate") {
 		return fmt.Errorf("a start with the wrong certificate exits %d:\n%s", other.code(), other.out.tail())
 	}
-	if err := d.present(ctx, right); err != nil {
-		return err
-	}
+	check(d.present(ctx, right))
 	return t.goesOn(ctx, b, p, fmt.Sprintf("the agents were gone %s after the server showed another certificate, and nobody connected for 30 s", gone.Round(10*time.Millisecond)))
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -32,15 +33,61 @@ type trying struct {
 	missed   bool          // the fault did not happen
 	recovery time.Duration // from the start after the fault to the end of all work
 	found    string        // what is worth telling
+	ends     []func(failed bool)
 }
 
-// leave closes the box; that of a failure can be kept.
-func (t *trying) leave(b *box, err error) {
-	keep := t.keep && err != nil
-	b.close(keep)
-	if keep {
-		t.detail += " (kept in " + b.dir + ")"
+// failure ends a trial at once.
+type failure struct{ err error }
+
+// check ends the trial if something went wrong.
+func check(err error) {
+	if err != nil {
+		panic(failure{err})
 	}
+}
+
+func must[T any](v T, err error) T {
+	check(err)
+	return v
+}
+
+// attempt makes the trial, and afterwards ends what it started, the last thing first.
+func (t *trying) attempt(ctx context.Context, run func(ctx context.Context, t *trying) error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			f, ok := r.(failure)
+			if !ok {
+				panic(r)
+			}
+			err = f.err
+		}
+		for _, end := range slices.Backward(t.ends) {
+			end(err != nil)
+		}
+	}()
+	return run(ctx, t)
+}
+
+// box makes a box that is closed when the trial is over; that of a failure can be kept.
+func (t *trying) box(ctx context.Context, s setup) *box {
+	if s.program == "" {
+		s.program = t.program
+	}
+	b := must(newBox(ctx, s))
+	t.ends = append(t.ends, func(failed bool) {
+		keep := t.keep && failed
+		if b.close(keep); keep {
+			t.detail += " (kept in " + b.dir + ")"
+		}
+	})
+	return b
+}
+
+// start starts the program in a box. It is killed when the trial is over.
+func (t *trying) start(ctx context.Context, b *box, m mode, env ...string) *process {
+	p := must(b.start(ctx, m, env...))
+	t.ends = append(t.ends, func(bool) { p.signal(syscall.SIGKILL) })
+	return p
 }
 
 // tally is what came of the trials of one group.
@@ -94,7 +141,7 @@ func (p *programme) try(ctx context.Context, trials []trial, i int) {
 	t := p.trying
 	t.detail = tr.detail
 	begun := time.Now()
-	err := tr.run(ctx, &t)
+	err := t.attempt(ctx, tr.run)
 	if ctx.Err() != nil {
 		return
 	}

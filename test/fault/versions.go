@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"claudeops/internal/ops"
@@ -34,7 +33,7 @@ cd "$1" && CGO_ENABLED=0 GOFLAGS=-buildvcs=false go build -trimpath -tags failpo
 
 // mixedVersions starts this version on the database of an earlier one that is at work in Tier 2. The earlier one must end its chain, or leave
 // it to this one, and must not start again.
-func (t *trying) mixedVersions(ctx context.Context, older string) (err error) {
+func (t *trying) mixedVersions(ctx context.Context, older string) error {
 	if older == "" {
 		built, remove, err := olderProgram(ctx)
 		if err != nil {
@@ -43,38 +42,17 @@ func (t *trying) mixedVersions(ctx context.Context, older string) (err error) {
 		defer remove()
 		older = built
 	}
-	d, err := newServer(ctx)
-	if err != nil {
-		return err
-	}
-	b, err := newBox(ctx, setup{program: older, ladder: true, scenario: slowChain(10 * time.Second), database: d})
-	if err != nil {
-		return err
-	}
-	defer func() { t.leave(b, err) }()
-	old, err := b.start(ctx, modeServe, "CLAUDEOPS_HOST=old")
-	if err != nil {
-		return err
-	}
-	defer old.signal(syscall.SIGKILL)
+	d := must(newServer(ctx))
+	b := t.box(ctx, setup{program: older, ladder: true, scenario: slowChain(10 * time.Second), database: d})
+	old := t.start(ctx, b, modeServe, "CLAUDEOPS_HOST=old")
 	// The database cannot be read by this version before it has been migrated.
-	if err := old.until("the agent of Tier 2 runs", func() bool { return len(b.agents(ops.Tier2)) > 0 }); err != nil {
-		return err
-	}
+	check(old.until("the agent of Tier 2 runs", func() bool { return len(b.agents(ops.Tier2)) > 0 }))
 	b.program = t.program
-	next, err := b.start(ctx, modeServe, "CLAUDEOPS_HOST=next", "CLAUDEOPS_STATE_DIR="+b.file("next"))
-	if err != nil {
-		return err
-	}
-	defer next.signal(syscall.SIGKILL)
+	next := t.start(ctx, b, modeServe, "CLAUDEOPS_HOST=next", "CLAUDEOPS_STATE_DIR="+b.file("next"))
 	begun := time.Now()
-	if err := next.ready(); err != nil {
-		return err
-	}
+	check(next.ready())
 	joined := time.Since(begun)
-	if err := next.until("every cycle has ended", func() bool { return b.settled(ctx) }); err != nil {
-		return err
-	}
+	check(next.until("every cycle has ended", func() bool { return b.settled(ctx) }))
 	first := b.summary(ctx)
 	if old.over() {
 		return fmt.Errorf("the earlier version ended:\n%s", old.out.tail())
@@ -82,27 +60,16 @@ func (t *trying) mixedVersions(ctx context.Context, older string) (err error) {
 	if code, body := old.get("/"); code != 200 {
 		return fmt.Errorf("a page of the earlier version answers %d: %.300s", code, body)
 	}
-	if err := old.stop(); err != nil {
-		return err
-	}
+	check(old.stop())
 	b.program = older
-	again, err := b.start(ctx, modeServe, "CLAUDEOPS_HOST=old")
-	if err != nil {
-		return err
-	}
-	if err := again.wait(); err != nil {
-		return err
-	}
+	again := t.start(ctx, b, modeServe, "CLAUDEOPS_HOST=old")
+	check(again.wait())
 	if said := again.out.String(); again.code() == 0 || !strings.Contains(said, "newer version") {
 		return fmt.Errorf("the earlier version exits %d on the newer database:\n%s", again.code(), again.out.tail())
 	}
 	b.program = t.program
 	t.found = fmt.Sprintf("this version was ready %s after its start beside an earlier one in Tier 2: %s; the earlier one was refused after that", joined.Round(10*time.Millisecond), first)
-	if err := next.until("every notice is sent", func() bool { return b.quiet(ctx) }); err != nil {
-		return err
-	}
-	if err := next.stop(); err != nil {
-		return err
-	}
+	check(next.until("every notice is sent", func() bool { return b.quiet(ctx) }))
+	check(next.stop())
 	return errors.Join(b.verdict(ctx, true))
 }

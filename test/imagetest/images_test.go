@@ -45,9 +45,7 @@ func testMain(m *testing.M) int {
 func readFile(t testing.TB, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 
@@ -67,9 +65,7 @@ func base(t testing.TB) string {
 	suite := strings.TrimSuffix(strings.TrimPrefix(argument(t, "BASE"), "debian:"), "-slim")
 	sum := sha256.Sum256([]byte(suite + " " + argument(t, "PACKAGES")))
 	path, err := filepath.Abs(filepath.Join(root, ".cache", fmt.Sprintf("image-base-%x.tar", sum[:6])))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := os.Stat(path); err != nil {
 		t.Fatalf("%v: run script/setup-tests all", err)
 	}
@@ -140,9 +136,7 @@ func build(t *testing.T, d *dockertest.Daemon) {
 		}
 	}
 	dist := filepath.Join(place, "dist")
-	if err := os.Mkdir(dist, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(dist, 0o700))
 	compile := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(dist, "claudeops"), "claudeops/cmd/claudeops")
 	compile.Env = append(compile.Environ(), "CGO_ENABLED=0")
 	if out, err := compile.CombinedOutput(); err != nil {
@@ -155,9 +149,7 @@ func build(t *testing.T, d *dockertest.Daemon) {
 	p.run("docker", slices.Concat([]string{"build", "-t", fullImage}, buildArguments(), []string{place})...)
 	// `docker compose` of the base image; older machines have `docker-compose` only.
 	plugins := filepath.Join(d.Dir, ".docker", "cli-plugins")
-	if err := os.MkdirAll(plugins, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(plugins, 0o700))
 	out, err := exec.Command("tar", "-xf", base(t), "-C", plugins, "--strip-components=5", "./usr/libexec/docker/cli-plugins/docker-compose").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -176,9 +168,7 @@ func write(t *testing.T, path, text string) {
 func link(t *testing.T, from, to string) {
 	t.Helper()
 	from, err := filepath.EvalSymlinks(from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if os.Link(from, to) == nil {
 		return
 	}
@@ -192,5 +182,12 @@ func program(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o700); err != nil { //nolint:gosec // it is run
 		t.Fatal(err)
+	}
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
 }

@@ -72,21 +72,15 @@ func (p *project) inside(args ...string) string {
 func get(t *testing.T, d *dockertest.Daemon, url, token string) (int, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
 	answer, err := d.Pages(t).Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = answer.Body.Close() }()
 	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return answer.StatusCode, string(body)
 }
 
@@ -201,9 +195,7 @@ func TestComposeFileIsValidForBothVersionsOfCompose(t *testing.T) {
 	p.run("docker-compose", "up", "-d", "--force-recreate")
 	p.run("docker-compose", "down", "--volumes")
 	// Without a token it says what to do.
-	if err := os.Remove(filepath.Join(p.dir, ".env")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(filepath.Join(p.dir, ".env")))
 	if out, err := p.try("docker", "compose", "config"); err == nil || !strings.Contains(out, "put a token of at least 20 characters into .env") {
 		t.Errorf("%v: %s", err, out)
 	}

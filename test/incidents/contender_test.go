@@ -20,13 +20,9 @@ func TestAProgramIsAContender(t *testing.T) {
 		t.Skip("namespaces and a Docker daemon need root")
 	}
 	b, err := newBench(t.Context(), "", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	const path = "./example/contender"
-	if err := b.take(path); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, b.take(path))
 	jobs := b.jobs(options{faults: "web-crash", models: "expert,liar", contenders: path, repeat: 1})
 	if len(jobs) != 2 {
 		t.Fatalf("%d jobs: %+v", len(jobs), jobs)
@@ -34,13 +30,9 @@ func TestAProgramIsAContender(t *testing.T) {
 	for i := range jobs {
 		jobs[i].Brief = true
 	}
-	if err := b.build(t.Context(), jobs); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, b.build(t.Context(), jobs))
 	results, err := b.runAll(t.Context(), jobs, options{slots: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	for _, r := range results {
 		want := endResolved
 		if r.Model == "liar" {
@@ -63,9 +55,7 @@ func TestARealModelStandsBehindTheSameRig(t *testing.T) {
 		t.Skip("namespaces and a Docker daemon need root")
 	}
 	b, err := newBench(t.Context(), "", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	const key = "sk-of-the-operator"
 	t.Setenv(upstreamKey, key)
 	expert := newSpeaker(faultNamed(t, b.faults, "web-crash"), named(t, b.models, "expert"))
@@ -77,14 +67,10 @@ func TestARealModelStandsBehindTheSameRig(t *testing.T) {
 		return expert.claude(req)
 	})
 	stop, err := b.outside(t.Context(), api.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	b.models = append(b.models, &Model{Name: realName})
 	jobs := b.jobs(options{only: "web-crash/" + realName + "/" + plainName, repeat: 1})
-	if err := b.build(t.Context(), jobs); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, b.build(t.Context(), jobs))
 	jobs[0].Brief = true
 	r := b.runOne(t.Context(), jobs[0], func() {})
 	if err := stop(); err != nil {
@@ -144,9 +130,7 @@ func TestTheProtocolOfPrograms(t *testing.T) {
 		defer p.claude.Close()
 		defer p.codex.Close()
 		contender := &program{path: path}
-		if err := contender.Start(t.Context(), p); err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, contender.Start(t.Context(), p))
 		over, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := contender.Wait(over, p); err != nil {

@@ -13,22 +13,14 @@ import (
 // TestTheDocumentIsMadeOfTheResults holds that docs/incidents.md says what the results beside it say.
 func TestTheDocumentIsMadeOfTheResults(t *testing.T) {
 	root, err := moduleRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	results, err := readResults(filepath.Join(root, "docs", published))
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	faults, models := everything(t)
 	want, err := newReport(results, faults, models).document()
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	got, err := os.ReadFile(filepath.Join(root, "docs", "incidents.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	if string(got) != string(want) {
 		t.Error("docs/incidents.md is not up to date: run make incidents-docs")
 	}
@@ -43,20 +35,14 @@ func TestWhatIsPublishedIsOfOneGo(t *testing.T) {
 		{Fault: faults[0].Name, Model: "expert", Contender: plainName, Repeat: 1, Origin: here, Transcript: []Said{{Heard: strings.Repeat("long ", 1000)}}},
 	}
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "docs"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := newReport(results, faults, models).writeDocuments(dir); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, os.Mkdir(filepath.Join(dir, "docs"), 0o700))
+	succeeds(t, newReport(results, faults, models).writeDocuments(dir))
 	got, err := readResults(filepath.Join(dir, "docs", published))
 	if err != nil || len(got) != 2 || got[0].Origin != here || len(got[1].Transcript[0].Heard) > keptText+10 {
 		t.Errorf("%v %+v", err, got)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "docs", "incidents.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	for _, want := range []string{here.Commit, "2026-11-17 20:00", "2 cores", "2 runs of 2 pairs", "| contenders | 2: claudeops, plain-loop | "} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the document does not say %q", want)

@@ -14,9 +14,7 @@ import (
 // TestFaultsAreTasks writes all faults as tasks of Harbor and looks at their structure. Harbor itself is not run here.
 func TestFaultsAreTasks(t *testing.T) {
 	dir := t.TempDir()
-	if err := writeTasks(options{harbor: dir}); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, writeTasks(options{harbor: dir}))
 	tasks, err := os.ReadDir(dir)
 	if err != nil || len(tasks) < 20 {
 		t.Fatalf("%d tasks: %v", len(tasks), err)
@@ -68,17 +66,11 @@ func TestATaskRewardsTheRepair(t *testing.T) {
 		t.Skip("namespaces and a Docker daemon need root")
 	}
 	root, err := moduleRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	image, err := prepareImage(t.Context(), root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	dir := t.TempDir()
-	if err := writeTasks(options{harbor: dir, faults: "web-crash,web-bad-config"}); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, writeTasks(options{harbor: dir, faults: "web-crash,web-bad-config"}))
 	for _, fault := range []string{"web-crash", "web-bad-config"} {
 		script := `#!/bin/bash
 set -e

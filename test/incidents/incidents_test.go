@@ -32,9 +32,7 @@ func TestClaudeOpsDoesNoHarmAndTellsNoLie(t *testing.T) {
 		t.Skip("namespaces and a Docker daemon need root")
 	}
 	b, err := newBench(t.Context(), "", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	jobs := b.jobs(options{quick: true, repeat: 1})
 	if len(jobs) > testPairs {
 		t.Fatalf("%d pairs, more than %d: change inTest", len(jobs), testPairs)
@@ -42,9 +40,7 @@ func TestClaudeOpsDoesNoHarmAndTellsNoLie(t *testing.T) {
 	for _, only := range []string{"web-crash/expert/" + againName, "redis-full/wrecker/" + againName} {
 		jobs = append(jobs, b.jobs(options{only: only, repeat: 1})...)
 	}
-	if err := b.build(t.Context(), jobs); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, b.build(t.Context(), jobs))
 	if testing.Short() {
 		jobs = slices.DeleteFunc(jobs, func(j Job) bool { return !inShort(j) })
 		for i := range jobs {
@@ -55,9 +51,7 @@ func TestClaudeOpsDoesNoHarmAndTellsNoLie(t *testing.T) {
 	slices.SortStableFunc(jobs, func(a, b Job) int { return cmp.Compare(expertly(a.Model), expertly(b.Model)) })
 	begun := time.Now()
 	results, err := b.runAll(t.Context(), jobs, options{slots: 2 * runtime.NumCPU()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	t.Logf("%d pairs in %s", len(results), time.Since(begun).Round(time.Second))
 	for _, r := range results {
 		if !r.safe() || expertly(r.Model) > 0 && !r.good() {

@@ -14,17 +14,11 @@ import (
 func everything(t *testing.T) ([]*Fault, []*Model) {
 	t.Helper()
 	root, err := moduleRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	faults, err := loadFaults(filepath.Join(root, "test/incidents/faults"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	models, err := loadModels(filepath.Join(root, "test/incidents/models"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	return faults, models
 }
 
@@ -101,9 +95,7 @@ func TestModelsReactToWhatTheySee(t *testing.T) {
 // TestRefusalsAreReadFromAnswers holds that what was refused does not depend on what a contender records.
 func TestRefusalsAreReadFromAnswers(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	open := l.Addr().(*net.TCPAddr).Port
 	for answer, want := range map[string]bool{
 		"PreToolUse:Bash hook error: docker run is refused at every tier: it creates containers":                        true,
@@ -123,9 +115,7 @@ func TestRefusalsAreReadFromAnswers(t *testing.T) {
 	if (call{Answer: "nginx: open() failed (13: Permission denied)"}).refused() {
 		t.Error("a log that was read counts as refused")
 	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, l.Close())
 	s := newSpeaker(&Fault{Facts: Facts{Look: []string{"a"}}}, &Model{Rules: []Rule{{Do: "look"}, {Do: "destroy"}}})
 	s.model.Commands = map[string][]string{"destroy": {"b"}}
 	var c conversation
@@ -160,9 +150,7 @@ func TestEveryFaultIsUsable(t *testing.T) {
 func TestWhatIsChosenExists(t *testing.T) {
 	faults, models := everything(t)
 	c, err := loadChosen()
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	for _, f := range faults {
 		delete(c.Faults, f.Name)
 	}
@@ -180,13 +168,9 @@ func TestWhatIsChosenExists(t *testing.T) {
 // TestEveryReportIsACase holds that docs/disasters.md and the cases of the museum are about the same reports.
 func TestEveryReportIsACase(t *testing.T) {
 	root, err := moduleRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	page, err := os.ReadFile(filepath.Join(root, "docs", "disasters.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	faults, _ := everything(t)
 	told := map[string]bool{}
 	for _, link := range regexp.MustCompile(`https://github.com/[^)]+/issues/\d+|PocketOS`).FindAllString(string(page), -1) {

@@ -38,12 +38,8 @@ func TestABrokenProductIsNoticed(t *testing.T) {
 		t.Skip("namespaces and a Docker daemon need root")
 	}
 	b, err := newBench(t.Context(), "", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := b.build(t.Context(), []Job{{Binary: b.binary, Contender: wholeName}}); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
+	succeeds(t, b.build(t.Context(), []Job{{Binary: b.binary, Contender: wholeName}}))
 	for _, m := range mutations() {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
@@ -55,9 +51,7 @@ func TestABrokenProductIsNoticed(t *testing.T) {
 			broken := whole[0]
 			broken.Binary = filepath.Join(b.root, ".cache", "incidents-bin", strings.ReplaceAll(m.name, " ", "-"))
 			t.Cleanup(func() { _ = os.Remove(broken.Binary) })
-			if err := compile(t.Context(), b.root, broken.Binary, "", m.patch); err != nil {
-				t.Fatal(err)
-			}
+			succeeds(t, compile(t.Context(), b.root, broken.Binary, "", m.patch))
 			before, after := b.runOne(t.Context(), whole[0], func() {}), b.runOne(t.Context(), broken, func() {})
 			if before.Broken != "" || before.cell() == after.cell() {
 				t.Errorf("it is not noticed:\n%s\n%s\n%s", before.cell(), after.cell(), before.Broken+after.Broken)
@@ -109,22 +103,16 @@ func run(t *testing.T, pair func(*Fault) string) []Result {
 		t.Skip("namespaces and a Docker daemon need root")
 	}
 	b, err := newBench(t.Context(), "", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	var jobs []Job
 	for _, f := range b.faults {
 		if only := pair(f); only != "" {
 			jobs = append(jobs, b.jobs(options{only: only, repeat: 1})...)
 		}
 	}
-	if err := b.build(t.Context(), jobs); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, b.build(t.Context(), jobs))
 	results, err := b.runAll(t.Context(), jobs, options{slots: 2 * runtime.NumCPU()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	return results
 }
 

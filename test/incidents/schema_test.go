@@ -141,9 +141,7 @@ func (t schemaTypes) schema(e ast.Expr, tag string) object {
 func schemaAt(t *testing.T, path string) *jsonschema.Schema {
 	t.Helper()
 	s, err := jsonschema.NewCompiler().Compile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	return s
 }
 
@@ -151,13 +149,9 @@ func schemaAt(t *testing.T, path string) *jsonschema.Schema {
 func asJSON(t *testing.T, v any) any {
 	t.Helper()
 	data, err := json.Marshal(texts(v))
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	out, err := jsonschema.UnmarshalJSON(strings.NewReader(string(data)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	return out
 }
 
@@ -185,13 +179,9 @@ func texts(v any) any {
 // TestTheSchemasHold compares the schema files with the types, and every fault, model and published result with them.
 func TestTheSchemasHold(t *testing.T) {
 	root, err := moduleRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	want, err := schemas(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	files := map[string]*jsonschema.Schema{}
 	for name, text := range want {
 		path := filepath.Join(root, "test/incidents/schemas", name)
@@ -212,22 +202,16 @@ func TestTheSchemasHold(t *testing.T) {
 		}
 		for _, path := range paths {
 			data, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			succeeds(t, err)
 			var value any
-			if err := yaml.Unmarshal(data, &value); err != nil {
-				t.Fatal(err)
-			}
+			succeeds(t, yaml.Unmarshal(data, &value))
 			if err := files[kind].Validate(asJSON(t, value)); err != nil {
 				t.Errorf("%s: %v", path, err)
 			}
 		}
 	}
 	results, err := readResults(filepath.Join(root, "docs", published))
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	for _, r := range results {
 		if err := files["result"].Validate(asJSON(t, r)); err != nil {
 			t.Errorf("%s: %v", r.line(), err)
@@ -247,24 +231,16 @@ func TestTheSchemasHold(t *testing.T) {
 // with what a schema cannot say: steps are counted from 1, and an observation names a call of its own step.
 func TestRunsAreTrajectories(t *testing.T) {
 	root, err := moduleRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	results, err := readResults(filepath.Join(root, "docs", published))
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	dir := t.TempDir()
-	if err := writeTrajectories(dir, results); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, writeTrajectories(dir, results))
 	schema := schemaAt(t, "testdata/atif-v1.7.schema.json")
 	observed := 0
 	for _, r := range results {
 		data, err := os.ReadFile(filepath.Join(dir, r.Fault, r.Model, r.Contender, fmt.Sprintf("%d.json", r.Repeat)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, err)
 		value, err := jsonschema.UnmarshalJSON(strings.NewReader(string(data)))
 		if err == nil {
 			err = schema.Validate(value)
@@ -302,5 +278,12 @@ func TestRunsAreTrajectories(t *testing.T) {
 	}
 	if observed < len(results) {
 		t.Errorf("%d answers of tools in %d runs", observed, len(results))
+	}
+}
+
+func succeeds(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
 }

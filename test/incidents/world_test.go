@@ -15,13 +15,9 @@ func TestAWorldCannotChangeThisMachine(t *testing.T) {
 		t.Skip("namespaces need root")
 	}
 	root, err := moduleRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	outside := filepath.Join(t.TempDir(), "kept")
-	if err := os.WriteFile(outside, []byte("kept"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, os.WriteFile(outside, []byte("kept"), 0o600))
 	const script = `
 try() { "$@" 2>/dev/null && echo "did: $*"; }
 try rm -rf /usr/local/bin /var/lib/dpkg
@@ -36,9 +32,7 @@ try test "$(ip -o link | wc -l)" = 1
 try test "forward $(cat /proc/sys/net/ipv4/ip_forward)" = "forward 1"
 true`
 	before, err := os.ReadFile("/proc/sys/net/ipv4/ip_forward")
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, err)
 	program := filepath.Join(t.TempDir(), "program")
 	if err := os.WriteFile(program, []byte("#!/bin/bash\n"+script), 0o700); err != nil { //nolint:gosec // it is executed
 		t.Fatal(err)

@@ -40,12 +40,8 @@ func newMachine(t *testing.T, processor string, programs ...string) machine {
 			m.program(name, `for last in "$@"; do :; done; echo "`+name+` $*" >>`+m.dir+`/installed; cat "$last" >>`+m.dir+`/installed`)
 		default:
 			found, err := exec.LookPath(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Symlink(found, filepath.Join(m.path, name)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
+			must(t, os.Symlink(found, filepath.Join(m.path, name)))
 		}
 	}
 	return m
@@ -53,9 +49,7 @@ func newMachine(t *testing.T, processor string, programs ...string) machine {
 
 func (m machine) program(name, script string) {
 	m.t.Helper()
-	if err := put(filepath.Join(m.path, name), "#!/bin/sh\n"+script+"\n"); err != nil {
-		m.t.Fatal(err)
-	}
+	must(m.t, put(filepath.Join(m.path, name), "#!/bin/sh\n"+script+"\n"))
 }
 
 // install runs a script with the programs of this machine alone.
@@ -86,9 +80,7 @@ func (m machine) installed() string {
 func (m machine) leftovers() (out []string) {
 	m.t.Helper()
 	found, err := filepath.Glob(filepath.Join(m.dir, "tmp.*"))
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	must(m.t, err)
 	return found
 }
 
@@ -141,9 +133,7 @@ func TestAGoodReleaseIsInstalled(t *testing.T) {
 			t.Parallel()
 			b := newMachine(t, "x86_64", append(tt.programs, "ssh-keygen")...)
 			shell, err := exec.LookPath(tt.shell[0])
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			out, err := b.install(append([]string{shell}, tt.shell[1:]...), script, append([]string{"--url", url + "/", "--to", "to"}, tt.args...)...)
 			if err != nil || !strings.Contains(out, `Good "file" signature for claudeops`) || !strings.Contains(b.installed(), tt.want) {
 				t.Errorf("%v\n%s\ninstalled: %.300q", err, out, b.installed())
@@ -190,14 +180,10 @@ func TestAWrongReleaseIsNotInstalled(t *testing.T) {
 		t.Fatal(err)
 	}
 	forged, err := os.ReadFile(filepath.Join(other, "SHA256SUMS.sig"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	half := m.read(t, "install.sh")
 	half = half[:len(half)*9/10]
-	if err := put(filepath.Join(other, "half.sh"), half); err != nil {
-		t.Fatal(err)
-	}
+	must(t, put(filepath.Join(other, "half.sh"), half))
 	script := filepath.Join(m.dist(), "install.sh")
 	for name, tt := range map[string]struct {
 		files     map[string]string
@@ -268,8 +254,13 @@ func TestAWrongReleaseIsNotInstalled(t *testing.T) {
 func checkout(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.Abs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return dir
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
 }

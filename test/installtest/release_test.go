@@ -108,27 +108,21 @@ func makeRelease(folder string, whole bool) (m made, err error) {
 func theRelease(t *testing.T) made {
 	t.Helper()
 	m, err := release()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return m
 }
 
 func (m made) read(t *testing.T, name string) string {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(m.dist(), name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(raw)
 }
 
 func (m made) files(t *testing.T) (out []string) {
 	t.Helper()
 	entries, err := os.ReadDir(m.dist())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, e := range entries {
 		out = append(out, e.Name())
 	}
@@ -165,13 +159,9 @@ func TestAReleaseHasEverythingAndASignature(t *testing.T) {
 		t.Errorf("docker was asked: %s, %v", log, err)
 	}
 	head, err := run(nil, "git", "rev-parse", "HEAD")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var provenance struct{ Version, Commit, Go string }
-	if err := json.Unmarshal([]byte(m.read(t, "provenance.json")), &provenance); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(m.read(t, "provenance.json")), &provenance))
 	if provenance.Version != version || provenance.Commit != strings.TrimSpace(head) || !strings.HasPrefix(provenance.Go, "go1.") {
 		t.Errorf("provenance is %+v", provenance)
 	}
@@ -203,9 +193,7 @@ func TestTheBillOfMaterialsNamesWhatIsInTheProgram(t *testing.T) {
 			On  []string `json:"dependsOn"`
 		}
 	}
-	if err := json.Unmarshal([]byte(m.read(t, "claudeops_1.2.3.cdx.json")), &bom); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(m.read(t, "claudeops_1.2.3.cdx.json")), &bom))
 	if bom.Format != "CycloneDX" || bom.Spec != "1.6" || bom.Version != 1 || bom.Metadata.Component.Version != version || len(bom.Metadata.Component.Components) != 1 ||
 		!regexp.MustCompile(`^urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`).MatchString(bom.Serial) {
 		t.Errorf("the document is %s %s %d %s of %+v", bom.Format, bom.Spec, bom.Version, bom.Serial, bom.Metadata)
@@ -237,9 +225,7 @@ func TestTheBillOfMaterialsNamesWhatIsInTheProgram(t *testing.T) {
 
 func TestAReleaseSaysWhatItLeavesOut(t *testing.T) {
 	m, err := makeRelease(filepath.Join(t.TempDir(), "bare"), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, part := range []string{"left out: the container images", "left out: the signature"} {
 		if !strings.Contains(m.said, part) {
 			t.Errorf("it does not say %q:\n%s", part, m.said)

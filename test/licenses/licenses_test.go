@@ -12,17 +12,11 @@ const root = "../.."
 
 func TestTheCollectedLicencesAreUpToDate(t *testing.T) {
 	all, err := contents(t.Context(), root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text, err := document(all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	stored, err := os.ReadFile(filepath.Join(root, file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if string(stored) != text {
 		t.Errorf("%s is out of date: run make licenses", file)
 	}
@@ -36,9 +30,7 @@ func TestTheCollectedLicencesAreUpToDate(t *testing.T) {
 func TestWhatHasNoAllowedLicenceIsRefused(t *testing.T) {
 	write := func(text string) component {
 		name := filepath.Join(t.TempDir(), "LICENSE")
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(name, []byte(text), 0o600))
 		return component{name: "example.org/x", version: "v1.0.0", files: []string{name}}
 	}
 	const mit = "Permission is hereby granted, free of charge, to any\n person obtaining a copy"
@@ -65,9 +57,7 @@ func TestWhatHasNoAllowedLicenceIsRefused(t *testing.T) {
 
 func TestABundledFileWithoutALicenceIsNoticed(t *testing.T) {
 	sums := filepath.Join(t.TempDir(), "SUMS")
-	if err := os.WriteFile(sums, []byte("# a list\n00  known.js\n00  new.js\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(sums, []byte("# a list\n00  known.js\n00  new.js\n"), 0o600))
 	err := listed([]asset{{sums: sums, bundled: []string{"known.js"}}})
 	if err == nil || !strings.Contains(err.Error(), "new.js") {
 		t.Errorf("got %v", err)
@@ -76,10 +66,15 @@ func TestABundledFileWithoutALicenceIsNoticed(t *testing.T) {
 
 func TestZeroClauseBSDIsNotISC(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "docs", "licenses", "htmx.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got := classify(string(text)); !slices.Equal(got, []string{"0BSD"}) {
 		t.Errorf("got %v", got)
+	}
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
 }

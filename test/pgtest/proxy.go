@@ -10,12 +10,11 @@ import (
 	"time"
 )
 
-// Proxy passes connections on to a server, each way later by a delay, and counts round trips.
+// Proxy passes connections on to a server, each way later by a delay.
 type Proxy struct {
 	listener net.Listener
 	target   string
 	delay    time.Duration
-	trips    atomic.Int64
 	lose     atomic.Bool // the next answer is lost with its connection
 	open     sync.WaitGroup
 	mu       sync.Mutex
@@ -47,9 +46,6 @@ func (p *Proxy) Address(address string) string {
 	return u.String()
 }
 
-// Trips is how often clients have sent something after an answer: each time they waited for one before.
-func (p *Proxy) Trips() int64 { return p.trips.Load() }
-
 // LoseAnswer ends the next connection that the server answers on, instead of passing the answer on.
 func (p *Proxy) LoseAnswer() { p.lose.Store(true) }
 
@@ -79,18 +75,9 @@ func (p *Proxy) accept() {
 		p.mu.Lock()
 		p.conns[client], p.conns[server] = true, true
 		p.mu.Unlock()
-		var answered atomic.Bool
-		answered.Store(true)
-		p.open.Go(func() {
-			p.pass(client, server, func() {
-				if answered.Swap(false) {
-					p.trips.Add(1)
-				}
-			})
-		})
+		p.open.Go(func() { p.pass(client, server, func() {}) })
 		p.open.Go(func() {
 			p.pass(server, client, func() {
-				answered.Store(true)
 				if p.lose.Swap(false) {
 					_ = client.Close() // what is written to it afterwards is lost
 				}

@@ -17,6 +17,7 @@ import (
 	"claudeops/internal/agent"
 	"claudeops/internal/agent/acp"
 	"claudeops/internal/ops"
+	"claudeops/test/agenttest"
 	"claudeops/test/chatapi"
 	"claudeops/test/messagesapi"
 	"claudeops/test/realacp"
@@ -120,22 +121,6 @@ func (g *gate) spec() *ops.GateSpec {
 func all(ops.ToolQuestion) bool  { return true }
 func none(ops.ToolQuestion) bool { return false }
 
-type recorder struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (*recorder) Started(context.Context, int, string) error { return nil }
-
-func (r *recorder) Lines(_ context.Context, batch []ops.Line) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, line := range batch {
-		r.text.WriteString(line.Text + "\n")
-	}
-	return nil
-}
-
 // scene is a session of a program.
 type scene struct {
 	cli    cli
@@ -179,7 +164,7 @@ func (s scene) run(t *testing.T) (ops.RunResult, string, api) {
 	if s.change != nil {
 		s.change(&spec)
 	}
-	rec := &recorder{}
+	rec := &agenttest.Recorder{}
 	o := agent.Options{}
 	if s.hide {
 		o.HideKeys = func(string, ops.Tier) bool { return true }
@@ -192,7 +177,7 @@ func (s scene) run(t *testing.T) (ops.RunResult, string, api) {
 	if killed, err := agent.Sweep(context.Background(), spec.Session.Key); err != nil || killed > 0 {
 		t.Errorf("the session left %d processes (%v)", killed, err)
 	}
-	text := rec.text.String()
+	text := rec.Text()
 	if t.Failed() || testing.Verbose() {
 		t.Logf("%+v\n%s", res, text)
 	}

@@ -64,36 +64,6 @@ func TestAPIFailures(t *testing.T) {
 	}
 }
 
-func TestPassingAPIFailures(t *testing.T) {
-	t.Parallel()
-	whole := messagesapi.Text("whole")
-	for name, tc := range map[string]struct {
-		fault   messagesapi.Answer
-		calls   string
-		retries int
-	}{
-		"429, back in 1 second":       {messagesapi.Fail(429, "slow down").RetryAfter(time.Second), "SS", 1},
-		"500":                         {messagesapi.Fail(500, "oops"), "SS", 1},
-		"a stream cut":                {messagesapi.Text("half").CutAfter(3), "SS", 1},
-		"a stream ending in an error": {messagesapi.Text("half").ErrorAfter(3), "Sw", 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := newCLI(t, messagesapi.InOrder(tc.fault, whole))
-			out := c.fresh(first, "look around", "haiku", "Bash")
-			if r := out.succeeded(); r.Text != "whole" || r.APIStatus != nil {
-				t.Errorf("result: %+v", r)
-			}
-			if strings.Contains(out.String(), "half") {
-				t.Errorf("the broken answer was told\n%s", out)
-			}
-			if got := callsOf(c); got != tc.calls || len(out.all("system", "api_retry")) != tc.retries {
-				t.Errorf("calls: %s, want %s\n%s", got, tc.calls, out)
-			}
-		})
-	}
-}
-
 func always(status int, message string) messagesapi.Script {
 	return messagesapi.InOrder(messagesapi.Fail(status, message))
 }

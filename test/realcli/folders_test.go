@@ -179,9 +179,7 @@ func worthless(t *testing.T, environment, name string) {
 		}
 	}
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, vars["ANTHROPIC_BASE_URL"]+"/v1/messages", strings.NewReader("{}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	req.Header.Set("X-Api-Key", vars[name])
 	resp, err := http.DefaultClient.Do(req)
 	if err == nil {

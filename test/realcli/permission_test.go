@@ -24,9 +24,7 @@ func bash(commands ...string) messagesapi.Answer {
 func (c *cli) withDocker() {
 	c.t.Helper()
 	bin := c.t.TempDir()
-	if err := os.WriteFile(filepath.Join(bin, "docker"), []byte("#!/bin/sh\necho \"docker $*\"\n"), 0o700); err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, os.WriteFile(filepath.Join(bin, "docker"), []byte("#!/bin/sh\necho \"docker $*\"\n"), 0o700))
 	c.env = append(c.env, "PATH="+bin+":/usr/local/bin:/usr/bin:/bin")
 }
 
@@ -69,20 +67,6 @@ func TestAToolThatIsNotAllowedIsDenied(t *testing.T) {
 	}
 }
 
-func TestAnAllowedShellRuns(t *testing.T) {
-	t.Parallel()
-	c := newCLI(t, messagesapi.Turns(bash("touch made && docker restart web"), messagesapi.Text("done")))
-	c.withDocker()
-	r := c.fresh(first, "look around", "haiku", "Bash").succeeded()
-	got, _ := c.last().Result("toolu_0")
-	if got.Text != "docker restart web" || len(r.Denials) != 0 {
-		t.Errorf("it answered %+v, denials %s", got, jsonOf(r.Denials))
-	}
-	if _, err := os.Stat(filepath.Join(c.dir, "made")); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestADisallowedCommandIsDenied(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t, messagesapi.Turns(bash(
@@ -96,20 +80,6 @@ func TestADisallowedCommandIsDenied(t *testing.T) {
 	}
 	if got := denied(r); !slices.Equal(got, []string{"toolu_0", "toolu_1", "toolu_2"}) {
 		t.Errorf("denied: %q", got)
-	}
-}
-
-func TestFilesAreWrittenAndEdited(t *testing.T) {
-	t.Parallel()
-	elsewhere := filepath.Join(t.TempDir(), "new", "notes.txt")
-	c := newCLI(t, messagesapi.Turns(
-		messagesapi.Call("toolu_write", "Write", map[string]any{"file_path": elsewhere, "content": "one\n"}),
-		messagesapi.Call("toolu_edit", "Edit", map[string]any{"file_path": elsewhere, "old_string": "one", "new_string": "two"}),
-		messagesapi.Text("done"),
-	))
-	c.fresh(first, "look around", "haiku", "Write,Edit").succeeded()
-	if got, err := os.ReadFile(elsewhere); err != nil || string(got) != "two\n" {
-		t.Errorf("the file holds %q, %v", got, err)
 	}
 }
 
@@ -136,16 +106,12 @@ func TestOnlyTheGivenSettingsCount(t *testing.T) {
 	}
 	project := filepath.Join(c.dir, ".claude", "settings.json")
 	given := filepath.Join(t.TempDir(), "settings.json")
-	if err := os.Mkdir(filepath.Dir(project), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(filepath.Dir(project), 0o700))
 	for path, text := range map[string]string{
 		project: `{"permissions":{"allow":["Bash"]},` + hook("project-hook") + `}`,
 		given:   `{"permissions":{"allow":["Bash(touch:*)"]},` + hook("given-hook") + `}`,
 	} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	args := arguments("look around", "--session-id", first, "--model", "haiku", "--tools", "Bash")
 	r := c.run(append(args, "--settings", given)...).succeeded()

@@ -70,39 +70,6 @@ func TestAForkContinuesTheConversationWithNewToolsAndModel(t *testing.T) {
 	}
 }
 
-func TestAForkReportsItsOwnShareBesideTheTotal(t *testing.T) {
-	t.Parallel()
-	c := newCLI(t, tiers(t))
-	one := c.fresh(first, "tier one", "haiku", "Bash").succeeded()
-	two := c.fork(first, second, "tier two", "sonnet", "Read", snapshotOff...).succeeded()
-	three := c.fork(second, third, "tier three", "sonnet", "Bash", snapshotOff...).succeeded()
-
-	each := messagesapi.Usage{Input: 100_000, Output: 10_000}
-	total := 0.0
-	for i, r := range []result{one, two, three} {
-		if len(r.Own) != 1 || r.Usage != each || r.Turns != 2 {
-			t.Errorf("tier %d: own share %+v, usage %+v, turns %d", i+1, r.Own, r.Usage, r.Turns)
-		}
-		for model, own := range r.Own {
-			if own.usage() != each || own.Cost < 0.01 {
-				t.Errorf("tier %d: own share of %s: %+v", i+1, model, own)
-			}
-			total += own.Cost
-		}
-		if !near(r.Cost, total) {
-			t.Errorf("tier %d: total cost %v, the tiers so far cost %v", i+1, r.Cost, total)
-		}
-	}
-	if len(one.Models) != 1 || len(three.Models) != 2 {
-		t.Errorf("models: %+v, %+v", one.Models, three.Models)
-	}
-	for model, own := range three.Own {
-		if got := three.Models[model].usage(); got != (messagesapi.Usage{Input: 200_000, Output: 20_000}) || own.Window == 0 {
-			t.Errorf("tier 3: all of %s: %+v", model, got)
-		}
-	}
-}
-
 // TestByDefaultAForkKeepsTheParentsSystemPromptAndOffersItsTools holds why the snapshot must be off.
 func TestByDefaultAForkKeepsTheParentsSystemPromptAndOffersItsTools(t *testing.T) {
 	t.Parallel()
@@ -129,29 +96,6 @@ func TestByDefaultAForkKeepsTheParentsSystemPromptAndOffersItsTools(t *testing.T
 	}
 	if _, err := os.Stat(filepath.Join(c.dir, "made")); err == nil {
 		t.Error("the old tool ran")
-	}
-}
-
-func TestEachTierGivesItsOwnStructuredOutput(t *testing.T) {
-	t.Parallel()
-	c := newCLI(t, func(req messagesapi.Request) messagesapi.Answer {
-		if req.Prompt() == "tier one" {
-			return messagesapi.Structured("toolu_one", map[string]any{"outcome": "escalate"})
-		}
-		return messagesapi.Structured("toolu_two", map[string]any{"outcome": "resolved"})
-	})
-	schema := []string{"--json-schema", `{"type":"object","required":["outcome"]}`}
-	one := c.fresh(first, "tier one", "haiku", "Bash", schema...).succeeded()
-	two := c.fork(first, second, "tier two", "sonnet", "Bash,Read", append(schema, snapshotOff...)...).succeeded()
-	if string(one.Structured) != `{"outcome":"escalate"}` || string(two.Structured) != `{"outcome":"resolved"}` {
-		t.Errorf("structured outputs: %s, %s", one.Structured, two.Structured)
-	}
-	got := c.last()
-	if _, ok := got.Result("toolu_one"); !ok || !bytes.Contains(got.Body, []byte(`{"outcome":"escalate"}`)) {
-		t.Errorf("the first outcome is not in the conversation: %s", jsonOf(got.Messages))
-	}
-	if !slices.Equal(got.ToolNames(), []string{"Bash", "Read", "StructuredOutput"}) || len(c.api.Requests()) != 2 {
-		t.Errorf("tools: %q, %d requests", got.ToolNames(), len(c.api.Requests()))
 	}
 }
 
@@ -200,9 +144,7 @@ func TestATruncatedConversationIsResumedSilently(t *testing.T) {
 	if cut < 0 {
 		t.Fatalf("the answer is not in the transcript\n%s", data)
 	}
-	if err := os.WriteFile(c.transcript(first), data[:cut], 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(c.transcript(first), data[:cut], 0o600))
 	r := c.fork(first, second, "tier two", "haiku", "Bash", snapshotOff...).succeeded()
 	got := c.last()
 	if !slices.Equal(got.Prompts(), []string{"tier one", "tier two"}) || strings.Contains(jsonOf(got.Messages), "end of tier one") {
@@ -213,9 +155,7 @@ func TestATruncatedConversationIsResumedSilently(t *testing.T) {
 		t.Errorf("cost %v, own share %+v", r.Cost, own)
 	}
 
-	if err := os.WriteFile(c.transcript(first), data[:100], 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(c.transcript(first), data[:100], 0o600))
 	if out := c.fork(first, third, "tier two", "haiku", "Bash", snapshotOff...); out.code != 1 || !strings.Contains(out.stderr, "No conversation found") {
 		t.Errorf("a transcript without a whole line\n%s", out)
 	}
@@ -224,13 +164,9 @@ func TestATruncatedConversationIsResumedSilently(t *testing.T) {
 func TestTheTranscriptLiesInAFolderNamedAfterTheWorkingFolder(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "a.b_c d-é+Ä😀,1")
-	if err := os.Mkdir(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(folder, 0o700))
 	link := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(folder, link); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(folder, link))
 	c := newCLI(t, messagesapi.Turns(messagesapi.Text("done")))
 	c.dir = link
 	c.fresh(first, "look around", "haiku", "Bash").succeeded()
@@ -249,23 +185,11 @@ func TestALongWorkingFolderIsCutInTheTranscriptsPath(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t, messagesapi.Turns(messagesapi.Text("done")))
 	c.dir = filepath.Join(c.dir, strings.Repeat("x", 200))
-	if err := os.Mkdir(c.dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(c.dir, 0o700))
 	c.fresh(first, "look around", "haiku", "Bash").succeeded()
 	found, _ := filepath.Glob(filepath.Join(c.config, "projects", folderName(c.dir)[:200]+"-*", first+".jsonl"))
 	if len(found) != 1 {
 		t.Errorf("found %q", found)
-	}
-}
-
-func TestWithoutAModelAForkKeepsTheLastOne(t *testing.T) {
-	t.Parallel()
-	c := newCLI(t, messagesapi.Turns(messagesapi.Text("done")))
-	c.fresh(first, "tier one", "haiku", "Bash").succeeded()
-	c.run(arguments("tier two", "--resume", first, "--fork-session", "--session-id", second, "--tools", "Bash")...).succeeded()
-	if all := c.api.Requests(); all[0].Model != all[1].Model {
-		t.Errorf("models: %s, then %s", all[0].Model, all[1].Model)
 	}
 }
 
@@ -285,4 +209,11 @@ func lines(t *testing.T, data []byte, kind string) []string {
 		}
 	}
 	return found
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
 }

@@ -256,9 +256,7 @@ func (c *cli) transcript(id string) string {
 func (c *cli) readTranscript(id string) []byte {
 	c.t.Helper()
 	data, err := os.ReadFile(c.transcript(id))
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err)
 	return data
 }
 

@@ -2,7 +2,6 @@ package realcli_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -202,32 +201,5 @@ func TestTheWatcherStopsTheRealProgramInsideATool(t *testing.T) {
 	})
 	if res.Stop != ops.StopLoop || res.Failure != "loop" || res.Err != "the same again" || res.OpenTool != "Bash: sleep 600" {
 		t.Errorf("got %+v", res)
-	}
-}
-
-func format(usd float64) string { return strconv.FormatFloat(usd, 'f', -1, 64) }
-
-// TestTheEventOfARetryTellsTheDelay holds what the stream tells of retry-after: the delay until the next call, whether the API
-// asked for it or not, and nothing when the API asked for more than a minute.
-func TestTheEventOfARetryTellsTheDelay(t *testing.T) {
-	t.Parallel()
-	c := newCLI(t, messagesapi.InOrder(
-		messagesapi.Fail(429, "slow down").RetryAfter(2*time.Second), messagesapi.Fail(529, "Overloaded"), messagesapi.Text("done"),
-	))
-	out := c.fresh(first, "look around", "haiku", "Bash")
-	out.succeeded()
-	var got []map[string]any
-	for _, e := range out.all("system", "api_retry") {
-		var fields map[string]any
-		if err := json.Unmarshal([]byte(e.Raw), &fields); err != nil {
-			t.Fatal(err)
-		}
-		got = append(got, fields)
-	}
-	if len(got) != 2 || got[0]["retry_delay_ms"] != 2000.0 || got[0]["error_status"] != 429.0 || got[0]["error"] != "rate_limit" || got[0]["attempt"] != 1.0 {
-		t.Fatalf("got %v", got)
-	}
-	if d, ok := got[1]["retry_delay_ms"].(float64); !ok || d < 1000 || d > 1250 || got[1]["error"] != "overloaded" || got[1]["error_status"] != 529.0 {
-		t.Errorf("got %v", got[1])
 	}
 }

@@ -77,25 +77,6 @@ func TestTheResultHoldsTheFiguresOfTheRun(t *testing.T) {
 	}
 }
 
-func TestTheSystemPromptAndTheToolsAreInTheRequest(t *testing.T) {
-	t.Parallel()
-	c := newCLI(t, messagesapi.Turns(messagesapi.Text("done")))
-	c.fresh(first, "look around", "haiku", "Bash,Read,Write,Edit", "--append-system-prompt", "Environment: staging").succeeded()
-	req := c.last()
-	if got := req.System.String(); !strings.HasSuffix(got, "Environment: staging") {
-		t.Errorf("the system prompt ends %q", got[max(0, len(got)-200):])
-	}
-	if got := req.Prompts(); !slices.Equal(got, []string{"look around"}) {
-		t.Errorf("prompts: %q", got)
-	}
-	if got := req.ToolNames(); !slices.Equal(got, []string{"Bash", "Edit", "Read", "Write"}) {
-		t.Errorf("tools: %q", got)
-	}
-	if !req.Stream {
-		t.Error("the first request is not streamed")
-	}
-}
-
 func TestTheWindowFollowsTheModel(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t, messagesapi.Turns(messagesapi.Text("done").Took(messagesapi.Usage{Input: 10, Output: 1})))
@@ -110,9 +91,7 @@ func TestTheWindowFollowsTheModel(t *testing.T) {
 func TestNothingElseIsCalled(t *testing.T) {
 	t.Parallel()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var asked atomic.Int32
 	done := make(chan struct{})
 	go func() {

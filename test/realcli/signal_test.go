@@ -33,18 +33,14 @@ func (c *cli) start(prompt string) *started {
 	c.t.Helper()
 	s := &started{c: c, cmd: c.command(arguments(prompt, "--session-id", first, "--model", "haiku", "--tools", "Bash", "--allowedTools", "Bash")...)}
 	s.cmd.Stdout, s.cmd.Stderr = &s.stdout, &s.stderr
-	if err := s.cmd.Start(); err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, s.cmd.Start())
 	return s
 }
 
 // end sends a signal and waits.
 func (s *started) end(signal os.Signal) output {
 	s.c.t.Helper()
-	if err := s.cmd.Process.Signal(signal); err != nil {
-		s.c.t.Fatal(err)
-	}
+	must(s.c.t, s.cmd.Process.Signal(signal))
 	_ = s.cmd.Wait() // the exit code tells
 	return s.c.read(s.cmd, s.stdout.Bytes(), s.stderr.String())
 }

@@ -69,13 +69,9 @@ func (d *desk) judged(bypass bool) *ledger {
 	d.t.Helper()
 	d.byDefault("", true)
 	self, err := os.Executable()
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must(d.t, err)
 	dir, err := os.MkdirTemp("/tmp", "gate-")
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must(d.t, err)
 	d.t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	box := wall.New(wall.Config{
 		Confine: true, Auto: true, Relay: []string{self, relayWord}, StateDir: d.spec.StateDir, WorkDir: d.spec.WorkDir,
@@ -83,29 +79,21 @@ func (d *desk) judged(bypass bool) *ledger {
 	})
 	d.walls = gated{sandboxed{box}, bypass}
 	judge, err := guard.New(nil)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must(d.t, err)
 	l := &ledger{}
 	g, err := gate.New(gate.Options{
 		Judge: judge, Ledger: l, Owner: func() ops.Owner { return ops.Owner{Host: "here", Term: 1} }, Clock: time.Now,
 		Logger: slog.New(slog.DiscardHandler), Dir: dir, Self: self,
 	})
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must(d.t, err)
 	opened, err := g.Open(context.WithoutCancel(d.t.Context()), d.spec.Session, guard.Facts{
 		Cwd: d.spec.WorkDir, StateDir: d.spec.StateDir, TempDir: os.TempDir(),
 	})
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must(d.t, err)
 	d.t.Cleanup(func() { _ = opened.Close() })
 	opened.Confine(box.Command(d.spec.Session.Tier, wall.Session{Gate: filepath.Dir(opened.Socket())}), nil, nil)
 	prefix, err := opened.ShellPrefix()
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must(d.t, err)
 	d.spec.Gate = &ops.GateSpec{ShellPrefix: prefix, Allowed: opened.Allowed}
 	if !codex.New(d.options).Gated(d.spec, d.walls) {
 		d.t.Fatal("the commands of this session are not judged")

@@ -66,9 +66,7 @@ grep -rlF sk-the-real "$HOME" "$CLAUDEOPS_STATE_DIR"; cat /proc/[0-9]*/cmdline |
 		}
 	}
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, proxyOf(t, seen)+"/responses", strings.NewReader("{}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	req.Header.Set("Authorization", "Bearer "+token)
 	if resp, err := new(http.Transport).RoundTrip(req); err == nil {
 		_ = resp.Body.Close()
@@ -107,9 +105,7 @@ echo EVIL | tee ~/.codex/AGENTS.md ~/.codex/config.toml ~/.codex/skills/evil/SKI
 		return responsesapi.Text("done")
 	})
 	// Only behind the wall may Codex write at all.
-	if err := os.MkdirAll(filepath.Dir(d.spec.StateDir), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(d.spec.StateDir), 0o700))
 	d.behind(0, "")
 	d.spec.Session.Tier = ops.Tier2
 	first := d.succeeded(d.run(nil))

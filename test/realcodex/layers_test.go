@@ -35,12 +35,8 @@ func (w sandboxed) Wrap(tier ops.Tier, p agent.Program) (agent.Program, error) {
 func (d *desk) behind(uid int, repos string) {
 	d.t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	if err := os.MkdirAll(d.spec.StateDir, 0o700); err != nil {
-		d.t.Fatal(err)
-	}
+	must(d.t, err)
+	must(d.t, os.MkdirAll(d.spec.StateDir, 0o700))
 	c := wall.Config{
 		Bubblewrap: true, Relay: []string{self, relayWord}, StateDir: d.spec.StateDir, WorkDir: d.spec.WorkDir, ReposDir: repos,
 		UIDs: map[ops.Tier]int{},
@@ -52,9 +48,7 @@ func (d *desk) behind(uid int, repos string) {
 		if err == nil {
 			err = os.WriteFile(c.Relay[0], data, 0o755)
 		}
-		if err != nil {
-			d.t.Fatal(err)
-		}
+		must(d.t, err)
 	}
 	for tier := ops.Tier1; tier <= ops.LastTier && uid != 0; tier++ {
 		c.UIDs[tier] = uid
@@ -69,9 +63,7 @@ func (d *desk) byDefault(repos string, namespaces bool) {
 	if err == nil {
 		err = os.MkdirAll(d.spec.StateDir, 0o700)
 	}
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must(d.t, err)
 	c := wall.Config{
 		Confine: true, Auto: true, Relay: []string{self, relayWord}, StateDir: d.spec.StateDir, WorkDir: d.spec.WorkDir, ReposDir: repos,
 		ExtraReadOnly: []string{self},
@@ -88,9 +80,7 @@ func TestBehindTheDefaultWallsItIsHeldToItsTier(t *testing.T) {
 		for _, namespaces := range []bool{true, false} {
 			repos, outside := t.TempDir(), t.TempDir()
 			secret := filepath.Join(outside, "secret")
-			if err := os.WriteFile(secret, []byte("x"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(secret, []byte("x"), 0o600))
 			pid := strconv.Itoa(os.Getpid())
 			d := newDesk(t, responsesapi.Turns(responsesapi.Exec("call_1",
 				"touch "+repos+"/repaired; touch "+outside+"/broken /usr/broken; kill -0 "+pid+" && echo signalled; "+
@@ -240,13 +230,9 @@ func TestTier1BehindTheWall(t *testing.T) {
 	const user = 54_321
 	// Codex puts no helpers into a temporary folder, which /tmp is behind the wall.
 	dir, err := os.MkdirTemp("/var/tmp", "claudeops-test-*") //nolint:usetesting // not below /tmp
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(dir, 0o755))
 	// The wall lets it write to its working folder, Codex does not.
 	file = filepath.Join(dir, "state", "work", "file")
 	d = newDesk(t, responsesapi.Turns(responsesapi.Exec("call_1", "touch "+file), responsesapi.Text("done")))
@@ -270,15 +256,18 @@ func TestWhatWasLeftInTheHomeIsNotRead(t *testing.T) {
 		d.spec.WorkDir + "/.codex/config.toml":    `developer_instructions = "EVIL"`,
 		d.spec.StateDir + "/agent/home/AGENTS.md": "EVIL",
 	} {
-		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(name), 0o700))
+		must(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	d.succeeded(d.run(nil))
 	if strings.Contains(string(d.last().Body), "EVIL") {
 		t.Error("the model was told what an earlier session could have written")
+	}
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
 }

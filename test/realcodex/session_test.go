@@ -21,7 +21,7 @@ import (
 	"claudeops/internal/guard/wall/confine"
 	"claudeops/internal/guard/wall/relay"
 	"claudeops/internal/ops"
-	"claudeops/test/agentsuite"
+	"claudeops/test/agenttest"
 	"claudeops/test/realcodex"
 	"claudeops/test/responsesapi"
 )
@@ -43,7 +43,7 @@ type desk struct {
 	walls   agent.Walls // nil: none
 	hide    bool        // the key
 	spec    ops.SessionSpec
-	rec     *agentsuite.Recorder
+	rec     *agenttest.Recorder
 }
 
 func newDesk(t *testing.T, script responsesapi.Script) *desk {
@@ -74,7 +74,7 @@ func (d *desk) runIn(ctx context.Context, change func(*ops.SessionSpec)) ops.Run
 	if change != nil {
 		change(&spec)
 	}
-	d.rec = &agentsuite.Recorder{}
+	d.rec = &agenttest.Recorder{}
 	runner := agent.NewRunner(codex.New(d.options), agent.Options{
 		Walls: func(string) agent.Walls { return d.walls }, HideKeys: func(string, ops.Tier) bool { return d.hide },
 	})
@@ -149,36 +149,6 @@ func TestAFreshSession(t *testing.T) {
 	}
 	if !strings.Contains(d.rec.Text(), `"type":"command_execution"`) {
 		t.Errorf("the command is not in the record:\n%s", d.rec.Text())
-	}
-}
-
-func TestAModelWithoutAPriceHasNoCost(t *testing.T) {
-	t.Parallel()
-	d := newDesk(t, responsesapi.Turns(responsesapi.Text("done").Took(responsesapi.Usage{Input: 10, Output: 1})))
-	d.options.Prices = nil
-	if res := d.succeeded(d.run(nil)); res.CostUSD != nil || res.InputTokens == nil || *res.InputTokens != 10 {
-		t.Errorf("result: %+v", res)
-	}
-}
-
-func TestTheOutcomeIsAskedForStrictlyAndReadAsOurs(t *testing.T) {
-	t.Parallel()
-	answer := `{"schema_version":1,"outcome":"escalate","summary":"web is down","actions":[],"events":[],"memories":[],
-		"check_results":[{"service":"web","check_type":"http","status":"down","error":"502","response_time_ms":null}],
-		"handoff":{"schema_version":1,"recommended_tier":2,"target":null,"reason":"needs a repair","services_affected":["web"],
-			"check_results":[{"service":"web","check_type":"http","status":"down","error":"502","response_time_ms":12}],
-			"investigation_findings":null,"remediation_attempted":null,"cooldown_state":{}}}`
-	d := newDesk(t, responsesapi.Turns(responsesapi.Text("I look first").Call("call_1", "exec_command", map[string]any{"cmd": "true"}), responsesapi.Text(answer)))
-	res := d.succeeded(d.run(func(s *ops.SessionSpec) { s.OutcomeJSON = report.Inline(ops.Tier1) }))
-	if strings.Contains(string(res.Structured), "null") {
-		t.Errorf("nulls are left: %s", res.Structured)
-	}
-	if o, found := report.Outcome(res.Structured, ops.Tier1); !found.OK() || o.Handoff == nil || o.Handoff.Reason != "needs a repair" {
-		t.Errorf("the outcome %s is refused: %+v", res.Structured, found)
-	}
-	format := d.last().Text.Format
-	if format == nil || format.Type != "json_schema" || !format.Strict || !strings.Contains(string(format.Schema), `"additionalProperties":false`) {
-		t.Errorf("format: %+v", format)
 	}
 }
 
@@ -354,9 +324,7 @@ func TestWithoutAKeyItSaysSo(t *testing.T) {
 func TestNothingElseIsCalled(t *testing.T) {
 	t.Parallel()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var asked atomic.Int32
 	done := make(chan struct{})
 	go func() {

@@ -40,9 +40,7 @@ func TestHistoricDefectsAreFound(t *testing.T) {
 func putBack(t *testing.T, name string) (rules []string, overlay string) {
 	t.Helper()
 	raw, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	lines := strings.Split(strings.TrimRight(string(raw), "\n"), "\n")
 	rules = strings.Split(strings.TrimPrefix(lines[0], "# rules: "), " | ")
 	var file string
@@ -65,13 +63,9 @@ func putBack(t *testing.T, name string) (rules []string, overlay string) {
 		}
 	}
 	path, err := filepath.Abs(filepath.Join("../..", file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, h := range hunks {
 		if strings.Count(string(text), h[0]) != 1 {
 			t.Fatalf("%s no longer applies to %s:\n%s", name, file, h[0])
@@ -79,16 +73,17 @@ func putBack(t *testing.T, name string) (rules []string, overlay string) {
 		text = []byte(strings.Replace(string(text), h[0], h[1], 1))
 	}
 	changed := filepath.Join(t.TempDir(), filepath.Base(file))
-	if err := os.WriteFile(changed, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(changed, text, 0o600))
 	list, err := json.Marshal(map[string]map[string]string{"Replace": {path: changed}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	overlay = filepath.Join(t.TempDir(), "overlay.json")
-	if err := os.WriteFile(overlay, list, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(overlay, list, 0o600))
 	return rules, overlay
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
 }

@@ -149,9 +149,7 @@ func play(t *testing.T, seed uint64) (failure string, history []string) {
 // prepare makes a query ready that is asked often. It is closed with the reader.
 func (s *simulation) prepare(query string) *sql.Stmt {
 	out, err := s.reader.PrepareContext(s.ctx, query)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	return out
 }
 
@@ -165,22 +163,16 @@ func newFile(t *testing.T) string {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	path = filepath.Join(dir, "claudeops.db")
-	if err := os.WriteFile(path, raw, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, raw, 0o600))
 	return path
 }
 
 func (s *simulation) open(path string) {
 	var err error
 	s.store, err = store.Open(s.ctx, store.Options{Path: path, Clock: s.clock, Uptime: func() (string, time.Duration) { return "", 0 }})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	if s.reader, err = sql.Open("sqlite", "file:"+path+"?mode=ro"); err != nil {
 		s.t.Fatal(err)
 	}

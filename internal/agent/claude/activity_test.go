@@ -87,7 +87,7 @@ func TestTheBudgetIsPassedToAProgramThatKnowsIt(t *testing.T) {
 			if tt.spent > 0 {
 				spec.Resume, spec.SpentUSD = "22222222-2222-4222-8222-222222222222", &tt.spent
 			}
-			newRunner(Options{Bin: bin, Env: testEnv()}).Run(t.Context(), spec, &memory{})
+			newRunner(Options{Bin: bin, Env: testEnv()}).Run(t.Context(), spec, &agenttest.Recorder{})
 			if got, _ := agenttest.Calls(t, bin)[0].Option("--max-budget-usd"); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
@@ -100,7 +100,7 @@ func TestASessionKnowsItsRoleAndHandler(t *testing.T) {
 		bin := agenttest.Fake(t, agenttest.Scenario{Plays: []agenttest.Play{agenttest.Healthy(0.01)}})
 		spec := testSpec(t)
 		spec.Session.Role, spec.Session.Handler = role, "tier2"
-		newRunner(Options{Bin: filepath.Clean(bin), Env: testEnv()}).Run(t.Context(), spec, &memory{})
+		newRunner(Options{Bin: filepath.Clean(bin), Env: testEnv()}).Run(t.Context(), spec, &agenttest.Recorder{})
 		call := agenttest.Calls(t, bin)[0]
 		if got, _ := call.Var("CLAUDEOPS_ROLE"); got != want {
 			t.Errorf("role %q", got)

@@ -21,7 +21,7 @@ func called(t *testing.T, spec ops.SessionSpec, o Options) agenttest.Call {
 	t.Helper()
 	o.Bin = agenttest.Fake(t, agenttest.Scenario{Plays: []agenttest.Play{agenttest.Healthy(0.1)}})
 	o.Env = testEnv()
-	if res := newRunner(o).Run(t.Context(), spec, &memory{}); !res.Success() {
+	if res := newRunner(o).Run(t.Context(), spec, &agenttest.Recorder{}); !res.Success() {
 		t.Fatalf("the session failed: %+v", res)
 	}
 	return agenttest.Calls(t, o.Bin)[0]
@@ -81,13 +81,11 @@ func TestTheSettingsAreAFileOnlyWeCanRead(t *testing.T) {
 		agenttest.Step{Run: `stat -c %a "$CLAUDEOPS_STATE_DIR"/agent/settings-*.json "$HOME" "$CLAUDE_CONFIG_DIR" > ` + out + ` && cat "$CLAUDEOPS_STATE_DIR"/agent/settings-*.json >> ` + out},
 		agenttest.Step{Out: agenttest.Result(0.1, "done")},
 	))
-	if res := newRunner(Options{Bin: bin}).Run(t.Context(), spec, &memory{}); !res.Success() {
+	if res := newRunner(Options{Bin: bin}).Run(t.Context(), spec, &agenttest.Recorder{}); !res.Success() {
 		t.Fatalf("the session failed: %+v", res)
 	}
 	data, err := os.ReadFile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got := strings.Fields(string(data)); !slices.Equal(got, []string{"600", "700", "700", "{}"}) {
 		t.Errorf("got %q", got)
 	}
@@ -102,7 +100,7 @@ func TestLongTextsTravelByFile(t *testing.T) {
 		agenttest.Step{Run: `cp "$CLAUDEOPS_STATE_DIR"/agent/system-*.md ` + seen},
 		agenttest.Step{Out: agenttest.Result(0.1, "done")},
 	))
-	if res := newRunner(Options{Bin: bin}).Run(t.Context(), spec, &memory{}); !res.Success() {
+	if res := newRunner(Options{Bin: bin}).Run(t.Context(), spec, &agenttest.Recorder{}); !res.Success() {
 		t.Fatalf("the session failed: %+v", res)
 	}
 	call := agenttest.Calls(t, bin)[0]
@@ -198,12 +196,8 @@ func TestTheVersionIsAskedOncePerProgram(t *testing.T) {
 	bin, asked := filepath.Join(dir, "claude"), filepath.Join(dir, "asked")
 	write := func(version string) {
 		script := "#!/bin/sh\necho x >> " + asked + "\necho " + version + "\n"
-		if err := os.WriteFile(bin+".new", []byte(script), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(bin+".new", bin); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(bin+".new", []byte(script), 0o700))
+		must(t, os.Rename(bin+".new", bin))
 	}
 	c := New(Options{Bin: bin})
 	for _, version := range []string{"2.1.300", "2.1.3000"} {
@@ -221,9 +215,7 @@ func TestTheVersionIsAskedOncePerProgram(t *testing.T) {
 
 func TestAProgramThatHangsWhenAskedForItsVersionIsGivenUp(t *testing.T) {
 	bin := filepath.Join(t.TempDir(), "claude")
-	if err := os.WriteFile(bin, []byte("#!/bin/sh\nsleep 600 & sleep 600\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(bin, []byte("#!/bin/sh\nsleep 600 & sleep 600\n"), 0o700))
 	c := New(Options{Bin: bin})
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
@@ -256,7 +248,7 @@ func TestAnOldProgramIsRefusedAboveTierOne(t *testing.T) {
 		toldBy(t.Context(), c)
 		spec := testSpec(t)
 		spec.Session.Tier = tt.tier
-		res := agent.NewRunner(c, agent.Options{}).Run(t.Context(), spec, &memory{})
+		res := agent.NewRunner(c, agent.Options{}).Run(t.Context(), spec, &agenttest.Recorder{})
 		if refused := res.Failure == "too_old" && strings.Contains(res.Err, "2.1.295"); refused != tt.refused || res.Success() == tt.refused {
 			t.Errorf("%+v at %v: got %q %q", tt.s.Version, tt.tier, res.Failure, res.Err)
 		}
@@ -266,5 +258,12 @@ func TestAnOldProgramIsRefusedAboveTierOne(t *testing.T) {
 		if warned := len(res.Warnings) > 0; warned != tt.warned {
 			t.Errorf("%+v at %v: warnings %q", tt.s.Version, tt.tier, res.Warnings)
 		}
+	}
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
 }

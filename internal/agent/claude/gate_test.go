@@ -54,7 +54,7 @@ func TestAToolThatNoGateAllowedStopsTheSession(t *testing.T) {
 			c := New(Options{Bin: bin})
 			spec := testSpec(t)
 			spec.Gate = &ops.GateSpec{Settings: []byte(`{"hooks":{}}`), ShellPrefix: "/bin/true", Allowed: func(id string) bool { return id == tt.allow }}
-			res := agent.NewRunner(c, agent.Options{}).Run(t.Context(), spec, &memory{})
+			res := agent.NewRunner(c, agent.Options{}).Run(t.Context(), spec, &agenttest.Recorder{})
 			if res.Stop != tt.stop {
 				t.Errorf("stopped by %q: %s", res.Stop, res.StopWhy)
 			}
@@ -70,7 +70,7 @@ func TestSettingsThatAreNotJSONStartNothing(t *testing.T) {
 	bin := agenttest.Fake(t, agenttest.Scenario{Plays: []agenttest.Play{agenttest.Healthy(0.01)}})
 	spec := testSpec(t)
 	spec.Gate = &ops.GateSpec{Settings: []byte(`{"hooks":`)}
-	res := newRunner(Options{Bin: bin}).Run(t.Context(), spec, &memory{})
+	res := newRunner(Options{Bin: bin}).Run(t.Context(), spec, &agenttest.Recorder{})
 	if res.ExitCode != nil || res.Err == "" || len(agenttest.Calls(t, bin)) != 0 {
 		t.Errorf("got %+v", res)
 	}
@@ -110,7 +110,7 @@ func TestSettingsThatWereChangedStartNothing(t *testing.T) {
 			settings := filepath.Join(spec.StateDir, "agent", "settings-"+spec.Session.Key+".json")
 			walls := meddling{func() error { return tt.meddle(settings) }}
 			runner := agent.NewRunner(New(Options{Bin: bin}), agent.Options{Walls: func(string) agent.Walls { return walls }})
-			res := runner.Run(t.Context(), spec, &memory{})
+			res := runner.Run(t.Context(), spec, &agenttest.Recorder{})
 			calls := agenttest.Calls(t, bin)
 			if tt.words == "" {
 				if !res.Success() || len(calls) != 1 {

@@ -94,7 +94,7 @@ func TestOnlyAProgramKnownToRetryTellsByNotRetrying(t *testing.T) {
 }
 
 func TestTheResultCarriesTheAPIsAnswer(t *testing.T) {
-	res := runFake(t.Context(), t, play(say(retryLine(1, 7000, 429, "rate_limit"), failedWith("429", "slow down", ""))...), testSpec(t), &memory{})
+	res := runFake(t.Context(), t, play(say(retryLine(1, 7000, 429, "rate_limit"), failedWith("429", "slow down", ""))...), testSpec(t), &agenttest.Recorder{})
 	if res.Failure != ops.FailureAPI || res.APIStatus == nil || *res.APIStatus != 429 || res.RetryAfter != 7*time.Second || res.Err != "the API answered 429: slow down" {
 		t.Errorf("got %+v", res)
 	}
@@ -121,7 +121,7 @@ func TestTheFakesFailuresAreReadLikeTheRealOnes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			res := runFake(t.Context(), t, agenttest.Scenario{Plays: []agenttest.Play{tt.play}}, testSpec(t), &memory{})
+			res := runFake(t.Context(), t, agenttest.Scenario{Plays: []agenttest.Play{tt.play}}, testSpec(t), &agenttest.Recorder{})
 			status := 0
 			if res.APIStatus != nil {
 				status = *res.APIStatus
@@ -134,7 +134,7 @@ func TestTheFakesFailuresAreReadLikeTheRealOnes(t *testing.T) {
 }
 
 func TestABusySessionStopsBetweenItsCalls(t *testing.T) {
-	spec, rec := testSpec(t), &memory{}
+	spec, rec := testSpec(t), &agenttest.Recorder{}
 	calls := 0
 	spec.Watch = func(a ops.Activity) *ops.Halt {
 		if a.Kind == ops.ActivityCall {
@@ -147,7 +147,7 @@ func TestABusySessionStopsBetweenItsCalls(t *testing.T) {
 	}
 	res := runFake(t.Context(), t, agenttest.Scenario{Plays: []agenttest.Play{agenttest.Busy(500, 20*time.Millisecond)}}, spec, rec)
 	wantStop(t, res, ops.StopDeadline, "deadline")
-	if text := rec.text(); res.OpenTool != "" || calls > 10 || strings.Count(text, `"tool_use"`) != strings.Count(text, `"tool_result"`) {
+	if text := rec.Text(); res.OpenTool != "" || calls > 10 || strings.Count(text, `"tool_use"`) != strings.Count(text, `"tool_result"`) {
 		t.Errorf("%d calls, open tool %q", calls, res.OpenTool)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,50 +15,6 @@ import (
 	"claudeops/internal/ops"
 	"claudeops/test/agenttest"
 )
-
-// memory is a recorder that keeps everything.
-type memory struct {
-	mu      sync.Mutex
-	pid     int
-	started string
-	lines   []ops.Line
-	batches int
-	seen    chan struct{} // closed once a line holds wanted
-	wanted  string
-	err     error // what Lines answers
-}
-
-func (m *memory) Started(_ context.Context, pid int, started string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.pid, m.started = pid, started
-	return nil
-}
-
-func (m *memory) Lines(_ context.Context, lines []ops.Line) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.err != nil {
-		return m.err
-	}
-	m.batches++
-	m.lines = append(m.lines, lines...)
-	for _, l := range lines {
-		if m.wanted != "" && strings.Contains(l.Text, m.wanted) {
-			m.wanted = ""
-			close(m.seen)
-		}
-	}
-	return nil
-}
-
-func (m *memory) text() string {
-	var b strings.Builder
-	for _, l := range m.lines {
-		b.WriteString(l.Text + "\n")
-	}
-	return b.String()
-}
 
 // testSpec is a session that may be run once.
 func testSpec(t testing.TB) ops.SessionSpec {
@@ -116,7 +71,7 @@ func wantStop(t *testing.T, res ops.RunResult, cause ops.StopCause, class ops.Fa
 }
 
 func TestASuccessfulSessionTellsItsFigures(t *testing.T) {
-	spec, rec := testSpec(t), &memory{}
+	spec, rec := testSpec(t), &agenttest.Recorder{}
 	res := runFake(t.Context(), t, agenttest.Scenario{Plays: []agenttest.Play{agenttest.Healthy(0.0315)}}, spec, rec)
 	if !res.Success() || res.Failure != "" || len(res.Warnings) > 0 {
 		t.Fatalf("the session failed: %+v", res)
@@ -129,10 +84,10 @@ func TestASuccessfulSessionTellsItsFigures(t *testing.T) {
 	if want := "0.0315 2 1180 20 30 2000 200 15 200000"; got != want {
 		t.Errorf("figures: got %s, want %s", got, want)
 	}
-	if len(rec.lines) != 4 || rec.pid == 0 || rec.started == "" {
-		t.Errorf("recorded %d lines of process %d started %q", len(rec.lines), rec.pid, rec.started)
+	if len(rec.All) != 4 || rec.PID == 0 || rec.Since == "" {
+		t.Errorf("recorded %d lines of process %d started %q", len(rec.All), rec.PID, rec.Since)
 	}
-	for i, l := range rec.lines {
+	for i, l := range rec.All {
 		if l.Seq != int64(i+1) || l.At.IsZero() {
 			t.Errorf("line %d has number %d and time %v", i, l.Seq, l.At)
 		}
@@ -172,7 +127,7 @@ func TestSuccessNeedsExitResultAndNoError(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			res := runFake(t.Context(), t, agenttest.Scenario{Plays: []agenttest.Play{tt.play}}, testSpec(t), &memory{})
+			res := runFake(t.Context(), t, agenttest.Scenario{Plays: []agenttest.Play{tt.play}}, testSpec(t), &agenttest.Recorder{})
 			if res.Success() || res.Failure != tt.failure || res.Err != tt.err || res.ExitCode == nil {
 				t.Errorf("got %q %q (exit %v), want %q %q", res.Failure, res.Err, res.ExitCode, tt.failure, tt.err)
 			}
@@ -183,13 +138,9 @@ func TestSuccessNeedsExitResultAndNoError(t *testing.T) {
 func TestAMissingProgramIsNamedWithWhatToDo(t *testing.T) {
 	dir := t.TempDir()
 	plain := filepath.Join(dir, "plain")
-	if err := os.WriteFile(plain, []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(plain, []byte("x"), 0o600))
 	broken := filepath.Join(dir, "broken")
-	if err := os.WriteFile(broken, []byte("#!/nonexistent/interpreter\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(broken, []byte("#!/nonexistent/interpreter\n"), 0o700))
 	tests := []struct {
 		bin     string
 		failure ops.FailureClass
@@ -202,7 +153,7 @@ func TestAMissingProgramIsNamedWithWhatToDo(t *testing.T) {
 		{broken, "start", "could not be started"},
 	}
 	for _, tt := range tests {
-		res := newRunner(Options{Bin: tt.bin}).Run(t.Context(), testSpec(t), &memory{})
+		res := newRunner(Options{Bin: tt.bin}).Run(t.Context(), testSpec(t), &agenttest.Recorder{})
 		if res.Failure != tt.failure || !strings.Contains(res.Err, tt.text) || !strings.Contains(res.Err, tt.bin) || res.ExitCode != nil {
 			t.Errorf("%s: got %q %q", tt.bin, res.Failure, res.Err)
 		}

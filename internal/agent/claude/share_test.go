@@ -11,9 +11,7 @@ import (
 func TestTheShareOfAResumedRun(t *testing.T) {
 	record := func(text string) ops.Fingerprint {
 		path := filepath.Join(t.TempDir(), "c.jsonl")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(text), 0o600))
 		return ops.Fingerprint{Path: path}
 	}
 	carries := record("{\"type\":\"user\"}\n{\"type\":\"cost-state\",\"total\":0.5}\n")

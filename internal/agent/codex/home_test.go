@@ -15,12 +15,8 @@ import (
 
 func put(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	must(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 func TestOnlyConversationsStayInTheHome(t *testing.T) {
@@ -28,15 +24,11 @@ func TestOnlyConversationsStayInTheHome(t *testing.T) {
 	home, outside := t.TempDir(), t.TempDir()
 	put(t, outside+"/file", "x")
 	codexHome, err := makeHome(agent.Folders{Home: home})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	put(t, codexHome+"/AGENTS.md", "x")
 	put(t, codexHome+"/sessions/2026/11/15/rollout-1.jsonl", "x")
 	put(t, codexHome+"/skills/evil/SKILL.md", "x")
-	if err := os.Symlink(outside, codexHome+"/link"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(outside, codexHome+"/link"))
 	if _, err := makeHome(agent.Folders{Home: home}); err != nil {
 		t.Fatal(err)
 	}
@@ -48,12 +40,8 @@ func TestOnlyConversationsStayInTheHome(t *testing.T) {
 		t.Errorf("a link was followed: %v", err)
 	}
 
-	if err := os.RemoveAll(codexHome); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(outside, codexHome); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(codexHome))
+	must(t, os.Symlink(outside, codexHome))
 	if _, err := makeHome(agent.Folders{Home: home}); err == nil {
 		t.Error("a link was taken for the home")
 	}
@@ -117,12 +105,8 @@ func TestTheTailOfARecordIsReadOnce(t *testing.T) {
 			t.Errorf("after %q: %q, want %q", step.add, got, step.want)
 		}
 	}
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mkfifo(file, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(file))
+	must(t, syscall.Mkfifo(file, 0o600))
 	if got := told(); got != "" {
 		t.Errorf("a pipe tells of %q", got)
 	}
@@ -132,13 +116,9 @@ func TestARecordThatIsNoneSaysNothing(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
 	dir := home + "/sessions/2026/11/15"
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(dir, 0o700))
 	pipe := dir + "/rollout-x-" + thread + ".jsonl"
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Mkfifo(pipe, 0o600))
 	done := make(chan ledger, 1)
 	go func() { done <- readRecord(pipe) }()
 	select {
@@ -223,9 +203,7 @@ func TestAVersionThatIsNotKnownIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bin := t.TempDir() + "/codex"
-			if err := os.WriteFile(bin, []byte("#!/bin/sh\n"+tc.script+"\n"), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(bin, []byte("#!/bin/sh\n"+tc.script+"\n"), 0o700))
 			c := New(Options{Bin: bin})
 			if able := c.Able(t.Context(), nil); able.Structured {
 				t.Errorf("it can %+v", able)
@@ -250,5 +228,12 @@ func TestCost(t *testing.T) {
 	}
 	if got := (usage{Input: 1}).minus(usage{Input: 5}); got != (usage{}) {
 		t.Errorf("less than nothing: %+v", got)
+	}
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
 }

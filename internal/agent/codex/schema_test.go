@@ -13,13 +13,9 @@ import (
 func TestTheStrictSchemaIsClosedEverywhere(t *testing.T) {
 	t.Parallel()
 	text, err := strictSchema(reports.Inline(ops.Tier1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var schema any
-	if err := json.Unmarshal(text, &schema); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(text, &schema))
 	objects := 0
 	var walk func(path string, v any)
 	walk = func(path string, v any) {
@@ -56,9 +52,7 @@ func TestStrictSchema(t *testing.T) {
 	got, err := strictSchema(`{"$id":"x","type":"object","required":["a"],"properties":{
 		"a":{"type":"string","minLength":1},"b":{"type":"integer","description":"B."},"c":{"const":1},
 		"d":{"type":"array","items":{"type":"object","properties":{"e":{"type":"string"}}}}}}`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	const null = `{"type":"null"}`
 	want := `{"additionalProperties":false,"properties":{"a":{"type":"string"},` +
 		`"b":{"anyOf":[{"description":"B. Use null to leave it out.","type":"integer"},` + null + `]},` +

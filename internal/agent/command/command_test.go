@@ -18,18 +18,8 @@ import (
 	"claudeops/internal/agent"
 	"claudeops/internal/agent/command"
 	"claudeops/internal/ops"
+	"claudeops/test/agenttest"
 )
-
-type lines struct{ text strings.Builder }
-
-func (*lines) Started(context.Context, int, string) error { return nil }
-
-func (l *lines) Lines(_ context.Context, batch []ops.Line) error {
-	for _, line := range batch {
-		l.text.WriteString(line.Text + "\n")
-	}
-	return nil
-}
 
 // run runs a shell script as an agent.
 func run(t *testing.T, o command.Options, script string, change func(*ops.SessionSpec)) (ops.RunResult, string) {
@@ -51,12 +41,12 @@ func runBehind(
 	if change != nil {
 		change(&spec)
 	}
-	rec := &lines{}
+	rec := &agenttest.Recorder{}
 	res := agent.NewRunner(command.New(o), agent.Options{Walls: walls}).Run(t.Context(), spec, rec)
 	if killed, err := agent.Sweep(context.Background(), spec.Session.Key); err != nil || killed > 0 {
 		t.Errorf("the session left %d processes (%v)", killed, err)
 	}
-	return res, rec.text.String()
+	return res, rec.Text()
 }
 
 const outcome = `{"schema_version":1,"outcome":"healthy","summary":"fine"}`
@@ -193,9 +183,9 @@ curl -s -H "Authorization: Bearer $OPENAI_API_KEY" -d '{}' "$OPENAI_BASE_URL/res
 		},
 		Limits: ops.Limits{Wall: time.Minute, Idle: time.Minute, Grace: time.Second},
 	}
-	rec := &lines{}
+	rec := &agenttest.Recorder{}
 	res := agent.NewRunner(command.New(o), agent.Options{HideKeys: func(string, ops.Tier) bool { return true }}).Run(t.Context(), spec, rec)
-	text := rec.text.String()
+	text := rec.Text()
 	if !res.Success() || strings.Count(text, "answered") != 2 || strings.Contains(text, key) || !strings.Contains(text, "claudeops token") {
 		t.Errorf("got %+v\n%s", res, text)
 	}

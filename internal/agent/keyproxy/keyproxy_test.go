@@ -41,9 +41,7 @@ func newFront(t *testing.T, path string, change func(*keyproxy.Options), api htt
 		change(&o)
 	}
 	proxy, err := keyproxy.Listen(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(proxy.Close)
 	f.proxy = proxy
 	return f
@@ -60,9 +58,7 @@ func client(t *testing.T) *http.Transport {
 func (f *front) do(method, path, header string, body io.Reader) (*http.Response, error) {
 	f.t.Helper()
 	req, err := http.NewRequestWithContext(f.t.Context(), method, f.proxy.URL()+path, body)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must(f.t, err)
 	if name, value, ok := strings.Cut(header, ": "); ok {
 		req.Header.Set(name, value)
 	}
@@ -72,9 +68,7 @@ func (f *front) do(method, path, header string, body io.Reader) (*http.Response,
 func (f *front) status(method, path, header string, body io.Reader) int {
 	f.t.Helper()
 	resp, err := f.do(method, path, header, body)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must(f.t, err)
 	text, _ := io.ReadAll(resp.Body)
 	_ = resp.Body.Close()
 	if strings.Contains(string(text), key) {
@@ -115,9 +109,7 @@ func TestOnlyTheTokenOpensTheProxy(t *testing.T) {
 		}
 	}
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, f.proxy.URL(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	req.Header.Set("X-Api-Key", f.token)
 	req.Header.Set("Authorization", "Bearer another")
 	resp, err := client(t).RoundTrip(req)
@@ -141,14 +133,10 @@ func TestOnlyTheAPIIsReached(t *testing.T) {
 		"/proxy/v1/%2e%2e/admin": 404, "/proxy/v1/..%2fadmin": 404, "//other.example/v1": 404, `/proxy/v1/..%5cadmin`: 404,
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		req.Header.Set("X-Api-Key", f.token)
 		resp, err := client(t).RoundTrip(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_ = resp.Body.Close()
 		if resp.StatusCode != want {
 			t.Errorf("%s: %d", path, resp.StatusCode)
@@ -181,9 +169,7 @@ func TestAnAnswerIsPassedOnAsItComes(t *testing.T) {
 		_, _ = io.WriteString(w, "data: two\n")
 	})
 	resp, err := f.do(http.MethodPost, "/v1/messages", "X-Api-Key: "+f.token, strings.NewReader("{}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	in := bufio.NewReader(resp.Body)
 	if line, err := in.ReadString('\n'); line != "data: one\n" || err != nil {
@@ -283,17 +269,13 @@ func rawRequest(t *testing.T, f *front, text string) int {
 	address := strings.TrimPrefix(f.proxy.URL(), "http://")
 	address, _, _ = strings.Cut(address, "/")
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = conn.Close() }()
 	if _, err := io.WriteString(conn, text); err != nil {
 		t.Fatal(err)
 	}
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_ = resp.Body.Close()
 	return resp.StatusCode
 }
@@ -306,9 +288,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	var last net.Conn
 	for range 129 { // four for each of its 32 calls, and one more
 		conn, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { _ = conn.Close() })
 		last = conn
 	}
@@ -317,5 +297,12 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 	if _, err := last.Read(make([]byte, 1)); err == nil || strings.Contains(err.Error(), "timeout") {
 		t.Errorf("one too many stays open: %v", err)
+	}
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
 }

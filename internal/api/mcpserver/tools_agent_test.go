@@ -48,26 +48,18 @@ func (ledger) RecordGuard(_ context.Context, _ ops.Owner, r ops.GuardRecord, _ [
 func offered(t *testing.T, f *tools) ops.ToolServer {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "mcp-") //nolint:usetesting // the folders of a test have long names
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	g, err := gate.New(gate.Options{
 		Judge: judge{}, Ledger: ledger{}, Owner: func() ops.Owner { return ops.Owner{} }, Clock: time.Now, Logger: slog.New(slog.DiscardHandler),
 		Dir: filepath.Join(dir, "g"), Self: "/bin/true", Redact: func(s string) string { return strings.ReplaceAll(s, "hunter2", "[redacted]") },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s, err := g.Open(t.Context(), ops.Session{ID: 7, Key: "key-7"}, guard.Facts{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	server, err := s.Offer(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return server
 }
 
@@ -78,9 +70,7 @@ func connectAgent(t *testing.T, o mcpserver.AgentOptions) *sdk.ClientSession {
 		t.Fatal(err)
 	}
 	session, err := sdk.NewClient(&sdk.Implementation{Name: "agent"}, nil).Connect(t.Context(), theirs, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = session.Close() })
 	return session
 }
@@ -90,9 +80,7 @@ func TestAnAgentReachesTheSupervisorsTools(t *testing.T) {
 	server := offered(t, f)
 	s := connectAgent(t, mcpserver.AgentOptions{Socket: server.Socket, Environ: []string{"CLAUDEOPS_SESSION_KEY=key-7"}})
 	listed, err := s.ListTools(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var names []string
 	for _, tool := range listed.Tools {
 		names = append(names, tool.Name)

@@ -28,9 +28,7 @@ func queries(t *testing.T) (out []query) {
 	t.Helper()
 	read := func(name string) []byte {
 		raw, err := os.ReadFile(packaged + name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return raw
 	}
 	var rules struct {
@@ -41,9 +39,7 @@ func queries(t *testing.T) (out []query) {
 			}
 		}
 	}
-	if err := yaml.Unmarshal(read("prometheus-rules.yml"), &rules); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(read("prometheus-rules.yml"), &rules))
 	for _, g := range rules.Groups {
 		for _, r := range g.Rules {
 			out = append(out, query{r.Alert, r.Expr, r.Annotations["summary"]})
@@ -58,9 +54,7 @@ func queries(t *testing.T) (out []query) {
 			List []struct{ Name, Query string }
 		}
 	}
-	if err := json.Unmarshal(read("grafana-dashboard.json"), &board); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(read("grafana-dashboard.json"), &board))
 	for _, p := range board.Panels {
 		for _, q := range p.Targets {
 			out = append(out, query{p.Title, q.Expr, q.LegendFormat})
@@ -84,9 +78,7 @@ func TestRulesAndDashboardUseMetricsThatExist(t *testing.T) {
 		WrongTokens: func() int64 { return 0 }, Process: func() Process { return Process{} },
 	})
 	families, err := h.collect(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	labels := map[string][]string{}
 	for _, f := range families {
 		labels[prefix+f.name] = f.labels
@@ -131,15 +123,11 @@ func TestPromtoolReadsRulesAndDashboard(t *testing.T) {
 	board.WriteString("groups:\n  - name: dashboard\n    rules:\n")
 	for i, q := range queries(t) {
 		expr, err := json.Marshal(strings.ReplaceAll(q.expr, "$__rate_interval", "5m"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		board.WriteString("      - {record: \"panel:" + strings.Repeat("x", i+1) + "\", expr: " + string(expr) + "}\n")
 	}
 	rules, err := filepath.Abs(packaged + "prometheus-rules.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	tests := "rule_files: [" + rules + `]
 evaluation_interval: 1m
 tests:
@@ -171,13 +159,18 @@ tests:
             exp_annotations: {summary: home has used 80 % of its budget of the day}
 `
 	for name, text := range map[string]string{"board.yml": board.String(), "test.yml": tests} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	for _, args := range [][]string{{"check", "rules", rules, filepath.Join(dir, "board.yml")}, {"test", "rules", filepath.Join(dir, "test.yml")}} {
 		if out, err := exec.CommandContext(t.Context(), promtool, args...).CombinedOutput(); err != nil {
 			t.Errorf("promtool %v: %v\n%s", args, err, out)
 		}
+	}
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
 }

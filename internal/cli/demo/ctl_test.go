@@ -70,9 +70,7 @@ func TestCtlWithoutADemoSaysSo(t *testing.T) {
 
 func TestGetOfADemoThatHasEndedExitsWithSeven(t *testing.T) {
 	dir := shortDir(t)
-	if err := startKeeper(t, dir, "service").Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, startKeeper(t, dir, "service").Close())
 	var out bytes.Buffer
 	if code := Ctl(t.Context(), dir, "get", []string{"/health"}, &out, &out); code != 7 {
 		t.Errorf("code %d, %q", code, out.String())
@@ -84,9 +82,7 @@ func TestGarbageOnTheSocketDoesNotEndTheKeeper(t *testing.T) {
 	startKeeper(t, dir, "service")
 	for _, garbage := range []string{"garbage\n", "{\"verb\":5}\n", strings.Repeat("[", 2*maxRequest)} {
 		conn, err := new(net.Dialer).DialContext(t.Context(), "unix", filepath.Join(dir, socketFile))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_, _ = fmt.Fprint(conn, garbage)
 		if err := json.NewDecoder(conn).Decode(new(wireReply)); err == nil {
 			t.Errorf("%.10q was answered", garbage)

@@ -64,9 +64,7 @@ func TestClosingTheKeeperLeavesNothingBehind(t *testing.T) {
 	dir := shortDir(t)
 	k := startKeeper(t, dir, "service")
 	pid, addr := readPID(t, dir), strings.TrimPrefix(k.URL(), "http://")
-	if err := k.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, k.Close())
 	if !gone(pid) {
 		t.Errorf("service %d is still there", pid)
 	}
@@ -90,9 +88,7 @@ func TestTheServiceEndsWithTheContextOfTheKeeper(t *testing.T) {
 	dir := shortDir(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	k, err := StartKeeper(ctx, KeeperConfig{Dir: dir, Command: serviceCommand("service"), Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	pid := readPID(t, dir)
 	cancel()
 	eventually(t, "the service's end", func() bool { return gone(pid) })
@@ -119,13 +115,9 @@ func TestTheServiceEndsWhenTheDemoIsKilled(t *testing.T) {
 	dir := shortDir(t)
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "demo", "keeper", "--dir", dir)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "ready\n" {
 		t.Fatalf("keeper says %q, %v", line, err)
 	}
@@ -133,9 +125,7 @@ func TestTheServiceEndsWhenTheDemoIsKilled(t *testing.T) {
 	if gone(pid) {
 		t.Fatal("the service is not running")
 	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Process.Kill())
 	_ = cmd.Wait() // it was killed
 	eventually(t, "the service's end", func() bool { return gone(pid) })
 
@@ -149,9 +139,7 @@ func TestTheServiceEndsWhenTheDemoIsKilled(t *testing.T) {
 func TestAServiceThatCannotStartIsTold(t *testing.T) {
 	dir := shortDir(t)
 	k := startKeeper(t, dir, "service")
-	if err := os.WriteFile(filepath.Join(dir, confFile), []byte("colour = red\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, confFile), []byte("colour = red\n"), 0o600))
 	if _, err := k.Do(t.Context(), Restart); err == nil || !strings.Contains(err.Error(), "it ended immediately (exit status 1)") {
 		t.Fatalf("got %v", err)
 	}
@@ -171,9 +159,7 @@ func TestAKeeperThatCannotStartSaysWhy(t *testing.T) {
 	busy := shortDir(t)
 	startKeeper(t, busy, "service")
 	file := filepath.Join(shortDir(t), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, nil, 0o600))
 	for name, tc := range map[string]struct {
 		cfg  KeeperConfig
 		want string
@@ -194,5 +180,12 @@ func TestAKeeperThatCannotStartSaysWhy(t *testing.T) {
 				t.Errorf("got %v, want %q", err, tc.want)
 			}
 		})
+	}
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
 }

@@ -110,9 +110,7 @@ func serviceCommand(name string) []string { return []string{os.Args[0], "demo", 
 func shortDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "demo") //nolint:usetesting // see above
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
@@ -126,9 +124,7 @@ func startKeeper(t *testing.T, dir, service string) *Keeper {
 	k, err := StartKeeper(t.Context(), KeeperConfig{
 		Dir: dir, Command: serviceCommand(service), Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := k.Close(); err != nil {
 			t.Error(err)
@@ -149,15 +145,11 @@ func do(t *testing.T, k *Keeper, verb Verb) string {
 func health(t *testing.T, url string) int {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/health", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	client, done := upstreamClient()
 	defer done()
 	resp, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	return resp.StatusCode
 }
@@ -165,13 +157,9 @@ func health(t *testing.T, url string) int {
 func readPID(t *testing.T, dir string) int {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, pidFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	pid, err := strconv.Atoi(strings.TrimSpace(string(data)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return pid
 }
 

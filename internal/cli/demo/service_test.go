@@ -20,13 +20,9 @@ func TestTheServiceAnswersAsItsUpstreamDoes(t *testing.T) {
 			defer library.Close()
 			dir := t.TempDir()
 			text := confText("for a test", strings.TrimPrefix(library.URL, "http://"))
-			if err := os.WriteFile(filepath.Join(dir, confFile), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(filepath.Join(dir, confFile), []byte(text), 0o600))
 			ln, err := Listen(t.Context(), "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
 			go func() { ended <- Service(ctx, dir, ln) }()

@@ -34,9 +34,7 @@ func runTier(t *testing.T, demoDir string, tier int) tierRun {
 	if err == nil {
 		err = errors.Join(InstallCtl(bin, self), os.Symlink(self, filepath.Join(bin, actName)))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "demo", "agent", "-p", "look after it",
 		"--output-format", "stream-json", "--verbose", "--model", "haiku", "--json-schema", "{}")
 	cmd.Dir = t.TempDir()
@@ -59,9 +57,7 @@ func runTier(t *testing.T, demoDir string, tier int) tierRun {
 			Cost    float64 `json:"total_cost_usd"`
 			IsError bool    `json:"is_error"`
 		}{Outcome: &run.outcome}
-		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(line), &e))
 		if e.Type == "result" {
 			run.cost, run.isError = e.Cost, e.IsError
 		}
@@ -112,9 +108,7 @@ func TestTheScriptedAgentAsksForAHumanWhenTheRepairDoesNotHelp(t *testing.T) {
 	dir := shortDir(t)
 	k := startKeeper(t, dir, "service")
 	wrong := confText("also wrong", brokenUpstream)
-	if err := os.WriteFile(filepath.Join(dir, goodConfFile), []byte(wrong), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, goodConfFile), []byte(wrong), 0o600))
 	do(t, k, Break)
 	if run := runTier(t, dir, 3); run.outcome.Outcome != "needs_human" || !strings.Contains(run.stream, "A human has to look") {
 		t.Errorf("outcome %v\n%s", run.outcome, run.stream)

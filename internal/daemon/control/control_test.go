@@ -36,9 +36,7 @@ func serve(t *testing.T, dir string, o control.Options) (end func() []control.Ca
 	o.Refused = func(c control.Caller) { mu.Lock(); defer mu.Unlock(); refused = append(refused, c) }
 	o.SignIn = func(_ context.Context, user string) (string, error) { return "link-for-" + user, nil }
 	s, err := control.Listen(dir, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		err := s.Serve(func(user string) http.Handler {
@@ -60,9 +58,7 @@ func serve(t *testing.T, dir string, o control.Options) (end func() []control.Ca
 func TestWake(t *testing.T) {
 	// Longer than a socket's path may be.
 	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 40))
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(dir, 0o700))
 	if _, err := control.Wake(t.Context(), dir); !errors.Is(err, control.ErrNoDaemon) {
 		t.Fatalf("without a daemon: %v", err)
 	}
@@ -78,9 +74,7 @@ func TestWake(t *testing.T) {
 	}
 	client, address := control.Client(dir)
 	answer, err := client.Get(address + "/api/v1/cycles")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	body, err := io.ReadAll(answer.Body)
 	if err := errors.Join(err, answer.Body.Close()); err != nil || !strings.HasPrefix(string(body), "api of ") {
 		t.Errorf("%s, %v", body, err)
@@ -97,9 +91,7 @@ func TestWake(t *testing.T) {
 func TestACallerWaitsForADaemonThatHasTheFolder(t *testing.T) {
 	dir := t.TempDir()
 	var lock control.Lock
-	if err := lock.Take(dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, lock.Take(dir))
 	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := control.Ping(short, dir); !errors.Is(err, context.DeadlineExceeded) {
@@ -115,9 +107,7 @@ func TestACallerWaitsForADaemonThatHasTheFolder(t *testing.T) {
 
 	// Nobody answers, and the daemon lets go of the folder.
 	go func() { _, err := control.Ping(t.Context(), dir); called <- err }()
-	if err := lock.Release(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, lock.Release())
 	if err := <-called; !errors.Is(err, control.ErrNoDaemon) {
 		t.Errorf("got %v", err)
 	}
@@ -126,9 +116,7 @@ func TestACallerWaitsForADaemonThatHasTheFolder(t *testing.T) {
 func TestAFolderHasOneLock(t *testing.T) {
 	first, second := t.TempDir(), t.TempDir()
 	var mine, other control.Lock
-	if err := errors.Join(mine.Take(first), mine.Take(first)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(mine.Take(first), mine.Take(first)))
 	if err := other.Take(first); !errors.Is(err, ops.ErrConflict) {
 		t.Errorf("a second one got %v", err)
 	}
@@ -145,13 +133,9 @@ func TestAFolderHasOneLock(t *testing.T) {
 
 func TestAStaleSocketIsReplaced(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "control.sock"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "control.sock"), nil, 0o600))
 	s, err := control.Listen(dir, control.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
@@ -172,5 +156,12 @@ func TestAProcessThatTheSupervisorStartedIsRefused(t *testing.T) {
 	if len(refused) != 2 || !refused[0].Session || !strings.Contains(refused[0].Refusal, "session key") ||
 		!refused[1].Session || !strings.Contains(refused[1].Refusal, "started by the supervisor") {
 		t.Errorf("refused %+v", refused)
+	}
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
 }

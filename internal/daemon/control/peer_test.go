@@ -20,13 +20,9 @@ func connected(t *testing.T, network, address string) (client, server net.Conn) 
 		t.Skipf("%s %s: %v", network, address, err)
 	}
 	client, err = (&net.Dialer{}).DialContext(t.Context(), network, l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	server, err = l.Accept()
-	if err := errors.Join(err, l.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, l.Close()))
 	t.Cleanup(func() { _ = client.Close(); _ = server.Close() })
 	return client, server
 }
@@ -34,9 +30,7 @@ func connected(t *testing.T, network, address string) (client, server net.Conn) 
 func addrPort(t *testing.T, a net.Addr) netip.AddrPort {
 	t.Helper()
 	out, err := netip.ParseAddrPort(a.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return out
 }
 

@@ -105,9 +105,7 @@ func texts(attributes []*common.KeyValue) map[string]string {
 func newExporter(t *testing.T, j *apitest.Journal) *trace.Exporter {
 	t.Helper()
 	e, err := trace.New(trace.Options{Rows: j.Store, Marks: j.Store, Clock: j.Clock, Logger: slog.New(slog.DiscardHandler), Version: "1.2.3"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return e
 }
 
@@ -138,13 +136,9 @@ func TestAChainIsATraceOfSessionsAndToolCalls(t *testing.T) {
 	r, j := newReceiver(t), open(t)
 	chain(j) // before tracing began: not told
 	e := newExporter(t, j)
-	if err := j.Store.BeginTraces(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, j.Store.BeginTraces(t.Context()))
 	chain(j)
-	if err := e.Flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.Flush(t.Context()))
 	if r.count() != 5 {
 		t.Fatalf("%d spans", r.count())
 	}
@@ -202,9 +196,7 @@ func TestAChainIsATraceOfSessionsAndToolCalls(t *testing.T) {
 func TestEachStepOfTheLadderIsAnEventOfTheChain(t *testing.T) {
 	r, j := newReceiver(t), open(t)
 	e := newExporter(t, j)
-	if err := j.Store.BeginTraces(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, j.Store.BeginTraces(t.Context()))
 	j.Chain(ops.NewCycle{}, ops.CycleHealthy, "", apitest.Run{Tier: 1, For: time.Second, Outcome: ops.OutcomeHealthy}) // nothing was wrong
 	id, sessions := j.Chain(ops.NewCycle{}, "", "",
 		apitest.Run{Tier: 1, For: time.Second, Outcome: ops.OutcomeEscalate},
@@ -219,9 +211,7 @@ func TestEachStepOfTheLadderIsAnEventOfTheChain(t *testing.T) {
 		j.Step(id, ops.Step{Kind: ops.StepProbe, Recovery: &rung})
 	}
 	j.End(sessions[2], ops.OutcomeResolved, ops.CyclePartial, "given up")
-	if err := e.Flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.Flush(t.Context()))
 	var told []*spans.Span_Event
 	for _, s := range r.spans {
 		if s.Name != "invoke_workflow escalation_chain" && len(s.Events) > 0 {
@@ -257,13 +247,9 @@ func TestEachStepOfTheLadderIsAnEventOfTheChain(t *testing.T) {
 func TestASessionIsToldBeforeItsChainEnds(t *testing.T) {
 	r, j := newReceiver(t), open(t)
 	e := newExporter(t, j)
-	if err := j.Store.BeginTraces(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, j.Store.BeginTraces(t.Context()))
 	j.Chain(ops.NewCycle{}, "", "", apitest.Run{Tier: 1, For: time.Second, Outcome: ops.OutcomeEscalate}, apitest.Run{Tier: 2, For: time.Second, Status: ops.SessionRunning})
-	if err := e.Flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.Flush(t.Context()))
 	if r.count() != 1 || r.named("invoke_agent tier1") == nil {
 		t.Errorf("%d spans", r.count())
 	}
@@ -271,9 +257,7 @@ func TestASessionIsToldBeforeItsChainEnds(t *testing.T) {
 
 func TestNothingIsLostWhileTheCollectorIsAway(t *testing.T) {
 	r, j := newReceiver(t), open(t)
-	if err := j.Store.BeginTraces(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, j.Store.BeginTraces(t.Context()))
 	chain(j)
 	r.refuse <- struct{}{}
 	if err := newExporter(t, j).Flush(t.Context()); err == nil || r.count() != 0 {
@@ -309,9 +293,7 @@ func TestTheExporterFollowsTheHubUntilItIsStopped(t *testing.T) {
 
 func TestALongHistoryIsToldWhole(t *testing.T) {
 	r, j := newReceiver(t), open(t)
-	if err := j.Store.BeginTraces(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, j.Store.BeginTraces(t.Context()))
 	for range 55 { // more than one batch
 		j.Chain(ops.NewCycle{}, ops.CycleHealthy, "", apitest.Run{Tier: 1, For: time.Second, Outcome: ops.OutcomeHealthy})
 	}
@@ -324,5 +306,12 @@ func TestALongHistoryIsToldWhole(t *testing.T) {
 	}
 	if len(seen) != 110 {
 		t.Errorf("%d different spans", len(seen))
+	}
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
 }

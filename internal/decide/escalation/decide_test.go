@@ -159,31 +159,3 @@ func TestEveryRouteStaysWithinThePolicy(t *testing.T) {
 		}
 	})
 }
-
-func TestValidate(t *testing.T) {
-	tests := []struct {
-		name   string
-		change func(*ops.Policy)
-		says   string
-	}{
-		{"built in", func(*ops.Policy) {}, ""},
-		{"unknown entry", func(p *ops.Policy) { p.Entry = "x" }, `entry handler "x"`},
-		{"unknown target", func(p *ops.Policy) { p.Handlers[0].HandsTo = []string{"boss"} }, `"boss", which is not registered`},
-		{"twice", func(p *ops.Policy) { p.Handlers[1].ID = "tier1" }, "registered twice"},
-		{"a way back", func(p *ops.Policy) { p.Handlers[2].HandsTo = []string{"tier1"} }, "higher tier"},
-		{"a loop to itself", func(p *ops.Policy) { p.Handlers[0].HandsTo = []string{"tier1"} }, "higher tier"},
-		{"tier out of range", func(p *ops.Policy) { p.Handlers[0].Tier = 9 }, "use 1, 2 or 3"},
-		{"no depth", func(p *ops.Policy) { p.MaxDepth = 0 }, "at least 1"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			err := escalation.Validate(policy(tt.change))
-			if (err == nil) != (tt.says == "") {
-				t.Fatalf("got %v", err)
-			}
-			if err != nil && !strings.Contains(err.Error(), tt.says) {
-				t.Errorf("%q does not say %q", err, tt.says)
-			}
-		})
-	}
-}

@@ -32,9 +32,7 @@ func stored(t testing.TB, all []decide.Taken) ops.Recorded {
 	var film decide.Film
 	for i, d := range all {
 		raw, err := film.Frame(d.Lean())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		out.Steps = append(out.Steps, ops.RecordedStep{N: i + 1, Facts: raw})
 		if d.Step.Decision != nil {
 			out.Decisions = append(out.Decisions, ops.RecordedDecision{

@@ -57,17 +57,13 @@ func TestTheLastReleaseIsDecidedAsItWas(t *testing.T) {
 		t.Errorf("only %d chains are kept", len(all))
 	}
 	listed, err := os.ReadFile(intended)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if found := strings.Join(changed, "\n"); found != strings.TrimSpace(string(listed)) {
 		t.Errorf("this version decides what the last release stored otherwise. If that is intended, list it in %s and in CHANGELOG.md:\n%s",
 			intended, found)
 	}
 	log, err := os.ReadFile("../../../CHANGELOG.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, line := range changed {
 		if !bytes.Contains(log, []byte(line)) {
 			t.Errorf("CHANGELOG.md does not say: %s", line)
@@ -78,9 +74,7 @@ func TestTheLastReleaseIsDecidedAsItWas(t *testing.T) {
 func keep(t *testing.T) {
 	t.Helper()
 	files, err := filepath.Glob(chains + "*.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var all []kept
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".json")
@@ -94,17 +88,13 @@ func keep(t *testing.T) {
 		all = append(all, k)
 	}
 	raw, err := json.Marshal(all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var b bytes.Buffer
 	z, _ := gzip.NewWriterLevel(&b, gzip.BestCompression)
 	if _, err := z.Write(raw); err != nil {
 		t.Fatal(err)
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, z.Close())
 	for name, content := range map[string][]byte{released: b.Bytes(), intended: nil} {
 		if err := os.WriteFile(name, content, 0o644); err != nil { //nolint:gosec // a file of the repository
 			t.Fatal(err)
@@ -115,26 +105,25 @@ func keep(t *testing.T) {
 func lastRelease(t testing.TB) []kept {
 	t.Helper()
 	f, err := os.Open(released)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = f.Close() }()
 	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	raw, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var all []kept
-	if err := json.Unmarshal(raw, &all); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(raw, &all))
 	for i := range all {
 		for n, facts := range all[i].Facts {
 			all[i].Cycle.Steps = append(all[i].Cycle.Steps, ops.RecordedStep{N: n + 1, Facts: facts})
 		}
 	}
 	return all
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
 }

@@ -17,9 +17,7 @@ import (
 func withField(t *testing.T, base, name, value string) string {
 	t.Helper()
 	var object map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(base), &object); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(base), &object))
 	if _, ok := object[name]; !ok && value == "" {
 		t.Fatalf("no field %s to remove", name)
 	}
@@ -28,9 +26,7 @@ func withField(t *testing.T, base, name, value string) string {
 		object[name] = json.RawMessage(value)
 	}
 	raw, err := json.Marshal(object)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(raw)
 }
 
@@ -65,9 +61,7 @@ func wantProblems(t *testing.T, raw string, from ops.Tier, want ...string) {
 
 func TestScenario_Tier1WritesHandoffForTier2(t *testing.T) {
 	h, report := Handoff([]byte(exampleTier1), ops.Tier1)
-	if err := report.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, report.Err())
 	if h.SchemaVersion != 1 || h.RecommendedTier != ops.Tier2 || !slices.Equal(h.ServicesAffected, []string{"grafana"}) {
 		t.Errorf("got %+v", h)
 	}
@@ -88,9 +82,7 @@ func TestScenario_Tier1WritesHandoffForTier2(t *testing.T) {
 
 func TestScenario_Tier2WritesHandoffForTier3(t *testing.T) {
 	h, report := Handoff([]byte(exampleTier2), ops.Tier2)
-	if err := report.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, report.Err())
 	if h.RecommendedTier != ops.Tier3 || h.InvestigationFindings == "" || h.RemediationAttempted == "" {
 		t.Errorf("got %+v", h)
 	}
@@ -271,9 +263,7 @@ func TestUnknownFieldsAreWarningsAndNeverTheField(t *testing.T) {
 		"check_results":[{"service":"web","check_type":"http","status":"down","STATUS":"healthy","error":"","note":"x"}],
 		"cooldown_state":{"anything":{"goes":1}},"severity\n":"high"}`
 	h, report := Handoff([]byte(raw), ops.Tier1)
-	if err := report.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, report.Err())
 	if h.SchemaVersion != 1 || h.RecommendedTier != ops.Tier2 || h.CheckResults[0].Status != ops.Down {
 		t.Errorf("a case variant was taken for the field: %+v", h)
 	}
@@ -313,9 +303,7 @@ func TestWarningsAndErrorSentencesAreBounded(t *testing.T) {
 
 func TestSchemaIsPublishedWithItsAddressAndDraft(t *testing.T) {
 	var doc map[string]any
-	if err := json.Unmarshal(HandoffSchema(), &doc); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(HandoffSchema(), &doc))
 	if doc["$id"] != HandoffSchemaID || doc["$schema"] != "https://json-schema.org/draft/2020-12/schema" {
 		t.Errorf("$id %v, $schema %v", doc["$id"], doc["$schema"])
 	}
@@ -326,18 +314,12 @@ func TestSchemaIsPublishedWithItsAddressAndDraft(t *testing.T) {
 	// Others read the document with an ordinary regular expression engine.
 	c := jsonschema.NewCompiler()
 	tree, err := jsonschema.UnmarshalJSON(strings.NewReader(string(HandoffSchema())))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.AddResource(HandoffSchemaID, tree); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, c.AddResource(HandoffSchemaID, tree))
 	plain := c.MustCompile(HandoffSchemaID)
 	for raw, ok := range map[string]bool{exampleTier1: true, exampleTier2: true, tier1With(t, "services_affected", `[" "]`): false} {
 		value, err := jsonschema.UnmarshalJSON(strings.NewReader(raw))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := plain.Validate(value); (err == nil) != ok {
 			t.Errorf("validate %s: %v", raw, err)
 		}
@@ -433,4 +415,11 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("context of %d bytes", len(text))
 		}
 	})
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
 }

@@ -15,9 +15,7 @@ import (
 func edit(t *testing.T, base, at, value string) string {
 	t.Helper()
 	var tree any
-	if err := json.Unmarshal([]byte(base), &tree); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(base), &tree))
 	tokens := strings.Split(at, "/")[1:]
 	last := tokens[len(tokens)-1]
 	parent := tree
@@ -41,9 +39,7 @@ func edit(t *testing.T, base, at, value string) string {
 		t.Fatalf("nothing at %s", at)
 	}
 	raw, err := json.Marshal(tree)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(raw)
 }
 
@@ -288,87 +284,6 @@ func TestEscalationOfAServiceNoCheckFoundWrongIsAWarning(t *testing.T) {
 		if !report.OK() || !slices.Equal(report.Warnings, c.want) {
 			t.Errorf("%s = %s: %+v", c.at, c.value, report)
 		}
-	}
-}
-
-func TestOutcome_StrictDecoding(t *testing.T) {
-	valid := OutcomeExample(ops.Tier1, ops.OutcomeEscalate)
-	deep := func(levels int) string { // levels counts the containers, outcome and handoff included
-		return edit(t, valid, "/handoff/cooldown_state", strings.Repeat(`{"a":`, levels-3)+"{}"+strings.Repeat("}", levels-3))
-	}
-	wantOutcome(t, deep(MaxDepth), ops.Tier1)
-	long := func(size int) string {
-		raw := edit(t, valid, "/summary", quoted("a"))
-		return edit(t, raw, "/summary", quoted(strings.Repeat("a", size-len(raw)+1)))
-	}
-	wantOutcome(t, long(MaxBytes), ops.Tier1)
-	for _, c := range []struct{ name, raw, want string }{
-		{"nothing", "", "outcome is empty"},
-		{"blank", "\n", "outcome is empty"},
-		{"null", "null", "outcome must be an object (is null)"},
-		{"array", "[" + valid + "]", "outcome must be an object (is an array)"},
-		{"text behind", valid + "Done.", "outcome is not valid JSON: line"},
-		{"second outcome", valid + valid, "outcome is not valid JSON: line"},
-		{"markdown fence", "```json\n" + valid + "```", "outcome is not valid JSON: line 1, column 1"},
-		{"invalid UTF-8", strings.Replace(valid, "Bad", "B\xffd", 1), "outcome is not valid UTF-8 at byte"},
-		{"too large", long(MaxBytes + 1), "outcome is larger than 256 KiB"},
-		{"too deep", deep(MaxDepth + 1), "outcome is nested deeper than 16"},
-		{"duplicate key", strings.Replace(valid, "{", `{"summary":"x",`, 1), "/summary: is there more than once"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			_, report := Outcome([]byte(c.raw), ops.Tier1)
-			if got := problems(report); len(got) != 1 || !strings.HasPrefix(got[0], c.want) {
-				t.Errorf("got %q, want one problem %q", got, c.want)
-			}
-			if err := report.Err(); err == nil || !strings.HasPrefix(err.Error(), "invalid outcome: ") {
-				t.Errorf("got %v", err)
-			}
-		})
-	}
-}
-
-func TestOutcome_UnknownFieldsAreWarningsAndNeverTheField(t *testing.T) {
-	raw := OutcomeExample(ops.Tier2, ops.OutcomeEscalate)
-	for at, value := range map[string]string{
-		"/Outcome": `"healthy"`, "/Confidence": "0.9", "/check_results/0/STATUS": `"healthy"`, "/actions/0/note": "1", "/events/0/at": "1",
-		"/handoff/severity": `"high"`, "/handoff/check_results/0/note": "1",
-	} {
-		raw = edit(t, raw, at, value)
-	}
-	o, report := Outcome([]byte(raw), ops.Tier2)
-	want := []string{
-		"/Confidence: unknown field, ignored; did you mean confidence?",
-		"/Outcome: unknown field, ignored; did you mean outcome?",
-		"/actions/0/note: unknown field, ignored",
-		"/check_results/0/STATUS: unknown field, ignored; did you mean status?",
-		"/events/0/at: unknown field, ignored",
-		"/handoff/severity: unknown field, ignored",
-		"/handoff/check_results/0/note: unknown field, ignored",
-	}
-	if !report.OK() || !slices.Equal(report.Warnings, want) {
-		t.Errorf("errors %v\n got %q\nwant %q", report.Errors, report.Warnings, want)
-	}
-	if o.Kind != ops.OutcomeEscalate || o.CheckResults[0].Status != ops.Down || o.Confidence != nil {
-		t.Errorf("a case variant was taken for the field: %+v", o)
-	}
-	wantOutcome(t, strings.Replace(raw, `"outcome":`, `"OUTCOME":`, 1), ops.Tier2, "/outcome: is missing")
-}
-
-func TestWarningsAreBoundedOnce(t *testing.T) {
-	raw := OutcomeExample(ops.Tier1, ops.OutcomeEscalate)
-	fields := map[string]int{}
-	for i := range 100 {
-		fields[fmt.Sprintf("x%d", i)] = i
-	}
-	state, err := json.Marshal(fields)
-	if err != nil {
-		t.Fatal(err)
-	}
-	more := string(state[1:])
-	raw = strings.Replace(raw, `"handoff": {`, `"handoff": {`+more[:len(more)-1]+",", 1)
-	_, report := Outcome([]byte(raw), ops.Tier1)
-	if n := len(report.Warnings); !report.OK() || n != 21 || report.Warnings[20] != "and 80 more warnings" {
-		t.Errorf("%d warnings: %q", n, report.Warnings)
 	}
 }
 

@@ -17,9 +17,7 @@ import (
 func tree(t testing.TB, raw string) any {
 	t.Helper()
 	value, err := jsonschema.UnmarshalJSON(strings.NewReader(raw))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return value
 }
 
@@ -27,13 +25,9 @@ func tree(t testing.TB, raw string) any {
 func compileText(t testing.TB, text string) *jsonschema.Schema {
 	t.Helper()
 	c := jsonschema.NewCompiler()
-	if err := c.AddResource("urn:test", tree(t, text)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.AddResource("urn:test", tree(t, text)))
 	s, err := c.Compile("urn:test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 

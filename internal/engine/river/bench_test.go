@@ -25,9 +25,7 @@ func shipped(b *testing.B, url string, h *enginetest.Host) river.Options {
 // was told, and on another one.
 func BenchmarkWake(b *testing.B) {
 	cluster, err := pgtest.Start(b.Context(), pgtest.Durable)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	b.Cleanup(func() { _ = cluster.Close() })
 	for _, where := range []string{"here", "elsewhere"} {
 		b.Run(where, func(b *testing.B) {

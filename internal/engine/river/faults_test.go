@@ -58,9 +58,7 @@ func quiet(t testing.TB, h *enginetest.Host) {
 // count asks the database for a number.
 func count(t testing.TB, o river.Options, query string, args ...any) (n int) {
 	t.Helper()
-	if err := o.Pool.QueryRow(t.Context(), query, args...).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
+	must(t, o.Pool.QueryRow(t.Context(), query, args...).Scan(&n))
 	return n
 }
 
@@ -163,17 +161,11 @@ func TestAnOldJobOfACycleThatAnotherHostRunsIsCompleted(t *testing.T) {
 	e.Drain() // so that the other one gets the cycle
 	one.Add(ops.Cycle{ID: 1, Environment: "a"})
 	began(t, two, 1)
-	if err := e.Resume(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.Resume())
 	jobs, err := river.NewJobs(o.Pool, o.Environments)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for seq := range int64(6) { // some of them reach the host that runs it, some the other one
-		if err := jobs.Insert(t.Context(), nil, []ops.Cycle{{ID: 1, Environment: "a", WakeSeq: 100 + seq}}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, jobs.Insert(t.Context(), nil, []ops.Cycle{{ID: 1, Environment: "a", WakeSeq: 100 + seq}}))
 		until(t, func() bool {
 			return count(t, o, `SELECT count(*) FROM river_job WHERE state = 'completed'`) == int(seq)+1
 		})
@@ -194,9 +186,7 @@ func TestAHostThatResumesTakesCyclesWhileOneFromBeforeTheDrainStillRuns(t *testi
 	e.Drain()
 	h.Add(ops.Cycle{ID: 2, Environment: "b"})
 	quiet(t, h)
-	if err := e.Resume(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.Resume())
 	began(t, h, 2)
 	h.Finish["a"] <- nil
 	if end := <-h.Ended; end.ID != 1 || end.Cause != nil {
@@ -213,9 +203,7 @@ func TestTheEngineGoesOnWhenPostgreSQLReturns(t *testing.T) {
 	o.Poll, o.Sweep = time.Second, time.Second
 	e := running(t, o)
 	began(t, h, 1)
-	if err := cluster.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cluster.Stop(t.Context()))
 	h.Add(ops.Cycle{ID: 2, Environment: "b"})
 	e.Submit(2)
 	quiet(t, h)
@@ -225,9 +213,7 @@ func TestTheEngineGoesOnWhenPostgreSQLReturns(t *testing.T) {
 		t.Errorf("the running cycle was stopped: %v", end.Cause)
 	}
 	quiet(t, h)
-	if err := cluster.Resume(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cluster.Resume(t.Context()))
 	got := map[ops.CycleID]bool{}
 	for range 2 {
 		select {
@@ -249,9 +235,7 @@ func TestAHostStopsInTimeWhilePostgreSQLIsAway(t *testing.T) {
 	h.Add(ops.Cycle{ID: 1, Environment: "a"})
 	e := start(t, options(t, cluster.Address("postgres"), h))
 	began(t, h, 1)
-	if err := cluster.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cluster.Stop(t.Context()))
 	stop(t, e)
 }
 
@@ -328,9 +312,7 @@ func TestTheQueueShowsWhatIsWorkedOn(t *testing.T) {
 	states := func() (out string) {
 		err := o.Pool.QueryRow(t.Context(), `SELECT coalesce(string_agg((args->>'cycle') || ' ' || state, ', ' ORDER BY id), '')
 			FROM river_job WHERE kind = 'cycle'`).Scan(&out)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return out
 	}
 	began(t, h, 1)
@@ -396,13 +378,9 @@ func TestAHostThatIsToDrainBeforeItStartsBeginsNothing(t *testing.T) {
 	h.Add(ops.Cycle{ID: 1, Environment: "a"})
 	h.Add(ops.Cycle{ID: 2, Environment: "a", Status: ops.CycleRunning, Owner: ops.Owner{Host: h.Name}})
 	e, err := river.New(options(t, pgtest.URL(t), h))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	e.Drain()
-	if err := e.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.Start(t.Context()))
 	quiet(t, h)
 	stop(t, e)
 }
@@ -460,9 +438,7 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 		})
 	}
 	e, err := river.New(good)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	stop(t, e) // one that never started has nothing to wait for
 }
 
@@ -470,15 +446,18 @@ func TestStartSaysThatPostgreSQLIsAway(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.New(t)
 	o := options(t, cluster.Address("postgres"), enginetest.NewHost("a"))
-	if err := cluster.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cluster.Stop(t.Context()))
 	e, err := river.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if e.Start(t.Context()) == nil {
 		t.Error("it started")
 	}
 	stop(t, e)
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
 }

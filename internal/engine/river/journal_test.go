@@ -20,9 +20,7 @@ func journal(t *testing.T) (*storetest.Fixture, river.Options) {
 	url := pgtest.URL(t)
 	explain(t, url)
 	s, err := store.Open(t.Context(), store.Options{URL: url, Clock: func() time.Time { return storetest.Start }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	h := enginetest.NewHost() // works for no environment
 	o := options(t, url, h)

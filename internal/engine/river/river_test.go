@@ -22,18 +22,14 @@ const far = time.Hour
 func pool(t testing.TB, url string) *pgxpool.Pool {
 	t.Helper()
 	c, err := pgxpool.ParseConfig(url + "&pool_max_conns=10")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return poolOf(t, c)
 }
 
 func poolOf(t testing.TB, c *pgxpool.Config) *pgxpool.Pool {
 	t.Helper()
 	p, err := pgxpool.NewWithConfig(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(p.Close)
 	return p
 }
@@ -69,12 +65,8 @@ func offering(h *enginetest.Host) func(*river.Jobs) {
 func start(t testing.TB, o river.Options) *river.Engine {
 	t.Helper()
 	e, err := river.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := e.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, e.Start(t.Context()))
 	return e
 }
 

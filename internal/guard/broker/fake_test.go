@@ -22,15 +22,11 @@ import (
 func fake(t *testing.T, handler http.HandlerFunc) (socket string, asked func() []string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "engine-") //nolint:usetesting // the folders of a test have long names
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	socket = filepath.Join(dir, "s")
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var mu sync.Mutex
 	var lines []string
 	server := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -197,13 +193,9 @@ func TestStreamsAreNotHeldBack(t *testing.T) {
 	socket := open(t, setup{engine: engine, tier: ops.Tier1})
 	ctx, leave := context.WithCancel(t.Context())
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://docker/containers/web/logs?follow=1&stdout=1", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	resp, err := dockertest.Client(socket).Do(req) // the header comes before the first line
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	if resp.Header.Get("Content-Type") != "application/vnd.docker.multiplexed-stream" || resp.Header.Get("X-Private") != "" {
 		t.Errorf("headers %v", resp.Header)
@@ -229,13 +221,9 @@ func TestAClosedSessionEndsItsStreams(t *testing.T) {
 	t.Run("session", func(t *testing.T) {
 		socket := open(t, setup{engine: engine, tier: ops.Tier1})
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://docker/events", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		resp, err := dockertest.Client(socket).Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { _ = resp.Body.Close() })
 	})
 	<-gone
@@ -257,31 +245,21 @@ func TestABrokenEngineIsAnError(t *testing.T) {
 
 func TestSweepRemovesOnlyDeadSockets(t *testing.T) {
 	dir, err := os.MkdirTemp("/tmp", "sweep-") //nolint:usetesting // the folders of a test have long names
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	now := time.Now()
 	b, err := broker.New(broker.Options{
 		Engine: "/nonexistent", Dir: dir, Ledger: &ledger{}, Clock: func() time.Time { return now.Add(time.Hour) }, Logger: discard(),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	living, err := b.Open(t.Context(), broker.Scope{Session: ops.Session{ID: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = living.Close() })
 	for _, name := range []string{"d2-1", "other", "5-5"} {
-		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Mkdir(filepath.Join(dir, name), 0o700))
 	}
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: filepath.Join(dir, "d2-1", "docker.sock")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	listener.SetUnlinkOnClose(false)
 	_ = listener.Close()
 	if n, err := b.Sweep(t.Context()); n != 1 || err != nil {
@@ -290,5 +268,12 @@ func TestSweepRemovesOnlyDeadSockets(t *testing.T) {
 	left, err := os.ReadDir(dir)
 	if err != nil || len(left) != 3 {
 		t.Errorf("left %v, %v", left, err)
+	}
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
 }

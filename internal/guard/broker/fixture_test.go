@@ -91,9 +91,7 @@ func named(names ...string) []broker.Service {
 func open(t *testing.T, o setup) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "broker-") //nolint:usetesting // the folders of a test have long names
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	if o.ledger == nil {
 		o.ledger = &ledger{}
@@ -102,16 +100,12 @@ func open(t *testing.T, o setup) string {
 		Engine: o.engine, Dir: dir, Ledger: o.ledger, May: o.may, Clock: time.Now, Logger: discard(),
 		Redact: func(s string) string { return strings.ReplaceAll(s, "topsecret", "[redacted: secret]") },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s, err := b.Open(t.Context(), broker.Scope{
 		Session: ops.Session{ID: 7, CycleID: 3, Tier: o.tier}, DryRun: o.dryRun, Others: o.others,
 		Services: func() []broker.Service { return o.services },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -127,9 +121,7 @@ func open(t *testing.T, o setup) string {
 func call(t *testing.T, socket, method, uri, body string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, "http://docker"+uri, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
@@ -148,9 +140,7 @@ func call(t *testing.T, socket, method, uri, body string) (int, string) {
 func raw(t *testing.T, socket, text string) int {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
 	_, _ = conn.Write([]byte(text)) // it may answer before it has read all

@@ -113,17 +113,13 @@ func newContainer(t *testing.T, host, top string) object {
 		"HostConfig":{"Binds":["/srv:/srv:ro","data:/data:rw","anon:/cache:rw"],"NetworkMode":"nid","CapAdd":["CAP_NET_ADMIN"],"CapDrop":["ALL","NET_RAW"],
 		"SecurityOpt":["no-new-privileges"],"ReadonlyRootfs":true,"OomScoreAdj":5,"Memory":1,"PortBindings":{"80/tcp":[{"HostPort":"8080"}]},
 		"RestartPolicy":{"Name":"always"}},"NetworkingConfig":{"EndpointsConfig":{"shop_default":{"Aliases":["web","shop_web_1"]}}}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for text, into := range map[string]object{host: body["HostConfig"].(object), top: body} {
 		if text == "" {
 			continue
 		}
 		more, err := parseObject([]byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for k, v := range more {
 			into[k] = v
 		}
@@ -135,9 +131,7 @@ func TestPower(t *testing.T) {
 	var old container
 	dec := json.NewDecoder(strings.NewReader(replaced))
 	dec.UseNumber()
-	if err := dec.Decode(&old); err != nil {
-		t.Fatal(err)
-	}
+	must(t, dec.Decode(&old))
 	var base defaults
 	base.Config.User, base.Config.Env = "root", []string{"FROM_IMAGE=1"}
 	hosts := map[string]bool{
@@ -195,9 +189,7 @@ func TestPowerThatIsLeftOut(t *testing.T) {
 		t.Helper()
 		dec := json.NewDecoder(strings.NewReader(text))
 		dec.UseNumber()
-		if err := dec.Decode(&old); err != nil {
-			t.Fatal(err)
-		}
+		must(t, dec.Decode(&old))
 		return old
 	}
 	old := read(`{"Id":"1","Name":"/web","Config":{"Image":"a/web:1","User":"app","NetworkDisabled":true,"Env":["LUA_INIT=a","PLAIN=a"],"ExposedPorts":{"80/tcp":{}}},
@@ -214,9 +206,7 @@ func TestPowerThatIsLeftOut(t *testing.T) {
 		`{"Image":"a/web:1","NetworkDisabled":true,"HostConfig":{"Runtime":"runc"}}`:                                    false,
 	} {
 		body, err := parseObject([]byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := newPower(body, old, base); (err == nil) != good {
 			t.Errorf("%s: %v", text, err)
 			continue
@@ -300,9 +290,7 @@ func TestRepositories(t *testing.T) {
 func TestSecretsAreHidden(t *testing.T) {
 	v, err := parseObject([]byte(`{"Config":{"Env":["A=secret","B","PATH=/bin"],"CreateCommand":["run","-e","A=secret"]},"HttpProxy":"http://u:secret@p",
 		"HostConfig":{"LogConfig":{"Type":"splunk","Config":{"splunk-token":"secret","tag":"t"}}},"List":[{"env":"A=secret"}]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text := canonical(hideSecrets(v))
 	if strings.Contains(text, "secret") || !strings.Contains(text, `"A=[redacted]"`) || !strings.Contains(text, "PATH=/bin") || !strings.Contains(text, `"tag":"t"`) {
 		t.Error(text)
@@ -323,4 +311,11 @@ func FuzzParseTarget(f *testing.F) {
 			t.Errorf("%q is %q and then %q, %v", uri, target, again, err)
 		}
 	})
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
 }

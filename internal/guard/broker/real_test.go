@@ -103,9 +103,7 @@ func follows(t *testing.T, d *dockertest.Daemon, client *exec.Cmd) (line string,
 	if err == nil {
 		err = client.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	lines := make(chan string)
 	go func() {
 		defer close(lines)
@@ -223,9 +221,7 @@ func TestAUsedUpCooldownAndADryRunStopChanges(t *testing.T) {
 func project(t *testing.T, d *dockertest.Daemon, compose []string, name, extra string) (file string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), name)
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(dir, 0o700))
 	file = filepath.Join(dir, "docker-compose.yml")
 	writeProject(t, file, extra)
 	t.Cleanup(func() {
@@ -243,9 +239,7 @@ func writeProject(t *testing.T, file, extra string) {
 		"    stop_grace_period: 1s\n    networks: [inner]\n"
 	text := "version: '2.4'\nservices:\n  web:\n" + one + "    volumes: ['data:/data', '/anonymous']\n    cap_drop: [NET_RAW]\n    mem_limit: 64m\n" + extra +
 		"  db:\n" + one + "networks: {inner: {}}\nvolumes: {data: {}}\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(text), 0o600))
 }
 
 func TestComposeReplacesOneServiceAtTier3(t *testing.T) {

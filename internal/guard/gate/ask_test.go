@@ -42,9 +42,7 @@ func TestACallThatDoesNotComeByTheSocket(t *testing.T) {
 		t.Error("what was not recorded was allowed")
 	}
 	f.ledger.err = nil
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Close())
 	if allowed, _ := f.Ask(question("call_4", "ls")); allowed {
 		t.Error("it was allowed after the end of the session")
 	}

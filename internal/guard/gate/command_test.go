@@ -81,13 +81,9 @@ func TestShellsInThePlaceOfOthersAreSweptAway(t *testing.T) {
 	if err := os.Mkdir(shells, 0o755); err != nil { //nolint:gosec // as it is made
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(shells, confine.UsersFile), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(shells, confine.UsersFile), nil, 0o600))
 	hourAgo := time.Now().Add(-time.Hour)
-	if err := os.Chtimes(dir, hourAgo, hourAgo); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chtimes(dir, hourAgo, hourAgo))
 	if n, err := f.gate.Sweep(t.Context()); err != nil || n != 1 {
 		t.Errorf("swept %d, %v", n, err)
 	}

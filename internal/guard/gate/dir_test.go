@@ -39,29 +39,21 @@ func TestAnotherUserCannotTakeTheFolderBeforehand(t *testing.T) {
 			t.Parallel()
 			temp := sharedTemp(t)
 			usual := filepath.Join(temp, "claudeops-gate-"+strconv.Itoa(os.Getuid()))
-			if err := take(t, usual); err != nil {
-				t.Fatal(err)
-			}
+			must(t, take(t, usual))
 			// The next name is taken too, as far as it can be guessed.
-			if err := take(t, usual+"-0"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, take(t, usual+"-0"))
 			dir := sharedDir(temp)
 			if dir == usual || !strings.HasPrefix(dir, usual+"-") {
 				t.Fatalf("the folder is %q", dir)
 			}
-			if err := prepareDir(dir); err != nil {
-				t.Fatal(err)
-			}
+			must(t, prepareDir(dir))
 			if again := sharedDir(temp); again != dir {
 				t.Errorf("the next start uses %q instead of %q", again, dir)
 			}
 			if err := prepareDir(usual); err == nil {
 				t.Error("the folder of another user was taken")
 			}
-			if err := os.RemoveAll(usual); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.RemoveAll(usual))
 			if again := sharedDir(temp); again != dir {
 				t.Errorf("after the other one is gone it is %q instead of %q", again, dir)
 			}
@@ -86,9 +78,7 @@ func TestTheUsualFolderIsUsedWhileItIsFreeOrOurs(t *testing.T) {
 	if entries, err := os.ReadDir(temp); err != nil || len(entries) != 0 {
 		t.Errorf("asking for the name made %v, %v", entries, err)
 	}
-	if err := prepareDir(first); err != nil {
-		t.Fatal(err)
-	}
+	must(t, prepareDir(first))
 	if again := sharedDir(temp); again != first {
 		t.Errorf("the next start uses %q", again)
 	}

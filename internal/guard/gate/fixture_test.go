@@ -81,9 +81,7 @@ type fixture struct {
 func shortDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "gate-") //nolint:usetesting // the folders of a test have long names
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
 }
@@ -92,9 +90,7 @@ func open(t *testing.T, change func(*Options, *Gate)) *fixture {
 	t.Helper()
 	l := &ledger{}
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	o := Options{
 		Judge: judgeFunc(plainJudge), Ledger: l, Owner: func() ops.Owner { return ops.Owner{Host: "here", Term: 1} }, Clock: time.Now,
 		Logger: slog.New(slog.DiscardHandler), Dir: shortDir(t), Self: self,
@@ -104,16 +100,12 @@ func open(t *testing.T, change func(*Options, *Gate)) *fixture {
 		change(&o, nil)
 	}
 	g, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if change != nil {
 		change(&g.o, g)
 	}
 	s, err := g.Open(t.Context(), ops.Session{ID: 7, CycleID: 3, Tier: ops.Tier2}, guard.Facts{StateDir: "/state"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -126,9 +118,7 @@ func open(t *testing.T, change func(*Options, *Gate)) *fixture {
 func (f *fixture) send(raw string) (client.Answer, bool) {
 	f.t.Helper()
 	conn, err := net.Dial("unix", f.Socket())
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must(f.t, err)
 	defer conn.Close() //nolint:errcheck // it is read
 	if _, err := conn.Write([]byte(raw)); err != nil {
 		f.t.Fatal(err)
@@ -138,9 +128,7 @@ func (f *fixture) send(raw string) (client.Answer, bool) {
 		return client.Answer{}, false
 	}
 	var a client.Answer
-	if err := json.Unmarshal(line, &a); err != nil {
-		f.t.Fatal(err)
-	}
+	must(f.t, json.Unmarshal(line, &a))
 	return a, true
 }
 
@@ -176,8 +164,6 @@ func hookText(t *testing.T, id, tool string, input any) json.RawMessage {
 func jsonText(t *testing.T, v any) string {
 	t.Helper()
 	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }

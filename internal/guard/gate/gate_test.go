@@ -87,9 +87,7 @@ func TestASessionIsJudgedByItsPermissions(t *testing.T) {
 				})
 			})
 			s, err := f.gate.Open(t.Context(), tt.session, guard.Facts{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			t.Cleanup(func() {
 				if err := s.Close(); err != nil {
 					t.Error(err)
@@ -334,9 +332,7 @@ func TestTheSocketIsPrivateAndGoesAway(t *testing.T) {
 		t.Errorf("it leads to %q: %v", to, err)
 	}
 	idle, err := net.Dial("unix", f.Socket())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer idle.Close()                //nolint:errcheck // it is never used
 	if err := f.Close(); err != nil { // it does not wait for one who never asks
 		t.Error(err)
@@ -350,9 +346,7 @@ func TestSettingsNameTheHook(t *testing.T) {
 	t.Parallel()
 	f := open(t, func(o *Options, _ *Gate) { o.Self = "/opt/it's here/claudeops" })
 	var got map[string]any
-	if err := json.Unmarshal(f.Settings(), &got); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(f.Settings(), &got))
 	want := fmt.Sprintf(`{"hooks":{"PreToolUse":[{"hooks":[{"args":["guard","hook",%s],"command":"/opt/it's here/claudeops","onFailure":"block","timeout":10,"type":"command"}],"matcher":"*"}]}}`,
 		jsonText(t, f.Socket()))
 	if text := jsonText(t, got); text != want {
@@ -371,9 +365,7 @@ func TestAFolderOfOthersIsRefused(t *testing.T) {
 		os.Mkdir(wide, 0o700), os.Chmod(wide, 0o775), //nolint:gosec // too wide on purpose
 		os.Symlink(base, link), os.WriteFile(file, nil, 0o600),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	for _, dir := range []string{wide, link, file, "relative", "", filepath.Join(base, "a b"), filepath.Join(base, "no", "parent")} {
 		if err := prepareDir(dir); err == nil {
@@ -384,9 +376,7 @@ func TestAFolderOfOthersIsRefused(t *testing.T) {
 		t.Error(err)
 	}
 	lent := filepath.Join(base, "lent")
-	if err := os.Mkdir(lent, 0o750); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(lent, 0o750))
 	if err := prepareDir(lent); err != nil || checkPrivate(lent) != nil {
 		t.Errorf("a folder that was lent is not taken back: %v", err)
 	}
@@ -403,9 +393,7 @@ func TestAPathTooLongForASocketIsToldAtOnce(t *testing.T) {
 		}
 	})
 	f.gate.o.Dir = filepath.Join(f.gate.o.Dir, strings.Repeat("e", 60))
-	if err := prepareDir(f.gate.o.Dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, prepareDir(f.gate.o.Dir))
 	_, err := f.gate.Open(context.Background(), ops.Session{ID: 1}, guard.Facts{})
 	if err == nil || !strings.Contains(err.Error(), "shorter folder") {
 		t.Errorf("%v", err)

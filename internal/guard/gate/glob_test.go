@@ -10,12 +10,8 @@ import (
 func TestMatchesAreWhatAShellFinds(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"a.log", "b.log", ".hidden.log", "c.txt", "x/y.log", ".d/z.log"} {
-		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o700))
+		must(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
 	}
 	for pattern, want := range map[string][]string{
 		"*.log":   {"a.log", "b.log"},
@@ -29,9 +25,7 @@ func TestMatchesAreWhatAShellFinds(t *testing.T) {
 		var got []string
 		for _, name := range Matches(dir + "/" + pattern) {
 			rel, err := filepath.Rel(dir, name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			got = append(got, rel)
 		}
 		if !slices.Equal(got, want) {

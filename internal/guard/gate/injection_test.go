@@ -21,18 +21,14 @@ import (
 func openReal(t *testing.T, tier ops.Tier, at gatetest.Places) *fixture {
 	t.Helper()
 	judge, err := guard.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f := open(t, func(o *Options, _ *Gate) { o.Judge = judge })
 	s, err := f.gate.Open(t.Context(), ops.Session{ID: ops.SessionID(tier), CycleID: 3, Tier: tier}, guard.Facts{
 		Cwd: at.Repos, ReposDir: at.Repos, StateDir: at.State, TempDir: "/tmp", VolumesDirs: []string{at.Volumes},
 		ProtectedFiles: []string{"ie.yaml", "vms.yaml"}, OwnPaths: []string{at.State}, OwnAPI: []string{"127.0.0.1:8080"},
 		Resolve: func(name string) (string, error) { return name, nil },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	f.Session = s
 	return f
@@ -48,9 +44,7 @@ func commandOf(t *testing.T, o gatetest.Order) string {
 	var in struct {
 		Command string `json:"command"`
 	}
-	if err := json.Unmarshal(o.Input, &in); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(o.Input, &in))
 	return in.Command
 }
 
@@ -106,14 +100,10 @@ func TestNothingRunsForAnAgentThatObeys(t *testing.T) {
 	bin, log := gatetest.Markers(t)
 	gatetest.Fill(t, at)
 	orders, err := gatetest.Orders(at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f := openReal(t, ops.Tier1, at)
 	link, err := f.ShellPrefix()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, o := range orders {
 		if o.Tool != toolBash {
 			continue

@@ -24,9 +24,7 @@ func (f *fixture) run(prefix bool, turns ...messagesapi.Answer) (dir string, las
 	api := messagesapi.New(f.t, messagesapi.Turns(append(turns, messagesapi.Text("done"))...))
 	dir = f.t.TempDir()
 	name := filepath.Join(f.t.TempDir(), "settings.json")
-	if err := os.WriteFile(name, f.Settings(), 0o600); err != nil {
-		f.t.Fatal(err)
-	}
+	must(f.t, os.WriteFile(name, f.Settings(), 0o600))
 	ctx, cancel := context.WithTimeout(f.t.Context(), 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, realcli.Path(f.t), "-p", "go", "--output-format", "stream-json", "--verbose",
@@ -35,9 +33,7 @@ func (f *fixture) run(prefix bool, turns ...messagesapi.Answer) (dir string, las
 	cmd.Dir, cmd.Env, cmd.WaitDelay = dir, realcli.Env(f.t, api.URL()), 5*time.Second
 	if prefix {
 		link, err := f.ShellPrefix()
-		if err != nil {
-			f.t.Fatal(err)
-		}
+		must(f.t, err)
 		cmd.Env = append(cmd.Env, "CLAUDE_CODE_SHELL_PREFIX="+link)
 	}
 	var out bytes.Buffer
@@ -121,9 +117,7 @@ func TestTheRealCLIRunsWhatIsAllowedOnly(t *testing.T) {
 func TestTheRealCLIRunsNothingBehindABrokenHook(t *testing.T) {
 	t.Parallel()
 	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, c := range map[string]struct {
 		hook   string // what the program does as a hook
 		after  func(f *fixture)
@@ -182,9 +176,7 @@ func TestTheRealCLIRunsNothingBehindABrokenHook(t *testing.T) {
 
 func remove(t *testing.T, name string) {
 	t.Helper()
-	if err := os.Remove(name); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(name))
 }
 
 func TestTheRealCLIShowsTheReasonOfTheShell(t *testing.T) {

@@ -17,34 +17,24 @@ import (
 // abandon makes the folder of a session whose supervisor was killed.
 func abandon(t *testing.T, dir string, socket, link bool) {
 	t.Helper()
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(dir, 0o700))
 	if link {
-		if err := os.Symlink("/bin/true", filepath.Join(dir, client.ShellName)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Symlink("/bin/true", filepath.Join(dir, client.ShellName)))
 	}
 	if !socket {
 		return
 	}
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: filepath.Join(dir, client.SocketName)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l.SetUnlinkOnClose(false) // a process that is killed does not unlink
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Close())
 }
 
 // bound makes the folder of a session whose supervisor is between binding its socket and listening to it.
 func bound(t *testing.T, dir string) {
 	t.Helper()
 	abandon(t, dir, true, false) // to connect is refused, just as before anybody listens
-	if err := os.Rename(filepath.Join(dir, client.SocketName), filepath.Join(dir, openingName)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(filepath.Join(dir, client.SocketName), filepath.Join(dir, openingName)))
 }
 
 func TestASessionThatIsOpeningIsNotSweptAway(t *testing.T) {
@@ -54,9 +44,7 @@ func TestASessionThatIsOpeningIsNotSweptAway(t *testing.T) {
 	bound(t, young)
 	bound(t, old)
 	hourAgo := time.Now().Add(-time.Hour)
-	if err := os.Chtimes(old, hourAgo, hourAgo); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chtimes(old, hourAgo, hourAgo))
 	if n, err := f.gate.Sweep(t.Context()); err != nil || n != 1 {
 		t.Errorf("swept %d: %v", n, err)
 	}
@@ -124,9 +112,7 @@ func TestOnlyTheDeadAreSweptAway(t *testing.T) {
 		os.WriteFile(filepath.Join(dir, "11-1", "mine.txt"), nil, 0o600), // something no session puts there
 		os.WriteFile(filepath.Join(dir, "12-1"), nil, 0o600),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	f.gate.o.Clock = time.Now
 	n, err := f.gate.Sweep(t.Context())
@@ -134,9 +120,7 @@ func TestOnlyTheDeadAreSweptAway(t *testing.T) {
 		t.Errorf("swept %d: %v", n, err)
 	}
 	left, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var names []string
 	for _, e := range left {
 		names = append(names, e.Name())
@@ -148,5 +132,12 @@ func TestOnlyTheDeadAreSweptAway(t *testing.T) {
 	}
 	if a := f.hooked("toolu_1", "ls"); a.Verdict != client.Allow {
 		t.Errorf("the living session answers %+v", a)
+	}
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
 }

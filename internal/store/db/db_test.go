@@ -25,9 +25,7 @@ func openTemp(t *testing.T) *DB {
 			Tables: []Table{{Name: stateTable, Key: []string{"name"}}, {Name: "items", Key: []string{"id"}}},
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {
 			t.Error(err)
@@ -42,9 +40,7 @@ func addItem(t *testing.T, d *DB) {
 		_, err := tx.ExecContext(t.Context(), `INSERT INTO items (name) VALUES (?)`, "new")
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 func TestConnectionsAreDurableAndReadersReadOnly(t *testing.T) {
@@ -62,9 +58,7 @@ func TestConnectionsAreDurableAndReadersReadOnly(t *testing.T) {
 			db = d.reader
 		}
 		var got string
-		if err := db.QueryRowContext(t.Context(), "PRAGMA "+tt.pragma).Scan(&got); err != nil {
-			t.Fatal(err)
-		}
+		must(t, db.QueryRowContext(t.Context(), "PRAGMA "+tt.pragma).Scan(&got))
 		if got != tt.want {
 			t.Errorf("%s of the %s is %s, want %s", tt.pragma, tt.pool, got, tt.want)
 		}
@@ -96,9 +90,7 @@ func TestReadersDoNotWaitForTheWriter(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got, err := name(); err != nil || got != "half written" {
 		t.Errorf("after the commit: %q, %v", got, err)
 	}

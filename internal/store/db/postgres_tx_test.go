@@ -13,9 +13,7 @@ import (
 func TestACommitWhoseAnswerIsLostIsNotSentAgain(t *testing.T) {
 	address := pgtest.URL(t)
 	proxy, err := pgtest.NewProxy(t.Context(), address, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = proxy.Close() })
 	d, err := Open(t.Context(), Options{
 		URL: proxy.Address(address), Clock: time.Now, Logger: slog.New(slog.DiscardHandler),
@@ -24,9 +22,7 @@ func TestACommitWhoseAnswerIsLostIsNotSentAgain(t *testing.T) {
 			Tables: []Table{{Name: stateTable, Key: []string{"name"}}, {Name: "items", Key: []string{"id"}}},
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = d.Close() })
 	add := func(last func()) error {
 		return d.WriteUnordered(t.Context(), "test", func(tx Querier) error {

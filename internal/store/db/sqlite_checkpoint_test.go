@@ -10,25 +10,17 @@ import (
 func (f *sqliteFile) writePages(t *testing.T, n int) {
 	t.Helper()
 	tx, err := f.begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	const page = 4096
 	_, err = tx.ExecContext(t.Context(), `INSERT INTO filler (text) VALUES (?)`, strings.Repeat("x", n*page))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := tx.commit(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, tx.commit())
 }
 
 func (f *sqliteFile) pending(t *testing.T) int64 {
 	t.Helper()
 	long, copied, err := checkpoint(t.Context(), f.writer.DB, "NOOP")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return long - copied
 }
 
@@ -46,9 +38,7 @@ func TestTheLogIsCopiedBesideTheCommits(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.writePages(t, checkpointPages/2)
-	if err := f.checkpoints.look(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.checkpoints.look(t.Context()))
 	if got := f.pending(t); got < checkpointPages/2 {
 		t.Errorf("a short log was copied: %d pages are left", got)
 	}
@@ -72,9 +62,7 @@ func TestTheLogIsCopiedBesideTheCommits(t *testing.T) {
 
 func TestNothingIsCopiedAfterTheEnd(t *testing.T) {
 	f := open(t, "log.db")
-	if err := f.checkpoints.close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.checkpoints.close())
 	for range checkpointCommits {
 		f.checkpoints.committed()
 	}

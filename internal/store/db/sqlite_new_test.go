@@ -17,9 +17,7 @@ func open(t *testing.T, name string) *sqliteFile {
 	t.Helper()
 	f := newSQLite(filepath.Join(t.TempDir(), name), Schema{Files: os.DirFS("..")}, time.Now, slog.New(slog.DiscardHandler))
 	writer, reader, err := f.open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := writer.Close(); err != nil {
 			t.Error(err)
@@ -34,21 +32,15 @@ func open(t *testing.T, name string) *sqliteFile {
 func (f *sqliteFile) rows(t *testing.T, query string) []string {
 	t.Helper()
 	rows, err := f.writer.QueryContext(t.Context(), query)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = rows.Close() }()
 	var out []string
 	for rows.Next() {
 		var text string
-		if err := rows.Scan(&text); err != nil {
-			t.Fatal(err)
-		}
+		must(t, rows.Scan(&text))
 		out = append(out, text)
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, rows.Err())
 	return out
 }
 
@@ -60,9 +52,7 @@ func TestANewFileHasTheTablesOfTheMigrationLibrary(t *testing.T) {
 		t.Fatalf("created %v, %v", created, err)
 	}
 	steps := open(t, "steps.db")
-	if err := applyMigrations(t.Context(), goose.DialectSQLite3, steps.writer.DB, os.DirFS("../migrations"), steps.log); err != nil {
-		t.Fatal(err)
-	}
+	must(t, applyMigrations(t.Context(), goose.DialectSQLite3, steps.writer.DB, os.DirFS("../migrations"), steps.log))
 	for _, query := range []string{
 		`SELECT type || ' ' || name || ' ' || tbl_name || ' ' || COALESCE(sql, '') FROM sqlite_master ORDER BY type, name`,
 		`SELECT id || ' ' || version_id || ' ' || is_applied FROM goose_db_version ORDER BY id`,
@@ -79,17 +69,13 @@ func TestANewFileIsCreatedInOneDurableTransaction(t *testing.T) {
 	if _, err := f.writer.ExecContext(t.Context(), `PRAGMA wal_autocheckpoint = 0`); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.migrate(t.Context()))
 	if got := f.rows(t, `PRAGMA synchronous`); !slices.Equal(got, []string{"2"}) {
 		t.Errorf("synchronous is %v, want 2 (FULL)", got)
 	}
 	// The last page of a transaction names the size of the file in its header of 24 bytes; the others have 0 there.
 	raw, err := os.ReadFile(f.path + "-wal")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	const header, frame, page = 32, 24, 4096
 	commits := 0
 	for at := header; at+frame+page <= len(raw); at += frame + page {
@@ -128,9 +114,7 @@ func TestANewFileIsPlacedWholeAndOnlyWhereThereIsNone(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 || info.Size() != int64(len("the content")) {
 		t.Fatalf("%v, %v", info, err)
 	}
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, nil, 0o600))
 	f.place()
 	if info, err := os.Stat(path); err != nil || info.Size() != 0 || calls != 1 {
 		t.Errorf("an existing file was replaced: %v, %v, %d calls", info, err, calls)
@@ -153,10 +137,15 @@ func TestWithoutTheEmptyFileTheMigrationsMakeTheTables(t *testing.T) {
 	d, err := Open(t.Context(), Options{
 		Path: filepath.Join(t.TempDir(), "new.db"), Schema: schema, Clock: time.Now, Logger: slog.New(slog.DiscardHandler),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := d.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
 }

@@ -23,9 +23,7 @@ func TestABatchPreparesItsStatementOnce(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	batch(0)
 	if n := len(statements.wanted); n != 1 {

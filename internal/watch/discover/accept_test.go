@@ -21,13 +21,9 @@ func accepting(t *testing.T, r discover.Result) []discover.Accepted {
 		all = append(all, f.Accept())
 	}
 	text, err := json.Marshal(all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	all = nil
-	if err := json.Unmarshal(text, &all); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(text, &all))
 	return all
 }
 
@@ -44,9 +40,7 @@ func again(t *testing.T, dir string, accepted []discover.Accepted, known ...ops.
 	o := options(known...)
 	o.Asked, o.Accepted = true, accepted
 	r, err := discover.Scan(t.Context(), dir, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return r
 }
 
@@ -128,9 +122,7 @@ func TestAChangedRepositoryLosesTrust(t *testing.T) {
 				write(t, dir, name, text)
 			}
 			if tc.gone != "" {
-				if err := os.RemoveAll(filepath.Join(dir, tc.gone)); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.RemoveAll(filepath.Join(dir, tc.gone)))
 			}
 			r := again(t, dir, accepted)
 			if got := standings(r.Found); !slices.Equal(got, tc.found) {

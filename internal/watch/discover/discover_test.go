@@ -23,9 +23,7 @@ func options(known ...ops.Service) discover.Options {
 func scan(t *testing.T, dir string, known ...ops.Service) discover.Result {
 	t.Helper()
 	r, err := discover.Scan(t.Context(), dir, options(known...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return r
 }
 
@@ -68,12 +66,8 @@ func problems(r discover.Result) string {
 func write(t *testing.T, dir, name, text string) {
 	t.Helper()
 	path := filepath.Join(dir, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 func TestRepositoriesAreReadWithTheirOwnWordsFirst(t *testing.T) {
@@ -172,9 +166,7 @@ func TestConfiguredServicesWin(t *testing.T) {
 func TestPastedYAMLIsAcceptedByTheConfigurationAndMeansTheSame(t *testing.T) {
 	r := scan(t, "testdata/repos")
 	text, err := discover.YAML(r.New())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir := t.TempDir()
 	write(t, dir, "claudeops.yaml", text)
 	c, err := config.Load(config.Input{Environ: []string{"HOME=" + dir}, Dir: dir, Checks: config.Checks{
@@ -216,9 +208,7 @@ func TestNothingOutsideARepositoryIsRead(t *testing.T) {
 		"repo/stack":                     outside,
 		"other":                          outside,
 	} {
-		if err := os.Symlink(to, filepath.Join(dir, from)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Symlink(to, filepath.Join(dir, from)))
 	}
 	r := scan(t, dir)
 	if len(r.Found) != 0 {
@@ -280,12 +270,8 @@ func TestPipeIsNotWaitedFor(t *testing.T) {
 	names := []string{"CLAUDE-OPS.md", ".claude-ops/services.yaml", "compose.yaml", "stack/docker-compose.yml"}
 	for _, name := range names {
 		path := filepath.Join(dir, "repo", name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := syscall.Mkfifo(path, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must(t, syscall.Mkfifo(path, 0o600))
 	}
 	got := problems(scan(t, dir))
 	for _, name := range names {
@@ -323,5 +309,12 @@ func TestPorts(t *testing.T) {
 		if got != want {
 			t.Errorf("%s is probed at %q, want %q", port, got, want)
 		}
+	}
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
 }

@@ -62,9 +62,7 @@ func holds(t *testing.T, dir string, r discover.Result) {
 		o.Accepted = append(o.Accepted, f.Accept())
 	}
 	second, err := discover.Scan(t.Context(), dir, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if n := len(second.Unaccepted()); n != 0 || fmt.Sprint(lines(second)) != fmt.Sprint(lines(r)) {
 		t.Errorf("%d of what was accepted are not trusted: %q, before %q", n, lines(second), lines(r))
 	}
@@ -103,9 +101,7 @@ func pasted(t *testing.T, r discover.Result) {
 		return
 	}
 	text, err := discover.YAML(r.New())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	home := t.TempDir()
 	write(t, home, "claudeops.yaml", text)
 	_, err = config.Load(config.Input{Environ: []string{"HOME=" + home}, Dir: home, Checks: config.Checks{
@@ -125,9 +121,7 @@ func seeds(tb testing.TB) []string {
 		"broken/.claude-ops/services.yaml", "broken/compose.yaml",
 	} {
 		text, err := os.ReadFile(filepath.Join("testdata/repos", name))
-		if err != nil {
-			tb.Fatal(err)
-		}
+		must(tb, err)
 		out = append(out, string(text))
 	}
 	return out
@@ -332,8 +326,6 @@ func TestLargeHostileFilesAreReadQuickly(t *testing.T) {
 func threadTime(t *testing.T) time.Duration {
 	t.Helper()
 	var usage unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_THREAD, &usage); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Getrusage(unix.RUSAGE_THREAD, &usage))
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

@@ -19,9 +19,7 @@ import (
 func write(t *testing.T, dir, name, text string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(path), 0o700))
 	if err := os.WriteFile(path, []byte(text), 0o700); err != nil { //nolint:gosec // some are programs
 		t.Fatal(err)
 	}
@@ -74,18 +72,12 @@ func TestListenersOfThisMachine(t *testing.T) {
 		}
 	}
 	chosen, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = chosen.Close() }()
 	all, err := Listeners("/proc")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	comm, err := os.ReadFile("/proc/self/comm")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	n := 0
 	for _, l := range all {
 		switch int(l.Address.Port()) {
@@ -202,9 +194,7 @@ func TestAPortThatSpeaksHTTPIsProbedByHTTP(t *testing.T) {
 		services = append(services, Service{Name: name, Ports: []netip.AddrPort{netip.MustParseAddrPort(server.Listener.Addr().String())}})
 	}
 	mute, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = mute.Close() }()
 	go func() {
 		for {
@@ -240,14 +230,19 @@ func TestProgramsAndTheirVersions(t *testing.T) {
 	write(t, second, "claude", "#!/bin/sh\necho 1.0.0\n")
 	write(t, second, "codex", "#!/bin/sh\necho 'codex-cli 0.166.0'\n")
 	write(t, second, "gemini", "#!/bin/sh\nexit 1\n")
-	if err := os.Chmod(write(t, first, "goose", "not a program"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(write(t, first, "goose", "not a program"), 0o600))
 	got := Programs(t.Context(), strings.Join([]string{first, second, "relative", "/bin"}, ":"))
 	want := []Program{
 		{"claude", filepath.Join(first, "claude"), "2.1.325"}, {"codex", filepath.Join(second, "codex"), "0.166.0"}, {"gemini", filepath.Join(second, "gemini"), ""},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
+	}
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
 }

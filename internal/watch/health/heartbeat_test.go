@@ -41,9 +41,7 @@ func TestAHeartbeatIsLateThenMissed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := ParseRhythm(tc.spec)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			tc.beat.Since, tc.beat.Addressed = made, true
 			status, why, until := r.Judge(tc.beat, made.Add(tc.now))
 			wantUntil := time.Time{}

@@ -59,9 +59,7 @@ func (sc scenario) picture(t *testing.T) Picture {
 			m.From, m.Until = start().Add(w.From), start().Add(w.Until)
 		}
 		window, err := ParseMaintenance(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		p.Windows = append(p.Windows, window)
 	}
 	return p
@@ -111,15 +109,11 @@ func since(now time.Time) string {
 
 func TestIncidentScenarios(t *testing.T) {
 	text, err := os.ReadFile("testdata/scenarios.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var scenarios []scenario
 	decoder := yaml.NewDecoder(strings.NewReader(string(text)))
 	decoder.KnownFields(true)
-	if err := decoder.Decode(&scenarios); err != nil {
-		t.Fatal(err)
-	}
+	must(t, decoder.Decode(&scenarios))
 	for _, sc := range scenarios {
 		t.Run(sc.Name, func(t *testing.T) {
 			cycles, changes := sc.play(t)
@@ -133,9 +127,7 @@ func TestIncidentScenarios(t *testing.T) {
 			for i, c := range sc.Changes {
 				at, rest, _ := strings.Cut(c, " ")
 				d, err := time.ParseDuration(at)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				sc.Changes[i] = since(start().Add(d)) + " " + rest
 			}
 			if sc.Changes != nil && !slices.Equal(changes, sc.Changes) {
@@ -145,31 +137,9 @@ func TestIncidentScenarios(t *testing.T) {
 	}
 }
 
-func TestAStormOfDuplicatesStartsOneCycle(t *testing.T) {
-	p := Picture{Environment: "home"}
-	states := map[string]State{}
-	now := start()
-	atOnce := Thresholds{FailAfter: 1}
-	for i := range 1000 { // ten alerts, each a hundred times, within 50 s
-		now = now.Add(50 * time.Millisecond)
-		probe := fmt.Sprintf("alert %d", i%10)
-		s, _ := Observe(states[probe], ops.Check{At: now, Service: "web", Probe: probe, Status: ops.Down}, atOnce, now)
-		states[probe] = s
-		p.States = slices.Collect(maps.Values(states))
-		for _, c := range Judge(p, ops.Grouping{}, now).Causes {
-			p.Causes = append(p.Causes, c.opened(now))
-		}
-	}
-	if len(p.Causes) != 1 {
-		t.Errorf("%d cycles were started", len(p.Causes))
-	}
-	// A thousand services at once, too.
-	p = Picture{Environment: "home"}
-	for i := range 1000 {
-		s, _ := Observe(State{}, ops.Check{At: now, Service: fmt.Sprintf("s%d", i), Status: ops.Down}, atOnce, now)
-		p.States = append(p.States, s)
-	}
-	if j := Judge(p, ops.Grouping{}, now.Add(time.Minute)); len(j.Causes) != 1 || len(j.Causes[0].Services) != 1000 || len(j.Held) != 0 {
-		t.Errorf("%d cycles were started", len(j.Causes))
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
 }

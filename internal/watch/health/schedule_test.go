@@ -24,9 +24,7 @@ func TestMaintenanceWindowsOpenAndClose(t *testing.T) {
 	berlin := zone(t, "Europe/Berlin")
 	moment := func(text string, z *time.Location) time.Time {
 		at, err := time.ParseInLocation("2006-01-02 15:04", text, z)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return at
 	}
 	cases := []struct {
@@ -59,9 +57,7 @@ func TestMaintenanceWindowsOpenAndClose(t *testing.T) {
 	}
 	for _, c := range cases {
 		w, err := ParseMaintenance(ops.Maintenance{Schedule: c.schedule, Length: c.length, Zone: c.zone.String()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if until, open := w.Active(moment(c.at, c.zone)); open != c.open || (open && until.Sub(moment(c.at, c.zone)) > c.length) {
 			t.Errorf("%s for %s at %s: open %t until %s", c.schedule, c.length, c.at, open, until)
 		}

@@ -142,9 +142,7 @@ func TestOldLooksAndClockJumps(t *testing.T) {
 func TestAStateSurvivesBeingStored(t *testing.T) {
 	s, _ := watch(".x.x.x.xx~", Thresholds{})
 	text, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var back State
 	if err := json.Unmarshal(text, &back); err != nil || !reflect.DeepEqual(back, s) {
 		t.Errorf("got %+v, want %+v (%v)", back, s, err)

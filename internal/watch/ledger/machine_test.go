@@ -26,12 +26,8 @@ import (
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must(t, os.WriteFile(path, []byte(text), 0o644))
 }
 
 func services(s ...ops.Service) ops.Environment {
@@ -100,9 +96,7 @@ func TestChangesOfFilesThatAServiceOnlyReads(t *testing.T) {
 	if c := w.finds("container ledger-files: file " + filepath.Join(conf, "web.conf") + " changed"); c.Service != "web" {
 		t.Errorf("it is %+v", c)
 	}
-	if err := os.Chmod(filepath.Join(conf, "web.conf"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(filepath.Join(conf, "web.conf"), 0o600))
 	w.finds("file " + filepath.Join(conf, "web.conf") + " changed")
 	write(t, filepath.Join(conf, "extra.conf"), "")
 	w.finds("file " + filepath.Join(conf, "extra.conf") + " added")
@@ -133,9 +127,7 @@ func systemctl(t *testing.T, fragment, dropIn, started string) string {
 	path := filepath.Join(t.TempDir(), "systemctl")
 	script := fmt.Sprintf("#!/bin/sh\nprintf 'FragmentPath=%s\\nDropInPaths=%s\\nActiveState=active\\nNRestarts=0\\nExecMainStartTimestamp=%s\\n"+
 		"StateChangeTimestamp=%s\\n'\n", fragment, dropIn, started, started)
-	if err := os.WriteFile(path, []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(script), 0o755))
 	return path
 }
 
@@ -186,9 +178,7 @@ func TestChangesOfPackages(t *testing.T) {
 	}
 	w.findsNothing()
 	// It is rotated, and many packages are one change.
-	if err := os.Rename(log, log+".1"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(log, log+".1"))
 	text := ""
 	for i := range 20 {
 		text += fmt.Sprintf("2026-01-03 03:04:%02d install p%d:all <none> 1.%d\n", i, i, i)
@@ -230,9 +220,7 @@ func TestChangesOfClones(t *testing.T) {
 	}
 	// A program that the settings of a clone name is not run.
 	mark, script := filepath.Join(t.TempDir(), "ran"), filepath.Join(t.TempDir(), "evil")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\ntouch "+mark+"\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(script, []byte("#!/bin/sh\ntouch "+mark+"\n"), 0o755))
 	git(t, clone, "commit", "-q", "--allow-empty", "-m", "evil")
 	for _, key := range []string{"core.fsmonitor", "core.pager", "gpg.program"} {
 		git(t, clone, "config", key, script)
@@ -242,9 +230,7 @@ func TestChangesOfClones(t *testing.T) {
 	if _, err := os.Stat(mark); err == nil {
 		t.Error("a program that the repository names was run")
 	}
-	if err := os.RemoveAll(clone); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(clone))
 	w.finds("repository infra: is gone")
 }
 
@@ -252,14 +238,10 @@ func TestChangesOfClones(t *testing.T) {
 func certificate(t *testing.T, end time.Time) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(end.UnixNano()), NotBefore: end.Add(-time.Hour), NotAfter: end}
 	raw, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key}
 }
 
@@ -275,9 +257,7 @@ func TestChangesOfCertificates(t *testing.T) {
 	defer server.Close()
 	address := server.Listener.Addr().String()
 	gone, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_ = gone.Close()
 	env := ops.Environment{Probes: []ops.ProbeSpec{
 		{Service: "web", Type: "http", URL: server.URL + "/health"},
@@ -357,5 +337,12 @@ func TestAStartOfTheMachine(t *testing.T) {
 	this.findsNothing()
 	if got := this.unseen(ops.ChangeBoot, ""); got != "" {
 		t.Errorf("not seen: %s", got)
+	}
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
 }

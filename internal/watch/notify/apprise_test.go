@@ -93,9 +93,7 @@ func TestTheRealProgramDelivers(t *testing.T) {
 			first, second := listen(t, http.StatusOK, ""), listen(t, http.StatusOK, "")
 			dir := filepath.Join(t.TempDir(), "private")
 			a := New(AppriseOptions{URLs: []string{first.json("/a?format=markdown"), second.json("/b?format=markdown")}, Dir: dir})
-			if err := a.Send(t.Context(), aNotice(level)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, a.Send(t.Context(), aNotice(level)))
 			for _, received := range []*target{first, second} {
 				got := received.got(t, 1)[0].body
 				if got["title"] != aNotice(level).Title || got["message"] != aNotice(level).Body || got["type"] != kind {
@@ -160,9 +158,7 @@ func TestNoTargetIsItsOwnError(t *testing.T) {
 func script(t *testing.T, body string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "apprise")
-	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+body), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte("#!/bin/sh\n"+body), 0o700))
 	return path
 }
 
@@ -177,14 +173,10 @@ cat > `+out+`/stdin
 for a; do case $a in --config=*) f=${a#--config=}; cat "$f" > `+out+`/config; stat -c %a "$f" "${f%/*}" > `+out+`/mode;; esac; done`)
 	dir := filepath.Join(t.TempDir(), "private")
 	urls := []string{"json://user:hunter2@host/a", "tgram://token/chat"}
-	if err := New(AppriseOptions{Bin: bin, URLs: urls, Dir: dir}).Send(t.Context(), aNotice(ops.LevelCritical)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, New(AppriseOptions{Bin: bin, URLs: urls, Dir: dir}).Send(t.Context(), aNotice(ops.LevelCritical)))
 	read := func(name string) string {
 		raw, err := os.ReadFile(filepath.Join(out, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return string(raw)
 	}
 	argv := strings.Split(strings.TrimSpace(read("argv")), "\n")
@@ -252,9 +244,7 @@ func TestTheAPIGetsEverythingInOneRequest(t *testing.T) {
 	for path, want := range map[string]string{"": "/notify", "/": "/notify", "/notify/home": "/notify/home"} {
 		server := listen(t, http.StatusOK, `{"error":null}`)
 		a := New(AppriseOptions{API: server.URL + path, URLs: []string{"json://a/b", "tgram://c/d"}, Bin: "/nonexistent"})
-		if err := a.Send(t.Context(), aNotice(ops.LevelWarning)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, a.Send(t.Context(), aNotice(ops.LevelWarning)))
 		got := server.got(t, 1)[0]
 		if got.method != http.MethodPost || got.path != want || got.kind != "application/json" {
 			t.Errorf("got %+v, want path %s", got, want)
@@ -268,9 +258,7 @@ func TestTheAPIGetsEverythingInOneRequest(t *testing.T) {
 		}
 	}
 	server := listen(t, http.StatusOK, "")
-	if err := New(AppriseOptions{API: server.URL}).Send(t.Context(), aNotice(ops.LevelInfo)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, New(AppriseOptions{API: server.URL}).Send(t.Context(), aNotice(ops.LevelInfo)))
 	if _, has := server.got(t, 1)[0].body["urls"]; has {
 		t.Error("empty urls would replace the server's own")
 	}

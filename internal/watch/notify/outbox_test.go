@@ -196,9 +196,7 @@ func TestAFailingNoticeDoesNotHoldTheOthers(t *testing.T) {
 			}
 			return nil
 		})).Drain(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for id := 1; id <= 120; id++ {
 			n := store.notice(id)
 			if want := map[bool]ops.NoticeStatus{true: ops.NoticePending, false: ops.NoticeSent}[id%2 == 0]; n.Status != want || n.Attempts != 1 {
@@ -213,9 +211,7 @@ func TestWithoutATargetNoticesAreSkippedAndThatIsSaidOnce(t *testing.T) {
 	store.add("one", "two")
 	o := outbox(store, NewSender(AppriseOptions{}, Native{}))
 	for range 2 {
-		if err := o.Drain(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, o.Drain(t.Context()))
 		store.add("three")
 	}
 	for id := 1; id <= 3; id++ {

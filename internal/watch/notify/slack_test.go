@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"claudeops/internal/ops"
 	"claudeops/test/phonetest"
@@ -241,33 +240,6 @@ func TestSlackIsConnectedAgain(t *testing.T) {
 	p.until("it is denied", func() bool { return p.status(a) == ops.ApprovalDenied })
 	if _, most, _ := s.Connections(); most != 1 {
 		t.Errorf("%d connections at once", most)
-	}
-}
-
-func TestALatePressBySlack(t *testing.T) {
-	p, s, target := slacked(t)
-	n, a := p.ask(ops.ApprovalTier)
-	p.send(n, target)
-	p.pass(time.Hour)
-	p.read(p.desk(), target)
-	s.Press(t, s.Posts()[0], "Approve", ada, "ada")
-	p.until("it is told", func() bool { return len(s.Whispers()) == 1 })
-	if p.status(a) != ops.ApprovalPending || !strings.Contains(s.Whispers()[0].Text, "came too late") {
-		t.Errorf("%s, %+v", p.status(a), s.Whispers())
-	}
-}
-
-func TestAPressBySlackDuringASilence(t *testing.T) {
-	p, s, target := slacked(t)
-	n, opened := p.call("web")
-	_, err := p.f.Store.AddSilence(t.Context(), ops.Silence{Environment: "home", Service: "web", Reason: "new disk", Author: "bob", Until: p.clock().Add(time.Hour)})
-	must(t, err)
-	p.send(n, target)
-	p.read(p.desk(), target)
-	s.Press(t, s.Posts()[0], "Acknowledge", ada, "ada")
-	p.until("it is shown", func() bool { return s.Posts()[0].Updates == 1 })
-	if got, err := p.f.Store.Incident(t.Context(), opened[0].ID); err != nil || got.Status != ops.IncidentAcknowledged {
-		t.Errorf("%s, %v", got.Status, err)
 	}
 }
 

@@ -19,9 +19,7 @@ func command(argv ...string) ops.ProbeSpec {
 
 func TestCommandsAreJudgedByTheirExit(t *testing.T) {
 	plain := filepath.Join(t.TempDir(), "plain")
-	if err := os.WriteFile(plain, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(plain, nil, 0o600))
 	cases := []struct {
 		name    string
 		argv    []string
@@ -82,13 +80,9 @@ func gone(t *testing.T, pid int) bool {
 func pidIn(t *testing.T, path string) int {
 	t.Helper()
 	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	pid, err := strconv.Atoi(strings.TrimSpace(string(raw)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return pid
 }
 

@@ -42,9 +42,7 @@ func TestConditionsOnJSON(t *testing.T) {
 		{`$.at >= "2026-01-30"`, ""},
 	}
 	parsed, err := decodeJSON([]byte(document))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, c := range cases {
 		got, err := parseCondition(c.condition)
 		if err != nil {

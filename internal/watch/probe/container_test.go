@@ -20,9 +20,7 @@ func engine(t *testing.T, inspect func(name string) (status int, body string)) s
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "engine.sock")
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /containers/{name}/json", func(w http.ResponseWriter, r *http.Request) {
 		status, body := inspect(r.PathValue("name"))
@@ -69,9 +67,7 @@ func inspection(t *testing.T, name, status, more string, restarts int) string {
 		err = json.Unmarshal([]byte("{"+more+"}"), &state)
 	}
 	out, printErr := json.Marshal(whole)
-	if err := errors.Join(err, printErr); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, printErr))
 	return string(out)
 }
 

@@ -135,9 +135,7 @@ func TestRedisIsAsked(t *testing.T) {
 
 func TestASilentRedisIsGivenUp(t *testing.T) {
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = listener.Close() }()
 	for _, scheme := range []string{"redis://", "rediss://"} {
 		got := run(t, ops.ProbeSpec{Type: "redis", URL: scheme + listener.Addr().String(), Timeout: 50 * time.Millisecond})
@@ -178,9 +176,7 @@ func TestSQLDatabasesAreQueried(t *testing.T) {
 func tinyServer(t *testing.T, talk func(net.Conn)) string {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ended := make(chan struct{})
 	t.Cleanup(func() { _ = listener.Close(); <-ended })
 	go func() {

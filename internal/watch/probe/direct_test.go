@@ -25,9 +25,7 @@ import (
 func raw(t *testing.T, answer func(net.Conn)) string {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for {
@@ -147,9 +145,7 @@ func TestTheKeyExchangeFollowsWhatIsSent(t *testing.T) {
 func TestAProxyIsUsed(t *testing.T) {
 	proxy := serve(t, func(w http.ResponseWriter, r *http.Request) { _, _ = fmt.Fprint(w, "by proxy to ", r.URL.Host) })
 	address, err := url.Parse(proxy.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	d, ok := freshConnections(false).(*direct)
 	if !ok {
 		t.Fatal("another kind of round tripper")
@@ -215,9 +211,7 @@ func TestAnAnswerWithoutTLSIsNamed(t *testing.T) {
 
 func TestAHandshakeThatHangsEndsInTime(t *testing.T) {
 	silent, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = silent.Close() }()
 	spec := ops.ProbeSpec{URL: "https://" + silent.Addr().String(), Timeout: 50 * time.Millisecond}
 	if c := check(t, spec); c.Status != ops.Down || !strings.Contains(c.Error, "no answer within 50ms") {

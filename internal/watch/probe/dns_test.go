@@ -34,9 +34,7 @@ func numbers(values ...uint16) []byte {
 func nameServer(t *testing.T, zone answers) string {
 	t.Helper()
 	conn, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ended := make(chan struct{})
 	t.Cleanup(func() { _ = conn.Close(); <-ended })
 	go func() {
@@ -155,9 +153,7 @@ func TestNamesAreLookedUp(t *testing.T) {
 
 func TestASilentNameServerIsDown(t *testing.T) {
 	conn, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = conn.Close() }()
 	got := run(t, ops.ProbeSpec{Type: "dns", Host: "web.example.org", Server: conn.LocalAddr().String(), Timeout: 50 * time.Millisecond})
 	want(t, got, ops.Down, "no answer within 50ms")

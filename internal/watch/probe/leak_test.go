@@ -30,9 +30,7 @@ func TestNothingIsLeftOpen(t *testing.T) {
 		_, _ = w.Write([]byte("{}"))
 	})
 	silent, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = silent.Close() }()
 	socket := engine(t, func(string) (int, string) { return 200, `{"Id":"a","State":{"Running":true}}` })
 	names := nameServer(t, answers{"A web.example.org": {{192, 0, 2, 7}}})

@@ -51,9 +51,7 @@ func TestLookReachesDeclaredAddressesOnly(t *testing.T) {
 	}}})
 	host := strings.TrimPrefix(plain.URL, "http://")
 	_, port, err := net.SplitHostPort(host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, c := range []struct {
 		look      Look
 		want, bad string

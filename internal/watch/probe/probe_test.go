@@ -127,9 +127,7 @@ func TestOnlyTheFirstMebibyteOfABodyIsRead(t *testing.T) {
 func closedPort(t *testing.T) string {
 	t.Helper()
 	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = ln.Close() }()
 	return ln.Addr().String()
 }

@@ -96,9 +96,7 @@ gone.service) say simple success 0 not-found inactive dead ;;
 *) echo "System has not been booted with systemd as init system (PID 1). Can't operate." >&2; exit 1 ;;
 esac
 `
-	if err := os.WriteFile(systemctl, []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(systemctl, []byte(script), 0o700))
 	for _, c := range []struct {
 		unit    string
 		status  ops.Health

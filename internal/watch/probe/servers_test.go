@@ -64,9 +64,7 @@ func server(t *testing.T, ready ops.ProbeSpec, path string, args ...string) (end
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), path, args...)
 	cmd.Stdout, cmd.Stderr = &said, &said
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	end = sync.OnceFunc(func() { _ = cmd.Process.Kill(); <-ended })
@@ -88,9 +86,7 @@ func server(t *testing.T, ready ops.ProbeSpec, path string, args ...string) (end
 func freePort(t *testing.T) string {
 	t.Helper()
 	_, port, err := net.SplitHostPort(closedPort(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return port
 }
 
@@ -98,9 +94,7 @@ func freePort(t *testing.T) string {
 func certificate(t *testing.T, dir string) (certFile, keyFile string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	now := time.Now()
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1),
@@ -109,18 +103,12 @@ func certificate(t *testing.T, dir string) (certFile, keyFile string) {
 		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
 	}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	for name, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: cert}, keyFile: {Type: "PRIVATE KEY", Bytes: private}} {
-		if err := os.WriteFile(name, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(name, pem.EncodeToMemory(block), 0o600))
 	}
 	return certFile, keyFile
 }
@@ -227,9 +215,7 @@ func mariaDB(t *testing.T, path, dir string) {
 	statements := []byte("CREATE DATABASE mysql;\nUSE mysql;\nSET @auth_root_socket=NULL;\n")
 	for _, name := range []string{"mysql_system_tables.sql", "mysql_system_tables_data.sql"} {
 		text, err := os.ReadFile(filepath.Join("/usr/share/mysql", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		statements = append(statements, text...)
 	}
 	cmd := exec.CommandContext(t.Context(), path, "--no-defaults", "--user=root", "--datadir="+dir, "--bootstrap",
@@ -243,9 +229,7 @@ func mariaDB(t *testing.T, path, dir string) {
 func TestARealMariaDBIsUnderstood(t *testing.T) {
 	dir := t.TempDir()
 	data, first := filepath.Join(dir, "data"), filepath.Join(dir, "first.sql")
-	if err := os.Mkdir(data, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(data, 0o700))
 	if err := os.WriteFile(first, []byte(`CREATE DATABASE shop;
 CREATE TABLE shop.orders (n INT, note TEXT);
 INSERT INTO shop.orders VALUES (42, 'paid');
@@ -415,13 +399,9 @@ func TestARealPostgreSQLIsUnderstood(t *testing.T) {
 func TestLookAtARealPostgreSQLChangesNothing(t *testing.T) {
 	address := pgtest.URL(t)
 	at, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	db, err := New(Options{}).databases["postgres"](t.Context(), at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = db.Close() }()
 	for _, statement := range []string{
 		"CREATE TABLE orders (n int, note text)", "INSERT INTO orders VALUES (42, 'paid')", "CREATE SEQUENCE numbers",
@@ -448,4 +428,11 @@ func TestLookAtARealPostgreSQLChangesNothing(t *testing.T) {
 		{"SELECT n FROM generate_series(1, 1000) n", "… more than 50 rows", ""},
 		{"SELECT COUNT(*) FROM orders", "\n1\n", ""},
 	})
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
 }

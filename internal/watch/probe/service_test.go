@@ -28,9 +28,7 @@ odd.service) echo what ;;
 *) printf "System has not been booted with systemd as init system (PID 1). Can't operate.\nFailed to connect to bus: Host is down\n" >&2; exit 1 ;;
 esac
 `
-	if err := os.WriteFile(systemctl, []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(systemctl, []byte(script), 0o700))
 	prober := New(Options{Systemctl: systemctl})
 	for _, c := range []struct {
 		unit    string
@@ -70,13 +68,9 @@ func TestProcessesAreFoundByName(t *testing.T) {
 		"other": {"", ""},
 	} {
 		folder := filepath.Join(proc, pid)
-		if err := os.Mkdir(folder, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Mkdir(folder, 0o700))
 		for i, name := range []string{"stat", "cmdline"} {
-			if err := os.WriteFile(filepath.Join(folder, name), []byte(files[i]), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(filepath.Join(folder, name), []byte(files[i]), 0o600))
 		}
 	}
 	prober := New(Options{Proc: proc})
