@@ -316,4 +316,3 @@ func (s *server) makeToken(w http.ResponseWriter, r *http.Request) {
 func (s *server) revokeToken(r *http.Request) (string, error) {
 	return "/config?done=revoked#access", s.Store.RevokeToken(r.Context(), r.PathValue("name"), s.person(r), s.Clock())
 }
-
