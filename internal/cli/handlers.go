@@ -60,7 +60,7 @@ func rowOf(p ops.Policy, h ops.Handler) handlerRow {
 	row := handlerRow{
 		ID: h.ID, Description: h.Description, GoodFor: h.GoodFor,
 		Tier: h.Tier, Title: h.Tier.Title(), Family: h.Family, Agent: h.Agent, Model: h.Model, Permissions: h.May(),
-		Roles: roles(p, h.ID), HandsTo: append([]string{}, h.HandsTo...), Fallback: append([]string{}, h.Fallback...),
+		Roles: p.RolesOf(h.ID), HandsTo: append([]string{}, h.HandsTo...), Fallback: append([]string{}, h.Fallback...),
 		Command: h.Command, OwnPrompt: h.Prompt != "",
 		Limits: handlerLimits{Session: limit(h.Limits.Wall), Idle: limit(h.Limits.Idle), Tool: limit(h.Limits.Tool), BudgetUSD: h.BudgetUSD},
 	}
@@ -68,20 +68,6 @@ func rowOf(p ops.Policy, h ops.Handler) handlerRow {
 		row.Title, row.Permissions = ops.HumanTier.Title(), 0
 	}
 	return row
-}
-
-// roles are the special roles of a handler.
-func roles(p ops.Policy, id string) []string {
-	out := []string{}
-	for _, r := range []struct{ name, id string }{{"entry", p.Entry}, {"manager", p.Manager}, {"planner", p.Planner}, {"judge", p.Judge}} {
-		if r.id == id {
-			out = append(out, r.name)
-		}
-	}
-	if slices.ContainsFunc(p.Handlers, func(h ops.Handler) bool { return slices.Contains(h.Fallback, id) }) {
-		out = append(out, "fallback")
-	}
-	return out
 }
 
 func (a *app) handlersList() *cobra.Command {
@@ -251,7 +237,7 @@ func graphOf(p ops.Policy) handlerGraph {
 		if h.Tier > p.MaxTier && !h.Human() {
 			label += ", above the maximum tier"
 		}
-		g.Nodes = append(g.Nodes, handlerNode{ID: h.ID, Label: label, Human: h.Human(), Roles: roles(p, h.ID)})
+		g.Nodes = append(g.Nodes, handlerNode{ID: h.ID, Label: label, Human: h.Human(), Roles: p.RolesOf(h.ID)})
 		for _, id := range h.HandsTo {
 			g.Edges = append(g.Edges, handlerEdge{From: h.ID, To: id, Kind: edgeHandoff, Note: noteOf(p, h.ID, id)})
 		}

@@ -16,6 +16,7 @@ import (
 	"claudeops/internal/agent"
 	"claudeops/internal/api"
 	"claudeops/internal/cycle"
+	"claudeops/internal/daemon/supervisor"
 	"claudeops/internal/decide"
 	"claudeops/internal/guard"
 	"claudeops/internal/guard/gate"
@@ -355,9 +356,7 @@ func (h *Host) takeRequests(ctx context.Context, nudges <-chan struct{}) error {
 	for _, e := range h.mine {
 		names = append(names, e.Name)
 	}
-	tick := time.NewTicker(requestPoll)
-	defer tick.Stop()
-	for {
+	supervisor.Every(ctx, requestPoll, nudges, func() {
 		waiting, err := h.store.RequestedActions(ctx, names)
 		if err != nil && ctx.Err() == nil {
 			h.Logger.WarnContext(ctx, "requested actions could not be read", "error", err)
@@ -365,13 +364,8 @@ func (h *Host) takeRequests(ctx context.Context, nudges <-chan struct{}) error {
 		for _, r := range waiting {
 			h.takeRequest(ctx, r)
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-nudges:
-		case <-tick.C:
-		}
-	}
+	})
+	return nil
 }
 
 // takeRequest does one thing that a person asked for. What is refused or fails is told in its row.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"claudeops/internal/daemon/supervisor"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -171,10 +172,8 @@ func (j *journal) storeMarks() error {
 
 // run stores spooled output until ctx ends.
 func (j *journal) run(ctx context.Context) {
-	ticker := time.NewTicker(spoolPace)
-	defer ticker.Stop()
 	var failing bool
-	for {
+	supervisor.Every(ctx, spoolPace, nil, func() {
 		err := j.deliver(ctx)
 		switch {
 		case err != nil && ctx.Err() == nil && !failing:
@@ -185,10 +184,5 @@ func (j *journal) run(ctx context.Context) {
 		if failing = err != nil; failing {
 			j.pause()
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
+	})
 }

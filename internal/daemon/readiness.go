@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"claudeops/internal/daemon/supervisor"
 	"claudeops/internal/failpoint"
 	"claudeops/internal/notice"
 	"claudeops/internal/ops"
@@ -165,7 +166,7 @@ const readinessInterval = time.Second
 // watch calls tell when trouble begins, becomes another one, and ends, until ctx ends. It calls ran each time it looks.
 func (s *readiness) watch(ctx context.Context, ran func(), tell func(trouble error)) {
 	var before string
-	for {
+	supervisor.Every(ctx, readinessInterval, nil, func() {
 		ran()
 		what := ""
 		now := s.obstacle()
@@ -182,14 +183,7 @@ func (s *readiness) watch(ctx context.Context, ran func(), tell func(trouble err
 			}
 			before = what
 		}
-		timer := time.NewTimer(readinessInterval)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C:
-		}
-	}
+	})
 }
 
 func errorText(err error) string {

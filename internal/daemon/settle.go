@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"claudeops/internal/daemon/supervisor"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -124,20 +125,13 @@ const skewInterval = 5 * time.Second
 // compared by the database's time, so nothing stops.
 func (h *Host) watchSkew(ctx context.Context) {
 	wrong := false
-	for {
+	supervisor.Every(ctx, skewInterval, nil, func() {
 		if ahead, known := h.store.Skew(); known && (ahead.Abs() > ops.MaxClockSkew) != wrong {
 			if h.tellSkew(ctx, ahead) {
 				wrong = !wrong
 			}
 		}
-		timer := time.NewTimer(skewInterval)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C:
-		}
-	}
+	})
 }
 
 func (h *Host) tellSkew(ctx context.Context, ahead time.Duration) bool {

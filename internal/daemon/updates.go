@@ -8,6 +8,7 @@ import (
 
 	"claudeops/internal/act"
 	"claudeops/internal/agent"
+	"claudeops/internal/daemon/supervisor"
 	"claudeops/internal/decide"
 	"claudeops/internal/desk"
 	"claudeops/internal/failpoint"
@@ -56,19 +57,12 @@ func (h *Host) newUpdater() *updater {
 
 // run updates services until ctx ends.
 func (p *updater) run(ctx context.Context, nudges <-chan struct{}) error {
-	tick := time.NewTicker(updatePoll)
-	defer tick.Stop()
-	for {
+	supervisor.Every(ctx, updatePoll, nudges, func() {
 		if err := p.round(ctx); err != nil && ctx.Err() == nil {
 			p.h.Logger.WarnContext(ctx, "updates could not be looked after", "error", err)
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-nudges:
-		case <-tick.C:
-		}
-	}
+	})
+	return nil
 }
 
 func (p *updater) round(ctx context.Context) error {

@@ -182,6 +182,20 @@ func (p Policy) Unprobed() []string {
 	return out
 }
 
+// RolesOf are the special roles of a handler.
+func (p Policy) RolesOf(id string) []string {
+	out := []string{}
+	for _, r := range []struct{ name, id string }{{"entry", p.Entry}, {"manager", p.Manager}, {"planner", p.Planner}, {"judge", p.Judge}} {
+		if r.id == id {
+			out = append(out, r.name)
+		}
+	}
+	if slices.ContainsFunc(p.Handlers, func(h Handler) bool { return slices.Contains(h.Fallback, id) }) {
+		out = append(out, "fallback")
+	}
+	return out
+}
+
 // Handler returns the registered handler with that id.
 func (p Policy) Handler(id string) (Handler, bool) {
 	for _, h := range p.Handlers {

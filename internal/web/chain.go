@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"claudeops/internal/ops"
+	"claudeops/internal/store"
 )
 
 // chainView is the sessions of one cycle with their totals.
@@ -93,12 +94,7 @@ func (m moment) duration(s ops.Session) (time.Duration, bool) {
 func totalTurns(sessions []ops.Session) figure {
 	var total *int64
 	for _, s := range sessions {
-		if s.NumTurns != nil {
-			if total == nil {
-				total = new(int64)
-			}
-			*total += *s.NumTurns
-		}
+		total = plus(total, s.NumTurns)
 	}
 	return count(total)
 }
@@ -107,24 +103,14 @@ func percent(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
 
 // totalCost adds up the known costs and marks the sum if some are unknown.
 func totalCost(sessions []ops.Session) figure {
-	var total *float64
-	unknown := 0
+	sum := store.Cost{Sessions: len(sessions)}
 	for _, s := range sessions {
-		if s.CostUSD == nil {
-			unknown++
-			continue
+		if s.CostUSD != nil {
+			sum.Reported++
 		}
-		if total == nil {
-			total = new(float64)
-		}
-		*total += *s.CostUSD
+		sum.USD = plus(sum.USD, s.CostUSD)
 	}
-	sum := dollars(total)
-	if sum.Known && unknown > 0 {
-		sum.Text = "≥ " + sum.Text
-		sum.Exact += ", without " + plural(unknown, "session", "sessions") + " of unknown cost"
-	}
-	return sum
+	return atLeast(sum)
 }
 
 // childOf returns the session that s escalated to: the last attempt at the work of that tier.

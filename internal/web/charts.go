@@ -20,6 +20,7 @@ const (
 	chartTop    = 10
 	chartFoot   = 22 // for the days
 	chartLeft   = 44 // for the amounts, in a separate drawing of fixed width
+	chartPlot   = chartHeight - chartTop - chartFoot
 )
 
 // healthBar draws the worst state of a service per bucket. All bars have the same height: colour and pattern show the state, and an
@@ -115,15 +116,8 @@ func stackedBars(id, title string, days []time.Time, all []series) picture {
 	for i := range days {
 		top = max(top, stackHeight(all, i))
 	}
-	step := tick(top)
-	limit := step * math.Max(1, math.Ceil(top/step))
-	const plot = chartHeight - chartTop - chartFoot
-	y := func(usd float64) float64 { return chartTop + plot*(1-usd/limit) }
-	var d, amounts drawing
-	for usd := 0.0; usd <= limit+step/2; usd += step {
-		d.line("0", px(round(y(usd))), "100%", px(round(y(usd))), "chart-line")
-		amounts.text(px(chartLeft-8), px(round(y(usd))+4), "end", "chart-text", axis(usd, step))
-	}
+	var d drawing
+	y, amounts := d.grid(top, axis)
 	width := 100 / float64(max(1, len(days)))
 	every := max(1, (len(days)+7)/8)
 	for i, day := range days {
@@ -150,7 +144,7 @@ func stackedBars(id, title string, days []time.Time, all []series) picture {
 			d.text(at, px(chartHeight-6), anchor, class, day.Format("2 Jan"))
 		}
 	}
-	p.SVG = amounts.axis(chartLeft, chartHeight) + d.svg(chartHeight, title)
+	p.SVG = amounts + d.svg(chartHeight, title)
 	for _, s := range all {
 		p.Head = append(p.Head, s.Name)
 	}
@@ -162,6 +156,20 @@ func stackedBars(id, title string, days []time.Time, all []series) picture {
 		p.Rows = append(p.Rows, row)
 	}
 	return p
+}
+
+// grid draws the lines of a chart up to a value. It returns where a value is, and the amounts beside the lines.
+func (d *drawing) grid(top float64, word func(value, step float64) string) (y func(float64) float64, amounts template.HTML) {
+	step := tick(top)
+	limit := step * math.Max(1, math.Ceil(top/step))
+	y = func(value float64) float64 { return chartTop + chartPlot*(1-value/limit) }
+	var beside drawing
+	for value := 0.0; value <= limit+step/2; value += step {
+		at := round(y(value))
+		d.line("0", px(at), "100%", px(at), "chart-line")
+		beside.text(px(chartLeft-8), px(at+4), "end", "chart-text", word(value, step))
+	}
+	return y, beside.axis(chartLeft, chartHeight)
 }
 
 // cell is a cost in the table of days.
@@ -384,25 +392,18 @@ func (m moment) timesPlot(id, name string, over healthRange, buckets []store.Tim
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 func (m moment) drawTimes(p *picture, over healthRange, buckets []store.TimesBucket, top float64) {
-	step := tick(max(1, top))
-	limit := step * math.Max(1, math.Ceil(top/step))
-	const plot = chartHeight - chartTop - chartFoot
-	y := func(ms float64) float64 { return round(chartTop + plot*(1-ms/limit)) }
-	var d, amounts drawing
-	for ms := 0.0; ms <= limit+step/2; ms += step {
-		d.line("0", px(y(ms)), "100%", px(y(ms)), "chart-line")
-		amounts.text(px(chartLeft-8), px(y(ms)+4), "end", "chart-text", msText(ms))
-	}
+	var d drawing
+	y, amounts := d.grid(max(1, top), func(ms, _ float64) string { return msText(ms) })
 	width := 100 / float64(len(buckets))
-	d.timesLine(buckets, "times-50", func(b store.TimesBucket) float64 { return y(milliseconds(b.P50)) })
-	d.timesLine(buckets, "times-95", func(b store.TimesBucket) float64 { return y(milliseconds(b.P95)) })
+	d.timesLine(buckets, "times-50", func(b store.TimesBucket) float64 { return round(y(milliseconds(b.P50))) })
+	d.timesLine(buckets, "times-95", func(b store.TimesBucket) float64 { return round(y(milliseconds(b.P95))) })
 	every := max(1, (len(buckets)+5)/6)
 	for i, b := range buckets {
 		text := "no results"
 		if b.Checks > 0 {
 			text = fmt.Sprintf("p50 %s, p95 %s, %s", span(b.P50), span(b.P95), plural(int(b.Checks), "check", "checks"))
 		}
-		d.column(pc(float64(i)*width), px(chartTop), pc(width), px(plot), "column", m.stamp(b.From), m.stamp(b.Until), text, "")
+		d.column(pc(float64(i)*width), px(chartTop), pc(width), px(chartPlot), "column", m.stamp(b.From), m.stamp(b.Until), text, "")
 		labelled := i%every == every/2
 		if days := over.Bucket > time.Hour; days && over.Bucket < 24*time.Hour {
 			labelled = b.From.Hour() == 0
@@ -415,7 +416,7 @@ func (m moment) drawTimes(p *picture, over healthRange, buckets []store.TimesBuc
 			d.time(pc(float64(i)*width+width/2), px(chartHeight-6), "middle", class, b.From, over.Bucket > time.Hour)
 		}
 	}
-	p.SVG = amounts.axis(chartLeft, chartHeight) + d.svg(chartHeight, p.Title)
+	p.SVG = amounts + d.svg(chartHeight, p.Title)
 }
 
 // msText is a number of milliseconds on the axis.

@@ -7,11 +7,11 @@ import (
 	"net/http"
 	"net/url"
 	"path"
-	"slices"
 	"strings"
 	"time"
 
 	"claudeops/internal/access"
+	"claudeops/internal/api"
 	"claudeops/internal/api/situation"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
@@ -116,12 +116,15 @@ func (s *server) config(r *http.Request, form accessForm) (page, error) {
 		group.Settings = append(group.Settings, row)
 	}
 	view.addRoutes()
+	done := map[string]string{
+		"revoked": "The token is revoked.", "passkey-removed": "The passkey is removed.", "passkey-added": "The passkey is added.",
+	}
 	var err error
 	if view.Hosts, err = s.hosts(r.Context()); err == nil {
 		view.Access, err = s.accessView(r, form)
 	}
 	return page{
-		Title: "Configuration", Nav: "config", Body: view, Flash: accessDone(queried(r, "done")), Passkeys: view.Access != nil,
+		Title: "Configuration", Nav: "config", Body: view, Flash: done[queried(r, "done")], Passkeys: view.Access != nil,
 		Static: view.Access != nil, // its forms keep what was typed
 	}, err
 }
@@ -156,19 +159,7 @@ func (v *configView) addRoutes() {
 	}
 }
 
-func rolesOf(p ops.Policy, id string) []string {
-	var out []string
-	roles := []struct{ word, id string }{{"Entry", p.Entry}, {"Manager", p.Manager}, {"Planner", p.Planner}, {"Judge", p.Judge}}
-	for _, role := range roles {
-		if role.id == id {
-			out = append(out, role.word)
-		}
-	}
-	if slices.ContainsFunc(p.Handlers, func(h ops.Handler) bool { return slices.Contains(h.Fallback, id) }) {
-		out = append(out, "Fallback")
-	}
-	return out
-}
+func rolesOf(p ops.Policy, id string) []string { return api.Rows(p.RolesOf(id), capital) }
 
 // agentText names the agent of a handler.
 func agentText(h ops.Handler) string {
@@ -223,16 +214,15 @@ type madeToken struct {
 	Name, Secret string
 }
 
-// lifetimes are the lifetimes of tokens that the page offers; zero means no end.
-func lifetimes() []struct {
+type lifetime struct {
 	value, word string
 	life        time.Duration
-} {
+}
+
+// lifetimes are the lifetimes of tokens that the page offers; zero means no end.
+func lifetimes() []lifetime {
 	const day = 24 * time.Hour
-	return []struct {
-		value, word string
-		life        time.Duration
-	}{
+	return []lifetime{
 		{"7d", "In 7 days", 7 * day},
 		{"30d", "In 30 days", 30 * day},
 		{"90d", "In 90 days", 90 * day},
@@ -277,13 +267,7 @@ func roleChoices() []choice {
 }
 
 func tokenFields(form accessForm) []input {
-	role, expires := form.role, form.expires
-	if role == "" {
-		role = string(access.RoleResponder)
-	}
-	if expires == "" {
-		expires = "90d"
-	}
+	role, expires := cmp.Or(form.role, string(access.RoleResponder)), cmp.Or(form.expires, "90d")
 	var ends []choice
 	for _, l := range lifetimes() {
 		ends = append(ends, choice{Value: l.value, Word: l.word})
@@ -331,17 +315,4 @@ func (s *server) makeToken(w http.ResponseWriter, r *http.Request) {
 // revokeToken ends a token.
 func (s *server) revokeToken(r *http.Request) (string, error) {
 	return "/config?done=revoked#access", s.Store.RevokeToken(r.Context(), r.PathValue("name"), s.person(r), s.Clock())
-}
-
-// accessDone is what a form of the section did.
-func accessDone(word string) string {
-	switch word {
-	case "revoked":
-		return "The token is revoked."
-	case "passkey-removed":
-		return "The passkey is removed."
-	case "passkey-added":
-		return "The passkey is added."
-	}
-	return ""
 }

@@ -33,7 +33,7 @@ type costsView struct {
 	By          string
 	Word        string // the group in lower case
 	Chart       *picture
-	Legend      []legendEntry
+	Legend      []series
 	Groupings   []groupRow
 	Chains      []store.ChainCost
 	Tokens      []fact
@@ -54,12 +54,6 @@ type budgetView struct {
 	Share       string // percent of the bar
 	Percent     string
 	Reached     bool
-}
-
-type legendEntry struct {
-	Name   string
-	Swatch picture
-	Total  figure
 }
 
 type groupRow struct {
@@ -179,19 +173,7 @@ func (s *server) addBudgets(ctx context.Context, m moment, q costQuery, view *co
 	return nil
 }
 
-func groupWord(by store.CostGroup) string {
-	switch by {
-	case store.CostByTier:
-		return "Tier"
-	case store.CostByModel:
-		return "Model"
-	case store.CostByService:
-		return "Service"
-	case store.CostByTrigger:
-		return "Trigger"
-	}
-	return string(by)
-}
+func groupWord(by store.CostGroup) string { return capital(string(by)) }
 
 func keyWord(by store.CostGroup, key string) string {
 	switch {
@@ -265,7 +247,7 @@ func (v *costsView) draw(q costQuery, keys []string, rows []store.CostRow, sums 
 				drawn = append(drawn, series{Name: "All others", Class: "stack-rest", USD: make([]*float64, q.days)})
 			}
 			at[key] = maxSeries
-			drawn[maxSeries].Total = add(drawn[maxSeries].Total, sums[key].USD)
+			drawn[maxSeries].Total = plus(drawn[maxSeries].Total, sums[key].USD)
 			continue
 		}
 		at[key] = len(drawn)
@@ -277,16 +259,13 @@ func (v *costsView) draw(q costQuery, keys []string, rows []store.CostRow, sums 
 		n, found := at[row.Key]
 		day := int(row.Day.Sub(begin) / (24 * time.Hour))
 		if found && day >= 0 && day < q.days {
-			drawn[n].USD[day] = add(drawn[n].USD[day], row.USD)
+			drawn[n].USD[day] = plus(drawn[n].USD[day], row.USD)
 		}
 	}
 	title := fmt.Sprintf("Estimated cost per day by %s, last %d days", strings.ToLower(v.By), q.days)
 	chart := stackedBars("cost-per-day", title, days, drawn)
 	chart.Note = "Days begin at 00:00 UTC."
-	v.Chart = &chart
-	for _, s := range drawn {
-		v.Legend = append(v.Legend, legendEntry{s.Name, s.Swatch(), dollars(s.Total)})
-	}
+	v.Chart, v.Legend = &chart, drawn
 }
 
 // costFilters keeps the grouping and the range of the page.
@@ -318,7 +297,8 @@ func atLeast(c store.Cost) figure {
 	return f
 }
 
-func add(a, b *float64) *float64 {
+// plus adds numbers that may be unknown.
+func plus[N int64 | float64](a, b *N) *N {
 	switch {
 	case a == nil:
 		return b
@@ -337,17 +317,7 @@ func value(usd *float64) float64 {
 
 // tokens is the sum of all token counts.
 func tokens(c store.Cost) *int64 {
-	var sum *int64
-	for _, n := range []*int64{c.InputTokens, c.OutputTokens, c.CacheReadTokens, c.CacheWriteTokens} {
-		if n == nil {
-			continue
-		}
-		if sum == nil {
-			sum = new(int64)
-		}
-		*sum += *n
-	}
-	return sum
+	return plus(plus(c.InputTokens, c.OutputTokens), plus(c.CacheReadTokens, c.CacheWriteTokens))
 }
 
 func tokenFacts(c store.Cost) []fact {

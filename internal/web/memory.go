@@ -74,11 +74,9 @@ func (s *server) addQuestion(r *http.Request) question {
 		},
 	}
 	if len(s.Environments) > 1 {
-		field := input{Name: "environment", Label: "Environment", Kind: "select", Required: true}
-		for _, e := range s.Environments {
-			field.Choices = append(field.Choices, choice{Value: e.Name, Word: e.Name})
-		}
-		q.Fields = slices.Insert(q.Fields, 1, field)
+		q.Fields = slices.Insert(q.Fields, 1, input{
+			Name: "environment", Label: "Environment", Kind: "select", Required: true, Choices: api.Rows(s.Environments, environmentChoice),
+		})
 	}
 	return q
 }

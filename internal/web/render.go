@@ -16,10 +16,9 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"claudeops/internal/access"
+	"claudeops/internal/api"
 	"claudeops/internal/desk"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
@@ -493,8 +492,7 @@ func by(r *http.Request) desk.Person { return desk.Person{Name: caller(r).Name, 
 func refused(err error, undone string, show func(problem string)) bool {
 	text, wrong := desk.Problem(err)
 	if wrong {
-		first, size := utf8.DecodeRuneInString(text)
-		show(string(unicode.ToUpper(first)) + plain(text[size:]) + ". " + undone)
+		show(capital(plain(text)) + ". " + undone)
 	}
 	return wrong
 }
@@ -569,12 +567,10 @@ func with(r *http.Request, name, value string) string {
 }
 
 func (s *server) environmentChoices(value string) []choice {
-	var out []choice
-	for _, e := range s.Environments {
-		out = append(out, choice{Value: e.Name, Word: e.Name})
-	}
-	return chosen(value, "All environments", out...)
+	return chosen(value, "All environments", api.Rows(s.Environments, environmentChoice)...)
 }
+
+func environmentChoice(e ops.Environment) choice { return choice{Value: e.Name, Word: e.Name} }
 
 // paged cuts a list that was read with one row more than a page, and links to the next page.
 func paged[T any](r *http.Request, found []T, id func(T) int64) ([]T, pager) {

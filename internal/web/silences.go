@@ -111,11 +111,10 @@ func (s *server) silenceQuestion(r *http.Request, m moment) question {
 		},
 	}
 	if len(s.Environments) > 1 {
-		field := input{Name: "environment", Label: "Environment", Kind: "select", Required: true, Choices: []choice{{Word: "All environments"}}}
-		for _, e := range s.Environments {
-			field.Choices = append(field.Choices, choice{Value: e.Name, Word: e.Name, Chosen: e.Name == r.PostFormValue("environment")})
-		}
-		q.Fields = slices.Insert(q.Fields, 2, field)
+		q.Fields = slices.Insert(q.Fields, 2, input{
+			Name: "environment", Label: "Environment", Kind: "select", Required: true,
+			Choices: s.environmentChoices(r.PostFormValue("environment")),
+		})
 	}
 	return q
 }

@@ -110,7 +110,7 @@ func (s *server) routes() http.Handler {
 	pages := http.NewServeMux()
 	pages.HandleFunc("GET /{$}", s.page("overview", "overview", s.overview))
 	pages.HandleFunc("GET /search", s.page("search", "search", s.search))
-	pages.HandleFunc("GET /sessions", s.page("cycles", "list of cycles", s.cycles)) // the same list: other programs and people know this address
+	pages.HandleFunc("GET /sessions", s.page("cycles", "list of cycles", s.cycles)) // the same list: programs and people know this address
 	pages.HandleFunc("GET /cycles", s.page("cycles", "list of cycles", s.cycles))
 	pages.HandleFunc("GET /cycles/{id}", s.page("cycle", "cycle", s.cycle))
 	pages.HandleFunc("POST /cycles/{id}/stop", s.does("cycle", s.stopCycle))

@@ -38,15 +38,23 @@ const keeperPace = 10 * time.Second
 
 // Run runs Look until ctx ends.
 func (k *Keeper) Run(ctx context.Context) {
-	ticker := time.NewTicker(keeperPace)
-	defer ticker.Stop()
-	for {
+	Every(ctx, keeperPace, nil, func() {
 		if err := k.Look(ctx); err != nil && ctx.Err() == nil {
 			k.Logger.ErrorContext(ctx, "cannot check approvals and reminders; trying again", "error", err)
 		}
+	})
+}
+
+// Every does something now, then at a pace and with every nudge, until ctx ends.
+func Every(ctx context.Context, pace time.Duration, nudges <-chan struct{}, do func()) {
+	ticker := time.NewTicker(pace)
+	defer ticker.Stop()
+	for {
+		do()
 		select {
 		case <-ctx.Done():
 			return
+		case <-nudges:
 		case <-ticker.C:
 		}
 	}

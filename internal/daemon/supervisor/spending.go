@@ -34,18 +34,11 @@ const spendingPace = time.Minute
 
 // Run looks until ctx ends.
 func (s *Spending) Run(ctx context.Context) {
-	ticker := time.NewTicker(spendingPace)
-	defer ticker.Stop()
-	for {
+	Every(ctx, spendingPace, nil, func() {
 		if err := s.Look(ctx); err != nil && ctx.Err() == nil {
 			s.Logger.ErrorContext(ctx, "cannot check the rate of spending; trying again", "error", err)
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
+	})
 }
 
 // Look tells people what they were not told yet today.
