@@ -81,7 +81,7 @@ func couldBe(fields []field, words []string) bool {
 		return len(words) == 0
 	}
 	f := fields[0]
-	if !f.dyn && !f.glob && !f.proc {
+	if !f.dyn && !f.glob && !f.proc && !f.temp {
 		return len(words) > 0 && words[0] == f.text && couldBe(fields[1:], words[1:])
 	}
 	least, most := 1, 1

@@ -190,6 +190,7 @@ type value struct {
 	many   bool     // it may be several words even inside quotes
 	inline bool     // it is as good as written in place: a quoted here-document
 	list   []string // the elements of an array
+	temp   bool     // it is the file that mktemp made, or nothing
 }
 
 // input says where the standard input of a command comes from.

@@ -39,13 +39,13 @@ func (c *call) removeTree(f field) {
 		}
 		switch {
 		case strings.HasPrefix(under, homeDir) || strings.HasPrefix(under, unknownDir) || systemDir(target) && c.j.inRepo(target) == 0 &&
-			!c.temporary(target):
+			!c.j.temporary(target):
 			c.j.refuse(ruleRoot, what, "it deletes the root, a system folder or a home", "name the one file that is in the way")
 		case c.j.misplaced(under, f.glob, what) != nil:
 			c.j.add(*c.j.misplaced(under, f.glob, what))
 		case c.j.misplaced(p, f.glob, what) != nil:
 			c.j.add(*c.j.misplaced(p, f.glob, what))
-		case c.temporary(under) && target != under, c.temporary(target):
+		case c.j.temporary(under) && target != under, c.j.temporary(target):
 			c.j.need(c.s, ops.Tier2, ruleWrite, what)
 		case !f.glob && c.j.inRepo(p) > 2 && scratch(path.Base(p)):
 			c.j.need(c.s, ops.Tier2, ruleWrite, what)
@@ -56,8 +56,8 @@ func (c *call) removeTree(f field) {
 }
 
 // temporary reports a place strictly below the temporary folder.
-func (c *call) temporary(p string) bool {
-	t := c.j.facts.TempDir
+func (j *judge) temporary(p string) bool {
+	t := j.facts.TempDir
 	return t != "" && p != t && within(p, t)
 }
 
@@ -144,7 +144,7 @@ func judgeCp(c *call) {
 	}
 	if c.has("-r", "-R", "--recursive", "-a", "--archive") {
 		for _, p := range c.j.paths(c.s, target.text) {
-			if !c.temporary(p) {
+			if !c.j.temporary(p) {
 				c.refuse(ruleInventory, "a copied folder may overwrite infrastructure files", "copy the files by name")
 			}
 		}
@@ -243,7 +243,7 @@ func judgeTar(c *call) {
 		c.need(ops.Tier1)
 	case c.has("-x", "--extract", "--get"):
 		for _, p := range c.j.paths(c.s, ".") {
-			if !c.temporary(p) {
+			if !c.j.temporary(p) {
 				c.refuse(ruleInventory, "an archive may overwrite any file", "unpack it with -C into a folder below the temporary one")
 			}
 		}

@@ -37,7 +37,7 @@ func (c *call) git() {
 		case c.j.inRepo(p) > 1:
 		case strings.HasPrefix(p, unknownDir):
 			c.j.refuse(ruleRunTime, c.name, "the folder it works in is known only at run time", "use git -C with an absolute path")
-		case changes && !s.remote || c.temporary(p):
+		case changes && !s.remote || c.j.temporary(p):
 			c.refuse(ruleWrite, "it does not work in a configured repository", "cd into a repository with && first, or use git -C")
 		case p != path.Clean(c.j.facts.Cwd) && c.j.inRepo(p) == 0:
 			c.j.read(s, lit(p), c.name) // the history shows every file below

@@ -315,6 +315,9 @@ func printed(list []*syntax.Stmt) value {
 		}
 		words = append(words, peek(call.Args))
 	}
+	if len(words) == 1 && slices.Equal(words[0], []string{"mktemp"}) {
+		return value{temp: true}
+	}
 	kind := scan.Output(words)
 	return value{num: kind == scan.Number || kind == scan.Digits, unset: kind == scan.Digits, plain: kind == scan.Number || kind == scan.Names}
 }

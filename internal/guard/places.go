@@ -302,7 +302,9 @@ func (j *judge) change(s *scope, f field, what string, remove bool) {
 		case "config", "HEAD", "objects", "refs", "hooks", "commondir", "gitdir", "packed-refs":
 			j.planted = what
 		}
-		j.need(s, ops.Tier2, ruleWrite, what)
+		at := *s
+		at.loop = s.loop && (remove || !j.temporary(p)) // no cooldown counts what is noted down there
+		j.need(&at, ops.Tier2, ruleWrite, what)
 	}
 }
 
@@ -310,7 +312,7 @@ func (j *judge) change(s *scope, f field, what string, remove bool) {
 func (j *judge) misplaced(p string, glob bool, what string) *finding {
 	bad := finding{need: never, what: what}
 	// Repositories may be in the temporary folder; what is in them counts as theirs.
-	temporary := j.facts.TempDir != "" && within(p, j.facts.TempDir) && p != j.facts.TempDir && j.inRepo(p) == 0
+	temporary := j.temporary(p) && j.inRepo(p) == 0
 	switch {
 	case safeDevice(p):
 		return nil

@@ -385,7 +385,7 @@ func (c *call) bodyFile(f field, what string) {
 	}
 	c.j.read(c.s, f, what)
 	for _, p := range c.j.paths(c.s, f.text) {
-		if c.j.inRepo(p) == 0 && !c.temporary(p) {
+		if c.j.inRepo(p) == 0 && !c.j.temporary(p) {
 			c.j.refuse(ruleSecrets, what+" "+f.show(), "it sends a file of the host away", "send a file of a repository or of the temporary folder")
 		}
 	}

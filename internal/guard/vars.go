@@ -131,7 +131,7 @@ func (j *judge) assign(s *scope, a *syntax.Assign, env bool) {
 		f := j.one(s, a.Value)
 		v = value{known: !f.dyn && !f.proc, text: f.text, glob: f.glob}
 		if f.dyn && f.text == string(rune(hole)) {
-			v.num, v.plain = f.num, f.plain
+			v.num, v.plain, v.temp = f.num, f.plain, f.temp
 		}
 	} else {
 		v.known = true
@@ -168,7 +168,8 @@ func (j *judge) array(s *scope, a *syntax.ArrayExpr) []string {
 	return list
 }
 
-// elements are the words that "${list[@]}" becomes, or a variable with blanks outside quotes, where the script says what is in it.
+// elements are the words that "${list[@]}" becomes, or a variable with blanks outside quotes, where the script says what is in it;
+// or the file that mktemp made.
 func (j *judge) elements(s *scope, w *syntax.Word) (out []field) {
 	if len(w.Parts) != 1 {
 		return nil
@@ -187,6 +188,9 @@ func (j *judge) elements(s *scope, w *syntax.Word) (out []field) {
 	}
 	v := s.vars[p.Param.Value]
 	list := v.list
+	if v.temp && quoted && p.Index == nil {
+		return []field{{text: path.Join(j.facts.TempDir, "tmp.mktemp"), temp: true, at: w}}
+	}
 	if p.Index == nil {
 		list = nil
 		if v.known && !quoted && !v.glob {

@@ -23,6 +23,7 @@ type field struct {
 	proc   bool // is a process substitution
 	num    bool // its run-time parts are numbers
 	plain  bool // its run-time parts are names: they start with a letter or digit and hold no blank
+	temp   bool // it is the file that mktemp made, or nothing
 	at     *syntax.Word
 }
 
@@ -185,7 +186,7 @@ func (r *reading) dynamic(v value, quoted bool) {
 		r.viaVar = r.viaVar || !v.inline
 		r.text.WriteString(v.text)
 	default:
-		r.dyn = true
+		r.dyn, r.temp = true, v.temp
 		r.num, r.plain = r.num && v.num, r.plain && v.plain
 		r.split = r.split || !quoted && (!v.num || v.unset) || v.many
 		r.text.WriteByte(hole)

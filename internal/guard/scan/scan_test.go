@@ -68,7 +68,7 @@ func TestSQLAndRedisLookOnly(t *testing.T) {
 		`SELECT setting FROM pg_settings WHERE name = 'primary_conninfo'`: false, `SELECT setting FROM pg_settings WHERE name LIKE 'prim%'`: false,
 		`SELECT setting FROM pg_settings`: false, `SELECT 1 FROM pg_settings WHERE name = 'a' OR true`: false, `\dRs+`: false, `\deu+`: false,
 		`\dconfig *`: false, `SELECT * FROM information_schema.user_mapping_options`: false, `SELECT * FROM fsdir WHERE path='/x'`: false, `SHOW TABLES WHERE f()`: false, `SELECT * FROM t FOR UPDATE`: false,
-		`SELECT x.a FROM (SELECT a FROM t) AS x`: true, `SELECT c.key, c.value, c.c FROM count(1) c`: true, `SELECT (1).count`: true,
+		`SELECT x.a FROM (SELECT a FROM t) AS x`: true, `SELECT c.key, c.value, c.c FROM count(1) c`: true, `SELECT (1).count`: true, `SELECT count(*) n, n.name FROM nodes n`: true,
 		`SELECT a.f FROM t a, (SELECT 1) b WHERE a.id IN (1) AND b.g = 2`: true,
 		`SELECT (1).pg_terminate_backend`:                                 false, `SELECT (ARRAY[1])[1].pg_terminate_backend`: false, `SELECT c.pg_read_file FROM count(1) c`: false,
 		`SELECT c.pg_read_file FROM count(1) AS c`: false, `SELECT count.pg_read_file FROM count(1)`: false, `SELECT "c"."pg_sleep" FROM count((1)) c`: false,

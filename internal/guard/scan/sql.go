@@ -64,8 +64,8 @@ func fieldOfValue(words []string, i int) bool {
 	if words[i] == of || words[i] == "KEY" || words[i] == "VALUE" {
 		return false
 	}
-	for k, w := range words[:len(words)-1] {
-		next := words[k+1]
+	for k := max(slices.Index(words, "FROM"), 0); k+1 < len(words); k++ {
+		w, next := words[k], words[k+1]
 		if w == of && next == "(" || next == of && k > 0 && (w == ")" || w == "AS" && words[k-1] == ")") && !subquery(words[:k+1]) {
 			return true
 		}
