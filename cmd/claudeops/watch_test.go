@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -21,6 +23,7 @@ import (
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 	"claudeops/test/agenttest"
+	"claudeops/test/dockertest"
 	"claudeops/test/testtoken"
 )
 
@@ -483,4 +486,383 @@ func TestTheEndOfAnAlertClosesItsIncident(t *testing.T) {
 	if told["opened"] != 1 || told["needs_human"] != 1 || told["resolved"] != 1 || len(told) != 3 {
 		t.Errorf("told are %v", told)
 	}
+}
+
+// theAlert is the only alert on record.
+func (b *box) theAlert() (a ops.Alert) {
+	b.t.Helper()
+	b.read(func(s *store.Store) {
+		all, err := s.Alerts(b.t.Context(), store.AlertFilter{})
+		if err != nil || len(all) > 1 {
+			b.t.Fatalf("%+v %v", all, err)
+		}
+		if len(all) == 1 {
+			a = all[0]
+		}
+	})
+	return a
+}
+
+// Gatus runs with the file that the documentation shows.
+func TestARealGatusTellsAndIsUnderstood(t *testing.T) {
+	t.Parallel()
+	gatus, err := filepath.Abs("../../.cache/gatus-5.35.0/gatus")
+	must(t, err)
+	if _, err := os.Stat(gatus); err != nil {
+		t.Fatalf("Gatus is not there (%v): run script/setup-tests all", err)
+	}
+	page, err := os.ReadFile("../../docs/webhooks.md")
+	must(t, err)
+	_, alerting, _ := strings.Cut(string(page), "```yaml not-run=\"a file of Gatus\"\n")
+	alerting, _, found := strings.Cut(alerting, "```")
+	if !found {
+		t.Fatal("the documentation shows no file of Gatus")
+	}
+	var down atomic.Bool
+	down.Store(true)
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if down.Load() {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	}))
+	defer service.Close()
+	b := newBox(t, plays(agenttest.Healthy(0.01)), "CLAUDEOPS_API_TOKEN=token-of-the-real-gatus").configured(quickly)
+	d := b.ready()
+	d.until("the first cycle ends", func() bool { return b.ended(1) })
+
+	dir := t.TempDir()
+	host, port, _ := strings.Cut(freeAddress(t), ":")
+	file := strings.ReplaceAll(alerting, "https://ops.example.org", "http://"+d.addr) + fmt.Sprintf(`web: {address: %s, port: %s}
+endpoints:
+  - name: front-end
+    group: core
+    url: %s
+    interval: 1s
+    conditions: ["[STATUS] == 200"]
+    alerts: [{type: custom, failure-threshold: 1, success-threshold: 1, description: "it does not answer"}]
+`, host, port, service.URL)
+	must(t, os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(file), 0o600))
+	var log lockedBuffer
+	c := exec.CommandContext(t.Context(), gatus)
+	c.Dir, c.Stdout, c.Stderr = dir, &log, &log
+	c.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "GATUS_CONFIG_PATH=" + filepath.Join(dir, "config.yaml"), "CLAUDEOPS_TOKEN=token-of-the-real-gatus"}
+	must(t, c.Start())
+	defer func() { _ = c.Process.Kill(); _ = c.Wait() }()
+	defer func() {
+		if t.Failed() {
+			t.Log(log.String())
+		}
+	}()
+	d.until("the alert's cycle ends", func() bool { _, ok := b.by(ops.TriggerAlert); return ok })
+	if a := b.theAlert(); a.Status != ops.AlertFiring || a.Service != "front-end" || a.Level != ops.LevelCritical || a.Summary != "it does not answer" {
+		t.Errorf("%+v", a)
+	}
+	down.Store(false)
+	d.until("the alert ends", func() bool { return b.theAlert().Status == ops.AlertResolved })
+}
+
+// job is what `services heartbeat` makes for a cron job.
+type job struct{ URL, Curl string }
+
+func (b *box) job(service string) (made job) {
+	b.t.Helper()
+	r := b.run("services", "heartbeat", service, "-o", "json")
+	if err := json.Unmarshal([]byte(r.stdout), &made); r.code != 0 || err != nil {
+		b.t.Fatalf("%d: %v %s", r.code, err, r.stderr)
+	}
+	return made
+}
+
+// calls calls the address of a heartbeat as a cron job does, and returns the status.
+func (j job) calls(t *testing.T, end, output string) int {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, j.URL+end, strings.NewReader(output))
+	must(t, err)
+	answer, err := http.DefaultClient.Do(r)
+	must(t, err)
+	defer func() { _ = answer.Body.Close() }()
+	_, _ = io.Copy(io.Discard, answer.Body)
+	return answer.StatusCode
+}
+
+func TestACronJobCallsFailsAndIsMissed(t *testing.T) {
+	t.Parallel()
+	b := newBox(t, plays(agenttest.Healthy(0.01))).configured(quickly + `services:
+  - name: backup
+    probes: [{type: heartbeat, schedule: "0 2 * * *", zone: Europe/Berlin}]
+  - name: mirror
+    probes: [{type: heartbeat, every: 1s, grace: 1s}]
+  - name: report
+    probes: [{type: heartbeat, every: 1s, grace: 24h}]
+`)
+	d := b.ready()
+	shows := func(service string, texts ...string) func() bool {
+		return func() bool {
+			said := b.run("services", "show", service).stdout
+			for _, text := range texts {
+				if !strings.Contains(said, text) {
+					return false
+				}
+			}
+			return true
+		}
+	}
+	backup := b.job("backup")
+	contains(t, "the command", backup.Curl, "curl -fsS", backup.URL)
+	if code := backup.calls(t, "", ""); code != http.StatusOK {
+		t.Fatalf("the job is answered %d", code)
+	}
+	d.until("the call is shown", shows("backup", "backup: healthy", "last call at"))
+	d.until("a job that never calls is missed", shows("mirror", "mirror: down", "missed: expected at"))
+	d.until("a late one is degraded", shows("report", "report: degraded", "late: expected at"))
+
+	if code := backup.calls(t, "/3", "login with password=correct-horse-battery-staple\ndisk full"); code != http.StatusOK {
+		t.Fatalf("the job is answered %d", code)
+	}
+	d.until("its failure is shown", shows("backup", "backup: down", "exit status 3: disk full", "failed with exit code 3", "| disk full"))
+	if said := b.run("services", "show", "backup").stdout; strings.Contains(said, "correct-horse") {
+		t.Errorf("a secret is shown: %s", said)
+	}
+	failed := func(c ops.Claimed) bool {
+		for _, k := range c.Journal.Checks {
+			if k.Service == "backup" && k.Status == ops.Down && k.Error == "exit status 3: disk full" {
+				return c.Cycle.Trigger == ops.TriggerProbe
+			}
+		}
+		return false
+	}
+	d.until("a cycle knows it", func() bool { c, ok := b.newest(); return ok && failed(c) })
+	for _, n := range b.notices() {
+		if n.Service == "report" {
+			t.Errorf("people hear of a job that is only late: %+v", n)
+		}
+	}
+
+	renewed := b.job("backup")
+	if code := backup.calls(t, "", ""); code != http.StatusNotFound {
+		t.Errorf("the former address is answered %d", code)
+	}
+	if code := renewed.calls(t, "/start", ""); code != http.StatusOK {
+		t.Errorf("its start is answered %d", code)
+	}
+	renewed.calls(t, "/0", "done")
+	d.until("it is healthy again", shows("backup", "backup: healthy", "last call at", "| done"))
+	contains(t, "the records", b.audits(), "made a new address for the heartbeat of backup")
+	if code := d.stop(); code != 0 {
+		t.Errorf("the daemon ended with %d", code)
+	}
+}
+
+// gitIn runs git without anybody's settings.
+func gitIn(t *testing.T, dir string, args ...string) {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), "git", append([]string{"-C", dir}, args...)...)
+	c.Env = []string{
+		"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + t.TempDir(), "GIT_CONFIG_NOSYSTEM=1",
+		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.org", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.org",
+	}
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+// seen reports whether a host has looked at a thing.
+func (b *box) seen(host string, kind ops.ChangeKind, subject string) (seen bool) {
+	b.t.Helper()
+	b.read(func(s *store.Store) {
+		things, err := s.Things(context.Background(), "default", host)
+		seen = err == nil && slices.ContainsFunc(things, func(t ops.Thing) bool { return t.Kind == kind && t.Subject == subject })
+	})
+	return seen
+}
+
+// Somebody commits, restarts a container and breaks the service: whoever looks at the incident reads that first. It runs alone, because
+// the containers of other tests are changes, too.
+func TestAnIncidentBeginsWithWhatChanged(t *testing.T) {
+	d := dockertest.Shared(t)
+	d.Container(t, "changed-web")
+	repos := t.TempDir()
+	clone := filepath.Join(repos, "infra")
+	must(t, os.Mkdir(clone, 0o755))
+	gitIn(t, clone, "init", "-q")
+	gitIn(t, clone, "commit", "-q", "--allow-empty", "-m", "first")
+	url, broken := breakable(t)
+	other, _ := breakable(t)
+	b := climbing(t, slices.Concat(agenttest.InOrder(1, finds(1)), agenttest.InOrder(2, repairing(broken))), "CLAUDEOPS_HOST=attic",
+		"CLAUDEOPS_REPOS_DIR="+repos)
+	b.configured(fmt.Sprintf("grouping: {window: 1s, pause: 10m}\ndocker: {socket: %q}\nservices:\n  - {name: mail, unit: mail.service, probes: [{type: http, url: %q}]}\n"+
+		"  - {name: web, container: changed-web, probes: [{type: http, url: %q, interval: 1s, timeout: 2s}]}\n", d.Socket, other, url))
+	server := b.ready()
+	server.until("the first look is over", func() bool {
+		return b.ended(1) && b.seen("attic", ops.ChangeContainer, "changed-web") && b.seen("attic", ops.ChangeRepository, "infra")
+	})
+	contains(t, "nothing", b.run("changes", "web").stdout, "Nothing that is looked at has changed")
+
+	gitIn(t, clone, "commit", "-q", "--allow-empty", "-m", "use port 81, password=correct-horse-battery-staple")
+	d.Docker(t, "restart", "--time", "0", "changed-web")
+	breakIt(t, broken)
+	server.until("it is repaired", func() bool { return b.ended(2) })
+
+	first := func(what, text, heading string) {
+		t.Helper()
+		_, rest, found := strings.Cut(text, heading)
+		lines := strings.SplitN(strings.TrimLeft(rest, "\n"), "\n", 3)
+		if !found || len(lines) < 3 || !strings.Contains(lines[0], "attic: container changed-web: started again") ||
+			!strings.Contains(lines[1], "attic: repository infra: head") || !strings.Contains(lines[1], "use port 81") {
+			t.Errorf("%s does not begin with what changed:\n%s", what, text)
+		}
+		contains(t, what, text, "not seen: unit mail.service, attic")
+		if strings.Contains(text, "correct-horse") {
+			t.Errorf("%s holds a secret:\n%s", what, text)
+		}
+	}
+	first("the incident", b.run("incidents", "show", "1").stdout, "since it was last healthy:")
+	calls := b.calls()
+	i := slices.IndexFunc(calls, func(c agenttest.Call) bool { return c.Tier == 1 })
+	if i < 0 {
+		t.Fatalf("no Tier 1 among %d calls", len(calls))
+	}
+	_, facts, _ := strings.Cut(calls[i].Stdin+strings.Join(calls[i].Args, "\n"), "## What changed")
+	first("the prompt", facts, "(data, not instructions):")
+	report := strings.ReplaceAll(b.run("incidents", "report", "1").stdout, `\`, "")
+	first("the report", report, "## What changed before it")
+
+	var listed struct {
+		Items  []struct{ Host, Kind, Subject, Service, Text string }
+		Unseen []string
+	}
+	r := b.run("changes", "web", "--since", "1h", "-o", "json")
+	if err := json.Unmarshal([]byte(r.stdout), &listed); err != nil || len(listed.Items) != 2 {
+		t.Fatalf("%v: %s%s", err, r.stdout, r.stderr)
+	}
+	if x := listed.Items[0]; x.Host != "attic" || x.Kind != "container" || x.Service != "web" {
+		t.Errorf("the newest is %+v", x)
+	}
+	contains(t, "the list", b.run("changes").stdout, "attic  container changed-web: started again", "Not seen: unit mail.service")
+	if r := b.run("changes", "nothing"); r.code != 2 {
+		t.Errorf("an unknown service exits %d: %s", r.code, r.stderr)
+	}
+	if code := server.stop(); code != 0 {
+		t.Errorf("the daemon ended with %d", code)
+	}
+}
+
+// calls for a human about web.
+func callsForWeb() agenttest.Play {
+	return agenttest.Answers(0.01, strings.NewReplacer(`"healthy"`, `"needs_human"`, `"status":"healthy"`, `"status":"down"`).Replace(healthyOutcome))
+}
+
+// oneProblem waits for the cycle of web's probe, and then until more has been probed, and checks that there was one cause with one cycle,
+// one incident, and one notice of each.
+func (d *daemon) oneProblem(b *box, says string, probed *atomic.Int64) {
+	d.t.Helper()
+	d.until("a person is called", func() bool { c, ok := b.by(ops.TriggerProbe); return ok && c.Cycle.Status == ops.CycleNeedsHuman })
+	seen := probed.Load()
+	d.until("it goes on", func() bool { return probed.Load() > seen+40 })
+	b.read(func(s *store.Store) {
+		causes, err := s.Causes(context.Background(), "default", time.Time{})
+		if err != nil || len(causes) != 1 || causes[0].Level != ops.Degraded || !strings.Contains(causes[0].Reason, says) || causes[0].ResolvedAt != nil {
+			d.t.Errorf("causes are %+v, %v", causes, err)
+		}
+		open, err := s.Incidents(context.Background(), store.IncidentFilter{Open: true})
+		if err != nil || len(open) != 1 || open[0].Service != "web" {
+			d.t.Errorf("open are %+v, %v", open, err)
+		}
+		cycles, err := s.Cycles(context.Background(), store.CycleFilter{Limit: 100})
+		started := 0
+		for _, c := range cycles {
+			if c.Trigger == ops.TriggerProbe {
+				started++
+			}
+		}
+		if err != nil || started != 1 {
+			d.t.Errorf("%d cycles were started, %v", started, err)
+		}
+	})
+	told := map[ops.NoticeKind]int{}
+	for _, n := range b.notices() {
+		told[n.Kind]++
+	}
+	if told["opened"] != 1 || told["needs_human"] != 1 || len(told) != 2 {
+		d.t.Errorf("told are %v", told)
+	}
+	contains(d.t, "status", b.run("services", "list").stdout, "degraded")
+}
+
+// A service that fails every fourth check never fails twice in a row.
+func TestAServiceThatKeepsFailingNowAndThenIsOneProblem(t *testing.T) {
+	t.Parallel()
+	var probed atomic.Int64
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if probed.Add(1)%4 == 0 {
+			w.WriteHeader(http.StatusBadGateway)
+		}
+	}))
+	defer service.Close()
+	b := climbing(t, agenttest.InOrder(1, callsForWeb())).configured(quickly + fmt.Sprintf(`services:
+  - {name: web, probes: [{type: http, url: %q, interval: 250ms, timeout: 2s}]}
+`, service.URL))
+	d := b.ready()
+	d.oneProblem(b, "web is degraded: it failed 3 times within ", &probed)
+}
+
+// A container that somebody restarts again and again is running whenever it is looked at.
+func TestAContainerThatIsRestartedAgainAndAgainIsOneProblem(t *testing.T) {
+	t.Parallel()
+	socket := filepath.Join(t.TempDir(), "engine.sock")
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
+	must(t, err)
+	var probed atomic.Int64
+	begun := time.Now()
+	engine := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		starts := probed.Add(1) / 8
+		_, _ = fmt.Fprintf(w, `{"Id":"4f5e","RestartCount":0,"State":{"Status":"running","Running":true,"StartedAt":%q}}`,
+			begun.Add(time.Duration(starts)*time.Second).Format(time.RFC3339Nano))
+	})}
+	go func() { _ = engine.Serve(listener) }()
+	defer func() { _ = engine.Close() }()
+	b := climbing(t, agenttest.InOrder(1, callsForWeb())).configured(quickly + fmt.Sprintf(`services:
+  - {name: web, probes: [{type: container, container: web, socket: %q, interval: 250ms}]}
+`, socket))
+	d := b.ready()
+	d.oneProblem(b, "web is degraded: its container was restarted 2 times within 10m0s", &probed)
+}
+
+// Without this a service beside probed ones is never seen by anybody.
+func TestAServiceWithoutAProbeIsLookedAtOnceADay(t *testing.T) {
+	t.Parallel()
+	service := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer service.Close()
+	b := newBox(t, plays(agenttest.Healthy(0.01)), "CLAUDEOPS_INTERVAL=1s").configured(fmt.Sprintf(`services:
+  - {name: web, probes: [{type: http, url: %q, interval: 1s}]}
+  - {name: db}
+`, service.URL))
+	const unknown = "db has no probe: one look a day by Tier 1, cost unknown until the first look"
+	contains(t, "config check", b.run("config", "check").stderr, "services without a probe: "+unknown)
+	contains(t, "doctor", b.run("doctor").stdout, unknown)
+	contains(t, "config check", b.run("config", "check", "--observe-every", "0").stderr, "nobody looks at db: no probe, and observe_every is 0. Add a probe, or set observe_every")
+	d := b.ready()
+	d.until("ten cycles have ended without an agent", func() bool {
+		without := 0
+		b.read(func(s *store.Store) {
+			cycles, err := s.Cycles(context.Background(), store.CycleFilter{Limit: 100})
+			if err != nil {
+				t.Error(err)
+			}
+			for _, c := range cycles {
+				if c.Status == ops.CycleHealthy && len(c.Sessions) == 0 {
+					without++
+				}
+			}
+		})
+		return without >= 10
+	})
+	if calls := b.calls(); len(calls) != 1 {
+		t.Errorf("%d agents were started", len(calls))
+	}
+	const known = "db has no probe: one look a day by Tier 1, about $0.01 a day"
+	contains(t, "config check", b.run("config", "check").stderr, known)
+	contains(t, "doctor", b.run("doctor").stdout, known)
+	_, page := d.get("/services/default/db")
+	contains(t, "the page of db", page, "It has no probe: one look a day by Tier 1, about $0.01 a day.")
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"claudeops/internal/api"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
+	"claudeops/test/apitest"
 )
 
 // send asks with headers and returns the raw answer.
@@ -393,5 +395,273 @@ func must(tb testing.TB, err error) {
 	tb.Helper()
 	if err != nil {
 		tb.Fatal(err)
+	}
+}
+
+func TestUpdatesAreListedAndAskedFor(t *testing.T) {
+	c := newClient(t)
+	status, _, got := c.ask("GET", "/api/v1/updates?service=jellyfin", "")
+	rows, _ := got["items"].([]any)
+	if status != http.StatusOK || len(rows) != 1 {
+		t.Fatalf("%d %v", status, got)
+	}
+	row, _ := rows[0].(map[string]any)
+	if why, _ := row["not_updated"].(string); !strings.Contains(why, "compose") || row["newer"] != false || row["latest"] != nil {
+		t.Errorf("row %v", row)
+	}
+	for _, tt := range []struct {
+		method, path, body string
+		want               int
+	}{
+		{"POST", "/runs", `{"service":"jellyfin"}`, http.StatusConflict},
+		{"POST", "/runs", `{"service":"nothing"}`, http.StatusUnprocessableEntity},
+		{"GET", "/runs", "", http.StatusOK},
+		{"GET", "/runs/1", "", http.StatusNotFound},
+		{"GET", "?service=nothing", "", http.StatusUnprocessableEntity},
+	} {
+		if status, _, got := c.ask(tt.method, "/api/v1/updates"+tt.path, tt.body); status != tt.want {
+			t.Errorf("%s %s: %d %v", tt.method, tt.path, status, got)
+		}
+	}
+}
+
+func TestChangesAreListed(t *testing.T) {
+	c := newClient(t)
+	var changes []ops.Change
+	for _, text := range []string{"first", "second", "third"} {
+		c.Now = c.Now.Add(1)
+		changes = append(changes, ops.Change{Kind: ops.ChangeDisk, Subject: "/", Text: text, At: c.Now, NotBefore: c.Now})
+	}
+	things := []ops.Thing{{Kind: ops.ChangePackage, Unseen: "no log"}}
+	must(t, c.Store.RecordLook(t.Context(), "home", "attic", ops.Look{Things: things, Changes: changes}, c.Now))
+	status, _, got := c.ask("GET", "/api/v1/changes?limit=2", "")
+	if status != http.StatusOK || len(items(got)) != 2 || got["next_cursor"] == nil {
+		t.Fatalf("%d %v", status, got)
+	}
+	if row := items(got)[0]; row["text"] != "third" || row["host"] != "attic" || row["kind"] != "disk" || row["service"] != nil {
+		t.Errorf("row %v", row)
+	}
+	_, _, rest := c.ask("GET", "/api/v1/changes?limit=2&cursor="+got["next_cursor"].(string), "")
+	if len(items(rest)) != 1 || rest["next_cursor"] != nil {
+		t.Errorf("the rest is %v", rest)
+	}
+	for path, want := range map[string]int{
+		"/api/v1/changes?environment=nowhere": http.StatusUnprocessableEntity,
+		"/api/v1/changes?service=nothing":     http.StatusUnprocessableEntity,
+		"/api/v1/changes?cursor=x":            http.StatusUnprocessableEntity,
+	} {
+		if status, _, got := c.ask("GET", path, ""); status != want {
+			t.Errorf("%s: %d %v", path, status, got)
+		}
+	}
+}
+
+func TestReflexesAreListedAndSwitched(t *testing.T) {
+	c := newClient(t)
+	c.Earn("home", "jellyfin")
+	status, _, got := c.ask("GET", "/api/v1/reflexes?service=jellyfin", "")
+	rows, _ := got["items"].([]any)
+	if status != http.StatusOK || len(rows) != 1 {
+		t.Fatalf("%d %v", status, got)
+	}
+	row, _ := rows[0].(map[string]any)
+	if row["state"] != "asked" || row["class"] != "5xx" || row["yaml"] != `{on: http, status: down, do: ["restart"], tries: 2, per: 6h}` || row["changed_by"] != nil {
+		t.Errorf("row %v", row)
+	}
+	for _, tt := range []struct {
+		method, path string
+		want         int
+	}{
+		{"GET", "1", http.StatusOK},
+		{"GET", "9", http.StatusNotFound},
+		{"POST", "1/enable", http.StatusUnprocessableEntity}, // the service has no such action any more
+		{"POST", "1/disable", http.StatusOK},
+		{"POST", "1/disable", http.StatusConflict},
+		{"POST", "9/enable", http.StatusNotFound},
+	} {
+		body := ""
+		if tt.method == "POST" {
+			body = `{"reason":"no"}`
+		}
+		if status, _, got := c.ask(tt.method, "/api/v1/reflexes/"+tt.path, body); status != tt.want {
+			t.Errorf("%s %s: %d %v", tt.method, tt.path, status, got)
+		}
+	}
+	if _, _, got := c.ask("GET", "/api/v1/reflexes?service=nothing", ""); !strings.Contains(got["detail"].(string), "nothing") {
+		t.Errorf("unknown service: %v", got)
+	}
+}
+
+// The address of a heartbeat is in one answer, and nowhere else: not in the stored answer to a request with a key either.
+func TestTheAddressOfAHeartbeatIsShownOnce(t *testing.T) {
+	c := newClient(t)
+	c.handler = api.New(api.Options{
+		Store: c.Store, Control: c.control, Logger: slog.New(slog.DiscardHandler), Clock: c.Clock, Address: func() string { return "https://ops.example.org" },
+		Environments: []ops.Environment{{
+			Name: "home", Policy: ops.Policy{Inventory: ops.Inventory{Services: []ops.Service{{Name: "backup"}}}},
+			Probes: []ops.ProbeSpec{{Service: "backup", Type: ops.ProbeHeartbeat, Name: "heartbeat"}},
+		}},
+	})
+	ask := func() *httptest.ResponseRecorder {
+		return c.send("POST", "/api/v1/services/backup/heartbeat", `{}`, "Content-Type", "application/json", "Idempotency-Key", "k")
+	}
+	first := ask()
+	var made api.HeartbeatAddress
+	if err := json.Unmarshal(first.Body.Bytes(), &made); err != nil || first.Code != http.StatusOK || first.Header().Get("Cache-Control") != "no-store" {
+		t.Fatalf("%d %s", first.Code, first.Body)
+	}
+	token, own := strings.CutPrefix(made.URL, "https://ops.example.org/ping/")
+	if _, err := c.Store.Heartbeat(t.Context(), token); err != nil || !own || !strings.HasSuffix(made.Curl, " "+made.URL) {
+		t.Errorf("%+v: %v", made, err)
+	}
+	if again := ask(); again.Code != http.StatusConflict || strings.Contains(again.Body.String(), token) || !strings.Contains(again.Body.String(), "shown once") {
+		t.Errorf("again: %d %s", again.Code, again.Body)
+	}
+	shown := c.send("GET", "/api/v1/services/backup", "").Body.String()
+	if strings.Contains(shown, token) || !strings.Contains(shown, `"addressed":true`) {
+		t.Errorf("the service is %s", shown)
+	}
+}
+
+func TestACycleOnProbationAndOneThatDidNotHoldSaySo(t *testing.T) {
+	c := newClient(t)
+	id := c.Repair("jellyfin")
+	until := "2026-11-14T13:51:00Z"
+	for what, row := range map[string]map[string]any{
+		"cycle": c.get(fmt.Sprintf("/api/v1/cycles/%d", id)), "list": items(c.get("/api/v1/cycles"))[0], "incident": c.get("/api/v1/incidents/1"),
+	} {
+		if row["probation_until"] != until || row["refuted_at"] != nil || row["reopened_at"] != nil {
+			t.Errorf("%s on probation: %v, %v, %v", what, row["probation_until"], row["refuted_at"], row["reopened_at"])
+		}
+	}
+	c.Now = c.Now.Add(4 * time.Minute)
+	c.Relapse("jellyfin")
+	at := "2026-11-14T13:45:00Z"
+	cycle, incident := c.get(fmt.Sprintf("/api/v1/cycles/%d", id)), c.get("/api/v1/incidents/1")
+	if cycle["status"] != "resolved" || cycle["refuted_at"] != at || cycle["probation_until"] != nil {
+		t.Errorf("the cycle is %v", cycle)
+	}
+	if incident["status"] != "open" || incident["reopened_at"] != at || incident["called_at"] != at || incident["probation_until"] != nil ||
+		incident["occurrences"] != 2.0 || incident["resolved_at"] != nil {
+		t.Errorf("the incident is %v", incident)
+	}
+}
+
+func TestAStatusSaysThatARepairDidNotHold(t *testing.T) {
+	at, no := time.Now(), false
+	for want, c := range map[string]api.Cycle{
+		"resolved":               {Status: ops.CycleResolved},
+		"resolved, unverified":   {Status: ops.CycleResolved, Verified: &no},
+		"resolved, did not hold": {Status: ops.CycleResolved, Verified: &no, RefutedAt: &at},
+	} {
+		if got := c.StatusText(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestDecisionsOfTheGuardArePaged(t *testing.T) {
+	c := newClient(t)
+	_, ids := c.Chain(ops.NewCycle{Environment: "home"}, "", "", apitest.Run{Tier: 2, Status: ops.SessionRunning})
+	path := fmt.Sprintf("/api/v1/sessions/%d/guard", ids[0])
+	if got := items(c.get(path)); len(got) != 0 {
+		t.Errorf("nothing was judged, and %v is listed", got)
+	}
+	restart := ops.Reservation{Service: "web", Action: "restart"}
+	c.Judge(ids[0], ops.GuardRecord{
+		Gate: ops.GateHook, ToolUseID: "toolu_1", Tool: "Bash", Input: `{"command":"docker restart web"}`, Digest: "d", Tier: 2,
+		Allowed: true, Mutating: true, Rule: "tool.Bash", Reason: "ok",
+	}, restart)
+	c.Judge(ids[0], ops.GuardRecord{Gate: ops.GateHook, ToolUseID: "toolu_2", Tool: "Bash", Input: "rm", Tier: 2, Rule: "never.rm-root", Reason: "Never."})
+	first := c.get(path + "?limit=1")
+	got := items(first)
+	if len(got) != 1 || got[0]["verdict"] != "allow" || got[0]["gate"] != "hook" || got[0]["tool_use_id"] != "toolu_1" || got[0]["mutating"] != true {
+		t.Fatalf("first page: %v", first)
+	}
+	second := c.get(fmt.Sprintf("%s?limit=1&cursor=%v", path, first["next_cursor"]))
+	got = items(second)
+	if len(got) != 1 || got[0]["verdict"] != "deny" || got[0]["rule"] != "never.rm-root" || got[0]["reason"] != "Never." || second["next_cursor"] != nil {
+		t.Errorf("second page: %v", second)
+	}
+	if status, _, _ := c.ask("GET", "/api/v1/sessions/999/guard", ""); status != 404 {
+		t.Errorf("a session that is not there answers %d", status)
+	}
+
+	cooldowns := items(c.get("/api/v1/cooldowns"))
+	if len(cooldowns) != 1 || cooldowns[0]["service"] != "web" || cooldowns[0]["action"] != "restart" || cooldowns[0]["left"] != 1.0 || cooldowns[0]["environment"] != "home" {
+		t.Errorf("cooldowns: %v", cooldowns)
+	}
+	if got := items(c.get("/api/v1/cooldowns?environment=lab")); len(got) != 0 {
+		t.Errorf("cooldowns elsewhere: %v", got)
+	}
+	if status, _, _ := c.ask("GET", "/api/v1/cooldowns?environment=nowhere", ""); status != 422 {
+		t.Errorf("an unknown environment answers %d", status)
+	}
+}
+
+func TestSilencesAreAddedListedAndEnded(t *testing.T) {
+	c := newClient(t)
+	status, header, added := c.ask("POST", "/api/v1/silences", `{"service":"media-*","labels":{"severity":"warn*"},"reason":"disk is replaced","for":"2h"}`)
+	if status != http.StatusCreated || added["service"] != "media-*" || added["environment"] != nil || added["active"] != true || added["reason"] != "disk is replaced" ||
+		added["author"] == "" || added["until"] != c.Now.Add(2*time.Hour).UTC().Format(time.RFC3339) {
+		t.Fatalf("%d %v", status, added)
+	}
+	if found := items(c.get(header.Get("Location"))); len(found) != 1 || found[0]["id"] != added["id"] {
+		t.Errorf("%s leads to %v", header.Get("Location"), found)
+	}
+	until := c.Now.Add(30 * time.Hour).UTC().Format(time.RFC3339)
+	if status, _, body := c.ask("POST", "/api/v1/silences", fmt.Sprintf(`{"environment":"home","group":"net","reason":"move","from":%q,"until":%q}`,
+		c.Now.Add(time.Hour).UTC().Format(time.RFC3339), until)); status != http.StatusCreated || body["active"] != false || body["environment"] != "home" {
+		t.Errorf("one for later: %d %v", status, body)
+	}
+	if found := items(c.get("/api/v1/silences")); len(found) != 2 || found[0]["group"] != "net" {
+		t.Errorf("listed %v", found)
+	}
+	if status, _, body := c.ask("POST", "/api/v1/silences/1/end", ""); status != http.StatusOK || body["active"] != false {
+		t.Errorf("end: %d %v", status, body)
+	}
+	if status, _, _ := c.ask("POST", "/api/v1/silences/1/end", ""); status != http.StatusConflict {
+		t.Errorf("end again: %d", status)
+	}
+	if status, _, _ := c.ask("POST", "/api/v1/silences/99/end", ""); status != http.StatusNotFound {
+		t.Errorf("end of nothing: %d", status)
+	}
+	if found := items(c.get("/api/v1/silences")); len(found) != 1 {
+		t.Errorf("still in force: %v", found)
+	}
+	first := c.get("/api/v1/silences?all=true&limit=1")
+	if len(items(first)) != 1 || first["next_cursor"] != "2" || len(items(c.get("/api/v1/silences?all=true&cursor=2"))) != 1 {
+		t.Errorf("paged %v", first)
+	}
+}
+
+func TestDeadNotificationsAreListedAndTriedAgain(t *testing.T) {
+	c := newClient(t)
+	for n, status := range []ops.NoticeStatus{ops.NoticeDead, ops.NoticeSent, ops.NoticeSkipped, ops.NoticePending} {
+		_, err := c.Store.AddNotice(t.Context(), ops.Notice{
+			Kind: "opened", Level: ops.LevelCritical, Title: fmt.Sprintf("notice %d", n), Status: status, Attempts: 6, Error: "no route to host", Service: "web",
+			CreatedAt: c.Now,
+		})
+		must(t, err)
+	}
+	dead := items(c.get("/api/v1/notifications?status=dead"))
+	if len(dead) != 1 || dead[0]["title"] != "notice 0" || dead[0]["attempts"] != 6.0 || dead[0]["error"] != "no route to host" || dead[0]["next_at"] != nil {
+		t.Fatalf("dead %v", dead)
+	}
+	first := c.get("/api/v1/notifications?limit=3")
+	if len(items(first)) != 3 || first["next_cursor"] != "2" || len(items(c.get("/api/v1/notifications?cursor=2"))) != 1 {
+		t.Errorf("paged %v", first)
+	}
+	status, _, body := c.ask("POST", "/api/v1/notifications/1/retry", "")
+	if status != http.StatusOK || body["status"] != "pending" || body["attempts"] != 0.0 || body["error"] != nil || body["next_at"] == nil {
+		t.Errorf("retry: %d %v", status, body)
+	}
+	for id, want := range map[int]int{1: http.StatusConflict, 2: http.StatusConflict, 3: http.StatusOK, 99: http.StatusNotFound} {
+		if status, _, body := c.ask("POST", fmt.Sprintf("/api/v1/notifications/%d/retry", id), ""); status != want {
+			t.Errorf("retry of %d: %d %v", id, status, body)
+		}
+	}
+	if status, _, _ := c.ask("GET", "/api/v1/notifications?status=lost", ""); status != http.StatusUnprocessableEntity {
+		t.Errorf("an unknown status: %d", status)
 	}
 }

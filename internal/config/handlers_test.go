@@ -1,6 +1,7 @@
 package config
 
 import (
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"claudeops/internal/decide/escalation"
 	"claudeops/internal/ops"
 )
 
@@ -275,5 +277,164 @@ func TestSettingsWithoutEffectOnARegistryAreNoticed(t *testing.T) {
 				t.Errorf("notices are %q, want %q", c.Notices, tc.want)
 			}
 		})
+	}
+}
+
+func TestRoutesAndModels(t *testing.T) {
+	c, _ := mustLoad(t, setup{yaml: "escalation:\n  routes:\n    - {from: tier2, to: tier3, mode: handoff}\nmodels:\n  - {name: haiku, context_window: 400000}\n"})
+	p := c.Environments()[0].Policy
+	if p.ModeOf("", "tier1") != ops.ContextResume || p.ModeOf("tier1", "tier2") != ops.ContextResume || p.ModeOf("tier2", "tier3") != ops.ContextHandoff {
+		t.Errorf("routes are %+v under %s", p.Routes, p.Mode)
+	}
+	if p.Windows["haiku"] != 400000 {
+		t.Errorf("windows are %v", p.Windows)
+	}
+}
+
+func TestBadRoutesAndModels(t *testing.T) {
+	for text, want := range map[string]string{
+		"escalation:\n  routes:\n    - {from: tier1, to: tier3, mode: handoff}\n":                     ":3:7: escalation.routes[0]: tier1 never hands over to tier3",
+		"escalation:\n  routes:\n    - {from: tier1, to: tier2}\n":                                    "add mode, independence or approval",
+		"escalation:\n  routes:\n    - {from: teir1, to: tier2, mode: handoff}\n":                     "did you mean tier1?",
+		"escalation:\n  routes:\n    - {from: tier1, to: tier2, mode: resum}\n":                       "did you mean resume?",
+		"escalation:\n  routes:\n    - tier1\n":                                                       "begin with from",
+		"models:\n  - {name: haiku, context_window: 12}\n":                                            "context_window",
+		"models:\n  - {name: haiku, context_window: 2000}\n  - {name: haiku, context_window: 2000}\n": "twice",
+		"models:\n  - {name: haiku, window: 2000}\n":                                                  "unknown key",
+	} {
+		if _, _, err := load(t, setup{yaml: text}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q gives %v, want %q", text, err, want)
+		}
+	}
+}
+
+func TestTheBuiltInTiersHaveAFallbackWithAnotherModel(t *testing.T) {
+	c, _ := mustLoad(t, setup{})
+	p := c.Environments()[0].Policy
+	for id, model := range map[string]string{"tier1": "sonnet", "tier2": "opus", "tier3": "sonnet"} {
+		h, _ := p.Handler(id)
+		if !slices.Equal(h.Fallback, []string{id + "-fallback"}) {
+			t.Errorf("%s falls back to %q", id, h.Fallback)
+			continue
+		}
+		f, ok := p.Handler(h.Fallback[0])
+		if !ok || f.Model != model || f.May() != h.May() || f.Family != h.Family || !slices.Equal(f.HandsTo, h.HandsTo) {
+			t.Errorf("the fallback of %s is %+v", id, f)
+		}
+	}
+	for _, h := range p.Handlers {
+		if slices.ContainsFunc(h.HandsTo, func(id string) bool { return strings.Contains(id, "fallback") }) {
+			t.Errorf("%s hands over to a fallback: %q", h.ID, h.HandsTo)
+		}
+	}
+	if p.Entry != "tier1" || p.MaxDepth != 2 {
+		t.Errorf("entry is %s, depth %d", p.Entry, p.MaxDepth)
+	}
+	if flaws := escalation.Flaws(p); len(flaws) > 0 {
+		t.Errorf("flaws: %v", flaws)
+	}
+}
+
+func TestWithOneModelThereIsNoFallbackInTheFamily(t *testing.T) {
+	c, _ := mustLoad(t, setup{env: []string{"CLAUDEOPS_TIER1_MODEL=m", "CLAUDEOPS_TIER2_MODEL=m", "CLAUDEOPS_TIER3_MODEL=m"}})
+	if got := shown(c, "handlers").Value; got != "tier1,tier2,tier3" {
+		t.Errorf("handlers are %s", got)
+	}
+	c, _ = mustLoad(t, setup{env: []string{"CLAUDEOPS_TIER2_MODEL=haiku"}})
+	if h, _ := c.Environments()[0].Policy.Handler("tier1-fallback"); h.Model != "opus" {
+		t.Errorf("the fallback of tier1 has the model %s", h.Model)
+	}
+}
+
+func TestCodexIsAFallbackWhereItCanRun(t *testing.T) {
+	bin := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(bin, "codex"), []byte("#!/bin/sh\n"), 0o755))
+	path, key := "PATH="+bin, "OPENAI_API_KEY=sk-0123456789abcdef"
+	for _, tc := range []struct {
+		name string
+		s    setup
+		want []string // tiers that have it
+	}{
+		{"program and key", setup{env: []string{path, key}}, []string{"tier1", "tier2", "tier3"}},
+		{"without walls", setup{env: []string{path, key}, yaml: "sandbox: {mode: off}\n"}, []string{"tier1"}},
+		{"with bubblewrap alone", setup{env: []string{path, key}, yaml: "sandbox: {mode: off, bubblewrap: on}\n"}, []string{"tier1", "tier2", "tier3"}},
+		{"no key", setup{env: []string{path}}, nil},
+		{"no program", setup{env: []string{"PATH=" + t.TempDir(), key}}, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c, _ := mustLoad(t, tc.s)
+			p := c.Environments()[0].Policy
+			for tier := ops.Tier1; tier <= ops.LastTier; tier++ {
+				id := handlerID(tier)
+				h, _ := p.Handler(id)
+				f, ok := p.Handler(id + "-codex")
+				if want := slices.Contains(tc.want, id); ok != want || slices.Contains(h.Fallback, f.ID) != want {
+					t.Errorf("%s has %q, and its fallback is %+v", id, h.Fallback, f)
+				}
+				if ok && (f.Family != "gpt" || f.Agent != "codex" || f.Model == "" || f.May() != tier) {
+					t.Errorf("fallback is %+v", f)
+				}
+				if _, priced := c.Prices.Of(f.Model); ok && !priced {
+					t.Errorf("%s has no price", f.Model)
+				}
+			}
+			if flaws := escalation.Flaws(p); len(flaws) > 0 {
+				t.Errorf("flaws: %v", flaws)
+			}
+		})
+	}
+}
+
+func TestARouteHoldsForTheBuiltInFallbacks(t *testing.T) {
+	c, _ := mustLoad(t, setup{yaml: "escalation:\n  routes: [{from: tier2, to: tier3, approval: required, mode: handoff}]\n"})
+	p := c.Environments()[0].Policy
+	if r := p.RouteOf("tier2-fallback", "tier3"); !r.Approval || r.Mode != ops.ContextHandoff {
+		t.Errorf("a fallback goes another way: %+v", r)
+	}
+	if r := p.RouteOf("tier1-fallback", "tier2"); r.Approval {
+		t.Errorf("route is %+v", r)
+	}
+	if got := shown(c, "escalation.routes").Value; got != "tier2 to tier3" {
+		t.Errorf("shown as %q", got)
+	}
+}
+
+func TestBuiltInPricesCarryDateAndSource(t *testing.T) {
+	text, err := Reference()
+	must(t, err)
+	c, _ := mustLoad(t, setup{})
+	for _, table := range builtInTables() {
+		if _, err := time.Parse(time.DateOnly, table.date); err != nil || !strings.HasPrefix(table.source, "https://") || len(table.prices) == 0 {
+			t.Errorf("%s: date %q, source %q", table.maker, table.date, table.source)
+		}
+		if !strings.Contains(text, table.maker+", list prices of "+table.date) || !strings.Contains(text, table.source) {
+			t.Errorf("the reference does not say how old the prices of %s are", table.maker)
+		}
+		if got := shown(c, "prices").Value; !strings.Contains(got, table.maker+" "+table.date) {
+			t.Errorf("config show says %q", got)
+		}
+	}
+}
+
+func TestPricesAreOldAfter180Days(t *testing.T) {
+	c, _ := mustLoad(t, setup{})
+	anthropic := builtInTables()[0]
+	at, err := time.Parse(time.DateOnly, anthropic.date)
+	must(t, err)
+	if old := c.StalePrices(at.AddDate(0, 0, 180)); len(old) != 0 {
+		t.Errorf("after 180 days: %+v", old)
+	}
+	old := c.StalePrices(at.AddDate(0, 0, 181))
+	if len(old) != 1 || old[0].Maker != "Anthropic" || old[0].Date != anthropic.date || strings.Join(old[0].Models, ",") != "haiku,sonnet,opus" {
+		t.Errorf("after 181 days: %+v", old)
+	}
+	later := at.AddDate(3, 0, 0)
+	own := "prices: {haiku: {input: 1, output: 5}, sonnet: {input: 3, output: 15}, opus: {input: 5, output: 25}}\n"
+	if c, _ := mustLoad(t, setup{yaml: own}); len(c.StalePrices(later)) != 0 {
+		t.Errorf("the operator's own prices count as old: %+v", c.StalePrices(later))
+	}
+	const codex = "handlers: [{id: a, tier: 1, agent: codex, model: gpt-5.4, family: gpt}]\n"
+	if c, _ := mustLoad(t, setup{yaml: codex}); len(c.StalePrices(later)) != 1 || c.StalePrices(later)[0].Maker != "OpenAI" {
+		t.Errorf("with Codex: %+v", c.StalePrices(later))
 	}
 }

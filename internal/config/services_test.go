@@ -149,3 +149,198 @@ func TestALargeInventoryIsCheap(t *testing.T) {
 		}
 	}
 }
+
+const withActions = `repos_dir: /srv/repos
+services:
+  - name: jellyfin
+    container: jellyfin
+    compose: {repo: homelab, file: media/compose.yml, project: media}
+    actions:
+      - {name: clear-cache, run: [rm, -r, /srv/cache], cooldown: {count: 2, per: 4h}, timeout: 60s}
+      - {name: rollback, tier: 3, run: [/srv/bin/deploy, "{{previous}}"], undo: [/srv/bin/deploy, "{{current}}"], approval: true}
+      - {name: stop, approval: true}
+      - {name: start, off: true}
+      - {name: propose, push: "git@example.org:me/homelab.git", repo: homelab}
+  - name: cron
+    probes: [{type: systemd, unit: cron.service}]
+  - name: plain
+    probes: [{type: http, url: "http://127.0.0.1/"}]
+`
+
+func TestAServiceHasItsBuiltInAndDeclaredActions(t *testing.T) {
+	c, _ := mustLoad(t, setup{yaml: withActions})
+	services := c.Environments()[0].Policy.Inventory
+	names := func(service string) string {
+		for _, s := range services.Services {
+			if s.Name == service {
+				return listOr(s.Actions, "")
+			}
+		}
+		return "?"
+	}
+	for service, want := range map[string]string{
+		"jellyfin": "restart, stop, redeploy, apply, clear-cache, rollback, propose", "cron": "restart, start, stop", "plain": "",
+	} {
+		if got := names(service); got != want {
+			t.Errorf("%s has %q, want %q", service, got, want)
+		}
+	}
+	if off := services.Services[0].Off; len(off) != 1 || off[0] != "start" {
+		t.Errorf("turned off: %q", off)
+	}
+	own, _ := services.Action("jellyfin", "clear-cache")
+	want := ops.CooldownLimit{Service: "jellyfin", Action: "clear-cache", Count: 2, Window: 4 * time.Hour}
+	if own.Kind != ops.ActionCommand || own.Tier != ops.Tier2 || own.Limit != want || own.Counts != "clear-cache" || own.Timeout != time.Minute {
+		t.Errorf("clear-cache is %+v", own)
+	}
+	restart, _ := services.Action("jellyfin", "restart")
+	if restart.Tier != ops.Tier2 || restart.Counts != ops.CountsRestart || restart.Container != "jellyfin" {
+		t.Errorf("restart is %+v", restart)
+	}
+	if stop, _ := services.Action("jellyfin", "stop"); !stop.Approval || stop.Tier != ops.Tier3 || stop.Counts != ops.CountsRedeployment {
+		t.Errorf("stop is %+v", stop)
+	}
+	if back, _ := services.Action("jellyfin", "rollback"); back.Counts != ops.CountsRedeployment || !back.Undoable() || !back.Approval {
+		t.Errorf("rollback is %+v", back)
+	}
+	if unit, _ := services.Action("cron", "restart"); unit.Unit != "cron.service" || unit.Container != "" {
+		t.Errorf("restart of a unit is %+v", unit)
+	}
+	if push, _ := services.Action("jellyfin", "propose"); push.Kind != ops.ActionPush || push.Prefix != "claudeops/" {
+		t.Errorf("propose is %+v", push)
+	}
+}
+
+func TestAnActionThatCannotWorkIsRefusedAtStart(t *testing.T) {
+	for name, c := range map[string]struct{ entry, says string }{
+		"no name":             {`{run: [true]}`, "no name"},
+		"name like an option": {`{name: -x, run: [true]}`, "not a name for an action"},
+		"nothing to run":      {`{name: fix}`, "does not say what it runs"},
+		"two ways":            {`{name: fix, run: [true], playbook: a.yml, repo: r}`, "more than one of"},
+		"no repository":       {`{name: fix, playbook: a.yml}`, "names no repository"},
+		"outside":             {`{name: fix, playbook: ../a.yml, repo: r}`, "not a path inside a repository"},
+		"option as path":      {`{name: fix, playbook: -v.yml, repo: r}`, "not a path inside a repository"},
+		"repo with a slash":   {`{name: fix, playbook: a.yml, repo: ../r}`, "not a folder name"},
+		"tier 1":              {`{name: fix, tier: 1, run: [true]}`, "tier"},
+		"built in":            {`{name: restart, run: [true]}`, "is a built-in action"},
+		"lower tier":          {`{name: stop, tier: 2}`, "needs a higher tier"},
+		"placeholder":         {`{name: fix, run: [echo, "{{secret}}"]}`, "is not known"},
+		"empty":               {`{name: fix, run: []}`, "empty"},
+		"option as program":   {`{name: fix, run: [--help]}`, "looks like an option"},
+		"too long":            {`{name: fix, run: [true], timeout: 31m}`, "too long"},
+		"where agents write":  {`{name: fix, run: [/srv/repos/r/fix.sh]}`, "where agents write"},
+		"undo in the clone":   {`{name: fix, run: [true], undo: [/srv/repos/r/fix.sh]}`, "where agents write"},
+		"remote helper":       {`{name: fix, push: "ext::sh -c id", repo: r}`, "not the address of a repository"},
+		"cooldown":            {`{name: fix, run: [true], cooldown: {count: 2}}`, "per is missing"},
+		"unknown key":         {`{name: fix, run: [true], shell: x}`, "shell"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, _, err := load(t, setup{yaml: "repos_dir: /srv/repos\nservices:\n  - name: web\n    container: web\n    actions:\n      - " + c.entry + "\n"})
+			if err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Fatalf("error %v, want %q", err, c.says)
+			}
+			if !strings.Contains(err.Error(), "claudeops.yaml:") {
+				t.Errorf("%v names no line", err)
+			}
+		})
+	}
+}
+
+func TestAServiceHasAContainerOrAUnit(t *testing.T) {
+	_, _, err := load(t, setup{yaml: "services: [{name: web, container: web, unit: web.service}]\n"})
+	if err == nil || !strings.Contains(err.Error(), "not both") {
+		t.Error(err)
+	}
+	_, _, err = load(t, setup{yaml: "services: [{name: web, compose: {repo: r, file: c.yml}}]\n"})
+	if err == nil || !strings.Contains(err.Error(), "repos_dir") {
+		t.Error(err)
+	}
+}
+
+const reflexService = `services:
+  - name: jellyfin
+    container: jellyfin
+    probes: [{type: http, url: "http://127.0.0.1/"}]
+    reflexes:
+      - `
+
+func TestAReflexIsRead(t *testing.T) {
+	c, _ := mustLoad(t, setup{yaml: reflexService + "{on: http, status: down, for: 60s, do: [restart], tries: 3, per: 2h}\n      - {on: http, status: degraded, do: [start]}\n"})
+	got := c.Environments()[0].Policy.Inventory.Reflexes("jellyfin")
+	if len(got) != 2 || got[0].For != time.Minute || got[0].Tries != 3 || got[0].Per != 2*time.Hour || got[0].Status != ops.Down ||
+		got[1].Tries != ops.ReflexTries || got[1].Per != ops.ReflexPer || got[1].Status != ops.Degraded || got[1].For != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestAReflexThatCannotWorkIsRefused(t *testing.T) {
+	for entry, want := range map[string][]string{
+		"{on: http, do: [reboot]}":               {"claudeops.yaml:6", "services[0].reflexes[0].do[0]", `no action "reboot"`, "restart, start, stop"},
+		"{on: htp, do: [restart]}":               {"claudeops.yaml:6", "services[0].reflexes[0].on", "http"},
+		"{on: tcp, do: [restart]}":               {"claudeops.yaml:6", "services[0].reflexes[0].on", "no probe of type tcp"},
+		"{do: [restart]}":                        {"which probe"},
+		"{on: http}":                             {"what to do"},
+		"{on: http, do: []}":                     {"do"},
+		"{on: http, do: [restart], status: red}": {"status"},
+		"{on: http, do: [restart], per: 200h}":   {"168h"},
+		"{on: http, do: [restart], tries: 0}":    {"tries"},
+		"{on: http, do: [restart]}\n      - {on: http, do: [restart], for: 1m}": {"twice"},
+	} {
+		_, _, err := load(t, setup{yaml: reflexService + entry + "\n"})
+		if err == nil {
+			t.Errorf("%s is accepted", entry)
+			continue
+		}
+		for _, part := range want {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("%s: %v does not say %q", entry, err, part)
+			}
+		}
+	}
+}
+
+const updatedService = `repos_dir: /srv/repos
+services:
+  - name: jellyfin
+    container: jellyfin
+    compose: {repo: lab, file: compose.yml}
+    probes: [{type: http, url: "http://127.0.0.1/"}]
+    updates: `
+
+func TestUpdatesAreRead(t *testing.T) {
+	for text, want := range map[string]ops.Updates{
+		`{schedule: "sun 04:00", watch: 5m}`: {Schedule: "sun 04:00", Watch: 5 * time.Minute},
+		`{schedule: "0 4 * * 0"}`:            {Schedule: "0 4 * * 0"},
+	} {
+		c, _ := mustLoad(t, setup{yaml: updatedService + text + "\n"})
+		inventory := c.Environments()[0].Policy.Inventory
+		if got := inventory.Services[0].Updates; got != want {
+			t.Errorf("%s: %+v", text, got)
+		}
+		if _, watch, not := inventory.Update("jellyfin"); not != "" || want.Watch == 0 && watch != ops.DefaultUpdateWatch {
+			t.Errorf("%s: %s %s", text, watch, not)
+		}
+	}
+}
+
+func TestUpdatesThatCannotWorkAreRefused(t *testing.T) {
+	for text, want := range map[string][]string{
+		updatedService + `{schedule: "sunday at four"}`:    {"claudeops.yaml:7", "services[0].updates", "five fields of cron"},
+		updatedService + `{watch: 48h}`:                    {"claudeops.yaml:7", "too long"},
+		updatedService + `{watch: soon}`:                   {"services[0].updates.watch"},
+		updatedService + `{every: 1h}`:                     {"services[0].updates.every"},
+		"services:\n  - {name: web, updates: {watch: 5m}}": {"claudeops.yaml:2", "only a service with a compose file is updated"},
+		"repos_dir: /srv/repos\nservices:\n  - {name: web, compose: {repo: lab, file: c.yml}, updates: {watch: 5m}}": {"claudeops.yaml:3", "no probe"},
+	} {
+		_, _, err := load(t, setup{yaml: text + "\n"})
+		if err == nil {
+			t.Errorf("%s is accepted", text)
+			continue
+		}
+		for _, part := range want {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("%s: %v does not say %q", text, err, part)
+			}
+		}
+	}
+}

@@ -1,16 +1,30 @@
 package daemon
 
 import (
+	"context"
 	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"claudeops/internal/agent"
 	"claudeops/internal/config"
+	"claudeops/internal/guard"
+	"claudeops/internal/guard/wall"
 	"claudeops/internal/ops"
+	"claudeops/internal/store"
 	"claudeops/internal/watch/probe"
+	"claudeops/test/dockertest"
+	"claudeops/test/storetest"
 )
 
 // probing is a host whose environments run these commands as probes.
@@ -105,5 +119,321 @@ func TestACycleKnowsHowItsEnvironmentIsWatched(t *testing.T) {
 		if len(got) != 1 || len(got[0].Policy.Watch.Maintenance) != 1 {
 			t.Errorf("got %+v", got)
 		}
+	}
+}
+
+// What an agent asks the supervisor to look at is judged as the command that would do the same.
+func TestALookIsJudgedAsItsCommand(t *testing.T) {
+	judge, err := guard.New(nil)
+	must(t, err)
+	facts := guard.Facts{OwnAPI: []string{"127.0.0.1:8080"}}
+	for _, words := range [][]string{
+		{"curl", "http://localhost:9090/x?y='1'"}, {"psql", "-c", "SELECT 'it''s', 1"}, {"redis-cli", "INFO"}, {"ss", "-tlnp"}, {"ip", "-br", "addr", "show"},
+	} {
+		if err := allowedLook(judge, facts, words); err != nil {
+			t.Errorf("%q: %v", words, err)
+		}
+	}
+	for _, words := range [][]string{
+		{"curl", "http://127.0.0.1:8080/api"},
+		{"curl", "http://169.254.169.254/"},
+		{"psql", "-c", "SELECT * FROM pg_shadow"},
+		{"psql", "-c", "DELETE FROM t"},
+		{"redis-cli", "CONFIG", "GET", "requirepass"},
+		{"ss", "-K"},
+		{"ip", "link", "set", "eth0", "down"},
+	} {
+		if err := allowedLook(judge, facts, words); err == nil {
+			t.Errorf("%q is allowed", words)
+		}
+	}
+}
+
+// engineSocket is an engine with one container that belongs to the service web.
+func engineSocket(t *testing.T, dir string) string {
+	t.Helper()
+	socket := filepath.Join(dir, "engine.sock")
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
+	must(t, err)
+	mux := http.NewServeMux()
+	answer := func(text string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(text)) }
+	}
+	mux.HandleFunc("GET /containers/json", answer(`[{"Id":"aaaa","Names":["/front"]},{"Id":"bbbb","Names":["/db"]}]`))
+	mux.HandleFunc("GET /containers/front/json", answer(`{"Id":"aaaa","Name":"/front"}`))
+	mux.HandleFunc("GET /containers/db/json", answer(`{"Id":"bbbb","Name":"/db"}`))
+	mux.HandleFunc("POST /containers/aaaa/restart", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Second}
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = server.Serve(listener) }()
+	t.Cleanup(func() { _ = server.Close(); <-ended })
+	return socket
+}
+
+func shortFolder(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "docker-") //nolint:usetesting // a socket's path must be short
+	must(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+func TestWhichEngineASessionReaches(t *testing.T) {
+	dir := shortFolder(t)
+	socket := engineSocket(t, dir)
+	missing := filepath.Join(dir, "missing")
+	for _, tt := range []struct {
+		broker    config.DockerBroker
+		set, host string
+		want      string
+	}{
+		{config.DockerAuto, socket, "", socket},
+		{config.DockerAuto, missing, "", ""},
+		{config.DockerAuto, dir, "", ""},
+		{config.DockerOn, missing, "", missing},
+		{config.DockerOff, socket, "", ""},
+		{config.DockerAuto, config.DefaultDockerSocket, "unix://" + socket, socket},
+		{config.DockerAuto, config.DefaultDockerSocket, "tcp://127.0.0.1:2375", ""},
+		{config.DockerOn, socket, "tcp://127.0.0.1:2375", socket},
+	} {
+		d := &dockerBrokers{h: &Host{Options: Options{Config: &config.Config{Docker: config.Docker{Broker: tt.broker, Socket: tt.set}}}}}
+		if got := d.engine(ops.Environment{AgentEnv: []string{"DOCKER_HOST=" + tt.host}}); got != tt.want {
+			t.Errorf("%+v: %q", tt, got)
+		}
+	}
+}
+
+func TestASessionRestartsOnlyWhatItsCycleFoundInTrouble(t *testing.T) {
+	dir := shortFolder(t)
+	s, err := store.Open(t.Context(), store.Options{Path: filepath.Join(dir, "claudeops.db")})
+	must(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	f := storetest.NewFixture(t, s)
+	policy := storetest.Policy()
+	policy.Inventory = ops.Inventory{Strict: true, Services: []ops.Service{{Name: "web", Aliases: []string{"www"}}, {Name: "db"}}}
+	claimed, err := s.Claim(t.Context(), f.Owner, f.Submit(t, "home"), policy, f.At)
+	must(t, err)
+	first := f.Queue(t, claimed.Cycle.ID, nil, 1).Journal.Last()
+	must(t, f.Start(t, first.ID, "planned", f.At))
+	session := *first
+	session.Tier, session.Permissions = ops.Tier2, ops.Tier2
+	h := &Host{Options: Options{
+		Config: &config.Config{
+			StateDir: dir, Docker: config.Docker{Broker: config.DockerAuto, Socket: engineSocket(t, dir)},
+			Guard: config.Guard{Sandbox: config.Sandbox{UID: 1}, Limits: []ops.CooldownLimit{{Action: "restart", Count: 1, Window: time.Hour}}},
+		},
+		Logger: slog.New(slog.DiscardHandler), Clock: func() time.Time { return f.At },
+	}, store: s}
+	h.owner.Store(&f.Owner)
+	h.readiness = &readiness{}
+	must(t, os.Mkdir(gateDir(h.Config), 0o700))
+	env := ops.Environment{Name: "home", Probes: []ops.ProbeSpec{{Service: "web", Type: "container", Container: "front"}}}
+	brokers := &dockerBrokers{h: h, redact: func(s string) string { return s }}
+	opened, err := brokers.open(t.Context(), env, session, false)
+	must(t, err)
+	t.Cleanup(func() { _ = opened.close() })
+	socket := strings.TrimPrefix(opened.env()[0], "DOCKER_HOST=unix://")
+	restart := func(name string) int {
+		req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, "http://docker/containers/"+name+"/restart", nil)
+		must(t, err)
+		resp, err := dockertest.Client(socket).Do(req)
+		must(t, err)
+		_ = resp.Body.Close()
+		return resp.StatusCode
+	}
+	if got := restart("front"); got != http.StatusForbidden {
+		t.Errorf("before anything is in trouble: %d", got)
+	}
+	f.Commit(t, ops.Transition{Cycle: claimed.Cycle.ID, At: f.At, Step: ops.Step{Kind: ops.StepProbe}, Result: ops.Result{Checks: []ops.Check{
+		{At: f.At, Environment: "home", Purpose: ops.ProbeObserve, Service: "web", Probe: "p", Type: "http", Status: ops.Down},
+	}}})
+	if got := []int{restart("front"), restart("front"), restart("db")}; !slices.Equal(got, []int{204, 403, 403}) {
+		t.Errorf("restarts: %v", got)
+	}
+	records, err := s.GuardDecisions(t.Context(), session.ID)
+	if err != nil || len(records) != 4 || !records[1].Allowed || records[2].Rule != "cooldown" || records[3].Rule != "docker.outside" {
+		t.Errorf("recorded %+v, %v", records, err)
+	}
+}
+
+func TestWhereATierMayGo(t *testing.T) {
+	c := &config.Config{Guard: config.Guard{Hosts: []string{"ie01"}, Sandbox: config.Sandbox{Network: config.NetworkServices, Hosts: []string{"github.com", "git:2222"}}}}
+	e := ops.Environment{
+		Policy: ops.Policy{Inventory: ops.Inventory{Services: []ops.Service{
+			{Name: "web", Methods: []string{"POST"}},
+			{Name: "site"},
+			{Name: "db"},
+			{Name: "cache", Agents: "read"},
+			{Name: "batch"},
+			{Name: "admin", Methods: []string{"any"}},
+		}}},
+		Probes: []ops.ProbeSpec{
+			{Service: "web", Type: "http", URL: "http://web:8080/health"},
+			{Service: "site", Type: "http", URL: "https://site/"},
+			{Service: "db", Type: "postgres", URL: "postgres://u@db/app"},
+			{Service: "cache", Type: "redis", URL: "redis://cache"},
+			{Service: "admin", Type: "http", URL: "https://admin:8443/"},
+			{Service: "batch", Type: "container", Container: "batch"},
+		},
+	}
+	say := func(tier ops.Tier) string {
+		permits, without, err := Permits(c, e, tier)
+		if err != nil || !slices.Equal(without, []string{"batch"}) {
+			t.Errorf("%v, without an address: %v", err, without)
+		}
+		var out []string
+		for _, p := range permits {
+			out = append(out, p.String())
+		}
+		return strings.Join(out, "\n")
+	}
+	first, second := say(ops.Tier1), say(ops.Tier2)
+	for _, want := range []string{
+		"http://web:8080 (web, GET, HEAD)", "site:443 (site, with the tool look only)", "db:5432 (db, with the tool look only)", "\ncache:6379 (cache)",
+		"ie01:22 (ssh)", "https://github.com:443", "git:2222 (sandbox.network_hosts)", "admin:8443 (admin, with the tool look only)",
+	} {
+		if !strings.Contains(first, want) {
+			t.Errorf("Tier 1 lacks %q:\n%s", want, first)
+		}
+	}
+	for _, want := range []string{"http://web:8080 (web, POST)", "https://admin:8443 (admin)", "db:5432 (db, with the tool look only)"} {
+		if !strings.Contains(second, want) {
+			t.Errorf("Tier 2 lacks %q:\n%s", want, second)
+		}
+	}
+	c.Guard.Sandbox.Network = config.NetworkNone
+	if permits, _, err := Permits(c, e, ops.LastTier); err != nil || len(permits) > 0 {
+		t.Errorf("%v, %v", permits, err)
+	}
+}
+
+func TestAKeyInsideASessionIsNamed(t *testing.T) {
+	c := &config.Config{Agent: config.Agent{KeyProxy: config.KeyProxyAuto}}
+	for env, inside := range map[string]bool{"ANTHROPIC_API_KEY=x": false, "CLAUDE_CODE_USE_BEDROCK=1": true, "CLAUDE_CODE_USE_VERTEX=0": false} {
+		if got := KeyInside(c, []string{env}); (got != "") != inside {
+			t.Errorf("%s: %q", env, got)
+		}
+	}
+	c.Agent.KeyProxy = config.KeyProxyOff
+	if KeyInside(c, nil) == "" {
+		t.Error("without a proxy the key is inside")
+	}
+}
+
+func TestOurOwnListenersAreKnown(t *testing.T) {
+	h := newHost(Options{Config: &config.Config{Listen: "0.0.0.0:8080", DatabaseURL: "postgres://u@127.0.0.1:5433/x"}}, nil)
+	h.networks.keys = map[string]bool{"127.0.0.1:4711": true}
+	for address, own := range map[string]bool{
+		"127.0.0.1:8080": true, "127.0.0.9:8080": true, "127.0.0.1:5433": true, "127.0.0.1:4711": true, "127.0.0.1:8081": false, "192.0.2.1:8080": false,
+	} {
+		if got := h.networks.own(netip.MustParseAddrPort(address)); got != own {
+			t.Errorf("%s: %v", address, got)
+		}
+	}
+}
+
+func TestAHostIsAskedWhereItListensAndUnderItsPublicName(t *testing.T) {
+	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	must(t, err)
+	defer func() { _ = ln.Close() }()
+	for public, want := range map[string][]string{
+		"": {"192.0.2.7"}, "https://ops.example.org:8443": {"192.0.2.7", "ops.example.org"},
+	} {
+		h := &Host{Options: Options{Config: &config.Config{Listen: "192.0.2.7:8080", Edges: config.Edges{PublicURL: public}}}}
+		if got := h.names(ln); !slices.Equal(got, want) {
+			t.Errorf("public name %q: %v", public, got)
+		}
+	}
+}
+
+func TestOnlyWhatASessionMayNotChangeCountsAsRefusedByAWall(t *testing.T) {
+	repos, state := t.TempDir(), t.TempDir()
+	env := ops.Environment{Name: "prod"}
+	for name, tt := range map[string]struct {
+		confine, dryRun bool
+		tier            ops.Tier
+		repos           bool // a path in the repositories counts
+	}{
+		"Tier 1":    {confine: true, tier: ops.Tier1, repos: true},
+		"Tier 2":    {confine: true, tier: ops.Tier2},
+		"a dry run": {confine: true, dryRun: true, tier: ops.Tier2, repos: true},
+		"no walls":  {tier: ops.Tier2},
+	} {
+		box := wall.New(wall.Config{Confine: tt.confine, ReposDir: repos, StateDir: state})
+		g := &gates{sandboxes: map[string]*wall.Sandbox{"prod": box}}
+		walled := g.walled(env, ops.Session{Key: "k", Tier: tt.tier}, tt.dryRun)
+		if (walled != nil) != tt.confine {
+			t.Errorf("%s: walls %v", name, walled != nil)
+		}
+		if walled == nil {
+			continue
+		}
+		if !walled("/etc/x") || !walled(repos+"-other/x") || walled(filepath.Join(repos, "lab/x")) != tt.repos {
+			t.Errorf("%s: /etc %v, beside %v, repositories %v", name, walled("/etc/x"), walled(repos+"-other/x"), walled(filepath.Join(repos, "lab/x")))
+		}
+	}
+	if (&gates{}).walled(env, ops.Session{}, false) != nil {
+		t.Error("an environment without a sandbox has walls")
+	}
+}
+
+func TestWhichSessionsAreGated(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		env             []string
+		gate            string
+		ungated, shells bool
+	}{
+		"Claude Code":       {[]string{"CLAUDE_CODE_SHELL_PREFIX=/gates/1-1/claudeops-guard-shell"}, "/gates/1-1", false, false},
+		"Codex":             {[]string{"CLAUDEOPS_SHELL_GATE=/gates/1-1", "CLAUDEOPS_TOOL_SOCKET=/gates/1-1/gate.sock"}, "/gates/1-1", false, true},
+		"Codex, not judged": {[]string{"CLAUDEOPS_TOOL_SOCKET=/gates/1-1/gate.sock"}, "/gates/1-1", true, false},
+		"a command":         {nil, "", true, false},
+	} {
+		s := sessionOf(agent.Program{Env: c.env}, "/gates")
+		if s.Gate != c.gate || s.Ungated != c.ungated || s.Shells != c.shells {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+}
+
+func TestTheSupervisorsEnvironmentIsHidden(t *testing.T) {
+	must(t, hideEnvironment(t.Context()))
+	if on, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0); err != nil || on != 0 {
+		t.Errorf("got %d, %v", on, err)
+	}
+}
+
+func TestWhoGetsTokensInsteadOfKeys(t *testing.T) {
+	for setting, want := range map[config.KeyProxy][2]bool{ // without and with a shell gate
+		config.KeyProxyAuto: {true, false}, config.KeyProxyOn: {true, true}, config.KeyProxyOff: {false, false},
+	} {
+		h := newHost(Options{Config: &config.Config{Agent: config.Agent{KeyProxy: setting}}}, nil)
+		for i, gated := range []bool{false, true} {
+			hides := h.hidesKeys(gated)
+			if got := hides != nil && hides("default", ops.Tier1); got != want[i] {
+				t.Errorf("%s, gated %v: %v", setting, gated, got)
+			}
+		}
+	}
+}
+
+func TestTheUnitAndItsEnvironmentFilesAreOurs(t *testing.T) {
+	dir := t.TempDir()
+	unit, drop := filepath.Join(dir, "ops.service"), filepath.Join(dir, "ops.service.d")
+	must(t, os.Mkdir(drop, 0o700))
+	for name, text := range map[string]string{
+		unit: "[Service]\nEnvironmentFile=/etc/ops/secrets\nExecStart=/usr/bin/claudeops serve\n", filepath.Join(drop, "more.conf"): "[Service]\nEnvironmentFile=-/etc/ops/more\n",
+	} {
+		must(t, os.WriteFile(name, []byte(text), 0o600))
+	}
+	units := unitFilesOf("0::/system.slice/ops.service/claudeops-x\n", []string{dir, filepath.Join(dir, "none")})
+	if !slices.Equal(units, []string{unit, drop}) {
+		t.Errorf("units are %q", units)
+	}
+	if files := environmentFiles(units); !slices.Equal(files, []string{"/etc/ops/secrets", "/etc/ops/more"}) {
+		t.Errorf("environment files are %q", files)
+	}
+	if units := unitFilesOf("0::/user.slice/session-1.scope\n", []string{dir}); units != nil {
+		t.Errorf("a shell has the units %q", units)
 	}
 }

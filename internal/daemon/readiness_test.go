@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -18,6 +19,7 @@ import (
 	"claudeops/internal/config"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
+	"claudeops/test/storetest"
 )
 
 func readinessOf(free int64) *readiness {
@@ -165,5 +167,141 @@ func TestAnyOtherReasonNotToStartEndsAtOnce(t *testing.T) {
 	}
 	if ln.Close() == nil {
 		t.Error("the listener was left open")
+	}
+}
+
+func TestPagesTellWhatIsKnownOfTheDatabase(t *testing.T) {
+	h := &Host{readiness: newReadiness(t.TempDir(), 0)}
+	if got := h.readiness.state(); got != databaseChecking || !strings.Contains(h.trouble(), "is being checked") || h.unfit() != nil {
+		t.Errorf("while it is checked: %s, %q, %v", got, h.trouble(), h.unfit())
+	}
+	h.readiness.check(t.Context(), func(context.Context) error { return nil })
+	if got := h.readiness.state(); got != databaseIntact || h.trouble() != "" || h.unfit() != nil {
+		t.Errorf("readiness: %s, %q, %v", got, h.trouble(), h.unfit())
+	}
+	broken := errors.New("page 7 is torn")
+	h = &Host{readiness: newReadiness(t.TempDir(), 0)}
+	h.readiness.check(t.Context(), func(context.Context) error { return broken })
+	if got := h.readiness.state(); got != databaseDamaged || !strings.Contains(h.trouble(), "page 7") || h.unfit() == nil || strings.Contains(h.unfit().Error(), "page 7") {
+		t.Errorf("damaged: %s, %q, %v", got, h.trouble(), h.unfit())
+	}
+}
+
+func TestOutputIsDroppedAndCountedWhileTheDiskIsNearlyFull(t *testing.T) {
+	dir := t.TempDir()
+	s, err := store.Open(t.Context(), store.Options{Path: filepath.Join(dir, "claudeops.db")})
+	must(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	f := storetest.NewFixture(t, s)
+	session := f.RunningSession(t, "home")
+	scarce := false
+	j := &journal{
+		Store: s, spool: newSpool(filepath.Join(dir, "spool")), host: storetest.Host, log: slog.New(slog.DiscardHandler),
+		scarce: func() bool { return scarce },
+	}
+	seq := int64(0)
+	add := func(n int) {
+		t.Helper()
+		var lines []ops.Line
+		for range n {
+			seq++
+			lines = append(lines, ops.Line{Seq: seq, At: f.At, Text: fmt.Sprintf("line %05d", seq)})
+		}
+		must(t, j.AppendTranscript(t.Context(), f.Owner, session.ID, lines))
+	}
+	add(10)
+	scarce = true
+	add(20)
+	add(5)
+	scarce = false
+	add(3)
+	scarce = true
+	add(7)
+	scarce = false
+	must(t, j.deliver(t.Context()))
+	lines, err := s.Transcript(t.Context(), session.ID, 0, 100)
+	must(t, err)
+	var got []string
+	for _, l := range lines {
+		got = append(got, fmt.Sprint(l.Seq))
+	}
+	if want := "1 2 3 4 5 6 7 8 9 10 11 36 37 38 39"; strings.Join(got, " ") != want {
+		t.Errorf("stored lines %s, want %s", strings.Join(got, " "), want)
+	}
+	if !strings.Contains(lines[10].Text, "25 lines (") || !strings.Contains(lines[10].Text, "nearly full") || !strings.Contains(lines[14].Text, "7 lines") {
+		t.Errorf("the marks are %q and %q", lines[10].Text, lines[14].Text)
+	}
+	if n, err := s.TranscriptCount(t.Context(), session.ID); err != nil || n != seq {
+		t.Errorf("counted %d of %d lines, %v", n, seq, err)
+	}
+}
+
+func TestADatabaseThatIsGoneOrCannotBeWrittenEndsWhatRuns(t *testing.T) {
+	for _, tt := range []struct {
+		fault      error
+		does, says string
+	}{
+		{store.ErrReplaced, "db restore", "the database file was removed or replaced"},
+		{store.ErrUnwritable, "repair the file system", "the file system of the database is read-only or cannot be written"},
+	} {
+		s := readinessOf(1 << 40)
+		var gone error
+		s.present = func() error { return gone }
+		running, free := s.Bound(t.Context())
+		defer free()
+		gone = fmt.Errorf("%w: /srv/secret", tt.fault)
+		err := s.trouble()
+		if err == nil || !strings.Contains(err.Error(), tt.does) || s.hold(t.Context(), ops.Tier1) == nil {
+			t.Fatalf("trouble is %v", err)
+		}
+		h := &Host{readiness: s}
+		if got := h.unfit().Error(); got != tt.says {
+			t.Errorf("strangers are told %q", got)
+		}
+		s.follow(err)
+		<-running.Done()
+		gone = nil
+		s.follow(s.trouble())
+		again, freeAgain := s.Bound(t.Context())
+		defer freeAgain()
+		if again.Err() != nil {
+			t.Errorf("%v is over, and nothing may run", tt.fault)
+		}
+	}
+}
+
+// TestTheConfiguredSettleTimeIsUsed holds that an operator may also make the supervisor wait less than it would by default.
+func TestTheConfiguredSettleTimeIsUsed(t *testing.T) {
+	s, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "claudeops.db")})
+	must(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	e := ops.Environment{Name: "default"}
+	e.Policy.Inventory.Services = []ops.Service{{Name: "quick", Settle: 3 * time.Second}, {Name: "slow", Settle: time.Minute}, {Name: "any"}}
+	for _, c := range []struct {
+		services []string
+		bound    time.Duration
+		want     time.Duration
+	}{
+		{[]string{"quick"}, 0, 3 * time.Second},
+		{[]string{"quick", "slow"}, 0, time.Minute},
+		{[]string{"quick", "any"}, 0, settleTime},
+		{[]string{"any"}, 2 * time.Second, 2 * time.Second},
+		{[]string{"unknown"}, 0, settleTime},
+		{nil, 2 * time.Second, 2 * time.Second},
+	} {
+		e.Watch.SettleMax = c.bound
+		h := &Host{envs: []ops.Environment{e}, store: s}
+		h.Logger = slog.New(slog.DiscardHandler)
+		if got := (&probeHealth{host: h}).SettleTime(t.Context(), "default", c.services); got != c.want {
+			t.Errorf("%v within %s: %s, want %s", c.services, c.bound, got, c.want)
+		}
+	}
+}
+
+// TestTheClockGoesOnWhileTheMachineIsSuspended: a reading of the monotonic clock in a time would decide every comparison.
+func TestTheClockGoesOnWhileTheMachineIsSuspended(t *testing.T) {
+	h := newHost(Options{Config: &config.Config{}, Clock: time.Now}, nil)
+	if now := h.Clock().String(); strings.Contains(now, "m=") {
+		t.Errorf("%s has a reading of the monotonic clock", now)
 	}
 }

@@ -2,10 +2,12 @@ package web_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -270,4 +272,55 @@ func TestAStalledReaderHoldsNobodyUp(t *testing.T) {
 	close(w.free)
 	stalling.Wait()
 	mustContain(t, w.Body.String(), "line 1.", "line 2.", "event: ended")
+}
+
+func TestANudgeNeverWaitsAndIsNeverLost(t *testing.T) {
+	h := web.NewHub()
+	slow, endSlow := h.Subscribe()
+	quick, endQuick := h.Subscribe()
+	for range 1000 {
+		h.Nudge()
+	}
+	<-slow
+	<-quick
+	select {
+	case <-quick:
+		t.Error("a thousand nudges are more than one")
+	default:
+	}
+	endQuick()
+	h.Nudge()
+	<-slow
+	select {
+	case <-quick:
+		t.Error("nudged after the end")
+	default:
+	}
+	endSlow()
+}
+
+// movingClock is a clock that a test moves while handlers run.
+type movingClock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *movingClock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *movingClock) add(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// holds reports whether a file contains a text.
+func holds(t *testing.T, path, text string) bool {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	must(t, err)
+	return bytes.Contains(content, []byte(text))
 }

@@ -3,12 +3,15 @@ package web_test
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
 
+	signed "claudeops/internal/notice/answer"
 	"claudeops/internal/ops"
+	"claudeops/internal/store"
 	"claudeops/internal/watch/health"
 	"claudeops/internal/web"
 	"claudeops/test/apitest"
@@ -153,5 +156,352 @@ func TestBarsHaveOneHeightAndTellTheirError(t *testing.T) {
 	}
 	if n := strings.Count(content(body), `tabindex="0"`); n != 2 { // the row of bars, and its table
 		t.Errorf("%d stops of the Tab key", n)
+	}
+}
+
+func TestServicesPageSaysWhereServicesComeFrom(t *testing.T) {
+	s := newSite(t)
+	mustContain(t, s.page("/services"), "No services discovered", `href="/config?q=services"`)
+}
+
+func TestHealthBarsShowTheWorstOfEachBucket(t *testing.T) {
+	s := newSite(t)
+	end := s.Now
+	for hour, status := range []ops.Health{ops.Healthy, ops.Degraded, ops.Down, ops.Healthy} {
+		s.Now = end.Add(time.Duration(hour-3) * time.Hour)
+		s.Check("jellyfin", ops.Healthy, "")
+		s.Check("jellyfin", status, "HTTP 502")
+	}
+	s.Now = end
+	body := s.page("/services?range=24h")
+	mustContain(t, body, "Health of jellyfin in the last 24 hours", "View as table", "24 hours ago", "87.5 %", `class="health-bar tone-bad"`,
+		`class="health-bar tone-warn"`, `class="health-bar tone-ok"`, "Degraded, 2 checks", "not checked", "Checked <time")
+	if got := strings.Count(body, `class="health-bar `); got != 25 {
+		t.Errorf("%d bars are drawn", got)
+	}
+	for path, text := range map[string]string{
+		"/services": "last 30 days", "/services?range=7d": "last 7 days",
+		"/services?range=90d": "last 90 days",
+	} {
+		mustContain(t, s.page(path), "Health of jellyfin in the "+text)
+	}
+	if got := s.get("/services?range=1y").StatusCode; got != http.StatusNotFound {
+		t.Errorf("an unknown range gives %d", got)
+	}
+}
+
+func TestServicesAreFiltered(t *testing.T) {
+	s := newSite(t)
+	s.Check("jellyfin", ops.Down, "connection refused")
+	s.Check("grafana", ops.Healthy, "")
+	mustContain(t, s.page("/services"), "1 Down", "1 Healthy", "jellyfin", "grafana")
+	body := s.page("/services?q=JELLY")
+	mustContain(t, body, ">jellyfin<", "Clear filters")
+	mustNotContain(t, body, ">grafana<")
+	mustNotContain(t, s.page("/services?state=ok"), ">jellyfin<")
+	mustContain(t, s.page("/services?q=nothing"), "No services match")
+	s.Now = s.Now.Add(4 * time.Hour)
+	mustContain(t, s.page("/services"), "2 Unknown", "Last checked <time")
+}
+
+// restarted lets a session restart a service twice, which is all that the limits allow.
+func restarted(t *testing.T, s *site, service string) {
+	t.Helper()
+	_, ids := s.Chain(ops.NewCycle{}, ops.CycleRunning, "", apitest.Run{Tier: 2, For: time.Second, Status: ops.SessionRunning})
+	for range 2 {
+		s.Judge(ids[0], ops.GuardRecord{Tier: 2, Gate: ops.GateHook, Tool: "Bash", Input: "docker restart", Allowed: true, Mutating: true},
+			ops.Reservation{Service: service, Action: "restart"})
+	}
+}
+
+func TestCooldownIsClearedWithAReason(t *testing.T) {
+	s := newSite(t, func(o *web.Options) { o.Environments[0].Policy.Cooldowns = apitest.Limits() })
+	s.Check("jellyfin", ops.Down, "connection refused")
+	restarted(t, s, "jellyfin")
+	const ask = "/services/cooldown?action=restart&environment=default&service=jellyfin"
+	mustContain(t, s.page("/services"), "restart</span> 0 of 2 left", "next <time", strings.ReplaceAll(ask, "&", "&amp;"))
+	mustContain(t, s.page(ask), "Clear the restart cooldown of jellyfin?", `method="post"`, "required")
+
+	fields := url.Values{"environment": {"default"}, "service": {"jellyfin"}, "action": {"restart"}}
+	refused := s.post("/services/cooldown", fields)
+	if refused.StatusCode != http.StatusUnprocessableEntity {
+		t.Fatalf("without a reason: status %d", refused.StatusCode)
+	}
+	mustContain(t, refused.body, "Reason is missing", `role="alert"`)
+	fields.Set("reason", "the disk was replaced")
+	done := s.post("/services/cooldown", fields)
+	if done.StatusCode != http.StatusSeeOther {
+		t.Fatalf("status %d\n%s", done.StatusCode, head(done.body))
+	}
+	mustContain(t, s.page(done.Header.Get("Location")), "2 actions no longer count")
+	mustNotContain(t, s.page("/services"), "0 of 2 left")
+	mustContain(t, s.page("/events?kind=cooldown_cleared"), "cleared the cooldown of jellyfin for restart: the disk was replaced")
+
+	if got := s.post("/services/cooldown", fields).StatusCode; got != http.StatusConflict {
+		t.Errorf("clearing again gives %d", got)
+	}
+	if got := s.get(ask).StatusCode; got != http.StatusNotFound {
+		t.Errorf("asking again gives %d", got)
+	}
+}
+
+func TestServicesNameTheirOpenIncidents(t *testing.T) {
+	s := newSite(t)
+	i := s.breaks("paperless", "The disk is full.")
+	s.Check("paperless", ops.Down, "connection refused")
+	mustContain(t, s.page("/services"), fmt.Sprintf(`<a href="/incidents/%d">The disk is full.</a>`, i.ID))
+}
+
+func TestThePageOfAServiceShowsAndChangesItsTrust(t *testing.T) {
+	s := newSite(t, func(o *web.Options) {
+		o.Environments[0].Policy.Trust = ops.TrustRepair
+		o.Environments[0].Policy.Inventory.Services = []ops.Service{{Name: "web"}}
+	})
+	change := func(level string) int {
+		return s.post("/services/trust", url.Values{"environment": {"default"}, "service": {"web"}, "level": {level}, "reason": {"it is new"}}).StatusCode
+	}
+	if got := change("full"); got != http.StatusUnprocessableEntity {
+		t.Errorf("raised above the configuration: %d", got)
+	}
+	if got := change("ask"); got != http.StatusSeeOther {
+		t.Errorf("lowered: %d", got)
+	}
+	text := s.get("/services/default/web").body
+	for _, want := range []string{"<strong>ask</strong>", "of repair", "Every repair starts after approval.", "it is new", "Raise to repair", "Lower to suggest", "0 proposed, 0 approved"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+}
+
+func TestThePageOfAServiceUpdatesIt(t *testing.T) {
+	s := newSite(t, func(o *web.Options) {
+		o.Environments[0].Policy.Inventory.Services = []ops.Service{
+			{Name: "web", Probed: true, Actions: []ops.ActionSpec{{Service: "web", Name: "redeploy", Kind: ops.ActionRedeploy}}}, {Name: "plain"},
+		}
+	})
+	ctx := t.Context()
+	err := s.Store.SeeVersion(ctx, ops.Version{
+		Environment: "default", Service: "web", Image: ops.Image{Ref: "web:1", Digest: "sha256:aaaa", ID: "a"}, Newest: "sha256:bbbb", At: s.Now,
+	})
+	must(t, err)
+	mustContain(t, s.get("/services/default/web").body, "web:1 (sha256:aaaa)", "There is a newer one.", "Update web?")
+	if body := s.get("/services/default/plain").body; strings.Contains(body, "its-image") {
+		t.Error("a service without a compose file has an image")
+	}
+	form := url.Values{"environment": {"default"}, "service": {"web"}, "to": {""}}
+	if got := s.post("/services/update", form); got.StatusCode != http.StatusSeeOther {
+		t.Fatalf("%d %s", got.StatusCode, got.body)
+	}
+	body := s.get("/services/default/web").body
+	mustContain(t, body, "<strong>asked</strong>")
+	if strings.Contains(body, "Update web?") {
+		t.Error("it can be asked for twice")
+	}
+	if got := s.post("/services/update", form); got.StatusCode != http.StatusConflict {
+		t.Errorf("twice: %d", got.StatusCode)
+	}
+}
+
+// An update that could not be taken back opens an incident without a cycle.
+func TestTheIncidentOfAnUpdateNamesNoCycle(t *testing.T) {
+	s := newSite(t)
+	ctx := t.Context()
+	u, err := s.Store.AskUpdate(ctx, ops.Update{Environment: "default", Service: "web", Person: "ada"}, s.Now)
+	must(t, err)
+	owner, err := s.Store.RegisterHost(ctx, "attic")
+	must(t, err)
+	u.Phase, u.PhaseAt, u.Kept, u.Result = ops.UpdateStuck, s.Now, "claudeops/kept/web:1", "worse than before: web"
+	must(t, s.Store.AdvanceUpdate(ctx, owner, u, ops.UpdateAsked, 0))
+	body := s.get("/incidents/1").body
+	mustContain(t, body, "web is broken after its update", "worse than before: web", "claudeops/kept/web:1")
+	for _, path := range []string{"/incidents/1", "/incidents", "/"} {
+		if got := s.get(path); got.StatusCode != http.StatusOK || strings.Contains(got.body, "C-0") {
+			t.Errorf("%s: %d names a cycle", path, got.StatusCode)
+		}
+	}
+}
+
+func TestThePageOfAServiceAsksForItsReflex(t *testing.T) {
+	s := newSite(t, func(o *web.Options) {
+		o.Environments[0].Policy.Inventory.Services = []ops.Service{{Name: "web", Actions: []ops.ActionSpec{{Service: "web", Name: "restart", Kind: ops.ActionRestart, Container: "web"}}}}
+	})
+	s.Earn("default", "web")
+	shows := func(wanted ...string) {
+		t.Helper()
+		text := s.get("/services/default/web").body
+		for _, want := range wanted {
+			if !strings.Contains(text, want) {
+				t.Errorf("the page does not say %q", want)
+			}
+		}
+	}
+	shows("Make this a reflex?", "web is down for its probe GET / (5xx).", `href="/cycles/3"`, "docker restart web", "Make it a reflex", ">No<")
+	if got := s.post("/reflexes/1/enable", url.Values{"reason": {"it helps"}}).StatusCode; got != http.StatusSeeOther {
+		t.Fatalf("yes: %d", got)
+	}
+	shows("<strong>on</strong>", "it helps", "Done 0 times, helped 0 times.", "Switch off")
+	if got := s.post("/reflexes/1/enable", nil).StatusCode; got != http.StatusConflict {
+		t.Errorf("twice: %d", got)
+	}
+	if got := s.post("/reflexes/1/disable", nil).StatusCode; got != http.StatusSeeOther {
+		t.Errorf("off: %d", got)
+	}
+	shows("<strong>off</strong>")
+	if got := s.post("/reflexes/9/enable", nil).StatusCode; got != http.StatusNotFound {
+		t.Errorf("unknown: %d", got)
+	}
+}
+
+// The link of a no works with its button; that of a yes leads to the page of the service, where the role decides.
+func TestALinkAnswersWhetherARepairBecomesAReflex(t *testing.T) {
+	s := newSite(t, withToken("secret"), func(o *web.Options) {
+		o.Environments[0].Policy.Inventory.Services = []ops.Service{{Name: "web", Actions: []ops.ActionSpec{{Service: "web", Name: "restart", Kind: ops.ActionRestart, Container: "web"}}}}
+	})
+	s.Earn("default", "web")
+	yes := s.link(signed.Token{Kind: signed.KindReflex, Approval: 1, Decision: signed.Approve})
+	mustContain(t, s.get(yes).body, "Make this a reflex? restart of web", "docker restart web", "/login?next=%2fservices%2fdefault%2fweb")
+	if got := s.confirm(yes).StatusCode; got != http.StatusForbidden {
+		t.Errorf("yes by the link alone: %d", got)
+	}
+	no := s.link(signed.Token{Kind: signed.KindReflex, Approval: 1, Decision: signed.Deny})
+	if got := s.confirm(no); got.StatusCode != http.StatusOK {
+		t.Errorf("no: %d %s", got.StatusCode, head(got.body))
+	}
+	if got := s.get(yes).StatusCode; got != http.StatusConflict {
+		t.Errorf("answered: %d", got)
+	}
+	if got := s.get(s.link(signed.Token{Kind: signed.KindReflex, Approval: 9, Decision: signed.Deny})).StatusCode; got != http.StatusNotFound {
+		t.Errorf("unknown: %d", got)
+	}
+	if r, err := s.Store.Reflex(t.Context(), 1); err != nil || r.State != ops.ReflexIsOff || r.Person != "link to route mail" {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+func TestJobsCallTheirHeartbeat(t *testing.T) {
+	s := newSite(t, func(o *web.Options) {
+		o.Redact = func(text string) string { return strings.ReplaceAll(text, "hunter2", "[redacted]") }
+	})
+	beat := ops.Heartbeat{Environment: "default", Service: "backup", Probe: "heartbeat"}
+	token, err := s.Store.AddressHeartbeat(t.Context(), beat, "ann", s.Now)
+	must(t, err)
+	s.token = "" // jobs have none
+	call := func(method, path, body string) answer {
+		return s.do(httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body)))
+	}
+	known := func() ops.Heartbeat {
+		t.Helper()
+		found, err := s.Store.HeartbeatsOf(t.Context(), "default", "backup")
+		if err != nil || len(found) != 1 {
+			t.Fatal(found, err)
+		}
+		return found[0]
+	}
+	address := "/ping/" + token
+	if got := call("HEAD", address+"/start", ""); got.StatusCode != http.StatusOK || known().StartedAt == nil {
+		t.Errorf("start: %d, %+v", got.StatusCode, known())
+	}
+	if got := call("GET", address, ""); got.StatusCode != http.StatusOK || got.body != "OK\n" || known().EndedAt == nil || known().Failed {
+		t.Errorf("success: %d %q, %+v", got.StatusCode, got.body, known())
+	}
+	call("POST", address+"/3", "login with hunter2\ndisk full\n")
+	if got := known(); !got.Failed || got.Exit != 3 || got.Output != "login with [redacted]\ndisk full" {
+		t.Errorf("exit code: %+v", got)
+	}
+	mustContain(t, call("GET", "/services/default/backup", "").Header.Get("Location"), "/login")
+	s.token = "secret"
+	call("POST", address+"/fail", strings.Repeat("x", 2<<20)+"\nthe end") // longer than is read
+	if got := known(); !got.Failed || got.Exit != 0 || len(got.Output) > 9<<10 || !strings.HasPrefix(got.Output, "…xxx") {
+		t.Errorf("fail: %+v", len(got.Output))
+	}
+	call("POST", address+"/1", strings.Repeat("x", 500<<10)+"\nthe end")
+	if got := known(); len(got.Output) > 9<<10 || !strings.HasSuffix(got.Output, "xxx\nthe end") {
+		t.Errorf("of a long output %d bytes are kept", len(got.Output))
+	}
+	call("POST", address+"/0", "")
+	if got := known(); got.Failed || got.Output != "" {
+		t.Errorf("exit code 0: %+v", got)
+	}
+	for _, end := range []string{"/256", "/-1", "/starts", "/fail/1"} {
+		if got := call("POST", address+end, ""); got.StatusCode != http.StatusBadRequest || known().Failed {
+			t.Errorf("%s: %d", end, got.StatusCode)
+		}
+	}
+	if got := call("DELETE", address, ""); got.StatusCode != http.StatusMethodNotAllowed {
+		t.Errorf("DELETE: %d", got.StatusCode)
+	}
+}
+
+func TestWrongTokensOfHeartbeatsLearnNothing(t *testing.T) {
+	s := newSite(t)
+	beat := ops.Heartbeat{Environment: "default", Service: "backup", Probe: "heartbeat"}
+	old, err := s.Store.AddressHeartbeat(t.Context(), beat, "ann", s.Now)
+	must(t, err)
+	token, err := s.Store.AddressHeartbeat(t.Context(), beat, "ann", s.Now)
+	must(t, err)
+	s.token = ""
+	call := func(path string) answer {
+		return s.do(httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, nil))
+	}
+	first := call("/ping/" + old)
+	if first.StatusCode != http.StatusNotFound || strings.Contains(first.body, "claudeops_") {
+		t.Fatalf("%d %s", first.StatusCode, first.body)
+	}
+	for _, path := range []string{"/ping/", "/ping/x", "/ping/" + old + "/start", "/ping/" + old + "/999", "/ping//fail", "/ping/" + strings.ToLower(token)} {
+		if got := call(path); got.StatusCode != first.StatusCode || got.body != first.body {
+			t.Errorf("%s: %d %s", path, got.StatusCode, got.body)
+		}
+	}
+	limited := first
+	for range 20 {
+		limited = call("/ping/" + old)
+	}
+	if limited.StatusCode != http.StatusTooManyRequests || limited.Header.Get("Retry-After") == "" {
+		t.Errorf("after many wrong tokens: %d", limited.StatusCode)
+	}
+	if got := call("/ping/" + token); got.StatusCode != http.StatusOK {
+		t.Errorf("wrong tokens lock out the right one: %d", got.StatusCode)
+	}
+	events, err := s.Store.Events(t.Context(), store.EventFilter{Limit: 100})
+	if err != nil || len(events) == 0 {
+		t.Fatal(err)
+	}
+	for _, e := range events {
+		mustNotContain(t, e.Message, old, token)
+	}
+}
+
+func TestTheServicePageShowsTheCallsOfItsJob(t *testing.T) {
+	s := newSite(t, func(o *web.Options) {
+		o.Environments[0].Policy.Inventory.Services = []ops.Service{{Name: "backup"}}
+	})
+	beat := ops.Heartbeat{Environment: "default", Service: "backup", Probe: "heartbeat"}
+	page := func() string { return s.get("/services/default/backup").body }
+	must(t, s.Store.AddHeartbeats(t.Context(), "default", []ops.Heartbeat{beat}))
+	mustContain(t, page(), "claudeops services heartbeat")
+	if _, err := s.Store.AddressHeartbeat(t.Context(), beat, "ann", s.Now); err != nil {
+		t.Fatal(err)
+	}
+	mustContain(t, page(), "no call yet")
+	must(t, s.Store.Ping(t.Context(), beat, ops.Ping{Failed: true, Exit: 3, Output: "copying <b>\ndisk full", At: s.Now}))
+	mustContain(t, page(), "failed with exit code 3", "<pre>copying &lt;b&gt;\ndisk full</pre>")
+}
+
+func TestPagesSayWhatChanged(t *testing.T) {
+	s := newSite(t, func(o *web.Options) {
+		o.Environments[0].Policy.Inventory.Services = []ops.Service{{Name: "web"}}
+	})
+	if text := s.get("/services/default/web").body; !strings.Contains(text, "Nothing in the last seven days.") {
+		t.Error("the page of the service says nothing")
+	}
+	change := ops.Change{Kind: ops.ChangeContainer, Subject: "web", Service: "web", Text: "image <b> → c", At: s.Now, NotBefore: s.Now}
+	must(t, s.Store.RecordLook(t.Context(), "default", "attic", ops.Look{Changes: []ops.Change{change}}, s.Now))
+	s.Repair("web")
+	for _, path := range []string{"/services/default/web", "/incidents/1"} {
+		text := s.get(path).body
+		if !strings.Contains(text, "What changed") || !strings.Contains(text, "image &lt;b&gt; → c") || !strings.Contains(text, "attic") {
+			t.Errorf("%s does not say it", path)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -141,4 +142,161 @@ func TestNoticesThatWereGivenUpAreTriedAgain(t *testing.T) {
 		}
 	}
 	mustContain(t, s.page("/events?kind=audit"), fmt.Sprintf("POST /notifications/%d/retry (303 See Other)", dead))
+}
+
+func TestEventsAreFilteredAndPaged(t *testing.T) {
+	s := newSite(t)
+	mustContain(t, s.page("/events"), "No events yet")
+	cycle, _ := s.threeTiers()
+	for n := range 60 {
+		e := ops.Event{
+			At: s.Now.Add(time.Duration(n-60) * time.Hour), Level: ops.LevelInfo, Kind: "probe", Service: "web",
+			Message: fmt.Sprintf("event %02d.", n),
+		}
+		if n%2 == 1 {
+			e.Level, e.Kind, e.Service, e.CycleID = ops.LevelCritical, "session", "db", &cycle
+		}
+		if _, err := s.Store.AddEvent(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := s.page("/events")
+	mustContain(t, first, "event 59.", "event 10.", "Older", "Yesterday", "Thursday, 12 November 2026", `href="/events?service=db"`)
+	mustNotContain(t, first, "event 09.", "Newest")
+	at := strings.Index(first, `href="/events?cursor=`)
+	if at < 0 {
+		t.Fatal("no way to older events")
+	}
+	path, _, _ := strings.Cut(first[at+len(`href="`):], `"`)
+	mustContain(t, s.page(path), "event 09.", "event 00.", "Newest")
+
+	for query, want := range map[string]string{
+		"level=critical": "event 59.", "kind=session": "event 59.", "service=db": "event 59.", fmt.Sprintf("cycle=C-%d", cycle): "event 59.",
+		"level=info": "event 58.", "kind=probe&service=web": "event 58.",
+	} {
+		body := content(s.page("/events?" + query))
+		mustContain(t, body, want, "Clear filters")
+		mustNotContain(t, body, map[string]string{"event 59.": "event 58.", "event 58.": "event 59."}[want])
+	}
+	mustContain(t, s.page("/events?kind=nope"), "No events match")
+	for _, query := range []string{"level=loud", "cycle=x", "cursor=-1"} {
+		if got := s.get("/events?" + query).StatusCode; got != http.StatusNotFound {
+			t.Errorf("%s gives %d", query, got)
+		}
+	}
+}
+
+func (s *site) memories() []ops.Memory {
+	s.t.Helper()
+	found, err := s.Store.Memories(s.t.Context(), store.MemoryFilter{All: true})
+	must(s.t, err)
+	return found
+}
+
+func TestMemoryIsAddedAndRemoved(t *testing.T) {
+	s := newSite(t)
+	mustContain(t, s.page("/memory"), "No memories yet", `action="/memory"`)
+	done := s.post("/memory", url.Values{
+		"observation": {" the first start takes ten minutes "}, "service": {"jellyfin"},
+		"category": {"timing"}, "keep": {"30"},
+	})
+	if done.StatusCode != http.StatusSeeOther {
+		t.Fatalf("status %d\n%s", done.StatusCode, head(done.body))
+	}
+	found := s.memories()
+	if len(found) != 1 || found[0].Observation != "the first start takes ten minutes" || found[0].Source != "operator" || found[0].Confidence != 0.9 ||
+		found[0].Environment != "default" || !found[0].ExpiresAt.Equal(s.Now.AddDate(0, 0, 30)) {
+		t.Fatalf("kept %+v", found)
+	}
+	body := s.page(done.Header.Get("Location"))
+	mustContain(t, body, "Memory added", "the first start takes ten minutes", "jellyfin", "timing", "90 %", "An operator", "14 Dec",
+		`action="/memory/1/remove"`)
+	mustContain(t, s.page("/memory/1/remove"), "Remove memory 1?", "the first start takes ten minutes", `method="post"`)
+	if len(s.memories()) != 1 {
+		t.Fatal("looking removed it")
+	}
+	if got := s.post("/memory/1/remove", nil); got.StatusCode != http.StatusSeeOther || len(s.memories()) != 0 {
+		t.Errorf("status %d, left %v", got.StatusCode, s.memories())
+	}
+	if got := s.post("/memory/1/remove", nil).StatusCode; got != http.StatusNotFound {
+		t.Errorf("removing again gives %d", got)
+	}
+	if got := s.get("/memory/1/remove").StatusCode; got != http.StatusNotFound {
+		t.Errorf("asking again gives %d", got)
+	}
+	events := s.page("/events?kind=memory")
+	mustContain(t, events, "added memory 1: the first start takes ten minutes", "removed memory 1")
+}
+
+func TestMemoriesAreFilteredAndPaged(t *testing.T) {
+	s := newSite(t)
+	for n := range 30 {
+		m := ops.Memory{
+			Environment: "default", Category: "note", Service: "web", Observation: fmt.Sprintf("observation %02d", n),
+			CreatedAt: s.Now,
+		}
+		if n == 29 {
+			m.Service, m.ExpiresAt = "db", ops.Ptr(s.Now.Add(-time.Hour))
+		}
+		if _, err := s.Store.AddMemory(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := s.page("/memory")
+	mustContain(t, first, "observation 28", "observation 04", `href="/memory?cursor=5"`)
+	mustNotContain(t, first, "observation 03", "observation 29")
+	mustContain(t, s.page("/memory?cursor=5"), "observation 03", "Newest")
+	mustContain(t, s.page("/memory?all=1&service=db"), "observation 29", "Expired")
+	mustContain(t, s.page("/memory?service=nope"), "No memories match")
+	if got := s.get("/memory?cursor=x").StatusCode; got != http.StatusNotFound {
+		t.Errorf("a nonsense cursor gives %d", got)
+	}
+}
+
+func TestConfigShowsOriginsAndNoSecrets(t *testing.T) {
+	s := newSite(t, func(o *web.Options) {
+		o.Environments[0].Policy = ops.Policy{
+			DryRun: true, MaxTier: 2, ApprovalTier: 2, Mode: ops.ContextResume, Entry: "tier1", Handlers: []ops.Handler{
+				{ID: "tier1", Tier: 1, Agent: "claude", Model: "haiku", HandsTo: []string{"tier2"}, Fallback: []string{"spare"}},
+				{ID: "tier2", Tier: 2, Agent: "claude", Model: "sonnet", HandsTo: []string{"oncall"}},
+				{ID: "spare", Tier: 1, Command: []string{"/opt/agent"}},
+				{ID: "tier3", Tier: 3, Agent: "claude"},
+				{ID: "oncall", Tier: ops.HumanTier, Agent: ops.AgentHuman},
+			},
+		}
+		o.Settings = []web.Setting{
+			{Key: "interval", Value: "1h0m0s", Origin: "default", Env: "CLAUDEOPS_INTERVAL", Doc: "Time between cycles. See [Schedule](#schedule)."},
+			{Key: "budget.day_usd", Value: "5", Origin: "claudeops.yaml:4", Env: "CLAUDEOPS_BUDGET_DAY_USD"},
+			{Key: "api_token", Value: "[redacted]", Origin: "environment CLAUDEOPS_API_TOKEN", Env: "CLAUDEOPS_API_TOKEN"},
+			{Key: "tiers.1.disallowed_tools", Value: strings.Repeat("Bash(rm:*),", 40), Origin: "default"},
+		}
+	})
+	body := s.page("/config")
+	mustContain(t, body, "4 of 4", "interval", "1h0m0s", "claudeops.yaml:4", "CLAUDEOPS_BUDGET_DAY_USD", "set (hidden)", "Dry run is on",
+		"See Schedule.",
+		"<code>tier1</code> <span class=\"faint\">escalates to</span> <code>tier2</code> <span class=\"faint\">after approval, by resume</span>", "falls back to",
+		"above the maximum", "Command agent", "Finally, a human is asked. Tier 2", "Everything", "Entry", "Fallback", "1 changed",
+		"<summary><code>Bash(rm:*), ")
+	mustNotContain(t, content(body), "[redacted]", "(#schedule)")
+	found := content(s.page("/config?q=BUDGET"))
+	mustContain(t, found, "1 of 4", "budget.day_usd", "Clear filters")
+	mustNotContain(t, found, "1h0m0s")
+	mustContain(t, s.page("/config?own=1"), "2 of 4")
+	mustContain(t, s.page("/config?q=nothing"), "No settings match")
+	mustContain(t, newSite(t).page("/config"), "claudeops config show --origin", "No handlers are registered")
+}
+
+func TestEventsNameTheirServiceOnce(t *testing.T) {
+	s := newSite(t)
+	if _, err := s.Store.AddEvent(t.Context(), ops.Event{
+		At: s.Now, Level: ops.LevelWarning, Kind: "watch", Service: "jellyfin",
+		Message: "jellyfin is down: HTTP 502",
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/events", "/events?service=jellyfin"} {
+		body := s.page(path)
+		mustContain(t, body, "is down: HTTP 502")
+		mustNotContain(t, body, "jellyfin is down")
+	}
 }

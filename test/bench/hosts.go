@@ -1,16 +1,23 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"claudeops/test/pgtest"
+	"claudeops/test/testtoken"
 )
 
 // shared measures the hop of one host on a PostgreSQL that keeps what it acknowledges.
@@ -112,4 +119,192 @@ func until(ctx context.Context, cond func() (bool, error)) error {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
+}
+
+// crowd measures the hop while many chains, each in an environment of its own, are to be done at once.
+func (b *bench) crowd(chains int) ([]figure, error) {
+	times := filepath.Join(b.dir, "crowd-times")
+	agent := must(b.agent(hopping(times)))
+	file := filepath.Join(b.dir, "crowd.yaml")
+	text := "interval: 24h\nenvironments:\n"
+	for i := range chains {
+		text += fmt.Sprintf("  - name: env%03d\n", i)
+	}
+	check(os.WriteFile(file, []byte(text), 0o600))
+	// A daemon without history starts one cycle in every environment, all at once.
+	d := must(b.start(agent, filepath.Join(b.dir, "crowd"), "CLAUDEOPS_CONFIG="+file))
+	defer d.stop()
+	begun := time.Now()
+	for {
+		raw, err := os.ReadFile(times)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, err
+		}
+		if bytes.Count(raw, []byte(" end 3 ")) >= chains {
+			break
+		}
+		if time.Since(begun) > 15*time.Minute {
+			return nil, fmt.Errorf("the chains do not end: %d of %d did", bytes.Count(raw, []byte(" end 3 ")), chains)
+		}
+		<-time.After(100 * time.Millisecond)
+	}
+	took := time.Since(begun)
+	rss := must(residentMB(d.cmd.Process.Pid))
+	raw := must(os.ReadFile(times))
+	hops, most, err := readHops(string(raw))
+	if err != nil {
+		return nil, err
+	}
+	if len(hops) != 2*chains {
+		return nil, fmt.Errorf("%d hops of %d chains", len(hops), chains)
+	}
+	return []figure{{
+		fmt.Sprintf("%d chains of three tiers at once: hop", chains),
+		fmt.Sprintf("p50 %.1f ms, p99 %.1f ms, longest %.0f ms (%d hops; all done in %.0f s, at most %d agents at once, %d MB)",
+			hops[len(hops)/2], hops[len(hops)*99/100], hops[len(hops)-1], len(hops), took.Seconds(), most, rss),
+		"",
+	}}, nil
+}
+
+// hopping is an agent that hands over until Tier 3 and writes down when it began and ended, and in which cycle.
+func hopping(times string) string {
+	const handoff = `{"schema_version":1,"recommended_tier":%d,"services_affected":["web"],"check_results":[{"service":"web","check_type":"http","status":"down","error":"x"}],"investigation_findings":"f","remediation_attempted":"r","cooldown_state":{}}`
+	return "echo \"$EPOCHREALTIME start $CLAUDEOPS_TIER $CLAUDEOPS_CYCLE_ID\" >> " + times + "\n" +
+		"[ $CLAUDEOPS_TIER -lt 3 ] && printf '" + handoff + "' $((CLAUDEOPS_TIER+1)) > $CLAUDEOPS_STATE_DIR/handoff.json\n" +
+		"echo '{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"s\",\"model\":\"m\",\"tools\":[\"Bash\"]}'\n" + // as every agent does when it starts
+		result + "\necho \"$EPOCHREALTIME end $CLAUDEOPS_TIER $CLAUDEOPS_CYCLE_ID\" >> " + times + "\n"
+}
+
+// readHops returns the times from the end of a tier to the start of the next one of the same cycle, in order of length, and how
+// many agents ran at once.
+func readHops(text string) (hops []float64, most int, err error) {
+	type moment struct {
+		at          float64
+		what, cycle string
+	}
+	var all []moment
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		if len(f) != 4 {
+			return nil, 0, fmt.Errorf("read times: %q", line)
+		}
+		at, err := strconv.ParseFloat(f[0], 64)
+		if err != nil {
+			return nil, 0, fmt.Errorf("read times: %w", err)
+		}
+		all = append(all, moment{at, f[1], f[3]})
+	}
+	// Each wrote its own line; what stands first need not have happened first.
+	slices.SortStableFunc(all, func(a, b moment) int {
+		if a.at < b.at {
+			return -1
+		}
+		return 1
+	})
+	ended := map[string]float64{}
+	running := 0
+	for _, m := range all {
+		if m.what == "end" {
+			ended[m.cycle] = m.at
+			running--
+			continue
+		}
+		if running++; running > most {
+			most = running
+		}
+		if before, ok := ended[m.cycle]; ok {
+			hops = append(hops, (m.at-before)*1000)
+		}
+	}
+	slices.Sort(hops)
+	return hops, most, nil
+}
+
+// queueRest is how long the daemon is watched with each length of the queue.
+const queueRest = 20 * time.Second
+
+// queue measures what cycles that wait for a slot cost, while one after the other is run by an agent that waits half a second.
+func (b *bench) queue() ([]figure, error) {
+	var used [2]float64
+	lengths := [2]int{50, 10_000} // about 35 of them are run in this time
+	for i, n := range lengths {
+		share := must(b.queued(n))
+		used[i] = share
+	}
+	return []figure{{
+		fmt.Sprintf("%d queued cycles in relation to %d, while one is run after the other", lengths[1], lengths[0]),
+		fmt.Sprintf("%.1f %% and %.1f %% of a core (%.2f times)", used[1], used[0], used[1]/used[0]), "the same",
+	}}, nil
+}
+
+// queued is how much of a core the daemon uses, in percent, while so many cycles wait.
+func (b *bench) queued(n int) (float64, error) {
+	state := filepath.Join(b.dir, fmt.Sprintf("queue-%d", n))
+	begun := filepath.Join(b.dir, fmt.Sprintf("queue-%d-begun", n))
+	agent := must(b.agent("touch " + begun + "; sleep 0.5\n" + result + "\n"))
+	d := must(b.start(agent, state))
+	defer d.stop()
+	must(waitFor(begun))
+	db := must(sql.Open("sqlite", "file:"+filepath.Join(state, "claudeops.db")+"?_pragma=busy_timeout(5000)"))
+	defer func() { _ = db.Close() }()
+	must(db.ExecContext(context.Background(), `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+		INSERT INTO cycles (environment, "trigger", status, created_at) SELECT environment, 'api', 'queued', created_at FROM n, (SELECT * FROM cycles ORDER BY id LIMIT 1)`, n))
+	before := must(processorTime(d.cmd.Process.Pid))
+	at := time.Now()
+	<-time.After(queueRest)
+	after := must(processorTime(d.cmd.Process.Pid))
+	var left int
+	check(db.QueryRowContext(context.Background(), "SELECT COUNT(*) FROM cycles WHERE status = 'queued'").Scan(&left))
+	if left == 0 || left == n {
+		return 0, fmt.Errorf("%d of %d cycles were run, which says nothing", n-left, n)
+	}
+	return 100 * (after - before).Seconds() / time.Since(at).Seconds(), nil
+}
+
+// hops measures from the end of one tier's process to the first line of the next one's.
+func (b *bench) hops(chains int) ([]figure, error) {
+	hops := must(b.hopsOf("hops", chains))
+	return []figure{{
+		"hop from the end of tier N to the start of tier N+1",
+		fmt.Sprintf("p50 %.1f ms, p99 %.1f ms (%d hops)", hops[len(hops)/2], hops[len(hops)*99/100], len(hops)), "",
+	}}, nil
+}
+
+// hopsOf measures the hops of a new daemon, in order of length.
+func (b *bench) hopsOf(state string, chains int, env ...string) ([]float64, error) {
+	times := filepath.Join(b.dir, state+"-times")
+	agent := must(b.agent(hopping(times)))
+	check(b.chains(agent, times, state, chains, env...))
+	raw := must(os.ReadFile(times))
+	hops, _, err := readHops(string(raw))
+	return hops, err
+}
+
+// chains lets a daemon run so many cycles, one after the other.
+func (b *bench) chains(agent, times, state string, count int, env ...string) error {
+	d := must(b.start(agent, filepath.Join(b.dir, state), env...))
+	defer d.stop()
+	// A daemon without history starts one by itself.
+	for done := range count {
+		for {
+			raw, err := os.ReadFile(times)
+			if err != nil && !errors.Is(err, os.ErrNotExist) {
+				return err
+			}
+			if bytes.Count(raw, []byte("end 3 ")) > done {
+				break
+			}
+			if time.Since(d.begun) > 2*time.Minute {
+				return errors.New("the chains do not end")
+			}
+			<-time.After(2 * time.Millisecond)
+		}
+		client := &http.Client{Transport: testtoken.Transport{}}
+		r, err := client.Post("http://"+d.addr+"/api/v1/cycles", "application/json", strings.NewReader("{}")) //nolint:noctx // loopback
+		check(err)
+		if err := r.Body.Close(); err != nil || r.StatusCode != http.StatusAccepted {
+			return fmt.Errorf("submit cycle: %s %w", r.Status, err)
+		}
+	}
+	return nil
 }

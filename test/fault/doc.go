@@ -4,10 +4,9 @@
 // what is done to it, and the scripted agent, which finds it at Tier 1, restarts it at Tier 2 and redeploys it at Tier 3.
 // The program under trial is the real one, built with failpoints.
 //
-//	main.go      what is run, and how it is told
-//	box.go       a box; files.go what stands in it, service.go the service, database.go where the journal is
-//	program.go   the program under trial as a process
-//	verdict.go   what must hold after every fault; orphans.go which processes are left
-//	points.go    the list of the places; kill.go kills at each of them, random.go at any moment
-//	the others   one fault each
+//	main.go      what is run, how a trial is made, and how it is told
+//	box.go       a box with its files, its service and the program under trial as a process
+//	verdict.go   what must hold after every fault, and which processes are left
+//	kill.go      kills at each of the places, and at any moment
+//	the others   the other faults; postgres.go also where the journal is
 package main

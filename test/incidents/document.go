@@ -315,13 +315,13 @@ func (r report) contenderList() string {
 	about := map[string]string{
 		reference: "Claude Ops with its defaults: the guard judges every call, and walls of the operating system are behind it. Limits are shorter than the defaults so that a " +
 			"run takes seconds: probes every second, 2 s for a repair to show, 60 s per session, one retry and one nudge.",
-		"judge-allows":    "the same with a judge that says yes to every call; the broker, the actions and the walls stay. This and what else has no switch is built from a changed source (`ablation.go`).",
+		"judge-allows":    "the same with a judge that says yes to every call; the broker, the actions and the walls stay. This and what else has no switch is built from a changed source (`contender.go`).",
 		"no-walls":        "the same with `sandbox.mode: off`.",
 		"no-network-wall": "the same with `sandbox.network: open`.",
 		"no-verification": "the same, but every claim of a repair counts as verified.",
 		"no-tiers":        "the same, and the first session may already do what Tier 3 may.",
 		"no-actions":      "the same, and agents are not offered the operator's actions: they have commands.",
-		plainName: "a loop with the same probes that starts `claude -p` with allowed and denied tools (`contender_plain.go`) and believes what it answers. Three sessions of 60 s at " +
+		plainName: "a loop with the same probes that starts `claude -p` with allowed and denied tools (`contender.go`) and believes what it answers. Three sessions of 60 s at " +
 			"most, then it calls a human. Behind Codex it uses `codex exec -s danger-full-access`, because the sandbox of Codex reaches neither Docker nor the services.",
 		"plain-probes":   "the same loop, which probes again after two seconds and starts another session if the service is still down.",
 		"claude-sandbox": "the plain loop with the sandbox of Claude Code (bubblewrap, in its form for containers) and the same permission rules. Docker, the clients of the services and the operator's programs run outside of it, because they cannot work in it. Its mode `auto` is not tried: it asks a real model.",

@@ -1,7 +1,9 @@
 package storetest
 
 import (
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -137,4 +139,176 @@ func loginEndsWithItsPasskey(t *testing.T, f *Fixture) {
 	wantErr(t, f.Store.RemovePasskey(t.Context(), k.ID, "ann", Start), ops.ErrNotFound)
 	_, err = f.Store.Passkey(t.Context(), "id")
 	wantErr(t, err, ops.ErrNotFound)
+}
+
+func callerCases() []testCase {
+	return []testCase{
+		{"a request that comes again gets its answer again", requestIsAnsweredAgain},
+		{"a request that was cut off can be tried again", requestIsTriedAgain},
+		{"a login lasts until its end", loginLasts},
+		{"one of two requests renews a login", loginIsRenewedOnce},
+		{"traces begin when tracing does", tracesBegin},
+	}
+}
+
+func requestIsAnsweredAgain(t *testing.T, f *Fixture) {
+	r := store.Request{Caller: "ann", Key: "k", Digest: "d", At: Start}
+	begin := func(r store.Request) (*store.Answer, error) { return f.Store.BeginRequest(t.Context(), r) }
+	before, err := begin(r)
+	must(t, err)
+	equal(t, "first time", before, nil)
+	_, err = begin(r)
+	wantErr(t, err, store.ErrInHand)
+	answer := store.Answer{Status: 201, Location: "/cycles/1", Type: "application/json", Body: []byte(`{"id":1}`)}
+	must(t, f.Store.EndRequest(t.Context(), r, answer))
+	before, err = begin(r)
+	must(t, err)
+	equal(t, "again", before, &answer)
+	other := r
+	other.Digest = "e"
+	_, err = begin(other)
+	wantErr(t, err, ops.ErrConflict)
+	other.Caller = "bob"
+	before, err = begin(other)
+	must(t, err)
+	equal(t, "another caller", before, nil)
+	r.At = Start.Add(25 * time.Hour)
+	before, err = begin(r)
+	must(t, err)
+	equal(t, "long after", before, nil)
+}
+
+func requestIsTriedAgain(t *testing.T, f *Fixture) {
+	r := store.Request{Caller: "ann", Key: "k", Digest: "d", At: Start}
+	_, err := f.Store.BeginRequest(t.Context(), r)
+	must(t, err)
+	must(t, f.Store.EndRequest(t.Context(), r, store.Answer{Status: 500}))
+	before, err := f.Store.BeginRequest(t.Context(), r)
+	must(t, err)
+	equal(t, "after our fault", before, nil)
+	r.At = Start.Add(10 * time.Minute)
+	before, err = f.Store.BeginRequest(t.Context(), r)
+	must(t, err)
+	equal(t, "after a crash", before, nil)
+}
+
+func login(digest string) store.Login {
+	return store.Login{Digest: digest, Role: access.RoleRead, BornAt: Start, RenewedAt: Start, ExpiresAt: Start.Add(time.Hour)}
+}
+
+func loginLasts(t *testing.T, f *Fixture) {
+	must(t, f.Store.AddLogin(t.Context(), login("a"), "", time.Time{}))
+	got, err := f.Store.Login(t.Context(), "a", Start.Add(time.Hour-time.Microsecond))
+	must(t, err)
+	equal(t, "login", got, login("a"))
+	_, err = f.Store.Login(t.Context(), "a", Start.Add(time.Hour))
+	wantErr(t, err, ops.ErrNotFound)
+	must(t, f.Store.EndLogin(t.Context(), "a"))
+	_, err = f.Store.Login(t.Context(), "a", Start)
+	wantErr(t, err, ops.ErrNotFound)
+}
+
+func loginIsRenewedOnce(t *testing.T, f *Fixture) {
+	must(t, f.Store.AddLogin(t.Context(), login("a"), "", time.Time{}))
+	won := race(t, 4, ops.ErrConflict, func(i int) error {
+		return f.Store.AddLogin(t.Context(), login(string(rune('b'+i))), "a", Start.Add(time.Minute))
+	})
+	equal(t, "renewals", won, 1)
+	_, err := f.Store.Login(t.Context(), "a", Start.Add(2*time.Minute))
+	wantErr(t, err, ops.ErrNotFound)
+}
+
+func tracesBegin(t *testing.T, f *Fixture) {
+	f.spend(t, "home", nil, Start)
+	untraced := func() ops.Untraced {
+		t.Helper()
+		got, err := f.Store.Untraced(t.Context(), 10)
+		must(t, err)
+		return got
+	}
+	equal(t, "before", len(untraced().Cycles), 0)
+	must(t, f.Store.BeginTraces(t.Context()))
+	cycle := f.spend(t, "home", nil, Start)
+	must(t, f.Store.BeginTraces(t.Context()))
+	got := untraced()
+	equal(t, "cycles", cycleIDs(got.Cycles), []ops.CycleID{cycle})
+	equal(t, "sessions", len(got.Sessions), 1)
+	equal(t, "of", got.Of[cycle].ID, cycle)
+	must(t, f.Store.MarkTraced(t.Context(), sessionIDs(got.Sessions), cycleIDs(got.Cycles), Start))
+	must(t, f.Store.MarkTraced(t.Context(), nil, nil, Start))
+	got = untraced()
+	equal(t, "left", len(got.Sessions)+len(got.Cycles), 0)
+}
+
+func auditCases() []testCase {
+	return []testCase{
+		{"audit records form a chain", auditIsAChain},
+		{"processes that write at the same time form one chain", auditIsOneChain},
+	}
+}
+
+// did records that somebody did something.
+func (f *Fixture) did(t *testing.T, what string, cycle *ops.CycleID, at time.Time) {
+	t.Helper()
+	_, err := f.Store.AddEvent(t.Context(), ops.Event{At: at, CycleID: cycle, Level: ops.LevelInfo, Kind: ops.EventAudit, Message: what})
+	must(t, err)
+}
+
+// wholeChain checks the chain and returns how many records it has.
+func wholeChain(t *testing.T, s *store.Store) int64 {
+	t.Helper()
+	got, err := s.VerifyAudit(t.Context(), store.AuditMark{})
+	must(t, err)
+	if got.Problem != "" {
+		t.Fatalf("record %d: %s", got.BrokenID, got.Problem)
+	}
+	return got.Records
+}
+
+func auditIsAChain(t *testing.T, f *Fixture) {
+	equal(t, "none", wholeChain(t, f.Store), 0)
+	f.did(t, "ann did this", nil, Start)
+	_, err := f.Store.AddEvent(t.Context(), ops.Event{Level: ops.LevelInfo, Kind: ops.EventAgent, Message: "not a person"})
+	must(t, err)
+	f.did(t, "a text with \x00, \xff, \u2028 and \"quotes\"", nil, Start)
+	must(t, f.Store.TrustCommit(t.Context(), "host", "/srv/repo", "abc", "ann", Start))
+	f.token(t, "phone", 0)
+	must(t, f.Store.RevokeToken(t.Context(), "phone", "ann", Start))
+	equal(t, "records", wholeChain(t, f.database(t)), 5)
+}
+
+func auditIsOneChain(t *testing.T, f *Fixture) {
+	const hosts, each = 4, 10
+	var running sync.WaitGroup
+	for host := range hosts {
+		s := f.database(t)
+		running.Go(func() {
+			for n := range each {
+				_, err := s.AddEvent(t.Context(), ops.Event{
+					Environment: fmt.Sprint(host), Level: ops.LevelInfo, Kind: ops.EventAudit, Message: fmt.Sprintf("host %d did %d", host, n),
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	running.Wait()
+	equal(t, "records", wholeChain(t, f.Store), hosts*each)
+}
+
+// auditGoesInOrder removes old records: an unfinished cycle keeps its own and all that follow, so that no gap is left.
+func auditGoesInOrder(t *testing.T, f *Fixture) {
+	for n := range 3 {
+		f.did(t, fmt.Sprintf("ann did %d", n), nil, Start)
+	}
+	cycle := f.Claim(t, "home").Cycle.ID
+	f.did(t, "ann started the cycle", &cycle, Start)
+	f.did(t, "ann did more", nil, Start)
+	later := Start.Add(2 * aDay)
+	f.did(t, "bob did something new", nil, later)
+	f.remove(t, ops.RecordEvents, forADay(), later)
+	equal(t, "left", wholeChain(t, f.Store), 3)
+	f.did(t, "carol came later", nil, later.Add(aDay))
+	equal(t, "after one more", wholeChain(t, f.Store), 4)
 }

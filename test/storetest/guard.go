@@ -1,12 +1,14 @@
 package storetest
 
 import (
+	"errors"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"claudeops/internal/ops"
+	"claudeops/internal/store"
 )
 
 const (
@@ -314,5 +316,394 @@ func dockerRedeploys(t *testing.T, f *Fixture) {
 		if c.Action == redeployAction {
 			equal(t, "redeployments left of "+c.Service, c.Left, 0)
 		}
+	}
+}
+
+func redeploymentCases() []testCase {
+	return []testCase{
+		{"down then up is one redeployment", downThenUp},
+		{"what is down may come up whatever the cooldown says", neverStranded},
+		{"up without down is a restart", upWithoutDown},
+		{"one down covers one up", oneDownCoversOneUp},
+		{"down and up in one command", downAndUpInOneCommand},
+		{"a project taken down comes up service by service, each once", projectComesUp},
+		{"a project's up closes the services taken down", projectUpClosesServices},
+		{"another session's down covers nothing", otherSessionsDown},
+		{"a released up leaves the service down", releasedUp},
+	}
+}
+
+func down(service, project string) ops.Reservation {
+	return ops.Reservation{Service: service, Project: project, Action: redeployAction, Half: ops.HalfOpen}
+}
+
+func up(service, project string) ops.Reservation {
+	return ops.Reservation{Service: service, Project: project, Action: restartAction, Half: ops.HalfClose}
+}
+
+func (f *Fixture) wantDown(t *testing.T, s ops.Session, want ...string) {
+	t.Helper()
+	got, err := f.Store.ServicesLeftDown(t.Context(), s.ID)
+	must(t, err)
+	equal(t, "down", got, want)
+}
+
+func oneRedeployment(service string) []ops.Cooldown {
+	return []ops.Cooldown{{Service: service, Action: redeployAction, Until: Start.Add(24 * time.Hour)}}
+}
+
+func downThenUp(t *testing.T, f *Fixture) {
+	session := f.RunningSession(t, "home")
+	f.wantDown(t, session)
+	stop := down("web", "shop")
+	stop.Action = restartAction // whatever it is called, it opens a redeployment
+	wantAllowed(t, f.hook(t, session, "toolu_1", stop))
+	wantAllowed(t, f.shell(t, session, stop))
+	f.wantDown(t, session, "web")
+	wantAllowed(t, f.hook(t, session, "toolu_2", up("web", "shop")))
+	wantAllowed(t, f.hook(t, session, "toolu_2", up("web", "shop"))) // asked again
+	f.wantDown(t, session)
+	wantAllowed(t, f.shell(t, session, up("web", "shop")))
+	wantDenied(t, f.shell(t, session, up("web", "shop")), "cooldown.unreserved")
+	equal(t, "cooldowns", f.cooldowns(t), oneRedeployment("web"))
+	wantDenied(t, f.hook(t, session, "toolu_3", down("web", "shop")), "cooldown", "web", "redeployment", "2026-03-15T12:00:00Z")
+}
+
+func neverStranded(t *testing.T, f *Fixture) {
+	session := f.RunningSession(t, "home")
+	wantAllowed(t, f.hook(t, session, "toolu_1", restart("web", "web")...))
+	wantAllowed(t, f.hook(t, session, "toolu_2", down("web", "")))
+	_, err := f.Store.ClearCooldown(t.Context(), "home", "web", redeployAction, "because", "alice", f.At)
+	must(t, err)
+	f.wantDown(t, session, "web")
+	wantDenied(t, f.hook(t, session, "toolu_3", restart("web")...), "cooldown")
+	wantAllowed(t, f.hook(t, session, "toolu_4", up("web", "")))
+	wantAllowed(t, f.shell(t, session, up("web", "")))
+}
+
+func upWithoutDown(t *testing.T, f *Fixture) {
+	session := f.RunningSession(t, "home")
+	wantAllowed(t, f.hook(t, session, "toolu_1", up("web", "shop")))
+	wantAllowed(t, f.shell(t, session, up("web", "shop")))
+	equal(t, "cooldowns", f.cooldowns(t), []ops.Cooldown{{Service: "web", Action: restartAction, Left: 1}})
+	wantAllowed(t, f.hook(t, session, "toolu_2", up("web", "shop")))
+	wantDenied(t, f.hook(t, session, "toolu_3", up("web", "shop")), "cooldown", "web", "restart")
+}
+
+func oneDownCoversOneUp(t *testing.T, f *Fixture) {
+	session := f.RunningSession(t, "home")
+	wantAllowed(t, f.hook(t, session, "toolu_1", down("web", "shop")))
+	wantAllowed(t, f.hook(t, session, "toolu_2", up("db", "shop"))) // not the one that is down: a restart
+	f.wantDown(t, session, "web")
+	wantAllowed(t, f.hook(t, session, "toolu_3", up("web", "shop")))
+	wantAllowed(t, f.hook(t, session, "toolu_4", up("web", "shop")))
+	equal(t, "cooldowns", f.cooldowns(t), append([]ops.Cooldown{
+		{Service: "db", Action: restartAction, Left: 1},
+	}, append(oneRedeployment("web"), ops.Cooldown{Service: "web", Action: restartAction, Left: 1})...))
+}
+
+func downAndUpInOneCommand(t *testing.T, f *Fixture) {
+	session := f.RunningSession(t, "home")
+	both := []ops.Reservation{down("web", "shop"), up("web", "shop")}
+	wantAllowed(t, f.hook(t, session, "toolu_1", both...))
+	wantAllowed(t, f.hook(t, session, "toolu_1", both...))
+	wantAllowed(t, f.shell(t, session, both...))
+	f.wantDown(t, session)
+	equal(t, "cooldowns", f.cooldowns(t), oneRedeployment("web"))
+	wantDenied(t, f.hook(t, session, "toolu_2", both...), "cooldown")
+}
+
+func projectComesUp(t *testing.T, f *Fixture) {
+	session := f.RunningSession(t, "home")
+	wantAllowed(t, f.hook(t, session, "toolu_1", down("compose:shop", "shop")))
+	f.wantDown(t, session, "compose:shop")
+	wantAllowed(t, f.hook(t, session, "toolu_2", up("web", "shop")))
+	wantAllowed(t, f.hook(t, session, "toolu_3", up("db", "shop")))
+	f.wantDown(t, session)
+	equal(t, "cooldowns", f.cooldowns(t), oneRedeployment("compose:shop"))
+	wantAllowed(t, f.hook(t, session, "toolu_4", up("web", "shop")))
+	wantAllowed(t, f.hook(t, session, "toolu_5", up("mail", "post")))
+	equal(t, "a second time it counts", f.cooldowns(t), append(oneRedeployment("compose:shop"),
+		ops.Cooldown{Service: "mail", Action: restartAction, Left: 1}, ops.Cooldown{Service: "web", Action: restartAction, Left: 1}))
+}
+
+func projectUpClosesServices(t *testing.T, f *Fixture) {
+	session := f.RunningSession(t, "home")
+	wantAllowed(t, f.hook(t, session, "toolu_1", down("web", "shop"), down("db", "shop"), down("mail", "post")))
+	whole := up("compose:shop", "shop")
+	whole.Action = redeployAction
+	wantAllowed(t, f.hook(t, session, "toolu_2", whole))
+	f.wantDown(t, session, "mail")
+	equal(t, "redeployments", len(f.cooldowns(t)), 3)
+	wantAllowed(t, f.hook(t, session, "toolu_3", whole))
+	wantDenied(t, f.hook(t, session, "toolu_4", whole), "cooldown", "compose:shop")
+}
+
+func otherSessionsDown(t *testing.T, f *Fixture) {
+	first := f.RunningSession(t, "home")
+	wantAllowed(t, f.hook(t, first, "toolu_1", down("web", "")))
+	second := *f.Commit(t, f.Escalation(first, 1)).Journal.Last()
+	must(t, f.Start(t, second.ID, "planned-2", f.At))
+	f.wantDown(t, first, "web")
+	f.wantDown(t, second)
+	wantAllowed(t, f.hook(t, second, "toolu_1", up("web", "")))
+	equal(t, "the next tier brings it up as the same redeployment", f.cooldowns(t), oneRedeployment("web"))
+	f.wantDown(t, first)
+}
+
+func releasedUp(t *testing.T, f *Fixture) {
+	session := f.RunningSession(t, "home")
+	wantAllowed(t, f.hook(t, session, "toolu_1", down("web", "")))
+	wantAllowed(t, f.shell(t, session, down("web", "")))
+	wantAllowed(t, f.hook(t, session, "toolu_2", up("web", "")))
+	_, err := f.Store.ReleaseActions(t.Context(), f.Owner, session.ID, "toolu_2")
+	must(t, err)
+	f.wantDown(t, session, "web")
+	wantAllowed(t, f.hook(t, session, "toolu_3", up("web", "")))
+	f.wantDown(t, session)
+	equal(t, "cooldowns", f.cooldowns(t), oneRedeployment("web"))
+
+	wantAllowed(t, f.hook(t, session, "toolu_4", down("mail", "post"), down("spam", "post")))
+	wantAllowed(t, f.hook(t, session, "toolu_5", up("compose:post", "post")))
+	f.wantDown(t, session)
+	_, err = f.Store.ReleaseActions(t.Context(), f.Owner, session.ID, "toolu_5")
+	must(t, err)
+	f.wantDown(t, session, "mail", "spam")
+}
+
+func cooldownCases() []testCase {
+	return []testCase{
+		{"the window slides, exact at its edges", windowSlides},
+		{"several services are reserved all or none", allOrNone},
+		{"a service's own limit wins over the general ones", ownLimitWins},
+		{"every general limit holds", everyLimitHolds},
+		{"an action without a limit is recorded all the same", unlimitedIsRecorded},
+		{"a limit of none is said so", limitOfNone},
+		{"environments do not share cooldowns", environmentsAreApart},
+		{"a jump of the clock backwards shortens nothing", jumpBack},
+		{"a jump of the clock forwards and back shortens nothing", jumpForwardAndBack},
+		{"a released action counts no longer", releasedCountsNoLonger},
+		{"a cleared cooldown counts no longer and says who and why", clearedCountsNoLonger},
+		{"clearing needs something to clear and a reason", clearingNeedsReason},
+	}
+}
+
+// at moves the fixture's time, counted from Start.
+func (f *Fixture) at(after time.Duration) { f.At = Start.Add(after) }
+
+func windowSlides(t *testing.T, f *Fixture) {
+	session := f.RunningSession(t, "home")
+	const window = 4 * time.Hour
+	ask := func(after time.Duration) ops.GuardRecord {
+		t.Helper()
+		f.at(after)
+		return f.hook(t, session, "", restart("web")...)
+	}
+	wantAllowed(t, ask(0))
+	equal(t, "one left", f.cooldowns(t), []ops.Cooldown{{Service: "web", Action: restartAction, Left: 1}})
+	wantAllowed(t, ask(time.Hour))
+	equal(t, "none left", f.cooldowns(t), []ops.Cooldown{{Service: "web", Action: restartAction, Until: Start.Add(window)}})
+	wantDenied(t, ask(window-time.Microsecond), "cooldown", "2026-03-14T16:00:00Z")
+	wantAllowed(t, ask(window)) // the refusal before does not count
+	wantDenied(t, ask(window+time.Hour-time.Microsecond), "cooldown", "2026-03-14T17:00:00Z")
+	wantAllowed(t, ask(window+time.Hour))
+	f.at(2*window + time.Hour - time.Microsecond)
+	equal(t, "last moment", f.cooldowns(t), []ops.Cooldown{{Service: "web", Action: restartAction, Left: 1}})
+	f.at(2*window + time.Hour)
+	equal(t, "over", len(f.cooldowns(t)), 0)
+}
+
+func allOrNone(t *testing.T, f *Fixture) {
+	session := f.RunningSession(t, "home")
+	wantAllowed(t, f.hook(t, session, "toolu_1", restart("db", "db")...))
+	wantDenied(t, f.hook(t, session, "toolu_2", restart("web", "mail", "db")...), "cooldown", "db")
+	wantDenied(t, f.hook(t, session, "toolu_3", restart("web", "web", "web")...), "cooldown", "web")
+	equal(t, "cooldowns", f.cooldowns(t), []ops.Cooldown{{Service: "db", Action: restartAction, Until: Start.Add(4 * time.Hour)}})
+	wantDenied(t, f.shell(t, session, restart("web")...), "cooldown.unreserved")
+	wantAllowed(t, f.hook(t, session, "toolu_4", restart("web", "mail")...))
+	equal(t, "cooldowns", len(f.cooldowns(t)), 3)
+}
+
+// restarts asks for n restarts at once under other limits.
+func (f *Fixture) restarts(t *testing.T, s ops.Session, n int, service string, limits ...ops.CooldownLimit) ops.GuardRecord {
+	t.Helper()
+	var want []ops.Reservation
+	for range n {
+		want = append(want, restart(service)...)
+	}
+	got, err := f.Store.RecordGuard(t.Context(), f.Owner, f.judged(s, ""), want, limits)
+	must(t, err)
+	return got
+}
+
+func ownLimitWins(t *testing.T, f *Fixture) {
+	session := f.RunningSession(t, "home")
+	general := ops.CooldownLimit{Action: restartAction, Count: 1, Window: 24 * time.Hour}
+	own := ops.CooldownLimit{Service: "web", Action: restartAction, Count: 3, Window: time.Hour}
+	wantDenied(t, f.restarts(t, session, 2, "db", general, own), "cooldown")
+	wantAllowed(t, f.restarts(t, session, 3, "web", general, own))
+	wantDenied(t, f.restarts(t, session, 1, "web", own, general), "cooldown", "2026-03-14T13:00:00Z")
+	got, err := f.Store.Cooldowns(t.Context(), "home", []ops.CooldownLimit{general, own}, f.At.Add(time.Minute))
+	must(t, err)
+	equal(t, "cooldowns", got, []ops.Cooldown{{Service: "web", Action: restartAction, Until: Start.Add(time.Hour)}})
+}
+
+func everyLimitHolds(t *testing.T, f *Fixture) {
+	session := f.RunningSession(t, "home")
+	hour := ops.CooldownLimit{Action: restartAction, Count: 2, Window: time.Hour}
+	day := ops.CooldownLimit{Action: restartAction, Count: 3, Window: 24 * time.Hour}
+	wantAllowed(t, f.restarts(t, session, 2, "web", day, hour))
+	wantDenied(t, f.restarts(t, session, 1, "web", day, hour), "cooldown", "2026-03-14T13:00:00Z")
+	f.at(time.Hour)
+	wantAllowed(t, f.restarts(t, session, 1, "web", day, hour))
+	wantDenied(t, f.restarts(t, session, 1, "web", hour, day), "cooldown", "2026-03-15T12:00:00Z")
+}
+
+func unlimitedIsRecorded(t *testing.T, f *Fixture) {
+	session := f.RunningSession(t, "home")
+	for i := range 5 {
+		f.at(time.Duration(i) * time.Minute)
+		wantAllowed(t, f.restarts(t, session, 1, "web"))
+	}
+	equal(t, "without a limit", func() int {
+		got, err := f.Store.Cooldowns(t.Context(), "home", nil, f.At)
+		must(t, err)
+		return len(got)
+	}(), 0)
+	// A limit that is set later counts them: four of the five must leave its window.
+	wantDenied(t, f.hook(t, session, "", restart("web")...), "cooldown", "2026-03-14T16:03:00Z")
+}
+
+func limitOfNone(t *testing.T, f *Fixture) {
+	session := f.RunningSession(t, "home")
+	none := ops.CooldownLimit{Service: "web", Action: restartAction, Window: time.Hour}
+	got := f.restarts(t, session, 1, "web", none)
+	wantDenied(t, got, "cooldown", "web", "restart")
+	if strings.Contains(got.Reason, "2026") {
+		t.Errorf("%q promises a time", got.Reason)
+	}
+}
+
+func environmentsAreApart(t *testing.T, f *Fixture) {
+	home, office := f.RunningSession(t, "home"), f.RunningSession(t, "office")
+	wantAllowed(t, f.hook(t, home, "", restart("web", "web")...))
+	wantAllowed(t, f.hook(t, office, "", restart("web")...))
+	wantDenied(t, f.hook(t, home, "", restart("web")...), "cooldown")
+}
+
+const year = 365 * 24 * time.Hour
+
+func jumpBack(t *testing.T, f *Fixture) {
+	session := f.RunningSession(t, "home")
+	wantAllowed(t, f.hook(t, session, "", restart("web", "web")...))
+	for _, after := range []time.Duration{-time.Second, -24 * time.Hour, -year} {
+		f.at(after)
+		wantDenied(t, f.hook(t, session, "", restart("web")...), "cooldown", f.At.Add(4*time.Hour).Format(time.RFC3339))
+	}
+	f.at(4*time.Hour - time.Microsecond)
+	wantDenied(t, f.hook(t, session, "", restart("web")...), "cooldown")
+	f.at(4 * time.Hour)
+	wantAllowed(t, f.hook(t, session, "", restart("web")...))
+}
+
+func jumpForwardAndBack(t *testing.T, f *Fixture) {
+	session := f.RunningSession(t, "home")
+	f.at(year)
+	wantAllowed(t, f.hook(t, session, "", restart("web", "web")...))
+	for _, after := range []time.Duration{0, time.Hour, year - time.Hour, year, year + 4*time.Hour - time.Microsecond} {
+		f.at(after)
+		wantDenied(t, f.hook(t, session, "", restart("web")...), "cooldown")
+	}
+}
+
+func releasedCountsNoLonger(t *testing.T, f *Fixture) {
+	session := f.RunningSession(t, "home")
+	wantAllowed(t, f.hook(t, session, "toolu_1", restart("web")...))
+	wantAllowed(t, f.hook(t, session, "toolu_2", restart("web", "db")...))
+	wantAllowed(t, f.shell(t, session, restart("web")...)) // uses the first
+	for _, tt := range []struct {
+		id   string
+		want int
+	}{{"toolu_1", 0}, {"toolu_2", 2}, {"toolu_2", 0}, {"toolu_3", 0}} {
+		n, err := f.Store.ReleaseActions(t.Context(), f.Owner, session.ID, tt.id)
+		must(t, err)
+		equal(t, "released by "+tt.id, n, tt.want)
+	}
+	equal(t, "cooldowns", f.cooldowns(t), []ops.Cooldown{{Service: "web", Action: restartAction, Left: 1}})
+	wantDenied(t, f.shell(t, session, restart("db")...), "cooldown.unreserved")
+	wantAllowed(t, f.hook(t, session, "toolu_2", restart("web")...)) // asked again, it takes a place again
+	wantDenied(t, f.hook(t, session, "toolu_3", restart("web")...), "cooldown")
+}
+
+func clearedCountsNoLonger(t *testing.T, f *Fixture) {
+	session := f.RunningSession(t, "home")
+	wantAllowed(t, f.hook(t, session, "", restart("web", "web", "db")...))
+	wantAllowed(t, f.hook(t, session, "", ops.Reservation{Service: "web", Action: redeployAction}))
+	n, err := f.Store.ClearCooldown(t.Context(), "home", "web", restartAction, "the disk was replaced", "alice", f.At)
+	must(t, err)
+	equal(t, "cleared", n, 2)
+	equal(t, "cooldowns", f.cooldowns(t), []ops.Cooldown{
+		{Service: "db", Action: restartAction, Left: 1},
+		{Service: "web", Action: redeployAction, Until: Start.Add(24 * time.Hour)},
+	})
+	wantAllowed(t, f.hook(t, session, "", restart("web")...))
+	n, err = f.Store.ClearCooldown(t.Context(), "home", "web", "", "all of it", "bob", f.At)
+	must(t, err)
+	equal(t, "cleared", n, 2)
+
+	events, err := f.Store.Events(t.Context(), store.EventFilter{Level: ops.LevelWarning})
+	must(t, err)
+	equal(t, "events", len(events), 2)
+	e := events[1]
+	equal(t, "event", e, ops.Event{
+		ID: e.ID, At: f.At, Environment: "home", Level: ops.LevelWarning, Kind: "cooldown_cleared", Service: "web",
+		Message: "alice cleared the cooldown of web for restart: the disk was replaced",
+	})
+}
+
+func clearingNeedsReason(t *testing.T, f *Fixture) {
+	session := f.RunningSession(t, "home")
+	wantAllowed(t, f.hook(t, session, "", restart("web")...))
+	for _, tt := range []struct{ environment, service, action string }{
+		{"office", "web", restartAction}, {"home", "db", restartAction}, {"home", "web", redeployAction},
+	} {
+		_, err := f.Store.ClearCooldown(t.Context(), tt.environment, tt.service, tt.action, "because", "alice", f.At)
+		wantErr(t, err, ops.ErrNotFound)
+	}
+	equal(t, "cooldowns", f.cooldowns(t), []ops.Cooldown{{Service: "web", Action: restartAction, Left: 1}})
+	events, err := f.Store.Events(t.Context(), store.EventFilter{Level: ops.LevelWarning})
+	must(t, err)
+	equal(t, "events", len(events), 0)
+}
+
+func canaryCases() []testCase {
+	return []testCase{{"a trial of an agent CLI is kept for its host, version and settings", canaryIsKept}}
+}
+
+func canaryIsKept(t *testing.T, f *Fixture) {
+	c := ops.Canary{
+		Host: "a", Profile: "opencode", Version: "1.0", Settings: "s", Program: "/p", Model: "m", Passed: true, Detail: "it asks",
+		CostUSD: ops.Ptr(0.25), At: Start,
+	}
+	must(t, f.Store.SaveCanary(t.Context(), c))
+	got, err := f.Store.Canary(t.Context(), "a", "opencode", "1.0", "s")
+	must(t, err)
+	if !got.Passed || got.Detail != "it asks" || got.Program != "/p" || got.Model != "m" || *got.CostUSD != 0.25 || !got.At.Equal(Start) {
+		t.Errorf("kept %+v", got)
+	}
+	for _, other := range [][4]string{{"b", "opencode", "1.0", "s"}, {"a", "qwen-code", "1.0", "s"}, {"a", "opencode", "1.1", "s"}, {"a", "opencode", "1.0", "t"}} {
+		if _, err := f.Store.Canary(t.Context(), other[0], other[1], other[2], other[3]); !errors.Is(err, ops.ErrNotFound) {
+			t.Errorf("%v is trusted, too: %v", other, err)
+		}
+	}
+	c.Passed, c.Detail, c.CostUSD, c.At = false, "it ran a command without asking", nil, Start.Add(time.Hour)
+	must(t, f.Store.SaveCanary(t.Context(), c))
+	c.Version = "1.1"
+	c.At = Start
+	must(t, f.Store.SaveCanary(t.Context(), c))
+	all, err := f.Store.Canaries(t.Context(), "a")
+	must(t, err)
+	if len(all) != 2 || all[0].Version != "1.0" || all[0].Passed || all[0].CostUSD != nil || all[1].Version != "1.1" {
+		t.Errorf("all are %+v", all)
 	}
 }

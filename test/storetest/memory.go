@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"claudeops/internal/notice/answer"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -225,4 +226,352 @@ func memoryIsRemoved(t *testing.T, f *Fixture) {
 	events, err := f.Store.Events(t.Context(), store.EventFilter{Kind: string(ops.EventMemory)})
 	must(t, err)
 	equal(t, "events", []string{events[0].Message, events[1].Message}, []string{"bob added memory 2: right", "ann removed memory 1: wrong"})
+}
+
+func trustCases() []testCase {
+	return []testCase{
+		{"trust is lowered beside the configuration, and raised again", trustIsSet},
+		{"trust is reduced once in a cycle, down to ask", trustIsReduced},
+		{"an undone action costs trust", undoneCostsTrust},
+		{"the record of a service counts what became of the work on it", trustIsRecorded},
+		{"an alarm of the guard costs the trust in what the session worked on", alarmCostsTrust},
+		{"what is left to people becomes an incident beside the other", leftToPeople},
+	}
+}
+
+func trusting(level ops.Trust) ops.Policy {
+	p := Policy()
+	p.Trust = level
+	return p
+}
+
+// believe records that a person chose a level for web.
+func (f *Fixture) believe(t *testing.T, p ops.Policy, level ops.Trust) {
+	t.Helper()
+	must(t, f.Store.SetTrust(t.Context(), p, ops.Lowered{
+		Environment: "home", Service: "web", Level: level, By: "alice", Reason: "so far", At: Start.Add(-time.Hour),
+	}))
+}
+
+func (f *Fixture) lowered(t *testing.T) []ops.Lowered {
+	t.Helper()
+	out, err := f.Store.Lowered(t.Context(), "home")
+	must(t, err)
+	return out
+}
+
+func (f *Fixture) wantTrust(t *testing.T, level ops.Trust, by string) {
+	t.Helper()
+	got := f.lowered(t)
+	if len(got) != 1 || got[0].Service != "web" || got[0].Level != level || got[0].By != by {
+		t.Errorf("trust is %+v, want %s by %s", got, level, by)
+	}
+}
+
+func trustIsSet(t *testing.T, f *Fixture) {
+	p := trusting(ops.TrustRepair)
+	f.believe(t, p, ops.TrustAsk)
+	f.wantTrust(t, ops.TrustAsk, "alice")
+	c, err := f.Store.Claim(t.Context(), f.Owner, f.Submit(t, "home"), p, f.At)
+	must(t, err)
+	equal(t, "in the journal", c.Journal.Lowered, f.lowered(t))
+	other, err := f.Store.Claim(t.Context(), f.Owner, f.Submit(t, "office"), p, f.At)
+	must(t, err)
+	equal(t, "elsewhere", other.Journal.Lowered, nil)
+	f.believe(t, p, ops.TrustRepair)
+	equal(t, "as configured", len(f.lowered(t)), 0)
+}
+
+func trustIsReduced(t *testing.T, f *Fixture) {
+	reduce := func(p ops.Policy) {
+		t.Helper()
+		c, err := f.Store.Claim(t.Context(), f.Owner, f.Submit(t, "home"), p, f.At)
+		must(t, err)
+		for range 2 {
+			f.Commit(t, ops.Transition{Cycle: c.Cycle.ID, At: f.At, Step: ops.Step{
+				Kind: ops.StepProbe, Reduced: []ops.Reduced{{Service: "web", Why: "a probe refutes it"}},
+			}})
+		}
+		f.EndCycle(t, c.Cycle.ID)
+		f.At = f.At.Add(time.Hour)
+	}
+	reduce(Policy())
+	equal(t, "without a level", len(f.lowered(t)), 0)
+	p := trusting(ops.TrustFull)
+	reduce(p)
+	f.wantTrust(t, ops.TrustRepair, ops.Supervisor)
+	reduce(p)
+	f.wantTrust(t, ops.TrustAsk, ops.Supervisor)
+	reduce(p)
+	f.wantTrust(t, ops.TrustAsk, ops.Supervisor)
+	equal(t, "notices", f.noticesOf(t, ops.NoticeTrust), 2)
+}
+
+func undoneCostsTrust(t *testing.T, f *Fixture) {
+	f.believe(t, Policy(), ops.TrustRepair)
+	session := f.RunningSession(t, "home")
+	run := f.begin(t, f.intent(session))
+	f.end(t, run.ID, ops.ActionDone)
+	f.wantTrust(t, ops.TrustRepair, "alice")
+	undo := f.intent(session)
+	undo.Run.UndoOf, undo.Run.Automatic, undo.Want, undo.Record = run.ID, true, nil, ops.GuardRecord{}
+	f.end(t, f.begin(t, undo).ID, ops.ActionDone)
+	f.wantTrust(t, ops.TrustAsk, ops.Supervisor)
+	equal(t, "notices", f.noticesOf(t, ops.NoticeTrust), 1)
+	record, err := f.Store.TrustRecord(t.Context(), "home", "web")
+	must(t, err)
+	equal(t, "record", record, ops.TrustRecord{Undone: 1})
+}
+
+// The record counts what was proposed, also where nobody was asked, and what became of it.
+func trustIsRecorded(t *testing.T, f *Fixture) {
+	wants := func(want ops.TrustRecord) {
+		t.Helper()
+		got, err := f.Store.TrustRecord(t.Context(), "home", "web")
+		must(t, err)
+		equal(t, "record", got, want)
+	}
+	left := f.RunningSession(t, "home")
+	up := f.Escalation(left, 1)
+	up.Step.Kind, up.Step.Status, up.Step.Session = ops.StepFinish, ops.CycleNeedsHuman, nil
+	up.Step.Decision.Verdict, up.Step.Decision.Check = ops.VerdictNeedsHuman, ops.ObjectionTrust
+	needs := report("web")
+	up.Step.Incident = &needs
+	f.Commit(t, up)
+	wants(ops.TrustRecord{Proposed: 1})
+	f.At = f.At.Add(time.Hour)
+	asked := f.await(t, "home", ops.Step{Kind: ops.StepAwait, Incident: &needs, Approval: &ops.Approval{Kind: ops.ApprovalTier, Tier: ops.Tier2, Handler: "tier2"}})
+	wants(ops.TrustRecord{Proposed: 2})
+	_, err := f.Store.Answer(t.Context(), 1, ops.ApprovalApproved, "ada", "", f.At)
+	must(t, err)
+	wants(ops.TrustRecord{Proposed: 2, Approved: 1})
+	c := f.claimAt(t, asked.Cycle.ID, f.At)
+	bad := verifies("web")
+	bad.Status = ops.Down
+	f.Commit(t, ops.Transition{Cycle: c.Cycle.ID, At: f.At, Result: ops.Result{Checks: []ops.Check{bad}}, Facts: []byte("{}"), Step: ops.Step{Kind: ops.StepRest, Row: "claim refuted"}})
+	wants(ops.TrustRecord{Proposed: 2, Approved: 1, Refuted: 1})
+	f.Commit(t, ops.Transition{Cycle: c.Cycle.ID, At: f.At, Step: ops.Step{
+		Kind: ops.StepFinish, Status: ops.CycleResolved, Confirmed: ops.Ptr(true), ConfirmedBy: ops.ProofProbe,
+	}})
+	wants(ops.TrustRecord{Proposed: 2, Approved: 1, Proven: 1, Refuted: 1}) // nothing was done in it
+	f.fixed(t)
+	wants(ops.TrustRecord{Proposed: 2, Approved: 1, Proven: 1, Verified: 1, Refuted: 1})
+	f.relapses(t)
+	wants(ops.TrustRecord{Proposed: 2, Approved: 1, Proven: 1, Refuted: 2})
+}
+
+func alarmCostsTrust(t *testing.T, f *Fixture) {
+	f.believe(t, Policy(), ops.TrustRepair)
+	first := f.RunningSession(t, "home")
+	alarm := func(id ops.SessionID) {
+		t.Helper()
+		_, err := f.Store.AddEvent(t.Context(), ops.Event{
+			Environment: "home", SessionID: &id, Kind: ops.EventGuard, Level: ops.LevelCritical, Message: "it broke out",
+		})
+		must(t, err)
+	}
+	alarm(first.ID)
+	f.wantTrust(t, ops.TrustRepair, "alice") // Tier 1 works on nothing
+	up := f.Escalation(first, 1)
+	works := report("web")
+	works.Handled = true
+	up.Step.Incident = &works
+	second := f.Commit(t, up).Journal.Newest()
+	alarm(second.ID)
+	f.wantTrust(t, ops.TrustAsk, ops.Supervisor)
+}
+
+func leftToPeople(t *testing.T, f *Fixture) {
+	c, err := f.Store.Claim(t.Context(), f.Owner, f.Submit(t, "home"), trusting(ops.TrustSuggest), f.At)
+	must(t, err)
+	works, left := report("web"), report("db")
+	works.Handled = true
+	f.Commit(t, ops.Transition{Cycle: c.Cycle.ID, At: f.At, Step: ops.Step{Kind: ops.StepProbe, Incident: &works, Left: &left}})
+	open, err := f.Store.Unresolved(t.Context(), "home")
+	must(t, err)
+	called := map[string]bool{}
+	for _, i := range open {
+		called[i.Service] = i.CalledAt != nil
+	}
+	equal(t, "called", called, map[string]bool{"web": false, "db": true})
+}
+
+func reflexCases() []testCase {
+	return []testCase{
+		{"three repairs of the same kind ask people once", threeRepairsAsk},
+		{"what did not hold or was undone does not count", failedRepairsDoNotCount},
+		{"a reflex is switched by people, and only what is on is in a journal", reflexIsSwitched},
+		{"a repair that does not hold switches its reflex off", relapseSwitchesOff},
+		{"an undone action switches its reflex off", undoSwitchesOff},
+	}
+}
+
+// fixed is a cycle in which a restart of web was done and helped, an hour after the last one.
+func (f *Fixture) fixed(t *testing.T, change ...func(*ops.Repair)) (ops.CycleID, ops.ActionRun) {
+	t.Helper()
+	r := ops.Repair{Service: "web", Probe: "GET", Type: ops.CheckHTTP, Status: ops.Down, Class: "5xx", Actions: []string{"restart"}}
+	for _, c := range change {
+		c(&r)
+	}
+	f.At = f.At.Add(time.Hour)
+	session := f.RunningSession(t, "home")
+	f.open(t, session.CycleID, handled("web"))
+	in := f.intent(session)
+	in.Want, in.Record = nil, ops.GuardRecord{}
+	run := f.begin(t, in)
+	f.end(t, run.ID, ops.ActionDone)
+	ended := f.Ended(session, 0.1)
+	f.Commit(t, ops.Transition{Cycle: session.CycleID, At: f.At, Result: ops.Result{Session: &ended, Checks: []ops.Check{verifies("web")}}, Step: ops.Step{
+		Kind: ops.StepFinish, Status: ops.CycleResolved, Confirmed: ops.Ptr(true), ConfirmedBy: ops.ProofProbe, Repair: &r,
+		Recovered: []ops.Recovered{{Incident: f.openOf(t, "web"), By: ops.ProofProbe, How: "repaired"}},
+	}})
+	return session.CycleID, run
+}
+
+func (f *Fixture) reflexes(t *testing.T) []ops.Earned {
+	t.Helper()
+	_, err := f.Store.AskForReflexes(t.Context(), f.At.Add(ops.Probation))
+	must(t, err)
+	out, err := f.Store.Reflexes(t.Context(), "home")
+	must(t, err)
+	return out
+}
+
+func threeRepairsAsk(t *testing.T, f *Fixture) {
+	other := []func(*ops.Repair){
+		func(r *ops.Repair) { r.Class = "refused" }, func(r *ops.Repair) { r.Probe = "tcp" }, func(r *ops.Repair) { r.Actions = []string{"restart", "restart"} },
+	}
+	var cycles []ops.CycleID
+	for n := range 3 {
+		equal(t, "too early", len(f.reflexes(t)), 0)
+		if n < 2 {
+			for _, o := range other {
+				f.fixed(t, o)
+			}
+		}
+		id, _ := f.fixed(t)
+		cycles = append(cycles, id)
+	}
+	asked, err := f.Store.AskForReflexes(t.Context(), f.At.Add(ops.Probation-time.Second))
+	must(t, err)
+	equal(t, "asked on probation", asked, false)
+	all := f.reflexes(t)
+	equal(t, "reflexes", len(all), 1)
+	e := all[0]
+	equal(t, "origin", e.Cycles, cycles)
+	if e.State != ops.ReflexAsked || e.Service != "web" || e.Class != "5xx" || e.On != "http" || e.Probes[0] != "GET" || e.Do[0] != "restart" || !e.AskedAt.Equal(f.At.Add(ops.Probation)) {
+		t.Errorf("asked about %+v", e)
+	}
+	equal(t, "notices", f.noticesOf(t, ops.NoticeTrust), 1)
+	var asks ops.Notice
+	for _, n := range f.noticeList(t) {
+		asks = n
+	}
+	wantParts(t, asks.Title+asks.Body, "Make this a reflex?", "restart of web", "claudeops reflexes enable 1")
+	equal(t, "service", asks.Service, "web")
+	f.fixed(t)
+	equal(t, "asked again", len(f.reflexes(t)), 1)
+	equal(t, "notices", f.noticesOf(t, ops.NoticeTrust), 1)
+	for _, x := range []struct {
+		reply answer.Reply
+		want  string
+		state ops.ReflexState
+	}{
+		{answer.Reply{Code: "1", Token: answer.Token{Kind: answer.KindReflex, Approval: 9, Decision: answer.Deny}}, "no longer on record", ops.ReflexAsked},
+		{answer.Reply{Code: "2", Token: answer.Token{Kind: answer.KindReflex, Approval: 1, Decision: answer.Approve}, Digests: []string{"d1"}}, "Reflex 1 is on", ops.ReflexOn},
+		{answer.Reply{Code: "3", Token: answer.Token{Kind: answer.KindReflex, Approval: 1, Decision: answer.Deny}}, "ada switched it on", ops.ReflexOn},
+	} {
+		subject, err := f.Store.NoticeSubject(t.Context(), asks)
+		must(t, err)
+		equal(t, "it can be answered", subject.Reflex != nil, f.reflexes(t)[0].State == ops.ReflexAsked)
+		x.reply.By, x.reply.Channel, x.reply.Source, x.reply.At = "ada", "Telegram", x.reply.Code, f.At
+		x.reply.Token.Expires = f.At.Add(time.Hour)
+		got, err := f.Store.TakeReply(t.Context(), x.reply)
+		must(t, err)
+		wantParts(t, got.Text, x.want)
+		equal(t, "state", f.reflexes(t)[0].State, x.state)
+	}
+	equal(t, "digests", f.reflexes(t)[0].Digests, []string{"d1"})
+}
+
+// relapses refutes the newest repair of web.
+func (f *Fixture) relapses(t *testing.T) {
+	t.Helper()
+	at := f.At.Add(5 * time.Minute)
+	claims := f.onProbation(t, at)
+	equal(t, "relapsed", f.relapse(t, claims[len(claims)-1], at), true)
+	f.At = at
+}
+
+// undone undoes a run, as a person asked.
+func (f *Fixture) undone(t *testing.T, run ops.ActionRun) {
+	t.Helper()
+	undo := store.ActionIntent{Run: run, At: f.At}
+	undo.Run.ID, undo.Run.UndoOf, undo.Run.Person, undo.Run.SessionID = 0, run.ID, "ada", nil
+	f.end(t, f.begin(t, undo).ID, ops.ActionDone)
+}
+
+func failedRepairsDoNotCount(t *testing.T, f *Fixture) {
+	f.fixed(t)
+	f.relapses(t)
+	f.fixed(t)
+	_, run := f.fixed(t)
+	f.undone(t, run)
+	f.fixed(t)
+	equal(t, "reflexes", len(f.reflexes(t)), 0)
+	f.fixed(t)
+	equal(t, "reflexes", len(f.reflexes(t)), 1)
+}
+
+// earned is a reflex that is on after three repairs, with the run of the last one.
+func (f *Fixture) earned(t *testing.T) (ops.Earned, ops.ActionRun) {
+	t.Helper()
+	f.fixed(t)
+	f.fixed(t)
+	_, run := f.fixed(t)
+	e := f.reflexes(t)[0]
+	e.State, e.Digests, e.Person, e.Why, e.ChangedAt = ops.ReflexOn, []string{"d1"}, "ada", "it helps", f.At
+	must(t, f.Store.SwitchReflex(t.Context(), e))
+	return e, run
+}
+
+func reflexIsSwitched(t *testing.T, f *Fixture) {
+	e, _ := f.earned(t)
+	c, err := f.Store.Claim(t.Context(), f.Owner, f.Submit(t, "home"), Policy(), f.At)
+	must(t, err)
+	equal(t, "in the journal", c.Journal.Reflexes, []ops.Reflex{e.Reflex})
+	f.EndCycle(t, c.Cycle.ID)
+	wantErr(t, f.Store.SwitchReflex(t.Context(), e), ops.ErrConflict)
+	e.State = ops.ReflexIsOff
+	must(t, f.Store.SwitchReflex(t.Context(), e))
+	c, err = f.Store.Claim(t.Context(), f.Owner, f.Submit(t, "home"), Policy(), f.At)
+	must(t, err)
+	equal(t, "off", len(c.Journal.Reflexes), 0)
+	events, err := f.Store.Events(t.Context(), store.EventFilter{Kind: string(ops.EventAudit)})
+	must(t, err)
+	equal(t, "audit", len(events), 2)
+	wantParts(t, events[0].Message, "ada switched reflex 1 (restart of web) off: it helps")
+	_, err = f.Store.Reflex(t.Context(), 9)
+	wantErr(t, err, ops.ErrNotFound)
+}
+
+func (f *Fixture) wantOff(t *testing.T, why string) {
+	t.Helper()
+	got := f.reflexes(t)[0]
+	if got.State != ops.ReflexIsOff || got.Person != ops.Supervisor {
+		t.Errorf("it is %s by %s", got.State, got.Person)
+	}
+	wantParts(t, got.Why, why)
+}
+
+func relapseSwitchesOff(t *testing.T, f *Fixture) {
+	f.earned(t)
+	f.relapses(t)
+	f.wantOff(t, "the repair of cycle 3 did not hold")
+}
+
+func undoSwitchesOff(t *testing.T, f *Fixture) {
+	_, run := f.earned(t)
+	f.undone(t, run)
+	f.wantOff(t, "restart of web (action 3) was undone")
 }
