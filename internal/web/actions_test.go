@@ -156,7 +156,7 @@ func TestAPlanIsApprovedStepByStep(t *testing.T) {
 	}
 	ask := func() ops.Approval {
 		t.Helper()
-		id, err := s.Store.SubmitCycle(t.Context(), ops.NewCycle{Environment: fmt.Sprint("e", s.Now.UnixNano()), Trigger: ops.TriggerManual, At: s.Now})
+		id, err := s.Store.SubmitCycle(t.Context(), ops.NewCycle{Environment: "default", Trigger: ops.TriggerManual, At: s.Now})
 		if err != nil {
 			t.Fatal(err)
 		}
