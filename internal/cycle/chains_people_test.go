@@ -218,6 +218,17 @@ func judgedChains() []chain {
 			pass(2 * time.Hour)
 			r.advance()
 		}},
+		{name: "acknowledged-before-another-attempt", ends: ops.CycleSuppressed, policy: policy(climbing), acts: []act{hands(2), func(r *rehearsal, spec ops.SessionSpec) ops.RunResult {
+			_, err := r.store.Acknowledge(r.t.Context(), r.incident().ID, "ada", "on it", clock())
+			r.must(err)
+			return fails("api_error", 529)(spec)
+		}, well}},
+		{name: "less-trust-before-another-attempt", ends: ops.CycleNeedsHuman, policy: policy(climbing, probing("web")), acts: []act{hands(2), func(r *rehearsal, spec ops.SessionSpec) ops.RunResult {
+			r.must(r.store.SetTrust(r.t.Context(), r.Environments["default"].Policy, ops.Lowered{
+				Environment: "default", Service: "web", Level: ops.TrustSuggest, By: "ada", Reason: "not today", At: clock(),
+			}))
+			return fails("api_error", 529)(spec)
+		}, well}, probes: finds("web", ops.Down)},
 		{name: "a-judge-is-back-late", ends: ops.CycleResolved, policy: policy(climbing, withPeople, probing("grafana"), func(p *ops.Policy) { p.Judge = "judge" }), acts: []act{says(ops.OutcomeEscalate), says(ops.OutcomeResolved), replies(`{}`), replies(`{}`), score(22)}, probes: func(*rehearsal, ops.ProbePurpose) []ops.Check {
 			return []ops.Check{{Service: "grafana", Probe: "dns", Type: ops.CheckDNS, Status: ops.Healthy, At: clock()}} // it never saw anything wrong
 		}, play: func(r *rehearsal) {

@@ -2,6 +2,7 @@ package decide
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"claudeops/internal/decide/escalation"
@@ -65,6 +66,78 @@ func (v view) gone() []escalation.Held {
 		}
 	}
 	return out
+}
+
+// What was decided a while ago is looked at again before a tier starts that may change something: another attempt may have waited for
+// hours, and a restart may lie between.
+
+// forIntent is the view in which the queued session was decided, with its services; false if it only looks, or nothing is queued.
+func (v view) forIntent() (view, []string, bool) {
+	n := v.newest
+	if !v.intended() || !n.Works() || n.May() <= ops.Tier1 {
+		return v, nil, false
+	}
+	if v.last = v.journal.Parent(*n); v.last == nil {
+		return v, nil, false
+	}
+	services := v.affected()
+	for _, d := range v.journal.Decisions {
+		if d.SessionID == v.last.ID && len(d.Services) > 0 {
+			services = d.Services
+		}
+	}
+	return v, services, len(services) > 0
+}
+
+// objection says why the queued session may not start although nobody holds its services; empty: it may.
+func (v view) objection() string {
+	before, services, ok := v.forIntent()
+	if !ok {
+		return ""
+	}
+	distrusted := before.distrusted(v.newest.May())
+	switch {
+	case v.policy.DryRun:
+		return notice.NotAgain(*v.newest, "dry run is on")
+	case v.newest.Tier > v.policy.MaxTier:
+		return notice.NotAgain(*v.newest, "the maximum tier is "+strconv.Itoa(int(v.policy.MaxTier)))
+	case allHeld(services, distrusted):
+		return notice.NotAgain(*v.newest, distrusted[0].Why)
+	}
+	return ""
+}
+
+func allHeld(services []string, held []escalation.Held) bool {
+	return !slices.ContainsFunc(services, func(s string) bool {
+		return !slices.ContainsFunc(held, func(h escalation.Held) bool { return h.Service == s })
+	})
+}
+
+func (v view) intentStopped() bool { return v.objection() != "" }
+
+func stopIntent(v view) ops.Step {
+	p := v.problem(ops.ProblemBlocked, ops.LevelWarning, v.objection())
+	return notifyOnce(v, finishForHuman(v, ops.CycleNeedsHuman, p), v.notice(ops.NoticeNeedsHuman, p.level, notice.NeedsHuman(v.told(p))))
+}
+
+// intentHeld: people hold all that the queued session is for. That a service flaps, or fails with another one, may come from the work.
+func (v view) intentHeld() bool {
+	before, services, ok := v.forIntent()
+	return ok && allHeld(services, before.heldByPeople())
+}
+
+func (v view) heldByPeople() []escalation.Held {
+	return slices.DeleteFunc(v.held(), func(h escalation.Held) bool {
+		return slices.ContainsFunc(v.journal.Withheld, func(w ops.Withheld) bool {
+			return w.Service == h.Service && w.Reason == h.Why && (w.Why == ops.HoldFlapping || w.Why == ops.HoldDependency)
+		})
+	})
+}
+
+func leaveIntent(v view) ops.Step {
+	before, _, _ := v.forIntent()
+	reason := notice.NotAgain(*v.newest, before.heldByPeople()[0].Why)
+	return finish(ops.CycleSuppressed, reason, v.event(ops.LevelInfo, ops.EventEscalation, reason))
 }
 
 // namedBy lists what an incident is about: its service, or the names of no inventory. Without any name it holds nothing back.

@@ -36,6 +36,8 @@ func table() []row {
 		{"reflex not needed", view.reflexNotNeeded, recoveredMeanwhile},
 		{"reflex waits", view.reflexEarly, waitForReflex},
 		{"nothing ran", view.untouched, firstSession},
+		{"intent stopped", view.intentStopped, stopIntent},
+		{"intent held", view.intentHeld, leaveIntent},
 		{"backoff", view.backingOff, pauseFirst},
 		{"intent", view.intended, run},
 		{"stopped by a person", view.stopped, cancel},

@@ -69,7 +69,15 @@ func pairCases(now time.Time) []nextCase {
 			t.Errorf("confirmed by %s", s.ConfirmedBy)
 		}
 	}
+	retry := []ops.Session{tier1, session(2, 2, ops.SessionFailed, child(1)), session(3, 2, ops.SessionQueued, child(1), again(2))}
+	snoozed := ops.Journal{Incidents: []ops.Incident{{ID: 9, Service: "web", Class: "down", Status: ops.IncidentSnoozed, SnoozedUntil: ops.Ptr(now.Add(time.Hour)), Own: true}}}
+	flapping := ops.Journal{Withheld: []ops.Withheld{{Service: "web", Why: ops.HoldFlapping, Reason: "web is flapping"}}}
 	return []nextCase{
+		{name: "another attempt and a snooze", row: "intent held", policy: policy(two), sessions: retry, journal: snoozed, kind: ops.StepFinish, status: ops.CycleSuppressed, level: ops.LevelInfo, says: "Tier 2 is not started"},
+		{name: "another attempt and flapping that it may have caused", row: "intent", policy: policy(two), sessions: retry, journal: flapping, kind: ops.StepRun},
+		{name: "another attempt and a lower maximum tier", row: "intent stopped", policy: policy(two, func(p *ops.Policy) { p.MaxTier = 1 }), sessions: retry, kind: ops.StepFinish, status: ops.CycleNeedsHuman, level: ops.LevelWarning, notices: 1, says: "the maximum tier is 1"},
+		{name: "another attempt and a dry run", row: "intent stopped", policy: policy(two, func(p *ops.Policy) { p.DryRun = true }), sessions: retry, kind: ops.StepFinish, status: ops.CycleNeedsHuman, level: ops.LevelWarning, notices: 1, says: "dry run is on"},
+		{name: "another attempt and less trust", row: "intent stopped", policy: policy(two, func(p *ops.Policy) { p.Trust = ops.TrustSuggest }), sessions: retry, kind: ops.StepFinish, status: ops.CycleNeedsHuman, level: ops.LevelWarning, notices: 1, says: "suggest"},
 		{name: "an approval and a service that is not configured any more", row: "escalation proposed", policy: policy(two, gate, gone), sessions: []ops.Session{tier1}, journal: approval(ops.ApprovalApproved), kind: ops.StepFinish, status: ops.CycleSuppressed, level: ops.LevelInfo, notices: 1, says: "web (it is not configured any more)"},
 		{name: "a yes about web and a snooze of db that is over", row: "escalation proposed", policy: policy(two, gate), sessions: []ops.Session{both}, checks: stillDown, journal: aboutWeb, kind: ops.StepQueue, level: ops.LevelInfo, says: "hands web to", check: func(t *testing.T, s ops.Step) {
 			if !slices.Equal(s.Decision.Services, []string{"web"}) {

@@ -195,6 +195,11 @@ const (
 	NotInTheYes  = "it was held back when the question was asked, so the yes is not about it"
 )
 
+// NotAgain says why a session that was decided a while ago is not started.
+func NotAgain(s ops.Session, why string) string {
+	return fmt.Sprintf("%s is not started: %s", s.Tier, why)
+}
+
 // NotAnswered says that a cycle goes on waiting.
 const NotAnswered = "a human has not answered yet"
 

@@ -48,6 +48,8 @@
 //	reflex not needed     all became healthy while a reflex waited        finish resolved by probes                what is over
 //	reflex waits          a reflex is due later; nothing else is wrong    pause or defer; the slot is free         -
 //	nothing ran           no session yet                                  queue the entry handler (Tier 1)         -
+//	intent stopped        a tier is queued that may not start any more    finish needs_human                       called
+//	intent held           a tier is queued; people hold all it is for     finish suppressed                        -
 //	backoff               it is too early for the queued attempt          pause                                    -
 //	intent                the newest session is queued                    run it                                   -
 //	stopped by a person   the newest session was cancelled                finish cancelled                         who asked sees it

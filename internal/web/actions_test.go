@@ -129,7 +129,7 @@ func TestAPlanIsApprovedStepByStep(t *testing.T) {
 	must(t, err)
 	ask := func() ops.Approval {
 		t.Helper()
-		id, err := s.Store.SubmitCycle(t.Context(), ops.NewCycle{Environment: fmt.Sprint("e", s.Now.UnixNano()), Trigger: ops.TriggerManual, At: s.Now})
+		id, err := s.Store.SubmitCycle(t.Context(), ops.NewCycle{Environment: "default", Trigger: ops.TriggerManual, At: s.Now})
 		must(t, err)
 		s.Now = s.Now.Add(time.Second)
 		policy := ops.Policy{Entry: "tier1", Handlers: []ops.Handler{{ID: "tier1", Tier: 1, Agent: "claude"}}}
