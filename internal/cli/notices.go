@@ -108,7 +108,8 @@ func (a *app) notifyCommand() *cobra.Command {
 				return err
 			}
 			if len(cfg.AppriseURLs) == 0 && cfg.AppriseAPI == "" {
-				return &codeError{exitConfig, errors.New("no target is configured: add one to notify.apprise_urls, such as ntfys://ntfy.sh/a-name-nobody-guesses")}
+				return &codeError{exitConfig, errors.New("no target is configured: add one to notify.apprise_urls, such as " +
+					"ntfys://ntfy.sh/a-name-nobody-guesses")}
 			}
 			text := notice.Test()
 			sent := ops.Notice{Kind: ops.NoticeTest, Level: ops.LevelInfo, Title: text.Title, Body: text.Body, CreatedAt: time.Now()}
