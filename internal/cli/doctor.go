@@ -478,10 +478,22 @@ func dockerBroker(ctx context.Context, cfg *config.Config) finding {
 	case err == nil:
 		_ = conn.Close()
 		return finding{check, "ok", "each session gets its own socket in front of " + socket, ""}
-	case cfg.Docker.Broker == config.DockerAuto && errors.Is(err, os.ErrNotExist):
+	case errors.Is(err, os.ErrPermission):
+		return finding{
+			check, "warning", "this user may not use " + socket,
+			"Give the daemon's user the group of the socket (systemd: SupplementaryGroups=docker), and start it again",
+		}
+	case cfg.Docker.Broker == config.DockerAuto && errors.Is(err, os.ErrNotExist) && !watchesContainers(cfg):
 		return finding{check, "ok", "no Docker engine listens at " + socket, ""}
 	}
 	return finding{check, "warning", "no connection to the engine: " + err.Error(), "Start Docker, or set docker.socket"}
+}
+
+// watchesContainers reports whether a probe asks the engine of this machine.
+func watchesContainers(cfg *config.Config) bool {
+	return slices.ContainsFunc(cfg.Environments(), func(e ops.Environment) bool {
+		return slices.ContainsFunc(e.Probes, func(p ops.ProbeSpec) bool { return p.Type == "container" && p.Socket == "" })
+	})
 }
 
 func processes() finding {

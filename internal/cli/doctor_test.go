@@ -64,4 +64,15 @@ func TestDoctorSaysWhetherSessionsGetADockerSocket(t *testing.T) {
 			t.Errorf("%s: %+v", name, f)
 		}
 	}
+	text := "docker: {socket: " + filepath.Join(dir, "none") + "}\nservices: [{name: web, probes: [{type: container, container: web}]}]\n"
+	if err := os.WriteFile(filepath.Join(dir, "claudeops.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := config.Load(config.Input{Environ: []string{"HOME=" + dir}, Dir: dir, Checks: checks()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := dockerBroker(t.Context(), cfg); f.State != "warning" {
+		t.Errorf("containers are watched without an engine: %+v", f)
+	}
 }

@@ -49,7 +49,7 @@ func (a *app) initCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "init [FILE]", Short: "Write a commented configuration; on a terminal, ask for what matters first", Args: cobra.MaximumNArgs(1),
 		Long: `Writes a commented configuration file. On a terminal it first looks at this machine (containers, systemd units, listening ports,
-installed agent CLIs) and asks which services to watch, which agent to run, where to send notifications and whether agents only look at first.
+installed agent CLIs) and asks which services to watch, which agent to run, where to send notifications and whether agents only look.
 Everywhere else, and with --yes, it asks nothing and writes a starter file with which agents look and propose, and change nothing.
 
 An existing file is overwritten only with --force (exit 5). Ctrl-C writes nothing. FILE defaults to claudeops.yaml in the current folder;

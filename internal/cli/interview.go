@@ -262,7 +262,8 @@ func (p *prompter) whichNames(ctx context.Context, found, chosen []discover.Serv
 				}
 			}
 			if i < 0 {
-				return fmt.Sprintf("%q does not name a chosen service: type its number and a name without blanks, such as %s, or keep.", clean(part), example)
+				return fmt.Sprintf("%q does not name a chosen service: type its number and a name without blanks, such as %s, or keep.",
+					clean(part), example)
 			}
 			named[i].Name = m[2]
 		}

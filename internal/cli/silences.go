@@ -15,7 +15,10 @@ import (
 )
 
 func (a *app) silencesCommand() *cobra.Command {
-	c := &cobra.Command{Use: "silences", Aliases: []string{"silence"}, SuggestFor: []string{"mute", "maintenance", "pause"}, Short: "Mute a failing service: list, add, rm"}
+	c := &cobra.Command{
+		Use: "silences", Aliases: []string{"silence"}, SuggestFor: []string{"mute", "maintenance", "pause"},
+		Short: "Mute a failing service: list, add, rm",
+	}
 	c.AddCommand(a.silencesList(), a.silencesAdd(), a.silencesRemove())
 	return c
 }

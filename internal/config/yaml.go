@@ -89,8 +89,8 @@ func (l *loader) parse(data []byte) *yaml.Node {
 		line, _ = strconv.Atoi(m[1])
 		message = m[2]
 	}
-	l.problems.add(origin{source: sourceFile, name: l.fileName, line: brokenLine(data, line), col: 1}, "", "the file is not valid YAML: "+message,
-		"check the indentation and quotes of this line and the one before")
+	at := origin{source: sourceFile, name: l.fileName, line: brokenLine(data, line), col: 1}
+	l.problems.add(at, "", "the file is not valid YAML: "+message, "check the indentation and quotes of this line and the one before")
 	return nil
 }
 

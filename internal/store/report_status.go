@@ -32,8 +32,9 @@ type PageState struct {
 }
 
 // handledAlone: a cycle works on the incident, and nobody was called, or whoever was called has said yes.
-const handledAlone = `(EXISTS (SELECT 1 FROM cycles c WHERE c.id = i.last_cycle_id AND c.ended_at IS NULL AND (i.called_at IS NULL OR EXISTS (
-	SELECT 1 FROM approvals y WHERE y.cycle_id = c.id AND y.status = 'approved' AND y.answered_at >= i.called_at))))`
+const handledAlone = `(EXISTS (SELECT 1 FROM cycles c WHERE c.id = i.last_cycle_id AND c.ended_at IS NULL AND (
+	i.called_at IS NULL
+	OR EXISTS (SELECT 1 FROM approvals y WHERE y.cycle_id = c.id AND y.status = 'approved' AND y.answered_at >= i.called_at))))`
 
 // needsYou: the incident needs a person at a time. It is open, or its snooze is over; no question about it is pending, no cycle
 // repairs it alone, and no lasting no is about it. It takes the time twice. Whoever counts or lists what needs a person uses this.

@@ -271,6 +271,9 @@ func (a activity) event(e ops.Event, you bool) (activityView, bool) {
 
 // request says what a request did that leaves no other event.
 func (a activity) request(r request, you bool) (string, bool) {
+	if strings.HasPrefix(r.path, "/settings/") {
+		return "", false // a preview changes nothing, and what is written has an event of its own
+	}
 	who := a.who(r.actor, you)
 	if r.status >= http.StatusBadRequest {
 		whose := who + "'s"

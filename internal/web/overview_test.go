@@ -125,6 +125,11 @@ func TestActivityIsInTheWordsOfPeople(t *testing.T) {
 	post("/run", url.Values{"prompt": {"Is the disk full?"}})
 	id := s.ends("web", strings.Repeat("The disk is full. ", 30))
 	post(fmt.Sprintf("/incidents/%d/ack", id), nil)
+	looks := form(t, "/settings/services/new", url.Values{"name": {"shop"}, "url": {"shop"}})
+	looks.AddCookie(first)
+	if a := s.do(looks); a.StatusCode == http.StatusNotFound {
+		t.Fatal("there is no such form")
+	}
 	overview := func(cookie *http.Cookie) string {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 		r.AddCookie(cookie)
@@ -132,7 +137,7 @@ func TestActivityIsInTheWordsOfPeople(t *testing.T) {
 	}
 	body := overview(first)
 	mustContain(t, body, "You started a cycle: Is the disk full?", "The schedule started", "You acknowledged incident", `<details class="clamp">`)
-	mustNotContain(t, body, "POST /", "login from", "See Other")
+	mustNotContain(t, body, "POST /", "login from", "an operator from", "See Other", "request was refused", "changed something")
 	mustContain(t, overview(second), "An operator started a cycle: Is the disk full?", "An operator acknowledged incident")
 }
 

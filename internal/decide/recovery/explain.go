@@ -199,11 +199,10 @@ func (in Facts) advice() string {
 		return fmt.Sprintf("Wait for the rate limit of %s to pass (the provider did not say when), "+
 			"or configure a fallback handler of another provider.", cmp.Or(f.Family, who))
 	case TypeServer, TypeNetwork, TypeIdle:
-		return fmt.Sprintf("Check that the model API of %s can be reached from this host and is up, then run the cycle again "+
-			"with claudeops once; "+
+		return fmt.Sprintf("Check that the model API of %s can be reached from this host and is up, then run the cycle again; "+
 			"a fallback handler of another provider would bridge such an outage.", who)
 	case TypeUnavailable:
-		return fmt.Sprintf("Install or update the agent CLI of %s so that claudeops doctor finds it, or configure a fallback handler.", who)
+		return "Install or update the agent CLI: claudeops doctor says how, and what the daemon finds."
 	case TypeCapability:
 		return fmt.Sprintf("Configure a model that exists and accepts this task for %s (now %s), or add a fallback handler.",
 			who, cmp.Or(f.Model, "not known"))

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -103,7 +104,10 @@ func (p *Prober) inspect(ctx context.Context, spec ops.ProbeSpec) (seen inspecte
 		return seen, fmt.Errorf("ask the container engine: %s", reason(err))
 	}
 	resp, err := client.Do(req)
-	if err != nil {
+	switch {
+	case errors.Is(err, os.ErrPermission):
+		return seen, fmt.Errorf("the daemon may not use the container engine at %s; give its user the group of this socket (docker)", socket)
+	case err != nil:
 		return seen, fmt.Errorf("ask the container engine at %s: %s", socket, reason(err))
 	}
 	defer func() { _ = resp.Body.Close() }()

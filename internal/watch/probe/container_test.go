@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -137,6 +138,14 @@ func TestContainersAreJudged(t *testing.T) {
 	gone := filepath.Join(t.TempDir(), "none.sock")
 	want(t, run(t, ops.ProbeSpec{Type: "container", Container: "plain", Socket: gone}), ops.Down,
 		ops.OneLine("ask the container engine at "+gone+": no such file or directory", longestError))
+}
+
+// The daemon's user is not in the group docker: what to do about it is said, since nothing is wrong with the service.
+func TestAnEngineThatIsNotOurs(t *testing.T) {
+	p := New(Options{Clock: at})
+	p.dialer.Control = func(string, string, syscall.RawConn) error { return syscall.EACCES }
+	got := p.Run(t.Context(), "home", []ops.ProbeSpec{{Service: "web", Type: "container", Container: "web", Socket: "/e.sock"}}, ops.ProbeVerify)
+	want(t, got[0], ops.Down, "the daemon may not use the container engine at /e.sock; give its user the group of this socket (docker)")
 }
 
 func TestRestartsAreNoticedForTenMinutes(t *testing.T) {

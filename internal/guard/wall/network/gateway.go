@@ -83,7 +83,8 @@ type Gateway struct {
 // Open starts to serve a session, until Close.
 func Open(ctx context.Context, o Options) (*Gateway, error) {
 	g := &Gateway{
-		o: o, http: make(chan net.Conn), names: newNames(o.Permits), conns: map[net.Conn]bool{}, told: map[Refusal]bool{}, trial: map[string]bool{},
+		o: o, http: make(chan net.Conn), names: newNames(o.Permits),
+		conns: map[net.Conn]bool{}, told: map[Refusal]bool{}, trial: map[string]bool{},
 	}
 	var err error
 	if o.Dir != "" {
