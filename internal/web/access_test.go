@@ -188,7 +188,7 @@ func TestASignInLinkWorksOnce(t *testing.T) {
 		t.Errorf("a second time: %d, %v", a.StatusCode, a.Cookies())
 	}
 	if got := s.audits(); len(got) < 2 || got[0] != "info sign-in link of alice from 192.0.2.1: logged in" ||
-		got[1] != "info an operator from 192.0.2.1: POST /run (303 See Other)" {
+		got[1] != "info an operator by link from 192.0.2.1: POST /run (303 See Other)" {
 		t.Errorf("recorded %q", got)
 	}
 	late := s.signInLink("alice")

@@ -36,7 +36,8 @@ const (
 const (
 	nameToken     = "token"
 	nameReadToken = "read-only token"
-	nameOperator  = "an operator" // with the token or a sign-in link: there is no name, and sentences are made of this
+	nameOperator  = "an operator" // with the token: there is no name, and sentences are made of this
+	nameLink      = "an operator by link"
 	nameReadLogin = "read-only login"
 )
 
@@ -343,7 +344,7 @@ func (l *logins) loginCaller(login found) api.Caller {
 	case readCookie:
 		c.Name, c.Role = nameReadLogin, access.RoleRead
 	case linkCookie:
-		c.Name = nameOperator
+		c.Name = nameLink
 	case fullCookie:
 		c.Name, c.KnowsToken = nameOperator, l.operator
 	case tokenCookie:

@@ -137,7 +137,7 @@ func TestActivityIsInTheWordsOfPeople(t *testing.T) {
 	}
 	body := overview(first)
 	mustContain(t, body, "You started a cycle: Is the disk full?", "The schedule started", "You acknowledged incident", `<details class="clamp">`)
-	mustNotContain(t, body, "POST /", "login from", "an operator from", "See Other", "request was refused", "changed something")
+	mustNotContain(t, body, "POST /", "login from", "an operator from", "by link from", "See Other", "request was refused", "changed something")
 	mustContain(t, overview(second), "An operator started a cycle: Is the disk full?", "An operator acknowledged incident")
 }
 
