@@ -3,8 +3,10 @@ package main_test
 import (
 	"bytes"
 	"database/sql"
+	"errors"
 	"flag"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -105,6 +107,44 @@ func damage(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	must(t, f.Close())
+}
+
+// The part of the file that holds the cycles is damaged: it is noticed by the first read of them, after the pages are up.
+func TestDamageThatTheStartMeetsIsSaid(t *testing.T) {
+	t.Parallel()
+	b := newBox(t, plays(agenttest.Healthy(0.01)))
+	d := b.ready()
+	d.until("the first cycle ends", func() bool { return b.ended(1) })
+	if code := d.stop(); code != 0 {
+		t.Fatalf("stopped with %d", code)
+	}
+	path := filepath.Join(b.state, "claudeops.db")
+	db, err := sql.Open("sqlite", path)
+	must(t, err)
+	var size int64
+	var at []int64
+	must(t, db.QueryRow(`PRAGMA page_size`).Scan(&size))
+	rows, err := db.Query(`SELECT rootpage FROM sqlite_master WHERE tbl_name = 'cycles' AND rootpage > 0`)
+	must(t, err)
+	for rows.Next() {
+		var page int64
+		must(t, rows.Scan(&page))
+		at = append(at, (page-1)*size)
+	}
+	must(t, errors.Join(rows.Err(), rows.Close(), db.Close()))
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	must(t, err)
+	for _, offset := range at {
+		_, err = f.WriteAt(bytes.Repeat([]byte{0xff}, 64), offset)
+		must(t, err)
+	}
+	must(t, f.Close())
+	d = b.serve()
+	d.until("it says so", func() bool {
+		status, body := d.get("/readyz")
+		return status == http.StatusServiceUnavailable && strings.Contains(body, "damaged")
+	})
+	d.stop()
 }
 
 // The daemon is killed, and the log of its database is gone when it starts again.

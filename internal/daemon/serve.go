@@ -23,6 +23,7 @@ import (
 	"claudeops/internal/daemon/control"
 	"claudeops/internal/daemon/trace"
 	"claudeops/internal/ops"
+	"claudeops/internal/store"
 	"claudeops/internal/web"
 )
 
@@ -96,6 +97,13 @@ func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (
 			err = context.Cause(stopped)
 		}
 	}
+	if store.Damaged(err) && !ready.Load() { // the pages are up, and say so
+		h.readiness.damaged(err)
+		h.Logger.ErrorContext(ctx, "the database is damaged; nothing starts, and every page says so", "error", err)
+		running.start(life, h.tellSystemd())
+		o.Service.ready("the database is damaged; nothing starts")
+		<-stopped.Done()
+	}
 	ready.Store(false)
 	if !errors.Is(context.Cause(ctx), ErrReload) {
 		o.Service.stopping()
@@ -136,11 +144,11 @@ func (h *Host) shutdown(ctx context.Context, server *http.Server, end context.Ca
 func (h *Host) pages(ln *connections, ready *atomic.Bool, done <-chan struct{}) *http.Server {
 	return &http.Server{
 		Handler: h.site(ln, h.names(ln), h.webhooks(), done, func() error {
-			if !ready.Load() {
-				return errors.New("starting or stopping")
-			}
 			if err := h.unfit(); err != nil {
 				return err
+			}
+			if !ready.Load() {
+				return errors.New("starting or stopping")
 			}
 			if h.draining.Load() {
 				return api.ErrDraining

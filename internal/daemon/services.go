@@ -147,7 +147,7 @@ func (h *Host) working(ctx context.Context) ([]service, error) {
 		service{name: "update services", run: h.nudged(h.newUpdater().run)},
 		service{name: "remind people", duty: "people", run: endless(h.keeper().Run)},
 		service{name: "remove old records", duty: "retention", run: endless(retention.Run)},
-		service{name: "tell systemd", run: endless(func(ctx context.Context) { h.Service.watch(ctx, &h.loops) })},
+		h.tellSystemd(),
 		service{name: "try walls", run: endless(h.tellWalls)},
 	)
 	if replies := h.replies(); replies.Needed() {
@@ -175,4 +175,9 @@ func (h *Host) eventSender() *cloudevents.Sender {
 		})
 	}
 	return cloudevents.New(o)
+}
+
+// tellSystemd keeps the watchdog of systemd calm while every loop runs.
+func (h *Host) tellSystemd() service {
+	return service{name: "tell systemd", run: endless(func(ctx context.Context) { h.Service.watch(ctx, &h.loops) })}
 }

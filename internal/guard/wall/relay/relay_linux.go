@@ -31,6 +31,9 @@ func init() { //nolint:gochecknoinits // a session waits for it: the rest of the
 // relayTime bounds how long the end of the network's relay is awaited.
 const relayTime = 2 * time.Second
 
+// mostTries is how often bubblewrap is started: beside backups and containers that come and go, two are not always enough.
+const mostTries = 4
+
 // noRelay is the exit code when bubblewrap could not be started, as a shell says it.
 const noRelay = 127
 
@@ -42,8 +45,8 @@ const notSetUp = 1
 // agent inside. It is the whole life of a process: the caller exits with the code.
 //
 // Containers and drives come and go while bubblewrap works through the mounts of the machine, and files while it works through ours.
-// If it fails for that, it is tried once more: it reads the mounts of the machine anew, and those of ours that hide what is gone are
-// left out.
+// If it fails for that, it is tried again: it reads the mounts of the machine anew, and those of ours that hide what is gone are left
+// out.
 func Run(args []string, stderr io.Writer) int {
 	if len(args) < 2 {
 		fmt.Fprintln(stderr, "sandbox relay: the command is missing")
@@ -60,15 +63,15 @@ func Run(args []string, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "sandbox relay:", &os.PathError{Op: "open", Path: list, Err: err})
 		return noRelay
 	}
-	code, ran := bubblewrap(args, signals, stderr)
-	if ran {
-		return code
+	for try := 1; ; try++ {
+		code, ran := bubblewrap(args, signals, stderr)
+		fresh := present(args)
+		if ran || try == mostTries || len(fresh) == len(args) && !changed(mounts) {
+			return code
+		}
+		fmt.Fprintln(stderr, "sandbox relay: a mount disappeared meanwhile; trying again")
+		args = fresh
 	}
-	if fresh := present(args); len(fresh) < len(args) || changed(mounts) {
-		fmt.Fprintln(stderr, "sandbox relay: a mount disappeared meanwhile; trying once more")
-		code, _ = bubblewrap(fresh, signals, stderr)
-	}
-	return code
 }
 
 // bubblewrap runs it to its end and reports whether the program inside was started.
