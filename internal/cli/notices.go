@@ -93,7 +93,7 @@ func (a *app) notifyCommand() *cobra.Command {
 		Use: "test", Short: "Send a test notification to every configured target",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
 			if len(cfg.AppriseURLs) == 0 && cfg.AppriseAPI == "" {
-				return &codeError{exitConfig, errors.New("no target is configured: add one to notify.apprise_urls, such as " +
+				return &codeError{exitConfig, errors.New("no target is configured: add one to notify.apprise_urls (CLAUDEOPS_APPRISE_URLS), such as " +
 					"ntfys://ntfy.sh/a-name-nobody-guesses")}
 			}
 			text := notice.Test()
