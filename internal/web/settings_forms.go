@@ -221,9 +221,6 @@ func (s *server) rehearsed(ctx context.Context, d desk.Draft) *rehearse.Report {
 		s.Logger.WarnContext(ctx, "rehearse a draft of the configuration failed", "error", err)
 		return nil
 	}
-	if report.Counts == (rehearse.Counts{}) {
-		return nil // nothing is on record yet
-	}
 	return &report
 }
 

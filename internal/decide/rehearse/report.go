@@ -94,6 +94,9 @@ func (r *Rehearsal) Report() Report {
 // Summary is the report in one sentence.
 func (r Report) Summary() string {
 	c, found := r.Counts, "no difference"
+	if r.Equal && c == (Counts{}) && r.Stopped == "" {
+		return found + ": nothing is on record yet to compare with"
+	}
 	if !r.Equal {
 		found = fmt.Sprintf("%d different", len(r.Differences)+r.Others)
 	}
