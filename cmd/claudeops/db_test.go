@@ -126,12 +126,13 @@ func TestDamageThatTheStartMeetsIsSaid(t *testing.T) {
 	must(t, db.QueryRow(`PRAGMA page_size`).Scan(&size))
 	rows, err := db.Query(`SELECT rootpage FROM sqlite_master WHERE tbl_name = 'cycles' AND rootpage > 0`)
 	must(t, err)
+	defer func() { _ = rows.Close() }()
 	for rows.Next() {
 		var page int64
 		must(t, rows.Scan(&page))
 		at = append(at, (page-1)*size)
 	}
-	must(t, errors.Join(rows.Err(), rows.Close(), db.Close()))
+	must(t, errors.Join(rows.Err(), db.Close()))
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	must(t, err)
 	for _, offset := range at {
