@@ -43,7 +43,7 @@ func TestAnApprovalOfWhatIsNotConfiguredAnyMore(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRehearsal(t, chain{policy: policy(gate(2), probing("web")), acts: []act{hands(2), well}, probes: func(r *rehearsal, p ops.ProbePurpose) []ops.Check {
 					if r.seen > 10 {
-						t.Fatal("it probes for ever")
+						t.Fatal("it never stops probing")
 					}
 					if r.seen > 1 {
 						return nil

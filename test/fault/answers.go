@@ -170,8 +170,9 @@ func olderProgram(ctx context.Context) (path string, remove func(), err error) {
 		return "", nil, err
 	}
 	remove = func() { _ = os.RemoveAll(dir) }
-	// On the way that releases were made, not in a branch that was merged later.
-	script := `commit=$(git log --first-parent --diff-merges=first-parent --diff-filter=A --format=%H -- internal/store/migrations | sed -n "/^[0-9a-f]\{40\}$/p" | head -1)
+	// Before the migration with the highest number came, on the way that releases were made: the last one to be merged may have a lower one.
+	script := `newest=$(git ls-files 'internal/store/migrations/*.sql' | sort | tail -1)
+commit=$(git log --first-parent --diff-merges=first-parent --diff-filter=A --format=%H -- "$newest" | sed -n "/^[0-9a-f]\{40\}$/p" | head -1)
 test -n "$commit" && git archive "$commit^1" | tar -x -C "$1"
 cd "$1" && CGO_ENABLED=0 GOFLAGS=-buildvcs=false go build -trimpath -tags failpoint -ldflags '-X main.version=older' -o claudeops ./cmd/claudeops`
 	if out, err := exec.CommandContext(ctx, "sh", "-ec", script, "sh", dir).CombinedOutput(); err != nil {

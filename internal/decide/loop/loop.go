@@ -79,7 +79,7 @@ const (
 	window     = 20 // actions that are remembered
 	maxPeriod  = 4
 	mostLoops  = 32 // loops that are remembered
-	patience   = 8  // so many unchanged polls with a declared wait count as one repetition
+	patience   = 8  // this many unchanged polls with a declared wait count as one repetition
 	longestFit = 120
 )
 
@@ -164,7 +164,7 @@ func (d *Detector) Saw(a Action) (Finding, bool) {
 	return best, reached
 }
 
-// NewAttempt says that another session begins. What it does first is no repetition of what the last one did; a loop that
+// NewAttempt says that another session begins. What it does first does not repeat what the last one did; a loop that
 // was found goes on counting if it falls into it again.
 func (d *Detector) NewAttempt() {
 	d.leave()
@@ -219,7 +219,7 @@ func (d *Detector) follow(s seen, period int) int {
 		return 1
 	}
 	if r.matched > 0 && !s.repeats(r.first[r.matched%period]) {
-		*r = run{} // it has drifted away from where it began, so it is no loop to be remembered
+		*r = run{} // it has drifted away from where it began, so it is not remembered as a loop
 	}
 	if r.matched == 0 {
 		r.first = append([]seen{}, d.window[n-period:]...)
@@ -448,7 +448,7 @@ func without(a, b map[string]bool) []string {
 	return out
 }
 
-// isName reports whether a token can name a target: it is no option and no mere number.
+// isName reports whether a token can name a target: it is neither an option nor just a number.
 func isName(token string) bool {
 	if strings.HasPrefix(token, "#") { // the digest of what was cut off
 		return true

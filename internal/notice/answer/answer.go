@@ -141,7 +141,7 @@ func decode(raw []byte) (Token, bool) {
 // LinkPath begins the path of a link; the token follows.
 const LinkPath = "/answer/"
 
-// linkPrefix begins the recipient of a link, so that a token of a button is no link and a link is no button.
+// linkPrefix begins the recipient of a link, so that the token of a button cannot be used as a link, nor a link as a button.
 const linkPrefix = "link:"
 
 // LinkRecipient is the recipient of the links that go to a route.

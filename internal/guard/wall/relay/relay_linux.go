@@ -45,8 +45,8 @@ const notSetUp = 1
 // agent inside. It is the whole life of a process: the caller exits with the code.
 //
 // Containers and drives come and go while bubblewrap works through the mounts of the machine, and files while it works through ours.
-// If it fails for that, it is tried again: it reads the mounts of the machine anew, and those of ours that hide what is gone are left
-// out.
+// If it fails for that, it is tried again, with the mounts of the machine as they are then and without those of ours that hide what is
+// gone.
 func Run(args []string, stderr io.Writer) int {
 	if len(args) < 2 {
 		fmt.Fprintln(stderr, "sandbox relay: the command is missing")
