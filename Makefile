@@ -76,11 +76,12 @@ setup: ## install what `make test` needs (idempotent)
 	@script/setup-tests
 
 .PHONY: lint
-lint: $(LINT) $(DEADCODE) $(ACTIONLINT) ## lint: style, what each package may import, dead code, workflows
+lint: $(LINT) $(DEADCODE) $(ACTIONLINT) ## lint: style, what each package may import, dead code, workflows, the budget
 	$(ACTIONLINT)
 	$(GO) build ./test/...
 	$(LINT) run ./...
 	script/check-product $(DEADCODE)
+	script/check-budget
 	$(GO) run ./test/licenses -check
 
 .PHONY: licenses
@@ -144,6 +145,7 @@ fuzz: ## fuzz the decoders of agent output, and compare the guard with bash
 .PHONY: docs
 docs: ## regenerate the generated documents
 	$(GO) test ./internal/config -run Reference -update
+	$(GO) test ./test/surface -run Surface -update
 
 .PHONY: record
 record: ## record the decisions of the test chains again; read the diff before you commit it
