@@ -24,22 +24,13 @@ func person() string {
 	return "unknown"
 }
 
-// inProcess asks the API in this process, over the database that is open.
-func (a *app) inProcess(ctx context.Context, s *store.Store, cfg *config.Config, use func(*client) error) error {
-	environments, err := trusting(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	return use(a.direct(s, cfg, environments))
-}
-
 // direct is a client of the handler that a daemon serves, in this process. The caller is the user of the operating system.
-func (a *app) direct(s *store.Store, cfg *config.Config, environments []ops.Environment) *client {
+func (a *app) direct(s *store.Store, cfg *config.Config) *client {
 	judge := sync.OnceValues(func() (*guard.Guard, error) { return daemon.NewJudge(cfg) })
 	c := newClient("http://localhost", "")
 	c.http = &http.Client{Transport: api.Direct{
 		Handler: api.New(api.Options{
-			Store: s, Control: rows{s}, Logger: a.logger(), Clock: s.Clock, Version: a.Version, Environments: environments, Trusted: true,
+			Store: s, Control: rows{s}, Logger: a.logger(), Clock: s.Clock, Version: a.Version, Environments: cfg.Environments(), Trusted: true,
 			Guard: daemon.Explainer(cfg, judge), CheckConfig: a.configRow,
 			Address: func() string { return cmp.Or(cfg.Edges.PublicURL, "http://"+cfg.Listen) },
 		}),

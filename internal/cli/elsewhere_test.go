@@ -63,9 +63,6 @@ func TestServicesComeFromTheServer(t *testing.T) {
 	if code, _, _ := e.run("services", "show", "nothing"); code != exitNotFound {
 		t.Errorf("a service that is not there: exit %d", code)
 	}
-	if code, _, errs := e.run("--server", e.url, "services", "discover"); code != exitUsage || !strings.Contains(errs, "local state folder only") {
-		t.Errorf("discovering at a server: exit %d, %s", code, errs)
-	}
 }
 
 func TestNoticesAreThoseOfTheServer(t *testing.T) {

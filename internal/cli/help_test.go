@@ -49,7 +49,6 @@ func TestOnlyCommandsThatNeedItTakeEverySetting(t *testing.T) {
 		{"db check", []string{"state-dir", "database-url-file"}, []string{"interval", "tier1-model"}},
 		{"db prune", []string{"state-dir", "retention-transcripts"}, []string{"interval"}},
 		{"sessions list", []string{"state-dir", "database-url-file"}, []string{"interval"}},
-		{"services discover", []string{"repos-dir", "services-discovery"}, []string{"interval"}},
 		{"healthcheck", []string{"listen"}, []string{"state-dir"}},
 		{"handlers list", nil, []string{"interval", "state-dir"}},
 		{"version", nil, []string{"state-dir"}},

@@ -21,7 +21,7 @@ import (
 	"claudeops/internal/daemon"
 	"claudeops/internal/decide/escalation"
 	"claudeops/internal/ops"
-	"claudeops/internal/watch/discover"
+	"claudeops/internal/watch/survey"
 )
 
 // starter is the file that init writes if it asks nothing.
@@ -349,7 +349,7 @@ const targetsFile = "claudeops.apprise"
 
 // answers are what a person chose for the configuration.
 type answers struct {
-	services []discover.Service
+	services []survey.Service
 	socket   string // of the Docker engine, if it is not the usual one
 	agent    string
 	targets  string // an Apprise URL

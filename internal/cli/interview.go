@@ -16,7 +16,7 @@ import (
 
 	"claudeops/internal/agent/claude"
 	"claudeops/internal/config"
-	"claudeops/internal/watch/discover"
+	"claudeops/internal/watch/survey"
 )
 
 // interview looks at this machine and asks what belongs into the configuration. It writes nothing.
@@ -47,46 +47,46 @@ func (a *app) interview(ctx context.Context) (out answers, err error) {
 
 // surroundings are what runs and what is installed here.
 type surroundings struct {
-	services []discover.Service
-	programs []discover.Program
+	services []survey.Service
+	programs []survey.Program
 	socket   string // of the Docker engine, if it is not the usual one
 }
 
 // lookAround finds what runs and what is installed here, and shows each step while it takes place.
 func (a *app) lookAround(ctx context.Context, p *prompter) (out surroundings) {
-	var containers []discover.Container
+	var containers []survey.Container
 	p.step("containers of the Docker engine", func() (int, error) {
 		socket, ok := strings.CutPrefix(cmp.Or(a.variable("DOCKER_HOST"), "unix://"+config.DefaultDockerSocket), "unix://")
 		if !ok || !filepath.IsAbs(socket) {
 			return 0, errors.New("DOCKER_HOST is not a Unix socket")
 		}
 		var err error
-		if containers, err = discover.Containers(ctx, socket); err == nil && socket != config.DefaultDockerSocket {
+		if containers, err = survey.Containers(ctx, socket); err == nil && socket != config.DefaultDockerSocket {
 			out.socket = socket
 		}
 		return len(containers), err
 	})
-	var units []discover.Unit
+	var units []survey.Unit
 	p.step("systemd units", func() (int, error) {
 		systemctl, err := lookIn(a.variable("PATH"), "systemctl")
 		if err != nil {
 			return 0, errors.New("systemctl is not installed")
 		}
-		units, err = discover.Units(ctx, systemctl)
+		units, err = survey.Units(ctx, systemctl)
 		return len(units), err
 	})
-	var listeners []discover.Listener
+	var listeners []survey.Listener
 	p.step("listening ports", func() (n int, err error) {
-		listeners, err = discover.Listeners("/proc")
+		listeners, err = survey.Listeners("/proc")
 		return len(listeners), err
 	})
 	p.step("agent CLIs", func() (int, error) {
-		out.programs = discover.Programs(ctx, a.variable("PATH"))
+		out.programs = survey.Programs(ctx, a.variable("PATH"))
 		return len(out.programs), nil
 	})
-	out.services = discover.Services(containers, units, listeners)
+	out.services = survey.Services(containers, units, listeners)
 	p.step("ports that speak HTTP", func() (n int, err error) {
-		discover.AskHTTP(ctx, out.services)
+		survey.AskHTTP(ctx, out.services)
 		for _, s := range out.services {
 			for _, status := range s.Answers {
 				if status > 0 {
@@ -216,7 +216,7 @@ func (p *prompter) yesNo(ctx context.Context, question string, preset bool) (yes
 	return yes, err
 }
 
-func (p *prompter) whichServices(ctx context.Context, found []discover.Service) (chosen []discover.Service, err error) {
+func (p *prompter) whichServices(ctx context.Context, found []survey.Service) (chosen []survey.Service, err error) {
 	if len(found) == 0 {
 		fmt.Fprintln(p.out, "\nNo services were found. Add yours to the configuration later.")
 		return nil, nil
@@ -245,8 +245,8 @@ func (p *prompter) whichServices(ctx context.Context, found []discover.Service) 
 var newName = regexp.MustCompile(`^(\d+)=([A-Za-z0-9][A-Za-z0-9_.@-]*)$`)
 
 // whichNames asks how the services are to be called. They have the numbers of the list.
-func (p *prompter) whichNames(ctx context.Context, found, chosen []discover.Service) error {
-	example := fmt.Sprintf("%d=shop", 1+slices.IndexFunc(found, func(s discover.Service) bool { return s.Name == chosen[0].Name }))
+func (p *prompter) whichNames(ctx context.Context, found, chosen []survey.Service) error {
+	example := fmt.Sprintf("%d=shop", 1+slices.IndexFunc(found, func(s survey.Service) bool { return s.Name == chosen[0].Name }))
 	return p.ask(ctx, "Other names for them? Such as "+example, "keep", func(text string) string {
 		named := slices.Clone(chosen)
 		for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' }) {
@@ -258,7 +258,7 @@ func (p *prompter) whichNames(ctx context.Context, found, chosen []discover.Serv
 			if m != nil {
 				n, err := strconv.Atoi(m[1])
 				if err == nil && n > 0 && n <= len(found) {
-					i = slices.IndexFunc(chosen, func(s discover.Service) bool { return s.Name == found[n-1].Name })
+					i = slices.IndexFunc(chosen, func(s survey.Service) bool { return s.Name == found[n-1].Name })
 				}
 			}
 			if i < 0 {
@@ -268,7 +268,7 @@ func (p *prompter) whichNames(ctx context.Context, found, chosen []discover.Serv
 			named[i].Name = m[2]
 		}
 		for i, s := range named {
-			if slices.ContainsFunc(named[:i], func(o discover.Service) bool { return o.Name == s.Name }) {
+			if slices.ContainsFunc(named[:i], func(o survey.Service) bool { return o.Name == s.Name }) {
 				return fmt.Sprintf("Two services would be called %q.", s.Name)
 			}
 		}
@@ -304,8 +304,8 @@ func numbersIn(text string, most int) (out []int, problem string) {
 }
 
 // whichAgent asks for the agent CLI. Claude Ops has adapters for two.
-func (p *prompter) whichAgent(ctx context.Context, found []discover.Program) (chosen string, err error) {
-	var usable, others []discover.Program
+func (p *prompter) whichAgent(ctx context.Context, found []survey.Program) (chosen string, err error) {
+	var usable, others []survey.Program
 	for _, f := range found {
 		if f.Name == agentClaude || f.Name == agentCodex {
 			usable = append(usable, f)
@@ -327,7 +327,7 @@ func (p *prompter) whichAgent(ctx context.Context, found []discover.Program) (ch
 	}
 	err = p.ask(ctx, "Which one should run?", "1", func(text string) string {
 		n, err := strconv.Atoi(text)
-		if i := slices.IndexFunc(usable, func(f discover.Program) bool { return strings.EqualFold(f.Name, text) }); i >= 0 {
+		if i := slices.IndexFunc(usable, func(f survey.Program) bool { return strings.EqualFold(f.Name, text) }); i >= 0 {
 			n, err = i+1, nil
 		}
 		if err != nil || n < 1 || n > len(usable) {

@@ -11,7 +11,7 @@ import (
 	"claudeops/internal/config"
 	"claudeops/internal/decide/escalation"
 	"claudeops/internal/ops"
-	"claudeops/internal/watch/discover"
+	"claudeops/internal/watch/survey"
 )
 
 // typed is a person who has typed all answers in advance.
@@ -44,7 +44,7 @@ func TestWhatIsMissingIsNotAskedFor(t *testing.T) {
 	if chosen, err := p.whichServices(t.Context(), nil); err != nil || chosen != nil {
 		t.Errorf("%v, %v", chosen, err)
 	}
-	if agent, err := p.whichAgent(t.Context(), []discover.Program{{Name: "gemini", Path: "/usr/bin/gemini"}}); err != nil || agent != agentClaude {
+	if agent, err := p.whichAgent(t.Context(), []survey.Program{{Name: "gemini", Path: "/usr/bin/gemini"}}); err != nil || agent != agentClaude {
 		t.Errorf("%q, %v", agent, err)
 	}
 	for _, want := range []string{"No services were found", "Neither Claude Code nor Codex is installed", "npm install"} {
@@ -53,7 +53,7 @@ func TestWhatIsMissingIsNotAskedFor(t *testing.T) {
 		}
 	}
 	p, out = typed("")
-	found := []discover.Program{{Name: "codex", Path: "/usr/bin/codex"}, {Name: "goose", Version: "1.2.3"}}
+	found := []survey.Program{{Name: "codex", Path: "/usr/bin/codex"}, {Name: "goose", Version: "1.2.3"}}
 	if agent, err := p.whichAgent(t.Context(), found); err != nil || agent != agentCodex {
 		t.Errorf("%q, %v", agent, err)
 	}
@@ -65,8 +65,8 @@ func TestWhatIsMissingIsNotAskedFor(t *testing.T) {
 // Every combination of answers is a valid configuration.
 func TestAnswersMakeAValidConfiguration(t *testing.T) {
 	at := netip.MustParseAddrPort("[::1]:80")
-	odd := discover.Services([]discover.Container{{Name: "a_b.c-1", Image: "x:1 # {no: comment}"}}, []discover.Unit{{Name: "my-app@1.service"}},
-		[]discover.Listener{{Address: at, Program: "yes"}, {Address: at, Program: "1e3"}, {Address: at, Program: "null"}})
+	odd := survey.Services([]survey.Container{{Name: "a_b.c-1", Image: "x:1 # {no: comment}"}}, []survey.Unit{{Name: "my-app@1.service"}},
+		[]survey.Listener{{Address: at, Program: "yes"}, {Address: at, Program: "1e3"}, {Address: at, Program: "null"}})
 	for i, a := range []answers{
 		{agent: agentClaude, suggest: true},
 		{agent: agentCodex},

@@ -17,9 +17,9 @@ import (
 
 func (a *app) servicesCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "services", Aliases: []string{"service"}, Short: "Watched services and their state: list, show, heartbeat, discover, accept",
+		Use: "services", Aliases: []string{"service"}, Short: "Watched services and their state: list, show, heartbeat",
 	}
-	c.AddCommand(a.servicesList(), a.servicesShow(), a.servicesHeartbeat(), a.servicesDiscover(), a.servicesAccept())
+	c.AddCommand(a.servicesList(), a.servicesShow(), a.servicesHeartbeat())
 	return c
 }
 

@@ -236,31 +236,6 @@ func builtIns(s *service) []ops.ActionSpec {
 	return out
 }
 
-// adoptable gives adopted services the built-in actions, unless another service has the container or unit already.
-func adoptable(known ops.Inventory, services []ops.Service, probes []ops.ProbeSpec) []ops.Service {
-	taken := map[string]bool{}
-	for _, s := range known.Services {
-		for _, a := range s.Actions {
-			taken[a.Container+"\n"+a.Unit] = true
-		}
-	}
-	out := slices.Clone(services)
-	for i := range out {
-		s := service{Service: out[i]}
-		for _, p := range probes {
-			if p.Service == s.Name {
-				s.probes = append(s.probes, probeEntry{ProbeSpec: p})
-			}
-		}
-		fromProbes(&s)
-		if key := s.Container + "\n" + s.Unit; !taken[key] {
-			taken[key] = true
-			out[i].Container, out[i].Unit, out[i].Actions = s.Container, s.Unit, builtIns(&s)
-		}
-	}
-	return out
-}
-
 // merge adds an operator's entries to the built-in actions.
 func merge(known []ops.ActionSpec, s *service) []ops.ActionSpec {
 	out := slices.Clone(known)

@@ -94,16 +94,6 @@ const scriptedBin = "scripted"
 // Scripted reports whether the built-in scripted agent is used.
 func (a Agent) Scripted() bool { return a.Bin == scriptedBin }
 
-// Discovery is how services that repositories name are treated.
-type Discovery string
-
-// The ways to treat them.
-const (
-	DiscoveryOff   Discovery = "off"
-	DiscoveryShow  Discovery = "show"
-	DiscoveryTrust Discovery = "trust"
-)
-
 // Host is this supervisor among those that share a database.
 type Host struct {
 	Name   string
@@ -147,7 +137,6 @@ type Config struct {
 	MaxTier      ops.Tier
 	trust        ops.Trust // empty: full
 	Notes        string
-	Discovery    Discovery
 	Tiers        map[ops.Tier]*Tier
 	Limits       ops.Limits
 	BudgetDayUSD float64

@@ -204,7 +204,7 @@ func TestEverySettingIsReadFromEverySource(t *testing.T) {
 		"notify.telegram_api": "http://127.0.0.1:9", "notify.approve_by_ntfy": "true", "web.public_url": "https://ops.example.org", "web.mcp": "write",
 		"cooldown.redeployments": "2", "sandbox.bubblewrap": "on", "sandbox.uid": "1000", "sandbox.mode": "required", "sandbox.unwalled": "refuse", "sandbox.network": "services", "sandbox.memory_mb": "9",
 		"docker.broker": "off", "cooldown.redeployment_window": "1h",
-		"oidc.issuer": "https://id.example.org", "services_discovery": "trust", "database_url": "postgres://db/ops", "host.lease": "20s", "host.sessions": "7", "host.disk_reserve": "100", "retention.session_max_mb": "32",
+		"oidc.issuer": "https://id.example.org", "database_url": "postgres://db/ops", "host.lease": "20s", "host.sessions": "7", "host.disk_reserve": "100", "retention.session_max_mb": "32",
 	}
 	for _, s := range newConfig().settings() {
 		if s.structured() || s.key == "escalation.manager" || s.key == "escalation.judge" {

@@ -21,7 +21,7 @@ const longestWatch = 24 * time.Hour
 type inventory struct {
 	services ops.Inventory
 	probes   []ops.ProbeSpec
-	written  []written          // where the probes are configured; those of repositories have none
+	written  []written          // where the probes are configured
 	declared map[string]written // where the services are configured
 }
 
@@ -219,29 +219,11 @@ func (l *loader) distinguish(probes []ops.ProbeSpec) {
 	}
 }
 
-// Adopt adds services to an environment as if they were at the end of its list, with the actions that follow from their container or
-// unit. The caller made sure that their names are free.
-func (c *Config) Adopt(environment string, services []ops.Service, probes []ops.ProbeSpec) {
-	for i := range c.environments {
-		e := &c.environments[i]
-		if e.name != environment {
-			continue
-		}
-		// Environments may share one list, so it is never appended to in place.
-		e.inventory.services.Services = slices.Concat(e.inventory.services.Services, adoptable(e.inventory.services, services, probes))
-		e.inventory.probes = slices.Concat(e.inventory.probes, probes)
-	}
-}
-
-// ProbePlace says where a probe of an environment is configured, by its index among the environment's probes. A probe of a
-// repository is in no file of ours.
-func (c *Config) ProbePlace(environment string, i int) (where, key string) {
-	for _, e := range c.environments {
-		if e.name == environment && i < len(e.inventory.written) {
-			return e.inventory.written[i].at.where(), e.inventory.written[i].key
-		}
-	}
-	return "environment " + environment, "services"
+// ProbePlace says where a probe of an environment is configured, by its index among the environment's probes.
+func (c *Config) ProbePlace(name string, i int) (where, key string) {
+	e := slices.IndexFunc(c.environments, func(o environment) bool { return o.name == name })
+	place := c.environments[e].inventory.written[i]
+	return place.at.where(), place.key
 }
 
 // showServices names the services of the top level, or of every environment that has its own.

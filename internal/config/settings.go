@@ -326,16 +326,9 @@ const (
 func (c *Config) inventorySettings() []field {
 	return []field{
 		servicesField(&c.inventory, "The services to watch. See [Services](#services).").showing(c.showServices),
-		value("services_discovery", &c.Discovery, discoveryKind(),
-			"How services that repositories name are used: not at all, listed, or watched. See [Services](#services).").
-			byEnv("CLAUDEOPS_SERVICES_DISCOVERY").or(string(DiscoveryShow)),
 		list("environments", &c.environments, c.environmentFields, c.finishEnvironment,
 			"Environments, each with its own state folder. See [Environments](#environments).").orElse("one, named `default`"),
 	}
-}
-
-func discoveryKind() kind[Discovery] {
-	return choiceKind("a way to treat services of repositories", DiscoveryOff, DiscoveryShow, DiscoveryTrust)
 }
 
 func (c *Config) guardSettings() []field {

@@ -67,12 +67,6 @@ func RetentionFlags() []Flag {
 	return append(c.flagsOf(&c.StateDir, &c.DatabaseURL), flags(c.retentionSettings())...)
 }
 
-// DiscoveryFlags are the flags of commands that look for services in repositories.
-func DiscoveryFlags() []Flag {
-	c := options()
-	return c.flagsOf(&c.StateDir, &c.DatabaseURL, &c.ReposDir, &c.Discovery)
-}
-
 // ListenFlags are the flags that say where the daemon answers.
 func ListenFlags() []Flag {
 	c := options()

@@ -138,12 +138,6 @@ func TestAServiceWithoutAProbeBesideOthersIsLookedAtOnceADay(t *testing.T) {
 			t.Errorf("%s: every %s, without a probe are %v", c.name, p.ObserveEvery, p.Unprobed())
 		}
 	}
-	// A repository may bring services later.
-	cfg, _ := mustLoad(t, setup{yaml: "services: [" + probed + "]\n"})
-	cfg.Adopt("default", []ops.Service{{Name: "queue"}}, nil)
-	if p := cfg.Environments()[0].Policy; p.ObserveEvery != 24*time.Hour {
-		t.Errorf("every %s", p.ObserveEvery)
-	}
 }
 
 func TestNoticeRoutesAreReadAndKeptSecret(t *testing.T) {

@@ -117,7 +117,6 @@ type cleanup struct {
 
 // open locks the state folder and builds the parts. Nothing runs yet; a failure undoes everything.
 func open(ctx context.Context, o Options) (h *Host, err error) {
-	o.discoverServices(ctx)
 	h = newHost(o, o.Config.Environments())
 	defer func() {
 		if err != nil {

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"net"
@@ -31,18 +32,21 @@ import (
 func probing(t *testing.T, guarded bool, commands ...[]string) *Host {
 	t.Helper()
 	dir := t.TempDir()
-	e := ops.Environment{
-		Name:     "home",
-		StateDir: filepath.Join(dir, "state"),
-		WorkDir:  filepath.Join(dir, "work"),
-		ReposDir: filepath.Join(dir, "repos"),
-	}
+	var probes []map[string]any
 	for _, argv := range commands {
-		e.Probes = append(e.Probes, ops.ProbeSpec{Type: "command", Service: "db", Command: argv})
+		probes = append(probes, map[string]any{"type": "command", "command": argv})
 	}
-	c := &config.Config{StateDir: e.StateDir, Listen: "127.0.0.1:8080"}
-	c.Guard.Enabled = guarded
-	return newHost(Options{Config: c, Clock: time.Now, Self: filepath.Join(dir, "claudeops")}, []ops.Environment{e, {Name: "lab"}})
+	text, err := json.Marshal(map[string]any{
+		"state_dir": "state", "repos_dir": "repos", "guard": map[string]any{"enabled": guarded},
+		"environments": []any{
+			map[string]any{"name": "home", "services": []any{map[string]any{"name": "db", "probes": probes}}}, map[string]any{"name": "lab"},
+		},
+	})
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(dir, "claudeops.yaml"), text, 0o600))
+	c, err := config.Load(config.Input{Environ: []string{"HOME=" + dir}, Dir: dir})
+	must(t, err)
+	return newHost(Options{Config: c, Clock: time.Now, Self: filepath.Join(dir, "claudeops")}, c.Environments())
 }
 
 func TestProbesThatOnlyLookAreRun(t *testing.T) {
@@ -78,7 +82,7 @@ func TestAProbeThatDoesMoreThanLookIsRefusedAtStart(t *testing.T) {
 			continue
 		}
 		text := err.Error()
-		for _, want := range []string{"environment home", argv[0], "db is not run", "the guard refuses it", "guard.enabled"} {
+		for _, want := range []string{"claudeops.yaml:1", "services[0].probes[1]", argv[0], "db is not run", "the guard refuses it", "guard.enabled"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%q: the error does not say %q: %s", argv, want, text)
 			}
@@ -435,5 +439,12 @@ func TestTheUnitAndItsEnvironmentFilesAreOurs(t *testing.T) {
 	}
 	if units := unitFilesOf("0::/user.slice/session-1.scope\n", []string{dir}); units != nil {
 		t.Errorf("a shell has the units %q", units)
+	}
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
 }

@@ -79,7 +79,7 @@ func pages[T any](ctx context.Context, read func(context.Context, store.RecordFi
 
 // rehearsed is what a configuration makes of the record.
 func rehearsed(c *config.Config) (rehearse.Configuration, error) {
-	out := rehearse.Configuration{Policies: map[string]ops.Policy{}, Discovers: c.Discovery == config.DiscoveryTrust, Guesses: 1}
+	out := rehearse.Configuration{Policies: map[string]ops.Policy{}, Guesses: 1}
 	facts := map[string][]guard.Facts{}
 	for _, e := range c.Environments() {
 		out.Policies[e.Name] = e.Policy

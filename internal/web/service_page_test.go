@@ -161,7 +161,7 @@ func TestBarsHaveOneHeightAndTellTheirError(t *testing.T) {
 
 func TestServicesPageSaysWhereServicesComeFrom(t *testing.T) {
 	s := newSite(t)
-	mustContain(t, s.page("/services"), "No services discovered", `href="/config?q=services"`)
+	mustContain(t, s.page("/services"), "No services yet", `href="/config?q=services"`)
 }
 
 func TestHealthBarsShowTheWorstOfEachBucket(t *testing.T) {

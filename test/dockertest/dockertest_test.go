@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"claudeops/internal/ops"
-	"claudeops/internal/watch/discover"
 	"claudeops/internal/watch/probe"
 	"claudeops/test/dockertest"
 )
@@ -50,34 +49,24 @@ func TestContainerProbesReadARealDaemon(t *testing.T) {
 	}
 }
 
-func TestDiscoveredProbesFindWhatComposeStarts(t *testing.T) {
+func TestContainerProbesFindWhatComposeStarts(t *testing.T) {
 	d := dockertest.Shared(t)
-	repos := t.TempDir()
-	project := filepath.Join(repos, "shop")
-	if err := os.Mkdir(project, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(project, "docker-compose.yml")
+	file := filepath.Join(t.TempDir(), "docker-compose.yml")
 	text := "version: '2.4'\nservices:\n  web:\n    image: " + dockertest.Image + "\n    container_name: shop-web\n    network_mode: none\n" +
 		"    stop_grace_period: 1s\n    healthcheck: {test: [CMD, 'true'], interval: 1s}\n" +
 		"    command: [/bin/sh, -c, \"trap 'exit 0' TERM; while :; do sleep 0.2; done\"]\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	found, err := discover.Scan(t.Context(), repos, discover.Options{CheckProbe: probe.Validate, ProbeName: probe.Describe})
-	if err != nil || len(found.Found) != 1 || len(found.Found[0].Probes) != 1 {
-		t.Fatalf("found %+v, %v", found.Found, err)
-	}
-	spec := found.Found[0].Probes[0]
 	p := probe.New(probe.Options{Socket: d.Socket})
-	if got := p.Run(t.Context(), "home", []ops.ProbeSpec{spec}, ops.ProbeObserve)[0]; got.Status != ops.Down {
+	if got := check(t, p, "shop-web"); got.Status != ops.Down {
 		t.Errorf("before the start it is %s: %s", got.Status, got.Error)
 	}
 	t.Cleanup(func() { _, _ = d.Run(t, d.Socket, "docker", "rm", "-f", "shop-web") })
 	if out, err := d.Run(t, d.Socket, "docker-compose", "-f", file, "up", "-d", "web"); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if got := p.Run(t.Context(), "home", []ops.ProbeSpec{spec}, ops.ProbeObserve)[0]; got.Status == ops.Down {
+	if got := check(t, p, "shop-web"); got.Status == ops.Down {
 		t.Errorf("after the start it is %s: %s", got.Status, got.Error)
 	}
 }

@@ -12,8 +12,6 @@ import (
 // Configuration is what one makes of recorded rows.
 type Configuration struct {
 	Policies map[string]ops.Policy // by environment
-	// Discovers: services may also come from repositories, so one that the configuration does not name is still there.
-	Discovers bool
 	// Judge answers a tool call. Nothing is recorded of where it ran; each guess is another one of that.
 	Judge   func(environment string, g ops.GuardRecord, guess int) Verdict
 	Guesses int
@@ -133,20 +131,14 @@ func (c Configuration) has(environment string) bool {
 // not probe.
 func (c Configuration) policy(of ops.Cycle) ops.Policy {
 	p := c.Policies[of.Environment].Narrow(of.Options)
-	known := map[string]ops.Service{}
+	probed := map[string]bool{} // the services that it knew
 	for _, s := range of.Policy.Inventory.Services {
-		known[s.Name] = s
+		probed[s.Name] = s.Probed
 	}
 	var services []ops.Service
 	for _, s := range p.Inventory.Services {
-		if old, ok := known[s.Name]; ok {
-			s.Probed = s.Probed && old.Probed
-			services = append(services, s)
-			delete(known, s.Name)
-		}
-	}
-	for _, s := range of.Policy.Inventory.Services {
-		if _, left := known[s.Name]; left && c.Discovers {
+		if old, known := probed[s.Name]; known {
+			s.Probed = s.Probed && old
 			services = append(services, s)
 		}
 	}

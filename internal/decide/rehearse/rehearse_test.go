@@ -204,11 +204,6 @@ func TestServicesThatComeAndGo(t *testing.T) {
 	if got := rehearsed(c, p); got.Equal {
 		t.Errorf("without services: %+v", got)
 	}
-	r := rehearse.New(nil, rehearse.Configuration{Policies: map[string]ops.Policy{c.Environment: p}, Discovers: true})
-	r.Cycle(c)
-	if got := r.Report(); !got.Equal {
-		t.Errorf("with services of repositories: %+v", got.Differences)
-	}
 }
 
 func TestStepsThatCannotBeReadAreCounted(t *testing.T) {

@@ -1,4 +1,6 @@
-package discover
+// Package survey finds what runs on this machine, for a new configuration: containers, systemd units, programs that listen on a TCP port,
+// and agent programs that are installed.
+package survey
 
 import (
 	"cmp"
