@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -169,18 +168,6 @@ func (a *app) writing(ctx context.Context, use func(*store.Store, *config.Config
 		err = use(s, c)
 	}
 	return errors.Join(err, a.audit(ctx, s, err), s.Close())
-}
-
-// auditIn records a change that was made outside the database. Before the first start there is no database to record it in.
-func (a *app) auditIn(ctx context.Context, cfg *config.Config, failed error) error {
-	if _, err := os.Stat(daemon.DatabasePath(cfg)); cfg.DatabaseURL == "" && errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	s, err := store.Open(ctx, a.storeOptions(cfg))
-	if err != nil {
-		return err
-	}
-	return errors.Join(a.audit(ctx, s, failed), s.Close())
 }
 
 // audit records a change by this command, as the daemon records those of its pages and its API.
