@@ -344,7 +344,7 @@ var targetShape = regexp.MustCompile(`^[a-z][a-z0-9+.-]*://\S+$`)
 
 // whichTarget asks where notifications go: an Apprise URL, or the address of an Apprise API server.
 func (p *prompter) whichTarget(ctx context.Context) (targets, api string, err error) {
-	fmt.Fprintln(p.out, "\nNotifications: ntfy://…, tgram://…, slackapp://… with buttons, or through Apprise mailto://… and many more.")
+	fmt.Fprintln(p.out, "\nNotifications: ntfy://…, tgram://… with buttons, or through Apprise mailto://… and many more.")
 	fmt.Fprintln(p.out, "http://… is the address of an Apprise API server.")
 	err = p.ask(ctx, "Where should notifications go? A URL, or none", "none", func(text string) string {
 		targets, api = "", ""

@@ -31,7 +31,6 @@ import (
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 	"claudeops/internal/watch"
-	"claudeops/internal/watch/notify"
 	"claudeops/internal/watch/probe"
 )
 
@@ -314,8 +313,7 @@ func (a *app) loadFrom(path string, instead map[string][]byte) (*config.Config, 
 func checks() config.Checks {
 	return config.Checks{
 		CheckProbe: probe.Validate, CheckServices: watch.CheckServices, CheckMaintenance: watch.CheckMaintenance,
-		CheckTarget: notify.CheckTarget,
-		ProbeName:   probe.Describe, AgentUser: agentUser, AgentProfile: acp.Family,
+		ProbeName: probe.Describe, AgentUser: agentUser, AgentProfile: acp.Family,
 	}
 }
 

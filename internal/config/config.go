@@ -40,7 +40,6 @@ type Checks struct {
 	CheckProbe       func(ops.ProbeSpec) error
 	CheckServices    func([]ops.Service) error
 	CheckMaintenance func(ops.Maintenance) error
-	CheckTarget      func(url string) error // of notices
 	// ProbeName is what a probe is called among its results.
 	ProbeName func(ops.ProbeSpec) string
 	// AgentProfile returns the maker of a model in a built-in profile of the Agent Client Protocol, and whether there is such a profile.
@@ -216,9 +215,6 @@ func Load(in Input) (*Config, error) {
 		pending: map[string]*yaml.Node{},
 	}
 	l.places.instead = in.Instead
-	if in.CheckTarget != nil {
-		l.places.target = in.CheckTarget
-	}
 	l.load()
 	c.File, c.Digest, c.dir = l.fileName, l.digest, in.Dir
 	c.complete(l)

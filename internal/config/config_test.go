@@ -14,7 +14,6 @@ import (
 	"claudeops/internal/decide/escalation"
 	"claudeops/internal/ops"
 	"claudeops/internal/watch"
-	"claudeops/internal/watch/notify"
 	"claudeops/internal/watch/probe"
 )
 
@@ -43,8 +42,7 @@ func load(t *testing.T, s setup) (*Config, string, error) {
 	}
 	c, err := Load(Input{Flags: s.flags, Environ: env, Dir: dir, Check: escalation.Flaws, Checks: Checks{
 		CheckProbe: probe.Validate, CheckServices: watch.CheckServices, CheckMaintenance: watch.CheckMaintenance, ProbeName: probe.Describe, AgentProfile: acp.Family,
-		CheckTarget: notify.CheckTarget,
-		AgentUser:   func() int { return s.agentUser },
+		AgentUser: func() int { return s.agentUser },
 	}})
 	return c, dir, err
 }

@@ -425,7 +425,7 @@ func databaseKind() kind[string] {
 func appriseKind() kind[[]string] {
 	return kind[[]string]{
 		name: "URLs, separated by blanks or newlines", list: true, schema: listSchema(singleSchema()),
-		parse: func(p places, v raw) ([]string, []fault) {
+		parse: func(_ places, v raw) ([]string, []fault) {
 			var urls []string
 			var faults []fault
 			for i, e := range v.entries(strings.Fields) {
@@ -433,10 +433,6 @@ func appriseKind() kind[[]string] {
 				if !ok || scheme == "" || rest == "" || strings.ContainsFunc(e.text, unicode.IsSpace) {
 					// An entry is a secret as a whole, so the message gives its number only.
 					faults = append(faults, wrong(e, "give Apprise URLs such as mailto://… or ntfy://…", "entry %d is not a URL", i+1)...)
-					continue
-				}
-				if err := p.target(e.text); err != nil {
-					faults = append(faults, wrong(e, err.Error(), "entry %d is not a target", i+1)...)
 					continue
 				}
 				urls = append(urls, e.text)

@@ -20,7 +20,6 @@ type places struct {
 	configHome string
 	files      *[]string // which were read
 	instead    map[string][]byte
-	target     func(url string) error // what is wrong with a target of notices
 }
 
 // readFile reads a file, or what it is to hold.
@@ -32,7 +31,7 @@ func (p places) readFile(path string) ([]byte, error) {
 }
 
 func newPlaces(vars map[string]string) places {
-	p := places{home: vars["HOME"], files: new([]string), target: func(string) error { return nil }}
+	p := places{home: vars["HOME"], files: new([]string)}
 	// The XDG rules say that a relative value is to be ignored.
 	under := func(variable, rest string) string {
 		if v := vars[variable]; filepath.IsAbs(v) {

@@ -175,14 +175,6 @@ func (i Incident) ToDo(recommended string) string {
 	return recommended
 }
 
-// NoticeRoot is the first message of a problem at a target that tells each problem in a thread.
-type NoticeRoot struct {
-	Target  string
-	Thread  CycleID // what all notices of the problem share
-	Message string  // its id at the channel; empty: there is none yet
-	Text    string  // what it says
-}
-
 // NoticeSubject is what a person can still answer about a notice.
 type NoticeSubject struct {
 	Approval  *Approval  // the pending question of its cycle; nil: none

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"crypto/rand"
-	"database/sql"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -24,8 +23,6 @@ const (
 	replyMark = "reply_mark/"
 	// usedFor is how long after its end a token is remembered as used.
 	usedFor = 24 * time.Hour
-	// rootsFor is how long the first message of a problem is remembered; what is told later begins a new thread.
-	rootsFor = 90 * 24 * time.Hour
 )
 
 // AnswerKey returns the key with which the tokens of answers are signed. The first call makes it.
@@ -158,39 +155,6 @@ func (s *People) NoticeThread(ctx context.Context, n ops.Notice) (first ops.Cycl
 		first = ops.CycleID(*found)
 	}
 	return first, nil
-}
-
-// NoticeRoot returns the first message about the problem of a notice at a target, or the one with an id. Message is empty where nothing
-// was told yet, and Thread is zero where the notice is not about a problem.
-func (s *People) NoticeRoot(ctx context.Context, target string, n ops.Notice, message string) (ops.NoticeRoot, error) {
-	out := ops.NoticeRoot{Target: target}
-	thread, err := s.NoticeThread(ctx, n)
-	if out.Thread = thread; err == nil {
-		err = s.db.Reader().QueryRowContext(ctx, `SELECT thread, message, text FROM notice_roots
-			WHERE target = ? AND (thread = ? OR message = ?)`, target, thread, message).Scan(&out.Thread, &out.Message, &out.Text)
-	}
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return out, fmt.Errorf("read thread at %s: %w", target, err)
-	}
-	return out, nil
-}
-
-// KeepNoticeRoot remembers the first message of a thread, in place of an earlier one.
-func (s *People) KeepNoticeRoot(ctx context.Context, r ops.NoticeRoot) error {
-	err := s.db.Write(ctx, "notice_root", func(tx db.Querier) error {
-		_, err := tx.ExecContext(ctx, `DELETE FROM notice_roots WHERE at <= ?`, db.Time(s.clock().Add(-rootsFor)))
-		if err != nil {
-			return err
-		}
-		_, err = tx.ExecContext(ctx, `INSERT INTO notice_roots (target, thread, message, text, at) VALUES (?, ?, ?, ?, ?)
-			ON CONFLICT (target, thread) DO UPDATE SET message = excluded.message, text = excluded.text, at = excluded.at`,
-			r.Target, r.Thread, r.Message, r.Text, db.Time(s.clock()))
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("keep thread %d at %s: %w", r.Thread, r.Target, err)
-	}
-	return nil
 }
 
 // TakeReply carries out a reply as the API does, uses up its token and records it, in one transaction. A reply that cannot be carried out

@@ -95,8 +95,7 @@ func newTarget(s *server, r *http.Request) setting {
 	f.view.Lead = "Who is told. The URL is a secret: it goes into a file that only the daemon can read, and is not shown again."
 	f.view.Fields = []input{{
 		Name: "target", Label: "URL", Kind: "secret", Required: true, Max: desk.MaxObservation,
-		Hint: "ntfys://ntfy.sh/a-name-nobody-guesses, tgram://token/chat, " +
-			"slackapp://xapp-token/xoxb-token/channel?senders=user, or any other URL of Apprise",
+		Hint: "ntfys://ntfy.sh/a-name-nobody-guesses, tgram://token/chat, or any other URL of Apprise",
 	}}
 	f.change = edit.Change{}
 	f.target, f.id = s.typed.keep(asked(r, "target"), asked(r, "kept"), s.person(r), s.Clock())

@@ -17,7 +17,6 @@ func watchCases() []testCase {
 		{"an alert told again is one alert", alertToldAgain},
 		{"an alert ends by its id", alertEndsByItsID},
 		{"notices of one problem share a thread", noticesShareAThread},
-		{"the first message of a thread is remembered", threadsHaveARoot},
 		{"a signed request counts once", signedRequestOnce},
 		{"an alert told while it is settled stays pending", alertToldWhileSettled},
 		{"an alert nobody repeats expires", alertExpires},
@@ -103,31 +102,6 @@ func noticesShareAThread(t *testing.T, f *Fixture) {
 	equal(t, "of its cycle", thread(ops.Notice{CycleID: &cycle}), cycle)
 	other := cycle + 100
 	equal(t, "of the incident", thread(ops.Notice{CycleID: &other, Incident: got.Journal.Incidents[0].ID}), cycle)
-}
-
-func threadsHaveARoot(t *testing.T, f *Fixture) {
-	root := func(target string, cycle ops.CycleID, message string) ops.NoticeRoot {
-		t.Helper()
-		n := ops.Notice{CycleID: &cycle}
-		if cycle == 0 {
-			n.CycleID = nil
-		}
-		got, err := f.Store.NoticeRoot(t.Context(), target, n, message)
-		must(t, err)
-		return got
-	}
-	equal(t, "none yet", root("slack:C1", 7, ""), ops.NoticeRoot{Target: "slack:C1", Thread: 7})
-	first := ops.NoticeRoot{Target: "slack:C1", Thread: 7, Message: "1.1", Text: "web is down"}
-	must(t, f.Store.KeepNoticeRoot(t.Context(), first))
-	equal(t, "by the notice", root("slack:C1", 7, ""), first)
-	equal(t, "by the message", root("slack:C1", 0, "1.1"), first)
-	equal(t, "of another problem", root("slack:C1", 8, ""), ops.NoticeRoot{Target: "slack:C1", Thread: 8})
-	equal(t, "at another target", root("slack:C2", 7, "1.1"), ops.NoticeRoot{Target: "slack:C2", Thread: 7})
-	equal(t, "about nothing", root("slack:C1", 0, ""), ops.NoticeRoot{Target: "slack:C1"})
-	first.Message, first.Text = "2.2", "it is down again"
-	must(t, f.Store.KeepNoticeRoot(t.Context(), first))
-	equal(t, "in place of the earlier", root("slack:C1", 7, ""), first)
-	equal(t, "the earlier", root("slack:C1", 0, "1.1"), ops.NoticeRoot{Target: "slack:C1"})
 }
 
 func signedRequestOnce(t *testing.T, f *Fixture) {

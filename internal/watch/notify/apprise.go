@@ -1,5 +1,5 @@
-// Package notify delivers the notices of the outbox to people: to ntfy, Telegram and Slack itself, with buttons, and to everything else
-// through Apprise. It also reads the answers that people give with the buttons.
+// Package notify delivers the notices of the outbox to people: to ntfy and Telegram itself, with buttons, and to everything else through
+// Apprise. It also reads the answers that people give with the buttons.
 package notify
 
 import (
@@ -134,14 +134,6 @@ func messageOf(n ops.Notice) message {
 		m.Type = "failure"
 	}
 	return m
-}
-
-// whole is the title and the body as one text.
-func (m message) whole() string {
-	if body := strings.TrimSpace(m.Body); body != m.Title {
-		return m.Title + "\n\n" + body
-	}
-	return m.Title
 }
 
 const (

@@ -23,8 +23,6 @@ type Subjects interface {
 	NoticeThread(ctx context.Context, n ops.Notice) (ops.CycleID, error)
 	AnswerKey(ctx context.Context) ([]byte, error)
 	KeepAnswerCodes(ctx context.Context, tokens []string, expires time.Time) error
-	NoticeRoot(ctx context.Context, target string, n ops.Notice, message string) (ops.NoticeRoot, error)
-	KeepNoticeRoot(ctx context.Context, r ops.NoticeRoot) error
 }
 
 // button is an answer that a person can give to a notice.
@@ -88,30 +86,6 @@ func signedButtons(ctx context.Context, s Subjects, n ops.Notice, recipient stri
 		out[i].signed = answer.Sign(key, out[i].token)
 	}
 	return out, key, nil
-}
-
-// codedButtons makes the buttons of a channel that vouches for who presses them, and stores their tokens under the codes that the buttons
-// carry: they have no room for more. Without s there are none.
-func codedButtons(ctx context.Context, s Subjects, n ops.Notice, recipient string, complete bool) (out []button, err error) {
-	if s == nil {
-		return nil, nil
-	}
-	all, _, err := signedButtons(ctx, s, n, recipient)
-	var tokens []string
-	var expires time.Time
-	for _, b := range all {
-		if b.token.Decision == answer.Approve && !complete {
-			continue // a person must not approve what the message does not show
-		}
-		out, tokens = append(out, b), append(tokens, b.signed)
-		if b.token.Expires.After(expires) {
-			expires = b.token.Expires
-		}
-	}
-	if err != nil || len(out) == 0 {
-		return nil, err
-	}
-	return out, s.KeepAnswerCodes(ctx, tokens, expires)
 }
 
 // asksForCare reports whether a notice of this kind is about an incident that somebody should take care of.

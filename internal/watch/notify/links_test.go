@@ -19,12 +19,6 @@ func (f fixedSubject) NoticeSubject(context.Context, ops.Notice) (ops.NoticeSubj
 
 func (fixedSubject) NoticeThread(context.Context, ops.Notice) (ops.CycleID, error) { return 0, nil }
 
-func (fixedSubject) NoticeRoot(context.Context, string, ops.Notice, string) (ops.NoticeRoot, error) {
-	return ops.NoticeRoot{}, nil
-}
-
-func (fixedSubject) KeepNoticeRoot(context.Context, ops.NoticeRoot) error { return nil }
-
 func (f fixedSubject) AnswerKey(context.Context) ([]byte, error) {
 	return []byte(strings.Repeat("k", answer.KeySize)), nil
 }

@@ -3,7 +3,6 @@ package notify
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -20,8 +19,6 @@ type ReplyStore interface {
 	AnswerKey(ctx context.Context) ([]byte, error)
 	AnswerToken(ctx context.Context, code string) (string, error)
 	ReplyMark(ctx context.Context, channel string) (string, error)
-	NoticeRoot(ctx context.Context, target string, n ops.Notice, message string) (ops.NoticeRoot, error)
-	KeepNoticeRoot(ctx context.Context, r ops.NoticeRoot) error
 }
 
 // Desk carries out what people answer.
@@ -67,7 +64,6 @@ const (
 // NewReplies makes a reader of answers.
 func NewReplies(o RepliesOptions) *Replies {
 	targets := ParseTargets(o.URLs)
-	targets.Slack = slices.DeleteFunc(targets.Slack, func(t SlackTarget) bool { return !t.answered() })
 	if !o.answeredByTelegram() {
 		targets.Telegram = nil
 	}
@@ -93,10 +89,6 @@ func (r *Replies) Run(ctx context.Context) error {
 	for _, of := range grouped(r.targets.Telegram, func(a, b TelegramTarget) bool { return a.Token == b.Token }) {
 		bot := botReader{Replies: r, bot: r.bot(of[0].Token)}
 		readers.Go(func() { r.keep(ctx, "Telegram", bot.poll) })
-	}
-	for _, of := range grouped(r.targets.Slack, func(a, b SlackTarget) bool { return a.App == b.App }) {
-		app := appReader{r, of}
-		readers.Go(func() { r.keep(ctx, "Slack", app.listen) })
 	}
 	topics, err := r.topics(ctx)
 	if err != nil {
@@ -179,55 +171,6 @@ func (r *Replies) verify(key []byte, token string, reply *answer.Reply) {
 	case err != nil:
 		reply.Refused = "the answer is not genuine"
 	}
-}
-
-// rights are what a person may do with buttons. The settings that give them are called senders and responders.
-type rights struct {
-	answer, approve bool
-	settings        string // what stands before their names
-}
-
-// check finds out what the code of a button stands for, and whether the person may use it here. It fails only if the database does.
-func (r *Replies) check(ctx context.Context, reply *answer.Reply, code string, may rights, here func(recipient string) bool) error {
-	if !may.answer {
-		reply.Refused = fmt.Sprintf("the sender is not one of %[1]ssenders or %[1]sresponders", may.settings)
-		return nil
-	}
-	reply.Refused = "the button is unknown or too old"
-	if !isWord(code) {
-		return nil
-	}
-	token, err := r.Store.AnswerToken(ctx, code)
-	if errors.Is(err, ops.ErrNotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	key, err := r.Store.AnswerKey(ctx)
-	if err != nil {
-		return err
-	}
-	reply.Refused = ""
-	r.verify(key, token, reply)
-	switch {
-	case reply.Refused != "":
-	case !here(reply.Token.Recipient):
-		reply.Refused = "the button was sent to another chat"
-	case reply.Token.Decision == answer.Approve && !may.approve:
-		reply.Refused = "this sender may acknowledge, snooze and deny, but not approve; ask one of " + may.settings + "senders"
-	}
-	return nil
-}
-
-// personName is how events name a person whom a channel knows. The other name is chosen by the person, so only a harmless one is shown.
-func personName(chosen, known string) string {
-	const longest = 32
-	plain := strings.Trim(chosen, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-") == ""
-	if chosen != "" && plain && len(chosen) <= longest {
-		return fmt.Sprintf("@%s (%s)", chosen, known)
-	}
-	return known
 }
 
 // take carries out a reply. It fails only if the database does; then the message is read again.

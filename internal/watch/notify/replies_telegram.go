@@ -72,10 +72,8 @@ func (b botReader) update(ctx context.Context, u telegramUpdate) error {
 	known := false
 	if m := u.Message; m != nil && m.From != nil {
 		reply.By = m.From.name()
-		if may := b.rights(m.From.ID); may.answer {
-			known = true
-		} else if err := b.check(ctx, &reply, "", may, nil); err == nil {
-			reply.Silent = false
+		if known, _ = b.rights(m.From.ID); !known {
+			reply.Refused, reply.Silent = strangerToTelegram, false
 		}
 	}
 	if _, err := b.take(ctx, reply); err != nil {
@@ -87,24 +85,28 @@ func (b botReader) update(ctx context.Context, u telegramUpdate) error {
 	return nil
 }
 
-// rights are what a person may do.
-func (b botReader) rights(sender int64) rights {
-	approve := slices.Contains(b.TelegramSenders, sender)
-	return rights{approve || slices.Contains(b.TelegramResponders, sender), approve, "notify.telegram_"}
+// strangerToTelegram is why the answer of somebody who has no rights is refused.
+const strangerToTelegram = "the sender is not one of notify.telegram_senders or notify.telegram_responders"
+
+// rights are what a person may do with buttons.
+func (b botReader) rights(sender int64) (mayAnswer, mayApprove bool) {
+	mayApprove = slices.Contains(b.TelegramSenders, sender)
+	return mayApprove || slices.Contains(b.TelegramResponders, sender), mayApprove
 }
 
 func (b botReader) pressed(ctx context.Context, reply answer.Reply, c telegramCallback) error {
 	reply.By = c.From.name()
-	may := b.rights(c.From.ID)
-	here := func(recipient string) bool { return c.Message != nil && c.Message.Chat.is(recipient) }
-	if err := b.check(ctx, &reply, c.Data, may, here); err != nil {
+	mayAnswer, mayApprove := b.rights(c.From.ID)
+	if !mayAnswer {
+		reply.Refused = strangerToTelegram
+	} else if err := b.check(ctx, &reply, c, mayApprove); err != nil {
 		return err
 	}
 	result, err := b.take(ctx, reply)
 	if err != nil {
 		return err
 	}
-	if result.Repeated || !may.answer && !b.told.take(b.Clock()) {
+	if result.Repeated || !mayAnswer && !b.told.take(b.Clock()) {
 		return nil // strangers cannot make the bot talk without end
 	}
 	b.tell(ctx, "answerCallbackQuery", map[string]any{
@@ -114,6 +116,35 @@ func (b botReader) pressed(ctx context.Context, reply answer.Reply, c telegramCa
 		text, _ := fit(fmt.Sprintf("%s\n\n%s: %s", m.Text, reply.By, result.Text), longestTelegram)
 		// Without a keyboard the buttons are gone.
 		b.tell(ctx, "editMessageText", map[string]any{"chat_id": m.Chat.ID, "message_id": m.ID, "text": text})
+	}
+	return nil
+}
+
+// check finds out what a button stands for, and whether the person may use it in this chat. It fails only if the database does.
+func (b botReader) check(ctx context.Context, reply *answer.Reply, c telegramCallback, mayApprove bool) error {
+	reply.Refused = "the button is unknown or too old"
+	if !isWord(c.Data) {
+		return nil
+	}
+	token, err := b.Store.AnswerToken(ctx, c.Data)
+	if errors.Is(err, ops.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	key, err := b.Store.AnswerKey(ctx)
+	if err != nil {
+		return err
+	}
+	reply.Refused = ""
+	b.verify(key, token, reply)
+	switch {
+	case reply.Refused != "":
+	case c.Message == nil || !c.Message.Chat.is(reply.Token.Recipient):
+		reply.Refused = "the button was sent to another chat"
+	case reply.Token.Decision == answer.Approve && !mayApprove:
+		reply.Refused = "this sender may acknowledge, snooze and deny, but not approve; ask one of notify.telegram_senders"
 	}
 	return nil
 }

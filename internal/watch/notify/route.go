@@ -193,10 +193,6 @@ func (n Native) telegram(t TelegramTarget) telegram {
 	return s
 }
 
-func (n Native) slack(t SlackTarget) slack {
-	return slack{target: t, bot: slackCaller{t.API, t.Bot, newClient(n.HTTPClient)}, answers: n.Answers}
-}
-
 // answeredByTelegram reports whether anybody may answer by Telegram.
 func (n Native) answeredByTelegram() bool {
 	return len(n.TelegramSenders)+len(n.TelegramResponders) > 0
@@ -215,7 +211,7 @@ type Several struct {
 	targets []recipient
 }
 
-// NewSender sends to ntfy, Telegram and Slack apps itself, and to all other targets through Apprise.
+// NewSender sends to ntfy and Telegram itself, and to all other targets through Apprise.
 func NewSender(a AppriseOptions, n Native) *Several {
 	s := &Several{}
 	targets := ParseTargets(a.URLs)
@@ -224,9 +220,6 @@ func NewSender(a AppriseOptions, n Native) *Several {
 	}
 	for _, t := range targets.Telegram {
 		s.targets = append(s.targets, recipient{t.name(), n.telegram(t)})
-	}
-	for _, t := range targets.Slack {
-		s.targets = append(s.targets, recipient{t.name(), n.slack(t)})
 	}
 	// Without URLs an Apprise API server has targets of its own.
 	if len(targets.Apprise) > 0 || targets.Native() == 0 {

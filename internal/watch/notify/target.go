@@ -1,24 +1,19 @@
 package notify
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-
-	"claudeops/internal/ops"
 )
 
 // Targets are what the URLs of targets mean: those that are served here, and those that Apprise serves.
 type Targets struct {
 	Ntfy     []NtfyTarget
 	Telegram []TelegramTarget
-	Slack    []SlackTarget
 	Apprise  []string
 }
 
@@ -42,16 +37,6 @@ type TelegramTarget struct {
 	Silent bool
 }
 
-// SlackTarget is a channel of a Slack app.
-type SlackTarget struct {
-	App     string // token with which the app reads answers
-	Bot     string // token with which it posts
-	Channel string
-	// Senders may answer, Responders may only acknowledge, snooze and deny: ids of users. If there are neither, messages have no buttons.
-	Senders, Responders []string
-	API                 string // address of the API's methods
-}
-
 // ParseTargets sorts the URLs of targets. A URL with parts that only Apprise understands stays with Apprise.
 func ParseTargets(urls []string) Targets {
 	var out Targets
@@ -69,9 +54,6 @@ func ParseTargets(urls []string) Targets {
 				out.Telegram = append(out.Telegram, targets...)
 				continue
 			}
-		case "slackapp": // nothing of Apprise
-			out.Slack = append(out.Slack, parseSlack(rest))
-			continue
 		}
 		if raw != "" {
 			out.Apprise = append(out.Apprise, raw)
@@ -80,18 +62,8 @@ func ParseTargets(urls []string) Targets {
 	return out
 }
 
-// CheckTarget says what to write instead of a target that cannot be used. Apprise checks its own.
-func CheckTarget(url string) error {
-	for _, s := range ParseTargets([]string{url}).Slack {
-		if s.Channel == "" {
-			return errors.New("write slackapp://xapp-…/xoxb-…/CHANNEL?senders=USER with ids such as C0123ABCD and U0123ABCD")
-		}
-	}
-	return nil
-}
-
 // Native is how many targets are served here.
-func (t Targets) Native() int { return len(t.Ntfy) + len(t.Telegram) + len(t.Slack) }
+func (t Targets) Native() int { return len(t.Ntfy) + len(t.Telegram) }
 
 // split separates the parts of a target's URL. It does not use a URL parser, because the token of a bot is not a host and port.
 func split(rest string) (authority string, path []string, query url.Values, ok bool) {
@@ -244,38 +216,6 @@ func parseTelegram(rest string) ([]TelegramTarget, bool) {
 	return out, true
 }
 
-// slackAPI is where the methods of Slack's API are.
-const slackAPI = "https://slack.com/api"
-
-var slackID = ops.Pattern(`^[A-Z][A-Z0-9]{1,31}$`) // of a channel or a person
-
-// parseSlack reads APP_TOKEN/BOT_TOKEN/CHANNEL?senders=…&responders=…&api=…. The zero value is a target that is wrong.
-func parseSlack(rest string) SlackTarget {
-	app, path, query, ok := split(rest)
-	if !ok || len(path) != 2 || !only(query, "senders", "responders", "api") {
-		return SlackTarget{}
-	}
-	t := SlackTarget{
-		App: app, Bot: path[0], Channel: path[1], Senders: splitTags(query.Get("senders")), Responders: splitTags(query.Get("responders")),
-		API: strings.TrimRight(cmp.Or(query.Get("api"), slackAPI), "/"),
-	}
-	ids := slices.Concat([]string{t.Channel}, t.Senders, t.Responders)
-	if !strings.HasPrefix(app, "xapp-") || !strings.HasPrefix(t.Bot, "xoxb-") ||
-		slices.ContainsFunc(ids, func(id string) bool { return !slackID().MatchString(id) }) {
-		return SlackTarget{}
-	}
-	return t
-}
-
-// recipient names the channel in the tokens of its answers.
-func (t SlackTarget) recipient() string { return "slack:" + t.Channel }
-
-// name is how people know the channel.
-func (t SlackTarget) name() string { return "Slack channel " + cmp.Or(t.Channel, "(its URL is wrong)") }
-
-// answered reports whether anybody may answer at the channel.
-func (t SlackTarget) answered() bool { return len(t.Senders)+len(t.Responders) > 0 }
-
 func isNumber(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
 
 // bot is the number of the bot, which is not a secret.
@@ -298,12 +238,9 @@ func (t TelegramTarget) name() string {
 // recipient names the topic in the tokens of its answers. The name of a topic can be a secret, so it is not shown.
 func (t NtfyTarget) recipient() string { return "ntfy:" + t.digest() }
 
-func (t NtfyTarget) digest() string { return digestOf(t.Base + "/" + t.Topic) }
-
-// digestOf names a secret without showing it.
-func digestOf(secret string) string {
+func (t NtfyTarget) digest() string {
 	const shown = 4
-	sum := sha256.Sum256([]byte(secret))
+	sum := sha256.Sum256([]byte(t.Base + "/" + t.Topic))
 	return hex.EncodeToString(sum[:shown])
 }
 

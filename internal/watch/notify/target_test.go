@@ -2,7 +2,6 @@ package notify
 
 import (
 	"reflect"
-	"strings"
 	"testing"
 )
 
@@ -33,33 +32,6 @@ func TestTargetsOfNtfyAndTelegramAreServedHere(t *testing.T) {
 	} {
 		if got := ParseTargets([]string{" " + raw}); !reflect.DeepEqual(got, Targets{Telegram: want}) {
 			t.Errorf("%s gives %+v", raw, got)
-		}
-	}
-}
-
-func TestATargetOfASlackApp(t *testing.T) {
-	want := SlackTarget{App: "xapp-1-A1-2-f", Bot: "xoxb-1-2-f", Channel: "C0AB", API: slackAPI}
-	if got := ParseTargets([]string{"slackapp://xapp-1-A1-2-f/xoxb-1-2-f/C0AB"}); !reflect.DeepEqual(got, Targets{Slack: []SlackTarget{want}}) {
-		t.Errorf("%+v", got)
-	}
-	want.Senders, want.Responders, want.API = []string{"U1", "W2"}, []string{"U3"}, "https://slack-gov.com/api"
-	full := "SlackApp://xapp-1-A1-2-f/xoxb-1-2-f/C0AB/?senders=U1,W2&responders=U3&api=https://slack-gov.com/api/"
-	if err := CheckTarget(full); err != nil {
-		t.Error(err)
-	}
-	if got := ParseTargets([]string{full}); !reflect.DeepEqual(got, Targets{Slack: []SlackTarget{want}}) {
-		t.Errorf("%+v", got)
-	}
-	for _, raw := range []string{
-		"slackapp://xoxb-1/xapp-1/C1", "slackapp://xapp-1/C1", "slackapp://xapp-1/xoxb-1/ops", "slackapp://xapp-1/xoxb-1/C1/C2", "slackapp://xapp-1/xoxb-1/C1?senders=alice",
-		"slackapp://xapp-1/xoxb-1/C1?sender=U1", "slackapp:///x",
-	} {
-		got := ParseTargets([]string{raw})
-		if !reflect.DeepEqual(got, Targets{Slack: []SlackTarget{{}}}) {
-			t.Errorf("%s gives %+v", raw, got)
-		}
-		if err := CheckTarget(raw); err == nil || !strings.Contains(err.Error(), "write slackapp://xapp-…/xoxb-…/CHANNEL") {
-			t.Errorf("%s: %v", raw, err)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"claudeops/internal/notice/answer"
 	"claudeops/internal/ops"
@@ -84,23 +85,47 @@ type telegramButton struct {
 func (s telegram) Send(ctx context.Context, n ops.Notice) error {
 	ctx, cancel := limited(ctx)
 	defer cancel()
-	shown, complete := fit(messageOf(n).whole(), longestTelegram)
-	buttons, err := codedButtons(ctx, s.answers, n, s.target.recipient(), complete)
+	text := messageOf(n)
+	whole := text.Title
+	if body := strings.TrimSpace(text.Body); body != text.Title {
+		whole += "\n\n" + body
+	}
+	shown, complete := fit(whole, longestTelegram)
+	row, err := s.buttons(ctx, n, complete)
 	if err != nil {
 		return err
 	}
 	var keyboard map[string]any
-	if len(buttons) > 0 {
-		row := make([]telegramButton, len(buttons))
-		for i, b := range buttons {
-			row[i] = telegramButton{Text: b.label, Data: answer.Code(b.signed)}
-		}
+	if len(row) > 0 {
 		keyboard = map[string]any{"inline_keyboard": [][]telegramButton{row}}
 	}
 	return s.bot.call(ctx, "sendMessage", telegramMessage{
 		ChatID: s.target.Chat, Thread: s.target.Thread, Text: shown, Silent: s.target.Silent, Preview: map[string]bool{"is_disabled": true},
 		Keyboard: keyboard,
 	}, nil)
+}
+
+// buttons makes the buttons of a message, and stores their tokens under the codes that they carry: a button has no room for more.
+func (s telegram) buttons(ctx context.Context, n ops.Notice, complete bool) (out []telegramButton, err error) {
+	if s.answers == nil {
+		return nil, nil
+	}
+	all, _, err := signedButtons(ctx, s.answers, n, s.target.recipient())
+	var tokens []string
+	var expires time.Time
+	for _, b := range all {
+		if b.token.Decision == answer.Approve && !complete {
+			continue // a person must not approve what the message does not show
+		}
+		out, tokens = append(out, telegramButton{Text: b.label, Data: answer.Code(b.signed)}), append(tokens, b.signed)
+		if b.token.Expires.After(expires) {
+			expires = b.token.Expires
+		}
+	}
+	if err != nil || len(out) == 0 {
+		return nil, err
+	}
+	return out, s.answers.KeepAnswerCodes(ctx, tokens, expires)
 }
 
 // telegramUpdate is something that happened to the bot.
@@ -134,8 +159,15 @@ type telegramChat struct {
 	Username string `json:"username"`
 }
 
-// name is how events name a person.
-func (u telegramUser) name() string { return personName(u.Username, fmt.Sprintf("Telegram %d", u.ID)) }
+// name is how events name a person. The name is chosen by that person, so only a harmless one is shown.
+func (u telegramUser) name() string {
+	const longest = 32
+	plain := strings.Trim(u.Username, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") == ""
+	if u.Username != "" && plain && len(u.Username) <= longest {
+		return fmt.Sprintf("@%s (Telegram %d)", u.Username, u.ID)
+	}
+	return fmt.Sprintf("Telegram %d", u.ID)
+}
 
 // is reports whether a chat is the recipient of a token.
 func (c telegramChat) is(recipient string) bool {
