@@ -59,7 +59,7 @@ const (
 	Remember    Operation = "remember"    // add or remove a memory
 	Resend      Operation = "resend"      // send a notification again
 	Drain       Operation = "drain"       // take a host out of work, or put it back
-	Administer  Operation = "administer"  // tokens and passkeys, and everything that no rule names
+	Administer  Operation = "administer"  // tokens, and everything that no rule names
 )
 
 // allowed is the table: the weakest role that may do an operation.
@@ -127,8 +127,6 @@ func routes() []route {
 		{post, "/theme", Personal},
 		{post, "/login", Personal},
 		{post, "/logout", Personal},
-		{post, "/login/passkey/begin", Personal},
-		{post, "/login/passkey", Personal},
 
 		{post, "/mcp", Look},                // each tool is a request of its own, which is checked like any other
 		{post, "/answer/{token}", Personal}, // the token of the link says what it may do
@@ -178,9 +176,6 @@ func routes() []route {
 		{post, "/settings/trust", Administer},
 		{post, "/config/tokens", Administer},
 		{post, "/config/tokens/{name}/revoke", Administer},
-		{post, "/config/passkeys/begin", Administer},
-		{post, "/config/passkeys", Administer},
-		{post, "/config/passkeys/{id}/remove", Administer},
 	}
 }
 

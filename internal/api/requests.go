@@ -103,9 +103,6 @@ func (s *server) beginRequest(ctx context.Context, request store.Request) (befor
 	}
 }
 
-// Ambiguous says why two programs could read the JSON of a request differently.
-func Ambiguous(body []byte) string { return report.Ambiguous(body) }
-
 // unambiguous refuses a body that two programs could read differently.
 func unambiguous(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -118,7 +115,7 @@ func unambiguous(next http.Handler) http.Handler {
 			writeProblem(w, http.StatusRequestEntityTooLarge, "the request is too long")
 			return
 		}
-		if why := Ambiguous(asked); why != "" {
+		if why := report.Ambiguous(asked); why != "" {
 			writeProblem(w, http.StatusUnprocessableEntity, "the body "+why)
 			return
 		}

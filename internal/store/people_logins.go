@@ -15,13 +15,12 @@ import (
 	"claudeops/internal/store/db"
 )
 
-// Login is a browser session that began with a token or a passkey. The digest is made from a secret that only the browser has.
+// Login is a browser session that began with a token, a link or an identity provider. The digest is made from a secret that only the browser has.
 type Login struct {
 	Digest    string
 	Role      access.Role
 	Name      string    // recorded name of the person; empty for the logins of the configured tokens
 	TokenID   int64     // of the token with a name; the login ends with it
-	PasskeyID int64     // of the passkey; the login ends with it
 	BornAt    time.Time // when the token was entered
 	RenewedAt time.Time
 	ExpiresAt time.Time
@@ -30,7 +29,7 @@ type Login struct {
 func scanLogin(r db.Row) (Login, error) {
 	var l Login
 	var readOnly bool
-	err := r.Scan(&l.Digest, &readOnly, &l.Role, &l.Name, &l.TokenID, &l.PasskeyID,
+	err := r.Scan(&l.Digest, &readOnly, &l.Role, &l.Name, &l.TokenID,
 		db.ToTime(&l.BornAt), db.ToTime(&l.RenewedAt), db.ToTime(&l.ExpiresAt))
 	if l.Role == access.RoleNone { // it began before there were roles
 		l.Role = access.RoleAdmin
@@ -57,8 +56,8 @@ func (s *People) AddLogin(ctx context.Context, l Login, replaces string, until t
 			}
 		}
 		_, err = tx.ExecContext(ctx, `INSERT INTO logins
-			(digest, read_only, role, name, token_id, passkey_id, born_at, renewed_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			l.Digest, l.Role == access.RoleRead, l.Role, l.Name, l.TokenID, l.PasskeyID,
+			(digest, read_only, role, name, token_id, born_at, renewed_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+			l.Digest, l.Role == access.RoleRead, l.Role, l.Name, l.TokenID,
 			db.Time(l.BornAt), db.Time(l.RenewedAt), db.Time(l.ExpiresAt))
 		return err
 	})
@@ -75,12 +74,11 @@ func orConflict(err error) error {
 	return err
 }
 
-// Login returns a login that has not expired, and whose token or passkey still works.
+// Login returns a login that has not expired, and whose token still works.
 func (s *People) Login(ctx context.Context, digest string, now time.Time) (Login, error) {
-	l, err := db.One(ctx, s.db.Reader(), scanLogin, `SELECT l.digest, l.read_only, l.role, l.name, l.token_id, l.passkey_id,
+	l, err := db.One(ctx, s.db.Reader(), scanLogin, `SELECT l.digest, l.read_only, l.role, l.name, l.token_id,
 		l.born_at, l.renewed_at, l.expires_at FROM logins l WHERE l.digest = ? AND l.expires_at > ?
-		AND (l.token_id = 0 OR EXISTS (SELECT 1 FROM access_tokens t WHERE t.id = l.token_id AND `+tokenWorks+`))
-		AND (l.passkey_id = 0 OR EXISTS (SELECT 1 FROM passkeys p WHERE p.id = l.passkey_id))`,
+		AND (l.token_id = 0 OR EXISTS (SELECT 1 FROM access_tokens t WHERE t.id = l.token_id AND `+tokenWorks+`))`,
 		digest, db.Time(now), db.Time(now))
 	if err != nil {
 		return Login{}, fmt.Errorf("read login: %w", err)
@@ -105,110 +103,6 @@ func (s *People) EndLogin(ctx context.Context, digest string) error {
 	})
 	if err != nil {
 		return fmt.Errorf("end login: %w", err)
-	}
-	return nil
-}
-
-// Passkey is a key on a device of a person, with which the person signs in and approves.
-type Passkey struct {
-	ID           int64
-	Name         string
-	Role         access.Role
-	CredentialID string
-	Credential   []byte // what the browser registered, as JSON; nothing in it is secret
-	CreatedAt    time.Time
-	CreatedBy    string
-	LastUsedAt   *time.Time
-}
-
-const selectPasskeys = `SELECT p.id, p.name, p.role, p.credential_id, p.credential, p.created_at, p.created_by, p.last_used_at
-	FROM passkeys p`
-
-func scanPasskey(r db.Row) (Passkey, error) {
-	var p Passkey
-	var credential string
-	err := r.Scan(&p.ID, &p.Name, &p.Role, &p.CredentialID, &credential, db.ToTime(&p.CreatedAt), &p.CreatedBy, db.ToOptTime(&p.LastUsedAt))
-	p.Credential = []byte(credential)
-	return p, err
-}
-
-// AddPasskey stores a passkey. A name or a key that is there already is an ops.ErrConflict.
-func (s *People) AddPasskey(ctx context.Context, p Passkey) (Passkey, error) {
-	p.CreatedAt = s.orNow(p.CreatedAt)
-	err := s.db.Write(ctx, "passkey", func(tx db.Querier) error {
-		if !tokenName().MatchString(p.Name) || !p.Role.Known() {
-			return errors.New("a passkey needs a name of letters, digits, dots, dashes and underscores, at most 63, and a role")
-		}
-		if err := requireName(p.CreatedBy); err != nil {
-			return err
-		}
-		var err error
-		p.ID, err = db.One(ctx, tx, db.ScanInt, `INSERT INTO passkeys (name, role, credential_id, credential, created_at, created_by)
-			VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING id`,
-			p.Name, p.Role, p.CredentialID, string(p.Credential), db.Time(p.CreatedAt), p.CreatedBy)
-		if errors.Is(err, ops.ErrNotFound) {
-			return fmt.Errorf("a passkey with this name, or the same key, exists: %w", ops.ErrConflict)
-		}
-		if err != nil {
-			return err
-		}
-		_, err = insertAudit(ctx, tx, ops.Event{
-			Level: ops.LevelWarning, Message: fmt.Sprintf("%s added the passkey %s with the role %s", p.CreatedBy, p.Name, p.Role),
-		}, p.CreatedAt)
-		return err
-	})
-	if err != nil {
-		return Passkey{}, fmt.Errorf("add passkey %s: %w", p.Name, err)
-	}
-	return p, nil
-}
-
-// Passkeys lists the passkeys by name.
-func (s *People) Passkeys(ctx context.Context) ([]Passkey, error) {
-	out, err := db.List(ctx, s.db.Reader(), scanPasskey, selectPasskeys+` ORDER BY p.name`)
-	if err != nil {
-		return nil, fmt.Errorf("list passkeys: %w", err)
-	}
-	return out, nil
-}
-
-// Passkey returns a passkey by the id that the device gave it.
-func (s *People) Passkey(ctx context.Context, credentialID string) (Passkey, error) {
-	p, err := db.One(ctx, s.db.Reader(), scanPasskey, selectPasskeys+` WHERE p.credential_id = ?`, credentialID)
-	if err != nil {
-		return Passkey{}, fmt.Errorf("read passkey: %w", err)
-	}
-	return p, nil
-}
-
-// UsePasskey stores a passkey after a sign-in: its counter has changed.
-func (s *People) UsePasskey(ctx context.Context, id int64, credential []byte, at time.Time) error {
-	err := s.db.WriteUnordered(ctx, "passkey_used", func(tx db.Querier) error {
-		_, err := tx.ExecContext(ctx, `UPDATE passkeys SET credential = ?, last_used_at = ? WHERE id = ?`, string(credential), db.Time(at), id)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("note use of passkey: %w", err)
-	}
-	return nil
-}
-
-// RemovePasskey deletes a passkey. Logins with it end.
-func (s *People) RemovePasskey(ctx context.Context, id int64, by string, at time.Time) error {
-	at = s.orNow(at)
-	err := s.db.Write(ctx, "passkey", func(tx db.Querier) error {
-		if err := requireName(by); err != nil {
-			return err
-		}
-		name, err := db.One(ctx, tx, db.ScanString, `DELETE FROM passkeys WHERE id = ? RETURNING name`, id)
-		if err != nil {
-			return err
-		}
-		_, err = insertAudit(ctx, tx, ops.Event{Level: ops.LevelWarning, Message: fmt.Sprintf("%s removed the passkey %s", by, name)}, at)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("remove passkey: %w", err)
 	}
 	return nil
 }
@@ -482,14 +376,17 @@ func (s *People) EndRequest(ctx context.Context, r Request, a Answer) error {
 	return nil
 }
 
-// AddCode keeps a secret that can be used once, for one purpose, until a time. Only its digest is stored.
-func (s *People) AddCode(ctx context.Context, purpose, secret, who string, now, end time.Time) error {
+// codeDigest is what is stored of the code of a sign-in link.
+func codeDigest(code string) string { return tokenDigest("sign-in link\n" + code) }
+
+// AddCode keeps the code of a sign-in link until a time. Only its digest is stored.
+func (s *People) AddCode(ctx context.Context, code, who string, now, end time.Time) error {
 	err := s.db.Write(ctx, "code", func(tx db.Querier) error {
 		if _, err := tx.ExecContext(ctx, `DELETE FROM door_codes WHERE expires_at <= ?`, db.Time(now)); err != nil {
 			return err
 		}
 		_, err := tx.ExecContext(ctx, `INSERT INTO door_codes (digest, who, expires_at) VALUES (?, ?, ?)`,
-			tokenDigest(purpose+"\n"+secret), who, db.Time(end))
+			codeDigest(code), who, db.Time(end))
 		return err
 	})
 	if err != nil {
@@ -498,11 +395,11 @@ func (s *People) AddCode(ctx context.Context, purpose, secret, who string, now, 
 	return nil
 }
 
-// UseCode takes a secret away and returns whom it was made for. One that is unknown, used or too old is ops.ErrNotFound.
-func (s *People) UseCode(ctx context.Context, purpose, secret string, now time.Time) (who string, err error) {
+// UseCode takes a code away and returns whom it was made for. One that is unknown, used or too old is ops.ErrNotFound.
+func (s *People) UseCode(ctx context.Context, code string, now time.Time) (who string, err error) {
 	err = s.db.Write(ctx, "code", func(tx db.Querier) error {
 		who, err = db.One(ctx, tx, db.ScanString, `DELETE FROM door_codes WHERE digest = ? AND expires_at > ? RETURNING who`,
-			tokenDigest(purpose+"\n"+secret), db.Time(now))
+			codeDigest(code), db.Time(now))
 		return err
 	})
 	if err != nil {

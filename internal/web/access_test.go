@@ -233,43 +233,6 @@ func TestAWrongTokenBesideALoginIsRefused(t *testing.T) {
 	}
 }
 
-func TestPasskeyCeremoniesAreLimitedAndKeptInTheDatabase(t *testing.T) {
-	s := newSite(t, withToken("secret"))
-	ask := func(path, body string, cookies ...*http.Cookie) answer {
-		r := httptest.NewRequestWithContext(t.Context(), "POST", path, strings.NewReader(body))
-		r.Host = "localhost:8080" // passkeys need a name
-		for _, c := range cookies {
-			r.AddCookie(c)
-		}
-		return s.do(r)
-	}
-	begun := ask("/login/passkey/begin", "")
-	if begun.StatusCode != http.StatusOK || len(begun.Cookies()) != 1 {
-		t.Fatalf("%d, %v", begun.StatusCode, begun.Cookies())
-	}
-	const nobody = `{"credential":{}}`
-	if a := ask("/login/passkey", nobody, begun.Cookies()[0]); a.StatusCode != http.StatusUnauthorized {
-		t.Errorf("an unknown passkey: %d", a.StatusCode)
-	}
-	if a := ask("/login/passkey", nobody, begun.Cookies()[0]); a.StatusCode != http.StatusBadRequest {
-		t.Errorf("the same ceremony again: %d", a.StatusCode)
-	}
-	if a := ask("/login/passkey", `{"next":"/","next":"/x"}`); a.StatusCode != http.StatusUnprocessableEntity {
-		t.Errorf("a key twice: %d", a.StatusCode)
-	}
-	for range 100 {
-		if begun = ask("/login/passkey/begin", ""); begun.StatusCode != http.StatusOK {
-			break
-		}
-	}
-	if begun.StatusCode != http.StatusTooManyRequests || begun.Header.Get("Retry-After") == "" {
-		t.Errorf("after 100 ceremonies: %d", begun.StatusCode)
-	}
-	if a := s.with("GET", "/sessions", "", s.logIn("secret")); a.StatusCode != http.StatusOK {
-		t.Errorf("others: %d", a.StatusCode)
-	}
-}
-
 func TestASessionsConnectionIsRefusedEvenWithTheToken(t *testing.T) {
 	s := newSite(t, withToken("secret"), func(o *web.Options) {
 		o.Refuse = func(r *http.Request) string {

@@ -66,7 +66,7 @@ func (s *server) showLink(w http.ResponseWriter, r *http.Request) {
 		s.linkFailed(w, r, err)
 		return
 	}
-	s.render(w, r, http.StatusOK, "answer_link", page{Title: view.Title, Body: view, Static: true, Passkeys: view.Login != ""})
+	s.render(w, r, http.StatusOK, "answer_link", page{Title: view.Title, Body: view, Static: true})
 }
 
 // linkProblem is a link that does not work, and what to do.

@@ -176,7 +176,7 @@ func TestAnApprovalNeedsMoreThanALink(t *testing.T) {
 	s := newSite(t, withToken("secret"), func(o *web.Options) { o.OperatorToken = true })
 	s.question()
 	link := s.link(signed.Token{Kind: signed.KindApproval, Approval: 1, Decision: signed.Approve})
-	mustContain(t, s.get(link).body, "needs a sign-in or a passkey", "/login?next=%2fapprovals%2f1%2fapprove")
+	mustContain(t, s.get(link).body, "needs a sign-in", "/login?next=%2fapprovals%2f1%2fapprove")
 	if got := s.confirm(link).StatusCode; got != http.StatusForbidden || s.approvalStatus() != ops.ApprovalPending {
 		t.Errorf("sent: %d, %s", got, s.approvalStatus())
 	}

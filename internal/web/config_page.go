@@ -116,15 +116,16 @@ func (s *server) config(r *http.Request, form accessForm) (page, error) {
 		group.Settings = append(group.Settings, row)
 	}
 	view.addRoutes()
-	done := map[string]string{
-		"revoked": "The token is revoked.", "passkey-removed": "The passkey is removed.", "passkey-added": "The passkey is added.",
+	flash := ""
+	if queried(r, "done") == "revoked" {
+		flash = "The token is revoked."
 	}
 	var err error
 	if view.Hosts, err = s.hosts(r.Context()); err == nil {
 		view.Access, err = s.accessView(r, form)
 	}
 	return page{
-		Title: "Configuration", Nav: "config", Body: view, Flash: done[queried(r, "done")], Passkeys: view.Access != nil,
+		Title: "Configuration", Nav: "config", Body: view, Flash: flash,
 		Static: view.Access != nil, // its forms keep what was typed
 	}, err
 }
@@ -189,11 +190,9 @@ func routeNote(p ops.Policy, from, to string) string {
 	return strings.Join(notes, ", ")
 }
 
-// accessView is the section about tokens and passkeys.
+// accessView is the section about tokens.
 type accessView struct {
 	Tokens   []store.Token
-	Passkeys []store.Passkey
-	Roles    []choice
 	Made     *madeToken
 	Problem  string
 	Fields   []input
@@ -236,17 +235,12 @@ func (s *server) accessView(r *http.Request, form accessForm) (*accessView, erro
 	if !caller(r).May(access.Administer) {
 		return nil, nil //nolint:nilnil // the section is not shown
 	}
-	view := &accessView{
-		Made: form.made, Problem: form.problem, Fields: tokenFields(form), Roles: choose(string(access.RoleAdmin), roleChoices()...),
-	}
+	view := &accessView{Made: form.made, Problem: form.problem, Fields: tokenFields(form)}
 	if s.OIDC != nil {
 		view.Provider = plain(s.OIDC.Name())
 	}
 	var err error
-	if view.Tokens, err = s.Store.Tokens(r.Context(), false); err != nil {
-		return nil, err
-	}
-	view.Passkeys, err = s.Store.Passkeys(r.Context())
+	view.Tokens, err = s.Store.Tokens(r.Context(), false)
 	return view, err
 }
 

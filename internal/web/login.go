@@ -43,12 +43,11 @@ const (
 
 // The first letter of a cookie says what it came from.
 const (
-	fullCookie    = "f" // the configured token
-	readCookie    = "r" // the configured read-only token
-	linkCookie    = "c" // the code of a sign-in link
-	tokenCookie   = "t" // a token with a name
-	oidcCookie    = "o" // an identity provider
-	passkeyCookie = "p" // a passkey
+	fullCookie  = "f" // the configured token
+	readCookie  = "r" // the configured read-only token
+	linkCookie  = "c" // the code of a sign-in link
+	tokenCookie = "t" // a token with a name
+	oidcCookie  = "o" // an identity provider
 )
 
 // logins authenticates requests. A cookie is a random secret; the database stores its digest, keyed with the token. So logins
@@ -89,10 +88,9 @@ func newLogins(o Options) *logins {
 	const byToken = "claudeops page login v2"
 	l := &logins{store: o.Store, full: newKey(o.Token, byToken), operator: o.OperatorToken}
 	l.keys = map[string]key{
-		fullCookie:    l.full,
-		linkCookie:    newKey(o.Token, "claudeops page login by link v1"),
-		tokenCookie:   newKey(o.Token, "claudeops page login by named token v1"),
-		passkeyCookie: newKey(o.Token, "claudeops page login by passkey v1"),
+		fullCookie:  l.full,
+		linkCookie:  newKey(o.Token, "claudeops page login by link v1"),
+		tokenCookie: newKey(o.Token, "claudeops page login by named token v1"),
 	}
 	if o.ReadToken != "" {
 		l.read = new(newKey(o.ReadToken, byToken))
@@ -275,7 +273,7 @@ func (s *server) showLogin(w http.ResponseWriter, r *http.Request, status int, v
 	if s.OIDC != nil {
 		v.Provider = plain(s.OIDC.Name())
 	}
-	s.render(w, r, status, "login", page{Title: "Log in", Body: v, Passkeys: true})
+	s.render(w, r, status, "login", page{Title: "Log in", Body: v})
 }
 
 func (s *server) login(w http.ResponseWriter, r *http.Request) {
@@ -349,8 +347,8 @@ func (l *logins) loginCaller(login found) api.Caller {
 		c.Name, c.KnowsToken = nameOperator, l.operator
 	case tokenCookie:
 		c.Name = "login with " + login.Name
-	case oidcCookie, passkeyCookie:
-		// An agent has neither the person's account nor the person's device.
+	case oidcCookie:
+		// An agent does not have the person's account.
 		c.KnowsToken = true
 	}
 	return c

@@ -43,8 +43,6 @@ type page struct {
 	Flash  string
 	// Refresh is a page that the browser goes to at once; empty for none.
 	Refresh string
-	// Passkeys loads the script for passkeys.
-	Passkeys bool
 	// Tab is the visible tab of a page; empty shows all of them.
 	Tab  string
 	Body any

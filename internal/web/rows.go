@@ -75,7 +75,7 @@ func rowFuncs(clock ops.Clock, k snippets, prose func(string) template.HTML) tem
 		"turns":  func(c store.CycleSummary) figure { return totalTurns(c.Sessions).yet(c.Status.Ended()) },
 		"cost":   func(c store.CycleSummary) figure { return totalCost(c.Sessions).yet(c.Status.Ended()) },
 		"more":   func(list []ops.Session, shown int) int { return len(list) - shown },
-		"revoke": revokeQuestion, "removePasskey": removeQuestion, "agent": agentText, "roles": rolesOf,
+		"revoke": revokeQuestion, "agent": agentText, "roles": rolesOf,
 		"question":   func(a api.Approval) string { return questionTitle(a, nil) },
 		"answered":   func(a api.Approval) string { return moment{clock()}.answerNote(a) },
 		"cycleState": badgeOf, "cycleTitle": cycleTitle, "judgeState": judgeBadge, "storyState": storyBadge, "stepState": stepBadge,

@@ -44,7 +44,7 @@ func commands() []commandView {
 		{pageLink{"/guard", "Guard: what agents may do, and what was refused"}, "claudeops guard check"},
 		{pageLink{"/memory", "Memory: what agents remember"}, "claudeops memory list"},
 		{pageLink{"/costs", "Costs: budget, tokens"}, "claudeops costs"},
-		{pageLink{"/config", "Settings: configuration, tokens, passkeys, walls, dry run"}, "claudeops config show --origin"},
+		{pageLink{"/config", "Settings: configuration, tokens, walls, dry run"}, "claudeops config show --origin"},
 		{pageLink{"/notifications", "Notifications: who is told, send a test"}, "claudeops notify test"},
 		{pageLink{"/hosts", "Hosts: drain, resume"}, "claudeops hosts list"},
 		{pageLink{"/api/docs", "API"}, "claudeops doctor"},

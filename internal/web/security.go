@@ -216,7 +216,7 @@ func recordedPath(r *http.Request) string {
 	return path
 }
 
-// givesApprovals reports whether an operation approves a step, or makes a token or passkey that could.
+// givesApprovals reports whether an operation approves a step, or makes a token that could.
 func givesApprovals(o access.Operation) bool { return o == access.Approve || o == access.Administer }
 
 // isPublic reports whether a path needs no login because it shows no recorded data.
@@ -308,11 +308,6 @@ const (
 	alertBurst = 2000
 	alertEvery = time.Millisecond
 
-	ceremonyBurst    = 20
-	ceremonyEvery    = 3 * time.Second
-	allCeremonyBurst = 400
-	allCeremonyEvery = 200 * time.Millisecond
-
 	maxBuckets     = 10_000
 	maxStreams     = 2000
 	maxPeerStreams = 64 // of one remote address
@@ -324,15 +319,12 @@ type rateLimits struct {
 	allWrongTokens *limiter // wrong tokens from everywhere
 	api            *limiter // API requests, by token
 	alerts         *limiter // webhooks, by address
-	ceremonies     *limiter // steps of passkey ceremonies, by address
-	allCeremonies  *limiter // and from everywhere
 	streams        *streams
 }
 
 func newRateLimits() *rateLimits {
 	return &rateLimits{
 		wrongTokens: newLimiter(wrongBurst, wrongEvery), allWrongTokens: newLimiter(allWrongBurst, allWrongEvery),
-		ceremonies: newLimiter(ceremonyBurst, ceremonyEvery), allCeremonies: newLimiter(allCeremonyBurst, allCeremonyEvery),
 		api:    newLimiter(apiBurst, apiEvery),
 		alerts: newLimiter(alertBurst, alertEvery), streams: &streams{open: map[string]int{}},
 	}

@@ -19,17 +19,14 @@ import (
 	"claudeops/internal/web/login"
 )
 
-const (
-	// codeLifetime is how long a sign-in link works.
-	codeLifetime = 10 * time.Minute
-	codePurpose  = "sign-in link"
-)
+// codeLifetime is how long a sign-in link works.
+const codeLifetime = 10 * time.Minute
 
 // SignInPath makes a code and returns the path that signs a browser in with it: once, within ten minutes. User is the name of the person
 // who asked. Only a digest is stored.
 func SignInPath(ctx context.Context, people *store.Store, now time.Time, user string) (string, error) {
 	code := rand.Text()
-	if err := people.AddCode(ctx, codePurpose, code, user, now, now.Add(codeLifetime)); err != nil {
+	if err := people.AddCode(ctx, code, user, now, now.Add(codeLifetime)); err != nil {
 		return "", err
 	}
 	return "/login?code=" + code, nil
@@ -37,7 +34,7 @@ func SignInPath(ctx context.Context, people *store.Store, now time.Time, user st
 
 // signIn signs a browser in with the code of a link.
 func (s *server) signIn(w http.ResponseWriter, r *http.Request, next string) {
-	user, err := s.Store.UseCode(r.Context(), codePurpose, strings.TrimSpace(r.URL.Query().Get("code")), s.Clock())
+	user, err := s.Store.UseCode(r.Context(), strings.TrimSpace(r.URL.Query().Get("code")), s.Clock())
 	if err != nil && !errors.Is(err, ops.ErrNotFound) {
 		s.fail(w, r, "login", err)
 		return

@@ -18,7 +18,6 @@ func accessCases() []testCase {
 		{"a token works until it expires", tokenExpires},
 		{"a name is used by one token at a time", tokenNamesAreUnique},
 		{"a login ends with its token", loginEndsWithItsToken},
-		{"a login ends with its passkey", loginEndsWithItsPasskey},
 	}
 }
 
@@ -115,29 +114,6 @@ func loginEndsWithItsToken(t *testing.T, f *Fixture) {
 	equal(t, "login", got, l)
 	must(t, f.Store.RevokeToken(t.Context(), "phone", "ann", Start))
 	_, err = f.Store.Login(t.Context(), "a", Start)
-	wantErr(t, err, ops.ErrNotFound)
-}
-
-func loginEndsWithItsPasskey(t *testing.T, f *Fixture) {
-	k := store.Passkey{Name: "laptop", Role: access.RoleAdmin, CredentialID: "id", Credential: []byte(`{}`), CreatedAt: Start, CreatedBy: "ann"}
-	k, err := f.Store.AddPasskey(t.Context(), k)
-	must(t, err)
-	_, err = f.Store.AddPasskey(t.Context(), k)
-	wantErr(t, err, ops.ErrConflict)
-	must(t, f.Store.UsePasskey(t.Context(), k.ID, []byte(`{"n":1}`), Start.Add(time.Minute)))
-	got, err := f.Store.Passkey(t.Context(), "id")
-	must(t, err)
-	equal(t, "credential", string(got.Credential), `{"n":1}`)
-	l := login("a")
-	l.PasskeyID, l.Name, l.Role = k.ID, "passkey laptop", access.RoleAdmin
-	must(t, f.Store.AddLogin(t.Context(), l, "", time.Time{}))
-	_, err = f.Store.Login(t.Context(), "a", Start)
-	must(t, err)
-	must(t, f.Store.RemovePasskey(t.Context(), k.ID, "ann", Start))
-	_, err = f.Store.Login(t.Context(), "a", Start)
-	wantErr(t, err, ops.ErrNotFound)
-	wantErr(t, f.Store.RemovePasskey(t.Context(), k.ID, "ann", Start), ops.ErrNotFound)
-	_, err = f.Store.Passkey(t.Context(), "id")
 	wantErr(t, err, ops.ErrNotFound)
 }
 

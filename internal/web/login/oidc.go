@@ -1,5 +1,5 @@
-// Package login signs people in without a password of ours: with an OpenID Connect provider (authorization code with PKCE, state and
-// nonce; it is asked nothing before the first sign-in), and with passkeys (WebAuthn).
+// Package login signs people in with an OpenID Connect provider (authorization code with PKCE, state and nonce). The provider is asked
+// nothing before the first sign-in.
 package login
 
 import (
