@@ -197,7 +197,7 @@ from a validated report, never the model.`,
 			a.statusCommand(), a.sessionsCommand(), a.cyclesCommand(), a.incidentsCommand(), a.approvalsCommand(), a.eventsCommand(),
 			a.changesCommand(), a.cooldownsCommand(), a.silencesCommand(), a.trustCommand(),
 			a.reflexesCommand(), a.actionsCommand(), a.updateCommand(), a.updatesCommand(), a.memoryCommand(), a.costsCommand(),
-			a.servicesCommand(), a.hostsCommand(), a.auditCommand(),
+			a.servicesCommand(), a.hostsCommand(),
 		},
 		"setup": {
 			a.initCommand(), a.agentCommand(), a.doctorCommand(), a.configCommand(), a.rehearseCommand(), a.handlersCommand(), a.tokensCommand(),

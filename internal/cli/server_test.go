@@ -185,7 +185,6 @@ func TestExitCodesAreThoseOfTheStore(t *testing.T) {
 		{args: []string{"--server", e.url, "doctor"}, code: exitUsage, says: "local state folder only"},
 		{args: []string{"--server", e.url, "tokens", "list"}, code: exitUsage, says: "run it on the machine of the daemon"},
 		{args: []string{"tokens", "create", "x", "--role", "read"}, environ: "CLAUDEOPS_SERVER=" + e.url, code: exitUsage, says: "CLAUDEOPS_SERVER is set"},
-		{args: []string{"audit", "verify"}, environ: "CLAUDEOPS_SERVER=" + e.url, code: exitUsage, says: "CLAUDEOPS_SERVER is set"},
 		{args: []string{"--server", e.url, "--token-file", "/does/not/exist", "sessions", "list"}, code: exitUsage, says: "read token"},
 	} {
 		old := e.environ

@@ -150,10 +150,9 @@ func (a *app) chooseServer(c *cobra.Command) error {
 	return nil
 }
 
-// sameDatabase refuses to work on the tokens and audit records of this machine while the variable names another daemon: its database is
-// another one.
+// sameDatabase refuses to work on the tokens of this machine while the variable names another daemon: its database is another one.
 func (a *app) sameDatabase(c *cobra.Command) error {
-	if parent := c.Parent(); parent == nil || parent.Name() != "tokens" && parent.Name() != "audit" {
+	if parent := c.Parent(); parent == nil || parent.Name() != "tokens" {
 		return nil
 	}
 	if r, err := config.ReadRemote(config.Remote{}, a.Environ); err != nil || r.Server != "" {

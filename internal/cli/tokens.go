@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -165,69 +163,4 @@ func (a *app) tokensRevoke() *cobra.Command {
 			})
 		},
 	}
-}
-
-func (a *app) auditCommand() *cobra.Command {
-	c := &cobra.Command{Use: "audit", Short: "Check that no audit record was changed or removed: verify"}
-	c.AddCommand(a.auditVerify())
-	return c
-}
-
-func (a *app) auditVerify() *cobra.Command {
-	var expect string
-	c := &cobra.Command{
-		Use: "verify", Short: "Check the chain of audit records; exit 1 and the first broken record if it is not whole",
-		Long: `Every audit record holds the hash of the record before it. This command computes all hashes again and compares them. Records from
-before the upgrade to this version are not part of the chain, and records removed by retention no longer are. It prints the hash of the
-newest record. Keep it in another place: --expect HASH:NUMBER later proves that nobody has written the whole chain again, and fails if the
-record is no longer there. It opens the database of the daemon, so it runs on its machine and does not take --server.`,
-		RunE: func(c *cobra.Command, _ []string) error {
-			noted, err := auditMark(expect)
-			if err != nil {
-				return err
-			}
-			return a.reading(c.Context(), func(s *store.Store, _ *config.Config) error {
-				report, err := s.VerifyAudit(c.Context(), noted)
-				if err != nil {
-					return err
-				}
-				err = a.printOne(report, func(w io.Writer) {
-					switch {
-					case report.Problem != "":
-					case report.Records == 0:
-						fmt.Fprintln(w, "No audit records yet.")
-					default:
-						fmt.Fprintf(w, "%s, from %d to %d, form a whole chain.\nHash of the newest: %s:%d\n",
-							plural(report.Records, "audit record", "audit records"), report.FirstID, report.LastID, report.Hash, report.LastID)
-					}
-				})
-				if err != nil || report.Problem == "" {
-					return err
-				}
-				when := ""
-				if report.BrokenAt != nil {
-					when = " of " + stamp(report.BrokenAt)
-				}
-				return &codeError{exitError, fmt.Errorf("audit record %d%s: %s", report.BrokenID, when, report.Problem)}
-			})
-		},
-	}
-	c.Flags().StringVar(&expect, "expect", "", "HASH or HASH:NUMBER of a record that was noted before; exit 1 if it is not in the chain")
-	return c
-}
-
-// auditMark reads the record that was noted.
-func auditMark(text string) (m store.AuditMark, err error) {
-	if text == "" {
-		return m, nil
-	}
-	hash, number, numbered := strings.Cut(strings.ToLower(text), ":")
-	sum, err := hex.DecodeString(hash)
-	if numbered && err == nil {
-		m.ID, err = strconv.ParseInt(strings.TrimPrefix(number, "#"), 10, 64)
-	}
-	if m.Hash = hash; err != nil || len(sum) != sha256.Size || numbered && m.ID <= 0 {
-		return m, usage(errors.New("--expect takes a hash of 64 characters, or HASH:NUMBER, as audit verify prints it"))
-	}
-	return m, nil
 }

@@ -75,11 +75,7 @@ func (s *Journal) Events(ctx context.Context, f EventFilter) ([]ops.Event, error
 // AddEvent records an event outside a transition.
 func (s *Journal) AddEvent(ctx context.Context, e ops.Event) (int64, error) {
 	var id int64
-	err := s.db.WriteIn(ctx, "event", db.InEnvironment(e.Environment), func(tx db.Querier) (err error) {
-		if e.Kind == ops.EventAudit {
-			id, err = insertAudit(ctx, tx, e, s.clock())
-			return err
-		}
+	err := s.db.WriteIn(ctx, "event", db.InEnvironment(e.Environment), func(tx db.Querier) error {
 		if err := reduceAlarmed(ctx, tx, e, s.clock()); err != nil {
 			return err
 		}
@@ -99,10 +95,6 @@ const insertsEvent = `INSERT INTO events (at, cycle_id, session_id, environment,
 
 // insertEvent records an event as the last thing of the transaction: what is written while others wait should be little.
 func insertEvent(ctx context.Context, tx db.Querier, e ops.Event, at time.Time) error {
-	if e.Kind == ops.EventAudit {
-		_, err := insertAudit(ctx, tx, e, at)
-		return err
-	}
 	return db.AddToFeed(ctx, tx, db.FeedEvents, insertsEvent, eventValues(e, at)...)
 }
 

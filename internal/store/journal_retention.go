@@ -59,11 +59,7 @@ func (r removal) batch(ctx context.Context, what ops.Record) (int64, error) {
 	case ops.RecordChecks:
 		return r.rows(ctx, `checks`, r.keep.Checks, `cycle_id IS NULL`)
 	case ops.RecordEvents:
-		n, err := r.rows(ctx, `events`, r.keep.Events, `hash IS NULL AND (cycle_id IS NULL OR cycle_id NOT IN `+protectedCycles+
-			`) AND NOT `+openIncidentEvents)
-		if n == 0 && err == nil {
-			n, err = r.audit(ctx)
-		}
+		n, err := r.rows(ctx, `events`, r.keep.Events, `(cycle_id IS NULL OR cycle_id NOT IN `+protectedCycles+`) AND NOT `+openIncidentEvents)
 		if n > 0 || err != nil {
 			return n, err
 		}

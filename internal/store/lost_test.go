@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
 
@@ -31,7 +32,10 @@ func TestTheLostEndOfALogIsSaid(t *testing.T) {
 		}
 	}
 	mark(s)
-	addAudits(t, s, 3)
+	for range 3 {
+		_, err := s.AddEvent(t.Context(), ops.Event{Level: ops.LevelInfo, Kind: ops.EventAudit, Message: "ann did something"})
+		succeeds(t, err)
+	}
 	for what, endings := range map[string][]string{"all of it": {"", "-wal", "-mark"}, "no mark": {"", "-wal"}, "a mark that is none": {"", "-wal"}} {
 		to := copied(t, path, endings...)
 		if what == "a mark that is none" {

@@ -176,9 +176,10 @@ func (s *People) AddToken(ctx context.Context, t Token) (Token, string, error) {
 		if err != nil {
 			return err
 		}
-		_, err = insertAudit(ctx, tx, ops.Event{Level: ops.LevelWarning, Message: fmt.Sprintf("%s made the token %s with the role %s, %s",
-			t.CreatedBy, t.Name, t.Role, expiryText(t.ExpiresAt))}, t.CreatedAt)
-		return err
+		return insertEvent(ctx, tx, ops.Event{
+			Level: ops.LevelWarning, Kind: ops.EventAudit,
+			Message: fmt.Sprintf("%s made the token %s with the role %s, %s", t.CreatedBy, t.Name, t.Role, expiryText(t.ExpiresAt)),
+		}, t.CreatedAt)
 	})
 	if err != nil {
 		return Token{}, "", fmt.Errorf("make token %s: %w", t.Name, err)
@@ -233,8 +234,9 @@ func (s *People) RevokeToken(ctx context.Context, name, by string, at time.Time)
 		if !ok {
 			return ops.ErrNotFound
 		}
-		_, err = insertAudit(ctx, tx, ops.Event{Level: ops.LevelWarning, Message: fmt.Sprintf("%s revoked the token %s", by, name)}, at)
-		return err
+		return insertEvent(ctx, tx, ops.Event{
+			Level: ops.LevelWarning, Kind: ops.EventAudit, Message: fmt.Sprintf("%s revoked the token %s", by, name),
+		}, at)
 	})
 	if err != nil {
 		return fmt.Errorf("revoke token %s: %w", name, err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"claudeops/internal/ops"
@@ -203,4 +204,9 @@ func (s *Watch) lastHealthy(ctx context.Context, environment string, services []
 		out = oldest
 	}
 	return out, nil
+}
+
+// storable is a text that both databases store as it is.
+func storable(text string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
 }

@@ -123,11 +123,10 @@ func (s *Watch) AddressHeartbeat(ctx context.Context, h ops.Heartbeat, by string
 		if err != nil {
 			return err
 		}
-		_, err = insertAudit(ctx, tx, ops.Event{
-			Environment: h.Environment, Level: ops.LevelWarning, Service: h.Service,
+		return insertEvent(ctx, tx, ops.Event{
+			Environment: h.Environment, Level: ops.LevelWarning, Kind: ops.EventAudit, Service: h.Service,
 			Message: fmt.Sprintf("%s made a new address for the %s of %s", by, h.Probe, h.Service),
 		}, at)
-		return err
 	})
 	if err != nil {
 		return "", fmt.Errorf("make the address of %s: %w", h.Service, err)

@@ -56,7 +56,6 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 		{"totals", totalsCases()},
 		{"caller", callerCases()},
 		{"access", accessCases()},
-		{"audit", auditCases()},
 		{"hosts at once", parallelCases()},
 		{"host", hostCases()},
 		{"outgoing event", outgoingCases()},
