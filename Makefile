@@ -47,7 +47,7 @@ without   = $$($(GO) list ./... | grep -v -E '/test/($(1))$$')
 KILLS    := Kill|Hit|TheEnvironment
 # What only `make test-all` runs, beside what `-short` leaves out: very many rows, what a CLI does that the other tests do
 # with ours, and the same once more through the browser.
-LONG     := ^TestFaults$$|TestTheTablesSayWhatProgramsTake|TestTheTablesSayWhatDockerAndKubectlSay|VeryMany|AStormOfAlertsStarts|OpenCode|ClaudeAgentACP|RealACP|RealNPM|RealGatus|Promtool|TestAPIFailures|ResumeRepeatsNoDiagnostics|HostileWebhooks
+LONG     := ^TestFaults$$|TestTheTablesSayWhatProgramsTake|TestTheTablesSayWhatDockerAndKubectlSay|VeryMany|AStormOfAlertsStarts|RealNPM|RealGatus|Promtool|TestAPIFailures|ResumeRepeatsNoDiagnostics|HostileWebhooks
 
 .NOTPARALLEL:
 
@@ -56,7 +56,7 @@ test: setup unit ## install what is missing, run what a commit needs
 
 .PHONY: unit
 unit: ## the same without installing anything
-	$(GO) test $(RACE) -short -skip '$(LONG)' -vet=off -timeout 30m $(call without,$(WORLDS)|realacp)
+	$(GO) test $(RACE) -short -skip '$(LONG)' -vet=off -timeout 30m $(call without,$(WORLDS))
 	$(GO) test -short -skip 'HistoricDefects|BrokenProduct|WithoutTheJudge|GreenProbe' -vet=off -timeout 10m ./test/incidents ./test/simulation
 	$(GO) test -short -tags failpoint -run '$(KILLS)' ./internal/failpoint ./internal/store
 

@@ -26,7 +26,6 @@ import (
 
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
-	"claudeops/test/acptest"
 	"claudeops/test/agenttest"
 	"claudeops/test/storetest"
 )
@@ -42,7 +41,6 @@ var (
 
 func TestMain(m *testing.M) {
 	agenttest.RunIfFake()
-	acptest.RunIfAgent()
 	os.Exit(testMain(m))
 }
 

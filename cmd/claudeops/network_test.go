@@ -1,7 +1,6 @@
 package main_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -14,7 +13,6 @@ import (
 	"testing"
 
 	"claudeops/internal/ops"
-	"claudeops/test/acptest"
 	"claudeops/test/agenttest"
 	"claudeops/test/messagesapi"
 	"claudeops/test/realcodex"
@@ -252,29 +250,4 @@ services:
 			b.nothingLeft()
 		})
 	}
-}
-
-func TestACP_InItsOwnNetwork(t *testing.T) {
-	t.Parallel()
-	service, evil, reached, config := walledService(t)
-	program := acptest.Command(t, acptest.Runs, "curl -s "+service.URL+"/; curl -s "+evil.URL+"/; curl -s http://198.51.100.7/")
-	command, err := json.Marshal(program)
-	must(t, err)
-	b := climbing(t, []agenttest.Play{finds(1).By("look")}, "CLAUDEOPS_GUARD=on").readable(program[0]).configured(fmt.Sprintf(`agent:
-  acp: [{name: mine, command: %s}]
-handlers:
-  - {id: look, tier: 1, agent: claude, model: haiku, hands_to: [fix]}
-  - {id: fix, tier: 2, agent: acp, profile: mine, model: m}
-recovery: {enabled: false}
-%s`, command, config))
-	b.run("once")
-	last := b.cycle().Journal.Last()
-	if last.Handler != "fix" || last.Agent != "acp:mine" {
-		t.Fatalf("the last session is %+v", last)
-	}
-	contains(t, "its transcript", b.transcript(last.ID), "the service is up", "claudeops refused GET http://198.51.100.7:80/")
-	if rows := b.refusedByNetwork(); reached.Load() != 0 || len(rows) == 0 {
-		t.Errorf("the unlisted server was reached %d times; rows: %v", reached.Load(), rows)
-	}
-	b.nothingLeft()
 }

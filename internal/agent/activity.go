@@ -80,10 +80,6 @@ func (e *Estimate) Add(a ops.Activity) float64 {
 	if a.Kind != ops.ActivityUsage {
 		return e.total
 	}
-	if a.CostUSD > 0 {
-		e.total = max(e.total, a.CostUSD) // the CLI tells it itself
-		return e.total
-	}
 	m := e.messages[a.Message]
 	t := &m.tokens
 	// Each line of a call repeats its figures, which may grow; only the text is new every time.

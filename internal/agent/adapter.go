@@ -27,8 +27,6 @@ type Prepared struct {
 	Program Program
 	Decoder Decoder
 	Files   []string // removed after the session
-	// Close gives up what the session held; it is called once, also when the session was not started. May be nil.
-	Close func()
 	// Attachments returns the folder of the files that the record of a conversation refers to; may be nil.
 	Attachments func(record string) string
 	Verify      func() error // called after the walls were set up, right before the start; may be nil

@@ -121,7 +121,7 @@ type api struct {
 	url     string   // the variable of the base URL
 	usual   string   // the base URL when the variable is not set
 	headers string   // the variable of further headers, which may hold secrets; none when empty
-	models  string   // the path that lists the models, which is free; empty if it is not known
+	models  string   // the path that lists the models, which is free
 }
 
 const (
@@ -138,7 +138,6 @@ func apis() []api {
 			models: "/v1/models?limit=1",
 		},
 		{keys: []string{"OPENAI_API_KEY"}, url: "OPENAI_BASE_URL", usual: "https://api.openai.com/v1", models: "/models"},
-		{keys: []string{"GEMINI_API_KEY"}, url: "GOOGLE_GEMINI_BASE_URL", usual: "https://generativelanguage.googleapis.com"},
 	}
 }
 

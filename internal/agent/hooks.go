@@ -100,12 +100,7 @@ func prepared(ctx context.Context, r *run) (context.Context, func(), error) {
 		return ctx, nil, err
 	}
 	r.prepared = p
-	return ctx, func() {
-		if p.Close != nil {
-			p.Close()
-		}
-		p.RemoveFiles()
-	}, nil
+	return ctx, p.RemoveFiles, nil
 }
 
 // conversation keeps the record of the conversation, so that another session can continue it.

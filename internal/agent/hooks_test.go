@@ -48,7 +48,7 @@ func (a adapter) Prepare(context.Context, ops.SessionSpec, agent.Walls) (*agent.
 	}
 	return &agent.Prepared{
 		Name: "sh", Program: program, Decoder: silence{}, Files: []string{file},
-		Close: func() { _ = a.note("close") }, Verify: func() error { return a.note("verify") },
+		Verify: func() error { return a.note("verify") },
 	}, nil
 }
 
@@ -81,12 +81,12 @@ func (n noted) Register(context.Context, string, string) (func(process.Ident), e
 // TestWhatWasSetUpIsEndedInReverse: whatever is refused, all that was set up before it is ended, and nothing else.
 func TestWhatWasSetUpIsEndedInReverse(t *testing.T) {
 	for refuse, want := range map[string][]string{
-		"":         {"bound", "prepare", "walls", "verify", "register", "collect", "close", "release", "free"},
+		"":         {"bound", "prepare", "walls", "verify", "register", "collect", "release", "free"},
 		"prepare":  {"bound", "prepare", "release", "free"},
-		"walls":    {"bound", "prepare", "walls", "close", "release", "free"},
-		"verify":   {"bound", "prepare", "walls", "verify", "close", "release", "free"},
-		"register": {"bound", "prepare", "walls", "verify", "register", "close", "release", "free"},
-		"start":    {"bound", "prepare", "walls", "verify", "register", "close", "release", "free"},
+		"walls":    {"bound", "prepare", "walls", "release", "free"},
+		"verify":   {"bound", "prepare", "walls", "verify", "release", "free"},
+		"register": {"bound", "prepare", "walls", "verify", "register", "release", "free"},
+		"start":    {"bound", "prepare", "walls", "verify", "register", "release", "free"},
 	} {
 		t.Run(refuse, func(t *testing.T) {
 			s, dir, state := &surroundings{refuse: refuse}, t.TempDir(), t.TempDir()

@@ -59,7 +59,7 @@ func placeholder(key string) bool {
 
 // askAPI lists the models of the API, which is free.
 func askAPI(ctx context.Context, env []string, name, key string) (KeyState, string) {
-	i := slices.IndexFunc(apis(), func(a api) bool { return slices.Contains(a.keys, name) && a.models != "" })
+	i := slices.IndexFunc(apis(), func(a api) bool { return slices.Contains(a.keys, name) })
 	switch {
 	case i < 0:
 		return KeyUntested, "no free request of its API is known"

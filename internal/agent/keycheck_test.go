@@ -45,7 +45,7 @@ func TestAKeyIsTestedWithAFreeRequest(t *testing.T) {
 		"forbidden":               {anthropic, "forbidden", agent.KeyUntested, "GET /v1/models"},
 		"sent elsewhere":          {anthropic, "moved", agent.KeyUntested, "GET /v1/models"},
 		"a subscription":          {"CLAUDE_CODE_OAUTH_TOKEN", "sk-ant-oat01-1", agent.KeyUntested, ""},
-		"no free request":         {"GEMINI_API_KEY", "good", agent.KeyUntested, ""},
+		"no free request":         {"MY_API_KEY", "good", agent.KeyUntested, ""},
 		"the example":             {anthropic, "sk-ant-your-key", agent.KeyPlaceholder, ""},
 		"the dots":                {anthropic, "sk-ant-...", agent.KeyPlaceholder, ""},
 		"none":                    {anthropic, "", agent.KeyMissing, ""},

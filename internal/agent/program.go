@@ -192,60 +192,6 @@ func Ask(ctx context.Context, program Program) Answer {
 	return a
 }
 
-// AskUntil runs a program that answers a question and then waits for more, and ends it when a line of its output is the answer. No
-// process of it is left.
-func AskUntil(ctx context.Context, program Program, isAnswer func(line string) bool) Answer {
-	a := Answer{ExitCode: -1}
-	p, err := start(program)
-	if err != nil {
-		a.Error = err.Error()
-		return a
-	}
-	defer p.close()
-	answer, last := make(chan string, 1), make(chan string, 1)
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		answer <- firstLine(p.stdout, isAnswer)
-		_, _ = io.Copy(io.Discard, p.stdout)
-	}()
-	go func() { last <- lastWords(p.stderr) }()
-	select {
-	case a.Line = <-answer:
-		if a.Line == "" && waitFor(p.done, reapTime) {
-			a.ExitCode = p.exitCode() // it ended by itself
-		}
-	case <-ctx.Done():
-	}
-	_, err = p.sweep(context.WithoutCancel(ctx))
-	waitFor(p.done, reapTime)
-	if _, searchErr := p.search(context.WithoutCancel(ctx)); err == nil {
-		err = searchErr
-	}
-	p.stdout.expire()
-	p.stderr.expire()
-	<-read
-	a.Error = <-last
-	if err != nil {
-		a.Line, a.Error = "", err.Error()
-	}
-	return a
-}
-
-// firstLine returns the first line that is wanted; empty when there is none.
-func firstLine(in io.Reader, wanted func(line string) bool) string {
-	r := newLineReader(in)
-	for {
-		line, _, err := r.next()
-		if err != nil {
-			return ""
-		}
-		if text := clean(string(line)); wanted(text) {
-			return text
-		}
-	}
-}
-
 // lastWords reads to the end and returns the last words.
 func lastWords(in io.Reader) string {
 	r := newLineReader(in)

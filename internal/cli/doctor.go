@@ -244,7 +244,7 @@ func (a *app) examine(ctx context.Context, cfg *config.Config) []finding {
 	}
 	out = append(append(out, stateFolder(cfg)), a.database(ctx, cfg)...)
 	out = append(append(out, a.lastCycle(ctx, cfg)...), a.unprobed(ctx, cfg)...)
-	out = append(append(append(out, unfit(cfg)...), a.trials(ctx, cfg)...), oldPrices(cfg, time.Now())...)
+	out = append(append(out, unfit(cfg)...), oldPrices(cfg, time.Now())...)
 	out = append(out, running(ctx, cfg), processes(), access(cfg), a.guardLayer(cfg))
 	return a.beyond(ctx, cfg, append(append(out, dockerBroker(ctx, cfg)), wallLayers(cfg)...))
 }
@@ -561,18 +561,6 @@ func unfit(cfg *config.Config) []finding {
 				"it cannot run: no gate checks the commands of Codex, so above Tier 1 it needs the sandbox layer landlock or bubblewrap",
 				"Set sandbox: auto, or use another agent for " + may.String(),
 			})
-		case strings.HasPrefix(h.Agent, ops.AgentACP) && may > ops.Tier1 && !held:
-			out = append(out, finding{
-				"handler " + h.ID, "problem",
-				"it cannot run: a CLI behind the Agent Client Protocol need not ask before it acts, so above Tier 1 it needs the sandbox layer " +
-					"landlock or bubblewrap",
-				"Set sandbox: auto, or use another agent for " + may.String(),
-			})
-		case strings.HasPrefix(h.Agent, ops.AgentACP) && !cfg.Guard.Enabled:
-			out = append(out, finding{
-				"handler " + h.ID, "problem", "it cannot run: its CLI asks before it acts, and the guard, which would answer, is off",
-				"Set guard.enabled: true",
-			})
 		case h.Agent == agentCommand && !cfg.Agent.CommandTrusted && !held:
 			out = append(out, finding{
 				"handler " + h.ID, "problem",
@@ -585,45 +573,6 @@ func unfit(cfg *config.Config) []finding {
 				missing := fmt.Sprintf("%q is not installed", h.Command[0])
 				out = append(out, finding{"handler " + h.ID, "problem", missing, "Install it or correct command"})
 			}
-		}
-	}
-	return out
-}
-
-// trials are what is known of the CLIs of the Agent Client Protocol: whether they ask before they act.
-func (a *app) trials(ctx context.Context, cfg *config.Config) []finding {
-	used := daemon.UsedProfiles(cfg, cfg.Environments()[0].Policy)
-	if len(used) == 0 {
-		return nil
-	}
-	var kept []ops.Canary
-	s, err := store.OpenReadOnly(ctx, a.storeOptions(cfg))
-	if err == nil { // otherwise the check of the database says why
-		kept, err = s.Canaries(ctx, cfg.Host.Name)
-		_ = s.Close()
-		if err != nil {
-			return []finding{{"agent trials", "problem", err.Error(), ""}}
-		}
-	}
-	var out []finding
-	for _, p := range used {
-		check := "agent " + p.Name
-		found := false
-		for _, c := range kept {
-			if c.Profile != p.Name || c.Settings != p.Digest() {
-				continue
-			}
-			f := finding{check, "ok", fmt.Sprintf("version %s is trusted: %s (tried %s)", c.Version, c.Detail, c.At.Format(time.DateOnly)), ""}
-			if !c.Passed {
-				f.State, f.Detail = "problem", fmt.Sprintf("version %s is not trusted and does not run: %s", c.Version, c.Detail)
-				f.Fix = "Install another version, or change its settings in agent.acp"
-			}
-			out, found = append(out, f), true
-		}
-		if !found {
-			out = append(out, finding{
-				check, "ok", "no version was tried yet; the first session tries whether it asks before it acts, with one call of its model", "",
-			})
 		}
 	}
 	return out

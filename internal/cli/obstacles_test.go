@@ -34,9 +34,8 @@ func TestWhatCannotRunIsNamed(t *testing.T) {
 		sandbox  = "sandbox: {bubblewrap: on}\n"
 		off      = "sandbox: off\n"
 		trusted  = "agent: {command_trusted: true}\n"
-		opencode = "handlers:\n  - {id: a, tier: 1, hands_to: [b]}\n  - {id: b, tier: 2, agent: acp, profile: opencode, model: openai/gpt-5.4}\n"
 	)
-	all := []string{"claude", "codex", "looker", "opencode"}
+	all := []string{"claude", "codex", "looker"}
 	for _, tc := range []struct {
 		name    string
 		yaml    string
@@ -54,10 +53,6 @@ func TestWhatCannotRunIsNamed(t *testing.T) {
 		{"command behind the default walls", program, all, "", ""},
 		{"command without a wall", program + off, all, "", "handler a: it cannot run"},
 		{"trusted command", program + trusted, all, "", ""},
-		{"a CLI of the protocol behind the default walls", opencode, all, "", ""},
-		{"a CLI of the protocol without a wall", opencode + off, all, "", "handler b: it cannot run"},
-		{"a CLI of the protocol without the guard", opencode + "guard: {enabled: false}\n", all, "", "handler b: it cannot run"},
-		{"no such CLI of the protocol", opencode, []string{"claude"}, "", `"opencode" is not installed`},
 		{"no such program", program + trusted, []string{"claude"}, "", `"looker" is not installed`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -19,7 +19,6 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"claudeops/internal/agent/acp"
 	"claudeops/internal/agent/claude"
 	"claudeops/internal/agent/scripted"
 	"claudeops/internal/api/mcpserver"
@@ -313,7 +312,7 @@ func (a *app) loadFrom(path string, instead map[string][]byte) (*config.Config, 
 func checks() config.Checks {
 	return config.Checks{
 		CheckProbe: probe.Validate, CheckServices: watch.CheckServices, CheckMaintenance: watch.CheckMaintenance,
-		ProbeName: probe.Describe, AgentUser: agentUser, AgentProfile: acp.Family,
+		ProbeName: probe.Describe, AgentUser: agentUser,
 	}
 }
 

@@ -49,7 +49,7 @@ func (c *Config) OnlyAdds(next *Config, a Addition) error {
 // comparable is a copy without what two equal files may differ in: where things are written, and what is made anew for each.
 func (c *Config) comparable() *Config {
 	out := *c
-	out.table, out.origins, out.agentProfile, out.Digest = nil, nil, nil, ""
+	out.table, out.origins, out.Digest = nil, nil, ""
 	bare := func(v inventory) inventory {
 		v.written, v.declared = nil, nil
 		v.probes, v.services.Services = slices.Clone(v.probes), slices.Clone(v.services.Services)

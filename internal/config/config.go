@@ -42,8 +42,6 @@ type Checks struct {
 	CheckMaintenance func(ops.Maintenance) error
 	// ProbeName is what a probe is called among its results.
 	ProbeName func(ops.ProbeSpec) string
-	// AgentProfile returns the maker of a model in a built-in profile of the Agent Client Protocol, and whether there is such a profile.
-	AgentProfile func(name, model string) (family string, known bool)
 	// AgentUser is the user that this machine has for agents, and that the supervisor may change to; 0 without one.
 	AgentUser func() int
 }
@@ -65,8 +63,6 @@ type Tier struct {
 type Agent struct {
 	Bin      string
 	CodexBin string
-	// ACP are the operator's profiles of CLIs that speak the Agent Client Protocol.
-	ACP []ops.AgentProfile
 	// CommandTrusted lets programs of the operator run without a sandbox.
 	CommandTrusted bool
 	KeyProxy       KeyProxy
@@ -159,10 +155,9 @@ type Config struct {
 	Notices      []string // what the operator is told at start
 	Secrets      []string // what is removed from everything stored or shown
 
-	ownPrices    ops.Prices    // those of Prices that the operator set
-	handlers     []ops.Handler // nil: the built-in ones
-	codexReady   bool          // the Codex CLI and its key are there
-	agentProfile func(name, model string) (family string, known bool)
+	ownPrices    ops.Prices      // those of Prices that the operator set
+	handlers     []ops.Handler   // nil: the built-in ones
+	codexReady   bool            // the Codex CLI and its key are there
 	tierModels   map[string]bool // handlers that have the model of their tier
 	shared       ops.Policy      // what holds in every environment
 	models       []model
@@ -208,7 +203,6 @@ func Load(in Input) (*Config, error) {
 	in.Dir = dir
 	vars := variables(in.Environ)
 	c := newConfig()
-	c.agentProfile = in.AgentProfile
 	c.table = c.settings()
 	l := &loader{
 		in: in, vars: vars, places: newPlaces(vars), table: c.table, origins: c.origins, problems: &problemList{},
@@ -394,3 +388,6 @@ func traces(vars map[string]string) bool {
 	}
 	return !is("OTEL_EXPORTER_OTLP_ENDPOINT", "") || !is("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "")
 }
+
+// Programs is the folder of the agent programs that were installed for the service.
+func (c *Config) Programs() string { return filepath.Join(c.StateDir, "programs") }

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"claudeops/internal/agent/acp"
 	"claudeops/internal/decide/escalation"
 	"claudeops/internal/ops"
 	"claudeops/internal/watch"
@@ -41,7 +40,7 @@ func load(t *testing.T, s setup) (*Config, string, error) {
 		env[i] = strings.ReplaceAll(env[i], "{dir}", dir)
 	}
 	c, err := Load(Input{Flags: s.flags, Environ: env, Dir: dir, Check: escalation.Flaws, Checks: Checks{
-		CheckProbe: probe.Validate, CheckServices: watch.CheckServices, CheckMaintenance: watch.CheckMaintenance, ProbeName: probe.Describe, AgentProfile: acp.Family,
+		CheckProbe: probe.Validate, CheckServices: watch.CheckServices, CheckMaintenance: watch.CheckMaintenance, ProbeName: probe.Describe,
 		AgentUser: func() int { return s.agentUser },
 	}})
 	return c, dir, err

@@ -14,7 +14,6 @@ const (
 	agentClaude   = "claude"
 	agentCodex    = "codex"
 	agentCommand  = "command"
-	agentACP      = "acp"
 	agentScripted = scriptedBin
 )
 
@@ -36,13 +35,12 @@ func handlerFields(h *ops.Handler) []field {
 		value("tier", &h.Tier, intKind(ops.Tier1, ops.LastTier),
 			"Permission level. Required except for a human. Handoffs go only to a higher tier.").
 			orElse("above all, for a human"),
-		value("agent", &h.Agent, choiceKind("an agent", agentClaude, agentCodex, agentACP, agentCommand, agentScripted, ops.AgentHuman),
-			"Agent that does the work. `acp` is a CLI that speaks the Agent Client Protocol. `command` is any program that prints an outcome. "+
-				"`scripted` is built in.").
+		value("agent", &h.Agent, choiceKind("an agent", agentClaude, agentCodex, agentCommand, agentScripted, ops.AgentHuman),
+			"Agent that does the work. `command` is any program that prints an outcome. `scripted` is built in.").
 			or(agentClaude),
 		value("family", &h.Family, nameKind("family", "the name of a family"), "Maker of the model, which decides independence.").
-			orElse("`claude`, `gpt`, `command`, `scripted` or `human`, by agent; for `acp` by profile and model"),
-		value("model", &h.Model, modelKind(), "Model. Required for `codex` and `acp`.").orElse("`tiers.N.model`"),
+			orElse("`claude`, `gpt`, `command`, `scripted` or `human`, by agent"),
+		value("model", &h.Model, modelKind(), "Model. Required for `codex`.").orElse("`tiers.N.model`"),
 		value("permissions", &h.Permissions, intKind(ops.Tier1, ops.LastTier),
 			"Tier whose guard and tools apply; never above its own tier.").orElse("its tier"),
 		value("prompt", &h.Prompt, promptTextKind(), "Prompt file, relative to the configuration file.").orElse("the tier's"),
@@ -57,9 +55,6 @@ func handlerFields(h *ops.Handler) []field {
 			"limit.").orElse("the general limits"),
 		value("command", &h.Command, argvKind(),
 			"Only for `agent: command`, and required there. The program can be a path relative to the configuration file."),
-		value("profile", &h.Profile, profileKind(),
-			"Only for `agent: acp`, and required there. The CLI: `claude-agent-acp`, `opencode`, `qwen-code`, "+
-				"or one of `agent.acp`."),
 		value("hands_to", &h.HandsTo, targets, "Ids of the handlers that it may hand work to."),
 		value("fallback", &h.Fallback, targets,
 			"Ids of the handlers that take over its work, with its permissions, when it fails. The first is tried first."),
@@ -68,7 +63,6 @@ func handlerFields(h *ops.Handler) []field {
 
 // finishHandler checks that the fields of a handler suit its agent, and fills what follows from others.
 func (c *Config) finishHandler(e *entry, h *ops.Handler) {
-	c.finishProfile(e, h)
 	h.Family = cmp.Or(h.Family, familyOf(h.Agent))
 	if h.Human() {
 		for _, at := range []any{&h.Model, &h.Permissions, &h.Prompt, &h.Command} {
@@ -97,16 +91,13 @@ func (c *Config) finishHandler(e *entry, h *ops.Handler) {
 	}
 	switch {
 	case h.Model != "" || h.Agent == agentCommand:
-	case h.Agent == agentCodex || h.Agent == agentACP:
+	case h.Agent == agentCodex:
 		e.refuse(&h.Model, "add model: …", "model is missing")
 	case h.Tier.Known():
 		h.Model = c.Tiers[h.Tier].Model
 		c.tierModels[h.ID] = true
 	}
 	h.Agent = c.playedBy(h.Agent)
-	if h.Agent == agentACP {
-		h.Agent = ops.AgentACP + h.Profile
-	}
 }
 
 // playedBy is the agent that takes the place of another: where a CLI is named scripted, the built-in agent plays it.

@@ -122,39 +122,11 @@ func TestScriptedPlaysTheCLIsOfARegistry(t *testing.T) {
 	}
 }
 
-func TestProfilesOfTheAgentClientProtocol(t *testing.T) {
-	c, _ := mustLoad(t, setup{yaml: `agent:
-  acp:
-    - {name: mine, command: [mine, --acp], env: ["A=b=c"], keys: [MINE_KEY]}
-    - {name: opencode, env: [X=y]}
-handlers:
-  - {id: a, tier: 1, agent: acp, profile: mine, model: m, hands_to: [b]}
-  - {id: b, tier: 2, agent: acp, profile: opencode, model: openai/gpt-5.5, hands_to: [c]}
-  - {id: c, tier: 3, agent: acp, profile: claude-agent-acp, model: opus, family: other}
-`})
-	for id, want := range map[string][2]string{"a": {"acp:mine", "mine"}, "b": {"acp:opencode", "gpt"}, "c": {"acp:claude-agent-acp", "other"}} {
-		if h, _ := c.Environments()[0].Policy.Handler(id); h.Agent != want[0] || h.Family != want[1] {
-			t.Errorf("%s is %s of %s, want %v", id, h.Agent, h.Family, want)
-		}
-	}
-	if p := c.Agent.ACP; len(p) != 2 || p[0].Env[0] != "A=b=c" || p[0].Keys[0] != "MINE_KEY" || len(p[0].Command) != 2 || p[1].Name != "opencode" {
-		t.Errorf("profiles are %+v", p)
-	}
-}
-
 func TestBadRegistryIsReportedWithLineFieldAndFix(t *testing.T) {
 	const two = "handlers:\n  - {id: a, tier: 1, hands_to: [b]}\n  - {id: b, tier: 2%s}\n"
 	with := func(more string) string { return strings.Replace(two, "%s", more, 1) }
 	for _, tc := range []struct{ name, yaml, where, key, text string }{
 		{"no list", "handlers: a\n", "1:11", "handlers", "a list"},
-		{"no profile", with(", agent: acp, model: m"), "3:5", "handlers[1].profile", "profile is missing"},
-		{"unknown profile", with(", agent: acp, model: m, profile: aider"), "3:53", "handlers[1].profile", `no profile "aider"`},
-		{"removed profile of Codex", with(", agent: acp, model: m, profile: codex-acp"), "3:53", "handlers[1].profile", "use agent: codex"},
-		{"removed profile of Gemini", with(", agent: acp, model: m, profile: gemini-cli"), "3:53", "handlers[1].profile", "profile: opencode"},
-		{"changed profile that was removed", "agent: {acp: [{name: gemini-cli}]}\n", "1:15", "agent.acp[0].command", "profile: opencode"},
-		{"profile of another agent", with(", profile: opencode"), "3:31", "handlers[1].profile", "use agent: acp"},
-		{"no model for a profile", with(", agent: acp, profile: opencode"), "3:5", "handlers[1].model", "model is missing"},
-		{"own profile without a command", "agent: {acp: [{name: aider}]}\n", "1:15", "agent.acp[0].command", "command is missing"},
 		{"empty list", "handlers: []\n", "1:11", "handlers", "built-in tiers"},
 		{"no object", "handlers: [a]\n", "1:12", "handlers[0]", "begin with id"},
 		{"unknown key", "handlers:\n  - {id: a, tier: 1, handsto: [b]}\n", "2:22", "handlers[0].handsto", "did you mean handlers[0].hands_to?"},
@@ -164,7 +136,7 @@ func TestBadRegistryIsReportedWithLineFieldAndFix(t *testing.T) {
 		{"no tier", "handlers:\n  - {id: a}\n", "2:5", "handlers[0].tier", "add tier"},
 		{"tier", "handlers:\n  - {id: a, tier: 4}\n", "2:19", "handlers[0].tier", "1 to 3"},
 		{"agent", "handlers:\n  - {id: a, tier: 1, agent: claud}\n", "2:29", "handlers[0].agent", "did you mean claude?"},
-		{"far agent", "handlers:\n  - {id: a, tier: 1, agent: gemini}\n", "2:29", "handlers[0].agent", "claude, codex, acp, command, scripted or human"},
+		{"far agent", "handlers:\n  - {id: a, tier: 1, agent: gemini}\n", "2:29", "handlers[0].agent", "claude, codex, command, scripted or human"},
 		{"command without words", "handlers:\n  - {id: a, tier: 1, agent: command}\n", "2:5", "handlers[0].command", "add command"},
 		{"empty command", "handlers:\n  - {id: a, tier: 1, agent: command, command: []}\n", "2:47", "handlers[0].command", "empty"},
 		{"command of no command", "handlers:\n  - {id: a, tier: 1, command: [x]}\n", "2:31", "handlers[0].command", "use agent: command"},

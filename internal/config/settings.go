@@ -115,9 +115,6 @@ func (c *Config) tierSettings() []field {
 func (c *Config) handlerSettings() []field {
 	id := handlerIDKind()
 	return slices.Concat([]field{
-		list("agent.acp", &c.Agent.ACP, profileFields, c.finishAgentProfile,
-			"CLIs that speak the Agent Client Protocol: changes of the built-in profiles, and profiles of your own. See [ACP](acp.md).").
-			showing(c.showProfiles),
 		list("handlers", &c.handlers, handlerFields, c.finishHandler,
 			"The handlers: agent, model, permissions and targets of each. Replaces the three built-in tiers. See [Handlers](#handlers).").
 			orElse("`tier1`, `tier2`, `tier3` and their fallbacks").
@@ -222,7 +219,7 @@ func (c *Config) agentSettings() []field {
 			or("false"),
 		value("key_proxy", &a.KeyProxy, choiceKind("a choice for the key proxy", KeyProxyAuto, KeyProxyOn, KeyProxyOff),
 			"Give agents a session token instead of the API key. A proxy of the supervisor on loopback adds the key. "+
-				"`auto` does so for agents without a shell gate (Codex, ACP, command). `off` passes the key to the agent.").or("auto"),
+				"`auto` does so for agents without a shell gate (Codex, command). `off` passes the key to the agent.").or("auto"),
 		value("scenario", &a.Scenario, scenarioKind(),
 			"Scenario for the scripted agent: a built-in one (`builtin:demo`), or the path of a file."),
 		value("env", &a.Env, variableNamesKind(), "Names of additional environment variables that are passed to the agent."),

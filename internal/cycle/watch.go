@@ -200,11 +200,8 @@ func refused(s ops.Session) bool {
 
 // keysOf names the variables that hold the key of an agent.
 func keysOf(agent string) string {
-	switch {
-	case agent == "codex", agent == ops.AgentACP+"qwen-code":
+	if agent == "codex" {
 		return "OPENAI_API_KEY"
-	case strings.HasPrefix(agent, ops.AgentACP) && agent != ops.AgentACP+"claude-agent-acp":
-		return "the key of its model"
 	}
 	return "ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN"
 }

@@ -106,8 +106,8 @@ func (g *gates) Open(ctx context.Context, env ops.Environment, s ops.Session, dr
 		return nil, errors.Join(err, docker.close(), opened.Close())
 	}
 	return &held{session: opened, docker: docker, id: s.ID, store: g.store, done: done, spec: ops.GateSpec{
-		Settings: opened.Settings(), ShellPrefix: prefix, Allowed: opened.Allowed, Ask: opened.Ask,
-		Env: docker.env(), Tools: tools, Walled: g.walled(env, s, dryRun),
+		Settings: opened.Settings(), ShellPrefix: prefix, Allowed: opened.Allowed, Env: docker.env(), Tools: tools,
+		Walled: g.walled(env, s, dryRun),
 	}}, nil
 }
 

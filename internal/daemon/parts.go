@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"claudeops/internal/agent"
-	"claudeops/internal/agent/acp"
 	"claudeops/internal/agent/claude"
 	"claudeops/internal/agent/codex"
 	"claudeops/internal/agent/command"
@@ -19,7 +18,6 @@ import (
 	"claudeops/internal/guard"
 	"claudeops/internal/guard/redact"
 	"claudeops/internal/ops"
-	"claudeops/internal/store"
 	"claudeops/internal/watch/notify"
 	"claudeops/internal/watch/probe"
 )
@@ -70,7 +68,7 @@ func (h *Host) runners(r *redact.Redactor) map[string]cycle.Runner {
 	ungated := gated
 	ungated.HideKeys = h.hidesKeys(false)
 	extra := h.Config.Agent.Env
-	out := map[string]cycle.Runner{
+	return map[string]cycle.Runner{
 		"claude": agent.NewRunner(claude.New(claude.Options{Bin: h.Config.Agent.Bin, ExtraEnv: extra, Clock: h.Clock}), gated),
 		"scripted": agent.NewRunner(claude.New(claude.Options{
 			Bin: h.Self, Prefix: scripted, ExtraEnv: extra, Clock: h.Clock,
@@ -79,27 +77,6 @@ func (h *Host) runners(r *redact.Redactor) map[string]cycle.Runner {
 		"codex":   agent.NewRunner(codex.New(codex.Options{Bin: h.Config.Agent.CodexBin, ExtraEnv: extra, Prices: h.Config.Prices}), ungated),
 		"command": agent.NewRunner(command.New(command.Options{ExtraEnv: extra, Trusted: h.Config.Agent.CommandTrusted}), ungated),
 	}
-	for _, p := range acp.All(h.Config.Agent.ACP) {
-		out[ops.AgentACP+p.Name] = acp.NewRunner(acp.New(acp.Options{
-			Profile: p, ExtraEnv: extra, Prices: h.Config.Prices, Trust: canaries{h.store, h.Config.Host.Name}, Clock: h.Clock,
-		}), ungated)
-	}
-	return out
-}
-
-// canaries keep what was found out about the agent CLIs of this host.
-type canaries struct {
-	store *store.Store
-	host  string
-}
-
-func (c canaries) Canary(ctx context.Context, profile, version, settings string) (ops.Canary, error) {
-	return c.store.Canary(ctx, c.host, profile, version, settings)
-}
-
-func (c canaries) SaveCanary(ctx context.Context, found ops.Canary) error {
-	found.Host = c.host
-	return c.store.SaveCanary(ctx, found)
 }
 
 // estimate follows what a session costs while it runs.

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"claudeops/internal/agent"
-	"claudeops/internal/agent/acp"
 	"claudeops/internal/agent/claude"
 	"claudeops/internal/api"
 	"claudeops/internal/config"
@@ -24,7 +23,7 @@ import (
 
 // UsedAgent is an agent CLI that handlers use.
 type UsedAgent struct {
-	Name string // claude, codex, or that of its profile
+	Name string // claude or codex
 	Bin  string
 	Hint string   // how it is installed
 	Keys []string // the variables that can hold its key
@@ -54,27 +53,7 @@ func UsedAgents(c *config.Config, p ops.Policy) []UsedAgent {
 			"OPENAI_API_KEY is not set", "Codex has its own home folder and cannot use your login. Set the key",
 		})
 	}
-	for _, profile := range UsedProfiles(c, p) {
-		if len(profile.Command) == 0 {
-			continue // the check of the configuration reports it
-		}
-		hint := "Install it or correct command in agent.acp"
-		if profile.Hint != "" {
-			hint = strings.ToUpper(profile.Hint[:1]) + profile.Hint[1:]
-		}
-		out = append(out, UsedAgent{
-			profile.Name, profile.Command[0], hint, profile.Keys, "none of " + strings.Join(profile.Keys, ", ") + " is set",
-			"The CLI has its own home folder and cannot use your login. Set the key of its model",
-		})
-	}
 	return out
-}
-
-// UsedProfiles are the profiles of the Agent Client Protocol that handlers use.
-func UsedProfiles(c *config.Config, p ops.Policy) []acp.Profile {
-	return slices.DeleteFunc(acp.All(c.Agent.ACP), func(profile acp.Profile) bool {
-		return !slices.ContainsFunc(p.Handlers, func(h ops.Handler) bool { return h.Agent == ops.AgentACP+profile.Name })
-	})
 }
 
 // HasKey reports whether an environment holds a key for the agent.

@@ -16,7 +16,6 @@ type Handler struct {
 	Model       string   `json:"model"`
 	Permissions Tier     `json:"permissions,omitempty"` // the tier whose guard and tools apply; 0 means its own
 	Command     []string `json:"command,omitempty"`     // agent command: the program and its arguments
-	Profile     string   `json:"-"`                     // agent acp: which CLI; Agent names it, too
 	Prompt      string   `json:"prompt,omitempty"`      // the operator's own prompt in place of the tier's
 	Limits      Limits   `json:"limits,omitzero"`       // what is zero is the environment's
 	BudgetUSD   float64  `json:"budget_usd,omitempty"`  // of one session; 0 means what chain and day have left
@@ -27,18 +26,6 @@ type Handler struct {
 
 // AgentHuman is the agent of a handler that is a person: nothing is started, somebody is told.
 const AgentHuman = "human"
-
-// AgentACP begins the names of the agents that speak the Agent Client Protocol. The name of the profile follows: each CLI is an agent of
-// its own, because it cannot continue a conversation of another one.
-const AgentACP = "acp:"
-
-// AgentProfile is what the operator changes in the profile of a CLI that speaks the Agent Client Protocol, or adds as a new one.
-type AgentProfile struct {
-	Name    string
-	Command []string
-	Env     []string // NAME=value
-	Keys    []string // the variables that hold its keys
-}
 
 // Human reports whether the handler is a person.
 func (h Handler) Human() bool { return h.Agent == AgentHuman }

@@ -96,8 +96,6 @@ type Activity struct {
 	CacheReadTokens  int64
 	CacheWriteTokens int64
 	Written          int64 // bytes the model wrote in this line; the tokens told while a call runs do not count its output
-	// CostUSD is what the session has cost so far as the CLI itself tells; 0 when it does not.
-	CostUSD float64
 }
 
 // Call is one tool call of a session with its result.
@@ -132,21 +130,10 @@ type GateSpec struct {
 	ShellPrefix string // the program every shell command goes through
 	// Allowed reports whether a gate allowed the tool call. Nil means that nobody holds the session to it.
 	Allowed func(toolUseID string) bool
-	// Ask judges and records one tool call of an agent that asks its client before it acts. The reason is for the agent. An agent
-	// that asks by a hook does not need it.
-	Ask   func(call ToolQuestion) (allowed bool, reason string)
-	Env   []string // NAME=value, added to the agent's environment
-	Tools ToolServer
+	Env     []string // NAME=value, added to the agent's environment
+	Tools   ToolServer
 	// Walled reports whether a wall may keep the session from a path; nil where it has no walls.
 	Walled func(path string) bool
-}
-
-// ToolQuestion is a tool call before it runs, in the words of Claude Code: the guard knows its tools by these names.
-type ToolQuestion struct {
-	ID    string
-	Tool  string
-	Input json.RawMessage
-	Cwd   string
 }
 
 // ToolServer is how an agent reaches the tools of the supervisor; the zero value means that it has none.

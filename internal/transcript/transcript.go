@@ -1,5 +1,5 @@
 // Package transcript makes the recorded output of an agent readable: one line gives the parts that a page or a terminal shows.
-// It knows the streams of Claude Code, Codex and the Agent Client Protocol; any other text is what the agent printed. It decides nothing.
+// It knows the streams of Claude Code and Codex; any other text is what the agent printed. It decides nothing.
 package transcript
 
 import (
@@ -58,9 +58,6 @@ const DroppedOutput = "dropped"
 
 // Read returns the parts of a line, at least one.
 func Read(line string) []Part {
-	if p, ok := readACP(line); ok {
-		return []Part{p}
-	}
 	var e event
 	if !strings.HasPrefix(strings.TrimSpace(line), "{") || !decode([]byte(line), &e) || e.Type == "" {
 		return []Part{{Kind: Stdout, Text: line}}

@@ -5,17 +5,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"claudeops/internal/agent"
-	"claudeops/internal/agent/acp"
 	"claudeops/internal/agent/claude"
 	"claudeops/internal/agent/codex"
 	"claudeops/internal/agent/command"
 	"claudeops/internal/agent/scripted"
 	"claudeops/internal/ops"
-	"claudeops/test/acptest"
 	"claudeops/test/agentsuite"
 	"claudeops/test/agenttest"
 	"claudeops/test/realcodex"
@@ -27,7 +24,6 @@ const scriptedArg = "be-the-scripted-agent"
 
 func TestMain(m *testing.M) {
 	agenttest.RunIfFake()
-	acptest.RunIfAgent()
 	if len(os.Args) > 1 && os.Args[1] == scriptedArg {
 		os.Exit(scripted.Main(context.Background(), os.Args[2:], os.Environ(), os.Stdin, os.Stdout, os.Stderr)) //nolint:forbidigo // the test binary is the program here
 	}
@@ -172,55 +168,6 @@ func TestCodex(t *testing.T) {
 				spec.Prompt = strings.Repeat("x", 1<<20+1) // more than Codex takes
 			}
 			return codex.New(codex.Options{Bin: path, Prices: prices}), spec
-		},
-	})
-}
-
-// allowing are gates that allow everything.
-func allowing() *ops.GateSpec {
-	var mu sync.Mutex
-	allowed := map[string]bool{}
-	return &ops.GateSpec{
-		Ask: func(q ops.ToolQuestion) (bool, string) {
-			mu.Lock()
-			defer mu.Unlock()
-			allowed[q.ID] = true
-			return true, ""
-		},
-		Allowed: func(id string) bool {
-			mu.Lock()
-			defer mu.Unlock()
-			return allowed[id]
-		},
-	}
-}
-
-func TestACP(t *testing.T) {
-	t.Parallel()
-	agentsuite.Run(t, agentsuite.Subject{
-		Resumes: true, Structured: true, Input: ops.Ptr(int64(7)), Output: ops.Ptr(int64(3)), CostUSD: ops.Ptr(0.25),
-		Missing: func(*testing.T) (agent.Adapter, ops.SessionSpec) {
-			spec := session()
-			spec.Gate = allowing()
-			return acp.New(acp.Options{Profile: acp.Profile{Name: "fake", Command: []string{"/no/such/program"}}}), spec
-		},
-		Make: func(t *testing.T, task agentsuite.Task, with agentsuite.Fixture) (agent.Adapter, ops.SessionSpec) {
-			answer := agentsuite.Said + "||" + agentsuite.Outcome
-			does := map[agentsuite.Task][]string{
-				agentsuite.Answer: acptest.Command(t, acptest.Answer, answer),
-				agentsuite.Fail:   acptest.Command(t, acptest.Fail, ""),
-				agentsuite.Crash:  acptest.Command(t, acptest.Crash, ""),
-				agentsuite.Hang:   acptest.Command(t, acptest.Runs, with.Command),
-				agentsuite.Silent: acptest.Command(t, acptest.Silent, ""),
-				agentsuite.Leak:   acptest.Command(t, acptest.Runs, "echo "+agentsuite.Secret),
-				agentsuite.Many:   acptest.Command(t, acptest.Many, answer),
-			}[task]
-			spec := session("GORACE=atexit_sleep_ms=0")
-			spec.Gate = allowing()
-			return acp.New(acp.Options{
-				Profile:  acp.Profile{Name: "fake", Command: does, Record: "{home}/conversations/{id}.json"},
-				ExtraEnv: []string{"GORACE"},
-			}), spec
 		},
 	})
 }

@@ -160,9 +160,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // credentials are the headers in which the APIs take a key.
-func credentials() []string {
-	return []string{"Authorization", "X-Api-Key", "Api-Key", "X-Goog-Api-Key"}
-}
+func credentials() []string { return []string{"Authorization", "X-Api-Key", "Api-Key"} }
 
 // known reports whether a call has a token of the session, and no other credential.
 func (p *Proxy) known(h http.Header) bool {

@@ -25,8 +25,7 @@ const (
 )
 
 const (
-	toolBash   = "Bash"
-	preToolUse = "PreToolUse"
+	toolBash = "Bash"
 	// maxFields is more than any tool has.
 	maxFields = 100
 )
@@ -94,26 +93,6 @@ func reply(d guard.Decision) client.Answer {
 	return client.Answer{Verdict: client.Allow, Reason: d.Reason}
 }
 
-// answerCall answers a call that did not come by the socket.
-func (s *Session) answerCall(ctx context.Context, q ops.ToolQuestion) (allowed bool, reason string) {
-	s.mu.Lock()
-	closed := s.closed
-	s.mu.Unlock()
-	if closed {
-		return false, "This call is refused because its session is over."
-	}
-	raw, err := json.Marshal(hookInput{Event: preToolUse, Cwd: q.Cwd, Tool: q.Tool, Input: q.Input, ToolUseID: q.ID})
-	var line []byte
-	if err == nil {
-		line, err = json.Marshal(client.Request{Kind: client.KindHook, Input: raw})
-	}
-	if err != nil {
-		return false, "This call is refused because it cannot be judged: its input is not JSON."
-	}
-	a := s.answer(ctx, line, nil)
-	return a.Verdict == client.Allow, a.Reason
-}
-
 func (s *Session) answerHook(ctx context.Context, raw json.RawMessage) client.Answer {
 	var in hookInput
 	err := json.Unmarshal(raw, &in)
@@ -134,7 +113,7 @@ func (s *Session) answerHook(ctx context.Context, raw json.RawMessage) client.An
 // checkHookInput refuses what would be judged as something else than the CLI does.
 func checkHookInput(in hookInput) error {
 	switch {
-	case in.Event != preToolUse:
+	case in.Event != "PreToolUse":
 		return fmt.Errorf("the hook was called for %q, not before a tool", in.Event)
 	case in.Tool == "" || in.ToolUseID == "":
 		return errors.New("the call has no name or no id")

@@ -38,7 +38,6 @@ type Session struct {
 	checks   sync.WaitGroup // also those nobody waits for any more
 	link     func() (string, error)
 	tools    Tools
-	ask      func(ops.ToolQuestion) (allowed bool, reason string)
 
 	mu      sync.Mutex
 	closed  bool
@@ -89,13 +88,9 @@ func (g *Gate) open(ctx context.Context, dir string, session ops.Session, facts 
 		return nil, err
 	}
 	ctx, s.cancel = context.WithCancel(ctx)
-	s.ask = func(q ops.ToolQuestion) (bool, string) { return s.answerCall(ctx, q) }
 	s.accepted.Go(func() { s.accept(ctx) })
 	return s, nil
 }
-
-// Ask judges and records a call of an agent that asks the supervisor itself, just as the hook would.
-func (s *Session) Ask(q ops.ToolQuestion) (allowed bool, reason string) { return s.ask(q) }
 
 // openingName is that of a socket nobody listens to yet. Another supervisor that sweeps the folder just then would take one with
 // the right name for dead.
