@@ -3,6 +3,7 @@ package main_test
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"claudeops/internal/store"
 	"claudeops/test/agenttest"
 	"claudeops/test/messagesapi"
+	"claudeops/test/realcli"
 	"claudeops/test/realcodex"
 	"claudeops/test/responsesapi"
 )
@@ -431,4 +433,90 @@ func TestRealCodex_RepairsByATool(t *testing.T) {
 	}
 	b.repairedByTool(dir)
 	b.nothingLeft()
+}
+
+// ownModel is the only one that the servers of the documented local models know.
+const ownModel = "qwen3-coder"
+
+// localBox is a box with the nth configuration of the document about local models, and the variables that go with it. Only the address is
+// another one.
+func localBox(t *testing.T, n int, address string, env ...string) *box {
+	t.Helper()
+	blocks, _ := blocksOf(readDocument(t, filepath.Join("..", "..", "docs", "howto", "local-model.md")))
+	const written = "127.0.0.1:11434"
+	here := func(b block) string { return strings.ReplaceAll(b.text, written, address) }
+	configs := slices.DeleteFunc(slices.Clone(blocks), func(b block) bool { return !b.has("config") })
+	shells := slices.DeleteFunc(blocks, func(b block) bool { return !b.has("run") })
+	exported, ok := strings.CutPrefix(here(shells[n]), "export ")
+	if !ok {
+		t.Fatalf("the document does not begin with the variables: %s", exported)
+	}
+	line, _, _ := strings.Cut(exported, "\n")
+	b := &box{t: t, state: privateFolder(t), real: true}
+	b.furnish()
+	b.env = slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, "ANTHROPIC_") || strings.HasPrefix(v, "OPENAI_") })
+	b.env = append(append(b.env, quickExit, "CLAUDEOPS_STATE_DIR="+b.state, "CLAUDEOPS_LISTEN=127.0.0.1:0"), strings.Fields(line)...)
+	return b.configured(here(configs[n]))
+}
+
+// resolvedByOwnModel checks that a cycle ended well, and that no other model was at work.
+func (b *box) resolvedByOwnModel(agent string, sessions int) {
+	b.t.Helper()
+	b.once(0)
+	c := b.cycle()
+	if len(c.Journal.Sessions) != sessions || c.Cycle.Status != ops.CycleResolved {
+		b.t.Errorf("the cycle is %s with %d sessions: %s", c.Cycle.Status, len(c.Journal.Sessions), c.Cycle.Reason)
+	}
+	for _, s := range c.Journal.Sessions {
+		if s.Agent != agent || s.Model != ownModel || s.Status != ops.SessionCompleted {
+			b.t.Errorf("session %d of %s with %s is %s: %s", s.ID, s.Agent, s.Model, s.Status, s.Error)
+		}
+	}
+	b.nothingLeft()
+}
+
+// The real Claude Code works with a server of one's own that is set up as the document says and knows one model only.
+func TestRealCLI_ALocalModelAsDocumented(t *testing.T) {
+	t.Parallel()
+	server := messagesapi.New(t, func(r messagesapi.Request) messagesapi.Answer {
+		if r.Model != ownModel {
+			return messagesapi.Fail(http.StatusNotFound, "model "+r.Model+" not found")
+		}
+		return incident(r)
+	})
+	b := localBox(t, 0, strings.TrimPrefix(server.URL(), "http://"), append(realcli.Env(t, ""), "CLAUDEOPS_CLAUDE_BIN="+realcli.Path(t))...)
+	b.resolvedByOwnModel("claude", 3)
+	for _, r := range server.Requests() {
+		if key := r.Header.Get("X-Api-Key"); r.Model != ownModel || key != "any-word-will-do" {
+			t.Errorf("the server was asked for %s with the key %q", r.Model, key)
+		}
+	}
+	if others := server.Others(); len(others) > 0 {
+		t.Errorf("other requests: %v", others)
+	}
+}
+
+// The same by the real Codex.
+func TestRealCodex_ALocalModelAsDocumented(t *testing.T) {
+	t.Parallel()
+	server := responsesapi.New(t, func(r responsesapi.Request) responsesapi.Answer {
+		n := codexTier(r)
+		switch {
+		case r.Model != ownModel:
+			return responsesapi.Fail(http.StatusNotFound, "model "+r.Model+" not found")
+		case r.Turn() == 0:
+			return responsesapi.Exec(callID("look", n, 0), "echo seen")
+		case n == 1:
+			return responsesapi.JSON(says(n, ops.OutcomeEscalate))
+		}
+		return responsesapi.JSON(says(n, ops.OutcomeResolved))
+	})
+	address := strings.TrimSuffix(strings.TrimPrefix(server.URL(), "http://"), "/v1")
+	b := localBox(t, 1, address, append(realcodex.Env(t, ""), "HOME="+t.TempDir(), "CLAUDEOPS_CODEX_BIN="+realcodex.Path(t))...)
+	b.resolvedByOwnModel("codex", 2)
+	for _, r := range server.Requests() {
+		if key := r.Header.Get("Authorization"); r.Model != ownModel || key != "Bearer any-word-will-do" {
+			t.Errorf("the server was asked for %s with the key %q", r.Model, key)
+		}
+	}
 }
