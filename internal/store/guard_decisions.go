@@ -201,23 +201,13 @@ func (s *Acts) GuardSummary(ctx context.Context, session ops.SessionID, limit in
 	return out, nil
 }
 
-// maxMarks bounds how many tool calls of a cycle a page draws.
-const maxMarks = 2000
-
 // CallCounts are the tool calls of a session that the guard saw, and those it refused.
 type CallCounts struct {
 	Calls, Refusals int64
 }
 
-// CycleCalls are the tool calls of a cycle, as far as a page shows them.
-type CycleCalls struct {
-	Counts  map[ops.SessionID]CallCounts // only of sessions of which the guard saw something
-	Records []ops.GuardRecord            // the newest calls and refusals, oldest first; a call that passed two gates once
-}
-
-// CycleCalls returns what the guard saw of the sessions of a cycle.
-func (s *Acts) CycleCalls(ctx context.Context, cycle ops.CycleID) (CycleCalls, error) {
-	out := CycleCalls{Counts: map[ops.SessionID]CallCounts{}}
+// CycleCalls counts what the guard saw of each session of a cycle. A session of which it saw nothing is missing.
+func (s *Acts) CycleCalls(ctx context.Context, cycle ops.CycleID) (map[ops.SessionID]CallCounts, error) {
 	type counted struct {
 		session              ops.SessionID
 		hooked, all, refused int64
@@ -231,30 +221,14 @@ func (s *Acts) CycleCalls(ctx context.Context, cycle ops.CycleID) (CycleCalls, e
 		FROM guard_decisions g WHERE g.session_id IN (SELECT id FROM sessions WHERE cycle_id = ?) GROUP BY g.session_id`,
 		ops.GateHook, verdictDeny, cycle)
 	if err != nil {
-		return out, fmt.Errorf("count calls of cycle %d: %w", cycle, err)
+		return nil, fmt.Errorf("count calls of cycle %d: %w", cycle, err)
 	}
+	out := map[ops.SessionID]CallCounts{}
 	for _, c := range counts {
 		if c.hooked == 0 {
 			c.hooked = c.all // an agent without the hook is seen by the shell alone
 		}
-		out.Counts[c.session] = CallCounts{Calls: c.hooked, Refusals: c.refused}
-	}
-	if len(counts) == 0 {
-		return out, nil
-	}
-	found, err := db.List(ctx, s.db.Reader(), scanGuard, `SELECT * FROM (`+selectGuard+`
-		WHERE g.session_id IN (SELECT id FROM sessions WHERE cycle_id = ?) ORDER BY g.id DESC LIMIT ?) newest ORDER BY 1`, cycle, maxMarks)
-	if err != nil {
-		return out, fmt.Errorf("list calls of cycle %d: %w", cycle, err)
-	}
-	hooked := map[ops.SessionID]bool{}
-	for _, g := range found {
-		hooked[g.SessionID] = hooked[g.SessionID] || g.Gate == ops.GateHook
-	}
-	for _, g := range found {
-		if g.Gate == ops.GateHook || !g.Allowed || !hooked[g.SessionID] {
-			out.Records = append(out.Records, g)
-		}
+		out[c.session] = CallCounts{Calls: c.hooked, Refusals: c.refused}
 	}
 	return out, nil
 }

@@ -1,27 +1,36 @@
 package web
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
+	"claudeops/internal/api"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
 
 // chainView is the sessions of one cycle with their totals.
 type chainView struct {
-	Rows      []sessionRow
-	Duration  figure
-	Turns     figure
-	Cost      figure
-	Lines     []chainLine // the sessions and the waits for a person, in order
-	Waterfall picture
+	Lines    []chainLine // the sessions and the waits for a person, in order
+	Duration figure
+	Turns    figure
+	Cost     figure
 }
 
-// chainLine is one line of the waterfall and of its table: a session, or a wait for a person.
+// chainLine is one line of the table: a session, or a wait for a person.
 type chainLine struct {
 	Session *sessionRow
 	Wait    *waitRow
+
+	at time.Time
+}
+
+// waitRow is a time in which the cycle waited for a person.
+type waitRow struct {
+	api.Approval
+	Title    string
+	Duration figure
 }
 
 // sessionRow is one session in its cycle.
@@ -36,8 +45,11 @@ type sessionRow struct {
 	Refusals figure // by the guard
 }
 
-func (m moment) chain(sessions []ops.Session, current ops.SessionID) chainView {
-	view := chainView{Rows: make([]sessionRow, 0, len(sessions)), Turns: totalTurns(sessions), Cost: totalCost(sessions)}
+// chain lists the sessions of a cycle with what the guard saw of them, and how long the cycle waited for people.
+func (m moment) chain(
+	sessions []ops.Session, approvals []ops.Approval, calls map[ops.SessionID]store.CallCounts, current ops.SessionID,
+) chainView {
+	view := chainView{Turns: totalTurns(sessions), Cost: totalCost(sessions)}
 	var lasted time.Duration
 	running := 0
 	for _, s := range sessions {
@@ -46,7 +58,14 @@ func (m moment) chain(sessions []ops.Session, current ops.SessionID) chainView {
 		}
 		row := m.sessionRow(s, sessions)
 		row.Current = s.ID == current
-		view.Rows = append(view.Rows, row)
+		if n, seen := calls[s.ID]; seen {
+			row.Calls, row.Refusals = count(&n.Calls), count(&n.Refusals)
+		}
+		at := s.CreatedAt
+		if s.StartedAt != nil {
+			at = *s.StartedAt
+		}
+		view.Lines = append(view.Lines, chainLine{Session: &row, at: at})
 		d, _ := m.duration(s)
 		lasted += d
 	}
@@ -54,7 +73,33 @@ func (m moment) chain(sessions []ops.Session, current ops.SessionID) chainView {
 	if running == 1 {
 		view.Duration.Since = m.now.Add(-lasted).UTC().Format(time.RFC3339)
 	}
+	for _, a := range approvals {
+		view.Lines = append(view.Lines, chainLine{Wait: ops.Ptr(m.waitRow(a)), at: a.RequestedAt})
+	}
+	slices.SortStableFunc(view.Lines, func(a, b chainLine) int { return a.at.Compare(b.at) })
 	return view
+}
+
+func (m moment) waitRow(a ops.Approval) waitRow {
+	row := waitRow{Approval: api.ApprovalRow(a), Title: "Waiting for approval"}
+	switch a.Kind {
+	case ops.ApprovalReview:
+		row.Title = "Waiting for review"
+	case ops.ApprovalReflex:
+		row.Title = "Waiting for a yes to " + a.Handler
+	}
+	waits := a.AnsweredAt == nil && a.Status == ops.ApprovalPending
+	until := a.RequestedAt // withdrawn, and nobody recorded when
+	switch {
+	case a.AnsweredAt != nil:
+		until = *a.AnsweredAt
+	case waits:
+		until = m.now
+	case a.ExpiresAt != nil && a.Status == ops.ApprovalExpired:
+		until = *a.ExpiresAt
+	}
+	row.Duration = m.lasting(&a.RequestedAt, &until, waits)
+	return row
 }
 
 func (m moment) sessionRow(s ops.Session, chain []ops.Session) sessionRow {

@@ -86,11 +86,10 @@ func (s *server) cycleView(ctx context.Context, m moment, id ops.CycleID) (cycle
 	c, j := loaded.Cycle, loaded.Journal
 	view := cycleView{
 		ID: c.ID, Title: cycleTitle(c), Badge: badgeOf(c), Environment: plain(c.Environment), Trigger: c.Trigger.Title(), Why: spoken(c.Why()),
-		Chain: m.chain(j.Sessions, 0), Actions: api.Rows(j.Runs, s.runRow), Prompt: plain(c.Prompt),
+		Chain: m.chain(j.Sessions, j.Approvals, calls, 0), Actions: api.Rows(j.Runs, s.runRow), Prompt: plain(c.Prompt),
 		Again: fmt.Sprintf("/cycles/%d/run", c.ID), Several: len(s.Environments) > 1, Incidents: incidents, Recoveries: j.Recoveries,
 		Verdicts: verdicts, journal: j,
 	}
-	m.addWaterfall(&view.Chain, j.Sessions, m.waits(j.Approvals), calls)
 	view.Facts = m.cycleFacts(c, view.Chain)
 	if s.Trace != nil {
 		view.Facts = append(view.Facts, fact{Name: "Trace ID", Value: s.Trace(c), Code: true, Broad: true, Copy: true})

@@ -143,7 +143,7 @@ func (s *server) sessionView(ctx context.Context, m moment, id ops.SessionID) (s
 		return sessionView{}, fmt.Errorf("read tool calls: %w", err)
 	}
 	view := m.sessionView(session, chain, cycle)
-	m.addWaterfall(&view.Chain, chain, m.waits(approvals), calls)
+	view.Chain = m.chain(chain, approvals, calls, session.ID)
 	view.Handed, view.Report = handoffReport(session), outcomeReport(session)
 	if s.Trace != nil {
 		view.Facts = append(view.Facts, fact{Name: "Trace ID", Value: s.Trace(cycle), Code: true, Broad: true, Copy: true})
@@ -194,7 +194,7 @@ func (m moment) sessionView(session ops.Session, chain []ops.Session, cycle ops.
 		CycleBadge: badgeOf(cycle), CycleWhy: spoken(cycle.Why()),
 		Badge: row.Badge, Running: !session.Status.Ended(), Over: stopped(session, cycle),
 		RetryOf: session.RetryOf, Attempt: session.Attempt,
-		Why: whyStopped(session), Chain: m.chain(chain, session.ID),
+		Why:     whyStopped(session),
 		Handoff: document(session.HandoffJSON), HandoffWhy: plain(session.HandoffError),
 		Outcome: document(session.OutcomeJSON),
 	}
@@ -208,7 +208,7 @@ func (m moment) sessionView(session ops.Session, chain []ops.Session, cycle ops.
 		view.Parent = ops.Journal{Sessions: chain}.Session(*session.ParentID)
 	}
 	view.Child = childOf(session, chain)
-	view.Facts, view.Details = m.facts(session, cycle, row, view.Chain), m.details(session)
+	view.Facts, view.Details = m.facts(session, cycle, row, chain), m.details(session)
 	return view
 }
 

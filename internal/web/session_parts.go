@@ -181,10 +181,10 @@ func whyStopped(s ops.Session) []string {
 	return why
 }
 
-func (m moment) facts(s ops.Session, cycle ops.Cycle, row sessionRow, chain chainView) []fact {
+func (m moment) facts(s ops.Session, cycle ops.Cycle, row sessionRow, chain []ops.Session) []fact {
 	facts := []fact{figureFact("Est. cost", row.Cost)}
-	if len(chain.Rows) > 1 {
-		facts = append(facts, figureFact("Cycle total", chain.Cost))
+	if len(chain) > 1 {
+		facts = append(facts, figureFact("Cycle total", totalCost(chain)))
 	}
 	if sure := s.Confidence(); sure != nil {
 		facts = append(facts, fact{Name: "Confidence", Value: fmt.Sprintf("%.0f %%", 100**sure), Title: "How sure the agent is of its report"})

@@ -273,22 +273,6 @@ setInterval(() => {
   }
 }, 1000);
 
-// The bars of a running cycle grow, and everything before them moves.
-setInterval(() => {
-  const bars = all('#waterfall rect[data-from]');
-  if (document.hidden || !byId('lost')?.hidden || !bars.some((bar) => bar.dataset.until === '0')) return;
-  const begin = Math.min(...bars.map((bar) => Number(bar.dataset.from)));
-  const whole = Math.max(1, Date.now() - begin);
-  const place = (at) => 100 * (at - begin) / whole;
-  for (const bar of bars) {
-    const from = Number(bar.dataset.from);
-    const width = Math.max(0.8, place((Number(bar.dataset.until) || Date.now())) - place(from));
-    bar.setAttribute('x', Math.max(0, Math.min(place(from), 100 - width)).toFixed(2) + '%');
-    bar.setAttribute('width', Math.min(100, width).toFixed(2) + '%');
-  }
-  for (const mark of all('#waterfall [data-place]')) mark.setAttribute('x', Math.max(0, place(Number(mark.dataset.place))).toFixed(2) + '%');
-}, 1000);
-
 // ---- Tabs: all tabs are in the page, and the root element names the visible one ----
 
 document.addEventListener('click', (e) => {
