@@ -56,12 +56,13 @@ type serviceDetail struct {
 	Unseen      []string
 	Memories    []api.Memory
 	MoreMemory  string
-	Graph       *graph
 	Silence     question
 	Silences    []api.Silence
 	Path        string // of this page
 	Maintenance []maintenanceView
 	Events      string
+
+	Dependencies *dependencies // nil without any
 }
 
 type maintenanceView struct {
@@ -138,7 +139,7 @@ func (s *server) serviceDetail(r *http.Request, environment, name string) (servi
 		func() error { return s.addUpdate(ctx, &view, environment, name) },
 		func() error { return s.addActions(ctx, m, &view, environment, configured, name) },
 		func() error { return s.addPauses(ctx, m, &view, env, configured, name, checks) },
-		func() error { return s.addGraph(ctx, m, &view, env, configured) },
+		func() error { return s.addDependencies(ctx, m, &view, env, configured) },
 	} {
 		if err := part(); err != nil {
 			return view, err
@@ -408,4 +409,66 @@ func (s *server) addUpdate(ctx context.Context, view *serviceDetail, environment
 func (s *server) updateService(r *http.Request) (string, error) {
 	u, err := s.desk.Update(r.Context(), by(r), r.PostFormValue("environment"), r.PostFormValue("service"), r.PostFormValue("to"))
 	return servicePath(u.Environment, u.Service) + "?done=update", err
+}
+
+// dependencies are what a service needs and what needs it.
+type dependencies struct {
+	Needs    []neighbour
+	NeededBy []neighbour
+	// MoreNeeds and MoreNeededBy are how many are not shown.
+	MoreNeeds, MoreNeededBy int
+}
+
+type neighbour struct {
+	Name  string
+	Path  string
+	Badge badge
+}
+
+// maxNeighbours is how many services the page shows on each side.
+const maxNeighbours = 8
+
+// addDependencies adds what a service needs and what needs it, with their states.
+func (s *server) addDependencies(ctx context.Context, m moment, view *serviceDetail, env ops.Environment, v ops.Service) error {
+	inventory := env.Policy.Inventory
+	var needs, neededBy []string
+	for _, name := range v.DependsOn {
+		canonical, _ := inventory.Canonical(name)
+		if !slices.Contains(needs, canonical) {
+			needs = append(needs, canonical)
+		}
+	}
+	for _, other := range inventory.Services {
+		for _, name := range other.DependsOn {
+			if name == v.Name || slices.Contains(v.Aliases, name) {
+				neededBy = append(neededBy, other.Name)
+				break
+			}
+		}
+	}
+	if len(needs)+len(neededBy) == 0 {
+		return nil
+	}
+	d := &dependencies{MoreNeeds: max(0, len(needs)-maxNeighbours), MoreNeededBy: max(0, len(neededBy)-maxNeighbours)}
+	var err error
+	if d.Needs, err = s.neighbours(ctx, m, env.Name, needs); err != nil {
+		return err
+	}
+	if d.NeededBy, err = s.neighbours(ctx, m, env.Name, neededBy); err != nil {
+		return err
+	}
+	view.Dependencies = d
+	return nil
+}
+
+func (s *server) neighbours(ctx context.Context, m moment, environment string, names []string) ([]neighbour, error) {
+	var out []neighbour
+	for _, name := range names[:min(len(names), maxNeighbours)] {
+		checks, err := s.Store.ChecksOf(ctx, environment, name)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, neighbour{plain(name), servicePath(environment, name), s.serviceNow(environment, name, checks, m.now).Badge})
+	}
+	return out, nil
 }
