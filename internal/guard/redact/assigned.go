@@ -171,6 +171,19 @@ func isDocument(s string, name, to int) bool {
 	return p >= 2 && s[p-1] == ' ' && (s[p-2] == ' ' || s[p-2] == '-')
 }
 
+// lineEnds reports whether only punctuation stands between p and the end of the line.
+func lineEnds(s string, p int) bool {
+	for ; p < len(s); p++ {
+		if s[p] == '\n' || s[p] == '\\' && p+1 < len(s) && s[p+1] == 'n' {
+			return true
+		}
+		if isAlnum(s[p]) {
+			return false
+		}
+	}
+	return true
+}
+
 func spaces(s string, i int) int {
 	return run(s, i, func(c byte) bool { return c == ' ' || c == '\t' })
 }

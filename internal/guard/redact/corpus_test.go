@@ -1,6 +1,7 @@
 package redact_test
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"html"
 	"math/rand/v2"
@@ -254,5 +255,34 @@ func TestCorpusOfSecretFormats(t *testing.T) {
 	}
 	if share := seen.report(t, "secret formats"); share < 0.95 {
 		t.Errorf("only %.2f %% were redacted, want 95 %%", 100*share)
+	}
+}
+
+// configured makes secrets as operators have them.
+func configured(rng *rand.Rand) []string {
+	var out []string
+	for _, pattern := range []string{"{A16}", "{A24}", "{h32}", "{w40}", "{b44}", "{p20}", "{l12}-{l12}", "sk-ant-api03-{w60}", "{p10}&=$ {p6}"} {
+		text, _ := fill(rng, pattern)
+		out = append(out, text)
+	}
+	return out
+}
+
+func TestCorpusOfConfiguredValues(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 5 {
+		secrets := configured(rng)
+		r := redact.New(secrets)
+		for _, secret := range secrets {
+			for _, form := range []string{
+				secret, url.QueryEscape(secret), url.PathEscape(secret), strings.TrimRight(base64.StdEncoding.EncodeToString([]byte(secret)), "="),
+			} {
+				for place, context := range contexts {
+					if got := r.String(context(form)); strings.Contains(got, form) || strings.Contains(got, secret) {
+						t.Errorf("%s: %q is left in %q", place, form, got)
+					}
+				}
+			}
+		}
 	}
 }

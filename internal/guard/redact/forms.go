@@ -3,7 +3,6 @@ package redact
 import (
 	"bytes"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -22,7 +21,7 @@ type literalKey struct {
 	fold bool
 }
 
-// forms lists every text the secrets may be printed as.
+// forms lists the texts the secrets are found as.
 func forms(secrets []string) []literal {
 	seen := make(map[literalKey]bool)
 	var out []literal
@@ -39,16 +38,7 @@ func forms(secrets []string) []literal {
 			for _, text := range encodings(value) {
 				add(text, false)
 			}
-			if len(value) >= leastTrail {
-				add(strings.ToLower(value), true)
-			}
-			for _, l := range trails(value) {
-				if len(l.text) >= key {
-					out = append(out, l)
-				}
-			}
-			// The digits of hex and of percent escapes come in either case.
-			add(hex.EncodeToString([]byte(value)), true)
+			// The digits of percent escapes come in either case.
 			for _, text := range percentForms(value) {
 				if strings.Contains(text, "%") {
 					add(strings.ToLower(text), true)
@@ -87,9 +77,11 @@ func encodings(value string) []string {
 		// A JSON document inside a string of another one.
 		out = append(out, jsonForms(escaped)...)
 	}
-	out = append(out, htmlForms(value)...)
-	out = append(out, quotedForms(value)...)
-	return append(out, base64Forms(value)...)
+	for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+		// As far as the value alone decides it: the last character is shared with what follows, often a line break.
+		out = append(out, enc.EncodeToString([]byte(value))[:len(value)*8/6])
+	}
+	return out
 }
 
 // jsonForms are the ways encoders write a text inside a JSON string.
@@ -127,22 +119,6 @@ func asciiOnly(s string) string {
 		}
 	}
 	return b.String()
-}
-
-// base64Forms are the characters of a base64 text that the value alone decides, for each of the
-// three places it can have in a group. They are the same with and without padding.
-func base64Forms(value string) []string {
-	var out []string
-	for lead := range 3 {
-		padded := append(make([]byte, lead), value...)
-		first := (lead*8 + 5) / 6
-		last := len(padded) * 8 / 6
-		for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
-			text := enc.EncodeToString(padded)[first:last]
-			out = append(out, text, strings.ReplaceAll(text, "/", `\/`))
-		}
-	}
-	return out
 }
 
 // percentForms are the value as part of a URL: of its query, its path, and of neither in particular.

@@ -1,8 +1,8 @@
 // Package redact takes secrets out of text before it is stored, shown or logged.
 //
-// It knows two things: the values the operator configured, in every encoding an agent is likely to
-// print them in, and the shapes of common credentials. One pass over the text finds both, so that
-// the usual line, which holds neither, costs a fraction of a microsecond.
+// It knows two things: the values the operator configured, also as JSON, URLs and base64 write them,
+// and the shapes of common credentials. One pass over the text finds both, so that the usual line,
+// which holds neither, costs a fraction of a microsecond.
 package redact
 
 import (
@@ -62,27 +62,15 @@ func New(secrets []string) *Redactor {
 
 // String returns s without secrets. A line of valid JSON stays valid JSON.
 func (r *Redactor) String(s string) string {
-	out, _ := r.line(s, nil)
-	return out
-}
-
-// line is String for one line of several: before are the secrets that the last line did not finish, the result those that
-// this line does not.
-func (r *Redactor) line(s string, before []pending) (string, []pending) {
-	f := r.scan().find(s)
-	for _, o := range before {
-		if p, ok := o.rest(s); ok {
-			f.found(o.trail, s, p)
-		}
+	spans := r.scan().find(s)
+	if len(spans) == 0 {
+		return s
 	}
-	if len(f.spans) == 0 {
-		return s, f.unfinished
-	}
-	out := replace(s, merge(s, f.spans))
+	out := replace(s, merge(s, spans))
 	if !json.Valid([]byte(out)) && json.Valid([]byte(s)) {
-		out = unsafeLine
+		return unsafeLine
 	}
-	return out, f.unfinished
+	return out
 }
 
 func looksLikeJSON(s string) bool {

@@ -13,9 +13,6 @@ type literal struct {
 	match func(s string, i, j int) (from, to int, ok bool)
 	// each does the same where several pieces may have to go.
 	each func(s string, i, j int, add func(from, to int))
-	// trail is followed from the hit, in which a unit of it begins behind skip bytes.
-	trail      *trail
-	unit, skip int
 	// next limits the bytes that may follow a literal of three bytes; nil is any.
 	next func(c byte) bool
 }
@@ -139,7 +136,7 @@ func rarity(c byte) int {
 }
 
 // find returns what must go, in no particular order and possibly overlapping.
-func (sc *scanner) find(s string) finding {
+func (sc *scanner) find(s string) []span {
 	var f finding
 	i := 0
 	for ; i+4 <= len(s); i += stride {
@@ -152,7 +149,7 @@ func (sc *scanner) find(s string) finding {
 	if i+key <= len(s) {
 		sc.tryAll(&f, s, i, keyOf(s[i:]))
 	}
-	return f
+	return f.spans
 }
 
 func (sc *scanner) tryAll(f *finding, s string, i int, key uint32) {
@@ -169,10 +166,6 @@ type finding struct {
 	spans []span
 	to    int // the furthest end of a span
 	work  int // bytes looked at behind literals
-	// The trail that was followed last and where to: its other anchors there lead to the same.
-	trail      *trail
-	followed   int
-	unfinished []pending // secrets whose rest may be on the next line
 }
 
 // try looks for the literal at from, where there is room for it. Text that is made to have every literal look at all that
@@ -183,9 +176,6 @@ func (f *finding) try(l *literal, s string, from int) {
 		return
 	}
 	switch {
-	case l.trail != nil:
-		f.follow(l, s, from)
-		return
 	case l.match == nil && l.each == nil:
 		f.add(span{from: from, to: to, mark: l.mark})
 		return
@@ -204,27 +194,6 @@ func (f *finding) try(l *literal, s string, from int) {
 	}
 	f.work += end - from
 	f.add(span{from: start, to: end, mark: l.mark})
-}
-
-func (f *finding) follow(l *literal, s string, from int) {
-	if l.trail == f.trail && from+l.skip < f.followed || f.work > slack+4*len(s) {
-		return
-	}
-	p, ok := l.trail.follow(s, from+l.skip, l.unit)
-	f.work += p.to - p.from
-	if !ok {
-		return
-	}
-	f.trail, f.followed = l.trail, p.to
-	f.found(l.trail, s, p)
-}
-
-// found takes out a piece of a secret and remembers it if the rest may follow.
-func (f *finding) found(t *trail, s string, p piece) {
-	f.add(span{from: p.from, to: p.to, mark: markSecret})
-	if p.last < len(t.units) && len(s)-p.to < mostGutter && len(f.unfinished) < mostPending {
-		f.unfinished = append(f.unfinished, pending{trail: t, unit: p.last})
-	}
 }
 
 func (f *finding) add(sp span) {
@@ -248,13 +217,11 @@ func (l *literal) same(s string) bool {
 	return true
 }
 
-// Stream redacts the lines of one output in order. A private key or a secret that is printed over several lines is
-// taken out of each of them. No line waits for the next one. It is not safe for concurrent use.
+// Stream redacts the lines of one output in order. A private key, and a value that stands below its name, is taken out of
+// each of its lines. No line waits for the next one. It is not safe for concurrent use.
 type Stream struct {
 	redactor *Redactor
-	keyLines int // how many more lines may belong to the key that was begun
-	encoded  bool
-	pending  []pending
+	keyLines int  // how many more lines may belong to the key that was begun
 	answer   bool // the next line is the value of the setting that this one names
 	block    int  // the indentation of a name whose value is on the lines below it, plus one
 }
@@ -277,17 +244,12 @@ func (st *Stream) Line(s string) string {
 			return mark.String()
 		}
 	}
-	var out string
-	out, st.pending = st.redactor.line(s, st.pending)
+	out := st.redactor.String(s)
 	if looksLikeJSON(s) {
-		st.pending = nil // an event holds its lines itself
-		return out
+		return out // an event holds its lines itself
 	}
 	if out != s && beginsKey(s) {
-		st.keyLines, st.encoded = maxKeyLines, false
-	}
-	if strings.HasSuffix(out, markKey.String()) && endsInBase64(s) {
-		st.keyLines, st.encoded = maxKeyLines, true
+		st.keyLines = maxKeyLines
 	}
 	st.block, st.answer = blockValue(s), namesDirective(s)
 	return out
@@ -310,22 +272,10 @@ func (st *Stream) belongs(s string) (mark, bool) {
 	case strings.HasPrefix(line, "{"):
 		st.keyLines = 0
 		return 0, false
-	case st.encoded && (line == "" || run(line, 0, std64.has) != len(line)):
-		st.keyLines = 0
-		return 0, false
-	case !st.encoded && strings.Contains(line, keyEnd):
+	case strings.Contains(line, keyEnd):
 		st.keyLines = 0
 	}
 	return markKey, true
-}
-
-// endsInBase64 reports whether a long run of base64 ends the line: the rest of the key may be on the next one.
-func endsInBase64(s string) bool {
-	n := 0
-	for n < len(s) && std64.has(s[len(s)-1-n]) {
-		n++
-	}
-	return n >= 16 && s[len(s)-1] != '='
 }
 
 // blockValue returns one more than the indentation of a YAML key whose value is a block below it, if the key is the name of a secret.

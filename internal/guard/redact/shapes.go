@@ -17,11 +17,9 @@ func shapes() []literal {
 		{text: "authorization", fold: true, mark: markToken, match: authorization},
 		{text: "cookie", fold: true, mark: markToken, match: cookie},
 		{text: "-----BEGIN ", mark: markKey, match: privateKey},
+		{text: "LS0tLS1CRUdJTi", mark: markKey, match: encodedKey},
 		{text: "PuTTY-User-Key-File-", mark: markKey, match: puttyKey},
 		{text: "://", mark: markPassword, match: urlPassword},
-	}
-	for _, text := range base64Forms("-----BEGIN ") {
-		out = append(out, literal{text: text, mark: markKey, match: encodedKey})
 	}
 	for _, t := range tokenShapes() {
 		out = append(out, t.literal())
@@ -237,37 +235,16 @@ func puttyKey(s string, i, _ int) (from, to int, ok bool) {
 	return from, run(s, from, isKeyText), true
 }
 
-// encodedKey matches a PEM block in base64, wrapped or not. The hit is the part that all blocks begin with.
-func encodedKey(s string, i, j int) (from, to int, ok bool) {
-	const head = 120
-	text := strings.Map(func(r rune) rune {
-		if r < 0x80 && std64.has(byte(r)) && r != '=' {
-			return r
-		}
-		return -1
-	}, s[i:min(len(s), i+head)])
-	for cut := range min(4, len(text)) {
-		piece := text[cut:]
-		plain, err := base64.RawStdEncoding.DecodeString(piece[:len(piece)/4*4])
-		if err == nil && strings.Contains(string(plain), "PRIVATE KEY") {
-			for from = i; from > 0 && i-from < 3 && std64.has(s[from-1]); from-- {
-			}
-			return from, wrapped(s, j, std64.has), true
-		}
+// encodedKey matches a PEM block in base64, as Kubernetes and CI systems print it: on one line. The hit is what all blocks begin with.
+func encodedKey(s string, i, _ int) (from, to int, ok bool) {
+	const head = 64 // enough for the name of the block
+	text := s[i:min(len(s), i+head)]
+	text = text[:run(text, 0, std64.has)/4*4]
+	plain, err := base64.RawStdEncoding.DecodeString(text)
+	if err != nil || !strings.Contains(string(plain), "PRIVATE KEY") {
+		return 0, 0, false
 	}
-	return 0, 0, false
-}
-
-// wrapped is where a text of one class that may be broken into lines ends.
-func wrapped(s string, i int, class func(byte) bool) int {
-	for {
-		i = run(s, i, class)
-		next := lineBreak(s, i)
-		if next == i || next >= len(s) || run(s, next, class)-next < 4 {
-			return i
-		}
-		i = next
-	}
+	return i, run(s, i, std64.has), true
 }
 
 // lineBreak returns the place behind a line break, real or escaped, and the white space around it.
