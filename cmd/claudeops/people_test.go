@@ -239,7 +239,7 @@ func TestExample_AManagerChooses(t *testing.T) {
 	if len(handlers) != 3 || !strings.HasSuffix(handlers[1], "/manager") || handlers[2] != "database/work" {
 		t.Errorf("sessions are %v", handlers)
 	}
-	if out := b.run("cycles", "show", "1"); !strings.Contains(out.stdout, "process_mode: manager_process") || !strings.Contains(out.stdout, "manager_present: true") {
+	if out := b.run("cycles", "show", "1", "-v"); !strings.Contains(out.stdout, "process_mode: manager_process") || !strings.Contains(out.stdout, "manager_present: true") {
 		t.Errorf("cycles show says: %s", out.stdout)
 	}
 }

@@ -94,10 +94,14 @@ func totalOf(sessions []api.Session) sums {
 	return t
 }
 
-// printDecisions shows every routing decision.
-func printDecisions(w io.Writer, decisions []api.Escalation) {
+// printDecisions shows every routing decision with its reason, or with all that it was made of.
+func printDecisions(w io.Writer, decisions []api.Escalation, whole bool) {
 	for _, d := range decisions {
 		fmt.Fprintf(w, "\nDecision after session #%d: %s\n", d.SessionID, d.Decision)
+		if !whole {
+			fmt.Fprintf(w, "  %s\n", spoken(d.Reason))
+			continue
+		}
 		for _, line := range [][2]string{
 			{"source_handler", d.SourceHandler},
 			{"target_handler", or(value(d.TargetHandler), "none")},

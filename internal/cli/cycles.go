@@ -55,6 +55,7 @@ func (a *app) cyclesShow() *cobra.Command {
 	c := &cobra.Command{
 		Use: "show [ID]", Short: "Show a cycle: its sessions, decisions and events", Args: cobra.MaximumNArgs(1),
 		Example: `  claudeops cycles show 42
+  claudeops cycles show 42 -v           with what each decision was made of
   claudeops cycles show --session 18    the cycle that session belongs to`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if (len(args) == 1) == (session != 0) {
@@ -75,7 +76,7 @@ func (a *app) cyclesShow() *cobra.Command {
 				}
 				return a.printOne(x, func(w io.Writer) {
 					printChain(w, x.Cycle)
-					printDecisions(w, x.Escalations)
+					printDecisions(w, x.Escalations, a.verbose)
 					printRecoveries(w, x)
 					printApprovals(w, x.Approvals)
 					if len(events) > 0 {

@@ -184,7 +184,7 @@ from a validated report, never the model.`,
 	f.StringVarP(&a.output, "output", "o", asTable, "output format: table, json, jsonl or yaml")
 	f.StringSliceVar(&a.fields, "json", nil, "print these fields only, as JSON: --json id,status")
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "log warnings and errors only")
-	f.BoolVarP(&a.verbose, "verbose", "v", false, "log everything")
+	f.BoolVarP(&a.verbose, "verbose", "v", false, "log everything, and show more")
 	f.BoolVar(&a.noColor, "no-color", false, "disable colors (env NO_COLOR)")
 	root.SetFlagErrorFunc(wrongFlag)
 	root.AddGroup(

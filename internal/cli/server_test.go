@@ -98,7 +98,8 @@ func TestCommandsShowTheJournalOfAServer(t *testing.T) {
 		{"sessions show 2", []string{"Escalated from Session #1 (Tier 1)"}},
 		{"sessions logs 1", []string{"one", "two"}},
 		{"cycles list", []string{"resolved", "T1→T2", "$0.75", "Tier 2 repaired it."}},
-		{"cycles show 1", []string{"it is down", "is down", "tier2"}},
+		{"cycles show 1", []string{"it is down", "is down", "Decision after session #1: escalate"}},
+		{"cycles show 1 -v", []string{"Decision after session #1: escalate", "source_handler: tier1", "target_handler: tier2"}},
 		{"cycles show --session 2", []string{"it is down"}},
 		{"events", []string{"is down"}},
 		{"events --level critical", []string{"No events found."}},
@@ -117,6 +118,9 @@ func TestCommandsShowTheJournalOfAServer(t *testing.T) {
 				t.Errorf("%s: no %q in\n%s", tc.args, want, out)
 			}
 		}
+	}
+	if out := e.must("cycles", "show", "1"); strings.Contains(out, "source_handler") {
+		t.Errorf("what a decision was made of is shown without -v:\n%s", out)
 	}
 	if out := e.must("sessions", "list", "--tier", "2"); strings.Contains(out, "haiku") {
 		t.Errorf("the filter is not passed on:\n%s", out)
