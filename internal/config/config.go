@@ -167,7 +167,6 @@ type Config struct {
 	Edges        Edges
 	OIDC         OIDC
 	NoticeRoutes []ops.NoticeRoute
-	EventTargets []EventTarget
 	Notices      []string // what the operator is told at start
 	Secrets      []string // what is removed from everything stored or shown
 

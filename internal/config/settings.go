@@ -497,8 +497,6 @@ func (c *Config) noticeSettings() []field {
 		value("notify.approve_by_ntfy", &c.Edges.ApproveByNtfy, boolKind(),
 			"Allow approvals with a button of ntfy: everyone who can read the topic can then approve. Otherwise the button opens the page.").
 			byEnv("CLAUDEOPS_APPROVE_BY_NTFY").or("false"),
-		list("events.targets", &c.EventTargets, eventTargetFields, c.finishEventTarget,
-			"Programs that are told about cycles, incidents, approvals and actions. See [Events](#events)."),
 		value("web.public_url", &c.Edges.PublicURL, webURLKind(),
 			"URL at which people reach the web pages. Notices then contain links. Needs `api_token`.").
 			byEnv("CLAUDEOPS_PUBLIC_URL"),

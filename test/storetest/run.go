@@ -59,7 +59,6 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 		{"audit", auditCases()},
 		{"hosts at once", parallelCases()},
 		{"host", hostCases()},
-		{"outgoing event", outgoingCases()},
 		{"canary", canaryCases()},
 		{"step", stepCases()},
 	}
