@@ -163,7 +163,6 @@ type Config struct {
 	Listen       string
 	APIToken     string
 	APIReadToken string // empty: there is no read-only token
-	Traces       bool   // the environment names a collector of traces
 	Edges        Edges
 	OIDC         OIDC
 	NoticeRoutes []ops.NoticeRoute
@@ -236,7 +235,6 @@ func Load(in Input) (*Config, error) {
 	if err := l.problems.err(); err != nil {
 		return nil, err
 	}
-	c.Traces = traces(vars)
 	agentVars := l.agentVariables(c)
 	c.agentEnv = append(environList(agentVars), ops.ProgramsVariable+"="+c.Programs())
 	c.Secrets = l.secretValues(c, agentVars)
@@ -398,13 +396,4 @@ func (c *Config) notice() {
 	if c.Agent.Scenario != "" && !slices.ContainsFunc(c.registered(), scripted) {
 		c.Notices = append(c.Notices, "agent.scenario is not used: only the scripted agent plays one")
 	}
-}
-
-// traces reports whether the environment names a collector, with the variables that every OpenTelemetry program reads.
-func traces(vars map[string]string) bool {
-	is := func(name, value string) bool { return strings.EqualFold(strings.TrimSpace(vars[name]), value) }
-	if is("OTEL_SDK_DISABLED", "true") || is("OTEL_TRACES_EXPORTER", "none") {
-		return false
-	}
-	return !is("OTEL_EXPORTER_OTLP_ENDPOINT", "") || !is("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "")
 }

@@ -108,8 +108,8 @@ func (h *Host) shareDuties(list []service) []service {
 }
 
 // attending are the services that answer and record, also while the daemon starts and ends.
-func (h *Host) attending(ctx context.Context, server *http.Server, conns *connections) []service {
-	list := []service{
+func (h *Host) attending(server *http.Server, conns *connections) []service {
+	return h.shareDuties([]service{
 		{name: "serve pages", run: func(context.Context) error { return ignore(server.Serve(conns), http.ErrServerClosed) }},
 		{name: "serve control socket", run: func(context.Context) error { return h.control.Serve(localAPI(server.Handler)) }},
 		{name: "deliver notices", duty: "notices", run: h.nudged(h.outbox.Run)},
@@ -119,11 +119,7 @@ func (h *Host) attending(ctx context.Context, server *http.Server, conns *connec
 			h.readiness.watch(ctx, h.loops.add("watch readiness"), func(trouble error) { h.tellTrouble(ctx, trouble) })
 		})},
 		{name: "compare clocks", run: endless(h.watchSkew)},
-	}
-	if exporter := h.traces(ctx); exporter != nil {
-		list = append(list, service{name: "send traces", duty: "traces", run: h.nudged(exporter.Run)})
-	}
-	return h.shareDuties(list)
+	})
 }
 
 // working are the services that start work or speak to people: what the daemon does once its engine runs.

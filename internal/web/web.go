@@ -46,8 +46,6 @@ type Options struct {
 	Webhooks http.Handler
 	// Redact removes secrets from what jobs send; nil leaves it as it is.
 	Redact func(string) string
-	// Trace returns the trace id of a cycle; nil if tracing is off.
-	Trace func(ops.Cycle) string
 	// KeepTranscripts is how long output is kept; zero means no limit.
 	KeepTranscripts time.Duration
 	// Done ends the streams of open pages, so that they do not delay a shutdown; nil means never.

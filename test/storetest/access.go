@@ -147,7 +147,6 @@ func callerCases() []testCase {
 		{"a request that was cut off can be tried again", requestIsTriedAgain},
 		{"a login lasts until its end", loginLasts},
 		{"one of two requests renews a login", loginIsRenewedOnce},
-		{"traces begin when tracing does", tracesBegin},
 	}
 }
 
@@ -216,28 +215,6 @@ func loginIsRenewedOnce(t *testing.T, f *Fixture) {
 	equal(t, "renewals", won, 1)
 	_, err := f.Store.Login(t.Context(), "a", Start.Add(2*time.Minute))
 	wantErr(t, err, ops.ErrNotFound)
-}
-
-func tracesBegin(t *testing.T, f *Fixture) {
-	f.spend(t, "home", nil, Start)
-	untraced := func() ops.Untraced {
-		t.Helper()
-		got, err := f.Store.Untraced(t.Context(), 10)
-		must(t, err)
-		return got
-	}
-	equal(t, "before", len(untraced().Cycles), 0)
-	must(t, f.Store.BeginTraces(t.Context()))
-	cycle := f.spend(t, "home", nil, Start)
-	must(t, f.Store.BeginTraces(t.Context()))
-	got := untraced()
-	equal(t, "cycles", cycleIDs(got.Cycles), []ops.CycleID{cycle})
-	equal(t, "sessions", len(got.Sessions), 1)
-	equal(t, "of", got.Of[cycle].ID, cycle)
-	must(t, f.Store.MarkTraced(t.Context(), sessionIDs(got.Sessions), cycleIDs(got.Cycles), Start))
-	must(t, f.Store.MarkTraced(t.Context(), nil, nil, Start))
-	got = untraced()
-	equal(t, "left", len(got.Sessions)+len(got.Cycles), 0)
 }
 
 func auditCases() []testCase {
