@@ -195,13 +195,11 @@ func (s *server) environments(name string) ([]ops.Environment, error) {
 type Direct struct {
 	Handler http.Handler
 	Caller  Caller
-	From    string // the address that the caller has; empty if it has none
 }
 
 // RoundTrip lets the handler answer.
 func (d Direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	asked := r.WithContext(WithCaller(r.Context(), d.Caller))
-	asked.RemoteAddr = d.From
 	if asked.Body == nil {
 		asked.Body = http.NoBody
 	}

@@ -133,7 +133,6 @@ type Edges struct {
 	ApproveByNtfy bool
 	DeadManMissed int
 	PingURL       string
-	MCP           string // off, read or write
 }
 
 // Config holds the effective values.

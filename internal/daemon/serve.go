@@ -169,7 +169,7 @@ func (h *Host) site(
 		Refuse: refuseConnection, StrictApprovals: !AgentsSeparated(h.Config), Host: h.Config.Host.Name, ListenHosts: names,
 		Settings: settings(h.Config), Hub: h.hub, Webhooks: webhooks, Done: done,
 		KeepTranscripts: h.Config.Retention.Transcripts, Redact: h.redact, Trouble: h.trouble,
-		Streams: conns.streams(), DrainAsked: h.checkDrain, Targets: h.targetNames(), MCP: h.Config.Edges.MCP,
+		Streams: conns.streams(), DrainAsked: h.checkDrain, Targets: h.targetNames(),
 		ConfigFile: ConfigFile(h.Options), Rehearse: h.rehearseDraft(), HideSetup: h.Config.Agent.Scripted(),
 	})
 }

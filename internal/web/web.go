@@ -58,8 +58,6 @@ type Options struct {
 	Trouble func() string
 	// DrainAsked is called after a host was asked to drain or to work again; nil if nobody has to know.
 	DrainAsked func(ctx context.Context)
-	// MCP is what the MCP server for the operator's agent offers: off, read or write; empty means off.
-	MCP string
 	// HideSetup keeps the steps of the set-up from the overview: nobody sets up a demonstration.
 	HideSetup bool
 }
@@ -147,12 +145,7 @@ func (s *server) routes() http.Handler {
 
 	machine := api.New(s.Options.Options)
 	pages.HandleFunc("GET "+apiPath, s.apiDocs(machine))
-	agents := s.serveMCP(machine)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if isMCP(r.URL.Path) {
-			agents.ServeHTTP(w, r)
-			return
-		}
 		if isAPI(r.URL.Path) {
 			machine.ServeHTTP(w, r)
 			return
