@@ -9,8 +9,8 @@ import (
 )
 
 const description = `Monitor and control Claude Ops. Lists are ` + "`{\"items\": […], \"next_cursor\": …}`" + `: pass the cursor to get the
-next page; null means that this is the last page. Errors are problem documents (RFC 9457). Every GET has an ETag. A POST with an
-Idempotency-Key can be repeated safely. Requests from another machine need the token; a read-only token allows GET only.`
+next page; null means that this is the last page. Errors are problem documents (RFC 9457). Requests from another machine
+need the token; a read-only token allows GET only.`
 
 // describe is the general part of the OpenAPI document.
 func describe(version string) huma.Config {

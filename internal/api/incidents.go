@@ -93,7 +93,6 @@ type PlanStep struct {
 
 type approveInput struct {
 	RowPath
-	Keyed
 	Body *struct {
 		Reason   string `json:"reason,omitempty" doc:"Why, for the record. At most 500 characters."`
 		PlanHash string `json:"plan_hash,omitempty" doc:"The plan that is approved. Without it no step of a plan runs, and the tier starts."`
@@ -124,7 +123,6 @@ type RowPath struct {
 
 type answerInput struct {
 	RowPath
-	Keyed
 	Body *struct {
 		Reason string `json:"reason,omitempty" doc:"For the record. At most 500 characters."`
 	}
@@ -132,7 +130,6 @@ type answerInput struct {
 
 type denyInput struct {
 	RowPath
-	Keyed
 	Body *struct {
 		Reason string `json:"reason,omitempty" doc:"For the record. At most 500 characters."`
 		For    string `json:"for,omitempty" doc:"How long the no lasts: such as 24h (default), or seconds; 0: this question only."`
@@ -141,7 +138,6 @@ type denyInput struct {
 
 type snoozeInput struct {
 	RowPath
-	Keyed
 	Body struct {
 		Until  *time.Time `json:"until,omitempty" doc:"A time in the future."`
 		For    string     `json:"for,omitempty" doc:"A duration such as 2h, instead of until."`
@@ -221,8 +217,8 @@ func (s *server) reportIncident(ctx context.Context, in *RowPath) (*markdownOutp
 	return &markdownOutput{"text/markdown; charset=utf-8", []byte(postmortem.Markdown(story, nil, s.Clock()))}, nil
 }
 
-func (s *server) runIncident(ctx context.Context, in *rowInput) (*submitOutput, error) {
-	id, i, err := s.desk.RunAgain(ctx, by(ctx), in.ID, in.scoped(ctx))
+func (s *server) runIncident(ctx context.Context, in *RowPath) (*submitOutput, error) {
+	id, i, err := s.desk.RunAgain(ctx, by(ctx), in.ID)
 	if err != nil {
 		return nil, s.problem(fmt.Sprintf("incident %d", in.ID), err)
 	}

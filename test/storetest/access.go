@@ -19,6 +19,8 @@ func accessCases() []testCase {
 		{"a name is used by one token at a time", tokenNamesAreUnique},
 		{"a login ends with its token", loginEndsWithItsToken},
 		{"a login ends with its passkey", loginEndsWithItsPasskey},
+		{"a login lasts until its end", loginLasts},
+		{"one of two requests renews a login", loginIsRenewedOnce},
 	}
 }
 
@@ -139,56 +141,6 @@ func loginEndsWithItsPasskey(t *testing.T, f *Fixture) {
 	wantErr(t, f.Store.RemovePasskey(t.Context(), k.ID, "ann", Start), ops.ErrNotFound)
 	_, err = f.Store.Passkey(t.Context(), "id")
 	wantErr(t, err, ops.ErrNotFound)
-}
-
-func callerCases() []testCase {
-	return []testCase{
-		{"a request that comes again gets its answer again", requestIsAnsweredAgain},
-		{"a request that was cut off can be tried again", requestIsTriedAgain},
-		{"a login lasts until its end", loginLasts},
-		{"one of two requests renews a login", loginIsRenewedOnce},
-	}
-}
-
-func requestIsAnsweredAgain(t *testing.T, f *Fixture) {
-	r := store.Request{Caller: "ann", Key: "k", Digest: "d", At: Start}
-	begin := func(r store.Request) (*store.Answer, error) { return f.Store.BeginRequest(t.Context(), r) }
-	before, err := begin(r)
-	must(t, err)
-	equal(t, "first time", before, nil)
-	_, err = begin(r)
-	wantErr(t, err, store.ErrInHand)
-	answer := store.Answer{Status: 201, Location: "/cycles/1", Type: "application/json", Body: []byte(`{"id":1}`)}
-	must(t, f.Store.EndRequest(t.Context(), r, answer))
-	before, err = begin(r)
-	must(t, err)
-	equal(t, "again", before, &answer)
-	other := r
-	other.Digest = "e"
-	_, err = begin(other)
-	wantErr(t, err, ops.ErrConflict)
-	other.Caller = "bob"
-	before, err = begin(other)
-	must(t, err)
-	equal(t, "another caller", before, nil)
-	r.At = Start.Add(25 * time.Hour)
-	before, err = begin(r)
-	must(t, err)
-	equal(t, "long after", before, nil)
-}
-
-func requestIsTriedAgain(t *testing.T, f *Fixture) {
-	r := store.Request{Caller: "ann", Key: "k", Digest: "d", At: Start}
-	_, err := f.Store.BeginRequest(t.Context(), r)
-	must(t, err)
-	must(t, f.Store.EndRequest(t.Context(), r, store.Answer{Status: 500}))
-	before, err := f.Store.BeginRequest(t.Context(), r)
-	must(t, err)
-	equal(t, "after our fault", before, nil)
-	r.At = Start.Add(10 * time.Minute)
-	before, err = f.Store.BeginRequest(t.Context(), r)
-	must(t, err)
-	equal(t, "after a crash", before, nil)
 }
 
 func login(digest string) store.Login {

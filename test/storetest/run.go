@@ -54,7 +54,6 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 		{"health", healthCases()},
 		{"report", reportCases()},
 		{"totals", totalsCases()},
-		{"caller", callerCases()},
 		{"access", accessCases()},
 		{"audit", auditCases()},
 		{"hosts at once", parallelCases()},
