@@ -15,8 +15,8 @@ need the token; a read-only token allows GET only.`
 // describe is the general part of the OpenAPI document.
 func describe(version string) huma.Config {
 	c := huma.DefaultConfig("Claude Ops", version)
-	c.DocsPath = ""    // the pages have one of their own; this one loads files from another host
-	c.SchemasPath = "" // and so do links to schemas
+	c.DocsPath = ""    // it would load files from another host
+	c.SchemasPath = "" // and so would links to schemas
 	c.OpenAPIPath = "" // served by this package
 	c.CreateHooks = nil
 	c.Info.Description = description

@@ -238,9 +238,9 @@ func isPublic(path string) bool {
 		strings.HasPrefix(path, linkPath)
 }
 
-// isAPI reports whether the API serves a path. The page that documents it is a page.
+// isAPI reports whether the API serves a path.
 func isAPI(path string) bool {
-	return path == "/api" || strings.HasPrefix(path, "/api/") && path != apiPath || strings.HasPrefix(path, "/schemas/") ||
+	return path == "/api" || strings.HasPrefix(path, "/api/") || strings.HasPrefix(path, "/schemas/") ||
 		path == "/healthz" || path == "/readyz" || path == "/metrics"
 }
 

@@ -144,7 +144,6 @@ func (s *server) routes() http.Handler {
 	pages.HandleFunc("GET /favicon.ico", s.assets.favicon)
 
 	machine := api.New(s.Options.Options)
-	pages.HandleFunc("GET "+apiPath, s.apiDocs(machine))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if isAPI(r.URL.Path) {
 			machine.ServeHTTP(w, r)
