@@ -200,7 +200,6 @@ func (s *server) operatorRoutes(pages *http.ServeMux) {
 	pages.HandleFunc("POST /notifications/test", s.does("test notification", s.testNotice))
 	pages.HandleFunc("POST /notifications/{id}/retry", s.does("notification", s.retryNotice))
 	pages.HandleFunc("GET /costs", s.page("costs", "costs", s.costs))
-	pages.HandleFunc("GET /costs.csv", s.costsCSV)
 	pages.HandleFunc("GET /events", s.page("events", "list of events", s.events))
 	pages.HandleFunc("GET /memory", s.page("memory", "page of memories", without(s.memory)))
 	pages.HandleFunc("POST /memory", s.form("memory", "memory", "Nothing was added.", s.addMemory, s.memory))
