@@ -128,7 +128,6 @@ func routes() []route {
 		{post, "/login", Personal},
 		{post, "/logout", Personal},
 
-		{post, "/mcp", Look},                // each tool is a request of its own, which is checked like any other
 		{post, "/answer/{token}", Personal}, // the token of the link says what it may do
 
 		{post, "/incidents/{id}/ack", Acknowledge},

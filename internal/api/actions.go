@@ -80,7 +80,6 @@ type runsQuery struct {
 }
 
 type runActionInput struct {
-	Keyed
 	Body struct {
 		Environment string `json:"environment,omitempty" doc:"Defaults to the first configured environment."`
 		Service     string `json:"service"`
@@ -92,7 +91,6 @@ type runActionInput struct {
 
 type undoActionInput struct {
 	RowPath
-	Keyed
 	Body struct {
 		Why string `json:"why" doc:"Why it is undone or taken back, for the record. At most 500 characters."`
 	}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -85,8 +86,7 @@ type Process = metrics.Process
 
 type server struct {
 	Options
-	desk    *desk.Desk
-	flights flights
+	desk *desk.Desk
 }
 
 // New makes the handler for everything under /api/, for /healthz, /readyz and /metrics, and for /schemas/.
@@ -96,7 +96,7 @@ func New(o Options) http.Handler {
 	routes := http.NewServeMux()
 	routes.HandleFunc("GET /healthz", s.health)
 	routes.HandleFunc("GET /readyz", s.ready)
-	checks := problems(routes, conditional(s.keyed(routes)))
+	checks := problems(routes, routes)
 	// Describing the whole API takes longer than the rest of the start, and an installation may never use it.
 	whole := sync.OnceValue(s.routes)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -104,6 +104,7 @@ func New(o Options) http.Handler {
 			checks.ServeHTTP(w, r)
 			return
 		}
+		w.Header().Set("Cache-Control", "private, no-cache") // what one caller may read is not for the next
 		whole().ServeHTTP(w, r)
 	})
 }
@@ -141,7 +142,7 @@ func (s *server) routes() http.Handler {
 	routes.HandleFunc("GET /schemas/outcome/v1.json", published(report.OutcomeSchema()))
 	routes.HandleFunc("GET /schemas/failure/v1.json", published(recovery.FailureSchema()))
 	routes.HandleFunc("GET /schemas/force-done/v1.json", published(recovery.ForceDoneSchema()))
-	return problems(routes, conditional(s.keyed(routes)))
+	return problems(routes, unambiguous(routes))
 }
 
 // problems answers requests without a route with a problem document instead of plain text.
@@ -195,17 +196,15 @@ func (s *server) environments(name string) ([]ops.Environment, error) {
 type Direct struct {
 	Handler http.Handler
 	Caller  Caller
-	From    string // the address that the caller has; empty if it has none
 }
 
 // RoundTrip lets the handler answer.
 func (d Direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	asked := r.WithContext(WithCaller(r.Context(), d.Caller))
-	asked.RemoteAddr = d.From
 	if asked.Body == nil {
 		asked.Body = http.NoBody
 	}
-	kept := newRecorder(http.Header{})
+	kept := &recorder{header: http.Header{}, status: http.StatusOK}
 	d.Handler.ServeHTTP(kept, asked)
 	if err := r.Context().Err(); err != nil {
 		return nil, err
@@ -215,3 +214,14 @@ func (d Direct) RoundTrip(r *http.Request) (*http.Response, error) {
 		Body: io.NopCloser(&kept.body), ContentLength: int64(kept.body.Len()), Request: r, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}, nil
 }
+
+// recorder buffers an answer.
+type recorder struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (r *recorder) Header() http.Header         { return r.header }
+func (r *recorder) WriteHeader(status int)      { r.status = status }
+func (r *recorder) Write(b []byte) (int, error) { return r.body.Write(b) }

@@ -1,21 +1,17 @@
 package api_test
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"claudeops/internal/api"
 	"claudeops/internal/ops"
-	"claudeops/internal/store"
 	"claudeops/test/apitest"
 )
 
@@ -29,94 +25,6 @@ func (c *client) send(method, path, body string, headers ...string) *httptest.Re
 	w := httptest.NewRecorder()
 	c.handler.ServeHTTP(w, r)
 	return w
-}
-
-func TestTheSameKeyGivesTheSameCycle(t *testing.T) {
-	c := newClient(t)
-	first := c.send("POST", "/api/v1/cycles", `{"prompt":"look"}`, "Idempotency-Key", "k1")
-	again := c.send("POST", "/api/v1/cycles", `{"prompt":"look"}`, "Idempotency-Key", "k1")
-	if first.Code != http.StatusAccepted || again.Code != http.StatusAccepted || first.Body.String() != again.Body.String() ||
-		again.Header().Get("Location") != "/api/v1/cycles/1" || again.Header().Get("Idempotency-Replayed") != "true" {
-		t.Errorf("first %d %s, again %d %s %v", first.Code, first.Body, again.Code, again.Body, again.Header())
-	}
-	if len(c.control.Submitted) != 1 {
-		t.Errorf("submitted %d times", len(c.control.Submitted))
-	}
-	if got := c.send("POST", "/api/v1/cycles", `{"prompt":"other"}`, "Idempotency-Key", "k1"); got.Code != http.StatusConflict {
-		t.Errorf("another request with the key: %d %s", got.Code, got.Body)
-	}
-	if got := c.send("POST", "/api/v1/cycles", `{"prompt":"look"}`, "Idempotency-Key", "k2"); got.Code != http.StatusAccepted || strings.Contains(got.Body.String(), `"id":1,`) {
-		t.Errorf("another key: %d %s", got.Code, got.Body)
-	}
-	if got := c.send("POST", "/api/v1/cycles", "", "Idempotency-Key", strings.Repeat("k", 201)); got.Code != http.StatusUnprocessableEntity {
-		t.Errorf("a key that is too long: %d", got.Code)
-	}
-}
-
-func TestAKeyOutlivesARestartAndACrash(t *testing.T) {
-	c := newClient(t)
-	c.send("POST", "/api/v1/cycles", `{"prompt":"look"}`, "Idempotency-Key", "k1")
-	// The answer was lost on the way, and a day later it is no longer kept: the row still knows the key.
-	c.Now = c.Now.Add(25 * time.Hour)
-	again := c.send("POST", "/api/v1/cycles", `{"prompt":"look"}`, "Idempotency-Key", "k1")
-	if again.Code != http.StatusAccepted || !strings.Contains(again.Body.String(), `"id":1,`) {
-		t.Errorf("%d %s", again.Code, again.Body)
-	}
-	if body := c.get("/api/v1/cycles"); len(items(body)) != 1 {
-		t.Errorf("cycles %v", body)
-	}
-}
-
-func TestAKeyBelongsToItsCaller(t *testing.T) {
-	c := newClient(t)
-	for _, name := range []string{"token", "127.0.0.1"} {
-		r := httptest.NewRequestWithContext(api.WithCaller(t.Context(), api.Caller{Name: name}), "POST", "/api/v1/cycles", nil)
-		r.Header.Set("Idempotency-Key", "k")
-		c.handler.ServeHTTP(httptest.NewRecorder(), r)
-	}
-	if len(c.control.Submitted) != 2 {
-		t.Errorf("submitted %d times", len(c.control.Submitted))
-	}
-}
-
-func TestAFailureOfOursCanBeTriedAgainWithItsKey(t *testing.T) {
-	c := newClient(t)
-	c.control.Err = fmt.Errorf("disk full")
-	if got := c.send("POST", "/api/v1/cycles", "", "Idempotency-Key", "k"); got.Code != http.StatusInternalServerError {
-		t.Fatalf("status %d", got.Code)
-	}
-	c.control.Err = nil
-	if got := c.send("POST", "/api/v1/cycles", "", "Idempotency-Key", "k"); got.Code != http.StatusAccepted {
-		t.Errorf("status %d %s", got.Code, got.Body)
-	}
-}
-
-func TestWhatACallerHasIsNotSentAgain(t *testing.T) {
-	c := newClient(t)
-	_, ids := c.twoTiers()
-	for _, path := range []string{fmt.Sprintf("/api/v1/sessions/%d", ids[0]), "/api/v1/cycles", "/api/v1/openapi.json", "/api/v1/stats"} {
-		first := c.send("GET", path, "")
-		tag := first.Header().Get("ETag")
-		if first.Code != http.StatusOK || tag == "" {
-			t.Fatalf("%s: %d, ETag %q", path, first.Code, tag)
-		}
-		for _, given := range []string{tag, "W/" + tag, `"x", ` + tag, "*"} {
-			if got := c.send("GET", path, "", "If-None-Match", given); got.Code != http.StatusNotModified || got.Body.Len() != 0 {
-				t.Errorf("%s with %s: %d, %d bytes", path, given, got.Code, got.Body.Len())
-			}
-		}
-		if got := c.send("GET", path, "", "If-None-Match", `"other"`); got.Code != http.StatusOK {
-			t.Errorf("%s with another tag: %d", path, got.Code)
-		}
-	}
-	before := c.send("GET", "/api/v1/cycles", "").Header().Get("ETag")
-	c.twoTiers()
-	if got := c.send("GET", "/api/v1/cycles", "", "If-None-Match", before); got.Code != http.StatusOK {
-		t.Errorf("after a change: %d", got.Code)
-	}
-	if got := c.send("GET", "/api/v1/sessions/99", "", "If-None-Match", "*"); got.Code != http.StatusNotFound {
-		t.Errorf("what is not there: %d", got.Code)
-	}
 }
 
 func TestMemoriesAreAddedAndForgotten(t *testing.T) {
@@ -301,15 +209,10 @@ func TestTheDescriptionIsComplete(t *testing.T) {
 				t.Errorf("%s %s: %+v", method, path, o)
 			}
 			ids[o.ID] = true
-			keyed := false
 			for _, p := range o.Parameters {
-				keyed = keyed || p.Name == "Idempotency-Key"
 				if p.Description == "" {
 					t.Errorf("%s %s: parameter %s is not described", method, path, p.Name)
 				}
-			}
-			if keyed != (method == "post" && o.Tags[0] != "webhooks") { // a fingerprint identifies an alert that is sent again
-				t.Errorf("%s %s: takes a key: %v", method, path, keyed)
 			}
 		}
 	}
@@ -345,38 +248,6 @@ func TestRowsReadBackAreTheSame(t *testing.T) {
 	same(fmt.Sprintf("/api/v1/sessions/%d", ids[0]), &api.SessionReport{})
 	same(fmt.Sprintf("/api/v1/cycles/%d", cycle), &api.CycleReport{})
 	same("/api/v1/memories/1", &api.Memory{})
-}
-
-// Nobody is told that a key is in use by a request that nobody works on.
-func TestTheKeyOfADeadProcessIsTakenOver(t *testing.T) {
-	c := newClient(t)
-	const body = `{"prompt":"look"}`
-	digest := sha256.Sum256([]byte("POST /api/v1/cycles\n" + body))
-	dead := store.Request{Caller: "api", Key: "k1", Digest: hex.EncodeToString(digest[:]), At: c.Now}
-	if before, err := c.Store.BeginRequest(t.Context(), dead); before != nil || err != nil {
-		t.Fatal(before, err)
-	}
-	if got := c.send("POST", "/api/v1/cycles", body, "Idempotency-Key", "k1"); got.Code != http.StatusAccepted || len(c.control.Submitted) != 1 {
-		t.Errorf("%d %s, submitted %d times", got.Code, got.Body, len(c.control.Submitted))
-	}
-}
-
-func TestEqualRequestsAtOnceGetOneAnswer(t *testing.T) {
-	c := newClient(t)
-	answers := make(chan *httptest.ResponseRecorder, 8)
-	var all sync.WaitGroup
-	for range cap(answers) {
-		all.Go(func() { answers <- c.send("POST", "/api/v1/cycles", `{"prompt":"look"}`, "Idempotency-Key", "k1") })
-	}
-	all.Wait()
-	close(answers)
-	bodies := map[string]int{}
-	for a := range answers {
-		bodies[fmt.Sprint(a.Code, " ", a.Body)]++
-	}
-	if len(bodies) != 1 || len(c.control.Submitted) != 1 {
-		t.Errorf("submitted %d times: %v", len(c.control.Submitted), bodies)
-	}
 }
 
 func TestAnAmbiguousBodyIsRefused(t *testing.T) {
@@ -492,7 +363,7 @@ func TestReflexesAreListedAndSwitched(t *testing.T) {
 	}
 }
 
-// The address of a heartbeat is in one answer, and nowhere else: not in the stored answer to a request with a key either.
+// The address of a heartbeat is in one answer, and nowhere else.
 func TestTheAddressOfAHeartbeatIsShownOnce(t *testing.T) {
 	c := newClient(t)
 	c.handler = api.New(api.Options{
@@ -502,10 +373,7 @@ func TestTheAddressOfAHeartbeatIsShownOnce(t *testing.T) {
 			Probes: []ops.ProbeSpec{{Service: "backup", Type: ops.ProbeHeartbeat, Name: "heartbeat"}},
 		}},
 	})
-	ask := func() *httptest.ResponseRecorder {
-		return c.send("POST", "/api/v1/services/backup/heartbeat", `{}`, "Content-Type", "application/json", "Idempotency-Key", "k")
-	}
-	first := ask()
+	first := c.send("POST", "/api/v1/services/backup/heartbeat", `{}`, "Content-Type", "application/json")
 	var made api.HeartbeatAddress
 	if err := json.Unmarshal(first.Body.Bytes(), &made); err != nil || first.Code != http.StatusOK || first.Header().Get("Cache-Control") != "no-store" {
 		t.Fatalf("%d %s", first.Code, first.Body)
@@ -513,9 +381,6 @@ func TestTheAddressOfAHeartbeatIsShownOnce(t *testing.T) {
 	token, own := strings.CutPrefix(made.URL, "https://ops.example.org/ping/")
 	if _, err := c.Store.Heartbeat(t.Context(), token); err != nil || !own || !strings.HasSuffix(made.Curl, " "+made.URL) {
 		t.Errorf("%+v: %v", made, err)
-	}
-	if again := ask(); again.Code != http.StatusConflict || strings.Contains(again.Body.String(), token) || !strings.Contains(again.Body.String(), "shown once") {
-		t.Errorf("again: %d %s", again.Code, again.Body)
 	}
 	shown := c.send("GET", "/api/v1/services/backup", "").Body.String()
 	if strings.Contains(shown, token) || !strings.Contains(shown, `"addressed":true`) {

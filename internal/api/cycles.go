@@ -86,7 +86,6 @@ type newCycle struct {
 }
 
 type submitInput struct {
-	Keyed
 	Body *newCycle
 }
 
@@ -108,7 +107,6 @@ type CyclePath struct {
 
 type cancelInput struct {
 	CyclePath
-	Keyed
 	Body *struct {
 		Reason string `json:"reason,omitempty" doc:"For the record. At most 500 characters."`
 	}
@@ -152,7 +150,7 @@ func (s *server) registerCycles(api huma.API) {
 func (s *server) submit(ctx context.Context, in *submitInput) (*submitOutput, error) {
 	asked := value(in.Body)
 	id, err := s.desk.RunCycle(ctx, by(ctx), ops.NewCycle{
-		Environment: asked.Environment, Prompt: asked.Prompt, Options: ops.CycleOptions{DryRun: asked.DryRun}, Key: in.scoped(ctx),
+		Environment: asked.Environment, Prompt: asked.Prompt, Options: ops.CycleOptions{DryRun: asked.DryRun},
 	})
 	if err != nil {
 		return nil, s.problem("run a cycle", err)

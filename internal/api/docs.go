@@ -9,14 +9,14 @@ import (
 )
 
 const description = `Monitor and control Claude Ops. Lists are ` + "`{\"items\": […], \"next_cursor\": …}`" + `: pass the cursor to get the
-next page; null means that this is the last page. Errors are problem documents (RFC 9457). Every GET has an ETag. A POST with an
-Idempotency-Key can be repeated safely. Requests from another machine need the token; a read-only token allows GET only.`
+next page; null means that this is the last page. Errors are problem documents (RFC 9457). Requests from another machine
+need the token; a read-only token allows GET only.`
 
 // describe is the general part of the OpenAPI document.
 func describe(version string) huma.Config {
 	c := huma.DefaultConfig("Claude Ops", version)
-	c.DocsPath = ""    // the pages have one of their own; this one loads files from another host
-	c.SchemasPath = "" // and so do links to schemas
+	c.DocsPath = ""    // it would load files from another host
+	c.SchemasPath = "" // and so would links to schemas
 	c.OpenAPIPath = "" // served by this package
 	c.CreateHooks = nil
 	c.Info.Description = description

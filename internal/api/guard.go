@@ -79,7 +79,6 @@ type cooldownsQuery struct {
 }
 
 type clearInput struct {
-	Keyed
 	Body struct {
 		Environment string `json:"environment,omitempty" doc:"Defaults to the first configured environment."`
 		Service     string `json:"service"`

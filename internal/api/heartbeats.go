@@ -39,7 +39,6 @@ type HeartbeatAddress struct {
 }
 
 type heartbeatInput struct {
-	Keyed
 	Name string `path:"name" maxLength:"200" doc:"The name of the service, or an alias."`
 	Body struct {
 		Environment string `json:"environment,omitempty" doc:"Default: the first one."`
@@ -54,8 +53,8 @@ type heartbeatOutput struct {
 
 func (s *server) registerHeartbeats(api huma.API) {
 	huma.Register(api, act("address-heartbeat", "/services/{name}/heartbeat", "Make the address of a heartbeat", "services",
-		"The address is shown once, and the former one no longer works. A person asks for it: the tools of an agent cannot. "+
-			"The answer to a request with a key is not kept.", http.StatusUnprocessableEntity), s.addressHeartbeat)
+		"The address is shown once, and the former one no longer works. A person asks for it: the tools of an agent cannot.",
+		http.StatusUnprocessableEntity), s.addressHeartbeat)
 }
 
 func (s *server) addressHeartbeat(ctx context.Context, in *heartbeatInput) (*heartbeatOutput, error) {
@@ -65,7 +64,7 @@ func (s *server) addressHeartbeat(ctx context.Context, in *heartbeatInput) (*hea
 	}
 	call := HeartbeatCall(s.Address, token)
 	call.Environment, call.Service, call.Probe = h.Environment, h.Service, h.Probe
-	return &heartbeatOutput{noStore, call}, nil
+	return &heartbeatOutput{"no-store", call}, nil
 }
 
 // HeartbeatCall is how a job calls with its token. The address is where jobs reach this server; nil if that is not known.

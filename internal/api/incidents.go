@@ -93,7 +93,6 @@ type PlanStep struct {
 
 type approveInput struct {
 	RowPath
-	Keyed
 	Body *struct {
 		Reason   string `json:"reason,omitempty" doc:"Why, for the record. At most 500 characters."`
 		PlanHash string `json:"plan_hash,omitempty" doc:"The plan that is approved. Without it no step of a plan runs, and the tier starts."`
@@ -124,7 +123,6 @@ type RowPath struct {
 
 type answerInput struct {
 	RowPath
-	Keyed
 	Body *struct {
 		Reason string `json:"reason,omitempty" doc:"For the record. At most 500 characters."`
 	}
@@ -132,7 +130,6 @@ type answerInput struct {
 
 type denyInput struct {
 	RowPath
-	Keyed
 	Body *struct {
 		Reason string `json:"reason,omitempty" doc:"For the record. At most 500 characters."`
 		For    string `json:"for,omitempty" doc:"How long the no lasts: such as 24h (default), or seconds; 0: this question only."`
@@ -141,7 +138,6 @@ type denyInput struct {
 
 type snoozeInput struct {
 	RowPath
-	Keyed
 	Body struct {
 		Until  *time.Time `json:"until,omitempty" doc:"A time in the future."`
 		For    string     `json:"for,omitempty" doc:"A duration such as 2h, instead of until."`
@@ -183,12 +179,12 @@ func (s *server) listIncidents(ctx context.Context, q *incidentsQuery) (*body[li
 			Open: q.Open, NeedsYou: q.NeedsYou, Status: ops.IncidentStatus(q.Status), Environment: q.Environment, Service: q.Service,
 			Since: q.Since, Before: before, Limit: limit,
 		})
-	}, func(i ops.Incident) int64 { return i.ID }, IncidentRow)
+	}, func(i ops.Incident) int64 { return i.ID }, incidentRow)
 }
 
 func (s *server) getIncident(ctx context.Context, in *RowPath) (*body[Incident], error) {
 	story, err := s.desk.Story(ctx, in.ID)
-	out, err := answer(s, fmt.Sprintf("incident %d", in.ID), story.Incident, err, IncidentRow)
+	out, err := answer(s, fmt.Sprintf("incident %d", in.ID), story.Incident, err, incidentRow)
 	if err == nil {
 		told := postmortem.ToldBy(story.Notices)
 		out.Body.Told, out.Body.NobodyTold = told.Deliveries, text(told.Nobody)
@@ -221,8 +217,8 @@ func (s *server) reportIncident(ctx context.Context, in *RowPath) (*markdownOutp
 	return &markdownOutput{"text/markdown; charset=utf-8", []byte(postmortem.Markdown(story, nil, s.Clock()))}, nil
 }
 
-func (s *server) runIncident(ctx context.Context, in *rowInput) (*submitOutput, error) {
-	id, i, err := s.desk.RunAgain(ctx, by(ctx), in.ID, in.scoped(ctx))
+func (s *server) runIncident(ctx context.Context, in *RowPath) (*submitOutput, error) {
+	id, i, err := s.desk.RunAgain(ctx, by(ctx), in.ID)
 	if err != nil {
 		return nil, s.problem(fmt.Sprintf("incident %d", in.ID), err)
 	}
@@ -231,12 +227,12 @@ func (s *server) runIncident(ctx context.Context, in *rowInput) (*submitOutput, 
 
 func (s *server) ackIncident(ctx context.Context, in *answerInput) (*body[Incident], error) {
 	i, err := s.desk.Acknowledge(ctx, by(ctx), in.ID, value(in.Body).Reason)
-	return answer(s, fmt.Sprintf("incident %d", in.ID), i, err, IncidentRow)
+	return answer(s, fmt.Sprintf("incident %d", in.ID), i, err, incidentRow)
 }
 
 func (s *server) resolveIncident(ctx context.Context, in *answerInput) (*body[Incident], error) {
 	i, err := s.desk.Resolve(ctx, by(ctx), in.ID, value(in.Body).Reason)
-	return answer(s, fmt.Sprintf("incident %d", in.ID), i, err, IncidentRow)
+	return answer(s, fmt.Sprintf("incident %d", in.ID), i, err, incidentRow)
 }
 
 func (s *server) snoozeIncident(ctx context.Context, in *snoozeInput) (*body[Incident], error) {
@@ -245,7 +241,7 @@ func (s *server) snoozeIncident(ctx context.Context, in *snoozeInput) (*body[Inc
 		return nil, s.problem("snooze", err)
 	}
 	i, err := s.desk.Snooze(ctx, by(ctx), in.ID, until, in.Body.Reason)
-	return answer(s, fmt.Sprintf("incident %d", in.ID), i, err, IncidentRow)
+	return answer(s, fmt.Sprintf("incident %d", in.ID), i, err, incidentRow)
 }
 
 func (s *server) listApprovals(ctx context.Context, q *approvalsQuery) (*body[list[Approval]], error) {
@@ -281,8 +277,8 @@ func (s *server) approve(ctx context.Context, in *approveInput) (*body[Approval]
 	return answer(s, fmt.Sprintf("approval %d", in.ID), a, err, ApprovalRow)
 }
 
-// IncidentRow is an incident.
-func IncidentRow(i ops.Incident) Incident {
+// incidentRow is an incident.
+func incidentRow(i ops.Incident) Incident {
 	return Incident{
 		ID: i.ID, Environment: i.Environment, Service: text(i.Service), Check: text(i.Check), Class: i.Class, Title: i.Title,
 		Level: string(i.Level), Status: i.Status, Occurrences: i.Occurrences, FirstCycleID: int64(i.FirstCycle), LastCycleID: int64(i.LastCycle),

@@ -36,7 +36,6 @@ type memoriesQuery struct {
 }
 
 type rememberInput struct {
-	Keyed
 	Body struct {
 		Environment string     `json:"environment,omitempty" doc:"Defaults to the first configured environment."`
 		Category    string     `json:"category,omitempty" default:"note" doc:"Kind of knowledge, one word. At most 50 characters."`

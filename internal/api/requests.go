@@ -3,17 +3,12 @@ package api
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -24,84 +19,8 @@ import (
 	"claudeops/internal/store"
 )
 
-const (
-	keyHeader    = "Idempotency-Key"
-	replayHeader = "Idempotency-Replayed"
-	maxKey       = 200
-)
-
-// Keyed is an action that can be repeated safely.
-type Keyed struct {
-	IdempotencyKey string `header:"Idempotency-Key" maxLength:"200" doc:"Unique per action. A repeated request gets the first answer."`
-}
-
-// scoped is the key with the name of the caller; empty without a key.
-func (k Keyed) scoped(ctx context.Context) string {
-	if k.IdempotencyKey == "" {
-		return ""
-	}
-	return who(ctx) + " " + k.IdempotencyKey
-}
-
-// requestPatience is how long a request waits for the answer that another process may be giving to the same one. Who takes longer has
-// died, and its key is taken over.
-const requestPatience = 2 * time.Second
-
-// flights are the requests with a key that this process is working on: a second one with the same key waits for the first.
-type flights struct {
-	mu   sync.Mutex
-	open map[string]chan struct{}
-}
-
-// enter waits until nobody works on a key any more. The caller calls leave when it is done.
-func (f *flights) enter(ctx context.Context, key string) (leave func(), err error) {
-	for {
-		f.mu.Lock()
-		busy, taken := f.open[key]
-		if !taken {
-			break
-		}
-		f.mu.Unlock()
-		select {
-		case <-busy:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-	defer f.mu.Unlock()
-	if f.open == nil {
-		f.open = map[string]chan struct{}{}
-	}
-	done := make(chan struct{})
-	f.open[key] = done
-	return func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		delete(f.open, key)
-		close(done)
-	}, nil
-}
-
-// beginRequest records a request, after the one that another process may still be working on.
-func (s *server) beginRequest(ctx context.Context, request store.Request) (before *store.Answer, err error) {
-	patience := time.NewTimer(requestPatience)
-	defer patience.Stop()
-	again := time.NewTicker(requestPatience / 50)
-	defer again.Stop()
-	for {
-		before, err = s.Store.BeginRequest(ctx, request)
-		if !errors.Is(err, store.ErrInHand) {
-			return before, err
-		}
-		select {
-		case <-again.C:
-		case <-patience.C:
-			request.TakeOver = true
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-}
+// Ambiguous says why two programs could read the JSON of a request differently.
+func Ambiguous(body []byte) string { return report.Ambiguous(body) }
 
 // unambiguous refuses a body that two programs could read differently.
 func unambiguous(next http.Handler) http.Handler {
@@ -122,128 +41,6 @@ func unambiguous(next http.Handler) http.Handler {
 		r.Body = io.NopCloser(bytes.NewReader(asked))
 		next.ServeHTTP(w, r)
 	})
-}
-
-// keyed answers a repeated request with its first answer.
-func (s *server) keyed(next http.Handler) http.Handler {
-	return unambiguous(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		key := r.Header.Get(keyHeader)
-		if key == "" || len(key) > maxKey || r.Method == http.MethodGet {
-			next.ServeHTTP(w, r)
-			return
-		}
-		asked, err := io.ReadAll(r.Body)
-		if err != nil {
-			writeProblem(w, http.StatusBadRequest, "the request cannot be read")
-			return
-		}
-		r.Body = io.NopCloser(bytes.NewReader(asked))
-		digest := sha256.Sum256(append([]byte(r.Method+" "+r.URL.RequestURI()+"\n"), asked...))
-		request := store.Request{Caller: who(r.Context()), Key: key, Digest: hex.EncodeToString(digest[:]), At: s.Clock()}
-		leave, err := s.flights.enter(r.Context(), request.Caller+"\n"+key)
-		if err != nil {
-			return // the caller has disconnected
-		}
-		defer leave()
-		before, err := s.beginRequest(r.Context(), request)
-		switch {
-		case errors.Is(err, ops.ErrConflict):
-			writeProblem(w, http.StatusConflict, err.Error())
-		case store.Unavailable(err):
-			s.Logger.WarnContext(r.Context(), "the database cannot be used to record a request", "error", err)
-			w.Header().Set("Retry-After", retryAfter)
-			writeProblem(w, http.StatusServiceUnavailable, databaseAway)
-		case err != nil:
-			s.Logger.ErrorContext(r.Context(), "cannot record a request", "error", err)
-			writeProblem(w, http.StatusInternalServerError, "the request could not be recorded, so nothing was done")
-		case before != nil:
-			w.Header().Set(replayHeader, "true")
-			send(w, *before)
-		default:
-			s.answerOnce(w, r, next, request)
-		}
-	}))
-}
-
-const (
-	// noStore marks an answer that is shown once, and kept nowhere.
-	noStore   = "no-store"
-	shownOnce = `{"title":"Conflict","status":409,"detail":"this was answered, and the answer is shown once: send it with another key"}`
-)
-
-// answerOnce handles a request and stores its answer.
-func (s *server) answerOnce(w http.ResponseWriter, r *http.Request, next http.Handler, request store.Request) {
-	kept := newRecorder(w.Header())
-	next.ServeHTTP(kept, r)
-	answer := store.Answer{
-		Status: kept.status, Location: w.Header().Get("Location"), Type: w.Header().Get("Content-Type"), Body: kept.body.Bytes(),
-	}
-	stored := answer
-	if w.Header().Get("Cache-Control") == noStore { // it holds a secret
-		stored = store.Answer{Status: http.StatusConflict, Type: "application/problem+json", Body: []byte(shownOnce)}
-	}
-	// The work is done, even if the caller has disconnected.
-	if err := s.Store.EndRequest(context.WithoutCancel(r.Context()), request, stored); err != nil {
-		s.Logger.ErrorContext(r.Context(), "cannot store the answer to a request", "error", err)
-	}
-	send(w, answer)
-}
-
-func send(w http.ResponseWriter, a store.Answer) {
-	for name, value := range map[string]string{"Location": a.Location, "Content-Type": a.Type} {
-		if value != "" {
-			w.Header().Set(name, value)
-		}
-	}
-	w.WriteHeader(a.Status)
-	_, _ = w.Write(a.Body)
-}
-
-// recorder buffers an answer.
-type recorder struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-func newRecorder(h http.Header) *recorder { return &recorder{header: h, status: http.StatusOK} }
-
-func (r *recorder) Header() http.Header         { return r.header }
-func (r *recorder) WriteHeader(status int)      { r.status = status }
-func (r *recorder) Write(b []byte) (int, error) { return r.body.Write(b) }
-
-// conditional adds an ETag to every answer, and answers 304 to a caller that already has it.
-func conditional(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if (r.Method != http.MethodGet && r.Method != http.MethodHead) || !strings.HasPrefix(r.URL.Path, Prefix+"/") {
-			next.ServeHTTP(w, r)
-			return
-		}
-		held := newRecorder(w.Header())
-		next.ServeHTTP(held, r)
-		if held.status == http.StatusOK {
-			sum := sha256.Sum256(held.body.Bytes())
-			tag := `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
-			w.Header().Set("ETag", tag)
-			w.Header().Set("Cache-Control", "private, no-cache")
-			if matches(r.Header.Get("If-None-Match"), tag) {
-				w.Header().Del("Content-Type")
-				w.WriteHeader(http.StatusNotModified)
-				return
-			}
-		}
-		w.WriteHeader(held.status)
-		_, _ = w.Write(held.body.Bytes())
-	})
-}
-
-func matches(given, tag string) bool {
-	for one := range strings.SplitSeq(given, ",") {
-		if one = strings.TrimPrefix(strings.TrimSpace(one), "W/"); one == tag || one == "*" {
-			return true
-		}
-	}
-	return false
 }
 
 // Caller is the sender of a request.
@@ -283,9 +80,6 @@ func CallerOf(ctx context.Context) Caller {
 
 // Recorded is the name under which a request is recorded.
 func (c Caller) Recorded() string { return desk.Person{Name: c.Name, Via: c.Via}.String() }
-
-// who is the name under which a request is recorded.
-func who(ctx context.Context) string { return CallerOf(ctx).Recorded() }
 
 // by is the person of a request.
 func by(ctx context.Context) desk.Person {

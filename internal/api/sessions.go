@@ -79,11 +79,6 @@ type SessionPath struct {
 	ID int64 `path:"id" minimum:"1" doc:"The session's id."`
 }
 
-type stopInput struct {
-	SessionPath
-	Keyed
-}
-
 type sessionsQuery struct {
 	Paging
 	Status      string    `query:"status" enum:"queued,running,completed,failed,timed_out,cancelled,interrupted,partial" doc:"By status."`
@@ -125,7 +120,7 @@ func (s *server) getChain(ctx context.Context, in *SessionPath) (*body[Chain], e
 	return answer(s, fmt.Sprintf("session %d", in.ID), rows, err, chainOf)
 }
 
-func (s *server) stopSession(ctx context.Context, in *stopInput) (*body[accepted], error) {
+func (s *server) stopSession(ctx context.Context, in *SessionPath) (*body[accepted], error) {
 	err := s.desk.Stop(ctx, by(ctx), ops.SessionID(in.ID))
 	return answer(s, fmt.Sprintf("stop session %d", in.ID), accepted{ID: in.ID, Status: "stopping"}, err, same)
 }

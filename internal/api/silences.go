@@ -56,7 +56,6 @@ type silencesQuery struct {
 }
 
 type silenceInput struct {
-	Keyed
 	Body struct {
 		Environment string            `json:"environment,omitempty" doc:"Default: all."`
 		Service     string            `json:"service,omitempty" doc:"Service name; * matches any text. A name has at most 200 characters."`
@@ -73,11 +72,6 @@ type silenceInput struct {
 type silenceOutput struct {
 	Location string `header:"Location"`
 	Body     Silence
-}
-
-type rowInput struct {
-	RowPath
-	Keyed
 }
 
 type notificationsQuery struct {
@@ -145,7 +139,7 @@ func value[T any](p *T) (out T) {
 	return out
 }
 
-func (s *server) endSilence(ctx context.Context, in *rowInput) (*body[Silence], error) {
+func (s *server) endSilence(ctx context.Context, in *RowPath) (*body[Silence], error) {
 	q, err := s.desk.EndSilence(ctx, by(ctx), in.ID)
 	return answer(s, fmt.Sprintf("silence %d", in.ID), SilenceRow(q, s.Clock()), err, same)
 }
@@ -156,7 +150,7 @@ func (s *server) listNotifications(ctx context.Context, q *notificationsQuery) (
 	}, func(n ops.Notice) int64 { return n.ID }, NotificationRow)
 }
 
-func (s *server) retryNotification(ctx context.Context, in *rowInput) (*body[Notification], error) {
+func (s *server) retryNotification(ctx context.Context, in *RowPath) (*body[Notification], error) {
 	what := fmt.Sprintf("notification %d", in.ID)
 	if err := s.desk.RetryNotification(ctx, by(ctx), in.ID); err != nil {
 		return nil, s.problem(what, err)

@@ -48,7 +48,6 @@ type trustQuery struct {
 }
 
 type trustInput struct {
-	Keyed
 	Body struct {
 		Environment string `json:"environment,omitempty" doc:"Default: the first one."`
 		Service     string `json:"service"`
@@ -120,7 +119,6 @@ type reflexesQuery struct {
 
 type switchInput struct {
 	RowPath
-	Keyed
 	Body struct {
 		Reason string `json:"reason,omitempty" doc:"Why, for the record. At most 500 characters."`
 	}

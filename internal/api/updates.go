@@ -64,7 +64,6 @@ type updateRunsQuery struct {
 }
 
 type updateInput struct {
-	Keyed
 	Body struct {
 		Environment string `json:"environment,omitempty" doc:"Default: the first one."`
 		Service     string `json:"service"`

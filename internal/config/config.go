@@ -118,7 +118,6 @@ type Edges struct {
 	ApproveByNtfy bool
 	DeadManMissed int
 	PingURL       string
-	MCP           string // off, read or write
 }
 
 // Config holds the effective values.
@@ -147,11 +146,9 @@ type Config struct {
 	Listen       string
 	APIToken     string
 	APIReadToken string // empty: there is no read-only token
-	Traces       bool   // the environment names a collector of traces
 	Edges        Edges
 	OIDC         OIDC
 	NoticeRoutes []ops.NoticeRoute
-	EventTargets []EventTarget
 	Notices      []string // what the operator is told at start
 	Secrets      []string // what is removed from everything stored or shown
 
@@ -216,7 +213,6 @@ func Load(in Input) (*Config, error) {
 	if err := l.problems.err(); err != nil {
 		return nil, err
 	}
-	c.Traces = traces(vars)
 	agentVars := l.agentVariables(c)
 	c.agentEnv = append(environList(agentVars), ops.ProgramsVariable+"="+c.Programs())
 	c.Secrets = l.secretValues(c, agentVars)
@@ -378,15 +374,6 @@ func (c *Config) notice() {
 	if c.Agent.Scenario != "" && !slices.ContainsFunc(c.registered(), scripted) {
 		c.Notices = append(c.Notices, "agent.scenario is not used: only the scripted agent plays one")
 	}
-}
-
-// traces reports whether the environment names a collector, with the variables that every OpenTelemetry program reads.
-func traces(vars map[string]string) bool {
-	is := func(name, value string) bool { return strings.EqualFold(strings.TrimSpace(vars[name]), value) }
-	if is("OTEL_SDK_DISABLED", "true") || is("OTEL_TRACES_EXPORTER", "none") {
-		return false
-	}
-	return !is("OTEL_EXPORTER_OTLP_ENDPOINT", "") || !is("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "")
 }
 
 // Programs is the folder of the agent programs that were installed for the service.

@@ -43,20 +43,6 @@ func TestTokensAreLongAndDiffer(t *testing.T) {
 	}
 }
 
-func TestTracesFollowFromTheUsualVariables(t *testing.T) {
-	for env, want := range map[string]bool{
-		"": false, "OTEL_SERVICE_NAME=x": false, "OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318": true,
-		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://127.0.0.1:4318/v1/traces":          true,
-		"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 OTEL_SDK_DISABLED=true":    false,
-		"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 OTEL_TRACES_EXPORTER=none": false,
-		"OTEL_EXPORTER_OTLP_ENDPOINT=":                                                false,
-	} {
-		if c, _ := mustLoad(t, setup{env: strings.Fields(env)}); c.Traces != want {
-			t.Errorf("%q: %v", env, c.Traces)
-		}
-	}
-}
-
 func TestARemoteIsReadFromFlagsThenTheEnvironment(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "token", "from-file\n")

@@ -36,11 +36,6 @@ func (l *loader) secretValues(c *Config, agentVars map[string]string) []string {
 	for _, sender := range c.Edges.AlertSenders {
 		add(sender.Secret, 0)
 	}
-	for _, t := range c.EventTargets {
-		add(t.Secret, 0)
-		addCredentials(t.URL, add)
-		addTokens(t.URL, add)
-	}
 	for _, u := range targets {
 		add(u, 0)
 		addCredentials(u, add)

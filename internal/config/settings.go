@@ -313,13 +313,6 @@ func (c *Config) hostSettings() []field {
 	))
 }
 
-// What the MCP server at /mcp offers.
-const (
-	MCPOff   = "off"
-	MCPRead  = "read"
-	MCPWrite = "write"
-)
-
 func (c *Config) inventorySettings() []field {
 	return []field{
 		servicesField(&c.inventory, "The services to watch. See [Services](#services).").showing(c.showServices),
@@ -487,15 +480,9 @@ func (c *Config) noticeSettings() []field {
 		value("notify.approve_by_ntfy", &c.Edges.ApproveByNtfy, boolKind(),
 			"Allow approvals with a button of ntfy: everyone who can read the topic can then approve. Otherwise the button opens the page.").
 			byEnv("CLAUDEOPS_APPROVE_BY_NTFY").or("false"),
-		list("events.targets", &c.EventTargets, eventTargetFields, c.finishEventTarget,
-			"Programs that are told about cycles, incidents, approvals and actions. See [Events](#events)."),
 		value("web.public_url", &c.Edges.PublicURL, webURLKind(),
 			"URL at which people reach the web pages. Notices then contain links. Needs `api_token`.").
 			byEnv("CLAUDEOPS_PUBLIC_URL"),
-		value("web.mcp", &c.Edges.MCP, choiceKind("a use of the MCP server", MCPOff, MCPRead, MCPWrite),
-			"MCP server for your own agent at `/mcp`. `read`: it can look. `write`: with the full token it can also start a cycle, acknowledge, "+
-				"snooze and silence. It can never approve. See [mcp.md](mcp.md).").
-			byEnv("CLAUDEOPS_MCP").or(MCPRead),
 	}
 }
 

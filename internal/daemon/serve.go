@@ -21,7 +21,6 @@ import (
 	"claudeops/internal/api"
 	"claudeops/internal/config"
 	"claudeops/internal/daemon/control"
-	"claudeops/internal/daemon/trace"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 	"claudeops/internal/web"
@@ -75,7 +74,7 @@ func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (
 	server := h.pages(conns, &ready, life.Done())
 	h.pagesAddress.Store(new(h.pagesAt(ln)))
 	running, stopped := newServices(ctx, h.Logger)
-	running.start(life, h.attending(ctx, server, conns)...)
+	running.start(life, h.attending(server, conns)...)
 	if err = h.prepare(ctx); err == nil {
 		err = h.engine.Start(life)
 	}
@@ -109,19 +108,6 @@ func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (
 		o.Service.stopping()
 	}
 	return errors.Join(err, h.shutdown(ctx, server, end, running))
-}
-
-// traces returns an exporter if traces are configured. A collector that cannot be reached does not stop the host.
-func (h *Host) traces(ctx context.Context) *trace.Exporter {
-	if !h.Config.Traces {
-		return nil
-	}
-	exporter, err := trace.New(trace.Options{Rows: h.store, Marks: h.store, Clock: h.Clock, Logger: h.Logger, Version: h.Version})
-	if err != nil {
-		h.Logger.WarnContext(ctx, "cannot send traces", "error", err)
-		return nil
-	}
-	return exporter
 }
 
 // shutdown ends agents first, then the web pages and the other services.
@@ -182,8 +168,8 @@ func (h *Host) site(
 		Token: h.token, OperatorToken: h.Config.APIToken != "", ReadToken: h.Config.APIReadToken, OIDC: h.provider(),
 		Refuse: refuseConnection, StrictApprovals: !AgentsSeparated(h.Config), Host: h.Config.Host.Name, ListenHosts: names,
 		Settings: settings(h.Config), Hub: h.hub, Webhooks: webhooks, Done: done,
-		KeepTranscripts: h.Config.Retention.Transcripts, Redact: h.redact, Trace: h.traceID(), Trouble: h.trouble,
-		Streams: conns.streams(), DrainAsked: h.checkDrain, Targets: h.targetNames(), MCP: h.Config.Edges.MCP,
+		KeepTranscripts: h.Config.Retention.Transcripts, Redact: h.redact, Trouble: h.trouble,
+		Streams: conns.streams(), DrainAsked: h.checkDrain, Targets: h.targetNames(),
 		ConfigFile: ConfigFile(h.Options), Rehearse: h.rehearseDraft(), HideSetup: h.Config.Agent.Scripted(),
 	})
 }
@@ -202,14 +188,6 @@ func (h *Host) checkedConfig() func(context.Context) api.ConfigCheck {
 		}
 		return out
 	}
-}
-
-// traceID gives the pages the id of a cycle's trace; nil if no traces are sent.
-func (h *Host) traceID() func(ops.Cycle) string {
-	if !h.Config.Traces {
-		return nil
-	}
-	return trace.ID
 }
 
 // names are the host names that requests may use: the listen address and the public URL.

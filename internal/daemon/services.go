@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"claudeops/internal/daemon/cloudevents"
 	"claudeops/internal/daemon/supervisor"
 	"claudeops/internal/ops"
 )
@@ -110,8 +108,8 @@ func (h *Host) shareDuties(list []service) []service {
 }
 
 // attending are the services that answer and record, also while the daemon starts and ends.
-func (h *Host) attending(ctx context.Context, server *http.Server, conns *connections) []service {
-	list := []service{
+func (h *Host) attending(server *http.Server, conns *connections) []service {
+	return h.shareDuties([]service{
 		{name: "serve pages", run: func(context.Context) error { return ignore(server.Serve(conns), http.ErrServerClosed) }},
 		{name: "serve control socket", run: func(context.Context) error { return h.control.Serve(localAPI(server.Handler)) }},
 		{name: "deliver notices", duty: "notices", run: h.nudged(h.outbox.Run)},
@@ -121,14 +119,7 @@ func (h *Host) attending(ctx context.Context, server *http.Server, conns *connec
 			h.readiness.watch(ctx, h.loops.add("watch readiness"), func(trouble error) { h.tellTrouble(ctx, trouble) })
 		})},
 		{name: "compare clocks", run: endless(h.watchSkew)},
-	}
-	if exporter := h.traces(ctx); exporter != nil {
-		list = append(list, service{name: "send traces", duty: "traces", run: h.nudged(exporter.Run)})
-	}
-	if sender := h.eventSender(); sender != nil {
-		list = append(list, service{name: "send events", duty: "events", run: h.nudged(sender.Run)})
-	}
-	return h.shareDuties(list)
+	})
 }
 
 // working are the services that start work or speak to people: what the daemon does once its engine runs.
@@ -158,23 +149,6 @@ func (h *Host) working(ctx context.Context) ([]service, error) {
 		list = append(list, service{name: "watch spending", duty: "spending", run: endless(spending.Run)})
 	}
 	return h.shareDuties(list), nil
-}
-
-// eventSender sends events to the programs that are configured; nil if there are none.
-func (h *Host) eventSender() *cloudevents.Sender {
-	if len(h.Config.EventTargets) == 0 {
-		return nil
-	}
-	o := cloudevents.Options{
-		Journal: h.store, Queue: h.store, Clock: h.store.Clock, Logger: h.Logger, Version: h.Version,
-		Source: cmp.Or(h.Config.Edges.PublicURL, "/claudeops"),
-	}
-	for _, t := range h.Config.EventTargets {
-		o.Targets = append(o.Targets, cloudevents.Target{
-			Name: t.Name, URL: t.URL, Secret: t.Secret, Kinds: t.Kinds, Environment: t.Environment,
-		})
-	}
-	return cloudevents.New(o)
 }
 
 // tellSystemd keeps the watchdog of systemd calm while every loop runs.

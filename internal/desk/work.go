@@ -33,7 +33,7 @@ func (d *Desk) RunCycle(ctx context.Context, by Person, n ops.NewCycle) (ops.Cyc
 }
 
 // RunAgain queues another cycle for an incident.
-func (d *Desk) RunAgain(ctx context.Context, by Person, incident int64, key string) (ops.CycleID, ops.Incident, error) {
+func (d *Desk) RunAgain(ctx context.Context, by Person, incident int64) (ops.CycleID, ops.Incident, error) {
 	i, err := d.Store.Incident(ctx, incident)
 	if err == nil {
 		err = d.configured(i.Environment)
@@ -41,9 +41,7 @@ func (d *Desk) RunAgain(ctx context.Context, by Person, incident int64, key stri
 	if err != nil {
 		return 0, i, err
 	}
-	n := i.Again()
-	n.Key = key
-	id, err := d.RunCycle(ctx, by, n)
+	id, err := d.RunCycle(ctx, by, i.Again())
 	return id, i, err
 }
 

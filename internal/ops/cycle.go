@@ -150,7 +150,7 @@ type NewCycle struct {
 	Problem     string
 	Options     CycleOptions
 	At          time.Time
-	// Key names the request. The same request with the same key gives the same cycle; empty for none.
+	// Key names the turn of the schedule, so that several hosts start one cycle for it; empty for what people and alerts ask for.
 	Key string
 	// Behind is how many cycles of the environment may be queued before this one; 0 for any number.
 	Behind int

@@ -313,11 +313,3 @@ type Handoff struct {
 	// Plan is what the tier proposes that the supervisor does before the next tier starts, for a human to approve.
 	Plan []PlanStep `json:"plan,omitempty" report:"max=20"`
 }
-
-// Untraced is what ended and was not told to a collector of traces yet, the oldest first.
-type Untraced struct {
-	Sessions []Session
-	Cycles   []Cycle
-	// Of are the cycles the sessions belong to.
-	Of map[CycleID]Cycle
-}

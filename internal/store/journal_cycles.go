@@ -39,7 +39,7 @@ func (s *Journal) SubmitCycle(ctx context.Context, n ops.NewCycle) (ops.CycleID,
 	}
 	var id ops.CycleID
 	err = s.db.WriteIn(ctx, "submit", db.InEnvironment(n.Environment), func(tx db.Querier) error {
-		known, err := sameRequest(ctx, tx, n, options)
+		known, err := sameTurn(ctx, tx, n.Key)
 		if err != nil || known > 0 {
 			id = known
 			return err
@@ -50,9 +50,6 @@ func (s *Journal) SubmitCycle(ctx context.Context, n ops.NewCycle) (ops.CycleID,
 		err = tx.QueryRowContext(ctx, `INSERT INTO cycles (environment, "trigger", status, options, prompt, problem, created_at,
 			request_key) VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
 			n.Environment, n.Trigger, ops.CycleQueued, options, n.Prompt, n.Problem, db.Time(s.orNow(n.At)), db.OptText(n.Key)).Scan(&id)
-		if db.IsUnique(err) {
-			return errOtherRequest // for another environment, at the same moment
-		}
 		if err != nil {
 			return err
 		}
@@ -81,25 +78,16 @@ func roomFor(ctx context.Context, tx db.Querier, n ops.NewCycle) error {
 	return err
 }
 
-var errOtherRequest = fmt.Errorf("the key was used for another request: %w", ops.ErrConflict)
-
-// sameRequest returns the cycle that the same request got before, or 0.
-func sameRequest(ctx context.Context, tx db.Querier, n ops.NewCycle, options string) (id ops.CycleID, err error) {
-	if n.Key == "" {
+// sameTurn returns the cycle that another host started for the same turn of the schedule, or 0.
+func sameTurn(ctx context.Context, tx db.Querier, key string) (id ops.CycleID, err error) {
+	if key == "" {
 		return 0, nil
 	}
-	var environment, prompt, narrowed string
-	err = tx.QueryRowContext(ctx, `SELECT id, environment, prompt, options FROM cycles WHERE request_key = ?`, n.Key).
-		Scan(&id, &environment, &prompt, &narrowed)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
+	err = tx.QueryRowContext(ctx, `SELECT id FROM cycles WHERE request_key = ?`, key).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
 		return 0, nil
-	case err != nil:
-		return 0, err
-	case environment != n.Environment || prompt != n.Prompt || narrowed != options:
-		return 0, errOtherRequest
 	}
-	return id, nil
+	return id, err
 }
 
 // RequestCancel asks the owner of a cycle to end it. The first request sets the time and the reason; each request wakes the

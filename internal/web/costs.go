@@ -3,7 +3,6 @@ package web
 import (
 	"cmp"
 	"context"
-	"encoding/csv"
 	"fmt"
 	"net/http"
 	"slices"
@@ -37,7 +36,6 @@ type costsView struct {
 	Groupings   []groupRow
 	Chains      []store.ChainCost
 	Tokens      []fact
-	Export      string
 	Unknown     string // note on sessions of unknown cost
 	Any         bool
 }
@@ -104,7 +102,6 @@ func (s *server) costs(r *http.Request) (page, error) {
 	view := costsView{
 		Days: q.days, By: groupWord(q.by), Word: strings.ToLower(groupWord(q.by)), Environment: q.environment,
 		Several: len(s.Environments) > 1, Filters: s.costFilters(r, q),
-		Export: "/costs.csv?" + r.URL.Query().Encode(),
 	}
 	for _, by := range store.CostGroups() {
 		view.Groups = append(view.Groups, option{Word: groupWord(by), Path: with(r, "by", string(by)), Current: by == q.by})
@@ -330,48 +327,4 @@ func tokenFacts(c store.Cost) []fact {
 		out = append(out, fact{Name: one.name, Value: f.Text, Faint: !f.Known})
 	}
 	return out
-}
-
-// costsCSV responds with the costs as a CSV file. Unknown values are empty.
-func (s *server) costsCSV(w http.ResponseWriter, r *http.Request) {
-	q, err := readCostQuery(r)
-	var rows []store.CostRow
-	if err == nil {
-		rows, err = s.Store.Costs(r.Context(), q.by, store.CostFilter{Environment: q.environment, Since: q.since(s.Clock())})
-	}
-	if err != nil {
-		s.fail(w, r, "costs", err)
-		return
-	}
-	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
-	w.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="claudeops-costs-by-%s.csv"`, q.by))
-	w.Header().Set("Cache-Control", "no-store")
-	out := csv.NewWriter(w)
-	_ = out.Write([]string{
-		"day_utc", string(q.by), "est_cost_usd", "sessions", "sessions_with_cost",
-		"input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens",
-	})
-	for _, row := range rows {
-		_ = out.Write([]string{
-			row.Day.Format("2006-01-02"), csvSafe(row.Key), numeral(row.USD), strconv.Itoa(row.Sessions), strconv.Itoa(row.Reported),
-			numeral(row.InputTokens), numeral(row.OutputTokens), numeral(row.CacheReadTokens), numeral(row.CacheWriteTokens),
-		})
-	}
-	out.Flush() // the client may have disconnected
-}
-
-func numeral[T int64 | float64](n *T) string {
-	if n == nil {
-		return ""
-	}
-	return strconv.FormatFloat(float64(*n), 'f', -1, 64)
-}
-
-// csvSafe prevents a spreadsheet from reading a name as a formula.
-func csvSafe(text string) string {
-	text = firstLine(text, 200)
-	if strings.ContainsAny(text[:min(1, len(text))], "=+-@\t") {
-		return "'" + text
-	}
-	return text
 }

@@ -91,9 +91,6 @@ func (s *server) cycleView(ctx context.Context, m moment, id ops.CycleID) (cycle
 		Verdicts: verdicts, journal: j,
 	}
 	view.Facts = m.cycleFacts(c, view.Chain)
-	if s.Trace != nil {
-		view.Facts = append(view.Facts, fact{Name: "Trace ID", Value: s.Trace(c), Code: true, Broad: true, Copy: true})
-	}
 	if !c.Status.Ended() {
 		view.Stop = stopCycleQuestion(c.ID)
 	}

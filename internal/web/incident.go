@@ -159,7 +159,7 @@ func runAgain(i ops.Incident) question {
 // runIncident queues another cycle for an incident.
 func (s *server) runIncident(r *http.Request) (string, error) {
 	id := rowID(r)
-	_, _, err := s.desk.RunAgain(r.Context(), by(r), id, "")
+	_, _, err := s.desk.RunAgain(r.Context(), by(r), id)
 	return fmt.Sprintf("/incidents/%d?done=%s", id, actionRun), err
 }
 

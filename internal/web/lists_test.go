@@ -2,7 +2,6 @@ package web_test
 
 import (
 	"context"
-	"encoding/csv"
 	"fmt"
 	"math"
 	"net/http"
@@ -99,7 +98,7 @@ func TestTheNavigationReachesEveryPage(t *testing.T) {
 	body := s.page("/")
 	for entry, pages := range map[string][]string{
 		"/": nil, "/costs": nil, "/incidents": {"/approvals"}, "/services": {"/actions", "/silences"}, "/cycles": {"/events", "/guard", "/memory"},
-		"/config": {"/notifications", "/hosts", "/api/docs"},
+		"/config": {"/notifications", "/hosts"},
 	} {
 		mustContain(t, body, `<a href="`+entry+`"`)
 		of := s.page(entry)
@@ -175,10 +174,10 @@ func TestCostsAreNotAvailableWhereNobodyToldThem(t *testing.T) {
 	s := newSite(t)
 	empty := content(s.page("/costs"))
 	mustContain(t, empty, "No cost recorded yet", "No sessions", "No daily limit")
-	mustNotContain(t, empty, "$0.00", "Export CSV")
+	mustNotContain(t, empty, "$0.00")
 	s.Chain(ops.NewCycle{}, ops.CycleHealthy, "fine", apitest.Run{Tier: 1, Model: "haiku", For: time.Second})
 	silent := content(s.page("/costs"))
-	mustContain(t, silent, "Unknown: the agent CLI reported no cost", "1 session reported no cost.", "Export CSV")
+	mustContain(t, silent, "Unknown: the agent CLI reported no cost", "1 session reported no cost.")
 	mustNotContain(t, silent, "$0.00", "<svg class=\"drawing\" width=\"100%\" height=\"190\"")
 }
 
@@ -201,7 +200,7 @@ func TestCostsAddUpByDayAndGroup(t *testing.T) {
 	mustContain(t, s.page("/costs?by=trigger"), "Scheduled check", "by trigger")
 	mustContain(t, s.page("/costs?by=service"), "No service")
 	mustNotContain(t, s.page("/costs?environment=elsewhere"), "look at jellyfin")
-	for _, path := range []string{"/costs?by=weekday", "/costs?days=3", "/costs?days=x", "/costs.csv?by=weekday"} {
+	for _, path := range []string{"/costs?by=weekday", "/costs?days=3", "/costs?days=x"} {
 		if got := s.get(path).StatusCode; got != http.StatusNotFound {
 			t.Errorf("%s gives %d", path, got)
 		}
@@ -223,27 +222,4 @@ func TestManyGroupsBecomeAllOthers(t *testing.T) {
 	body := s.page("/costs?by=model")
 	mustContain(t, body, "All others", "$6.00", `class="stack stack-rest"`, `class="stack stack-5"`)
 	mustNotContain(t, body, `class="stack stack-6"`)
-}
-
-func TestCostsAreExported(t *testing.T) {
-	s := newSite(t)
-	s.Chain(ops.NewCycle{}, ops.CycleHealthy, "fine", apitest.Run{
-		Tier: 1, Model: "=cmd|' /C calc'!A0", For: time.Second,
-		Figures: figures(0.25, 1, 1),
-	})
-	s.Chain(ops.NewCycle{}, ops.CycleHealthy, "fine", apitest.Run{Tier: 1, Model: "plain", For: time.Second})
-	a := s.get("/costs.csv?by=model")
-	if a.StatusCode != http.StatusOK || a.Header.Get("Content-Type") != "text/csv; charset=utf-8" || !strings.Contains(a.Header.Get("Content-Disposition"), "attachment") {
-		t.Fatalf("status %d, %v", a.StatusCode, a.Header)
-	}
-	rows, err := csv.NewReader(strings.NewReader(a.body)).ReadAll()
-	if err != nil || len(rows) != 3 {
-		t.Fatalf("%q: %v", a.body, err)
-	}
-	if got := strings.Join(rows[1], "|"); got != "2026-11-14|'=cmd|' /C calc'!A0|0.25|1|1||||" {
-		t.Errorf("row is %s", got)
-	}
-	if got := strings.Join(rows[2], ";"); got != "2026-11-14;plain;;1;0;;;;" {
-		t.Errorf("row is %s", got)
-	}
 }

@@ -166,7 +166,7 @@ func TestSixEntriesAndASearch(t *testing.T) {
 	}
 	for path, want := range map[string][]string{
 		"/guard":         {`<a href="/events">Events</a>`, `<a href="/guard" aria-current="page">Guard</a>`, `rail-cycles tab" aria-current="page"`},
-		"/notifications": {`<a href="/hosts">Hosts</a>`, `<a href="/api/docs">API</a>`, `rail-config" aria-current="page"`},
+		"/notifications": {`<a href="/hosts">Hosts</a>`, `rail-config" aria-current="page"`},
 		"/silences":      {`<a href="/actions">Actions</a>`, `rail-services tab" aria-current="page"`},
 	} {
 		mustContain(t, s.page(path), want...)

@@ -325,9 +325,6 @@ func (s *server) errorPage(w http.ResponseWriter, r *http.Request, status int, d
 		view.Again = r.URL.RequestURI()
 	}
 	view.Copy = fmt.Sprintf("%d %s: %s\n%s %s\n%s", status, title, detail, r.Method, r.URL.Path, s.Clock().UTC().Format(time.RFC3339))
-	if trace := r.Header.Get("Traceparent"); trace != "" {
-		view.Copy += "\ntrace " + plain(trace)
-	}
 	s.render(w, r, status, "error", page{
 		Title: title, Static: true,
 		Body: view,

@@ -47,7 +47,6 @@ func commands() []commandView {
 		{pageLink{"/config", "Settings: configuration, tokens, walls, dry run"}, "claudeops config show --origin"},
 		{pageLink{"/notifications", "Notifications: who is told, send a test"}, "claudeops notify test"},
 		{pageLink{"/hosts", "Hosts: drain, resume"}, "claudeops hosts list"},
-		{pageLink{"/api/docs", "API"}, "claudeops doctor"},
 	}
 }
 

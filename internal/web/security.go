@@ -17,6 +17,7 @@ import (
 
 	"claudeops/internal/access"
 	"claudeops/internal/api"
+	"claudeops/internal/api/mcpserver"
 	signed "claudeops/internal/notice/answer"
 	"claudeops/internal/ops"
 )
@@ -100,6 +101,14 @@ func (s *server) recoverPanic(w http.ResponseWriter, r *http.Request) {
 	}
 	s.Logger.ErrorContext(r.Context(), "page handler panicked", "path", recordedPath(r), "panic", cause, "stack", string(debug.Stack()))
 	s.refuse(w, r, http.StatusInternalServerError, "The page could not be rendered. See the log of the supervisor.")
+}
+
+// sentBy is the program of the operator that sent a request, for the record.
+func sentBy(r *http.Request) string {
+	if r.Header.Get(mcpserver.ClientHeader) == mcpserver.Client {
+		return mcpserver.Client
+	}
+	return ""
 }
 
 // authenticate identifies the caller, and refuses unknown callers.
@@ -229,14 +238,14 @@ func isPublic(path string) bool {
 		strings.HasPrefix(path, linkPath)
 }
 
-// isAPI reports whether the API serves a path. The page that documents it is a page.
+// isAPI reports whether the API serves a path.
 func isAPI(path string) bool {
-	return path == "/api" || strings.HasPrefix(path, "/api/") && path != apiPath || strings.HasPrefix(path, "/schemas/") ||
+	return path == "/api" || strings.HasPrefix(path, "/api/") || strings.HasPrefix(path, "/schemas/") ||
 		path == "/healthz" || path == "/readyz" || path == "/metrics"
 }
 
 // isForPrograms reports whether a path is for programs.
-func isForPrograms(path string) bool { return isMCP(path) || isPing(path) || isAPI(path) }
+func isForPrograms(path string) bool { return isPing(path) || isAPI(path) }
 
 // refuse responds with an error page, or with a problem document on API paths.
 func (s *server) refuse(w http.ResponseWriter, r *http.Request, status int, detail string) {
@@ -415,7 +424,7 @@ func isStream(path string) bool {
 // limited enforces the limits on API requests and streams.
 func (s *server) limited(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, "/api/") || isMCP(r.URL.Path) {
+		if strings.HasPrefix(r.URL.Path, "/api/") {
 			if wait := s.rateLimits.api.take(caller(r).Name, s.Clock()); wait > 0 {
 				s.tooMany(w, r, wait, "Too many requests.")
 				return

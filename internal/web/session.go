@@ -145,9 +145,6 @@ func (s *server) sessionView(ctx context.Context, m moment, id ops.SessionID) (s
 	view := m.sessionView(session, chain, cycle)
 	view.Chain = m.chain(chain, approvals, calls, session.ID)
 	view.Handed, view.Report = handoffReport(session), outcomeReport(session)
-	if s.Trace != nil {
-		view.Facts = append(view.Facts, fact{Name: "Trace ID", Value: s.Trace(cycle), Code: true, Broad: true, Copy: true})
-	}
 	if err := s.addRecords(ctx, &view); err != nil {
 		return view, err
 	}

@@ -66,15 +66,6 @@ func TestTheRawTranscriptIsEveryLine(t *testing.T) {
 	}
 }
 
-func TestASessionNamesItsTraceWhereTracesAreSent(t *testing.T) {
-	s := newSite(t, func(o *web.Options) { o.Trace = func(c ops.Cycle) string { return fmt.Sprintf("4bf92f%d", c.ID) } })
-	cycle, ids := s.threeTiers()
-	mustContain(t, s.page(fmt.Sprintf("/sessions/%d", ids[0])), "Trace ID", fmt.Sprintf(`data-copy="4bf92f%d"`, cycle))
-	plain := newSite(t)
-	_, ids = plain.threeTiers()
-	mustNotContain(t, plain.page(fmt.Sprintf("/sessions/%d", ids[0])), "Trace ID")
-}
-
 func TestFewFactsStandAboveTheTranscriptAndTheRestIsFolded(t *testing.T) {
 	s := newSite(t)
 	_, ids := s.threeTiers()

@@ -159,7 +159,6 @@ func rail(current string, counts store.PageState) []railLink {
 		{Name: "config", Path: "/config", Icon: "settings", Word: "Settings", Pages: []railLink{
 			{Name: "notifications", Path: "/notifications", Word: "Notifications"},
 			{Name: "hosts", Path: "/hosts", Word: "Hosts"},
-			{Name: "docs", Path: "/api/docs", Word: "API"},
 		}},
 	}
 	own := map[string]string{"cycles": "Cycles", "config": "Configuration"}

@@ -46,8 +46,6 @@ type Options struct {
 	Webhooks http.Handler
 	// Redact removes secrets from what jobs send; nil leaves it as it is.
 	Redact func(string) string
-	// Trace returns the trace id of a cycle; nil if tracing is off.
-	Trace func(ops.Cycle) string
 	// KeepTranscripts is how long output is kept; zero means no limit.
 	KeepTranscripts time.Duration
 	// Done ends the streams of open pages, so that they do not delay a shutdown; nil means never.
@@ -60,8 +58,6 @@ type Options struct {
 	Trouble func() string
 	// DrainAsked is called after a host was asked to drain or to work again; nil if nobody has to know.
 	DrainAsked func(ctx context.Context)
-	// MCP is what the MCP server for the operator's agent offers: off, read or write; empty means off.
-	MCP string
 	// HideSetup keeps the steps of the set-up from the overview: nobody sets up a demonstration.
 	HideSetup bool
 }
@@ -143,13 +139,7 @@ func (s *server) routes() http.Handler {
 	pages.HandleFunc("GET /favicon.ico", s.assets.favicon)
 
 	machine := api.New(s.Options.Options)
-	pages.HandleFunc("GET "+apiPath, s.apiDocs(machine))
-	agents := s.serveMCP(machine)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if isMCP(r.URL.Path) {
-			agents.ServeHTTP(w, r)
-			return
-		}
 		if isAPI(r.URL.Path) {
 			machine.ServeHTTP(w, r)
 			return
@@ -205,7 +195,6 @@ func (s *server) operatorRoutes(pages *http.ServeMux) {
 	pages.HandleFunc("POST /notifications/test", s.does("test notification", s.testNotice))
 	pages.HandleFunc("POST /notifications/{id}/retry", s.does("notification", s.retryNotice))
 	pages.HandleFunc("GET /costs", s.page("costs", "costs", s.costs))
-	pages.HandleFunc("GET /costs.csv", s.costsCSV)
 	pages.HandleFunc("GET /events", s.page("events", "list of events", s.events))
 	pages.HandleFunc("GET /memory", s.page("memory", "page of memories", without(s.memory)))
 	pages.HandleFunc("POST /memory", s.form("memory", "memory", "Nothing was added.", s.addMemory, s.memory))

@@ -12,6 +12,7 @@ import (
 func claimCases() []testCase {
 	return []testCase{
 		{"a submitted cycle reads back", submittedCycleReadsBack},
+		{"hosts at the same turn of the schedule start one cycle", oneCyclePerTurn},
 		{"the first claim stores the narrowed policy", firstClaimStoresPolicy},
 		{"a later claim keeps policy and start, or the stricter policy", laterClaimKeepsPolicy},
 		{"one cycle per environment runs", oneCyclePerEnvironment},
@@ -40,6 +41,24 @@ func submittedCycleReadsBack(t *testing.T, f *Fixture) {
 	})
 	if _, err := f.Store.SubmitCycle(t.Context(), ops.NewCycle{Trigger: ops.TriggerAPI, At: at}); err == nil {
 		t.Error("a cycle without an environment was accepted")
+	}
+}
+
+func oneCyclePerTurn(t *testing.T, f *Fixture) {
+	turn := ops.NewCycle{Environment: "home", Trigger: ops.TriggerScheduled, At: Start, Key: "schedule/home/1/0"}
+	var ids [4]ops.CycleID
+	race(t, len(ids), nil, func(i int) (err error) {
+		ids[i], err = f.Store.SubmitCycle(t.Context(), turn)
+		return err
+	})
+	for _, id := range ids {
+		equal(t, "cycle", id, ids[0])
+	}
+	turn.Key = "schedule/home/2/1"
+	next, err := f.Store.SubmitCycle(t.Context(), turn)
+	must(t, err)
+	if next == ids[0] {
+		t.Error("the next turn started no cycle")
 	}
 }
 

@@ -667,6 +667,7 @@ func budgetCases() []testCase {
 		{"two chains cannot reserve the same dollar", noDollarTwice},
 		{"what another chain has reserved counts as the day's spend", reservedCountsOnClaim},
 		{"an end keeps what was reserved and frees it", endFreesTheReservation},
+		{"spending counts today and the window", spendingCountsTodayAndTheWindow},
 	}
 }
 
@@ -785,4 +786,30 @@ func endFreesTheReservation(t *testing.T, f *Fixture) {
 	})
 	equal(t, "budget", got.Journal.Sessions[0].BudgetUSD, ops.Ptr(4.0))
 	equal(t, "spend", f.Claim(t, "home").Journal.Spend.DayUSD, 0.5)
+}
+
+func spendingCountsTodayAndTheWindow(t *testing.T, f *Fixture) {
+	midnight := Start.Truncate(24 * time.Hour)
+	spending := func(environment string, window time.Duration, now time.Time) ops.Spending {
+		t.Helper()
+		spent, err := f.Store.Spending(t.Context(), environment, window, now)
+		must(t, err)
+		return spent
+	}
+	equal(t, "nothing", spending("home", 3*time.Hour, Start), ops.Spending{})
+
+	f.spend(t, "home", ops.Ptr(16.0), midnight.Add(-time.Microsecond)) // yesterday
+	f.spend(t, "home", ops.Ptr(1.0), midnight)
+	f.spend(t, "home", ops.Ptr(2.0), Start.Add(-3*time.Hour-time.Microsecond)) // before the window
+	f.spend(t, "home", ops.Ptr(4.0), Start.Add(-3*time.Hour))
+	f.spend(t, "home", ops.Ptr(8.0), Start.Add(-time.Minute))
+	f.spend(t, "home", nil, Start.Add(-time.Minute)) // its cost is not known
+	f.spend(t, "away", ops.Ptr(64.0), Start.Add(-time.Minute))
+
+	equal(t, "today and the last hours", spending("home", 3*time.Hour, Start), ops.Spending{TodayUSD: 15, RecentUSD: 12})
+	equal(t, "of another environment", spending("away", 3*time.Hour, Start), ops.Spending{TodayUSD: 64, RecentUSD: 64})
+	equal(t, "the window reaches into yesterday", spending("home", 13*time.Hour, Start), ops.Spending{TodayUSD: 15, RecentUSD: 31})
+	tomorrow := midnight.Add(24 * time.Hour)
+	equal(t, "the next day", spending("home", 13*time.Hour, tomorrow), ops.Spending{RecentUSD: 8})
+	equal(t, "long ago", spending("home", time.Hour, tomorrow), ops.Spending{})
 }

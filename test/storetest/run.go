@@ -54,11 +54,9 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 		{"health", healthCases()},
 		{"report", reportCases()},
 		{"totals", totalsCases()},
-		{"caller", callerCases()},
 		{"access", accessCases()},
 		{"hosts at once", parallelCases()},
 		{"host", hostCases()},
-		{"outgoing event", outgoingCases()},
 		{"step", stepCases()},
 	}
 	for _, suite := range suites {

@@ -13,24 +13,8 @@ import (
 	"strings"
 	"unicode"
 
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"claudeops/internal/ops"
 )
-
-// NewHandler serves the tools over HTTP. Every request stands alone: it gets a server made for its caller, and no session is kept.
-func NewHandler(serverFor func(*http.Request) Options) http.Handler {
-	schemas := sdk.NewSchemaCache()
-	return sdk.NewStreamableHTTPHandler(func(r *http.Request) *sdk.Server {
-		o := serverFor(r)
-		o.Schemas = schemas
-		return New(o)
-	}, &sdk.StreamableHTTPOptions{
-		Stateless: true, JSONResponse: true,
-		// The server in front has checked the host name. It also knows the public one of a proxy on this machine.
-		DisableLocalhostProtection: true,
-	})
-}
 
 // Remote asks the API over HTTP.
 type Remote struct {

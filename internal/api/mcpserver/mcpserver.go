@@ -43,8 +43,6 @@ type Options struct {
 	API     API
 	Write   bool // offer the tools that change something
 	Version string
-	// Schemas keeps the schemas of the tools between servers; nil if only one is made.
-	Schemas *sdk.SchemaCache
 }
 
 const instructions = `Claude Ops watches services and repairs them with supervised agents in escalating tiers. These tools read its records.
@@ -54,7 +52,7 @@ Approving a step, clearing a rate limit and changing the configuration are not p
 // New makes a server.
 func New(o Options) *sdk.Server {
 	s := sdk.NewServer(&sdk.Implementation{Name: Name, Title: "Claude Ops", Version: o.Version}, &sdk.ServerOptions{
-		Instructions: instructions, SchemaCache: o.Schemas, Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
+		Instructions: instructions, Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
 	})
 	addReads(s, o.API)
 	if o.Write {
