@@ -15,7 +15,8 @@ import (
 	"claudeops/internal/store/db"
 )
 
-// Login is a browser session that began with a token, a link or an identity provider. The digest is made from a secret that only the browser has.
+// Login is a browser session that began with a token, a link or an identity provider. The digest is made from a secret that only the
+// browser has.
 type Login struct {
 	Digest    string
 	Role      access.Role
