@@ -81,8 +81,10 @@ func (m moment) chain(
 }
 
 func (m moment) waitRow(a ops.Approval) waitRow {
-	row := waitRow{Approval: api.ApprovalRow(a), Title: "Waiting for approval"}
+	row := waitRow{Approval: api.ApprovalRow(a)}
 	switch a.Kind {
+	case ops.ApprovalTier:
+		row.Title = "Waiting for approval"
 	case ops.ApprovalReview:
 		row.Title = "Waiting for review"
 	case ops.ApprovalReflex:
