@@ -19,8 +19,7 @@ import (
 // lived is a file with a row in every table, among them texts that are hard to carry.
 func lived(t *testing.T) string {
 	t.Helper()
-	all := versions(t)
-	path := installation(t, all[len(all)-1])
+	path := filled(t)
 	db := raw(t, path)
 	const at = `'2026-03-14T11:00:00.000000Z'`
 	runAll(t, db, []string{
