@@ -15,23 +15,22 @@ import (
 func rowsOfALife() []string {
 	const at, end = `'2026-03-14T11:00:00.000000Z'`, `'2026-03-14T11:10:00.000000Z'`
 	return []string{
-		`INSERT INTO hosts (host, term, registered_at) VALUES ('host-a', 4, ` + at + `)`,
-		`INSERT INTO cycles (environment, "trigger", status, reason, policy, created_at, started_at, ended_at)
-			VALUES ('home', 'manual', 'resolved', 'all is well',
+		`INSERT INTO hosts (host, identity, version, term, registered_at, seen_at) VALUES ('host-a', 'x', '1', 4, ` + at + `, ` + at + `)`,
+		`INSERT INTO cycles (environment, "trigger", status, reason, verified, policy, created_at, started_at, ended_at)
+			VALUES ('home', 'manual', 'resolved', 'all is well', TRUE,
 			'{"max_tier":3,"max_depth":2,"entry":"tier1","handlers":[{"id":"tier1","tier":1,"agent":"claude"}]}', ` + at + `, ` + at + `, ` +
 			end + `)`,
 		`INSERT INTO cycles (environment, "trigger", status, policy, owner, term, created_at, started_at) VALUES ('home', 'scheduled', 'running',
 			'{"max_tier":3,"max_depth":2}', 'host-a', 4, ` + end + `, ` + end + `)`,
-		`INSERT INTO sessions (cycle_id, environment, attempt, tier, handler, model, key, status, outcome, context_mode, cost_usd, num_turns,
-			duration_ms, transcript_seq,
-			transcript_lines, created_at, started_at, ended_at, handoff_json)
-			VALUES (1, 'home', 1, 1, 'tier1', 'haiku', 'k1', 'completed', 'escalate', 'fresh', 0.25, 3, 1000, 2, 2,
+		`INSERT INTO sessions (cycle_id, environment, attempt, tier, permissions, handler, model, key, status, outcome, context_mode,
+			budget_usd, cost_usd, num_turns, duration_ms, transcript_seq, transcript_lines, transcript_bytes, created_at, started_at, ended_at,
+			handoff_json) VALUES (1, 'home', 1, 1, 1, 'tier1', 'haiku', 'k1', 'completed', 'escalate', 'fresh', 1.5, 0.25, 3, 1000, 3, 3, 11,
 			` + at + `, ` + at + `, ` + end + `, '{"schema_version":1}')`,
-		`INSERT INTO sessions (cycle_id, environment, parent_session_id, attempt, tier, handler, model, key, status, outcome, context_mode,
-			created_at, started_at, ended_at)
-			VALUES (1, 'home', 1, 1, 2, 'tier2', 'sonnet', 'k2', 'completed', 'resolved', 'handoff', ` + at + `, ` + at + `, ` + end + `)`,
-		`INSERT INTO sessions (cycle_id, environment, attempt, tier, handler, key, status, context_mode, created_at)
-			VALUES (2, 'home', 1, 1, 'tier1', 'k3', 'queued', 'fresh', ` + end + `)`,
+		`INSERT INTO sessions (cycle_id, environment, parent_session_id, attempt, tier, permissions, handler, model, key, status, outcome,
+			context_mode, created_at, started_at, ended_at)
+			VALUES (1, 'home', 1, 1, 2, 2, 'tier2', 'sonnet', 'k2', 'completed', 'resolved', 'handoff', ` + at + `, ` + at + `, ` + end + `)`,
+		`INSERT INTO sessions (cycle_id, environment, attempt, tier, permissions, handler, key, status, context_mode, created_at)
+			VALUES (2, 'home', 1, 1, 1, 'tier1', 'k3', 'queued', 'fresh', ` + end + `)`,
 		`INSERT INTO transcript (session_id, seq, at, line) VALUES (1, 1, ` + at + `, 'one'), (1, 2, ` + at + `, 'two')`,
 		`INSERT INTO escalations (cycle_id, session_id, source_handler, target_handler, reason, depth, max_depth, target_validated,
 			self_escalation_rejected, process_mode,
@@ -58,11 +57,10 @@ func rowsOfALife() []string {
 			`, 1, 2, 2, 'hook', 'Bash', 'allow', TRUE, 'docker restart web')`,
 		`INSERT INTO cooldown_actions (environment, service, action, cycle_id, session_id, status, counts, reserved_at)
 			VALUES ('home', 'web', 'restart', 1, 2, 'reserved', TRUE, ` + at + `)`,
-		`INSERT INTO memories (environment, category, service, observation, session_id, created_at, updated_at)
-			VALUES ('home', 'timing', 'web', 'starts slowly', 1, ` + at + `, ` + at + `)`,
+		`INSERT INTO memories (environment, category, service, observation, confidence, session_id, created_at, updated_at)
+			VALUES ('home', 'timing', 'web', 'starts slowly', 0.5, 1, ` + at + `, ` + at + `)`,
 		`INSERT INTO silences (environment, service, reason, created_by, created_at, starts_at, ends_at)
 			VALUES ('home', 'db', 'new disk', 'ada', ` + at + `, ` + at + `, ` + end + `)`,
-		`UPDATE sessions SET permissions = 1, budget_usd = 1.5 WHERE id = 1`,
 		`UPDATE approvals SET environment = 'home'`,
 		`UPDATE incidents SET fingerprint = 'home|web|http|down', "check" = 'http', class = 'down', report = '{"title":"web is down"}'
 			WHERE id = 1`,
@@ -73,18 +71,15 @@ func rowsOfALife() []string {
 		`INSERT INTO check_hours (at, environment, service, status, checks) VALUES ('2026-03-13T10', 'home', 'web', 'healthy', 2)`,
 		`UPDATE cycles SET request_key = 'key-1', traced_at = ` + end + ` WHERE id = 1`,
 		`INSERT INTO api_requests (caller, key, digest, at, status) VALUES ('api', 'key-1', 'd', ` + at + `, 202)`,
-		`INSERT INTO logins (digest, read_only, born_at, renewed_at, expires_at) VALUES ('d', FALSE, ` + at + `, ` + at +
-			`, '2036-03-14T11:00:00.000000Z')`,
+		`INSERT INTO logins (digest, role, name, token_id, born_at, renewed_at, expires_at) VALUES ('d', 'admin', 'token phone', 1, ` + at +
+			`, ` + at + `, '2036-03-14T11:00:00.000000Z')`,
 		`INSERT INTO alerts (environment, source, fingerprint, status, level, name, service, starts_at, first_at, last_at, pending)
 			VALUES ('home', 'generic', 'f', 'firing', 'critical', 'Down', 'web', ` + at + `, ` + at + `, ` + at + `, FALSE)`,
 		`INSERT INTO causes (cause, environment, services, level, reason, began, at, cycle_id)
 			VALUES ('web', 'home', '["web"]', 'critical', 'it is down', ` + at + `, ` + at + `, 1)`,
 		`INSERT INTO withheld (environment, service, why, reason) VALUES ('home', 'db', 'silenced', 'by ada')`,
 		`UPDATE notifications SET environment = 'home', service = 'web', dedup_key = 'k'`,
-		`UPDATE hosts SET identity = 'x', version = '1', seen_at = ` + at,
-		`UPDATE sessions SET transcript_bytes = 6 WHERE id = 1`,
 		`INSERT INTO incident_cycles (incident_id, cycle_id) VALUES (1, 1) ON CONFLICT DO NOTHING`,
-		`UPDATE cycles SET verified = TRUE WHERE id = 1`,
 		`INSERT INTO webhook_receipts (signature, expires_at) VALUES ('s', '2036-03-14T11:00:00.000000Z')`,
 		`INSERT INTO action_runs (environment, service, action, kind, tier, cycle_id, session_id, status, requested_at, started_at)
 			VALUES ('home', 'web', 'restart', 'restart', 2, 1, 2, 'started', ` + at + `, ` + at + `)`,
@@ -98,13 +93,11 @@ func rowsOfALife() []string {
 		// the line "three"
 		`INSERT INTO transcript_blocks (session_id, last_seq, first_seq, lines, bytes, data)
 			VALUES (1, 3, 3, 1, 5, X'28B52FFD040071000080B0DAB0BCBEA60605746872656521F7F2D9')`,
-		`UPDATE sessions SET transcript_seq = 3, transcript_lines = 3 WHERE id = 1`,
 		`INSERT INTO answer_codes (code, token, expires_at) VALUES ('c', 't', '2036-03-14T11:00:00.000000Z')`,
 		`INSERT INTO used_answers (code, source, at, answered_by, expires_at) VALUES ('c', 'telegram/1/2', ` + at + `, 'alice',
 			'2036-03-14T11:00:00.000000Z')`,
 		`UPDATE notifications SET incident_id = 1 WHERE id = 1`,
 		`INSERT INTO access_tokens (name, role, digest, created_at, created_by) VALUES ('phone', 'responder', 'd', ` + at + `, 'ada')`,
-		`UPDATE logins SET role = 'admin', name = 'token phone', token_id = 1`,
 		`INSERT INTO audit_chain (name, event_id, hash) VALUES ('anchor', 1, '')`,
 		`INSERT INTO passkeys (name, role, credential_id, credential, created_at, created_by) VALUES ('laptop', 'admin', 'c', '{}', ` + at + `, 'ada')`,
 		`INSERT INTO outgoing_events (event_id, kind, environment, at, data) VALUES ('cycle-1-created', 'cycle', 'home', ` + at + `, '{}')`,

@@ -96,8 +96,7 @@ CREATE TABLE sessions (
     attempt               INTEGER NOT NULL,
     tier                  INTEGER NOT NULL,
     role                  TEXT    NOT NULL DEFAULT 'work',
-    -- 0: those of its tier.
-    permissions           INTEGER NOT NULL DEFAULT 0,
+    permissions           INTEGER NOT NULL,
     handler               TEXT    NOT NULL,
     family                TEXT    NOT NULL DEFAULT '',
     agent                 TEXT    NOT NULL DEFAULT '',
@@ -142,8 +141,8 @@ CREATE TABLE sessions (
     transcript_lines      INTEGER NOT NULL DEFAULT 0,
     -- How many of transcript_lines are not stored, for whatever reason.
     transcript_dropped    INTEGER NOT NULL DEFAULT 0,
-    -- Written once after the session ended: all transcripts together are kept below a size.
-    transcript_bytes      INTEGER,
+    -- The size of the stored lines; below 0 while they are being removed.
+    transcript_bytes      INTEGER NOT NULL DEFAULT 0,
     -- The middle of the output that was dropped: the number of its first line, where a line says so, and of its last; 0 while everything is
     -- there. The size counts what was dropped.
     transcript_cut        INTEGER NOT NULL DEFAULT 0,
@@ -295,7 +294,7 @@ CREATE TABLE memories (
     category    TEXT    NOT NULL,
     service     TEXT    NOT NULL DEFAULT '',
     observation TEXT    NOT NULL,
-    confidence  DOUBLE PRECISION,
+    confidence  DOUBLE PRECISION NOT NULL,
     source      TEXT    NOT NULL DEFAULT 'agent',
     session_id  INTEGER REFERENCES sessions (id),
     created_at  TEXT    NOT NULL,
@@ -674,8 +673,7 @@ CREATE TABLE trust (
 -- of its own name ends with it.
 CREATE TABLE logins (
     digest     TEXT    NOT NULL PRIMARY KEY,
-    read_only  BOOLEAN NOT NULL,
-    role       TEXT    NOT NULL DEFAULT '',
+    role       TEXT    NOT NULL,
     name       TEXT    NOT NULL DEFAULT '',
     token_id   INTEGER NOT NULL DEFAULT 0,
     born_at    TEXT    NOT NULL,
