@@ -151,11 +151,6 @@ docs: ## regenerate the generated documents
 record: ## record the decisions of the test chains again; read the diff before you commit it
 	$(GO) test ./internal/cycle -count=1 -run '^TestChainsThroughTheRealStore$$' -record
 
-.PHONY: record-release
-record-release: build ## after a release: keep its decisions and a database of it, which later versions must decide and read in the same way
-	$(GO) test ./internal/decide/rehearse -count=1 -run '^TestTheLastReleaseIsDecidedAsItWas$$' -record
-	$(GO) test ./cmd/claudeops -count=1 -run '^TestTheDatabasesOfTheLastTwoVersionsAreUpgraded$$' -record-version='$(abspath $(BIN))' -record-as="$$(date +%F)-$(VERSION)"
-
 .PHONY: screenshots
 screenshots: ## take the screenshots of the documentation again, from the demo
 	$(GO) test -tags pictures -count=1 ./test/browsertest -run '^TestPicturesOfTheDemo$$'

@@ -4,19 +4,12 @@ import (
 	"bytes"
 	"database/sql"
 	"errors"
-	"flag"
-	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/klauspost/compress/zstd"
-	"github.com/pressly/goose/v3"
 
 	"claudeops/internal/ops"
 	"claudeops/test/agenttest"
@@ -164,235 +157,86 @@ func TestALostLogOfTheDatabaseIsSaidAtTheStart(t *testing.T) {
 	contains(t, "the events", b.run("events").stdout, "the database has lost what was written between", "the end of its log is missing")
 }
 
-// oldDatabase makes the database that a release with that schema would have left.
-func oldDatabase(t *testing.T, path string, schema int64) {
+// A database from before there were releases is refused by whatever opens it, and stays as it is.
+func TestADatabaseFromBeforeTheFirstReleaseIsRefused(t *testing.T) {
+	t.Parallel()
+	b := emptyBox(t, plays(agenttest.Healthy(0.1)))
+	file := filepath.Join(b.state, "claudeops.db")
+	change(t, file, `CREATE TABLE cycles (id INTEGER PRIMARY KEY)`)
+	before, err := os.ReadFile(file)
+	must(t, err)
+	elsewhere := filepath.Join(t.TempDir(), "claudeops.db")
+	for _, args := range [][]string{
+		{"serve"}, {"once"}, {"status"}, {"cycles", "list"}, {"memory", "add", "--service", "jellyfin", "It starts slowly."}, {"rehearse"},
+		{"rehearse", "--db", file}, {"db", "check"}, {"db", "check", file}, {"db", "migrate"}, {"db", "migrate", "--check"}, {"db", "prune"},
+		{"db", "vacuum"}, {"db", "backup", elsewhere}, {"db", "restore", file},
+		{"db", "copy", "--from", "sqlite:" + file, "--to", "sqlite:" + elsewhere},
+	} {
+		r := b.run(args...)
+		if r.code != 3 {
+			t.Errorf("%v exits %d\n%s%s", args, r.code, r.stdout, r.stderr)
+		}
+		contains(t, "output of "+strings.Join(args, " "), r.stderr,
+			file+": this database is from before 0.1.0: move it away or start with an empty one")
+	}
+	contains(t, "doctor", b.run("doctor").stdout, "from before 0.1.0")
+	if after, err := os.ReadFile(file); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("it was changed: %v", err)
+	}
+	if r := b.run("db", "copy", "--from", "sqlite:"+newDatabase(t, b), "--to", "sqlite:"+file); r.code != 3 {
+		t.Errorf("db copy into it exits %d\n%s", r.code, r.stderr)
+	}
+	change(t, file, `PRAGMA application_id = 252006673`)
+	if r := b.run("once"); r.code != 3 || !strings.Contains(r.stderr, "belongs to another program: give claudeops one of its own") {
+		t.Errorf("another program's: once exits %d\n%s", r.code, r.stderr)
+	}
+}
+
+// newDatabase makes a database in a folder of its own.
+func newDatabase(t *testing.T, b *box) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "state")
+	if r := b.runWith([]string{"CLAUDEOPS_STATE_DIR=" + dir}, "once"); r.code != 0 {
+		t.Fatalf("once exits %d: %s", r.code, r.stderr)
+	}
+	return filepath.Join(dir, "claudeops.db")
+}
+
+// change writes to a database as another program would.
+func change(t *testing.T, path, statement string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
 	must(t, err)
 	defer func() { _ = db.Close() }()
-	files := os.DirFS(filepath.Join("..", "..", "internal", "store", "migrations"))
-	p, err := goose.NewProvider(goose.DialectSQLite3, db, files, goose.WithDisableGlobalRegistry(true))
-	if err == nil {
-		_, err = p.UpTo(t.Context(), schema)
+	if _, err := db.ExecContext(t.Context(), statement); err != nil {
+		t.Fatal(err)
 	}
-	must(t, err)
 }
 
-func TestAnOldDatabaseIsCheckedBackedUpAndMigrated(t *testing.T) {
+func TestTheSchemaOfADatabaseIsChecked(t *testing.T) {
 	t.Parallel()
 	b := emptyBox(t, plays(agenttest.Healthy(0.1)))
 	file := filepath.Join(b.state, "claudeops.db")
-	backup := filepath.Join(b.state, "backups", "claudeops-schema-00016.db")
-	oldDatabase(t, file, 16)
-	for _, step := range []struct {
-		args []string
-		code int
-		says string
-	}{
-		{[]string{"db", "migrate", "--check"}, 5, "00019_costs\n"},
-		{[]string{"db", "migrate", "--check"}, 5, "is backed up to " + backup},
-		{[]string{"db", "migrate", "--check", "-o", "json"}, 5, `"schema": 16`},
-		{[]string{"cycles", "list"}, 1, "older version"},
-		{[]string{"db", "migrate"}, 0, "is in " + backup},
-		{[]string{"db", "migrate", "--check"}, 0, "nothing to migrate"},
-		{[]string{"cycles", "list"}, 0, ""},
-		{[]string{"db", "check", backup}, 0, "schema 16, no damage found"},
-		{[]string{"db", "restore", backup}, 0, "is restored"},
-		{[]string{"db", "migrate", "--check"}, 5, "schema 16"},
-		{[]string{"once"}, 0, "backed up before its migration"},
-	} {
-		r := b.run(step.args...)
-		if r.code != step.code {
-			t.Errorf("%v exits %d, want %d\n%s%s", step.args, r.code, step.code, r.stdout, r.stderr)
+	check := func(args []string, code int, says ...string) {
+		t.Helper()
+		r := b.run(args...)
+		if r.code != code {
+			t.Errorf("%v exits %d, want %d\n%s%s", args, r.code, code, r.stdout, r.stderr)
 		}
-		contains(t, "output", r.stdout+r.stderr, step.says)
+		contains(t, "output of "+strings.Join(args, " "), r.stdout+r.stderr, says...)
 	}
+	check([]string{"db", "migrate", "--check"}, 4)
+	check([]string{"once"}, 0)
+	check([]string{"db", "migrate", "--check"}, 0, "nothing to migrate")
+	check([]string{"db", "migrate"}, 0, "nothing to migrate")
+	// Below the first migration there is none, so this is the only way to be older.
+	change(t, file, `UPDATE goose_db_version SET version_id = -1`)
+	check([]string{"db", "migrate", "--check"}, 5, "00001_baseline\n", "is backed up to "+filepath.Join(b.state, "backups"))
+	check([]string{"db", "migrate", "--check", "-o", "json"}, 5, `"newest_schema": 1`)
+	check([]string{"cycles", "list"}, 1, "older version")
 	// An older program would see the same: a schema that it does not know.
 	raise(t, file)
 	for _, args := range [][]string{{"db", "migrate", "--check"}, {"serve"}, {"once"}, {"status"}} {
-		r := b.run(args...)
-		if r.code != 1 {
-			t.Errorf("%v exits %d\n%s", args, r.code, r.stderr)
-		}
-		contains(t, "output of "+args[0], r.stderr, "newer version of claudeops (version dev, schema 9999; this version dev knows up to schema")
-	}
-}
-
-var (
-	recordVersion = flag.String("record-version", "", "keep a database that this program makes")
-	recordAs      = flag.String("record-as", "", "the name of the version")
-)
-
-// versions are where the databases of the last two versions are kept. `make record-release` adds one.
-const versions = "testdata/versions"
-
-const versionConfig = "services:\n  - name: jellyfin\n"
-
-// versionPlays are two chains: one ends at Tier 3, one at a human.
-func versionPlays() agenttest.Scenario {
-	return plays(agenttest.Escalates(1, 0.03, "jellyfin"), agenttest.Escalates(2, 0.2, "jellyfin"), tier(3, agenttest.Healthy(0.9)))
-}
-
-// makeVersion lets another program work for a while, and keeps its database.
-func makeVersion(t *testing.T, binary, name string) {
-	t.Helper()
-	b := emptyBox(t, versionPlays()).configured(versionConfig)
-	run := func(code int, args ...string) {
-		t.Helper()
-		c := exec.CommandContext(t.Context(), binary, args...)
-		c.Dir, c.Env = t.TempDir(), b.env
-		if out, err := c.CombinedOutput(); c.ProcessState.ExitCode() != code {
-			t.Fatalf("%v exits %d: %v\n%s", args, c.ProcessState.ExitCode(), err, out)
-		}
-	}
-	run(0, "once")
-	b.env = append(b.env, "CLAUDEOPS_MAX_TIER=1")
-	run(6, "once")
-	run(0, "memory", "add", "--service", "jellyfin", "It starts slowly.")
-	run(0, "silences", "add", "--service", "jellyfin", "--for", "100h", "--reason", "a new disk")
-	run(0, "tokens", "create", "phone", "--role", "read")
-	copied := filepath.Join(t.TempDir(), "copy.db")
-	run(0, "db", "backup", copied)
-	raw, err := os.ReadFile(copied)
-	must(t, err)
-	w, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBestCompression))
-	if err == nil {
-		err = os.WriteFile(filepath.Join(versions, name+".db.zst"), w.EncodeAll(raw, nil), 0o644) //nolint:gosec // a fixture
-	}
-	must(t, err)
-}
-
-// rows reads a database: by table and row, the value of each column.
-func rows(t *testing.T, path string) map[string][]map[string]string {
-	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+path+"?mode=ro")
-	must(t, err)
-	defer func() { _ = db.Close() }() // it was read only
-	all := func(query string) (out []map[string]string) {
-		r, err := db.QueryContext(t.Context(), query)
-		must(t, err)
-		defer func() { _ = r.Close() }()
-		names, err := r.Columns()
-		must(t, err)
-		for r.Next() {
-			values := make([]any, len(names))
-			for i := range values {
-				values[i] = new(any)
-			}
-			must(t, r.Scan(values...))
-			row := map[string]string{}
-			for i, n := range names {
-				row[n] = fmt.Sprint(*values[i].(*any))
-			}
-			out = append(out, row)
-		}
-		must(t, r.Err())
-		return out
-	}
-	out := map[string][]map[string]string{}
-	for _, table := range all(`SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> 'goose_db_version'`) {
-		out[table["name"]] = all(`SELECT * FROM "` + table["name"] + `"`)
-	}
-	return out
-}
-
-// kept names the rows that are not there any more as they were: a value changed in a column that both versions have.
-func kept(before, after map[string][]map[string]string) (lost []string) {
-	for table, old := range before {
-		for _, row := range old {
-			same := func(now map[string]string) bool {
-				for name, value := range row {
-					if v, ok := now[name]; ok && v != value {
-						return false
-					}
-				}
-				return true
-			}
-			if !slices.ContainsFunc(after[table], same) {
-				lost = append(lost, fmt.Sprintf("%s: %v", table, row))
-			}
-		}
-	}
-	return lost
-}
-
-// What the last two versions stored is all there after an upgrade, and this version works with it.
-func TestTheDatabasesOfTheLastTwoVersionsAreUpgraded(t *testing.T) {
-	t.Parallel()
-	if *recordVersion != "" {
-		makeVersion(t, *recordVersion, *recordAs)
-	}
-	files, err := filepath.Glob(filepath.Join(versions, "*.db.zst"))
-	if err != nil || len(files) < 2 {
-		t.Fatalf("the databases are %v, %v", files, err)
-	}
-	for _, file := range files[len(files)-2:] {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".db.zst"), func(t *testing.T) {
-			t.Parallel()
-			raw, err := os.ReadFile(file)
-			must(t, err)
-			r, err := zstd.NewReader(bytes.NewReader(raw))
-			must(t, err)
-			defer r.Close()
-			b := emptyBox(t, plays(agenttest.Healthy(0.1))).configured(versionConfig)
-			path := filepath.Join(b.state, "claudeops.db")
-			f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
-			must(t, err)
-			if _, err := r.WriteTo(f); err != nil {
-				t.Fatal(err)
-			}
-			must(t, f.Close())
-			before := rows(t, path)
-			if len(before["sessions"]) < 4 || len(before["guard_decisions"]) < 4 || len(before["incidents"]) < 1 || len(before["silences"]) != 1 {
-				t.Fatalf("the database has %d sessions, %d decisions, %d incidents", len(before["sessions"]), len(before["guard_decisions"]), len(before["incidents"]))
-			}
-			if r := b.run("db", "migrate"); r.code != 0 {
-				t.Fatalf("migrate exits %d: %s", r.code, r.stderr)
-			}
-			if lost := kept(before, rows(t, path)); len(lost) > 0 {
-				t.Errorf("lost by the upgrade:\n%s", strings.Join(lost, "\n"))
-			}
-			for _, step := range []struct {
-				code int
-				says string
-				args []string
-			}{
-				{0, "no damage found", []string{"db", "check"}},
-				{0, "resolved", []string{"cycles", "list"}},
-				{0, "jellyfin", []string{"incidents", "list"}},
-				{0, "tier3", []string{"sessions", "list", "-o", "json"}},
-				{0, "a new disk", []string{"silences", "list"}},
-				{0, "It starts slowly.", []string{"memory", "list"}},
-				{0, "phone", []string{"tokens", "list"}},
-			} {
-				if r := b.run(step.args...); r.code != step.code || !strings.Contains(r.stdout+r.stderr, step.says) {
-					t.Errorf("%v exits %d:\n%s%s", step.args, r.code, r.stdout, r.stderr)
-				}
-			}
-			// The decisions of those versions are this one's too. The second cycle ran under another maximum, which is told.
-			if r, got := b.rehearsed(versionConfig, "--cycle", "C-1"); r.code != 0 || !got.Equal || got.Counts.Steps < 3 {
-				t.Errorf("rehearse exits %d: %+v\n%s%s", r.code, got.Counts, r.stdout, r.stderr)
-			}
-			if r, got := b.rehearsed(versionConfig); r.code != 8 || len(got.Differences) != 1 || got.Differences[0].Setting != "max_tier" || got.Counts.Unreadable > 0 {
-				t.Errorf("rehearse exits %d: %+v\n%s%s", r.code, got.Counts, r.stdout, r.stderr)
-			}
-			d := b.ready()
-			if code, said := d.post("/api/v1/cycles", map[string]any{}); code != 202 {
-				t.Fatalf("submitting answers %d: %v", code, said)
-			}
-			d.until("a cycle of this version has ended", func() bool { return b.load(3).Cycle.Status.Ended() }) // a scheduled one may come after it, or before
-			if c := b.load(3).Cycle; c.Status != ops.CycleHealthy {
-				t.Errorf("the cycle is %s: %s", c.Status, c.Reason)
-			}
-			if code, page := d.get("/cycles/1"); code != 200 || !strings.Contains(page, "jellyfin") {
-				t.Errorf("the page of the first cycle answers %d", code)
-			}
-			if r := b.run("status"); r.code != 0 {
-				t.Errorf("status exits %d: %s%s", r.code, r.stdout, r.stderr)
-			}
-			if code := d.stop(); code != 0 {
-				t.Errorf("serve exits %d", code)
-			}
-		})
+		check(args, 1, "newer version of claudeops (version dev, schema 9999; this version dev knows up to schema 1)")
 	}
 }

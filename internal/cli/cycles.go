@@ -23,8 +23,7 @@ import (
 
 func (a *app) cyclesCommand() *cobra.Command {
 	c := &cobra.Command{Use: "cycles", Aliases: []string{"cycle"}, Short: "List, show, watch and cancel cycles"}
-	c.AddCommand(a.cyclesList(), a.cyclesShow(), a.cyclesWatch(), a.cyclesCancel(), removedCommand("export",
-		"'claudeops cycles show ID -o json' prints the cycle, and 'claudeops sessions logs ID --raw' what the agent of a session wrote"))
+	c.AddCommand(a.cyclesList(), a.cyclesShow(), a.cyclesWatch(), a.cyclesCancel())
 	return c
 }
 

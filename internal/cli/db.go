@@ -187,8 +187,8 @@ if you run 'claudeops once' without a daemon.`,
 func (a *app) dbVacuum() *cobra.Command {
 	return a.withFlags(&cobra.Command{
 		Use: "vacuum", Short: "Rewrite the database to free unused space; stop claudeops first",
-		Long: `Needed once after an upgrade from a version without retention, to free disk space. After that the daemon frees space by itself.
-It needs as much free disk space as the size of the database.`,
+		Long: `The daemon frees space by itself, a little at a time; this frees all of it at once. It needs as much free disk space as the size of
+the database.`,
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
 			if cfg.DatabaseURL != "" {
 				return a.vacuum(c.Context(), daemon.StoreOptions(cfg))
@@ -438,9 +438,6 @@ func (a *app) copyDatabase(ctx context.Context, source, target store.Options) er
 func (a *app) copyRows(ctx context.Context, source, target store.Options) (err error) {
 	source.Logger, target.Logger = a.quietLogger(), a.quietLogger()
 	from, err := store.OpenReadOnly(ctx, source)
-	if errors.Is(err, store.ErrOlder) {
-		return fmt.Errorf("%w: start this version once with it before you copy it", err)
-	}
 	if err != nil {
 		return err
 	}

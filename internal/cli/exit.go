@@ -13,6 +13,7 @@ import (
 
 	"claudeops/internal/config"
 	"claudeops/internal/ops"
+	"claudeops/internal/store"
 )
 
 // Exit codes; scripts rely on them.
@@ -57,7 +58,7 @@ func exitCode(err error) int {
 		return exitOK
 	case errors.As(err, &code):
 		return code.code
-	case errors.As(err, &cfg):
+	case errors.As(err, &cfg), errors.Is(err, store.ErrUnmarked), errors.Is(err, store.ErrForeign):
 		return exitConfig
 	case errors.Is(err, errTimeout):
 		return exitTimeout

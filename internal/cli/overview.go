@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -76,7 +75,7 @@ func overviewOf(ctx context.Context, s *client) (o overview, err error) {
 	if o.Stats, err = get[api.Stats](ctx, s, "/stats"); err != nil {
 		return o, err
 	}
-	if o.Situation, err = get[api.Situation](ctx, s, "/situation"); err != nil && !errors.Is(err, ops.ErrNotFound) { // an older server
+	if o.Situation, err = get[api.Situation](ctx, s, "/situation"); err != nil {
 		return o, err
 	}
 	if o.Services, err = s.Services(ctx, ""); err != nil {

@@ -213,7 +213,6 @@ from a validated report, never the model.`,
 		}
 	}
 	markAnywhere(root)
-	root.AddCommand(removedCommand("man", "the packages contain the manual pages; see 'claudeops help'"))
 	root.InitDefaultCompletionCmd()
 	a.helpful(root)
 	strict(root)

@@ -93,7 +93,8 @@ func (a *app) queue(ctx context.Context, n ops.NewCycle, detach bool, timeout ti
 	return a.read(ctx, func(s *client) error { return a.queued(ctx, s, id, detach, timeout) })
 }
 
-// tellHeld says what agents leave alone in an environment, before a cycle is paid. A server that is older than this program does not know.
+// tellHeld says what agents leave alone in an environment, before a cycle is paid. Where that cannot be read, the cycle starts
+// all the same.
 func (a *app) tellHeld(ctx context.Context, s *client, environment string) {
 	held, err := s.Held(ctx, environment)
 	if err != nil {

@@ -114,13 +114,9 @@ func (c *client) RunAction(ctx context.Context, environment, service, action, br
 	return post[api.ActionRun](ctx, c, "/actions/runs", body)
 }
 
-// WithdrawAction takes back a request that nobody has taken. An older server drops it by itself.
+// WithdrawAction takes back a request that nobody has taken.
 func (c *client) WithdrawAction(ctx context.Context, id int64, why string) error {
-	err := c.ask(ctx, http.MethodPost, "/actions/runs/"+digits(id)+"/withdraw", map[string]any{"why": why}, nil)
-	if errors.Is(err, ops.ErrNotFound) {
-		return nil
-	}
-	return err
+	return c.ask(ctx, http.MethodPost, "/actions/runs/"+digits(id)+"/withdraw", map[string]any{"why": why}, nil)
 }
 
 // Events returns a page of events.

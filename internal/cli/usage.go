@@ -75,9 +75,6 @@ func wrongFlag(c *cobra.Command, err error) error {
 		return usage(fmt.Errorf("--%s is %q: use %s", f.Name, invalid.GetValue(), kindOf(f.Value.Type())))
 	case errors.As(err, &unknown) && len(unknown.GetSpecifiedName()) > 1:
 		name := "--" + unknown.GetSpecifiedName()
-		if instead := removedFlag(c.CommandPath(), name); instead != "" {
-			return usage(errors.New(instead))
-		}
 		meant := name
 		if name == "--port" && c.Flags().Lookup("listen") != nil {
 			meant = "--listen"
@@ -85,26 +82,6 @@ func wrongFlag(c *cobra.Command, err error) error {
 		return usage(fmt.Errorf("unknown flag: %s%s\nSee '%s --help'", name, didYouMean(meant, flagNames(c)), c.CommandPath()))
 	}
 	return usage(err)
-}
-
-// removedCommand is a command of the last version; it says what replaces it.
-func removedCommand(name, instead string) *cobra.Command {
-	return &cobra.Command{
-		Use: name, Short: "Removed", Hidden: true, DisableFlagParsing: true, Args: cobra.ArbitraryArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return usage(fmt.Errorf("%s was removed: %s", c.CommandPath(), instead))
-		},
-	}
-}
-
-// removedFlag says what replaces a flag of the last version, or nothing.
-func removedFlag(command, flag string) string {
-	switch command + " " + flag {
-	case "claudeops demo --docker":
-		return "demo --docker was removed: 'claudeops demo' plays an incident on a small process; " +
-			"for your own containers run 'claudeops init' and then 'claudeops once --dry-run'"
-	}
-	return config.RemovedFlag(strings.TrimPrefix(flag, "--"))
 }
 
 // kindOf names the values that a flag takes.

@@ -103,10 +103,8 @@ type Host struct {
 // Edges are the connections to systems outside.
 type Edges struct {
 	WebhookSecret string
-	// BodySignatures says whether webhooks accept signatures without a time; AlertSenders have addresses of their own.
-	BodySignatures bool
-	AlertSenders   []ops.AlertSender
-	AlertsExpire   time.Duration
+	AlertSenders  []ops.AlertSender // with addresses of their own
+	AlertsExpire  time.Duration
 
 	SecondURLs []string
 	PublicURL  string

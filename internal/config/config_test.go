@@ -197,7 +197,7 @@ func TestEverySettingIsReadFromEverySource(t *testing.T) {
 		"trust": "ask", "observe": "both", "observe_every": "24h", "tolerate_degraded": "true", "grouping.window": "1m", "grouping.grace": "1m", "grouping.pause": "1m",
 		"grouping.repeat": "0", "retention.checks": "48h", "retention.transcripts": "48h", "retention.transcripts_max_mb": "10", "retention.events": "48h",
 
-		"deadman.ping_url": "http://127.0.0.1:9/ping", "webhooks.expire": "1h", "webhooks.body_signatures": "true", "notify.second_urls": "json://127.0.0.1", "notify.telegram_senders": "42,43", "notify.telegram_responders": "44",
+		"deadman.ping_url": "http://127.0.0.1:9/ping", "webhooks.expire": "1h", "notify.second_urls": "json://127.0.0.1", "notify.telegram_senders": "42,43", "notify.telegram_responders": "44",
 		"notify.telegram_api": "http://127.0.0.1:9", "notify.approve_by_ntfy": "true", "web.public_url": "https://ops.example.org",
 		"cooldown.redeployments": "2", "sandbox.bubblewrap": "on", "sandbox.uid": "1000", "sandbox.mode": "required", "sandbox.unwalled": "refuse", "sandbox.network": "services", "sandbox.memory_mb": "9",
 		"docker.broker": "off", "cooldown.redeployment_window": "1h",

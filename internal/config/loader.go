@@ -198,12 +198,6 @@ func (l *loader) fromEnvironment() {
 		if !strings.HasPrefix(name, ownPrefix) || slices.Contains(known, name) || setForChildren(name) {
 			continue
 		}
-		if r, ok := removedVariable(name); ok {
-			if strings.TrimSpace(l.vars[name]) != "" {
-				l.problems.add(origin{source: sourceEnvironment, name: name}, r.key, removedMessage, r.fix)
-			}
-			continue
-		}
 		// A misspelling must not go unnoticed; a variable of another program must not stop us.
 		if s := misspelled(name, known); s != "" {
 			l.problems.add(origin{source: sourceEnvironment, name: name}, "", "unknown variable", "did you mean "+s+"?")

@@ -217,29 +217,3 @@ func TestAVariableThatIsSomethingElsesIsOnlyMentioned(t *testing.T) {
 		t.Errorf("notices: %q", c.Notices)
 	}
 }
-
-func TestARemovedSettingSaysWhatToDoInstead(t *testing.T) {
-	for _, r := range removedSettings() {
-		if strings.Contains(r.key, "[") || r.fix == "" {
-			t.Fatalf("%+v", r)
-		}
-		if _, exists := newConfig().settings().find(r.key); exists {
-			t.Errorf("%s exists", r.key)
-		}
-	}
-	_, _, err := load(t, setup{
-		yaml: "interval: 60\ndatabase_direct_url: postgres://db/ops\n", env: []string{"CLAUDEOPS_DATABASE_DIRECT_URL_FILE=/x", "CLAUDEOPS_DATABASE_DIRECT_URL="},
-	})
-	got := problems(t, err)
-	if len(got) != 2 || !strings.Contains(got[0].Where, "claudeops.yaml:2") || got[0].Key != "database_direct_url" ||
-		!strings.HasPrefix(got[0].Fix, "connect to PostgreSQL directly") || got[1].Where != "environment variable CLAUDEOPS_DATABASE_DIRECT_URL_FILE" {
-		t.Errorf("%+v", got)
-	}
-	_, _, err = load(t, setup{yaml: "flapping: {turns: 2, window: 1h}\nenvironments: [{name: a, flapping: {calm: 1m}}]\n"})
-	if got := problems(t, err); len(got) != 3 || got[2].Key != "environments[0].flapping.calm" || !strings.Contains(got[0].Fix, "fixed at 6") {
-		t.Errorf("%+v", got)
-	}
-	if said := RemovedFlag("database-direct-url"); !strings.Contains(said, "with database_url") {
-		t.Error(said)
-	}
-}

@@ -253,10 +253,8 @@ func (c *Config) watchSettings() []field {
 				"URL that is requested after each finished cycle, for an external monitor that alerts when the requests stop.").
 				byEnv("CLAUDEOPS_PING_URL").hiddenValue(),
 			value("webhooks.secret", &e.WebhookSecret, tokenKind(),
-				"Key with which senders sign the body (HMAC SHA-256), instead of sending `api_token`. See [webhooks.md](webhooks.md).").
+				"Key with which senders sign their requests (HMAC SHA-256), instead of sending `api_token`. See [webhooks.md](webhooks.md).").
 				byEnv("CLAUDEOPS_WEBHOOK_SECRET").hiddenValue(),
-			value("webhooks.body_signatures", &e.BodySignatures, boolKind(),
-				"Accept the older signature `X-Hub-Signature-256`, which has no time, so that a captured request can be sent again.").or("true"),
 			list("webhooks.senders", &e.AlertSenders, senderFields, c.finishSender,
 				"Programs with an address and ids of their own. See [Senders of alerts](#senders-of-alerts)."),
 			value("webhooks.expire", &e.AlertsExpire, waitKind(),

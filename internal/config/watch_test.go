@@ -260,7 +260,6 @@ func TestAnEscalationIsToldOnlyWhereARouteNamesIt(t *testing.T) {
 func TestSendersOfAlerts(t *testing.T) {
 	c, _ := mustLoad(t, setup{
 		yaml: `webhooks:
-  body_signatures: false
   senders:
     - {name: sentry, secret_file: path}
     - {name: prod, form: alertmanager, secret: another-secret-of-a-sender}
@@ -268,7 +267,7 @@ func TestSendersOfAlerts(t *testing.T) {
 `, files: map[string]string{"path": "the-secret-path-of-sentry\n"},
 	})
 	got := c.Edges.AlertSenders
-	if c.Edges.BodySignatures || len(got) != 3 || got[0].Form != "generic" || got[0].Secret != "the-secret-path-of-sentry" || got[1].Form != "alertmanager" ||
+	if len(got) != 3 || got[0].Form != "generic" || got[0].Secret != "the-secret-path-of-sentry" || got[1].Form != "alertmanager" ||
 		!slices.Equal(got[2].Fields.Name, []string{"/job/name"}) || !slices.Equal(got[2].Fields.Service, []string{"/job/host", "/host"}) ||
 		!slices.Equal(got[2].Fields.Resolved, []string{"done"}) {
 		t.Errorf("%+v", got)

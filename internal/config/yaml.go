@@ -181,9 +181,7 @@ func (l *loader) pairs(n *yaml.Node, section string, known []string, hint func(s
 		}
 		seen[key.Value] = key.Line
 		if key.Kind != yaml.ScalarNode || (known != nil && !slices.Contains(known, key.Value)) {
-			if !l.refuseRemoved(key, value, path) {
-				l.problems.add(l.position(key), path, "unknown key", unknownFix(key.Value, section, known, hint))
-			}
+			l.problems.add(l.position(key), path, "unknown key", unknownFix(key.Value, section, known, hint))
 			continue
 		}
 		if !null(value) {

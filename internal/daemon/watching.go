@@ -30,7 +30,7 @@ func (h *Host) webhooks() http.Handler {
 	}
 	h.hook = webhook.New(webhook.Options{
 		Store: h.store, Environments: names, Token: h.token, Clock: h.Clock, Logger: h.Logger,
-		Secret: h.Config.Edges.WebhookSecret, TimedOnly: !h.Config.Edges.BodySignatures, Senders: h.Config.Edges.AlertSenders,
+		Secret: h.Config.Edges.WebhookSecret, Senders: h.Config.Edges.AlertSenders,
 		Service: func(environment, name string) string {
 			own, _ := inventories[environment].Canonical(name)
 			return own

@@ -351,7 +351,7 @@ func ofNotice(n ops.Notice) []Entry {
 	}
 	switch told := ToldBy([]ops.Notice{n}); {
 	case n.Status == ops.NoticeSent:
-		e.Text = "Notice sent: " + about // the target of older notices is not on record
+		e.Text = "Notice sent: " + about
 	case told.Nobody != "":
 		e.Kind, e.Level, e.Text = Untold, ops.LevelWarning, told.Nobody+": "+about
 	default:

@@ -233,8 +233,8 @@ func TestEveryBrokenRuleIsFound(t *testing.T) {
 		"a cycle that has ended plans nothing": `UPDATE sessions SET status = 'queued', ended_at = NULL WHERE id = 1`,
 		"one cycle of an environment runs at a time": `DROP INDEX idx_cycles_running; UPDATE cycles SET environment = 'home'
 			WHERE status = 'running'`,
-		"one session of a cycle runs at a time": `INSERT INTO sessions (cycle_id, environment, attempt, tier, handler, key, status,
-			context_mode, created_at, started_at) SELECT cycle_id, environment, 9, tier, handler, 'other', status, context_mode, created_at,
+		"one session of a cycle runs at a time": `INSERT INTO sessions (cycle_id, environment, attempt, tier, permissions, handler, key,
+			status, context_mode, created_at, started_at) SELECT cycle_id, environment, 9, tier, permissions, handler, 'other', status, context_mode, created_at,
 			started_at FROM sessions WHERE status = 'running' LIMIT 1`,
 		"a running cycle has an owner":              `UPDATE cycles SET owner = NULL WHERE id = 2`,
 		"what has ended says when":                  `UPDATE cycles SET ended_at = NULL WHERE id = 1`,

@@ -19,8 +19,7 @@ import (
 // lived is a file with a row in every table, among them texts that are hard to carry.
 func lived(t *testing.T) string {
 	t.Helper()
-	all := versions(t)
-	path := installation(t, all[len(all)-1])
+	path := filled(t)
 	db := raw(t, path)
 	const at = `'2026-03-14T11:00:00.000000Z'`
 	runAll(t, db, []string{
@@ -34,8 +33,8 @@ func lived(t *testing.T) string {
 			VALUES ('home', 'db', 'redeployment', 'close', 1, 2, 'covered', FALSE, 2, ` + at + `)`,
 		`UPDATE cooldown_actions SET closed_by = 3 WHERE id = 2`,
 		// A number that was given to a row that is gone.
-		`INSERT INTO memories (environment, category, service, observation, created_at, updated_at) VALUES ('home', 'x', 'y', 'z', ` + at +
-			`, ` + at + `)`,
+		`INSERT INTO memories (environment, category, service, observation, confidence, created_at, updated_at)
+			VALUES ('home', 'x', 'y', 'z', 0.5, ` + at + `, ` + at + `)`,
 		`DELETE FROM memories WHERE id = 2`,
 		`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1200)
 			INSERT INTO transcript (session_id, seq, at, line) SELECT 3, i, ` + at + `, 'line ' || i FROM n`,

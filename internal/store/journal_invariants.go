@@ -116,7 +116,7 @@ func (s *Journal) Verify(ctx context.Context, full bool) ([]Flaw, error) {
 			`SELECT 'session ' || l.id || ' has ' || l.found || ' of ' || l.want || ' lines' FROM (
 				SELECT s.id, s.transcript_lines - s.transcript_dropped AS want, (SELECT COUNT(*) FROM transcript t WHERE t.session_id = s.id)
 					+ (SELECT CAST(COALESCE(SUM(b.lines), 0) AS BIGINT) FROM transcript_blocks b WHERE b.session_id = s.id) AS found
-				FROM sessions s WHERE s.transcript_removed_at IS NULL AND s.ended_at IS NOT NULL AND COALESCE(s.transcript_bytes, 0) >= 0
+				FROM sessions s WHERE s.transcript_removed_at IS NULL AND s.ended_at IS NOT NULL AND s.transcript_bytes >= 0
 			) AS l WHERE l.found <> l.want ORDER BY l.id`,
 		}, invariant{"the costs of a day are those of its sessions", wrongCosts()}, invariant{
 			"the cost of a cycle is that of its sessions",

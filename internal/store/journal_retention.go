@@ -211,7 +211,7 @@ func (r removal) hours(ctx context.Context) (int64, error) {
 // transcripts removes the output of sessions that ended long ago, and the oldest output beyond the size limit. It counts lines. A
 // batch may also consist only of sessions without output.
 func (r removal) transcripts(ctx context.Context) (removed int64, more bool, err error) {
-	for _, batch := range []func(context.Context) (int64, bool, error){r.continueTranscript, r.endedBefore, r.measure, r.overSize} {
+	for _, batch := range []func(context.Context) (int64, bool, error){r.continueTranscript, r.endedBefore, r.overSize} {
 		if removed, more, err = batch(ctx); more || err != nil {
 			return removed, more, err
 		}
@@ -233,15 +233,15 @@ func (r removal) overSize(ctx context.Context) (int64, bool, error) {
 }
 
 // oldTranscript is a session whose output is removed.
-type oldTranscript struct{ id, lines, bytes int64 }
+type oldTranscript struct{ id, bytes int64 }
 
 func scanOldTranscript(r db.Row) (oldTranscript, error) {
 	var v oldTranscript
-	err := r.Scan(&v.id, &v.lines, &v.bytes)
+	err := r.Scan(&v.id, &v.bytes)
 	return v, err
 }
 
-const selectOldTranscripts = `SELECT id, transcript_lines, COALESCE(transcript_bytes, 0) FROM sessions
+const selectOldTranscripts = `SELECT id, transcript_bytes FROM sessions
 	WHERE ended_at IS NOT NULL AND transcript_removed_at IS NULL AND cycle_id NOT IN ` + protectedCycles
 
 // partlyRemoved is stored as the size of a transcript that is being removed in several batches.
@@ -313,33 +313,6 @@ func (r removal) lines(ctx context.Context, old []oldTranscript) (removed int64,
 		}
 	}
 	return removed, len(old) > 0, nil
-}
-
-// measure stores the size of complete transcripts that were not measured yet.
-func (r removal) measure(ctx context.Context) (int64, bool, error) {
-	if r.keep.TranscriptBytes <= 0 {
-		return 0, false, nil
-	}
-	ids, err := db.List(ctx, r.tx, scanOldTranscript, `SELECT id, transcript_lines, 0 FROM sessions WHERE ended_at IS NOT NULL
-		AND transcript_removed_at IS NULL AND transcript_bytes IS NULL ORDER BY ended_at, id LIMIT ?`, r.pace.Of(removedSessions))
-	if err != nil {
-		return 0, false, err
-	}
-	maxLines := r.pace.Of(5_000) // read in one batch
-	var read int64
-	for i, v := range ids {
-		if i > 0 && read+v.lines > maxLines {
-			return 0, true, nil
-		}
-		read += v.lines
-		_, err := r.tx.ExecContext(ctx, `UPDATE sessions SET transcript_bytes =
-			(SELECT COALESCE(SUM(OCTET_LENGTH(line)), 0) FROM transcript WHERE session_id = ?)
-			+ (SELECT COALESCE(SUM(bytes), 0) FROM transcript_blocks WHERE session_id = ?) WHERE id = ?`, v.id, v.id, v.id)
-		if err != nil {
-			return 0, false, err
-		}
-	}
-	return 0, len(ids) > 0, nil
 }
 
 // Removed is when records of a session were removed because of their age or size; nil means that they are still there.

@@ -14,7 +14,7 @@ import (
 )
 
 const selectSessions = `SELECT s.id, s.cycle_id, s.parent_session_id, s.retry_of_session_id, s.attempt, s.role, s.tier,
-	CASE WHEN s.permissions = 0 THEN s.tier ELSE s.permissions END, s.handler,
+	s.permissions, s.handler,
 	s.family, s.agent, s.model, s.key, s.planned_session_id, s.session_id, s.status, s.outcome, s.outcome_json,
 	s.handoff_json, s.handoff_error, s.failure, s.error, s.stop_cause, s.context_mode, s.recovery_level, s.budget_usd,
 	s.exit_code, s.api_status, COALESCE(s.retry_after_ms, 0), s.loop_count, s.loop_call, s.cli_version, COALESCE(s.pid, 0), s.process_started,

@@ -292,15 +292,13 @@ type outputSize struct {
 	lastRow, lastBlock int64 // the last line in a row and in a block, before the new lines
 }
 
-// countOutput adds lines to the figures of a session. The size of output that an earlier version began to store is not known.
+// countOutput adds lines to the figures of a session.
 func countOutput(ctx context.Context, tx db.Querier, id ops.SessionID, lines, dropped, bytes, last int64) (outputSize, error) {
 	var size outputSize
-	err := tx.QueryRowContext(ctx, `UPDATE sessions SET transcript_bytes = CASE
-			WHEN transcript_bytes < 0 OR (transcript_bytes IS NULL AND transcript_lines > 0) THEN transcript_bytes
-			ELSE COALESCE(transcript_bytes, 0) + ? END,
+	err := tx.QueryRowContext(ctx, `UPDATE sessions SET transcript_bytes = CASE WHEN transcript_bytes < 0 THEN transcript_bytes ELSE transcript_bytes + ? END,
 		transcript_lines = transcript_lines + ?, transcript_dropped = transcript_dropped + ?,
 		transcript_seq = CASE WHEN transcript_seq < ? THEN ? ELSE transcript_seq END WHERE id = ?
-		RETURNING COALESCE(transcript_bytes, 0), transcript_cut, transcript_cut_end, transcript_cut_bytes,
+		RETURNING transcript_bytes, transcript_cut, transcript_cut_end, transcript_cut_bytes,
 			(SELECT COALESCE(MAX(t.seq), 0) FROM transcript t WHERE t.session_id = sessions.id),
 			(SELECT COALESCE(MAX(b.last_seq), 0) FROM transcript_blocks b WHERE b.session_id = sessions.id)`,
 		bytes, lines, dropped, last, last, id).

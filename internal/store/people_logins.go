@@ -29,15 +29,8 @@ type Login struct {
 
 func scanLogin(r db.Row) (Login, error) {
 	var l Login
-	var readOnly bool
-	err := r.Scan(&l.Digest, &readOnly, &l.Role, &l.Name, &l.TokenID,
+	err := r.Scan(&l.Digest, &l.Role, &l.Name, &l.TokenID,
 		db.ToTime(&l.BornAt), db.ToTime(&l.RenewedAt), db.ToTime(&l.ExpiresAt))
-	if l.Role == access.RoleNone { // it began before there were roles
-		l.Role = access.RoleAdmin
-		if readOnly {
-			l.Role = access.RoleRead
-		}
-	}
 	return l, err
 }
 
@@ -57,8 +50,8 @@ func (s *People) AddLogin(ctx context.Context, l Login, replaces string, until t
 			}
 		}
 		_, err = tx.ExecContext(ctx, `INSERT INTO logins
-			(digest, read_only, role, name, token_id, born_at, renewed_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-			l.Digest, l.Role == access.RoleRead, l.Role, l.Name, l.TokenID,
+			(digest, role, name, token_id, born_at, renewed_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+			l.Digest, l.Role, l.Name, l.TokenID,
 			db.Time(l.BornAt), db.Time(l.RenewedAt), db.Time(l.ExpiresAt))
 		return err
 	})
@@ -77,7 +70,7 @@ func orConflict(err error) error {
 
 // Login returns a login that has not expired, and whose token still works.
 func (s *People) Login(ctx context.Context, digest string, now time.Time) (Login, error) {
-	l, err := db.One(ctx, s.db.Reader(), scanLogin, `SELECT l.digest, l.read_only, l.role, l.name, l.token_id,
+	l, err := db.One(ctx, s.db.Reader(), scanLogin, `SELECT l.digest, l.role, l.name, l.token_id,
 		l.born_at, l.renewed_at, l.expires_at FROM logins l WHERE l.digest = ? AND l.expires_at > ?
 		AND (l.token_id = 0 OR EXISTS (SELECT 1 FROM access_tokens t WHERE t.id = l.token_id AND `+tokenWorks+`))`,
 		digest, db.Time(now), db.Time(now))

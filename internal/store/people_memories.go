@@ -32,7 +32,7 @@ const (
 // memoryLife is how long a lesson of an agent or of the supervisor is kept.
 const memoryLife = 90 * 24 * time.Hour
 
-const selectMemories = `SELECT m.id, m.environment, m.category, m.service, m.observation, COALESCE(m.confidence, 0.5), m.source,
+const selectMemories = `SELECT m.id, m.environment, m.category, m.service, m.observation, m.confidence, m.source,
 	m.session_id, m.created_at, m.updated_at, m.expires_at FROM memories m`
 
 func scanMemory(r db.Row) (ops.Memory, error) {

@@ -85,7 +85,7 @@ func refusesServer(t *testing.T, address, advice string) {
 	if !strings.Contains(err.Error(), advice) {
 		t.Errorf("%q does not say %q", err, advice)
 	}
-	if !strings.HasPrefix(err.Error(), "open database") || strings.Contains(err.Error(), "s3cret") {
+	if !strings.HasPrefix(err.Error(), "open database") && !errors.Is(err, store.ErrUnmarked) || strings.Contains(err.Error(), "s3cret") {
 		t.Errorf("the message is %q", err)
 	}
 }
@@ -135,21 +135,26 @@ func TestAServerThatCannotBeUsedSaysWhatToDo(t *testing.T) {
 	}
 }
 
-func TestADatabaseOfAnotherProgramIsRefused(t *testing.T) {
-	t.Run("its tables", func(t *testing.T) {
-		address := pgtest.URL(t)
-		sqlOn(t, address, `CREATE TABLE customers (id INT)`)
-		refusesServer(t, address, "a database of its own")
-	})
-	t.Run("its migrations", func(t *testing.T) {
-		address := pgtest.URL(t)
-		sqlOn(t, address, `CREATE TABLE goose_db_version (version_id BIGINT); INSERT INTO goose_db_version VALUES (5)`)
-		refusesServer(t, address, "a database of its own")
-		_, err := store.OpenReadOnly(t.Context(), store.Options{URL: address})
-		if !errors.Is(err, store.ErrCorrupt) {
-			t.Errorf("read-only: error is %v, want %v", err, store.ErrCorrupt)
-		}
-	})
+func TestADatabaseWithoutOurMarkIsRefused(t *testing.T) {
+	for name, tt := range map[string]struct {
+		sql  string
+		want error
+	}{
+		"our tables":                   {`CREATE TABLE cycles (id INT)`, store.ErrUnmarked},
+		"another program's":            {`CREATE TABLE customers (id INT); CREATE TABLE meta (name TEXT)`, store.ErrUnmarked},
+		"another program's migrations": {`CREATE TABLE goose_db_version (version_id BIGINT); INSERT INTO goose_db_version VALUES (5)`, store.ErrUnmarked},
+		"another mark":                 {`CREATE TABLE meta (application_id BIGINT); INSERT INTO meta VALUES (5)`, store.ErrForeign},
+	} {
+		t.Run(name, func(t *testing.T) {
+			address := pgtest.URL(t)
+			sqlOn(t, address, tt.sql)
+			refusesServer(t, address, tt.want.Error())
+			_, err := store.OpenReadOnly(t.Context(), store.Options{URL: address})
+			if !errors.Is(err, tt.want) {
+				t.Errorf("read-only: error is %v, want %v", err, tt.want)
+			}
+		})
+	}
 	t.Run("a job queue is none", func(t *testing.T) {
 		address := pgtest.URL(t)
 		sqlOn(t, address, `CREATE TABLE river_job (id INT)`)

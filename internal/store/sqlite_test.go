@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"bytes"
 	"database/sql"
 	"errors"
 	"os"
@@ -54,15 +55,6 @@ func refuses(t *testing.T, path string, want error, advice string) {
 	}
 }
 
-func TestNewerSchemaIsRefused(t *testing.T) {
-	path := newFile(t)
-	run(t, raw(t, path), `INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, 1)`)
-	refuses(t, path, store.ErrNewer, "install that version")
-	if _, err := store.OpenReadOnly(t.Context(), store.Options{Path: path}); !errors.Is(err, store.ErrNewer) {
-		t.Errorf("read-only: error is %v, want %v", err, store.ErrNewer)
-	}
-}
-
 func TestOlderSchemaIsNotReadAsItIs(t *testing.T) {
 	path := newFile(t)
 	// Below the first migration there is none; 0 would be a database without tables.
@@ -91,12 +83,51 @@ func TestDamagedFileIsRefused(t *testing.T) {
 	})
 	t.Run("another program's", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "claudeops.db")
-		run(t, raw(t, path), `CREATE TABLE sessions (id INTEGER PRIMARY KEY)`)
-		refuses(t, path, store.ErrCorrupt, "another program")
+		run(t, raw(t, path), `CREATE TABLE sessions (id INTEGER PRIMARY KEY); PRAGMA application_id = 252006673`)
+		refuses(t, path, store.ErrForeign, "give claudeops one of its own")
 	})
 	t.Run("folder missing", func(t *testing.T) {
 		refuses(t, filepath.Join(t.TempDir(), "missing", "claudeops.db"), os.ErrNotExist, "folder")
 	})
+}
+
+// A file with tables and without our mark is left exactly as it is.
+func TestADatabaseFileFromBeforeTheFirstReleaseIsRefused(t *testing.T) {
+	for name, tables := range map[string]string{
+		"ours":              `CREATE TABLE cycles (id INTEGER); CREATE TABLE store_state (name TEXT, value TEXT)`,
+		"another program's": `CREATE TABLE customers (id INTEGER)`,
+		"its migrations":    `CREATE TABLE goose_db_version (version_id INTEGER); INSERT INTO goose_db_version VALUES (5)`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "claudeops.db")
+			other := raw(t, path)
+			run(t, other, tables)
+			succeeds(t, other.Close())
+			before, err := os.ReadFile(path)
+			succeeds(t, err)
+			o := store.Options{Path: path}
+			for how, use := range map[string]func() error{
+				"open":      func() error { _, err := store.Open(t.Context(), o); return err },
+				"read-only": func() error { _, err := store.OpenReadOnly(t.Context(), o); return err },
+				"pending":   func() error { _, err := store.FindPending(t.Context(), o); return err },
+				"examine":   func() error { _, err := store.Examine(t.Context(), path); return err },
+				"back up":   func() error { _, err := store.BackUp(t.Context(), path, path+".backup", false); return err },
+				"restore":   func() error { _, err := store.Restore(t.Context(), path, path+".restored"); return err },
+			} {
+				err := use()
+				want := path + ": this database is from before 0.1.0: move it away or start with an empty one"
+				if !errors.Is(err, store.ErrUnmarked) || !strings.HasSuffix(err.Error(), want) {
+					t.Errorf("%s: error is %v, want %q", how, err, want)
+				}
+			}
+			if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) {
+				t.Errorf("it was changed (%v)", err)
+			}
+			if left, err := filepath.Glob(path + "?*"); err != nil || len(left) > 0 {
+				t.Errorf("left %v, %v", left, err)
+			}
+		})
+	}
 }
 
 func overwrite(t *testing.T, path string, at int64, n int) {

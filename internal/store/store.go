@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/klauspost/compress/zstd"
 
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
@@ -16,23 +15,19 @@ import (
 
 // Errors of opening a database.
 var (
-	ErrNewer   = db.ErrNewer
-	ErrOlder   = db.ErrOlder
-	ErrCorrupt = db.ErrCorrupt
+	ErrNewer    = db.ErrNewer
+	ErrOlder    = db.ErrOlder
+	ErrForeign  = db.ErrForeign
+	ErrUnmarked = db.ErrUnmarked
+	ErrCorrupt  = db.ErrCorrupt
 )
 
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
-// emptyFile is a database file with the newest schema and no records, compressed. go test ./internal/store -run EmptyFile -update writes it
-// after a new migration.
-//
-//go:embed empty.db.zst
-var emptyFile []byte
-
 func schema() db.Schema {
 	id := []string{"id"}
-	return db.Schema{Files: migrationFiles, Empty: unpackEmpty, Tables: []db.Table{
+	return db.Schema{Files: migrationFiles, Tables: []db.Table{
 		{Name: "hosts", Key: []string{"host"}},
 		{Name: "duties", Key: []string{"name"}},
 		{Name: "store_state", Key: []string{"name"}},
@@ -62,12 +57,9 @@ func schema() db.Schema {
 		{Name: "repo_heads", Key: []string{"host", "repo"}},
 		{Name: "memories", Key: id},
 		{Name: "silences", Key: id},
-		{Name: "api_requests", Key: []string{"caller", "key"}},
 		{Name: "logins", Key: []string{"digest"}},
 		{Name: "door_codes", Key: []string{"digest"}},
 		{Name: "access_tokens", Key: id},
-		{Name: "audit_chain", Key: []string{"name"}},
-		{Name: "passkeys", Key: id},
 		{Name: "alerts", Key: id},
 		{Name: "webhook_receipts", Key: []string{"signature"}},
 		{Name: "probe_states", Key: []string{"environment", "service", "probe"}},
@@ -76,7 +68,6 @@ func schema() db.Schema {
 		{Name: "cycle_cost_days", Key: []string{"day", "cost", "cycle_id", "environment"}},
 		{Name: "answer_codes", Key: []string{"code"}},
 		{Name: "used_answers", Key: []string{"code"}},
-		{Name: "notice_roots", Key: []string{"target", "thread"}},
 		{Name: "trust", Key: []string{"environment", "service"}},
 		{Name: "heartbeats", Key: []string{"environment", "service", "probe"}},
 		{Name: "changes", Key: id},
@@ -84,20 +75,7 @@ func schema() db.Schema {
 		{Name: "updates", Key: id},
 		{Name: "versions", Key: []string{"environment", "service"}},
 		{Name: "withheld", Key: []string{"environment", "service"}},
-		{Name: "outgoing_events", Key: id},
-		{Name: "event_targets", Key: []string{"name"}},
-		{Name: "agent_canaries", Key: []string{"host", "profile", "version", "settings"}},
 	}}
-}
-
-// unpackEmpty is the content of emptyFile.
-func unpackEmpty() ([]byte, error) {
-	decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
-	if err != nil {
-		return nil, err
-	}
-	defer decoder.Close()
-	return decoder.DecodeAll(emptyFile, nil)
 }
 
 // Options say which database to open: a file by its path, or one on a PostgreSQL server by its address.

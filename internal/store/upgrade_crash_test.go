@@ -16,10 +16,10 @@ import (
 
 func TestKillBetweenBackupAndMigrationLeavesBoth(t *testing.T) {
 	if path := os.Getenv("CRASH_TEST_DB"); path != "" { //nolint:forbidigo // tells the child process what to do
-		openFile(t, path)
+		upgrade(t, nextVersion(t, path, "", nextMigration))
 		return
 	}
-	path := installation(t, 13)
+	path := filled(t)
 	before := tableCounts(t, raw(t, path))
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestKillBetweenBackupAndMigrationLeavesBoth$")
 	cmd.Env = append(cmd.Environ(), "CRASH_TEST_DB="+path, "CLAUDEOPS_FAILPOINT=migrate.backup.after:1")
@@ -28,20 +28,15 @@ func TestKillBetweenBackupAndMigrationLeavesBoth(t *testing.T) {
 	if !ok || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	unmigrated(t, path, 13)
-	backup := filepath.Join(filepath.Dir(path), "backups", "claudeops-schema-00013.db")
-	if b, err := store.Examine(t.Context(), backup); err != nil || b.Schema != 13 {
+	unmigrated(t, path)
+	backup := filepath.Join(filepath.Dir(path), "backups", "claudeops-schema-00001.db")
+	if b, err := store.Examine(t.Context(), backup); err != nil || b.Schema != 1 {
 		t.Fatalf("backup %+v, %v", b, err)
 	}
 	// The next start writes the backup again and migrates.
-	sound(t, openFile(t, path))
-	after := tableCounts(t, raw(t, path))
-	for table, n := range before {
-		if table != "goose_db_version" && table != "store_state" && after[table] != n {
-			t.Errorf("%s had %d rows and has %d", table, n, after[table])
-		}
-	}
-	if got := strings.Join(backups(t, path), " "); got != "claudeops-schema-00013.db" {
+	upgrade(t, nextVersion(t, path, "", nextMigration))
+	sameRows(t, before, tableCounts(t, raw(t, path)))
+	if got := strings.Join(backups(t, path), " "); got != "claudeops-schema-00001.db" {
 		t.Errorf("backups: %s", got)
 	}
 }

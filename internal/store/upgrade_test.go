@@ -1,372 +1,318 @@
 package store_test
 
 import (
-	"database/sql"
-	"fmt"
-	"io/fs"
+	"errors"
+	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"testing/fstest"
 	"time"
 
-	"github.com/pressly/goose/v3"
-
-	"claudeops/internal/ops"
 	"claudeops/internal/store"
+	"claudeops/internal/store/db"
+	"claudeops/test/pgtest"
 	"claudeops/test/storetest"
 )
 
-// released is what an installation holds after a while, by the version of the schema from which on it can be written: one ended
-// chain, one cycle that runs, and a row in every table.
-func released() map[int64][]string {
-	const at, end = `'2026-03-14T11:00:00.000000Z'`, `'2026-03-14T11:10:00.000000Z'`
-	return map[int64][]string{
-		1: {
-			`INSERT INTO hosts (host, term, registered_at) VALUES ('host-a', 4, ` + at + `)`,
-			`INSERT INTO cycles (environment, "trigger", status, reason, policy, created_at, started_at, ended_at)
-				VALUES ('home', 'manual', 'resolved', 'all is well',
-				'{"max_tier":3,"max_depth":2,"entry":"tier1","handlers":[{"id":"tier1","tier":1,"agent":"claude"}]}', ` + at + `, ` + at + `, ` +
-				end + `)`,
-			`INSERT INTO cycles (environment, "trigger", status, policy, owner, term, created_at, started_at) VALUES ('home', 'scheduled', 'running',
-				'{"max_tier":3,"max_depth":2}', 'host-a', 4, ` + end + `, ` + end + `)`,
-			`INSERT INTO sessions (cycle_id, environment, attempt, tier, handler, model, key, status, outcome, context_mode, cost_usd, num_turns,
-				duration_ms, transcript_seq,
-				transcript_lines, created_at, started_at, ended_at, handoff_json)
-				VALUES (1, 'home', 1, 1, 'tier1', 'haiku', 'k1', 'completed', 'escalate', 'fresh', 0.25, 3, 1000, 2, 2,
-				` + at + `, ` + at + `, ` + end + `, '{"schema_version":1}')`,
-			`INSERT INTO sessions (cycle_id, environment, parent_session_id, attempt, tier, handler, model, key, status, outcome, context_mode,
-				created_at, started_at, ended_at)
-				VALUES (1, 'home', 1, 1, 2, 'tier2', 'sonnet', 'k2', 'completed', 'resolved', 'handoff', ` + at + `, ` + at + `, ` + end + `)`,
-			`INSERT INTO sessions (cycle_id, environment, attempt, tier, handler, key, status, context_mode, created_at)
-				VALUES (2, 'home', 1, 1, 'tier1', 'k3', 'queued', 'fresh', ` + end + `)`,
-			`INSERT INTO transcript (session_id, seq, at, line) VALUES (1, 1, ` + at + `, 'one'), (1, 2, ` + at + `, 'two')`,
-			`INSERT INTO escalations (cycle_id, session_id, source_handler, target_handler, reason, depth, max_depth, target_validated,
-				self_escalation_rejected, process_mode,
-				manager_present, path, decision, at) VALUES (1, 1, 'tier1', 'tier2', 'why', 1, 2, TRUE, TRUE, 'typed_handoff', FALSE,
-				'["tier1","tier2"]', 'escalate', ` + at + `)`,
-			`INSERT INTO recoveries (cycle_id, session_id, tier, level, action, error_type, entered_at, reason)
-				VALUES (1, 1, 1, 1, 'retry', 'network', ` + at + `, 'again')`,
-			`INSERT INTO events (at, cycle_id, session_id, environment, level, kind, service, message) VALUES (` + at +
-				`, 1, 1, 'home', 'warning', 'escalation', 'web', 'goes up')`,
-			`INSERT INTO notifications (cycle_id, kind, level, title, body, status, next_at, created_at)
-				VALUES (1, 'needs_human', 'critical', 'come', 'please', 'sent', ` + at + `, ` + at + `)`,
-			`INSERT INTO checks (at, environment, cycle_id, after_session_id, purpose, service, probe, type, status) VALUES (` + end +
-				`, 'home', 1, 2, 'verify', 'web', 'http', 'http', 'healthy')`,
-			`INSERT INTO checks (at, environment, purpose, service, probe, type, status) VALUES (` + at +
-				`, 'home', 'observe', 'web', 'http', 'http', 'down')`,
-			`INSERT INTO verifications (cycle_id, session_id, judge_session_id, verdict, confidence, total_score, at)
-				VALUES (1, 2, 2, 'PASS', 0.9, 88, ` + end + `)`,
-			`INSERT INTO approvals (cycle_id, session_id, tier, handler, status, requested_at) VALUES (1, 1, 2, 'tier2', 'approved', ` + at + `)`,
-			`INSERT INTO incidents (environment, service, title, level, status, first_cycle_id, last_cycle_id, opened_at, updated_at)
-				VALUES ('home', 'web', 'web is down', 'critical', 'open', 1, 1, ` + at + `, ` + at + `)`,
-			`INSERT INTO incidents (environment, service, title, level, status, opened_at, updated_at, resolved_at)
-				VALUES ('home', 'db', 'db was down', 'critical', 'resolved', ` + at + `, ` + at + `, ` + end + `)`,
-			`INSERT INTO guard_decisions (at, cycle_id, session_id, tier, gate, tool, verdict, mutating, input) VALUES (` + at +
-				`, 1, 2, 2, 'hook', 'Bash', 'allow', TRUE, 'docker restart web')`,
-			`INSERT INTO cooldown_actions (environment, service, action, cycle_id, session_id, status, counts, reserved_at)
-				VALUES ('home', 'web', 'restart', 1, 2, 'reserved', TRUE, ` + at + `)`,
-			`INSERT INTO memories (environment, category, service, observation, session_id, created_at, updated_at)
-				VALUES ('home', 'timing', 'web', 'starts slowly', 1, ` + at + `, ` + at + `)`,
-			`INSERT INTO silences (environment, service, reason, created_by, created_at, starts_at, ends_at)
-				VALUES ('home', 'db', 'new disk', 'ada', ` + at + `, ` + at + `, ` + end + `)`,
-		},
-		2: {
-			`UPDATE sessions SET permissions = 1, budget_usd = 1.5 WHERE id = 1`,
-			`UPDATE approvals SET environment = 'home'`,
-			`UPDATE incidents SET fingerprint = 'home|web|http|down', "check" = 'http', class = 'down', report = '{"title":"web is down"}'
-				WHERE id = 1`,
-			`INSERT INTO incident_waits (incident_id, cycle_id) VALUES (1, 2)`,
-			`INSERT INTO approvals (cycle_id, session_id, tier, handler, status, requested_at, kind, environment)
-				VALUES (2, 3, 2, 'tier2', 'denied', ` + at + `, 'review', 'home')`,
-		},
-		3: {
-			`INSERT INTO check_days (at, environment, service, status, checks) VALUES ('2026-03-13', 'home', 'web', 'healthy', 24)`,
-			`INSERT INTO check_hours (at, environment, service, status, checks) VALUES ('2026-03-13T10', 'home', 'web', 'healthy', 2)`,
-		},
-		4: {
-			`UPDATE cycles SET request_key = 'key-1', traced_at = ` + end + ` WHERE id = 1`,
-			`INSERT INTO api_requests (caller, key, digest, at, status) VALUES ('api', 'key-1', 'd', ` + at + `, 202)`,
-			`INSERT INTO logins (digest, read_only, born_at, renewed_at, expires_at) VALUES ('d', FALSE, ` + at + `, ` + at +
-				`, '2036-03-14T11:00:00.000000Z')`,
-		},
-		5: {
-			`INSERT INTO alerts (environment, source, fingerprint, status, level, name, service, starts_at, first_at, last_at, pending)
-				VALUES ('home', 'generic', 'f', 'firing', 'critical', 'Down', 'web', ` + at + `, ` + at + `, ` + at + `, FALSE)`,
-			`INSERT INTO causes (cause, environment, services, level, reason, began, at, cycle_id)
-				VALUES ('web', 'home', '["web"]', 'critical', 'it is down', ` + at + `, ` + at + `, 1)`,
-			`INSERT INTO withheld (environment, service, why, reason) VALUES ('home', 'db', 'silenced', 'by ada')`,
-			`UPDATE notifications SET environment = 'home', service = 'web', dedup_key = 'k'`,
-		},
-		6: {
-			`UPDATE hosts SET identity = 'x', version = '1', seen_at = ` + at,
-		},
-		7: {
-			`UPDATE sessions SET transcript_bytes = 6 WHERE id = 1`,
-		},
-		8: {
-			`INSERT INTO incident_cycles (incident_id, cycle_id) VALUES (1, 1) ON CONFLICT DO NOTHING`,
-			`UPDATE cycles SET verified = TRUE WHERE id = 1`,
-		},
-		10: {
-			`INSERT INTO webhook_receipts (signature, expires_at) VALUES ('s', '2036-03-14T11:00:00.000000Z')`,
-		},
-		13: {
-			`INSERT INTO action_runs (environment, service, action, kind, tier, cycle_id, session_id, status, requested_at, started_at)
-				VALUES ('home', 'web', 'restart', 'restart', 2, 1, 2, 'started', ` + at + `, ` + at + `)`,
-			`INSERT INTO action_runs (environment, service, action, kind, tier, undo_of, status, requested_at)
-				VALUES ('home', 'web', 'restart', 'restart', 2, 1, 'requested', ` + at + `)`,
-			`INSERT INTO repo_commits (host, repo, commit_id, origin, at) VALUES ('host-a', '/srv/r', 'c1', 'operator', ` + at + `)`,
-			`INSERT INTO repo_heads (host, repo, commit_id) VALUES ('host-a', '/srv/r', 'c1')`,
-		},
-		19: {
-			`INSERT INTO cost_days VALUES ('2026-03-14', 'home', 1, 'haiku', 'manual', '', 1, 250000000, 1, 0, 0, 0, 0, 0, 0, 0, 0)`,
-			`INSERT INTO cost_days VALUES ('2026-03-14', 'home', 2, 'sonnet', 'manual', '', 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)`,
-			`INSERT INTO cycle_cost_days VALUES ('2026-03-14', 250000000, 1, 'home')`,
-		},
-		20: { // the line "three"
-			`INSERT INTO transcript_blocks (session_id, last_seq, first_seq, lines, bytes, data)
-				VALUES (1, 3, 3, 1, 5, X'28B52FFD040071000080B0DAB0BCBEA60605746872656521F7F2D9')`,
-			`UPDATE sessions SET transcript_seq = 3, transcript_lines = 3 WHERE id = 1`,
-		},
-		21: {
-			`INSERT INTO answer_codes (code, token, expires_at) VALUES ('c', 't', '2036-03-14T11:00:00.000000Z')`,
-			`INSERT INTO used_answers (code, source, at, answered_by, expires_at) VALUES ('c', 'telegram/1/2', ` + at + `, 'alice',
-				'2036-03-14T11:00:00.000000Z')`,
-			`UPDATE notifications SET incident_id = 1 WHERE id = 1`,
-		},
-		23: {
-			`INSERT INTO access_tokens (name, role, digest, created_at, created_by) VALUES ('phone', 'responder', 'd', ` + at + `, 'ada')`,
-			`UPDATE logins SET role = 'admin', name = 'token phone', token_id = 1`,
-		},
-		24: {
-			`INSERT INTO audit_chain (name, event_id, hash) VALUES ('anchor', 1, '')`,
-		},
-		25: {
-			`INSERT INTO passkeys (name, role, credential_id, credential, created_at, created_by) VALUES ('laptop', 'admin', 'c', '{}', ` + at + `, 'ada')`,
-		},
-		26: {
-			`INSERT INTO outgoing_events (event_id, kind, environment, at, data) VALUES ('cycle-1-created', 'cycle', 'home', ` + at + `, '{}')`,
-			`INSERT INTO event_targets (name, taken) VALUES ('n8n', 1)`,
-		},
-		27: {
-			`INSERT INTO agent_canaries (host, profile, version, settings, program, passed, detail, at)
-				VALUES ('host-a', 'opencode', '1.0.0', 's', '/usr/bin/opencode', TRUE, 'it asks', ` + at + `)`,
-		},
-		28: {
-			`INSERT INTO steps (cycle_id, n, at, "row", facts) VALUES (1, 1, ` + at + `, 'nothing ran', '{"at":"2026-03-14T11:00:00Z","step":{}}')`,
-		},
-		34: {
-			`INSERT INTO door_codes (digest, who, expires_at) VALUES ('d', 'ada', '2036-03-14T11:00:00.000000Z')`,
-		},
-		35: {
-			`INSERT INTO trust (environment, service, level, changed_by, reason, changed_at) VALUES ('home', 'web', 'ask', 'ada', 'x', ` + at + `)`,
-		},
-		36: {
-			`INSERT INTO repairs (environment, service, probe, type, status, class, actions, cycle_id, at)
-				VALUES ('home', 'web', 'GET', 'http', 'down', '5xx', '["restart"]', 1, ` + at + `)`,
-			`INSERT INTO reflexes (environment, service, probe, type, status, class, actions, digests, state, cycles, asked_at, changed_at)
-				VALUES ('home', 'web', 'GET', 'http', 'down', '5xx', '["restart"]', '["d"]', 'on', '[1]', ` + at + `, ` + at + `)`,
-		},
-		37: {
-			`INSERT INTO heartbeats (environment, service, probe, digest, since, ended_at, output, seq)
-				VALUES ('home', 'backup', 'heartbeat', 'd', ` + at + `, ` + at + `, 'done', 1)`,
-		},
-		38: {
-			`INSERT INTO changes (at, happened_at, not_before, environment, host, kind, subject, service, message)
-				VALUES (` + at + `, ` + at + `, ` + at + `, 'home', 'a', 'container', 'jellyfin', 'jellyfin', 'started again')`,
-			`INSERT INTO things (environment, host, kind, subject, service, parts, unseen, at)
-				VALUES ('home', 'a', 'container', 'jellyfin', 'jellyfin', '[]', '', ` + at + `)`,
-		},
-		41: {
-			`INSERT INTO updates (environment, service, phase, wanted, person, image_before, image_after, kept, touches, states, result, owner, asked_at, phase_at)
-				VALUES ('home', 'web', 'kept', '', 'ada', '{}', '{}', '', '[]', '[]', '', 'a', ` + at + `, ` + at + `)`,
-			`INSERT INTO versions (environment, service, image, newest, unknown, at) VALUES ('home', 'web', '{}', '', '', ` + at + `)`,
-		},
-		45: {
-			`INSERT INTO notice_roots (target, thread, message, text, at) VALUES ('slack:C1', 1, '1.2', 'web is down', ` + at + `)`,
-		},
+// What the next version might change: a column that is filled from others. There is no second migration yet, so this one is made up.
+const nextMigration = `-- +goose Up
+ALTER TABLE events ADD COLUMN verb TEXT NOT NULL DEFAULT '';
+UPDATE events SET verb = kind || '.' || level;
+`
+
+// nextVersion opens databases as the version with that migration would.
+func nextVersion(t *testing.T, path, address, migration string) db.Options {
+	t.Helper()
+	baseline, err := os.ReadFile("migrations/00001_baseline.sql")
+	succeeds(t, err)
+	return db.Options{
+		Path: path, URL: address, Version: "9.8.7", Clock: time.Now, Logger: slog.New(slog.DiscardHandler),
+		Schema: db.Schema{Files: fstest.MapFS{
+			"migrations/00001_baseline.sql": {Data: baseline}, "migrations/00002_verbs.sql": {Data: []byte(migration)},
+		}},
 	}
 }
 
-// versions are the numbers of the migrations.
-func versions(t *testing.T) []int64 {
+// upgrade opens a database with the next version and returns how many events that version has filled.
+func upgrade(t *testing.T, o db.Options) int64 {
 	t.Helper()
-	names, err := fs.Glob(os.DirFS("migrations"), "*.sql")
+	next, err := db.Open(t.Context(), o)
 	succeeds(t, err)
-	var out []int64
-	for _, name := range names {
-		v, err := goose.NumericComponent(name)
-		succeeds(t, err)
-		out = append(out, v)
-	}
-	return out
+	n, err := db.One(t.Context(), next.Reader(), db.ScanInt, `SELECT COUNT(*) FROM events WHERE verb = 'escalation.warning'`)
+	succeeds(t, errors.Join(err, next.Close()))
+	return n
 }
 
-// installation is a database as the release with that schema left it.
-func installation(t *testing.T, version int64) string {
+func sameRows(t *testing.T, before, after map[string]int64) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "claudeops.db")
-	db := raw(t, path)
-	p, err := goose.NewProvider(goose.DialectSQLite3, db, os.DirFS("migrations"), goose.WithDisableGlobalRegistry(true))
-	succeeds(t, err)
-	if _, err := p.UpTo(t.Context(), version); err != nil {
+	for table, n := range before {
+		if table != "goose_db_version" && table != "store_state" && after[table] != n {
+			t.Errorf("%s had %d rows and has %d", table, n, after[table])
+		}
+	}
+}
+
+func TestAnUpgradeKeepsEveryRow(t *testing.T) {
+	path := filled(t)
+	before := tableCounts(t, raw(t, path))
+	o := nextVersion(t, path, "", nextMigration)
+	backup := filepath.Join(filepath.Dir(path), "backups", "claudeops-schema-00001.db")
+	p, err := db.FindPending(t.Context(), o)
+	if err != nil || p.Schema != 1 || p.Newest != 2 || strings.Join(p.Migrations, " ") != "00002_verbs" || p.Backup != backup {
+		t.Errorf("pending %+v, %v", p, err)
+	}
+	if _, err := db.OpenReadOnly(t.Context(), o); !errors.Is(err, db.ErrOlder) {
+		t.Errorf("read-only before: error is %v, want %v", err, db.ErrOlder)
+	}
+	if got := backups(t, path); len(got) != 0 {
+		t.Errorf("looking wrote %v", got)
+	}
+	if n := upgrade(t, o); n != 1 {
+		t.Errorf("%d events were filled", n)
+	}
+	sameRows(t, before, tableCounts(t, raw(t, path)))
+	if p, err := db.FindPending(t.Context(), o); err != nil || len(p.Migrations) != 0 {
+		t.Errorf("pending %+v, %v", p, err)
+	}
+	refusesNewer(t, store.Options{Path: path}, path)
+
+	// The backup is the database before the upgrade: this version reads it and goes on.
+	if b, err := store.Examine(t.Context(), backup); err != nil || b.Schema != 1 {
+		t.Fatalf("backup %+v, %v", b, err)
+	}
+	for name, mode := range map[string]os.FileMode{backup: 0o600, filepath.Dir(backup): 0o700} {
+		if info, err := os.Stat(name); err != nil || info.Mode().Perm() != mode {
+			t.Errorf("%s: %v, %v", name, info.Mode(), err)
+		}
+	}
+	if _, err := store.Restore(t.Context(), backup, path); err != nil {
 		t.Fatal(err)
 	}
-	rows := released()
-	for v := int64(1); v <= version; v++ {
-		runAll(t, db, rows[v])
-	}
-	succeeds(t, db.Close())
-	return path
+	sameRows(t, before, tableCounts(t, raw(t, path)))
+	s := openFile(t, path)
+	sound(t, s)
+	readEverything(t, s)
 }
 
-// runAll runs statements in one transaction.
-func runAll(t *testing.T, db *sql.DB, statements []string) {
-	t.Helper()
-	tx, err := db.BeginTx(t.Context(), nil)
-	succeeds(t, err)
-	for _, statement := range statements {
-		if _, err := tx.ExecContext(t.Context(), statement); err != nil {
-			t.Fatalf("%s: %v", statement, err)
-		}
+func TestAnUpgradeOnAServerKeepsEveryRow(t *testing.T) {
+	address := pgtest.URL(t)
+	first := openServer(t, address)
+	copied := copyAll(t, openFile(t, filled(t)), first)
+	closeStore(t, first)
+	if n := upgrade(t, nextVersion(t, "", address, nextMigration)); n != 1 {
+		t.Errorf("%d events were filled", n)
 	}
-	succeeds(t, tx.Commit())
-}
-
-func TestEveryEarlierSchemaIsUpgradedWithItsRows(t *testing.T) {
-	all := versions(t)
-	if testing.Short() {
-		all = all[max(0, len(all)-3):]
-	}
-	for _, version := range all {
-		t.Run(fmt.Sprint("from ", version), func(t *testing.T) {
-			path := installation(t, version)
-			before := tableCounts(t, raw(t, path))
-			// A backup of the older database is made and checked as it is.
-			backup := filepath.Join(t.TempDir(), "backup.db")
-			if b, err := store.BackUp(t.Context(), path, backup, false); err != nil || b.Schema != version {
-				t.Fatalf("backup %+v, %v", b, err)
-			}
-			for _, path := range []string{path, backup} {
-				s := openFile(t, path)
-				sound(t, s)
-				after := tableCounts(t, raw(t, path))
-				for table, n := range before {
-					if table != "goose_db_version" && after[table] != n {
-						t.Errorf("%s had %d rows and has %d", table, n, after[table])
-					}
-				}
-				readEverything(t, s)
-			}
-		})
-	}
-}
-
-// tableCounts counts the rows of every table.
-func tableCounts(t *testing.T, db *sql.DB) map[string]int64 {
-	t.Helper()
-	rows, err := db.QueryContext(t.Context(), `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite!_%' ESCAPE '!'`)
-	succeeds(t, err)
-	defer func() { _ = rows.Close() }()
-	var names []string
-	for rows.Next() {
-		var name string
-		succeeds(t, rows.Scan(&name))
-		names = append(names, name)
-	}
-	succeeds(t, rows.Err())
-	out := map[string]int64{}
-	for _, name := range names {
+	conn := connect(t, address)
+	for _, c := range copied {
 		var n int64
-		succeeds(t, db.QueryRowContext(t.Context(), `SELECT COUNT(*) FROM `+name).Scan(&n))
-		out[name] = n
-	}
-	return out
-}
-
-// readEverything asks what the pages ask; each of it must give something.
-func readEverything(t *testing.T, s *store.Store) {
-	t.Helper()
-	ctx := t.Context()
-	day := 24 * time.Hour
-	since, until := storetest.Start.Add(-2*day), storetest.Start.Add(day)
-	for what, read := range map[string]func() (int, error){
-		"chains":        func() (int, error) { v, err := s.Chains(ctx, store.ChainFilter{}); return len(v.Chains), err },
-		"cycles":        func() (int, error) { v, err := s.Cycles(ctx, store.CycleFilter{}); return len(v), err },
-		"sessions":      func() (int, error) { v, err := s.Sessions(ctx, store.SessionFilter{}); return len(v), err },
-		"chain":         func() (int, error) { v, err := s.Chain(ctx, 1); return len(v) - 1, err },
-		"transcript":    func() (int, error) { v, err := s.Transcript(ctx, 1, 0, 10); return len(v) - 1, err },
-		"events":        func() (int, error) { v, err := s.Events(ctx, store.EventFilter{}); return len(v), err },
-		"incidents":     func() (int, error) { v, err := s.Incidents(ctx, store.IncidentFilter{}); return len(v) - 1, err },
-		"approvals":     func() (int, error) { v, err := s.Approvals(ctx, store.ApprovalFilter{}); return len(v), err },
-		"notices":       func() (int, error) { v, err := s.NoticeList(ctx, store.NoticeFilter{}); return len(v), err },
-		"memories":      func() (int, error) { v, err := s.Memories(ctx, store.MemoryFilter{}); return len(v), err },
-		"silences":      func() (int, error) { v, err := s.SilencesSince(ctx, "home", since); return len(v), err },
-		"guard":         func() (int, error) { v, err := s.GuardDecisions(ctx, 2); return len(v), err },
-		"recoveries":    func() (int, error) { v, err := s.Recoveries(ctx, 1); return len(v), err },
-		"verifications": func() (int, error) { v, err := s.Verifications(ctx, 1); return len(v), err },
-		"decisions":     func() (int, error) { v, err := s.Decisions(ctx, 1); return len(v), err },
-		"checks":        func() (int, error) { v, err := s.LatestChecks(ctx, ""); return len(v), err },
-		"health": func() (int, error) {
-			v, err := s.Health(ctx, store.HealthFilter{Since: since, Until: until, Bucket: day})
-			return len(v), err
-		},
-		"health by the hour": func() (int, error) {
-			v, err := s.Health(ctx, store.HealthFilter{Since: since, Until: until, Bucket: time.Hour})
-			return len(v), err
-		},
-		"costs": func() (int, error) {
-			v, err := s.Costs(ctx, store.CostByTier, store.CostFilter{Since: since, Until: until})
-			return len(v), err
-		},
-		"hosts":      func() (int, error) { v, err := s.Hosts(ctx); return len(v), err },
-		"unfinished": func() (int, error) { v, err := s.Unfinished(ctx); return len(v), err },
-		"pulse":      func() (int, error) { _, err := s.PageState(ctx); return 1, err },
-		"attention":  func() (int, error) { v, err := s.Attention(ctx, storetest.Start); return v.NeedYou(), err },
-		"standing":   func() (int, error) { _, err := s.Gauges(ctx, []string{"home"}); return 1, err },
-		"removed":    func() (int, error) { _, err := s.Removed(ctx, 1); return 1, err },
-	} {
-		if n, err := read(); err != nil || n < 1 {
-			t.Errorf("%s: %d found, %v", what, n, err)
+		if err := conn.QueryRow(t.Context(), `SELECT COUNT(*) FROM `+c.Table).Scan(&n); err != nil || n != c.Rows && c.Table != "store_state" {
+			t.Errorf("%s had %d rows and has %d (%v)", c.Table, c.Rows, n, err)
 		}
 	}
-	goesOn(t, s)
+	refusesNewer(t, store.Options{URL: address}, "127.0.0.1")
 }
 
-// goesOn takes up the cycle that ran, on what was an older database.
-func goesOn(t *testing.T, s *store.Store) {
+// refusesNewer opens what the next version has written with this one.
+func refusesNewer(t *testing.T, o store.Options, name string) {
 	t.Helper()
-	f := storetest.NewFixture(t, s)
-	claimed, err := s.Claim(t.Context(), f.Owner, 2, storetest.Policy(), storetest.Start)
-	succeeds(t, err)
-	if got := claimed.Journal.Last(); got == nil || got.Status != ops.SessionQueued {
-		t.Fatalf("claimed %+v", claimed)
+	o.Version = "1.2.3"
+	for how, open := range map[string]func() error{
+		"open":      func() error { _, err := store.Open(t.Context(), o); return err },
+		"read-only": func() error { _, err := store.OpenReadOnly(t.Context(), o); return err },
+		"check":     func() error { _, err := store.FindPending(t.Context(), o); return err },
+	} {
+		err := open()
+		if !errors.Is(err, store.ErrNewer) {
+			t.Errorf("%s: error is %v, want %v", how, err, store.ErrNewer)
+			continue
+		}
+		for _, part := range []string{name, "version 9.8.7", "schema 2", "version 1.2.3 knows up to schema 1", "install that version"} {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("%s: %q does not say %q", how, err, part)
+			}
+		}
 	}
-	if err := f.Start(t, claimed.Journal.Last().ID, "planned", storetest.Start); err != nil {
+}
+
+// A kill in the middle of a migration leaves the database as it was before, and the next start upgrades it.
+func TestAKillDuringAnUpgradeLeavesTheOldState(t *testing.T) {
+	const slow = nextMigration + `CREATE TABLE slow AS WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000000)
+		SELECT COUNT(*) AS n FROM n;`
+	if path := os.Getenv("UPGRADE_TEST_DB"); path != "" { //nolint:forbidigo // tells the child process what to do
+		upgrade(t, nextVersion(t, path, "", slow))
+		return
+	}
+	path := filled(t)
+	before := tableCounts(t, raw(t, path))
+	beside := raw(t, path)
+	beside.SetMaxOpenConns(1)
+	run(t, beside, `PRAGMA busy_timeout = 0`)
+	killUpgrade(t, "UPGRADE_TEST_DB="+path, func() bool {
+		if len(backups(t, path)) == 0 {
+			return false
+		}
+		_, err := beside.ExecContext(t.Context(), `INSERT INTO store_state (name, value) VALUES ('beside', '') ON CONFLICT DO NOTHING`)
+		return err != nil // the migration has the only place of a writer
+	})
+	sameRows(t, before, tableCounts(t, raw(t, path)))
+	sound(t, openFile(t, path))
+	if got := strings.Join(backups(t, path), " "); got != "claudeops-schema-00001.db" {
+		t.Errorf("backups: %s", got)
+	}
+	if n := upgrade(t, nextVersion(t, path, "", nextMigration)); n != 1 {
+		t.Errorf("%d events were filled", n)
+	}
+	sameRows(t, before, tableCounts(t, raw(t, path)))
+}
+
+func TestAKillDuringAnUpgradeOnAServerLeavesTheOldState(t *testing.T) {
+	const slow = nextMigration + `SELECT pg_sleep(2);`
+	if address := os.Getenv("UPGRADE_TEST_URL"); address != "" { //nolint:forbidigo // tells the child process what to do
+		upgrade(t, nextVersion(t, "", address, slow))
+		return
+	}
+	address := pgtest.URL(t)
+	f := storetest.NewFixture(t, openServer(t, address))
+	id := f.Claim(t, "home").Cycle.ID
+	conn := connect(t, address)
+	killUpgrade(t, "UPGRADE_TEST_URL="+address, func() bool {
+		var n int
+		succeeds(t, conn.QueryRow(t.Context(), `SELECT COUNT(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND pid <> pg_backend_pid() AND query LIKE '%pg_sleep(2)%'`).Scan(&n))
+		return n > 0
+	})
+	if _, err := openServer(t, address).Cycle(t.Context(), id); err != nil {
 		t.Error(err)
 	}
-	for _, what := range ops.Records() {
-		keep := ops.Retention{
-			Transcripts: time.Hour, Checks: time.Hour, Hours: time.Hour, Events: time.Hour, Guard: time.Hour,
-			Notices: time.Hour, Alerts: time.Hour,
-		}
-		if _, _, err := s.RemoveOld(t.Context(), what, keep, storetest.Start.Add(365*24*time.Hour)); err != nil {
-			t.Error(err)
-		}
-	}
-	sound(t, s)
+	// It waits until the server has noticed that the other one is gone.
+	upgrade(t, nextVersion(t, "", address, nextMigration))
+	refusesNewer(t, store.Options{URL: address}, "127.0.0.1")
 }
 
-// A table that no release ever wrote a row of would be upgraded untested.
-func TestTheUpgradeIsTestedWithARowInEveryTable(t *testing.T) {
-	all := versions(t)
-	newest := all[len(all)-1]
-	counts := tableCounts(t, raw(t, installation(t, newest)))
-	for table, n := range counts {
-		// Of these a row is made while a process runs.
-		if n == 0 && !strings.Contains(" store_state probe_states duties ", " "+table+" ") {
-			t.Errorf("no row of %s is upgraded", table)
+// killUpgrade runs the test again in a process that upgrades, and kills it when it is in the middle.
+func killUpgrade(t *testing.T, variable string, inside func() bool) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+t.Name()+"$")
+	cmd.Env = append(cmd.Environ(), variable)
+	succeeds(t, cmd.Start())
+	for end := time.Now().Add(time.Minute); !inside(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Error("the migration was not seen to begin")
+			break
 		}
+	}
+	succeeds(t, cmd.Process.Kill())
+	if err := cmd.Wait(); cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		t.Fatalf("it ended by itself: %v", err)
+	}
+}
+
+// A migration that fails changes nothing.
+func TestAMigrationThatFailsLeavesTheOldState(t *testing.T) {
+	path := filled(t)
+	before := tableCounts(t, raw(t, path))
+	_, err := db.Open(t.Context(), nextVersion(t, path, "", nextMigration+"UPDATE missing SET x = 1;"))
+	if err == nil || !strings.Contains(err.Error(), "migrate from schema 1 to 2") {
+		t.Errorf("error is %v", err)
+	}
+	unmigrated(t, path)
+	sameRows(t, before, tableCounts(t, raw(t, path)))
+}
+
+// backups lists the backups of a database, without those that are incomplete.
+func backups(t *testing.T, database string) []string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(filepath.Dir(database), "backups", "claudeops-schema-*.db"))
+	succeeds(t, err)
+	names := make([]string, len(paths))
+	for i, path := range paths {
+		names[i] = filepath.Base(path)
+	}
+	return names
+}
+
+func TestANewOrCurrentDatabaseIsNotBackedUp(t *testing.T) {
+	path := newFile(t)
+	openFile(t, path)
+	if got := backups(t, path); len(got) != 0 {
+		t.Errorf("backups: %v", got)
+	}
+}
+
+func TestTheLastTwoBackupsAreKept(t *testing.T) {
+	path := newFile(t)
+	dir := filepath.Join(filepath.Dir(path), "backups")
+	succeeds(t, os.Mkdir(dir, 0o700))
+	for i, name := range []string{"claudeops-schema-00007.db", "claudeops-schema-00005.db", "claudeops-schema-00006.db", ".claudeops-backup-123"} {
+		file := filepath.Join(dir, name)
+		succeeds(t, os.WriteFile(file, nil, 0o600))
+		at := time.Now().Add(-time.Duration(i+1) * time.Hour)
+		succeeds(t, os.Chtimes(file, at, at))
+	}
+	succeeds(t, os.WriteFile(filepath.Join(dir, "my-own.db"), nil, 0o600))
+	upgrade(t, nextVersion(t, path, "", nextMigration))
+	if got := strings.Join(backups(t, path), " "); got != "claudeops-schema-00001.db claudeops-schema-00007.db" {
+		t.Errorf("backups: %s", got)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, ".claudeops-backup-*")); len(left) != 0 {
+		t.Errorf("left over: %v", left)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "my-own.db")); err != nil {
+		t.Error(err)
+	}
+}
+
+// unmigrated checks that the database was left as it was.
+func unmigrated(t *testing.T, path string) {
+	t.Helper()
+	p, err := db.FindPending(t.Context(), nextVersion(t, path, "", nextMigration))
+	if err != nil || p.Schema != 1 || len(p.Migrations) != 1 {
+		t.Errorf("pending %+v, %v", p, err)
+	}
+	sound(t, openFile(t, path))
+}
+
+func TestWithoutABackupNothingIsMigrated(t *testing.T) {
+	path := newFile(t)
+	dir := filepath.Join(filepath.Dir(path), "backups")
+	if err := os.WriteFile(dir, nil, 0o600); err != nil { // root may write to every folder, but not into a file
+		t.Fatal(err)
+	}
+	_, err := db.Open(t.Context(), nextVersion(t, path, "", nextMigration))
+	if err == nil {
+		t.Fatal("it was migrated without a backup")
+	}
+	for _, part := range []string{"migrate from schema 1", "no backup could be written, so nothing was changed", dir, "free space"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%q does not say %q", err, part)
+		}
+	}
+	unmigrated(t, path)
+	succeeds(t, os.Remove(dir))
+	upgrade(t, nextVersion(t, path, "", nextMigration))
+}
+
+func TestAFullDiskStopsTheMigration(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to mount a small disk")
+	}
+	path := newFile(t)
+	dir := filepath.Join(filepath.Dir(path), "backups")
+	succeeds(t, os.Mkdir(dir, 0o700))
+	if err := syscall.Mount("small", dir, "tmpfs", 0, "size=64k"); err != nil {
+		t.Skipf("no disk can be mounted here: %v", err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+	_, err := db.Open(t.Context(), nextVersion(t, path, "", nextMigration))
+	if err == nil || !strings.Contains(err.Error(), "no backup could be written") || !strings.Contains(err.Error(), "full") {
+		t.Errorf("error is %v", err)
+	}
+	unmigrated(t, path)
+	if got := backups(t, path); len(got) != 0 {
+		t.Errorf("an incomplete backup has the name of a complete one: %v", got)
 	}
 }

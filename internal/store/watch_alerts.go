@@ -112,7 +112,7 @@ func (s *Watch) upsertAlerts(ctx context.Context, tx db.Querier, alerts []ops.Al
 		` ON CONFLICT (environment, fingerprint) DO UPDATE SET `+told.String()+`status = excluded.status,
 			ends_at = excluded.ends_at, last_at = excluded.last_at,
 			content = excluded.content, changed_at = CASE WHEN alerts.status <> excluded.status
-				OR (alerts.content <> '' AND alerts.content <> excluded.content) THEN excluded.last_at ELSE alerts.changed_at END,
+				OR alerts.content <> excluded.content THEN excluded.last_at ELSE alerts.changed_at END,
 			disputes = CASE WHEN excluded.status = 'firing' THEN alerts.disputes ELSE 0 END,
 			disputed_at = CASE WHEN excluded.status = 'firing' THEN alerts.disputed_at END,
 			told = alerts.told + 1, seq = alerts.seq + 1, pending = TRUE`, rows)

@@ -64,9 +64,9 @@ func fill(b *testing.B, path string, sessions int) {
 				CASE i %% 50 WHEN 0 THEN 'failed' WHEN 1 THEN 'needs_human' ELSE 'healthy' END, 'Everything is healthy.', '{}', '{}', '',
 				t, t, t FROM (SELECT i, strftime('%%Y-%%m-%%dT%%H:%%M:%%S', '2026-11-14 13:40:00', '-' || ((%d - i) * 5) || ' seconds') || '.000000Z' AS t FROM n)`, cycles, cycles),
 		fmt.Sprintf(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
-			INSERT INTO sessions (id, cycle_id, environment, attempt, tier, handler, model, key, status, outcome, context_mode,
+			INSERT INTO sessions (id, cycle_id, environment, attempt, tier, permissions, handler, model, key, status, outcome, context_mode,
 				cost_usd, num_turns, duration_ms, created_at, started_at, ended_at, outcome_json)
-			SELECT i, c.id, 'default', 1, 1 + i %% 2, 'tier1', 'haiku', 'key' || i, 'completed', 'healthy', 'fresh',
+			SELECT i, c.id, 'default', 1, 1 + i %% 2, 1 + i %% 2, 'tier1', 'haiku', 'key' || i, 'completed', 'healthy', 'fresh',
 				0.02, 4, 17000, c.created_at, c.created_at, c.created_at, '{"schema_version":1,"outcome":"healthy","summary":"fine"}'
 			FROM n JOIN cycles c ON c.id = (i + 1) / 2`, sessions),
 		fmt.Sprintf(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)

@@ -181,7 +181,8 @@ func (l *logins) find(r *http.Request, now time.Time) (found, error) {
 		return found{}, ops.ErrNotFound
 	}
 	login, err := l.store.Login(r.Context(), digest, now)
-	if legacy := kind == fullCookie || kind == readCookie || kind == linkCookie; err == nil && legacy &&
+	// The two tokens of the configuration may have been exchanged.
+	if configured := kind == fullCookie || kind == readCookie || kind == linkCookie; err == nil && configured &&
 		(login.Role == access.RoleRead) != (kind == readCookie) {
 		err = ops.ErrNotFound
 	}
@@ -224,7 +225,7 @@ func (s *server) loginOf(r *http.Request) (found, bool) {
 	return login, err == nil
 }
 
-// renew replaces an older cookie.
+// renew replaces a cookie that is not new any more.
 func (s *server) renew(w http.ResponseWriter, r *http.Request, login found) {
 	now := s.Clock()
 	if now.Sub(login.RenewedAt) < renewLogin || r.Method != http.MethodGet || isStream(r.URL.Path) {

@@ -181,9 +181,9 @@ func journalStatements(cycles int) []string {
 				CASE i %% 50 WHEN 0 THEN 'failed' WHEN 1 THEN 'needs_human' ELSE 'healthy' END, 'Everything is healthy.', '{}', t, t, t
 			FROM (SELECT i, strftime('%%Y-%%m-%%dT%%H:%%M:%%S', '2026-11-14 13:40:00', '-' || ((%d - i) * %d) || ' seconds') || '.000000Z' AS t
 				FROM n)`, cycles, cycles, seconds),
-		`INSERT INTO sessions (cycle_id, environment, attempt, tier, handler, model, key, status, outcome, context_mode, cost_usd, num_turns,
-				duration_ms, transcript_seq, transcript_lines, transcript_bytes, created_at, started_at, ended_at, outcome_json)
-			SELECT c.id, 'default', 1, t.value, 'tier' || t.value, 'model-' || t.value, c.id || '-' || t.value, 'completed', 'healthy', 'fresh', 0.02,
+		`INSERT INTO sessions (cycle_id, environment, attempt, tier, permissions, handler, model, key, status, outcome, context_mode, cost_usd,
+				num_turns, duration_ms, transcript_seq, transcript_lines, transcript_bytes, created_at, started_at, ended_at, outcome_json)
+			SELECT c.id, 'default', 1, t.value, t.value, 'tier' || t.value, 'model-' || t.value, c.id || '-' || t.value, 'completed', 'healthy', 'fresh', 0.02,
 				4, 17000, 10, 10, 6000, c.created_at, c.created_at, c.created_at, '{"schema_version":1,"outcome":"healthy","summary":"fine"}'
 			FROM cycles c JOIN json_each('[1,2]') t ORDER BY c.id, t.value`,
 		`INSERT INTO transcript (session_id, seq, at, line) SELECT s.id, l.value, s.created_at,

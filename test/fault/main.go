@@ -34,7 +34,6 @@ type options struct {
 	list     bool
 	sessions int
 	courses  string
-	older    string
 }
 
 func main() {
@@ -55,7 +54,6 @@ func main() {
 	flag.BoolVar(&o.list, "list", false, "list the places and end")
 	flag.StringVar(&o.courses, "courses", "", "run the program in this way alone: once or serve, then ladder, again, acts")
 	flag.IntVar(&o.sessions, "sessions", 1000, "how many sessions with grandchildren")
-	flag.StringVar(&o.older, "older", "", "a program of an earlier version (default: it is built from the commit before the newest migration)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -356,7 +354,6 @@ func faults(o options) []trial {
 	add("answers", "#expired", func(ctx context.Context, t *trying) error { return t.expiredAnswer(ctx) })
 	add("answers", "#changed", func(ctx context.Context, t *trying) error { return t.changedPlan(ctx) })
 	add("tls", "", func(ctx context.Context, t *trying) error { return t.otherCertificate(ctx) })
-	add("versions", "", func(ctx context.Context, t *trying) error { return t.mixedVersions(ctx, o.older) })
 	add("clock", "#steps", func(ctx context.Context, t *trying) error { return t.clockSteps(ctx, nil) })
 	add("clock", "#steps-postgres", func(ctx context.Context, t *trying) error {
 		d, err := newServer(ctx)

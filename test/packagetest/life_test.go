@@ -3,15 +3,11 @@
 package packagetest
 
 import (
-	"database/sql"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/pressly/goose/v3"
-	_ "modernc.org/sqlite" // the driver
 )
 
 const (
@@ -54,24 +50,6 @@ func olderPackage(t *testing.T, deb string) string {
 		t.Fatalf("make older package: %v\n%s", err, out)
 	}
 	return older
-}
-
-// oldDatabase makes the database that a release with that schema would have left.
-func oldDatabase(t *testing.T, path string, schema int64) {
-	t.Helper()
-	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = db.Close() }()
-	files := os.DirFS(filepath.Join("..", "..", "internal", "store", "migrations"))
-	p, err := goose.NewProvider(goose.DialectSQLite3, db, files, goose.WithDisableGlobalRegistry(true))
-	if err == nil {
-		_, err = p.UpTo(t.Context(), schema)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // pid is that of the daemon.
@@ -143,24 +121,6 @@ func TestAPackageIsInstalledStartedUpgradedRemovedAndPurged(t *testing.T) {
 			t.Errorf("%d cycles before, %d after the upgrade", cycles, got)
 		}
 		contains(t, "configuration after the upgrade", m.run("cat", configPath), "/usr/local/bin/look")
-	})
-	t.Run("upgrade with an old database", func(t *testing.T) {
-		m.run("systemctl", "stop", "claudeops")
-		m.run("sh", "-c", "rm -f /var/lib/claudeops/claudeops.db*")
-		oldDatabase(t, filepath.Join(m.root, statePath, "claudeops.db"), 16)
-		m.run("chown", "claudeops:claudeops", statePath+"/claudeops.db")
-		m.run("dpkg", "-i", "/root/newer.deb")
-		if got := m.state(); got != "inactive" {
-			t.Errorf("an upgrade started the service: %s", got)
-		}
-		out, err := m.try("claudeops", "db", "migrate", "--check")
-		if err == nil {
-			t.Errorf("nothing is pending: %s", out)
-		}
-		contains(t, "check", out, "00019_costs")
-		m.run("systemctl", "start", "claudeops")
-		contains(t, "backup", m.run("claudeops", "db", "check", statePath+"/backups/claudeops-schema-00016.db"), "schema 16, no damage found")
-		m.run("claudeops", "db", "migrate", "--check")
 	})
 
 	m.run("dpkg", "-r", "claudeops")

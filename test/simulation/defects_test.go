@@ -13,7 +13,7 @@ import (
 // defectSeeds is how many seeds are enough to find a historic defect.
 const defectSeeds = "150"
 
-// TestHistoricDefectsAreFound puts defects of the change log back, one at a time, and plays until a rule is broken. Each is a patch whose
+// TestHistoricDefectsAreFound puts defects that there were back, one at a time, and plays until a rule is broken. Each is a patch whose
 // first line names the rules that it can break first. The program itself is left alone: the compiler reads the changed file instead.
 func TestHistoricDefectsAreFound(t *testing.T) {
 	if *oneSeed != 0 || *manySeeds != 0 {

@@ -171,8 +171,6 @@ func TestAWrongScenarioIsRefusedWithFileAndPlace(t *testing.T) {
 		"no tiers":           {"name: x", `the scenario needs "tiers"`},
 		"syntax":             {"tiers:\n  1: [\n", "line 2: did not find"},
 		"unknown key":        {"tiers:\n  1:\n    colour: red", "line 3: unknown key colour"},
-		"removed key":        {"tiers:\n  1:\n    api_status: 429", "line 3: the key api_status was removed: to play an agent that fails, use a handler with agent: command"},
-		"removed step":       {step("{repeat: 3}"), "the key repeat was removed: use a loop in bash"},
 		"unknown tier":       {"tiers:\n  4: {}", "there is no tier 4"},
 		"unknown role":       {"roles: {cook: {}}", `there is no role "cook"`},
 		"step of two kinds":  {step("{say: x, bash: y}"), "Tier 1: step 1: a step is one of act, bash, finish"},

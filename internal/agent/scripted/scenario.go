@@ -99,21 +99,6 @@ func load(name string) (Scenario, error) {
 // notKnown finds what the YAML library says about an unknown key, in which it names a type of ours.
 var notKnown = ops.Pattern(`field (\S+) not found in type \S+`)
 
-// unknownKey says what to write instead of a key of an earlier version.
-func unknownKey(key string) string {
-	instead := map[string]string{
-		"handlers": "write the script under tiers", "model": "the stream names the model of the handler", "handoff": "put it into outcome",
-		"repeat": "use a loop in bash", "write": "use bash", "expect_failure": "use when", "file_contains": "use when with grep in bash",
-	}[key]
-	if slices.Contains([]string{"attempts", "api_status", "retry_after", "subtype", "exit", "no_result", "hang", "linger", "stderr"}, key) {
-		instead = "to play an agent that fails, use a handler with agent: command and a program of your own"
-	}
-	if instead == "" {
-		return "unknown key " + key
-	}
-	return fmt.Sprintf("the key %s was removed: %s", key, instead)
-}
-
 // Parse reads a scenario strictly: an unknown key, a doubled key or a wrong value is an error that names the file and the line or step.
 func Parse(data []byte, file string) (Scenario, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
@@ -130,9 +115,7 @@ func Parse(data []byte, file string) (Scenario, error) {
 		return s, nil
 	}
 	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "yaml: "), "unmarshal errors:")
-	text = notKnown().ReplaceAllStringFunc(text, func(found string) string {
-		return unknownKey(notKnown().FindStringSubmatch(found)[1])
-	})
+	text = notKnown().ReplaceAllString(text, "unknown key $1")
 	return Scenario{}, fmt.Errorf("%s: %s", file, strings.Join(strings.Fields(text), " "))
 }
 

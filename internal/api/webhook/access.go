@@ -17,13 +17,11 @@ import (
 const (
 	// signatureHeader carries t=UNIX_SECONDS,v2=HEX: the HMAC-SHA256 of time, request target and body, see signature.
 	signatureHeader = "X-Claudeops-Signature"
-	// bodySignatureHeader carries sha256=HEX of the body only.
-	bodySignatureHeader = "X-Hub-Signature-256"
 	// signedWithin is how far the time of a signature may be from ours.
 	signedWithin = 5 * time.Minute
 )
 
-// receipt identifies a signed request; the zero value is a request that is not known by a signature with a time.
+// receipt identifies a signed request; the zero value is a request without a signature.
 type receipt struct {
 	signature string
 	expires   time.Time
@@ -34,7 +32,7 @@ type receipt struct {
 // A secret in the address is right or wrong whatever else is sent.
 func (h *Hook) read(w http.ResponseWriter, r *http.Request, named, secret bool) ([]byte, receipt, bool) {
 	known := named || !secret && h.known(r)
-	signed := !secret && h.o.Secret != "" && (r.Header.Get(signatureHeader) != "" || r.Header.Get(bodySignatureHeader) != "")
+	signed := !secret && h.o.Secret != "" && r.Header.Get(signatureHeader) != ""
 	if secret && !known {
 		problem(w, http.StatusUnauthorized, "unknown sender, or wrong secret: compare the address with webhooks.senders")
 		return nil, receipt{}, false
@@ -85,13 +83,9 @@ func same(given, right string) bool {
 }
 
 // signature checks the signature of a request. What is signed is "TIME.TARGET.BODY": the Unix time in seconds, the path and query
-// as they were sent, and the body. The older form signs the body only, so it cannot choose an environment.
+// as they were sent, and the body.
 func (h *Hook) signature(r *http.Request, body []byte) (receipt, error) {
-	text := r.Header.Get(signatureHeader)
-	if text == "" {
-		return receipt{}, h.bodySignature(r, body)
-	}
-	at, hexMAC, found := strings.Cut(text, ",")
+	at, hexMAC, found := strings.Cut(r.Header.Get(signatureHeader), ",")
 	at, timed := strings.CutPrefix(strings.TrimSpace(at), "t=")
 	hexMAC, versioned := strings.CutPrefix(strings.TrimSpace(hexMAC), "v2=")
 	seconds, err := strconv.ParseInt(at, 10, 64)
@@ -107,24 +101,6 @@ func (h *Hook) signature(r *http.Request, body []byte) (receipt, error) {
 		return receipt{}, errors.New("the time of the signature is more than 5 minutes from the time here")
 	}
 	return receipt{signature: hex.EncodeToString(mac), expires: signedAt.Add(signedWithin)}, nil
-}
-
-func (h *Hook) bodySignature(r *http.Request, body []byte) error {
-	if h.o.TimedOnly {
-		return errors.New(bodySignatureHeader + " is switched off here; use " + signatureHeader)
-	}
-	said := r.URL.Query()
-	for _, name := range []string{"environment", "name", "service", "status", "severity"} {
-		if said.Has(name) {
-			return errors.New(bodySignatureHeader + " does not sign ?" + name + "=; use " + signatureHeader)
-		}
-	}
-	text, ok := strings.CutPrefix(r.Header.Get(bodySignatureHeader), "sha256=")
-	got, err := hex.DecodeString(strings.TrimSpace(text))
-	if !ok || err != nil || !hmac.Equal(got, h.mac(body)) {
-		return errors.New("the signature does not match the body")
-	}
-	return nil
 }
 
 func (h *Hook) mac(parts ...[]byte) []byte {

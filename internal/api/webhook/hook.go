@@ -56,7 +56,6 @@ type Options struct {
 	Environments []string // the first one is the default
 	Token        string   // as `Authorization: Bearer …`
 	Secret       string   // signs requests, as `X-Claudeops-Signature: t=…,v2=…`
-	TimedOnly    bool     // refuse signatures of the body alone
 	Senders      []ops.AlertSender
 	Clock        ops.Clock
 	Logger       *slog.Logger

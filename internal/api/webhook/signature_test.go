@@ -42,9 +42,6 @@ func TestTheEnvironmentIsPartOfWhatIsSigned(t *testing.T) {
 		{"the clock differs a little", lab, signed("key", lab, body, now.Add(time.Minute)), 202},
 		{"no time", lab, header{signatureHeader: "v2=00"}, 401},
 		{"another version", lab, header{signatureHeader: strings.Replace(signed("key", lab, body, now)[signatureHeader], "v2=", "v3=", 1)}, 401},
-		{"the body alone", Path + "generic", header{bodySignatureHeader: sign("key", body)}, 202},
-		{"the body alone chooses no environment", lab, header{bodySignatureHeader: sign("key", body)}, 401},
-		{"nor an empty one", Path + "generic?environment=", header{bodySignatureHeader: sign("key", body)}, 401},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			store := &rows{}
@@ -94,7 +91,7 @@ func TestUnfinishedBodiesBlockNobody(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = c.Close() })
-		fmt.Fprintf(c, "POST %sgeneric HTTP/1.1\r\nHost: %s\r\nContent-Length: 1000\r\n%s: sha256=00\r\n\r\n{", Path, address, bodySignatureHeader)
+		fmt.Fprintf(c, "POST %sgeneric HTTP/1.1\r\nHost: %s\r\nContent-Length: 1000\r\n%s: t=0,v2=00\r\n\r\n{", Path, address, signatureHeader)
 		go func() {
 			_, err := c.Read(make([]byte, 1))
 			answers <- err
@@ -105,7 +102,7 @@ func TestUnfinishedBodiesBlockNobody(t *testing.T) {
 			t.Errorf("an old one got no answer: %v", err)
 		}
 	}
-	for _, headers := range []header{{bodySignatureHeader: sign("key", body)}, {"Authorization": "Bearer token-of-the-api"}} {
+	for _, headers := range []header{signed("key", Path+"generic", body, time.Now()), {"Authorization": "Bearer token-of-the-api"}} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+Path+"generic", strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)

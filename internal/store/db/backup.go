@@ -43,6 +43,9 @@ func (s Schema) backUp(ctx context.Context, database, target string, replace boo
 		return Backup{}, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
+	if err := requireOurFile(ctx, &pool{DB: db}); err != nil {
+		return Backup{}, fmt.Errorf("%s: %w", database, asDamage(err))
+	}
 	// The file is created first, so that no other user can ever read it.
 	part, err := os.CreateTemp(filepath.Dir(target), backupPattern)
 	if err != nil {
@@ -120,7 +123,10 @@ func (s Schema) examine(ctx context.Context, path string) (_ Backup, err error) 
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	b := Backup{Path: path, Bytes: info.Size()}
-	if b.Schema, err = schemaVersion(ctx, &pool{DB: db}); err == nil && b.Schema == 0 {
+	if err = requireOurFile(ctx, &pool{DB: db}); err == nil {
+		b.Schema, err = schemaVersion(ctx, &pool{DB: db})
+	}
+	if err == nil && b.Schema == 0 {
 		err = fmt.Errorf("%w: it has none of the tables", ErrCorrupt)
 	}
 	if err == nil {

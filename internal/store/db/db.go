@@ -20,6 +20,8 @@ import (
 var (
 	ErrNewer    = errors.New("the database was written by a newer version of claudeops")
 	ErrOlder    = errors.New("the database was written by an older version of claudeops")
+	ErrForeign  = errors.New("the database belongs to another program: give claudeops one of its own")
+	ErrUnmarked = errors.New("this database is from before 0.1.0: move it away or start with an empty one")
 	ErrCorrupt  = errors.New("the database is damaged or does not belong to claudeops")
 	errReadOnly = errors.New("the database was opened for reading only")
 )
@@ -31,11 +33,9 @@ const (
 	openFlag     = "open"        // set in stateTable while a process that must stop cleanly uses the database
 )
 
-// Schema describes what the database holds. One of its tables is store_state (name, value).
+// Schema describes what the database holds. One of its tables is store_state (name, value), and its first migration sets applicationID.
 type Schema struct {
-	Files fs.FS // migrations/NNNNN_name.sql, written for SQLite
-	// Empty is the content of a new SQLite file with the schema that the migrations make; nil means that they are run.
-	Empty  func() ([]byte, error)
+	Files  fs.FS   // migrations/NNNNN_name.sql, written for SQLite
 	Tables []Table // all tables; a table comes after those that it refers to
 }
 

@@ -12,6 +12,7 @@ import (
 )
 
 const testTables = `-- +goose Up
+PRAGMA application_id = 1668050800;
 CREATE TABLE store_state (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE items (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL DEFAULT '');
 `
@@ -135,4 +136,11 @@ func TestTimesAreStoredInOneWidthAndOrder(t *testing.T) {
 			t.Fatalf("%s reads back as %s (%v)", a, back, err)
 		}
 	})
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
 }

@@ -23,6 +23,7 @@ type dialect struct {
 }
 
 type connector interface {
+	// open and openReader refuse a database that is not ours, before they change anything in it.
 	open(ctx context.Context) (writer, reader *pool, err error)
 	openReader(ctx context.Context) (*pool, error)
 	// checkpoint leaves the database in one piece when nothing reads from it any more.
@@ -35,8 +36,6 @@ type migrator interface {
 	migrate(ctx context.Context) error
 	// beforeMigration backs up a database that has this schema, where that is possible. Done is to be called after the migration.
 	beforeMigration(ctx context.Context, schema int64) (done func() error, err error)
-	// foreign reports whether the tables of a database with this schema version, or 0, belong to another program.
-	foreign(ctx context.Context, q Querier, version int64) (bool, error)
 }
 
 type writeBeginner interface {

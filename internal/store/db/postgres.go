@@ -162,8 +162,32 @@ func (p *postgres) connect(ctx context.Context) error {
 		return err
 	}
 	p.reader = p.connections(readers)
-	_, err = p.now(ctx, p.reader)
+	if err = p.requireOurs(ctx); err == nil {
+		_, err = p.now(ctx, p.reader)
+	}
+	if err != nil {
+		err = errors.Join(err, p.reader.Close())
+		p.pool.Close()
+	}
 	return err
+}
+
+// requireOurs looks only in the schema where the tables will be created. The job queue shares it and may have been there first. Another
+// program may have a table of the name meta.
+func (p *postgres) requireOurs(ctx context.Context) error {
+	var marked, tables bool
+	err := p.reader.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM information_schema.columns
+			WHERE table_schema = current_schema() AND table_name = 'meta' AND column_name = 'application_id'),
+		EXISTS (SELECT 1 FROM pg_catalog.pg_tables
+			WHERE schemaname = current_schema() AND tablename <> 'goose_db_version' AND tablename NOT LIKE 'river\_%')`).Scan(&marked, &tables)
+	var mark int64
+	if err == nil && marked {
+		mark, err = One(ctx, p.reader, ScanInt, `SELECT COALESCE(MAX(application_id), 0) FROM meta`)
+	}
+	if err != nil {
+		return err
+	}
+	return requireOurs(ctx, p.reader, mark, tables)
 }
 
 // connections returns a part of the pool.
@@ -309,14 +333,6 @@ func (p *postgres) skew() (time.Duration, bool) { return p.time.skew() }
 
 // present has nothing to do: the server holds its own files.
 func (p *postgres) present() error { return nil }
-
-// foreign looks only in the schema where the tables will be created. The job queue shares it and may have been there first.
-func (p *postgres) foreign(ctx context.Context, q Querier, version int64) (bool, error) {
-	var ours, others bool
-	err := q.QueryRowContext(ctx, `SELECT to_regclass('`+stateTable+`') IS NOT NULL, EXISTS (SELECT 1 FROM pg_catalog.pg_tables
-		WHERE schemaname = current_schema() AND tablename <> 'goose_db_version' AND tablename NOT LIKE 'river\_%')`).Scan(&ours, &others)
-	return !ours && (others || version != 0), err
-}
 
 // check reads from every table. Reading all of their rows is the server's own task (data checksums, pg_amcheck).
 func (p *postgres) check(ctx context.Context) error {

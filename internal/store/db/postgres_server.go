@@ -81,8 +81,8 @@ func (p *postgres) advise(err error) error {
 		}
 	}
 	switch {
-	case errors.Is(err, ErrCorrupt):
-		return fmt.Errorf("open database %s: %w: give claudeops a database of its own", p.name, err)
+	case errors.Is(err, ErrUnmarked):
+		return fmt.Errorf("%s: %w", p.name, err)
 	case advice != "":
 		return fmt.Errorf("open database %s: %w: %s", p.name, err, advice)
 	}
@@ -237,7 +237,8 @@ type translatedFile struct {
 func (f translatedFile) Read(b []byte) (int, error) { return f.text.Read(b) }
 
 // schemaWord finds the words of the schema that are different in PostgreSQL, longest first, and skips comments and values.
-var schemaWord = regexp.MustCompile(`--[^\n]*|'[^']*'|\bINTEGER PRIMARY KEY AUTOINCREMENT\b|\bINTEGER\b|\bTEXT\b|\bBLOB\b`)
+var schemaWord = regexp.MustCompile(`--[^\n]*|'[^']*'|\bINTEGER PRIMARY KEY AUTOINCREMENT\b|\bINTEGER\b|\bTEXT\b|\bBLOB\b|` +
+	`\bPRAGMA application_id = [0-9]+`)
 
 // translate writes the schema for PostgreSQL: integers have 64 bits as in SQLite, and texts are compared by their bytes, whatever
 // the locale of the database, so that times sort in the same order.
@@ -252,6 +253,9 @@ func translate(schema string) string {
 			return `TEXT COLLATE "C"`
 		case `BLOB`:
 			return `BYTEA`
+		}
+		if mark, ok := strings.CutPrefix(word, `PRAGMA application_id = `); ok {
+			return `CREATE TABLE meta (application_id BIGINT NOT NULL); INSERT INTO meta (application_id) VALUES (` + mark + `)`
 		}
 		return word // a comment or a value
 	})

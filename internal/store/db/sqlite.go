@@ -58,7 +58,6 @@ func (f *sqliteFile) dialect() dialect {
 }
 
 func (f *sqliteFile) open(ctx context.Context) (writer, reader *pool, err error) {
-	f.place()
 	// The file is created here because SQLite would let every user read it; its side files get the same mode.
 	file, err := os.OpenFile(f.path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -79,14 +78,19 @@ func (f *sqliteFile) open(ctx context.Context) (writer, reader *pool, err error)
 	return f.writer, f.reader, nil
 }
 
-func (f *sqliteFile) openReader(context.Context) (reader *pool, err error) {
+func (f *sqliteFile) openReader(ctx context.Context) (reader *pool, err error) {
 	if _, err := os.Stat(f.path); errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: 'claudeops serve' creates it; if it is elsewhere, name your configuration with --config", ops.ErrNotFound)
 	} else if err != nil {
 		return nil, err
 	}
-	f.reader, err = openReaders(f.path)
-	return f.reader, err
+	if f.reader, err = openReaders(f.path); err != nil {
+		return nil, err
+	}
+	if err := requireOurFile(ctx, f.reader); err != nil {
+		return nil, errors.Join(err, f.reader.Close())
+	}
+	return f.reader, nil
 }
 
 func (f *sqliteFile) close() error { return errors.Join(f.checkpoints.close(), f.statements.close()) }
@@ -219,30 +223,32 @@ func (f *sqliteFile) migrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if created, err := f.create(ctx, files); created || err != nil {
-		return err
-	}
 	return applyMigrations(ctx, goose.DialectSQLite3, f.writer.DB, files, f.log)
 }
 
 // advise names the file and, for a damaged one, what to do.
 func (f *sqliteFile) advise(err error) error {
 	err = asDamage(err)
-	if errors.Is(err, ErrCorrupt) {
+	switch {
+	case errors.Is(err, ErrUnmarked):
+		return fmt.Errorf("%s: %w", f.path, err)
+	case errors.Is(err, ErrCorrupt):
 		return fmt.Errorf("open database %s: %w: move the file away or restore a backup, then start again", f.path, err)
 	}
 	return fmt.Errorf("open database %s: %w", f.path, err)
 }
 
-// foreign looks for tables other than those that a migration creates first.
-func (f *sqliteFile) foreign(ctx context.Context, q Querier, version int64) (bool, error) {
-	if version != 0 {
-		return false, nil
+// requireOurFile reads the mark of a file.
+func requireOurFile(ctx context.Context, q Querier) error {
+	var mark int64
+	var tables bool
+	err := q.QueryRowContext(ctx, `SELECT application_id, EXISTS (SELECT 1 FROM sqlite_master
+		WHERE type = 'table' AND name <> 'goose_db_version' AND name NOT LIKE 'sqlite!_%' ESCAPE '!') FROM pragma_application_id`).
+		Scan(&mark, &tables)
+	if err != nil {
+		return err
 	}
-	var n int
-	err := q.QueryRowContext(ctx, `SELECT COUNT(*) FROM sqlite_master
-		WHERE type = 'table' AND name <> 'goose_db_version' AND name NOT LIKE 'sqlite!_%' ESCAPE '!'`).Scan(&n)
-	return n > 0, err
+	return requireOurs(ctx, q, mark, tables)
 }
 
 // busyTimeout is how long one process waits for another.
@@ -254,7 +260,7 @@ func busyPragma() string { return fmt.Sprintf("busy_timeout(%d)", busyTimeout.Mi
 // writes later could be refused in between.
 func openWriter(ctx context.Context, path string, fresh bool) (*sql.DB, error) {
 	pragmas := []string{
-		busyPragma(), "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", fmt.Sprintf("wal_autocheckpoint(%d)", ownCheckpoint),
+		busyPragma(), "synchronous(FULL)", "foreign_keys(1)", fmt.Sprintf("wal_autocheckpoint(%d)", ownCheckpoint),
 	}
 	if fresh { // on an existing file it would cost a write at each start and have no effect until Vacuum
 		pragmas = slices.Insert(pragmas, 1, "auto_vacuum(incremental)")
@@ -268,19 +274,22 @@ func openWriter(ctx context.Context, path string, fresh bool) (*sql.DB, error) {
 		return nil, err
 	}
 	db.SetMaxOpenConns(1)
-	if err := connect(ctx, db); err != nil {
+	if err := requireOurFile(ctx, &pool{DB: db}); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	if err := logAhead(ctx, db); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return db, nil
 }
 
-// connect makes the first connection. When two processes switch a new file to write-ahead logging, one of them gets "busy" at
+// logAhead switches the file to write-ahead logging, which it keeps. When two processes do so with a new file, one of them gets "busy" at
 // once, whatever busy_timeout is, so this retries for as long as busy_timeout.
-func connect(ctx context.Context, db *sql.DB) error {
+func logAhead(ctx context.Context, db *sql.DB) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, busyTimeout, errors.New("another process keeps the database locked"))
 	defer cancel()
 	for {
-		err := db.PingContext(ctx)
+		_, err := db.ExecContext(ctx, `PRAGMA journal_mode = WAL`)
 		if !isBusy(err) {
 			return err
 		}

@@ -1,10 +1,45 @@
 package db
 
 import (
+	"log/slog"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
+
+func open(t *testing.T, name string) *sqliteFile {
+	t.Helper()
+	f := newSQLite(filepath.Join(t.TempDir(), name), Schema{Files: os.DirFS("..")}, time.Now, slog.New(slog.DiscardHandler))
+	writer, reader, err := f.open(t.Context())
+	must(t, err)
+	t.Cleanup(func() {
+		if err := writer.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := reader.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return f
+}
+
+func (f *sqliteFile) rows(t *testing.T, query string) []string {
+	t.Helper()
+	rows, err := f.writer.QueryContext(t.Context(), query)
+	must(t, err)
+	defer func() { _ = rows.Close() }()
+	var out []string
+	for rows.Next() {
+		var text string
+		must(t, rows.Scan(&text))
+		out = append(out, text)
+	}
+	must(t, rows.Err())
+	return out
+}
 
 // writePages makes the log longer by at least n pages, in one commit.
 func (f *sqliteFile) writePages(t *testing.T, n int) {

@@ -248,9 +248,6 @@ func (d *DB) migrate(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := d.refuseForeign(ctx, d.writer, have); err != nil {
-		return err
-	}
 	switch {
 	case have == newest:
 		return nil
@@ -293,10 +290,24 @@ func applyMigrations(ctx context.Context, dialect goose.Dialect, db *sql.DB, fil
 	return err
 }
 
-func (d *DB) refuseForeign(ctx context.Context, q Querier, version int64) error {
-	foreign, err := d.dialect.foreign(ctx, q, version)
-	if err == nil && foreign {
-		err = fmt.Errorf("%w: it holds the tables of another program", ErrCorrupt)
+// applicationID marks a database as ours: "clop" in ASCII. The first migration sets it: in a file as its application_id, which the program
+// file(1) shows too, on a server as the row of the table meta. A database with tables and without it was made before there were releases.
+const applicationID = 0x636c_6f70
+
+// requireOurs refuses a database with another mark, and one with tables but no mark. The migration library's own table is there before the
+// first migration.
+func requireOurs(ctx context.Context, q Querier, mark int64, tables bool) error {
+	switch {
+	case mark == applicationID:
+		return nil
+	case mark != 0:
+		return fmt.Errorf("%w (its application_id is %d)", ErrForeign, mark)
+	case tables:
+		return ErrUnmarked
+	}
+	version, err := schemaVersion(ctx, q)
+	if err == nil && version != 0 {
+		err = ErrUnmarked
 	}
 	return err
 }
@@ -308,9 +319,6 @@ func (d *DB) requireCurrent(ctx context.Context) error {
 		return err
 	}
 	have, err := schemaVersion(ctx, d.reader)
-	if err == nil && have != 0 {
-		err = d.refuseForeign(ctx, d.reader, have)
-	}
 	switch {
 	case err != nil:
 		return err

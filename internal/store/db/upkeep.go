@@ -117,7 +117,6 @@ func scanMissingReference(r Row) (string, error) {
 }
 
 const (
-	incremental  = 2    // PRAGMA auto_vacuum: free pages are returned on request
 	batchPages   = 250  // pages returned at a time at most, about a megabyte
 	reservePages = 2000 // free pages that stay in the file for new rows
 )
@@ -144,10 +143,6 @@ func (f *sqliteFile) giveBack(ctx context.Context, pace *Pace) (int64, error) {
 	figure := func(pragma string) (n int64, err error) {
 		err = conn.QueryRowContext(ctx, `PRAGMA `+pragma).Scan(&n)
 		return n, err
-	}
-	mode, err := figure(`auto_vacuum`)
-	if err != nil || mode != incremental {
-		return 0, err // created by an earlier version: the command db vacuum turns it on
 	}
 	free, err := figure(`freelist_count`)
 	if err != nil {
@@ -184,7 +179,7 @@ func runToEnd(ctx context.Context, conn *sql.Conn, statement string) error {
 	return rows.Err()
 }
 
-// Vacuum rewrites the whole database without gaps and turns on GiveBack for it. Nothing else may use a file meanwhile.
+// Vacuum rewrites the whole database without gaps. Nothing else may use a file meanwhile.
 func (d *DB) Vacuum(ctx context.Context) error {
 	err := errReadOnly
 	if d.writer != nil {
@@ -198,7 +193,7 @@ func (d *DB) Vacuum(ctx context.Context) error {
 
 func (f *sqliteFile) vacuum(ctx context.Context) error {
 	for _, statement := range []string{
-		`PRAGMA auto_vacuum = INCREMENTAL`, `VACUUM`, `PRAGMA optimize`, `PRAGMA wal_checkpoint(TRUNCATE)`,
+		`VACUUM`, `PRAGMA optimize`, `PRAGMA wal_checkpoint(TRUNCATE)`,
 	} {
 		if _, err := f.writer.ExecContext(ctx, statement); err != nil {
 			return err
