@@ -40,7 +40,7 @@ func emptyDatabase(t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	_, err := conn.Exec(t.Context(), `SET session_replication_role = replica; -- no foreign keys
 		DO $$ DECLARE name TEXT; BEGIN
-			FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'goose_db_version' LOOP
+			FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename NOT IN ('goose_db_version', 'meta') LOOP
 				EXECUTE format('DELETE FROM %I', name);
 			END LOOP;
 			FOR name IN SELECT sequencename FROM pg_sequences WHERE schemaname = 'public' AND sequencename NOT LIKE 'goose%' LOOP
