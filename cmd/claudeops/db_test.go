@@ -167,9 +167,21 @@ func TestADatabaseFromBeforeTheFirstReleaseIsRefused(t *testing.T) {
 	must(t, err)
 	elsewhere := filepath.Join(t.TempDir(), "claudeops.db")
 	for _, args := range [][]string{
-		{"serve"}, {"once"}, {"status"}, {"cycles", "list"}, {"memory", "add", "--service", "jellyfin", "It starts slowly."}, {"rehearse"},
-		{"rehearse", "--db", file}, {"db", "check"}, {"db", "check", file}, {"db", "migrate"}, {"db", "migrate", "--check"}, {"db", "prune"},
-		{"db", "vacuum"}, {"db", "backup", elsewhere}, {"db", "restore", file},
+		{"serve"},
+		{"once"},
+		{"status"},
+		{"cycles", "list"},
+		{"memory", "add", "--service", "jellyfin", "It starts slowly."},
+		{"rehearse"},
+		{"rehearse", "--db", file},
+		{"db", "check"},
+		{"db", "check", file},
+		{"db", "migrate"},
+		{"db", "migrate", "--check"},
+		{"db", "prune"},
+		{"db", "vacuum"},
+		{"db", "backup", elsewhere},
+		{"db", "restore", file},
 		{"db", "copy", "--from", "sqlite:" + file, "--to", "sqlite:" + elsewhere},
 	} {
 		r := b.run(args...)

@@ -19,9 +19,6 @@ import (
 	"claudeops/internal/store"
 )
 
-// Ambiguous says why two programs could read the JSON of a request differently.
-func Ambiguous(body []byte) string { return report.Ambiguous(body) }
-
 // unambiguous refuses a body that two programs could read differently.
 func unambiguous(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

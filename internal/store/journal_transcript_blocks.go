@@ -295,7 +295,8 @@ type outputSize struct {
 // countOutput adds lines to the figures of a session.
 func countOutput(ctx context.Context, tx db.Querier, id ops.SessionID, lines, dropped, bytes, last int64) (outputSize, error) {
 	var size outputSize
-	err := tx.QueryRowContext(ctx, `UPDATE sessions SET transcript_bytes = CASE WHEN transcript_bytes < 0 THEN transcript_bytes ELSE transcript_bytes + ? END,
+	err := tx.QueryRowContext(ctx, `UPDATE sessions
+		SET transcript_bytes = CASE WHEN transcript_bytes < 0 THEN transcript_bytes ELSE transcript_bytes + ? END,
 		transcript_lines = transcript_lines + ?, transcript_dropped = transcript_dropped + ?,
 		transcript_seq = CASE WHEN transcript_seq < ? THEN ? ELSE transcript_seq END WHERE id = ?
 		RETURNING transcript_bytes, transcript_cut, transcript_cut_end, transcript_cut_bytes,

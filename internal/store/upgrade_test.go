@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"os"
@@ -199,11 +200,13 @@ func killUpgrade(t *testing.T, variable string, inside func() bool) {
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+t.Name()+"$")
 	cmd.Env = append(cmd.Environ(), variable)
 	succeeds(t, cmd.Start())
-	for end := time.Now().Add(time.Minute); !inside(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Error("the migration was not seen to begin")
-			break
-		}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for look := time.NewTicker(5 * time.Millisecond); ctx.Err() == nil && !inside(); {
+		<-look.C
+	}
+	if ctx.Err() != nil {
+		t.Error("the migration was not seen to begin")
 	}
 	succeeds(t, cmd.Process.Kill())
 	if err := cmd.Wait(); cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
