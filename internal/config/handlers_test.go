@@ -42,7 +42,7 @@ escalation:
     - {from: writer, to: reviewer, independence: other_family, approval: required}
     - {from: writer, to: fixer, mode: handoff}
 recovery:
-  limits: {total_time: 20m, total_usd: 0.5}
+  limits: {total_time: 20m}
   rules:
     - {id: proxy, contains: reset, level: retry, why: our proxy}
     - {id: wrapper, exit_code: 0, api_status: 418, stop_cause: idle, failure: exit, level: 4}
@@ -86,7 +86,7 @@ func TestEveryKeyOfTheRegistryReachesThePolicy(t *testing.T) {
 		{ID: "proxy", Contains: "reset", Level: ops.RecoveryRetry, ErrorType: "proxy", Why: "our proxy"},
 		{ID: "wrapper", ExitCode: ops.Ptr(0), APIStatus: 418, StopCause: ops.StopIdle, Failure: "exit", Level: ops.RecoveryFallback, ErrorType: "wrapper", Why: "wrapper"},
 	}
-	if p.Recovery.Limits.TotalTime != 20*time.Minute || p.Recovery.Limits.TotalUSD != 0.5 || !reflect.DeepEqual(p.Recovery.Rules, rules) || !p.Recovery.Enabled {
+	if p.Recovery.Limits.TotalTime != 20*time.Minute || !reflect.DeepEqual(p.Recovery.Rules, rules) || !p.Recovery.Enabled {
 		t.Errorf("recovery is %+v", p.Recovery)
 	}
 	for model, want := range map[string]ops.Price{

@@ -190,19 +190,15 @@ func (c *Config) approvalSettings() []field {
 }
 
 func (c *Config) recoverySettings() []field {
-	l := &c.shared.Recovery.Limits
-	return slices.Concat([]field{
+	return []field{
 		value("recovery.enabled", &c.shared.Recovery.Enabled, boolKind(),
 			"`off` ends a cycle at its first failure; the next cycle tries again.").
 			byEnv("CLAUDEOPS_RECOVERY").or("on"),
-	}, under(
-		"recovery.limits",
-		value("total_time", &l.TotalTime, durationKind(0), "Maximum time for all recovery in one cycle.").or("1h"),
-		value("total_usd", &l.TotalUSD, dollarsKind(), "Maximum cost of all recovery in one cycle; 0 means no separate limit.").or("0"),
-	), []field{
+		value("recovery.limits.total_time", &c.shared.Recovery.Limits.TotalTime, durationKind(0),
+			"Maximum time for all recovery in one cycle.").or("1h"),
 		list("recovery.rules", &c.shared.Recovery.Rules, ruleFields, c.finishRule,
 			"Your own classes of failure. See [Recovery rules](#recovery-rules)."),
-	})
+	}
 }
 
 func (c *Config) agentSettings() []field {

@@ -178,7 +178,6 @@ func ladderChains() []chain {
 		{name: "a-loop-is-planned-anew", ends: ops.CycleHealthy, policy: policy(climbing), acts: []act{loops, says(ops.OutcomeHealthy)}},
 		{name: "a-planner-plans", ends: ops.CycleHealthy, policy: policy(climbing, withPeople, func(p *ops.Policy) { p.Planner = "boss" }), acts: []act{loops, replies(`{"root_cause":"the wrong port","plan":["look at the other port"]}`), says(ops.OutcomeHealthy)}},
 		{name: "a-planner-has-no-plan", ends: ops.CyclePartial, policy: policy(climbing, withPeople, func(p *ops.Policy) { p.Planner = "boss" }), acts: []act{loops, run(fails("api_error", 400))}},
-		{name: "fewer-tries-are-allowed", ends: ops.CyclePartial, policy: policy(climbing, func(p *ops.Policy) { p.Recovery.Limits = ops.RecoveryLimits{Retries: 1, Nudges: 1} }), acts: []act{run(invalid)}},
 		{name: "a-rule-of-the-operator", ends: ops.CyclePartial, policy: policy(climbing, func(p *ops.Policy) {
 			p.Recovery.Rules = []ops.RecoveryRule{{ID: "licence", Contains: "it failed", Level: ops.RecoveryForceDone, ErrorType: "auth", Why: "the licence is over"}}
 		}), acts: []act{run(fails("exit", 0))}},

@@ -1,7 +1,6 @@
 package decide
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -414,20 +413,12 @@ func CleanLesson(l ops.Lesson) ops.Lesson {
 // offer is what another attempt could be.
 func (v view) offer() recovery.Offer {
 	handler, _ := v.policy.Handler(v.last.Handler)
-	o := recovery.Offer{
+	return recovery.Offer{
 		CanResume: v.last.CLISessionID != "" && !v.onAnotherHost(v.last) &&
 			v.contextUse() <= int64(v.policy.ContextThreshold*float64(v.window(v.last.Model))),
 		EarlierTime: v.earlierRecovery(),
 		Planner:     v.policy.Planner, Fallbacks: v.fallbacks(handler), Seed: recovery.Seed(int64(v.cycle.ID), v.last.Attempt),
 	}
-	for _, r := range v.journal.Recoveries {
-		for _, s := range v.journal.Sessions {
-			if s.RetryOf != nil && *s.RetryOf == r.SessionID && s.CostUSD != nil {
-				o.SpentUSD += *s.CostUSD
-			}
-		}
-	}
-	return o
 }
 
 // earlierRecovery is how long earlier tiers of this cycle took to recover.
@@ -487,37 +478,15 @@ func Ladder(p ops.RecoveryPolicy) ([]recovery.Rule, recovery.Limits) {
 	return rules(p.Rules), limits(p.Limits)
 }
 
-// CheckLadder says what is wrong with an operator's own rules and limits.
-func CheckLadder(p ops.RecoveryPolicy) error {
-	rules, limits := Ladder(p)
-	return errors.Join(recovery.CheckRules(rules), limits.Check())
-}
+// CheckLadder says what is wrong with an operator's own rules.
+func CheckLadder(p ops.RecoveryPolicy) error { return recovery.CheckRules(rules(p.Rules)) }
 
 // limits are the operator's limits, and the defaults where nothing is said.
 func limits(l ops.RecoveryLimits) recovery.Limits {
 	out := recovery.Defaults()
-	if l.Retries != 0 {
-		out.Retries = max(l.Retries, 0)
-	}
-	if l.Nudges != 0 {
-		out.Nudges = max(l.Nudges, 0)
-	}
-	if l.RetryTime > 0 {
-		out.RetryTotal = l.RetryTime
-	}
-	if l.NudgeTime > 0 {
-		out.NudgeTime = l.NudgeTime
-	}
-	if l.ReplanTime > 0 {
-		out.ReplanTime = l.ReplanTime
-	}
-	if l.FallbackTime > 0 {
-		out.FallbackTime = l.FallbackTime
-	}
 	if l.TotalTime > 0 {
 		out.TotalTime = l.TotalTime
 	}
-	out.TotalUSD = l.TotalUSD
 	return out
 }
 

@@ -91,7 +91,7 @@ func TestAChangedDecisionIsNamed(t *testing.T) {
 	}{
 		"a lower maximum tier":  {"three-tiers-by-handoff", func(d *cycletest.Taken) { d.Cycle.Policy.MaxTier = 2 }, []string{"chain three-tiers-by-handoff, step", `Kind was "queue", is "finish"`}},
 		"a lower threshold":     {"three-tiers-by-resume", func(d *cycletest.Taken) { d.Cycle.Policy.ContextThreshold = 0.01 }, []string{`Session.ContextMode was "resume", is "handoff"`}},
-		"fewer retries":         {"rate-limited-twice", func(d *cycletest.Taken) { d.Cycle.Policy.Recovery.Limits.Retries = 1 }, []string{"chain rate-limited-twice", "Recovery"}},
+		"less time to recover":  {"rate-limited-twice", func(d *cycletest.Taken) { d.Cycle.Policy.Recovery.Limits.TotalTime = 1 }, []string{"chain rate-limited-twice", "Recovery"}},
 		"a decision of another": {"healthy", func(d *cycletest.Taken) { d.Step.Reason = "because" }, []string{`Reason was "because", is `}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -85,16 +85,9 @@ type RecoveryPolicy struct {
 	Rules   []RecoveryRule `json:"rules,omitempty"` // the operator's own rows of the matrix
 }
 
-// RecoveryLimits are the tries and times of the levels.
+// RecoveryLimits are the limits of the ladder that an operator sets. What it may cost is bounded by the budgets.
 type RecoveryLimits struct {
-	Retries      int           `json:"retries,omitempty"`
-	RetryTime    time.Duration `json:"retry_time,omitempty"`
-	Nudges       int           `json:"nudges,omitempty"`
-	NudgeTime    time.Duration `json:"nudge_time,omitempty"`
-	ReplanTime   time.Duration `json:"replan_time,omitempty"`
-	FallbackTime time.Duration `json:"fallback_time,omitempty"`
-	TotalTime    time.Duration `json:"total_time,omitempty"`
-	TotalUSD     float64       `json:"total_usd,omitempty"`
+	TotalTime time.Duration `json:"total_time,omitempty"`
 }
 
 // RecoveryRule is one row of the matrix: what a failure must look like, and where it enters the ladder.

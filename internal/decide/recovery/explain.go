@@ -32,7 +32,7 @@ func Explain(f Failure, extra []Rule, l Limits) string {
 	if note := notRepeated(f, c, l); note != "" {
 		fmt.Fprintf(&b, "note        %s\n", note)
 	}
-	fmt.Fprintf(&b, "total       %s\n", l.total())
+	fmt.Fprintf(&b, "total       %s of recovery per cycle\n", short(l.TotalTime))
 	return b.String()
 }
 
@@ -77,20 +77,6 @@ func (l Limits) words(level ops.RecoveryLevel) string {
 	case ops.RecoveryNone:
 	}
 	return ""
-}
-
-func (l Limits) total() string {
-	var parts []string
-	if l.TotalTime > 0 {
-		parts = append(parts, short(l.TotalTime))
-	}
-	if l.TotalUSD > 0 {
-		parts = append(parts, fmt.Sprintf("$%.2f", l.TotalUSD))
-	}
-	if len(parts) == 0 {
-		return "no limit"
-	}
-	return strings.Join(parts, " and ") + " of recovery per cycle"
 }
 
 // reason is the move in one sentence, stored, shown and notified unchanged.

@@ -1,7 +1,6 @@
 package recovery
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -24,7 +23,7 @@ type Transition struct {
 	Reason         string              `json:"reason"`
 }
 
-// Offer is what is possible in this tier step, and what recovery has cost.
+// Offer is what is possible in this tier step, and how long recovery has taken.
 type Offer struct {
 	CanResume bool   `json:"can_resume"`        // the failed session's conversation can be continued
 	Planner   string `json:"planner,omitempty"` // handler that plans first; empty for none
@@ -34,7 +33,6 @@ type Offer struct {
 	// ProviderWait is how long the provider of the failed session wants to be left alone, where that is known beside the failure.
 	ProviderWait time.Duration `json:"provider_wait,omitempty"`
 	EarlierTime  time.Duration `json:"earlier_time,omitempty"` // recovery in earlier tier steps of the cycle
-	SpentUSD     float64       `json:"spent_usd,omitempty"`    // recovery in the whole cycle
 	Seed         uint64        `json:"seed,omitempty"`         // of the jitter: see Seed
 }
 
@@ -142,7 +140,7 @@ func (w *walk) outlast() bool {
 		level = ops.RecoveryReplan
 	}
 	wait := max(w.asked(), w.jittered(w.limits.outageWait(len(w.step))))
-	left := cmp.Or(w.limits.TotalTime, longestOutageInAll) - w.offer.EarlierTime - w.elapsed()
+	left := w.limits.TotalTime - w.offer.EarlierTime - w.elapsed()
 	if !w.outage() || wait > left || w.expired(level) != "" {
 		return false
 	}
@@ -184,8 +182,6 @@ func (w *walk) retry() string {
 	switch {
 	case w.failure.Mutating:
 		return "the session had started something that may have taken effect, so the same call is not repeated"
-	case w.limits.Retries == 0:
-		return "retries are switched off"
 	case n >= w.limits.Retries:
 		return plural(n, "retry", "retries") + " did not help"
 	}
@@ -207,8 +203,6 @@ func (w *walk) nudge() string {
 		return w.pointless()
 	case w.outage() && !w.failure.Mutating:
 		return "the provider is failing, so asking again in other words does not help"
-	case w.limits.Nudges == 0:
-		return "nudges are switched off"
 	case n >= w.limits.Nudges:
 		return plural(n, "nudge", "nudges") + " did not help"
 	case !w.offer.CanResume:
@@ -286,16 +280,13 @@ func (w *walk) expired(level ops.RecoveryLevel) string {
 	return fmt.Sprintf("the %s of %s are over", short(limit), level)
 }
 
-// overspent says that the whole of recovery may cost no more in this cycle.
+// overspent says that the whole of recovery may take no longer in this cycle.
 func (w *walk) overspent() string {
 	spent := w.offer.EarlierTime + w.elapsed()
-	switch {
-	case w.limits.TotalTime > 0 && spent >= w.limits.TotalTime:
-		return fmt.Sprintf("recovery has taken %s in this cycle, and %s is the limit", short(spent), short(w.limits.TotalTime))
-	case w.limits.TotalUSD > 0 && w.offer.SpentUSD >= w.limits.TotalUSD:
-		return fmt.Sprintf("recovery has cost $%.2f in this cycle, and $%.2f is the limit", w.offer.SpentUSD, w.limits.TotalUSD)
+	if spent < w.limits.TotalTime {
+		return ""
 	}
-	return ""
+	return fmt.Sprintf("recovery has taken %s in this cycle, and %s is the limit", short(spent), short(w.limits.TotalTime))
 }
 
 // elapsed is how long this tier step has been recovering.
@@ -336,11 +327,9 @@ func (w *walk) schedule(level ops.RecoveryLevel, wait time.Duration) {
 		}
 		w.move.Deadline = entered.Add(limit)
 	}
-	if w.limits.TotalTime > 0 {
-		end := w.now.Add(w.limits.TotalTime - w.offer.EarlierTime - w.elapsed())
-		if w.move.Deadline.IsZero() || end.Before(w.move.Deadline) {
-			w.move.Deadline = end
-		}
+	end := w.now.Add(w.limits.TotalTime - w.offer.EarlierTime - w.elapsed())
+	if w.move.Deadline.IsZero() || end.Before(w.move.Deadline) {
+		w.move.Deadline = end
 	}
 }
 

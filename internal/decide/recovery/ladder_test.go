@@ -56,7 +56,6 @@ func TestNext_Table(t *testing.T) {
 		f       Failure
 		history []Transition
 		offer   func(*Offer)
-		limits  func(*Limits)
 		after   time.Duration
 		level   ops.RecoveryLevel
 		passed  []ops.RecoveryLevel
@@ -127,13 +126,11 @@ func TestNext_Table(t *testing.T) {
 		{name: "cancelled is no failure", f: stopped("user", same), level: ops.RecoveryNone},
 		{name: "the total time is over", f: format, history: []Transition{at(ops.RecoveryNudge, 0)}, after: time.Hour, level: ops.RecoveryForceDone, passed: []ops.RecoveryLevel{ops.RecoveryReplan, ops.RecoveryFallback}, reason: "recovery has taken 1h"},
 		{name: "earlier tier steps count", f: format, offer: func(o *Offer) { o.EarlierTime = time.Hour }, level: ops.RecoveryForceDone, passed: []ops.RecoveryLevel{ops.RecoveryNudge, ops.RecoveryReplan, ops.RecoveryFallback}},
-		{name: "the total cost is reached", f: format, offer: func(o *Offer) { o.SpentUSD = 2 }, limits: func(l *Limits) { l.TotalUSD = 2 }, level: ops.RecoveryForceDone, passed: []ops.RecoveryLevel{ops.RecoveryNudge, ops.RecoveryReplan, ops.RecoveryFallback}, reason: "$2.00"},
 		{name: "the total time cuts the level's", f: format, offer: func(o *Offer) { o.EarlierTime = 58 * time.Minute }, level: ops.RecoveryNudge, check: func(t *testing.T, m Move) {
 			if !m.Deadline.Equal(noon.Add(2 * time.Minute)) {
 				t.Errorf("until %s", m.Deadline)
 			}
 		}},
-		{name: "switched off", f: format, limits: func(l *Limits) { l.Retries, l.Nudges = 0, 0 }, level: ops.RecoveryReplan, passed: []ops.RecoveryLevel{ops.RecoveryNudge}, reason: "switched off"},
 		{name: "an interrupted repair is probed first", f: stopped("crash", same), level: ops.RecoveryNudge, check: func(t *testing.T, m Move) {
 			if !m.ProbeFirst {
 				t.Error("not probed first")
@@ -142,14 +139,11 @@ func TestNext_Table(t *testing.T) {
 		{name: "another tier starts with none", f: network, history: []Transition{row1(ops.RecoveryForceDone, noon, func(t *Transition) { t.Tier = 1 })}, level: ops.RecoveryRetry},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			o, l := everything(), Defaults()
+			o := everything()
 			if c.offer != nil {
 				c.offer(&o)
 			}
-			if c.limits != nil {
-				c.limits(&l)
-			}
-			m := Next(c.f, Classify(c.f, nil), c.history, o, l, noon.Add(c.after))
+			m := Next(c.f, Classify(c.f, nil), c.history, o, Defaults(), noon.Add(c.after))
 			var passed []ops.RecoveryLevel
 			for _, p := range m.Passed {
 				passed = append(passed, p.Level)
@@ -211,30 +205,5 @@ func TestRecord_TellsTheLevelsBefore(t *testing.T) {
 	}
 	if got := entered(append(history, r), 2, ops.RecoveryForceDone+1); !slices.Equal(got, []ops.RecoveryLevel{1, 2, 3}) {
 		t.Errorf("path %v", got)
-	}
-}
-
-func TestLimits_Check(t *testing.T) {
-	if err := Defaults().Check(); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		edit func(*Limits)
-		want string
-	}{
-		{func(l *Limits) { l.Retries = -1 }, "retries"},
-		{func(l *Limits) { l.Backoff = nil }, "backoff is empty"},
-		{func(l *Limits) { l.Backoff = []time.Duration{time.Hour} }, "outside 0 to 30s"},
-		{func(l *Limits) { l.Nudges = 4 }, "nudges are 4"},
-		{func(l *Limits) { l.NudgeTime = 0 }, "nudge time"},
-		{func(l *Limits) { l.ReplanTime = 0 }, "replan time"},
-		{func(l *Limits) { l.FallbackTime = -1 }, "fallback time"},
-		{func(l *Limits) { l.TotalUSD = -1 }, "totals"},
-	} {
-		l := Defaults()
-		c.edit(&l)
-		if err := l.Check(); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("got %v, want %q", err, c.want)
-		}
 	}
 }

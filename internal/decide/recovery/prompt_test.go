@@ -108,7 +108,7 @@ func TestExplain_TellsClassEntryLimitsAndWhy(t *testing.T) {
 	f = failed(func(f *Failure) { f.Error, f.Mutating = "ECONNRESET", true })
 	wants(t, "explain", Explain(f, nil, Defaults()), "level 1 is passed over")
 	wants(t, "explain", Explain(stopped("user", same), nil, Defaults()), "not entered")
-	wants(t, "explain", Explain(stopped("crash", same), nil, Limits{}), "probes of the affected services", "no limit")
+	wants(t, "explain", Explain(stopped("crash", same), nil, Defaults()), "probes of the affected services")
 	if strings.Contains(Explain(failed(func(f *Failure) { f.Class = "exit" }), nil, Defaults()), "nudge") {
 		t.Error("levels below the entry are listed")
 	}
