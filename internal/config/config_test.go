@@ -199,7 +199,7 @@ func TestEverySettingIsReadFromEverySource(t *testing.T) {
 
 		"deadman.ping_url": "http://127.0.0.1:9/ping", "webhooks.expire": "1h", "notify.second_urls": "json://127.0.0.1", "notify.telegram_senders": "42,43", "notify.telegram_responders": "44",
 		"notify.telegram_api": "http://127.0.0.1:9", "notify.approve_by_ntfy": "true", "web.public_url": "https://ops.example.org",
-		"cooldown.redeployments": "2", "sandbox.bubblewrap": "on", "sandbox.uid": "1000", "sandbox.mode": "required", "sandbox.unwalled": "refuse", "sandbox.network": "services", "sandbox.memory_mb": "9",
+		"cooldown.redeployments": "2", "sandbox.bubblewrap": "on", "sandbox.uid": "1000", "sandbox.mode": "required", "sandbox.unwalled": "refuse", "sandbox.network": "services",
 		"docker.broker": "off", "cooldown.redeployment_window": "1h",
 		"oidc.issuer": "https://id.example.org", "database_url": "postgres://db/ops", "host.lease": "20s", "host.sessions": "7", "host.disk_reserve": "100", "retention.session_max_mb": "32",
 	}

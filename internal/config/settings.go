@@ -385,8 +385,6 @@ func (c *Config) sandboxSettings() []field {
 			or(string(NetworkOpen)),
 		value("network_hosts", &s.Hosts, wordsKind("hosts"),
 			"More hosts that sessions reach: `name` or `*.name` by https, `name:port` with any protocol. They can receive data."),
-		value("memory_mb", &s.Memory, megabytesKind(1<<24),
-			"Memory that a session may use, in megabytes, where it has a cgroup; 0 means half of the machine's.").or("0"),
 	)
 }
 

@@ -260,7 +260,6 @@ type Sandbox struct {
 	Network    NetworkMode
 	Hosts      []string // that sessions reach beside what is declared
 	Processes  int      // of a session at once; 0: no limit
-	Memory     int64    // of a session, in bytes; 0: half of the machine's
 }
 
 // Walled reports whether walls that hold an agent without a shell gate are wanted.

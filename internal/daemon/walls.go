@@ -38,16 +38,12 @@ func (h *Host) walls() func(environment string) agent.Walls {
 	return func(environment string) agent.Walls { return byName[environment] }
 }
 
-// sessionLimits are what the processes of a session may use. Without a setting, memory is half of the machine's.
+// sessionLimits are what the processes of a session may use. Half of the machine's memory stays for what the session looks after.
 func sessionLimits(s config.Sandbox) process.Limits {
 	if s.Mode == config.SandboxOff {
 		return process.Limits{}
 	}
-	out := process.Limits{Processes: s.Processes, Memory: s.Memory}
-	if out.Memory == 0 {
-		out.Memory = machineMemory() / 2
-	}
-	return out
+	return process.Limits{Processes: s.Processes, Memory: machineMemory() / 2}
 }
 
 func wallsOn(c *config.Config) bool {
