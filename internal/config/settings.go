@@ -483,8 +483,6 @@ type OIDC struct {
 	Issuer       string // empty: there is none
 	ClientID     string
 	ClientSecret string
-	Scopes       []string
-	GroupsClaim  string
 	Admins       []string
 	Responders   []string
 	Readers      []string
@@ -534,9 +532,6 @@ func (c *Config) signInSettings() []field {
 		value("client_id", &o.ClientID, textKind(), "Id of this installation at the provider.").byEnv("CLAUDEOPS_OIDC_CLIENT_ID"),
 		value("client_secret", &o.ClientSecret, tokenKind(), "Secret of this installation at the provider; a public client has none.").
 			byEnv("CLAUDEOPS_OIDC_CLIENT_SECRET").hiddenValue(),
-		value("scopes", &o.Scopes, wordsKind("scopes"), "Scopes to ask for. Some providers need another one for groups.").
-			or("openid,profile,email"),
-		value("groups_claim", &o.GroupsClaim, textKind(), "Claim that lists the groups of a person.").or("groups"),
 		value("admins", &o.Admins, wordsKind("users and groups"), "Who may do everything. "+who).byEnv("CLAUDEOPS_OIDC_ADMINS"),
 		value("responders", &o.Responders, wordsKind("users and groups"), "Who may acknowledge, snooze and deny.").
 			byEnv("CLAUDEOPS_OIDC_RESPONDERS"),

@@ -128,7 +128,7 @@ func (h *Host) provider() *login.Provider {
 		return nil
 	}
 	o := login.ProviderOptions{
-		Issuer: c.Issuer, ClientID: c.ClientID, ClientSecret: c.ClientSecret, Scopes: c.Scopes, GroupsClaim: c.GroupsClaim,
+		Issuer: c.Issuer, ClientID: c.ClientID, ClientSecret: c.ClientSecret,
 		RedirectURL: h.Config.Edges.PublicURL + web.OIDCCallback, Clock: h.Clock,
 	}
 	for _, g := range c.Granted() {

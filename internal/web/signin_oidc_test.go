@@ -21,7 +21,7 @@ func oidcSite(t *testing.T) (*site, *oidctest.Provider) {
 		provider = oidctest.New(t, o.Clock)
 		o.OIDC = login.NewProvider(login.ProviderOptions{
 			Issuer: provider.URL, ClientID: oidctest.ClientID, ClientSecret: oidctest.ClientSecret,
-			RedirectURL: "http://127.0.0.1:8080" + web.OIDCCallback, Scopes: []string{"openid", "profile"}, GroupsClaim: "groups", Clock: o.Clock,
+			RedirectURL: "http://127.0.0.1:8080" + web.OIDCCallback, Clock: o.Clock,
 			Rules: []login.Rule{
 				{Role: access.RoleAdmin, Groups: []string{"sre"}},
 				{Role: access.RoleResponder, Users: []string{"alice", "bob@example.org"}},
@@ -136,6 +136,7 @@ func TestAForgedAnswerOfAProviderSignsNobodyIn(t *testing.T) {
 func TestASignInBelongsToItsBrowserAndHappensOnce(t *testing.T) {
 	s, provider := oidcSite(t)
 	address, cookie := s.oidcBegin("//evil.example/x")
+	mustContain(t, address, "scope=openid+profile+email")
 	sent := provider.Authorize(t, address)
 	_, other := s.oidcBegin("/")
 	forged := *cookie
@@ -192,7 +193,7 @@ func TestOtherRulesEndTheLoginsOfAProvider(t *testing.T) {
 	address, cookie := s.oidcBegin("/")
 	cookie = s.oidcReturn(provider.Authorize(t, address), cookie).login()
 	again := siteOver(t, s.Journal, withToken("secret"), func(o *web.Options) {
-		o.OIDC = login.NewProvider(login.ProviderOptions{Issuer: provider.URL, ClientID: oidctest.ClientID, GroupsClaim: "groups", Clock: o.Clock})
+		o.OIDC = login.NewProvider(login.ProviderOptions{Issuer: provider.URL, ClientID: oidctest.ClientID, Clock: o.Clock})
 	})
 	if got := again.with("GET", "/", "", cookie).StatusCode; got != http.StatusSeeOther {
 		t.Errorf("status %d", got)

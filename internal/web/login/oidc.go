@@ -42,14 +42,15 @@ type Rule struct {
 	Groups []string
 }
 
+// groupsClaim lists the groups of a person. No standard names it; the usual providers call it so, or can be told to.
+const groupsClaim = "groups"
+
 // ProviderOptions are the provider and its users.
 type ProviderOptions struct {
 	Issuer       string
 	ClientID     string
 	ClientSecret string
 	RedirectURL  string
-	Scopes       []string
-	GroupsClaim  string
 	Rules        []Rule // the strongest role that matches counts
 	Clock        func() time.Time
 }
@@ -134,7 +135,7 @@ func (p *Provider) Issuer() string { return p.o.Issuer }
 
 // Fingerprint changes when the provider or the rules about its users change.
 func (p *Provider) Fingerprint() string {
-	text, _ := json.Marshal([]any{p.o.Issuer, p.o.ClientID, p.o.GroupsClaim, p.o.Rules}) // it holds texts only
+	text, _ := json.Marshal([]any{p.o.Issuer, p.o.ClientID, p.o.Rules}) // it holds texts only
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
 }
@@ -163,7 +164,8 @@ func (p *Provider) discover(ctx context.Context) (*oidc.Provider, error) {
 
 func (p *Provider) oauth(found *oidc.Provider) *oauth2.Config {
 	return &oauth2.Config{
-		ClientID: p.o.ClientID, ClientSecret: p.o.ClientSecret, Endpoint: found.Endpoint(), RedirectURL: p.o.RedirectURL, Scopes: p.o.Scopes,
+		ClientID: p.o.ClientID, ClientSecret: p.o.ClientSecret, Endpoint: found.Endpoint(), RedirectURL: p.o.RedirectURL,
+		Scopes: []string{oidc.ScopeOpenID, "profile", "email"}, // people are named by user name or address; groups have no standard scope
 	}
 }
 
@@ -229,7 +231,7 @@ func (p *Provider) claims(ctx context.Context, found *oidc.Provider, token *oidc
 		return claims{}, failed(Invalid, err)
 	}
 	_, named := all["preferred_username"]
-	_, grouped := all[p.o.GroupsClaim]
+	_, grouped := all[groupsClaim]
 	if (!named || !grouped) && found.UserInfoEndpoint() != "" {
 		info, err := found.UserInfo(ctx, oauth2.StaticTokenSource(access))
 		if err != nil {
@@ -245,7 +247,7 @@ func (p *Provider) claims(ctx context.Context, found *oidc.Provider, token *oidc
 			}
 		}
 	}
-	c := claims{subject: token.Subject, groups: texts(all[p.o.GroupsClaim])}
+	c := claims{subject: token.Subject, groups: texts(all[groupsClaim])}
 	c.username, _ = all["preferred_username"].(string)
 	// Anybody could enter an address that the provider has not verified.
 	if verified, _ := all["email_verified"].(bool); verified {
