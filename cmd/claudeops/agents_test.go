@@ -171,7 +171,7 @@ END
   - {id: look, tier: 1, agent: claude, model: haiku, hands_to: [mine]}
   - {id: mine, tier: 2, family: local, agent: command, model: qwen3, command: [` + script + `, --careful]}
 `
-	b := climbing(t, []agenttest.Play{finds(1)}, "SECRET_OF_THE_HOST=x").configured("agent: {command_trusted: true}\n" + handlers)
+	b := climbing(t, []agenttest.Play{finds(1)}, "SECRET_OF_THE_HOST=x").configured(handlers)
 	b.once(6)
 	c := b.cycle()
 	s := c.Journal.Last()
@@ -189,8 +189,8 @@ END
 	b.nothingLeft()
 }
 
-// Nobody judges what such a program does: without walls, and without the word of the operator, it does not run.
-func TestACommandNobodyVouchesForDoesNotRun(t *testing.T) {
+// Nobody judges what such a program does: without walls it does not run.
+func TestACommandWithoutWallsDoesNotRun(t *testing.T) {
 	t.Parallel()
 	ran := filepath.Join(t.TempDir(), "ran")
 	b := climbing(t, []agenttest.Play{finds(1)}, "CLAUDEOPS_SANDBOX=off").configured(`handlers:
@@ -202,7 +202,7 @@ func TestACommandNobodyVouchesForDoesNotRun(t *testing.T) {
 		t.Error("it ran")
 	}
 	for _, s := range b.cycle().Journal.Sessions {
-		if s.Handler == "mine" && (s.Status != ops.SessionFailed || !strings.Contains(s.Error, "command_trusted")) {
+		if s.Handler == "mine" && (s.Status != ops.SessionFailed || !strings.Contains(s.Error, "sandbox.mode")) {
 			t.Errorf("the session is %s: %s", s.Status, s.Error)
 		}
 	}

@@ -53,8 +53,7 @@ func planner(t *testing.T, services []string, plan []map[string]string) string {
 // planBox is a box in which such an agent works at all tiers, and a human is asked before Tier 3.
 func planBox(t *testing.T, agent, config string) *box {
 	t.Helper()
-	return newBox(t, agenttest.Scenario{}, "CLAUDEOPS_GUARD=on", "CLAUDEOPS_APPROVAL_TIER=3", "CLAUDEOPS_FAULT_WAITS=settle=200ms").configured(fmt.Sprintf(`agent: {command_trusted: true}
-handlers:
+	return newBox(t, agenttest.Scenario{}, "CLAUDEOPS_GUARD=on", "CLAUDEOPS_APPROVAL_TIER=3", "CLAUDEOPS_FAULT_WAITS=settle=200ms").configured(fmt.Sprintf(`handlers:
   - {id: look, tier: 1, agent: command, command: [%[1]s], model: m, family: a, hands_to: [repair]}
   - {id: repair, tier: 2, agent: command, command: [%[1]s], model: m, family: b, hands_to: [rebuild]}
   - {id: rebuild, tier: 3, agent: command, command: [%[1]s], model: m, family: c}
@@ -340,8 +339,7 @@ func actionBox(t *testing.T) (*box, string) {
 			t.Fatal(err)
 		}
 	}
-	return newBox(t, agenttest.Scenario{}, "CLAUDEOPS_GUARD=on").configured(fmt.Sprintf(`agent: {command_trusted: true}
-handlers:
+	return newBox(t, agenttest.Scenario{}, "CLAUDEOPS_GUARD=on").configured(fmt.Sprintf(`handlers:
   - {id: look, tier: 1, agent: command, command: [%[1]s/agent], model: m, family: a, hands_to: [repair]}
   - {id: repair, tier: 2, agent: command, command: [%[1]s/agent], model: m, family: b}
 services:

@@ -561,11 +561,11 @@ func unfit(cfg *config.Config) []finding {
 				"it cannot run: no gate checks the commands of Codex, so above Tier 1 it needs the sandbox layer landlock or bubblewrap",
 				"Set sandbox: auto, or use another agent for " + may.String(),
 			})
-		case h.Agent == agentCommand && !cfg.Agent.CommandTrusted && !held:
+		case h.Agent == agentCommand && !held:
 			out = append(out, finding{
 				"handler " + h.ID, "problem",
 				"it cannot run: no gate checks what a command does, so it needs the sandbox layer landlock or bubblewrap",
-				"Set sandbox: auto, or agent.command_trusted: true if you trust your programs",
+				"Set sandbox: auto, or use another agent",
 			})
 		}
 		if h.Agent == agentCommand && len(h.Command) > 0 {

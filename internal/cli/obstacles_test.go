@@ -33,7 +33,6 @@ func TestWhatCannotRunIsNamed(t *testing.T) {
 		stepIn   = "handlers:\n  - {id: a, tier: 1, hands_to: [b]}\n  - {id: b, tier: 2, fallback: [c]}\n  - {id: c, tier: 1, agent: codex, model: gpt-5.4}\n"
 		sandbox  = "sandbox: {bubblewrap: on}\n"
 		off      = "sandbox: off\n"
-		trusted  = "agent: {command_trusted: true}\n"
 	)
 	all := []string{"claude", "codex", "looker"}
 	for _, tc := range []struct {
@@ -52,8 +51,7 @@ func TestWhatCannotRunIsNamed(t *testing.T) {
 		{"no key for claude", reviewer + sandbox, all, "ANTHROPIC_API_KEY", "neither ANTHROPIC_API_KEY"},
 		{"command behind the default walls", program, all, "", ""},
 		{"command without a wall", program + off, all, "", "handler a: it cannot run"},
-		{"trusted command", program + trusted, all, "", ""},
-		{"no such program", program + trusted, []string{"claude"}, "", `"looker" is not installed`},
+		{"no such program", program, []string{"claude"}, "", `"looker" is not installed`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			environ := slices.DeleteFunc(machine(t, tc.have...), func(v string) bool {

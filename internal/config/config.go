@@ -61,16 +61,14 @@ type Tier struct {
 
 // Agent is which agent CLI runs, and what only it gets.
 type Agent struct {
-	Bin      string
-	CodexBin string
-	// CommandTrusted lets programs of the operator run without a sandbox.
-	CommandTrusted bool
-	KeyProxy       KeyProxy
-	Scenario       string
-	Env            []string
-	APIKey         string
-	OAuthToken     string
-	BaseURL        string
+	Bin        string
+	CodexBin   string
+	KeyProxy   KeyProxy
+	Scenario   string
+	Env        []string
+	APIKey     string
+	OAuthToken string
+	BaseURL    string
 }
 
 // KeyProxy is which agents get a token of a proxy instead of the key of the API.

@@ -184,8 +184,8 @@ func TestConfigurationFileIsFoundInOrder(t *testing.T) {
 // Every setting with a variable takes the same text from the file, the environment and, unless secret, a flag.
 func TestEverySettingIsReadFromEverySource(t *testing.T) {
 	samples := map[string]string{
-		"agent.command_trusted": "true", "agent.key_proxy": "on",
-		"interval": "90", "dry_run": "true", "max_tier": "2", "escalation.mode": "handoff", "escalation.resume_context_threshold": "0.5",
+		"agent.key_proxy": "on",
+		"interval":        "90", "dry_run": "true", "max_tier": "2", "escalation.mode": "handoff", "escalation.resume_context_threshold": "0.5",
 		"escalation.approval_tier": "3", "limits.session": "1m", "limits.idle": "1m", "limits.tool": "1m", "budget.session_usd": "1", "budget.chain_usd": "1.5",
 		"budget.day_usd": "0", "recovery.enabled": "off", "agent.base_url": "http://127.0.0.1:9", "notify.apprise_api": "http://127.0.0.1:9",
 		"notify.apprise_urls": "json://127.0.0.1", "listen": "127.0.0.1:9090", "agent.env": "DOCKER_HOST",

@@ -210,9 +210,6 @@ func (c *Config) agentSettings() []field {
 		value("codex_bin", &a.CodexBin, programKind(),
 			"The CLI of handlers with `agent: codex`. `scripted` selects the built-in scripted agent.").
 			byEnv("CLAUDEOPS_CODEX_BIN").or("codex"),
-		value("command_trusted", &a.CommandTrusted, boolKind(),
-			"Run handlers with `agent: command` without a sandbox. The guard does not check them; otherwise they need Landlock or bubblewrap.").
-			or("false"),
 		value("key_proxy", &a.KeyProxy, choiceKind("a choice for the key proxy", KeyProxyAuto, KeyProxyOn, KeyProxyOff),
 			"Give agents a session token instead of the API key. A proxy of the supervisor on loopback adds the key. "+
 				"`auto` does so for agents without a shell gate (Codex, command). `off` passes the key to the agent.").or("auto"),

@@ -75,7 +75,7 @@ func (h *Host) runners(r *redact.Redactor) map[string]cycle.Runner {
 			Ability: &ops.Ability{Version: "scripted", Known: true, Structured: true, Tells: true},
 		}), gated),
 		"codex":   agent.NewRunner(codex.New(codex.Options{Bin: h.Config.Agent.CodexBin, ExtraEnv: extra, Prices: h.Config.Prices}), ungated),
-		"command": agent.NewRunner(command.New(command.Options{ExtraEnv: extra, Trusted: h.Config.Agent.CommandTrusted}), ungated),
+		"command": agent.NewRunner(command.New(command.Options{ExtraEnv: extra}), ungated),
 	}
 }
 

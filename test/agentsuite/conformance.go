@@ -73,7 +73,26 @@ type Subject struct {
 	CostUSD       *float64
 	// Structured: it gives an outcome when there is a schema.
 	Structured bool
+	Walls      func(environment string) agent.Walls // nil: none
 }
+
+// Paper is a wall that holds nothing, for an agent that starts only behind the layer of its name.
+type Paper string
+
+// Layers names the one layer.
+func (p Paper) Layers(ops.Tier) []string { return []string{string(p)} }
+
+// Prepare does nothing.
+func (Paper) Prepare(ops.Tier) error { return nil }
+
+// Wrap returns the program as it is.
+func (Paper) Wrap(_ ops.Tier, p agent.Program) (agent.Program, error) { return p, nil }
+
+// Collect does nothing.
+func (Paper) Collect(ops.Tier) error { return nil }
+
+// GatesShells is false.
+func (Paper) GatesShells(ops.Tier) bool { return false }
 
 // Run runs the suite.
 func Run(t *testing.T, s Subject) {
@@ -107,7 +126,7 @@ func (s Subject) make(t *testing.T, task Task) (*agent.Runner, ops.SessionSpec) 
 	must(t, os.WriteFile(script, []byte("#!/bin/sh\nsetsid sleep 300 &\nsleep 300\n"), 0o700))
 	adapter, spec := s.Make(t, task, Fixture{Command: script})
 	s.fill(t, &spec)
-	return agent.NewRunner(adapter, agent.Options{Redactor: redact.New([]string{Secret})}), spec
+	return agent.NewRunner(adapter, agent.Options{Redactor: redact.New([]string{Secret}), Walls: s.Walls}), spec
 }
 
 // fill adds what does not depend on the adapter.

@@ -108,10 +108,11 @@ func TestCommand(t *testing.T) {
 	t.Parallel()
 	agentsuite.Run(t, agentsuite.Subject{
 		Structured: true, Input: ops.Ptr(int64(7)), Output: ops.Ptr(int64(3)), CostUSD: ops.Ptr(0.5),
+		Walls: func(string) agent.Walls { return agentsuite.Paper(command.LayerLandlock) },
 		Missing: func(*testing.T) (agent.Adapter, ops.SessionSpec) {
 			spec := session()
 			spec.Command = []string{"/no/such/program"}
-			return command.New(command.Options{Trusted: true}), spec
+			return command.New(command.Options{}), spec
 		},
 		Make: func(_ *testing.T, task agentsuite.Task, with agentsuite.Fixture) (agent.Adapter, ops.SessionSpec) {
 			answer := "cat >/dev/null; echo looking; echo '{\"type\":\"figures\",\"cost_usd\":0.5,\"input_tokens\":7,\"output_tokens\":3}'; echo '" + agentsuite.Outcome + "'"
@@ -126,7 +127,7 @@ func TestCommand(t *testing.T) {
 			}[task]
 			spec := session()
 			spec.Command = []string{"sh", "-c", script}
-			return command.New(command.Options{Trusted: true}), spec
+			return command.New(command.Options{}), spec
 		},
 	})
 }

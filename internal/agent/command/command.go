@@ -14,15 +14,13 @@ import (
 	"claudeops/internal/ops"
 )
 
-// Options say what the programs get to see and what holds them.
+// Options say what the programs get to see.
 type Options struct {
 	Env      []string // NAME=value, the supervisor's environment, to find a program in
 	ExtraEnv []string // names that pass through beside the usual ones
-	// Trusted: the operator vouches for the programs, so they also run without walls. No gate judges what they do.
-	Trusted bool
 }
 
-// The layers one of which a program that is not trusted needs: both keep it from changing files outside its own folders.
+// The layers one of which a program needs: both keep it from changing files outside its own folders.
 const (
 	LayerBubblewrap = "bubblewrap"
 	LayerLandlock   = "landlock"
@@ -61,10 +59,10 @@ func (c *Command) Prepare(_ context.Context, spec ops.SessionSpec, walls agent.W
 	if err != nil {
 		return nil, err
 	}
-	if !c.o.Trusted && !walled(walls, spec.Session.May()) {
+	if !walled(walls, spec.Session.May()) {
 		return nil, agent.Refuse(ops.FailureLayer,
 			"no gate judges what a command does, so it runs only behind the sandbox layer %q or %q, and both are off: "+
-				"switch one on (sandbox.mode: auto or sandbox.bubblewrap: true), or vouch for your programs (agent.command_trusted: true)",
+				"switch one on (sandbox.mode: auto or sandbox.bubblewrap: true)",
 			LayerBubblewrap, LayerLandlock)
 	}
 	f, err := agent.MakeFolders(spec)

@@ -18,13 +18,14 @@ import (
 	"claudeops/internal/agent"
 	"claudeops/internal/agent/command"
 	"claudeops/internal/ops"
+	"claudeops/test/agentsuite"
 	"claudeops/test/agenttest"
 )
 
-// run runs a shell script as an agent.
+// run runs a shell script as an agent behind a wall.
 func run(t *testing.T, o command.Options, script string, change func(*ops.SessionSpec)) (ops.RunResult, string) {
 	t.Helper()
-	return runBehind(t, o, nil, script, change)
+	return runBehind(t, o, behindPaper, script, change)
 }
 
 func runBehind(
@@ -65,7 +66,7 @@ func TestWhichOutputIsTheOutcome(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			res, _ := run(t, command.Options{Trusted: true}, tc.script, nil)
+			res, _ := run(t, command.Options{}, tc.script, nil)
 			got := ""
 			if res.Structured != nil {
 				var v map[string]any
@@ -90,7 +91,7 @@ func TestWhichOutputIsTheOutcome(t *testing.T) {
 func TestWhatAProgramIsGiven(t *testing.T) {
 	t.Parallel()
 	script := `cat; echo; env; cat "$CLAUDEOPS_OUTCOME_SCHEMA"; echo; pwd; echo warning >&2`
-	res, text := run(t, command.Options{Trusted: true, ExtraEnv: []string{"WANTED"}}, script, func(s *ops.SessionSpec) { s.OutcomeJSON = `{"type":"object"}` })
+	res, text := run(t, command.Options{ExtraEnv: []string{"WANTED"}}, script, func(s *ops.SessionSpec) { s.OutcomeJSON = `{"type":"object"}` })
 	if !res.Success() {
 		t.Fatalf("result: %+v", res)
 	}
@@ -109,7 +110,7 @@ func TestWhatAProgramIsGiven(t *testing.T) {
 
 func TestFiguresAddUp(t *testing.T) {
 	t.Parallel()
-	res, _ := run(t, command.Options{Trusted: true},
+	res, _ := run(t, command.Options{},
 		`echo '{"type":"figures","cost_usd":0.25,"input_tokens":3,"num_turns":1}'; echo '{"type":"figures","cost_usd":0.5,"input_tokens":4,"output_tokens":2,"cache_read_tokens":-1}'`, nil)
 	if *res.CostUSD != 0.75 || *res.InputTokens != 7 || *res.OutputTokens != 2 || *res.NumTurns != 1 || res.CacheReadTokens != nil || res.CacheWriteTokens != nil {
 		t.Errorf("figures: %+v", res.Figures)
@@ -118,17 +119,17 @@ func TestFiguresAddUp(t *testing.T) {
 
 func TestAnExitCodeIsAFailure(t *testing.T) {
 	t.Parallel()
-	res, _ := run(t, command.Options{Trusted: true}, "echo boom >&2; exit 4", nil)
+	res, _ := run(t, command.Options{}, "echo boom >&2; exit 4", nil)
 	if res.Failure != ops.FailureExit || *res.ExitCode != 4 || res.Err != "sh exited with code 4: boom" || res.ResultRead {
 		t.Errorf("result: %+v", res)
 	}
 }
 
-func TestItRunsOnlyBehindAWallUnlessTrusted(t *testing.T) {
+func TestItRunsOnlyBehindAWall(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	for name, walls := range map[string]func(string) agent.Walls{
-		"none": nil, "none for the environment": func(string) agent.Walls { return nil }, "another": func(string) agent.Walls { return paper{"uid"} },
+		"none": nil, "none for the environment": func(string) agent.Walls { return nil }, "another": func(string) agent.Walls { return agentsuite.Paper("uid") },
 	} {
 		res, _ := runBehind(t, command.Options{}, walls, "touch "+file, nil)
 		if res.Failure != ops.FailureLayer || res.ExitCode != nil || !strings.Contains(res.Err, "sandbox.bubblewrap") {
@@ -138,25 +139,20 @@ func TestItRunsOnlyBehindAWallUnlessTrusted(t *testing.T) {
 	if _, err := os.Stat(file); err == nil {
 		t.Error("it ran")
 	}
-	walls := func(string) agent.Walls { return paper{command.LayerBubblewrap} }
-	if res, _ := runBehind(t, command.Options{}, walls, "true", nil); !res.Success() {
-		t.Errorf("behind the wall: %+v", res)
+	for _, layer := range []string{command.LayerBubblewrap, command.LayerLandlock} {
+		walls := func(string) agent.Walls { return agentsuite.Paper(layer) }
+		if res, _ := runBehind(t, command.Options{}, walls, "true", nil); !res.Success() {
+			t.Errorf("behind %s: %+v", layer, res)
+		}
 	}
 }
 
-// paper are walls that hold nothing.
-type paper struct{ layer string }
-
-func (p paper) Layers(ops.Tier) []string                              { return []string{p.layer} }
-func (paper) Prepare(ops.Tier) error                                  { return nil }
-func (paper) Wrap(_ ops.Tier, p agent.Program) (agent.Program, error) { return p, nil }
-func (paper) Collect(ops.Tier) error                                  { return nil }
-func (paper) GatesShells(ops.Tier) bool                               { return false }
+func behindPaper(string) agent.Walls { return agentsuite.Paper(command.LayerLandlock) }
 
 func TestAHandlerWithoutAProgramIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, argv := range [][]string{nil, {""}} {
-		res, _ := run(t, command.Options{Trusted: true}, "", func(s *ops.SessionSpec) { s.Command = argv })
+		res, _ := run(t, command.Options{}, "", func(s *ops.SessionSpec) { s.Command = argv })
 		if res.Failure != ops.FailureNotFound || !strings.Contains(res.Err, "other") {
 			t.Errorf("result: %+v", res)
 		}
@@ -172,7 +168,7 @@ func TestTheKeyIsReplacedByAToken(t *testing.T) {
 	}))
 	t.Cleanup(api.Close)
 	const key = "sk-the-real-key"
-	o := command.Options{Trusted: true, ExtraEnv: []string{"ANTHROPIC_API_KEY", "OPENAI_API_KEY"}}
+	o := command.Options{ExtraEnv: []string{"ANTHROPIC_API_KEY", "OPENAI_API_KEY"}}
 	spec := ops.SessionSpec{
 		Session: ops.Session{ID: 5, CycleID: 3, Tier: ops.Tier1, Handler: "other", Key: "test-" + uuid.NewString()},
 		Prompt:  "look around", StateDir: t.TempDir(),
@@ -184,7 +180,7 @@ curl -s -H "Authorization: Bearer $OPENAI_API_KEY" -d '{}' "$OPENAI_BASE_URL/res
 		Limits: ops.Limits{Wall: time.Minute, Idle: time.Minute, Grace: time.Second},
 	}
 	rec := &agenttest.Recorder{}
-	res := agent.NewRunner(command.New(o), agent.Options{HideKeys: func(string, ops.Tier) bool { return true }}).Run(t.Context(), spec, rec)
+	res := agent.NewRunner(command.New(o), agent.Options{Walls: behindPaper, HideKeys: func(string, ops.Tier) bool { return true }}).Run(t.Context(), spec, rec)
 	text := rec.Text()
 	if !res.Success() || strings.Count(text, "answered") != 2 || strings.Contains(text, key) || !strings.Contains(text, "claudeops token") {
 		t.Errorf("got %+v\n%s", res, text)
