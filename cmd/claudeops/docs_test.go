@@ -32,7 +32,7 @@ import (
 
 const (
 	// patience is how long one block may take, on a busy machine.
-	patience = 90 * time.Second
+	patience = 4 * time.Minute
 	// webPort is the port of the pages in all documents.
 	webPort = "8080"
 )
