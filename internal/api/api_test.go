@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -112,7 +113,7 @@ func TestACycleIsAcceptedAndQueued(t *testing.T) {
 		Environment: "lab", Trigger: ops.TriggerAPI, Prompt: "look at jellyfin",
 		Options: ops.CycleOptions{DryRun: true}, At: c.Now, Behind: desk.MaxQueued,
 	}
-	if len(c.control.Submitted) != 1 || c.control.Submitted[0] != want {
+	if len(c.control.Submitted) != 1 || !reflect.DeepEqual(c.control.Submitted[0], want) {
 		t.Errorf("submitted %+v", c.control.Submitted)
 	}
 }

@@ -192,6 +192,7 @@ func (a *Advancer) look(ctx context.Context, now ops.Claimed) (ops.Claimed, erro
 // holds until it is claimed again.
 func follow(next *ops.Journal, known ops.Journal) {
 	next.Spend, next.Windows, next.Before, next.LastLook = known.Spend, known.Windows, known.Before, known.LastLook
+	next.Elsewhere = known.Elsewhere
 	readSessions(*next, known)
 }
 

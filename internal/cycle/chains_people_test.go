@@ -267,7 +267,7 @@ func probedChains() []chain {
 		{name: "a-degraded-service-is-good-enough", ends: ops.CycleHealthy, policy: policy(probing("web"), probesFirst, func(p *ops.Policy) { p.TolerateDegraded = true }), new: scheduled, acts: []act{well}, probes: finds("web", ops.Degraded)},
 		{name: "a-degraded-service-is-looked-at", ends: ops.CycleNeedsHuman, policy: policy(probing("web"), probesFirst), new: scheduled, acts: []act{well}, probes: finds("web", ops.Degraded)},
 		{name: "a-degraded-service-is-well-again", ends: ops.CycleHealthy, policy: policy(probing("web"), probesFirst), new: scheduled, acts: []act{well}, probes: finds("web", ops.Degraded, ops.Healthy)},
-		{name: "a-probe-starts-it", ends: ops.CycleResolved, policy: policy(probing("web")), new: ops.NewCycle{Trigger: ops.TriggerProbe}, acts: []act{hands(2), well}, probes: finds("web", ops.Down, ops.Healthy)},
+		{name: "a-probe-starts-it", ends: ops.CycleResolved, policy: policy(probing("web")), new: ops.NewCycle{Trigger: ops.TriggerProbe, Services: []string{"web"}}, acts: []act{hands(2), well}, probes: finds("web", ops.Down, ops.Healthy)},
 		{name: "a-repair-takes-a-moment", ends: ops.CycleResolved, policy: policy(probing("web")), acts: []act{hands(2), well}, probes: finds("web", ops.Down, ops.Down, ops.Down, ops.Healthy)},
 		{name: "what-is-silenced-is-left-out", ends: ops.CycleResolved, policy: policy(func(p *ops.Policy) {
 			p.Inventory = ops.Inventory{Services: []ops.Service{{Name: "web", Probed: true}, {Name: "db", Probed: true}}}
@@ -281,7 +281,7 @@ func probedChains() []chain {
 			_, err := r.store.AddSilence(r.t.Context(), ops.Silence{Environment: "default", Service: "db", Author: "ada", Reason: "new disk", CreatedAt: clock(), From: clock(), Until: clock().Add(time.Hour)})
 			r.must(err)
 		}},
-		{name: "agents-fail-and-it-recovers", ends: ops.CyclePartial, policy: policy(recovering, probing("web")), new: ops.NewCycle{Trigger: ops.TriggerProbe}, acts: []act{run(fails("api_error", 401))}, probes: finds("web", ops.Down, ops.Healthy)},
+		{name: "agents-fail-and-it-recovers", ends: ops.CyclePartial, policy: policy(recovering, probing("web")), new: ops.NewCycle{Trigger: ops.TriggerProbe, Services: []string{"web"}}, acts: []act{run(fails("api_error", 401))}, probes: finds("web", ops.Down, ops.Healthy)},
 		{name: "a-refuted-repair", ends: ops.CycleNeedsHuman, policy: policy(probing("web")), acts: []act{hands(2), well}, probes: finds("web", ops.Down)},
 		{name: "a-refuted-repair-is-tried-again", ends: ops.CycleResolved, policy: policy(recovering, probing("web")), acts: []act{hands(2), well, well}, probes: finds("web", ops.Down, ops.Down, ops.Down, ops.Down, ops.Down, ops.Healthy)},
 		{name: "a-refuted-repair-goes-up", ends: ops.CyclePartial, policy: policy(recovering, probing("web")), acts: []act{hands(2), well}, probes: finds("web", ops.Down)},
@@ -318,7 +318,7 @@ func deniedChains() []chain {
 		}
 	}
 	watched := policy(probing("web"), probesFirst, gate(2))
-	scheduled, failing := ops.NewCycle{Trigger: ops.TriggerScheduled}, ops.NewCycle{Trigger: ops.TriggerProbe}
+	scheduled, failing := ops.NewCycle{Trigger: ops.TriggerScheduled}, ops.NewCycle{Trigger: ops.TriggerProbe, Services: []string{"web"}}
 	return []chain{
 		{name: "a-no-lasts", ends: ops.CycleSuppressed, policy: watched, new: scheduled, acts: []act{hands(2)}, probes: broken(9), before: refused(23 * time.Hour)},
 		{name: "a-no-lasts-for-a-failing-probe", ends: ops.CycleSuppressed, policy: watched, new: failing, acts: []act{hands(2)}, probes: broken(9), before: refused(time.Hour)},

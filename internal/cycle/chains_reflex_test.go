@@ -55,7 +55,7 @@ func (p planned) Reflex(ctx context.Context, env ops.Environment, cycle ops.Cycl
 }
 
 func reflexChains() []chain {
-	probe := ops.NewCycle{Trigger: ops.TriggerProbe}
+	probe := ops.NewCycle{Trigger: ops.TriggerProbe, Services: []string{"web"}}
 	with := func(p planned) func(*rehearsal) {
 		return func(r *rehearsal) {
 			p.r = r

@@ -55,7 +55,7 @@ func dryRunChains() []chain {
 func (r *rehearsal) foundByTheWatch() {
 	cause, _, err := r.store.OpenCause(r.t.Context(), ops.Cause{
 		Key: "web", Environment: "default", Services: []string{"web"}, Level: ops.Down, Reason: "web is down.", Began: clock(), At: clock(),
-	}, ops.NewCycle{Environment: "default", Trigger: ops.TriggerProbe, Problem: "web: HTTP 502", At: clock()}, []ops.Check{
+	}, ops.NewCycle{Environment: "default", Trigger: ops.TriggerProbe, Services: []string{"web"}, Problem: "web: HTTP 502", At: clock()}, []ops.Check{
 		{Environment: "default", Purpose: ops.ProbeObserve, Service: "web", Probe: "http", Type: ops.CheckHTTP, Status: ops.Down, Error: "HTTP 502", At: clock()},
 	}, &ops.Notice{Kind: ops.NoticeOpened, Level: ops.LevelCritical, Title: "web is down", Environment: "default", Service: "web"}, clock())
 	r.must(err)

@@ -30,7 +30,7 @@ type memory struct {
 }
 
 func newMemory(p ops.Policy) *memory {
-	return &memory{cycle: ops.Cycle{ID: 1, Environment: "default", Status: ops.CycleQueued, Policy: p}, fail: func(string) error { return nil }}
+	return &memory{cycle: ops.Cycle{ID: 1, Environment: "default", Status: ops.CycleQueued, Charge: ops.Charge{Open: true}, Policy: p}, fail: func(string) error { return nil }}
 }
 
 func (m *memory) claimed() ops.Claimed {

@@ -177,13 +177,10 @@ func pause(ctx context.Context, d time.Duration) bool {
 // runningRounds is how often a container or unit that does not run is looked at: it may just be starting.
 const runningRounds = 3
 
-// running looks whether what the affected services run in is up. A page may please the probes of a service that does not run. Services
-// that nobody may touch now are left out: the repair was not about them.
+// running looks whether what the services of the chain run in is up. A page may please the probes of a service that does not run.
 func (a *Advancer) running(ctx context.Context, env ops.Environment, now ops.Claimed, step ops.Step) ops.Result {
 	services := decide.BriefFor(now, ops.Session{}, a.Clock()).Services()
-	held := decide.Held(now, a.Clock())
-	services = slices.DeleteFunc(append(services, step.Services...), func(name string) bool { return held[name] != "" })
-	specs := a.partsOf(env, services)
+	specs := a.partsOf(env, slices.Concat(services, step.Services))
 	var out ops.Result
 	for round := 1; len(specs) > 0; round++ {
 		out.Checks = a.Prober.Run(ctx, env.Name, specs, ops.ProbeRunning)

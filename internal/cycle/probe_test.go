@@ -93,7 +93,7 @@ func TestProbesAreRepeatedUntilTheyDecide(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				rounds, runs := 0, 0
 				p := policy(probesFirst, func(p *ops.Policy) {
-					p.Inventory = ops.Inventory{Services: []ops.Service{{Name: "db", Probed: true}, {Name: "web", Probed: true, DependsOn: []string{"db"}}}}
+					p.Inventory = ops.Inventory{Services: []ops.Service{{Name: "db", Aliases: []string{"grafana"}, Probed: true}, {Name: "web", Probed: true, DependsOn: []string{"db"}}}}
 				})
 				agent := structured{play(func(_ context.Context, spec ops.SessionSpec) ops.RunResult {
 					runs++
@@ -137,7 +137,9 @@ func TestAServiceThatFailedBetweenMustStayGoodLonger(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				rounds, runs := 0, 0
 				acts := repairs()
-				p := policy(probesFirst, func(p *ops.Policy) { p.Inventory = ops.Inventory{Services: []ops.Service{{Name: "db", Probed: true}}} })
+				p := policy(probesFirst, func(p *ops.Policy) {
+					p.Inventory = ops.Inventory{Services: []ops.Service{{Name: "db", Aliases: []string{"grafana"}, Probed: true}}}
+				})
 				agent := structured{play(func(_ context.Context, spec ops.SessionSpec) ops.RunResult {
 					runs++
 					if runs > len(acts) {

@@ -17,7 +17,6 @@ import (
 	"claudeops/internal/api"
 	"claudeops/internal/cycle"
 	"claudeops/internal/daemon/supervisor"
-	"claudeops/internal/decide"
 	"claudeops/internal/guard"
 	"claudeops/internal/guard/gate"
 	"claudeops/internal/guard/redact"
@@ -89,7 +88,7 @@ type actionTools struct {
 	dryRun  bool
 }
 
-// scope reads the services of the incident each time: they change while a cycle runs.
+// scope reads the services of the incident each time: people may hold them while a session runs.
 func (t *actionTools) scope(ctx context.Context) (act.Scope, error) {
 	ctx, cancel := context.WithTimeout(ctx, loadLimit)
 	defer cancel()
@@ -97,8 +96,8 @@ func (t *actionTools) scope(ctx context.Context) (act.Scope, error) {
 	if err != nil {
 		return act.Scope{}, err
 	}
-	services := incidentServices(now, t.session, t.h.Clock()) // it reads what the sessions reported
-	return act.Scope{Services: services, Held: decide.Held(now, t.h.Clock())}, nil
+	brief := briefFor(now, t.session, t.h.Clock())
+	return act.Scope{Services: brief.Free(), Held: brief.Held()}, nil
 }
 
 // Call runs a tool.

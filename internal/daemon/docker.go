@@ -119,7 +119,7 @@ func (d *dockerBrokers) incident(ctx context.Context, env ops.Environment, s ops
 	}
 	inventory := now.Cycle.Policy.Inventory
 	var out []broker.Service
-	for _, name := range incidentServices(now, s, d.h.Clock()) {
+	for _, name := range briefFor(now, s, d.h.Clock()).Free() {
 		i := slices.IndexFunc(inventory.Services, func(o ops.Service) bool { return o.Name == name })
 		if i < 0 {
 			out = append(out, broker.Service{Name: name})
@@ -130,26 +130,12 @@ func (d *dockerBrokers) incident(ctx context.Context, env ops.Environment, s ops
 	return out
 }
 
-// incidentServices are the services that this cycle found in trouble and that are not held back, by their own names.
-func incidentServices(now ops.Claimed, s ops.Session, at time.Time) []string {
+// briefFor is what a session is about, with what the tiers below it reported.
+func briefFor(now ops.Claimed, s ops.Session, at time.Time) decide.Brief {
 	for i := range now.Journal.Sessions {
-		report.Read(&now.Journal.Sessions[i]) // what a tier below reported counts, not only what probes saw
+		report.Read(&now.Journal.Sessions[i])
 	}
-	brief := decide.BriefFor(now, s, at)
-	var alone []string
-	for _, h := range brief.LeaveAlone() {
-		alone = append(alone, h.Service)
-	}
-	inventory := now.Cycle.Policy.Inventory
-	var out []string
-	for _, name := range brief.Services() {
-		canonical, known := inventory.Canonical(name)
-		if slices.Contains(alone, canonical) || !known && inventory.Strict {
-			continue
-		}
-		out = append(out, canonical)
-	}
-	return out
+	return decide.BriefFor(now, s, at)
 }
 
 // containersOf is a service with the names that its containers can have.

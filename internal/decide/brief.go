@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"claudeops/internal/decide/escalation"
 	"claudeops/internal/decide/recovery"
 	"claudeops/internal/ops"
 )
@@ -24,26 +23,28 @@ func BriefFor(now ops.Claimed, s ops.Session, at time.Time) Brief {
 }
 
 func viewOf(now ops.Claimed, at time.Time) view {
-	j := now.Journal
-	return view{cycle: now.Cycle, journal: j, policy: now.Cycle.Policy, now: at, newest: j.Newest(), last: j.Last()}
+	return newView(now.Cycle, now.Journal, now.Cycle.Policy, at)
 }
 
-// Services are the services that somebody in this cycle found in trouble and that are not held back.
-func (b Brief) Services() []string { return b.v.ours() }
+// Services are what the chain is about.
+func (b Brief) Services() []string { return b.v.services() }
 
-// Held are the services that nobody may change at a time, with the reason: a human has them, they are silenced or in maintenance, or
-// they are not trusted so far.
-func Held(now ops.Claimed, at time.Time) map[string]string {
+// Free are the services of the chain that the session may change now.
+func (b Brief) Free() []string { return ops.Free(b.v.services(), b.v.holds, b.repairs()) }
+
+// Held are the services that the session may not change now, with the reason.
+func (b Brief) Held() map[string]string {
 	out := map[string]string{}
-	v, tier := viewOf(now, at), ops.Tier2
-	if v.last != nil {
-		tier = max(tier, v.last.May())
-	}
-	for _, h := range slices.Concat(v.held(), v.distrusted(tier), v.unasked(tier)) {
-		out[h.Service] = h.Why
+	for _, h := range b.v.holds {
+		if out[h.Service] == "" && b.repairs() >= h.From {
+			out[h.Service] = h.Why
+		}
 	}
 	return out
 }
+
+// repairs is the tier at which the session changes something.
+func (b Brief) repairs() ops.Tier { return max(ops.Tier2, b.session.May()) }
 
 // Budget is what the session asks for: what its handler may spend, and what the cycle has left.
 func (b Brief) Budget() ops.BudgetAsk {
@@ -91,7 +92,9 @@ func (b Brief) Handoff() (ops.Handoff, error) {
 	if out.Confidence == nil && p.Handoff != nil {
 		out.Confidence = parent.Confidence() // of the outcome that holds the handoff
 	}
-	out.ServicesAffected = b.handedOn(*parent, out.ServicesAffected)
+	if !b.v.charge.Open {
+		out.ServicesAffected = b.v.charge.Services
+	}
 	return out, nil
 }
 
@@ -111,29 +114,20 @@ func (b Brief) EarlierChecks() []ops.CheckResult {
 }
 
 // Unseen are the services that no agent may look at.
-func (b Brief) Unseen() []escalation.Held { return b.v.distrusted(ops.Tier1) }
+func (b Brief) Unseen() []ops.Hold {
+	return slices.DeleteFunc(b.v.distrusted(), func(h ops.Hold) bool { return h.From > ops.Tier1 })
+}
 
 // LeaveAlone are the services that this cycle found in trouble and that are held back, with the reason. A resumed conversation still
 // mentions them, and so do the results of probes.
-func (b Brief) LeaveAlone() []escalation.Held {
-	var out []escalation.Held
-	held := append(b.v.held(), b.v.distrusted(b.session.May())...)
-	for _, name := range b.v.affected() {
-		if i := slices.IndexFunc(held, func(h escalation.Held) bool { return h.Service == name }); i >= 0 {
-			out = append(out, held[i])
+func (b Brief) LeaveAlone() []ops.Hold {
+	var out []ops.Hold
+	for _, name := range b.v.found() {
+		if h := ops.Holder(b.v.holds, name, b.session.May()); h != nil {
+			out = append(out, *h)
 		}
 	}
 	return out
-}
-
-// handedOn are the services that the decision about the parent's proposal passed on.
-func (b Brief) handedOn(parent ops.Session, all []string) []string {
-	for _, d := range b.v.journal.Decisions {
-		if d.SessionID == parent.ID && len(d.Services) > 0 {
-			return d.Services
-		}
-	}
-	return all
 }
 
 // Attempt is what a session that repeats another is told of it. A nudge replaces the prompt; the other texts follow it under

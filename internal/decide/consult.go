@@ -50,7 +50,7 @@ func (v view) managerDue() bool {
 
 // permitted are the handlers among whom a manager may choose.
 func (v view) permitted() []ops.Handler {
-	p := v.handedUp(*v.last)
+	p := v.proposalOf()
 	if p.Handoff == nil || v.last.Tier >= ops.LastTier {
 		return nil
 	}
@@ -199,7 +199,7 @@ func (v view) judgedMeanwhile() bool {
 
 // judgedUnseen: the judge is back, and no probe has looked since the repair was verified, which may be a day ago.
 func (v view) judgedUnseen() bool {
-	if !v.judgedMeanwhile() || len(v.servicesToVerify()) == 0 {
+	if !v.judgedMeanwhile() || len(v.verifiable()) == 0 {
 		return false
 	}
 	q := v.question()

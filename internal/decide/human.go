@@ -20,7 +20,7 @@ type problem struct {
 
 // problem is a problem that no decision led to.
 func (v view) problem(kind ops.ProblemKind, level ops.Level, reason string) problem {
-	return problem{kind: kind, level: level, reason: reason, todo: notice.Advice(kind, v.affected(), ops.Handler{})}
+	return problem{kind: kind, level: level, reason: reason, todo: notice.Advice(kind, v.services(), ops.Handler{})}
 }
 
 // problemOf is a problem that a decision led to.
@@ -51,10 +51,10 @@ func (v view) report(p problem) ops.IncidentReport {
 		r.Title = notice.BudgetHeading(*p.budget)
 	}
 	if h := p.facts; h != nil {
-		r.Services, r.Checks = v.withoutHeld(h.ServicesAffected), h.CheckResults
+		r.Services, r.Checks = h.ServicesAffected, h.CheckResults
 		r.Findings, r.Tried = h.InvestigationFindings, h.RemediationAttempted
 	} else {
-		r.Services = v.ours()
+		r.Services = v.services()
 		r.Checks = v.badChecks(r.Services)
 		r.Findings = summary(*v.last)
 	}
@@ -184,7 +184,7 @@ func (v view) told(p problem) notice.Problem {
 func (v view) advice(d ops.Decision) string {
 	services := d.Services
 	if len(services) == 0 {
-		services = v.affected()
+		services = v.services()
 	}
 	return notice.AfterDecision(d, services, v.policy.MaxTier)
 }

@@ -229,7 +229,7 @@ func forceDone(v view, f recovery.Failure, class recovery.Class, move recovery.M
 		step.Incident = nil // it is about no service; the notice and the list of the set-up say what to do
 	}
 	// That the agents fail was told by the cycle before; what is wrong with a service was not.
-	if level == ops.LevelCritical || len(v.ours()) > 0 || !v.failedBefore() {
+	if level == ops.LevelCritical || len(v.services()) > 0 || !v.failedBefore() {
 		step = notifyOnce(v, step, v.notice(ops.NoticePartial, level, notice.Partial(v.told(p), v.last.Tier, ending.CompletedSteps)))
 	}
 	return step
@@ -237,8 +237,8 @@ func forceDone(v view, f recovery.Failure, class recovery.Class, move recovery.M
 
 // unseen: no agent delivered anything, and probes can look at everything that was found bad.
 func (v view) unseen() bool {
-	services := v.ours()
-	return len(services) > 0 && len(v.servicesToVerify()) == len(services) &&
+	services := v.services()
+	return len(services) > 0 && len(v.verifiable()) == len(services) &&
 		!slices.ContainsFunc(v.journal.Sessions, func(s ops.Session) bool {
 			return s.Works() && s.Status == ops.SessionCompleted && s.Outcome != ops.OutcomeInconclusive
 		})
@@ -248,7 +248,7 @@ func (v view) unseen() bool {
 // once that the agents fail.
 func recoveredUnseen(v view, f recovery.Failure, class recovery.Class, move recovery.Move, history []recovery.Transition) ops.Step {
 	step := forceDone(v, f, class, move, history)
-	reason := notice.RecoveredUnseen(v.ours(), step.Reason)
+	reason := notice.RecoveredUnseen(v.services(), step.Reason)
 	step.Incident, step.Notices, step.Lessons = nil, nil, nil
 	step.Reason, step.Events = reason, []ops.Event{v.event(ops.LevelWarning, ops.EventCycle, reason)}
 	step.Recovered = v.repaired(ops.ProbeRecheck, ops.ProofProbe, reason)
@@ -262,7 +262,7 @@ func recoveredUnseen(v view, f recovery.Failure, class recovery.Class, move reco
 func (v view) notSetUp(class recovery.Class) bool {
 	worked := slices.ContainsFunc(v.journal.Sessions, func(s ops.Session) bool { return s.Status == ops.SessionCompleted }) ||
 		slices.ContainsFunc(v.journal.Before, func(e ops.Ending) bool { return e.Status != ops.CycleFailed && e.Status != ops.CyclePartial })
-	return !worked && len(v.ours()) == 0 && (class.ErrorType == recovery.TypeUnavailable || class.ErrorType == recovery.TypeCredentials)
+	return !worked && len(v.services()) == 0 && (class.ErrorType == recovery.TypeUnavailable || class.ErrorType == recovery.TypeCredentials)
 }
 
 // failedBefore: nobody watches while Tier 1 cannot look; said once, not every hour.
@@ -368,7 +368,7 @@ const (
 
 // lessons keeps something for later sessions, once for each affected service.
 func (v view) lessons(category, observation string) []ops.Lesson {
-	services := v.affected()
+	services := v.services()
 	if len(services) == 0 {
 		services = []string{""}
 	}

@@ -24,6 +24,7 @@ func table() []row {
 		{"probes find nothing", view.quiet, finishQuiet},
 		{"trust is watch", view.watched, leaveToPeople},
 		{"no lasts", view.noLasts, finishRefused},
+		{"all held", view.allHeld, finishHeld},
 		{"reflex in flight", view.reflexInFlight, interruptReflex},
 		{"reflex too late", view.reflexWithdrawn, withdraw},
 		{"reflex asked", view.reflexAsked, awaitReflex},
@@ -81,7 +82,7 @@ func table() []row {
 
 // Next decides what happens next in a cycle. It reads nothing but its arguments.
 func Next(c ops.Cycle, j ops.Journal, p ops.Policy, now time.Time) ops.Step {
-	v := view{cycle: c, journal: j, policy: p, now: now, newest: j.Newest(), last: j.Last()}
+	v := newView(c, j, p, now)
 	for _, r := range table() {
 		if r.when(v) {
 			step := leaveReflex(v, leavePlan(v, closeAgentIncidents(v, r.then(v))))

@@ -115,7 +115,7 @@ func denialCases(now time.Time) []nextCase {
 		}}),
 		{name: "a later yes counts over it", row: "escalation proposed", cycle: by(ops.TriggerManual), policy: quiet, checks: append(slices.Clone(bad), ops.Check{Service: "web", Probe: "GET /", Type: ops.CheckHTTP, Purpose: ops.ProbeRecheck, Status: ops.Down, Error: "HTTP 502", AfterSession: ops.Ptr(ops.SessionID(1))}), sessions: handedUp(`["web"]`), journal: func() ops.Journal {
 			j := no()
-			j.Approvals = approval(ops.ApprovalApproved, func(a *ops.Approval) { a.AnsweredAt = &now }).Approvals
+			j.Approvals = approval(ops.ApprovalApproved, func(a *ops.Approval) { a.AnsweredAt, a.Facts = &now, []ops.Fact{{Service: "web"}} }).Approvals
 			return j
 		}(), kind: ops.StepQueue, level: ops.LevelInfo, check: target("tier2", ops.ContextHandoff)},
 		held("what only an agent sees is compared without its words", nextCase{cycle: scheduled, policy: policy(gate), sessions: handedUp(`["web"]`), journal: no(func(a *ops.Approval) {

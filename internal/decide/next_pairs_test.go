@@ -72,7 +72,31 @@ func pairCases(now time.Time) []nextCase {
 	retry := []ops.Session{tier1, session(2, 2, ops.SessionFailed, child(1)), session(3, 2, ops.SessionQueued, child(1), again(2))}
 	snoozed := ops.Journal{Incidents: []ops.Incident{{ID: 9, Service: "web", Class: "down", Status: ops.IncidentSnoozed, SnoozedUntil: ops.Ptr(now.Add(time.Hour)), Own: true}}}
 	flapping := ops.Journal{Withheld: []ops.Withheld{{Service: "web", Why: ops.HoldFlapping, Reason: "web is flapping"}}}
+	seen := []ops.Check{check("web", "http", ops.ProbeObserve, ops.Down, 0, time.Minute), check("db", "http", ops.ProbeObserve, ops.Down, 0, time.Minute)}
+	noToDB := ops.Approval{
+		ID: 8, CycleID: 9, Kind: ops.ApprovalTier, Tier: 2, Handler: "tier2", Status: ops.ApprovalDenied, AnsweredBy: "ada", AnsweredAt: ops.Ptr(now.Add(-time.Hour)),
+		DeniedUntil: ops.Ptr(now.Add(time.Hour)), Facts: []ops.Fact{{Service: "db", Probe: "http", Type: ops.CheckHTTP, Class: "5xx"}},
+	}
+	yesToWeb := approval(ops.ApprovalApproved, func(a *ops.Approval) {
+		a.AnsweredAt, a.Facts = ops.Ptr(now.Add(-time.Minute)), []ops.Fact{{Service: "web", Probe: "http", Type: ops.CheckHTTP, Class: "5xx"}}
+	})
+	yesToWeb.Decisions, yesToWeb.Denials = aboutWeb.Decisions, []ops.Approval{noToDB}
+	called := ops.Journal{
+		Decisions: []ops.Decision{{SessionID: 1, TargetHandler: "tier2", Verdict: ops.VerdictEscalate, Services: []string{"web"}}},
+		Incidents: []ops.Incident{{ID: 6, Service: "db", Class: "down", Status: ops.IncidentOpen, CalledAt: ops.Ptr(now.Add(-time.Hour)), ProbeFailedAt: &now}},
+	}
+	onlyWeb := func(t *testing.T, s ops.Step) {
+		if !slices.Equal(s.Services, []string{"web"}) {
+			t.Errorf("it is about %v", s.Services)
+		}
+	}
+	covered := ops.Journal{Denials: []ops.Approval{noToDB}, Withheld: []ops.Withheld{{Service: "web", Why: ops.HoldCovered, Reason: "a cycle was started for it"}}}
 	return []nextCase{
+		{name: "a no to db and a yes to web: web is verified", row: "claim unverified", policy: policy(two, gate), sessions: []ops.Session{both, claim}, checks: seen, journal: yesToWeb, kind: ops.StepProbe, says: "web", check: onlyWeb},
+		{name: "a no to db and a yes to web: the repair of web counts", row: "resolved", policy: policy(two, gate), sessions: []ops.Session{both, claim}, checks: append(seen[:2:2], check("web", "http", ops.ProbeVerify, ops.Healthy, 2, time.Second)), journal: yesToWeb, kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo, says: "confirmed"},
+		{name: "a neighbour that was left to a human costs a repair nothing", row: "resolved", policy: policy(two), sessions: []ops.Session{both, claim}, checks: append(seen[:2:2], check("web", "http", ops.ProbeVerify, ops.Healthy, 2, time.Second)), journal: called, kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo, says: "confirmed", check: closes()},
+		{name: "a no to db and an outage of web: web gets its agent", row: "nothing ran", cycle: ops.Cycle{Trigger: ops.TriggerProbe, Charge: ops.Charge{Services: []string{"web"}}}, policy: policy(two, gate), checks: seen, journal: covered, kind: ops.StepQueue},
+		{name: "a person was called while the cycle waited for its turn", row: "all held", cycle: ops.Cycle{Trigger: ops.TriggerProbe, Charge: ops.Charge{Services: []string{"db"}}, CreatedAt: now.Add(-2 * time.Hour)}, policy: policy(two), checks: seen, journal: ops.Journal{Incidents: called.Incidents}, kind: ops.StepFinish, status: ops.CycleSuppressed, says: "db: incident 6, for which a human was called"},
 		{name: "another attempt and a snooze", row: "intent held", policy: policy(two), sessions: retry, journal: snoozed, kind: ops.StepFinish, status: ops.CycleSuppressed, level: ops.LevelInfo, says: "Tier 2 is not started"},
 		{name: "another attempt and flapping that it may have caused", row: "intent", policy: policy(two), sessions: retry, journal: flapping, kind: ops.StepRun},
 		{name: "another attempt and a lower maximum tier", row: "intent stopped", policy: policy(two, func(p *ops.Policy) { p.MaxTier = 1 }), sessions: retry, kind: ops.StepFinish, status: ops.CycleNeedsHuman, level: ops.LevelWarning, notices: 1, says: "the maximum tier is 1"},

@@ -111,10 +111,10 @@ func reflexCases(now time.Time) []nextCase {
 		{name: "trust repair does it", row: "reflex due", cycle: probe, policy: policy(probed, acting, reflexive(), func(p *ops.Policy) { p.Trust = ops.TrustRepair }), checks: down, kind: ops.StepAct, level: ops.LevelInfo, check: acts},
 		queued("the maximum tier holds", policy(probed, acting, reflexive(), func(p *ops.Policy) { p.MaxTier = 1 }), ops.Journal{}, "max_tier is 1"),
 		queued("an action that is gone is not done", policy(probed, reflexive()), ops.Journal{}, "has no action restart"),
-		{name: "a silence holds it", row: "nothing ran", cycle: probe, policy: good, checks: down, journal: ops.Journal{Silences: []ops.Silence{{Service: "web", Until: now.Add(time.Hour)}}}, kind: ops.StepQueue},
-		{name: "so does an acknowledged incident", row: "nothing ran", cycle: probe, policy: good, checks: down, journal: ops.Journal{Incidents: []ops.Incident{{ID: 9, Service: "web", Status: ops.IncidentAcknowledged}}}, kind: ops.StepQueue},
-		{name: "and maintenance", row: "nothing ran", cycle: probe, policy: good, checks: down, journal: ops.Journal{Withheld: []ops.Withheld{{Service: "web", Why: ops.HoldMaintenance, Reason: "maintenance"}}}, kind: ops.StepQueue},
-		{name: "and a failing dependency", row: "nothing ran", cycle: probe, policy: good, checks: down, journal: ops.Journal{Withheld: []ops.Withheld{{Service: "web", Why: ops.HoldDependency, Reason: "db is down"}}}, kind: ops.StepQueue},
+		{name: "a silence holds it", row: "all held", cycle: probe, policy: good, checks: down, journal: ops.Journal{Silences: []ops.Silence{{Service: "web", Until: now.Add(time.Hour)}}}, kind: ops.StepFinish, status: ops.CycleSuppressed, says: "web: silenced"},
+		{name: "so does an acknowledged incident", row: "all held", cycle: probe, policy: good, checks: down, journal: ops.Journal{Incidents: []ops.Incident{{ID: 9, Service: "web", Status: ops.IncidentAcknowledged}}}, kind: ops.StepFinish, status: ops.CycleSuppressed},
+		{name: "and maintenance", row: "all held", cycle: probe, policy: good, checks: down, journal: ops.Journal{Withheld: []ops.Withheld{{Service: "web", Why: ops.HoldMaintenance, Reason: "maintenance"}}}, kind: ops.StepFinish, status: ops.CycleSuppressed},
+		{name: "and a failing dependency", row: "all held", cycle: probe, policy: good, checks: down, journal: ops.Journal{Withheld: []ops.Withheld{{Service: "web", Why: ops.HoldDependency, Reason: "db is down"}}}, kind: ops.StepFinish, status: ops.CycleSuppressed},
 		{name: "an action that needs approval is asked for", row: "reflex unasked", cycle: probe, policy: asks, checks: down, kind: ops.StepAwait, level: ops.LevelWarning, notices: 1, says: "/bin/restart", check: func(t *testing.T, s ops.Step) {
 			if a := s.Approval; a == nil || a.Kind != ops.ApprovalReflex || a.SessionID != 0 || len(a.Facts) != 1 || s.Incident == nil || !s.Incident.Waits {
 				t.Errorf("asks %+v", a)
@@ -171,7 +171,9 @@ func TestReflexesOfTwoServices(t *testing.T) {
 		"both helped":            {ops.Journal{Checks: append(both[:2:2], check("db", ops.Healthy, ops.ProbeReflex), check("web", ops.Healthy, ops.ProbeReflex)), Runs: []ops.ActionRun{done("db"), done("web")}}, "reflex helped", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			step := decide.Next(ops.Cycle{ID: 1, Status: ops.CycleRunning, Trigger: ops.TriggerProbe}, c.journal, p, now)
+			cycle := ops.Cycle{ID: 1, Status: ops.CycleRunning, Trigger: ops.TriggerProbe}
+			charged(&cycle, &c.journal, p)
+			step := decide.Next(cycle, c.journal, p, now)
 			if step.Row != c.row || c.service != "" && step.Act.Reflex.Service != c.service {
 				t.Errorf("row %q: %s", step.Row, step.Reason)
 			}

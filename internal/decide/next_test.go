@@ -102,7 +102,7 @@ func TestNext(t *testing.T) {
 		}), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, handed(2))}, kind: ops.StepFinish, status: ops.CycleNeedsHuman, level: ops.LevelCritical, notices: 1, says: "web"},
 		{name: "Tier 3 ends the chain", row: "escalation proposed", policy: policy(), sessions: []ops.Session{session(3, 3, ops.SessionCompleted, handed(3))}, kind: ops.StepFinish, status: ops.CycleNeedsHuman, level: ops.LevelWarning, notices: 1},
 		{name: "own probes have confirmed what the watch has counted once", row: "nothing ran", policy: policy(probed, probesFirst), cycle: ops.Cycle{Trigger: ops.TriggerScheduled}, checks: []ops.Check{{Service: "web", Purpose: ops.ProbeObserve, Status: ops.Down}}, journal: ops.Journal{Withheld: []ops.Withheld{{Service: "web", Why: ops.HoldUnsettled, Reason: "1 of 2"}}}, kind: ops.StepQueue},
-		{name: "what a cycle was started for is left to that one", row: "probes find nothing", policy: policy(probed, probesFirst), cycle: ops.Cycle{Trigger: ops.TriggerScheduled}, checks: []ops.Check{{Service: "web", Purpose: ops.ProbeObserve, Status: ops.Down}}, journal: ops.Journal{Withheld: []ops.Withheld{{Service: "web", Why: ops.HoldCovered, Reason: "a cycle was started for it"}}}, kind: ops.StepFinish, status: ops.CycleSuppressed, says: "a cycle was started"},
+		{name: "what a cycle was started for is left to that one", row: "probes find nothing", policy: policy(probed, probesFirst), cycle: ops.Cycle{Trigger: ops.TriggerScheduled}, checks: []ops.Check{{Service: "web", Purpose: ops.ProbeObserve, Status: ops.Down}}, journal: ops.Journal{Elsewhere: []ops.Hold{{Service: "web", From: ops.Tier1, By: ops.HoldByCycle, Why: "cycle 7 was started for it"}}}, kind: ops.StepFinish, status: ops.CycleSuppressed, says: "cycle 7 was started"},
 		{name: "a silence holds what only the cycle's own probe saw", row: "probes find nothing", policy: policy(probed, probesFirst), cycle: ops.Cycle{Trigger: ops.TriggerScheduled}, checks: []ops.Check{{Service: "web", Purpose: ops.ProbeObserve, Status: ops.Down}}, journal: ops.Journal{Silences: []ops.Silence{{Service: "web", Author: "ada", Reason: "new disk", From: now.Add(-time.Hour), Until: now.Add(time.Hour)}}}, kind: ops.StepFinish, status: ops.CycleSuppressed, says: "silenced by ada"},
 		{name: "a window that was reported in this cycle counts at once", row: "escalation proposed", policy: policy(func(p *ops.Policy) { p.Mode, p.ContextThreshold = ops.ContextResume, 0.8 }), sessions: []ops.Session{
 			session(1, 2, ops.SessionFailed, func(s *ops.Session) { s.Model, s.ContextWindow = "sonnet", ops.Ptr(int64(1000)) }),
@@ -141,6 +141,7 @@ func TestNext(t *testing.T) {
 				report.Read(&tt.sessions[i])
 			}
 			tt.journal.Sessions, tt.journal.Checks = tt.sessions, tt.checks
+			charged(&tt.cycle, &tt.journal, tt.policy)
 			step := decide.Next(tt.cycle, tt.journal, tt.policy, now)
 			if step.Row != tt.row || step.Kind != tt.kind || step.Status != tt.status {
 				t.Errorf("got row %q: %s %s (%s), want row %q: %s %s", step.Row, step.Kind, step.Status, step.Reason, tt.row, tt.kind, tt.status)

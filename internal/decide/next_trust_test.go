@@ -73,7 +73,11 @@ func trustCases(now time.Time) []nextCase {
 		{name: "a watched service that is well", row: "trust is watch", cycle: by(ops.TriggerScheduled), policy: policy(probed, trust(ops.TrustWatch)), checks: []ops.Check{found("web", ops.Healthy)}, kind: ops.StepFinish, status: ops.CycleHealthy},
 		{name: "without probes nobody looks at all", row: "trust is watch", cycle: by(ops.TriggerScheduled), policy: policy(trust(ops.TrustWatch)), kind: ops.StepFinish, status: ops.CycleSuppressed, says: "watch"},
 		{name: "a silenced one", row: "trust is watch", cycle: by(ops.TriggerProbe), policy: policy(probed, trust(ops.TrustWatch)), journal: silence, checks: down, kind: ops.StepFinish, status: ops.CycleSuppressed, says: "silenced"},
-		{name: "another service is looked at", row: "nothing ran", cycle: by(ops.TriggerProbe), policy: policy(probed, trust(ops.TrustWatch), two(ops.TrustSuggest)), checks: []ops.Check{found("web", ops.Down), found("db", ops.Down)}, kind: ops.StepQueue},
+		{name: "another service is looked at", row: "nothing ran", cycle: by(ops.TriggerProbe), policy: policy(probed, trust(ops.TrustWatch), two(ops.TrustSuggest)), checks: []ops.Check{found("web", ops.Down), found("db", ops.Down)}, kind: ops.StepQueue, notices: 1, check: func(t *testing.T, s ops.Step) {
+			if s.Left == nil || !slices.Equal(s.Left.Services, []string{"web"}) {
+				t.Errorf("left to people: %+v", s.Left)
+			}
+		}},
 		{name: "suggest lets Tier 1 look", row: "nothing ran", cycle: by(ops.TriggerProbe), policy: policy(probed, trust(ops.TrustSuggest)), checks: down, kind: ops.StepQueue},
 
 		routed("suggest ends with a proposal", suggest),
@@ -126,23 +130,31 @@ func TestARefutedClaimCostsTrust(t *testing.T) {
 		for i := range j.Sessions {
 			report.Read(&j.Sessions[i])
 		}
-		step := decide.Next(ops.Cycle{ID: 7, Status: ops.CycleRunning}, j, p, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
+		c := ops.Cycle{ID: 7, Status: ops.CycleRunning}
+		charged(&c, &j, p)
+		step := decide.Next(c, j, p, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 		if step.Row != "claim refuted" || (len(step.Reduced) == 1) != (level != "") {
 			t.Errorf("%q: row %q, %+v", level, step.Row, step.Reduced)
 		}
 	}
 }
 
-// What agents may change follows the levels, whatever the cycle is about.
+// What an agent may change is what it was handed, as far as the levels permit: not what else is wrong, nor what nobody was asked about.
 func TestNobodyChangesWhatIsNotTrusted(t *testing.T) {
 	p := policy(func(p *ops.Policy) {
 		p.Inventory.Services = []ops.Service{{Name: "web", Trust: ops.TrustFull}, {Name: "db", Trust: ops.TrustSuggest}, {Name: "mail", Trust: ops.TrustAsk}}
 	})
-	parent := session(1, 1, ops.SessionCompleted, handed(2))
+	parent, repairs := session(1, 1, ops.SessionCompleted, handed(2)), session(2, 2, ops.SessionRunning)
 	report.Read(&parent)
-	now := ops.Claimed{Cycle: ops.Cycle{ID: 7, Policy: p}, Journal: ops.Journal{Sessions: []ops.Session{parent, session(2, 2, ops.SessionRunning)}}}
-	held := decide.Held(now, time.Now())
-	if held["web"] != "" || !strings.Contains(held["db"], "suggest") || !strings.Contains(held["mail"], "nobody was asked") {
+	now := ops.Claimed{Cycle: ops.Cycle{ID: 7, Policy: p}, Journal: ops.Journal{
+		Sessions: []ops.Session{parent, repairs}, Checks: []ops.Check{{Service: "mail", Purpose: ops.ProbeObserve, Status: ops.Down}},
+		Decisions: []ops.Decision{{SessionID: 1, Verdict: ops.VerdictEscalate, Services: []string{"web"}}},
+	}}
+	brief := decide.BriefFor(now, repairs, time.Now())
+	if held := brief.Held(); held["web"] != "" || !strings.Contains(held["db"], "suggest") {
 		t.Errorf("%q", held)
+	}
+	if free := brief.Free(); !slices.Equal(free, []string{"web"}) {
+		t.Errorf("it may change %v", free)
 	}
 }

@@ -85,7 +85,7 @@ func (v view) humanDone() bool { return v.handedOver() != nil }
 // needsRecheck: the world may have changed since the last session, and a repair should not be repeated that is no longer
 // needed: a human took his time, or a repair was cut off and may have taken effect.
 func (v view) needsRecheck() bool {
-	return v.resumedAfterWait() && len(v.servicesToVerify()) > 0 && len(v.checks(ops.ProbeRecheck, v.last.ID)) == 0
+	return v.resumedAfterWait() && len(v.verifiable()) > 0 && len(v.checks(ops.ProbeRecheck, v.last.ID)) == 0
 }
 
 func (v view) resumedAfterWait() bool {
@@ -221,14 +221,14 @@ func unanswered(v view) ops.Step {
 	}
 	step := finish(status, reason, v.event(ops.LevelWarning, ops.EventApproval, reason))
 	told := v.toldOf(reason)
-	told.Todo = notice.AfterSilence(v.affected())
+	told.Todo = notice.AfterSilence(v.services())
 	step.Notices = []ops.Notice{v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, notice.Expired(told))}
 	return step
 }
 
 func lookAgain(v view) ops.Step {
 	return ops.Step{
-		Kind: ops.StepProbe, Purpose: ops.ProbeRecheck, Target: v.last.ID, Services: v.servicesToVerify(),
+		Kind: ops.StepProbe, Purpose: ops.ProbeRecheck, Target: v.last.ID, Services: v.verifiable(),
 		Reason: notice.LooksAgain,
 	}
 }
@@ -237,35 +237,6 @@ func recoveredMeanwhile(v view) ops.Step {
 	step := finishResolved(ops.ProofProbe, notice.WellAgain, v.event(ops.LevelInfo, ops.EventCycle, notice.WellAgain))
 	step.Recovered = v.repaired(ops.ProbeRecheck, ops.ProofProbe, notice.WellAgain)
 	return step
-}
-
-// affected lists the services that somebody in this cycle found in trouble, by their own names.
-func (v view) affected() []string {
-	var out []string
-	add := func(name string) {
-		name, _ = v.policy.Inventory.Canonical(name)
-		if name != "" && !slices.Contains(out, name) {
-			out = append(out, name)
-		}
-	}
-	for _, s := range v.journal.Sessions {
-		if h := proposed(s); h != nil {
-			for _, n := range h.ServicesAffected {
-				add(n)
-			}
-		}
-		for _, name := range asksAbout(s) {
-			add(name)
-		}
-	}
-	for _, purpose := range []ops.ProbePurpose{ops.ProbeAlert, ops.ProbeObserve, ops.ProbeRecheck, ops.ProbeVerify, ops.ProbeReflex} {
-		for _, c := range v.checks(purpose, 0) {
-			if v.policy.Bad(c) {
-				add(c.Service)
-			}
-		}
-	}
-	return out
 }
 
 // closeAgentIncidents closes the incidents about the agent or the judge itself, such as a wrong key, once it has done its work again.
@@ -379,7 +350,7 @@ func (v view) done(calls []ops.Call) []judge.Done {
 
 // goal is what the last session was there for, in words for somebody who was not.
 func (v view) goal() string {
-	services := v.affected()
+	services := v.services()
 	if len(services) == 0 {
 		return "Look after the services of the environment " + v.cycle.Environment + " and report their state."
 	}

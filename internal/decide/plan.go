@@ -70,7 +70,7 @@ func (v view) planBegun() bool {
 func (v view) planCounts() bool { return v.planInFlight() || v.planBegun() && v.allProbed() }
 
 // allProbed: every service that the cycle works on has a probe.
-func (v view) allProbed() bool { return len(v.servicesToVerify()) == len(v.ours()) }
+func (v view) allProbed() bool { return len(v.verifiable()) == len(v.services()) }
 
 // planInFlight: whoever asks runs nothing yet, so a started step belongs to a worker that died.
 func (v view) planInFlight() bool { return v.planStarted() != nil }
@@ -131,15 +131,7 @@ func (v view) planDue() bool {
 	if q.Tier > v.policy.MaxTier {
 		return false
 	}
-	held := append(v.held(), v.distrusted(ops.Tier2)...)
-	for _, n := range q.Steps {
-		for _, h := range held {
-			if h.Service == q.Plan[n-1].Service {
-				return false
-			}
-		}
-	}
-	return true
+	return !slices.ContainsFunc(q.Steps, func(n int) bool { return ops.Holder(v.holds, q.Plan[n-1].Service, q.Tier) != nil })
 }
 
 func runPlanStep(v view) ops.Step {
@@ -165,11 +157,11 @@ func (v view) planChecks() []ops.Check {
 }
 
 func (v view) planUnverified() bool {
-	return v.planRan() && len(v.servicesToVerify()) > 0 && len(v.planChecks()) == 0
+	return v.planRan() && len(v.verifiable()) > 0 && len(v.planChecks()) == 0
 }
 
 func verifyPlan(v view) ops.Step {
-	services := v.servicesToVerify()
+	services := v.verifiable()
 	return ops.Step{
 		Kind: ops.StepProbe, Purpose: ops.ProbePlan, Target: v.last.ID, Services: services,
 		Reason: notice.PlanVerifies(services),
@@ -179,7 +171,7 @@ func verifyPlan(v view) ops.Step {
 // planHelped: probes find every service healthy after the plan, and prove it of at least one. What they had never seen fail is taken to be
 // repaired by the steps that a human approved.
 func (v view) planHelped() bool {
-	services := v.ours()
+	services := v.services()
 	proven := func(s string) bool { return v.proven(s, ops.ProbePlan) }
 	if !v.planRan() || !v.allProbed() || !slices.ContainsFunc(services, proven) {
 		return false

@@ -16,28 +16,6 @@ import (
 // What proves that a problem is over. A probe proves the repair of what it saw fail; a judge or a person proves what they looked at; a
 // report of another session ends what it names. Everything else stays unverified.
 
-// ours are the services of this cycle without those that are held back. Routing, context, verification and incidents are about these.
-// Where all are held back, nothing was worked on, and all are meant.
-func (v view) ours() []string { return v.withoutHeld(v.affected()) }
-
-func (v view) withoutHeld(services []string) []string {
-	held := v.held()
-	if v.last != nil && v.last.May() > ops.Tier1 {
-		held = append(held, v.distrusted(v.last.May())...)
-	}
-	var out []string
-	for _, s := range services {
-		name, _ := v.policy.Inventory.Canonical(s)
-		if !slices.ContainsFunc(held, func(h escalation.Held) bool { return h.Service == name }) {
-			out = append(out, s)
-		}
-	}
-	if len(out) == 0 {
-		return services
-	}
-	return out
-}
-
 // proven reports whether probes that ran for a purpose after the last session prove that a service was repaired: each is healthy, one of
 // them looks at what was wrong, and so does every one that found it bad in this cycle. A probe that was healthy all the time proves
 // nothing, and neither does any while a container or a unit of the service does not run: something else may answer it.
@@ -69,7 +47,7 @@ func (v view) lostSight(service string, purpose ops.ProbePurpose) bool {
 
 // allProven reports whether probes prove it of every service that the cycle works on.
 func (v view) allProven(purpose ops.ProbePurpose) bool {
-	services := v.ours()
+	services := v.services()
 	return len(services) > 0 && !slices.ContainsFunc(services, func(s string) bool { return !v.proven(s, purpose) })
 }
 
@@ -100,7 +78,7 @@ func (v view) wasBad(c ops.Check) bool {
 // repaired ends the incidents of services for which a repair is claimed: by probes those of a service that they prove repaired, by
 // another proof those on which this cycle worked. What nothing proves becomes unverified.
 func (v view) repaired(purpose ops.ProbePurpose, proof ops.Proof, how string) []ops.Recovered {
-	services := v.ours()
+	services := v.services()
 	var out []ops.Recovered
 	for _, i := range v.incidents() {
 		if !slices.Contains(services, i.Service) || i.Class == ops.ClassAlert {
@@ -276,7 +254,7 @@ func (v view) refutedHandoff(s ops.Session) *ops.Handoff {
 		h.CheckResults = append(h.CheckResults, ops.CheckResult{Service: c.Service, CheckType: c.Type, Status: c.Status, Error: c.Error})
 	}
 	if len(h.ServicesAffected) == 0 {
-		h.ServicesAffected = v.affected()
+		h.ServicesAffected = v.services()
 	}
 	if len(h.ServicesAffected) == 0 {
 		return nil

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"claudeops/internal/decide/escalation"
 	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
@@ -177,12 +176,9 @@ func (v view) nextReflex() *impulse {
 	return next
 }
 
-// unheld are the affected services that nothing holds back.
+// unheld are the services of the chain that nothing holds back. A no to a tier is one to a reflex too.
 func (v view) unheld() []string {
-	held := v.held()
-	return slices.DeleteFunc(v.affected(), func(s string) bool {
-		return slices.ContainsFunc(held, func(h escalation.Held) bool { return h.Service == s })
-	})
+	return ops.Free(v.services(), v.holds, ops.LastTier)
 }
 
 // dueReflex is the reflex whose time has come, or nil.
@@ -253,7 +249,7 @@ func (v view) reflexStale() bool {
 }
 
 func lookBeforeReflex(v view) ops.Step {
-	return ops.Step{Kind: ops.StepProbe, Purpose: ops.ProbeRecheck, Services: v.servicesToVerify(), Reason: notice.LooksAgain}
+	return ops.Step{Kind: ops.StepProbe, Purpose: ops.ProbeRecheck, Services: v.verifiable(), Reason: notice.LooksAgain}
 }
 
 func (v view) reflexUnasked() bool {
@@ -345,11 +341,11 @@ func (v view) reflexChecks() []ops.Check {
 }
 
 func (v view) reflexUnverified() bool {
-	return v.reflexRan() && len(v.servicesToVerify()) > 0 && len(v.reflexChecks()) == 0
+	return v.reflexRan() && len(v.verifiable()) > 0 && len(v.reflexChecks()) == 0
 }
 
 func verifyReflex(v view) ops.Step {
-	services := v.servicesToVerify()
+	services := v.verifiable()
 	return ops.Step{Kind: ops.StepProbe, Purpose: ops.ProbeReflex, Services: services, Reason: notice.ReflexVerifies(services)}
 }
 
@@ -366,7 +362,7 @@ func (v view) reflexHelped() bool {
 			followers[name] = !slices.ContainsFunc(checks, func(c ops.Check) bool { return c.Service == name })
 		}
 	}
-	return !slices.ContainsFunc(v.ours(), func(s string) bool { return !v.proven(s, ops.ProbeReflex) && !followers[s] })
+	return !slices.ContainsFunc(v.services(), func(s string) bool { return !v.proven(s, ops.ProbeReflex) && !followers[s] })
 }
 
 func reflexResolved(v view) ops.Step {
@@ -430,7 +426,7 @@ func (v view) reflexStory() []string {
 	for _, r := range v.reflexRuns() {
 		out = append(out, notice.ReflexDid(r))
 	}
-	for _, service := range v.affected() {
+	for _, service := range v.services() {
 		if i, ok := v.impulse(service); ok && i.held != "" {
 			out = append(out, notice.ReflexNotDone(i.Reflex, i.held))
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"claudeops/internal/decide"
+	"claudeops/internal/decide/report"
 	"claudeops/internal/ops"
 )
 
@@ -92,7 +93,12 @@ func TestRepairsByActionsAlone(t *testing.T) {
 				Sessions: []ops.Session{session(1, 1, ops.SessionCompleted, handed(2)), s}, Checks: checks, Runs: tt.runs,
 				Effects: map[ops.SessionID]ops.Effects{2: {Mutating: true, Done: tt.calls, Denied: tt.denied}},
 			}
-			got := decide.Next(ops.Cycle{ID: 1, Status: ops.CycleRunning, Trigger: ops.TriggerProbe, Policy: p}, j, p, now)
+			c := ops.Cycle{ID: 1, Status: ops.CycleRunning, Trigger: ops.TriggerProbe, Policy: p}
+			for i := range j.Sessions {
+				report.Read(&j.Sessions[i])
+			}
+			charged(&c, &j, p)
+			got := decide.Next(c, j, p, now)
 			if got.Row != "resolved" || got.ConfirmedBy != ops.ProofProbe {
 				t.Fatalf("row %q by %q: %s", got.Row, got.ConfirmedBy, got.Reason)
 			}

@@ -33,18 +33,6 @@ func observe(v view) ops.Step {
 	}
 }
 
-// finishQuiet ends a look that cost no tokens.
-func finishQuiet(v view) ops.Step {
-	step := finish(ops.CycleHealthy, notice.AllHealthy(len(v.probed())))
-	for _, c := range slices.Backward(v.checks(ops.ProbeObserve, 0)) {
-		if why, held := v.withheld(c); held && c.Status != ops.Healthy {
-			step = finish(ops.CycleSuppressed, notice.Withheld(why)) // the first one
-		}
-	}
-	step.Recovered = v.foundWell()
-	return step
-}
-
 func firstSession(v view) ops.Step {
 	entry, ok := v.policy.Handler(v.policy.Entry)
 	if !ok {
@@ -57,10 +45,10 @@ func firstSession(v view) ops.Step {
 		reason = notice.StartsAfter(entry, story)
 		events = []ops.Event{v.event(ops.LevelWarning, ops.EventAction, reason)}
 	}
-	return ops.Step{
+	return leaveUnseen(v, ops.Step{
 		Kind: ops.StepQueue, Reason: reason, Events: events,
 		Session: &ops.NewSession{Attempt: v.attempt(entry.Tier), Handler: entry, ContextMode: ops.ContextFresh},
-	}
+	})
 }
 
 func run(v view) ops.Step {
@@ -99,7 +87,7 @@ func pauseFirst(v view) ops.Step {
 // facts are what else a decision about the last session's proposal reads.
 func (v view) facts() escalation.Facts {
 	return escalation.Facts{
-		ChainUSD: v.chainUSD(), DayUSD: v.journal.Spend.DayUSD, Cooldowns: v.journal.Cooldowns, Held: v.held(), Lowered: v.journal.Lowered,
+		ChainUSD: v.chainUSD(), DayUSD: v.journal.Spend.DayUSD, Cooldowns: v.journal.Cooldowns, Held: v.untrusting(), Lowered: v.journal.Lowered,
 		Approved: v.approved(),
 	}
 }
@@ -115,19 +103,26 @@ func (v view) proposer() ops.Session {
 	return s
 }
 
+// proposalOf is what the last session hands up. Once a person was asked about it, it is about what stood in the question.
+func (v view) proposalOf() ops.Proposal {
+	p := v.handedUp(*v.last)
+	for _, d := range slices.Backward(v.journal.Decisions) {
+		if d.SessionID == v.last.ID && d.Verdict == ops.VerdictApproval {
+			p.Handoff = about(p.Handoff, d)
+			break
+		}
+	}
+	return p
+}
+
 // route turns a proposal into a decision, and the decision into the next session, a wait or the end.
 func route(v view) ops.Step {
-	p := v.handedUp(*v.last)
+	p := v.proposalOf()
 	d := escalation.Decide(v.policy, v.path(),
 		escalation.Proposal{Session: v.proposer(), Handoff: p.Handoff, Problems: p.Problems, Choice: v.choice()}, v.facts())
 	d.At = v.now
-	left := v.leftOut(d, p.Handoff)
-	h := p.Handoff
-	if len(left) > 0 {
-		h = without(h, left)
-	}
-	step := decided(v, d, h)
-	if len(left) > 0 {
+	step := decided(v, d, about(p.Handoff, d))
+	if left := v.leftOut(d, p.Handoff); len(left) > 0 {
 		step = tellOfLeftOut(v, step, d, p.Handoff, left)
 	}
 	step.Decision = &d
@@ -263,7 +258,7 @@ func askHuman(v view) ops.Step {
 }
 
 func verify(v view) ops.Step {
-	services := v.servicesToVerify()
+	services := v.verifiable()
 	return ops.Step{
 		Kind: ops.StepProbe, Purpose: ops.ProbeVerify, Target: v.last.ID, Services: services,
 		Reason: notice.Verifies(*v.last, services),
@@ -304,7 +299,7 @@ func resolved(v view) ops.Step {
 // unconfirmed says what of a claimed repair probes confirm, and what nothing does.
 func (v view) unconfirmed() string {
 	var proven, rest []string
-	for _, s := range v.ours() {
+	for _, s := range v.services() {
 		if v.proven(s, ops.ProbeVerify) {
 			proven = append(proven, s)
 		} else {
@@ -398,7 +393,7 @@ func (v view) unpayable(kind ops.ProblemKind) problem {
 	}
 	b = v.freed(b)
 	p := v.problem(kind, ops.LevelWarning, "")
-	p.budget, p.todo = &b, notice.BudgetTodo(b, v.affected())
+	p.budget, p.todo = &b, notice.BudgetTodo(b, v.services())
 	return p
 }
 

@@ -3,7 +3,6 @@ package decide
 import (
 	"slices"
 
-	"claudeops/internal/decide/escalation"
 	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
@@ -11,53 +10,17 @@ import (
 // trust is the level that holds for a service now.
 func (v view) trust(service string) ops.Trust { return v.policy.Trusts(service, v.journal.Lowered) }
 
-// distrusted lists the known and affected services that a tier may not work on.
-func (v view) distrusted(tier ops.Tier) []escalation.Held {
-	if !v.policy.Distrusts(v.journal.Lowered) {
-		return nil
-	}
-	names := v.affected()
-	for _, s := range v.policy.Inventory.Services {
-		if !slices.Contains(names, s.Name) {
-			names = append(names, s.Name)
-		}
-	}
-	var out []escalation.Held
-	for _, name := range names {
-		if trust := v.trust(name); trust.Forbids(tier) {
-			out = append(out, escalation.Held{Service: name, Why: notice.Distrusted(trust)})
-		}
-	}
-	return out
-}
-
-// unasked lists the services that a tier may work on after approval only, and that nobody was asked about: they are not what the cycle
-// works on.
-func (v view) unasked(tier ops.Tier) []escalation.Held {
-	if !v.policy.Distrusts(v.journal.Lowered) {
-		return nil
-	}
-	var out []escalation.Held
-	ours := v.ours()
-	for _, s := range v.policy.Inventory.Services {
-		if trust := v.trust(s.Name); trust.Asks(tier) && !slices.Contains(ours, s.Name) {
-			out = append(out, escalation.Held{Service: s.Name, Why: notice.NotAskedAbout(trust)})
-		}
-	}
-	return out
-}
-
-// watched: all that is wrong is with services that no agent may look at, or there are no others. A person who asks for a look gets one
-// as long as there is anything to look at.
+// watched: an agent may look at nothing of what is wrong, or at no service at all: some of it is not trusted that far, and for the rest a
+// no holds. A person who asks for a look gets one as long as there is anything to look at.
 func (v view) watched() bool {
 	if v.newest != nil || !v.policy.Distrusts(v.journal.Lowered) {
 		return false
 	}
-	wrong := v.wrongNow()
-	if slices.ContainsFunc(wrong, func(s string) bool { return !v.trust(s).Forbids(ops.Tier1) }) {
+	free := func(s string) bool { return !v.trust(s).Forbids(ops.Tier1) && v.noTo(s) == nil }
+	if slices.ContainsFunc(v.wrong(), free) {
 		return false
 	}
-	return len(wrong) > 0 && v.startedByItself() || v.onlyWatched()
+	return len(v.outOfSight()) > 0 && v.startedByItself() || v.onlyWatched()
 }
 
 // onlyWatched: no agent may look at any service.
@@ -69,20 +32,14 @@ func (v view) onlyWatched() bool {
 	return !slices.ContainsFunc(services, func(s ops.Service) bool { return !v.trust(s.Name).Forbids(ops.Tier1) })
 }
 
-// wrongNow lists the services that probes and alerts find bad and that nothing else holds back.
-func (v view) wrongNow() []string {
-	var out []string
-	for _, c := range v.latest() {
-		if _, held := v.withheld(c); v.policy.Bad(c) && !held && !slices.Contains(out, c.Service) {
-			out = append(out, c.Service)
-		}
-	}
-	return out
+// outOfSight lists what is wrong with services that no agent may look at.
+func (v view) outOfSight() []string {
+	return slices.DeleteFunc(v.wrong(), func(s string) bool { return !v.trust(s).Forbids(ops.Tier1) })
 }
 
 // leaveToPeople ends a cycle without an agent. The outage is an incident, and people are told once.
 func leaveToPeople(v view) ops.Step {
-	services := v.wrongNow()
+	services := v.outOfSight()
 	switch {
 	case len(services) > 0:
 	case len(v.probed()) > 0:
@@ -90,14 +47,34 @@ func leaveToPeople(v view) ops.Step {
 	default:
 		return finish(ops.CycleSuppressed, notice.Withheld(notice.Distrusted(ops.TrustWatch)))
 	}
-	p := v.problem(ops.ProblemTrust, ops.LevelWarning, notice.Withheld(notice.Distrusted(ops.TrustWatch)))
-	p.todo = notice.RaiseTrust(services, ops.TrustSuggest)
-	p.facts = &ops.Handoff{ServicesAffected: services, CheckResults: v.badChecks(services)}
+	p := v.unseenProblem(services)
 	step := finishForHuman(v, ops.CycleNeedsHuman, p)
 	if v.watchTold(services) {
 		return step
 	}
 	return notifyOnce(v, step, v.notice(ops.NoticeNeedsHuman, p.level, notice.LeftToPeople(v.told(p), nil)))
+}
+
+func (v view) unseenProblem(services []string) problem {
+	p := v.problem(ops.ProblemTrust, ops.LevelWarning, notice.Withheld(notice.Distrusted(ops.TrustWatch)))
+	p.todo = notice.RaiseTrust(services, ops.TrustSuggest)
+	p.facts = &ops.Handoff{ServicesAffected: services, CheckResults: v.badChecks(services)}
+	return p
+}
+
+// leaveUnseen opens incidents for what no agent may look at while one is started for the rest.
+func leaveUnseen(v view, step ops.Step) ops.Step {
+	services := v.outOfSight()
+	if len(services) == 0 || !v.startedByItself() {
+		return step
+	}
+	p := v.unseenProblem(services)
+	report := v.report(p)
+	step.Left = &report
+	if !v.watchTold(services) && !v.known(&report) {
+		step.Notices = append(step.Notices, v.notice(ops.NoticeNeedsHuman, p.level, notice.LeftToPeople(v.told(p), nil)))
+	}
+	return step
 }
 
 // suggested ends a cycle whose agent has said what should be done, and whose services no agent may change. People get the proposal.
@@ -129,21 +106,23 @@ func (v view) leftOut(d ops.Decision, h *ops.Handoff) []string {
 	if h == nil || target.Human() || d.Check == ops.ObjectionTrust || d.Verdict == ops.VerdictRefused || len(d.Services) == 0 {
 		return nil
 	}
-	held := v.held()
 	var out []string
 	for _, s := range h.ServicesAffected {
-		other := slices.ContainsFunc(held, func(o escalation.Held) bool { return o.Service == s })
-		if !other && !slices.Contains(d.Services, s) && v.trust(s).Forbids(target.May()) {
+		held := ops.Holder(v.holds, s, target.May())
+		if !slices.Contains(d.Services, s) && held != nil && held.By == ops.HoldByTrust { // trust is the last reason that is given
 			out = append(out, s)
 		}
 	}
 	return out
 }
 
-// without is a handoff about fewer services.
-func without(h *ops.Handoff, services []string) *ops.Handoff {
+// about is a handoff about the services that a decision hands on.
+func about(h *ops.Handoff, d ops.Decision) *ops.Handoff {
+	if h == nil || len(d.Services) == 0 {
+		return h
+	}
 	out := *h
-	out.ServicesAffected = slices.DeleteFunc(slices.Clone(h.ServicesAffected), func(s string) bool { return slices.Contains(services, s) })
+	out.ServicesAffected = d.Services
 	return &out
 }
 

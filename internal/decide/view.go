@@ -16,6 +16,14 @@ type view struct {
 	now     time.Time
 	newest  *ops.Session // of any role
 	last    *ops.Session // of those that do the work of a tier
+	charge  ops.Charge   // what the chain works on
+	holds   []ops.Hold   // what keeps services from tiers
+}
+
+func newView(c ops.Cycle, j ops.Journal, p ops.Policy, now time.Time) view {
+	v := view{cycle: c, journal: j, policy: p, now: now, newest: j.Newest(), last: j.Last(), charge: chargeOf(c, j)}
+	v.holds = v.holding()
+	return v
 }
 
 func always(view) bool { return true }
@@ -46,39 +54,6 @@ func (v view) untouched() bool { return v.newest == nil }
 
 func (v view) unprobed() bool {
 	return v.newest == nil && len(v.probed()) > 0 && len(v.checks(ops.ProbeObserve, 0)) == 0
-}
-
-// quiet: on schedule probes look first, they find every service well, and no agent's look is due. A cycle that has begun a reflex sees to
-// its end, although the watch may have started another cycle for the service meanwhile.
-func (v view) quiet() bool {
-	if v.newest != nil || v.cycle.Trigger != ops.TriggerScheduled || v.policy.Observe != ops.ObserveProbes || v.lookDue() || v.reflexRan() {
-		return false
-	}
-	well := map[string]bool{}
-	for _, c := range v.checks(ops.ProbeObserve, 0) {
-		if _, held := v.withheld(c); v.policy.Bad(c) && !held {
-			return false
-		}
-		well[c.Service] = true
-	}
-	probed := v.probed()
-	return len(probed) > 0 && !slices.ContainsFunc(probed, func(name string) bool { return !well[name] })
-}
-
-// withheld says why no agent is started for a service that the cycle's own probes found bad: the watch holds it back, or a silence that
-// the watch has not applied yet. That the watch has counted too few failures is no reason: own probes are repeated until they decide.
-func (v view) withheld(own ops.Check) (string, bool) {
-	for _, w := range v.journal.Withheld {
-		if w.Service == own.Service && (w.Why != ops.HoldUnsettled || !v.policy.Bad(own)) {
-			return w.Reason, true
-		}
-	}
-	for _, h := range v.silenced() {
-		if h.Service == own.Service {
-			return own.Service + " is " + h.Why, true
-		}
-	}
-	return "", false
 }
 
 // lookDue: an agent sees what no probe asks about, so it looks now and then. It looks once at a claimed repair that nothing has confirmed
@@ -183,7 +158,7 @@ func (v view) observedOnly() bool {
 }
 
 func (v view) unverified() bool {
-	return len(v.servicesToVerify()) > 0 && len(v.checks(ops.ProbeVerify, v.last.ID)) == 0
+	return len(v.verifiable()) > 0 && len(v.checks(ops.ProbeVerify, v.last.ID)) == 0
 }
 
 func (v view) refuted() bool { return len(v.badAfter(*v.last)) > 0 }
@@ -199,10 +174,10 @@ func (v view) badAfter(s ops.Session) []ops.Check {
 	return out
 }
 
-// servicesToVerify lists the services whose state the last session's word alone does not settle, as far as we can probe them ourselves.
-func (v view) servicesToVerify() []string {
+// verifiable are the services of the chain that we can probe ourselves: the last session's word alone does not settle their state.
+func (v view) verifiable() []string {
 	probed := v.probed()
-	return slices.DeleteFunc(v.ours(), func(name string) bool { return !slices.Contains(probed, name) })
+	return slices.DeleteFunc(slices.Clone(v.services()), func(name string) bool { return !slices.Contains(probed, name) })
 }
 
 func (v view) probed() []string {

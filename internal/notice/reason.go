@@ -189,11 +189,8 @@ func Withdrawn(q ops.Approval, closed string) string {
 	return closed + "; the question " + asked(q) + " needs no answer"
 }
 
-// Why a service is left alone: it was taken out of the configuration, or a yes is not about it.
-const (
-	Unconfigured = "it is not configured any more"
-	NotInTheYes  = "it was held back when the question was asked, so the yes is not about it"
-)
+// Unconfigured says that a service was taken out of the configuration.
+const Unconfigured = "it is not configured any more"
 
 // NotAgain says why a session that was decided a while ago is not started.
 func NotAgain(s ops.Session, why string) string {
@@ -293,6 +290,14 @@ func Snoozed(i ops.Incident) string {
 // AwaitsHuman says that another cycle asks a person about the incident.
 func AwaitsHuman(i ops.Incident) string {
 	return fmt.Sprintf("incident %d, cycle %d waits for a human", i.ID, *i.Waiting)
+}
+
+// InCharge says that another cycle works on the service.
+func InCharge(c ops.CycleID) string { return fmt.Sprintf("cycle %d was started for it", c) }
+
+// WasCalled says that a person was called about the incident.
+func WasCalled(i ops.Incident) string {
+	return fmt.Sprintf("incident %d, for which a human was called at %s", i.ID, At(*i.CalledAt))
 }
 
 // Silenced says that a person silenced the service.

@@ -15,11 +15,6 @@ func Distrusted(t ops.Trust) string {
 	return fmt.Sprintf("its trust is %s, so agents look and propose, and change nothing", t)
 }
 
-// NotAskedAbout says that a tier may work on a service after approval only, and that nobody was asked.
-func NotAskedAbout(t ops.Trust) string {
-	return fmt.Sprintf("its trust is %s, and nobody was asked about it", t)
-}
-
 // RaiseTrust is what a human should do about services that no agent may repair.
 func RaiseTrust(services []string, to ops.Trust) string {
 	var raise []string

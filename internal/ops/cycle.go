@@ -106,6 +106,7 @@ type Cycle struct {
 	Reason            string
 	Policy            Policy
 	Options           CycleOptions
+	Charge            Charge // of what started it; decisions narrow it
 	Prompt            string
 	Problem           string // what is wrong, in one line, such as "redis: connection refused"; empty until known
 	WakeAt            *time.Time
@@ -149,7 +150,9 @@ type NewCycle struct {
 	Prompt      string
 	Problem     string
 	Options     CycleOptions
-	At          time.Time
+	// Services are what the cycle is about; none: it is a look.
+	Services []string
+	At       time.Time
 	// Key names the turn of the schedule, so that several hosts start one cycle for it; empty for what people and alerts ask for.
 	Key string
 	// Behind is how many cycles of the environment may be queued before this one; 0 for any number.
@@ -178,6 +181,8 @@ type Journal struct {
 	// Silences are the environment's silences that hold now, Withheld what the watch holds back of bad services.
 	Silences []Silence
 	Withheld []Withheld
+	// Elsewhere are the services that another cycle of the environment, which has not ended, has in its charge.
+	Elsewhere []Hold
 	// Lowered are the services of the environment in which the trust was lowered beside the configuration.
 	Lowered []Lowered
 	// Told are the services that the watch has told people of when it started the cycle. It is read in a dry run and where trust is limited.

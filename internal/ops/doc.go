@@ -21,6 +21,18 @@
 // next intent are written in one transaction. So after a crash, a queued session is started, a running one was interrupted,
 // and an ended one never runs again.
 //
+// # What a chain works on
+//
+// Every chain has a charge: what it works on, and what every approval, right, verification, refutation, incident and notice of it is
+// about. What starts the cycle fixes it. A look (schedule, once, run, an alert without a service) has an open charge: everything that is
+// found in trouble and that nothing holds. The cycle of a probe or an alert has a closed one: the services of its cause, and those that
+// join it before it hands anything on. A handoff closes it: the services that it names and that are free for the target tier. What else
+// is red gets its own cycle or keeps its own call for help.
+//
+// A hold keeps a service from a tier and those above it: trust watch from every tier and suggest from those that repair, a no from the
+// tier that was asked about, an acknowledgement, a snooze, a silence or a maintenance from every tier (whoever asks for something in
+// words gets a look). The newest answer of a person about a service counts, and a yes covers only the services of its question.
+//
 // # What happens next
 //
 // decide.Next is the only place that decides. It is pure: it reads the cycle, its journal, the policy stored with the cycle,
@@ -36,6 +48,7 @@
 //	probes find nothing   scheduled, all probes healthy, no agent due     finish healthy without an agent          what is over
 //	trust is watch        no agent may look at any of what is wrong       finish needs_human without an agent      called, once
 //	no lasts              all that is wrong was denied, and is the same   finish suppressed without an agent       -
+//	all held              all that is wrong is in somebody's hands        finish suppressed: why, and until when   -
 //	reflex in flight      a dead worker left a reflex running             act: interrupted, never repeated         of the action
 //	reflex too late       asked about a reflex; the incident is closed    finish resolved; question withdrawn      no answer needed
 //	reflex asked          a human has not answered about a reflex         await; the slot is free                  reminders

@@ -229,6 +229,8 @@ type Cause struct {
 	Began       time.Time
 	At          time.Time // when the cycle was started
 	Cycle       CycleID
+	Takes       bool     // its cycle has not ended and handed nothing on, so that more services may join it
+	Handed      []string // what its cycle handed on last
 	ResolvedAt  *time.Time
 }
 

@@ -11,7 +11,7 @@ import (
 	"claudeops/internal/store/db"
 )
 
-const cycleColumns = `c.id, c.environment, c."trigger", c.status, c.reason, c.policy, c.options, c.prompt, c.problem,
+const cycleColumns = `c.id, c.environment, c."trigger", c.status, c.reason, c.policy, c.options, c.charge, c.prompt, c.problem,
 	c.wake_at, c.wake_seq, c.cancel_requested_at, c.cancel_reason, c.owner, c.term, c.result, c.verified, c.verified_by, c.refuted_at,
 	(SELECT MAX(i.probation_until) FROM incidents i WHERE i.resolved_at BETWEEN c.created_at AND c.ended_at AND i.last_cycle_id = c.id
 		AND i.probation_until > i.resolved_at),
@@ -21,7 +21,7 @@ const selectCycles = `SELECT ` + cycleColumns + ` FROM cycles c`
 
 func scanCycle(r db.Row) (ops.Cycle, error) {
 	var c ops.Cycle
-	err := r.Scan(&c.ID, &c.Environment, &c.Trigger, &c.Status, &c.Reason, db.ToJSON(&c.Policy), db.ToJSON(&c.Options),
+	err := r.Scan(&c.ID, &c.Environment, &c.Trigger, &c.Status, &c.Reason, db.ToJSON(&c.Policy), db.ToJSON(&c.Options), db.ToJSON(&c.Charge),
 		&c.Prompt, &c.Problem, db.ToOptTime(&c.WakeAt), &c.WakeSeq, db.ToOptTime(&c.CancelRequestedAt), &c.CancelReason,
 		db.ToText(&c.Owner.Host), &c.Owner.Term, (*[]byte)(&c.Result), &c.Verified, &c.VerifiedBy, db.ToOptTime(&c.RefutedAt),
 		db.ToOptTime(&c.ProbationUntil), db.ToTime(&c.CreatedAt), db.ToOptTime(&c.StartedAt), db.ToOptTime(&c.EndedAt))
@@ -47,9 +47,7 @@ func (s *Journal) SubmitCycle(ctx context.Context, n ops.NewCycle) (ops.CycleID,
 		if err := roomFor(ctx, tx, n); err != nil {
 			return err
 		}
-		err = tx.QueryRowContext(ctx, `INSERT INTO cycles (environment, "trigger", status, options, prompt, problem, created_at,
-			request_key) VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
-			n.Environment, n.Trigger, ops.CycleQueued, options, n.Prompt, n.Problem, db.Time(s.orNow(n.At)), db.OptText(n.Key)).Scan(&id)
+		id, err = s.insertCycle(ctx, tx, n, options)
 		if err != nil {
 			return err
 		}
@@ -59,6 +57,18 @@ func (s *Journal) SubmitCycle(ctx context.Context, n ops.NewCycle) (ops.CycleID,
 		return 0, fmt.Errorf("submit cycle: %w", err)
 	}
 	return id, nil
+}
+
+// insertCycle writes the row of a cycle. One that is about certain services has a closed charge.
+func (s *kernel) insertCycle(ctx context.Context, tx db.Querier, n ops.NewCycle, options any) (id ops.CycleID, err error) {
+	charge, err := db.JSON(ops.Charge{Services: n.Services, Open: len(n.Services) == 0})
+	if err != nil {
+		return 0, err
+	}
+	err = tx.QueryRowContext(ctx, `INSERT INTO cycles (environment, "trigger", status, options, charge, prompt, problem, created_at,
+		request_key) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`, n.Environment, n.Trigger, ops.CycleQueued, options, charge, n.Prompt,
+		n.Problem, db.Time(s.orNow(n.At)), db.OptText(n.Key)).Scan(&id)
+	return id, err
 }
 
 // roomFor refuses a cycle where as many wait as its request permits.

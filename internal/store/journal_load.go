@@ -7,6 +7,7 @@ import (
 	"maps"
 	"time"
 
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
 )
@@ -149,9 +150,32 @@ func (s *Journal) loadWhole(ctx context.Context, q db.Querier, id ops.CycleID, a
 	if j.Spend.DayUSD, err = spent(ctx, q, environment, at, `cycle_id`, int64(id)); err != nil {
 		return ops.Claimed{}, err
 	}
+	if j.Elsewhere, err = elsewhere(ctx, q, out.Cycle); err != nil {
+		return ops.Claimed{}, err
+	}
 	const before = 10 // enough to see whether they keep failing
 	j.Before, err = db.List(ctx, q, scanEnding, selectEndings, environment, id, before)
 	return out, err
+}
+
+// elsewhere reads what the other cycles of the environment that have not ended work on. Only a look asks: it leaves that to them.
+func elsewhere(ctx context.Context, q db.Querier, c ops.Cycle) ([]ops.Hold, error) {
+	if !c.Charge.Open {
+		return nil, nil
+	}
+	others, err := db.List(ctx, q, func(r db.Row) (o ops.Cycle, err error) {
+		return o, r.Scan(&o.ID, db.ToJSON(&o.Charge))
+	}, `SELECT c.id, c.charge FROM cycles c WHERE c.environment = ? AND c.ended_at IS NULL AND c.id <> ? ORDER BY c.id`, c.Environment, c.ID)
+	if err != nil {
+		return nil, err
+	}
+	var out []ops.Hold
+	for _, o := range others {
+		for _, name := range o.Charge.Services {
+			out = append(out, ops.Hold{Service: name, From: ops.Tier1, By: ops.HoldByCycle, Why: notice.InCharge(o.ID)})
+		}
+	}
+	return out, nil
 }
 
 // windows reads the context window that was last reported for each handler's model.

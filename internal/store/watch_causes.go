@@ -16,12 +16,15 @@ import (
 const kindWatch = "watch"
 
 const selectCauses = `SELECT z.id, z.cause, z.environment, z.group_name, z.services, z.affected, z.level, z.reason, z.began, z.at,
-	z.cycle_id, z.resolved_at FROM causes z`
+	z.cycle_id, z.resolved_at, z.resolved_at IS NULL AND EXISTS (SELECT 1 FROM cycles y WHERE y.id = z.cycle_id AND y.ended_at IS NULL),
+	(SELECT e.services FROM escalations e WHERE e.cycle_id = z.cycle_id AND e.services IS NOT NULL AND e.decision <> 'refused'
+		ORDER BY e.id DESC LIMIT 1) FROM causes z`
 
 func scanCause(r db.Row) (ops.Cause, error) {
 	var c ops.Cause
 	err := r.Scan(&c.ID, &c.Key, &c.Environment, &c.Group, db.ToJSON(&c.Services), db.ToJSON(&c.Affected), &c.Level, &c.Reason,
-		db.ToTime(&c.Began), db.ToTime(&c.At), &c.Cycle, db.ToOptTime(&c.ResolvedAt))
+		db.ToTime(&c.Began), db.ToTime(&c.At), &c.Cycle, db.ToOptTime(&c.ResolvedAt), &c.Takes, db.ToJSON(&c.Handed))
+	c.Takes = c.Takes && len(c.Handed) == 0
 	return c, err
 }
 
@@ -59,7 +62,42 @@ func (s *Watch) OpenCause(ctx context.Context, c ops.Cause, n ops.NewCycle, chec
 	if err != nil {
 		return ops.Cause{}, false, fmt.Errorf("open cause of %s: %w", ops.Listed(c.Services), err)
 	}
+	c.Takes = started
 	return c, started, nil
+}
+
+// JoinCause adds services to a cause and to the charge of its cycle, unless that has ended or handed on what it works on.
+func (s *Watch) JoinCause(ctx context.Context, c ops.Cause, more []string) (bool, error) {
+	joined := false
+	err := s.db.WriteIn(ctx, "join_cause", db.InEnvironment(c.Environment), func(tx db.Querier) error {
+		now, err := db.One(ctx, tx, scanCause, selectCauses+` WHERE z.id = ?`, c.ID)
+		if err != nil || !now.Takes {
+			return err
+		}
+		joined = true
+		services, err := db.JSON(append(now.Services, more...))
+		if err != nil {
+			return err
+		}
+		if err := db.Exec(ctx, tx, `UPDATE causes SET services = ? WHERE id = ?`, services, c.ID); err != nil {
+			return err
+		}
+		charge, err := db.One(ctx, tx, func(r db.Row) (o ops.Charge, err error) { return o, r.Scan(db.ToJSON(&o)) },
+			`SELECT charge FROM cycles WHERE id = ?`, c.Cycle)
+		if err != nil || charge.Open {
+			return err
+		}
+		charge.Services = append(charge.Services, more...)
+		text, err := db.JSON(charge)
+		if err != nil {
+			return err
+		}
+		return db.Exec(ctx, tx, `UPDATE cycles SET charge = ? WHERE id = ?`, text, c.Cycle)
+	})
+	if err != nil {
+		return false, fmt.Errorf("add %s to cause %d: %w", ops.Listed(more), c.ID, err)
+	}
+	return joined, nil
 }
 
 // cycleThatFound finds a cycle, not started by a cause, whose probes found the same services bad and that has started an agent. One that
@@ -97,10 +135,7 @@ func (s *Watch) startCycle(ctx context.Context, tx db.Querier, c *ops.Cause, n o
 	if err != nil {
 		return err
 	}
-	err = tx.QueryRowContext(ctx, `INSERT INTO cycles (environment, "trigger", status, options, prompt, problem, created_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id`,
-		n.Environment, n.Trigger, ops.CycleQueued, options, n.Prompt, n.Problem, db.Time(s.orNow(n.At))).Scan(&c.Cycle)
-	if err != nil {
+	if c.Cycle, err = s.insertCycle(ctx, tx, n, options); err != nil {
 		return err
 	}
 	if err := s.offer(ctx, tx, n.Environment, c.At); err != nil {

@@ -94,16 +94,31 @@ func (s *Watch) closeDisputes(ctx context.Context, tx db.Querier, environment st
 	return nil
 }
 
-// ReleaseCause records that a cause is over although its services are still bad: it covers them no longer, and after the pause between two
-// cycles they start another one. Why is the event.
-func (s *Watch) ReleaseCause(ctx context.Context, c ops.Cause, service, why string, at time.Time) error {
+// ReleaseCause records that a cause covers some of its services no longer, although they are still bad: after the pause between two cycles
+// they start another one. It keeps the others. Why is the event.
+func (s *Watch) ReleaseCause(ctx context.Context, c ops.Cause, free, keep []string, why string, at time.Time) error {
 	err := s.db.WriteIn(ctx, "release_cause", db.InEnvironment(c.Environment), func(tx db.Querier) error {
-		ok, err := releaseCause(ctx, tx, c.ID, at)
+		over := c
+		if len(keep) > 0 { // what goes has a cause of its own from now on, which is over
+			kept, err := db.JSON(keep)
+			if err != nil {
+				return err
+			}
+			ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE causes SET services = ? WHERE id = ? AND resolved_at IS NULL`, kept, c.ID))
+			if err != nil || !ok {
+				return err
+			}
+			over.Services, over.Key = free, c.Key+" "+free[0]
+			if err := insertCause(ctx, tx, &over); err != nil {
+				return err
+			}
+		}
+		ok, err := releaseCause(ctx, tx, over.ID, at)
 		if err != nil || !ok {
 			return err
 		}
 		return insertEvent(ctx, tx, ops.Event{
-			CycleID: &c.Cycle, Environment: c.Environment, Level: ops.LevelInfo, Kind: kindWatch, Service: service, Message: why,
+			CycleID: &c.Cycle, Environment: c.Environment, Level: ops.LevelInfo, Kind: kindWatch, Service: free[0], Message: why,
 		}, s.clock())
 	})
 	if err != nil {

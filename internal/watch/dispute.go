@@ -103,7 +103,7 @@ func (w *Watch) release(ctx context.Context, env *environment, cycle ops.Cycle, 
 		if c.Cycle != cycle.ID || c.ResolvedAt != nil {
 			continue
 		}
-		if err := w.o.Store.ReleaseCause(ctx, c, changed.Service, notice.SaysMore(changed, cycle.ID), *cycle.EndedAt); err != nil {
+		if err := w.o.Store.ReleaseCause(ctx, c, c.Services, nil, notice.SaysMore(changed, cycle.ID), *cycle.EndedAt); err != nil {
 			w.logError(ctx, "end the cause of an alert that has changed", err)
 			continue
 		}

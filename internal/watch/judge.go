@@ -35,7 +35,7 @@ func (w *Watch) judge(ctx context.Context, env *environment) {
 		return
 	}
 	w.endResolved(ctx, env, picture, now)
-	w.releaseJoined(ctx, env, open)
+	w.releaseEnded(ctx, env, open)
 	picture.Causes = env.causes
 	verdict := health.Judge(picture, env.grouping, now)
 	w.relapses(ctx, env, claims, picture, verdict, now)
@@ -46,6 +46,7 @@ func (w *Watch) judge(ctx context.Context, env *environment) {
 		}
 		return repeats
 	})
+	w.join(ctx, env, verdict.Held)
 	w.withhold(ctx, env, verdict.Held) // before a cycle reads it: what a silence held until now is held no more
 	for _, c := range verdict.Causes {
 		w.open(ctx, env, c, now)
@@ -238,23 +239,79 @@ func (w *Watch) endResolved(ctx context.Context, env *environment, picture healt
 	}
 }
 
-// releaseJoined ends the causes that joined a cycle of somebody else, when that has ended and nobody was called about their services: it
-// may have worked on another one.
-func (w *Watch) releaseJoined(ctx context.Context, env *environment, open []ops.Incident) {
+// releaseEnded frees the services of a cause that its ended cycle did not work on and left bad with nobody behind them: it was somebody
+// else's, or handed on other services. After the pause between two cycles they get one of their own. Alerts have another way, see dispute.
+func (w *Watch) releaseEnded(ctx context.Context, env *environment, open []ops.Incident) {
+	owned := map[string]bool{}
+	for _, o := range open {
+		owned[o.Service] = owned[o.Service] || inHands(o, env.judged)
+	}
 	for i, c := range env.causes {
-		known := func(o ops.Incident) bool { return slices.Contains(c.Services, o.Service) }
-		if c.ResolvedAt != nil || slices.ContainsFunc(open, known) {
+		if c.ResolvedAt != nil {
 			continue
 		}
 		cycle, err := w.o.Store.Cycle(ctx, c.Cycle)
-		if err != nil || cycle.EndedAt == nil || cycle.Trigger == ops.TriggerProbe || cycle.Trigger == ops.TriggerAlert {
+		if err != nil || cycle.EndedAt == nil {
 			continue
 		}
-		if err := w.o.Store.ReleaseCause(ctx, c, c.Services[0], notice.NotItsWork(c.Services, cycle.ID), *cycle.EndedAt); err != nil {
-			w.logError(ctx, "end a cause whose cycle has ended", err)
+		var left, kept []string
+		for _, name := range c.Services {
+			mine := len(c.Handed) == 0 && (cycle.Trigger == ops.TriggerProbe || cycle.Trigger == ops.TriggerAlert) || slices.Contains(c.Handed, name)
+			if mine || owned[name] || !env.fails(name) {
+				kept = append(kept, name)
+			} else {
+				left = append(left, name)
+			}
+		}
+		if len(left) == 0 {
 			continue
 		}
-		env.causes[i].ResolvedAt = cycle.EndedAt
+		if err := w.o.Store.ReleaseCause(ctx, c, left, kept, notice.NotItsWork(left, cycle.ID), *cycle.EndedAt); err != nil {
+			w.logError(ctx, "free the services of a cause whose cycle has ended", err)
+			continue
+		}
+		over := c
+		over.Services, over.ResolvedAt = left, cycle.EndedAt
+		if env.causes[i].Services = kept; len(kept) == 0 {
+			env.causes[i] = over
+			continue
+		}
+		env.causes = append(env.causes, over)
+	}
+}
+
+// inHands: a person knows of the incident, or is asked about it.
+func inHands(i ops.Incident, now time.Time) bool {
+	return i.UnverifiedAt == nil && (i.CalledAt != nil || i.Waiting != nil || i.Holds(now))
+}
+
+// join adds the services that fail for the same cause to its cycle, as long as that has handed nothing on. What comes too late gets a
+// cycle of its own at the next judgement.
+func (w *Watch) join(ctx context.Context, env *environment, held []ops.Withheld) {
+	for i, c := range env.causes {
+		if !c.Takes || c.ResolvedAt != nil {
+			continue
+		}
+		known := map[string]bool{}
+		for _, name := range c.Services {
+			known[name] = true
+		}
+		var more []string
+		for _, h := range held {
+			if h.Why == ops.HoldCovered && h.Cycle == c.Cycle && !known[h.Service] {
+				more = append(more, h.Service)
+			}
+		}
+		if len(more) == 0 {
+			continue
+		}
+		joined, err := w.o.Store.JoinCause(ctx, c, more)
+		if err != nil {
+			w.logError(ctx, "add services to a cycle", err)
+		}
+		if joined {
+			env.causes[i].Services = append(env.causes[i].Services, more...)
+		}
 	}
 }
 
@@ -288,7 +345,7 @@ func (w *Watch) open(ctx context.Context, env *environment, c health.NewCause, n
 	if len(alerts) > 0 {
 		n.Prompt = alert.Prompt(c.Reason, alerts)
 	}
-	n.Problem = problemOf(c)
+	n.Problem, n.Services = problemOf(c), env.charge(c, n.Trigger)
 	row := c.Cause
 	row.At = now
 	told := openedNotice(row, c.Checks, env.config.Policy.DryRun, now)
@@ -308,6 +365,16 @@ func (w *Watch) open(ctx context.Context, env *environment, c health.NewCause, n
 			"environment", env.config.Name)
 	}
 	w.o.Changed()
+}
+
+// charge is what the cycle of a cause is about. An alert that names no service of the inventory asks for a look.
+func (env *environment) charge(c health.NewCause, t ops.Trigger) []string {
+	if t == ops.TriggerProbe || len(env.services) == 0 {
+		return c.Services
+	}
+	return slices.DeleteFunc(slices.Clone(c.Services), func(name string) bool {
+		return !slices.ContainsFunc(env.services, func(s ops.Service) bool { return s.Name == name })
+	})
 }
 
 // problemOf names a cause by its services and the reason of their failed checks.

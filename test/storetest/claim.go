@@ -37,7 +37,7 @@ func submittedCycleReadsBack(t *testing.T, f *Fixture) {
 	must(t, err)
 	equal(t, "cycle", got, ops.Cycle{
 		ID: id, Environment: "home", Trigger: ops.TriggerAPI, Status: ops.CycleQueued, Prompt: "look at the mail server",
-		Options: ops.CycleOptions{DryRun: true, MaxTier: ops.Tier2}, CreatedAt: at.UTC().Truncate(time.Microsecond),
+		Options: ops.CycleOptions{DryRun: true, MaxTier: ops.Tier2}, Charge: ops.Charge{Open: true}, CreatedAt: at.UTC().Truncate(time.Microsecond),
 	})
 	if _, err := f.Store.SubmitCycle(t.Context(), ops.NewCycle{Trigger: ops.TriggerAPI, At: at}); err == nil {
 		t.Error("a cycle without an environment was accepted")

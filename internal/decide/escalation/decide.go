@@ -26,18 +26,12 @@ type Choice struct {
 	Why     string `json:"why"`
 }
 
-// Held is a service that nobody but a human touches now.
-type Held struct {
-	Service string `json:"service"`
-	Why     string `json:"why"`
-}
-
 // Facts are what else is known when the decision is made.
 type Facts struct {
 	ChainUSD  float64        `json:"chain_usd"`
 	DayUSD    float64        `json:"day_usd"`
 	Cooldowns []ops.Cooldown `json:"cooldowns,omitempty"`
-	Held      []Held         `json:"held,omitempty"`
+	Held      []ops.Hold     `json:"held,omitempty"`    // but for trust, which the policy says
 	Lowered   []ops.Lowered  `json:"lowered,omitempty"` // trust below the policy's
 	// Approved names the handler whose start a human agreed to.
 	Approved string `json:"approved,omitempty"`
@@ -253,11 +247,14 @@ func held(r *ruling) (ops.Verdict, string) {
 	for _, service := range r.services {
 		name, _ := r.policy.Inventory.Canonical(service)
 		trust := r.policy.Trusts(name, r.facts.Lowered)
-		i := slices.IndexFunc(r.facts.Held, func(h Held) bool { return h.Service == name })
-		switch {
-		case i >= 0:
-			why = append(why, fmt.Sprintf("%s (%s)", name, r.facts.Held[i].Why))
-		case !r.target.Human() && trust.Forbids(r.target.May()):
+		tier := r.target.May()
+		if r.target.Human() {
+			tier = ops.LastTier // what people hold is not handed to a person again
+		}
+		switch h := ops.Holder(r.facts.Held, name, tier); {
+		case h != nil:
+			why = append(why, fmt.Sprintf("%s (%s)", name, h.Why))
+		case !r.target.Human() && trust.Forbids(tier):
 			distrusted = append(distrusted, service)
 			r.left = notice.Distrusted(trust)
 		default:

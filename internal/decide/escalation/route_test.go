@@ -64,8 +64,8 @@ func TestRouting(t *testing.T) {
 		{name: "a human is above every maximum tier, cooldown and budget", policy: families(func(p *ops.Policy) { p.MaxTier, p.BudgetChainUSD = 1, 1 }), proposal: from("reviewer", 2, "human", ops.HumanTier), path: []string{"writer", "reviewer"}, facts: escalation.Facts{ChainUSD: 9}, verdict: ops.VerdictEscalate, check: "all", target: "human"},
 		{name: "a route can demand approval", policy: families(gated), proposal: from("writer", 1, "reviewer", 2), verdict: ops.VerdictApproval, check: "approval", target: "reviewer", says: "the route from writer"},
 		{name: "and gets it", policy: families(gated), proposal: from("writer", 1, "reviewer", 2), facts: escalation.Facts{Approved: "reviewer"}, verdict: ops.VerdictEscalate, check: "all", target: "reviewer"},
-		{name: "what a human holds is left to him", policy: families(), proposal: from("writer", 1, "reviewer", 2), facts: escalation.Facts{Held: []escalation.Held{{Service: "web", Why: "incident 3"}}}, verdict: ops.VerdictSuppressed, check: "held", target: "reviewer", says: "incident 3"},
-		{name: "what he does not hold goes on", policy: families(), proposal: from("writer", 1, "reviewer", 2), facts: escalation.Facts{Held: []escalation.Held{{Service: "db", Why: "incident 3"}}}, verdict: ops.VerdictEscalate, check: "all", target: "reviewer"},
+		{name: "what a human holds is left to him", policy: families(), proposal: from("writer", 1, "reviewer", 2), facts: escalation.Facts{Held: []ops.Hold{{Service: "web", From: ops.Tier1, Why: "incident 3"}}}, verdict: ops.VerdictSuppressed, check: "held", target: "reviewer", says: "incident 3"},
+		{name: "what he does not hold goes on", policy: families(), proposal: from("writer", 1, "reviewer", 2), facts: escalation.Facts{Held: []ops.Hold{{Service: "db", From: ops.Tier1, Why: "incident 3"}}}, verdict: ops.VerdictEscalate, check: "all", target: "reviewer"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestRouting(t *testing.T) {
 func TestHeldServicesAreNotHandedOn(t *testing.T) {
 	p := from("writer", 1, "reviewer", 2)
 	p.Handoff.ServicesAffected = []string{"web", "db"}
-	d := escalation.Decide(families(), []string{"writer"}, p, escalation.Facts{Held: []escalation.Held{{Service: "web", Why: "ack"}}})
+	d := escalation.Decide(families(), []string{"writer"}, p, escalation.Facts{Held: []ops.Hold{{Service: "web", From: ops.Tier1, Why: "ack"}}})
 	if d.Verdict != ops.VerdictEscalate || !slices.Equal(d.Services, []string{"db"}) {
 		t.Errorf("handed on %v: %s", d.Services, d.Reason)
 	}

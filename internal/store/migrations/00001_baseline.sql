@@ -72,6 +72,8 @@ CREATE TABLE cycles (
     ended_at            TEXT,
     policy              TEXT,
     options             TEXT    NOT NULL DEFAULT '{}',
+    -- What it was started for, as JSON: certain services, or open for a look. Decisions narrow it, see escalations.services.
+    charge              TEXT    NOT NULL DEFAULT '{"open":true}',
     prompt              TEXT    NOT NULL DEFAULT '',
     -- The same request with the same key gives the same cycle.
     request_key         TEXT,

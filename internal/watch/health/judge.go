@@ -308,7 +308,7 @@ func (v *view) belongs(s *badService, cause int) bool {
 	if v.members[cause][s.name] {
 		return !s.began.After(o.At)
 	}
-	if s.group != o.Group || !v.on[cause] || !s.since.After(o.At) {
+	if !o.Takes || s.group != o.Group || !v.on[cause] || !s.since.After(o.At) {
 		return false // what had failed before the cycle was started was left out of it for a reason, which may be over
 	}
 	if s.group != "" {

@@ -263,7 +263,7 @@ func TestACauseThatWasReleasedStartsAnotherCycleAfterThePause(t *testing.T) {
 // A service was silenced when the cycle of its neighbour was started: that cycle does not care for it, and once the silence is over it gets
 // one of its own. What fails later joins the cycle.
 func TestACycleCoversWhatFailedAfterItsStartOnly(t *testing.T) {
-	cause := ops.Cause{Key: "c1", Group: "home", Services: []string{"db"}, At: start().Add(-5 * time.Minute), Began: start().Add(-6 * time.Minute)}
+	cause := ops.Cause{Key: "c1", Group: "home", Services: []string{"db"}, At: start().Add(-5 * time.Minute), Began: start().Add(-6 * time.Minute), Takes: true}
 	db, before, after := ill("db", ops.Down, 6*time.Minute), ill("web", ops.Down, 6*time.Minute), ill("api", ops.Down, 4*time.Minute)
 	j := Judge(Picture{
 		Services: []ops.Service{{Name: "db", Group: "home"}, {Name: "web", Group: "home"}, {Name: "api", Group: "home"}},
@@ -478,6 +478,6 @@ func TestResolvedCausesAreNamed(t *testing.T) {
 // opened is the cause after its cycle was started.
 func (c NewCause) opened(at time.Time) ops.Cause {
 	out := c.Cause
-	out.At = at
+	out.At, out.Takes = at, true
 	return out
 }
