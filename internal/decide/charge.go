@@ -342,7 +342,7 @@ func (v view) door() []ops.Hold {
 	}
 	var out []ops.Hold
 	for _, i := range v.incidents() {
-		if i.CalledAt == nil || i.UnverifiedAt != nil || i.Service == "" {
+		if i.CalledAt == nil || i.UnverifiedAt != nil || i.Service == "" || i.Own { // what this cycle asked itself is no reason to stop it
 			continue
 		}
 		before := !v.charge.Open && !i.CalledAt.After(v.cycle.CreatedAt) // whoever started this cycle knew of it

@@ -178,7 +178,7 @@ func (v view) nextReflex() *impulse {
 
 // unheld are the services of the chain that nothing holds back. A no to a tier is one to a reflex too.
 func (v view) unheld() []string {
-	return ops.Free(v.services(), v.holds, ops.LastTier)
+	return ops.Free(v.services(), v.untrusting(), ops.LastTier)
 }
 
 // dueReflex is the reflex whose time has come, or nil.
