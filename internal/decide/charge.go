@@ -371,7 +371,7 @@ func (v view) calledMeanwhile() []ops.Hold {
 
 // door lists what keeps a cycle that nobody asked for from starting an agent, beside what holds services: a person was called for a
 // service since the cycle was asked for (whoever starts one for a service knows of earlier calls), or, for a look, the watch is about to
-// start a cycle for it.
+// start a cycle for it. A look that was there before the watch saw it fail keeps it, as at a start: the watch then uses that cycle.
 func (v view) door() []ops.Hold {
 	if v.newest != nil || !v.startedByItself() {
 		return nil
@@ -381,7 +381,8 @@ func (v view) door() []ops.Hold {
 	}
 	out := v.called(time.Time{}, ops.Tier1)
 	for _, w := range v.journal.Withheld {
-		if w.Why == ops.HoldRecent || w.Why == ops.HoldWaiting {
+		seen := w.Until.Add(-v.policy.Watch.Grouping.Window)
+		if w.Why == ops.HoldRecent || w.Why == ops.HoldWaiting && v.cycle.CreatedAt.After(seen) {
 			out = append(out, v.heldByWatch(w, ops.Tier1))
 		}
 	}
