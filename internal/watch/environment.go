@@ -1,10 +1,8 @@
 package watch
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -138,7 +136,7 @@ func (env *environment) load(ctx context.Context, s Store, now time.Time) error 
 
 // heir is a new probe of a service, which takes the place of one that was taken out: its address was corrected.
 func (env *environment) heir(service string, known []health.State) (string, bool) {
-	for _, k := range slices.SortedFunc(maps.Keys(env.thresholds), func(a, b key) int { return cmp.Compare(a.probe, b.probe) }) {
+	for k := range env.thresholds {
 		if k.service == service && !slices.ContainsFunc(known, func(v health.State) bool { return v.Service == service && v.Probe == k.probe }) {
 			return k.probe, true
 		}
@@ -189,19 +187,12 @@ func (env *environment) seen(c ops.Cause) (recovered, lost []string) {
 }
 
 // fails reports whether a check of a service is bad.
-func (env *environment) fails(service string) bool {
-	for k, v := range env.states {
-		if k.service == service && v.Failing() {
-			return true
-		}
-	}
-	return false
-}
+func (env *environment) fails(service string) bool { return env.has(service, health.State.Failing) }
 
-// replaced: what found a service bad was a probe that another one has replaced.
-func (env *environment) replaced(service string) bool {
+// has reports whether the state of a check of a service is as asked.
+func (env *environment) has(service string, is func(health.State) bool) bool {
 	for k, v := range env.states {
-		if k.service == service && v.Replaced {
+		if k.service == service && is(v) {
 			return true
 		}
 	}

@@ -227,7 +227,8 @@ func (w *Watch) endResolved(ctx context.Context, env *environment, picture healt
 		if len(recovered) > 0 {
 			c.Services = recovered
 			how = fmt.Sprintf("%s recovered after %s", ops.Listed(c.Services), now.Sub(c.Began).Round(time.Second))
-			if !slices.ContainsFunc(c.Services, func(name string) bool { return !env.replaced(name) }) {
+			replaced := func(v health.State) bool { return v.Replaced }
+			if !slices.ContainsFunc(c.Services, func(name string) bool { return !env.has(name, replaced) }) {
 				how = health.ReplacedProbe(c.Services...)
 			}
 			why, tell = how, func(news []string) ops.Notice { return resolvedNotice(c, news, how, now) }
