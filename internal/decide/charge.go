@@ -70,7 +70,7 @@ func (v view) named() []string {
 // holding lists what holds services. It is the one place that knows every source: people, trust, the configuration, the watch, other
 // cycles.
 func (v view) holding() []ops.Hold {
-	return slices.Concat(v.gone(), v.heldByPeople(), v.silenced(), v.inhibited(), v.elsewhere(), v.noes(), v.distrusted(), v.calledMeanwhile())
+	return slices.Concat(v.gone(), v.heldByPeople(), v.silenced(), v.inhibited(), v.elsewhere(), v.noes(), v.distrusted())
 }
 
 // looks is the tier from which silences, maintenance and incidents in somebody's hands hold: a person who asks for something in words
@@ -191,10 +191,14 @@ func (v view) heldByWatch(w ops.Withheld, from ops.Tier) ops.Hold {
 	return h
 }
 
-// elsewhere lists, for a look, the services that another cycle has in its charge: that one works on them.
+// elsewhere lists, for a look, the services that another cycle has in its charge: that one works on them. If it called a person while this
+// look waited for its turn, an agent looks, as at all that no probe sees, and no tier repairs.
 func (v view) elsewhere() []ops.Hold {
-	if !v.charge.Open {
+	switch {
+	case !v.charge.Open:
 		return nil
+	case v.cycle.Trigger == ops.TriggerScheduled, v.cycle.Trigger == ops.TriggerAlert:
+		return slices.Concat(v.journal.Elsewhere, v.called(v.cycle.CreatedAt, ops.Tier2))
 	}
 	return v.journal.Elsewhere
 }
@@ -343,11 +347,8 @@ func (v view) startedByItself() bool {
 func (v view) called(since time.Time, from ops.Tier) []ops.Hold {
 	var out []ops.Hold
 	for _, i := range v.incidents() {
-		if i.CalledAt == nil || i.UnverifiedAt != nil || i.Own || !i.CalledAt.After(since) {
-			continue
-		}
 		over := i.DeniedUntil != nil && !v.now.Before(*i.DeniedUntil) // a no that is over is asked about again; one that is not says more
-		if over || v.noTo(i.Service) != nil {
+		if i.CalledAt == nil || i.UnverifiedAt != nil || i.Own || !i.CalledAt.After(since) || over || v.noTo(i.Service) != nil {
 			continue
 		}
 		h := ops.Hold{From: from, By: ops.HoldByCall, Why: notice.WasCalled(i)}
@@ -363,18 +364,8 @@ func (v view) called(since time.Time, from ops.Tier) []ops.Hold {
 	return out
 }
 
-// calledMeanwhile are those of a scheduled look that waited for its turn: it looks, as it does at all that no probe sees, and hands no such
-// service on.
-func (v view) calledMeanwhile() []ops.Hold {
-	if v.cycle.Trigger != ops.TriggerScheduled {
-		return nil
-	}
-	return v.called(v.cycle.CreatedAt, ops.Tier2)
-}
-
-// door lists what keeps a cycle that nobody asked for from starting an agent, beside what holds services: a person was called for a
-// service since the cycle was asked for (whoever starts one for a service knows of earlier calls), or, for a look, the watch is about to
-// start a cycle for it. A look that was there before the watch saw it fail keeps it, as at a start: the watch then uses that cycle.
+// door lists what else keeps a cycle that nobody asked for from starting an agent: a person was called since it was asked for, or
+// the watch is about to start a cycle for what a look found, unless the look was there before the watch saw it fail.
 func (v view) door() []ops.Hold {
 	if v.newest != nil || !v.startedByItself() {
 		return nil
@@ -384,8 +375,7 @@ func (v view) door() []ops.Hold {
 	}
 	out := v.called(time.Time{}, ops.Tier1)
 	for _, w := range v.journal.Withheld {
-		seen := w.Until.Add(-v.policy.Watch.Grouping.Window)
-		if w.Why == ops.HoldRecent || w.Why == ops.HoldWaiting && v.cycle.CreatedAt.After(seen) {
+		if w.Why == ops.HoldRecent || w.Why == ops.HoldWaiting && v.cycle.CreatedAt.After(w.Until.Add(-v.policy.Watch.Grouping.Window)) {
 			out = append(out, v.heldByWatch(w, ops.Tier1))
 		}
 	}

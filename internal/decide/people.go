@@ -149,7 +149,7 @@ func askApproval(v view, d ops.Decision, h *ops.Handoff) ops.Step {
 		Kind: ops.StepAwait, Reason: d.Reason, Incident: &report, Approval: question, Until: v.expires(),
 		Events: []ops.Event{v.event(ops.LevelWarning, ops.EventApproval, d.Reason)},
 	}
-	plan, problem := v.plan(h, target, d.Services)
+	plan, problem := escalation.Plan(v.policy.Inventory, h, target, d.Services)
 	if problem != "" {
 		step.Events = append(step.Events, v.event(ops.LevelWarning, ops.EventApproval, notice.NoPlan(problem)))
 	}

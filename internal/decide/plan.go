@@ -7,32 +7,6 @@ import (
 	"claudeops/internal/ops"
 )
 
-// plan is what a human is shown of a proposed plan: each step with what the supervisor would run. A plan that could not be carried
-// out as it is written is not offered, with the reason.
-func (v view) plan(h *ops.Handoff, target ops.Handler, services []string) (steps []ops.ApprovedStep, problem string) {
-	if h == nil {
-		return nil, ""
-	}
-	inventory := v.policy.Inventory
-	for i, p := range h.Plan {
-		name, _ := inventory.Canonical(p.Service)
-		a, known := inventory.Action(name, p.Action)
-		switch {
-		case !slices.Contains(services, name):
-			return nil, notice.StepNotHandedOn(i+1, p.Service)
-		case !known:
-			return nil, notice.StepUnknown(i+1, p.Action, name)
-		case a.Tier > target.May():
-			return nil, notice.StepTooHigh(i+1, a.Tier, target.Tier)
-		case (a.Kind == ops.ActionPush) != (p.Branch != ""):
-			return nil, notice.StepBranch(i + 1)
-		}
-		p.Service = name
-		steps = append(steps, ops.ApprovedStep{PlanStep: p, Does: a.Does(), WayBack: a.WayBack(), Digest: a.Digest()})
-	}
-	return steps, ""
-}
-
 // approvedPlan is the question whose plan was approved, at least in part, by a human or because nobody answered, or nil.
 func (v view) approvedPlan() *ops.Approval {
 	if q := v.question(); q != nil && v.planApproved(*q) {

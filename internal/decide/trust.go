@@ -3,6 +3,7 @@ package decide
 import (
 	"slices"
 
+	"claudeops/internal/decide/escalation"
 	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
@@ -96,7 +97,7 @@ func (v view) proposedOnly(d ops.Decision, h *ops.Handoff, services []string) (p
 	facts.Plan = slices.DeleteFunc(slices.Clone(h.Plan), func(s ops.PlanStep) bool { return !slices.Contains(services, s.Service) })
 	p := v.problemOf(ops.ProblemTrust, ops.LevelWarning, d, &facts)
 	p.todo = notice.RaiseTrust(services, ops.TrustAsk)
-	plan, _ := v.plan(&facts, p.target, services)
+	plan, _ := escalation.Plan(v.policy.Inventory, &facts, p.target, services)
 	return p, plan
 }
 

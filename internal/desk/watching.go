@@ -173,20 +173,17 @@ func (d *Desk) ClearCooldown(ctx context.Context, by Person, environment, servic
 // ForgetService removes what is kept of a service that is not configured any more, or was only named by agents.
 func (d *Desk) ForgetService(ctx context.Context, by Person, environment, service string) error {
 	e, err := d.Environment(environment)
-	if err != nil {
-		return err
+	switch name, known := e.Policy.Inventory.Canonical(service); {
+	case err != nil:
+	case known:
+		err = fmt.Errorf("forget %s: it is configured in %s; take it out of the configuration first: %w", name, e.Name, ops.ErrConflict)
+	case by.Via != "":
+		err = wrong("a service is forgotten by a person: run claudeops services forget %s", service)
+	default:
+		defer d.changed()
+		err = d.Store.ForgetService(ctx, e.Name, service, by.String(), d.Clock())
 	}
-	if name, known := e.Policy.Inventory.Canonical(service); known {
-		return fmt.Errorf("forget %s: it is configured in %s; take it out of the configuration first: %w", name, e.Name, ops.ErrConflict)
-	}
-	if by.Via != "" {
-		return wrong("a service is forgotten by a person: run claudeops services forget %s", service)
-	}
-	if err := d.Store.ForgetService(ctx, e.Name, service, by.String(), d.Clock()); err != nil {
-		return err
-	}
-	d.changed()
-	return nil
+	return err
 }
 
 // TestNotification sends a test by the way that every other notice takes, so that its delivery is on record.

@@ -155,8 +155,7 @@ func (b *beginning) reserve(ctx context.Context) (string, error) {
 	record, limits := b.in.Record, b.in.Limits
 	record.Gate = ops.GateAction
 	if known, err := db.One(ctx, b.tx, db.ScanInt, `SELECT COUNT(*) FROM approvals a JOIN escalations e ON e.session_id = a.session_id
-		WHERE a.id = ? AND a.status = ? AND e.decision = ? AND e.check_name = ?`, r.ApprovalID, ops.ApprovalApproved, ops.VerdictApproval,
-		ops.ObjectionCooldown); err != nil {
+		WHERE a.id = ? AND a.status = 'approved' AND e.decision = 'approval' AND e.check_name = 'cooldown'`, r.ApprovalID); err != nil {
 		return "", err
 	} else if known > 0 { // whoever said yes was told of the cooldown; what is never permitted stays so
 		limits = slices.DeleteFunc(slices.Clone(limits), func(l ops.CooldownLimit) bool { return l.Count > 0 })

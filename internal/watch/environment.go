@@ -107,13 +107,11 @@ func (env *environment) load(ctx context.Context, s Store, now time.Time) error 
 			if !v.Failing() || alert.IsAlert(v.Probe) {
 				continue
 			}
-			heir, ok := env.heir(v.Service, states)
-			if !ok {
+			if k = env.heir(v.Service, states); k.probe == "" {
 				env.lost[v.Service] = now
 				continue
 			}
-			v = v.Inherit(heir)
-			k = key{v.Service, heir}
+			v = v.Inherit(k.probe)
 			kept = append(kept, v)
 		}
 		env.states[k], env.saved[k] = v.Begun(now), v.Last.At
@@ -134,14 +132,14 @@ func (env *environment) load(ctx context.Context, s Store, now time.Time) error 
 	return nil
 }
 
-// heir is a new probe of a service, which takes the place of one that was taken out: its address was corrected.
-func (env *environment) heir(service string, known []health.State) (string, bool) {
+// heir is a new probe of a service, which takes the place of one that was taken out: its address was corrected. Empty: there is none.
+func (env *environment) heir(service string, known []health.State) key {
 	for k := range env.thresholds {
-		if k.service == service && !slices.ContainsFunc(known, func(v health.State) bool { return v.Service == service && v.Probe == k.probe }) {
-			return k.probe, true
+		if k.service == service && !slices.ContainsFunc(known, func(v health.State) bool { return key{v.Service, v.Probe} == k }) {
+			return k
 		}
 	}
-	return "", false
+	return key{}
 }
 
 func (env *environment) readAlerts(ctx context.Context, s Store) error {
@@ -189,7 +187,6 @@ func (env *environment) seen(c ops.Cause) (recovered, lost []string) {
 // fails reports whether a check of a service is bad.
 func (env *environment) fails(service string) bool { return env.has(service, health.State.Failing) }
 
-// has reports whether the state of a check of a service is as asked.
 func (env *environment) has(service string, is func(health.State) bool) bool {
 	for k, v := range env.states {
 		if k.service == service && is(v) {

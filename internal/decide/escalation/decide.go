@@ -328,8 +328,37 @@ func cooldown(r *ruling) (ops.Verdict, string) {
 	if lifts.IsZero() {
 		return "", ""
 	}
-	return ops.VerdictBlocked, fmt.Sprintf("escalation to %s was blocked by cooldown: nothing is left that it may do for %s until %s",
+	verdict := ops.VerdictBlocked
+	if steps, _ := Plan(r.policy.Inventory, r.proposal.Handoff, r.target, r.services); len(steps) > 0 && r.facts.Approved != r.target.ID {
+		verdict = ops.VerdictApproval // a person can say yes to exactly what it stopped
+	}
+	return verdict, fmt.Sprintf("escalation to %s was blocked by cooldown: nothing is left that it may do for %s until %s",
 		r.target.Tier, strings.Join(r.services, ", "), lifts.UTC().Format(time.RFC3339))
+}
+
+// Plan is what a human is shown of a proposed plan: each step with what the supervisor would run. A plan that could not be carried
+// out as it is written is not offered, with the reason.
+func Plan(inventory ops.Inventory, h *ops.Handoff, target ops.Handler, services []string) (steps []ops.ApprovedStep, problem string) {
+	if h == nil {
+		return nil, ""
+	}
+	for i, p := range h.Plan {
+		name, _ := inventory.Canonical(p.Service)
+		a, known := inventory.Action(name, p.Action)
+		switch {
+		case !slices.Contains(services, name):
+			return nil, notice.StepNotHandedOn(i+1, p.Service)
+		case !known:
+			return nil, notice.StepUnknown(i+1, p.Action, name)
+		case a.Tier > target.May():
+			return nil, notice.StepTooHigh(i+1, a.Tier, target.Tier)
+		case (a.Kind == ops.ActionPush) != (p.Branch != ""):
+			return nil, notice.StepBranch(i + 1)
+		}
+		p.Service = name
+		steps = append(steps, ops.ApprovedStep{PlanStep: p, Does: a.Does(), WayBack: a.WayBack(), Digest: a.Digest()})
+	}
+	return steps, ""
 }
 
 func find(all []ops.Cooldown, service, action string) (ops.Cooldown, bool) {

@@ -11,7 +11,7 @@
 //	held           at least one affected service is not in a human's hands
 //	dry run        nothing above Tier 1 starts
 //	maximum tier   the target is not above what the operator allows
-//	cooldown       the target has something left that it may do
+//	cooldown       the target has something left that it may do; else a human may approve the plan that it stopped
 //	budget         chain and day have money left
 //	approval       no human has to agree first, or one did
 //

@@ -73,10 +73,10 @@ type State struct {
 	Changed  []time.Time   `json:"turns,omitempty"` // when it last changed between good and bad
 	// Flapped is the first of the changes that made it flap, or zero while it does not.
 	Flapped time.Time `json:"flapped,omitzero"`
-	Told    bool      `json:"told,omitempty"` // people were told that it flaps
-	// Target is what its probe looks at. Replaced: a probe of another target found the failure that is going on or has just ended.
-	Target   string `json:"target,omitempty"`
-	Replaced bool   `json:"replaced,omitempty"`
+	Told    bool      `json:"told,omitempty"`   // people were told that it flaps
+	Target  string    `json:"target,omitempty"` // what its probe looks at
+	// Replaced: a probe of another target found the failure that is going on or has just ended.
+	Replaced bool `json:"replaced,omitempty"`
 
 	Lately Lately `json:"lately,omitzero"`
 }
@@ -205,8 +205,7 @@ func (s *State) change(to ops.Health, at time.Time) (Change, bool) {
 	return c, true
 }
 
-// Inherit is the state of a failing check for the probe that replaces its own: the failure is what the new probe says of it, and its first
-// good result ends it.
+// Inherit is the state of a failing check for the probe that takes the place of its own: the first good result ends it.
 func (s State) Inherit(probe string) State {
 	s.Last.Probe = probe
 	return State{Service: s.Service, Probe: probe, Level: s.Level, Since: s.Since, Began: s.Began, Last: s.Last, Bad: s.Bad, Replaced: true}
