@@ -531,6 +531,16 @@ func leaveIntent(v view) ops.Step {
 	return finish(ops.CycleSuppressed, reason, v.event(ops.LevelInfo, ops.EventEscalation, reason))
 }
 
+// flapsNow is the hold of a service that goes up and down, or nil.
+func (v view) flapsNow(service string) *ops.Withheld {
+	for _, w := range v.journal.Withheld {
+		if w.Service == service && w.Why == ops.HoldFlapping {
+			return &w
+		}
+	}
+	return nil
+}
+
 // flaps: a service of the charge is held because it flaps, and for no other reason. Nobody has decided that, so nobody knows of it.
 func (v view) flaps() bool {
 	return slices.ContainsFunc(v.journal.Withheld, func(w ops.Withheld) bool {

@@ -68,7 +68,7 @@ func nextAttempt(v view, s attempt) ops.Step {
 	case move.Level != ops.RecoveryForceDone && move.Level != ops.RecoveryNone:
 		step = attemptAgain(v, f, class, move, history)
 	case v.mayEscalateRefuted():
-		step = escalateRefuted(v)
+		step = escalateClaim(v)
 	case v.unseen() && len(v.checks(ops.ProbeRecheck, v.last.ID)) == 0:
 		return lookAgain(v)
 	case v.unseen() && v.allProven(ops.ProbeRecheck):

@@ -71,6 +71,7 @@ func table() []row {
 		{"claim unverified", view.unverified, verify},
 		{"claim refuted", view.refuted, losesTrust(recoverRefuted)},
 		{"repair refused", view.repairRefused, recoverRefused},
+		{"claim unsure", view.unsure, escalateClaim},
 		{"claim unjudged", view.unjudged, askJudge},
 		{"judge silent", view.judgeSilent, withoutJudge},
 		{"claim judged", view.doubted, judged},

@@ -126,6 +126,9 @@ func route(v view) ops.Step {
 		step = tellOfLeftOut(v, step, d, p.Handoff, left)
 	}
 	step.Decision = &d
+	if p.Handoff != nil {
+		step.Events = append(step.Events, v.disagreements(p.Handoff.CheckResults)...)
+	}
 	for _, w := range p.Warnings {
 		step.Events = append(step.Events, v.event(ops.LevelWarning, ops.EventHandoff, w))
 	}
@@ -254,7 +257,23 @@ func askHuman(v view) ops.Step {
 	p := v.problem(ops.ProblemHuman, ops.LevelWarning, notice.AsksForHuman(*v.last, why))
 	p.todo = why
 	step := finishForHuman(v, ops.CycleNeedsHuman, p)
+	step.Events = append(step.Events, v.disagreements(v.last.Reported())...)
 	return notifyOnce(v, step, v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, notice.NeedsHuman(v.told(p))))
+}
+
+// disagreements record that an agent calls a service bad that all our own probes find healthy.
+func (v view) disagreements(reported []ops.CheckResult) []ops.Event {
+	var out []ops.Event
+	for _, r := range reported {
+		name, _ := v.policy.Inventory.Canonical(r.Service)
+		if r.Status == ops.Healthy || !v.green(name) || slices.ContainsFunc(out, func(e ops.Event) bool { return e.Service == name }) {
+			continue
+		}
+		e := v.event(ops.LevelWarning, ops.EventProbe, notice.Disagrees(*v.last, name, r))
+		e.Service = name
+		out = append(out, e)
+	}
+	return out
 }
 
 func verify(v view) ops.Step {
@@ -276,12 +295,12 @@ func resolved(v view) ops.Step {
 	verdict, judged := v.verdict()
 	proof, reason := ops.ProofNone, v.unconfirmed()
 	switch {
+	case v.allProven(ops.ProbeVerify) && v.changedNothing():
+		proof, reason = ops.ProofProbe, notice.RecoveredByItself(v.last.Tier, len(v.checks(ops.ProbeVerify, v.last.ID)))
 	case v.allProven(ops.ProbeVerify):
 		proof, reason = ops.ProofProbe, notice.RepairedByProbes(v.last.Tier, len(v.checks(ops.ProbeVerify, v.last.ID)))
 	case v.asked(ops.ApprovalApproved, ops.ApprovalReview):
 		proof, reason = ops.ProofHuman, notice.RepairedByReview(v.last.Tier, v.question().AnsweredBy)
-	case len(v.notRunning()) > 0:
-		reason = notice.NotRunning(v.last.Tier, v.notRunning())
 	case judged && verdict.Verdict == judge.Pass:
 		proof, reason = ops.ProofJudge, notice.RepairedByJudge(v.last.Tier, verdict.TotalScore)
 	}
@@ -304,6 +323,11 @@ func (v view) unconfirmed() string {
 			proven = append(proven, s)
 		} else {
 			rest = append(rest, s)
+		}
+	}
+	for _, s := range rest {
+		if h := v.flapsNow(s); h != nil {
+			return notice.NotCalmYet(v.last.Tier, *h)
 		}
 	}
 	if len(proven) == 0 {

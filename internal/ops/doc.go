@@ -95,10 +95,11 @@
 //	claim unverified      completed; an affected service has a probe      probe: verify the claim                  -
 //	claim refuted         a probe still finds it down or degraded         the ladder; the service is trusted less  see below
 //	repair refused        a repair is claimed, but the guard refused it   the ladder                               see below
+//	claim unsure          the agent doubts its repair; nothing proves it  the tier above, as for a handoff         as for a handoff
 //	claim unjudged        a repair is claimed and a judge is configured   queue the judge; once more if unusable   -
 //	judge silent          the judge gave no usable answer twice           probes end it, else await a review       of the judge, once
 //	claim judged          the judge did not accept the repair             await a human's review, or the ladder    asked
-//	claim doubtful        the agent doubts its repair; nothing proves it  await a human's review                   asked
+//	claim doubtful        it does, and no tier may take it over           await a human's review                   asked
 //	healthy               Tier 1 completed and proposed nothing           finish healthy, close what it names      what is over
 //	resolved              a higher tier completed and proposed nothing    finish resolved: proven or unverified    if called before
 //

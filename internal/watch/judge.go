@@ -223,11 +223,11 @@ func (w *Watch) endResolved(ctx context.Context, env *environment, picture healt
 		c.Affected = slices.DeleteFunc(slices.Clone(c.Affected), env.fails) // what it needs is well again, and it is not
 		recovered, lost := env.seen(c)
 		how, why := "", notice.NotWatched(lost)
-		tell := func(news []string) ops.Notice { return lostNotice(c, news, now) }
+		tell := func(news []string, _ []ops.Incident) ops.Notice { return lostNotice(c, news, now) }
 		if len(recovered) > 0 {
 			c.Services = recovered
 			how = fmt.Sprintf("%s recovered after %s", ops.Listed(c.Services), now.Sub(c.Began).Round(time.Second))
-			why, tell = how, func(news []string) ops.Notice { return resolvedNotice(c, news, how, now) }
+			why, tell = how, func(news []string, open []ops.Incident) ops.Notice { return resolvedNotice(c, news, open, how, now) }
 		}
 		if err := w.o.Store.ResolveCause(ctx, c, how, tell, now); err != nil {
 			w.logError(ctx, "record the end of a cause", err)

@@ -531,7 +531,9 @@ CREATE TABLE incidents (
     resolution      TEXT    NOT NULL DEFAULT '',
     -- Until when it is opened again if the same check fails.
     probation_until TEXT,
-    report          TEXT
+    report          TEXT,
+    -- What a human was called for, piece by piece: it is over when every piece is.
+    findings        TEXT    NOT NULL DEFAULT '[]'
 );
 CREATE UNIQUE INDEX idx_incidents_fingerprint ON incidents (fingerprint) WHERE resolved_at IS NULL;
 CREATE INDEX idx_incidents_status ON incidents (status, id);
