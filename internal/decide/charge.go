@@ -471,13 +471,14 @@ func finishHeld(v view) ops.Step {
 // What was decided a while ago is checked again before a tier starts that may change something: another attempt may have waited for
 // hours, and a restart may lie between.
 
-// forIntent is the view in which the queued session was decided; false if it only looks, or nothing is queued.
+// forIntent is the view in which the queued session was decided; false if it is a look at everything, or nothing is queued.
 func (v view) forIntent() (view, bool) {
 	n := v.newest
-	if !v.intended() || !n.Works() || n.May() <= ops.Tier1 {
+	if !v.intended() || !n.Works() {
 		return v, false
 	}
-	if v.last = v.journal.Parent(*n); v.last == nil {
+	v.last = v.journal.Parent(*n)
+	if v.last == nil && n.May() > ops.Tier1 || v.charge.Open && n.May() <= ops.Tier1 {
 		return v, false
 	}
 	v.holds = v.holding()
@@ -492,7 +493,7 @@ func (v view) objection() string {
 	}
 	trust := before.distrusted()
 	switch {
-	case v.policy.DryRun:
+	case v.policy.DryRun && v.newest.May() > ops.Tier1:
 		return notice.NotAgain(*v.newest, "dry run is on")
 	case v.newest.Tier > v.policy.MaxTier:
 		return notice.NotAgain(*v.newest, "the maximum tier is "+strconv.Itoa(int(v.policy.MaxTier)))
@@ -505,6 +506,9 @@ func (v view) objection() string {
 func (v view) intentStopped() bool { return v.objection() != "" }
 
 func stopIntent(v view) ops.Step {
+	if v.newest.May() <= ops.Tier1 {
+		return leaveToPeople(v)
+	}
 	p := v.problem(ops.ProblemBlocked, ops.LevelWarning, v.objection())
 	return notifyOnce(v, finishForHuman(v, ops.CycleNeedsHuman, p), v.notice(ops.NoticeNeedsHuman, p.level, notice.NeedsHuman(v.told(p))))
 }

@@ -340,8 +340,9 @@ func inconclusiveWithoutRecovery(v view) ops.Step {
 	return giveUp(v, notice.Inconclusive(*v.last), level)
 }
 
+// giveUp ends a cycle where there is no ladder. What is known to be bad is an incident: nobody else has it in hand.
 func giveUp(v view, reason string, level ops.Level) ops.Step {
-	if level != ops.LevelCritical {
+	if level != ops.LevelCritical && len(v.services()) == 0 {
 		step := finish(ops.CycleFailed, reason, v.event(level, ops.EventSession, reason))
 		if !v.failedBefore() {
 			step.Notices = []ops.Notice{v.notice(ops.NoticeFailed, level, notice.CannotCheck(v.toldOf(reason)))}

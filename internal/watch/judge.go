@@ -240,7 +240,7 @@ func (w *Watch) endResolved(ctx context.Context, env *environment, picture healt
 }
 
 // releaseEnded frees the services of a cause that its ended cycle did not work on and left bad with nobody behind them: it was somebody
-// else's, or handed on other services. After the pause between two cycles they get one of their own. Alerts have another way, see dispute.
+// else's, handed on other services, or left alone what was held then. After the pause between two cycles they get one of their own. Alerts have another way, see dispute.
 func (w *Watch) releaseEnded(ctx context.Context, env *environment, open []ops.Incident) {
 	owned := map[string]bool{}
 	for _, o := range open {
@@ -256,8 +256,9 @@ func (w *Watch) releaseEnded(ctx context.Context, env *environment, open []ops.I
 		}
 		var left, kept []string
 		for _, name := range c.Services {
-			mine := len(c.Handed) == 0 && (cycle.Trigger == ops.TriggerProbe || cycle.Trigger == ops.TriggerAlert) || slices.Contains(c.Handed, name)
-			if mine || owned[name] || !env.fails(name) {
+			sent := len(c.Handed) == 0 && (cycle.Trigger == ops.TriggerProbe || cycle.Trigger == ops.TriggerAlert)
+			worked := cycle.Status != ops.CycleSuppressed && (sent || slices.Contains(c.Handed, name))
+			if worked || owned[name] || !env.fails(name) {
 				kept = append(kept, name)
 			} else {
 				left = append(left, name)
