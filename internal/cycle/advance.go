@@ -52,7 +52,8 @@ type HandoffFile interface {
 
 // Gates hold a session to what its tier may do.
 type Gates interface {
-	Open(ctx context.Context, env ops.Environment, s ops.Session, dryRun bool) (Held, error)
+	// Open tells the alarm of an attack on the supervisor when it is on record.
+	Open(ctx context.Context, env ops.Environment, s ops.Session, dryRun bool, alarm func(ops.GuardRecord)) (Held, error)
 }
 
 // Held is a session behind its gates.
@@ -192,7 +193,7 @@ func (a *Advancer) look(ctx context.Context, now ops.Claimed) (ops.Claimed, erro
 // holds until it is claimed again.
 func follow(next *ops.Journal, known ops.Journal) {
 	next.Spend, next.Windows, next.Before, next.LastLook = known.Spend, known.Windows, known.Before, known.LastLook
-	next.Elsewhere = known.Elsewhere
+	next.Elsewhere, next.Attacked = known.Elsewhere, known.Attacked
 	readSessions(*next, known)
 }
 

@@ -69,7 +69,7 @@ func (v view) named() []string {
 // holding lists what holds services. It is the one place that knows every source: people, trust, the configuration, the watch, other
 // cycles.
 func (v view) holding() []ops.Hold {
-	return slices.Concat(v.gone(), v.heldByPeople(), v.silenced(), v.inhibited(), v.elsewhere(), v.noes(), v.distrusted())
+	return slices.Concat(v.gone(), v.heldByPeople(), v.silenced(), v.inhibited(), v.elsewhere(), v.noes(), v.journal.Attacked, v.distrusted())
 }
 
 // looks is the tier from which silences, maintenance and incidents in somebody's hands hold: a person who asks for something in words
@@ -216,6 +216,11 @@ func (v view) distrusted() []ops.Hold {
 // untrusting are the holds but for those of trust.
 func (v view) untrusting() []ops.Hold {
 	return slices.DeleteFunc(slices.Clone(v.holds), func(h ops.Hold) bool { return h.By == ops.HoldByTrust })
+}
+
+// unattacked are the holds but for those of trust and of attacks.
+func (v view) unattacked() []ops.Hold {
+	return slices.DeleteFunc(v.untrusting(), func(h ops.Hold) bool { return h.By == ops.HoldByAttack })
 }
 
 // A human who says no means these facts: which check of which service fails in which way, and which actions were named. While nothing

@@ -56,7 +56,9 @@ func (v view) report(p problem) ops.IncidentReport {
 	} else {
 		r.Services = v.services()
 		r.Checks = v.badChecks(r.Services)
-		r.Findings = summary(*v.last)
+		if p.kind != ops.ProblemAttack && !v.isRefuted(*v.last) { // what does not hold was not found
+			r.Findings = summary(*v.last)
+		}
 	}
 	if p.kind == ops.ProblemHuman && p.facts == nil {
 		r.Services, r.Unlisted = v.listed(r.Services)
@@ -143,7 +145,7 @@ func classOf(kind ops.ProblemKind) string {
 	case ops.ProblemJudge:
 		return ops.ClassJudge
 	case ops.ProblemHuman, ops.ProblemTakeOver, ops.ProblemRefused, ops.ProblemBlocked, ops.ProblemFlapping, ops.ProblemApproval,
-		ops.ProblemReview, ops.ProblemRefuted, ops.ProblemHandled, ops.ProblemDryRun, ops.ProblemTrust:
+		ops.ProblemReview, ops.ProblemRefuted, ops.ProblemHandled, ops.ProblemDryRun, ops.ProblemTrust, ops.ProblemAttack:
 	}
 	return ops.ClassEnvironment
 }

@@ -19,6 +19,7 @@ func table() []row {
 		{"ended", view.ended, rest("the cycle has ended")},
 		{"waiting", view.waiting, rest("the cycle waits")},
 		{"in flight", view.inFlight, interrupt},
+		{"attacked", view.attacked, callForAttack},
 		{"cancel requested", view.cancelRequested, cancel},
 		{"not probed", view.unprobed, observe},
 		{"probes find nothing", view.quiet, finishQuiet},

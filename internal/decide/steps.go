@@ -21,6 +21,28 @@ func interrupt(v view) ops.Step {
 	}
 }
 
+// attacked: the record of the newest session says so, however the session came to its end.
+func (v view) attacked() bool {
+	return v.newest != nil && (v.newest.StopCause == ops.StopAttack || v.journal.Effects[v.newest.ID].Attack != nil)
+}
+
+// callForAttack ends the cycle: whatever told the agent to do that would tell the next one. Beside the attack, which only a person closes,
+// there is the outage. Trust and reflexes stay as they are: a log must not be able to switch repairs off.
+func callForAttack(v view) ops.Step {
+	p := v.problem(ops.ProblemAttack, ops.LevelCritical, v.newest.Error)
+	if g := v.journal.Effects[v.newest.ID].Attack; g != nil {
+		p.reason = notice.Attacked(*v.newest, *g, v.services()...)
+	}
+	step := finishForHuman(v, ops.CycleNeedsHuman, p)
+	step.Notices = []ops.Notice{v.notice(ops.NoticeNeedsHuman, p.level, notice.Attack(v.told(p)))}
+	step.Incident.Findings = p.reason
+	if left := *step.Incident; len(left.Services) > 0 {
+		left.Title, step.Left = notice.Heading(ops.ProblemHandled, ""), &left
+	}
+	step.Incident.Class, step.Incident.Services = ops.ClassAttack, nil
+	return step
+}
+
 func cancel(v view) ops.Step {
 	why := notice.Cancelled(v.cycle.CancelReason)
 	return finish(ops.CycleCancelled, why, v.event(ops.LevelInfo, ops.EventCycle, "cycle cancelled: "+why))
@@ -165,9 +187,11 @@ func decided(v view, d ops.Decision, h *ops.Handoff) ops.Step {
 		if d.Check == ops.ObjectionDryRun {
 			return dryRun(v, d, h)
 		}
-		if d.Check == ops.ObjectionHeld && v.flaps() {
-			p := v.problem(ops.ProblemFlapping, ops.LevelWarning, d.Reason)
-			p.facts = h
+		if d.Check == ops.ObjectionHeld && (v.flaps() || len(ops.Free(h.ServicesAffected, v.unattacked(), ops.LastTier)) > 0) {
+			p := v.problemOf(ops.ProblemBlocked, ops.LevelWarning, d, h)
+			if v.flaps() {
+				p.kind, p.todo = ops.ProblemFlapping, notice.Advice(ops.ProblemFlapping, nil, ops.Handler{})
+			}
 			return notifyOnce(v, finishForHuman(v, ops.CycleNeedsHuman, p), v.notice(ops.NoticeNeedsHuman, p.level, notice.NeedsHuman(v.told(p))))
 		}
 		return suppressed(v, d, h)

@@ -565,6 +565,17 @@ func SessionEnded(s ops.Session) string {
 	return fmt.Sprintf("%s (session %d) ended with %s", s.Tier, s.ID, s.Outcome)
 }
 
+// Attacked says which call of a session attacked the supervisor.
+func Attacked(s ops.Session, g ops.GuardRecord, services ...string) string {
+	who := strings.TrimSuffix(named(s)+" for "+ops.Listed(services), " for ")
+	return fmt.Sprintf("%s attacked the supervisor: the guard refused %s %s", who, g.Tool, line(ops.Prose(g.Input), 80))
+}
+
+// AttackedTwice says why nothing that repairs starts for a service.
+func AttackedTwice(until time.Time) string {
+	return "agents at work on it attacked the supervisor twice within a day, so nothing above Tier 1 starts until " + At(until)
+}
+
 // WasAllowed says that the guard let a session do something.
 func WasAllowed(s ops.Session, g ops.GuardRecord) string {
 	return fmt.Sprintf("session %d was allowed: %s", s.ID, ops.Prose(g.Input))

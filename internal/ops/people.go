@@ -198,6 +198,8 @@ const (
 	ClassJudge = "judge"
 	// ClassEnvironment is about what is named in no inventory. Only a person or a report about the same names closes it.
 	ClassEnvironment = "environment"
+	// ClassAttack is about an attack on the supervisor. Only a person closes it.
+	ClassAttack = "attack"
 )
 
 // OfAgent reports whether the incident is about the supervisor's own agents and not about what they look after.
@@ -230,6 +232,7 @@ const (
 	ProblemHandled    ProblemKind = "handled"    // a tier works on it; nobody is called
 	ProblemDryRun     ProblemKind = "dry_run"    // nobody works on it, because of a dry run
 	ProblemTrust      ProblemKind = "trust"      // no agent may work on it
+	ProblemAttack     ProblemKind = "attack"     // an agent attacked the supervisor
 )
 
 // IncidentReport is what is known of a problem when a tier takes it over or a human is called. Each service gets its own incident.

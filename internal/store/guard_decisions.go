@@ -264,6 +264,9 @@ func effectsOfCycle(ctx context.Context, q db.Querier, cycle ops.CycleID) (map[o
 		switch {
 		case !g.Allowed:
 			e.Denied = append(e.Denied, g)
+			if g.Rule == ops.RuleAttack && e.Attack == nil {
+				e.Attack = &g
+			}
 		case g.ToolUseID != "" && told[key]:
 		default:
 			told[key] = true

@@ -724,6 +724,7 @@ CREATE TABLE guard_decisions (
     reason      TEXT    NOT NULL DEFAULT '',
     input       TEXT    NOT NULL
 );
+CREATE INDEX idx_guard_decisions_attack ON guard_decisions (at) WHERE rule = 'never.attack';
 CREATE INDEX idx_guard_decisions_session ON guard_decisions (session_id, id);
 CREATE INDEX idx_guard_decisions_tool_use ON guard_decisions (session_id, tool_use_id);
 
