@@ -53,7 +53,7 @@ func finishNoticeRoute(e *entry, r *noticeRoute) {
 	if r.quiet != nil {
 		r.Quiet = &ops.QuietHours{From: r.quiet.From, To: r.quiet.To, Zone: cmp.Or(r.Zone, time.UTC), All: r.quietAll}
 	}
-	if given, _ := e.hasAny(&r.URLs, &r.held); !given {
+	if !e.hasAny(&r.URLs, &r.held) {
 		// Such a route only says when the usual targets are notified.
 		if r.Default = r.Quiet != nil || r.Digest > 0 || r.EscalateAfter > 0; !r.Default {
 			e.refuseAll("add urls: […], or urls: [] to notify nobody", "the route has no targets")

@@ -49,7 +49,7 @@ func (c *Config) finishSender(e *entry, s *ops.AlertSender) {
 	if s.Secret != "" && len(s.Secret) < ShortestToken {
 		e.refuseAll("give a secret of at least 20 characters, for example from: openssl rand -hex 20", "the secret of the sender is too short")
 	}
-	if given, _ := e.hasAny(&s.Fields); given && s.Form != formGeneric {
+	if e.has(&s.Fields) && s.Form != formGeneric {
 		e.refuse(&s.Fields, "leave out form, or fields", "the form %s has its own fields", s.Form)
 	}
 	switch s.Name {
