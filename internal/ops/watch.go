@@ -241,21 +241,15 @@ type NoticeRoute struct {
 	Services    []string     // patterns; empty: any, also none
 	Kinds       []NoticeKind // opened, needs_human …; empty: any but escalated
 	Environment string
-	URLs        []string // empty: nobody is told
-	Default     bool     // the targets are those of notices without a route
-
-	Quiet         *QuietHours    // nil: none
-	Zone          *time.Location // of the digest; nil: UTC
-	Digest        time.Duration  // notices that are not urgent are sent together, once in this time; 0: each at once
-	EscalateAfter time.Duration  // without an answer for this long, EscalateURLs are told; 0: never
-	EscalateURLs  []string
+	URLs        []string    // empty: nobody is told
+	Default     bool        // the targets are those of notices without a route
+	Quiet       *QuietHours // nil: none
 }
 
 // QuietHours is a time of the day at which notices that are not urgent wait.
 type QuietHours struct {
 	From, To time.Duration // since midnight; From may be later than To
 	Zone     *time.Location
-	All      bool // urgent notices wait too
 }
 
 // NoticeKind is what a notice is about.
