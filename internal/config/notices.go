@@ -107,3 +107,37 @@ func (c *Config) tellEscalated(environment string) bool {
 		return r.Takes(ops.NoticeEscalated) && (len(r.URLs) > 0 || r.Default) && (r.Environment == "" || r.Environment == environment)
 	})
 }
+
+// The forms in which alerts arrive, which are also addresses.
+const (
+	formGeneric      = "generic"
+	formAlertmanager = "alertmanager"
+	formGrafana      = "grafana"
+)
+
+func senderFields(s *ops.AlertSender) []field {
+	return []field{
+		value("name", &s.Name, nameKind("name", "a name of a sender"),
+			"Name of the sender, and the last part of its address: `/api/v1/webhooks/NAME`. Its ids are its own.").must(),
+		value("form", &s.Form, choiceKind("a form of alerts", formGeneric, formAlertmanager, formGrafana), "What it sends.").or(formGeneric),
+		value("secret", &s.Secret, tokenKind(),
+			"For senders that cannot set headers: `/api/v1/webhooks/NAME/SECRET` needs no token and no signature; at least 20 characters.").
+			orElse("none"),
+		value("secret_file", &s.Secret, fileKind(), "File that holds the secret."),
+	}
+}
+
+func (c *Config) finishSender(e *entry, s *ops.AlertSender) {
+	if s.Secret != "" && len(s.Secret) < ShortestToken {
+		e.refuseAll("give a secret of at least 20 characters, for example from: openssl rand -hex 20", "the secret of the sender is too short")
+	}
+	switch s.Name {
+	case formGeneric, formAlertmanager, formGrafana:
+		e.refuse(&s.Name, "choose another name", "%s is the address of everybody who sends that form", s.Name)
+	}
+	for _, other := range c.Edges.AlertSenders {
+		if other.Name == s.Name {
+			e.refuseAll("give each sender its own name", "two senders are called %s", s.Name)
+		}
+	}
+}

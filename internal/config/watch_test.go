@@ -256,13 +256,10 @@ func TestSendersOfAlerts(t *testing.T) {
   senders:
     - {name: sentry, secret_file: path}
     - {name: prod, form: alertmanager, secret: another-secret-of-a-sender}
-    - {name: backups, fields: {name: /job/name, service: [/job/host, /host], resolved: [Done]}}
 `, files: map[string]string{"path": "the-secret-path-of-sentry\n"},
 	})
 	got := c.Edges.AlertSenders
-	if len(got) != 3 || got[0].Form != "generic" || got[0].Secret != "the-secret-path-of-sentry" || got[1].Form != "alertmanager" ||
-		!slices.Equal(got[2].Fields.Name, []string{"/job/name"}) || !slices.Equal(got[2].Fields.Service, []string{"/job/host", "/host"}) ||
-		!slices.Equal(got[2].Fields.Resolved, []string{"done"}) {
+	if len(got) != 2 || got[0].Form != "generic" || got[0].Secret != "the-secret-path-of-sentry" || got[1].Form != "alertmanager" {
 		t.Errorf("%+v", got)
 	}
 	if !slices.Contains(c.Secrets, "the-secret-path-of-sentry") || !slices.Contains(c.Secrets, "another-secret-of-a-sender") {
@@ -281,10 +278,7 @@ func TestSendersThatCannotWorkAreRefused(t *testing.T) {
 		{`[{name: Sentry!}]`, "not a name of a sender"},
 		{`[{name: a, secret: short}]`, "secret of the sender is too short"},
 		{`[{name: a}, {name: a}]`, "two senders are called a"},
-		{`[{name: a, fields: {name: payload.summary}}]`, "not a JSON pointer"},
-		{`[{name: a, form: grafana, fields: {name: /x}}]`, "the form grafana has its own fields"},
 		{`[{name: a, form: nagios}]`, "nagios"},
-		{`[{name: a, fields: {title: /x}}]`, "title"},
 	} {
 		_, _, err := load(t, setup{yaml: "webhooks:\n  senders: " + tc.senders + "\n"})
 		if err == nil || !strings.Contains(err.Error(), tc.want) {

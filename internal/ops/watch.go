@@ -96,14 +96,6 @@ type AlertSender struct {
 	Name   string
 	Form   string // alertmanager, grafana or generic
 	Secret string // part of its address; empty: it signs its requests or sends the token
-	Fields AlertFields
-}
-
-// AlertFields say where a sender keeps the parts of an alert: JSON pointers, of which the first that leads to a value counts.
-type AlertFields struct {
-	Alerts                                                              []string // a list; the others then begin at each of its entries
-	ID, Name, Service, Status, Severity, Summary, URL, StartsAt, Labels []string
-	Resolved, Ignored                                                   []string // statuses that end an alert, and that say nothing new
 }
 
 // Dispute is what people are told of alerts that fire on although their cycle has ended.
