@@ -360,7 +360,7 @@ func TestARouteHoldsForTheBuiltInFallbacks(t *testing.T) {
 }
 
 func TestBuiltInPricesCarryDateAndSource(t *testing.T) {
-	text, err := Reference()
+	text, err := reference()
 	must(t, err)
 	c, _ := mustLoad(t, setup{})
 	for _, table := range builtInTables() {
