@@ -196,8 +196,6 @@ func (c *Config) recoverySettings() []field {
 			byEnv("CLAUDEOPS_RECOVERY").or("on"),
 		value("recovery.limits.total_time", &c.shared.Recovery.Limits.TotalTime, durationKind(0),
 			"Maximum time for all recovery in one cycle.").or("1h"),
-		list("recovery.rules", &c.shared.Recovery.Rules, ruleFields, c.finishRule,
-			"Your own classes of failure. See [Recovery rules](#recovery-rules)."),
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 
 	"claudeops/internal/api/webhook"
 	"claudeops/internal/config"
-	"claudeops/internal/decide"
 	"claudeops/internal/guard"
 	"claudeops/internal/ops"
 	"claudeops/internal/watch"
@@ -183,14 +182,8 @@ func (h *Host) proberOptions() (probe.Options, error) {
 	return o, commands.check(h.Config)
 }
 
-// Check returns a configuration error for what a start would refuse: recovery rules, guard rules, commands of probes. It starts
-// nothing.
+// Check returns a configuration error for what a start would refuse: guard rules, commands of probes. It starts nothing.
 func Check(o Options) error {
-	for _, e := range o.Config.Environments() {
-		if err := decide.CheckLadder(e.Policy.Recovery); err != nil {
-			return fmt.Errorf("check recovery of environment %s: %w", e.Name, err)
-		}
-	}
 	if !o.Config.Guard.Enabled {
 		return nil
 	}

@@ -371,7 +371,7 @@ func (v view) goal() string {
 // failureReport is what the next attempt has to know of the ones before it.
 func (v view) failureReport(s ops.Session) recovery.Told {
 	f := v.failureOf(s)
-	told := recovery.Told{Failure: f, Class: recovery.Classify(f, rules(v.policy.Recovery.Rules))}
+	told := recovery.Told{Failure: f, Class: recovery.Classify(f)}
 	for _, o := range v.journal.Sessions {
 		if !o.Works() || o.Tier != s.Tier || !o.Status.Ended() || o.ID > s.ID {
 			continue
@@ -405,7 +405,7 @@ func (v view) whyItFailed(s ops.Session) string {
 	case s.Error != "":
 		return s.Error
 	case len(f.OutcomeProblems) > 0:
-		return f.OutcomeProblems[0].Message
+		return f.OutcomeProblems[0]
 	}
 	return notice.Ended(s.Status)
 }

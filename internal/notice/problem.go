@@ -208,11 +208,11 @@ func AfterRelapse(r ops.Relapse) string {
 	case !r.Next.IsZero() && !r.Next.After(r.At):
 		return "nothing to do yet: a cycle starts for it now"
 	case !r.Next.IsZero():
-		return fmt.Sprintf("the next cycle may start at %s; claudeops incidents run %d starts one now", stamp(r.Next), r.Claim.Incident)
+		return fmt.Sprintf("the next cycle may start at %s; claudeops run 'look at %s' starts one now", stamp(r.Next), r.Claim.Service)
 	case r.Held != "":
 		return "no cycle starts by itself: " + r.Held
 	}
-	return fmt.Sprintf("look at it, or start a cycle with claudeops incidents run %d", r.Claim.Incident)
+	return fmt.Sprintf("look at it, or start a cycle with claudeops run 'look at %s'", r.Claim.Service)
 }
 
 // ConfirmedBy names who confirmed the end of a resolved cycle.

@@ -183,13 +183,6 @@ type NoticeSubject struct {
 	Incidents []Incident // the unresolved ones that it is about and that a human was called about
 }
 
-// Unanswered reports whether nobody has answered yet.
-func (s NoticeSubject) Unanswered() bool {
-	return s.Approval != nil || slices.ContainsFunc(s.Incidents, func(i Incident) bool {
-		return i.Status == IncidentOpen && i.DeniedUntil == nil
-	})
-}
-
 // The classes of incidents that are not about one service.
 const (
 	// ClassAgent is about the agent itself: its program, key or provider. It is over when the agent works again, and holds nothing back.

@@ -454,7 +454,6 @@ func ToldBy(notices []ops.Notice) Told {
 		switch {
 		case n.Status == ops.NoticeSent || len(n.Deliveries) > 0:
 			t.Nobody, t.NoTarget, muted, waiting = "", false, "", ""
-		case n.Error == ops.SkippedAnswered:
 		case n.Error == ops.SkippedMuted:
 			muted = "Nobody was told: the route of the notice has no target"
 		case n.Status == ops.NoticeSkipped:

@@ -775,7 +775,6 @@ func noIsLeftAlone(t *testing.T, f *Fixture) {
 	equal(t, "status", i.Status, ops.IncidentOpen)
 	equal(t, "denied until", i.DeniedUntil, ops.Ptr(Start.Add(2*time.Hour)))
 	equal(t, "need you", f.needYou(t), 0)
-	equal(t, "unanswered", ops.NoticeSubject{Incidents: []ops.Incident{i}}.Unanswered(), false)
 	equal(t, "attention after its end", f.attention(t, Start.Add(2*time.Hour)), store.Attention{Open: 1})
 	equal(t, "reminded of it", f.due(t, Start.Add(3*time.Hour-time.Second)), []int64{})
 	equal(t, "reminded after its end", f.due(t, Start.Add(3*time.Hour)), []int64{i.ID})
