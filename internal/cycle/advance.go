@@ -190,10 +190,13 @@ func (a *Advancer) look(ctx context.Context, now ops.Claimed) (ops.Claimed, erro
 }
 
 // follow takes over what is known from before: what the sessions said, and of other cycles what was known when this one was claimed, which
-// holds until it is claimed again.
+// holds until it is claimed again. What another cycle has begun to work on counts until this one starts its first session.
 func follow(next *ops.Journal, known ops.Journal) {
 	next.Spend, next.Windows, next.Before, next.LastLook = known.Spend, known.Windows, known.Before, known.LastLook
-	next.Elsewhere, next.Attacked = known.Elsewhere, known.Attacked
+	next.Attacked = known.Attacked
+	if len(next.Sessions) > 0 {
+		next.Elsewhere = known.Elsewhere
+	}
 	readSessions(*next, known)
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"claudeops/internal/notice"
 	"claudeops/internal/ops"
@@ -69,7 +70,8 @@ func (v view) named() []string {
 // holding lists what holds services. It is the one place that knows every source: people, trust, the configuration, the watch, other
 // cycles.
 func (v view) holding() []ops.Hold {
-	return slices.Concat(v.gone(), v.heldByPeople(), v.silenced(), v.inhibited(), v.elsewhere(), v.noes(), v.journal.Attacked, v.distrusted())
+	return slices.Concat(v.gone(), v.heldByPeople(), v.silenced(), v.inhibited(), v.elsewhere(), v.noes(), v.journal.Attacked, v.distrusted(),
+		v.calledMeanwhile())
 }
 
 // looks is the tier from which silences, maintenance and incidents in somebody's hands hold: a person who asks for something in words
@@ -339,32 +341,54 @@ func (v view) startedByItself() bool {
 	return false
 }
 
+// called lists the services for which a person was called since a time: nobody goes through the tiers for them once more. What this cycle
+// asked itself is no reason to stop it.
+func (v view) called(since time.Time, from ops.Tier) []ops.Hold {
+	var out []ops.Hold
+	for _, i := range v.incidents() {
+		if i.CalledAt == nil || i.UnverifiedAt != nil || i.Own || !i.CalledAt.After(since) {
+			continue
+		}
+		over := i.DeniedUntil != nil && !v.now.Before(*i.DeniedUntil) // a no that is over is asked about again; one that is not says more
+		if over || v.noTo(i.Service) != nil {
+			continue
+		}
+		h := ops.Hold{From: from, By: ops.HoldByCall, Why: notice.WasCalled(i)}
+		if repeat := v.policy.Watch.Grouping.Repeat; repeat > 0 {
+			h.Until = ops.Ptr(i.CalledAt.Add(repeat))
+		}
+		for _, h.Service = range namedBy(i) {
+			if h.Until == nil || h.Until.After(v.now) {
+				out = append(out, h)
+			}
+		}
+	}
+	return out
+}
+
+// calledMeanwhile are those of a scheduled look that waited for its turn: it looks, as it does at all that no probe sees, and hands no such
+// service on.
+func (v view) calledMeanwhile() []ops.Hold {
+	if v.cycle.Trigger != ops.TriggerScheduled {
+		return nil
+	}
+	return v.called(v.cycle.CreatedAt, ops.Tier2)
+}
+
 // door lists what keeps a cycle that nobody asked for from starting an agent, beside what holds services: a person was called for a
-// service since the cycle was asked for, or, for a look, the watch is about to start a cycle for it.
+// service since the cycle was asked for (whoever starts one for a service knows of earlier calls), or, for a look, the watch is about to
+// start a cycle for it. A look that was there before the watch saw it fail keeps it, as at a start: the watch then uses that cycle.
 func (v view) door() []ops.Hold {
 	if v.newest != nil || !v.startedByItself() {
 		return nil
 	}
-	var out []ops.Hold
-	for _, i := range v.incidents() {
-		if i.CalledAt == nil || i.UnverifiedAt != nil || i.Service == "" || i.Own { // what this cycle asked itself is no reason to stop it
-			continue
-		}
-		before := !v.charge.Open && !i.CalledAt.After(v.cycle.CreatedAt) // whoever started this cycle knew of it
-		over := i.DeniedUntil != nil && !v.now.Before(*i.DeniedUntil)    // a no that is over is asked about again; one that is not says more
-		if before || over || v.noTo(i.Service) != nil {
-			continue
-		}
-		h := ops.Hold{Service: i.Service, From: ops.Tier1, By: ops.HoldByCall, Why: notice.WasCalled(i)}
-		if repeat := v.policy.Watch.Grouping.Repeat; repeat > 0 {
-			h.Until = ops.Ptr(i.CalledAt.Add(repeat))
-		}
-		if h.Until == nil || h.Until.After(v.now) {
-			out = append(out, h)
-		}
+	if !v.charge.Open {
+		return v.called(v.cycle.CreatedAt, ops.Tier1)
 	}
+	out := v.called(time.Time{}, ops.Tier1)
 	for _, w := range v.journal.Withheld {
-		if v.charge.Open && (w.Why == ops.HoldRecent || w.Why == ops.HoldWaiting) {
+		seen := w.Until.Add(-v.policy.Watch.Grouping.Window)
+		if w.Why == ops.HoldRecent || w.Why == ops.HoldWaiting && v.cycle.CreatedAt.After(seen) {
 			out = append(out, v.heldByWatch(w, ops.Tier1))
 		}
 	}

@@ -227,6 +227,10 @@ func (w *Watch) endResolved(ctx context.Context, env *environment, picture healt
 		if len(recovered) > 0 {
 			c.Services = recovered
 			how = fmt.Sprintf("%s recovered after %s", ops.Listed(c.Services), now.Sub(c.Began).Round(time.Second))
+			replaced := func(v health.State) bool { return v.Replaced }
+			if !slices.ContainsFunc(c.Services, func(name string) bool { return !env.has(name, replaced) }) {
+				how = health.ReplacedProbe(c.Services...)
+			}
 			why, tell = how, func(news []string, open []ops.Incident) ops.Notice { return resolvedNotice(c, news, open, how, now) }
 		}
 		if err := w.o.Store.ResolveCause(ctx, c, how, tell, now); err != nil {

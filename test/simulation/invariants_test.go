@@ -269,7 +269,9 @@ func (s *simulation) permitted(spec ops.SessionSpec) {
 	}
 }
 
-func class(problem string) string { return ops.Check{Status: ops.Down, Type: ops.CheckHTTP, Error: problem}.Class() }
+func class(problem string) string {
+	return ops.Check{Status: ops.Down, Type: ops.CheckHTTP, Error: problem}.Class()
+}
 
 // acted is told that a step of a plan or a reflex is carried out.
 func (s *simulation) acted(what string) {
