@@ -164,7 +164,7 @@ func (c *call) judge() {
 	}
 	if r.tier >= never && len(r.variants) == 0 {
 		c.refuse(orAttack(r.attack && slices.ContainsFunc(c.args, c.named), r.rule), r.note, "")
-		if r.rule == ruleLauncher {
+		if r.rule == ruleLauncher && !c.s.remote { // sudo kill 4711: what it starts here may be aimed at the supervisor
 			c.j.suspicious(c.s, c.name, c.args, true)
 		}
 		return
