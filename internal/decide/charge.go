@@ -110,6 +110,9 @@ func (v view) heldByPeople() []ops.Hold {
 			h.By, h.Why, h.Until = ops.HoldBySnooze, notice.Snoozed(i), i.SnoozedUntil
 		case i.Waiting != nil && !own:
 			h.By, h.Why = ops.HoldByQuestion, notice.AwaitsHuman(i)
+			if known, _ := i.Known(); known.Reflex {
+				h.From = ops.Tier2
+			}
 		default:
 			continue
 		}

@@ -96,6 +96,7 @@ func pairCases(now time.Time) []nextCase {
 	}
 	window := func(p *ops.Policy) { p.Watch.Grouping.Window = 30 * time.Second }
 	waits := ops.Journal{Withheld: []ops.Withheld{{Service: "web", Why: ops.HoldWaiting, Reason: "web may not be alone", Until: now.Add(27 * time.Second)}}}
+	reflexAsked := ops.Journal{Incidents: []ops.Incident{{ID: 4, Service: "web", Class: "down", Status: ops.IncidentOpen, Waiting: ops.Ptr(ops.CycleID(7)), Report: json.RawMessage(`{"waits":true,"reflex":true}`), CalledAt: &now}}}
 	covered := ops.Journal{Denials: []ops.Approval{noToDB}, Withheld: []ops.Withheld{{Service: "web", Why: ops.HoldCovered, Reason: "a cycle was started for it"}}}
 	return []nextCase{
 		{name: "a no to db and a yes to web: web is verified", row: "claim unverified", policy: policy(two, gate), sessions: []ops.Session{both, claim}, checks: seen, journal: yesToWeb, kind: ops.StepProbe, says: "web", check: onlyWeb},
@@ -119,6 +120,8 @@ func pairCases(now time.Time) []nextCase {
 		{name: "but no repair of what is silenced", row: "escalation proposed", cycle: ops.Cycle{Trigger: ops.TriggerManual, Prompt: "why is web down?"}, policy: policy(two), sessions: []ops.Session{both}, checks: seen, journal: quiet, kind: ops.StepFinish, status: ops.CycleSuppressed, level: ops.LevelInfo, says: "silenced by ada"},
 		{name: "down at the start: the first look takes what the watch saw after it began", row: "nothing ran", cycle: ops.Cycle{Trigger: ops.TriggerScheduled, CreatedAt: now.Add(-5 * time.Second)}, policy: policy(two, probesFirst, window), checks: seen[:1], journal: waits, kind: ops.StepQueue},
 		{name: "what the watch saw before a look is left to its cycle", row: "all held", cycle: ops.Cycle{Trigger: ops.TriggerScheduled, CreatedAt: now.Add(-2 * time.Second)}, policy: policy(two, probesFirst, window), checks: seen[:1], journal: waits, kind: ops.StepFinish, status: ops.CycleSuppressed, says: "web may not be alone"},
+		{name: "while a reflex waits for a yes, Tier 1 may look", row: "nothing ran", cycle: ops.Cycle{Trigger: ops.TriggerManual}, policy: policy(two), checks: seen[:1], journal: reflexAsked, kind: ops.StepQueue},
+		{name: "but no tier repairs it", row: "escalation proposed", cycle: ops.Cycle{Trigger: ops.TriggerManual}, policy: policy(two), sessions: []ops.Session{tier1}, checks: seen[:1], journal: reflexAsked, kind: ops.StepFinish, status: ops.CycleSuppressed, level: ops.LevelInfo, says: "web"},
 		{name: "another attempt and a snooze", row: "intent held", policy: policy(two), sessions: retry, journal: snoozed, kind: ops.StepFinish, status: ops.CycleSuppressed, level: ops.LevelInfo, says: "Tier 2 is not started"},
 		{name: "another attempt and flapping that it may have caused", row: "intent", policy: policy(two), sessions: retry, journal: flapping, kind: ops.StepRun},
 		{name: "another attempt and a lower maximum tier", row: "intent stopped", policy: policy(two, func(p *ops.Policy) { p.MaxTier = 1 }), sessions: retry, kind: ops.StepFinish, status: ops.CycleNeedsHuman, level: ops.LevelWarning, notices: 1, says: "the maximum tier is 1"},

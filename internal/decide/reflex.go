@@ -262,7 +262,7 @@ func askReflex(v view) ops.Step {
 	n := v.dueReflex()
 	reason := notice.ReflexAsks(n.Reflex, v.reflexDoes(n.Reflex))
 	report := v.reflexIncident(n.Service, notice.ReflexAnswer(n.Reflex))
-	report.Waits = true
+	report.Waits, report.Reflex = true, true
 	tier := ops.Tier2
 	for _, name := range n.Do {
 		a, _ := v.policy.Inventory.Action(n.Service, name)

@@ -248,6 +248,7 @@ type IncidentReport struct {
 	Waits          bool              `json:"waits,omitempty"`   // the cycle waits for the answer
 	Handled        bool              `json:"handled,omitempty"` // nobody is called: a tier takes it over, or whoever asked sees it
 	DryRun         bool              `json:"dry_run,omitempty"` // nobody works on it, because of a dry run
+	Reflex         bool              `json:"reflex,omitempty"`  // the question is about a reflex: no agent has looked yet
 }
 
 // TitleOf names the problem of one service.
