@@ -116,6 +116,13 @@ func printIncident(w io.Writer, i api.Incident) {
 			fmt.Fprintf(w, "  %s %s: %s %s\n", clean(x.Service), x.CheckType, x.Status, clean(x.Error))
 		}
 	}
+	for _, f := range i.Findings {
+		state := "open"
+		if f.OverAt != nil {
+			state = "over since " + stamp(f.OverAt) + ": " + clean(f.How)
+		}
+		fmt.Fprintf(w, "Found by %s: %s (%s)\n", f.By, clean(f.What), state)
+	}
 	for _, part := range []struct{ name, text string }{{"Findings", r.Findings}, {"Tried", r.Tried}, {"To do", r.Recommendation}} {
 		if part.text != "" {
 			fmt.Fprintf(w, "%s: %s\n", part.name, spoken(part.text))

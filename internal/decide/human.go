@@ -74,14 +74,14 @@ func (v view) report(p problem) ops.IncidentReport {
 
 // findings are what a human is called for, piece by piece: what our own probes and looks saw, and what an agent that asks for a human saw
 // beside it. The state of a service that a probe saw fail is the probe's to judge, whatever an agent calls it.
-func (v view) findings(kind ops.ProblemKind, r ops.IncidentReport) []ops.Finding {
-	var out []ops.Finding
+func (v view) findings(kind ops.ProblemKind, r ops.IncidentReport) []ops.IncidentFinding {
+	var out []ops.IncidentFinding
 	add := func(by ops.FindingKind, service string, t ops.CheckType, status ops.Health, problem string) {
 		what := notice.TitleOf(ops.CheckResult{Service: service, CheckType: t, Status: status, Error: problem})
 		if !slices.Contains(r.Services, service) {
 			service = "" // it belongs to the incident of what no inventory lists
 		}
-		out = append(out, ops.Finding{Service: service, By: by, Type: t, What: what})
+		out = append(out, ops.IncidentFinding{Service: service, By: by, Type: t, What: what})
 	}
 	seen := map[string]bool{}
 	for _, c := range v.latest() {

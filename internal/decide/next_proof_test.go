@@ -160,11 +160,11 @@ func proofCases(now time.Time) []nextCase {
 		{name: "a report that contradicts itself closes nothing", row: "healthy", policy: policy(), sessions: healthy("web/http=healthy", "web/dns=degraded"), journal: journal(incident(7, "web")), kind: ops.StepFinish, status: ops.CycleHealthy, check: ends()},
 		{name: "any report closes what is only unverified", row: "healthy", policy: policy(), sessions: healthy("web/container=healthy"), journal: journal(incident(7, "web", unverified)), kind: ops.StepFinish, status: ops.CycleHealthy, check: ends("7 by report")},
 		{name: "probes end what they found and nothing else", row: "probes find nothing", cycle: quiet, policy: policy(probed, probesFirst), checks: green, journal: journal(incident(7, "web", failed, func(i *ops.Incident) {
-			i.Findings = []ops.Finding{{Service: "web", By: ops.FoundByProbe, Type: ops.CheckHTTP}, {Service: "web", By: ops.FoundByAgent, Type: ops.CheckService}}
+			i.Findings = []ops.IncidentFinding{{Service: "web", By: ops.FoundByProbe, Type: ops.CheckHTTP}, {Service: "web", By: ops.FoundByAgent, Type: ops.CheckService}}
 		})), kind: ops.StepFinish, status: ops.CycleHealthy, check: func(t *testing.T, s ops.Step) {
 			r := s.Recovered
-			if len(r) != 1 || !r[0].Over(ops.Finding{Service: "web", By: ops.FoundByProbe, Type: ops.CheckHTTP}) ||
-				r[0].Over(ops.Finding{Service: "web", By: ops.FoundByAgent, Type: ops.CheckService}) || r[0].Over(ops.Finding{Service: "web", By: ops.FoundByLook}) {
+			if len(r) != 1 || !r[0].Over(ops.IncidentFinding{Service: "web", By: ops.FoundByProbe, Type: ops.CheckHTTP}) ||
+				r[0].Over(ops.IncidentFinding{Service: "web", By: ops.FoundByAgent, Type: ops.CheckService}) || r[0].Over(ops.IncidentFinding{Service: "web", By: ops.FoundByLook}) {
 				t.Errorf("ends %+v", r)
 			}
 		}},

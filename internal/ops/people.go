@@ -135,8 +135,8 @@ type Incident struct {
 	Resolution     string
 	Reminders      int
 	RemindAt       *time.Time
-	Findings       []Finding // each must be over before the incident is
-	Note           string    // what a person leaves behind who has just resolved it; it is not stored
+	Findings       []IncidentFinding // each must be over before the incident is
+	Note           string            // what a person leaves behind who has just resolved it; it is not stored
 }
 
 // Holds reports whether nobody but a human touches the incident's service now.
@@ -241,7 +241,7 @@ type IncidentReport struct {
 	Reason         string            `json:"reason,omitempty"` // why the agent asks, in its own words
 	Checks         []CheckResult     `json:"checks,omitempty"`
 	Findings       string            `json:"findings,omitempty"`
-	Found          []Finding         `json:"found,omitempty"` // what each of the services is called bad for
+	Found          []IncidentFinding `json:"found,omitempty"` // what each of the services is called bad for
 	Tried          string            `json:"tried,omitempty"`
 	CostUSD        float64           `json:"cost_usd"`
 	Recommendation string            `json:"recommendation"`
@@ -269,8 +269,8 @@ const (
 	FoundByAgent FindingKind = "agent" // an agent, and no probe can
 )
 
-// Finding is one thing that a human is called for. An incident is over when all of its findings are.
-type Finding struct {
+// IncidentFinding is one thing that a human is called for. An incident is over when all of its findings are.
+type IncidentFinding struct {
 	Service string      `json:"service,omitempty"`
 	By      FindingKind `json:"by"`
 	Type    CheckType   `json:"type,omitempty"`
@@ -289,7 +289,7 @@ type Recovered struct {
 }
 
 // Over reports whether a finding is over by what has recovered. What an agent found, another look at the same thing ends.
-func (r Recovered) Over(f Finding) bool {
+func (r Recovered) Over(f IncidentFinding) bool {
 	same := f.By != FoundByAgent || f.Service != "" && slices.Contains(r.Types, f.Type)
 	return r.Ends == nil || slices.Contains(r.Ends, f.By) && same
 }

@@ -311,7 +311,7 @@ func (p reporting) findings(ctx context.Context, service, fingerprint string) (s
 	if err != nil {
 		return "", err
 	}
-	all := []ops.Finding{}
+	all := []ops.IncidentFinding{}
 	for _, i := range open {
 		all = append(all, i.Findings...)
 	}
@@ -319,7 +319,7 @@ func (p reporting) findings(ctx context.Context, service, fingerprint string) (s
 		if f.Service != service {
 			continue
 		}
-		same := func(o ops.Finding) bool {
+		same := func(o ops.IncidentFinding) bool {
 			return o.By == f.By && o.Type == f.Type && (o.By != ops.FoundByAgent || o.What == f.What)
 		}
 		all = append(slices.DeleteFunc(all, same), f)

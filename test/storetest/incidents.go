@@ -234,7 +234,7 @@ func reportOpensIncidents(t *testing.T, f *Fixture) {
 	want := ops.Incident{
 		ID: got[0].ID, Environment: "home", Service: "db", Check: "http", Class: "unresolved", Fingerprint: "home|db|http|unresolved",
 		Title: "no answer", Level: ops.LevelCritical, Status: ops.IncidentOpen, Occurrences: 1, FirstCycle: cycle, LastCycle: cycle,
-		Report: text, OpenedAt: Start, UpdatedAt: Start, CalledAt: ops.Ptr(Start), Own: true, Findings: []ops.Finding{},
+		Report: text, OpenedAt: Start, UpdatedAt: Start, CalledAt: ops.Ptr(Start), Own: true, Findings: []ops.IncidentFinding{},
 	}
 	equal(t, "incident", got[0], want)
 	equal(t, "service", got[1].Service, "web")
@@ -519,7 +519,7 @@ func disputeEndsWithTheAlert(t *testing.T, f *Fixture) {
 func findingsEndOneByOne(t *testing.T, f *Fixture) {
 	cycle := f.Claim(t, "home").Cycle.ID
 	r := report("web")
-	r.Found = []ops.Finding{
+	r.Found = []ops.IncidentFinding{
 		{Service: "web", By: ops.FoundByProbe, Type: ops.CheckHTTP, What: "web: HTTP 502"},
 		{Service: "web", By: ops.FoundByAgent, Type: ops.CheckService, What: "web: the disk is dying"},
 		{Service: "db", By: ops.FoundByAgent, Type: ops.CheckService, What: "db: not of this incident"},
