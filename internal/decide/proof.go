@@ -28,7 +28,7 @@ func (v view) proven(service string, purpose ops.ProbePurpose) bool {
 		if c.Service != service {
 			continue
 		}
-		if v.policy.Bad(c) {
+		if c.Bad() {
 			return false
 		}
 		looked = looked || v.wasBad(c)
@@ -40,7 +40,7 @@ func (v view) proven(service string, purpose ops.ProbePurpose) bool {
 func (v view) lostSight(service string, purpose ops.ProbePurpose) bool {
 	again := v.checks(purpose, v.lastID())
 	return slices.ContainsFunc(v.journal.Checks, func(k ops.Check) bool {
-		return k.Service == service && k.Purpose != ops.ProbeAlert && k.Purpose != ops.ProbeRunning && v.policy.Bad(k) &&
+		return k.Service == service && k.Purpose != ops.ProbeAlert && k.Purpose != ops.ProbeRunning && k.Bad() &&
 			!slices.ContainsFunc(again, func(c ops.Check) bool { return c.Service == service && c.Probe == k.Probe })
 	})
 }
@@ -55,7 +55,7 @@ func (v view) allProven(purpose ops.ProbePurpose) bool {
 // or by an agent with a check of the same type.
 func (v view) wasBad(c ops.Check) bool {
 	for _, k := range v.journal.Checks {
-		if k.Service == c.Service && k.Purpose != ops.ProbeAlert && k.Purpose != ops.ProbeRunning && v.policy.Bad(k) {
+		if k.Service == c.Service && k.Purpose != ops.ProbeAlert && k.Purpose != ops.ProbeRunning && k.Bad() {
 			return true
 		}
 	}
@@ -141,7 +141,7 @@ func (v view) green(service string) bool {
 		}
 	}
 	for _, c := range last {
-		if v.policy.Bad(c) {
+		if c.Bad() {
 			return false
 		}
 	}
@@ -248,7 +248,7 @@ func (v view) refutedHandoff(s ops.Session) *ops.Handoff {
 		h.RemediationAttempted = "it did not say what it did"
 	}
 	for _, c := range v.checks(ops.ProbeVerify, s.ID) {
-		if v.policy.Bad(c) && !slices.Contains(h.ServicesAffected, c.Service) {
+		if c.Bad() && !slices.Contains(h.ServicesAffected, c.Service) {
 			h.ServicesAffected = append(h.ServicesAffected, c.Service)
 		}
 		h.CheckResults = append(h.CheckResults, ops.CheckResult{Service: c.Service, CheckType: c.Type, Status: c.Status, Error: c.Error})
@@ -284,7 +284,7 @@ func (v view) stillBad(s ops.Session) string {
 // refutation says why a claimed repair does not count; empty where nothing speaks against it.
 func (v view) refutation(s ops.Session) string {
 	switch r, judged := v.verdictOn(s); {
-	case slices.ContainsFunc(v.checks(ops.ProbeVerify, s.ID), v.policy.Bad):
+	case slices.ContainsFunc(v.checks(ops.ProbeVerify, s.ID), ops.Check.Bad):
 		return "probes refute the claimed repair"
 	case judged && r.Verdict == judge.Fail:
 		return "the judge does not accept the claimed repair: " + scores(r)

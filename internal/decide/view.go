@@ -167,7 +167,7 @@ func (v view) refuted() bool { return len(v.badAfter(*v.last)) > 0 }
 func (v view) badAfter(s ops.Session) []ops.Check {
 	var out []ops.Check
 	for _, c := range v.checks(ops.ProbeVerify, s.ID) {
-		if v.policy.Bad(c) {
+		if c.Bad() {
 			out = append(out, c)
 		}
 	}

@@ -51,8 +51,7 @@ func newEnvironment(e ops.Environment, describe func(ops.ProbeSpec) string) (*en
 	}
 	for _, spec := range Probes(e) {
 		env.thresholds[key{spec.Service, describe(spec)}] = health.Thresholds{
-			FailAfter: spec.FailAfter, RecoverAfter: spec.RecoverAfter, TolerateDegraded: e.Watch.TolerateDegraded, Flapping: e.Watch.Flapping,
-			MaxRestarts: spec.MaxRestarts,
+			FailAfter: spec.FailAfter, RecoverAfter: spec.RecoverAfter, Flapping: e.Watch.Flapping,
 		}
 	}
 	return env, nil

@@ -15,11 +15,7 @@ const defaultResults = 2
 type Thresholds struct {
 	FailAfter    int // bad results in a row; default 2
 	RecoverAfter int // good results in a row; default 2
-	// TolerateDegraded counts a degraded result as a good one.
-	TolerateDegraded bool
-	Flapping         ops.Flapping
-	// MaxRestarts is how many restarts of a container its own probe accepts; it reports more of them as degraded itself.
-	MaxRestarts int
+	Flapping     ops.Flapping
 
 	lately bool // the results count for Lately
 }
@@ -33,11 +29,6 @@ func (t Thresholds) withDefaults() Thresholds {
 	t.Flapping.Window = orDefault(t.Flapping.Window, 30*time.Minute)
 	t.Flapping.Calm = orDefault(t.Flapping.Calm, 10*time.Minute)
 	return t
-}
-
-// bad reports whether a result counts as bad.
-func (t Thresholds) bad(result ops.Check) bool {
-	return result.Status == ops.Down || (result.Status == ops.Degraded && !t.TolerateDegraded && !result.Late())
 }
 
 func orDefault[T int | time.Duration](v, def T) T {
@@ -121,7 +112,7 @@ func (s State) next(result ops.Check, t Thresholds, at time.Time) (State, []Chan
 	first := s.Last.At.IsZero()
 	wasBad := s.Bad > 0
 	result.At = at
-	bad := t.bad(result)
+	bad := result.Bad()
 	if t.lately {
 		s.Lately = s.Lately.next(bad, wasBad, s.Last.Instance, result)
 	}
@@ -132,7 +123,7 @@ func (s State) next(result ops.Check, t Thresholds, at time.Time) (State, []Chan
 	s.FailAfter, s.RecoverAfter = t.FailAfter, t.RecoverAfter
 	s.count(bad, result.Status == ops.Down, at)
 	if t.lately && !s.Failing() && s.Bad < t.FailAfter {
-		s.unsteady(t)
+		s.unsteady()
 	}
 
 	changes := s.flap(!first && bad != wasBad, t.Flapping, at)
