@@ -29,12 +29,11 @@ func TestEveryTypeOfProbeIsRead(t *testing.T) {
         fail_after: 3
         recover_after: 1
       - {type: dns, host: example.org, record: mx, server: "192.0.2.1", expect: [10 mail.example.org]}
-      - {type: container, container: web, socket: /run/podman.sock, max_restarts: 3}
+      - {type: container, container: web, fail_after: 3}
       - {type: postgres, url: "postgres://u@db/app", password_file: secret, query: SELECT 2, expect: "2"}
       - {type: mysql, url: "mysql://u@db/app", password: hunter22}
       - {type: redis, url: "rediss://cache", insecure_tls: true}
       - {type: systemd, unit: nginx.service}
-      - {type: process, process: nginx}
 `, files: map[string]string{"secret": "topsecret\n"}})
 	want := []ops.ProbeSpec{
 		{
@@ -43,12 +42,11 @@ func TestEveryTypeOfProbeIsRead(t *testing.T) {
 			Interval: time.Minute, FailAfter: 3, RecoverAfter: 1,
 		},
 		{Type: "dns", Host: "example.org", Record: "MX", Server: "192.0.2.1", Expect: []string{"10 mail.example.org"}},
-		{Type: "container", Container: "web", Socket: "/run/podman.sock", MaxRestarts: 3},
+		{Type: "container", Container: "web", FailAfter: 3},
 		{Type: "postgres", URL: "postgres://u@db/app", Password: "topsecret", Query: "SELECT 2", Expect: []string{"2"}},
 		{Type: "mysql", URL: "mysql://u@db/app", Password: "hunter22"},
 		{Type: "redis", URL: "rediss://cache", InsecureTLS: true},
 		{Type: "systemd", Unit: "nginx.service"},
-		{Type: "process", Process: "nginx"},
 	}
 	got := c.Environments()[0].Probes
 	for i := range want {
@@ -76,13 +74,12 @@ func TestWatchingIsRead(t *testing.T) {
 	const probes = "probes: [{type: tcp, address: 'a:1'}]"
 	c, _ := mustLoad(t, setup{yaml: `interval: 20m
 observe_every: 24h
-tolerate_degraded: true
 grouping: {window: 1m, grace: 3m, pause: 15m}
 maintenance: [{name: nightly, service: "db*", schedule: "sun 02:00", length: 2h, zone: Europe/Berlin}]
 services: [{name: a, settle: 45s, group: core, depends_on: [the-b], ` + probes + `}, {name: b, aliases: [the-b]}]
 environments:
   - {name: default}
-  - {name: both, observe: both, observe_every: 0, tolerate_degraded: false, grouping: {window: 2m, repeat: 4h}, maintenance: []}
+  - {name: both, observe: both, observe_every: 0, grouping: {window: 2m, repeat: 4h}, maintenance: []}
   - {name: bare, services: [], observe: probes}
 `})
 	envs := c.Environments()
@@ -91,9 +88,8 @@ environments:
 		t.Errorf("observed by %s every %s", first.Policy.Observe, first.Policy.ObserveEvery)
 	}
 	want := ops.Watch{
-		Grouping:         ops.Grouping{Window: time.Minute, Grace: 3 * time.Minute, Pause: 15 * time.Minute, Repeat: 20 * time.Minute},
-		TolerateDegraded: true,
-		Maintenance:      []ops.Maintenance{{Name: "nightly", Service: "db*", Schedule: "sun 02:00", Length: 2 * time.Hour, Zone: "Europe/Berlin"}},
+		Grouping:    ops.Grouping{Window: time.Minute, Grace: 3 * time.Minute, Pause: 15 * time.Minute, Repeat: 20 * time.Minute},
+		Maintenance: []ops.Maintenance{{Name: "nightly", Service: "db*", Schedule: "sun 02:00", Length: 2 * time.Hour, Zone: "Europe/Berlin"}},
 	}
 	if !reflect.DeepEqual(first.Watch, want) {
 		t.Errorf("watched as %+v", first.Watch)

@@ -80,9 +80,7 @@ type Parts struct {
 	Environments map[string]ops.Environment
 	Runners      map[string]Runner // by the handler's agent
 	Prober       Prober
-	// Docker is the socket of the engine that has the containers of an environment's services; empty: the default one.
-	Docker   func(env ops.Environment) string
-	Handoffs HandoffFile
+	Handoffs     HandoffFile
 	// Sweep ends every process that carries the session key and says how many there were.
 	Sweep func(ctx context.Context, key string) (int, error)
 	// Gates judge every tool call; nil where the guard is off, which leaves the CLI's own lists alone.

@@ -261,7 +261,6 @@ func probedChains() []chain {
 			r.must(r.store.SaveWithheld(r.t.Context(), "default", []ops.Withheld{{Service: "web", Why: "flapping", Reason: "web goes up and down"}}))
 		}},
 		{name: "probes-close-what-is-open", ends: ops.CycleHealthy, policy: policy(probing("web"), probesFirst, func(p *ops.Policy) { p.MaxTier = 1 }), new: scheduled, acts: []act{hands(2)}, probes: finds("web", ops.Down, ops.Healthy), before: looked},
-		{name: "a-degraded-service-is-good-enough", ends: ops.CycleHealthy, policy: policy(probing("web"), probesFirst, func(p *ops.Policy) { p.TolerateDegraded = true }), new: scheduled, acts: []act{well}, probes: finds("web", ops.Degraded)},
 		{name: "a-degraded-service-is-looked-at", ends: ops.CycleNeedsHuman, policy: policy(probing("web"), probesFirst), new: scheduled, acts: []act{well}, probes: finds("web", ops.Degraded)},
 		{name: "a-degraded-service-is-well-again", ends: ops.CycleHealthy, policy: policy(probing("web"), probesFirst), new: scheduled, acts: []act{well}, probes: finds("web", ops.Degraded, ops.Healthy)},
 		{name: "a-probe-starts-it", ends: ops.CycleResolved, policy: policy(probing("web")), new: ops.NewCycle{Trigger: ops.TriggerProbe, Services: []string{"web"}}, acts: []act{hands(2), well}, probes: finds("web", ops.Down, ops.Healthy)},

@@ -48,7 +48,7 @@ func (a *Advancer) probe(ctx context.Context, env ops.Environment, now ops.Claim
 		return ops.Result{}
 	}
 	failpoint.Hit("probe.", string(step.Purpose), ".after")
-	bad := slices.DeleteFunc(lastRound(result.Checks), func(c ops.Check) bool { return !env.Policy.Bad(c) })
+	bad := slices.DeleteFunc(lastRound(result.Checks), func(c ops.Check) bool { return !c.Bad() })
 	repaired := []ops.ProbePurpose{ops.ProbeVerify, ops.ProbePlan, ops.ProbeReflex}
 	if slices.Contains(repaired, step.Purpose) && len(bad) == 0 {
 		seen := a.running(ctx, env, now, step)
@@ -110,7 +110,7 @@ func (a *Advancer) verify(ctx context.Context, env ops.Environment, specs []ops.
 	good := a.Clock()
 	for {
 		more := a.Health.MoreToRecover(env.Name, all)
-		bad := slices.ContainsFunc(lastRound(all), env.Policy.Bad)
+		bad := slices.ContainsFunc(lastRound(all), ops.Check.Bad)
 		if bad {
 			good = a.Clock()
 		}
@@ -133,7 +133,7 @@ func (a *Advancer) excuse(env ops.Environment, now ops.Claimed, r ops.Result) op
 		}
 	}
 	for _, c := range lastRound(r.Checks) {
-		if !env.Policy.Bad(c) {
+		if !c.Bad() {
 			continue
 		}
 		dependency, in := a.Health.InGrace(env.Name, c.Service, recovered, a.Clock())
@@ -228,7 +228,7 @@ func (a *Advancer) partsOf(env ops.Environment, services []string) []ops.ProbeSp
 		switch {
 		case probed || !slices.Contains(services, s.Name):
 		case s.Container != "":
-			out = append(out, ops.ProbeSpec{Service: s.Name, Type: "container", Container: s.Container, Socket: a.Docker(env)})
+			out = append(out, ops.ProbeSpec{Service: s.Name, Type: "container", Container: s.Container})
 		case s.Unit != "":
 			out = append(out, ops.ProbeSpec{Service: s.Name, Type: "systemd", Unit: s.Unit})
 		}

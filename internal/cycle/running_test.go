@@ -26,7 +26,7 @@ func TestARepairIsNotProvenWhileItsContainerIsDown(t *testing.T) {
 	}{
 		"it runs": {
 			service: ops.Service{Container: "db-1"}, parts: []ops.Health{ops.Healthy}, verified: true, looks: 2,
-			asked: ops.ProbeSpec{Service: "grafana", Type: "container", Container: "db-1", Socket: "/engine.sock"},
+			asked: ops.ProbeSpec{Service: "grafana", Type: "container", Container: "db-1"},
 		},
 		"a unit runs": {
 			service: ops.Service{Unit: "db.service"}, parts: []ops.Health{ops.Healthy}, verified: true, looks: 2,
@@ -69,7 +69,6 @@ func TestARepairIsNotProvenWhileItsContainerIsDown(t *testing.T) {
 						}
 						return []ops.Check{found}
 					})
-					parts.Docker = func(ops.Environment) string { return "/engine.sock" }
 					parts.Health, parts.Pause = counted{settle: 5 * time.Second}, cycle.RoundPause
 					parts.Runners, parts.Clock = map[string]cycle.Runner{"claude": agent}, time.Now
 					env := parts.Environments["default"]
@@ -90,7 +89,7 @@ func TestARepairIsNotProvenWhileItsContainerIsDown(t *testing.T) {
 					t.Errorf("ended %s, confirmed %v, after %d looks: %s", end.Status, end.Confirmed, looks, end.Reason)
 				}
 				if tt.asked.Service != "" && (len(asked) != 1 || asked[0].Container != tt.asked.Container || asked[0].Unit != tt.asked.Unit ||
-					asked[0].Socket != tt.asked.Socket || asked[0].Type != tt.asked.Type) {
+					asked[0].Type != tt.asked.Type) {
 					t.Errorf("asked about %+v", asked)
 				}
 				for _, c := range s.journal.journal.Checks {

@@ -49,7 +49,7 @@ func (v view) found() []string {
 	}
 	for _, purpose := range []ops.ProbePurpose{ops.ProbeAlert, ops.ProbeObserve, ops.ProbeRecheck, ops.ProbeVerify, ops.ProbeReflex} {
 		for _, c := range v.checks(purpose, 0) {
-			if v.policy.Bad(c) {
+			if c.Bad() {
 				add(c.Service)
 			}
 		}
@@ -297,7 +297,7 @@ func (v view) wrongWith(services ...string) []ops.Fact {
 		name, _ = v.policy.Inventory.Canonical(name)
 		found := len(out)
 		for _, c := range v.latest() {
-			if c.Service == name && v.policy.Bad(c) {
+			if c.Service == name && c.Bad() {
 				out = append(out, ops.FactOf(c))
 			}
 		}

@@ -85,7 +85,7 @@ func (v view) findings(kind ops.ProblemKind, r ops.IncidentReport) []ops.Inciden
 	}
 	seen := map[string]bool{}
 	for _, c := range v.latest() {
-		if slices.Contains(r.Services, c.Service) && v.policy.Bad(c) {
+		if slices.Contains(r.Services, c.Service) && c.Bad() {
 			seen[c.Service], seen[c.Service+"/"+string(c.Type)] = true, true
 			add(ops.FoundByProbe, c.Service, c.Type, c.Status, c.Error)
 		}

@@ -30,7 +30,7 @@ func (v view) proven(service string, purpose ops.ProbePurpose) bool {
 		if c.Service != service {
 			continue
 		}
-		if v.policy.Bad(c) {
+		if c.Bad() {
 			return false
 		}
 		looked = looked || v.wasBad(c)
@@ -42,7 +42,7 @@ func (v view) proven(service string, purpose ops.ProbePurpose) bool {
 func (v view) lostSight(service string, purpose ops.ProbePurpose) bool {
 	again := v.checks(purpose, v.lastID())
 	return slices.ContainsFunc(v.journal.Checks, func(k ops.Check) bool {
-		return k.Service == service && k.Purpose != ops.ProbeAlert && k.Purpose != ops.ProbeRunning && v.policy.Bad(k) &&
+		return k.Service == service && k.Purpose != ops.ProbeAlert && k.Purpose != ops.ProbeRunning && k.Bad() &&
 			!slices.ContainsFunc(again, func(c ops.Check) bool { return c.Service == service && c.Probe == k.Probe })
 	})
 }
@@ -57,7 +57,7 @@ func (v view) allProven(purpose ops.ProbePurpose) bool {
 // word of an agent makes no witness of a probe that saw nothing wrong.
 func (v view) wasBad(c ops.Check) bool {
 	return slices.ContainsFunc(v.journal.Checks, func(k ops.Check) bool {
-		return k.Service == c.Service && k.Purpose != ops.ProbeAlert && k.Purpose != ops.ProbeRunning && v.policy.Bad(k)
+		return k.Service == c.Service && k.Purpose != ops.ProbeAlert && k.Purpose != ops.ProbeRunning && k.Bad()
 	}) || slices.ContainsFunc(v.journal.Incidents, func(i ops.Incident) bool { return i.Service == c.Service && i.ProbeFailedAt != nil })
 }
 
@@ -147,7 +147,7 @@ func (v view) green(service string) bool {
 		}
 	}
 	for _, c := range last {
-		if v.policy.Bad(c) {
+		if c.Bad() {
 			return false
 		}
 	}
@@ -271,7 +271,7 @@ func (v view) claimHandoff(s ops.Session) *ops.Handoff {
 		h.RemediationAttempted = "it did not say what it did"
 	}
 	for _, c := range v.seenAfter(s) {
-		if v.policy.Bad(c) && !slices.Contains(h.ServicesAffected, c.Service) {
+		if c.Bad() && !slices.Contains(h.ServicesAffected, c.Service) {
 			h.ServicesAffected = append(h.ServicesAffected, c.Service)
 		}
 		h.CheckResults = append(h.CheckResults, ops.CheckResult{Service: c.Service, CheckType: c.Type, Status: c.Status, Error: c.Error})

@@ -62,7 +62,7 @@ func (v view) badSince(c ops.Check) time.Time {
 	for _, k := range v.journal.Checks {
 		switch {
 		case k.Service != c.Service || k.Probe != c.Probe:
-		case !v.policy.Bad(k):
+		case !k.Bad():
 			since, well = time.Time{}, true
 		case since.IsZero():
 			since = k.At

@@ -165,7 +165,7 @@ func (v view) refuted() bool { return len(v.badAfter(*v.last)) > 0 }
 
 // badAfter lists the checks that contradict a session's claim: probes, and looks at the container or unit that the service runs in.
 func (v view) badAfter(s ops.Session) []ops.Check {
-	return slices.DeleteFunc(v.seenAfter(s), func(c ops.Check) bool { return !v.policy.Bad(c) })
+	return slices.DeleteFunc(v.seenAfter(s), func(c ops.Check) bool { return !c.Bad() })
 }
 
 // seenAfter are our own looks after a session that claims a repair.

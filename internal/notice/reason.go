@@ -174,7 +174,8 @@ func RecoveredByItself(t ops.Tier, checks int) string {
 
 // Disagrees says that an agent and our own probes see a service differently.
 func Disagrees(s ops.Session, service string, r ops.CheckResult) string {
-	return fmt.Sprintf("session %d (%s) says %s is %s, and our own probes find it healthy: they cannot confirm a repair", s.ID, s.Tier, service, r.Status)
+	return fmt.Sprintf("session %d (%s) says %s is %s, and our own probes find it healthy: they cannot confirm a repair",
+		s.ID, s.Tier, service, r.Status)
 }
 
 // NotCalmYet says that a service answers again, and goes up and down too much to be believed.

@@ -18,11 +18,10 @@ const (
 
 // Watch is how the probes and alerts of an environment turn into cycles. Zero values mean the defaults of package health.
 type Watch struct {
-	Grouping         Grouping      `json:"grouping,omitzero"`
-	Flapping         Flapping      `json:"flapping,omitzero"`
-	TolerateDegraded bool          `json:"tolerate_degraded,omitempty"`
-	Maintenance      []Maintenance `json:"maintenance,omitempty"`
-	SettleMax        time.Duration `json:"settle_max,omitempty"` // no service may take longer to answer after a start
+	Grouping    Grouping      `json:"grouping,omitzero"`
+	Flapping    Flapping      `json:"flapping,omitzero"`
+	Maintenance []Maintenance `json:"maintenance,omitempty"`
+	SettleMax   time.Duration `json:"settle_max,omitempty"` // no service may take longer to answer after a start
 }
 
 // Grouping says which failures start one cycle together, and when the next one may start.
@@ -316,6 +315,9 @@ type Ping struct {
 
 // LateMark begins the error of a heartbeat that is late and not yet missed.
 const LateMark = "late: "
+
+// Bad reports whether a check finds that a service does not work well enough.
+func (c Check) Bad() bool { return c.Status == Down || c.Status == Degraded && !c.Late() }
 
 // Late reports whether a check found nothing but a heartbeat that is late. People see it, but nothing is started for it: the job still
 // has its grace.

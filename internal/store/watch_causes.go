@@ -234,8 +234,8 @@ func (s *Watch) ResolveCause(
 		if err != nil || len(news) == 0 {
 			return err
 		}
-		open, err := db.List(ctx, tx, scanIncident, selectIncidents+` WHERE i.environment = ? AND i.resolved_at IS NULL AND i.called_at IS NOT NULL
-			ORDER BY i.id`, c.Environment)
+		open, err := db.List(ctx, tx, scanIncident, selectIncidents+` WHERE i.environment = ? AND i.resolved_at IS NULL
+			AND i.called_at IS NOT NULL ORDER BY i.id`, c.Environment)
 		if err != nil {
 			return err
 		}

@@ -109,9 +109,10 @@ type keptChecks struct {
 	checks []ops.Check
 }
 
-// stillWatched leaves out what was taken out of the configuration: a probe of which the watch keeps no state. A service without any is there
-// until its incident is over. Where the watch keeps nothing, agents run the probes.
-const stillWatched = `(EXISTS (SELECT 1 FROM probe_states p WHERE p.environment = k.environment AND p.service = k.service AND p.probe = k.probe)
+// stillWatched leaves out what was taken out of the configuration: a probe of which the watch keeps no state. A service without any is
+// there until its incident is over. Where the watch keeps nothing, agents run the probes.
+const stillWatched = `(EXISTS (SELECT 1 FROM probe_states p
+		WHERE p.environment = k.environment AND p.service = k.service AND p.probe = k.probe)
 	OR NOT EXISTS (SELECT 1 FROM probe_states p WHERE p.environment = k.environment)
 	OR NOT EXISTS (SELECT 1 FROM probe_states p WHERE p.environment = k.environment AND p.service = k.service) AND EXISTS (SELECT 1
 		FROM incidents i WHERE i.environment = k.environment AND i.service = k.service AND i.resolved_at IS NULL))`
@@ -151,7 +152,8 @@ func (s *Watch) ChecksOf(ctx context.Context, environment, service string) ([]op
 			SELECT (`+of+newestFirst+`)
 			UNION ALL
 			SELECT (`+of+` AND n.probe > k.probe`+newestFirst+`) FROM latest l JOIN checks k ON k.id = l.id
-		) `+selectChecks+` WHERE k.id IN (SELECT id FROM latest) AND `+stillWatched+` ORDER BY k.probe`, environment, service, environment, service)
+		) `+selectChecks+` WHERE k.id IN (SELECT id FROM latest) AND `+stillWatched+` ORDER BY k.probe`,
+		environment, service, environment, service)
 	if err == nil {
 		err = s.refreshTimes(ctx, environment, service, out)
 	}
@@ -355,7 +357,8 @@ func (s *Watch) ForgetService(ctx context.Context, environment, service, by stri
 			}
 		}
 		var kept int64
-		for table := range strings.FieldsSeq(`checks check_hours check_days probe_states heartbeats withheld changes things trust reflexes versions memories`) {
+		const tables = `checks check_hours check_days probe_states heartbeats withheld changes things trust reflexes versions memories`
+		for table := range strings.FieldsSeq(tables) {
 			n, err := db.Affected(ctx, tx, `DELETE FROM `+table+` WHERE environment = ? AND service = ?`, environment, service)
 			if err != nil {
 				return err

@@ -244,7 +244,8 @@ func (w *Watch) endResolved(ctx context.Context, env *environment, picture healt
 }
 
 // releaseEnded frees the services of a cause that its ended cycle did not work on and left bad with nobody behind them: it was somebody
-// else's, handed on other services, or left alone what was held then. After the pause between two cycles they get one of their own. Alerts have another way, see dispute.
+// else's, handed on other services, or left alone what was held then. After the pause between two cycles they get one of their own. Alerts
+// have another way, see dispute.
 func (w *Watch) releaseEnded(ctx context.Context, env *environment, open []ops.Incident) {
 	owned := map[string]bool{}
 	for _, o := range open {
