@@ -50,9 +50,8 @@ type HandoffFile interface {
 	Delete(dir string) error
 }
 
-// Gates hold a session to what its tier may do.
+// Gates hold a session to what its tier may do. They tell the alarm of an attack on the supervisor when it is on record.
 type Gates interface {
-	// Open tells the alarm of an attack on the supervisor when it is on record.
 	Open(ctx context.Context, env ops.Environment, s ops.Session, dryRun bool, alarm func(ops.GuardRecord)) (Held, error)
 }
 

@@ -151,8 +151,7 @@ func (j *judge) vital(p string, glob, read bool) bool {
 	if above(j.facts.StateDir) || slices.ContainsFunc(j.facts.OwnPaths, above) {
 		return j.g.vital.Match(path.Base(p), glob)
 	}
-	secret := slices.ContainsFunc(j.facts.OwnSecrets, func(s string) bool { return within(p, s) })
-	return j.own(p) && !read || secret && p != j.facts.OwnConfig
+	return j.own(p) && !read || p != j.facts.OwnConfig && slices.ContainsFunc(j.facts.OwnSecrets, func(s string) bool { return within(p, s) })
 }
 
 // holdsOwn reports folders below which the supervisor keeps its state or a secret.

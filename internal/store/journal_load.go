@@ -152,13 +152,12 @@ func (s *Journal) loadWhole(ctx context.Context, q db.Querier, id ops.CycleID, a
 	return out, errors.Join(errs[:]...)
 }
 
-// selectAttacked finds the services about which two cycles called people because of an attack on the supervisor.
+// selectAttacked finds the services about which two cycles called people after an attack: they get a look, and nothing above it.
 const selectAttacked = `SELECT i.service, MIN(g.at) FROM guard_decisions g JOIN incident_cycles x ON x.cycle_id = g.cycle_id
 	JOIN incidents i ON i.id = x.incident_id WHERE i.environment = ? AND i.service <> '' AND g.rule = 'never.attack' AND g.at > ?
 	GROUP BY i.service HAVING COUNT(DISTINCT g.cycle_id) > 1`
 const attackCounts = 24 * time.Hour
 
-// scanAttacked: such a service gets a look, and nothing above it, until only one attack counts.
 func scanAttacked(r db.Row) (ops.Hold, error) {
 	h := ops.Hold{From: ops.Tier2, By: ops.HoldByAttack, Until: new(time.Time)}
 	err := r.Scan(&h.Service, db.ToTime(h.Until))
