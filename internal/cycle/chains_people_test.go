@@ -348,17 +348,6 @@ func moneyChains() []chain {
 		}},
 		{name: "a-session-spends-too-much", ends: ops.CyclePartial, policy: policy(climbing), acts: []act{stopped(ops.StopBudget)}},
 		{name: "cooldown", ends: ops.CycleBlocked, policy: policy(cooling), acts: []act{hands(2), worked, hands(2)}, before: (*rehearsal).earlier},
-		{
-			name: "a-person-overrides-a-cooldown", ends: ops.CycleResolved, policy: policy(cooling, probed, acting), acts: []act{hands(2), worked, leaves(withPlan)},
-			probes: healthyFor(ops.ProbeVerify, ops.ProbePlan), before: func(r *rehearsal) {
-				r.earlier()
-				r.Actions = planned{r: r, cooldown: true}
-			}, play: func(r *rehearsal) {
-				r.advance()
-				r.answerPlan(1)
-				r.advance()
-			},
-		},
 		{name: "cooldown-is-over", ends: ops.CycleResolved, policy: policy(cooling), acts: []act{hands(2), worked, hands(2), well}, before: func(r *rehearsal) {
 			r.earlier()
 			pass(5 * time.Hour)

@@ -29,8 +29,6 @@ type planned struct {
 	fails   int
 	refuses int
 	repairs int // the watch finds it well while this step runs
-
-	cooldown bool // it counts for the cooldown
 }
 
 func (p planned) Step(ctx context.Context, env ops.Environment, a ops.Approval, step int) (ops.ActionRun, error) {
@@ -42,15 +40,8 @@ func (p planned) Step(ctx context.Context, env ops.Environment, a ops.Approval, 
 	if step == p.refuses {
 		return p.r.store.RefuseStep(ctx, p.r.owner, run, "the cooldown", clock())
 	}
-	in := store.ActionIntent{Run: run, At: clock()}
-	if p.cooldown {
-		in.Want, in.Limits = []ops.Reservation{{Service: want.Service, Action: "restart"}}, restarts()
-	}
-	begun, refusal, err := p.r.store.BeginAction(ctx, p.r.owner, in)
+	begun, _, err := p.r.store.BeginAction(ctx, p.r.owner, store.ActionIntent{Run: run, At: clock()})
 	p.r.must(err)
-	if refusal != "" {
-		return p.r.store.RefuseStep(ctx, p.r.owner, run, refusal, clock())
-	}
 	if step == p.dies {
 		p.r.die()
 		return ops.ActionRun{}, errDead

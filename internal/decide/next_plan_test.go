@@ -57,20 +57,7 @@ func planCases(now time.Time) []nextCase {
 			}
 		}
 	}
-	cooling := []ops.Cooldown{{Service: "web", Action: "restart", Until: now.Add(time.Hour)}}
-	proposes := []ops.Session{session(1, 1, ops.SessionCompleted, func(s *ops.Session) {
-		s.HandoffJSON = []byte(strings.TrimSuffix(string(handoffJSON(2)), "}") + `,"plan":[{"service":"web","action":"restart","reason":"it hangs","expected_effect":"it answers","way_back":"none"}]}`)
-	})}
-	single := with(approved, run(1, ops.ActionDone))
-	single.Approvals[0].Plan, single.Approvals[0].Steps, single.Cooldowns = plan[:1], []int{1}, cooling
 	return []nextCase{
-		{name: "a person can say yes to the step that the cooldown stopped", row: "escalation proposed", policy: policy(probed, acting), sessions: proposes, journal: ops.Journal{Cooldowns: cooling}, kind: ops.StepAwait, level: ops.LevelWarning, notices: 1, says: "blocked by cooldown", check: func(t *testing.T, s ops.Step) {
-			if s.Approval == nil || len(s.Approval.Plan) != 1 || s.Approval.Plan[0].Does != "/bin/restart" || s.Decision.Verdict != ops.VerdictApproval || !strings.Contains(s.Notices[0].Body, "blocked by cooldown") {
-				t.Errorf("asked %+v: %s", s.Approval, s.Notices[0].Body)
-			}
-		}},
-		{name: "what the cooldown stopped and no action is", row: "escalation proposed", policy: policy(probed, acting), sessions: handedUp, journal: ops.Journal{Cooldowns: cooling}, kind: ops.StepFinish, status: ops.CycleBlocked, level: ops.LevelWarning, notices: 1, says: "blocked by cooldown"},
-		{name: "a step that did not help is not asked for again", row: "escalation proposed", policy: policy(probed, acting), sessions: proposes, checks: []ops.Check{looked, after(ops.Down)}, journal: single, kind: ops.StepFinish, status: ops.CycleBlocked, level: ops.LevelWarning, notices: 1, says: "blocked by cooldown"},
 		{name: "the first approved step is run", row: "plan due", policy: policy(probed), sessions: handedUp, checks: []ops.Check{looked}, journal: with(approved), kind: ops.StepAct, level: ops.LevelInfo, says: "ada", check: asks(1)},
 		{name: "then the second", row: "plan due", policy: policy(probed), sessions: handedUp, checks: []ops.Check{looked}, journal: with(approved, run(1, ops.ActionDone)), kind: ops.StepAct, level: ops.LevelInfo, check: asks(2)},
 		{name: "only what was approved", row: "plan due", policy: policy(probed), sessions: handedUp, checks: []ops.Check{looked}, journal: with(part), kind: ops.StepAct, level: ops.LevelInfo, check: asks(2)},

@@ -143,11 +143,6 @@ func route(v view) ops.Step {
 	d := escalation.Decide(v.policy, v.path(),
 		escalation.Proposal{Session: v.proposer(), Handoff: p.Handoff, Problems: p.Problems, Choice: v.choice()}, v.facts())
 	d.At = v.now
-	if target, _ := v.policy.Handler(d.TargetHandler); d.Check == ops.ObjectionCooldown && v.question() == nil {
-		if plan, _ := v.plan(p.Handoff, target, d.Services); len(plan) > 0 {
-			d.Verdict = ops.VerdictApproval // a person can say yes to exactly what the cooldown stopped
-		}
-	}
 	step := decided(v, d, about(p.Handoff, d))
 	if left := v.leftOut(d, p.Handoff); len(left) > 0 {
 		step = tellOfLeftOut(v, step, d, p.Handoff, left)

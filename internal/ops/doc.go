@@ -141,7 +141,7 @@
 //	needs_human   finish needs_human, warning, notice
 //	suppressed    finish suppressed: in a dry run with an incident and one notice, without if what is affected is held back; finish
 //	              needs_human, warning, notice, if it only flaps
-//	blocked       finish blocked, warning, notice (cooldown, budget); a plan that a cooldown stopped is asked for first, once
+//	blocked       finish blocked, warning, notice (cooldown, budget)
 //
 // # After the end
 //

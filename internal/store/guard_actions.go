@@ -152,16 +152,9 @@ func (b *beginning) reserve(ctx context.Context) (string, error) {
 	if len(b.in.Want) == 0 {
 		return "", nil
 	}
-	record, limits := b.in.Record, b.in.Limits
+	record := b.in.Record
 	record.Gate = ops.GateAction
-	if known, err := db.One(ctx, b.tx, db.ScanInt, `SELECT COUNT(*) FROM approvals a JOIN escalations e ON e.session_id = a.session_id
-		WHERE a.id = ? AND a.status = ? AND e.decision = ? AND e.check_name = ?`, r.ApprovalID, ops.ApprovalApproved, ops.VerdictApproval,
-		ops.ObjectionCooldown); err != nil {
-		return "", err
-	} else if known > 0 { // whoever said yes was told of the cooldown; what is never permitted stays so
-		limits = slices.DeleteFunc(slices.Clone(limits), func(l ops.CooldownLimit) bool { return l.Count > 0 })
-	}
-	pass := reserving{tx: b.tx, environment: r.Environment, record: record, limits: limits, now: b.now, taken: map[int64]bool{}}
+	pass := reserving{tx: b.tx, environment: r.Environment, record: record, limits: b.in.Limits, now: b.now, taken: map[int64]bool{}}
 	if r.CycleID == nil || r.SessionID == nil {
 		for _, w := range b.in.Want {
 			if reason, err := pass.refusal(ctx, w); reason != "" || err != nil {

@@ -23,7 +23,6 @@ func actionCases() []testCase {
 		{"an old term begins and ends nothing", oldTermDoesNotAct},
 		{"a run is undone once", undoneOnce},
 		{"an approved step runs once, as it was approved", approvedStepRunsOnce},
-		{"a yes to what the cooldown stopped overrides it once", yesOverridesCooldown},
 		{"a plan is approved as it was shown, or not at all", planApprovedAsShown},
 		{"hosts that use one step at once use it once", stepRace},
 		{"silence approves a plan where the operator wants it", silenceApproves},
@@ -318,11 +317,11 @@ func earlierVersion(t *testing.T, f *Fixture) {
 // asked is a running cycle whose plan of two steps a human has approved in part.
 func (f *Fixture) asked(t *testing.T) (ops.Session, ops.Approval) {
 	t.Helper()
-	return f.askedBy(t, f.RunningSession(t, "home"), nil)
+	return f.askedBy(t, f.RunningSession(t, "home"))
 }
 
 // askedBy lets a running session ask for the approval of a plan.
-func (f *Fixture) askedBy(t *testing.T, session ops.Session, decided *ops.Decision) (ops.Session, ops.Approval) {
+func (f *Fixture) askedBy(t *testing.T, session ops.Session) (ops.Session, ops.Approval) {
 	t.Helper()
 	plan := []ops.ApprovedStep{
 		{PlanStep: ops.PlanStep{Service: "web", Action: "restart", Reason: "it hangs"}, Does: "docker restart web", Digest: "d1"},
@@ -330,7 +329,7 @@ func (f *Fixture) askedBy(t *testing.T, session ops.Session, decided *ops.Decisi
 	}
 	ended := f.Ended(session, 0.1)
 	f.Commit(t, ops.Transition{Cycle: session.CycleID, At: f.At, Result: ops.Result{Session: &ended}, Step: ops.Step{
-		Kind: ops.StepAwait, Decision: decided, Approval: &ops.Approval{
+		Kind: ops.StepAwait, Approval: &ops.Approval{
 			SessionID: session.ID, Tier: ops.Tier3, Handler: "tier3", Plan: plan, PlanHash: ops.PlanHash(session.CycleID, session.ID, plan),
 		},
 	}})
@@ -384,34 +383,6 @@ func approvedStepRunsOnce(t *testing.T, f *Fixture) {
 	equal(t, "it counts", f.cooldowns(t), []ops.Cooldown{{Service: "web", Action: restartAction, Left: 1}})
 }
 
-// A yes to a step that the cooldown stopped overrides the cooldown for this run; what is never permitted stays so.
-func yesOverridesCooldown(t *testing.T, f *Fixture) {
-	for _, why := range []ops.Objection{ops.ObjectionApproval, ops.ObjectionCooldown} {
-		session := f.RunningSession(t, "home")
-		if why == ops.ObjectionApproval { // nobody was told of the cooldown, so nobody said yes to overriding it
-			wantAllowed(t, f.hook(t, session, "toolu_1", restart("web")...))
-			wantAllowed(t, f.hook(t, session, "toolu_2", restart("web")...))
-		}
-		_, question := f.askedBy(t, session, &ops.Decision{SessionID: session.ID, Verdict: ops.VerdictApproval, Check: why, Services: []string{"web"}, At: f.At})
-		_, err := f.Store.AnswerPlan(t.Context(), question.ID, question.PlanHash, []int{1}, "ada", "go", f.At)
-		must(t, err)
-		_, err = f.Store.Claim(t.Context(), f.Owner, session.CycleID, Policy(), f.At)
-		must(t, err)
-		in := f.planStep(session, question, 1)
-		never := in
-		never.Limits = []ops.CooldownLimit{{Action: restartAction, Window: time.Hour}}
-		f.wantRefused(t, never, "No restart of web is permitted")
-		if why == ops.ObjectionApproval {
-			f.wantRefused(t, in, "permits the next restart")
-			f.Commit(t, ops.Transition{Cycle: session.CycleID, At: f.At, Step: ops.Step{Kind: ops.StepFinish, Status: ops.CycleBlocked}})
-			continue
-		}
-		f.end(t, f.begin(t, in).ID, ops.ActionDone)
-		_, _, err = f.Store.BeginAction(t.Context(), f.Owner, in)
-		wantErr(t, err, ops.ErrConflict)
-	}
-}
-
 func planApprovedAsShown(t *testing.T, f *Fixture) {
 	_, question := f.asked(t)
 	answer := func(hash string, steps ...int) error {
@@ -454,7 +425,7 @@ func silenceApproves(t *testing.T, f *Fixture) {
 		must(t, err)
 		queued := f.Queue(t, c.Cycle.ID, nil, 1).Journal.Sessions[0]
 		must(t, f.Start(t, queued.ID, "planned", f.At))
-		session, question := f.askedBy(t, queued, nil)
+		session, question := f.askedBy(t, queued)
 		a, err := f.Store.Answer(t.Context(), question.ID, ops.ApprovalExpired, "claudeops", "nobody answered in time", f.At)
 		must(t, err)
 		equal(t, on+": steps", a.Steps, want)
