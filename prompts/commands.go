@@ -64,6 +64,11 @@ func (d Data) Repairs() []Command {
 		}
 	}
 	var out []Command
+	addIf := func(program, what, command string) {
+		if d.Has != nil && d.Has(program) {
+			out = append(out, Command{what, command})
+		}
+	}
 	if container != "" {
 		out = append(out, Command{"restart a container", "docker restart " + container})
 	}
@@ -78,13 +83,16 @@ func (d Data) Repairs() []Command {
 			Command{"push a branch", in + "git push origin HEAD:refs/heads/fix-" + name},
 			Command{"open a pull request", in + "gh pr create --fill"},
 		)
+		addIf("tea", "open a pull request on Gitea or Forgejo", in+"tea pr create --title 'Fix "+name+"'")
 		if d.May >= ops.Tier3 {
 			out = append(out,
 				Command{"run the playbook of a service", in + "ansible-playbook playbooks/" + name + ".yml"},
 				Command{"roll a Helm release back", "helm rollback " + name},
 				Command{"redeploy by compose, both commands", in + "docker compose down && docker compose up -d"},
 			)
+			addIf("helm", "upgrade a Helm release to the chart of a repository", in+"helm upgrade "+name+" charts/"+name)
 		}
 	}
+	addIf("apprise", "tell people how it ended, at an address that the operator names", "apprise -t '"+name+"' -b 'It works again' ADDRESS")
 	return out
 }

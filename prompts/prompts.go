@@ -30,21 +30,22 @@ type Data struct {
 	HandoffFile bool // the agent reports by handoff.json; otherwise by structured output
 	Guarded     bool // every call is judged before it runs
 	Services    []Service
-	Changes     []string // since what is affected was last healthy, the nearest first
-	Reflexes    []string // what the supervisor did before this session, or why not, one line each
-	Checks      string   // results of our own probes, fenced
-	Memories    string   // what earlier sessions learnt, fenced
-	Limits      string   // the rate limits in words
-	Cooldowns   []string // what is left of them, one line each
-	Targets     []string // who may take over, one line each
-	Inventory   []string // files that no tier may change
-	Volumes     []string // folders in which no tier may delete
-	Hosts       []string // reachable by ssh
-	Example     string   // a valid handoff
-	Endings     []string // valid structured outcomes
-	Ask         string   // how to ask the supervisor to act; empty: it cannot be asked
-	Actions     []Action // what this session may ask for
-	Plannable   []Action // what a human can approve before the next tier starts, or only reads; empty: no human is asked
+	Changes     []string                  // since what is affected was last healthy, the nearest first
+	Reflexes    []string                  // what the supervisor did before this session, or why not, one line each
+	Checks      string                    // results of our own probes, fenced
+	Memories    string                    // what earlier sessions learnt, fenced
+	Limits      string                    // the rate limits in words
+	Cooldowns   []string                  // what is left of them, one line each
+	Targets     []string                  // who may take over, one line each
+	Inventory   []string                  // files that no tier may change
+	Volumes     []string                  // folders in which no tier may delete
+	Hosts       []string                  // reachable by ssh
+	Example     string                    // a valid handoff
+	Endings     []string                  // valid structured outcomes
+	Ask         string                    // how to ask the supervisor to act; empty: it cannot be asked
+	Actions     []Action                  // what this session may ask for
+	Plannable   []Action                  // what a human can approve before the next tier starts, or only reads; empty: no human is asked
+	Has         func(program string) bool // whether a program is on this machine; nil: nobody knows
 }
 
 // Asked reports whether a human is asked about any of what can be planned.

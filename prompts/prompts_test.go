@@ -2,6 +2,7 @@ package prompts_test
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -240,6 +241,27 @@ func TestAProposalIsNotCalledAQuestion(t *testing.T) {
 		for _, bad := range tt.no {
 			if strings.Contains(text, bad) {
 				t.Errorf("%+v: the prompt says %q", tt.plan, bad)
+			}
+		}
+	}
+}
+
+// Programs that not every machine has are named where they are there, and the tier may use them.
+func TestTheProgramsOfTheMachineAreNamed(t *testing.T) {
+	all := []string{"tea pr create", "helm upgrade", "apprise -t"}
+	for tier, want := range map[ops.Tier][]string{1: nil, 2: {all[0], all[2]}, 3: all} {
+		for _, there := range []bool{true, false} {
+			has := func(d *prompts.Data) { d.Has = func(string) bool { return there } }
+			text := fresh(t, tier, has)
+			resumed, err := prompts.Escalation(data(tier, has))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range all {
+				named := there && slices.Contains(want, name)
+				if strings.Contains(text, name) != named || tier > 1 && strings.Contains(resumed, name) != named {
+					t.Errorf("Tier %d, where it is there: %v, and %s is named: fresh %v, resumed %v", tier, there, name, strings.Contains(text, name), strings.Contains(resumed, name))
+				}
 			}
 		}
 	}

@@ -169,6 +169,7 @@ func routes() []route {
 		{post, "/notifications/{id}/retry", Resend},
 		{post, "/hosts/{change}", Drain},
 
+		{remove, apiPrefix + "/services/{name}", Administer},
 		{post, "/settings/services/new", Administer},
 		{post, "/settings/services/{name}/probes/new", Administer},
 		{post, "/settings/notifications/new", Administer},

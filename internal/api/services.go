@@ -60,6 +60,10 @@ func (s *server) registerServices(api huma.API) {
 		"By environment and name, with the newest result of every probe. The state of a service without probes is unknown."), s.listServices)
 	huma.Register(api, look("get-service", "/services/{name}", "Show a service", "services",
 		"As in the list.", http.StatusNotFound), s.getService)
+	forget := act("forget-service", "/services/{name}", "Forget a service", "services", "Removes what is kept of a service that is not configured: "+
+		"results, changes, memories, trust, earned reflexes. Cycles, incidents, events and cooldowns stay. A person asks for it.", http.StatusNotFound)
+	forget.Method, forget.DefaultStatus = http.MethodDelete, http.StatusNoContent
+	huma.Register(api, forget, s.forgetService)
 }
 
 func (s *server) listServices(ctx context.Context, q *servicesQuery) (*body[list[ServiceState]], error) {
@@ -107,6 +111,13 @@ func compareServices(a, b ServiceState) int {
 	return cmp.Or(cmp.Compare(a.Environment, b.Environment), cmp.Compare(a.Name, b.Name))
 }
 
+func (s *server) forgetService(ctx context.Context, q *ServicePath) (*struct{}, error) {
+	if err := s.desk.ForgetService(ctx, by(ctx), q.Environment, q.Name); err != nil {
+		return nil, s.problem("service "+q.Name, err)
+	}
+	return &struct{}{}, nil
+}
+
 func (s *server) getService(ctx context.Context, q *ServicePath) (*body[ServiceState], error) {
 	if _, err := s.environments(q.Environment); err != nil {
 		return nil, err
@@ -130,7 +141,7 @@ func (s *server) getService(ctx context.Context, q *ServicePath) (*body[ServiceS
 	return &body[ServiceState]{found[i]}, nil
 }
 
-// Services returns every service that is configured or was ever checked, in one environment or, with "", in all.
+// Services returns every service that is configured or still watched, in one environment or, with "", in all.
 func Services(
 	ctx context.Context, journal *store.Store, environments []ops.Environment, environment string, now time.Time,
 ) ([]ServiceState, error) {

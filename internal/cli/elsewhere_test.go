@@ -63,6 +63,11 @@ func TestServicesComeFromTheServer(t *testing.T) {
 	if code, _, _ := e.run("services", "show", "nothing"); code != exitNotFound {
 		t.Errorf("a service that is not there: exit %d", code)
 	}
+	for _, want := range []int{exitOK, exitNotFound} {
+		if code, _, errs := e.run("services", "forget", "grafana/home page"); code != want {
+			t.Errorf("forget: exit %d, %s", code, errs)
+		}
+	}
 }
 
 func TestNoticesAreThoseOfTheServer(t *testing.T) {

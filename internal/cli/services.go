@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -17,9 +18,9 @@ import (
 
 func (a *app) servicesCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "services", Aliases: []string{"service"}, Short: "Watched services and their state: list, show, heartbeat",
+		Use: "services", Aliases: []string{"service"}, Short: "Watched services and their state: list, show, heartbeat, forget",
 	}
-	c.AddCommand(a.servicesList(), a.servicesShow(), a.servicesHeartbeat())
+	c.AddCommand(a.servicesList(), a.servicesShow(), a.servicesHeartbeat(), a.servicesForget())
 	return c
 }
 
@@ -101,6 +102,23 @@ func (a *app) servicesHeartbeat() *cobra.Command {
 	}
 	c.Flags().StringVar(&environment, "environment", "", "environment (default: the first one)")
 	c.Flags().StringVar(&probe, "probe", "", "name of the heartbeat, where the service has several")
+	return c
+}
+
+func (a *app) servicesForget() *cobra.Command {
+	var environment string
+	c := &cobra.Command{
+		Use: "forget NAME", Short: "Remove what is kept of a service that is not configured; cycles, incidents and events stay",
+		Args: cobra.ExactArgs(1), Example: `  claudeops services forget old-web`,
+		RunE: on(a.change, func(c *cobra.Command, s *client, args []string) error {
+			err := s.ask(c.Context(), http.MethodDelete, "/services/"+url.PathEscape(args[0])+"?"+query("environment", environment).Encode(), nil, nil)
+			if err == nil {
+				fmt.Fprintf(a.Stderr, "%s is forgotten\n", clean(args[0]))
+			}
+			return err
+		}),
+	}
+	c.Flags().StringVar(&environment, "environment", "", "environment (default: the first one)")
 	return c
 }
 

@@ -52,7 +52,8 @@ type HandoffFile interface {
 
 // Gates hold a session to what its tier may do.
 type Gates interface {
-	Open(ctx context.Context, env ops.Environment, s ops.Session, dryRun bool) (Held, error)
+	// Open tells the alarm of an attack on the supervisor when it is on record.
+	Open(ctx context.Context, env ops.Environment, s ops.Session, dryRun bool, alarm func(ops.GuardRecord)) (Held, error)
 }
 
 // Held is a session behind its gates.
@@ -187,10 +188,13 @@ func (a *Advancer) look(ctx context.Context, now ops.Claimed) (ops.Claimed, erro
 }
 
 // follow takes over what is known from before: what the sessions said, and of other cycles what was known when this one was claimed, which
-// holds until it is claimed again.
+// holds until it is claimed again. What another cycle has begun to work on counts until this one starts its first session.
 func follow(next *ops.Journal, known ops.Journal) {
 	next.Spend, next.Windows, next.Before, next.LastLook = known.Spend, known.Windows, known.Before, known.LastLook
-	next.Elsewhere = known.Elsewhere
+	next.Attacked = known.Attacked
+	if len(next.Sessions) > 0 {
+		next.Elsewhere = known.Elsewhere
+	}
 	readSessions(*next, known)
 }
 

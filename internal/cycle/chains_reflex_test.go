@@ -138,3 +138,39 @@ func TestAReflexIsNotRepeatedForEver(t *testing.T) {
 		}
 	})
 }
+
+// A reflex helps, and the service fails again on probation: that uses the next try, and lowers no trust.
+func TestAReflexThatRelapsesHasItsNextTry(t *testing.T) {
+	storetest.NewFile(t)
+	c := reflexChains()[0]
+	c.policy = policy(probed, acting, reflexive(), func(p *ops.Policy) { p.Trust = ops.TrustRepair })
+	synctest.Test(t, func(t *testing.T) {
+		r := newRehearsal(t, c)
+		defer func() { r.must(r.store.Close()) }()
+		r.tape.off = true
+		c.before(r)
+		for try := 1; try <= 2; try++ {
+			pass(15 * time.Minute)
+			r.submit(c.new)
+			r.must(r.Advance(t.Context(), r.id, "default"))
+			now, err := r.store.Load(t.Context(), r.id)
+			r.must(err)
+			if now.Cycle.VerifiedBy != ops.ProofReflex || len(now.Journal.Runs) != 1 || len(now.Journal.Sessions) != 0 {
+				t.Fatalf("try %d: %s by %s with %d sessions", try, now.Cycle.Status, now.Cycle.VerifiedBy, len(now.Journal.Sessions))
+			}
+			pass(time.Minute)
+			claims, err := r.store.OnProbation(t.Context(), "default", clock())
+			r.must(err)
+			if len(claims) != 1 {
+				t.Fatalf("try %d: on probation are %+v", try, claims)
+			}
+			again, err := r.store.Relapsed(t.Context(), ops.Relapse{Claim: claims[0], At: clock(), Found: ops.Check{Service: "web", Probe: "http", Type: ops.CheckHTTP, Status: ops.Down, Error: "502", Purpose: ops.ProbeWatch}})
+			r.must(err)
+			lowered, err := r.store.Lowered(t.Context(), "default")
+			r.must(err)
+			if !again || len(lowered) != 0 {
+				t.Errorf("opened again: %v, trusted less are %+v", again, lowered)
+			}
+		}
+	})
+}

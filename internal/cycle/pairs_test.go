@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"claudeops/internal/ops"
 	"claudeops/test/storetest"
@@ -80,4 +81,47 @@ func TestADryRunHoldsForACycleThatARestartCutOff(t *testing.T) {
 		r.reborn()
 		r.ended(ops.CycleSuppressed, "dry run is on")
 	})
+}
+
+// A service is down when the supervisor starts: the first look and the watch see it at the same time, and one of them works on it.
+func TestAServiceThatIsDownAtTheStartGetsOneChain(t *testing.T) {
+	storetest.NewFile(t)
+	for name, tt := range map[string]struct {
+		seen bool // the watch is first
+		ends ops.CycleStatus
+		says string
+		ran  int
+	}{
+		"the look is first":  {false, ops.CycleResolved, "", 2},
+		"the watch is first": {true, ops.CycleSuppressed, "web: cycle 2", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				started := false
+				open := func(r *rehearsal) {
+					var err error
+					_, started, err = r.store.OpenCause(t.Context(), ops.Cause{
+						Key: "web", Environment: "default", Services: []string{"web"}, Level: ops.Down, Reason: "web is down.", Began: clock(), At: clock(),
+					}, ops.NewCycle{Environment: "default", Trigger: ops.TriggerProbe, Services: []string{"web"}, At: clock()}, nil, nil, clock().Add(-time.Minute))
+					r.must(err)
+				}
+				r := newRehearsal(t, chain{policy: policy(probing("web"), probesFirst), acts: []act{hands(2), well}, probes: func(r *rehearsal, p ops.ProbePurpose) []ops.Check {
+					if tt.seen && p == ops.ProbeObserve {
+						open(r)
+					}
+					return healthyFor(ops.ProbeVerify)(r, p)
+				}})
+				defer func() { r.must(r.store.Close()) }()
+				r.submit(ops.NewCycle{Trigger: ops.TriggerScheduled})
+				r.advance()
+				r.ended(tt.ends, tt.says)
+				if !tt.seen {
+					open(r)
+				}
+				if r.ran != tt.ran || started != tt.seen {
+					t.Errorf("%d sessions ran, and the watch started a cycle: %v", r.ran, started)
+				}
+			})
+		})
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"time"
@@ -71,7 +72,7 @@ func promptData(d *draft) prompts.Data {
 			d,
 		), Changes: d.changes, Limits: limitsInWords(policy.Cooldowns), Cooldowns: cooldownsInWords(d.now.Journal.Cooldowns, policy.Cooldowns),
 		Inventory: d.env.Protected.Files, Volumes: d.env.Protected.Volumes, Hosts: d.env.Protected.Hosts,
-		Example: strings.TrimSpace(report.HandoffExample(min(s.Tier, ops.Tier2))), Memories: memories(d.memories),
+		Example: strings.TrimSpace(report.HandoffExample(min(s.Tier, ops.Tier2))), Memories: memories(d.memories), Has: present,
 	}
 	for _, h := range decide.Targets(policy, s.Handler) {
 		data.Targets = append(data.Targets, decide.DescribeHandler(h))
@@ -88,6 +89,11 @@ func promptData(d *draft) prompts.Data {
 		data.Checks, data.Reflexes = measured(d.now.Journal.Checks), d.brief.Reflexes()
 	}
 	return data
+}
+
+func present(program string) bool {
+	_, err := exec.LookPath(program)
+	return err == nil
 }
 
 // addActions names what the session may ask the supervisor for, and what it may propose to a human, for the affected services.

@@ -75,7 +75,11 @@ func TestThePromptsOfTheExamplesPrescribeOnlyWhatTheGuardAllows(t *testing.T) {
 	}
 	judge, err := guard.New(nil)
 	must(t, err)
-	repos := infrastructure(t)
+	repos, bin := infrastructure(t), t.TempDir()
+	for _, name := range []string{"tea", "helm", "apprise"} {
+		must(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"), 0o755))
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			path, err := filepath.Abs(file)

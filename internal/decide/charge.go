@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"claudeops/internal/notice"
 	"claudeops/internal/ops"
@@ -69,7 +70,8 @@ func (v view) named() []string {
 // holding lists what holds services. It is the one place that knows every source: people, trust, the configuration, the watch, other
 // cycles.
 func (v view) holding() []ops.Hold {
-	return slices.Concat(v.gone(), v.heldByPeople(), v.silenced(), v.inhibited(), v.elsewhere(), v.noes(), v.distrusted())
+	return slices.Concat(v.gone(), v.heldByPeople(), v.silenced(), v.inhibited(), v.elsewhere(), v.noes(), v.journal.Attacked, v.distrusted(),
+		v.calledMeanwhile())
 }
 
 // looks is the tier from which silences, maintenance and incidents in somebody's hands hold: a person who asks for something in words
@@ -108,6 +110,9 @@ func (v view) heldByPeople() []ops.Hold {
 			h.By, h.Why, h.Until = ops.HoldBySnooze, notice.Snoozed(i), i.SnoozedUntil
 		case i.Waiting != nil && !own:
 			h.By, h.Why = ops.HoldByQuestion, notice.AwaitsHuman(i)
+			if known, _ := i.Known(); known.Reflex {
+				h.From = ops.Tier2
+			}
 		default:
 			continue
 		}
@@ -216,6 +221,11 @@ func (v view) distrusted() []ops.Hold {
 // untrusting are the holds but for those of trust.
 func (v view) untrusting() []ops.Hold {
 	return slices.DeleteFunc(slices.Clone(v.holds), func(h ops.Hold) bool { return h.By == ops.HoldByTrust })
+}
+
+// unattacked are the holds but for those of trust and of attacks.
+func (v view) unattacked() []ops.Hold {
+	return slices.DeleteFunc(v.untrusting(), func(h ops.Hold) bool { return h.By == ops.HoldByAttack })
 }
 
 // A human who says no means these facts: which check of which service fails in which way, and which actions were named. While nothing
@@ -334,32 +344,54 @@ func (v view) startedByItself() bool {
 	return false
 }
 
+// called lists the services for which a person was called since a time: nobody goes through the tiers for them once more. What this cycle
+// asked itself is no reason to stop it.
+func (v view) called(since time.Time, from ops.Tier) []ops.Hold {
+	var out []ops.Hold
+	for _, i := range v.incidents() {
+		if i.CalledAt == nil || i.UnverifiedAt != nil || i.Own || !i.CalledAt.After(since) {
+			continue
+		}
+		over := i.DeniedUntil != nil && !v.now.Before(*i.DeniedUntil) // a no that is over is asked about again; one that is not says more
+		if over || v.noTo(i.Service) != nil {
+			continue
+		}
+		h := ops.Hold{From: from, By: ops.HoldByCall, Why: notice.WasCalled(i)}
+		if repeat := v.policy.Watch.Grouping.Repeat; repeat > 0 {
+			h.Until = ops.Ptr(i.CalledAt.Add(repeat))
+		}
+		for _, h.Service = range namedBy(i) {
+			if h.Until == nil || h.Until.After(v.now) {
+				out = append(out, h)
+			}
+		}
+	}
+	return out
+}
+
+// calledMeanwhile are those of a scheduled look that waited for its turn: it looks, as it does at all that no probe sees, and hands no such
+// service on.
+func (v view) calledMeanwhile() []ops.Hold {
+	if v.cycle.Trigger != ops.TriggerScheduled {
+		return nil
+	}
+	return v.called(v.cycle.CreatedAt, ops.Tier2)
+}
+
 // door lists what keeps a cycle that nobody asked for from starting an agent, beside what holds services: a person was called for a
-// service since the cycle was asked for, or, for a look, the watch is about to start a cycle for it.
+// service since the cycle was asked for (whoever starts one for a service knows of earlier calls), or, for a look, the watch is about to
+// start a cycle for it. A look that was there before the watch saw it fail keeps it, as at a start: the watch then uses that cycle.
 func (v view) door() []ops.Hold {
 	if v.newest != nil || !v.startedByItself() {
 		return nil
 	}
-	var out []ops.Hold
-	for _, i := range v.incidents() {
-		if i.CalledAt == nil || i.UnverifiedAt != nil || i.Service == "" || i.Own { // what this cycle asked itself is no reason to stop it
-			continue
-		}
-		before := !v.charge.Open && !i.CalledAt.After(v.cycle.CreatedAt) // whoever started this cycle knew of it
-		over := i.DeniedUntil != nil && !v.now.Before(*i.DeniedUntil)    // a no that is over is asked about again; one that is not says more
-		if before || over || v.noTo(i.Service) != nil {
-			continue
-		}
-		h := ops.Hold{Service: i.Service, From: ops.Tier1, By: ops.HoldByCall, Why: notice.WasCalled(i)}
-		if repeat := v.policy.Watch.Grouping.Repeat; repeat > 0 {
-			h.Until = ops.Ptr(i.CalledAt.Add(repeat))
-		}
-		if h.Until == nil || h.Until.After(v.now) {
-			out = append(out, h)
-		}
+	if !v.charge.Open {
+		return v.called(v.cycle.CreatedAt, ops.Tier1)
 	}
+	out := v.called(time.Time{}, ops.Tier1)
 	for _, w := range v.journal.Withheld {
-		if v.charge.Open && (w.Why == ops.HoldRecent || w.Why == ops.HoldWaiting) {
+		seen := w.Until.Add(-v.policy.Watch.Grouping.Window)
+		if w.Why == ops.HoldRecent || w.Why == ops.HoldWaiting && v.cycle.CreatedAt.After(seen) {
 			out = append(out, v.heldByWatch(w, ops.Tier1))
 		}
 	}
@@ -471,13 +503,14 @@ func finishHeld(v view) ops.Step {
 // What was decided a while ago is checked again before a tier starts that may change something: another attempt may have waited for
 // hours, and a restart may lie between.
 
-// forIntent is the view in which the queued session was decided; false if it only looks, or nothing is queued.
+// forIntent is the view in which the queued session was decided; false if it is a look at everything, or nothing is queued.
 func (v view) forIntent() (view, bool) {
 	n := v.newest
-	if !v.intended() || !n.Works() || n.May() <= ops.Tier1 {
+	if !v.intended() || !n.Works() {
 		return v, false
 	}
-	if v.last = v.journal.Parent(*n); v.last == nil {
+	v.last = v.journal.Parent(*n)
+	if v.last == nil && n.May() > ops.Tier1 || v.charge.Open && n.May() <= ops.Tier1 {
 		return v, false
 	}
 	v.holds = v.holding()
@@ -492,7 +525,7 @@ func (v view) objection() string {
 	}
 	trust := before.distrusted()
 	switch {
-	case v.policy.DryRun:
+	case v.policy.DryRun && v.newest.May() > ops.Tier1:
 		return notice.NotAgain(*v.newest, "dry run is on")
 	case v.newest.Tier > v.policy.MaxTier:
 		return notice.NotAgain(*v.newest, "the maximum tier is "+strconv.Itoa(int(v.policy.MaxTier)))
@@ -505,6 +538,9 @@ func (v view) objection() string {
 func (v view) intentStopped() bool { return v.objection() != "" }
 
 func stopIntent(v view) ops.Step {
+	if v.newest.May() <= ops.Tier1 {
+		return leaveToPeople(v)
+	}
 	p := v.problem(ops.ProblemBlocked, ops.LevelWarning, v.objection())
 	return notifyOnce(v, finishForHuman(v, ops.CycleNeedsHuman, p), v.notice(ops.NoticeNeedsHuman, p.level, notice.NeedsHuman(v.told(p))))
 }
@@ -529,6 +565,16 @@ func leaveIntent(v view) ops.Step {
 	before, _ := v.forIntent()
 	reason := notice.NotAgain(*v.newest, ops.Holder(before.heldSince(), before.services()[0], v.newest.May()).Why)
 	return finish(ops.CycleSuppressed, reason, v.event(ops.LevelInfo, ops.EventEscalation, reason))
+}
+
+// flapsNow is the hold of a service that goes up and down, or nil.
+func (v view) flapsNow(service string) *ops.Withheld {
+	for _, w := range v.journal.Withheld {
+		if w.Service == service && w.Why == ops.HoldFlapping {
+			return &w
+		}
+	}
+	return nil
 }
 
 // flaps: a service of the charge is held because it flaps, and for no other reason. Nobody has decided that, so nobody knows of it.

@@ -69,7 +69,7 @@ func nextAttempt(v view, s attempt) ops.Step {
 	case move.Level != ops.RecoveryForceDone && move.Level != ops.RecoveryNone:
 		step = attemptAgain(v, f, class, move, history)
 	case v.mayEscalateRefuted():
-		step = escalateRefuted(v)
+		step = escalateClaim(v)
 	case v.unseen() && len(v.checks(ops.ProbeRecheck, v.last.ID)) == 0:
 		return lookAgain(v)
 	case v.unseen() && v.allProven(ops.ProbeRecheck):
@@ -338,8 +338,9 @@ func inconclusiveWithoutRecovery(v view) ops.Step {
 	return giveUp(v, notice.Inconclusive(*v.last), level)
 }
 
+// giveUp ends a cycle where there is no ladder. What is known to be bad is an incident: nobody else has it in hand.
 func giveUp(v view, reason string, level ops.Level) ops.Step {
-	if level != ops.LevelCritical {
+	if level != ops.LevelCritical && len(v.services()) == 0 {
 		step := finish(ops.CycleFailed, reason, v.event(level, ops.EventSession, reason))
 		if !v.failedBefore() {
 			step.Notices = []ops.Notice{v.notice(ops.NoticeFailed, level, notice.CannotCheck(v.toldOf(reason)))}

@@ -90,6 +90,13 @@ func pairCases(now time.Time) []nextCase {
 			t.Errorf("it is about %v", s.Services)
 		}
 	}
+	var quiet ops.Journal
+	for _, name := range []string{"web", "db"} {
+		quiet.Silences = append(quiet.Silences, ops.Silence{Service: name, Author: "ada", Reason: "known", From: now.Add(-time.Hour), Until: now.Add(time.Hour)})
+	}
+	window := func(p *ops.Policy) { p.Watch.Grouping.Window = 30 * time.Second }
+	waits := ops.Journal{Withheld: []ops.Withheld{{Service: "web", Why: ops.HoldWaiting, Reason: "web may not be alone", Until: now.Add(27 * time.Second)}}}
+	reflexAsked := ops.Journal{Incidents: []ops.Incident{{ID: 4, Service: "web", Class: "down", Status: ops.IncidentOpen, Waiting: ops.Ptr(ops.CycleID(7)), Report: json.RawMessage(`{"waits":true,"reflex":true}`), CalledAt: &now}}}
 	covered := ops.Journal{Denials: []ops.Approval{noToDB}, Withheld: []ops.Withheld{{Service: "web", Why: ops.HoldCovered, Reason: "a cycle was started for it"}}}
 	return []nextCase{
 		{name: "a no to db and a yes to web: web is verified", row: "claim unverified", policy: policy(two, gate), sessions: []ops.Session{both, claim}, checks: seen, journal: yesToWeb, kind: ops.StepProbe, says: "web", check: onlyWeb},
@@ -97,6 +104,24 @@ func pairCases(now time.Time) []nextCase {
 		{name: "a neighbour that was left to a human costs a repair nothing", row: "resolved", policy: policy(two), sessions: []ops.Session{both, claim}, checks: append(seen[:2:2], check("web", "http", ops.ProbeVerify, ops.Healthy, 2, time.Second)), journal: called, kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo, says: "confirmed", check: closes()},
 		{name: "a no to db and an outage of web: web gets its agent", row: "nothing ran", cycle: ops.Cycle{Trigger: ops.TriggerProbe, Charge: ops.Charge{Services: []string{"web"}}}, policy: policy(two, gate), checks: seen, journal: covered, kind: ops.StepQueue},
 		{name: "a person was called while the cycle waited for its turn", row: "all held", cycle: ops.Cycle{Trigger: ops.TriggerProbe, Charge: ops.Charge{Services: []string{"db"}}, CreatedAt: now.Add(-2 * time.Hour)}, policy: policy(two), checks: seen, journal: ops.Journal{Incidents: called.Incidents}, kind: ops.StepFinish, status: ops.CycleSuppressed, says: "db: incident 6, for which a human was called"},
+		{name: "or while the cycle of an alert waited", row: "all held", cycle: ops.Cycle{Trigger: ops.TriggerAlert, Charge: ops.Charge{Services: []string{"db"}}, CreatedAt: now.Add(-2 * time.Hour)}, policy: policy(two), checks: seen, journal: ops.Journal{Incidents: called.Incidents}, kind: ops.StepFinish, status: ops.CycleSuppressed, says: "db: incident 6, for which a human was called"},
+		{name: "or for what no inventory has", row: "all held", cycle: ops.Cycle{Trigger: ops.TriggerAlert, Charge: ops.Charge{Open: true}, CreatedAt: now.Add(-2 * time.Hour)}, policy: policy(), checks: []ops.Check{check("disk", "alert:full", ops.ProbeAlert, ops.Down, 0, time.Minute)}, journal: ops.Journal{Incidents: []ops.Incident{{ID: 7, Class: ops.ClassEnvironment, Report: json.RawMessage(`{"unlisted":["disk"]}`), Status: ops.IncidentOpen, CalledAt: ops.Ptr(now.Add(-time.Hour))}}}, kind: ops.StepFinish, status: ops.CycleSuppressed, says: "disk: incident 7, for which a human was called"},
+		{name: "whoever starts a cycle for a service knows of earlier calls", row: "nothing ran", cycle: ops.Cycle{Trigger: ops.TriggerAlert, Charge: ops.Charge{Services: []string{"db"}}, CreatedAt: now.Add(-time.Minute)}, policy: policy(two), checks: seen, journal: ops.Journal{Incidents: called.Incidents}, kind: ops.StepQueue},
+		{name: "a look that waited meanwhile looks", row: "nothing ran", cycle: ops.Cycle{Trigger: ops.TriggerScheduled, CreatedAt: now.Add(-2 * time.Hour)}, policy: policy(two), checks: seen, journal: ops.Journal{Incidents: called.Incidents}, kind: ops.StepQueue},
+		{name: "and hands on only what nobody was called for", row: "escalation proposed", cycle: ops.Cycle{Trigger: ops.TriggerScheduled, CreatedAt: now.Add(-2 * time.Hour)}, policy: policy(two), sessions: []ops.Session{both}, checks: seen, journal: ops.Journal{Incidents: called.Incidents}, kind: ops.StepQueue, level: ops.LevelInfo, says: "hands web to", check: func(t *testing.T, s ops.Step) {
+			if !slices.Equal(s.Decision.Services, []string{"web"}) {
+				t.Errorf("hands on %v", s.Decision.Services)
+			}
+		}},
+		{name: "once, and all that is wrong is silenced", row: "all held", cycle: ops.Cycle{Trigger: ops.TriggerManual}, policy: policy(two), checks: seen, journal: quiet, kind: ops.StepFinish, status: ops.CycleSuppressed, says: "web: silenced by ada until"},
+		{name: "a look that is asked for over the API likewise", row: "all held", cycle: ops.Cycle{Trigger: ops.TriggerAPI}, policy: policy(two), checks: seen, journal: quiet, kind: ops.StepFinish, status: ops.CycleSuppressed, says: "db: silenced by ada until"},
+		{name: "once, and one thing is not silenced", row: "nothing ran", cycle: ops.Cycle{Trigger: ops.TriggerManual}, policy: policy(two), checks: seen, journal: ops.Journal{Silences: quiet.Silences[:1]}, kind: ops.StepQueue},
+		{name: "whoever asks in words gets a look", row: "nothing ran", cycle: ops.Cycle{Trigger: ops.TriggerManual, Prompt: "why is web down?"}, policy: policy(two), checks: seen, journal: quiet, kind: ops.StepQueue},
+		{name: "but no repair of what is silenced", row: "escalation proposed", cycle: ops.Cycle{Trigger: ops.TriggerManual, Prompt: "why is web down?"}, policy: policy(two), sessions: []ops.Session{both}, checks: seen, journal: quiet, kind: ops.StepFinish, status: ops.CycleSuppressed, level: ops.LevelInfo, says: "silenced by ada"},
+		{name: "down at the start: the first look takes what the watch saw after it began", row: "nothing ran", cycle: ops.Cycle{Trigger: ops.TriggerScheduled, CreatedAt: now.Add(-5 * time.Second)}, policy: policy(two, probesFirst, window), checks: seen[:1], journal: waits, kind: ops.StepQueue},
+		{name: "what the watch saw before a look is left to its cycle", row: "all held", cycle: ops.Cycle{Trigger: ops.TriggerScheduled, CreatedAt: now.Add(-2 * time.Second)}, policy: policy(two, probesFirst, window), checks: seen[:1], journal: waits, kind: ops.StepFinish, status: ops.CycleSuppressed, says: "web may not be alone"},
+		{name: "while a reflex waits for a yes, Tier 1 may look", row: "nothing ran", cycle: ops.Cycle{Trigger: ops.TriggerManual}, policy: policy(two), checks: seen[:1], journal: reflexAsked, kind: ops.StepQueue},
+		{name: "but no tier repairs it", row: "escalation proposed", cycle: ops.Cycle{Trigger: ops.TriggerManual}, policy: policy(two), sessions: []ops.Session{tier1}, checks: seen[:1], journal: reflexAsked, kind: ops.StepFinish, status: ops.CycleSuppressed, level: ops.LevelInfo, says: "web"},
 		{name: "another attempt and a snooze", row: "intent held", policy: policy(two), sessions: retry, journal: snoozed, kind: ops.StepFinish, status: ops.CycleSuppressed, level: ops.LevelInfo, says: "Tier 2 is not started"},
 		{name: "another attempt and flapping that it may have caused", row: "intent", policy: policy(two), sessions: retry, journal: flapping, kind: ops.StepRun},
 		{name: "another attempt and a lower maximum tier", row: "intent stopped", policy: policy(two, func(p *ops.Policy) { p.MaxTier = 1 }), sessions: retry, kind: ops.StepFinish, status: ops.CycleNeedsHuman, level: ops.LevelWarning, notices: 1, says: "the maximum tier is 1"},

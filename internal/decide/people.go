@@ -400,6 +400,8 @@ func (v view) whyItFailed(s ops.Session) string {
 		return strings.TrimSpace("it said all was well, but the judge gives it only " + scores(r) + ". " + strings.Join(r.FailureReasons, "; "))
 	case s.Outcome == ops.OutcomeResolved && len(v.refusedCalls(s)) > 0:
 		return "it said all was well, but the guard refused what it tried: " + refusals(v.refusedCalls(s))
+	case doubted(s):
+		return notice.Unsure(s, *s.Report.Confidence)
 	case s.Error != "":
 		return s.Error
 	case len(f.OutcomeProblems) > 0:

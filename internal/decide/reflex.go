@@ -176,9 +176,9 @@ func (v view) nextReflex() *impulse {
 	return next
 }
 
-// unheld are the services of the chain that nothing holds back. A no to a tier is one to a reflex too.
+// unheld are the services of the chain that nothing holds back. A no to a tier is one to a reflex too; an attack is of agents.
 func (v view) unheld() []string {
-	return ops.Free(v.services(), v.untrusting(), ops.LastTier)
+	return ops.Free(v.services(), v.unattacked(), ops.LastTier)
 }
 
 // dueReflex is the reflex whose time has come, or nil.
@@ -262,7 +262,7 @@ func askReflex(v view) ops.Step {
 	n := v.dueReflex()
 	reason := notice.ReflexAsks(n.Reflex, v.reflexDoes(n.Reflex))
 	report := v.reflexIncident(n.Service, notice.ReflexAnswer(n.Reflex))
-	report.Waits = true
+	report.Waits, report.Reflex = true, true
 	tier := ops.Tier2
 	for _, name := range n.Do {
 		a, _ := v.policy.Inventory.Action(n.Service, name)

@@ -140,3 +140,51 @@ func TestTheDoorDecidesTheTriggerAndTheReason(t *testing.T) {
 		t.Errorf("%+v, %v", cycle, err)
 	}
 }
+
+func TestOnlyWhatIsNotConfiguredIsForgotten(t *testing.T) {
+	c := newCounter(t)
+	ctx := t.Context()
+	c.Check("web", ops.Healthy, "")
+	c.Check("old", ops.Down, "HTTP 502")
+	_, err := c.AddMemory(ctx, ann(), ops.Memory{Service: "nas", Category: "timing", Observation: "starts slowly"}, nil) // named by an agent only
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Await(ops.NewCycle{Environment: "default"}, ops.Policy{MaxTier: ops.LastTier, MaxDepth: 2}, ops.Step{
+		Kind: ops.StepFinish, Status: ops.CycleNeedsHuman, Reason: "no",
+		Incident: &ops.IncidentReport{Title: "no answer", Level: ops.LevelCritical, Class: "down", Services: []string{"old"}, Unlisted: []string{"nas"}},
+	}, apitest.Run{Tier: 1, For: time.Second, Outcome: ops.OutcomeNeedsHuman})
+	forget := func(name string) error { return c.ForgetService(ctx, ann(), "", name) }
+	for name, says := range map[string]string{"web": "it is configured in default; take it out", "old": "is open; resolve it first", "nas": "is open; resolve it first"} {
+		if err := forget(name); !errors.Is(err, ops.ErrConflict) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	open, err := c.Journal.Store.Unresolved(ctx, "default")
+	if err != nil || len(open) != 2 {
+		t.Fatalf("%+v, %v", open, err)
+	}
+	for _, i := range open {
+		if _, err := c.Journal.Store.ResolveIncident(ctx, i.ID, "ann", "gone", c.Now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if text, wrong := desk.Problem(c.ForgetService(ctx, desk.Person{Name: "token", Via: "mcp", Door: desk.API}, "", "old")); !wrong || !strings.Contains(text, "by a person") {
+		t.Errorf("by a program: %q", text)
+	}
+	for _, name := range []string{"old", "nas"} {
+		if err := forget(name); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := forget(name); !errors.Is(err, ops.ErrNotFound) {
+			t.Errorf("%s once more: %v", name, err)
+		}
+	}
+	checks, err := c.Journal.Store.LatestChecks(ctx, "")
+	if err != nil || len(checks) != 1 || checks[0].Service != "web" {
+		t.Errorf("left are %+v, %v", checks, err)
+	}
+	if got := c.records(ops.EventAudit); !slices.Contains(got, "ann forgot the service old") || !slices.Contains(got, "ann forgot the service nas") {
+		t.Errorf("on record are %q", got)
+	}
+}

@@ -2,6 +2,7 @@ package desk
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -167,6 +168,25 @@ func (d *Desk) ClearCooldown(ctx context.Context, by Person, environment, servic
 		return 0, wrong("%s has no cooldown: use restart, redeployment or an action with its own cooldown", action)
 	}
 	return d.Store.ClearCooldown(ctx, e.Name, service, action, reason, by.String(), d.Clock())
+}
+
+// ForgetService removes what is kept of a service that is not configured any more, or was only named by agents.
+func (d *Desk) ForgetService(ctx context.Context, by Person, environment, service string) error {
+	e, err := d.Environment(environment)
+	if err != nil {
+		return err
+	}
+	if name, known := e.Policy.Inventory.Canonical(service); known {
+		return fmt.Errorf("forget %s: it is configured in %s; take it out of the configuration first: %w", name, e.Name, ops.ErrConflict)
+	}
+	if by.Via != "" {
+		return wrong("a service is forgotten by a person: run claudeops services forget %s", service)
+	}
+	if err := d.Store.ForgetService(ctx, e.Name, service, by.String(), d.Clock()); err != nil {
+		return err
+	}
+	d.changed()
+	return nil
 }
 
 // TestNotification sends a test by the way that every other notice takes, so that its delivery is on record.

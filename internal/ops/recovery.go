@@ -94,6 +94,7 @@ type Effects struct {
 	Mutating bool          // it was allowed something that changes a service
 	Done     []GuardRecord // what it was allowed that changes something
 	Denied   []GuardRecord
+	Attack   *GuardRecord // the first of them that attacks the supervisor
 }
 
 // Verification is what a judge made of a claimed repair. The verdict is computed from the numbers.

@@ -126,11 +126,13 @@ func reopen(ctx context.Context, tx db.Querier, r ops.Relapse, told bool) (bool,
 	if err != nil {
 		return false, err
 	}
-	if err := reduceTrust(ctx, tx, claimed, ops.Reduced{Service: i.Service, Why: notice.DidNotLast(claimed)}, r.At); err != nil {
-		return false, err
-	}
-	if err := doubtReflexes(ctx, tx, claimed.ID, i.Service, notice.ReflexRefuted(claimed.ID), r.At); err != nil {
-		return false, err
+	if claimed.VerifiedBy != ops.ProofReflex { // a reflex has its next try, and after the last one Tier 1 is told
+		if err := reduceTrust(ctx, tx, claimed, ops.Reduced{Service: i.Service, Why: notice.DidNotLast(claimed)}, r.At); err != nil {
+			return false, err
+		}
+		if err := doubtReflexes(ctx, tx, claimed.ID, i.Service, notice.ReflexRefuted(claimed.ID), r.At); err != nil {
+			return false, err
+		}
 	}
 	if r.Cycle != 0 {
 		if err := countCycle(ctx, tx, i.ID, r.Cycle); err != nil {

@@ -109,6 +109,13 @@ type keptChecks struct {
 	checks []ops.Check
 }
 
+// stillWatched leaves out what was taken out of the configuration: a probe of which the watch keeps no state. A service without any is there
+// until its incident is over. Where the watch keeps nothing, agents run the probes.
+const stillWatched = `(EXISTS (SELECT 1 FROM probe_states p WHERE p.environment = k.environment AND p.service = k.service AND p.probe = k.probe)
+	OR NOT EXISTS (SELECT 1 FROM probe_states p WHERE p.environment = k.environment)
+	OR NOT EXISTS (SELECT 1 FROM probe_states p WHERE p.environment = k.environment AND p.service = k.service) AND EXISTS (SELECT 1
+		FROM incidents i WHERE i.environment = k.environment AND i.service = k.service AND i.resolved_at IS NULL))`
+
 func (s *Watch) readLatest(ctx context.Context, environment string) ([]ops.Check, error) {
 	// Goes along the index from the newest result of a probe to that of the next probe: of the same service, else of the next
 	// service, else of the next environment. GROUP BY would read every result ever recorded.
@@ -127,7 +134,7 @@ func (s *Watch) readLatest(ctx context.Context, environment string) ([]ops.Check
 			SELECT (`+first+newestFirst+`)
 			UNION ALL
 			SELECT COALESCE(`+next+`) FROM latest l JOIN checks k ON k.id = l.id
-		) `+selectChecks+` WHERE k.id IN (SELECT id FROM latest) ORDER BY k.environment, k.service, k.probe`, args...)
+		) `+selectChecks+` WHERE k.id IN (SELECT id FROM latest) AND `+stillWatched+` ORDER BY k.environment, k.service, k.probe`, args...)
 	if err != nil {
 		return nil, fmt.Errorf("list latest checks: %w", err)
 	}
@@ -144,7 +151,7 @@ func (s *Watch) ChecksOf(ctx context.Context, environment, service string) ([]op
 			SELECT (`+of+newestFirst+`)
 			UNION ALL
 			SELECT (`+of+` AND n.probe > k.probe`+newestFirst+`) FROM latest l JOIN checks k ON k.id = l.id
-		) `+selectChecks+` WHERE k.id IN (SELECT id FROM latest) ORDER BY k.probe`, environment, service, environment, service)
+		) `+selectChecks+` WHERE k.id IN (SELECT id FROM latest) AND `+stillWatched+` ORDER BY k.probe`, environment, service, environment, service)
 	if err == nil {
 		err = s.refreshTimes(ctx, environment, service, out)
 	}
@@ -330,6 +337,40 @@ func (s *Watch) ForgetStates(ctx context.Context, environment string, states []h
 	})
 	if err != nil {
 		return fmt.Errorf("forget states of %s: %w", environment, err)
+	}
+	return nil
+}
+
+// ForgetService removes what is kept of a service that is not configured. The records of what happened stay, and so do cooldowns. It is
+// refused while an incident of it is open.
+func (s *Watch) ForgetService(ctx context.Context, environment, service, by string, at time.Time) error {
+	err := s.db.WriteIn(ctx, "forget_service", db.InEnvironment(environment), func(tx db.Querier) error {
+		open, err := incidentsFor(ctx, tx, environment, 0)
+		if err != nil {
+			return err
+		}
+		for _, i := range open {
+			if known, _ := i.Known(); i.Service == service || slices.Contains(known.Unlisted, service) {
+				return fmt.Errorf("incident %d is open; resolve it first: %w", i.ID, ops.ErrConflict)
+			}
+		}
+		var kept int64
+		for table := range strings.FieldsSeq(`checks check_hours check_days probe_states heartbeats withheld changes things trust reflexes versions memories`) {
+			n, err := db.Affected(ctx, tx, `DELETE FROM `+table+` WHERE environment = ? AND service = ?`, environment, service)
+			if err != nil {
+				return err
+			}
+			kept += n
+		}
+		if kept == 0 {
+			return ops.ErrNotFound
+		}
+		return insertEvent(ctx, tx, ops.Event{
+			Environment: environment, Level: ops.LevelInfo, Kind: ops.EventAudit, Service: service, Message: by + " forgot the service " + service,
+		}, s.orNow(at))
+	})
+	if err != nil {
+		return fmt.Errorf("forget %s: %w", service, err)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package watch
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"claudeops/internal/ops"
@@ -50,8 +51,11 @@ func newEnvironment(e ops.Environment, describe func(ops.ProbeSpec) string) (*en
 		env.windows = append(env.windows, window)
 	}
 	for _, spec := range Probes(e) {
-		env.thresholds[key{spec.Service, describe(spec)}] = health.Thresholds{
+		k := key{spec.Service, describe(spec)}
+		spec.Name = ""
+		env.thresholds[k] = health.Thresholds{
 			FailAfter: spec.FailAfter, RecoverAfter: spec.RecoverAfter, Flapping: e.Watch.Flapping,
+			Target: describe(spec),
 		}
 	}
 	return env, nil
@@ -90,19 +94,32 @@ func (env *environment) load(ctx context.Context, s Store, now time.Time) error 
 	for _, a := range env.alerts {
 		firingKeys[alertKey(a)] = true
 	}
-	var gone []health.State
+	var gone, kept []health.State
 	for _, v := range states {
 		k := key{v.Service, v.Probe}
-		_, configured := env.thresholds[k]
+		limits, configured := env.thresholds[k]
+		if configured && v.Failing() && v.Target != "" && v.Target != limits.Target {
+			v = v.Inherit(v.Probe)
+		}
 		// A check that no longer runs must not stay bad.
 		if !configured && !firingKeys[k] && (!alert.IsAlert(v.Probe) || v.Level != ops.Healthy) {
 			gone = append(gone, v)
-			if v.Failing() && !alert.IsAlert(v.Probe) {
-				env.lost[v.Service] = now
+			if !v.Failing() || alert.IsAlert(v.Probe) {
+				continue
 			}
-			continue
+			heir, ok := env.heir(v.Service, states)
+			if !ok {
+				env.lost[v.Service] = now
+				continue
+			}
+			v = v.Inherit(heir)
+			k = key{v.Service, heir}
+			kept = append(kept, v)
 		}
 		env.states[k], env.saved[k] = v.Begun(now), v.Last.At
+	}
+	if err := s.RecordResults(ctx, name, nil, nil, kept, nil, nil); err != nil {
+		return err
 	}
 	if err := s.ForgetStates(ctx, name, gone); err != nil {
 		return fmt.Errorf("forget states of %s: %w", name, err)
@@ -115,6 +132,16 @@ func (env *environment) load(ctx context.Context, s Store, now time.Time) error 
 		return fmt.Errorf("read what is held back in %s: %w", name, err)
 	}
 	return nil
+}
+
+// heir is a new probe of a service, which takes the place of one that was taken out: its address was corrected.
+func (env *environment) heir(service string, known []health.State) (string, bool) {
+	for k := range env.thresholds {
+		if k.service == service && !slices.ContainsFunc(known, func(v health.State) bool { return v.Service == service && v.Probe == k.probe }) {
+			return k.probe, true
+		}
+	}
+	return "", false
 }
 
 func (env *environment) readAlerts(ctx context.Context, s Store) error {
@@ -160,9 +187,12 @@ func (env *environment) seen(c ops.Cause) (recovered, lost []string) {
 }
 
 // fails reports whether a check of a service is bad.
-func (env *environment) fails(service string) bool {
+func (env *environment) fails(service string) bool { return env.has(service, health.State.Failing) }
+
+// has reports whether the state of a check of a service is as asked.
+func (env *environment) has(service string, is func(health.State) bool) bool {
 	for k, v := range env.states {
-		if k.service == service && v.Failing() {
+		if k.service == service && is(v) {
 			return true
 		}
 	}

@@ -46,7 +46,7 @@ func TestAServiceHasAPageWithEverythingAboutIt(t *testing.T) {
 	s.Now = end.Add(-10 * time.Minute)
 	s.Check("web", ops.Down, "connection refused")
 	s.Check("db", ops.Degraded, "slow")
-	state := health.State{Service: "web", Probe: "http", Level: ops.Down, Since: s.Now}
+	state := health.State{Service: "web", Probe: "GET http://web/", Level: ops.Down, Since: s.Now}
 	must(t, s.Store.RecordResults(t.Context(), "default", nil, nil, []health.State{state}, nil, nil))
 	incident := s.breaks("web", "The port is closed.")
 	restarted(t, s, "web")

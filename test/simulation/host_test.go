@@ -492,7 +492,7 @@ func (w watched) OpenCause(ctx context.Context, c ops.Cause, n ops.NewCycle, che
 	return w.Store.OpenCause(ctx, c, n, checks, notice, since)
 }
 
-func (w watched) ResolveCause(ctx context.Context, c ops.Cause, how string, over func([]string) ops.Notice, at time.Time) error {
+func (w watched) ResolveCause(ctx context.Context, c ops.Cause, how string, over func([]string, []ops.Incident) ops.Notice, at time.Time) error {
 	if err := w.before("ends the cause of " + ops.Listed(c.Services)); err != nil {
 		return err
 	}

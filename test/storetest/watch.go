@@ -15,6 +15,7 @@ import (
 func watchCases() []testCase {
 	return []testCase{
 		{"an alert told again is one alert", alertToldAgain},
+		{"what is not watched any more is not shown", unwatchedIsNotShown},
 		{"an alert ends by its id", alertEndsByItsID},
 		{"notices of one problem share a thread", noticesShareAThread},
 		{"a signed request counts once", signedRequestOnce},
@@ -242,8 +243,8 @@ func (f *Fixture) openIncidents(t *testing.T) []ops.Incident {
 }
 
 // ending makes the notice of an end.
-func ending(title string) func([]string) ops.Notice {
-	return func(services []string) ops.Notice {
+func ending(title string) func([]string, []ops.Incident) ops.Notice {
+	return func(services []string, _ []ops.Incident) ops.Notice {
 		return ops.Notice{Kind: ops.NoticeResolved, Level: ops.LevelInfo, Title: title, Environment: "home", Service: services[0]}
 	}
 }
@@ -255,9 +256,9 @@ func onlyNewsIsTold(t *testing.T, f *Fixture) {
 	_, err := f.Store.AddNotice(t.Context(), other)
 	must(t, err)
 	var news []string
-	must(t, f.Store.ResolveCause(t.Context(), got, "both recovered", func(services []string) ops.Notice {
+	must(t, f.Store.ResolveCause(t.Context(), got, "both recovered", func(services []string, _ []ops.Incident) ops.Notice {
 		news = services
-		return ending("over")(services)
+		return ending("over")(services, nil)
 	}, Start.Add(time.Hour)))
 	equal(t, "news", news, []string{"web"})
 }
@@ -684,5 +685,54 @@ func heartbeatPings(t *testing.T, f *Fixture) {
 	}
 	if got := f.beats(t, failed.Seq); len(got) != 2 || got[0].Service != "mirror" || got[1].Service != "backup" {
 		t.Errorf("since the failure, there are %+v", got)
+	}
+}
+
+// What the newest results say of services counts only while they are watched: not for an address that was corrected, and for a service
+// that was taken out until its incident is over.
+func unwatchedIsNotShown(t *testing.T, f *Fixture) {
+	s, ctx := f.Store, t.Context()
+	check := func(service, probe string, status ops.Health) ops.Check {
+		return ops.Check{At: f.At, Environment: "home", Purpose: ops.ProbeWatch, Service: service, Probe: probe, Type: ops.CheckHTTP, Status: status}
+	}
+	shown := func() (out string) {
+		t.Helper()
+		all, err := s.LatestChecks(ctx, "home")
+		must(t, err)
+		for _, name := range []string{"db", "web"} {
+			one, err := s.ChecksOf(ctx, "home", name)
+			must(t, err)
+			all = append(all[:len(all):len(all)], one...)
+		}
+		for _, c := range all {
+			out += c.Service + " " + c.Probe + "|"
+		}
+		return out
+	}
+	states := []health.State{{Service: "web", Probe: "GET old", Level: ops.Down}, {Service: "db", Probe: "tcp", Level: ops.Down}}
+	must(t, s.RecordResults(ctx, "home", []ops.Check{check("web", "GET old", ops.Down), check("db", "tcp", ops.Down)}, nil, states, nil, nil))
+	if got, want := shown(), "db tcp|web GET old|db tcp|web GET old|"; got != want {
+		t.Errorf("shown is %s", got)
+	}
+	must(t, s.ForgetStates(ctx, "home", states))
+	if got, want := shown(), "db tcp|web GET old|db tcp|web GET old|"; got != want {
+		t.Errorf("where the watch keeps nothing, shown is %s", got)
+	}
+	must(t, s.RecordResults(ctx, "home", []ops.Check{check("web", "GET new", ops.Healthy)}, nil, []health.State{{Service: "web", Probe: "GET new", Level: ops.Healthy}}, nil, nil))
+	if got, want := shown(), "web GET new|web GET new|"; got != want {
+		t.Errorf("after both were changed, shown is %s", got)
+	}
+	// A call for help about what was taken out.
+	f.Commit(t, ops.Transition{Cycle: f.Claim(t, "home").Cycle.ID, At: f.At, Step: ops.Step{
+		Kind: ops.StepFinish, Status: ops.CycleNeedsHuman,
+		Incident: &ops.IncidentReport{Title: "no answer", Level: ops.LevelCritical, Class: "down", Services: []string{"db"}},
+	}})
+	if got, want := shown(), "db tcp|web GET new|db tcp|web GET new|"; got != want {
+		t.Errorf("with an incident, shown is %s", got)
+	}
+	_, err := s.ResolveIncident(ctx, 1, "ann", "gone", f.At)
+	must(t, err)
+	if got, want := shown(), "web GET new|web GET new|"; got != want {
+		t.Errorf("after its end, shown is %s", got)
 	}
 }

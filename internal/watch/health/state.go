@@ -16,6 +16,7 @@ type Thresholds struct {
 	FailAfter    int // bad results in a row; default 2
 	RecoverAfter int // good results in a row; default 2
 	Flapping     ops.Flapping
+	Target       string // what the probe looks at
 
 	lately bool // the results count for Lately
 }
@@ -64,6 +65,9 @@ type State struct {
 	// Flapped is the first of the changes that made it flap, or zero while it does not.
 	Flapped time.Time `json:"flapped,omitzero"`
 	Told    bool      `json:"told,omitempty"` // people were told that it flaps
+	// Target is what its probe looks at. Replaced: a probe of another target found the failure that is going on or has just ended.
+	Target   string `json:"target,omitempty"`
+	Replaced bool   `json:"replaced,omitempty"`
 
 	Lately Lately `json:"lately,omitzero"`
 }
@@ -120,7 +124,7 @@ func (s State) next(result ops.Check, t Thresholds, at time.Time) (State, []Chan
 		result.Instance = s.Last.Instance // the engine could not be asked
 	}
 	s.Service, s.Probe, s.Last, s.Calm = result.Service, result.Probe, result, t.Flapping.Calm
-	s.FailAfter, s.RecoverAfter = t.FailAfter, t.RecoverAfter
+	s.FailAfter, s.RecoverAfter, s.Target, s.Replaced = t.FailAfter, t.RecoverAfter, t.Target, s.Replaced && !bad
 	s.count(bad, result.Status == ops.Down, at)
 	if t.lately && !s.Failing() && s.Bad < t.FailAfter {
 		s.unsteady()
@@ -160,7 +164,7 @@ func (s *State) settle(t Thresholds) ops.Health {
 	switch {
 	case s.Downs >= t.FailAfter:
 		return ops.Down
-	case s.Good >= t.RecoverAfter && s.calm(), s.Level == "" && s.Good > 0:
+	case s.Good >= t.RecoverAfter && s.calm(), (s.Level == "" || s.Replaced) && s.Good > 0:
 		return ops.Healthy
 	case s.Level == ops.Down && s.NotDown >= t.RecoverAfter:
 		return ops.Degraded
@@ -178,6 +182,9 @@ func (s *State) change(to ops.Health, at time.Time) (Change, bool) {
 		return c, false
 	case to == ops.Healthy:
 		c.Kind, c.Reason = Recovered, fmt.Sprintf("%s recovered after %s.", s.Service, at.Sub(s.Began).Round(time.Second))
+		if s.Replaced {
+			c.Reason = ReplacedProbe(s.Service) + "."
+		}
 		s.Began, s.Recovered, s.Lately = time.Time{}, at, Lately{From: at}
 	case s.Level == ops.Down:
 		c.Kind, c.Reason = Eased, fmt.Sprintf("%s is no longer down, but degraded%s.", s.Service, s.because(to))
@@ -187,6 +194,18 @@ func (s *State) change(to ops.Health, at time.Time) (Change, bool) {
 		c.Kind, c.Reason = Failed, fmt.Sprintf("%s is %s%s.", s.Service, to, s.because(to))
 	}
 	return c, true
+}
+
+// Inherit is the state of a failing check for the probe that replaces its own: the failure is what the new probe says of it, and its first
+// good result ends it.
+func (s State) Inherit(probe string) State {
+	s.Last.Probe = probe
+	return State{Service: s.Service, Probe: probe, Level: s.Level, Since: s.Since, Began: s.Began, Last: s.Last, Bad: s.Bad, Replaced: true}
+}
+
+// ReplacedProbe says that services are well, and that they were only bad for a probe that is not used any more.
+func ReplacedProbe(services ...string) string {
+	return ops.Listed(services) + ": the probe that found it was replaced, and the new one finds it healthy"
 }
 
 // because is why the check has a level.

@@ -53,9 +53,14 @@ func (p *Prober) container(ctx context.Context, environment string, spec ops.Pro
 	again := p.restarts.recent(seen.ID, seen.RestartCount, p.clock())
 	found := seen.judge(again)
 	// Package health counts the starts that the engine does not count as restarts, too.
-	found.instance = ops.Instance{ID: seen.ID[:min(len(seen.ID), shortID)], Restarts: seen.RestartCount}
-	found.instance.Started, _ = time.Parse(time.RFC3339Nano, seen.State.StartedAt) // zero where it is not said
+	found.instance = seen.instance()
 	return found
+}
+
+func (c inspected) instance() ops.Instance {
+	out := ops.Instance{ID: c.ID[:min(len(c.ID), shortID)], Restarts: c.RestartCount}
+	out.Started, _ = time.Parse(time.RFC3339Nano, c.State.StartedAt) // zero where it is not said
+	return out
 }
 
 // judge says what the state of a container means, after so many restarts.
@@ -200,8 +205,10 @@ func (p *Prober) containerRuns(ctx context.Context, environment string, spec ops
 		return down("%s is restarting; its last exit code was %d", name, state.ExitCode)
 	case state.Paused:
 		return down("%s is paused", name)
+	case state.Health != nil && state.Health.Status == "unhealthy":
+		return down("%s is unhealthy", name)
 	case state.Running, seen.ended() && state.ExitCode == 0 && !seen.restarts():
-		return healthy()
+		return finding{status: ops.Healthy, instance: seen.instance()}
 	case seen.ended():
 		return down("%s has exited with %d", name, state.ExitCode)
 	}

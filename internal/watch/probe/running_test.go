@@ -52,7 +52,7 @@ func TestAContainerRunsOrHasDoneItsWork(t *testing.T) {
 		problem string
 	}{
 		{"up", ops.Healthy, ""},
-		{"sick", ops.Healthy, ""}, // it runs; whether it works is another question
+		{"sick", ops.Down, "container sick is unhealthy"},
 		{"job", ops.Healthy, ""},
 		{"podman", ops.Healthy, ""},
 		{"killed", ops.Down, "container killed has exited with 137"},
