@@ -160,7 +160,8 @@ func (in Facts) advice() string {
 			f.Session)
 	case TypeUnknown, TypeCancelled, TypeResume, TypeConditional:
 	}
-	return fmt.Sprintf("Read the end of session %d (exit code %s): the failure is not known. The next scheduled cycle starts afresh.", f.Session, in.exit())
+	return fmt.Sprintf("Read the end of session %d (exit code %s): the failure is not known. The next scheduled cycle starts afresh.",
+		f.Session, in.exit())
 }
 
 func (in Facts) credentials() string {
