@@ -167,9 +167,12 @@ func (h *Host) deadMan() *watch.DeadMan {
 // proberOptions are the options of every prober of this host. A probe must not change anything, so with the guard on a command
 // that is known to change something is a configuration error.
 func (h *Host) proberOptions() (probe.Options, error) {
-	o := probe.Options{Clock: h.Clock, Socket: h.engineOf, Heartbeats: func(ctx context.Context, environment, service string) ([]ops.Heartbeat, error) {
-		return h.store.HeartbeatsOf(ctx, environment, service)
-	}}
+	o := probe.Options{
+		Clock: h.Clock, Socket: h.engineOf,
+		Heartbeats: func(ctx context.Context, environment, service string) ([]ops.Heartbeat, error) {
+			return h.store.HeartbeatsOf(ctx, environment, service)
+		},
+	}
 	if !h.Config.Guard.Enabled {
 		return o, nil
 	}
