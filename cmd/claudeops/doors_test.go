@@ -233,15 +233,12 @@ func TestCommandsAreRecordedWithoutADaemonToo(t *testing.T) {
 	if r := b.run("memory", "rm", "99"); r.code == 0 {
 		t.Fatal("a memory that is not there was removed")
 	}
-	if r := b.run("db", "vacuum"); r.code != 0 {
-		t.Fatalf("exit %d %s", r.code, r.stderr)
-	}
 	// An agent may not do it, whatever it can reach.
-	if r := b.runWith([]string{"CLAUDEOPS_SESSION_KEY=0123456789abcdef0123456789abcdef"}, "db", "vacuum"); r.code == 0 {
+	if r := b.runWith([]string{"CLAUDEOPS_SESSION_KEY=0123456789abcdef0123456789abcdef"}, "memory", "rm", "1"); r.code == 0 {
 		t.Error("it works inside a session")
 	}
 	contains(t, "the record", b.audits(), "from command line: claudeops memory add starts slowly (done)",
-		"from command line: claudeops memory rm 99 (failed)", "from command line: claudeops db vacuum (done)")
+		"from command line: claudeops memory rm 99 (failed)")
 	d := b.ready()
 	if r := b.run("memory", "add", "is noisy"); r.code != 0 {
 		t.Fatalf("exit %d %s", r.code, r.stderr)

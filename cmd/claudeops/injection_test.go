@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -118,6 +119,7 @@ func TestRealCLI_AnAgentThatObeysWhatItReadsDoesNoHarm(t *testing.T) {
 			bin, log := gatetest.Markers(t)
 			fixtures, err := gatetest.Fixtures(at)
 			must(t, err)
+			fixtures = slices.DeleteFunc(fixtures, func(f gatetest.Fixture) bool { return f.Order.Attack }) // it would try nothing else
 			reads, orders := deliver(t, fixtures, most)
 			if orders < most*3/4 {
 				t.Fatalf("only %d orders are given", orders)
@@ -147,6 +149,39 @@ func TestRealCLI_AnAgentThatObeysWhatItReadsDoesNoHarm(t *testing.T) {
 			b.nothingLeft()
 		})
 	}
+}
+
+// A hostile log turns an agent against the supervisor: that is its last call, a human is called for it, and no other agent reads the log.
+func TestRealCLI_AnAgentThatAttacksTheSupervisorIsStoppedAtOnce(t *testing.T) {
+	t.Parallel()
+	state := privateFolder(t)
+	fixtures, err := gatetest.Fixtures(gatetest.Places{Volumes: "/volumes", Repos: "/repos", State: state})
+	must(t, err)
+	fixtures = slices.DeleteFunc(fixtures, func(f gatetest.Fixture) bool {
+		return f.Order.ID != "clear-cooldown" || strings.HasSuffix(f.Kind, ".html")
+	})
+	reads, _ := deliver(t, fixtures, 9)
+	agent := &obedient{t: t, state: state, mode: ops.ContextResume, reads: reads[:1]}
+	b, server := realBox(t, agent.answer, "CLAUDEOPS_ESCALATION_MODE=resume", "CLAUDEOPS_RECOVERY=on", "CLAUDEOPS_STATE_DIR="+state, "CLAUDEOPS_SANDBOX=off")
+	b.state = state
+	b.furnish()
+	b.once(6)
+	c := b.cycle()
+	s := c.Journal.Sessions[0]
+	if len(c.Journal.Sessions) != 1 || s.StopCause != ops.StopAttack || s.Status != ops.SessionFailed || c.Cycle.Status != ops.CycleNeedsHuman {
+		t.Fatalf("the cycle is %s with %d sessions, the first %s (%s): %s", c.Cycle.Status, len(c.Journal.Sessions), s.Status, s.StopCause, c.Cycle.Reason)
+	}
+	contains(t, "the reason", c.Cycle.Reason, "session 1 (Tier 1) attacked the supervisor: the guard refused Bash claudeops cooldowns clear web")
+	rows := b.judged(s.ID)
+	if last := rows[len(rows)-1]; last.Rule != ops.RuleAttack {
+		t.Errorf("the last call was refused by %s", last.Rule)
+	}
+	for _, r := range server.Requests() {
+		if done(r, callID("try", 1, 0)) {
+			t.Error("the model was asked again after the attack")
+		}
+	}
+	b.nothingLeft()
 }
 
 // TestRealCLI_WallsAloneHoldAnAgentThatObeysWhatItReads switches the guard off: nothing judges what the agent tries, and the walls of

@@ -121,8 +121,8 @@ func TestAPlanIsApprovedInPartOnARealEngine(t *testing.T) {
 			before, stopped := started(cache), started(web)
 			b := planBox(t, planner(t, []string{"web", "cache"}, tt.plan), fmt.Sprintf(`docker: {broker: on, socket: %[1]s}
 services:
-  - {name: web, container: %[2]s, probes: [{type: container, container: %[2]s, socket: %[1]s}], actions: [{name: fail, run: ["false"]}]}
-  - {name: cache, container: %[3]s, probes: [{type: container, container: %[3]s, socket: %[1]s}]}
+  - {name: web, container: %[2]s, probes: [{type: container, container: %[2]s}], actions: [{name: fail, run: ["false"]}]}
+  - {name: cache, container: %[3]s, probes: [{type: container, container: %[3]s}]}
 `, d.Socket, web, cache))
 			b.once(6)
 			contains(t, "the approval", b.run("approvals", "show", "1").stdout, "step 1: "+tt.plan[0]["action"]+" of web", "step 3: ")
@@ -292,7 +292,7 @@ services:
   - name: web
     container: %[3]s
     compose: {repo: lab, file: %[4]s/compose.yml}
-    probes: [{type: container, container: %[3]s, socket: %[1]s}]
+    probes: [{type: container, container: %[3]s}]
 `, d.Socket, repos, web, project))
 			b.once(6)
 			if r := b.run("approvals", "approve", "1"); r.code != 0 {

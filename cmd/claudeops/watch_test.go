@@ -821,8 +821,9 @@ func TestAContainerThatIsRestartedAgainAndAgainIsOneProblem(t *testing.T) {
 	})}
 	go func() { _ = engine.Serve(listener) }()
 	defer func() { _ = engine.Close() }()
-	b := climbing(t, agenttest.InOrder(1, callsForWeb())).configured(quickly + fmt.Sprintf(`services:
-  - {name: web, probes: [{type: container, container: web, socket: %q, interval: 250ms}]}
+	b := climbing(t, agenttest.InOrder(1, callsForWeb())).configured(quickly + fmt.Sprintf(`docker: {socket: %q}
+services:
+  - {name: web, probes: [{type: container, container: web, interval: 250ms}]}
 `, socket))
 	d := b.ready()
 	d.oneProblem(b, "web is degraded: its container was restarted 2 times within 10m0s", &probed)

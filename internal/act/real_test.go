@@ -33,8 +33,8 @@ func dockerWorld(t *testing.T, project string) (*world, *dockertest.Daemon) {
 		spec(ops.ActionRestart, "restart"), spec(ops.ActionStart, "restart"), spec(ops.ActionStop, "redeployment"), spec(ops.ActionRedeploy, "redeployment"),
 		spec(ops.ActionApply, "redeployment"),
 	}
-	w.env.Probes = []ops.ProbeSpec{{Service: "web", Type: "container", Container: container, Socket: d.Socket, MaxRestarts: 100}}
-	w.options.Prober = probe.New(probe.Options{Clock: time.Now, Socket: d.Socket})
+	w.env.Probes = []ops.ProbeSpec{{Service: "web", Type: "container", Container: container}}
+	w.options.Prober = probe.New(probe.Options{Clock: time.Now, Socket: func(string) string { return d.Socket }})
 	w.options.Docker = func(ops.Environment) string { return d.Socket }
 	gates, err := os.MkdirTemp("/tmp", "act-") //nolint:usetesting // the folders of a test have long names
 	must(t, err)

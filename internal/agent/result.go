@@ -134,7 +134,7 @@ func failureOf(cause ops.StopCause) ops.FailureClass {
 		return ops.FailureInvariant
 	case ops.StopNone:
 		return ""
-	case ops.StopUser, ops.StopShutdown, ops.StopCrash, ops.StopLease:
+	case ops.StopUser, ops.StopShutdown, ops.StopCrash, ops.StopLease, ops.StopAttack:
 		return ops.FailureStopped
 	}
 	return ops.FailureStopped

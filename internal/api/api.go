@@ -140,7 +140,6 @@ func (s *server) routes() http.Handler {
 	}))
 	routes.HandleFunc("GET /schemas/handoff/v1.json", published(report.HandoffSchema()))
 	routes.HandleFunc("GET /schemas/outcome/v1.json", published(report.OutcomeSchema()))
-	routes.HandleFunc("GET /schemas/failure/v1.json", published(recovery.FailureSchema()))
 	routes.HandleFunc("GET /schemas/force-done/v1.json", published(recovery.ForceDoneSchema()))
 	return problems(routes, unambiguous(routes))
 }

@@ -18,7 +18,7 @@ type Change struct {
 	SeenAt      time.Time      `json:"seen_at"`
 	Environment string         `json:"environment"`
 	Host        string         `json:"host"`
-	Kind        ops.ChangeKind `json:"kind" enum:"container,unit,packages,repository,certificate,disk,machine"`
+	Kind        ops.ChangeKind `json:"kind" enum:"container,unit,packages,repository,disk,machine"`
 	Subject     string         `json:"subject" doc:"Such as the name of the container."`
 	Service     *string        `json:"service" doc:"Null if it concerns every service of the environment."`
 	Text        string         `json:"text"`
@@ -64,7 +64,7 @@ type changesQuery struct {
 
 func (s *server) registerChanges(api huma.API) {
 	huma.Register(api, look("list-changes", "/changes", "List what changed on the hosts, newest first", "changes",
-		"Containers, units, packages, clones, certificates, disks and starts of the machine, as hosts saw them every five minutes and when an "+
+		"Containers, units, packages, clones, disks and starts of the machine, as hosts saw them every five minutes and when an "+
 			"incident was opened.", http.StatusUnprocessableEntity), s.listChanges)
 }
 

@@ -17,38 +17,39 @@ import (
 
 // Incident is a problem that needs a human.
 type Incident struct {
-	ID             int64              `json:"id"`
-	Environment    string             `json:"environment"`
-	Service        *string            `json:"service"`
-	Check          *string            `json:"check"`
-	Class          string             `json:"class"`
-	Title          string             `json:"title"`
-	Level          string             `json:"level"`
-	Status         ops.IncidentStatus `json:"status" enum:"open,acknowledged,snoozed,unverified,resolved"`
-	Occurrences    int                `json:"occurrences"`
-	FirstCycleID   int64              `json:"first_cycle_id"`
-	LastCycleID    int64              `json:"last_cycle_id"`
-	WaitingCycleID *int64             `json:"waiting_cycle_id" doc:"The cycle that continues after the answer."`
-	Report         Document           `json:"report" doc:"Services, checks, findings, attempts, cost, recommendation."`
-	OpenedAt       time.Time          `json:"opened_at"`
-	UpdatedAt      time.Time          `json:"updated_at"`
-	DeniedUntil    *time.Time         `json:"denied_until" doc:"Somebody said no: until then no agent works on it as it is."`
-	CalledAt       *time.Time         `json:"called_at" doc:"Since when a human is needed; null while the supervisor works on it alone."`
-	Handled        bool               `json:"handled" doc:"A cycle works on it, and no human is needed yet."`
-	ReopenedAt     *time.Time         `json:"reopened_at" doc:"When it was last opened again, because a repair did not hold."`
-	ProbationUntil *time.Time         `json:"probation_until" doc:"Resolved by a cycle: until then the same check opens it again."`
-	AcknowledgedAt *time.Time         `json:"acknowledged_at"`
-	AcknowledgedBy *string            `json:"acknowledged_by"`
-	SnoozedUntil   *time.Time         `json:"snoozed_until"`
-	ResolvedAt     *time.Time         `json:"resolved_at"`
-	ResolvedBy     *string            `json:"resolved_by"`
-	Resolution     *string            `json:"resolution"`
-	Reminders      int                `json:"reminders"`
-	Told           []ops.Delivery     `json:"told" doc:"Whom its notices reached, oldest first. Null in lists."`
-	NobodyTold     *string            `json:"nobody_told" doc:"Why its notices reached nobody. Null in lists, and if somebody was told."`
-	Story          *postmortem.Story  `json:"story" doc:"What happened, in a line and at most eight steps. Null in lists."`
-	Note           *string            `json:"note" doc:"In the answer to resolve: what is still wrong, and what happens next. Else null."`
-	Changed        *Changed           `json:"changed" doc:"What changed before it; only in the answer to one incident."`
+	ID             int64                 `json:"id"`
+	Environment    string                `json:"environment"`
+	Service        *string               `json:"service"`
+	Check          *string               `json:"check"`
+	Class          string                `json:"class"`
+	Title          string                `json:"title"`
+	Level          string                `json:"level"`
+	Status         ops.IncidentStatus    `json:"status" enum:"open,acknowledged,snoozed,unverified,resolved"`
+	Occurrences    int                   `json:"occurrences"`
+	FirstCycleID   int64                 `json:"first_cycle_id"`
+	LastCycleID    int64                 `json:"last_cycle_id"`
+	WaitingCycleID *int64                `json:"waiting_cycle_id" doc:"The cycle that continues after the answer."`
+	Report         Document              `json:"report" doc:"Services, checks, findings, attempts, cost, recommendation."`
+	Findings       []ops.IncidentFinding `json:"findings" doc:"What a human is called for, piece by piece: it is over when every piece is."`
+	OpenedAt       time.Time             `json:"opened_at"`
+	UpdatedAt      time.Time             `json:"updated_at"`
+	DeniedUntil    *time.Time            `json:"denied_until" doc:"Somebody said no: until then no agent works on it as it is."`
+	CalledAt       *time.Time            `json:"called_at" doc:"Since when a human is needed; null while the supervisor works on it alone."`
+	Handled        bool                  `json:"handled" doc:"A cycle works on it, and no human is needed yet."`
+	ReopenedAt     *time.Time            `json:"reopened_at" doc:"When it was last opened again, because a repair did not hold."`
+	ProbationUntil *time.Time            `json:"probation_until" doc:"Resolved by a cycle: until then the same check opens it again."`
+	AcknowledgedAt *time.Time            `json:"acknowledged_at"`
+	AcknowledgedBy *string               `json:"acknowledged_by"`
+	SnoozedUntil   *time.Time            `json:"snoozed_until"`
+	ResolvedAt     *time.Time            `json:"resolved_at"`
+	ResolvedBy     *string               `json:"resolved_by"`
+	Resolution     *string               `json:"resolution"`
+	Reminders      int                   `json:"reminders"`
+	Told           []ops.Delivery        `json:"told" doc:"Whom its notices reached, oldest first. Null in lists."`
+	NobodyTold     *string               `json:"nobody_told" doc:"Why its notices reached nobody. Null in lists, and if somebody was told."`
+	Story          *postmortem.Story     `json:"story" doc:"What happened, in a line and at most eight steps. Null in lists."`
+	Note           *string               `json:"note" doc:"In the answer to resolve: what is still wrong, and what happens next. Else null."`
+	Changed        *Changed              `json:"changed" doc:"What changed before it; only in the answer to one incident."`
 }
 
 // Approval is a step of a cycle that waits for approval.
@@ -285,7 +286,7 @@ func incidentRow(i ops.Incident) Incident {
 		WaitingCycleID: (*int64)(i.Waiting), Report: documentOf(i.Report), OpenedAt: i.OpenedAt, UpdatedAt: i.UpdatedAt,
 		DeniedUntil: i.DeniedUntil, CalledAt: i.CalledAt, Handled: i.Handled, ReopenedAt: i.ReopenedAt, ProbationUntil: i.ProbationUntil,
 		AcknowledgedAt: i.AcknowledgedAt, AcknowledgedBy: text(i.AcknowledgedBy), SnoozedUntil: i.SnoozedUntil,
-		ResolvedAt: i.ResolvedAt, ResolvedBy: text(i.ResolvedBy), Resolution: text(i.Resolution), Reminders: i.Reminders,
+		ResolvedAt: i.ResolvedAt, ResolvedBy: text(i.ResolvedBy), Resolution: text(i.Resolution), Reminders: i.Reminders, Findings: i.Findings,
 		Note: text(i.Note),
 	}
 }

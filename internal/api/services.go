@@ -61,7 +61,8 @@ func (s *server) registerServices(api huma.API) {
 	huma.Register(api, look("get-service", "/services/{name}", "Show a service", "services",
 		"As in the list.", http.StatusNotFound), s.getService)
 	forget := act("forget-service", "/services/{name}", "Forget a service", "services",
-		"Removes what is kept of a service that is not configured. Records of what happened and cooldowns stay.", http.StatusNotFound)
+		"Removes what is kept of a service that is not configured: results, changes, memories, trust, earned reflexes. Cycles, incidents, "+
+			"events and cooldowns stay. A person asks for it.", http.StatusNotFound)
 	forget.Method, forget.DefaultStatus = http.MethodDelete, http.StatusNoContent
 	huma.Register(api, forget, s.forgetService)
 }

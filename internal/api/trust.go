@@ -100,7 +100,6 @@ type EarnedReflex struct {
 	Reason      *string       `json:"reason"`
 	AskedAt     time.Time     `json:"asked_at"`
 	ChangedAt   time.Time     `json:"changed_at"`
-	YAML        string        `json:"yaml" doc:"The entry for the service's reflexes. It reacts to the status, whatever the class."`
 }
 
 // ReflexRow shows an earned reflex.
@@ -108,7 +107,7 @@ func ReflexRow(r desk.EarnedReflex) EarnedReflex {
 	return EarnedReflex{
 		ID: r.ID, Environment: r.Environment, Service: r.Service, Probe: strings.Join(r.Probes, ", "), On: r.On, Status: string(r.Status),
 		Class: r.Class, Do: r.Do, Does: r.Does, State: string(r.State), Cycles: r.Cycles, Done: r.Done, Helped: r.Helped,
-		ChangedBy: text(r.Person), Reason: text(r.Why), AskedAt: r.AskedAt, ChangedAt: r.ChangedAt, YAML: r.YAML(),
+		ChangedBy: text(r.Person), Reason: text(r.Why), AskedAt: r.AskedAt, ChangedAt: r.ChangedAt,
 	}
 }
 

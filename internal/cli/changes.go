@@ -15,7 +15,7 @@ func (a *app) changesCommand() *cobra.Command {
 	since := time.Now().Add(-24 * time.Hour)
 	var limit int
 	c := &cobra.Command{
-		Use: "changes [SERVICE]", Short: "List what changed on the hosts, newest first: containers, units, packages, clones, certificates, disks",
+		Use: "changes [SERVICE]", Short: "List what changed on the hosts, newest first: containers, units, packages, clones, disks",
 		Long: `Lists what hosts found different between two looks: every five minutes, and when an incident is opened. With a service, it lists
 the changes of this service, of what it depends on, and those that concern every service, such as packages. What could not be seen is
 named at the end.`,

@@ -19,7 +19,7 @@ import (
 
 func (a *app) configCommand() *cobra.Command {
 	c := &cobra.Command{Use: "config", Short: "Check and show the configuration"}
-	c.AddCommand(a.configCheck(), a.configShow(), a.configSchema(), a.configReference())
+	c.AddCommand(a.configCheck(), a.configShow(), a.configSchema())
 	return c
 }
 
@@ -106,20 +106,6 @@ func (a *app) configShow() *cobra.Command {
 	})
 	c.Flags().BoolVar(&origin, "origin", false, "show where each value comes from")
 	return c
-}
-
-func (a *app) configReference() *cobra.Command {
-	return &cobra.Command{
-		Use: "reference", Short: "Print the reference of all settings as Markdown", Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			text, err := config.Reference()
-			if err != nil {
-				return err
-			}
-			fmt.Fprint(a.Stdout, text)
-			return nil
-		},
-	}
 }
 
 // withSettings gives a command a flag for every setting.

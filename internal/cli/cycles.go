@@ -22,8 +22,8 @@ import (
 )
 
 func (a *app) cyclesCommand() *cobra.Command {
-	c := &cobra.Command{Use: "cycles", Aliases: []string{"cycle"}, Short: "List, show, watch and cancel cycles"}
-	c.AddCommand(a.cyclesList(), a.cyclesShow(), a.cyclesWatch(), a.cyclesCancel())
+	c := &cobra.Command{Use: "cycles", Aliases: []string{"cycle"}, Short: "List, show and cancel cycles"}
+	c.AddCommand(a.cyclesList(), a.cyclesShow(), a.cyclesCancel())
 	return c
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -19,19 +18,18 @@ import (
 	"claudeops/internal/config"
 	"claudeops/internal/daemon"
 	"claudeops/internal/daemon/control"
-	"claudeops/internal/daemon/supervisor"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
 
 func (a *app) dbCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "db", Short: "Maintain the database: backup, check, restore, migrate, prune, vacuum, copy",
+		Use: "db", Short: "Maintain the database: backup, check, restore, copy",
 		Example: `  claudeops db backup /srv/backup/claudeops.db     a complete copy, also while the daemon runs
   claudeops db check                               check for damage
   claudeops db restore /srv/backup/claudeops.db    restore a copy; stop the daemon first`,
 	}
-	c.AddCommand(a.dbBackup(), a.dbCheck(), a.dbRestore(), a.dbMigrate(), a.dbPrune(), a.dbVacuum(), a.dbCopy())
+	c.AddCommand(a.dbBackup(), a.dbCheck(), a.dbRestore(), a.dbCopy())
 	return c
 }
 
@@ -160,83 +158,6 @@ which repair was interrupted.`,
 	}, config.StateFlags)
 }
 
-func (a *app) dbPrune() *cobra.Command {
-	return a.withFlags(&cobra.Command{
-		Use: "prune", Short: "Remove old records now; the daemon does this every hour",
-		Long: `Removes records that are older than the retention settings allow, in small batches, also while the daemon runs. You need it only
-if you run 'claudeops once' without a daemon.`,
-		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) (err error) {
-			o := daemon.StoreOptions(cfg)
-			if o.Path != "" {
-				if _, err := os.Stat(o.Path); err != nil {
-					return fmt.Errorf("find database: %w", notThere(err))
-				}
-			}
-			o.Logger = a.quietLogger()
-			s, err := store.Open(c.Context(), o)
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, s.Close()) }()
-			err = (&supervisor.Retention{Records: s, Keep: cfg.Retention, Clock: s.Clock, Logger: a.logger()}).Look(c.Context())
-			return errors.Join(err, a.audit(c.Context(), s, err))
-		}),
-	}, config.RetentionFlags)
-}
-
-func (a *app) dbVacuum() *cobra.Command {
-	return a.withFlags(&cobra.Command{
-		Use: "vacuum", Short: "Rewrite the database to free unused space; stop claudeops first",
-		Long: `The daemon frees space by itself, a little at a time; this frees all of it at once. It needs as much free disk space as the size of
-the database.`,
-		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
-			if cfg.DatabaseURL != "" {
-				return a.vacuum(c.Context(), daemon.StoreOptions(cfg))
-			}
-			if _, err := os.Stat(daemon.DatabasePath(cfg)); err != nil {
-				return fmt.Errorf("find database: %w", notThere(err))
-			}
-			return control.Offline(cfg.StateDir, func() error { return a.vacuum(c.Context(), daemon.StoreOptions(cfg)) })
-		}),
-	}, config.StateFlags)
-}
-
-func (a *app) vacuum(ctx context.Context, o store.Options) (err error) {
-	if process.InSession() {
-		return errInSession
-	}
-	before := fileSize(o.Path)
-	o.Logger = a.quietLogger()
-	s, err := store.Open(ctx, o)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	err = s.Vacuum(ctx)
-	if err := errors.Join(err, a.audit(ctx, s, err)); err != nil {
-		return err
-	}
-	row := struct {
-		Before int64 `json:"bytes_before,omitempty"`
-		After  int64 `json:"bytes_after,omitempty"`
-	}{before, fileSize(o.Path)}
-	return a.printOne(row, func(w io.Writer) {
-		if o.Path == "" {
-			fmt.Fprintln(w, "done")
-			return
-		}
-		fmt.Fprintf(w, "%s before, %s after\n", megabytes(row.Before), megabytes(row.After))
-	})
-}
-
-func fileSize(path string) int64 {
-	info, err := os.Stat(path)
-	if err != nil {
-		return 0
-	}
-	return info.Size()
-}
-
 func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/(1<<20)) }
 
 // serverTool is the PostgreSQL command, ready to run. It asks for the password, which is left out.
@@ -252,116 +173,6 @@ func serverTool(command, address string) string {
 }
 
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
-
-// notThere turns a missing file into the error for exit code 4.
-func notThere(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: %w", ops.ErrNotFound, err)
-	}
-	return err
-}
-
-// pendingRow is what an upgrade of the database would do, as it is printed.
-type pendingRow struct {
-	Database   string   `json:"database"`
-	Schema     int64    `json:"schema"`
-	Newest     int64    `json:"newest_schema"`
-	Migrations []string `json:"migrations"`
-	Backup     string   `json:"backup,omitempty"`
-	Hint       string   `json:"hint,omitempty"`
-}
-
-func (a *app) dbMigrate() *cobra.Command {
-	var check bool
-	c := &cobra.Command{
-		Use: "migrate", Short: "Migrate the database to this version; the daemon does this when it starts",
-		Long: `Brings the tables of an older database to what this version needs. A database in a file is backed up first, into the folder
-"backups" beside it; the last two backups are kept. Without a backup nothing is migrated. A database on a PostgreSQL server is not
-backed up: use pg_dump before an upgrade.
-
-With --check nothing is changed: the missing migrations are printed, and the exit code is 5 if there are any, 0 if there are none, 4
-if there is no database yet, and 1 if the database needs a newer version of claudeops.`,
-		Example: `  claudeops db migrate --check     print what the next start would migrate
-  claudeops db migrate             migrate now; stop the daemon first`,
-		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
-			o := a.storeOptions(cfg)
-			row, err := a.pending(c.Context(), cfg, o)
-			if err != nil {
-				return err
-			}
-			if check || len(row.Migrations) == 0 {
-				return a.printPending(row)
-			}
-			if process.InSession() {
-				return errInSession
-			}
-			migrate := func() error { return migrateNow(c.Context(), o) }
-			if cfg.DatabaseURL == "" {
-				err = control.Offline(cfg.StateDir, migrate)
-			} else {
-				err = migrate()
-			}
-			if err != nil {
-				return err
-			}
-			return a.printOne(row, func(w io.Writer) {
-				fmt.Fprintf(w, "%s is migrated from schema %d to %d\n", row.Database, row.Schema, row.Newest)
-				if row.Backup != "" {
-					fmt.Fprintf(w, "The database as it was before is in %s\n", row.Backup)
-				}
-			})
-		}),
-	}
-	c.Flags().BoolVar(&check, "check", false, "print what would be migrated, change nothing; exit 5 if there is something")
-	return a.withFlags(c, config.StateFlags)
-}
-
-func (a *app) pending(ctx context.Context, cfg *config.Config, o store.Options) (pendingRow, error) {
-	p, err := store.FindPending(ctx, o)
-	if err != nil {
-		return pendingRow{}, err
-	}
-	row := pendingRow{Database: p.Database, Schema: p.Schema, Newest: p.Newest, Migrations: p.Migrations, Backup: p.Backup}
-	if row.Migrations == nil {
-		row.Migrations = []string{}
-	}
-	if cfg.DatabaseURL != "" && len(row.Migrations) > 0 {
-		row.Hint = "claudeops does not back up a PostgreSQL server; first run: " +
-			serverTool("pg_dump --format=custom --file=claudeops.dump", cfg.DatabaseURL)
-	}
-	return row, nil
-}
-
-func (a *app) printPending(row pendingRow) error {
-	err := a.printOne(row, func(w io.Writer) {
-		if len(row.Migrations) == 0 {
-			fmt.Fprintf(w, "%s has schema %d; nothing to migrate\n", row.Database, row.Schema)
-			return
-		}
-		fmt.Fprintf(w, "%s has schema %d; this version needs schema %d. To migrate:\n", row.Database, row.Schema, row.Newest)
-		for _, name := range row.Migrations {
-			fmt.Fprintln(w, "  "+name)
-		}
-		if row.Backup != "" {
-			fmt.Fprintf(w, "Before that, the database is backed up to %s\n", filepath.Clean(row.Backup))
-		}
-		if row.Hint != "" {
-			fmt.Fprintln(w, row.Hint)
-		}
-	})
-	if err != nil || len(row.Migrations) == 0 {
-		return err
-	}
-	return quietly(exitConflict)
-}
-
-func migrateNow(ctx context.Context, o store.Options) error {
-	s, err := store.Open(ctx, o)
-	if err != nil {
-		return err
-	}
-	return s.Close()
-}
 
 // copiedRow is a copied table as it is printed.
 type copiedRow struct {

@@ -492,7 +492,7 @@ func dockerBroker(ctx context.Context, cfg *config.Config) finding {
 // watchesContainers reports whether a probe asks the engine of this machine.
 func watchesContainers(cfg *config.Config) bool {
 	return slices.ContainsFunc(cfg.Environments(), func(e ops.Environment) bool {
-		return slices.ContainsFunc(e.Probes, func(p ops.ProbeSpec) bool { return p.Type == "container" && p.Socket == "" })
+		return slices.ContainsFunc(e.Probes, func(p ops.ProbeSpec) bool { return p.Type == "container" })
 	})
 }
 

@@ -78,11 +78,6 @@ func TestNoticesAreThoseOfTheServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.shows("notify list --status dead", "jellyfin is down", "no route")
-	e.must("notify", "retry", "--dead")
-	e.shows("notify list", "pending")
-	if code, _, _ := e.run("notify", "retry", "1"); code != exitConflict {
-		t.Errorf("one that waits already: exit %d", code)
-	}
 	if code, _, errs := e.run("--server", e.url, "notify", "test"); code != exitUsage || !strings.Contains(errs, "local state folder only") {
 		t.Errorf("trying a notification at a server: exit %d, %s", code, errs)
 	}

@@ -16,9 +16,9 @@ func TestErrorsDoNotRepeatThemselves(t *testing.T) {
 	local := []string{"HOME=" + t.TempDir(), "CLAUDEOPS_STATE_DIR=" + filepath.Dir(e.Path)}
 	goWords := regexp.MustCompile(`strconv|ParseInt|invalid syntax|json:|sql:|EOF|<nil>|nil pointer|context deadline`)
 	for _, args := range []string{
-		"sessions show 99", "sessions logs 99", "sessions stop 99", "sessions stop 1", "cycles show 99", "cycles show --session 99", "cycles watch 99",
+		"sessions show 99", "sessions logs 99", "sessions stop 99", "sessions stop 1", "cycles show 99", "cycles show --session 99",
 		"cycles cancel 99", "cycles cancel 1", "incidents show 99", "incidents ack 99", "incidents resolve 99", "incidents snooze 99 --for 1h",
-		"approvals show 99", "approvals approve 99", "memory rm 99", "silences rm 99", "notify retry 99", "services show jelyfin",
+		"approvals show 99", "approvals approve 99", "memory rm 99", "silences rm 99", "services show jelyfin",
 		"costs --environment defalt", "sessions list --limit abc", "sessions show abc", "sessions list --tier x",
 	} {
 		for _, from := range [][]string{server, local} {

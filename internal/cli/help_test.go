@@ -47,7 +47,6 @@ func TestOnlyCommandsThatNeedItTakeEverySetting(t *testing.T) {
 		{"config show", []string{"interval"}, nil},
 		{"doctor", []string{"claude-bin"}, nil},
 		{"db check", []string{"state-dir", "database-url-file"}, []string{"interval", "tier1-model"}},
-		{"db prune", []string{"state-dir", "retention-transcripts"}, []string{"interval"}},
 		{"sessions list", []string{"state-dir", "database-url-file"}, []string{"interval"}},
 		{"healthcheck", []string{"listen"}, []string{"state-dir"}},
 		{"handlers list", nil, []string{"interval", "state-dir"}},

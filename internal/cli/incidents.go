@@ -21,10 +21,10 @@ import (
 func (a *app) incidentsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "incidents", Aliases: []string{"incident"},
-		Short: "Outages and problems: list, show, report, run, ack, snooze, resolve",
+		Short: "Outages and problems: list, show, report, ack, snooze, resolve",
 	}
 	c.AddCommand(a.incidentsList(), show(a, "Show an incident: checks, findings, what was tried, cost", "/incidents/%d", printIncident),
-		a.incidentsReport(), a.incidentsRun(), a.incidentsSnooze(),
+		a.incidentsReport(), a.incidentsSnooze(),
 		a.incidentChange("ack", "Acknowledge an incident: nothing escalates for it, and reminders stop"),
 		a.incidentChange("resolve", "Close an incident; a cycle that waits for it ends as resolved"))
 	return c
@@ -51,29 +51,6 @@ each with what is on record about it. The report is made from the records alone;
 				return err
 			}
 			return a.printOne(map[string]any{"id": id, "markdown": string(text)}, func(w io.Writer) { fmt.Fprintf(w, "%s", text) })
-		}),
-	}
-}
-
-func (a *app) incidentsRun() *cobra.Command {
-	return &cobra.Command{
-		Use: "run ID", Short: "Start another cycle for the service of an incident, at Tier 1", Args: cobra.ExactArgs(1),
-		RunE: changeOne(a, func(ctx context.Context, s *client, id int64) error {
-			i, err := s.Incident(ctx, id)
-			if err != nil {
-				return err
-			}
-			a.tellHeld(ctx, s, i.Environment)
-			got, err := post[started](ctx, s, "/incidents/"+digits(id)+"/run", nil)
-			if err != nil {
-				return err
-			}
-			cycle := got.ID
-			fmt.Fprintf(a.Stderr, "cycle %d is queued; follow it with 'claudeops cycles show %d'\n", cycle, cycle)
-			if err := a.printOne(map[string]any{"id": cycle, "status": ops.CycleQueued}, func(w io.Writer) { fmt.Fprintln(w, cycle) }); err != nil {
-				return err
-			}
-			return a.wake(ctx)
 		}),
 	}
 }
@@ -138,6 +115,13 @@ func printIncident(w io.Writer, i api.Incident) {
 		if x.Status != ops.Healthy {
 			fmt.Fprintf(w, "  %s %s: %s %s\n", clean(x.Service), x.CheckType, x.Status, clean(x.Error))
 		}
+	}
+	for _, f := range i.Findings {
+		state := "open"
+		if f.OverAt != nil {
+			state = "over since " + stamp(f.OverAt) + ": " + clean(f.How)
+		}
+		fmt.Fprintf(w, "Found by %s: %s (%s)\n", f.By, clean(f.What), state)
 	}
 	for _, part := range []struct{ name, text string }{{"Findings", r.Findings}, {"Tried", r.Tried}, {"To do", r.Recommendation}} {
 		if part.text != "" {

@@ -421,7 +421,6 @@ type serviceEntry struct {
 type probeEntry struct {
 	Type      string `yaml:"type"`
 	Container string `yaml:"container,omitempty"`
-	Socket    string `yaml:"socket,omitempty"`
 	Unit      string `yaml:"unit,omitempty"`
 	Address   string `yaml:"address,omitempty"`
 	URL       string `yaml:"url,omitempty"`
@@ -442,9 +441,6 @@ func (a answers) serviceList() (string, error) {
 		w := serviceEntry{Name: s.Name, Container: s.Container, Unit: s.Unit}
 		for _, p := range s.Probes() {
 			probe := probeEntry{Type: p.Type, Container: p.Container, Unit: p.Unit, Address: p.Address, URL: p.URL, Expect: p.ExpectStatus}
-			if p.Container != "" {
-				probe.Socket = a.socket
-			}
 			w.Probes = append(w.Probes, probe)
 		}
 		var b bytes.Buffer

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"math"
 	"net/http"
 	"time"
 
@@ -14,8 +13,8 @@ import (
 )
 
 func (a *app) memoryCommand() *cobra.Command {
-	c := &cobra.Command{Use: "memory", Aliases: []string{"memories"}, Short: "Notes that later sessions are given: list, add, rm, export"}
-	c.AddCommand(a.memoryList(), a.memoryAdd(), a.memoryRemove(), a.memoryExport())
+	c := &cobra.Command{Use: "memory", Aliases: []string{"memories"}, Short: "Notes that later sessions are given: list, add, rm"}
+	c.AddCommand(a.memoryList(), a.memoryAdd(), a.memoryRemove())
 	return c
 }
 
@@ -65,20 +64,6 @@ func (a *app) memoryRemove() *cobra.Command {
 				fmt.Fprintf(a.Stderr, "memory %d deleted\n", id)
 			}
 			return err
-		}),
-	}
-}
-
-func (a *app) memoryExport() *cobra.Command {
-	return &cobra.Command{
-		Use: "export", Short: "Print all memories as JSON lines",
-		RunE: on(a.read, func(c *cobra.Command, s *client, _ []string) error {
-			a.output = asLines
-			found, err := items[api.Memory](c.Context(), s, "/memories", query("all", "true"), math.MaxInt)
-			if err != nil {
-				return err
-			}
-			return printRows(a, found, "", nil)
 		}),
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
@@ -31,46 +30,6 @@ func noticeStatuses() []string {
 	return wordsOf([]ops.NoticeStatus{ops.NoticePending, ops.NoticeSent, ops.NoticeDead, ops.NoticeSkipped})
 }
 
-func (a *app) notifyRetry() *cobra.Command {
-	var dead bool
-	c := &cobra.Command{
-		Use: "retry [ID…]", Short: "Send failed notifications again", Args: cobra.ArbitraryArgs,
-		RunE: func(c *cobra.Command, args []string) error {
-			if dead == (len(args) > 0) {
-				return usage(errors.New("give the ids of notifications, or --dead for all failed ones"))
-			}
-			var ids []int64
-			for _, arg := range args {
-				id, err := number(arg)
-				if err != nil {
-					return err
-				}
-				ids = append(ids, id)
-			}
-			return a.change(c.Context(), func(s *client) error {
-				if dead {
-					found, err := items[api.Notification](c.Context(), s, "/notifications", query("status", string(ops.NoticeDead)), 200)
-					if err != nil {
-						return err
-					}
-					for _, n := range found {
-						ids = append(ids, n.ID)
-					}
-				}
-				for _, id := range ids {
-					if err := s.ask(c.Context(), http.MethodPost, "/notifications/"+digits(id)+"/retry", nil, nil); err != nil {
-						return err
-					}
-				}
-				fmt.Fprintf(a.Stderr, "%s sent again\n", plural(len(ids), "notification is", "notifications are"))
-				return a.wake(c.Context())
-			})
-		},
-	}
-	c.Flags().BoolVar(&dead, "dead", false, "retry all failed notifications")
-	return c
-}
-
 // recordTest records who took a test: it is the proof that people are told.
 func (a *app) recordTest(ctx context.Context, n ops.Notice, took []string) error {
 	return a.writing(ctx, func(s *store.Store, _ *config.Config) (err error) {
@@ -88,7 +47,7 @@ func (a *app) recordTest(ctx context.Context, n ops.Notice, took []string) error
 }
 
 func (a *app) notifyCommand() *cobra.Command {
-	c := &cobra.Command{Use: "notify", Short: "Notifications: test, list, retry"}
+	c := &cobra.Command{Use: "notify", Short: "Notifications: test, list"}
 	c.AddCommand(&cobra.Command{
 		Use: "test", Short: "Send a test notification to every configured target",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
@@ -109,6 +68,6 @@ func (a *app) notifyCommand() *cobra.Command {
 			return nil
 		}),
 	})
-	c.AddCommand(a.notifyList(), a.notifyRetry())
+	c.AddCommand(a.notifyList())
 	return c
 }

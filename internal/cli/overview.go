@@ -15,6 +15,7 @@ import (
 	"claudeops/internal/api/situation"
 	"claudeops/internal/daemon/control"
 	"claudeops/internal/ops"
+	"claudeops/internal/store"
 )
 
 // overview is what status prints.
@@ -243,4 +244,17 @@ func ranFor(t *time.Time) string {
 		return "not started"
 	}
 	return "for " + roughly(time.Since(*t))
+}
+
+// unfinished lists the cycles that run, wait for a human or are queued.
+func unfinished(ctx context.Context, s *client) ([]api.Cycle, error) {
+	var out []api.Cycle
+	for _, status := range []ops.CycleStatus{ops.CycleRunning, ops.CycleWaitingHuman, ops.CycleQueued} {
+		found, err := s.Cycles(ctx, store.CycleFilter{Status: status, Limit: 20})
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, found...)
+	}
+	return out, nil
 }

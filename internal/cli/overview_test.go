@@ -65,24 +65,6 @@ func TestStatusShowsTheWallsOfTheServer(t *testing.T) {
 	}
 }
 
-func TestACycleIsWatchedUntilItEnds(t *testing.T) {
-	e := newElsewhere(t)
-	e.chain()
-	out := e.shows("cycles watch 1", "Session #1  Tier 1  haiku  ✓ completed · escalate", "warning   is down", "Escalation Chain for Cycle #1", "Result: resolved")
-	if strings.Index(out, "is down") > strings.Index(out, "Escalation Chain") {
-		t.Errorf("the events come after the end:\n%s", out)
-	}
-	if code, _, errs := e.run("cycles", "watch"); code != exitNotFound || !strings.Contains(errs, "no cycle is running") {
-		t.Errorf("without a running cycle: exit %d, %s", code, errs)
-	}
-	e.Await(ops.NewCycle{Prompt: "look"}, ops.Policy{MaxTier: ops.LastTier, MaxDepth: 2}, ops.Step{
-		Reason: "it is down", Approval: &ops.Approval{Kind: ops.ApprovalTier, Tier: 3, Handler: "tier3", Reason: "it is down"},
-	}, apitest.Run{Tier: 2, For: time.Second, Outcome: ops.OutcomeEscalate})
-	if code, out, _ := e.run("cycles", "watch"); code != exitNeedsHuman || !strings.Contains(out, "Cycle #2") {
-		t.Errorf("one that waits for a human: exit %d\n%s", code, out)
-	}
-}
-
 func TestAnApprovalIsShown(t *testing.T) {
 	e := newElsewhereAt(t, time.Now().UTC().Truncate(time.Second))
 	e.fill()
@@ -150,7 +132,7 @@ func TestShellsGetIdsNamesAndValues(t *testing.T) {
 	}
 	for args, want := range map[string]string{
 		"sessions show":          "1\tTier 1, completed",
-		"cycles watch":           "3\trunning",
+		"cycles show":            "3\trunning",
 		"incidents ack":          "1\topen, jellyfin is <down>",
 		"approvals approve":      "1\ttier3, it is down",
 		"services show":          "jellyfin\tdown",

@@ -14,12 +14,12 @@ import (
 
 func (a *app) reflexesCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "reflexes", Aliases: []string{"reflex"}, Short: "Repairs that helped three times: list, show, enable, disable, export",
+		Use: "reflexes", Aliases: []string{"reflex"}, Short: "Repairs that helped three times: list, show, enable, disable",
 	}
 	c.AddCommand(a.reflexesList(),
 		show(a, "Show an earned reflex: when it is done, what it runs, where it comes from", "/reflexes/%d", printReflex),
 		a.reflexesSwitch("enable", "Let the supervisor do it without an agent from now on"),
-		a.reflexesSwitch("disable", "Switch it off, or say no to it"), a.reflexesExport())
+		a.reflexesSwitch("disable", "Switch it off, or say no to it"))
 	return c
 }
 
@@ -68,43 +68,4 @@ func (a *app) reflexesSwitch(verb, short string) *cobra.Command {
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
 	return c
-}
-
-func (a *app) reflexesExport() *cobra.Command {
-	var environment string
-	c := &cobra.Command{
-		Use: "export", Short: "Print the reflexes that are on as YAML for the configuration", Args: cobra.NoArgs,
-		RunE: on(a.read, func(c *cobra.Command, s *client, _ []string) error {
-			all, err := items[api.EarnedReflex](c.Context(), s, "/reflexes", query("environment", environment), mostItems)
-			if err == nil {
-				_, err = io.WriteString(a.Stdout, exported(all))
-			}
-			return err
-		}),
-	}
-	c.Flags().StringVar(&environment, "environment", "", "environment (default: the first one)")
-	return c
-}
-
-// exported is the part of a configuration that has the reflexes that are on.
-func exported(all []api.EarnedReflex) string {
-	var order []string
-	entries := map[string]string{}
-	for _, r := range all {
-		if r.State != string(ops.ReflexOn) {
-			continue
-		}
-		if entries[r.Service] == "" {
-			order = append(order, r.Service)
-		}
-		entries[r.Service] += fmt.Sprintf("      - %s # earned by %s, for %s\n", r.YAML, cycleNames(r.Cycles), r.Class)
-	}
-	if len(order) == 0 {
-		return "services: [] # no earned reflex is on\n"
-	}
-	out := "services:\n"
-	for _, name := range order {
-		out += fmt.Sprintf("  - name: %q\n    reflexes:\n%s", name, entries[name])
-	}
-	return out
 }

@@ -201,7 +201,7 @@ from a validated report, never the model.`,
 		"setup": {
 			a.initCommand(), a.agentCommand(), a.doctorCommand(), a.configCommand(), a.rehearseCommand(), a.handlersCommand(), a.tokensCommand(),
 			a.dbCommand(),
-			a.guardCommand(), a.handoffCommand(), a.recoveryCommand(), a.notifyCommand(), a.healthcheckCommand(), a.mcpCommand(), a.versionCommand(),
+			a.guardCommand(), a.handoffCommand(), a.notifyCommand(), a.healthcheckCommand(), a.mcpCommand(), a.versionCommand(),
 		},
 	} {
 		for _, c := range commands {

@@ -105,7 +105,6 @@ func TestLocalJSONIsWhatTheAPISends(t *testing.T) {
 		{command: "approvals list", path: "/approvals"},
 		{command: "cooldowns list", path: "/cooldowns"},
 		{command: "memory list", path: "/memories"},
-		{command: "memory export", path: "/memories", lines: true},
 		{command: "silences list", path: "/silences"},
 		{command: "notify list", path: "/notifications"},
 		{command: "services list --state down", path: "/services?state=down"},

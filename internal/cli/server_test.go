@@ -107,7 +107,6 @@ func TestCommandsShowTheJournalOfAServer(t *testing.T) {
 		{"approvals list", []string{"No approvals found."}},
 		{"cooldowns list", []string{"No cooldowns found."}},
 		{"memory list", []string{"starts slowly"}},
-		{"memory export", []string{`"observation":"starts slowly"`}},
 	} {
 		code, out, errs := e.run(strings.Fields(tc.args)...)
 		if code != exitOK {

@@ -111,7 +111,8 @@ func (a *app) servicesForget() *cobra.Command {
 		Use: "forget NAME", Short: "Remove what is kept of a service that is not configured; cycles, incidents and events stay",
 		Args: cobra.ExactArgs(1), Example: `  claudeops services forget old-web`,
 		RunE: on(a.change, func(c *cobra.Command, s *client, args []string) error {
-			err := s.ask(c.Context(), http.MethodDelete, "/services/"+url.PathEscape(args[0])+"?environment="+url.QueryEscape(environment), nil, nil)
+			path := "/services/" + url.PathEscape(args[0]) + "?" + query("environment", environment).Encode()
+			err := s.ask(c.Context(), http.MethodDelete, path, nil, nil)
 			if err == nil {
 				fmt.Fprintf(a.Stderr, "%s is forgotten\n", clean(args[0]))
 			}

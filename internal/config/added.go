@@ -132,7 +132,7 @@ func added(p ops.ProbeSpec) bool {
 	case "http":
 		return p.Method == "GET" && p.Headers == nil && p.Body == "" && !p.InsecureTLS
 	case "tcp", "container", ops.ProbeHeartbeat:
-		return p.Command == nil && p.Socket == ""
+		return p.Command == nil
 	}
 	return false
 }

@@ -44,7 +44,6 @@ services:
 		"and a command":     {base, base + "  - {name: new, probes: [{type: command, command: [/bin/x]}]}\n", config.Addition{Service: "new"}, "more than this"},
 		"and headers":       {base, base + "    probes: [{type: http, url: http://a, headers: {A: b}}]\n", config.Addition{Service: "db", Probe: true}, "no effect"},
 		"and a method":      {base, base + "    probes: [{type: http, url: http://a, method: POST}]\n", config.Addition{Service: "db", Probe: true}, "no effect"},
-		"and a socket":      {base, base + "    probes: [{type: container, container: c, socket: /x}]\n", config.Addition{Service: "db", Probe: true}, "no effect"},
 		"probe of another":  {base, base + "    probes: [{type: tcp, address: db:1}]\n", config.Addition{Service: "web", Probe: true}, "more than this"},
 		"two probes":        {base, base + "    probes: [{type: tcp, address: db:1}, {type: tcp, address: db:2}]\n", config.Addition{Service: "db", Probe: true}, "more than this"},
 		"nothing":           {base, base, config.Addition{Service: "new"}, "no effect"},

@@ -194,7 +194,7 @@ func TestEverySettingIsReadFromEverySource(t *testing.T) {
 		"escalation.approval.expiry": "0", "escalation.approval.on_expiry": "deny", "escalation.approval.remind": "10m",
 
 		"recovery.limits.total_time": "1m",
-		"trust":                      "ask", "observe": "both", "observe_every": "24h", "tolerate_degraded": "true", "grouping.window": "1m", "grouping.grace": "1m", "grouping.pause": "1m",
+		"trust":                      "ask", "observe": "both", "observe_every": "24h", "grouping.window": "1m", "grouping.grace": "1m", "grouping.pause": "1m",
 		"grouping.repeat": "0", "retention.checks": "48h", "retention.transcripts": "48h", "retention.transcripts_max_mb": "10", "retention.events": "48h",
 
 		"deadman.ping_url": "http://127.0.0.1:9/ping", "webhooks.expire": "1h", "notify.second_urls": "json://127.0.0.1", "notify.telegram_senders": "42,43", "notify.telegram_responders": "44",

@@ -39,7 +39,6 @@ type environment struct {
 type watching struct {
 	observe     ops.Observe    // empty: as its probes suggest
 	every       *time.Duration // nil: as its probes suggest
-	tolerate    bool
 	grouping    ops.Grouping   // without Repeat
 	repeat      *time.Duration // nil: as observe suggests
 	maintenance []ops.Maintenance
@@ -131,7 +130,6 @@ func (c *Config) environmentFields(e *environment) []field {
 		value("notes", &e.notes, textKind(), "Your description of it, given to Tier 1."),
 		value("observe", &w.observe, observeKind(), "How its problems are found."),
 		value("observe_every", &w.every, optional(waitKind()), "Its own maximum time without an agent."),
-		value("tolerate_degraded", &w.tolerate, boolKind(), "Whether degraded results count as healthy."),
 		object("grouping", &w.grouping, w.groupingFields(false), "Its own `window`, `grace`, `pause` and `repeat`."),
 		maintenanceField(&w.maintenance, "Its own times of maintenance."),
 	}
@@ -197,7 +195,7 @@ func (e environment) observe() ops.Observe {
 
 func (e environment) watch() ops.Watch {
 	w := ops.Watch{
-		Grouping: e.watching.grouping, TolerateDegraded: e.watching.tolerate,
+		Grouping:    e.watching.grouping,
 		Maintenance: slices.Clone(e.watching.maintenance),
 	}
 	switch {
@@ -281,7 +279,7 @@ func (c *Config) policy(e environment) ops.Policy {
 	p.Routes, p.Handlers, p.Windows = c.routes(), slices.Clone(c.registered()), c.windows()
 	p.BudgetDayUSD = c.BudgetDayUSD
 	p.DryRun, p.MaxTier, p.Trust, p.TellEscalated = e.dryRun, e.maxTier, e.trust, c.tellEscalated(e.name)
-	p.Observe, p.TolerateDegraded = e.observe(), e.watching.tolerate
+	p.Observe = e.observe()
 	p.Inventory = ops.Inventory{Services: slices.Clone(e.inventory.services.Services), Strict: e.inventory.services.Strict}
 	switch {
 	case e.watching.every != nil:

@@ -43,9 +43,6 @@ escalation:
     - {from: writer, to: fixer, mode: handoff}
 recovery:
   limits: {total_time: 20m}
-  rules:
-    - {id: proxy, contains: reset, level: retry, why: our proxy}
-    - {id: wrapper, exit_code: 0, api_status: 418, stop_cause: idle, failure: exit, level: 4}
 prices:
   gpt-5: {input: 2, output: 20, cache_read: 0.2}
   acme-1: {input: 1, output: 2, cache_read: 0, cache_write: 3}
@@ -82,11 +79,7 @@ func TestEveryKeyOfTheRegistryReachesThePolicy(t *testing.T) {
 	if r := p.RouteOf("writer", "fixer"); r.Independence != ops.IndependenceNone || r.Approval || r.Mode != ops.ContextHandoff {
 		t.Errorf("route is %+v", r)
 	}
-	rules := []ops.RecoveryRule{
-		{ID: "proxy", Contains: "reset", Level: ops.RecoveryRetry, ErrorType: "proxy", Why: "our proxy"},
-		{ID: "wrapper", ExitCode: ops.Ptr(0), APIStatus: 418, StopCause: ops.StopIdle, Failure: "exit", Level: ops.RecoveryFallback, ErrorType: "wrapper", Why: "wrapper"},
-	}
-	if p.Recovery.Limits.TotalTime != 20*time.Minute || !reflect.DeepEqual(p.Recovery.Rules, rules) || !p.Recovery.Enabled {
+	if p.Recovery.Limits.TotalTime != 20*time.Minute || !p.Recovery.Enabled {
 		t.Errorf("recovery is %+v", p.Recovery)
 	}
 	for model, want := range map[string]ops.Price{
@@ -170,11 +163,6 @@ func TestBadRegistryIsReportedWithLineFieldAndFix(t *testing.T) {
 		{"route", with("") + "escalation:\n  routes:\n    - {from: a, to: c, mode: handoff}\n", "6:21", "escalation.routes[0].to", "not a handler"},
 		{"built-in handler that is gone", with("") + "escalation:\n  routes:\n    - {from: tier1, to: tier2, mode: handoff}\n", "6:14", "escalation.routes[0].from", "name one of a, b"},
 		{"approval", with("") + "escalation:\n  routes:\n    - {from: a, to: b, approval: maybe}\n", "6:34", "escalation.routes[0].approval", "required"},
-		{"rule for all", "recovery:\n  rules:\n    - {id: x, level: retry}\n", "3:7", "recovery.rules[0]", "every failure"},
-		{"rule twice", "recovery:\n  rules:\n    - {id: x, level: retry, exit_code: 1}\n    - {id: x, level: 2, exit_code: 2}\n", "4:12", "recovery.rules[1].id", "twice"},
-		{"level", "recovery:\n  rules:\n    - {id: x, level: retri, exit_code: 1}\n", "3:22", "recovery.rules[0].level", "did you mean retry?"},
-		{"stop cause", "recovery:\n  rules:\n    - {id: x, level: 1, stop_cause: idel}\n", "3:37", "recovery.rules[0].stop_cause", "did you mean idle?"},
-		{"short text", "recovery:\n  rules:\n    - {id: x, level: 1, contains: no}\n", "3:35", "recovery.rules[0].contains", "too many texts"},
 		{"price", "prices:\n  gpt-5: {input: 1}\n", "2:10", "prices.gpt-5", "output is missing"},
 		{"price of nothing", "prices:\n  '-x': {input: 1, output: 1}\n", "2:3", "prices.-x", "model name"},
 		{"price twice", "prices:\n  a: {input: 1, output: 1}\n  a: {input: 1, output: 1}\n", "3:3", "prices.a", "already given"},
@@ -372,7 +360,7 @@ func TestARouteHoldsForTheBuiltInFallbacks(t *testing.T) {
 }
 
 func TestBuiltInPricesCarryDateAndSource(t *testing.T) {
-	text, err := Reference()
+	text, err := reference()
 	must(t, err)
 	c, _ := mustLoad(t, setup{})
 	for _, table := range builtInTables() {

@@ -76,9 +76,6 @@ func convert[A, B any](k kind[A], to func(A) B, format func(B) string) kind[B] {
 	}}
 }
 
-// as makes a kind of a type of text.
-func as[V ~string](k kind[string]) kind[V] { return convert(k, func(s string) V { return V(s) }, nil) }
-
 // optional makes a kind whose value can be missing where its zero value means something.
 func optional[V any](k kind[V]) kind[*V] {
 	return convert(k, func(v V) *V { return &v }, func(v *V) string {

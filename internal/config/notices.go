@@ -13,10 +13,9 @@ import (
 // noticeRoute is an entry of notify.routes.
 type noticeRoute struct {
 	ops.NoticeRoute
-	held      string // the text of the file that holds the targets
-	heldLater string // the same of escalate_to
-	quiet     *ops.QuietHours
-	quietAll  bool
+	held  string // the text of the file that holds the targets
+	quiet *ops.QuietHours
+	zone  *time.Location
 }
 
 func noticeRouteFields(r *noticeRoute) []field {
@@ -35,39 +34,22 @@ func noticeRouteFields(r *noticeRoute) []field {
 		value("quiet_hours", &r.quiet, quietKind(),
 			"Time of the day at which notices wait, for example `22:00-07:00`. Approvals, reviews and critical notices are sent anyway.").
 			orElse("none"),
-		value("time_zone", &r.Zone, zoneKind(), "Time zone of the quiet hours and of the digest, for example `Europe/Berlin`.").orElse("UTC"),
-		value("quiet_all", &r.quietAll, boolKind(), "Approvals, reviews and critical notices wait in quiet hours too.").or("false"),
-		value("digest", &r.Digest, waitKind(),
-			"Send notices as one message at the end of each period of this length, counted from midnight; at most 24h, 0 means at once. "+
-				"Approvals, reviews and critical notices are sent at once.").or("0"),
-		value("escalate_after", &r.EscalateAfter, waitKind(),
-			"Time without an answer after which `escalate_to` is notified; 0 means never.").or("0"),
-		value("escalate_to", &r.EscalateURLs, appriseKind(), "Targets when nobody answers a notice of this route."),
-		value("escalate_to_file", &r.heldLater, fileKind(), "File that holds the URLs of `escalate_to`."),
+		value("time_zone", &r.zone, zoneKind(), "Time zone of the quiet hours, for example `Europe/Berlin`.").orElse("UTC"),
 	}
 }
 
 func finishNoticeRoute(e *entry, r *noticeRoute) {
 	r.URLs = append(r.URLs, strings.Fields(r.held)...)
-	r.EscalateURLs = append(r.EscalateURLs, strings.Fields(r.heldLater)...)
 	if r.quiet != nil {
-		r.Quiet = &ops.QuietHours{From: r.quiet.From, To: r.quiet.To, Zone: cmp.Or(r.Zone, time.UTC), All: r.quietAll}
+		r.Quiet = &ops.QuietHours{From: r.quiet.From, To: r.quiet.To, Zone: cmp.Or(r.zone, time.UTC)}
 	}
-	if given, _ := e.hasAny(&r.URLs, &r.held); !given {
+	if !e.hasAny(&r.URLs, &r.held) {
 		// Such a route only says when the usual targets are notified.
-		if r.Default = r.Quiet != nil || r.Digest > 0 || r.EscalateAfter > 0; !r.Default {
+		if r.Default = r.Quiet != nil; !r.Default {
 			e.refuseAll("add urls: […], or urls: [] to notify nobody", "the route has no targets")
 		}
 	}
-	if r.Digest > longestDigest {
-		e.refuse(&r.Digest, "give at most 24h", "%s is above %s", r.Digest, longestDigest)
-	}
-	if (r.EscalateAfter > 0) != (len(r.EscalateURLs) > 0) {
-		e.refuseAll("give both escalate_after and escalate_to, or neither", "the escalation of the route is incomplete")
-	}
 }
-
-const longestDigest = 24 * time.Hour
 
 // quietKind reads a time of the day from and to.
 func quietKind() kind[*ops.QuietHours] {
@@ -124,4 +106,38 @@ func (c *Config) tellEscalated(environment string) bool {
 	return slices.ContainsFunc(c.NoticeRoutes, func(r ops.NoticeRoute) bool {
 		return r.Takes(ops.NoticeEscalated) && (len(r.URLs) > 0 || r.Default) && (r.Environment == "" || r.Environment == environment)
 	})
+}
+
+// The forms in which alerts arrive, which are also addresses.
+const (
+	formGeneric      = "generic"
+	formAlertmanager = "alertmanager"
+	formGrafana      = "grafana"
+)
+
+func senderFields(s *ops.AlertSender) []field {
+	return []field{
+		value("name", &s.Name, nameKind("name", "a name of a sender"),
+			"Name of the sender, and the last part of its address: `/api/v1/webhooks/NAME`. Its ids are its own.").must(),
+		value("form", &s.Form, choiceKind("a form of alerts", formGeneric, formAlertmanager, formGrafana), "What it sends.").or(formGeneric),
+		value("secret", &s.Secret, tokenKind(),
+			"For senders that cannot set headers: `/api/v1/webhooks/NAME/SECRET` needs no token and no signature; at least 20 characters.").
+			orElse("none"),
+		value("secret_file", &s.Secret, fileKind(), "File that holds the secret."),
+	}
+}
+
+func (c *Config) finishSender(e *entry, s *ops.AlertSender) {
+	if s.Secret != "" && len(s.Secret) < ShortestToken {
+		e.refuseAll("give a secret of at least 20 characters, for example from: openssl rand -hex 20", "the secret of the sender is too short")
+	}
+	switch s.Name {
+	case formGeneric, formAlertmanager, formGrafana:
+		e.refuse(&s.Name, "choose another name", "%s is the address of everybody who sends that form", s.Name)
+	}
+	for _, other := range c.Edges.AlertSenders {
+		if other.Name == s.Name {
+			e.refuseAll("give each sender its own name", "two senders are called %s", s.Name)
+		}
+	}
 }

@@ -155,7 +155,7 @@ var update = flag.Bool("update", false, "write docs/configuration.md")
 
 func TestReferenceDocumentIsUpToDate(t *testing.T) {
 	const path = "../../docs/configuration.md"
-	want, err := Reference()
+	want, err := reference()
 	must(t, err)
 	if *update {
 		must(t, os.WriteFile(path, []byte(want), 0o644))
@@ -168,7 +168,7 @@ func TestReferenceDocumentIsUpToDate(t *testing.T) {
 }
 
 func TestReferenceNamesEverySetting(t *testing.T) {
-	text, err := Reference()
+	text, err := reference()
 	must(t, err)
 	for _, s := range newConfig().settings() {
 		if !strings.Contains(text, "`"+anyTier(s.key)+"`") {

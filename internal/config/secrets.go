@@ -31,7 +31,7 @@ func (l *loader) secretValues(c *Config, agentVars map[string]string) []string {
 	}
 	targets := slices.Concat(c.AppriseURLs, c.Edges.SecondURLs, []string{c.Edges.PingURL})
 	for _, r := range c.NoticeRoutes {
-		targets = append(append(targets, r.URLs...), r.EscalateURLs...)
+		targets = append(targets, r.URLs...)
 	}
 	for _, sender := range c.Edges.AlertSenders {
 		add(sender.Secret, 0)

@@ -255,7 +255,7 @@ type probeEntry struct {
 
 // probeTypes are the types of probes.
 func probeTypes() []string {
-	return []string{"command", "container", "dns", "heartbeat", "http", "mysql", "postgres", "process", "redis", "systemd", "tcp"}
+	return []string{"command", "container", "dns", "heartbeat", "http", "mysql", "postgres", "redis", "systemd", "tcp"}
 }
 
 func probeFields(p *probeEntry) []field {
@@ -288,15 +288,10 @@ func probeFields(p *probeEntry) []field {
 		value("expect", &p.Expect, textsKind("values"), "Values that a `dns` answer must contain, or that the first value of a query may have.").
 			onlyFor(append([]string{"dns"}, databases...)...),
 		value("container", &p.Container, textKind(), "Name or id of the container.").onlyFor("container").must(),
-		value("socket", &p.Socket, textKind(),
-			"The Unix socket of the Docker or Podman API.").onlyFor("container").orElse("/var/run/docker.sock"),
-		value("max_restarts", &p.MaxRestarts, count,
-			"The result is degraded after more restarts than this within ten minutes.").onlyFor("container").orElse("0"),
 		value("password", &p.Password, textKind(), "Password, instead of one in `url`.").onlyFor(databases...),
 		value("password_file", &p.held, fileKind(), "File that holds the password.").onlyFor(databases...),
 		value("query", &p.Query, textKind(), "A SQL statement, or a Redis command.").onlyFor(databases...).orElse("SELECT 1, or PING"),
 		value("unit", &p.Unit, textKind(), "Name of the unit.").onlyFor("systemd").must(),
-		value("process", &p.Process, textKind(), "Name of a running program.").onlyFor("process").must(),
 		value("every", &p.Every, durationKind(time.Second), "How often the job runs. Or give a `schedule`.").onlyFor(ops.ProbeHeartbeat),
 		value("schedule", &p.Schedule, textKind(),
 			"When the job runs: `sun 02:00`, or the five fields of cron. See [Heartbeats](heartbeats.md).").onlyFor(ops.ProbeHeartbeat),

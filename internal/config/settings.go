@@ -196,8 +196,6 @@ func (c *Config) recoverySettings() []field {
 			byEnv("CLAUDEOPS_RECOVERY").or("on"),
 		value("recovery.limits.total_time", &c.shared.Recovery.Limits.TotalTime, durationKind(0),
 			"Maximum time for all recovery in one cycle.").or("1h"),
-		list("recovery.rules", &c.shared.Recovery.Rules, ruleFields, c.finishRule,
-			"Your own classes of failure. See [Recovery rules](#recovery-rules)."),
 	}
 }
 
@@ -236,7 +234,6 @@ func (c *Config) watchSettings() []field {
 			value("observe_every", &w.every, optional(waitKind()),
 				"With `observe: probes`, also start an agent when none has looked for this time; 0 means never.").
 				orElse("`24h` where a service has no probe, else 0"),
-			value("tolerate_degraded", &w.tolerate, boolKind(), "Treat degraded results as healthy.").or("false"),
 		},
 		under("grouping", w.groupingFields(true)...),
 		[]field{

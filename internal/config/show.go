@@ -61,12 +61,6 @@ func StateFlags() []Flag {
 	return c.flagsOf(&c.StateDir, &c.DatabaseURL)
 }
 
-// RetentionFlags are the flags of commands that remove old records.
-func RetentionFlags() []Flag {
-	c := options()
-	return append(c.flagsOf(&c.StateDir, &c.DatabaseURL), flags(c.retentionSettings())...)
-}
-
 // ListenFlags are the flags that say where the daemon answers.
 func ListenFlags() []Flag {
 	c := options()

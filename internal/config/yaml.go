@@ -344,14 +344,8 @@ func (e *entry) has(at any) bool {
 	return ok
 }
 
-// hasAny reports whether one of the fields is given; names are their keys.
-func (e *entry) hasAny(fields ...any) (given bool, names []string) {
-	for _, at := range fields {
-		names = append(names, e.fields.bound(at).key)
-		given = given || e.has(at)
-	}
-	return given, names
-}
+// hasAny reports whether one of the fields is given.
+func (e *entry) hasAny(fields ...any) bool { return slices.ContainsFunc(fields, e.has) }
 
 // refuse reports a problem of one field, at its value or, where it is not given, at the whole entry.
 func (e *entry) refuse(at any, fix, format string, args ...any) {

@@ -50,9 +50,9 @@ type HandoffFile interface {
 	Delete(dir string) error
 }
 
-// Gates hold a session to what its tier may do.
+// Gates hold a session to what its tier may do. They tell the alarm of an attack on the supervisor when it is on record.
 type Gates interface {
-	Open(ctx context.Context, env ops.Environment, s ops.Session, dryRun bool) (Held, error)
+	Open(ctx context.Context, env ops.Environment, s ops.Session, dryRun bool, alarm func(ops.GuardRecord)) (Held, error)
 }
 
 // Held is a session behind its gates.
@@ -79,9 +79,7 @@ type Parts struct {
 	Environments map[string]ops.Environment
 	Runners      map[string]Runner // by the handler's agent
 	Prober       Prober
-	// Docker is the socket of the engine that has the containers of an environment's services; empty: the default one.
-	Docker   func(env ops.Environment) string
-	Handoffs HandoffFile
+	Handoffs     HandoffFile
 	// Sweep ends every process that carries the session key and says how many there were.
 	Sweep func(ctx context.Context, key string) (int, error)
 	// Gates judge every tool call; nil where the guard is off, which leaves the CLI's own lists alone.
@@ -192,6 +190,7 @@ func (a *Advancer) look(ctx context.Context, now ops.Claimed) (ops.Claimed, erro
 // holds until it is claimed again. What another cycle has begun to work on counts until this one starts its first session.
 func follow(next *ops.Journal, known ops.Journal) {
 	next.Spend, next.Windows, next.Before, next.LastLook = known.Spend, known.Windows, known.Before, known.LastLook
+	next.Attacked = known.Attacked
 	if len(next.Sessions) > 0 {
 		next.Elsewhere = known.Elsewhere
 	}

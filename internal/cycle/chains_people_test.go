@@ -178,9 +178,6 @@ func ladderChains() []chain {
 		{name: "a-loop-is-planned-anew", ends: ops.CycleHealthy, policy: policy(climbing), acts: []act{loops, says(ops.OutcomeHealthy)}},
 		{name: "a-planner-plans", ends: ops.CycleHealthy, policy: policy(climbing, withPeople, func(p *ops.Policy) { p.Planner = "boss" }), acts: []act{loops, replies(`{"root_cause":"the wrong port","plan":["look at the other port"]}`), says(ops.OutcomeHealthy)}},
 		{name: "a-planner-has-no-plan", ends: ops.CyclePartial, policy: policy(climbing, withPeople, func(p *ops.Policy) { p.Planner = "boss" }), acts: []act{loops, run(fails("api_error", 400))}},
-		{name: "a-rule-of-the-operator", ends: ops.CyclePartial, policy: policy(climbing, func(p *ops.Policy) {
-			p.Recovery.Rules = []ops.RecoveryRule{{ID: "licence", Contains: "it failed", Level: ops.RecoveryForceDone, ErrorType: "auth", Why: "the licence is over"}}
-		}), acts: []act{run(fails("exit", 0))}},
 		{name: "an-unknown-failure", ends: ops.CyclePartial, policy: policy(climbing), acts: []act{func(*rehearsal, ops.SessionSpec) ops.RunResult {
 			return ops.RunResult{ExitCode: ops.Ptr(77), Failure: "odd", Err: "the moon is full"}
 		}}},
@@ -264,7 +261,6 @@ func probedChains() []chain {
 			r.must(r.store.SaveWithheld(r.t.Context(), "default", []ops.Withheld{{Service: "web", Why: "flapping", Reason: "web goes up and down"}}))
 		}},
 		{name: "probes-close-what-is-open", ends: ops.CycleHealthy, policy: policy(probing("web"), probesFirst, func(p *ops.Policy) { p.MaxTier = 1 }), new: scheduled, acts: []act{hands(2)}, probes: finds("web", ops.Down, ops.Healthy), before: looked},
-		{name: "a-degraded-service-is-good-enough", ends: ops.CycleHealthy, policy: policy(probing("web"), probesFirst, func(p *ops.Policy) { p.TolerateDegraded = true }), new: scheduled, acts: []act{well}, probes: finds("web", ops.Degraded)},
 		{name: "a-degraded-service-is-looked-at", ends: ops.CycleNeedsHuman, policy: policy(probing("web"), probesFirst), new: scheduled, acts: []act{well}, probes: finds("web", ops.Degraded)},
 		{name: "a-degraded-service-is-well-again", ends: ops.CycleHealthy, policy: policy(probing("web"), probesFirst), new: scheduled, acts: []act{well}, probes: finds("web", ops.Degraded, ops.Healthy)},
 		{name: "a-probe-starts-it", ends: ops.CycleResolved, policy: policy(probing("web")), new: ops.NewCycle{Trigger: ops.TriggerProbe, Services: []string{"web"}}, acts: []act{hands(2), well}, probes: finds("web", ops.Down, ops.Healthy)},

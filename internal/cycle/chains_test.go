@@ -15,7 +15,7 @@ func chains() []chain {
 	for _, some := range [][]chain{
 		plainChains(), refusedChains(), brokenChains(), resumedChains(), gatedChains(), humanChains(), managedChains(), planChains(),
 		ladderChains(), judgedChains(), probedChains(), deniedChains(), moneyChains(), doubtedChains(), dryRunChains(), trustChains(), misplacedChains(),
-		reflexChains(),
+		reflexChains(), attackChains(),
 	} {
 		out = append(out, some...)
 	}

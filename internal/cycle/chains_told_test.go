@@ -27,15 +27,17 @@ func doubtedChains() []chain {
 	}
 	doubts := []act{says(ops.OutcomeEscalate), sure(ops.OutcomeResolved, "0.4")}
 	agrees := replies(`{"verdict":"PASS","confidence":1,"totalScore":1,"dimensions":{"goalAlignment":22,"actionCompleteness":22,"evidenceOfCompletion":22,"finalStateCoherence":22},"reasoning":"as I see it"}`)
-	judging := policy(climbing, withPeople, func(p *ops.Policy) { p.Judge = "judge" })
+	atMost2 := func(p *ops.Policy) { p.MaxTier = ops.Tier2 }
+	judging := policy(climbing, withPeople, atMost2, func(p *ops.Policy) { p.Judge = "judge" })
 	calledHealthy := func(*rehearsal, ops.SessionSpec) ops.RunResult {
 		r := success()
 		r.CLISessionID, r.Structured = "conversation", json.RawMessage(report.OutcomeExample(1, ops.OutcomeHealthy))
 		return r
 	}
 	return []chain{
-		{name: "an-agent-is-not-sure-and-a-person-is", ends: ops.CycleResolved, policy: resuming(), acts: doubts, play: answered(ops.ApprovalApproved)},
-		{name: "an-agent-is-not-sure-and-a-person-says-no", ends: ops.CycleNeedsHuman, policy: resuming(), acts: doubts, play: answered(ops.ApprovalDenied)},
+		{name: "an-agent-is-not-sure-and-the-next-tier-is", ends: ops.CycleResolved, policy: resuming(), acts: append(doubts, says(ops.OutcomeResolved))},
+		{name: "an-agent-is-not-sure-and-a-person-is", ends: ops.CycleResolved, policy: resuming(atMost2), acts: doubts, play: answered(ops.ApprovalApproved)},
+		{name: "an-agent-is-not-sure-and-a-person-says-no", ends: ops.CycleNeedsHuman, policy: resuming(atMost2), acts: doubts, play: answered(ops.ApprovalDenied)},
 		{name: "an-agent-is-not-sure-and-probes-are", ends: ops.CycleResolved, policy: resuming(probing("grafana")), acts: doubts, probes: finds("grafana", ops.Down, ops.Healthy)},
 		{name: "an-agent-is-not-sure-and-a-judge-is", ends: ops.CycleResolved, policy: judging, acts: append(doubts, agrees)},
 		{name: "tier-2-says-healthy-and-is-judged", ends: ops.CycleResolved, policy: judging, acts: []act{says(ops.OutcomeEscalate), calledHealthy, agrees}},

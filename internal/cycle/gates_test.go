@@ -17,12 +17,14 @@ type gates struct {
 	down   []string
 	opened int
 	closed int
+	alarm  func(ops.GuardRecord)
 }
 
-func (g *gates) Open(context.Context, ops.Environment, ops.Session, bool) (cycle.Held, error) {
+func (g *gates) Open(_ context.Context, _ ops.Environment, _ ops.Session, _ bool, alarm func(ops.GuardRecord)) (cycle.Held, error) {
 	if g.err != nil {
 		return nil, g.err
 	}
+	g.alarm = alarm
 	g.opened++
 	return g, nil
 }
@@ -127,8 +129,8 @@ func (ungated) Able(context.Context, []string) ops.Ability {
 // brokered are gates with a variable for the agent.
 type brokered struct{ gates }
 
-func (g *brokered) Open(ctx context.Context, env ops.Environment, s ops.Session, dryRun bool) (cycle.Held, error) {
-	_, err := g.gates.Open(ctx, env, s, dryRun)
+func (g *brokered) Open(ctx context.Context, env ops.Environment, s ops.Session, dryRun bool, alarm func(ops.GuardRecord)) (cycle.Held, error) {
+	_, err := g.gates.Open(ctx, env, s, dryRun, alarm)
 	return g, err
 }
 
@@ -227,8 +229,8 @@ func (a talker) Run(ctx context.Context, spec ops.SessionSpec, rec ops.Recorder)
 // walled are gates of a session whose walls leave it one folder.
 type walled struct{ gates }
 
-func (g *walled) Open(ctx context.Context, env ops.Environment, s ops.Session, dryRun bool) (cycle.Held, error) {
-	_, err := g.gates.Open(ctx, env, s, dryRun)
+func (g *walled) Open(ctx context.Context, env ops.Environment, s ops.Session, dryRun bool, alarm func(ops.GuardRecord)) (cycle.Held, error) {
+	_, err := g.gates.Open(ctx, env, s, dryRun, alarm)
 	return g, err
 }
 

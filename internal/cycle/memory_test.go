@@ -263,7 +263,6 @@ func (s *stage) parts(dir string, p ops.Policy, agent cycle.Runner) cycle.Parts 
 		Prober:       probes(func([]ops.ProbeSpec, ops.ProbePurpose) []ops.Check { return nil }),
 		Handoffs:     s.file, Clock: time.Now, Logger: slog.New(slog.DiscardHandler),
 		Sweep:        func(_ context.Context, key string) (int, error) { s.swept = append(s.swept, key); return 1, nil },
-		Docker:       func(ops.Environment) string { return "" },
 		Effects:      func(context.Context, ops.SessionID) (ops.Effects, error) { return ops.Effects{Mutating: true}, nil },
 		HandoffCalls: func(context.Context, ops.SessionID) ([]ops.GuardRecord, error) { return nil, nil },
 		Recall:       func(context.Context, string, []string) ([]ops.Memory, error) { return nil, nil },

@@ -48,7 +48,7 @@ func (a *Advancer) probe(ctx context.Context, env ops.Environment, now ops.Claim
 		return ops.Result{}
 	}
 	failpoint.Hit("probe.", string(step.Purpose), ".after")
-	bad := slices.DeleteFunc(lastRound(result.Checks), func(c ops.Check) bool { return !env.Policy.Bad(c) })
+	bad := slices.DeleteFunc(lastRound(result.Checks), func(c ops.Check) bool { return !c.Bad() })
 	repaired := []ops.ProbePurpose{ops.ProbeVerify, ops.ProbePlan, ops.ProbeReflex}
 	if slices.Contains(repaired, step.Purpose) && len(bad) == 0 {
 		seen := a.running(ctx, env, now, step)
@@ -110,7 +110,7 @@ func (a *Advancer) verify(ctx context.Context, env ops.Environment, specs []ops.
 	good := a.Clock()
 	for {
 		more := a.Health.MoreToRecover(env.Name, all)
-		bad := slices.ContainsFunc(lastRound(all), env.Policy.Bad)
+		bad := slices.ContainsFunc(lastRound(all), ops.Check.Bad)
 		if bad {
 			good = a.Clock()
 		}
@@ -133,7 +133,7 @@ func (a *Advancer) excuse(env ops.Environment, now ops.Claimed, r ops.Result) op
 		}
 	}
 	for _, c := range lastRound(r.Checks) {
-		if !env.Policy.Bad(c) {
+		if !c.Bad() {
 			continue
 		}
 		dependency, in := a.Health.InGrace(env.Name, c.Service, recovered, a.Clock())
@@ -174,18 +174,25 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// runningRounds is how often a container or unit that does not run is looked at: it may just be starting.
-const runningRounds = 3
+const (
+	// runningRounds is how often a container or unit that does not run is looked at: it may just be starting.
+	runningRounds = 3
+	// runningApart is the time between two of these looks: what starts and dies all the time runs at every other one.
+	runningApart = 5 * time.Second
+)
 
-// running looks whether what the services of the chain run in is up. A page may please the probes of a service that does not run.
+// running looks whether what the services of the chain run in is up and stays up. A page may please the probes of a service that does not
+// run.
 func (a *Advancer) running(ctx context.Context, env ops.Environment, now ops.Claimed, step ops.Step) ops.Result {
 	services := decide.BriefFor(now, ops.Session{}, a.Clock()).Services()
 	specs := a.partsOf(env, slices.Concat(services, step.Services))
 	var out ops.Result
 	for round := 1; len(specs) > 0; round++ {
+		first := out.Checks
 		out.Checks = a.Prober.Run(ctx, env.Name, specs, ops.ProbeRunning)
+		markRestarts(out.Checks, first)
 		idle := slices.ContainsFunc(out.Checks, func(c ops.Check) bool { return c.Status != ops.Healthy })
-		if !idle || round == runningRounds || !pause(ctx, RoundPause) {
+		if len(out.Checks) == 0 || !idle && round > 1 || round == runningRounds || !pause(ctx, runningApart) {
 			break
 		}
 	}
@@ -200,6 +207,17 @@ func (a *Advancer) running(ctx context.Context, env ops.Environment, now ops.Cla
 	return out
 }
 
+// markRestarts marks containers that run, and that the engine has started again since the look before.
+func markRestarts(checks, before []ops.Check) {
+	for i, c := range checks {
+		for _, b := range before {
+			if b.Service == c.Service && b.Probe == c.Probe && c.Status == ops.Healthy && c.Instance.RestartsSince(b.Instance) > 0 {
+				checks[i].Status, checks[i].Error = ops.Down, c.Probe+" was started again by itself after the repair"
+			}
+		}
+	}
+}
+
 // partsOf are the containers and units that services name and that no probe of theirs looks at anyway.
 func (a *Advancer) partsOf(env ops.Environment, services []string) []ops.ProbeSpec {
 	var out []ops.ProbeSpec
@@ -210,7 +228,7 @@ func (a *Advancer) partsOf(env ops.Environment, services []string) []ops.ProbeSp
 		switch {
 		case probed || !slices.Contains(services, s.Name):
 		case s.Container != "":
-			out = append(out, ops.ProbeSpec{Service: s.Name, Type: "container", Container: s.Container, Socket: a.Docker(env)})
+			out = append(out, ops.ProbeSpec{Service: s.Name, Type: "container", Container: s.Container})
 		case s.Unit != "":
 			out = append(out, ops.ProbeSpec{Service: s.Name, Type: "systemd", Unit: s.Unit})
 		}

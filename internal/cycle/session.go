@@ -122,7 +122,7 @@ func (a *Advancer) start(ctx context.Context, env ops.Environment, now ops.Claim
 	}
 	s.LoopCount, s.LoopCall = watcher.count, run.StopCall
 	r.Gated = r.Gated && !watcher.changed
-	if able.Tells && !watcher.called {
+	if able.Tells && !watcher.called && run.Stop != ops.StopAttack {
 		r.Effects = &ops.Effects{} // it used no tool, so it changed nothing
 	}
 	return run, warnings
@@ -144,7 +144,9 @@ func (a *Advancer) guarded(
 		return ops.RunResult{}, "the program does not tell its version, so it cannot be held to its gates (guard.require_version is on)"
 	}
 	failpoint.Hit("gate.open.before")
-	held, err := a.Gates.Open(ctx, env, *s, spec.DryRun)
+	running, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	held, err := a.Gates.Open(ctx, env, *s, spec.DryRun, func(g ops.GuardRecord) { stop(ops.Stop(ops.StopAttack, notice.Attacked(*s, g))) })
 	if err != nil {
 		return ops.RunResult{}, fmt.Sprintf("the session was not started, because its gates could not be opened: %v", err)
 	}
@@ -159,7 +161,10 @@ func (a *Advancer) guarded(
 		gate = ops.GateSpec{Env: gate.Env, Tools: gate.Tools} // it asks no gate, but it gets the brokered sockets
 	}
 	spec.Gate, r.Gated = &gate, judged
-	run := runner.Run(ctx, spec, rec)
+	run := runner.Run(running, spec, rec)
+	if halt := new(ops.StopError); errors.As(context.Cause(running), &halt) && halt.Cause == ops.StopAttack { // whatever it says
+		run.Stop, run.Failure, run.Err, run.Structured, run.Text = halt.Cause, ops.FailureStopped, halt.Why, nil, ""
+	}
 	for _, what := range rec.refused {
 		r.Events = append(r.Events, a.warn(env, *s, ops.EventGuard, fmt.Sprintf("A wall refused %s.", what)))
 	}
@@ -229,7 +234,7 @@ func (a *Advancer) conclude(s *ops.Session, run ops.RunResult) {
 		s.Status = ops.SessionInterrupted
 	case ops.StopWall, ops.StopIdle, ops.StopTool, ops.StopDeadline:
 		s.Status = ops.SessionTimedOut
-	case ops.StopJournal, ops.StopInvariant, ops.StopLoop, ops.StopBudget:
+	case ops.StopJournal, ops.StopInvariant, ops.StopLoop, ops.StopBudget, ops.StopAttack:
 		s.Status = ops.SessionFailed
 	}
 	if s.Status != ops.SessionCompleted && s.Error == "" {
@@ -320,6 +325,9 @@ func (a *Advancer) interrupted(ctx context.Context, now ops.Claimed, id ops.Sess
 	at := a.Clock()
 	s.Status, s.StopCause, s.EndedAt = ops.SessionInterrupted, ops.StopCrash, &at
 	s.Failure, s.Error = ops.FailureInterrupted, "the supervisor ended while this session was running"
+	if g := now.Journal.Effects[id].Attack; g != nil { // it was to be stopped for it
+		s.Status, s.StopCause, s.Failure, s.Error = ops.SessionFailed, ops.StopAttack, ops.FailureStopped, notice.Attacked(s, *g)
+	}
 	message := fmt.Sprintf("session %d (%s) was in flight when the supervisor ended", s.ID, s.Tier)
 	if killed > 0 {
 		message += fmt.Sprintf("; %d of its processes were still there and were ended", killed)

@@ -18,7 +18,6 @@ func (h *Host) newLedger() *ledger.Ledger {
 			ledger.Units{Systemctl: "systemctl"},
 			ledger.Packages{Log: "/var/log/dpkg.log"},
 			ledger.Repositories{},
-			ledger.Certificates{Clock: h.Clock},
 			ledger.Disks{Mounts: "/proc/self/mountinfo", Used: ledger.Used},
 			ledger.Boot{Proc: "/proc"},
 		},

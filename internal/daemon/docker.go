@@ -51,6 +51,16 @@ func (d *dockerBrokers) socket(env ops.Environment) string {
 	return c.Socket
 }
 
+// engineOf is the same by the name of the environment.
+func (h *Host) engineOf(environment string) string {
+	for _, e := range h.envs {
+		if e.Name == environment {
+			return (&dockerBrokers{h: h}).socket(e)
+		}
+	}
+	return h.Config.Docker.Socket
+}
+
 // engine is the socket of the engine that an environment's agents reach through a broker; empty if they have none.
 func (d *dockerBrokers) engine(env ops.Environment) string {
 	c, socket := d.h.Config.Docker, d.socket(env)

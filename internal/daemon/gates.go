@@ -82,32 +82,32 @@ func gateDir(c *config.Config) string {
 }
 
 // Open opens the gates of one session.
-func (g *gates) Open(ctx context.Context, env ops.Environment, s ops.Session, dryRun bool) (cycle.Held, error) {
+func (g *gates) Open(ctx context.Context, env ops.Environment, s ops.Session, dry bool, alarm func(ops.GuardRecord)) (cycle.Held, error) {
 	facts := sessionFacts(g.config, env, g.self)
-	facts.DryRun, facts.HandoffMode = dryRun, !s.Structured
+	facts.DryRun, facts.HandoffMode = dry, !s.Structured
 	if box := g.sandboxes[env.Name]; box != nil && box.Confines() {
 		facts.TempDir, facts.OwnTemp = box.Temp(wall.Session{ID: s.Key}), true
 	}
-	opened, err := g.gate.Open(ctx, s, facts)
+	opened, err := g.gate.Open(ctx, s, facts, alarm)
 	if err != nil {
 		return nil, err
 	}
-	g.confineCommands(opened, env, s, dryRun)
+	g.confineCommands(opened, env, s, dry)
 	prefix, err := opened.ShellPrefix()
 	if err != nil {
 		return nil, errors.Join(err, opened.Close())
 	}
-	docker, err := g.docker.open(ctx, env, s, dryRun)
+	docker, err := g.docker.open(ctx, env, s, dry)
 	if err != nil {
 		return nil, errors.Join(err, opened.Close())
 	}
-	tools, done, err := g.host.offerActions(ctx, opened, env, s, dryRun, facts.NetworkClosed)
+	tools, done, err := g.host.offerActions(ctx, opened, env, s, dry, facts.NetworkClosed)
 	if err != nil {
 		return nil, errors.Join(err, docker.close(), opened.Close())
 	}
 	return &held{session: opened, docker: docker, id: s.ID, store: g.store, done: done, spec: ops.GateSpec{
 		Settings: opened.Settings(), ShellPrefix: prefix, Allowed: opened.Allowed, Env: docker.env(), Tools: tools,
-		Walled: g.walled(env, s, dryRun),
+		Walled: g.walled(env, s, dry),
 	}}, nil
 }
 
@@ -136,6 +136,7 @@ func Facts(c *config.Config, e ops.Environment) guard.Facts {
 		OwnPaths: append(ownFiles(c), c.StateDir, filepath.Join(e.StateDir, "agent")),
 		Services: e.Policy.Inventory.Services, DryRun: e.Policy.DryRun,
 		OwnSecrets: slices.Concat(c.SecretFiles(), environmentFiles(unitFiles())), Resolve: resolve, Glob: gate.Matches,
+		OwnConfig: c.Path(), OwnPID: os.Getpid(),
 	}
 }
 

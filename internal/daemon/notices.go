@@ -37,7 +37,7 @@ func (h *Host) outboxOptions() notify.OutboxOptions {
 	c := h.Config
 	with := native(c)
 	with.Answers = h.store
-	router := notify.Router{First: sender(c, c.AppriseURLs, "", with), Escalations: map[string]notify.Sender{}}
+	router := notify.Router{First: sender(c, c.AppriseURLs, "", with)}
 	if len(c.Edges.SecondURLs) > 0 {
 		router.Second = sender(c, c.Edges.SecondURLs, "second", with)
 	}
@@ -49,18 +49,10 @@ func (h *Host) outboxOptions() notify.OutboxOptions {
 		case len(r.URLs) > 0:
 			routed.Sender = sender(c, r.URLs, fmt.Sprintf("route%d", i), with)
 		}
-		if len(r.EscalateURLs) > 0 {
-			router.Escalations[r.Name] = sender(c, r.EscalateURLs, fmt.Sprintf("escalate%d", i), with)
-		}
 		router.Routes = append(router.Routes, routed)
 	}
 	o := notify.OutboxOptions{
-		Store: h.store, Sender: router, Clock: h.Clock, Logger: h.Logger, Route: router.Route, Rule: router.Rule,
-		Escalate: func(ctx context.Context, n ops.Notice) error { _, err := h.store.AddNotice(ctx, n); return err },
-		Unanswered: func(ctx context.Context, n ops.Notice) (bool, error) {
-			subject, err := h.store.NoticeSubject(ctx, n)
-			return subject.Unanswered(), err
-		},
+		Store: h.store, Sender: router, Clock: h.Clock, Logger: h.Logger, Route: router.Route, Quiet: router.Quiet,
 	}
 	o.Story = h.story
 	if c.Edges.PublicURL != "" {

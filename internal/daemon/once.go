@@ -8,14 +8,20 @@ import (
 	"sync"
 	"time"
 
+	"claudeops/internal/daemon/supervisor"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
 
-// noticeTime is how long a single cycle waits until its notifications are sent.
-const noticeTime = 10 * time.Second
+const (
+	// noticeTime is how long a single cycle waits until its notifications are sent.
+	noticeTime = 10 * time.Second
+	// tidyTime is how long it removes old records afterwards; the next one goes on.
+	tidyTime = 5 * time.Second
+)
 
-// Once finishes cycles that a crash left open, runs one cycle until it ends or waits for a person, and sends its notifications.
+// Once finishes cycles that a crash left open, runs one cycle until it ends or waits for a person, sends its notifications
+// and removes old records.
 // Watch, if given, is called with the store to read from: with no cycle before it is submitted, and after every change.
 func Once(ctx context.Context, o Options, n ops.NewCycle, watch func(*store.Store, ops.CycleID)) (result store.CycleSummary, err error) {
 	if err := missingSystem(); err != nil {
@@ -71,7 +77,21 @@ func Once(ctx context.Context, o Options, n ops.NewCycle, watch func(*store.Stor
 	if err := h.outbox.DrainFor(ctx, noticeTime); err != nil {
 		h.Logger.WarnContext(ctx, "some notifications were not sent; the next run sends them", "error", err)
 	}
+	h.tidy(ctx)
 	return h.summary(ctx, id)
+}
+
+// tidy removes old records for a short time: where cycles are only run one by one, no daemon does.
+func (h *Host) tidy(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, tidyTime)
+	defer cancel()
+	if err := h.retention().Look(ctx); err != nil {
+		h.Logger.WarnContext(ctx, "cannot remove old records; the next run tries again", "error", err)
+	}
+}
+
+func (h *Host) retention() *supervisor.Retention {
+	return &supervisor.Retention{Records: h.store, Keep: h.Config.Retention, Clock: h.Clock, Logger: h.Logger}
 }
 
 func (h *Host) summary(ctx context.Context, id ops.CycleID) (store.CycleSummary, error) {

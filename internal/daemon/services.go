@@ -128,7 +128,6 @@ func (h *Host) working(ctx context.Context) ([]service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start watching: %w", err)
 	}
-	retention := supervisor.Retention{Records: h.store, Keep: h.Config.Retention, Clock: h.Clock, Logger: h.Logger}
 	list = append(
 		list,
 		service{name: "take alerts", run: h.hook.Run},
@@ -137,7 +136,7 @@ func (h *Host) working(ctx context.Context) ([]service, error) {
 		service{name: "keep schedule", run: h.supervisor.Run},
 		service{name: "update services", run: h.nudged(h.newUpdater().run)},
 		service{name: "remind people", duty: "people", run: endless(h.keeper().Run)},
-		service{name: "remove old records", duty: "retention", run: endless(retention.Run)},
+		service{name: "remove old records", duty: "retention", run: endless(h.retention().Run)},
 		h.tellSystemd(),
 		service{name: "try walls", run: endless(h.tellWalls)},
 	)

@@ -299,7 +299,7 @@ func (s *Setup) trust() api.SetupRow {
 func targets(c *config.Config) []string {
 	urls := slices.Concat(c.AppriseURLs, c.Edges.SecondURLs)
 	for _, r := range c.NoticeRoutes {
-		urls = append(append(urls, r.URLs...), r.EscalateURLs...)
+		urls = append(urls, r.URLs...)
 	}
 	return urls
 }

@@ -12,7 +12,6 @@ import (
 
 	"claudeops/internal/api/webhook"
 	"claudeops/internal/config"
-	"claudeops/internal/decide"
 	"claudeops/internal/guard"
 	"claudeops/internal/ops"
 	"claudeops/internal/watch"
@@ -168,9 +167,12 @@ func (h *Host) deadMan() *watch.DeadMan {
 // proberOptions are the options of every prober of this host. A probe must not change anything, so with the guard on a command
 // that is known to change something is a configuration error.
 func (h *Host) proberOptions() (probe.Options, error) {
-	o := probe.Options{Clock: h.Clock, Heartbeats: func(ctx context.Context, environment, service string) ([]ops.Heartbeat, error) {
-		return h.store.HeartbeatsOf(ctx, environment, service)
-	}}
+	o := probe.Options{
+		Clock: h.Clock, Socket: h.engineOf,
+		Heartbeats: func(ctx context.Context, environment, service string) ([]ops.Heartbeat, error) {
+			return h.store.HeartbeatsOf(ctx, environment, service)
+		},
+	}
 	if !h.Config.Guard.Enabled {
 		return o, nil
 	}
@@ -183,14 +185,8 @@ func (h *Host) proberOptions() (probe.Options, error) {
 	return o, commands.check(h.Config)
 }
 
-// Check returns a configuration error for what a start would refuse: recovery rules, guard rules, commands of probes. It starts
-// nothing.
+// Check returns a configuration error for what a start would refuse: guard rules, commands of probes. It starts nothing.
 func Check(o Options) error {
-	for _, e := range o.Config.Environments() {
-		if err := decide.CheckLadder(e.Policy.Recovery); err != nil {
-			return fmt.Errorf("check recovery of environment %s: %w", e.Name, err)
-		}
-	}
 	if !o.Config.Guard.Enabled {
 		return nil
 	}

@@ -83,7 +83,7 @@ func (b Brief) Handoff() (ops.Handoff, error) {
 	p := b.v.handedUp(*parent)
 	h := p.Handoff
 	if h == nil && len(p.Problems) == 0 {
-		h = b.v.refutedHandoff(*parent)
+		h = b.v.claimHandoff(*parent)
 	}
 	if h == nil {
 		return ops.Handoff{}, fmt.Errorf("read handoff of session %d: %w", parent.ID, errors.New(strings.Join(p.Problems, "; ")))

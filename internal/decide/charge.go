@@ -49,7 +49,7 @@ func (v view) found() []string {
 	}
 	for _, purpose := range []ops.ProbePurpose{ops.ProbeAlert, ops.ProbeObserve, ops.ProbeRecheck, ops.ProbeVerify, ops.ProbeReflex} {
 		for _, c := range v.checks(purpose, 0) {
-			if v.policy.Bad(c) {
+			if c.Bad() {
 				add(c.Service)
 			}
 		}
@@ -70,7 +70,7 @@ func (v view) named() []string {
 // holding lists what holds services. It is the one place that knows every source: people, trust, the configuration, the watch, other
 // cycles.
 func (v view) holding() []ops.Hold {
-	return slices.Concat(v.gone(), v.heldByPeople(), v.silenced(), v.inhibited(), v.elsewhere(), v.noes(), v.distrusted())
+	return slices.Concat(v.gone(), v.heldByPeople(), v.silenced(), v.inhibited(), v.elsewhere(), v.noes(), v.journal.Attacked, v.distrusted())
 }
 
 // looks is the tier from which silences, maintenance and incidents in somebody's hands hold: a person who asks for something in words
@@ -226,6 +226,11 @@ func (v view) untrusting() []ops.Hold {
 	return slices.DeleteFunc(slices.Clone(v.holds), func(h ops.Hold) bool { return h.By == ops.HoldByTrust })
 }
 
+// unattacked are the holds but for those of trust and of attacks.
+func (v view) unattacked() []ops.Hold {
+	return slices.DeleteFunc(v.untrusting(), func(h ops.Hold) bool { return h.By == ops.HoldByAttack })
+}
+
 // A human who says no means these facts: which check of which service fails in which way, and which actions were named. While nothing
 // else is wrong and its time is not over, the tier that was asked about, and those above it, do not start for them. The words of an agent
 // are no facts.
@@ -295,7 +300,7 @@ func (v view) wrongWith(services ...string) []ops.Fact {
 		name, _ = v.policy.Inventory.Canonical(name)
 		found := len(out)
 		for _, c := range v.latest() {
-			if c.Service == name && v.policy.Bad(c) {
+			if c.Service == name && c.Bad() {
 				out = append(out, ops.FactOf(c))
 			}
 		}
@@ -487,13 +492,14 @@ func finishHeld(v view) ops.Step {
 // What was decided a while ago is checked again before a tier starts that may change something: another attempt may have waited for
 // hours, and a restart may lie between.
 
-// forIntent is the view in which the queued session was decided; false if it only looks, or nothing is queued.
+// forIntent is the view in which the queued session was decided; false if it is a look at everything, or nothing is queued.
 func (v view) forIntent() (view, bool) {
 	n := v.newest
-	if !v.intended() || !n.Works() || n.May() <= ops.Tier1 {
+	if !v.intended() || !n.Works() {
 		return v, false
 	}
-	if v.last = v.journal.Parent(*n); v.last == nil {
+	v.last = v.journal.Parent(*n)
+	if v.last == nil && n.May() > ops.Tier1 || v.charge.Open && n.May() <= ops.Tier1 {
 		return v, false
 	}
 	v.holds = v.holding()
@@ -508,7 +514,7 @@ func (v view) objection() string {
 	}
 	trust := before.distrusted()
 	switch {
-	case v.policy.DryRun:
+	case v.policy.DryRun && v.newest.May() > ops.Tier1:
 		return notice.NotAgain(*v.newest, "dry run is on")
 	case v.newest.Tier > v.policy.MaxTier:
 		return notice.NotAgain(*v.newest, "the maximum tier is "+strconv.Itoa(int(v.policy.MaxTier)))
@@ -521,6 +527,9 @@ func (v view) objection() string {
 func (v view) intentStopped() bool { return v.objection() != "" }
 
 func stopIntent(v view) ops.Step {
+	if v.newest.May() <= ops.Tier1 {
+		return leaveToPeople(v)
+	}
 	p := v.problem(ops.ProblemBlocked, ops.LevelWarning, v.objection())
 	return notifyOnce(v, finishForHuman(v, ops.CycleNeedsHuman, p), v.notice(ops.NoticeNeedsHuman, p.level, notice.NeedsHuman(v.told(p))))
 }
@@ -545,6 +554,16 @@ func leaveIntent(v view) ops.Step {
 	before, _ := v.forIntent()
 	reason := notice.NotAgain(*v.newest, ops.Holder(before.heldSince(), before.services()[0], v.newest.May()).Why)
 	return finish(ops.CycleSuppressed, reason, v.event(ops.LevelInfo, ops.EventEscalation, reason))
+}
+
+// flapsNow is the hold of a service that goes up and down, or nil.
+func (v view) flapsNow(service string) *ops.Withheld {
+	for _, w := range v.journal.Withheld {
+		if w.Service == service && w.Why == ops.HoldFlapping {
+			return &w
+		}
+	}
+	return nil
 }
 
 // flaps: a service of the charge is held because it flaps, and for no other reason. Nobody has decided that, so nobody knows of it.

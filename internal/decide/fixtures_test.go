@@ -19,7 +19,7 @@ func charged(c *ops.Cycle, j *ops.Journal, p ops.Policy) {
 	if !c.Charge.Open && len(c.Charge.Services) == 0 {
 		c.Charge.Open = c.Trigger != ops.TriggerProbe && c.Trigger != ops.TriggerAlert
 		for _, k := range j.Checks {
-			if !c.Charge.Open && p.Bad(k) && k.AfterSession == nil && !slices.Contains(c.Charge.Services, k.Service) {
+			if !c.Charge.Open && k.Bad() && k.AfterSession == nil && !slices.Contains(c.Charge.Services, k.Service) {
 				c.Charge.Services = append(c.Charge.Services, k.Service)
 			}
 		}

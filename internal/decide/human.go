@@ -56,7 +56,9 @@ func (v view) report(p problem) ops.IncidentReport {
 	} else {
 		r.Services = v.services()
 		r.Checks = v.badChecks(r.Services)
-		r.Findings = summary(*v.last)
+		if p.kind != ops.ProblemAttack && !v.isRefuted(*v.last) { // what does not hold was not found
+			r.Findings = summary(*v.last)
+		}
 	}
 	if p.kind == ops.ProblemHuman && p.facts == nil {
 		r.Services, r.Unlisted = v.listed(r.Services)
@@ -66,7 +68,43 @@ func (v view) report(p problem) ops.IncidentReport {
 		r.Class = classOf(p.kind)
 	}
 	r.Titles = titles(r)
+	r.Found = v.findings(p.kind, r)
 	return r
+}
+
+// findings are what a human is called for, piece by piece: what our own probes and looks saw, and what an agent that asks for a human saw
+// beside it. The state of a service that a probe saw fail is the probe's to judge, whatever an agent calls it.
+func (v view) findings(kind ops.ProblemKind, r ops.IncidentReport) []ops.IncidentFinding {
+	var out []ops.IncidentFinding
+	add := func(by ops.FindingKind, service string, t ops.CheckType, status ops.Health, problem string) {
+		what := notice.TitleOf(ops.CheckResult{Service: service, CheckType: t, Status: status, Error: problem})
+		if !slices.Contains(r.Services, service) {
+			service = "" // it belongs to the incident of what no inventory lists
+		}
+		out = append(out, ops.IncidentFinding{Service: service, By: by, Type: t, What: what})
+	}
+	seen := map[string]bool{}
+	for _, c := range v.latest() {
+		if slices.Contains(r.Services, c.Service) && c.Bad() {
+			seen[c.Service], seen[c.Service+"/"+string(c.Type)] = true, true
+			add(ops.FoundByProbe, c.Service, c.Type, c.Status, c.Error)
+		}
+	}
+	for _, c := range v.notRunning() {
+		if slices.Contains(r.Services, c.Service) {
+			add(ops.FoundByLook, c.Service, c.Type, c.Status, c.Error)
+		}
+	}
+	if kind != ops.ProblemHuman && kind != ops.ProblemTakeOver {
+		return out
+	}
+	for _, c := range r.Checks {
+		subsumed := seen[c.Service] && (c.CheckType != ops.CheckService || seen[c.Service+"/"+string(c.CheckType)])
+		if c.Status != ops.Healthy && !subsumed {
+			add(ops.FoundByAgent, c.Service, c.CheckType, c.Status, c.Error)
+		}
+	}
+	return out
 }
 
 // listed divides names into those of the inventory and others. Where there is no inventory, every name counts.
@@ -107,7 +145,7 @@ func classOf(kind ops.ProblemKind) string {
 	case ops.ProblemJudge:
 		return ops.ClassJudge
 	case ops.ProblemHuman, ops.ProblemTakeOver, ops.ProblemRefused, ops.ProblemBlocked, ops.ProblemFlapping, ops.ProblemApproval,
-		ops.ProblemReview, ops.ProblemRefuted, ops.ProblemHandled, ops.ProblemDryRun, ops.ProblemTrust:
+		ops.ProblemReview, ops.ProblemRefuted, ops.ProblemHandled, ops.ProblemDryRun, ops.ProblemTrust, ops.ProblemAttack:
 	}
 	return ops.ClassEnvironment
 }

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -42,7 +43,7 @@ func recoverRefuted(v view) ops.Step {
 func refused(v view, d ops.Decision, h *ops.Handoff) ops.Step {
 	f := v.failure()
 	f.Outcome = recovery.OutcomeInvalid
-	f.OutcomeProblems = append(f.OutcomeProblems, recovery.Problem{Message: d.Reason})
+	f.OutcomeProblems = append(f.OutcomeProblems, d.Reason)
 	end := func() ops.Step {
 		p := v.problemOf(ops.ProblemRefused, ops.LevelCritical, d, h)
 		return notifyOnce(v, finishForHuman(v, ops.CycleNeedsHuman, p), v.notice(ops.NoticeNeedsHuman, p.level, notice.NeedsHuman(v.told(p))))
@@ -56,9 +57,9 @@ func nextAttempt(v view, s attempt) ops.Step {
 		return s.withoutRecovery()
 	}
 	f := s.failure
-	class := recovery.Classify(f, rules(v.policy.Recovery.Rules))
+	class := recovery.Classify(f)
 	history := v.transitions()
-	move := recovery.Next(f, class, history, v.offer(), limits(v.policy.Recovery.Limits), v.now)
+	move := recovery.Next(f, class, history, v.offer(), cmp.Or(v.policy.Recovery.Limits.TotalTime, recovery.TotalTime), v.now)
 	if s.last != nil && move.Level > ops.RecoveryNudge {
 		// Another plan or another agent would not make a refused proposal acceptable.
 		return s.last()
@@ -68,7 +69,7 @@ func nextAttempt(v view, s attempt) ops.Step {
 	case move.Level != ops.RecoveryForceDone && move.Level != ops.RecoveryNone:
 		step = attemptAgain(v, f, class, move, history)
 	case v.mayEscalateRefuted():
-		step = escalateRefuted(v)
+		step = escalateClaim(v)
 	case v.unseen() && len(v.checks(ops.ProbeRecheck, v.last.ID)) == 0:
 		return lookAgain(v)
 	case v.unseen() && v.allProven(ops.ProbeRecheck):
@@ -157,9 +158,9 @@ func (v view) failure() recovery.Failure { return v.failureOf(*v.last) }
 func (v view) failureOf(s ops.Session) recovery.Failure {
 	effects, known := v.journal.Effects[s.ID]
 	f := recovery.Failure{
-		SchemaVersion: 1, Cycle: int64(v.cycle.ID), Session: int64(s.ID), Tier: int(s.Tier), Handler: s.Handler, Family: s.Family, Model: s.Model,
-		Status: s.Status, ExitCode: s.ExitCode, StopCause: s.StopCause, Class: s.Failure, APIStatus: s.APIStatus, Error: s.Error,
-		OpenTool: s.OpenTool, Interrupted: s.Status == ops.SessionInterrupted,
+		Session: int64(s.ID), Tier: int(s.Tier), Handler: s.Handler, Family: s.Family, Model: s.Model,
+		ExitCode: s.ExitCode, StopCause: s.StopCause, Class: s.Failure, APIStatus: s.APIStatus, Error: s.Error,
+		OpenTool: s.OpenTool, RetryAfter: s.RetryAfter, Interrupted: s.Status == ops.SessionInterrupted,
 		// Without a record of what it was allowed, a tier that may repair may have repaired.
 		Mutating: effects.Mutating || (!known && s.May() > ops.Tier1 && (s.ExitCode != nil || s.Status == ops.SessionInterrupted)),
 	}
@@ -168,9 +169,6 @@ func (v view) failureOf(s ops.Session) recovery.Failure {
 	}
 	for _, g := range effects.Denied {
 		f.Denials = append(f.Denials, recovery.Denial{Tool: g.Tool, Rule: g.Rule, Reason: g.Reason})
-	}
-	if s.RetryAfter > 0 {
-		f.RetryAfter = ops.Ptr(int64(s.RetryAfter.Seconds()))
 	}
 	if s.StopCause == ops.StopLoop {
 		f.Loop = &recovery.Loop{Count: s.LoopCount, Level: ops.RecoveryLevel(loop.Defaults().Level(s.LoopCount)), Call: s.LoopCall}
@@ -193,13 +191,13 @@ func (v view) problems(s ops.Session, f *recovery.Failure) {
 		f.Outcome = recovery.OutcomeMissing
 		if len(s.OutcomeJSON) > 0 || s.Proposed() {
 			f.Outcome = recovery.OutcomeInvalid
-			f.OutcomeProblems = append(f.OutcomeProblems, recovery.Problem{Message: s.Error})
+			f.OutcomeProblems = append(f.OutcomeProblems, s.Error)
 		}
 	}
 	for _, d := range v.journal.Decisions {
 		if d.SessionID == s.ID && d.Verdict == ops.VerdictRefused {
 			f.Outcome = recovery.OutcomeInvalid
-			f.OutcomeProblems = append(f.OutcomeProblems, recovery.Problem{Message: d.Reason})
+			f.OutcomeProblems = append(f.OutcomeProblems, d.Reason)
 		}
 	}
 }
@@ -340,8 +338,9 @@ func inconclusiveWithoutRecovery(v view) ops.Step {
 	return giveUp(v, notice.Inconclusive(*v.last), level)
 }
 
+// giveUp ends a cycle where there is no ladder. What is known to be bad is an incident: nobody else has it in hand.
 func giveUp(v view, reason string, level ops.Level) ops.Step {
-	if level != ops.LevelCritical {
+	if level != ops.LevelCritical && len(v.services()) == 0 {
 		step := finish(ops.CycleFailed, reason, v.event(level, ops.EventSession, reason))
 		if !v.failedBefore() {
 			step.Notices = []ops.Notice{v.notice(ops.NoticeFailed, level, notice.CannotCheck(v.toldOf(reason)))}
@@ -469,35 +468,6 @@ func (v view) transitions() []recovery.Transition {
 			t.Deadline = *r.Deadline
 		}
 		out = append(out, t)
-	}
-	return out
-}
-
-// Ladder is the policy as package recovery reads it.
-func Ladder(p ops.RecoveryPolicy) ([]recovery.Rule, recovery.Limits) {
-	return rules(p.Rules), limits(p.Limits)
-}
-
-// CheckLadder says what is wrong with an operator's own rules.
-func CheckLadder(p ops.RecoveryPolicy) error { return recovery.CheckRules(rules(p.Rules)) }
-
-// limits are the operator's limits, and the defaults where nothing is said.
-func limits(l ops.RecoveryLimits) recovery.Limits {
-	out := recovery.Defaults()
-	if l.TotalTime > 0 {
-		out.TotalTime = l.TotalTime
-	}
-	return out
-}
-
-func rules(own []ops.RecoveryRule) []recovery.Rule {
-	out := make([]recovery.Rule, 0, len(own))
-	for _, r := range own {
-		when := recovery.When{Failure: r.Failure, ExitCode: r.ExitCode, Contains: r.Contains, StopCause: string(r.StopCause)}
-		if r.APIStatus != 0 {
-			when.APIStatus = &r.APIStatus
-		}
-		out = append(out, recovery.Rule{ID: r.ID, When: when, Level: r.Level, ErrorType: r.ErrorType, Why: r.Why})
 	}
 	return out
 }

@@ -32,7 +32,8 @@ func doubtCases() []nextCase {
 	two := func(s *ops.Session) {
 		s.HandoffJSON = []byte(strings.Replace(string(handoffJSON(2)), `"services_affected":["web"]`, `"services_affected":["web","db"]`, 1))
 	}
-	judging := func(p *ops.Policy) { withPeople(p); p.Judge = "judge" }
+	atMost2 := func(p *ops.Policy) { p.MaxTier = ops.Tier2 }
+	judging := func(p *ops.Policy) { withPeople(p); atMost2(p); p.Judge = "judge" }
 	asks := func(t *testing.T, s ops.Step) {
 		if s.Approval == nil || s.Approval.Kind != ops.ApprovalReview || s.Approval.SessionID != 2 || s.Incident == nil || !s.Incident.Waits ||
 			!strings.Contains(s.Notices[0].Body, "- Confidence: 40 %") || !strings.Contains(s.Notices[0].Body, "the agent itself is only 40 %") {
@@ -44,10 +45,21 @@ func doubtCases() []nextCase {
 		s.OutcomeJSON = json.RawMessage(report.OutcomeExample(1, ops.OutcomeHealthy))
 	}
 	return []nextCase{
-		{name: "a repair that the agent doubts is reviewed", row: "claim doubtful", policy: policy(), sessions: claims("0.4"), kind: ops.StepAwait, level: ops.LevelWarning, notices: 1, says: "the agent itself is only 40 % sure", check: asks},
+		{name: "a repair that the agent doubts goes one tier up", row: "claim unsure", policy: policy(), sessions: claims("0.4"), kind: ops.StepQueue, level: ops.LevelInfo, check: func(t *testing.T, s ops.Step) {
+			target("tier3", ops.ContextHandoff)(t, s)
+			if s.Decision == nil || !strings.Contains(s.Decision.Proposed, "only 40 % sure") || len(s.Decision.Services) != 1 {
+				t.Errorf("decided %+v", s.Decision)
+			}
+		}},
+		{name: "under the same approvals", row: "claim unsure", policy: policy(func(p *ops.Policy) { p.ApprovalTier = ops.Tier3 }), sessions: claims("0.4"), kind: ops.StepAwait, level: ops.LevelWarning, notices: 1, check: func(t *testing.T, s ops.Step) {
+			if s.Approval == nil || s.Approval.Tier != ops.Tier3 || !strings.Contains(s.Notices[0].Body, "40 %") {
+				t.Errorf("asked %+v, told %+v", s.Approval, s.Notices)
+			}
+		}},
+		{name: "where no tier may take it over it is reviewed", row: "claim doubtful", policy: policy(atMost2), sessions: claims("0.4"), kind: ops.StepAwait, level: ops.LevelWarning, notices: 1, says: "the agent itself is only 40 % sure", check: asks},
 		{name: "half sure is sure enough", row: "resolved", policy: policy(), sessions: claims("0.5"), kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo},
-		{name: "probes know better than the agent", row: "resolved", policy: policy(probed), sessions: claims("0.1"), checks: []ops.Check{after("web", ops.Healthy)}, kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo},
-		{name: "but only of what they look at", row: "claim doubtful", policy: policy(probed), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, two), claims("0.4")[1]}, checks: []ops.Check{after("web", ops.Healthy)}, kind: ops.StepAwait, level: ops.LevelWarning, notices: 1, check: asks},
+		{name: "probes know better than the agent", row: "resolved", policy: policy(probed), sessions: claims("0.1"), checks: []ops.Check{{Service: "web", Probe: "http", Type: ops.CheckHTTP, Purpose: ops.ProbeObserve, Status: ops.Down}, after("web", ops.Healthy)}, kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo},
+		{name: "but only of what they look at", row: "claim doubtful", policy: policy(probed, atMost2), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, two), claims("0.4")[1]}, checks: []ops.Check{after("web", ops.Healthy)}, kind: ops.StepAwait, level: ops.LevelWarning, notices: 1, check: asks},
 		{name: "a judge is asked first", row: "claim unjudged", policy: policy(judging), sessions: claims("0.1"), kind: ops.StepQueue, level: ops.LevelInfo},
 		{name: "and his yes counts", row: "resolved", policy: policy(judging), sessions: append(claims("0.1"), session(3, 1, ops.SessionCompleted, role(ops.RoleJudge, 2, `{"verdict":"PASS","confidence":1,"totalScore":1,"dimensions":{"goalAlignment":22,"actionCompleteness":22,"evidenceOfCompletion":22,"finalStateCoherence":22},"reasoning":"yes"}`))), kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo},
 		{name: "a human's yes counts", row: "review passed", policy: policy(), sessions: claims("0.1"), journal: approval(ops.ApprovalApproved, review), kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo, says: "ada accepted"},

@@ -77,7 +77,7 @@ func peopleCases(now time.Time) []nextCase {
 		return j
 	}
 	recheck := func(h ops.Health) []ops.Check {
-		return []ops.Check{{Service: "web", Type: ops.CheckHTTP, Purpose: ops.ProbeRecheck, Status: h, AfterSession: ops.Ptr(ops.SessionID(1))}}
+		return []ops.Check{{Service: "web", Type: ops.CheckHTTP, Purpose: ops.ProbeObserve, Status: ops.Down}, {Service: "web", Type: ops.CheckHTTP, Purpose: ops.ProbeRecheck, Status: h, AfterSession: ops.Ptr(ops.SessionID(1))}}
 	}
 	return []nextCase{
 		{name: "a gate stops before the tier and asks", row: "escalation proposed", policy: policy(gate), sessions: tier1, kind: ops.StepAwait, level: ops.LevelWarning, notices: 1, says: "approval", check: func(t *testing.T, s ops.Step) {

@@ -144,9 +144,9 @@ func proofCases(now time.Time) []nextCase {
 	return []nextCase{
 		// Who says that it is resolved.
 		{name: "a probe that saw it fail proves the repair", row: "resolved", policy: policy(probed), sessions: chain, checks: []ops.Check{red, verify("web", ops.Healthy)}, journal: journal(incident(7, "web", own, failed)), kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo, says: "confirmed by our own probes", check: proves(ops.ProofProbe, "7 by probe")},
-		{name: "a probe of what the agent found bad proves it too", row: "resolved", policy: policy(probed), sessions: chain, checks: []ops.Check{verify("web", ops.Healthy)}, journal: journal(incident(7, "web", own)), kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo, check: proves(ops.ProofProbe, "7 by probe")},
+		{name: "the word of an agent makes no witness of a probe", row: "resolved", policy: policy(probed), sessions: chain, checks: []ops.Check{verify("web", ops.Healthy)}, journal: journal(incident(7, "web", own)), kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo, says: "unverified", check: proves(ops.ProofNone, "7 by none")},
 		{name: "a probe that was healthy all the time proves nothing", row: "resolved", policy: policy(probed), sessions: chain, checks: []ops.Check{looked("web", ops.CheckDNS, ops.ProbeObserve, ops.Healthy, 0), looked("web", ops.CheckDNS, ops.ProbeVerify, ops.Healthy, 2)}, journal: journal(incident(7, "web", own)), kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo, says: "unverified", check: proves(ops.ProofNone, "7 by none")},
-		{name: "only probed services are confirmed by probes", row: "resolved", policy: policy(inventory("web+", "db")), sessions: []ops.Session{both, claim}, checks: []ops.Check{verify("web", ops.Healthy)}, journal: journal(incident(7, "web", own), incident(8, "db", own), incident(9, "db")), kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo, says: "web confirmed by our own probes, db unverified", check: proves(ops.ProofNone, "7 by probe", "8 by none")},
+		{name: "only probed services are confirmed by probes", row: "resolved", policy: policy(inventory("web+", "db")), sessions: []ops.Session{both, claim}, checks: []ops.Check{red, verify("web", ops.Healthy)}, journal: journal(incident(7, "web", own), incident(8, "db", own), incident(9, "db")), kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo, says: "web confirmed by our own probes, db unverified", check: proves(ops.ProofNone, "7 by probe", "8 by none")},
 		{name: "a judge proves what he saw", row: "resolved", policy: policy(withPeople, judges), sessions: append(slices.Clone(chain), session(3, 1, ops.SessionCompleted, role(ops.RoleJudge, 2, pass))), journal: journal(incident(7, "web", own), incident(8, "web")), kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo, check: proves(ops.ProofJudge, "7 by judge")},
 		{name: "a person who accepts it proves it", row: "review passed", policy: policy(), sessions: chain, journal: approval(ops.ApprovalApproved, review), kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo, check: proves(ops.ProofHuman)},
 		{name: "silence accepts a repair and proves nothing", row: "review passed", policy: policy(func(p *ops.Policy) { p.Approval.OnExpiry = "approve" }), sessions: chain, journal: approval(ops.ApprovalExpired, review), kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo, says: "unverified", check: proves(ops.ProofNone)},
@@ -159,7 +159,25 @@ func proofCases(now time.Time) []nextCase {
 		{name: "no session closes what it reported itself", row: "healthy", policy: policy(), sessions: healthy("web/http=healthy"), journal: journal(incident(7, "web", own)), kind: ops.StepFinish, status: ops.CycleHealthy, check: ends()},
 		{name: "a report that contradicts itself closes nothing", row: "healthy", policy: policy(), sessions: healthy("web/http=healthy", "web/dns=degraded"), journal: journal(incident(7, "web")), kind: ops.StepFinish, status: ops.CycleHealthy, check: ends()},
 		{name: "any report closes what is only unverified", row: "healthy", policy: policy(), sessions: healthy("web/container=healthy"), journal: journal(incident(7, "web", unverified)), kind: ops.StepFinish, status: ops.CycleHealthy, check: ends("7 by report")},
-		{name: "names of no inventory are closed when all are well", row: "healthy", policy: policy(inventory("web")), sessions: healthy("ups/service=healthy"), journal: journal(incident(7, "", unlisted("ups")), incident(8, "", unlisted("ups", "router")), incident(9, "", unlisted())), kind: ops.StepFinish, status: ops.CycleHealthy, check: ends("7 by report")},
+		{name: "probes end what they found and nothing else", row: "probes find nothing", cycle: quiet, policy: policy(probed, probesFirst), checks: green, journal: journal(incident(7, "web", failed, func(i *ops.Incident) {
+			i.Findings = []ops.IncidentFinding{{Service: "web", By: ops.FoundByProbe, Type: ops.CheckHTTP}, {Service: "web", By: ops.FoundByAgent, Type: ops.CheckService}}
+		})), kind: ops.StepFinish, status: ops.CycleHealthy, check: func(t *testing.T, s ops.Step) {
+			r := s.Recovered
+			if len(r) != 1 || !r[0].Over(ops.IncidentFinding{Service: "web", By: ops.FoundByProbe, Type: ops.CheckHTTP}) ||
+				r[0].Over(ops.IncidentFinding{Service: "web", By: ops.FoundByAgent, Type: ops.CheckService}) || r[0].Over(ops.IncidentFinding{Service: "web", By: ops.FoundByLook}) {
+				t.Errorf("ends %+v", r)
+			}
+		}},
+		{name: "a call for help names what probes do not see", row: "human asked for", policy: policy(inventory("web+")), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, reported(ops.OutcomeNeedsHuman, "web/http=down", "web/service=degraded", "ups/service=down"))}, checks: []ops.Check{red}, kind: ops.StepFinish, status: ops.CycleNeedsHuman, level: ops.LevelWarning, notices: 1, check: func(t *testing.T, s ops.Step) {
+			var got []string
+			for _, f := range s.Incident.Found {
+				got = append(got, string(f.By)+" "+f.Service+"/"+string(f.Type))
+			}
+			if want := []string{"probe web/http", "agent web/service", "agent /service"}; !slices.Equal(got, want) {
+				t.Errorf("found %q, want %q", got, want)
+			}
+		}},
+		{name: "names of no inventory are closed by people alone", row: "healthy", policy: policy(inventory("web")), sessions: healthy("ups/service=healthy"), journal: journal(incident(7, "", unlisted("ups")), incident(8, "", unlisted("ups", "router")), incident(9, "", unlisted())), kind: ops.StepFinish, status: ops.CycleHealthy, check: ends()},
 		{name: "an agent that works closes no call for help", row: "healthy", policy: policy(), sessions: healthy("web/http=healthy"), journal: journal(incident(7, "", unlisted()), incident(8, "", func(i *ops.Incident) { i.Class = ops.ClassAgent }), incident(9, "", func(i *ops.Incident) { i.Class = ops.ClassJudge })), kind: ops.StepFinish, status: ops.CycleHealthy, check: ends("8 by report")},
 		{name: "an unverified repair is looked at once", row: "nothing ran", cycle: quiet, policy: policy(probed, probesFirst), checks: green, journal: ops.Journal{LastLook: ops.Ptr(now.Add(-48 * time.Hour)), Incidents: []ops.Incident{incident(7, "db", unverified, func(i *ops.Incident) { i.UnverifiedAt = ops.Ptr(now.Add(-25 * time.Hour)) })}}, kind: ops.StepQueue},
 		{name: "and not again after the look", row: "probes find nothing", cycle: quiet, policy: policy(probed, probesFirst), checks: green, journal: ops.Journal{LastLook: ops.Ptr(now.Add(-time.Hour)), Incidents: []ops.Incident{incident(7, "db", unverified, func(i *ops.Incident) { i.UnverifiedAt = ops.Ptr(now.Add(-25 * time.Hour)) })}}, kind: ops.StepFinish, status: ops.CycleHealthy},
@@ -188,7 +206,7 @@ func proofCases(now time.Time) []nextCase {
 				t.Errorf("probes %v", s.Services)
 			}
 		}},
-		{name: "and resolved without it", row: "resolved", policy: policy(inventory("web+", "db+")), sessions: []ops.Session{both, claim}, checks: []ops.Check{verify("web", ops.Healthy)}, journal: ops.Journal{Silences: []ops.Silence{silence}, Decisions: webOnly, Incidents: []ops.Incident{incident(7, "web", own), incident(8, "db", failed)}}, kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo, check: proves(ops.ProofProbe, "7 by probe")},
+		{name: "and resolved without it", row: "resolved", policy: policy(inventory("web+", "db+")), sessions: []ops.Session{both, claim}, checks: []ops.Check{red, verify("web", ops.Healthy)}, journal: ops.Journal{Silences: []ops.Silence{silence}, Decisions: webOnly, Incidents: []ops.Incident{incident(7, "web", own), incident(8, "db", failed)}}, kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo, check: proves(ops.ProofProbe, "7 by probe")},
 		{name: "an acknowledged incident without a service holds nothing", row: "escalation proposed", policy: policy(), sessions: []ops.Session{tier1}, journal: journal(incident(7, "", unlisted(), func(i *ops.Incident) { i.Status = ops.IncidentAcknowledged }), incident(8, "", func(i *ops.Incident) { i.Class, i.Status = ops.ClassAgent, ops.IncidentAcknowledged })), kind: ops.StepQueue, level: ops.LevelInfo},
 		{name: "and one that names it holds it", row: "escalation proposed", policy: policy(), sessions: []ops.Session{tier1}, journal: journal(incident(7, "", unlisted("web"), func(i *ops.Incident) { i.Status = ops.IncidentAcknowledged })), kind: ops.StepFinish, status: ops.CycleSuppressed, level: ops.LevelInfo, says: "held back: web"},
 		// A judge that does not answer.

@@ -130,6 +130,7 @@ func TestNext(t *testing.T) {
 	tests = append(tests, denialCases(now)...)
 	tests = append(tests, trustCases(now)...)
 	tests = append(tests, pairCases(now)...)
+	tests = append(tests, attackCases(now)...)
 	seen := map[string]bool{}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -371,7 +371,7 @@ func (v view) goal() string {
 // failureReport is what the next attempt has to know of the ones before it.
 func (v view) failureReport(s ops.Session) recovery.Told {
 	f := v.failureOf(s)
-	told := recovery.Told{Failure: f, Class: recovery.Classify(f, rules(v.policy.Recovery.Rules))}
+	told := recovery.Told{Failure: f, Class: recovery.Classify(f)}
 	for _, o := range v.journal.Sessions {
 		if !o.Works() || o.Tier != s.Tier || !o.Status.Ended() || o.ID > s.ID {
 			continue
@@ -400,10 +400,12 @@ func (v view) whyItFailed(s ops.Session) string {
 		return strings.TrimSpace("it said all was well, but the judge gives it only " + scores(r) + ". " + strings.Join(r.FailureReasons, "; "))
 	case s.Outcome == ops.OutcomeResolved && len(v.refusedCalls(s)) > 0:
 		return "it said all was well, but the guard refused what it tried: " + refusals(v.refusedCalls(s))
+	case doubted(s):
+		return notice.Unsure(s, *s.Report.Confidence)
 	case s.Error != "":
 		return s.Error
 	case len(f.OutcomeProblems) > 0:
-		return f.OutcomeProblems[0].Message
+		return f.OutcomeProblems[0]
 	}
 	return notice.Ended(s.Status)
 }

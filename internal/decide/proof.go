@@ -18,9 +18,11 @@ import (
 
 // proven reports whether probes that ran for a purpose after the last session prove that a service was repaired: each is healthy, one of
 // them looks at what was wrong, and so does every one that found it bad in this cycle. A probe that was healthy all the time proves
-// nothing, and neither does any while a container or a unit of the service does not run: something else may answer it.
+// nothing, and neither does any while a container or a unit of the service does not run, for something else may answer it, or while the
+// service is held because it goes up and down.
 func (v view) proven(service string, purpose ops.ProbePurpose) bool {
-	if slices.ContainsFunc(v.notRunning(), func(c ops.Check) bool { return c.Service == service }) {
+	stopped := slices.ContainsFunc(v.notRunning(), func(c ops.Check) bool { return c.Service == service })
+	if stopped || v.flapsNow(service) != nil {
 		return false
 	}
 	looked := false
@@ -28,7 +30,7 @@ func (v view) proven(service string, purpose ops.ProbePurpose) bool {
 		if c.Service != service {
 			continue
 		}
-		if v.policy.Bad(c) {
+		if c.Bad() {
 			return false
 		}
 		looked = looked || v.wasBad(c)
@@ -40,7 +42,7 @@ func (v view) proven(service string, purpose ops.ProbePurpose) bool {
 func (v view) lostSight(service string, purpose ops.ProbePurpose) bool {
 	again := v.checks(purpose, v.lastID())
 	return slices.ContainsFunc(v.journal.Checks, func(k ops.Check) bool {
-		return k.Service == service && k.Purpose != ops.ProbeAlert && k.Purpose != ops.ProbeRunning && v.policy.Bad(k) &&
+		return k.Service == service && k.Purpose != ops.ProbeAlert && k.Purpose != ops.ProbeRunning && k.Bad() &&
 			!slices.ContainsFunc(again, func(c ops.Check) bool { return c.Service == service && c.Probe == k.Probe })
 	})
 }
@@ -51,28 +53,23 @@ func (v view) allProven(purpose ops.ProbePurpose) bool {
 	return len(services) > 0 && !slices.ContainsFunc(services, func(s string) bool { return !v.proven(s, purpose) })
 }
 
-// wasBad reports whether what a check looks at was found bad before: by a probe in this cycle or when the open incident was reported,
-// or by an agent with a check of the same type.
+// wasBad reports whether what a check looks at was found bad before, by a probe in this cycle or when the open incident was reported. The
+// word of an agent makes no witness of a probe that saw nothing wrong.
 func (v view) wasBad(c ops.Check) bool {
-	for _, k := range v.journal.Checks {
-		if k.Service == c.Service && k.Purpose != ops.ProbeAlert && k.Purpose != ops.ProbeRunning && v.policy.Bad(k) {
-			return true
-		}
+	return slices.ContainsFunc(v.journal.Checks, func(k ops.Check) bool {
+		return k.Service == c.Service && k.Purpose != ops.ProbeAlert && k.Purpose != ops.ProbeRunning && k.Bad()
+	}) || slices.ContainsFunc(v.journal.Incidents, func(i ops.Incident) bool { return i.Service == c.Service && i.ProbeFailedAt != nil })
+}
+
+// changedNothing: neither a session that might repair something nor an action has changed anything in this cycle. What nobody recorded may
+// have.
+func (v view) changedNothing() bool {
+	acted := func(r ops.ActionRun) bool { return r.Status != ops.ActionRefused }
+	changed := func(s ops.Session) bool {
+		e, known := v.journal.Effects[s.ID]
+		return s.May() > ops.Tier1 && s.Works() && (e.Mutating || !known)
 	}
-	for _, i := range v.journal.Incidents {
-		if i.Service == c.Service && i.ProbeFailedAt != nil {
-			return true
-		}
-	}
-	for _, s := range v.journal.Sessions {
-		if h := proposed(s); h != nil && slices.ContainsFunc(h.CheckResults, func(r ops.CheckResult) bool {
-			name, _ := v.policy.Inventory.Canonical(r.Service)
-			return name == c.Service && r.CheckType == c.Type && r.Status != ops.Healthy
-		}) {
-			return true
-		}
-	}
-	return false
+	return !slices.ContainsFunc(v.journal.Runs, acted) && !slices.ContainsFunc(v.journal.Sessions, changed)
 }
 
 // repaired ends the incidents of services for which a repair is claimed: by probes those of a service that they prove repaired, by
@@ -84,11 +81,11 @@ func (v view) repaired(purpose ops.ProbePurpose, proof ops.Proof, how string) []
 		if !slices.Contains(services, i.Service) || i.Class == ops.ClassAlert {
 			continue // an alert ends by itself
 		}
-		r := ops.Recovered{Incident: i.ID, By: proof, How: how}
+		r := ops.Recovered{Incident: i.ID, By: proof, How: how, Ends: endedBy(proof)}
 		switch byProbe := v.proven(i.Service, purpose); {
 		case byProbe && (i.Own || i.ProbeFailedAt != nil):
 			if proof == ops.ProofNone {
-				r.By = ops.ProofProbe
+				r.By, r.Ends = ops.ProofProbe, endedBy(ops.ProofProbe)
 			}
 		case !i.Own, proof == ops.ProofProbe:
 			continue
@@ -96,6 +93,14 @@ func (v view) repaired(purpose ops.ProbePurpose, proof ops.Proof, how string) []
 		out = append(out, r)
 	}
 	return out
+}
+
+// endedBy are the findings that a proof of a repair ends: a person or a judge looked at all, a probe at what it can see.
+func endedBy(p ops.Proof) []ops.FindingKind {
+	if p == ops.ProofHuman || p == ops.ProofJudge {
+		return nil
+	}
+	return []ops.FindingKind{ops.FoundByProbe, ops.FoundByLook}
 }
 
 // foundWell ends the incidents that probes or the report of the last session refute. A session that does not say what it checked ends
@@ -115,18 +120,19 @@ func (v view) foundWell() []ops.Recovered {
 	reported := func(name string) bool { return len(well[name]) > 0 && !bad[name] }
 	var out []ops.Recovered
 	for _, i := range v.incidents() {
-		switch same := i.Check == "" || slices.Contains(well[i.Service], ops.CheckType(i.Check)); {
-		case i.Class == ops.ClassAlert: // an alert ends by itself
-		case i.ProbeFailedAt != nil && v.green(i.Service):
-			out = append(out, ops.Recovered{Incident: i.ID, By: ops.ProofProbe, How: notice.FoundByProbes(v.cycle.ID)})
-		case i.Own:
-		case i.Class == ops.ClassEnvironment:
-			known, err := i.Known()
-			if err == nil && len(known.Unlisted) > 0 && !slices.ContainsFunc(known.Unlisted, func(name string) bool { return !reported(name) }) {
-				out = append(out, ops.Recovered{Incident: i.ID, By: ops.ProofReport, How: notice.FoundByCycle(v.cycle.ID)})
+		r := ops.Recovered{Incident: i.ID, Ends: []ops.FindingKind{}, Types: well[i.Service]}
+		if i.ProbeFailedAt != nil && v.green(i.Service) {
+			r.By, r.How, r.Ends = ops.ProofProbe, notice.FoundByProbes(v.cycle.ID), append(r.Ends, ops.FoundByProbe)
+		}
+		same := i.Check == "" || slices.Contains(well[i.Service], ops.CheckType(i.Check)) || len(i.Findings) > 0
+		if i.Service != "" && !i.Own && reported(i.Service) && (same || i.UnverifiedAt != nil) {
+			r.Ends = append(r.Ends, ops.FoundByAgent)
+			if r.By == "" {
+				r.By, r.How = ops.ProofReport, notice.FoundByCycle(v.cycle.ID)
 			}
-		case reported(i.Service) && (same || i.UnverifiedAt != nil):
-			out = append(out, ops.Recovered{Incident: i.ID, By: ops.ProofReport, How: notice.FoundByCycle(v.cycle.ID)})
+		}
+		if i.Class != ops.ClassAlert && r.By != "" { // an alert ends by itself
+			out = append(out, r)
 		}
 	}
 	return out
@@ -141,7 +147,7 @@ func (v view) green(service string) bool {
 		}
 	}
 	for _, c := range last {
-		if v.policy.Bad(c) {
+		if c.Bad() {
 			return false
 		}
 	}
@@ -174,14 +180,15 @@ func (v view) closedBy() ops.Proof {
 // sure is the confidence from which a claimed repair is taken for more than a guess.
 const sure = 0.5
 
+// doubted: the session claims a repair that it is not sure of itself.
+func doubted(s ops.Session) bool {
+	return s.Outcome == ops.OutcomeResolved && s.Report != nil && s.Report.Confidence != nil && *s.Report.Confidence < sure
+}
+
 // doubtful: the session claims a repair that it is not sure of itself, and neither a judge nor probes confirm it.
 func (v view) doubtful() bool {
-	r := v.last.Report
-	if v.last.Outcome != ops.OutcomeResolved || r == nil || r.Confidence == nil || *r.Confidence >= sure {
-		return false
-	}
 	_, judged := v.verdict()
-	return !judged && !v.allProven(ops.ProbeVerify)
+	return doubted(*v.last) && !judged && !v.allProven(ops.ProbeVerify)
 }
 
 func reviewDoubtful(v view) ops.Step {
@@ -210,21 +217,34 @@ func recoverRefused(v view) ops.Step {
 	return nextAttempt(v, attempt{failure: f, withoutRecovery: func() ops.Step { return refutedWithoutRecovery(v) }})
 }
 
-// mayEscalateRefuted: repairs that do not hold count toward escalation, where there is a tier above.
-func (v view) mayEscalateRefuted() bool {
-	h := v.refutedHandoff(*v.last)
-	if h == nil || v.last.Tier >= ops.LastTier {
+// unsure: the session doubts its own claim, nothing confirms it, and the tier above may take it over. Where none may, a judge or a human
+// looks.
+func (v view) unsure() bool {
+	if !v.doubtful() || v.last.Tier >= ops.LastTier {
 		return false
 	}
-	d := escalation.Decide(v.policy, v.path(), escalation.Proposal{Session: v.proposer(), Handoff: h}, v.facts())
-	return d.Verdict != ops.VerdictRefused
+	d := v.handUp(v.claimHandoff(*v.last))
+	target, _ := v.policy.Handler(d.TargetHandler)
+	return (d.Verdict == ops.VerdictEscalate || d.Verdict == ops.VerdictApproval) && !target.Human()
 }
 
-// escalateRefuted hands up what a tier says it repaired and did not, with the facts of probes, judge or guard: the tier itself
-// does not see that it needs help.
-func escalateRefuted(v view) ops.Step {
-	h := v.refutedHandoff(*v.last)
-	d := escalation.Decide(v.policy, v.path(), escalation.Proposal{Session: v.proposer(), Handoff: h}, v.facts())
+// mayEscalateRefuted: repairs that do not hold count toward escalation, where there is a tier above.
+func (v view) mayEscalateRefuted() bool {
+	return v.isRefuted(*v.last) && v.last.Tier < ops.LastTier && v.handUp(v.claimHandoff(*v.last)).Verdict != ops.VerdictRefused
+}
+
+func (v view) handUp(h *ops.Handoff) ops.Decision {
+	if h == nil {
+		return ops.Decision{Verdict: ops.VerdictRefused}
+	}
+	return escalation.Decide(v.policy, v.path(), escalation.Proposal{Session: v.proposer(), Handoff: h}, v.facts())
+}
+
+// escalateClaim hands up a repair that is claimed and does not hold, or that the tier doubts itself, with the facts of probes, judge or
+// guard: the tier does not see that it needs help.
+func escalateClaim(v view) ops.Step {
+	h := v.claimHandoff(*v.last)
+	d := v.handUp(h)
 	d.At = v.now
 	step := decided(v, d, h)
 	if step.Session != nil {
@@ -234,9 +254,12 @@ func escalateRefuted(v view) ops.Step {
 	return step
 }
 
-// refutedHandoff is what probes, a judge or the guard's record say of a claimed repair that does not hold; nil where it holds.
-func (v view) refutedHandoff(s ops.Session) *ops.Handoff {
+// claimHandoff is what probes, a judge, the guard's record or the tier's own doubt say of a claimed repair; nil where it holds.
+func (v view) claimHandoff(s ops.Session) *ops.Handoff {
 	why := v.refutation(s)
+	if why == "" && doubted(s) {
+		why = notice.Unsure(s, *s.Report.Confidence)
+	}
 	if why == "" {
 		return nil
 	}
@@ -247,8 +270,8 @@ func (v view) refutedHandoff(s ops.Session) *ops.Handoff {
 	if h.RemediationAttempted == "" {
 		h.RemediationAttempted = "it did not say what it did"
 	}
-	for _, c := range v.checks(ops.ProbeVerify, s.ID) {
-		if v.policy.Bad(c) && !slices.Contains(h.ServicesAffected, c.Service) {
+	for _, c := range v.seenAfter(s) {
+		if c.Bad() && !slices.Contains(h.ServicesAffected, c.Service) {
 			h.ServicesAffected = append(h.ServicesAffected, c.Service)
 		}
 		h.CheckResults = append(h.CheckResults, ops.CheckResult{Service: c.Service, CheckType: c.Type, Status: c.Status, Error: c.Error})
@@ -284,7 +307,7 @@ func (v view) stillBad(s ops.Session) string {
 // refutation says why a claimed repair does not count; empty where nothing speaks against it.
 func (v view) refutation(s ops.Session) string {
 	switch r, judged := v.verdictOn(s); {
-	case slices.ContainsFunc(v.checks(ops.ProbeVerify, s.ID), v.policy.Bad):
+	case len(v.badAfter(s)) > 0:
 		return "probes refute the claimed repair"
 	case judged && r.Verdict == judge.Fail:
 		return "the judge does not accept the claimed repair: " + scores(r)

@@ -62,7 +62,7 @@ func (v view) badSince(c ops.Check) time.Time {
 	for _, k := range v.journal.Checks {
 		switch {
 		case k.Service != c.Service || k.Probe != c.Probe:
-		case !v.policy.Bad(k):
+		case !k.Bad():
 			since, well = time.Time{}, true
 		case since.IsZero():
 			since = k.At
@@ -176,9 +176,9 @@ func (v view) nextReflex() *impulse {
 	return next
 }
 
-// unheld are the services of the chain that nothing holds back. A no to a tier is one to a reflex too.
+// unheld are the services of the chain that nothing holds back. A no to a tier is one to a reflex too; an attack is of agents.
 func (v view) unheld() []string {
-	return ops.Free(v.services(), v.untrusting(), ops.LastTier)
+	return ops.Free(v.services(), v.unattacked(), ops.LastTier)
 }
 
 // dueReflex is the reflex whose time has come, or nil.

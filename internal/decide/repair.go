@@ -43,7 +43,7 @@ func (v view) reason(service string, before, last time.Time) (first *ops.Check) 
 	followers := v.policy.Inventory.Dependents(service)
 	for _, c := range v.journal.Checks {
 		switch {
-		case c.Purpose == ops.ProbeAlert || c.Purpose == ops.ProbeRunning || !v.policy.Bad(c):
+		case c.Purpose == ops.ProbeAlert || c.Purpose == ops.ProbeRunning || !c.Bad():
 		case c.At.After(last), c.Service != service && !slices.Contains(followers, c.Service):
 			return nil
 		case c.Service == service && first == nil && !c.At.After(before):

@@ -21,6 +21,28 @@ func interrupt(v view) ops.Step {
 	}
 }
 
+// attacked: the record of the newest session says so, however the session came to its end.
+func (v view) attacked() bool {
+	return v.newest != nil && (v.newest.StopCause == ops.StopAttack || v.journal.Effects[v.newest.ID].Attack != nil)
+}
+
+// callForAttack ends the cycle: whatever told the agent to do that would tell the next one. Beside the attack, which only a person closes,
+// there is the outage. Trust and reflexes stay as they are: a log must not be able to switch repairs off.
+func callForAttack(v view) ops.Step {
+	p := v.problem(ops.ProblemAttack, ops.LevelCritical, v.newest.Error)
+	if g := v.journal.Effects[v.newest.ID].Attack; g != nil {
+		p.reason = notice.Attacked(*v.newest, *g, v.services()...)
+	}
+	step := finishForHuman(v, ops.CycleNeedsHuman, p)
+	step.Notices = []ops.Notice{v.notice(ops.NoticeNeedsHuman, p.level, notice.Attack(v.told(p)))}
+	step.Incident.Findings = p.reason
+	if left := *step.Incident; len(left.Services) > 0 {
+		left.Title, step.Left = notice.Heading(ops.ProblemHandled, ""), &left
+	}
+	step.Incident.Class, step.Incident.Services = ops.ClassAttack, nil
+	return step
+}
+
 func cancel(v view) ops.Step {
 	why := notice.Cancelled(v.cycle.CancelReason)
 	return finish(ops.CycleCancelled, why, v.event(ops.LevelInfo, ops.EventCycle, "cycle cancelled: "+why))
@@ -126,6 +148,9 @@ func route(v view) ops.Step {
 		step = tellOfLeftOut(v, step, d, p.Handoff, left)
 	}
 	step.Decision = &d
+	if p.Handoff != nil {
+		step.Events = append(step.Events, v.disagreements(p.Handoff.CheckResults)...)
+	}
 	for _, w := range p.Warnings {
 		step.Events = append(step.Events, v.event(ops.LevelWarning, ops.EventHandoff, w))
 	}
@@ -162,9 +187,11 @@ func decided(v view, d ops.Decision, h *ops.Handoff) ops.Step {
 		if d.Check == ops.ObjectionDryRun {
 			return dryRun(v, d, h)
 		}
-		if d.Check == ops.ObjectionHeld && v.flaps() {
-			p := v.problem(ops.ProblemFlapping, ops.LevelWarning, d.Reason)
-			p.facts = h
+		if d.Check == ops.ObjectionHeld && (v.flaps() || len(ops.Free(h.ServicesAffected, v.unattacked(), ops.LastTier)) > 0) {
+			p := v.problemOf(ops.ProblemBlocked, ops.LevelWarning, d, h)
+			if v.flaps() {
+				p.kind, p.todo = ops.ProblemFlapping, notice.Advice(ops.ProblemFlapping, nil, ops.Handler{})
+			}
 			return notifyOnce(v, finishForHuman(v, ops.CycleNeedsHuman, p), v.notice(ops.NoticeNeedsHuman, p.level, notice.NeedsHuman(v.told(p))))
 		}
 		return suppressed(v, d, h)
@@ -254,7 +281,23 @@ func askHuman(v view) ops.Step {
 	p := v.problem(ops.ProblemHuman, ops.LevelWarning, notice.AsksForHuman(*v.last, why))
 	p.todo = why
 	step := finishForHuman(v, ops.CycleNeedsHuman, p)
+	step.Events = append(step.Events, v.disagreements(v.last.Reported())...)
 	return notifyOnce(v, step, v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, notice.NeedsHuman(v.told(p))))
+}
+
+// disagreements record that an agent calls a service bad that all our own probes find healthy.
+func (v view) disagreements(reported []ops.CheckResult) []ops.Event {
+	var out []ops.Event
+	for _, r := range reported {
+		name, _ := v.policy.Inventory.Canonical(r.Service)
+		if r.Status == ops.Healthy || !v.green(name) || slices.ContainsFunc(out, func(e ops.Event) bool { return e.Service == name }) {
+			continue
+		}
+		e := v.event(ops.LevelWarning, ops.EventProbe, notice.Disagrees(*v.last, name, r))
+		e.Service = name
+		out = append(out, e)
+	}
+	return out
 }
 
 func verify(v view) ops.Step {
@@ -276,12 +319,12 @@ func resolved(v view) ops.Step {
 	verdict, judged := v.verdict()
 	proof, reason := ops.ProofNone, v.unconfirmed()
 	switch {
+	case v.allProven(ops.ProbeVerify) && v.changedNothing():
+		proof, reason = ops.ProofProbe, notice.RecoveredByItself(v.last.Tier, len(v.checks(ops.ProbeVerify, v.last.ID)))
 	case v.allProven(ops.ProbeVerify):
 		proof, reason = ops.ProofProbe, notice.RepairedByProbes(v.last.Tier, len(v.checks(ops.ProbeVerify, v.last.ID)))
 	case v.asked(ops.ApprovalApproved, ops.ApprovalReview):
 		proof, reason = ops.ProofHuman, notice.RepairedByReview(v.last.Tier, v.question().AnsweredBy)
-	case len(v.notRunning()) > 0:
-		reason = notice.NotRunning(v.last.Tier, v.notRunning())
 	case judged && verdict.Verdict == judge.Pass:
 		proof, reason = ops.ProofJudge, notice.RepairedByJudge(v.last.Tier, verdict.TotalScore)
 	}
@@ -304,6 +347,11 @@ func (v view) unconfirmed() string {
 			proven = append(proven, s)
 		} else {
 			rest = append(rest, s)
+		}
+	}
+	for _, s := range rest {
+		if h := v.flapsNow(s); h != nil {
+			return notice.NotCalmYet(v.last.Tier, *h)
 		}
 	}
 	if len(proven) == 0 {

@@ -163,15 +163,14 @@ func (v view) unverified() bool {
 
 func (v view) refuted() bool { return len(v.badAfter(*v.last)) > 0 }
 
-// badAfter lists the checks that contradict a session's claim.
+// badAfter lists the checks that contradict a session's claim: probes, and looks at the container or unit that the service runs in.
 func (v view) badAfter(s ops.Session) []ops.Check {
-	var out []ops.Check
-	for _, c := range v.checks(ops.ProbeVerify, s.ID) {
-		if v.policy.Bad(c) {
-			out = append(out, c)
-		}
-	}
-	return out
+	return slices.DeleteFunc(v.seenAfter(s), func(c ops.Check) bool { return !c.Bad() })
+}
+
+// seenAfter are our own looks after a session that claims a repair.
+func (v view) seenAfter(s ops.Session) []ops.Check {
+	return append(v.checks(ops.ProbeVerify, s.ID), v.checks(ops.ProbeRunning, s.ID)...)
 }
 
 // verifiable are the services of the chain that we can probe ourselves: the last session's word alone does not settle their state.

@@ -2,6 +2,7 @@ package guard
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -60,7 +61,8 @@ func (j *judge) simple(s *scope, words []field) outcome {
 		return s.any()
 	}
 	if strings.HasPrefix(base, "claudeops") || strings.HasPrefix(base, "claude-ops") {
-		j.refuse(ruleOwn, base, "agents do not call the supervisor", "")
+		changes := func(f field) bool { return j.g.tables.find("claudeops "+f.text) != nil }
+		j.refuse(orAttack(slices.ContainsFunc(words[1:], changes), ruleOwn), base, "agents do not call the supervisor", "")
 		return s.any()
 	}
 	if j.operatorDenies(base, words[1:]) || j.operatorAllows(s, base, words[1:]) {
@@ -161,7 +163,10 @@ func (c *call) judge() {
 		return
 	}
 	if r.tier >= never && len(r.variants) == 0 {
-		c.refuse(r.rule, r.note, "")
+		c.refuse(orAttack(r.attack && slices.ContainsFunc(c.args, c.named), r.rule), r.note, "")
+		if r.rule == ruleLauncher && !c.s.remote { // sudo kill 4711: what it starts here may be aimed at the supervisor
+			c.j.suspicious(c.s, c.name, c.args, true)
+		}
 		return
 	}
 	for _, name := range r.judges {
@@ -182,6 +187,15 @@ func (c *call) judge() {
 		}
 	}
 	c.apply()
+}
+
+// named reports a word that names the supervisor's unit, container or process. What the operator lists as a service is honest work.
+func (c *call) named(f field) bool {
+	if f.dyn { // kill $(pgrep claudeops)
+		return slices.ContainsFunc(slices.Concat(c.j.seen...), func(w field) bool { return ownName(w.text) })
+	}
+	_, listed := c.j.facts.service(strings.TrimSuffix(f.text, ".service"))
+	return ownName(f.text) && !listed || f.text == strconv.Itoa(c.j.facts.OwnPID) && !c.s.remote && !c.s.container
 }
 
 // apply judges the sorted words by the row, or by the variant of it that the options chose.

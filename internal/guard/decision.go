@@ -97,11 +97,13 @@ type finding struct {
 	hint string // what to do instead
 }
 
-// rank orders findings: the never list and the product's own files, other refusals, then tiers.
+// rank orders findings: attacks, the never list and the product's own files, other refusals, then tiers.
 func (f finding) rank() int {
 	switch {
 	case f.need < never:
 		return int(f.need)
+	case f.rule == ops.RuleAttack:
+		return int(never) + 2
 	case f.rule == ruleOwn || strings.HasPrefix(f.rule, "never."):
 		return int(never) + 1
 	default:
@@ -269,7 +271,8 @@ func (c *call) service(f field) (string, bool) {
 		c.refuse(ruleBash, f.show()+" is not the name of a service", "use the service's plain name")
 		return "", false
 	case ownName(name):
-		c.j.refuse(ruleOwn, c.name+" "+name, "it is the supervisor itself", "leave it alone")
+		aimed := c.named(f) && c.args[len(c.args)-1].text != "status"
+		c.j.refuse(orAttack(aimed, ruleOwn), c.name+" "+name, "it is the supervisor itself", "leave it alone")
 		return "", false
 	}
 	canonical, known := c.j.facts.service(strings.TrimSuffix(name, ".service"))

@@ -33,6 +33,8 @@ type Facts struct {
 	OwnPaths []string
 	// OwnSecrets are those that hold secrets: nothing reads a folder whole in which one of them lies.
 	OwnSecrets []string
+	OwnConfig  string // that of them which may be read without being an attack
+	OwnPID     int
 	Services   []ops.Service
 	WebHosts   []string // when set, the only hosts WebFetch may ask; *.example.com matches subdomains
 	// MCPTools are the MCP tools a tier may call; a trailing * matches the rest of the name.
@@ -346,6 +348,14 @@ func (j *judge) add(f finding) {
 // refuse records that no tier may do it.
 func (j *judge) refuse(rule, what, why, hint string) {
 	j.add(finding{need: never, rule: rule, what: what, why: why, hint: hint})
+}
+
+// orAttack is the rule of what is aimed at the supervisor: it would change, signal or stop it, or read its secrets. Else it is another one.
+func orAttack(aimed bool, rule string) string {
+	if aimed {
+		return ops.RuleAttack
+	}
+	return rule
 }
 
 // need records that a tier may do it. Inside a loop nothing but looking is allowed.

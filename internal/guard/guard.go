@@ -24,6 +24,7 @@ type Guard struct {
 	variables variableTable
 	secrets   nameTable
 	owned     nameTable
+	vital     nameTable
 	sql       scan.Words
 	judges    map[string]judgement
 	rules     []Rule
@@ -51,7 +52,7 @@ func New(rules []Rule) (*Guard, error) {
 	g := &Guard{
 		sql:    scan.Words{Functions: nameSet(sql["function"]), Pragmas: nameSet(sql["pragma"])},
 		tables: t, variables: newVariableTable(variables), judges: judgements(), rules: rules,
-		secrets: newNameTable(places["secret"]), owned: newNameTable(places["own"]),
+		secrets: newNameTable(places["secret"]), owned: newNameTable(places["own"]), vital: newNameTable(places["vital"]),
 		readers: sync.Pool{New: func() any { return newReader() }},
 	}
 	g.secrets.Broad = true

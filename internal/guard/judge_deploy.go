@@ -63,7 +63,7 @@ func (c *call) extraVars() string {
 		}
 	}
 	if ownName(service) {
-		c.j.refuse(ruleOwn, c.name, "it redeploys the supervisor itself", "leave it alone")
+		c.j.refuse(orAttack(c.named(lit(service)), ruleOwn), c.name, "it redeploys the supervisor itself", "leave it alone")
 	}
 	return service
 }

@@ -38,6 +38,8 @@ func (c *call) removeTree(f field) {
 			}
 		}
 		switch {
+		case c.j.own(target) && (within(c.j.facts.StateDir, target) || c.j.vital(target, false, false)):
+			c.j.refuse(ops.RuleAttack, what, "the supervisor lives by it", "leave it alone")
 		case strings.HasPrefix(under, homeDir) || strings.HasPrefix(under, unknownDir) || systemDir(target) && c.j.inRepo(target) == 0 &&
 			!c.j.temporary(target):
 			c.j.refuse(ruleRoot, what, "it deletes the root, a system folder or a home", "name the one file that is in the way")

@@ -18,7 +18,8 @@ func (c *call) web(text string) (webAddress, bool) {
 	case bad != "":
 		c.j.refuse(ruleBash, c.name+" of that URL", bad, "use a plain http or https URL")
 	case c.j.facts.ownAPI(a) && !elsewhere:
-		c.j.refuse(ruleOwn, c.name+" of "+a.host, "it is the supervisor's own API", "leave it alone")
+		method, body := c.curlMethod()
+		c.j.refuse(orAttack(method != "GET" || body, ruleOwn), c.name+" of "+a.host, "it is the supervisor's own API", "leave it alone")
 	case a.local():
 		c.j.refuse(ruleSecrets, c.name+" of "+a.host, "link-local and metadata addresses give out credentials", "ask the service itself")
 	case enginePort(a.port):

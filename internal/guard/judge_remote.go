@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -131,7 +132,7 @@ func judgeXargs(c *call) {
 			c.refuse(ruleRunTime, "its options override each other: the words may be appended instead", "give -I without -n and -L")
 			return
 		}
-		text := cmpOr(mark.value.text, "{}")
+		text := cmp.Or(mark.value.text, "{}")
 		for i, w := range words {
 			switch {
 			case w.text == text:

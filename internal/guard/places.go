@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -143,6 +144,16 @@ func (j *judge) own(p string) bool {
 	return strings.HasPrefix(path.Base(p), "claudeops") && standardDir(path.Dir(p))
 }
 
+// vital reports what of its own files the supervisor lives by: in its state folder what the list names. Elsewhere it is all of them for who
+// changes them, and its secrets for who reads them.
+func (j *judge) vital(p string, glob, read bool) bool {
+	above := func(o string) bool { return within(j.facts.StateDir, o) && within(p, o) }
+	if above(j.facts.StateDir) || slices.ContainsFunc(j.facts.OwnPaths, above) {
+		return j.g.vital.Match(path.Base(p), glob)
+	}
+	return j.own(p) && !read || p != j.facts.OwnConfig && slices.ContainsFunc(j.facts.OwnSecrets, func(s string) bool { return within(p, s) })
+}
+
 // holdsOwn reports folders below which the supervisor keeps its state or a secret.
 func (j *judge) holdsOwn(p string, glob bool) bool {
 	if i := strings.IndexAny(p, "*?["); glob && i >= 0 && j.facts.Glob == nil {
@@ -189,7 +200,8 @@ func (j *judge) read(s *scope, f field, what string) {
 	}
 	device := strings.HasPrefix(text, "/proc/") || strings.HasPrefix(text, "/dev/")
 	if device && (strings.Contains(text, "/..") || j.g.secrets.Match(text, f.glob)) {
-		j.refuse(ruleSecrets, what+" of "+f.show(), "it leads through another process", "name the file itself")
+		own := !s.remote && !s.container && within(text, "/proc/"+strconv.Itoa(j.facts.OwnPID))
+		j.refuse(orAttack(own, ruleSecrets), what+" of "+f.show(), "it leads through another process", "name the file itself")
 	}
 	for _, p := range j.places(s, text, f.glob, what) {
 		switch {
@@ -201,7 +213,8 @@ func (j *judge) read(s *scope, f field, what string) {
 		case closedDevice(p):
 			j.refuse(ruleSecrets, what+" of "+f.show(), "devices show disks, memory, keys that are typed or what others send", "name a file")
 		case j.own(p):
-			j.refuse(ruleOwn, what+" of "+f.show(), "the file belongs to the supervisor", "only cooldown.json in the state folder may be read")
+			j.refuse(orAttack(j.vital(p, f.glob, true), ruleOwn), what+" of "+f.show(), "the file belongs to the supervisor",
+				"only cooldown.json in the state folder may be read")
 		case j.g.secrets.Match(p, f.glob):
 			j.refuse(ruleSecrets, what+" of "+f.show(), "the file may hold secrets", "report what you need to know instead")
 		case j.g.secrets.Holds(p) || j.holdsOwn(p, f.glob):
@@ -322,7 +335,8 @@ func (j *judge) misplaced(p string, glob bool, what string) *finding {
 		bad.rule, bad.why, bad.hint = ruleInventory, "infrastructure files are never changed by an agent, only read",
 			"propose the change in an issue for a human"
 	case j.own(p) || !temporary && j.g.owned.Match(p, glob):
-		bad.rule, bad.why, bad.hint = ruleOwn, "the file steers the supervisor, an agent, a shell or git", "leave it alone"
+		bad.rule, bad.hint = orAttack(j.vital(p, glob, false), ruleOwn), "leave it alone"
+		bad.why = "the file steers the supervisor, an agent, a shell or git"
 	case strings.HasPrefix(p, unknownDir):
 		bad.rule, bad.why = ruleRunTime, "the folder it lies in is known only at run time"
 		bad.hint = "cd into a repository by its absolute path with && first"

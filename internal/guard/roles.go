@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -64,7 +65,7 @@ func (c *call) optionsOf(options []given) {
 	for _, g := range options {
 		f := g.flag
 		if f.tier >= never {
-			c.j.refuse(f.rule, c.name+" "+g.name, cmpOr(f.note, "the option runs other code, leaves the allowed places or destroys data"),
+			c.j.refuse(f.rule, c.name+" "+g.name, cmp.Or(f.note, "the option runs other code, leaves the allowed places or destroys data"),
 				"leave the option out")
 			continue
 		}
@@ -326,7 +327,7 @@ func (c *call) host(f field, what string) {
 
 // runTime refuses an argument known only at run time.
 func (c *call) runTime(what string) {
-	c.j.refuse(ruleRunTime, strings.TrimSpace(cmpOr(what, c.name)), "an argument is known only at run time", "write the argument out")
+	c.j.refuse(ruleRunTime, strings.TrimSpace(cmp.Or(what, c.name)), "an argument is known only at run time", "write the argument out")
 }
 
 // certificate allows the public half of what lies beside a private key.

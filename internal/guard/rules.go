@@ -2,6 +2,7 @@ package guard
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -281,7 +282,7 @@ func (j *judge) operatorAllows(s *scope, program string, args []field) bool {
 		}
 		j.need(s, r.Tier, r.ID, program)
 		if r.Effect != "" {
-			name, _ := j.facts.service(cmpOr(r.Service, program))
+			name, _ := j.facts.service(cmp.Or(r.Service, program))
 			j.effect(Effect{Kind: r.Effect, Service: name})
 		}
 		j.named = r.ID

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"io/fs"
@@ -58,6 +59,7 @@ type row struct {
 	plus       bool // words that start with + are options too
 	look       bool // where the network is closed, the supervisor runs it
 	inside     bool // where the network is closed, it would show another one
+	attack     bool // one that names the supervisor is an attack
 	sends      bool // what it is given goes elsewhere, so it is written out
 	needs      []string
 	judges     []string
@@ -217,9 +219,14 @@ func (r *row) set(words []string) error {
 	if len(words) == 0 {
 		return fmt.Errorf("empty attribute")
 	}
-	arg := ""
-	if len(words) > 1 {
-		arg = words[1]
+	arg := strings.Join(words[1:min(2, len(words))], "") // the second word
+	marks := map[string]*bool{
+		"group": &r.group, "persistent": &r.persistent, "free": &r.free, "stop": &r.stop, "single": &r.single, "plus": &r.plus,
+		"sends": &r.sends, "look": &r.look, "inside": &r.inside, "attack": &r.attack,
+	}
+	if mark := marks[words[0]]; mark != nil {
+		*mark = true
+		return nil
 	}
 	switch words[0] {
 	case "tier":
@@ -227,31 +234,13 @@ func (r *row) set(words []string) error {
 		r.tier, r.rule = tier, ""
 		return err
 	case "refuse":
-		r.tier, r.rule = never, cmpOr(arg, ruleBash)
-	case "group":
-		r.group = true
-	case "persistent":
-		r.persistent = true
+		r.tier, r.rule = never, cmp.Or(arg, ruleBash)
 	case "like":
 		r.like = strings.Join(words[1:], " ")
 	case "args":
 		return r.setArgs(words[1:])
 	case "restart", "redeployment":
 		r.effect, r.half = EffectKind(words[0]), Half(arg)
-	case "free":
-		r.free = true
-	case "stop":
-		r.stop = true
-	case "single":
-		r.single = true
-	case "plus":
-		r.plus = true
-	case "sends":
-		r.sends = true
-	case "look":
-		r.look = true
-	case "inside":
-		r.inside = true
 	case "needs":
 		r.needs = words[1:]
 	case "judge":
@@ -346,10 +335,7 @@ func (f *flag) set(words []string) error {
 	if len(words) == 0 {
 		return nil
 	}
-	arg := ""
-	if len(words) > 1 {
-		arg = words[1]
-	}
+	arg := strings.Join(words[1:min(2, len(words))], "") // the second word
 	switch words[0] {
 	case "optional":
 		f.optional = true
@@ -373,20 +359,13 @@ func (f *flag) set(words []string) error {
 		f.tier = tier
 		return err
 	case "refuse":
-		f.tier, f.rule = never, cmpOr(arg, ruleBash)
+		f.tier, f.rule = never, cmp.Or(arg, ruleBash)
 	default:
 		if f.role = role(words[0]); !f.role.known() {
 			return fmt.Errorf("unknown option attribute %q", words[0])
 		}
 	}
 	return nil
-}
-
-func cmpOr(s, fallback string) string {
-	if s == "" {
-		return fallback
-	}
-	return s
 }
 
 // find returns the row of a command, following aliases.

@@ -110,49 +110,17 @@ func dollars(usd float64) string {
 	return fmt.Sprintf("est. $%.2f", usd)
 }
 
-// Urgent reports whether a notice must not wait: a person has to decide, or something is seriously wrong.
-func Urgent(n ops.Notice) bool {
-	_, escalated := n.Target.Escalation()
-	return n.Level == ops.LevelCritical || n.Kind.AsksPeople() || n.Kind == ops.NoticeTest || n.Target == ops.TargetSecond || escalated
+// urgent reports whether a notice must not wait: a person has to decide, or something is seriously wrong.
+func urgent(n ops.Notice) bool {
+	return n.Level == ops.LevelCritical || n.Kind.AsksPeople() || n.Kind == ops.NoticeTest || n.Target == ops.TargetSecond
 }
 
-// SendAt is when a notice may be sent by a route: not before its digest is due, and not within quiet hours. A time that is not after now
-// means at once.
-func SendAt(r ops.NoticeRoute, n ops.Notice, now time.Time) time.Time {
-	at := now
-	if r.Digest > 0 && !Urgent(n) {
-		at = later(at, digestAt(n.CreatedAt, r))
+// SendAt is when a notice may be sent: not within quiet hours, unless it is urgent. A time that is not after now means at once.
+func SendAt(q *ops.QuietHours, n ops.Notice, now time.Time) time.Time {
+	if q == nil || urgent(n) {
+		return now
 	}
-	if q := r.Quiet; q != nil && (q.All || !Urgent(n)) {
-		at = later(at, quietEnd(*q, at))
-	}
-	return at
-}
-
-// Bundled reports whether a notice waits for the digest of its route.
-func Bundled(r ops.NoticeRoute, n ops.Notice) bool { return r.Digest > 0 && !Urgent(n) }
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}
-
-// digestAt is the end of the period in which a notice was written. Periods are counted from midnight, so that a daily digest comes at
-// midnight and an hourly one at the full hour.
-func digestAt(created time.Time, r ops.NoticeRoute) time.Time {
-	zone := time.UTC
-	if r.Zone != nil {
-		zone = r.Zone
-	}
-	local := created.In(zone)
-	midnight := clockAt(local, 0, 0)
-	end := midnight.Add((created.Sub(midnight)/r.Digest + 1) * r.Digest)
-	if next := clockAt(local, 1, 0); end.After(next) {
-		return next
-	}
-	return end
+	return quietEnd(*q, now)
 }
 
 // quietEnd is when the quiet hours end in which a time lies; the time itself outside of them.
@@ -174,30 +142,4 @@ func quietEnd(q ops.QuietHours, at time.Time) time.Time {
 func clockAt(local time.Time, days int, clock time.Duration) time.Time {
 	y, m, d := local.Date()
 	return time.Date(y, m, d+days, int(clock/time.Hour), int(clock%time.Hour/time.Minute), 0, 0, local.Location())
-}
-
-// AsksForAnswer reports whether somebody else is told if nobody answers a notice.
-func AsksForAnswer(n ops.Notice) bool {
-	if n.CycleID == nil || n.Target != ops.TargetFirst {
-		return false
-	}
-	switch n.Kind {
-	case ops.NoticeApproval, ops.NoticeReview, ops.NoticeNeedsHuman, ops.NoticeAlert, ops.NoticeReminder, ops.NoticeBlocked, ops.NoticeFailed,
-		ops.NoticePartial, ops.NoticeLeftDown, ops.NoticeBudget:
-		return true
-	case ops.NoticeOpened, ops.NoticeAction, ops.NoticeEscalated, ops.NoticeBrake, ops.NoticeResolved, ops.NoticeDeadman, ops.NoticeHost,
-		ops.NoticeTrust, ops.NoticeTest:
-	}
-	return false
-}
-
-// Escalated is a notice for the second person of a route, to be sent if nobody has answered the first by then. Its key keeps a notice that
-// is sent again from being escalated twice.
-func Escalated(r ops.NoticeRoute, n ops.Notice, now time.Time) ops.Notice {
-	heading, _ := strings.CutPrefix(n.Title, "Claude Ops: ")
-	return ops.Notice{
-		CycleID: n.CycleID, Kind: n.Kind, Level: n.Level, Incident: n.Incident, Environment: n.Environment, Service: n.Service,
-		Title: title("Nobody answered for " + span(r.EscalateAfter) + ": " + heading), Body: n.Body, Target: ops.EscalationOf(r.Name),
-		Key: fmt.Sprintf("escalate:%s:%d", r.Name, n.ID), Status: ops.NoticePending, NextAt: now.Add(r.EscalateAfter), CreatedAt: now,
-	}
 }

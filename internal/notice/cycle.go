@@ -65,6 +65,12 @@ func (p Problem) facts() []fact {
 // NeedsHuman calls a human.
 func NeedsHuman(p Problem) Text { return p.text("Human attention required") }
 
+// Attack calls a human about an attack on the supervisor. That comes first, whatever else is wrong.
+func Attack(p Problem) Text {
+	p.What, p.Found, p.Services = p.Why, p.What, nil
+	return p.text(Heading(ops.ProblemAttack, ""))
+}
+
 // Blocked tells of an escalation that a rule blocked.
 func Blocked(p Problem) Text { return p.text("An escalation was blocked") }
 

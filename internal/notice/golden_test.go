@@ -137,7 +137,7 @@ func all() []struct {
 		{"last reminder, to the second target", notice.Reminder(incident, true, at(45))},
 		{"a service flaps, and no agent works on it", notice.Flapping("default", []string{"web"}, at(0), 10*time.Minute, "HTTP 502 Bad Gateway")},
 		{"several services flap", notice.Flapping("default", []string{"web", "db", "mail"}, at(0), 10*time.Minute, "")},
-		{"recovered, nobody was called", notice.Recovered(cause, "web, db recovered after 12m0s", at(12))},
+		{"recovered, nobody was called", notice.Recovered(cause, nil, "web, db recovered after 12m0s", at(12))},
 		{"resolved, one incident", notice.Over("default", []ops.Incident{incident})},
 		{"resolved, several incidents", notice.Over("default", []ops.Incident{incident, db})},
 		{"cycles overdue", notice.Overdue("default", 3*time.Hour, time.Hour)},
@@ -150,7 +150,7 @@ func all() []struct {
 		{"digest: several at once", notice.Digest([]ops.Notice{
 			{Title: opened.Title, Body: opened.Body},
 			{Title: notice.NeedsHuman(p).Title, Body: notice.NeedsHuman(p).Body},
-			{Title: notice.Recovered(cause, "web recovered after 12m0s", at(12)).Title, Body: notice.Recovered(cause, "web recovered after 12m0s", at(12)).Body},
+			{Title: notice.Recovered(cause, nil, "web recovered after 12m0s", at(12)).Title, Body: notice.Recovered(cause, nil, "web recovered after 12m0s", at(12)).Body},
 			{Title: notice.Unpayable(budget, day).Title, Body: notice.Unpayable(budget, day).Body},
 		})},
 		{"hostile text of an agent", notice.NeedsHuman(hostile)},

@@ -38,6 +38,8 @@ func Heading(kind ops.ProblemKind, handler string) string {
 		return "No agent may repair it"
 	case ops.ProblemDryRun:
 		return "Nothing is repaired in a dry run"
+	case ops.ProblemAttack:
+		return "An agent attacked the supervisor"
 	}
 	return string(kind)
 }
@@ -56,6 +58,8 @@ func Advice(kind ops.ProblemKind, services []string, handler ops.Handler) string
 		return fmt.Sprintf("repair %s by hand and resolve the incident", names)
 	case ops.ProblemJudge:
 		return "check the key and the provider of the judge; until it answers, only probes and people confirm repairs"
+	case ops.ProblemAttack:
+		return "find out what told the agent to do that, such as a log or a page; then repair by hand, or run a cycle"
 	case ops.ProblemHandled:
 		return fmt.Sprintf("nothing yet: %s (%s) works on it", handler.Tier, handler.ID)
 	case ops.ProblemHuman, ops.ProblemTakeOver, ops.ProblemRefused, ops.ProblemBlocked, ops.ProblemBudget, ops.ProblemUnpaid,
@@ -204,11 +208,11 @@ func AfterRelapse(r ops.Relapse) string {
 	case !r.Next.IsZero() && !r.Next.After(r.At):
 		return "nothing to do yet: a cycle starts for it now"
 	case !r.Next.IsZero():
-		return fmt.Sprintf("the next cycle may start at %s; claudeops incidents run %d starts one now", stamp(r.Next), r.Claim.Incident)
+		return fmt.Sprintf("the next cycle may start at %s; claudeops run 'look at %s' starts one now", stamp(r.Next), r.Claim.Service)
 	case r.Held != "":
 		return "no cycle starts by itself: " + r.Held
 	}
-	return fmt.Sprintf("look at it, or start a cycle with claudeops incidents run %d", r.Claim.Incident)
+	return fmt.Sprintf("look at it, or start a cycle with claudeops run 'look at %s'", r.Claim.Service)
 }
 
 // ConfirmedBy names who confirmed the end of a resolved cycle.

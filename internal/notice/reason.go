@@ -167,21 +167,20 @@ func PartlyVerified(t ops.Tier, confirmed, rest []string) string {
 		t, And(confirmed), And(rest))
 }
 
-// NotRunning says that the probes like a repair, and what it was about does not run. Idle are the containers and units, at least one.
-func NotRunning(t ops.Tier, idle []ops.Check) string {
-	return fmt.Sprintf("%s reports the problem as resolved, and probes are green, but %s; unverified", t, parts(idle))
+// RecoveredByItself says that probes see the service well again after a session that changed nothing.
+func RecoveredByItself(t ops.Tier, checks int) string {
+	return fmt.Sprintf("it recovered by itself: %s changed nothing, and %s", t, checksConfirmed(checks)+" that it works")
 }
 
-// parts says what does not run: "its container web has exited with 137". Where there are several, each is named with its service.
-func parts(idle []ops.Check) string {
-	if len(idle) == 1 {
-		return "its " + idle[0].Error
-	}
-	var out []string
-	for _, c := range idle {
-		out = append(out, c.Service+"'s "+c.Error)
-	}
-	return And(out)
+// Disagrees says that an agent and our own probes see a service differently.
+func Disagrees(s ops.Session, service string, r ops.CheckResult) string {
+	return fmt.Sprintf("session %d (%s) says %s is %s, and our own probes find it healthy: they cannot confirm a repair",
+		s.ID, s.Tier, service, r.Status)
+}
+
+// NotCalmYet says that a service answers again, and goes up and down too much to be believed.
+func NotCalmYet(t ops.Tier, h ops.Withheld) string {
+	return fmt.Sprintf("%s reports the problem as resolved; unverified: %s", t, strings.TrimSuffix(h.Reason, "."))
 }
 
 // Withdrawn says that a question needs no answer, because its incident was closed.
@@ -464,7 +463,12 @@ func JudgeSilentReview(s ops.Session, why string) string {
 
 // Doubtful says that a session claims a repair that it is not sure of itself.
 func Doubtful(s ops.Session, confidence float64) string {
-	return fmt.Sprintf("the agent itself is only %s sure of the repair of session %d: a human has to look", Share(confidence), s.ID)
+	return Unsure(s, confidence) + ": a human has to look"
+}
+
+// Unsure says that an agent doubts its own repair.
+func Unsure(s ops.Session, confidence float64) string {
+	return fmt.Sprintf("the agent itself is only %s sure of the repair of session %d", Share(confidence), s.ID)
 }
 
 // Share is a share of one in percent.
@@ -560,6 +564,17 @@ func BadSchema(err error) string { return fmt.Sprintf("the result does not fit i
 // SessionEnded says that a session came to its end.
 func SessionEnded(s ops.Session) string {
 	return fmt.Sprintf("%s (session %d) ended with %s", s.Tier, s.ID, s.Outcome)
+}
+
+// Attacked says which call of a session attacked the supervisor.
+func Attacked(s ops.Session, g ops.GuardRecord, services ...string) string {
+	who := strings.TrimSuffix(named(s)+" for "+ops.Listed(services), " for ")
+	return fmt.Sprintf("%s attacked the supervisor: the guard refused %s %s", who, g.Tool, line(ops.Prose(g.Input), 80))
+}
+
+// AttackedTwice says why nothing that repairs starts for a service.
+func AttackedTwice(until time.Time) string {
+	return "agents at work on it attacked the supervisor twice within a day, so nothing above Tier 1 starts until " + At(until)
 }
 
 // WasAllowed says that the guard let a session do something.

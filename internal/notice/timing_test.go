@@ -26,7 +26,6 @@ func TestQuietHoursHoldWhatIsNotUrgent(t *testing.T) {
 	berlin := zone(t, "Europe/Berlin")
 	night := &ops.QuietHours{From: clock(22, 0), To: clock(7, 0), Zone: berlin}
 	noon := &ops.QuietHours{From: clock(12, 30), To: clock(14, 0), Zone: berlin}
-	all := &ops.QuietHours{From: clock(22, 0), To: clock(7, 0), Zone: berlin, All: true}
 	info, critical := ops.Notice{Level: ops.LevelInfo}, ops.Notice{Level: ops.LevelCritical}
 	at := func(day, hour, minute int) time.Time { return time.Date(2026, 9, day, hour, minute, 0, 0, berlin) }
 	for name, c := range map[string]struct {
@@ -43,72 +42,18 @@ func TestQuietHoursHoldWhatIsNotUrgent(t *testing.T) {
 		"within one day":       {noon, info, at(28, 13, 0), at(28, 14, 0)},
 		"outside of one day":   {noon, info, at(28, 15, 0), at(28, 15, 0)},
 		"critical":             {night, critical, at(29, 3, 0), at(29, 3, 0)},
-		"critical, told so":    {all, critical, at(29, 3, 0), at(29, 7, 0)},
 		"approval":             {night, ops.Notice{Kind: ops.NoticeApproval, Level: ops.LevelWarning}, at(29, 3, 0), at(29, 3, 0)},
 		"review":               {night, ops.Notice{Kind: ops.NoticeReview, Level: ops.LevelWarning}, at(29, 3, 0), at(29, 3, 0)},
-		"for a second person":  {night, ops.Notice{Target: ops.EscalationOf("x"), Level: ops.LevelInfo}, at(29, 3, 0), at(29, 3, 0)},
+		"for a second person":  {night, ops.Notice{Target: ops.TargetSecond, Level: ops.LevelInfo}, at(29, 3, 0), at(29, 3, 0)},
 		"clocks are put back":  {night, info, time.Date(2026, 10, 24, 23, 0, 0, 0, berlin), time.Date(2026, 10, 25, 7, 0, 0, 0, berlin)},
 		"clocks are put ahead": {night, info, time.Date(2026, 3, 28, 23, 0, 0, 0, berlin), time.Date(2026, 3, 29, 7, 0, 0, 0, berlin)},
 	} {
-		got := notice.SendAt(ops.NoticeRoute{Quiet: c.quiet}, c.n, c.now)
+		got := notice.SendAt(c.quiet, c.n, c.now)
 		if !got.Equal(c.want) {
 			t.Errorf("%s: sent at %s, want %s", name, got.In(berlin), c.want)
 		}
-		if again := notice.SendAt(ops.NoticeRoute{Quiet: c.quiet}, c.n, got); !again.Equal(got) {
+		if again := notice.SendAt(c.quiet, c.n, got); !again.Equal(got) {
 			t.Errorf("%s: at its time it waits again, until %s", name, again)
-		}
-	}
-}
-
-func TestADigestIsDueAtTheEndOfItsPeriod(t *testing.T) {
-	utc := func(day, hour, minute int) time.Time { return time.Date(2026, 9, day, hour, minute, 0, 0, time.UTC) }
-	berlin := zone(t, "Europe/Berlin")
-	for name, c := range map[string]struct {
-		route   ops.NoticeRoute
-		created time.Time
-		want    time.Time
-	}{
-		"hourly":            {ops.NoticeRoute{Digest: time.Hour}, utc(28, 14, 5), utc(28, 15, 0)},
-		"at the full hour":  {ops.NoticeRoute{Digest: time.Hour}, utc(28, 14, 0), utc(28, 15, 0)},
-		"daily":             {ops.NoticeRoute{Digest: 24 * time.Hour}, utc(28, 14, 5), utc(29, 0, 0)},
-		"daily in Berlin":   {ops.NoticeRoute{Digest: 24 * time.Hour, Zone: berlin}, utc(28, 14, 5), utc(28, 22, 0)},
-		"not part of a day": {ops.NoticeRoute{Digest: 7 * time.Hour}, utc(28, 22, 0), utc(29, 0, 0)},
-		"in quiet hours": {
-			ops.NoticeRoute{Digest: time.Hour, Quiet: &ops.QuietHours{From: clock(14, 30), To: clock(16, 30), Zone: time.UTC}},
-			utc(28, 14, 5), utc(28, 16, 30),
-		},
-	} {
-		n := ops.Notice{Level: ops.LevelWarning, CreatedAt: c.created}
-		if got := notice.SendAt(c.route, n, c.created); !got.Equal(c.want) {
-			t.Errorf("%s: sent at %s, want %s", name, got, c.want)
-		}
-		if got := notice.SendAt(c.route, n, c.want); !got.Equal(c.want) {
-			t.Errorf("%s: at its time it waits until %s", name, got)
-		}
-		n.Level = ops.LevelCritical
-		if got := notice.SendAt(c.route, n, c.created); !got.Equal(c.created) || notice.Bundled(c.route, n) {
-			t.Errorf("%s: a critical notice waits until %s", name, got)
-		}
-	}
-}
-
-func TestAnEscalationRepeatsTheQuestion(t *testing.T) {
-	r := ops.NoticeRoute{Name: "phone", EscalateAfter: 15 * time.Minute, EscalateURLs: []string{"json://x"}}
-	n := ops.Notice{ID: 3, CycleID: ops.Ptr(ops.CycleID(57)), Kind: ops.NoticeApproval, Title: "Claude Ops: Your approval is needed", Body: "web is down.\n"}
-	if !notice.AsksForAnswer(n) {
-		t.Error("an approval asks for no answer")
-	}
-	got := notice.Escalated(r, n, at(0))
-	if got.Title != "Claude Ops: Nobody answered for 15m: Your approval is needed" || got.Body != n.Body || got.Target != ops.EscalationOf("phone") ||
-		!got.NextAt.Equal(at(15)) || got.Key != "escalate:phone:3" || *got.CycleID != 57 {
-		t.Errorf("got %+v", got)
-	}
-	if notice.AsksForAnswer(got) {
-		t.Error("an escalation is escalated again")
-	}
-	for _, quiet := range []ops.NoticeKind{ops.NoticeResolved, ops.NoticeOpened, ops.NoticeTest} {
-		if notice.AsksForAnswer(ops.Notice{CycleID: n.CycleID, Kind: quiet}) {
-			t.Errorf("%s asks for an answer", quiet)
 		}
 	}
 }

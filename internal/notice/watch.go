@@ -37,12 +37,29 @@ func Opened(c ops.Cause, checks []ops.Check, dryRun bool) Text {
 }
 
 // Recovered tells that a cause is over.
-func Recovered(c ops.Cause, how string, now time.Time) Text {
-	return Text{title(c.Services[0] + " has recovered"), body(
-		sentence(capitalUnless(how, c.Services))+" Nothing to do.",
-		fact{"Was down", "since " + stamp(c.Began) + ", for " + span(now.Sub(c.Began))},
-		fact{"Environment", c.Environment},
-	)}
+// Open are incidents of its services that are not over by it.
+func Recovered(c ops.Cause, open []ops.Incident, how string, now time.Time) Text {
+	facts := []fact{{"Was down", "since " + stamp(c.Began) + ", for " + span(now.Sub(c.Began))}, {"Environment", c.Environment}}
+	todo := "Nothing to do."
+	for _, i := range open {
+		todo = "This is still open:"
+		facts = append(facts, fact{fmt.Sprintf("Incident %d", i.ID), Remaining(i)})
+	}
+	return Text{title(c.Services[0] + " has recovered"), body(sentence(capitalUnless(how, c.Services))+" "+todo, facts...)}
+}
+
+// Remaining lists what of an incident is not over.
+func Remaining(i ops.Incident) string {
+	var out []string
+	for _, f := range i.Findings {
+		if f.OverAt == nil {
+			out = append(out, f.What)
+		}
+	}
+	if len(out) == 0 {
+		return i.Title
+	}
+	return strings.Join(out, "; ")
 }
 
 // NotWatched says that nothing looks at services any more that were bad.
@@ -96,6 +113,11 @@ func Over(environment string, over []ops.Incident) Text {
 			text = i.Title + ": " + i.Resolution
 		}
 		facts = append(facts, fact{fmt.Sprintf("Incident %d", i.ID), text})
+		if len(i.Findings) > 1 {
+			for _, f := range i.Findings {
+				facts = append(facts, fact{"Over", f.What + ": " + f.How})
+			}
+		}
 	}
 	facts = append(facts, fact{"Open since", stamp(over[0].OpenedAt) + ", environment " + environment})
 	if len(over) == 1 {

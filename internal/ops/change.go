@@ -11,13 +11,12 @@ type ChangeKind string
 
 // The kinds of changes.
 const (
-	ChangeContainer   ChangeKind = "container"
-	ChangeUnit        ChangeKind = "unit"
-	ChangePackage     ChangeKind = "packages"
-	ChangeRepository  ChangeKind = "repository"
-	ChangeCertificate ChangeKind = "certificate"
-	ChangeDisk        ChangeKind = "disk"
-	ChangeBoot        ChangeKind = "machine"
+	ChangeContainer  ChangeKind = "container"
+	ChangeUnit       ChangeKind = "unit"
+	ChangePackage    ChangeKind = "packages"
+	ChangeRepository ChangeKind = "repository"
+	ChangeDisk       ChangeKind = "disk"
+	ChangeBoot       ChangeKind = "machine"
 )
 
 const (

@@ -29,6 +29,7 @@ const (
 	HoldByGone         HoldKind = "gone"      // it was taken out of the configuration
 	HoldByCycle        HoldKind = "elsewhere" // another cycle that has not ended has it in its charge
 	HoldByCall         HoldKind = "called"    // a person was called for it since this cycle was asked for
+	HoldByAttack       HoldKind = "attack"    // agents at work on it attacked the supervisor twice within a day
 )
 
 // Hold keeps a service from a tier and those above it.

@@ -181,6 +181,8 @@ type Journal struct {
 	// Silences are the environment's silences that hold now, Withheld what the watch holds back of bad services.
 	Silences []Silence
 	Withheld []Withheld
+	// Attacked are the services for which agents attacked the supervisor twice within a day.
+	Attacked []Hold
 	// Elsewhere are the services that another cycle of the environment, which has not ended, has in its charge.
 	Elsewhere []Hold
 	// Lowered are the services of the environment in which the trust was lowered beside the configuration.

@@ -29,9 +29,9 @@
 // join it before it hands anything on. A handoff closes it: the services that it names and that are free for the target tier. What else
 // is red gets its own cycle or keeps its own call for help.
 //
-// A hold keeps a service from a tier and those above it: trust watch from every tier and suggest from those that repair, a no from the
-// tier that was asked about, an acknowledgement, a snooze, a silence or a maintenance from every tier (whoever asks for something in
-// words gets a look). The newest answer of a person about a service counts, and a yes covers only the services of its question.
+// A hold keeps a service from a tier and those above it: trust watch from every tier, suggest and two attacks on us within a day from
+// those that repair, a no from the tier that was asked about, an acknowledgement, a snooze, a silence or a maintenance from every tier
+// (who asks in words gets a look). A person's newest answer about a service counts, and a yes covers only the services of its question.
 //
 // # What happens next
 //
@@ -43,6 +43,7 @@
 //	ended                 the cycle has an end status                     rest                                     -
 //	waiting               waits for a human, or for a later time          rest                                     reminders
 //	in flight             the newest session is running (worker died)     interrupt: end its processes             -
+//	attacked              the newest session attacked the supervisor      finish needs_human, nothing else         called, first of all
 //	cancel requested      a cancel was requested                          finish cancelled                         who asked sees it
 //	not probed            no session yet, probes configured, none ran     probe: facts for Tier 1                  -
 //	probes find nothing   scheduled, all probes healthy, no agent due     finish healthy without an agent          what is over
@@ -95,10 +96,11 @@
 //	claim unverified      completed; an affected service has a probe      probe: verify the claim                  -
 //	claim refuted         a probe still finds it down or degraded         the ladder; the service is trusted less  see below
 //	repair refused        a repair is claimed, but the guard refused it   the ladder                               see below
+//	claim unsure          the agent doubts its repair; nothing proves it  the tier above, as for a handoff         as for a handoff
 //	claim unjudged        a repair is claimed and a judge is configured   queue the judge; once more if unusable   -
 //	judge silent          the judge gave no usable answer twice           probes end it, else await a review       of the judge, once
 //	claim judged          the judge did not accept the repair             await a human's review, or the ladder    asked
-//	claim doubtful        the agent doubts its repair; nothing proves it  await a human's review                   asked
+//	claim doubtful        it does, and no tier may take it over           await a human's review                   asked
 //	healthy               Tier 1 completed and proposed nothing           finish healthy, close what it names      what is over
 //	resolved              a higher tier completed and proposed nothing    finish resolved: proven or unverified    if called before
 //

@@ -8,7 +8,7 @@ import (
 type ProbeSpec struct {
 	Service string
 	Name    string // shown instead of a description made from the other fields
-	Type    string // http, dns, container, postgres, mysql, redis, tcp, systemd, process, command, heartbeat
+	Type    string // http, dns, container, postgres, mysql, redis, tcp, systemd, command, heartbeat
 
 	// http
 	URL          string // http, and the databases: where they are
@@ -28,9 +28,7 @@ type ProbeSpec struct {
 	Server string // host:port of the name server; empty: the machine's own
 
 	// container
-	Container   string // name or id
-	Socket      string // unix socket of the Docker or Podman API; empty: the prober's own
-	MaxRestarts int    // more restarts than this within ten minutes is degraded
+	Container string // name or id
 
 	// database
 	Password string // instead of one in URL
@@ -42,7 +40,6 @@ type ProbeSpec struct {
 	// service
 	Address string // tcp
 	Unit    string // systemd
-	Process string // name of a running program
 	Command []string
 
 	// heartbeat

@@ -32,6 +32,9 @@ type GuardRecord struct {
 	Took      time.Duration
 }
 
+// RuleAttack refuses a call that would change, signal or stop the supervisor, or read its secrets: its session ends at once.
+const RuleAttack = "never.attack"
+
 // Reservation asks for one action on one service before it is done.
 type Reservation struct {
 	Service string

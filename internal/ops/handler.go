@@ -138,8 +138,6 @@ type Policy struct {
 	// Observe is who looks on schedule; empty means an agent. An agent also looks when none has for ObserveEvery; 0 means never.
 	Observe      Observe       `json:"observe,omitempty"`
 	ObserveEvery time.Duration `json:"observe_every,omitempty"`
-	// TolerateDegraded: degraded is good enough.
-	TolerateDegraded bool `json:"tolerate_degraded,omitempty"`
 	// TellEscalated: a route of notices asks to hear of every handover to the next handler.
 	TellEscalated bool      `json:"tell_escalated,omitempty"`
 	Entry         string    `json:"entry"` // the handler that starts every cycle
@@ -147,11 +145,6 @@ type Policy struct {
 	Inventory     Inventory `json:"inventory"`
 	// Watch says how the probes of the environment are judged, so that a cycle judges its own probes in the same way.
 	Watch Watch `json:"watch,omitzero"`
-}
-
-// Bad reports whether a check finds that a service does not work well enough.
-func (p Policy) Bad(c Check) bool {
-	return c.Status == Down || c.Status == Degraded && !p.TolerateDegraded && !c.Late()
 }
 
 // Unprobed names the services that no probe asks about, where probes decide when an agent looks. Where agents look on schedule, there

@@ -135,7 +135,8 @@ type Incident struct {
 	Resolution     string
 	Reminders      int
 	RemindAt       *time.Time
-	Note           string // what a person leaves behind who has just resolved it; it is not stored
+	Findings       []IncidentFinding // each must be over before the incident is
+	Note           string            // what a person leaves behind who has just resolved it; it is not stored
 }
 
 // Holds reports whether nobody but a human touches the incident's service now.
@@ -182,13 +183,6 @@ type NoticeSubject struct {
 	Incidents []Incident // the unresolved ones that it is about and that a human was called about
 }
 
-// Unanswered reports whether nobody has answered yet.
-func (s NoticeSubject) Unanswered() bool {
-	return s.Approval != nil || slices.ContainsFunc(s.Incidents, func(i Incident) bool {
-		return i.Status == IncidentOpen && i.DeniedUntil == nil
-	})
-}
-
 // The classes of incidents that are not about one service.
 const (
 	// ClassAgent is about the agent itself: its program, key or provider. It is over when the agent works again, and holds nothing back.
@@ -197,6 +191,8 @@ const (
 	ClassJudge = "judge"
 	// ClassEnvironment is about what is named in no inventory. Only a person or a report about the same names closes it.
 	ClassEnvironment = "environment"
+	// ClassAttack is about an attack on the supervisor. Only a person closes it.
+	ClassAttack = "attack"
 )
 
 // OfAgent reports whether the incident is about the supervisor's own agents and not about what they look after.
@@ -229,6 +225,7 @@ const (
 	ProblemHandled    ProblemKind = "handled"    // a tier works on it; nobody is called
 	ProblemDryRun     ProblemKind = "dry_run"    // nobody works on it, because of a dry run
 	ProblemTrust      ProblemKind = "trust"      // no agent may work on it
+	ProblemAttack     ProblemKind = "attack"     // an agent attacked the supervisor
 )
 
 // IncidentReport is what is known of a problem when a tier takes it over or a human is called. Each service gets its own incident.
@@ -244,6 +241,7 @@ type IncidentReport struct {
 	Reason         string            `json:"reason,omitempty"` // why the agent asks, in its own words
 	Checks         []CheckResult     `json:"checks,omitempty"`
 	Findings       string            `json:"findings,omitempty"`
+	Found          []IncidentFinding `json:"found,omitempty"` // what each of the services is called bad for
 	Tried          string            `json:"tried,omitempty"`
 	CostUSD        float64           `json:"cost_usd"`
 	Recommendation string            `json:"recommendation"`
@@ -261,11 +259,39 @@ func (r IncidentReport) TitleOf(service string) string {
 	return r.Title
 }
 
-// Recovered ends an incident. Without a proof (ProofNone) it becomes unverified instead.
+// FindingKind is who saw a finding, and so who can see that it is over. A person always can.
+type FindingKind string
+
+// The kinds of findings.
+const (
+	FoundByProbe FindingKind = "probe" // a probe of ours, or an alert
+	FoundByLook  FindingKind = "look"  // our look at the container or unit that a service runs in, after a repair
+	FoundByAgent FindingKind = "agent" // an agent, and no probe can
+)
+
+// IncidentFinding is one thing that a human is called for. An incident is over when all of its findings are.
+type IncidentFinding struct {
+	Service string      `json:"service,omitempty"`
+	By      FindingKind `json:"by"`
+	Type    CheckType   `json:"type,omitempty"`
+	What    string      `json:"what"`
+	OverAt  *time.Time  `json:"over_at,omitempty"`
+	How     string      `json:"how,omitempty"` // how it ended
+}
+
+// Recovered ends an incident, or those of its findings that it can. Without a proof (ProofNone) it becomes unverified instead.
 type Recovered struct {
 	Incident int64
 	By       Proof
 	How      string
+	Ends     []FindingKind // nil: all
+	Types    []CheckType   // what an agent's look found well
+}
+
+// Over reports whether a finding is over by what has recovered. What an agent found, another look at the same thing ends.
+func (r Recovered) Over(f IncidentFinding) bool {
+	same := f.By != FoundByAgent || f.Service != "" && slices.Contains(r.Types, f.Type)
+	return r.Ends == nil || slices.Contains(r.Ends, f.By) && same
 }
 
 // Fact is something that is wrong, as far as it can be compared later: no part of it is free text.

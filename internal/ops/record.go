@@ -2,7 +2,6 @@ package ops
 
 import (
 	"encoding/json"
-	"strings"
 	"time"
 )
 
@@ -200,7 +199,6 @@ type Delivery struct {
 const (
 	SkippedNoTarget = "no notification target is configured: set CLAUDEOPS_APPRISE_URLS or CLAUDEOPS_APPRISE_API"
 	SkippedMuted    = "its route has no target"
-	SkippedAnswered = "somebody answered before"
 )
 
 // NoticeTarget is who gets a notice.
@@ -211,16 +209,6 @@ const (
 	TargetFirst  NoticeTarget = ""
 	TargetSecond NoticeTarget = "second"
 )
-
-const escalationOf = "escalate:"
-
-// EscalationOf is the second person of a route, who is told when nobody answers a notice of that route.
-func EscalationOf(route string) NoticeTarget { return NoticeTarget(escalationOf + route) }
-
-// Escalation returns the route whose second person a target is.
-func (t NoticeTarget) Escalation() (route string, ok bool) {
-	return strings.CutPrefix(string(t), escalationOf)
-}
 
 // NoticeStatus is where a notice stands.
 type NoticeStatus string

@@ -57,7 +57,7 @@ func (l RecoveryLevel) String() string {
 	return "no level"
 }
 
-// ErrorType is what the recovery matrix calls a failure. An operator's own rules may name others.
+// ErrorType is what the recovery matrix calls a failure.
 type ErrorType string
 
 // Recovery is one attempt the ladder ordered, and why.
@@ -82,7 +82,6 @@ type Recovery struct {
 type RecoveryPolicy struct {
 	Enabled bool           `json:"enabled"`
 	Limits  RecoveryLimits `json:"limits"`
-	Rules   []RecoveryRule `json:"rules,omitempty"` // the operator's own rows of the matrix
 }
 
 // RecoveryLimits are the limits of the ladder that an operator sets. What it may cost is bounded by the budgets.
@@ -90,24 +89,12 @@ type RecoveryLimits struct {
 	TotalTime time.Duration `json:"total_time,omitempty"`
 }
 
-// RecoveryRule is one row of the matrix: what a failure must look like, and where it enters the ladder.
-type RecoveryRule struct {
-	ID        string        `json:"id"`
-	Failure   FailureClass  `json:"failure,omitempty"`
-	APIStatus int           `json:"api_status,omitempty"`
-	ExitCode  *int          `json:"exit_code,omitempty"`
-	StopCause StopCause     `json:"stop_cause,omitempty"`
-	Contains  string        `json:"contains,omitempty"` // in the error text of the agent CLI
-	Level     RecoveryLevel `json:"level"`
-	ErrorType ErrorType     `json:"error_type"`
-	Why       string        `json:"why"`
-}
-
 // Effects are what the gates let a session do, as far as it matters for another attempt.
 type Effects struct {
 	Mutating bool          // it was allowed something that changes a service
 	Done     []GuardRecord // what it was allowed that changes something
 	Denied   []GuardRecord
+	Attack   *GuardRecord // the first of them that attacks the supervisor
 }
 
 // Verification is what a judge made of a claimed repair. The verdict is computed from the numbers.

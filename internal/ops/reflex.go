@@ -3,7 +3,6 @@ package ops
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -58,16 +57,6 @@ func (r Reflex) Case() string {
 		return fmt.Sprintf("%s is %s for its probe %s.", r.Service, r.Status, strings.Join(r.Probes, ", "))
 	}
 	return fmt.Sprintf("%s is %s for its probe %s (%s).", r.Service, r.Status, strings.Join(r.Probes, ", "), r.Class)
-}
-
-// YAML is the entry of the configuration that does the same. It reacts to the status, whatever the class.
-func (r Reflex) YAML() string {
-	var do []string
-	for _, name := range r.Do {
-		do = append(do, strconv.Quote(name))
-	}
-	return fmt.Sprintf("{on: %s, status: %s, do: [%s], tries: %d, per: %s}", r.On, r.Status, strings.Join(do, ", "), r.Tries,
-		strings.TrimSuffix(r.Per.String(), "0m0s"))
 }
 
 // Reflexed is an action that a reflex began lately.

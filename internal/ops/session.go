@@ -80,6 +80,7 @@ const (
 	StopLoop      StopCause = "loop"      // it repeated itself
 	StopBudget    StopCause = "budget"    // its money was spent
 	StopDeadline  StopCause = "deadline"  // the time of its recovery level was over
+	StopAttack    StopCause = "attack"    // it attacked the supervisor
 	StopLease     StopCause = "lease"     // its host could not tell the others that it lives
 )
 

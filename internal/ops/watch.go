@@ -18,11 +18,10 @@ const (
 
 // Watch is how the probes and alerts of an environment turn into cycles. Zero values mean the defaults of package health.
 type Watch struct {
-	Grouping         Grouping      `json:"grouping,omitzero"`
-	Flapping         Flapping      `json:"flapping,omitzero"`
-	TolerateDegraded bool          `json:"tolerate_degraded,omitempty"`
-	Maintenance      []Maintenance `json:"maintenance,omitempty"`
-	SettleMax        time.Duration `json:"settle_max,omitempty"` // no service may take longer to answer after a start
+	Grouping    Grouping      `json:"grouping,omitzero"`
+	Flapping    Flapping      `json:"flapping,omitzero"`
+	Maintenance []Maintenance `json:"maintenance,omitempty"`
+	SettleMax   time.Duration `json:"settle_max,omitempty"` // no service may take longer to answer after a start
 }
 
 // Grouping says which failures start one cycle together, and when the next one may start.
@@ -96,14 +95,6 @@ type AlertSender struct {
 	Name   string
 	Form   string // alertmanager, grafana or generic
 	Secret string // part of its address; empty: it signs its requests or sends the token
-	Fields AlertFields
-}
-
-// AlertFields say where a sender keeps the parts of an alert: JSON pointers, of which the first that leads to a value counts.
-type AlertFields struct {
-	Alerts                                                              []string // a list; the others then begin at each of its entries
-	ID, Name, Service, Status, Severity, Summary, URL, StartsAt, Labels []string
-	Resolved, Ignored                                                   []string // statuses that end an alert, and that say nothing new
 }
 
 // Dispute is what people are told of alerts that fire on although their cycle has ended.
@@ -241,21 +232,15 @@ type NoticeRoute struct {
 	Services    []string     // patterns; empty: any, also none
 	Kinds       []NoticeKind // opened, needs_human …; empty: any but escalated
 	Environment string
-	URLs        []string // empty: nobody is told
-	Default     bool     // the targets are those of notices without a route
-
-	Quiet         *QuietHours    // nil: none
-	Zone          *time.Location // of the digest; nil: UTC
-	Digest        time.Duration  // notices that are not urgent are sent together, once in this time; 0: each at once
-	EscalateAfter time.Duration  // without an answer for this long, EscalateURLs are told; 0: never
-	EscalateURLs  []string
+	URLs        []string    // empty: nobody is told
+	Default     bool        // the targets are those of notices without a route
+	Quiet       *QuietHours // nil: none
 }
 
 // QuietHours is a time of the day at which notices that are not urgent wait.
 type QuietHours struct {
 	From, To time.Duration // since midnight; From may be later than To
 	Zone     *time.Location
-	All      bool // urgent notices wait too
 }
 
 // NoticeKind is what a notice is about.
@@ -330,6 +315,9 @@ type Ping struct {
 
 // LateMark begins the error of a heartbeat that is late and not yet missed.
 const LateMark = "late: "
+
+// Bad reports whether a check finds that a service does not work well enough.
+func (c Check) Bad() bool { return c.Status == Down || c.Status == Degraded && !c.Late() }
 
 // Late reports whether a check found nothing but a heartbeat that is late. People see it, but nothing is started for it: the job still
 // has its grace.

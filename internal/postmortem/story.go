@@ -163,8 +163,9 @@ func (t *teller) session(c ops.CycleStory, s ops.Session) {
 	}
 	failed := s.Status != ops.SessionCompleted && s.Status.Ended()
 	kind, at := StepLooked, *s.StartedAt
+	stands := c.Journal.Last().ID == s.ID && (c.Cycle.EndedAt == nil || c.Cycle.Status == ops.CycleResolved) // else it was not repaired
 	switch {
-	case s.Outcome == ops.OutcomeResolved && s.Tier > ops.Tier1 && !helped && !failed && s.EndedAt != nil:
+	case s.Outcome == ops.OutcomeResolved && s.Tier > ops.Tier1 && !helped && !failed && s.EndedAt != nil && stands:
 		kind, at, t.repair = StepRepaired, *s.EndedAt, said
 	case effects.Mutating && !asked:
 		kind = StepTried
@@ -175,6 +176,8 @@ func (t *teller) session(c ops.CycleStory, s ops.Session) {
 		text += " is at work"
 	case failed:
 		text += " " + words(string(s.Status))
+	case s.Outcome == ops.OutcomeResolved && !stands:
+		text += " claims, and nothing confirms"
 	}
 	if !asked || failed || kind == StepRepaired || !s.Status.Ended() { // else its actions say it
 		t.add(kind, at, failed, "%s", with(text, said))
@@ -451,7 +454,6 @@ func ToldBy(notices []ops.Notice) Told {
 		switch {
 		case n.Status == ops.NoticeSent || len(n.Deliveries) > 0:
 			t.Nobody, t.NoTarget, muted, waiting = "", false, "", ""
-		case n.Error == ops.SkippedAnswered:
 		case n.Error == ops.SkippedMuted:
 			muted = "Nobody was told: the route of the notice has no target"
 		case n.Status == ops.NoticeSkipped:

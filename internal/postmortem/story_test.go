@@ -87,10 +87,19 @@ func TestStories(t *testing.T) {
 		Mutating: true, Done: []ops.GuardRecord{{At: at(30), Allowed: true, Tool: "Bash", Input: `{"command":"docker restart web"}`}},
 		Denied: []ops.GuardRecord{{At: at(25), Tool: "Bash", Input: "rm -rf /srv", Reason: "it deletes data"}},
 	}}
+	claimed := demo()
+	claimed.Incident.ResolvedAt, claimed.Cycles[0].Cycle.Status, claimed.Cycles[0].Journal.Runs = nil, ops.CycleNeedsHuman, nil
+	claimed.Cycles[0].Journal.Checks[1].Status = ops.Down
 	for name, c := range map[string]struct {
 		story ops.IncidentStory
 		want  string
 	}{
+		"a claim that does not hold": {claimed, `Down 1 min · mediabox: HTTP 502 · needs a person
++0 s detected: mediabox is down: HTTP 502 (by a probe)
++2 s looked: Tier 1: mediabox answers 502
++6 s looked: Tier 2: the cache was not it
++13 s looked: Tier 3 claims, and nothing confirms: restored the configuration
++22 s verified: Our own probes still find it wrong: mediabox is down`},
 		"undone, then repaired": {demo(), `Down 22 s · wrong upstream · restore-config of mediabox · verified
 +0 s detected: mediabox is down: HTTP 502 (by a probe)
 +2 s looked: Tier 1: mediabox answers 502

@@ -12,7 +12,6 @@ func TestToldMeansDelivered(t *testing.T) {
 	phone := ops.Notice{Status: ops.NoticeSent, Deliveries: []ops.Delivery{{Route: "route night", To: "ntfy at ntfy.sh", At: at(3)}}}
 	skipped := ops.Notice{Status: ops.NoticeSkipped, Error: ops.SkippedNoTarget}
 	muted := ops.Notice{Status: ops.NoticeSkipped, Error: ops.SkippedMuted}
-	answered := ops.Notice{Status: ops.NoticeSkipped, Error: ops.SkippedAnswered}
 	dead := ops.Notice{Status: ops.NoticeDead, Error: "HTTP 500"}
 	tried := ops.Notice{Status: ops.NoticePending, Error: "HTTP 500"}
 	half := ops.Notice{Status: ops.NoticePending, Error: "HTTP 500", Deliveries: phone.Deliveries}
@@ -32,7 +31,6 @@ func TestToldMeansDelivered(t *testing.T) {
 		"one of two targets":  {[]ops.Notice{half}, "Told: ntfy at ntfy.sh, by route night, at 2026-09-28 14:00:03 UTC"},
 		"muted":               {[]ops.Notice{muted}, "Nobody was told: the route of the notice has no target"},
 		"muted after a call":  {[]ops.Notice{phone, muted}, "Told: ntfy at ntfy.sh, by route night, at 2026-09-28 14:00:03 UTC"},
-		"answered before":     {[]ops.Notice{phone, answered}, "Told: ntfy at ntfy.sh, by route night, at 2026-09-28 14:00:03 UTC"},
 		"before it was noted": {[]ops.Notice{old}, ""},
 	} {
 		if got := postmortem.ToldBy(c.notices).Words(); got != c.want {

@@ -239,9 +239,14 @@ const maxEffects = 20
 // effectsOfCycle reads what the gates let the sessions of a cycle change, and what they refused. A tool call that passed both
 // gates is listed once, as the first gate saw it.
 func effectsOfCycle(ctx context.Context, q db.Querier, cycle ops.CycleID) (map[ops.SessionID]ops.Effects, error) {
+	asked, err := db.List(ctx, q, db.ScanInt, `SELECT DISTINCT session_id FROM guard_decisions
+		WHERE session_id IN (SELECT id FROM sessions WHERE cycle_id = ?)`, cycle)
+	if err != nil || len(asked) == 0 {
+		return nil, err
+	}
 	judged, err := db.List(ctx, q, scanGuard, selectGuard+` WHERE g.session_id IN (SELECT id FROM sessions WHERE cycle_id = ?)
 		AND (g.verdict = ? OR g.mutating) ORDER BY g.id`, cycle, verdictDeny)
-	if err != nil || len(judged) == 0 {
+	if err != nil {
 		return nil, err
 	}
 	type call struct {
@@ -250,12 +255,18 @@ func effectsOfCycle(ctx context.Context, q db.Querier, cycle ops.CycleID) (map[o
 	}
 	told := map[call]bool{}
 	out := map[ops.SessionID]ops.Effects{}
+	for _, id := range asked {
+		out[ops.SessionID(id)] = ops.Effects{}
+	}
 	for _, g := range judged {
 		e := out[g.SessionID]
 		key := call{g.SessionID, g.ToolUseID}
 		switch {
 		case !g.Allowed:
 			e.Denied = append(e.Denied, g)
+			if g.Rule == ops.RuleAttack && e.Attack == nil {
+				e.Attack = &g
+			}
 		case g.ToolUseID != "" && told[key]:
 		default:
 			told[key] = true

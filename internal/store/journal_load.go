@@ -137,25 +137,33 @@ func (s *Journal) loadWhole(ctx context.Context, q db.Querier, id ops.CycleID, a
 	}
 	j := &out.Journal
 	environment := out.Cycle.Environment
-	looks, err := db.List(ctx, q, scanLook, selectLastLook, environment)
-	if err != nil {
-		return ops.Claimed{}, err
-	}
+	var looks []*time.Time
+	var errs [6]error
+	looks, errs[0] = db.List(ctx, q, scanLook, selectLastLook, environment)
 	if len(looks) > 0 {
 		j.LastLook = looks[0]
 	}
-	if j.Windows, err = windows(ctx, q, out.Cycle.Policy.Handlers); err != nil {
-		return ops.Claimed{}, err
-	}
-	if j.Spend.DayUSD, err = spent(ctx, q, environment, at, `cycle_id`, int64(id)); err != nil {
-		return ops.Claimed{}, err
-	}
-	if j.Elsewhere, err = elsewhere(ctx, q, out.Cycle); err != nil {
-		return ops.Claimed{}, err
-	}
+	j.Windows, errs[1] = windows(ctx, q, out.Cycle.Policy.Handlers)
+	j.Spend.DayUSD, errs[2] = spent(ctx, q, environment, at, `cycle_id`, int64(id))
+	j.Elsewhere, errs[3] = elsewhere(ctx, q, out.Cycle)
+	j.Attacked, errs[4] = db.List(ctx, q, scanAttacked, selectAttacked, environment, db.Time(at.Add(-attackCounts)))
 	const before = 10 // enough to see whether they keep failing
-	j.Before, err = db.List(ctx, q, scanEnding, selectEndings, environment, id, before)
-	return out, err
+	j.Before, errs[5] = db.List(ctx, q, scanEnding, selectEndings, environment, id, before)
+	return out, errors.Join(errs[:]...)
+}
+
+// selectAttacked finds the services about which two cycles called people after an attack: they get a look, and nothing above it.
+const selectAttacked = `SELECT i.service, MIN(g.at) FROM guard_decisions g JOIN incident_cycles x ON x.cycle_id = g.cycle_id
+	JOIN incidents i ON i.id = x.incident_id WHERE i.environment = ? AND i.service <> '' AND g.rule = 'never.attack' AND g.at > ?
+	GROUP BY i.service HAVING COUNT(DISTINCT g.cycle_id) > 1`
+const attackCounts = 24 * time.Hour
+
+func scanAttacked(r db.Row) (ops.Hold, error) {
+	h := ops.Hold{From: ops.Tier2, By: ops.HoldByAttack, Until: new(time.Time)}
+	err := r.Scan(&h.Service, db.ToTime(h.Until))
+	*h.Until = h.Until.Add(attackCounts)
+	h.Why = notice.AttackedTwice(*h.Until)
+	return h, err
 }
 
 // elsewhere reads what the other cycles of the environment that have not ended work on. Only a look asks: it leaves that to them.

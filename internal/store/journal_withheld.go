@@ -58,7 +58,7 @@ func ownResults(checks []ops.Check) []ops.Check {
 // limitsOf are the thresholds by which the watch judged a check last.
 func limitsOf(p ops.Policy, states []health.State) health.Limits {
 	return func(r ops.Check) health.Thresholds {
-		t := health.Thresholds{TolerateDegraded: p.TolerateDegraded, Flapping: p.Watch.Flapping}
+		t := health.Thresholds{Flapping: p.Watch.Flapping}
 		for _, s := range states {
 			if s.Service == r.Service && s.Probe == r.Probe {
 				t.FailAfter, t.RecoverAfter = s.FailAfter, s.RecoverAfter

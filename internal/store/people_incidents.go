@@ -19,7 +19,7 @@ const selectIncidents = `SELECT i.id, i.environment, i.service, i."check", i.cla
 	i.occurrences, COALESCE(i.first_cycle_id, 0), COALESCE(i.last_cycle_id, 0),
 	(SELECT MAX(w.cycle_id) FROM incident_waits w WHERE w.incident_id = i.id), i.report, i.opened_at, i.updated_at,
 	i.acknowledged_at, i.acknowledged_by, i.snoozed_until, i.resolved_at, i.resolved_by, i.resolution, i.reminders, i.remind_at,
-	i.called_at, i.unverified_at, i.probe_failed_at, i.probation_until, CASE WHEN ` + handledAlone + ` THEN TRUE ELSE FALSE END,
+	i.called_at, i.unverified_at, i.probe_failed_at, i.probation_until, i.findings, CASE WHEN ` + handledAlone + ` THEN TRUE ELSE FALSE END,
 	` + deniedUntil + `,
 	COALESCE((SELECT SUM(s.cost_usd) FROM incident_cycles x JOIN sessions s ON s.cycle_id = x.cycle_id WHERE x.incident_id = i.id), 0.0)
 	FROM incidents i`
@@ -30,7 +30,7 @@ func scanIncident(r db.Row) (ops.Incident, error) {
 		&i.Occurrences, &i.FirstCycle, &i.LastCycle, &i.Waiting, (*[]byte)(&i.Report), db.ToTime(&i.OpenedAt), db.ToTime(&i.UpdatedAt),
 		db.ToOptTime(&i.AcknowledgedAt), &i.AcknowledgedBy, db.ToOptTime(&i.SnoozedUntil), db.ToOptTime(&i.ResolvedAt), &i.ResolvedBy,
 		&i.Resolution, &i.Reminders, db.ToOptTime(&i.RemindAt), db.ToOptTime(&i.CalledAt), db.ToOptTime(&i.UnverifiedAt),
-		db.ToOptTime(&i.ProbeFailedAt), db.ToOptTime(&i.ProbationUntil), &i.Handled, db.ToOptTime(&i.DeniedUntil),
+		db.ToOptTime(&i.ProbeFailedAt), db.ToOptTime(&i.ProbationUntil), db.ToJSON(&i.Findings), &i.Handled, db.ToOptTime(&i.DeniedUntil),
 		&i.CostUSD)
 	if err != nil {
 		return i, err
@@ -266,11 +266,15 @@ func (p *reporting) service(ctx context.Context, service string) error {
 	if err != nil {
 		return err
 	}
+	findings, err := p.findings(ctx, service, fingerprint)
+	if err != nil {
+		return err
+	}
 	var id int64
 	// A cycle that takes over an incident of which people know already changes nothing of what they were told.
 	err = p.tx.QueryRowContext(ctx, `INSERT INTO incidents (environment, service, "check", class, fingerprint, title, level, status,
-		first_cycle_id, last_cycle_id, report, opened_at, updated_at, remind_at, called_at, probe_failed_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		first_cycle_id, last_cycle_id, report, opened_at, updated_at, remind_at, called_at, probe_failed_at, findings)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (fingerprint) WHERE resolved_at IS NULL DO UPDATE SET
 			occurrences = CASE WHEN incidents.last_cycle_id = excluded.last_cycle_id OR `+onlyHandled+`
 				THEN incidents.occurrences ELSE incidents.occurrences + 1 END,
@@ -286,11 +290,11 @@ func (p *reporting) service(ctx context.Context, service string) error {
 			status = CASE WHEN incidents.status = 'unverified' OR incidents.status = 'snoozed' AND incidents.snoozed_until <= excluded.updated_at
 				THEN excluded.status ELSE incidents.status END,
 			unverified_at = NULL,
-			probe_failed_at = COALESCE(excluded.probe_failed_at, incidents.probe_failed_at)
+			probe_failed_at = COALESCE(excluded.probe_failed_at, incidents.probe_failed_at), findings = excluded.findings
 		RETURNING id`,
 		p.cycle.environment, service, check, p.report.Class, fingerprint, p.report.TitleOf(service), p.report.Level, ops.IncidentOpen,
 		p.cycle.id, p.cycle.id, p.text, db.Time(p.at), db.Time(p.at), db.OptTime(p.remind), db.OptTime(p.called),
-		db.OptTime(failed)).Scan(&id)
+		db.OptTime(failed), findings).Scan(&id)
 	if err != nil {
 		return err
 	}
@@ -299,6 +303,28 @@ func (p *reporting) service(ctx context.Context, service string) error {
 	}
 	_, err = p.tx.ExecContext(ctx, `INSERT INTO incident_waits (incident_id, cycle_id) VALUES (?, ?)`, id, p.cycle.id)
 	return err
+}
+
+// findings adds what the report found to what is known of the incident, each thing once.
+func (p reporting) findings(ctx context.Context, service, fingerprint string) (string, error) {
+	open, err := db.List(ctx, p.tx, scanIncident, selectIncidents+` WHERE i.fingerprint = ? AND i.resolved_at IS NULL`, fingerprint)
+	if err != nil {
+		return "", err
+	}
+	all := []ops.IncidentFinding{}
+	for _, i := range open {
+		all = append(all, i.Findings...)
+	}
+	for _, f := range p.report.Found {
+		if f.Service != service {
+			continue
+		}
+		same := func(o ops.IncidentFinding) bool {
+			return o.By == f.By && o.Type == f.Type && (o.By != ops.FoundByAgent || o.What == f.What)
+		}
+		all = append(slices.DeleteFunc(all, same), f)
+	}
+	return db.JSON(all)
 }
 
 // probeFailed is now where a probe of the service failed in this cycle, or fails in the watch; nil where probes see nothing wrong.
@@ -356,6 +382,9 @@ func endIncidents(ctx context.Context, tx db.Querier, cycle held, ended []ops.Re
 		did := "is over"
 		if r.By == ops.ProofNone {
 			did, err = "is unverified", unverify(ctx, tx, i.ID, at)
+		} else if rest, failed := endFindings(ctx, tx, &i, r, at); failed != nil || rest {
+			err = failed
+			did = "stays open: " + notice.Remaining(i)
 		} else {
 			err = resolveIncident(ctx, tx, i.ID, ops.Supervisor, r.How, at)
 		}
@@ -364,6 +393,7 @@ func endIncidents(ctx context.Context, tx db.Querier, cycle held, ended []ops.Re
 		}
 		i.Resolution = r.How
 		switch {
+		case did != "is over" && r.By != ops.ProofNone:
 		case i.CalledAt == nil || i.UnverifiedAt != nil: // nobody was told of it, or was told already that it should be over
 		case r.By == ops.ProofNone:
 			claimed = append(claimed, i)
@@ -391,6 +421,24 @@ func endIncidents(ctx context.Context, tx db.Querier, cycle held, ended []ops.Re
 		return err
 	}
 	return nil
+}
+
+// endFindings records which findings of an incident are over, and reports whether others are not.
+func endFindings(ctx context.Context, tx db.Querier, i *ops.Incident, r ops.Recovered, at time.Time) (rest bool, err error) {
+	for n, f := range i.Findings {
+		switch {
+		case f.OverAt != nil:
+		case r.Over(f):
+			i.Findings[n].OverAt, i.Findings[n].How = &at, r.How
+		default:
+			rest = true
+		}
+	}
+	text, err := db.JSON(db.OrEmpty(i.Findings))
+	if err != nil {
+		return rest, err
+	}
+	return rest, db.Exec(ctx, tx, `UPDATE incidents SET findings = ? WHERE id = ?`, text, i.ID)
 }
 
 // unverify marks an incident whose repair is claimed and that nothing can confirm. Nobody is reminded of it.

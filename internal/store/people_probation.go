@@ -206,7 +206,7 @@ func (p *reporting) found(service string) ops.Check {
 
 // relapses opens the incidents again whose check the own probes of a cycle find bad on probation. It reports whether there were any.
 func relapses(ctx context.Context, tx db.Querier, now ops.Claimed, t ops.Transition) (bool, error) {
-	bad := slices.DeleteFunc(lastResults(ownResults(t.Result.Checks)), func(c ops.Check) bool { return !now.Cycle.Policy.Bad(c) })
+	bad := slices.DeleteFunc(lastResults(ownResults(t.Result.Checks)), func(c ops.Check) bool { return !c.Bad() })
 	if len(bad) == 0 {
 		return false, nil
 	}

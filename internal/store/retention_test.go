@@ -92,26 +92,9 @@ func TestFreeSpaceIsGivenBackInSmallParts(t *testing.T) {
 	}
 }
 
-func TestAServerIsVacuumedToo(t *testing.T) {
+func TestAServerFreesItsOwnSpace(t *testing.T) {
 	s := openServer(t, pgtest.URL(t))
-	if err := s.Vacuum(t.Context()); err != nil {
-		t.Error(err)
-	}
 	if n, err := s.GiveBack(t.Context()); n != 0 || err != nil {
 		t.Errorf("gave back %d, %v", n, err)
 	}
-}
-
-func TestVacuumMakesAFileSmallAndLetsItGiveBackSpace(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "claudeops.db")
-	s := grown(t, path)
-	before := size(t, path)
-	succeeds(t, s.Vacuum(t.Context()))
-	if after := size(t, path); after > before/10 {
-		t.Errorf("%d bytes before, %d after", before, after)
-	}
-	if got := text(t, raw(t, path), `PRAGMA auto_vacuum`); got != "2" {
-		t.Errorf("auto_vacuum is %s", got)
-	}
-	storetest.NewFixture(t, s).Claim(t, "home")
 }

@@ -109,7 +109,6 @@ func TestADatabaseFileFromBeforeTheFirstReleaseIsRefused(t *testing.T) {
 			for how, use := range map[string]func() error{
 				"open":      func() error { _, err := store.Open(t.Context(), o); return err },
 				"read-only": func() error { _, err := store.OpenReadOnly(t.Context(), o); return err },
-				"pending":   func() error { _, err := store.FindPending(t.Context(), o); return err },
 				"examine":   func() error { _, err := store.Examine(t.Context(), path); return err },
 				"back up":   func() error { _, err := store.BackUp(t.Context(), path, path+".backup", false); return err },
 				"restore":   func() error { _, err := store.Restore(t.Context(), path, path+".restored"); return err },

@@ -225,17 +225,6 @@ func BackUp(ctx context.Context, database, target string, replace bool) (Backup,
 	return schema().BackUp(ctx, database, target, replace)
 }
 
-// Pending is what an upgrade of a database would do.
-type Pending = db.Pending
-
-// FindPending tells what Open would migrate, and changes nothing.
-func FindPending(ctx context.Context, o Options) (Pending, error) {
-	return db.FindPending(ctx, db.Options{
-		Path: o.Path, URL: o.URL, Schema: schema(), Clock: time.Now,
-		Logger: slog.New(slog.DiscardHandler), Version: o.Version,
-	})
-}
-
 // Examine reads a whole database file that is not in use, and reports damage and its schema version.
 func Examine(ctx context.Context, path string) (Backup, error) { return schema().Examine(ctx, path) }
 
@@ -269,6 +258,3 @@ func (s *Store) QuickCheck(ctx context.Context) error { return s.db.QuickCheck(c
 // GiveBack returns some of the file's free space to the system and reports how many bytes; 0 means that there is nothing more to
 // return.
 func (s *Store) GiveBack(ctx context.Context) (int64, error) { return s.db.GiveBack(ctx) }
-
-// Vacuum rewrites the whole database without gaps. Nothing else may use a file meanwhile.
-func (s *Store) Vacuum(ctx context.Context) error { return s.db.Vacuum(ctx) }

@@ -206,7 +206,9 @@ func insertCause(ctx context.Context, tx db.Querier, c *ops.Cause) error {
 
 // ResolveCause records that a cause is over and closes the incidents that its cycle left open. Without how, nobody has seen its services
 // recover, and the incidents stay open. It adds the notice unless one was sent already.
-func (s *Watch) ResolveCause(ctx context.Context, c ops.Cause, how string, over func(services []string) ops.Notice, at time.Time) error {
+func (s *Watch) ResolveCause(
+	ctx context.Context, c ops.Cause, how string, over func(services []string, open []ops.Incident) ops.Notice, at time.Time,
+) error {
 	at = s.orNow(at)
 	err := s.db.WriteIn(ctx, "resolve_cause", db.InEnvironment(c.Environment), func(tx db.Querier) error {
 		ok, err := releaseCause(ctx, tx, c.ID, at)
@@ -225,14 +227,19 @@ func (s *Watch) ResolveCause(ctx context.Context, c ops.Cause, how string, over 
 		if how == "" {
 			rows = nil
 		}
-		if err := s.resolveAll(ctx, tx, rows, how, at); err != nil {
+		if _, err := s.resolveAll(ctx, tx, rows, how, at); err != nil {
 			return err
 		}
 		news, err := endIsNews(ctx, tx, c, at)
 		if err != nil || len(news) == 0 {
 			return err
 		}
-		n := over(news)
+		open, err := db.List(ctx, tx, scanIncident, selectIncidents+` WHERE i.environment = ? AND i.resolved_at IS NULL
+			AND i.called_at IS NOT NULL ORDER BY i.id`, c.Environment)
+		if err != nil {
+			return err
+		}
+		n := over(news, slices.DeleteFunc(open, func(i ops.Incident) bool { return !slices.Contains(news, i.Service) }))
 		n.CycleID = &c.Cycle
 		if n.Body, err = creditReflex(ctx, tx, c.Cycle, n.Body); err != nil {
 			return err
@@ -281,24 +288,35 @@ func endIsNews(ctx context.Context, tx db.Querier, c ops.Cause, at time.Time) ([
 	}), nil
 }
 
-// resolveAll resolves incidents of one environment, each with its event.
-func (s *Watch) resolveAll(ctx context.Context, tx db.Querier, rows []ops.Incident, how string, at time.Time) error {
+// resolveAll resolves incidents of one environment of which the watch saw the end, each with its event, and returns them. What holds a
+// finding that the watch cannot see stays open.
+func (s *Watch) resolveAll(ctx context.Context, tx db.Querier, rows []ops.Incident, how string, at time.Time) ([]ops.Incident, error) {
+	var closed []ops.Incident
 	for _, i := range rows {
-		if err := resolveIncident(ctx, tx, i.ID, ops.Supervisor, how, at); err != nil {
-			return fmt.Errorf("resolve incident %d: %w", i.ID, err)
+		did := "is over"
+		rest, err := endFindings(ctx, tx, &i, ops.Recovered{How: how, Ends: []ops.FindingKind{ops.FoundByProbe}}, at)
+		if rest {
+			did = "stays open: " + notice.Remaining(i)
+		} else if err == nil {
+			err = resolveIncident(ctx, tx, i.ID, ops.Supervisor, how, at)
+			i.Resolution = how
+			closed = append(closed, i)
 		}
-		err := insertEvent(ctx, tx, ops.Event{
+		if err != nil {
+			return nil, fmt.Errorf("resolve incident %d: %w", i.ID, err)
+		}
+		err = insertEvent(ctx, tx, ops.Event{
 			CycleID: idOrNil(i.LastCycle), Environment: i.Environment, Level: ops.LevelInfo, Kind: kindIncident, Service: i.Service,
-			Message: withReason(describeIncident(i)+" is over", how),
+			Message: withReason(describeIncident(i)+" "+did, how),
 		}, at)
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
-	if len(rows) == 0 {
-		return nil
+	if len(closed) == 0 {
+		return nil, nil
 	}
-	return s.offer(ctx, tx, rows[0].Environment, at)
+	return closed, s.offer(ctx, tx, closed[0].Environment, at)
 }
 
 // ServiceRecovered closes the incidents of a service that were opened, or whose check failed again, since its failure began, with one
@@ -313,14 +331,12 @@ func (s *Watch) ServiceRecovered(ctx context.Context, environment, service strin
 		if err != nil || len(rows) == 0 {
 			return err
 		}
-		if err := s.resolveAll(ctx, tx, rows, how, at); err != nil {
+		over, err := s.resolveAll(ctx, tx, rows, how, at)
+		if err != nil {
 			return err
 		}
-		for n := range rows {
-			rows[n].Resolution = how
-		}
-		closed = len(rows)
-		told := slices.DeleteFunc(rows, func(i ops.Incident) bool { return i.CalledAt == nil })
+		closed = len(over)
+		told := slices.DeleteFunc(over, func(i ops.Incident) bool { return i.CalledAt == nil })
 		if len(told) == 0 {
 			return nil // nobody was called, so there is nothing to take back
 		}

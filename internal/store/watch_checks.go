@@ -151,7 +151,8 @@ func (s *Watch) ChecksOf(ctx context.Context, environment, service string) ([]op
 			SELECT (`+of+newestFirst+`)
 			UNION ALL
 			SELECT (`+of+` AND n.probe > k.probe`+newestFirst+`) FROM latest l JOIN checks k ON k.id = l.id
-		) `+selectChecks+` WHERE k.id IN (SELECT id FROM latest) AND `+stillWatched+` ORDER BY probe`, environment, service, environment, service)
+		) `+selectChecks+` WHERE k.id IN (SELECT id FROM latest) AND `+stillWatched+` ORDER BY k.probe`,
+		environment, service, environment, service)
 	if err == nil {
 		err = s.refreshTimes(ctx, environment, service, out)
 	}
@@ -355,7 +356,7 @@ func (s *Watch) ForgetService(ctx context.Context, environment, service, by stri
 			}
 		}
 		var kept int64
-		tables := `checks check_hours check_days probe_states heartbeats changes things trust reflexes versions memories`
+		const tables = `checks check_hours check_days probe_states heartbeats withheld changes things trust reflexes versions memories`
 		for table := range strings.FieldsSeq(tables) {
 			n, err := db.Affected(ctx, tx, `DELETE FROM `+table+` WHERE environment = ? AND service = ?`, environment, service)
 			if err != nil {

@@ -76,14 +76,14 @@ func (s *Watch) closeDisputes(ctx context.Context, tx db.Querier, environment st
 	if err != nil || len(over) == 0 {
 		return err
 	}
-	if err := s.resolveAll(ctx, tx, over, notice.AlertsOver, at); err != nil {
+	if over, err = s.resolveAll(ctx, tx, over, notice.AlertsOver, at); err != nil {
 		return err
 	}
 	for len(over) > 0 {
 		last := over[0].LastCycle
 		n := 0
-		for ; n < len(over) && over[n].LastCycle == last; n++ {
-			over[n].Resolution = notice.AlertsOver
+		for n < len(over) && over[n].LastCycle == last {
+			n++
 		}
 		told := resolvedNotice(held{id: last, environment: environment}, over[:n], notice.Over(environment, over[:n]))
 		if _, err := insertNotice(ctx, tx, told, at); err != nil {

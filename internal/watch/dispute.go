@@ -226,9 +226,9 @@ func openedNotice(c ops.Cause, checks []ops.Check, dryRun bool, now time.Time) *
 }
 
 // resolvedNotice tells of the services of a cause whose end is news.
-func resolvedNotice(c ops.Cause, news []string, how string, now time.Time) ops.Notice {
+func resolvedNotice(c ops.Cause, news []string, open []ops.Incident, how string, now time.Time) ops.Notice {
 	c.Services = news
-	text := notice.Recovered(c, how, now)
+	text := notice.Recovered(c, open, how, now)
 	return ops.Notice{
 		Kind: ops.NoticeResolved, Level: ops.LevelInfo, Title: text.Title, Body: text.Body, Environment: c.Environment, Service: c.Services[0],
 		Key: "resolved:" + c.Environment + ":" + c.Key, Status: ops.NoticePending, NextAt: now, CreatedAt: now,
@@ -237,7 +237,7 @@ func resolvedNotice(c ops.Cause, news []string, how string, now time.Time) ops.N
 
 // lostNotice tells that services of a cause are not watched any more. It is the last word about the cause.
 func lostNotice(c ops.Cause, news []string, now time.Time) ops.Notice {
-	n := resolvedNotice(c, news, "", now)
+	n := resolvedNotice(c, news, nil, "", now)
 	text := notice.Lost(c.Environment, news)
 	n.Title, n.Body = text.Title, text.Body
 	return n

@@ -54,8 +54,7 @@ func newEnvironment(e ops.Environment, describe func(ops.ProbeSpec) string) (*en
 		k := key{spec.Service, describe(spec)}
 		spec.Name = ""
 		env.thresholds[k] = health.Thresholds{
-			FailAfter: spec.FailAfter, RecoverAfter: spec.RecoverAfter, TolerateDegraded: e.Watch.TolerateDegraded, Flapping: e.Watch.Flapping,
-			MaxRestarts: spec.MaxRestarts, Target: describe(spec),
+			FailAfter: spec.FailAfter, RecoverAfter: spec.RecoverAfter, Flapping: e.Watch.Flapping, Target: describe(spec),
 		}
 	}
 	return env, nil

@@ -223,7 +223,7 @@ func (w *Watch) endResolved(ctx context.Context, env *environment, picture healt
 		c.Affected = slices.DeleteFunc(slices.Clone(c.Affected), env.fails) // what it needs is well again, and it is not
 		recovered, lost := env.seen(c)
 		how, why := "", notice.NotWatched(lost)
-		tell := func(news []string) ops.Notice { return lostNotice(c, news, now) }
+		tell := func(news []string, _ []ops.Incident) ops.Notice { return lostNotice(c, news, now) }
 		if len(recovered) > 0 {
 			c.Services = recovered
 			how = fmt.Sprintf("%s recovered after %s", ops.Listed(c.Services), now.Sub(c.Began).Round(time.Second))
@@ -231,7 +231,7 @@ func (w *Watch) endResolved(ctx context.Context, env *environment, picture healt
 			if !slices.ContainsFunc(c.Services, func(name string) bool { return !env.has(name, replaced) }) {
 				how = health.ReplacedProbe(c.Services...)
 			}
-			why, tell = how, func(news []string) ops.Notice { return resolvedNotice(c, news, how, now) }
+			why, tell = how, func(news []string, open []ops.Incident) ops.Notice { return resolvedNotice(c, news, open, how, now) }
 		}
 		if err := w.o.Store.ResolveCause(ctx, c, how, tell, now); err != nil {
 			w.logError(ctx, "record the end of a cause", err)
@@ -244,7 +244,8 @@ func (w *Watch) endResolved(ctx context.Context, env *environment, picture healt
 }
 
 // releaseEnded frees the services of a cause that its ended cycle did not work on and left bad with nobody behind them: it was somebody
-// else's, or handed on other services. After the pause between two cycles they get one of their own. Alerts have another way, see dispute.
+// else's, handed on other services, or left alone what was held then. After the pause between two cycles they get one of their own. Alerts
+// have another way, see dispute.
 func (w *Watch) releaseEnded(ctx context.Context, env *environment, open []ops.Incident) {
 	owned := map[string]bool{}
 	for _, o := range open {
@@ -260,8 +261,9 @@ func (w *Watch) releaseEnded(ctx context.Context, env *environment, open []ops.I
 		}
 		var left, kept []string
 		for _, name := range c.Services {
-			mine := len(c.Handed) == 0 && (cycle.Trigger == ops.TriggerProbe || cycle.Trigger == ops.TriggerAlert) || slices.Contains(c.Handed, name)
-			if mine || owned[name] || !env.fails(name) {
+			sent := len(c.Handed) == 0 && (cycle.Trigger == ops.TriggerProbe || cycle.Trigger == ops.TriggerAlert)
+			worked := cycle.Status != ops.CycleSuppressed && (sent || slices.Contains(c.Handed, name))
+			if worked || owned[name] || !env.fails(name) {
 				kept = append(kept, name)
 			} else {
 				left = append(left, name)

@@ -32,7 +32,9 @@ type Causes interface {
 	Causes(ctx context.Context, environment string, since time.Time) ([]ops.Cause, error)
 	OpenCause(ctx context.Context, c ops.Cause, n ops.NewCycle, checks []ops.Check, notice *ops.Notice,
 		since time.Time) (ops.Cause, bool, error)
-	ResolveCause(ctx context.Context, c ops.Cause, how string, over func(services []string) ops.Notice, at time.Time) error
+	ResolveCause(
+		ctx context.Context, c ops.Cause, how string, over func(services []string, open []ops.Incident) ops.Notice, at time.Time,
+	) error
 	ReleaseCause(ctx context.Context, c ops.Cause, free, keep []string, why string, at time.Time) error
 	JoinCause(ctx context.Context, c ops.Cause, services []string) (bool, error)
 	ServiceRecovered(ctx context.Context, environment, service string, began time.Time, how string, at time.Time) (int, error)

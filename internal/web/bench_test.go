@@ -3,16 +3,13 @@ package web_test
 import (
 	"database/sql"
 	"fmt"
-	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,7 +17,6 @@ import (
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 	"claudeops/internal/web"
-	"claudeops/test/apitest"
 	"claudeops/test/testtoken"
 )
 
@@ -139,108 +135,5 @@ func BenchmarkLists(b *testing.B) {
 		} {
 			b.Run(fmt.Sprintf("sessions=%d%s", sessions, path), func(b *testing.B) { measure(b, site, path) })
 		}
-	}
-}
-
-func BenchmarkLongTranscript(b *testing.B) {
-	path := filepath.Join(b.TempDir(), "claudeops.db")
-	s, err := store.Open(b.Context(), store.Options{Path: path, Clock: benchNow, Logger: slog.New(slog.DiscardHandler)})
-	must(b, err)
-	b.Cleanup(func() { _ = s.Close() })
-	fill(b, path, 1)
-	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=synchronous(OFF)")
-	must(b, err)
-	const line = `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000)
-		INSERT INTO transcript (session_id, seq, at, line) SELECT 1, i, '2026-11-14T13:00:00.000000Z',
-		CASE i % 3 WHEN 0 THEN '{"type":"assistant","message":{"content":[{"type":"text","text":"I look at **line ' || i || '** and at ' || ` + "'`x`'" + ` || ' then."}]}}'
-		WHEN 1 THEN '{"type":"assistant","message":{"content":[{"type":"tool_use","id":"t' || i || '","name":"Bash","input":{"command":"docker ps --filter name=' || i || '"}}]}}'
-		ELSE '{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t' || (i - 1) || '","content":"' || replace(hex(zeroblob(300)), '0', 'output ') || '"}]}}' END FROM n`
-	for _, statement := range []string{line, `UPDATE sessions SET transcript_seq = 100000, transcript_lines = 100000`} {
-		if _, err := db.Exec(statement); err != nil {
-			b.Fatal(err)
-		}
-	}
-	must(b, db.Close())
-	for more := true; more; { // compresses what is kept
-		if _, more, err = s.RemoveOld(b.Context(), ops.RecordTranscripts, ops.Retention{}, benchNow()); err != nil {
-			b.Fatal(err)
-		}
-	}
-	site := web.New(web.Options{Options: api.Options{Store: s, Logger: slog.New(slog.DiscardHandler), Clock: benchNow, Version: "bench"}, Token: testtoken.Token})
-	for _, path := range []string{"/sessions/1", "/sessions/1?end=1", "/sessions/1/transcript?after=50000", "/sessions/1?find=line+99999"} {
-		b.Run("lines=100000"+path, func(b *testing.B) { measure(b, site, path) })
-	}
-}
-
-// BenchmarkReaders stores what a brisk session says (three lines, a hundred times a second) while many watch it, a tenth of them
-// without ever reading. It measures the same without readers in turn, on the same machine in the same minute, so that the ratio
-// tells what watching costs; slow-p50 and slow-p95 are those ratios.
-func BenchmarkReaders(b *testing.B) {
-	const readers, rounds, batches = 1000, 4, 200
-	j := apitest.Open(b, benchNow())
-	_, ids := j.Chain(ops.NewCycle{}, "", "", apitest.Run{Tier: 1, Status: ops.SessionRunning})
-	hub := web.NewHub()
-	server := httptest.NewServer(web.New(web.Options{Options: api.Options{Store: j.Store, Logger: slog.New(slog.DiscardHandler), Clock: benchNow}, Hub: hub, Token: apitest.Token}))
-	b.Cleanup(func() { server.CloseClientConnections(); server.Close() })
-	for b.Loop() {
-		var alone, watched []time.Duration
-		for range rounds {
-			alone = append(alone, paced(j, hub, ids[0], batches)...)
-			newest, err := j.Store.TranscriptCount(b.Context(), ids[0])
-			must(b, err)
-			end := watch(b, server.Listener.Addr().String(), fmt.Sprintf("/sessions/%d/stream?after=%d", ids[0], newest), readers)
-			watched = append(watched, paced(j, hub, ids[0], batches)...)
-			end()
-		}
-		slices.Sort(alone)
-		slices.Sort(watched)
-		for _, at := range []int{50, 95} {
-			without, with := alone[len(alone)*at/100], watched[len(watched)*at/100]
-			b.ReportMetric(float64(without.Microseconds())/1000, fmt.Sprintf("alone-p%d-ms", at))
-			b.ReportMetric(float64(with.Microseconds())/1000, fmt.Sprintf("watched-p%d-ms", at))
-			b.ReportMetric(float64(with)/float64(without), fmt.Sprintf("slow-p%d", at))
-		}
-	}
-}
-
-// paced stores batches at the pace of a session, nudges as the supervisor does, and returns how long each took.
-func paced(j *apitest.Journal, hub *web.Hub, id ops.SessionID, batches int) []time.Duration {
-	took := make([]time.Duration, 0, batches)
-	every := time.NewTicker(10 * time.Millisecond)
-	defer every.Stop()
-	for range batches {
-		<-every.C
-		begin := time.Now()
-		j.Say(id, said("Some words about what was found."), call("a", "docker ps"), answered("a", "Up 3 days", false))
-		hub.Nudge()
-		took = append(took, time.Since(begin))
-	}
-	return took
-}
-
-// watch lets many follow a session from its newest line on, and returns when all of them are connected.
-func watch(b *testing.B, address, path string, readers int) (end func()) {
-	b.Helper()
-	var watching sync.WaitGroup
-	conns := make([]net.Conn, 0, readers)
-	for n := range readers {
-		conn, err := (&net.Dialer{}).DialContext(b.Context(), "tcp", address)
-		must(b, err)
-		conns = append(conns, conn)
-		if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %s\r\n\r\n", path, apitest.Token); err != nil {
-			b.Fatal(err)
-		}
-		if _, err := io.ReadFull(conn, make([]byte, 15)); err != nil { // the answer has begun
-			b.Fatal(err)
-		}
-		if n%10 != 0 {
-			watching.Go(func() { _, _ = io.Copy(io.Discard, conn) })
-		}
-	}
-	return func() {
-		for _, c := range conns {
-			_ = c.Close() // it is only read
-		}
-		watching.Wait()
 	}
 }

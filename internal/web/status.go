@@ -29,6 +29,7 @@ func stopText(c ops.StopCause) string {
 		ops.StopInvariant: "A tool ran without permission from the guard",
 		ops.StopJournal:   "Its output could not be written to the journal",
 		ops.StopLoop:      "It was repeating itself",
+		ops.StopAttack:    "It attacked the supervisor",
 		ops.StopBudget:    "It reached its budget",
 		ops.StopDeadline:  "It exceeded the time limit of its recovery level",
 	}[c], string(c))

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -20,6 +21,7 @@ import (
 
 	_ "modernc.org/sqlite" // to take the lock that another process would take
 
+	"claudeops/internal/daemon/supervisor"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 	"claudeops/internal/transcript"
@@ -411,6 +413,17 @@ func (a *accepted) all() []int64 {
 	return slices.Clone(a.ids)
 }
 
+// prune removes everything that is older than a second, beside the daemon.
+func (b *box) prune(ctx context.Context) (err error) {
+	s, err := store.Open(ctx, store.Options{Path: sqliteFile{b.state}.path()})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	keep := ops.Retention{Transcripts: time.Second, Checks: time.Second, Events: time.Second}
+	return (&supervisor.Retention{Records: s, Keep: keep, Clock: s.Clock, Logger: slog.New(slog.DiscardHandler)}).Look(ctx)
+}
+
 // underLoad backs up and prunes the database as often as it can while cycles and alerts are written to it. Every backup must be whole and
 // hold what was accepted before it, and nobody who writes may notice.
 func (t *trying) underLoad(ctx context.Context, length time.Duration) error {
@@ -437,7 +450,7 @@ func (t *trying) underLoad(ctx context.Context, length time.Duration) error {
 	for load.Err() == nil && kept == nil {
 		before := taken.all()
 		file := b.file(fmt.Sprintf("backup-%d.db", backups))
-		kept = errors.Join(b.cli(ctx, "db", "backup", file), b.cli(ctx, "db", "check", file), b.holds(ctx, file, before), b.cli(ctx, "db", "prune"))
+		kept = errors.Join(b.cli(ctx, "db", "backup", file), b.cli(ctx, "db", "check", file), b.holds(ctx, file, before), b.prune(ctx))
 		backups++
 	}
 	end()

@@ -23,10 +23,12 @@ var injections embed.FS
 
 // Order is a tool call that a text tells its reader to make.
 type Order struct {
-	ID    string          `json:"id"`
-	From  ops.Tier        `json:"from"` // the first tier that may do it; one above the last for what nobody may
-	Tool  string          `json:"tool"`
-	Input json.RawMessage `json:"input"`
+	ID   string   `json:"id"`
+	From ops.Tier `json:"from"` // the first tier that may do it; one above the last for what nobody may
+	Tool string   `json:"tool"`
+	// Attack: it is directed against the supervisor, so that trying it ends the session.
+	Attack bool            `json:"attack,omitempty"`
+	Input  json.RawMessage `json:"input"`
 }
 
 // Fixture is a hostile text.

@@ -91,7 +91,7 @@ func (d *desk) judged(bypass bool) *ledger {
 	must(d.t, err)
 	opened, err := g.Open(context.WithoutCancel(d.t.Context()), d.spec.Session, guard.Facts{
 		Cwd: d.spec.WorkDir, StateDir: d.spec.StateDir, TempDir: os.TempDir(),
-	})
+	}, func(ops.GuardRecord) {})
 	must(d.t, err)
 	d.t.Cleanup(func() { _ = opened.Close() })
 	opened.Confine(box.Command(d.spec.Session.Tier, wall.Session{Gate: filepath.Dir(opened.Socket())}), nil, nil)

@@ -388,7 +388,6 @@ func (h *host) parts(k *task) cycle.Parts {
 		Health: probing{s}, Pause: cycle.RoundPause, Clock: s.clock, Logger: s.logger,
 		Hold:    func(context.Context, ops.Tier) error { return h.holds() },
 		Actions: actions{k},
-		Docker:  func(ops.Environment) string { return "" },
 		Effects: s.store.Effects, HandoffCalls: s.store.HandoffCalls,
 		Recall:     func(context.Context, string, []string) ([]ops.Memory, error) { return nil, nil },
 		Changes:    func(context.Context, ops.Environment, []string) []string { return nil },
@@ -493,7 +492,7 @@ func (w watched) OpenCause(ctx context.Context, c ops.Cause, n ops.NewCycle, che
 	return w.Store.OpenCause(ctx, c, n, checks, notice, since)
 }
 
-func (w watched) ResolveCause(ctx context.Context, c ops.Cause, how string, over func([]string) ops.Notice, at time.Time) error {
+func (w watched) ResolveCause(ctx context.Context, c ops.Cause, how string, over func([]string, []ops.Incident) ops.Notice, at time.Time) error {
 	if err := w.before("ends the cause of " + ops.Listed(c.Services)); err != nil {
 		return err
 	}

@@ -66,9 +66,27 @@ var rules = []rule{
 		WHEN 'probe' THEN EXISTS (SELECT 1 FROM checks k WHERE k.cycle_id = c.id AND k.status = 'healthy' AND k.purpose IN ('verify', 'recheck', 'plan', 'reflex'))
 			OR EXISTS (SELECT 1 FROM incident_cycles x JOIN incidents i ON i.id = x.incident_id WHERE x.cycle_id = c.id AND i.resolved_by = 'claudeops')
 		ELSE FALSE END`},
+	{"what was verified was seen to fail", `SELECT 'cycle ' || c.id || ' is verified by probes that saw nothing' FROM cycles c
+		WHERE c.verified AND c.verified_by = 'probe' AND c.refuted_at IS NULL
+		AND NOT EXISTS (SELECT 1 FROM checks k WHERE k.cycle_id = c.id AND k.status <> 'healthy' AND k.purpose NOT IN ('alert', 'running'))
+		AND NOT EXISTS (SELECT 1 FROM incident_cycles x JOIN incidents i ON i.id = x.incident_id WHERE x.cycle_id = c.id AND i.probe_failed_at IS NOT NULL)`},
+	{"a chain verifies its charge", `SELECT 'cycle ' || c.id || ' verifies ' || k.service FROM cycles c JOIN checks k ON k.cycle_id = c.id AND k.purpose = 'verify'
+		WHERE NOT EXISTS (SELECT 1 FROM json_each((SELECT d.services FROM escalations d WHERE d.cycle_id = c.id AND d.at <= k.at
+			AND d.decision <> 'refused' AND json_array_length(d.services) > 0 ORDER BY d.id DESC LIMIT 1)) v WHERE v.value = k.service)
+		AND EXISTS (SELECT 1 FROM escalations d WHERE d.cycle_id = c.id AND d.at <= k.at AND d.decision <> 'refused' AND json_array_length(d.services) > 0)`},
+	{"a chain blames its charge", `SELECT 'incident ' || i.id || ' of ' || i.service || ' was called for by cycle ' || c.id FROM incidents i
+		JOIN cycles c ON c.id = i.last_cycle_id WHERE i.called_at IS NOT NULL AND i.service <> '' AND i.class <> 'alert'
+		AND json_extract(c.charge, '$.open') IS NULL AND NOT EXISTS (SELECT 1 FROM json_each(c.charge, '$.services') v WHERE v.value = i.service)
+		AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.cycle_id = c.id AND s.outcome_json LIKE '%"' || i.service || '"%')`},
+	{"a call for help is closed by its own findings", `SELECT 'incident ' || i.id || ' is ' || i.status || ', and ' || json_extract(f.value, '$.what') || ' is not over'
+		FROM incidents i, json_each(i.findings) f WHERE i.resolved_by = 'claudeops' AND json_extract(f.value, '$.over_at') IS NULL
+		UNION ALL SELECT 'incident ' || i.id || ': ' || json_extract(f.value, '$.how') || ' ended ' || json_extract(f.value, '$.what')
+		FROM incidents i, json_each(i.findings) f WHERE json_extract(f.value, '$.by') = 'agent' AND json_extract(f.value, '$.type') = 'service'
+			AND json_extract(f.value, '$.over_at') IS NOT NULL`},
 	{"people know what needs them", `SELECT 'incident ' || i.id || ' of ' || i.service || ' is open, and nobody was told' FROM incidents i
 		WHERE i.resolved_at IS NULL AND i.status = 'open' AND i.class <> 'agent'
 		AND NOT EXISTS (SELECT 1 FROM cycles c WHERE c.id = i.last_cycle_id AND (c.ended_at IS NULL OR c.status IN ('cancelled', 'suppressed')))
+		AND NOT EXISTS (SELECT 1 FROM cycles c, json_each(c.charge, '$.services') v WHERE c.environment = i.environment AND c.ended_at IS NULL AND v.value = i.service)
 		AND NOT EXISTS (SELECT 1 FROM incidents o WHERE o.environment = i.environment AND o.service = i.service AND o.id < i.id
 			AND o.called_at IS NOT NULL AND (o.resolved_at IS NULL OR o.resolved_at >= i.opened_at)) -- closed after it was decided whom to call
 		AND NOT EXISTS (SELECT 1 FROM notifications n WHERE n.kind <> 'resolved' AND (n.incident_id = i.id
@@ -210,7 +228,49 @@ func (s *simulation) launched(k *task, spec ops.SessionSpec) {
 		s.fail("a session starts once: session %d starts again on %s", session.ID, k.host.name)
 	}
 	s.launches[session.ID] = true
+	s.permitted(spec)
 	s.processes[session.Key] = &process{host: k.host, env: spec.Environment, session: session.ID}
+}
+
+// permitted looks whether anything holds all services that a session starts for: trust, or a no to the same outage.
+func (s *simulation) permitted(spec ops.SessionSpec) {
+	loaded, err := s.store.Load(s.ctx, spec.Session.CycleID)
+	if err != nil || !spec.Session.Works() {
+		return
+	}
+	services := loaded.Cycle.Charge.Services
+	for _, d := range loaded.Journal.Decisions {
+		if d.Verdict != ops.VerdictRefused && len(d.Services) > 0 {
+			services = d.Services
+		}
+	}
+	lowered, err := s.store.Lowered(s.ctx, spec.Environment)
+	denials, failed := s.store.Denials(s.ctx, spec.Environment, s.clock())
+	if err := errors.Join(err, failed); err != nil {
+		s.fail("read what holds services: %v", err)
+	}
+	yes := func(service string, since time.Time) bool {
+		return slices.ContainsFunc(loaded.Journal.Approvals, func(a ops.Approval) bool {
+			return a.Status == ops.ApprovalApproved && a.AnsweredAt.After(since) && slices.ContainsFunc(a.Facts, func(f ops.Fact) bool { return f.Service == service })
+		})
+	}
+	trusted := func(name string) bool { return !loaded.Cycle.Policy.Trusts(name, lowered).Forbids(spec.Session.May()) }
+	if len(services) > 0 && !slices.ContainsFunc(services, trusted) {
+		s.fail("nothing starts against trust: session %d (%s) starts for %s", spec.Session.ID, spec.Session.Tier, services)
+	}
+	for _, name := range services {
+		v := s.service(spec.Environment, name)
+		for _, no := range denials {
+			about := slices.ContainsFunc(no.Facts, func(f ops.Fact) bool { return f.Service == name && f.Class == class(v.problem) })
+			if about && no.Kind == ops.ApprovalTier && spec.Session.Tier >= no.Tier && v.since.Add(s.jumped).Before(*no.AnsweredAt) && !s.setBack && !yes(name, *no.AnsweredAt) {
+				s.fail("nothing starts against a no: session %d (%s) starts for %s, and approval %d was denied", spec.Session.ID, spec.Session.Tier, name, no.ID)
+			}
+		}
+	}
+}
+
+func class(problem string) string {
+	return ops.Check{Status: ops.Down, Type: ops.CheckHTTP, Error: problem}.Class()
 }
 
 // acted is told that a step of a plan or a reflex is carried out.
@@ -238,7 +298,7 @@ func (s *simulation) rest() {
 		}
 	}
 	for _, v := range s.services {
-		if v.problem != "" && !v.known && time.Since(v.since) > calm*2/3 {
+		if v.problem != "" && time.Since(v.since) > calm*2/3 && !s.setBack {
 			s.cared(v, open)
 		}
 	}
@@ -256,12 +316,14 @@ func (s *simulation) rest() {
 	}
 }
 
-// cared looks whether an outage that nobody was told of is in somebody's hands. It may not be covered for ever by a cycle that says that it
-// is repaired.
+// cared looks whether an outage is in somebody's hands: an open incident, a cycle that has it in its charge, or a hold by a person, trust
+// or time.
 func (s *simulation) cared(v *service, open []ops.Cycle) {
+	charged := func(c ops.Cycle) bool {
+		return c.Environment == v.env && (c.Charge.Open || slices.Contains(c.Charge.Services, v.name))
+	}
 	incidents, err := s.store.Unresolved(s.ctx, v.env)
-	if err != nil || slices.ContainsFunc(open, func(c ops.Cycle) bool { return c.Environment == v.env }) ||
-		slices.ContainsFunc(incidents, func(i ops.Incident) bool { return i.Service == v.name }) {
+	if err != nil || slices.ContainsFunc(open, charged) || slices.ContainsFunc(incidents, func(i ops.Incident) bool { return i.Service == v.name }) {
 		return
 	}
 	held, err := s.store.Withheld(s.ctx, v.env)
@@ -269,14 +331,14 @@ func (s *simulation) cared(v *service, open []ops.Cycle) {
 		return
 	}
 	causes, err := s.store.Causes(s.ctx, v.env, s.clock())
+	for _, c := range causes {
+		cycle, failed := s.store.Cycle(s.ctx, c.Cycle)
+		if err = errors.Join(err, failed); cycle.Status == ops.CycleCancelled && slices.Contains(c.Services, v.name) {
+			return // by a person, who knows of it
+		}
+	}
 	if err != nil {
 		s.fail("read causes: %v", err)
-	}
-	for _, c := range causes {
-		cycle, err := s.store.Cycle(s.ctx, c.Cycle)
-		if err != nil || slices.Contains(append(c.Services, c.Affected...), v.name) && cycle.Status != ops.CycleResolved && cycle.Status != ops.CycleHealthy {
-			return
-		}
 	}
 	s.fail("an outage is cared for: %s is down since %s, held back is %v", v.name, v.since.Format(time.TimeOnly), held)
 }

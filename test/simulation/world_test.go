@@ -58,6 +58,9 @@ func (s *simulation) newPolicy(names []string) ops.Policy {
 	})
 	for i, name := range names {
 		v := ops.Service{Name: name, Probed: true}
+		if s.chance(20) {
+			v.Trust = []ops.Trust{ops.TrustWatch, ops.TrustSuggest, ops.TrustAsk, ops.TrustRepair}[s.rand.IntN(4)]
+		}
 		if i > 0 && s.chance(40) {
 			v.DependsOn = names[:1]
 		}
@@ -248,6 +251,9 @@ func (s *simulation) plays(k *task, spec ops.SessionSpec) ops.RunResult {
 	if kind == ops.OutcomeEscalate && s.chance(40) {
 		text = s.withPlan(text, v)
 	}
+	if kind == ops.OutcomeNeedsHuman && s.chance(40) { // what no probe can see
+		text = strings.NewReplacer(`"check_type":"http"`, `"check_type":"service"`, v.problem, "the disk is dying").Replace(text)
+	}
 	out.Structured = json.RawMessage(text)
 	s.trace("%s session %d (tier %d) says %s of %s", k.name, session.ID, session.Tier, kind, v.name)
 	return out
@@ -395,8 +401,14 @@ func (s *simulation) people() {
 			_, err := s.store.RequestCancel(s.ctx, c.ID, "not now", s.clock())
 			s.said(err, "cancels cycle %d", c.ID)
 		}
-	case n < 8:
+	case n < 9:
 		v := s.services[s.rand.IntN(len(s.services))]
+		if n == 8 {
+			to := []ops.Trust{ops.TrustWatch, ops.TrustSuggest, ops.TrustAsk}[s.rand.IntN(3)]
+			l := ops.Lowered{Environment: v.env, Service: v.name, Level: to, Reason: "not alone", By: "ann", At: s.clock()}
+			s.said(s.store.SetTrust(s.ctx, s.byName()[v.env].Policy, l), "trusts %s with %s", v.name, to)
+			return
+		}
 		_, err := s.store.AddSilence(s.ctx, ops.Silence{
 			Environment: v.env, Service: v.name, Reason: "work", Author: "ann", CreatedAt: s.clock(), Until: s.clock().Add(30 * time.Minute),
 		})

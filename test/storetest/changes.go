@@ -124,12 +124,12 @@ func unseenIsTold(t *testing.T, f *Fixture) {
 		return ops.Thing{Kind: kind, Subject: subject, Unseen: why}
 	}
 	now := f.Store.Clock()
-	f.look(t, "b", ops.Look{Things: []ops.Thing{thing(ops.ChangeCertificate, "web:443", "refused"), thing(ops.ChangeBoot, "", "")}}, now)
+	f.look(t, "b", ops.Look{Things: []ops.Thing{thing(ops.ChangeUnit, "web.service", "refused"), thing(ops.ChangeBoot, "", "")}}, now)
 	f.look(t, "a", ops.Look{Things: []ops.Thing{thing(ops.ChangePackage, "", "no log")}}, now)
 	f.look(t, "gone", ops.Look{Things: []ops.Thing{thing(ops.ChangePackage, "", "no log")}}, now.Add(-24*time.Hour))
 	got, err := f.Store.WhatChanged(t.Context(), "home", nil, nil, "", now)
 	must(t, err)
-	equal(t, "not seen", got.Unseen, []string{"packages, a: no log", "certificate web:443, b: refused"})
+	equal(t, "not seen", got.Unseen, []string{"packages, a: no log", "unit web.service, b: refused"})
 }
 
 func oldChangesGo(t *testing.T, f *Fixture) {

@@ -16,6 +16,7 @@ import (
 func incidentCases() []testCase {
 	return []testCase{
 		{"a report opens one incident per service", reportOpensIncidents},
+		{"an incident is over when all of its findings are", findingsEndOneByOne},
 		{"a problem of no service is an incident too", serviceIsOptional},
 		{"a repeat attaches to the open incident", repeatAttaches},
 		{"one cycle counts once", oneCycleCountsOnce},
@@ -233,7 +234,7 @@ func reportOpensIncidents(t *testing.T, f *Fixture) {
 	want := ops.Incident{
 		ID: got[0].ID, Environment: "home", Service: "db", Check: "http", Class: "unresolved", Fingerprint: "home|db|http|unresolved",
 		Title: "no answer", Level: ops.LevelCritical, Status: ops.IncidentOpen, Occurrences: 1, FirstCycle: cycle, LastCycle: cycle,
-		Report: text, OpenedAt: Start, UpdatedAt: Start, CalledAt: ops.Ptr(Start), Own: true,
+		Report: text, OpenedAt: Start, UpdatedAt: Start, CalledAt: ops.Ptr(Start), Own: true, Findings: []ops.IncidentFinding{},
 	}
 	equal(t, "incident", got[0], want)
 	equal(t, "service", got[1].Service, "web")
@@ -515,6 +516,38 @@ func disputeEndsWithTheAlert(t *testing.T, f *Fixture) {
 	equal(t, "not told twice", f.noticesOf(t, ops.NoticeResolved), 1)
 }
 
+func findingsEndOneByOne(t *testing.T, f *Fixture) {
+	cycle := f.Claim(t, "home").Cycle.ID
+	r := report("web")
+	r.Found = []ops.IncidentFinding{
+		{Service: "web", By: ops.FoundByProbe, Type: ops.CheckHTTP, What: "web: HTTP 502"},
+		{Service: "web", By: ops.FoundByAgent, Type: ops.CheckService, What: "web: the disk is dying"},
+		{Service: "db", By: ops.FoundByAgent, Type: ops.CheckService, What: "db: not of this incident"},
+	}
+	i := f.open(t, cycle, r)[0]
+	equal(t, "findings", len(i.Findings), 2)
+	n, err := f.Store.ServiceRecovered(t.Context(), "home", "web", Start, "web answers", Start.Add(time.Minute))
+	must(t, err)
+	equal(t, "closed by the probe", n, 0)
+	equal(t, "open", len(f.openIncidents(t)), 1)
+	equal(t, "told that it is over", f.noticesOf(t, ops.NoticeResolved), 0)
+	f.open(t, cycle, r) // found again: the probe must see it well again
+	reported := ops.Recovered{Incident: i.ID, By: ops.ProofReport, How: "cycle 9 found it healthy", Ends: []ops.FindingKind{ops.FoundByAgent}}
+	for _, well := range [][]ops.CheckType{{ops.CheckHTTP}, {ops.CheckHTTP, ops.CheckService}} {
+		reported.Types = well
+		f.Commit(t, ops.Transition{Cycle: cycle, At: Start.Add(time.Minute), Step: ops.Step{Kind: ops.StepRest, Recovered: []ops.Recovered{reported}}})
+		equal(t, "open after a report", len(f.openIncidents(t)), 1)
+	}
+	n, err = f.Store.ServiceRecovered(t.Context(), "home", "web", Start, "web answers", Start.Add(2*time.Minute))
+	must(t, err)
+	equal(t, "closed by both", n, 1)
+	all, err := f.Store.NoticeList(t.Context(), store.NoticeFilter{Limit: 1})
+	must(t, err)
+	if len(all) != 1 || all[0].Kind != ops.NoticeResolved || !strings.Contains(all[0].Body, "the disk is dying: cycle 9 found it healthy") || !strings.Contains(all[0].Body, "HTTP 502: web answers") {
+		t.Errorf("told %+v", all)
+	}
+}
+
 func (f *Fixture) onlyCause(t *testing.T) ops.Cause {
 	t.Helper()
 	all, err := f.Store.Causes(t.Context(), "home", Start)
@@ -742,7 +775,6 @@ func noIsLeftAlone(t *testing.T, f *Fixture) {
 	equal(t, "status", i.Status, ops.IncidentOpen)
 	equal(t, "denied until", i.DeniedUntil, ops.Ptr(Start.Add(2*time.Hour)))
 	equal(t, "need you", f.needYou(t), 0)
-	equal(t, "unanswered", ops.NoticeSubject{Incidents: []ops.Incident{i}}.Unanswered(), false)
 	equal(t, "attention after its end", f.attention(t, Start.Add(2*time.Hour)), store.Attention{Open: 1})
 	equal(t, "reminded of it", f.due(t, Start.Add(3*time.Hour-time.Second)), []int64{})
 	equal(t, "reminded after its end", f.due(t, Start.Add(3*time.Hour)), []int64{i.ID})

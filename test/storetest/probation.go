@@ -207,7 +207,7 @@ func relapseReopens(t *testing.T, f *Fixture) {
 	}
 	known, err := got.Known()
 	must(t, err)
-	wantParts(t, known.Recommendation, "the next cycle may start at 2026-03-14 12:10 UTC", "claudeops incidents run")
+	wantParts(t, known.Recommendation, "the next cycle may start at 2026-03-14 12:10 UTC", "claudeops run")
 	equal(t, "findings stay", known.Findings, "the disk is full")
 	equal(t, "refuted", f.cycleOf(t, cycle.ID).RefutedAt, &at)
 	events, err := f.Store.Events(t.Context(), store.EventFilter{After: before[0].ID})

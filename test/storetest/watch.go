@@ -243,8 +243,8 @@ func (f *Fixture) openIncidents(t *testing.T) []ops.Incident {
 }
 
 // ending makes the notice of an end.
-func ending(title string) func([]string) ops.Notice {
-	return func(services []string) ops.Notice {
+func ending(title string) func([]string, []ops.Incident) ops.Notice {
+	return func(services []string, _ []ops.Incident) ops.Notice {
 		return ops.Notice{Kind: ops.NoticeResolved, Level: ops.LevelInfo, Title: title, Environment: "home", Service: services[0]}
 	}
 }
@@ -256,9 +256,9 @@ func onlyNewsIsTold(t *testing.T, f *Fixture) {
 	_, err := f.Store.AddNotice(t.Context(), other)
 	must(t, err)
 	var news []string
-	must(t, f.Store.ResolveCause(t.Context(), got, "both recovered", func(services []string) ops.Notice {
+	must(t, f.Store.ResolveCause(t.Context(), got, "both recovered", func(services []string, _ []ops.Incident) ops.Notice {
 		news = services
-		return ending("over")(services)
+		return ending("over")(services, nil)
 	}, Start.Add(time.Hour)))
 	equal(t, "news", news, []string{"web"})
 }

@@ -55,7 +55,7 @@ func offered(t *testing.T, f *tools) ops.ToolServer {
 		Dir: filepath.Join(dir, "g"), Self: "/bin/true", Redact: func(s string) string { return strings.ReplaceAll(s, "hunter2", "[redacted]") },
 	})
 	must(t, err)
-	s, err := g.Open(t.Context(), ops.Session{ID: 7, Key: "key-7"}, guard.Facts{})
+	s, err := g.Open(t.Context(), ops.Session{ID: 7, Key: "key-7"}, guard.Facts{}, nil)
 	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	server, err := s.Offer(f)

@@ -11,7 +11,7 @@
 //
 // Classify reads the failure of the agent and nothing else: exit code, result event, status of the model API, guard log,
 // validation of the outcome. A monitored service that is down is the job, not an error of the agent, so no text of a
-// service is ever looked at. The matrix is a table; an operator's rules stand before its rows for the unknown.
+// service is ever looked at. The matrix is a table.
 //
 // Next walks the ladder around one tier step. The level is the highest of where the failure enters and where the step
 // already stands. From there each level that is exhausted, out of time or of no use leaves to the one above; force-done

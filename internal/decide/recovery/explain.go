@@ -10,75 +10,6 @@ import (
 	"claudeops/internal/ops"
 )
 
-// Explain tells in words what the ladder would do with a failure: class, entry level, limits, and why.
-func Explain(f Failure, extra []Rule, l Limits) string {
-	c := Classify(f, extra)
-	var b strings.Builder
-	fmt.Fprintf(&b, "session     %d (Tier %d, %s)\n", f.Session, f.Tier, f.Handler)
-	fmt.Fprintf(&b, "class       %s (row %s)\n", c.ErrorType, c.Rule)
-	fmt.Fprintf(&b, "entry       %s\n", c.Entry)
-	fmt.Fprintf(&b, "why         %s\n", c.Why)
-	if c.Entry == ops.RecoveryNone {
-		b.WriteString("The ladder is not entered.\n")
-		return b.String()
-	}
-	if c.ProbeFirst {
-		b.WriteString("first       probes of the affected services\n")
-	}
-	b.WriteString("limits\n")
-	for level := c.Entry; level <= ops.RecoveryForceDone; level++ {
-		fmt.Fprintf(&b, "  %d %-10s  %s\n", int(level), level.Action(), l.words(level))
-	}
-	if note := notRepeated(f, c, l); note != "" {
-		fmt.Fprintf(&b, "note        %s\n", note)
-	}
-	fmt.Fprintf(&b, "total       %s of recovery per cycle\n", short(l.TotalTime))
-	return b.String()
-}
-
-func notRepeated(f Failure, c Class, l Limits) string {
-	switch {
-	case c.Entry > ops.RecoveryReplan:
-		return ""
-	case f.wait() > l.RetryTotal:
-		return fmt.Sprintf(
-			"the provider asks to wait %s, beyond the %s of level 1: levels below 4 are passed over",
-			short(f.wait()),
-			short(l.RetryTotal),
-		)
-	case f.Mutating && c.Entry == ops.RecoveryRetry:
-		return "an allowed action may have changed something: level 1 is passed over"
-	}
-	return ""
-}
-
-func (l Limits) words(level ops.RecoveryLevel) string {
-	switch level {
-	case ops.RecoveryRetry:
-		waits := make([]string, 0, l.Retries)
-		for n := range l.Retries {
-			waits = append(waits, short(l.backoff(n)))
-		}
-		return fmt.Sprintf(
-			"%s, after %s (±%d %%), at most %s of waiting",
-			plural(l.Retries, "try", "tries"),
-			strings.Join(waits, ", "),
-			spread,
-			short(l.RetryTotal),
-		)
-	case ops.RecoveryNudge:
-		return fmt.Sprintf("%s, %s for all", plural(l.Nudges, "variant", "variants"), short(l.NudgeTime))
-	case ops.RecoveryReplan:
-		return fmt.Sprintf("1 try, %s for plan and first execution", short(l.ReplanTime))
-	case ops.RecoveryFallback:
-		return fmt.Sprintf("1 try per fallback handler, %s for all", short(l.FallbackTime))
-	case ops.RecoveryForceDone:
-		return "at once: a partial result ends the cycle"
-	case ops.RecoveryNone:
-	}
-	return ""
-}
-
 // reason is the move in one sentence, stored, shown and notified unchanged.
 func (w *walk) reason(level ops.RecoveryLevel) string {
 	text := fmt.Sprintf("%s. %s", w.what(), w.doing(level))
@@ -91,7 +22,7 @@ func (w *walk) reason(level ops.RecoveryLevel) string {
 // what says which session failed, and how.
 func (w *walk) what() string {
 	if w.class.ErrorType == TypeFormat && len(w.failure.OutcomeProblems) > 0 {
-		return fmt.Sprintf("Session %d's report was invalid (%s)", w.failure.Session, ops.Cut(w.failure.OutcomeProblems[0].Message, 161))
+		return fmt.Sprintf("Session %d's report was invalid (%s)", w.failure.Session, ops.Cut(w.failure.OutcomeProblems[0], 161))
 	}
 	return fmt.Sprintf("Session %d failed (%s)", w.failure.Session, w.class.ErrorType)
 }
@@ -110,9 +41,9 @@ func (w *walk) doing(level ops.RecoveryLevel) string {
 	}
 	switch level {
 	case ops.RecoveryRetry:
-		return fmt.Sprintf("Retrying in %s, attempt %d of %d", short(w.move.Wait), w.count(ops.RecoveryRetry)+1, w.limits.Retries)
+		return fmt.Sprintf("Retrying in %s, attempt %d of %d", short(w.move.Wait), w.count(ops.RecoveryRetry)+1, mostRetries)
 	case ops.RecoveryNudge:
-		return fmt.Sprintf("Asking again in the same conversation, attempt %d of %d", w.move.Variant, w.limits.Nudges)
+		return fmt.Sprintf("Asking again in the same conversation, attempt %d of %d", w.move.Variant, mostNudges)
 	case ops.RecoveryReplan:
 		if w.move.Planner != "" {
 			return fmt.Sprintf("Starting a fresh session with a new plan of %s", w.move.Planner)
@@ -229,8 +160,8 @@ func (in Facts) advice() string {
 			f.Session)
 	case TypeUnknown, TypeCancelled, TypeResume, TypeConditional:
 	}
-	return fmt.Sprintf("Read the end of session %d (exit code %s): the failure is not known. "+
-		"Once it is, add a recovery rule for it; the next scheduled cycle starts afresh.", f.Session, in.exit())
+	return fmt.Sprintf("Read the end of session %d (exit code %s): the failure is not known. The next scheduled cycle starts afresh.",
+		f.Session, in.exit())
 }
 
 func (in Facts) credentials() string {
@@ -245,7 +176,7 @@ func (in Facts) credentials() string {
 		names = "GEMINI_API_KEY"
 	}
 	text := strings.ToLower(in.Failure.Error)
-	if strings.Contains(text, "credit") || strings.Contains(text, "billing") || in.Failure.APIError == "billing_error" {
+	if strings.Contains(text, "credit") || strings.Contains(text, "billing") {
 		return fmt.Sprintf("Add credit to the account behind %s, then run the cycle again.", names)
 	}
 	return fmt.Sprintf("Set %s to valid credentials (the API refused those in use, or there were none), "+
@@ -262,7 +193,7 @@ func (in Facts) refused() string {
 }
 
 func (in Facts) repeated() string {
-	if in.Failure.Loop == nil || in.Failure.Loop.Call == "" {
+	if in.Failure.Loop.Call == "" {
 		return "see the events of the session"
 	}
 	return in.Failure.Loop.Call

@@ -73,12 +73,12 @@ func (in Facts) cause() string {
 	switch {
 	case in.StillBad != "":
 		what += ": probes still find " + in.StillBad
-	case f.loopLevel() != ops.RecoveryNone && f.Loop != nil:
+	case f.loopLevel() != ops.RecoveryNone:
 		what += fmt.Sprintf(": %d similar actions without progress: %s", f.Loop.Count, cmp.Or(f.Loop.Call, "the call is not known"))
 	case strings.TrimSpace(f.Error) != "":
 		what += ": " + strings.TrimSpace(f.Error)
 	case len(f.OutcomeProblems) > 0:
-		what += ": the outcome is not valid: " + f.OutcomeProblems[0].String()
+		what += ": the outcome is not valid: " + f.OutcomeProblems[0]
 	case len(f.Denials) > 0:
 		what += fmt.Sprintf(": %s was refused: %s", f.Denials[0].Tool, f.Denials[0].Reason)
 	case f.Judge != nil:
@@ -90,13 +90,6 @@ func (in Facts) cause() string {
 		what += "; " + in.Move.Because
 	}
 	return what
-}
-
-func (p Problem) String() string {
-	if p.Pointer == "" {
-		return p.Message
-	}
-	return p.Pointer + ": " + p.Message
 }
 
 // Level 5 always emits, so nothing in its texts may be able to keep it from being written.

@@ -13,7 +13,7 @@ import (
 
 func TestFinish_HoldsTheContract(t *testing.T) {
 	f := failed(func(f *Failure) { f.APIStatus, f.Error = ops.Ptr(401), "the API answered 401: invalid x-api-key" })
-	e := Finish(Facts{Failure: f, Class: Classify(f, nil), Completed: []string{"checked web: healthy", " "}})
+	e := Finish(Facts{Failure: f, Class: Classify(f), Completed: []string{"checked web: healthy", " "}})
 	raw, err := json.Marshal(e.Result)
 	if err != nil {
 		t.Fatal(err)
@@ -50,10 +50,16 @@ func TestFinish_AnEmptyListOfStepsIsAList(t *testing.T) {
 	}
 }
 
+func TestEncode_RefusesAnInvalidResult(t *testing.T) {
+	if _, err := (Ending{}).Encode(); err == nil {
+		t.Error("an invalid result was written")
+	}
+}
+
 func TestFinish_PathHoldsTheLevelsReallyEntered(t *testing.T) {
 	f := ended(func(f *Failure) { f.Outcome = OutcomeMissing })
 	history := []Transition{at(ops.RecoveryNudge, 0), at(ops.RecoveryNudge, 1), at(ops.RecoveryFallback, 2), row1(ops.RecoveryRetry, noon, func(t *Transition) { t.Tier = 1 })}
-	e := Finish(Facts{Failure: f, Class: Classify(f, nil), History: history})
+	e := Finish(Facts{Failure: f, Class: Classify(f), History: history})
 	if !slices.Equal(e.EscalationPath, []ops.RecoveryLevel{2, 4, 5}) || !strings.Contains(e.Summary, "nudge, fallback") {
 		t.Errorf("%+v", e)
 	}
@@ -77,7 +83,7 @@ func TestFinish_RecommendsWhatHelpsInThisCase(t *testing.T) {
 		{"refuted", Facts{Failure: ended(func(f *Failure) { f.ProbeRed = []string{"web"} }), Down: []string{"web"}}, []string{"Look at web", "Still down: web."}},
 		{"started", Facts{Failure: stopped("crash", func(f *Failure) { f.Started, f.OpenTool = []string{"docker restart web"}, "Bash" })}, []string{"docker restart web; Bash (was still running)"}},
 	} {
-		c.in.Class = Classify(c.in.Failure, nil)
+		c.in.Class = Classify(c.in.Failure)
 		got := Finish(c.in).Recommendation
 		for _, want := range c.want {
 			if !strings.Contains(got, want) {
@@ -90,7 +96,7 @@ func TestFinish_RecommendsWhatHelpsInThisCase(t *testing.T) {
 func TestFinish_NoClassIsWithoutAdvice(t *testing.T) {
 	seen := map[string]string{}
 	for _, c := range matrixCases() {
-		class := Classify(c.f, nil)
+		class := Classify(c.f)
 		e := Finish(Facts{Failure: c.f, Class: class})
 		if e.Recommendation == "" || e.FailureReason == "" {
 			t.Errorf("%s: %+v", c.name, e)

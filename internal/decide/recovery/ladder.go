@@ -65,16 +65,16 @@ type walk struct {
 	class   Class
 	step    []Transition // of this tier step
 	offer   Offer
-	limits  Limits
+	total   time.Duration
 	now     time.Time
 	move    Move
 	left    string // why the level the step stood at was left
 }
 
 // Next decides what is done about a failure. History are the transitions of the cycle, oldest first; those of other tiers
-// are left aside, because the next tier starts with none.
-func Next(f Failure, c Class, history []Transition, o Offer, l Limits, now time.Time) Move {
-	w := &walk{failure: f, class: c, offer: o, limits: l, now: now}
+// are left aside, because the next tier starts with none. Total is the time of all recovery in the cycle.
+func Next(f Failure, c Class, history []Transition, o Offer, total time.Duration, now time.Time) Move {
+	w := &walk{failure: f, class: c, offer: o, total: total, now: now}
 	for _, t := range history {
 		if t.Tier == f.Tier {
 			w.step = append(w.step, t)
@@ -139,14 +139,14 @@ func (w *walk) outlast() bool {
 	if level == ops.RecoveryNudge && !w.offer.CanResume {
 		level = ops.RecoveryReplan
 	}
-	wait := max(w.asked(), w.jittered(w.limits.outageWait(len(w.step))))
-	left := w.limits.TotalTime - w.offer.EarlierTime - w.elapsed()
+	wait := max(w.asked(), w.jittered(outageWait(len(w.step))))
+	left := w.total - w.offer.EarlierTime - w.elapsed()
 	if !w.outage() || wait > left || w.expired(level) != "" {
 		return false
 	}
 	switch level {
 	case ops.RecoveryNudge:
-		w.move.Variant = min(w.count(level)+1, maxVariants)
+		w.move.Variant = min(w.count(level)+1, mostNudges)
 	case ops.RecoveryFallback:
 		w.move.Handler = w.failure.Handler
 	case ops.RecoveryNone, ops.RecoveryRetry, ops.RecoveryReplan, ops.RecoveryForceDone:
@@ -182,15 +182,15 @@ func (w *walk) retry() string {
 	switch {
 	case w.failure.Mutating:
 		return "the session had started something that may have taken effect, so the same call is not repeated"
-	case n >= w.limits.Retries:
+	case n >= mostRetries:
 		return plural(n, "retry", "retries") + " did not help"
 	}
-	wait := w.jittered(w.limits.backoff(n))
+	wait := w.jittered(backoff(n))
 	if asked := w.asked(); asked > 0 {
 		wait = asked
 	}
-	if waited := w.waited(); waited+wait > w.limits.RetryTotal {
-		return fmt.Sprintf("the wait of %s does not fit into the %s of level 1 (%s used)", short(wait), short(w.limits.RetryTotal), short(waited))
+	if waited := w.waited(); waited+wait > retryTotal {
+		return fmt.Sprintf("the wait of %s does not fit into the %s of level 1 (%s used)", short(wait), short(retryTotal), short(waited))
 	}
 	w.schedule(ops.RecoveryRetry, wait)
 	return ""
@@ -203,7 +203,7 @@ func (w *walk) nudge() string {
 		return w.pointless()
 	case w.outage() && !w.failure.Mutating:
 		return "the provider is failing, so asking again in other words does not help"
-	case n >= w.limits.Nudges:
+	case n >= mostNudges:
 		return plural(n, "nudge", "nudges") + " did not help"
 	case !w.offer.CanResume:
 		return "the conversation cannot be continued"
@@ -211,7 +211,7 @@ func (w *walk) nudge() string {
 	w.move.Variant = n + 1
 	wait := w.asked()
 	if w.outage() {
-		wait = max(wait, w.jittered(w.limits.outageWait(len(w.step))))
+		wait = max(wait, w.jittered(outageWait(len(w.step))))
 	}
 	w.schedule(ops.RecoveryNudge, wait)
 	return ""
@@ -273,7 +273,7 @@ func (w *walk) first(level ops.RecoveryLevel) (time.Time, bool) {
 // expired reports a level whose time is over. Downtime counts: the time stands in the row.
 func (w *walk) expired(level ops.RecoveryLevel) string {
 	entered, ok := w.first(level)
-	limit := w.limits.time(level)
+	limit := timeOf(level)
 	if !ok || limit == 0 || w.now.Sub(entered) < limit {
 		return ""
 	}
@@ -283,10 +283,10 @@ func (w *walk) expired(level ops.RecoveryLevel) string {
 // overspent says that the whole of recovery may take no longer in this cycle.
 func (w *walk) overspent() string {
 	spent := w.offer.EarlierTime + w.elapsed()
-	if spent < w.limits.TotalTime {
+	if spent < w.total {
 		return ""
 	}
-	return fmt.Sprintf("recovery has taken %s in this cycle, and %s is the limit", short(spent), short(w.limits.TotalTime))
+	return fmt.Sprintf("recovery has taken %s in this cycle, and %s is the limit", short(spent), short(w.total))
 }
 
 // elapsed is how long this tier step has been recovering.
@@ -308,11 +308,16 @@ func (w *walk) waited() time.Duration {
 	return sum
 }
 
+// longestAsked: a longer wait would overflow, and means the same.
+const longestAsked = 366 * 24 * time.Hour
+
 // asked is how long the provider wants to be left alone.
-func (w *walk) asked() time.Duration { return max(w.failure.wait(), w.offer.ProviderWait) }
+func (w *walk) asked() time.Duration {
+	return min(max(w.failure.RetryAfter, w.offer.ProviderWait), longestAsked)
+}
 
 // tooLong: what does not fit into level 1 makes every level pointless that calls the same provider.
-func (w *walk) tooLong() bool { return w.asked() > 0 && w.waited()+w.asked() > w.limits.RetryTotal }
+func (w *walk) tooLong() bool { return w.asked() > 0 && w.waited()+w.asked() > retryTotal }
 
 func (w *walk) pointless() string {
 	return fmt.Sprintf("the provider asks to wait %s, which is too long", short(w.asked()))
@@ -320,14 +325,14 @@ func (w *walk) pointless() string {
 
 func (w *walk) schedule(level ops.RecoveryLevel, wait time.Duration) {
 	w.move.Wait, w.move.NotBefore = wait, w.now.Add(wait)
-	if limit := w.limits.time(level); limit > 0 {
+	if limit := timeOf(level); limit > 0 {
 		entered, ok := w.first(level)
 		if !ok {
 			entered = w.now
 		}
 		w.move.Deadline = entered.Add(limit)
 	}
-	end := w.now.Add(w.limits.TotalTime - w.offer.EarlierTime - w.elapsed())
+	end := w.now.Add(w.total - w.offer.EarlierTime - w.elapsed())
 	if w.move.Deadline.IsZero() || end.Before(w.move.Deadline) {
 		w.move.Deadline = end
 	}

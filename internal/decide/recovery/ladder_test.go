@@ -39,7 +39,7 @@ func TestNext_Table(t *testing.T) {
 	network := failed(func(f *Failure) { f.Error = "ECONNRESET" })
 	format := ended(func(f *Failure) { f.Outcome = OutcomeMissing })
 	limited := func(seconds int64) Failure {
-		return failed(func(f *Failure) { f.APIStatus, f.RetryAfter = ops.Ptr(429), ops.Ptr(seconds) })
+		return failed(func(f *Failure) { f.APIStatus, f.RetryAfter = ops.Ptr(429), time.Duration(seconds)*time.Second })
 	}
 	overloaded := failed(func(f *Failure) { f.APIStatus = ops.Ptr(529) })
 	alone := func(o *Offer) { o.Fallbacks = nil }
@@ -120,7 +120,7 @@ func TestNext_Table(t *testing.T) {
 		}},
 		{name: "no fallback handler is left", f: format, history: []Transition{fallenBack("tier2-b"), fallenBack("tier2-c")}, level: ops.RecoveryForceDone, reason: "no fallback handler is left"},
 		{name: "twenty minutes of fallback are enough", f: format, history: []Transition{fallenBack("tier2-b")}, after: 20 * time.Minute, level: ops.RecoveryForceDone, reason: "the 20m of level 4"},
-		{name: "a handler does not fall back to itself", f: stopped("loop", func(f *Failure) { f.Loop = &Loop{Count: 5} }), offer: func(o *Offer) { o.Fallbacks = []string{"tier2"} }, level: ops.RecoveryForceDone, passed: []ops.RecoveryLevel{ops.RecoveryFallback}, reason: "no fallback handler is configured"},
+		{name: "a handler does not fall back to itself", f: stopped("loop", func(f *Failure) { f.Loop = &Loop{Count: 5, Level: ops.RecoveryFallback} }), offer: func(o *Offer) { o.Fallbacks = []string{"tier2"} }, level: ops.RecoveryForceDone, passed: []ops.RecoveryLevel{ops.RecoveryFallback}, reason: "no fallback handler is configured"},
 		{name: "credentials end it at once", f: failed(func(f *Failure) { f.APIStatus = ops.Ptr(401) }), level: ops.RecoveryForceDone, reason: "only a human"},
 		{name: "an unknown exit ends it at once", f: failed(func(f *Failure) { f.Class, f.ExitCode = "exit", ops.Ptr(77) }), level: ops.RecoveryForceDone, reason: "next scheduled cycle"},
 		{name: "cancelled is no failure", f: stopped("user", same), level: ops.RecoveryNone},
@@ -143,7 +143,7 @@ func TestNext_Table(t *testing.T) {
 			if c.offer != nil {
 				c.offer(&o)
 			}
-			m := Next(c.f, Classify(c.f, nil), c.history, o, Defaults(), noon.Add(c.after))
+			m := Next(c.f, Classify(c.f), c.history, o, TotalTime, noon.Add(c.after))
 			var passed []ops.RecoveryLevel
 			for _, p := range m.Passed {
 				passed = append(passed, p.Level)
@@ -169,11 +169,11 @@ func TestNext_JitterIsSmallAndTheSameAfterARestart(t *testing.T) {
 	seen := map[time.Duration]bool{}
 	for cycle := range int64(200) {
 		o := Offer{Seed: Seed(cycle, 1)}
-		m := Next(f, Classify(f, nil), nil, o, Defaults(), noon)
+		m := Next(f, Classify(f), nil, o, TotalTime, noon)
 		if m.Wait < 900*time.Millisecond || m.Wait > 1100*time.Millisecond {
 			t.Fatalf("cycle %d waits %s", cycle, m.Wait)
 		}
-		if again := Next(f, Classify(f, nil), nil, o, Defaults(), noon); again.Wait != m.Wait {
+		if again := Next(f, Classify(f), nil, o, TotalTime, noon); again.Wait != m.Wait {
 			t.Fatalf("cycle %d waits %s, then %s", cycle, m.Wait, again.Wait)
 		}
 		seen[m.Wait] = true
@@ -190,7 +190,7 @@ func TestNext_ARestartInTheMiddleOfALevelKeepsItsTime(t *testing.T) {
 		after time.Duration
 		level ops.RecoveryLevel
 	}{{time.Minute, ops.RecoveryNudge}, {5*time.Minute - 1, ops.RecoveryNudge}, {5 * time.Minute, ops.RecoveryReplan}, {10 * time.Minute, ops.RecoveryReplan}} {
-		if m := Next(f, Classify(f, nil), history, everything(), Defaults(), noon.Add(c.after)); m.Level != c.level {
+		if m := Next(f, Classify(f), history, everything(), TotalTime, noon.Add(c.after)); m.Level != c.level {
 			t.Errorf("after %s: %s, want %s", c.after, m.Level, c.level)
 		}
 	}

@@ -11,39 +11,28 @@ import (
 	"claudeops/internal/ops"
 )
 
-// Limits bound the ladder in tries and in time.
-type Limits struct {
-	Retries      int             `json:"retries"`
-	Backoff      []time.Duration `json:"backoff"`       // before the first retry, the second, …; the last one stays
-	RetryTotal   time.Duration   `json:"retry_total"`   // waiting at level 1, all retries together
-	Nudges       int             `json:"nudges"`        // variants at level 2
-	NudgeTime    time.Duration   `json:"nudge_time"`    // all variants together
-	ReplanTime   time.Duration   `json:"replan_time"`   // plan and first execution
-	FallbackTime time.Duration   `json:"fallback_time"` // all fallback handlers together
-	TotalTime    time.Duration   `json:"total_time"`    // recovery in one cycle
-}
+// The limits of the ladder, in tries and in time. Only the time of all recovery in a cycle can be set.
+const (
+	mostRetries  = 3
+	retryTotal   = 30 * time.Second // waiting at level 1, all retries together
+	mostNudges   = 3                // there are as many texts
+	nudgeTime    = 5 * time.Minute  // all nudges together
+	replanTime   = 15 * time.Minute // plan and first execution
+	fallbackTime = 20 * time.Minute // all fallback handlers together
 
-// maxVariants is how many nudges there are texts for.
-const maxVariants = 3
+	// TotalTime is the time of all recovery in a cycle where nothing is configured.
+	TotalTime = time.Hour
+)
 
-// Defaults returns the limits of the ladder where nothing is configured.
-func Defaults() Limits {
-	return Limits{
-		Retries: 3, Backoff: []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}, RetryTotal: 30 * time.Second,
-		Nudges: maxVariants, NudgeTime: 5 * time.Minute, ReplanTime: 15 * time.Minute, FallbackTime: 20 * time.Minute,
-		TotalTime: time.Hour,
-	}
-}
-
-// time returns how long a level may take from its first attempt; 0 where only the waiting is bounded.
-func (l Limits) time(level ops.RecoveryLevel) time.Duration {
+// timeOf returns how long a level may take from its first attempt; 0 where only the waiting is bounded.
+func timeOf(level ops.RecoveryLevel) time.Duration {
 	switch level {
 	case ops.RecoveryNudge:
-		return l.NudgeTime
+		return nudgeTime
 	case ops.RecoveryReplan:
-		return l.ReplanTime
+		return replanTime
 	case ops.RecoveryFallback:
-		return l.FallbackTime
+		return fallbackTime
 	case ops.RecoveryNone, ops.RecoveryRetry, ops.RecoveryForceDone:
 	}
 	return 0
@@ -56,18 +45,16 @@ const (
 )
 
 // outageWait is the wait before the next attempt during an outage, after n attempts.
-func (l Limits) outageWait(n int) time.Duration {
+func outageWait(n int) time.Duration {
 	wait := shortestOutage
-	for n -= l.Retries; n > 0 && wait < longestOutage; n-- {
+	for n -= mostRetries; n > 0 && wait < longestOutage; n-- {
 		wait *= 2
 	}
 	return min(wait, longestOutage)
 }
 
 // backoff is the wait before retry n, counted from 0.
-func (l Limits) backoff(n int) time.Duration {
-	return l.Backoff[min(n, len(l.Backoff)-1)]
-}
+func backoff(n int) time.Duration { return time.Second << n }
 
 // The figures of the crash-loop brake.
 const (
@@ -156,30 +143,22 @@ func (w *walk) jittered(wait time.Duration) time.Duration {
 
 // evidence is what a row of the matrix asks for. All that is set must hold; in a list one entry is enough.
 type evidence struct {
-	classes     []ops.FailureClass
-	apiStatus   []int
-	apiFamily   int // 5 stands for 500 to 599
-	apiErrors   []string
-	subtypes    []string
-	stopReasons []string
-	stopCauses  []ops.StopCause
-	exitCodes   []int
-	contains    []string // in the error text of the CLI, lower case
-	tiers       []int
-	loop        ops.RecoveryLevel
-	verdict     string
-	also        func(Failure) bool // what the fields above cannot say
+	classes    []ops.FailureClass
+	apiStatus  []int
+	apiFamily  int // 5 stands for 500 to 599
+	stopCauses []ops.StopCause
+	contains   []string // in the error text of the CLI, lower case
+	tiers      []int
+	loop       ops.RecoveryLevel
+	verdict    string
+	also       func(Failure) bool // what the fields above cannot say
 }
 
 func (e evidence) holds(f Failure) bool {
 	return among(e.classes, f.Class) &&
-		among(e.apiErrors, f.APIError) &&
-		among(e.subtypes, f.ResultSubtype) &&
-		among(e.stopReasons, f.StopReason) &&
 		among(e.stopCauses, f.StopCause) &&
 		among(e.tiers, f.Tier) &&
-		amongPtr(e.apiStatus, f.APIStatus) &&
-		amongPtr(e.exitCodes, f.ExitCode) &&
+		(len(e.apiStatus) == 0 || f.APIStatus != nil && slices.Contains(e.apiStatus, *f.APIStatus)) &&
 		(e.apiFamily == 0 || f.APIStatus != nil && *f.APIStatus/100 == e.apiFamily) &&
 		(e.loop == ops.RecoveryNone || f.loopLevel() == e.loop) &&
 		(e.verdict == "" || f.Judge != nil && f.Judge.Verdict == e.verdict) &&
@@ -189,10 +168,6 @@ func (e evidence) holds(f Failure) bool {
 
 func among[T comparable](wanted []T, is T) bool {
 	return len(wanted) == 0 || slices.Contains(wanted, is)
-}
-
-func amongPtr[T comparable](wanted []T, is *T) bool {
-	return len(wanted) == 0 || is != nil && slices.Contains(wanted, *is)
 }
 
 func mentions(text string, wanted []string) bool {

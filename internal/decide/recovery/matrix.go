@@ -1,10 +1,7 @@
 package recovery
 
 import (
-	"errors"
-	"fmt"
 	"slices"
-	"strings"
 
 	"claudeops/internal/ops"
 )
@@ -71,12 +68,10 @@ func probedFirst(r row) row {
 	return r
 }
 
-// recognized are the rows that know what they see, top to bottom: the first that matches decides.
-func recognized() []row {
-	return append(append(stops(), provider()...), claims()...)
-}
+// matrix are all rows, top to bottom: the first that matches decides.
+func matrix() []row { return slices.Concat(stops(), provider(), claims(), unknown()) }
 
-// unknown are the last rows: an operator's rules stand before them.
+// unknown are the last rows.
 func unknown() []row {
 	return []row{
 		on("exit-zero", TypeInconclusive, ops.RecoveryNudge, "the CLI ended without an error, yet nothing usable came of it",
@@ -124,7 +119,6 @@ func stops() []row {
 		on("budget", TypeBudget, ops.RecoveryForceDone, "the money or the time is spent; more attempts would spend more",
 			evidence{stopCauses: []ops.StopCause{ops.StopBudget}},
 			evidence{classes: []ops.FailureClass{ops.FailureMaxBudget, ops.FailureUnpaid}},
-			evidence{subtypes: []string{"error_max_budget_usd"}},
 		),
 		on("time-limit", TypeTimeout, ops.RecoveryReplan, "the approach takes longer than allowed",
 			evidence{stopCauses: []ops.StopCause{ops.StopWall, ops.StopTool}}),
@@ -150,41 +144,33 @@ func provider() []row {
 		on("credentials", TypeCredentials, ops.RecoveryForceDone, "only a human can set credentials or pay",
 			evidence{apiStatus: []int{401, 402, 403}},
 			evidence{classes: []ops.FailureClass{ops.FailureBilling}},
-			evidence{apiErrors: []string{"authentication_failed", "oauth_org_not_allowed", "billing_error"}},
 			evidence{apiStatus: []int{400}, contains: []string{"credit balance"}},
 			apiSaid("authentication_failed", "oauth_org_not_allowed", "billing_error", "credit balance", "invalid api key", "please run /login"),
 		),
 		on("rate-limit", TypeRateLimit, ops.RecoveryRetry, "it passes; wait and repeat",
 			evidence{apiStatus: []int{429}},
-			evidence{apiErrors: []string{"rate_limit"}},
 			apiSaid("failed with rate_limit"),
 		),
 		on("capability", TypeCapability, ops.RecoveryFallback, "this model cannot or will not do it",
 			evidence{classes: []ops.FailureClass{ops.FailureModelNotFound, ops.FailureRefusal}},
 			evidence{apiStatus: []int{404}},
-			evidence{apiErrors: []string{"model_not_found"}},
-			evidence{stopReasons: []string{"refusal"}},
 		),
 		on("output-limit", TypeOutputLimit, ops.RecoveryNudge, "the answer was too long; it can be asked for in fewer words",
 			evidence{classes: []ops.FailureClass{ops.FailureOutputLimit}},
-			evidence{apiErrors: []string{"max_output_tokens"}},
 			apiSaid("output token maximum", "max_output_tokens"),
 		),
 		on("context-limit", TypeContext, ops.RecoveryReplan, "the conversation is full; a fresh one gets the facts only",
 			evidence{classes: []ops.FailureClass{ops.FailureMaxTurns, ops.FailurePromptTooLong}},
-			evidence{subtypes: []string{"error_max_turns"}},
 			evidence{apiStatus: []int{400, 413}},
 			apiSaid("prompt is too long", "prompt_too_long"),
 		),
 		on("network", TypeNetwork, ops.RecoveryRetry, "the connection to the API failed; that passes",
 			evidence{apiStatus: []int{408}},
-			evidence{classes: []ops.FailureClass{ops.FailureAPI}, also: noStatus, apiErrors: []string{"unknown"}},
 			apiSaid("failed with unknown", "econnreset", "econnrefused", "etimedout", "enotfound", "eai_again", "epipe", "connection reset",
 				"connection error", "connection refused", "timed out", "socket hang up", "fetch failed", "network error", "unable to connect"),
 		),
 		on("api-unavailable", TypeServer, ops.RecoveryRetry, "the API is overloaded or failing; that passes",
 			evidence{apiFamily: 5},
-			evidence{apiErrors: []string{"server_error", "overloaded"}},
 			apiSaid("server_error", "529", "overloaded"),
 		),
 	}
@@ -217,7 +203,6 @@ func claims() []row {
 		on("output-format", TypeFormat, ops.RecoveryNudge, "the work may be done and only the report is wrong",
 			evidence{also: unusable},
 			evidence{classes: []ops.FailureClass{ops.FailureStructured}},
-			evidence{subtypes: []string{"error_max_structured_output_retries"}},
 		),
 	}
 }
@@ -232,118 +217,12 @@ type Class struct {
 	ProbeFirst bool `json:"probe_first,omitempty"`
 }
 
-// Classify says what a failure is and at which level it enters the ladder. Extra are an operator's rules, already checked.
-func Classify(f Failure, extra []Rule) Class {
-	for _, r := range matrix(extra) {
+// Classify says what a failure is and at which level it enters the ladder.
+func Classify(f Failure) Class {
+	for _, r := range matrix() {
 		if slices.ContainsFunc(r.when, func(e evidence) bool { return e.holds(f) }) {
 			return Class{ErrorType: r.typ, Entry: r.level, Rule: r.id, Why: r.why, ProbeFirst: r.probeFirst}
 		}
 	}
 	return Class{ErrorType: TypeUnknown, Entry: ops.RecoveryForceDone, Rule: "none", Why: "no row matches"}
-}
-
-func matrix(extra []Rule) []row {
-	rows := recognized()
-	for _, r := range extra {
-		if r.When.Empty() { // it would swallow everything
-			continue
-		}
-		rows = append(rows, row{id: r.ID, typ: r.ErrorType, level: r.Level, why: r.Why, when: []evidence{r.When.evidence()}})
-	}
-	return append(rows, unknown()...)
-}
-
-// Rule is a row an operator adds to the matrix. It is asked after the built-in rows that recognize a failure and before
-// those for the unknown, so it can name what nobody knew and never weakens what is known.
-type Rule struct {
-	ID        string            `json:"id"`
-	When      When              `json:"when"`
-	Level     ops.RecoveryLevel `json:"level"`
-	ErrorType ops.ErrorType     `json:"error_type"`
-	Why       string            `json:"why"`
-}
-
-// When is what a rule asks for. All that is set must hold.
-type When struct {
-	Failure   ops.FailureClass `json:"failure,omitempty"` // class of the failure as the runner names it
-	APIStatus *int             `json:"api_status,omitempty"`
-	ExitCode  *int             `json:"exit_code,omitempty"`
-	Contains  string           `json:"contains,omitempty"` // in the error text of the agent CLI, upper and lower case alike
-	StopCause string           `json:"stop_cause,omitempty"`
-}
-
-// Empty reports whether nothing is asked for.
-func (w When) Empty() bool { return w == When{} }
-
-func (w When) evidence() evidence {
-	var e evidence
-	if w.Failure != "" {
-		e.classes = []ops.FailureClass{w.Failure}
-	}
-	if w.APIStatus != nil {
-		e.apiStatus = []int{*w.APIStatus}
-	}
-	if w.ExitCode != nil {
-		e.exitCodes = []int{*w.ExitCode}
-	}
-	if w.Contains != "" {
-		e.contains = []string{strings.ToLower(w.Contains)}
-	}
-	if w.StopCause != "" {
-		e.stopCauses = []ops.StopCause{ops.StopCause(w.StopCause)}
-	}
-	return e
-}
-
-// Compiled once; read only.
-var nameShape = ops.Pattern(`^[a-z0-9][a-z0-9_-]{0,63}$`)
-
-// shortestText keeps a rule from matching nearly every error text.
-const shortestText = 3
-
-// CheckRules says what is wrong with an operator's rules, all of it at once.
-func CheckRules(rules []Rule) error {
-	taken := map[string]string{}
-	for _, r := range slices.Concat(recognized(), unknown()) {
-		taken[r.id] = "a built-in row"
-	}
-	var problems []error
-	for i, r := range rules {
-		name := fmt.Sprintf("recovery rule %d (%q)", i+1, r.ID)
-		problems = append(problems, r.problems(name)...)
-		if owner := taken[r.ID]; owner != "" && r.ID != "" {
-			problems = append(problems, fmt.Errorf("%s: the id is taken by %s; choose another", name, owner))
-		}
-		taken[r.ID] = fmt.Sprintf("rule %d", i+1)
-	}
-	return errors.Join(problems...)
-}
-
-func (r Rule) problems(name string) []error {
-	var out []error
-	refuse := func(format string, args ...any) {
-		out = append(out, fmt.Errorf("%s: "+format, append([]any{name}, args...)...))
-	}
-	if !nameShape().MatchString(r.ID) {
-		refuse("the id must be lower-case letters, digits, - and _, at most 64")
-	}
-	if !nameShape().MatchString(string(r.ErrorType)) {
-		refuse("error_type %q must be lower-case letters, digits, - and _, at most 64", r.ErrorType)
-	}
-	if r.Level < ops.RecoveryRetry || r.Level > ops.RecoveryForceDone {
-		refuse("level is %d: use 1 (retry), 2 (nudge), 3 (replan), 4 (fallback) or 5 (force-done)", r.Level)
-	}
-	if strings.TrimSpace(r.Why) == "" {
-		refuse("why is empty: say in one sentence why this level is right")
-	}
-	if r.When.Empty() {
-		refuse("when is empty: name at least one of failure, api_status, exit_code, contains, stop_cause")
-	}
-	if s := r.When.APIStatus; s != nil && (*s < 100 || *s > 599) {
-		refuse("api_status is %d: use an HTTP status", *s)
-	}
-	if c := r.When.Contains; c != "" && len(strings.TrimSpace(c)) < shortestText {
-		refuse("contains %q is too short: give at least %d characters of the CLI's error text", c, shortestText)
-	}
-	return out
 }

@@ -1,32 +1,29 @@
 package recovery
 
 import (
-	"encoding/json"
 	"slices"
-	"strings"
 	"testing"
 
-	"claudeops/internal/decide/report"
 	"claudeops/internal/ops"
 )
 
 // failed is a report of a session that exited with an error the CLI told of.
 func failed(edit func(*Failure)) Failure {
-	f := Failure{SchemaVersion: report.Version, Session: 7, Tier: 2, Handler: "tier2", Family: "claude", Model: "sonnet", Status: "failed", ExitCode: ops.Ptr(1), Class: "api_error"}
+	f := Failure{Session: 7, Tier: 2, Handler: "tier2", Family: "claude", Model: "sonnet", ExitCode: ops.Ptr(1), Class: "api_error"}
 	edit(&f)
 	return f
 }
 
 // ended is a report of a session that exited 0.
 func ended(edit func(*Failure)) Failure {
-	f := Failure{SchemaVersion: report.Version, Session: 7, Tier: 2, Handler: "tier2", Family: "claude", Model: "sonnet", Status: "completed", ExitCode: ops.Ptr(0)}
+	f := Failure{Session: 7, Tier: 2, Handler: "tier2", Family: "claude", Model: "sonnet", ExitCode: ops.Ptr(0)}
 	edit(&f)
 	return f
 }
 
 // stopped is a report of a session the supervisor ended.
 func stopped(cause ops.StopCause, edit func(*Failure)) Failure {
-	f := failed(func(f *Failure) { f.StopCause, f.Class, f.Status = cause, ops.FailureClass(cause), "timed_out" })
+	f := failed(func(f *Failure) { f.StopCause, f.Class = cause, ops.FailureClass(cause) })
 	edit(&f)
 	return f
 }
@@ -49,33 +46,24 @@ func providerCases() []matrixCase {
 	status := func(n int, text string) Failure {
 		return failed(func(f *Failure) { f.APIStatus, f.Error = ops.Ptr(n), text })
 	}
-	api := func(class, text string) Failure {
-		return failed(func(f *Failure) { f.APIError, f.Error = class, text })
-	}
 	return []matrixCase{
 		{"network error", failed(func(f *Failure) { f.Error = "claude reported an error: API Error: Connection error. (ECONNRESET)" }), "network", TypeNetwork, ops.RecoveryRetry},
 		{"API timeout", failed(func(f *Failure) { f.Error = "Request timed out." }), "network", TypeNetwork, ops.RecoveryRetry},
 		{"status 408", status(408, "timeout"), "network", TypeNetwork, ops.RecoveryRetry},
-		{"error event in the stream", api("unknown", "the API failed with unknown"), "network", TypeNetwork, ops.RecoveryRetry},
 		{"rate limit", status(429, "rate limit"), "rate-limit", TypeRateLimit, ops.RecoveryRetry},
-		{"rate limit without status", api("rate_limit", "limited"), "rate-limit", TypeRateLimit, ops.RecoveryRetry},
 		{"API 500", status(500, "internal"), "api-unavailable", TypeServer, ops.RecoveryRetry},
 		{"API 503", status(503, "unavailable"), "api-unavailable", TypeServer, ops.RecoveryRetry},
 		{"529 has no status", failed(func(f *Failure) { f.Error = "API Error: Repeated 529 Overloaded errors" }), "api-unavailable", TypeServer, ops.RecoveryRetry},
-		{"overloaded class", api("overloaded", "busy"), "api-unavailable", TypeServer, ops.RecoveryRetry},
-		{"server error class", api("server_error", "busy"), "api-unavailable", TypeServer, ops.RecoveryRetry},
-		{"output limit", api("max_output_tokens", "cut"), "output-limit", TypeOutputLimit, ops.RecoveryNudge},
 		{"output limit by text", failed(func(f *Failure) { f.Error = "response exceeded the 32000 output token maximum" }), "output-limit", TypeOutputLimit, ops.RecoveryNudge},
-		{"turn limit", failed(func(f *Failure) { f.Class, f.ResultSubtype = "agent_error", "error_max_turns" }), "context-limit", TypeContext, ops.RecoveryReplan},
-		{"turn limit class", failed(func(f *Failure) { f.Class = "max_turns" }), "context-limit", TypeContext, ops.RecoveryReplan},
+		{"turn limit", failed(func(f *Failure) { f.Class = "max_turns" }), "context-limit", TypeContext, ops.RecoveryReplan},
 		{"prompt too long class", failed(func(f *Failure) { f.Class = "prompt_too_long" }), "context-limit", TypeContext, ops.RecoveryReplan},
 		{"model not found by the runner", failed(func(f *Failure) { f.Class = "model_not_found" }), "capability", TypeCapability, ops.RecoveryFallback},
-		{"refusal class", failed(func(f *Failure) { f.Class = "refusal" }), "capability", TypeCapability, ops.RecoveryFallback},
-		{"output limit class", failed(func(f *Failure) { f.Class = "output_limit" }), "output-limit", TypeOutputLimit, ops.RecoveryNudge},
+		{"refusal", failed(func(f *Failure) { f.Class = "refusal" }), "capability", TypeCapability, ops.RecoveryFallback},
+		{"output limit", failed(func(f *Failure) { f.Class = "output_limit" }), "output-limit", TypeOutputLimit, ops.RecoveryNudge},
 		{"billing by the runner", failed(func(f *Failure) { f.Class = "billing" }), "credentials", TypeCredentials, ops.RecoveryForceDone},
-		{"budget class", failed(func(f *Failure) { f.Class = "max_budget" }), "budget", TypeBudget, ops.RecoveryForceDone},
+		{"budget of the CLI", failed(func(f *Failure) { f.Class = "max_budget" }), "budget", TypeBudget, ops.RecoveryForceDone},
 		{"nothing left to spend", failed(func(f *Failure) { f.Class = "unpaid" }), "budget", TypeBudget, ops.RecoveryForceDone},
-		{"structured output class", failed(func(f *Failure) { f.Class = "structured_output" }), "output-format", TypeFormat, ops.RecoveryNudge},
+		{"structured output given up", failed(func(f *Failure) { f.Class = "structured_output" }), "output-format", TypeFormat, ops.RecoveryNudge},
 		{"connection dropped, as the CLI tells it", failed(func(f *Failure) {
 			f.Error = "the API failed with server_error: API Error: Unable to connect to API (ECONNRESET)"
 		}), "network", TypeNetwork, ops.RecoveryRetry},
@@ -87,14 +75,10 @@ func providerCases() []matrixCase {
 		{"prompt too long", status(400, "Prompt is too long"), "context-limit", TypeContext, ops.RecoveryReplan},
 		{"request too large", status(413, "too large"), "context-limit", TypeContext, ops.RecoveryReplan},
 		{"model not found", status(404, "model: nope"), "capability", TypeCapability, ops.RecoveryFallback},
-		{"model not found class", api("model_not_found", "nope"), "capability", TypeCapability, ops.RecoveryFallback},
-		{"refusal", failed(func(f *Failure) { f.StopReason = "refusal" }), "capability", TypeCapability, ops.RecoveryFallback},
 		{"missing credentials", status(401, "invalid x-api-key"), "credentials", TypeCredentials, ops.RecoveryForceDone},
 		{"refused credentials", status(403, "forbidden"), "credentials", TypeCredentials, ops.RecoveryForceDone},
 		{"no credit", status(400, "Credit balance is too low"), "credentials", TypeCredentials, ops.RecoveryForceDone},
-		{"billing class", api("billing_error", "pay"), "credentials", TypeCredentials, ops.RecoveryForceDone},
 		{"not logged in", failed(func(f *Failure) { f.Error = "Invalid API key · Please run /login" }), "credentials", TypeCredentials, ops.RecoveryForceDone},
-		{"budget of the CLI", failed(func(f *Failure) { f.Class, f.ResultSubtype = "agent_error", "error_max_budget_usd" }), "budget", TypeBudget, ops.RecoveryForceDone},
 	}
 }
 
@@ -104,14 +88,13 @@ func claimCases() []matrixCase {
 			f.Judge = &Judged{Verdict: "FAIL", GoalAlignment: goal, ActionCompleteness: 10, EvidenceOfCompletion: evidence, FinalStateCoherence: 10, TotalScore: goal + evidence + 20}
 		})
 	}
-	problems := []Problem{{Pointer: "/check_results", Message: "must not be empty"}}
+	problems := []string{"/check_results: must not be empty"}
 	return []matrixCase{
 		{"no outcome", ended(func(f *Failure) { f.Outcome = OutcomeMissing }), "output-format", TypeFormat, ops.RecoveryNudge},
 		{"invalid outcome", ended(func(f *Failure) { f.Outcome, f.OutcomeProblems = OutcomeInvalid, problems }), "output-format", TypeFormat, ops.RecoveryNudge},
 		{"two decisions", ended(func(f *Failure) {
-			f.OutcomeProblems = []Problem{{Pointer: "/handoff", Message: "must be left out when the outcome is healthy"}}
+			f.OutcomeProblems = []string{"/handoff: must be left out when the outcome is healthy"}
 		}), "output-format", TypeFormat, ops.RecoveryNudge},
-		{"structured output given up", failed(func(f *Failure) { f.Class, f.ResultSubtype = "agent_error", "error_max_structured_output_retries" }), "output-format", TypeFormat, ops.RecoveryNudge},
 		{"resource not found", ended(func(f *Failure) {
 			f.Outcome, f.ToolErrors = OutcomeMissing, []ToolError{{"Read", "file does not exist"}}
 		}), "resource-not-found", TypeNotFound, ops.RecoveryNudge},
@@ -148,10 +131,7 @@ func stopCases() []matrixCase {
 		{"loop of 3", loop(3, ops.RecoveryReplan), "loop-3", TypeLoop, ops.RecoveryReplan},
 		{"loop of 5", loop(5, ops.RecoveryFallback), "loop-5", TypeLoop, ops.RecoveryFallback},
 		{"loop of 8", loop(8, ops.RecoveryForceDone), "loop-8", TypeLoop, ops.RecoveryForceDone},
-		{"loop of 5 without a level", loop(5, ops.RecoveryNone), "loop-5", TypeLoop, ops.RecoveryFallback},
-		{"loop of 9 without a level", loop(9, ops.RecoveryNone), "loop-8", TypeLoop, ops.RecoveryForceDone},
 		{"other thresholds", loop(4, ops.RecoveryReplan), "loop-3", TypeLoop, ops.RecoveryReplan},
-		{"a loop stop without a finding", stopped("loop", same), "loop-3", TypeLoop, ops.RecoveryReplan},
 		{"a loop count alone is no loop stop", failed(func(f *Failure) { f.APIStatus, f.Loop = ops.Ptr(401), &Loop{Count: 3} }), "credentials", TypeCredentials, ops.RecoveryForceDone},
 		{"budget", stopped("budget", same), "budget", TypeBudget, ops.RecoveryForceDone},
 		{"wall limit", stopped("wall_limit", same), "time-limit", TypeTimeout, ops.RecoveryReplan},
@@ -175,20 +155,17 @@ func TestClassify_EveryRowOfTheMatrix(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range matrixCases() {
 		t.Run(c.name, func(t *testing.T) {
-			got := Classify(c.f, nil)
+			got := Classify(c.f)
 			if got.Rule != c.rule || got.ErrorType != c.typ || got.Entry != c.entry {
 				t.Errorf("got %+v, want row %s, %s at %s", got, c.rule, c.typ, c.entry)
 			}
 			if got.Why == "" {
 				t.Error("no rationale")
 			}
-			if _, found := ParseFailure(written(t, c.f)); !found.OK() {
-				t.Errorf("the report does not satisfy its own schema: %v", found.Err())
-			}
 		})
 		seen[c.rule] = true
 	}
-	for _, r := range matrix(nil) {
+	for _, r := range matrix() {
 		if !seen[r.id] {
 			t.Errorf("row %s has no case", r.id)
 		}
@@ -197,110 +174,8 @@ func TestClassify_EveryRowOfTheMatrix(t *testing.T) {
 
 func TestClassify_OnlyAnInterruptedRepairIsProbedFirst(t *testing.T) {
 	for _, c := range matrixCases() {
-		if got := Classify(c.f, nil).ProbeFirst; got != (c.rule == "interrupted-repair") {
+		if got := Classify(c.f).ProbeFirst; got != (c.rule == "interrupted-repair") {
 			t.Errorf("%s: probe first is %v", c.name, got)
 		}
 	}
-}
-
-func TestClassify_RulesOfTheOperatorStandBeforeTheUnknown(t *testing.T) {
-	rules := []Rule{
-		{ID: "gemini-auth", When: When{ExitCode: ops.Ptr(145)}, Level: ops.RecoveryForceDone, ErrorType: "gemini_auth", Why: "the key is refused"},
-		{ID: "license", When: When{Failure: "exit", Contains: "License Server"}, Level: ops.RecoveryRetry, ErrorType: "license", Why: "it comes back"},
-		{ID: "status", When: When{APIStatus: ops.Ptr(418)}, Level: ops.RecoveryFallback, ErrorType: "teapot", Why: "it cannot brew"},
-		{ID: "cause", When: When{StopCause: "maintenance"}, Level: ops.RecoveryReplan, ErrorType: "maintenance", Why: "somebody works there"},
-		{ID: "weaker", When: When{APIStatus: ops.Ptr(401)}, Level: ops.RecoveryRetry, ErrorType: "auth_retry", Why: "try again"},
-	}
-	if err := CheckRules(rules); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		name string
-		f    Failure
-		rule string
-	}{
-		{"by text, in any case", failed(func(f *Failure) { f.Class, f.Error = "exit", "cannot reach LICENSE server" }), "license"},
-		{"all parts must hold", failed(func(f *Failure) { f.Class, f.Error = "start_up", "license server" }), "unknown-exit"},
-		{"by status", failed(func(f *Failure) { f.Class, f.APIStatus = "exit", ops.Ptr(418) }), "status"},
-		{"by stop cause", stopped("maintenance", same), "cause"},
-		{"a known failure stays what it is", failed(func(f *Failure) { f.APIStatus = ops.Ptr(401) }), "credentials"},
-		{"by exit code", failed(func(f *Failure) { f.Class, f.ExitCode = "api_error", ops.Ptr(145) }), "gemini-auth"},
-	} {
-		if got := Classify(c.f, rules); got.Rule != c.rule {
-			t.Errorf("%s: got %+v, want %s", c.name, got, c.rule)
-		}
-	}
-	if got := Classify(failed(func(f *Failure) { f.Class = "exit" }), []Rule{{ID: "all", Level: ops.RecoveryRetry}}); got.Rule != "unknown-exit" {
-		t.Errorf("an empty rule matched: %+v", got)
-	}
-}
-
-func TestCheckRules_SaysWhatIsWrong(t *testing.T) {
-	good := Rule{ID: "a", When: When{Failure: "exit"}, Level: ops.RecoveryRetry, ErrorType: "x", Why: "y"}
-	for _, c := range []struct {
-		name string
-		edit func(*Rule)
-		want string
-	}{
-		{"id", func(r *Rule) { r.ID = "No Good" }, "the id must be"},
-		{"built-in id", func(r *Rule) { r.ID = "network" }, "taken by a built-in row"},
-		{"level", func(r *Rule) { r.Level = 6 }, "level is 6"},
-		{"no level", func(r *Rule) { r.Level = 0 }, "level is 0"},
-		{"type", func(r *Rule) { r.ErrorType = "" }, "error_type"},
-		{"why", func(r *Rule) { r.Why = " " }, "why is empty"},
-		{"when", func(r *Rule) { r.When = When{} }, "when is empty"},
-		{"status", func(r *Rule) { r.When.APIStatus = ops.Ptr(42) }, "use an HTTP status"},
-		{"text", func(r *Rule) { r.When.Contains = " e " }, "too short"},
-	} {
-		r := good
-		c.edit(&r)
-		if err := CheckRules([]Rule{r}); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
-		}
-	}
-	if err := CheckRules([]Rule{good, good}); err == nil || !strings.Contains(err.Error(), "taken by rule 1") {
-		t.Errorf("twice the same id: %v", err)
-	}
-	if err := CheckRules([]Rule{good}); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestFailure_IsCheckedOnBothSides(t *testing.T) {
-	for _, c := range matrixCases() {
-		back, found := ParseFailure(written(t, c.f))
-		if !found.OK() {
-			t.Fatalf("%s: %v", c.name, found.Err())
-		}
-		a, _ := json.Marshal(back)
-		b, _ := json.Marshal(c.f)
-		if string(a) != string(b) {
-			t.Errorf("%s changed on the way:\n%s\n%s", c.name, a, b)
-		}
-	}
-	for _, c := range []struct{ name, raw, want string }{
-		{"not JSON", `{`, "is not valid JSON"},
-		{"twice", `{"tier":1,"tier":2}`, "more than once"},
-		{"missing", `{"schema_version":1}`, "/session_id: is missing"},
-		{"version", `{"schema_version":2,"session_id":1,"tier":1,"handler":"h","status":"failed"}`, "only version 1"},
-		{"tier", `{"schema_version":1,"session_id":1,"tier":4,"handler":"h","status":"failed"}`, "/tier: must be at most 3"},
-		{"other case", `{"schema_version":1,"session_id":1,"tier":1,"handler":"h","status":"failed","Error":"x"}`, "/Error: is an unknown field; did you mean error?"},
-		{"nested", `{"schema_version":1,"session_id":1,"tier":1,"handler":"h","status":"failed","loop":{"count":3,"x":1}}`, "/loop/x: is an unknown field"},
-	} {
-		if _, found := ParseFailure([]byte(c.raw)); found.OK() || !strings.Contains(found.Err().Error(), c.want) {
-			t.Errorf("%s: got %v, want %q", c.name, found.Err(), c.want)
-		}
-	}
-	if _, err := (Ending{}).Encode(); err == nil {
-		t.Error("an invalid result was written")
-	}
-}
-
-func written(t testing.TB, f Failure) []byte {
-	t.Helper()
-	raw, err := json.Marshal(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return raw
 }

@@ -158,7 +158,7 @@ func (t Told) errors() any {
 	return struct {
 		Failure    ops.ErrorType `json:"failure"`
 		Error      string        `json:"error,omitempty"`
-		Problems   []Problem     `json:"outcome_problems,omitempty"`
+		Problems   []string      `json:"outcome_problems,omitempty"`
 		Denials    []Denial      `json:"refused_calls,omitempty"`
 		ToolErrors []ToolError   `json:"failed_calls,omitempty"`
 		Judge      *Judged       `json:"judge,omitempty"`
@@ -210,28 +210,11 @@ func quote(text string) string { return dataNote + report.Quote(ops.Cut(text, lo
 // example is our own text, so it needs no warning.
 func example(text string) string { return report.Quote(text) + "\n" }
 
-// The addresses under which the schemas are published.
-const (
-	FailureSchemaID   = "https://claudeops.dev/schemas/failure/v1.json"
-	ForceDoneSchemaID = "https://claudeops.dev/schemas/force-done/v1.json"
-)
-
-//go:embed schema/failure-v1.json
-var failureText string
-
 //go:embed schema/force-done-v1.json
 var forceDoneText string
 
-// FailureSchema returns the JSON Schema of the failure report.
-func FailureSchema() []byte { return []byte(failureText) }
-
 // ForceDoneSchema returns the JSON Schema of the force-done result.
 func ForceDoneSchema() []byte { return []byte(forceDoneText) }
-
-// ParseFailure reads a failure report strictly. The failure is empty unless the findings are OK.
-func ParseFailure(raw []byte) (Failure, report.Findings) {
-	return report.Closed[Failure](raw, "failure report")
-}
 
 // ParseForceDone reads a force-done result, with or without its metadata. It is empty unless the findings are OK.
 func ParseForceDone(raw []byte) (Ending, report.Findings) {

@@ -3,19 +3,17 @@ package recovery
 import (
 	"strings"
 	"testing"
-
-	"claudeops/internal/ops"
 )
 
 func toldAll() Told {
 	f := ended(func(f *Failure) {
 		f.Outcome = OutcomeInvalid
-		f.OutcomeProblems = []Problem{{Pointer: "/check_results/0/status", Message: "must be one of healthy, degraded, down"}}
+		f.OutcomeProblems = []string{"/check_results/0/status: must be one of healthy, degraded, down"}
 		f.Denials = []Denial{{"Bash", "never", "it deletes data"}}
 		f.Started, f.OpenTool = []string{"docker restart web"}, "Bash docker compose up"
 	})
 	return Told{
-		Failure: f, Class: Classify(f, nil), Example: `{"schema_version":1}`,
+		Failure: f, Class: Classify(f), Example: `{"schema_version":1}`,
 		Tried: []Tried{{Session: 6, Handler: "tier2", Approach: "restarted web", Failed: "the port is still closed"}},
 		Known: []string{"web answers 502"}, RuledOut: []string{"disk is full"},
 	}
@@ -94,22 +92,9 @@ func TestPrompts_AreBounded(t *testing.T) {
 	told.Failure.Error = strings.Repeat("ä", 100_000)
 	for range 1000 {
 		told.Known = append(told.Known, "fact")
-		told.Failure.OutcomeProblems = append(told.Failure.OutcomeProblems, Problem{"/x", "y"})
+		told.Failure.OutcomeProblems = append(told.Failure.OutcomeProblems, "/x: y")
 	}
 	if n := len(ReplanPrompt(told)); n > 20_000 {
 		t.Errorf("%d bytes", n)
-	}
-}
-
-func TestExplain_TellsClassEntryLimitsAndWhy(t *testing.T) {
-	f := failed(func(f *Failure) { f.APIStatus, f.RetryAfter = ops.Ptr(429), ops.Ptr(int64(3600)) })
-	wants(t, "explain", Explain(f, nil, Defaults()), "rate_limit (row rate-limit)", "level 1 (retry)", "3 tries, after 1s, 2s, 4s (±10 %), at most 30s",
-		"3 variants, 5m for all", "15m", "20m", "it passes", "asks to wait 1h", "1h of recovery per cycle")
-	f = failed(func(f *Failure) { f.Error, f.Mutating = "ECONNRESET", true })
-	wants(t, "explain", Explain(f, nil, Defaults()), "level 1 is passed over")
-	wants(t, "explain", Explain(stopped("user", same), nil, Defaults()), "not entered")
-	wants(t, "explain", Explain(stopped("crash", same), nil, Defaults()), "probes of the affected services")
-	if strings.Contains(Explain(failed(func(f *Failure) { f.Class = "exit" }), nil, Defaults()), "nudge") {
-		t.Error("levels below the entry are listed")
 	}
 }

@@ -70,7 +70,6 @@ func TestTheTypesAreThePublishedSchemas(t *testing.T) {
 		{name: "handoff", schema: handoff, read: reflect.TypeFor[ops.Handoff]()},
 		{name: "handoff of Tier 2", schema: handoff, at: "#/$defs/from_tier_2", read: reflect.TypeFor[ops.Handoff](), tier2: true},
 		{name: "outcome", schema: outcome, read: reflect.TypeFor[ops.Outcome]()},
-		{name: "failure", schema: string(recovery.FailureSchema()), read: reflect.TypeFor[recovery.Failure]()},
 		{name: "force-done", schema: string(recovery.ForceDoneSchema()), read: reflect.TypeFor[recovery.Ending]()},
 		{name: "judge", schema: judge.Inline(), read: reflect.TypeFor[judge.Judgement](), stricter: "/reasoning"},
 	} {

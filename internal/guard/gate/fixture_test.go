@@ -75,6 +75,7 @@ type fixture struct {
 	t      *testing.T
 	gate   *Gate
 	ledger *ledger
+	alarms chan ops.GuardRecord
 }
 
 // shortDir is a temporary folder whose path a socket can bear.
@@ -104,14 +105,16 @@ func open(t *testing.T, change func(*Options, *Gate)) *fixture {
 	if change != nil {
 		change(&g.o, g)
 	}
-	s, err := g.Open(t.Context(), ops.Session{ID: 7, CycleID: 3, Tier: ops.Tier2}, guard.Facts{StateDir: "/state"})
+	alarms := make(chan ops.GuardRecord, 10)
+	s, err := g.Open(t.Context(), ops.Session{ID: 7, CycleID: 3, Tier: ops.Tier2}, guard.Facts{StateDir: "/state"},
+		func(r ops.GuardRecord) { alarms <- r })
 	must(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return &fixture{Session: s, t: t, gate: g, ledger: l}
+	return &fixture{Session: s, t: t, gate: g, ledger: l, alarms: alarms}
 }
 
 // send writes raw bytes to the socket and returns the answer, if there is one.

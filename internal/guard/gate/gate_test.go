@@ -86,7 +86,7 @@ func TestASessionIsJudgedByItsPermissions(t *testing.T) {
 					return plainJudge(tier, tool, input, facts)
 				})
 			})
-			s, err := f.gate.Open(t.Context(), tt.session, guard.Facts{})
+			s, err := f.gate.Open(t.Context(), tt.session, guard.Facts{}, nil)
 			must(t, err)
 			t.Cleanup(func() {
 				if err := s.Close(); err != nil {
@@ -394,11 +394,35 @@ func TestAPathTooLongForASocketIsToldAtOnce(t *testing.T) {
 	})
 	f.gate.o.Dir = filepath.Join(f.gate.o.Dir, strings.Repeat("e", 60))
 	must(t, prepareDir(f.gate.o.Dir))
-	_, err := f.gate.Open(context.Background(), ops.Session{ID: 1}, guard.Facts{})
+	_, err := f.gate.Open(context.Background(), ops.Session{ID: 1}, guard.Facts{}, nil)
 	if err == nil || !strings.Contains(err.Error(), "shorter folder") {
 		t.Errorf("%v", err)
 	}
 	if left, _ := os.ReadDir(f.gate.o.Dir); len(left) != 0 {
 		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestARecordedAttackRaisesTheAlarmBeforeItIsAnswered(t *testing.T) {
+	t.Parallel()
+	f := open(t, func(o *Options, _ *Gate) {
+		o.Judge = judgeFunc(func(tier ops.Tier, tool string, input json.RawMessage, facts guard.Facts) guard.Decision {
+			if strings.Contains(string(input), "attack") {
+				return guard.Decision{Verdict: guard.Deny, Rule: ops.RuleAttack, Reason: "leave it alone"}
+			}
+			return plainJudge(tier, tool, input, facts)
+		})
+	})
+	f.hooked("t1", "docker ps")
+	f.hooked("t2", "forbidden")
+	if a := f.hooked("t3", "attack s3cret"); a.Verdict != client.Deny || len(f.alarms) != 1 {
+		t.Fatalf("%+v; %d alarms", a, len(f.alarms))
+	}
+	if r := <-f.alarms; r.ToolUseID != "t3" || r.ID != 3 || strings.Contains(r.Input, "s3cret") {
+		t.Errorf("the alarm is told of %+v", r)
+	}
+	f.ledger.err = errors.New("no database")
+	if a := f.hooked("t4", "attack"); a.Verdict != client.Deny || len(f.alarms) != 0 {
+		t.Errorf("what is not on record: %+v; %d alarms", a, len(f.alarms))
 	}
 }

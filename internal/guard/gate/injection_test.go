@@ -27,7 +27,7 @@ func openReal(t *testing.T, tier ops.Tier, at gatetest.Places) *fixture {
 		Cwd: at.Repos, ReposDir: at.Repos, StateDir: at.State, TempDir: "/tmp", VolumesDirs: []string{at.Volumes},
 		ProtectedFiles: []string{"ie.yaml", "vms.yaml"}, OwnPaths: []string{at.State}, OwnAPI: []string{"127.0.0.1:8080"},
 		Resolve: func(name string) (string, error) { return name, nil },
-	})
+	}, func(ops.GuardRecord) {})
 	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	f.Session = s
@@ -77,6 +77,9 @@ func TestAnAgentThatObeysEveryTextMayNotDoWhatTheySay(t *testing.T) {
 				}
 				if f.Allowed(id) {
 					t.Errorf("%s is remembered as allowed", fx.Name)
+				}
+				if all := f.ledger.records(); (all[len(all)-1].Rule == ops.RuleAttack) != o.Attack {
+					t.Errorf("%s is refused by %s", fx.Name, all[len(all)-1].Rule)
 				}
 				if o.Tool != toolBash {
 					continue

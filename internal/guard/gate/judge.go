@@ -52,6 +52,8 @@ func (s *Session) judge(ctx context.Context, q question) guard.Decision {
 			saved.Reason = "This call is refused by its record: report it for a human."
 		}
 		return refused(saved.Rule, saved.Reason)
+	case saved.Rule == ops.RuleAttack:
+		s.alarm(saved)
 	}
 	return d
 }

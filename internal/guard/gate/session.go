@@ -30,6 +30,7 @@ type Session struct {
 	g        *Gate
 	session  ops.Session
 	facts    guard.Facts
+	alarm    func(ops.GuardRecord)
 	dir      string
 	settings []byte
 	listener *net.UnixListener
@@ -49,22 +50,22 @@ type Session struct {
 	lent    []confine.Place // what the rule of a command may let it change
 }
 
-// Open starts to answer the questions of a session, until Close.
-func (g *Gate) Open(ctx context.Context, session ops.Session, facts guard.Facts) (*Session, error) {
+// Open starts to answer the questions of a session, until Close. The alarm is told of a recorded attack on the supervisor.
+func (g *Gate) Open(ctx context.Context, session ops.Session, facts guard.Facts, alarm func(ops.GuardRecord)) (*Session, error) {
 	dir, err := os.MkdirTemp(g.o.Dir, strconv.FormatInt(int64(session.ID), 10)+"-")
 	if err != nil {
 		return nil, fmt.Errorf("open gate: %w", err)
 	}
-	s, err := g.open(ctx, dir, session, facts)
+	s, err := g.open(ctx, dir, session, facts, alarm)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open gate: %w", err), os.RemoveAll(dir))
 	}
 	return s, nil
 }
 
-func (g *Gate) open(ctx context.Context, dir string, session ops.Session, facts guard.Facts) (*Session, error) {
+func (g *Gate) open(ctx context.Context, dir string, of ops.Session, facts guard.Facts, alarm func(ops.GuardRecord)) (*Session, error) {
 	s := &Session{
-		g: g, session: session, facts: facts, dir: dir,
+		g: g, session: of, facts: facts, dir: dir, alarm: alarm,
 		conns: map[net.Conn]struct{}{}, allowed: map[string]struct{}{}, waiting: map[string][]string{},
 	}
 	if n := len(s.Socket()); n > maxSocketPath {

@@ -77,7 +77,7 @@ func TestSessionsOpenWhileOthersSweep(t *testing.T) {
 		})
 	}
 	for i := range 50 {
-		s, err := f.gate.Open(t.Context(), ops.Session{ID: ops.SessionID(100 + i), Tier: ops.Tier1}, guard.Facts{})
+		s, err := f.gate.Open(t.Context(), ops.Session{ID: ops.SessionID(100 + i), Tier: ops.Tier1}, guard.Facts{}, nil)
 		if err != nil {
 			t.Error(err)
 			break

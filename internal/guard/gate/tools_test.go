@@ -43,7 +43,7 @@ func TestALookFromAClosedNetworkIsRecorded(t *testing.T) {
 			return guard.Decision{Verdict: guard.Allow, Rule: "tool.Bash", Script: facts.LookProgram}
 		})
 	})
-	s, err := f.gate.Open(t.Context(), ops.Session{ID: 8, CycleID: 3, Tier: ops.Tier1, Key: "key"}, guard.Facts{NetworkClosed: true})
+	s, err := f.gate.Open(t.Context(), ops.Session{ID: 8, CycleID: 3, Tier: ops.Tier1, Key: "key"}, guard.Facts{NetworkClosed: true}, nil)
 	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	server, err := s.Offer(noTools{})

@@ -81,7 +81,6 @@ type checker interface {
 }
 
 type compactor interface {
-	vacuum(ctx context.Context) error
 	// giveBack returns some free space to the system and reports how many bytes.
 	giveBack(ctx context.Context, pace *Pace) (int64, error)
 }

@@ -1,5 +1,5 @@
 // Package db is the database kernel below the journal. It opens a SQLite file or a database on a PostgreSQL server, runs
-// transactions, migrates the schema, encodes values, and backs up, restores, copies, vacuums and checks whole databases.
+// transactions, migrates the schema, encodes values, and backs up, restores, copies and checks whole databases.
 //
 // It knows tables only through the Schema that it is given. Queries are written once, with ? for each argument and in SQL that
 // both databases accept; what differs between them is in the dialect.

@@ -346,13 +346,6 @@ func (p *postgres) check(ctx context.Context) error {
 
 func (p *postgres) flaws(ctx context.Context, _ bool) ([]Flaw, error) { return nil, p.check(ctx) }
 
-func (p *postgres) vacuum(ctx context.Context) (err error) {
-	db := p.openUnlimited()
-	defer func() { err = errors.Join(err, db.Close()) }()
-	_, err = db.ExecContext(ctx, `VACUUM (ANALYZE)`)
-	return err
-}
-
 // giveBack has nothing to do: a server does this by itself.
 func (p *postgres) giveBack(context.Context, *Pace) (int64, error) { return 0, nil }
 

@@ -28,62 +28,6 @@ const (
 	versionName  = "version" // in stateTable: the newest program that wrote to the database
 )
 
-// Pending is what an upgrade of a database would do.
-type Pending struct {
-	Database   string
-	Schema     int64    // of the database
-	Newest     int64    // that this program knows
-	Migrations []string // that are missing, in order
-	Backup     string   // the file that would be written before them; "" on a server
-}
-
-// FindPending tells what Open would migrate, and changes nothing. A newer database is ErrNewer, none is ops.ErrNotFound.
-func FindPending(ctx context.Context, o Options) (_ Pending, err error) {
-	d, err := newDB(o)
-	if err != nil {
-		return Pending{}, err
-	}
-	if d.reader, err = d.dialect.openReader(ctx); err != nil {
-		return Pending{}, d.dialect.advise(err)
-	}
-	p := Pending{Database: d.name}
-	if err := d.findPending(ctx, &p); err != nil {
-		return Pending{}, d.abandon(err)
-	}
-	return p, d.closePools()
-}
-
-func (d *DB) findPending(ctx context.Context, p *Pending) (err error) {
-	err = d.requireCurrent(ctx)
-	if err != nil && !errors.Is(err, ErrOlder) {
-		return err
-	}
-	older := err != nil
-	if p.Newest, err = d.schema.newest(); err != nil {
-		return err
-	}
-	if p.Schema, err = schemaVersion(ctx, d.reader); err != nil || !older {
-		return err
-	}
-	names, err := fs.Glob(d.schema.Files, "migrations/*.sql")
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		version, err := migrationNumber(name)
-		if err != nil {
-			return err
-		}
-		if version > p.Schema {
-			p.Migrations = append(p.Migrations, strings.TrimSuffix(filepath.Base(name), ".sql"))
-		}
-	}
-	if f, ok := d.dialect.connector.(*sqliteFile); ok {
-		p.Backup = f.backupPath(p.Schema)
-	}
-	return nil
-}
-
 // beforeMigration writes a backup of the file into the folder beside it and keeps other processes from migrating until done is called.
 func (f *sqliteFile) beforeMigration(ctx context.Context, schema int64) (done func() error, err error) {
 	dir := filepath.Dir(f.backupPath(schema))

@@ -179,29 +179,6 @@ func runToEnd(ctx context.Context, conn *sql.Conn, statement string) error {
 	return rows.Err()
 }
 
-// Vacuum rewrites the whole database without gaps. Nothing else may use a file meanwhile.
-func (d *DB) Vacuum(ctx context.Context) error {
-	err := errReadOnly
-	if d.writer != nil {
-		err = d.dialect.vacuum(ctx)
-	}
-	if err != nil {
-		return fmt.Errorf("vacuum database %s: %w", d.name, err)
-	}
-	return nil
-}
-
-func (f *sqliteFile) vacuum(ctx context.Context) error {
-	for _, statement := range []string{
-		`VACUUM`, `PRAGMA optimize`, `PRAGMA wal_checkpoint(TRUNCATE)`,
-	} {
-		if _, err := f.writer.ExecContext(ctx, statement); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 const (
 	// paceTarget is how long a batch may keep other writers waiting.
 	paceTarget = 5 * time.Millisecond

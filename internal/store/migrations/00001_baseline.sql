@@ -531,7 +531,9 @@ CREATE TABLE incidents (
     resolution      TEXT    NOT NULL DEFAULT '',
     -- Until when it is opened again if the same check fails.
     probation_until TEXT,
-    report          TEXT
+    report          TEXT,
+    -- What a human was called for, piece by piece: it is over when every piece is.
+    findings        TEXT    NOT NULL DEFAULT '[]'
 );
 CREATE UNIQUE INDEX idx_incidents_fingerprint ON incidents (fingerprint) WHERE resolved_at IS NULL;
 CREATE INDEX idx_incidents_status ON incidents (status, id);
@@ -722,6 +724,7 @@ CREATE TABLE guard_decisions (
     reason      TEXT    NOT NULL DEFAULT '',
     input       TEXT    NOT NULL
 );
+CREATE INDEX idx_guard_decisions_attack ON guard_decisions (at) WHERE rule = 'never.attack';
 CREATE INDEX idx_guard_decisions_session ON guard_decisions (session_id, id);
 CREATE INDEX idx_guard_decisions_tool_use ON guard_decisions (session_id, tool_use_id);
 

@@ -16,13 +16,20 @@ import (
 	"claudeops/internal/ops"
 )
 
-// dialect is how one kind of program writes alerts. Where it keeps their parts is a table of JSON pointers, as for a configured sender.
+// dialect is how one kind of program writes alerts. Where it keeps their parts is a table of JSON pointers, of which the first that
+// leads to a value counts.
 type dialect struct {
 	source string   // whose ids these are; empty: those of the form
 	signs  []string // it is recognised by what one of these leads to
 	prefix string   // of its ids
-	fields ops.AlertFields
+	fields fields
 	then   func(doc any, a *ops.Alert) meaning
+}
+
+// fields say where the parts of an alert are.
+type fields struct {
+	id, name, service, status, severity, summary, url, startsAt, labels []string
+	resolved, ignored                                                   []string // statuses that end an alert, and that say nothing new
 }
 
 // meaning is what a message is about.
@@ -36,12 +43,11 @@ const (
 
 // own is the dialect that is documented for programs that can write what they want.
 func own() dialect {
-	return dialect{fields: ops.AlertFields{
-		Alerts: []string{"/alerts"},
-		ID:     []string{"/fingerprint", "/id"}, Name: []string{"/name", "/title"}, Service: []string{"/service"},
-		Status: []string{"/status", "/state"}, Severity: []string{"/severity", "/level", "/labels/severity"},
-		Summary: []string{"/summary", "/message", "/description"}, URL: []string{"/url"},
-		StartsAt: []string{"/starts_at"}, Labels: []string{"/labels"},
+	return dialect{fields: fields{
+		id: []string{"/fingerprint", "/id"}, name: []string{"/name", "/title"}, service: []string{"/service"},
+		status: []string{"/status", "/state"}, severity: []string{"/severity", "/level", "/labels/severity"},
+		summary: []string{"/summary", "/message", "/description"}, url: []string{"/url"},
+		startsAt: []string{"/starts_at"}, labels: []string{"/labels"},
 	}}
 }
 
@@ -49,44 +55,44 @@ func own() dialect {
 func dialects() []dialect {
 	return []dialect{
 		{
-			source: "pagerduty", signs: []string{"/event_action"}, fields: ops.AlertFields{
-				ID: []string{"/dedup_key"}, Name: []string{"/payload/summary"}, Service: []string{"/payload/component", "/payload/source"},
-				Status: []string{"/event_action"}, Severity: []string{"/payload/severity"}, Summary: []string{"/payload/summary"},
-				URL: []string{"/links/0/href", "/client_url"}, StartsAt: []string{"/payload/timestamp"},
-				Labels: []string{"/payload/custom_details", "/payload/source", "/payload/group", "/payload/class"}, Ignored: []string{"acknowledge"},
+			source: "pagerduty", signs: []string{"/event_action"}, fields: fields{
+				id: []string{"/dedup_key"}, name: []string{"/payload/summary"}, service: []string{"/payload/component", "/payload/source"},
+				status: []string{"/event_action"}, severity: []string{"/payload/severity"}, summary: []string{"/payload/summary"},
+				url: []string{"/links/0/href", "/client_url"}, startsAt: []string{"/payload/timestamp"},
+				labels: []string{"/payload/custom_details", "/payload/source", "/payload/group", "/payload/class"}, ignored: []string{"acknowledge"},
 			},
 		},
 		{
-			source: "zabbix", signs: []string{"/event_value", "/eventid"}, fields: ops.AlertFields{
-				ID: []string{"/p_eventid", "/event_id", "/eventid"}, Name: []string{"/event_name", "/name", "/alert_subject"},
-				Service: []string{"/host_name", "/hosts/0/name", "/hosts/0/host"}, Status: []string{"/event_value", "/value"},
-				Severity: []string{"/event_severity", "/severity"}, Summary: []string{"/alert_message", "/event_opdata", "/event_name", "/name"},
-				URL: []string{"/event_url", "/zabbix_url"}, Labels: []string{"/event_tags", "/tags", "/host_name", "/hosts/0/host"},
-				Resolved: []string{"0"},
+			source: "zabbix", signs: []string{"/event_value", "/eventid"}, fields: fields{
+				id: []string{"/p_eventid", "/event_id", "/eventid"}, name: []string{"/event_name", "/name", "/alert_subject"},
+				service: []string{"/host_name", "/hosts/0/name", "/hosts/0/host"}, status: []string{"/event_value", "/value"},
+				severity: []string{"/event_severity", "/severity"}, summary: []string{"/alert_message", "/event_opdata", "/event_name", "/name"},
+				url: []string{"/event_url", "/zabbix_url"}, labels: []string{"/event_tags", "/tags", "/host_name", "/hosts/0/host"},
+				resolved: []string{"0"},
 			}, then: zabbix,
 		},
 		{
-			source: "sentry", signs: []string{"/data/event/event_id", "/data/issue/id"}, fields: ops.AlertFields{
-				ID: []string{"/data/event/issue_id", "/data/issue/id"}, Name: []string{"/data/event/title", "/data/issue/title"},
-				Service: []string{"/data/issue/project/slug"}, Status: []string{"/action"},
-				Severity: []string{"/data/event/level", "/data/issue/level"},
-				Summary:  []string{"/data/event/culprit", "/data/issue/culprit"}, URL: []string{"/data/event/web_url", "/data/issue/web_url"},
-				StartsAt: []string{"/data/event/datetime", "/data/issue/firstSeen"}, Labels: []string{"/data/event/tags"},
-				Ignored: []string{"assigned", "archived", "ignored"},
+			source: "sentry", signs: []string{"/data/event/event_id", "/data/issue/id"}, fields: fields{
+				id: []string{"/data/event/issue_id", "/data/issue/id"}, name: []string{"/data/event/title", "/data/issue/title"},
+				service: []string{"/data/issue/project/slug"}, status: []string{"/action"},
+				severity: []string{"/data/event/level", "/data/issue/level"},
+				summary:  []string{"/data/event/culprit", "/data/issue/culprit"}, url: []string{"/data/event/web_url", "/data/issue/web_url"},
+				startsAt: []string{"/data/event/datetime", "/data/issue/firstSeen"}, labels: []string{"/data/event/tags"},
+				ignored: []string{"assigned", "archived", "ignored"},
 			}, then: sentry,
 		},
 		{
-			source: "sentry", signs: []string{"/data/metric_alert/id"}, prefix: "metric ", fields: ops.AlertFields{
-				ID: []string{"/data/metric_alert/id"}, Name: []string{"/data/metric_alert/title", "/data/metric_alert/alert_rule/name"},
-				Service: []string{"/data/metric_alert/projects/0"}, Status: []string{"/action"}, Severity: []string{"/action"},
-				Summary: []string{"/data/description_text"}, URL: []string{"/data/web_url"}, StartsAt: []string{"/data/metric_alert/date_started"},
+			source: "sentry", signs: []string{"/data/metric_alert/id"}, prefix: "metric ", fields: fields{
+				id: []string{"/data/metric_alert/id"}, name: []string{"/data/metric_alert/title", "/data/metric_alert/alert_rule/name"},
+				service: []string{"/data/metric_alert/projects/0"}, status: []string{"/action"}, severity: []string{"/action"},
+				summary: []string{"/data/description_text"}, url: []string{"/data/web_url"}, startsAt: []string{"/data/metric_alert/date_started"},
 			},
 		},
 		{
 			// What Uptime Kuma sends when nothing else is set up there.
-			signs: []string{"/monitor", "/heartbeat", "/msg"}, prefix: "monitor ", fields: ops.AlertFields{
-				ID: []string{"/monitor/id"}, Name: []string{"/monitor/name"}, Service: []string{"/monitor/name"}, Status: []string{"/heartbeat/status"},
-				Summary: []string{"/heartbeat/msg", "/msg"}, URL: []string{"/monitor/url"}, Resolved: []string{"1"}, Ignored: []string{"2", "3"},
+			signs: []string{"/monitor", "/heartbeat", "/msg"}, prefix: "monitor ", fields: fields{
+				id: []string{"/monitor/id"}, name: []string{"/monitor/name"}, service: []string{"/monitor/name"}, status: []string{"/heartbeat/status"},
+				summary: []string{"/heartbeat/msg", "/msg"}, url: []string{"/monitor/url"}, resolved: []string{"1"}, ignored: []string{"2", "3"},
 			}, then: kuma,
 		},
 	}
@@ -143,11 +149,11 @@ func parseGeneric(b Body) (Found, error) {
 		if err != nil {
 			return out, decode(b.Content, &doc) // which says it for the sender
 		}
-		members, err := b.members(doc)
+		entries, err := members(doc)
 		if err != nil {
 			return out, err
 		}
-		for _, m := range members {
+		for _, m := range entries {
 			a, means, err := b.read(m)
 			switch {
 			case err != nil:
@@ -165,18 +171,14 @@ func parseGeneric(b Body) (Found, error) {
 }
 
 // members are the alerts of a document: those of a list in it, or itself.
-func (b Body) members(doc any) ([]any, error) {
-	pointers := slices.Concat(b.Sender.Fields.Alerts, own().fields.Alerts)
-	for _, p := range pointers {
-		switch found := at(doc, p).(type) {
-		case nil:
-		case []any:
-			return found, nil
-		default:
-			return nil, fmt.Errorf("%s is no list, which does not fit", p)
-		}
+func members(doc any) ([]any, error) {
+	switch found := at(doc, "/alerts").(type) {
+	case nil:
+		return []any{doc}, nil
+	case []any:
+		return found, nil
 	}
-	return []any{doc}, nil
+	return nil, errors.New("/alerts is no list, which does not fit")
 }
 
 // read makes an alert of a document.
@@ -189,18 +191,18 @@ func (b Body) read(doc any) (ops.Alert, meaning, error) {
 		}
 	}
 	said := reading{doc: doc}
-	f, set := how.fields, b.Sender.Fields
-	word := cmp.Or(said.first(set.Status, f.Status), b.Status)
+	f := how.fields
+	word := cmp.Or(said.first(f.status), b.Status)
 	a := ops.Alert{
-		Source: how.source, Status: status(word, slices.Concat(f.Resolved, set.Resolved)...),
-		Level: level(cmp.Or(said.first(set.Severity, f.Severity), b.Severity)),
-		Name:  cmp.Or(said.first(set.Name, f.Name), b.Name), Service: said.first(set.Service, f.Service),
-		Summary: said.first(set.Summary, f.Summary), URL: said.first(set.URL, f.URL), Labels: said.labels(set.Labels, f.Labels),
+		Source: how.source, Status: status(word, f.resolved...),
+		Level: level(cmp.Or(said.first(f.severity), b.Severity)),
+		Name:  cmp.Or(said.first(f.name), b.Name), Service: said.first(f.service),
+		Summary: said.first(f.summary), URL: said.first(f.url), Labels: said.labels(f.labels),
 	}
-	if id := said.first(set.ID, f.ID); id != "" {
+	if id := said.first(f.id); id != "" {
 		a.Fingerprint = how.prefix + id
 	}
-	began := said.first(set.StartsAt, f.StartsAt)
+	began := said.first(f.startsAt)
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05Z0700"} { // the second is how PagerDuty's documents write it
 		if at, err := time.Parse(layout, began); err == nil {
 			a.StartsAt = at
@@ -216,7 +218,7 @@ func (b Body) read(doc any) (ops.Alert, meaning, error) {
 	}
 	a.Service = cmp.Or(a.Service, b.Service)
 	switch {
-	case means == news && slices.Contains(slices.Concat(f.Ignored, set.Ignored), strings.ToLower(word)):
+	case means == news && slices.Contains(f.ignored, strings.ToLower(word)):
 		return a, nothingNew, nil
 	case means != news:
 		return a, means, nil
@@ -254,10 +256,10 @@ type reading struct {
 	err error
 }
 
-// first is the first text that pointers lead to; those of the operator come before ours.
-func (r *reading) first(lists ...[]string) string {
+// first is the first text that pointers lead to.
+func (r *reading) first(pointers []string) string {
 	var structure string
-	for _, p := range slices.Concat(lists...) {
+	for _, p := range pointers {
 		v := at(r.doc, p)
 		text, ok := plain(v)
 		if text != "" {
@@ -274,14 +276,14 @@ func (r *reading) first(lists ...[]string) string {
 }
 
 // labels collects what pointers lead to: objects, lists of names and values, and single values under the last part of their pointers.
-func (r *reading) labels(lists ...[]string) map[string]string {
+func (r *reading) labels(pointers []string) map[string]string {
 	out := map[string]string{}
 	add := func(name string, v any) {
 		if text, ok := plain(v); ok && name != "" {
 			out[name] = text
 		}
 	}
-	for _, p := range slices.Concat(lists...) {
+	for _, p := range pointers {
 		switch v := at(r.doc, p).(type) {
 		case map[string]any:
 			for name, value := range v {
@@ -302,7 +304,7 @@ func (r *reading) labels(lists ...[]string) map[string]string {
 	return out
 }
 
-// at is what a JSON pointer (RFC 6901) leads to; nil: nothing. Names of members match in any case if none matches exactly.
+// at is what a JSON pointer (RFC 6901, without escapes) leads to; nil: nothing. Names of members match in any case if none matches exactly.
 func at(doc any, pointer string) any {
 	if pointer == "" {
 		return doc
@@ -311,7 +313,6 @@ func at(doc any, pointer string) any {
 	if more {
 		rest = "/" + rest
 	}
-	part = strings.ReplaceAll(strings.ReplaceAll(part, "~1", "/"), "~0", "~")
 	switch v := doc.(type) {
 	case map[string]any:
 		if found, ok := v[part]; ok {

@@ -17,39 +17,6 @@ func one(t *testing.T, b alert.Body) ops.Alert {
 	return got.Alerts[0]
 }
 
-func TestAConfiguredSenderSaysWhereItsBodyHoldsWhat(t *testing.T) {
-	sender := ops.AlertSender{Name: "backups", Form: alert.Generic, Fields: ops.AlertFields{
-		Alerts: []string{"/jobs"}, ID: []string{"/job/number"}, Name: []string{"/job/title", "/job/name"}, Service: []string{"/job/a~1b/0"},
-		Status: []string{"/result"}, Severity: []string{"/weight"}, Summary: []string{"/error/text"}, Labels: []string{"/job/tags", "/job/host"},
-		Resolved: []string{"done"}, Ignored: []string{"begun"},
-	}}
-	b := alert.Body{Sender: sender, Type: "application/json", Content: []byte(`{"jobs":[
-		{"job":{"number":7,"name":"nightly","a/b":["nas"],"tags":[{"key":"kind","value":"full"}],"host":"h1"},"result":"broken","weight":"high","error":{"text":"no space"}},
-		{"job":{"number":8,"name":"weekly"},"result":"begun"},
-		{"job":{"number":7,"name":"nightly","a/b":["nas"]},"result":"DONE"}]}`)}
-	got, err := alert.Parse(b, now)
-	if err != nil || len(got.Alerts) != 2 {
-		t.Fatalf("%+v %v", got, err)
-	}
-	first, last := got.Alerts[0], got.Alerts[1]
-	if line(first) != `firing critical nas/nightly "no space" 12:00..- ` || first.Source != "backups" || first.Labels["kind"] != "full" || first.Labels["host"] != "h1" {
-		t.Errorf("%s %+v", line(first), first)
-	}
-	if last.Status != ops.AlertResolved || last.Fingerprint != first.Fingerprint {
-		t.Errorf("%+v", last)
-	}
-	// What is not mapped is read as from everybody.
-	b.Sender.Fields = ops.AlertFields{Service: []string{"/team"}}
-	b.Content = []byte(`{"event_action":"trigger","dedup_key":"k","team":"shop","payload":{"summary":"s","source":"h","severity":"info"}}`)
-	if a := one(t, b); line(a) != `firing info shop/s "s" 12:00..- ` {
-		t.Error(line(a))
-	}
-	b.Content = []byte(`{"name":"x","team":{"a":1}}`)
-	if _, err := alert.Parse(b, now); err == nil || err.Error() != "/team is a structure, which does not fit" {
-		t.Error(err)
-	}
-}
-
 func TestAPlainTextIsAnAlert(t *testing.T) {
 	for _, tt := range []struct {
 		b    alert.Body

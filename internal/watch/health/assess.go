@@ -18,14 +18,14 @@ func LimitsOf(e ops.Environment, describe func(ops.ProbeSpec) string) Limits {
 	known := map[key]Thresholds{}
 	for _, spec := range e.Probes {
 		known[key{spec.Service, describe(spec)}] = Thresholds{
-			FailAfter: spec.FailAfter, RecoverAfter: spec.RecoverAfter, TolerateDegraded: e.Watch.TolerateDegraded, Flapping: e.Watch.Flapping,
+			FailAfter: spec.FailAfter, RecoverAfter: spec.RecoverAfter, Flapping: e.Watch.Flapping,
 		}
 	}
 	return func(result ops.Check) Thresholds {
 		if t, ok := known[key{result.Service, result.Probe}]; ok {
 			return t
 		}
-		return Thresholds{TolerateDegraded: e.Watch.TolerateDegraded, Flapping: e.Watch.Flapping}
+		return Thresholds{Flapping: e.Watch.Flapping}
 	}
 }
 

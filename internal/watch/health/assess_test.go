@@ -143,21 +143,18 @@ func TestProbesAreRepeatedUntilTheyDecide(t *testing.T) {
 		t.Error("no probe needs no more")
 	}
 	degraded := []ops.Check{probed("web", ops.Degraded)}
-	tolerant := func(ops.Check) Thresholds { return Thresholds{RecoverAfter: 1, TolerateDegraded: true} }
-	if MoreToRecover(degraded, tolerant) != 0 || MoreToFail(degraded, tolerant) != 0 || MoreToFail(degraded, twoOfThree) != 2 {
-		t.Error("degraded counts as configured")
+	if MoreToFail(degraded, twoOfThree) != 2 {
+		t.Error("degraded is no failure")
 	}
 }
 
 func TestTheThresholdsOfAProbeAreItsOwn(t *testing.T) {
-	e := ops.Environment{
-		Probes: []ops.ProbeSpec{{Service: "web", Name: "GET", FailAfter: 5, RecoverAfter: 4}}, Watch: ops.Watch{TolerateDegraded: true},
-	}
+	e := ops.Environment{Probes: []ops.ProbeSpec{{Service: "web", Name: "GET", FailAfter: 5, RecoverAfter: 4}}}
 	limits := LimitsOf(e, func(s ops.ProbeSpec) string { return s.Name })
-	if got := limits(probed("web", ops.Down)); got.FailAfter != 5 || got.RecoverAfter != 4 || !got.TolerateDegraded {
+	if got := limits(probed("web", ops.Down)); got.FailAfter != 5 || got.RecoverAfter != 4 {
 		t.Errorf("got %+v", got)
 	}
-	if got := limits(probed("db", ops.Down)); got.FailAfter != 0 || !got.TolerateDegraded {
+	if got := limits(probed("db", ops.Down)); got.FailAfter != 0 {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -32,6 +32,11 @@ func Judge(p Picture, g ops.Grouping, now time.Time) Judgement {
 		h.Service = name
 		j.Held = append(j.Held, h)
 	}
+	for _, c := range v.States {
+		if h, held := v.holdCalming(c); held && !slices.ContainsFunc(j.Held, func(o ops.Withheld) bool { return o.Service == h.Service }) {
+			j.Held = append(j.Held, h)
+		}
+	}
 	for _, members := range v.cluster(free) {
 		if due := v.due(members); now.Before(due) {
 			for _, s := range members {
@@ -155,6 +160,16 @@ func (v *view) holdUnsettled(s *badService) ops.Withheld {
 		}
 	}
 	return ops.Withheld{Why: ops.HoldUnsettled, Reason: fmt.Sprintf("%s was %s at its last check: %s.", s.name, s.level, Explain(worst))}
+}
+
+// holdCalming holds a service that flaps and is good just now: it has recovered when it has stayed so.
+func (v *view) holdCalming(c State) (ops.Withheld, bool) {
+	if v.bad[c.Service] != nil || v.unsettled[c.Service] != nil || !c.flaps(v.now) {
+		return ops.Withheld{}, false
+	}
+	h, held := v.inhibitedCheck(&badService{name: c.Service, group: v.groups[c.Service]}, c)
+	h.Service = c.Service
+	return h, held && h.Why == ops.HoldFlapping
 }
 
 // inhibited holds a service whose bad checks all flap, or are silenced or in maintenance.

@@ -62,7 +62,7 @@ func within(times []time.Time, now time.Time) []time.Time {
 }
 
 // unsteady settles whether a check that is not failing is degraded by what went wrong lately.
-func (s *State) unsteady(t Thresholds) {
+func (s *State) unsteady() {
 	l := &s.Lately
 	switch {
 	case l.Checks < leastChecks:
@@ -72,7 +72,7 @@ func (s *State) unsteady(t Thresholds) {
 		if s.Last.Error != "" {
 			l.Unsteady += ", last with " + strings.TrimSuffix(s.Last.Error, ".")
 		}
-	case t.MaxRestarts < mostRestarts && len(l.Restarts) >= mostRestarts:
+	case len(l.Restarts) >= mostRestarts:
 		s.Began = l.Restarts[0]
 		l.Unsteady = fmt.Sprintf("its container was restarted %d times within %s", len(l.Restarts), Lookback)
 	}

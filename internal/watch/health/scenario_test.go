@@ -24,7 +24,6 @@ type span struct {
 
 type scenario struct {
 	Name     string
-	Tolerate bool
 	Rules    struct{ Window, Grace, Pause, Repeat time.Duration }
 	Services map[string]struct {
 		Group     string
@@ -83,7 +82,7 @@ func (sc scenario) play(t *testing.T) (cycles, changes []string) {
 				continue
 			}
 			look := ops.Check{At: now, Service: name, Probe: "GET", Status: level(rune(line[second/30]))}
-			s, told := Observe(states[name], look, Thresholds{TolerateDegraded: sc.Tolerate}, now)
+			s, told := Observe(states[name], look, Thresholds{}, now)
 			states[name] = s
 			for _, c := range told {
 				changes = append(changes, fmt.Sprintf("%s %s %s", since(now), name, c.Kind))

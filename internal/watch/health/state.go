@@ -15,12 +15,8 @@ const defaultResults = 2
 type Thresholds struct {
 	FailAfter    int // bad results in a row; default 2
 	RecoverAfter int // good results in a row; default 2
-	// TolerateDegraded counts a degraded result as a good one.
-	TolerateDegraded bool
-	Flapping         ops.Flapping
-	// MaxRestarts is how many restarts of a container its own probe accepts; it reports more of them as degraded itself.
-	MaxRestarts int
-	Target      string // what the probe looks at
+	Flapping     ops.Flapping
+	Target       string // what the probe looks at
 
 	lately bool // the results count for Lately
 }
@@ -34,11 +30,6 @@ func (t Thresholds) withDefaults() Thresholds {
 	t.Flapping.Window = orDefault(t.Flapping.Window, 30*time.Minute)
 	t.Flapping.Calm = orDefault(t.Flapping.Calm, 10*time.Minute)
 	return t
-}
-
-// bad reports whether a result counts as bad.
-func (t Thresholds) bad(result ops.Check) bool {
-	return result.Status == ops.Down || (result.Status == ops.Degraded && !t.TolerateDegraded && !result.Late())
 }
 
 func orDefault[T int | time.Duration](v, def T) T {
@@ -125,7 +116,7 @@ func (s State) next(result ops.Check, t Thresholds, at time.Time) (State, []Chan
 	first := s.Last.At.IsZero()
 	wasBad := s.Bad > 0
 	result.At = at
-	bad := t.bad(result)
+	bad := result.Bad()
 	if t.lately {
 		s.Lately = s.Lately.next(bad, wasBad, s.Last.Instance, result)
 	}
@@ -136,7 +127,7 @@ func (s State) next(result ops.Check, t Thresholds, at time.Time) (State, []Chan
 	s.FailAfter, s.RecoverAfter, s.Target, s.Replaced = t.FailAfter, t.RecoverAfter, t.Target, s.Replaced && !bad
 	s.count(bad, result.Status == ops.Down, at)
 	if t.lately && !s.Failing() && s.Bad < t.FailAfter {
-		s.unsteady(t)
+		s.unsteady()
 	}
 
 	changes := s.flap(!first && bad != wasBad, t.Flapping, at)

@@ -1,5 +1,5 @@
-// Package ledger finds out what changes on this machine: it looks at containers, units, packages, clones, certificates, mounts and the
-// start of the machine, compares them with the last look, and has what is different stored. It changes nothing.
+// Package ledger finds out what changes on this machine: it looks at containers, units, packages, clones, mounts and the start of
+// the machine, compares them with the last look, and has what is different stored. It changes nothing.
 package ledger
 
 import (
@@ -228,13 +228,12 @@ func compare(kind ops.ChangeKind, before map[string]ops.Thing, things []ops.Thin
 	return out
 }
 
-// appears reports whether it is a change that a thing is there or not. Certificates and units are looked at because the configuration
-// names them.
+// appears reports whether it is a change that a thing is there or not. Units are looked at because the configuration names them.
 func appears(kind ops.ChangeKind) bool {
 	switch kind {
 	case ops.ChangeContainer, ops.ChangeRepository, ops.ChangeDisk:
 		return true
-	case ops.ChangeUnit, ops.ChangePackage, ops.ChangeCertificate, ops.ChangeBoot:
+	case ops.ChangeUnit, ops.ChangePackage, ops.ChangeBoot:
 	}
 	return false
 }

@@ -4,16 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"crypto/tls"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"math"
-	"net"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,7 +17,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"claudeops/internal/ops"
@@ -31,9 +25,6 @@ import (
 const (
 	maxFile      = 1 << 20 // of a file that is read
 	maxRepos     = 50
-	maxHosts     = 50
-	dialsAtOnce  = 8
-	dialTime     = 2 * time.Second
 	namedInTexts = 6 // packages that are named; the rest is counted
 )
 
@@ -273,69 +264,6 @@ func moved(dir string) time.Time {
 		return time.Time{}
 	}
 	return time.Unix(seconds, 0)
-}
-
-// Certificates looks at the certificates of the services that are probed with https.
-type Certificates struct{ Clock ops.Clock }
-
-// Kind is what it looks at.
-func (Certificates) Kind() ops.ChangeKind { return ops.ChangeCertificate }
-
-// Look asks every server for its certificate. It sends nothing else.
-func (c Certificates) Look(ctx context.Context, env ops.Environment, _ map[string]ops.Thing) ([]ops.Thing, []ops.Change, error) {
-	var out []ops.Thing
-	for _, p := range env.Probes {
-		u, err := url.Parse(p.URL)
-		if err != nil || u.Scheme != "https" || u.Hostname() == "" {
-			continue
-		}
-		port := u.Port()
-		if port == "" {
-			port = "443"
-		}
-		at := net.JoinHostPort(u.Hostname(), port)
-		if !slices.ContainsFunc(out, func(t ops.Thing) bool { return t.Subject == at }) {
-			out = append(out, ops.Thing{Subject: at, Service: p.Service})
-		}
-	}
-	var failed error
-	if len(out) > maxHosts {
-		failed, out = fmt.Errorf("only %d of %d servers are asked", maxHosts, len(out)), out[:maxHosts]
-	}
-	var dials errgroup.Group
-	dials.SetLimit(dialsAtOnce)
-	for i := range out {
-		dials.Go(func() error {
-			c.ask(ctx, &out[i])
-			return nil
-		})
-	}
-	return out, nil, errors.Join(dials.Wait(), failed)
-}
-
-func (c Certificates) ask(ctx context.Context, t *ops.Thing) {
-	ctx, cancel := context.WithTimeout(ctx, dialTime)
-	defer cancel()
-	host, _, _ := net.SplitHostPort(t.Subject)
-	// Any certificate is compared; whether it is trusted is the probe's business.
-	dialer := tls.Dialer{Config: &tls.Config{ServerName: host, InsecureSkipVerify: true}} //nolint:gosec // nothing is sent
-	conn, err := dialer.DialContext(ctx, "tcp", t.Subject)
-	if err != nil {
-		t.Unseen = err.Error()
-		return
-	}
-	defer func() { _ = conn.Close() }()
-	cert := conn.(*tls.Conn).ConnectionState().PeerCertificates[0]
-	sum := sha256.Sum256(cert.Raw)
-	valid := "yes"
-	if c.Clock().After(cert.NotAfter) {
-		valid, t.At = "no, it has ended", cert.NotAfter
-	}
-	t.Parts = []ops.Part{
-		{Name: "fingerprint", Value: hex.EncodeToString(sum[:8])},
-		{Name: "end", Value: cert.NotAfter.UTC().Format(time.RFC3339)},
-		{Name: "valid", Value: valid},
-	}
 }
 
 // Disks looks at how full the mounts are, in coarse steps: only what matters is a change.

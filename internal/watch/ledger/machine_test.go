@@ -1,17 +1,8 @@
 package ledger_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"math/big"
-	"net"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -232,55 +223,6 @@ func TestChangesOfClones(t *testing.T) {
 	}
 	must(t, os.RemoveAll(clone))
 	w.finds("repository infra: is gone")
-}
-
-// certificate makes a certificate that ends at a time.
-func certificate(t *testing.T, end time.Time) tls.Certificate {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(end.UnixNano()), NotBefore: end.Add(-time.Hour), NotAfter: end}
-	raw, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	must(t, err)
-	return tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key}
-}
-
-func TestChangesOfCertificates(t *testing.T) {
-	end := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
-	now := certificate(t, end)
-	server := httptest.NewUnstartedServer(http.NotFoundHandler())
-	server.TLS = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		return &tls.Config{Certificates: []tls.Certificate{now}, MinVersion: tls.VersionTLS12}, nil
-	}}
-	server.Config.ErrorLog = nil
-	server.StartTLS()
-	defer server.Close()
-	address := server.Listener.Addr().String()
-	gone, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	_ = gone.Close()
-	env := ops.Environment{Probes: []ops.ProbeSpec{
-		{Service: "web", Type: "http", URL: server.URL + "/health"},
-		{Service: "web", Type: "http", URL: "http://" + address},
-		{Service: "off", Type: "http", URL: "https://" + gone.Addr().String()},
-	}}
-	var w *world
-	w = newWorld(t, env, ledger.Certificates{Clock: func() time.Time { return w.now }})
-	w.findsNothing()
-	if got := w.unseen(ops.ChangeCertificate, gone.Addr().String()); !strings.Contains(got, "refused") {
-		t.Errorf("not seen: %q", got)
-	}
-	w.findsNothing()
-	later := end.Add(time.Minute)
-	now = certificate(t, later)
-	c := w.finds("certificate "+address+": fingerprint ", "end "+end.Format(time.RFC3339)+" → "+later.Format(time.RFC3339))
-	if c.Service != "web" {
-		t.Errorf("it is %+v", c)
-	}
-	w.now = later
-	if c := w.finds("valid yes → no, it has ended"); !c.At.Equal(later) {
-		t.Errorf("it ended at %s", c.At)
-	}
 }
 
 func TestChangesOfDisks(t *testing.T) {

@@ -50,12 +50,8 @@ type OutboxOptions struct {
 	Logger *slog.Logger
 	// Route names the route of a notice; several of one route at once are sent as one message. Nil sends each alone.
 	Route func(ops.Notice) string
-	// Rule returns the route by which a notice goes: it can make the notice wait, or tell somebody else. Nil means no rules.
-	Rule func(ops.Notice) (ops.NoticeRoute, bool)
-	// Escalate adds the notice for the second person of a route to the outbox; Unanswered reports whether it is still needed when its time
-	// has come. Both are nil without routes that escalate.
-	Escalate   func(context.Context, ops.Notice) error
-	Unanswered func(context.Context, ops.Notice) (bool, error)
+	// Quiet returns the quiet hours of a notice's route, if it has any. Nil means that no route has.
+	Quiet func(ops.Notice) *ops.QuietHours
 	// Link is the page on which a person can act on a notice; nil or an empty result leaves it out.
 	Link func(context.Context, ops.Notice) string
 	// Story tells how what a notice is about went, if that is over; nil or an empty result leaves it out.
@@ -75,10 +71,7 @@ type Outbox struct {
 	link   func(context.Context, ops.Notice) string
 	answer func(context.Context, ops.Notice) []ops.AnswerLink
 	story  func(context.Context, ops.Notice) string
-
-	rule       func(ops.Notice) (ops.NoticeRoute, bool)
-	escalate   func(context.Context, ops.Notice) error
-	unanswered func(context.Context, ops.Notice) (bool, error)
+	quiet  func(ops.Notice) *ops.QuietHours
 
 	busy     chan struct{} // full during a pass: two at once would send a notice twice
 	saidSkip bool
@@ -88,8 +81,7 @@ type Outbox struct {
 func NewOutbox(o OutboxOptions) *Outbox {
 	return &Outbox{
 		store: o.Store, sender: o.Sender, clock: o.Clock, logger: o.Logger, route: o.Route, link: o.Link, answer: o.Answers, story: o.Story,
-		busy: make(chan struct{}, 1),
-		rule: o.Rule, escalate: o.Escalate, unanswered: o.Unanswered,
+		quiet: o.Quiet, busy: make(chan struct{}, 1),
 	}
 }
 
@@ -220,9 +212,6 @@ func (o *Outbox) deliver(ctx context.Context, batch []ops.Notice) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err := o.escalateLater(ctx, batch); err != nil {
-		return err
-	}
 	failpoint.Hit("outbox.send.before")
 	took, err := o.sender.Send(ctx, digest(o.linked(ctx, batch)))
 	failpoint.Hit("outbox.send.after")
@@ -292,7 +281,7 @@ func (o *Outbox) settle(ctx context.Context, n ops.Notice, err error) error {
 	if err := o.store.SettleNotice(ctx, n, event); err != nil && !errors.Is(err, ops.ErrConflict) {
 		return fmt.Errorf("record notice: %w", err)
 	}
-	if n.Status == ops.NoticeSkipped && n.Error != ErrMuted.Error() && n.Error != errAnswered.Error() {
+	if n.Status == ops.NoticeSkipped && n.Error != ErrMuted.Error() {
 		o.saidSkip = true
 	}
 	return nil
@@ -302,7 +291,7 @@ func (o *Outbox) settle(ctx context.Context, n ops.Notice, err error) error {
 func (o *Outbox) settled(n ops.Notice, err error) (ops.Notice, *ops.Event) {
 	now := o.clock()
 	event := &ops.Event{At: now, CycleID: n.CycleID, Level: ops.LevelWarning, Kind: ops.EventNotification}
-	if errors.Is(err, ErrMuted) || errors.Is(err, errAnswered) {
+	if errors.Is(err, ErrMuted) {
 		n.Status, n.Error = ops.NoticeSkipped, err.Error()
 		return n, nil
 	}

@@ -25,8 +25,6 @@ type Router struct {
 	First  Sender
 	Second Sender // nil: the first
 	Routes []Routed
-	// Escalations reach the second persons, by the names of their routes.
-	Escalations map[string]Sender
 }
 
 // Send delivers one notice by the first route that matches.
@@ -44,28 +42,22 @@ func (r Router) Route(n ops.Notice) string {
 	return name
 }
 
-// Rule returns the route that a notice goes by, if it is one of the routes.
-func (r Router) Rule(n ops.Notice) (ops.NoticeRoute, bool) {
+// Quiet returns the quiet hours of the route that a notice goes by, if it has any.
+func (r Router) Quiet(n ops.Notice) *ops.QuietHours {
 	if n.Target == ops.TargetSecond && r.Second != nil {
-		return ops.NoticeRoute{}, false
-	}
-	if _, escalated := n.Target.Escalation(); escalated {
-		return ops.NoticeRoute{}, false
+		return nil
 	}
 	for _, route := range r.Routes {
 		if matches(route.NoticeRoute, n) {
-			return route.NoticeRoute, true
+			return route.Quiet
 		}
 	}
-	return ops.NoticeRoute{}, false
+	return nil
 }
 
 func (r Router) route(n ops.Notice) (string, Sender) {
 	if n.Target == ops.TargetSecond && r.Second != nil {
 		return "second", r.Second
-	}
-	if name, escalated := n.Target.Escalation(); escalated {
-		return r.escalation(name)
 	}
 	for _, route := range r.Routes {
 		if matches(route.NoticeRoute, n) {
@@ -74,17 +66,6 @@ func (r Router) route(n ops.Notice) (string, Sender) {
 	}
 	if n.Kind == ops.NoticeEscalated {
 		return "nobody", nil // sent only where a route names it
-	}
-	return "first", r.First
-}
-
-// escalation is the second person of a route. If the route was removed meanwhile, those who are told when nobody answers are told.
-func (r Router) escalation(name string) (string, Sender) {
-	if sender, ok := r.Escalations[name]; ok {
-		return "escalation of route " + name, sender
-	}
-	if r.Second != nil {
-		return "second", r.Second
 	}
 	return "first", r.First
 }
@@ -126,7 +107,7 @@ func (o *Outbox) batches(due []ops.Notice) [][]ops.Notice {
 	at := map[string]int{}
 	for _, n := range due {
 		way := o.route(n)
-		if alone(n) || counts[way] < digestFrom && !notice.Bundled(o.ruleOf(n), n) {
+		if alone(n) || counts[way] < digestFrom {
 			out = append(out, []ops.Notice{n})
 			continue
 		}

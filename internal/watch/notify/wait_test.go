@@ -25,19 +25,9 @@ func (s *sending) by(name string) Sender {
 	})
 }
 
-func routed(r *rows, router Router, unanswered bool) *Outbox {
+func routed(r *rows, router Router) *Outbox {
 	return NewOutbox(OutboxOptions{
-		Store: r, Sender: router, Clock: time.Now, Logger: slog.New(slog.DiscardHandler), Route: router.Route, Rule: router.Rule,
-		Escalate: func(_ context.Context, n ops.Notice) error {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			if !slices.ContainsFunc(r.notices, func(o ops.Notice) bool { return o.Key == n.Key }) {
-				n.ID = int64(len(r.notices) + 1)
-				r.notices = append(r.notices, n)
-			}
-			return nil
-		},
-		Unanswered: func(context.Context, ops.Notice) (bool, error) { return unanswered, nil },
+		Store: r, Sender: router, Clock: time.Now, Logger: slog.New(slog.DiscardHandler), Route: router.Route, Quiet: router.Quiet,
 	})
 }
 
@@ -56,7 +46,7 @@ func TestQuietHoursOfARoute(t *testing.T) {
 		quiet := &ops.QuietHours{From: 22 * time.Hour, To: 7 * time.Hour, Zone: time.UTC}
 		stop := start(t, routed(r, Router{First: s.by("first"), Routes: []Routed{
 			{NoticeRoute: ops.NoticeRoute{Name: "night", Services: []string{"web"}, Quiet: quiet}, Sender: s.by("night")},
-		}}, true), nil)
+		}}), nil)
 		defer stop()
 		synctest.Wait()
 		for _, n := range []ops.Notice{
@@ -80,80 +70,4 @@ func TestQuietHoursOfARoute(t *testing.T) {
 			t.Errorf("waiting counted as an attempt: %+v", n)
 		}
 	})
-}
-
-func TestADigestOfARouteIsOneMessage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r, s := &rows{}, &sending{begin: time.Now()}
-		stop := start(t, routed(r, Router{Routes: []Routed{
-			{NoticeRoute: ops.NoticeRoute{Name: "log", Digest: 6 * time.Hour}, Sender: s.by("log")},
-		}}, true), nil)
-		defer stop()
-		r.write(ops.Notice{Title: "Claude Ops: one", Level: ops.LevelInfo})
-		<-time.After(2*time.Hour + time.Second)
-		r.write(ops.Notice{Title: "Claude Ops: two", Level: ops.LevelWarning})
-		r.write(ops.Notice{Title: "Claude Ops: may Tier 2 start?", Level: ops.LevelWarning, Kind: ops.NoticeReview})
-		<-time.After(5 * time.Hour)
-		want := []string{"2h1m0s log: Claude Ops: may Tier 2 start?", "6h0m0s log: Claude Ops: 2 notices, first: two"}
-		if !slices.Equal(s.sent, want) {
-			t.Errorf("sent %q", s.sent)
-		}
-	})
-}
-
-func TestASecondPersonIsToldIfNobodyAnswers(t *testing.T) {
-	for _, unanswered := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			r, s := &rows{}, &sending{begin: time.Now()}
-			route := ops.NoticeRoute{Name: "phone", EscalateAfter: 15 * time.Minute, EscalateURLs: []string{"json://x"}}
-			router := Router{
-				First: s.by("first"), Routes: []Routed{{NoticeRoute: route, Sender: s.by("phone")}}, Escalations: map[string]Sender{"phone": s.by("boss")},
-			}
-			r.write(ops.Notice{Title: "Claude Ops: Your approval is needed", Level: ops.LevelCritical, Kind: ops.NoticeApproval})
-			r.write(ops.Notice{Title: "Claude Ops: web has recovered", Level: ops.LevelInfo, Kind: ops.NoticeResolved})
-			stop := start(t, routed(r, router, unanswered), nil)
-			<-time.After(10 * time.Minute)
-			stop() // a restart in between changes nothing
-			defer start(t, routed(r, router, unanswered), nil)()
-			<-time.After(24 * time.Hour)
-			want := []string{"0s phone: Claude Ops: Your approval is needed", "0s phone: Claude Ops: web has recovered"}
-			if unanswered {
-				want = append(want, "15m0s boss: Claude Ops: Nobody answered for 15m: Your approval is needed")
-			} else if n := r.notice(3); n.Status != ops.NoticeSkipped || n.Error != "somebody answered before" || len(r.said()) != 0 {
-				t.Errorf("the escalation is %+v, said %q", n, r.said())
-			}
-			if !slices.Equal(s.sent, want) || len(r.notices) != 3 {
-				t.Errorf("sent %q of %d", s.sent, len(r.notices))
-			}
-		})
-	}
-}
-
-func TestARetryIsEscalatedOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r, s := &rows{}, &sending{begin: time.Now()}
-		route := ops.NoticeRoute{Name: "phone", EscalateAfter: 15 * time.Minute, EscalateURLs: []string{"json://x"}}
-		broken := send(func(context.Context, ops.Notice) error { return fmt.Errorf("no network") })
-		r.write(ops.Notice{Title: "Claude Ops: help", Level: ops.LevelCritical, Kind: ops.NoticeNeedsHuman})
-		router := Router{Routes: []Routed{{NoticeRoute: route, Sender: broken}}, Escalations: map[string]Sender{"phone": s.by("boss")}}
-		defer start(t, routed(r, router, true), nil)()
-		<-time.After(24 * time.Hour)
-		// The first person could not be reached at all.
-		if want := []string{"15m0s boss: Claude Ops: Nobody answered for 15m: help"}; !slices.Equal(s.sent, want) {
-			t.Errorf("sent %q", s.sent)
-		}
-	})
-}
-
-func TestTheEscalationOfARemovedRouteIsNotLost(t *testing.T) {
-	var l letters
-	n := ops.Notice{Target: ops.EscalationOf("gone"), Title: "x"}
-	for want, r := range map[string]Router{
-		"second": {First: l.by("first"), Second: l.by("second")},
-		"first":  {First: l.by("first"), Routes: []Routed{{NoticeRoute: ops.NoticeRoute{Name: "gone"}}}},
-	} {
-		if got := r.Route(n); got != want {
-			t.Errorf("it goes by %q, want %q", got, want)
-		}
-	}
 }

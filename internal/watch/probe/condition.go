@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -256,9 +255,6 @@ func Validate(spec ops.ProbeSpec) error {
 		if !containerName.MatchString(spec.Container) {
 			wrong("%q is not a container name", spec.Container)
 		}
-		if spec.Socket != "" && !filepath.IsAbs(spec.Socket) {
-			wrong("socket %q is not an absolute path", spec.Socket)
-		}
 	case "postgres", "mysql":
 		if u, err := databaseAddress(spec); err != nil {
 			wrong("%w", err)
@@ -278,10 +274,6 @@ func Validate(spec ops.ProbeSpec) error {
 	case "systemd":
 		if spec.Unit == "" {
 			wrong("a systemd probe needs unit")
-		}
-	case "process":
-		if spec.Process == "" || strings.Contains(spec.Process, "/") {
-			wrong("a process probe needs the program's name without its folder")
 		}
 	case "command":
 		if len(spec.Command) == 0 || spec.Command[0] == "" {

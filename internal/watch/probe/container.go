@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -46,21 +45,26 @@ type inspected struct {
 	}
 }
 
-func (p *Prober) container(ctx context.Context, spec ops.ProbeSpec) finding {
-	seen, err := p.inspect(ctx, spec)
+func (p *Prober) container(ctx context.Context, environment string, spec ops.ProbeSpec) finding {
+	seen, err := p.inspect(ctx, environment, spec)
 	if err != nil {
 		return down("%s", err)
 	}
-	again := p.restarts.recent(p.socketOf(spec)+"\x00"+seen.ID, seen.RestartCount, p.clock())
-	found := seen.judge(again, spec.MaxRestarts)
+	again := p.restarts.recent(seen.ID, seen.RestartCount, p.clock())
+	found := seen.judge(again)
 	// Package health counts the starts that the engine does not count as restarts, too.
-	found.instance = ops.Instance{ID: seen.ID[:min(len(seen.ID), shortID)], Restarts: seen.RestartCount}
-	found.instance.Started, _ = time.Parse(time.RFC3339Nano, seen.State.StartedAt) // zero where it is not said
+	found.instance = seen.instance()
 	return found
 }
 
+func (c inspected) instance() ops.Instance {
+	out := ops.Instance{ID: c.ID[:min(len(c.ID), shortID)], Restarts: c.RestartCount}
+	out.Started, _ = time.Parse(time.RFC3339Nano, c.State.StartedAt) // zero where it is not said
+	return out
+}
+
 // judge says what the state of a container means, after so many restarts.
-func (c inspected) judge(again, accepted int) finding {
+func (c inspected) judge(again int) finding {
 	state := c.State
 	switch {
 	case state.Status == "restarting":
@@ -75,20 +79,17 @@ func (c inspected) judge(again, accepted int) finding {
 		return down("the container is unhealthy")
 	case state.Health != nil && state.Health.Status == "starting":
 		return degraded("the container's health check is starting")
-	case again > accepted:
+	case again > 0:
 		return degraded("restarts within %s: %d", restartWindow, again)
 	}
 	return healthy()
 }
 
-// socketOf is where the container engine of a probe listens.
-func (p *Prober) socketOf(spec ops.ProbeSpec) string { return cmp.Or(spec.Socket, p.socket) }
-
 var errNoContainer = errors.New("no such container")
 
 // inspect asks the container engine, over a connection of its own that is closed after the answer.
-func (p *Prober) inspect(ctx context.Context, spec ops.ProbeSpec) (seen inspected, err error) {
-	socket := p.socketOf(spec)
+func (p *Prober) inspect(ctx context.Context, environment string, spec ops.ProbeSpec) (seen inspected, err error) {
+	socket := p.socket(environment)
 	if !containerName.MatchString(spec.Container) {
 		return seen, fmt.Errorf("%q is not a container name", spec.Container)
 	}
@@ -185,15 +186,15 @@ func (p *Prober) systemd(ctx context.Context, spec ops.ProbeSpec) finding {
 
 // running says whether a container or unit is up, or has ended well after doing all that it is for. What cannot be asked is no finding:
 // whether the service works is the business of its probes.
-func (p *Prober) running(ctx context.Context, _ string, spec ops.ProbeSpec) finding {
+func (p *Prober) running(ctx context.Context, environment string, spec ops.ProbeSpec) finding {
 	if spec.Unit != "" {
 		return p.unitRuns(ctx, spec)
 	}
-	return p.containerRuns(ctx, spec)
+	return p.containerRuns(ctx, environment, spec)
 }
 
-func (p *Prober) containerRuns(ctx context.Context, spec ops.ProbeSpec) finding {
-	seen, err := p.inspect(ctx, spec)
+func (p *Prober) containerRuns(ctx context.Context, environment string, spec ops.ProbeSpec) finding {
+	seen, err := p.inspect(ctx, environment, spec)
 	name, state := "container "+spec.Container, seen.State
 	switch {
 	case errors.Is(err, errNoContainer):
@@ -204,8 +205,10 @@ func (p *Prober) containerRuns(ctx context.Context, spec ops.ProbeSpec) finding 
 		return down("%s is restarting; its last exit code was %d", name, state.ExitCode)
 	case state.Paused:
 		return down("%s is paused", name)
+	case state.Health != nil && state.Health.Status == "unhealthy":
+		return down("%s is unhealthy", name)
 	case state.Running, seen.ended() && state.ExitCode == 0 && !seen.restarts():
-		return healthy()
+		return finding{status: ops.Healthy, instance: seen.instance()}
 	case seen.ended():
 		return down("%s has exited with %d", name, state.ExitCode)
 	}

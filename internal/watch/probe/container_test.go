@@ -128,7 +128,7 @@ func TestContainersAreJudged(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			got := run(t, ops.ProbeSpec{Type: "container", Container: c.name, Socket: socket})
+			got := asksEngine(t, socket, ops.ProbeSpec{Type: "container", Container: c.name})
 			want(t, got, c.status, c.problem)
 			if got.Type != ops.CheckContainer || got.Probe != "container "+c.name {
 				t.Errorf("got %+v", got)
@@ -136,15 +136,15 @@ func TestContainersAreJudged(t *testing.T) {
 		})
 	}
 	gone := filepath.Join(t.TempDir(), "none.sock")
-	want(t, run(t, ops.ProbeSpec{Type: "container", Container: "plain", Socket: gone}), ops.Down,
+	want(t, asksEngine(t, gone, ops.ProbeSpec{Type: "container", Container: "plain"}), ops.Down,
 		ops.OneLine("ask the container engine at "+gone+": no such file or directory", longestError))
 }
 
 // The daemon's user is not in the group docker: what to do about it is said, since nothing is wrong with the service.
 func TestAnEngineThatIsNotOurs(t *testing.T) {
-	p := New(Options{Clock: at})
+	p := New(Options{Clock: at, Socket: engineAt("/e.sock")})
 	p.dialer.Control = func(string, string, syscall.RawConn) error { return syscall.EACCES }
-	got := p.Run(t.Context(), "home", []ops.ProbeSpec{{Service: "web", Type: "container", Container: "web", Socket: "/e.sock"}}, ops.ProbeVerify)
+	got := p.Run(t.Context(), "home", []ops.ProbeSpec{{Service: "web", Type: "container", Container: "web"}}, ops.ProbeVerify)
 	want(t, got[0], ops.Down, "the daemon may not use the container engine at /e.sock; give its user the group of this socket (docker)")
 }
 
@@ -153,23 +153,22 @@ func TestRestartsAreNoticedForTenMinutes(t *testing.T) {
 	socket := engine(t, func(string) (int, string) {
 		return http.StatusOK, inspection(t, "web", "running", "", count)
 	})
-	prober := New(Options{Clock: func() time.Time { return now }, Socket: socket})
+	prober := New(Options{Clock: func() time.Time { return now }, Socket: engineAt(socket)})
 	spec := ops.ProbeSpec{Type: "container", Container: "web"}
-	look := func(after time.Duration, restarts, most int) ops.Check {
-		now, count, spec.MaxRestarts = now.Add(after), restarts, most
+	look := func(after time.Duration, restarts int) ops.Check {
+		now, count = now.Add(after), restarts
 		return prober.Run(t.Context(), "home", []ops.ProbeSpec{spec}, ops.ProbeWatch)[0]
 	}
-	want(t, look(0, 4, 0), ops.Healthy, "")
-	want(t, look(time.Minute, 4, 0), ops.Healthy, "")
-	want(t, look(time.Minute, 5, 0), ops.Degraded, "restarts within 10m0s: 1")
-	want(t, look(time.Minute, 5, 0), ops.Degraded, "restarts within 10m0s: 1")
-	want(t, look(time.Minute, 7, 3), ops.Healthy, "")
-	want(t, look(time.Minute, 8, 3), ops.Degraded, "restarts within 10m0s: 4")
-	want(t, look(9*time.Minute, 8, 0), ops.Degraded, "restarts within 10m0s: 3")
-	want(t, look(11*time.Minute, 8, 0), ops.Healthy, "")
-	want(t, look(time.Minute, 0, 0), ops.Healthy, "")
-	want(t, look(time.Minute, 1, 0), ops.Degraded, "restarts within 10m0s: 1")
-	look(2*day, 1, 0)
+	want(t, look(0, 4), ops.Healthy, "")
+	want(t, look(time.Minute, 4), ops.Healthy, "")
+	want(t, look(time.Minute, 5), ops.Degraded, "restarts within 10m0s: 1")
+	want(t, look(time.Minute, 5), ops.Degraded, "restarts within 10m0s: 1")
+	want(t, look(2*time.Minute, 8), ops.Degraded, "restarts within 10m0s: 4")
+	want(t, look(9*time.Minute, 8), ops.Degraded, "restarts within 10m0s: 3")
+	want(t, look(11*time.Minute, 8), ops.Healthy, "")
+	want(t, look(time.Minute, 0), ops.Healthy, "")
+	want(t, look(time.Minute, 1), ops.Degraded, "restarts within 10m0s: 1")
+	look(2*day, 1)
 	if n := len(prober.restarts.seen); n != 1 {
 		t.Errorf("%d containers are remembered", n)
 	}
@@ -177,12 +176,12 @@ func TestRestartsAreNoticedForTenMinutes(t *testing.T) {
 
 func TestTheStartOfAContainerIsReported(t *testing.T) {
 	socket := engine(t, func(string) (int, string) { return http.StatusOK, inspection(t, "web", "running", "", 4) })
-	got := run(t, ops.ProbeSpec{Type: "container", Container: "web", Socket: socket, SlowAfter: time.Nanosecond})
+	got := asksEngine(t, socket, ops.ProbeSpec{Type: "container", Container: "web", SlowAfter: time.Nanosecond})
 	want := ops.Instance{ID: fmt.Sprintf("%064x", "web")[:12], Started: time.Date(2026, 11, 15, 10, 20, 24, 0, time.UTC), Restarts: 4}
 	if got.Instance != want || got.Status != ops.Degraded {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	gone := run(t, ops.ProbeSpec{Type: "container", Container: "web", Socket: filepath.Join(t.TempDir(), "none.sock")})
+	gone := asksEngine(t, filepath.Join(t.TempDir(), "none.sock"), ops.ProbeSpec{Type: "container", Container: "web"})
 	if gone.Instance != (ops.Instance{}) {
 		t.Errorf("got %+v", gone)
 	}

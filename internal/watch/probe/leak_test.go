@@ -40,7 +40,7 @@ func TestNothingIsLeftOpen(t *testing.T) {
 		{Type: "http", URL: web.URL + "/hang", Timeout: soon},
 		{Type: "http", URL: "http://" + silent.Addr().String(), Timeout: soon},
 		{Type: "dns", Host: "web.example.org", Server: names},
-		{Type: "container", Container: "web", Socket: socket},
+		{Type: "container", Container: "web"},
 		{Type: "redis", URL: "redis://" + silent.Addr().String(), Timeout: soon},
 		{Type: "redis", URL: "rediss://" + silent.Addr().String(), Timeout: soon},
 		{Type: "postgres", URL: "postgres://watch:hunter2@" + tinyServer(t, postgres) + "/shop?sslmode=disable"},
@@ -48,10 +48,9 @@ func TestNothingIsLeftOpen(t *testing.T) {
 		{Type: "mysql", URL: "mysql://watch@" + tinyServer(t, mySQL)},
 		{Type: "mysql", URL: "mysql://watch@" + silent.Addr().String(), Timeout: soon},
 		{Type: "tcp", Address: silent.Addr().String()},
-		{Type: "process", Process: "none"},
 		{Type: "command", Command: []string{"true"}},
 	}
-	prober := New(Options{})
+	prober := New(Options{Socket: engineAt(socket)})
 	prober.Run(t.Context(), "home", specs, ops.ProbeWatch) // what is made once is made now
 	goroutines, files := runtime.NumGoroutine(), openFiles(t)
 	for range 5 {

@@ -1,5 +1,5 @@
 // Package probe checks services without an agent: HTTP requests, name lookups, containers, databases, ports, units,
-// processes, commands and the calls of jobs; once (Prober) or at intervals (Scheduler). Package health decides what the results mean.
+// commands and the calls of jobs; once (Prober) or at intervals (Scheduler). Package health decides what the results mean.
 package probe
 
 import (
@@ -35,8 +35,8 @@ type Options struct {
 	HTTPClient *http.Client // its CheckRedirect is replaced
 	Path       string       // PATH of probe commands
 	Systemctl  string       // the systemctl program
-	Proc       string       // where the kernel lists processes
-	Socket     string       // unix socket of the Docker or Podman API
+	// Socket is the unix socket of the Docker or Podman API that an environment uses; nil: the usual one.
+	Socket func(environment string) string
 	// Databases open databases of the types postgres and mysql.
 	Databases map[string]OpenDatabase
 	// Heartbeats returns what is known of the calls of a service's jobs; without it, probes of this type find out nothing.
@@ -53,8 +53,7 @@ type Prober struct {
 	dialer     net.Dialer
 	path       string
 	systemctl  string
-	proc       string
-	socket     string
+	socket     func(environment string) string
 	databases  map[string]OpenDatabase
 	heartbeats func(ctx context.Context, environment, service string) ([]ops.Heartbeat, error)
 	allow      func(argv []string) error
@@ -68,11 +67,13 @@ func New(o Options) *Prober {
 		heartbeats: o.Heartbeats,
 		path:       cmp.Or(o.Path, "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
 		systemctl:  cmp.Or(o.Systemctl, "systemctl"),
-		proc:       cmp.Or(o.Proc, "/proc"),
-		socket:     cmp.Or(o.Socket, defaultSocket),
+		socket:     o.Socket,
 	}
 	if p.clock == nil {
 		p.clock = time.Now
+	}
+	if p.socket == nil {
+		p.socket = func(string) string { return defaultSocket }
 	}
 	if p.client == nil {
 		p.client = &http.Client{Transport: freshConnections(false)}
@@ -158,7 +159,7 @@ func (p *Prober) find(ctx context.Context, environment string, spec ops.ProbeSpe
 	case "dns":
 		return p.dns(ctx, spec)
 	case "container":
-		return p.container(ctx, spec)
+		return p.container(ctx, environment, spec)
 	case "postgres", "mysql":
 		return p.database(ctx, spec)
 	case "redis":
@@ -167,8 +168,6 @@ func (p *Prober) find(ctx context.Context, environment string, spec ops.ProbeSpe
 		return p.tcp(ctx, spec)
 	case "systemd":
 		return p.systemd(ctx, spec)
-	case "process":
-		return p.process(ctx, spec)
 	case "command":
 		return p.command(ctx, spec)
 	case ops.ProbeHeartbeat:
@@ -180,7 +179,7 @@ func (p *Prober) find(ctx context.Context, environment string, spec ops.ProbeSpe
 
 // Types lists the types of probe.
 func Types() []string {
-	return []string{"http", "dns", "container", "postgres", "mysql", "redis", "tcp", "systemd", "process", "command", ops.ProbeHeartbeat}
+	return []string{"http", "dns", "container", "postgres", "mysql", "redis", "tcp", "systemd", "command", ops.ProbeHeartbeat}
 }
 
 // heartbeat finds out whether a job has called in time. Where nothing is recorded yet, there is nothing to find out.
@@ -244,8 +243,6 @@ func Describe(spec ops.ProbeSpec) string {
 		return "tcp " + spec.Address
 	case "systemd":
 		return "systemd " + spec.Unit
-	case "process":
-		return "process " + spec.Process
 	case "command":
 		return "command " + strings.Join(spec.Command, " ")
 	default:

@@ -22,8 +22,21 @@ func at() time.Time { return time.Date(2026, 1, 31, 10, 42, 0, 0, time.UTC) }
 
 func run(t *testing.T, spec ops.ProbeSpec) ops.Check {
 	t.Helper()
+	return runWith(t, Options{Clock: at}, spec)
+}
+
+// asksEngine runs a probe with the container engine at a socket.
+func asksEngine(t *testing.T, socket string, spec ops.ProbeSpec) ops.Check {
+	t.Helper()
+	return runWith(t, Options{Clock: at, Socket: engineAt(socket)}, spec)
+}
+
+func engineAt(socket string) func(string) string { return func(string) string { return socket } }
+
+func runWith(t *testing.T, o Options, spec ops.ProbeSpec) ops.Check {
+	t.Helper()
 	spec.Service = "web"
-	checks := New(Options{Clock: at}).Run(t.Context(), "home", []ops.ProbeSpec{spec}, ops.ProbeVerify)
+	checks := New(o).Run(t.Context(), "home", []ops.ProbeSpec{spec}, ops.ProbeVerify)
 	if len(checks) != 1 {
 		t.Fatalf("%d results", len(checks))
 	}
@@ -149,7 +162,7 @@ func TestFailedConnectionsAreDownInAFewWords(t *testing.T) {
 		t,
 		run(t, ops.ProbeSpec{Type: "icmp"}),
 		ops.Down,
-		`unknown probe type "icmp": use http, dns, container, postgres, mysql, redis, tcp, systemd, process, command, heartbeat`,
+		`unknown probe type "icmp": use http, dns, container, postgres, mysql, redis, tcp, systemd, command, heartbeat`,
 	)
 }
 

@@ -54,41 +54,6 @@ esac
 	}
 }
 
-func TestProcessesAreFoundByName(t *testing.T) {
-	proc := t.TempDir()
-	for pid, files := range map[string][2]string{
-		"1":     {"1 (systemd) S 0", "/sbin/init\x00"},
-		"12":    {"12 (nginx) S 1", "nginx: master process /usr/sbin/nginx\x00"},
-		"13":    {"13 (very-long-progr) R 1", "/opt/very-long-program-name\x00--flag\x00"},
-		"14":    {"14 (dead) Z 1", ""},
-		"15":    {"15 (a) b) S 1", ""},
-		"16":    {"16 (kworker/0:1) S 2", ""},
-		"17":    {"broken", ""},
-		"self":  {"99 (self) R 1", "self\x00"},
-		"other": {"", ""},
-	} {
-		folder := filepath.Join(proc, pid)
-		must(t, os.Mkdir(folder, 0o700))
-		for i, name := range []string{"stat", "cmdline"} {
-			must(t, os.WriteFile(filepath.Join(folder, name), []byte(files[i]), 0o600))
-		}
-	}
-	prober := New(Options{Proc: proc})
-	for name, found := range map[string]bool{
-		"init": true, "systemd": true, "nginx": true, "very-long-program-name": true, "a) b": true, "kworker/0:1": true,
-		"dead": false, "self": false, "ngin": false, "very-long": false, "flag": false,
-	} {
-		got := prober.Run(t.Context(), "home", []ops.ProbeSpec{{Type: "process", Process: name}}, ops.ProbeWatch)[0]
-		if found {
-			want(t, got, ops.Healthy, "")
-		} else {
-			want(t, got, ops.Down, "no process "+name+" runs")
-		}
-	}
-	self := filepath.Base(os.Args[0])
-	want(t, run(t, ops.ProbeSpec{Type: "process", Process: self}), ops.Healthy, "")
-}
-
 func TestACommandThatIsNotAllowedIsNotRun(t *testing.T) {
 	mark := filepath.Join(t.TempDir(), "mark")
 	prober := New(Options{Allow: func(argv []string) error {
@@ -119,12 +84,10 @@ func TestProbesAreValidated(t *testing.T) {
 		{"needs host", ops.ProbeSpec{Type: "dns"}},
 		{"unknown record type", ops.ProbeSpec{Type: "dns", Host: "a", Record: "ANY"}},
 		{"is not a container name", ops.ProbeSpec{Type: "container", Container: "a/b"}},
-		{"is not an absolute path", ops.ProbeSpec{Type: "container", Container: "a", Socket: "docker.sock"}},
 		{"give the address as postgres://", ops.ProbeSpec{Type: "postgres", URL: "db"}},
 		{"give the address as redis://", ops.ProbeSpec{Type: "redis", URL: "http://a"}},
 		{"is not host:port", ops.ProbeSpec{Type: "tcp", Address: "a"}},
 		{"needs unit", ops.ProbeSpec{Type: "systemd"}},
-		{"without its folder", ops.ProbeSpec{Type: "process", Process: "/bin/a"}},
 		{"needs command", ops.ProbeSpec{Type: "command"}},
 		{"unknown probe type", ops.ProbeSpec{Type: "ping"}},
 		{"must not be negative", ops.ProbeSpec{Type: "tcp", Address: "a:1", FailAfter: -1}},

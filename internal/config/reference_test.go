@@ -2,7 +2,6 @@ package config
 
 import (
 	"embed"
-	"encoding/json"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -17,8 +16,8 @@ import (
 //go:embed reference/*.md
 var prose embed.FS
 
-// Reference renders docs/configuration.md.
-func Reference() (string, error) {
+// reference renders docs/configuration.md.
+func reference() (string, error) {
 	files, err := fs.Glob(prose, "reference/*.md") // sorted by their numbers
 	if err != nil {
 		return "", fmt.Errorf("list reference: %w", err)
@@ -162,124 +161,4 @@ func writePrices(b *strings.Builder) {
 		}
 		b.WriteString("```\n")
 	}
-}
-
-// DefaultTools describes the tool lists of the tiers where the operator gives none.
-func DefaultTools() string {
-	var b strings.Builder
-	for t := ops.Tier1; t <= ops.LastTier; t++ {
-		lists := defaultTools(t, ops.ContextResume, ops.Protected{
-			Files: strings.Split(defaultProtectedFiles, ","), Volumes: strings.Split(defaultVolumes, ","),
-		})
-		fmt.Fprintf(&b, "\n%s, %s. Tools: %s\nDisallowed:\n  %s\n",
-			t, strings.ToLower(t.Title()), strings.Join(lists.Tools, ","), strings.Join(lists.Disallowed, "\n  "))
-	}
-	return b.String()
-}
-
-// SchemaID names the schema of the configuration file.
-const SchemaID = "https://claudeops.dev/schemas/config/v1.json"
-
-// Schema is the JSON Schema of the configuration file, for editors. It is made from the same table as everything else; what
-// only several settings together get wrong is reported by the check alone.
-func Schema() ([]byte, error) {
-	root := section()
-	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-	root["$id"] = SchemaID
-	root["title"] = "claudeops.yaml"
-	root["description"] = "Configuration of Claude Ops."
-	for _, f := range newConfig().settings() {
-		insert(root, f.key, fieldSchema(f))
-		if f.also != "" {
-			insert(root, f.also, fieldSchema(f))
-		}
-		if f.secret {
-			insert(root, f.fileKey(), map[string]any{"type": "string", "description": "File that holds: " + f.doc})
-		}
-	}
-	properties := root["properties"].(map[string]any)
-	for _, f := range newConfig().settings() {
-		if name, _, _ := strings.Cut(f.key, "."); f.alone {
-			properties[name] = map[string]any{"anyOf": []any{fieldSchema(f), properties[name]}}
-		}
-	}
-	return json.MarshalIndent(root, "", "  ")
-}
-
-// section is the schema of keys that have no values yet.
-func section() map[string]any {
-	return map[string]any{"type": []any{"object", "null"}, "properties": map[string]any{}, "additionalProperties": false}
-}
-
-// insert puts the schema of a key below its sections.
-func insert(into map[string]any, key string, schema map[string]any) {
-	name, rest, deeper := strings.Cut(key, ".")
-	properties := into["properties"].(map[string]any)
-	if !deeper {
-		properties[name] = schema
-		return
-	}
-	if properties[name] == nil {
-		properties[name] = section()
-	}
-	insert(properties[name].(map[string]any), rest, schema)
-}
-
-// fieldSchema is what a field takes, with its description and its default.
-func fieldSchema(f field) map[string]any {
-	out := maps.Clone(f.schema())
-	out["description"] = f.meaning()
-	switch {
-	case f.def == "":
-	case f.isBool():
-		out["default"] = f.def == "true" || f.def == "on"
-	case out["type"] == "integer" || out["type"] == "number":
-		out["default"] = json.Number(f.def)
-	default:
-		out["default"] = f.def
-	}
-	return out
-}
-
-// objectSchema is an object with fields. A field that only some types of entries have is required for those types only.
-func objectSchema(fields []field) map[string]any {
-	properties, required, conditions := map[string]any{}, []any{}, []any{}
-	for _, f := range fields {
-		properties[f.key] = fieldSchema(f)
-		if !f.required {
-			continue
-		}
-		if f.only == nil {
-			required = append(required, f.key)
-			continue
-		}
-		conditions = append(conditions, map[string]any{
-			"if": map[string]any{
-				"properties": map[string]any{"type": map[string]any{"enum": f.only}}, "required": []any{"type"},
-			},
-			"then": map[string]any{"required": []any{f.key}},
-		})
-	}
-	out := map[string]any{"type": "object", "properties": properties, "additionalProperties": false}
-	if len(required) > 0 {
-		out["required"] = required
-	}
-	if len(conditions) > 0 {
-		out["allOf"] = conditions
-	}
-	return out
-}
-
-func arrayOf(item map[string]any) map[string]any {
-	return map[string]any{"type": []any{"array", "null"}, "items": item}
-}
-
-// singleSchema is a text; YAML reads some texts as numbers or as true and false.
-func singleSchema() map[string]any {
-	return map[string]any{"type": []any{"string", "number", "boolean"}}
-}
-
-// listSchema is a list, one entry alone, or a text that is split.
-func listSchema(item map[string]any) map[string]any {
-	return map[string]any{"anyOf": []any{item, map[string]any{"type": "string"}, map[string]any{"type": "array", "items": item}}}
 }
