@@ -230,7 +230,6 @@ func TestARepairThatHeldThreeTimesBecomesAReflex(t *testing.T) {
 	telegram.Press(t, asked, "Make it a reflex", 42, "alice")
 	d.until("it is on", func() bool { return e.reflexes()[0].State == ops.ReflexOn })
 	contains(t, "the record", e.audits(), "@mallory (Telegram 666) by Telegram was refused", "@alice (Telegram 42) switched reflex 1 (fix of web) on")
-	contains(t, "the export", e.run("reflexes", "export").stdout, `do: ["fix"]`, "earned by C-1, C-2, C-3")
 
 	last := e.cycle().Cycle.ID
 	next := func() (c ops.Claimed) {

@@ -198,6 +198,7 @@ func claims(outcome string, confidence float64) agenttest.Play {
 func TestPeople_ARepairThatItsAgentDoubtsIsReviewed(t *testing.T) {
 	t.Parallel()
 	b := climbing(t, slices.Concat(agenttest.InOrder(1, finds(1), looks()), agenttest.InOrder(2, claims("resolved", 0.4))))
+	b.env = append(b.env, "CLAUDEOPS_MAX_TIER=2")
 	b.once(6)
 	c := b.cycle()
 	if c.Cycle.Status != ops.CycleWaitingHuman || len(c.Journal.Approvals) != 1 || c.Journal.Approvals[0].Kind != ops.ApprovalReview {
