@@ -247,12 +247,19 @@ func TestARepairThatHeldThreeTimesBecomesAReflex(t *testing.T) {
 	}
 	_, page := d.get("/services/default/web")
 	contains(t, "the page", page, "<strong>on</strong>", "C-1", "Done 1 times, helped 1 times.")
-	e.breaks() // on probation
+	e.breaks() // on probation: a relapse is its next try, and tells nothing against it
+	if c := next(); len(c.Journal.Sessions) != 0 || c.Cycle.VerifiedBy != ops.ProofReflex {
+		t.Errorf("%s by %q with %d sessions: %s", c.Cycle.Status, c.Cycle.VerifiedBy, len(c.Journal.Sessions), c.Cycle.Reason)
+	}
+	if got := e.reflexes()[0]; got.State != ops.ReflexOn || got.Done != 2 {
+		t.Errorf("it is %+v", got)
+	}
+	e.breaks() // its tries are used up
 	if c := next(); len(c.Journal.Sessions) != 2 || c.Cycle.VerifiedBy != ops.ProofProbe {
 		t.Errorf("%s by %q with %d sessions: %s", c.Cycle.Status, c.Cycle.VerifiedBy, len(c.Journal.Sessions), c.Cycle.Reason)
 	}
-	if got := e.reflexes()[0]; got.State != ops.ReflexIsOff || got.Person != ops.Supervisor || got.Done != 1 || got.Helped != 0 {
-		t.Errorf("it is %+v", got)
+	if r := e.run("reflexes", "disable", "1", "--reason", "it only helps for a minute"); r.code != 0 || e.reflexes()[0].State != ops.ReflexIsOff {
+		t.Errorf("a person cannot switch it off: %s", r.stderr)
 	}
 	if r := e.run("reflexes", "enable", "1", "--reason", "again"); r.code != 0 || e.reflexes()[0].State != ops.ReflexOn {
 		t.Errorf("a person cannot switch it on again: %s", r.stderr)

@@ -603,15 +603,18 @@ func TestProbation_GreenProbesDoNotProveWhatDoesNotRun(t *testing.T) {
 			url, broken := breakable(t)
 			b := climbing(t, slices.Concat(agenttest.InOrder(1, finds(1)), agenttest.InOrder(2, repairing(broken)))).configured(fmt.Sprintf(
 				"docker: {broker: off, socket: %s}\nservices: [{name: web, container: web, probes: [{type: http, url: %q, timeout: 2s}]}]\n", exitedEngine(t, &runs), url))
+			b.env = append(b.env, "CLAUDEOPS_MAX_TIER=2")
 			breakIt(t, broken)
-			b.once(0)
+			if up {
+				b.once(0)
+			} else {
+				b.once(6)
+			}
 			c, i := b.cycle().Cycle, b.incidents()
-			if c.Status != ops.CycleResolved || c.Verified == nil || *c.Verified != up || len(i) != 1 || (i[0].ResolvedAt != nil) != up {
+			if (c.Status == ops.CycleResolved) != up || len(i) != 1 || (i[0].ResolvedAt != nil) != up {
 				t.Fatalf("the cycle is %s, verified %v: %s; incidents are %+v", c.Status, c.Verified, c.Reason, i)
 			}
 			if !up {
-				contains(t, "the reason", c.Reason, "but its container web has exited with 137; unverified")
-				contains(t, "the list", b.run("cycles", "list").stdout, "resolved, unverified")
 				contains(t, "the events", b.run("events").stdout, "web answers its probes, but its container web has exited with 137")
 				if got := b.run("services", "list").stdout; strings.Contains(got, "down") {
 					t.Errorf("the service is shown as down, which no probe says:\n%s", got)

@@ -184,7 +184,7 @@ func apiSaid(texts ...string) evidence {
 // claims are the rows about what a session that ended by itself left behind.
 func claims() []row {
 	return []row{
-		on("probe-red", TypeProbe, ops.RecoveryReplan, "a probe still finds the service down or degraded, so the approach did not work",
+		on("probe-red", TypeProbe, ops.RecoveryReplan, "our own look still finds it wrong, so the approach did not work",
 			evidence{also: probeRed}),
 		on("judge-goal", TypeGoal, ops.RecoveryReplan, "the judge finds that the goal was missed",
 			evidence{verdict: "FAIL", also: wrongGoal}),
