@@ -24,7 +24,11 @@ const (
 )
 
 // worker advances one cycle.
-type worker struct{ stop context.CancelCauseFunc }
+type worker struct {
+	stop context.CancelCauseFunc
+	// asked: another job of its cycle was completed because of it. It may have left the cycle by then, so the sweep looks again.
+	asked bool
+}
 
 // cycles works on the jobs of cycles.
 type cycles struct {
@@ -91,6 +95,7 @@ func (e *Engine) take(a cycleArgs, queue string) (context.Context, time.Duration
 	wait := e.pace.Wait(a.Cycle, e.o.Clock())
 	switch {
 	case e.busy[a.Cycle] != nil:
+		e.busy[a.Cycle].asked = true
 		return nil, never
 	case e.draining:
 		return nil, 0 // another host takes it
@@ -106,7 +111,7 @@ func (e *Engine) take(a cycleArgs, queue string) (context.Context, time.Duration
 	}
 	delete(e.adopting, a.Cycle)
 	ctx, stop := e.work()
-	e.busy[a.Cycle] = &worker{stop}
+	e.busy[a.Cycle] = &worker{stop: stop}
 	e.workers.Add(1)
 	return ctx, never
 }
@@ -114,8 +119,12 @@ func (e *Engine) take(a cycleArgs, queue string) (context.Context, time.Duration
 func (e *Engine) finish(ctx context.Context, a cycleArgs, err error) {
 	defer e.workers.Done()
 	e.mu.Lock()
-	e.busy[a.Cycle].stop(nil)
+	worker := e.busy[a.Cycle]
+	worker.stop(nil)
 	delete(e.busy, a.Cycle)
+	if worker.asked {
+		e.again[a.Cycle] = true
+	}
 	switch {
 	case err == nil:
 		e.pace.Forget(a.Cycle)
