@@ -121,7 +121,7 @@ func printIncident(w io.Writer, i api.Incident) {
 		if f.OverAt != nil {
 			state = "over since " + stamp(f.OverAt) + ": " + clean(f.How)
 		}
-		fmt.Fprintf(w, "Found by %s: %s (%s)\n", f.By, clean(f.What), state)
+		fmt.Fprintf(w, "Found by %s: %s (%s)\n", ops.FindingKind(f.By).Finder(), clean(f.What), state)
 	}
 	for _, part := range []struct{ name, text string }{{"Findings", r.Findings}, {"Tried", r.Tried}, {"To do", r.Recommendation}} {
 		if part.text != "" {

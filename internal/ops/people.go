@@ -269,6 +269,18 @@ const (
 	FoundByAgent FindingKind = "agent" // an agent, and no probe can
 )
 
+// Finder says who found it.
+func (k FindingKind) Finder() string {
+	switch k {
+	case FoundByProbe:
+		return "a probe"
+	case FoundByLook:
+		return "our look at what runs it"
+	case FoundByAgent:
+	}
+	return "an agent"
+}
+
 // IncidentFinding is one thing that a human is called for. An incident is over when all of its findings are.
 type IncidentFinding struct {
 	Service string      `json:"service,omitempty"`

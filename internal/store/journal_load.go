@@ -171,9 +171,7 @@ func elsewhere(ctx context.Context, q db.Querier, c ops.Cycle) ([]ops.Hold, erro
 	if !c.Charge.Open {
 		return nil, nil
 	}
-	others, err := db.List(ctx, q, func(r db.Row) (o ops.Cycle, err error) {
-		return o, r.Scan(&o.ID, db.ToJSON(&o.Charge))
-	}, `SELECT c.id, c.charge FROM cycles c WHERE c.environment = ? AND c.ended_at IS NULL AND c.id <> ? ORDER BY c.id`, c.Environment, c.ID)
+	others, err := charges(ctx, q, ` AND c.environment = ? AND c.id <> ?`, c.Environment, c.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -184,6 +182,20 @@ func elsewhere(ctx context.Context, q db.Querier, c ops.Cycle) ([]ops.Hold, erro
 		}
 	}
 	return out, nil
+}
+
+// charges reads what cycles that have not ended work on now: what their newest decision handed on, else what they were started for.
+func charges(ctx context.Context, q db.Querier, which string, args ...any) ([]ops.Cycle, error) {
+	return db.List(ctx, q, func(r db.Row) (o ops.Cycle, err error) {
+		var handed []string
+		err = r.Scan(&o.ID, db.ToJSON(&o.Charge), db.ToJSON(&handed))
+		if len(handed) > 0 {
+			o.Charge = ops.Charge{Services: handed}
+		}
+		return o, err
+	}, `SELECT c.id, c.charge, COALESCE((SELECT e.services FROM escalations e WHERE e.cycle_id = c.id AND e.services IS NOT NULL
+			AND e.decision <> ? ORDER BY e.id DESC LIMIT 1), '[]')
+		FROM cycles c WHERE c.ended_at IS NULL`+which+` ORDER BY c.id`, append([]any{ops.VerdictRefused}, args...)...)
 }
 
 // windows reads the context window that was last reported for each handler's model.

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"hash/fnv"
 	"strings"
 	"time"
@@ -169,7 +170,7 @@ func (s *Reports) Counts(ctx context.Context) (Counts, error) {
 
 // Situation holds the rows that say what is done about problems now.
 type Situation struct {
-	Open      []CycleSummary // cycles that have not ended, newest first
+	Open      []CycleSummary // cycles that have not ended, newest first, each with what it works on now
 	Causes    []ops.Cause    // open ones, newest first
 	Ended     []ops.Cycle    // the cycles of those causes that have ended
 	Held      []HeldService
@@ -205,6 +206,15 @@ func (s *Reports) Situation(ctx context.Context, services map[string][]string) (
 		if len(cycles) > 0 {
 			if out.Open, err = withSessions(ctx, tx, cycles); err != nil {
 				return err
+			}
+			now, err := charges(ctx, tx, "")
+			if err != nil {
+				return err
+			}
+			for i := range out.Open {
+				if n := slices.IndexFunc(now, func(c ops.Cycle) bool { return c.ID == out.Open[i].ID }); n >= 0 {
+					out.Open[i].Charge = now[n].Charge
+				}
 			}
 		}
 		if out.Causes, err = db.List(ctx, tx, scanCause, selectCauses+` WHERE z.resolved_at IS NULL ORDER BY z.id DESC LIMIT ?`,

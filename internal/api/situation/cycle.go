@@ -1,7 +1,6 @@
 package situation
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -11,41 +10,32 @@ import (
 	"claudeops/internal/store"
 )
 
-// cycleOf is the cycle that works on a service, or nil.
+// cycleOf is the cycle that works on a service, or nil: it has the service in its charge, or the one that the service depends on; a look
+// has what it was found in, or has opened an incident for.
 func (f Facts) cycleOf(s Service) *store.CycleSummary {
 	for n := range f.Open {
 		c := &f.Open[n]
 		if c.Environment != s.Environment {
 			continue
 		}
+		if slices.Contains(c.Charge.Services, s.Name) {
+			return c
+		}
 		for _, cause := range f.Causes {
-			if cause.Cycle == c.ID && (slices.Contains(cause.Services, s.Name) || slices.Contains(cause.Affected, s.Name)) {
+			ours := func(name string) bool { return c.Charge.Open || slices.Contains(c.Charge.Services, name) }
+			about := slices.Contains(cause.Affected, s.Name) || slices.Contains(cause.Services, s.Name) && ours(s.Name)
+			if cause.Cycle == c.ID && about && slices.ContainsFunc(cause.Services, ours) {
 				return c
 			}
 		}
 		for _, i := range f.Incidents {
-			if i.Environment == s.Environment && i.Service == s.Name && (i.LastCycle == c.ID || i.Waiting != nil && *i.Waiting == c.ID) {
-				return c
-			}
-		}
-		for _, session := range c.Sessions {
-			if slices.Contains(affected(session), s.Name) {
+			asks := i.Waiting != nil && *i.Waiting == c.ID
+			if i.Environment == s.Environment && i.Service == s.Name && (asks || c.Charge.Open && i.LastCycle == c.ID) {
 				return c
 			}
 		}
 	}
 	return nil
-}
-
-// affected are the services in the handoff of a session.
-func affected(s ops.Session) []string {
-	var h struct {
-		Services []string `json:"services_affected"`
-	}
-	if len(s.HandoffJSON) == 0 || json.Unmarshal(s.HandoffJSON, &h) != nil {
-		return nil // an unreadable handoff names nobody
-	}
-	return h.Services
 }
 
 func (f Facts) byCycle(s Service) (state, bool) {

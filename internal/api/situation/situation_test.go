@@ -35,6 +35,7 @@ func cycle(c ops.Cycle, sessions ...ops.Session) func(*situation.Facts) {
 			c.CreatedAt = now().Add(-time.Minute)
 		}
 		f.Causes = []ops.Cause{{Environment: "home", Services: []string{"web"}, Cycle: 2}}
+		c.Charge = ops.Charge{Services: []string{"web"}}
 		if c.Status.Ended() {
 			f.Ended = []ops.Cycle{c}
 			return
@@ -167,6 +168,13 @@ func TestWhatIsBeingDone(t *testing.T) {
 		{
 			"nothing", broken(func(f *situation.Facts) { f.NextChecks = map[string]time.Time{"home": at14} }),
 			[]string{"web is down: no agent works on it; the next check is at 14:00"},
+		},
+		{
+			"a chain that was told to leave it alone is not the one that works on it",
+			broken(running(ops.Session{Tier: 2}), incident(ops.Incident{LastCycle: 2, DeniedUntil: ops.Ptr(at14)}), func(f *situation.Facts) {
+				f.Open[0].Charge.Services = []string{"db"}
+			}),
+			[]string{"C-2 Scheduled check: Tier 2 is working, 40 s", "web is down: somebody said no, agents stopped until 14:00 or until the facts change"},
 		},
 		{"unsettled", broken(hold(ops.HoldUnsettled, "", time.Time{}), counted(2, 3)), nil},
 		{"several", broken(running(ops.Session{Tier: 2}), func(f *situation.Facts) {
