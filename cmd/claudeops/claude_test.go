@@ -689,7 +689,7 @@ func TestAnUnknownVersionIsNotAskedForStructuredOutput(t *testing.T) {
 	expect(t, calls[1], "--resume", sessions[0].CLISessionID)
 	warned := false
 	for _, e := range b.events(ops.LevelWarning) {
-		warned = warned || strings.Contains(e.Message, "does not tell its version")
+		warned = warned || strings.Contains(e.Message.Words(), "does not tell its version")
 	}
 	if !warned {
 		t.Error("no warning about the version")

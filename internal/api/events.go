@@ -21,6 +21,12 @@ type Event struct {
 	Environment *string       `json:"environment"`
 	Level       string        `json:"level"`
 	Kind        ops.EventKind `json:"kind"`
+	Verb        ops.Verb      `json:"verb" doc:"What happened; docs/events.md lists them all."`
+	ActorKind   ops.ActorKind `json:"actor_kind" enum:"person,agent,supervisor"`
+	Actor       *string       `json:"actor" doc:"The name of the person."`
+	SubjectKind *string       `json:"subject_kind"`
+	SubjectID   *string       `json:"subject_id" doc:"A number, or the name of a service, host or token."`
+	Reason      *string       `json:"reason" doc:"What the actor gave as the reason."`
 	Service     *string       `json:"service"`
 	Message     string        `json:"message"`
 }
@@ -62,7 +68,8 @@ func (s *server) listEvents(ctx context.Context, q *eventsQuery) (*body[list[Eve
 func EventRow(e ops.Event) Event {
 	return Event{
 		ID: e.ID, At: e.At, CycleID: (*int64)(e.CycleID), SessionID: (*int64)(e.SessionID),
-		Environment: text(e.Environment), Level: string(e.Level), Kind: e.Kind,
-		Service: text(e.Service), Message: e.Message,
+		Environment: text(e.Environment), Level: string(e.Level), Kind: e.Kind(), Verb: e.Verb,
+		ActorKind: e.By().Kind, Actor: text(e.Actor.Name), SubjectKind: text(string(e.Subject.Kind)), SubjectID: text(e.Subject.ID),
+		Reason: text(e.Reason), Service: text(e.Service), Message: e.Message.Words(),
 	}
 }

@@ -177,8 +177,8 @@ func (a *app) audit(ctx context.Context, s *store.Store, failed error) error {
 		result = "failed"
 	}
 	_, err := s.AddEvent(context.WithoutCancel(ctx), ops.Event{
-		At: time.Now(), Level: ops.LevelInfo, Kind: ops.EventAudit,
-		Message: fmt.Sprintf("%s from command line: %s (%s)", person(), shorten(a.command, 200), result),
+		At: time.Now(), Level: ops.LevelInfo, Verb: ops.VerbCommandRan, Actor: ops.Person(person()),
+		Message: ops.Render(fmt.Sprintf("%s from command line: %s (%s)", person(), shorten(a.command, 200), result)),
 	})
 	return err
 }

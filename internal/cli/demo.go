@@ -200,7 +200,7 @@ func (a *app) printDemoNews(ctx context.Context, s *store.Store, last int64) (in
 	}
 	for _, e := range events {
 		last = e.ID
-		fmt.Fprintf(a.Stderr, "%s  %s\n", e.At.Local().Format("15:04:05"), spoken(e.Message))
+		fmt.Fprintf(a.Stderr, "%s  %s\n", e.At.Local().Format("15:04:05"), spoken(e.Message.Words()))
 	}
 	return last, nil
 }

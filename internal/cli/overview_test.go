@@ -89,7 +89,7 @@ func TestListsBeginAtSince(t *testing.T) {
 			t.Errorf("%s of three days is empty", command)
 		}
 	}
-	if _, err := e.Store.AddEvent(t.Context(), ops.Event{At: e.Now, Level: ops.LevelInfo, Kind: "probe", Service: "jellyfin", Message: "is up"}); err != nil {
+	if _, err := e.Store.AddEvent(t.Context(), ops.Event{At: e.Now, Level: ops.LevelInfo, Verb: ops.VerbProbeFailed, Service: "jellyfin", Message: ops.Render("is up")}); err != nil {
 		t.Fatal(err)
 	}
 	var found []api.Event

@@ -77,7 +77,7 @@ func (e *elsewhere) chain() (ops.CycleID, []ops.SessionID) {
 			Tier: 1, Model: "haiku", For: 17 * time.Second, Outcome: ops.OutcomeEscalate, Handoff: `{"schema_version":1,"confidence":0.85}`, Lines: []string{"one", "two"},
 			Figures:  ops.Figures{CostUSD: ops.Ptr(0.25), NumTurns: ops.Ptr[int64](4), DurationMS: ops.Ptr[int64](17_000)},
 			Decision: &ops.Decision{SourceHandler: "tier1", TargetHandler: "tier2", Reason: "it is down", Depth: 1, MaxDepth: 2, Verdict: ops.VerdictEscalate},
-			Events:   []ops.Event{{Level: ops.LevelWarning, Kind: "check", Service: "jellyfin", Message: "is down"}},
+			Events:   []ops.Event{{Level: ops.LevelWarning, Verb: ops.VerbProbeFailed, Service: "jellyfin", Message: ops.Render("is down")}},
 		},
 		apitest.Run{Tier: 2, Model: "sonnet", For: time.Minute, Outcome: ops.OutcomeResolved, Figures: ops.Figures{CostUSD: ops.Ptr(0.5)}})
 }

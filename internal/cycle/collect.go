@@ -24,7 +24,7 @@ func (a *Advancer) collect(ctx context.Context, env ops.Environment, now ops.Cla
 		if present {
 			r.Events = append(
 				r.Events,
-				a.warn(env, *s, ops.EventHandoff, "the session left a handoff file beside its structured outcome; the file is deleted unread"),
+				a.warn(env, *s, ops.VerbHandoffWarned, "the session left a handoff file beside its structured outcome; the file is deleted unread"),
 			)
 		}
 		return
@@ -92,12 +92,12 @@ func (a *Advancer) structured(env ops.Environment, r *ops.Result) bool {
 	}
 	o, found := report.Outcome(s.OutcomeJSON, s.Tier)
 	for _, w := range found.Warnings {
-		r.Events = append(r.Events, a.warn(env, *s, ops.EventOutcome, w))
+		r.Events = append(r.Events, a.warn(env, *s, ops.VerbOutcomeWarned, w))
 	}
 	if !found.OK() {
 		problem := "the structured outcome is not valid: " + strings.Join(report.Sentences(found.Errors), "; ")
 		if !s.Structured {
-			r.Events = append(r.Events, a.warn(env, *s, ops.EventOutcome, problem)) // nobody asked for it
+			r.Events = append(r.Events, a.warn(env, *s, ops.VerbOutcomeWarned, problem)) // nobody asked for it
 			return false
 		}
 		s.Outcome, s.Failure, s.Error = ops.OutcomeInconclusive, ops.FailureOutcome, problem
@@ -117,7 +117,8 @@ func (a *Advancer) structured(env ops.Environment, r *ops.Result) bool {
 		s.HandoffJSON, s.Proposal = raw, &ops.Proposal{Handoff: o.Handoff}
 	}
 	for _, e := range o.Events {
-		event := a.warn(env, *s, ops.EventAgent, e.Message)
+		event := a.warn(env, *s, ops.VerbAgentReported, e.Message)
+		event.Actor.Kind = ops.ActorAgent
 		event.Level, event.Service = e.Level, e.Service
 		r.Events = append(r.Events, event)
 	}

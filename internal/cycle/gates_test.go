@@ -100,7 +100,7 @@ func TestAServiceThatWasLeftDownIsTold(t *testing.T) {
 	s.advance(t)
 	found := false
 	for _, e := range s.journal.events {
-		found = found || (e.Level == ops.LevelCritical && strings.Contains(e.Message, "did not bring up again: web"))
+		found = found || (e.Level == ops.LevelCritical && strings.Contains(e.Message.Words(), "did not bring up again: web"))
 	}
 	if !found || len(s.journal.notices) != 1 {
 		t.Errorf("events %+v, notices %+v", s.journal.events, s.journal.notices)

@@ -63,8 +63,8 @@ func (a *Advancer) probe(ctx context.Context, env ops.Environment, now ops.Claim
 	}
 	for _, c := range bad {
 		result.Events = append(result.Events, ops.Event{
-			At: c.At, CycleID: &now.Cycle.ID, Environment: env.Name, Level: ops.LevelWarning, Kind: ops.EventProbe,
-			Service: c.Service, Message: fmt.Sprintf("%s is %s: %s", c.Service, c.Status, c.Error),
+			At: c.At, CycleID: &now.Cycle.ID, Environment: env.Name, Level: ops.LevelWarning, Verb: ops.VerbProbeFailed,
+			Service: c.Service, Message: ops.Render(fmt.Sprintf("%s is %s: %s", c.Service, c.Status, c.Error)),
 		})
 	}
 	return result
@@ -142,8 +142,8 @@ func (a *Advancer) excuse(env ops.Environment, now ops.Claimed, r ops.Result) op
 		}
 		r.Checks = slices.DeleteFunc(r.Checks, func(o ops.Check) bool { return o.Service == c.Service })
 		r.Events = append(r.Events, ops.Event{
-			At: c.At, CycleID: &now.Cycle.ID, Environment: env.Name, Level: ops.LevelInfo, Kind: ops.EventProbe, Service: c.Service,
-			Message: fmt.Sprintf("%s is still down, but %s, which it depends on, has just recovered: it gets time to follow", c.Service, dependency),
+			At: c.At, CycleID: &now.Cycle.ID, Environment: env.Name, Level: ops.LevelInfo, Verb: ops.VerbProbeWaited, Service: c.Service,
+			Message: ops.Render(fmt.Sprintf("%s is still down, but %s, which it depends on, has just recovered: it gets time to follow", c.Service, dependency)),
 		})
 	}
 	return r
@@ -199,8 +199,8 @@ func (a *Advancer) running(ctx context.Context, env ops.Environment, now ops.Cla
 	for _, c := range out.Checks {
 		if c.Status != ops.Healthy {
 			out.Events = append(out.Events, ops.Event{
-				At: c.At, CycleID: &now.Cycle.ID, Environment: env.Name, Level: ops.LevelWarning, Kind: ops.EventProbe,
-				Service: c.Service, Message: fmt.Sprintf("%s answers its probes, but its %s", c.Service, c.Error),
+				At: c.At, CycleID: &now.Cycle.ID, Environment: env.Name, Level: ops.LevelWarning, Verb: ops.VerbProbeDisagreed,
+				Service: c.Service, Message: ops.Render(fmt.Sprintf("%s answers its probes, but its %s", c.Service, c.Error)),
 			})
 		}
 	}

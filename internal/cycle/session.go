@@ -64,11 +64,11 @@ func (a *Advancer) session(ctx context.Context, env ops.Environment, now ops.Cla
 	}
 	a.effects(ctx, env, &result)
 	for _, w := range append(warnings, run.Warnings...) {
-		result.Events = append(result.Events, a.warn(env, s, ops.EventSession, w))
+		result.Events = append(result.Events, a.warn(env, s, ops.VerbSessionWarned, w))
 	}
 	for _, d := range run.Denials {
 		text := fmt.Sprintf("the CLI denied %s: %s", d.Tool, ops.Cut(string(d.Input), 500))
-		result.Events = append(result.Events, a.warn(env, s, ops.EventPermission, text))
+		result.Events = append(result.Events, a.warn(env, s, ops.VerbPermissionWarned, text))
 	}
 	return result, nil
 }
@@ -85,7 +85,7 @@ func (a *Advancer) effects(ctx context.Context, env ops.Environment, r *ops.Resu
 	found, err := a.Effects(ctx, s.ID)
 	if err != nil {
 		// Without them it counts as one that may have changed something.
-		r.Events = append(r.Events, a.warn(env, *s, ops.EventGuard, fmt.Sprintf("what the session was allowed could not be read: %v", err)))
+		r.Events = append(r.Events, a.warn(env, *s, ops.VerbGuardBypassed, fmt.Sprintf("what the session was allowed could not be read: %v", err)))
 		return
 	}
 	r.Effects = &found
@@ -166,7 +166,7 @@ func (a *Advancer) guarded(
 		run.Stop, run.Failure, run.Err, run.Structured, run.Text = halt.Cause, ops.FailureStopped, halt.Why, nil, ""
 	}
 	for _, what := range rec.refused {
-		r.Events = append(r.Events, a.warn(env, *s, ops.EventGuard, fmt.Sprintf("A wall refused %s.", what)))
+		r.Events = append(r.Events, a.warn(env, *s, ops.VerbWallRefused, fmt.Sprintf("A wall refused %s.", what)))
 	}
 	a.leave(ctx, env, held, r)
 	return run, ""
@@ -180,13 +180,13 @@ func (a *Advancer) leave(ctx context.Context, env ops.Environment, held Held, r 
 	down, err := held.Close(ctx)
 	failpoint.Hit("gate.close.after")
 	if err != nil {
-		r.Events = append(r.Events, a.warn(env, *r.Session, ops.EventGuard, fmt.Sprintf("the gates did not close cleanly: %v", err)))
+		r.Events = append(r.Events, a.warn(env, *r.Session, ops.VerbGuardBypassed, fmt.Sprintf("the gates did not close cleanly: %v", err)))
 	}
 	if len(down) == 0 {
 		return
 	}
 	message := fmt.Sprintf("session %d took down and did not bring up again: %s", r.Session.ID, strings.Join(down, ", "))
-	event := a.warn(env, *r.Session, ops.EventGuard, message)
+	event := a.warn(env, *r.Session, ops.VerbGuardBypassed, message)
 	event.Level = ops.LevelCritical
 	r.Events = append(r.Events, event)
 	text := notice.LeftDown(*r.Session, down)
@@ -257,10 +257,10 @@ func spoken(text string) json.RawMessage {
 	return raw
 }
 
-func (a *Advancer) warn(env ops.Environment, s ops.Session, kind ops.EventKind, message string) ops.Event {
+func (a *Advancer) warn(env ops.Environment, s ops.Session, verb ops.Verb, message string) ops.Event {
 	return ops.Event{
 		At: a.Clock(), CycleID: &s.CycleID, SessionID: &s.ID, Environment: env.Name,
-		Level: ops.LevelWarning, Kind: kind, Message: message,
+		Level: ops.LevelWarning, Verb: verb, Message: ops.Render(message),
 	}
 }
 
@@ -334,6 +334,6 @@ func (a *Advancer) interrupted(ctx context.Context, now ops.Claimed, id ops.Sess
 	}
 	return ops.Result{Session: &s, Events: []ops.Event{{
 		At: at, CycleID: &s.CycleID, SessionID: &s.ID, Environment: now.Cycle.Environment,
-		Level: ops.LevelWarning, Kind: ops.EventSession, Message: message,
+		Level: ops.LevelWarning, Verb: ops.VerbSessionInterrupted, Message: ops.Render(message),
 	}}}, nil
 }

@@ -152,11 +152,11 @@ func (a *Advancer) log(ctx context.Context, id ops.CycleID, done ops.Result, ste
 		switch {
 		case e.Level == ops.LevelInfo:
 			continue
-		case e.Message == step.Reason:
-			level, severity = slog.LevelWarn, []any{"kind", e.Kind, "severity", e.Level}
+		case e.Message == ops.Render(step.Reason):
+			level, severity = slog.LevelWarn, []any{"verb", e.Verb, "severity", e.Level}
 			continue // the line of the step says it
 		}
-		a.Logger.WarnContext(ctx, "event", append([]any{"message", ops.Spoken(e.Message), "kind", e.Kind, "severity", e.Level}, attrs...)...)
+		a.Logger.WarnContext(ctx, "event", append([]any{"message", e.Message, "verb", e.Verb, "severity", e.Level}, attrs...)...)
 	}
 	if step.Kind == ops.StepFinish {
 		if todo := Advice(done.Session, step.Result); todo != "" {

@@ -232,7 +232,7 @@ func (h *Host) openStore(ctx context.Context) error {
 	}
 	if lost := s.Lost(); lost != "" {
 		h.Logger.ErrorContext(ctx, "the end of the database is missing", "lost", lost)
-		_, err := s.AddEvent(ctx, ops.Event{At: h.Clock(), Level: ops.LevelCritical, Kind: ops.EventHost, Message: lost})
+		_, err := s.AddEvent(ctx, ops.Event{At: h.Clock(), Level: ops.LevelCritical, Verb: ops.VerbHostTroubled, Message: ops.Render(lost)})
 		if err != nil {
 			return fmt.Errorf("record lost commits: %w", err)
 		}

@@ -47,7 +47,7 @@ func (n *networks) open(ctx context.Context, spec ops.SessionSpec, keys []string
 		return nil, nil, err
 	}
 	event := ops.Event{
-		Environment: spec.Environment, Kind: ops.EventGuard, Level: ops.LevelWarning,
+		Environment: spec.Environment, Verb: ops.VerbKeyInside, Level: ops.LevelWarning,
 		SessionID: ops.Ptr(spec.Session.ID), CycleID: ops.Ptr(spec.Session.CycleID),
 	}
 	if why := KeyInside(c, spec.Env); why != "" {
@@ -55,7 +55,7 @@ func (n *networks) open(ctx context.Context, spec ops.SessionSpec, keys []string
 			return nil, nil, fmt.Errorf("the key would be inside the session: %s; give an API key that the proxy can hold, or list the "+
 				"provider's hosts in sandbox.network_hosts and do not set sandbox.mode: required", why)
 		}
-		event.Message = "Key inside the session: " + why + "."
+		event.Message = ops.Render("Key inside the session: " + why + ".")
 		n.record(ctx, event)
 	}
 	if spec.DryRun {
@@ -63,7 +63,7 @@ func (n *networks) open(ctx context.Context, spec ops.SessionSpec, keys []string
 	}
 	o := network.Options{Keys: keys, Own: n.own, Refused: func(r network.Refusal) {
 		row := event
-		row.Message = fmt.Sprintf("The network refused %s: %s.", r.What, r.Rule)
+		row.Verb, row.Message = ops.VerbWallRefused, ops.Render(fmt.Sprintf("The network refused %s: %s.", r.What, r.Rule))
 		n.record(ctx, row)
 	}}
 	if o.Permits, o.Without, err = Permits(c, n.h.envs[i], tier); err != nil {

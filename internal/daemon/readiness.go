@@ -197,7 +197,7 @@ func errorText(err error) string {
 func (h *Host) tellTrouble(ctx context.Context, trouble error) {
 	at := h.Clock()
 	const resumed = "sessions can start again"
-	event := ops.Event{At: at, Level: ops.LevelInfo, Kind: "host", Message: resumed}
+	event := ops.Event{At: at, Level: ops.LevelInfo, Verb: ops.VerbHostReady, Message: ops.Render(resumed)}
 	errs := []error(nil)
 	if trouble != nil {
 		h.Logger.ErrorContext(ctx, "no session can start", "error", trouble)
@@ -208,7 +208,7 @@ func (h *Host) tellTrouble(ctx context.Context, trouble error) {
 			h.hub.Nudge()
 			return // nothing can be recorded
 		}
-		event.Level, event.Message = ops.LevelCritical, trouble.Error()
+		event.Level, event.Verb, event.Message = ops.LevelCritical, ops.VerbHostTroubled, ops.Render(trouble.Error())
 		text := notice.CannotStart(trouble.Error())
 		_, err := h.store.AddNotice(ctx, ops.Notice{
 			Kind: ops.NoticeHost, Level: ops.LevelCritical, Title: text.Title, Body: text.Body,

@@ -136,13 +136,13 @@ func (h *Host) watchSkew(ctx context.Context) {
 
 func (h *Host) tellSkew(ctx context.Context, ahead time.Duration) bool {
 	event := ops.Event{
-		At: h.Clock(), Level: ops.LevelInfo, Kind: ops.EventHost,
-		Message: fmt.Sprintf("the clock of host %s agrees with the database's again", h.Config.Host.Name),
+		At: h.Clock(), Level: ops.LevelInfo, Verb: ops.VerbHostClock, Subject: ops.Subject{Kind: ops.SubjectHost, ID: h.Config.Host.Name},
+		Message: ops.Render(fmt.Sprintf("the clock of host %s agrees with the database's again", h.Config.Host.Name)),
 	}
 	if ahead.Abs() > ops.MaxClockSkew {
 		event.Level = ops.LevelWarning
-		event.Message = fmt.Sprintf("the clock of host %s is %s the database's; the database's time is used, but synchronize the clocks",
-			h.Config.Host.Name, ops.ClockDifference(ahead))
+		event.Message = ops.Render(fmt.Sprintf("the clock of host %s is %s the database's; the database's time is used, but synchronize the clocks",
+			h.Config.Host.Name, ops.ClockDifference(ahead)))
 	}
 	if _, err := h.store.AddEvent(ctx, event); err != nil {
 		return false // it is tried again

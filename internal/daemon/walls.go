@@ -210,9 +210,11 @@ func (w *sandboxed) Wrap(tier ops.Tier, p agent.Program) (agent.Program, error) 
 // proof records what the walls of a session reported.
 func (w *sandboxed) proof(tier ops.Tier, event ops.Event, line string) (mine bool, err error) {
 	event.Level = ops.LevelInfo
-	event.Message, mine, err = w.Verdict(tier, line)
+	text, mine, err := w.Verdict(tier, line)
+	event.Message = ops.Render(text)
 	if err != nil {
-		event.Level, event.Message = ops.LevelCritical, "The session was stopped: "+err.Error()
+		event.Level, event.Verb = ops.LevelCritical, ops.VerbWallsBroken
+		event.Message = ops.Render("The session was stopped: " + err.Error())
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -224,7 +226,7 @@ func (w *sandboxed) proof(tier ops.Tier, event ops.Event, line string) (mine boo
 
 // sessionEvent is an event of the session that a program is for.
 func sessionEvent(p agent.Program, environment string) ops.Event {
-	event := ops.Event{Environment: environment, Kind: ops.EventGuard}
+	event := ops.Event{Environment: environment, Verb: ops.VerbWallsHold}
 	if id, err := strconv.ParseInt(agent.Variable(p.Env, "CLAUDEOPS_SESSION_ID"), 10, 64); err == nil {
 		event.SessionID = ops.Ptr(ops.SessionID(id))
 	}

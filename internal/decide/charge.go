@@ -460,7 +460,7 @@ func finishRefused(v view) ops.Step {
 		why = append(why, s+": "+v.noTo(s).Why)
 	}
 	reason := notice.Withheld(strings.Join(why, "; "))
-	return finish(ops.CycleSuppressed, reason, v.event(ops.LevelInfo, ops.EventApproval, reason))
+	return finish(ops.CycleSuppressed, reason, v.event(ops.LevelInfo, ops.VerbCycleHeld, reason))
 }
 
 // allHeld: something is wrong, and everything of it is in somebody's hands, or was when the cycle got its turn. A person who asks for
@@ -553,7 +553,7 @@ func (v view) intentHeld() bool {
 func leaveIntent(v view) ops.Step {
 	before, _ := v.forIntent()
 	reason := notice.NotAgain(*v.newest, ops.Holder(before.heldSince(), before.services()[0], v.newest.May()).Why)
-	return finish(ops.CycleSuppressed, reason, v.event(ops.LevelInfo, ops.EventEscalation, reason))
+	return finish(ops.CycleSuppressed, reason, v.event(ops.LevelInfo, ops.VerbCycleHeld, reason))
 }
 
 // flapsNow is the hold of a service that goes up and down, or nil.

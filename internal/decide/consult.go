@@ -24,7 +24,7 @@ func consult(v view, role ops.Role, handler ops.Handler, reason string) ops.Step
 		Kind:    ops.StepQueue,
 		Reason:  reason,
 		Session: v.consultation(role, handler),
-		Events:  []ops.Event{v.event(ops.LevelInfo, ops.EventKind(role), reason)},
+		Events:  []ops.Event{v.event(ops.LevelInfo, ops.VerbConsultAsked, reason)},
 	}
 }
 
@@ -116,7 +116,7 @@ func followPlan(v view) ops.Step {
 			ParentID: v.last.ParentID, RetryOf: &v.last.ID, Attempt: v.attempt(v.last.Tier), Handler: v.worker(),
 			ContextMode: v.freshContext(), Level: ops.RecoveryReplan,
 		},
-		Events: []ops.Event{v.event(ops.LevelInfo, ops.EventRecovery, reason)},
+		Events: []ops.Event{v.event(ops.LevelInfo, ops.VerbRecoveryBegun, reason)},
 	}
 }
 
@@ -153,7 +153,7 @@ func withoutJudge(v view) ops.Step {
 	report := v.report(p)
 	report.Class, report.Services, report.Checks, report.Titles = ops.ClassJudge, nil, nil, nil
 	step.Incident = &report
-	step.Events = append(step.Events, v.event(ops.LevelWarning, ops.EventVerify, why))
+	step.Events = append(step.Events, v.event(ops.LevelWarning, ops.VerbJudgeSilent, why))
 	told := v.told(p)
 	told.Services, told.What = nil, why
 	return notifyOnce(v, step, v.notice(ops.NoticeFailed, ops.LevelWarning, notice.NoJudge(told)))
@@ -257,7 +257,7 @@ func askReview(v view, reason string) ops.Step {
 	return ops.Step{
 		Kind: ops.StepAwait, Reason: reason, Approval: v.newQuestion(ops.ApprovalReview, target, reason), Incident: &report,
 		Until:   v.lookBack(v.expires()),
-		Events:  []ops.Event{v.event(ops.LevelWarning, ops.EventVerify, reason)},
+		Events:  []ops.Event{v.event(ops.LevelWarning, ops.VerbReviewAsked, reason)},
 		Notices: []ops.Notice{v.notice(ops.NoticeReview, ops.LevelWarning, notice.Review(v.told(p), asked))},
 	}
 }

@@ -31,11 +31,11 @@ func (v view) problemOf(kind ops.ProblemKind, level ops.Level, d ops.Decision, h
 
 // finishForHuman ends a cycle that a human has to finish.
 func finishForHuman(v view, status ops.CycleStatus, p problem) ops.Step {
-	kind := ops.EventCycle
+	verb := ops.VerbCycleHandedOver
 	if v.last != nil && v.last.Proposed() {
-		kind = ops.EventEscalation // it is what became of a proposal
+		verb = ops.VerbEscalationHuman // it is what became of a proposal
 	}
-	step := finish(status, p.reason, v.event(p.level, kind, p.reason))
+	step := finish(status, p.reason, v.event(p.level, verb, p.reason))
 	report := v.report(p)
 	step.Incident = &report
 	return step

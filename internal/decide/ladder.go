@@ -78,7 +78,7 @@ func nextAttempt(v view, s attempt) ops.Step {
 		step = forceDone(v, f, class, move, history)
 	}
 	for _, p := range move.Passed {
-		step.Events = append(step.Events, v.event(ops.LevelInfo, ops.EventRecovery, notice.Passed(p.Level, p.Reason)))
+		step.Events = append(step.Events, v.event(ops.LevelInfo, ops.VerbRecoveryPassed, notice.Passed(p.Level, p.Reason)))
 	}
 	return step
 }
@@ -108,7 +108,7 @@ func attemptAgain(v view, f recovery.Failure, class recovery.Class, move recover
 	reason := move.Reason
 	step := ops.Step{
 		Kind: ops.StepQueue, Reason: reason, Session: session, Recovery: &r,
-		Events: []ops.Event{v.event(ops.LevelWarning, ops.EventRecovery, reason)},
+		Events: []ops.Event{v.event(ops.LevelWarning, ops.VerbRecoveryBegun, reason)},
 	}
 	if approach := summary(*v.last); move.Level == ops.RecoveryReplan && approach != "" {
 		step.Lessons = v.lessons(lessonKnownBadPath, fmt.Sprintf("This did not help (%s): %s", v.whyItFailed(*v.last), approach))
@@ -220,7 +220,7 @@ func forceDone(v view, f recovery.Failure, class recovery.Class, move recovery.M
 	step.Lessons = v.lessonOf(f, class)
 	raw, err := ending.Encode()
 	if err != nil {
-		step.Events = append(step.Events, v.event(ops.LevelCritical, ops.EventRecovery, notice.BadSchema(err)))
+		step.Events = append(step.Events, v.event(ops.LevelCritical, ops.VerbRecoveryPassed, notice.BadSchema(err)))
 	}
 	step.Result = raw
 	if v.notSetUp(class) {
@@ -248,7 +248,7 @@ func recoveredUnseen(v view, f recovery.Failure, class recovery.Class, move reco
 	step := forceDone(v, f, class, move, history)
 	reason := notice.RecoveredUnseen(v.services(), step.Reason)
 	step.Incident, step.Notices, step.Lessons = nil, nil, nil
-	step.Reason, step.Events = reason, []ops.Event{v.event(ops.LevelWarning, ops.EventCycle, reason)}
+	step.Reason, step.Events = reason, []ops.Event{v.event(ops.LevelWarning, ops.VerbCycleResolved, reason)}
 	step.Recovered = v.repaired(ops.ProbeRecheck, ops.ProofProbe, reason)
 	if !v.failedBefore() {
 		step.Notices = []ops.Notice{v.notice(ops.NoticePartial, ops.LevelInfo, notice.Unseen(v.toldOf(reason)))}
@@ -315,7 +315,7 @@ func interruptedWithoutRecovery(v view) ops.Step {
 				ParentID: v.last.ParentID, RetryOf: &v.last.ID, Attempt: v.attempt(v.last.Tier),
 				Handler: v.worker(), ContextMode: v.last.ContextMode,
 			},
-			Events: []ops.Event{v.event(ops.LevelWarning, ops.EventSession, reason)},
+			Events: []ops.Event{v.event(ops.LevelWarning, ops.VerbSessionInterrupted, reason)},
 		}
 	}
 	return giveUp(v, notice.Interrupted(*v.last, false), ops.LevelCritical)
@@ -341,7 +341,7 @@ func inconclusiveWithoutRecovery(v view) ops.Step {
 // giveUp ends a cycle where there is no ladder. What is known to be bad is an incident: nobody else has it in hand.
 func giveUp(v view, reason string, level ops.Level) ops.Step {
 	if level != ops.LevelCritical && len(v.services()) == 0 {
-		step := finish(ops.CycleFailed, reason, v.event(level, ops.EventSession, reason))
+		step := finish(ops.CycleFailed, reason, v.event(level, ops.VerbSessionFailed, reason))
 		if !v.failedBefore() {
 			step.Notices = []ops.Notice{v.notice(ops.NoticeFailed, level, notice.CannotCheck(v.toldOf(reason)))}
 		}

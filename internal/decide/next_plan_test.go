@@ -45,7 +45,7 @@ func planCases(now time.Time) []nextCase {
 	byExpiry := func(p *ops.Policy) { p.Approval.OnExpiry = ops.OnExpiryApprove }
 	skips := func(why string) func(*testing.T, ops.Step) {
 		return func(t *testing.T, s ops.Step) {
-			if s.Skipped != why || !strings.Contains(s.Events[len(s.Events)-1].Message, "step 2 of the plan was skipped: "+why) {
+			if s.Skipped != why || !strings.Contains(s.Events[len(s.Events)-1].Message.Words(), "step 2 of the plan was skipped: "+why) {
 				t.Errorf("skipped because %q, %+v", s.Skipped, s.Events)
 			}
 		}

@@ -115,7 +115,7 @@ func (v view) allClosed() bool {
 func withdraw(v view) ops.Step {
 	q := v.question()
 	reason := notice.Withdrawn(*q, notice.Closed(v.awaited()))
-	step := finishResolved(v.closedBy(), reason, v.event(ops.LevelInfo, ops.EventApproval, reason))
+	step := finishResolved(v.closedBy(), reason, v.event(ops.LevelInfo, ops.VerbCycleAccepted, reason))
 	if q.Status == ops.ApprovalPending {
 		step.Notices = []ops.Notice{v.notice(ops.NoticeResolved, ops.LevelInfo, notice.NotNeeded(v.toldOf(notice.Closed(v.awaited()))))}
 	}
@@ -147,11 +147,11 @@ func askApproval(v view, d ops.Decision, h *ops.Handoff) ops.Step {
 	question := v.newQuestion(ops.ApprovalTier, target, why)
 	step := ops.Step{
 		Kind: ops.StepAwait, Reason: d.Reason, Incident: &report, Approval: question, Until: v.expires(),
-		Events: []ops.Event{v.event(ops.LevelWarning, ops.EventApproval, d.Reason)},
+		Events: []ops.Event{v.event(ops.LevelWarning, ops.VerbApprovalAsked, d.Reason)},
 	}
 	plan, problem := escalation.Plan(v.policy.Inventory, h, target, d.Services)
 	if problem != "" {
-		step.Events = append(step.Events, v.event(ops.LevelWarning, ops.EventApproval, notice.NoPlan(problem)))
+		step.Events = append(step.Events, v.event(ops.LevelWarning, ops.VerbApprovalPlanless, notice.NoPlan(problem)))
 	}
 	if len(plan) > 0 {
 		question.Plan, question.PlanHash = plan, ops.PlanHash(v.cycle.ID, v.last.ID, plan)
@@ -195,14 +195,14 @@ func toHuman(v view, d ops.Decision, h *ops.Handoff) ops.Step {
 		level = ops.LevelWarning
 	}
 	return notifyOnce(v,
-		ops.Step{Kind: ops.StepAwait, Reason: d.Reason, Incident: &report, Events: []ops.Event{v.event(level, ops.EventEscalation, d.Reason)}},
+		ops.Step{Kind: ops.StepAwait, Reason: d.Reason, Incident: &report, Events: []ops.Event{v.event(level, ops.VerbEscalationHuman, d.Reason)}},
 		v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, notice.NeedsHuman(v.told(p))),
 	)
 }
 
 func closedByHuman(v view) ops.Step {
 	reason := notice.Closed(v.awaited())
-	return finishResolved(v.closedBy(), reason, v.event(ops.LevelInfo, ops.EventCycle, reason))
+	return finishResolved(v.closedBy(), reason, v.event(ops.LevelInfo, ops.VerbCycleResolved, reason))
 }
 
 func denied(v view) ops.Step {
@@ -211,7 +211,7 @@ func denied(v view) ops.Step {
 	if q.Kind == ops.ApprovalReview {
 		status = ops.CycleNeedsHuman
 	}
-	return finish(status, reason, v.event(ops.LevelWarning, ops.EventApproval, reason))
+	return finish(status, reason, v.event(ops.LevelWarning, ops.VerbCycleDenied, reason))
 }
 
 func unanswered(v view) ops.Step {
@@ -219,7 +219,7 @@ func unanswered(v view) ops.Step {
 	if v.policy.Approval.OnExpiry == ops.OnExpiryDeny {
 		status = ops.CycleBlocked
 	}
-	step := finish(status, reason, v.event(ops.LevelWarning, ops.EventApproval, reason))
+	step := finish(status, reason, v.event(ops.LevelWarning, ops.VerbCycleUnanswered, reason))
 	told := v.toldOf(reason)
 	told.Todo = notice.AfterSilence(v.services())
 	step.Notices = []ops.Notice{v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, notice.Expired(told))}
@@ -234,7 +234,7 @@ func lookAgain(v view) ops.Step {
 }
 
 func recoveredMeanwhile(v view) ops.Step {
-	step := finishResolved(ops.ProofProbe, notice.WellAgain, v.event(ops.LevelInfo, ops.EventCycle, notice.WellAgain))
+	step := finishResolved(ops.ProofProbe, notice.WellAgain, v.event(ops.LevelInfo, ops.VerbCycleResolved, notice.WellAgain))
 	step.Recovered = v.repaired(ops.ProbeRecheck, ops.ProofProbe, notice.WellAgain)
 	return step
 }

@@ -67,7 +67,7 @@ func interruptPlan(v view) ops.Step {
 	reason := notice.PlanInterrupted(r.Step)
 	return ops.Step{
 		Kind: ops.StepAct, Reason: reason, Act: &ops.PlannedAct{Approval: *v.approvedPlan(), Step: r.Step, Interrupt: r.ID},
-		Events: []ops.Event{v.event(ops.LevelWarning, ops.EventAction, reason)},
+		Events: []ops.Event{v.event(ops.LevelWarning, ops.VerbActionInterrupted, reason)},
 	}
 }
 
@@ -113,7 +113,7 @@ func runPlanStep(v view) ops.Step {
 	reason := notice.PlanStep(*q, step)
 	return ops.Step{
 		Kind: ops.StepAct, Reason: reason, Act: &ops.PlannedAct{Approval: *q, Step: step},
-		Events: []ops.Event{v.event(ops.LevelInfo, ops.EventAction, reason)},
+		Events: []ops.Event{v.event(ops.LevelInfo, ops.VerbActionStarted, reason)},
 	}
 }
 
@@ -169,7 +169,7 @@ func planResolved(v view) ops.Step {
 	if !v.planDid() {
 		proof, reason = ops.ProofProbe, notice.RecoveredBesidePlan(len(v.planChecks()))
 	}
-	step := finishResolved(proof, reason, v.event(ops.LevelInfo, ops.EventCycle, reason))
+	step := finishResolved(proof, reason, v.event(ops.LevelInfo, ops.VerbCycleResolved, reason))
 	step.Recovered = v.repaired(ops.ProbePlan, proof, notice.In(v.cycle.ID, reason))
 	if proof == ops.ProofPlan {
 		step.Repair = v.repair()
@@ -210,7 +210,7 @@ func leavePlan(v view, step ops.Step) ops.Step {
 		default:
 			step.Skipped = notice.StepsLeft(step.Reason)
 		}
-		step.Events = append(step.Events, v.event(ops.LevelInfo, ops.EventAction, notice.StepsSkipped(left, step.Skipped)))
+		step.Events = append(step.Events, v.event(ops.LevelInfo, ops.VerbActionSkipped, notice.StepsSkipped(left, step.Skipped)))
 	}
 	return step
 }

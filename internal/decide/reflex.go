@@ -206,7 +206,7 @@ func interruptReflex(v view) ops.Step {
 	reason := notice.ReflexInterrupted(*r)
 	return ops.Step{
 		Kind: ops.StepAct, Reason: reason, Act: &ops.PlannedAct{Interrupt: r.ID},
-		Events: []ops.Event{v.event(ops.LevelWarning, ops.EventAction, reason)},
+		Events: []ops.Event{v.event(ops.LevelWarning, ops.VerbActionInterrupted, reason)},
 	}
 }
 
@@ -279,7 +279,7 @@ func askReflex(v view) ops.Step {
 	told.Services = []string{n.Service}
 	return ops.Step{
 		Kind: ops.StepAwait, Reason: reason, Incident: &report, Approval: question, Until: v.expires(),
-		Events:  []ops.Event{v.event(ops.LevelWarning, ops.EventApproval, reason)},
+		Events:  []ops.Event{v.event(ops.LevelWarning, ops.VerbApprovalAsked, reason)},
 		Notices: []ops.Notice{v.notice(ops.NoticeApproval, ops.LevelCritical, notice.MayReflex(told, n.Reflex, v.expires(), v.now))},
 	}
 }
@@ -317,7 +317,7 @@ func runReflex(v view) ops.Step {
 	reason := notice.ReflexStep(r, step)
 	out := ops.Step{
 		Kind: ops.StepAct, Reason: reason, Act: &ops.PlannedAct{Reflex: &r, Step: step},
-		Events: []ops.Event{v.event(ops.LevelInfo, ops.EventAction, reason)},
+		Events: []ops.Event{v.event(ops.LevelInfo, ops.VerbActionStarted, reason)},
 	}
 	if step == 1 {
 		report := v.reflexIncident(r.Service, notice.ReflexWorks)
@@ -371,7 +371,7 @@ func reflexResolved(v view) ops.Step {
 	if !slices.ContainsFunc(runs, func(r ops.ActionRun) bool { return r.Status == ops.ActionDone || r.Status == ops.ActionInterrupted }) {
 		proof, reason = ops.ProofProbe, notice.RecoveredBesideReflex(checks)
 	}
-	step := finishResolved(proof, reason, v.event(ops.LevelInfo, ops.EventCycle, reason))
+	step := finishResolved(proof, reason, v.event(ops.LevelInfo, ops.VerbCycleResolved, reason))
 	step.Recovered = v.repaired(ops.ProbeReflex, proof, notice.In(v.cycle.ID, reason))
 	return step
 }
@@ -413,7 +413,7 @@ func leaveReflex(v view, step ops.Step) ops.Step {
 		}
 		why := notice.ReflexFailed(r, v.cycle.ID)
 		step.ReflexOff = append(step.ReflexOff, ops.ReflexOff{ID: r.ID, Why: why})
-		e := v.event(ops.LevelWarning, ops.EventAction, why)
+		e := v.event(ops.LevelWarning, ops.VerbReflexFailed, why)
 		e.Service = r.Service
 		step.Events = append(step.Events, e)
 	}

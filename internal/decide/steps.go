@@ -45,7 +45,7 @@ func callForAttack(v view) ops.Step {
 
 func cancel(v view) ops.Step {
 	why := notice.Cancelled(v.cycle.CancelReason)
-	return finish(ops.CycleCancelled, why, v.event(ops.LevelInfo, ops.EventCycle, "cycle cancelled: "+why))
+	return finish(ops.CycleCancelled, why, v.event(ops.LevelInfo, ops.VerbCycleCancelled, "cycle cancelled: "+why))
 }
 
 func observe(v view) ops.Step {
@@ -59,13 +59,13 @@ func firstSession(v view) ops.Step {
 	entry, ok := v.policy.Handler(v.policy.Entry)
 	if !ok {
 		reason := notice.NoEntry(v.policy.Entry)
-		return finish(ops.CycleFailed, reason, v.event(ops.LevelCritical, ops.EventCycle, reason))
+		return finish(ops.CycleFailed, reason, v.event(ops.LevelCritical, ops.VerbCycleFailed, reason))
 	}
 	reason := notice.Starts(entry)
 	var events []ops.Event
 	if story := v.reflexStory(); len(story) > 0 {
 		reason = notice.StartsAfter(entry, story)
-		events = []ops.Event{v.event(ops.LevelWarning, ops.EventAction, reason)}
+		events = []ops.Event{v.event(ops.LevelWarning, ops.VerbReflexGaveUp, reason)}
 	}
 	return leaveUnseen(v, ops.Step{
 		Kind: ops.StepQueue, Reason: reason, Events: events,
@@ -152,7 +152,7 @@ func route(v view) ops.Step {
 		step.Events = append(step.Events, v.disagreements(p.Handoff.CheckResults)...)
 	}
 	for _, w := range p.Warnings {
-		step.Events = append(step.Events, v.event(ops.LevelWarning, ops.EventHandoff, w))
+		step.Events = append(step.Events, v.event(ops.LevelWarning, ops.VerbHandoffWarned, w))
 	}
 	return step
 }
@@ -168,7 +168,7 @@ func decided(v view, d ops.Decision, h *ops.Handoff) ops.Step {
 	case ops.VerdictRefused:
 		step := refused(v, d, h)
 		if step.Kind != ops.StepFinish {
-			step.Events = append(step.Events, v.event(ops.LevelCritical, ops.EventEscalation, d.Reason))
+			step.Events = append(step.Events, v.event(ops.LevelCritical, ops.VerbEscalationRefused, d.Reason))
 		}
 		return step
 	case ops.VerdictNeedsHuman:
@@ -209,7 +209,7 @@ func decided(v view, d ops.Decision, h *ops.Handoff) ops.Step {
 
 // suppressed ends the cycle. Whoever approved the escalation before is told: the answer said that the cycle continues.
 func suppressed(v view, d ops.Decision, h *ops.Handoff) ops.Step {
-	step := finish(ops.CycleSuppressed, d.Reason, v.event(ops.LevelInfo, ops.EventEscalation, d.Reason))
+	step := finish(ops.CycleSuppressed, d.Reason, v.event(ops.LevelInfo, ops.VerbCycleHeld, d.Reason))
 	if v.asked(ops.ApprovalApproved, ops.ApprovalTier) {
 		p := v.problemOf(ops.ProblemBlocked, ops.LevelWarning, d, h)
 		step.Notices = append(step.Notices, v.notice(ops.NoticeBlocked, p.level, notice.NotStarted(v.told(p))))
@@ -222,13 +222,13 @@ func escalateTo(v view, target ops.Handler, d ops.Decision, h *ops.Handoff) ops.
 	step := ops.Step{
 		Kind: ops.StepQueue, Reason: d.Reason,
 		Session: &ops.NewSession{ParentID: &v.last.ID, Attempt: v.attempt(target.Tier), Handler: target, ContextMode: mode},
-		Events:  []ops.Event{v.event(ops.LevelInfo, ops.EventEscalation, d.Reason)},
+		Events:  []ops.Event{v.event(ops.LevelInfo, ops.VerbEscalationDecided, d.Reason)},
 	}
 	if target.May() > ops.Tier1 {
 		step.Incident = v.handled(target, h)
 	}
 	if why != "" {
-		step.Events = append(step.Events, v.event(ops.LevelWarning, ops.EventContext, why))
+		step.Events = append(step.Events, v.event(ops.LevelWarning, ops.VerbContextFresh, why))
 	}
 	if v.policy.TellEscalated {
 		n := v.notice(ops.NoticeEscalated, ops.LevelWarning, notice.TakesOver(v.told(problem{reason: d.Reason, facts: h}), target.ID))
@@ -269,7 +269,7 @@ func restartWithHandoff(v view) ops.Step {
 		Session: &ops.NewSession{
 			ParentID: v.last.ParentID, RetryOf: &v.last.ID, Attempt: v.attempt(v.last.Tier), Handler: v.worker(), ContextMode: ops.ContextHandoff,
 		},
-		Events: []ops.Event{v.event(ops.LevelWarning, ops.EventContext, reason)},
+		Events: []ops.Event{v.event(ops.LevelWarning, ops.VerbContextFresh, reason)},
 	}
 }
 
@@ -293,7 +293,7 @@ func (v view) disagreements(reported []ops.CheckResult) []ops.Event {
 		if r.Status == ops.Healthy || !v.green(name) || slices.ContainsFunc(out, func(e ops.Event) bool { return e.Service == name }) {
 			continue
 		}
-		e := v.event(ops.LevelWarning, ops.EventProbe, notice.Disagrees(*v.last, name, r))
+		e := v.event(ops.LevelWarning, ops.VerbProbeDisagreed, notice.Disagrees(*v.last, name, r))
 		e.Service = name
 		out = append(out, e)
 	}
@@ -328,7 +328,7 @@ func resolved(v view) ops.Step {
 	case judged && verdict.Verdict == judge.Pass:
 		proof, reason = ops.ProofJudge, notice.RepairedByJudge(v.last.Tier, verdict.TotalScore)
 	}
-	step := finishResolved(proof, reason, v.event(ops.LevelInfo, ops.EventCycle, reason))
+	step := finishResolved(proof, reason, v.event(ops.LevelInfo, ops.VerbCycleResolved, reason))
 	step.Recovered = v.repaired(ops.ProbeVerify, proof, notice.In(v.cycle.ID, reason))
 	if proof == ops.ProofProbe {
 		step.Repair = v.repair()
@@ -371,10 +371,10 @@ func finish(status ops.CycleStatus, reason string, events ...ops.Event) ops.Step
 	return ops.Step{Kind: ops.StepFinish, Status: status, Reason: reason, Events: events}
 }
 
-func (v view) event(level ops.Level, kind ops.EventKind, message string) ops.Event {
+func (v view) event(level ops.Level, verb ops.Verb, message string) ops.Event {
 	e := ops.Event{
 		At: v.now, CycleID: &v.cycle.ID, Environment: v.cycle.Environment,
-		Level: level, Kind: kind, Message: message,
+		Level: level, Verb: verb, Message: ops.Render(message),
 	}
 	if v.newest != nil {
 		e.SessionID = &v.newest.ID

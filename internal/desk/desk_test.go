@@ -42,7 +42,7 @@ func (c *counter) records(kind ops.EventKind) []string {
 	}
 	var out []string
 	for _, e := range events {
-		out = append(out, e.Message)
+		out = append(out, e.Message.Words())
 	}
 	return out
 }

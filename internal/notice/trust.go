@@ -64,8 +64,8 @@ func DidNotLast(c ops.Cycle) string {
 func UndoneAction(r ops.ActionRun) string { return fmt.Sprintf("%s was undone", r.Action) }
 
 // GuardAlarm says why a service is trusted less.
-func GuardAlarm(message string) string {
-	return "the guard stopped a session that worked on it: " + message
+func GuardAlarm(message ops.Rendered) string {
+	return "the guard stopped a session that worked on it: " + message.Words()
 }
 
 // LessTrusted tells that the trust in a service was lowered, and how to raise it again.

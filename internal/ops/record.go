@@ -15,62 +15,6 @@ const (
 	LevelCritical Level = "critical"
 )
 
-// EventKind is what an event is about.
-type EventKind string
-
-// The kinds of events.
-const (
-	EventAction          EventKind = "action" // done by the supervisor to a service
-	EventAgent           EventKind = "agent"  // said by an agent
-	EventAlert           EventKind = "alert"
-	EventApproval        EventKind = "approval"
-	EventAudit           EventKind = "audit" // done by a person
-	EventBrake           EventKind = "brake"
-	EventContext         EventKind = "context"
-	EventCooldownCleared EventKind = "cooldown_cleared"
-	EventCycle           EventKind = "cycle"
-	EventDeadman         EventKind = "deadman"
-	EventEscalation      EventKind = "escalation"
-	EventGuard           EventKind = "guard"
-	EventHandoff         EventKind = "handoff"
-	EventHost            EventKind = "host"
-	EventIncident        EventKind = "incident"
-	EventMemory          EventKind = "memory"
-	EventNotification    EventKind = "notification"
-	EventOutcome         EventKind = "outcome"
-	EventPermission      EventKind = "permission"
-	EventProbe           EventKind = "probe"
-	EventRecovery        EventKind = "recovery"
-	EventSession         EventKind = "session"
-	EventSilence         EventKind = "silence"
-	EventTrust           EventKind = "trust"
-	EventVerify          EventKind = "verify"
-	EventWatch           EventKind = "watch"
-)
-
-// EventKinds returns every kind of event, in alphabetical order.
-func EventKinds() []EventKind {
-	return []EventKind{
-		EventAction, EventAgent, EventApproval, EventAudit, EventBrake, EventContext, EventCooldownCleared, EventCycle, EventDeadman,
-		EventEscalation,
-		EventGuard, EventHandoff, EventHost, EventIncident, EventMemory, EventNotification, EventOutcome, EventPermission, EventProbe,
-		EventRecovery, EventSession, EventSilence, EventTrust, EventVerify, EventWatch,
-	}
-}
-
-// Event is something an operator may want to know.
-type Event struct {
-	ID          int64
-	At          time.Time
-	CycleID     *CycleID
-	SessionID   *SessionID
-	Environment string
-	Level       Level
-	Kind        EventKind
-	Service     string
-	Message     string
-}
-
 // Verdict is what the supervisor did with a proposal.
 type Verdict string
 

@@ -68,16 +68,9 @@ func timeline(s ops.IncidentStory) []Entry {
 		out = append(out, ofNotice(n)...)
 	}
 	for _, e := range s.Events {
-		entry := Entry{At: e.At, Kind: Person, Level: ops.LevelInfo, Text: e.Message}
-		switch {
-		case strings.Contains(e.Message, "is open again"):
-			entry.Kind, entry.Level = Refuted, e.Level
-		case strings.Contains(e.Message, "is over") && i.ResolvedAt != nil && e.At.Equal(*i.ResolvedAt):
-			continue // the end of the incident says it
-		case strings.Contains(e.Message, "is over"):
-			entry.Kind = Resolved
+		if entry, ok := ofEvent(e, i); ok {
+			out = append(out, entry)
 		}
-		out = append(out, entry)
 	}
 	if i.CalledAt != nil {
 		out = append(out, Entry{At: *i.CalledAt, Kind: Called, Level: i.Level, Text: "A human is needed"})
@@ -291,6 +284,30 @@ func ofChecks(c ops.CycleStory, i ops.Incident) []Entry {
 		out = append(out, Entry{At: k.At, Kind: Probe, Level: level, Cycle: c.Cycle.ID, Text: with(text, k.Error)})
 	}
 	return out
+}
+
+// ofEvent is what people and the watch did with an incident; false for its end, which is told anyway.
+func ofEvent(e ops.Event, i ops.Incident) (Entry, bool) {
+	entry := Entry{At: e.At, Kind: Person, Level: ops.LevelInfo}
+	did := ""
+	switch e.Verb {
+	case ops.VerbIncidentAcknowledged:
+		did = "acknowledged it"
+	case ops.VerbIncidentSnoozed:
+		did = "put it off"
+	case ops.VerbIncidentResolved:
+		did = "closed it"
+	case ops.VerbIncidentReopened:
+		entry.Kind, entry.Level, did = Refuted, e.Level, "opened it again"
+	case ops.VerbIncidentOver:
+		entry.Kind, did = Resolved, "found that it is over"
+	case ops.VerbIncidentEased:
+		entry.Kind, did = Resolved, "found a part of it over"
+	case ops.VerbIncidentUnverified:
+		did = "could not confirm the repair"
+	}
+	entry.Text = with(name(e.Actor.Name)+" "+did, e.Reason)
+	return entry, did != "" && (i.ResolvedAt == nil || !e.At.Equal(*i.ResolvedAt))
 }
 
 func ofApproval(a ops.Approval) []Entry {

@@ -51,7 +51,7 @@ func journalWrites(t *testing.T, s *store.Store) []func() {
 			due, err := s.DueNotices(t.Context(), storetest.Start.AddDate(1, 0, 0), 1)
 			must(err)
 			due[0].Status = ops.NoticeSent
-			must(s.SettleNotice(t.Context(), due[0], &ops.Event{Level: ops.LevelInfo, Kind: "sent"}))
+			must(s.SettleNotice(t.Context(), due[0], &ops.Event{Level: ops.LevelInfo, Verb: ops.VerbNoticeRetried}))
 		},
 		func() {
 			_, err := s.RequestCancel(t.Context(), cycle, "stop", storetest.Start)

@@ -311,7 +311,7 @@ func (s *Acts) InterruptActions(ctx context.Context, owner ops.Owner, at time.Ti
 			r.Status, r.Error, r.EndedAt = ops.ActionInterrupted, why, &at
 			message := fmt.Sprintf("%s of %s (action %d) was interrupted: %s", r.Action, r.Service, r.ID, why)
 			text := notice.ActionInterrupted(r)
-			err = recordActionNews(ctx, tx, r, []ops.Event{{Level: ops.LevelCritical, Kind: ops.EventAction, Message: message}}, []ops.Notice{{
+			err = recordActionNews(ctx, tx, r, []ops.Event{{Level: ops.LevelCritical, Verb: ops.VerbActionInterrupted, Message: ops.Render(message)}}, []ops.Notice{{
 				Kind: ops.NoticeAction, Level: ops.LevelCritical, Title: text.Title, Body: text.Body, NextAt: at, CreatedAt: at,
 			}}, at)
 			if err != nil {
@@ -396,7 +396,7 @@ func (s *Acts) RefuseStep(ctx context.Context, owner ops.Owner, r ops.ActionRun,
 			return err
 		}
 		return recordActionNews(ctx, tx, r, []ops.Event{{
-			Level: ops.LevelWarning, Kind: ops.EventAction, Message: fmt.Sprintf("%s was not run: %s", stepOf(r), reason),
+			Level: ops.LevelWarning, Verb: ops.VerbActionRefused, Message: ops.Render(fmt.Sprintf("%s was not run: %s", stepOf(r), reason)),
 		}}, nil, at)
 	})
 	if err != nil {

@@ -94,8 +94,8 @@ func (s *Acts) AskUpdate(ctx context.Context, u ops.Update, at time.Time) (ops.U
 			who = "the schedule"
 		}
 		return insertEvent(ctx, tx, ops.Event{
-			Environment: u.Environment, Level: ops.LevelInfo, Kind: ops.EventAudit, Service: u.Service,
-			Message: strings.TrimSpace(fmt.Sprintf("%s asked for %s %s", who, u.Words(), u.To)),
+			Environment: u.Environment, Level: ops.LevelInfo, Verb: ops.VerbUpdateAsked, Actor: ops.Person(u.Person), Subject: ops.About(ops.SubjectUpdate, u.ID), Service: u.Service,
+			Message: ops.Render(strings.TrimSpace(fmt.Sprintf("%s asked for %s %s", who, u.Words(), u.To))),
 		}, at)
 	})
 	if err != nil {
@@ -219,8 +219,8 @@ func holdForUpdate(ctx context.Context, tx db.Querier, u ops.Update, watch time.
 func tellOfUpdate(ctx context.Context, tx db.Querier, u ops.Update) error {
 	level, text := notice.Updated(u)
 	event := ops.Event{
-		Environment: u.Environment, Level: level, Kind: ops.EventAction, Service: u.Service,
-		Message: withReason(fmt.Sprintf("%s is %s", u.Words(), u.Phase), u.Result),
+		Environment: u.Environment, Level: level, Verb: ops.VerbUpdateChanged, Subject: ops.About(ops.SubjectUpdate, u.ID), Service: u.Service,
+		Message: ops.Render(withReason(fmt.Sprintf("%s is %s", u.Words(), u.Phase), u.Result)),
 	}
 	if level == "" {
 		event.Level = ops.LevelInfo

@@ -248,7 +248,7 @@ func recordEvents(ctx context.Context, tx db.Querier, cycle held, events []ops.E
 			err = reduceAlarmed(ctx, tx, e, at)
 		}
 		if err != nil {
-			return fmt.Errorf("record event %s: %w", e.Kind, err)
+			return fmt.Errorf("record event %s: %w", e.Verb, err)
 		}
 	}
 	return nil

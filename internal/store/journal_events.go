@@ -9,12 +9,13 @@ import (
 	"claudeops/internal/store/db"
 )
 
-const selectEvents = `SELECT v.id, v.at, v.cycle_id, v.session_id, v.environment, v.level, v.kind, v.service, v.message
-	FROM events v`
+const selectEvents = `SELECT v.id, v.at, v.cycle_id, v.session_id, v.environment, v.level, v.verb, v.actor_kind, v.actor,
+	v.subject_kind, v.subject_id, v.reason, v.service, v.message FROM events v`
 
 func scanEvent(r db.Row) (ops.Event, error) {
 	var e ops.Event
-	err := r.Scan(&e.ID, db.ToTime(&e.At), &e.CycleID, &e.SessionID, &e.Environment, &e.Level, &e.Kind, &e.Service, &e.Message)
+	err := r.Scan(&e.ID, db.ToTime(&e.At), &e.CycleID, &e.SessionID, &e.Environment, &e.Level, &e.Verb, &e.Actor.Kind,
+		&e.Actor.Name, &e.Subject.Kind, &e.Subject.ID, &e.Reason, &e.Service, db.ToSaid(&e.Message))
 	return e, err
 }
 
@@ -85,13 +86,13 @@ func (s *Journal) AddEvent(ctx context.Context, e ops.Event) (int64, error) {
 		return tx.QueryRowContext(ctx, insertsEvent+` RETURNING id`, eventValues(e, s.clock())...).Scan(&id)
 	})
 	if err != nil {
-		return 0, fmt.Errorf("record event %s: %w", e.Kind, err)
+		return 0, fmt.Errorf("record event %s: %w", e.Verb, err)
 	}
 	return id, nil
 }
 
-const insertsEvent = `INSERT INTO events (at, cycle_id, session_id, environment, level, kind, service, message)
-	VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
+const insertsEvent = `INSERT INTO events (at, cycle_id, session_id, environment, level, kind, verb, actor_kind, actor, subject_kind,
+	subject_id, reason, service, message) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
 // insertEvent records an event as the last thing of the transaction: what is written while others wait should be little.
 func insertEvent(ctx context.Context, tx db.Querier, e ops.Event, at time.Time) error {
@@ -102,7 +103,11 @@ func eventValues(e ops.Event, at time.Time) []any {
 	if e.At.IsZero() {
 		e.At = at
 	}
-	return []any{db.Time(e.At), db.OptID(e.CycleID), db.OptID(e.SessionID), e.Environment, e.Level, e.Kind, e.Service, e.Message}
+	by, about := e.By(), e.About()
+	return []any{
+		db.Time(e.At), db.OptID(e.CycleID), db.OptID(e.SessionID), e.Environment, e.Level, e.Kind(), e.Verb, by.Kind, by.Name,
+		about.Kind, about.ID, e.Reason, e.Service, db.Said(e.Message),
+	}
 }
 
 // withReason adds a reason to a sentence, if there is one.

@@ -33,7 +33,7 @@ func TestTheLostEndOfALogIsSaid(t *testing.T) {
 	}
 	mark(s)
 	for range 3 {
-		_, err := s.AddEvent(t.Context(), ops.Event{Level: ops.LevelInfo, Kind: ops.EventAudit, Message: "ann did something"})
+		_, err := s.AddEvent(t.Context(), ops.Event{Level: ops.LevelInfo, Verb: ops.VerbRequestDone, Message: ops.Render("ann did something")})
 		succeeds(t, err)
 	}
 	for what, endings := range map[string][]string{"all of it": {"", "-wal", "-mark"}, "no mark": {"", "-wal"}, "a mark that is none": {"", "-wal"}} {

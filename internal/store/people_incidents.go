@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -163,9 +164,9 @@ const maxHistory = 100
 // cycle that opened it and of the last one that reported it.
 func (s *People) IncidentHistory(ctx context.Context, i ops.Incident) ([]ops.Event, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanEvent, `SELECT * FROM (`+selectEvents+` WHERE v.cycle_id BETWEEN ? AND ? AND v.environment = ?
-			AND (v.kind = ? AND v.message LIKE ? OR v.kind IN ('approval', 'escalation') AND v.cycle_id IN (?, ?))
+			AND (v.subject_kind = ? AND v.subject_id = ? OR v.kind IN ('approval', 'escalation') AND v.cycle_id IN (?, ?))
 			ORDER BY v.id DESC LIMIT ?) AS newest ORDER BY id`,
-		i.FirstCycle, max(i.FirstCycle, i.LastCycle), i.Environment, kindIncident, fmt.Sprintf("%%incident %d (%%", i.ID),
+		i.FirstCycle, max(i.FirstCycle, i.LastCycle), i.Environment, ops.SubjectIncident, strconv.FormatInt(i.ID, 10),
 		i.FirstCycle, i.LastCycle, maxHistory)
 	if err != nil {
 		return nil, fmt.Errorf("read history of incident %d: %w", i.ID, err)
@@ -379,12 +380,12 @@ func endIncidents(ctx context.Context, tx db.Querier, cycle held, ended []ops.Re
 		if i.ResolvedAt != nil || r.By == ops.ProofNone && i.UnverifiedAt != nil {
 			continue // somebody else was first
 		}
-		did := "is over"
+		did, verb := "is over", ops.VerbIncidentOver
 		if r.By == ops.ProofNone {
-			did, err = "is unverified", unverify(ctx, tx, i.ID, at)
+			did, verb, err = "is unverified", ops.VerbIncidentUnverified, unverify(ctx, tx, i.ID, at)
 		} else if rest, failed := endFindings(ctx, tx, &i, r, at); failed != nil || rest {
 			err = failed
-			did = "stays open: " + notice.Remaining(i)
+			did, verb = "stays open: "+notice.Remaining(i), ops.VerbIncidentEased
 		} else {
 			err = resolveIncident(ctx, tx, i.ID, ops.Supervisor, r.How, at)
 		}
@@ -393,7 +394,7 @@ func endIncidents(ctx context.Context, tx db.Querier, cycle held, ended []ops.Re
 		}
 		i.Resolution = r.How
 		switch {
-		case did != "is over" && r.By != ops.ProofNone:
+		case verb == ops.VerbIncidentEased:
 		case i.CalledAt == nil || i.UnverifiedAt != nil: // nobody was told of it, or was told already that it should be over
 		case r.By == ops.ProofNone:
 			claimed = append(claimed, i)
@@ -404,8 +405,9 @@ func endIncidents(ctx context.Context, tx db.Querier, cycle held, ended []ops.Re
 			return err
 		}
 		err = insertEvent(ctx, tx, ops.Event{
-			CycleID: &cycle.id, Environment: i.Environment, Level: ops.LevelInfo, Kind: kindIncident, Service: i.Service,
-			Message: withReason(describeIncident(i)+" "+did, r.How),
+			CycleID: &cycle.id, Environment: i.Environment, Level: ops.LevelInfo, Verb: verb,
+			Subject: ops.About(ops.SubjectIncident, i.ID), Reason: r.How, Service: i.Service,
+			Message: ops.Render(withReason(describeIncident(i)+" "+did, r.How)),
 		}, at)
 		if err != nil {
 			return err
@@ -525,9 +527,8 @@ func (s *People) IncidentStory(ctx context.Context, id int64) (ops.IncidentStory
 
 // incidentEvents returns what people did with an incident, oldest first.
 func (s *People) incidentEvents(ctx context.Context, i ops.Incident) ([]ops.Event, error) {
-	return db.List(ctx, s.db.Reader(), scanEvent, `SELECT * FROM (`+selectEvents+` WHERE v.cycle_id >= ? AND v.environment = ?
-		AND v.kind = ? AND v.message LIKE ? ORDER BY v.id DESC LIMIT ?) AS newest ORDER BY id`,
-		i.FirstCycle, i.Environment, kindIncident, fmt.Sprintf("%%incident %d (%%", i.ID), maxHistory)
+	return db.List(ctx, s.db.Reader(), scanEvent, `SELECT * FROM (`+selectEvents+` WHERE v.subject_kind = ?
+		AND v.subject_id = ? ORDER BY v.id DESC LIMIT ?) AS newest ORDER BY id`, ops.SubjectIncident, strconv.FormatInt(i.ID, 10), maxHistory)
 }
 
 func (s *People) cycleStory(ctx context.Context, tx db.Querier, id ops.CycleID) (ops.CycleStory, error) {

@@ -140,8 +140,9 @@ func reopen(ctx context.Context, tx db.Querier, r ops.Relapse, told bool) (bool,
 		}
 	}
 	err = insertEvent(ctx, tx, ops.Event{
-		CycleID: &claimed.ID, Environment: i.Environment, Level: i.Level, Kind: kindIncident, Service: i.Service,
-		Message: describeIncident(i) + " is open again: " + notice.Refutes(claimed, r),
+		CycleID: &claimed.ID, Environment: i.Environment, Level: i.Level, Verb: ops.VerbIncidentReopened,
+		Subject: ops.About(ops.SubjectIncident, i.ID), Reason: notice.Refutes(claimed, r), Service: i.Service,
+		Message: ops.Render(describeIncident(i) + " is open again: " + notice.Refutes(claimed, r)),
 	}, r.At)
 	if err != nil || told {
 		return true, err

@@ -356,11 +356,12 @@ func (t *takenReply) audit(ctx context.Context) error {
 		what += " with the plan " + t.Token.Plan[:min(len(t.Token.Plan), shownHash)]
 	}
 	event := ops.Event{
-		CycleID: idOrNil(t.cycle), Environment: t.environment, Level: ops.LevelInfo, Kind: ops.EventAudit,
-		Message: fmt.Sprintf("%s used a button by %s%s", t.By, t.Channel, what),
+		CycleID: idOrNil(t.cycle), Environment: t.environment, Level: ops.LevelInfo, Verb: ops.VerbReplyTaken, Actor: ops.Person(t.By),
+		Message: ops.Render(fmt.Sprintf("%s used a button by %s%s", t.By, t.Channel, what)),
 	}
 	if t.Refused != "" {
-		event.Level, event.Message = ops.LevelWarning, fmt.Sprintf("an answer of %s by %s%s was refused: %s", t.By, t.Channel, what, t.Refused)
+		event.Level = ops.LevelWarning
+		event.Message = ops.Render(fmt.Sprintf("an answer of %s by %s%s was refused: %s", t.By, t.Channel, what, t.Refused))
 	}
 	return insertEvent(ctx, t.tx, event, t.At)
 }
@@ -385,7 +386,7 @@ func (s *People) ResolveIncident(ctx context.Context, id int64, by, reason strin
 	at = s.orNow(at)
 	var note string
 	out, err := s.answerIncident(ctx, "resolve", id, incidentAnswer{
-		id: id, by: by, reason: reason, at: at, did: "resolved",
+		id: id, by: by, reason: reason, at: at, verb: ops.VerbIncidentResolved, did: "resolved",
 		change: func(ctx context.Context, tx db.Querier) error {
 			if err := resolveIncident(ctx, tx, id, by, reason, at); err != nil {
 				return err
@@ -407,12 +408,13 @@ type incidentAnswer struct {
 	by     string
 	reason string
 	at     time.Time
+	verb   ops.Verb
 	did    string
 	change func(ctx context.Context, tx db.Querier) error
 }
 
 func acknowledging(id int64, by, reason string, at time.Time) incidentAnswer {
-	return incidentAnswer{id: id, by: by, reason: reason, at: at, did: "acknowledged", change: func(ctx context.Context, tx db.Querier) error {
+	return incidentAnswer{id: id, by: by, reason: reason, at: at, verb: ops.VerbIncidentAcknowledged, did: "acknowledged", change: func(ctx context.Context, tx db.Querier) error {
 		ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE incidents SET status = ?, acknowledged_at = ?, acknowledged_by = ?,
 			snoozed_until = NULL, remind_at = NULL, updated_at = ? WHERE id = ? AND resolved_at IS NULL AND status <> ?`,
 			ops.IncidentAcknowledged, db.Time(at), by, db.Time(at), id, ops.IncidentAcknowledged))
@@ -428,7 +430,7 @@ func acknowledging(id int64, by, reason string, at time.Time) incidentAnswer {
 
 func snoozing(id int64, by string, until time.Time, reason string, at time.Time) incidentAnswer {
 	did := "snoozed until " + until.UTC().Format(time.RFC3339)
-	return incidentAnswer{id: id, by: by, reason: reason, at: at, did: did, change: func(ctx context.Context, tx db.Querier) error {
+	return incidentAnswer{id: id, by: by, reason: reason, at: at, verb: ops.VerbIncidentSnoozed, did: did, change: func(ctx context.Context, tx db.Querier) error {
 		ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE incidents SET status = ?, snoozed_until = ?, remind_at = ?, updated_at = ?
 			WHERE id = ? AND resolved_at IS NULL`,
 			ops.IncidentSnoozed, db.Time(until), db.Time(until), db.Time(at), id))
@@ -465,8 +467,8 @@ func (s *People) answerIncidentIn(ctx context.Context, tx db.Querier, a incident
 		return ops.Incident{}, err
 	}
 	err = insertEvent(ctx, tx, ops.Event{
-		CycleID: idOrNil(out.LastCycle), Environment: out.Environment, Level: ops.LevelInfo, Kind: kindIncident, Service: out.Service,
-		Message: withReason(fmt.Sprintf("%s %s %s", a.by, a.did, describeIncident(out)), a.reason),
+		CycleID: idOrNil(out.LastCycle), Environment: out.Environment, Level: ops.LevelInfo, Verb: a.verb, Actor: ops.Person(a.by), Subject: ops.About(ops.SubjectIncident, a.id), Reason: a.reason, Service: out.Service,
+		Message: ops.Render(withReason(fmt.Sprintf("%s %s %s", a.by, a.did, describeIncident(out)), a.reason)),
 	}, a.at)
 	if err != nil {
 		return ops.Incident{}, err

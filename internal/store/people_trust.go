@@ -47,7 +47,7 @@ func (s *People) SetTrust(ctx context.Context, p ops.Policy, l ops.Lowered) erro
 		}
 		did := fmt.Sprintf("%s changed the trust in %s from %s to %s", l.By, l.Service, before, l.Level)
 		return insertEvent(ctx, tx, ops.Event{
-			Environment: l.Environment, Level: ops.LevelInfo, Kind: ops.EventTrust, Service: l.Service, Message: withReason(did, l.Reason),
+			Environment: l.Environment, Level: ops.LevelInfo, Verb: ops.VerbTrustChanged, Actor: ops.Person(l.By), Reason: l.Reason, Service: l.Service, Message: ops.Render(withReason(did, l.Reason)),
 		}, l.At)
 	})
 	if err != nil {
@@ -91,8 +91,8 @@ func reduceTrust(ctx context.Context, tx db.Querier, c ops.Cycle, r ops.Reduced,
 	}
 	text := notice.LessTrusted(l, before)
 	err = insertEvent(ctx, tx, ops.Event{
-		CycleID: &c.ID, Environment: c.Environment, Level: ops.LevelWarning, Kind: ops.EventTrust, Service: r.Service,
-		Message: text.Title + ": " + r.Why,
+		CycleID: &c.ID, Environment: c.Environment, Level: ops.LevelWarning, Verb: ops.VerbTrustLowered, Service: r.Service,
+		Message: ops.Render(text.Title + ": " + r.Why),
 	}, at)
 	if err != nil {
 		return err
@@ -131,7 +131,7 @@ func afterUndo(ctx context.Context, tx db.Querier, id int64, at time.Time) error
 
 // reduceAlarmed lowers the trust in the services that a session worked on when the guard raised an alarm about it.
 func reduceAlarmed(ctx context.Context, tx db.Querier, e ops.Event, at time.Time) error {
-	if e.Kind != ops.EventGuard || e.Level != ops.LevelCritical || e.SessionID == nil {
+	if e.Kind() != ops.EventGuard || e.Level != ops.LevelCritical || e.SessionID == nil {
 		return nil
 	}
 	cycle, err := db.One(ctx, tx, db.ScanInt, `SELECT cycle_id FROM sessions WHERE id = ? AND tier > ?`, *e.SessionID, ops.Tier1)

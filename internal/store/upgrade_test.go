@@ -21,8 +21,8 @@ import (
 
 // What the next version might change: a column that is filled from others. There is no second migration yet, so this one is made up.
 const nextMigration = `-- +goose Up
-ALTER TABLE events ADD COLUMN verb TEXT NOT NULL DEFAULT '';
-UPDATE events SET verb = kind || '.' || level;
+ALTER TABLE events ADD COLUMN colour TEXT NOT NULL DEFAULT '';
+UPDATE events SET colour = kind || '.' || level;
 `
 
 // nextVersion opens databases as the version with that migration would.
@@ -33,7 +33,7 @@ func nextVersion(t *testing.T, path, address, migration string) db.Options {
 	return db.Options{
 		Path: path, URL: address, Version: "9.8.7", Clock: time.Now, Logger: slog.New(slog.DiscardHandler),
 		Schema: db.Schema{Files: fstest.MapFS{
-			"migrations/00001_baseline.sql": {Data: baseline}, "migrations/00002_verbs.sql": {Data: []byte(migration)},
+			"migrations/00001_baseline.sql": {Data: baseline}, "migrations/00002_colours.sql": {Data: []byte(migration)},
 		}},
 	}
 }
@@ -43,7 +43,7 @@ func upgrade(t *testing.T, o db.Options) int64 {
 	t.Helper()
 	next, err := db.Open(t.Context(), o)
 	succeeds(t, err)
-	n, err := db.One(t.Context(), next.Reader(), db.ScanInt, `SELECT COUNT(*) FROM events WHERE verb = 'escalation.warning'`)
+	n, err := db.One(t.Context(), next.Reader(), db.ScanInt, `SELECT COUNT(*) FROM events WHERE colour = 'escalation.warning'`)
 	succeeds(t, errors.Join(err, next.Close()))
 	return n
 }

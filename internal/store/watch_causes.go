@@ -149,8 +149,8 @@ func (s *Watch) startCycle(ctx context.Context, tx db.Querier, c *ops.Cause, n o
 		return err
 	}
 	err = insertEvent(ctx, tx, ops.Event{
-		CycleID: &c.Cycle, Environment: c.Environment, Level: levelOf(c.Level), Kind: kindWatch, Service: c.Services[0],
-		Message: fmt.Sprintf("%s A cycle starts for it.", c.Reason),
+		CycleID: &c.Cycle, Environment: c.Environment, Level: levelOf(c.Level), Verb: ops.VerbCycleCaused, Service: c.Services[0],
+		Message: ops.Render(fmt.Sprintf("%s A cycle starts for it.", c.Reason)),
 	}, c.At)
 	if err != nil {
 		return err
@@ -293,10 +293,10 @@ func endIsNews(ctx context.Context, tx db.Querier, c ops.Cause, at time.Time) ([
 func (s *Watch) resolveAll(ctx context.Context, tx db.Querier, rows []ops.Incident, how string, at time.Time) ([]ops.Incident, error) {
 	var closed []ops.Incident
 	for _, i := range rows {
-		did := "is over"
+		did, verb := "is over", ops.VerbIncidentOver
 		rest, err := endFindings(ctx, tx, &i, ops.Recovered{How: how, Ends: []ops.FindingKind{ops.FoundByProbe}}, at)
 		if rest {
-			did = "stays open: " + notice.Remaining(i)
+			did, verb = "stays open: "+notice.Remaining(i), ops.VerbIncidentEased
 		} else if err == nil {
 			err = resolveIncident(ctx, tx, i.ID, ops.Supervisor, how, at)
 			i.Resolution = how
@@ -306,8 +306,9 @@ func (s *Watch) resolveAll(ctx context.Context, tx db.Querier, rows []ops.Incide
 			return nil, fmt.Errorf("resolve incident %d: %w", i.ID, err)
 		}
 		err = insertEvent(ctx, tx, ops.Event{
-			CycleID: idOrNil(i.LastCycle), Environment: i.Environment, Level: ops.LevelInfo, Kind: kindIncident, Service: i.Service,
-			Message: withReason(describeIncident(i)+" "+did, how),
+			CycleID: idOrNil(i.LastCycle), Environment: i.Environment, Level: ops.LevelInfo, Verb: verb,
+			Subject: ops.About(ops.SubjectIncident, i.ID), Reason: how, Service: i.Service,
+			Message: ops.Render(withReason(describeIncident(i)+" "+did, how)),
 		}, at)
 		if err != nil {
 			return nil, err

@@ -286,7 +286,7 @@ func (s *Watch) RecordResults(ctx context.Context, environment string, kept, cou
 		}
 		for _, e := range events {
 			if err := insertEvent(ctx, tx, e, at); err != nil {
-				return fmt.Errorf("event %s: %w", e.Kind, err)
+				return fmt.Errorf("event %s: %w", e.Verb, err)
 			}
 		}
 		if err := settleAlerts(ctx, tx, alerts); err != nil {
@@ -368,7 +368,7 @@ func (s *Watch) ForgetService(ctx context.Context, environment, service, by stri
 			return ops.ErrNotFound
 		}
 		return insertEvent(ctx, tx, ops.Event{
-			Environment: environment, Level: ops.LevelInfo, Kind: ops.EventAudit, Service: service, Message: by + " forgot the service " + service,
+			Environment: environment, Level: ops.LevelInfo, Verb: ops.VerbServiceForgotten, Actor: ops.Person(by), Service: service, Message: ops.Render(by + " forgot the service " + service),
 		}, s.orNow(at))
 	})
 	if err != nil {

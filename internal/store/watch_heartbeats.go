@@ -124,8 +124,8 @@ func (s *Watch) AddressHeartbeat(ctx context.Context, h ops.Heartbeat, by string
 			return err
 		}
 		return insertEvent(ctx, tx, ops.Event{
-			Environment: h.Environment, Level: ops.LevelWarning, Kind: ops.EventAudit, Service: h.Service,
-			Message: fmt.Sprintf("%s made a new address for the %s of %s", by, h.Probe, h.Service),
+			Environment: h.Environment, Level: ops.LevelWarning, Verb: ops.VerbHeartbeatRenewed, Actor: ops.Person(by), Service: h.Service,
+			Message: ops.Render(fmt.Sprintf("%s made a new address for the %s of %s", by, h.Probe, h.Service)),
 		}, at)
 	})
 	if err != nil {

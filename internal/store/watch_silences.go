@@ -49,7 +49,7 @@ func (s *Watch) AddSilence(ctx context.Context, q ops.Silence) (ops.Silence, err
 			return err
 		}
 		did := fmt.Sprintf("%s silenced %s until %s", q.Author, describeSilence(q), q.Until.UTC().Format(time.RFC3339))
-		return recordSilenceEvent(ctx, tx, q, did, q.CreatedAt)
+		return recordSilenceEvent(ctx, tx, q, q.Author, did, q.CreatedAt)
 	})
 	if err != nil {
 		return ops.Silence{}, fmt.Errorf("add silence: %w", err)
@@ -71,10 +71,10 @@ func describeSilence(q ops.Silence) string {
 	return strings.Join(parts, ", ")
 }
 
-func recordSilenceEvent(ctx context.Context, tx db.Querier, q ops.Silence, did string, at time.Time) error {
+func recordSilenceEvent(ctx context.Context, tx db.Querier, q ops.Silence, by, did string, at time.Time) error {
 	err := insertEvent(ctx, tx, ops.Event{
-		Environment: q.Environment, Level: ops.LevelInfo, Kind: kindSilence, Service: strings.Trim(q.Service, "*"),
-		Message: withReason(did, q.Reason),
+		Environment: q.Environment, Level: ops.LevelInfo, Verb: ops.VerbSilenceChanged, Actor: ops.Person(by), Subject: ops.About(ops.SubjectSilence, q.ID), Reason: q.Reason, Service: strings.Trim(q.Service, "*"),
+		Message: ops.Render(withReason(did, q.Reason)),
 	}, at)
 	return err
 }
@@ -94,7 +94,7 @@ func (s *Watch) EndSilence(ctx context.Context, id int64, by string, at time.Tim
 		if !ok {
 			return fmt.Errorf("it ended at %s: %w", q.Until.Format(time.RFC3339), ops.ErrConflict)
 		}
-		return recordSilenceEvent(ctx, tx, q, fmt.Sprintf("%s ended the silence of %s", by, describeSilence(q)), at)
+		return recordSilenceEvent(ctx, tx, q, by, fmt.Sprintf("%s ended the silence of %s", by, describeSilence(q)), at)
 	})
 	if err != nil {
 		return ops.Silence{}, fmt.Errorf("end silence %d: %w", id, err)

@@ -120,7 +120,7 @@ func (d *DeadMan) missed(ctx context.Context, e ops.Environment, last, now time.
 		late := now.Sub(since).Round(time.Second)
 		message := fmt.Sprintf("no cycle of %s has ended for %s, although one is due every %s", e.Name, late, e.Interval)
 		d.Logger.ErrorContext(ctx, "no cycle has ended in time", "environment", e.Name, "for", late, "interval", e.Interval)
-		event := ops.Event{At: now, Environment: e.Name, Level: ops.LevelCritical, Kind: ops.EventDeadman, Message: message}
+		event := ops.Event{At: now, Environment: e.Name, Level: ops.LevelCritical, Verb: ops.VerbDeadmanMissed, Message: ops.Render(message)}
 		if _, err := d.Ends.AddEvent(ctx, event); err != nil {
 			return fmt.Errorf("record missed schedule: %w", err)
 		}
@@ -138,7 +138,7 @@ func (d *DeadMan) missed(ctx context.Context, e ops.Environment, last, now time.
 	case !late && d.alerted[e.Name]:
 		d.alerted[e.Name] = false
 		event := ops.Event{
-			At: now, Environment: e.Name, Level: ops.LevelInfo, Kind: ops.EventDeadman, Message: "cycles of " + e.Name + " end again",
+			At: now, Environment: e.Name, Level: ops.LevelInfo, Verb: ops.VerbDeadmanOver, Message: ops.Render("cycles of " + e.Name + " end again"),
 		}
 		if _, err := d.Ends.AddEvent(ctx, event); err != nil {
 			return fmt.Errorf("record schedule: %w", err)

@@ -89,8 +89,8 @@ func (c *crowd) oneCycle(t *testing.T, services int) {
 		t.Fatal(err)
 	}
 	for _, e := range events {
-		if len(e.Message) > 2000 {
-			t.Errorf("an event of %d bytes: %.200s", len(e.Message), e.Message)
+		if len(e.Message.Words()) > 2000 {
+			t.Errorf("an event of %d bytes: %.200s", len(e.Message.Words()), e.Message)
 		}
 	}
 	notices, err := c.store.NoticeList(t.Context(), store.NoticeFilter{Limit: 200})

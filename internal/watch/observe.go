@@ -229,17 +229,18 @@ func limitEvents(events []ops.Event) []ops.Event {
 		return events
 	}
 	last := events[maxEvents-1]
-	last.Service, last.Message = "", fmt.Sprintf("%d more services and alerts changed at the same time.", len(events)-maxEvents+1)
+	last.Service = ""
+	last.Message = ops.Render(fmt.Sprintf("%d more services and alerts changed at the same time.", len(events)-maxEvents+1))
 	return append(events[:maxEvents-1:maxEvents-1], last)
 }
 
 // event makes the event of a change.
 func (env *environment) event(c health.Change, purpose ops.ProbePurpose) ops.Event {
 	e := ops.Event{
-		At: c.At, Environment: env.config.Name, Level: ops.LevelWarning, Kind: ops.EventWatch, Service: c.Service, Message: c.Reason,
+		At: c.At, Environment: env.config.Name, Level: ops.LevelWarning, Verb: ops.VerbWatchChanged, Service: c.Service, Message: ops.Render(c.Reason),
 	}
 	if purpose == ops.ProbeAlert {
-		e.Kind = ops.EventAlert
+		e.Verb = ops.VerbAlertChanged
 	}
 	if c.Kind == health.Recovered || c.Kind == health.FlapEnded || c.Kind == health.Eased {
 		e.Level = ops.LevelInfo

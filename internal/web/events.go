@@ -10,6 +10,7 @@ import (
 
 	"claudeops/internal/access"
 	"claudeops/internal/api"
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -114,7 +115,7 @@ func eventsOfCycle(events []ops.Event) []api.Event {
 // caller returns the caller of a request.
 func caller(r *http.Request) api.Caller { return api.CallerOf(r.Context()) }
 
-// recordActions records every action with its caller and its result.
+// recordActions records every action that was carried out, with its caller. One that was refused, or mistyped, changed nothing.
 func (s *server) recordActions(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		operation := operationOf(r)
@@ -125,13 +126,33 @@ func (s *server) recordActions(next http.Handler) http.Handler {
 		}
 		seen := &statusWriter{ResponseWriter: w, status: http.StatusOK}
 		next.ServeHTTP(seen, r)
-		path := recordedPath(r)
-		event := ops.Event{
-			Level: ops.LevelInfo, CycleID: startedCycle(seen.Header().Get("Location")),
-			Message: fmt.Sprintf("%s %s (%d %s)", r.Method, path, seen.status, http.StatusText(seen.status)),
+		if seen.status >= http.StatusBadRequest {
+			return
 		}
-		s.recordEvent(r, caller(r), event)
+		e := actionOf(strings.TrimPrefix(r.URL.Path, "/api/v1"))
+		if id := startedCycle(seen.Header().Get("Location")); id != nil {
+			e.Verb, e.CycleID = ops.VerbCycleStarted, id
+		}
+		s.recordEvent(r, caller(r), e, fmt.Sprintf("%s %s (%d %s)", r.Method, recordedPath(r), seen.status, http.StatusText(seen.status)))
 	})
+}
+
+// actionOf is the event of a request. Most are carried out by the desk, which records what was done; these leave no other row.
+func actionOf(path string) ops.Event {
+	e := ops.Event{Verb: ops.VerbRequestDone, Level: ops.LevelInfo}
+	part := strings.Split(strings.Trim(path, "/"), "/")
+	if len(part) != 3 {
+		return e
+	}
+	switch part[0] + " " + part[2] {
+	case "sessions stop":
+		e.Verb, e.Subject = ops.VerbSessionStopped, ops.Subject{Kind: ops.SubjectSession, ID: part[1]}
+	case "cycles cancel":
+		e.Verb, e.Subject = ops.VerbCycleStopped, ops.Subject{Kind: ops.SubjectCycle, ID: part[1]}
+	case "hosts drain":
+		e.Verb, e.Subject = ops.VerbHostDrained, ops.Subject{Kind: ops.SubjectHost, ID: part[1]}
+	}
+	return e
 }
 
 // startedCycle is the cycle that a response leads to, or nil.
@@ -146,25 +167,19 @@ func startedCycle(location string) *ops.CycleID {
 	return nil
 }
 
-// record stores an action. It does not depend on the request being still open.
-func (s *server) record(r *http.Request, by api.Caller, level ops.Level, what string) {
-	s.recordEvent(r, by, ops.Event{Level: level, Message: what})
+// record stores what somebody did at the door.
+func (s *server) record(r *http.Request, by api.Caller, verb ops.Verb, level ops.Level, what string) {
+	s.recordEvent(r, by, ops.Event{Verb: verb, Level: level}, what)
 }
 
-func (s *server) recordEvent(r *http.Request, by api.Caller, e ops.Event) {
+// recordEvent does not depend on the request being still open.
+func (s *server) recordEvent(r *http.Request, by api.Caller, e ops.Event, what string) {
 	name := by.Recorded()
-	if from := peer(r); from != name {
-		name += " from " + from
-	}
+	e.At, e.Actor, e.Message = s.Clock(), ops.Person(name), notice.Did(name, peer(r), e, what)
 	ctx := context.WithoutCancel(r.Context())
-	what := e.Message
-	e.At, e.Kind, e.Message = s.Clock(), ops.EventAudit, name+": "+what
-	id, err := s.Store.AddEvent(ctx, e)
-	if err != nil {
+	if _, err := s.Store.AddEvent(ctx, e); err != nil {
 		s.Logger.ErrorContext(ctx, "record action failed", "caller", name, "action", what, "error", err)
-		return
 	}
-	s.actors.add(id, s.visitor(r))
 }
 
 // statusWriter remembers the status of the response.

@@ -152,7 +152,7 @@ func (s *server) incidentsView(r *http.Request, tab string, before int64) (incid
 
 func (s *server) history(ctx context.Context, i ops.Incident) ([]api.Event, error) {
 	events, err := s.Store.IncidentHistory(ctx, i)
-	opened := ops.Event{At: i.OpenedAt, Level: i.Level, Kind: ops.EventIncident, Message: "opened"}
+	opened := ops.Event{At: i.OpenedAt, Level: i.Level, Verb: ops.VerbIncidentReopened, Message: ops.Render("opened")}
 	if i.FirstCycle != 0 {
 		opened.CycleID = &i.FirstCycle
 	}

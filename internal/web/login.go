@@ -310,7 +310,7 @@ func (s *server) begin(w http.ResponseWriter, r *http.Request, kind string, logi
 		s.fail(w, r, "login", err)
 		return false
 	}
-	s.record(r, by, ops.LevelInfo, "logged in")
+	s.record(r, by, ops.VerbLoginChanged, ops.LevelInfo, "logged in")
 	setLogin(w, r, cookie, end)
 	return true
 }
@@ -321,7 +321,7 @@ func (s *server) logout(w http.ResponseWriter, r *http.Request) {
 			s.fail(w, r, "login", err) // the cookie still works, so it is not removed
 			return
 		}
-		s.record(r, s.logins.loginCaller(login), ops.LevelInfo, "logged out")
+		s.record(r, s.logins.loginCaller(login), ops.VerbLoginChanged, ops.LevelInfo, "logged out")
 	}
 	http.SetCookie(w, &http.Cookie{
 		Name: loginCookie, Path: "/", MaxAge: -1,

@@ -81,7 +81,7 @@ func TestAnAgentOfTheOperatorReadsAndActsUnderItsToken(t *testing.T) {
 	must(t, err)
 	done := 0
 	for _, e := range events {
-		if strings.HasPrefix(e.Message, "mcp (token) from 127.0.0.1: POST /api/v1/") {
+		if strings.HasPrefix(e.Message.Words(), "mcp (token) from 127.0.0.1: POST /api/v1/") {
 			done++
 		}
 	}

@@ -183,13 +183,7 @@ func (s *server) addActivity(r *http.Request, m moment, view *overviewView, cycl
 	if err != nil {
 		return fmt.Errorf("list events: %w", err)
 	}
-	about := map[ops.CycleID]string{}
-	for _, i := range incidents {
-		about[i.FirstCycle], about[i.LastCycle] = plain(i.Service), plain(i.Service)
-	}
-	visitor := s.visitor(r)
-	a := activity{m: m, services: about, you: func(event int64) bool { return s.actors.did(event, visitor) }}
-	view.Activity = a.lines(events, cycles, recentEvents)
+	view.Activity = activity{m}.lines(events, cycles, recentEvents)
 	return nil
 }
 

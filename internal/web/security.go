@@ -170,7 +170,7 @@ func (s *server) authorize(next http.Handler) http.Handler {
 		operation := operationOf(r)
 		if by := caller(r); !isPublic(r.URL.Path) && !by.May(operation) {
 			path := recordedPath(r)
-			s.record(r, by, ops.LevelWarning, fmt.Sprintf("%s %s was refused: the role %s may not %s", r.Method, path, by.Role, operation))
+			s.record(r, by, ops.VerbAccessRefused, ops.LevelWarning, fmt.Sprintf("%s %s was refused: the role %s may not %s", r.Method, path, by.Role, operation))
 			s.refuse(w, r, http.StatusForbidden, access.Refusal(by.Role, operation))
 			return
 		}
@@ -193,7 +193,7 @@ func (s *server) wrongGuess(r *http.Request, what string) (wait time.Duration) {
 	}
 	path := recordedPath(r)
 	s.Logger.WarnContext(r.Context(), "wrong token", "from", from, "path", path)
-	s.record(r, api.Caller{Name: "unknown"}, ops.LevelWarning, what+": "+r.Method+" "+path)
+	s.record(r, api.Caller{Name: "unknown"}, ops.VerbAccessRefused, ops.LevelWarning, what+": "+r.Method+" "+path)
 	return 0
 }
 
@@ -201,7 +201,7 @@ func (s *server) wrongGuess(r *http.Request, what string) (wait time.Duration) {
 func (s *server) guardApprovals(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if by := caller(r); s.StrictApprovals && givesApprovals(operationOf(r)) && !by.KnowsToken {
-			s.record(r, by, ops.LevelWarning, "an approval was refused: it needs the token that the operator set")
+			s.record(r, by, ops.VerbAccessRefused, ops.LevelWarning, "an approval was refused: it needs the token that the operator set")
 			s.refuse(w, r, http.StatusForbidden, "On this machine agents have neither a user nor a cgroup of their own, so this needs the "+
 				"token that the operator set. Set CLAUDEOPS_API_TOKEN and log in with it, or separate the agents; see claudeops doctor.")
 			return

@@ -191,7 +191,7 @@ func (s *server) oidcFailed(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	case login.NotAllowed:
 		who := plain(problem.Who)
-		s.record(r, api.Caller{Name: "unknown"}, ops.LevelWarning, fmt.Sprintf("%s signed in by OIDC and has no role", who))
+		s.record(r, api.Caller{Name: "unknown"}, ops.VerbLoginChanged, ops.LevelWarning, fmt.Sprintf("%s signed in by OIDC and has no role", who))
 		s.signInProblem(w, r, http.StatusForbidden, fmt.Sprintf("%s knows you as %s, who has no role here.", name, who),
 			"Ask an administrator to add you, or one of your groups, to oidc.admins, oidc.responders or oidc.readers.")
 		return

@@ -150,8 +150,8 @@ func TestEventsAreFilteredAndPaged(t *testing.T) {
 	cycle, _ := s.threeTiers()
 	for n := range 60 {
 		e := ops.Event{
-			At: s.Now.Add(time.Duration(n-60) * time.Hour), Level: ops.LevelInfo, Kind: "probe", Service: "web",
-			Message: fmt.Sprintf("event %02d.", n),
+			At: s.Now.Add(time.Duration(n-60) * time.Hour), Level: ops.LevelInfo, Verb: ops.VerbProbeFailed, Service: "web",
+			Message: ops.Render(fmt.Sprintf("event %02d.", n)),
 		}
 		if n%2 == 1 {
 			e.Level, e.Kind, e.Service, e.CycleID = ops.LevelCritical, "session", "db", &cycle
@@ -289,8 +289,8 @@ func TestConfigShowsOriginsAndNoSecrets(t *testing.T) {
 func TestEventsNameTheirServiceOnce(t *testing.T) {
 	s := newSite(t)
 	if _, err := s.Store.AddEvent(t.Context(), ops.Event{
-		At: s.Now, Level: ops.LevelWarning, Kind: "watch", Service: "jellyfin",
-		Message: "jellyfin is down: HTTP 502",
+		At: s.Now, Level: ops.LevelWarning, Verb: ops.VerbWatchChanged, Service: "jellyfin",
+		Message: ops.Render("jellyfin is down: HTTP 502"),
 	}); err != nil {
 		t.Fatal(err)
 	}

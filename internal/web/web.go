@@ -70,7 +70,6 @@ type server struct {
 	counters *counterCache
 	feeds    *feeds
 	today    *costCache
-	actors   *actors
 	markdown *markdown
 	list     serviceList
 	typed    *typedSecrets
@@ -86,7 +85,7 @@ type server struct {
 // New makes the handler that serves everything: pages, assets, API, health.
 func New(o Options) http.Handler {
 	s := &server{
-		Options: o, assets: loadAssets(), feeds: newFeeds(), today: &costCache{}, actors: &actors{},
+		Options: o, assets: loadAssets(), feeds: newFeeds(), today: &costCache{},
 		typed: &typedSecrets{held: map[string]typedSecret{}}, markdown: newMarkdown(), broadcaster: &broadcaster{hub: o.Hub},
 	}
 	s.counters = &counterCache{store: o.Store, state: s.hostState}

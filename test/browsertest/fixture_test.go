@@ -192,7 +192,7 @@ func (f *fixture) chainOfAllRoles() {
 				"jellyfin"), summary: "jellyfin answers 502.", cost: 0.02, turns: 4,
 			lines: talk("jellyfin answers **502**; the container runs."), decision: route("tier1", "tier2",
 				"tier1 handed jellyfin to tier2, chosen by the manager.", ops.ProcessManager),
-			events: []ops.Event{{Level: ops.LevelWarning, Kind: "agent", Service: "jellyfin", Message: "answers 502 since 13:20."}},
+			events: []ops.Event{{Level: ops.LevelWarning, Verb: ops.VerbAgentReported, Service: "jellyfin", Message: ops.Render("answers 502 since 13:20.")}},
 		},
 		run{
 			role: ops.RoleManager, handler: manager, takes: 5 * time.Second, summary: "tier2 may restart it.", cost: 0.01, turns: 1,
@@ -384,8 +384,8 @@ func (f *fixture) records(end time.Time) {
 	f.must(err)
 	for n := range 70 {
 		e := ops.Event{
-			At: end.Add(-time.Duration(70-n) * 40 * time.Minute), Environment: "default", Level: ops.LevelInfo, Kind: "probe",
-			Service: "grafana", Message: "answers again.",
+			At: end.Add(-time.Duration(70-n) * 40 * time.Minute), Environment: "default", Level: ops.LevelInfo, Verb: ops.VerbProbeFailed,
+			Service: "grafana", Message: ops.Render("answers again."),
 		}
 		switch n % 5 {
 		case 1:

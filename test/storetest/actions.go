@@ -86,7 +86,7 @@ func actionReadsBack(t *testing.T, f *Fixture) {
 	after := []ops.ServiceHealth{{Service: "web", Status: ops.Healthy}}
 	ended, err := f.Store.EndAction(t.Context(), f.Owner, store.ActionResult{
 		ID: run.ID, Status: ops.ActionDone, Output: "web\n\x00\xff", After: after, At: f.At.Add(time.Minute),
-		Events:  []ops.Event{{Level: ops.LevelInfo, Kind: ops.EventAction, Message: "web was restarted"}},
+		Events:  []ops.Event{{Level: ops.LevelInfo, Verb: ops.VerbActionEnded, Message: ops.Render("web was restarted")}},
 		Notices: []ops.Notice{{Kind: ops.NoticeAction, Level: ops.LevelWarning, Title: "t", Body: "b"}},
 	})
 	must(t, err)
@@ -204,7 +204,7 @@ func requestTakenOnce(t *testing.T, f *Fixture) {
 	equal(t, "counted once", f.cooldowns(t), []ops.Cooldown{{Service: "web", Action: restartAction, Left: 1}})
 	events, err := f.Store.Events(t.Context(), store.EventFilter{Kind: string(ops.EventAudit)})
 	must(t, err)
-	wantParts(t, events[0].Message, "ada", "restart of web", "it hangs")
+	wantParts(t, events[0].Message.Words(), "ada", "restart of web", "it hangs")
 }
 
 func interruptedActions(t *testing.T, f *Fixture) {

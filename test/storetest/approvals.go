@@ -52,10 +52,10 @@ func answerIsRecorded(t *testing.T, f *Fixture) {
 	equal(t, "approval", got, want)
 	events, err := f.Store.Events(t.Context(), store.EventFilter{CycleID: &asked.Cycle.ID})
 	must(t, err)
-	if len(events) != 1 || events[0].Kind != "approval" || events[0].Environment != "home" || !events[0].At.Equal(at) {
+	if len(events) != 1 || events[0].Kind() != "approval" || events[0].Environment != "home" || !events[0].At.Equal(at) {
 		t.Fatalf("events are %+v", events)
 	}
-	wantParts(t, events[0].Message, "alice", "approved", "Tier 2", "go on")
+	wantParts(t, events[0].Message.Words(), "alice", "approved", "Tier 2", "go on")
 
 	_, err = f.Store.Answer(t.Context(), got.ID, ops.ApprovalDenied, "bob", "stop", at.Add(time.Minute))
 	wantErr(t, err, ops.ErrConflict)

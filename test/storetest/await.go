@@ -133,7 +133,7 @@ func overdueQuestionHasExpired(t *testing.T, f *Fixture) {
 	equal(t, "when", got.AnsweredAt, &over)
 	events, err := f.Store.Events(t.Context(), store.EventFilter{CycleID: &asked.Cycle.ID})
 	must(t, err)
-	equal(t, "events", ids(events, func(e ops.Event) string { return string(e.Kind) }), []string{"approval"})
+	equal(t, "events", ids(events, func(e ops.Event) string { return string(e.Kind()) }), []string{"approval"})
 	_, err = f.Store.Answer(t.Context(), got.ID, ops.ApprovalApproved, "alice", "", over)
 	wantErr(t, err, ops.ErrConflict)
 	f.EndCycle(t, asked.Cycle.ID)

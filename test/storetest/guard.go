@@ -655,8 +655,8 @@ func clearedCountsNoLonger(t *testing.T, f *Fixture) {
 	equal(t, "events", len(events), 2)
 	e := events[1]
 	equal(t, "event", e, ops.Event{
-		ID: e.ID, At: f.At, Environment: "home", Level: ops.LevelWarning, Kind: "cooldown_cleared", Service: "web",
-		Message: "alice cleared the cooldown of web for restart: the disk was replaced",
+		ID: e.ID, At: f.At, Environment: "home", Level: ops.LevelWarning, Verb: ops.VerbCooldownCleared, Service: "web",
+		Message: ops.Render("alice cleared the cooldown of web for restart: the disk was replaced"),
 	})
 }
 

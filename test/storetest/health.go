@@ -170,14 +170,14 @@ func incidentHasHistory(t *testing.T, f *Fixture) {
 	must(t, err)
 	got, err := f.Store.IncidentHistory(t.Context(), seen)
 	must(t, err)
-	if len(got) != 1 || !strings.Contains(got[0].Message, "alice acknowledged") {
+	if len(got) != 1 || !strings.Contains(got[0].Message.Words(), "alice acknowledged") {
 		t.Errorf("history is %+v", got)
 	}
 	_, err = f.Store.ResolveIncident(t.Context(), first.ID, "alice", "new disk", Start)
 	must(t, err)
 	got, err = f.Store.IncidentHistory(t.Context(), seen)
 	must(t, err)
-	if len(got) != 2 || !strings.Contains(got[1].Message, "new disk") {
+	if len(got) != 2 || !strings.Contains(got[1].Message.Words(), "new disk") {
 		t.Errorf("history is %+v", got)
 	}
 }
@@ -198,9 +198,9 @@ func incidentsByStatus(t *testing.T, f *Fixture) {
 func eventsByKindAndService(t *testing.T, f *Fixture) {
 	var all []int64
 	for _, e := range []ops.Event{
-		{Kind: "probe", Service: "web", Environment: "home"},
-		{Kind: "probe", Service: "db", Environment: "home"},
-		{Kind: "cycle", Service: "web", Environment: "office"},
+		{Verb: ops.VerbProbeFailed, Service: "web", Environment: "home"},
+		{Verb: ops.VerbProbeFailed, Service: "db", Environment: "home"},
+		{Verb: ops.VerbCycleResolved, Service: "web", Environment: "office"},
 	} {
 		e.Level = ops.LevelInfo
 		id, err := f.Store.AddEvent(t.Context(), e)

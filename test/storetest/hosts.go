@@ -376,7 +376,7 @@ func waitedTooLong(err error) bool {
 }
 
 func feedIsFollowed(t *testing.T, f *Fixture) {
-	first, err := f.Store.AddEvent(t.Context(), ops.Event{Level: ops.LevelInfo, Kind: "test", Message: "first"})
+	first, err := f.Store.AddEvent(t.Context(), ops.Event{Level: ops.LevelInfo, Verb: ops.VerbCycleResolved, Message: ops.Render("first")})
 	must(t, err)
 	const writers, each = 8, 25
 	processes := f.processes(t, 4)
@@ -385,8 +385,8 @@ func feedIsFollowed(t *testing.T, f *Fixture) {
 		wg.Go(func() {
 			for n := range each {
 				_, err := processes[w%len(processes)].AddEvent(t.Context(), ops.Event{
-					Level: ops.LevelInfo, Kind: "test",
-					Message: fmt.Sprintf("%d/%d", w, n),
+					Level: ops.LevelInfo, Verb: ops.VerbCycleResolved,
+					Message: ops.Render(fmt.Sprintf("%d/%d", w, n)),
 				})
 				if err != nil {
 					t.Error(err)
@@ -408,7 +408,7 @@ func feedIsFollowed(t *testing.T, f *Fixture) {
 				t.Errorf("event %d comes after %d", e.ID, after)
 			}
 			after = e.ID
-			seen[e.Message]++
+			seen[e.Message.Words()]++
 		}
 	}
 	for writing := true; writing; {

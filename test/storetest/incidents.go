@@ -735,7 +735,7 @@ func noIsChanged(t *testing.T, f *Fixture) {
 	equal(t, "denials", f.denials(t, "home", at), nil)
 	events, err := f.Store.Events(t.Context(), store.EventFilter{CycleID: &asked.CycleID})
 	must(t, err)
-	wantParts(t, events[0].Message, "bob changed the answer", "Only this question is answered", "ask me again")
+	wantParts(t, events[0].Message.Words(), "bob changed the answer", "Only this question is answered", "ask me again")
 
 	asked = f.refusable(t)
 	_, err = f.Store.Answer(t.Context(), asked.ID, ops.ApprovalApproved, "alice", "", Start)

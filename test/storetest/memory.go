@@ -225,7 +225,7 @@ func memoryIsRemoved(t *testing.T, f *Fixture) {
 	f.remember(t, ops.Memory{Category: "c", Observation: "right\nand long", By: "bob"})
 	events, err := f.Store.Events(t.Context(), store.EventFilter{Kind: string(ops.EventMemory)})
 	must(t, err)
-	equal(t, "events", []string{events[0].Message, events[1].Message}, []string{"bob added memory 2: right", "ann removed memory 1: wrong"})
+	equal(t, "events", []string{events[0].Message.Words(), events[1].Message.Words()}, []string{"bob added memory 2: right", "ann removed memory 1: wrong"})
 }
 
 func trustCases() []testCase {
@@ -366,7 +366,7 @@ func alarmCostsTrust(t *testing.T, f *Fixture) {
 	alarm := func(id ops.SessionID) {
 		t.Helper()
 		_, err := f.Store.AddEvent(t.Context(), ops.Event{
-			Environment: "home", SessionID: &id, Kind: ops.EventGuard, Level: ops.LevelCritical, Message: "it broke out",
+			Environment: "home", SessionID: &id, Verb: ops.VerbWallsHold, Level: ops.LevelCritical, Message: ops.Render("it broke out"),
 		})
 		must(t, err)
 	}
@@ -550,7 +550,7 @@ func reflexIsSwitched(t *testing.T, f *Fixture) {
 	events, err := f.Store.Events(t.Context(), store.EventFilter{Kind: string(ops.EventAudit)})
 	must(t, err)
 	equal(t, "audit", len(events), 2)
-	wantParts(t, events[0].Message, "ada switched reflex 1 (restart of web) off: it helps")
+	wantParts(t, events[0].Message.Words(), "ada switched reflex 1 (restart of web) off: it helps")
 	_, err = f.Store.Reflex(t.Context(), 9)
 	wantErr(t, err, ops.ErrNotFound)
 }

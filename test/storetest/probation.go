@@ -213,7 +213,7 @@ func relapseReopens(t *testing.T, f *Fixture) {
 	events, err := f.Store.Events(t.Context(), store.EventFilter{After: before[0].ID})
 	must(t, err)
 	equal(t, "events", len(events), 1)
-	wantParts(t, events[0].Message, "incident", "is open again: the repair of cycle 1 did not hold, web is down again: status 500.")
+	wantParts(t, events[0].Message.Words(), "incident", "is open again: the repair of cycle 1 did not hold, web is down again: status 500.")
 	equal(t, "event of the cycle", *events[0].CycleID, cycle.ID)
 	notices := f.noticeList(t)
 	equal(t, "notices", len(notices), 1)

@@ -119,7 +119,7 @@ func replyAnswersAQuestion(t *testing.T, f *Fixture) {
 	if len(audit) != 1 || audit[0].CycleID == nil || *audit[0].CycleID != asked.Cycle.ID || audit[0].Environment != "home" {
 		t.Fatalf("audit is %+v", audit)
 	}
-	wantParts(t, audit[0].Message, "@alice (Telegram 42)", "by Telegram", fmt.Sprintf("deny approval %d", id))
+	wantParts(t, audit[0].Message.Words(), "@alice (Telegram 42)", "by Telegram", fmt.Sprintf("deny approval %d", id))
 	mark, err := f.Store.ReplyMark(t.Context(), "telegram/1")
 	must(t, err)
 	equal(t, "mark", mark, "8")
@@ -146,7 +146,7 @@ func replyApprovesThePlanShown(t *testing.T, f *Fixture) {
 	a, err := f.Store.Approval(t.Context(), token.Approval)
 	must(t, err)
 	equal(t, "steps", a.Steps, []int{1, 2})
-	wantParts(t, f.events(t, ops.EventAudit)[0].Message, "approve approval", "plan 0123456789ab")
+	wantParts(t, f.events(t, ops.EventAudit)[0].Message.Words(), "approve approval", "plan 0123456789ab")
 }
 
 func buttonIsUsedOnce(t *testing.T, f *Fixture) {
@@ -237,7 +237,7 @@ func refusedReplyIsRecorded(t *testing.T, f *Fixture) {
 	if len(audit) != 1 || audit[0].Level != ops.LevelWarning {
 		t.Fatalf("audit is %+v", audit)
 	}
-	wantParts(t, audit[0].Message, "@alice (Telegram 42)", "Telegram", "refused", "not allowed")
+	wantParts(t, audit[0].Message.Words(), "@alice (Telegram 42)", "Telegram", "refused", "not allowed")
 	mark, err := f.Store.ReplyMark(t.Context(), "telegram/1")
 	must(t, err)
 	equal(t, "mark", mark, "10")
@@ -379,8 +379,8 @@ func eachAnswerIsTold(t *testing.T, f *Fixture) {
 	for n, parts := range [][]string{
 		{"carol", "resolved", "new disk"}, {"bob", "snoozed until 2026-03-14T13:00:00Z", "the disk comes"}, {"alice", "acknowledged", "on it"},
 	} {
-		wantParts(t, events[n].Message, parts...)
-		equal(t, "kind", string(events[n].Kind)+events[n].Service+events[n].Environment, "incidentwebhome")
+		wantParts(t, events[n].Message.Words(), parts...)
+		equal(t, "kind", string(events[n].Kind())+events[n].Service+events[n].Environment, "incidentwebhome")
 	}
 }
 

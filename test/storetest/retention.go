@@ -130,8 +130,8 @@ func unfinishedKeepsEverything(t *testing.T, f *Fixture) {
 		Type: ops.CheckHTTP,
 	}}))
 	_, err := f.Store.AddEvent(t.Context(), ops.Event{
-		At: Start, CycleID: &s.CycleID, Environment: "home", Level: ops.LevelInfo, Kind: "x",
-		Message: "y",
+		At: Start, CycleID: &s.CycleID, Environment: "home", Level: ops.LevelInfo, Verb: ops.VerbCycleResolved,
+		Message: ops.Render("y"),
 	})
 	must(t, err)
 	before := f.snapshot(t, s.CycleID)
@@ -150,7 +150,7 @@ func incidentKeepsItsCycle(t *testing.T, f *Fixture) {
 	ended := f.Ended(s, 0.1)
 	f.Commit(t, ops.Transition{Cycle: s.CycleID, At: f.At, Result: ops.Result{Session: &ended}, Step: ops.Step{
 		Kind: ops.StepFinish, Status: ops.CycleNeedsHuman, Reason: "broken",
-		Events:   []ops.Event{{Level: ops.LevelWarning, Kind: "cycle", Message: "broken"}},
+		Events:   []ops.Event{{Level: ops.LevelWarning, Verb: ops.VerbCycleResolved, Message: ops.Render("broken")}},
 		Incident: &ops.IncidentReport{Title: "web is down", Level: ops.LevelCritical, Class: "down", Services: []string{"web"}},
 	}})
 	open, err := f.Store.Unresolved(t.Context(), "home")
@@ -253,15 +253,15 @@ func settledGoes(t *testing.T, f *Fixture) {
 func tooManyRowsGo(t *testing.T, f *Fixture) {
 	for i := range 30 {
 		_, err := f.Store.AddEvent(t.Context(), ops.Event{
-			At: Start, Environment: "home", Level: ops.LevelInfo, Kind: "x",
-			Message: fmt.Sprint(i),
+			At: Start, Environment: "home", Level: ops.LevelInfo, Verb: ops.VerbCycleResolved,
+			Message: ops.Render(fmt.Sprint(i)),
 		})
 		must(t, err)
 	}
 	f.removeAll(t, ops.Retention{Rows: 10}, Start)
 	events, err := f.Store.Events(t.Context(), store.EventFilter{})
 	must(t, err)
-	if len(events) != 10 || events[0].Message != "29" {
+	if len(events) != 10 || events[0].Message.Words() != "29" {
 		t.Errorf("%d events left, the newest %+v", len(events), events[0])
 	}
 }

@@ -246,7 +246,7 @@ func eventsFilteredAndPaged(t *testing.T, f *Fixture) {
 	session := f.RunningSession(t, "home")
 	add := func(e ops.Event) int64 {
 		t.Helper()
-		e.Kind = "test"
+		e.Verb = ops.VerbCycleResolved
 		id, err := f.Store.AddEvent(t.Context(), e)
 		must(t, err)
 		return id
@@ -271,7 +271,7 @@ func eventsFilteredAndPaged(t *testing.T, f *Fixture) {
 func eventsAfterOldestFirst(t *testing.T, f *Fixture) {
 	var want []int64
 	for range 5 {
-		id, err := f.Store.AddEvent(t.Context(), ops.Event{Level: ops.LevelInfo, Kind: "test"})
+		id, err := f.Store.AddEvent(t.Context(), ops.Event{Level: ops.LevelInfo, Verb: ops.VerbCycleResolved})
 		must(t, err)
 		want = append(want, id)
 	}
@@ -431,10 +431,10 @@ func transitionIsWrittenWhole(t *testing.T, f *Fixture) {
 
 	events, err := f.Store.Events(t.Context(), store.EventFilter{CycleID: &session.CycleID})
 	must(t, err)
-	equal(t, "event kinds", ids(events, func(e ops.Event) string { return string(e.Kind) }), []string{"escalated", "session_ended"})
+	equal(t, "event kinds", ids(events, func(e ops.Event) string { return string(e.Kind()) }), []string{"escalated", "session_ended"})
 	equal(t, "event", events[0], ops.Event{
 		ID: events[0].ID, At: tr.At, CycleID: &session.CycleID, SessionID: &session.ID, Environment: "home",
-		Level: ops.LevelWarning, Kind: "escalated", Service: "web", Message: "goes up",
+		Level: ops.LevelWarning, Verb: ops.VerbEscalationDecided, Service: "web", Message: ops.Render("goes up"),
 	})
 	notices, err := f.Store.NoticeList(t.Context(), store.NoticeFilter{})
 	must(t, err)
@@ -552,7 +552,7 @@ func finishedCycleTakesNothing(t *testing.T, f *Fixture) {
 	equal(t, "end", got.Cycle.EndedAt, ops.Ptr(Start.Add(time.Hour)))
 	before := f.snapshot(t, session.CycleID)
 	for _, late := range []ops.Step{
-		{Kind: ops.StepRest, Events: []ops.Event{{Level: ops.LevelInfo, Kind: "late"}}},
+		{Kind: ops.StepRest, Events: []ops.Event{{Level: ops.LevelInfo, Verb: ops.VerbCycleResolved}}},
 		{Kind: ops.StepFinish, Status: ops.CycleHealthy},
 	} {
 		_, err := f.Store.Commit(t.Context(), f.Owner, ops.Transition{Cycle: session.CycleID, At: Start, Step: late})
@@ -587,7 +587,7 @@ func rowsKeepTheirOwn(t *testing.T, f *Fixture) {
 	at := Start.Add(-time.Hour)
 	f.Commit(t, ops.Transition{
 		Cycle: cycle, At: Start,
-		Result: ops.Result{Events: []ops.Event{{At: at, CycleID: &first.CycleID, Environment: "home", Level: ops.LevelInfo, Kind: "k"}}},
+		Result: ops.Result{Events: []ops.Event{{At: at, CycleID: &first.CycleID, Environment: "home", Level: ops.LevelInfo, Verb: ops.VerbCycleResolved}}},
 		Step: ops.Step{Kind: ops.StepRest, Notices: []ops.Notice{{
 			CycleID: &first.CycleID, Level: ops.LevelInfo, Kind: "k", CreatedAt: at, NextAt: Start.Add(time.Hour),
 		}}},
@@ -595,7 +595,7 @@ func rowsKeepTheirOwn(t *testing.T, f *Fixture) {
 	events, err := f.Store.Events(t.Context(), store.EventFilter{})
 	must(t, err)
 	equal(t, "event", events, []ops.Event{{
-		ID: events[0].ID, At: at, CycleID: &first.CycleID, Environment: "home", Level: ops.LevelInfo, Kind: "k",
+		ID: events[0].ID, At: at, CycleID: &first.CycleID, Environment: "home", Level: ops.LevelInfo, Verb: ops.VerbCycleResolved,
 	}})
 	notices, err := f.Store.NoticeList(t.Context(), store.NoticeFilter{})
 	must(t, err)
@@ -612,7 +612,7 @@ func firstProblemNamesTheCycle(t *testing.T, f *Fixture) {
 	got := f.Commit(t, tr)
 	equal(t, "problem", got.Cycle.Problem, "redis: connection refused")
 	f.Commit(t, ops.Transition{Cycle: session.CycleID, At: f.At, Result: ops.Result{
-		Problem: "web: HTTP 502", Events: []ops.Event{{Level: ops.LevelInfo, Kind: ops.EventCycle, Message: "later"}},
+		Problem: "web: HTTP 502", Events: []ops.Event{{Level: ops.LevelInfo, Verb: ops.VerbCycleResolved, Message: ops.Render("later")}},
 	}})
 	stored, err := f.Store.Cycle(t.Context(), session.CycleID)
 	must(t, err)

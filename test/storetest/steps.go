@@ -200,7 +200,7 @@ func oldStepsGo(t *testing.T, f *Fixture) {
 	const rows = 600
 	step := func(cycle ops.CycleID) {
 		f.Commit(t, ops.Transition{Cycle: cycle, At: f.At, Facts: []byte(`{}`), Step: ops.Step{
-			Kind: ops.StepRest, Row: "x", Events: []ops.Event{{Level: ops.LevelInfo, Kind: "x"}},
+			Kind: ops.StepRest, Row: "x", Events: []ops.Event{{Level: ops.LevelInfo, Verb: ops.VerbCycleResolved}},
 		}})
 	}
 	running := f.Claim(t, "office").Cycle.ID

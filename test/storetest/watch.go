@@ -161,7 +161,7 @@ func look(service string, status ops.Health) ops.Check {
 func stateIsSaved(t *testing.T, f *Fixture) {
 	s, _ := health.Observe(health.State{}, look("web", ops.Down), health.Thresholds{FailAfter: 1}, Start)
 	other, _ := health.Observe(health.State{}, look("db", ops.Healthy), health.Thresholds{}, Start)
-	event := ops.Event{Level: ops.LevelWarning, Kind: "watch", Environment: "home", Service: "web", Message: "web is down."}
+	event := ops.Event{Level: ops.LevelWarning, Verb: ops.VerbWatchChanged, Environment: "home", Service: "web", Message: ops.Render("web is down.")}
 	must(t, f.Store.RecordResults(t.Context(), "home", []ops.Check{look("web", ops.Down)}, []ops.Check{look("db", ops.Healthy)},
 		[]health.State{s, other}, []ops.Event{event}, nil))
 	s.Bad++
@@ -418,7 +418,7 @@ func (f *Fixture) probing(t *testing.T, policy ops.Policy, bad ...string) ops.Cl
 // later is a cycle as it reads after a time.
 func (f *Fixture) later(t *testing.T, id ops.CycleID, after time.Duration) ops.Claimed {
 	t.Helper()
-	tick := ops.Event{Level: ops.LevelInfo, Kind: ops.EventCycle, Message: "time passes"}
+	tick := ops.Event{Level: ops.LevelInfo, Verb: ops.VerbCycleResolved, Message: ops.Render("time passes")}
 	return f.Commit(t, ops.Transition{Cycle: id, At: Start.Add(after), Step: ops.Step{Kind: ops.StepRest, Events: []ops.Event{tick}}})
 }
 

@@ -3,6 +3,7 @@ package db
 import (
 	"bytes"
 	"database/sql"
+	"encoding"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -154,6 +155,28 @@ func (d optTimeTo) Scan(src any) error {
 	}
 	*d.p = &t
 	return nil
+}
+
+// Said is what knows its own text, as it is stored.
+func Said(v encoding.TextMarshaler) string {
+	text, err := v.MarshalText()
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+// ToSaid reads a column into what knows its own text.
+func ToSaid(p encoding.TextUnmarshaler) sql.Scanner { return saidTo{p} }
+
+type saidTo struct{ p encoding.TextUnmarshaler }
+
+func (d saidTo) Scan(src any) error {
+	var text string
+	if err := ToText(&text).Scan(src); err != nil {
+		return err
+	}
+	return d.p.UnmarshalText([]byte(text))
 }
 
 // ToJSON reads a column that holds JSON into p, NULL as its zero value.

@@ -282,9 +282,16 @@ CREATE TABLE events (
     environment TEXT    NOT NULL DEFAULT '',
     level       TEXT    NOT NULL,
     kind        TEXT    NOT NULL,
+    verb        TEXT    NOT NULL DEFAULT '',
+    actor_kind  TEXT    NOT NULL DEFAULT 'supervisor',
+    actor       TEXT    NOT NULL DEFAULT '',
+    subject_kind TEXT   NOT NULL DEFAULT '',
+    subject_id  TEXT    NOT NULL DEFAULT '',
+    reason      TEXT    NOT NULL DEFAULT '',
     service     TEXT    NOT NULL DEFAULT '',
     message     TEXT    NOT NULL
 );
+CREATE INDEX idx_events_subject ON events (subject_kind, subject_id, id);
 CREATE INDEX idx_events_level ON events (level, id);
 CREATE INDEX idx_events_cycle ON events (cycle_id, id);
 CREATE INDEX idx_events_session ON events (session_id, id);

@@ -290,7 +290,7 @@ func (o *Outbox) settle(ctx context.Context, n ops.Notice, err error) error {
 // settled returns the notice after an attempt, and an event for the first failure and the last one.
 func (o *Outbox) settled(n ops.Notice, err error) (ops.Notice, *ops.Event) {
 	now := o.clock()
-	event := &ops.Event{At: now, CycleID: n.CycleID, Level: ops.LevelWarning, Kind: ops.EventNotification}
+	event := &ops.Event{At: now, CycleID: n.CycleID, Level: ops.LevelWarning, Verb: ops.VerbNoticeFailed, Subject: ops.About(ops.SubjectNotice, n.ID)}
 	if errors.Is(err, ErrMuted) {
 		n.Status, n.Error = ops.NoticeSkipped, err.Error()
 		return n, nil
@@ -300,7 +300,8 @@ func (o *Outbox) settled(n ops.Notice, err error) (ops.Notice, *ops.Event) {
 		if o.saidSkip {
 			return n, nil
 		}
-		event.Level, event.Message = ops.LevelInfo, "notices are only recorded, not sent: "+err.Error()
+		event.Level, event.Verb = ops.LevelInfo, ops.VerbNoticeSkipped
+		event.Message = ops.Render("notices are only recorded, not sent: " + err.Error())
 		return n, event
 	}
 	n.Attempts++
@@ -313,10 +314,10 @@ func (o *Outbox) settled(n ops.Notice, err error) (ops.Notice, *ops.Event) {
 	switch {
 	case !again:
 		n.Status = ops.NoticeDead
-		event.Message = fmt.Sprintf("notice %q was given up after %d attempts: %s", n.Title, n.Attempts, n.Error)
+		event.Message = ops.Render(fmt.Sprintf("notice %q was given up after %d attempts: %s", n.Title, n.Attempts, n.Error))
 	case n.Attempts == 1:
 		n.NextAt = now.Add(wait)
-		event.Message = fmt.Sprintf("notice %q could not be delivered and is tried again: %s", n.Title, n.Error)
+		event.Message = ops.Render(fmt.Sprintf("notice %q could not be delivered and is tried again: %s", n.Title, n.Error))
 	default:
 		n.NextAt = now.Add(wait)
 		event = nil
