@@ -194,13 +194,17 @@ func (v view) heldByWatch(w ops.Withheld, from ops.Tier) ops.Hold {
 // elsewhere lists, for a look, the services that another cycle has in its charge: that one works on them. If it called a person while this
 // look waited for its turn, an agent looks, as at all that no probe sees, and no tier repairs.
 func (v view) elsewhere() []ops.Hold {
-	switch {
-	case !v.charge.Open:
+	if !v.charge.Open {
 		return nil
-	case v.cycle.Trigger == ops.TriggerScheduled, v.cycle.Trigger == ops.TriggerAlert:
-		return slices.Concat(v.journal.Elsewhere, v.called(v.cycle.CreatedAt, ops.Tier2))
 	}
-	return v.journal.Elsewhere
+	begun := func(h ops.Hold) bool {
+		return slices.ContainsFunc(v.reflexRuns(), func(r ops.ActionRun) bool { return r.Service == h.Service })
+	}
+	out := slices.DeleteFunc(slices.Clone(v.journal.Elsewhere), begun) // what a reflex has begun here is finished here
+	if v.cycle.Trigger == ops.TriggerScheduled || v.cycle.Trigger == ops.TriggerAlert {
+		out = append(out, v.called(v.cycle.CreatedAt, ops.Tier2)...)
+	}
+	return out
 }
 
 // distrusted lists the services that are trusted too little: watch holds every tier, suggest those that repair.

@@ -140,6 +140,21 @@ func reflexCases(now time.Time) []nextCase {
 }
 
 // Two services fail: what is due is done for both, and another service that needs an agent does not wait.
+// A look whose reflex ran verifies it, although the watch has started another cycle for the service meanwhile.
+func TestALookFinishesWhatItsReflexBegan(t *testing.T) {
+	now := time.Date(2026, 11, 14, 3, 0, 0, 0, time.UTC)
+	p := policy(probed, acting, reflexive())
+	j := ops.Journal{
+		Checks:    []ops.Check{{At: now, Service: "web", Probe: "http", Type: ops.CheckHTTP, Purpose: ops.ProbeObserve, Status: ops.Down}},
+		Runs:      []ops.ActionRun{{Service: "web", Action: "restart", Reflex: p.Inventory.Services[0].Reflexes[0].Key(), Step: 1, Status: ops.ActionDone, EndedAt: &now}},
+		Elsewhere: []ops.Hold{{Service: "web", From: ops.Tier1, By: ops.HoldByCycle, Why: "cycle 7 was started for it"}},
+	}
+	cycle := ops.Cycle{ID: 1, Status: ops.CycleRunning, Trigger: ops.TriggerScheduled, Charge: ops.Charge{Open: true}}
+	if step := decide.Next(cycle, j, p, now); step.Row != "reflex unverified" {
+		t.Errorf("row %q: %s", step.Row, step.Reason)
+	}
+}
+
 func TestReflexesOfTwoServices(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	service := func(name string, wait time.Duration) ops.Service {
