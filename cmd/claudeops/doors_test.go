@@ -176,7 +176,7 @@ func TestAProcessOfASessionCannotApprove(t *testing.T) {
 	}
 	var told strings.Builder
 	for _, e := range b.events(ops.LevelCritical) {
-		fmt.Fprintln(&told, e.Kind, e.Message)
+		fmt.Fprintln(&told, e.Kind(), e.Message.Words())
 	}
 	contains(t, "the critical events", told.String(), "guard a process of user", "refused at the control socket", "refused at the web pages",
 		"the user of the agents", "part of a session: cgroup", "part of a session: session key")

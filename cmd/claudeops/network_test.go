@@ -37,8 +37,8 @@ services:
 // refusedByNetwork are the rows of what the network refused.
 func (b *box) refusedByNetwork() (out []string) {
 	for _, e := range b.events("") {
-		if e.Kind == ops.EventGuard && e.SessionID != nil && strings.HasPrefix(e.Message, "The network refused") {
-			out = append(out, e.Message)
+		if e.Kind() == ops.EventGuard && e.SessionID != nil && strings.HasPrefix(e.Message.Words(), "The network refused") {
+			out = append(out, e.Message.Words())
 		}
 	}
 	return out
@@ -86,7 +86,7 @@ func TestRealCLI_AChainInItsOwnNetwork(t *testing.T) {
 				t.Errorf("the API was sent %q", sent)
 			}
 			for _, e := range b.events(ops.LevelInfo) {
-				if strings.HasPrefix(e.Message, "The walls of the session hold") && !strings.Contains(e.Message, "network") {
+				if strings.HasPrefix(e.Message.Words(), "The walls of the session hold") && !strings.Contains(e.Message.Words(), "network") {
 					t.Errorf("the proof is %q", e.Message)
 				}
 			}
@@ -180,7 +180,7 @@ func TestRealCLI_WhatInspectsTheNetworkSeesTheHost(t *testing.T) {
 		}
 	}
 	if !slices.ContainsFunc(b.events(""), func(e ops.Event) bool {
-		return e.Kind == ops.EventGuard && e.SessionID != nil && e.Message == "A wall refused "+closed+"."
+		return e.Kind() == ops.EventGuard && e.SessionID != nil && e.Message.Words() == "A wall refused "+closed+"."
 	}) {
 		t.Errorf("the refusal of %s is not among %v", closed, b.events(""))
 	}

@@ -135,7 +135,7 @@ func TestPhone_AKillLosesNoAnswerAndRepeatsNone(t *testing.T) {
 					if err != nil {
 						t.Error(err)
 					}
-					asked = len(slices.DeleteFunc(events, func(e ops.Event) bool { return !strings.Contains(e.Message, "denied Tier 3") }))
+					asked = len(slices.DeleteFunc(events, func(e ops.Event) bool { return !strings.Contains(e.Message.Words(), "denied Tier 3") }))
 				})
 				if asked != 1 {
 					t.Errorf("%d answers are recorded", asked)

@@ -106,7 +106,7 @@ func (b *box) wallsHold(id ops.SessionID) (found bool) {
 		events, err := s.Events(b.t.Context(), store.EventFilter{Limit: 100})
 		must(b.t, err)
 		for _, e := range events {
-			found = found || e.SessionID != nil && *e.SessionID == id && strings.HasPrefix(e.Message, "The walls of the session hold")
+			found = found || e.SessionID != nil && *e.SessionID == id && strings.HasPrefix(e.Message.Words(), "The walls of the session hold")
 		}
 	})
 	return found
@@ -466,7 +466,7 @@ func TestDeniedToolsAreEvents(t *testing.T) {
 	b.once(0)
 	found := false
 	for _, e := range b.events(ops.LevelWarning) {
-		found = found || (e.Kind == "permission" && strings.Contains(e.Message, "docker restart web"))
+		found = found || (e.Kind() == "permission" && strings.Contains(e.Message.Words(), "docker restart web"))
 	}
 	if !found {
 		t.Errorf("events: %+v", b.events(ops.LevelWarning))
@@ -479,7 +479,7 @@ func TestAMissingAppriseNeverStopsACycle(t *testing.T) {
 	b.once(6)
 	found := false
 	for _, e := range b.events(ops.LevelWarning) {
-		found = found || strings.Contains(e.Message, "apprise")
+		found = found || strings.Contains(e.Message.Words(), "apprise")
 	}
 	if !found {
 		t.Errorf("no warning about apprise: %+v", b.events(ops.LevelWarning))

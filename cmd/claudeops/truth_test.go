@@ -524,7 +524,7 @@ func TestProbation_WhatIsSilencedMeanwhileIsQuiet(t *testing.T) {
 	d.until("it is held back", func() bool { return b.held("web", ops.HoldSilenced) })
 	d.until("it has settled", func() bool {
 		return slices.ContainsFunc(b.events(ops.LevelWarning), func(e ops.Event) bool {
-			return e.Kind == ops.EventWatch && e.At.After(*b.load(2).Cycle.EndedAt) && strings.Contains(e.Message, "web is down")
+			return e.Kind() == ops.EventWatch && e.At.After(*b.load(2).Cycle.EndedAt) && strings.Contains(e.Message.Words(), "web is down")
 		})
 	})
 	if i := b.incidents(); len(i) != 1 || i[0].ResolvedAt == nil || b.load(2).Cycle.RefutedAt != nil || b.count(ops.NoticeNeedsHuman) != 0 {

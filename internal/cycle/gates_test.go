@@ -258,10 +258,10 @@ func TestWhatAWallRefusedIsRecorded(t *testing.T) {
 		s.advance(t)
 		var got []string
 		for _, e := range s.journal.events {
-			if e.Kind == ops.EventGuard {
-				got = append(got, e.Message)
+			if e.Kind() == ops.EventGuard {
+				got = append(got, e.Message.Words())
 			}
-			if e.Kind == ops.EventGuard && (e.SessionID == nil || e.Level != ops.LevelWarning) {
+			if e.Kind() == ops.EventGuard && (e.SessionID == nil || e.Level != ops.LevelWarning) {
 				t.Errorf("%s: %+v", name, e)
 			}
 		}

@@ -98,7 +98,7 @@ func TestARepairIsNotProvenWhileItsContainerIsDown(t *testing.T) {
 					}
 				}
 				told := slices.ContainsFunc(s.journal.events, func(e ops.Event) bool {
-					return strings.HasPrefix(e.Message, "grafana answers its probes, but its container db-1")
+					return strings.HasPrefix(e.Message.Words(), "grafana answers its probes, but its container db-1")
 				})
 				if told == tt.verified {
 					t.Errorf("told: %t", told)

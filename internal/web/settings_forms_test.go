@@ -129,8 +129,8 @@ func (c *configured) audits() string {
 	must(c.t, err)
 	var out strings.Builder
 	for _, e := range events {
-		if e.Kind == ops.EventAudit {
-			out.WriteString(e.Message + "\n")
+		if e.Kind() == ops.EventAudit {
+			out.WriteString(e.Message.Words() + "\n")
 		}
 	}
 	return out.String()

@@ -154,7 +154,7 @@ func TestEventsAreFilteredAndPaged(t *testing.T) {
 			Message: ops.Render(fmt.Sprintf("event %02d.", n)),
 		}
 		if n%2 == 1 {
-			e.Level, e.Kind, e.Service, e.CycleID = ops.LevelCritical, "session", "db", &cycle
+			e.Level, e.Verb, e.Service, e.CycleID = ops.LevelCritical, ops.VerbSessionFailed, "db", &cycle
 		}
 		if _, err := s.Store.AddEvent(t.Context(), e); err != nil {
 			t.Fatal(err)

@@ -389,10 +389,10 @@ func (f *fixture) records(end time.Time) {
 		}
 		switch n % 5 {
 		case 1:
-			e.Level, e.Kind, e.Service, e.Message = ops.LevelWarning, "watch", "jellyfin", "answers slower than 2s."
+			e.Level, e.Verb, e.Service, e.Message = ops.LevelWarning, ops.VerbWatchChanged, "jellyfin", ops.Render("answers slower than 2s.")
 		case 2:
-			e.Level, e.Kind, e.Service, e.Message, e.SessionID = ops.LevelCritical, "session", "",
-				"The guard refused rm -rf /var/lib/jellyfin/data.", &f.repaired[3]
+			e.Level, e.Verb, e.Service, e.SessionID = ops.LevelCritical, ops.VerbSessionFailed, "", &f.repaired[3]
+			e.Message = ops.Render("The guard refused rm -rf /var/lib/jellyfin/data.")
 		}
 		_, err := f.store.AddEvent(ctx, e)
 		f.must(err)

@@ -330,7 +330,7 @@ func recoveredIsClosed(t *testing.T, f *Fixture) {
 	equal(t, "open", ids(open, func(i ops.Incident) int64 { return i.ID }), []int64{office.ID})
 	events, err := f.Store.Events(t.Context(), store.EventFilter{After: before[0].ID})
 	must(t, err)
-	equal(t, "events", ids(events, func(e ops.Event) string { return fmt.Sprint(e.Kind, e.Level, e.Service) }),
+	equal(t, "events", ids(events, func(e ops.Event) string { return fmt.Sprint(e.Kind(), e.Level, e.Service) }),
 		[]string{"incidentinfoweb", "incidentinfodb"})
 	notices, err := f.Store.NoticeList(t.Context(), store.NoticeFilter{})
 	must(t, err)

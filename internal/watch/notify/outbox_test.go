@@ -155,7 +155,7 @@ func TestANoticeIsTriedSixTimesThenDead(t *testing.T) {
 		if got := store.said(); !slices.Equal(got, wantSaid) {
 			t.Errorf("events %q", got)
 		}
-		if e := store.events[0]; e.Kind != "notification" || *e.CycleID != 9 || !e.At.Equal(begin) {
+		if e := store.events[0]; e.Kind() != "notification" || *e.CycleID != 9 || !e.At.Equal(begin) {
 			t.Errorf("event %+v", e)
 		}
 	})
