@@ -18,7 +18,7 @@ func TestAStepIsLoggedOnce(t *testing.T) {
 		Kind: ops.StepQueue, Reason: reason, Events: []ops.Event{{Level: ops.LevelWarning, Verb: ops.VerbRecoveryBegun, Message: ops.Render(reason)}},
 	})
 	if said := out.String(); strings.Count(said, reason) != 1 || strings.Count(said, "\n") != 1 || !strings.Contains(said, "level=WARN") ||
-		!strings.Contains(said, "kind=recovery severity=warning") {
+		!strings.Contains(said, "verb=recovery.begun severity=warning") {
 		t.Errorf("logged\n%s", said)
 	}
 	out.Reset()

@@ -67,7 +67,7 @@ func repaired() ops.IncidentStory {
 			Refused: map[ops.SessionID]int{118: 2},
 		}},
 		Notices: []ops.Notice{{Title: "Claude Ops: web is down", Status: ops.NoticeSent, CreatedAt: at(2), SentAt: ops.Ptr(at(3)), CycleID: ops.Ptr(ops.CycleID(57))}},
-		Events:  []ops.Event{{At: at(60), Verb: ops.VerbIncidentOver, Message: ops.Render("ada acknowledged incident 3 (web: HTTP 502)")}},
+		Events:  []ops.Event{{At: at(60), Verb: ops.VerbIncidentAcknowledged, Actor: ops.Person("ada")}},
 	}
 }
 
@@ -99,9 +99,9 @@ func relapsed() ops.IncidentStory {
 	i.Occurrences, i.LastCycle, i.CalledAt, i.ResolvedAt, i.ProbationUntil = 2, 58, ops.Ptr(at(150)), ops.Ptr(at(240)), ops.Ptr(at(840))
 	i.Resolution = "cycle 58: Tier 2 repaired it"
 	s.Events = append(s.Events,
-		ops.Event{At: at(120), Verb: ops.VerbIncidentOver, Level: ops.LevelInfo, Message: ops.Render("incident 3 (web: HTTP 502) is over: cycle 57: Tier 2 repaired it")},
-		ops.Event{At: at(150), Verb: ops.VerbIncidentOver, Level: ops.LevelCritical, Message: ops.Render("incident 3 (web: HTTP 502) is open again: the repair of cycle 57 did not hold")},
-		ops.Event{At: at(240), Verb: ops.VerbIncidentOver, Level: ops.LevelInfo, Message: ops.Render("incident 3 (web: HTTP 502) is over: cycle 58: Tier 2 repaired it")})
+		ops.Event{At: at(120), Verb: ops.VerbIncidentOver, Level: ops.LevelInfo, Reason: "cycle 57: Tier 2 repaired it"},
+		ops.Event{At: at(150), Verb: ops.VerbIncidentReopened, Level: ops.LevelCritical, Reason: "the repair of cycle 57 did not hold"},
+		ops.Event{At: at(240), Verb: ops.VerbIncidentOver, Level: ops.LevelInfo, Reason: "cycle 58: Tier 2 repaired it"})
 	return s
 }
 
@@ -149,7 +149,7 @@ func TestTextFromOutsideCannotFormMarkdown(t *testing.T) {
 	c.Journal.Decisions[0].Reason, c.Journal.Decisions[0].Verdict = hostile, ops.VerdictBlocked
 	c.Journal.Approvals[0].AnsweredBy, c.Journal.Approvals[0].Answer = hostile, hostile
 	c.Journal.Runs[0].Does = "docker run --env A=b_c*d\n```\n````\n" + hostile
-	s.Notices[0].Title, s.Events[0].Message = hostile, ops.Render(hostile)
+	s.Notices[0].Title, s.Events[0].Reason = hostile, hostile
 	text := postmortem.Markdown(s, []string{"topsecretvalue"}, at(300))
 	if strings.Contains(text, "topsecretvalue") || strings.Contains(text, "sk-ant-api03-AAAA") {
 		t.Error("a secret is in the report")
