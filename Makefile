@@ -145,6 +145,7 @@ fuzz: ## fuzz the decoders of agent output, and compare the guard with bash
 .PHONY: docs
 docs: ## regenerate the generated documents
 	$(GO) test ./internal/config -run Reference -update
+	$(GO) test ./internal/ops -run Events -update
 	$(GO) test ./test/surface -run Surface -update
 
 .PHONY: record

@@ -1,5 +1,7 @@
 package ops
 
+import "slices"
+
 // EventKind is what an event is about.
 type EventKind string
 
@@ -35,12 +37,12 @@ const (
 
 // EventKinds returns every kind of event, in alphabetical order.
 func EventKinds() []EventKind {
-	return []EventKind{
-		EventAction, EventAgent, EventApproval, EventAudit, EventBrake, EventContext, EventCooldownCleared, EventCycle, EventDeadman,
-		EventEscalation,
-		EventGuard, EventHandoff, EventHost, EventIncident, EventMemory, EventNotification, EventOutcome, EventPermission, EventProbe,
-		EventRecovery, EventSession, EventSilence, EventTrust, EventVerify, EventWatch,
+	var out []EventKind
+	for _, d := range Verbs() {
+		out = append(out, d.Kind)
 	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // Verb is what happened. Each belongs to one kind and has one line of documentation.

@@ -161,7 +161,7 @@ func (r *report) happened() {
 			checks++
 		}
 	}
-	r.bullet("Reason given by the agent", r.say(r.known.Reason))
+	r.bullet("Reason", r.say(r.known.Reason))
 	r.bullet("Findings", r.say(r.known.Findings))
 	r.bullet("Tried", r.say(r.known.Tried))
 	if checks == 0 && r.known.Reason == "" && r.known.Findings == "" {

@@ -654,10 +654,11 @@ func clearedCountsNoLonger(t *testing.T, f *Fixture) {
 	must(t, err)
 	equal(t, "events", len(events), 2)
 	e := events[1]
-	equal(t, "event", e, ops.Event{
+	equal(t, "event", e, written(ops.Event{
 		ID: e.ID, At: f.At, Environment: "home", Level: ops.LevelWarning, Verb: ops.VerbCooldownCleared, Service: "web",
+		Actor: ops.Person("alice"), Reason: "the disk was replaced",
 		Message: ops.Render("alice cleared the cooldown of web for restart: the disk was replaced"),
-	})
+	}))
 }
 
 func clearingNeedsReason(t *testing.T, f *Fixture) {

@@ -160,7 +160,7 @@ func incidentHasHistory(t *testing.T, f *Fixture) {
 	f.incident(t, "home", "web")
 	_, err := f.Store.Acknowledge(t.Context(), first.ID, "alice", "on it", Start)
 	must(t, err)
-	_, err = f.Store.Acknowledge(t.Context(), other.ID, "bob", "", Start)
+	_, err = f.Store.Acknowledge(t.Context(), other.ID, "bob", fmt.Sprintf("same as incident %d (web)", first.ID), Start)
 	must(t, err)
 	eleventh, err := f.Store.Incident(t.Context(), 11)
 	must(t, err)
@@ -170,14 +170,17 @@ func incidentHasHistory(t *testing.T, f *Fixture) {
 	must(t, err)
 	got, err := f.Store.IncidentHistory(t.Context(), seen)
 	must(t, err)
-	if len(got) != 1 || !strings.Contains(got[0].Message.Words(), "alice acknowledged") {
+	if len(got) != 1 || got[0].Verb != ops.VerbIncidentAcknowledged || got[0].Actor != ops.Person("alice") || got[0].Reason != "on it" {
 		t.Errorf("history is %+v", got)
 	}
+	story, err := f.Store.IncidentStory(t.Context(), first.ID)
+	must(t, err)
+	equal(t, "events of the report", story.Events, got)
 	_, err = f.Store.ResolveIncident(t.Context(), first.ID, "alice", "new disk", Start)
 	must(t, err)
 	got, err = f.Store.IncidentHistory(t.Context(), seen)
 	must(t, err)
-	if len(got) != 2 || !strings.Contains(got[1].Message.Words(), "new disk") {
+	if len(got) != 2 || got[1].Reason != "new disk" {
 		t.Errorf("history is %+v", got)
 	}
 }

@@ -264,7 +264,9 @@ func noticeIsSettledOnce(t *testing.T, f *Fixture) {
 	equal(t, "notices", got, []ops.Notice{n})
 	events, err := f.Store.Events(t.Context(), store.EventFilter{})
 	must(t, err)
-	equal(t, "events", events, []ops.Event{{ID: events[0].ID, At: Start, Level: ops.LevelInfo, Verb: ops.VerbNoticeRetried, Message: ops.Render("sent")}})
+	equal(t, "events", events, []ops.Event{
+		written(ops.Event{ID: events[0].ID, At: Start, Level: ops.LevelInfo, Verb: ops.VerbNoticeRetried, Message: ops.Render("sent")}),
+	})
 	pending, err := f.Store.PendingNotices(t.Context())
 	must(t, err)
 	equal(t, "pending", pending, 0)
