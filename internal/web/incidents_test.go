@@ -168,7 +168,7 @@ func TestApproveByPostWakesTheCycle(t *testing.T) {
 		t.Fatalf("status %d\n%s", done.StatusCode, head(done.body))
 	}
 	got, err := s.Store.Approval(t.Context(), a.ID)
-	if err != nil || got.Status != ops.ApprovalApproved || got.AnsweredBy != "token" || got.Answer != "go ahead" {
+	if err != nil || got.Status != ops.ApprovalApproved || got.AnsweredBy != "an operator" || got.Answer != "go ahead" {
 		t.Errorf("question is %+v, %v", got, err)
 	}
 	if len(control.woken) != 1 || control.woken[0] != cycle {
@@ -179,7 +179,7 @@ func TestApproveByPostWakesTheCycle(t *testing.T) {
 		t.Errorf("after a yes the page is %s, where nothing of the work is seen", next)
 	}
 	mustContain(t, s.page(next), fmt.Sprintf("Approval %d is granted.", a.ID))
-	mustContain(t, s.page("/incidents?tab=resolved"), "Answered approvals", "Approved", "by token at")
+	mustContain(t, s.page("/incidents?tab=resolved"), "Answered approvals", "Approved", "by an operator at")
 }
 
 func TestDenySaysHowLongItLasts(t *testing.T) {
@@ -222,7 +222,7 @@ func TestIncidentIsAcknowledgedThenResolved(t *testing.T) {
 	if done.StatusCode != http.StatusSeeOther {
 		t.Fatalf("status %d", done.StatusCode)
 	}
-	mustContain(t, s.page(done.Header.Get("Location")), fmt.Sprintf("Incident %d is acknowledged.", i.ID), "Acknowledged", "by token at",
+	mustContain(t, s.page(done.Header.Get("Location")), fmt.Sprintf("Incident %d is acknowledged.", i.ID), "Acknowledged", "by an operator at",
 		"on it")
 	mustContain(t, s.page("/incidents?tab=needs"), "Nothing needs you.")
 	mustContain(t, s.page("/incidents?tab=acknowledged"), "The disk is full.")
@@ -231,7 +231,7 @@ func TestIncidentIsAcknowledgedThenResolved(t *testing.T) {
 	if late.StatusCode != http.StatusConflict {
 		t.Fatalf("a second acknowledgement gives %d", late.StatusCode)
 	}
-	mustContain(t, late.body, "Already acknowledged by token at 13:42:00.", `role="alert"`)
+	mustContain(t, late.body, "Already acknowledged by an operator at 13:42:00.", `role="alert"`)
 
 	if got := s.post(fmt.Sprintf("/incidents/%d/resolve", i.ID), url.Values{"reason": {"new disk"}}).StatusCode; got != http.StatusSeeOther {
 		t.Fatalf("status %d", got)
@@ -239,14 +239,14 @@ func TestIncidentIsAcknowledgedThenResolved(t *testing.T) {
 	if len(control.woken) == 0 || control.woken[len(control.woken)-1] != *i.Waiting {
 		t.Errorf("woken %v, want %d", control.woken, *i.Waiting)
 	}
-	mustContain(t, s.page("/incidents?tab=resolved"), "The disk is full.", "by token at 13:42:00: new disk")
+	mustContain(t, s.page("/incidents?tab=resolved"), "The disk is full.", "by an operator at 13:42:00: new disk")
 	for _, action := range []string{"ack", "resolve", "snooze"} {
 		late := s.post(fmt.Sprintf("/incidents/%d/%s", i.ID, action), url.Values{"for": {"1h"}})
 		if late.StatusCode != http.StatusConflict {
 			t.Errorf("%s of a resolved one gives %d", action, late.StatusCode)
 		}
-		mustContain(t, late.body, "Already resolved by token at 13:42:00: new disk.")
-		mustContain(t, s.page(fmt.Sprintf("/incidents/%d/%s", i.ID, action)), "Already resolved by token")
+		mustContain(t, late.body, "Already resolved by an operator at 13:42:00: new disk.")
+		mustContain(t, s.page(fmt.Sprintf("/incidents/%d/%s", i.ID, action)), "Already resolved by an operator")
 	}
 }
 

@@ -32,13 +32,10 @@ const (
 	secretBytes = 24
 )
 
-// The caller names that requests are recorded under.
+// Whoever has a configured token has no name of their own; by whichever door, sentences are made of these.
 const (
-	nameToken     = "token"
-	nameReadToken = "read-only token"
-	nameOperator  = "an operator" // with the token: there is no name, and sentences are made of this
-	nameLink      = "an operator by link"
-	nameReadLogin = "read-only login"
+	nameOperator = "an operator"
+	nameReader   = "a reader"
 )
 
 // The first letter of a cookie says what it came from.
@@ -332,22 +329,18 @@ func (s *server) logout(w http.ResponseWriter, r *http.Request) {
 
 func (l *logins) tokenCaller(role access.Role) api.Caller {
 	if role == access.RoleRead {
-		return api.Caller{Name: nameReadToken, Role: role, Bearer: true}
+		return api.Caller{Name: nameReader, Role: role, Bearer: true}
 	}
-	return api.Caller{Name: nameToken, Role: role, Bearer: true, KnowsToken: l.operator}
+	return api.Caller{Name: nameOperator, Role: role, Bearer: true, KnowsToken: l.operator}
 }
 
 func (l *logins) loginCaller(login found) api.Caller {
 	c := api.Caller{Name: login.Name, Role: login.Role, Login: true}
 	switch login.kind {
 	case readCookie:
-		c.Name, c.Role = nameReadLogin, access.RoleRead
-	case linkCookie:
-		c.Name = nameLink
+		c.Name, c.Role = nameReader, access.RoleRead
 	case fullCookie:
 		c.Name, c.KnowsToken = nameOperator, l.operator
-	case tokenCookie:
-		c.Name = "login with " + login.Name
 	case oidcCookie:
 		// An agent does not have the person's account.
 		c.KnowsToken = true

@@ -74,14 +74,14 @@ func TestAnAgentOfTheOperatorReadsAndActsUnderItsToken(t *testing.T) {
 		t.Errorf("submitted %+v", s.control.Submitted)
 	}
 	silences, err := s.Store.Silences(t.Context(), store.SilenceFilter{})
-	if err != nil || len(silences) != 1 || silences[0].Author != "mcp (token)" {
+	if err != nil || len(silences) != 1 || silences[0].Author != "mcp (an operator)" {
 		t.Errorf("silences %+v, %v", silences, err)
 	}
 	events, err := s.Store.Events(t.Context(), store.EventFilter{Kind: string(ops.EventAudit)})
 	must(t, err)
 	done := 0
 	for _, e := range events {
-		if strings.HasPrefix(e.Message.Words(), "mcp (token) from 127.0.0.1: POST /api/v1/") {
+		if strings.HasPrefix(e.Message.Words(), "mcp (an operator) from 127.0.0.1: POST /api/v1/") {
 			done++
 		}
 	}

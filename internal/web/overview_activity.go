@@ -71,7 +71,7 @@ func (a activity) start(c ops.Cycle, person string) (activityView, bool) {
 	case ops.TriggerScheduled:
 		who, view.Badge.Icon = "The schedule", "clock"
 	case ops.TriggerManual, ops.TriggerAPI:
-		who, view.Badge.Icon = plain(cmp.Or(person, "Somebody")), "user"
+		who, view.Badge.Icon = capital(plain(cmp.Or(person, "somebody"))), "user"
 	case ops.TriggerAlert, ops.TriggerProbe:
 		return view, false
 	default:

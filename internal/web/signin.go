@@ -51,7 +51,7 @@ func (s *server) signIn(w http.ResponseWriter, r *http.Request, next string) {
 		s.showLogin(w, r, http.StatusUnauthorized, loginView{OldLink: true, Next: next})
 		return
 	}
-	if !s.begin(w, r, linkCookie, store.Login{Role: access.RoleAdmin}, api.Caller{Name: "sign-in link of " + user}) {
+	if !s.begin(w, r, linkCookie, store.Login{Role: access.RoleAdmin, Name: user}, api.Caller{Name: user}) {
 		return
 	}
 	w.Header().Set("Cache-Control", "no-store")
@@ -166,8 +166,7 @@ func (s *server) oidcReturn(w http.ResponseWriter, r *http.Request) {
 		s.oidcFailed(w, r, err)
 		return
 	}
-	name := who.Name + " by OIDC"
-	if s.begin(w, r, oidcCookie, store.Login{Role: who.Role, Name: name}, api.Caller{Name: name}) {
+	if s.begin(w, r, oidcCookie, store.Login{Role: who.Role, Name: who.Name}, api.Caller{Name: who.Name}) {
 		// The browser sends the cookie only to pages that it reaches from this site, so a redirect would arrive without it.
 		s.render(w, r, http.StatusOK, "signed_in", page{Title: "Signed in", Body: localPath(a.Next), Refresh: localPath(a.Next)})
 	}

@@ -97,7 +97,7 @@ func TestPeopleSignInWithAnIdentityProvider(t *testing.T) {
 					t.Errorf("POST %s with the role %s: refused is %v", path, c.role, refused)
 				}
 			}
-			if got := s.audits(); !strings.Contains(got[0], "by OIDC from 192.0.2.1: logged in") {
+			if got := s.audits(); !strings.HasSuffix(got[0], " logged in from 192.0.2.1") {
 				t.Errorf("recorded %q", got)
 			}
 			// What a provider said about a person does not hold for long.

@@ -37,7 +37,7 @@ func TestAResponderIsOfferedOnlyItsAnswers(t *testing.T) {
 	b.must(b.fill(`form.decide input[name="reason"]`, "not now"))
 	b.follow(`[data-act="deny"]`)
 	a, err := f.store.Approval(t.Context(), f.approval.ID)
-	if err != nil || a.Status != ops.ApprovalDenied || a.AnsweredBy != "login with token phone" {
+	if err != nil || a.Status != ops.ApprovalDenied || a.AnsweredBy != "token phone" {
 		t.Errorf("approval %+v, %v", a, err)
 	}
 }

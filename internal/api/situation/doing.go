@@ -139,11 +139,7 @@ func (f Facts) denied(s Service) (state, bool) {
 
 // Person names the sender of a request in a sentence.
 func Person(recorded string) string {
-	switch recorded {
-	case "", "login", "login by link", "token", "api":
-		return "an operator"
-	}
-	return recorded
+	return cmp.Or(recorded, "an operator")
 }
 
 // held says why the watch starts no cycle for a service. The watch may have ended: then its last words are not repeated.
