@@ -6,8 +6,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
 	"hash/fnv"
+	"slices"
 	"strings"
 	"time"
 
