@@ -229,6 +229,29 @@ func TestPhone_WhatChangedSinceTheQuestion(t *testing.T) {
 			}
 		})
 	}
+	t.Run("the environment was removed", func(t *testing.T) {
+		t.Parallel()
+		b, telegram, ntfy := phoned(t)
+		d := b.ready()
+		m, _ := d.onPhones(telegram, ntfy)
+		if code := d.stop(); code != 0 {
+			t.Errorf("exit %d", code)
+		}
+		d = b.configured("environments: [{name: lab}]\n").ready()
+		telegram.Press(t, m, "Approve", 42, "alice")
+		d.until("the press is answered", func() bool { return len(telegram.Popups()) == 1 })
+		const says = `the environment "default" is not configured any more`
+		contains(t, "the popup", telegram.Popups()[0].Text, "Nothing was changed: "+says+".")
+		if status, answer := d.post("/api/v1/approvals/1/approve", map[string]any{}); status != http.StatusConflict || answer["detail"] != says {
+			t.Errorf("the API answers %d: %v", status, answer)
+		}
+		if r := b.run("approvals", "approve", "1"); r.code != 5 || r.stderr != "claudeops: "+says+"\n" {
+			t.Errorf("the command exits %d: %q", r.code, r.stderr)
+		}
+		if got := b.approval().Status; got != ops.ApprovalPending {
+			t.Errorf("the question is %s", got)
+		}
+	})
 	t.Run("answered on the page", func(t *testing.T) {
 		t.Parallel()
 		b, telegram, ntfy := phoned(t)

@@ -140,7 +140,7 @@ func (c *Commits) Approve(ctx context.Context, env ops.Environment, repo, commit
 		return "", err
 	}
 	if len(commit) < 7 || !strings.HasPrefix(head, commit) {
-		return "", fmt.Errorf("the commit %.12s is checked out in %s, not %s: %w", head, repo, short(commit), ops.ErrConflict)
+		return "", ops.NewConflict(ops.ConflictChanged, "the commit %.12s is checked out in %s, not %s", head, repo, short(commit))
 	}
 	if err := c.fetch(ctx, folder, "HEAD", "refs/claudeops/seen/"+head); err != nil {
 		return "", err

@@ -97,7 +97,7 @@ func (s *server) problem(what string, err error) error {
 	case errors.Is(err, ops.ErrNotFound):
 		return huma.Error404NotFound(what + ": not found")
 	case errors.Is(err, ops.ErrConflict), errors.Is(err, ops.ErrSlotBusy):
-		return huma.Error409Conflict(strings.TrimSuffix(err.Error(), ": "+ops.ErrConflict.Error())) // the status says it
+		return huma.Error409Conflict(err.Error())
 	case errors.Is(err, ops.ErrQueueFull):
 		return huma.ErrorWithHeaders(huma.Error429TooManyRequests(err.Error()+": cancel some of them, or try again when they have run"),
 			http.Header{"Retry-After": {queueRetryAfter}})

@@ -288,7 +288,7 @@ func idle(ctx context.Context, s *store.Store) error {
 	}
 	for _, h := range hosts {
 		if h.Alive {
-			return fmt.Errorf("host %s uses the database: stop it first: %w", h.Name, ops.ErrConflict)
+			return ops.NewConflict(ops.ConflictTaken, "host %s uses the database: stop it first", h.Name)
 		}
 	}
 	return nil

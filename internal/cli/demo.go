@@ -335,7 +335,7 @@ func freeAddress(ctx context.Context, addr string, say io.Writer) (string, error
 		}
 		return try, nil
 	}
-	return "", fmt.Errorf("no free port after %d: %w", first, ops.ErrConflict)
+	return "", ops.NewConflict(ops.ConflictTaken, "no free port after %d", first)
 }
 
 // demoService is the program of the service the demo repairs.

@@ -213,7 +213,7 @@ func (a *app) checkText(path, text string) (err error) {
 func unused(force bool, paths ...string) error {
 	for _, path := range paths {
 		if _, err := os.Lstat(path); err == nil && !force {
-			return fmt.Errorf("write %s: it exists; move it, use another name, or overwrite it with --force: %w", path, ops.ErrConflict)
+			return ops.NewConflict(ops.ConflictTaken, "write %s: it exists; move it, use another name, or overwrite it with --force", path)
 		}
 	}
 	return nil

@@ -27,7 +27,6 @@ import (
 	"claudeops/internal/decide/escalation"
 	"claudeops/internal/failpoint"
 	"claudeops/internal/guard/wall"
-	"claudeops/internal/ops"
 	"claudeops/internal/store"
 	"claudeops/internal/watch"
 	"claudeops/internal/watch/probe"
@@ -80,22 +79,19 @@ func Main(args []string, p Process) int {
 	c, err := root.ExecuteContextC(ctx)
 	code := exitCode(err)
 	if err != nil && !isSilent(err) {
-		fmt.Fprintln(p.Stderr, "claudeops: "+told(c, err))
+		fmt.Fprintln(p.Stderr, strings.TrimSpace("claudeops: "+told(c, err)))
 	}
 	return code
 }
 
-// told is an error for a person: a field is called like the flag that it has here, and the kind of error is the exit code.
+// told is an error for a person: a field is called like the flag that it has here.
 func told(c *cobra.Command, err error) string {
-	text := strings.TrimSpace(err.Error())
-	if errors.Is(err, ops.ErrConflict) {
-		kind := ops.ErrConflict.Error()
-		text = strings.TrimPrefix(strings.TrimSuffix(text, ": "+kind), kind+": ")
+	if no, ok := errors.AsType[*refusal](err); ok {
+		if field, rest, _ := strings.Cut(no.detail, " "); c.Flags().Lookup(field) != nil && strings.HasPrefix(rest, "is missing") {
+			return "--" + no.detail
+		}
 	}
-	if field, rest, _ := strings.Cut(text, " "); c.Flags().Lookup(field) != nil && strings.HasPrefix(rest, "is missing") {
-		return "--" + text
-	}
-	return text
+	return err.Error()
 }
 
 // Commands makes the commands with the flags that the arguments need; without arguments, with all of them.

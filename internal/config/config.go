@@ -37,7 +37,7 @@ type Input struct {
 
 // Checks look at what only the packages that use it can judge. What is nil is not checked.
 type Checks struct {
-	CheckProbe       func(ops.ProbeSpec) error
+	CheckProbe       func(ops.ProbeSpec) []error
 	CheckServices    func([]ops.Service) error
 	CheckMaintenance func(ops.Maintenance) error
 	// ProbeName is what a probe is called among its results.

@@ -338,8 +338,8 @@ func finishProbe(e *entry, p *probeEntry) {
 	case p.Type == "http" && !webURL(p.URL):
 		e.refuse(&p.URL, fixWebURL, notWebURL)
 	case e.in.CheckProbe != nil:
-		if err := e.in.CheckProbe(p.ProbeSpec); err != nil {
-			e.refuseAll("correct it", "%s", strings.ReplaceAll(err.Error(), "\n", "; "))
+		for _, err := range e.in.CheckProbe(p.ProbeSpec) {
+			e.refuseAll("correct it", "%s", err)
 		}
 	}
 }

@@ -431,7 +431,7 @@ func (h *Host) Interrupted(ctx context.Context, id int64) (ops.ActionRun, error)
 	}
 	r, err := h.store.ActionRun(ctx, id)
 	if err == nil && !r.Status.Ended() {
-		err = fmt.Errorf("action %d still runs on host %s: %w", id, r.Owner, ops.ErrConflict)
+		err = ops.NewConflict(ops.ConflictTaken, "action %d still runs on host %s", id, r.Owner)
 	}
 	return r, err
 }

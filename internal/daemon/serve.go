@@ -206,8 +206,8 @@ func (h *Host) names(ln net.Listener) []string {
 func listen(ctx context.Context, addr string) (net.Listener, error) {
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("listen on %s: the address is in use; stop the other program, or give another port with --listen or listen in "+
-			"the configuration (CLAUDEOPS_LISTEN): %w", addr, ops.ErrConflict)
+		return nil, ops.NewConflict(ops.ConflictTaken, "listen on %s: the address is in use; stop the other program, or give another port "+
+			"with --listen or listen in the configuration (CLAUDEOPS_LISTEN)", addr)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", addr, err)

@@ -2,11 +2,15 @@ package desk
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
+	"claudeops/internal/notice"
 	"claudeops/internal/notice/answer"
 	"claudeops/internal/ops"
+	"claudeops/internal/store"
 )
 
 // Acknowledge records that somebody works on an incident.
@@ -14,7 +18,7 @@ func (d *Desk) Acknowledge(ctx context.Context, by Person, id int64, reason stri
 	if err := text("reason", &reason, MaxReason); err != nil {
 		return ops.Incident{}, err
 	}
-	return d.answered(d.Store.Acknowledge(ctx, id, by.String(), reason, d.Clock()))
+	return d.answered(d.answers(by).Acknowledge(ctx, id, by.String(), reason, d.Clock()))
 }
 
 // Snooze mutes an incident for a time.
@@ -27,7 +31,7 @@ func (d *Desk) Snooze(ctx context.Context, by Person, id int64, end End, reason 
 	if err != nil {
 		return ops.Incident{}, err
 	}
-	return d.answered(d.Store.Snooze(ctx, id, by.String(), until, reason, now))
+	return d.answered(d.answers(by).Snooze(ctx, id, by.String(), until, reason, now))
 }
 
 // Resolve closes an incident.
@@ -35,7 +39,7 @@ func (d *Desk) Resolve(ctx context.Context, by Person, id int64, reason string) 
 	if err := text("reason", &reason, MaxReason); err != nil {
 		return ops.Incident{}, err
 	}
-	return d.answered(d.Store.ResolveIncident(ctx, id, by.String(), reason, d.Clock()))
+	return d.answered(d.answers(by).ResolveIncident(ctx, id, by.String(), reason, d.Clock()))
 }
 
 // answered wakes the cycle that waits for an incident.
@@ -59,20 +63,45 @@ func (d *Desk) Approve(ctx context.Context, by Person, id int64, steps Steps, re
 	}
 	a, err := d.Store.Approval(ctx, id)
 	if err == nil {
-		err = d.configured(a.Environment) // nobody would go on with it
+		err = d.goesOn(ctx, a)
 	}
 	if err != nil {
 		return ops.Approval{}, err
 	}
 	if steps.Plan == "" {
-		a, err = d.Store.Answer(ctx, id, ops.ApprovalApproved, by.String(), reason, d.Clock())
+		a, err = d.answers(by).Answer(ctx, id, ops.ApprovalApproved, by.String(), reason, d.Clock())
 	} else {
 		var chosen []int
 		if chosen, err = steps.of(a); err == nil {
-			a, err = d.Store.AnswerPlan(ctx, id, steps.Plan, chosen, by.String(), reason, d.Clock())
+			a, err = d.answers(by).AnswerPlan(ctx, id, steps.Plan, chosen, by.String(), reason, d.Clock())
 		}
 	}
 	return d.decided(a, err)
+}
+
+// goesOn refuses a yes that nobody would go on with, because what it is about was taken out of the configuration since it was asked.
+func (d *Desk) goesOn(ctx context.Context, a ops.Approval) error {
+	e, err := d.configured(a.Environment)
+	if err != nil {
+		return err
+	}
+	c, err := d.Store.Cycle(ctx, a.CycleID)
+	if err != nil {
+		return err
+	}
+	_, was := c.Policy.Handler(a.Handler)
+	if _, is := e.Policy.Handler(a.Handler); was && !is {
+		return ops.Removed("the handler %q", a.Handler)
+	}
+	left := slices.ContainsFunc(a.Facts, func(f ops.Fact) bool {
+		_, was := c.Policy.Inventory.Canonical(f.Service)
+		_, is := e.Policy.Inventory.Canonical(f.Service)
+		return is || !was
+	})
+	if len(a.Facts) > 0 && !left {
+		return ops.Removed("%s", a.Facts[0].Service)
+	}
+	return nil
 }
 
 // of are the chosen steps of the plan of a question, in order.
@@ -101,7 +130,7 @@ func (d *Desk) Deny(ctx context.Context, by Person, id int64, lasts *time.Durati
 	if lasts != nil && *lasts < 0 {
 		return ops.Approval{}, wrong("a no lasts for a time, or 0 for this question only")
 	}
-	return d.decided(d.Store.Deny(ctx, id, lasts, by.String(), reason, d.Clock()))
+	return d.decided(d.answers(by).Deny(ctx, id, lasts, by.String(), reason, d.Clock()))
 }
 
 // decided wakes the cycle that asked.
@@ -113,24 +142,105 @@ func (d *Desk) decided(a ops.Approval, err error) (ops.Approval, error) {
 	return a, nil
 }
 
+// answers is where the answers of a person are written: together with the button that the person used, if there is one.
+func (d *Desk) answers(by Person) *store.People {
+	if by.reply == nil {
+		return d.Store.People
+	}
+	return d.Store.Using(*by.reply)
+}
+
 // Reply carries out an answer that was given with a button on a phone, or by a link. It fails only if the database does; then nothing
 // was done, and the reply can be taken again.
 func (d *Desk) Reply(ctx context.Context, r answer.Reply) (answer.Result, error) {
-	r, err := d.withDigests(ctx, r)
-	if err != nil {
-		return answer.Result{}, err
+	r.At = d.Clock()
+	text, err := "", error(nil)
+	if r.Refused == "" {
+		text, err = d.carryOut(ctx, Person{Name: r.By, reply: &r}, r)
 	}
-	result, err := d.Store.TakeReply(ctx, r)
-	if err != nil {
-		return result, err
+	conflict, late := errors.AsType[*ops.Conflict](err)
+	out := answer.Result{Repeated: late && conflict.Kind == ops.ConflictRepeated}
+	problem, wrong := Problem(err)
+	switch {
+	case out.Repeated:
+	case late:
+		r.Refused = conflict.Text
+	case wrong:
+		r.Refused = problem
+	case errors.Is(err, ops.ErrNotFound):
+		r.Refused = "it is no longer on record"
+	case err != nil:
+		return out, err
 	}
-	if result.Done && !result.Repeated {
-		for _, id := range result.Cycles {
-			d.Control.Wake(id)
-		}
+	if out.Done = r.Refused == ""; !out.Done {
+		text = "Nothing was changed: " + r.Refused + "."
+	}
+	if !out.Done || out.Repeated {
+		err = d.Store.RefuseReply(ctx, r)
 	}
 	if !r.Silent {
 		d.changed()
 	}
-	return result, nil
+	out.Text = text
+	return out, err
+}
+
+// carryOut does what a token says, by the verbs of the pages and the API, and says what was done.
+func (d *Desk) carryOut(ctx context.Context, by Person, r answer.Reply) (string, error) {
+	t, id, why := r.Token, r.Token.Subject.ID, "by "+r.Channel
+	if t.Subject.Kind == answer.KindApproval {
+		if a, err := d.Store.Approval(ctx, id); err != nil {
+			return "", err
+		} else if a.PlanHash != t.Plan {
+			return "", ops.PlanChanged()
+		}
+	}
+	type said struct {
+		of       answer.Kind
+		decision string
+	}
+	switch (said{t.Subject.Kind, t.Decision}) {
+	case said{answer.KindApproval, answer.Approve}:
+		_, err := d.Approve(ctx, by, id, Steps{Plan: t.Plan}, why)
+		return fmt.Sprintf("Approved (approval %d). The cycle continues.", id), err
+	case said{answer.KindApproval, answer.Deny}:
+		a, err := d.Deny(ctx, by, id, nil, why)
+		return fmt.Sprintf("Denied (approval %d). %s", id, notice.NoLasts(a)), err
+	case said{answer.KindReflex, answer.Approve}:
+		e, err := d.SwitchReflex(ctx, by, id, ops.ReflexOn, why)
+		return fmt.Sprintf("Reflex %d is on: the supervisor does %s without an agent from now on.", id, e.Words()), err
+	case said{answer.KindReflex, answer.Deny}:
+		_, err := d.SwitchReflex(ctx, by, id, ops.ReflexIsOff, why)
+		return fmt.Sprintf("Reflex %d is off. Agents repair it, as before.", id), err
+	case said{answer.KindIncident, answer.Acknowledge}:
+		i, err := d.Acknowledge(ctx, by, id, why)
+		return taken(i), err
+	case said{answer.KindIncident, answer.Snooze}:
+		i, err := d.Snooze(ctx, by, id, End{For: answer.SnoozeFor}, why)
+		return taken(i), err
+	case said{answer.KindCycle, answer.Acknowledge}, said{answer.KindCycle, answer.Snooze}:
+		var until *time.Time
+		if t.Decision == answer.Snooze {
+			until = ops.Ptr(r.At.Add(answer.SnoozeFor))
+		}
+		all, err := d.answers(by).AnswerCycle(ctx, id, by.String(), until, why, r.At)
+		for _, i := range all {
+			_, _ = d.answered(i, nil)
+		}
+		return taken(all...), err
+	}
+	return "", ops.NewConflict(ops.ConflictState, "%q is not an answer to this %s", t.Decision, t.Subject.Kind)
+}
+
+// taken says which incidents somebody took care of.
+func taken(all ...ops.Incident) string {
+	var names []string
+	did := "Acknowledged"
+	for _, i := range all {
+		names = append(names, fmt.Sprint(i.ID))
+		if i.SnoozedUntil != nil {
+			did = "Snoozed until " + i.SnoozedUntil.UTC().Format("2006-01-02 15:04 UTC")
+		}
+	}
+	return fmt.Sprintf("%s (incident %s).", did, ops.Listed(names))
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"claudeops/internal/notice/answer"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -32,6 +33,8 @@ type Person struct {
 	Name string
 	Via  string // the program that speaks for the person, such as mcp; empty for none
 	Door Door
+
+	reply *answer.Reply // the button or link with which the person answers; nil for none
 }
 
 // String is the name under which the person is recorded.

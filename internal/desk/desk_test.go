@@ -20,6 +20,7 @@ type counter struct {
 	t       *testing.T
 	control *apitest.Control
 	told    int
+	pressed int
 }
 
 func newCounter(t *testing.T) *counter {

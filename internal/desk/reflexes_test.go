@@ -56,7 +56,7 @@ func TestAReflexIsAnsweredOnAPhone(t *testing.T) {
 	reply := func(id int64, decision string) answer.Result {
 		t.Helper()
 		got, err := c.Reply(t.Context(), answer.Reply{
-			Token: answer.Token{Kind: answer.KindReflex, Approval: id, Decision: decision, Expires: c.Desk.Clock().Add(time.Hour)},
+			Token: answer.Token{Subject: answer.Subject{Kind: answer.KindReflex, ID: id}, Decision: decision, Expires: c.Desk.Clock().Add(time.Hour)},
 			Code:  decision, Source: "message", Channel: "Telegram", By: "@ann",
 		})
 		if err != nil {

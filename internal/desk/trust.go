@@ -3,11 +3,9 @@ package desk
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
-	"claudeops/internal/notice/answer"
 	"claudeops/internal/ops"
 )
 
@@ -210,7 +208,7 @@ func (d *Desk) SwitchReflex(ctx context.Context, by Person, id int64, to ops.Ref
 		}
 	}
 	r.State, r.Person, r.Why, r.ChangedAt = to, by.String(), reason, d.Clock()
-	if err := d.Store.SwitchReflex(ctx, r); err != nil {
+	if err := d.answers(by).SwitchReflex(ctx, r); err != nil {
 		return d.earned(r), err
 	}
 	d.changed()
@@ -227,22 +225,4 @@ func (d *Desk) digests(r ops.Earned) (out []string, err error) {
 		out = append(out, a.Digest())
 	}
 	return out, nil
-}
-
-// withDigests adds what the actions of a reflex are now to a yes to it. One whose action is gone is refused.
-func (d *Desk) withDigests(ctx context.Context, r answer.Reply) (answer.Reply, error) {
-	if r.Token.Kind != answer.KindReflex || r.Token.Decision != answer.Approve || r.Refused != "" {
-		return r, nil
-	}
-	e, err := d.Store.Reflex(ctx, r.Token.Approval)
-	if err == nil {
-		r.Digests, err = d.digests(e)
-	}
-	if text, known := Problem(err); known {
-		r.Refused, err = text, nil
-	}
-	if errors.Is(err, ops.ErrNotFound) {
-		err = nil // the record says so
-	}
-	return r, err
 }

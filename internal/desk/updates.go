@@ -75,7 +75,7 @@ func (d *Desk) Update(ctx context.Context, by Person, environment, service, to s
 	}
 	why, err := d.UpdateHeld(ctx, e, name, 0)
 	if err == nil && why != "" {
-		err = fmt.Errorf("%s: %w", why, ops.ErrConflict)
+		err = ops.NewConflict(ops.ConflictState, "%s", why)
 	}
 	if err != nil {
 		return ops.Update{}, err

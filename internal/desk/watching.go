@@ -2,7 +2,6 @@ package desk
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -176,7 +175,7 @@ func (d *Desk) ForgetService(ctx context.Context, by Person, environment, servic
 	switch name, known := e.Policy.Inventory.Canonical(service); {
 	case err != nil:
 	case known:
-		err = fmt.Errorf("forget %s: it is configured in %s; take it out of the configuration first: %w", name, e.Name, ops.ErrConflict)
+		err = ops.NewConflict(ops.ConflictState, "forget %s: it is configured in %s; take it out of the configuration first", name, e.Name)
 	case by.Via != "":
 		err = wrong("a service is forgotten by a person: run claudeops services forget %s", service)
 	default:

@@ -2,7 +2,6 @@ package desk
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -36,7 +35,7 @@ func (d *Desk) RunCycle(ctx context.Context, by Person, n ops.NewCycle) (ops.Cyc
 func (d *Desk) RunAgain(ctx context.Context, by Person, incident int64) (ops.CycleID, ops.Incident, error) {
 	i, err := d.Store.Incident(ctx, incident)
 	if err == nil {
-		err = d.configured(i.Environment)
+		_, err = d.configured(i.Environment)
 	}
 	if err != nil {
 		return 0, i, err
@@ -49,7 +48,7 @@ func (d *Desk) RunAgain(ctx context.Context, by Person, incident int64) (ops.Cyc
 func (d *Desk) Repeat(ctx context.Context, by Person, id ops.CycleID) (ops.CycleID, error) {
 	c, err := d.Store.Cycle(ctx, id)
 	if err == nil {
-		err = d.configured(c.Environment)
+		_, err = d.configured(c.Environment)
 	}
 	if err != nil {
 		return 0, err
@@ -61,11 +60,12 @@ func (d *Desk) Repeat(ctx context.Context, by Person, id ops.CycleID) (ops.Cycle
 	return d.RunCycle(ctx, by, n)
 }
 
-func (d *Desk) configured(environment string) error {
-	if slices.ContainsFunc(d.Environments, func(e ops.Environment) bool { return e.Name == environment }) {
-		return nil
+func (d *Desk) configured(environment string) (ops.Environment, error) {
+	i := slices.IndexFunc(d.Environments, func(e ops.Environment) bool { return e.Name == environment })
+	if i < 0 {
+		return ops.Environment{}, ops.Removed("the environment %q", environment)
 	}
-	return fmt.Errorf("the environment %q is not configured any more: %w", environment, ops.ErrConflict)
+	return d.Environments[i], nil
 }
 
 // Cancel ends a cycle.
@@ -86,7 +86,7 @@ func (d *Desk) Stop(ctx context.Context, by Person, id ops.SessionID) error {
 		return err
 	}
 	if s.Status.Ended() {
-		return fmt.Errorf("stop session %d: it has already ended (%s): %w", id, s.Status, ops.ErrConflict)
+		return ops.NewConflict(ops.ConflictState, "stop session %d: it has already ended (%s)", id, s.Status)
 	}
 	return d.Control.Cancel(ctx, s.CycleID, fmt.Sprintf("session %d was stopped %s", id, by.from()))
 }
@@ -145,16 +145,16 @@ func (d *Desk) UndoOf(r ops.ActionRun) (ops.ActionRun, error) {
 		}
 		switch {
 		case !a.Undoable() || r.UndoOf != 0:
-			return ops.ActionRun{}, fmt.Errorf("%s of %s has no way back: %w", r.Action, r.Service, ops.ErrConflict)
+			return ops.ActionRun{}, ops.NewConflict(ops.ConflictState, "%s of %s has no way back", r.Action, r.Service)
 		case r.Status == ops.ActionUndone || r.Status == ops.ActionRefused || !r.Status.Ended():
-			return ops.ActionRun{}, fmt.Errorf("action %d is %s: %w", r.ID, r.Status, ops.ErrConflict)
+			return ops.ActionRun{}, ops.NewConflict(ops.ConflictState, "action %d is %s", r.ID, r.Status)
 		}
 		return ops.ActionRun{
 			Environment: e.Name, Service: r.Service, Action: r.Action, Kind: a.Kind, Tier: a.Tier, UndoOf: r.ID,
 			Does: a.WayBack(), Digest: a.Digest(),
 		}, nil
 	}
-	return ops.ActionRun{}, fmt.Errorf("%s of %s is not configured any more: %w", r.Action, r.Service, ops.ErrConflict)
+	return ops.ActionRun{}, ops.Removed("%s of %s", r.Action, r.Service)
 }
 
 func (d *Desk) request(ctx context.Context, by Person, r ops.ActionRun) (ops.ActionRun, error) {
@@ -174,9 +174,6 @@ func (d *Desk) Withdraw(ctx context.Context, by Person, id int64, why string) (o
 	}
 	if err == nil {
 		err = d.Store.RefuseAction(ctx, id, fmt.Sprintf("%s withdrew it: %s", by, why), d.Clock())
-	}
-	if errors.Is(err, ops.ErrConflict) {
-		err = fmt.Errorf("action %d has been taken: %w", id, ops.ErrConflict)
 	}
 	if err != nil {
 		return ops.ActionRun{}, err

@@ -103,7 +103,7 @@ func (r *reader) parseAs(src string, lang language) (*syntax.File, *finding) {
 	if strings.ContainsRune(src, '#') {
 		commented, err := r.keeping[lang].Parse(strings.NewReader(src), "")
 		if err != nil {
-			return nil, refuseText("it does not parse (" + cause(err) + ")")
+			return nil, refuseText("it does not parse (" + err.Error() + ")")
 		}
 		if bad := checkComments(src, commented); bad != nil {
 			return nil, bad
@@ -111,7 +111,7 @@ func (r *reader) parseAs(src string, lang language) (*syntax.File, *finding) {
 	}
 	f, err := r.parsers[lang].Parse(strings.NewReader(src), "")
 	if err != nil {
-		return nil, refuseText("it does not parse (" + cause(err) + ")")
+		return nil, refuseText("it does not parse (" + err.Error() + ")")
 	}
 	if len(f.Stmts) == 0 {
 		return nil, refuseText("it holds no command")
@@ -131,12 +131,6 @@ func (r *reader) print(f *syntax.File) (string, *finding) {
 		return "", refuseText("it cannot be printed")
 	}
 	return out.String(), nil
-}
-
-// cause is the first line of a parse error, without what it quotes of the command.
-func cause(err error) string {
-	line, _, _ := strings.Cut(err.Error(), "\n")
-	return line
 }
 
 // checkComments refuses the comments that bash and the parser end at different places.

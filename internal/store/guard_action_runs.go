@@ -132,7 +132,7 @@ func (s *Acts) RefuseAction(ctx context.Context, id int64, reason string, at tim
 		ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE action_runs SET status = ?, error = ?, ended_at = ? WHERE id = ? AND status = ?`,
 			ops.ActionRefused, reason, db.Time(at), id, ops.ActionRequested))
 		if err == nil && !ok {
-			err = ops.ErrConflict
+			err = ops.NewConflict(ops.ConflictTaken, "it was taken or withdrawn")
 		}
 		return err
 	})

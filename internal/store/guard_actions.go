@@ -117,20 +117,20 @@ func (b *beginning) approved(ctx context.Context) error {
 	}
 	switch {
 	case a.Status != ops.ApprovalApproved && a.Status != ops.ApprovalExpired || a.CycleID != *r.CycleID:
-		return fmt.Errorf("approval %d does not approve it: %w", a.ID, ops.ErrConflict)
+		return ops.NewConflict(ops.ConflictChanged, "approval %d does not approve it", a.ID)
 	case ops.PlanHash(a.CycleID, a.SessionID, a.Plan) != a.PlanHash:
-		return fmt.Errorf("the plan of approval %d was changed: %w", a.ID, ops.ErrConflict)
+		return ops.NewConflict(ops.ConflictChanged, "the plan of approval %d was changed", a.ID)
 	case r.Step < 1 || r.Step > len(a.Plan) || !slices.Contains(a.Steps, r.Step):
-		return fmt.Errorf("step %d of approval %d was not approved: %w", r.Step, a.ID, ops.ErrConflict)
+		return ops.NewConflict(ops.ConflictChanged, "step %d of approval %d was not approved", r.Step, a.ID)
 	}
 	step := a.Plan[r.Step-1]
 	if step.Service != r.Service || step.Action != r.Action || step.Branch != r.Branch || step.Digest != r.Digest {
-		return fmt.Errorf("step %d of approval %d is something else: %w", r.Step, a.ID, ops.ErrConflict)
+		return ops.NewConflict(ops.ConflictChanged, "step %d of approval %d is something else", r.Step, a.ID)
 	}
 	done, err := db.One(ctx, b.tx, db.ScanInt, `SELECT COUNT(*) FROM action_runs WHERE approval_id = ? AND step = ? AND undo_of IS NULL`,
 		r.ApprovalID, r.Step)
 	if err == nil && done > 0 {
-		err = fmt.Errorf("step %d of approval %d has been used: %w", r.Step, a.ID, ops.ErrConflict)
+		err = ops.NewConflict(ops.ConflictTaken, "step %d of approval %d has been used", r.Step, a.ID)
 	}
 	return err
 }
@@ -141,7 +141,7 @@ func (b *beginning) once(ctx context.Context) error {
 	done, err := db.One(ctx, b.tx, db.ScanInt, `SELECT COUNT(*) FROM action_runs WHERE cycle_id = ? AND reflex = ? AND step = ?
 		AND undo_of IS NULL`, *r.CycleID, r.Reflex, r.Step)
 	if err == nil && done > 0 {
-		err = fmt.Errorf("the cycle has done it already: %w", ops.ErrConflict)
+		err = ops.NewConflict(ops.ConflictTaken, "the cycle has done it already")
 	}
 	return err
 }
@@ -195,7 +195,7 @@ func (b *beginning) takeRequest(ctx context.Context) error {
 		does = ?, digest = ?, commit_id = ?, version = ?, states_before = ? WHERE id = ? AND status = ?`,
 		r.Status, db.Time(b.now.at), r.Owner, r.Term, r.Kind, r.Tier, r.Does, r.Digest, r.Commit, r.Version, before, r.ID, ops.ActionRequested))
 	if err == nil && !ok {
-		err = fmt.Errorf("it was taken or withdrawn: %w", ops.ErrConflict)
+		err = ops.NewConflict(ops.ConflictTaken, "it was taken or withdrawn")
 	}
 	return err
 }
@@ -242,7 +242,7 @@ func (s *Acts) EndAction(ctx context.Context, owner ops.Owner, in ActionResult) 
 		ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE action_runs SET status = ?, output = ?, error = ?, states_after = ?, ended_at = ?
 			WHERE id = ? AND status = ?`, in.Status, db.OptBytes([]byte(in.Output)), in.Error, after, db.Time(at), in.ID, ops.ActionStarted))
 		if err == nil && !ok {
-			err = fmt.Errorf("it is not running: %w", ops.ErrConflict)
+			err = ops.NewConflict(ops.ConflictState, "it is not running")
 		}
 		if err != nil {
 			return err

@@ -121,7 +121,7 @@ func sessionRuns(ctx context.Context, tx db.Querier, cycle held, id ops.SessionI
 		return err
 	}
 	if ops.SessionStatus(status) != ops.SessionRunning {
-		return fmt.Errorf("the session is %s: %w", status, ops.ErrConflict)
+		return ops.NewConflict(ops.ConflictState, "the session is %s", status)
 	}
 	return nil
 }

@@ -76,7 +76,7 @@ func (s *Acts) AskUpdate(ctx context.Context, u ops.Update, at time.Time) (ops.U
 		}
 		for _, o := range open {
 			if u.Person == "" || o.Phase != ops.UpdateWaiting {
-				return fmt.Errorf("%s is %s: %w", o.Words(), o.Phase, ops.ErrConflict)
+				return ops.NewConflict(ops.ConflictState, "%s is %s", o.Words(), o.Phase)
 			}
 			o.Phase, o.Person, o.To, o.PhaseAt = ops.UpdateAsked, u.Person, u.To, at
 			if err := saveUpdate(ctx, tx, o, ops.UpdateWaiting); err != nil {
@@ -110,7 +110,7 @@ func insertUpdate(ctx context.Context, tx db.Querier, u ops.Update, at time.Time
 		taken, err := db.One(ctx, tx, db.ScanInt, `SELECT COUNT(*) FROM updates WHERE environment = ? AND service = ? AND slot = ?`,
 			u.Environment, u.Service, db.Time(*u.Slot))
 		if err == nil && taken > 0 {
-			err = fmt.Errorf("it was asked for at this time already: %w", ops.ErrConflict)
+			err = ops.NewConflict(ops.ConflictTaken, "it was asked for at this time already")
 		}
 		if err != nil {
 			return u, err
@@ -170,7 +170,7 @@ func onlyUpdate(ctx context.Context, tx db.Querier, u ops.Update) error {
 	open, err := db.List(ctx, tx, scanUpdate, selectUpdates+` WHERE u.ended_at IS NULL AND u.id <> ?`, u.ID)
 	for _, o := range open {
 		if o.Phase.Runs() && u.PhaseAt.Sub(o.PhaseAt) < abandonedUpdate {
-			return fmt.Errorf("%s runs: %w", o.Words(), ops.ErrConflict)
+			return ops.NewConflict(ops.ConflictTaken, "%s runs", o.Words())
 		}
 	}
 	return err
@@ -190,7 +190,7 @@ func saveUpdate(ctx context.Context, tx db.Querier, u ops.Update, from ops.Updat
 		u.Phase, u.To, u.Person, texts[0], texts[1], u.Kept, texts[2], texts[3], u.Result, u.Owner, db.Time(u.PhaseAt),
 		db.OptTime(u.EndedAt), u.ID, from))
 	if err == nil && !ok {
-		err = fmt.Errorf("it is not %s any more: %w", from, ops.ErrConflict)
+		err = ops.NewConflict(ops.ConflictState, "it is not %s any more", from)
 	}
 	return err
 }

@@ -56,15 +56,15 @@ func claimable(c ops.Cycle, owner ops.Owner, at time.Time) error {
 	woken := c.CancelRequestedAt != nil || (c.WakeAt != nil && !c.WakeAt.After(at))
 	switch {
 	case c.Status.Ended():
-		return fmt.Errorf("it already ended as %s: %w", c.Status, ops.ErrConflict)
+		return ops.NewConflict(ops.ConflictState, "it already ended as %s", c.Status)
 	case c.Status == ops.CycleRunning && c.Owner.Host != owner.Host:
-		return fmt.Errorf("host %s runs it: %w", c.Owner.Host, ops.ErrConflict)
+		return ops.NewConflict(ops.ConflictTaken, "host %s runs it", c.Owner.Host)
 	case c.Status == ops.CycleRunning && c.Owner.Term > owner.Term:
-		return fmt.Errorf("a later start of this host runs it: %w", ops.ErrConflict)
+		return ops.NewConflict(ops.ConflictTaken, "a later start of this host runs it")
 	case c.Status == ops.CycleWaitingHuman && !woken:
-		return fmt.Errorf("it waits for a human: %w", ops.ErrConflict)
+		return ops.NewConflict(ops.ConflictState, "it waits for a human")
 	case c.Status == ops.CycleQueued && c.WakeAt != nil && !woken:
-		return fmt.Errorf("it waits until %s: %w", c.WakeAt.Format(time.RFC3339), ops.ErrConflict)
+		return ops.NewConflict(ops.ConflictState, "it waits until %s", c.WakeAt.Format(time.RFC3339))
 	}
 	return nil
 }
@@ -306,7 +306,7 @@ func fence(ctx context.Context, tx db.Querier, owner ops.Owner, from string, id 
 // running refuses a write that needs a running cycle.
 func (h held) running() error {
 	if h.status != ops.CycleRunning {
-		return fmt.Errorf("the cycle is %s: %w", h.status, ops.ErrConflict)
+		return ops.NewConflict(ops.ConflictState, "the cycle is %s", h.status)
 	}
 	return nil
 }

@@ -49,7 +49,7 @@ func (s *Journal) Commit(ctx context.Context, owner ops.Owner, t ops.Transition)
 		return nil
 	})
 	if err != nil {
-		return ops.Claimed{}, fmt.Errorf("commit step %s of cycle %d: %w", t.Step.Kind, t.Cycle, s.sayMoved(ctx, err))
+		return ops.Claimed{}, fmt.Errorf("commit step %s of cycle %d: %w", t.Step.Kind, t.Cycle, err)
 	}
 	return out, nil
 }

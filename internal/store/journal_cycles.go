@@ -110,7 +110,7 @@ func (s *Journal) RequestCancel(ctx context.Context, id ops.CycleID, reason stri
 			return err
 		}
 		if c.Status.Ended() {
-			return fmt.Errorf("it already ended as %s: %w", c.Status, ops.ErrConflict)
+			return ops.NewConflict(ops.ConflictState, "it already ended as %s", c.Status)
 		}
 		if c.CancelRequestedAt == nil {
 			_, err = tx.ExecContext(ctx, `UPDATE cycles SET cancel_requested_at = ?, cancel_reason = ? WHERE id = ?`,

@@ -76,7 +76,7 @@ func requireFreeName(ctx context.Context, tx db.Querier, h ops.Host, now time.Ti
 	case err != nil:
 		return err
 	case expires != nil && expires.After(now) && identity != h.Identity:
-		return fmt.Errorf("another machine uses this name; give each host its own name (CLAUDEOPS_HOST): %w", ops.ErrConflict)
+		return ops.NewConflict(ops.ConflictTaken, "another machine uses this name; give each host its own name (CLAUDEOPS_HOST)")
 	}
 	return nil
 }

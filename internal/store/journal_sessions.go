@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"time"
 
@@ -93,7 +92,7 @@ func (s *Journal) StartSession(ctx context.Context, owner ops.Owner, id ops.Sess
 			ops.SessionRunning, db.OptText(plannedID), db.Time(at), owner.Host, granted, id, ops.SessionQueued)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("start session %d: %w", id, s.sayMoved(ctx, err))
+		return nil, fmt.Errorf("start session %d: %w", id, err)
 	}
 	return granted, nil
 }
@@ -109,37 +108,22 @@ func (s *Journal) NoteProcess(ctx context.Context, owner ops.Owner, id ops.Sessi
 			db.OrNull(pid), db.OptText(processStarted), id, ops.SessionRunning)
 	})
 	if err != nil {
-		return fmt.Errorf("note process of session %d: %w", id, s.sayMoved(ctx, err))
+		return fmt.Errorf("note process of session %d: %w", id, err)
 	}
 	return nil
 }
 
-// errMoved is a conditional update of a session that found no row.
-type errMoved struct{ id ops.SessionID }
-
-func (e *errMoved) Error() string { return fmt.Sprintf("session %d is in another state", e.id) }
-func (e *errMoved) Unwrap() error { return ops.ErrConflict }
-
-// mustChange refuses a conditional update of a session that found no row.
+// mustChange refuses a conditional update of a session that found no row, and says which state the session has.
 func mustChange(ctx context.Context, tx db.Querier, id ops.SessionID, query string, args ...any) error {
 	changed, err := db.Affected(ctx, tx, query, args...)
-	if err == nil && changed == 0 {
-		err = &errMoved{id}
-	}
-	return err
-}
-
-// sayMoved explains an errMoved: the state of the session is read after the transaction, which has changed nothing.
-func (s *Journal) sayMoved(ctx context.Context, err error) error {
-	moved, ok := errors.AsType[*errMoved](err)
-	if !ok {
+	if err != nil || changed > 0 {
 		return err
 	}
-	status, err := db.One(ctx, s.db.Reader(), db.ScanString, `SELECT status FROM sessions WHERE id = ?`, moved.id)
+	status, err := db.One(ctx, tx, db.ScanString, `SELECT status FROM sessions WHERE id = ?`, id)
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("the session is %s: %w", status, ops.ErrConflict)
+	return ops.NewConflict(ops.ConflictState, "the session is %s", status)
 }
 
 // queueSession records that a session is to be run.
@@ -154,7 +138,7 @@ func queueSession(ctx context.Context, tx db.Querier, cycle held, owner ops.Owne
 		n.Attempt, cmp.Or(n.Role, ops.RoleWork), h.Tier, h.May(), h.ID, h.Family, h.Agent, h.Model, hex.EncodeToString(key[:]),
 		ops.SessionQueued, n.ContextMode, n.Level, owner.Host, db.Time(at))
 	if db.IsUnique(err) {
-		return fmt.Errorf("%s already has it: %w", h.Tier, ops.ErrConflict)
+		return ops.NewConflict(ops.ConflictTaken, "%s already has it", h.Tier)
 	}
 	return err
 }

@@ -71,7 +71,7 @@ func insertLines(ctx context.Context, tx db.Querier, id ops.SessionID, lines []o
 			}
 			_, err := tx.ExecContext(ctx, statement, args...)
 			if db.IsUnique(err) {
-				return fmt.Errorf("some of the lines from %d to %d are stored already: %w", lines[0].Seq, lines[rows-1].Seq, ops.ErrConflict)
+				return ops.NewConflict(ops.ConflictTaken, "some of the lines from %d to %d are stored already", lines[0].Seq, lines[rows-1].Seq)
 			}
 			if err != nil {
 				return err

@@ -208,7 +208,7 @@ func refuseStored(ctx context.Context, tx db.Querier, id ops.SessionID, first, l
 	n, err := db.One(ctx, tx, db.ScanInt, `SELECT (SELECT COUNT(*) FROM transcript WHERE session_id = ? AND seq >= ? AND seq <= ?)
 		+ (SELECT COUNT(*) FROM transcript_blocks WHERE session_id = ? AND last_seq >= ? AND first_seq <= ?)`, id, first, last, id, first, last)
 	if err == nil && n > 0 {
-		err = fmt.Errorf("some of the lines from %d to %d are stored already: %w", first, last, ops.ErrConflict)
+		err = ops.NewConflict(ops.ConflictTaken, "some of the lines from %d to %d are stored already", first, last)
 	}
 	return err
 }

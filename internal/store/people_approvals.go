@@ -115,7 +115,7 @@ func askApproval(ctx context.Context, tx db.Querier, cycle held, a ops.Approval,
 		pending.Handler == a.Handler:
 		return nil
 	default:
-		return fmt.Errorf("approval %d of the cycle is not answered yet: %w", pending.ID, ops.ErrConflict)
+		return ops.NewConflict(ops.ConflictState, "approval %d of the cycle is not answered yet", pending.ID)
 	}
 	if a.RequestedAt.IsZero() {
 		a.RequestedAt = at
@@ -150,13 +150,24 @@ func dropApprovals(ctx context.Context, tx db.Querier, cycle ops.CycleID, at tim
 // says who answered what and when. A no lasts as long as a no does where nobody says otherwise.
 func (s *People) Answer(ctx context.Context, id int64, status ops.ApprovalStatus, by, reason string, at time.Time) (ops.Approval, error) {
 	at = s.orNow(at)
-	var out ops.Approval
-	err := s.db.Write(ctx, "answer", func(tx db.Querier) (err error) {
-		out, err = s.answerIn(ctx, tx, id, given{status, by, reason, ops.NoLasts}, at)
-		return err
+	return s.answerApproval(ctx, "answer", id, func(tx db.Querier, asked ops.Approval) (ops.Approval, error) {
+		return s.answerIn(ctx, tx, asked, given{status, by, reason, ops.NoLasts}, at)
+	})
+}
+
+// answerApproval writes what a person answers to a question.
+func (s *People) answerApproval(ctx context.Context, verb string, id int64,
+	write func(tx db.Querier, asked ops.Approval) (ops.Approval, error),
+) (out ops.Approval, err error) {
+	err = s.answer(ctx, "answer", func(tx db.Querier) (ops.CycleID, string, error) {
+		asked, err := approvalByID(ctx, tx, id)
+		if err == nil {
+			out, err = write(tx, asked)
+		}
+		return out.CycleID, out.Environment, err
 	})
 	if err != nil {
-		return ops.Approval{}, fmt.Errorf("answer approval %d: %w", id, err)
+		return ops.Approval{}, fmt.Errorf("%s approval %d: %w", verb, id, err)
 	}
 	return out, nil
 }
@@ -170,18 +181,15 @@ type given struct {
 }
 
 // answerIn is Answer within a transaction. A conflict has written nothing.
-func (s *People) answerIn(ctx context.Context, tx db.Querier, id int64, g given, at time.Time) (ops.Approval, error) {
-	if err := checkAnswer(g.status); err != nil {
-		return ops.Approval{}, err
-	}
-	asked, err := approvalByID(ctx, tx, id)
+func (s *People) answerIn(ctx context.Context, tx db.Querier, asked ops.Approval, g given, at time.Time) (ops.Approval, error) {
+	err := checkAnswer(g.status)
 	if err == nil && g.status == ops.ApprovalApproved {
 		err = inTime(asked, at)
 	}
 	if err != nil {
 		return ops.Approval{}, err
 	}
-	a, err := settleApproval(ctx, tx, id, g.status, g.by, g.reason, at)
+	a, err := settleApproval(ctx, tx, asked.ID, g.status, g.by, g.reason, at)
 	if err == nil && g.status == ops.ApprovalDenied && g.lasts > 0 {
 		err = keepNo(ctx, tx, &a, g.lasts, at)
 	}
@@ -201,7 +209,7 @@ func inTime(a ops.Approval, at time.Time) error {
 		return nil
 	}
 	a.Status, a.AnsweredAt, a.AnsweredBy = ops.ApprovalExpired, a.ExpiresAt, ops.Supervisor
-	return fmt.Errorf("%s: %w", describeAnswer(a), ops.ErrConflict)
+	return answered(a)
 }
 
 // AnswerPlan approves some steps of the plan of a question, counted from 1. The hash says which plan the person saw: another one is
@@ -210,40 +218,22 @@ func (s *People) AnswerPlan(
 	ctx context.Context, id int64, hash string, steps []int, by, reason string, at time.Time,
 ) (ops.Approval, error) {
 	at = s.orNow(at)
-	var out ops.Approval
-	err := s.db.Write(ctx, "answer", func(tx db.Querier) error {
-		a, err := approvalByID(ctx, tx, id)
-		if err != nil {
-			return err
+	return s.answerApproval(ctx, "answer", id, func(tx db.Querier, asked ops.Approval) (ops.Approval, error) {
+		if hash != asked.PlanHash {
+			return asked, ops.PlanChanged()
 		}
-		out, err = s.answerPlanIn(ctx, tx, a, hash, steps, by, reason, at)
-		return err
+		if err := inTime(asked, at); err != nil {
+			return asked, err
+		}
+		text, err := db.JSON(db.OrEmpty(steps))
+		if err == nil {
+			err = db.Exec(ctx, tx, `UPDATE approvals SET plan_steps = ? WHERE id = ? AND status = ?`, text, id, ops.ApprovalPending)
+		}
+		if err != nil {
+			return asked, err
+		}
+		return s.answerIn(ctx, tx, asked, given{status: ops.ApprovalApproved, by: by, reason: reason}, at)
 	})
-	if err != nil {
-		return ops.Approval{}, fmt.Errorf("answer approval %d: %w", id, err)
-	}
-	return out, nil
-}
-
-// answerPlanIn is AnswerPlan within a transaction. A conflict has written nothing.
-func (s *People) answerPlanIn(ctx context.Context, tx db.Querier, a ops.Approval, hash string, steps []int, by, reason string,
-	at time.Time,
-) (ops.Approval, error) {
-	if hash != a.PlanHash {
-		return ops.Approval{}, fmt.Errorf("the plan is not the one that was shown: look at it again: %w", ops.ErrConflict)
-	}
-	if err := inTime(a, at); err != nil {
-		return ops.Approval{}, err
-	}
-	text, err := db.JSON(db.OrEmpty(steps))
-	if err != nil {
-		return ops.Approval{}, err
-	}
-	_, err = tx.ExecContext(ctx, `UPDATE approvals SET plan_steps = ? WHERE id = ? AND status = ?`, text, a.ID, ops.ApprovalPending)
-	if err != nil {
-		return ops.Approval{}, err
-	}
-	return s.answerIn(ctx, tx, a.ID, given{status: ops.ApprovalApproved, by: by, reason: reason}, at)
 }
 
 // settleApproval records the answer to a pending question, with its event.
@@ -260,7 +250,7 @@ func settleApproval(ctx context.Context, tx db.Querier, id int64, status ops.App
 		return ops.Approval{}, err
 	}
 	if !ok {
-		return ops.Approval{}, fmt.Errorf("%s: %w", describeAnswer(a), ops.ErrConflict)
+		return ops.Approval{}, answered(a)
 	}
 	if status == ops.ApprovalExpired && len(a.Plan) > 0 {
 		if err := approveBySilence(ctx, tx, &a); err != nil {
@@ -322,6 +312,15 @@ func checkAnswer(status ops.ApprovalStatus) error {
 	return nil
 }
 
+// answered is the conflict with the answer that counts.
+func answered(a ops.Approval) error {
+	c := &ops.Conflict{Kind: ops.ConflictAnswered, Text: describeAnswer(a), Who: a.AnsweredBy}
+	if a.AnsweredAt != nil {
+		c.At = *a.AnsweredAt
+	}
+	return c
+}
+
 // describeAnswer says who answered what and when.
 func describeAnswer(a ops.Approval) string {
 	what := a.Tier.String()
@@ -358,21 +357,13 @@ func (s *People) Deny(ctx context.Context, id int64, lasts *time.Duration, by, r
 		return s.Answer(ctx, id, ops.ApprovalDenied, by, reason, at)
 	}
 	at = s.orNow(at)
-	var out ops.Approval
-	err := s.db.Write(ctx, "answer", func(tx db.Querier) (err error) {
-		if out, err = approvalByID(ctx, tx, id); err != nil {
-			return err
+	return s.answerApproval(ctx, "deny", id, func(tx db.Querier, asked ops.Approval) (ops.Approval, error) {
+		if asked.Status == ops.ApprovalDenied && len(asked.Facts) > 0 {
+			err := changeNo(ctx, tx, &asked, *lasts, by, reason, at)
+			return asked, err
 		}
-		if out.Status == ops.ApprovalDenied && len(out.Facts) > 0 {
-			return changeNo(ctx, tx, &out, *lasts, by, reason, at)
-		}
-		out, err = s.answerIn(ctx, tx, id, given{ops.ApprovalDenied, by, reason, *lasts}, at)
-		return err
+		return s.answerIn(ctx, tx, asked, given{ops.ApprovalDenied, by, reason, *lasts}, at)
 	})
-	if err != nil {
-		return ops.Approval{}, fmt.Errorf("deny approval %d: %w", id, err)
-	}
-	return out, nil
 }
 
 // changeNo gives a no another time.

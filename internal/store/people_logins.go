@@ -63,7 +63,7 @@ func (s *People) AddLogin(ctx context.Context, l Login, replaces string, until t
 
 func orConflict(err error) error {
 	if err == nil {
-		return ops.ErrConflict
+		return ops.NewConflict(ops.ConflictState, "it was changed meanwhile")
 	}
 	return err
 }
@@ -165,7 +165,7 @@ func (s *People) AddToken(ctx context.Context, t Token) (Token, string, error) {
 			VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING id`,
 			t.Name, t.Role, tokenDigest(secret), db.Time(t.CreatedAt), t.CreatedBy, db.OptTime(t.ExpiresAt))
 		if errors.Is(err, ops.ErrNotFound) {
-			return fmt.Errorf("a token with this name exists: revoke it or choose another name: %w", ops.ErrConflict)
+			return ops.NewConflict(ops.ConflictTaken, "a token with this name exists: revoke it or choose another name")
 		}
 		if err != nil {
 			return err

@@ -117,7 +117,7 @@ func noticeConflict(ctx context.Context, q db.Querier, id int64) error {
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("it is already %s: %w", status, ops.ErrConflict)
+	return ops.NewConflict(ops.ConflictState, "it is already %s", status)
 }
 
 const insertsNotice = `INSERT INTO notifications (cycle_id, kind, level, title, body, status, attempts, next_at,

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"claudeops/internal/notice"
-	"claudeops/internal/notice/answer"
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
 	"claudeops/internal/watch/health"
@@ -49,10 +48,19 @@ func (s *People) Reflex(ctx context.Context, id int64) (ops.Earned, error) {
 	return out, nil
 }
 
-// SwitchReflex records that a person switched an earned reflex on or off. Its actions are run exactly as they are configured then.
+// SwitchReflex records that a person switched an earned reflex on or off. Its actions are run exactly as they are configured then. Who
+// answers the question about it comes too late if it is answered, or if the supervisor has withdrawn it.
 func (s *People) SwitchReflex(ctx context.Context, e ops.Earned) error {
-	err := s.db.WriteIn(ctx, "switch_reflex", db.InEnvironment(e.Environment), func(tx db.Querier) error {
-		return switchReflex(ctx, tx, e, s.orNow(e.ChangedAt))
+	at := s.orNow(e.ChangedAt)
+	err := s.answer(ctx, "switch_reflex", func(tx db.Querier) (ops.CycleID, string, error) {
+		now, err := db.One(ctx, tx, scanEarned, selectEarned+` WHERE f.id = ?`, e.ID)
+		if err == nil && (now.State == e.State || s.reply != nil && now.State != ops.ReflexAsked) {
+			err = ops.Answered(now.Person, "switched it "+string(now.State), now.ChangedAt)
+		}
+		if err == nil {
+			err = switchReflex(ctx, tx, e, at)
+		}
+		return 0, e.Environment, err
 	})
 	if err != nil {
 		return fmt.Errorf("switch reflex %d: %w", e.ID, err)
@@ -65,11 +73,8 @@ func switchReflex(ctx context.Context, tx db.Querier, e ops.Earned, at time.Time
 	if err != nil {
 		return err
 	}
-	ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE reflexes SET state = ?, digests = ?, person = ?, why = ?, changed_at = ?
-		WHERE id = ? AND state <> ?`, e.State, digests, e.Person, e.Why, db.Time(at), e.ID, e.State))
-	if err == nil && !ok {
-		err = fmt.Errorf("it is %s already: %w", e.State, ops.ErrConflict)
-	}
+	err = db.Exec(ctx, tx, `UPDATE reflexes SET state = ?, digests = ?, person = ?, why = ?, changed_at = ? WHERE id = ?`,
+		e.State, digests, e.Person, e.Why, db.Time(at), e.ID)
 	if err != nil {
 		return err
 	}
@@ -77,26 +82,6 @@ func switchReflex(ctx context.Context, tx db.Querier, e ops.Earned, at time.Time
 	return insertEvent(ctx, tx, ops.Event{
 		Environment: e.Environment, Level: ops.LevelInfo, Verb: ops.VerbReflexSwitched, Actor: ops.Person(e.Person), Subject: ops.About(ops.SubjectReflex, e.ID), Reason: e.Why, Service: e.Service, Message: ops.Render(withReason(did, e.Why)),
 	}, at)
-}
-
-// answerReflex switches an earned reflex for a person who answers the question about it elsewhere than on a page. A question that is
-// answered, or that the supervisor has withdrawn, stays as it is.
-func (t *takenReply) answerReflex(ctx context.Context, out *answer.Result) error {
-	e, err := db.One(ctx, t.tx, scanEarned, selectEarned+` WHERE f.id = ?`, t.Token.Approval)
-	if err != nil {
-		return fmt.Errorf("the reflex is no longer on record: %w", err)
-	}
-	t.environment = e.Environment
-	if e.State != ops.ReflexAsked {
-		return fmt.Errorf("%s switched it %s at %s: %w", e.Person, e.State, e.ChangedAt.Format(time.RFC3339), ops.ErrConflict)
-	}
-	e.State, e.Digests, e.Person, e.Why = ops.ReflexIsOff, nil, t.By, "by "+t.Channel
-	out.Text = fmt.Sprintf("Reflex %d is off. Agents repair it, as before.", e.ID)
-	if t.Token.Decision == answer.Approve {
-		e.State, e.Digests = ops.ReflexOn, t.Digests
-		out.Text = fmt.Sprintf("Reflex %d is on: the supervisor does %s without an agent from now on.", e.ID, e.Words())
-	}
-	return switchReflex(ctx, t.tx, e, t.At)
 }
 
 // earn records a repair by actions of the supervisor.

@@ -6,11 +6,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
-	"claudeops/internal/notice"
 	"claudeops/internal/notice/answer"
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
@@ -157,217 +154,126 @@ func (s *People) NoticeThread(ctx context.Context, n ops.Notice) (first ops.Cycl
 	return first, nil
 }
 
-// TakeReply carries out a reply as the API does, uses up its token and records it, in one transaction. A reply that cannot be carried out
-// is recorded too: the result says why. It fails only if the database does; then nothing was done, and the reply can be taken again.
-func (s *People) TakeReply(ctx context.Context, r answer.Reply) (answer.Result, error) {
-	r.At = s.orNow(r.At)
-	var out answer.Result
-	err := s.db.Write(ctx, "reply", func(tx db.Querier) error {
-		t := takenReply{s: s, Reply: r, tx: tx}
-		var err error
-		if out, err = t.take(ctx); err != nil {
+// Using returns the same with a reply: the answer that is given with it uses up its token, and records that and how far its channel was
+// read in the same transaction. A token that was used is an *ops.Conflict; ops.ConflictRepeated means by the same message.
+func (s *People) Using(r answer.Reply) *People { return &People{s.kernel, &r} }
+
+// answer writes the answer of a person in one transaction, with the reply that brought it if there is one. What writes it says where.
+func (s *People) answer(ctx context.Context, op string, write func(tx db.Querier) (ops.CycleID, string, error)) error {
+	return s.db.Write(ctx, op, func(tx db.Querier) (err error) {
+		if s.reply != nil {
+			err = use(ctx, tx, *s.reply)
+		}
+		if err != nil {
 			return err
 		}
-		if r.Mark == "" {
-			return nil
+		cycle, environment, err := write(tx)
+		if err != nil || s.reply == nil {
+			return err
 		}
-		_, err = tx.ExecContext(ctx, `INSERT INTO store_state (name, value) VALUES (?, ?)
-			ON CONFLICT (name) DO UPDATE SET value = excluded.value`, replyMark+r.Mark, r.Read)
-		return err
+		return recordReply(ctx, tx, *s.reply, cycle, environment)
 	})
+}
+
+// RefuseReply records a reply that was not carried out, and that it was read. One that was carried out before has no reason and no record.
+func (s *People) RefuseReply(ctx context.Context, r answer.Reply) error {
+	r.Silent = r.Silent || r.Refused == ""
+	err := s.db.Write(ctx, "reply", func(tx db.Querier) error { return recordReply(ctx, tx, r, 0, "") })
 	if err != nil {
-		return answer.Result{}, fmt.Errorf("take reply: %w", err)
-	}
-	return out, nil
-}
-
-// takenReply is a reply within its transaction.
-type takenReply struct {
-	s *People
-	answer.Reply
-	tx          db.Querier
-	cycle       ops.CycleID // for the event
-	environment string
-}
-
-func (t *takenReply) take(ctx context.Context) (answer.Result, error) {
-	var out answer.Result
-	if t.Refused == "" {
-		fresh, err := t.use(ctx, &out)
-		if err != nil || !fresh {
-			return out, err
-		}
-	}
-	if t.Refused == "" {
-		err := t.carryOut(ctx, &out)
-		if errors.Is(err, ops.ErrConflict) || errors.Is(err, ops.ErrNotFound) {
-			t.Refused = because(err)
-			// The next press of the button says why again.
-			_, err = t.tx.ExecContext(ctx, `DELETE FROM used_answers WHERE code = ?`, t.Code)
-		}
-		if err != nil {
-			return out, err
-		}
-	}
-	if t.Refused != "" {
-		out = answer.Result{Text: "Nothing was changed: " + t.Refused + "."}
-	}
-	out.Done = t.Refused == ""
-	return out, t.audit(ctx)
-}
-
-// because is a conflict without the general words at its end.
-func because(err error) string {
-	text := err.Error()
-	for _, general := range []error{ops.ErrConflict, ops.ErrNotFound} {
-		text = strings.TrimSuffix(text, ": "+general.Error())
-	}
-	return text
-}
-
-// use takes the token for this reply. It is false if the same message did so before.
-func (t *takenReply) use(ctx context.Context, out *answer.Result) (bool, error) {
-	_, err := t.tx.ExecContext(ctx, `DELETE FROM used_answers WHERE expires_at <= ?`, db.Time(t.At))
-	if err != nil {
-		return false, err
-	}
-	ok, err := db.Changed(t.tx.ExecContext(ctx, `INSERT INTO used_answers (code, source, at, answered_by, expires_at) VALUES (?, ?, ?, ?, ?)
-		ON CONFLICT (code) DO NOTHING`, t.Code, t.Source, db.Time(t.At), t.By, db.Time(t.Token.Expires.Add(usedFor))))
-	if err != nil || ok {
-		return ok, err
-	}
-	var source, by string
-	var at time.Time
-	err = t.tx.QueryRowContext(ctx, `SELECT source, answered_by, at FROM used_answers WHERE code = ?`, t.Code).
-		Scan(&source, &by, db.ToTime(&at))
-	if err != nil {
-		return false, err
-	}
-	if source == t.Source {
-		out.Done, out.Repeated = true, true
-		return false, nil
-	}
-	t.Refused = fmt.Sprintf("this button was used by %s at %s", by, at.Format(time.RFC3339))
-	return true, nil
-}
-
-// carryOut does what the token says, by the same way as the pages and the API.
-func (t *takenReply) carryOut(ctx context.Context, out *answer.Result) error {
-	switch t.Token.Kind {
-	case answer.KindApproval:
-		return t.answerApproval(ctx, out)
-	case answer.KindReflex:
-		return t.answerReflex(ctx, out)
-	case answer.KindIncident:
-		return t.answerIncidents(ctx, out, []int64{t.Token.Approval})
-	case answer.KindCycle:
-		ids, err := db.List(ctx, t.tx, db.ScanInt, `SELECT id FROM incidents WHERE last_cycle_id = ? AND resolved_at IS NULL
-			AND called_at IS NOT NULL ORDER BY id`, t.Token.Approval)
-		if err != nil {
-			return err
-		}
-		if len(ids) == 0 {
-			return fmt.Errorf("its incidents are resolved: %w", ops.ErrConflict)
-		}
-		return t.answerIncidents(ctx, out, ids)
-	}
-	return fmt.Errorf("a %s cannot be answered: %w", t.Token.Kind, ops.ErrConflict)
-}
-
-func (t *takenReply) answerApproval(ctx context.Context, out *answer.Result) error {
-	a, err := approvalByID(ctx, t.tx, t.Token.Approval)
-	if err != nil {
-		return fmt.Errorf("the question is no longer on record: %w", err)
-	}
-	t.cycle, t.environment = a.CycleID, a.Environment
-	if a.PlanHash != t.Token.Plan {
-		return fmt.Errorf("the plan is not the one that was shown; look at it again: %w", ops.ErrConflict)
-	}
-	said := given{status: ops.ApprovalApproved, by: t.By, reason: "by " + t.Channel, lasts: ops.NoLasts}
-	switch t.Token.Decision {
-	case answer.Approve:
-		if a.PlanHash == "" {
-			a, err = t.s.answerIn(ctx, t.tx, a.ID, said, t.At)
-		} else {
-			a, err = t.s.answerPlanIn(ctx, t.tx, a, a.PlanHash, a.AllSteps(), said.by, said.reason, t.At)
-		}
-		out.Text = fmt.Sprintf("Approved (approval %d). The cycle continues.", t.Token.Approval)
-	case answer.Deny:
-		said.status = ops.ApprovalDenied
-		a, err = t.s.answerIn(ctx, t.tx, a.ID, said, t.At)
-		out.Text = fmt.Sprintf("Denied (approval %d). %s", t.Token.Approval, notice.NoLasts(a))
-	default:
-		return fmt.Errorf("%q is not an answer to an approval: %w", t.Token.Decision, ops.ErrConflict)
-	}
-	out.Cycles = []ops.CycleID{a.CycleID}
-	return err
-}
-
-// answerIncidents acknowledges or snoozes incidents. Those that somebody else answered before are left as they are, unless that is so
-// for all.
-func (t *takenReply) answerIncidents(ctx context.Context, out *answer.Result, ids []int64) error {
-	var names []string
-	var first error
-	until := t.At.Add(t.Snooze).Truncate(time.Second)
-	for _, id := range ids {
-		var do incidentAnswer
-		switch t.Token.Decision {
-		case answer.Acknowledge:
-			do = acknowledging(id, t.By, "by "+t.Channel, t.At)
-		case answer.Snooze:
-			do = snoozing(id, t.By, until, "by "+t.Channel, t.At)
-		default:
-			return fmt.Errorf("%q is not an answer to an incident: %w", t.Token.Decision, ops.ErrConflict)
-		}
-		i, err := t.s.answerIncidentIn(ctx, t.tx, do)
-		switch {
-		case err == nil:
-			names = append(names, fmt.Sprint(id))
-			t.cycle, t.environment = i.LastCycle, i.Environment
-			if i.Waiting != nil && !slices.Contains(out.Cycles, *i.Waiting) {
-				out.Cycles = append(out.Cycles, *i.Waiting)
-			}
-		case !errors.Is(err, ops.ErrConflict):
-			return err
-		case first == nil:
-			first = err
-		}
-	}
-	if len(names) == 0 {
-		return first
-	}
-	out.Text = fmt.Sprintf("Acknowledged (incident %s).", ops.Listed(names))
-	if t.Token.Decision == answer.Snooze {
-		out.Text = fmt.Sprintf("Snoozed until %s (incident %s).", until.UTC().Format("2006-01-02 15:04 UTC"), ops.Listed(names))
+		return fmt.Errorf("refuse reply: %w", err)
 	}
 	return nil
 }
 
-// audit records who replied, by which channel and for which plan.
-func (t *takenReply) audit(ctx context.Context) error {
-	if t.Silent && t.Refused != "" {
+// use takes the token of a reply.
+func use(ctx context.Context, tx db.Querier, r answer.Reply) error {
+	_, err := tx.ExecContext(ctx, `DELETE FROM used_answers WHERE expires_at <= ?`, db.Time(r.At))
+	if err != nil {
+		return err
+	}
+	ok, err := db.Changed(tx.ExecContext(ctx, `INSERT INTO used_answers (code, source, at, answered_by, expires_at) VALUES (?, ?, ?, ?, ?)
+		ON CONFLICT (code) DO NOTHING`, r.Code, r.Source, db.Time(r.At), r.By, db.Time(r.Token.Expires.Add(usedFor))))
+	if err != nil || ok {
+		return err
+	}
+	var source, by string
+	var at time.Time
+	err = tx.QueryRowContext(ctx, `SELECT source, answered_by, at FROM used_answers WHERE code = ?`, r.Code).
+		Scan(&source, &by, db.ToTime(&at))
+	switch {
+	case err != nil:
+		return err
+	case source == r.Source:
+		return ops.NewConflict(ops.ConflictRepeated, "it was taken before")
+	}
+	return ops.Answered(by, "used this button", at)
+}
+
+// recordReply records who replied, by which channel and for which plan, and how far the channel was read.
+func recordReply(ctx context.Context, tx db.Querier, r answer.Reply, cycle ops.CycleID, environment string) error {
+	if r.Mark != "" {
+		_, err := tx.ExecContext(ctx, `INSERT INTO store_state (name, value) VALUES (?, ?)
+			ON CONFLICT (name) DO UPDATE SET value = excluded.value`, replyMark+r.Mark, r.Read)
+		if err != nil {
+			return err
+		}
+	}
+	if r.Silent {
 		return nil
 	}
 	what := ""
-	if t.Token.Kind != "" {
-		what = fmt.Sprintf(" to %s %s %d", t.Token.Decision, t.Token.Kind, t.Token.Approval)
+	if r.Token.Subject.Kind != "" {
+		what = fmt.Sprintf(" to %s %s %d", r.Token.Decision, r.Token.Subject.Kind, r.Token.Subject.ID)
 	}
-	if t.Token.Plan != "" {
-		what += " with the plan " + t.Token.Plan[:min(len(t.Token.Plan), shownHash)]
+	if r.Token.Plan != "" {
+		what += " with the plan " + r.Token.Plan[:min(len(r.Token.Plan), shownHash)]
 	}
 	event := ops.Event{
-		CycleID: idOrNil(t.cycle), Environment: t.environment, Level: ops.LevelInfo, Verb: ops.VerbReplyTaken, Actor: ops.Person(t.By),
-		Message: ops.Render(fmt.Sprintf("%s used a button by %s%s", t.By, t.Channel, what)),
+		CycleID: idOrNil(cycle), Environment: environment, Level: ops.LevelInfo, Verb: ops.VerbReplyTaken, Actor: ops.Person(r.By),
+		Message: ops.Render(fmt.Sprintf("%s used a button by %s%s", r.By, r.Channel, what)),
 	}
-	if t.Refused != "" {
+	if r.Refused != "" {
 		event.Level = ops.LevelWarning
-		event.Message = ops.Render(fmt.Sprintf("an answer of %s by %s%s was refused: %s", t.By, t.Channel, what, t.Refused))
+		event.Message = ops.Render(fmt.Sprintf("an answer of %s by %s%s was refused: %s", r.By, r.Channel, what, r.Refused))
 	}
-	return insertEvent(ctx, t.tx, event, t.At)
+	return insertEvent(ctx, tx, event, r.At)
 }
 
 // shownHash is how much of the hash of a plan is shown.
 const shownHash = 12
+
+// AnswerCycle acknowledges the incidents that a cycle called people for, or snoozes them if there is an end. Those that somebody else
+// answered before are left as they are, unless that is so for all.
+func (s *People) AnswerCycle(ctx context.Context, id int64, by string, until *time.Time, why string, at time.Time) ([]ops.Incident, error) {
+	var out []ops.Incident
+	err := s.answer(ctx, "answer_incident", func(tx db.Querier) (ops.CycleID, string, error) {
+		ids, err := db.List(ctx, tx, db.ScanInt, `SELECT id FROM incidents WHERE last_cycle_id = ? AND resolved_at IS NULL
+			AND called_at IS NOT NULL ORDER BY id`, id)
+		if err == nil && len(ids) == 0 {
+			err = ops.NewConflict(ops.ConflictState, "its incidents are resolved")
+		}
+		for _, id := range ids {
+			do := acknowledging(id, by, why, s.orNow(at))
+			if until != nil {
+				do = snoozing(id, by, *until, why, s.orNow(at))
+			}
+			var i ops.Incident
+			if i, err = s.answerIncidentIn(ctx, tx, do); err == nil {
+				out = append(out, i)
+			} else if !errors.Is(err, ops.ErrConflict) {
+				return 0, "", err
+			}
+		}
+		if len(out) == 0 {
+			return 0, "", err
+		}
+		return out[0].LastCycle, out[0].Environment, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("answer incidents of cycle %d: %w", id, err)
+	}
+	return out, nil
+}
 
 // Acknowledge records that a person takes care of an incident and stops its reminders. An incident that is acknowledged or
 // resolved already is an ops.ErrConflict that says by whom and when.
@@ -414,26 +320,24 @@ type incidentAnswer struct {
 }
 
 func acknowledging(id int64, by, reason string, at time.Time) incidentAnswer {
-	return incidentAnswer{id: id, by: by, reason: reason, at: at, verb: ops.VerbIncidentAcknowledged, did: "acknowledged", change: func(ctx context.Context, tx db.Querier) error {
-		ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE incidents SET status = ?, acknowledged_at = ?, acknowledged_by = ?,
-			snoozed_until = NULL, remind_at = NULL, updated_at = ? WHERE id = ? AND resolved_at IS NULL AND status <> ?`,
-			ops.IncidentAcknowledged, db.Time(at), by, db.Time(at), id, ops.IncidentAcknowledged))
-		if err == nil && !ok {
-			err = incidentConflict(ctx, tx, id)
-		}
-		if err != nil {
-			return err
-		}
-		return countAnswer(ctx, tx, id)
-	}}
+	return incidentAnswer{id: id, by: by, reason: reason, at: at, verb: ops.VerbIncidentAcknowledged, did: "acknowledged", change: changing(id,
+		`UPDATE incidents SET
+		status = ?, acknowledged_at = ?, acknowledged_by = ?, snoozed_until = NULL, remind_at = NULL, updated_at = ?
+		WHERE id = ? AND resolved_at IS NULL AND status <> ?`,
+		ops.IncidentAcknowledged, db.Time(at), by, db.Time(at), id, ops.IncidentAcknowledged)}
 }
 
 func snoozing(id int64, by string, until time.Time, reason string, at time.Time) incidentAnswer {
 	did := "snoozed until " + until.UTC().Format(time.RFC3339)
-	return incidentAnswer{id: id, by: by, reason: reason, at: at, verb: ops.VerbIncidentSnoozed, did: did, change: func(ctx context.Context, tx db.Querier) error {
-		ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE incidents SET status = ?, snoozed_until = ?, remind_at = ?, updated_at = ?
-			WHERE id = ? AND resolved_at IS NULL`,
-			ops.IncidentSnoozed, db.Time(until), db.Time(until), db.Time(at), id))
+	return incidentAnswer{id: id, by: by, reason: reason, at: at, verb: ops.VerbIncidentSnoozed, did: did, change: changing(id, `UPDATE incidents SET
+		status = ?, snoozed_until = ?, remind_at = ?, updated_at = ? WHERE id = ? AND resolved_at IS NULL`,
+		ops.IncidentSnoozed, db.Time(until), db.Time(until), db.Time(at), id)}
+}
+
+// changing changes the row of an incident, or says who was first.
+func changing(id int64, query string, args ...any) func(ctx context.Context, tx db.Querier) error {
+	return func(ctx context.Context, tx db.Querier) error {
+		ok, err := db.Changed(tx.ExecContext(ctx, query, args...))
 		if err == nil && !ok {
 			err = incidentConflict(ctx, tx, id)
 		}
@@ -441,15 +345,15 @@ func snoozing(id int64, by string, until time.Time, reason string, at time.Time)
 			return err
 		}
 		return countAnswer(ctx, tx, id)
-	}}
+	}
 }
 
 // answerIncident changes an incident for a person and records the event, in one transaction.
 func (s *People) answerIncident(ctx context.Context, verb string, id int64, a incidentAnswer) (ops.Incident, error) {
 	var out ops.Incident
-	err := s.db.Write(ctx, "answer_incident", func(tx db.Querier) (err error) {
+	err := s.answer(ctx, "answer_incident", func(tx db.Querier) (_ ops.CycleID, _ string, err error) {
 		out, err = s.answerIncidentIn(ctx, tx, a)
-		return err
+		return out.LastCycle, out.Environment, err
 	})
 	if err != nil {
 		return ops.Incident{}, fmt.Errorf("%s incident %d: %w", verb, id, err)
@@ -484,11 +388,11 @@ func incidentConflict(ctx context.Context, q db.Querier, id int64) error {
 	}
 	switch {
 	case i.ResolvedAt != nil:
-		return fmt.Errorf("%s resolved it at %s: %w", i.ResolvedBy, i.ResolvedAt.Format(time.RFC3339), ops.ErrConflict)
+		return ops.Answered(i.ResolvedBy, "resolved it", *i.ResolvedAt)
 	case i.Status == ops.IncidentAcknowledged && i.AcknowledgedAt != nil:
-		return fmt.Errorf("%s acknowledged it at %s: %w", i.AcknowledgedBy, i.AcknowledgedAt.Format(time.RFC3339), ops.ErrConflict)
+		return ops.Answered(i.AcknowledgedBy, "acknowledged it", *i.AcknowledgedAt)
 	default:
-		return fmt.Errorf("it is %s and no reminder is due: %w", i.Status, ops.ErrConflict)
+		return ops.NewConflict(ops.ConflictState, "it is %s and no reminder is due", i.Status)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"claudeops/internal/notice/answer"
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
 )
@@ -106,7 +107,10 @@ type Store struct {
 type Journal struct{ *kernel }
 
 // People is what people see and answer.
-type People struct{ *kernel }
+type People struct {
+	*kernel
+	reply *answer.Reply // what brought the answers that are written with it; nil if people gave them on a page or with a command
+}
 
 // Watch is what starts cycles.
 type Watch struct{ *kernel }
@@ -165,7 +169,7 @@ func open(ctx context.Context, o Options, connect func(context.Context, db.Optio
 	if s.clock == nil {
 		s.clock = s.db.Clock
 	}
-	return &Store{s, &Journal{s}, &People{s}, &Watch{s}, &Acts{s}, &Reports{s}}, nil
+	return &Store{s, &Journal{s}, &People{kernel: s}, &Watch{s}, &Acts{s}, &Reports{s}}, nil
 }
 
 // Close ends all use of the database. After MarkOpen it also records the clean stop.

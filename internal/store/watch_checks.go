@@ -352,7 +352,7 @@ func (s *Watch) ForgetService(ctx context.Context, environment, service, by stri
 		}
 		for _, i := range open {
 			if known, _ := i.Known(); i.Service == service || slices.Contains(known.Unlisted, service) {
-				return fmt.Errorf("incident %d is open; resolve it first: %w", i.ID, ops.ErrConflict)
+				return ops.NewConflict(ops.ConflictState, "incident %d is open; resolve it first", i.ID)
 			}
 		}
 		var kept int64

@@ -61,7 +61,7 @@ func markDisputed(ctx context.Context, tx db.Querier, d ops.Dispute, at time.Tim
 				return err
 			}
 			if n, err := result.RowsAffected(); err != nil || n != int64(len(some)) {
-				return errors.Join(err, fmt.Errorf("%d of %d alerts ended or were told of: %w", int64(len(some))-n, len(some), ops.ErrConflict))
+				return errors.Join(err, ops.NewConflict(ops.ConflictState, "%d of %d alerts ended or were told of", int64(len(some))-n, len(some)))
 			}
 		}
 	}

@@ -92,7 +92,7 @@ func (s *Watch) EndSilence(ctx context.Context, id int64, by string, at time.Tim
 			return err
 		}
 		if !ok {
-			return fmt.Errorf("it ended at %s: %w", q.Until.Format(time.RFC3339), ops.ErrConflict)
+			return ops.NewConflict(ops.ConflictState, "it ended at %s", q.Until.Format(time.RFC3339))
 		}
 		return recordSilenceEvent(ctx, tx, q, by, fmt.Sprintf("%s ended the silence of %s", by, describeSilence(q)), at)
 	})

@@ -16,12 +16,8 @@ import (
 	"claudeops/internal/ops"
 )
 
-const (
-	// linkSnooze is how long a link snoozes.
-	linkSnooze = 2 * time.Hour
-	// linkChannel is how an answer by a link is recorded.
-	linkChannel = "link"
-)
+// linkChannel is how an answer by a link is recorded.
+const linkChannel = "link"
 
 // answerKey is the key of the links, read at the first use.
 type answerKey struct {
@@ -121,11 +117,11 @@ func (s *server) linkFailed(w http.ResponseWriter, r *http.Request, err error) {
 
 // linkView returns the page of a link, or why there is nothing to answer.
 func (s *server) linkView(r *http.Request, t signed.Token) (linkView, error) {
-	switch t.Kind {
+	switch t.Subject.Kind {
 	case signed.KindApproval:
 		return s.approvalLink(r, t)
 	case signed.KindIncident:
-		i, err := s.Store.Incident(r.Context(), t.Approval)
+		i, err := s.Store.Incident(r.Context(), t.Subject.ID)
 		if err == nil && i.ResolvedAt != nil {
 			err = linkProblem{http.StatusConflict, "The incident is over.", "Nothing was changed, and there is nothing to do.", 0}
 		}
@@ -137,7 +133,7 @@ func (s *server) linkView(r *http.Request, t signed.Token) (linkView, error) {
 	case signed.KindReflex:
 		return s.reflexLink(r, t)
 	case signed.KindCycle:
-		return incidentLink(t, fmt.Sprintf("The incidents of cycle %d", t.Approval), nil), nil
+		return incidentLink(t, fmt.Sprintf("The incidents of cycle %d", t.Subject.ID), nil), nil
 	}
 	return linkView{}, linkProblem{http.StatusNotFound, "This link is not valid.", "Nothing was changed.", 0}
 }
@@ -152,7 +148,7 @@ func incidentLink(t signed.Token, what string, facts []fact) linkView {
 
 // approvalLink is the page about an approval.
 func (s *server) approvalLink(r *http.Request, t signed.Token) (linkView, error) {
-	a, err := s.Store.Approval(r.Context(), t.Approval)
+	a, err := s.Store.Approval(r.Context(), t.Subject.ID)
 	m := moment{s.Clock()}
 	switch {
 	case err != nil:
@@ -198,7 +194,7 @@ func (s *server) approvedAt(r *http.Request, v linkView, path string) linkView {
 
 // reflexLink is the page about a repair that may become a reflex.
 func (s *server) reflexLink(r *http.Request, t signed.Token) (linkView, error) {
-	e, err := s.desk.Reflex(r.Context(), t.Approval)
+	e, err := s.desk.Reflex(r.Context(), t.Subject.ID)
 	if err == nil && e.State != ops.ReflexAsked {
 		err = linkProblem{http.StatusConflict, plain(fmt.Sprintf("%s switched it %s.", e.Person, e.State)), "Nothing was changed.", 0}
 	}
@@ -229,7 +225,6 @@ func (s *server) answerLink(w http.ResponseWriter, r *http.Request) {
 		route, _ := t.LinkRoute()
 		result, err = s.desk.Reply(r.Context(), signed.Reply{
 			Token: t, Code: signed.Code(r.PathValue("token")), Source: linkChannel + " " + rand.Text(), Channel: linkChannel, By: "link to " + route,
-			Snooze: linkSnooze, At: s.Clock(),
 		})
 		if err == nil && !result.Done {
 			err = linkProblem{http.StatusConflict, plain(result.Text), "Nothing was changed.", 0}

@@ -57,7 +57,7 @@ func (s *site) approvalStatus() ops.ApprovalStatus {
 func TestALinkShowsAndOnlyItsButtonDenies(t *testing.T) {
 	s := newSite(t, withToken("secret"))
 	s.question()
-	link := s.link(signed.Token{Kind: signed.KindApproval, Approval: 1, Decision: signed.Deny})
+	link := s.link(signed.Token{Subject: signed.Subject{Kind: signed.KindApproval, ID: 1}, Decision: signed.Deny})
 	for range 3 { // programs that check mail follow links
 		a := s.get(link)
 		if a.StatusCode != http.StatusOK || a.Header.Get("Cache-Control") != "no-store" || a.Header.Get("Content-Security-Policy") == "" {
@@ -108,13 +108,13 @@ func TestALinkThatDoesNotFitIsRefusedWithAReason(t *testing.T) {
 		status int
 		says   string
 	}{
-		"expired":    {signed.Token{Kind: signed.KindApproval, Approval: 1, Decision: signed.Deny, Plan: "hash-of-the-plan"}, func(s *site) { s.Now = s.Now.Add(2 * time.Hour) }, http.StatusGone, "has expired"},
-		"other plan": {signed.Token{Kind: signed.KindApproval, Approval: 1, Decision: signed.Deny, Plan: "another"}, nil, http.StatusConflict, "plan is not the one"},
-		"no plan":    {signed.Token{Kind: signed.KindApproval, Approval: 1, Decision: signed.Deny}, nil, http.StatusConflict, "plan is not the one"},
-		"unknown id": {signed.Token{Kind: signed.KindApproval, Approval: 99, Decision: signed.Deny}, nil, http.StatusNotFound, "no longer on record"},
-		"a button":   {signed.Token{Kind: signed.KindApproval, Approval: 1, Decision: signed.Deny, Recipient: "telegram:7", Plan: "hash-of-the-plan"}, nil, http.StatusNotFound, "not valid"},
-		"odd kind":   {signed.Token{Kind: "session", Approval: 1, Decision: signed.Deny}, nil, http.StatusNotFound, "not valid"},
-		"answered": {signed.Token{Kind: signed.KindApproval, Approval: 1, Decision: signed.Deny, Plan: "hash-of-the-plan"}, func(s *site) {
+		"expired":    {signed.Token{Subject: signed.Subject{Kind: signed.KindApproval, ID: 1}, Decision: signed.Deny, Plan: "hash-of-the-plan"}, func(s *site) { s.Now = s.Now.Add(2 * time.Hour) }, http.StatusGone, "has expired"},
+		"other plan": {signed.Token{Subject: signed.Subject{Kind: signed.KindApproval, ID: 1}, Decision: signed.Deny, Plan: "another"}, nil, http.StatusConflict, "plan is not the one"},
+		"no plan":    {signed.Token{Subject: signed.Subject{Kind: signed.KindApproval, ID: 1}, Decision: signed.Deny}, nil, http.StatusConflict, "plan is not the one"},
+		"unknown id": {signed.Token{Subject: signed.Subject{Kind: signed.KindApproval, ID: 99}, Decision: signed.Deny}, nil, http.StatusNotFound, "no longer on record"},
+		"a button":   {signed.Token{Subject: signed.Subject{Kind: signed.KindApproval, ID: 1}, Decision: signed.Deny, Recipient: "telegram:7", Plan: "hash-of-the-plan"}, nil, http.StatusNotFound, "not valid"},
+		"odd kind":   {signed.Token{Subject: signed.Subject{Kind: "session", ID: 1}, Decision: signed.Deny}, nil, http.StatusNotFound, "not valid"},
+		"answered": {signed.Token{Subject: signed.Subject{Kind: signed.KindApproval, ID: 1}, Decision: signed.Deny, Plan: "hash-of-the-plan"}, func(s *site) {
 			if _, err := s.Store.Answer(s.t.Context(), 1, ops.ApprovalApproved, "ann", "", s.Now); err != nil {
 				s.t.Fatal(err)
 			}
@@ -147,7 +147,7 @@ func TestALinkThatDoesNotFitIsRefusedWithAReason(t *testing.T) {
 func TestAForgedLinkIsRefusedAndLimited(t *testing.T) {
 	s := newSite(t, withToken("secret"))
 	s.question()
-	link := s.link(signed.Token{Kind: signed.KindApproval, Approval: 1, Decision: signed.Deny})
+	link := s.link(signed.Token{Subject: signed.Subject{Kind: signed.KindApproval, ID: 1}, Decision: signed.Deny})
 	limited := 0
 	for n := range 40 {
 		forged := link[:len(link)-1-n] + "A" + link[len(link)-n:]
@@ -175,7 +175,7 @@ func TestAForgedLinkIsRefusedAndLimited(t *testing.T) {
 func TestAnApprovalNeedsMoreThanALink(t *testing.T) {
 	s := newSite(t, withToken("secret"), func(o *web.Options) { o.OperatorToken = true })
 	s.question()
-	link := s.link(signed.Token{Kind: signed.KindApproval, Approval: 1, Decision: signed.Approve})
+	link := s.link(signed.Token{Subject: signed.Subject{Kind: signed.KindApproval, ID: 1}, Decision: signed.Approve})
 	mustContain(t, s.get(link).body, "needs a sign-in", "/login?next=%2fapprovals%2f1%2fapprove")
 	if got := s.confirm(link).StatusCode; got != http.StatusForbidden || s.approvalStatus() != ops.ApprovalPending {
 		t.Errorf("sent: %d, %s", got, s.approvalStatus())
@@ -195,7 +195,7 @@ func TestAnApprovalNeedsMoreThanALink(t *testing.T) {
 func TestALinkAcknowledgesAndSnoozes(t *testing.T) {
 	s := newSite(t, withToken("secret"))
 	s.question()
-	snooze := s.link(signed.Token{Kind: signed.KindIncident, Approval: 1, Decision: signed.Snooze})
+	snooze := s.link(signed.Token{Subject: signed.Subject{Kind: signed.KindIncident, ID: 1}, Decision: signed.Snooze})
 	mustContain(t, s.get(snooze).body, "Snooze for 2 hours", "jellyfin needs a decision")
 	if a := s.confirm(snooze); a.StatusCode != http.StatusOK {
 		t.Errorf("snooze: %d %s", a.StatusCode, head(a.body))
@@ -208,13 +208,13 @@ func TestALinkAcknowledgesAndSnoozes(t *testing.T) {
 	if a := s.confirm(snooze); a.StatusCode != http.StatusConflict {
 		t.Errorf("used again: %d", a.StatusCode)
 	}
-	if a := s.confirm(s.link(signed.Token{Kind: signed.KindIncident, Approval: 1, Decision: signed.Acknowledge})); a.StatusCode != http.StatusOK {
+	if a := s.confirm(s.link(signed.Token{Subject: signed.Subject{Kind: signed.KindIncident, ID: 1}, Decision: signed.Acknowledge})); a.StatusCode != http.StatusOK {
 		t.Errorf("acknowledge: %d", a.StatusCode)
 	}
 	if _, err := s.Store.ResolveIncident(t.Context(), 1, "ann", "", s.Now); err != nil {
 		t.Fatal(err)
 	}
-	a := s.get(s.link(signed.Token{Kind: signed.KindIncident, Approval: 1, Decision: signed.Acknowledge, Recipient: signed.LinkRecipient("other")}))
+	a := s.get(s.link(signed.Token{Subject: signed.Subject{Kind: signed.KindIncident, ID: 1}, Decision: signed.Acknowledge, Recipient: signed.LinkRecipient("other")}))
 	if a.StatusCode != http.StatusConflict || !strings.Contains(a.body, "is over") {
 		t.Errorf("resolved: %d", a.StatusCode)
 	}

@@ -303,8 +303,10 @@ func (s *server) answer(r *http.Request) (string, error) {
 	default:
 		err = noPage()
 	}
-	if errors.Is(err, ops.ErrConflict) {
-		err = wrong{http.StatusConflict, ""}
+	if c, ok := errors.AsType[*ops.Conflict](err); ok && c.Kind == ops.ConflictAnswered {
+		err = wrong{http.StatusConflict, ""} // the page says who was first
+	} else if ok {
+		err = wrong{http.StatusConflict, "Nothing was changed: " + plain(c.Text) + "."}
 	}
 	return next, err
 }
@@ -323,7 +325,7 @@ func chosenSteps(r *http.Request) (out desk.Steps, err error) {
 	for _, word := range r.PostForm["step"] {
 		n, err := strconv.Atoi(word)
 		if err != nil {
-			return out, fmt.Errorf("step %q: %w", plain(word), ops.ErrConflict)
+			return out, ops.NewConflict(ops.ConflictChanged, "the plan has no step %q", word)
 		}
 		out.Plan, out.Numbers = r.PostFormValue("plan_hash"), append(out.Numbers, n)
 	}

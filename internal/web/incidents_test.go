@@ -150,8 +150,18 @@ func TestApprovalCardTellsWhatIsNeededToDecide(t *testing.T) {
 	mustContain(t, body, `Needs you <span class="tab-count">1</span>`)
 }
 
+func TestAYesToAHandlerThatWasRemovedIsRefused(t *testing.T) {
+	s, control := watched(t) // it has no handlers
+	_, a := s.asks("Tier 3 needs a yes.")
+	done := s.post(fmt.Sprintf("/approvals/%d/approve", a.ID), nil)
+	if done.StatusCode != http.StatusConflict || len(control.woken) > 0 {
+		t.Errorf("status %d, woken %v", done.StatusCode, control.woken)
+	}
+	mustContain(t, done.body, "Nothing was changed: the handler &#34;tier3&#34; is not configured any more.")
+}
+
 func TestApproveByPostWakesTheCycle(t *testing.T) {
-	s, control := watched(t)
+	s, control := watched(t, func(o *web.Options) { o.Environments[0].Policy.Handlers = guarded().Handlers })
 	cycle, a := s.asks("Tier 3 needs a yes.")
 	for _, path := range []string{
 		fmt.Sprintf("/approvals/%d", a.ID), fmt.Sprintf("/approvals/%d/approve", a.ID),

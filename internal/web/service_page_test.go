@@ -359,19 +359,19 @@ func TestALinkAnswersWhetherARepairBecomesAReflex(t *testing.T) {
 		o.Environments[0].Policy.Inventory.Services = []ops.Service{{Name: "web", Actions: []ops.ActionSpec{{Service: "web", Name: "restart", Kind: ops.ActionRestart, Container: "web"}}}}
 	})
 	s.Earn("default", "web")
-	yes := s.link(signed.Token{Kind: signed.KindReflex, Approval: 1, Decision: signed.Approve})
+	yes := s.link(signed.Token{Subject: signed.Subject{Kind: signed.KindReflex, ID: 1}, Decision: signed.Approve})
 	mustContain(t, s.get(yes).body, "Make this a reflex? restart of web", "docker restart web", "/login?next=%2fservices%2fdefault%2fweb")
 	if got := s.confirm(yes).StatusCode; got != http.StatusForbidden {
 		t.Errorf("yes by the link alone: %d", got)
 	}
-	no := s.link(signed.Token{Kind: signed.KindReflex, Approval: 1, Decision: signed.Deny})
+	no := s.link(signed.Token{Subject: signed.Subject{Kind: signed.KindReflex, ID: 1}, Decision: signed.Deny})
 	if got := s.confirm(no); got.StatusCode != http.StatusOK {
 		t.Errorf("no: %d %s", got.StatusCode, head(got.body))
 	}
 	if got := s.get(yes).StatusCode; got != http.StatusConflict {
 		t.Errorf("answered: %d", got)
 	}
-	if got := s.get(s.link(signed.Token{Kind: signed.KindReflex, Approval: 9, Decision: signed.Deny})).StatusCode; got != http.StatusNotFound {
+	if got := s.get(s.link(signed.Token{Subject: signed.Subject{Kind: signed.KindReflex, ID: 9}, Decision: signed.Deny})).StatusCode; got != http.StatusNotFound {
 		t.Errorf("unknown: %d", got)
 	}
 	if r, err := s.Store.Reflex(t.Context(), 1); err != nil || r.State != ops.ReflexIsOff || r.Person != "link to route mail" {

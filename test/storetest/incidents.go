@@ -758,7 +758,7 @@ func noNeedsFacts(t *testing.T, f *Fixture) {
 
 func noOnAPhone(t *testing.T, f *Fixture) {
 	asked := f.refusable(t)
-	got := f.reply(t, aReply(1, answer.Token{Kind: answer.KindApproval, Approval: asked.ID, Decision: answer.Deny}))
+	got := f.reply(t, aReply(1, answer.Token{Subject: answer.Subject{Kind: answer.KindApproval, ID: asked.ID}, Decision: answer.Deny}))
 	wantParts(t, got.Text, "Denied (approval", "No agent works on web (http 5xx) until 2026-03-15T12:0", "or until the facts change. Probes keep looking.")
 	if len(f.denials(t, "home", Start.Add(23*time.Hour))) != 1 {
 		t.Error("it does not last")

@@ -477,21 +477,21 @@ func threeRepairsAsk(t *testing.T, f *Fixture) {
 		want  string
 		state ops.ReflexState
 	}{
-		{answer.Reply{Code: "1", Token: answer.Token{Kind: answer.KindReflex, Approval: 9, Decision: answer.Deny}}, "no longer on record", ops.ReflexAsked},
-		{answer.Reply{Code: "2", Token: answer.Token{Kind: answer.KindReflex, Approval: 1, Decision: answer.Approve}, Digests: []string{"d1"}}, "Reflex 1 is on", ops.ReflexOn},
-		{answer.Reply{Code: "3", Token: answer.Token{Kind: answer.KindReflex, Approval: 1, Decision: answer.Deny}}, "ada switched it on", ops.ReflexOn},
+		{answer.Reply{Code: "1", Token: answer.Token{Subject: answer.Subject{Kind: answer.KindReflex, ID: 9}, Decision: answer.Deny}}, "no longer on record", ops.ReflexAsked},
+		{answer.Reply{Code: "2", Token: answer.Token{Subject: answer.Subject{Kind: answer.KindReflex, ID: 1}, Decision: answer.Approve}}, "Reflex 1 is on", ops.ReflexOn},
+		{answer.Reply{Code: "3", Token: answer.Token{Subject: answer.Subject{Kind: answer.KindReflex, ID: 1}, Decision: answer.Deny}}, "ada switched it on", ops.ReflexOn},
 	} {
 		subject, err := f.Store.NoticeSubject(t.Context(), asks)
 		must(t, err)
 		equal(t, "it can be answered", subject.Reflex != nil, f.reflexes(t)[0].State == ops.ReflexAsked)
 		x.reply.By, x.reply.Channel, x.reply.Source, x.reply.At = "ada", "Telegram", x.reply.Code, f.At
 		x.reply.Token.Expires = f.At.Add(time.Hour)
-		got, err := f.Store.TakeReply(t.Context(), x.reply)
+		got, err := f.takes(t.Context(), x.reply)
 		must(t, err)
 		wantParts(t, got.Text, x.want)
 		equal(t, "state", f.reflexes(t)[0].State, x.state)
 	}
-	equal(t, "digests", f.reflexes(t)[0].Digests, []string{"d1"})
+	equal(t, "digests", f.reflexes(t)[0].Digests, []string{restartOfWeb().Digest()})
 }
 
 // relapses refutes the newest repair of web.

@@ -2,12 +2,14 @@ package storetest
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"claudeops/internal/desk"
 	"claudeops/internal/notice/answer"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
@@ -42,13 +44,32 @@ func aReply(n int, token answer.Token) answer.Reply {
 	}
 	return answer.Reply{
 		Token: token, Code: answer.Code(fmt.Sprintf("%+v", token)), Source: fmt.Sprintf("telegram/1/%d", n), Channel: "Telegram",
-		By: "@alice (Telegram 42)", Snooze: 2 * time.Hour, Mark: "telegram/1", Read: fmt.Sprint(n + 1), At: Start.Add(time.Minute),
+		By: "@alice (Telegram 42)", Mark: "telegram/1", Read: fmt.Sprint(n + 1), At: Start.Add(time.Minute),
 	}
+}
+
+// asleep is a supervisor that nobody wakes.
+type asleep struct{ desk.Control }
+
+func (asleep) Wake(ops.CycleID) {}
+
+func restartOfWeb() ops.ActionSpec {
+	return ops.ActionSpec{Service: "web", Name: "restart", Kind: ops.ActionRestart, Tier: ops.Tier2}
+}
+
+// takes takes a reply, as the desk does at its time.
+func (f *Fixture) takes(ctx context.Context, r answer.Reply) (answer.Result, error) {
+	p := Policy()
+	p.Inventory.Services = []ops.Service{{Name: "web", Actions: []ops.ActionSpec{restartOfWeb()}}}
+	d := &desk.Desk{
+		Store: f.Store, Control: asleep{}, Clock: func() time.Time { return r.At }, Environments: []ops.Environment{{Name: "home", Policy: p}},
+	}
+	return d.Reply(ctx, r)
 }
 
 func (f *Fixture) reply(t *testing.T, r answer.Reply) answer.Result {
 	t.Helper()
-	out, err := f.Store.TakeReply(t.Context(), r)
+	out, err := f.takes(t.Context(), r)
 	must(t, err)
 	return out
 }
@@ -107,8 +128,8 @@ func noticeTellsWhatCanBeAnswered(t *testing.T, f *Fixture) {
 func replyAnswersAQuestion(t *testing.T, f *Fixture) {
 	asked := f.await(t, "home", ops.Step{Approval: question()})
 	id := asked.Journal.Approvals[0].ID
-	got := f.reply(t, aReply(7, answer.Token{Kind: answer.KindApproval, Approval: id, Decision: answer.Deny}))
-	equal(t, "result", got, answer.Result{Done: true, Text: fmt.Sprintf("Denied (approval %d). Only this question is answered: the next cycle may ask again.", id), Cycles: []ops.CycleID{asked.Cycle.ID}})
+	got := f.reply(t, aReply(7, answer.Token{Subject: answer.Subject{Kind: answer.KindApproval, ID: id}, Decision: answer.Deny}))
+	equal(t, "result", got, answer.Result{Done: true, Text: fmt.Sprintf("Denied (approval %d). Only this question is answered: the next cycle may ask again.", id)})
 	a, err := f.Store.Approval(t.Context(), id)
 	must(t, err)
 	if a.Status != ops.ApprovalDenied || a.AnsweredBy != "@alice (Telegram 42)" || a.Answer != "by Telegram" || !a.AnsweredAt.Equal(Start.Add(time.Minute)) {
@@ -133,7 +154,7 @@ func replyApprovesThePlanShown(t *testing.T, f *Fixture) {
 	asked.Plan = []ops.ApprovedStep{{PlanStep: ops.PlanStep{Service: "web", Action: "restart"}}, {PlanStep: ops.PlanStep{Service: "db", Action: "restart"}}}
 	asked.PlanHash = "0123456789abcdef"
 	c := f.await(t, "home", ops.Step{Approval: asked})
-	token := answer.Token{Kind: answer.KindApproval, Approval: c.Journal.Approvals[0].ID, Decision: answer.Approve, Plan: "another"}
+	token := answer.Token{Subject: answer.Subject{Kind: answer.KindApproval, ID: c.Journal.Approvals[0].ID}, Decision: answer.Approve, Plan: "another"}
 	got := f.reply(t, aReply(1, token))
 	if got.Done {
 		t.Error("another plan was approved")
@@ -143,7 +164,7 @@ func replyApprovesThePlanShown(t *testing.T, f *Fixture) {
 	if got := f.reply(t, aReply(2, token)); !got.Done {
 		t.Errorf("it was not approved: %s", got.Text)
 	}
-	a, err := f.Store.Approval(t.Context(), token.Approval)
+	a, err := f.Store.Approval(t.Context(), token.Subject.ID)
 	must(t, err)
 	equal(t, "steps", a.Steps, []int{1, 2})
 	wantParts(t, f.events(t, ops.EventAudit)[0].Message.Words(), "approve approval", "plan 0123456789ab")
@@ -151,7 +172,7 @@ func replyApprovesThePlanShown(t *testing.T, f *Fixture) {
 
 func buttonIsUsedOnce(t *testing.T, f *Fixture) {
 	i := f.incident(t, "home", "web")
-	token := answer.Token{Kind: answer.KindIncident, Approval: i.ID, Decision: answer.Snooze}
+	token := answer.Token{Subject: answer.Subject{Kind: answer.KindIncident, ID: i.ID}, Decision: answer.Snooze}
 	first := aReply(1, token)
 	got := f.reply(t, first)
 	equal(t, "result", got.Text, fmt.Sprintf("Snoozed until 2026-03-14 14:01 UTC (incident %d).", i.ID))
@@ -167,7 +188,7 @@ func buttonIsUsedOnce(t *testing.T, f *Fixture) {
 	if got.Done {
 		t.Error("the button was used twice")
 	}
-	wantParts(t, got.Text, "was used by @alice (Telegram 42) at 2026-03-14T12:01:00Z")
+	wantParts(t, got.Text, "@alice (Telegram 42) used this button at 2026-03-14T12:01:00Z")
 	after, err := f.Store.Incident(t.Context(), i.ID)
 	must(t, err)
 	equal(t, "until", after.SnoozedUntil, ops.Ptr(Start.Add(2*time.Hour+time.Minute)))
@@ -175,12 +196,12 @@ func buttonIsUsedOnce(t *testing.T, f *Fixture) {
 
 func oneReplyCounts(t *testing.T, f *Fixture) {
 	i := f.incident(t, "home", "web")
-	token := answer.Token{Kind: answer.KindIncident, Approval: i.ID, Decision: answer.Snooze}
+	token := answer.Token{Subject: answer.Subject{Kind: answer.KindIncident, ID: i.ID}, Decision: answer.Snooze}
 	var done atomic.Int32
 	var all sync.WaitGroup
 	for n := range 20 {
 		all.Go(func() {
-			got, err := f.Store.TakeReply(t.Context(), aReply(n, token))
+			got, err := f.takes(t.Context(), aReply(n, token))
 			if err != nil {
 				t.Error(err)
 			}
@@ -199,7 +220,7 @@ func lateReplySaysSo(t *testing.T, f *Fixture) {
 	_, err := f.Store.Answer(t.Context(), id, ops.ApprovalApproved, "bob", "", Start)
 	must(t, err)
 	for n := range 2 { // the second press says the same
-		got := f.reply(t, aReply(n, answer.Token{Kind: answer.KindApproval, Approval: id, Decision: answer.Deny}))
+		got := f.reply(t, aReply(n, answer.Token{Subject: answer.Subject{Kind: answer.KindApproval, ID: id}, Decision: answer.Deny}))
 		if got.Done {
 			t.Error("two answers counted")
 		}
@@ -208,14 +229,14 @@ func lateReplySaysSo(t *testing.T, f *Fixture) {
 	i := f.incident(t, "home", "web")
 	_, err = f.Store.ResolveIncident(t.Context(), i.ID, "carol", "", Start)
 	must(t, err)
-	got := f.reply(t, aReply(5, answer.Token{Kind: answer.KindIncident, Approval: i.ID, Decision: answer.Acknowledge}))
+	got := f.reply(t, aReply(5, answer.Token{Subject: answer.Subject{Kind: answer.KindIncident, ID: i.ID}, Decision: answer.Acknowledge}))
 	wantParts(t, got.Text, "carol resolved it")
 	for n, unknown := range []answer.Token{
-		{Kind: answer.KindApproval, Approval: 999, Decision: answer.Deny},
-		{Kind: answer.KindIncident, Approval: 999, Decision: answer.Snooze},
-		{Kind: answer.KindCycle, Approval: 999, Decision: answer.Snooze},
-		{Kind: "policy", Approval: 1, Decision: answer.Approve},
-		{Kind: answer.KindApproval, Approval: id, Decision: answer.Snooze},
+		{Subject: answer.Subject{Kind: answer.KindApproval, ID: 999}, Decision: answer.Deny},
+		{Subject: answer.Subject{Kind: answer.KindIncident, ID: 999}, Decision: answer.Snooze},
+		{Subject: answer.Subject{Kind: answer.KindCycle, ID: 999}, Decision: answer.Snooze},
+		{Subject: answer.Subject{Kind: "policy", ID: 1}, Decision: answer.Approve},
+		{Subject: answer.Subject{Kind: answer.KindApproval, ID: id}, Decision: answer.Snooze},
 	} {
 		if got := f.reply(t, aReply(10+n, unknown)); got.Done || got.Text == "" {
 			t.Errorf("%+v gives %+v", unknown, got)
@@ -249,7 +270,7 @@ func replyAcknowledgesAll(t *testing.T, f *Fixture) {
 	f.EndCycle(t, cycle)
 	_, err := f.Store.Acknowledge(t.Context(), open[0].ID, "bob", "", Start)
 	must(t, err)
-	got := f.reply(t, aReply(1, answer.Token{Kind: answer.KindCycle, Approval: int64(cycle), Decision: answer.Acknowledge}))
+	got := f.reply(t, aReply(1, answer.Token{Subject: answer.Subject{Kind: answer.KindCycle, ID: int64(cycle)}, Decision: answer.Acknowledge}))
 	equal(t, "result", got.Text, fmt.Sprintf("Acknowledged (incident %d).", open[1].ID))
 	for _, i := range f.incidents(t) {
 		equal(t, "status", i.Status, ops.IncidentAcknowledged)

@@ -114,9 +114,10 @@ func Parse(data []byte, file string) (Scenario, error) {
 	if err == nil {
 		return s, nil
 	}
-	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "yaml: "), "unmarshal errors:")
-	text = notKnown().ReplaceAllString(text, "unknown key $1")
-	return Scenario{}, fmt.Errorf("%s: %s", file, strings.Join(strings.Fields(text), " "))
+	if types, ok := errors.AsType[*yaml.TypeError](err); ok {
+		err = errors.New(notKnown().ReplaceAllString(strings.Join(types.Errors, " "), "unknown key $1"))
+	}
+	return Scenario{}, fmt.Errorf("%s: %w", file, err)
 }
 
 func (s Scenario) check() error {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -100,7 +102,8 @@ func ServeAgent(ctx context.Context, o AgentOptions) error {
 
 // closed reports the ordinary end of a connection.
 func closed(err error) bool {
-	return strings.Contains(err.Error(), "EOF") || strings.Contains(err.Error(), "closed")
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, os.ErrClosed) ||
+		errors.Is(err, sdk.ErrConnectionClosed)
 }
 
 func variable(environ []string, name string) string {

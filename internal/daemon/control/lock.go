@@ -60,8 +60,8 @@ func (l *Lock) Holds(stateDir string) bool { return l != nil && l.file != nil &&
 
 // inUse names the supervisor that has the state folder.
 func inUse(stateDir string) error {
-	return fmt.Errorf("%w: claudeops is already running: %s is in use by %s; stop it first or use another state folder",
-		ops.ErrConflict, stateDir, readHolder(filepath.Join(stateDir, "lock")))
+	return ops.NewConflict(ops.ConflictTaken, "claudeops is already running: %s is in use by %s; stop it first or use another state folder",
+		stateDir, readHolder(filepath.Join(stateDir, "lock")))
 }
 
 // Holder returns an error that names the supervisor which has the state folder, or nil. It creates nothing.

@@ -180,7 +180,7 @@ func (t *thin) Handle(ctx context.Context, r slog.Record) error {
 	stopping := false
 	r.Attrs(func(a slog.Attr) bool {
 		// River's parts log this when River is stopped.
-		stopping = stopping || strings.HasSuffix(a.Value.String(), context.Canceled.Error())
+		stopping = stopping || strings.HasSuffix(a.Value.String(), "context canceled")
 		out.AddAttrs(a)
 		return true
 	})

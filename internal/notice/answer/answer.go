@@ -11,17 +11,24 @@ import (
 	"errors"
 	"strings"
 	"time"
-
-	"claudeops/internal/ops"
 )
 
-// What is answered.
+// Kind is what can be answered.
+type Kind string
+
+// The kinds.
 const (
-	KindApproval = "approval"
-	KindIncident = "incident"
-	KindCycle    = "cycle"  // every open incident that the cycle reported
-	KindReflex   = "reflex" // whether a repair becomes one
+	KindApproval Kind = "approval"
+	KindIncident Kind = "incident"
+	KindCycle    Kind = "cycle"  // every open incident that the cycle reported
+	KindReflex   Kind = "reflex" // whether a repair becomes one
 )
+
+// Subject is what is answered.
+type Subject struct {
+	Kind Kind
+	ID   int64
+}
 
 // The answers.
 const (
@@ -31,13 +38,15 @@ const (
 	Snooze      = "snooze"
 )
 
+// SnoozeFor is how long a button or a link snoozes.
+const SnoozeFor = 2 * time.Hour
+
 // KeySize is the length of a key in bytes.
 const KeySize = 32
 
 // Token is one possible answer to one notice.
 type Token struct {
-	Approval  int64  // id of the approval, or of the incident, cycle or reflex if that is the kind
-	Kind      string // approval, incident, cycle or reflex
+	Subject   Subject
 	Decision  string // approve, deny, acknowledge or snooze
 	Plan      string // hash of the plan that was shown; empty if there is none
 	Recipient string // the person or target that the token was sent to
@@ -64,9 +73,9 @@ func encoding() *base64.Encoding { return base64.RawURLEncoding.Strict() }
 // Sign makes a token that is safe in a URL. The expiry is kept in whole seconds.
 func Sign(key []byte, t Token) string {
 	raw := []byte{version}
-	raw = binary.AppendVarint(raw, t.Approval)
+	raw = binary.AppendVarint(raw, t.Subject.ID)
 	raw = binary.AppendVarint(raw, t.Expires.Unix())
-	for _, text := range []string{t.Kind, t.Decision, t.Plan, t.Recipient} {
+	for _, text := range []string{string(t.Subject.Kind), t.Decision, t.Plan, t.Recipient} {
 		raw = binary.AppendUvarint(raw, uint64(len(text)))
 		raw = append(raw, text...)
 	}
@@ -118,8 +127,9 @@ func decode(raw []byte) (Token, bool) {
 	}
 	raw = raw[1:]
 	var t Token
+	var kind string
 	var expires int64
-	for _, n := range []*int64{&t.Approval, &expires} {
+	for _, n := range []*int64{&t.Subject.ID, &expires} {
 		value, size := binary.Varint(raw)
 		if size <= 0 {
 			return Token{}, false
@@ -127,7 +137,7 @@ func decode(raw []byte) (Token, bool) {
 		*n, raw = value, raw[size:]
 	}
 	t.Expires = time.Unix(expires, 0).UTC()
-	for _, text := range []*string{&t.Kind, &t.Decision, &t.Plan, &t.Recipient} {
+	for _, text := range []*string{&kind, &t.Decision, &t.Plan, &t.Recipient} {
 		length, size := binary.Uvarint(raw)
 		if size <= 0 || length > uint64(len(raw)-size) {
 			return Token{}, false
@@ -135,6 +145,7 @@ func decode(raw []byte) (Token, bool) {
 		raw = raw[size:]
 		*text, raw = string(raw[:length]), raw[length:]
 	}
+	t.Subject.Kind = Kind(kind)
 	return t, len(raw) == 0
 }
 
@@ -158,19 +169,16 @@ type Reply struct {
 	Channel string // as people know it: Telegram, ntfy
 	By      string // the person, or the target that the token was sent to
 	Refused string // why the answer must not be carried out; empty if it may be
-	Snooze  time.Duration
-	Digests []string // a yes to a reflex: what its actions are now, which the desk adds
 	// Mark and Read say how far the messages of a channel were read, which is recorded with the answer. Mark may be empty.
 	Mark, Read string
 	// Silent leaves a refused reply out of the events: it was not an answer, or too many came.
 	Silent bool
-	At     time.Time
+	At     time.Time // of the answer, which the desk says
 }
 
 // Result is what became of a reply.
 type Result struct {
 	Done     bool
-	Repeated bool          // the same message was taken before; the person knows already
-	Text     string        // one sentence for the person
-	Cycles   []ops.CycleID // what the answer wakes
+	Repeated bool   // the same message was taken before; the person knows already
+	Text     string // one sentence for the person
 }

@@ -14,15 +14,15 @@ var (
 
 func aToken() Token {
 	return Token{
-		Approval: 7, Kind: KindApproval, Decision: Deny, Plan: "3f9a", Recipient: "telegram:42", Expires: testNow.Add(time.Hour),
+		Subject: Subject{Kind: KindApproval, ID: 7}, Decision: Deny, Plan: "3f9a", Recipient: "telegram:42", Expires: testNow.Add(time.Hour),
 	}
 }
 
 func TestATokenIsReadAsItWasSigned(t *testing.T) {
 	for _, want := range []Token{
 		aToken(),
-		{Approval: 1, Kind: KindIncident, Decision: Snooze, Expires: testNow.Add(time.Second)},
-		{Approval: -1, Plan: strings.Repeat("a", 300), Recipient: "Ä\x00/&", Expires: testNow.Add(time.Hour)},
+		{Subject: Subject{Kind: KindIncident, ID: 1}, Decision: Snooze, Expires: testNow.Add(time.Second)},
+		{Subject: Subject{ID: -1}, Plan: strings.Repeat("a", 300), Recipient: "Ä\x00/&", Expires: testNow.Add(time.Hour)},
 	} {
 		got, err := Verify(testKey, Sign(testKey, want), testNow)
 		if err != nil || got != want {

@@ -87,11 +87,11 @@ func mayWrite(database, target string, replace bool) error {
 	case err != nil:
 		return err
 	case there.IsDir():
-		return fmt.Errorf("it is a folder: name a file in it: %w", ops.ErrConflict)
+		return ops.NewConflict(ops.ConflictTaken, "it is a folder: name a file in it")
 	case os.SameFile(source, there):
-		return fmt.Errorf("it is the database itself: %w", ops.ErrConflict)
+		return ops.NewConflict(ops.ConflictTaken, "it is the database itself")
 	case !replace:
-		return fmt.Errorf("the file exists: choose another name, or replace it with --force: %w", ops.ErrConflict)
+		return ops.NewConflict(ops.ConflictTaken, "the file exists: choose another name, or replace it with --force")
 	}
 	return nil
 }
@@ -114,8 +114,8 @@ func (s Schema) examine(ctx context.Context, path string) (_ Backup, err error) 
 		return Backup{}, err
 	}
 	if log, err := os.Stat(path + "-wal"); err == nil && log.Size() > 0 {
-		return Backup{}, fmt.Errorf("there is a write-ahead log next to it, so the file alone is incomplete: "+
-			"make backups with claudeops db backup: %w", ops.ErrConflict)
+		return Backup{}, ops.NewConflict(ops.ConflictState, "there is a write-ahead log next to it, so the file alone is incomplete: "+
+			"make backups with claudeops db backup")
 	}
 	db, err := openUntouched(path)
 	if err != nil {
@@ -175,7 +175,7 @@ func (s Schema) restore(ctx context.Context, backup, database string) (kept stri
 	}
 	if a, err := os.Stat(database); err == nil {
 		if b, err := os.Stat(backup); err == nil && os.SameFile(a, b) {
-			return "", fmt.Errorf("it is the database itself: %w", ops.ErrConflict)
+			return "", ops.NewConflict(ops.ConflictTaken, "it is the database itself")
 		}
 	}
 	part, err := copyOf(backup, filepath.Dir(database))

@@ -74,7 +74,7 @@ func requireEmpty(ctx context.Context, q Querier, tables []Table) error {
 			return err
 		}
 		if n > 0 {
-			return fmt.Errorf("the target is not empty: %s has %d rows; give a new one: %w", t.Name, n, ops.ErrConflict)
+			return ops.NewConflict(ops.ConflictTaken, "the target is not empty: %s has %d rows; give a new one", t.Name, n)
 		}
 	}
 	return nil

@@ -37,11 +37,10 @@ func parseAddress(address string) (*pgxpool.Config, error) {
 	}
 	why := ""
 	if u, parseErr := url.Parse(address); parseErr == nil {
+		u.User = url.User(u.User.Username()) // what is wrong is said of an address without the password
+		_, err := pgxpool.ParseConfig(u.String())
 		if inner := errors.Unwrap(err); inner != nil {
 			why = ": " + inner.Error()
-		}
-		if secret, ok := u.User.Password(); ok && secret != "" && strings.Contains(why, secret) {
-			why = ""
 		}
 	}
 	return nil, fmt.Errorf("open database: its address cannot be read%s: write postgres://user:password@host:5432/name, "+

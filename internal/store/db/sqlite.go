@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -349,9 +348,8 @@ func (f *sqliteFile) setLastNumber(ctx context.Context, q Querier, table string,
 	return err
 }
 
-func sqliteMissingTable(err error) bool {
-	return code(err) == sqlite3.SQLITE_ERROR && strings.Contains(err.Error(), "no such table")
-}
+// sqliteMissingTable reports that a statement which is right does not fit the tables.
+func sqliteMissingTable(err error) bool { return code(err) == sqlite3.SQLITE_ERROR }
 
 func sqliteUnique(err error) bool {
 	switch code(err) {

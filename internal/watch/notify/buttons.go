@@ -10,12 +10,8 @@ import (
 	"claudeops/internal/ops"
 )
 
-const (
-	// SnoozeFor is how long the button snoozes.
-	SnoozeFor = 2 * time.Hour
-	// answerable is how long a button works if its question does not expire.
-	answerable = 7 * 24 * time.Hour
-)
+// answerable is how long a button works if its question does not expire.
+const answerable = 7 * 24 * time.Hour
 
 // Subjects is where buttons come from.
 type Subjects interface {
@@ -35,9 +31,9 @@ type button struct {
 // buttonsOf returns the answers that fit a notice. A message of several notices has none.
 func buttonsOf(n ops.Notice, s ops.NoticeSubject, recipient string) []button {
 	var out []button
-	add := func(label, kind string, id int64, decision, plan string, expires time.Time) {
+	add := func(label string, of answer.Subject, decision, plan string, expires time.Time) {
 		out = append(out, button{label: label, token: answer.Token{
-			Approval: id, Kind: kind, Decision: decision, Plan: plan, Recipient: recipient, Expires: expires.UTC().Truncate(time.Second),
+			Subject: of, Decision: decision, Plan: plan, Recipient: recipient, Expires: expires.UTC().Truncate(time.Second),
 		}})
 	}
 	expires := n.CreatedAt.Add(answerable)
@@ -51,23 +47,25 @@ func buttonsOf(n ops.Notice, s ops.NoticeSubject, recipient string) []button {
 		if s.Approval.Kind == ops.ApprovalReview {
 			yes, no = "Accept", "Reject"
 		}
-		add(yes, answer.KindApproval, s.Approval.ID, answer.Approve, s.Approval.PlanHash, until)
-		add(no, answer.KindApproval, s.Approval.ID, answer.Deny, s.Approval.PlanHash, until)
+		of := answer.Subject{Kind: answer.KindApproval, ID: s.Approval.ID}
+		add(yes, of, answer.Approve, s.Approval.PlanHash, until)
+		add(no, of, answer.Deny, s.Approval.PlanHash, until)
 	}
 	if s.Reflex != nil {
-		add("Make it a reflex", answer.KindReflex, s.Reflex.ID, answer.Approve, "", expires)
-		add("No", answer.KindReflex, s.Reflex.ID, answer.Deny, "", expires)
+		of := answer.Subject{Kind: answer.KindReflex, ID: s.Reflex.ID}
+		add("Make it a reflex", of, answer.Approve, "", expires)
+		add("No", of, answer.Deny, "", expires)
 	}
 	if n.Kind.AsksPeople() || !asksForCare(n.Kind) {
 		return out
 	}
-	kind, id, ok := openIncident(n, s)
+	of, ok := openIncident(n, s)
 	if !ok {
 		return out
 	}
-	add("Acknowledge", kind, id, answer.Acknowledge, "", expires)
+	add("Acknowledge", of, answer.Acknowledge, "", expires)
 	if !asked {
-		add("Snooze "+hours(SnoozeFor), kind, id, answer.Snooze, "", expires)
+		add("Snooze "+hours(answer.SnoozeFor), of, answer.Snooze, "", expires)
 	}
 	return out
 }
@@ -101,22 +99,21 @@ func asksForCare(kind ops.NoticeKind) bool {
 }
 
 // openIncident is what a button acknowledges: one incident, or all that the cycle of the notice reported.
-func openIncident(n ops.Notice, s ops.NoticeSubject) (kind string, id int64, ok bool) {
+func openIncident(n ops.Notice, s ops.NoticeSubject) (of answer.Subject, ok bool) {
 	open := 0
 	for _, i := range s.Incidents {
 		if i.Status == ops.IncidentOpen {
 			open++
-			id = i.ID
+			of = answer.Subject{Kind: answer.KindIncident, ID: i.ID}
 		}
 	}
 	switch {
 	case open == 0:
-		return "", 0, false
-	case len(s.Incidents) == 1:
-		return answer.KindIncident, id, true
-	default:
-		return answer.KindCycle, int64(*n.CycleID), true
+		return of, false
+	case len(s.Incidents) > 1:
+		of = answer.Subject{Kind: answer.KindCycle, ID: int64(*n.CycleID)}
 	}
+	return of, true
 }
 
 func hours(d time.Duration) string { return fmt.Sprintf("%dh", int(d.Hours())) }

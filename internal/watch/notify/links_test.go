@@ -39,7 +39,7 @@ func TestANoticeForAppriseHasLinksThatAnswerIt(t *testing.T) {
 	text, ok := strings.CutPrefix(links[1].Address, "https://ops.example.org"+answer.LinkPath)
 	token, err := answer.Verify(key, text, now)
 	want := answer.Token{
-		Approval: 7, Kind: answer.KindApproval, Decision: answer.Deny, Plan: "hash", Recipient: answer.LinkRecipient("route mail"), Expires: expires,
+		Subject: answer.Subject{Kind: answer.KindApproval, ID: 7}, Decision: answer.Deny, Plan: "hash", Recipient: answer.LinkRecipient("route mail"), Expires: expires,
 	}
 	if !ok || err != nil || token != want {
 		t.Errorf("%+v, %v", token, err)

@@ -33,6 +33,7 @@ type phone struct {
 	mu    sync.Mutex
 	now   time.Time
 	woken []ops.CycleID
+	asked int
 }
 
 func newPhone(t *testing.T) *phone {
@@ -61,7 +62,8 @@ func (p *phone) pass(d time.Duration) {
 // ask lets a cycle wait for a person and returns the notice of it.
 func (p *phone) ask(kind ops.ApprovalKind, plan ...ops.ApprovedStep) (ops.Notice, ops.Approval) {
 	p.t.Helper()
-	cycle := p.f.Claim(p.t, fmt.Sprintf("env%d", time.Now().UnixNano())).Cycle.ID
+	p.asked++
+	cycle := p.f.Claim(p.t, fmt.Sprintf("env%d", p.asked)).Cycle.ID
 	asked := ops.Approval{Kind: kind, Tier: ops.Tier3, Handler: "tier3", Reason: "why", ExpiresAt: ops.Ptr(p.clock().Add(time.Hour)), Plan: plan}
 	if len(plan) > 0 {
 		asked.PlanHash = ops.PlanHash(cycle, 1, plan)
@@ -98,7 +100,11 @@ func (p *phone) send(n ops.Notice, urls ...string) {
 
 // desk is where the answers are carried out.
 func (p *phone) desk() *desk.Desk {
-	return &desk.Desk{Store: p.f.Store, Control: woken{p: p}, Clock: p.clock}
+	d := &desk.Desk{Store: p.f.Store, Control: woken{p: p}, Clock: p.clock}
+	for n := range 9 {
+		d.Environments = append(d.Environments, ops.Environment{Name: fmt.Sprintf("env%d", n), Policy: storetest.Policy()})
+	}
+	return d
 }
 
 // woken notes the cycles that are woken.
@@ -275,7 +281,7 @@ func TestAnAnswerByTelegram(t *testing.T) {
 	// So does the same button again.
 	p.telegram.Press(t, m, "Approve", alice, "alice")
 	p.until("a third popup", func() bool { return len(p.telegram.Popups()) == 3 })
-	if pop := p.telegram.Popups()[2]; !pop.Alert || !strings.Contains(pop.Text, "this button was used by @alice") {
+	if pop := p.telegram.Popups()[2]; !pop.Alert || !strings.Contains(pop.Text, "@alice (Telegram 42) used this button") {
 		t.Errorf("popup %+v", pop)
 	}
 }
@@ -372,7 +378,7 @@ func TestHostileButtonsDoNothing(t *testing.T) {
 		must(t, p.f.Store.KeepAnswerCodes(t.Context(), []string{text}, token.Expires))
 		return answer.Code(text)
 	}
-	genuine := answer.Token{Kind: answer.KindApproval, Approval: a.ID, Decision: answer.Approve, Recipient: "telegram:42", Expires: p.clock().Add(time.Hour)}
+	genuine := answer.Token{Subject: answer.Subject{Kind: answer.KindApproval, ID: a.ID}, Decision: answer.Approve, Recipient: "telegram:42", Expires: p.clock().Add(time.Hour)}
 	late, plan, elsewhere := genuine, genuine, genuine
 	late.Expires = p.clock().Add(-time.Second)
 	plan.Plan = "another"
@@ -431,7 +437,7 @@ func TestAnAnswerByNtfy(t *testing.T) {
 	}
 	p.ntfy.Press(t, note, "Deny")
 	p.until("the second press is told", func() bool { return len(p.ntfy.Notes("homelab")) == 3 })
-	if said := p.ntfy.Notes("homelab")[2]; !strings.Contains(said.Message, "this button was used by ntfy at") {
+	if said := p.ntfy.Notes("homelab")[2]; !strings.Contains(said.Message, " used this button at") {
 		t.Errorf("said %+v", said)
 	}
 	if audit := p.audit(); len(audit) != 2 || !strings.Contains(audit[0], "by ntfy to deny approval") {

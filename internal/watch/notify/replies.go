@@ -175,9 +175,8 @@ func (r *Replies) verify(key []byte, token string, reply *answer.Reply) {
 
 // take carries out a reply. It fails only if the database does; then the message is read again.
 func (r *Replies) take(ctx context.Context, reply answer.Reply) (answer.Result, error) {
-	reply.At, reply.Snooze = r.Clock(), SnoozeFor
 	if reply.Refused != "" && !reply.Silent {
-		reply.Silent = !r.refused.take(reply.At)
+		reply.Silent = !r.refused.take(r.Clock())
 	}
 	failpoint.Hit("reply.take.before")
 	result, err := r.Desk.Reply(ctx, reply)

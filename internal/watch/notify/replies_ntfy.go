@@ -116,13 +116,13 @@ func (t *topicReader) message(ctx context.Context, e ntfyEvent) error {
 	if err != nil {
 		return err
 	}
-	if result.Repeated || reply.Token.Kind == "" && !t.told.take(t.Clock()) {
+	if result.Repeated || reply.Token.Subject.Kind == "" && !t.told.take(t.Clock()) {
 		return nil // strangers cannot fill the topic
 	}
 	ctx, cancel := limited(ctx)
 	defer cancel()
 	sequence := ""
-	if reply.Token.Kind != "" && strings.HasPrefix(e.Title, namePrefix) && isWord(e.Title) { // only what was sent with a button
+	if reply.Token.Subject.Kind != "" && strings.HasPrefix(e.Title, namePrefix) && isWord(e.Title) { // only what was sent with a button
 		sequence = e.Title
 	}
 	if err := t.ntfy(to).say(ctx, sequence, "Claude Ops: your answer", result.Text); err != nil && !errors.Is(err, context.Canceled) {

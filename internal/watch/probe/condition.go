@@ -232,7 +232,7 @@ func decodeJSON(raw []byte) (any, error) {
 
 // Validate says what is wrong with a probe as it is configured, so that it is found at start and not as a
 // service that stays down.
-func Validate(spec ops.ProbeSpec) error {
+func Validate(spec ops.ProbeSpec) []error {
 	var problems []error
 	wrong := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 	if !slices.Contains(Types(), spec.Type) {
@@ -284,7 +284,7 @@ func Validate(spec ops.ProbeSpec) error {
 			wrong("%w", err)
 		}
 	}
-	return errors.Join(problems...)
+	return problems
 }
 
 func validateHTTP(spec ops.ProbeSpec) []error {

@@ -92,7 +92,7 @@ func TestProbesAreValidated(t *testing.T) {
 		{"unknown probe type", ops.ProbeSpec{Type: "ping"}},
 		{"must not be negative", ops.ProbeSpec{Type: "tcp", Address: "a:1", FailAfter: -1}},
 	} {
-		err := Validate(c.spec)
+		err := errors.Join(Validate(c.spec)...)
 		if (err == nil) != (c.problem == "") || (err != nil && !strings.Contains(err.Error(), c.problem)) {
 			t.Errorf("%+v: got %v, want %q", c.spec, err, c.problem)
 		}

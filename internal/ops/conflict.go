@@ -1,0 +1,52 @@
+package ops
+
+import (
+	"fmt"
+	"time"
+)
+
+// ConflictKind is what stands in the way of a request.
+type ConflictKind string
+
+// The kinds of conflicts.
+const (
+	ConflictAnswered ConflictKind = "answered" // somebody was first
+	ConflictRepeated ConflictKind = "repeated" // the same message was taken before
+	ConflictState    ConflictKind = "state"    // it has ended, or is in another state than it must be in
+	ConflictTaken    ConflictKind = "taken"    // another one has it: a host, a program, a name
+	ConflictGone     ConflictKind = "gone"     // it was taken out of the configuration
+	ConflictChanged  ConflictKind = "changed"  // it is not what was shown or approved
+)
+
+// Conflict is why a request cannot be met, although it is right. It is an ErrConflict.
+type Conflict struct {
+	Kind ConflictKind
+	Text string    // for people; it begins with a small letter and has no full stop
+	Who  string    // who was first; empty if nobody was
+	At   time.Time // when that was
+}
+
+func (c *Conflict) Error() string { return c.Text }
+
+// Unwrap lets errors.Is find the kind of error.
+func (c *Conflict) Unwrap() error { return ErrConflict }
+
+// NewConflict makes a conflict with nobody.
+func NewConflict(kind ConflictKind, format string, args ...any) error {
+	return &Conflict{Kind: kind, Text: fmt.Sprintf(format, args...)}
+}
+
+// Answered is the conflict with somebody who was first, and what that one did.
+func Answered(who, did string, at time.Time) error {
+	return &Conflict{ConflictAnswered, fmt.Sprintf("%s %s at %s", who, did, at.Format(time.RFC3339)), who, at}
+}
+
+// Removed is the conflict with a configuration that has something no more.
+func Removed(format string, args ...any) error {
+	return NewConflict(ConflictGone, "%s is not configured any more", fmt.Sprintf(format, args...))
+}
+
+// PlanChanged is the conflict with a plan that is not the one that was shown.
+func PlanChanged() error {
+	return NewConflict(ConflictChanged, "the plan is not the one that was shown: look at it again")
+}
