@@ -53,7 +53,7 @@ func (b *box) audits() string {
 		events, err := s.Events(context.Background(), store.EventFilter{Kind: string(ops.EventAudit), Limit: 100})
 		must(b.t, err)
 		for _, e := range events {
-			fmt.Fprintln(&out, e.Level, e.Message)
+			fmt.Fprintln(&out, e.Level, e.Message.Words())
 		}
 	})
 	return out.String()

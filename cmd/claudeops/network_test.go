@@ -87,7 +87,7 @@ func TestRealCLI_AChainInItsOwnNetwork(t *testing.T) {
 			}
 			for _, e := range b.events(ops.LevelInfo) {
 				if strings.HasPrefix(e.Message.Words(), "The walls of the session hold") && !strings.Contains(e.Message.Words(), "network") {
-					t.Errorf("the proof is %q", e.Message)
+					t.Errorf("the proof is %q", e.Message.Words())
 				}
 			}
 			b.nothingLeft()

@@ -143,7 +143,8 @@ func (a *Advancer) excuse(env ops.Environment, now ops.Claimed, r ops.Result) op
 		r.Checks = slices.DeleteFunc(r.Checks, func(o ops.Check) bool { return o.Service == c.Service })
 		r.Events = append(r.Events, ops.Event{
 			At: c.At, CycleID: &now.Cycle.ID, Environment: env.Name, Level: ops.LevelInfo, Verb: ops.VerbProbeWaited, Service: c.Service,
-			Message: ops.Render(fmt.Sprintf("%s is still down, but %s, which it depends on, has just recovered: it gets time to follow", c.Service, dependency)),
+			Message: ops.Render(fmt.Sprintf("%s is still down, but %s, which it depends on, has just recovered: it gets time to follow",
+				c.Service, dependency)),
 		})
 	}
 	return r

@@ -85,7 +85,8 @@ func (a *Advancer) effects(ctx context.Context, env ops.Environment, r *ops.Resu
 	found, err := a.Effects(ctx, s.ID)
 	if err != nil {
 		// Without them it counts as one that may have changed something.
-		r.Events = append(r.Events, a.warn(env, *s, ops.VerbGuardBypassed, fmt.Sprintf("what the session was allowed could not be read: %v", err)))
+		r.Events = append(r.Events,
+			a.warn(env, *s, ops.VerbGuardBypassed, fmt.Sprintf("what the session was allowed could not be read: %v", err)))
 		return
 	}
 	r.Effects = &found

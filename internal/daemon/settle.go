@@ -141,7 +141,8 @@ func (h *Host) tellSkew(ctx context.Context, ahead time.Duration) bool {
 	}
 	if ahead.Abs() > ops.MaxClockSkew {
 		event.Level = ops.LevelWarning
-		event.Message = ops.Render(fmt.Sprintf("the clock of host %s is %s the database's; the database's time is used, but synchronize the clocks",
+		event.Message = ops.Render(fmt.Sprintf(
+			"the clock of host %s is %s the database's; the database's time is used, but synchronize the clocks",
 			h.Config.Host.Name, ops.ClockDifference(ahead)))
 	}
 	if _, err := h.store.AddEvent(ctx, event); err != nil {

@@ -148,23 +148,3 @@ func TestAFrameWithoutItsBeginningIsRefused(t *testing.T) {
 		t.Error("it was read")
 	}
 }
-
-func BenchmarkFrame(b *testing.B) {
-	raw, err := os.ReadFile("testdata/replay/three-tiers-by-resume.json")
-	if err != nil {
-		b.Fatal(err)
-	}
-	_, all, err := cycletest.DecodeRecording(raw)
-	if err != nil {
-		b.Fatal(err)
-	}
-	for b.Loop() {
-		var film decide.Film
-		for _, d := range all {
-			if _, err := film.Frame(d.Lean()); err != nil {
-				b.Fatal(err)
-			}
-		}
-	}
-	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*len(all)), "µs/frame")
-}

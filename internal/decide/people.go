@@ -195,7 +195,10 @@ func toHuman(v view, d ops.Decision, h *ops.Handoff) ops.Step {
 		level = ops.LevelWarning
 	}
 	return notifyOnce(v,
-		ops.Step{Kind: ops.StepAwait, Reason: d.Reason, Incident: &report, Events: []ops.Event{v.event(level, ops.VerbEscalationHuman, d.Reason)}},
+		ops.Step{
+			Kind: ops.StepAwait, Reason: d.Reason, Incident: &report,
+			Events: []ops.Event{v.event(level, ops.VerbEscalationHuman, d.Reason)},
+		},
 		v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, notice.NeedsHuman(v.told(p))),
 	)
 }

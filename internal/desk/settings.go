@@ -155,7 +155,8 @@ func (d *Desk) Save(ctx context.Context, by Person, change edit.Change, target, 
 		return Saved{Draft: draft}, err
 	}
 	_, err = d.Store.AddEvent(ctx, ops.Event{
-		At: d.Clock(), Environment: change.Environment, Level: ops.LevelWarning, Verb: ops.VerbSettingsChanged, Actor: ops.Person(by.String()), Service: draft.service(),
+		At: d.Clock(), Environment: change.Environment, Level: ops.LevelWarning, Verb: ops.VerbSettingsChanged, Actor: ops.Person(by.String()),
+		Service: draft.service(),
 		Message: ops.Render(fmt.Sprintf("%s %s", by, draft.Says())),
 	})
 	saved := Saved{Draft: draft}

@@ -288,26 +288,23 @@ func ofChecks(c ops.CycleStory, i ops.Incident) []Entry {
 
 // ofEvent is what people and the watch did with an incident; false for its end, which is told anyway.
 func ofEvent(e ops.Event, i ops.Incident) (Entry, bool) {
+	did, known := map[ops.Verb]string{
+		ops.VerbIncidentAcknowledged: "acknowledged it",
+		ops.VerbIncidentSnoozed:      "put it off",
+		ops.VerbIncidentResolved:     "closed it",
+		ops.VerbIncidentReopened:     "opened it again",
+		ops.VerbIncidentOver:         "found that it is over",
+		ops.VerbIncidentEased:        "found a part of it over",
+		ops.VerbIncidentUnverified:   "could not confirm the repair",
+	}[e.Verb]
 	entry := Entry{At: e.At, Kind: Person, Level: ops.LevelInfo}
-	did := ""
-	switch e.Verb {
-	case ops.VerbIncidentAcknowledged:
-		did = "acknowledged it"
-	case ops.VerbIncidentSnoozed:
-		did = "put it off"
-	case ops.VerbIncidentResolved:
-		did = "closed it"
-	case ops.VerbIncidentReopened:
-		entry.Kind, entry.Level, did = Refuted, e.Level, "opened it again"
-	case ops.VerbIncidentOver:
-		entry.Kind, did = Resolved, "found that it is over"
-	case ops.VerbIncidentEased:
-		entry.Kind, did = Resolved, "found a part of it over"
-	case ops.VerbIncidentUnverified:
-		did = "could not confirm the repair"
+	if e.Verb == ops.VerbIncidentReopened {
+		entry.Kind, entry.Level = Refuted, e.Level
+	} else if e.By().Kind == ops.ActorSupervisor {
+		entry.Kind = Resolved
 	}
 	entry.Text = with(name(e.Actor.Name)+" "+did, e.Reason)
-	return entry, did != "" && (i.ResolvedAt == nil || !e.At.Equal(*i.ResolvedAt))
+	return entry, known && (i.ResolvedAt == nil || !e.At.Equal(*i.ResolvedAt))
 }
 
 func ofApproval(a ops.Approval) []Entry {

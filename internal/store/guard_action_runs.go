@@ -98,7 +98,8 @@ func (s *Acts) RequestAction(ctx context.Context, r ops.ActionRun, at time.Time)
 			return err
 		}
 		err = insertEvent(ctx, tx, ops.Event{
-			Environment: r.Environment, CycleID: r.CycleID, Level: ops.LevelInfo, Verb: ops.VerbActionAsked, Actor: ops.Person(r.Person), Subject: ops.About(ops.SubjectAction, r.ID), Reason: r.Why, Service: r.Service,
+			Environment: r.Environment, CycleID: r.CycleID, Level: ops.LevelInfo, Verb: ops.VerbActionAsked, Actor: ops.Person(r.Person),
+			Subject: ops.About(ops.SubjectAction, r.ID), Reason: r.Why, Service: r.Service,
 			Message: ops.Render(fmt.Sprintf("%s asked for %s (action %d): %s", r.Person, describeAction(r), r.ID, r.Why)),
 		}, at)
 		return err
@@ -213,7 +214,8 @@ func (s *Acts) TrustCommit(ctx context.Context, host, repo, commit, by string, a
 			return err
 		}
 		err = insertEvent(ctx, tx, ops.Event{
-			Level: ops.LevelWarning, Verb: ops.VerbCommitApproved, Actor: ops.Person(by), Message: ops.Render(fmt.Sprintf("%s approved commit %s of %s for actions", by, commit, repo)),
+			Level: ops.LevelWarning, Verb: ops.VerbCommitApproved, Actor: ops.Person(by),
+			Message: ops.Render(fmt.Sprintf("%s approved commit %s of %s for actions", by, commit, repo)),
 		}, at)
 		return err
 	})

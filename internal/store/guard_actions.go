@@ -311,7 +311,10 @@ func (s *Acts) InterruptActions(ctx context.Context, owner ops.Owner, at time.Ti
 			r.Status, r.Error, r.EndedAt = ops.ActionInterrupted, why, &at
 			message := fmt.Sprintf("%s of %s (action %d) was interrupted: %s", r.Action, r.Service, r.ID, why)
 			text := notice.ActionInterrupted(r)
-			err = recordActionNews(ctx, tx, r, []ops.Event{{Level: ops.LevelCritical, Verb: ops.VerbActionInterrupted, Message: ops.Render(message)}}, []ops.Notice{{
+			err = recordActionNews(ctx, tx, r, []ops.Event{{
+				Level: ops.LevelCritical, Verb: ops.VerbActionInterrupted,
+				Message: ops.Render(message),
+			}}, []ops.Notice{{
 				Kind: ops.NoticeAction, Level: ops.LevelCritical, Title: text.Title, Body: text.Body, NextAt: at, CreatedAt: at,
 			}}, at)
 			if err != nil {

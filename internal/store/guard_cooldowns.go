@@ -158,7 +158,8 @@ func (s *Acts) ClearCooldown(ctx context.Context, environment, service, action, 
 			what = "every action"
 		}
 		err = insertEvent(ctx, tx, ops.Event{
-			Environment: environment, Level: ops.LevelWarning, Verb: ops.VerbCooldownCleared, Actor: ops.Person(by), Reason: reason, Service: service,
+			Environment: environment, Level: ops.LevelWarning, Verb: ops.VerbCooldownCleared, Actor: ops.Person(by), Reason: reason,
+			Service: service,
 			Message: ops.Render(fmt.Sprintf("%s cleared the cooldown of %s for %s: %s", by, service, what, reason)),
 		}, at)
 		return err

@@ -94,7 +94,8 @@ func (s *Acts) AskUpdate(ctx context.Context, u ops.Update, at time.Time) (ops.U
 			who = "the schedule"
 		}
 		return insertEvent(ctx, tx, ops.Event{
-			Environment: u.Environment, Level: ops.LevelInfo, Verb: ops.VerbUpdateAsked, Actor: ops.Person(u.Person), Subject: ops.About(ops.SubjectUpdate, u.ID), Service: u.Service,
+			Environment: u.Environment, Level: ops.LevelInfo, Verb: ops.VerbUpdateAsked, Actor: ops.Person(u.Person),
+			Subject: ops.About(ops.SubjectUpdate, u.ID), Service: u.Service,
 			Message: ops.Render(strings.TrimSpace(fmt.Sprintf("%s asked for %s %s", who, u.Words(), u.To))),
 		}, at)
 	})

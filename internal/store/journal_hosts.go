@@ -217,7 +217,10 @@ func (s *Journal) requeueCycles(ctx context.Context, tx db.Querier, host string,
 			return nil, err
 		}
 		err = insertEvent(ctx, tx, ops.Event{
-			CycleID: &c.ID, Environment: c.Environment, Level: ops.LevelWarning, Verb: ops.VerbHostLost, Subject: ops.Subject{Kind: ops.SubjectHost, ID: host},
+			CycleID: &c.ID, Environment: c.Environment, Level: ops.LevelWarning, Verb: ops.VerbHostLost, Subject: ops.Subject{
+				Kind: ops.SubjectHost,
+				ID:   host,
+			},
 			Message: ops.Render("host " + host + " gave no sign of life; another one continues its cycle"),
 		}, now)
 		if err != nil {

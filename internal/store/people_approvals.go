@@ -258,7 +258,8 @@ func settleApproval(ctx context.Context, tx db.Querier, id int64, status ops.App
 		}
 	}
 	err = insertEvent(ctx, tx, ops.Event{
-		CycleID: &a.CycleID, SessionID: idOrNil(a.SessionID), Environment: a.Environment, Level: ops.LevelInfo, Verb: ops.VerbApprovalAnswered, Actor: ops.Person(a.AnsweredBy), Subject: ops.About(ops.SubjectApproval, a.ID), Reason: a.Answer,
+		CycleID: &a.CycleID, SessionID: idOrNil(a.SessionID), Environment: a.Environment, Level: ops.LevelInfo, Verb: ops.VerbApprovalAnswered,
+		Actor: ops.Person(a.AnsweredBy), Subject: ops.About(ops.SubjectApproval, a.ID), Reason: a.Answer,
 		Message: ops.Render(withReason(describeAnswer(a), a.Answer)),
 	}, at)
 	return a, err
@@ -372,7 +373,8 @@ func changeNo(ctx context.Context, tx db.Querier, a *ops.Approval, lasts time.Du
 		return err
 	}
 	return insertEvent(ctx, tx, ops.Event{
-		CycleID: &a.CycleID, Environment: a.Environment, Level: ops.LevelInfo, Verb: ops.VerbApprovalChanged, Actor: ops.Person(by), Subject: ops.About(ops.SubjectApproval, a.ID), Reason: reason,
+		CycleID: &a.CycleID, Environment: a.Environment, Level: ops.LevelInfo, Verb: ops.VerbApprovalChanged, Actor: ops.Person(by),
+		Subject: ops.About(ops.SubjectApproval, a.ID), Reason: reason,
 		Message: ops.Render(withReason(fmt.Sprintf("%s changed the answer to approval %d: %s", by, a.ID, notice.NoLasts(*a)), reason)),
 	}, at)
 }

@@ -171,7 +171,10 @@ func (s *People) AddToken(ctx context.Context, t Token) (Token, string, error) {
 			return err
 		}
 		return insertEvent(ctx, tx, ops.Event{
-			Level: ops.LevelWarning, Verb: ops.VerbTokenMade, Actor: ops.Person(t.CreatedBy), Subject: ops.Subject{Kind: ops.SubjectToken, ID: t.Name},
+			Level: ops.LevelWarning, Verb: ops.VerbTokenMade, Actor: ops.Person(t.CreatedBy), Subject: ops.Subject{
+				Kind: ops.SubjectToken,
+				ID:   t.Name,
+			},
 			Message: ops.Render(fmt.Sprintf("%s made the token %s with the role %s, %s", t.CreatedBy, t.Name, t.Role, expiryText(t.ExpiresAt))),
 		}, t.CreatedAt)
 	})
@@ -229,7 +232,8 @@ func (s *People) RevokeToken(ctx context.Context, name, by string, at time.Time)
 			return ops.ErrNotFound
 		}
 		return insertEvent(ctx, tx, ops.Event{
-			Level: ops.LevelWarning, Verb: ops.VerbTokenRevoked, Actor: ops.Person(by), Subject: ops.Subject{Kind: ops.SubjectToken, ID: name}, Message: ops.Render(fmt.Sprintf("%s revoked the token %s", by, name)),
+			Level: ops.LevelWarning, Verb: ops.VerbTokenRevoked, Actor: ops.Person(by), Subject: ops.Subject{Kind: ops.SubjectToken, ID: name},
+			Message: ops.Render(fmt.Sprintf("%s revoked the token %s", by, name)),
 		}, at)
 	})
 	if err != nil {

@@ -165,7 +165,8 @@ func recordMemory(ctx context.Context, tx db.Querier, m ops.Memory, by, did stri
 		line = string(all[:shownMemory]) + "…"
 	}
 	return insertEvent(ctx, tx, ops.Event{
-		Environment: m.Environment, Level: ops.LevelInfo, Verb: ops.VerbMemoryChanged, Actor: ops.Person(by), Subject: ops.About(ops.SubjectMemory, m.ID), Service: m.Service,
+		Environment: m.Environment, Level: ops.LevelInfo, Verb: ops.VerbMemoryChanged, Actor: ops.Person(by),
+		Subject: ops.About(ops.SubjectMemory, m.ID), Service: m.Service,
 		Message: ops.Render(did + ": " + line),
 	}, at)
 }

@@ -181,7 +181,8 @@ func (s *People) RetryNotice(ctx context.Context, id int64, by string, at time.T
 			return err
 		}
 		return insertEvent(ctx, tx, ops.Event{
-			Level: ops.LevelInfo, Verb: ops.VerbNoticeRetried, Actor: ops.Person(by), Subject: ops.About(ops.SubjectNotice, id), Message: ops.Render(fmt.Sprintf("%s sends notification %d again", by, id)),
+			Level: ops.LevelInfo, Verb: ops.VerbNoticeRetried, Actor: ops.Person(by), Subject: ops.About(ops.SubjectNotice, id),
+			Message: ops.Render(fmt.Sprintf("%s sends notification %d again", by, id)),
 		}, at)
 	})
 	if err != nil {

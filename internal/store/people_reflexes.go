@@ -80,7 +80,8 @@ func switchReflex(ctx context.Context, tx db.Querier, e ops.Earned, at time.Time
 	}
 	did := fmt.Sprintf("%s switched reflex %d (%s) %s", e.Person, e.ID, e.Words(), e.State)
 	return insertEvent(ctx, tx, ops.Event{
-		Environment: e.Environment, Level: ops.LevelInfo, Verb: ops.VerbReflexSwitched, Actor: ops.Person(e.Person), Subject: ops.About(ops.SubjectReflex, e.ID), Reason: e.Why, Service: e.Service, Message: ops.Render(withReason(did, e.Why)),
+		Environment: e.Environment, Level: ops.LevelInfo, Verb: ops.VerbReflexSwitched, Actor: ops.Person(e.Person),
+		Subject: ops.About(ops.SubjectReflex, e.ID), Reason: e.Why, Service: e.Service, Message: ops.Render(withReason(did, e.Why)),
 	}, at)
 }
 
@@ -165,7 +166,8 @@ func (e earner) ask(ctx context.Context, tx db.Querier, held string, at time.Tim
 		return false, err
 	}
 	return true, insertEvent(ctx, tx, ops.Event{
-		CycleID: &last, Environment: e.environment, Level: ops.LevelInfo, Verb: ops.VerbReflexAsked, Service: e.service, Message: ops.Render(text.Title),
+		CycleID: &last, Environment: e.environment, Level: ops.LevelInfo, Verb: ops.VerbReflexAsked, Service: e.service,
+		Message: ops.Render(text.Title),
 	}, at)
 }
 
@@ -189,7 +191,8 @@ func doubtReflexes(ctx context.Context, tx db.Querier, cycle ops.CycleID, servic
 			return err
 		}
 		err := insertEvent(ctx, tx, ops.Event{
-			CycleID: &cycle, Environment: e.Environment, Level: ops.LevelWarning, Verb: ops.VerbReflexFailed, Subject: ops.About(ops.SubjectReflex, e.ID), Service: service,
+			CycleID: &cycle, Environment: e.Environment, Level: ops.LevelWarning, Verb: ops.VerbReflexFailed,
+			Subject: ops.About(ops.SubjectReflex, e.ID), Service: service,
 			Message: ops.Render(notice.ReflexIsOff(e, why)),
 		}, at)
 		if err != nil {

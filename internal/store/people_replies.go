@@ -329,7 +329,8 @@ func acknowledging(id int64, by, reason string, at time.Time) incidentAnswer {
 
 func snoozing(id int64, by string, until time.Time, reason string, at time.Time) incidentAnswer {
 	did := "snoozed until " + until.UTC().Format(time.RFC3339)
-	return incidentAnswer{id: id, by: by, reason: reason, at: at, verb: ops.VerbIncidentSnoozed, did: did, change: changing(id, `UPDATE incidents SET
+	return incidentAnswer{id: id, by: by, reason: reason, at: at, verb: ops.VerbIncidentSnoozed, did: did, change: changing(id,
+		`UPDATE incidents SET
 		status = ?, snoozed_until = ?, remind_at = ?, updated_at = ? WHERE id = ? AND resolved_at IS NULL`,
 		ops.IncidentSnoozed, db.Time(until), db.Time(until), db.Time(at), id)}
 }
@@ -371,7 +372,8 @@ func (s *People) answerIncidentIn(ctx context.Context, tx db.Querier, a incident
 		return ops.Incident{}, err
 	}
 	err = insertEvent(ctx, tx, ops.Event{
-		CycleID: idOrNil(out.LastCycle), Environment: out.Environment, Level: ops.LevelInfo, Verb: a.verb, Actor: ops.Person(a.by), Subject: ops.About(ops.SubjectIncident, a.id), Reason: a.reason, Service: out.Service,
+		CycleID: idOrNil(out.LastCycle), Environment: out.Environment, Level: ops.LevelInfo, Verb: a.verb, Actor: ops.Person(a.by),
+		Subject: ops.About(ops.SubjectIncident, a.id), Reason: a.reason, Service: out.Service,
 		Message: ops.Render(withReason(fmt.Sprintf("%s %s %s", a.by, a.did, describeIncident(out)), a.reason)),
 	}, a.at)
 	if err != nil {

@@ -47,7 +47,8 @@ func (s *People) SetTrust(ctx context.Context, p ops.Policy, l ops.Lowered) erro
 		}
 		did := fmt.Sprintf("%s changed the trust in %s from %s to %s", l.By, l.Service, before, l.Level)
 		return insertEvent(ctx, tx, ops.Event{
-			Environment: l.Environment, Level: ops.LevelInfo, Verb: ops.VerbTrustChanged, Actor: ops.Person(l.By), Reason: l.Reason, Service: l.Service, Message: ops.Render(withReason(did, l.Reason)),
+			Environment: l.Environment, Level: ops.LevelInfo, Verb: ops.VerbTrustChanged, Actor: ops.Person(l.By), Reason: l.Reason,
+			Service: l.Service, Message: ops.Render(withReason(did, l.Reason)),
 		}, l.At)
 	})
 	if err != nil {

@@ -13,8 +13,6 @@ import (
 	"claudeops/internal/watch/health"
 )
 
-const kindWatch = "watch"
-
 const selectCauses = `SELECT z.id, z.cause, z.environment, z.group_name, z.services, z.affected, z.level, z.reason, z.began, z.at,
 	z.cycle_id, z.resolved_at, z.resolved_at IS NULL AND EXISTS (SELECT 1 FROM cycles y WHERE y.id = z.cycle_id AND y.ended_at IS NULL),
 	(SELECT e.services FROM escalations e WHERE e.cycle_id = z.cycle_id AND e.services IS NOT NULL AND e.decision <> 'refused'

@@ -368,7 +368,8 @@ func (s *Watch) ForgetService(ctx context.Context, environment, service, by stri
 			return ops.ErrNotFound
 		}
 		return insertEvent(ctx, tx, ops.Event{
-			Environment: environment, Level: ops.LevelInfo, Verb: ops.VerbServiceForgotten, Actor: ops.Person(by), Service: service, Message: ops.Render(by + " forgot the service " + service),
+			Environment: environment, Level: ops.LevelInfo, Verb: ops.VerbServiceForgotten, Actor: ops.Person(by), Service: service,
+			Message: ops.Render(by + " forgot the service " + service),
 		}, s.orNow(at))
 	})
 	if err != nil {

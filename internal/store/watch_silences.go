@@ -12,8 +12,6 @@ import (
 	"claudeops/internal/store/db"
 )
 
-const kindSilence = "silence"
-
 const selectSilences = `SELECT q.id, q.environment, q.service, q.group_name, q.probe, q.labels, q.reason, q.created_by, q.created_at,
 	q.starts_at, q.ends_at FROM silences q`
 
@@ -73,7 +71,8 @@ func describeSilence(q ops.Silence) string {
 
 func recordSilenceEvent(ctx context.Context, tx db.Querier, q ops.Silence, by, did string, at time.Time) error {
 	err := insertEvent(ctx, tx, ops.Event{
-		Environment: q.Environment, Level: ops.LevelInfo, Verb: ops.VerbSilenceChanged, Actor: ops.Person(by), Subject: ops.About(ops.SubjectSilence, q.ID), Reason: q.Reason, Service: strings.Trim(q.Service, "*"),
+		Environment: q.Environment, Level: ops.LevelInfo, Verb: ops.VerbSilenceChanged, Actor: ops.Person(by),
+		Subject: ops.About(ops.SubjectSilence, q.ID), Reason: q.Reason, Service: strings.Trim(q.Service, "*"),
 		Message: ops.Render(withReason(did, q.Reason)),
 	}, at)
 	return err

@@ -237,7 +237,8 @@ func limitEvents(events []ops.Event) []ops.Event {
 // event makes the event of a change.
 func (env *environment) event(c health.Change, purpose ops.ProbePurpose) ops.Event {
 	e := ops.Event{
-		At: c.At, Environment: env.config.Name, Level: ops.LevelWarning, Verb: ops.VerbWatchChanged, Service: c.Service, Message: ops.Render(c.Reason),
+		At: c.At, Environment: env.config.Name, Level: ops.LevelWarning, Verb: ops.VerbWatchChanged, Service: c.Service,
+		Message: ops.Render(c.Reason),
 	}
 	if purpose == ops.ProbeAlert {
 		e.Verb = ops.VerbAlertChanged

@@ -166,7 +166,7 @@ func (s *server) overviewView(r *http.Request, counts store.PageState) (overview
 		return view, err
 	}
 	view.addSetup(ctx, s)
-	if err := s.addActivity(r, m, &view, cycles, incidents); err != nil {
+	if err := s.addActivity(r, m, &view, cycles); err != nil {
 		return view, err
 	}
 	for _, e := range s.Environments {
@@ -178,7 +178,7 @@ func (s *server) overviewView(r *http.Request, counts store.PageState) (overview
 }
 
 // addActivity adds the newest events.
-func (s *server) addActivity(r *http.Request, m moment, view *overviewView, cycles []store.CycleSummary, incidents []ops.Incident) error {
+func (s *server) addActivity(r *http.Request, m moment, view *overviewView, cycles []store.CycleSummary) error {
 	events, err := s.Store.Events(r.Context(), store.EventFilter{Limit: readEvents})
 	if err != nil {
 		return fmt.Errorf("list events: %w", err)

@@ -91,8 +91,10 @@ func (a activity) cycleLink(id ops.CycleID) *pageLink {
 // event is the row of an event; false for one that another row tells, or that is shown with its session and under Guard.
 func (a activity) event(e ops.Event) (activityView, bool) {
 	view := activityView{Badge: stateOf("", e.Level), At: a.m.stamp(e.At), Service: plain(e.Service)}
-	switch e.Verb {
-	case ops.VerbWallsHold, ops.VerbWallRefused, ops.VerbAccessRefused, ops.VerbCycleStarted, ops.VerbReplyTaken, ops.VerbRequestDone:
+	elsewhere := []ops.Verb{
+		ops.VerbWallsHold, ops.VerbWallRefused, ops.VerbAccessRefused, ops.VerbCycleStarted, ops.VerbReplyTaken, ops.VerbRequestDone,
+	}
+	if slices.Contains(elsewhere, e.Verb) {
 		return view, false
 	}
 	switch {

@@ -170,7 +170,8 @@ func (s *server) authorize(next http.Handler) http.Handler {
 		operation := operationOf(r)
 		if by := caller(r); !isPublic(r.URL.Path) && !by.May(operation) {
 			path := recordedPath(r)
-			s.record(r, by, ops.VerbAccessRefused, ops.LevelWarning, fmt.Sprintf("%s %s was refused: the role %s may not %s", r.Method, path, by.Role, operation))
+			s.record(r, by, ops.VerbAccessRefused, ops.LevelWarning,
+				fmt.Sprintf("%s %s was refused: the role %s may not %s", r.Method, path, by.Role, operation))
 			s.refuse(w, r, http.StatusForbidden, access.Refusal(by.Role, operation))
 			return
 		}

@@ -30,13 +30,12 @@ func main() {
 	binary := flag.String("binary", "bin/claudeops", "the program to measure")
 	chains := flag.Int("chains", 50, "how many three-tier chains the hop is measured on")
 	webhooks := flag.Duration("webhooks", 10*time.Second, "how long alerts are sent")
-	only := flag.String("only", "", "measure this alone: bare, queue, weight, hops, lines, idle, gates, walls, verdicts, webhooks, probes, crowd, postgres, hosts, scale or growth")
+	only := flag.String("only", "", "measure this alone: bare, queue, weight, hops, lines, idle, gates, walls, verdicts, webhooks, probes, crowd, postgres, hosts or scale")
 	crowd := flag.Int("crowd", 500, "how many chains are to be done at once")
 	probes := flag.Duration("probes", time.Minute, "how long probes are watched")
 	gatus := flag.String("gatus", "", "a Gatus program that watches the same targets as the probes")
-	growth := flag.Int("growth", 30, "how many days of a busy site its pages are measured on; 365 makes about 3 GB")
 	flag.Parse()
-	if err := run(*binary, *only, *chains, *crowd, *growth, *webhooks, *probes, *gatus, os.Stdout); err != nil {
+	if err := run(*binary, *only, *chains, *crowd, *webhooks, *probes, *gatus, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -48,7 +47,7 @@ const hostChains = 200
 // figure is one line of the report.
 type figure struct{ what, measured, target string }
 
-func run(binary, only string, chains, crowd, growth int, webhooks, probes time.Duration, gatus string, out io.Writer) error {
+func run(binary, only string, chains, crowd int, webhooks, probes time.Duration, gatus string, out io.Writer) error {
 	binary, err := filepath.Abs(binary)
 	if err != nil {
 		return err
@@ -83,7 +82,6 @@ func run(binary, only string, chains, crowd, growth int, webhooks, probes time.D
 		{"hosts", func() ([]figure, error) { return b.hosts(hostChains) }},
 		{"probes", func() ([]figure, error) { return b.probes(probes, gatus) }},
 		{"scale", b.scale},
-		{"growth", func() ([]figure, error) { return b.growth(context.Background(), growth) }},
 	} {
 		if only != "" && only != m.name {
 			continue

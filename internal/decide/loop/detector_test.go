@@ -372,11 +372,3 @@ func FuzzDetector(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkSaw(b *testing.B) {
-	d := New(Defaults())
-	a := act("Bash", `{"command":"curl -s -o /dev/null -w '%{http_code}' http://web:8080/health","description":"Check the health of web"}`, "200")
-	for b.Loop() {
-		d.Saw(a)
-	}
-}

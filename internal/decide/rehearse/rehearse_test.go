@@ -301,24 +301,6 @@ func TestToolCallsAreComparedWhereTheRecordIsUnderstood(t *testing.T) {
 	}
 }
 
-// BenchmarkRehearsal takes all recorded chains again: 5,000 cycles of them are what a busy installation has in 90 days.
-func BenchmarkRehearsal(b *testing.B) {
-	files, err := filepath.Glob(chains + "*.json")
-	must(b, err)
-	steps, cycles := 0, 0
-	for b.Loop() {
-		for _, file := range files {
-			b.StopTimer()
-			c, p := chain(b, strings.TrimSuffix(filepath.Base(file), ".json"))
-			b.StartTimer()
-			steps += rehearsed(c, p).Counts.Steps
-			cycles++
-		}
-	}
-	b.ReportMetric(b.Elapsed().Seconds()/float64(cycles)*5000, "s/5000cycles")
-	b.ReportMetric(float64(steps)/float64(cycles), "steps/cycle")
-}
-
 func must(tb testing.TB, err error) {
 	tb.Helper()
 	if err != nil {

@@ -290,7 +290,10 @@ func (o *Outbox) settle(ctx context.Context, n ops.Notice, err error) error {
 // settled returns the notice after an attempt, and an event for the first failure and the last one.
 func (o *Outbox) settled(n ops.Notice, err error) (ops.Notice, *ops.Event) {
 	now := o.clock()
-	event := &ops.Event{At: now, CycleID: n.CycleID, Level: ops.LevelWarning, Verb: ops.VerbNoticeFailed, Subject: ops.About(ops.SubjectNotice, n.ID)}
+	event := &ops.Event{
+		At: now, CycleID: n.CycleID, Level: ops.LevelWarning, Verb: ops.VerbNoticeFailed,
+		Subject: ops.About(ops.SubjectNotice, n.ID),
+	}
 	if errors.Is(err, ErrMuted) {
 		n.Status, n.Error = ops.NoticeSkipped, err.Error()
 		return n, nil

@@ -94,7 +94,7 @@ func (r *rows) said() []string {
 	defer r.mu.Unlock()
 	var out []string
 	for _, e := range r.events {
-		out = append(out, fmt.Sprintf("%s: %s", e.Level, e.Message))
+		out = append(out, fmt.Sprintf("%s: %s", e.Level, e.Message.Words()))
 	}
 	return out
 }

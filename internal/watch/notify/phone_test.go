@@ -163,7 +163,7 @@ func (p *phone) audit() []string {
 	must(p.t, err)
 	var out []string
 	for _, e := range events {
-		out = append(out, fmt.Sprintf("%s %s", e.Level, e.Message))
+		out = append(out, fmt.Sprintf("%s %s", e.Level, e.Message.Words()))
 	}
 	slices.Reverse(out)
 	return out

@@ -166,19 +166,3 @@ func TestAKeeperBeginsWhenItIsTold(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-// BenchmarkSession is what the keeper adds to a session: a sign of life before it, and three lines.
-func BenchmarkSession(b *testing.B) {
-	c := start(b, time.Minute)
-	for b.Loop() {
-		if err := c.Check(b.Context()); err != nil {
-			b.Fatal(err)
-		}
-		started, err := c.Register(b.Context(), "c1-t1-a1-0123456789abcdef", "/sys/fs/cgroup/claudeops-c1-t1-a1-0123456789abcdef")
-		if err != nil {
-			b.Fatal(err)
-		}
-		started(process.Ident{PID: 2, Started: "0"})
-		c.Release("c1-t1-a1-0123456789abcdef")
-	}
-}
