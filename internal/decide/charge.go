@@ -570,10 +570,10 @@ func (v view) flapsNow(service string) *ops.Withheld {
 	return nil
 }
 
-// flaps: a service of the charge is held because it flaps, and for no other reason. Nobody has decided that, so nobody knows of it.
-func (v view) flaps() bool {
+// flaps: one of the services is held because it flaps, and for no other reason. Nobody has decided that, so nobody knows of it.
+func (v view) flaps(services []string) bool {
 	return slices.ContainsFunc(v.journal.Withheld, func(w ops.Withheld) bool {
 		others := func(h ops.Hold) bool { return h.Service == w.Service && h.Why != w.Reason }
-		return w.Why == ops.HoldFlapping && !slices.ContainsFunc(v.holds, others)
+		return w.Why == ops.HoldFlapping && slices.Contains(services, w.Service) && !slices.ContainsFunc(v.holds, others)
 	})
 }

@@ -187,9 +187,10 @@ func decided(v view, d ops.Decision, h *ops.Handoff) ops.Step {
 		if d.Check == ops.ObjectionDryRun {
 			return dryRun(v, d, h)
 		}
-		if d.Check == ops.ObjectionHeld && (v.flaps() || len(ops.Free(h.ServicesAffected, v.unattacked(), ops.LastTier)) > 0) {
+		flaps := d.Check == ops.ObjectionHeld && v.flaps(h.ServicesAffected)
+		if flaps || d.Check == ops.ObjectionHeld && len(ops.Free(h.ServicesAffected, v.unattacked(), ops.LastTier)) > 0 {
 			p := v.problemOf(ops.ProblemBlocked, ops.LevelWarning, d, h)
-			if v.flaps() {
+			if flaps {
 				p.kind, p.todo = ops.ProblemFlapping, notice.Advice(ops.ProblemFlapping, nil, ops.Handler{})
 			}
 			return notifyOnce(v, finishForHuman(v, ops.CycleNeedsHuman, p), v.notice(ops.NoticeNeedsHuman, p.level, notice.NeedsHuman(v.told(p))))

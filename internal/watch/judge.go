@@ -35,7 +35,7 @@ func (w *Watch) judge(ctx context.Context, env *environment) {
 		return
 	}
 	w.endResolved(ctx, env, picture, now)
-	w.releaseEnded(ctx, env, open)
+	w.releaseEnded(ctx, env, picture, open)
 	picture.Causes = env.causes
 	verdict := health.Judge(picture, env.grouping, now)
 	w.relapses(ctx, env, claims, picture, verdict, now)
@@ -244,9 +244,11 @@ func (w *Watch) endResolved(ctx context.Context, env *environment, picture healt
 }
 
 // releaseEnded frees the services of a cause that its ended cycle did not work on and left bad with nobody behind them: it was somebody
-// else's, handed on other services, or left alone what was held then. After the pause between two cycles they get one of their own. Alerts
-// have another way, see dispute.
-func (w *Watch) releaseEnded(ctx context.Context, env *environment, open []ops.Incident) {
+// else's, handed on other services, left alone what was held then and is not any more, or nobody looked while its repair was on probation.
+// After the pause between two cycles they get one of their own. Alerts have another way, see dispute.
+func (w *Watch) releaseEnded(ctx context.Context, env *environment, picture health.Picture, open []ops.Incident) {
+	inhibited := health.Inhibited(picture, env.grouping, env.judged)
+	free := func(v health.State) bool { return v.Failing() && !inhibited(v) }
 	owned := map[string]bool{}
 	for _, o := range open {
 		owned[o.Service] = owned[o.Service] || inHands(o, env.judged)
@@ -259,11 +261,12 @@ func (w *Watch) releaseEnded(ctx context.Context, env *environment, open []ops.I
 		if err != nil || cycle.EndedAt == nil {
 			continue
 		}
+		failsOn := cycle.Status == ops.CycleResolved && env.judged.Sub(*cycle.EndedAt) > ops.Probation+maxPause // see confirm
 		var left, kept []string
 		for _, name := range c.Services {
 			sent := len(c.Handed) == 0 && (cycle.Trigger == ops.TriggerProbe || cycle.Trigger == ops.TriggerAlert)
-			worked := cycle.Status != ops.CycleSuppressed && (sent || slices.Contains(c.Handed, name))
-			if worked || owned[name] || !env.fails(name) {
+			worked := cycle.Status != ops.CycleSuppressed && !failsOn && (sent || slices.Contains(c.Handed, name))
+			if worked || owned[name] || !env.has(name, free) {
 				kept = append(kept, name)
 			} else {
 				left = append(left, name)

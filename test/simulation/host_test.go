@@ -46,6 +46,7 @@ type task struct {
 	done   bool
 	ready  time.Time // it does not go on before
 	label  string
+	read   time.Time // when it last read its cycle, by the clock of the world
 }
 
 // park stands still until the seed lets the task go on, and not before a time.
@@ -198,6 +199,9 @@ func (h *host) lease() {
 		h.lost()
 		h.since = time.Now()
 	}
+	if !h.late && time.Since(h.renewed) < leaseLength/5 {
+		return
+	}
 	_, err := h.sim.store.Renew(h.sim.ctx, h.owner, leaseLength)
 	switch {
 	case errors.Is(err, ops.ErrFenced):
@@ -235,8 +239,8 @@ func (h *host) holds() error {
 	return nil
 }
 
-// tick is what the services of a host do by themselves.
-func (h *host) tick() {
+// tick is what the services of a host do by themselves. The cycles are those that have not ended.
+func (h *host) tick(cycles []ops.Cycle) {
 	s := h.sim
 	if !h.up || h.paused || h.holds() != nil {
 		return
@@ -258,7 +262,7 @@ func (h *host) tick() {
 	if h.has("notices") {
 		h.tell()
 	}
-	h.scan()
+	h.scan(cycles)
 }
 
 // has reports whether a duty that one host has is this one's.
@@ -283,6 +287,7 @@ func (h *host) look(e ops.Environment) {
 	h.rounds[name] = time.Now().Add(30 * time.Second)
 	h.start(name, func(k *task) error {
 		k.park(time.Time{}, "probes")
+		e := s.byName()[e.Name]
 		w := h.watches[e.Name]
 		if w == nil { // it has the duty anew: another host may have watched since
 			var err error
@@ -291,8 +296,10 @@ func (h *host) look(e ops.Environment) {
 			}
 			h.watches[e.Name] = w
 		}
-		w.Deliver(k.ctx, s.results(ops.ProbeWatch, func(v *service) bool { return v.env == e.Name }))
-		w.Pass(k.ctx)
+		w.Deliver(k.ctx, s.results(e.Name, e.Probes, ops.ProbeWatch))
+		if len(e.Probes) == 0 || s.chance(10) { // the results are judged as they come
+			w.Pass(k.ctx)
+		}
 		return nil
 	})
 }
@@ -310,7 +317,7 @@ func (h *host) tell() {
 			h.start("outbox", func(k *task) error { return h.outbox.Drain(k.ctx) })
 		}
 	}
-	if s.chance(30) {
+	if s.chance(10) {
 		if err := s.keeper.Look(s.ctx); err != nil {
 			s.fail("look for reminders: %v", err)
 		}
@@ -333,16 +340,8 @@ func (s *simulation) newWatch(k *task, e ops.Environment) (*watch.Watch, error) 
 }
 
 // scan starts a task for every environment that has work and none on this host, as the engines do.
-func (h *host) scan() {
+func (h *host) scan(cycles []ops.Cycle) {
 	s := h.sim
-	cycles, err := s.store.Unfinished(s.ctx)
-	if err != nil {
-		s.fail("list open cycles: %v", err)
-		return
-	}
-	slices.SortStableFunc(cycles, func(a, b ops.Cycle) int { // what holds its slot comes first
-		return compare(b.Status == ops.CycleRunning, a.Status == ops.CycleRunning)
-	})
 	taken := map[string]bool{} // what a host reads first may be old: now and then two try
 	for _, c := range cycles {
 		name := "cycle-" + c.Environment
@@ -410,7 +409,7 @@ func (j journal) Claim(ctx context.Context, owner ops.Owner, id ops.CycleID, pol
 	if err := j.k.before("claims cycle %d", id); err != nil {
 		return ops.Claimed{}, err
 	}
-	j.k.sim.moved[j.k.env] = time.Now()
+	j.k.sim.moved[j.k.env], j.k.read = time.Now(), j.k.sim.clock()
 	return j.Store.Claim(ctx, owner, id, policy, j.k.sim.clock())
 }
 
@@ -436,6 +435,7 @@ func (j journal) Load(ctx context.Context, id ops.CycleID) (ops.Claimed, error) 
 	if err := j.k.before("loads cycle %d", id); err != nil {
 		return ops.Claimed{}, err
 	}
+	j.k.read = j.k.sim.clock()
 	return j.Store.Load(context.WithoutCancel(ctx), id)
 }
 

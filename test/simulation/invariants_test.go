@@ -51,10 +51,12 @@ var rules = []rule{
 	{"nobody is told the same twice", `SELECT 'notices ' || a.id || ' and ' || b.id || ': ' || b.title FROM notifications a JOIN notifications b
 		ON b.id > a.id AND b.kind = a.kind AND b.title = a.title AND b.body = a.body AND b.environment = a.environment AND b.service = a.service
 			AND b.cycle_id IS a.cycle_id AND b.incident_id IS a.incident_id WHERE a.kind <> 'reminder'`},
-	{"a no lasts", `SELECT 'approval ' || b.id || ' asks what approval ' || a.id || ' was denied' FROM approvals a JOIN approvals b
-		ON b.id > a.id AND b.environment = a.environment AND b.facts = a.facts AND b.kind = a.kind AND b.requested_at > a.answered_at AND (b.plan IS NULL OR b.plan_hash = a.plan_hash)
-		WHERE a.status = 'denied' AND a.kind = 'tier' AND a.facts IS NOT NULL
-			AND NOT EXISTS (SELECT 1 FROM approvals y WHERE y.cycle_id = b.cycle_id AND y.status = 'approved' AND y.answered_at > a.answered_at) AND julianday(b.requested_at) < julianday(a.answered_at) + 1`},
+	{"a no lasts", `SELECT 'approval ' || b.id || ' asks about ' || json_extract(f.value, '$.service') || ', and approval ' || a.id || ' was denied'
+		FROM approvals a, json_each(a.facts) f JOIN approvals b ON b.id > a.id AND b.environment = a.environment AND b.kind = a.kind AND b.tier >= a.tier
+			AND b.requested_at > a.answered_at AND (b.plan IS NULL OR b.plan_hash = a.plan_hash) AND instr(b.facts, f.value) > 0
+		WHERE a.status = 'denied' AND a.kind = 'tier' AND julianday(b.requested_at) < julianday(a.answered_at) + 1
+		AND NOT EXISTS (SELECT 1 FROM approvals y, json_each(y.facts) g WHERE y.cycle_id = b.cycle_id AND y.status = 'approved' AND y.answered_at > a.answered_at
+			AND json_extract(g.value, '$.service') = json_extract(f.value, '$.service'))`},
 	{"verified means proven", `SELECT 'cycle ' || c.id || ' is verified by ' || c.verified_by FROM cycles c WHERE c.verified AND c.refuted_at IS NULL AND NOT CASE c.verified_by
 		WHEN 'judge' THEN EXISTS (SELECT 1 FROM sessions s WHERE s.cycle_id = c.id AND s.role = 'judge' AND s.status = 'completed')
 		WHEN 'human' THEN EXISTS (SELECT 1 FROM approvals a WHERE a.cycle_id = c.id AND a.kind = 'review' AND a.status = 'approved')
@@ -66,14 +68,17 @@ var rules = []rule{
 		WHEN 'probe' THEN EXISTS (SELECT 1 FROM checks k WHERE k.cycle_id = c.id AND k.status = 'healthy' AND k.purpose IN ('verify', 'recheck', 'plan', 'reflex'))
 			OR EXISTS (SELECT 1 FROM incident_cycles x JOIN incidents i ON i.id = x.incident_id WHERE x.cycle_id = c.id AND i.resolved_by = 'claudeops')
 		ELSE FALSE END`},
-	{"what was verified was seen to fail", `SELECT 'cycle ' || c.id || ' is verified by probes that saw nothing' FROM cycles c
+	{"what was verified was seen to fail", `SELECT 'cycle ' || c.id || ' is verified by a probe of ' || k.service || ' that saw nothing' FROM cycles c
+		JOIN checks k ON k.cycle_id = c.id AND k.purpose IN ('verify', 'recheck') AND k.status = 'healthy'
 		WHERE c.verified AND c.verified_by = 'probe' AND c.refuted_at IS NULL
-		AND NOT EXISTS (SELECT 1 FROM checks k WHERE k.cycle_id = c.id AND k.status <> 'healthy' AND k.purpose NOT IN ('alert', 'running'))
-		AND NOT EXISTS (SELECT 1 FROM incident_cycles x JOIN incidents i ON i.id = x.incident_id WHERE x.cycle_id = c.id AND i.probe_failed_at IS NOT NULL)`},
-	{"a chain verifies its charge", `SELECT 'cycle ' || c.id || ' verifies ' || k.service FROM cycles c JOIN checks k ON k.cycle_id = c.id AND k.purpose = 'verify'
-		WHERE NOT EXISTS (SELECT 1 FROM json_each((SELECT d.services FROM escalations d WHERE d.cycle_id = c.id AND d.at <= k.at
-			AND d.decision <> 'refused' AND json_array_length(d.services) > 0 ORDER BY d.id DESC LIMIT 1)) v WHERE v.value = k.service)
-		AND EXISTS (SELECT 1 FROM escalations d WHERE d.cycle_id = c.id AND d.at <= k.at AND d.decision <> 'refused' AND json_array_length(d.services) > 0)`},
+		AND NOT EXISTS (SELECT 1 FROM checks b WHERE b.cycle_id = c.id AND b.service = k.service AND b.status <> 'healthy' AND b.purpose NOT IN ('alert', 'running'))
+		AND NOT EXISTS (SELECT 1 FROM incidents i WHERE i.environment = c.environment AND i.service = k.service AND i.probe_failed_at IS NOT NULL)`},
+	{"a chain verifies its charge", `SELECT 'cycle ' || id || ' verifies ' || service || ' after session ' || after FROM (
+		SELECT c.id, k.service, k.after_session_id AS after, COALESCE((SELECT d.services FROM escalations d WHERE d.cycle_id = c.id
+			AND d.session_id < k.after_session_id AND d.decision <> 'refused' AND json_array_length(d.services) > 0 ORDER BY d.id DESC LIMIT 1),
+			CASE WHEN json_extract(c.charge, '$.open') IS NULL THEN json_extract(c.charge, '$.services') END) AS charge
+		FROM cycles c JOIN checks k ON k.cycle_id = c.id AND k.purpose = 'verify')
+		WHERE charge IS NOT NULL AND NOT EXISTS (SELECT 1 FROM json_each(charge) v WHERE v.value = service)`},
 	{"a chain blames its charge", `SELECT 'incident ' || i.id || ' of ' || i.service || ' was called for by cycle ' || c.id FROM incidents i
 		JOIN cycles c ON c.id = i.last_cycle_id WHERE i.called_at IS NOT NULL AND i.service <> '' AND i.class <> 'alert'
 		AND json_extract(c.charge, '$.open') IS NULL AND NOT EXISTS (SELECT 1 FROM json_each(c.charge, '$.services') v WHERE v.value = i.service)
@@ -221,24 +226,25 @@ func (s *simulation) called(v *service) bool {
 	return slices.ContainsFunc(open, func(i ops.Incident) bool { return i.Service == v.name && i.CalledAt != nil })
 }
 
-// launched is told that an agent starts.
-func (s *simulation) launched(k *task, spec ops.SessionSpec) {
+// launched is told that an agent starts, and returns what for.
+func (s *simulation) launched(k *task, spec ops.SessionSpec) (charge []string) {
 	session := spec.Session
 	if s.launches[session.ID] {
 		s.fail("a session starts once: session %d starts again on %s", session.ID, k.host.name)
 	}
 	s.launches[session.ID] = true
-	s.permitted(spec)
 	s.processes[session.Key] = &process{host: k.host, env: spec.Environment, session: session.ID}
+	return s.permitted(k, spec)
 }
 
-// permitted looks whether anything holds all services that a session starts for: trust, or a no to the same outage.
-func (s *simulation) permitted(spec ops.SessionSpec) {
+// permitted looks whether anything holds all services that a session starts for: trust, or a no to the same outage. What was said while
+// the session was being started is heeded by the next one.
+func (s *simulation) permitted(k *task, spec ops.SessionSpec) (services []string) {
 	loaded, err := s.store.Load(s.ctx, spec.Session.CycleID)
 	if err != nil || !spec.Session.Works() {
-		return
+		return nil
 	}
-	services := loaded.Cycle.Charge.Services
+	services = loaded.Cycle.Charge.Services
 	for _, d := range loaded.Journal.Decisions {
 		if d.Verdict != ops.VerdictRefused && len(d.Services) > 0 {
 			services = d.Services
@@ -249,6 +255,7 @@ func (s *simulation) permitted(spec ops.SessionSpec) {
 	if err := errors.Join(err, failed); err != nil {
 		s.fail("read what holds services: %v", err)
 	}
+	lowered = slices.DeleteFunc(lowered, func(l ops.Lowered) bool { return !l.At.Before(k.read) })
 	yes := func(service string, since time.Time) bool {
 		return slices.ContainsFunc(loaded.Journal.Approvals, func(a ops.Approval) bool {
 			return a.Status == ops.ApprovalApproved && a.AnsweredAt.After(since) && slices.ContainsFunc(a.Facts, func(f ops.Fact) bool { return f.Service == service })
@@ -260,17 +267,16 @@ func (s *simulation) permitted(spec ops.SessionSpec) {
 	}
 	for _, name := range services {
 		v := s.service(spec.Environment, name)
+		wrong := ops.FactOf(ops.Check{Service: name, Probe: v.probe, Type: ops.CheckHTTP, Status: ops.Down, Error: v.problem})
 		for _, no := range denials {
-			about := slices.ContainsFunc(no.Facts, func(f ops.Fact) bool { return f.Service == name && f.Class == class(v.problem) })
-			if about && no.Kind == ops.ApprovalTier && spec.Session.Tier >= no.Tier && v.since.Add(s.jumped).Before(*no.AnsweredAt) && !s.setBack && !yes(name, *no.AnsweredAt) {
+			about := slices.Contains(no.Facts, wrong)
+			if about && no.Kind == ops.ApprovalTier && spec.Session.Tier >= no.Tier && v.since.Add(s.jumped).Before(*no.AnsweredAt) &&
+				no.AnsweredAt.Before(k.read) && !s.setBack && !yes(name, *no.AnsweredAt) {
 				s.fail("nothing starts against a no: session %d (%s) starts for %s, and approval %d was denied", spec.Session.ID, spec.Session.Tier, name, no.ID)
 			}
 		}
 	}
-}
-
-func class(problem string) string {
-	return ops.Check{Status: ops.Down, Type: ops.CheckHTTP, Error: problem}.Class()
+	return services
 }
 
 // acted is told that a step of a plan or a reflex is carried out.
@@ -298,7 +304,7 @@ func (s *simulation) rest() {
 		}
 	}
 	for _, v := range s.services {
-		if v.problem != "" && time.Since(v.since) > calm*2/3 && !s.setBack {
+		if v.problem != "" && v.probe != "" && time.Since(v.since) > calm*2/3 && !s.setBack {
 			s.cared(v, open)
 		}
 	}

@@ -29,10 +29,10 @@ var (
 	first     = flag.Bool("first", false, "play no further seed after one that fails")
 )
 
-// The length of a run: events in disorder, then three quarters of an hour in which nothing is killed any more and people answer.
+// The length of a run: events in disorder, then half an hour in which nothing is killed any more and people answer.
 const (
-	events = 400
-	calm   = 45 * time.Minute
+	events = 250
+	calm   = 30 * time.Minute
 )
 
 // simulation is one world with its supervisors.
@@ -53,7 +53,10 @@ type simulation struct {
 	setBack bool          // it jumped back
 	quiet   bool          // the calm at the end
 
-	envs      []ops.Environment
+	reloads, reloaded bool // the configuration may change in this run, and it did
+
+	first     []ops.Environment // as they were configured at the start
+	envs      []ops.Environment // as they are now
 	services  []*service
 	hosts     []*host
 	processes map[string]*process // by session key
@@ -98,17 +101,6 @@ func (s *simulation) byName() map[string]ops.Environment {
 		out[e.Name] = e
 	}
 	return out
-}
-
-func (s *simulation) envOf(id ops.CycleID) string {
-	for _, h := range s.hosts {
-		for _, k := range h.tasks {
-			if k.cycle == id && !k.done {
-				return k.env
-			}
-		}
-	}
-	return s.envs[0].Name
 }
 
 // play is one run. What is broken is returned with the history.
@@ -178,9 +170,10 @@ func (s *simulation) open(path string) {
 	}
 	s.reader.SetMaxOpenConns(1)
 	s.rules, s.marks, s.news = s.prepare(allRules()), s.prepare(newestRows), s.prepare(newNotices)
-	s.jumps = s.chance(30)
+	s.jumps, s.reloads = s.chance(30), s.chance(30)
 	s.envs = append(s.envs, s.newEnvironment("home", "web", "db"))
 	s.envs = append(s.envs, s.newEnvironment("lab", "api"))
+	s.first = slices.Clone(s.envs)
 	s.keeper = &supervisor.Keeper{
 		People: s.store, Policy: func(name string) ops.ApprovalPolicy { return s.byName()[name].Policy.Approval },
 		Answered: func(ops.CycleID) {}, Clock: s.clock, Logger: s.logger,
@@ -226,8 +219,15 @@ func (s *simulation) pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
 	s.leases()
+	cycles, err := s.store.Unfinished(s.ctx)
+	if err != nil {
+		s.fail("list open cycles: %v", err)
+	}
+	slices.SortStableFunc(cycles, func(a, b ops.Cycle) int { // what holds its slot comes first
+		return compare(b.Status == ops.CycleRunning, a.Status == ops.CycleRunning)
+	})
 	for _, n := range s.rand.Perm(len(s.hosts)) {
-		s.hosts[n].tick()
+		s.hosts[n].tick(cycles)
 	}
 }
 
@@ -335,6 +335,8 @@ func (s *simulation) end() {
 	}
 	if s.failure == "" {
 		s.rest()
+	}
+	if s.failure == "" && !s.reloaded { // what was decided under another configuration is decided in another way
 		s.rehearse()
 	}
 }

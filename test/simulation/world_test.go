@@ -25,6 +25,8 @@ type service struct {
 	broke     bool      // it broke after that
 	known     bool      // people were told of its problem, and not of its end
 	fragile   bool      // it breaks again as soon as its cycle says that it is repaired
+	gone      bool      // it was taken out of the configuration
+	probe     string    // the name of its probe; empty: that was taken out
 }
 
 // process is an agent that works.
@@ -87,9 +89,48 @@ func (s *simulation) newEnvironment(name string, services ...string) ops.Environ
 	env.Policy.Watch = env.Watch
 	for _, v := range services {
 		env.Probes = append(env.Probes, ops.ProbeSpec{Service: v, Type: "http", Name: "GET"})
-		s.services = append(s.services, &service{env: name, name: v, since: time.Now()})
+		s.services = append(s.services, &service{env: name, name: v, since: time.Now(), probe: "GET"})
 	}
 	return env
+}
+
+// reload is somebody who takes a service or its probe out of the configuration, has the probe ask something else, or puts all back. Every
+// host reads it when it looks next; cycles that are under way keep what they have.
+func (s *simulation) reload() {
+	v := s.services[s.rand.IntN(len(s.services))]
+	switch alone := v.env != s.envs[0].Name; {
+	case v.gone || v.probe == "":
+		v.gone, v.probe, v.since = false, "GET", time.Now()
+	case s.chance(40) && !alone: // without any service there is no inventory
+		v.gone, v.probe = true, ""
+	case s.chance(50):
+		v.probe = ""
+	default:
+		v.probe = map[string]string{"GET": "HEAD", "HEAD": "GET"}[v.probe]
+	}
+	s.trace("ann configures %s: gone %t, probe %q", v.name, v.gone, v.probe)
+	s.reloaded = true
+	i := slices.IndexFunc(s.envs, func(e ops.Environment) bool { return e.Name == v.env })
+	s.envs[i] = s.configured(s.first[i])
+	for _, h := range s.hosts {
+		delete(h.watches, v.env)
+	}
+}
+
+// configured is an environment without what was taken out of it.
+func (s *simulation) configured(e ops.Environment) ops.Environment {
+	e.Probes, e.Policy.Inventory.Services = nil, slices.Clone(e.Policy.Inventory.Services)
+	gone := func(name string) bool { return s.service(e.Name, name).gone }
+	services := slices.DeleteFunc(e.Policy.Inventory.Services, func(v ops.Service) bool { return gone(v.Name) })
+	for i, v := range services {
+		probe := s.service(e.Name, v.Name).probe
+		services[i].Probed, services[i].DependsOn = probe != "", slices.DeleteFunc(slices.Clone(v.DependsOn), gone)
+		if probe != "" {
+			e.Probes = append(e.Probes, ops.ProbeSpec{Service: v.Name, Type: "http", Name: probe})
+		}
+	}
+	e.Policy.Inventory.Services = services
+	return e
 }
 
 func (s *simulation) service(env, name string) *service {
@@ -121,16 +162,13 @@ func (s *simulation) repaired(env string) {
 }
 
 // results are what probes find now.
-func (s *simulation) results(purpose ops.ProbePurpose, only func(*service) bool) []ops.Check {
+func (s *simulation) results(environment string, specs []ops.ProbeSpec, purpose ops.ProbePurpose) []ops.Check {
 	var out []ops.Check
-	for _, v := range s.services {
-		if only != nil && !only(v) {
-			continue
-		}
+	for _, p := range specs {
 		c := ops.Check{
-			At: s.clock(), Environment: v.env, Purpose: purpose, Service: v.name, Probe: "GET", Type: ops.CheckHTTP, Status: ops.Healthy,
+			At: s.clock(), Environment: environment, Purpose: purpose, Service: p.Service, Probe: describe(p), Type: ops.CheckHTTP, Status: ops.Healthy,
 		}
-		if v.problem != "" {
+		if v := s.service(environment, p.Service); v.problem != "" {
 			c.Status, c.Error = ops.Down, v.problem
 		}
 		out = append(out, c)
@@ -144,9 +182,7 @@ type prober struct{ k *task }
 func (p prober) Run(_ context.Context, environment string, specs []ops.ProbeSpec, purpose ops.ProbePurpose) []ops.Check {
 	p.k.park(time.Time{}, "probes")
 	p.k.sim.trace("%s probes to %s", p.k.name, purpose)
-	return p.k.sim.results(purpose, func(v *service) bool {
-		return v.env == environment && slices.ContainsFunc(specs, func(p ops.ProbeSpec) bool { return p.Service == v.name })
-	})
+	return p.k.sim.results(environment, specs, purpose)
 }
 
 // probing says what probe results mean, as the daemon does.
@@ -188,8 +224,8 @@ func (a agent) Run(ctx context.Context, spec ops.SessionSpec, rec ops.Recorder) 
 	if err := rec.Started(ctx, 4711, "1"); err != nil {
 		return ops.RunResult{Err: err.Error()}
 	}
-	s.launched(k, spec)
-	k.park(time.Now().Add(time.Duration(5+s.rand.IntN(400))*time.Second), "works in session %d", id)
+	charge := s.launched(k, spec)
+	k.park(time.Now().Add(time.Duration(5+s.rand.IntN(240))*time.Second), "works in session %d", id)
 	delete(s.processes, spec.Session.Key)
 	if ctx.Err() != nil {
 		var stop *ops.StopError
@@ -197,7 +233,7 @@ func (a agent) Run(ctx context.Context, spec ops.SessionSpec, rec ops.Recorder) 
 		s.trace("%s session %d is stopped: %v", k.name, id, context.Cause(ctx))
 		return ops.RunResult{ExitCode: ops.Ptr(130), Stop: stop.Cause, StopWhy: stop.Why, Figures: s.costs(spec), CLISessionID: fmt.Sprint("talk-", id)}
 	}
-	out := s.plays(k, spec)
+	out := s.plays(k, spec, charge)
 	if err := rec.Lines(ctx, []ops.Line{{At: s.clock(), Text: "{}"}}); err != nil {
 		return ops.RunResult{Err: err.Error(), Stop: ops.StopJournal, Figures: out.Figures}
 	}
@@ -217,7 +253,7 @@ func (s *simulation) costs(spec ops.SessionSpec) ops.Figures {
 const turnUSD = 0.05
 
 // plays is what a session does and says.
-func (s *simulation) plays(k *task, spec ops.SessionSpec) ops.RunResult {
+func (s *simulation) plays(k *task, spec ops.SessionSpec, charge []string) ops.RunResult {
 	session := spec.Session
 	out := ops.RunResult{ExitCode: ops.Ptr(0), ResultRead: true, CLISessionID: fmt.Sprint("talk-", session.ID), Figures: s.costs(spec)}
 	if session.Role == ops.RoleJudge {
@@ -243,13 +279,13 @@ func (s *simulation) plays(k *task, spec ops.SessionSpec) ops.RunResult {
 		s.trace("%s session %d gives no usable outcome", k.name, session.ID)
 		return out
 	}
-	v := s.finds(session)
+	v := s.finds(spec.Environment, charge)
 	kind := s.says(session.Tier, v)
 	text := strings.ReplaceAll(report.OutcomeExample(session.Tier, kind), "grafana", v.name)
 	text = strings.ReplaceAll(text, "postgres", v.name+"-store")
 	text = strings.ReplaceAll(text, "HTTP 502 Bad Gateway", v.problem)
-	if kind == ops.OutcomeEscalate && s.chance(40) {
-		text = s.withPlan(text, v)
+	if kind == ops.OutcomeEscalate {
+		text = s.hands(text, v)
 	}
 	if kind == ops.OutcomeNeedsHuman && s.chance(40) { // what no probe can see
 		text = strings.NewReplacer(`"check_type":"http"`, `"check_type":"service"`, v.problem, "the disk is dying").Replace(text)
@@ -259,21 +295,24 @@ func (s *simulation) plays(k *task, spec ops.SessionSpec) ops.RunResult {
 	return out
 }
 
-// finds is the service that a session reports on: one of its environment that does not work, else any.
-func (s *simulation) finds(session ops.Session) *service {
-	env := s.envOf(session.CycleID)
-	var all, bad []*service
-	for _, v := range s.services {
-		if v.env == env {
-			if all = append(all, v); v.problem != "" {
-				bad = append(bad, v)
-			}
-		}
+// finds is the service that a session reports on: mostly one of its charge, else one that does not work, else any.
+func (s *simulation) finds(env string, charge []string) *service {
+	at := func(is func(*service) bool) []*service {
+		return slices.DeleteFunc(slices.Clone(s.services), func(v *service) bool { return v.env != env || !is(v) })
 	}
-	if len(bad) > 0 {
-		return bad[0]
+	bad := func(v *service) bool { return v.problem != "" }
+	mine := func(v *service) bool { return slices.Contains(charge, v.name) }
+	found := at(func(v *service) bool { return bad(v) && mine(v) })
+	if len(found) == 0 && s.chance(50) {
+		found = at(mine)
 	}
-	return all[s.rand.IntN(len(all))]
+	if len(found) == 0 || s.chance(20) {
+		found = append(found, at(bad)...)
+	}
+	if len(found) == 0 {
+		found = at(func(*service) bool { return true })
+	}
+	return found[s.rand.IntN(len(found))]
 }
 
 // says is how a session ends. A higher tier repairs more often than not, and lies at times.
@@ -300,16 +339,26 @@ func (s *simulation) says(tier ops.Tier, v *service) ops.OutcomeKind {
 	return ops.OutcomeEscalate
 }
 
-// withPlan adds a plan of two actions to a handoff.
-func (s *simulation) withPlan(text string, v *service) string {
+// hands adds to a handoff a plan of two actions, and what else does not work.
+func (s *simulation) hands(text string, v *service) string {
 	var o ops.Outcome
 	if err := json.Unmarshal([]byte(text), &o); err != nil || o.Handoff == nil {
 		return text
 	}
-	for _, action := range []string{"restart", "clear"} {
-		o.Handoff.Plan = append(o.Handoff.Plan, ops.PlanStep{
-			Service: v.name, Action: action, Reason: "it hangs since the last change", Effect: "it answers again", Back: "none",
-		})
+	if s.chance(40) {
+		for _, action := range []string{"restart", "clear"} {
+			o.Handoff.Plan = append(o.Handoff.Plan, ops.PlanStep{
+				Service: v.name, Action: action, Reason: "it hangs since the last change", Effect: "it answers again", Back: "none",
+			})
+		}
+	}
+	for _, other := range s.services {
+		if other != v && other.env == v.env && other.problem != "" && s.chance(40) {
+			o.Handoff.ServicesAffected = append(o.Handoff.ServicesAffected, other.name)
+			o.Handoff.CheckResults = append(o.Handoff.CheckResults, ops.CheckResult{
+				Service: other.name, CheckType: ops.CheckHTTP, Status: ops.Down, Error: other.problem,
+			})
+		}
 	}
 	raw, err := json.Marshal(o)
 	if err != nil {
@@ -401,16 +450,18 @@ func (s *simulation) people() {
 			_, err := s.store.RequestCancel(s.ctx, c.ID, "not now", s.clock())
 			s.said(err, "cancels cycle %d", c.ID)
 		}
-	case n < 9:
+	case n < 8 && s.reloads:
+		s.reload()
+	case n < 10:
 		v := s.services[s.rand.IntN(len(s.services))]
-		if n == 8 {
+		if n == 9 {
 			to := []ops.Trust{ops.TrustWatch, ops.TrustSuggest, ops.TrustAsk}[s.rand.IntN(3)]
 			l := ops.Lowered{Environment: v.env, Service: v.name, Level: to, Reason: "not alone", By: "ann", At: s.clock()}
 			s.said(s.store.SetTrust(s.ctx, s.byName()[v.env].Policy, l), "trusts %s with %s", v.name, to)
 			return
 		}
 		_, err := s.store.AddSilence(s.ctx, ops.Silence{
-			Environment: v.env, Service: v.name, Reason: "work", Author: "ann", CreatedAt: s.clock(), Until: s.clock().Add(30 * time.Minute),
+			Environment: v.env, Service: v.name, Reason: "work", Author: "ann", CreatedAt: s.clock(), Until: s.clock().Add(15 * time.Minute),
 		})
 		s.said(err, "silences %s", v.name)
 	}
