@@ -249,6 +249,7 @@ func (w *Watch) endResolved(ctx context.Context, env *environment, picture healt
 func (w *Watch) releaseEnded(ctx context.Context, env *environment, picture health.Picture, open []ops.Incident) {
 	inhibited := health.Inhibited(picture, env.grouping, env.judged)
 	free := func(v health.State) bool { return v.Failing() && !inhibited(v) }
+	seen := func(v health.State) bool { return free(v) && v.Last.Purpose != ops.ProbeAlert }
 	owned := map[string]bool{}
 	for _, o := range open {
 		owned[o.Service] = owned[o.Service] || inHands(o, env.judged)
@@ -265,7 +266,7 @@ func (w *Watch) releaseEnded(ctx context.Context, env *environment, picture heal
 		var left, kept []string
 		for _, name := range c.Services {
 			sent := len(c.Handed) == 0 && (cycle.Trigger == ops.TriggerProbe || cycle.Trigger == ops.TriggerAlert)
-			worked := cycle.Status != ops.CycleSuppressed && !failsOn && (sent || slices.Contains(c.Handed, name))
+			worked := cycle.Status != ops.CycleSuppressed && !(failsOn && env.has(name, seen)) && (sent || slices.Contains(c.Handed, name))
 			if worked || owned[name] || !env.has(name, free) {
 				kept = append(kept, name)
 			} else {
