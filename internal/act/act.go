@@ -341,6 +341,9 @@ func (r *Runner) tell(spec ops.ActionSpec, run ops.ActionRun, result store.Actio
 		what = fmt.Sprintf("the undo of %s of %s (action %d)", run.Action, run.Service, run.UndoOf)
 	}
 	event := ops.Event{At: r.o.Clock(), Level: ops.LevelInfo, Verb: ops.VerbActionEnded, Message: ops.Render(what + " is done")}
+	if run.UndoOf != 0 {
+		event.Verb = ops.VerbActionUndone
+	}
 	if result.Status != ops.ActionDone {
 		event.Level, event.Message = ops.LevelWarning, ops.Render(fmt.Sprintf("%s %s: %s", what, result.Status, result.Error))
 	}
@@ -358,11 +361,11 @@ func (r *Runner) tell(spec ops.ActionSpec, run ops.ActionRun, result store.Actio
 		say(ops.LevelCritical, notice.ActionNotUndone(run, result.Status, result.Error))
 	case len(worse) > 0 && !spec.Undoable():
 		text := fmt.Sprintf("%s made things worse and has no way back. Worse than before: %s", what, strings.Join(worse, ", "))
-		events = append(events, ops.Event{At: r.o.Clock(), Level: ops.LevelCritical, Verb: ops.VerbActionEnded, Message: ops.Render(text)})
+		events = append(events, ops.Event{At: r.o.Clock(), Level: ops.LevelCritical, Verb: ops.VerbActionWorsened, Message: ops.Render(text)})
 		say(ops.LevelCritical, notice.ActionWorse(run, worse))
 	case len(worse) > 0:
-		text := fmt.Sprintf("%s made things worse: %s. It is undone", what, strings.Join(worse, ", "))
-		events = append(events, ops.Event{At: r.o.Clock(), Level: ops.LevelWarning, Verb: ops.VerbActionEnded, Message: ops.Render(text)})
+		text := fmt.Sprintf("%s made things worse: %s. It is being undone", what, strings.Join(worse, ", "))
+		events = append(events, ops.Event{At: r.o.Clock(), Level: ops.LevelWarning, Verb: ops.VerbActionWorsened, Message: ops.Render(text)})
 	}
 	return events, notices
 }

@@ -57,6 +57,8 @@ const (
 	VerbActionRefused        Verb = "action.refused"
 	VerbActionSkipped        Verb = "action.skipped"
 	VerbActionStarted        Verb = "action.started"
+	VerbActionUndone         Verb = "action.undone"
+	VerbActionWorsened       Verb = "action.worsened"
 	VerbAgentReported        Verb = "agent.reported"
 	VerbAlertChanged         Verb = "alert.changed"
 	VerbAlertDisputed        Verb = "alert.disputed"
@@ -162,6 +164,8 @@ func Verbs() []VerbDoc { //nolint:funlen // a table
 		{VerbActionRefused, EventAction, "an action was not run, and why"},
 		{VerbActionSkipped, EventAction, "steps of an approved plan were left out, because they were no longer needed or something held them"},
 		{VerbActionStarted, EventAction, "the supervisor begins a step of an approved plan or of a reflex"},
+		{VerbActionUndone, EventAction, "the undo of an action has ended: done or failed"},
+		{VerbActionWorsened, EventAction, "an action made its service or one that depends on it worse; where there is a way back, it is taken"},
 		{VerbAgentReported, EventAgent, "an agent reported something that people should know"},
 		{VerbAlertChanged, EventAlert, "an alert from outside began, changed or ended"},
 		{VerbAlertDisputed, EventAlert, "an alert fires although our own probes find the service healthy, or the other way round"},

@@ -270,6 +270,7 @@ func (s *Acts) EndAction(ctx context.Context, owner ops.Owner, in ActionResult) 
 func recordActionNews(ctx context.Context, tx db.Querier, r ops.ActionRun, events []ops.Event, notices []ops.Notice, at time.Time) error {
 	for _, e := range events {
 		e.Environment, e.Service, e.CycleID, e.SessionID = r.Environment, r.Service, r.CycleID, r.SessionID
+		e.Subject = ops.About(ops.SubjectAction, r.ID)
 		if err := insertEvent(ctx, tx, e, at); err != nil {
 			return err
 		}
