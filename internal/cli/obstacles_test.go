@@ -103,7 +103,7 @@ func TestAFilterThatNothingMatchesIsRefused(t *testing.T) {
 		{"sessions list --status nonsense", "queued, running, completed, failed, timed_out, cancelled, interrupted or partial"},
 		{"sessions list --tier 4", "1, 2 or 3"},
 		{"events --level loud", "info, warning or critical"},
-		{"events --kind party", "agent, approval, audit"},
+		{"events --kind party", "agent, alert, approval, audit"},
 		{"notify list --status nonsense", "pending, sent, dead or skipped"},
 	} {
 		if code, _, stderr := call(machine(t), strings.Fields(tc.words)...); code != exitUsage || !strings.Contains(stderr, tc.says) {
