@@ -183,7 +183,7 @@ func TestBannersDisappearByThemselves(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.wait("nobody is asked any more", `!document.querySelector('main').innerText.includes('waiting for your approval')`)
-	b.sees("ana denied Tier 3 for web: not now")
+	b.sees("ana denied Tier 3", "not now")
 	b.same()
 }
 
