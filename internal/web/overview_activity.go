@@ -71,7 +71,7 @@ func (a activity) start(c ops.Cycle, person string) (activityView, bool) {
 	case ops.TriggerScheduled:
 		who, view.Badge.Icon = "The schedule", "clock"
 	case ops.TriggerManual, ops.TriggerAPI:
-		who, view.Badge.Icon = capital(plain(cmp.Or(person, "somebody"))), "user"
+		who, view.Badge.Icon = begins(plain(cmp.Or(person, "Somebody")), person), "user"
 	case ops.TriggerAlert, ops.TriggerProbe:
 		return view, false
 	default:
@@ -113,10 +113,18 @@ func (a activity) event(e ops.Event) (activityView, bool) {
 		view.Service = "" // the sentence names it
 	}
 	if view.Service == "" {
-		message = capital(message)
+		message = begins(message, e.Actor.Name)
 	}
 	view.Text = clamp(message, longActivity)
 	return view, true
+}
+
+// begins begins a sentence, which a person's own name does as it is written.
+func begins(text, person string) string {
+	if person != "" && person != nameOperator && person != nameReader {
+		return text
+	}
+	return capital(text)
 }
 
 // capital begins a sentence with a capital letter.
