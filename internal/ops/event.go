@@ -112,7 +112,4 @@ func (r Rendered) Words() string { return r.text }
 func (r Rendered) MarshalText() ([]byte, error) { return []byte(r.text), nil }
 
 // UnmarshalText reads it from a row.
-func (r *Rendered) UnmarshalText(text []byte) error {
-	r.text = string(text)
-	return nil
-}
+func (r *Rendered) UnmarshalText(text []byte) error { r.text = string(text); return nil }

@@ -117,7 +117,7 @@ func (f Facts) byPerson(s Service) (state, bool) {
 		if i.Status == ops.IncidentSnoozed {
 			d.parts = []Part{text("snoozed until "), at(*i.SnoozedUntil), text(", agents stopped")}
 		} else {
-			d.parts = []Part{text("acknowledged by %s, agents stopped", Person(i.AcknowledgedBy))}
+			d.parts = []Part{text("acknowledged by %s, agents stopped", cmp.Or(i.AcknowledgedBy, "an operator"))}
 		}
 		return d, true
 	}
@@ -135,11 +135,6 @@ func (f Facts) denied(s Service) (state, bool) {
 		}
 	}
 	return state{}, false
-}
-
-// Person names the sender of a request in a sentence.
-func Person(recorded string) string {
-	return cmp.Or(recorded, "an operator")
 }
 
 // held says why the watch starts no cycle for a service. The watch may have ended: then its last words are not repeated.
