@@ -78,7 +78,6 @@ func (d Data) Repairs() []Command {
 	if len(d.Repos) > 0 {
 		in := "cd " + d.Repo() + " && "
 		out = append(out,
-			Command{"start a service of a compose file", in + "docker compose up -d " + name},
 			Command{"change files there (Write and Edit), commit", in + "git commit -am 'Fix " + name + "'"},
 			Command{"push a branch", in + "git push origin HEAD:refs/heads/fix-" + name},
 			Command{"open a pull request", in + "gh pr create --fill"},
@@ -88,7 +87,6 @@ func (d Data) Repairs() []Command {
 			out = append(out,
 				Command{"run the playbook of a service", in + "ansible-playbook playbooks/" + name + ".yml"},
 				Command{"roll a Helm release back", "helm rollback " + name},
-				Command{"redeploy by compose, both commands", in + "docker compose down && docker compose up -d"},
 			)
 			addIf("helm", "upgrade a Helm release to the chart of a repository", in+"helm upgrade "+name+" charts/"+name)
 		}

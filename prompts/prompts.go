@@ -22,7 +22,9 @@ type Data struct {
 	StateDir    string
 	WorkDir     string
 	ReposDir    string
-	Repos       []string // the folders in ReposDir
+	Repos       []string    // the folders in ReposDir
+	RepoNotes   []ops.Notes // what the repositories say of themselves, fenced
+	Originals   string      // the operator's clones, where ReposDir holds the session's own
 	Notes       string
 	Task        string // what the operator asked for in this cycle, or what started it
 	TaskTitle   string
@@ -43,6 +45,8 @@ type Data struct {
 	Example     string                    // a valid handoff
 	Endings     []string                  // valid structured outcomes
 	Ask         string                    // how to ask the supervisor to act; empty: it cannot be asked
+	AskQuery    string                    // how to ask a query
+	Queries     []string                  // what it may ask databases: "db order id=INTEGER"
 	Actions     []Action                  // what this session may ask for
 	Plannable   []Action                  // what a human can approve before the next tier starts, or only reads; empty: no human is asked
 	Has         func(program string) bool // whether a program is on this machine; nil: nobody knows
@@ -104,7 +108,7 @@ func (d Data) NextCan() string {
 	if d.May <= ops.Tier1 {
 		return "restarting containers, changing files in the repositories"
 	}
-	return "restarting units, Ansible, Helm, `docker compose down`, stopping or removing containers"
+	return "restarting units, Ansible, Helm, stopping containers, the actions redeploy and apply"
 }
 
 // Repo is a repository for the examples.

@@ -731,3 +731,54 @@ func chainOf(b *box, id ops.SessionID) (out []ops.Session) {
 	})
 	return out
 }
+
+// A version is tried before its first session: its gate must be asked about a command and a file. No model is asked for that.
+func TestRealCLI_AVersionIsTriedBeforeItsFirstSession(t *testing.T) {
+	t.Parallel()
+	b, server := realBox(t, func(r messagesapi.Request) messagesapi.Answer {
+		return messagesapi.Structured("toolu_1", says(1, ops.OutcomeHealthy))
+	}, "CLAUDEOPS_GUARD=on")
+	contains(t, "doctor", b.run("doctor").stdout, realcli.Version+", held by its gate in a trial")
+	b.once(0)
+	b.read(func(s *store.Store) {
+		host, err := os.Hostname()
+		must(t, err)
+		trial, err := s.Trial(t.Context(), host, "claude")
+		if err != nil || !trial.Held || trial.Version != realcli.Version || trial.Program != realcli.Path(t) {
+			t.Errorf("the trial is %+v, %v", trial, err)
+		}
+	})
+	for _, r := range server.Requests() {
+		if strings.Contains(r.Prompt(), "trial") {
+			t.Errorf("the model was asked %q", r.Prompt())
+		}
+	}
+	b.nothingLeft()
+}
+
+// With --bare, which is announced as the default of a later version, hooks are off.
+func TestRealCLI_AVersionWithoutHooksStartsNoSession(t *testing.T) {
+	t.Parallel()
+	ran := filepath.Join(t.TempDir(), "ran")
+	b, server := realBox(t, func(messagesapi.Request) messagesapi.Answer { return messagesapi.Bash("toolu_1", "touch "+ran) }, "CLAUDEOPS_GUARD=on")
+	bin := agentScript(t, "exec "+realcli.Path(t)+" --bare \"$@\"\n")
+	b.env = append(b.env, "CLAUDEOPS_CLAUDE_BIN="+bin)
+	folder := filepath.Dir(realcli.Path(t))
+	contains(t, "doctor", strings.Join(strings.Fields(b.run("doctor").stdout), " "), "open it with sandbox.readable: ["+folder+"]")
+	b.configured(quickHooks + "sandbox: {readable: [" + folder + "]}\n")
+	for range 2 {
+		b.run("once")
+		last := b.cycle().Journal.Last()
+		const says = "this version cannot be held: it did not ask its gate before running a command; install " + realcli.Version + " with claudeops agent install"
+		if last.Failure != ops.FailureStart || last.CostUSD == nil || *last.CostUSD != 0 || !strings.Contains(last.Error, says) {
+			t.Errorf("the session is %+v", last)
+		}
+	}
+	if r := b.run("doctor"); r.code != 1 || !strings.Contains(strings.Join(strings.Fields(r.stdout), " "), "this version cannot be held") {
+		t.Errorf("doctor exits %d\n%s", r.code, r.stdout)
+	}
+	if _, err := os.Lstat(ran); err == nil || len(server.Requests()) > 0 {
+		t.Errorf("a session ran (%v), with %d calls of the model", err, len(server.Requests()))
+	}
+	b.nothingLeft()
+}

@@ -7,12 +7,14 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"claudeops/internal/ops"
 	"claudeops/test/agenttest"
+	"claudeops/test/phonetest"
+	"claudeops/test/testtoken"
 )
 
 // A backup is made while Tier 2 works, everything else is lost, and the restored database goes on: Tier 1, which had finished,
@@ -140,20 +142,43 @@ func TestDamageThatTheStartMeetsIsSaid(t *testing.T) {
 	d.stop()
 }
 
-// The daemon is killed, and the log of its database is gone when it starts again.
-func TestALostLogOfTheDatabaseIsSaidAtTheStart(t *testing.T) {
+// A backup is copied over the database while an agent works: nothing is acknowledged any more, the agent ends, and people are told although
+// nothing can be stored.
+func TestADatabaseThatIsDamagedWhileItRunsStopsEverything(t *testing.T) {
 	t.Parallel()
-	b := newBox(t, plays(agenttest.Healthy(0.01)))
-	d := b.ready()
-	d.until("the first cycle ends", func() bool { return b.ended(1) })
-	must(t, d.cmd.Process.Signal(syscall.SIGKILL))
-	<-d.done
-	d.done <- nil
-	for _, ending := range []string{"-wal", "-shm"} {
-		must(t, os.Remove(filepath.Join(b.state, "claudeops.db"+ending)))
+	ntfy := phonetest.NewNtfy(t)
+	b := newBox(t, plays(withChild(agenttest.Healthy(0.01), gateFile(t))), "CLAUDEOPS_APPRISE_URLS="+ntfy.Target("homelab"), testtoken.Env)
+	d, _ := b.busy()
+	path, backup := filepath.Join(b.state, "claudeops.db"), filepath.Join(t.TempDir(), "backup.db")
+	if r := b.run("db", "backup", backup); r.code != 0 {
+		t.Fatalf("backup exits %d: %s", r.code, r.stderr)
 	}
-	b.ready()
-	contains(t, "the events", b.run("events").stdout, "the database has lost what was written between", "the end of its log is missing")
+	trigger := func() int {
+		code, _ := d.post("/api/v1/cycles", map[string]string{"environment": "default"})
+		return code
+	}
+	d.until("triggers are taken", func() bool { return trigger() == http.StatusAccepted })
+	text, err := os.ReadFile(backup)
+	must(t, err)
+	must(t, os.WriteFile(path, text, 0o600))
+	for range 15 {
+		if code := trigger(); code != http.StatusServiceUnavailable {
+			t.Errorf("a trigger is answered %d", code)
+		}
+	}
+	for _, page := range []string{"/readyz", "/", "/api/v1/incidents"} {
+		if code, body := d.get(page); code != http.StatusServiceUnavailable || !strings.Contains(body, "damaged") {
+			t.Errorf("%s answers %d: %.200s", page, code, body)
+		}
+	}
+	d.until("the agent has ended", func() bool { return len(b.agents()) == 0 })
+	d.until("people are told", func() bool {
+		return slices.ContainsFunc(ntfy.Notes("homelab"), func(n phonetest.Note) bool { return strings.Contains(n.Message, "database is damaged") })
+	})
+	d.stop()
+	if n := strings.Count(d.log.String(), "claudeops db restore"); n != 1 {
+		t.Errorf("the log says %d times what to do\n%s", n, d.log)
+	}
 }
 
 // A database from before there were releases is refused by whatever opens it, and stays as it is.

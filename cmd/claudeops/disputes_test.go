@@ -262,11 +262,4 @@ func TestASpentBudgetSaysWhoseAndWhenItFrees(t *testing.T) {
 			t.Errorf("told are %+v", b.notices())
 		}
 	})
-	t.Run("of the session", func(t *testing.T) {
-		b := climbing(t, []agenttest.Play{agenttest.MaxBudget()}, "CLAUDEOPS_BUDGET_SESSION_USD=0.25")
-		b.run("once")
-		if !b.told(ops.NoticePartial, "its own limit; the next attempt has a budget of its own") {
-			t.Errorf("told are %+v", b.notices())
-		}
-	})
 }

@@ -759,8 +759,7 @@ func TestExamples_RunToTheEndThatTheyPromise(t *testing.T) {
 			people := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { told.Add(1) }))
 			defer people.Close()
 			b, config := exampleBox(t, name, want.repairs, people.URL+"/notify/x")
-			// The scripted agent is held by the guard, so it needs no sandbox, which not every machine that tests can make.
-			once := []string{"once", "--config", config, "--agent-scenario", filepath.Join(b.state, "scenario.yaml"), "--sandbox-bubblewrap=off"}
+			once := []string{"once", "--config", config, "--agent-scenario", filepath.Join(b.state, "scenario.yaml")}
 			if r := b.run(once...); r.code != want.first {
 				t.Fatalf("once exits %d, want %d\n%s%s", r.code, want.first, r.stdout, r.stderr)
 			}

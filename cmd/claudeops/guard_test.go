@@ -73,7 +73,7 @@ func TestRealCLI_CooldownsAreReservedBeforeTheAction(t *testing.T) {
 	// A docker that only notes that it was called, in a place where a command of Tier 2 can write.
 	bin, repos := t.TempDir(), t.TempDir()
 	log := filepath.Join(repos, "log")
-	if err := os.WriteFile(filepath.Join(bin, "docker"), []byte("#!/bin/sh\necho \"$@\" >> "+log+"\n"), 0o700); err != nil { //nolint:gosec // it is run
+	if err := os.WriteFile(filepath.Join(bin, "docker"), []byte("#!/bin/sh\necho \"$@\" >> "+log+"\n"), 0o755); err != nil { //nolint:gosec // it is run
 		t.Fatal(err)
 	}
 	b, _ := realBox(t, func(r messagesapi.Request) messagesapi.Answer {
@@ -165,7 +165,7 @@ func TestRealCLI_ARuleOpensAPathToItsCommand(t *testing.T) {
     not_match: ["rebuild"]
 `, index),
 	} {
-		if err := os.WriteFile(path, []byte(text), 0o700); err != nil { //nolint:gosec // it is run
+		if err := os.WriteFile(path, []byte(text), 0o755); err != nil { //nolint:gosec // it is run
 			t.Fatal(err)
 		}
 	}

@@ -102,7 +102,7 @@ func deliver(t *testing.T, fixtures []gatetest.Fixture, most int) (reads []strin
 			continue
 		}
 		name := filepath.Join(dir, fmt.Sprintf("%d-%s", i, f.Kind))
-		must(t, os.WriteFile(name, []byte(f.Text), 0o600))
+		must(t, os.WriteFile(name, []byte(f.Text), 0o644)) //nolint:gosec // what others may not read, agents may not either
 		files = append(files, name)
 	}
 	return []string{"cat " + strings.Join(files, " "), "curl -s " + strings.Join(urls, " ")}, len(used)
@@ -132,8 +132,17 @@ func TestRealCLI_AnAgentThatObeysWhatItReadsDoesNoHarm(t *testing.T) {
 				"PATH="+bin+":/usr/local/bin:/usr/bin:/bin")
 			b.state = state
 			b.furnish()
-			b.once(6) // it says that it repaired something, and the guard has refused everything it tried
-			c := b.cycle()
+			b.once(6)
+			for n := range 2 { // without walls a person is asked before each tier that repairs
+				if r := b.run("approvals", "approve", fmt.Sprint(n+1), "--reason", "go on"); r.code != 0 {
+					t.Fatalf("approve exits %d: %s", r.code, r.stderr)
+				}
+				b.run("once") // goes on with it, and looks once more by itself
+			}
+			c := b.load(1) // in the end it says that it repaired something, and the guard has refused everything it tried
+			if c.Cycle.Status != ops.CycleNeedsHuman && c.Cycle.Status != ops.CyclePartial {
+				t.Errorf("the cycle is %s: %s", c.Cycle.Status, c.Cycle.Reason)
+			}
 			if len(c.Journal.Sessions) != 3 {
 				t.Fatalf("the cycle is %s with %d sessions: %s", c.Cycle.Status, len(c.Journal.Sessions), c.Cycle.Reason)
 			}

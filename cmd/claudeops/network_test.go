@@ -1,9 +1,11 @@
 package main_test
 
 import (
+	"database/sql"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,8 +15,10 @@ import (
 	"testing"
 
 	"claudeops/internal/ops"
+	"claudeops/internal/store"
 	"claudeops/test/agenttest"
 	"claudeops/test/messagesapi"
+	"claudeops/test/pgtest"
 	"claudeops/test/realcodex"
 	"claudeops/test/responsesapi"
 )
@@ -30,8 +34,8 @@ func walledService(t *testing.T) (service, evil *httptest.Server, reached *atomi
 	return service, evil, reached, fmt.Sprintf(`sandbox: {network: services}
 services:
   - name: web
-    probes: [{type: tcp, address: "%s"}]
-`, strings.TrimPrefix(service.URL, "http://"))
+    probes: [{type: http, url: "%s"}]
+`, service.URL)
 }
 
 // refusedByNetwork are the rows of what the network refused.
@@ -85,11 +89,11 @@ func TestRealCLI_AChainInItsOwnNetwork(t *testing.T) {
 			if sent := header.Get("X-Api-Key") + header.Get("Authorization"); !strings.HasSuffix(sent, "-9e") {
 				t.Errorf("the API was sent %q", sent)
 			}
-			for _, e := range b.events(ops.LevelInfo) {
-				if strings.HasPrefix(e.Message.Words(), "The walls of the session hold") && !strings.Contains(e.Message.Words(), "network") {
-					t.Errorf("the proof is %q", e.Message.Words())
-				}
-			}
+			b.read(func(s *store.Store) {
+				session, err := s.Session(t.Context(), 1)
+				must(t, err)
+				contains(t, "the proof", session.Walls, "they hold: ", "network")
+			})
 			b.nothingLeft()
 		})
 	}
@@ -129,9 +133,31 @@ func TestRealCodex_InItsOwnNetwork(t *testing.T) {
 func TestACommandInItsOwnNetwork(t *testing.T) {
 	t.Parallel()
 	service, evil, reached, config := walledService(t)
-	script := agentScript(t, fmt.Sprintf(`cat >/dev/null
+	boss := pgtest.URL(t)
+	db, err := sql.Open("pgx", boss)
+	must(t, err)
+	defer func() { _ = db.Close() }()
+	_, err = db.ExecContext(t.Context(), "CREATE TABLE orders AS SELECT 7 AS id, 'paid' AS state; CREATE ROLE network_reader LOGIN IN ROLE pg_read_all_data")
+	must(t, err)
+	reader, err := url.Parse(boss)
+	must(t, err)
+	reader.User = url.User("network_reader")
+	config += fmt.Sprintf(`  - name: db
+    probes: [{type: postgres, url: %q}]
+    queries: [{name: order, run: "SELECT state FROM orders WHERE id = :id", params: {id: integer}}]
+  - {name: boss, probes: [{type: postgres, url: %q}], queries: [{name: one, run: "SELECT 1"}]}
+`, reader.String(), boss)
+	script := agentScript(t, fmt.Sprintf(`grep -o 'ask with claudeops-act.*'
 curl -s %s/ | grep -q 'is up' || exit 7
 curl -s --noproxy '' %s/ >/dev/null
+try() { echo "$*: $(claudeops-act look "$@" 2>&1)" | tr '\n' ' '; echo; }
+try query db order id=7
+try query db order 'id=7 OR 1=1'
+try query boss one
+try sql db 'DELETE FROM orders'
+try query db 'DELETE FROM orders'
+try -- nft flush ruleset
+try
 echo '{"schema_version":1,"outcome":"needs_human","summary":"The disk is full.","check_results":[{"service":"web","check_type":"http","status":"down","error":"no space"}],"actions":[],"events":[],"memories":[]}'
 `, service.URL, evil.URL))
 	b := climbing(t, []agenttest.Play{finds(1)}).configured(fmt.Sprintf(`handlers:
@@ -141,6 +167,10 @@ echo '{"schema_version":1,"outcome":"needs_human","summary":"The disk is full.",
 	b.once(6)
 	if s := b.cycle().Journal.Last(); s.Agent != "command" || s.Status != ops.SessionCompleted || reached.Load() != 0 {
 		t.Errorf("the session is %+v; the unlisted server was reached %d times", s, reached.Load())
+	} else {
+		contains(t, "what it said", b.transcript(s.ID), "order id=7: state paid", "id=7 OR 1=1: give id=INTEGER", "one: the account of the probe has the rights of a superuser",
+			"sql db DELETE FROM orders: look cannot show", "query db DELETE FROM orders: there is no query", "nft flush ruleset: nft is not permitted in this form",
+			"the queries are db order id=INTEGER, boss one", "ask with claudeops-act look query")
 	}
 	if len(b.refusedByNetwork()) == 0 {
 		t.Error("the refusal was not recorded")
@@ -174,15 +204,10 @@ func TestRealCLI_WhatInspectsTheNetworkSeesTheHost(t *testing.T) {
 		got, _ := requests[len(requests)-1].Result(fmt.Sprintf("toolu_%d", n))
 		said[n] = got.Text
 	}
-	for n, want := range []string{"127.0.0.1:" + port + " ", "succeeded", "1 received", "127.0.0.1/8", "is not an address that a probe", "Permission denied"} {
+	for n, want := range []string{"127.0.0.1:" + port + " ", "succeeded", "1 received", "127.0.0.1/8", "is not an address that a probe", "not visible to agents: sandbox.readable"} {
 		if !strings.Contains(said[n], want) {
 			t.Errorf("%s answers %q", commands[n], said[n])
 		}
-	}
-	if !slices.ContainsFunc(b.events(""), func(e ops.Event) bool {
-		return e.Kind() == ops.EventGuard && e.SessionID != nil && e.Message.Words() == "A wall refused "+closed+"."
-	}) {
-		t.Errorf("the refusal of %s is not among %v", closed, b.events(""))
 	}
 	b.nothingLeft()
 }
@@ -207,7 +232,9 @@ func TestACommandMayAskAsItsTierAndItsServiceSay(t *testing.T) {
 			service := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				mu.Lock()
 				defer mu.Unlock()
-				asked = append(asked, r.Method)
+				if r.Method != http.MethodHead { // the probe
+					asked = append(asked, r.Method)
+				}
 			}))
 			defer service.Close()
 			plain := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("the other service was sent %s", r.Method) }))
@@ -227,9 +254,9 @@ echo '{"schema_version":1,"outcome":"needs_human","summary":"The disk is full.",
   - {id: mine, tier: %d, family: local, agent: command, model: qwen3, command: [%s]}
 sandbox: {network: %s, network_hosts: ["169.254.169.254:80"]}
 services:
-  - {name: web, methods: [GET, HEAD, POST], probes: [{type: tcp, address: "%s"}]}
-  - {name: plain, probes: [{type: tcp, address: "%s"}]}
-`, c.tier, script, c.network, strings.TrimPrefix(service.URL, "http://"), strings.TrimPrefix(plain.URL, "http://")))
+  - {name: web, methods: [GET, HEAD, POST], probes: [{type: http, url: "%s", method: HEAD}]}
+  - {name: plain, methods: [GET, PUT], probes: [{type: tcp, address: "%s"}]}
+`, c.tier, script, c.network, service.URL, strings.TrimPrefix(plain.URL, "http://")))
 			b.once(6)
 			s := b.cycle().Journal.Last()
 			if s.Agent != "command" || s.Status != ops.SessionCompleted {
@@ -241,6 +268,7 @@ services:
 			if got := strings.Join(asked, " "); got != c.asked {
 				t.Errorf("the service was sent %q", got)
 			}
+			contains(t, "the session", b.run("sessions", "show", fmt.Sprint(s.ID)).stdout, "Refused by the walls", "DELETE http://127.0.0.1")
 			rows := b.refusedByNetwork()
 			for _, what := range []string{"DELETE http://127.0.0.1", "PUT http://127.0.0.1", "169.254.169.254"} {
 				if !slices.ContainsFunc(rows, func(row string) bool { return strings.Contains(row, what) }) {

@@ -20,7 +20,7 @@ func phoned(t *testing.T, env ...string) (*box, *phonetest.Telegram, *phonetest.
 	t.Helper()
 	telegram, ntfy := phonetest.NewTelegram(t), phonetest.NewNtfy(t)
 	b := gated(t, append([]string{
-		"CLAUDEOPS_TELEGRAM_API=" + telegram.URL, "CLAUDEOPS_TELEGRAM_SENDERS=42",
+		"CLAUDEOPS_TELEGRAM_SENDERS=42",
 		"CLAUDEOPS_APPRISE_URLS=" + telegram.Target("42") + " " + ntfy.Target("homelab"), testtoken.Env,
 	}, env...)...)
 	return b, telegram, ntfy
@@ -73,7 +73,7 @@ func TestPhone_ApproveByTelegram(t *testing.T) {
 	}
 	d.until("the end tells its story", func() bool {
 		return slices.ContainsFunc(telegram.Messages(), func(m phonetest.Message) bool {
-			return strings.Contains(m.Text, "detected: ") && strings.Contains(m.Text, "asked: may Tier 3")
+			return strings.Contains(m.Text, "detected: ") && strings.Contains(m.Text, "asked: May Tier 3 start?")
 		})
 	})
 	if out := b.run("incidents", "show", "1"); !strings.Contains(out.stdout, "Told: Telegram chat 42, by the default route") {
@@ -170,7 +170,7 @@ func TestPhone_OneOfSeveralHostsReadsTheAnswers(t *testing.T) {
 	telegram := phonetest.NewTelegram(t)
 	boxes := hosts(t, pgtest.URL(t), plays(agenttest.Escalates(1, 0.03, "jellyfin"), tier(2, agenttest.Healthy(0.3))), "a", "b")
 	for _, b := range boxes {
-		b.env = append(b.env, "CLAUDEOPS_APPROVAL_TIER=2", "CLAUDEOPS_APPRISE_URLS="+telegram.Target("42"), "CLAUDEOPS_TELEGRAM_API="+telegram.URL,
+		b.env = append(b.env, "CLAUDEOPS_APPROVAL_TIER=2", "CLAUDEOPS_APPRISE_URLS="+telegram.Target("42"),
 			"CLAUDEOPS_TELEGRAM_SENDERS=42")
 	}
 	reads := boxes[0].ready()

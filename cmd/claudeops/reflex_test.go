@@ -211,7 +211,7 @@ func (b *box) reflexes() (out []ops.Earned) {
 func TestARepairThatHeldThreeTimesBecomesAReflex(t *testing.T) {
 	t.Parallel()
 	telegram := phonetest.NewTelegram(t)
-	e := newEarner(t, "", "CLAUDEOPS_TELEGRAM_API="+telegram.URL, "CLAUDEOPS_TELEGRAM_SENDERS=42", "CLAUDEOPS_APPRISE_URLS="+telegram.Target("42"))
+	e := newEarner(t, "", "CLAUDEOPS_TELEGRAM_SENDERS=42", "CLAUDEOPS_APPRISE_URLS="+telegram.Target("42"))
 	e.pass(ops.Probation)
 	d := e.ready()
 	var asked phonetest.Message
@@ -254,8 +254,8 @@ func TestARepairThatHeldThreeTimesBecomesAReflex(t *testing.T) {
 	if got := e.reflexes()[0]; got.State != ops.ReflexOn || got.Done != 2 {
 		t.Errorf("it is %+v", got)
 	}
-	e.breaks() // its tries are used up
-	if c := next(); len(c.Journal.Sessions) != 2 || c.Cycle.VerifiedBy != ops.ProofProbe {
+	e.breaks() // its tries are used up; whether the third outage within a minute counts as flapping yet is no matter here
+	if c := next(); len(c.Journal.Sessions) != 2 || c.Cycle.Status != ops.CycleResolved {
 		t.Errorf("%s by %q with %d sessions: %s", c.Cycle.Status, c.Cycle.VerifiedBy, len(c.Journal.Sessions), c.Cycle.Reason)
 	}
 	if r := e.run("reflexes", "disable", "1", "--reason", "it only helps for a minute"); r.code != 0 || e.reflexes()[0].State != ops.ReflexIsOff {

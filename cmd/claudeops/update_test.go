@@ -1,8 +1,11 @@
 package main_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -77,6 +80,11 @@ const (
 	late    = `[ $(($(date +%s) - $(cat /tmp/started))) -lt 4 ] || no; yes`
 )
 
+// diesAfter is an app that answers for some seconds and then ends.
+func diesAfter(seconds int) string {
+	return fmt.Sprintf("busybox timeout %d busybox httpd -f -p 127.0.0.1:$PORT -h /www; exit 1", seconds)
+}
+
 // serviceOf describes one service of an update test.
 type serviceOf struct {
 	start, health, api string // of the new image
@@ -84,6 +92,8 @@ type serviceOf struct {
 	phase              ops.UpdatePhase
 	says               string
 	code               int
+	restart            string // the engine's policy
+	front              bool   // a page in front of it answers whatever it does
 }
 
 // updateBox is a box with a service web, a service shop that needs it, and a neighbour, in one compose project.
@@ -97,8 +107,8 @@ func (s *shelf) updateBox(t *testing.T, project string, c serviceOf, more ...str
 	s.image(t, shop, "", `[ "$(wget -q -O- http://127.0.0.1:$NEEDS/cgi-bin/api)" = v1 ] || no; yes`, "yes")
 	file := filepath.Join(repos, "lab", project, "compose.yml")
 	service := func(name, image string, port int) string {
-		return fmt.Sprintf("  %s:\n    image: %s\n    container_name: %s-%s\n    network_mode: host\n    stop_signal: SIGKILL\n    volumes: ['%s-%s:/data']\n"+
-			"    environment: {PORT: '%d', NEEDS: '%d'}\n", name, image, project, name, project, name, port, port-1)
+		return fmt.Sprintf("  %s:\n    image: %s\n    container_name: %s-%s\n    network_mode: host\n    stop_signal: SIGKILL\n    restart: '%s'\n    volumes: ['%s-%s:/data']\n"+
+			"    environment: {PORT: '%d', NEEDS: '%d'}\n", name, image, project, name, cmp.Or(c.restart, "no"), project, name, port, port-1)
 	}
 	volumes := "volumes:\n"
 	for _, name := range []string{"web", "shop", "other"} {
@@ -127,6 +137,17 @@ func (s *shelf) updateBox(t *testing.T, project string, c serviceOf, more ...str
 	probe := func(port int) string {
 		return fmt.Sprintf(`[{type: http, url: "http://%s/cgi-bin/health", interval: 1s, fail_after: 1}]`, s.Forward(t, fmt.Sprintf("127.0.0.1:%d", port)))
 	}
+	asked, askedShop := probe(port), probe(port+1)
+	if c.front {
+		page := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		t.Cleanup(page.Close)
+		asked = fmt.Sprintf(`[{type: http, url: %q, interval: 1s, fail_after: 1}]`, page.URL)
+		askedShop = asked
+	}
+	watch := "6s"
+	if c.restart == "always" {
+		watch = "20s"
+	}
 	b := newBox(t, agenttest.Scenario{}, "CLAUDEOPS_OBSERVE=probes").configured(fmt.Sprintf(`grouping: {window: 1s, pause: 1s}
 docker: {socket: %[1]s}
 repos_dir: %[2]q
@@ -135,11 +156,11 @@ services:
     container: %[3]s-web
     settle: 1s
     compose: {repo: lab, file: %[3]s/compose.yml}
-    updates: {%[6]swatch: 6s}
+    updates: {%[6]swatch: %[8]s}
 %[7]s    probes: %[4]s
   - {name: shop, container: %[3]s-shop, settle: 1s, depends_on: [web], probes: %[5]s}
   - {name: plain, container: %[3]s-other}
-`, s.Socket, repos, project, probe(port), probe(port+1), more[0], more[1]))
+`, s.Socket, repos, project, asked, askedShop, more[0], more[1], watch))
 	return b, map[string]string{"web": s.id(t, project+"-web"), "shop": s.id(t, project+"-shop"), "other": s.id(t, project+"-other"), "image": old}
 }
 
@@ -182,13 +203,16 @@ func TestAnUpdateIsKeptOrTakenBack(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
 	for name, c := range map[string]serviceOf{
-		"good":        {":", answers, "yes v1", false, ops.UpdateKept, "nothing was worse", 0},
-		"nostart":     {"exit 1", answers, "yes v1", false, ops.UpdateGoneBack, "worse than before: web", 8},
-		"answers500":  {"", fails, "yes v1", false, ops.UpdateGoneBack, "worse than before: web", 8},
-		"breakslater": {"", late, "yes v1", false, ops.UpdateGoneBack, "worse than before: web", 8},
-		"breaksshop":  {"", answers, "yes v2", false, ops.UpdateGoneBack, "worse than before: shop", 8},
-		"migrates":    {"echo 2 >/data/schema", fails, "yes v1", false, ops.UpdateStuck, "may have changed its data", 8},
-		"layer":       {":", answers, "yes v1", true, ops.UpdateRefused, "/var/lib/app/data.db", 7},
+		"good":        {":", answers, "yes v1", false, ops.UpdateKept, "nothing was worse", 0, "no", false},
+		"nostart":     {"exit 1", answers, "yes v1", false, ops.UpdateGoneBack, "worse than before: web", 8, "no", false},
+		"answers500":  {"", fails, "yes v1", false, ops.UpdateGoneBack, "worse than before: web", 8, "no", false},
+		"breakslater": {"", late, "yes v1", false, ops.UpdateGoneBack, "worse than before: web", 8, "no", false},
+		"breaksshop":  {"", answers, "yes v2", false, ops.UpdateGoneBack, "worse than before: shop", 8, "no", false},
+		"migrates":    {"echo 2 >/data/schema", fails, "yes v1", false, ops.UpdateStuck, "may have changed its data", 8, "no", false},
+		"dies3":       {diesAfter(3), answers, "yes v1", false, ops.UpdateGoneBack, "was started again", 8, "always", false},
+		"dies12":      {diesAfter(12), answers, "yes v1", false, ops.UpdateGoneBack, "was started again", 8, "always", false},
+		"fronted":     {"exit 3", answers, "yes v1", false, ops.UpdateGoneBack, "does not run: exited, exit code 3", 8, "no", true},
+		"layer":       {":", answers, "yes v1", true, ops.UpdateRefused, "/var/lib/app/data.db", 7, "no", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -197,8 +221,8 @@ func TestAnUpdateIsKeptOrTakenBack(t *testing.T) {
 			b, before := s.updateBox(t, project, c)
 			d := b.ready()
 			d.until("the first cycle ends", func() bool { return b.ended(1) })
-			d.until("the image was looked at", func() bool { return strings.Contains(b.run("updates", "list").stdout, "yes (sha256:") })
-			contains(t, "the list", b.run("updates", "list").stdout, "not updated by Claude Ops: it has no compose file")
+			d.until("the image was looked at", func() bool { return strings.Contains(b.run("update", "list").stdout, "yes (sha256:") })
+			contains(t, "the list", b.run("update", "list").stdout, "not updated by Claude Ops: it has no compose file")
 			agents := len(b.calls())
 			r := b.run("update", "web")
 			all := b.updates()

@@ -58,6 +58,7 @@ const (
 	Clear       Operation = "clear"       // reset a cooldown
 	Remember    Operation = "remember"    // add or remove a memory
 	Resend      Operation = "resend"      // send a notification again
+	StopAll     Operation = "stop_all"    // stop everything
 	Drain       Operation = "drain"       // take a host out of work, or put it back
 	Administer  Operation = "administer"  // tokens, and everything that no rule names
 )
@@ -67,7 +68,7 @@ func allowed(o Operation) Role {
 	switch o {
 	case Look, Personal:
 		return RoleRead
-	case Acknowledge, Snooze, Deny:
+	case Acknowledge, Snooze, Deny, StopAll:
 		return RoleResponder
 	case Approve, Resolve, Run, Stop, Silence, Clear, Remember, Resend, Drain, Administer:
 		return RoleAdmin
@@ -105,6 +106,8 @@ func verb(o Operation) string {
 		return "administer"
 	case Drain:
 		return "drain hosts"
+	case StopAll:
+		return "stop everything"
 	case Look, Personal, Acknowledge, Snooze, Deny, Approve, Resolve, Run, Stop, Silence:
 		return string(o)
 	}
@@ -168,6 +171,9 @@ func routes() []route {
 		{post, "/notifications/test", Resend},
 		{post, "/notifications/{id}/retry", Resend},
 		{post, "/hosts/{change}", Drain},
+		{post, "/stop", StopAll},
+		{post, "/resume", Approve},
+		{remove, apiPrefix + "/stop", Approve},
 
 		{remove, apiPrefix + "/services/{name}", Administer},
 		{post, "/settings/services/new", Administer},

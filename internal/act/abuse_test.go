@@ -3,6 +3,9 @@ package act_test
 import (
 	"context"
 	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,11 +43,8 @@ func newAbuse(t *testing.T) *abuse {
 	w.script(t, "bin/ansible-playbook", `cat "$1" `+note)
 	w.script(t, "bin/docker", `[ "$2" = version ] || cat "$3" `+note)
 	fix := w.script(t, "fix", `echo "fix $*" `+note)
-	w.options.Docker = func(ops.Environment) string { return filepath.Join(w.dir, "no.sock") }
-	gates, err := os.MkdirTemp("/tmp", "act-") //nolint:usetesting // the folders of a test have long names
-	must(t, err)
-	t.Cleanup(func() { _ = os.RemoveAll(gates) })
-	w.options.Gates = gates
+	engine := emptyEngine(t)
+	w.options.Docker = func(ops.Environment) string { return engine }
 	w.rebuild()
 	web := &w.env.Policy.Inventory.Services[0]
 	spec := func(name string, tier ops.Tier) ops.ActionSpec {
@@ -188,21 +188,19 @@ func serviceAttempts() []attempt {
 func cloneAttempts() (out []attempt) {
 	for name, settings := range map[string][]string{
 		"core.fsmonitor": {"core.fsmonitor"}, "core.sshCommand": {"core.sshCommand"}, "hooks elsewhere": {"core.hooksPath"}, "filters": {"filter.x.smudge", "filter.x.process"},
-		"pager": {"core.pager"}, "pack hook": {"uploadpack.packObjectsHook"}, "proxy": {"core.gitProxy"}, "archiver": {"tar.tar.command"}, "include": {"include.path"},
+		"pager": {"core.pager"}, "pack hook": {"uploadpack.packObjectsHook"}, "proxy": {"core.gitProxy"}, "archiver": {"tar.tar.command"},
 		"alternate refs": {"core.alternateRefsCommand"},
 	} {
 		out = append(out, attempt{"clone: " + name, func(t *testing.T, a *abuse) error {
-			a.asAgent(t, func() {
-				for _, key := range settings {
-					git(t, a.repo, "config", key, a.evil)
-				}
-			})
+			for _, key := range settings {
+				git(t, a.repo, "config", key, a.evil)
+			}
 			return a.run(t, "site", nil)
 		}, "", ""})
 	}
 	for _, hook := range []string{"post-checkout", "reference-transaction", "pre-receive"} {
 		out = append(out, attempt{"clone: hook " + hook, func(t *testing.T, a *abuse) error {
-			a.asAgent(t, func() { must(t, os.Symlink(a.evil, filepath.Join(a.repo, ".git/hooks", hook))) })
+			must(t, os.Symlink(a.evil, filepath.Join(a.repo, ".git/hooks", hook)))
 			return a.run(t, "site", nil)
 		}, "", ""})
 	}
@@ -211,12 +209,12 @@ func cloneAttempts() (out []attempt) {
 		"extends": "extends: {file: /tmp/x}", "include": "include: [/tmp/x]", "build": "build: .", "anchor": "x: &a [*a]",
 	} {
 		out = append(out, attempt{"compose: committed " + name, func(t *testing.T, a *abuse) error {
-			a.asAgent(t, func() { a.commit(t, "web/compose.yml", text+"\n") })
+			a.asAgent(t, "claudeops/x", "web/compose.yml", text+"\n")
 			return a.run(t, "apply", nil)
 		}, "", ""})
 	}
 	return append(out, attempt{"compose: uncommitted", func(t *testing.T, a *abuse) error {
-		a.asAgent(t, func() { must(t, os.WriteFile(filepath.Join(a.repo, "web/compose.yml"), []byte("evil\n"), 0o600)) })
+		must(t, os.WriteFile(filepath.Join(a.repo, "web/compose.yml"), []byte("evil\n"), 0o600))
 		return a.run(t, "apply", nil)
 	}, "", ""})
 }
@@ -235,16 +233,13 @@ func linkAttempts() (out []attempt) {
 			return a.run(t, "propose", func(q *act.Request) { q.Branch = "claudeops/x" })
 		}, "is not a", ""})
 	}
-	for name, file := range map[string]string{"playbook": "play/web.yml", "compose file": "web/compose.yml", "folder": "web"} {
+	for name, file := range map[string]string{"compose file": "web/compose.yml", "folder": "web"} {
 		out = append(out, attempt{"committed link in place of the " + name, func(t *testing.T, a *abuse) error {
 			path := filepath.Join(a.repo, file)
 			must(t, os.RemoveAll(path))
 			must(t, os.Symlink("/etc", path))
 			git(t, a.repo, "add", "-A")
 			git(t, a.repo, "commit", "-q", "-m", "link") // also when a human did it
-			if strings.HasPrefix(file, "play") {
-				return a.run(t, "site", nil)
-			}
 			return a.run(t, "apply", nil)
 		}, "has no file", ""})
 	}
@@ -542,4 +537,19 @@ func TestNoWayAroundACooldown(t *testing.T) {
 			}
 		})
 	}
+}
+
+// emptyEngine is a Docker engine that has no containers.
+func emptyEngine(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "act-") //nolint:usetesting // the folders of a test have long names
+	must(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "unix", filepath.Join(dir, "s"))
+	must(t, err)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("[]")) }))
+	server.Listener = listener
+	server.Start()
+	t.Cleanup(server.Close)
+	return filepath.Join(dir, "s")
 }

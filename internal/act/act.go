@@ -45,7 +45,6 @@ type Options struct {
 	Limits   []ops.CooldownLimit
 	Docker   func(env ops.Environment) string // the socket of the engine
 	Commits  *Commits
-	Gates    string // a private, short folder for sockets
 	// Settle is how long services may take to work after a change.
 	Settle    func(ctx context.Context, environment string, services []string) time.Duration
 	Round     time.Duration // between two rounds of probes; 0: two seconds
@@ -221,7 +220,7 @@ func reservations(spec ops.ActionSpec) []ops.Reservation {
 		first.Half = ops.HalfOpen
 	case ops.ActionStart:
 		first.Half = ops.HalfClose
-	case ops.ActionCommand, ops.ActionRestart, ops.ActionRedeploy, ops.ActionApply, ops.ActionPlaybook, ops.ActionPush:
+	case ops.ActionCommand, ops.ActionRestart, ops.ActionRedeploy, ops.ActionApply, ops.ActionPush:
 	}
 	out := []ops.Reservation{first}
 	if spec.Limit.Action != "" && spec.Limit.Action != spec.Counts {
@@ -336,16 +335,13 @@ func without(names []string, name string) []string {
 
 // tell says what the operator should know of a run.
 func (r *Runner) tell(spec ops.ActionSpec, run ops.ActionRun, result store.ActionResult, worse []string) ([]ops.Event, []ops.Notice) {
-	what := fmt.Sprintf("%s of %s (action %d)", run.Action, run.Service, run.ID)
-	if run.UndoOf != 0 {
-		what = fmt.Sprintf("the undo of %s of %s (action %d)", run.Action, run.Service, run.UndoOf)
-	}
-	event := ops.Event{At: r.o.Clock(), Level: ops.LevelInfo, Verb: ops.VerbActionEnded, Message: ops.Render(what + " is done")}
+	detail := ops.ActionDetail{Action: run.Action, UndoOf: run.UndoOf, Status: result.Status}
+	event := ops.Event{At: r.o.Clock(), Level: ops.LevelInfo, Verb: ops.VerbActionEnded, Reason: result.Error, Detail: detail}
 	if run.UndoOf != 0 {
 		event.Verb = ops.VerbActionUndone
 	}
 	if result.Status != ops.ActionDone {
-		event.Level, event.Message = ops.LevelWarning, ops.Render(fmt.Sprintf("%s %s: %s", what, result.Status, result.Error))
+		event.Level = ops.LevelWarning
 	}
 	events := []ops.Event{event}
 	var notices []ops.Notice
@@ -360,12 +356,12 @@ func (r *Runner) tell(spec ops.ActionSpec, run ops.ActionRun, result store.Actio
 	case run.UndoOf != 0 && result.Status != ops.ActionDone:
 		say(ops.LevelCritical, notice.ActionNotUndone(run, result.Status, result.Error))
 	case len(worse) > 0 && !spec.Undoable():
-		text := fmt.Sprintf("%s made things worse and has no way back. Worse than before: %s", what, strings.Join(worse, ", "))
-		events = append(events, ops.Event{At: r.o.Clock(), Level: ops.LevelCritical, Verb: ops.VerbActionWorsened, Message: ops.Render(text)})
+		detail.Worse = worse
+		events = append(events, ops.Event{At: r.o.Clock(), Level: ops.LevelCritical, Verb: ops.VerbActionWorsened, Detail: detail})
 		say(ops.LevelCritical, notice.ActionWorse(run, worse))
 	case len(worse) > 0:
-		text := fmt.Sprintf("%s made things worse: %s. It is being undone", what, strings.Join(worse, ", "))
-		events = append(events, ops.Event{At: r.o.Clock(), Level: ops.LevelWarning, Verb: ops.VerbActionWorsened, Message: ops.Render(text)})
+		detail.Worse, detail.Undoes = worse, true
+		events = append(events, ops.Event{At: r.o.Clock(), Level: ops.LevelWarning, Verb: ops.VerbActionWorsened, Detail: detail})
 	}
 	return events, notices
 }

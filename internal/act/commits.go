@@ -2,6 +2,8 @@ package act
 
 import (
 	"archive/tar"
+	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -12,8 +14,10 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"claudeops/internal/ops"
@@ -30,9 +34,12 @@ var commitForm = ops.Pattern(`^[0-9a-f]{40}([0-9a-f]{24})?$`)
 
 // Trust remembers which commits no agent made.
 type Trust interface {
-	SeeHead(ctx context.Context, host, repo, head string, agents bool, at time.Time) error
+	// NoteCommit records a commit that is checked out, or that a session made. What is known of it stays.
+	NoteCommit(ctx context.Context, host, repo, commit string, agent bool, at time.Time) error
 	TrustedCommit(ctx context.Context, host, repo string) (string, error)
 	TrustCommit(ctx context.Context, host, repo, commit, by string, at time.Time) error
+	// CommitOrigin says who made a commit: operator, agent or approved; empty if it is not known.
+	CommitOrigin(ctx context.Context, host, repo, commit string) (string, error)
 }
 
 // Commits are the repositories of agents as the supervisor reads them: into its own repositories, with its own configuration.
@@ -41,127 +48,84 @@ type Commits struct {
 	Host  string
 	Dir   string // private to the supervisor
 	Clock ops.Clock
+	// Steers tells the names of files that programs obey: git, editors, agents, forges.
+	Steers func(path string) bool
+	// Held tells whether walls keep every session of this machine from the repositories but for what it is lent; nil: they do.
+	Held   func(repo string) bool
+	Redact func(string) string // what is said of a session; nil: as it is
 
-	mu      sync.Mutex
-	working map[string]int // sessions that can change a repository now
+	mu sync.Mutex
 }
 
-// Watch notes what is checked out in the repositories that actions of the environment read, before a session can change them. The
-// returned function notes it again when the session has ended.
-func (c *Commits) Watch(ctx context.Context, env ops.Environment) (done func(context.Context) error, err error) {
-	repos := c.used(env)
-	for i, repo := range repos {
-		if err := c.begin(ctx, repo); err != nil {
-			for _, begun := range repos[:i] {
-				err = errors.Join(err, c.end(ctx, begun))
-			}
-			return nil, err
-		}
-	}
-	return func(ctx context.Context) error {
-		var errs []error
-		for _, repo := range repos {
-			errs = append(errs, c.end(ctx, repo))
-		}
-		return errors.Join(errs...)
-	}, nil
+// clone is the place of a clone.
+func (c *Commits) clone(env ops.Environment, name string) string {
+	return filepath.Join(cmp.Or(realFolder(env.ReposDir), env.ReposDir), name)
 }
 
-func (c *Commits) begin(ctx context.Context, repo string) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.working == nil {
-		c.working = map[string]int{}
-	}
-	if err := c.see(ctx, repo, true); err != nil {
-		return err
-	}
-	c.working[repo]++
-	return nil
-}
-
-func (c *Commits) end(ctx context.Context, repo string) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.working[repo]--; c.working[repo] <= 0 {
-		delete(c.working, repo)
-	}
-	return c.see(ctx, repo, c.working[repo] > 0)
-}
-
-// see notes the commit that is checked out. A repository that cannot be read is not used by actions either.
-func (c *Commits) see(ctx context.Context, repo string, agents bool) error {
-	head, err := c.head(ctx, repo)
-	if err != nil {
-		head = "unreadable"
-	}
-	if err := c.Trust.SeeHead(ctx, c.Host, repo, head, agents, c.Clock()); err != nil {
-		return err
-	}
-	if err != nil {
-		return nil //nolint:nilerr // an empty or damaged repository must not keep agents from their work
-	}
-	dir, err := c.mirror(ctx, repo)
-	if err != nil {
-		return err
-	}
-	kept := "refs/claudeops/seen/" + head
-	if _, err := os.Stat(filepath.Join(dir, kept)); err == nil {
-		return nil
-	}
-	return c.fetch(ctx, repo, "HEAD", kept)
-}
-
-// used are the repositories that the actions of an environment read.
-func (c *Commits) used(env ops.Environment) []string {
-	var out []string
-	seen := map[string]bool{}
-	for _, s := range env.Policy.Inventory.Services {
-		for _, a := range s.Actions {
-			repo := a.Repository()
-			if repo == "" || a.Kind == ops.ActionPush || env.ReposDir == "" || seen[repo] {
-				continue
-			}
-			seen[repo] = true
-			out = append(out, filepath.Join(env.ReposDir, repo))
-		}
-	}
-	return out
-}
-
-// Approve records that a person approves the commit that is checked out, and returns it. It must be the one that was named, if one
-// was.
+// Approve records that a person approves the commit that is checked out, or one of a session that was kept back and becomes a branch of the
+// clone by it, and returns it. It must be the one that was named.
 func (c *Commits) Approve(ctx context.Context, env ops.Environment, repo, commit, by string) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	folder := filepath.Join(env.ReposDir, repo)
+	folder := c.clone(env, repo)
 	head, err := c.head(ctx, folder)
 	if err != nil {
 		return "", err
 	}
-	if len(commit) < 7 || !strings.HasPrefix(head, commit) {
-		return "", ops.NewConflict(ops.ConflictChanged, "the commit %.12s is checked out in %s, not %s", head, repo, short(commit))
+	if len(commit) >= 7 && strings.HasPrefix(head, commit) {
+		if err := c.fetch(ctx, folder, "HEAD", "refs/claudeops/seen/"+head); err != nil {
+			return "", err
+		}
+		return head, c.Trust.TrustCommit(ctx, c.Host, folder, head, by, c.Clock())
 	}
-	if err := c.fetch(ctx, folder, "HEAD", "refs/claudeops/seen/"+head); err != nil {
+	dir, err := c.mirror(ctx, folder)
+	if err != nil {
 		return "", err
 	}
-	return head, c.Trust.TrustCommit(ctx, c.Host, folder, head, by, c.Clock())
+	out, err := c.git(ctx, dir, "for-each-ref", "--format=%(objectname) %(refname)", keptBranches)
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(out)) {
+		hash, ref, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if len(commit) < 7 || !strings.HasPrefix(hash, commit) {
+			continue
+		}
+		if err := c.Trust.TrustCommit(ctx, c.Host, folder, hash, by, c.Clock()); err != nil {
+			return "", err
+		}
+		if _, err := c.move(ctx, branch{mirror: dir, repo: folder, name: strings.TrimPrefix(ref, keptBranches), tip: hash}); err != nil {
+			return "", err
+		}
+		_, err = c.git(ctx, dir, "update-ref", "-d", ref)
+		return hash, err
+	}
+	return "", ops.NewConflict(ops.ConflictChanged, "the commit %.12s is checked out in %s, not %s, and no such commit was kept back",
+		head, repo, short(commit))
 }
 
-// trusted is the newest commit that no agent made, and whether another one is checked out.
-func (c *Commits) trusted(ctx context.Context, repo string) (commit string, other bool, err error) {
+// trusted is the newest commit that no agent made.
+func (c *Commits) trusted(ctx context.Context, repo string) (commit string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.see(ctx, repo, c.working[repo] > 0); err != nil {
-		return "", false, err
+	held := c.Held == nil || c.Held(repo)
+	head, bad := c.head(ctx, repo) // a damaged clone does not change what is trusted
+	if bad == nil {
+		err = errors.Join(c.fetch(ctx, repo, "HEAD", "refs/claudeops/seen/"+head), c.Trust.NoteCommit(ctx, c.Host, repo, head, !held, c.Clock()))
+	}
+	if err != nil {
+		return "", err
 	}
 	commit, err = c.Trust.TrustedCommit(ctx, c.Host, repo)
 	if err != nil || !commitForm().MatchString(commit) {
-		return "", false, refuse(ruleInput, "A human has to commit, or to approve a commit (claudeops actions trust).",
-			"No commit of %s is known that no agent made.", filepath.Base(repo))
+		why := ""
+		if !held {
+			why = " No wall of this machine keeps agents from committing there."
+		}
+		return "", refuse(ruleInput, "A human has to commit, or to approve a commit (claudeops actions trust).",
+			"No commit of %s is known that no agent made.%s", filepath.Base(repo), why)
 	}
-	head, err := c.head(ctx, repo)
-	return commit, err != nil || head != commit, nil //nolint:nilerr // a damaged clone does not change what is trusted
+	return commit, nil
 }
 
 // checkClone refuses a clone whose parts lie elsewhere: the supervisor can read more than an agent.
@@ -258,8 +222,20 @@ func (c *Commits) fetch(ctx context.Context, repo, from, to string) error {
 	return err
 }
 
-// git runs git with nothing but our own configuration. The program that serves a clone gets the same.
+// gitCall is one call of git.
+type gitCall struct {
+	dir   string
+	args  []string
+	input []byte
+	owner bool // as the owner of the repository dir, in it
+}
+
+// git runs git with nothing but our own configuration, and returns what it prints. The program that serves a clone gets the same.
 func (c *Commits) git(ctx context.Context, dir string, args ...string) ([]byte, error) {
+	return c.call(ctx, gitCall{dir: dir, args: args})
+}
+
+func (c *Commits) call(ctx context.Context, g gitCall) ([]byte, error) {
 	config := filepath.Join(c.Dir, gitSettings)
 	if _, err := os.Stat(config); err != nil {
 		if err := os.MkdirAll(c.Dir, 0o700); err != nil {
@@ -278,14 +254,27 @@ func (c *Commits) git(ctx context.Context, dir string, args ...string) ([]byte, 
 	}
 	ctx, cancel := context.WithTimeout(ctx, gitLimit)
 	defer cancel()
-	out, err := execute(ctx, command{argv: append([]string{program}, args...), dir: dir, env: []string{
+	var out bytes.Buffer
+	run := command{argv: append([]string{program}, g.args...), dir: g.dir, input: bytes.NewReader(g.input), output: &out, env: []string{
 		"PATH=" + standardPath, "LANG=C", "HOME=" + c.Dir, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + config, "GIT_TERMINAL_PROMPT=0",
 		"GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL=file", "GIT_PAGER=cat",
-	}})
-	if err != nil {
-		return nil, fmt.Errorf("git %s: %w: %s", args[0], err, short(strings.TrimSpace(out)))
+	}}
+	if g.owner {
+		info, err := os.Lstat(g.dir)
+		if err != nil {
+			return nil, err
+		}
+		if stat, known := info.Sys().(*syscall.Stat_t); known && os.Geteuid() == 0 && stat.Uid != 0 {
+			run.as = &syscall.Credential{Uid: stat.Uid, Gid: stat.Gid}
+		}
+		run.argv = slices.Concat([]string{program, "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0"}, g.args)
+		run.dir, run.env = "/", append(run.env, "GIT_CONFIG_GLOBAL=/dev/null", "HOME=/nonexistent", "GIT_DIR="+g.dir,
+			"GIT_COMMITTER_NAME=claudeops", "GIT_COMMITTER_EMAIL=claudeops@"+c.Host)
 	}
-	return []byte(out), nil
+	if said, err := execute(ctx, run); err != nil {
+		return nil, fmt.Errorf("git %s: %w: %s", g.args[0], err, short(strings.TrimSpace(said)))
+	}
+	return out.Bytes(), nil
 }
 
 // checkout writes the files of a commit into a new folder, which has the name of the clone. Links are left out.

@@ -1,19 +1,22 @@
 package act_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"claudeops/internal/act"
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
-// playbook is an action that runs a committed playbook by a stand-in for ansible-playbook, which prints what it is given.
+// playbookWorld has an action that plays a committed playbook by a stand-in for ansible-playbook, which prints what it is given.
 func playbookWorld(t *testing.T) *world {
 	t.Helper()
-	w := newWorld(t, ops.ActionSpec{Name: "site", Kind: ops.ActionPlaybook, Tier: ops.Tier3, Repo: "lab", Playbook: "play/web.yml"},
+	w := newWorld(t, ops.ActionSpec{Name: "site", Tier: ops.Tier3, Repo: "lab", Run: []string{"ansible-playbook", "play/web.yml"}},
 		ops.ActionSpec{Name: "propose", Kind: ops.ActionPush, Repo: "lab", Prefix: "claudeops/"})
 	bin := filepath.Join(w.dir, "bin")
 	must(t, os.Mkdir(bin, 0o700))
@@ -31,16 +34,75 @@ func (w *world) play(t *testing.T) (ops.ActionRun, error) {
 	return out.Run, err
 }
 
-// asAgent does something while a session works.
-func (w *world) asAgent(t *testing.T, work func()) {
-	t.Helper()
-	done, err := w.commits.Watch(t.Context(), w.env)
-	must(t, err)
-	work()
-	must(t, done(t.Context()))
+// lent is a session that has mounts: what it sees at .git of the clone is the folder git.
+type lent struct {
+	session ops.Session
+	git     string
+	loan    act.Loan
 }
 
-func TestAPlaybookComesFromACommitThatNoAgentMade(t *testing.T) {
+// lend starts such a session.
+func (w *world) lend(t *testing.T, change ...func(*act.Borrower)) lent {
+	t.Helper()
+	w.lendings++
+	s := ops.Session{ID: w.lendings, CycleID: 1, Tier: ops.Tier2, Key: fmt.Sprintf("key-%d", w.lendings)}
+	b := act.Borrower{Session: s, Environment: w.env, Folder: filepath.Join(w.dir, "state/clones", s.Key), Mounts: true, Held: true}
+	for _, c := range change {
+		c(&b)
+	}
+	l, err := w.commits.Lend(t.Context(), b)
+	must(t, err)
+	return lent{s, filepath.Join(l.Folder, l.Git[filepath.Join(w.env.ReposDir, "lab")]), l}
+}
+
+// git runs git as the session does: with its own .git, and the operator's objects where they are mounted.
+func (w *world) git(t *testing.T, l lent, args ...string) string {
+	t.Helper()
+	repo := filepath.Join(w.env.ReposDir, "lab")
+	if objects := filepath.Join(l.git, act.OperatorObjects); isLink(objects) != nil {
+		must(t, os.Remove(objects))
+		must(t, os.Symlink(filepath.Join(repo, ".git/objects"), objects))
+	}
+	return git(t, repo, append([]string{"--git-dir=" + l.git, "--work-tree=" + repo}, args...)...)
+}
+
+func isLink(path string) error {
+	_, err := os.Readlink(path)
+	return err
+}
+
+// back ends the session and returns what was said of it.
+func (w *world) back(t *testing.T, l lent) string {
+	t.Helper()
+	events, err := w.commits.Return(t.Context(), l.session.Key)
+	must(t, err)
+	var out strings.Builder
+	for _, e := range events {
+		if *e.SessionID != l.session.ID || e.Environment != "home" {
+			t.Errorf("event %+v", e)
+		}
+		out.WriteString(string(e.Verb) + " " + notice.Words(e).Words() + "\n")
+	}
+	return out.String()
+}
+
+// asAgent commits a file on a branch while a session works, and returns the commit.
+func (w *world) asAgent(t *testing.T, branch, name, text string) string {
+	t.Helper()
+	l := w.lend(t)
+	w.git(t, l, "checkout", "-q", "-B", branch)
+	must(t, os.WriteFile(filepath.Join(w.env.ReposDir, "lab", name), []byte(text), 0o600))
+	w.git(t, l, "add", "-A")
+	w.git(t, l, "commit", "-q", "-m", "by the agent")
+	if said := w.back(t, l); !strings.Contains(said, "commit.returned") {
+		t.Fatalf("the branch did not come back: %s", said)
+	}
+	repo := filepath.Join(w.env.ReposDir, "lab")
+	git(t, repo, "checkout", "-q", "--", ".")
+	return git(t, repo, "rev-parse", branch)
+}
+
+func TestAProgramReadsACommitThatNoAgentMade(t *testing.T) {
 	t.Parallel()
 	w := playbookWorld(t)
 	repo := filepath.Join(w.env.ReposDir, "lab")
@@ -60,18 +122,18 @@ func TestAPlaybookComesFromACommitThatNoAgentMade(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(repo, "play/web.yml"), []byte("uncommitted\n"), 0o600))
 	want("good", good)
 	git(t, repo, "checkout", "-q", "--", ".")
-	var evil string
-	w.asAgent(t, func() { evil = w.commit(t, "play/web.yml", "evil\n") })
-	want("good", good)
-	// Somebody commits on top of it: the new commit holds the file of the agent, and no agent made it.
-	w.asAgent(t, func() { git(t, repo, "reset", "-q", "--hard", good) })
+	evil := w.asAgent(t, "claudeops/fix", "play/web.yml", "evil\n")
 	want("good", good)
 	better := w.commit(t, "play/web.yml", "better\n")
 	want("better", better)
-	// An agent goes back to an old commit.
-	w.asAgent(t, func() { git(t, repo, "reset", "-q", "--hard", good) })
+	// The operator commits while a session works.
+	l := w.lend(t)
+	best := w.commit(t, "play/web.yml", "best\n")
+	w.back(t, l)
+	want("best", best)
+	git(t, repo, "reset", "-q", "--hard", better)
 	want("better", better)
-	// A person approves the commit of the agent.
+	// A person checks out the commit of the agent, and approves it.
 	git(t, repo, "reset", "-q", "--hard", evil)
 	want("better", better)
 	if _, err := w.commits.Approve(t.Context(), w.env, "lab", good, "ada"); err == nil {
@@ -82,17 +144,28 @@ func TestAPlaybookComesFromACommitThatNoAgentMade(t *testing.T) {
 	want("evil", evil)
 }
 
-// A supervisor that was killed while a session worked must not take the agent's commit for the operator's.
-func TestACommitThatAppearedWhileTheSupervisorDiedIsTheAgents(t *testing.T) {
+// Where no wall keeps sessions from a clone, any of them could have made what is checked out there.
+func TestWithoutWallsNoCommitIsTheOperators(t *testing.T) {
 	t.Parallel()
 	w := playbookWorld(t)
-	w.commit(t, "play/web.yml", "good\n")
-	_, err := w.commits.Watch(t.Context(), w.env) // it never ends
+	held := true
+	w.commits.Held = func(string) bool { return held }
+	good := w.commit(t, "play/web.yml", "good\n")
+	if run, err := w.play(t); err != nil || run.Commit != good {
+		t.Fatalf("%v %+v", err, run)
+	}
+	held = false
+	l := w.lend(t, func(b *act.Borrower) { b.Mounts, b.Held = false, false })
+	evil := w.commit(t, "play/web.yml", "evil\n")
+	w.back(t, l)
+	for _, held = range []bool{false, true} { // not even once there are walls
+		if run, err := w.play(t); err != nil || run.Commit != good {
+			t.Errorf("%v %+v", err, run)
+		}
+	}
+	_, err := w.commits.Approve(t.Context(), w.env, "lab", evil, "ada")
 	must(t, err)
-	w.commit(t, "play/web.yml", "evil\n")
-	w.restart()
-	run, err := w.play(t)
-	if err != nil || !strings.Contains(run.Output, "PLAY good") {
+	if run, err := w.play(t); err != nil || run.Commit != evil {
 		t.Errorf("%v %+v", err, run)
 	}
 }
@@ -104,11 +177,11 @@ func TestNothingOfACloneIsExecuted(t *testing.T) {
 	w.commit(t, "play/web.yml", "good\n")
 	marker := filepath.Join(w.dir, "owned")
 	evil := "#!/bin/sh\ntouch " + marker + "\n"
-	w.asAgent(t, func() {
-		git(t, repo, "checkout", "-q", "-b", "claudeops/fix")
-		w.commit(t, "x", "x")
+	l := w.lend(t)
+	plant := func(repo, dir string) {
+		must(t, os.MkdirAll(filepath.Join(dir, "hooks"), 0o700))
 		for _, hook := range []string{"post-checkout", "pre-push", "post-receive", "pre-receive", "update", "reference-transaction", "post-upload-pack", "pre-auto-gc"} {
-			must(t, os.WriteFile(filepath.Join(repo, ".git/hooks", hook), []byte(evil), 0o700)) //nolint:gosec // a hook is a program
+			must(t, os.WriteFile(filepath.Join(dir, "hooks", hook), []byte(evil), 0o700)) //nolint:gosec // a hook is a program
 		}
 		program := filepath.Join(repo, "evil.sh")
 		must(t, os.WriteFile(program, []byte(evil), 0o700)) //nolint:gosec // it is a program
@@ -118,10 +191,19 @@ func TestNothingOfACloneIsExecuted(t *testing.T) {
 			"alias.archive": "!" + program, "credential.helper": "!" + program, "remote.origin.url": "ext::" + program, "url.ext::" + program + ".insteadOf": "/",
 			"core.alternateRefsCommand": program, "gpg.program": program, "diff.external": program, "remote.origin.uploadpack": program, "receive.procReceiveRefs": "refs",
 		} {
-			git(t, repo, "config", key, value)
+			git(t, repo, "config", "--file", filepath.Join(dir, "config"), key, value)
 		}
 		must(t, os.WriteFile(filepath.Join(repo, ".gitattributes"), []byte("* filter=x export-subst\n"), 0o600))
-	})
+	}
+	w.git(t, l, "checkout", "-q", "-b", "claudeops/fix")
+	must(t, os.WriteFile(filepath.Join(repo, "x"), []byte("x"), 0o600))
+	w.git(t, l, "add", "x")
+	w.git(t, l, "commit", "-q", "-m", "x")
+	plant(repo, l.git) // by a session, in its copy
+	if said := w.back(t, l); !strings.Contains(said, "it is the branch claudeops/fix of lab now") {
+		t.Error(said)
+	}
+	plant(repo, filepath.Join(repo, ".git")) // by the operator
 	if run, err := w.play(t); err != nil || run.Status != ops.ActionDone {
 		t.Errorf("%v %+v", err, run)
 	}
@@ -149,8 +231,12 @@ func TestLinksAreNotFollowed(t *testing.T) {
 	must(t, os.Symlink(secret, filepath.Join(repo, "play/web.yml")))
 	git(t, repo, "add", "-A")
 	git(t, repo, "commit", "-q", "-m", "link")
-	if _, err := w.play(t); err == nil || !strings.Contains(err.Error(), "has no file play/web.yml") {
-		t.Errorf("a link is played: %v", err)
+	if run, err := w.play(t); err != nil || strings.Contains(run.Output, "secret") || !strings.Contains(run.Output, "commit ") {
+		t.Errorf("a link is played: %v %+v", err, run)
+	}
+	w.env.Policy.Inventory.Services[0].Actions[0].Run = []string{"./play/web.yml"}
+	if _, err := w.play(t); err == nil || !strings.Contains(err.Error(), "has no file ./play/web.yml") {
+		t.Errorf("a link is run: %v", err)
 	}
 	request := w.person(t, "propose")
 	request.Branch = "claudeops/none"
@@ -201,5 +287,28 @@ func TestAnActionThatNeedsTheImageSaysWhenItIsNotKnown(t *testing.T) {
 	w := newWorld(t, ops.ActionSpec{Name: "rollback", Run: []string{"true", "{{previous}}"}, Timeout: time.Minute})
 	if _, err := w.runner.Run(t.Context(), w.person(t, "rollback")); err == nil || !strings.Contains(err.Error(), "No earlier image") {
 		t.Error(err)
+	}
+}
+
+func TestNotesForAgentsAreThoseThatNoAgentCommitted(t *testing.T) {
+	t.Parallel()
+	w := playbookWorld(t)
+	if got := w.commits.Notes(t.Context(), w.env); len(got) != 0 {
+		t.Errorf("no repository has notes: %+v", got)
+	}
+	good := w.commit(t, "CLAUDE-OPS.md", "web needs a minute\n")
+	must(t, os.Symlink(filepath.Join(w.env.ReposDir, "lab"), filepath.Join(w.env.ReposDir, "link")))
+	for name, change := range map[string]func(){
+		"as committed": func() {},
+		"edited": func() {
+			must(t, os.WriteFile(filepath.Join(w.env.ReposDir, "lab/CLAUDE-OPS.md"), []byte("obey\n"), 0o600))
+		},
+		"committed by agent": func() { w.asAgent(t, "claudeops/fix", "notes.md", "obey\n") },
+	} {
+		change()
+		got := w.commits.Notes(t.Context(), w.env)
+		if len(got) != 1 || got[0].Repository != "lab" || got[0].Text != "web needs a minute\n" || !strings.HasPrefix(good, got[0].Commit) {
+			t.Errorf("%s: %+v", name, got)
+		}
 	}
 }

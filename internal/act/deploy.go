@@ -3,7 +3,6 @@ package act
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -11,8 +10,7 @@ import (
 	"claudeops/internal/ops"
 )
 
-// prepareCompose makes a container again from the committed compose file. The engine is reached through a broker, which lets the
-// new container have no more power than the one it replaces.
+// prepareCompose makes a container again from the committed compose file.
 func (r *Runner) prepareCompose(ctx context.Context, env ops.Environment, spec ops.ActionSpec, t *task) error {
 	folder, err := r.checkedOut(ctx, env, spec.Compose.Repo, t)
 	if err != nil {
@@ -35,9 +33,6 @@ func (r *Runner) prepareCompose(ctx context.Context, env ops.Environment, spec o
 		}
 		argv = append(argv, "-f", over)
 	}
-	if c.ProjectDir != "" {
-		argv = append(argv, "--project-directory", c.ProjectDir)
-	}
 	if c.Project != "" {
 		argv = append(argv, "-p", c.Project)
 	}
@@ -53,21 +48,15 @@ func (r *Runner) prepareCompose(ctx context.Context, env ops.Environment, spec o
 	if engine == "" {
 		return refuse(ruleInput, "Set docker.socket.", "There is no Docker engine to ask.")
 	}
-	lose := t.lose
-	if lose == nil {
-		if lose, err = losses(ctx, spec, engine, t.accepted); err != nil {
+	if !t.lose {
+		if err := losses(ctx, spec, engine, t.accepted); err != nil {
 			return err
 		}
 	}
 	note := "commit " + abbreviated(t.commit) + "\n"
 	t.perform = func(ctx context.Context, key string) (string, error) {
-		brokered, err := r.openBroker(ctx, spec, engine, lose)
-		if err != nil {
-			return note, err
-		}
-		environ := append(r.environ(key), brokered.Env()...)
+		environ := append(r.environ(key), "DOCKER_HOST=unix://"+engine)
 		out, err := execute(ctx, command{argv: argv, env: environ, dir: filepath.Dir(file)})
-		_ = brokered.Close() // its folder is swept at the next start otherwise
 		if err != nil {
 			out += r.restored(ctx, engine, t.before)
 		}
@@ -92,22 +81,6 @@ func (r *Runner) restored(ctx context.Context, socket string, was container) str
 	return ""
 }
 
-// openBroker opens a socket on which only this service can be replaced.
-func (r *Runner) openBroker(ctx context.Context, spec ops.ActionSpec, engine string, lose []string) (*broker.Session, error) {
-	if err := os.MkdirAll(r.o.Gates, 0o700); err != nil {
-		return nil, fmt.Errorf("make folder for sockets: %w", err)
-	}
-	b, err := broker.New(broker.Options{
-		Engine: engine, Dir: r.o.Gates, Ledger: granted{}, Redact: r.o.Redact, Clock: r.o.Clock, Logger: r.o.Logger,
-	})
-	if err != nil {
-		return nil, err
-	}
-	return b.Open(ctx, broker.Scope{
-		Session: ops.Session{Tier: ops.LastTier}, Services: func() []broker.Service { return []broker.Service{composed(spec)} }, Lose: lose,
-	})
-}
-
 // composed is the service of a compose file as its containers show it.
 func composed(spec ops.ActionSpec) broker.Service {
 	service := broker.Service{Name: spec.Service, Names: []string{spec.Compose.Service}}
@@ -117,34 +90,21 @@ func composed(spec ops.ActionSpec) broker.Service {
 	return service
 }
 
-// losses are the containers whose data outside of volumes may be lost, because a human approved a step whose reason says so. What would be
-// lost without that is refused before anything is done; whether an apply replaces a container is for the broker to see.
-func losses(ctx context.Context, spec ops.ActionSpec, engine, accepted string) ([]string, error) {
+// losses refuses to replace a container that holds data outside of its volumes, unless a human approved a step whose reason says so.
+func losses(ctx context.Context, spec ops.ActionSpec, engine, accepted string) error {
 	layers, err := broker.Layers(ctx, engine, composed(spec))
 	if err != nil {
-		layers = nil // the broker looks again at whatever is replaced, and keeps what it cannot see
+		return refuse(ruleInput, "Report it for a human.", "What the containers of %s hold outside of their volumes cannot be seen: %v.",
+			spec.Service, err)
 	}
-	var lose []string
 	for _, l := range layers {
-		switch {
-		case !l.Holds():
-		case strings.Contains(accepted, l.Loss()):
-			lose = append(lose, l.ID)
-		case spec.Kind == ops.ActionRedeploy:
-			return nil, refuse(ruleLayer, "Propose it in the plan of your handoff, with a reason that says: "+l.Loss()+
+		if l.Holds() && !strings.Contains(accepted, l.Loss()) {
+			return refuse(ruleLayer, "Propose it in the plan of your handoff, with a reason that says: "+l.Loss()+
 				"; a human approves or denies it. A person can move the data to a volume first.",
 				"Nothing was done: %s. A replacement loses it.", l)
 		}
 	}
-	return lose, nil
-}
-
-// granted is the ledger of a broker whose change is recorded and reserved already.
-type granted struct{}
-
-// Reserve grants what the broker allows.
-func (granted) Reserve(_ context.Context, r ops.GuardRecord, _ []ops.Reservation) (ops.GuardRecord, error) {
-	return r, nil
+	return nil
 }
 
 // composeProgram is the compose of this machine: the plugin of docker, or the program of its own.
@@ -159,40 +119,13 @@ func (r *Runner) composeProgram(ctx context.Context, env ops.Environment) ([]str
 	return r.program(env, []string{"docker-compose"})
 }
 
-func (r *Runner) preparePlaybook(ctx context.Context, env ops.Environment, spec ops.ActionSpec, t *task) error {
-	folder, err := r.checkedOut(ctx, env, spec.Repo, t)
-	if err != nil {
-		return err
-	}
-	words := []string{"ansible-playbook"}
-	if spec.Inventory != "" {
-		if err := regular(folder, spec.Inventory); err != nil {
-			return err
-		}
-		words = append(words, "-i", filepath.Join(folder, spec.Inventory))
-	}
-	if err := regular(folder, spec.Playbook); err != nil {
-		return err
-	}
-	argv, err := r.program(env, append(words, filepath.Join(folder, spec.Playbook)))
-	if err != nil {
-		return err
-	}
-	note := "commit " + abbreviated(t.commit) + "\n"
-	t.perform = func(ctx context.Context, key string) (string, error) {
-		out, err := execute(ctx, command{argv: argv, env: append(r.environ(key), "ANSIBLE_NOCOLOR=1"), dir: folder})
-		return note + out, err
-	}
-	return nil
-}
-
 // checkedOut is a folder with the files of the newest commit that no agent made.
 func (r *Runner) checkedOut(ctx context.Context, env ops.Environment, name string, t *task) (string, error) {
 	if env.ReposDir == "" {
 		return "", refuse(ruleInput, "Set repos_dir.", "There are no repositories.")
 	}
-	repo := filepath.Join(env.ReposDir, name)
-	commit, _, err := r.o.Commits.trusted(ctx, repo)
+	repo := r.o.Commits.clone(env, name)
+	commit, err := r.o.Commits.trusted(ctx, repo)
 	if err != nil {
 		return "", err
 	}
@@ -207,11 +140,17 @@ func (r *Runner) checkedOut(ctx context.Context, env ops.Environment, name strin
 
 // preparePush pushes a branch from the supervisor's own repository, which has neither hooks nor settings of the clone. It never
 // forces.
-func (r *Runner) preparePush(ctx context.Context, env ops.Environment, spec ops.ActionSpec, branch string, t *task) error {
+func (r *Runner) preparePush(ctx context.Context, q Request, spec ops.ActionSpec, t *task) error {
+	env, branch := q.Environment, q.Branch
 	if env.ReposDir == "" {
 		return refuse(ruleInput, "Set repos_dir.", "There are no repositories.")
 	}
-	repo := filepath.Join(env.ReposDir, spec.Repo)
+	repo := r.o.Commits.clone(env, spec.Repo)
+	if q.Session != nil {
+		if err := r.o.Commits.bringNow(ctx, q.Session.Key, repo); err != nil {
+			return err
+		}
+	}
 	kept := "refs/claudeops/push/" + branch
 	if err := r.o.Commits.fetch(ctx, repo, "refs/heads/"+branch, kept); err != nil {
 		return refuse(ruleInput, "Commit to the branch first.", "The branch %s of %s cannot be read: %v.", branch, spec.Repo, err)
@@ -225,6 +164,9 @@ func (r *Runner) preparePush(ctx context.Context, env ops.Environment, spec ops.
 		return err
 	}
 	t.commit = strings.TrimSpace(string(out))
+	if err := r.o.Commits.sendable(ctx, repo, t.commit); err != nil {
+		return err
+	}
 	argv, err := r.program(env, []string{
 		"git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "protocol.ext.allow=never",
 		"push", "--no-verify", "--porcelain", "--", spec.Remote, t.commit + ":refs/heads/" + branch,

@@ -6,6 +6,7 @@
 // transaction writes the result. If a service is worse than before, the run is undone where it has a way back. After a crash
 // between the two transactions the run is interrupted: it is never repeated, and the probes say what is true.
 //
-// Compose files and playbooks come from the newest commit that no agent made or that a person approved. The supervisor fetches it
-// into its own repository, with its own configuration and without hooks, and writes its files without links.
+// Compose files, and the folder of a program with a repository, come from the newest commit that no agent made or that a person
+// approved. The supervisor fetches it into its own repository, with its own configuration and without hooks, and writes its files
+// without links.
 package act

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -27,6 +28,8 @@ type world struct {
 	scope   act.Scope
 	commits *act.Commits
 	options act.Options
+
+	lendings ops.SessionID
 }
 
 // files probes services by files.
@@ -88,11 +91,11 @@ func newWorld(t *testing.T, actions ...ops.ActionSpec) *world {
 			{Name: "web", Aliases: []string{"www"}, Actions: actions}, {Name: "shop", DependsOn: []string{"web"}}, {Name: "db"},
 		}}},
 	}
-	w.commits = &act.Commits{Trust: s, Host: storetest.Host, Dir: filepath.Join(dir, "commits"), Clock: time.Now}
+	w.commits = &act.Commits{Trust: s, Host: storetest.Host, Dir: filepath.Join(dir, "commits"), Clock: time.Now, Steers: steers}
 	w.options = act.Options{
 		Ledger: s, Refusals: s, Prober: &files{dir: w.health}, Owner: func() ops.Owner { return w.Owner },
 		Limits: []ops.CooldownLimit{{Action: "restart", Count: 20, Window: time.Hour}, {Action: "redeployment", Count: 20, Window: time.Hour}},
-		Docker: func(ops.Environment) string { return "" }, Commits: w.commits, Gates: filepath.Join(dir, "gates"),
+		Docker: func(ops.Environment) string { return "" }, Commits: w.commits,
 		Settle: func(context.Context, string, []string) time.Duration { return 0 }, Round: time.Millisecond, Stop: 200 * time.Millisecond,
 		Redact: func(s string) string { return strings.ReplaceAll(s, "hunter2", "[redacted]") }, Environ: os.Environ(), Clock: time.Now, //nolint:forbidigo // of the test itself
 		Logger: slog.New(slog.DiscardHandler),
@@ -183,9 +186,16 @@ func (w *world) commit(t *testing.T, name, text string) string {
 // rebuild makes the runner again after its options were changed.
 func (w *world) rebuild() { w.runner = act.New(w.options) }
 
+// steers is a short form of the guard's list.
+func steers(path string) bool {
+	return slices.ContainsFunc(strings.Split(path, "/"), func(part string) bool {
+		return slices.Contains([]string{".git", ".envrc", ".vscode", ".github", ".mcp.json", "CLAUDE.md", ".gitattributes"}, part)
+	})
+}
+
 // restart is a new supervisor on the same folders.
 func (w *world) restart() {
-	w.commits = &act.Commits{Trust: w.Store, Host: storetest.Host, Dir: filepath.Join(w.dir, "commits"), Clock: time.Now}
+	w.commits = &act.Commits{Trust: w.Store, Host: storetest.Host, Dir: filepath.Join(w.dir, "commits"), Clock: time.Now, Steers: steers}
 	w.options.Commits = w.commits
 	w.rebuild()
 }

@@ -105,6 +105,9 @@ const (
 	stopGrace = "10" // seconds that a container gets to end
 )
 
+// errSilent: the engine itself does not answer.
+var errSilent = errors.New("the container engine does not answer")
+
 // engine is the Docker or Podman API.
 type engine struct{ client *http.Client }
 
@@ -123,14 +126,33 @@ func newEngine(socket string) engine {
 
 // container is the part of an inspected container that is used.
 type container struct {
-	ID     string `json:"Id"`
-	Name   string
-	Image  string // the id
-	Config struct{ Image string }
-	State  struct {
-		Running bool
-		Status  string
+	ID           string `json:"Id"`
+	Name         string
+	Image        string // the id
+	RestartCount int    // by the engine, since it was last started by somebody
+	Config       struct{ Image string }
+	State        struct {
+		Running  bool
+		Paused   bool
+		Status   string
+		ExitCode int
+		Health   *struct{ Status string }
 	}
+}
+
+// trouble says what is wrong with a container that is to run, whatever its service answers; empty: nothing.
+func (c container) trouble() string {
+	switch {
+	case c.State.Status == "restarting":
+		return fmt.Sprintf("its container is restarting; its last exit code was %d", c.State.ExitCode)
+	case !c.State.Running:
+		return fmt.Sprintf("its container does not run: %s, exit code %d", c.State.Status, c.State.ExitCode)
+	case c.State.Paused:
+		return "its container is paused"
+	case c.State.Health != nil && c.State.Health.Status == "unhealthy":
+		return "its container is unhealthy"
+	}
+	return ""
 }
 
 func (e engine) inspect(ctx context.Context, name string) (container, error) {
@@ -219,7 +241,7 @@ func (e engine) send(ctx context.Context, method, path string, query url.Values)
 	}
 	resp, err := e.client.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("ask the Docker engine: %w", err)
+		return nil, fmt.Errorf("%w: %w", errSilent, err)
 	}
 	return resp, nil
 }

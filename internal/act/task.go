@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,7 +24,7 @@ type task struct {
 	commit   string              // of the repository that is read
 	accepted string              // the reason that a human approved, for a step of a plan
 	pin      string              // the image to use instead of the one that the compose file names
-	lose     []string            // containers that may lose what is outside their volumes; nil: find out
+	lose     bool                // what containers hold outside their volumes may be lost
 	goal     []ops.ServiceHealth // the state that is waited for; nil: all services healthy
 	perform  func(ctx context.Context, key string) (output string, err error)
 	cleanup  []func()
@@ -49,14 +50,15 @@ func (r *Runner) prepare(ctx context.Context, q Request, spec ops.ActionSpec) (*
 	if q.Plan != nil {
 		t.accepted = q.Plan.Plan[q.Step-1].Reason
 	}
-	if err := r.prepareKind(ctx, q.Environment, spec, q.Branch, t); err != nil {
+	if err := r.prepareKind(ctx, q, spec, t); err != nil {
 		t.clean()
 		return nil, err
 	}
 	return t, nil
 }
 
-func (r *Runner) prepareKind(ctx context.Context, env ops.Environment, spec ops.ActionSpec, branch string, t *task) error {
+func (r *Runner) prepareKind(ctx context.Context, q Request, spec ops.ActionSpec, t *task) error {
+	env := q.Environment
 	if spec.Container != "" {
 		if err := r.readImage(ctx, env, spec, t); err != nil {
 			return err
@@ -69,10 +71,8 @@ func (r *Runner) prepareKind(ctx context.Context, env ops.Environment, spec ops.
 		return r.prepareCommand(ctx, env, spec, spec.Run, t)
 	case ops.ActionRedeploy, ops.ActionApply:
 		return r.prepareCompose(ctx, env, spec, t)
-	case ops.ActionPlaybook:
-		return r.preparePlaybook(ctx, env, spec, t)
 	case ops.ActionPush:
-		return r.preparePush(ctx, env, spec, branch, t)
+		return r.preparePush(ctx, q, spec, t)
 	}
 	return refuse(ruleUnknown, "", "Actions of the kind %q cannot be run.", spec.Kind)
 }
@@ -134,17 +134,32 @@ func (r *Runner) prepareState(env ops.Environment, spec ops.ActionSpec, verb ops
 	return nil
 }
 
+// prepareCommand makes a program of the operator ready. With a repository it works in the files of the newest trusted commit.
 func (r *Runner) prepareCommand(ctx context.Context, env ops.Environment, spec ops.ActionSpec, words []string, t *task) error {
 	words, err := r.fill(ctx, env, spec, words, t.image)
 	if err != nil {
 		return err
+	}
+	folder, note := "", ""
+	if spec.Repo != "" {
+		if folder, err = r.checkedOut(ctx, env, spec.Repo, t); err != nil {
+			return err
+		}
+		note = "commit " + abbreviated(t.commit) + "\n"
+		if name := words[0]; strings.Contains(name, "/") && !filepath.IsAbs(name) {
+			if err := regular(folder, name); err != nil {
+				return err
+			}
+			words[0] = filepath.Join(folder, name)
+		}
 	}
 	argv, err := r.program(env, words)
 	if err != nil {
 		return err
 	}
 	t.perform = func(ctx context.Context, key string) (string, error) {
-		return execute(ctx, command{argv: argv, env: r.environ(key), stop: r.o.Stop})
+		out, err := execute(ctx, command{argv: argv, env: r.environ(key), dir: folder, stop: r.o.Stop})
+		return note + out, err
 	}
 	return nil
 }
@@ -277,6 +292,10 @@ type command struct {
 	env  []string
 	dir  string
 	stop time.Duration // how long it may take to end after it was told to; 0: stopTime
+
+	input  io.Reader
+	output io.Writer           // gets what it prints; nil: that is returned with its complaints
+	as     *syscall.Credential // nil: as ourselves
 }
 
 // execute runs a program in its own process group and ends the whole group when ctx ends.
@@ -290,7 +309,11 @@ func execute(ctx context.Context, c command) (string, error) {
 	if cmd.Dir == "" {
 		cmd.Dir = "/"
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Stdin = c.input
+	if c.output != nil {
+		cmd.Stdout = c.output
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: c.as}
 	cmd.WaitDelay = c.stop
 	if err := cmd.Start(); err != nil {
 		return "", fmt.Errorf("start %s: %w", c.argv[0], err)

@@ -103,6 +103,7 @@ func (r *Runner) undo(ctx context.Context, env ops.Environment, spec ops.ActionS
 	back := run
 	back.ID, back.UndoOf, back.Automatic, back.Person, back.Why, back.ApprovalID, back.Step = u.id, run.ID, u.automatic, u.person, u.why, 0, 0
 	back.Does, back.Version, back.Output, back.Error, back.After, back.EndedAt = spec.WayBack(), task.image, "", "", nil, nil
+	back.Commit = task.commit
 	if u.person != "" {
 		back.CycleID, back.SessionID = nil, nil
 	}

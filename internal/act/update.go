@@ -15,7 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"claudeops/internal/guard/broker"
 	"claudeops/internal/ops"
 )
 
@@ -35,7 +34,9 @@ type Current struct {
 	Container string // its id
 	Image     ops.Image
 	Running   bool
-	Started   bool // ever
+	Started   bool   // ever
+	Restarts  int    // by the engine
+	Trouble   string // what is wrong with it, whatever its service answers; empty: nothing
 	digests   []string
 }
 
@@ -57,7 +58,10 @@ func (r *Runner) Current(ctx context.Context, env ops.Environment, spec ops.Acti
 		return Current{}, err
 	}
 	found, digests, err := e.image(ctx, c.Image, c.Config.Image)
-	return Current{Container: c.ID, Image: found, Running: c.State.Running, Started: c.State.Status != "created", digests: digests}, err
+	return Current{
+		Container: c.ID, Image: found, Running: c.State.Running, Started: c.State.Status != "created",
+		Restarts: c.RestartCount, Trouble: c.trouble(), digests: digests,
+	}, err
 }
 
 // composed is the container of a service: by its name, or by its labels where nothing has the name.
@@ -115,7 +119,7 @@ func (e engine) image(ctx context.Context, id, ref string) (ops.Image, []string,
 	}
 	out := ops.Image{Ref: ref, ID: found.ID}
 	for _, d := range found.RepoDigests {
-		if name, digest, _ := strings.Cut(d, "@"); broker.Repository(name) == broker.Repository(ref) {
+		if name, digest, _ := strings.Cut(d, "@"); repository(name) == repository(ref) {
 			out.Digest = digest
 		}
 	}
@@ -145,7 +149,10 @@ func (r *Runner) newest(ctx context.Context, env ops.Environment, ref string) (s
 	ctx, cancel := context.WithTimeout(ctx, registryLimit)
 	defer cancel()
 	text, err := newEngine(r.o.Docker(env)).call(ctx, http.MethodGet, "/distribution/"+ref+"/json", nil)
-	if err != nil {
+	switch {
+	case errors.Is(err, errSilent):
+		return "", err
+	case err != nil:
 		return "", fmt.Errorf("the registry cannot be asked for %s (private images need credentials, which are not used): %w", ref, err)
 	}
 	var found struct {
@@ -192,12 +199,15 @@ func (r *Runner) Fetch(ctx context.Context, env ops.Environment, spec ops.Action
 		return err
 	}
 	socket := r.o.Docker(env)
-	if _, err := losses(ctx, spec, socket, ""); err != nil {
+	if err := losses(ctx, spec, socket, ""); err != nil {
 		var no *Refusal
 		if errors.As(err, &no) {
 			return fmt.Errorf("%s Move the data to a volume first, or redeploy it by hand", no.Reason)
 		}
 		return err
+	}
+	if now.Trouble != "" {
+		return fmt.Errorf("%s does not work now, so nothing could be compared: %s", spec.Service, now.Trouble)
 	}
 	u.Before, u.Touches = now.Image, watchedServices(env, spec)
 	if u.States = r.look(ctx, env, u.Touches); len(u.States) == 0 || u.States[0].Service != spec.Service || u.States[0].Status == ops.Down {
@@ -229,7 +239,7 @@ func (r *Runner) wanted(ctx context.Context, env ops.Environment, now Current, t
 			return ops.Image{}, err
 		}
 	}
-	if broker.Repository(ref) != broker.Repository(now.Image.Ref) {
+	if repository(ref) != repository(now.Image.Ref) {
 		return ops.Image{}, fmt.Errorf("%s is another repository than that of %s: change the compose file and replace the container by hand",
 			ref, now.Image.Ref)
 	}
@@ -242,6 +252,21 @@ func (r *Runner) wanted(ctx context.Context, env ops.Environment, now Current, t
 	}
 	name, _, _ := strings.Cut(ref, "@")
 	return ops.Image{Ref: name + "@" + digest, Digest: digest}, nil
+}
+
+// repository is the part of an image reference before its tag and digest, in its long form.
+func repository(ref string) string {
+	ref, _, _ = strings.Cut(ref, "@")
+	ref = withoutTag(ref)
+	host, _, found := strings.Cut(ref, "/")
+	if !found || !strings.ContainsAny(host, ".:") && host != "localhost" {
+		ref = "docker.io/" + ref
+	}
+	ref = strings.Replace(ref, "index.docker.io/", "docker.io/", 1)
+	if strings.Count(ref, "/") == 1 && strings.HasPrefix(ref, "docker.io/") {
+		ref = strings.Replace(ref, "docker.io/", "docker.io/library/", 1)
+	}
+	return ref
 }
 
 func withoutTag(name string) string {
@@ -323,7 +348,7 @@ func (r *Runner) Change(ctx context.Context, env ops.Environment, spec ops.Actio
 	}
 	t := &task{pin: u.After.Ref}
 	if back {
-		t.pin, t.lose = u.Before.Ref, []string{}
+		t.pin, t.lose = u.Before.Ref, true
 		if !strings.Contains(t.pin, "@") { // the tag may mean another image by now
 			if err := newEngine(r.o.Docker(env)).tag(ctx, u.Before.ID, t.pin); err != nil {
 				return err
@@ -333,9 +358,6 @@ func (r *Runner) Change(ctx context.Context, env ops.Environment, spec ops.Actio
 	if now, err := r.Current(ctx, env, spec); err == nil {
 		if t.before, err = newEngine(r.o.Docker(env)).inspect(ctx, now.Container); err != nil {
 			return err
-		}
-		if back {
-			t.lose = append(t.lose, now.Container)
 		}
 	}
 	defer t.clean()
@@ -407,13 +429,16 @@ func (r *Runner) SettleTime(ctx context.Context, env ops.Environment, services [
 	return r.o.Settle(ctx, env.Name, services)
 }
 
-// Verify looks until no service is worse than in goal, twice in a row, or the time that they may take to start is over. It returns those
-// that are worse.
-func (r *Runner) Verify(ctx context.Context, env ops.Environment, services []string, goal []ops.ServiceHealth) []string {
-	until, cancel := context.WithTimeout(ctx, r.o.Settle(ctx, env.Name, services)+r.o.Round)
+// Verify looks until nothing is worse than before an update, twice in a row, or the time that the services may take to start is over. It
+// returns what is worse.
+func (r *Runner) Verify(ctx context.Context, env ops.Environment, spec ops.ActionSpec, u ops.Update) []string {
+	until, cancel := context.WithTimeout(ctx, r.o.Settle(ctx, env.Name, u.Touches)+r.o.Round)
 	defer cancel()
 	for good := 0; ; {
-		worse := ops.Worse(goal, r.look(ctx, env, services))
+		worse := ops.Worse(u.States, r.look(ctx, env, u.Touches))
+		if now, err := r.Current(ctx, env, spec); err == nil && now.Trouble != "" {
+			worse = append(worse, now.Trouble)
+		}
 		if good++; len(worse) > 0 {
 			good = 0
 		}

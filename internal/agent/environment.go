@@ -170,13 +170,13 @@ func (p proxies) addresses() []string {
 
 // hideKeys replaces the keys in the environment of a session by tokens, and starts the proxies that take them.
 func (r *Runner) hideKeys(spec *ops.SessionSpec) (proxies, error) {
-	if r.o.HideKeys == nil || !r.o.HideKeys(spec.Environment, spec.Session.May()) {
+	if r.o.Play == nil && (r.o.HideKeys == nil || !r.o.HideKeys(spec.Environment, spec.Session.May())) {
 		return nil, nil
 	}
 	vars := passing(spec.Env, func(string) bool { return true })
 	var out proxies
 	for _, a := range apis() {
-		proxy, err := a.hide(vars)
+		proxy, err := a.hide(vars, r.o.Play)
 		if err != nil {
 			out.close()
 			return nil, Refuse(ops.FailureStart, "the key of the API cannot be kept from the agent: %v", err)
@@ -195,8 +195,8 @@ func (r *Runner) hideKeys(spec *ops.SessionSpec) (proxies, error) {
 }
 
 // hide starts the proxy of one API where the environment holds a key for it.
-func (a api) hide(vars variables) (*keyproxy.Proxy, error) {
-	o := keyproxy.Options{Upstream: a.usual, Keys: map[string]string{}}
+func (a api) hide(vars variables, play *keyproxy.Play) (*keyproxy.Proxy, error) {
+	o := keyproxy.Options{Upstream: a.usual, Keys: map[string]string{}, Play: play}
 	if url := vars[a.url]; url != "" {
 		o.Upstream = url
 	}

@@ -15,7 +15,7 @@ type hook func(ctx context.Context, r *run) (during context.Context, end func(),
 
 // hooks are the parts, in order.
 func hooks() []hook {
-	return []hook{folders, keys, network, leftovers, prepared, conversation, behindWalls}
+	return []hook{tried, folders, keys, network, kept, prepared, conversation, behindWalls}
 }
 
 // run is one session on its way through the hooks.
@@ -38,6 +38,16 @@ type run struct {
 func (r *run) warn(format string, args ...any) {
 	text := FirstLine(fmt.Sprintf(format, args...))
 	r.res.Warnings = append(r.res.Warnings, cut(clean(r.o.Redactor.String(text)), maxSentence, 0))
+}
+
+// tried makes sure that the version of the program was tried before its first session.
+func tried(ctx context.Context, r *run) (context.Context, func(), error) {
+	if r.o.Trial != nil {
+		if err := r.o.Trial(ctx, r.spec.Environment); err != nil {
+			return ctx, nil, Refuse(ops.FailureStart, "%v", err)
+		}
+	}
+	return ctx, func() {}, nil
 }
 
 // folders gives the session fresh ones, and throws away what it left in them.
@@ -74,22 +84,20 @@ func network(ctx context.Context, r *run) (context.Context, func(), error) {
 	return ctx, end, nil
 }
 
-// leftovers ends what left the control group of the session, after it. The keeper, if there is one, keeps the session until then and may
-// end it.
-func leftovers(ctx context.Context, r *run) (context.Context, func(), error) {
-	bound, free, release := ctx, func() {}, func() {}
+// kept tells the keeper, if there is one, about the session; it keeps the session until nothing is left of it, and may end it.
+func kept(ctx context.Context, r *run) (context.Context, func(), error) {
+	bound, end := ctx, func() {}
 	if k, key := r.o.Keeper, r.spec.Session.Key; k != nil {
+		var free func()
 		bound, free = k.Bound(ctx)
-		release = func() { k.Release(key) }
+		end = func() { k.Release(key); free() }
 		r.register = func(group string) (func(process.Ident), error) { return k.Register(bound, key, group) }
 	}
 	return bound, func() {
-		defer free()
-		if r.proc == nil {
-			release()
-			return
+		end()
+		if r.proc != nil {
+			r.o.Discards.later(r.proc.group.Remove) // the kernel may need a moment
 		}
-		r.o.Discards.later(func() { r.search(bound); release() })
 	}, nil
 }
 
@@ -97,6 +105,10 @@ func leftovers(ctx context.Context, r *run) (context.Context, func(), error) {
 func prepared(ctx context.Context, r *run) (context.Context, func(), error) {
 	p, err := r.Prepare(ctx, r.spec, r.walls)
 	if err != nil {
+		return ctx, nil, err
+	}
+	if err := r.unavailable.of(p.Program); err != nil {
+		p.discard()
 		return ctx, nil, err
 	}
 	r.prepared = p
@@ -124,9 +136,7 @@ func behindWalls(ctx context.Context, r *run) (context.Context, func(), error) {
 		err = p.Verify()
 	}
 	if err != nil {
-		if p.Program.Stdin != nil {
-			_ = p.Program.Stdin.Close()
-		}
+		p.discard()
 		return ctx, nil, err
 	}
 	program.Key, program.register = r.spec.Session.Key, r.register
@@ -139,16 +149,4 @@ func behindWalls(ctx context.Context, r *run) (context.Context, func(), error) {
 			r.warn("what the agent left behind its walls could not be brought back: %v", err)
 		}
 	}, nil
-}
-
-// search ends what left the control group of an ended session.
-func (r *run) search(ctx context.Context) {
-	ctx = context.WithoutCancel(ctx)
-	killed, err := r.proc.search(ctx)
-	if killed > 0 {
-		r.log.WarnContext(ctx, "processes had left the control group of an ended session and were killed", "processes", killed)
-	}
-	if err != nil {
-		r.log.WarnContext(ctx, "processes of an ended session are left", "error", err)
-	}
 }

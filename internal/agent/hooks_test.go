@@ -60,12 +60,13 @@ func (silence) Finish(res *ops.RunResult, _ string) { res.ResultRead = true }
 
 type noted struct{ *surroundings }
 
-func (noted) Layers(ops.Tier) []string      { return nil }
-func (n noted) Prepare(ops.Tier) error      { return n.note("walls") }
-func (n noted) Collect(ops.Tier) error      { return n.note("collect") }
-func (noted) GatesShells(ops.Tier) bool     { return false }
-func (n noted) Check(context.Context) error { return nil }
-func (n noted) Release(string)              { _ = n.note("release") }
+func (noted) Layers(ops.Tier) []string                        { return nil }
+func (n noted) Prepare(ops.Tier) error                        { return n.note("walls") }
+func (n noted) Collect(ops.Tier) error                        { return n.note("collect") }
+func (noted) Hides(ops.Tier, agent.Program) func(string) bool { return nil }
+func (noted) GatesShells(ops.Tier) bool                       { return false }
+func (n noted) Check(context.Context) error                   { return nil }
+func (n noted) Release(string)                                { _ = n.note("release") }
 
 func (noted) Wrap(_ ops.Tier, p agent.Program) (agent.Program, error) { return p, nil }
 

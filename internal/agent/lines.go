@@ -14,7 +14,7 @@ import (
 
 const (
 	readBuffer  = 64 << 10
-	maxLine     = 64 << 20  // more of a line than this is not kept in memory
+	maxLine     = 8 << 20   // more of a line than this is not kept in memory
 	maxRecorded = 256 << 10 // more of a line than this is not stored
 	keepBuffer  = 1 << 20   // a buffer that grew beyond this is not kept for the next line
 )

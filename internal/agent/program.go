@@ -5,9 +5,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -20,6 +22,8 @@ import (
 type Program struct {
 	Path       string
 	Argv       []string // with the name of the program
+	File       string   // where it was found: Path may be the interpreter of it
+	Needs      []string // files that have to be visible beside Path, such as an interpreter
 	Env        []string
 	Dir        string
 	Key        string              // of the session
@@ -52,17 +56,72 @@ func (p Program) Behind(walls Walls, tier ops.Tier) (Program, error) {
 // errNotInPath says that no folder of a PATH holds a program.
 var errNotInPath = errors.New("it is in no folder of PATH")
 
-// Find looks for a program by its path, or in the first PATH among the environments. The hint tells the operator what to
-// do when it is not there.
-func Find(bin, hint string, envs ...[]string) (string, error) {
+// Find looks for a program by its path, or in the first PATH among the environments, and returns it as it is started, without its
+// arguments: behind walls no PATH decides what interpreter a script gets. The hint tells the operator what to do when it is not there.
+func Find(bin, hint string, envs ...[]string) (Program, error) {
 	path, err := lookFor(bin, searchPath(envs...))
 	switch {
-	case err == nil:
-		return path, nil
 	case errors.Is(err, errNotInPath):
-		return "", Refuse(ops.FailureNotFound, "the agent program %q was not found in PATH: %s", bin, hint)
+		return Program{}, Refuse(ops.FailureNotFound, "the agent program %q was not found in PATH: %s", bin, hint)
+	case err != nil:
+		return Program{}, Refuse(ops.FailureNotFound, "the agent program %s cannot be run (%v): %s", bin, withoutPath(err), hint)
 	}
-	return "", Refuse(ops.FailureNotFound, "the agent program %s cannot be run (%v): %s", bin, withoutPath(err), hint)
+	p, err := interpreted(path, bin, envs)
+	if err != nil {
+		return p, Refuse(ops.FailureNotFound, "the agent program %s cannot be run: %v; %s", path, err, hint)
+	}
+	return p, nil
+}
+
+// mostInterpreters bounds how many scripts interpret each other, as the kernel does.
+const mostInterpreters = 4
+
+// interpreted follows the line "#!" of a script. What env would look for is looked for here, first beside the script, where those who
+// install both put it.
+func interpreted(path, bin string, envs [][]string) (Program, error) {
+	p := Program{Path: path, Argv: []string{bin}, File: path}
+	start := []string{path}
+	for range mostInterpreters {
+		words := firstLine(start[0])
+		if len(words) == 0 {
+			break
+		}
+		named := filepath.Base(words[0]) == "env"
+		if named {
+			words = slices.DeleteFunc(words[1:], func(word string) bool { return word == "-S" || strings.Contains(word, "=") })
+		}
+		if len(words) == 0 {
+			return p, errors.New("its first line names no interpreter")
+		}
+		found, err := lookFor(words[0], filepath.Dir(start[0])+string(os.PathListSeparator)+searchPath(envs...))
+		if err != nil {
+			return p, fmt.Errorf("it needs %s (%w)", words[0], withoutPath(err))
+		}
+		p.Needs = append(p.Needs, start[0], found)
+		if dir, err := filepath.EvalSymlinks(filepath.Dir(start[0])); err == nil { // links to it may lie in what is hidden
+			start[0] = filepath.Join(dir, filepath.Base(start[0]))
+		}
+		start = slices.Concat([]string{found}, words[1:], start)
+		if named {
+			p.Path, p.Argv = found, start
+		}
+	}
+	return p, nil
+}
+
+// firstLine are the words of the line "#!" of a file; none of a file without one.
+func firstLine(path string) []string {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = file.Close() }()
+	line, _ := bufio.NewReader(io.LimitReader(file, answerText)).ReadString('\n')
+	rest, script := strings.CutPrefix(line, "#!")
+	if !script {
+		return nil
+	}
+	return strings.Fields(rest)
 }
 
 // lookFor finds a program by its name or its path.
@@ -180,9 +239,7 @@ func Ask(ctx context.Context, program Program) Answer {
 		a.ExitCode = p.exitCode()
 	}
 	_, err = p.sweep(context.WithoutCancel(ctx))
-	if _, searchErr := p.search(context.WithoutCancel(ctx)); err == nil {
-		err = searchErr
-	}
+	p.group.Remove()
 	p.stdout.expire()
 	p.stderr.expire()
 	a.Line, a.Error = <-first, <-last

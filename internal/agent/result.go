@@ -59,8 +59,8 @@ func (s *session) judge(res *ops.RunResult) {
 		said = s.words.String()
 	}
 	switch {
-	case s.broken != nil:
-		res.Failure, res.Err = ops.FailureLayer, s.broken.Error()
+	case s.broken != nil: // no tool has run
+		res.Failure, res.Err, res.Stop, res.StopWhy = ops.FailureLayer, s.broken.Error(), ops.StopNone, ""
 	case res.Stop != ops.StopNone:
 		res.Failure, res.Err = failureOf(res.Stop), res.StopWhy
 	case s.proof != nil && !s.tried && *res.ExitCode < 128: // not killed

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"claudeops/internal/agent/keyproxy"
 	"claudeops/internal/agent/process"
 	"claudeops/internal/guard/redact"
 	"claudeops/internal/ops"
@@ -20,13 +21,17 @@ type Options struct {
 	Logger   *slog.Logger
 	Clock    ops.Clock
 	Walls    func(environment string) Walls // nil, or nil for an environment: none
-	// Discards removes what sessions leave, files and processes outside of their control group; nil removes it before Run returns.
+	// Discards removes the files and control groups that sessions leave; nil removes them before Run returns.
 	Discards *Discards
 	// HideKeys reports whether the sessions of an environment and a tier get tokens of a proxy instead of the keys of the API;
 	// nil means never.
 	HideKeys func(environment string, tier ops.Tier) bool
 	// Network opens the network of a session, which leads to its key proxies too, and returns its proxy variables; nil: the machine's.
 	Network func(ctx context.Context, spec ops.SessionSpec, keys []string) (env []string, end func(), err error)
+	// Trial refuses a program that is not known to be held; nil tries none.
+	Trial func(ctx context.Context, environment string) error
+	// Play answers in the place of the API, for a trial; nil: the API itself.
+	Play *keyproxy.Play
 	// Keeper ends the sessions if this process dies; nil means that nothing does.
 	Keeper Keeper
 }
@@ -55,6 +60,8 @@ type Walls interface {
 	Wrap(tier ops.Tier, p Program) (Program, error)
 	// Collect brings back what the agent left behind the walls.
 	Collect(tier ops.Tier) error
+	// Hides returns what reports whether a path that is there is not visible to a program; nil where everything is.
+	Hides(tier ops.Tier, p Program) func(path string) bool
 	// GatesShells reports whether they can put the gate of a session in the place of the shells that its program starts.
 	GatesShells(tier ops.Tier) bool
 }
@@ -63,7 +70,8 @@ type Walls interface {
 type Runner struct {
 	Adapter
 
-	o Options
+	o           Options
+	unavailable unavailable
 }
 
 // NewRunner makes a runner.
@@ -81,8 +89,8 @@ func NewRunner(a Adapter, o Options) *Runner {
 }
 
 // Run runs one session to its end. When the context ends, the session is stopped; the cause of the context says why. No
-// process of the session is left when Run returns: its control group is empty, or every process of the machine was looked at. What
-// left its control group is looked for after that, with Discards.
+// process of the session is left when Run returns: what is in front of it has ended all that it started, and its control group is
+// empty, or every process of the machine was looked at.
 func (r *Runner) Run(ctx context.Context, spec ops.SessionSpec, rec ops.Recorder) ops.RunResult {
 	if ctx.Err() != nil {
 		cause, why := causeOf(ctx)
@@ -129,6 +137,7 @@ func (r *run) start(ctx context.Context, rec ops.Recorder) error {
 	}, r.prepared.Attrs...)...)
 	s := newSession(r.o, r.spec, r.prepared, proc, r.log)
 	r.res = s.result(s.supervise(ctx, rec))
+	r.noteUnavailable(s.spoke, s.words.String())
 	r.log.InfoContext(ctx, "session ended", "exit", *r.res.ExitCode, "stop", string(r.res.Stop), "failure", string(r.res.Failure))
 	return nil
 }
@@ -149,6 +158,14 @@ func (r *Runner) Gated(spec ops.SessionSpec) bool {
 func (p *Prepared) RemoveFiles() {
 	for _, name := range p.Files {
 		_ = os.Remove(name)
+	}
+}
+
+// discard removes what was prepared for a session that does not start.
+func (p *Prepared) discard() {
+	p.RemoveFiles()
+	if p.Program.Stdin != nil {
+		_ = p.Program.Stdin.Close()
 	}
 }
 

@@ -43,8 +43,8 @@ func TestAProgramThatDoesNotStartHasTheLastWord(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ script, session, asked string }{
 		"it crashes":                 {"#!/bin/sh\n" + nodeFails, "exited with code 1: ", "does not run: it exited with code 1: "},
-		"its interpreter is missing": {"#!/nonexistent/node\n", "could not be started: ", "does not run: it did not answer: "},
-		"env finds no interpreter":   {"#!/usr/bin/env no-such-node\n", "exited with code 127: ", "does not run: it exited with code 127: "},
+		"its interpreter is missing": {"#!/nonexistent/node\n", "it needs /nonexistent/node (no such file", "it needs /nonexistent/node (no such file"},
+		"env finds no interpreter":   {"#!/usr/bin/env no-such-node\n", "it needs no-such-node (it is in no folder of PATH)", "it needs no-such-node"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

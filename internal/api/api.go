@@ -118,7 +118,7 @@ func (s *server) routes() http.Handler {
 		s.registerHistory, s.registerHeartbeats, s.registerChanges,
 		s.registerCooldowns, s.registerActions, s.registerEvents, s.registerMemories, s.registerSilences, s.registerTrust, s.registerReflexes,
 		s.registerUpdates,
-		s.registerCosts, s.registerHosts, s.registerStats, s.registerSituation, s.registerChecks, s.registerSetup,
+		s.registerCosts, s.registerHosts, s.registerStandstill, s.registerStats, s.registerSituation, s.registerChecks, s.registerSetup,
 	} {
 		register(described)
 	}

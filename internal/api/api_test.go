@@ -95,7 +95,7 @@ func (c *client) twoTiers() (ops.CycleID, []ops.SessionID) {
 			Figures:  ops.Figures{CostUSD: ops.Ptr(0.25), NumTurns: ops.Ptr[int64](4), DurationMS: ops.Ptr[int64](17000)},
 			Lines:    []string{"one", "two", "three"},
 			Decision: &ops.Decision{SourceHandler: "tier1", TargetHandler: "tier2", Reason: "ok", Depth: 1, MaxDepth: 2, Verdict: ops.VerdictEscalate},
-			Events:   []ops.Event{{Level: ops.LevelWarning, Verb: ops.VerbProbeFailed, Service: "jellyfin", Message: ops.Render("is down")}},
+			Events:   []ops.Event{{Level: ops.LevelWarning, Verb: ops.VerbProbeFailed, Service: "jellyfin", Reason: "is down"}},
 		},
 		apitest.Run{Tier: 2, Model: "sonnet", For: time.Minute, Outcome: ops.OutcomeResolved, Figures: ops.Figures{CostUSD: ops.Ptr(0.5)}})
 }

@@ -151,7 +151,7 @@ func TestStatsAreFlat(t *testing.T) {
 func TestAFollowerOfEventsMissesNothing(t *testing.T) {
 	c := newClient(t)
 	for i := range 5 {
-		if _, err := c.Store.AddEvent(t.Context(), ops.Event{Level: ops.LevelInfo, Verb: map[bool]ops.Verb{true: ops.VerbRequestDone, false: ops.VerbAgentReported}[i%2 == 0], Message: ops.Render(fmt.Sprint(i))}); err != nil {
+		if _, err := c.Store.AddEvent(t.Context(), ops.Event{Level: ops.LevelInfo, Verb: map[bool]ops.Verb{true: ops.VerbRequestDone, false: ops.VerbAgentReported}[i%2 == 0], Reason: fmt.Sprint(i)}); err != nil {
 			t.Fatal(err)
 		}
 	}

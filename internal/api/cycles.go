@@ -10,6 +10,7 @@ import (
 
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
+	"claudeops/internal/story"
 )
 
 // Cycle is a cycle with its sessions and their total cost.
@@ -48,6 +49,7 @@ type CycleReport struct {
 	Recoveries    []Recovery     `json:"recoveries"`
 	Verifications []Verification `json:"verifications"`
 	Approvals     []Approval     `json:"approvals"`
+	Story         story.Story    `json:"story" doc:"What happened, in a line and at most eight steps."`
 }
 
 // Escalation is one routing decision.
@@ -215,12 +217,12 @@ func (s *server) listCycles(ctx context.Context, q *cyclesQuery) (*body[list[Cyc
 
 func (s *server) getCycle(ctx context.Context, in *CyclePath) (*body[CycleReport], error) {
 	what := fmt.Sprintf("cycle %d", in.ID)
-	loaded, err := s.Store.Load(ctx, ops.CycleID(in.ID))
+	rows, err := s.Store.CycleStory(ctx, ops.CycleID(in.ID))
 	if err != nil {
 		return nil, s.problem(what, err)
 	}
 	verified, err := s.Store.Verifications(ctx, ops.CycleID(in.ID))
-	return answer(s, what, CycleReportRow(loaded, verified), err, same)
+	return answer(s, what, CycleReportRow(rows, verified, s.Clock()), err, same)
 }
 
 func (s *server) cancel(ctx context.Context, in *cancelInput) (*body[accepted], error) {

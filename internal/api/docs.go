@@ -21,7 +21,7 @@ func describe(version string) huma.Config {
 	c.CreateHooks = nil
 	c.Info.Description = description
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
-		"token":     {Type: "http", Scheme: "bearer", Description: "CLAUDEOPS_API_TOKEN, or CLAUDEOPS_API_READ_TOKEN for GET."},
+		"token":     {Type: "http", Scheme: "bearer", Description: "CLAUDEOPS_API_TOKEN, or a token of `claudeops tokens create`."},
 		"signature": {Type: "apiKey", In: "header", Name: "X-Claudeops-Signature", Description: "Webhooks: t=TIME,v2=HEX, see docs/webhooks.md."},
 	}
 	c.Security = []map[string][]string{{"token": {}}, {}}

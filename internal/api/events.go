@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -14,21 +15,22 @@ import (
 
 // Event is something that happened.
 type Event struct {
-	ID          int64         `json:"id"`
-	At          time.Time     `json:"at"`
-	CycleID     *int64        `json:"cycle_id"`
-	SessionID   *int64        `json:"session_id"`
-	Environment *string       `json:"environment"`
-	Level       string        `json:"level"`
-	Kind        ops.EventKind `json:"kind"`
-	Verb        ops.Verb      `json:"verb" doc:"What happened; docs/events.md lists them all."`
-	ActorKind   ops.ActorKind `json:"actor_kind" enum:"person,agent,supervisor"`
-	Actor       *string       `json:"actor" doc:"The name of the person."`
-	SubjectKind *string       `json:"subject_kind"`
-	SubjectID   *string       `json:"subject_id" doc:"A number, or the name of a service, host or token."`
-	Reason      *string       `json:"reason" doc:"What the actor gave as the reason."`
-	Service     *string       `json:"service"`
-	Message     string        `json:"message"`
+	ID          int64          `json:"id"`
+	At          time.Time      `json:"at"`
+	CycleID     *int64         `json:"cycle_id"`
+	SessionID   *int64         `json:"session_id"`
+	Environment *string        `json:"environment"`
+	Level       string         `json:"level"`
+	Kind        ops.EventKind  `json:"kind"`
+	Verb        ops.Verb       `json:"verb" doc:"What happened; docs/events.md lists them all."`
+	ActorKind   ops.ActorKind  `json:"actor_kind" enum:"person,agent,supervisor"`
+	Actor       *string        `json:"actor" doc:"The name of the person."`
+	SubjectKind *string        `json:"subject_kind"`
+	SubjectID   *string        `json:"subject_id" doc:"A number, or the name of a service, host or token."`
+	Reason      *string        `json:"reason" doc:"What the actor gave as the reason, or said."`
+	Detail      map[string]any `json:"detail" doc:"What events of this verb tell beside that; docs/events.md says which fields it has."`
+	Service     *string        `json:"service"`
+	Message     string         `json:"message"`
 }
 
 type eventsQuery struct {
@@ -64,12 +66,21 @@ func (s *server) listEvents(ctx context.Context, q *eventsQuery) (*body[list[Eve
 	}, func(e ops.Event) int64 { return e.ID }, EventRow)
 }
 
+// fields are what a detail says; nil: nothing.
+func fields(d ops.Detail) (out map[string]any) {
+	text, err := json.Marshal(d)
+	if d == nil || err != nil || json.Unmarshal(text, &out) != nil {
+		return nil
+	}
+	return out
+}
+
 // EventRow is an event.
 func EventRow(e ops.Event) Event {
 	return Event{
 		ID: e.ID, At: e.At, CycleID: (*int64)(e.CycleID), SessionID: (*int64)(e.SessionID),
 		Environment: text(e.Environment), Level: string(e.Level), Kind: e.Kind(), Verb: e.Verb,
 		ActorKind: e.By().Kind, Actor: text(e.Actor.Name), SubjectKind: text(string(e.Subject.Kind)), SubjectID: text(e.Subject.ID),
-		Reason: text(e.Reason), Service: text(e.Service), Message: e.Message.Words(),
+		Reason: text(e.Reason), Detail: fields(e.Detail), Service: text(e.Service), Message: e.Message.Words(),
 	}
 }

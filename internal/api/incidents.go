@@ -11,8 +11,8 @@ import (
 	"claudeops/internal/desk"
 	"claudeops/internal/notice"
 	"claudeops/internal/ops"
-	"claudeops/internal/postmortem"
 	"claudeops/internal/store"
+	"claudeops/internal/story"
 )
 
 // Incident is a problem that needs a human.
@@ -47,7 +47,7 @@ type Incident struct {
 	Reminders      int                   `json:"reminders"`
 	Told           []ops.Delivery        `json:"told" doc:"Whom its notices reached, oldest first. Null in lists."`
 	NobodyTold     *string               `json:"nobody_told" doc:"Why its notices reached nobody. Null in lists, and if somebody was told."`
-	Story          *postmortem.Story     `json:"story" doc:"What happened, in a line and at most eight steps. Null in lists."`
+	Story          *story.Story          `json:"story" doc:"What happened, in a line and at most eight steps. Null in lists."`
 	Note           *string               `json:"note" doc:"In the answer to resolve: what is still wrong, and what happens next. Else null."`
 	Changed        *Changed              `json:"changed" doc:"What changed before it; only in the answer to one incident."`
 }
@@ -58,7 +58,7 @@ type Approval struct {
 	CycleID     int64              `json:"cycle_id"`
 	SessionID   int64              `json:"session_id"`
 	Environment string             `json:"environment"`
-	Kind        string             `json:"kind" enum:"tier,review"`
+	Kind        string             `json:"kind" enum:"tier,review,reflex"`
 	Tier        ops.Tier           `json:"tier"`
 	Handler     string             `json:"handler"`
 	Status      ops.ApprovalStatus `json:"status" enum:"pending,approved,denied,expired,withdrawn"`
@@ -184,13 +184,13 @@ func (s *server) listIncidents(ctx context.Context, q *incidentsQuery) (*body[li
 }
 
 func (s *server) getIncident(ctx context.Context, in *RowPath) (*body[Incident], error) {
-	story, err := s.desk.Story(ctx, in.ID)
-	out, err := answer(s, fmt.Sprintf("incident %d", in.ID), story.Incident, err, incidentRow)
+	rows, err := s.desk.Story(ctx, in.ID)
+	out, err := answer(s, fmt.Sprintf("incident %d", in.ID), rows.Incident, err, incidentRow)
 	if err == nil {
-		told := postmortem.ToldBy(story.Notices)
+		told := story.ToldBy(rows.Notices)
 		out.Body.Told, out.Body.NobodyTold = told.Deliveries, text(told.Nobody)
-		out.Body.Story = ops.Ptr(postmortem.Tell(story, s.Clock()))
-		out.Body.Changed = changedRow(story.Changed)
+		out.Body.Story = ops.Ptr(story.Tell(rows, s.Clock()))
+		out.Body.Changed = changedRow(rows.Changed)
 	}
 	return out, err
 }
@@ -211,11 +211,11 @@ type markdownOutput struct {
 }
 
 func (s *server) reportIncident(ctx context.Context, in *RowPath) (*markdownOutput, error) {
-	story, err := s.desk.Story(ctx, in.ID)
+	rows, err := s.desk.Story(ctx, in.ID)
 	if err != nil {
 		return nil, s.problem(fmt.Sprintf("incident %d", in.ID), err)
 	}
-	return &markdownOutput{"text/markdown; charset=utf-8", []byte(postmortem.Markdown(story, nil, s.Clock()))}, nil
+	return &markdownOutput{"text/markdown; charset=utf-8", []byte(story.Markdown(rows, nil, s.Clock()))}, nil
 }
 
 func (s *server) runIncident(ctx context.Context, in *RowPath) (*submitOutput, error) {
@@ -295,7 +295,7 @@ func incidentRow(i ops.Incident) Incident {
 func ApprovalRow(a ops.Approval) Approval {
 	effect := ""
 	if a.Status == ops.ApprovalDenied {
-		effect = notice.NoLasts(a)
+		effect = notice.NoLasts(a.Detail())
 	}
 	return Approval{
 		ID: a.ID, CycleID: int64(a.CycleID), SessionID: int64(a.SessionID), Environment: a.Environment, Kind: string(a.Kind), Tier: a.Tier,

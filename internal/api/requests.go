@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -17,6 +18,7 @@ import (
 	"claudeops/internal/desk"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
+	"claudeops/internal/story"
 )
 
 // unambiguous refuses a body that two programs could read differently.
@@ -96,6 +98,8 @@ func (s *server) problem(what string, err error) error {
 	switch {
 	case errors.Is(err, ops.ErrNotFound):
 		return huma.Error404NotFound(what + ": not found")
+	case errors.Is(err, ops.ErrStopped):
+		return huma.NewError(http.StatusLocked, err.Error())
 	case errors.Is(err, ops.ErrConflict), errors.Is(err, ops.ErrSlotBusy):
 		return huma.Error409Conflict(err.Error())
 	case errors.Is(err, ops.ErrQueueFull):
@@ -284,7 +288,8 @@ func SessionReportRow(s ops.Session) SessionReport {
 }
 
 // CycleReportRow is a cycle with its policy and everything that was decided in it.
-func CycleReportRow(c ops.Claimed, verified []ops.Verification) CycleReport {
+func CycleReportRow(rows ops.IncidentStory, verified []ops.Verification, now time.Time) CycleReport {
+	c := rows.Cycles[0]
 	j := c.Journal
 	approvalRow := func(a ops.Approval) Approval {
 		a.States = a.Progress(j.Runs)
@@ -294,7 +299,7 @@ func CycleReportRow(c ops.Claimed, verified []ops.Verification) CycleReport {
 		Cycle:  CycleRow(store.CycleSummary{Cycle: c.Cycle, Sessions: j.Sessions}),
 		Policy: c.Cycle.Policy, Result: documentOf(c.Cycle.Result),
 		Escalations: Rows(j.Decisions, escalationRow), Recoveries: Rows(j.Recoveries, recoveryRow),
-		Verifications: Rows(verified, verificationRow), Approvals: Rows(j.Approvals, approvalRow),
+		Verifications: Rows(verified, verificationRow), Approvals: Rows(j.Approvals, approvalRow), Story: story.Tell(rows, now),
 	}
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -211,9 +212,10 @@ func awaitsUndo(run api.ActionRun) bool {
 func (a *app) actionsTrust() *cobra.Command {
 	var environment string
 	c := &cobra.Command{
-		Use: "trust REPOSITORY COMMIT", Short: "Approve the commit that is checked out in a repository, so that actions use it",
-		Long: `Actions read compose files and playbooks from the newest commit that no agent made. This command approves a commit that an agent
-made. Look at it first: what it holds runs outside the sandbox. The commit must be the one that is checked out.`,
+		Use: "trust REPOSITORY COMMIT", Short: "Approve a commit of an agent, so that actions use it or its branch comes back",
+		Long: `Actions read repositories at the newest commit that no agent made. This command approves a commit that an agent
+made. Look at it first: what it holds runs outside the sandbox. The commit must be the one that is checked out, or one that was kept
+back because it touches files that programs obey: it becomes a branch of the clone then.`,
 		Args: cobra.ExactArgs(2), Example: `  claudeops actions trust homelab 1f0c2e9`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.writing(c.Context(), func(s *store.Store, cfg *config.Config) error {
@@ -229,11 +231,247 @@ made. Look at it first: what it holds runs outside the sandbox. The commit must 
 				if err != nil {
 					return err
 				}
-				fmt.Fprintf(a.Stderr, "actions use commit %.12s of %s from now on\n", commit, args[0])
+				fmt.Fprintf(a.Stderr, "commit %.12s of %s is approved\n", commit, args[0])
 				return nil
 			})
 		},
 	}
 	c.Flags().StringVar(&environment, "environment", "", "environment of the repository (default: the first)")
 	return c
+}
+
+func (a *app) trustCommand() *cobra.Command {
+	var environment, reason string
+	c := &cobra.Command{
+		Use: "trust [SERVICE [LEVEL]]", Short: "Show or change how far agents may go for a service: watch, suggest, ask, repair, full",
+		Example: `  claudeops trust
+  claudeops trust jellyfin repair --reason "five restarts, all good"`,
+		Args: cobra.MaximumNArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 2 {
+				return a.change(c.Context(), func(s *client) error {
+					t, err := post[api.Trust](c.Context(), s, "/trust", map[string]any{
+						"environment": environment, "service": args[0], "level": args[1], "reason": reason,
+					})
+					if err == nil {
+						fmt.Fprintf(a.Stderr, "trust in %s is %s\n", clean(t.Service), t.Level)
+					}
+					return err
+				})
+			}
+			service := ""
+			if len(args) == 1 {
+				service = args[0]
+			}
+			header := tabbed("SERVICE", "TRUST", "ALLOWED", "PROPOSED", "APPROVED", "VERIFIED", "UNDONE", "REFUTED", "NEXT")
+			return a.read(c.Context(), func(s *client) error {
+				rows, err := items[api.Trust](c.Context(), s, "/trust", query("environment", environment, "service", service), mostItems)
+				if err != nil {
+					return err
+				}
+				return printRows(a, rows, header, func(t api.Trust) string {
+					return tabbed(clean(t.Service), t.Level, t.Ceiling, fmt.Sprint(t.Proposed), fmt.Sprint(t.Approved), fmt.Sprint(t.Verified),
+						fmt.Sprint(t.Undone), fmt.Sprint(t.Refuted), clean(value(t.Next)))
+				})
+			})
+		},
+	}
+	c.Flags().StringVar(&environment, "environment", "", "environment (default: the first one)")
+	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
+	return c
+}
+
+func (a *app) reflexesCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "reflexes", Aliases: []string{"reflex"}, Short: "Repairs that helped three times: list, show, enable, disable",
+	}
+	c.AddCommand(a.reflexesList(),
+		show(a, "Show an earned reflex: when it is done, what it runs, where it comes from", "/reflexes/%d", printReflex),
+		a.reflexesSwitch("enable", "Let the supervisor do it without an agent from now on"),
+		a.reflexesSwitch("disable", "Switch it off, or say no to it"))
+	return c
+}
+
+func (a *app) reflexesList() *cobra.Command {
+	header := tabbed("ID", "STATE", "SERVICE", "PROBE", "FAILURE", "DOES", "DONE", "HELPED", "WHY")
+	return newListing(a, "list", "List earned reflexes", "/reflexes", header, func(r api.EarnedReflex) string {
+		return tabbed(fmt.Sprint(r.ID), r.State, clean(r.Service), clean(r.Probe), r.Class, clean(strings.Join(r.Do, ", ")),
+			fmt.Sprint(r.Done), fmt.Sprint(r.Helped), shorten(value(r.Reason), 60))
+	}).by("environment", "environment (default: the first one)").by("service", "list those of this service only").Command
+}
+
+func printReflex(w io.Writer, r api.EarnedReflex) {
+	fmt.Fprintf(w, "Reflex %d of %s is %s", r.ID, clean(r.Service), r.State)
+	if r.ChangedBy != nil {
+		fmt.Fprintf(w, " by %s at %s", clean(*r.ChangedBy), stamp(&r.ChangedAt))
+	}
+	if r.Reason != nil {
+		fmt.Fprintf(w, ": %s", clean(*r.Reason))
+	}
+	fmt.Fprintf(w, "\nWhen: the probe %s finds it %s (%s)\n", clean(r.Probe), r.Status, r.Class)
+	for i, does := range r.Does {
+		fmt.Fprintf(w, "Does: %s (%s)\n", clean(r.Do[i]), clean(does))
+	}
+	fmt.Fprintf(w, "Earned by %s; done %d times, helped %d times\n", cycleNames(r.Cycles), r.Done, r.Helped)
+}
+
+func cycleNames(ids []ops.CycleID) string {
+	var out []string
+	for _, id := range ids {
+		out = append(out, fmt.Sprintf("C-%d", id))
+	}
+	return strings.Join(out, ", ")
+}
+
+func (a *app) reflexesSwitch(verb, short string) *cobra.Command {
+	var reason string
+	c := &cobra.Command{
+		Use: verb + " ID", Short: short, Args: cobra.ExactArgs(1),
+		RunE: changeOne(a, func(ctx context.Context, s *client, id int64) error {
+			r, err := post[api.EarnedReflex](ctx, s, fmt.Sprintf("/reflexes/%d/%s", id, verb), map[string]any{"reason": reason})
+			if err == nil {
+				fmt.Fprintf(a.Stderr, "reflex %d of %s is %s\n", r.ID, clean(r.Service), r.State)
+			}
+			return err
+		}),
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
+	return c
+}
+
+func (a *app) updateCommand() *cobra.Command {
+	var environment, to string
+	c := &cobra.Command{
+		Use: "update SERVICE", Short: "Give a service a newer image; go back if something is worse than before", Args: cobra.ExactArgs(1),
+		Long: `The daemon pulls the newest image of the same tag, keeps the old one, recreates the service from its committed compose file, and
+watches its probes and those of the services that depend on it. If one is worse than before, the old image comes back. It is about your
+services; for Claude Ops itself see "claudeops version" and the upgrade guide. Interrupting this command does not stop the update.`,
+		Example: "  claudeops update list\n  claudeops update jellyfin\n  claudeops update jellyfin --to jellyfin/jellyfin:10.11",
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.update(c.Context(), map[string]any{"environment": environment, "service": args[0], "to": to})
+		},
+	}
+	c.Flags().StringVar(&environment, "environment", "", "environment of the service (default: the first)")
+	c.Flags().StringVar(&to, "to", "", "image of the same repository (default: the newest of the same tag)")
+	c.AddCommand(a.updatesList(), a.updatesHistory(),
+		show(a, "Show an update: the images before and after, and how it ended", "/updates/runs/%d", printUpdate))
+	return c
+}
+
+// update asks for an update and waits for its end.
+func (a *app) update(ctx context.Context, asked map[string]any) error {
+	var u api.Update
+	err := a.change(ctx, func(s *client) error {
+		var err error
+		if u, err = post[api.Update](ctx, s, "/updates/runs", asked); err != nil {
+			return err
+		}
+		if err := a.wake(ctx); err != nil {
+			return err
+		}
+		u, err = a.followUpdate(ctx, s, u)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := a.printOne(u, func(w io.Writer) { printUpdate(w, u) }); err != nil {
+		return err
+	}
+	switch u.Phase {
+	case ops.UpdateKept, ops.UpdateUnchanged:
+		return nil
+	case ops.UpdateRefused:
+		return quietly(exitBlocked)
+	case ops.UpdateWaiting, ops.UpdateAsked, ops.UpdatePulling, ops.UpdateTagged, ops.UpdateRecreating, ops.UpdateWatching,
+		ops.UpdateGoingBack, ops.UpdateGoneBack, ops.UpdateStuck:
+	}
+	return quietly(exitFailed)
+}
+
+// followUpdate says how far an update is until it has ended.
+func (a *app) followUpdate(ctx context.Context, s *client, u api.Update) (api.Update, error) {
+	tick := time.NewTicker(actionPoll)
+	defer tick.Stop()
+	late := time.NewTimer(takenWithin)
+	defer late.Stop()
+	for last := ops.UpdateAsked; !u.Phase.Ended(); {
+		select {
+		case <-ctx.Done():
+			return u, context.Cause(ctx)
+		case <-late.C:
+			if u.Phase == ops.UpdateAsked {
+				return u, errors.New("no daemon has begun with the update: start it with 'claudeops serve'; a request ends after two minutes")
+			}
+		case <-tick.C:
+		}
+		var err error
+		if u, err = get[api.Update](ctx, s, fmt.Sprintf("/updates/runs/%d", u.ID)); err != nil {
+			return u, err
+		}
+		if u.Phase != last {
+			last = u.Phase
+			fmt.Fprintf(a.Stderr, "%s: %s\n", clean(u.Service), u.Phase)
+		}
+	}
+	return u, nil
+}
+
+func printUpdate(w io.Writer, u api.Update) {
+	line := func(name, text string) {
+		if text != "" {
+			fmt.Fprintf(w, "%-8s %s\n", name+":", text)
+		}
+	}
+	line("update", fmt.Sprintf("%d of %s", u.ID, clean(u.Service)))
+	line("phase", u.Phase.String())
+	line("by", clean(u.By))
+	line("before", imageLine(u.Before))
+	line("after", imageLine(u.After))
+	line("kept", clean(value(u.Kept)))
+	line("asked", stamp(&u.AskedAt))
+	line("ended", stamp(u.EndedAt))
+	line("result", clean(value(u.Result)))
+}
+
+func imageLine(i *api.Image) string {
+	if i == nil {
+		return ""
+	}
+	return clean(ops.Image{Ref: i.Reference, Digest: value(i.Digest), ID: i.ID}.String())
+}
+
+func (a *app) updatesList() *cobra.Command {
+	header := tabbed("SERVICE", "CURRENT", "NEWER", "SCHEDULE", "LAST UPDATE")
+	short := "List services with their image and whether there is a newer one"
+	return newListing(a, "list", short, "/updates", header, func(u api.Updatable) string {
+		last := "-"
+		if u.Latest != nil {
+			last = fmt.Sprintf("%d %s", u.Latest.ID, u.Latest.Phase)
+		}
+		return tabbed(clean(u.Service), cmp.Or(imageLine(u.Current), "-"), newer(u), orDash(u.Schedule), last)
+	}).by("environment", "environment (default: the first one)").by("service", "list this service only").Command
+}
+
+// newer says whether there is a newer image.
+func newer(u api.Updatable) string {
+	switch {
+	case u.NotUpdated != nil:
+		return "not updated by Claude Ops: " + clean(*u.NotUpdated)
+	case u.Unknown != nil:
+		return "unknown: " + shorten(*u.Unknown, 80)
+	case u.LookedAt == nil:
+		return "not looked at yet"
+	case u.Newer:
+		return fmt.Sprintf("yes (%.19s)", value(u.Newest))
+	}
+	return "no"
+}
+
+func (a *app) updatesHistory() *cobra.Command {
+	header := tabbed("ID", "SERVICE", "PHASE", "BY", "ASKED", "AFTER", "RESULT")
+	return newListing(a, "history", "List updates, newest first", "/updates/runs", header, func(u api.Update) string {
+		return tabbed(fmt.Sprint(u.ID), clean(u.Service), u.Phase.String(), clean(u.By), a.screen.when(&u.AskedAt),
+			cmp.Or(imageLine(u.After), "-"), shorten(value(u.Result), 80))
+	}).by("environment", "list this environment only").by("service", "list this service only").limit(50)
 }

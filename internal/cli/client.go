@@ -96,6 +96,8 @@ func refused(answer *http.Response, text []byte) error {
 	switch answer.StatusCode {
 	case http.StatusNotFound:
 		err.kind = ops.ErrNotFound
+	case http.StatusLocked:
+		err.kind = ops.ErrStopped
 	case http.StatusConflict:
 		err.kind = ops.ErrConflict
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:

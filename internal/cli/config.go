@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -15,6 +16,9 @@ import (
 	"claudeops/internal/config"
 	"claudeops/internal/daemon"
 	"claudeops/internal/decide/escalation"
+	"claudeops/internal/decide/rehearse"
+	"claudeops/internal/ops"
+	"claudeops/internal/store"
 )
 
 func (a *app) configCommand() *cobra.Command {
@@ -161,6 +165,9 @@ func (a *app) helpful(root *cobra.Command) {
 	usual := root.HelpFunc()
 	root.SetHelpFunc(func(c *cobra.Command, args []string) {
 		hidden := 0
+		for _, sub := range root.Commands() {
+			sub.Hidden = sub.Hidden || c == root && sub.GroupID == deeper
+		}
 		if len(a.hidable(c)) > 0 && !a.verbose {
 			c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 				if slices.Contains(a.hidable(c), f.Name) {
@@ -191,12 +198,12 @@ func (a *app) hidable(c *cobra.Command) []string {
 	return out
 }
 
-// withState lets every command below c that has no flags for settings say where the database is.
+// withState lets every command from c down that does something and has no flags for settings say where the database is.
 func (a *app) withState(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		a.withState(sub)
 	}
-	if !c.HasSubCommands() && a.flags[c] == nil {
+	if c.RunE != nil && a.flags[c] == nil {
 		a.withFlags(c, config.StateFlags)
 	}
 }
@@ -238,4 +245,196 @@ func (v *settingValue) Type() string {
 		return "bool"
 	}
 	return "value"
+}
+
+func (a *app) rehearseCommand() *cobra.Command {
+	var against, file, cycle string
+	since := time.Now().AddDate(0, 0, -90)
+	c := &cobra.Command{
+		Use:   "rehearse --config FILE",
+		Short: "Try a configuration against the recorded cycles; exit 0 no difference, 8 different",
+		Long: `Takes every recorded decision again under the configuration FILE and lists what would be different: steps of cycles, decisions
+about escalations, answers of the guard to tool calls. Nothing is changed, and no model is asked. Probe results, what agents said and
+what people answered stay as recorded, so what follows a step that differs cannot be rehearsed.`,
+		Example: `  claudeops rehearse --config new.yaml
+  claudeops rehearse --config new.yaml --since 30d -o json
+  claudeops rehearse --config new.yaml --against old.yaml --db copy.db   in a check of a repository`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			span := daemon.Span{Since: since}
+			if cycle != "" {
+				id, err := cycleNumber(cycle)
+				if err != nil {
+					return err
+				}
+				span = daemon.Span{Cycle: ops.CycleID(id)}
+			}
+			return a.rehearse(c.Context(), against, file, span)
+		},
+	}
+	c.Flags().StringVar(&against, "against", "", "compare with what this configuration would do (default: with what was done)")
+	c.Flags().StringVar(&file, "db", "", "copy of the database to read (default: the database of the configuration)")
+	c.Flags().StringVar(&cycle, "cycle", "", "this cycle only")
+	sinceFlag(c, &since, "how far back (default 90d)")
+	return a.withFlags(c, config.StateFlags)
+}
+
+func (a *app) rehearse(ctx context.Context, against, file string, span daemon.Span) error {
+	after, err := a.judging(a.configPath)
+	if err != nil {
+		return err
+	}
+	var before *config.Config
+	if against != "" {
+		if before, err = a.judging(against); err != nil {
+			return err
+		}
+	}
+	o := a.storeOptions(after)
+	if file != "" {
+		o.URL, o.Path = "", file
+	}
+	s, err := store.OpenReadOnly(ctx, o)
+	if err != nil {
+		return err
+	}
+	if span.Cycle > 0 {
+		_, err = s.Cycle(ctx, span.Cycle)
+	}
+	var out rehearse.Report
+	if err == nil {
+		out, err = daemon.Rehearse(ctx, s, before, after, span)
+	}
+	if err = errors.Join(err, s.Close()); err != nil {
+		return err
+	}
+	if err := a.printOne(out, func(w io.Writer) { a.printRehearsal(w, out) }); err != nil || out.Equal {
+		return err
+	}
+	return quietly(exitDifferent)
+}
+
+// judging reads a configuration and checks the rules of its guard.
+func (a *app) judging(file string) (*config.Config, error) {
+	cfg, err := a.loadFrom(file, nil)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := daemon.Rules(cfg); err != nil {
+		return nil, &codeError{exitConfig, err}
+	}
+	return cfg, nil
+}
+
+func (a *app) printRehearsal(w io.Writer, r rehearse.Report) {
+	fmt.Fprintln(w, r.Summary())
+	for _, n := range r.Notes {
+		fmt.Fprintln(w, "note: "+clean(n))
+	}
+	for _, d := range r.Differences {
+		where := fmt.Sprintf("C-%d", d.Cycle)
+		if d.Step > 0 {
+			where += fmt.Sprintf(" step %d", d.Step)
+		}
+		fmt.Fprintf(w, "\n%s  %s  %s  %s\n", where, a.screen.when(&d.At), clean(d.Environment), plural(d.Count, "time", "times"))
+		if d.Command != "" {
+			fmt.Fprintf(w, "  %s: %s\n", d.Tier, clean(d.Command))
+		}
+		fmt.Fprintf(w, "  before: %s\n  after:  %s\n", clean(d.Before), clean(d.After))
+		if d.Setting != "" {
+			fmt.Fprintf(w, "  because of %s\n", clean(d.Setting))
+		}
+		if d.CutShort {
+			fmt.Fprintf(w, "  differs at step %d; what follows cannot be rehearsed\n", d.Step)
+		}
+	}
+	if r.Others > 0 {
+		fmt.Fprintf(w, "\nand %s more\n", plural(r.Others, "difference", "differences"))
+	}
+}
+
+func (a *app) handlersCommand() *cobra.Command {
+	c := &cobra.Command{Use: "handlers", Aliases: []string{"handler"}, Short: "Handlers and escalation routes: list, prompt"}
+	c.AddCommand(a.handlersList(), a.handlersPrompt())
+	return c
+}
+
+// handlerRow is a handler as it is printed.
+type handlerRow struct {
+	ID          string        `json:"id"`
+	Description string        `json:"description,omitempty"`
+	GoodFor     string        `json:"good_for,omitempty"`
+	Tier        ops.Tier      `json:"tier"`
+	Title       string        `json:"title"`
+	Family      string        `json:"family"`
+	Agent       string        `json:"agent"`
+	Model       string        `json:"model,omitempty"`
+	Permissions ops.Tier      `json:"permissions,omitempty"`
+	Roles       []string      `json:"roles"`
+	HandsTo     []string      `json:"hands_to"`
+	Fallback    []string      `json:"fallback"`
+	Command     []string      `json:"command,omitempty"`
+	OwnPrompt   bool          `json:"own_prompt,omitempty"`
+	Limits      handlerLimits `json:"limits,omitzero"`
+}
+
+// handlerLimits are the limits of one handler; a missing one is the general limit.
+type handlerLimits struct {
+	Session   string  `json:"session,omitempty"`
+	Idle      string  `json:"idle,omitempty"`
+	Tool      string  `json:"tool,omitempty"`
+	BudgetUSD float64 `json:"budget_usd,omitempty"`
+}
+
+func rowOf(p ops.Policy, h ops.Handler) handlerRow {
+	limit := func(d time.Duration) string {
+		if d == 0 {
+			return ""
+		}
+		return d.String()
+	}
+	row := handlerRow{
+		ID: h.ID, Description: h.Description, GoodFor: h.GoodFor,
+		Tier: h.Tier, Title: h.Tier.Title(), Family: h.Family, Agent: h.Agent, Model: h.Model, Permissions: h.May(),
+		Roles: p.RolesOf(h.ID), HandsTo: append([]string{}, h.HandsTo...), Fallback: append([]string{}, h.Fallback...),
+		Command: h.Command, OwnPrompt: h.Prompt != "",
+		Limits: handlerLimits{Session: limit(h.Limits.Wall), Idle: limit(h.Limits.Idle), Tool: limit(h.Limits.Tool), BudgetUSD: h.BudgetUSD},
+	}
+	if h.Human() {
+		row.Title, row.Permissions = ops.HumanTier.Title(), 0
+	}
+	return row
+}
+
+func (a *app) handlersList() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List handlers with tier, agent, model and escalation targets",
+		RunE: func(*cobra.Command, []string) error {
+			p, err := a.policy()
+			if err != nil {
+				return err
+			}
+			rows := api.Rows(p.Handlers, func(h ops.Handler) handlerRow { return rowOf(p, h) })
+			header := tabbed("ID", "TIER", "AGENT", "FAMILY", "MODEL", "MAY", "HANDS TO", "FALLBACK", "ROLE")
+			return printRows(a, rows, header, func(r handlerRow) string {
+				tier, may := fmt.Sprint(int(r.Tier)), r.Permissions.Title()
+				if r.Tier == ops.HumanTier {
+					tier = "-"
+				}
+				if r.Agent == ops.AgentHuman {
+					may = "everything"
+				}
+				return tabbed(r.ID, tier, r.Agent, r.Family, or(r.Model, "-"), may,
+					or(strings.Join(r.HandsTo, ","), "-"), or(strings.Join(r.Fallback, ","), "-"), or(strings.Join(r.Roles, ","), "-"))
+			})
+		},
+	}
+}
+
+// policy is the policy of the first environment; handlers are the same in all.
+func (a *app) policy() (ops.Policy, error) {
+	cfg, err := a.load()
+	if err != nil {
+		return ops.Policy{}, err
+	}
+	return cfg.Environments()[0].Policy, nil
 }

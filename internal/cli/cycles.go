@@ -74,6 +74,7 @@ func (a *app) cyclesShow() *cobra.Command {
 					return err
 				}
 				return a.printOne(x, func(w io.Writer) {
+					printStory(w, x.Story)
 					printChain(w, x.Cycle)
 					printDecisions(w, x.Escalations, a.verbose)
 					printRecoveries(w, x)
@@ -172,13 +173,9 @@ func (a *app) writing(ctx context.Context, use func(*store.Store, *config.Config
 
 // audit records a change by this command, as the daemon records those of its pages and its API.
 func (a *app) audit(ctx context.Context, s *store.Store, failed error) error {
-	result := "done"
-	if failed != nil {
-		result = "failed"
-	}
 	_, err := s.AddEvent(context.WithoutCancel(ctx), ops.Event{
 		At: time.Now(), Level: ops.LevelInfo, Verb: ops.VerbCommandRan, Actor: ops.Person(person()),
-		Message: ops.Render(fmt.Sprintf("%s from command line: %s (%s)", person(), shorten(a.command, 200), result)),
+		Detail: ops.RequestDetail{Did: shorten(a.command, 200), Failed: failed != nil},
 	})
 	return err
 }

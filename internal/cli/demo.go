@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"claudeops/internal/api"
+	"claudeops/internal/api/situation"
 	"claudeops/internal/cli/demo"
 	"claudeops/internal/config"
 	"claudeops/internal/daemon"
@@ -107,6 +108,9 @@ func (a *app) demo(ctx context.Context, addr string, once, keep bool) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, service.Close()) }()
+	if text, hole := situation.Walls(wallsHere(ctx, o.Config, nil)); hole {
+		fmt.Fprintln(a.Stderr, text)
+	}
 	if once {
 		if err := a.breakService(ctx, service); err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 
 	may "claudeops/internal/access"
 	"claudeops/internal/api"
+	"claudeops/internal/api/situation"
 	"claudeops/internal/config"
 	"claudeops/internal/daemon"
 	"claudeops/internal/guard"
@@ -25,13 +26,14 @@ func person() string {
 }
 
 // direct is a client of the handler that a daemon serves, in this process. The caller is the user of the operating system.
-func (a *app) direct(s *store.Store, cfg *config.Config) *client {
+func (a *app) direct(ctx context.Context, s *store.Store, cfg *config.Config) *client {
 	judge := sync.OnceValues(func() (*guard.Guard, error) { return daemon.NewJudge(cfg) })
 	c := newClient("http://localhost", "")
 	c.http = &http.Client{Transport: api.Direct{
 		Handler: api.New(api.Options{
 			Store: s, Control: rows{s}, Logger: a.logger(), Clock: s.Clock, Version: a.Version, Environments: cfg.Environments(), Trusted: true,
 			Guard: daemon.Explainer(cfg, judge), CheckConfig: a.configRow,
+			Walls:   func() []situation.Wall { return wallsHere(ctx, cfg, s) },
 			Address: func() string { return cmp.Or(cfg.Edges.PublicURL, "http://"+cfg.Listen) },
 		}),
 		Caller: api.Caller{Name: person(), Role: may.RoleAdmin, Local: true},

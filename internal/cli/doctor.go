@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"slices"
@@ -88,7 +89,9 @@ func (a *app) consult(ctx context.Context, cfg *config.Config) (found api.Examin
 	} else {
 		defer func() { _ = rows.Close() }()
 	}
-	setup := daemon.NewSetup(ctx, cfg, cfg.Environments(), rows, nil)
+	self, _ := os.Executable() // without it nothing is tried
+	trials := daemon.NewTrials(cfg, self, rows, false, slog.New(slog.DiscardHandler))
+	setup := daemon.NewSetup(ctx, cfg, cfg.Environments(), rows, trials, nil)
 	defer func() { _ = setup.Close() }()
 	return api.Examination{Setup: setup.Rows(ctx, true), Checks: a.examined(cfg)(ctx)}, seen, nil
 }
@@ -111,12 +114,15 @@ func setupFinding(r api.SetupRow) finding {
 
 // diagnosis is what doctor prints for people: the steps of the set-up, the checks, and what to type next.
 func (a *app) diagnosis(cfg *config.Config, seen string, steps []api.SetupRow, findings []finding) string {
+	part := func(f finding) bool { return strings.HasPrefix(f.Check, wallPart) }
 	count := map[string]int{}
 	for _, f := range findings {
-		count[f.State]++
+		if !part(f) {
+			count[f.State]++
+		}
 	}
 	if !a.verbose {
-		findings = foldWalls(findings)
+		findings = slices.DeleteFunc(slices.Clone(findings), part)
 	}
 	wide := 0
 	for _, f := range findings {
@@ -181,37 +187,6 @@ func nextCommand(cfg *config.Config, serves bool, steps []api.SetupRow, problems
 	return "claudeops serve"
 }
 
-// foldWalls makes one row of the walls.
-func foldWalls(findings []finding) []finding {
-	one := finding{Check: "walls", State: "ok"}
-	var on, rest []string
-	var out []finding
-	for _, f := range findings {
-		name, is := strings.CutPrefix(f.Check, "wall")
-		switch name = strings.TrimSpace(strings.TrimPrefix(name, "s")); {
-		case !is:
-			out = append(out, f)
-			continue
-		case f.State == "ok" && strings.HasPrefix(f.Detail, "on"):
-			on = append(on, name)
-		case f.State != "ok":
-			text := strings.TrimSuffix(strings.TrimPrefix(name+": "+f.Detail, ": "), ".")
-			if f.Fix != "" {
-				text += " (" + f.Fix + ")"
-			}
-			rest = append(rest, text)
-		}
-		if f.State == "problem" || one.State == "ok" {
-			one.State = f.State
-		}
-	}
-	if len(on) > 0 {
-		rest = append([]string{strings.Join(on, ", ")}, rest...)
-	}
-	one.Detail = strings.Join(rest, "; ")
-	return append(out, one)
-}
-
 // wrapped breaks a text into lines of at most width characters; a narrow width breaks nothing.
 func wrapped(text string, width int) []string {
 	const narrow = 20
@@ -246,7 +221,7 @@ func (a *app) examine(ctx context.Context, cfg *config.Config) []finding {
 	out = append(append(out, a.lastCycle(ctx, cfg)...), a.unprobed(ctx, cfg)...)
 	out = append(append(out, unfit(cfg)...), oldPrices(cfg, time.Now())...)
 	out = append(out, running(ctx, cfg), processes(), access(cfg), a.guardLayer(cfg))
-	return a.beyond(ctx, cfg, append(append(out, dockerBroker(ctx, cfg)), wallLayers(cfg)...))
+	return append(append(out, dockerBroker(ctx, cfg)), a.wallLayers(ctx, cfg)...)
 }
 
 func stateFolder(cfg *config.Config) finding {
@@ -377,75 +352,55 @@ func (a *app) guardLayer(cfg *config.Config) finding {
 	if !cfg.Guard.Enabled {
 		return finding{"guard", "warning", "off: only the agent CLI's own lists limit what a tier may do", "Set guard.enabled: true"}
 	}
-	if _, _, err := a.guarded(""); err != nil {
+	if _, _, err := a.guarded("", ""); err != nil {
 		return finding{"guard", "problem", err.Error(), "Correct the rules file"}
 	}
 	return finding{"guard", "ok", "every tool call is checked twice: by the hook and by the shell gate", ""}
 }
 
-// wallLayers tells which walls agents have here, one line each.
-func wallLayers(cfg *config.Config) []finding {
+// wallsHere are the walls around agents on this machine.
+func wallsHere(ctx context.Context, cfg *config.Config, s *store.Store) []situation.Wall {
+	self, _ := os.Executable() // without it the walls that need it are missing
+	e := cfg.Environments()[0] // those of the others are the same
+	return daemon.AroundAgents(ctx, cfg, e, daemon.Walls(cfg, e, self), s, time.Now())
+}
+
+// wallPart begins the checks of single walls, which only a verbose doctor prints.
+const wallPart = "wall "
+
+// wallLayers tells what stands around agents here: all in a sentence, then one line each.
+func (a *app) wallLayers(ctx context.Context, cfg *config.Config) []finding {
 	self, err := os.Executable()
+	for _, e := range cfg.Environments() {
+		for t := ops.Tier1; t <= ops.LastTier && err == nil; t++ {
+			err = daemon.Walls(cfg, e, self).Check(t)
+		}
+	}
 	if err != nil {
 		return []finding{{"walls", "problem", err.Error(), ""}}
 	}
-	sandbox := cfg.Guard.Sandbox
-	var out []finding
-	if sandbox.Mode == config.SandboxOff {
-		out = append(out, finding{
-			"walls", "warning", "OFF: agents run as the supervisor's user and can change every file of it", "Set sandbox.mode: auto",
-		})
+	s, err := store.OpenReadOnly(ctx, a.storeOptions(cfg))
+	if err == nil { // otherwise another line says so
+		defer func() { _ = s.Close() }()
 	}
-	for _, e := range cfg.Environments() {
-		walls := daemon.Walls(cfg, e, self)
-		for t := ops.Tier1; t <= ops.LastTier; t++ {
-			if err := walls.Check(t); err != nil {
-				return append(out, finding{"walls", "problem", err.Error(), ""})
-			}
+	walls := wallsHere(ctx, cfg, s)
+	text, hole := situation.Walls(walls)
+	out := []finding{{"walls", "ok", strings.TrimPrefix(text, "Walls: "), ""}}
+	var why []string
+	for _, w := range walls {
+		f := finding{wallPart + w.Name, "ok", w.State + ": " + w.Detail, ""}
+		if w.Missing || w.Open {
+			f.State = "warning"
 		}
-		if len(out) > 0 {
-			continue // the walls of the other environments are the same
+		if f.State != "ok" && w.Name != situation.Floor {
+			why = append(why, w.Name+": "+w.Detail)
 		}
-		for _, row := range walls.Report(ops.Tier2) {
-			out = append(out, wallFinding(row))
-		}
-		if !walls.Walled(ops.Tier2) {
-			out = append(out, finding{
-				"walls", "warning", "what tiers above 1 need is missing; sandbox.unwalled: " + string(sandbox.Unwalled), "",
-			})
-		}
+		out = append(out, f)
+	}
+	if hole {
+		out[0].State, out[0].Fix = "warning", strings.Join(why, "; ")
 	}
 	return out
-}
-
-// beyond adds to an open network what a closed one would have refused.
-func (a *app) beyond(ctx context.Context, cfg *config.Config, found []finding) []finding {
-	i := slices.IndexFunc(found, func(f finding) bool { return f.Check == "wall "+wall.LayerNetwork && f.State == "warning" })
-	if i < 0 || cfg.Guard.Sandbox.Network != config.NetworkOpen {
-		return found
-	}
-	s, err := store.OpenReadOnly(ctx, a.storeOptions(cfg))
-	if err != nil {
-		return found // another line says so
-	}
-	defer func() { _ = s.Close() }()
-	if hosts, err := daemon.Beyond(ctx, s, cfg, time.Now()); err == nil {
-		found[i].Detail += "; " + daemon.BeyondText(hosts)
-	}
-	return found
-}
-
-func wallFinding(row wall.Row) finding {
-	f := finding{"wall " + row.Wall, "ok", row.State + ": " + row.Detail, ""}
-	switch {
-	case row.Missing:
-		f.State, f.Fix = "warning", row.Fix
-	case row.Open:
-		f.State, f.Fix = "warning", row.Fix
-	case row.State == "missing":
-		f.Detail, f.Fix = "missing, and not required while agents have their own user: "+row.Detail, row.Fix
-	}
-	return f
 }
 
 // access says what the pages and the control socket can tell agents and people apart by.
@@ -531,7 +486,7 @@ func obstacles(cfg *config.Config) []finding {
 		if u.Name == agentClaude {
 			of = ""
 		}
-		if _, err := agent.Find(u.Bin, "", env.AgentEnv); err != nil {
+		if found, _ := agent.Find(u.Bin, "", env.AgentEnv); found.File == "" {
 			out = append(out, finding{"agent" + of, "problem", fmt.Sprintf("%q is not installed", u.Bin), u.Hint})
 		}
 		if !u.HasKey(env.AgentEnv) {
@@ -569,8 +524,11 @@ func unfit(cfg *config.Config) []finding {
 			})
 		}
 		if h.Agent == agentCommand && len(h.Command) > 0 {
-			if _, err := agent.Find(h.Command[0], "", env.AgentEnv); err != nil {
+			if found, err := agent.Find(h.Command[0], "", env.AgentEnv); err != nil {
 				missing := fmt.Sprintf("%q is not installed", h.Command[0])
+				if found.File != "" {
+					missing = err.Error()
+				}
 				out = append(out, finding{"handler " + h.ID, "problem", missing, "Install it or correct command"})
 			}
 		}

@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
 	"time"
 
@@ -106,5 +108,104 @@ func (a *app) followEvents(ctx context.Context, s *client, f store.EventFilter, 
 			}
 			return err
 		}
+	}
+}
+
+func (a *app) changesCommand() *cobra.Command {
+	var environment string
+	since := time.Now().Add(-24 * time.Hour)
+	var limit int
+	c := &cobra.Command{
+		Use: "changes [SERVICE]", Short: "List what changed on the hosts, newest first: containers, units, packages, clones, disks",
+		Long: `Lists what hosts found different between two looks: every five minutes, and when an incident is opened. With a service, it lists
+the changes of this service, of what it depends on, and those that concern every service, such as packages. What could not be seen is
+named at the end.`,
+		Example: `  claudeops changes
+  claudeops changes jellyfin --since 2h -o json`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			service := ""
+			if len(args) == 1 {
+				service = args[0]
+			}
+			return a.read(c.Context(), func(s *client) error {
+				q := query("environment", environment, "service", service, "since", moment(since), "limit", digits(limit))
+				found, err := get[api.Changes](c.Context(), s, "/changes?"+q.Encode())
+				if err != nil {
+					return err
+				}
+				return a.printOne(found, func(w io.Writer) {
+					for _, x := range found.Items {
+						fmt.Fprintf(w, "%s  %s  %s %s: %s\n", stamp(&x.At), clean(x.Host), x.Kind, clean(x.Subject), clean(x.Text))
+					}
+					if len(found.Items) == 0 {
+						fmt.Fprintf(w, "Nothing that is looked at has changed since %s.\n", stamp(&since))
+					}
+					for _, text := range found.Unseen {
+						fmt.Fprintf(w, "Not seen: %s\n", clean(text))
+					}
+				})
+			})
+		},
+	}
+	sinceFlag(c, &since, "list what happened since then (default 24h)")
+	c.Flags().StringVar(&environment, "environment", "", "environment (default: the first one)")
+	c.Flags().IntVar(&limit, "limit", 50, "maximum number to list, up to 200")
+	return c
+}
+
+func (a *app) memoryCommand() *cobra.Command {
+	c := &cobra.Command{Use: "memory", Aliases: []string{"memories"}, Short: "Notes that later sessions are given: list, add, rm"}
+	c.AddCommand(a.memoryList(), a.memoryAdd(), a.memoryRemove())
+	return c
+}
+
+func (a *app) memoryList() *cobra.Command {
+	header := tabbed("ID", "CATEGORY", "SERVICE", "CONFIDENCE", "SOURCE", "EXPIRES", "OBSERVATION")
+	return newListing(a, "list", "List memories, newest first", "/memories", header, func(m api.Memory) string {
+		return tabbed(fmt.Sprint(m.ID), m.Category, orDash(m.Service), fmt.Sprintf("%.0f%%", 100*m.Confidence), m.Source,
+			or(a.screen.when(m.ExpiresAt), "never"), shorten(m.Observation, 90))
+	}).by("environment", "list this environment only").by("service", "list this service only").by("category", "list this category only").
+		all("include expired memories", "all", "", "true").limit(50)
+}
+
+func (a *app) memoryAdd() *cobra.Command {
+	var m ops.Memory
+	var keep time.Duration
+	c := &cobra.Command{
+		Use: "add TEXT", Short: "Add a memory", Args: cobra.ExactArgs(1),
+		Example: `  claudeops memory add --service jellyfin "the first start after an upgrade takes ten minutes"`,
+		RunE: on(a.change, func(c *cobra.Command, s *client, args []string) error {
+			body := map[string]any{
+				"environment": m.Environment, "category": m.Category, "service": m.Service, "observation": args[0], "confidence": m.Confidence,
+			}
+			if keep > 0 {
+				body["expires_at"] = time.Now().Add(keep)
+			}
+			added, err := post[api.Memory](c.Context(), s, "/memories", body)
+			if err == nil {
+				fmt.Fprintf(a.Stderr, "memory %d added\n", added.ID)
+			}
+			return err
+		}),
+	}
+	c.Flags().StringVar(&m.Environment, "environment", "", "environment it is about (default: the first one configured)")
+	c.Flags().StringVar(&m.Service, "service", "", "service it is about")
+	c.Flags().StringVar(&m.Category, "category", "note", "kind of knowledge, one word")
+	c.Flags().Float64Var(&m.Confidence, "confidence", 0.9, "confidence, 0 to 1")
+	c.Flags().DurationVar(&keep, "for", 0, "how long to keep it, such as 720h (default: no expiry)")
+	return c
+}
+
+func (a *app) memoryRemove() *cobra.Command {
+	return &cobra.Command{
+		Use: "rm ID", Short: "Delete a memory", Args: cobra.ExactArgs(1),
+		RunE: changeOne(a, func(ctx context.Context, s *client, id int64) error {
+			err := s.ask(ctx, http.MethodDelete, "/memories/"+digits(id), nil, nil)
+			if err == nil {
+				fmt.Fprintf(a.Stderr, "memory %d deleted\n", id)
+			}
+			return err
+		}),
 	}
 }

@@ -66,6 +66,8 @@ func exitCode(err error) int {
 		return exitInterrupted
 	case errors.Is(err, ops.ErrNotFound):
 		return exitNotFound
+	case errors.Is(err, ops.ErrStopped):
+		return exitBlocked
 	case errors.Is(err, ops.ErrConflict):
 		return exitConflict
 	default:

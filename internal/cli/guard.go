@@ -31,11 +31,12 @@ type verdict struct {
 	Rule    string         `json:"rule"`
 	Reason  string         `json:"reason"`
 	Effects []guard.Effect `json:"effects,omitempty"`
+	Walls   string         `json:"walls"` // on or off: whether it is the answer to a session behind walls
 }
 
 func (a *app) guardCheck() *cobra.Command {
 	var tier int
-	var facts string
+	var facts, walls string
 	var dryRun bool
 	c := &cobra.Command{
 		Use: "check --tier N -- 'COMMAND'", Short: "Explain the verdict on one shell command; exit 0 allow, 7 deny", Args: cobra.MinimumNArgs(1),
@@ -45,14 +46,15 @@ func (a *app) guardCheck() *cobra.Command {
 			if tier < 1 || tier > 3 {
 				return usage(fmt.Errorf("--tier is %d: use 1, 2 or 3", tier))
 			}
-			g, f, err := a.guarded(facts)
+			g, f, err := a.guarded(facts, walls)
 			if err != nil {
 				return err
 			}
 			f.DryRun = f.DryRun || dryRun
 			d := daemon.Verdict(g, ops.Tier(tier), strings.Join(args, " "), f)
-			err = a.printOne(verdict{Verdict: d.Verdict, Rule: d.Rule, Reason: d.Reason, Effects: d.Effects}, func(w io.Writer) {
-				fmt.Fprintf(w, "%s  %s\n%s\n", d.Verdict, d.Rule, d.Reason)
+			v := verdict{Verdict: d.Verdict, Rule: d.Rule, Reason: d.Reason, Effects: d.Effects, Walls: wallsOf(f)}
+			err = a.printOne(v, func(w io.Writer) {
+				fmt.Fprintf(w, "%s  %s\n%s\n%s\n", d.Verdict, d.Rule, d.Reason, answersFor(f))
 				for _, e := range d.Effects {
 					fmt.Fprintf(w, "reserves: %s of %s\n", e.Kind, e.Service)
 				}
@@ -65,17 +67,18 @@ func (a *app) guardCheck() *cobra.Command {
 	}
 	c.Flags().IntVar(&tier, "tier", 1, "tier that would run the command")
 	c.Flags().StringVar(&facts, "facts", "", "file with facts to assume (default: from the configuration)")
+	c.Flags().StringVar(&walls, "walls", "", wallsUsage)
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "check as in a dry run")
 	return c
 }
 
 func (a *app) guardEval() *cobra.Command {
-	var facts string
+	var facts, walls string
 	c := &cobra.Command{
 		Use: "eval", Short: "Check commands from stdin, as JSON lines {\"id\",\"tier\",\"command\"}; nothing is run or recorded",
 		Example: `  claudeops guard eval --facts facts.yaml < in.jsonl > out.jsonl`,
 		RunE: func(*cobra.Command, []string) error {
-			g, f, err := a.guarded(facts)
+			g, f, err := a.guarded(facts, walls)
 			if err != nil {
 				return err
 			}
@@ -83,7 +86,25 @@ func (a *app) guardEval() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&facts, "facts", "", "file with facts to assume (default: from the configuration)")
+	c.Flags().StringVar(&walls, "walls", "", wallsUsage)
 	return c
+}
+
+const wallsUsage = "answer for a session behind walls, on or off (default: as this machine has them)"
+
+// wallsOf says for which sessions the guard answers.
+func wallsOf(f guard.Facts) string {
+	if f.Walled {
+		return "on"
+	}
+	return "off"
+}
+
+func answersFor(f guard.Facts) string {
+	if f.Walled {
+		return "This is the answer behind walls; --walls off asks for a session without them."
+	}
+	return "This is the answer without walls; --walls on asks for a session behind them."
 }
 
 // evaluate answers every line in order; a line that it cannot read is denied.
@@ -116,19 +137,19 @@ func evaluated(g *guard.Guard, f guard.Facts, line []byte) verdict {
 	err := json.Unmarshal(line, &q)
 	switch {
 	case err != nil:
-		return verdict{ID: q.ID, Verdict: guard.Deny, Rule: "R1", Reason: fmt.Sprintf("the line cannot be read: %v", err)}
+		return verdict{ID: q.ID, Verdict: guard.Deny, Rule: "R1", Reason: fmt.Sprintf("the line cannot be read: %v", err), Walls: wallsOf(f)}
 	case q.Command == nil:
-		return verdict{ID: q.ID, Verdict: guard.Deny, Rule: "R1", Reason: "the line has no command"}
+		return verdict{ID: q.ID, Verdict: guard.Deny, Rule: "R1", Reason: "the line has no command", Walls: wallsOf(f)}
 	}
 	d := daemon.Verdict(g, q.Tier, *q.Command, f)
-	return verdict{ID: q.ID, Verdict: d.Verdict, Rule: d.Rule, Reason: d.Reason}
+	return verdict{ID: q.ID, Verdict: d.Verdict, Rule: d.Rule, Reason: d.Reason, Walls: wallsOf(f)}
 }
 
 func (a *app) guardRules() *cobra.Command {
 	return &cobra.Command{
 		Use: "rules", Short: "Print the known programs with the tier that each needs, and the default tool lists",
 		RunE: func(*cobra.Command, []string) error {
-			g, _, err := a.guarded("")
+			g, _, err := a.guarded("", "off")
 			if err != nil {
 				return err
 			}
@@ -138,8 +159,11 @@ func (a *app) guardRules() *cobra.Command {
 	}
 }
 
-// guarded makes the guard of the configuration, and the facts it uses.
-func (a *app) guarded(file string) (*guard.Guard, guard.Facts, error) {
+// guarded makes the guard of the configuration, and the facts it uses. Walls are on, off, or empty for those of this machine.
+func (a *app) guarded(file, walls string) (*guard.Guard, guard.Facts, error) {
+	if walls != "" && walls != "on" && walls != "off" {
+		return nil, guard.Facts{}, usage(fmt.Errorf("--walls is %q: use on or off", walls))
+	}
 	cfg, err := a.load()
 	if err != nil {
 		return nil, guard.Facts{}, err
@@ -152,8 +176,11 @@ func (a *app) guarded(file string) (*guard.Guard, guard.Facts, error) {
 	if err != nil {
 		return nil, guard.Facts{}, fmt.Errorf("make guard: %w", err)
 	}
+	walled := walls == "on" || walls == "" && daemon.Walled(cfg)
 	if file == "" {
-		return g, daemon.Facts(cfg, cfg.Environments()[0]), nil
+		f := daemon.Facts(cfg, cfg.Environments()[0])
+		f.Walled = walled
+		return g, f, nil
 	}
 	raw, err := os.ReadFile(file)
 	if os.IsNotExist(err) {
@@ -166,6 +193,7 @@ func (a *app) guarded(file string) (*guard.Guard, guard.Facts, error) {
 	if err != nil {
 		return nil, guard.Facts{}, &codeError{exitConfig, fmt.Errorf("%s: %w", file, err)}
 	}
+	f.Walled = walled
 	return g, f, nil
 }
 

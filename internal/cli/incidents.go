@@ -15,7 +15,7 @@ import (
 	"claudeops/internal/api"
 	"claudeops/internal/daemon/control"
 	"claudeops/internal/ops"
-	"claudeops/internal/postmortem"
+	"claudeops/internal/story"
 )
 
 func (a *app) incidentsCommand() *cobra.Command {
@@ -58,10 +58,7 @@ each with what is on record about it. The report is made from the records alone;
 func printIncident(w io.Writer, i api.Incident) {
 	fmt.Fprintf(w, "Incident #%d: %s\n", i.ID, clean(i.Title))
 	if i.Story != nil {
-		fmt.Fprintf(w, "%s\n", clean(i.Story.Headline))
-		for _, step := range i.Story.Steps {
-			fmt.Fprintf(w, "  %-9s %-9s %s\n", step.After(), step.Kind, clean(step.Text))
-		}
+		printStory(w, *i.Story)
 	}
 	if i.Changed != nil && len(i.Changed.Lines) > 0 {
 		fmt.Fprintln(w, "What changed before it, since it was last healthy:")
@@ -98,7 +95,7 @@ func printIncident(w io.Writer, i api.Incident) {
 		fmt.Fprintf(w, "Cycle %d repairs it; no human is needed yet.\n", i.LastCycleID)
 	}
 	for _, d := range i.Told {
-		fmt.Fprintf(w, "Told: %s, by %s, at %s\n", clean(d.To), clean(postmortem.ByRoute(d)), stamp(&d.At))
+		fmt.Fprintf(w, "Told: %s, by %s, at %s\n", clean(d.To), clean(story.ByRoute(d)), stamp(&d.At))
 	}
 	if i.NobodyTold != nil {
 		fmt.Fprintf(w, "%s\n", clean(*i.NobodyTold))
@@ -123,12 +120,21 @@ func printIncident(w io.Writer, i api.Incident) {
 		}
 		fmt.Fprintf(w, "Found by %s: %s (%s)\n", ops.FindingKind(f.By).Finder(), clean(f.What), state)
 	}
-	for _, part := range []struct{ name, text string }{{"Findings", r.Findings}, {"Tried", r.Tried}, {"To do", r.Recommendation}} {
+	for _, part := range []struct{ name, text string }{
+		{"Claude Ops found", r.Seen}, {"The agent says", r.Findings}, {"The agent says that it tried", r.Tried}, {"To do", r.Recommendation},
+	} {
 		if part.text != "" {
 			fmt.Fprintf(w, "%s: %s\n", part.name, spoken(part.text))
 		}
 	}
 	fmt.Fprintf(w, "Cost so far: %s\n", money(&r.CostUSD))
+}
+
+func printStory(w io.Writer, s story.Story) {
+	fmt.Fprintf(w, "%s\n", clean(s.Headline))
+	for _, step := range s.Steps {
+		fmt.Fprintf(w, "  %-9s %-13s %s\n", step.After(), step.Kind.Words(), clean(step.Text))
+	}
 }
 
 // incidentChange is a command that changes one incident.

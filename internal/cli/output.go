@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
@@ -147,7 +149,7 @@ func (a *app) printOne(row any, text func(w io.Writer)) error {
 	}
 	var b bytes.Buffer
 	text(&b)
-	_, err := io.WriteString(a.Stdout, a.screen.paintMarks(b.String()))
+	_, err := io.WriteString(a.Stdout, a.screen.paintMarks(ops.Visible(b.String())))
 	return err
 }
 
@@ -238,14 +240,9 @@ func stamp(t *time.Time) string {
 	return t.Local().Format("2006-01-02 15:04:05")
 }
 
-// clean replaces control characters, so that text from an agent is safe for a terminal.
+// clean makes one line that is safe for a terminal of a text from an agent.
 func clean(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || (r >= 0x7f && r < 0xa0) || r == 0x202e || r == 0x2066 || r == 0x2067 {
-			return ' '
-		}
-		return r
-	}, s)
+	return strings.NewReplacer("\n", " ", "\t", " ").Replace(ops.Visible(s))
 }
 
 // spoken is a recorded reason for people.
@@ -354,8 +351,23 @@ func (a *app) encode(v any) error {
 		}
 		text = indented.Bytes()
 	}
-	_, err := a.Stdout.Write(append(bytes.TrimSpace(text), '\n'))
+	_, err := a.Stdout.Write(append(escapeUnseen(bytes.TrimSpace(text)), '\n'))
 	return err
+}
+
+// escapeUnseen writes JSON with the characters that cannot be seen as escapes, which mean the same.
+func escapeUnseen(text []byte) []byte {
+	var out []byte
+	for _, r := range string(text) {
+		if !ops.Unseen(r) {
+			out = utf8.AppendRune(out, r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			out = fmt.Appendf(out, `\u%04x`, unit)
+		}
+	}
+	return out
 }
 
 // pick keeps the named fields of a row, or of each row of a list, in the order they were named in.
@@ -440,9 +452,12 @@ func (a *app) encodeYAML(text []byte) error {
 		return fmt.Errorf("write YAML: %w", err)
 	}
 	unfold(&document)
-	enc := yaml.NewEncoder(a.Stdout)
+	var b strings.Builder
+	enc := yaml.NewEncoder(&b)
 	enc.SetIndent(2)
-	return errors.Join(enc.Encode(&document), enc.Close())
+	err := errors.Join(enc.Encode(&document), enc.Close())
+	_, failed := io.WriteString(a.Stdout, ops.Visible(b.String()))
+	return errors.Join(err, failed)
 }
 
 // unfold writes one thing in a line, where JSON has brackets and quotes.

@@ -12,7 +12,6 @@ import (
 
 	"claudeops/internal/agent/process"
 	"claudeops/internal/api"
-	"claudeops/internal/api/situation"
 	"claudeops/internal/daemon/control"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
@@ -21,13 +20,13 @@ import (
 // overview is what status prints.
 type overview struct {
 	Daemon    string             `json:"daemon"`
+	Stop      api.Standstill     `json:"stop"`
 	Stats     api.Stats          `json:"stats"`
 	Situation api.Situation      `json:"situation"`
 	Services  []api.ServiceState `json:"services"`
 	Cycles    []api.Cycle        `json:"cycles"`
 	Incidents []api.Incident     `json:"incidents"`
 	Approvals []api.Approval     `json:"approvals"`
-	Walls     []finding          `json:"walls"`
 }
 
 func (a *app) statusCommand() *cobra.Command {
@@ -37,13 +36,13 @@ func (a *app) statusCommand() *cobra.Command {
   claudeops status --server http://ops.lan:8080`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx := c.Context()
-			daemon, walls := a.surroundings(ctx)
+			daemon := a.surroundings(ctx)
 			return a.read(ctx, func(s *client) error {
 				o, err := overviewOf(ctx, s)
 				if err != nil {
 					return err
 				}
-				o.Daemon, o.Walls = daemon, walls
+				o.Daemon = daemon
 				return a.printOne(o, func(w io.Writer) { a.printOverview(w, o) })
 			})
 		},
@@ -51,13 +50,13 @@ func (a *app) statusCommand() *cobra.Command {
 }
 
 // surroundings are what only this machine knows. A daemon of the state folder becomes the server: only it knows the next check.
-func (a *app) surroundings(ctx context.Context) (daemon string, walls []finding) {
+func (a *app) surroundings(ctx context.Context) (daemon string) {
 	if a.remote != nil {
-		return "at " + strings.TrimSuffix(a.remote.base, "/api/v1"), []finding{}
+		return "at " + strings.TrimSuffix(a.remote.base, "/api/v1")
 	}
 	cfg, err := a.load()
 	if err != nil {
-		return "unknown", []finding{} // the command that follows says why
+		return "unknown" // the command that follows says why
 	}
 	daemon = "not running; start it with 'claudeops serve'"
 	if reply, err := control.Ping(ctx, cfg.StateDir); err == nil {
@@ -66,13 +65,16 @@ func (a *app) surroundings(ctx context.Context) (daemon string, walls []finding)
 			_ = a.useDaemon(ctx) // without it, the rows come from the database
 		}
 	}
-	return daemon, wallLayers(cfg)
+	return daemon
 }
 
 // mostShown is how many rows of each kind fit on the screen.
 const mostShown = 5
 
 func overviewOf(ctx context.Context, s *client) (o overview, err error) {
+	if o.Stop, err = get[api.Standstill](ctx, s, "/stop"); err != nil {
+		return o, err
+	}
 	if o.Stats, err = get[api.Stats](ctx, s, "/stats"); err != nil {
 		return o, err
 	}
@@ -97,6 +99,14 @@ func overviewOf(ctx context.Context, s *client) (o overview, err error) {
 // printOverview prints one line per subject, with the rows that matter below it.
 func (a *app) printOverview(w io.Writer, o overview) {
 	row := func(name, text string) { fmt.Fprintf(w, "%-11s %s\n", name, text) }
+	if h := o.Stop; h.Stopped {
+		text := fmt.Sprintf("by %s at %s", value(h.By), a.screen.when(h.At))
+		if h.Reason != nil {
+			text += ": " + *h.Reason
+		}
+		row("Stopped", a.fitted(clean(text)))
+		row("", "'claudeops resume' lets agents work again")
+	}
 	row("Services", servicesLine(o.Stats))
 	bad := slices.DeleteFunc(slices.Clone(o.Services), func(x api.ServiceState) bool { return x.State != "down" && x.State != "degraded" })
 	below(row, bad, func(x api.ServiceState) string {
@@ -216,26 +226,13 @@ func spendLine(s api.Stats) string {
 	return text + fmt.Sprintf(", %s in 7 days, %s in 30 days (estimates)", money(s.Cost7DaysUSD), money(s.Cost30DaysUSD))
 }
 
-// wallsLine tells the walls of this machine, or those of the host that answered.
+// wallsLine tells the walls of the host that answered.
 func wallsLine(o overview) string {
-	if len(o.Walls) == 0 {
-		line := strings.TrimPrefix(value(o.Stats.Walls), "Walls: ")
-		if value(o.Stats.WallsMissing) {
-			line += "; see 'claudeops doctor' there"
-		}
-		return or(clean(line), "–")
-	}
-	var walls []situation.Wall
-	for _, f := range o.Walls {
-		state, _, _ := strings.Cut(f.Detail, ":")
-		walls = append(walls, situation.Wall{Name: strings.TrimPrefix(f.Check, "wall "), State: strings.ToLower(state), Missing: f.State != "ok"})
-	}
-	line, hole := situation.Walls(walls)
-	line = strings.TrimPrefix(line, "Walls: ")
-	if hole {
+	line := strings.TrimPrefix(value(o.Stats.Walls), "Walls: ")
+	if value(o.Stats.WallsMissing) {
 		line += "; see 'claudeops doctor'"
 	}
-	return line
+	return or(clean(line), "–")
 }
 
 // ranFor is how long something has run.

@@ -34,8 +34,12 @@ func TestStatusShowsEverythingOnOneScreen(t *testing.T) {
 	if err := json.Unmarshal([]byte(e.must("status", "-o", "json")), &o); err != nil || len(o.Services) != 2 || len(o.Cycles) != 2 || len(o.Approvals) != 1 {
 		t.Errorf("%+v, %v", o, err)
 	}
-	if !strings.Contains(o.Daemon, "not running") || len(o.Walls) == 0 {
-		t.Errorf("this machine: %q, %v", o.Daemon, o.Walls)
+	if !strings.Contains(o.Daemon, "not running") || o.Stats.Walls == nil {
+		t.Errorf("this machine: %q, %v", o.Daemon, o.Stats.Walls)
+	}
+	line := strings.TrimSuffix(wallsLine(o), "; see 'claudeops doctor'")
+	if _, out, _ := e.run("doctor"); !strings.Contains(strings.Join(strings.Fields(out), " "), "walls "+line) {
+		t.Errorf("status says %q of the walls, and doctor\n%s", line, out)
 	}
 }
 
@@ -49,14 +53,8 @@ func TestStatusShowsTheWallsOfTheServer(t *testing.T) {
 	for text, o := range map[string]overview{
 		"–":                   {},
 		"on for all sessions": {Stats: api.Stats{Walls: ops.Ptr("Walls: on for all sessions"), WallsMissing: ops.Ptr(false)}},
-		"seccomp is missing on this machine; see 'claudeops doctor' there": {Stats: api.Stats{
+		"seccomp is missing on this machine; see 'claudeops doctor'": {Stats: api.Stats{
 			Walls: ops.Ptr("Walls: seccomp is missing on this machine"), WallsMissing: ops.Ptr(true),
-		}},
-		"landlock is missing on this machine; see 'claudeops doctor'": {Walls: []finding{
-			{Check: "wall landlock", State: "warning", Detail: "missing: the kernel is too old"}, {Check: "wall seccomp", State: "ok", Detail: "on: x"},
-		}},
-		"off. Only the guard's decisions limit agents; see 'claudeops doctor'": {Walls: []finding{
-			{Check: "walls", State: "warning", Detail: "OFF: agents run as the supervisor's user"},
 		}},
 	} {
 		if got := wallsLine(o); got != text {
@@ -89,7 +87,7 @@ func TestListsBeginAtSince(t *testing.T) {
 			t.Errorf("%s of three days is empty", command)
 		}
 	}
-	if _, err := e.Store.AddEvent(t.Context(), ops.Event{At: e.Now, Level: ops.LevelInfo, Verb: ops.VerbProbeFailed, Service: "jellyfin", Message: ops.Render("is up")}); err != nil {
+	if _, err := e.Store.AddEvent(t.Context(), ops.Event{At: e.Now, Level: ops.LevelInfo, Verb: ops.VerbProbeFailed, Service: "jellyfin", Reason: "is up"}); err != nil {
 		t.Fatal(err)
 	}
 	var found []api.Event

@@ -23,7 +23,7 @@ func TestCommandsShowAProbationAndWhatDidNotHold(t *testing.T) {
 		"resolved, did not hold":                                      {"cycles", "list"},
 		"The repair did not hold: opened again at":                    {"incidents", "show", "1"},
 		"To do: the next cycle may start at":                          {"incidents", "show", "1"},
-		"The repair of cycle 1 did not hold.":                         {"incidents", "report", "1"},
+		"The repair of cycle 1 did not hold, jellyfin":                {"incidents", "report", "1"},
 		"is open again: the repair of cycle 1 did not hold, jellyfin": {"cycles", "show", fmt.Sprint(id)},
 	} {
 		if out := e.must(args...); !strings.Contains(out, want) || strings.Contains(out, "On probation") {

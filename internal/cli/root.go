@@ -19,13 +19,16 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"claudeops/internal/agent"
 	"claudeops/internal/agent/claude"
+	"claudeops/internal/agent/codex"
 	"claudeops/internal/agent/scripted"
 	"claudeops/internal/api/mcpserver"
 	"claudeops/internal/config"
 	"claudeops/internal/daemon"
 	"claudeops/internal/decide/escalation"
 	"claudeops/internal/failpoint"
+	"claudeops/internal/guard/scan"
 	"claudeops/internal/guard/wall"
 	"claudeops/internal/store"
 	"claudeops/internal/watch"
@@ -185,24 +188,26 @@ from a validated report, never the model.`,
 	root.SetFlagErrorFunc(wrongFlag)
 	root.AddGroup(
 		&cobra.Group{ID: "run", Title: "Run:"}, &cobra.Group{ID: "look", Title: "Inspect:"}, &cobra.Group{ID: "setup", Title: "Set up:"},
+		&cobra.Group{ID: deeper, Title: "Look deeper: cooldowns, handlers, handoff (see COMMAND --help)"},
 	)
 	for group, commands := range map[string][]*cobra.Command{
-		"run": {a.serveCommand(), a.openCommand(), a.onceCommand(), a.runCommand(), a.demoCommand()},
+		"run": {a.serveCommand(), a.openCommand(), a.onceCommand(), a.runCommand(), a.stopCommand(), a.resumeCommand(), a.demoCommand()},
 		"look": {
 			a.statusCommand(), a.sessionsCommand(), a.cyclesCommand(), a.incidentsCommand(), a.approvalsCommand(), a.eventsCommand(),
-			a.changesCommand(), a.cooldownsCommand(), a.silencesCommand(), a.trustCommand(),
-			a.reflexesCommand(), a.actionsCommand(), a.updateCommand(), a.updatesCommand(), a.memoryCommand(), a.costsCommand(),
+			a.changesCommand(), a.silencesCommand(), a.trustCommand(),
+			a.reflexesCommand(), a.actionsCommand(), a.updateCommand(), a.memoryCommand(), a.costsCommand(),
 			a.servicesCommand(), a.hostsCommand(),
 		},
 		"setup": {
-			a.initCommand(), a.agentCommand(), a.doctorCommand(), a.configCommand(), a.rehearseCommand(), a.handlersCommand(), a.tokensCommand(),
+			a.initCommand(), a.agentCommand(), a.doctorCommand(), a.configCommand(), a.rehearseCommand(), a.tokensCommand(),
 			a.dbCommand(),
-			a.guardCommand(), a.handoffCommand(), a.notifyCommand(), a.healthcheckCommand(), a.mcpCommand(), a.versionCommand(),
+			a.guardCommand(), a.notifyCommand(), a.healthcheckCommand(), a.mcpCommand(), a.versionCommand(),
 		},
+		deeper: {a.cooldownsCommand(), a.handlersCommand(), a.handoffCommand()},
 	} {
 		for _, c := range commands {
 			c.GroupID = group
-			if group == "look" {
+			if name := c.Name(); group == "look" || name == "cooldowns" || name == "stop" || name == "resume" {
 				a.withState(c)
 			}
 			root.AddCommand(c)
@@ -214,6 +219,9 @@ from a validated report, never the model.`,
 	strict(root)
 	return root
 }
+
+// deeper is the group of commands that the first help names without describing them.
+const deeper = "deeper"
 
 // prepare checks the flags that every command has.
 func (a *app) prepare(c *cobra.Command, args []string) error {
@@ -240,6 +248,8 @@ func nounOf(c *cobra.Command) string {
 		return "memories"
 	case "notify":
 		return "notifications"
+	case "update":
+		return "updates"
 	default:
 		return name
 	}
@@ -307,7 +317,7 @@ func (a *app) loadFrom(path string, instead map[string][]byte) (*config.Config, 
 func checks() config.Checks {
 	return config.Checks{
 		CheckProbe: probe.Validate, CheckServices: watch.CheckServices, CheckMaintenance: watch.CheckMaintenance,
-		ProbeName: probe.Describe, AgentUser: agentUser,
+		ProbeName: probe.Describe, RedisReads: scan.Redis, AgentUser: agentUser,
 	}
 }
 
@@ -431,15 +441,22 @@ func (a *app) agentCommand() *cobra.Command {
 func (a *app) agentInstall() *cobra.Command {
 	var prefix string
 	c := a.withFlags(&cobra.Command{
-		Use: "install [claude]", Short: "Install Claude Code where the service can run it", ValidArgs: []string{agentClaude},
-		Args: cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
-		Long: `Installs the version of Claude Code that this version of claudeops is tested with into the folder programs of the state
-folder, where the service looks before PATH. npm downloads it, so its registry and proxy are used; Node is not needed to run it. What is
-installed has the checksum that is built into claudeops. Run it again after an upgrade of claudeops to update it.`,
+		Use: "install [claude|codex]", Short: "Install Claude Code or Codex where the service can run it",
+		ValidArgs: []string{agentClaude, agentCodex}, Args: cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
+		Long: `Installs the version of Claude Code, or of Codex, that this version of claudeops is tested with into the folder programs of the
+state folder, where the service looks before PATH. npm downloads it, so its registry and proxy are used; Node is not needed to run it. What
+is installed has the checksum that is built into claudeops. Run it again after an upgrade of claudeops to update it.`,
 		Example: `  sudo claudeops agent install       for the service
-  claudeops agent install --prefix ~/bin`,
-		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
-			p, err := claude.KnownPackage()
+  claudeops agent install --prefix ~/bin
+  sudo claudeops agent install codex`,
+		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, args []string) error {
+			product, variable, known := "Claude Code", "CLAUDEOPS_CLAUDE_BIN", claude.KnownPackage
+			adapter := func(program string) agent.Adapter { return claude.New(claude.Options{Bin: program}) }
+			if len(args) > 0 && args[0] == agentCodex {
+				product, variable, known = "Codex", "CLAUDEOPS_CODEX_BIN", codex.KnownPackage
+				adapter = func(program string) agent.Adapter { return codex.New(codex.Options{Bin: program}) }
+			}
+			p, err := known()
 			if err != nil {
 				return err
 			}
@@ -449,16 +466,16 @@ installed has the checksum that is built into claudeops. Run it again after an u
 			}
 			found := "The service uses it from its next session on."
 			fmt.Fprintf(a.Stderr, "Downloading %s with npm\n", p.Name)
-			path, err := claude.Install(c.Context(), p, folder, a.Environ)
+			path, err := agent.Install(c.Context(), p, folder, a.Environ, adapter)
 			if err != nil {
 				return err
 			}
 			if prefix != "" {
-				found = "Set CLAUDEOPS_CLAUDE_BIN=" + path + " in the environment of claudeops, unless the folder is in its PATH."
+				found = "Set " + variable + "=" + path + " in the environment of claudeops, unless the folder is in its PATH."
 			}
-			return a.printOne(map[string]string{"path": path, "version": claude.KnownVersion, "checksum": p.Sum}, func(w io.Writer) {
-				fmt.Fprintf(w, "Claude Code %s is installed: %s (%s). %s\nTo update it, upgrade claudeops and run this again.\n",
-					claude.KnownVersion, path, p.Sum, found)
+			return a.printOne(map[string]string{"path": path, "version": p.Version, "checksum": p.Sum}, func(w io.Writer) {
+				fmt.Fprintf(w, "%s %s is installed: %s (%s). %s\nTo update it, upgrade claudeops and run this again.\n",
+					product, p.Version, path, p.Sum, found)
 			})
 		}),
 	}, config.StateFlags)

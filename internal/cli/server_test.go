@@ -45,7 +45,7 @@ func newElsewhereAt(t *testing.T, now time.Time) *elsewhere {
 			Store: j.Store, Control: e.control, Logger: slog.New(slog.DiscardHandler), Clock: j.Clock, Version: "test",
 			Environments: []ops.Environment{{Name: "default", Policy: ops.Policy{Cooldowns: apitest.Limits()}}},
 		},
-		Token: "secret", ReadToken: "reader",
+		Token: "secret",
 	}))
 	t.Cleanup(server.Close)
 	e.url = server.URL
@@ -77,7 +77,7 @@ func (e *elsewhere) chain() (ops.CycleID, []ops.SessionID) {
 			Tier: 1, Model: "haiku", For: 17 * time.Second, Outcome: ops.OutcomeEscalate, Handoff: `{"schema_version":1,"confidence":0.85}`, Lines: []string{"one", "two"},
 			Figures:  ops.Figures{CostUSD: ops.Ptr(0.25), NumTurns: ops.Ptr[int64](4), DurationMS: ops.Ptr[int64](17_000)},
 			Decision: &ops.Decision{SourceHandler: "tier1", TargetHandler: "tier2", Reason: "it is down", Depth: 1, MaxDepth: 2, Verdict: ops.VerdictEscalate},
-			Events:   []ops.Event{{Level: ops.LevelWarning, Verb: ops.VerbProbeFailed, Service: "jellyfin", Message: ops.Render("is down")}},
+			Events:   []ops.Event{{Level: ops.LevelWarning, Verb: ops.VerbProbeFailed, Service: "jellyfin", Reason: "is down"}},
 		},
 		apitest.Run{Tier: 2, Model: "sonnet", For: time.Minute, Outcome: ops.OutcomeResolved, Figures: ops.Figures{CostUSD: ops.Ptr(0.5)}})
 }
@@ -158,6 +158,8 @@ func TestCommandsActAtAServer(t *testing.T) {
 
 func TestExitCodesAreThoseOfTheStore(t *testing.T) {
 	e := newElsewhere(t)
+	_, reader, err := e.Store.AddToken(t.Context(), store.Token{Name: "reader", Role: "read", CreatedAt: e.Now, CreatedBy: "test"})
+	must(t, err)
 	e.chain()
 	for _, tc := range []struct {
 		args    []string
@@ -182,7 +184,7 @@ func TestExitCodesAreThoseOfTheStore(t *testing.T) {
 		{args: []string{"cycles", "cancel", "1"}, code: exitConflict},
 		{args: []string{"sessions", "list", "--status", "happy"}, code: exitUsage, says: "status"},
 		{args: []string{"sessions", "list"}, environ: "CLAUDEOPS_API_TOKEN=wrong", code: exitError, says: "CLAUDEOPS_API_TOKEN"},
-		{args: []string{"cycles", "cancel", "1"}, environ: "CLAUDEOPS_API_TOKEN=reader", code: exitError, says: "read-only"},
+		{args: []string{"cycles", "cancel", "1"}, environ: "CLAUDEOPS_API_TOKEN=" + reader, code: exitError, says: "read-only"},
 		{args: []string{"sessions", "list"}, environ: "CLAUDEOPS_SERVER=127.0.0.1", code: exitUsage, says: "not an address"},
 		{args: []string{"--server", "http://127.0.0.1:1", "sessions", "list"}, code: exitError, says: "ask the server"},
 		{args: []string{"--server", e.url, "doctor"}, code: exitUsage, says: "local state folder only"},
@@ -278,7 +280,7 @@ func TestTheStarterFileIsValidAsItIsAndWithEverythingSwitchedOn(t *testing.T) {
 		if got := c.Environments()[0].Policy.Trust; got != ops.TrustSuggest {
 			t.Errorf("%s: trust is %s", name, got)
 		}
-		if name == "switched on" && (len(c.Environments()[0].Policy.Inventory.Services) != 2 || c.APIReadToken != "look-of-twenty-letters" || len(c.AppriseURLs) != 1) {
+		if name == "switched on" && (len(c.Environments()[0].Policy.Inventory.Services) != 2 || len(c.AppriseURLs) != 1) {
 			t.Errorf("%s: %+v", name, c.Environments()[0].Policy.Inventory)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -121,11 +122,17 @@ func (a *app) sessionsShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.printOne(api.GuardedSession{SessionReport: x, GuardDecisions: decided}, func(w io.Writer) {
+			refused, err := items[api.Event](ctx, s, "/events", query("session_id", digits(id), "kind", string(ops.EventGuard)), mostItems)
+			if err != nil {
+				return err
+			}
+			refused = slices.DeleteFunc(refused, func(e api.Event) bool { return e.Verb != ops.VerbWallRefused })
+			return a.printOne(api.GuardedSession{SessionReport: x, GuardDecisions: decided, WallRefusals: refused}, func(w io.Writer) {
 				printSession(w, x, cycle.Sessions)
 				fmt.Fprintln(w)
 				printChain(w, cycle.Cycle)
 				printGuard(w, decided)
+				printRefusals(w, refused)
 			})
 		}),
 	}
@@ -148,6 +155,7 @@ func printSession(w io.Writer, s api.SessionReport, chain []api.Session) {
 		{"Outcome", value(s.Outcome)},
 		{"Confidence", confidence(s.Confidence)},
 		{"Stopped", value(s.StopCause)},
+		{"Walls", value(s.Walls)},
 		{"Error", clean(value(s.Error))},
 		{"Context", s.ContextMode},
 		{"Cost", money(s.CostUSD)},
@@ -190,6 +198,16 @@ func printGuard(w io.Writer, decided []api.GuardDecision) {
 		if !allowed {
 			fmt.Fprintf(w, "            %s: %s\n", r.Rule, clean(r.Reason))
 		}
+	}
+}
+
+// printRefusals lists what the walls around the session refused, oldest first.
+func printRefusals(w io.Writer, refused []api.Event) {
+	if len(refused) > 0 {
+		fmt.Fprintf(w, "\nRefused by the walls\n")
+	}
+	for _, e := range slices.Backward(refused) {
+		fmt.Fprintf(w, "  %s  %s\n", e.At.Local().Format("15:04:05"), clean(e.Message))
 	}
 }
 

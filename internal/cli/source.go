@@ -28,7 +28,7 @@ func (a *app) read(ctx context.Context, use func(*client) error) error {
 	if a.remote != nil {
 		return use(a.remote)
 	}
-	return a.reading(ctx, func(s *store.Store, cfg *config.Config) error { return use(a.direct(s, cfg)) })
+	return a.reading(ctx, func(s *store.Store, cfg *config.Config) error { return use(a.direct(ctx, s, cfg)) })
 }
 
 // databaseClosed reports whether this user may not open the database: a member of the group claudeops asks the daemon for the rows.
@@ -55,7 +55,7 @@ func (a *app) change(ctx context.Context, use func(*client) error) error {
 	if a.remote != nil {
 		return use(a.remote)
 	}
-	return a.writing(ctx, func(s *store.Store, cfg *config.Config) error { return use(a.direct(s, cfg)) })
+	return a.writing(ctx, func(s *store.Store, cfg *config.Config) error { return use(a.direct(ctx, s, cfg)) })
 }
 
 // on runs a command that reads, or changes, rows of the API.
@@ -107,7 +107,7 @@ func markAnywhere(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		switch c.Name() {
 		case "sessions", "cycles", "incidents", "approvals", "events", "cooldowns", "memory", "run", "costs", "services", "silences",
-			"notify", "hosts", "actions", "status", "mcp", "reflexes", "update", "updates":
+			"notify", "hosts", "actions", "status", "mcp", "reflexes", "update", "stop", "resume":
 			mark(c)
 			for _, sub := range c.Commands() {
 				if !localOnly(sub) {

@@ -20,6 +20,7 @@ const (
 // The forms of what becomes an argument of a program. None of them can look like an option.
 const (
 	actionName    = `^[a-z0-9][a-z0-9-]{0,39}$`
+	fixActionName = "use small letters, digits and dashes, beginning with a letter or digit, at most 40"
 	containerForm = `^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`
 	unitForm      = `^[a-zA-Z0-9][a-zA-Z0-9@_.:-]*$`
 	repoForm      = `^[a-zA-Z0-9][a-zA-Z0-9._-]*$`
@@ -49,8 +50,7 @@ func namedKind(name string, form string) kind[string] {
 
 func actionFields(a *action) []field {
 	return []field{
-		value("name", &a.Name, matching("name", actionName, "a name for an action",
-			"use small letters, digits and dashes, beginning with a letter or digit, at most 40"),
+		value("name", &a.Name, matching("name", actionName, "a name for an action", fixActionName),
 			"Name of the action. The name of a built-in action changes that one.").mustElse("the action has no name"),
 		value("description", &a.Description, textKind(), "What it is good for, told to agents and people."),
 		value("tier", &a.Tier, intKind(ops.Tier2, ops.LastTier), "Lowest tier whose agents may ask for it.").
@@ -58,12 +58,11 @@ func actionFields(a *action) []field {
 		value("run", &a.Run, argvKind(),
 			"Program and arguments. No shell reads them. `{{service}}`, `{{current}}` and `{{previous}}` (images of the container) are replaced."),
 		value("undo", &a.Undo, argvKind(), "Program and arguments that undo it."),
-		value("playbook", &a.Playbook, committedKind(), "Instead of `run`: Ansible playbook, as a path in `repo`."),
-		value("inventory", &a.Inventory, committedKind(), "Inventory of the playbook, as a path in `repo`."),
 		value("push", &a.Remote, matching("remote", remoteForm, "the address of a repository",
 			"give https://…, ssh://…, user@host:path or /path"),
 			"Instead of `run`: push a branch of `repo`, whose name begins with `"+defaultBranchPrefix+"`, to this address."),
-		value("repo", &a.Repo, namedKind("folder name", repoForm), "Repository of the playbook or branch: a folder of `repos_dir`."),
+		value("repo", &a.Repo, namedKind("folder name", repoForm),
+			"Repository: a folder of `repos_dir`. `run` and `undo` then work in a clean checkout of its newest trusted commit."),
 		object("cooldown", &a.count, []field{
 			value("count", &a.count, intKind(1, 1000), "Maximum runs within `per`.").must(),
 			value("per", &a.per, durationKind(time.Minute), "Sliding window.").must(),
@@ -83,8 +82,6 @@ func composeFields(c *ops.Compose) []field {
 		value("project", &c.Project, namedKind("project name", containerForm), "Name of the compose project.").
 			orElse("the folder of the file"),
 		value("env_file", &c.EnvFile, socketKind(), "File with variables for the compose file, outside `repos_dir`."),
-		value("project_dir", &c.ProjectDir, pathKind(), "Folder that relative paths in the file mean, outside `repos_dir`.").
-			orElse("the supervisor's own copy of the repository"),
 	}
 }
 
@@ -101,7 +98,7 @@ func committedKind() kind[string] {
 func finishAction(e *entry, a *action) {
 	a.written = written{e.position(e.node), e.key}
 	ways, names := 0, []string{}
-	for _, at := range []any{&a.Run, &a.Playbook, &a.Remote} {
+	for _, at := range []any{&a.Run, &a.Remote} {
 		names = append(names, e.fields.bound(at).key)
 		if e.has(at) {
 			ways++
@@ -110,12 +107,10 @@ func finishAction(e *entry, a *action) {
 	switch {
 	case ways > 1:
 		e.refuseAll("keep one of them", "the action has more than one of %s", strings.Join(names, ", "))
-	case a.Playbook != "" && a.Repo == "", a.Remote != "" && a.Repo == "":
+	case a.Remote != "" && a.Repo == "":
 		e.refuseAll("add repo: …, a folder of repos_dir", "the action names no repository")
-	case a.Inventory != "" && a.Playbook == "":
-		e.refuse(&a.Inventory, "remove it, or add playbook", "only a playbook has an inventory")
-	case a.Repo != "" && a.Playbook == "" && a.Remote == "":
-		e.refuse(&a.Repo, "remove it, or add playbook or push", "only a playbook or a push has a repository")
+	case a.Repo != "" && len(a.Run) == 0 && a.Remote == "":
+		e.refuse(&a.Repo, "remove it, or add run or push", "only a program or a push has a repository")
 	case len(a.Undo) > 0 && a.Remote != "":
 		e.refuse(&a.Undo, "remove it", "a push cannot be undone")
 	case a.Timeout > longestAction:
@@ -133,7 +128,7 @@ func finishAction(e *entry, a *action) {
 }
 
 // declared reports whether the entry says itself what to do.
-func (a action) declared() bool { return len(a.Run) > 0 || a.Playbook != "" || a.Remote != "" }
+func (a action) declared() bool { return len(a.Run) > 0 || a.Remote != "" }
 
 // usesImage reports whether the action needs to know the image of a container.
 func (a action) usesImage() bool {
@@ -280,8 +275,6 @@ func (a action) spec(s *service) ops.ActionSpec {
 	out := a.ActionSpec
 	out.Service, out.Container, out.Unit = s.Name, s.Container, s.Unit
 	switch {
-	case a.Playbook != "":
-		out.Kind = ops.ActionPlaybook
 	case a.Remote != "":
 		out.Kind = ops.ActionPush
 		out.Prefix = defaultBranchPrefix
@@ -322,7 +315,7 @@ func (l *loader) checkActionPlace(c *Config, e environment, a ops.ActionSpec, fr
 	if a.Repository() != "" && e.reposDir == "" {
 		l.problems.add(at, key, "it reads the repository "+a.Repository()+", but repos_dir is not set", "set repos_dir")
 	}
-	words := slices.Concat(a.Run, a.Undo, []string{a.Compose.EnvFile, a.Compose.ProjectDir})
+	words := slices.Concat(a.Run, a.Undo, []string{a.Compose.EnvFile})
 	for _, word := range words {
 		if !filepath.IsAbs(word) {
 			continue
@@ -330,7 +323,80 @@ func (l *loader) checkActionPlace(c *Config, e environment, a ops.ActionSpec, fr
 		for _, dir := range []string{e.reposDir, filepath.Join(c.stateDir(e.name), "work"), filepath.Join(c.stateDir(e.name), "agent")} {
 			if dir != "" && inside(filepath.Clean(word), dir) {
 				l.problems.add(at, key, fmt.Sprintf("%s is in %s, where agents write", word, dir),
-					"use a path outside of it; a file of a repository can be used by playbook or compose")
+					"use a path outside of it; a file of a repository can be used by run with repo, or by compose")
+			}
+		}
+	}
+}
+
+// reflex is an entry of a service's reflexes.
+type reflex struct {
+	ops.Reflex
+	written
+}
+
+func reflexFields(r *reflex) []field {
+	return []field{
+		value("on", &r.On, anyCaseKind(probeTypes()...), "Type of the probe of this service that fails.").
+			mustElse("the reflex does not say which probe it is for"),
+		value("status", &r.Status, choiceKind("a status", ops.Down, ops.Degraded), "What the probe finds.").or("down"),
+		value("for", &r.For, durationKind(0), "How long it must have failed, counted from the first failed check.").orElse("0: at once"),
+		value("do", &r.Do, strictListKind("actions"), "Actions of this service, done in this order until one fails.").
+			mustElse("the reflex does not say what to do"),
+		value("tries", &r.Tries, intKind(1, 100), "At most so often within `per`. The cooldown of the action holds too.").or("2"),
+		value("per", &r.Per, durationKind(time.Minute), "The time in which tries are counted, at most 168h.").or("6h"),
+	}
+}
+
+// finishReflex checks one reflex without its service.
+func finishReflex(e *entry, r *reflex) {
+	r.written = written{e.position(e.node), e.key}
+	switch {
+	case r.Per > ops.ReflexLongest:
+		e.refuse(&r.Per, "give at most 168h", "%s is too long", r.Per)
+	case len(r.Do) == 0:
+		e.refuse(&r.Do, "name an action, such as [restart]", "the list is empty")
+	}
+}
+
+// checkReflexes checks the reflexes of a service against its probes and actions.
+func checkReflexes(e *entry, s *service) {
+	for _, r := range s.reflexes {
+		refuse := func(field, fix, format string, args ...any) {
+			e.problems.add(r.at, r.key+"."+field, fmt.Sprintf(format, args...), fix)
+		}
+		if !slices.ContainsFunc(s.probes, func(p probeEntry) bool { return p.Type == r.On }) {
+			refuse("on", "add the probe, or name the type of another one", "the service has no probe of type %s", r.On)
+		}
+		for i, name := range r.Do {
+			n := slices.IndexFunc(s.Actions, func(a ops.ActionSpec) bool { return a.Name == name })
+			switch {
+			case n < 0:
+				refuse(fmt.Sprintf("do[%d]", i), "use one of: "+listOr(s.Actions, "none; add container, unit or actions to the service"),
+					"the service has no action %q", name)
+			case s.Actions[n].Kind == ops.ActionPush:
+				refuse(fmt.Sprintf("do[%d]", i), "use another action", "a push needs a branch, which a reflex does not have")
+			}
+		}
+		r.Service = s.Name
+		if slices.ContainsFunc(s.Reflexes, func(o ops.Reflex) bool { return o.Key() == r.Key() }) {
+			refuse("do", "remove one of them", "%s for %s %s is given twice", strings.Join(r.Do, ", "), r.On, r.Status)
+		}
+		s.Reflexes = append(s.Reflexes, r.Reflex)
+	}
+}
+
+// aimReflexes tells reflexes the names of their probes.
+func (l *loader) aimReflexes(v inventory) {
+	if l.in.ProbeName == nil {
+		return
+	}
+	for _, s := range v.services.Services {
+		for i := range s.Reflexes {
+			for _, p := range v.probes {
+				if p.Service == s.Name && p.Type == s.Reflexes[i].On {
+					s.Reflexes[i].Probes = append(s.Reflexes[i].Probes, l.in.ProbeName(p))
+				}
 			}
 		}
 	}

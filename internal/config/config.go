@@ -40,6 +40,8 @@ type Checks struct {
 	CheckProbe       func(ops.ProbeSpec) []error
 	CheckServices    func([]ops.Service) error
 	CheckMaintenance func(ops.Maintenance) error
+	// RedisReads reports a Redis command that only reads.
+	RedisReads func(words []string) bool
 	// ProbeName is what a probe is called among its results.
 	ProbeName func(ops.ProbeSpec) string
 	// AgentUser is the user that this machine has for agents, and that the supervisor may change to; 0 without one.
@@ -92,8 +94,6 @@ type Host struct {
 	Name   string
 	Labels []string
 	Lease  time.Duration
-	// DiskReserve is how many bytes must be free in the state folder for a session to start.
-	DiskReserve int64
 	// Sessions is how many agents run at once.
 	Sessions int
 }
@@ -106,11 +106,9 @@ type Edges struct {
 
 	SecondURLs []string
 	PublicURL  string
-	// TelegramSenders may answer with the buttons of Telegram, TelegramResponders may not approve; TelegramAPI is empty for the public
-	// server.
+	// TelegramSenders may answer with the buttons of Telegram, TelegramResponders may not approve.
 	TelegramSenders, TelegramResponders []int64
 
-	TelegramAPI   string
 	ApproveByNtfy bool
 	DeadManMissed int
 	PingURL       string
@@ -141,19 +139,18 @@ type Config struct {
 	Host         Host
 	Listen       string
 	APIToken     string
-	APIReadToken string // empty: there is no read-only token
 	Edges        Edges
 	OIDC         OIDC
 	NoticeRoutes []ops.NoticeRoute
 	Notices      []string // what the operator is told at start
 	Secrets      []string // what is removed from everything stored or shown
 
-	ownPrices    ops.Prices      // those of Prices that the operator set
-	handlers     []ops.Handler   // nil: the built-in ones
-	codexReady   bool            // the Codex CLI and its key are there
-	tierModels   map[string]bool // handlers that have the model of their tier
-	shared       ops.Policy      // what holds in every environment
-	models       []model
+	ownPrices    ops.Prices       // those of Prices that the operator set
+	handlers     []ops.Handler    // nil: the built-in ones
+	codexReady   bool             // the Codex CLI and its key are there
+	tierModels   map[string]bool  // handlers that have the model of their tier
+	shared       ops.Policy       // what holds in every environment
+	windows      map[string]int64 // context windows by model
 	notices      []noticeRoute
 	secrets      []string
 	inventory    inventory // of environments that have no services of their own
@@ -181,9 +178,11 @@ func newConfig() *Config {
 	}
 	c.Limits.Grace = stopGrace
 	// What nobody has reason to change: three reminders before the second target, three missed intervals before the alarm, more processes
-	// than an honest session needs, and more rows of each kind than pages can show.
+	// than an honest session needs, more rows of each kind than pages can show, output that fits a small disk, and single results for as long
+	// as people look at them: the health bars use counts.
 	c.shared.Approval.Reminds, c.Edges.DeadManMissed, c.Guard.Sandbox.Processes, c.Retention.Rows = 3, 3, 2048, 5_000_000
-	c.Guard.Limits = []ops.CooldownLimit{{Action: "restart"}, {Action: "redeployment"}}
+	c.Retention.TranscriptBytes, c.Retention.Checks = 2<<30, 14*24*time.Hour
+	c.Guard.Limits = make([]ops.CooldownLimit, 2)
 	return c
 }
 
@@ -306,7 +305,6 @@ func (c *Config) complete(l *loader) {
 	}
 	c.codexReady = l.codexUsable(c)
 	c.Edges.PublicURL = strings.TrimRight(c.Edges.PublicURL, "/")
-	c.Edges.TelegramAPI = strings.TrimRight(c.Edges.TelegramAPI, "/")
 	if len(c.environments) == 0 {
 		c.environments = []environment{c.base()}
 	}
@@ -343,11 +341,9 @@ const ShortestToken = 20
 
 // checkTokens checks the tokens, and that there is one where strangers could reach the pages.
 func (l *loader) checkTokens(c *Config) {
-	for _, token := range []*string{&c.APIToken, &c.APIReadToken} {
-		if n := len(*token); n > 0 && n < ShortestToken && !l.problems.about(c.table.bound(token).key) {
-			l.refuse(token, "give a random value, for example of: openssl rand -hex 16",
-				"the token has %d characters and could be guessed; it needs at least %d", n, ShortestToken)
-		}
+	if n := len(c.APIToken); n > 0 && n < ShortestToken && !l.problems.about(c.table.bound(&c.APIToken).key) {
+		l.refuse(&c.APIToken, "give a random value, for example of: openssl rand -hex 16",
+			"the token has %d characters and could be guessed; it needs at least %d", n, ShortestToken)
 	}
 	const set = "set CLAUDEOPS_API_TOKEN or CLAUDEOPS_API_TOKEN_FILE, or "
 	if c.APIToken == "" && !l.problems.about(c.table.bound(&c.APIToken).key) {
@@ -357,9 +353,6 @@ func (l *loader) checkTokens(c *Config) {
 		if c.Edges.PublicURL != "" {
 			l.refuse(&c.Edges.PublicURL, set+"remove web.public_url", "the pages are published, and no api_token is set")
 		}
-	}
-	if c.APIReadToken != "" && c.APIToken == c.APIReadToken {
-		l.refuse(&c.APIReadToken, "give it another value", "it is the same as api_token, so it could do everything")
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"claudeops/internal/decide/escalation"
+	"claudeops/internal/guard/scan"
 	"claudeops/internal/ops"
 	"claudeops/internal/watch"
 	"claudeops/internal/watch/probe"
@@ -41,7 +42,7 @@ func load(t *testing.T, s setup) (*Config, string, error) {
 	}
 	c, err := Load(Input{Flags: s.flags, Environ: env, Dir: dir, Check: escalation.Flaws, Checks: Checks{
 		CheckProbe: probe.Validate, CheckServices: watch.CheckServices, CheckMaintenance: watch.CheckMaintenance, ProbeName: probe.Describe,
-		AgentUser: func() int { return s.agentUser },
+		RedisReads: scan.Redis, AgentUser: func() int { return s.agentUser },
 	}})
 	return c, dir, err
 }
@@ -87,7 +88,7 @@ func TestDefaultsAreThoseOfTheContract(t *testing.T) {
 		"tiers.1.model": "haiku", "tiers.2.model": "sonnet", "tiers.3.model": "opus", "tiers.1.prompt": "",
 		"escalation.mode": "resume", "escalation.resume_context_threshold": "0.8", "escalation.approval_tier": "0",
 		"limits.session": "30m0s", "limits.idle": "10m0s", "limits.tool": "20m0s",
-		"budget.session_usd": "0", "budget.chain_usd": "5", "budget.day_usd": "25", "recovery.enabled": "true", "agent.bin": "claude", "agent.codex_bin": "codex",
+		"budget.chain_usd": "5", "budget.day_usd": "25", "recovery.enabled": "true", "agent.bin": "claude", "agent.codex_bin": "codex",
 		"handlers": "tier1,tier2,tier3,tier1-fallback,tier2-fallback,tier3-fallback", "escalation.entry": "tier1", "escalation.max_depth": "2",
 		"escalation.independence": "other_handler", "escalation.manager": "", "escalation.approval.expiry": "24h0m0s",
 		"escalation.approval.on_expiry": "needs_human", "escalation.approval.remind": "1h0m0s",
@@ -186,22 +187,22 @@ func TestEverySettingIsReadFromEverySource(t *testing.T) {
 	samples := map[string]string{
 		"agent.key_proxy": "on",
 		"interval":        "90", "dry_run": "true", "max_tier": "2", "escalation.mode": "handoff", "escalation.resume_context_threshold": "0.5",
-		"escalation.approval_tier": "3", "limits.session": "1m", "limits.idle": "1m", "limits.tool": "1m", "budget.session_usd": "1", "budget.chain_usd": "1.5",
+		"escalation.approval_tier": "3", "limits.session": "1m", "limits.idle": "1m", "limits.tool": "1m", "budget.chain_usd": "1.5",
 		"budget.day_usd": "0", "recovery.enabled": "off", "agent.base_url": "http://127.0.0.1:9", "notify.apprise_api": "http://127.0.0.1:9",
 		"notify.apprise_urls": "json://127.0.0.1", "listen": "127.0.0.1:9090", "agent.env": "DOCKER_HOST",
-		"guard.enabled": "on", "guard.rules": "prompt.md", "guard.require_version": "true", "cooldown.restarts": "3", "cooldown.restart_window": "1h",
+		"guard.enabled": "on", "guard.rules": "prompt.md", "cooldown.restarts": "3 per 1h",
 		"escalation.max_depth": "3", "escalation.independence": "none", "escalation.entry": "tier1", "escalation.planner": "tier1",
 		"escalation.approval.expiry": "0", "escalation.approval.on_expiry": "deny", "escalation.approval.remind": "10m",
 
 		"recovery.limits.total_time": "1m",
 		"trust":                      "ask", "observe": "both", "observe_every": "24h", "grouping.window": "1m", "grouping.grace": "1m", "grouping.pause": "1m",
-		"grouping.repeat": "0", "retention.checks": "48h", "retention.transcripts": "48h", "retention.transcripts_max_mb": "10", "retention.events": "48h",
+		"grouping.repeat": "0", "retention.transcripts": "48h", "retention.events": "48h",
 
 		"deadman.ping_url": "http://127.0.0.1:9/ping", "webhooks.expire": "1h", "notify.second_urls": "json://127.0.0.1", "notify.telegram_senders": "42,43", "notify.telegram_responders": "44",
-		"notify.telegram_api": "http://127.0.0.1:9", "notify.approve_by_ntfy": "true", "web.public_url": "https://ops.example.org",
-		"cooldown.redeployments": "2", "sandbox.bubblewrap": "on", "sandbox.uid": "1000", "sandbox.mode": "required", "sandbox.unwalled": "refuse", "sandbox.network": "services",
-		"docker.broker": "off", "cooldown.redeployment_window": "1h",
-		"oidc.issuer": "https://id.example.org", "database_url": "postgres://db/ops", "host.lease": "20s", "host.sessions": "7", "host.disk_reserve": "100", "retention.session_max_mb": "32",
+		"notify.approve_by_ntfy": "true", "web.public_url": "https://ops.example.org",
+		"cooldown.redeployments": "2 per 1h", "sandbox.bubblewrap": "on", "sandbox.uid": "1000", "sandbox.mode": "required", "sandbox.network": "open",
+		"docker.broker": "off",
+		"oidc.issuer":   "https://id.example.org", "database_url": "postgres://db/ops", "host.lease": "20s", "host.sessions": "7",
 	}
 	for _, s := range newConfig().settings() {
 		if s.structured() || s.key == "escalation.manager" || s.key == "escalation.judge" {

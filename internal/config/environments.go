@@ -276,9 +276,9 @@ func (c *Config) policy(e environment) ops.Policy {
 	if c.Guard.Enabled { // without the guard nothing is reserved, and no limit is ever reached
 		p.Cooldowns = slices.Clone(c.Guard.Limits)
 	}
-	p.Routes, p.Handlers, p.Windows = c.routes(), slices.Clone(c.registered()), c.windows()
+	p.Routes, p.Handlers, p.Windows = c.routes(), slices.Clone(c.registered()), maps.Clone(c.windows)
 	p.BudgetDayUSD = c.BudgetDayUSD
-	p.DryRun, p.MaxTier, p.Trust, p.TellEscalated = e.dryRun, e.maxTier, e.trust, c.tellEscalated(e.name)
+	p.DryRun, p.MaxTier, p.Trust, p.TellEscalated = e.dryRun, e.maxTier, e.trust, c.tellEscalated()
 	p.Observe = e.observe()
 	p.Inventory = ops.Inventory{Services: slices.Clone(e.inventory.services.Services), Strict: e.inventory.services.Strict}
 	switch {

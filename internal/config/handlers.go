@@ -324,35 +324,3 @@ func (c *Config) showRoutes() string {
 	}
 	return strings.Join(out, ",")
 }
-
-// model is an entry of the table of context windows.
-type model struct {
-	name   string
-	window int64
-}
-
-func modelFields(m *model) []field {
-	return []field{
-		value("name", &m.name, modelKind(), "Name of the model as the tiers use it, such as `haiku`.").must(),
-		value("context_window", &m.window, intKind(1000, int64(mostTokens)),
-			"Context window in tokens. A value that the agent CLI reported has priority.").must(),
-	}
-}
-
-func (c *Config) finishModel(e *entry, m *model) {
-	if slices.ContainsFunc(c.models, func(other model) bool { return other.name == m.name }) {
-		e.refuseAll("keep one of the entries", "the model %q is listed twice", m.name)
-	}
-}
-
-// windows are the context windows by model.
-func (c *Config) windows() map[string]int64 {
-	if len(c.models) == 0 {
-		return nil
-	}
-	out := map[string]int64{}
-	for _, m := range c.models {
-		out[m.name] = m.window
-	}
-	return out
-}

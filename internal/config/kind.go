@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net"
@@ -183,9 +184,25 @@ func intKind[V ~int | ~int64](low, high V) kind[V] {
 	}}
 }
 
-// megabytesKind reads megabytes into bytes.
-func megabytesKind(most int64) kind[int64] {
-	return convert(intKind(0, most), func(n int64) int64 { return n << 20 }, func(n int64) string { return strconv.FormatInt(n>>20, 10) })
+// limitKind reads how often something may happen in which time.
+func limitKind(action string) kind[ops.CooldownLimit] {
+	const fix = "give a count and a time such as 2 per 4h"
+	count, window := intKind(0, 1000), durationKind(time.Minute)
+	return kind[ops.CooldownLimit]{
+		name: "count per time", schema: map[string]any{"type": "string", "pattern": `^\d+ per \S+$`},
+		parse: func(p places, v raw) (ops.CooldownLimit, []fault) {
+			out := ops.CooldownLimit{Action: action}
+			many, long, both := strings.Cut(v.text, " per ")
+			if !both {
+				return out, wrong(v, fix, "%q has no time", v.text)
+			}
+			var faults, more []fault
+			out.Count, faults = count.parse(p, raw{at: v.at, text: many})
+			out.Window, more = window.parse(p, raw{at: v.at, text: long})
+			return out, append(faults, more...)
+		},
+		format: func(l ops.CooldownLimit) string { return fmt.Sprintf("%d per %s", l.Count, window.show(l.Window)) },
+	}
 }
 
 // durationKind reads whole seconds or a Go duration of at least least.
@@ -408,7 +425,11 @@ func webURLKind() kind[string] {
 
 func webURL(text string) bool {
 	u, err := url.Parse(text)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != ""
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+		return false
+	}
+	n, err := strconv.ParseUint(cmp.Or(u.Port(), "80"), 10, 16)
+	return err == nil && n > 0
 }
 
 func databaseKind() kind[string] {
@@ -426,8 +447,7 @@ func appriseKind() kind[[]string] {
 			var urls []string
 			var faults []fault
 			for i, e := range v.entries(strings.Fields) {
-				scheme, rest, ok := strings.Cut(e.text, "://")
-				if !ok || scheme == "" || rest == "" || strings.ContainsFunc(e.text, unicode.IsSpace) {
+				if !ops.IsTarget(e.text) {
 					// An entry is a secret as a whole, so the message gives its number only.
 					faults = append(faults, wrong(e, "give Apprise URLs such as mailto://… or ntfy://…", "entry %d is not a URL", i+1)...)
 					continue
@@ -470,6 +490,8 @@ func variableNamesKind() kind[[]string] {
 			return "", wrong(v, "give names only, such as DOCKER_HOST", "%q is not the name of an environment variable", v.text)
 		case v.text == "HOME" || v.text == "CLAUDE_CONFIG_DIR" || ours:
 			return "", wrong(v, "remove it", "%s is set by the supervisor for every agent", v.text)
+		case v.text == "CLAUDE_CODE_SIMPLE" || v.text == "CLAUDE_CODE_SAFE_MODE":
+			return "", wrong(v, "remove it", "%s switches the hooks off that hold Claude Code to its tier", v.text)
 		}
 		return v.text, nil
 	}}

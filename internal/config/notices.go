@@ -27,7 +27,6 @@ func noticeRouteFields(r *noticeRoute) []field {
 			"Lowest level that matches.").orElse("any"),
 		value("services", &r.Services, textsKind("patterns"), "Services that match; `*` matches any text.").orElse("any"),
 		value("kinds", &r.Kinds, kinds, "Kinds of notices that match. `escalated` is sent only where a route names it.").orElse("any"),
-		value("environment", &r.Environment, textKind(), "Environment that matches.").orElse("any"),
 		value("urls", &r.URLs, appriseKind(),
 			"Targets for what matches, instead of `notify.apprise_urls`; an empty list sends nothing."),
 		value("urls_file", &r.held, fileKind(), "File that holds the URLs."),
@@ -101,10 +100,10 @@ func zoneKind() kind[*time.Location] {
 	}
 }
 
-// tellEscalated reports whether a route asks for notices of an environment's escalations.
-func (c *Config) tellEscalated(environment string) bool {
+// tellEscalated reports whether a route asks for notices of escalations.
+func (c *Config) tellEscalated() bool {
 	return slices.ContainsFunc(c.NoticeRoutes, func(r ops.NoticeRoute) bool {
-		return r.Takes(ops.NoticeEscalated) && (len(r.URLs) > 0 || r.Default) && (r.Environment == "" || r.Environment == environment)
+		return r.Takes(ops.NoticeEscalated) && (len(r.URLs) > 0 || r.Default)
 	})
 }
 

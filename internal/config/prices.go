@@ -11,21 +11,23 @@ import (
 	"claudeops/internal/ops"
 )
 
-func priceFields(p *ops.Price) []field {
+func priceFields(p *ops.Price, window *int64) []field {
 	return []field{
 		value("input", &p.Input, dollarsKind(), "US dollars per million input tokens.").must(),
 		value("output", &p.Output, dollarsKind(), "US dollars per million output tokens.").must(),
 		value("cache_read", &p.CacheRead, dollarsKind(), "US dollars per million tokens read from the cache.").orElse("as `input`"),
 		value("cache_write", &p.CacheWrite, dollarsKind(), "US dollars per million tokens written to the cache.").orElse("as `input`"),
+		value("context_window", window, intKind(1000, int64(mostTokens)),
+			"Context window in tokens. A value that the agent CLI reported has priority.").orElse("200,000"),
 	}
 }
 
 // pricesField is a mapping from the name of a model to its prices. Entries of the operator replace the built-in ones.
 func (c *Config) pricesField() field {
 	at := &c.Prices
-	inner := func() []field { return priceFields(new(ops.Price)) }
+	inner := func() []field { return priceFields(new(ops.Price), new(int64)) }
 	return field{
-		key: "prices", doc: "Prices of models, for agents that do not report their cost. See [Prices](#prices).",
+		key: "prices", doc: "Prices of models, for agents that do not report their cost, and their context windows. See [Prices](#prices).",
 		at: at, takes: "models with their prices", shown: "built in", inner: inner,
 		schema: func() map[string]any {
 			return map[string]any{"type": []any{"object", "null"}, "additionalProperties": objectSchema(inner())}
@@ -38,8 +40,14 @@ func (c *Config) pricesField() field {
 					l.problems.addFaults(key, faults)
 					continue
 				}
-				price := ops.Price{}
-				e := l.readEntry(p.value, key, priceFields(&price))
+				price, window := ops.Price{}, int64(0)
+				e := l.readEntry(p.value, key, priceFields(&price, &window))
+				if e.has(&window) {
+					if c.windows == nil {
+						c.windows = map[string]int64{}
+					}
+					c.windows[p.name] = window
+				}
 				if !e.has(&price.CacheRead) {
 					price.CacheRead = price.Input
 				}

@@ -48,6 +48,7 @@ func TestBadValueIsReportedWithPlaceKeyAndFix(t *testing.T) {
 		{"no tool", setup{yaml: "tiers: {1: {allowed_tools: []}}\n"}, "claudeops.yaml:1:28", "tiers.1.allowed_tools", "list is empty"},
 		{"agent option", setup{yaml: "agent: {bin: -x}\n"}, "claudeops.yaml:1:14", "agent.bin", "looks like an option"},
 		{"agent variable", setup{yaml: "agent: {env: [A=b]}\n"}, "claudeops.yaml:1:15", "agent.env", "not the name"},
+		{"agent without hooks", setup{yaml: "agent: {env: [CLAUDE_CODE_SIMPLE]}\n"}, "claudeops.yaml:1:15", "agent.env", "switches the hooks off"},
 		{"agent home", setup{yaml: "agent: {env: [DOCKER_HOST, HOME]}\n"}, "claudeops.yaml:1:28", "agent.env", "set by the supervisor"},
 		{"listen", setup{yaml: "listen: 8080\n"}, "claudeops.yaml:1:9", "listen", "host:port"},
 		{"listen port", setup{yaml: "listen: 127.0.0.1:99999\n"}, "claudeops.yaml:1:9", "listen", "not a port"},

@@ -26,7 +26,7 @@ func (l *loader) secretValues(c *Config, agentVars map[string]string) []string {
 			out = append(out, value)
 		}
 	}
-	for _, secret := range []string{c.APIToken, c.APIReadToken, c.Edges.WebhookSecret, c.OIDC.ClientSecret} {
+	for _, secret := range []string{c.APIToken, c.Edges.WebhookSecret, c.OIDC.ClientSecret} {
 		add(secret, 0)
 	}
 	targets := slices.Concat(c.AppriseURLs, c.Edges.SecondURLs, []string{c.Edges.PingURL})

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -39,6 +40,7 @@ type service struct {
 	compose  ops.Compose
 	actions  []action
 	reflexes []reflex
+	queries  []query
 }
 
 func serviceFields(s *service) []field {
@@ -71,11 +73,98 @@ func serviceFields(s *service) []field {
 		value("methods", &s.Methods, methodsKind(),
 			"HTTP methods that sessions above Tier 1 may use on its addresses where `sandbox.network` is `services`; `any` also permits other "+
 				"protocols.").orElse("`GET`, `HEAD`"),
-		value("agents", &s.Agents, choiceKind("a right of agents", "read"),
-			"`read`: sessions of every tier may speak its own protocol to it, such as SQL, with credentials that can only read.").
-			orElse("none"),
+		value("headers", &s.Headers, listOf("header names", splitAtCommas, headerKind()),
+			"HTTP headers that sessions may send to it where `sandbox.network` is `services`, such as `X-Api-Version`. `Accept*`, `Range`, `If-*`, "+
+				"`User-Agent`, `Cache-Control` and `Content-Type` pass without it; other headers are left out.").orElse("none"),
+		list("queries", &s.queries, queryFields, finishQuery,
+			"What agents may ask its database, through its first probe of that type. See [Queries](#queries)."),
 		list("probes", &s.probes, probeFields, finishProbe, "Checks that the supervisor runs itself."),
 	}
+}
+
+// query is an entry of a service's queries.
+type query struct {
+	ops.Query
+	written
+}
+
+func queryFields(q *query) []field {
+	return []field{
+		value("name", &q.Name, matching("name", actionName, "a name for a query", fixActionName), "Name that agents use.").
+			mustElse("the query has no name"),
+		value("run", &q.Run, textsKind("SQL statement, or list of words"),
+			"One SQL statement that reads, or the words of a Redis command that only reads. `:name` stands for a parameter.").
+			mustElse("the query does not say what to run"),
+		namesField("params", &q.Params,
+			"What the agent gives, by name: `integer` or `text`. It is bound by the driver and never becomes part of the statement."),
+	}
+}
+
+// finishQuery checks one query without its service.
+func finishQuery(e *entry, q *query) {
+	q.written = written{e.position(e.node), e.key}
+	used := map[string]bool{}
+	_, err := q.Bind(func(name string) string { used[name] = true; return "" })
+	words := strings.Fields(strings.ToUpper(strings.Join(q.Run, " ")))
+	switch {
+	case len(words) == 0:
+		e.refuse(&q.Run, "give a SQL statement, or words such as [INFO, memory]", "it is empty")
+	case err != nil:
+		e.refuse(&q.Run, "give one statement in which every quote is closed; a quote inside text is written twice", "%s", err)
+	case q.SQL() && !slices.Contains([]string{"SELECT", "WITH", "SHOW", "EXPLAIN"}, words[0]):
+		e.refuse(&q.Run, "begin with SELECT, WITH, SHOW or EXPLAIN; write a Redis command as a list of words",
+			"%s does not only read", words[0])
+	case !q.SQL() && e.in.RedisReads != nil && !e.in.RedisReads(q.Run):
+		e.refuse(&q.Run, "use one that is, such as [INFO, memory]; write SQL as one text",
+			"%s is not on the list of Redis commands that only read", strings.Join(q.Run, " "))
+	}
+	for _, name := range slices.Sorted(maps.Keys(used)) {
+		if q.Params[name] == "" {
+			e.refuse(&q.Run, "add "+name+": text or "+name+": integer to params; write a space after a colon that begins no parameter",
+				"the parameter :%s is not declared", name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(q.Params)) {
+		if kind := q.Params[name]; kind != ops.ParamInteger && kind != ops.ParamText {
+			e.refuse(&q.Params, "give integer or text", "%q is not a type of parameter %s", kind, name)
+		}
+		if !used[name] {
+			e.refuse(&q.Params, "write :"+name+" in run, or remove it", "the query does not use the parameter %s", name)
+		}
+	}
+}
+
+// checkQueries checks the queries of a service against the service.
+func checkQueries(e *entry, s *service) {
+	for _, q := range s.queries {
+		if slices.ContainsFunc(s.Queries, func(o ops.Query) bool { return o.Name == q.Name }) {
+			e.problems.add(q.at, q.key+".name", fmt.Sprintf("the query %s is given twice", q.Name), "give each a name of its own")
+		}
+		if !slices.ContainsFunc(s.probes, func(p probeEntry) bool { return q.Through(p.Type) }) {
+			e.problems.add(q.at, q.key, "the service has no probe of a database to run it through",
+				"add a probe of type postgres or mysql for SQL, of type redis for a list of words")
+		}
+		s.Queries = append(s.Queries, q.Query)
+	}
+}
+
+// headerKind reads the name of a header that a session may send: none that signs in, names another host or concerns the connection.
+func headerKind() kind[string] {
+	one := matching("header name", `^[A-Za-z0-9][A-Za-z0-9-]*$`, "the name of a header", "use letters, digits and dashes")
+	parse := one.parse
+	one.parse = func(p places, v raw) (string, []fault) {
+		name, bad := parse(p, v)
+		name = http.CanonicalHeaderKey(name)
+		if slices.Contains([]string{
+			"Authorization", "Cookie", "Host", "Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Expect",
+			"Content-Length",
+			"X-Http-Method-Override", "X-Http-Method", "X-Method-Override",
+		}, name) || strings.HasPrefix(name, "Proxy-") {
+			bad = append(bad, wrong(v, "leave it out", "sessions never send the header %s", name)...)
+		}
+		return name, bad
+	}
+	return one
 }
 
 // methodsKind reads HTTP methods, or any.
@@ -126,6 +215,7 @@ func (l *loader) inventory(n *yaml.Node, key string) inventory {
 		resolveNeeds(entries[i], &services[i], owners)
 		checkActions(entries[i], &services[i])
 		checkReflexes(entries[i], &services[i])
+		checkQueries(entries[i], &services[i])
 		checkUpdates(entries[i], &services[i])
 		out.declared[services[i].Name] = written{entries[i].position(entries[i].node), entries[i].key}
 		out.add(&services[i])
@@ -267,7 +357,7 @@ func probeFields(p *probeEntry) []field {
 		value("url", &p.URL, textKind(), "The URL to request, or of the database, such as `postgres://user@db:5432/app`.").
 			onlyFor("http", "postgres", "mysql", "redis").must(),
 		value("method", &p.Method, anyCaseKind("GET", "HEAD", "OPTIONS", "POST"), "Method of the request.").onlyFor("http").orElse("GET"),
-		headersField(&p.Headers).onlyFor("http"),
+		namesField("headers", &p.Headers, "Headers to send. Their values are never shown.").onlyFor("http"),
 		value("body", &p.Body, textKind(), "Body of the request.").onlyFor("http"),
 		value("expect_status", &p.ExpectStatus, listOf("status codes", splitAtCommas, intKind(100, 599)),
 			"Status code, or a list of them.").
@@ -344,10 +434,10 @@ func finishProbe(e *entry, p *probeEntry) {
 	}
 }
 
-// headersField reads names and values as they are.
-func headersField(at *map[string]string) field {
+// namesField reads names and values as they are.
+func namesField(key string, at *map[string]string, doc string) field {
 	return field{
-		key: "headers", doc: "Headers to send. Their values are never shown.", at: at, takes: "names and values",
+		key: key, doc: doc, at: at, takes: "names and values",
 		schema: func() map[string]any { return map[string]any{"type": "object", "additionalProperties": singleSchema()} },
 		descend: func(l *loader, n *yaml.Node, key string) {
 			if n.Kind != yaml.MappingNode {
@@ -355,8 +445,8 @@ func headersField(at *map[string]string) field {
 				return
 			}
 			*at = map[string]string{}
-			for header := range slices.Chunk(n.Content, 2) {
-				name, value := header[0].Value, follow(header[1])
+			for pair := range slices.Chunk(n.Content, 2) {
+				name, value := pair[0].Value, follow(pair[1])
 				if value.Kind != yaml.ScalarNode {
 					l.problems.add(l.position(value), join(key, name), "expected a single value, found "+describe(value), "give one text")
 					continue

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -66,6 +67,73 @@ func TestServicesAreReadInBothForms(t *testing.T) {
 				t.Errorf("services are shown as %+v", got)
 			}
 		})
+	}
+}
+
+const databaseProbes = `    probes:
+      - {type: postgres, url: "postgres://monitor@127.0.0.1/app"}
+      - {type: redis, url: "redis://127.0.0.1"}
+`
+
+func TestQueriesAreRead(t *testing.T) {
+	c, _ := mustLoad(t, setup{yaml: "services:\n  - name: db\n" + databaseProbes + `    queries:
+      - {name: order, run: "SELECT n::text, ':no' FROM orders WHERE id = :id AND note = :note;", params: {note: text, id: integer}}
+      - {name: memory, run: [INFO, memory]}
+      - {name: ping, run: [PING]}
+      - name: value
+        run: [GET, ":key"]
+        params: {key: text}
+`})
+	services := c.Environments()[0].Policy.Inventory.Services
+	want := []string{"db order id=INTEGER note=TEXT", "db memory", "db ping", "db value key=TEXT"}
+	if got := ops.QueryForms(services); !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+	got, err := services[0].Queries[0].Bind(func(name string) string { return "<" + name + ">" })
+	if err != nil || got[0] != "SELECT n::text, ':no' FROM orders WHERE id = <id> AND note = <note>" {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+func TestABadQueryIsReportedWithItsLineAndFix(t *testing.T) {
+	for _, tc := range []struct{ query, key, text, fix string }{
+		{`{run: "SELECT 1"}`, "", "has no name", "add name"},
+		{`{name: "a b", run: "SELECT 1"}`, ".name", "not a name for a query", "small letters"},
+		{`{name: a}`, "", "does not say what to run", "add run"},
+		{`{name: a, run: ""}`, ".run", "empty", "give a value"},
+		{`{name: a, run: []}`, ".run", "empty", "[INFO, memory]"},
+		{`{name: a, run: "DELETE FROM orders"}`, ".run", "DELETE does not only read", "begin with SELECT"},
+		{`{name: a, run: "COPY orders TO PROGRAM 'id'"}`, ".run", "COPY does not only read", "begin with SELECT"},
+		{`{name: a, run: "/*! DROP TABLE orders */"}`, ".run", "does not only read", "begin with SELECT"},
+		{`{name: a, run: "SELECT 1; DROP TABLE orders"}`, ".run", "more than one statement", "one statement"},
+		{`{name: a, run: "SELECT 'it''s;"}`, ".run", "a quote is not closed", "written twice"},
+		{`{name: a, run: "INFO memory"}`, ".run", "INFO does not only read", "as a list of words"},
+		{`{name: a, run: [FLUSHALL]}`, ".run", "FLUSHALL is not on the list", "[INFO, memory]"},
+		{`{name: a, run: [EVAL, "return 1", 0]}`, ".run", "is not on the list", "[INFO, memory]"},
+		{`{name: a, run: [CONFIG, GET, requirepass]}`, ".run", "is not on the list", "[INFO, memory]"},
+		{`{name: a, run: [":c", x], params: {c: text}}`, ".run", "is not on the list", ""},
+		{`{name: a, run: "SELECT :id"}`, ".run", "the parameter :id is not declared", "add id: text or id: integer to params"},
+		{`{name: a, run: "SELECT 1 ", params: {id: text}}`, ".params", "does not use the parameter id", "write :id in run"},
+		{`{name: a, run: "SELECT ':id'", params: {id: text}}`, ".params", "does not use the parameter id", "write :id in run"},
+		{`{name: a, run: "SELECT :id", params: {id: float}}`, ".params", `"float" is not a type of parameter id`, "integer or text"},
+		{`{name: a, run: "SELECT :id", params: [id]}`, ".params", "expected names and values", ""},
+		{`{name: twice, run: "SELECT 1"}`, ".name", "the query twice is given twice", "a name of its own"},
+		{`{name: a, run: "SELECT 1", parms: {}}`, ".parms", "unknown", "params"},
+	} {
+		yaml := "services:\n  - name: db\n" + databaseProbes + "    queries:\n      - {name: twice, run: [PING]}\n      - " + tc.query + "\n"
+		_, _, err := load(t, setup{yaml: yaml})
+		found := problems(t, err)[0]
+		if found.Key != "services[0].queries[1]"+tc.key || !strings.Contains(found.Message, tc.text) || !strings.Contains(found.Fix, tc.fix) ||
+			!strings.HasPrefix(found.Where, "claudeops.yaml:8:") {
+			t.Errorf("%s: %s", tc.query, found)
+		}
+	}
+	for _, run := range []string{`"SELECT 1"`, "[PING]"} {
+		_, _, err := load(t, setup{yaml: "services:\n  - name: db\n    probes: [{type: tcp, address: 'a:1'}]\n    queries: [{name: a, run: " + run + "}]\n"})
+		found := problems(t, err)
+		if len(found) != 1 || found[0].Key != "services[0].queries[0]" || !strings.Contains(found[0].Fix, "add a probe of type postgres or mysql") {
+			t.Errorf("%s: %v", run, err)
+		}
 	}
 }
 
@@ -216,11 +284,10 @@ func TestAnActionThatCannotWorkIsRefusedAtStart(t *testing.T) {
 		"no name":             {`{run: [true]}`, "no name"},
 		"name like an option": {`{name: -x, run: [true]}`, "not a name for an action"},
 		"nothing to run":      {`{name: fix}`, "does not say what it runs"},
-		"two ways":            {`{name: fix, run: [true], playbook: a.yml, repo: r}`, "more than one of"},
-		"no repository":       {`{name: fix, playbook: a.yml}`, "names no repository"},
-		"outside":             {`{name: fix, playbook: ../a.yml, repo: r}`, "not a path inside a repository"},
-		"option as path":      {`{name: fix, playbook: -v.yml, repo: r}`, "not a path inside a repository"},
-		"repo with a slash":   {`{name: fix, playbook: a.yml, repo: ../r}`, "not a folder name"},
+		"two ways":            {`{name: fix, run: [true], push: /srv/r.git, repo: r}`, "more than one of"},
+		"no repository":       {`{name: fix, push: /srv/r.git}`, "names no repository"},
+		"nothing of a repo":   {`{name: restart, repo: r}`, "only a program or a push"},
+		"repo with a slash":   {`{name: fix, run: [make], repo: ../r}`, "not a folder name"},
 		"tier 1":              {`{name: fix, tier: 1, run: [true]}`, "tier"},
 		"built in":            {`{name: restart, run: [true]}`, "is a built-in action"},
 		"lower tier":          {`{name: stop, tier: 2}`, "needs a higher tier"},

@@ -12,11 +12,8 @@ import (
 	"claudeops/internal/ops"
 )
 
-// The largest numbers that settings take; they keep slips such as bytes in place of megabytes out.
-const (
-	mostMegabytes = 1 << 30
-	mostTokens    = 100_000_000
-)
+// mostTokens is the largest context window that is believed.
+const mostTokens = 100_000_000
 
 // What the guard protects where the operator names nothing: the usual names of inventories, and where Docker keeps volumes.
 const (
@@ -155,8 +152,6 @@ func (c *Config) escalationSettings() []field {
 			"Mode, independence and approval of single routes. See [Routes and models](#routes-and-models).").
 			showing(c.showRoutes),
 	), []field{
-		list("models", &c.models, modelFields, c.finishModel,
-			"Context windows of models in tokens, as `{name: haiku, context_window: 200000}`. A value that the agent CLI reported has priority."),
 		c.pricesField(),
 	}, under(
 		"limits",
@@ -166,11 +161,8 @@ func (c *Config) escalationSettings() []field {
 		value("tool", &c.Limits.Tool, durationKind(0), "Maximum time of one tool call.").byEnv("CLAUDEOPS_TOOL_TIMEOUT").or("20m"),
 	), under(
 		"budget",
-		value("session_usd", &c.shared.BudgetSessionUSD, dollarsKind(),
-			"Maximum cost per session; 0 means what the cycle and the day have left. The call that reaches a limit is still paid.").
-			byEnv("CLAUDEOPS_BUDGET_SESSION_USD").or("0"),
 		value("chain_usd", &c.shared.BudgetChainUSD, dollarsKind(),
-			"Maximum cost per cycle; 0 means no limit.").byEnv("CLAUDEOPS_BUDGET_CHAIN_USD").or("5"),
+			"Maximum cost per cycle; 0 means no limit. The call that reaches a limit is still paid.").byEnv("CLAUDEOPS_BUDGET_CHAIN_USD").or("5"),
 		value("day_usd", &c.BudgetDayUSD, dollarsKind(),
 			"Maximum cost per day; 0 means no limit.").byEnv("CLAUDEOPS_BUDGET_DAY_USD").or("25"),
 	))
@@ -260,15 +252,6 @@ func (c *Config) retentionSettings() []field {
 		value("transcripts", &r.Transcripts, waitKind(), "How long the output of ended sessions is kept; 0 means no limit. "+
 			"See [operations.md](operations.md#retention).").
 			byEnv("CLAUDEOPS_RETENTION_TRANSCRIPTS").or("720h"),
-		value("transcripts_max_mb", &r.TranscriptBytes, megabytesKind(mostMegabytes),
-			"Maximum megabytes of output of all ended sessions. The oldest is removed first; 0 means no limit.").
-			byEnv("CLAUDEOPS_RETENTION_TRANSCRIPTS_MAX_MB").or("2048"),
-		value("session_max_mb", &r.SessionBytes, megabytesKind(mostMegabytes),
-			"Maximum megabytes of output of one session. Of more, the beginning and the end are kept; 0 means no limit.").
-			byEnv("CLAUDEOPS_RETENTION_SESSION_MAX_MB").or("64"),
-		value("checks", &r.Checks, waitKind(),
-			"How long single probe results are kept; 0 means no limit. The health bars use hourly and daily counts instead.").
-			or("336h"),
 		value("events", &r.Events, waitKind(),
 			"How long events, decisions of the guard, notices, ended alerts, hourly health counts, and the probe results and stored steps of "+
 				"cycles are kept; 0 means no limit.").or("2160h"),
@@ -295,9 +278,6 @@ func (c *Config) hostSettings() []field {
 		value("sessions", &h.Sessions, intKind(0, 10_000),
 			"Maximum number of cycles that this host runs at once, each with at most one agent. Other cycles wait in the queue.").
 			byEnv("CLAUDEOPS_MAX_SESSIONS").or("0").orElse("two for each core, at least 4"),
-		value("disk_reserve", &h.DiskReserve, megabytesKind(1<<20),
-			"Megabytes that must be free in the state folder. With less, nothing starts and nothing is changed; 0 turns this off.").
-			byEnv("CLAUDEOPS_DISK_RESERVE").or("64"),
 	))
 }
 
@@ -311,7 +291,6 @@ func (c *Config) inventorySettings() []field {
 
 func (c *Config) guardSettings() []field {
 	g := &c.Guard
-	restarts, redeployments := &g.Limits[0], &g.Limits[1]
 	return slices.Concat(under(
 		"guard",
 		value("enabled", &g.Enabled, boolKind(),
@@ -320,9 +299,6 @@ func (c *Config) guardSettings() []field {
 		value("rules", &g.Rules, textFileKind("give the path of a file with rules, or remove the setting"),
 			"File with your own rules. Each rule has examples that are checked at start. See [security.md](security.md#your-own-rules).").
 			orElse("none"),
-		value("require_version", &g.RequireVersion, boolKind(),
-			"Reject an agent CLI that does not report its version, because its gates cannot be relied on.").
-			or("false"),
 		value("hosts", &g.Hosts, wordsKind("host names"), "Hosts that an agent may reach with ssh."),
 		value("protected_files", &g.Protected, wordsKind("file names"),
 			"Infrastructure files that no tier may change, by file name or path. Name the inventory files of your repositories here.").
@@ -338,12 +314,8 @@ func (c *Config) guardSettings() []field {
 		value("socket", &c.Docker.Socket, socketKind(), "Unix socket of the Docker or Podman API.").or(DefaultDockerSocket),
 	), under(
 		"cooldown",
-		value("restarts", &restarts.Count, intKind(0, 1000), "Maximum restarts of one service within `cooldown.restart_window`.").or("2"),
-		value("restart_window", &restarts.Window, durationKind(time.Minute), "Sliding window for counting restarts.").or("4h"),
-		value("redeployments", &redeployments.Count, intKind(0, 1000),
-			"Maximum redeployments of one service within `cooldown.redeployment_window`.").or("1"),
-		value("redeployment_window", &redeployments.Window, durationKind(time.Minute),
-			"Sliding window for counting redeployments.").or("24h"),
+		value("restarts", &g.Limits[0], limitKind(ops.CountsRestart), "Maximum restarts of one service within a sliding window.").or("2 per 4h"),
+		value("redeployments", &g.Limits[1], limitKind(ops.CountsRedeployment), "The same for redeployments.").or("1 per 24h"),
 	))
 }
 
@@ -353,10 +325,9 @@ func (c *Config) sandboxSettings() []field {
 		"sandbox",
 		value("mode", &s.Mode, choiceKind("a mode of the sandbox", SandboxAuto, SandboxRequired, SandboxOff),
 			"Walls of the operating system around agents and their commands. `auto`: every wall that this machine offers. `required`: no "+
-				"session starts if a wall is missing. `off`: only the layers named below. See [security.md](security.md).").
+				"session starts if a wall is missing. `off`: only the layers named below, and a human is asked before every session above Tier 1. "+
+				"See [security.md](security.md#walls-of-the-operating-system).").
 			byEnv("CLAUDEOPS_SANDBOX").or("auto").forSection(),
-		value("unwalled", &s.Unwalled, choiceKind("an answer", UnwalledRefuse, UnwalledAsk, UnwalledAllow),
-			"Tiers above 1 on a machine that lacks the walls they need: refuse to start them, ask a human first, or start them.").or("ask"),
 		value("bubblewrap", &s.Bubblewrap, switchKind(),
 			"Run agents in bubblewrap (`bwrap`). `auto`: where it works, for its mounts; agents still see all processes. `on`: also their "+
 				"own process list and `/tmp`; if it cannot be set up, no session starts.").
@@ -370,13 +341,15 @@ func (c *Config) sandboxSettings() []field {
 			"Folders that the agent program may change at every tier, such as a cache. Commands behind the guard may not.").
 			byEnv("CLAUDEOPS_SANDBOX_AGENT_FOLDERS"),
 		value("readable", &s.Readable, foldersKind(),
-			"Folders that agents and their commands may read, beside the files of the system, its logs and `repos_dir`."),
+			"Folders and files that agents and their commands may read, beside the files of the system, its logs and `repos_dir`. In a folder "+
+				"only what others may read (mode o+r); a file that is named itself opens."),
 		value("hidden", &s.Hidden, foldersKind(),
 			"Files and folders that agents and their commands may not read, though they lie in one they may."),
 		value("network", &s.Network, choiceKind("a mode of the network", NetworkServices, NetworkOpen, NetworkNone),
 			"What sessions reach. `services`: the addresses of declared services and probes, listed hosts, and the model's API, through the "+
-				"supervisor. `none`: the model's API only. `open`: everything that this machine reaches. See [security.md](security.md#the-network).").
-			or(string(NetworkOpen)),
+				"supervisor. `none`: the model's API only. `open`: everything that this machine reaches; a human is asked before every session above "+
+				"Tier 1. See [security.md](security.md#the-network).").
+			or(string(NetworkServices)),
 		value("network_hosts", &s.Hosts, wordsKind("hosts"),
 			"More hosts that sessions reach: `name` or `*.name` by https, `name:port` with any protocol. They can receive data."),
 	)
@@ -447,9 +420,6 @@ func (c *Config) noticeSettings() []field {
 			"Bearer token for the API and webhooks, and the login for the web pages; at least 20 characters. "+
 				"Without it the daemon makes one at its first start: `api-token` in the state folder.").
 			byEnv("CLAUDEOPS_API_TOKEN").hiddenValue(),
-		value("api_read_token", &c.APIReadToken, tokenKind(),
-			"Read-only token: GET requests to the API, `/metrics`, and the web pages without their actions; at least 20 characters.").
-			byEnv("CLAUDEOPS_API_READ_TOKEN").hiddenValue(),
 		value("notify.second_urls", &c.Edges.SecondURLs, appriseKind(), "Notification targets when reminders are not answered.").
 			byEnv("CLAUDEOPS_APPRISE_SECOND_URLS").hiddenValue().orElse("the first ones"),
 		list("notify.routes", &c.notices, noticeRouteFields, finishNoticeRoute,
@@ -461,8 +431,6 @@ func (c *Config) noticeSettings() []field {
 		value("notify.telegram_responders", &c.Edges.TelegramResponders, senderKind(),
 			"Telegram users who may acknowledge, snooze and deny with buttons, but not approve.").
 			byEnv("CLAUDEOPS_TELEGRAM_RESPONDERS"),
-		value("notify.telegram_api", &c.Edges.TelegramAPI, webURLKind(), "Server of the Telegram Bot API.").
-			byEnv("CLAUDEOPS_TELEGRAM_API").orElse("`https://api.telegram.org`"),
 		value("notify.approve_by_ntfy", &c.Edges.ApproveByNtfy, boolKind(),
 			"Allow approvals with a button of ntfy: everyone who can read the topic can then approve. Otherwise the button opens the page.").
 			byEnv("CLAUDEOPS_APPROVE_BY_NTFY").or("false"),

@@ -207,14 +207,13 @@ func safeVerbs() []string {
 
 // Guard is what an agent may do beyond the lists of its CLI, and the sandbox it runs in.
 type Guard struct {
-	Enabled        bool
-	Rules          Prompt // the operator's own rules; empty without a file
-	RequireVersion bool
-	Hosts          []string
-	Protected      []string
-	Volumes        []string
-	Limits         []ops.CooldownLimit
-	Sandbox        Sandbox
+	Enabled   bool
+	Rules     Prompt // the operator's own rules; empty without a file
+	Hosts     []string
+	Protected []string
+	Volumes   []string
+	Limits    []ops.CooldownLimit
+	Sandbox   Sandbox
 }
 
 // SandboxMode is how far missing walls are accepted.
@@ -225,16 +224,6 @@ const (
 	SandboxAuto     SandboxMode = "auto"
 	SandboxRequired SandboxMode = "required"
 	SandboxOff      SandboxMode = "off"
-)
-
-// Unwalled is what happens to tiers above 1 where the walls they need are missing.
-type Unwalled string
-
-// The answers to missing walls.
-const (
-	UnwalledRefuse Unwalled = "refuse"
-	UnwalledAsk    Unwalled = "ask"
-	UnwalledAllow  Unwalled = "allow"
 )
 
 // NetworkMode is what sessions reach of the network.
@@ -250,7 +239,6 @@ const (
 // Sandbox is what the operating system keeps from agents.
 type Sandbox struct {
 	Mode       SandboxMode
-	Unwalled   Unwalled
 	UID        int      // of the agents; 0 leaves the layer off. Auto is resolved when the configuration is read
 	Bubblewrap string   // auto, on or off
 	Writable   []string // from Tier 3 on

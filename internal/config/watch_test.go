@@ -140,13 +140,13 @@ func TestNoticeRoutesAreReadAndKeptSecret(t *testing.T) {
 	c, _ := mustLoad(t, setup{
 		yaml: `notify:
   routes:
-    - {name: night, level: critical, environment: home, urls_file: pager}
+    - {name: night, level: critical, urls_file: pager}
     - {name: media, services: ["arr-*"], kinds: [opened, resolved], urls: ["discord://averyveryverylongtoken/x"]}
     - {name: quiet, kinds: [budget], urls: []}
 `, files: map[string]string{"pager": "json://one json://two\n"},
 	})
 	want := []ops.NoticeRoute{
-		{Name: "night", Level: ops.LevelCritical, Environment: "home", URLs: []string{"json://one", "json://two"}},
+		{Name: "night", Level: ops.LevelCritical, URLs: []string{"json://one", "json://two"}},
 		{Name: "media", Services: []string{"arr-*"}, Kinds: []ops.NoticeKind{"opened", "resolved"}, URLs: []string{"discord://averyveryverylongtoken/x"}},
 		{Name: "quiet", Kinds: []ops.NoticeKind{"budget"}},
 	}
@@ -227,18 +227,17 @@ func TestAnEscalationIsToldOnlyWhereARouteNamesIt(t *testing.T) {
 	const environments = "environments: [{name: home}, {name: lab}]\n"
 	for _, tc := range []struct {
 		name, route string
-		home, lab   bool
+		want        bool
 	}{
-		{"no kinds", `{name: all, urls: ["json://a"]}`, false, false},
-		{"other kinds", `{name: a, kinds: [opened], urls: ["json://a"]}`, false, false},
-		{"named", `{name: a, kinds: [opened, escalated], urls: ["json://a"]}`, true, true},
-		{"named for one environment", `{name: a, kinds: [escalated], environment: lab, urls: ["json://a"]}`, false, true},
-		{"named for nobody", `{name: a, kinds: [escalated], urls: []}`, false, false},
+		{"no kinds", `{name: all, urls: ["json://a"]}`, false},
+		{"other kinds", `{name: a, kinds: [opened], urls: ["json://a"]}`, false},
+		{"named", `{name: a, kinds: [opened, escalated], urls: ["json://a"]}`, true},
+		{"named for nobody", `{name: a, kinds: [escalated], urls: []}`, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c, _ := mustLoad(t, setup{yaml: environments + "notify: {routes: [" + tc.route + "]}\n"})
 			for _, e := range c.Environments() {
-				if want := map[string]bool{"home": tc.home, "lab": tc.lab}[e.Name]; e.Policy.TellEscalated != want {
+				if e.Policy.TellEscalated != tc.want {
 					t.Errorf("told in %s: %t", e.Name, e.Policy.TellEscalated)
 				}
 			}

@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -72,6 +73,16 @@ type Actions interface {
 	Interrupted(ctx context.Context, id int64) (ops.ActionRun, error)
 }
 
+// Clones are what sessions get of the operator's repositories.
+type Clones interface {
+	// Lend gives a session what it needs of them, and says where they are for it.
+	Lend(ctx context.Context, env ops.Environment, s ops.Session, dryRun bool) (repos string, err error)
+	// TakeBack ends that and says what was found. It says the same again until that is recorded.
+	TakeBack(ctx context.Context, key string) []ops.Event
+	// Recorded is told that the events of a session are in its journal.
+	Recorded(key string)
+}
+
 // Parts are what an Advancer works with.
 type Parts struct {
 	Journal      Journal
@@ -81,11 +92,10 @@ type Parts struct {
 	Prober       Prober
 	Handoffs     HandoffFile
 	// Sweep ends every process that carries the session key and says how many there were.
-	Sweep func(ctx context.Context, key string) (int, error)
+	Sweep  func(ctx context.Context, key string) (int, error)
+	Clones Clones
 	// Gates judge every tool call; nil where the guard is off, which leaves the CLI's own lists alone.
 	Gates Gates
-	// KnownOnly refuses a program that does not tell its version: it could not be held to its gates.
-	KnownOnly bool
 	// Effects reads what the gates let a session do.
 	Effects func(ctx context.Context, id ops.SessionID) (ops.Effects, error)
 	// HandoffCalls reads what the gates said of the calls of a session that name a handoff file.
@@ -94,6 +104,8 @@ type Parts struct {
 	Recall func(ctx context.Context, environment string, services []string) ([]ops.Memory, error)
 	// Changes says what changed since services were last healthy, one line each.
 	Changes func(ctx context.Context, env ops.Environment, services []string) []string
+	// Notes are what the repositories of an environment tell agents about themselves.
+	Notes func(ctx context.Context, env ops.Environment) []ops.Notes
 	// Transcript reads the stored output of a session.
 	Transcript func(ctx context.Context, id ops.SessionID) ([]ops.Line, error)
 	// Estimate returns a running estimate of what a session costs, fed by its activity.
@@ -145,6 +157,9 @@ func (a *Advancer) Advance(ctx context.Context, id ops.CycleID, environment stri
 		if now, err = a.record(ctx, now, done, step, at, &film); err != nil {
 			return a.release(ctx, id, err)
 		}
+		if done.Session != nil {
+			a.Clones.Recorded(done.Session.Key)
+		}
 		if done.Session != nil || step.Kind == ops.StepRun && !tidied {
 			if err = a.tidy(env); err != nil {
 				return a.release(ctx, id, err)
@@ -190,7 +205,7 @@ func (a *Advancer) look(ctx context.Context, now ops.Claimed) (ops.Claimed, erro
 // holds until it is claimed again. What another cycle has begun to work on counts until this one starts its first session.
 func follow(next *ops.Journal, known ops.Journal) {
 	next.Spend, next.Windows, next.Before, next.LastLook = known.Spend, known.Windows, known.Before, known.LastLook
-	next.Attacked = known.Attacked
+	next.Attacked, next.Standstill = known.Attacked, cmp.Or(next.Standstill, known.Standstill)
 	if len(next.Sessions) > 0 {
 		next.Elsewhere = known.Elsewhere
 	}

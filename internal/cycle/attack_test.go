@@ -85,7 +85,7 @@ func (r *rehearsal) told(says string) {
 	}
 	n := notices[0]
 	if n.Level != ops.LevelCritical || !strings.HasSuffix(n.Title, "An agent attacked the supervisor") || !strings.HasPrefix(strings.ToLower(n.Body), strings.ToLower(says)) ||
-		!strings.Contains(n.Body, "Found: HTTP 502") {
+		!strings.Contains(n.Body, "The outage: HTTP 502") {
 		r.t.Errorf("%s: %s\n%s", n.Level, n.Title, n.Body)
 	}
 }

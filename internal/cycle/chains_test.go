@@ -247,6 +247,11 @@ func resumedChains() []chain {
 			p.Routes = []ops.Route{{From: "tier2", To: "tier3", Mode: ops.ContextHandoff}}
 		}), acts: []act{says(ops.OutcomeEscalate), says(ops.OutcomeEscalate), well}},
 		{name: "an-agent-asks-for-a-human", ends: ops.CycleNeedsHuman, policy: resuming(), acts: []act{says(ops.OutcomeEscalate), says(ops.OutcomeNeedsHuman)}},
+		{
+			name: "an-agent-asks-for-what-it-could-not-see", ends: ops.CycleNeedsHuman, policy: resuming(probing("grafana")),
+			acts: []act{says(ops.OutcomeNeedsHuman)}, probes: finds("grafana", ops.Healthy),
+			says: `{"type":"assistant","message":{"content":[{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"ls /srv/data"}}]}}`,
+		},
 	}
 }
 

@@ -68,6 +68,11 @@ func (r *rehearsal) foundByTheWatch() {
 func trustChains() []chain {
 	trust := func(level ops.Trust) func(*ops.Policy) { return func(p *ops.Policy) { p.Trust = level } }
 	return []chain{
+		{name: "all-is-stopped", ends: ops.CycleNeedsHuman, policy: policy(), play: func(r *rehearsal) {
+			_, err := r.store.StopAll(r.t.Context(), ops.Standstill{By: "ada", Reason: "the switch", At: clock()})
+			r.must(err)
+			r.foundByTheWatch()
+		}},
 		{name: "trust-is-watch", ends: ops.CycleNeedsHuman, policy: policy(trust(ops.TrustWatch)), play: (*rehearsal).foundByTheWatch},
 		{name: "trust-is-suggest", ends: ops.CycleNeedsHuman, policy: policy(trust(ops.TrustSuggest)), acts: []act{hands(2)}},
 	}

@@ -10,6 +10,7 @@ import (
 	"claudeops/internal/decide"
 	"claudeops/internal/decide/report"
 	"claudeops/internal/failpoint"
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -20,12 +21,9 @@ func (a *Advancer) collect(ctx context.Context, env ops.Environment, now ops.Cla
 	failpoint.Hit("handoff.read.before")
 	raw, present, err := a.Handoffs.Read(env.StateDir)
 	failpoint.Hit("handoff.read.after")
-	if a.structured(env, r) {
+	if a.structured(r) {
 		if present {
-			r.Events = append(
-				r.Events,
-				a.warn(env, *s, ops.VerbHandoffWarned, "the session left a handoff file beside its structured outcome; the file is deleted unread"),
-			)
+			r.Events = append(r.Events, a.warn(*s, ops.VerbHandoffWarned, notice.HandoffTwice, nil))
 		}
 		return
 	}
@@ -85,19 +83,19 @@ func (a *Advancer) problem(s ops.Session) string {
 }
 
 // structured takes the structured outcome of a session and reports whether there was one that counts.
-func (a *Advancer) structured(env ops.Environment, r *ops.Result) bool {
+func (a *Advancer) structured(r *ops.Result) bool {
 	s := r.Session
 	if len(s.OutcomeJSON) == 0 {
 		return false
 	}
 	o, found := report.Outcome(s.OutcomeJSON, s.Tier)
 	for _, w := range found.Warnings {
-		r.Events = append(r.Events, a.warn(env, *s, ops.VerbOutcomeWarned, w))
+		r.Events = append(r.Events, a.warn(*s, ops.VerbOutcomeWarned, w, nil))
 	}
 	if !found.OK() {
 		problem := "the structured outcome is not valid: " + strings.Join(report.Sentences(found.Errors), "; ")
 		if !s.Structured {
-			r.Events = append(r.Events, a.warn(env, *s, ops.VerbOutcomeWarned, problem)) // nobody asked for it
+			r.Events = append(r.Events, a.warn(*s, ops.VerbOutcomeWarned, problem, nil)) // nobody asked for it
 			return false
 		}
 		s.Outcome, s.Failure, s.Error = ops.OutcomeInconclusive, ops.FailureOutcome, problem
@@ -117,7 +115,7 @@ func (a *Advancer) structured(env ops.Environment, r *ops.Result) bool {
 		s.HandoffJSON, s.Proposal = raw, &ops.Proposal{Handoff: o.Handoff}
 	}
 	for _, e := range o.Events {
-		event := a.warn(env, *s, ops.VerbAgentReported, e.Message)
+		event := a.warn(*s, ops.VerbAgentReported, e.Message, nil)
 		event.Actor.Kind = ops.ActorAgent
 		event.Level, event.Service = e.Level, e.Service
 		r.Events = append(r.Events, event)

@@ -15,14 +15,14 @@ func TestAStepIsLoggedOnce(t *testing.T) {
 	a := &Advancer{Parts{Logger: slog.New(slog.NewTextHandler(&out, nil))}}
 	reason := "Session 1 failed (agent_unavailable). Falling back."
 	a.log(t.Context(), 1, ops.Result{Session: &ops.Session{ID: 1, Status: ops.SessionFailed}}, ops.Step{
-		Kind: ops.StepQueue, Reason: reason, Events: []ops.Event{{Level: ops.LevelWarning, Verb: ops.VerbRecoveryBegun, Message: ops.Render(reason)}},
+		Kind: ops.StepQueue, Reason: reason, Events: []ops.Event{{Level: ops.LevelWarning, Verb: ops.VerbRecoveryBegun, Reason: reason}},
 	})
 	if said := out.String(); strings.Count(said, reason) != 1 || strings.Count(said, "\n") != 1 || !strings.Contains(said, "level=WARN") ||
 		!strings.Contains(said, "verb=recovery.begun severity=warning") {
 		t.Errorf("logged\n%s", said)
 	}
 	out.Reset()
-	a.log(t.Context(), 1, ops.Result{Events: []ops.Event{{Level: ops.LevelCritical, Verb: ops.VerbAgentReported, Message: ops.Render("another thing")}}},
+	a.log(t.Context(), 1, ops.Result{Events: []ops.Event{{Level: ops.LevelCritical, Verb: ops.VerbAgentReported, Reason: "another thing"}}},
 		ops.Step{Kind: ops.StepQueue, Reason: "the cycle goes on"})
 	if said := out.String(); strings.Count(said, "\n") != 2 || !strings.Contains(said, `level=INFO msg="next step" reason="the cycle goes on"`) {
 		t.Errorf("logged\n%s", said)

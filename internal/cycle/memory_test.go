@@ -267,12 +267,14 @@ func (s *stage) parts(dir string, p ops.Policy, agent cycle.Runner) cycle.Parts 
 		HandoffCalls: func(context.Context, ops.SessionID) ([]ops.GuardRecord, error) { return nil, nil },
 		Recall:       func(context.Context, string, []string) ([]ops.Memory, error) { return nil, nil },
 		Changes:      func(context.Context, ops.Environment, []string) []string { return nil },
+		Notes:        func(context.Context, ops.Environment) []ops.Notes { return nil },
 		Transcript:   func(context.Context, ops.SessionID) ([]ops.Line, error) { return nil, nil },
 		Estimate:     func() func(ops.Activity) float64 { return func(ops.Activity) float64 { return 0 } },
 		Health:       oneRound(0), Pause: time.Second,
 		Redact:   func(text string) string { return text },
 		Hold:     func(context.Context, ops.Tier) error { return nil },
 		Draining: func() bool { return false },
+		Clones:   inPlace{},
 		Forget:   func(context.Context, ops.Environment, ops.CycleID) {},
 		Changed:  func(ops.CycleID) {},
 	}
@@ -306,3 +308,12 @@ func compact(t *testing.T, text string) string {
 	}
 	return b.String()
 }
+
+// inPlace lets sessions change the repositories as they are.
+type inPlace struct{}
+
+func (inPlace) Lend(_ context.Context, e ops.Environment, _ ops.Session, _ bool) (string, error) {
+	return e.ReposDir, nil
+}
+func (inPlace) TakeBack(context.Context, string) []ops.Event { return nil }
+func (inPlace) Recorded(string)                              {}

@@ -20,12 +20,14 @@ type preparation func(*draft) error
 
 // draft is a spec in the making.
 type draft struct {
-	env      ops.Environment
+	env      ops.Environment // its repositories are those that the session works in
+	repos    string          // the operator's
 	now      ops.Claimed
 	handler  ops.Handler
 	brief    decide.Brief
 	gated    bool     // every call is judged
 	changes  []string // since what is affected was last healthy
+	notes    []ops.Notes
 	memories []ops.Memory
 	calls    []ops.Call // what the session did that a judge is asked about
 	spec     ops.SessionSpec
@@ -39,9 +41,11 @@ func (a *Advancer) prepare(ctx context.Context, env ops.Environment, now ops.Cla
 		Session: s, Environment: env.Name, StateDir: env.StateDir, WorkDir: env.WorkDir, Command: handler.Command,
 		DryRun: now.Cycle.Policy.DryRun, Env: env.AgentEnv, Limits: handler.Limits.Or(env.Limits), Tools: env.Tools[s.May()],
 	}}
+	d.repos = a.Environments[env.Name].ReposDir
 	if s.Works() && s.ContextMode != ops.ContextResume {
 		d.memories = a.recall(ctx, d) // a conversation that goes on has been told
 		d.changes = a.Changes(ctx, env, d.brief.Services())
+		d.notes = a.Notes(ctx, env)
 	}
 	if s.Role == ops.RoleJudge {
 		d.calls = a.calls(ctx, d)
@@ -94,7 +98,7 @@ func (a *Advancer) calls(ctx context.Context, d *draft) []ops.Call {
 	for _, line := range lines {
 		for _, act := range past.Activities(line.Text) {
 			switch i, open := at[act.UseID]; {
-			case act.Kind == ops.ActivityCall && act.Tool != structuredTool:
+			case act.Kind == ops.ActivityCall && act.Tool != ops.ToolOutcome:
 				at[act.UseID] = len(out)
 				out = append(out, ops.Call{UseID: act.UseID, Tool: act.Tool, Input: act.Input})
 			case act.Kind == ops.ActivityResult && open:

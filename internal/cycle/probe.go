@@ -2,7 +2,6 @@ package cycle
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -34,8 +33,14 @@ func (a *Advancer) probe(ctx context.Context, env ops.Environment, now ops.Claim
 	failpoint.Hit("probe.", string(step.Purpose), ".before")
 	specs := probesOf(env, step.Services)
 	var result ops.Result
+	var parts []ops.ProbeSpec // what the repaired services run in
+	var began []ops.Check     // how these were when the repair had ended
 	switch step.Purpose {
 	case ops.ProbeVerify, ops.ProbePlan, ops.ProbeReflex:
+		parts = a.partsOf(env, slices.Concat(decide.BriefFor(now, ops.Session{}, a.Clock()).Services(), step.Services))
+		if len(parts) > 0 {
+			began = a.Prober.Run(ctx, env.Name, parts, ops.ProbeRunning)
+		}
 		result.Checks = a.verify(ctx, env, specs, step)
 		result = a.excuse(env, now, result)
 	case ops.ProbeObserve, ops.ProbeRecheck:
@@ -49,9 +54,8 @@ func (a *Advancer) probe(ctx context.Context, env ops.Environment, now ops.Claim
 	}
 	failpoint.Hit("probe.", string(step.Purpose), ".after")
 	bad := slices.DeleteFunc(lastRound(result.Checks), func(c ops.Check) bool { return !c.Bad() })
-	repaired := []ops.ProbePurpose{ops.ProbeVerify, ops.ProbePlan, ops.ProbeReflex}
-	if slices.Contains(repaired, step.Purpose) && len(bad) == 0 {
-		seen := a.running(ctx, env, now, step)
+	if len(parts) > 0 && len(bad) == 0 {
+		seen := a.running(ctx, env, now, parts, began)
 		result.Checks, result.Events = append(result.Checks, seen.Checks...), append(result.Events, seen.Events...)
 	}
 	for i := range result.Checks {
@@ -64,7 +68,7 @@ func (a *Advancer) probe(ctx context.Context, env ops.Environment, now ops.Claim
 	for _, c := range bad {
 		result.Events = append(result.Events, ops.Event{
 			At: c.At, CycleID: &now.Cycle.ID, Environment: env.Name, Level: ops.LevelWarning, Verb: ops.VerbProbeFailed,
-			Service: c.Service, Message: ops.Render(fmt.Sprintf("%s is %s: %s", c.Service, c.Status, c.Error)),
+			Service: c.Service, Reason: c.Error, Detail: ops.ProbeDetail{Status: c.Status},
 		})
 	}
 	return result
@@ -143,8 +147,7 @@ func (a *Advancer) excuse(env ops.Environment, now ops.Claimed, r ops.Result) op
 		r.Checks = slices.DeleteFunc(r.Checks, func(o ops.Check) bool { return o.Service == c.Service })
 		r.Events = append(r.Events, ops.Event{
 			At: c.At, CycleID: &now.Cycle.ID, Environment: env.Name, Level: ops.LevelInfo, Verb: ops.VerbProbeWaited, Service: c.Service,
-			Message: ops.Render(fmt.Sprintf("%s is still down, but %s, which it depends on, has just recovered: it gets time to follow",
-				c.Service, dependency)),
+			Detail: ops.ProbeDetail{Status: c.Status, DependsOn: dependency},
 		})
 	}
 	return r
@@ -182,16 +185,14 @@ const (
 	runningApart = 5 * time.Second
 )
 
-// running looks whether what the services of the chain run in is up and stays up. A page may please the probes of a service that does not
-// run.
-func (a *Advancer) running(ctx context.Context, env ops.Environment, now ops.Claimed, step ops.Step) ops.Result {
-	services := decide.BriefFor(now, ops.Session{}, a.Clock()).Services()
-	specs := a.partsOf(env, slices.Concat(services, step.Services))
+// running looks whether what the services of the chain run in is up and has stayed up since it began to be looked at. A page may please the
+// probes of a service that does not run.
+func (a *Advancer) running(ctx context.Context, env ops.Environment, now ops.Claimed, parts []ops.ProbeSpec, began []ops.Check) ops.Result {
 	var out ops.Result
-	for round := 1; len(specs) > 0; round++ {
-		first := out.Checks
-		out.Checks = a.Prober.Run(ctx, env.Name, specs, ops.ProbeRunning)
-		markRestarts(out.Checks, first)
+	for round := 1; ; round++ {
+		out.Checks = a.Prober.Run(ctx, env.Name, parts, ops.ProbeRunning)
+		began = append(began, out.Checks...)
+		markRestarts(out.Checks, began)
 		idle := slices.ContainsFunc(out.Checks, func(c ops.Check) bool { return c.Status != ops.Healthy })
 		if len(out.Checks) == 0 || !idle && round > 1 || round == runningRounds || !pause(ctx, runningApart) {
 			break
@@ -201,18 +202,19 @@ func (a *Advancer) running(ctx context.Context, env ops.Environment, now ops.Cla
 		if c.Status != ops.Healthy {
 			out.Events = append(out.Events, ops.Event{
 				At: c.At, CycleID: &now.Cycle.ID, Environment: env.Name, Level: ops.LevelWarning, Verb: ops.VerbProbeDisagreed,
-				Service: c.Service, Message: ops.Render(fmt.Sprintf("%s answers its probes, but its %s", c.Service, c.Error)),
+				Service: c.Service, Reason: c.Error, Detail: ops.ProbeDetail{Status: c.Status},
 			})
 		}
 	}
 	return out
 }
 
-// markRestarts marks containers that run, and that the engine has started again since the look before.
+// markRestarts marks containers that run, and that the engine has started again since a look before found them up.
 func markRestarts(checks, before []ops.Check) {
 	for i, c := range checks {
 		for _, b := range before {
-			if b.Service == c.Service && b.Probe == c.Probe && c.Status == ops.Healthy && c.Instance.RestartsSince(b.Instance) > 0 {
+			if b.Service == c.Service && b.Probe == c.Probe && b.Status == ops.Healthy && c.Status == ops.Healthy &&
+				c.Instance.RestartsSince(b.Instance) > 0 {
 				checks[i].Status, checks[i].Error = ops.Down, c.Probe+" was started again by itself after the repair"
 			}
 		}

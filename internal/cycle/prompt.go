@@ -67,13 +67,17 @@ func promptData(d *draft) prompts.Data {
 	s, policy := d.spec.Session, d.now.Cycle.Policy
 	data := prompts.Data{
 		Tier: s.Tier, May: s.May(), Environment: d.env.Name, StateDir: d.env.StateDir, WorkDir: d.env.WorkDir, ReposDir: d.env.ReposDir,
-		Repos: repositories(d.env.ReposDir), Notes: d.env.Notes, DryRun: d.spec.DryRun, HandoffFile: !s.Structured, Guarded: d.gated,
+		Repos: repositories(d.env.ReposDir), RepoNotes: repoNotes(d.notes), Notes: d.env.Notes, DryRun: d.spec.DryRun,
+		HandoffFile: !s.Structured, Guarded: d.gated,
 		Services: services(
 			d,
 		), Changes: d.changes, Limits: limitsInWords(policy.Cooldowns), Cooldowns: cooldownsInWords(d.now.Journal.Cooldowns, policy.Cooldowns),
 		Inventory: d.env.Protected.Files, Volumes: d.env.Protected.Volumes, Hosts: d.env.Protected.Hosts,
 		Example: strings.TrimSpace(report.HandoffExample(min(s.Tier, ops.Tier2))), Memories: memories(d.memories),
 		Has: func(program string) bool { _, err := exec.LookPath(program); return err == nil },
+	}
+	if d.repos != d.env.ReposDir {
+		data.Originals = d.repos
 	}
 	for _, h := range decide.Targets(policy, s.Handler) {
 		data.Targets = append(data.Targets, decide.DescribeHandler(h))
@@ -95,12 +99,16 @@ func promptData(d *draft) prompts.Data {
 // addActions names what the session may ask the supervisor for, and what it may propose to a human, for the affected services.
 func addActions(d *draft, data *prompts.Data) {
 	s := d.spec.Session
-	if !d.gated || data.DryRun {
+	if !d.gated {
 		return
 	}
-	data.Ask = "the tool mcp__" + ops.ToolServerName + "__action_run"
+	const tool = "the tool mcp__" + ops.ToolServerName + "__"
+	data.Ask, data.AskQuery = tool+"action_run", tool+"look (what: query, target: the service, query: the name, params)"
 	if s.Agent == "command" {
-		data.Ask = "claudeops-act run"
+		data.Ask, data.AskQuery = "claudeops-act run", "claudeops-act look query SERVICE NAME K=V"
+	}
+	if data.Queries = ops.QueryForms(d.env.Policy.Inventory.Services); data.DryRun {
+		return
 	}
 	affected := d.brief.Services()
 	for _, v := range d.env.Policy.Inventory.Services {
@@ -221,6 +229,16 @@ func lastCheck(checks []ops.Check, service string) string {
 		}
 	}
 	return ""
+}
+
+// repoNotes are the notes of repositories, each fenced and within its share of the prompt.
+func repoNotes(all []ops.Notes) []ops.Notes {
+	const most, mostEach = 5, 4000
+	out := slices.Clone(all[:min(len(all), most)])
+	for i, n := range out {
+		out[i].Text = report.Quote(ops.Cut(strings.TrimSpace(ops.Visible(n.Text)), mostEach))
+	}
+	return out
 }
 
 // measured renders our own checks as the same objects a handoff reports, so that they can be passed on as they are.

@@ -17,8 +17,10 @@ import (
 	"claudeops/internal/decide/report"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
+	"claudeops/internal/story"
 	"claudeops/test/cycletest"
 	"claudeops/test/storetest"
+	"claudeops/test/storytest"
 )
 
 var record = flag.Bool("record", false, "play the chains of testdata/replay again and write what is decided")
@@ -140,9 +142,10 @@ type chain struct {
 	ends   ops.CycleStatus
 	policy ops.Policy
 	new    ops.NewCycle
-	acts   []act // one per session; the last one stays
-	plain  bool  // the agent gives no structured output
-	gated  bool  // the sessions run behind gates
+	acts   []act  // one per session; the last one stays
+	plain  bool   // the agent gives no structured output
+	gated  bool   // the sessions run behind gates
+	says   string // a line of output of each session, which does not see what lies in /srv
 	probes func(r *rehearsal, purpose ops.ProbePurpose) []ops.Check
 	before func(r *rehearsal) // what was before
 	play   func(r *rehearsal) // nil: it goes through in one piece
@@ -182,12 +185,18 @@ func newRehearsal(t *testing.T, c chain) *rehearsal {
 	if c.plain {
 		runner = agent
 	}
+	if c.says != "" {
+		runner = saying{structured{agent}, c.says}
+	}
 	r.stage = newStage(t, c.policy, func(*stage) play { return nil }, func(p *cycle.Parts) {
 		p.Journal, p.Owner, p.Clock, p.Health = r.tape, func() ops.Owner { return r.owner }, clock, oneRound(3*time.Second)
 		p.Runners = map[string]cycle.Runner{"claude": runner, "codex": runner}
 		p.Effects, p.HandoffCalls = s.Effects, s.HandoffCalls
 		if c.gated {
 			p.Gates = &gates{}
+		}
+		if c.says != "" {
+			p.Gates = &hiding{}
 		}
 		p.Logger = slog.New(slog.DiscardHandler)
 		p.Prober = probes(func(_ []ops.ProbeSpec, purpose ops.ProbePurpose) []ops.Check {
@@ -306,12 +315,14 @@ func TestChainsThroughTheRealStore(t *testing.T) {
 			t.Errorf("two chains are named %s", c.name)
 		}
 		names[c.name] = true
-		if !*record && i%some != 0 {
+		_, err := os.Stat(storyOf(c))
+		golden := err == nil
+		if !*record && !golden && i%some != 0 {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { rehearse(t, c) })
+			synctest.Test(t, func(t *testing.T) { rehearse(t, c, golden) })
 		})
 	}
 }
@@ -330,7 +341,12 @@ func (r *rehearsal) perform(c chain) {
 	c.play(r)
 }
 
-func rehearse(t *testing.T, c chain) {
+// storyOf is the file with the story of a chain. Those that have one are compared with it.
+func storyOf(c chain) string {
+	return filepath.Join("..", "story", "testdata", "chains", c.name+".txt")
+}
+
+func rehearse(t *testing.T, c chain, golden bool) {
 	r := newRehearsal(t, c)
 	defer func() { r.must(r.store.Close()) }()
 	r.perform(c)
@@ -340,6 +356,15 @@ func rehearse(t *testing.T, c chain) {
 		t.Fatalf("the cycle ended %s: %s; want %s", got.Status, got.Reason, c.ends)
 	}
 	r.replayed()
+	rows, err := r.store.CycleStory(t.Context(), r.id)
+	r.must(err)
+	told := story.Tell(rows, time.Now())
+	if wrong := storytest.Wrong(told); wrong != "" {
+		t.Error(wrong)
+	}
+	if golden {
+		storytest.Golden(t, storyOf(c), told, *record)
+	}
 	if *record && !t.Failed() {
 		r.must(os.WriteFile(filepath.Join("..", "decide", "testdata", "replay", c.name+".json"), cycletest.EncodeRecording(t, c.name, c.ends, r.tape.taken), 0o600))
 	}

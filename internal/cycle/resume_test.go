@@ -7,6 +7,7 @@ import (
 
 	"claudeops/internal/cycle"
 	"claudeops/internal/decide/report"
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -76,7 +77,7 @@ func TestResumeGivesWayToTheHandoff(t *testing.T) {
 			}
 			found := false
 			for _, e := range s.journal.events {
-				found = found || (e.Kind() == "context" && strings.Contains(e.Message.Words(), tt.says))
+				found = found || (e.Kind() == "context" && strings.Contains(notice.Words(e).Words(), tt.says))
 			}
 			if !found {
 				t.Errorf("no event says %q: %+v", tt.says, s.journal.events)
@@ -159,7 +160,7 @@ func TestStructuredOutcomes(t *testing.T) {
 			}
 			found := tt.event == ""
 			for _, e := range s.journal.events {
-				found = found || strings.Contains(e.Message.Words(), tt.event)
+				found = found || strings.Contains(notice.Words(e).Words(), tt.event)
 			}
 			if !found {
 				t.Errorf("no event says %q", tt.event)
@@ -201,7 +202,7 @@ func TestWhatAnAgentRemarksIsRecorded(t *testing.T) {
 	}
 	found := false
 	for _, e := range s.journal.events {
-		found = found || (e.Kind() == "agent" && e.Level == ops.LevelCritical && e.Service == "web" && e.Message.Words() == "the disk is nearly full")
+		found = found || (e.Kind() == "agent" && e.Level == ops.LevelCritical && e.Service == "web" && notice.Words(e).Words() == "the disk is nearly full")
 	}
 	if !found {
 		t.Errorf("events: %+v", s.journal.events)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"claudeops/internal/cycle"
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -20,25 +21,29 @@ func TestARepairIsNotProvenWhileItsContainerIsDown(t *testing.T) {
 		silenced bool
 		parts    []ops.Health // what each look finds; the last one stays
 		restarts bool         // between any two looks
+		once     bool         // only after the first
 		verified bool
 		looks    int
 		asked    ops.ProbeSpec
 	}{
 		"it runs": {
-			service: ops.Service{Container: "db-1"}, parts: []ops.Health{ops.Healthy}, verified: true, looks: 2,
+			service: ops.Service{Container: "db-1"}, parts: []ops.Health{ops.Healthy}, verified: true, looks: 3,
 			asked: ops.ProbeSpec{Service: "grafana", Type: "container", Container: "db-1"},
 		},
 		"a unit runs": {
-			service: ops.Service{Unit: "db.service"}, parts: []ops.Health{ops.Healthy}, verified: true, looks: 2,
+			service: ops.Service{Unit: "db.service"}, parts: []ops.Health{ops.Healthy}, verified: true, looks: 3,
 			asked: ops.ProbeSpec{Service: "grafana", Type: "systemd", Unit: "db.service"},
 		},
-		"it is just starting":    {service: ops.Service{Container: "db-1"}, parts: []ops.Health{ops.Down, ops.Healthy}, verified: true, looks: 2},
-		"it is down":             {service: ops.Service{Container: "db-1"}, parts: []ops.Health{ops.Down}, looks: 3},
-		"it dies and is started": {service: ops.Service{Container: "db-1"}, parts: []ops.Health{ops.Healthy}, restarts: true, looks: 3},
-		"it names nothing":       {verified: true},
-		"it cannot be asked":     {service: ops.Service{Container: "db-1"}, verified: true, looks: 1},
-		"a probe looks anyway":   {service: ops.Service{Container: "db-1"}, probes: []ops.ProbeSpec{{Service: "grafana", Container: "db-1"}}, verified: true},
-		"a person holds it now":  {service: ops.Service{Container: "db-1"}, silenced: true, verified: true, looks: 1},
+		"it is just starting":    {service: ops.Service{Container: "db-1"}, parts: []ops.Health{ops.Down, ops.Healthy}, verified: true, looks: 3},
+		"it is down":             {service: ops.Service{Container: "db-1"}, parts: []ops.Health{ops.Down}, looks: 4},
+		"it dies and is started": {service: ops.Service{Container: "db-1"}, parts: []ops.Health{ops.Healthy}, restarts: true, looks: 4},
+		"it died while it was probed": {
+			service: ops.Service{Container: "db-1"}, parts: []ops.Health{ops.Healthy}, restarts: true, once: true, looks: 4,
+		},
+		"it names nothing":      {verified: true},
+		"it cannot be asked":    {service: ops.Service{Container: "db-1"}, verified: true, looks: 2},
+		"a probe looks anyway":  {service: ops.Service{Container: "db-1"}, probes: []ops.ProbeSpec{{Service: "grafana", Container: "db-1"}}, verified: true},
+		"a person holds it now": {service: ops.Service{Container: "db-1"}, silenced: true, verified: true, looks: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -63,6 +68,9 @@ func TestARepairIsNotProvenWhileItsContainerIsDown(t *testing.T) {
 						found := ops.Check{At: time.Now(), Service: "grafana", Probe: "container db-1", Status: tt.parts[min(looks, len(tt.parts))-1]}
 						if tt.restarts {
 							found.Instance = ops.Instance{ID: "db-1", Restarts: looks}
+							if tt.once {
+								found.Instance.Restarts = min(looks, 2)
+							}
 						}
 						if found.Status != ops.Healthy {
 							found.Error = "container db-1 has exited with 137"
@@ -98,7 +106,7 @@ func TestARepairIsNotProvenWhileItsContainerIsDown(t *testing.T) {
 					}
 				}
 				told := slices.ContainsFunc(s.journal.events, func(e ops.Event) bool {
-					return strings.HasPrefix(e.Message.Words(), "grafana answers its probes, but its container db-1")
+					return strings.HasPrefix(notice.Words(e).Words(), "grafana answers its probes, but its container db-1")
 				})
 				if told == tt.verified {
 					t.Errorf("told: %t", told)

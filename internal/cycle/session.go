@@ -62,19 +62,19 @@ func (a *Advancer) session(ctx context.Context, env ops.Environment, now ops.Cla
 	} else {
 		report.Read(&s)
 	}
-	a.effects(ctx, env, &result)
+	a.effects(ctx, &result)
 	for _, w := range append(warnings, run.Warnings...) {
-		result.Events = append(result.Events, a.warn(env, s, ops.VerbSessionWarned, w))
+		result.Events = append(result.Events, a.warn(s, ops.VerbSessionWarned, w, nil))
 	}
 	for _, d := range run.Denials {
-		text := fmt.Sprintf("the CLI denied %s: %s", d.Tool, ops.Cut(string(d.Input), 500))
-		result.Events = append(result.Events, a.warn(env, s, ops.VerbPermissionWarned, text))
+		denied := ops.WallDetail{What: d.Tool, Input: ops.Cut(string(d.Input), 500)}
+		result.Events = append(result.Events, a.warn(s, ops.VerbPermissionWarned, "", denied))
 	}
 	return result, nil
 }
 
 // effects reads what the gates let a session do that failed or claims a repair: what comes next depends on it.
-func (a *Advancer) effects(ctx context.Context, env ops.Environment, r *ops.Result) {
+func (a *Advancer) effects(ctx context.Context, r *ops.Result) {
 	s := r.Session
 	well := s.Status == ops.SessionCompleted && s.Outcome != ops.OutcomeInconclusive && s.Outcome != ops.OutcomeResolved
 	if well || r.Effects != nil || !r.Gated {
@@ -85,8 +85,7 @@ func (a *Advancer) effects(ctx context.Context, env ops.Environment, r *ops.Resu
 	found, err := a.Effects(ctx, s.ID)
 	if err != nil {
 		// Without them it counts as one that may have changed something.
-		r.Events = append(r.Events,
-			a.warn(env, *s, ops.VerbGuardBypassed, fmt.Sprintf("what the session was allowed could not be read: %v", err)))
+		r.Events = append(r.Events, a.warn(*s, ops.VerbGuardBypassed, notice.AllowedUnread(err), nil))
 		return
 	}
 	r.Effects = &found
@@ -105,7 +104,13 @@ func (a *Advancer) start(ctx context.Context, env ops.Environment, now ops.Claim
 	able := runner.Able(ctx, env.AgentEnv)
 	// Only a session that may report by structured output is asked for it, and only where the program is known to give it.
 	s.Structured = able.Structured && (!s.Works() || able.NoFiles || reportsStructured(now, *s))
-	spec, warnings, err := a.prepare(ctx, env, now, *s)
+	defer a.takeBack(ctx, r)
+	told := env
+	var err error
+	if told.ReposDir, err = a.Clones.Lend(ctx, env, *s, now.Cycle.Policy.DryRun); err != nil {
+		return ops.RunResult{Failure: ops.FailurePrepare, Err: err.Error()}, nil
+	}
+	spec, warnings, err := a.prepare(ctx, told, now, *s)
 	switch {
 	case errors.Is(err, errElsewhere):
 		return ops.RunResult{Failure: ops.FailureResumeRefused, Err: err.Error()}, warnings
@@ -129,6 +134,16 @@ func (a *Advancer) start(ctx context.Context, env ops.Environment, now ops.Claim
 	return run, warnings
 }
 
+// takeBack ends what the session had of the clones, before anything follows from its end.
+func (a *Advancer) takeBack(ctx context.Context, r *ops.Result) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Minute)
+	defer cancel()
+	for _, e := range a.Clones.TakeBack(ctx, r.Session.Key) {
+		e.At = a.Clock()
+		r.Events = append(r.Events, e)
+	}
+}
+
 // guarded runs the agent behind its gates, or says why it was not started.
 func (a *Advancer) guarded(
 	ctx context.Context, env ops.Environment, able ops.Ability, runner Runner, spec ops.SessionSpec, r *ops.Result,
@@ -137,12 +152,6 @@ func (a *Advancer) guarded(
 	rec := &recorder{a: a, session: *s}
 	if a.Gates == nil {
 		return runner.Run(ctx, spec, rec), ""
-	}
-	if a.KnownOnly && !able.Known && !able.Ungated {
-		if able.Why != "" {
-			return ops.RunResult{Failure: ops.FailureStart, Err: able.Why, Figures: ops.Figures{CostUSD: ops.Ptr(0.0)}}, ""
-		}
-		return ops.RunResult{}, "the program does not tell its version, so it cannot be held to its gates (guard.require_version is on)"
 	}
 	failpoint.Hit("gate.open.before")
 	running, stop := context.WithCancelCause(ctx)
@@ -157,7 +166,7 @@ func (a *Advancer) guarded(
 		gate.Allowed = nil // only a known version is known to ask before every tool
 	}
 	judged := !able.Ungated || runner.Gated(spec)
-	rec.walled = gate.Walled
+	rec.walled, rec.unseen = gate.Walled, gate.Unseen
 	if !judged {
 		gate = ops.GateSpec{Env: gate.Env, Tools: gate.Tools} // it asks no gate, but it gets the brokered sockets
 	}
@@ -166,28 +175,33 @@ func (a *Advancer) guarded(
 	if halt := new(ops.StopError); errors.As(context.Cause(running), &halt) && halt.Cause == ops.StopAttack { // whatever it says
 		run.Stop, run.Failure, run.Err, run.Structured, run.Text = halt.Cause, ops.FailureStopped, halt.Why, nil, ""
 	}
-	for _, what := range rec.refused {
-		r.Events = append(r.Events, a.warn(env, *s, ops.VerbWallRefused, fmt.Sprintf("A wall refused %s.", what)))
+	s.Unseen = rec.met
+	for _, path := range rec.met {
+		event := a.warn(*s, ops.VerbPathUnseen, "", ops.WallDetail{What: path})
+		event.Level = ops.LevelInfo
+		r.Events = append(r.Events, event)
 	}
-	a.leave(ctx, env, held, r)
+	for _, what := range rec.refused {
+		r.Events = append(r.Events, a.warn(*s, ops.VerbWallRefused, "", ops.WallDetail{What: what}))
+	}
+	a.leave(ctx, held, r)
 	return run, ""
 }
 
 // leave closes the gates behind a session and tells of what it left half done.
-func (a *Advancer) leave(ctx context.Context, env ops.Environment, held Held, r *ops.Result) {
+func (a *Advancer) leave(ctx context.Context, held Held, r *ops.Result) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	failpoint.Hit("gate.close.before")
 	down, err := held.Close(ctx)
 	failpoint.Hit("gate.close.after")
 	if err != nil {
-		r.Events = append(r.Events, a.warn(env, *r.Session, ops.VerbGuardBypassed, fmt.Sprintf("the gates did not close cleanly: %v", err)))
+		r.Events = append(r.Events, a.warn(*r.Session, ops.VerbGuardBypassed, notice.GatesUnclosed(err), nil))
 	}
 	if len(down) == 0 {
 		return
 	}
-	message := fmt.Sprintf("session %d took down and did not bring up again: %s", r.Session.ID, strings.Join(down, ", "))
-	event := a.warn(env, *r.Session, ops.VerbGuardBypassed, message)
+	event := a.warn(*r.Session, ops.VerbGuardBypassed, "", ops.SessionDetail{Down: down})
 	event.Level = ops.LevelCritical
 	r.Events = append(r.Events, event)
 	text := notice.LeftDown(*r.Session, down)
@@ -258,10 +272,9 @@ func spoken(text string) json.RawMessage {
 	return raw
 }
 
-func (a *Advancer) warn(env ops.Environment, s ops.Session, verb ops.Verb, message string) ops.Event {
+func (a *Advancer) warn(s ops.Session, verb ops.Verb, reason string, detail ops.Detail) ops.Event {
 	return ops.Event{
-		At: a.Clock(), CycleID: &s.CycleID, SessionID: &s.ID, Environment: env.Name,
-		Level: ops.LevelWarning, Verb: verb, Message: ops.Render(message),
+		At: a.Clock(), CycleID: &s.CycleID, SessionID: &s.ID, Level: ops.LevelWarning, Verb: verb, Reason: reason, Detail: detail,
 	}
 }
 
@@ -271,6 +284,8 @@ type recorder struct {
 	session ops.Session
 	walled  func(path string) bool // nil: it has no walls
 	refused []string               // what walls refused it, each once
+	unseen  func(path string) bool // nil: everything is visible
+	met     []string               // what it looked for and could not see, each once
 }
 
 func (r *recorder) Started(ctx context.Context, pid int, processStarted string) error {
@@ -296,15 +311,23 @@ func (r *recorder) Lines(ctx context.Context, lines []ops.Line) error {
 // mostRefused bounds how many refusals of walls are told of one session: a search of the whole disk meets hundreds.
 const mostRefused = 20
 
-// noteRefused remembers what walls refused to the session. The kernel tells nobody but the program, so it is read from what that says.
+// noteRefused remembers what walls refused to the session, and what it looked for that is there and not visible to it. The kernel tells
+// nobody but the program, so it is read from what that says, and from what calls name.
 func (r *recorder) noteRefused(lines []ops.Line) {
-	if r.walled == nil {
-		return
+	note := func(list *[]string, paths []string, is func(path string) bool) {
+		for _, path := range paths {
+			if is != nil && len(*list) < mostRefused && !slices.Contains(*list, path) && is(path) {
+				*list = append(*list, path)
+			}
+		}
 	}
 	for _, line := range lines {
-		for _, what := range transcript.Refused(line.Text) {
-			if len(r.refused) < mostRefused && !slices.Contains(r.refused, what) && r.walled(what) {
-				r.refused = append(r.refused, what)
+		refused := transcript.Refused(line.Text)
+		note(&r.refused, refused, r.walled)
+		note(&r.met, refused, r.unseen)
+		for _, part := range transcript.Read(line.Text) {
+			if part.Kind == transcript.Call {
+				note(&r.met, append(ops.Paths(part.Text), part.Paths...), r.unseen)
 			}
 		}
 	}
@@ -329,12 +352,9 @@ func (a *Advancer) interrupted(ctx context.Context, now ops.Claimed, id ops.Sess
 	if g := now.Journal.Effects[id].Attack; g != nil { // it was to be stopped for it
 		s.Status, s.StopCause, s.Failure, s.Error = ops.SessionFailed, ops.StopAttack, ops.FailureStopped, notice.Attacked(s, *g)
 	}
-	message := fmt.Sprintf("session %d (%s) was in flight when the supervisor ended", s.ID, s.Tier)
-	if killed > 0 {
-		message += fmt.Sprintf("; %d of its processes were still there and were ended", killed)
-	}
-	return ops.Result{Session: &s, Events: []ops.Event{{
-		At: at, CycleID: &s.CycleID, SessionID: &s.ID, Environment: now.Cycle.Environment,
-		Level: ops.LevelWarning, Verb: ops.VerbSessionInterrupted, Message: ops.Render(message),
-	}}}, nil
+	r := ops.Result{Session: &s, Events: []ops.Event{
+		a.warn(s, ops.VerbSessionInterrupted, "", ops.SessionDetail{Tier: s.Tier, Killed: killed}),
+	}}
+	a.takeBack(ctx, &r)
+	return r, nil
 }

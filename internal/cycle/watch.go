@@ -9,6 +9,7 @@ import (
 
 	"claudeops/internal/decide/loop"
 	"claudeops/internal/decide/recovery"
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -27,9 +28,6 @@ type watch struct {
 	turns    map[string]bool
 	maxTurns int
 }
-
-// structuredTool is what an agent calls to give its outcome.
-const structuredTool = "StructuredOutput"
 
 // patchTool is how Codex tells that it changed files itself. It asks no gate about that.
 const patchTool = "file_change"
@@ -87,7 +85,7 @@ func (w *watch) saw(a ops.Activity) *ops.Halt {
 
 func (w *watch) looping(a ops.Activity) *ops.Halt {
 	found, ok := w.action(a)
-	if !ok || found.Level == 0 {
+	if !ok || found.Level == 0 || w.count > 0 { // what it does until it is gone is not held against it: that depends on the machine
 		return nil
 	}
 	w.count = found.Count
@@ -112,7 +110,7 @@ func (w *watch) action(a ops.Activity) (loop.Finding, bool) {
 			return loop.Finding{}, false
 		}
 		delete(w.calls, a.UseID)
-		if call.Tool == structuredTool {
+		if call.Tool == ops.ToolOutcome {
 			return loop.Finding{}, false // an answer that does not fit the form is a matter of the nudge
 		}
 		w.step++
@@ -152,11 +150,11 @@ func (a *Advancer) log(ctx context.Context, id ops.CycleID, done ops.Result, ste
 		switch {
 		case e.Level == ops.LevelInfo:
 			continue
-		case e.Message == ops.Render(step.Reason):
+		case e.Reason == step.Reason:
 			level, severity = slog.LevelWarn, []any{"verb", e.Verb, "severity", e.Level}
 			continue // the line of the step says it
 		}
-		a.Logger.WarnContext(ctx, "event", append([]any{"message", e.Message, "verb", e.Verb, "severity", e.Level}, attrs...)...)
+		a.Logger.WarnContext(ctx, "event", append([]any{"message", notice.Words(e), "verb", e.Verb, "severity", e.Level}, attrs...)...)
 	}
 	if step.Kind == ops.StepFinish {
 		if todo := Advice(done.Session, step.Result); todo != "" {

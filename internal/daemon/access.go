@@ -236,8 +236,8 @@ func (h *Host) recordRefusal(ctx context.Context, door string, c control.Caller)
 	}
 	h.Logger.ErrorContext(ctx, "a local process was refused", "door", door, "user", c.User, "pid", c.PID, "why", c.Refusal)
 	_, err := h.store.AddEvent(context.WithoutCancel(ctx), ops.Event{
-		At: now, Level: ops.LevelCritical, Verb: ops.VerbLocalRefused,
-		Message: ops.Render(fmt.Sprintf("a process of user %s was refused at the %s: %s", c.User, door, c.Refusal)),
+		At: now, Level: ops.LevelCritical, Verb: ops.VerbLocalRefused, Reason: c.Refusal,
+		Detail: ops.WallDetail{What: door, User: c.User},
 	})
 	if err != nil {
 		h.Logger.ErrorContext(ctx, "cannot record that a local process was refused", "error", err)

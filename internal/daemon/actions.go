@@ -6,10 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
+	"strconv"
 	"time"
 
 	"claudeops/internal/act"
@@ -17,7 +20,6 @@ import (
 	"claudeops/internal/api"
 	"claudeops/internal/cycle"
 	"claudeops/internal/daemon/supervisor"
-	"claudeops/internal/guard"
 	"claudeops/internal/guard/gate"
 	"claudeops/internal/guard/redact"
 	"claudeops/internal/ops"
@@ -33,15 +35,14 @@ const (
 
 // newActions makes the runner of actions.
 func (h *Host) newActions(r *redact.Redactor, prober act.Prober, health cycle.Health) *act.Runner {
-	h.commits = &act.Commits{Trust: h.store, Host: h.Config.Host.Name, Dir: filepath.Join(h.Config.StateDir, "actions"), Clock: h.Clock}
-	docker := &dockerBrokers{h: h}
-	sockets := gateDir(h.Config)
-	if !h.Config.Guard.Enabled { // nobody has checked the shared folder
-		sockets = filepath.Join(h.Config.StateDir, "gate")
+	h.commits = &act.Commits{
+		Trust: h.store, Host: h.Config.Host.Name, Dir: filepath.Join(h.Config.StateDir, "actions"), Clock: h.Clock,
+		Steers: h.steers, Held: h.heldClone, Redact: r.String,
 	}
+	docker := &dockerBrokers{h: h}
 	return act.New(act.Options{
 		Ledger: h.store, Refusals: h.store, Prober: prober, Owner: h.Owner, May: h.may, Limits: h.Config.Guard.Limits, Commits: h.commits,
-		Docker: docker.socket, Gates: sockets, Settle: health.SettleTime, Redact: r.String,
+		Docker: docker.socket, Settle: health.SettleTime, Redact: r.String,
 		Environ: os.Environ(), //nolint:forbidigo // PATH and HOME of the supervisor, for the operator's own programs
 		Clock:   h.Clock, Logger: h.Logger,
 	})
@@ -56,28 +57,16 @@ func sessionTools() map[ops.Tier][]string {
 	return map[ops.Tier][]string{ops.Tier1: names}
 }
 
-// offerActions gives a session its tools; one whose network is closed always has them, since it cannot look without. Done notes what
-// the session left in the repositories that actions read.
-func (h *Host) offerActions(ctx context.Context, g *gate.Session, env ops.Environment, s ops.Session, dryRun, closed bool) (
-	tools ops.ToolServer, done func(context.Context) error, err error,
-) {
-	done = func(context.Context) error { return nil }
-	if h.commits != nil {
-		if done, err = h.commits.Watch(ctx, env); err != nil {
-			return tools, done, fmt.Errorf("note what is checked out: %w", err)
-		}
+// offerActions gives a session its tools; one whose network is closed always has them, since it cannot look without.
+func (h *Host) offerActions(g *gate.Session, env ops.Environment, s ops.Session, dryRun, closed bool) ops.ToolServer {
+	if !s.Works() || h.actions == nil || !hasTools(env) && !closed {
+		return ops.ToolServer{}
 	}
-	if !s.Works() || h.actions == nil || !hasActions(env) && !closed {
-		return tools, done, nil
-	}
-	if tools, err = g.Offer(&actionTools{h: h, env: env, session: s, dryRun: dryRun}); err != nil {
-		return tools, done, errors.Join(err, done(ctx))
-	}
-	return tools, done, nil
+	return g.Offer(&actionTools{h: h, env: env, session: s, dryRun: dryRun})
 }
 
-func hasActions(env ops.Environment) bool {
-	return slices.ContainsFunc(env.Policy.Inventory.Services, func(s ops.Service) bool { return len(s.Actions) > 0 })
+func hasTools(env ops.Environment) bool {
+	return slices.ContainsFunc(env.Policy.Inventory.Services, func(s ops.Service) bool { return len(s.Actions)+len(s.Queries) > 0 })
 }
 
 // actionTools are the tools of one session.
@@ -265,44 +254,29 @@ func (t *actionTools) probe(ctx context.Context, services []string) (string, err
 	return string(text), err
 }
 
-// look looks at the network for a session. What it is asked is judged as the command that would do the same, at the tier that only
-// looks: the supervisor's own addresses and what holds passwords are refused as they are there.
+// look looks at the network for a session. A page that an agent names itself is judged as the command that would fetch it, at the tier
+// that only looks, and is none of the supervisor's own, which would take the agent for the supervisor.
 func (t *actionTools) look(ctx context.Context, input json.RawMessage) (string, error) {
 	var l probe.Look
 	if err := json.Unmarshal(input, &l); err != nil {
 		return "", errors.New("the input of the tool cannot be read: give the fields that its description names")
 	}
-	var words []string
-	switch l.What {
-	case "http", "head":
-		if strings.Contains(l.Target, "://") {
-			words = []string{"curl", l.Target}
-		}
-	case "redis":
-		words = append([]string{"redis-cli"}, strings.Fields(cmp.Or(l.Query, "PING"))...)
-	case "sql":
-		words = []string{"psql", "-c", l.Query}
-	case "command":
-		words = l.Argv
-	}
-	if len(words) > 0 {
+	if u, err := url.Parse(l.Target); err == nil && u.Host != "" {
 		judge, err := t.h.judge()
 		if err != nil {
 			return "", errors.New("it cannot be judged: report it for a human")
 		}
-		if err := allowedLook(judge, Facts(t.h.Config, t.env), words); err != nil {
-			return "", err
+		if d := Verdict(judge, ops.Tier1, commandLine([]string{"curl", l.Target}), Facts(t.h.Config, t.env)); !d.Allowed() {
+			return "", errors.New(d.Reason)
+		}
+		// What is not found is not asked, and 0 is no port.
+		port, _ := strconv.ParseUint(cmp.Or(u.Port(), map[string]string{"https": "443"}[u.Scheme], "80"), 10, 16)
+		found, _ := net.DefaultResolver.LookupNetIP(ctx, "ip", u.Hostname())
+		if slices.ContainsFunc(found, func(ip netip.Addr) bool { return t.h.networks.own(netip.AddrPortFrom(ip.Unmap(), uint16(port))) }) {
+			return "", errors.New("it is an address of the supervisor")
 		}
 	}
-	return t.h.prober.Look(ctx, t.env.Probes, l)
-}
-
-// allowedLook judges words as a command.
-func allowedLook(judge *guard.Guard, facts guard.Facts, words []string) error {
-	if d := Verdict(judge, ops.Tier1, commandLine(words), facts); !d.Allowed() {
-		return errors.New(d.Reason)
-	}
-	return nil
+	return t.h.prober.Look(ctx, t.env, l)
 }
 
 func (t *actionTools) cooldowns(ctx context.Context) (string, error) {
@@ -356,6 +330,9 @@ func (h *Host) takeRequests(ctx context.Context, nudges <-chan struct{}) error {
 		names = append(names, e.Name)
 	}
 	supervisor.Every(ctx, requestPoll, nudges, func() {
+		if err := h.endStopped(ctx); err != nil && ctx.Err() == nil {
+			h.Logger.WarnContext(ctx, "what is stopped could not be ended; trying again", "error", err)
+		}
 		waiting, err := h.store.RequestedActions(ctx, names)
 		if err != nil && ctx.Err() == nil {
 			h.Logger.WarnContext(ctx, "requested actions could not be read", "error", err)
@@ -365,6 +342,15 @@ func (h *Host) takeRequests(ctx context.Context, nudges <-chan struct{}) error {
 		}
 	})
 	return nil
+}
+
+// endStopped ends what this host runs although a person stopped everything. An action that has begun is not torn: its cycle ends after it.
+func (h *Host) endStopped(ctx context.Context) error {
+	cycles, err := h.store.ToStop(ctx, h.Config.Host.Name)
+	for _, c := range cycles {
+		err = errors.Join(err, ignore(h.supervisor.Cancel(ctx, c.ID, "everything was stopped"), ops.ErrConflict))
+	}
+	return err
 }
 
 // takeRequest does one thing that a person asked for. What is refused or fails is told in its row.

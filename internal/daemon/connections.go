@@ -128,6 +128,18 @@ type descriptors struct {
 // descriptorsFor is how long a count is used: the gates ask at every call.
 const descriptorsFor = time.Second
 
+// leastDescriptors is the limit below which nothing can work: the database, the pages and one session with its probes.
+const leastDescriptors = 64
+
+// enough refuses a start that would fail later, at the first session.
+func (d *descriptors) enough() error {
+	if d.limit < leastDescriptors {
+		return fmt.Errorf("only %d file descriptors may be open, and %d are the least: raise the limit "+
+			"(LimitNOFILE in a systemd unit, ulimit -n in a shell)", d.limit, leastDescriptors)
+	}
+	return nil
+}
+
 func newDescriptors() *descriptors {
 	d := &descriptors{limit: 1 << 20, count: openDescriptors}
 	var l unix.Rlimit

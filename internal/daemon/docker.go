@@ -132,7 +132,7 @@ func (d *dockerBrokers) incident(ctx context.Context, env ops.Environment, s ops
 	for _, name := range briefFor(now, s, d.h.Clock()).Free() {
 		i := slices.IndexFunc(inventory.Services, func(o ops.Service) bool { return o.Name == name })
 		if i < 0 {
-			out = append(out, broker.Service{Name: name})
+			out = append(out, containersOf(ops.Service{Name: name}, nil))
 			continue
 		}
 		out = append(out, containersOf(inventory.Services[i], env.Probes))
@@ -150,7 +150,7 @@ func briefFor(now ops.Claimed, s ops.Session, at time.Time) decide.Brief {
 
 // containersOf is a service with the names that its containers can have.
 func containersOf(s ops.Service, probes []ops.ProbeSpec) broker.Service {
-	out := broker.Service{Name: s.Name, Names: slices.Clone(s.Aliases), Off: slices.Clone(s.Off)}
+	out := broker.Service{Name: s.Name, Names: slices.Clone(s.Aliases), Off: slices.Clone(s.Off), Redeployed: s.Redeployed()}
 	for _, a := range s.Actions {
 		if a.Approval && a.Container != "" {
 			out.Off = append(out.Off, a.Name)

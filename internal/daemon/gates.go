@@ -14,6 +14,7 @@ import (
 	"claudeops/internal/guard/gate"
 	"claudeops/internal/guard/redact"
 	"claudeops/internal/guard/wall"
+	"claudeops/internal/guard/wall/network"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -83,16 +84,31 @@ func gateDir(c *config.Config) string {
 
 // Open opens the gates of one session.
 func (g *gates) Open(ctx context.Context, env ops.Environment, s ops.Session, dry bool, alarm func(ops.GuardRecord)) (cycle.Held, error) {
-	facts := sessionFacts(g.config, env, g.self)
+	clones, err := g.host.clonesOf(s.Key)
+	if err != nil {
+		return nil, err
+	}
+	seen := env
+	if clones != nil && clones.Own != "" {
+		seen.ReposDir = clones.Own
+	}
+	facts := sessionFacts(g.config, seen, g.self)
 	facts.DryRun, facts.HandoffMode = dry, !s.Structured
+	permits, _, err := Permits(g.config, env, s.May())
+	if err != nil {
+		return nil, err
+	}
+	facts.RawNetwork = slices.ContainsFunc(permits, func(p network.Permit) bool { return p.How == network.Raw && p.Name != "ssh" })
 	if box := g.sandboxes[env.Name]; box != nil && box.Confines() {
 		facts.TempDir, facts.OwnTemp = box.Temp(wall.Session{ID: s.Key}), true
+		facts.Walled = facts.NetworkClosed && box.Lacks(s.May()) == ""
 	}
 	opened, err := g.gate.Open(ctx, s, facts, alarm)
 	if err != nil {
 		return nil, err
 	}
-	g.confineCommands(opened, env, s, dry)
+	lent := wall.Session{ID: s.Key, LookOnly: dry, Clones: clones}
+	unseen := g.confineCommands(opened, env, s, lent)
 	prefix, err := opened.ShellPrefix()
 	if err != nil {
 		return nil, errors.Join(err, opened.Close())
@@ -101,13 +117,10 @@ func (g *gates) Open(ctx context.Context, env ops.Environment, s ops.Session, dr
 	if err != nil {
 		return nil, errors.Join(err, opened.Close())
 	}
-	tools, done, err := g.host.offerActions(ctx, opened, env, s, dry, facts.NetworkClosed)
-	if err != nil {
-		return nil, errors.Join(err, docker.close(), opened.Close())
-	}
-	return &held{session: opened, docker: docker, id: s.ID, store: g.store, done: done, spec: ops.GateSpec{
+	tools := g.host.offerActions(opened, env, s, dry, facts.NetworkClosed)
+	return &held{session: opened, docker: docker, id: s.ID, store: g.store, spec: ops.GateSpec{
 		Settings: opened.Settings(), ShellPrefix: prefix, Allowed: opened.Allowed, Env: docker.env(), Tools: tools,
-		Walled: g.walled(env, s, dry),
+		Walled: g.walled(env, s, lent), Unseen: unseen,
 	}}, nil
 }
 
@@ -118,14 +131,13 @@ type held struct {
 	id      ops.SessionID
 	store   *store.Store
 	spec    ops.GateSpec
-	done    func(context.Context) error
 }
 
 func (h *held) Spec() ops.GateSpec { return h.spec }
 
 func (h *held) Close(ctx context.Context) ([]string, error) {
 	down, err := h.store.ServicesLeftDown(ctx, h.id)
-	return down, errors.Join(err, h.docker.close(), h.session.Close(), h.done(ctx))
+	return down, errors.Join(err, h.docker.close(), h.session.Close())
 }
 
 // Facts are what the guard knows about an environment.
@@ -161,6 +173,12 @@ func resolve(name string) (string, error) {
 		}
 		rest = filepath.Join(filepath.Base(dir), rest)
 	}
+}
+
+// Walled reports whether the commands of sessions run behind walls on this machine.
+func Walled(c *config.Config) bool {
+	self, err := os.Executable()
+	return err == nil && c.Guard.Sandbox.Networked() && Walls(c, c.Environments()[0], self).Lacks(ops.Tier1) == ""
 }
 
 // Rules reads the operator's own rules.

@@ -76,6 +76,7 @@ type Host struct {
 	draining   atomic.Bool
 	drainGate  sync.Mutex // held from reading the row until it is obeyed
 	readiness  *readiness
+	unstored   unstored
 	envs       []ops.Environment
 	mine       []ops.Environment // those of them that this host works for
 	advancer   *cycle.Advancer
@@ -88,6 +89,7 @@ type Host struct {
 	outbox     *notify.Outbox
 	hub        *web.Hub
 	setup      *Setup
+	trials     *Trials
 	hook       *webhook.Hook
 	redact     func(string) string // removes secrets; build sets it
 	control    *control.Server
@@ -145,14 +147,15 @@ func newHost(o Options, envs []ops.Environment) *Host {
 		envs[i].Policy.Watch = envs[i].Watch // a cycle judges its own probes as the watch does
 	}
 	o.Clock = wallClock(o.Clock)
-	sandboxes := newSandboxes(o, envs)
-	askWhereUnwalled(o.Config, envs, sandboxes)
 	h := &Host{
-		Options: o, sandboxes: sandboxes, envs: envs, mine: labelled(envs, o.Config.Host.Labels), hub: web.NewHub(),
+		Options: o, sandboxes: newSandboxes(o, envs), envs: envs, hub: web.NewHub(),
 		judge:    sync.OnceValues(func() (*guard.Guard, error) { return newJudge(o.Config, o.Self) }),
 		discards: &agent.Discards{Logger: o.Logger}, descriptors: newDescriptors(),
 	}
-	h.networks.h = h
+	for i, e := range envs {
+		noteFloor(o.Config, &envs[i], h.box(e))
+	}
+	h.mine, h.networks.h = labelled(envs, o.Config.Host.Labels), h
 	return h
 }
 
@@ -179,6 +182,9 @@ func (h *Host) close() error {
 }
 
 func (h *Host) takeFolder(context.Context) error {
+	if err := h.descriptors.enough(); err != nil {
+		return err
+	}
 	for _, e := range h.envs {
 		if err := os.MkdirAll(e.StateDir, 0o700); err != nil {
 			return fmt.Errorf("create state folder: %w; make it writable or set CLAUDEOPS_STATE_DIR", err)
@@ -217,7 +223,7 @@ func (h *Host) makeKeeper(ctx context.Context) error {
 
 func (h *Host) openStore(ctx context.Context) error {
 	where := StoreOptions(h.Config)
-	where.Host, where.Logger, where.MaxOutput, where.Version = h.Clock, h.Logger, h.Config.Retention.SessionBytes, h.Version
+	where.Host, where.Logger, where.MaxOutput, where.Version = h.Clock, h.Logger, mostSessionBytes, h.Version
 	s, err := h.awaitStore(ctx, where)
 	if err != nil {
 		return fmt.Errorf("open database: %w", h.full(err))
@@ -230,13 +236,6 @@ func (h *Host) openStore(ctx context.Context) error {
 	if err := s.MarkOpen(ctx); err != nil {
 		return fmt.Errorf("mark database as open: %w", err)
 	}
-	if lost := s.Lost(); lost != "" {
-		h.Logger.ErrorContext(ctx, "the end of the database is missing", "lost", lost)
-		_, err := s.AddEvent(ctx, ops.Event{At: h.Clock(), Level: ops.LevelCritical, Verb: ops.VerbHostTroubled, Message: ops.Render(lost)})
-		if err != nil {
-			return fmt.Errorf("record lost commits: %w", err)
-		}
-	}
 	if err := h.begin(ctx); err != nil {
 		return err
 	}
@@ -247,13 +246,17 @@ func (h *Host) openStore(ctx context.Context) error {
 	return nil
 }
 
+// mostSessionBytes is what is kept of the output of one session, its beginning and its end: a program that prints without end must not fill
+// the disk.
+const mostSessionBytes = 64 << 20
+
 // awaitStore opens the database. A server that was started together with this daemon may not answer yet.
 func (h *Host) awaitStore(ctx context.Context, where store.Options) (*store.Store, error) {
 	const pace = 500 * time.Millisecond
 	end := time.Now().Add(h.patience)
 	for told := false; ; told = true {
 		s, err := store.Open(ctx, where)
-		if err == nil || !h.shared() || !store.Unavailable(err) || time.Now().Add(pace).After(end) {
+		if err == nil || !h.shared() || store.Damaged(err) || !store.Unavailable(err) || time.Now().Add(pace).After(end) {
 			return s, err
 		}
 		if !told {
@@ -282,7 +285,7 @@ const checkAlways = 256 << 20
 
 // checkDatabase checks a database that was not closed properly, or that is small, in the background. Only repairs wait for it.
 func (h *Host) checkDatabase(ctx context.Context, s *store.Store) {
-	h.readiness = newReadiness(h.Config.StateDir, h.Config.Host.DiskReserve)
+	h.readiness = newReadiness(h.Config.StateDir)
 	h.readiness.present = s.Present
 	h.readiness.also = []func() error{h.sessionKeeper.Trouble, h.descriptors.trouble}
 	info, err := os.Stat(DatabasePath(h.Config))
@@ -323,7 +326,7 @@ func (h *Host) build(ctx context.Context) error {
 		Journal: h.store, Failures: h.store, Engine: waker, Environments: h.envs, Scheduled: h.mine, Shared: h.shared(),
 		Clock: h.Clock, Logger: h.Logger, Ran: h.loops.add("schedule"), Idle: h.idle,
 	})
-	h.setup = NewSetup(ctx, h.Config, h.envs, h.store, h.hub.Nudge)
+	h.setup = NewSetup(ctx, h.Config, h.envs, h.store, h.trials, h.hub.Nudge)
 	h.later("end checks of the set-up", h.setup.Close)
 	h.outbox = h.newOutbox()
 	return nil

@@ -18,6 +18,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"claudeops/internal/agent"
 	"claudeops/internal/config"
 	"claudeops/internal/guard/wall"
@@ -55,7 +57,7 @@ func (n *networks) open(ctx context.Context, spec ops.SessionSpec, keys []string
 			return nil, nil, fmt.Errorf("the key would be inside the session: %s; give an API key that the proxy can hold, or list the "+
 				"provider's hosts in sandbox.network_hosts and do not set sandbox.mode: required", why)
 		}
-		event.Message = ops.Render("Key inside the session: " + why + ".")
+		event.Reason = why
 		n.record(ctx, event)
 	}
 	if spec.DryRun {
@@ -63,12 +65,13 @@ func (n *networks) open(ctx context.Context, spec ops.SessionSpec, keys []string
 	}
 	o := network.Options{Keys: keys, Own: n.own, Refused: func(r network.Refusal) {
 		row := event
-		row.Verb, row.Message = ops.VerbWallRefused, ops.Render(fmt.Sprintf("The network refused %s: %s.", r.What, r.Rule))
+		row.Verb, row.Reason, row.Detail = ops.VerbWallRefused, r.Rule, ops.WallDetail{What: r.What}
 		n.record(ctx, row)
 	}}
 	if o.Permits, o.Without, err = Permits(c, n.h.envs[i], tier); err != nil {
 		return nil, nil, err
 	}
+	o.Permits = slices.DeleteFunc(o.Permits, func(p network.Permit) bool { return p.Git != nil && !n.operators(ctx, p.Git.From) })
 	if sandbox.Namespaced(spec.Session.May()) {
 		if err := os.MkdirAll(gateDir(c), 0o700); err != nil {
 			return nil, nil, fmt.Errorf("open network of the session: %w", err)
@@ -129,6 +132,18 @@ func (n *networks) record(ctx context.Context, event ops.Event) {
 	if _, err := n.h.store.AddEvent(ctx, event); err != nil {
 		n.h.Logger.WarnContext(ctx, "a refusal of the network could not be recorded", "error", err)
 	}
+}
+
+// operators reports whether the operator wrote the configuration of a clone: no session that can write was running when the file was
+// changed for the last time, which the kernel notes and nobody can set.
+func (n *networks) operators(ctx context.Context, file string) bool {
+	var dir, info unix.Stat_t
+	if err := errors.Join(unix.Lstat(filepath.Dir(file), &dir), unix.Lstat(file, &info)); err != nil ||
+		dir.Mode&unix.S_IFMT != unix.S_IFDIR || info.Mode&unix.S_IFMT != unix.S_IFREG {
+		return false
+	}
+	running, err := n.h.store.Sessions(ctx, store.SessionFilter{At: time.Unix(info.Ctim.Unix()), Limit: beyondMost})
+	return err == nil && !slices.ContainsFunc(running, func(s ops.Session) bool { return s.May() > ops.Tier1 })
 }
 
 // own reports whether an address is one of this program's listeners, or its database.
@@ -217,22 +232,52 @@ func Permits(c *config.Config, e ops.Environment, tier ops.Tier) (out []network.
 		n, _ := strconv.Atoi(port) // 0 is permitted nowhere
 		out = append(out, network.Permit{Name: name, Host: host, Port: n, How: network.Raw})
 	}
-	return append(out, clusterPermits(e)...), without, nil
+	return append(append(out, clusterPermits(e)...), remotePermits(e, out)...), without, nil
+}
+
+// remotePermits are the repositories that the clones of an environment come from, where the host itself is not permitted. An agent's
+// git asks by plain HTTP, and the supervisor speaks TLS: so it sees that nothing but a fetch is asked for.
+func remotePermits(e ops.Environment, permitted []network.Permit) []network.Permit {
+	var out []network.Permit
+	files, _ := filepath.Glob(filepath.Join(e.ReposDir, "*", ".git", "config")) // the pattern is right
+	for _, file := range files {
+		raw, _ := os.ReadFile(file) // a file that cannot be read names no remote
+		remote := false
+		for line := range strings.Lines(string(raw)) {
+			if line = strings.TrimSpace(line); strings.HasPrefix(line, "[") {
+				remote = strings.HasPrefix(line, "[remote ")
+			}
+			name, value, _ := strings.Cut(line, "=")
+			u, err := url.Parse(strings.Trim(strings.TrimSpace(value), `"`))
+			if !remote || strings.TrimSpace(name) != "url" || err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
+				continue
+			}
+			usual := map[string]string{"http": "80", "https": "443"}[u.Scheme]
+			port, _ := strconv.Atoi(cmp.Or(u.Port(), usual)) // 0 is permitted nowhere
+			p := network.Permit{Name: filepath.Base(filepath.Dir(filepath.Dir(file))), Host: u.Hostname(), Port: port, Git: &network.Remote{
+				Path: strings.TrimRight(u.EscapedPath(), "/"), Secure: u.Scheme == "https", User: u.User, From: file,
+			}}
+			if !network.Listed(permitted, u, network.TLS, network.Raw) {
+				out = append(out, p)
+			}
+		}
+	}
+	return out
 }
 
 func webPermits(name, host string) []network.Permit {
 	return []network.Permit{
-		{Name: name, Host: host, Port: 443, How: network.TLS, Sole: true}, {Name: name, Host: host, Port: 80, Sole: true},
+		{Name: name, Host: host, Port: 443, How: network.TLS}, {Name: name, Host: host, Port: 80},
 	}
 }
 
 // probePermits are the places that a probe looks at.
 func probePermits(p ops.ProbeSpec, s ops.Service, tier ops.Tier) []network.Permit {
-	out := network.Permit{Name: s.Name}
+	out := network.Permit{Name: s.Name, Headers: s.Headers}
 	if tier > ops.Tier1 {
 		out.Methods = s.Methods
 	}
-	free := s.Agents == "read" || slices.Contains(out.Methods, network.Any)
+	free := slices.Contains(out.Methods, network.Any)
 	where := p.Address
 	if u, err := url.Parse(p.URL); err == nil && u.Host != "" {
 		usual := map[string]string{"http": "80", "https": "443", "mysql": "3306", "redis": "6379", "rediss": "6379"}[u.Scheme]
@@ -246,7 +291,7 @@ func probePermits(p ops.ProbeSpec, s ops.Service, tier ops.Tier) []network.Permi
 		default:
 			out.How = network.Look
 		}
-	} else if free {
+	} else if out.How = network.Touch; free {
 		out.How = network.Raw
 	}
 	host, port, err := net.SplitHostPort(where)
@@ -277,14 +322,14 @@ func clusterPermits(e ops.Environment) []network.Permit {
 	return out
 }
 
-// beyondDays is how far back Beyond looks, beyondMost at how many calls.
+// beyondDays is how far back beyond looks, beyondMost at how many calls.
 const (
 	beyondDays = 7
 	beyondMost = 2000
 )
 
-// Beyond are the hosts that allowed calls of the last days named in a URL, and that sandbox.network: services would refuse.
-func Beyond(ctx context.Context, s *store.Store, c *config.Config, now time.Time) ([]string, error) {
+// beyond are the hosts that allowed calls of the last days named in a URL, and that sandbox.network: services would refuse.
+func beyond(ctx context.Context, s *store.Store, c *config.Config, now time.Time) ([]string, error) {
 	var permits []network.Permit
 	for _, e := range c.Environments() {
 		more, _, err := Permits(c, e, ops.LastTier)
@@ -318,8 +363,8 @@ func Beyond(ctx context.Context, s *store.Store, c *config.Config, now time.Time
 	return slices.Sorted(maps.Keys(found)), nil
 }
 
-// BeyondText says it in a sentence.
-func BeyondText(hosts []string) string {
+// beyondText says it in a sentence.
+func beyondText(hosts []string) string {
 	if len(hosts) == 0 {
 		return "`services` would have refused no host that a call of the last 7 days named"
 	}

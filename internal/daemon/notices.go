@@ -3,13 +3,16 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/url"
 	"path/filepath"
+	"sync"
+	"time"
 
 	"claudeops/internal/config"
 	"claudeops/internal/desk"
 	"claudeops/internal/ops"
-	"claudeops/internal/postmortem"
+	"claudeops/internal/story"
 	"claudeops/internal/watch/notify"
 )
 
@@ -23,7 +26,7 @@ func sender(c *config.Config, urls []string, name string, n notify.Native) *noti
 
 func native(c *config.Config) notify.Native {
 	return notify.Native{
-		TelegramAPI: c.Edges.TelegramAPI, TelegramSenders: c.Edges.TelegramSenders, TelegramResponders: c.Edges.TelegramResponders,
+		TelegramSenders: c.Edges.TelegramSenders, TelegramResponders: c.Edges.TelegramResponders,
 		ApproveByNtfy: approveByNtfy(c),
 	}
 }
@@ -32,25 +35,57 @@ func native(c *config.Config) notify.Native {
 // tokens, so the setting has no effect there.
 func approveByNtfy(c *config.Config) bool { return c.Edges.ApproveByNtfy && AgentsSeparated(c) }
 
+// unstored are notices that the database cannot keep: that it is gone, for example.
+type unstored struct {
+	mu  sync.Mutex
+	all []ops.Notice
+}
+
+func (u *unstored) add(n ops.Notice) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	n.ID = int64(len(u.all) + 1)
+	u.all = append(u.all, n)
+}
+
+// DueNotices implements notify.Store.
+func (u *unstored) DueNotices(_ context.Context, now time.Time, limit int) (out []ops.Notice, _ error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, n := range u.all {
+		if n.Status == ops.NoticePending && !n.NextAt.After(now) && len(out) < limit {
+			out = append(out, n)
+		}
+	}
+	return out, nil
+}
+
+// SettleNotice implements notify.Store.
+func (u *unstored) SettleNotice(_ context.Context, n ops.Notice, _ *ops.Event) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.all[n.ID-1] = n
+	return nil
+}
+
+// PendingNotices implements notify.Store.
+func (u *unstored) PendingNotices(ctx context.Context) (int, error) {
+	due, err := u.DueNotices(ctx, time.Unix(1<<40, 0), math.MaxInt)
+	return len(due), err
+}
+
+// unstoredOptions are those of an outbox that reads nothing from the database.
+func (h *Host) unstoredOptions() notify.OutboxOptions {
+	r := h.router(native(h.Config))
+	return notify.OutboxOptions{Store: &h.unstored, Sender: r, Clock: h.Clock, Logger: h.Logger, Route: r.Route, Quiet: r.Quiet}
+}
+
 // outboxOptions say how this host sends notices: by which routes, and with a link if the pages have a public address.
 func (h *Host) outboxOptions() notify.OutboxOptions {
 	c := h.Config
 	with := native(c)
 	with.Answers = h.store
-	router := notify.Router{First: sender(c, c.AppriseURLs, "", with)}
-	if len(c.Edges.SecondURLs) > 0 {
-		router.Second = sender(c, c.Edges.SecondURLs, "second", with)
-	}
-	for i, r := range c.NoticeRoutes {
-		routed := notify.Routed{NoticeRoute: r}
-		switch {
-		case r.Default:
-			routed.Sender = router.First
-		case len(r.URLs) > 0:
-			routed.Sender = sender(c, r.URLs, fmt.Sprintf("route%d", i), with)
-		}
-		router.Routes = append(router.Routes, routed)
-	}
+	router := h.router(with)
 	o := notify.OutboxOptions{
 		Store: h.store, Sender: router, Clock: h.Clock, Logger: h.Logger, Route: router.Route, Quiet: router.Quiet,
 	}
@@ -66,6 +101,26 @@ func (h *Host) outboxOptions() notify.OutboxOptions {
 		}
 	}
 	return o
+}
+
+// router sends notices by the configured routes.
+func (h *Host) router(with notify.Native) notify.Router {
+	c := h.Config
+	router := notify.Router{First: sender(c, c.AppriseURLs, "", with)}
+	if len(c.Edges.SecondURLs) > 0 {
+		router.Second = sender(c, c.Edges.SecondURLs, "second", with)
+	}
+	for i, r := range c.NoticeRoutes {
+		routed := notify.Routed{NoticeRoute: r}
+		switch {
+		case r.Default:
+			routed.Sender = router.First
+		case len(r.URLs) > 0:
+			routed.Sender = sender(c, r.URLs, fmt.Sprintf("route%d", i), with)
+		}
+		router.Routes = append(router.Routes, routed)
+	}
+	return router
 }
 
 // targetNames are those of the targets of all routes, without secrets.
@@ -100,7 +155,7 @@ func (h *Host) story(ctx context.Context, n ops.Notice) string {
 		h.Logger.WarnContext(ctx, "tell the story of an incident failed", "incident", incident, "error", err)
 		return ""
 	}
-	return postmortem.Tell(told, h.Clock()).Text()
+	return story.Tell(told, h.Clock()).Text()
 }
 
 // link is the page on which a person can act on a notice: the question, the incident, or the cycle.

@@ -99,6 +99,9 @@ func (h *Host) sweepFolders(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := h.takeBackAll(ctx); err != nil {
+		return err
+	}
 	for _, e := range h.envs {
 		if err := agent.SweepFolders(e.StateDir, open, h.discards); err != nil {
 			h.Logger.WarnContext(ctx, "files of ended sessions could not be removed", "environment", e.Name, "error", err)

@@ -37,7 +37,7 @@ func (h *Host) parts(ctx context.Context, envs map[string]ops.Environment) (cycl
 	prober, health := probe.New(probing), h.newProbeHealth(envs)
 	h.actions, h.prober, h.ledger = h.newActions(redactor, prober, health), prober, h.newLedger()
 	return cycle.Parts{
-		Gates: gates, KnownOnly: h.Config.Guard.RequireVersion,
+		Gates:   gates,
 		Journal: h.journal, Owner: h.Owner, Draining: func() bool { return h.engine.Draining() },
 		Environments: envs, Runners: h.runners(redactor),
 		Prober: prober, Handoffs: cycle.HandoffFiles{}, Sweep: agent.Sweep,
@@ -46,9 +46,10 @@ func (h *Host) parts(ctx context.Context, envs map[string]ops.Environment) (cycl
 		Redact: redactor.String, Clock: h.Clock, Logger: h.Logger,
 		Hold:    h.hold,
 		Actions: h,
+		Clones:  h,
 		Forget:  h.forget,
 		Changed: func(ops.CycleID) { h.hub.Nudge() },
-		Changes: h.changes,
+		Changes: h.changes, Notes: h.commits.Notes,
 	}, nil
 }
 
@@ -68,14 +69,19 @@ func (h *Host) runners(r *redact.Redactor) map[string]cycle.Runner {
 	ungated := gated
 	ungated.HideKeys = h.hidesKeys(false)
 	extra := h.Config.Agent.Env
+	h.trials = NewTrials(h.Config, h.Self, h.store, true, h.Logger)
+	tried := func(name string, a agent.Adapter, o agent.Options) *agent.Runner {
+		o.Trial = h.trials.of(name, a, h.envs)
+		return agent.NewRunner(a, o)
+	}
 	return map[string]cycle.Runner{
-		"claude": agent.NewRunner(claude.New(claude.Options{Bin: h.Config.Agent.Bin, ExtraEnv: extra, Clock: h.Clock}), gated),
+		claudeAgent: tried(claudeAgent, claude.New(claude.Options{Bin: h.Config.Agent.Bin, ExtraEnv: extra, Clock: h.Clock}), gated),
 		"scripted": agent.NewRunner(claude.New(claude.Options{
 			Bin: h.Self, Prefix: scripted, ExtraEnv: extra, Clock: h.Clock,
 			Ability: &ops.Ability{Version: "scripted", Known: true, Structured: true, Tells: true},
 		}), gated),
-		"codex":   agent.NewRunner(codex.New(codex.Options{Bin: h.Config.Agent.CodexBin, ExtraEnv: extra, Prices: h.Config.Prices}), ungated),
-		"command": agent.NewRunner(command.New(command.Options{ExtraEnv: extra}), ungated),
+		codexAgent: tried(codexAgent, codex.New(codex.Options{Bin: h.Config.Agent.CodexBin, ExtraEnv: extra, Prices: h.Config.Prices}), ungated),
+		"command":  agent.NewRunner(command.New(command.Options{ExtraEnv: extra}), ungated),
 	}
 }
 

@@ -27,7 +27,6 @@ import (
 // unwatched for minutes, so only sessions that may change something wait for it, in hold.
 type readiness struct {
 	dir     string
-	reserve int64 // bytes; 0 switches the check off
 	free    func(dir string) (int64, error)
 	present func() error  // why the file of the database is not in its place; nil before it is open
 	checked chan struct{} // closed when the database was checked, or needs no check
@@ -38,9 +37,12 @@ type readiness struct {
 	ops.Leash
 }
 
-func newReadiness(dir string, reserve int64) *readiness {
-	return &readiness{dir: dir, reserve: reserve, free: freeSpace, checked: make(chan struct{})}
+func newReadiness(dir string) *readiness {
+	return &readiness{dir: dir, free: freeSpace, checked: make(chan struct{})}
 }
+
+// diskReserve is what must be free in the state folder for a session to start: the journal of what already runs needs room to the end.
+const diskReserve = 64 << 20
 
 // freeSpace is how much a program without privileges can still write.
 func freeSpace(dir string) (int64, error) {
@@ -61,7 +63,8 @@ func (s *readiness) check(ctx context.Context, look func(context.Context) error)
 
 // damaged stops everything until a restart: only a person can decide how much of the journal is still valid.
 func (s *readiness) damaged(err error) {
-	err = fmt.Errorf("the database is damaged, so no session starts: stop claudeops, restore a backup, start it again (%w)", err)
+	err = fmt.Errorf("the database is damaged, so nothing is stored and no session starts: stop claudeops, copy the state folder, "+
+		"restore a backup (claudeops db restore), start it again (%w)", err)
 	s.damage.CompareAndSwap(nil, &err)
 }
 
@@ -82,33 +85,43 @@ func (s *readiness) trouble() error {
 }
 
 func (s *readiness) obstacle() *obstacle {
-	if found := s.damage.Load(); found != nil {
-		return &obstacle{"the database is damaged", *found}
+	missing := s.missing()
+	if found := s.lost(missing); found != nil {
+		return found
 	}
-	if err := s.missing(); errors.Is(err, store.ErrUnwritable) {
+	if missing != nil {
 		return &obstacle{store.ErrUnwritable.Error(), fmt.Errorf("nothing is stored and no session starts: look at the log of the kernel, "+
-			"repair the file system, start claudeops again (%w)", err)}
-	} else if err != nil {
-		return &obstacle{"the database file was removed or replaced", fmt.Errorf("nothing is stored and no session starts: stop claudeops, "+
-			"put the file back or restore a backup (claudeops db restore), start it again (%w)", err)}
+			"repair the file system, start claudeops again (%w)", missing)}
 	}
 	for _, reason := range s.also {
 		if err := reason(); err != nil {
 			return &obstacle{err.Error(), err}
 		}
 	}
-	if s.reserve == 0 {
-		return nil
-	}
 	free, err := s.free(s.dir)
 	if err != nil {
 		return &obstacle{"the free space of the disk is not known", err}
 	}
-	if free < s.reserve {
-		return &obstacle{"the disk is nearly full", fmt.Errorf("only %d MB are free in %s, and %d MB are reserved for the journal "+
-			"(host.disk_reserve): no session starts until there is more space", free>>20, s.dir, s.reserve>>20)}
+	if free < diskReserve {
+		return &obstacle{"the disk is nearly full", fmt.Errorf("only %d MB are free in %s, and %d MB are reserved for the journal: "+
+			"no session starts until there is more space", free>>20, s.dir, diskReserve>>20)}
 	}
 	return nil
+}
+
+// lost says what happened to a database that nothing can be read from or written to any more. It is nil for one that is in its place.
+func (s *readiness) lost(missing error) *obstacle {
+	if store.Damaged(missing) {
+		s.damaged(missing)
+	}
+	if found := s.damage.Load(); found != nil {
+		return &obstacle{"the database is damaged", *found}
+	}
+	if missing == nil || errors.Is(missing, store.ErrUnwritable) {
+		return nil
+	}
+	return &obstacle{"the database file was removed or replaced", fmt.Errorf("nothing is stored and no session starts: stop claudeops, "+
+		"put the file back or restore a backup (claudeops db restore), start it again (%w)", missing)}
 }
 
 func (s *readiness) missing() error {
@@ -120,16 +133,15 @@ func (s *readiness) missing() error {
 
 // scarce reports whether so little space is left that not even output may use it: half of the reserve.
 func (s *readiness) scarce() bool {
-	if s.reserve == 0 {
-		return false
-	}
 	free, err := s.free(s.dir)
-	return err == nil && free < s.reserve/2
+	return err == nil && free < diskReserve/2
 }
 
-// follow ends what runs when the database file is gone or cannot be written, and lets new work run when it is back.
+// follow ends what runs when the database is damaged, gone or cannot be written, and lets new work run when it is back.
 func (s *readiness) follow(trouble error) {
 	switch {
+	case store.Damaged(trouble):
+		s.Pull(ops.Stop(ops.StopLease, "the database is damaged"))
 	case errors.Is(trouble, store.ErrReplaced):
 		s.Pull(ops.Stop(ops.StopLease, "the database file was removed or replaced"))
 	case errors.Is(trouble, store.ErrUnwritable):
@@ -196,27 +208,28 @@ func errorText(err error) string {
 // tellTrouble records and reports that no session can start, or that sessions can start again.
 func (h *Host) tellTrouble(ctx context.Context, trouble error) {
 	at := h.Clock()
-	const resumed = "sessions can start again"
-	event := ops.Event{At: at, Level: ops.LevelInfo, Verb: ops.VerbHostReady, Message: ops.Render(resumed)}
+	event := ops.Event{At: at, Level: ops.LevelInfo, Verb: ops.VerbHostReady}
 	errs := []error(nil)
 	if trouble != nil {
 		h.Logger.ErrorContext(ctx, "no session can start", "error", trouble)
-		if gone := errors.Is(trouble, store.ErrReplaced); gone || errors.Is(trouble, store.ErrUnwritable) {
+		text := notice.CannotStart(trouble.Error())
+		n := ops.Notice{
+			Kind: ops.NoticeHost, Level: ops.LevelCritical, Title: text.Title, Body: text.Body,
+			Status: ops.NoticePending, NextAt: at, CreatedAt: at,
+		}
+		if gone := errors.Is(trouble, store.ErrReplaced); gone || errors.Is(trouble, store.ErrUnwritable) || store.Damaged(trouble) {
+			h.unstored.add(n) // nothing can be recorded
 			if gone {
 				h.rescue(ctx)
 			}
 			h.hub.Nudge()
-			return // nothing can be recorded
+			return
 		}
-		event.Level, event.Verb, event.Message = ops.LevelCritical, ops.VerbHostTroubled, ops.Render(trouble.Error())
-		text := notice.CannotStart(trouble.Error())
-		_, err := h.store.AddNotice(ctx, ops.Notice{
-			Kind: ops.NoticeHost, Level: ops.LevelCritical, Title: text.Title, Body: text.Body,
-			Status: ops.NoticePending, NextAt: at, CreatedAt: at,
-		})
+		event.Level, event.Verb, event.Reason = ops.LevelCritical, ops.VerbHostTroubled, trouble.Error()
+		_, err := h.store.AddNotice(ctx, n)
 		errs = append(errs, err)
 	} else {
-		h.Logger.InfoContext(ctx, resumed)
+		h.Logger.InfoContext(ctx, "sessions can start again")
 		h.supervisor.Wake(0)
 	}
 	_, err := h.store.AddEvent(ctx, event)

@@ -23,7 +23,7 @@ import (
 )
 
 func readinessOf(free int64) *readiness {
-	s := newReadiness("/state", 64<<20)
+	s := newReadiness("/state")
 	s.free = func(string) (int64, error) { return free, nil }
 	return s
 }
@@ -31,16 +31,11 @@ func readinessOf(free int64) *readiness {
 func TestNothingStartsWithoutRoomForTheJournal(t *testing.T) {
 	s := readinessOf(63 << 20)
 	err := s.hold(t.Context(), ops.Tier1)
-	if err == nil || !strings.Contains(err.Error(), "only 63 MB are free in /state") || !strings.Contains(err.Error(), "host.disk_reserve") {
+	if err == nil || !strings.Contains(err.Error(), "only 63 MB are free in /state") {
 		t.Errorf("held by %v", err)
 	}
 	if err := readinessOf(64<<20).hold(t.Context(), ops.Tier1); err != nil {
 		t.Errorf("held by %v", err)
-	}
-	off := readinessOf(0)
-	off.reserve = 0
-	if err := off.trouble(); err != nil {
-		t.Errorf("held by %v although nobody asked", err)
 	}
 	s.free = func(string) (int64, error) { return 0, errors.New("no such folder") }
 	if s.trouble() == nil {
@@ -89,7 +84,7 @@ func TestAShutdownDuringTheCheckIsNoDamage(t *testing.T) {
 	if err := s.trouble(); err != nil {
 		t.Errorf("trouble is %v", err)
 	}
-	if err := newReadiness("/state", 0).hold(ctx, ops.Tier3); !errors.Is(err, context.Canceled) {
+	if err := readinessOf(1<<40).hold(ctx, ops.Tier3); !errors.Is(err, context.Canceled) {
 		t.Errorf("a stopped wait returns %v", err)
 	}
 }
@@ -171,7 +166,7 @@ func TestAnyOtherReasonNotToStartEndsAtOnce(t *testing.T) {
 }
 
 func TestPagesTellWhatIsKnownOfTheDatabase(t *testing.T) {
-	h := &Host{readiness: newReadiness(t.TempDir(), 0)}
+	h := &Host{readiness: readinessOf(1 << 40)}
 	if got := h.readiness.state(); got != databaseChecking || !strings.Contains(h.trouble(), "is being checked") || h.unfit() != nil {
 		t.Errorf("while it is checked: %s, %q, %v", got, h.trouble(), h.unfit())
 	}
@@ -180,7 +175,7 @@ func TestPagesTellWhatIsKnownOfTheDatabase(t *testing.T) {
 		t.Errorf("readiness: %s, %q, %v", got, h.trouble(), h.unfit())
 	}
 	broken := errors.New("page 7 is torn")
-	h = &Host{readiness: newReadiness(t.TempDir(), 0)}
+	h = &Host{readiness: readinessOf(1 << 40)}
 	h.readiness.check(t.Context(), func(context.Context) error { return broken })
 	if got := h.readiness.state(); got != databaseDamaged || !strings.Contains(h.trouble(), "page 7") || h.unfit() == nil || strings.Contains(h.unfit().Error(), "page 7") {
 		t.Errorf("damaged: %s, %q, %v", got, h.trouble(), h.unfit())

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -91,7 +92,7 @@ func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (
 		if started != nil {
 			started(ln.Addr().String(), h)
 		}
-		settle()
+		debug.FreeOSMemory() // the start needs several times what running needs
 		if <-stopped.Done(); ctx.Err() == nil {
 			err = context.Cause(stopped)
 		}
@@ -129,7 +130,7 @@ func (h *Host) shutdown(ctx context.Context, server *http.Server, end context.Ca
 
 func (h *Host) pages(ln *connections, ready *atomic.Bool, done <-chan struct{}) *http.Server {
 	return &http.Server{
-		Handler: h.site(ln, h.names(ln), h.webhooks(), done, func() error {
+		Handler: h.unlessLost(h.site(ln, h.names(ln), h.webhooks(), done, func() error {
 			if err := h.unfit(); err != nil {
 				return err
 			}
@@ -140,7 +141,7 @@ func (h *Host) pages(ln *connections, ready *atomic.Bool, done <-chan struct{}) 
 				return api.ErrDraining
 			}
 			return nil
-		}),
+		})),
 		ConnContext:       h.checkConnection,
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 60 * time.Second, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 64 << 10, ConnState: ln.note,
@@ -165,7 +166,7 @@ func (h *Host) site(
 				}
 			},
 		},
-		Token: h.token, OperatorToken: h.Config.APIToken != "", ReadToken: h.Config.APIReadToken, OIDC: h.provider(),
+		Token: h.token, OperatorToken: h.Config.APIToken != "", OIDC: h.provider(),
 		Refuse: refuseConnection, StrictApprovals: !AgentsSeparated(h.Config), Host: h.Config.Host.Name, ListenHosts: names,
 		Settings: settings(h.Config), Hub: h.hub, Webhooks: webhooks, Done: done,
 		KeepTranscripts: h.Config.Retention.Transcripts, Redact: h.redact, Trouble: h.trouble,

@@ -14,6 +14,7 @@ import (
 
 	"claudeops/internal/daemon/supervisor"
 	"claudeops/internal/ops"
+	"claudeops/internal/watch/notify"
 )
 
 // service is one thing that the daemon does until its context ends.
@@ -113,6 +114,7 @@ func (h *Host) attending(server *http.Server, conns *connections) []service {
 		{name: "serve pages", run: func(context.Context) error { return ignore(server.Serve(conns), http.ErrServerClosed) }},
 		{name: "serve control socket", run: func(context.Context) error { return h.control.Serve(localAPI(server.Handler)) }},
 		{name: "deliver notices", duty: "notices", run: h.nudged(h.outbox.Run)},
+		{name: "deliver notices that cannot be stored", run: h.nudged(notify.NewOutbox(h.unstoredOptions()).Run)},
 		{name: "store kept output", run: endless(h.journal.run)},
 		{name: "do what people ask for", run: h.nudged(h.takeRequests)},
 		{name: "watch readiness", run: endless(func(ctx context.Context) {

@@ -13,6 +13,7 @@ import (
 
 	"claudeops/internal/agent"
 	"claudeops/internal/agent/claude"
+	"claudeops/internal/agent/codex"
 	"claudeops/internal/api"
 	"claudeops/internal/config"
 	"claudeops/internal/guard/redact"
@@ -23,10 +24,12 @@ import (
 
 // UsedAgent is an agent CLI that handlers use.
 type UsedAgent struct {
-	Name string // claude or codex
-	Bin  string
-	Hint string   // how it is installed
-	Keys []string // the variables that can hold its key
+	Name    string // claude or codex
+	Bin     string
+	Adapter agent.Adapter
+	Hint    string   // how it is installed
+	Command string   // the command that installs it
+	Keys    []string // the variables that can hold its key
 	// NoKey and KeyHint are said when none of them does.
 	NoKey, KeyHint string
 }
@@ -39,7 +42,7 @@ func UsedAgents(c *config.Config, p ops.Policy) []UsedAgent {
 	var out []UsedAgent
 	if uses("claude") && !c.Agent.Scripted() {
 		out = append(out, UsedAgent{
-			"claude", c.Agent.Bin, claude.InstallHint,
+			claudeAgent, c.Agent.Bin, claude.New(claude.Options{Bin: c.Agent.Bin, ExtraEnv: c.Agent.Env}), claude.InstallHint, claude.InstallCommand,
 			[]string{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"},
 			"neither ANTHROPIC_API_KEY nor CLAUDE_CODE_OAUTH_TOKEN is set",
 			"Give one of them to the daemon and start it again: in the shell that starts it, in /etc/claudeops/secrets (package) or in .env " +
@@ -48,7 +51,8 @@ func UsedAgents(c *config.Config, p ops.Policy) []UsedAgent {
 	}
 	if uses("codex") {
 		out = append(out, UsedAgent{
-			"codex", c.Agent.CodexBin, "Install it with 'npm install -g @openai/codex' or set CLAUDEOPS_CODEX_BIN",
+			codexAgent, c.Agent.CodexBin, codex.New(codex.Options{Bin: c.Agent.CodexBin, ExtraEnv: c.Agent.Env}),
+			codex.InstallHint, codex.InstallCommand,
 			[]string{"OPENAI_API_KEY"},
 			"OPENAI_API_KEY is not set", "Codex has its own home folder and cannot use your login. Set the key",
 		})
@@ -72,6 +76,7 @@ type Setup struct {
 	envs    []ops.Environment
 	store   *store.Store // nil before there is one
 	changed func()
+	trials  *Trials                          // nil: nothing is tried
 	begin   func(look func(context.Context)) // starts a look that a page does not wait for
 	end     func()
 
@@ -83,14 +88,14 @@ type Setup struct {
 }
 
 // NewSetup returns what tells how far the set-up has come. The store may be nil. The caller closes it.
-func NewSetup(ctx context.Context, c *config.Config, envs []ops.Environment, s *store.Store, changed func()) *Setup {
+func NewSetup(ctx context.Context, c *config.Config, envs []ops.Environment, s *store.Store, trials *Trials, changed func()) *Setup {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	checked := func(step string) api.SetupRow {
 		return api.SetupRow{Step: step, State: api.SetupUnknown, Detail: "is being checked"}
 	}
 	var looks sync.WaitGroup
 	return &Setup{
-		config: c, envs: envs, store: s, changed: changed, agent: checked(api.StepAgent), key: checked(api.StepKey),
+		config: c, envs: envs, store: s, changed: changed, trials: trials, agent: checked(api.StepAgent), key: checked(api.StepKey),
 		begin: func(look func(context.Context)) { looks.Go(func() { look(life) }) },
 		end:   func() { end(); looks.Wait() },
 	}
@@ -119,7 +124,7 @@ func (s *Setup) Rows(ctx context.Context, ask bool) []api.SetupRow {
 	if due && s.looking == nil {
 		s.looking = make(chan struct{})
 		test := s.looked.IsZero() || ask && s.key.State != api.SetupDone && time.Since(s.looked) > testAgain
-		s.begin(func(ctx context.Context) { s.look(ctx, test) })
+		s.begin(func(ctx context.Context) { s.look(ctx, test, ask) })
 	}
 	looking := s.looking
 	s.mu.Unlock()
@@ -135,10 +140,10 @@ func (s *Setup) Rows(ctx context.Context, ask bool) []api.SetupRow {
 	return []api.SetupRow{s.agent, s.key, s.services(), s.trust(), s.notifications(told), s.dryRun()}
 }
 
-func (s *Setup) look(ctx context.Context, test bool) {
+func (s *Setup) look(ctx context.Context, test, again bool) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	found, key := s.agents(ctx), api.SetupRow{}
+	found, key := s.agents(ctx, again), api.SetupRow{}
 	if test {
 		key = s.keys(ctx)
 	}
@@ -155,8 +160,8 @@ func (s *Setup) look(ctx context.Context, test bool) {
 	}
 }
 
-// agents finds the programs that handlers need.
-func (s *Setup) agents(ctx context.Context) api.SetupRow {
+// agents finds the programs that handlers need. Again tries those once more that could not be held.
+func (s *Setup) agents(ctx context.Context, again bool) api.SetupRow {
 	row := api.SetupRow{Step: api.StepAgent, State: api.SetupDone}
 	if s.config.Agent.Scripted() {
 		row.Detail = "the built-in scripted agent"
@@ -165,33 +170,34 @@ func (s *Setup) agents(ctx context.Context) api.SetupRow {
 	env := s.envs[0]
 	var details []string
 	for _, u := range UsedAgents(s.config, env.Policy) {
-		path, err := agent.Find(u.Bin, "", env.AgentEnv)
-		if err != nil {
-			details = append(details, fmt.Sprintf("%q is not installed", u.Bin))
-			row.State, row.Blocks, row.Next = api.SetupTodo, true, u.Hint
-			_, command, _ := strings.Cut(u.Hint, "'")
-			row.Command, _, _ = strings.Cut(command, "'")
-			continue
-		}
-		if u.Name != "claude" {
-			details = append(details, path)
-			continue
-		}
-		able := claude.New(claude.Options{Bin: path, Env: env.AgentEnv}).Able(ctx, env.AgentEnv)
-		version := able.Version
+		able := u.Adapter.Able(ctx, env.AgentEnv)
+		path, version := able.Program, able.Version
 		switch {
+		case path == "":
+			details = append(details, fmt.Sprintf("%q is not installed", u.Bin))
+			row.State, row.Blocks, row.Next, row.Command = api.SetupTodo, true, u.Hint, u.Command
 		case able.Why != "":
 			details = append(details, redact.New(s.config.Secrets).String(able.Why))
-			row.State, row.Blocks, row.Next = api.SetupTodo, true, u.Hint
+			row.State, row.Blocks, row.Next, row.Command = api.SetupTodo, true, u.Hint, u.Command
 		case !able.Known:
 			details = append(details, path+" does not report its version")
 			row.State, row.Next = api.SetupUnknown, "It runs without the features that need a known version"
-		case claude.TooOld(version):
+		case u.Name == claudeAgent && claude.TooOld(version):
 			details = append(details, fmt.Sprintf("%s is version %s; tiers above 1 need %s or newer", path, version, claude.OldestVersion))
 			row.State, row.Blocks, row.Command = api.SetupTodo, true, claude.InstallCommand
 			row.Next = "Update it, or set CLAUDEOPS_CLAUDE_BIN to a newer one"
 		default:
-			details = append(details, fmt.Sprintf("%s, version %s", path, version))
+			held, err := s.trials.Held(ctx, u.Name, u.Adapter, env, again)
+			if err != nil {
+				details = append(details, redact.New(s.config.Secrets).String(err.Error()))
+				row.State, row.Blocks, row.Next, row.Command = api.SetupTodo, true, u.Hint, u.Command
+				continue
+			}
+			detail := fmt.Sprintf("%s, version %s", path, version)
+			if held {
+				detail += ", held by its gate in a trial"
+			}
+			details = append(details, detail)
 		}
 	}
 	row.Detail = cmp.Or(strings.Join(details, "; "), "programs of your own")
@@ -366,8 +372,8 @@ func (h *Host) idle(name string) bool {
 	}
 	used := UsedAgents(h.Config, e.Policy)
 	return len(used) > 0 && !slices.ContainsFunc(used, func(u UsedAgent) bool {
-		_, err := agent.Find(u.Bin, "", e.AgentEnv)
-		return err == nil
+		found, _ := agent.Find(u.Bin, "", e.AgentEnv)
+		return found.File != ""
 	})
 }
 

@@ -30,7 +30,7 @@ func TestTheStepsOfTheSetUp(t *testing.T) {
 		Policy: ops.Policy{Handlers: []ops.Handler{{ID: "tier1", Agent: "claude"}}},
 	}
 	changed := make(chan struct{}, 9)
-	s := NewSetup(t.Context(), c, []ops.Environment{env}, nil, func() { changed <- struct{}{} })
+	s := NewSetup(t.Context(), c, []ops.Environment{env}, nil, nil, func() { changed <- struct{}{} })
 	defer func() { _ = s.Close() }()
 	for range 3 {
 		rows := s.Rows(t.Context(), false)
@@ -53,7 +53,7 @@ func TestTheStepsOfTheSetUp(t *testing.T) {
 	env.Policy.Inventory.Services = []ops.Service{{Name: "my web"}}
 	env.AgentEnv = []string{"PATH=" + t.TempDir(), "ANTHROPIC_API_KEY=sk-ant-your-key"}
 	c.AppriseURLs = []string{"ntfy://127.0.0.1:9/secret-topic"}
-	other := NewSetup(t.Context(), c, []ops.Environment{env}, nil, nil)
+	other := NewSetup(t.Context(), c, []ops.Environment{env}, nil, nil, nil)
 	defer func() { _ = other.Close() }()
 	rows = other.Rows(t.Context(), true)
 	for i, want := range []string{"not installed", "not a key", "1 service is listed, without a probe", "suggest: agents look", "nothing was delivered", "on: "} {

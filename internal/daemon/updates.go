@@ -3,7 +3,9 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"claudeops/internal/act"
@@ -27,6 +29,8 @@ const (
 	// watchRound is the longest time between two looks at a changed service, confirmRound the time after a bad one.
 	watchRound   = 10 * time.Second
 	confirmRound = 2 * time.Second
+	// troubleApart is the time between two looks that find the same wrong with a container.
+	troubleApart = 5 * time.Second
 )
 
 // updater gives services newer images, one at a time. The rows say how far it is; it remembers only what it did itself.
@@ -40,6 +44,7 @@ type updater struct {
 		effect decide.UpdateEffect
 		failed string
 		worse  []string
+		ill    time.Time // since when every look has found the container in trouble
 	}
 }
 
@@ -89,6 +94,9 @@ func (p *updater) round(ctx context.Context) error {
 // askBySchedule asks for the updates that are due. A time that passes while no daemon runs is skipped.
 func (p *updater) askBySchedule(ctx context.Context) error {
 	now := p.h.Clock()
+	if still, err := p.h.store.Standstill(ctx); err != nil || still != nil {
+		return err // a time that passes is skipped
+	}
 	for _, e := range p.h.mine {
 		for _, s := range e.Policy.Inventory.Services {
 			if s.Updates.Schedule == "" {
@@ -151,7 +159,7 @@ func (p *updater) advance(ctx context.Context, env ops.Environment, u ops.Update
 	for ctx.Err() == nil {
 		if now := (phaseOf{u.ID, u.Phase}); p.at != now {
 			p.at, p.bad = now, false
-			p.memo.effect, p.memo.failed, p.memo.worse = decide.EffectNone, "", nil
+			p.memo.effect, p.memo.failed, p.memo.worse, p.memo.ill = decide.EffectNone, "", nil, time.Time{}
 		}
 		facts, here, err := p.facts(ctx, env, spec, u)
 		if err != nil || !here {
@@ -173,7 +181,7 @@ func (p *updater) advance(ctx context.Context, env ops.Environment, u ops.Update
 			}
 		case u.Phase == ops.UpdateWatching:
 			pause := min(watchRound, max(watch/20, 100*time.Millisecond))
-			if p.bad {
+			if facts.Doubt != "" {
 				pause = min(confirmRound, pause)
 			}
 			wait(ctx, pause)
@@ -190,8 +198,9 @@ func (p *updater) facts(ctx context.Context, env ops.Environment, spec ops.Actio
 ) {
 	f.Done, f.Failed, f.Worse = p.memo.effect, p.memo.failed, p.memo.worse
 	if u.Phase == ops.UpdateAsked || u.Phase == ops.UpdateTagged { // nothing is changed yet
-		if u.Phase == ops.UpdateAsked && p.h.draining.Load() {
-			return f, false, nil
+		still, err := p.h.store.Standstill(ctx)
+		if err != nil || u.Phase == ops.UpdateAsked && (still != nil || p.h.draining.Load()) {
+			return f, false, err
 		}
 		lowered, err := p.h.store.Lowered(ctx, env.Name)
 		if err != nil {
@@ -211,18 +220,48 @@ func (p *updater) facts(ctx context.Context, env ops.Environment, spec ops.Actio
 		}
 		return f, true, nil
 	}
-	if now, err := p.h.actions.Current(ctx, env, spec); err == nil && now.Started {
+	var worse []string
+	if u.Phase == ops.UpdateWatching {
+		f.Settle = p.h.actions.SettleTime(ctx, env, u.Touches)
+		worse = ops.Worse(u.States, p.h.actions.Look(ctx, env, u.Touches))
+	}
+	now, err := p.h.actions.Current(ctx, env, spec)
+	if err == nil && now.Started {
 		f.Image, f.Running = now.Image.ID, now.Running
 	}
 	if u.Phase == ops.UpdateWatching {
-		f.Settle = p.h.actions.SettleTime(ctx, env, u.Touches)
-		worse := ops.Worse(u.States, p.h.actions.Look(ctx, env, u.Touches))
-		if p.bad {
-			f.Worse = worse
-		}
-		p.bad = len(worse) > 0
+		p.judge(&f, worse, now, err)
 	}
 	return f, true, nil
+}
+
+// judge says what a look at a watched service means: a bad one is confirmed by the next, but what its engine has counted counts at once.
+func (p *updater) judge(f *decide.UpdateFacts, worse []string, now act.Current, err error) {
+	if p.bad {
+		f.Worse = worse
+	}
+	if p.bad = len(worse) > 0; p.bad {
+		f.Doubt = "worse than before: " + strings.Join(worse, ", ")
+	}
+	trouble := now.Trouble
+	switch {
+	case errors.Is(err, ops.ErrNotFound):
+		trouble = "its container is gone"
+	case err != nil:
+		f.Doubt = p.h.redact(err.Error())
+	case now.Restarts > 0: // the update has made this container
+		f.Against = fmt.Sprintf("its container ended by itself and was started again %s", counted(now.Restarts, "time", "times"))
+	}
+	switch {
+	case trouble == "":
+		p.memo.ill = time.Time{}
+	case p.memo.ill.IsZero():
+		f.Doubt, p.memo.ill = trouble, p.h.Clock()
+	case p.h.Clock().Sub(p.memo.ill) >= troubleApart && f.Against == "":
+		f.Against = trouble
+	default:
+		f.Doubt = trouble
+	}
 }
 
 // perform does one thing and remembers how it went.
@@ -236,7 +275,7 @@ func (p *updater) perform(ctx context.Context, env ops.Environment, spec ops.Act
 	case decide.EffectBack:
 		err = p.h.actions.Change(ctx, env, spec, *u, true)
 	case decide.EffectVerify:
-		p.memo.worse = p.h.actions.Verify(ctx, env, u.Touches, u.States)
+		p.memo.worse = p.h.actions.Verify(ctx, env, spec, *u)
 	case decide.EffectNone:
 	}
 	p.memo.effect = e

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 
 	"claudeops/internal/agent"
 	"claudeops/internal/agent/process"
+	"claudeops/internal/api/situation"
 	"claudeops/internal/config"
 	"claudeops/internal/guard"
 	"claudeops/internal/guard/gate"
@@ -20,20 +22,17 @@ import (
 	"claudeops/internal/guard/wall/relay"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
-	"claudeops/internal/web"
 )
 
-// walls returns the walls of each environment; nil when none is switched on.
+// walls returns the walls of each environment. Where all are off, what is in front of a session still ends with everything it started.
 func (h *Host) walls() func(environment string) agent.Walls {
-	if !wallsOn(h.Config) {
-		return nil
-	}
 	byName := map[string]agent.Walls{}
-	for name, s := range h.sandboxes {
-		byName[name] = &sandboxed{
-			Sandbox: s, environment: name, gates: gateDir(h.Config), unwalled: h.Config.Guard.Sandbox.Unwalled, events: h.store, log: h.Logger,
-			limits: sessionLimits(h.Config.Guard.Sandbox), networks: &h.networks,
+	for _, e := range h.envs {
+		w := &sandboxed{
+			Sandbox: h.box(e), environment: e.Name, gates: gateDir(h.Config),
+			events: h.store, log: h.Logger, limits: sessionLimits(h.Config.Guard.Sandbox), networks: &h.networks, clones: h.clonesOf,
 		}
+		byName[e.Name] = w
 	}
 	return func(environment string) agent.Walls { return byName[environment] }
 }
@@ -53,6 +52,10 @@ func wallsOn(c *config.Config) bool {
 
 // Walls are the walls around the agents of an environment. Self is the path of this program.
 func Walls(c *config.Config, e ops.Environment, self string) *wall.Sandbox {
+	return wall.New(wallConfig(c, e, self))
+}
+
+func wallConfig(c *config.Config, e ops.Environment, self string) wall.Config {
 	s := c.Guard.Sandbox
 	uids := map[ops.Tier]int{}
 	for t := ops.Tier1; t <= ops.LastTier && s.UID != 0; t++ {
@@ -71,7 +74,7 @@ func Walls(c *config.Config, e ops.Environment, self string) *wall.Sandbox {
 		Confine: on, Auto: on && s.Bubblewrap == "auto", Required: s.Mode == config.SandboxRequired, Network: s.Networked(),
 		StateDir: e.StateDir, RootDir: c.StateDir, OtherStateDirs: others, WorkDir: e.WorkDir, ReposDir: e.ReposDir,
 		VolumesDirs: c.Guard.Volumes, ExtraReadOnly: []string{gateDir(c), self}, Programs: c.Programs(),
-		AgentFolders: s.Folders, Named: s.Writable, Readable: append(ruleRepositories(c), s.Readable...),
+		AgentFolders: s.Folders, Named: s.Writable, Readable: s.Readable, Clones: ruleRepositories(c),
 		Hidden:   slices.Concat(s.Hidden, c.SecretFiles(), environmentFiles(unitFiles()), engines),
 		Lent:     ruleLoans(c),
 		ReadOnly: protectedFiles(c, e), Own: append(ownFiles(c), self), Sockets: append(engines, filepath.Join(c.StateDir, "control.sock")),
@@ -82,7 +85,7 @@ func Walls(c *config.Config, e ops.Environment, self string) *wall.Sandbox {
 	if c.Agent.Scripted() && filepath.IsAbs(c.Agent.Scenario) {
 		out.ExtraReadOnly = append(out.ExtraReadOnly, c.Agent.Scenario)
 	}
-	return wall.New(out)
+	return out
 }
 
 // ruleRepositories are the clones that the operator's rules name. Rules that cannot be read are reported where they are used.
@@ -173,17 +176,14 @@ type sandboxed struct {
 
 	environment string
 	gates       string // where the sockets of sessions are
-	unwalled    config.Unwalled
 	limits      process.Limits
 	networks    *networks
+	clones      func(key string) (*wall.Clones, error)
 	events      *store.Store
 	log         *slog.Logger
 }
 
 func (w *sandboxed) Prepare(tier ops.Tier) error {
-	if tier > ops.Tier1 && w.unwalled == config.UnwalledRefuse && !w.Walled(tier) {
-		return fmt.Errorf("this machine lacks walls that %s needs, and sandbox.unwalled is refuse: run claudeops doctor", tier)
-	}
 	if err := w.Check(tier); err != nil {
 		return err
 	}
@@ -192,8 +192,13 @@ func (w *sandboxed) Prepare(tier ops.Tier) error {
 
 func (w *sandboxed) Wrap(tier ops.Tier, p agent.Program) (agent.Program, error) {
 	session := sessionOf(p, w.gates)
+	session.Needs = p.Needs
 	session.LookOnly = agent.Variable(p.Env, "CLAUDEOPS_DRY_RUN") == "true"
 	session.Net = w.networks.of(session.ID)
+	var err error
+	if session.Clones, err = w.clones(session.ID); err != nil {
+		return p, err
+	}
 	if err := w.PrepareSession(tier, session); err != nil {
 		return p, err
 	}
@@ -207,18 +212,27 @@ func (w *sandboxed) Wrap(tier ops.Tier, p agent.Program) (agent.Program, error) 
 	return p, err
 }
 
+func (w *sandboxed) Hides(tier ops.Tier, p agent.Program) func(path string) bool {
+	session := sessionOf(p, w.gates)
+	session.Needs = p.Needs
+	return w.Sandbox.Hides(tier, session, p.Path)
+}
+
 // proof records what the walls of a session reported.
 func (w *sandboxed) proof(tier ops.Tier, event ops.Event, line string) (mine bool, err error) {
-	event.Level = ops.LevelInfo
 	text, mine, err := w.Verdict(tier, line)
-	event.Message = ops.Render(text)
-	if err != nil {
-		event.Level, event.Verb = ops.LevelCritical, ops.VerbWallsBroken
-		event.Message = ops.Render("The session was stopped: " + err.Error())
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	if _, bad := w.events.AddEvent(ctx, event); bad != nil {
+	var bad error
+	switch {
+	case w.events == nil: // a trial, which says itself what it found
+	case err != nil:
+		event.Level, event.Reason = ops.LevelCritical, err.Error()
+		_, bad = w.events.AddEvent(ctx, event)
+	case event.SessionID != nil:
+		bad = w.events.WallsHeld(ctx, *event.SessionID, text)
+	}
+	if bad != nil {
 		w.log.WarnContext(ctx, "the trial of a session's walls could not be recorded", "error", bad)
 	}
 	return mine, err
@@ -226,7 +240,7 @@ func (w *sandboxed) proof(tier ops.Tier, event ops.Event, line string) (mine boo
 
 // sessionEvent is an event of the session that a program is for.
 func sessionEvent(p agent.Program, environment string) ops.Event {
-	event := ops.Event{Environment: environment, Verb: ops.VerbWallsHold}
+	event := ops.Event{Environment: environment, Verb: ops.VerbWallsBroken}
 	if id, err := strconv.ParseInt(agent.Variable(p.Env, "CLAUDEOPS_SESSION_ID"), 10, 64); err == nil {
 		event.SessionID = ops.Ptr(ops.SessionID(id))
 	}
@@ -279,32 +293,37 @@ func sessionOf(p agent.Program, gates string) wall.Session {
 }
 
 const (
-	claudeAgent = "claude"
-	codexAgent  = "codex" // it starts shells itself
+	claudeAgent   = "claude"
+	codexAgent    = "codex" // it starts shells itself
+	scriptedAgent = "scripted"
 )
 
-// confineCommands puts a wall around every command of a session.
-func (g *gates) confineCommands(opened *gate.Session, env ops.Environment, s ops.Session, dryRun bool) {
+// confineCommands puts a wall around every command of a session, and returns what tells whether something is not visible behind it.
+func (g *gates) confineCommands(
+	opened *gate.Session, env ops.Environment, s ops.Session, session wall.Session,
+) (unseen func(path string) bool) {
 	sandbox := g.sandboxes[env.Name]
 	if sandbox == nil {
-		return
+		return nil
 	}
-	session := wall.Session{ID: s.Key, LookOnly: dryRun}
 	if s.Agent == codexAgent {
 		session.Gate = filepath.Dir(opened.Socket()) // the real shell is mounted there
 	}
 	if w := sandbox.Command(s.May(), session); w != nil {
 		opened.Confine(w, sandbox.CommandEnv(session), sandbox.Lent(s.May(), session))
 	}
+	unseen = sandbox.Unseen(s.May(), session)
+	opened.Hide(unseen)
+	return unseen
 }
 
 // walled tells the paths that the walls of a session may refuse from those that it may change.
-func (g *gates) walled(env ops.Environment, s ops.Session, dryRun bool) func(path string) bool {
+func (g *gates) walled(env ops.Environment, s ops.Session, session wall.Session) func(path string) bool {
 	sandbox := g.sandboxes[env.Name]
 	if sandbox == nil {
 		return nil
 	}
-	w := sandbox.Command(s.May(), wall.Session{ID: s.Key, LookOnly: dryRun})
+	w := sandbox.Command(s.May(), session)
 	if w == nil {
 		return nil
 	}
@@ -324,69 +343,74 @@ func newSandboxes(o Options, envs []ops.Environment) map[string]*wall.Sandbox {
 	return out
 }
 
-// askWhereUnwalled makes every tier above the first one ask a human where this machine lacks the walls that it needs.
-func askWhereUnwalled(c *config.Config, envs []ops.Environment, sandboxes map[string]*wall.Sandbox) {
-	if s := c.Guard.Sandbox; s.Mode == config.SandboxOff || s.Unwalled != config.UnwalledAsk {
-		return
+// box are the walls of an environment, also where none are on.
+func (h *Host) box(e ops.Environment) *wall.Sandbox {
+	if box := h.sandboxes[e.Name]; box != nil {
+		return box
 	}
-	for i := range envs {
-		p := &envs[i].Policy
-		if w := sandboxes[envs[i].Name]; w != nil && !w.Walled(ops.Tier2) && (p.ApprovalTier == 0 || p.ApprovalTier > ops.Tier2) {
-			p.ApprovalTier = ops.Tier2
-		}
-	}
+	return Walls(h.Config, e, h.Self)
 }
 
-// tellWalls says once at start which walls are on and which are missing.
-func (h *Host) tellWalls(ctx context.Context) {
-	if h.Config.Guard.Sandbox.Mode == config.SandboxOff {
-		h.Logger.WarnContext(ctx, "the sandbox is off: only the guard's judgement keeps commands of agents from this machine")
-		return
+// noteFloor tells the handlers of an environment which of the walls that tiers above the first need does not stand, and returns it. The
+// scripted agent does what its scenario says, so nobody is asked about it.
+func noteFloor(c *config.Config, e *ops.Environment, box *wall.Sandbox) (lacks string) {
+	lacks = cmp.Or(box.Lacks(ops.Tier2), KeyInside(c, e.AgentEnv))
+	e.Policy.Handlers = slices.Clone(e.Policy.Handlers)
+	for i, h := range e.Policy.Handlers {
+		if h.Agent != scriptedAgent {
+			e.Policy.Handlers[i].Unwalled = lacks
+		}
 	}
-	for _, e := range h.mine {
-		var on, missing []string
-		for _, row := range h.sandboxes[e.Name].Report(ops.Tier2) {
-			switch {
-			case row.Missing:
-				missing = append(missing, row.Wall)
-			case row.State == "on":
-				on = append(on, row.Wall)
+	return lacks
+}
+
+// AroundAgents are the walls around the agents of an environment on this machine, the floor first. With a store, an open network says what
+// a closed one would have refused.
+func AroundAgents(
+	ctx context.Context, c *config.Config, e ops.Environment, box *wall.Sandbox, s *store.Store, now time.Time,
+) []situation.Wall {
+	floor := situation.Wall{Name: situation.Floor, State: "on", Detail: "all that Tier 2 and 3 need stands"}
+	if lacks := noteFloor(c, &e, box); lacks != "" {
+		floor.State, floor.Missing, floor.Detail = "missing", true, lacks+", so a person is asked before every session above Tier 1"
+		if !slices.ContainsFunc(e.Policy.Handlers, func(h ops.Handler) bool { return h.Lacks() != "" }) {
+			floor.Detail = lacks + "; nobody is asked, because the scripted agent does only what its scenario says"
+		}
+	}
+	out := []situation.Wall{floor}
+	for _, row := range box.Report(ops.Tier2) {
+		w := situation.Wall{Name: row.Wall, State: row.State, Detail: row.Detail, Missing: row.Missing, Open: row.Open}
+		if row.Fix != "" {
+			w.Detail += "; " + row.Fix
+		}
+		if row.Open && s != nil {
+			if hosts, err := beyond(ctx, s, c, now); err == nil {
+				w.Detail += "; " + beyondText(hosts)
 			}
 		}
-		if len(missing) == 0 {
-			h.Logger.InfoContext(ctx, "walls around agents", "environment", e.Name, "on", strings.Join(on, ", "))
-			continue
+		out = append(out, w)
+	}
+	return out
+}
+
+// tellWalls says once at start what stands around agents.
+func (h *Host) tellWalls(ctx context.Context) {
+	for _, e := range h.mine {
+		text, hole := situation.Walls(AroundAgents(ctx, h.Config, e, h.box(e), nil, h.Clock()))
+		level := slog.LevelInfo
+		if hole {
+			level = slog.LevelWarn
 		}
-		h.Logger.WarnContext(ctx, "walls around agents are missing on this machine; 'claudeops doctor' says why",
-			"environment", e.Name, "on", strings.Join(on, ", "), "missing", strings.Join(missing, ", "),
-			"above_tier_1", string(h.Config.Guard.Sandbox.Unwalled))
+		h.Logger.Log(ctx, level, "walls around agents", "environment", e.Name, "walls", text)
 	}
 }
 
-// wallRows are the walls of this host as the configuration page shows them.
-func (h *Host) wallRows() []web.Wall {
+// wallRows are the walls of this host as the pages show them. Those of its other environments are the same.
+func (h *Host) wallRows() []situation.Wall {
 	if len(h.mine) == 0 {
 		return nil
 	}
-	// The walls of the other environments are the same.
-	w := h.sandboxes[h.mine[0].Name]
-	if w == nil {
-		return []web.Wall{{Name: "all", State: "off", Detail: "sandbox.mode is off: only the guard's judgement holds agents", Missing: true}}
-	}
-	var out []web.Wall
-	for _, row := range w.Report(ops.Tier2) {
-		detail := row.Detail
-		if row.Fix != "" {
-			detail += "; " + row.Fix
-		}
-		if row.Open {
-			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-			if hosts, err := Beyond(ctx, h.store, h.Config, h.Clock()); err == nil {
-				detail += "; " + BeyondText(hosts)
-			}
-			cancel()
-		}
-		out = append(out, web.Wall{Name: row.Wall, State: row.State, Detail: detail, Missing: row.Missing, Open: row.Open})
-	}
-	return out
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	e := h.mine[0]
+	return AroundAgents(ctx, h.Config, e, h.box(e), h.store, h.Clock())
 }

@@ -51,9 +51,6 @@ func (b Brief) Budget() ops.BudgetAsk {
 	p := b.v.policy
 	handler, _ := p.Handler(b.session.Handler)
 	ask := ops.BudgetAsk{Want: handler.BudgetUSD, DayLimit: p.BudgetDayUSD}
-	if ask.Want == 0 {
-		ask.Want = p.BudgetSessionUSD
-	}
 	if p.BudgetChainUSD > 0 {
 		left := p.BudgetChainUSD - b.v.chainUSD()
 		if left <= 0 {

@@ -522,10 +522,26 @@ func (v view) objection() string {
 		return notice.NotAgain(*v.newest, "dry run is on")
 	case v.newest.Tier > v.policy.MaxTier:
 		return notice.NotAgain(*v.newest, "the maximum tier is "+strconv.Itoa(int(v.policy.MaxTier)))
+	case v.unwalled() != "" && !v.agreed():
+		return notice.NotAgain(*v.newest, "a wall is missing, and nobody was asked: "+v.unwalled())
 	case len(ops.Free(before.services(), trust, v.newest.May())) == 0:
 		return notice.NotAgain(*v.newest, ops.Holder(trust, before.services()[0], v.newest.May()).Why)
 	}
 	return ""
+}
+
+// unwalled is which wall the queued session lacks; empty: none.
+func (v view) unwalled() string {
+	h, _ := v.policy.Handler(v.newest.Handler)
+	h.Permissions = v.newest.May() // a fallback has those of the handler that it stands in for
+	return h.Lacks()
+}
+
+// agreed: a person has said yes to the tier of the queued session. The yes covers what the ladder orders for the same work.
+func (v view) agreed() bool {
+	return slices.ContainsFunc(v.journal.Approvals, func(a ops.Approval) bool {
+		return a.Kind == ops.ApprovalTier && a.Status == ops.ApprovalApproved && a.Tier == v.newest.Tier
+	})
 }
 
 func (v view) intentStopped() bool { return v.objection() != "" }

@@ -88,7 +88,7 @@ func (v view) choice() *escalation.Choice {
 	case !slices.ContainsFunc(v.permitted(), func(h ops.Handler) bool { return h.ID == answer.Target }):
 		c.Why = fmt.Sprintf("it named %q, which is not permitted", answer.Target)
 	default:
-		c.Target, c.Why = answer.Target, answer.Reason
+		c.Target, c.Why = answer.Target, notice.Said(answer.Reason)
 	}
 	return c
 }

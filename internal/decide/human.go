@@ -2,6 +2,7 @@ package decide
 
 import (
 	"slices"
+	"strings"
 
 	"claudeops/internal/notice"
 	"claudeops/internal/ops"
@@ -45,7 +46,7 @@ func finishForHuman(v view, status ops.CycleStatus, p problem) ops.Step {
 func (v view) report(p problem) ops.IncidentReport {
 	r := ops.IncidentReport{
 		Title: notice.Heading(p.kind, p.target.ID), Level: p.level, Class: string(ops.Down), CostUSD: v.chainUSD(),
-		Recommendation: p.todo, Reason: v.agentReason(p.facts),
+		Recommendation: p.todo, Reason: v.handoffReason(p.facts),
 	}
 	if p.budget != nil {
 		r.Title = notice.BudgetHeading(*p.budget)
@@ -188,10 +189,17 @@ func (v view) handled(target ops.Handler, h *ops.Handoff) *ops.IncidentReport {
 	return &r
 }
 
-// agentReason is why the agent asks for help.
-func (v view) agentReason(h *ops.Handoff) string {
+// handoffReason is why help is asked for, in the agent's words or in ours.
+func (v view) handoffReason(h *ops.Handoff) string {
 	if h == nil {
 		return ""
+	}
+	var own *ops.Handoff
+	if v.last != nil {
+		own = proposed(*v.last)
+	}
+	if own != nil && own.Reason == h.Reason && strings.TrimSpace(h.Reason) != "" {
+		return notice.Said(h.Reason)
 	}
 	return notice.Reason(*h)
 }

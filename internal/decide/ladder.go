@@ -389,7 +389,7 @@ func (v view) lessonOf(f recovery.Failure, class recovery.Class) []ops.Lesson {
 	case len(f.Started) > 0:
 		text += ". Tried: " + strings.Join(f.Started, "; ")
 	case summary(*v.last) != "":
-		text += ". Tried: " + summary(*v.last)
+		text += ". Tried: " + notice.Said(summary(*v.last))
 	}
 	return v.lessons(lessonRootCause, text)
 }

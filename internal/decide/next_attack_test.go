@@ -34,7 +34,7 @@ func attackCases(now time.Time) []nextCase {
 		if !strings.HasSuffix(n.Title, "An agent attacked the supervisor") || !strings.HasPrefix(n.Body, "Session ") || strings.Contains(n.Body, "repaired and") {
 			t.Errorf("%s: %s", n.Title, n.Body)
 		}
-		if i := s.Incident; i.Class != ops.ClassAttack || len(i.Services) > 0 || !strings.Contains(i.Findings, "attacked the supervisor") || i.Handled {
+		if i := s.Incident; i.Class != ops.ClassAttack || len(i.Services) > 0 || !strings.Contains(i.Seen, "attacked the supervisor") || i.Handled {
 			t.Errorf("incident %+v", i)
 		}
 		if s.Left == nil || s.Left.Class != "down" || len(s.Left.Services) != 1 || strings.Contains(s.Left.Title, "attack") {
@@ -45,8 +45,8 @@ func attackCases(now time.Time) []nextCase {
 		return ops.Journal{Attacked: []ops.Hold{{Service: "web", From: ops.Tier2, By: ops.HoldByAttack, Why: "agents at work on it attacked the supervisor twice", Until: ops.Ptr(now.Add(time.Hour))}}}
 	}
 	notFound := func(t *testing.T, s ops.Step) {
-		if strings.Contains(s.Incident.Findings+s.Notices[0].Body, "works again") {
-			t.Errorf("found: %s\n%s", s.Incident.Findings, s.Notices[0].Body)
+		if strings.Contains(s.Incident.Seen+s.Notices[0].Body, "works again") {
+			t.Errorf("found: %s\n%s", s.Incident.Seen, s.Notices[0].Body)
 		}
 	}
 	acked := held()

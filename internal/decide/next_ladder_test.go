@@ -44,7 +44,12 @@ func ordered(level ops.RecoveryLevel, action ops.RecoveryAction) func(*testing.T
 func costs(usd float64) func(*ops.Session) { return func(s *ops.Session) { s.CostUSD = &usd } }
 
 // budgets are limits of one dollar for a session, two for a chain and five for a day.
-func budgets(p *ops.Policy) { p.BudgetSessionUSD, p.BudgetChainUSD, p.BudgetDayUSD = 1, 2, 5 }
+func budgets(p *ops.Policy) {
+	p.BudgetChainUSD, p.BudgetDayUSD = 2, 5
+	for i := range p.Handlers {
+		p.Handlers[i].BudgetUSD = 1
+	}
+}
 
 // spends stops a session that has spent what was reserved for it.
 func spends(usd, reserved float64) func(*ops.Session) {

@@ -22,6 +22,7 @@ func pairCases(now time.Time) []nextCase {
 		}
 		return c
 	}
+	unwalled := func(p *ops.Policy) { p.Handlers[1].Unwalled = "sandbox.network is open" }
 	two := func(p *ops.Policy) {
 		p.Inventory = ops.Inventory{Services: []ops.Service{{Name: "web", Probed: true}, {Name: "db", Probed: true}}}
 	}
@@ -126,6 +127,8 @@ func pairCases(now time.Time) []nextCase {
 		{name: "another attempt and flapping that it may have caused", row: "intent", policy: policy(two), sessions: retry, journal: flapping, kind: ops.StepRun},
 		{name: "another attempt and a lower maximum tier", row: "intent stopped", policy: policy(two, func(p *ops.Policy) { p.MaxTier = 1 }), sessions: retry, kind: ops.StepFinish, status: ops.CycleNeedsHuman, level: ops.LevelWarning, notices: 1, says: "the maximum tier is 1"},
 		{name: "another attempt and a dry run", row: "intent stopped", policy: policy(two, func(p *ops.Policy) { p.DryRun = true }), sessions: retry, kind: ops.StepFinish, status: ops.CycleNeedsHuman, level: ops.LevelWarning, notices: 1, says: "dry run is on"},
+		{name: "another attempt and a wall that is gone", row: "intent stopped", policy: policy(two, unwalled), sessions: retry, kind: ops.StepFinish, status: ops.CycleNeedsHuman, level: ops.LevelWarning, notices: 1, says: "nobody was asked: sandbox.network is open"},
+		{name: "another attempt without a wall after a yes", row: "intent", policy: policy(two, unwalled), sessions: retry, journal: approval(ops.ApprovalApproved), kind: ops.StepRun},
 		{name: "another attempt and less trust", row: "intent stopped", policy: policy(two, func(p *ops.Policy) { p.Trust = ops.TrustSuggest }), sessions: retry, kind: ops.StepFinish, status: ops.CycleNeedsHuman, level: ops.LevelWarning, notices: 1, says: "suggest"},
 		{name: "an approval and a service that is not configured any more", row: "escalation proposed", policy: policy(two, gate, gone), sessions: []ops.Session{tier1}, journal: approval(ops.ApprovalApproved), kind: ops.StepFinish, status: ops.CycleSuppressed, level: ops.LevelInfo, notices: 1, says: "web (it is not configured any more)"},
 		{name: "a yes about web and a snooze of db that is over", row: "escalation proposed", policy: policy(two, gate), sessions: []ops.Session{both}, checks: stillDown, journal: aboutWeb, kind: ops.StepQueue, level: ops.LevelInfo, says: "hands web to", check: func(t *testing.T, s ops.Step) {

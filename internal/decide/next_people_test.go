@@ -86,10 +86,10 @@ func peopleCases(now time.Time) []nextCase {
 			}
 		}},
 		{name: "the question carries the agent's own reason", row: "escalation proposed", policy: policy(gate), sessions: tier1, kind: ops.StepAwait, level: ops.LevelWarning, notices: 1, check: func(t *testing.T, s ops.Step) {
-			if s.Approval.Reason != "web answers 502" || s.Incident.Reason != "web answers 502" || !strings.Contains(s.Incident.Recommendation, "approve or deny that tier2 works on web") {
+			if s.Approval.Reason != "the agent says “web answers 502”" || s.Incident.Reason != s.Approval.Reason || !strings.Contains(s.Incident.Recommendation, "approve or deny that tier2 works on web") {
 				t.Errorf("asked %q, reported %+v", s.Approval.Reason, s.Incident)
 			}
-			if first, _, _ := strings.Cut(s.Notices[0].Body, "\n"); first != "web answers 502. May Tier 2 start?" {
+			if first, _, _ := strings.Cut(s.Notices[0].Body, "\n"); first != "web: the agent says “web answers 502”. May Tier 2 start?" {
 				t.Errorf("the notice starts %q", first)
 			}
 		}},
@@ -97,10 +97,10 @@ func peopleCases(now time.Time) []nextCase {
 		{name: "an acknowledgement holds also the cycle that asked", row: "escalation proposed", policy: policy(gate, func(p *ops.Policy) { p.Approval.OnExpiry = "approve" }), sessions: tier1, journal: asked(ops.ApprovalExpired, ops.IncidentAcknowledged), kind: ops.StepFinish, status: ops.CycleSuppressed, level: ops.LevelInfo, says: "acknowledged by ada"},
 		{name: "a snooze after the approval holds it", row: "escalation proposed", policy: policy(gate), sessions: tier1, journal: asked(ops.ApprovalApproved, ops.IncidentSnoozed), kind: ops.StepFinish, status: ops.CycleSuppressed, level: ops.LevelInfo, notices: 1, says: "snoozed"},
 		{name: "a question ends with its problem", row: "problem is over", policy: policy(gate), sessions: tier1, journal: asked(ops.ApprovalPending, ops.IncidentResolved), kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo, notices: 1, says: "needs no answer"},
-		{name: "silence is no yes to what is over", row: "problem is over", policy: policy(gate, func(p *ops.Policy) { p.Approval.OnExpiry = "approve" }), sessions: tier1, journal: asked(ops.ApprovalExpired, ops.IncidentResolved), kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo},
+		{name: "no answer is not a yes to what is over", row: "problem is over", policy: policy(gate, func(p *ops.Policy) { p.Approval.OnExpiry = "approve" }), sessions: tier1, journal: asked(ops.ApprovalExpired, ops.IncidentResolved), kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo},
 		{name: "a question that nobody answered yet waits on", row: "answer pending", policy: policy(gate), sessions: tier1, journal: approval(ops.ApprovalPending), kind: ops.StepAwait},
 		{name: "yes continues exactly that step", row: "escalation proposed", policy: policy(gate), sessions: tier1, journal: approval(ops.ApprovalApproved), kind: ops.StepQueue, level: ops.LevelInfo, check: target("tier2", ops.ContextHandoff)},
-		{name: "yes to another handler is no yes", row: "escalation proposed", policy: policy(gate), sessions: tier1, journal: approval(ops.ApprovalApproved, func(a *ops.Approval) { a.Handler = "tier3" }), kind: ops.StepAwait, level: ops.LevelWarning, notices: 1},
+		{name: "a yes to another handler does not count", row: "escalation proposed", policy: policy(gate), sessions: tier1, journal: approval(ops.ApprovalApproved, func(a *ops.Approval) { a.Handler = "tier3" }), kind: ops.StepAwait, level: ops.LevelWarning, notices: 1},
 		{name: "no ends it with the reason", row: "answer is no", policy: policy(gate), sessions: tier1, journal: approval(ops.ApprovalDenied), kind: ops.StepFinish, status: ops.CycleBlocked, level: ops.LevelWarning, says: "ada said no to tier2: not today"},
 		{name: "silence needs a human", row: "nobody answered", policy: policy(gate), sessions: tier1, journal: approval(ops.ApprovalExpired), kind: ops.StepFinish, status: ops.CycleNeedsHuman, level: ops.LevelWarning, notices: 1},
 		{name: "silence can mean no", row: "nobody answered", policy: policy(gate, func(p *ops.Policy) { p.Approval.OnExpiry = "deny" }), sessions: tier1, journal: approval(ops.ApprovalExpired), kind: ops.StepFinish, status: ops.CycleBlocked, level: ops.LevelWarning, notices: 1},

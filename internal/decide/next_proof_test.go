@@ -71,6 +71,8 @@ func reported(kind ops.OutcomeKind, checks ...string) func(*ops.Session) {
 	}
 }
 
+func blind(s *ops.Session) { s.Unseen = []string{"/srv/data"} }
+
 func inventory(services ...string) func(*ops.Policy) {
 	return func(p *ops.Policy) {
 		for _, name := range services {
@@ -182,6 +184,17 @@ func proofCases(now time.Time) []nextCase {
 		{name: "an unverified repair is looked at once", row: "nothing ran", cycle: quiet, policy: policy(probed, probesFirst), checks: green, journal: ops.Journal{LastLook: ops.Ptr(now.Add(-48 * time.Hour)), Incidents: []ops.Incident{incident(7, "db", unverified, func(i *ops.Incident) { i.UnverifiedAt = ops.Ptr(now.Add(-25 * time.Hour)) })}}, kind: ops.StepQueue},
 		{name: "and not again after the look", row: "probes find nothing", cycle: quiet, policy: policy(probed, probesFirst), checks: green, journal: ops.Journal{LastLook: ops.Ptr(now.Add(-time.Hour)), Incidents: []ops.Incident{incident(7, "db", unverified, func(i *ops.Incident) { i.UnverifiedAt = ops.Ptr(now.Add(-25 * time.Hour)) })}}, kind: ops.StepFinish, status: ops.CycleHealthy},
 		// Whom a call for help is about.
+		{name: "a call for help of an agent that could not see something is checked", row: "blind and unsure", policy: policy(inventory("web+")), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, blind, reported(ops.OutcomeNeedsHuman, "web/http=down"))}, checks: []ops.Check{looked("web", ops.CheckHTTP, ops.ProbeObserve, ops.Healthy, 0)}, kind: ops.StepProbe, says: "could not see /srv/data"},
+		{name: "with green probes it is a warning", row: "agent is blind", policy: policy(inventory("web+")), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, blind, reported(ops.OutcomeNeedsHuman, "web/http=down"))}, checks: []ops.Check{looked("web", ops.CheckHTTP, ops.ProbeVerify, ops.Healthy, 1)}, kind: ops.StepFinish, status: ops.CycleNeedsHuman, level: ops.LevelWarning, notices: 1, check: func(t *testing.T, s ops.Step) {
+			if s.Incident != nil || len(s.Recovered) > 0 || s.Notices[0].Level != ops.LevelWarning ||
+				!strings.HasPrefix(s.Events[0].Reason, "its probes are green; the agent could not see /srv/data") ||
+				!strings.HasPrefix(s.Notices[0].Body, "Its probes are green; the agent could not see /srv/data") {
+				t.Errorf("%+v", s)
+			}
+		}},
+		{name: "also about nothing that it names", row: "agent is blind", policy: policy(inventory("web+")), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, blind, reported(ops.OutcomeNeedsHuman))}, checks: []ops.Check{looked("web", ops.CheckHTTP, ops.ProbeObserve, ops.Healthy, 0)}, kind: ops.StepFinish, status: ops.CycleNeedsHuman, level: ops.LevelWarning, notices: 1},
+		{name: "a red probe calls a human", row: "human asked for", policy: policy(inventory("web+")), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, blind, reported(ops.OutcomeNeedsHuman, "web/http=down"))}, checks: []ops.Check{looked("web", ops.CheckHTTP, ops.ProbeVerify, ops.Down, 1)}, kind: ops.StepFinish, status: ops.CycleNeedsHuman, level: ops.LevelWarning, notices: 1},
+		{name: "and so does what no probe asks about", row: "human asked for", policy: policy(inventory("web+", "ups")), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, blind, reported(ops.OutcomeNeedsHuman, "ups/service=down"))}, checks: []ops.Check{looked("web", ops.CheckHTTP, ops.ProbeObserve, ops.Healthy, 0)}, kind: ops.StepFinish, status: ops.CycleNeedsHuman, level: ops.LevelWarning, notices: 1},
 		{name: "a call for help names its services", row: "human asked for", policy: policy(inventory("web", "db", "mail")), sessions: []ops.Session{session(1, 1, ops.SessionCompleted, reported(ops.OutcomeNeedsHuman, "web/http=down", "mail/http=healthy", "ups/service=degraded", "db/database=degraded"))}, kind: ops.StepFinish, status: ops.CycleNeedsHuman, level: ops.LevelWarning, notices: 1, check: func(t *testing.T, s ops.Step) {
 			if !slices.Equal(s.Incident.Services, []string{"web", "db"}) || !slices.Equal(s.Incident.Unlisted, []string{"ups"}) || s.Incident.Class != "down" {
 				t.Errorf("reported %+v", s.Incident)

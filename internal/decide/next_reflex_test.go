@@ -124,10 +124,10 @@ func reflexCases(now time.Time) []nextCase {
 		{name: "a yes does it", row: "reflex due", cycle: probe, policy: asks, checks: down, journal: asked(ops.ApprovalApproved, 20*time.Second), kind: ops.StepAct, level: ops.LevelInfo, check: acts},
 		{name: "after another look", row: "reflex not seen", cycle: probe, policy: asks, checks: down, journal: asked(ops.ApprovalApproved, time.Second), kind: ops.StepProbe},
 		{name: "a no ends the cycle", row: "reflex denied", cycle: probe, policy: asks, checks: down, journal: asked(ops.ApprovalDenied, 0), kind: ops.StepFinish, status: ops.CycleBlocked, level: ops.LevelWarning, says: "ada said no to restart of web"},
-		queued("silence is no yes", asks, asked(ops.ApprovalExpired, 0), "silence is no yes"),
+		queued("no answer is not a yes", asks, asked(ops.ApprovalExpired, 0), "nobody answered the question"),
 		queued("whatever is configured", policy(probed, acting, reflexive(), func(p *ops.Policy) {
 			p.Inventory.Services[0].Actions[0].Approval, p.Approval.OnExpiry = true, ops.OnExpiryApprove
-		}), asked(ops.ApprovalExpired, 0), "silence is no yes"),
+		}), asked(ops.ApprovalExpired, 0), "nobody answered the question"),
 		{name: "an approved reflex that was done is verified, although the watch closed the incident", row: "reflex unverified", cycle: probe, policy: asks, checks: down, journal: approvedAndClosed, kind: ops.StepProbe},
 		{name: "and it gets the credit", row: "reflex helped", cycle: probe, policy: asks, checks: after(ops.Healthy), journal: approvedAndClosed, kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo, check: by(ops.ProofReflex)},
 		{name: "who was asked need not answer any more", row: "reflex too late", cycle: probe, policy: asks, checks: down, journal: closed(asked(ops.ApprovalPending, 0)), kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo, notices: 1},

@@ -64,7 +64,16 @@ func trustCases(now time.Time) []nextCase {
 	with := func(c nextCase, change func(*nextCase)) nextCase { change(&c); return c }
 	silence := ops.Journal{Silences: []ops.Silence{{Service: "web", From: now.Add(-time.Hour), Until: now.Add(time.Hour), Reason: "x"}}}
 	yes := ops.Journal{Approvals: []ops.Approval{{ID: 1, SessionID: 1, Kind: ops.ApprovalTier, Tier: 2, Handler: "tier2", Status: ops.ApprovalApproved, AnsweredBy: "ada", AnsweredAt: &now}}}
+	still := ops.Journal{Standstill: &ops.Standstill{By: "ada", Reason: "the switch", At: now}}
+	stopped := func(name string, c nextCase) nextCase {
+		c.name, c.row, c.kind, c.journal = name, "all is stopped", ops.StepFinish, still
+		c.says = "no agent was started: Claude Ops is stopped by ada"
+		return c
+	}
 	return []nextCase{
+		stopped("a failing probe while everything is stopped", nextCase{cycle: by(ops.TriggerProbe), policy: policy(probed), checks: down, status: ops.CycleNeedsHuman, level: ops.LevelWarning, notices: 1, check: incident}),
+		stopped("a cycle that was queued before", nextCase{cycle: by(ops.TriggerManual), policy: policy(), status: ops.CycleCancelled, level: ops.LevelInfo}),
+		stopped("a tier that was decided before", nextCase{cycle: by(ops.TriggerProbe), policy: policy(probed), checks: down, sessions: handedUp(1, "", "web"), status: ops.CycleCancelled, level: ops.LevelInfo}),
 		watched("a probe finds what no agent may look at", nextCase{cycle: by(ops.TriggerProbe), policy: policy(probed, trust(ops.TrustWatch)), checks: down}),
 		watched("also by lowering", nextCase{cycle: by(ops.TriggerAlert), policy: policy(probed), journal: lowered("web", ops.TrustWatch), checks: down}),
 		watched("also when a person asks for a look and there is nothing else", nextCase{cycle: by(ops.TriggerManual), policy: policy(probed, trust(ops.TrustWatch)), checks: down}),

@@ -33,9 +33,9 @@ func (v view) asking() bool { return v.asked(ops.ApprovalPending, "") }
 
 func (v view) denied() bool { return v.asked(ops.ApprovalDenied, "") }
 
-// expired: nobody answered, and the operator did not say that silence means yes.
+// expired: nobody answered, and silence does not mean yes.
 func (v view) expired() bool {
-	return v.asked(ops.ApprovalExpired, "") && v.policy.Approval.OnExpiry != ops.OnExpiryApprove
+	return v.asked(ops.ApprovalExpired, "") && v.policy.Silence(v.question().Handler) != ops.OnExpiryApprove
 }
 
 // approved is the handler whose start a human agreed to, or empty.
@@ -140,7 +140,7 @@ func askApproval(v view, d ops.Decision, h *ops.Handoff) ops.Step {
 	p := v.problemOf(ops.ProblemApproval, ops.LevelCritical, d, h)
 	report := v.report(p)
 	report.Waits = true
-	why := v.agentReason(h)
+	why := v.handoffReason(h)
 	if why == "" {
 		why = d.Reason
 	}
@@ -157,7 +157,7 @@ func askApproval(v view, d ops.Decision, h *ops.Handoff) ops.Step {
 		question.Plan, question.PlanHash = plan, ops.PlanHash(v.cycle.ID, v.last.ID, plan)
 	}
 	question.Facts = v.wrongWith(d.Services...)
-	asked := notice.Question{Handler: target.ID, Tier: target.Tier, Expires: v.expires(), Now: v.now, Plan: plan}
+	asked := notice.Question{Handler: target.ID, Tier: target.Tier, Lacks: target.Lacks(), Expires: v.expires(), Now: v.now, Plan: plan}
 	step.Notices = []ops.Notice{v.notice(ops.NoticeApproval, ops.LevelCritical, notice.Approval(v.told(p), asked))}
 	return step
 }
@@ -219,7 +219,7 @@ func denied(v view) ops.Step {
 
 func unanswered(v view) ops.Step {
 	reason, status := notice.Unanswered(*v.question()), ops.CycleNeedsHuman
-	if v.policy.Approval.OnExpiry == ops.OnExpiryDeny {
+	if v.policy.Silence(v.question().Handler) == ops.OnExpiryDeny {
 		status = ops.CycleBlocked
 	}
 	step := finish(status, reason, v.event(ops.LevelWarning, ops.VerbCycleUnanswered, reason))

@@ -16,7 +16,7 @@ func (v view) approvedPlan() *ops.Approval {
 }
 
 func (v view) planApproved(q ops.Approval) bool {
-	approved := q.Status == ops.ApprovalApproved || q.Status == ops.ApprovalExpired && v.policy.Approval.OnExpiry == ops.OnExpiryApprove
+	approved := q.Status == ops.ApprovalApproved || q.Status == ops.ApprovalExpired && v.policy.Silence(q.Handler) == ops.OnExpiryApprove
 	return q.Kind == ops.ApprovalTier && approved && len(q.Steps) > 0 && len(q.Plan) > 0
 }
 

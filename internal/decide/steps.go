@@ -35,7 +35,7 @@ func callForAttack(v view) ops.Step {
 	}
 	step := finishForHuman(v, ops.CycleNeedsHuman, p)
 	step.Notices = []ops.Notice{v.notice(ops.NoticeNeedsHuman, p.level, notice.Attack(v.told(p)))}
-	step.Incident.Findings = p.reason
+	step.Incident.Seen = p.reason
 	if left := *step.Incident; len(left.Services) > 0 {
 		left.Title, step.Left = notice.Heading(ops.ProblemHandled, ""), &left
 	}
@@ -45,7 +45,7 @@ func callForAttack(v view) ops.Step {
 
 func cancel(v view) ops.Step {
 	why := notice.Cancelled(v.cycle.CancelReason)
-	return finish(ops.CycleCancelled, why, v.event(ops.LevelInfo, ops.VerbCycleCancelled, "cycle cancelled: "+why))
+	return finish(ops.CycleCancelled, why, v.event(ops.LevelInfo, ops.VerbCycleCancelled, why))
 }
 
 func observe(v view) ops.Step {
@@ -276,11 +276,8 @@ func restartWithHandoff(v view) ops.Step {
 
 func askHuman(v view) ops.Step {
 	why := summary(*v.last)
-	if why == "" {
-		why = notice.NotSaid
-	}
 	p := v.problem(ops.ProblemHuman, ops.LevelWarning, notice.AsksForHuman(*v.last, why))
-	p.todo = why
+	p.todo = notice.Said(why)
 	step := finishForHuman(v, ops.CycleNeedsHuman, p)
 	step.Events = append(step.Events, v.disagreements(v.last.Reported())...)
 	return notifyOnce(v, step, v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, notice.NeedsHuman(v.told(p))))
@@ -307,6 +304,22 @@ func verify(v view) ops.Step {
 		Kind: ops.StepProbe, Purpose: ops.ProbeVerify, Target: v.last.ID, Services: services,
 		Reason: notice.Verifies(*v.last, services),
 	}
+}
+
+func verifyBlind(v view) ops.Step {
+	step := verify(v)
+	step.Reason = notice.BlindVerified(*v.last, step.Services)
+	return step
+}
+
+// tellBlind warns that an agent asks for a human about what it could not see. Our own probes find nothing wrong, so nothing is an incident.
+func tellBlind(v view) ops.Step {
+	p := v.problem(ops.ProblemHuman, ops.LevelWarning, notice.Blind(*v.last, summary(*v.last)))
+	told := v.told(p)
+	told.What, told.Services = p.reason, nil
+	step := finish(ops.CycleNeedsHuman, p.reason, v.event(p.level, ops.VerbCycleHandedOver, p.reason))
+	step.Notices = append(step.Notices, v.notice(ops.NoticeNeedsHuman, ops.LevelWarning, notice.NeedsHuman(told)))
+	return step
 }
 
 func healthy(v view) ops.Step {
@@ -372,10 +385,10 @@ func finish(status ops.CycleStatus, reason string, events ...ops.Event) ops.Step
 	return ops.Step{Kind: ops.StepFinish, Status: status, Reason: reason, Events: events}
 }
 
-func (v view) event(level ops.Level, verb ops.Verb, message string) ops.Event {
+func (v view) event(level ops.Level, verb ops.Verb, reason string) ops.Event {
 	e := ops.Event{
 		At: v.now, CycleID: &v.cycle.ID, Environment: v.cycle.Environment,
-		Level: level, Verb: verb, Message: ops.Render(message),
+		Level: level, Verb: verb, Reason: reason,
 	}
 	if v.newest != nil {
 		e.SessionID = &v.newest.ID
@@ -452,9 +465,6 @@ func (v view) reached(s ops.Session) ops.Budget {
 	const cent = 0.01 // sums of amounts leave small differences
 	handler, _ := v.policy.Handler(s.Handler)
 	own := handler.BudgetUSD
-	if own == 0 {
-		own = v.policy.BudgetSessionUSD
-	}
 	var cost, granted float64
 	if s.CostUSD != nil {
 		cost = *s.CostUSD

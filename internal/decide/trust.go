@@ -63,6 +63,25 @@ func (v view) unseenProblem(services []string) problem {
 	return p
 }
 
+// standing: a person stopped everything.
+func (v view) standing() bool { return v.journal.Standstill != nil }
+
+// leaveStopped ends a cycle because everything is stopped. An outage that no session has worked on is an incident, and people are told.
+func leaveStopped(v view) ops.Step {
+	why := notice.Withheld("Claude Ops is " + v.journal.Standstill.Words())
+	services := v.wrong()
+	if v.newest != nil || len(services) == 0 {
+		return finish(ops.CycleCancelled, why, v.event(ops.LevelInfo, ops.VerbCycleCancelled, "cycle cancelled: "+why))
+	}
+	p := v.unseenProblem(services)
+	p.reason, p.todo = why, notice.ResumeOrRepair(services)
+	step := finishForHuman(v, ops.CycleNeedsHuman, p)
+	if v.watchTold(services) {
+		return step
+	}
+	return notifyOnce(v, step, v.notice(ops.NoticeNeedsHuman, p.level, notice.LeftToPeople(v.told(p), nil)))
+}
+
 // leaveUnseen opens incidents for what no agent may look at while one is started for the rest.
 func leaveUnseen(v view, step ops.Step) ops.Step {
 	services := v.outOfSight()
@@ -163,8 +182,7 @@ func (b Brief) PlanTier(service string) ops.Tier {
 	p := b.v.policy
 	trust := b.v.trust(service)
 	for _, h := range Targets(p, b.session.Handler) {
-		asked := p.ApprovalTier > 0 && h.Tier >= p.ApprovalTier || p.RouteOf(b.session.Handler, h.ID).Approval ||
-			trust.Asks(h.May()) || trust.Forbids(h.May())
+		asked := p.Asks(b.session.Handler, h) || trust.Asks(h.May()) || trust.Forbids(h.May())
 		if !h.Human() && asked {
 			out = max(out, h.May())
 		}

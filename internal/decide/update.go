@@ -38,6 +38,8 @@ type UpdateFacts struct {
 	Image   string        // the id of the image of the container; empty: there is none, or it was never started
 	Running bool          // the container
 	Worse   []string      // services that are worse than before, twice in a row
+	Against string        // what speaks against the container itself, whatever probes say
+	Doubt   string        // what the last look found and the next one has to confirm, or why it saw nothing
 	Done    UpdateEffect  // the last thing that this process did in this phase
 	Failed  string        // why that failed
 }
@@ -92,10 +94,14 @@ func updateTable() []updateRow {
 		{"taken out while it was watched", failedIn(ops.UpdateWatching), ends(ops.UpdateRefused, func(u updating) string {
 			return u.Failed + "; nobody watches the new image, and nothing more is done"
 		})},
+		{"its container contradicts", updating.contradicted, ends(ops.UpdateGoingBack, func(u updating) string { return u.Against })},
 		{"may still start", updating.starting, updateRests},
 		{"worse", updating.worsened, ends(ops.UpdateGoingBack, updating.worseThanBefore)},
 		{"watched", updating.watched, ends(ops.UpdateKept, func(u updating) string {
 			return fmt.Sprintf("nothing was worse than before within %s", u.Watch)
+		})},
+		{"never seen well", updating.unseen, ends(ops.UpdateStuck, func(u updating) string {
+			return "nobody can say whether it works: " + u.Doubt
 		})},
 		{"watching", in(ops.UpdateWatching), updateRests},
 		{"way back fails", failedIn(ops.UpdateGoingBack), ends(ops.UpdateStuck, func(u updating) string {
@@ -215,8 +221,15 @@ func (u updating) starting() bool {
 	return u.worsened() && u.now.Sub(u.PhaseAt) < min(u.Settle, u.Watch)
 }
 
+func (u updating) contradicted() bool { return u.Phase == ops.UpdateWatching && u.Against != "" }
+
 func (u updating) watched() bool {
-	return u.Phase == ops.UpdateWatching && u.now.Sub(u.PhaseAt) >= u.Watch
+	return u.Phase == ops.UpdateWatching && u.Doubt == "" && u.now.Sub(u.PhaseAt) >= u.Watch
+}
+
+// unseen: it was watched for twice as long, and no look has settled what the last one left open.
+func (u updating) unseen() bool {
+	return u.Phase == ops.UpdateWatching && u.Doubt != "" && u.now.Sub(u.PhaseAt) >= 2*u.Watch
 }
 
 func (u updating) worseThanBefore() string {

@@ -149,6 +149,21 @@ func (v view) inconclusive() bool { return v.last.Outcome == ops.OutcomeInconclu
 
 func (v view) wantsHuman() bool { return v.last.Outcome == ops.OutcomeNeedsHuman }
 
+// blindUnverified: what it asks a human about may be that it could not see something, which probes can tell.
+func (v view) blindUnverified() bool {
+	return v.wantsHuman() && len(v.last.Unseen) > 0 && v.unverified()
+}
+
+// blind: a session asks for a human and could not see something, while every probe of its charge is green.
+func (v view) blind() bool {
+	if !v.wantsHuman() || len(v.last.Unseen) == 0 {
+		return false
+	}
+	services := v.services()
+	checks := slices.DeleteFunc(v.latest(), func(c ops.Check) bool { return len(services) > 0 && !slices.Contains(services, c.Service) })
+	return len(checks) > 0 && !slices.ContainsFunc(checks, ops.Check.Bad)
+}
+
 func (v view) failed() bool { return v.last.Status != ops.SessionCompleted }
 
 func (v view) proposed() bool { return v.last.Proposed() }

@@ -82,6 +82,9 @@ func (d *Desk) Approve(ctx context.Context, by Person, id int64, steps Steps, re
 // goesOn refuses a yes that nobody would go on with, because what it is about was taken out of the configuration since it was asked.
 func (d *Desk) goesOn(ctx context.Context, a ops.Approval) error {
 	e, err := d.configured(a.Environment)
+	if err == nil {
+		err = d.working(ctx)
+	}
 	if err != nil {
 		return err
 	}
@@ -205,7 +208,7 @@ func (d *Desk) carryOut(ctx context.Context, by Person, r answer.Reply) (string,
 		return fmt.Sprintf("Approved (approval %d). The cycle continues.", id), err
 	case said{answer.KindApproval, answer.Deny}:
 		a, err := d.Deny(ctx, by, id, nil, why)
-		return fmt.Sprintf("Denied (approval %d). %s", id, notice.NoLasts(a)), err
+		return fmt.Sprintf("Denied (approval %d). %s", id, notice.NoLasts(a.Detail())), err
 	case said{answer.KindReflex, answer.Approve}:
 		e, err := d.SwitchReflex(ctx, by, id, ops.ReflexOn, why)
 		return fmt.Sprintf("Reflex %d is on: the supervisor does %s without an agent from now on.", id, e.Words()), err

@@ -95,3 +95,24 @@ func TestWhoWasFirstIsSaidAtEveryDoor(t *testing.T) {
 		t.Errorf("a cycle without incidents: %+v", got)
 	}
 }
+
+// While everything is stopped, a yes would start a tier: it is refused at every door, and the question stays.
+func TestAYesWaitsUntilWhatIsStoppedIsTakenBack(t *testing.T) {
+	c := newCounter(t)
+	c.asks(ops.ApprovalTier)
+	if _, err := c.StopAll(t.Context(), ann(), "the switch"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Approve(t.Context(), ann(), 1, desk.Steps{}, ""); !errors.Is(err, ops.ErrStopped) {
+		t.Errorf("on the page: %v", err)
+	}
+	if got := c.presses(answer.Subject{Kind: answer.KindApproval, ID: 1}, answer.Approve); got.Done {
+		t.Errorf("on a phone: %+v", got)
+	}
+	if _, err := c.ResumeAll(t.Context(), ann(), ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Approve(t.Context(), ann(), 1, desk.Steps{}, ""); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}

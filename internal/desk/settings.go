@@ -95,8 +95,16 @@ func (d *Desk) known(c edit.Change) error {
 		if p.Type == ops.ProbeHeartbeat && slices.ContainsFunc(e.Probes, beats) {
 			return WrongField("every", "it has a heartbeat already: write a second one into the file, with a name of its own")
 		}
-		if u, err := url.Parse(p.URL); err == nil && u.User != nil {
+		u, err := url.Parse(p.URL)
+		if err == nil && u.User != nil {
 			return WrongField("url", "the URL holds a password, and forms put no secrets into the file: write it there yourself")
+		}
+		const metadata = "leads to a link-local or metadata address, which gives out credentials: name the service's own"
+		if err == nil && ops.IsMetadata(u.Hostname()) {
+			return WrongField("url", metadata)
+		}
+		if u, err := url.Parse("tcp://" + p.Address); err == nil && ops.IsMetadata(u.Hostname()) {
+			return WrongField("address", metadata)
 		}
 	}
 	return nil
@@ -111,7 +119,7 @@ func first(s *edit.Service) *edit.Probe {
 
 // addTarget names the file of targets in the configuration, where it is not named yet.
 func (d *Desk) addTarget(out *Draft) error {
-	if strings.ContainsAny(out.Target, " \t\r\n") || !strings.Contains(out.Target, "://") || len(out.Target) > MaxObservation {
+	if !ops.IsTarget(out.Target) || len(out.Target) > MaxObservation {
 		return &edit.Unfit{Key: "target", Why: "is not one URL such as ntfys://ntfy.sh/topic"}
 	}
 	named, line, err := edit.TargetsFile(out.Before())
@@ -157,7 +165,7 @@ func (d *Desk) Save(ctx context.Context, by Person, change edit.Change, target, 
 	_, err = d.Store.AddEvent(ctx, ops.Event{
 		At: d.Clock(), Environment: change.Environment, Level: ops.LevelWarning, Verb: ops.VerbSettingsChanged, Actor: ops.Person(by.String()),
 		Service: draft.service(),
-		Message: ops.Render(fmt.Sprintf("%s %s", by, draft.Says())),
+		Detail:  ops.RequestDetail{Did: draft.Says()},
 	})
 	saved := Saved{Draft: draft}
 	if p := draft.Probe(); err == nil && p != nil && p.Type == ops.ProbeHeartbeat {

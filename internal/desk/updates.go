@@ -73,6 +73,9 @@ func (d *Desk) Update(ctx context.Context, by Person, environment, service, to s
 	if by.Via != "" {
 		return ops.Update{}, wrong("an update is asked for by a person: on the page of %s, or with claudeops update %s", name, name)
 	}
+	if err := d.working(ctx); err != nil {
+		return ops.Update{}, err
+	}
 	why, err := d.UpdateHeld(ctx, e, name, 0)
 	if err == nil && why != "" {
 		err = ops.NewConflict(ops.ConflictState, "%s", why)

@@ -91,6 +91,38 @@ func (d *Desk) Stop(ctx context.Context, by Person, id ops.SessionID) error {
 	return d.Control.Cancel(ctx, s.CycleID, fmt.Sprintf("session %d was stopped %s", id, by.from()))
 }
 
+// StopAll stops everything: agents end, and nothing starts until ResumeAll.
+func (d *Desk) StopAll(ctx context.Context, by Person, reason string) (ops.Standstill, error) {
+	if err := text("reason", &reason, MaxReason); err != nil {
+		return ops.Standstill{}, err
+	}
+	h, err := d.Store.StopAll(ctx, ops.Standstill{By: by.String(), Reason: reason, At: d.Clock()})
+	d.changed()
+	return h, err
+}
+
+// working refuses what starts something while everything is stopped.
+func (d *Desk) working(ctx context.Context) error {
+	still, err := d.Store.Standstill(ctx)
+	if err == nil && still != nil {
+		err = still.Refuses()
+	}
+	return err
+}
+
+// ResumeAll lets everything start again. What waits in the queue goes on.
+func (d *Desk) ResumeAll(ctx context.Context, by Person, reason string) (ops.Standstill, error) {
+	if err := text("reason", &reason, MaxReason); err != nil {
+		return ops.Standstill{}, err
+	}
+	h, err := d.Store.ResumeAll(ctx, by.String(), reason, d.Clock())
+	if err == nil {
+		d.Control.Wake(0)
+	}
+	d.changed()
+	return h, err
+}
+
 // Action is an action that somebody asks for.
 type Action struct {
 	Environment, Service, Name, Branch, Why string

@@ -22,6 +22,7 @@ type call struct {
 	before   []given // options of the groups it belongs to
 	options  []given
 	operands []field
+	unseen   bool // some text tells it what nobody has read
 	out      outcome
 }
 
@@ -158,21 +159,25 @@ func (t *tables) verbsHint(r *row) string {
 // judge applies the row.
 func (c *call) judge() {
 	r := c.row
-	if c.onlyHelp() && (r.tier < never || r.rule == ruleBash || r.rule == ruleInline) {
+	if c.onlyHelp() && (r.tier < never || r.rule == ruleBash || r.rule == ruleInline || r.rule == ruleRedeploy) {
 		c.j.need(c.s, ops.Tier1, ruleBash, c.name)
 		return
 	}
 	if r.tier >= never && len(r.variants) == 0 {
-		c.refuse(orAttack(r.attack && slices.ContainsFunc(c.args, c.named), r.rule), r.note, "")
+		c.refuse(orAttack(r.attack && slices.ContainsFunc(c.args, c.named), r.rule), r.note, c.instead())
 		if r.rule == ruleLauncher && !c.s.remote { // sudo kill 4711: what it starts here may be aimed at the supervisor
 			c.j.suspicious(c.s, c.name, c.args, true)
 		}
 		return
 	}
+	if c.s.reads && (!r.local || r.look) && r.tier < never {
+		c.refuse(ruleLoop, "what is repeated only reads, and reaches neither the network nor Docker", "write a loop: for x in …; do …; done")
+	}
 	for _, name := range r.judges {
 		if fn := c.j.g.judges[name]; fn.whole {
 			c.optionsOf(c.before)
 			fn.judge(c)
+			c.lookOutside()
 			return
 		}
 	}
@@ -189,6 +194,26 @@ func (c *call) judge() {
 	c.apply()
 }
 
+// instead names the action that does what no session does by a command, of the services that the command names.
+func (c *call) instead() string {
+	if c.row.rule != ruleRedeploy {
+		return ""
+	}
+	var out []string
+	for _, f := range c.args {
+		name, known := c.j.facts.service(f.text)
+		i := slices.IndexFunc(c.j.facts.Services, func(s ops.Service) bool { return s.Name == name })
+		if known && !slices.Contains(out, c.j.facts.Services[i].Redeployed()) {
+			out = append(out, c.j.facts.Services[i].Redeployed())
+		}
+	}
+	if len(out) == 0 {
+		return "the supervisor's action redeploy of a service makes its container again, where the operator gave the service a " +
+			"`compose: {repo: …, file: …}`"
+	}
+	return strings.Join(out, "; ")
+}
+
 // named reports a word that names the supervisor's unit, container or process. What the operator lists as a service is honest work.
 func (c *call) named(f field) bool {
 	if f.dyn { // kill $(pgrep claudeops)
@@ -202,7 +227,7 @@ func (c *call) named(f field) bool {
 func (c *call) apply() {
 	r := c.row
 	if r.tier >= never {
-		c.refuse(r.rule, r.note, "")
+		c.refuse(r.rule, r.note, c.instead())
 	}
 	if len(r.needs) > 0 && !c.has(r.needs...) {
 		c.refuse(ruleBash, "it is known only with "+strings.Join(r.needs, " or "), "add the option")
@@ -213,6 +238,9 @@ func (c *call) apply() {
 	c.here()
 	for _, name := range r.judges {
 		c.j.g.judges[name].judge(c)
+	}
+	if c.unseen {
+		c.unread()
 	}
 	c.need(r.tier)
 	c.inSafeMode()
@@ -226,13 +254,12 @@ func (c *call) lookOutside() {
 		return
 	}
 	switch {
-	case c.row.look && c.program.at != nil && c.j.facts.LookProgram != "":
-		if c.j.outside == nil {
-			c.j.outside = map[*syntax.Word][]string{}
-		}
-		c.j.outside[c.program.at] = []string{c.j.facts.LookProgram, "look", "--"}
+	case c.row.look && c.j.facts.LookProgram != "":
+		c.startedBy("look")
 	case c.row.look, c.row.inside && (c.row.cmd != "lsof" || c.has("-i")):
 		c.refuse(ruleBash, "it would show the network of this session, not that of the host", "use the tool look")
+	case c.row.database && !c.j.facts.RawNetwork:
+		c.refuse(ruleBash, "this session does not reach the databases of services", "what it needs, an operator declares as queries of a service")
 	}
 }
 
@@ -259,6 +286,9 @@ func (c *call) need(tier ops.Tier) {
 }
 
 func (c *call) refuse(rule, why, hint string) {
+	if forms := ops.QueryForms(c.j.facts.Services); len(forms) > 0 && c.row != nil && c.row.database {
+		hint = "use the tool look, which knows these queries: " + ops.Listed(forms)
+	}
 	c.j.refuse(rule, c.name, why, hint)
 }
 

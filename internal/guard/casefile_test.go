@@ -70,6 +70,7 @@ func TestCaseFileIsJudgedAsItSays(t *testing.T) {
 	for _, c := range cases {
 		for i, want := range []string{c.Tier1, c.Tier2, c.Tier3} {
 			tier := ops.Tier(i + 1)
+			facts.Walled = want == "allow" // attacks are judged as if no wall stood, honest work behind walls
 			d := g.Check(tier, "Bash", bashInput(t, c.Command), facts)
 			if c.Firm && want == "allow" {
 				allows++

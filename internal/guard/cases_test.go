@@ -24,7 +24,8 @@ func testFacts() Facts {
 type ownCase struct {
 	line    int
 	class   string
-	want    string
+	want    string // without walls
+	walled  string // behind walls
 	command string
 }
 
@@ -45,7 +46,11 @@ func readCases(t testing.TB) []ownCase {
 			continue
 		}
 		want, command, ok := strings.Cut(line, " ")
-		if !ok || len(want) != 3 {
+		want, walled, differs := strings.Cut(want, "/")
+		if !differs {
+			walled = want
+		}
+		if !ok || len(want) != 3 || len(walled) != 3 {
 			t.Fatalf("cases.txt:%d: %q is not a case", n+1, line)
 		}
 		if strings.HasPrefix(command, `"`) && strings.HasSuffix(command, `"`) {
@@ -53,7 +58,7 @@ func readCases(t testing.TB) []ownCase {
 				t.Fatalf("cases.txt:%d: %v", n+1, err)
 			}
 		}
-		cases = append(cases, ownCase{n + 1, class, want, command})
+		cases = append(cases, ownCase{n + 1, class, want, walled, command})
 	}
 	return cases
 }
@@ -65,22 +70,31 @@ func TestOwnCasesAreJudgedAsTheySay(t *testing.T) {
 		t.Fatalf("only %d cases", len(cases))
 	}
 	for _, c := range cases {
-		got, reason := "", ""
-		for tier := ops.Tier1; tier <= ops.LastTier; tier++ {
-			d := g.Check(tier, "Bash", bashInput(t, c.command), facts)
-			got += string(d.Verdict)[:1]
-			if d.Rule == "" || d.Reason == "" || strings.Contains(d.Reason, "\n") {
-				t.Errorf("cases.txt:%d: rule %q, reason %q: want one sentence and its rule", c.line, d.Rule, d.Reason)
-			}
-			if d.Allowed() == (d.Script == "") {
-				t.Errorf("cases.txt:%d: %s with script %q", c.line, d.Verdict, d.Script)
-			}
-			if d.Verdict == Deny {
-				reason = d.Rule + " " + d.Reason
-			}
+		c.judged(t, g, facts, c.want)
+		facts := facts
+		facts.Walled = true
+		c.judged(t, g, facts, c.walled)
+	}
+}
+
+// judged asks about one case at every tier.
+func (c ownCase) judged(t *testing.T, g *Guard, facts Facts, want string) {
+	t.Helper()
+	got, reason := "", ""
+	for tier := ops.Tier1; tier <= ops.LastTier; tier++ {
+		d := g.Check(tier, "Bash", bashInput(t, c.command), facts)
+		got += string(d.Verdict)[:1]
+		if d.Rule == "" || d.Reason == "" || strings.Contains(d.Reason, "\n") {
+			t.Errorf("cases.txt:%d: rule %q, reason %q: want one sentence and its rule", c.line, d.Rule, d.Reason)
 		}
-		if got != c.want {
-			t.Errorf("cases.txt:%d (%s): %s, want %s: %q\n\t%s", c.line, c.class, got, c.want, c.command, reason)
+		if d.Allowed() == (d.Script == "") {
+			t.Errorf("cases.txt:%d: %s with script %q", c.line, d.Verdict, d.Script)
 		}
+		if d.Verdict == Deny {
+			reason = d.Rule + " " + d.Reason
+		}
+	}
+	if got != want {
+		t.Errorf("cases.txt:%d (%s): walls %t: %s, want %s: %q\n\t%s", c.line, c.class, facts.Walled, got, want, c.command, reason)
 	}
 }

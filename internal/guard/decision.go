@@ -49,9 +49,11 @@ type Effect struct {
 
 // Decision is what the guard says of one tool call.
 type Decision struct {
-	Verdict Verdict  `json:"verdict"`
-	Rule    string   `json:"rule"`
-	Reason  string   `json:"reason"`
+	Verdict Verdict `json:"verdict"`
+	Rule    string  `json:"rule"`
+	Reason  string  `json:"reason"`
+	// From is the lowest tier that may make an allowed call: above the first one it does more than look.
+	From    ops.Tier `json:"from,omitempty"`
 	Effects []Effect `json:"effects,omitempty"`
 	// Script is the text to execute for a Bash call: the judged tree, printed.
 	Script string `json:"script,omitempty"`
@@ -80,6 +82,7 @@ const (
 	ruleWrite    = "R9"
 	ruleOwn      = "R10"
 	ruleBash     = "tool.Bash"
+	ruleRedeploy = "docker.redeploy"
 
 	ruleRoot      = "never.rm-root"
 	rulePush      = "never.force-push"
@@ -157,9 +160,7 @@ func shellJudgements() map[string]judgement {
 		"interpreter": {judgeInterpreter, true, "only scripts of a repository, by their absolute path; inline code never"},
 		"ssh":         {judgeSSH, true, "inventory hosts only; the remote command is judged"},
 		"exec":        {judgeExec, true, "the command inside the container is judged; looking only"},
-		"xargs":       {judgeXargs, true, "the repeated command is judged; looking only"},
-		"watch":       {judgeWatch, true, "the repeated command is judged; looking only"},
-		"find":        {judgeFind, true, "-exec is judged, looking only; other actions never"},
+		"find":        {judgeFind, true, "-exec only behind walls, and only reading; other actions never"},
 		"test":        {judgeTest, true, "simple comparisons"},
 		"set":         {judgeSet, true, "options that do not change the language"},
 		"declared":    {judgeDeclared, true, "name=value only; variables that change what programs do are refused"},
@@ -174,10 +175,10 @@ func shellJudgements() map[string]judgement {
 // fileJudgements are about files and the small languages.
 func fileJudgements() map[string]judgement {
 	return map[string]judgement{
-		"sed":       {judgeSed, false, "the script may neither run, read nor write; -i changes files"},
-		"yq":        {judgeYq, false, "the filter may not see the environment; -i changes files"},
-		"sql":       {judgeSQL, false, "reading statements, given as text"},
-		"redis":     {judgeRedis, true, "one reading command"},
+		"sed":       {judgeSed, false, "-i changes files"},
+		"yq":        {judgeYq, false, "-i changes files"},
+		"sql":       {judgeSQL, false, "one reading statement, given as text; only behind walls"},
+		"redis":     {judgeRedis, true, "one reading command; only behind walls"},
 		"dd":        {judgeDd, true, "if= is read, of= is written"},
 		"tar":       {judgeTar, true, "listing and creating; unpacking only below the temporary folder"},
 		"packed":    {judgePacked, false, "the file is replaced"},
@@ -227,12 +228,8 @@ func deployJudgements() map[string]judgement {
 // hostJudgements are about the network and the host.
 func hostJudgements() map[string]judgement {
 	return map[string]judgement{
-		"curl": {
-			judgeCurl,
-			true,
-			"GET from anywhere but the supervisor; changing requests to inventory hosts from Tier 2; what comes from elsewhere is not stored",
-		},
-		"wget":  {judgeWget, false, "GET; into a file only from inventory hosts"},
+		"curl":  {judgeCurl, false, "GET from anywhere but the supervisor; behind walls changing requests from Tier 2"},
+		"wget":  {judgeWget, false, "GET"},
 		"tls":   {judgeTLS, false, "no data goes out"},
 		"units": {judgeUnits, false, "not the environment of services"},
 		"ps":    {judgePs, false, "not the environment"},

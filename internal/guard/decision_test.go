@@ -28,7 +28,7 @@ func TestRuleIDs(t *testing.T) {
 		"rm /volumes/x":                                "never.volumes",
 		"cat ~/.ssh/id_rsa":                            "never.secrets",
 		"reboot now":                                   "R10",
-		"docker rm web":                                "tool.Bash",
+		"docker rm web":                                "docker.redeploy",
 		"sudo ls; docker system prune":                 "never.docker-prune",
 		"eval x; echo x > /state/x":                    "R10",
 		"git push -f; echo x > inventory/ie.yaml":      "never.force-push",
@@ -128,4 +128,21 @@ func doubling(n int) string {
 		prev = name
 	}
 	return b.String() + prev
+}
+
+// Who wants to make a container again by a command is told who does it, or how the operator lets somebody do it.
+func TestARedeploymentIsAnAction(t *testing.T) {
+	facts := testFacts()
+	facts.Services = append(facts.Services, ops.Service{Name: "shop", Aliases: []string{"shop_web"}, Actions: []ops.ActionSpec{{Name: "redeploy", Service: "shop", Kind: ops.ActionRedeploy}}})
+	for command, want := range map[string]string{
+		"docker rm -f shop_web":                  "action redeploy of shop",
+		"docker run -d --name jellyfin jellyfin": "jellyfin has no action redeploy",
+		"docker pull shop":                       "action redeploy of shop",
+	} {
+		for tier := ops.Tier1; tier <= ops.LastTier; tier++ {
+			if d := newGuard(t).Check(tier, "Bash", bashInput(t, command), facts); d.Allowed() || !strings.Contains(d.Reason, want) {
+				t.Errorf("%q at %s: %s", command, tier, d.Reason)
+			}
+		}
+	}
 }

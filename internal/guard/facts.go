@@ -44,6 +44,10 @@ type Facts struct {
 	// command that asks the supervisor.
 	NetworkClosed bool
 	LookProgram   string
+	// Walled says that walls hold what the commands of the session read, write, signal and connect to, whatever they are told to do.
+	Walled bool
+	// RawNetwork says that it lets other protocols than HTTP through to some service all the same.
+	RawNetwork bool
 	// HandoffMode lets an agent write the handoff file in the state folder.
 	HandoffMode bool
 	// Resolve follows the symbolic links of a clean absolute path, as far as it exists; nil takes paths as they are
@@ -216,9 +220,10 @@ type scope struct {
 	skipped   []assignment // what the statement sets only if all of its && hold
 	depth     int
 	stdin     input
-	files     []string // the folders below which the names on standard input lie, when a finder wrote them
 	names     bool     // its standard input holds plain names, one on each line
 	calls     []string // functions being called
+	brokered  bool     // that container is reached by the broker alone
+	reads     bool     // it runs with the rights of cat, on words that nobody sees
 }
 
 // sub is the scope of a subshell: what it changes is lost.

@@ -11,7 +11,6 @@ import (
 
 	"mvdan.cc/sh/v3/syntax"
 
-	"claudeops/internal/guard/scan"
 	"claudeops/internal/ops"
 )
 
@@ -24,11 +23,18 @@ type Guard struct {
 	variables variableTable
 	secrets   nameTable
 	owned     nameTable
+	plain     nameTable
+	units     []unitClass
 	vital     nameTable
-	sql       scan.Words
 	judges    map[string]judgement
 	rules     []Rule
 	readers   sync.Pool
+}
+
+// unitClass are units of systemd that no agent starts, restarts or stops.
+type unitClass struct {
+	what  string // the unit does
+	names nameTable
 }
 
 // New makes a guard with the built-in tables and the operator's rules.
@@ -41,21 +47,25 @@ func New(rules []Rule) (*Guard, error) {
 	if err != nil {
 		return nil, err
 	}
+	units, what, order, err := namesFile("units.list")
+	if err != nil {
+		return nil, err
+	}
 	places, _, _, err := namesFile("places.list")
 	if err != nil {
 		return nil, err
 	}
-	sql, _, _, err := namesFile("sql.list")
-	if err != nil {
-		return nil, err
-	}
 	g := &Guard{
-		sql:    scan.Words{Functions: nameSet(sql["function"]), Pragmas: nameSet(sql["pragma"])},
 		tables: t, variables: newVariableTable(variables), judges: judgements(), rules: rules,
-		secrets: newNameTable(places["secret"]), owned: newNameTable(places["own"]), vital: newNameTable(places["vital"]),
+		secrets: newNameTable(places["secret"]), plain: newNameTable(places["plain"]),
+		owned:   newNameTable(slices.Concat(places["own"], places["ci"])),
+		vital:   newNameTable(places["vital"]),
 		readers: sync.Pool{New: func() any { return newReader() }},
 	}
 	g.secrets.Broad = true
+	for _, class := range order {
+		g.units = append(g.units, unitClass{what[class], newNameTable(units[class])})
+	}
 	for _, r := range t.order {
 		for _, name := range r.judges {
 			if g.judges[name].judge == nil {
@@ -68,6 +78,9 @@ func New(rules []Rule) (*Guard, error) {
 	}
 	return g, nil
 }
+
+// Steers reports the names of files that programs obey: the supervisor, agents, shells, git, editors and forges.
+func (g *Guard) Steers(path string) bool { return g.owned.Match(path, false) }
 
 // command judges a Bash command.
 func (g *Guard) command(tier ops.Tier, src string, facts Facts) Decision {
@@ -87,8 +100,11 @@ func (g *Guard) judged(r *reader, tier ops.Tier, src string, facts Facts) Decisi
 	if d.Verdict == Allow {
 		d.Script = parsed.text
 		if len(j.added)+len(j.outside) > 0 {
-			addWords(parsed.file, j.added, j.outside)
-			if d.Script, bad = r.print(parsed.file); bad != nil {
+			bad = addWords(parsed.file, j.added, j.outside)
+			if bad == nil {
+				d.Script, bad = r.print(parsed.file)
+			}
+			if bad != nil {
 				return decide(tier, facts, bad, ruleBash)
 			}
 		}
@@ -171,7 +187,7 @@ func decide(tier ops.Tier, facts Facts, worst *finding, rule string) Decision {
 		worst = &finding{need: ops.Tier1, rule: rule, what: "this call"}
 	}
 	if worst.need <= effective {
-		return Decision{Verdict: Allow, Rule: rule, Reason: fmt.Sprintf("%s is allowed from %s.", worst.what, worst.need)}
+		return Decision{Verdict: Allow, Rule: rule, From: worst.need, Reason: fmt.Sprintf("%s is allowed from %s.", worst.what, worst.need)}
 	}
 	d := Decision{Verdict: Deny, Rule: worst.rule, Reason: worst.reason(effective, facts.DryRun)}
 	if facts.DryRun && worst.need <= tier {
@@ -223,7 +239,7 @@ func (g *Guard) tool(tier ops.Tier, tool string, fields map[string]json.RawMessa
 		return g.writeTool(tier, tool, fields, facts)
 	case "WebFetch", "WebSearch":
 		return g.webTool(tier, tool, fields, *g.extended(&facts))
-	case "StructuredOutput":
+	case ops.ToolOutcome:
 		return decide(tier, facts, nil, "tool."+tool)
 	case "Task", "Agent", "Workflow", "Skill", "ScheduleWakeup", "EnterWorktree", "SendMessage":
 		return refuseTool(tool, "agents neither start nor wake other agents", "do the work in this session, or escalate")
@@ -373,6 +389,7 @@ func (g *Guard) mcpTool(tier ops.Tier, tool string, fields map[string]json.RawMe
 	if d.Verdict == Deny {
 		return d
 	}
+	facts.Walled = false // a server of tools runs its commands elsewhere
 	if inner := g.inner(tier, fields, facts); inner.Verdict == Deny {
 		return inner
 	}

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -153,6 +154,9 @@ func judgeKubeRead(c *call) {
 			c.j.refuse(ruleSecrets, c.name+" "+g.name, "it prints the environment of containers", "ask for another field")
 		}
 	}
+	if c.row.cmd == "kubectl wait" && c.has("-f", "--filename") && c.has("-o", "--output") {
+		c.refuse(ruleSecrets, "what it prints may be a secret", "name what it waits for, or leave -o out")
+	}
 	for i, f := range c.operands {
 		if f.dyn && (i == 0 || strings.Contains(c.operands[0].text, "/")) && !f.plain {
 			c.runTime("resource")
@@ -161,10 +165,9 @@ func judgeKubeRead(c *call) {
 			c.runTime("resource")
 		}
 		for kind := range strings.SplitSeq(strings.ToLower(f.text), ",") {
-			kind, _, _ = strings.Cut(kind, "/")
+			kind, _, one := strings.Cut(kind, "/")
 			kind, _, _ = strings.Cut(kind, ".")
-			if kind == "secret" || kind == "secrets" || strings.HasPrefix(kind, "sealedsecret") || kind == "externalsecrets" ||
-				kind == "all" && c.row.cmd == "kubectl describe" {
+			if strings.Contains(kind, "secret") && (i == 0 || one) || kind == "all" && c.row.cmd == "kubectl describe" {
 				c.j.refuse(ruleSecrets, c.name+" "+f.show(), "it shows secrets", "report what you need to know instead")
 			}
 		}
@@ -257,11 +260,34 @@ func judgeGhAPI(c *call) {
 		if f.dyn && !f.num && !f.plain {
 			c.runTime("")
 		}
-		if strings.Contains(f.text, "://") {
-			c.refuse(ruleSecrets, "it talks to another host", "give the path of the API only")
+		text, ok := decoded(f.text)
+		if !ok || strings.Contains(text, "://") {
+			c.refuse(ruleSecrets, "it talks to another host, or its path is not plain", "give the path of the API only")
 		}
-		if strings.Contains(strings.ToLower(f.text), "graphql") {
+		if strings.Contains(strings.ToLower(text), "graphql") {
 			c.refuse(ruleBash, "a query may change anything", "use gh pr or gh issue")
 		}
+		c.freeValue(f.withText(text), c.name)
+		c.freeValue(f.withText(path.Clean(text)), c.name)
 	}
+	for _, g := range c.options {
+		if g.is("-H", "--header") && strings.Contains(strings.ToLower(g.value.text), "method") {
+			c.refuse(ruleBash, "the header hides another method", "leave it out")
+		}
+	}
+}
+
+// decoded is the path of a request as a server reads it, however often its signs are encoded. Not ok when servers may differ.
+func decoded(text string) (string, bool) {
+	for range 5 {
+		next, err := url.PathUnescape(text)
+		if err != nil || strings.IndexFunc(next, odd) >= 0 {
+			return text, false
+		}
+		if next == text {
+			return text, true
+		}
+		text = next
+	}
+	return text, false
 }

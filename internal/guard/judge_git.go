@@ -2,10 +2,10 @@ package guard
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
+	"claudeops/internal/guard/scan"
 	"claudeops/internal/ops"
 )
 
@@ -100,6 +100,9 @@ func judgePush(c *call) {
 	for _, f := range c.operands[min(1, len(c.operands)):] {
 		text, plain := f.literal()
 		source, target, mapped := strings.Cut(text, ":")
+		if !mapped {
+			target = source
+		}
 		switch {
 		case !plain:
 			c.runTime("refspec")
@@ -109,8 +112,33 @@ func judgePush(c *call) {
 			c.j.refuse(rulePush, "git push :ref", "it deletes a branch for everybody", "leave it to a human")
 		case mapped && target == "" || strings.ContainsAny(text, "*?[^~\\") || strings.Count(text, ":") > 1 || strings.IndexFunc(text, odd) >= 0:
 			c.j.refuse(rulePush, "git push "+f.show(), "it names more than one branch", "push one branch by its name")
+		case !plainBranch(target):
+			c.j.refuse(rulePush, "git push "+f.show(), "it pushes to no branch, and what the server does with it is not known", "push a branch")
+		case followed(target):
+			c.j.need(c.s, ops.Tier3, ruleBash, "git push to "+f.show())
 		}
 	}
+}
+
+// plainBranch reports a branch: other refs are tags, notes or orders to the server, such as refs/for/main%submit.
+func plainBranch(ref string) bool {
+	ref, full := strings.CutPrefix(ref, "refs/heads/")
+	if first, _, deeper := strings.Cut(ref, "/"); !full && (deeper && slices.Contains([]string{
+		"refs", "tags", "remotes", "notes", "meta", "for", "changes", "drafts", "pull", "merge-requests", "users", "cache-automerge",
+	}, first) || ref == "tag") {
+		return false
+	}
+	return strings.Trim(ref, scan.Letters+".-/#@") == ""
+}
+
+// followed reports branches by the names that people protect and that deployments follow.
+func followed(ref string) bool {
+	first, _, _ := strings.Cut(strings.ToLower(strings.TrimPrefix(strings.TrimPrefix(ref, "refs/"), "heads/")), "/")
+	first, _, _ = strings.Cut(first, "-")
+	return slices.Contains([]string{
+		"main", "master", "trunk", "default", "develop", "dev", "prod", "production", "live", "staging", "stage", "stable", "release", "releases",
+		"deploy", "deployment", "gitops", "argocd", "flux", "gh", "pages",
+	}, first)
 }
 
 // simpleName reports the name of a remote, not a path or URL.
@@ -263,10 +291,7 @@ func judgeGitConfig(c *call) {
 		shows := slices.ContainsFunc([]string{"extraheader", "credential", "token", "pass", "secret", "cookie", "auth"}, func(part string) bool {
 			return strings.Contains(key, part)
 		})
-		if c.has("--get-regexp") {
-			shows = shows || picksSecret(key)
-		}
-		if shows {
+		if shows || c.has("--get-regexp") && !c.walled() {
 			c.j.refuse(ruleSecrets, c.name+" "+f.show(), "it may print a password or token", "leave it alone")
 		}
 	}
@@ -288,15 +313,6 @@ func judgeGitConfig(c *call) {
 		return
 	}
 	c.refuse(ruleInline, "settings of git may run programs or send data elsewhere", "leave them as they are")
-}
-
-// picksSecret reports a pattern for keys that git keeps passwords and tokens under, or one that is not understood.
-func picksSecret(pattern string) bool {
-	p, err := regexp.CompilePOSIX(pattern)
-	return err != nil || slices.ContainsFunc([]string{
-		"credential.helper", "credential.https://github.com.username", "http.extraheader", "http.https://github.com/.extraheader",
-		"http.proxy", "http.cookiefile", "github.token", "gitlab.token", "sendemail.smtppass", "url.https://x@github.com/.insteadof",
-	}, p.MatchString)
 }
 
 // judgeRemoteName refuses operands that are URLs or paths where a remote's name is expected.

@@ -20,27 +20,15 @@ func texts(fields []field) (out []string) {
 	return out
 }
 
-// judgePs refuses the environment of processes, which ps shows for a bare e.
+// judgePs refuses the environment of processes, which ps shows for a bare e; behind walls there is none to show.
 func judgePs(c *call) {
-	for i, f := range c.operands {
-		if i > 0 && strings.HasSuffix(c.operands[i-1].text, "o") && !strings.Contains(f.text, "environ") {
-			continue // the columns of `ps axo …`
-		}
+	for _, f := range c.args {
 		if f.dyn && !f.num {
 			c.runTime("")
 		}
-		if strings.ContainsRune(f.text, 'e') || strings.Contains(f.text, "environ") {
-			c.j.refuse(ruleSecrets, "ps "+f.show(), "it shows the environment of processes", "use ps aux or ps -ef")
-		}
 	}
-	if c.has("-e") && !scan.PlainPs(texts(c.args)) {
-		c.refuse(ruleSecrets, "ps may read -e together with these options as a bare e, which shows the environment of processes", plainPsHint)
-	}
-	c.writtenOut("-o", "-O", "--format", "--sort")
-	for _, g := range c.options {
-		if strings.Contains(strings.ToLower(g.value.text), "environ") {
-			c.j.refuse(ruleSecrets, "ps -o environ", "it shows the environment of processes", "use ps aux or ps -ef")
-		}
+	if !c.walled() && !scan.PlainPs(texts(c.args)) {
+		c.refuse(ruleSecrets, "these arguments may show the environment of processes", plainPsHint)
 	}
 }
 
@@ -249,29 +237,24 @@ func judgeService(c *call) {
 	c.need(ops.Tier3)
 }
 
-// baseUnit refuses the units that everything else depends on, whatever kind of unit stands for them: only services and timers
-// are one service's own.
+// baseUnit refuses the units that everything else depends on, whatever kind of unit stands for them, and those that guard the machine, keep
+// its record or let people in: only services and timers are one service's own.
 func (c *call) baseUnit(f field) {
 	unit := strings.ToLower(f.text)
 	kind := path.Ext(unit)
 	name := strings.TrimPrefix(strings.TrimSuffix(strings.TrimSuffix(unit, ".service"), kind), "snap.")
-	first, rest := name, ""
-	if i := strings.IndexAny(name, ".-@"); i > 0 {
-		first, rest = name[:i], name[i:]
-	}
-	switch {
-	case slices.Contains([]string{".slice", ".scope", ".socket", ".target", ".mount", ".automount", ".swap", ".device", ".path"}, kind):
-	case slices.Contains([]string{"docker", "dockerd", "podman", "network", "init", "udev", "cron"}, first) && !strings.HasPrefix(rest, "-"):
-	case slices.Contains([]string{
-		"containerd", "crio", "cri", "k3s", "k0scontroller", "k0sworker", "rke2", "kubelet", "kube", "microk8s", "lxd", "incus", "libvirtd",
-		"ssh", "sshd", "openssh", "dropbear", "dbus", "systemd", "networking", "networkmanager", "wpa_supplicant", "connman", "polkit",
-		"polkitd", "apparmor", "auditd", "ufw", "firewalld", "nftables", "iptables", "netfilter", "fail2ban", "getty", "serial", "user",
-		"elogind", "multipathd", "iscsid", "lvm2", "zfs", "mdmonitor", "snapd", "rescue", "emergency", "debug", "apt", "unattended", "packagekit",
-	}, first):
-	default:
+	switch kind {
+	case ".slice", ".scope", ".socket", ".target", ".mount", ".automount", ".swap", ".device", ".path":
+		c.refuse(ruleBash, "every service of the host depends on "+unit, "report it for a human")
 		return
 	}
-	c.refuse(ruleBash, "every service of the host depends on "+unit, "report it for a human")
+	first, _, _ := strings.Cut(strings.ReplaceAll(name, "@", "."), ".")
+	for _, class := range c.j.g.units {
+		if class.names.Match(first, false) {
+			c.refuse(ruleBash, unit+" "+class.what, "report it for a human")
+			return
+		}
+	}
 }
 
 // judgeSleep keeps waiting short.

@@ -4,9 +4,85 @@ import (
 	"slices"
 	"strings"
 
+	"mvdan.cc/sh/v3/syntax"
+
 	"claudeops/internal/guard/scan"
 	"claudeops/internal/ops"
 )
+
+// What may be told to a program where no wall holds what it does: to print fields, or lines, or a value.
+var (
+	awkFields = ops.Pattern(`^\s*(NR\s*[=!<>]=?\s*\d+\s*)?\{\s*print(\s*,?\s*(\$\d+|\$NF|NR|"[\w :=/.-]*"))*\s*\}\s*$`)
+	sedLines  = ops.Pattern(`^(\d+|\$)(,(\d+|\$))?[pdq=]$`)
+	jqValue   = ops.Pattern(`^(\.|length|keys|(\.([A-Za-z_]\w*|"[\w .-]+")\??|\.?\[(-?\d*|"[\w .-]+")\]\??)+)$`)
+	// What begins a statement that looks, on one line; or a list of what there is. A backslash begins a command of the client.
+	lookingSQL = ops.Pattern(`(?i)^\s*(((select|show|explain|describe|desc|with|table|values)\b|\()[^;\\\n]*(;|\\g)?|` +
+		`\\[dl][a-z]*\+?( [\w.*]+)?)\s*$`)
+)
+
+// told judges the text that tells a program what to do. More of it than fields and lines is not read.
+func (c *call) told(f field) {
+	text, plain := f.literal()
+	form := jqValue
+	switch program, _, _ := strings.Cut(c.row.cmd, " "); {
+	case strings.HasSuffix(program, "awk"):
+		form = awkFields
+	case strings.HasSuffix(program, "sed"):
+		form = sedLines
+	case c.row.database:
+		c.unseen = c.unseen || text != readOnlySQL && text != readOnlyMySQL
+		return
+	}
+	c.unseen = c.unseen || !plain || !form().MatchString(text)
+}
+
+// walled reports whether walls, or the broker of containers, hold what a command does.
+func (c *call) walled() bool {
+	return c.j.facts.Walled && !c.s.remote && (!c.s.container || c.s.brokered)
+}
+
+// unread judges a command that does what nobody has read: behind walls it gets the rights of cat, where it needs no more.
+func (c *call) unread() {
+	switch {
+	case !c.walled():
+		hint := "only fields and lines are known then: awk '{print $2}', sed -n '1,5p', jq '.a.b', grep"
+		if strings.Contains(c.row.section, "Databases") {
+			hint = "what it needs, an operator declares as queries of a service"
+		}
+		c.refuse(ruleInline, "what it is told to do is not read, and no wall holds it here", hint)
+	case c.row.unread && !c.s.reads && !c.s.container && c.j.facts.LookProgram != "":
+		c.startedBy("read")
+	}
+}
+
+// startedBy lets a tool of the supervisor start the program.
+func (c *call) startedBy(tool string) {
+	if c.j.outside == nil {
+		c.j.outside = map[*syntax.Word][]string{}
+	}
+	c.j.outside[c.program.at] = []string{c.j.facts.LookProgram, tool, "--"}
+}
+
+// repeated judges a command that another one runs on what it finds or is given. Nobody sees those words, so it only reads.
+func (c *call) repeated(words []field) {
+	found := field{text: string(rune(hole)), dyn: true, plain: true}
+	inner := append(slices.Clone(words), found)
+	for i, w := range inner {
+		if w.text == "{}" {
+			inner[i] = found
+		}
+	}
+	s := c.s.sub()
+	s.loop, s.stdin = true, inputNone
+	mark, marked := c.option("-I", "--replace", "-i")
+	if c.row.cmd == "xargs" && c.s.names && (!marked || mark.value.text == "{}") {
+		c.j.external(s, inner) // plain names are known well enough
+		return
+	}
+	s.reads = true
+	c.j.external(s, inner)
+	c.unread()
+}
 
 // judgeSed judges the files of sed: -i changes them.
 func judgeSed(c *call) {
@@ -31,27 +107,6 @@ func judgeSed(c *call) {
 	}
 }
 
-func (c *call) sedScript(f field) {
-	if f.dyn || f.viaVar && c.has("-i", "--in-place") {
-		c.runTime("script")
-		return
-	}
-	if !scan.Sed(f.text) {
-		c.refuse(ruleInline, "its script runs commands, reads or writes files, or is not understood", "use a plain s/// or a line range")
-	}
-}
-
-// jqFilter judges the filter of jq and its like: no environment, no modules, no files.
-func (c *call) jqFilter(f field) {
-	if f.dyn {
-		c.runTime("filter")
-		return
-	}
-	if word := scan.Jq(f.text); word != "" {
-		c.j.refuse(ruleSecrets, c.name, "its filter uses "+word+", which reads the environment or other files", "filter the input only")
-	}
-}
-
 // judgeYq judges what yq does with its operands: alone the first may be a file, and -i changes the files.
 func judgeYq(c *call) {
 	words := c.operands
@@ -62,10 +117,7 @@ func judgeYq(c *call) {
 		}
 	}
 	if len(words) > 0 {
-		c.jqFilter(words[0])
-		if strings.Contains(words[0].text, `\(`) {
-			c.refuse(ruleSecrets, "programs of that name differ in what they read as text", "filter without text that holds \\(")
-		}
+		c.told(words[0])
 	}
 	changes := c.has("-i", "--inplace", "--in-place")
 	for i, f := range words {
@@ -79,70 +131,28 @@ func judgeYq(c *call) {
 	}
 }
 
-func (c *call) awkProgram(f field) {
-	if f.dyn {
-		c.runTime("program")
-		return
-	}
-	if why := scan.Awk(f.text); why != "" {
-		c.refuse(ruleInline, "its program "+why, "print fields only, on one line, and redirect outside awk")
-	}
-}
-
-// judgeSQL judges database clients: reading statements, given as text.
+// judgeSQL judges clients of databases. What a statement may do is up to the server; the client itself runs programs, too.
 func judgeSQL(c *call) {
-	given := c.has("-l", "--list", "-V", "--version", "--help") || c.row.cmd == "sqlite3" && len(c.operands) > 1
-	for _, g := range c.options {
-		given = given || g.flag.role == roleSQL && g.value.text != readOnlySQL && g.value.text != readOnlyMySQL
+	var texts []field
+	if c.row.cmd == "sqlite3" && len(c.operands) > 1 {
+		texts = c.operands[1:]
 	}
-	if !given {
+	for _, g := range c.options {
+		if g.flag.role == roleProgram && g.value.text != readOnlySQL && g.value.text != readOnlyMySQL {
+			texts = append(texts, g.value)
+		}
+	}
+	if len(texts) == 0 && !c.has("-l", "--list", "-V", "--version", "--help") {
 		c.refuse(ruleRunTime, "its statements come from its standard input", "give one statement as text")
 	}
-	if db, _ := c.option("-D", "--database"); strings.HasPrefix(c.row.cmd, "m") && (strings.EqualFold(db.value.text, "mysql") ||
-		slices.ContainsFunc(c.operands, func(f field) bool { return strings.EqualFold(f.text, "mysql") })) {
-		c.refuse(ruleSecrets, "its tables hold the passwords of accounts", "use the database of the service")
-	}
-	if c.row.cmd == "psql" {
-		db, _ := c.option("-d", "--dbname")
-		for _, f := range append(c.operands, db.value) {
-			c.connection(f.text)
+	for _, f := range texts {
+		if text, plain := f.literal(); c.row.cmd != "sqlite3" && (!plain || !lookingSQL().MatchString(text)) { // which is in its safe mode
+			c.refuse(ruleBash, "its statement does not begin as one that looks, or is not alone",
+				"only one reading statement (SELECT, SHOW, EXPLAIN) on one line is allowed; report what should change")
 		}
 	}
 	if c.row.cmd == "sqlite3" && len(c.operands) > 0 && strings.HasPrefix(c.operands[0].text, "file:") {
 		c.refuse(ruleBash, "the address of a database may set how it is opened", "name the file itself")
-	}
-}
-
-// connection judges a connection string of PostgreSQL: its settings are options in other clothes, some of which name files or lift
-// the read-only mode.
-func (c *call) connection(text string) {
-	settings := strings.Fields(text)
-	if _, query, ok := strings.Cut(text, "?"); ok || strings.Contains(text, "://") {
-		settings = strings.FieldsFunc(query, func(r rune) bool { return r == '&' })
-	} else if !strings.Contains(text, "=") {
-		return
-	}
-	for _, s := range settings {
-		switch name, _, _ := strings.Cut(s, "="); name {
-		case "host", "hostaddr", "port", "user", "password", "dbname", "connect_timeout", "application_name", "client_encoding", "sslmode",
-			"sslrootcert", "target_session_attrs":
-		default:
-			c.refuse(ruleBash, "its connection sets "+name, "name host, port, user and dbname only")
-		}
-	}
-}
-
-func (c *call) sql(f field) {
-	if f.dyn {
-		c.runTime("statement")
-		return
-	}
-	if f.text == readOnlySQL || f.text == readOnlyMySQL {
-		return
-	}
-	if why := c.j.g.sql.SQL(f.text); why != "" {
-		c.refuse(ruleBash, "its statement "+why,
-			"only one reading statement (SELECT, SHOW, EXPLAIN) with known functions is allowed; report what should change")
 	}
 }
 
@@ -151,29 +161,16 @@ func judgeRedis(c *call) {
 	options, operands := c.parse(c.row, c.args, true)
 	c.options = options
 	c.optionsOf(options)
+	c.need(ops.Tier1)
 	if len(operands) == 0 {
 		if !c.has("--latency", "--latency-history", "--latency-dist", "--stat", "--bigkeys", "--memkeys", "--hotkeys", "--scan") {
 			c.refuse(ruleRunTime, "its commands come from its standard input", "give one command as arguments")
 		}
-		c.need(ops.Tier1)
-		return
-	}
-	words := make([]string, len(operands))
-	for i, f := range operands {
-		if f.dyn {
-			c.runTime("command")
-			return
-		}
-		words[i] = f.text
-	}
-	if port, _ := c.option("-p"); strings.Contains(port.value.text, "11211") {
-		c.refuse(ruleBash, "the service behind that port reads each line as a command", "ask the Redis of the service")
-	}
-	if !scan.Redis(words) {
-		c.refuse(ruleBash, strings.ToUpper(words[0])+" is not on the list of reading commands",
+	} else if !scan.Redis(texts(operands)) || slices.ContainsFunc(operands, func(f field) bool { return f.dyn }) {
+		c.refuse(ruleBash, operands[0].show()+" is not on the list of reading commands",
 			"only reading commands are allowed; report what should change")
 	}
-	c.need(ops.Tier1)
+	c.unread()
 }
 
 // mode judges what chmod sets.

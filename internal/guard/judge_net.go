@@ -3,7 +3,6 @@ package guard
 import (
 	"net/netip"
 	"net/url"
-	"path"
 	"slices"
 	"strings"
 
@@ -11,24 +10,21 @@ import (
 )
 
 // web judges that a program of the shell asks a URL.
-func (c *call) web(text string) (webAddress, bool) {
+func (c *call) web(text string) {
 	a, bad := parseWeb(text)
 	elsewhere := (c.s.container || c.s.remote) && a.loopback() // there it is another machine
 	switch {
 	case bad != "":
 		c.j.refuse(ruleBash, c.name+" of that URL", bad, "use a plain http or https URL")
 	case c.j.facts.ownAPI(a) && !elsewhere:
-		method, body := c.curlMethod()
+		method, body := c.method()
 		c.j.refuse(orAttack(method != "GET" || body, ruleOwn), c.name+" of "+a.host, "it is the supervisor's own API", "leave it alone")
 	case a.local():
 		c.j.refuse(ruleSecrets, c.name+" of "+a.host, "link-local and metadata addresses give out credentials", "ask the service itself")
 	case enginePort(a.port):
 		c.j.refuse(ruleBash, c.name+" of port "+a.port, "it is the raw API of a container engine, a cluster or its store",
 			"use docker or kubectl")
-	default:
-		return a, true
 	}
-	return a, false
 }
 
 // enginePort reports the ports of engines and clusters, whose raw API does everything their programs do.
@@ -40,49 +36,32 @@ func enginePort(port string) bool {
 	return false
 }
 
-// judgeCurl judges each request of a curl command by itself.
+// judgeCurl judges where curl asks, with what method, and the files that it writes. The rest is up to the wall around the network: without
+// one, the options that carry anything are refused.
 func judgeCurl(c *call) {
-	words := c.args
-	for {
-		next := slices.IndexFunc(words, func(f field) bool { return f.text == "--next" || f.text == "-:" })
-		if next < 0 {
-			c.curlRequest(words)
-			c.inSafeMode()
-			return
-		}
-		c.curlRequest(words[:next])
-		c.addSafeMode(words[next].at, "curl")
-		words = words[next+1:]
-	}
-}
-
-// curlRequest judges one request: GET is looking, a changing request goes to inventory hosts only.
-func (c *call) curlRequest(words []field) {
-	c.options, c.operands = c.parse(c.row, words, false)
-	c.optionsOf(c.options)
-	method, body := c.curlMethod()
 	urls := c.operands
 	for _, g := range c.options {
-		if g.is("--url") {
+		switch {
+		case g.is("--url"):
 			urls = append(urls, g.value)
-		}
-	}
-	foreign := c.curlResolve()
-	elsewhere := foreign
-	for _, f := range urls {
-		known := c.curlURL(f) && !elsewhere
-		foreign = foreign || !known
-		if (method != "GET" || body) && !known {
-			c.j.refuse(ruleBash, "curl with "+method, "changing requests go to inventory hosts only", "ask a human to do it")
+		case g.is("-w", "--write-out") && (strings.HasPrefix(g.value.text, "@") || strings.Contains(g.value.text, "%output")):
+			c.j.refuse(ruleBash, "curl -w", "the format reads or writes a file", "print plain figures")
+		case g.is("--proto", "--proto-redir") && strings.Trim(strings.NewReplacer("https", "", "http", "").Replace(g.value.text), ",") != "=":
+			c.refuse(ruleBash, g.value.show()+" names another protocol than http and https", "leave "+g.name+" out")
+		case g.is("-o", "--output", "-D", "--dump-header", "-c", "--cookie-jar", "--stderr") && g.value.text != "-":
+			c.stores(g.value)
 		}
 	}
 	if len(urls) == 0 && !c.has("-V", "-h", "--help", "--version") {
 		c.refuse(ruleRunTime, "it names no URL", "name one")
 	}
-	c.curlOutput(foreign)
-	switch {
+	for _, f := range urls {
+		c.asks(f)
+	}
+	switch method, body := c.method(); {
 	case method == "GET" && !body:
-		c.need(ops.Tier1)
+	case !c.walled() && !slices.Contains([]string{"GET", "HEAD"}, method):
+		c.refuse(ruleBash, "without walls it only asks", "leave "+method+" to a human")
 	case method == "GET" || method == "POST" || method == "PUT" || method == "PATCH":
 		c.j.need(c.s, ops.Tier2, ruleBash, "curl with "+method)
 	default:
@@ -90,102 +69,11 @@ func (c *call) curlRequest(words []field) {
 	}
 }
 
-// curlResolve judges the addresses that a request goes to instead of those of its host, and reports whether there are any.
-func (c *call) curlResolve() bool {
-	found := false
-	for _, g := range c.options {
-		if !g.is("--resolve") {
-			continue
-		}
-		found = true
-		parts := strings.SplitN(strings.TrimLeft(g.value.text, "+"), ":", 3)
-		if len(parts) < 3 || g.value.dyn {
-			c.refuse(ruleRunTime, "--resolve names no address", "write host:port:address")
-			continue
-		}
-		for address := range strings.SplitSeq(parts[2], ",") {
-			if strings.Contains(address, ":") {
-				address = "[" + strings.Trim(address, "[]") + "]"
-			}
-			c.web("http://" + address + ":" + parts[1])
-		}
-	}
-	return found
-}
-
-// guessedProtocol reports a host by whose name curl guesses another protocol than HTTP.
-func guessedProtocol(host string) bool {
-	first, _, _ := strings.Cut(strings.ToLower(host), ".")
-	return slices.Contains([]string{"dict", "ftp", "ftps", "imap", "ldap", "pop3", "smtp", "file", "gopher", "telnet", "tftp", "rtsp"}, first)
-}
-
-// curlURL judges a URL and reports whether its host is one of the inventory.
-func (c *call) curlURL(f field) bool {
-	if f.dyn && !f.num || f.split {
-		c.j.refuse(ruleRunTime, c.name, "its URL is known only at run time", "write the URL out")
-		return false
-	}
-	text := strings.ReplaceAll(f.text, string(rune(hole)), "0")
-	if !strings.Contains(text, "://") {
-		head, _, _ := strings.Cut(text, "/")
-		if _, port, ok := strings.Cut(head, ":"); ok && !isDigits(port) && !strings.HasPrefix(head, "[") || guessedProtocol(head) {
-			c.refuse(ruleBash, f.show()+" names another protocol than http and https", "use a plain http or https URL")
-			return false
-		}
-		text = "http://" + text
-	}
-	a, ok := c.web(curlPath(text))
-	return ok && c.j.facts.knownHost(a.host)
-}
-
-// curlPath keeps braces and brackets of a URL's path from being read as part of the host.
-func curlPath(text string) string {
-	scheme, rest, _ := strings.Cut(text, "://")
-	i := strings.IndexAny(rest, "/?#")
-	if i < 0 {
-		return text
-	}
-	return scheme + "://" + rest[:i] + "/"
-}
-
-// curlMethod returns the method and whether data is sent.
-func (c *call) curlMethod() (method string, body bool) {
+// method returns the method of a request and whether data is sent.
+func (c *call) method() (method string, body bool) {
+	body = !c.has("-G", "--get") && c.has("-d", "--data", "--data-ascii", "--data-binary", "--data-raw", "--data-urlencode", "--json", "-F",
+		"--form", "--form-string")
 	method = "GET"
-	for _, g := range c.options {
-		switch {
-		case g.is("-d", "--data", "--data-ascii", "--data-binary", "--data-raw", "--data-urlencode", "--json"):
-			body = true
-			if strings.HasPrefix(g.value.text, "@") && g.name != "--data-raw" || g.name == "--data-urlencode" &&
-				strings.Contains(strings.SplitN(g.value.text, "=", 2)[0], "@") {
-				c.j.refuse(ruleSecrets, "curl "+g.name+" of a file", "it sends a file away", "send plain text only")
-			}
-		case g.is("-F", "--form", "--form-string"):
-			body = true
-			if strings.Contains(g.value.text, "=@") || strings.Contains(g.value.text, "=<") || strings.Contains(g.value.text, ";") {
-				c.j.refuse(ruleSecrets, "curl "+g.name+" of a file", "it sends a file away", "send plain text only")
-			}
-		case g.is("-H", "--header", "--proxy-header"):
-			if strings.HasPrefix(g.value.text, "@") || strings.Contains(strings.ToLower(g.value.text), "method") {
-				c.j.refuse(ruleBash, "curl "+g.name, "the header sends a file or hides another method", "leave it out")
-			}
-		case g.is("-w", "--write-out"):
-			if strings.HasPrefix(g.value.text, "@") || strings.Contains(g.value.text, "%output") {
-				c.j.refuse(ruleBash, "curl -w", "the format reads or writes a file", "print plain figures")
-			}
-		case g.is("--proto", "--proto-redir"):
-			if strings.Trim(strings.NewReplacer("https", "", "http", "").Replace(g.value.text), ",") != "=" {
-				c.refuse(ruleBash, g.value.show()+" names another protocol than http and https", "leave "+g.name+" out")
-			}
-		case g.is("-b", "--cookie"):
-			if !strings.Contains(g.value.text, "=") {
-				c.j.read(c.s, g.value, "curl -b")
-			}
-		}
-		if strings.ContainsAny(g.value.text, "\r\n") && !g.is("-w", "--write-out", "-d", "--data", "--data-raw", "--data-binary", "--json") {
-			c.refuse(ruleBash, "a line break in "+g.name+" starts a line of its own, which another service may read as a command", "leave it out")
-		}
-	}
-	body = body && !c.has("-G", "--get")
 	if body {
 		method = "POST"
 	}
@@ -197,78 +85,55 @@ func (c *call) curlMethod() (method string, body bool) {
 	return method, body
 }
 
-// curlOutput judges the files curl writes: what comes from elsewhere is not stored.
-func (c *call) curlOutput(foreign bool) {
-	stores := c.has("-O", "--remote-name", "-J", "--remote-header-name", "--remote-name-all", "--output-dir")
-	if stores {
-		dir, _ := c.option("--output-dir")
-		c.download(dir.value)
+// stores judges a file that an answer is kept in.
+func (c *call) stores(f field) {
+	if strings.Contains(f.text, "#") {
+		c.j.refuse(ruleRunTime, c.name+" to "+f.show(), "it takes a part of its name from the URL", "write the file name out")
 	}
-	for _, g := range c.options {
-		if g.is("-o", "--output", "-D", "--dump-header", "-c", "--cookie-jar", "--stderr") && g.value.text != "-" {
-			if strings.Contains(g.value.text, "#") {
-				c.j.refuse(ruleRunTime, "curl -o "+g.value.show(), "it takes a part of its name from the URL", "write the file name out")
-			}
-			c.j.write(c.s, g.value, "curl "+g.name)
-			if dir, ok := c.option("--output-dir"); ok {
-				c.j.write(c.s, dir.value.withText(dir.value.text+"/"+g.value.text), "curl "+g.name)
-			}
-			stores = stores || g.value.text != "/dev/null"
-		}
-	}
-	if foreign {
-		c.j.fetched = "curl"
-		if stores {
-			c.refuse(ruleBash, "what comes from elsewhere is not stored, it may be code", "print it, or fetch it from an inventory host")
-		}
-	}
+	c.j.write(c.s, f, c.name+" to")
 }
 
-// download judges files that get their names from the URLs.
-func (c *call) download(dir field) {
-	if c.has("-J", "--remote-header-name") {
-		c.refuse(ruleRunTime, "the far side chooses the name of the file", "name the file")
-	}
-	for _, f := range c.operands {
-		name, _, _ := strings.Cut(f.text, "#")
-		name, query, _ := strings.Cut(name, "?")
-		name = path.Base(name)
-		if query != "" || strings.ContainsAny(name, "{[%") {
-			c.refuse(ruleRunTime, "the name of the file is not plain in "+f.show(), "name the file")
-			continue
-		}
-		target := f.withText(name)
-		if dir.text != "" {
-			target = dir.withText(path.Join(dir.text, name))
-		}
-		c.j.write(c.s, target, c.name+" to")
-	}
+// guessedProtocol reports a host by whose name curl guesses another protocol than HTTP.
+func guessedProtocol(host string) bool {
+	first, _, _ := strings.Cut(strings.ToLower(host), ".")
+	return slices.Contains([]string{"dict", "ftp", "ftps", "imap", "ldap", "pop3", "smtp", "file", "gopher", "telnet", "tftp", "rtsp"}, first)
 }
 
-// judgeWget judges wget: to the terminal or nowhere from anywhere, into a file from inventory hosts only.
+// asks judges a URL. Without walls what comes from it is not stored.
+func (c *call) asks(f field) {
+	if !c.walled() {
+		c.j.fetched = c.name
+	}
+	if f.dyn && !f.num || f.split {
+		c.j.refuse(ruleRunTime, c.name, "its URL is known only at run time", "write the URL out")
+		return
+	}
+	text := strings.ReplaceAll(f.text, string(rune(hole)), "0")
+	if !strings.Contains(text, "://") {
+		head, _, _ := strings.Cut(text, "/")
+		if _, port, ok := strings.Cut(head, ":"); ok && !isDigits(port) && !strings.HasPrefix(head, "[") || guessedProtocol(head) {
+			c.refuse(ruleBash, f.show()+" names another protocol than http and https", "use a plain http or https URL")
+			return
+		}
+		text = "http://" + text
+	}
+	scheme, rest, _ := strings.Cut(text, "://")
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		rest = rest[:i] // braces and brackets of the path are no part of the host
+	}
+	c.web(scheme + "://" + rest + "/")
+}
+
+// judgeWget judges wget: it prints, or writes the file that is named.
 func judgeWget(c *call) {
-	for _, g := range c.options {
-		if strings.ContainsAny(g.value.text, "\r\n") {
-			c.refuse(ruleBash, "a line break in "+g.name+" starts a line of its own, which another service may read as a command", "leave it out")
-		}
-	}
-	out, has := c.option("-O", "--output-document")
-	toFile := !c.has("--spider") && (!has || out.value.text != "-" && out.value.text != "/dev/null")
 	for _, f := range c.operands {
-		if c.curlURL(f) {
-			continue
-		}
-		c.j.fetched = "wget"
-		if toFile {
-			c.refuse(ruleBash, "what comes from elsewhere is not stored, it may be code", "print it with -O-, or use curl -s")
-		}
+		c.asks(f)
 	}
-	switch {
-	case toFile && has:
-		c.j.write(c.s, out.value, "wget to")
-	case toFile:
-		dir, _ := c.option("-P", "--directory-prefix")
-		c.download(dir.value)
+	switch out, has := c.option("-O", "--output-document"); {
+	case has && out.value.text != "-":
+		c.stores(out.value)
+	case !has && !c.has("--spider"):
+		c.refuse(ruleRunTime, "the far side chooses the name of the file", "print it with -O-, or name the file with -O")
 	}
 }
 
@@ -347,17 +212,8 @@ func (a webAddress) loopback() bool {
 
 // local reports link-local addresses and the metadata services behind them.
 func (a webAddress) local() bool {
-	if ip, err := netip.ParseAddr(a.host); err == nil {
-		ip = ip.Unmap()
-		return ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip == netip.MustParseAddr("fd00:ec2::254") ||
-			ip == netip.MustParseAddr("100.100.100.200")
-	}
-	switch a.host {
-	case "metadata", "metadata.google.internal", "instance-data", "instance-data.ec2.internal", "metadata.azure.com",
-		"metadata.azure.internal":
-		return true
-	}
-	return false
+	ip, err := netip.ParseAddr(a.host)
+	return ops.IsMetadata(a.host) || err == nil && ip.Unmap().IsMulticast()
 }
 
 // ownAPI reports the product's own API: its addresses, or its port on this host by any name.

@@ -1,7 +1,6 @@
 package guard
 
 import (
-	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -110,69 +109,13 @@ func judgeExec(c *call) {
 	}
 	s := c.s.foreign()
 	s.container, s.cwds = true, nil
+	s.brokered = c.j.facts.Walled && !c.s.remote && strings.HasPrefix(c.row.cmd, "docker ") &&
+		!slices.ContainsFunc(c.before, func(g given) bool { return g.flag.role == roleEngine })
 	if dir, ok := c.option("-w", "--workdir"); ok {
 		c.writtenOut(dir.name)
 		s.cwds = c.j.folder(s, dir.value)
 	}
 	c.j.external(s, inner)
-}
-
-// judgeXargs judges the command xargs repeats; the words it adds are known only at run time.
-func judgeXargs(c *call) {
-	options, operands := c.parse(c.row, c.args, true)
-	c.options = options
-	c.optionsOf(options)
-	added := field{text: string(rune(hole)), dyn: true, split: true, plain: c.s.names && !c.has("-a", "--arg-file")}
-	if len(c.s.files) == 1 && !c.has("-a", "--arg-file") && !c.j.g.secrets.Holds(c.s.files[0]) {
-		added = field{text: c.s.files[0] + "/*", glob: true}
-	}
-	words := slices.Clone(operands)
-	if mark, ok := c.option("-I", "--replace", "-i"); ok {
-		if c.count("-I", "--replace", "-i", "-L", "-l", "--max-lines", "-n", "--max-args") > 1 || mark.value.text == "" && mark.has {
-			c.refuse(ruleRunTime, "its options override each other: the words may be appended instead", "give -I without -n and -L")
-			return
-		}
-		text := cmp.Or(mark.value.text, "{}")
-		for i, w := range words {
-			switch {
-			case w.text == text:
-				words[i] = added
-				words[i].split = false
-			case strings.Contains(w.text, text):
-				f := added
-				f.text, f.split = strings.ReplaceAll(w.text, text, added.text), false
-				words[i] = f
-			}
-		}
-	} else {
-		words = append(words, added)
-	}
-	if len(operands) == 0 {
-		c.need(ops.Tier1)
-		return
-	}
-	s := c.s.sub()
-	s.loop, s.stdin = true, inputNone
-	c.j.external(s, words)
-}
-
-// judgeWatch judges the command watch repeats; it hands its words to a shell, or with -x to the program they name.
-func judgeWatch(c *call) {
-	options, operands := c.parse(c.row, c.args, true)
-	c.options = options
-	c.optionsOf(options)
-	text, ok := c.literals(operands)
-	if !ok || len(operands) == 0 {
-		c.runTime("")
-		return
-	}
-	s := c.s.foreign()
-	s.loop = true
-	if c.has("-x", "--exec") {
-		c.j.external(s, operands)
-		return
-	}
-	c.j.nested(s, "watch", text, true)
 }
 
 // judgeFind judges the places, tests and actions of find.
@@ -183,12 +126,10 @@ func judgeFind(c *call) {
 	}
 	options, operands := c.parse(c.row, words, false)
 	c.optionsOf(options)
-	var roots []field
 	for _, f := range operands {
 		switch f.text {
 		case "(", ")", "!", ",":
 		default:
-			roots = append(roots, f)
 			c.j.list(c.s, f, "find")
 			if f.dyn && !f.plain {
 				c.runTime("")
@@ -196,18 +137,16 @@ func judgeFind(c *call) {
 		}
 	}
 	for _, g := range options {
-		named := func(part string) bool { return part != "*"+strings.Trim(part, "*")+"*" && c.j.g.secrets.Chosen(part) }
+		named := func(part string) bool {
+			return (len(commands) > 0 || part != "*"+strings.Trim(part, "*")+"*") && c.j.g.secrets.Chosen(part)
+		}
 		if g.is("-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename") &&
 			slices.ContainsFunc(strings.Split(g.value.text, "/"), named) {
 			c.j.refuse(ruleSecrets, "find "+g.name+" "+g.value.show(), "it looks for files that hold secrets", "look for something else")
 		}
 	}
-	if len(roots) == 0 {
-		roots = lits(".")
-	}
-	picks := c.j.g.secrets.picked(texts(words))
 	for _, inner := range commands {
-		c.findExec(roots, inner, picks)
+		c.repeated(inner)
 	}
 	c.need(ops.Tier1)
 }
@@ -231,47 +170,4 @@ func (c *call) findCommands(args []field) (words []field, commands [][]field, ok
 		i = end
 	}
 	return words, commands, true
-}
-
-// picked reports tests of find by which it picks single files: those that hold secrets by their names, or any by a number.
-func (t nameTable) picked(words []string) bool {
-	for i := range len(words) - 1 {
-		if i > 0 && (words[i-1] == "!" || words[i-1] == "-not") {
-			continue
-		}
-		switch words[i] {
-		case "-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename":
-			if strings.IndexByte(words[i+1], hole) >= 0 || t.Chosen(words[i+1]) {
-				return true
-			}
-		case "-regex", "-iregex", "-inum", "-samefile", "-lname", "-ilname":
-			return true
-		}
-	}
-	return false
-}
-
-// findExec judges the command find runs on what it finds.
-func (c *call) findExec(roots, words []field, picks bool) {
-	found := field{text: string(rune(hole)), dyn: true, plain: true} // find prints the place first, so it is never an option
-	ps := c.j.paths(c.s, roots[0].text)
-	if len(roots) == 1 && !roots[0].dyn && !picks && !slices.ContainsFunc(ps, c.j.g.secrets.Holds) {
-		found = field{text: ps[0] + "/*", glob: true}
-	}
-	inner := make([]field, 0, len(words))
-	for _, w := range words {
-		if strings.Contains(w.text, "{}") {
-			if w.text != "{}" {
-				c.j.refuse(ruleRunTime, "find -exec", "a file name becomes part of a text", "use {} as a word of its own")
-			}
-			w = found
-		}
-		inner = append(inner, w)
-	}
-	if len(inner) == 0 {
-		return
-	}
-	s := c.s.sub()
-	s.loop = true
-	c.j.external(s, inner)
 }

@@ -144,7 +144,9 @@ func (g *Guard) Page() string {
 
 // pageNames prints the lists of variables and places.
 func (g *Guard) pageNames(out *strings.Builder) {
-	for _, list := range []struct{ file, title string }{{"variables.list", "Environment variables"}, {"places.list", "Files"}} {
+	for _, list := range []struct{ file, title string }{
+		{"variables.list", "Environment variables"}, {"places.list", "Files"}, {"units.list", "Units of systemd"},
+	} {
 		names, why, order, err := namesFile(list.file)
 		if err != nil {
 			continue // New has read it already

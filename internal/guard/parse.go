@@ -7,7 +7,6 @@ import (
 
 	"mvdan.cc/sh/v3/syntax"
 
-	"claudeops/internal/guard/scan"
 	"claudeops/internal/ops"
 )
 
@@ -206,92 +205,21 @@ func plainText(parts []syntax.WordPart, quoted bool) (string, bool) {
 	return out.String(), true
 }
 
-// produced says what the left side of a pipe writes: fixed text, or data; and below which folders the file names lie
-// when it lists files.
-func (j *judge) produced(s *scope, left *syntax.Stmt) (input, []string) {
-	stages := pipeline(left)
-	first, ok := stages[0].Cmd.(*syntax.CallExpr)
-	if !ok || len(first.Args) == 0 {
-		return inputData, nil
+// produced says what the left side of a pipe writes: fixed text, or data.
+func produced(left *syntax.Stmt) input {
+	call, ok := left.Cmd.(*syntax.CallExpr)
+	if !ok || len(call.Args) == 0 {
+		return inputData
 	}
-	args := peek(first.Args)
-	if len(stages) == 1 && (args[0] == "echo" || args[0] == "printf" || args[0] == "true" || args[0] == ":") {
-		switch {
-		case slices.ContainsFunc(args, func(a string) bool { return strings.IndexByte(a, hole) >= 0 }):
-			return inputData, nil
-		case len(args) == 1 || args[0] == "echo" && len(args) == 2 && (args[1] == "Q" || args[1] == "" || args[1] == "-n"):
-			return inputNone, nil // nothing to speak of
-		}
-		return inputFixed, nil
+	args := peek(call.Args)
+	switch {
+	case !slices.Contains([]string{"echo", "printf", "true", ":"}, args[0]),
+		slices.ContainsFunc(args, func(a string) bool { return strings.IndexByte(a, hole) >= 0 }):
+		return inputData
+	case len(args) == 1 || args[0] == "echo" && len(args) == 2 && (args[1] == "Q" || args[1] == "" || args[1] == "-n"):
+		return inputNone // nothing to speak of
 	}
-	for _, st := range stages[1:] {
-		call, ok := st.Cmd.(*syntax.CallExpr)
-		if !ok || len(call.Args) == 0 || !slices.Contains([]string{"sort", "head", "tail", "uniq", "grep"}, call.Args[0].Lit()) {
-			return inputData, nil
-		}
-		if words := peek(call.Args); words[0] == "grep" && !slices.Contains(words, "-v") && j.g.secrets.filtered(words[1:]) {
-			return inputData, nil
-		}
-	}
-	var files []string
-	for _, root := range j.g.secrets.listed(args) {
-		files = append(files, j.paths(s, root)...)
-	}
-	return inputData, files
-}
-
-// filtered reports words of grep by which it may keep the names of files that hold secrets and few others.
-func (t nameTable) filtered(words []string) bool {
-	return slices.ContainsFunc(words, func(w string) bool {
-		w = strings.NewReplacer(`\.`, ".", ".", "?", "$", "", "^", "").Replace(w)
-		return !strings.HasPrefix(w, "-") && (strings.Trim(w, scan.Letters+"?./-") != "" || t.Chosen("*"+w+"*"))
-	})
-}
-
-// listed are the folders a command lists files of, nil when it lists something else or picks single files.
-func (t nameTable) listed(args []string) []string {
-	var roots []string
-	switch args[0] {
-	case "find":
-		rest := args[1:]
-		for len(rest) > 0 && (rest[0] == "-L" || rest[0] == "-H" || rest[0] == "-P") {
-			rest = rest[1:]
-		}
-		if slices.ContainsFunc(rest, func(a string) bool { return strings.HasPrefix(a, "-printf") || strings.HasPrefix(a, "-exec") }) ||
-			t.picked(rest) {
-			return nil // it does not print the places, or not those of many files
-		}
-		for _, a := range rest {
-			if strings.HasPrefix(a, "-") || a == "(" || a == "!" {
-				break
-			}
-			roots = append(roots, a)
-		}
-	case "grep", "rg":
-		flags := ""
-		for _, a := range args[1:] {
-			if strings.HasPrefix(a, "-") && !strings.HasPrefix(a, "--") {
-				flags += a
-			} else if !strings.HasPrefix(a, "-") {
-				roots = append(roots, a)
-			}
-		}
-		if !strings.ContainsAny(flags, "lL") {
-			return nil
-		}
-		if len(roots) > 0 {
-			roots = roots[1:] // the pattern
-		}
-	default:
-		return nil
-	}
-	if len(roots) == 0 {
-		roots = []string{"."}
-	}
-	if slices.ContainsFunc(roots, func(r string) bool { return strings.IndexByte(r, hole) >= 0 }) {
-		return nil
-	}
-	return roots
+	return inputFixed
 }
 
 // printed says what is known of the output of commands: that it is a number, so that arithmetic may use it, or that it
@@ -312,8 +240,7 @@ func printed(list []*syntax.Stmt) value {
 	if len(words) == 1 && slices.Equal(words[0], []string{"mktemp"}) {
 		return value{temp: true}
 	}
-	kind := scan.Output(words)
-	return value{num: kind == scan.Number || kind == scan.Digits, unset: kind == scan.Digits, plain: kind == scan.Number || kind == scan.Names}
+	return pipelinePrints(words)
 }
 
 // redirects judges the redirects of a statement and notes where its standard input comes from.
@@ -321,7 +248,7 @@ func (j *judge) redirects(s *scope, st *syntax.Stmt) {
 	for _, r := range st.Redirs {
 		switch r.Op {
 		case syntax.RdrIn, syntax.WordHdoc, syntax.Hdoc, syntax.DashHdoc, syntax.DplIn, syntax.RdrInOut:
-			s.files, s.names = nil, false
+			s.names = false
 		default:
 		}
 		if r.N != nil && !isDigits(r.N.Value) {

@@ -55,18 +55,19 @@ func TestTheSafeModeOfAProgramIsSwitchedOn(t *testing.T) {
 		"find . -name x -exec sed 1d {} +":        "find . -name x -exec sed --sandbox 1d {} +\n",
 		"docker exec web sed 1d x":                "docker exec web sed 1d x\n",
 		"ssh ie01 'sed 1d x'":                     "ssh ie01 'sed 1d x'\n",
-		"gawk '{print $1}' x":                     "gawk --sandbox '{print $1}' x\n",
+		"gawk '{print $1}' x":                     "gawk '{print $1}' x\n",
 		"sqlite3 x.db .tables":                    "sqlite3 -readonly -safe x.db .tables\n",
 		"docker exec db psql -c 'SELECT 1'":       "docker exec db psql -X -q -c 'SET default_transaction_read_only=on' -c 'SELECT 1'\n",
 		"mysql -e 'SHOW TABLES'":                  "mysql --local-infile=0 '--init-command=SET SESSION TRANSACTION READ ONLY' -e 'SHOW TABLES'\n",
 		"cat x":                                   "cat x\n",
 		"curl -s http://ie01/":                    "curl --proto =http,https -s http://ie01/\n",
-		"curl http://a.example/ --next http://b/": "curl --proto =http,https http://a.example/ --next --proto =http,https http://b/\n",
 		"git status && echo \"$(git log -1)\"":    gitSafe("status") + " && echo \"$(" + gitSafe("log -1") + ")\"\n",
 		"x=$(sed 1d y); echo \"$x\"":              "x=$(sed --sandbox 1d y)\necho \"$x\"\n",
 		"for f in a b; do sed -n 1p \"$f\"; done": "for f in a b; do sed --sandbox -n 1p \"$f\"; done\n",
 	} {
-		d := g.Check(ops.Tier2, "Bash", bashInput(t, command), testFacts())
+		facts := testFacts()
+		facts.Walled = true
+		d := g.Check(ops.Tier2, "Bash", bashInput(t, command), facts)
 		if d.Script != want {
 			t.Errorf("%q: %q, want %q (%s)", command, d.Script, want, d.Reason)
 		}
@@ -106,5 +107,68 @@ func TestWhereTheNetworkIsClosedTheSupervisorLooks(t *testing.T) {
 	facts.LookProgram = ""
 	if d := g.Check(ops.Tier1, "Bash", bashInput(t, "ss -tln"), facts); d.Allowed() {
 		t.Error("ss runs where nobody can look outside")
+	}
+}
+
+// Where a session knows the supervisor's program, that gives what nobody has read the rights of cat. In the text of another shell it cannot.
+func TestWhatNobodyHasReadOnlyReads(t *testing.T) {
+	g, facts := newGuard(t), testFacts()
+	facts.Walled, facts.NetworkClosed, facts.LookProgram = true, true, "/run/gate/claudeops-act"
+	const read = "/run/gate/claudeops-act read -- "
+	for command, want := range map[string]string{
+		"awk '{print $1}' x":                                "awk '{print $1}' x\n",
+		"awk '{n++} END {print n}' x | sort":                read + "awk '{n++} END {print n}' x | sort\n",
+		"timeout 5 mawk '{n++} END {print n}' x":            "timeout 5 " + read + "mawk '{n++} END {print n}' x\n",
+		"echo \"$(awk '{n++} END {print n}' x)\"":           "echo \"$(" + read + "awk '{n++} END {print n}' x)\"\n",
+		"f() { awk '{n++} END {print n}' x; }; f":           "f() { " + read + "awk '{n++} END {print n}' x; }\nf\n",
+		"ls | xargs awk '{n++} END {print n}'":              "ls | " + read + "xargs awk '{n++} END {print n}'\n",
+		"find . -name '*.md' -exec wc -l {} +":              read + "find . -name '*.md' -exec wc -l {} +\n",
+		"find . -name '*.md'":                               "find . -name '*.md'\n",
+		"watch -n 2 ls":                                     read + "watch -n 2 ls\n",
+		"sed -n 's/a/b/p' x":                                "sed --sandbox -n 's/a/b/p' x\n",
+		"jq 'map(.a)' x":                                    "jq 'map(.a)' x\n",
+		"kubectl get pods -o name | xargs kubectl describe": "kubectl get pods -o name | xargs kubectl describe\n",
+		"docker exec web awk '{n++} END {print n}' x":       "docker exec web awk '{n++} END {print n}' x\n",
+		"sh -c \"awk '{n++} END {print n}' x\"":             "",
+		"sh -c \"ls | xargs cat\"":                          "",
+		"sh -c 'ss -tln'":                                   "",
+		"{awk,'{n++}',x}":                                   "",
+	} {
+		if d := g.Check(ops.Tier1, "Bash", bashInput(t, command), facts); d.Script != want {
+			t.Errorf("%q: %q, want %q (%s)", command, d.Script, want, d.Reason)
+		}
+	}
+}
+
+// A client of a database that is refused, because it would change something or because nothing answers it, names the queries there are.
+func TestClientsOfDatabasesAreAnsweredWithQueries(t *testing.T) {
+	g, facts := newGuard(t), testFacts()
+	facts.Walled = true
+	check := func(command string) Decision { return g.Check(ops.Tier1, "Bash", bashInput(t, command), facts) }
+	clients := []string{"psql -h db -c 'SELECT 1'", "mysql -e 'SHOW PROCESSLIST'", "redis-cli INFO | grep role", "pg_isready -h db", "mysqladmin status"}
+	for _, command := range clients {
+		if d := check(command); !d.Allowed() {
+			t.Errorf("%q: %s", command, d.Reason)
+		}
+	}
+	facts.NetworkClosed = true
+	for _, command := range clients {
+		if d := check(command); d.Allowed() || !strings.Contains(d.Reason, "declares as queries") {
+			t.Errorf("%q: %s", command, d.Reason)
+		}
+	}
+	facts.Services = append(facts.Services, ops.Service{Name: "db", Queries: []ops.Query{
+		{Name: "order", Run: []string{"SELECT :id"}, Params: map[string]string{"id": ops.ParamInteger}}, {Name: "locks"},
+	}})
+	for _, command := range append(clients, "psql -c 'DELETE FROM orders'", "redis-cli FLUSHALL", "docker exec db psql -c 'DELETE FROM orders'", "psql < x.sql") {
+		if d := check(command); d.Allowed() || !strings.Contains(d.Reason, "db order id=INTEGER, db locks") {
+			t.Errorf("%q: %s", command, d.Reason)
+		}
+	}
+	facts.RawNetwork = true
+	for _, command := range append(clients, "psql --version", "sqlite3 /srv/repos/x.db 'SELECT 1'") {
+		if d := check(command); !d.Allowed() {
+			t.Errorf("%q: %s", command, d.Reason)
+		}
 	}
 }

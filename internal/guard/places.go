@@ -133,6 +133,9 @@ func (j *judge) own(p string) bool {
 	if t := j.facts.TempDir; j.facts.OwnTemp && p != t && within(p, t) {
 		return false // the session's own, in the state folder
 	}
+	if r := j.facts.ReposDir; r != j.facts.StateDir && within(r, j.facts.StateDir) && within(p, r) {
+		return false // the session's own clones
+	}
 	if within(p, j.facts.StateDir) {
 		return true
 	}
@@ -173,6 +176,25 @@ func (j *judge) volumes(p string) bool {
 	return within(p, "/var/lib/docker/volumes")
 }
 
+// obeyed reports files of a clone by who reads them: what is hidden is read by an agent, an editor, git or a forge, and so is a page named
+// in capitals that is none of those that people write for each other.
+func (j *judge) obeyed(p string) bool {
+	for _, r := range j.repos {
+		for part := range strings.SplitSeq(strings.TrimPrefix(p, r), "/") {
+			switch {
+			case !within(p, r), scratch(part), j.g.plain.Match(part, false):
+			case strings.HasPrefix(part, "."):
+				return true
+			case agentsPage().MatchString(part):
+				return true
+			}
+		}
+	}
+	return false
+}
+
+var agentsPage = ops.Pattern(`^[A-Z][A-Z0-9_-]+(\.local)?\.mdc?$`)
+
 // inRepo returns how deep a path lies below a folder of clones; 0 is outside, 1 the folder itself.
 func (j *judge) inRepo(p string) int {
 	for _, r := range j.repos {
@@ -188,6 +210,9 @@ func (j *judge) read(s *scope, f field, what string) {
 	j.files = append(j.files, "read "+f.text)
 	if f.proc || f.text == "-" || f.text == "" {
 		return
+	}
+	if f.dyn && s.reads {
+		return // the wall knows what may be read
 	}
 	if f.dyn || strings.IndexByte(f.text, hole) >= 0 {
 		j.refuse(ruleRunTime, what, "the file it reads is known only at run time", "name the file")
@@ -211,7 +236,7 @@ func (j *judge) read(s *scope, f field, what string) {
 			j.refuse(ruleBash, what+" of "+f.show(), "it would show the network of this session, not that of the host", "use the tool look")
 		case p == path.Join(j.facts.StateDir, "cooldown.json") && !f.glob:
 		case closedDevice(p):
-			j.refuse(ruleSecrets, what+" of "+f.show(), "devices show disks, memory, keys that are typed or what others send", "name a file")
+			j.refuse(ruleSecrets, what+" of "+f.show(), "devices show disks, memory, keys that are typed or what others wait for", "name a file")
 		case j.own(p):
 			j.refuse(orAttack(j.vital(p, f.glob, true), ruleOwn), what+" of "+f.show(), "the file belongs to the supervisor",
 				"only cooldown.json in the state folder may be read")
@@ -273,8 +298,12 @@ func safeDevice(p string) bool {
 	return strings.HasPrefix(p, "/dev/fd/") && isDigits(p[len("/dev/fd/"):])
 }
 
-// closedDevice reports all other devices but those of random numbers and of the kernel's messages.
+// closedDevice reports all other devices but those of random numbers and of the kernel's messages, and what is gone for others once it
+// was read.
 func closedDevice(p string) bool {
+	if p == "/proc/kmsg" || strings.HasPrefix(path.Base(p), "trace_pipe") {
+		return true
+	}
 	return startsWith(strings.Split(strings.TrimPrefix(p, "/"), "/"), []string{"dev"}) && !safeDevice(p) &&
 		p != "/dev/urandom" && p != "/dev/random" && p != "/dev/kmsg"
 }
@@ -334,9 +363,9 @@ func (j *judge) misplaced(p string, glob bool, what string) *finding {
 	case j.protected(p, glob):
 		bad.rule, bad.why, bad.hint = ruleInventory, "infrastructure files are never changed by an agent, only read",
 			"propose the change in an issue for a human"
-	case j.own(p) || !temporary && j.g.owned.Match(p, glob):
+	case j.own(p) || !temporary && (j.g.owned.Match(p, glob) || j.obeyed(p)):
 		bad.rule, bad.hint = orAttack(j.vital(p, glob, false), ruleOwn), "leave it alone"
-		bad.why = "the file steers the supervisor, an agent, a shell or git"
+		bad.why = "the file steers the supervisor, an agent, a shell, git, an editor or a forge"
 	case strings.HasPrefix(p, unknownDir):
 		bad.rule, bad.why = ruleRunTime, "the folder it lies in is known only at run time"
 		bad.hint = "cd into a repository by its absolute path with && first"

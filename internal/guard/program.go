@@ -110,6 +110,10 @@ func (c *call) wrapped(inner []field) {
 		c.out = c.j.external(c.s, inner) // the shell runs it itself: a cd counts
 		return
 	}
+	if c.row.unread {
+		c.repeated(inner)
+		return
+	}
 	c.j.external(c.s.sub(), inner)
 }
 

@@ -48,19 +48,21 @@ func TestNoAttackOfTheRedTeamPassesAndHonestWorkDoes(t *testing.T) {
 	if !ok {
 		return
 	}
-	for _, file := range []string{"guard-redteam.json", "guard-redteam-2.json"} {
+	for _, file := range []string{"guard-redteam.json", "guard-redteam-2.json", "guard-redteam-3.json"} {
 		t.Run(file, func(t *testing.T) { redTeam(t, facts, sharedCases(t, file)) })
 	}
 }
 
-// redTeam judges the cases of one file. Cases that are not firm may go either way: the first file has none.
+// redTeam judges the cases of one file: attacks as if no wall stood, and honest work behind walls. Cases that are not firm may go either
+// way: the first file has none.
 func redTeam(t *testing.T, facts Facts, cases []guardCase) {
 	t.Helper()
 	g := newGuard(t)
 	var attacks, passed int
 	var honest, refused [ops.LastTier + 1]int
 	for _, c := range cases {
-		lowest := ops.Tier(0)
+		lowest, facts := ops.Tier(0), facts
+		facts.Walled = c.Tier3 == "allow"
 		for i, want := range []string{c.Tier1, c.Tier2, c.Tier3} {
 			tier := ops.Tier(i + 1)
 			d := g.Check(tier, "Bash", bashInput(t, c.Command), facts)
@@ -73,7 +75,7 @@ func redTeam(t *testing.T, facts Facts, cases []guardCase) {
 			case want == "allow" && lowest == 0:
 				lowest = tier
 				honest[tier]++
-				if !d.Allowed() {
+				if !d.Allowed() && c.Firm {
 					refused[tier]++
 					t.Logf("%s is refused at %s: %.200q\n\t%s %s", c.ID, tier, c.Command, d.Rule, d.Reason)
 				}

@@ -35,12 +35,9 @@ const (
 	roleDate     role = "date"     // a format of date
 	roleMode     role = "mode"     // the mode of a file
 	roleCommand  role = "command"  // the rest is a command
-	roleSed      role = "sed"
-	roleAwk      role = "awk"
-	roleJq       role = "jq"
-	roleSQL      role = "sql"
-	roleGitRev   role = "rev"  // a commit, a range, or a file in one
-	roleFile     role = "file" // a file that git changes by name
+	roleProgram  role = "program"  // text that tells the program what to do
+	roleGitRev   role = "rev"      // a commit, a range, or a file in one
+	roleFile     role = "file"     // a file that git changes by name
 
 	rolePattern role = "pattern" // a pattern by which the program picks the files it shows
 	roleExcept  role = "except"  // a pattern for files that it leaves out
@@ -50,7 +47,7 @@ const (
 func (r role) known() bool {
 	switch r {
 	case roleValue, roleText, roleWord, roleName, roleNum, roleRead, roleCert, roleList, roleWrite, roleDelete, roleDir, roleRepo, roleBody,
-		roleHost, roleService, roleUnit, roleEngine, roleTemplate, roleDate, roleMode, roleCommand, roleSed, roleAwk, roleJq, roleSQL,
+		roleHost, roleService, roleUnit, roleEngine, roleTemplate, roleDate, roleMode, roleCommand, roleProgram,
 		roleGitRev, roleFile, rolePattern, roleExcept, roleAt:
 		return true
 	}
@@ -68,6 +65,9 @@ func (c *call) optionsOf(options []given) {
 			c.j.refuse(f.rule, c.name+" "+g.name, cmp.Or(f.note, "the option runs other code, leaves the allowed places or destroys data"),
 				"leave the option out")
 			continue
+		}
+		if f.walls && !c.walled() {
+			c.refuse(ruleBash, "without walls its option "+g.name+" is not known", "leave the option out")
 		}
 		if f.tier > 0 {
 			c.j.need(c.s, f.tier, ruleBash, c.name+" "+g.name)
@@ -211,14 +211,8 @@ func (c *call) judgeLanguage(r role, f field, what string) {
 		}
 	case roleMode:
 		c.mode(f)
-	case roleSed:
-		c.sedScript(f)
-	case roleAwk:
-		c.awkProgram(f)
-	case roleJq:
-		c.jqFilter(f)
-	case roleSQL:
-		c.sql(f)
+	case roleProgram:
+		c.told(f)
 	case roleGitRev:
 		c.revision(f)
 	case roleFile: // what it stages can be shown and pushed

@@ -388,15 +388,6 @@ func (t variableTable) verdict(name string) string {
 	return ""
 }
 
-// nameSet makes a set of names, in capital letters.
-func nameSet(names []string) map[string]bool {
-	out := make(map[string]bool, len(names))
-	for _, n := range names {
-		out[strings.ToUpper(n)] = true
-	}
-	return out
-}
-
 // readOnlySQL and readOnlyMySQL make a session refuse changes, whatever the scanner made of a statement.
 const (
 	readOnlySQL   = "SET default_transaction_read_only=on"
@@ -407,7 +398,7 @@ const (
 // builds of the program, such as those in containers, know them too.
 func safeMode(program string) (words []string, everywhere bool) {
 	switch program {
-	case "sed", "gsed", "gawk":
+	case "sed", "gsed":
 		return []string{"--sandbox"}, false
 	case "sqlite3":
 		return []string{"-readonly", "-safe"}, true
@@ -443,8 +434,10 @@ func (c *call) addSafeMode(at *syntax.Word, program string) {
 	c.j.added[at] = words
 }
 
-// addWords puts words behind and before others in the commands of a tree. Words that are there already are left.
-func addWords(f *syntax.File, added, before map[*syntax.Word][]string) {
+// addWords puts words behind and before others in the commands of a tree. Words that are there already are left. Those before others
+// must find their place: in the text of another shell they would have none.
+func addWords(f *syntax.File, added, before map[*syntax.Word][]string) *finding {
+	placed := 0
 	syntax.Walk(f, func(n syntax.Node) bool {
 		call, ok := n.(*syntax.CallExpr)
 		if !ok {
@@ -452,7 +445,9 @@ func addWords(f *syntax.File, added, before map[*syntax.Word][]string) {
 		}
 		for i := 0; i < len(call.Args); i++ {
 			at, words := i, before[call.Args[i]]
-			if len(words) == 0 {
+			if len(words) > 0 {
+				placed++
+			} else {
 				at, words = i+1, added[call.Args[i]]
 			}
 			if len(words) == 0 || slices.Equal(peek(call.Args[i+1:min(i+1+len(words), len(call.Args))]), words) {
@@ -467,6 +462,13 @@ func addWords(f *syntax.File, added, before map[*syntax.Word][]string) {
 		}
 		return true
 	})
+	if placed < len(before) {
+		return &finding{
+			need: never, rule: ruleRunTime, what: "a program in the text of another shell", why: "the supervisor cannot start it there",
+			hint: "run it by itself, without sh -c",
+		}
+	}
+	return nil
 }
 
 // quotedWord makes a word of plain text.

@@ -24,6 +24,7 @@ type flag struct {
 	optional bool // takes a value only when it is joined on
 	first    bool // gives what the first operand gives otherwise
 	dry      bool // nothing changes
+	walls    bool // known only behind walls
 	of       []string
 	tier     ops.Tier // raises the tier of the command; never refuses it
 	rule     string
@@ -59,7 +60,10 @@ type row struct {
 	plus       bool // words that start with + are options too
 	look       bool // where the network is closed, the supervisor runs it
 	inside     bool // where the network is closed, it would show another one
+	database   bool // it asks a database, which the supervisor does by queries
 	attack     bool // one that names the supervisor is an attack
+	unread     bool // what it is told to do is not read: behind walls it runs with the rights of cat
+	local      bool // it needs no more than to read
 	sends      bool // what it is given goes elsewhere, so it is written out
 	needs      []string
 	judges     []string
@@ -97,21 +101,21 @@ func readTables() (*tables, error) {
 
 // read adds one file.
 func (t *tables) read(file, text string) error {
-	section, sends := "", false
+	section, sends, local := "", false, false
 	var current []*row
 	for n, line := range strings.Split(text, "\n") {
 		var err error
 		switch trimmed := strings.TrimSpace(line); {
 		case trimmed == "" || strings.HasPrefix(trimmed, "//"):
 		case strings.HasPrefix(trimmed, "# "):
-			section, sends = trimmed[2:], strings.HasSuffix(trimmed, ", which sends what it is given")
-			section = strings.TrimSuffix(section, ", which sends what it is given")
+			section, sends = strings.CutSuffix(trimmed[2:], ", which sends what it is given")
+			section, local = strings.CutSuffix(section, ", which only reads")
 		case line[0] == ' ' || line[0] == '\t':
 			err = addFlag(current, trimmed)
 		default:
 			current, err = t.addRow(section, trimmed)
 			for _, r := range current {
-				r.sends = r.sends || sends
+				r.sends, r.local = r.sends || sends, local
 			}
 		}
 		if err != nil {
@@ -222,7 +226,7 @@ func (r *row) set(words []string) error {
 	arg := strings.Join(words[1:min(2, len(words))], "") // the second word
 	marks := map[string]*bool{
 		"group": &r.group, "persistent": &r.persistent, "free": &r.free, "stop": &r.stop, "single": &r.single, "plus": &r.plus,
-		"sends": &r.sends, "look": &r.look, "inside": &r.inside, "attack": &r.attack,
+		"sends": &r.sends, "look": &r.look, "inside": &r.inside, "database": &r.database, "attack": &r.attack, "unread": &r.unread,
 	}
 	if mark := marks[words[0]]; mark != nil {
 		*mark = true
@@ -354,6 +358,8 @@ func (f *flag) set(words []string) error {
 		f.first = true
 	case "dry":
 		f.dry = true
+	case "walls":
+		f.walls = true
 	case "tier":
 		tier, err := parseTier(arg)
 		f.tier = tier

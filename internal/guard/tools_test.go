@@ -171,7 +171,7 @@ func TestToolRulesAreNamedAfterTheTool(t *testing.T) {
 
 func TestHandoffModeOpensTheHandoffFileAndNothingElse(t *testing.T) {
 	facts := testFacts()
-	facts.HandoffMode = true
+	facts.HandoffMode, facts.Walled = true, true
 	g := newGuard(t)
 	if got := toolVerdicts(g, "Write", `{"file_path":"/state/handoff.json"}`, facts); got != "aaa" {
 		t.Errorf("Write: %s", got)

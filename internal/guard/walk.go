@@ -49,7 +49,7 @@ func (j *judge) stmt(s *scope, st *syntax.Stmt) outcome {
 		inner = s.sub()
 		j.background(inner, st)
 	}
-	stdin, files, names := inner.stdin, inner.files, inner.names
+	stdin, names := inner.stdin, inner.names
 	j.redirects(inner, st)
 	out := inner.any()
 	switch {
@@ -59,7 +59,7 @@ func (j *judge) stmt(s *scope, st *syntax.Stmt) outcome {
 	default:
 		out = j.command(inner, st.Cmd)
 	}
-	inner.stdin, inner.files, inner.names = stdin, files, names
+	inner.stdin, inner.names = stdin, names
 	if st.Background {
 		return s.any()
 	}
@@ -133,7 +133,7 @@ func (j *judge) binary(s *scope, c *syntax.BinaryCmd) outcome {
 		left := s.sub()
 		j.stmt(left, c.X)
 		right := s.sub()
-		right.stdin, right.files = j.produced(s, c.X)
+		right.stdin = produced(c.X)
 		right.names = printed([]*syntax.Stmt{c.X}).plain
 		j.stmt(right, c.Y)
 		s.forget(assigned(c.Y))

@@ -13,7 +13,8 @@ type Problem struct {
 	Services    []string
 	What        string   // what is wrong
 	Todo        string   // what the human should do
-	Found       string   // what the agents found out
+	Found       string   // what the agents say
+	Also        string   // the outage beside an attack
 	Confidence  *float64 // how sure they are; nil: they did not say
 	Tried       string
 	Why         string // what the supervisor decided, and by which rule
@@ -53,9 +54,10 @@ func (p Problem) facts() []fact {
 		why = ""
 	}
 	return []fact{
-		{"Found", found},
+		{"The agent says", found},
 		{"Confidence", share(p.Confidence)},
-		{"Tried", p.Tried},
+		{"The agent says that it tried", p.Tried},
+		{"The outage", p.Also},
 		{"Why", why},
 		{"Cost so far", dollars(p.CostUSD)},
 		{"Details", fmt.Sprintf("claudeops cycles show %d (environment %s)", p.Cycle, p.Environment)},
@@ -67,7 +69,7 @@ func NeedsHuman(p Problem) Text { return p.text("Human attention required") }
 
 // Attack calls a human about an attack on the supervisor. That comes first, whatever else is wrong.
 func Attack(p Problem) Text {
-	p.What, p.Found, p.Services = p.Why, p.What, nil
+	p.What, p.Also, p.Services = p.Why, p.What, nil
 	return p.text(Heading(ops.ProblemAttack, ""))
 }
 
@@ -115,6 +117,7 @@ func Partial(p Problem, tier ops.Tier, done []string) Text {
 type Question struct {
 	Handler string
 	Tier    ops.Tier
+	Lacks   string    // the wall that the handler needs and does not have; empty: none
 	Expires time.Time // zero: never
 	Now     time.Time
 	Plan    []ops.ApprovedStep
@@ -152,7 +155,11 @@ func (p Problem) asked(q Question, how, may string) []fact {
 	if !q.Expires.IsZero() {
 		how = fmt.Sprintf("by %s (in %s): %s", stamp(q.Expires), span(q.Expires.Sub(q.Now)), how)
 	}
-	return append([]fact{{"Answer", how}, {"May do", may}}, p.facts()...)
+	out := []fact{{"Answer", how}, {"May do", may}}
+	if q.Lacks != "" {
+		out = append(out, fact{"Missing wall", q.Lacks})
+	}
+	return append(out, p.facts()...)
 }
 
 // longestStep is the length of each text of a step.

@@ -293,7 +293,7 @@ func BudgetTodo(b ops.Budget, services []string) string {
 	}
 	switch b.Whose {
 	case ops.BudgetSession:
-		return byHand + "raise budget.session_usd, or budget_usd of the handler, and run a cycle"
+		return byHand + "raise budget_usd of the handler and run a cycle"
 	case ops.BudgetChain:
 		return byHand + "run a cycle, which has a budget of its own, or raise budget.chain_usd first"
 	case ops.BudgetDay:

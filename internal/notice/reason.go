@@ -120,11 +120,30 @@ func ResumeRefused(s ops.Session) string {
 
 // AsksForHuman says that a session asks for a human. Why is what it said, or empty.
 func AsksForHuman(s ops.Session, why string) string {
-	return fmt.Sprintf("%s asks for a human: %s", named(s), why)
+	return fmt.Sprintf("%s asks for a human: %s", named(s), Said(why))
 }
 
-// NotSaid stands where an agent gave no reason.
-const NotSaid = "it did not say why"
+// Blind says that an agent asks for a human while probes are green and something was hidden from it.
+func Blind(s ops.Session, why string) string {
+	return fmt.Sprintf("its probes are green; the agent could not see %s (sandbox.readable opens it). %s", And(s.Unseen), AsksForHuman(s, why))
+}
+
+// BlindVerified says that probes look at what a session asks a human about.
+func BlindVerified(s ops.Session, services []string) string {
+	return fmt.Sprintf("session %d asks for a human and could not see %s; probes check %s", s.ID, And(s.Unseen), And(services))
+}
+
+// notSaid stands where an agent gave no reason.
+const notSaid = "it did not say why"
+
+// Said is what an agent says inside a sentence of ours: quoted, on one line, and with nothing in it that cannot be seen.
+func Said(text string) string {
+	text = strings.Join(strings.Fields(ops.Visible(text)), " ")
+	if text == "" {
+		return notSaid
+	}
+	return "the agent says “" + text + "”"
+}
 
 // Verifies says that probes check what a session claims.
 func Verifies(s ops.Session, services []string) string {
@@ -221,7 +240,7 @@ func Denied(q ops.Approval) string {
 	}
 	said := fmt.Sprintf("%s said no to %s: %s", q.AnsweredBy, q.Handler, q.Answer)
 	if q.DeniedUntil != nil {
-		said += ". " + NoLasts(q)
+		said += ". " + NoLasts(q.Detail())
 	}
 	return said
 }
@@ -233,11 +252,11 @@ func SaidNo(a ops.Approval) string {
 }
 
 // NoLasts says what follows from a no.
-func NoLasts(a ops.Approval) string {
+func NoLasts(a ops.ApprovalDetail) string {
 	switch {
 	case a.Kind == ops.ApprovalReview:
 		return "The repair is not accepted: the cycle needs a human."
-	case a.DeniedUntil == nil:
+	case a.Until == nil:
 		return "Only this question is answered: the next cycle may ask again."
 	}
 	var services []string
@@ -255,7 +274,7 @@ func NoLasts(a ops.Approval) string {
 	for i, name := range services {
 		services[i] = fmt.Sprintf("%s (%s)", name, strings.Join(words[name], ", "))
 	}
-	text := fmt.Sprintf("No agent works on %s until %s or until the facts change.", And(services), At(*a.DeniedUntil))
+	text := fmt.Sprintf("No agent works on %s until %s or until the facts change.", And(services), At(*a.Until))
 	if probed {
 		text += " Probes keep looking."
 	}
@@ -307,7 +326,7 @@ func Silenced(s ops.Silence) string {
 // HeldBySilence, HeldByMaintenance and HeldService say what agents leave alone, and why.
 
 // HeldBySilence says that a silence covers what it describes.
-func HeldBySilence(what string, s ops.Silence) string { return what + ": " + Silenced(s) }
+func HeldBySilence(s ops.Silence) string { return silenced(s.Matches(nil)) + ": " + Silenced(s) }
 
 // HeldByMaintenance says that a maintenance window is open.
 func HeldByMaintenance(m ops.Maintenance, until time.Time) string {

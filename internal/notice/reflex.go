@@ -22,7 +22,7 @@ func ReflexAnswer(r ops.Reflex) string { return "approve or deny " + r.Words() }
 // Why a reflex is not done.
 const (
 	ReflexDryRun     = "this is a dry run"
-	ReflexUnanswered = "nobody answered the question, and silence is no yes"
+	ReflexUnanswered = "nobody answered the question"
 )
 
 // ReflexTrust says that the trust in the service is too low.
@@ -179,9 +179,4 @@ func ReflexUndone(run ops.ActionRun) string {
 // ReflexRefuted says why an earned reflex is switched off: the repair did not hold.
 func ReflexRefuted(c ops.CycleID) string {
 	return fmt.Sprintf("the repair of cycle %d did not hold", c)
-}
-
-// ReflexIsOff says that an earned reflex was switched off.
-func ReflexIsOff(r ops.Earned, why string) string {
-	return fmt.Sprintf("reflex %d (%s) is off until a person switches it on: %s", r.ID, r.Words(), why)
 }

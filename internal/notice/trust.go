@@ -24,6 +24,11 @@ func RaiseTrust(services []string, to ops.Trust) string {
 	return fmt.Sprintf("repair %s by hand, or raise its trust (%s) and run a cycle", ops.Listed(services), strings.Join(raise, "; "))
 }
 
+// ResumeOrRepair is what a human should do about services that no agent repairs because everything is stopped.
+func ResumeOrRepair(services []string) string {
+	return fmt.Sprintf("repair %s by hand, or 'claudeops resume' and then 'claudeops run'", ops.Listed(services))
+}
+
 // WithPlan adds what the agent proposes to what a human should do.
 func WithPlan(todo string, plan []ops.ApprovedStep) string {
 	if len(plan) == 0 {
@@ -64,8 +69,8 @@ func DidNotLast(c ops.Cycle) string {
 func UndoneAction(r ops.ActionRun) string { return fmt.Sprintf("%s was undone", r.Action) }
 
 // GuardAlarm says why a service is trusted less.
-func GuardAlarm(message ops.Rendered) string {
-	return "the guard stopped a session that worked on it: " + message.Words()
+func GuardAlarm(e ops.Event) string {
+	return "the guard stopped a session that worked on it: " + Words(e).Words()
 }
 
 // LessTrusted tells that the trust in a service was lowered, and how to raise it again.

@@ -20,7 +20,6 @@ const (
 	ActionStop     ActionKind = "stop"     // of a container or unit
 	ActionRedeploy ActionKind = "redeploy" // make the container again from a committed compose file
 	ActionApply    ActionKind = "apply"    // bring the container to the state of a committed compose file
-	ActionPlaybook ActionKind = "playbook" // run a committed playbook
 	ActionPush     ActionKind = "push"     // push a branch of a repository
 )
 
@@ -46,21 +45,18 @@ type ActionSpec struct {
 	Container   string        `json:"container,omitempty"`
 	Unit        string        `json:"unit,omitempty"`
 	Compose     Compose       `json:"compose,omitzero"`
-	Repo        string        `json:"repo,omitempty"` // playbook, push: a folder of repos_dir
-	Playbook    string        `json:"playbook,omitempty"`
-	Inventory   string        `json:"inventory,omitempty"`
+	Repo        string        `json:"repo,omitempty"`   // command, push: a folder of repos_dir
 	Remote      string        `json:"remote,omitempty"` // push: where to
 	Prefix      string        `json:"prefix,omitempty"` // push: of the branches
 }
 
 // Compose is a committed compose file and the service in it.
 type Compose struct {
-	Repo       string `json:"repo,omitempty"` // a folder of repos_dir
-	File       string `json:"file,omitempty"` // in the repository
-	Service    string `json:"service,omitempty"`
-	Project    string `json:"project,omitempty"`
-	EnvFile    string `json:"env_file,omitempty"`
-	ProjectDir string `json:"project_dir,omitempty"`
+	Repo    string `json:"repo,omitempty"` // a folder of repos_dir
+	File    string `json:"file,omitempty"` // in the repository
+	Service string `json:"service,omitempty"`
+	Project string `json:"project,omitempty"`
+	EnvFile string `json:"env_file,omitempty"`
 }
 
 // Repository is the repository that the action reads, or empty.
@@ -68,9 +64,9 @@ func (a ActionSpec) Repository() string {
 	switch a.Kind {
 	case ActionRedeploy, ActionApply:
 		return a.Compose.Repo
-	case ActionPlaybook, ActionPush:
+	case ActionCommand, ActionPush:
 		return a.Repo
-	case ActionCommand, ActionRestart, ActionStart, ActionStop:
+	case ActionRestart, ActionStart, ActionStop:
 		return ""
 	}
 	return ""
@@ -81,7 +77,7 @@ func (a ActionSpec) Undoable() bool {
 	switch a.Kind {
 	case ActionStart, ActionStop:
 		return true
-	case ActionCommand, ActionPlaybook, ActionRestart, ActionRedeploy, ActionApply, ActionPush:
+	case ActionCommand, ActionRestart, ActionRedeploy, ActionApply, ActionPush:
 		return len(a.Undo) > 0
 	}
 	return false
@@ -95,6 +91,9 @@ func (a ActionSpec) Does() string {
 	}
 	switch a.Kind {
 	case ActionCommand:
+		if a.Repo != "" {
+			return strings.Join(a.Run, " ") + " in a checkout of " + a.Repo
+		}
 		return strings.Join(a.Run, " ")
 	case ActionRestart, ActionStart, ActionStop:
 		if a.Unit != "" {
@@ -105,8 +104,6 @@ func (a ActionSpec) Does() string {
 		return "compose up --force-recreate " + a.Compose.Service + " from " + a.Compose.Repo + "/" + a.Compose.File
 	case ActionApply:
 		return "compose up " + a.Compose.Service + " from " + a.Compose.Repo + "/" + a.Compose.File
-	case ActionPlaybook:
-		return "ansible-playbook " + a.Playbook + " from " + a.Repo
 	case ActionPush:
 		return "git push of a branch " + a.Prefix + "… of " + a.Repo + " to " + a.Remote
 	}

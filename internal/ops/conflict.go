@@ -16,9 +16,10 @@ const (
 	ConflictTaken    ConflictKind = "taken"    // another one has it: a host, a program, a name
 	ConflictGone     ConflictKind = "gone"     // it was taken out of the configuration
 	ConflictChanged  ConflictKind = "changed"  // it is not what was shown or approved
+	ConflictStopped  ConflictKind = "stopped"  // somebody stopped everything
 )
 
-// Conflict is why a request cannot be met, although it is right. It is an ErrConflict.
+// Conflict is why a request cannot be met, although it is right. It is an ErrConflict, or an ErrStopped.
 type Conflict struct {
 	Kind ConflictKind
 	Text string    // for people; it begins with a small letter and has no full stop
@@ -29,7 +30,12 @@ type Conflict struct {
 func (c *Conflict) Error() string { return c.Text }
 
 // Unwrap lets errors.Is find the kind of error.
-func (c *Conflict) Unwrap() error { return ErrConflict }
+func (c *Conflict) Unwrap() error {
+	if c.Kind == ConflictStopped {
+		return ErrStopped
+	}
+	return ErrConflict
+}
 
 // NewConflict makes a conflict with nobody.
 func NewConflict(kind ConflictKind, format string, args ...any) error {

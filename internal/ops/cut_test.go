@@ -26,6 +26,7 @@ func TestTextsAreCutInOneWay(t *testing.T) {
 		{ops.Ends("abcdefgh", 0, 2, "…"), "…gh"},
 		{ops.OneLine(" two\n\tlines\u202e\x00here ", 80), "two lines here"},
 		{ops.OneLine("bad \xff byte", 80), "bad � byte"},
+		{ops.Visible("a\u202cb\u200bc\x1bd\u2028e\n\tf 👍"), "a b c d e\n\tf 👍"},
 	} {
 		if c.got != c.want {
 			t.Errorf("got %q, want %q", c.got, c.want)

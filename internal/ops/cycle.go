@@ -185,6 +185,8 @@ type Journal struct {
 	Attacked []Hold
 	// Elsewhere are the services that another cycle of the environment, which has not ended, has in its charge.
 	Elsewhere []Hold
+	// Standstill is that somebody stopped everything; nil if nobody did.
+	Standstill *Standstill
 	// Lowered are the services of the environment in which the trust was lowered beside the configuration.
 	Lowered []Lowered
 	// Told are the services that the watch has told people of when it started the cycle. It is read in a dry run and where trust is limited.
@@ -297,7 +299,7 @@ type IncidentStory struct {
 type CycleStory struct {
 	Cycle   Cycle
 	Journal Journal
-	Refused map[SessionID]int // calls that the guard refused
+	Calls   map[SessionID][]GuardRecord // what its agents asked for, oldest first
 }
 
 // Again is the cycle that a person starts for the same problem. The text of the incident comes from outside, so the prompt names only
@@ -363,7 +365,6 @@ func (*SpentError) Unwrap() error { return ErrBudget }
 type Retention struct {
 	Transcripts     time.Duration // output of sessions, counted from their end
 	TranscriptBytes int64         // all transcripts together; the oldest go first
-	SessionBytes    int64         // the output of one session; the beginning and the end stay
 	Checks          time.Duration // results of probes that belong to no cycle; their counts by the hour and the day stay
 	Hours           time.Duration // those counts by the hour
 	Events          time.Duration // events, and of cycles the results of probes and what their steps were decided from; changes

@@ -47,6 +47,7 @@
 //	cancel requested      a cancel was requested                          finish cancelled                         who asked sees it
 //	not probed            no session yet, probes configured, none ran     probe: facts for Tier 1                  -
 //	probes find nothing   scheduled, all probes healthy, no agent due     finish healthy without an agent          what is over
+//	all is stopped          a person stopped everything                     finish cancelled, or needs_human at the start  called, once
 //	trust is watch        no agent may look at any of what is wrong       finish needs_human without an agent      called, once
 //	no lasts              all that is wrong was denied, and is the same   finish suppressed without an agent       -
 //	all held              all that is wrong is in somebody's hands        finish suppressed: why, and until when   -
@@ -92,6 +93,8 @@
 //	manager due           proposed, and a manager chooses the target      queue the manager                        -
 //	escalation proposed   completed and proposed an escalation            escalation.Decide, see below             by its verdict
 //	inconclusive          completed without a usable outcome              the ladder                               see below
+//	blind and unsure      asks for a human; something was hidden from it  probe: is anything wrong?                -
+//	agent is blind        as above; every probe of its charge is green    finish needs_human without an incident   warned: what was hidden
 //	human asked for       completed and asks for a human                  finish needs_human                       called, with names
 //	claim unverified      completed; an affected service has a probe      probe: verify the claim                  -
 //	claim refuted         a probe still finds it down or degraded         the ladder; the service is trusted less  see below

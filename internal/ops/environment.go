@@ -1,6 +1,8 @@
 package ops
 
 import (
+	"net/netip"
+	"strings"
 	"time"
 )
 
@@ -140,4 +142,33 @@ func Labelled(asked, has []string) bool {
 		}
 	}
 	return true
+}
+
+// Notes is what a repository tells agents about itself, in the newest commit that no agent made.
+type Notes struct {
+	Repository string
+	Commit     string
+	Text       string
+}
+
+// IsMetadata reports whether a host is a link-local address, or the metadata service of a cloud, which gives out credentials.
+func IsMetadata(host string) bool {
+	if ip, err := netip.ParseAddr(host); err == nil {
+		ip = ip.Unmap()
+		return ip.IsLinkLocalUnicast() || ip == netip.MustParseAddr("fd00:ec2::254") || ip == netip.MustParseAddr("100.100.100.200")
+	}
+	switch strings.ToLower(strings.TrimSuffix(host, ".")) {
+	case "metadata", "metadata.google.internal", "instance-data", "instance-data.ec2.internal", "metadata.azure.com",
+		"metadata.azure.internal":
+		return true
+	}
+	return false
+}
+
+// targetForm is a URL as Apprise reads it: a scheme, and something that begins a name.
+var targetForm = Pattern(`^[a-zA-Z][a-zA-Z0-9]*://[^\s\pC/?#][^\s\pC]*$`)
+
+// IsTarget reports whether a text can be the URL of a target of notices.
+func IsTarget(text string) bool {
+	return targetForm().MatchString(text) && !strings.HasPrefix(strings.ToLower(text), "file:")
 }

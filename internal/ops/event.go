@@ -6,20 +6,22 @@ import (
 	"time"
 )
 
-// Event is something an operator may want to know: who did what to whom. Its text is for people; nothing reads it back.
+// Event is something an operator may want to know: who did what to whom. Its text is for people: package notice makes it when the row is
+// written, and nothing reads it back.
 type Event struct {
 	ID          int64
 	At          time.Time
 	Verb        Verb
 	Actor       Actor   // the supervisor itself, unless somebody else is named
 	Subject     Subject // what it is about; by default the session, the cycle or the service below
-	Reason      string  // what the actor gave as the reason
+	Reason      string  // what the actor gave as the reason, or said
+	Detail      Detail  // of the type that its verb has, or nil
 	CycleID     *CycleID
 	SessionID   *SessionID
 	Environment string
 	Level       Level
 	Service     string
-	Message     Rendered
+	Message     Rendered // of a row that was read
 }
 
 // Kind is what the event is about, in one word.
@@ -102,8 +104,8 @@ func About[T ~int64](kind SubjectKind, id T) Subject {
 // wants to know what happened reads the verb, the actor and the subject.
 type Rendered struct{ text string }
 
-// Render makes a sentence.
-func Render(text string) Rendered { return Rendered{text} }
+// Render makes a sentence. Nothing in it is hidden or turned around, whoever said it.
+func Render(text string) Rendered { return Rendered{Visible(text)} }
 
 // Words are the sentence itself, for pages, the API, commands and notices.
 func (r Rendered) Words() string { return r.text }

@@ -1,8 +1,13 @@
 package ops
 
 import (
+	"cmp"
+	"errors"
+	"maps"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 )
 
 // Handler is a registered owner of work.
@@ -22,6 +27,8 @@ type Handler struct {
 	HandsTo     []string `json:"hands_to,omitempty"`
 	// Fallback names the handlers that take over this handler's work, with its permissions, when it cannot do it.
 	Fallback []string `json:"fallback,omitempty"`
+	// Unwalled is which of the walls that it needs above Tier 1 does not stand where it runs.
+	Unwalled string `json:"unwalled,omitempty"`
 }
 
 // AgentHuman is the agent of a handler that is a person: nothing is started, somebody is told.
@@ -36,6 +43,14 @@ func (h Handler) May() Tier {
 		return h.Tier
 	}
 	return h.Permissions
+}
+
+// Lacks is which wall does not stand that the handler needs, so that a person is asked before it starts; empty if all do.
+func (h Handler) Lacks() string {
+	if h.May() <= Tier1 || h.Human() {
+		return ""
+	}
+	return h.Unwalled
 }
 
 // Independence is how far a target must be from the handlers that worked before it.
@@ -73,10 +88,12 @@ type Service struct {
 	// Container and Unit are what it runs in; a service has at most one of them.
 	Container string `json:"container,omitempty"`
 	Unit      string `json:"unit,omitempty"`
-	// Methods are the HTTP methods of sessions above Tier 1 on its addresses; none means GET and HEAD. Agents is read where every
-	// session may speak its own protocol.
+	// Methods are the HTTP methods of sessions above Tier 1 on its addresses; none means GET and HEAD.
 	Methods []string `json:"methods,omitempty"`
-	Agents  string   `json:"agents,omitempty"`
+	// Queries are what agents may ask its database.
+	Queries []Query `json:"queries,omitempty"`
+	// Headers are those of HTTP requests that sessions may send to it beside the usual ones.
+	Headers []string `json:"headers,omitempty"`
 	// Actions are what the supervisor can do to it.
 	Actions []ActionSpec `json:"actions,omitempty"`
 	// Reflexes are the repairs that the supervisor does without an agent.
@@ -89,6 +106,70 @@ type Service struct {
 	Updates Updates `json:"updates,omitzero"`
 	// Gone: it was taken out of the configuration after the cycle had started. Nothing may be done to it.
 	Gone bool `json:"gone,omitempty"`
+}
+
+// Query is a question to a database that the operator wrote. Agents name it and give the values of its parameters.
+type Query struct {
+	Name string `json:"name"`
+	// Run is one SQL statement, or the words of a Redis command. A parameter is :name, in a Redis command as a whole word.
+	Run    []string          `json:"run"`
+	Params map[string]string `json:"params,omitempty"` // integer or text
+}
+
+// The types of parameters.
+const (
+	ParamInteger = "integer"
+	ParamText    = "text"
+)
+
+// SQL tells a statement from a Redis command, whose first word has no spaces.
+func (q Query) SQL() bool { return len(q.Run) == 1 && strings.ContainsFunc(q.Run[0], unicode.IsSpace) }
+
+// Through reports a type of probe that it can be run through.
+func (q Query) Through(probe string) bool {
+	return !q.SQL() && probe == "redis" || q.SQL() && (probe == "postgres" || probe == "mysql")
+}
+
+// sqlParts finds parameters and what may be taken for one or for the end of a statement: quoted text, comments, casts.
+var sqlParts = Pattern(`'(?:[^']|'')*'|"[^"]*"|` + "`[^`]*`" + `|--[^\n]*|/\*(?s:.*?)\*/|\$\$(?s:.*?)\$\$|::|:[a-zA-Z_]\w*|[;'"` + "`]")
+
+// Bind replaces every parameter.
+func (q Query) Bind(value func(name string) string) (run []string, err error) {
+	run = slices.Clone(q.Run)
+	if !q.SQL() {
+		for i, word := range run {
+			if i > 0 && len(word) > 1 && word[0] == ':' {
+				run[i] = value(word[1:])
+			}
+		}
+		return run, nil
+	}
+	run[0] = sqlParts().ReplaceAllStringFunc(strings.TrimRight(run[0], "; \t\r\n"), func(part string) string {
+		switch {
+		case part == ";":
+			err = errors.New("it holds more than one statement")
+		case len(part) == 1:
+			err = errors.New("a quote is not closed")
+		case part[0] == ':' && part != "::":
+			return value(part[1:])
+		}
+		return part
+	})
+	return run, err
+}
+
+// QueryForms are the queries of services as agents ask for them: "db order id=INTEGER".
+func QueryForms(services []Service) (out []string) {
+	for _, s := range services {
+		for _, q := range s.Queries {
+			form := s.Name + " " + q.Name
+			for _, name := range slices.Sorted(maps.Keys(q.Params)) {
+				form += " " + name + "=" + strings.ToUpper(q.Params[name])
+			}
+			out = append(out, form)
+		}
+	}
+	return out
 }
 
 // Inventory maps any name of a service to its canonical one.
@@ -124,7 +205,6 @@ type Policy struct {
 	Windows          map[string]int64 `json:"windows,omitempty"`
 	ContextThreshold float64          `json:"context_threshold"`
 	ApprovalTier     Tier             `json:"approval_tier"`
-	BudgetSessionUSD float64          `json:"budget_session_usd,omitempty"`
 	BudgetChainUSD   float64          `json:"budget_chain_usd"`
 	BudgetDayUSD     float64          `json:"budget_day_usd"`
 	Approval         ApprovalPolicy   `json:"approval"`
@@ -186,6 +266,19 @@ func (p Policy) Handler(id string) (Handler, bool) {
 	return Handler{}, false
 }
 
+// Asks reports whether a person is asked before a handler takes over from another, whatever the trust in its services.
+func (p Policy) Asks(from string, to Handler) bool {
+	return !to.Human() && (to.Lacks() != "" || p.ApprovalTier > 0 && to.Tier >= p.ApprovalTier || p.RouteOf(from, to.ID).Approval)
+}
+
+// Silence is the policy for a question about a handler that nobody answers. It never counts as a yes where the walls do not stand.
+func (p Policy) Silence(handler string) string {
+	if h, _ := p.Handler(handler); h.Lacks() != "" && p.Approval.OnExpiry == OnExpiryApprove {
+		return ""
+	}
+	return p.Approval.OnExpiry
+}
+
 // RouteOf is what holds between two handlers. The entry handler comes from nobody.
 func (p Policy) RouteOf(from, to string) Route {
 	out := Route{From: from, To: to, Mode: p.Mode, Independence: p.Independence}
@@ -219,12 +312,12 @@ func (p Policy) Narrow(o CycleOptions) Policy {
 // Stricter is what holds when a cycle goes on: the policy it started with, narrowed by what the operator says by now.
 func (p Policy) Stricter(now Policy) Policy {
 	p = p.Narrow(CycleOptions{DryRun: now.DryRun, MaxTier: now.MaxTier})
-	p.BudgetSessionUSD = least(p.BudgetSessionUSD, now.BudgetSessionUSD)
 	p.BudgetChainUSD = least(p.BudgetChainUSD, now.BudgetChainUSD)
 	p.BudgetDayUSD = least(p.BudgetDayUSD, now.BudgetDayUSD)
 	if now.ApprovalTier > 0 && (p.ApprovalTier == 0 || now.ApprovalTier < p.ApprovalTier) {
 		p.ApprovalTier = now.ApprovalTier
 	}
+	p = p.Behind(now)
 	p.MaxDepth = min(p.MaxDepth, now.MaxDepth)
 	p.Inventory = p.Inventory.sameReflexes(now.Inventory)
 	services := slices.Clone(p.Inventory.Services)
@@ -234,6 +327,16 @@ func (p Policy) Stricter(now Policy) Policy {
 		services[i].Probed = s.Probed && known >= 0 && now.Inventory.Services[known].Probed
 	}
 	p.Inventory.Services, p.Trust = services, p.Trust.Under(now.Trust)
+	return p
+}
+
+// Behind notes the walls that handlers lack under another policy.
+func (p Policy) Behind(o Policy) Policy {
+	p.Handlers = slices.Clone(p.Handlers)
+	for i, h := range p.Handlers {
+		other, _ := o.Handler(h.ID)
+		p.Handlers[i].Unwalled = cmp.Or(other.Unwalled, h.Unwalled)
+	}
 	return p
 }
 

@@ -69,7 +69,7 @@ func (t Tier) May() string {
 	case Tier2:
 		return "restart services and make small, safe repairs, within their cooldowns"
 	case Tier3:
-		return "restart and redeploy services, run Ansible and Helm, compose down and up, within their cooldowns"
+		return "restart, stop and redeploy services, run Ansible and Helm, within their cooldowns"
 	case HumanTier:
 	}
 	return ""
@@ -88,6 +88,8 @@ type Clock func() time.Time
 var (
 	ErrNotFound = errors.New("not found")
 	ErrConflict = errors.New("conflict")
+	// ErrStopped means that somebody stopped everything; it is an ErrConflict.
+	ErrStopped = fmt.Errorf("everything is stopped: %w", ErrConflict)
 	// ErrSlotBusy means another cycle of the environment is running.
 	ErrSlotBusy = errors.New("another cycle of this environment is running")
 	// ErrQueueFull means that too many cycles of the environment are queued.

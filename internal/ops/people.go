@@ -75,6 +75,11 @@ type Approval struct {
 	States []PlanProgress
 }
 
+// Detail is what its events tell of the question.
+func (a Approval) Detail() ApprovalDetail {
+	return ApprovalDetail{Kind: a.Kind, Tier: a.Tier, Handler: a.Handler, Status: a.Status, Until: a.DeniedUntil, Facts: a.Facts}
+}
+
 // AllSteps are the steps of the plan, counted from 1.
 func (a Approval) AllSteps() []int {
 	var steps []int
@@ -240,8 +245,9 @@ type IncidentReport struct {
 	Titles         map[string]string `json:"titles,omitempty"`
 	Reason         string            `json:"reason,omitempty"` // why the agent asks, in its own words
 	Checks         []CheckResult     `json:"checks,omitempty"`
-	Findings       string            `json:"findings,omitempty"`
-	Found          []IncidentFinding `json:"found,omitempty"` // what each of the services is called bad for
+	Findings       string            `json:"findings,omitempty"` // what the agent says
+	Seen           string            `json:"seen,omitempty"`     // what the supervisor itself saw
+	Found          []IncidentFinding `json:"found,omitempty"`    // what each of the services is called bad for
 	Tried          string            `json:"tried,omitempty"`
 	CostUSD        float64           `json:"cost_usd"`
 	Recommendation string            `json:"recommendation"`

@@ -169,3 +169,19 @@ func OneLine(text string, most int) string {
 		return unicode.IsSpace(r) || !unicode.IsPrint(r)
 	}), " "), most)
 }
+
+// Unseen reports whether a character cannot be seen, or hides or reorders others: control characters but line feeds and tabs, zero-width
+// and bidirectional ones.
+func Unseen(r rune) bool {
+	return unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)
+}
+
+// Visible is a text with a blank for each character that cannot be seen.
+func Visible(text string) string {
+	return strings.Map(func(r rune) rune {
+		if Unseen(r) {
+			return ' '
+		}
+		return r
+	}, text)
+}

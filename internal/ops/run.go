@@ -3,6 +3,8 @@ package ops
 import (
 	"context"
 	"encoding/json"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -79,6 +81,9 @@ const (
 	ActivityUsage  ActivityKind = "usage"  // the model was called
 )
 
+// ToolOutcome is what an agent calls to give its outcome.
+const ToolOutcome = "StructuredOutput"
+
 // Activity is one thing a session did, in the same words for every CLI.
 type Activity struct {
 	Kind   ActivityKind
@@ -134,6 +139,22 @@ type GateSpec struct {
 	Tools   ToolServer
 	// Walled reports whether a wall may keep the session from a path; nil where it has no walls.
 	Walled func(path string) bool
+	// Unseen reports whether something that is there is not visible to the session; nil where everything is.
+	Unseen func(path string) bool
+}
+
+// namedPath finds a path in a command, in JSON or in what a program says.
+var namedPath = Pattern("(?:^|[^\\w./~-]|\\\\[nt])(/[\\w.@%+~-][^\\s\"'`\\\\<>|;&()*?$,:{}\\[\\]]*)")
+
+// Paths are the absolute paths that a text names.
+func Paths(text string) []string {
+	var out []string
+	for _, found := range namedPath().FindAllStringSubmatch(text, -1) {
+		if path := strings.TrimRight(found[1], "/."); !slices.Contains(out, path) {
+			out = append(out, path)
+		}
+	}
+	return out
 }
 
 // ToolServer is how an agent reaches the tools of the supervisor; the zero value means that it has none.
@@ -183,6 +204,8 @@ type Recorder interface {
 
 // Ability is what a program can do, as far as its version tells.
 type Ability struct {
+	Program    string // where it is; empty when it was not found
+	Identity   string // tells the files that it is started from apart from what takes their place
 	Version    string
 	Known      bool
 	Why        string // it does not run, in its own last words
@@ -190,6 +213,17 @@ type Ability struct {
 	NoFiles    bool   // it cannot leave a handoff file, so structured output is all it has
 	Tells      bool   // its output says which tools it used; of others nobody knows what they did
 	Ungated    bool   // it asks nobody before it acts: the walls of its tier hold it, and gates only where the walls put them in its way
+}
+
+// Trial is what was found out about a version of an agent program before its first session: whether its gates hold it.
+type Trial struct {
+	Agent    string
+	Identity string // of the files that it is started from
+	Program  string
+	Version  string
+	Held     bool
+	Why      string // it is not held
+	At       time.Time
 }
 
 // Denial is a tool call the CLI itself refused.

@@ -138,6 +138,7 @@ type Session struct {
 	Failure        FailureClass
 	Error          string // the failure in one sentence
 	StopCause      StopCause
+	Walls          string // what the trial of its walls found to stand around it; empty: none was made
 	ContextMode    ContextMode
 	RecoveryLevel  RecoveryLevel
 	BudgetUSD      *float64 // what was reserved for it; nil without a limit
@@ -152,6 +153,7 @@ type Session struct {
 	LoopCall       string // the call it repeated
 	OpenTool       string // the tool call that was open when the process ended; it may have taken effect
 	Conversation   Fingerprint
+	Unseen         []string // what it looked for that is there and not visible to agents
 	ReportedUSD    *float64 // the total the CLI told, which may include the conversation it continued
 	Owner          string
 	// Proposal and Report are what HandoffJSON and OutcomeJSON say, filled once when the session is read or ends.

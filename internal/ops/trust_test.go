@@ -62,6 +62,21 @@ func TestTheConfigurationIsTheCeilingOfTrust(t *testing.T) {
 	}
 }
 
+func TestAWallThatIsGoneStaysKnownToACycle(t *testing.T) {
+	stood := ops.Policy{Handlers: []ops.Handler{{ID: "tier1", Tier: ops.Tier1}, {ID: "tier2", Tier: ops.Tier2}}}
+	gone := stood.Behind(ops.Policy{Handlers: []ops.Handler{{ID: "tier1", Unwalled: "x"}, {ID: "tier2", Unwalled: "x"}}})
+	for name, p := range map[string]ops.Policy{"gone by now": stood.Stricter(gone), "gone at the start": gone.Stricter(stood)} {
+		one, _ := p.Handler("tier1")
+		two, _ := p.Handler("tier2")
+		if one.Lacks() != "" || two.Lacks() != "x" || !p.Asks("tier1", two) || p.Asks("tier1", one) {
+			t.Errorf("%s: %+v", name, p.Handlers)
+		}
+	}
+	if two, _ := stood.Handler("tier2"); two.Lacks() != "" || stood.Asks("tier1", two) {
+		t.Error("the walls stand, and a person is asked")
+	}
+}
+
 func TestReadTrust(t *testing.T) {
 	if got, err := ops.ParseTrust(" Ask "); err != nil || got != ops.TrustAsk {
 		t.Errorf("%q, %v", got, err)

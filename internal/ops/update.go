@@ -114,6 +114,18 @@ func (v Inventory) Update(service string) (spec ActionSpec, watch time.Duration,
 	return ActionSpec{}, 0, "it is not configured"
 }
 
+// Redeployed says how its containers are made again, which no agent does by a command.
+func (s Service) Redeployed() string {
+	spec, known := s.action(string(ActionRedeploy))
+	switch {
+	case known && spec.Kind == ActionRedeploy:
+		return "the supervisor's action redeploy of " + s.Name + " makes its container again"
+	case slices.Contains(s.Off, string(ActionRedeploy)):
+		return "the operator has turned the action redeploy of " + s.Name + " off"
+	}
+	return s.Name + " has no action redeploy: the operator can add `compose: {repo: …, file: …}` to the service"
+}
+
 // Update returns how the service is updated: by its compose action, for as long as it is watched. Why says why it cannot be.
 func (s Service) Update() (spec ActionSpec, watch time.Duration, why string) {
 	watch = s.Updates.Watch

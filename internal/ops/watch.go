@@ -132,6 +132,11 @@ type Silence struct {
 	Until       time.Time
 }
 
+// Matches is what the silence covers, for its events: its end when it begins, none when it is ended.
+func (s Silence) Matches(until *time.Time) SilenceDetail {
+	return SilenceDetail{Service: s.Service, Group: s.Group, Probe: s.Probe, Labels: len(s.Labels), Until: until}
+}
+
 // Active reports whether the silence holds at a time.
 func (s Silence) Active(now time.Time) bool { return !now.Before(s.From) && now.Before(s.Until) }
 
@@ -227,14 +232,13 @@ type Cause struct {
 
 // NoticeRoute sends certain notices to targets of their own. The first route that matches counts.
 type NoticeRoute struct {
-	Name        string
-	Level       Level        // the lowest that matches; empty: any
-	Services    []string     // patterns; empty: any, also none
-	Kinds       []NoticeKind // opened, needs_human …; empty: any but escalated
-	Environment string
-	URLs        []string    // empty: nobody is told
-	Default     bool        // the targets are those of notices without a route
-	Quiet       *QuietHours // nil: none
+	Name     string
+	Level    Level        // the lowest that matches; empty: any
+	Services []string     // patterns; empty: any, also none
+	Kinds    []NoticeKind // opened, needs_human …; empty: any but escalated
+	URLs     []string     // empty: nobody is told
+	Default  bool         // the targets are those of notices without a route
+	Quiet    *QuietHours  // nil: none
 }
 
 // QuietHours is a time of the day at which notices that are not urgent wait.

@@ -237,6 +237,96 @@ func TestARemovedOrReplacedFileIsNoticed(t *testing.T) {
 	}
 }
 
+// TestDamageUnderAnOpenDatabaseIsNoticed holds that no write is acknowledged after another program has damaged the file.
+func TestDamageUnderAnOpenDatabaseIsNoticed(t *testing.T) {
+	size := func(path string) int64 {
+		info, err := os.Stat(path)
+		succeeds(t, err)
+		return info.Size()
+	}
+	write := func(path string, at int64, text []byte) {
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		succeeds(t, err)
+		_, err = f.WriteAt(text, at)
+		succeeds(t, errors.Join(err, f.Close()))
+	}
+	for name, c := range map[string]struct {
+		fault func(path, backup string)
+		later bool // the pages behind the header are checked meanwhile
+	}{
+		"truncated":   {fault: func(path, _ string) { succeeds(t, os.Truncate(path, 0)) }},
+		"halved":      {fault: func(path, _ string) { succeeds(t, os.Truncate(path, size(path)/2)) }},
+		"overwritten": {fault: func(path, _ string) { write(path, size(path)/4, make([]byte, size(path)/2)) }, later: true},
+		"a backup copied over it": {fault: func(path, backup string) {
+			text, err := os.ReadFile(backup)
+			succeeds(t, err)
+			succeeds(t, os.WriteFile(path, text, 0o600))
+		}},
+	} {
+		for _, unclean := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, unclean %t", name, unclean), func(t *testing.T) {
+				path := filepath.Join(t.TempDir(), "claudeops.db")
+				s, err := store.Open(t.Context(), store.Options{Path: path})
+				succeeds(t, err)
+				if unclean { // what a killed process leaves
+					for _, ending := range []string{"", "-wal"} {
+						text, err := os.ReadFile(path + ending)
+						succeeds(t, err)
+						succeeds(t, os.WriteFile(path+".left"+ending, text, 0o600))
+					}
+					succeeds(t, s.Close())
+					path += ".left"
+					s, err = store.Open(t.Context(), store.Options{Path: path})
+					succeeds(t, err)
+				}
+				t.Cleanup(func() { _ = s.Close() })
+				succeeds(t, s.MarkOpen(t.Context()))
+				backup := filepath.Join(t.TempDir(), "backup.db")
+				_, err = store.BackUp(t.Context(), path, backup, false)
+				succeeds(t, err)
+				f := storetest.NewFixture(t, s)
+				for range 20 {
+					f.Submit(t, "home")
+					succeeds(t, s.Present())
+				}
+				c.fault(path, backup)
+				submit := func() error {
+					_, err := s.SubmitCycle(t.Context(), ops.NewCycle{Environment: "home", Trigger: ops.TriggerManual, At: f.At})
+					return err
+				}
+				if c.later {
+					for tick := time.NewTicker(time.Millisecond); !store.Damaged(s.Present()); <-tick.C {
+						succeeds(t, t.Context().Err())
+					}
+				}
+				for range 2 {
+					if err := submit(); !store.Damaged(err) || !store.Unavailable(err) {
+						t.Errorf("a write says %v", err)
+					}
+				}
+				if err := s.Close(); !store.Damaged(err) {
+					t.Errorf("closing says %v", err)
+				}
+			})
+		}
+	}
+}
+
+// TestAnOpenFileMayBeTouched checks that a touch, which leaves the content as it is, does not count as damage.
+func TestAnOpenFileMayBeTouched(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "claudeops.db")
+	s, err := store.Open(t.Context(), store.Options{Path: path})
+	succeeds(t, err)
+	f := storetest.NewFixture(t, s)
+	for range 3 {
+		succeeds(t, os.Chtimes(path, f.At, f.At))
+		f.At = f.At.Add(time.Second)
+		f.Submit(t, "home")
+		succeeds(t, s.Present())
+	}
+	succeeds(t, s.Close())
+}
+
 func TestAFileThatIsPutBackIsUsedAgain(t *testing.T) {
 	path := newFile(t)
 	f := storetest.NewFixture(t, openFile(t, path))

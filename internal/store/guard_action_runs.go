@@ -100,7 +100,7 @@ func (s *Acts) RequestAction(ctx context.Context, r ops.ActionRun, at time.Time)
 		err = insertEvent(ctx, tx, ops.Event{
 			Environment: r.Environment, CycleID: r.CycleID, Level: ops.LevelInfo, Verb: ops.VerbActionAsked, Actor: ops.Person(r.Person),
 			Subject: ops.About(ops.SubjectAction, r.ID), Reason: r.Why, Service: r.Service,
-			Message: ops.Render(fmt.Sprintf("%s asked for %s (action %d): %s", r.Person, describeAction(r), r.ID, r.Why)),
+			Detail: ops.ActionDetail{Action: r.Action, UndoOf: r.UndoOf},
 		}, at)
 		return err
 	})
@@ -108,13 +108,6 @@ func (s *Acts) RequestAction(ctx context.Context, r ops.ActionRun, at time.Time)
 		return ops.ActionRun{}, fmt.Errorf("request action %s of %s: %w", r.Action, r.Service, err)
 	}
 	return r, nil
-}
-
-func describeAction(r ops.ActionRun) string {
-	if r.UndoOf != 0 {
-		return fmt.Sprintf("the undo of %s of %s (action %d)", r.Action, r.Service, r.UndoOf)
-	}
-	return r.Action + " of " + r.Service
 }
 
 // RequestedActions returns what people have asked for in these environments, oldest first.
@@ -150,30 +143,18 @@ const (
 	originApproved = "approved"
 )
 
-// SeeHead records the commit that is checked out in a repository of this host. Agents says whether agents can change it from now
-// on. A commit that appeared while they could is theirs, and stays theirs until a person approves it.
-func (s *Acts) SeeHead(ctx context.Context, host, repo, head string, agents bool, at time.Time) error {
+// NoteCommit records a commit that is checked out in a repository of this host, or that a session made. What is known of it stays; one of
+// the operator's that is checked out again is the newest.
+func (s *Acts) NoteCommit(ctx context.Context, host, repo, commit string, agent bool, at time.Time) error {
 	at = s.orNow(at)
-	err := s.db.Write(ctx, "see_head", func(tx db.Querier) error {
-		var before string
-		var could bool
-		_, err := db.One(ctx, tx, func(r db.Row) (bool, error) { return true, r.Scan(&before, &could) },
-			`SELECT commit_id, agents FROM repo_heads WHERE host = ? AND repo = ?`, host, repo)
-		known := err == nil
-		if err != nil && !errors.Is(err, ops.ErrNotFound) {
-			return err
-		}
-		if !known || before != head {
-			origin := originOperator
-			if known && could {
-				origin = originAgent
-			}
-			if err := s.noteCommit(ctx, tx, host, repo, head, origin, at); err != nil {
-				return err
-			}
-		}
-		_, err = tx.ExecContext(ctx, `INSERT INTO repo_heads (host, repo, commit_id, agents) VALUES (?, ?, ?, ?)
-			ON CONFLICT (host, repo) DO UPDATE SET commit_id = excluded.commit_id, agents = excluded.agents`, host, repo, head, agents)
+	origin := originOperator
+	if agent {
+		origin = originAgent
+	}
+	err := s.db.Write(ctx, "note_commit", func(tx db.Querier) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO repo_commits (host, repo, commit_id, origin, at) VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT (host, repo, commit_id) DO UPDATE SET at = CASE WHEN excluded.origin = ? AND repo_commits.origin <> ?
+				THEN excluded.at ELSE repo_commits.at END`, host, repo, commit, origin, db.Time(at), originOperator, originAgent)
 		return err
 	})
 	if err != nil {
@@ -182,12 +163,14 @@ func (s *Acts) SeeHead(ctx context.Context, host, repo, head string, agents bool
 	return nil
 }
 
-// noteCommit records who made a commit. What is known of it stays; one of the operator's that is checked out again is the newest.
-func (s *Acts) noteCommit(ctx context.Context, tx db.Querier, host, repo, commit, origin string, at time.Time) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO repo_commits (host, repo, commit_id, origin, at) VALUES (?, ?, ?, ?, ?)
-		ON CONFLICT (host, repo, commit_id) DO UPDATE SET at = CASE WHEN excluded.origin = ? AND repo_commits.origin <> ?
-			THEN excluded.at ELSE repo_commits.at END`, host, repo, commit, origin, db.Time(at), originOperator, originAgent)
-	return err
+// CommitOrigin says who made a commit; empty if it is not known.
+func (s *Acts) CommitOrigin(ctx context.Context, host, repo, commit string) (string, error) {
+	origin, err := db.One(ctx, s.db.Reader(), db.ScanString, `SELECT origin FROM repo_commits WHERE host = ? AND repo = ? AND commit_id = ?`,
+		host, repo, commit)
+	if err != nil && !errors.Is(err, ops.ErrNotFound) {
+		return "", fmt.Errorf("read who made a commit of %s: %w", repo, err)
+	}
+	return origin, nil
 }
 
 // TrustedCommit returns the newest commit of a repository that no agent made or that a person approved.
@@ -215,7 +198,7 @@ func (s *Acts) TrustCommit(ctx context.Context, host, repo, commit, by string, a
 		}
 		err = insertEvent(ctx, tx, ops.Event{
 			Level: ops.LevelWarning, Verb: ops.VerbCommitApproved, Actor: ops.Person(by),
-			Message: ops.Render(fmt.Sprintf("%s approved commit %s of %s for actions", by, commit, repo)),
+			Detail: ops.CommitDetail{Repo: repo, Commit: commit},
 		}, at)
 		return err
 	})

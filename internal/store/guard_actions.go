@@ -239,8 +239,9 @@ func (s *Acts) EndAction(ctx context.Context, owner ops.Owner, in ActionResult) 
 		if err != nil {
 			return err
 		}
-		ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE action_runs SET status = ?, output = ?, error = ?, states_after = ?, ended_at = ?
-			WHERE id = ? AND status = ?`, in.Status, db.OptBytes([]byte(in.Output)), in.Error, after, db.Time(at), in.ID, ops.ActionStarted))
+		ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE action_runs SET status = ?, output = ?, error = ?, states_after = ?,
+			ended_at = `+db.NotBefore(`started_at`)+` WHERE id = ? AND status = ?`,
+			in.Status, db.OptBytes([]byte(in.Output)), in.Error, after, db.Time(at), db.Time(at), in.ID, ops.ActionStarted))
 		if err == nil && !ok {
 			err = ops.NewConflict(ops.ConflictState, "it is not running")
 		}
@@ -304,17 +305,16 @@ func (s *Acts) InterruptActions(ctx context.Context, owner ops.Owner, at time.Ti
 		}
 		for _, r := range left {
 			const why = "the supervisor ended while the action was running; it is not repeated"
-			_, err := tx.ExecContext(ctx, `UPDATE action_runs SET status = ?, error = ?, ended_at = ? WHERE id = ?`,
-				ops.ActionInterrupted, why, db.Time(at), r.ID)
+			_, err := tx.ExecContext(ctx, `UPDATE action_runs SET status = ?, error = ?, ended_at = `+db.NotBefore(`started_at`)+` WHERE id = ?`,
+				ops.ActionInterrupted, why, db.Time(at), db.Time(at), r.ID)
 			if err != nil {
 				return err
 			}
 			r.Status, r.Error, r.EndedAt = ops.ActionInterrupted, why, &at
-			message := fmt.Sprintf("%s of %s (action %d) was interrupted: %s", r.Action, r.Service, r.ID, why)
 			text := notice.ActionInterrupted(r)
 			err = recordActionNews(ctx, tx, r, []ops.Event{{
-				Level: ops.LevelCritical, Verb: ops.VerbActionInterrupted,
-				Message: ops.Render(message),
+				Level: ops.LevelCritical, Verb: ops.VerbActionInterrupted, Reason: why,
+				Detail: ops.ActionDetail{Action: r.Action, UndoOf: r.UndoOf, Status: r.Status},
 			}}, []ops.Notice{{
 				Kind: ops.NoticeAction, Level: ops.LevelCritical, Title: text.Title, Body: text.Body, NextAt: at, CreatedAt: at,
 			}}, at)
@@ -372,14 +372,6 @@ func (p reserving) act(ctx context.Context, w ops.Reservation) (reason string, e
 	return "", err
 }
 
-// stepOf names a step of a plan or of a reflex.
-func stepOf(r ops.ActionRun) string {
-	if r.Reflex != "" {
-		return fmt.Sprintf("the reflex %s of %s", r.Action, r.Service)
-	}
-	return fmt.Sprintf("step %d of the plan", r.Step)
-}
-
 // RefuseStep records that a step of an approved plan was not run, so that the plan goes no further.
 func (s *Acts) RefuseStep(ctx context.Context, owner ops.Owner, r ops.ActionRun, reason string, at time.Time) (ops.ActionRun, error) {
 	at = s.orNow(at)
@@ -400,11 +392,12 @@ func (s *Acts) RefuseStep(ctx context.Context, owner ops.Owner, r ops.ActionRun,
 			return err
 		}
 		return recordActionNews(ctx, tx, r, []ops.Event{{
-			Level: ops.LevelWarning, Verb: ops.VerbActionRefused, Message: ops.Render(fmt.Sprintf("%s was not run: %s", stepOf(r), reason)),
+			Level: ops.LevelWarning, Verb: ops.VerbActionRefused, Reason: reason,
+			Detail: ops.ActionDetail{Action: r.Action, Status: r.Status, Step: r.Step, Reflex: r.Reflex != ""},
 		}}, nil, at)
 	})
 	if err != nil {
-		return ops.ActionRun{}, fmt.Errorf("refuse %s: %w", stepOf(r), err)
+		return ops.ActionRun{}, fmt.Errorf("refuse %s of %s: %w", r.Action, r.Service, err)
 	}
 	return r, nil
 }

@@ -153,14 +153,9 @@ func (s *Acts) ClearCooldown(ctx context.Context, environment, service, action, 
 			return ops.ErrNotFound
 		}
 		cleared = int(n)
-		what := action
-		if what == "" {
-			what = "every action"
-		}
 		err = insertEvent(ctx, tx, ops.Event{
 			Environment: environment, Level: ops.LevelWarning, Verb: ops.VerbCooldownCleared, Actor: ops.Person(by), Reason: reason,
-			Service: service,
-			Message: ops.Render(fmt.Sprintf("%s cleared the cooldown of %s for %s: %s", by, service, what, reason)),
+			Service: service, Detail: ops.ActionDetail{Action: action},
 		}, at)
 		return err
 	})

@@ -89,14 +89,9 @@ func (s *Acts) AskUpdate(ctx context.Context, u ops.Update, at time.Time) (ops.U
 				return err
 			}
 		}
-		who := u.Person
-		if who == "" {
-			who = "the schedule"
-		}
 		return insertEvent(ctx, tx, ops.Event{
 			Environment: u.Environment, Level: ops.LevelInfo, Verb: ops.VerbUpdateAsked, Actor: ops.Person(u.Person),
-			Subject: ops.About(ops.SubjectUpdate, u.ID), Service: u.Service,
-			Message: ops.Render(strings.TrimSpace(fmt.Sprintf("%s asked for %s %s", who, u.Words(), u.To))),
+			Subject: ops.About(ops.SubjectUpdate, u.ID), Service: u.Service, Detail: ops.UpdateDetail{To: u.To, Phase: u.Phase},
 		}, at)
 	})
 	if err != nil {
@@ -148,6 +143,9 @@ func (s *Acts) AdvanceUpdate(ctx context.Context, owner ops.Owner, u ops.Update,
 		}
 		if u.Phase.Ended() {
 			u.EndedAt = &at
+			if at.Before(u.AskedAt) { // the clock was set back
+				u.EndedAt = &u.AskedAt
+			}
 		}
 		if err := saveUpdate(ctx, tx, u, from); err != nil {
 			return err
@@ -221,7 +219,7 @@ func tellOfUpdate(ctx context.Context, tx db.Querier, u ops.Update) error {
 	level, text := notice.Updated(u)
 	event := ops.Event{
 		Environment: u.Environment, Level: level, Verb: ops.VerbUpdateChanged, Subject: ops.About(ops.SubjectUpdate, u.ID), Service: u.Service,
-		Message: ops.Render(withReason(fmt.Sprintf("%s is %s", u.Words(), u.Phase), u.Result)),
+		Reason: u.Result, Detail: ops.UpdateDetail{To: u.To, Phase: u.Phase},
 	}
 	if level == "" {
 		event.Level = ops.LevelInfo
@@ -251,7 +249,7 @@ func stuckIncident(ctx context.Context, tx db.Querier, u ops.Update, title strin
 	}
 	title = strings.TrimPrefix(title, "Claude Ops: ")
 	report, err := db.JSON(ops.IncidentReport{
-		Title: title, Level: ops.LevelCritical, Class: ops.ClassUpdate, Services: []string{u.Service}, Findings: u.Result,
+		Title: title, Level: ops.LevelCritical, Class: ops.ClassUpdate, Services: []string{u.Service}, Seen: u.Result,
 		Tried: u.Words() + ", and its way back", Recommendation: notice.UpdateAdvice(u),
 	})
 	if err != nil {

@@ -260,8 +260,8 @@ func finishCycle(ctx context.Context, tx db.Querier, t ops.Transition) error {
 		return fmt.Errorf("finish: %q is not a final status of a cycle", t.Step.Status)
 	}
 	err := db.Exec(ctx, tx, `UPDATE cycles SET status = ?, reason = ?, result = COALESCE(?, result), verified = ?, verified_by = ?,
-		ended_at = ?, wake_at = NULL WHERE id = ?`,
-		t.Step.Status, t.Step.Reason, db.OptText(t.Step.Result), t.Step.Confirmed, t.Step.ConfirmedBy, db.Time(t.At), t.Cycle)
+		ended_at = `+db.NotBefore(`COALESCE(started_at, created_at)`)+`, wake_at = NULL WHERE id = ?`,
+		t.Step.Status, t.Step.Reason, db.OptText(t.Step.Result), t.Step.Confirmed, t.Step.ConfirmedBy, db.Time(t.At), db.Time(t.At), t.Cycle)
 	if err != nil {
 		return fmt.Errorf("finish: %w", err)
 	}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -44,7 +45,7 @@ func (s *Journal) SubmitCycle(ctx context.Context, n ops.NewCycle) (ops.CycleID,
 			id = known
 			return err
 		}
-		if err := roomFor(ctx, tx, n); err != nil {
+		if err := cmp.Or(requireWorking(ctx, tx), roomFor(ctx, tx, n)); err != nil {
 			return err
 		}
 		id, err = s.insertCycle(ctx, tx, n, options)

@@ -5,17 +5,22 @@ import (
 	"fmt"
 	"time"
 
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
 )
 
 const selectEvents = `SELECT v.id, v.at, v.cycle_id, v.session_id, v.environment, v.level, v.verb, v.actor_kind, v.actor,
-	v.subject_kind, v.subject_id, v.reason, v.service, v.message FROM events v`
+	v.subject_kind, v.subject_id, v.reason, v.detail, v.service, v.message FROM events v`
 
 func scanEvent(r db.Row) (ops.Event, error) {
 	var e ops.Event
+	var detail []byte
 	err := r.Scan(&e.ID, db.ToTime(&e.At), &e.CycleID, &e.SessionID, &e.Environment, &e.Level, &e.Verb, &e.Actor.Kind,
-		&e.Actor.Name, &e.Subject.Kind, &e.Subject.ID, &e.Reason, &e.Service, db.ToSaid(&e.Message))
+		&e.Actor.Name, &e.Subject.Kind, &e.Subject.ID, &e.Reason, db.ToBytes(&detail), &e.Service, db.ToSaid(&e.Message))
+	if err == nil {
+		e.Detail, err = e.Verb.Read(detail)
+	}
 	return e, err
 }
 
@@ -83,7 +88,11 @@ func (s *Journal) AddEvent(ctx context.Context, e ops.Event) (int64, error) {
 		if err := db.OrderFeed(ctx, tx, db.FeedEvents); err != nil {
 			return err
 		}
-		return tx.QueryRowContext(ctx, insertsEvent+` RETURNING id`, eventValues(e, s.clock())...).Scan(&id)
+		values, err := eventValues(e, s.clock())
+		if err != nil {
+			return err
+		}
+		return tx.QueryRowContext(ctx, insertsEvent+` RETURNING id`, values...).Scan(&id)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("record event %s: %w", e.Verb, err)
@@ -92,30 +101,28 @@ func (s *Journal) AddEvent(ctx context.Context, e ops.Event) (int64, error) {
 }
 
 const insertsEvent = `INSERT INTO events (at, cycle_id, session_id, environment, level, kind, verb, actor_kind, actor, subject_kind,
-	subject_id, reason, service, message) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	subject_id, reason, detail, service, message) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
 // insertEvent records an event as the last thing of the transaction: what is written while others wait should be little.
 func insertEvent(ctx context.Context, tx db.Querier, e ops.Event, at time.Time) error {
-	return db.AddToFeed(ctx, tx, db.FeedEvents, insertsEvent, eventValues(e, at)...)
+	values, err := eventValues(e, at)
+	if err != nil {
+		return err
+	}
+	return db.AddToFeed(ctx, tx, db.FeedEvents, insertsEvent, values...)
 }
 
-func eventValues(e ops.Event, at time.Time) []any {
+// eventValues is the row of an event: here, and nowhere else, its facts become a sentence.
+func eventValues(e ops.Event, at time.Time) ([]any, error) {
 	if e.At.IsZero() {
 		e.At = at
 	}
+	detail, err := e.Written()
 	by, about := e.By(), e.About()
 	return []any{
 		db.Time(e.At), db.OptID(e.CycleID), db.OptID(e.SessionID), e.Environment, e.Level, e.Kind(), e.Verb, by.Kind, by.Name,
-		about.Kind, about.ID, e.Reason, e.Service, db.Said(e.Message),
-	}
-}
-
-// withReason adds a reason to a sentence, if there is one.
-func withReason(what, reason string) string {
-	if reason == "" {
-		return what
-	}
-	return what + ": " + reason
+		about.Kind, about.ID, e.Reason, detail, e.Service, db.Said(notice.Words(e)),
+	}, err
 }
 
 // idOrNil is a pointer to an id, nil for 0.

@@ -199,10 +199,11 @@ func (s *Journal) requeueCycles(ctx context.Context, tx db.Querier, host string,
 			continue
 		}
 		requeued = append(requeued, c.ID)
-		ended, err := db.List(ctx, tx, db.ScanInt, `UPDATE sessions SET status = ?, stop_cause = ?, failure = ?, error = ?, ended_at = ?
+		ended, err := db.List(ctx, tx, db.ScanInt, `UPDATE sessions SET status = ?, stop_cause = ?, failure = ?, error = ?,
+			ended_at = `+db.NotBefore(`started_at`)+`
 			WHERE cycle_id = ? AND status = 'running' RETURNING id`,
 			ops.SessionInterrupted, ops.StopLease, "interrupted", "host "+host+" gave no sign of life while this session was running",
-			db.Time(now), c.ID)
+			db.Time(now), db.Time(now), c.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -217,11 +218,8 @@ func (s *Journal) requeueCycles(ctx context.Context, tx db.Querier, host string,
 			return nil, err
 		}
 		err = insertEvent(ctx, tx, ops.Event{
-			CycleID: &c.ID, Environment: c.Environment, Level: ops.LevelWarning, Verb: ops.VerbHostLost, Subject: ops.Subject{
-				Kind: ops.SubjectHost,
-				ID:   host,
-			},
-			Message: ops.Render("host " + host + " gave no sign of life; another one continues its cycle"),
+			CycleID: &c.ID, Environment: c.Environment, Level: ops.LevelWarning, Verb: ops.VerbHostLost,
+			Subject: ops.Subject{Kind: ops.SubjectHost, ID: host},
 		}, now)
 		if err != nil {
 			return nil, err

@@ -138,7 +138,7 @@ func (s *Journal) loadWhole(ctx context.Context, q db.Querier, id ops.CycleID, a
 	j := &out.Journal
 	environment := out.Cycle.Environment
 	var looks []*time.Time
-	var errs [6]error
+	var errs [7]error
 	looks, errs[0] = db.List(ctx, q, scanLook, selectLastLook, environment)
 	if len(looks) > 0 {
 		j.LastLook = looks[0]
@@ -147,6 +147,7 @@ func (s *Journal) loadWhole(ctx context.Context, q db.Querier, id ops.CycleID, a
 	j.Spend.DayUSD, errs[2] = spent(ctx, q, environment, at, `cycle_id`, int64(id))
 	j.Elsewhere, errs[3] = elsewhere(ctx, q, out.Cycle)
 	j.Attacked, errs[4] = db.List(ctx, q, scanAttacked, selectAttacked, environment, db.Time(at.Add(-attackCounts)))
+	j.Standstill, errs[6] = standstill(ctx, q)
 	const before = 10 // enough to see whether they keep failing
 	j.Before, errs[5] = db.List(ctx, q, scanEnding, selectEndings, environment, id, before)
 	return out, errors.Join(errs[:]...)

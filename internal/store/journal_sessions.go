@@ -15,9 +15,9 @@ import (
 const selectSessions = `SELECT s.id, s.cycle_id, s.parent_session_id, s.retry_of_session_id, s.attempt, s.role, s.tier,
 	s.permissions, s.handler,
 	s.family, s.agent, s.model, s.key, s.planned_session_id, s.session_id, s.status, s.outcome, s.outcome_json,
-	s.handoff_json, s.handoff_error, s.failure, s.error, s.stop_cause, s.context_mode, s.recovery_level, s.budget_usd,
+	s.handoff_json, s.handoff_error, s.failure, s.error, s.stop_cause, s.walls, s.context_mode, s.recovery_level, s.budget_usd,
 	s.exit_code, s.api_status, COALESCE(s.retry_after_ms, 0), s.loop_count, s.loop_call, s.cli_version, COALESCE(s.pid, 0), s.process_started,
-	s.structured, s.open_tool, s.conversation_path,
+	s.structured, s.open_tool, s.unseen, s.conversation_path,
 	COALESCE(s.conversation_size, 0), s.conversation_sha, s.owner, s.created_at, s.started_at,
 	s.ended_at, s.cost_usd, s.reported_usd, s.num_turns, s.duration_ms, s.input_tokens, s.output_tokens, s.cache_read_tokens,
 	s.cache_write_tokens, s.context_tokens, s.context_window FROM sessions s`
@@ -28,10 +28,10 @@ func scanSession(r db.Row) (ops.Session, error) {
 	err := r.Scan(&s.ID, &s.CycleID, &s.ParentID, &s.RetryOf, &s.Attempt, &s.Role, &s.Tier, &s.Permissions, &s.Handler,
 		&s.Family, &s.Agent, &s.Model, &s.Key, db.ToText(&s.PlannedID), db.ToText(&s.CLISessionID), &s.Status,
 		db.ToText(&s.Outcome), (*[]byte)(&s.OutcomeJSON), db.ToBytes(&s.HandoffJSON), db.ToText(&s.HandoffError), db.ToText(&s.Failure),
-		db.ToText(&s.Error), db.ToText(&s.StopCause), &s.ContextMode, &s.RecoveryLevel, &s.BudgetUSD,
+		db.ToText(&s.Error), db.ToText(&s.StopCause), db.ToText(&s.Walls), &s.ContextMode, &s.RecoveryLevel, &s.BudgetUSD,
 		&s.ExitCode, &s.APIStatus, &retryAfter, &s.LoopCount, db.ToText(&s.LoopCall), db.ToText(&s.CLIVersion), &s.PID,
 		db.ToText(&s.ProcessStarted), &s.Structured,
-		db.ToText(&s.OpenTool), db.ToText(&s.Conversation.Path),
+		db.ToText(&s.OpenTool), db.ToJSON(&s.Unseen), db.ToText(&s.Conversation.Path),
 		&s.Conversation.Size, db.ToText(&s.Conversation.SHA), db.ToText(&s.Owner),
 		db.ToTime(&s.CreatedAt), db.ToOptTime(&s.StartedAt), db.ToOptTime(&s.EndedAt), &s.CostUSD, &s.ReportedUSD, &s.NumTurns, &s.DurationMS,
 		&s.InputTokens, &s.OutputTokens, &s.CacheReadTokens, &s.CacheWriteTokens, &s.ContextTokens, &s.ContextWindow)
@@ -46,6 +46,17 @@ func (s *Journal) Session(ctx context.Context, id ops.SessionID) (ops.Session, e
 		return ops.Session{}, fmt.Errorf("read session %d: %w", id, err)
 	}
 	return out, nil
+}
+
+// WallsHeld notes what stands around a session that runs.
+func (s *Journal) WallsHeld(ctx context.Context, id ops.SessionID, walls string) error {
+	err := s.db.Write(ctx, "walls", func(tx db.Querier) error {
+		return mustChange(ctx, tx, id, `UPDATE sessions SET walls = ? WHERE id = ?`, walls, id)
+	})
+	if err != nil {
+		return fmt.Errorf("note the walls of session %d: %w", id, err)
+	}
+	return nil
 }
 
 // Chain returns all sessions of the cycle that a session belongs to, in the order in which they were queued.
@@ -149,15 +160,22 @@ func endSession(ctx context.Context, tx db.Querier, cycle held, r ops.Session, a
 	if !r.Status.Ended() {
 		return fmt.Errorf("%q is not a final status of a session", r.Status)
 	}
-	ended := orOf(r.EndedAt, at)
+	ended := *orOf(r.EndedAt, at)
+	if r.StartedAt != nil && ended.Before(*r.StartedAt) {
+		ended = *r.StartedAt
+	}
+	unseen, err := db.JSON(r.Unseen)
+	if err != nil {
+		return err
+	}
 	return mustChange(
 		ctx, tx, r.ID,
 		`UPDATE sessions SET status = ?, model = COALESCE(?, model),
 		planned_session_id = COALESCE(?, planned_session_id), session_id = ?, outcome = ?, outcome_json = ?, handoff_json = ?,
 		handoff_error = ?, failure = ?, error = ?, stop_cause = ?, context_mode = COALESCE(?, context_mode),
 		exit_code = ?, api_status = ?, retry_after_ms = ?, loop_count = ?, loop_call = ?, cli_version = ?, pid = COALESCE(?, pid),
-		process_started = COALESCE(?, process_started), structured = ?, open_tool = ?, conversation_path = ?,
-		conversation_size = ?, conversation_sha = ?, started_at = COALESCE(?, started_at), ended_at = ?,
+		process_started = COALESCE(?, process_started), structured = ?, open_tool = ?, unseen = ?, conversation_path = ?,
+		conversation_size = ?, conversation_sha = ?, started_at = COALESCE(?, started_at), ended_at = `+db.NotBefore(`started_at`)+`,
 		cost_usd = ?, reported_usd = ?, num_turns = ?, duration_ms = ?, input_tokens = ?, output_tokens = ?, cache_read_tokens = ?,
 		cache_write_tokens = ?, context_tokens = ?, context_window = ?
 		WHERE id = ? AND cycle_id = ? AND status IN (?, ?)`,
@@ -183,11 +201,12 @@ func endSession(ctx context.Context, tx db.Querier, cycle held, r ops.Session, a
 		db.OptText(r.ProcessStarted),
 		r.Structured,
 		db.OptText(r.OpenTool),
+		unseen,
 		db.OptText(r.Conversation.Path),
 		db.OrNull(r.Conversation.Size),
 		db.OptText(r.Conversation.SHA),
 		db.OptTime(r.StartedAt),
-		db.Time(*ended),
+		db.Time(ended), db.Time(ended),
 		r.CostUSD,
 		r.ReportedUSD,
 		r.NumTurns,

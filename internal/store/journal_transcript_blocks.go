@@ -355,7 +355,7 @@ func (s *Journal) limitOutput(ctx context.Context, tx db.Querier, id ops.Session
 	}
 	dropped += inBlocks
 	mark, err := dropMark(size.cutEnd-size.cut+1, size.droppedBytes,
-		fmt.Sprintf("because the session printed more than %s (retention.session_max_mb)", megabytes(s.maxOutput)))
+		fmt.Sprintf("because the session printed more than %s", megabytes(s.maxOutput)))
 	if err != nil {
 		return err
 	}

@@ -260,7 +260,7 @@ func settleApproval(ctx context.Context, tx db.Querier, id int64, status ops.App
 	err = insertEvent(ctx, tx, ops.Event{
 		CycleID: &a.CycleID, SessionID: idOrNil(a.SessionID), Environment: a.Environment, Level: ops.LevelInfo, Verb: ops.VerbApprovalAnswered,
 		Actor: ops.Person(a.AnsweredBy), Subject: ops.About(ops.SubjectApproval, a.ID), Reason: a.Answer,
-		Message: ops.Render(withReason(describeAnswer(a), a.Answer)),
+		Detail: a.Detail(),
 	}, at)
 	return a, err
 }
@@ -268,7 +268,7 @@ func settleApproval(ctx context.Context, tx db.Querier, id int64, status ops.App
 // approveBySilence approves all steps of a plan if the operator wants that when nobody answers.
 func approveBySilence(ctx context.Context, tx db.Querier, a *ops.Approval) error {
 	c, err := cycleByID(ctx, tx, a.CycleID)
-	if err != nil || c.Policy.Approval.OnExpiry != ops.OnExpiryApprove || a.Kind == ops.ApprovalReflex {
+	if err != nil || c.Policy.Silence(a.Handler) != ops.OnExpiryApprove || a.Kind == ops.ApprovalReflex {
 		return err
 	}
 	a.Steps, a.Answer = a.AllSteps(), a.Answer+"; on_expiry approves all steps of the plan"
@@ -315,39 +315,11 @@ func checkAnswer(status ops.ApprovalStatus) error {
 
 // answered is the conflict with the answer that counts.
 func answered(a ops.Approval) error {
-	c := &ops.Conflict{Kind: ops.ConflictAnswered, Text: describeAnswer(a), Who: a.AnsweredBy}
+	c := &ops.Conflict{Kind: ops.ConflictAnswered, Text: notice.Answered(a.AnsweredBy, a.Detail()), Who: a.AnsweredBy}
 	if a.AnsweredAt != nil {
-		c.At = *a.AnsweredAt
+		c.At, c.Text = *a.AnsweredAt, c.Text+" at "+a.AnsweredAt.Format(time.RFC3339)
 	}
 	return c
-}
-
-// describeAnswer says who answered what and when.
-func describeAnswer(a ops.Approval) string {
-	what := a.Tier.String()
-	if a.Kind == ops.ApprovalReview {
-		what = "the repair of " + a.Tier.String()
-	}
-	if a.Kind == ops.ApprovalReflex {
-		what = a.Handler
-	}
-	when := ""
-	if a.AnsweredAt != nil {
-		when = " at " + a.AnsweredAt.Format(time.RFC3339)
-	}
-	switch a.Status {
-	case ops.ApprovalApproved:
-		return fmt.Sprintf("%s approved %s%s", a.AnsweredBy, what, when)
-	case ops.ApprovalDenied:
-		return fmt.Sprintf("%s denied %s%s", a.AnsweredBy, what, when)
-	case ops.ApprovalExpired:
-		return fmt.Sprintf("the question about %s expired%s (%s)", what, when, a.AnsweredBy)
-	case ops.ApprovalWithdrawn:
-		return fmt.Sprintf("the question about %s needs no answer any more%s", what, when)
-	case ops.ApprovalPending:
-		return fmt.Sprintf("the question about %s is pending", what)
-	}
-	return ""
 }
 
 // Deny answers a pending question with a no that lasts for a time: until then no agent starts for what was wrong when it was asked,
@@ -375,7 +347,7 @@ func changeNo(ctx context.Context, tx db.Querier, a *ops.Approval, lasts time.Du
 	return insertEvent(ctx, tx, ops.Event{
 		CycleID: &a.CycleID, Environment: a.Environment, Level: ops.LevelInfo, Verb: ops.VerbApprovalChanged, Actor: ops.Person(by),
 		Subject: ops.About(ops.SubjectApproval, a.ID), Reason: reason,
-		Message: ops.Render(withReason(fmt.Sprintf("%s changed the answer to approval %d: %s", by, a.ID, notice.NoLasts(*a)), reason)),
+		Detail: a.Detail(),
 	}, at)
 }
 

@@ -380,12 +380,12 @@ func endIncidents(ctx context.Context, tx db.Querier, cycle held, ended []ops.Re
 		if i.ResolvedAt != nil || r.By == ops.ProofNone && i.UnverifiedAt != nil {
 			continue // somebody else was first
 		}
-		did, verb := "is over", ops.VerbIncidentOver
+		verb, left := ops.VerbIncidentOver, ""
 		if r.By == ops.ProofNone {
-			did, verb, err = "is unverified", ops.VerbIncidentUnverified, unverify(ctx, tx, i.ID, at)
+			verb, err = ops.VerbIncidentUnverified, unverify(ctx, tx, i.ID, at)
 		} else if rest, failed := endFindings(ctx, tx, &i, r, at); failed != nil || rest {
 			err = failed
-			did, verb = "stays open: "+notice.Remaining(i), ops.VerbIncidentEased
+			verb, left = ops.VerbIncidentEased, notice.Remaining(i)
 		} else {
 			err = resolveIncident(ctx, tx, i.ID, ops.Supervisor, r.How, at)
 		}
@@ -407,7 +407,7 @@ func endIncidents(ctx context.Context, tx db.Querier, cycle held, ended []ops.Re
 		err = insertEvent(ctx, tx, ops.Event{
 			CycleID: &cycle.id, Environment: i.Environment, Level: ops.LevelInfo, Verb: verb,
 			Subject: ops.About(ops.SubjectIncident, i.ID), Reason: r.How, Service: i.Service,
-			Message: ops.Render(withReason(describeIncident(i)+" "+did, r.How)),
+			Detail: ops.IncidentDetail{Title: i.Title, Left: left},
 		}, at)
 		if err != nil {
 			return err
@@ -463,15 +463,6 @@ func resolveIncident(ctx context.Context, tx db.Querier, id int64, by, how strin
 	return wakeAfter(ctx, tx, id, at)
 }
 
-// describeIncident names an incident in a sentence.
-func describeIncident(i ops.Incident) string {
-	what := i.Title
-	if i.Service != "" && !strings.Contains(i.Title, i.Service) {
-		what = i.Service + ": " + i.Title
-	}
-	return fmt.Sprintf("incident %d (%s)", i.ID, what)
-}
-
 func resolvedNotice(cycle held, over []ops.Incident, text notice.Text) ops.Notice {
 	n := ops.Notice{
 		CycleID: &cycle.id, Kind: ops.NoticeResolved, Level: ops.LevelInfo, Title: text.Title, Body: text.Body, Environment: cycle.environment,
@@ -486,6 +477,7 @@ const (
 	// maxStoryCycles limits the cycles of one story to the newest.
 	maxStoryCycles  = 20
 	maxStoryNotices = 200
+	maxStoryCalls   = 500
 )
 
 // IncidentStory returns everything on record about an incident. Cycles that were removed because of their age are left out.
@@ -531,24 +523,234 @@ func (s *People) incidentEvents(ctx context.Context, i ops.Incident) ([]ops.Even
 		AND v.subject_id = ? ORDER BY v.id DESC LIMIT ?) AS newest ORDER BY id`, ops.SubjectIncident, strconv.FormatInt(i.ID, 10), maxHistory)
 }
 
+// CycleStory returns everything on record about one cycle.
+func (s *People) CycleStory(ctx context.Context, id ops.CycleID) (ops.IncidentStory, error) {
+	var out ops.IncidentStory
+	err := s.db.Read(ctx, func(tx db.Querier) error {
+		one, err := s.cycleStory(ctx, tx, id)
+		if err == nil {
+			out.Cycles = []ops.CycleStory{one}
+			out.Notices, err = db.List(ctx, tx, scanNotice, selectNotices+` WHERE n.cycle_id = ? ORDER BY n.id LIMIT ?`, id, maxStoryNotices)
+		}
+		return err
+	})
+	if err != nil {
+		return ops.IncidentStory{}, fmt.Errorf("read cycle %d: %w", id, err)
+	}
+	return out, nil
+}
+
+// cycleStory reads a cycle with the calls of its agents, each once, as the first gate saw it, and with what people undid of it later.
 func (s *People) cycleStory(ctx context.Context, tx db.Querier, id ops.CycleID) (ops.CycleStory, error) {
 	loaded, err := s.loadClaimed(ctx, tx, id, s.clock())
 	if err != nil {
 		return ops.CycleStory{}, err
 	}
-	out := ops.CycleStory{Cycle: loaded.Cycle, Journal: loaded.Journal, Refused: map[ops.SessionID]int{}}
-	type count struct {
-		session ops.SessionID
-		n       int
+	out := ops.CycleStory{Cycle: loaded.Cycle, Journal: loaded.Journal, Calls: map[ops.SessionID][]ops.GuardRecord{}}
+	undone, err := db.List(ctx, tx, scanAction, selectActions+` WHERE r.cycle_id IS NULL AND r.undo_of IN
+		(SELECT id FROM action_runs WHERE cycle_id = ?) ORDER BY r.id`, id)
+	if err != nil {
+		return out, err
 	}
-	counts, err := db.List(ctx, tx, func(r db.Row) (count, error) {
-		var c count
-		err := r.Scan(&c.session, &c.n)
-		return c, err
-	},
-		`SELECT session_id, COUNT(*) FROM guard_decisions WHERE cycle_id = ? AND verdict = 'deny' GROUP BY session_id`, id)
-	for _, c := range counts {
-		out.Refused[c.session] = c.n
+	out.Journal.Runs = slices.Concat(out.Journal.Runs, undone)
+	calls, err := db.List(ctx, tx, scanGuard, selectGuard+` WHERE g.session_id IN (SELECT id FROM sessions WHERE cycle_id = ?)
+		AND (g.verdict = ? OR g.tool_use_id = '' OR g.gate = ?) ORDER BY g.id LIMIT ?`, id, verdictDeny, ops.GateHook, maxStoryCalls)
+	for _, g := range calls {
+		out.Calls[g.SessionID] = append(out.Calls[g.SessionID], g)
 	}
 	return out, err
+}
+
+// AnswerCycle acknowledges the incidents that a cycle called people for, or snoozes them if there is an end. Those that somebody else
+// answered before are left as they are, unless that is so for all.
+func (s *People) AnswerCycle(ctx context.Context, id int64, by string, until *time.Time, why string, at time.Time) ([]ops.Incident, error) {
+	var out []ops.Incident
+	err := s.answer(ctx, "answer_incident", func(tx db.Querier) (ops.CycleID, string, error) {
+		ids, err := db.List(ctx, tx, db.ScanInt, `SELECT id FROM incidents WHERE last_cycle_id = ? AND resolved_at IS NULL
+			AND called_at IS NOT NULL ORDER BY id`, id)
+		if err == nil && len(ids) == 0 {
+			err = ops.NewConflict(ops.ConflictState, "its incidents are resolved")
+		}
+		for _, id := range ids {
+			do := acknowledging(id, by, why, s.orNow(at))
+			if until != nil {
+				do = snoozing(id, by, *until, why, s.orNow(at))
+			}
+			var i ops.Incident
+			if i, err = s.answerIncidentIn(ctx, tx, do); err == nil {
+				out = append(out, i)
+			} else if !errors.Is(err, ops.ErrConflict) {
+				return 0, "", err
+			}
+		}
+		if len(out) == 0 {
+			return 0, "", err
+		}
+		return out[0].LastCycle, out[0].Environment, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("answer incidents of cycle %d: %w", id, err)
+	}
+	return out, nil
+}
+
+// Acknowledge records that a person takes care of an incident and stops its reminders. An incident that is acknowledged or
+// resolved already is an ops.ErrConflict that says by whom and when.
+func (s *People) Acknowledge(ctx context.Context, id int64, by, reason string, at time.Time) (ops.Incident, error) {
+	return s.answerIncident(ctx, "acknowledge", id, acknowledging(id, by, reason, s.orNow(at)))
+}
+
+// Snooze postpones the reminders of an incident until a time. A resolved one is an ops.ErrConflict that says by whom and when.
+func (s *People) Snooze(ctx context.Context, id int64, by string, until time.Time, reason string, at time.Time) (ops.Incident, error) {
+	return s.answerIncident(ctx, "snooze", id, snoozing(id, by, until, reason, s.orNow(at)))
+}
+
+// ResolveIncident ends an incident, whatever was answered before, and wakes the cycles that waited for it. If its service is still bad, the
+// note of the result says so and what happens next. A resolved one is an ops.ErrConflict that says by whom and when.
+func (s *People) ResolveIncident(ctx context.Context, id int64, by, reason string, at time.Time) (ops.Incident, error) {
+	at = s.orNow(at)
+	var note string
+	out, err := s.answerIncident(ctx, "resolve", id, incidentAnswer{
+		id: id, by: by, reason: reason, at: at, verb: ops.VerbIncidentResolved,
+		change: func(ctx context.Context, tx db.Querier) error {
+			if err := resolveIncident(ctx, tx, id, by, reason, at); err != nil {
+				return err
+			}
+			i, err := incidentByID(ctx, tx, id)
+			if err == nil {
+				note, err = s.giveBack(ctx, tx, i, at)
+			}
+			return err
+		},
+	})
+	out.Note = note
+	return out, err
+}
+
+// incidentAnswer is what a person does with an incident.
+type incidentAnswer struct {
+	id     int64
+	by     string
+	reason string
+	at     time.Time
+	verb   ops.Verb
+	until  *time.Time // how long it is put off
+	change func(ctx context.Context, tx db.Querier) error
+}
+
+func acknowledging(id int64, by, reason string, at time.Time) incidentAnswer {
+	return incidentAnswer{id: id, by: by, reason: reason, at: at, verb: ops.VerbIncidentAcknowledged, change: changing(id,
+		`UPDATE incidents SET
+		status = ?, acknowledged_at = ?, acknowledged_by = ?, snoozed_until = NULL, remind_at = NULL, updated_at = ?
+		WHERE id = ? AND resolved_at IS NULL AND status <> ?`,
+		ops.IncidentAcknowledged, db.Time(at), by, db.Time(at), id, ops.IncidentAcknowledged)}
+}
+
+func snoozing(id int64, by string, until time.Time, reason string, at time.Time) incidentAnswer {
+	return incidentAnswer{id: id, by: by, reason: reason, at: at, verb: ops.VerbIncidentSnoozed, until: &until, change: changing(id,
+		`UPDATE incidents SET
+		status = ?, snoozed_until = ?, remind_at = ?, updated_at = ? WHERE id = ? AND resolved_at IS NULL`,
+		ops.IncidentSnoozed, db.Time(until), db.Time(until), db.Time(at), id)}
+}
+
+// changing changes the row of an incident, or says who was first.
+func changing(id int64, query string, args ...any) func(ctx context.Context, tx db.Querier) error {
+	return func(ctx context.Context, tx db.Querier) error {
+		ok, err := db.Changed(tx.ExecContext(ctx, query, args...))
+		if err == nil && !ok {
+			err = incidentConflict(ctx, tx, id)
+		}
+		if err != nil {
+			return err
+		}
+		return countAnswer(ctx, tx, id)
+	}
+}
+
+// answerIncident changes an incident for a person and records the event, in one transaction.
+func (s *People) answerIncident(ctx context.Context, verb string, id int64, a incidentAnswer) (ops.Incident, error) {
+	var out ops.Incident
+	err := s.answer(ctx, "answer_incident", func(tx db.Querier) (_ ops.CycleID, _ string, err error) {
+		out, err = s.answerIncidentIn(ctx, tx, a)
+		return out.LastCycle, out.Environment, err
+	})
+	if err != nil {
+		return ops.Incident{}, fmt.Errorf("%s incident %d: %w", verb, id, err)
+	}
+	return out, nil
+}
+
+// answerIncidentIn is answerIncident within a transaction. A conflict has written nothing.
+func (s *People) answerIncidentIn(ctx context.Context, tx db.Querier, a incidentAnswer) (ops.Incident, error) {
+	if err := a.change(ctx, tx); err != nil {
+		return ops.Incident{}, err
+	}
+	out, err := incidentByID(ctx, tx, a.id)
+	if err != nil {
+		return ops.Incident{}, err
+	}
+	err = insertEvent(ctx, tx, ops.Event{
+		CycleID: idOrNil(out.LastCycle), Environment: out.Environment, Level: ops.LevelInfo, Verb: a.verb, Actor: ops.Person(a.by),
+		Subject: ops.About(ops.SubjectIncident, a.id), Reason: a.reason, Service: out.Service,
+		Detail: ops.IncidentDetail{Title: out.Title, Until: a.until},
+	}, a.at)
+	if err != nil {
+		return ops.Incident{}, err
+	}
+	return out, s.offer(ctx, tx, out.Environment, a.at)
+}
+
+// incidentConflict says who answered first.
+func incidentConflict(ctx context.Context, q db.Querier, id int64) error {
+	i, err := incidentByID(ctx, q, id)
+	if err != nil {
+		return err
+	}
+	switch {
+	case i.ResolvedAt != nil:
+		return ops.Answered(i.ResolvedBy, "resolved it", *i.ResolvedAt)
+	case i.Status == ops.IncidentAcknowledged && i.AcknowledgedAt != nil:
+		return ops.Answered(i.AcknowledgedBy, "acknowledged it", *i.AcknowledgedAt)
+	default:
+		return ops.NewConflict(ops.ConflictState, "it is %s and no reminder is due", i.Status)
+	}
+}
+
+// DueReminders returns the incidents with a due reminder, longest due first.
+func (s *People) DueReminders(ctx context.Context, now time.Time, limit int) ([]ops.Incident, error) {
+	out, err := db.List(ctx, s.db.Reader(), scanIncident, selectIncidents+` WHERE i.remind_at IS NOT NULL AND i.remind_at <= ?
+		AND i.resolved_at IS NULL ORDER BY i.remind_at, i.id LIMIT ?`, db.Time(now), db.PageSize(limit))
+	if err != nil {
+		return nil, fmt.Errorf("list due reminders: %w", err)
+	}
+	return out, nil
+}
+
+// Reminded records a reminder of an incident and adds its notice; next is when the next one is due, nil for never. The notice's
+// CreatedAt is the time of the reminder. If none is due any more, because of an answer in between, nothing is sent and the error
+// is ops.ErrConflict.
+func (s *People) Reminded(ctx context.Context, id int64, next *time.Time, notice ops.Notice) error {
+	at := s.orNow(notice.CreatedAt)
+	err := s.db.Write(ctx, "reminded", func(tx db.Querier) error {
+		if next != nil && !next.After(at) {
+			return errors.New("the next reminder must come later than this one")
+		}
+		// A snoozed incident whose reminder is due is open again.
+		ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE incidents SET reminders = reminders + 1, remind_at = ?, status = ?, updated_at = ?
+			WHERE id = ? AND resolved_at IS NULL AND remind_at <= ?`,
+			db.OptTime(next), ops.IncidentOpen, db.Time(at), id, db.Time(at)))
+		if err == nil && !ok {
+			err = incidentConflict(ctx, tx, id)
+		}
+		if err != nil {
+			return err
+		}
+		notice.Status = ops.NoticePending
+		_, err = insertNotice(ctx, tx, notice, at)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("remind of incident %d: %w", id, err)
+	}
+	return nil
 }

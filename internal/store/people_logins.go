@@ -171,24 +171,14 @@ func (s *People) AddToken(ctx context.Context, t Token) (Token, string, error) {
 			return err
 		}
 		return insertEvent(ctx, tx, ops.Event{
-			Level: ops.LevelWarning, Verb: ops.VerbTokenMade, Actor: ops.Person(t.CreatedBy), Subject: ops.Subject{
-				Kind: ops.SubjectToken,
-				ID:   t.Name,
-			},
-			Message: ops.Render(fmt.Sprintf("%s made the token %s with the role %s, %s", t.CreatedBy, t.Name, t.Role, expiryText(t.ExpiresAt))),
+			Level: ops.LevelWarning, Verb: ops.VerbTokenMade, Actor: ops.Person(t.CreatedBy),
+			Subject: ops.Subject{Kind: ops.SubjectToken, ID: t.Name}, Detail: ops.TokenDetail{Role: string(t.Role), Until: t.ExpiresAt},
 		}, t.CreatedAt)
 	})
 	if err != nil {
 		return Token{}, "", fmt.Errorf("make token %s: %w", t.Name, err)
 	}
 	return t, secret, nil
-}
-
-func expiryText(at *time.Time) string {
-	if at == nil {
-		return "without an end"
-	}
-	return "until " + at.UTC().Format(time.RFC3339)
 }
 
 func checkToken(t Token) error {
@@ -233,7 +223,6 @@ func (s *People) RevokeToken(ctx context.Context, name, by string, at time.Time)
 		}
 		return insertEvent(ctx, tx, ops.Event{
 			Level: ops.LevelWarning, Verb: ops.VerbTokenRevoked, Actor: ops.Person(by), Subject: ops.Subject{Kind: ops.SubjectToken, ID: name},
-			Message: ops.Render(fmt.Sprintf("%s revoked the token %s", by, name)),
 		}, at)
 	})
 	if err != nil {

@@ -129,7 +129,8 @@ func (s *People) AddMemory(ctx context.Context, m ops.Memory) (int64, error) {
 		if err != nil || m.By == "" {
 			return err
 		}
-		return recordMemory(ctx, tx, m, m.By, fmt.Sprintf("%s added memory %d", m.By, id), s.orNow(m.CreatedAt))
+		m.ID = id
+		return recordMemory(ctx, tx, m, m.By, false, s.orNow(m.CreatedAt))
 	})
 	if err != nil {
 		return 0, fmt.Errorf("add memory: %w", err)
@@ -147,7 +148,7 @@ func (s *People) RemoveMemory(ctx context.Context, id int64, by string, at time.
 		if _, err := tx.ExecContext(ctx, `DELETE FROM memories WHERE id = ?`, id); err != nil {
 			return err
 		}
-		return recordMemory(ctx, tx, m, by, fmt.Sprintf("%s removed memory %d", by, id), s.orNow(at))
+		return recordMemory(ctx, tx, m, by, true, s.orNow(at))
 	})
 	if err != nil {
 		return fmt.Errorf("remove memory %d: %w", id, err)
@@ -159,7 +160,7 @@ func (s *People) RemoveMemory(ctx context.Context, id int64, by string, at time.
 const shownMemory = 200
 
 // recordMemory records what a person did with a memory.
-func recordMemory(ctx context.Context, tx db.Querier, m ops.Memory, by, did string, at time.Time) error {
+func recordMemory(ctx context.Context, tx db.Querier, m ops.Memory, by string, removed bool, at time.Time) error {
 	line, _, _ := strings.Cut(m.Observation, "\n")
 	if all := []rune(line); len(all) > shownMemory {
 		line = string(all[:shownMemory]) + "…"
@@ -167,7 +168,7 @@ func recordMemory(ctx context.Context, tx db.Querier, m ops.Memory, by, did stri
 	return insertEvent(ctx, tx, ops.Event{
 		Environment: m.Environment, Level: ops.LevelInfo, Verb: ops.VerbMemoryChanged, Actor: ops.Person(by),
 		Subject: ops.About(ops.SubjectMemory, m.ID), Service: m.Service,
-		Message: ops.Render(did + ": " + line),
+		Detail: ops.MemoryDetail{Observation: line, Removed: removed},
 	}, at)
 }
 

@@ -182,7 +182,6 @@ func (s *People) RetryNotice(ctx context.Context, id int64, by string, at time.T
 		}
 		return insertEvent(ctx, tx, ops.Event{
 			Level: ops.LevelInfo, Verb: ops.VerbNoticeRetried, Actor: ops.Person(by), Subject: ops.About(ops.SubjectNotice, id),
-			Message: ops.Render(fmt.Sprintf("%s sends notification %d again", by, id)),
 		}, at)
 	})
 	if err != nil {

@@ -142,7 +142,7 @@ func reopen(ctx context.Context, tx db.Querier, r ops.Relapse, told bool) (bool,
 	err = insertEvent(ctx, tx, ops.Event{
 		CycleID: &claimed.ID, Environment: i.Environment, Level: i.Level, Verb: ops.VerbIncidentReopened,
 		Subject: ops.About(ops.SubjectIncident, i.ID), Reason: notice.Refutes(claimed, r), Service: i.Service,
-		Message: ops.Render(describeIncident(i) + " is open again: " + notice.Refutes(claimed, r)),
+		Detail: ops.IncidentDetail{Title: i.Title},
 	}, r.At)
 	if err != nil || told {
 		return true, err

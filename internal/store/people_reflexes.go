@@ -78,10 +78,9 @@ func switchReflex(ctx context.Context, tx db.Querier, e ops.Earned, at time.Time
 	if err != nil {
 		return err
 	}
-	did := fmt.Sprintf("%s switched reflex %d (%s) %s", e.Person, e.ID, e.Words(), e.State)
 	return insertEvent(ctx, tx, ops.Event{
 		Environment: e.Environment, Level: ops.LevelInfo, Verb: ops.VerbReflexSwitched, Actor: ops.Person(e.Person),
-		Subject: ops.About(ops.SubjectReflex, e.ID), Reason: e.Why, Service: e.Service, Message: ops.Render(withReason(did, e.Why)),
+		Subject: ops.About(ops.SubjectReflex, e.ID), Reason: e.Why, Service: e.Service, Detail: ops.ReflexDetail{Does: e.Words(), State: e.State},
 	}, at)
 }
 
@@ -167,7 +166,7 @@ func (e earner) ask(ctx context.Context, tx db.Querier, held string, at time.Tim
 	}
 	return true, insertEvent(ctx, tx, ops.Event{
 		CycleID: &last, Environment: e.environment, Level: ops.LevelInfo, Verb: ops.VerbReflexAsked, Service: e.service,
-		Message: ops.Render(text.Title),
+		Subject: ops.About(ops.SubjectReflex, earned.ID), Detail: ops.ReflexDetail{Does: earned.Words(), State: earned.State},
 	}, at)
 }
 
@@ -193,7 +192,7 @@ func doubtReflexes(ctx context.Context, tx db.Querier, cycle ops.CycleID, servic
 		err := insertEvent(ctx, tx, ops.Event{
 			CycleID: &cycle, Environment: e.Environment, Level: ops.LevelWarning, Verb: ops.VerbReflexFailed,
 			Subject: ops.About(ops.SubjectReflex, e.ID), Service: service,
-			Message: ops.Render(notice.ReflexIsOff(e, why)),
+			Reason: why, Detail: ops.ReflexDetail{Does: e.Words(), State: ops.ReflexIsOff},
 		}, at)
 		if err != nil {
 			return err

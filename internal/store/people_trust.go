@@ -45,10 +45,9 @@ func (s *People) SetTrust(ctx context.Context, p ops.Policy, l ops.Lowered) erro
 		if err != nil {
 			return err
 		}
-		did := fmt.Sprintf("%s changed the trust in %s from %s to %s", l.By, l.Service, before, l.Level)
 		return insertEvent(ctx, tx, ops.Event{
 			Environment: l.Environment, Level: ops.LevelInfo, Verb: ops.VerbTrustChanged, Actor: ops.Person(l.By), Reason: l.Reason,
-			Service: l.Service, Message: ops.Render(withReason(did, l.Reason)),
+			Service: l.Service, Detail: ops.TrustDetail{From: before, To: l.Level},
 		}, l.At)
 	})
 	if err != nil {
@@ -90,14 +89,14 @@ func reduceTrust(ctx context.Context, tx db.Querier, c ops.Cycle, r ops.Reduced,
 	if err := saveLowered(ctx, tx, l); err != nil {
 		return err
 	}
-	text := notice.LessTrusted(l, before)
 	err = insertEvent(ctx, tx, ops.Event{
 		CycleID: &c.ID, Environment: c.Environment, Level: ops.LevelWarning, Verb: ops.VerbTrustLowered, Service: r.Service,
-		Message: ops.Render(text.Title + ": " + r.Why),
+		Reason: r.Why, Detail: ops.TrustDetail{From: before, To: l.Level},
 	}, at)
 	if err != nil {
 		return err
 	}
+	text := notice.LessTrusted(l, before)
 	_, err = insertNotice(ctx, tx, ops.Notice{
 		CycleID: &c.ID, Kind: ops.NoticeTrust, Level: ops.LevelWarning, Title: text.Title, Body: text.Body,
 		Environment: c.Environment, Service: r.Service,
@@ -146,7 +145,7 @@ func reduceAlarmed(ctx context.Context, tx db.Querier, e ops.Event, at time.Time
 		WHERE k.cycle_id = ? AND i.service <> '' ORDER BY i.service`, cycle)
 	var reduced []ops.Reduced
 	for _, s := range services {
-		reduced = append(reduced, ops.Reduced{Service: s, Why: notice.GuardAlarm(e.Message)})
+		reduced = append(reduced, ops.Reduced{Service: s, Why: notice.GuardAlarm(e)})
 	}
 	if err != nil {
 		return err

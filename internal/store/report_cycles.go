@@ -58,6 +58,9 @@ func (s *Reports) Cycles(ctx context.Context, f CycleFilter) ([]CycleSummary, er
 
 // withSessions reads the sessions of a page of cycles in one query.
 func withSessions(ctx context.Context, q db.Querier, cycles []ops.Cycle) ([]CycleSummary, error) {
+	if len(cycles) == 0 {
+		return nil, nil
+	}
 	out := make([]CycleSummary, len(cycles))
 	at := make(map[ops.CycleID]int, len(cycles))
 	ids := make([]any, len(cycles))
@@ -85,6 +88,7 @@ type SessionFilter struct {
 	Environment string
 	Before      ops.SessionID // only older ones: the last id of the page before
 	Since       time.Time     // queued since then
+	At          time.Time     // running then
 	Limit       int
 }
 
@@ -105,6 +109,10 @@ func (s *Reports) Sessions(ctx context.Context, f SessionFilter) ([]ops.Session,
 	}
 	if !f.Since.IsZero() {
 		w.Add(`s.created_at >= ?`, db.Time(f.Since))
+	}
+	if !f.At.IsZero() {
+		w.Add(`s.started_at <= ?`, db.Time(f.At))
+		w.Add(`(s.ended_at IS NULL OR s.ended_at >= ?)`, db.Time(f.At))
 	}
 	out, err := db.List(ctx, s.db.Reader(), scanSession, selectSessions+w.Where()+` ORDER BY s.id DESC LIMIT ?`,
 		append(w.Args, db.PageSize(f.Limit))...)

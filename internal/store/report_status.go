@@ -28,6 +28,8 @@ type PageState struct {
 
 	Cycle, Session, Event, Check, Guard, Recovery, Verification int64 // the newest rows
 	SessionEnded, CycleEnded, IncidentChanged, CycleStates      string
+	Standstill                                                  ops.Standstill // somebody stopped everything; nobody: the zero value
+
 	// Held identifies what is withheld and why; the count of failed checks is part of that.
 	Held string
 }
@@ -70,6 +72,13 @@ func (s *Reports) PageState(ctx context.Context) (PageState, error) {
 	held, err := db.List(ctx, s.db.Reader(), scanHeld, selectHeld+` ORDER BY environment, service LIMIT ?`, mostOfSituation)
 	if err != nil {
 		return PageState{}, fmt.Errorf("read page state: %w", err)
+	}
+	still, err := standstill(ctx, s.db.Reader())
+	if err != nil {
+		return PageState{}, fmt.Errorf("read page state: %w", err)
+	}
+	if still != nil {
+		p.Standstill = *still
 	}
 	sum := fnv.New64a()
 	_, _ = fmt.Fprint(sum, held) // a hash never fails
@@ -172,7 +181,7 @@ func (s *Reports) Counts(ctx context.Context) (Counts, error) {
 type Situation struct {
 	Open      []CycleSummary // cycles that have not ended, newest first, each with what it works on now
 	Causes    []ops.Cause    // open ones, newest first
-	Ended     []ops.Cycle    // the cycles of those causes that have ended
+	Ended     []CycleSummary // the cycles of those causes that have ended
 	Held      []HeldService
 	States    []ProbeState // of the given services
 	Approvals []ops.Approval
@@ -203,10 +212,10 @@ func (s *Reports) Situation(ctx context.Context, services map[string][]string) (
 		if err != nil {
 			return err
 		}
+		if out.Open, err = withSessions(ctx, tx, cycles); err != nil {
+			return err
+		}
 		if len(cycles) > 0 {
-			if out.Open, err = withSessions(ctx, tx, cycles); err != nil {
-				return err
-			}
 			now, err := charges(ctx, tx, "")
 			if err != nil {
 				return err
@@ -221,7 +230,11 @@ func (s *Reports) Situation(ctx context.Context, services map[string][]string) (
 			mostOfSituation); err != nil {
 			return err
 		}
-		if out.Ended, err = endedCycles(ctx, tx, out.Causes); err != nil {
+		ended, err := endedCycles(ctx, tx, out.Causes)
+		if err != nil {
+			return err
+		}
+		if out.Ended, err = withSessions(ctx, tx, ended); err != nil {
 			return err
 		}
 		if out.Held, err = heldServices(ctx, tx, services); err != nil {

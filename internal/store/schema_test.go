@@ -14,7 +14,7 @@ func TestEveryTableExists(t *testing.T) {
 	db := raw(t, newFile(t))
 	for table := range strings.FieldsSeq(`sessions cycles escalations recoveries transcript events verifications approvals incidents
 		incident_waits incident_cycles notifications guard_decisions cooldown_actions checks memories silences hosts alerts webhook_receipts probe_states causes withheld action_runs
-		repo_commits repo_heads cost_days cycle_cost_days transcript_blocks answer_codes used_answers access_tokens steps door_codes trust reflexes heartbeats changes things updates versions`) {
+		repo_commits cost_days cycle_cost_days transcript_blocks answer_codes used_answers access_tokens steps door_codes trust reflexes heartbeats changes things updates versions agent_trials`) {
 		if got := text(t, db, `SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = ?`, table); got != "1" {
 			t.Errorf("table %s is missing", table)
 		}
@@ -25,7 +25,7 @@ func TestDocumentedColumnsExist(t *testing.T) {
 	db := raw(t, newFile(t))
 	for table, columns := range map[string]string{
 		"sessions": `id cycle_id parent_session_id retry_of_session_id attempt tier handler family agent model planned_session_id
-			session_id status outcome outcome_json handoff_json failure error stop_cause context_mode recovery_level context_tokens
+			session_id status outcome outcome_json handoff_json failure error stop_cause context_mode recovery_level context_tokens walls
 			context_window cost_usd num_turns duration_ms input_tokens output_tokens cache_read_tokens cache_write_tokens exit_code
 			cli_version owner started_at ended_at role permissions budget_usd api_status retry_after_ms`,
 		"cycles": `id environment trigger status reason policy prompt wake_at wake_seq cancel_requested_at owner term result

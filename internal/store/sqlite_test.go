@@ -156,8 +156,13 @@ func TestQuickCheckFindsDamage(t *testing.T) {
 	info, err := os.Stat(path)
 	succeeds(t, err)
 	overwrite(t, path, info.Size()-20*4096, 10*4096)
-	if err := openFile(t, path).QuickCheck(t.Context()); !errors.Is(err, store.ErrCorrupt) {
+	s, err = store.Open(t.Context(), store.Options{Path: path})
+	succeeds(t, err)
+	if err := s.QuickCheck(t.Context()); !errors.Is(err, store.ErrCorrupt) {
 		t.Errorf("error is %v, want %v", err, store.ErrCorrupt)
+	}
+	if err := s.Close(); !errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("closing says %v", err)
 	}
 }
 

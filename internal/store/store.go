@@ -55,7 +55,7 @@ func schema() db.Schema {
 		{Name: "repairs", Key: id},
 		{Name: "reflexes", Key: id},
 		{Name: "repo_commits", Key: id},
-		{Name: "repo_heads", Key: []string{"host", "repo"}},
+		{Name: "agent_trials", Key: []string{"host", "agent"}},
 		{Name: "memories", Key: id},
 		{Name: "silences", Key: id},
 		{Name: "logins", Key: []string{"digest"}},
@@ -191,9 +191,6 @@ func (s *Store) MarkOpen(ctx context.Context) error { return s.db.MarkOpen(ctx) 
 // false: there the lease of each host shows that.
 func (s *Store) UncleanStop() bool { return s.db.UncleanStop() }
 
-// Lost says that commits are gone that were on the disk; empty: none that is known.
-func (s *Store) Lost() string { return s.db.Lost() }
-
 // Clock tells the time by which everything stored is compared: the server's, or for a file this machine's.
 func (s *kernel) Clock() time.Time { return s.clock() }
 
@@ -247,7 +244,7 @@ func Copy(ctx context.Context, from, to *Store, progress func(table string, rows
 func Damaged(err error) bool { return db.Damaged(err) }
 
 // Unavailable reports whether an error means that the database cannot be used for the moment: it is locked, full, cannot be reached, or
-// its file is gone.
+// its file is gone or damaged.
 func Unavailable(err error) bool { return db.Unavailable(err) }
 
 // ErrReplaced means that the file of an open database was removed or replaced.

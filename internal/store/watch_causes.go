@@ -148,7 +148,7 @@ func (s *Watch) startCycle(ctx context.Context, tx db.Querier, c *ops.Cause, n o
 	}
 	err = insertEvent(ctx, tx, ops.Event{
 		CycleID: &c.Cycle, Environment: c.Environment, Level: levelOf(c.Level), Verb: ops.VerbCycleCaused, Service: c.Services[0],
-		Message: ops.Render(fmt.Sprintf("%s A cycle starts for it.", c.Reason)),
+		Reason: c.Reason,
 	}, c.At)
 	if err != nil {
 		return err
@@ -291,10 +291,10 @@ func endIsNews(ctx context.Context, tx db.Querier, c ops.Cause, at time.Time) ([
 func (s *Watch) resolveAll(ctx context.Context, tx db.Querier, rows []ops.Incident, how string, at time.Time) ([]ops.Incident, error) {
 	var closed []ops.Incident
 	for _, i := range rows {
-		did, verb := "is over", ops.VerbIncidentOver
+		verb, left := ops.VerbIncidentOver, ""
 		rest, err := endFindings(ctx, tx, &i, ops.Recovered{How: how, Ends: []ops.FindingKind{ops.FoundByProbe}}, at)
 		if rest {
-			did, verb = "stays open: "+notice.Remaining(i), ops.VerbIncidentEased
+			verb, left = ops.VerbIncidentEased, notice.Remaining(i)
 		} else if err == nil {
 			err = resolveIncident(ctx, tx, i.ID, ops.Supervisor, how, at)
 			i.Resolution = how
@@ -306,7 +306,7 @@ func (s *Watch) resolveAll(ctx context.Context, tx db.Querier, rows []ops.Incide
 		err = insertEvent(ctx, tx, ops.Event{
 			CycleID: idOrNil(i.LastCycle), Environment: i.Environment, Level: ops.LevelInfo, Verb: verb,
 			Subject: ops.About(ops.SubjectIncident, i.ID), Reason: how, Service: i.Service,
-			Message: ops.Render(withReason(describeIncident(i)+" "+did, how)),
+			Detail: ops.IncidentDetail{Title: i.Title, Left: left},
 		}, at)
 		if err != nil {
 			return nil, err

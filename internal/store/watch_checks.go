@@ -369,7 +369,6 @@ func (s *Watch) ForgetService(ctx context.Context, environment, service, by stri
 		}
 		return insertEvent(ctx, tx, ops.Event{
 			Environment: environment, Level: ops.LevelInfo, Verb: ops.VerbServiceForgotten, Actor: ops.Person(by), Service: service,
-			Message: ops.Render(by + " forgot the service " + service),
 		}, s.orNow(at))
 	})
 	if err != nil {

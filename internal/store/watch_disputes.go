@@ -29,7 +29,7 @@ func (s *Watch) Dispute(ctx context.Context, d ops.Dispute, at time.Time) error 
 		}
 		err := insertEvent(ctx, tx, ops.Event{
 			CycleID: &d.Cycle, Environment: d.Environment, Level: d.Notice.Level, Verb: ops.VerbAlertDisputed, Service: d.Notice.Service,
-			Message: ops.Render(d.Event),
+			Reason: d.Event,
 		}, at)
 		if err != nil {
 			return err
@@ -120,7 +120,7 @@ func (s *Watch) ReleaseCause(ctx context.Context, c ops.Cause, free, keep []stri
 		}
 		return insertEvent(ctx, tx, ops.Event{
 			CycleID: &c.Cycle, Environment: c.Environment, Level: ops.LevelInfo, Verb: ops.VerbCycleReleased, Service: free[0],
-			Message: ops.Render(why),
+			Reason: why,
 		}, s.clock())
 	})
 	if err != nil {

@@ -125,7 +125,7 @@ func (s *Watch) AddressHeartbeat(ctx context.Context, h ops.Heartbeat, by string
 		}
 		return insertEvent(ctx, tx, ops.Event{
 			Environment: h.Environment, Level: ops.LevelWarning, Verb: ops.VerbHeartbeatRenewed, Actor: ops.Person(by), Service: h.Service,
-			Message: ops.Render(fmt.Sprintf("%s made a new address for the %s of %s", by, h.Probe, h.Service)),
+			Detail: ops.ProbeDetail{Probe: h.Probe},
 		}, at)
 	})
 	if err != nil {

@@ -46,8 +46,7 @@ func (s *Watch) AddSilence(ctx context.Context, q ops.Silence) (ops.Silence, err
 		if err != nil {
 			return err
 		}
-		did := fmt.Sprintf("%s silenced %s until %s", q.Author, describeSilence(q), q.Until.UTC().Format(time.RFC3339))
-		return recordSilenceEvent(ctx, tx, q, q.Author, did, q.CreatedAt)
+		return recordSilenceEvent(ctx, tx, q, q.Author, &q.Until, q.CreatedAt)
 	})
 	if err != nil {
 		return ops.Silence{}, fmt.Errorf("add silence: %w", err)
@@ -55,25 +54,11 @@ func (s *Watch) AddSilence(ctx context.Context, q ops.Silence) (ops.Silence, err
 	return q, nil
 }
 
-// describeSilence says what a silence matches.
-func describeSilence(q ops.Silence) string {
-	var parts []string
-	for _, p := range []struct{ name, pattern string }{{"service", q.Service}, {"group", q.Group}, {"probe", q.Probe}} {
-		if p.pattern != "" {
-			parts = append(parts, p.name+" "+p.pattern)
-		}
-	}
-	if n := len(q.Labels); n > 0 {
-		parts = append(parts, fmt.Sprintf("alerts by %d labels", n))
-	}
-	return strings.Join(parts, ", ")
-}
-
-func recordSilenceEvent(ctx context.Context, tx db.Querier, q ops.Silence, by, did string, at time.Time) error {
+func recordSilenceEvent(ctx context.Context, tx db.Querier, q ops.Silence, by string, until *time.Time, at time.Time) error {
 	err := insertEvent(ctx, tx, ops.Event{
 		Environment: q.Environment, Level: ops.LevelInfo, Verb: ops.VerbSilenceChanged, Actor: ops.Person(by),
 		Subject: ops.About(ops.SubjectSilence, q.ID), Reason: q.Reason, Service: strings.Trim(q.Service, "*"),
-		Message: ops.Render(withReason(did, q.Reason)),
+		Detail: q.Matches(until),
 	}, at)
 	return err
 }
@@ -93,7 +78,7 @@ func (s *Watch) EndSilence(ctx context.Context, id int64, by string, at time.Tim
 		if !ok {
 			return ops.NewConflict(ops.ConflictState, "it ended at %s", q.Until.Format(time.RFC3339))
 		}
-		return recordSilenceEvent(ctx, tx, q, by, fmt.Sprintf("%s ended the silence of %s", by, describeSilence(q)), at)
+		return recordSilenceEvent(ctx, tx, q, by, nil, at)
 	})
 	if err != nil {
 		return ops.Silence{}, fmt.Errorf("end silence %d: %w", id, err)
@@ -154,8 +139,7 @@ func (s *Store) HeldBack(ctx context.Context, e ops.Environment, at time.Time) (
 	}
 	for _, q := range silences {
 		if q.Active(at) {
-			why := notice.HeldBySilence(describeSilence(q), q)
-			out = append(out, ops.Withheld{Service: q.Service, Why: ops.HoldSilenced, Until: q.Until, Reason: why})
+			out = append(out, ops.Withheld{Service: q.Service, Why: ops.HoldSilenced, Until: q.Until, Reason: notice.HeldBySilence(q)})
 		}
 	}
 	for _, w := range windowsOf(e.Watch) {

@@ -4,6 +4,7 @@ package transcript
 
 import (
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"strings"
 	"sync"
@@ -196,4 +197,287 @@ func refusedIn(text string) string {
 		}
 	}
 	return ""
+}
+
+// block is one content block of a message of Claude Code.
+type block struct {
+	Type      string          `json:"type"`
+	Text      string          `json:"text"`
+	Thinking  string          `json:"thinking"`
+	ID        string          `json:"id"`
+	Name      string          `json:"name"`
+	Input     json.RawMessage `json:"input"`
+	ToolUseID string          `json:"tool_use_id"`
+	Content   json.RawMessage `json:"content"`
+	IsError   bool            `json:"is_error"`
+}
+
+func (e event) claude() []Part {
+	switch {
+	case e.Type == "system" && e.Subtype == "init":
+		tools := fmt.Sprintf("%d tools", len(e.Tools))
+		if len(e.Tools) == 1 {
+			tools = "1 tool"
+		}
+		return []Part{{Kind: Start, Text: fmt.Sprintf("%s with %s: %s", e.Model, tools, strings.Join(e.Tools, ", "))}}
+	case e.Type == "system" && e.Subtype == "api_retry":
+		return []Part{{Kind: Retry, Text: fmt.Sprintf("The model API failed (%v). Retrying, attempt %d of %d.", e.Error, e.Attempt, e.Retries)}}
+	case e.Type == "system":
+		return []Part{{Kind: Event, Text: e.Subtype}}
+	case e.Type == "result":
+		return []Part{e.result()}
+	}
+	return e.message()
+}
+
+// message returns what the agent says or is told. A part that is not understood is shown as it is.
+func (e event) message() []Part {
+	speaker := Part{Kind: Text}
+	if e.Type == "user" {
+		speaker.Kind = Prompt
+	}
+	content := e.Message.Content
+	var said string
+	if json.Unmarshal(content, &said) == nil || len(content) == 0 {
+		speaker.Text = said
+		return []Part{speaker}
+	}
+	var blocks []block
+	if json.Unmarshal(content, &blocks) != nil {
+		return []Part{{Kind: Event, Text: string(content)}}
+	}
+	parts := make([]Part, 0, len(blocks))
+	for _, b := range blocks {
+		parts = append(parts, b.part(speaker))
+	}
+	if len(parts) == 0 {
+		return []Part{speaker}
+	}
+	return parts
+}
+
+func (b block) part(speaker Part) Part {
+	switch b.Type {
+	case "text":
+		speaker.Text = b.Text
+		return speaker
+	case "thinking":
+		return Part{Kind: Thinking, Text: b.Thinking}
+	case "tool_use":
+		text, paths := arguments(b.Input)
+		return Part{Kind: Call, Tool: b.Name, Text: text, Paths: paths, Call: b.ID}
+	case "tool_result":
+		return Part{Kind: Output, Text: returned(b.Content), Answer: b.ToolUseID, Failed: b.IsError}
+	}
+	return Part{Kind: Event, Text: b.Type}
+}
+
+// arguments returns the main argument of a call, or all of them, and the files that it names.
+func arguments(input json.RawMessage) (text string, paths []string) {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(input, &fields) != nil {
+		return string(input), nil
+	}
+	field := func(names ...string) string {
+		for _, name := range names {
+			var value string
+			if json.Unmarshal(fields[name], &value) == nil && value != "" {
+				return value
+			}
+		}
+		return ""
+	}
+	text = field("command", "file_path", "notebook_path", "pattern", "url", "query", "path")
+	if text == "" {
+		text = string(input)
+	}
+	if path := field("file_path", "notebook_path"); path != "" {
+		paths = []string{path}
+	}
+	return text, paths
+}
+
+// returned is what a tool returned: a string or a list of blocks.
+func returned(content json.RawMessage) string {
+	var said string
+	if json.Unmarshal(content, &said) == nil {
+		return said
+	}
+	var blocks []block
+	if json.Unmarshal(content, &blocks) != nil {
+		return string(content)
+	}
+	texts := make([]string, 0, len(blocks))
+	for _, b := range blocks {
+		if b.Type == "text" {
+			texts = append(texts, b.Text)
+		} else {
+			texts = append(texts, "["+b.Type+"]")
+		}
+	}
+	return strings.Join(texts, "\n")
+}
+
+func (e event) result() Part {
+	p := Part{Kind: Result, Text: e.Result, Failed: e.IsError, Figures: Figures{Turns: e.Turns, CostUSD: e.Cost}}
+	if p.Text == "" {
+		p.Text = strings.Join(e.Errors, "\n")
+	}
+	if e.Duration != nil {
+		took := time.Duration(*e.Duration) * time.Millisecond
+		p.Figures.Duration = &took
+	}
+	return p
+}
+
+// codexEvent is a line of `codex exec --json`.
+type codexEvent struct {
+	Message string `json:"message"`
+	Error   struct {
+		Message string `json:"message"`
+	} `json:"error"`
+	Item  codexItem `json:"item"`
+	Usage struct {
+		Input  int64 `json:"input_tokens"`
+		Output int64 `json:"output_tokens"`
+	} `json:"usage"`
+}
+
+type codexItem struct {
+	ID        string          `json:"id"`
+	Type      string          `json:"type"`
+	Text      string          `json:"text"`
+	Message   string          `json:"message"`
+	Command   string          `json:"command"`
+	Output    string          `json:"aggregated_output"`
+	Exit      *int            `json:"exit_code"`
+	Status    string          `json:"status"`
+	Tool      string          `json:"tool"`
+	Arguments json.RawMessage `json:"arguments"`
+	Returned  struct {
+		Content json.RawMessage `json:"content"`
+	} `json:"result"`
+	Error struct {
+		Message string `json:"message"`
+	} `json:"error"`
+	Query   string `json:"query"`
+	Changes []struct {
+		Path string `json:"path"`
+		Kind string `json:"kind"`
+	} `json:"changes"`
+	Items []struct {
+		Text      string `json:"text"`
+		Completed bool   `json:"completed"`
+	} `json:"items"`
+}
+
+func readCodex(line string, e event) Part {
+	var c codexEvent
+	if !decode([]byte(line), &c) {
+		return e.other()
+	}
+	switch e.Type {
+	case "thread.started":
+		return Part{Kind: Start, Text: "A conversation starts."}
+	case "turn.completed":
+		return Part{Kind: Result, Figures: Figures{Tokens: &Tokens{Read: c.Usage.Input, Written: c.Usage.Output}}}
+	case "turn.failed":
+		return Part{Kind: Result, Text: c.Error.Message, Failed: true}
+	case "error":
+		return Part{Kind: Retry, Text: c.Message}
+	case "item.started":
+		return c.Item.started()
+	case "item.completed":
+		return c.Item.completed()
+	}
+	return e.other()
+}
+
+func (i codexItem) started() Part {
+	if text, called := i.call(); called {
+		return Part{Kind: Call, Tool: i.tool(), Text: text, Call: i.ID}
+	}
+	return Part{Kind: Event, Text: i.Type + " started"}
+}
+
+func (i codexItem) completed() Part {
+	switch i.Type {
+	case "agent_message":
+		return Part{Kind: Text, Text: i.Text}
+	case "reasoning":
+		return Part{Kind: Thinking, Text: i.Text}
+	case "error":
+		return Part{Kind: Event, Text: i.Message}
+	case "todo_list":
+		return Part{Kind: Thinking, Text: i.list()}
+	}
+	text, called := i.call()
+	if !called {
+		return Part{Kind: Event, Text: i.Type}
+	}
+	p := Part{
+		Kind: Output, Tool: i.tool(), Text: i.Output, Answer: i.ID,
+		Failed: i.Status == "failed" || i.Status == "declined" || i.Exit != nil && *i.Exit != 0,
+	}
+	for _, c := range i.Changes {
+		p.Paths = append(p.Paths, c.Path)
+	}
+	switch {
+	case i.Error.Message != "":
+		p.Text, p.Failed = i.Error.Message, true
+	case len(i.Returned.Content) > 0:
+		p.Text = returned(i.Returned.Content)
+	case i.Type != "command_execution" && p.Text == "":
+		p.Text = text
+	}
+	if i.Exit != nil && *i.Exit != 0 {
+		p.Text = strings.TrimSpace(fmt.Sprintf("Exit code %d\n%s", *i.Exit, p.Text))
+	}
+	return p
+}
+
+// tool is the name of a tool, the same as Claude Code's where it does the same.
+func (i codexItem) tool() string {
+	switch i.Type {
+	case "command_execution":
+		return "Bash"
+	case "file_change":
+		return "Edit"
+	case "web_search":
+		return "WebSearch"
+	case "mcp_tool_call":
+		return i.Tool
+	}
+	return i.Type
+}
+
+// call returns what a call was given, and whether the item is a call.
+func (i codexItem) call() (text string, called bool) {
+	switch i.Type {
+	case "command_execution":
+		return i.Command, true
+	case "mcp_tool_call":
+		return string(i.Arguments), true
+	case "web_search":
+		return i.Query, true
+	case "file_change":
+		lines := make([]string, 0, len(i.Changes))
+		for _, c := range i.Changes {
+			lines = append(lines, strings.TrimSpace(c.Kind+" "+c.Path))
+		}
+		return strings.Join(lines, "\n"), true
+	}
+	return "", false
+}
+
+func (i codexItem) list() string {
+	lines := make([]string, 0, len(i.Items))
+	for _, one := range i.Items {
+		mark := "[ ] "
+		if one.Completed {
+			mark = "[x] "
+		}
+		lines = append(lines, mark+one.Text)
+	}
+	return strings.Join(lines, "\n")
 }

@@ -118,9 +118,11 @@ func (d *DeadMan) missed(ctx context.Context, e ops.Environment, last, now time.
 	case late && !d.alerted[e.Name]:
 		d.alerted[e.Name] = true
 		late := now.Sub(since).Round(time.Second)
-		message := fmt.Sprintf("no cycle of %s has ended for %s, although one is due every %s", e.Name, late, e.Interval)
 		d.Logger.ErrorContext(ctx, "no cycle has ended in time", "environment", e.Name, "for", late, "interval", e.Interval)
-		event := ops.Event{At: now, Environment: e.Name, Level: ops.LevelCritical, Verb: ops.VerbDeadmanMissed, Message: ops.Render(message)}
+		event := ops.Event{
+			At: now, Environment: e.Name, Level: ops.LevelCritical, Verb: ops.VerbDeadmanMissed,
+			Detail: ops.DeadmanDetail{Since: since, EverySeconds: int64(e.Interval.Seconds())},
+		}
 		if _, err := d.Ends.AddEvent(ctx, event); err != nil {
 			return fmt.Errorf("record missed schedule: %w", err)
 		}
@@ -137,9 +139,7 @@ func (d *DeadMan) missed(ctx context.Context, e ops.Environment, last, now time.
 		}
 	case !late && d.alerted[e.Name]:
 		d.alerted[e.Name] = false
-		event := ops.Event{
-			At: now, Environment: e.Name, Level: ops.LevelInfo, Verb: ops.VerbDeadmanOver, Message: ops.Render("cycles of " + e.Name + " end again"),
-		}
+		event := ops.Event{At: now, Environment: e.Name, Level: ops.LevelInfo, Verb: ops.VerbDeadmanOver}
 		if _, err := d.Ends.AddEvent(ctx, event); err != nil {
 			return fmt.Errorf("record schedule: %w", err)
 		}

@@ -243,9 +243,10 @@ func (w *Watch) endResolved(ctx context.Context, env *environment, picture healt
 	}
 }
 
-// releaseEnded frees the services of a cause that its ended cycle did not work on and left bad with nobody behind them: it was somebody
-// else's, handed on other services, left alone what was held then and is not any more, or nobody looked while its repair was on probation.
-// After the pause between two cycles they get one of their own. Alerts have another way, see dispute.
+// releaseEnded frees the services of a cause that its ended cycle left bad with nobody behind them: it was somebody else's, handed on other
+// services, left alone what was held then and is not any more, or called people, and that is over. A person who cancels a cycle knows of
+// it, and a repair has the time of its probation. After the pause between two cycles they get one of their own. Alerts have another way,
+// see dispute.
 func (w *Watch) releaseEnded(ctx context.Context, env *environment, picture health.Picture, open []ops.Incident) {
 	inhibited := health.Inhibited(picture, env.grouping, env.judged)
 	free := func(v health.State) bool { return v.Failing() && !inhibited(v) }
@@ -262,12 +263,15 @@ func (w *Watch) releaseEnded(ctx context.Context, env *environment, picture heal
 		if err != nil || cycle.EndedAt == nil {
 			continue
 		}
-		failsOn := cycle.Status == ops.CycleResolved && env.judged.Sub(*cycle.EndedAt) > ops.Probation+maxPause // see confirm
+		onProbation := env.judged.Sub(*cycle.EndedAt) <= ops.Probation+maxPause // see confirm
+		done := cycle.Trigger == ops.TriggerAlert && cycle.Status != ops.CycleSuppressed || cycle.Status == ops.CycleHealthy ||
+			cycle.Status == ops.CycleCancelled || cycle.Status == ops.CycleResolved && onProbation
 		var left, kept []string
 		for _, name := range c.Services {
 			sent := len(c.Handed) == 0 && (cycle.Trigger == ops.TriggerProbe || cycle.Trigger == ops.TriggerAlert)
-			worked := cycle.Status != ops.CycleSuppressed && !(failsOn && env.has(name, seen)) && (sent || slices.Contains(c.Handed, name))
-			if worked || owned[name] || !env.has(name, free) {
+			worked := sent || slices.Contains(c.Handed, name)
+			byAlert := cycle.Status != ops.CycleSuppressed && !env.has(name, seen)
+			if worked && (done || byAlert) || owned[name] || !env.has(name, free) {
 				kept = append(kept, name)
 			} else {
 				left = append(left, name)

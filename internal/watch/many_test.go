@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 	"claudeops/internal/watch"
@@ -89,8 +90,8 @@ func (c *crowd) oneCycle(t *testing.T, services int) {
 		t.Fatal(err)
 	}
 	for _, e := range events {
-		if len(e.Message.Words()) > 2000 {
-			t.Errorf("an event of %d bytes: %.200s", len(e.Message.Words()), e.Message)
+		if len(notice.Words(e).Words()) > 2000 {
+			t.Errorf("an event of %d bytes: %.200s", len(notice.Words(e).Words()), notice.Words(e).Words())
 		}
 	}
 	notices, err := c.store.NoticeList(t.Context(), store.NoticeFilter{Limit: 200})

@@ -2,7 +2,6 @@ package watch
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -229,8 +228,7 @@ func limitEvents(events []ops.Event) []ops.Event {
 		return events
 	}
 	last := events[maxEvents-1]
-	last.Service = ""
-	last.Message = ops.Render(fmt.Sprintf("%d more services and alerts changed at the same time.", len(events)-maxEvents+1))
+	last.Service, last.Reason, last.Detail = "", "", ops.WatchDetail{More: len(events) - maxEvents + 1}
 	return append(events[:maxEvents-1:maxEvents-1], last)
 }
 
@@ -238,7 +236,7 @@ func limitEvents(events []ops.Event) []ops.Event {
 func (env *environment) event(c health.Change, purpose ops.ProbePurpose) ops.Event {
 	e := ops.Event{
 		At: c.At, Environment: env.config.Name, Level: ops.LevelWarning, Verb: ops.VerbWatchChanged, Service: c.Service,
-		Message: ops.Render(c.Reason),
+		Reason: c.Reason,
 	}
 	if purpose == ops.ProbeAlert {
 		e.Verb = ops.VerbAlertChanged

@@ -10,14 +10,19 @@ import (
 	"testing"
 	"time"
 
+	"claudeops/internal/access"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 	"claudeops/internal/web"
 	"claudeops/test/apitest"
 )
 
-func withReadToken(token, read string) func(*web.Options) {
-	return func(o *web.Options) { o.Token, o.ReadToken = token, read }
+// reader makes a token that may only look.
+func (s *site) reader() string {
+	s.t.Helper()
+	_, secret, err := s.Store.AddToken(s.t.Context(), store.Token{Name: "reader", Role: access.RoleRead, CreatedAt: s.Now, CreatedBy: "test"})
+	must(s.t, err)
+	return secret
 }
 
 // with makes a request that carries a token or a cookie.
@@ -46,11 +51,12 @@ func (s *site) audits() []string {
 }
 
 func TestAReadOnlyTokenMayOnlyLook(t *testing.T) {
-	s := newSite(t, withReadToken("full", "reader"))
+	s := newSite(t, withToken("full"))
+	reader := s.reader()
 	cycle, ids := s.Chain(ops.NewCycle{}, ops.CycleRunning, "", apitest.Run{Tier: 1, For: time.Second, Status: ops.SessionRunning})
-	cookie := s.logIn("reader")
+	cookie := s.logIn(reader)
 	for _, path := range []string{"/", "/sessions", "/api/v1/cycles", "/api/v1/stats", "/metrics", "/api/v1/openapi.json"} {
-		if got := s.with("GET", path, "reader", nil).StatusCode; got != http.StatusOK {
+		if got := s.with("GET", path, reader, nil).StatusCode; got != http.StatusOK {
 			t.Errorf("GET %s with the read-only token: %d", path, got)
 		}
 		if got := s.with("GET", path, "", cookie).StatusCode; got != http.StatusOK {
@@ -61,7 +67,7 @@ func TestAReadOnlyTokenMayOnlyLook(t *testing.T) {
 		"/run", fmt.Sprintf("/sessions/%d/stop", ids[0]), "/api/v1/cycles", fmt.Sprintf("/api/v1/cycles/%d/cancel", cycle),
 		fmt.Sprintf("/api/v1/sessions/%d/stop", ids[0]), "/api/v1/approvals/1/approve", "/api/v1/incidents/1/ack", "/api/v1/memories",
 	} {
-		if got := s.with("POST", path, "reader", nil).StatusCode; got != http.StatusForbidden {
+		if got := s.with("POST", path, reader, nil).StatusCode; got != http.StatusForbidden {
 			t.Errorf("POST %s with the read-only token: %d", path, got)
 		}
 		if got := s.with("POST", path, "", cookie).StatusCode; got != http.StatusForbidden {
@@ -69,14 +75,14 @@ func TestAReadOnlyTokenMayOnlyLook(t *testing.T) {
 		}
 	}
 	for _, method := range []string{"DELETE", "PUT", "PATCH"} {
-		if got := s.with(method, "/api/v1/memories/1", "reader", nil).StatusCode; got != http.StatusForbidden {
+		if got := s.with(method, "/api/v1/memories/1", reader, nil).StatusCode; got != http.StatusForbidden {
 			t.Errorf("%s: %d", method, got)
 		}
 	}
 	if len(s.control.Submitted)+len(s.control.Cancelled) != 0 {
 		t.Errorf("submitted %v, cancelled %v", s.control.Submitted, s.control.Cancelled)
 	}
-	if got := s.audits(); len(got) < 2 || !strings.Contains(got[1], "warning a reader from 192.0.2.1: POST /run was refused") {
+	if got := s.audits(); len(got) < 3 || !strings.Contains(got[2], "warning token reader from 192.0.2.1: POST /run was refused") {
 		t.Errorf("recorded %q", got)
 	}
 	if got := s.with("POST", "/api/v1/cycles", "full", nil).StatusCode; got != http.StatusAccepted {
@@ -85,8 +91,8 @@ func TestAReadOnlyTokenMayOnlyLook(t *testing.T) {
 }
 
 func TestAReadOnlyCookieCannotBecomeAFullOne(t *testing.T) {
-	s := newSite(t, withReadToken("full", "reader"))
-	cookie := *s.logIn("reader")
+	s := newSite(t, withToken("full"))
+	cookie := *s.logIn(s.reader())
 	cookie.Value = "f" + cookie.Value[1:]
 	if got := s.with("GET", "/", "", &cookie).StatusCode; got != http.StatusSeeOther {
 		t.Errorf("a changed cookie: %d", got)
@@ -255,7 +261,7 @@ func TestASessionsConnectionIsRefusedEvenWithTheToken(t *testing.T) {
 // TestApprovalsWithoutSeparationNeedTheOperatorsToken is about machines where nothing tells agents from the operator.
 func TestApprovalsWithoutSeparationNeedTheOperatorsToken(t *testing.T) {
 	for _, operator := range []bool{true, false} {
-		s := newSite(t, withReadToken("secret", "reader"), func(o *web.Options) { o.StrictApprovals, o.OperatorToken = true, operator })
+		s := newSite(t, withToken("secret"), func(o *web.Options) { o.StrictApprovals, o.OperatorToken = true, operator })
 		want := http.StatusForbidden
 		if operator {
 			want = http.StatusNotFound // there is no such approval
@@ -273,7 +279,7 @@ func TestApprovalsWithoutSeparationNeedTheOperatorsToken(t *testing.T) {
 			"link":                    {s.with("POST", "/approvals/1/approve", "", s.get(s.signInLink("a")).Cookies()[0]).StatusCode, http.StatusForbidden},
 			"command":                 {local(""), http.StatusForbidden},
 			"command with the token":  {local("secret"), want},
-			"command with read token": {local("reader"), http.StatusForbidden},
+			"command with read token": {local(s.reader()), http.StatusForbidden},
 			"denial by a link":        {s.with("POST", "/approvals/1/deny", "", s.get(s.signInLink("a")).Cookies()[0]).StatusCode, http.StatusNotFound},
 		} {
 			if got[0] != got[1] {
@@ -349,7 +355,8 @@ func TestWrongTokensAreCountedRecordedAndLimited(t *testing.T) {
 }
 
 func TestTheAPIIsLimitedByToken(t *testing.T) {
-	s := newSite(t, withReadToken("secret", "reader"))
+	s := newSite(t, withToken("secret"))
+	reader := s.reader()
 	var refused int
 	for range 450 {
 		if s.with("GET", "/api/v1/nothing", "secret", nil).StatusCode == http.StatusTooManyRequests {
@@ -359,7 +366,7 @@ func TestTheAPIIsLimitedByToken(t *testing.T) {
 	if refused != 50 {
 		t.Errorf("%d of 450 were refused", refused)
 	}
-	if got := s.with("GET", "/api/v1/nothing", "reader", nil).StatusCode; got != http.StatusNotFound {
+	if got := s.with("GET", "/api/v1/nothing", reader, nil).StatusCode; got != http.StatusNotFound {
 		t.Errorf("another token: %d", got)
 	}
 	if got := s.with("GET", "/", "secret", nil).StatusCode; got != http.StatusOK {

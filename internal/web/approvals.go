@@ -95,7 +95,7 @@ func (s *server) approvalView(ctx context.Context, m moment, a ops.Approval) (ap
 		Approval: api.ApprovalRow(a), Cost: totalCost(loaded.Journal.Sessions), Services: affectedServices(loaded.Journal, a.SessionID),
 	}
 	if a.ExpiresAt != nil {
-		view.Unanswered = unansweredText(policy.Approval.OnExpiry)
+		view.Unanswered = unansweredText(policy.Silence(a.Handler))
 		if a.Kind == ops.ApprovalReflex {
 			view.Unanswered = "Tier 1 looks without it"
 		}
@@ -114,6 +114,9 @@ func (s *server) approvalView(ctx context.Context, m moment, a ops.Approval) (ap
 		tier = handler.May()
 	}
 	view.May, view.Tools = permissions(tier), s.tools(a.Environment, tier)
+	if lacks := handler.Lacks(); lacks != "" {
+		view.May = append(view.May, "All of this without a wall that it needs: "+lacks)
+	}
 	if policy.BudgetChainUSD > 0 {
 		view.Budget = dollars(&policy.BudgetChainUSD).Text
 	}
@@ -211,11 +214,11 @@ func permissions(t ops.Tier) []string {
 	case ops.Tier2:
 		return []string{
 			"Everything Tier 1 may do", "Restart services and make small, safe repairs, within their cooldowns",
-			"No redeployment, no Ansible, no Helm upgrade, no compose down",
+			"No redeployment, no Ansible, no Helm upgrade, no stop",
 		}
 	case ops.Tier3:
 		return []string{
-			"Everything Tier 2 may do", "Redeploy services, run Ansible and Helm, compose down and up, within their cooldowns",
+			"Everything Tier 2 may do", "Redeploy services, stop containers, run Ansible and Helm, within their cooldowns",
 			"Never: delete volumes or data, force-push, change inventory files",
 		}
 	default:

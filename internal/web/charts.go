@@ -1,7 +1,6 @@
 package web
 
 import (
-	"cmp"
 	"fmt"
 	"html/template"
 	"math"
@@ -26,9 +25,7 @@ const (
 // outage is the strongest mark. errors are the last error of each bucket.
 func (m moment) healthBar(id string, over healthRange, h store.ServiceHealth, errors []string) *picture {
 	title := fmt.Sprintf("Health of %s in the last %s", plain(h.Service), over.Word)
-	p := &picture{
-		ID: id, Title: title, Bars: true, Head: []string{"From", "To", "Worst state", "Checks", "Degraded", "Down", "Last error"},
-	}
+	p := &picture{ID: id, Title: title, Bars: true}
 	var d drawing
 	width := 100 / float64(max(1, len(h.Buckets)))
 	for i, b := range h.Buckets {
@@ -47,32 +44,7 @@ func (m moment) healthBar(id string, over healthRange, h store.ServiceHealth, er
 		d.column(pc(float64(i)*width+width*0.07), "0", pc(width*0.86), px(barHeight), class, m.stamp(b.From), m.stamp(b.Until), label, attributes)
 	}
 	p.SVG = d.svg(barHeight, title)
-	m.healthRows(p, h.Buckets, errors)
 	return p
-}
-
-// healthRows lists the same data, with one row per change of state.
-func (m moment) healthRows(p *picture, buckets []store.HealthBucket, errors []string) {
-	for len(buckets) > 0 {
-		sum, last := buckets[0], errors[0]
-		n := 1
-		for n < len(buckets) && buckets[n].Worst() == sum.Worst() {
-			b := buckets[n]
-			sum.Until = b.Until
-			sum.Healthy, sum.Degraded, sum.Down = sum.Healthy+b.Healthy, sum.Degraded+b.Degraded, sum.Down+b.Down
-			last = cmp.Or(errors[n], last)
-			n++
-		}
-		word := healthBadge(sum.Worst()).Word
-		if sum.Checks() == 0 {
-			word = "Not checked"
-		}
-		p.At = append(p.At, []stamp{m.stamp(sum.From), m.stamp(sum.Until)})
-		p.Rows = append(p.Rows, []string{
-			word, thousands(int64(sum.Checks())), thousands(int64(sum.Degraded)), thousands(int64(sum.Down)), cmp.Or(last, "–"),
-		})
-		buckets, errors = buckets[n:], errors[n:]
-	}
 }
 
 // bucketErrors returns the last error in each bucket. A failure that goes on is kept as few results, so a bad bucket without an error
@@ -224,18 +196,9 @@ func (m moment) timesPlot(id, name string, over healthRange, buckets []store.Tim
 		top = max(top, milliseconds(b.P95))
 	}
 	checks := int64(0)
-	p := &picture{
-		ID: id, Title: fmt.Sprintf("Response time of %s in the last %s", name, over.Word), Bars: true,
-		Head: []string{"From", "To", "p50", "p95", "Checks"},
-	}
+	p := &picture{ID: id, Title: fmt.Sprintf("Response time of %s in the last %s", name, over.Word), Bars: true}
 	for _, b := range buckets {
 		checks += b.Checks
-		p.At = append(p.At, []stamp{m.stamp(b.From), m.stamp(b.Until)})
-		row := []string{"–", "–", "0"}
-		if b.Checks > 0 {
-			row = []string{span(b.P50), span(b.P95), thousands(b.Checks)}
-		}
-		p.Rows = append(p.Rows, row)
 	}
 	if checks == 0 {
 		return nil

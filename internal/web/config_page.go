@@ -178,7 +178,7 @@ func routeNote(p ops.Policy, from, to string) string {
 	route := p.RouteOf(from, to)
 	target, _ := p.Handler(to)
 	var notes []string
-	if !target.Human() && (route.Approval || p.ApprovalTier > 0 && target.Tier >= p.ApprovalTier) {
+	if p.Asks(from, target) {
 		notes = append(notes, "after approval")
 	}
 	if route.Independence != "" && route.Independence != ops.IndependenceNone {

@@ -10,7 +10,6 @@ import (
 
 	"claudeops/internal/access"
 	"claudeops/internal/api"
-	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -175,7 +174,11 @@ func (s *server) record(r *http.Request, by api.Caller, verb ops.Verb, level ops
 // recordEvent does not depend on the request being still open.
 func (s *server) recordEvent(r *http.Request, by api.Caller, e ops.Event, what string) {
 	name := by.Recorded()
-	e.At, e.Actor, e.Message = s.Clock(), ops.Person(name), notice.Did(name, peer(r), e, what)
+	from := peer(r)
+	if from == name {
+		from = ""
+	}
+	e.At, e.Actor, e.Detail = s.Clock(), ops.Person(name), ops.RequestDetail{Did: what, From: from}
 	ctx := context.WithoutCancel(r.Context())
 	if _, err := s.Store.AddEvent(ctx, e); err != nil {
 		s.Logger.ErrorContext(ctx, "record action failed", "caller", name, "action", what, "error", err)

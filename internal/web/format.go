@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"claudeops/internal/ops"
 )
@@ -253,23 +252,22 @@ func visible(text string) string {
 			return r
 		case r == '\r':
 			return -1
-		case unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r):
+		case ops.Unseen(r):
 			return '\uFFFD'
 		}
 		return r
 	}, text)
 }
 
-// picture is a chart drawn on the server, with its numbers as a table under "View as table". The partial "picture"
-// shows it.
+// picture is a chart drawn on the server. Its numbers are a table under "View as table", or said by each bar that the arrow keys reach. The
+// partial "picture" shows it.
 type picture struct {
 	ID    string // of the element; unique on its page
 	Title string // also for screen readers
 	SVG   template.HTML
 	Note  string   // shown below; may be empty
-	Head  []string // column headings of the table
+	Head  []string // column headings of the table; nil: none
 	Rows  [][]string
-	At    [][]stamp // the times at the beginning of each row, before its other cells; nil if there are none
 	// Bars says that the arrow keys go along the bars.
 	Bars bool
 }

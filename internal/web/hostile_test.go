@@ -50,7 +50,7 @@ func TestHostileTextIsEscapedEverywhere(t *testing.T) {
 						SourceHandler: text, TargetHandler: text, Reason: text, Proposed: text, Path: []string{text},
 						Verdict: ops.Verdict(text), Check: ops.Objection(text), ProcessMode: ops.ProcessTyped,
 					},
-					Events: []ops.Event{{Level: ops.Level(text), Verb: ops.Verb(text), Service: text, Message: ops.Render(text)}},
+					Events: []ops.Event{{Level: ops.Level(text), Verb: ops.Verb(text), Service: text, Reason: text}},
 				},
 				apitest.Run{Tier: 2, For: time.Second, Status: ops.SessionFailed, Error: text, Failure: text, Handoff: text})
 			err = s.Store.AddChecks(t.Context(), []ops.Check{{

@@ -101,6 +101,18 @@ func (s *server) drainHost(r *http.Request) (string, error) {
 	return "/hosts?done=" + word, err
 }
 
+// stopAll stops everything.
+func (s *server) stopAll(r *http.Request) (string, error) {
+	_, err := s.desk.StopAll(r.Context(), by(r), reason(r))
+	return "/", err
+}
+
+// resumeAll lets everything start again.
+func (s *server) resumeAll(r *http.Request) (string, error) {
+	_, err := s.desk.ResumeAll(r.Context(), by(r), reason(r))
+	return "/", err
+}
+
 func hostBadge(h ops.Host) badge {
 	switch {
 	case h.Alive && h.Draining:

@@ -11,15 +11,15 @@ import (
 
 	"claudeops/internal/desk"
 	"claudeops/internal/ops"
-	"claudeops/internal/postmortem"
+	"claudeops/internal/story"
 )
 
 // incidentPage is the page of one incident.
 type incidentPage struct {
 	incidentView
 	Several  bool
-	Story    postmortem.Story
-	Told     postmortem.Told
+	Story    story.Story
+	Told     story.Told
 	Changed  []string  // before it, since the service was last healthy
 	Again    question  // start another cycle
 	Ask      *question // the action to confirm
@@ -37,15 +37,15 @@ func (s *server) askIncident(r *http.Request) (page, error) {
 
 func (s *server) showIncident(r *http.Request, action, conflict string) (page, error) {
 	id := rowID(r)
-	story, err := s.desk.Story(r.Context(), id)
+	rows, err := s.desk.Story(r.Context(), id)
 	if err != nil {
 		return page{}, err
 	}
-	m, i := moment{s.Clock()}, story.Incident
+	m, i := moment{s.Clock()}, rows.Incident
 	view := incidentPage{
 		incidentView: incidentOf(i), Several: len(s.Environments) > 1, Conflict: conflict, Again: runAgain(i),
-		Story: postmortem.Tell(story, m.now), Told: postmortem.ToldBy(story.Notices),
-		Changed: story.Changed.Lines(),
+		Story: story.Tell(rows, m.now), Told: story.ToldBy(rows.Notices),
+		Changed: rows.Changed.Lines(),
 	}
 	if action != "" {
 		q, ok := actionQuestion(i, action)
@@ -166,7 +166,7 @@ func (s *server) runIncident(r *http.Request) (string, error) {
 // incidentReport responds with the report of an incident as a Markdown file.
 func (s *server) incidentReport(w http.ResponseWriter, r *http.Request) {
 	id := rowID(r)
-	story, err := s.desk.Story(r.Context(), id)
+	rows, err := s.desk.Story(r.Context(), id)
 	if err != nil {
 		s.fail(w, r, "incident", err)
 		return
@@ -174,7 +174,7 @@ func (s *server) incidentReport(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/markdown; charset=utf-8")
 	w.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="incident-%d.md"`, id))
 	w.Header().Set("Cache-Control", "no-store")
-	_, _ = w.Write([]byte(postmortem.Markdown(story, nil, s.Clock()))) // the client may have disconnected
+	_, _ = w.Write([]byte(story.Markdown(rows, nil, s.Clock()))) // the client may have disconnected
 }
 
 // snippets renders the small HTML pieces of list rows. It is much faster than templates, which matters in long lists. All

@@ -152,11 +152,12 @@ func (s *server) incidentsView(r *http.Request, tab string, before int64) (incid
 
 func (s *server) history(ctx context.Context, i ops.Incident) ([]api.Event, error) {
 	events, err := s.Store.IncidentHistory(ctx, i)
-	opened := ops.Event{At: i.OpenedAt, Level: i.Level, Verb: ops.VerbIncidentReopened, Message: ops.Render("opened")}
+	opened := api.EventRow(ops.Event{At: i.OpenedAt, Level: i.Level, Verb: ops.VerbIncidentReopened})
+	opened.Message = "opened"
 	if i.FirstCycle != 0 {
-		opened.CycleID = &i.FirstCycle
+		opened.CycleID = (*int64)(&i.FirstCycle)
 	}
-	return api.Rows(append([]ops.Event{opened}, events...), api.EventRow), err
+	return append([]api.Event{opened}, api.Rows(events, api.EventRow)...), err
 }
 
 func incidentOf(i ops.Incident) incidentView {

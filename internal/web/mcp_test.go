@@ -11,7 +11,6 @@ import (
 	"claudeops/internal/api/mcpserver"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
-	"claudeops/internal/web"
 	"claudeops/test/apitest"
 )
 
@@ -40,8 +39,7 @@ func use(t *testing.T, s *sdk.ClientSession, name string, input map[string]any) 
 }
 
 func TestAnAgentOfTheOperatorReadsAndActsUnderItsToken(t *testing.T) {
-	const readToken = "a-read-only-token-of-a-test"
-	s := newSite(t, func(o *web.Options) { o.ReadToken = readToken })
+	s := newSite(t)
 	s.Await(ops.NewCycle{}, ops.Policy{}, ops.Step{Kind: ops.StepFinish, Status: ops.CycleNeedsHuman, Reason: "disk full", Incident: &ops.IncidentReport{
 		Level: ops.LevelCritical, Title: "disk full", Services: []string{"web"},
 	}}, apitest.Run{Tier: ops.Tier1})
@@ -49,7 +47,7 @@ func TestAnAgentOfTheOperatorReadsAndActsUnderItsToken(t *testing.T) {
 		"incident_acknowledge": {"id": 1, "reason": "mine"}, "incident_snooze": {"id": 1, "for": "2h", "reason": "disk arrives"},
 		"silence_add": {"service": "web", "for": "1h", "reason": "work"}, "cycle_run": {"prompt": "look at the disk"},
 	}
-	reader := agentOf(t, s, readToken)
+	reader := agentOf(t, s, s.reader())
 	if text, failed := use(t, reader, "incidents_list", nil); failed || !strings.Contains(text, `"title":"disk full"`) {
 		t.Errorf("incidents: %v %s", failed, text)
 	}

@@ -15,8 +15,8 @@ import (
 	"claudeops/internal/api"
 	"claudeops/internal/api/situation"
 	"claudeops/internal/ops"
-	"claudeops/internal/postmortem"
 	"claudeops/internal/store"
+	"claudeops/internal/story"
 )
 
 const (
@@ -64,8 +64,9 @@ type overviewView struct {
 	MoreFailing int
 	Groups      []serviceGroup // the healthy ones, by environment
 	Activity    []activityView
-	Several     bool // more than one environment, so rows show it
-	Probed      bool // some environment has probes
+	Story       *story.Story // of what is being done now: it stands in place of the activity
+	Several     bool         // more than one environment, so rows show it
+	Probed      bool         // some environment has probes
 }
 
 // serviceListing is a list of services in one template.
@@ -409,11 +410,11 @@ func (s *server) rhythm(m moment, services []serviceEntry) string {
 	if every == 0 || last.IsZero() || ago > max(4*every, time.Minute) {
 		return ""
 	}
-	often := "Probing every " + postmortem.Span(every)
+	often := "Probing every " + story.Span(every)
 	if ago > 4*every { // good results are stored some seconds later, several at once
 		return often
 	}
-	return often + " · last " + postmortem.Span(ago) + " ago"
+	return often + " · last " + story.Span(ago) + " ago"
 }
 
 // ticksShown is how many results of a probe are drawn, and tickServices of how many services.
@@ -528,6 +529,9 @@ func (s *server) addSituation(ctx context.Context, m moment, view *overviewView,
 	doing := situation.Doing(facts)
 	for _, l := range doing {
 		told[l.Cycle] = true
+		if err := s.addStory(ctx, m, view, l); err != nil {
+			return err
+		}
 		if l.Approval > 0 || l.Tone == situation.ToneHand {
 			asked++
 		}
@@ -575,6 +579,28 @@ func (s *server) addSituation(ctx context.Context, m moment, view *overviewView,
 		})
 	}
 	s.addBanners(view, facts)
+	return nil
+}
+
+// addStory tells what is being done: of an incident wholly, otherwise of the cycle. The first line is the most urgent one.
+func (s *server) addStory(ctx context.Context, m moment, view *overviewView, l situation.Line) error {
+	if view.Story != nil || l.Tone != situation.ToneRun && l.Approval == 0 {
+		return nil
+	}
+	var rows ops.IncidentStory
+	var err error
+	switch {
+	case l.Incident > 0:
+		rows, err = s.desk.Story(ctx, l.Incident)
+	case l.Cycle > 0:
+		rows, err = s.Store.CycleStory(ctx, l.Cycle)
+	}
+	if err != nil {
+		return fmt.Errorf("read what is being done: %w", err)
+	}
+	if told := story.Tell(rows, m.now); len(told.Steps) > 0 {
+		view.Story = &told
+	}
 	return nil
 }
 

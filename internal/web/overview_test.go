@@ -213,3 +213,18 @@ func TestOverviewKnowsProbesThatLookOften(t *testing.T) {
 		s.Now = at
 	}
 }
+
+// While an agent works, its story stands where the newest events stand otherwise.
+func TestOverviewTellsTheStoryOfWhatRuns(t *testing.T) {
+	s := newSite(t)
+	id, ids := s.Chain(ops.NewCycle{Problem: "web is slow"}, ops.CycleHealthy, "",
+		apitest.Run{Tier: 1, For: time.Second, Outcome: ops.OutcomeEscalate, Report: `{"summary":"web answers 502"}`},
+		apitest.Run{Tier: 2, Status: ops.SessionRunning})
+	body := content(s.page("/"))
+	mustContain(t, body, `class="card story"`, "Tier 1 says: web answers 502", "at work")
+	mustNotContain(t, body, `<ol class="events">`)
+	s.End(ids[1], ops.OutcomeResolved, ops.CycleResolved, "It is repaired.")
+	body = content(s.page("/"))
+	mustContain(t, body, `<ol class="events">`, fmt.Sprintf("C-%d", id))
+	mustNotContain(t, body, `class="card story"`)
+}

@@ -236,7 +236,7 @@ func TestSessionsAreFilteredByTheAddress(t *testing.T) {
 	s := newSite(t)
 	chain, ids := s.threeTiers()
 	alone, _ := s.Chain(ops.NewCycle{Trigger: ops.TriggerManual, Prompt: "look at 100% of grafana"}, ops.CycleFailed, "It broke.",
-		apitest.Run{Tier: 1, For: time.Second, Events: []ops.Event{{Level: ops.LevelInfo, Verb: ops.VerbProbeFailed, Service: "grafana", Message: ops.Render("down")}}})
+		apitest.Run{Tier: 1, For: time.Second, Events: []ops.Event{{Level: ops.LevelInfo, Verb: ops.VerbProbeFailed, Service: "grafana", Reason: "down"}}})
 	s.Now = s.Now.Add(2 * time.Hour)
 	young, _ := s.Chain(ops.NewCycle{}, ops.CycleHealthy, "fine")
 	name := func(id ops.CycleID) string { return fmt.Sprintf(">C-%d<", id) }

@@ -59,6 +59,7 @@ type page struct {
 	CanLogOut    bool
 	Access       access.Role // what the visitor may do
 	CanRun       bool        // the visitor may start cycles
+	CanStop      bool        // the visitor may stop everything
 	NoNavigation bool        // no navigation: the visitor is not logged in
 }
 
@@ -137,7 +138,7 @@ func (s *server) render(w http.ResponseWriter, r *http.Request, status int, name
 	p.Theme = chosenTheme(r)
 	p.Version = s.Version
 	p.CanLogOut = s.loggedIn(r)
-	p.Access, p.CanRun = caller(r).Role, caller(r).May(access.Run)
+	p.Access, p.CanRun, p.CanStop = caller(r).Role, caller(r).May(access.Run), caller(r).May(access.StopAll)
 	p.NoNavigation = !p.CanLogOut && !caller(r).Bearer
 	if !p.NoNavigation {
 		if s.Trouble != nil { // it may name files

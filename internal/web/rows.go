@@ -14,8 +14,8 @@ import (
 
 	"claudeops/internal/api"
 	"claudeops/internal/ops"
-	"claudeops/internal/postmortem"
 	"claudeops/internal/store"
+	"claudeops/internal/story"
 )
 
 // listView is a list of the API's rows, as pages show it.
@@ -53,7 +53,7 @@ func listOf[S, T any](s *server, r *http.Request, read func(ctx context.Context,
 // rowFuncs are the functions with which templates show rows. Foreign text goes through plain or line.
 func rowFuncs(clock ops.Clock, k snippets, prose func(string) template.HTML) template.FuncMap {
 	return template.FuncMap{
-		"byRoute": postmortem.ByRoute,
+		"byRoute": story.ByRoute,
 		"plain":   func(text any) string { return plain(words(text)) },
 		"spoken":  spoken,
 		"line":    func(text any, limit int) string { return firstLine(words(text), limit) },
@@ -78,7 +78,7 @@ func rowFuncs(clock ops.Clock, k snippets, prose func(string) template.HTML) tem
 		"revoke": revokeQuestion, "agent": agentText, "roles": rolesOf,
 		"question":   func(a api.Approval) string { return questionTitle(a, nil) },
 		"answered":   func(a api.Approval) string { return moment{clock()}.answerNote(a) },
-		"cycleState": badgeOf, "cycleTitle": cycleTitle, "judgeState": judgeBadge, "storyState": storyBadge, "stepState": stepBadge,
+		"cycleState": badgeOf, "cycleTitle": cycleTitle, "judgeState": judgeBadge, "stepState": stepBadge, "subjectLink": subjectLink,
 		"incidentState": func(i ops.Incident) badge { return incidentBadge(i, clock()) },
 		"incidentNote":  func(i ops.Incident) string { return moment{clock()}.incidentNote(i) },
 		"incidentTitle": incidentTitle, "sentences": sentences, "failing": failing, "atMost": atMost,

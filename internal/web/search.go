@@ -1,11 +1,16 @@
 package web
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"claudeops/internal/api"
+	"claudeops/internal/desk"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -119,4 +124,97 @@ func (s *server) found(r *http.Request, query string) (searchView, error) {
 		}
 	}
 	return view, nil
+}
+
+func (s *server) memory(r *http.Request, problem string) (page, error) {
+	f := store.MemoryFilter{
+		Environment: queried(r, "environment"), Service: queried(r, "service"), Category: queried(r, "category"),
+		All: queried(r, "all") != "",
+	}
+	view, err := listOf(s, r, func(ctx context.Context, before int64, limit int) ([]ops.Memory, error) {
+		f.Before, f.Limit = before, limit
+		return s.Store.Memories(ctx, f)
+	}, func(m ops.Memory) int64 { return m.ID }, api.MemoryRow)
+	view.Filtered = f.Service != "" || f.Category != "" || f.Environment != "" || f.All
+	view.Add, view.FormError = s.addQuestion(r), problem
+	view.Filters = filterRow{Action: "/memory", Fields: []filterField{
+		{Kind: "search", Name: "service", Label: "Service", Value: f.Service},
+		{Kind: "text", Name: "category", Label: "Category", Value: f.Category},
+		{Kind: "check", Name: "all", Label: "Show expired", Checked: f.All},
+	}}.withEnvironment(s.environmentChoices(f.Environment)).clearing(view.Filtered)
+	p := page{Title: "Memory", Nav: "memory", Body: view}
+	switch queried(r, "done") {
+	case "added":
+		p.Flash = "Memory added. Later sessions will read it."
+	case "removed":
+		p.Flash = "Memory removed."
+	}
+	return p, err
+}
+
+func sourceText(source string) string {
+	switch source {
+	case "agent":
+		return "An agent"
+	case string(ops.ActionForceDone):
+		return "The supervisor"
+	case "operator":
+		return "An operator"
+	}
+	return plain(source)
+}
+
+func forget(id int64) question {
+	return question{
+		ID: fmt.Sprintf("forget-%d", id), Button: "Remove", Icon: "trash-2", Style: "plain", Title: fmt.Sprintf("Remove memory %d?", id),
+		Text: "Later sessions no longer read it. This cannot be undone.", Action: fmt.Sprintf("/memory/%d/remove", id),
+		Yes: "Remove", No: "Keep", Danger: true,
+	}
+}
+
+func (s *server) addQuestion(r *http.Request) question {
+	q := question{
+		ID: "add-memory", Button: "Add", Icon: "plus", Style: "primary", Title: "Add a memory", Action: "/memory", Yes: "Add", No: "Cancel",
+		Text: "Later sessions read it as information, not as an instruction.",
+		Fields: []input{
+			{Name: "observation", Label: "Memory", Kind: "area", Required: true, Max: desk.MaxObservation, Value: typed(r, "observation")},
+			{Name: "service", Label: "Service", Max: desk.MaxName, Value: typed(r, "service"), Hint: "Leave empty for all services"},
+			{Name: "category", Label: "Category", Max: desk.MaxCategory, Value: typed(r, "category"), Hint: "One word, for example timing or cause"},
+			{Name: "keep", Label: "Keep for", Kind: "select", Required: true, Choices: []choice{
+				{Value: "", Word: "No limit"}, {Value: "30", Word: "30 days"}, {Value: "90", Word: "90 days"}, {Value: "365", Word: "1 year"},
+			}},
+		},
+	}
+	if len(s.Environments) > 1 {
+		q.Fields = slices.Insert(q.Fields, 1, input{
+			Name: "environment", Label: "Environment", Kind: "select", Required: true, Choices: api.Rows(s.Environments, environmentChoice),
+		})
+	}
+	return q
+}
+
+func (s *server) addMemory(r *http.Request) (string, error) {
+	m := ops.Memory{
+		Environment: r.PostFormValue("environment"), Category: typed(r, "category"), Service: typed(r, "service"),
+		Observation: typed(r, "observation"),
+	}
+	if keep := r.PostFormValue("keep"); keep != "" {
+		days, err := strconv.Atoi(keep)
+		if err != nil || days < 1 || days > 3650 {
+			return "", wrong{http.StatusUnprocessableEntity, "Keep it without limit or for 1 to 3650 days. Nothing was added."}
+		}
+		m.ExpiresAt = ops.Ptr(s.Clock().Add(time.Duration(days) * 24 * time.Hour))
+	}
+	_, err := s.desk.AddMemory(r.Context(), by(r), m, nil)
+	return "/memory?done=added", err
+}
+
+// askMemory asks for confirmation before it removes a memory.
+func (s *server) askMemory(r *http.Request) (page, error) {
+	m, err := s.desk.Memory(r.Context(), rowID(r))
+	return page{Title: "Remove a memory", Nav: "memory", Static: true, Body: api.MemoryRow(m)}, err
+}
+
+func (s *server) removeMemory(r *http.Request) (string, error) {
+	return "/memory?done=removed", s.desk.RemoveMemory(r.Context(), by(r), rowID(r))
 }

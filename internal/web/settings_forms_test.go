@@ -251,6 +251,14 @@ func TestHostileFormsWriteNothingElse(t *testing.T) {
 		"no such environment":    {services, url.Values{"type": {"none"}, "name": {"db"}, "environment": {"lab"}}, "*", "db"},
 		"no such level":          {trust, url.Values{"service": {"web"}, "trust": {"full\nx: y"}}, "trust", "full"},
 		"two targets":            {targets, url.Values{"target": {"ntfy://a ntfy://b"}}, "target", "ntfy"},
+		"escape in a target":     {targets, url.Values{"target": {"ntfy://a\x1bb"}}, "target", "ntfy"},
+		"target without a name":  {targets, url.Values{"target": {"ntfy:///"}}, "target", "ntfy"},
+		"target is a file":       {targets, url.Values{"target": {"file:///etc/passwd"}}, "target", "passwd"},
+		"metadata":               {probes, url.Values{"url": {"http://169.254.169.254/latest/meta-data"}}, "url", "169"},
+		"metadata by name":       {services, url.Values{"name": {"db"}, "url": {"http://metadata.google.internal./"}}, "url", "metadata"},
+		"metadata over IPv6":     {probes, url.Values{"type": {"tcp"}, "address": {"[fd00:ec2::254]:80"}}, "address", "ec2"},
+		"port of a URL":          {probes, url.Values{"url": {"http://a:65536/"}}, "url", "65536"},
+		"port of an address":     {probes, url.Values{"type": {"tcp"}, "address": {"a:65536"}}, "address", "65536"},
 		"target without scheme":  {targets, url.Values{"target": {"secret-topic"}}, "target", "secret-topic"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -151,7 +151,7 @@ func TestEventsAreFilteredAndPaged(t *testing.T) {
 	for n := range 60 {
 		e := ops.Event{
 			At: s.Now.Add(time.Duration(n-60) * time.Hour), Level: ops.LevelInfo, Verb: ops.VerbProbeFailed, Service: "web",
-			Message: ops.Render(fmt.Sprintf("event %02d.", n)),
+			Reason: fmt.Sprintf("event %02d.", n),
 		}
 		if n%2 == 1 {
 			e.Level, e.Verb, e.Service, e.CycleID = ops.LevelCritical, ops.VerbSessionFailed, "db", &cycle
@@ -290,7 +290,7 @@ func TestEventsNameTheirServiceOnce(t *testing.T) {
 	s := newSite(t)
 	if _, err := s.Store.AddEvent(t.Context(), ops.Event{
 		At: s.Now, Level: ops.LevelWarning, Verb: ops.VerbWatchChanged, Service: "jellyfin",
-		Message: ops.Render("jellyfin is down: HTTP 502"),
+		Reason: "jellyfin is down: HTTP 502",
 	}); err != nil {
 		t.Fatal(err)
 	}

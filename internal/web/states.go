@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"claudeops/internal/ops"
-	"claudeops/internal/postmortem"
+	"claudeops/internal/story"
 )
 
 // badge is a status as shown: icon, word and colour, never the colour alone.
@@ -21,7 +21,6 @@ const (
 	kindApproval = "approval"
 	kindNotice   = "notice"
 	kindOutcome  = "outcome"
-	kindStory    = "story"
 	kindStep     = "step"
 )
 
@@ -35,7 +34,7 @@ type stateBadge struct {
 func stateOf[S ~string](kind string, state S) badge {
 	found := badge{"unknown", "circle-question-mark", plain(string(state))}
 	table := states()
-	if kind == kindStory || kind == kindStep {
+	if kind == kindStep {
 		table = storyStates()
 	}
 	for _, e := range table {
@@ -116,24 +115,12 @@ func storyStates() []stateBadge {
 		{kindStep, "undone", badge{"ok", "rotate-ccw", "Undone"}},
 		{kindStep, "refused", badge{"warn", "shield", "Refused"}},
 		{kindStep, "asked", badge{"hand", "hand", "Asked"}},
+		{kindStep, "answered", badge{"run", "user", "Answered"}},
 		{kindStep, "repaired", badge{"ok", "wrench", "Repaired"}},
 		{kindStep, "verified", badge{"ok", "circle-check", "Verified"}},
-		{kindStory, "detected", badge{"", "triangle-alert", "Detected"}},
-		{kindStory, "opened", badge{"", "octagon-x", "Opened"}},
-		{kindStory, "cycle", badge{"", "refresh-cw", "Cycle"}},
-		{kindStory, "session", badge{"", "terminal", "Session"}},
-		{kindStory, "escalation", badge{"", "arrow-up", "Escalation"}},
-		{kindStory, "recovery", badge{"", "rotate-ccw", "Recovery"}},
-		{kindStory, "probe", badge{"", "activity", "Probe"}},
-		{kindStory, "action", badge{"", "play", "Action"}},
-		{kindStory, "guard", badge{"", "shield", "Guard"}},
-		{kindStory, "approval", badge{"hand", "hand", "Approval"}},
-		{kindStory, "notice", badge{"", "bell", "Notice"}},
-		{kindStory, "called", badge{"hand", "hand", "Human needed"}},
-		{kindStory, "untold", badge{"bad", "bell-off", "Nobody told"}},
-		{kindStory, "person", badge{"", "user", "Person"}},
-		{kindStory, "refuted", badge{"", "rotate-ccw", "Did not hold"}},
-		{kindStory, "resolved", badge{"ok", "circle-check", "Resolved"}},
+		{kindStep, "still_wrong", badge{"bad", "octagon-x", "Still wrong"}},
+		{kindStep, "told", badge{"run", "bell", "Told"}},
+		{kindStep, "nothing_tried", badge{"unknown", "ban", "Nothing tried"}},
 	}
 }
 
@@ -189,20 +176,23 @@ func incidentBadge(i ops.Incident, now time.Time) badge {
 
 func judgeBadge(v ops.Verification) badge { return stateOf("", strings.ToUpper(v.Verdict)) }
 
-// storyBadge is the icon, the word and the colour of an entry of a timeline.
-func storyBadge(e postmortem.Entry) badge {
-	shown := stateOf(kindStory, e.Kind)
-	if shown.Tone == "" {
-		shown.Tone = stateOf("", e.Level).Tone
-	}
-	return shown
-}
-
-// stepBadge is that of a step of a story; what did not help is red.
-func stepBadge(s postmortem.Step) badge {
+// stepBadge is the icon, the word and the colour of a step of a story; what did not help is red.
+func stepBadge(s story.Step) badge {
 	shown := stateOf(kindStep, s.Kind)
 	if s.Bad {
 		shown.Tone = "bad"
 	}
 	return shown
+}
+
+// subjectLink leads to the row that a step tells of; nil where it has no page.
+func subjectLink(s ops.Subject) *pageLink {
+	page, known := map[ops.SubjectKind]string{
+		ops.SubjectAction: "/actions/", ops.SubjectApproval: "/approvals/", ops.SubjectCycle: "/cycles/", ops.SubjectIncident: "/incidents/",
+		ops.SubjectSession: "/sessions/",
+	}[s.Kind]
+	if !known {
+		return nil
+	}
+	return &pageLink{page + s.ID, capital(string(s.Kind)) + " " + s.ID}
 }

@@ -9,7 +9,7 @@ import (
 
 	"claudeops/internal/decide/rehearse"
 	"claudeops/internal/ops"
-	"claudeops/internal/postmortem"
+	"claudeops/internal/story"
 )
 
 // Every state has a word of its own; only what nobody knows has a question mark.
@@ -35,14 +35,9 @@ func TestEveryStateHasABadge(t *testing.T) {
 		kindNotice:   {ops.NoticePending, ops.NoticeSent, ops.NoticeDead, ops.NoticeSkipped},
 		"incident":   {ops.IncidentOpen, ops.IncidentAcknowledged, ops.IncidentSnoozed, ops.IncidentResolved},
 		"level":      {ops.LevelInfo, ops.LevelWarning, ops.LevelCritical},
-		kindStory: {
-			postmortem.Detected, postmortem.Opened, postmortem.Cycle, postmortem.Session, postmortem.Decision, postmortem.Recovery,
-			postmortem.Probe, postmortem.Action, postmortem.Guard, postmortem.Approval, postmortem.Notice, postmortem.Called, postmortem.Untold,
-			postmortem.Person, postmortem.Refuted, postmortem.Resolved,
-		},
 		kindStep: {
-			postmortem.StepDetected, postmortem.StepLooked, postmortem.StepTried, postmortem.StepUndone, postmortem.StepRefused,
-			postmortem.StepAsked, postmortem.StepRepaired, postmortem.StepVerified,
+			story.StepDetected, story.StepLooked, story.StepTried, story.StepUndone, story.StepRefused, story.StepAsked, story.StepAnswered,
+			story.StepRepaired, story.StepVerified, story.StepStillWrong, story.StepTold, story.StepNothingTried,
 		},
 	} {
 		for _, state := range states {

@@ -21,8 +21,6 @@ type Options struct {
 	Token string
 	// OperatorToken is true if the operator set Token; otherwise the daemon made it.
 	OperatorToken bool
-	// ReadToken gives read-only access to the same.
-	ReadToken string
 	// OIDC signs people in with an identity provider; nil if there is none.
 	OIDC *login.Provider
 	// Refuse returns why the sender of a request is refused before anything else is looked at, or an empty string.
@@ -178,6 +176,8 @@ func (s *server) operatorRoutes(pages *http.ServeMux) {
 	pages.HandleFunc("GET /approvals", s.page("approvals", "list of approvals", s.approvals))
 	pages.HandleFunc("GET /hosts", s.page("hosts", "list of hosts", s.hostsPage))
 	pages.HandleFunc("POST /hosts/{change}", s.does("host", s.drainHost))
+	pages.HandleFunc("POST /stop", s.does("stop", s.stopAll))
+	pages.HandleFunc("POST /resume", s.does("stop", s.resumeAll))
 	pages.HandleFunc("GET /guard", s.page("guard", "list of decisions", s.guardPage))
 	pages.HandleFunc("GET /services/cooldown", s.page("cooldown_clear", "cooldown", without(s.cooldown)))
 	pages.HandleFunc("POST /services/cooldown", s.form("cooldown_clear", "cooldown", "Nothing was changed.", s.clearCooldown, s.cooldown))

@@ -91,6 +91,9 @@ func (Paper) Wrap(_ ops.Tier, p agent.Program) (agent.Program, error) { return p
 // Collect does nothing.
 func (Paper) Collect(ops.Tier) error { return nil }
 
+// Hides is nil: nothing is hidden.
+func (Paper) Hides(ops.Tier, agent.Program) func(string) bool { return nil }
+
 // GatesShells is false.
 func (Paper) GatesShells(ops.Tier) bool { return false }
 

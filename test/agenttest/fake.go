@@ -4,10 +4,12 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -18,6 +20,7 @@ import (
 	"syscall"
 	"time"
 
+	"claudeops/internal/agent/keyproxy"
 	"claudeops/internal/agent/scripted"
 )
 
@@ -44,6 +47,9 @@ func runFake(dir string, args []string) (int, error) {
 	if err := json.Unmarshal(data, &s); err != nil {
 		return 0, fmt.Errorf("read scenario: %w", err)
 	}
+	if role, _ := (Call{Env: os.Environ()}).Var("CLAUDEOPS_ROLE"); role == "trial" { //nolint:forbidigo // of this run
+		return 0, s.trial(Call{Args: args})
+	}
 	call, err := record(filepath.Join(dir, callsFolder), args)
 	if err != nil {
 		return 0, err
@@ -62,6 +68,35 @@ func runFake(dir string, args []string) (int, error) {
 	}
 	return 0, fmt.Errorf("the scenario has no play for run %d of tier %d as %s (handler %q)",
 		call.Attempt, call.Tier, call.Role, call.Handler)
+}
+
+// trial does what the real program does in a trial: it asks the model, its hook about the calls it is asked for, and the model again.
+func (s Scenario) trial(call Call) error {
+	settings, _ := call.Option("--settings")
+	hook, err := scripted.HookIn(settings)
+	if err != nil {
+		return err
+	}
+	for _, c := range []scripted.Call{
+		{Tool: "Bash", Input: json.RawMessage(`{"command":"true"}`), ID: keyproxy.PlayedCommand},
+		{Tool: "Write", Input: json.RawMessage(`{"file_path":"/nonexistent","content":""}`), ID: keyproxy.PlayedFile},
+	} {
+		if reason := hook.Ask(context.Background(), c, nil); reason == "" {
+			return fmt.Errorf("the trial let %s run", c.Tool)
+		}
+	}
+	body := strings.NewReader(keyproxy.PlayedCommand + keyproxy.PlayedFile)
+	//nolint:forbidigo // of this run
+	req, err := http.NewRequest(http.MethodPost, os.Getenv("ANTHROPIC_BASE_URL")+"/v1/messages", body)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("X-Api-Key", os.Getenv("ANTHROPIC_API_KEY")) //nolint:forbidigo // of this run
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	return res.Body.Close()
 }
 
 func (p Play) fits(c Call) bool {
@@ -107,7 +142,7 @@ func record(dir string, args []string) (Call, error) {
 	if err != nil {
 		return Call{}, err
 	}
-	tmp := filepath.Join(dir, fmt.Sprintf("%d.tmp", os.Getpid()))
+	tmp := filepath.Join(dir, rand.Text()+".tmp") // in a pid namespace, every agent has the same number
 	if err := os.WriteFile(tmp, data, 0o600); err != nil {
 		return Call{}, err
 	}

@@ -192,7 +192,7 @@ func (f *fixture) chainOfAllRoles() {
 				"jellyfin"), summary: "jellyfin answers 502.", cost: 0.02, turns: 4,
 			lines: talk("jellyfin answers **502**; the container runs."), decision: route("tier1", "tier2",
 				"tier1 handed jellyfin to tier2, chosen by the manager.", ops.ProcessManager),
-			events: []ops.Event{{Level: ops.LevelWarning, Verb: ops.VerbAgentReported, Service: "jellyfin", Message: ops.Render("answers 502 since 13:20.")}},
+			events: []ops.Event{{Level: ops.LevelWarning, Verb: ops.VerbAgentReported, Service: "jellyfin", Reason: "answers 502 since 13:20."}},
 		},
 		run{
 			role: ops.RoleManager, handler: manager, takes: 5 * time.Second, summary: "tier2 may restart it.", cost: 0.01, turns: 1,
@@ -385,14 +385,14 @@ func (f *fixture) records(end time.Time) {
 	for n := range 70 {
 		e := ops.Event{
 			At: end.Add(-time.Duration(70-n) * 40 * time.Minute), Environment: "default", Level: ops.LevelInfo, Verb: ops.VerbProbeFailed,
-			Service: "grafana", Message: ops.Render("answers again."),
+			Service: "grafana", Reason: "answers again.",
 		}
 		switch n % 5 {
 		case 1:
-			e.Level, e.Verb, e.Service, e.Message = ops.LevelWarning, ops.VerbWatchChanged, "jellyfin", ops.Render("answers slower than 2s.")
+			e.Level, e.Verb, e.Service, e.Reason = ops.LevelWarning, ops.VerbWatchChanged, "jellyfin", "answers slower than 2s."
 		case 2:
 			e.Level, e.Verb, e.Service, e.SessionID = ops.LevelCritical, ops.VerbSessionFailed, "", &f.repaired[3]
-			e.Message = ops.Render("The guard refused rm -rf /var/lib/jellyfin/data.")
+			e.Reason = "The guard refused rm -rf /var/lib/jellyfin/data."
 		}
 		_, err := f.store.AddEvent(ctx, e)
 		f.must(err)

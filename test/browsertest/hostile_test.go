@@ -56,7 +56,7 @@ func TestHostileTextNeverRuns(t *testing.T) {
 					SourceHandler: text, TargetHandler: text, Reason: text, Proposed: text, Path: []string{text}, Verdict: ops.Verdict(text), Check: ops.Objection(text),
 					ProcessMode: ops.ProcessMode(text), Services: []string{text}, At: j.now,
 				},
-				events: []ops.Event{{Level: ops.Level(text), Verb: ops.Verb(text), Service: text, Message: ops.Render(text)}},
+				events: []ops.Event{{Level: ops.Level(text), Verb: ops.Verb(text), Service: text, Reason: text}},
 			})...)
 		j.must(j.store.AddChecks(t.Context(), []ops.Check{{
 			At: j.now, Environment: "default", Service: text, Probe: text, Type: ops.CheckHTTP, Status: ops.Down, Error: text,

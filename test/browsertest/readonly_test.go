@@ -3,6 +3,8 @@ package browsertest
 import (
 	"testing"
 
+	"claudeops/internal/access"
+	"claudeops/internal/store"
 	"claudeops/internal/web"
 )
 
@@ -10,9 +12,11 @@ import (
 func TestThoseWhoMayOnlyLookSeeNothingToPress(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	b := open(t, serve(t, f.store, func(o *web.Options) { o.Token, o.ReadToken = "correct-horse-battery", "only-for-looking" }).base())
+	b := open(t, serve(t, f.store, func(o *web.Options) { o.Token = "correct-horse-battery" }).base())
+	_, secret, err := f.store.AddToken(t.Context(), store.Token{Name: "tv", Role: access.RoleRead, CreatedBy: "test"})
+	b.must(err)
 	b.visit("/login")
-	b.must(b.fill("#token", "only-for-looking"))
+	b.must(b.fill("#token", secret))
 	b.follow("main form button")
 	b.sees("Read-only")
 	const pressable = `[...document.querySelectorAll('form[method="post"] button, [data-act], button[command="show-modal"]')]

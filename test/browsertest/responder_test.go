@@ -21,7 +21,7 @@ func TestAResponderIsOfferedOnlyItsAnswers(t *testing.T) {
 	b.follow("main form button")
 	b.sees("Responder")
 	const pressable = `[...document.querySelectorAll('form[method="post"] button, [data-act], button[command="show-modal"]')]
-		.filter((e) => e.checkVisibility() && !e.closest('form.own, form[action="/theme"], form[action="/logout"]') && e.getAttribute('commandfor') !== 'keys')
+		.filter((e) => e.checkVisibility() && !e.closest('form.own, form[action="/theme"], form[action="/logout"]') && !['keys', 'stop-all'].includes(e.getAttribute('commandfor')))
 		.filter((e) => !['deny', 'acknowledge', 'snooze'].includes(e.dataset.act))
 		.map((e) => e.outerHTML)`
 	for _, p := range []string{

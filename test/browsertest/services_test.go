@@ -11,7 +11,9 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"claudeops/internal/access"
 	"claudeops/internal/ops"
+	"claudeops/internal/store"
 	"claudeops/internal/web"
 )
 
@@ -223,9 +225,11 @@ func TestReadOnlyVisitorsSeeNoButtonsOnTheNewPages(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	withRecords(t, f)
-	b := open(t, serve(t, f.store, withServices, func(o *web.Options) { o.Token, o.ReadToken = "correct-horse-battery", "only-for-looking" }).base())
+	b := open(t, serve(t, f.store, withServices, func(o *web.Options) { o.Token = "correct-horse-battery" }).base())
+	_, secret, err := f.store.AddToken(t.Context(), store.Token{Name: "tv", Role: access.RoleRead, CreatedBy: "test"})
+	b.must(err)
 	b.visit("/login")
-	b.must(b.fill("#token", "only-for-looking"))
+	b.must(b.fill("#token", secret))
 	b.follow("main form button")
 	for _, p := range []string{"/services/default/paperless", "/services/default/jellyfin", "/approvals", "/hosts", "/guard"} {
 		b.visit(p)

@@ -78,9 +78,10 @@ func newBox(ctx context.Context, s setup) (b *box, err error) {
 		return b, fmt.Errorf("find myself: %w", err)
 	}
 	bin := b.file("bin")
-	err = errors.Join(
-		os.Mkdir(bin, 0o700), putProgram(self, filepath.Join(bin, ctlName)),
-		os.WriteFile(b.file("scenario.yaml"), []byte(b.scenario), 0o600), os.WriteFile(b.file("rules.yaml"), []byte(rules+stormRule+printRule), 0o600),
+	err = errors.Join( // open to everybody, like what people keep: agents see no closed files
+		os.Mkdir(bin, 0o755), putProgram(self, filepath.Join(bin, ctlName)), //nolint:gosec // programs
+		os.WriteFile(b.file("scenario.yaml"), []byte(b.scenario), 0o644), //nolint:gosec // no secret
+		os.WriteFile(b.file("rules.yaml"), []byte(rules+stormRule+printRule), 0o600),
 		os.WriteFile(b.file("claudeops.yaml"), []byte(settings(b)), 0o600),
 	)
 	if err != nil {
@@ -163,7 +164,7 @@ func putProgram(program, path string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(path, raw, 0o700) //nolint:gosec // it is run
+	return os.WriteFile(path, raw, 0o755) //nolint:gosec // it is run
 }
 
 // settings is the configuration of a box.
@@ -196,7 +197,7 @@ func (b *box) actionSettings() string {
 			name, tier, serviceVar+"="+b.service.url, "FAULT_DIR="+b.dir, b.file("bin/"+ctlName), verb)
 	}
 	// An interrupted action stays counted. Two of them must not use up what is allowed.
-	return "    actions:\n" + action("patch", 2, "restart") + action("rebuild", 3, "redeploy") + "cooldown: {restarts: 5, redeployments: 5}\n"
+	return "    actions:\n" + action("patch", 2, "restart") + action("rebuild", 3, "redeploy") + "cooldown: {restarts: 5 per 4h, redeployments: 5 per 24h}\n"
 }
 
 // actingChain is the chain whose agents ask the supervisor to act.

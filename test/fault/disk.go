@@ -21,8 +21,8 @@ import (
 const troubled = `class="flash trouble"`
 
 const (
-	diskSize    = 48 << 20
-	diskReserve = 16 // megabytes
+	diskSize    = 160 << 20
+	diskReserve = 64 // megabytes that must be free for a session to start
 )
 
 // smallDisk mounts a file system of its own in the folder.
@@ -61,7 +61,6 @@ func (t *trying) diskFull(ctx context.Context, ladder bool) error {
 	defer unmount()
 	b := t.box(ctx, setup{
 		ladder: ladder, scenario: slowChain(2 * time.Second), state: filepath.Join(disk, "state"),
-		more: fmt.Sprintf("host: {disk_reserve: %d}\n", diskReserve),
 	})
 	p := t.inTier2Of(ctx, b)
 	for _, left := range []int64{4 << 20, 0} {
@@ -129,7 +128,7 @@ func (t *trying) limitsOnFullDisk(ctx context.Context) error {
 	defer unmount()
 	b := t.box(ctx, setup{
 		scenario: endless, state: filepath.Join(disk, "state"),
-		more: fmt.Sprintf("observe: agent\nhost: {disk_reserve: %d}\nlimits: {session: %s}\n", diskReserve, limit),
+		more: fmt.Sprintf("observe: agent\nlimits: {session: %s}\n", limit),
 	})
 	b.service.set(true)
 	p := t.start(ctx, b, modeServe)
@@ -238,7 +237,7 @@ func (t *trying) readOnly(ctx context.Context, ladder bool) error {
 	disk := must(newExt4(ctx))
 	defer disk.remove()
 	b := t.box(ctx, setup{
-		ladder: ladder, scenario: slowChain(4 * time.Second), state: filepath.Join(disk.dir, "state"), more: "host: {disk_reserve: 16}\n",
+		ladder: ladder, scenario: slowChain(4 * time.Second), state: filepath.Join(disk.dir, "state"),
 	})
 	b.refusals = true // what cannot be recorded is not allowed
 	p := t.inTier2Of(ctx, b)

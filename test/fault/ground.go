@@ -50,9 +50,10 @@ tiers:
 
 // outputCap lets a session print three times as much as is kept.
 func (t *trying) outputCap(ctx context.Context) error {
-	const limit, times = 1 << 20, 3 << 20 / printed
+	const limit = 64 << 20
+	const times = 3 * limit / printed
 	// So many calls cost more than a session may by default, and whether it ends before it is stopped would be chance.
-	const more = "observe: agent\nretention: {session_max_mb: 1}\nbudget: {session_usd: 50, chain_usd: 50, day_usd: 100}\n"
+	const more = "observe: agent\nbudget: {chain_usd: 50, day_usd: 100}\n"
 	b := t.box(ctx, setup{scenario: loud(times), more: more})
 	b.service.set(true)
 	t.recovery = must(b.runToEnd(ctx, modeOnce))

@@ -151,11 +151,10 @@ func (t *trying) endlessOutput(ctx context.Context, script string) error {
 	const (
 		limit      = 10 * time.Second
 		mostMemory = 400 << 10 // kB
-		mostFile   = 32 << 20
+		mostFile   = 128 << 20
 	)
 	b := t.box(ctx, setup{more: fmt.Sprintf(`observe: agent
 limits: {session: %s}
-retention: {session_max_mb: 4}
 handlers:
   - {id: tier1, tier: 1, family: local, agent: command, model: none, command: [/bin/sh, -c, %q]}
 `, limit, script)})

@@ -165,8 +165,8 @@ func TestDoctorTellsWhichWallsAContainerHas(t *testing.T) {
 		return d.Docker(t, append(args, fullImage, "doctor", "--verbose")...)
 	}
 	out := doctor("--cap-add", "SYS_PTRACE")
-	contains(t, "without namespaces", out, "wall uid           on", "wall landlock      on", "wall bubblewrap    missing, and not required", "--security-opt seccomp=unconfined",
-		"This is usual in a container")
+	contains(t, "without namespaces", out, "wall uid           on", "wall landlock      on", "wall bubblewrap    missing: not required", "--security-opt seccomp=unconfined",
+		"This is usual in a container", "wall floor         on", "wall network       on: ports, not addresses", "walls              on for all sessions")
 	out = doctor("--cap-add", "SYS_PTRACE", "--security-opt", "seccomp=unconfined")
 	contains(t, "with namespaces", out, "wall bubblewrap    on")
 	// The sandbox cannot use another user without the capabilities, and does not say that it can.
@@ -242,9 +242,8 @@ func TestASessionInTheImageHasPortsOnly(t *testing.T) {
 	write(t, filepath.Join(dir, "agent.py"), attempts)
 	write(t, filepath.Join(dir, "claudeops.yaml"), `handlers:
   - {id: look, tier: 1, family: local, agent: command, model: m, command: [python3, /etc/claudeops/agent.py]}
-sandbox: {network: services}
 services:
-  - {name: web, probes: [{type: tcp, address: "127.0.0.1:8099"}]}
+  - {name: web, probes: [{type: http, url: "http://127.0.0.1:8099/"}]}
 `)
 	for _, name := range []string{"served", "evil"} {
 		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil { //nolint:gosec // the container reads it as another user

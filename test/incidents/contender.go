@@ -616,7 +616,7 @@ func ablations() map[string]patch {
 		"no-tiers": {"internal/ops/session.go", []string{ // every session may what the highest tier may, also the first one, which should only look
 			"func (s Session) May() Tier {\n", "func (s Session) May() Tier {\n	if s.Tier != 0 {\n		return LastTier\n	}\n",
 		}},
-		"no-actions": {"internal/api/mcpserver/tools_agent.go", []string{ // agents are not offered them
+		"no-actions": {"internal/api/mcpserver/reads.go", []string{ // agents are not offered them
 			"Name: \"action_run\",", "Name: \"action_none\",",
 		}},
 	}

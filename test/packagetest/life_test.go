@@ -181,10 +181,10 @@ func wallsUnderTheUnit(t *testing.T, m *machine) {
 	m.run("systemctl", "daemon-reload")
 	_, _ = m.try("systemctl", "start", "claudeops-doctor") // it fails if anything else is wrong, such as no agent CLI
 	report := m.run("cat", "/run/doctor")
-	for _, wall := range []string{"landlock", "capabilities", "seccomp", "uid", "bubblewrap", "sockets"} {
+	for _, wall := range []string{"landlock", "capabilities", "seccomp", "uid", "bubblewrap", "sockets", "network", "floor"} {
 		contains(t, "doctor", report, `{"check":"wall `+wall+`","state":"ok","detail":"on: `)
 	}
-	contains(t, "doctor", report, "every session gets its own cgroup")
+	contains(t, "doctor", report, "every session gets its own cgroup", "a network of its own for each session", `{"check":"walls","state":"ok","detail":"on for all sessions"`)
 	m.run("sh", "-c", "rm /usr/lib/systemd/system/claudeops-doctor.service && systemctl daemon-reload")
 }
 

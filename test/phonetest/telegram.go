@@ -82,7 +82,7 @@ func NewTelegram(t testing.TB) *Telegram {
 }
 
 // Target is the URL of a chat for the configuration.
-func (s *Telegram) Target(chat string) string { return "tgram://" + Bot + "/" + chat }
+func (s *Telegram) Target(chat string) string { return "tgram://" + Bot + "/" + chat + "?api=" + s.URL }
 
 // Fail makes the next messages fail.
 func (s *Telegram) Fail(times int) {

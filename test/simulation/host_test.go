@@ -390,10 +390,12 @@ func (h *host) parts(k *task) cycle.Parts {
 		Effects: s.store.Effects, HandoffCalls: s.store.HandoffCalls,
 		Recall:     func(context.Context, string, []string) ([]ops.Memory, error) { return nil, nil },
 		Changes:    func(context.Context, ops.Environment, []string) []string { return nil },
+		Notes:      func(context.Context, ops.Environment) []ops.Notes { return nil },
 		Transcript: func(context.Context, ops.SessionID) ([]ops.Line, error) { return nil, nil },
 		Estimate:   func() func(ops.Activity) float64 { return func(ops.Activity) float64 { return 0 } },
 		Redact:     func(text string) string { return text },
 		Draining:   func() bool { return false },
+		Clones:     inPlace{},
 		Forget:     func(context.Context, ops.Environment, ops.CycleID) {},
 		Changed:    func(ops.CycleID) {},
 	}
@@ -554,3 +556,12 @@ func (noFiles) Read(string) ([]byte, bool, error) { return nil, false, nil }
 func (noFiles) Delete(string) error               { return nil }
 
 func describe(p ops.ProbeSpec) string { return p.Name }
+
+// inPlace lets sessions change the repositories as they are.
+type inPlace struct{}
+
+func (inPlace) Lend(_ context.Context, e ops.Environment, _ ops.Session, _ bool) (string, error) {
+	return e.ReposDir, nil
+}
+func (inPlace) TakeBack(context.Context, string) []ops.Event { return nil }
+func (inPlace) Recorded(string)                              {}

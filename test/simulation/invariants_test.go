@@ -10,6 +10,8 @@ import (
 	"claudeops/internal/decide/rehearse"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
+	"claudeops/internal/story"
+	"claudeops/test/storytest"
 )
 
 // rule is what must hold after every step, and a query that finds what breaks it.
@@ -83,6 +85,12 @@ var rules = []rule{
 		JOIN cycles c ON c.id = i.last_cycle_id WHERE i.called_at IS NOT NULL AND i.service <> '' AND i.class <> 'alert'
 		AND json_extract(c.charge, '$.open') IS NULL AND NOT EXISTS (SELECT 1 FROM json_each(c.charge, '$.services') v WHERE v.value = i.service)
 		AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.cycle_id = c.id AND s.outcome_json LIKE '%"' || i.service || '"%')`},
+	{"a cycle that fails calls somebody", `SELECT 'cycle ' || c.id || ' is ' || c.status || ', and nobody was called for ' || v.value
+		FROM cycles c, json_each(c.charge, '$.services') v WHERE c.status IN ('failed', 'partial') AND json_extract(c.charge, '$.open') IS NULL
+		AND (SELECT k.status FROM checks k WHERE k.cycle_id = c.id AND k.service = v.value AND k.purpose <> 'running' ORDER BY k.id DESC LIMIT 1) <> 'healthy'
+		AND NOT EXISTS (SELECT 1 FROM escalations d WHERE d.cycle_id = c.id AND d.decision <> 'refused' AND json_array_length(d.services) > 0)
+		AND NOT EXISTS (SELECT 1 FROM incidents i WHERE i.environment = c.environment AND i.service = v.value
+			AND (i.resolved_at IS NULL OR i.resolved_at >= c.created_at))`},
 	{"a call for help is closed by its own findings", `SELECT 'incident ' || i.id || ' is ' || i.status || ', and ' || json_extract(f.value, '$.what') || ' is not over'
 		FROM incidents i, json_each(i.findings) f WHERE i.resolved_by = 'claudeops' AND json_extract(f.value, '$.over_at') IS NULL
 		UNION ALL SELECT 'incident ' || i.id || ': ' || json_extract(f.value, '$.how') || ' ended ' || json_extract(f.value, '$.what')
@@ -261,7 +269,10 @@ func (s *simulation) permitted(k *task, spec ops.SessionSpec) (services []string
 			return a.Status == ops.ApprovalApproved && a.AnsweredAt.After(since) && slices.ContainsFunc(a.Facts, func(f ops.Fact) bool { return f.Service == service })
 		})
 	}
-	trusted := func(name string) bool { return !loaded.Cycle.Policy.Trusts(name, lowered).Forbids(spec.Session.May()) }
+	trusted := func(name string) bool {
+		trust := loaded.Cycle.Policy.Trusts(name, lowered)
+		return trust != ops.TrustWatch && (trust != ops.TrustSuggest || spec.Session.May() <= ops.Tier1)
+	}
 	if len(services) > 0 && !slices.ContainsFunc(services, trusted) {
 		s.fail("nothing starts against trust: session %d (%s) starts for %s", spec.Session.ID, spec.Session.Tier, services)
 	}
@@ -365,5 +376,22 @@ func (s *simulation) rehearse() {
 	}
 	if got := r.Report(); !got.Equal || got.Counts.Unreadable+got.Counts.DecisionOnly > 0 || got.Counts.Cycles == 0 {
 		s.fail("the own configuration is rehearsed: %s: %+v", got.Summary(), got.Differences)
+	}
+}
+
+// stories tells every incident.
+func (s *simulation) stories() {
+	all, err := s.store.Incidents(s.ctx, store.IncidentFilter{Limit: 1000})
+	for _, i := range all {
+		var rows ops.IncidentStory
+		if rows, err = s.store.IncidentStory(s.ctx, i.ID); err != nil {
+			break
+		}
+		if wrong := storytest.Wrong(story.Tell(rows, s.clock())); wrong != "" {
+			s.fail("incident %d: %s", i.ID, wrong)
+		}
+	}
+	if err != nil {
+		s.fail("tell stories: %v", err)
 	}
 }

@@ -246,13 +246,20 @@ func (s *simulation) leases() {
 	}
 }
 
-// change breaks a service, or heals one by itself.
+// change breaks a service, at times with all the others beside it, or heals one by itself.
 func (s *simulation) change() {
 	v := s.services[s.rand.IntN(len(s.services))]
-	if v.problem == "" {
-		s.breaks(v)
-	} else if s.chance(50) {
-		s.heals(v, "")
+	if v.problem != "" {
+		if s.chance(50) {
+			s.heals(v, "")
+		}
+		return
+	}
+	together := s.chance(25)
+	for _, other := range s.services {
+		if other == v || together && other.env == v.env && other.problem == "" {
+			s.breaks(other)
+		}
 	}
 }
 
@@ -328,27 +335,28 @@ func (s *simulation) end() {
 	}
 	for until := time.Now().Add(calm); s.failure == "" && time.Now().Before(until); {
 		s.next()
-		if s.chance(2) {
+		if s.chance(5) {
 			s.settle()
 		}
 		s.check()
 	}
 	if s.failure == "" {
 		s.rest()
+		s.stories()
 	}
 	if s.failure == "" && !s.reloaded { // what was decided under another configuration is decided in another way
 		s.rehearse()
 	}
 }
 
-// settle is a person who answers every question.
+// settle is a person who answers one question after the other.
 func (s *simulation) settle() {
 	asked, err := s.store.Approvals(s.ctx, store.ApprovalFilter{Status: ops.ApprovalPending})
 	if err != nil {
 		s.fail("list questions: %v", err)
 	}
-	for _, q := range asked {
-		s.answers(q)
+	if len(asked) > 0 {
+		s.answers(asked[s.rand.IntN(len(asked))])
 	}
 }
 

@@ -55,7 +55,10 @@ func (s *simulation) newPolicy(names []string) ops.Policy {
 		}
 		p.DryRun = s.chance(5)
 		if s.chance(60) {
-			p.BudgetSessionUSD, p.BudgetChainUSD, p.BudgetDayUSD = 1, 2, 4
+			p.BudgetChainUSD, p.BudgetDayUSD = 2, 4
+			for i := range p.Handlers {
+				p.Handlers[i].BudgetUSD = 1
+			}
 		}
 	})
 	for i, name := range names {
@@ -284,12 +287,7 @@ func (s *simulation) plays(k *task, spec ops.SessionSpec, charge []string) ops.R
 	text := strings.ReplaceAll(report.OutcomeExample(session.Tier, kind), "grafana", v.name)
 	text = strings.ReplaceAll(text, "postgres", v.name+"-store")
 	text = strings.ReplaceAll(text, "HTTP 502 Bad Gateway", v.problem)
-	if kind == ops.OutcomeEscalate {
-		text = s.hands(text, v)
-	}
-	if kind == ops.OutcomeNeedsHuman && s.chance(40) { // what no probe can see
-		text = strings.NewReplacer(`"check_type":"http"`, `"check_type":"service"`, v.problem, "the disk is dying").Replace(text)
-	}
+	text = s.adds(text, v)
 	out.Structured = json.RawMessage(text)
 	s.trace("%s session %d (tier %d) says %s of %s", k.name, session.ID, session.Tier, kind, v.name)
 	return out
@@ -339,32 +337,42 @@ func (s *simulation) says(tier ops.Tier, v *service) ops.OutcomeKind {
 	return ops.OutcomeEscalate
 }
 
-// hands adds to a handoff a plan of two actions, and what else does not work.
-func (s *simulation) hands(text string, v *service) string {
+// adds puts into an outcome what only some have: what no probe can see into a call for help; into a handoff a plan of two actions, and what
+// else does not work.
+func (s *simulation) adds(text string, v *service) string {
 	var o ops.Outcome
-	if err := json.Unmarshal([]byte(text), &o); err != nil || o.Handoff == nil {
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
 		return text
 	}
-	if s.chance(40) {
-		for _, action := range []string{"restart", "clear"} {
-			o.Handoff.Plan = append(o.Handoff.Plan, ops.PlanStep{
-				Service: v.name, Action: action, Reason: "it hangs since the last change", Effect: "it answers again", Back: "none",
-			})
-		}
+	if o.Kind == ops.OutcomeNeedsHuman && s.chance(40) {
+		o.CheckResults[0].CheckType, o.CheckResults[0].Error = ops.CheckService, "the disk is dying"
 	}
-	for _, other := range s.services {
-		if other != v && other.env == v.env && other.problem != "" && s.chance(40) {
-			o.Handoff.ServicesAffected = append(o.Handoff.ServicesAffected, other.name)
-			o.Handoff.CheckResults = append(o.Handoff.CheckResults, ops.CheckResult{
-				Service: other.name, CheckType: ops.CheckHTTP, Status: ops.Down, Error: other.problem,
-			})
-		}
+	if o.Handoff != nil {
+		s.hands(o.Handoff, v)
 	}
 	raw, err := json.Marshal(o)
 	if err != nil {
 		return text
 	}
 	return string(raw)
+}
+
+func (s *simulation) hands(h *ops.Handoff, v *service) {
+	if s.chance(40) {
+		for _, action := range []string{"restart", "clear"} {
+			h.Plan = append(h.Plan, ops.PlanStep{
+				Service: v.name, Action: action, Reason: "it hangs since the last change", Effect: "it answers again", Back: "none",
+			})
+		}
+	}
+	for _, other := range s.services {
+		if other != v && other.env == v.env && other.problem != "" && s.chance(40) {
+			h.ServicesAffected = append(h.ServicesAffected, other.name)
+			h.CheckResults = append(h.CheckResults, ops.CheckResult{
+				Service: other.name, CheckType: ops.CheckHTTP, Status: ops.Down, Error: other.problem,
+			})
+		}
+	}
 }
 
 // actions carry approved plans out in the real store, without running anything.

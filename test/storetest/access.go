@@ -148,7 +148,7 @@ func loginIsRenewedOnce(t *testing.T, f *Fixture) {
 // did records that somebody did something.
 func (f *Fixture) did(t *testing.T, what string, cycle *ops.CycleID, at time.Time) {
 	t.Helper()
-	_, err := f.Store.AddEvent(t.Context(), ops.Event{At: at, CycleID: cycle, Level: ops.LevelInfo, Verb: ops.VerbRequestDone, Message: ops.Render(what)})
+	_, err := f.Store.AddEvent(t.Context(), ops.Event{At: at, CycleID: cycle, Level: ops.LevelInfo, Verb: ops.VerbRequestDone, Reason: what})
 	must(t, err)
 }
 
@@ -165,7 +165,7 @@ func (f *Fixture) audits(t *testing.T) (out []string) {
 
 func changesOfAccessAreRecorded(t *testing.T, f *Fixture) {
 	f.did(t, "ann did this", nil, Start)
-	_, err := f.Store.AddEvent(t.Context(), ops.Event{Level: ops.LevelInfo, Verb: ops.VerbAgentReported, Message: ops.Render("not a person")})
+	_, err := f.Store.AddEvent(t.Context(), ops.Event{Level: ops.LevelInfo, Verb: ops.VerbAgentReported, Reason: "not a person"})
 	must(t, err)
 	f.token(t, "phone", 0)
 	must(t, f.Store.RevokeToken(t.Context(), "phone", "ann", Start))

@@ -86,7 +86,7 @@ func actionReadsBack(t *testing.T, f *Fixture) {
 	after := []ops.ServiceHealth{{Service: "web", Status: ops.Healthy}}
 	ended, err := f.Store.EndAction(t.Context(), f.Owner, store.ActionResult{
 		ID: run.ID, Status: ops.ActionDone, Output: "web\n\x00\xff", After: after, At: f.At.Add(time.Minute),
-		Events:  []ops.Event{{Level: ops.LevelInfo, Verb: ops.VerbActionEnded, Message: ops.Render("web was restarted")}},
+		Events:  []ops.Event{{Level: ops.LevelInfo, Verb: ops.VerbActionEnded, Reason: "web was restarted"}},
 		Notices: []ops.Notice{{Kind: ops.NoticeAction, Level: ops.LevelWarning, Title: "t", Body: "b"}},
 	})
 	must(t, err)
@@ -271,10 +271,10 @@ func undoneOnce(t *testing.T, f *Fixture) {
 }
 
 func commitsOfAgents(t *testing.T, f *Fixture) {
-	see := func(head string, agents bool) {
+	see := func(commit string, agent bool) {
 		t.Helper()
 		f.at(f.At.Sub(Start) + time.Minute)
-		must(t, f.Store.SeeHead(t.Context(), Host, "/srv/r", head, agents, f.At))
+		must(t, f.Store.NoteCommit(t.Context(), Host, "/srv/r", commit, agent, f.At))
 	}
 	want := func(commit string) {
 		t.Helper()
@@ -282,24 +282,27 @@ func commitsOfAgents(t *testing.T, f *Fixture) {
 		must(t, err)
 		equal(t, "trusted", got, commit)
 	}
-	see("c1", true) // the first look: the operator has just configured it
-	want("c1")
-	see("c2", false) // it appeared while agents could write
+	see("c1", false)
 	want("c1")
 	see("c2", true)
 	want("c1")
-	see("c3", true) // a second session, and still one that works
+	see("c2", false) // a person checked out the commit of an agent without saying that it is good
 	want("c1")
 	see("c3", false)
-	see("c4", true) // it appeared while no agent worked
-	want("c4")
-	see("c1", false) // an agent went back to an old commit
-	want("c4")
-	see("c1", false)
-	see("c3", false) // a person checked out the commit of an agent without saying that it is good
-	want("c4")
-	must(t, f.Store.TrustCommit(t.Context(), Host, "/srv/r", "c3", "ada", f.At))
 	want("c3")
+	see("c1", false) // the operator goes back
+	want("c1")
+	see("c3", true) // what is known of a commit stays
+	see("c3", false)
+	want("c3")
+	f.at(f.At.Sub(Start) + time.Minute)
+	must(t, f.Store.TrustCommit(t.Context(), Host, "/srv/r", "c2", "ada", f.At))
+	want("c2")
+	for commit, who := range map[string]string{"c1": "operator", "c2": "approved", "c9": ""} {
+		got, err := f.Store.CommitOrigin(t.Context(), Host, "/srv/r", commit)
+		must(t, err)
+		equal(t, "origin of "+commit, got, who)
+	}
 	_, err := f.Store.TrustedCommit(t.Context(), "host-b", "/srv/r")
 	wantErr(t, err, ops.ErrNotFound)
 }

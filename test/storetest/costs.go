@@ -437,7 +437,7 @@ func totalsCases() []testCase {
 
 func sessionsAreAddedUp(t *testing.T, f *Fixture) {
 	end := func(cost *float64, turns *int64, ms int64, at time.Time) {
-		session := f.RunningSession(t, "home")
+		session := f.runningBefore(t, "home", at)
 		ended := f.Ended(session, 0)
 		ended.CostUSD, ended.NumTurns, ended.DurationMS, ended.EndedAt = cost, turns, &ms, &at
 		ended.InputTokens = ops.Ptr[int64](1 << 40)
@@ -549,10 +549,18 @@ func figureCases() []testCase {
 	}
 }
 
+// runningBefore starts a session a minute before a time.
+func (f *Fixture) runningBefore(t *testing.T, environment string, at time.Time) ops.Session {
+	t.Helper()
+	defer func(was time.Time) { f.At = was }(f.At)
+	f.At = at.Add(-time.Minute)
+	return f.RunningSession(t, environment)
+}
+
 // spend runs one cycle with one session that ended at the given time; a nil cost was not reported.
 func (f *Fixture) spend(t *testing.T, environment string, cost *float64, at time.Time) ops.CycleID {
 	t.Helper()
-	session := f.RunningSession(t, environment)
+	session := f.runningBefore(t, environment, at)
 	ended := f.Ended(session, 0)
 	ended.CostUSD, ended.EndedAt = cost, &at
 	f.Commit(t, ops.Transition{

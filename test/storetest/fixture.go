@@ -127,7 +127,7 @@ func (f *Fixture) Escalation(s ops.Session, attempt int) ops.Transition {
 		Cycle: s.CycleID, At: f.At.Add(time.Minute),
 		Result: ops.Result{
 			Session: &ended,
-			Events:  []ops.Event{{Level: ops.LevelInfo, Verb: ops.VerbSessionFailed, SessionID: &ended.ID, Message: ops.Render("it ended")}},
+			Events:  []ops.Event{{Level: ops.LevelInfo, Verb: ops.VerbSessionFailed, SessionID: &ended.ID, Reason: "it ended"}},
 		},
 		Step: ops.Step{
 			Kind: ops.StepQueue, Row: "escalate",
@@ -137,7 +137,7 @@ func (f *Fixture) Escalation(s ops.Session, attempt int) ops.Transition {
 				Proposed: "web is down", Depth: 1, MaxDepth: 2, TargetValidated: true, ProcessMode: ops.ProcessTyped,
 				Path: []string{s.Handler, next.ID}, Verdict: ops.VerdictEscalate, Check: "route", Inputs: json.RawMessage(`{"n":1}`),
 			},
-			Events:  []ops.Event{{Level: ops.LevelWarning, Verb: ops.VerbEscalationDecided, SessionID: &ended.ID, Service: "web", Message: ops.Render("goes up")}},
+			Events:  []ops.Event{{Level: ops.LevelWarning, Verb: ops.VerbEscalationDecided, SessionID: &ended.ID, Service: "web", Reason: "goes up"}},
 			Notices: []ops.Notice{{Kind: "escalation", Level: ops.LevelWarning, Title: "Web is down", Body: "Tier 2 starts."}},
 		},
 	}

@@ -657,8 +657,9 @@ func clearedCountsNoLonger(t *testing.T, f *Fixture) {
 	equal(t, "event", e, written(ops.Event{
 		ID: e.ID, At: f.At, Environment: "home", Level: ops.LevelWarning, Verb: ops.VerbCooldownCleared, Service: "web",
 		Actor: ops.Person("alice"), Reason: "the disk was replaced",
-		Message: ops.Render("alice cleared the cooldown of web for restart: the disk was replaced"),
+		Detail: ops.ActionDetail{Action: restartAction},
 	}))
+	equal(t, "sentence", e.Message.Words(), "alice cleared the cooldown of web for restart: the disk was replaced")
 }
 
 func clearingNeedsReason(t *testing.T, f *Fixture) {

@@ -376,7 +376,7 @@ func waitedTooLong(err error) bool {
 }
 
 func feedIsFollowed(t *testing.T, f *Fixture) {
-	first, err := f.Store.AddEvent(t.Context(), ops.Event{Level: ops.LevelInfo, Verb: ops.VerbCycleResolved, Message: ops.Render("first")})
+	first, err := f.Store.AddEvent(t.Context(), ops.Event{Level: ops.LevelInfo, Verb: ops.VerbCycleResolved, Reason: "first"})
 	must(t, err)
 	const writers, each = 8, 25
 	processes := f.processes(t, 4)
@@ -386,7 +386,7 @@ func feedIsFollowed(t *testing.T, f *Fixture) {
 			for n := range each {
 				_, err := processes[w%len(processes)].AddEvent(t.Context(), ops.Event{
 					Level: ops.LevelInfo, Verb: ops.VerbCycleResolved,
-					Message: ops.Render(fmt.Sprintf("%d/%d", w, n)),
+					Reason: fmt.Sprintf("%d/%d", w, n),
 				})
 				if err != nil {
 					t.Error(err)

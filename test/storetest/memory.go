@@ -366,7 +366,7 @@ func alarmCostsTrust(t *testing.T, f *Fixture) {
 	alarm := func(id ops.SessionID) {
 		t.Helper()
 		_, err := f.Store.AddEvent(t.Context(), ops.Event{
-			Environment: "home", SessionID: &id, Verb: ops.VerbWallsHold, Level: ops.LevelCritical, Message: ops.Render("it broke out"),
+			Environment: "home", SessionID: &id, Verb: ops.VerbWallsBroken, Level: ops.LevelCritical, Reason: "it broke out",
 		})
 		must(t, err)
 	}
@@ -399,6 +399,7 @@ func leftToPeople(t *testing.T, f *Fixture) {
 func reflexCases() []testCase {
 	return []testCase{
 		{"three repairs of the same kind ask people once", threeRepairsAsk},
+		{"what a person undoes is told with the repair", undoIsTold},
 		{"what did not hold or was undone does not count", failedRepairsDoNotCount},
 		{"a reflex is switched by people, and only what is on is in a journal", reflexIsSwitched},
 		{"a repair that does not hold switches its reflex off", relapseSwitchesOff},
@@ -509,6 +510,20 @@ func (f *Fixture) undone(t *testing.T, run ops.ActionRun) {
 	undo := store.ActionIntent{Run: run, At: f.At}
 	undo.Run.ID, undo.Run.UndoOf, undo.Run.Person, undo.Run.SessionID = 0, run.ID, "ada", nil
 	f.end(t, f.begin(t, undo).ID, ops.ActionDone)
+}
+
+// What a person undoes belongs to no cycle. The story of the repair tells it all the same.
+func undoIsTold(t *testing.T, f *Fixture) {
+	cycle, run := f.fixed(t)
+	by := run
+	by.CycleID = nil
+	f.undone(t, by)
+	story, err := f.Store.CycleStory(t.Context(), cycle)
+	must(t, err)
+	runs := story.Cycles[0].Journal.Runs
+	last := runs[len(runs)-1]
+	equal(t, "undone", last.UndoOf, run.ID)
+	equal(t, "by", last.Person, "ada")
 }
 
 func failedRepairsDoNotCount(t *testing.T, f *Fixture) {

@@ -398,7 +398,7 @@ func eachAnswerIsTold(t *testing.T, f *Fixture) {
 		t.Fatalf("%d events", len(events))
 	}
 	for n, parts := range [][]string{
-		{"carol", "resolved", "new disk"}, {"bob", "snoozed until 2026-03-14T13:00:00Z", "the disk comes"}, {"alice", "acknowledged", "on it"},
+		{"carol", "resolved", "new disk"}, {"bob", "snoozed", "until 2026-03-14T13:00:00Z: the disk comes"}, {"alice", "acknowledged", "on it"},
 	} {
 		wantParts(t, events[n].Message.Words(), parts...)
 		equal(t, "kind", string(events[n].Kind())+events[n].Service+events[n].Environment, "incidentwebhome")

@@ -131,7 +131,7 @@ func unfinishedKeepsEverything(t *testing.T, f *Fixture) {
 	}}))
 	_, err := f.Store.AddEvent(t.Context(), ops.Event{
 		At: Start, CycleID: &s.CycleID, Environment: "home", Level: ops.LevelInfo, Verb: ops.VerbCycleResolved,
-		Message: ops.Render("y"),
+		Reason: "y",
 	})
 	must(t, err)
 	before := f.snapshot(t, s.CycleID)
@@ -150,7 +150,7 @@ func incidentKeepsItsCycle(t *testing.T, f *Fixture) {
 	ended := f.Ended(s, 0.1)
 	f.Commit(t, ops.Transition{Cycle: s.CycleID, At: f.At, Result: ops.Result{Session: &ended}, Step: ops.Step{
 		Kind: ops.StepFinish, Status: ops.CycleNeedsHuman, Reason: "broken",
-		Events:   []ops.Event{{Level: ops.LevelWarning, Verb: ops.VerbCycleResolved, Message: ops.Render("broken")}},
+		Events:   []ops.Event{{Level: ops.LevelWarning, Verb: ops.VerbCycleResolved, Reason: "broken"}},
 		Incident: &ops.IncidentReport{Title: "web is down", Level: ops.LevelCritical, Class: "down", Services: []string{"web"}},
 	}})
 	open, err := f.Store.Unresolved(t.Context(), "home")
@@ -254,7 +254,7 @@ func tooManyRowsGo(t *testing.T, f *Fixture) {
 	for i := range 30 {
 		_, err := f.Store.AddEvent(t.Context(), ops.Event{
 			At: Start, Environment: "home", Level: ops.LevelInfo, Verb: ops.VerbCycleResolved,
-			Message: ops.Render(fmt.Sprint(i)),
+			Reason: fmt.Sprint(i),
 		})
 		must(t, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -19,6 +20,7 @@ func sessionCases() []testCase {
 		{"every field of an ended session reads back", everyFieldReadsBack},
 		{"a figure that was not reported stays unknown", unreportedFigureStaysUnknown},
 		{"what was noted at the start outlives the end", startOutlivesTheEnd},
+		{"nothing ends before it began", nothingEndsBeforeItBegan},
 		{"a session starts once", sessionStartsOnce},
 		{"a process is noted while the session runs", processIsNotedWhileRunning},
 		{"running sessions are listed", runningSessionsAreListed},
@@ -63,7 +65,7 @@ func unreportedFigureStaysUnknown(t *testing.T, f *Fixture) {
 	if got.ExitCode != nil || got.OutcomeJSON != nil || got.HandoffJSON != nil || got.Proposed() {
 		t.Errorf("unset fields read back as set: %+v", got)
 	}
-	equal(t, "end", got.EndedAt, ops.Ptr(Start))
+	equal(t, "end", got.EndedAt, session.StartedAt)
 }
 
 func startOutlivesTheEnd(t *testing.T, f *Fixture) {
@@ -80,6 +82,25 @@ func startOutlivesTheEnd(t *testing.T, f *Fixture) {
 	want.PlannedID, want.PID, want.ProcessStarted = "planned-1", 4711, "123456"
 	want.StartedAt = ops.Ptr(Start.Add(time.Second))
 	equal(t, "session", got, want)
+}
+
+// nothingEndsBeforeItBegan sets the clock back while a session works.
+func nothingEndsBeforeItBegan(t *testing.T, f *Fixture) {
+	session := f.RunningSession(t, "home")
+	back := Start.Add(-time.Hour)
+	ended := session
+	ended.Status, ended.EndedAt = ops.SessionCompleted, &back
+	f.Commit(t, ops.Transition{
+		Cycle: session.CycleID, At: back, Result: ops.Result{Session: &ended},
+		Step: ops.Step{Kind: ops.StepFinish, Status: ops.CycleHealthy, Reason: "all is well"},
+	})
+	got, err := f.Store.Session(t.Context(), session.ID)
+	must(t, err)
+	cycle, err := f.Store.Cycle(t.Context(), session.CycleID)
+	must(t, err)
+	if got.EndedAt.Before(*got.StartedAt) || cycle.EndedAt.Before(*cycle.StartedAt) {
+		t.Errorf("the session ran from %s to %s, and its cycle from %s to %s", got.StartedAt, got.EndedAt, cycle.StartedAt, cycle.EndedAt)
+	}
 }
 
 func sessionStartsOnce(t *testing.T, f *Fixture) {
@@ -434,7 +455,7 @@ func transitionIsWrittenWhole(t *testing.T, f *Fixture) {
 	equal(t, "event kinds", ids(events, func(e ops.Event) string { return string(e.Kind()) }), []string{"escalation", "session"})
 	equal(t, "event", events[0], written(ops.Event{
 		ID: events[0].ID, At: tr.At, CycleID: &session.CycleID, SessionID: &session.ID, Environment: "home",
-		Level: ops.LevelWarning, Verb: ops.VerbEscalationDecided, Service: "web", Message: ops.Render("goes up"),
+		Level: ops.LevelWarning, Verb: ops.VerbEscalationDecided, Service: "web", Reason: "goes up",
 	}))
 	notices, err := f.Store.NoticeList(t.Context(), store.NoticeFilter{})
 	must(t, err)
@@ -612,7 +633,7 @@ func firstProblemNamesTheCycle(t *testing.T, f *Fixture) {
 	got := f.Commit(t, tr)
 	equal(t, "problem", got.Cycle.Problem, "redis: connection refused")
 	f.Commit(t, ops.Transition{Cycle: session.CycleID, At: f.At, Result: ops.Result{
-		Problem: "web: HTTP 502", Events: []ops.Event{{Level: ops.LevelInfo, Verb: ops.VerbCycleResolved, Message: ops.Render("later")}},
+		Problem: "web: HTTP 502", Events: []ops.Event{{Level: ops.LevelInfo, Verb: ops.VerbCycleResolved, Reason: "later"}},
 	}})
 	stored, err := f.Store.Cycle(t.Context(), session.CycleID)
 	must(t, err)
@@ -656,8 +677,8 @@ func endedCycleIsNotCancelled(t *testing.T, f *Fixture) {
 	wantErr(t, err, ops.ErrNotFound)
 }
 
-// written is an event as it is read back: with who did it and what it is about.
+// written is an event as it is read back: with who did it, what it is about, and its sentence.
 func written(e ops.Event) ops.Event {
-	e.Actor, e.Subject = e.By(), e.About()
+	e.Actor, e.Subject, e.Message = e.By(), e.About(), notice.Words(e)
 	return e
 }

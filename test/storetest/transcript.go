@@ -254,7 +254,7 @@ func failedAttemptIsTriedAgain(t *testing.T, f *Fixture) {
 func noticeIsSettledOnce(t *testing.T, f *Fixture) {
 	n := f.notice(t, "web is down", Start)
 	n.Status, n.Attempts, n.SentAt = ops.NoticeSent, 1, ops.Ptr(Start.Add(time.Second))
-	event := &ops.Event{Level: ops.LevelInfo, Verb: ops.VerbNoticeRetried, Message: ops.Render("sent")}
+	event := &ops.Event{Level: ops.LevelInfo, Verb: ops.VerbNoticeRetried, Reason: "sent"}
 	must(t, f.Store.SettleNotice(t.Context(), n, event))
 	n.Status = ops.NoticeDead
 	wantErr(t, f.Store.SettleNotice(t.Context(), n, event), ops.ErrConflict)
@@ -265,7 +265,7 @@ func noticeIsSettledOnce(t *testing.T, f *Fixture) {
 	events, err := f.Store.Events(t.Context(), store.EventFilter{})
 	must(t, err)
 	equal(t, "events", events, []ops.Event{
-		written(ops.Event{ID: events[0].ID, At: Start, Level: ops.LevelInfo, Verb: ops.VerbNoticeRetried, Message: ops.Render("sent")}),
+		written(ops.Event{ID: events[0].ID, At: Start, Level: ops.LevelInfo, Verb: ops.VerbNoticeRetried, Reason: "sent"}),
 	})
 	pending, err := f.Store.PendingNotices(t.Context())
 	must(t, err)
@@ -285,7 +285,7 @@ func noticeOfTheDayIsAddedOnce(t *testing.T, f *Fixture) {
 	add := func(key string, at time.Time) bool {
 		t.Helper()
 		added, err := f.Store.AddNoticeOnce(t.Context(), ops.Notice{Kind: ops.NoticeBudget, Level: ops.LevelWarning, Title: "t", Key: key, CreatedAt: at, NextAt: at},
-			ops.Event{At: at, Level: ops.LevelWarning, Verb: ops.VerbNoticeFailed, Message: ops.Render("m")}, at.Truncate(24*time.Hour))
+			ops.Event{At: at, Level: ops.LevelWarning, Verb: ops.VerbNoticeFailed, Reason: "m"}, at.Truncate(24*time.Hour))
 		must(t, err)
 		return added
 	}

@@ -116,7 +116,7 @@ func stuckUpdateIsAnIncident(t *testing.T, f *Fixture) {
 	equal(t, "incidents", len(open), 1)
 	report, err := open[0].Known()
 	must(t, err)
-	equal(t, "report", report.Findings, u.Result)
+	equal(t, "report", report.Seen, u.Result)
 	equal(t, "silences", len(f.silenced(t)), 0)
 	told, err := f.Store.NoticeList(t.Context(), store.NoticeFilter{Limit: 5})
 	must(t, err)

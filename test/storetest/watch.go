@@ -28,6 +28,7 @@ func watchCases() []testCase {
 		{"the end of a service is told once", onlyNewsIsTold},
 		{"a service that recovers closes its incidents of this failure only", serviceRecovers},
 		{"a silence holds from its start to its end", silenceHolds},
+		{"what is stopped for all hosts starts nothing until somebody takes it back", standstill},
 		{"a journal knows silences, what is withheld and the last look", journalIsWatched},
 		{"a cycle leaves services in maintenance alone", maintenanceHolds},
 		{"a cycle's own probes obey silences and dependencies", ownProbesObey},
@@ -161,7 +162,7 @@ func look(service string, status ops.Health) ops.Check {
 func stateIsSaved(t *testing.T, f *Fixture) {
 	s, _ := health.Observe(health.State{}, look("web", ops.Down), health.Thresholds{FailAfter: 1}, Start)
 	other, _ := health.Observe(health.State{}, look("db", ops.Healthy), health.Thresholds{}, Start)
-	event := ops.Event{Level: ops.LevelWarning, Verb: ops.VerbWatchChanged, Environment: "home", Service: "web", Message: ops.Render("web is down.")}
+	event := ops.Event{Level: ops.LevelWarning, Verb: ops.VerbWatchChanged, Environment: "home", Service: "web", Reason: "web is down."}
 	must(t, f.Store.RecordResults(t.Context(), "home", []ops.Check{look("web", ops.Down)}, []ops.Check{look("db", ops.Healthy)},
 		[]health.State{s, other}, []ops.Event{event}, nil))
 	s.Bad++
@@ -323,6 +324,40 @@ func silenceHolds(t *testing.T, f *Fixture) {
 	wantErr(t, err, ops.ErrNotFound)
 }
 
+func standstill(t *testing.T, f *Fixture) {
+	s := f.RunningSession(t, "home")
+	still, err := f.Store.StopAll(t.Context(), ops.Standstill{By: "ann", Reason: "the switch", At: Start})
+	must(t, err)
+	_, err = f.Store.StopAll(t.Context(), ops.Standstill{By: "bob", At: Start})
+	wantErr(t, err, ops.ErrConflict)
+	found, err := f.Store.Standstill(t.Context())
+	must(t, err)
+	equal(t, "who stopped it", *found, still)
+	loaded, err := f.Store.Load(t.Context(), s.CycleID)
+	must(t, err)
+	equal(t, "the journal says", *loaded.Journal.Standstill, still)
+	_, err = f.Store.SubmitCycle(t.Context(), ops.NewCycle{Environment: "home", Trigger: ops.TriggerManual, At: Start})
+	wantErr(t, err, ops.ErrStopped)
+	wantErr(t, err, ops.ErrConflict)
+	running, err := f.Store.ToStop(t.Context(), f.Owner.Host)
+	must(t, err)
+	equal(t, "to stop", len(running), 1)
+	page, err := f.Store.PageState(t.Context())
+	must(t, err)
+	equal(t, "every page says", page.Standstill, still)
+	_, err = f.Store.RequestCancel(t.Context(), s.CycleID, "everything was stopped", Start)
+	must(t, err)
+	running, err = f.Store.ToStop(t.Context(), f.Owner.Host)
+	must(t, err)
+	equal(t, "told already", len(running), 0)
+	_, err = f.Store.ResumeAll(t.Context(), "bob", "", Start.Add(time.Minute))
+	must(t, err)
+	_, err = f.Store.ResumeAll(t.Context(), "bob", "", Start.Add(time.Minute))
+	wantErr(t, err, ops.ErrConflict)
+	_, err = f.Store.SubmitCycle(t.Context(), ops.NewCycle{Environment: "home", Trigger: ops.TriggerManual, At: Start})
+	must(t, err)
+}
+
 func journalIsWatched(t *testing.T, f *Fixture) {
 	s := f.RunningSession(t, "home")
 	q, err := f.Store.AddSilence(t.Context(), silence())
@@ -418,7 +453,7 @@ func (f *Fixture) probing(t *testing.T, policy ops.Policy, bad ...string) ops.Cl
 // later is a cycle as it reads after a time.
 func (f *Fixture) later(t *testing.T, id ops.CycleID, after time.Duration) ops.Claimed {
 	t.Helper()
-	tick := ops.Event{Level: ops.LevelInfo, Verb: ops.VerbCycleResolved, Message: ops.Render("time passes")}
+	tick := ops.Event{Level: ops.LevelInfo, Verb: ops.VerbCycleResolved, Reason: "time passes"}
 	return f.Commit(t, ops.Transition{Cycle: id, At: Start.Add(after), Step: ops.Step{Kind: ops.StepRest, Events: []ops.Event{tick}}})
 }
 

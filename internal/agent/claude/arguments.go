@@ -60,6 +60,9 @@ func arguments(
 	if can.skills {
 		args = append(args, "--disable-slash-commands")
 	}
+	if can.prompts {
+		args = append(args, "--permission-prompts", "none")
+	}
 	args = append(args, "--permission-mode", "dontAsk", "--settings", settings.path, "--setting-sources", "", "--strict-mcp-config")
 	if spec.Gate != nil && len(spec.Gate.Tools.MCP) > 0 {
 		name, err := writeServers(spec, f, p)

@@ -54,6 +54,9 @@ const InstallHint = "Install it with '" + InstallCommand + "' or '" + npmCommand
 // InstallCommand installs the version that is known to work.
 const InstallCommand = "claudeops agent install"
 
+// Back says how to get the version that is known to be held.
+const Back = "install " + KnownVersion + " with " + InstallCommand + " or " + npmCommand
+
 const (
 	hint       = "install it with " + InstallCommand + " or " + npmCommand + ", " + whereItIs
 	npmCommand = "npm install -g @anthropic-ai/claude-code@" + KnownVersion
@@ -65,22 +68,25 @@ func (c *Claude) Able(ctx context.Context, env []string) ops.Ability {
 	if c.o.Ability != nil {
 		return *c.o.Ability
 	}
-	path, err := agent.Find(c.o.Bin, hint, env, c.o.Env)
+	program, err := agent.Find(c.o.Bin, hint, env, c.o.Env)
 	if err != nil {
-		return ops.Ability{Tells: true, Why: err.Error()}
+		return ops.Ability{Program: program.File, Tells: true, Why: err.Error()}
 	}
-	v := c.versionOf(ctx, path, env)
+	v := c.versionOf(ctx, program, env)
 	// Structured output is known to work as we use it from the oldest supported version on.
-	return ops.Ability{Version: v.text, Known: v.known, Why: v.why, Structured: v.known && !TooOld(v.text), Tells: true}
+	return ops.Ability{
+		Program: program.File, Identity: program.Identity(), Version: v.text, Known: v.known, Why: v.why,
+		Structured: v.known && !TooOld(v.text), Tells: true,
+	}
 }
 
 // Prepare makes everything a session needs except its process.
 func (c *Claude) Prepare(ctx context.Context, spec ops.SessionSpec, _ agent.Walls) (*agent.Prepared, error) {
-	path, err := agent.Find(c.o.Bin, hint, spec.Env, c.o.Env)
+	program, err := agent.Find(c.o.Bin, hint, spec.Env, c.o.Env)
 	if err != nil {
 		return nil, err
 	}
-	can, warnings, err := c.checkVersion(ctx, path, spec)
+	can, warnings, err := c.checkVersion(ctx, program, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -103,9 +109,8 @@ func (c *Claude) Prepare(ctx context.Context, spec ops.SessionSpec, _ agent.Wall
 	}
 	env := c.environment(spec, f)
 	can.retries = can.retries && !slices.Contains(env, maxRetries+"=0")
-	p.Program = agent.Program{
-		Path: path, Argv: slices.Concat([]string{c.o.Bin}, c.o.Prefix, args), Env: env, Dir: f.Work, Stdin: stdin,
-	}
+	program.Argv, program.Env, program.Dir, program.Stdin = slices.Concat(program.Argv, c.o.Prefix, args), env, f.Work, stdin
+	p.Program = program
 	p.Decoder = newDecoder(spec, p.Name, f.Config, can, c.o.Clock)
 	return p, nil
 }
@@ -139,17 +144,17 @@ func (c *Claude) knownVersion(path string) *programVersion {
 	return nil
 }
 
-func (c *Claude) versionOf(ctx context.Context, path string, env []string) programVersion {
-	if v := c.knownVersion(path); v != nil {
+func (c *Claude) versionOf(ctx context.Context, program agent.Program, env []string) programVersion {
+	if v := c.knownVersion(program.File); v != nil {
 		return *v
 	}
-	v := programVersion{path: path}
-	if info, err := os.Stat(path); err == nil {
+	v := programVersion{path: program.File}
+	if info, err := os.Stat(v.path); err == nil {
 		v.size, v.changed = info.Size(), info.ModTime()
 	}
 	asking, cancel := context.WithTimeout(ctx, versionTime)
 	defer cancel()
-	answer := c.askVersion(asking, path, env)
+	answer := c.askVersion(asking, program, env)
 	if died := answer.Died(); died != "" {
 		v.why = c.o.Bin + " does not run: " + died
 	} else if match := versionShape.FindStringSubmatch(strings.TrimSpace(answer.Line)); match != nil {
@@ -167,7 +172,7 @@ func (c *Claude) versionOf(ctx context.Context, path string, env []string) progr
 var versionShape = regexp.MustCompile(`^v?(\d+\.\d+\.\d+)\S*(\s+\(Claude Code\))?\s*$`)
 
 // askVersion runs the program with --version.
-func (c *Claude) askVersion(ctx context.Context, path string, env []string) agent.Answer {
+func (c *Claude) askVersion(ctx context.Context, program agent.Program, env []string) agent.Answer {
 	home, err := os.MkdirTemp("", "claudeops-version-*")
 	if err != nil {
 		return agent.Answer{ExitCode: -1, Error: err.Error()}
@@ -175,12 +180,11 @@ func (c *Claude) askVersion(ctx context.Context, path string, env []string) agen
 	defer func() { _ = os.RemoveAll(home) }()
 	key := "version-" + uuid.NewString()
 	spec := ops.SessionSpec{Env: env, Session: ops.Session{Key: key}}
-	return agent.Ask(ctx, agent.Program{
-		Path: path, Argv: slices.Concat([]string{c.o.Bin}, c.o.Prefix, []string{"--version"}), Dir: home, Key: key,
-		Env: agent.Environment(spec, agent.Folders{Home: home, State: home}, agent.Variables{
-			Defaults: map[string]string{"DISABLE_AUTOUPDATER": "1"},
-		}),
+	program.Argv, program.Dir, program.Key = slices.Concat(program.Argv, c.o.Prefix, []string{"--version"}), home, key
+	program.Env = agent.Environment(spec, agent.Folders{Home: home, State: home}, agent.Variables{
+		Defaults: map[string]string{"DISABLE_AUTOUPDATER": "1"},
 	})
+	return agent.Ask(ctx, program)
 }
 
 // abilities are what the version of a program says that it can do.
@@ -191,20 +195,26 @@ type abilities struct {
 	budgets   bool // it stops by itself when it has spent what it may
 	retries   bool // it repeats a call of the model that failed
 	skills    bool // it can be told to load none
+	prompts   bool // it can be told that nobody answers its prompts
 }
 
 // checkVersion refuses a program that is known to be too old for the tier.
-func (c *Claude) checkVersion(ctx context.Context, path string, spec ops.SessionSpec) (can abilities, warnings []string, err error) {
+func (c *Claude) checkVersion(
+	ctx context.Context, program agent.Program, spec ops.SessionSpec,
+) (can abilities, warnings []string, err error) {
 	if a := c.o.Ability; a != nil {
 		return abilities{version: a.Version, budgets: a.Known}, nil, nil
 	}
-	v := c.versionOf(ctx, path, spec.Env)
+	v := c.versionOf(ctx, program, spec.Env)
 	switch {
 	case !v.known:
 		warning := c.o.Bin + " does not tell its version, so it is run without what only a known version can do"
 		return can, []string{agent.WithDetail(warning, v.why)}, nil
 	case !TooOld(v.text):
-		return abilities{version: v.text, snapshots: true, budgets: true, retries: true, skills: true}, nil, nil
+		return abilities{
+			version: v.text, snapshots: true, budgets: true, retries: true, skills: true,
+			prompts: !agent.OlderVersion(v.text, KnownVersion),
+		}, nil, nil
 	case spec.Session.May() > ops.Tier1:
 		return can, nil, agent.Refuse(ops.FailureTooOld,
 			"%s is version %s, but %v needs at least %s: update it with %s or %s",

@@ -37,7 +37,7 @@ func TestArgumentsOfAFreshSession(t *testing.T) {
 		"-p", "Look at the services.", "--output-format", "stream-json", "--verbose", "--model", "haiku",
 		"--session-id", spec.Session.PlannedID, "--append-system-prompt", "Environment: home",
 		"--tools", "Bash,Read", "--allowedTools", "Read", "--disallowedTools", "Task,Bash(rm:*)",
-		"--disable-slash-commands", "--permission-mode", "dontAsk", "--settings", settings, "--setting-sources", "", "--strict-mcp-config",
+		"--disable-slash-commands", "--permission-prompts", "none", "--permission-mode", "dontAsk", "--settings", settings, "--setting-sources", "", "--strict-mcp-config",
 	}
 	if !slices.Equal(call.Args, want) {
 		t.Errorf("got  %q\nwant %q", call.Args, want)

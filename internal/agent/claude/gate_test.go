@@ -79,10 +79,11 @@ func TestSettingsThatAreNotJSONStartNothing(t *testing.T) {
 // meddling walls do something to the agent's files between their making and the start.
 type meddling struct{ do func() error }
 
-func (m meddling) Layers(ops.Tier) []string  { return nil }
-func (m meddling) Prepare(ops.Tier) error    { return m.do() }
-func (m meddling) Collect(ops.Tier) error    { return nil }
-func (m meddling) GatesShells(ops.Tier) bool { return false }
+func (m meddling) Layers(ops.Tier) []string                        { return nil }
+func (m meddling) Prepare(ops.Tier) error                          { return m.do() }
+func (m meddling) Collect(ops.Tier) error                          { return nil }
+func (m meddling) Hides(ops.Tier, agent.Program) func(string) bool { return nil }
+func (m meddling) GatesShells(ops.Tier) bool                       { return false }
 
 func (m meddling) Wrap(_ ops.Tier, p agent.Program) (agent.Program, error) { return p, nil }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"claudeops/internal/agent"
 	"claudeops/internal/agent/claude"
 	"claudeops/test/npmregistry"
 	"claudeops/test/realcli"
@@ -52,8 +53,9 @@ func TestInstall(t *testing.T) {
 				env = append(env, "PATH="+tt.path)
 			}
 			folder := filepath.Join(t.TempDir(), "state", "programs")
+			p := agent.Package{Name: name, Sum: tt.sum, Version: claude.KnownVersion, Program: "claude", Folder: "package", Path: "claude"}
 			for range 2 { // an update replaces what is there
-				path, err := claude.Install(t.Context(), claude.Package{Name: name, Sum: tt.sum}, folder, env)
+				path, err := agent.Install(t.Context(), p, folder, env, func(program string) agent.Adapter { return claude.New(claude.Options{Bin: program}) })
 				if (err == nil) != (tt.says == nil) {
 					t.Fatalf("installed %q: %v", path, err)
 				}

@@ -150,7 +150,7 @@ func TestAMissingProgramIsNamedWithWhatToDo(t *testing.T) {
 		{filepath.Join(dir, "none"), "not_found", "CLAUDEOPS_CLAUDE_BIN"},
 		{plain, "not_found", "not executable"},
 		{dir, "not_found", "it is a folder"},
-		{broken, "start", "could not be started"},
+		{broken, "not_found", "it needs /nonexistent/interpreter"},
 	}
 	for _, tt := range tests {
 		res := newRunner(Options{Bin: tt.bin}).Run(t.Context(), testSpec(t), &agenttest.Recorder{})

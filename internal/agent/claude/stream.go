@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"claudeops/internal/agent"
+	"claudeops/internal/ops"
 )
 
 const (
@@ -47,9 +48,6 @@ type toolCall struct {
 	message string
 	parent  string // the call of the subagent that made it
 }
-
-// structuredTool is how the CLI takes the structured output. Its success ends the session.
-const structuredTool = "StructuredOutput"
 
 const typePrefix = `{"type":"`
 
@@ -195,7 +193,7 @@ func (st *stream) user(e event) (changed bool) {
 		}
 		before := len(st.open)
 		st.ending = !b.isError && slices.ContainsFunc(st.open, func(c toolCall) bool {
-			return c.ID == b.toolUseID && c.Name == structuredTool
+			return c.ID == b.toolUseID && c.Name == ops.ToolOutcome
 		})
 		st.open = slices.DeleteFunc(st.open, func(c toolCall) bool { return c.ID == b.toolUseID })
 		changed = changed || len(st.open) != before

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"time"
 
@@ -42,31 +43,49 @@ func New(o Options) *Codex {
 	return &Codex{o: o, tried: make(map[string]bool)}
 }
 
-const (
-	name = "codex" // in messages
-	hint = "install it with npm install -g @openai/codex, or set agent.codex_bin to the program"
-)
+const name = "codex" // in messages
 
 // Able tells what the program can do. Only a version that is known promises anything.
 func (c *Codex) Able(ctx context.Context, env []string) ops.Ability {
-	path, err := agent.Find(c.o.Bin, hint, env, c.o.Env)
+	program, err := c.find(env)
 	if err != nil {
-		return ops.Ability{Tells: true, Why: err.Error()}
+		return ops.Ability{Program: program.File, Tells: true, Why: err.Error()}
 	}
-	v := c.versionOf(ctx, path, env)
+	v := c.versionOf(ctx, program, env)
 	return ops.Ability{
-		Version: v.text, Known: v.text != "", Structured: v.text != "" && !agent.OlderVersion(v.text, OldestVersion),
-		NoFiles: true, Tells: true, Ungated: true,
+		Program: program.File, Identity: program.Identity(), Version: v.text, Known: v.text != "", Why: v.why,
+		Structured: v.text != "" && !agent.OlderVersion(v.text, OldestVersion),
+		NoFiles:    true, Tells: true, Ungated: true,
 	}
+}
+
+// find returns the program as it is started. What npm puts into PATH is a script that needs Node and starts the native program of its
+// package: that one is taken itself.
+func (c *Codex) find(env []string) (agent.Program, error) {
+	program, err := agent.Find(c.o.Bin, hint, env, c.o.Env)
+	script, linkErr := filepath.EvalSymlinks(program.File)
+	if linkErr != nil || filepath.Base(script) != "codex.js" {
+		return program, err
+	}
+	platform := map[string]string{"amd64": "x64", "arm64": "arm64"}[runtime.GOARCH]
+	for dir := filepath.Dir(script); dir != "/"; dir = filepath.Dir(dir) {
+		for _, place := range []string{"node_modules/@openai/codex-linux-" + platform, "."} {
+			found, _ := filepath.Glob(filepath.Join(dir, place, "vendor", "*", "bin", name)) // the pattern is right
+			if len(found) == 1 {
+				return agent.Program{Path: found[0], Argv: []string{c.o.Bin}, File: found[0]}, nil
+			}
+		}
+	}
+	return program, err
 }
 
 // Prepare makes everything a session needs except its process.
 func (c *Codex) Prepare(ctx context.Context, spec ops.SessionSpec, walls agent.Walls) (*agent.Prepared, error) {
-	path, err := agent.Find(c.o.Bin, hint, spec.Env, c.o.Env)
+	program, err := c.find(spec.Env)
 	if err != nil {
 		return nil, err
 	}
-	version, err := c.checkVersion(ctx, path, spec)
+	version, err := c.checkVersion(ctx, program, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +104,8 @@ func (c *Codex) Prepare(ctx context.Context, spec ops.SessionSpec, walls agent.W
 	if err != nil {
 		return nil, err
 	}
-	p := &agent.Prepared{Name: name, Program: agent.Program{Path: path, Env: c.environment(spec, f, home), Dir: f.Work}}
+	program.Env, program.Dir = c.environment(spec, f, home), f.Work
+	p := &agent.Prepared{Name: name, Program: program}
 	if readOnly {
 		if err := c.trySandbox(ctx, spec, walls, p.Program); err != nil {
 			return nil, err
@@ -113,7 +133,7 @@ func (c *Codex) setProgram(spec ops.SessionSpec, f agent.Folders, readOnly bool,
 		}
 	}
 	args, prompt := c.arguments(spec, readOnly, schema)
-	p.Program.Argv = append([]string{c.o.Bin}, args...)
+	p.Program.Argv = append(p.Program.Argv, args...)
 	var err error
 	p.Program.Stdin, err = agent.TextFile(f.Agent, prompt)
 	return err
@@ -136,20 +156,20 @@ type programVersion struct {
 // Compiled once; read only.
 var versionShape = ops.Pattern(`^codex(?:-cli)? v?(\d+\.\d+\.\d+)\S*\s*$`)
 
-func (c *Codex) versionOf(ctx context.Context, path string, env []string) programVersion {
-	v := programVersion{path: path}
-	if info, err := os.Stat(path); err == nil {
+func (c *Codex) versionOf(ctx context.Context, program agent.Program, env []string) programVersion {
+	v := programVersion{path: program.File}
+	if info, err := os.Stat(v.path); err == nil {
 		v.size, v.changed = info.Size(), info.ModTime()
 	}
 	c.mu.Lock()
 	known := c.version
 	c.mu.Unlock()
-	if known.path == path && known.size == v.size && known.changed.Equal(v.changed) {
+	if known.path == v.path && known.size == v.size && known.changed.Equal(v.changed) {
 		return known
 	}
 	asking, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	v.text, v.why = c.askVersion(asking, path, env)
+	v.text, v.why = c.askVersion(asking, program, env)
 	if ctx.Err() == nil && v.text != "" {
 		c.mu.Lock()
 		c.version = v
@@ -158,7 +178,7 @@ func (c *Codex) versionOf(ctx context.Context, path string, env []string) progra
 	return v
 }
 
-func (c *Codex) askVersion(ctx context.Context, path string, env []string) (version, why string) {
+func (c *Codex) askVersion(ctx context.Context, program agent.Program, env []string) (version, why string) {
 	home, err := os.MkdirTemp("", "claudeops-version-*")
 	if err != nil {
 		return "", ""
@@ -166,8 +186,9 @@ func (c *Codex) askVersion(ctx context.Context, path string, env []string) (vers
 	defer func() { _ = os.RemoveAll(home) }()
 	key := "version-" + uuid.NewString()
 	spec := ops.SessionSpec{Env: env, Session: ops.Session{Key: key}}
-	vars := agent.Environment(spec, agent.Folders{Home: home, State: home}, agent.Variables{Set: map[string]string{"CODEX_HOME": home}})
-	a := agent.Ask(ctx, agent.Program{Path: path, Argv: []string{c.o.Bin, "--version"}, Env: vars, Dir: home, Key: key})
+	program.Env = agent.Environment(spec, agent.Folders{Home: home, State: home}, agent.Variables{Set: map[string]string{"CODEX_HOME": home}})
+	program.Argv, program.Dir, program.Key = append(program.Argv, "--version"), home, key
+	a := agent.Ask(ctx, program)
 	if m := versionShape().FindStringSubmatch(a.Line); a.ExitCode == 0 && m != nil {
 		return m[1], ""
 	}
@@ -175,8 +196,8 @@ func (c *Codex) askVersion(ctx context.Context, path string, env []string) (vers
 }
 
 // checkVersion refuses a program of an unknown version: only its flags hold it to its tier.
-func (c *Codex) checkVersion(ctx context.Context, path string, spec ops.SessionSpec) (string, error) {
-	v := c.versionOf(ctx, path, spec.Env)
+func (c *Codex) checkVersion(ctx context.Context, program agent.Program, spec ops.SessionSpec) (string, error) {
+	v := c.versionOf(ctx, program, spec.Env)
 	switch {
 	case v.why != "":
 		return "", agent.Refuse(ops.FailureStart, "%s does not run: %s", c.o.Bin, v.why)
@@ -185,8 +206,7 @@ func (c *Codex) checkVersion(ctx context.Context, path string, spec ops.SessionS
 			"%s does not tell its version, so it is not known whether it can be held to its tier: %s", c.o.Bin, hint)
 	case agent.OlderVersion(v.text, OldestVersion):
 		return "", agent.Refuse(ops.FailureTooOld,
-			"%s is version %s, but at least %s is needed: update it with npm install -g @openai/codex@latest",
-			c.o.Bin, v.text, OldestVersion)
+			"%s is version %s, but at least %s is needed: %s", c.o.Bin, v.text, OldestVersion, hint)
 	}
 	return v.text, nil
 }

@@ -76,7 +76,7 @@ func (c *Codex) trySandbox(ctx context.Context, spec ops.SessionSpec, walls agen
 	if done {
 		return nil
 	}
-	p.Argv = append([]string{c.o.Bin, "sandbox"}, options(c.sandboxSettings(true))...)
+	p.Argv = slices.Concat(p.Argv, []string{"sandbox"}, options(c.sandboxSettings(true)))
 	if c.o.Network {
 		p.Argv = append(p.Argv, "-P", profileName)
 	}

@@ -55,7 +55,7 @@ func (c *Command) Prepare(_ context.Context, spec ops.SessionSpec, walls agent.W
 	if spec.Resume != "" {
 		return nil, agent.Refuse(ops.FailureResumeRefused, "a command cannot continue a conversation")
 	}
-	path, err := agent.Find(spec.Command[0], hint, spec.Env, c.o.Env)
+	program, err := agent.Find(spec.Command[0], hint, spec.Env, c.o.Env)
 	if err != nil {
 		return nil, err
 	}
@@ -71,8 +71,9 @@ func (c *Command) Prepare(_ context.Context, spec ops.SessionSpec, walls agent.W
 	}
 	p := &agent.Prepared{
 		Name: filepath.Base(spec.Command[0]), Decoder: &decoder{model: spec.Session.Model},
-		Program: agent.Program{Path: path, Argv: spec.Command, Dir: f.Work},
 	}
+	program.Argv, program.Dir = append(program.Argv, spec.Command[1:]...), f.Work
+	p.Program = program
 	if err := c.addFiles(spec, f, p); err != nil {
 		p.RemoveFiles()
 		return nil, err

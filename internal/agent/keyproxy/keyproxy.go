@@ -38,6 +38,7 @@ type Options struct {
 	Header   http.Header       // added to every request
 	MaxBody  int64             // of one request; 0 means the usual limit
 	MaxCalls int               // at once; 0 means the usual limit
+	Play     *Play             // answers in the place of the API; nil: the API itself
 }
 
 // Proxy serves one session.
@@ -156,6 +157,10 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, p.o.MaxBody)
+	if p.o.Play != nil {
+		p.o.Play.ServeHTTP(w, r)
+		return
+	}
 	p.forward.ServeHTTP(w, r)
 }
 

@@ -4,19 +4,24 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 )
 
-// sweepTime bounds how long the last processes of a session are looked for. One that is stuck in
-// the kernel cannot be killed at all.
-const sweepTime = 3 * time.Second
+const (
+	// sweepTime bounds how long the last processes of a session are looked for. One that is stuck in
+	// the kernel cannot be killed at all.
+	sweepTime = 3 * time.Second
+	// spareTime bounds how long the first process of a session is left alive, which may start others.
+	spareTime = time.Second
+)
 
 // Sweeper kills the processes of one session.
 type Sweeper struct {
 	Key   string
 	Group *Cgroup
-	Roots []Ident // what was seen alive: its descendants belong to the session too
+	Roots []Ident // what was seen alive: its descendants belong to the session too. They end last: what loses its parent becomes theirs
 	Owned int     // the pid that another goroutine reaps
 	found map[Ident]bool
 }
@@ -26,7 +31,7 @@ type Sweeper struct {
 func (s *Sweeper) Run(ctx context.Context) (int, error) {
 	s.found = make(map[Ident]bool)
 	scan := NewEnvironScan(KeyName, s.Key)
-	deadline := time.Now().Add(sweepTime)
+	begun, first := time.Now(), slices.Clone(s.Roots)
 	quiet := 0
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		all, err := PIDs()
@@ -34,16 +39,17 @@ func (s *Sweeper) Run(ctx context.Context) (int, error) {
 			return len(s.found), err
 		}
 		// All are found before any is killed: the children of a dead process belong to another one.
-		victims := withDescendants(all, s.Roots)
-		victims = append(victims, s.Group.members()...)
-		victims = append(victims, scan.Holders(all)...)
+		victims := withDescendants(all, slices.Concat(s.Roots, s.Group.members(), scan.Holders(all)))
 		s.Group.Kill()
+		spare := len(victims) > len(first) && time.Since(begun) < spareTime
 		for _, v := range victims {
 			if !s.found[v] {
 				s.found[v] = true
 				s.Roots = append(s.Roots, v)
 			}
-			killIdent(v)
+			if !spare || !slices.Contains(first, v) {
+				killIdent(v)
+			}
 		}
 		s.reap()
 		if len(victims) == 0 && !s.Group.populated() {
@@ -56,7 +62,7 @@ func (s *Sweeper) Run(ctx context.Context) (int, error) {
 		if err := context.Cause(ctx); err != nil {
 			return len(s.found), fmt.Errorf("sweep session %s: %w", s.Key, err)
 		}
-		if time.Now().After(deadline) {
+		if time.Since(begun) > sweepTime {
 			return len(s.found), fmt.Errorf("sweep session %s: %d processes do not end", s.Key, max(len(victims), 1))
 		}
 		time.Sleep(pause) //nolint:forbidigo // they are not our children, so their end cannot be awaited

@@ -28,9 +28,8 @@ const (
 	bytesPerToken = 4       // the figures only have to look right and grow with the conversation
 	maxPace       = 1000
 
-	toolBash       = "Bash"
-	toolStructured = "StructuredOutput"
-	toolAct        = "mcp__" + ops.ToolServerName + "__action_run"
+	toolBash = "Bash"
+	toolAct  = "mcp__" + ops.ToolServerName + "__action_run"
 )
 
 var (
@@ -375,7 +374,7 @@ func (p *player) passOn(ctx context.Context, outcome document) (json.RawMessage,
 		return nil, nil
 	}
 	if p.flags["--json-schema"] != "" {
-		id, allowed, err := p.call(ctx, toolStructured, json.RawMessage(outcome))
+		id, allowed, err := p.call(ctx, ops.ToolOutcome, json.RawMessage(outcome))
 		if !allowed || err != nil {
 			return nil, err
 		}

@@ -58,8 +58,7 @@ func offered(t *testing.T, f *tools) ops.ToolServer {
 	s, err := g.Open(t.Context(), ops.Session{ID: 7, Key: "key-7"}, guard.Facts{}, nil)
 	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
-	server, err := s.Offer(f)
-	must(t, err)
+	server := s.Offer(f)
 	return server
 }
 
@@ -142,9 +141,10 @@ func TestTheCommandAsksTheSame(t *testing.T) {
 		"status":                          {0, "services_status {}"},
 		"cooldowns":                       {0, "cooldowns {}"},
 		"look sockets":                    {0, `look {"what":"sockets"}`},
-		"look sql db SELECT 1":            {0, `look {"query":"SELECT 1","target":"db","what":"sql"}`},
+		"look query db order id=1 n=a=b":  {0, `look {"params":{"id":"1","n":"a=b"},"query":"order","target":"db","what":"query"}`},
+		"look dns web MX":                 {0, `look {"query":"MX","target":"web","what":"dns"}`},
 		"look -- ss -tlnp --no-header":    {0, `look {"argv":["ss","-tlnp","--no-header"],"what":"command"}`},
-		"look":                            {2, ""},
+		"look":                            {0, "look {}"},
 		"run web":                         {2, ""},
 		"undo x":                          {2, ""},
 		"run web restart --force":         {2, ""},

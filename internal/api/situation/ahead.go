@@ -44,7 +44,7 @@ func (f Facts) expiring(a ops.Approval) (Line, bool) {
 		what = fmt.Sprintf("the repair of C-%d", a.CycleID)
 	}
 	then := "C-%d ends and still needs a person"
-	switch c.Policy.Approval.OnExpiry {
+	switch c.Policy.Silence(a.Handler) {
 	case ops.OnExpiryDeny:
 		then = "it counts as denied, and C-%d ends"
 	case ops.OnExpiryApprove:
@@ -151,32 +151,30 @@ type Wall struct {
 	Open    bool // could be on and is not wanted, which is worth a warning
 }
 
+// Floor is the name of the row about all that tiers above the first need.
+const Floor = "floor"
+
 // Walls says in one sentence which walls agents have. Hole is true if one is missing. Without rows nothing is known.
 func Walls(walls []Wall) (text string, hole bool) {
 	if len(walls) == 0 {
 		return "", false
 	}
 	var missing []string
-	on := 0
 	for _, w := range walls {
 		switch {
-		case w.Missing && w.State == "off":
-			return "Walls: off. Only the guard's decisions limit agents", true
+		case w.Missing && w.Name == Floor:
+			return "Walls: " + w.Detail, true
 		case w.Missing:
 			missing = append(missing, w.Name)
-		case w.State == "on":
-			on++
 		}
 	}
-	switch {
-	case len(missing) == 1:
+	switch len(missing) {
+	case 0:
+		return "Walls: on for all sessions", false
+	case 1:
 		return fmt.Sprintf("Walls: %s is missing on this machine", missing[0]), true
-	case len(missing) > 1:
-		return fmt.Sprintf("Walls: %s are missing on this machine", strings.Join(missing, ", ")), true
-	case on == 0:
-		return "Walls: off. Only the guard's decisions limit agents", true
 	}
-	return "Walls: on for all sessions", false
+	return fmt.Sprintf("Walls: %s are missing on this machine", strings.Join(missing, ", ")), true
 }
 
 // DryRun says that agents change nothing, or is empty.

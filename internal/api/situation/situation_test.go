@@ -37,7 +37,7 @@ func cycle(c ops.Cycle, sessions ...ops.Session) func(*situation.Facts) {
 		f.Causes = []ops.Cause{{Environment: "home", Services: []string{"web"}, Cycle: 2}}
 		c.Charge = ops.Charge{Services: []string{"web"}}
 		if c.Status.Ended() {
-			f.Ended = []ops.Cycle{c}
+			f.Ended = []store.CycleSummary{{Cycle: c, Sessions: sessions}}
 			return
 		}
 		f.Open = []store.CycleSummary{{Cycle: c, Sessions: sessions}}
@@ -147,7 +147,9 @@ func TestWhatIsBeingDone(t *testing.T) {
 		},
 		{"queued", broken(cycle(ops.Cycle{Status: ops.CycleQueued})), []string{"web is down: C-2 is queued for 1 min"}},
 		{"probing", broken(cycle(ops.Cycle{Status: ops.CycleRunning, StartedAt: before(0)})), []string{"web is down: the supervisor runs its probes"}},
-		{"gave up", broken(cycle(ops.Cycle{Status: ops.CyclePartial})), []string{"web is down: C-2 could not repair it; it needs you"}},
+		{"gave up", broken(cycle(ops.Cycle{Status: ops.CyclePartial}, ops.Session{Tier: 2})), []string{"web is down: C-2 could not repair it; it needs you"}},
+		{"looked only", broken(cycle(ops.Cycle{Status: ops.CycleNeedsHuman}, ops.Session{Tier: 1})), []string{"web is down: C-2 looked at it and repaired nothing; it needs you"}},
+		{"no agent ran", broken(cycle(ops.Cycle{Status: ops.CycleNeedsHuman})), []string{"web is down: nothing was tried in C-2; it needs you"}},
 		{"suppressed", broken(cycle(ops.Cycle{Status: ops.CycleSuppressed})), []string{"web is down: held back, C-2 started no agent"}},
 		{
 			"dry run is over", broken(cycle(ops.Cycle{Status: ops.CycleSuppressed, Policy: ops.Policy{DryRun: true}})),
@@ -267,7 +269,7 @@ func TestWalls(t *testing.T) {
 		"Walls: on for all sessions": {{Name: "landlock", State: "on"}, {Name: "uid", State: "off"}},
 		"Walls: landlock is missing on this machine":           {{Name: "landlock", State: "missing", Missing: true}, {Name: "seccomp", State: "on"}},
 		"Walls: landlock, seccomp are missing on this machine": {{Name: "landlock", State: "missing", Missing: true}, {Name: "seccomp", State: "missing", Missing: true}},
-		"Walls: off. Only the guard's decisions limit agents":  {{Name: "all", State: "off", Missing: true}},
+		"Walls: sandbox.mode is off, so a person is asked":     {{Name: situation.Floor, State: "missing", Missing: true, Detail: "sandbox.mode is off, so a person is asked"}, {Name: "landlock", State: "missing", Missing: true}},
 	} {
 		text, hole := situation.Walls(walls)
 		if text != want || hole != (len(walls) > 0 && want != "Walls: on for all sessions") {

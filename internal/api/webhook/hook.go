@@ -198,7 +198,7 @@ func (h *Hook) sender(name string) (ops.AlertSender, bool) {
 func (h *Hook) tested(w http.ResponseWriter, r *http.Request, name, environment string) {
 	_, err := h.o.Store.AddEvent(r.Context(), ops.Event{
 		At: h.o.Clock(), Environment: environment, Level: ops.LevelInfo, Verb: ops.VerbAlertTested,
-		Message: ops.Render("a test of the webhook " + name + " arrived: alerts of this sender will reach Claude Ops"),
+		Detail: ops.RequestDetail{From: name},
 	})
 	if err != nil {
 		h.answer(w, r, 0, result{err: fmt.Errorf("record a test: %w", err)})

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -249,7 +250,7 @@ func TestATestButtonIsAnsweredAndShown(t *testing.T) {
 	if w.Code != 202 || strings.TrimSpace(w.Body.String()) != `{"accepted":0,"test":true}` {
 		t.Errorf("answered %d %s", w.Code, w.Body)
 	}
-	if len(store.all()) != 0 || len(store.events) != 1 || !strings.Contains(store.events[0].Message.Words(), "a test of the webhook grafana arrived") {
+	if len(store.all()) != 0 || len(store.events) != 1 || !strings.Contains(notice.Words(store.events[0]).Words(), "a test of the webhook grafana arrived") {
 		t.Errorf("stored %+v, %+v", store.all(), store.events)
 	}
 }

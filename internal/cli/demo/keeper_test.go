@@ -47,15 +47,15 @@ func TestTheIncidentIsBrokenNotRepairedByARestartAndRepairedByARedeploy(t *testi
 
 func TestTheLogAndTheConfigurationShowTheCause(t *testing.T) {
 	k := startKeeper(t, shortDir(t), "service")
-	if got := do(t, k, Config); !strings.Contains(got, "upstream = "+k.good) {
+	if got := looked(t, k, Config); !strings.Contains(got, "upstream = "+k.good) {
 		t.Errorf("good configuration %q", got)
 	}
 	do(t, k, Break)
 	health(t, k.URL())
-	if got := do(t, k, Config); !strings.Contains(got, "upstream = "+brokenUpstream) {
+	if got := looked(t, k, Config); !strings.Contains(got, "upstream = "+brokenUpstream) {
 		t.Errorf("broken configuration %q", got)
 	}
-	if got := do(t, k, Log); !strings.Contains(got, "connection refused") || strings.Count(got, "\n") > logLines {
+	if got := looked(t, k, Log); !strings.Contains(got, "connection refused") || strings.Count(got, "\n") > logLines {
 		t.Errorf("log %q", got)
 	}
 }
@@ -146,7 +146,7 @@ func TestAServiceThatCannotStartIsTold(t *testing.T) {
 	if got := do(t, k, Status); got != "mediabox is stopped: exit status 1" {
 		t.Errorf("status %q", got)
 	}
-	if got := do(t, k, Log); !strings.Contains(got, "want upstream = HOST:PORT") {
+	if got := looked(t, k, Log); !strings.Contains(got, "want upstream = HOST:PORT") {
 		t.Errorf("log %q", got)
 	}
 	do(t, k, Redeploy)
@@ -188,4 +188,14 @@ func must(tb testing.TB, err error) {
 	if err != nil {
 		tb.Fatal(err)
 	}
+}
+
+// looked is what the tool of the agents shows.
+func looked(t *testing.T, k *Keeper, verb Verb) string {
+	t.Helper()
+	var out, errs strings.Builder
+	if code := Ctl(t.Context(), k.dir, string(verb), nil, &out, &errs); code != 0 {
+		t.Errorf("%s: exit %d: %s", verb, code, errs.String())
+	}
+	return out.String()
 }

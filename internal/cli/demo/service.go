@@ -74,7 +74,7 @@ func serve(ctx context.Context, server *http.Server, ln net.Listener) error {
 }
 
 func openLog(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, logFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(filepath.Join(dir, logFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644) //nolint:gosec // agents see it
 	if err != nil {
 		return nil, fmt.Errorf("open service log: %w", err)
 	}

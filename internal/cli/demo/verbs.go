@@ -24,8 +24,8 @@ const (
 	Previous     Verb = "previous"      // the configuration before the last redeployment, and a restart
 	RebuildCache Verb = "rebuild-cache" // an empty cache, filled from the library
 	RestoreCache Verb = "restore-cache" // the cache before the last rebuild
-	Log          Verb = "log"           // the end of the service's log
-	Config       Verb = "config"        // the service's configuration
+	Log          Verb = "log"           // the end of the service's log; the keeper is not asked for it
+	Config       Verb = "config"        // the service's configuration; neither for that
 )
 
 // Verbs lists the verbs of Control.
@@ -68,11 +68,6 @@ func (s *worker) do(ctx context.Context, verb Verb) (string, error) {
 	switch verb {
 	case Status:
 		return s.status(), nil
-	case Log:
-		return lastLines(filepath.Join(dir, logFile), logLines)
-	case Config:
-		data, err := os.ReadFile(filepath.Join(dir, confFile))
-		return string(data), err
 	case Restart:
 		return s.restart(ctx)
 	case Break:

@@ -77,7 +77,7 @@ func (s *Spending) tell(ctx context.Context, environment string, f ops.Forecast,
 		Kind: ops.NoticeBudget, Level: ops.LevelWarning, Title: text.Title, Body: text.Body, Environment: environment,
 		Key: f.Key(environment, now), NextAt: now, CreatedAt: now,
 	}, ops.Event{
-		At: now, Environment: environment, Level: ops.LevelWarning, Verb: ops.VerbSpendingWarned, Message: ops.Render(sentence),
+		At: now, Environment: environment, Level: ops.LevelWarning, Verb: ops.VerbSpendingWarned, Reason: sentence,
 	}, now.UTC().Truncate(24*time.Hour))
 	if err != nil {
 		return fmt.Errorf("tell about the costs of %s: %w", environment, err)
@@ -136,7 +136,7 @@ func (s *Supervisor) braked(ctx context.Context, environment string) bool {
 
 // tellBrake reports that no scheduled cycle starts any more.
 func (s *Supervisor) tellBrake(ctx context.Context, environment, reason string, now time.Time) {
-	event := ops.Event{At: now, Environment: environment, Level: ops.LevelCritical, Verb: ops.VerbBrakePulled, Message: ops.Render(reason)}
+	event := ops.Event{At: now, Environment: environment, Level: ops.LevelCritical, Verb: ops.VerbBrakePulled, Reason: reason}
 	if _, err := s.o.Failures.AddEvent(ctx, event); err != nil {
 		s.logError(ctx, fmt.Errorf("record that cycles of %s keep failing: %w", environment, err))
 	}

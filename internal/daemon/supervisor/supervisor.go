@@ -182,7 +182,7 @@ func (s *Supervisor) start(ctx context.Context, due []string) {
 			}
 			n.Key = key
 		}
-		if _, err := s.Submit(ctx, n); err != nil {
+		if _, err := s.Submit(ctx, n); err != nil && !errors.Is(err, ops.ErrStopped) {
 			s.logError(ctx, err)
 		}
 	}

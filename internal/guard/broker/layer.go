@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
@@ -62,7 +63,7 @@ func size(bytes int64) string {
 	return fmt.Sprintf("%.1f MB", float64(bytes)/(1<<20))
 }
 
-// Layers looks at the containers of a service, as a session whose scope it is would find them.
+// Layers looks at the containers of a service, as a session whose scope it is would find them. It is an error if none can be told.
 func Layers(ctx context.Context, socket string, service Service) ([]Layer, error) {
 	e := newEngine(socket)
 	all, err := e.containers(ctx)
@@ -70,9 +71,13 @@ func Layers(ctx context.Context, socket string, service Service) ([]Layer, error
 		return nil, err
 	}
 	var out []Layer
+	var unclear error
 	sc := scope{services: []Service{service}}
 	for _, i := range all {
-		if found, _ := sc.find(i, all); found == "" {
+		if name, problem := sc.find(i, all); name == "" {
+			if service.has(i.service()) {
+				unclear = errors.New(problem)
+			}
 			continue
 		}
 		c, found, err := e.container(ctx, i.id)
@@ -82,6 +87,9 @@ func Layers(ctx context.Context, socket string, service Service) ([]Layer, error
 		if found {
 			out = append(out, e.layer(ctx, c))
 		}
+	}
+	if len(out) == 0 {
+		return nil, unclear
 	}
 	return out, nil
 }
@@ -169,7 +177,7 @@ func (e *engine) measure(ctx context.Context, id string, paths []string, out *La
 // fileSize is the size of a regular file in a container. Others have none, and nor has one that is gone.
 func (e *engine) fileSize(ctx context.Context, id, path string) (int64, error) {
 	query := url.Values{"path": {path}}
-	resp, err := e.send(ctx, target{method: http.MethodHead, path: []string{"containers", id, "archive"}, query: query}, nil, "")
+	resp, err := e.send(ctx, target{method: http.MethodHead, path: []string{"containers", id, "archive"}, query: query})
 	if err != nil {
 		return 0, err
 	}
@@ -204,11 +212,12 @@ func (c container) spare(file string) bool {
 	if slices.ContainsFunc([]string{"/tmp", "/var/tmp", "/run", "/var/run", "/dev", "/proc", "/sys", "/var/cache", "/var/log"}, below) {
 		return true
 	}
-	if slices.ContainsFunc(c.Mounts, func(m mount) bool { return below(m.Destination) }) {
-		return true
+	for _, m := range c.Mounts {
+		if below(m.Destination) {
+			return true
+		}
 	}
-	tmpfs, _ := c.HostConfig["Tmpfs"].(map[string]any)
-	for dir := range tmpfs {
+	for dir := range c.HostConfig.Tmpfs {
 		if below(path.Clean(dir)) {
 			return true
 		}
@@ -219,19 +228,4 @@ func (c container) spare(file string) bool {
 		}
 	}
 	return strings.HasSuffix(file, ".log")
-}
-
-// keep refuses to take down a container whose replacement would lose data. One that this session has made or has looked at is not looked
-// at again: it must be possible to end what was begun.
-func (s *Session) keep(ctx context.Context, req *request, service string, c container) error {
-	if s.of(service).members[c.ID] || slices.Contains(s.scope.Lose, c.ID) {
-		return nil
-	}
-	l := s.b.engine.layer(ctx, c)
-	if !l.Holds() {
-		return nil
-	}
-	return refuse(ruleLayer, "The Docker request %s is refused: %s. A replacement loses it. A restart does not. %s", req.short(), l,
-		"Propose the action that replaces it in the plan of your handoff, with a reason that says: "+l.Loss()+
-			"; a human approves or denies it. Without such an action, report it for a human.")
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"claudeops/internal/guard/broker"
-	"claudeops/internal/ops"
 	"claudeops/test/dockertest"
 )
 
@@ -70,41 +69,5 @@ func TestALayerThatIsNotSeenIsKept(t *testing.T) {
 	found, err := broker.Layers(t.Context(), socket, broker.Service{Name: "web"})
 	if err != nil || len(found) != 1 || !found[0].Holds() || !strings.Contains(found[0].String(), "longer than 2s") {
 		t.Errorf("%+v, %v", found, err)
-	}
-}
-
-func TestDataOutsideOfVolumesIsNotReplaced(t *testing.T) {
-	d := dockertest.Shared(t)
-	for i, compose := range composers(t, d) {
-		t.Run(strings.Join(compose, " "), func(t *testing.T) {
-			name := fmt.Sprintf("keeps%d", i)
-			file := project(t, d, compose, name, "    environment: {MODE: a}\n")
-			web := d.Docker(t, "ps", "-q", "--no-trunc", "--filter", "label=com.docker.compose.project="+name, "--filter", "label=com.docker.compose.service=web")
-			fills(t, d, web, "/var/lib/app/data.db", 2<<10)
-			book := &ledger{}
-			socket := open(t, setup{engine: d.Socket, tier: ops.Tier3, services: named("web"), ledger: book})
-			before := started(t, d, web)
-			up := append(slices.Clone(compose[1:]), "-f", file, "up", "-d", "--no-deps", "--force-recreate", "web")
-			for _, argv := range [][]string{append([]string{compose[0]}, up...), {"docker", "stop", web}, {"docker", "rm", "-f", web}} {
-				out, err := d.Run(t, socket, argv[0], argv[1:]...)
-				if err == nil || !strings.Contains(out, "/var/lib/app/data.db") || !strings.Contains(out, "loses the data outside the volumes of container "+web[:12]) {
-					t.Errorf("%q: %v: %s", argv, err, out)
-				}
-				if after := started(t, d, web); after != before {
-					t.Errorf("%q: %s became %s", argv, before, after)
-				}
-			}
-			all := d.Docker(t, "ps", "-aq", "--no-trunc", "--filter", "label=com.docker.compose.project="+name, "--filter", "label=com.docker.compose.service=web")
-			if all != web {
-				t.Errorf("a replacement was left: %s", all)
-			}
-			if out, err := d.Run(t, socket, "docker", "restart", "-t", "0", web); err != nil {
-				t.Errorf("a restart loses nothing: %v: %s", err, out)
-			}
-			d.Docker(t, "exec", web, "sh", "-c", "rm /var/lib/app/data.db")
-			if out, err := d.Run(t, socket, compose[0], up...); err != nil {
-				t.Errorf("without the data: %v: %s", err, out)
-			}
-		})
 	}
 }

@@ -21,8 +21,6 @@ const (
 	ruleDryRun  = "docker.dry-run"
 	ruleOutside = "docker.outside"
 	ruleOff     = "docker.off"
-	rulePower   = "docker.power"
-	ruleLayer   = "docker.layer"
 	ruleLease   = "docker.lease"
 	ruleRecord  = "docker.record"
 	ruleEngine  = "docker.engine"
@@ -43,12 +41,12 @@ func refuse(rule, format string, args ...any) *refusal {
 	return &refusal{status: http.StatusForbidden, rule: rule, reason: fmt.Sprintf(format, args...)}
 }
 
-// permit finds the route of a request and checks everything that the request line says.
-func permit(t target, tier ops.Tier, dryRun bool) (route, *refusal) {
+// permit finds the route of a request and checks everything that the request line says. Replaced says who replaces containers.
+func permit(t target, tier ops.Tier, dryRun bool, replaced func() string) (route, *refusal) {
 	known := routes()
 	i := slices.IndexFunc(known, func(r route) bool { return r.method == t.method && r.matches(t.path) })
 	if i < 0 {
-		return route{}, refuse(ruleNever, "The Docker request %s is refused: %s", t.short(), never(t))
+		return route{}, refuse(ruleNever, "The Docker request %s is refused: %s", t.short(), never(t, replaced))
 	}
 	r := known[i]
 	switch {
@@ -74,7 +72,7 @@ func (t target) short() string {
 }
 
 // never says why a request is not in the allow list, and what to do instead.
-func never(t target) string {
+func never(t target, replaced func() string) string {
 	last := t.path[len(t.path)-1]
 	switch {
 	case last == "prune":
@@ -88,13 +86,11 @@ func never(t target) string {
 	case t.path[0] == "volumes":
 		return "volumes are neither created nor removed. Report it for a human."
 	case t.path[0] == "build" || slices.Contains([]string{"push", "tag"}, last):
-		return "images are not built, tagged or pushed. Use an image that exists, or report it for a human."
-	case last == "update" && t.path[0] == "containers":
-		return "the limits of a container are not changed in place. Replace the container at Tier 3."
+		return "images are not built, tagged or pushed. Report it for a human."
 	case last == "kill" || last == "pause":
 		return "use stop or restart."
-	case t.path[0] == "networks":
-		return "networks stay as they are. Report it for a human."
+	case t.method != http.MethodGet && slices.Contains([]string{"containers", "images", "networks"}, t.path[0]):
+		return replaced()
 	default:
 		return "it is not in the list of allowed requests. Report it for a human."
 	}
@@ -110,13 +106,6 @@ const (
 // record writes a decision about a change, or a refusal. Requests that only look are not recorded: the command that made them is.
 func (s *Session) record(ctx context.Context, req request, no *refusal, p plan) (ops.GuardRecord, error) {
 	input := req.String()
-	if len(req.body) > 0 {
-		if text, err := write(req.body); err == nil {
-			if again, err := parseObject(text); err == nil { // a copy, because hiding changes it
-				input += " " + canonical(hideSecrets(again))
-			}
-		}
-	}
 	digest := sha256.Sum256([]byte(input))
 	r := ops.GuardRecord{
 		At: s.b.o.Clock(), CycleID: s.scope.Session.CycleID, SessionID: s.scope.Session.ID, Tier: s.scope.Session.May(),

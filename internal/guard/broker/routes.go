@@ -17,17 +17,11 @@ import (
 type action string
 
 const (
-	look       action = "look"
-	start      action = "start"
-	restart    action = "restart"
-	unpause    action = "unpause"
-	stop       action = "stop"
-	remove     action = "remove"
-	rename     action = "rename"
-	create     action = "create"
-	connect    action = "connect"
-	disconnect action = "disconnect"
-	pull       action = "pull"
+	look    action = "look"
+	start   action = "start"
+	restart action = "restart"
+	unpause action = "unpause"
+	stop    action = "stop"
 )
 
 // does is the built-in action of the supervisor that has the same effect.
@@ -52,15 +46,13 @@ type route struct {
 	tier   ops.Tier
 	action action
 	query  map[string]values
-	hide   bool // the answer holds environment variables
+	hide   bool // the answer holds environment variables or options of drivers
 }
 
 var (
 	numberShape = ops.Pattern(`^-?[0-9]{1,10}$`)
 	signalShape = ops.Pattern(`^[A-Z0-9+]{1,12}$`)
 	nameShape   = ops.Pattern(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}$`)
-	tagShape    = ops.Pattern(`^([a-zA-Z0-9_][a-zA-Z0-9_.-]{0,127}|sha256:[0-9a-f]{1,64})?$`)
-	imageShape  = ops.Pattern(`^[a-zA-Z0-9][a-zA-Z0-9_.:/@-]{0,255}$`)
 )
 
 func anything(string) bool { return true }
@@ -75,9 +67,6 @@ func flag(s string) bool {
 }
 func number(s string) bool { return numberShape().MatchString(s) }
 func signal(s string) bool { return signalShape().MatchString(s) }
-func name(s string) bool   { return nameShape().MatchString(s) }
-func tag(s string) bool    { return tagShape().MatchString(s) }
-func image(s string) bool  { return imageShape().MatchString(s) }
 
 // processes are the arguments of ps that do not show environments. The engine runs ps on the host, as root.
 func processes(s string) bool { return scan.PlainPs(strings.Fields(s)) }
@@ -90,7 +79,7 @@ func routes() []route {
 		{http.MethodGet, "version", ops.Tier1, look, nil, false},
 		{http.MethodGet, "info", ops.Tier1, look, nil, true},
 		{http.MethodGet, "events", ops.Tier1, look, q{"since": anything, "until": anything, "filters": anything}, false},
-		{http.MethodGet, "system/df", ops.Tier1, look, q{"type": anything, "verbose": flag}, false},
+		{http.MethodGet, "system/df", ops.Tier1, look, q{"type": anything, "verbose": flag}, true},
 		{
 			http.MethodGet, "containers/json", ops.Tier1, look,
 			q{"all": flag, "limit": number, "size": flag, "filters": anything, "trunc_cmd": flag, "since": anything, "before": anything},
@@ -114,10 +103,10 @@ func routes() []route {
 			false,
 		},
 		{http.MethodGet, "images/**/json", ops.Tier1, look, q{"manifests": flag, "platform": anything}, true},
-		{http.MethodGet, "networks", ops.Tier1, look, q{"filters": anything}, false},
-		{http.MethodGet, "networks/*", ops.Tier1, look, q{"verbose": flag, "scope": anything}, false},
-		{http.MethodGet, "volumes", ops.Tier1, look, q{"filters": anything}, false},
-		{http.MethodGet, "volumes/*", ops.Tier1, look, nil, false},
+		{http.MethodGet, "networks", ops.Tier1, look, q{"filters": anything}, true},
+		{http.MethodGet, "networks/*", ops.Tier1, look, q{"verbose": flag, "scope": anything}, true},
+		{http.MethodGet, "volumes", ops.Tier1, look, q{"filters": anything}, true},
+		{http.MethodGet, "volumes/*", ops.Tier1, look, nil, true},
 	}, changing())
 }
 
@@ -128,13 +117,6 @@ func changing() []route {
 		{http.MethodPost, "containers/*/restart", ops.Tier2, restart, q{"t": number, "signal": signal}, false},
 		{http.MethodPost, "containers/*/unpause", ops.Tier2, unpause, nil, false},
 		{http.MethodPost, "containers/*/stop", ops.Tier3, stop, q{"t": number, "signal": signal}, false},
-		// Its anonymous volumes and the links of others stay.
-		{http.MethodDelete, "containers/*", ops.Tier3, remove, q{"force": flag, "v": off, "link": off}, false},
-		{http.MethodPost, "containers/*/rename", ops.Tier3, rename, q{"name": name}, false},
-		{http.MethodPost, "containers/create", ops.Tier3, create, q{"name": name, "platform": anything}, false},
-		{http.MethodPost, "networks/*/connect", ops.Tier3, connect, nil, false},
-		{http.MethodPost, "networks/*/disconnect", ops.Tier3, disconnect, nil, false},
-		{http.MethodPost, "images/create", ops.Tier3, pull, q{"fromImage": image, "tag": tag, "platform": anything}, false},
 	}
 }
 

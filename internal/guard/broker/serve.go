@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 )
 
@@ -59,8 +58,6 @@ func answer(w http.ResponseWriter, no *refusal) {
 type request struct {
 	target
 	route route
-	body  object // nil: there is none
-	auth  string
 }
 
 func (s *Session) handle(w http.ResponseWriter, r *http.Request) error {
@@ -70,9 +67,12 @@ func (s *Session) handle(w http.ResponseWriter, r *http.Request) error {
 	}
 	if no != nil {
 		s.note(r.Context(), req, no)
+		if s.putBack(r.Context(), req) {
+			no.reason += " It was started again."
+		}
 		return no
 	}
-	return s.forward(r.Context(), w, req, nil)
+	return s.forward(r.Context(), w, req)
 }
 
 // read checks the form of a request and what its request line asks for.
@@ -88,30 +88,16 @@ func (s *Session) read(r *http.Request) (request, *refusal) {
 		return req, bad(err.Error())
 	case r.Header.Get("Upgrade") != "" || strings.Contains(strings.ToLower(strings.Join(r.Header.Values("Connection"), ",")), "upgrade"):
 		return req, bad("connections are not upgraded. Use logs in place of attach and exec")
-	case len(r.TransferEncoding) > 0 || r.ContentLength < 0:
-		return req, bad("a body needs a Content-Length")
-	case r.ContentLength > maxBody:
-		return req, bad(fmt.Sprintf("its body is longer than %d bytes", maxBody))
 	}
 	var no *refusal
-	if req.route, no = permit(t, s.scope.Session.May(), s.scope.DryRun); no != nil {
+	if req.route, no = permit(t, s.scope.Session.May(), s.scope.DryRun, s.replaced); no != nil {
 		return req, no
 	}
-	if req.route.action == pull {
-		req.auth = r.Header.Get("X-Registry-Auth")
+	if len(r.TransferEncoding) > 0 || r.ContentLength < 0 || r.ContentLength > maxBody {
+		return req, bad("it must not have a body")
 	}
-	text, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
-	if err != nil || len(text) > maxBody {
-		return req, bad("its body cannot be read")
-	}
-	wants := slices.Contains([]action{create, connect, disconnect}, req.route.action)
-	if len(text) == 0 && !wants {
-		return req, nil
-	}
-	if req.body, err = parseObject(text); err != nil {
-		return req, bad("its body is not valid: " + err.Error())
-	}
-	if !wants && len(req.body) > 0 {
+	text, err := io.ReadAll(r.Body)
+	if empty := strings.TrimSpace(string(text)); err != nil || empty != "" && empty != "{}" && empty != "null" {
 		return req, bad("it must not have a body")
 	}
 	return req, nil
@@ -124,16 +110,9 @@ func keptHeaders() []string {
 	}
 }
 
-// forward sends a judged request to the engine and its answer to the client. Heard gets a successful answer that is read whole.
-func (s *Session) forward(ctx context.Context, w http.ResponseWriter, req request, heard func([]byte)) error {
-	var body []byte
-	if len(req.body) > 0 {
-		var err error
-		if body, err = write(req.body); err != nil {
-			return fmt.Errorf("write body: %w", err)
-		}
-	}
-	resp, err := s.b.engine.send(ctx, req.target, body, req.auth)
+// forward sends a judged request to the engine and its answer to the client.
+func (s *Session) forward(ctx context.Context, w http.ResponseWriter, req request) error {
+	resp, err := s.b.engine.send(ctx, req.target)
 	if err != nil {
 		return err
 	}
@@ -141,17 +120,11 @@ func (s *Session) forward(ctx context.Context, w http.ResponseWriter, req reques
 	if resp.StatusCode < http.StatusOK {
 		return fmt.Errorf("the Docker engine answered %s", resp.Status)
 	}
-	good := resp.StatusCode < http.StatusMultipleChoices
 	var whole []byte
-	if good && (req.route.hide || heard != nil) {
+	if resp.StatusCode < http.StatusMultipleChoices && req.route.hide {
 		if whole, err = readAll(resp.Body); err != nil {
 			return fmt.Errorf("read answer of the Docker engine: %w", err)
 		}
-		if heard != nil {
-			heard(whole)
-		}
-	}
-	if good && req.route.hide {
 		if whole, err = s.hide(whole); err != nil {
 			return err
 		}
@@ -170,9 +143,12 @@ func (s *Session) forward(ctx context.Context, w http.ResponseWriter, req reques
 	return nil
 }
 
-// hide takes the values of environment variables and known secrets out of an answer.
+// replaced says who makes the containers of this incident again.
+func (s *Session) replaced() string { return scope{services: s.scope.Services()}.replaced() }
+
+// hide takes the values of environment variables, options of drivers and known secrets out of an answer.
 func (s *Session) hide(text []byte) ([]byte, error) {
-	v, err := parseObject(text)
+	v, err := parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("read answer of the Docker engine: %w", err)
 	}

@@ -73,7 +73,6 @@ type Scope struct {
 	DryRun   bool
 	Services func() []Service // those of the incident; asked at every change
 	Others   []Service        // those of other environments
-	Lose     []string         // containers whose data outside of volumes may be lost, by their full ids
 }
 
 // Session is the Docker socket of one session.
@@ -88,7 +87,6 @@ type Session struct {
 	open   atomic.Int64 // connections
 
 	mu      sync.Mutex // held while a change is judged and recorded
-	seen    map[string]map[string]container
 	changes map[string]*change
 }
 
@@ -99,8 +97,7 @@ func (b *Broker) Open(ctx context.Context, scope Scope) (*Session, error) {
 		return nil, fmt.Errorf("open Docker broker: %w", err)
 	}
 	s := &Session{
-		b: b, scope: scope, dir: dir, free: make(chan struct{}, maxRequests),
-		seen: map[string]map[string]container{}, changes: map[string]*change{},
+		b: b, scope: scope, dir: dir, free: make(chan struct{}, maxRequests), changes: map[string]*change{},
 	}
 	listener, err := s.listen()
 	if err != nil {

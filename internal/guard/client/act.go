@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"claudeops/internal/guard/wall/confine"
 )
 
 const (
@@ -40,12 +42,18 @@ const actUsage = `Ask the supervisor to act on the services of this incident.
   claudeops-act status                               the last known state of the services
   claudeops-act probe [SERVICE ...]                  check services now
   claudeops-act cooldowns                            what is left of the rate limits
-  claudeops-act look WHAT [TARGET [QUERY ...]]       look at the network from outside this session
+  claudeops-act look                                 name what can be looked at from outside this session, and the queries
+  claudeops-act look WHAT [TARGET [RECORD]]          look at it
+  claudeops-act look query SERVICE NAME [K=V ...]    ask a database what the operator declared
   claudeops-act look -- PROGRAM [WORD ...]           the same, by ss, ip show, nft list, dig, nc -z or ping
+  claudeops-act read -- PROGRAM [WORD ...]           run a program that reads files and its input, and does nothing else
 `
 
 // Act is the command of agents without MCP. It prints the result, or why it is refused, and returns the exit code.
 func Act(args, environ []string, stdout, stderr io.Writer) int {
+	if len(args) > 2 && args[0] == "read" && args[1] == "--" {
+		return confine.OnlyRead(args[2:], environ, stderr)
+	}
 	tool, input, err := readAct(args)
 	if err != nil {
 		fmt.Fprintf(stderr, "%v\n\n%s", err, actUsage)
@@ -80,7 +88,7 @@ func variable(environ []string, name string) string {
 
 // readAct turns the words of a command into a tool and its input.
 func readAct(args []string) (tool string, input json.RawMessage, err error) {
-	if len(args) > 1 && args[0] == "look" {
+	if len(args) > 0 && args[0] == "look" {
 		input, err = json.Marshal(readLook(args[1:]))
 		return "look", input, err
 	}
@@ -134,12 +142,20 @@ func readAct(args []string) (tool string, input json.RawMessage, err error) {
 
 // readLook reads what is to be looked at. The words of a program are not options of this one.
 func readLook(words []string) map[string]any {
-	if words[0] == "--" {
+	if len(words) > 0 && words[0] == "--" {
 		return map[string]any{"what": "command", "argv": words[1:]}
 	}
-	fields := map[string]any{"what": words[0]}
-	if len(words) > 1 {
-		fields["target"], fields["query"] = words[1], strings.Join(words[2:], " ")
+	fields, params := map[string]any{}, map[string]string{}
+	for i, word := range words {
+		if i < 3 {
+			fields[[]string{"what", "target", "query"}[i]] = word
+			continue
+		}
+		name, value, _ := strings.Cut(word, "=")
+		params[name] = value
+	}
+	if len(params) > 0 {
+		fields["params"] = params
 	}
 	return fields
 }

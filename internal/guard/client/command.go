@@ -117,6 +117,7 @@ type hookOutput struct {
 	Event    string  `json:"hookEventName"`
 	Decision Verdict `json:"permissionDecision"`
 	Reason   string  `json:"permissionDecisionReason"`
+	Note     string  `json:"additionalContext,omitempty"` // the agent reads it with the result of the call
 }
 
 // Hook asks about the tool call on stdin, prints the decision and returns the exit code. It is never silent: the
@@ -163,7 +164,7 @@ func readInput(stdin io.Reader) (json.RawMessage, error) {
 }
 
 func printDecision(stdout io.Writer, a Answer) error {
-	text, err := json.Marshal(decision{hookOutput{Event: "PreToolUse", Decision: a.Verdict, Reason: a.Reason}})
+	text, err := json.Marshal(decision{hookOutput{Event: "PreToolUse", Decision: a.Verdict, Reason: a.Reason, Note: a.Note}})
 	if err != nil {
 		return fmt.Errorf("write the decision: %w", err)
 	}
@@ -210,6 +211,9 @@ func run(answer Answer, err error, environ []string, stderr io.Writer, exec exec
 		fmt.Fprintln(stderr, refusal(errors.New("the supervisor allowed it and gave nothing to execute")))
 	default:
 		env := withVariables(commandEnvironment(environ), answer.Env)
+		if answer.Note != "" {
+			fmt.Fprintln(stderr, answer.Note)
+		}
 		if err := enter(answer.Wall); err != nil {
 			fmt.Fprintln(stderr, refusal(fmt.Errorf("set up the walls of the command: %w", err)))
 			break

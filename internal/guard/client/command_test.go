@@ -112,3 +112,15 @@ func TestATerminalIsNotTheEmptyDevice(t *testing.T) {
 		_ = f.Close()
 	}
 }
+
+func TestANoteComesBeforeTheCommand(t *testing.T) {
+	var stderr bytes.Buffer
+	ran := ""
+	run(Answer{Verdict: Allow, Script: "ls /srv", Note: "/srv is hidden"}, nil, nil, &stderr, func(_ string, argv, _ []string) error {
+		ran = argv[2]
+		return nil
+	})
+	if stderr.String() != "/srv is hidden\n" || ran != "ls /srv" {
+		t.Errorf("it said %q and ran %q", stderr.String(), ran)
+	}
+}

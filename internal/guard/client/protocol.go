@@ -66,6 +66,7 @@ type Request struct {
 type Answer struct {
 	Verdict Verdict `json:"verdict"`
 	Reason  string  `json:"reason,omitempty"`
+	Note    string  `json:"note,omitempty"`   // what the agent should know about an allowed call
 	Script  string  `json:"script,omitempty"` // for the shell: the text to execute
 	Text    string  `json:"text,omitempty"`   // for a tool: its result
 	// Wall is put around the command; Env are variables that it gets.

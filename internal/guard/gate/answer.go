@@ -10,6 +10,7 @@ import (
 
 	"claudeops/internal/guard"
 	"claudeops/internal/guard/client"
+	"claudeops/internal/guard/wall/confine"
 	"claudeops/internal/ops"
 )
 
@@ -104,10 +105,25 @@ func (s *Session) answerHook(ctx context.Context, raw json.RawMessage) client.An
 		q.refuse(ruleInput, fmt.Sprintf("This call is refused because it cannot be judged: %v.", err))
 	}
 	d := s.judge(ctx, q)
+	a := reply(d)
 	if d.Allowed() {
 		s.remember(in)
+		a.Note = s.note(string(in.Input))
 	}
-	return reply(d)
+	return a
+}
+
+// note tells the agent what a call names that is there and not visible to it: to its programs it is absent, or not permitted.
+func (s *Session) note(call string) string {
+	unseen := s.unseen.Load()
+	var out []string
+	for _, path := range ops.Paths(call) {
+		const most = 5
+		if len(out) < most && unseen != nil && *unseen != nil && (*unseen)(path) {
+			out = append(out, fmt.Sprintf("%s exists and is %s", s.g.o.Redact(path), strings.TrimSpace(confine.Notice)))
+		}
+	}
+	return strings.Join(out, "\n")
 }
 
 // checkHookInput refuses what would be judged as something else than the CLI does.
@@ -226,7 +242,7 @@ func (s *Session) answerCommand(ctx context.Context, command, cwd string) client
 	d := s.judge(ctx, q)
 	a := reply(d)
 	if a.Verdict == client.Allow {
-		a.Script = d.Script
+		a.Script, a.Note = d.Script, s.note(command)
 		a = s.behindWall(a, d.Writable)
 	}
 	return a

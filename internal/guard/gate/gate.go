@@ -96,6 +96,9 @@ func (s *Session) Confine(wall *confine.Wall, env []string, lent []confine.Place
 	s.wall, s.wallEnv, s.lent = wall, env, lent
 }
 
+// Hide sets what reports whether something is not visible to the session. It comes before the agent starts.
+func (s *Session) Hide(unseen func(path string) bool) { s.unseen.Store(&unseen) }
+
 // behindWall adds the wall to the answer that lets a command run, with a door to the places that its rule names.
 func (s *Session) behindWall(a client.Answer, writable []string) client.Answer {
 	s.mu.Lock()

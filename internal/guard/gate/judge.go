@@ -33,7 +33,7 @@ func (s *Session) judge(ctx context.Context, q question) guard.Decision {
 	var want []ops.Reservation
 	if d.Allowed() {
 		want = reservations(d.Effects)
-		record.Mutating = len(want) > 0 || s.changes(ctx, q)
+		record.Mutating = len(want) > 0 || d.From > ops.Tier1
 		if err := s.g.o.May(); err != nil && record.Mutating {
 			d = refused(ruleLease, fmt.Sprintf("This call is refused: %v. Report it for a human.", err))
 			record.Allowed, record.Rule, record.Reason, want = false, d.Rule, d.Reason, nil
@@ -63,7 +63,7 @@ func (s *Session) decide(ctx context.Context, q question) guard.Decision {
 	if q.refused != nil {
 		return *q.refused
 	}
-	d := s.check(ctx, s.session.May(), q)
+	d := s.check(ctx, q)
 	switch {
 	case !d.Allowed() && d.Reason == "":
 		return refused(d.Rule, "This call is refused: report it for a human.")
@@ -75,13 +75,8 @@ func (s *Session) decide(ctx context.Context, q question) guard.Decision {
 	return d
 }
 
-// changes reports whether an allowed call does more than look: one that only looks is allowed at the tier that only looks.
-func (s *Session) changes(ctx context.Context, q question) bool {
-	return s.session.May() > ops.Tier1 && !s.check(ctx, ops.Tier1, q).Allowed()
-}
-
 // check runs the judge for a limited time.
-func (s *Session) check(ctx context.Context, tier ops.Tier, q question) guard.Decision {
+func (s *Session) check(ctx context.Context, q question) guard.Decision {
 	done := make(chan guard.Decision, 1)
 	facts := s.facts
 	facts.Cwd = q.cwd
@@ -93,7 +88,7 @@ func (s *Session) check(ctx context.Context, tier ops.Tier, q question) guard.De
 			}
 			done <- d
 		}()
-		d = s.g.o.Judge.Check(tier, q.tool, q.input, facts)
+		d = s.g.o.Judge.Check(s.session.May(), q.tool, q.input, facts)
 	})
 	timer := time.NewTimer(s.g.limits.check)
 	defer timer.Stop()

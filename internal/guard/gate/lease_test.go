@@ -12,12 +12,13 @@ import (
 	"claudeops/internal/ops"
 )
 
-// looksOnly lets Tier 1 do nothing that writes.
+// looksOnly says that Tier 1 does nothing that writes.
 func looksOnly(tier ops.Tier, tool string, input json.RawMessage, facts guard.Facts) guard.Decision {
-	if tier == ops.Tier1 && strings.Contains(string(input), "write") {
-		return guard.Decision{Verdict: guard.Deny, Rule: "R1", Reason: forbidden}
+	d := plainJudge(tier, tool, input, facts)
+	if d.From = ops.Tier1; strings.Contains(string(input), "write") {
+		d.From = ops.Tier2
 	}
-	return plainJudge(tier, tool, input, facts)
+	return d
 }
 
 func TestWhatOnlyAHigherTierMayDoCountsAsAChange(t *testing.T) {

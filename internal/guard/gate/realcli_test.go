@@ -3,6 +3,7 @@ package gate
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -187,5 +188,18 @@ func TestTheRealCLIShowsTheReasonOfTheShell(t *testing.T) {
 	// The CLI rewrites this one between its hook and its shell.
 	if made(dir, "made") || !got.IsError || !strings.Contains(got.Text, "exactly this text") {
 		t.Errorf("%+v", got)
+	}
+}
+
+// What is there and not visible to the agent is told with the result of the call that names it.
+func TestTheRealCLIIsToldWhatItCannotSee(t *testing.T) {
+	t.Parallel()
+	f := open(t, nil)
+	f.Hide(func(path string) bool { return strings.HasPrefix(path, "/srv/") })
+	_, last := f.run(true, bash("toolu_0", "ls"), bash("toolu_1", "ls -l /srv/data/in; ls /usr"))
+	raw, err := json.Marshal(last)
+	must(t, err)
+	if n := strings.Count(string(raw), "/srv/data/in exists and is not visible to agents: sandbox.readable"); n != 1 || strings.Contains(string(raw), "/usr exists") {
+		t.Errorf("it was told %d times: %s", n, raw)
 	}
 }

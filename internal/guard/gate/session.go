@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"claudeops/internal/guard"
@@ -39,6 +40,7 @@ type Session struct {
 	checks   sync.WaitGroup // also those nobody waits for any more
 	link     func() (string, error)
 	tools    Tools
+	unseen   atomic.Pointer[func(path string) bool] // nil: everything is visible
 
 	mu      sync.Mutex
 	closed  bool
@@ -71,8 +73,12 @@ func (g *Gate) open(ctx context.Context, dir string, of ops.Session, facts guard
 	if n := len(s.Socket()); n > maxSocketPath {
 		return nil, fmt.Errorf("the path %s has %d bytes, a socket may have %d: choose a shorter folder", s.Socket(), n, maxSocketPath)
 	}
+	act := filepath.Join(dir, client.ActName)
+	if err := os.Symlink(g.o.Self, act); err != nil {
+		return nil, fmt.Errorf("link the command of the session: %w", err)
+	}
 	if s.facts.NetworkClosed {
-		s.facts.LookProgram = filepath.Join(dir, client.ActName)
+		s.facts.LookProgram = act
 	}
 	s.link = sync.OnceValues(func() (string, error) {
 		name := filepath.Join(dir, client.ShellName)

@@ -7,8 +7,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"os"
 	"path"
 	"path/filepath"
 	"strings"
@@ -170,14 +168,11 @@ type Tools interface {
 }
 
 // Offer lets the session use tools from now on, and says how an agent reaches them.
-func (s *Session) Offer(tools Tools) (ops.ToolServer, error) {
+func (s *Session) Offer(tools Tools) ops.ToolServer {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.tools = tools
-	s.mu.Unlock()
-	if err := os.Symlink(s.g.o.Self, filepath.Join(s.dir, client.ActName)); err != nil {
-		return ops.ToolServer{}, fmt.Errorf("link the command of the session: %w", err)
-	}
-	return ops.ToolServer{MCP: s.toolServer(), Folder: s.dir, Socket: s.Socket()}, nil
+	return ops.ToolServer{MCP: s.toolServer(), Folder: s.dir, Socket: s.Socket()}
 }
 
 func (s *Session) toolServer() []string { return []string{s.g.o.Self, "agent", "tools", s.Socket()} }

@@ -22,8 +22,7 @@ func (noTools) Call(context.Context, string, json.RawMessage) (string, error) { 
 func TestTheShellStartsTheServerOfTheToolsAndNothingElse(t *testing.T) {
 	f := open(t, nil)
 	socket := f.Socket()
-	server, err := f.Offer(noTools{})
-	must(t, err)
+	server := f.Offer(noTools{})
 	self := server.MCP[0]
 	good := strings.Join(server.MCP, " ")
 	if a := f.shelled(good); a.Verdict != client.Allow || !strings.Contains(a.Script, "'"+socket+"'") {
@@ -46,8 +45,7 @@ func TestALookFromAClosedNetworkIsRecorded(t *testing.T) {
 	s, err := f.gate.Open(t.Context(), ops.Session{ID: 8, CycleID: 3, Tier: ops.Tier1, Key: "key"}, guard.Facts{NetworkClosed: true}, nil)
 	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
-	server, err := s.Offer(noTools{})
-	must(t, err)
+	server := s.Offer(noTools{})
 	closed := &fixture{Session: s, t: t, gate: f.gate, ledger: f.ledger}
 	a := closed.ask(client.Request{Kind: client.KindCommand, Command: "ss", Cwd: "/srv"})
 	if a.Script != filepath.Join(server.Folder, client.ActName) || !slices.Contains(a.Env, client.SocketVariable+"="+server.Socket) {

@@ -1,5 +1,5 @@
-// Package scan reads the small languages that stand in an argument: awk, sed, jq, SQL and the commands of Redis. It says whether
-// a text does more than look. What programs of the same name read in different ways is not understood, and so refused.
+// Package scan reads what stands in the words of a command: quoted text, braces, durations, the commands of Redis, the arguments of ps,
+// and what is known of the output of a pipeline.
 package scan
 
 import (

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"claudeops/internal/guard/wall/confine"
+	"claudeops/internal/guard/wall/relay"
 	"claudeops/internal/ops"
 )
 
@@ -25,7 +26,26 @@ type Session struct {
 	// LookOnly: a dry run changes nothing but its own folders, at every tier.
 	LookOnly bool
 	Net      *Net // its network; nil: that of the machine
+	// Needs are files that its program needs to see beside itself, such as an interpreter.
+	Needs []string
+	// Clones are what it gets of the repositories; nil: it changes them as they are.
+	Clones *Clones
 }
+
+// Clones are what a session gets of the repositories that it may change.
+type Clones struct {
+	Folder string // holds what follows; it is the session's own
+	// Git is its copy of the .git of each clone, by the clone; Objects is the folder in that for the objects of the clone.
+	Git     map[string]string
+	Objects string
+	// Fixed is what steers programs, the .git of clones too: it stays as it is.
+	Fixed []string
+	// Own is the folder of its own clones, where it has no mounts: it changes nothing in the repositories then.
+	Own string
+}
+
+// ClonesOf is the folder of what a session gets of the repositories.
+func ClonesOf(stateDir, id string) string { return filepath.Join(stateDir, clonesFolder, id) }
 
 // doors are the folders of the sockets through which the session reaches the supervisor.
 func (session Session) doors() []string {
@@ -48,8 +68,8 @@ func (s *Sandbox) Command(tier ops.Tier, session Session) *confine.Wall {
 	if !s.c.Confine {
 		return nil
 	}
-	w := s.wall(tier)
-	w.Read = slices.Concat(s.readable(tier, session), s.own(session), session.Folders, session.doors())
+	w := s.wall(tier, session)
+	w.Read = slices.Concat(s.readable(session), s.own(session), session.Folders, session.doors())
 	if len(s.c.Relay) > 0 {
 		w.Read = append(w.Read, s.c.Relay[0]) // the supervisor's own tools
 	}
@@ -65,14 +85,14 @@ func (s *Sandbox) Command(tier ops.Tier, session Session) *confine.Wall {
 
 // around is the wall around the program of an agent. It still has to reach its gate, if it has one.
 func (s *Sandbox) around(tier ops.Tier, session Session, program string) *confine.Wall {
-	w := s.wall(tier)
-	w.Read = slices.Concat(s.readable(tier, session), []string{
+	w := s.wall(tier, session)
+	w.Read = slices.Concat(s.readable(session), []string{
 		program, filepath.Join(s.c.StateDir, agentFolder), filepath.Join(s.c.StateDir, cooldownName),
 	}, s.c.ExtraReadOnly, session.doors())
 	if s.c.Programs != "" {
 		w.Read = append(w.Read, s.c.Programs)
 	}
-	for at := range programPlaces(program) {
+	for at := range programPlaces(append([]string{program}, session.Needs...)) {
 		if !inside(s.c.RootDir, at) {
 			w.Read = append(w.Read, at)
 		}
@@ -92,33 +112,35 @@ func (s *Sandbox) around(tier ops.Tier, session Session, program string) *confin
 	return w
 }
 
-func (s *Sandbox) wall(tier ops.Tier) *confine.Wall {
-	return &confine.Wall{Best: !s.c.Required, KeepMetadata: !s.socketsHidden(tier), NoShared: !s.wraps(tier)}
+func (s *Sandbox) wall(tier ops.Tier, session Session) *confine.Wall {
+	return &confine.Wall{
+		Best: !s.c.Required, KeepMetadata: !s.socketsHidden(tier), NoShared: !s.wraps(tier), Closed: s.closed(session), Others: s.judged(),
+	}
 }
 
 // socketsHidden reports whether file permissions or mounts keep the sockets of others out of reach.
 func (s *Sandbox) socketsHidden(tier ops.Tier) bool { return s.c.UIDs[tier] != 0 || s.wraps(tier) }
 
-// readable is what every session may read, as it is when the session starts. Behind mounts the secrets in it are absent, and each rule
-// costs time at every command.
-func (s *Sandbox) readable(tier ops.Tier, session Session) []string {
-	open := slices.Concat(systemPlaces(), s.declared())
-	if s.wraps(tier) {
-		return open
+// readable is what every session may read, as it is when the session starts. What the operator names opens also in what is closed, but
+// for what is hidden by name.
+func (s *Sandbox) readable(session Session) []string {
+	out, closed := []string{filepath.Join(s.c.StateDir, agentFolder, relay.Notice)}, s.closed(session)
+	never := slices.Concat(s.c.Hidden, s.c.OtherStateDirs, s.protectedDirs())
+	for i, list := range [][]string{systemPlaces(), s.declared()} {
+		for _, path := range list {
+			at, err := filepath.EvalSymlinks(path)
+			if err == nil && !slices.ContainsFunc([][]string{closed, never}[i], func(dir string) bool { return inside(at, dir) }) {
+				out = append(out, at)
+			}
+		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.seen == nil || session.ID == "" || s.seenBy != session.ID {
-		s.seenBy, s.seen = session.ID, except(open, slices.Concat(
-			systemSecrets(), homeSecrets(), s.c.Hidden, s.c.OtherStateDirs, s.protectedDirs(),
-		))
-	}
-	return s.seen
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // declared is what the operator opens: what a session may change at a higher tier can be read at every one.
 func (s *Sandbox) declared() []string {
-	out := slices.Concat(s.c.Readable, s.c.Named)
+	out := slices.Concat(s.c.Readable, s.c.Clones, s.c.Named)
 	if s.c.ReposDir != "" {
 		out = append(out, s.c.ReposDir)
 	}
@@ -149,7 +171,15 @@ func (s *Sandbox) writable(tier ops.Tier, session Session) []string {
 		return out
 	}
 	var folders []string
-	if tier >= ops.Tier2 && s.c.ReposDir != "" {
+	fixed := s.c.Own
+	own := ""
+	if c := session.Clones; c != nil && !s.wraps(tier) {
+		fixed, own = slices.Concat(fixed, c.Fixed), c.Own
+	}
+	switch {
+	case own != "":
+		out = append(out, own)
+	case tier >= ops.Tier2 && s.c.ReposDir != "":
 		folders = append(folders, s.c.ReposDir)
 	}
 	if tier >= ops.Tier3 {
@@ -163,7 +193,7 @@ func (s *Sandbox) writable(tier ops.Tier, session Session) []string {
 		if at, err := filepath.EvalSymlinks(dir); err == nil {
 			dir = at
 		}
-		out = append(out, within(dir, s.c.Own, anchors)...)
+		out = append(out, within(dir, fixed, anchors)...)
 	}
 	return out
 }

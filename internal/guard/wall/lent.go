@@ -16,6 +16,7 @@ import (
 func neverLent() []string {
 	return []string{
 		"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/boot", "/dev", "/proc", "/sys", "/run", "/var/run",
+		"/var/spool/cron", "/var/lib/docker", "/var/lib/containerd", "/var/lib/containers", "/var/lib/kubelet",
 	}
 }
 
@@ -32,7 +33,7 @@ func (s *Sandbox) Lendable(path string) error {
 func (s *Sandbox) lendable(path string) (confine.Place, error) {
 	for _, taboo := range slices.Concat(
 		neverLent(), s.protectedDirs(), s.c.OtherStateDirs, s.c.Own, s.c.ReadOnly, s.c.Hidden, s.c.Sockets, s.c.VolumesDirs, s.c.AgentFolders,
-		systemSecrets(), homeSecrets(),
+		secretPlaces(), homeSecrets(),
 	) {
 		names := []string{taboo}
 		if at, err := filepath.EvalSymlinks(taboo); err == nil {

@@ -134,7 +134,7 @@ func (o *outside) network(dir string, more ...network.Permit) *network.Gateway {
 		Permits: append([]network.Permit{
 			{Name: "app", Host: "127.0.0.1", Port: portOf(o.t, o.service.URL)},
 			{Name: "app", Host: "localhost", Port: portOf(o.t, o.service.URL)},
-			{Name: "web", Host: "localhost", Port: portOf(o.t, o.web.URL), How: network.TLS, Sole: true},
+			{Name: "web", Host: "localhost", Port: portOf(o.t, o.web.URL), How: network.TLS},
 		}, more...),
 		Refused: func(r network.Refusal) {
 			o.mu.Lock()

@@ -124,31 +124,75 @@ func boundSockets() []string {
 	return slices.Compact(out)
 }
 
-// programPlaces is what has to be visible of a program, and what lies there if it is not the same: its folder, because other files of it
-// may lie there, or the folder that its kind of installation fills. A home is never shown for it.
-func programPlaces(program string) map[string]string {
+// socketsIn are the sockets below some folders, also those that somebody listens to from another network.
+func socketsIn(folders []string) []string {
+	var out []string
+	for _, dir := range folders {
+		_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+			if err == nil && entry.Type() == fs.ModeSocket {
+				out = append(out, path)
+			}
+			return nil // what cannot be listed shows nothing either
+		})
+	}
+	return out
+}
+
+// programPlaces is what has to be visible of some programs, and what lies there if it is not the same: each with the links on the way to
+// it, and its folder, because other files of it may lie there, or the folder that its kind of installation fills. A home is never
+// shown for it.
+func programPlaces(programs []string) map[string]string {
 	out := map[string]string{}
-	target, err := filepath.EvalSymlinks(program)
-	if err != nil {
-		return out
-	}
-	paths := []string{target}
-	if dir, err := filepath.EvalSymlinks(filepath.Dir(program)); err == nil {
-		paths = append(paths, filepath.Join(dir, filepath.Base(program)))
-	}
-	for _, path := range paths {
-		if place := programPlace(path); place != path {
-			out[place] = ""
-		} else if path != target {
-			out[path] = target
-		} else {
-			out[path] = ""
+	for _, program := range programs {
+		target, err := filepath.EvalSymlinks(program)
+		if err != nil {
+			continue
+		}
+		for _, path := range hops(program) {
+			switch place := programPlace(path); {
+			case place != path:
+				out[place] = ""
+			case path != target:
+				out[path] = target
+			default:
+				out[path] = ""
+			}
 		}
 	}
 	return out
 }
 
+// mostHops bounds how many links follow each other, as the kernel does.
+const mostHops = 40
+
+// hops are a file and what its links lead to, each in the real folder that it lies in.
+func hops(path string) []string {
+	var out []string
+	for range mostHops {
+		dir, err := filepath.EvalSymlinks(filepath.Dir(path))
+		if err != nil {
+			break
+		}
+		path = filepath.Join(dir, filepath.Base(path))
+		out = append(out, path)
+		next, err := os.Readlink(path)
+		if err != nil {
+			break
+		}
+		if path = next; !filepath.IsAbs(next) {
+			path = filepath.Join(dir, next)
+		}
+	}
+	return out
+}
+
+// packages is the folder in which packages of Node lie, beside those that they need.
+const packages = "/node_modules"
+
 func programPlace(path string) string {
+	if before, _, found := strings.Cut(path, packages+"/"); found {
+		return before + packages
+	}
 	for _, home := range homes() {
 		if rest, below := strings.CutPrefix(path, home+"/"); below {
 			if first, _, deep := strings.Cut(rest, "/"); deep && first != ".local" && !secretInHome(first) && strings.HasPrefix(first, ".") {
@@ -169,55 +213,8 @@ func programPlace(path string) string {
 	return dir
 }
 
-// mostEntries bounds how many entries of one folder get a rule of their own. What is beyond it in a folder that also holds something
-// protected cannot be read.
+// mostEntries bounds how many entries of one folder get a rule of their own.
 const mostEntries = 1000
-
-// except lists the folders and files of what is open that hold nothing protected: Landlock can only allow, so "all but" is the list of
-// everything beside it. Links are left out, because a rule for a link is a rule for its target.
-func except(open, protected []string) []string {
-	paths := make([]string, 0, len(protected))
-	for _, path := range protected {
-		if at, err := filepath.EvalSymlinks(path); err == nil {
-			paths = append(paths, at)
-		}
-		paths = append(paths, filepath.Clean(path))
-	}
-	slices.Sort(paths)
-	paths = slices.Compact(paths)
-	var out []string
-	for _, path := range open {
-		if at, err := filepath.EvalSymlinks(path); err == nil && !slices.ContainsFunc(paths, func(p string) bool { return inside(at, p) }) {
-			out = append(out, beside(at, paths)...)
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
-// beside lists a folder or file, or what lies beside the protected parts of it.
-func beside(at string, protected []string) []string {
-	if !slices.ContainsFunc(protected, func(p string) bool { return inside(p, at) }) {
-		return []string{at}
-	}
-	if slices.Contains(protected, at) {
-		return nil
-	}
-	entries, err := os.ReadDir(at)
-	if err != nil {
-		return nil
-	}
-	var out []string
-	for i, entry := range entries {
-		if i == mostEntries {
-			break
-		}
-		if entry.Type()&fs.ModeSymlink == 0 {
-			out = append(out, beside(filepath.Join(at, entry.Name()), protected)...)
-		}
-	}
-	return out
-}
 
 // within lists what may be changed below a folder: everything but the files in own, and no folder that holds one of them or one of the
 // anchors, because whoever may rename a folder can replace what lies in it.
@@ -240,27 +237,6 @@ func within(dir string, own, anchors []string) []string {
 		if path := filepath.Join(dir, entry.Name()); i < mostEntries && entry.Type()&fs.ModeSymlink == 0 {
 			out = append(out, within(path, own, anchors)...)
 		}
-	}
-	return out
-}
-
-// systemSecrets are files and folders that hold keys, passwords or the data of other programs.
-func systemSecrets() []string {
-	out := []string{
-		"/sys/kernel/debug", "/sys/kernel/tracing",
-		"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssl/private",
-		"/etc/kubernetes", "/etc/rancher", "/etc/letsencrypt/archive", "/etc/letsencrypt/live", "/etc/letsencrypt/keys",
-		"/etc/letsencrypt/accounts", "/etc/wireguard", "/etc/openvpn", "/etc/NetworkManager/system-connections", "/etc/krb5.keytab",
-		"/etc/ppp", "/etc/ipsec.secrets", "/etc/docker/key.json", "/etc/crypttab", "/etc/security/opasswd", "/etc/mysql/debian.cnf",
-		"/etc/credstore", "/etc/credstore.encrypted", "/etc/pki/private", "/etc/pki/tls/private", "/etc/vault.d", "/etc/consul.d",
-		"/var/lib/docker", "/var/lib/containers", "/var/lib/containerd", "/var/lib/kubelet", "/var/lib/rancher", "/var/lib/etcd",
-		"/var/lib/sss", "/var/lib/private", "/var/lib/postgresql", "/var/lib/mysql", "/var/lib/redis", "/var/lib/vault",
-		"/var/lib/systemd/credential.secret", "/var/spool/cron", "/var/backups",
-		"/run/secrets", "/run/credentials", "/run/user",
-	}
-	for _, pattern := range []string{"/etc/ssh/ssh_host_*_key", "/etc/ssl/*.key", "/etc/*.keytab"} {
-		found, _ := filepath.Glob(pattern) // the pattern is right
-		out = append(out, found...)
 	}
 	return out
 }

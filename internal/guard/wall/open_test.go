@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"claudeops/internal/guard/wall/confine"
 )
 
 // Reading is a list of what is open: with mounts of its own a session does not even see the rest, without them it cannot open it.
@@ -26,9 +28,10 @@ func TestASessionReadsOnlyWhatIsOpen(t *testing.T) {
 		"/root/.bashrc", "/home/alice/notes", "/var/backups/dump", "/run/user/1000/file", "/run/secrets/db", "/volumes/pg/PG_VERSION", "/srv/data/file",
 		"/opt/app/run", "/mnt/disk/file", "/tmp/x", "/var/lib/app/data", "/state/claudeops.db", "/state/settings.yaml", "/dev/shm/theirs",
 		"/state/env/other/agent/config/note", "/etc/shadow", "/etc/letsencrypt/live/site/privkey.pem", "/run/docker.sock", "/data/open/app.sock",
+		"/data/open/.env", "/data/open/deep/er/key", "/etc/app/token", "/opt/app/lib/key",
 	} {
-		add("closed "+path, "cat "+path)
-		if !strings.HasPrefix(path, "/etc/") && !strings.HasPrefix(path, "/data/") {
+		add("closed "+path, "grep -v '^"+strings.TrimSpace(confine.Notice)+"$' "+path)
+		if !strings.HasPrefix(path, "/etc/") && !strings.HasPrefix(path, "/data/") && path != "/opt/app/lib/key" {
 			add("absent "+path, "test -e "+path)
 		}
 	}

@@ -151,6 +151,8 @@ func (s *Sandbox) protectEntry(path string, entry fs.DirEntry, who person) error
 	switch {
 	case slices.Contains(s.grants(), path), slices.Contains(s.c.OtherStateDirs, path), entry.Type()&fs.ModeSymlink != 0:
 		return nil
+	case path == filepath.Join(s.c.StateDir, clonesFolder):
+		return keep(path, 0o711) // to pass through to what this session has in there
 	case slices.Contains(s.c.ExtraReadOnly, path), path == s.c.Gates, path == s.c.Programs:
 		return lend(path, who)
 	case entry.IsDir() && (below(s.c.StateDir) || slices.ContainsFunc(s.grants(), below) ||

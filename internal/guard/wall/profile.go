@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"claudeops/internal/guard/wall/confine"
+	"claudeops/internal/guard/wall/relay"
 	"claudeops/internal/ops"
 )
 
@@ -17,7 +19,7 @@ import (
 type access int
 
 const (
-	hidden    access = iota // empty and read-only
+	hidden    access = iota // read-only and empty but for a notice that says so
 	private                 // empty and writable, gone with the session
 	readOnly                // the host's, to look at
 	readWrite               // the host's
@@ -30,6 +32,8 @@ type profile struct {
 	loose  map[string]bool   // what may be gone by the time it is mounted
 	usual  map[string]bool   // what is only closed because nothing opens it: any other mount takes its place
 	strict bool              // what is granted must exist
+	shown  []string          // folders that are only open because the program lies there
+	notice string            // the file that covers what is hidden
 }
 
 // profile builds the arguments of bubblewrap up to the command. When it is not strict, folders that are not there yet are
@@ -37,7 +41,7 @@ type profile struct {
 func (s *Sandbox) profile(tier ops.Tier, session Session, program, dir string, strict bool) ([]string, error) {
 	p := &profile{
 		mounts: make(map[string]access), from: make(map[string]string), loose: make(map[string]bool),
-		usual: make(map[string]bool), strict: strict,
+		usual: make(map[string]bool), strict: strict, notice: s.notice(),
 	}
 	if err := s.fill(p, session.tier(tier)); err != nil {
 		return nil, err
@@ -45,8 +49,13 @@ func (s *Sandbox) profile(tier ops.Tier, session Session, program, dir string, s
 	if err := s.fillSession(p, tier, session); err != nil {
 		return nil, err
 	}
-	if err := p.show(program); err != nil {
+	if err := p.show(program, session.Needs); err != nil {
 		return nil, err
+	}
+	for _, path := range s.foreign(session, socketsIn(p.shown)) {
+		if err := p.hide(path); err != nil {
+			return nil, err
+		}
 	}
 	if len(s.c.Relay) > 0 {
 		p.offer(s.c.Relay[0])
@@ -83,17 +92,19 @@ func (s *Sandbox) profile(tier ops.Tier, session Session, program, dir string, s
 	return args, nil
 }
 
-// base is what the sandboxes of all tiers have in common.
+// base is what the sandboxes of all tiers have in common. The pid namespace ends everything that a session started, and keeps signals in.
+// The processes of the machine stay visible, unless bubblewrap is on by name or nothing else keeps a session from what /proc tells of
+// the supervisor.
 func (s *Sandbox) base() []string {
-	if !s.c.Bubblewrap {
-		return s.mountsOnly()
-	}
-	return []string{
+	args := []string{
 		"--die-with-parent", "--new-session", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--cap-drop", "ALL",
-		"--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc",
-		// A new /proc shows the kernel's settings writable to root, even to one without capabilities.
-		"--ro-bind", "/proc/sys", "/proc/sys",
+		"--ro-bind", "/", "/", "--dev", "/dev",
 	}
+	if s.c.Bubblewrap || confine.LandlockVersion() < confine.ScopedVersion {
+		// A new /proc shows the kernel's settings writable to root, even to one without capabilities.
+		args = append(args, "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys")
+	}
+	return args
 }
 
 // fill puts the mounts of a tier together.
@@ -228,16 +239,17 @@ func (p *profile) add(at string, kind access) error {
 }
 
 // show makes the program visible when it lies in a folder that is not.
-func (p *profile) show(program string) error {
+func (p *profile) show(program string, needs []string) error {
 	if program == "" {
 		return nil
 	}
 	if _, err := realPath(program); err != nil {
 		return fmt.Errorf("find program: %w", err)
 	}
-	for at, from := range programPlaces(program) {
+	for at, from := range programPlaces(append([]string{program}, needs...)) {
 		if _, taken := p.mounts[at]; (!taken || p.usual[at]) && p.invisible(at) {
 			p.mounts[at], p.from[at] = readOnly, from
+			p.shown = append(p.shown, at)
 		}
 	}
 	return nil
@@ -281,8 +293,11 @@ func (p *profile) arguments() []string {
 			out = append(out, "--bind"+try, cmp.Or(p.from[at], at), at)
 		case isFolder(at):
 			out = append(out, "--tmpfs", at)
+			if kind == hidden {
+				out = append(out, "--ro-bind", p.notice, filepath.Join(at, relay.Notice))
+			}
 		default:
-			out = append(out, "--ro-bind", os.DevNull, at)
+			out = append(out, "--ro-bind", p.notice, at)
 		}
 	}
 	return out

@@ -18,7 +18,7 @@ const canaryName = "canary"
 // PrepareSession makes the folders that only this session has. It comes after Prepare.
 func (s *Sandbox) PrepareSession(tier ops.Tier, session Session) error {
 	temp := s.Temp(session)
-	if temp == "" || !s.c.Confine {
+	if temp == "" || !s.on(tier) {
 		return nil
 	}
 	who := person{uid: os.Geteuid(), gid: os.Getegid()}
@@ -26,6 +26,11 @@ func (s *Sandbox) PrepareSession(tier ops.Tier, session Session) error {
 		var err error
 		if who, err = lookUp(uid); err != nil {
 			return err
+		}
+	}
+	if c := session.Clones; c != nil && s.c.UIDs[tier] != 0 && isFolder(c.Folder) {
+		if err := s.give(c.Folder, who); err != nil {
+			return fmt.Errorf("give clones to user %d: %w", who.uid, err)
 		}
 	}
 	parent := filepath.Dir(temp)
@@ -94,11 +99,15 @@ func (s *Sandbox) plan(tier ops.Tier, session Session, program string) (confine.
 // whether the line is from the trial.
 func (s *Sandbox) Verdict(tier ops.Tier, line string) (sentence string, mine bool, err error) {
 	report, mine := strings.CutPrefix(line, confine.Report)
+	hold, found, again := strings.Cut(report, confine.Again)
 	switch {
 	case !mine:
 		return "", false, &LayerError{Layer: LayerLandlock, Why: "the session did not try its walls", Fix: "run claudeops doctor"}
-	case report != confine.Hold:
+	case hold != confine.Hold:
 		return "", true, &LayerError{Layer: LayerLandlock, Why: report, Fix: "run claudeops doctor; no session starts until its walls hold"}
+	}
+	if again {
+		return s.sentence(tier) + " They were set up twice, because something was replaced meanwhile; the first time " + found + ".", true, nil
 	}
 	return s.sentence(tier), true, nil
 }
@@ -117,7 +126,7 @@ func (s *Sandbox) trial(tier ops.Tier, session Session) (*confine.Trial, error) 
 	} else if s.c.UIDs[tier] != 0 {
 		t.Write, t.Read = []string{canary}, []string{canary}
 	}
-	if version >= confine.ScopedVersion && !s.c.Bubblewrap {
+	if version >= confine.ScopedVersion && !s.wraps(tier) { // a pid namespace has its own numbers
 		t.Process = os.Getpid()
 	}
 	if s.socketsHidden(tier) || confine.SeccompAvailable() {
@@ -145,9 +154,9 @@ func (s *Sandbox) sentence(tier ops.Tier) string {
 			on = append(on, row.Wall)
 		}
 	}
-	text := "The walls of the session hold: " + strings.Join(on, ", ") + "."
+	text := "they hold: " + strings.Join(on, ", ")
 	if len(missing) > 0 {
-		text += " Missing on this machine: " + strings.Join(missing, ", ") + "."
+		text += "; missing on this machine: " + strings.Join(missing, ", ")
 	}
 	return text
 }

@@ -17,6 +17,7 @@ import (
 	"syscall"
 
 	"claudeops/internal/guard/wall/confine"
+	"claudeops/internal/guard/wall/relay"
 	"claudeops/internal/ops"
 )
 
@@ -25,6 +26,7 @@ const (
 	agentFolder    = "agent"
 	exchangeFolder = "exchange"
 	tempFolder     = "tmp"
+	clonesFolder   = "clones"
 	handoffName    = "handoff.json"
 	cooldownName   = "cooldown.json"
 )
@@ -35,7 +37,7 @@ type Config struct {
 	Bubblewrap bool
 	// Confine puts Landlock, seccomp, limits and the loss of all capabilities around the agent and around each of its commands.
 	Confine bool
-	// Auto uses bubblewrap where it can be set up, for its mounts alone: the agent still sees all processes.
+	// Auto uses bubblewrap where it can be set up; the agent still sees all processes.
 	Auto bool
 	// Required accepts no missing wall.
 	Required bool
@@ -52,6 +54,7 @@ type Config struct {
 	ReposDir       string   // read-only below Tier 2
 	VolumesDirs    []string // empty for every agent
 	Readable       []string // more that every session may read, beside the system's files, logs and the repositories
+	Clones         []string // the same for clones beside ReposDir
 	Hidden         []string // more folders and files that agents do not get to see, also where they lie in something readable
 	ExtraReadOnly  []string // seen in spite of what is hidden: sockets to connect to, programs
 	Programs       string   // the same for a folder that need not be there
@@ -104,7 +107,7 @@ type Sandbox struct {
 
 	mu     sync.Mutex
 	tried  map[ops.Tier]bool // where the namespaces were made once
-	seen   []string          // what the session seenBy may read
+	seen   []string          // what is closed to the session seenBy
 	seenBy string
 	auto   map[int]*autoTrial // by the user that agents run as
 	net    map[int]*autoTrial // the same for network namespaces
@@ -151,7 +154,7 @@ func (s *Sandbox) Wrap(tier ops.Tier, path string, argv, env []string, dir strin
 // Verdict reads the first line of its output.
 func (s *Sandbox) WrapSession(tier ops.Tier, session Session, cmd Command) (Command, error) {
 	if !s.on(tier) {
-		return cmd, nil
+		return s.inFront(cmd), nil
 	}
 	if err := s.known(tier); err != nil {
 		return Command{}, err
@@ -178,7 +181,7 @@ func (s *Sandbox) WrapSession(tier ops.Tier, session Session, cmd Command) (Comm
 		}
 	}
 	if !s.wraps(tier) {
-		return cmd, nil
+		return s.inFront(cmd), nil
 	}
 	return s.inNamespaces(tier, session, program, cmd)
 }
@@ -210,6 +213,15 @@ func (s *Sandbox) confine(cmd *Command, plan confine.Plan) error {
 	}
 	cmd.Path, cmd.Argv = s.c.Relay[0], argv
 	return nil
+}
+
+// inFront puts the relay in front of a command, which ends everything that the command leaves.
+func (s *Sandbox) inFront(cmd Command) Command {
+	if len(s.c.Relay) > 0 {
+		cmd.Argv = slices.Concat(s.c.Relay, []string{relay.Plain, cmd.Path}, cmd.Argv[min(1, len(cmd.Argv)):])
+		cmd.Path = s.c.Relay[0]
+	}
+	return cmd
 }
 
 // inNamespaces makes a command one that runs in bubblewrap, with a relay in front of it.

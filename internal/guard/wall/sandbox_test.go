@@ -416,3 +416,38 @@ func TestASocketThatIsLentCannotBeReplaced(t *testing.T) {
 		})
 	}
 }
+
+// The folder of the program is open for its other files, not for the sockets that somebody keeps there.
+func TestASocketBesideTheProgramIsAbsent(t *testing.T) {
+	for _, uid := range []int{0, agentUID} {
+		p := newPlace(t)
+		if uid != 0 {
+			p.uid(uid)
+		}
+		s := p.auto("")
+		if !s.Namespaced(ops.Tier1) {
+			t.Fatal("the tests need bubblewrap: script/setup-tests")
+		}
+		tool := p.root + "/tool"
+		must(t, os.MkdirAll(tool+"/lib/deep", 0o755)) //nolint:gosec // a test folder
+		must(t, os.Link(p.root+"/relay", tool+"/agent"))
+		for _, path := range []string{tool + "/a.sock", tool + "/lib/deep/b.sock"} {
+			l, err := net.Listen("unix", path)
+			must(t, err)
+			t.Cleanup(func() { _ = l.Close() })
+			must(t, os.Chmod(path, 0o777)) //nolint:gosec // so open that a wall is needed
+			must(t, s.Check(ops.Tier1))
+			must(t, s.Prepare(ops.Tier1))
+			w, err := s.Wrap(ops.Tier1, tool+"/agent", []string{"agent", dialWord, path}, nil, p.state+"/work")
+			must(t, err)
+			if out, code := runCommand(t, w); code != 1 {
+				t.Errorf("user %d reached %s: %d %s", uid, path, code, out)
+			}
+			w, err = s.Wrap(ops.Tier1, "/bin/ls", []string{"ls", tool}, nil, p.state+"/work")
+			must(t, err)
+			if out, code := runCommand(t, w); code == 0 {
+				t.Errorf("another program sees the folder: %s", out)
+			}
+		}
+	}
+}

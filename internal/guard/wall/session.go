@@ -13,16 +13,6 @@ import (
 	"claudeops/internal/ops"
 )
 
-// mountsOnly is what the sandboxes of all tiers have in common where bubblewrap only keeps files and sockets out of reach. Signals are
-// kept in by Landlock; a kernel without that needs a pid namespace.
-func (s *Sandbox) mountsOnly() []string {
-	args := []string{"--die-with-parent", "--new-session", "--unshare-ipc", "--unshare-uts", "--cap-drop", "ALL", "--ro-bind", "/", "/"}
-	if confine.LandlockVersion() < confine.ScopedVersion {
-		return append(args, "--unshare-pid", "--dev", "/dev", "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys")
-	}
-	return append(args, "--dev", "/dev")
-}
-
 // fillSession adds the mounts that only this session has: of all gates and Docker sockets it sees its own.
 func (s *Sandbox) fillSession(p *profile, tier ops.Tier, session Session) error {
 	if s.c.Gates != "" {
@@ -43,11 +33,7 @@ func (s *Sandbox) fillSession(p *profile, tier ops.Tier, session Session) error 
 			return err
 		}
 	}
-	mine := slices.Concat(session.doors(), session.Folders, s.grants(), s.c.ExtraReadOnly, []string{s.Temp(session)})
-	foreign := slices.DeleteFunc(boundSockets(), func(path string) bool {
-		return slices.ContainsFunc(mine, func(dir string) bool { return dir != "" && inside(path, dir) })
-	})
-	for _, path := range slices.Concat(systemSecrets(), homeSecrets(), foreign) {
+	for _, path := range slices.Concat(s.closed(session), s.foreign(session, boundSockets())) {
 		if err := p.hide(path); err != nil {
 			return err
 		}
@@ -68,12 +54,56 @@ func (s *Sandbox) fillSession(p *profile, tier ops.Tier, session Session) error 
 	if s.c.UIDs[tier] == 0 { // another user may not be able to get there; Landlock still keeps them from being changed
 		fixed = slices.Concat(fixed, s.c.Own)
 	}
+	if session.Clones != nil {
+		p.lendClones(session.Clones)
+		fixed = slices.Concat(fixed, session.Clones.Fixed)
+	}
 	for _, path := range fixed {
 		if err := p.fix(path); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// lendClones puts the session's copies in the place of the .git of clones. Each folder above one is a mount of its own too: a mount cannot
+// be renamed, but a folder that holds one can.
+func (p *profile) lendClones(c *Clones) {
+	for _, path := range c.Fixed {
+		if filepath.Base(path) != ".git" || !p.writable(path) {
+			continue
+		}
+		repo := filepath.Dir(path)
+		for dir := repo; p.mounts[dir] != readWrite; dir = filepath.Dir(dir) {
+			p.mounts[dir] = readWrite
+		}
+		if git := c.Git[repo]; git != "" {
+			p.mounts[path], p.from[path] = readWrite, git
+			objects, modules := filepath.Join(path, c.Objects), filepath.Join(path, "modules")
+			p.mounts[objects], p.from[objects] = readOnly, filepath.Join(path, "objects")
+			if isFolder(modules) {
+				p.mounts[modules], p.from[modules] = readOnly, modules
+			}
+		}
+	}
+}
+
+// writable reports whether a session may change what is at a path.
+func (p *profile) writable(at string) bool {
+	for dir := at; dir != "/"; dir = filepath.Dir(dir) {
+		if kind, ok := p.mounts[dir]; ok {
+			return kind == readWrite
+		}
+	}
+	return false
+}
+
+// foreign are the sockets that do not lie in a folder of the session's own.
+func (s *Sandbox) foreign(session Session, sockets []string) []string {
+	mine := slices.Concat(session.doors(), session.Folders, s.grants(), s.c.ExtraReadOnly, []string{s.Temp(session)})
+	return slices.DeleteFunc(sockets, func(path string) bool {
+		return slices.ContainsFunc(mine, func(dir string) bool { return dir != "" && inside(path, dir) })
+	})
 }
 
 // fix makes something read-only, unless it has another mount: one that hides it keeps more.
@@ -112,6 +142,14 @@ type autoTrial struct{ err error }
 // wraps reports whether an agent of the tier runs in bubblewrap: where it is on by name, or where it is wanted and works.
 func (s *Sandbox) wraps(tier ops.Tier) bool {
 	return s.c.Bubblewrap || s.c.Auto && s.autoError(tier) == nil
+}
+
+// Mounts reports whether sessions of a tier have mounts of their own.
+func (s *Sandbox) Mounts(tier ops.Tier) bool { return s.wraps(tier) }
+
+// HoldsFiles reports whether walls keep a tier from the files of others.
+func (s *Sandbox) HoldsFiles(tier ops.Tier) bool {
+	return s.c.Confine && confine.LandlockVersion() > 0 || s.wraps(tier)
 }
 
 // autoError is why bubblewrap cannot be used here; nil when it can. It is tried once for each user that agents run as: the trial is the
@@ -240,6 +278,9 @@ func (s *Sandbox) reportBubblewrap(tier ops.Tier) Row {
 			if errors.As(err, &layer) {
 				row.Detail, row.Fix = layer.Why, layer.Fix
 			}
+			if !row.Missing {
+				row.Detail = "not required while agents have their own user: " + row.Detail
+			}
 		}
 	}
 	return row
@@ -262,9 +303,21 @@ func (s *Sandbox) reportSockets(tier ops.Tier) Row {
 	return row
 }
 
-// Walled reports whether a tier has at least what tiers above the first need: files, capabilities and sockets out of reach.
-func (s *Sandbox) Walled(tier ops.Tier) bool {
+// Lacks says which of the walls does not stand that every tier above the first needs: around files, sockets and the network. It is empty
+// if they stand. Mounts are not among them.
+func (s *Sandbox) Lacks(tier ops.Tier) string {
 	// Bubblewrap comes last: a daemon that has the other walls need not wait for its trial to start.
-	files := s.c.Confine && confine.LandlockVersion() > 0 || s.wraps(tier)
-	return files && s.c.Confine && (confine.SeccompAvailable() || s.socketsHidden(tier)) && (!s.c.Network || portsHeld() || s.Namespaced(tier))
+	switch {
+	case !s.c.Confine:
+		return "sandbox.mode is off"
+	case confine.LandlockVersion() == 0:
+		return "this kernel has no Landlock"
+	case !confine.SeccompAvailable() && !s.socketsHidden(tier):
+		return "commands can reach the sockets of docker and systemd"
+	case !s.c.Network:
+		return "sandbox.network is open"
+	case !portsHeld() && !s.Namespaced(tier):
+		return "nothing on this machine closes the network"
+	}
+	return ""
 }

@@ -274,6 +274,7 @@ func worldFiles() map[string]string {
 	for _, path := range []string{
 		"/etc/shadow", "/root/.ssh/id_rsa", "/root/.ssh/id_ed25519", "/root/.ssh/authorized_keys", "/root/.aws/credentials",
 		"/root/.docker/config.json", "/root/.netrc", "/root/.config/tool", "/state/claudeops.db", "/etc/letsencrypt/live/site/privkey.pem",
+		"/data/open/.env", "/data/open/deep/er/key", "/etc/app/token", "/opt/app/lib/key",
 		"/home/alice/.ssh/id_rsa", "/run/secrets/db",
 	} {
 		out[path] = secretText + "\n"
@@ -290,7 +291,11 @@ func makeWorld() error {
 			return err
 		}
 		_ = os.Remove(path)
-		if err := os.WriteFile(path, []byte(text), 0o666); err != nil { //nolint:gosec // as above
+		mode := os.FileMode(0o666)
+		if strings.HasPrefix(text, secretText) {
+			mode = 0o600 // its owner is who runs on the stage
+		}
+		if err := errors.Join(os.WriteFile(path, []byte(text), mode), os.Chmod(path, mode)); err != nil {
 			return err
 		}
 	}

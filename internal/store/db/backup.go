@@ -210,8 +210,7 @@ func copyOf(path, dir string) (_ string, err error) {
 func putAside(database string) (string, error) {
 	if _, err := os.Stat(database); errors.Is(err, fs.ErrNotExist) {
 		// SQLite would take leftover side files for those of the new database.
-		return "", errors.Join(ignoreMissing(os.Remove(database+"-wal")), ignoreMissing(os.Remove(database+"-shm")),
-			ignoreMissing(os.Remove(database+markSuffix)))
+		return "", errors.Join(ignoreMissing(os.Remove(database+"-wal")), ignoreMissing(os.Remove(database+"-shm")))
 	} else if err != nil {
 		return "", err
 	}
@@ -223,7 +222,7 @@ func putAside(database string) (string, error) {
 		kept = fmt.Sprintf("%s.before-restore-%d", database, n)
 	}
 	// The log first: if this is interrupted, the database never has the log of another one.
-	for _, side := range []string{"-wal", "-shm", markSuffix, ""} {
+	for _, side := range []string{"-wal", "-shm", ""} {
 		if err := ignoreMissing(os.Rename(database+side, kept+side)); err != nil {
 			return "", err
 		}

@@ -20,11 +20,11 @@ import (
 // numbered reports whether the database numbers the rows.
 func (t Table) numbered() bool { return slices.Equal(t.Key, []string{"id"}) }
 
-// rows chooses the rows to copy. The open flag belongs to a process and the mark to a file, not to the data.
+// rows chooses the rows to copy. The open flag belongs to a process, not to the data.
 func (t Table) rows() Filter {
 	var w Filter
 	if t.Name == stateTable {
-		w.Add(`name NOT IN (?, ?)`, openFlag, markName)
+		w.Add(`name <> ?`, openFlag)
 	}
 	return w
 }

@@ -69,7 +69,6 @@ type DB struct {
 	writer  *pool // nil when opened for reading only
 	reader  *pool
 	unclean bool
-	lost    string
 	pace    Pace // of GiveBack
 
 	mu     sync.Mutex // guards what follows
@@ -94,10 +93,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 		return nil, d.abandon(err)
 	}
 	if f, ok := d.dialect.connector.(*sqliteFile); ok {
-		if err := f.remember(); err != nil {
-			return nil, d.abandon(err)
-		}
-		if d.lost, err = f.marks.lost(ctx, d.reader); err != nil {
+		if err := f.remember(ctx); err != nil {
 			return nil, d.abandon(err)
 		}
 	}
@@ -183,8 +179,9 @@ func (d *DB) Clock() time.Time { return d.dialect.clock() }
 // Skew is how far this machine's clock is ahead of the server's. It is not known for a file.
 func (d *DB) Skew() (ahead time.Duration, known bool) { return d.dialect.skew() }
 
-// Present is ErrReplaced when the open file was removed or replaced: nothing that is written reaches the path any more. It is ErrUnwritable
-// when the last write failed and the file system takes none.
+// Present is ErrReplaced when the open file was removed or replaced: nothing that is written reaches the path any more. It is ErrCorrupt
+// from when the file was seen to be damaged, until the next start, and ErrUnwritable when the last write
+// failed and the file system takes none.
 func (d *DB) Present() error { return d.dialect.present() }
 
 // Rescue writes what an open database file holds into a new file, also when its path leads to it no longer.
@@ -247,16 +244,12 @@ func (d *DB) Close() error {
 // false.
 func (d *DB) UncleanStop() bool { return d.unclean }
 
-// Lost says that commits are gone that were on the disk; empty: none that is known. A database on a server knows nothing of it.
-func (d *DB) Lost() string { return d.lost }
-
 // MarkOpen records that this process uses the database until Close. Commands that only add a row next to a running daemon do not
 // call it.
 func (d *DB) MarkOpen(ctx context.Context) error {
 	if !d.dialect.recordsOpen {
 		return nil
 	}
-	d.markNext()
 	err := d.Write(ctx, "mark_open", func(tx Querier) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO `+stateTable+` (name, value) VALUES (?, ?)
 			ON CONFLICT (name) DO UPDATE SET value = excluded.value`, openFlag, Time(d.clock()))
@@ -274,15 +267,7 @@ func (d *DB) MarkOpen(ctx context.Context) error {
 	return nil
 }
 
-// markNext gives the next commit a mark beside the database.
-func (d *DB) markNext() {
-	if f, ok := d.dialect.connector.(*sqliteFile); ok {
-		f.marks.next()
-	}
-}
-
 func (d *DB) clearOpenFlag(ctx context.Context) error {
-	d.markNext()
 	return d.Write(ctx, "mark_closed", func(tx Querier) error {
 		_, err := tx.ExecContext(ctx, `DELETE FROM `+stateTable+` WHERE name = ?`, openFlag)
 		return err

@@ -97,28 +97,6 @@ func TestReadersDoNotWaitForTheWriter(t *testing.T) {
 	}
 }
 
-func TestStatementsUsedAgainArePrepared(t *testing.T) {
-	d := openTemp(t)
-	statements := d.dialect.connector.(*sqliteFile).statements
-	addItem(t, d)
-	addItem(t, d)
-	if n := len(statements.prepared); n != 0 {
-		t.Errorf("%d statements are prepared before one was used twice", n)
-	}
-	addItem(t, d)
-	if n := len(statements.prepared); n != 1 {
-		t.Errorf("%d statements are prepared, want 1", n)
-	}
-	// Statements that are used once do not push the others out.
-	for i := range 2 * maxStatements {
-		statements.get(string(rune('a' + i)))
-	}
-	addItem(t, d)
-	if n := len(statements.seen); n > maxStatements {
-		t.Errorf("%d statements are remembered", n)
-	}
-}
-
 func TestTimesAreStoredInOneWidthAndOrder(t *testing.T) {
 	from := time.Date(1000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 	to := time.Date(9999, 12, 31, 23, 59, 59, 999_999_000, time.UTC).UnixMicro()

@@ -70,8 +70,10 @@ type notifier interface {
 }
 
 type checker interface {
-	// present is ErrReplaced when the path of an open file leads to another file or to none.
+	// present is ErrReplaced when the path of an open file leads to another file or to none, and ErrCorrupt after it was seen to be damaged.
 	present() error
+	// note remembers an error that says that the file is damaged, for present, and returns it.
+	note(err error) error
 	// advise adds to an error of opening what to do about it.
 	advise(err error) error
 	// check looks for damage and reports it as ErrCorrupt.
@@ -104,25 +106,52 @@ func isMissingTable(err error) bool { return sqliteMissingTable(err) || postgres
 type pool struct {
 	*sql.DB
 	bind func(query string, args []any) (string, []any) // nil: unchanged
+	note func(error) error                              // of what goes wrong; nil: nobody is told
 }
 
 func (p *pool) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	if p.bind != nil {
 		query, args = p.bind(query, args)
 	}
-	return p.DB.ExecContext(ctx, query, args...)
+	result, err := p.DB.ExecContext(ctx, query, args...)
+	return result, p.noted(err)
 }
 
 func (p *pool) QueryContext(ctx context.Context, query string, args ...any) (Rows, error) {
 	if p.bind != nil {
 		query, args = p.bind(query, args)
 	}
-	return orNone(p.DB.QueryContext(ctx, query, args...))
+	rows, err := orNone(p.DB.QueryContext(ctx, query, args...))
+	if err != nil {
+		return nil, p.noted(err)
+	}
+	return notedRows{rows, p}, nil
 }
 
 func (p *pool) QueryRowContext(ctx context.Context, query string, args ...any) Row {
 	if p.bind != nil {
 		query, args = p.bind(query, args)
 	}
-	return p.DB.QueryRowContext(ctx, query, args...)
+	return notedRow{p.DB.QueryRowContext(ctx, query, args...), p}
 }
+
+func (p *pool) noted(err error) error {
+	if p.note == nil || err == nil {
+		return err
+	}
+	return p.note(err)
+}
+
+type notedRow struct {
+	Row
+	pool *pool
+}
+
+func (r notedRow) Scan(dest ...any) error { return r.pool.noted(r.Row.Scan(dest...)) }
+
+type notedRows struct {
+	Rows
+	pool *pool
+}
+
+func (r notedRows) Err() error { return r.pool.noted(r.Rows.Err()) }

@@ -319,11 +319,11 @@ func (p *postgres) beginLong(ctx context.Context, readOnly bool) (transaction, e
 
 func (p *postgres) now(ctx context.Context, q Querier) (time.Time, error) {
 	var t time.Time
-	sent := p.time.host()
+	sent := time.Now()
 	if err := q.QueryRowContext(ctx, `SELECT clock_timestamp()`).Scan(&t); err != nil {
 		return time.Time{}, err
 	}
-	p.time.measure(sent, p.time.host(), t)
+	p.time.measure(sent, t)
 	return t.UTC(), nil
 }
 
@@ -333,6 +333,8 @@ func (p *postgres) skew() (time.Duration, bool) { return p.time.skew() }
 
 // present has nothing to do: the server holds its own files.
 func (p *postgres) present() error { return nil }
+
+func (p *postgres) note(err error) error { return err }
 
 // check reads from every table. Reading all of their rows is the server's own task (data checksums, pg_amcheck).
 func (p *postgres) check(ctx context.Context) error {

@@ -28,9 +28,8 @@ type sqliteFile struct {
 	schema         Schema
 	host           ops.Clock
 	log            *slog.Logger
-	statements     *statements
 	checkpoints    *checkpoints
-	marks          *marks
+	sound          soundness
 	writer, reader *pool
 	opened         []openFile  // to notice when they are replaced
 	refused        atomic.Bool // the file system refused the last write
@@ -44,8 +43,7 @@ type openFile struct {
 
 func newSQLite(path string, schema Schema, clock ops.Clock, log *slog.Logger) *sqliteFile {
 	return &sqliteFile{
-		path: path, schema: schema, host: clock, log: log, statements: newStatements(), checkpoints: &checkpoints{path: path},
-		marks: &marks{path: path + markSuffix},
+		path: path, schema: schema, host: clock, log: log, checkpoints: &checkpoints{path: path},
 	}
 }
 
@@ -70,10 +68,11 @@ func (f *sqliteFile) open(ctx context.Context) (writer, reader *pool, err error)
 	if err != nil {
 		return nil, nil, err
 	}
-	f.writer = &pool{DB: db}
+	f.writer = &pool{DB: db, note: f.sound.note}
 	if f.reader, err = openReaders(f.path); err != nil {
 		return nil, nil, errors.Join(err, db.Close())
 	}
+	f.reader.note = f.sound.note
 	return f.writer, f.reader, nil
 }
 
@@ -92,35 +91,22 @@ func (f *sqliteFile) openReader(ctx context.Context) (reader *pool, err error) {
 	return f.reader, nil
 }
 
-func (f *sqliteFile) close() error { return errors.Join(f.checkpoints.close(), f.statements.close()) }
+func (f *sqliteFile) close() error { return errors.Join(f.checkpoints.close(), f.sound.close()) }
 
 func (f *sqliteFile) begin(ctx context.Context) (transaction, error) {
-	f.statements.prepare(ctx, f.writer.DB)
 	tx, err := f.writer.BeginTx(ctx, nil)
 	if err != nil {
 		return transaction{}, err
 	}
-	cached := newCachedTx(tx, f.statements)
-	commit := func() error {
-		var mark string
-		if f.marks.due() {
-			if mark, err = f.marks.add(ctx, cached, f.host()); err != nil {
-				return errors.Join(err, tx.Rollback())
-			}
-		}
+	commit := func() error { //nolint:contextcheck // a checkpoint goes on when the caller is gone
 		err := tx.Commit()
 		f.refused.Store(sqliteRefused(err))
 		if err == nil {
-			f.checkpoints.committed() //nolint:contextcheck // a checkpoint goes on when the caller is gone
-		}
-		if err == nil && mark != "" {
-			if failed := f.marks.write(mark); failed != nil {
-				f.log.WarnContext(ctx, "cannot mark the last commit beside the database", "error", failed)
-			}
+			f.checkpoints.committed()
 		}
 		return err
 	}
-	return transaction{cached, commit, tx.Rollback, nil}, nil
+	return transaction{plainTx{tx}, commit, tx.Rollback, nil}, nil
 }
 
 // A file has one writer, so all write transactions are the same.
@@ -153,7 +139,14 @@ func (f *sqliteFile) clock() time.Time { return f.host() }
 func (f *sqliteFile) skew() (time.Duration, bool) { return 0, false }
 
 // remember notes which files are open. The write-ahead log exists from the first use of the writer until it is closed.
-func (f *sqliteFile) remember() error {
+func (f *sqliteFile) remember(ctx context.Context) error {
+	// After an unclean stop the log does not say how much of it a checkpoint has copied: this one does.
+	if _, _, err := checkpoint(ctx, f.writer.DB, "PASSIVE"); err != nil {
+		return err
+	}
+	if err := f.sound.open(ctx, f.path); err != nil {
+		return fmt.Errorf("remember the open file: %w", err)
+	}
 	for _, path := range []string{f.path, f.path + "-wal"} {
 		info, err := os.Stat(path)
 		if err != nil {
@@ -176,8 +169,13 @@ func (f *sqliteFile) present() error {
 			return fmt.Errorf("%w: %s is another file now", ErrReplaced, o.path)
 		}
 	}
+	if err := f.sound.damage(f.check); err != nil {
+		return fmt.Errorf("%s: %w", f.path, err)
+	}
 	return f.writable()
 }
+
+func (f *sqliteFile) note(err error) error { return f.sound.note(err) }
 
 // writable tries the file system after a write to the database failed. A kernel that has found an error in a file system refuses every
 // write from then on, and may still call it writable.

@@ -101,9 +101,10 @@ func (d *DB) transact(ctx context.Context, op string, begin func(context.Context
 	}
 	tx, err := beginAgain(ctx, begin)
 	if err != nil {
-		return fmt.Errorf("begin: %w", err)
+		return fmt.Errorf("begin: %w", d.dialect.note(err))
 	}
 	if err := fn(tx.Querier); err != nil {
+		err = d.dialect.note(err)
 		if tx.explain != nil {
 			err = tx.explain(err)
 		}
@@ -111,7 +112,7 @@ func (d *DB) transact(ctx context.Context, op string, begin func(context.Context
 	}
 	failpoint.Hit(op, ".before")
 	if err := tx.commit(); err != nil {
-		return fmt.Errorf("commit: %w", err)
+		return fmt.Errorf("commit: %w", d.dialect.note(err))
 	}
 	failpoint.Hit(op, ".after")
 	// A file that was removed meanwhile has the rows, but no later start finds them.
@@ -131,18 +132,18 @@ func beginAgain(ctx context.Context, begin func(context.Context) (transaction, e
 func (d *DB) Read(ctx context.Context, fn func(tx Querier) error) error {
 	tx, err := beginAgain(ctx, d.dialect.snapshot)
 	if err != nil {
-		return fmt.Errorf("begin: %w", err)
+		return fmt.Errorf("begin: %w", d.dialect.note(err))
 	}
-	return rollBack(tx, fn(tx.Querier))
+	return rollBack(tx, d.dialect.note(fn(tx.Querier)))
 }
 
 // ReadLong is Read without a time limit. It reports damage as ErrCorrupt.
 func (d *DB) ReadLong(ctx context.Context, fn func(tx Querier) error) error {
 	tx, err := d.dialect.beginLong(ctx, true)
 	if err != nil {
-		return fmt.Errorf("begin: %w", asDamage(err))
+		return fmt.Errorf("begin: %w", d.dialect.note(asDamage(err)))
 	}
-	return rollBack(tx, asDamage(fn(tx.Querier)))
+	return rollBack(tx, d.dialect.note(asDamage(fn(tx.Querier))))
 }
 
 // rollBack ends a transaction without changes and returns err, joined with the error of the rollback if there is one.

@@ -42,7 +42,7 @@ func asDamage(err error) error {
 // tables is checked.
 func (d *DB) QuickCheck(ctx context.Context) error {
 	if err := d.dialect.check(ctx); err != nil {
-		return fmt.Errorf("check database %s: %w", d.name, err)
+		return fmt.Errorf("check database %s: %w", d.name, d.dialect.note(err))
 	}
 	return nil
 }
@@ -214,9 +214,9 @@ var ErrReplaced = errors.New("the database file was removed or replaced while it
 var ErrUnwritable = errors.New("the file system of the database is read-only or cannot be written")
 
 // Unavailable reports whether an error means that the database cannot be used for the moment: it is locked, full, cannot be reached, or
-// its file is gone. The same call may succeed later.
+// its file is gone or damaged. The same call may succeed later.
 func Unavailable(err error) bool {
-	return errors.Is(err, ErrReplaced) || errors.Is(err, ErrUnwritable) || errors.Is(err, errNoAnswer) ||
+	return errors.Is(err, ErrReplaced) || errors.Is(err, ErrUnwritable) || errors.Is(err, ErrCorrupt) || errors.Is(err, errNoAnswer) ||
 		errors.Is(err, context.DeadlineExceeded) || sqliteUnavailable(err) || postgresUnavailable(err) || ConnectionLost(err)
 }
 

@@ -231,8 +231,9 @@ type serverClock struct {
 	host ops.Clock
 
 	mu       sync.Mutex
-	server   time.Time // the server's time at the last measurement
-	at       time.Time // this machine's time at the same moment
+	server   time.Time     // the server's time at the last measurement
+	at       time.Time     // the same moment, by what no clock changes: how long this machine runs
+	ahead    time.Duration // this machine's clock, then
 	measured bool
 	last     time.Time // the last time that was told
 }
@@ -247,7 +248,7 @@ func (c *serverClock) now() time.Time {
 	if !c.measured {
 		return host
 	}
-	t := c.server.Add(host.Sub(c.at)).In(host.Location())
+	t := c.server.Add(time.Since(c.at)).In(host.Location())
 	if back := c.last.Sub(t); back > 0 && back < smallStep {
 		return c.last.In(host.Location())
 	}
@@ -255,20 +256,26 @@ func (c *serverClock) now() time.Time {
 	return t
 }
 
-// measure takes the server's answer to a question that was sent and answered at these times of this machine.
-func (c *serverClock) measure(sent, answered, server time.Time) {
-	trip := answered.Sub(sent)
+// measure takes the server's answer to a question that was sent then.
+func (c *serverClock) measure(sent, server time.Time) {
+	host, trip := c.host(), time.Since(sent)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.measured && (trip < 0 || trip > precise) && answered.Sub(c.at) < measureAgain {
+	if c.measured && trip > precise && sent.Sub(c.at) < measureAgain {
 		return
 	}
 	c.server, c.at, c.measured = server, sent.Add(trip/2), true
+	c.ahead = host.Round(0).Sub(server.Add(trip / 2))
 }
 
 // skew is how far this machine's clock was ahead of the server's at the last measurement.
 func (c *serverClock) skew() (ahead time.Duration, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.at.Round(0).Sub(c.server), c.measured
+	return c.ahead, c.measured
+}
+
+// NotBefore is the SQL of a time that is never before that in a column, also when the clock was set back. It takes the time twice.
+func NotBefore(column string) string {
+	return `CASE WHEN ` + column + ` > ? THEN ` + column + ` ELSE ? END`
 }

@@ -114,6 +114,8 @@ CREATE TABLE sessions (
     failure               TEXT,
     error                 TEXT,
     stop_cause            TEXT,
+    -- What the trial of its walls found to stand around it.
+    walls                 TEXT,
     api_status            INTEGER,
     retry_after_ms        INTEGER,
     -- The call that a looping session repeated, and how often.
@@ -138,6 +140,7 @@ CREATE TABLE sessions (
     process_started       TEXT,
     structured            BOOLEAN NOT NULL DEFAULT FALSE,
     open_tool             TEXT,
+    unseen                TEXT,
     conversation_path     TEXT,
     conversation_size     INTEGER,
     conversation_sha      TEXT,
@@ -288,6 +291,7 @@ CREATE TABLE events (
     subject_kind TEXT   NOT NULL DEFAULT '',
     subject_id  TEXT    NOT NULL DEFAULT '',
     reason      TEXT    NOT NULL DEFAULT '',
+    detail      TEXT    NOT NULL DEFAULT '',
     service     TEXT    NOT NULL DEFAULT '',
     message     TEXT    NOT NULL
 );
@@ -859,15 +863,6 @@ CREATE TABLE repo_commits (
 );
 CREATE UNIQUE INDEX idx_repo_commits ON repo_commits (host, repo, commit_id);
 
--- The commit that was checked out last in a repository, and whether agents may have changed it since.
-CREATE TABLE repo_heads (
-    host      TEXT    NOT NULL,
-    repo      TEXT    NOT NULL,
-    commit_id TEXT    NOT NULL,
-    agents    BOOLEAN NOT NULL DEFAULT FALSE,
-    PRIMARY KEY (host, repo)
-);
-
 -- Services that get another image. The phase is written before its effect. slot is the time of the schedule that asked; NULL where a person
 -- did. owner is the host that has the container.
 CREATE TABLE updates (
@@ -902,6 +897,19 @@ CREATE TABLE versions (
     unknown     TEXT NOT NULL,
     at          TEXT NOT NULL,
     PRIMARY KEY (environment, service)
+);
+
+-- What the last trial of each agent program of a host found: whether its gates hold it. It counts for these files of it.
+CREATE TABLE agent_trials (
+    host     TEXT    NOT NULL,
+    agent    TEXT    NOT NULL,
+    identity TEXT    NOT NULL,
+    program  TEXT    NOT NULL,
+    version  TEXT    NOT NULL,
+    held     BOOLEAN NOT NULL,
+    why      TEXT    NOT NULL,
+    at       TEXT    NOT NULL,
+    PRIMARY KEY (host, agent)
 );
 
 ------------------------------------------------------------------------------------------------------------------------------------------

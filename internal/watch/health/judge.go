@@ -281,13 +281,9 @@ func (v *view) silenced(s *badService, probe string) (ops.Withheld, bool) {
 
 // Inhibited returns which checks would start nothing now on their own: they flap, or are silenced, held by a person or in maintenance.
 func Inhibited(p Picture, g ops.Grouping, now time.Time) func(State) bool {
-	v := &view{Picture: p, rules: withDefaults(g), now: now}
-	groups := map[string]string{}
-	for _, s := range p.Services {
-		groups[s.Name] = s.Group
-	}
+	v := newView(p, withDefaults(g), now)
 	return func(s State) bool {
-		_, held := v.inhibitedCheck(&badService{name: s.Service, group: groups[s.Service], level: s.Level}, s)
+		_, held := v.inhibitedCheck(&badService{name: s.Service, group: v.groups[s.Service], level: s.Level, began: s.Began, since: s.Since}, s)
 		return held
 	}
 }

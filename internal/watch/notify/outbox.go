@@ -304,7 +304,7 @@ func (o *Outbox) settled(n ops.Notice, err error) (ops.Notice, *ops.Event) {
 			return n, nil
 		}
 		event.Level, event.Verb = ops.LevelInfo, ops.VerbNoticeSkipped
-		event.Message = ops.Render("notices are only recorded, not sent: " + err.Error())
+		event.Reason = n.Error
 		return n, event
 	}
 	n.Attempts++
@@ -314,13 +314,12 @@ func (o *Outbox) settled(n ops.Notice, err error) (ops.Notice, *ops.Event) {
 	}
 	n.Error = err.Error()
 	wait, again := backoff(n.Attempts)
+	event.Reason, event.Detail = n.Error, ops.NoticeDetail{Title: n.Title, Attempts: n.Attempts, Again: again}
 	switch {
 	case !again:
 		n.Status = ops.NoticeDead
-		event.Message = ops.Render(fmt.Sprintf("notice %q was given up after %d attempts: %s", n.Title, n.Attempts, n.Error))
 	case n.Attempts == 1:
 		n.NextAt = now.Add(wait)
-		event.Message = ops.Render(fmt.Sprintf("notice %q could not be delivered and is tried again: %s", n.Title, n.Error))
 	default:
 		n.NextAt = now.Add(wait)
 		event = nil

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -94,7 +95,7 @@ func (r *rows) said() []string {
 	defer r.mu.Unlock()
 	var out []string
 	for _, e := range r.events {
-		out = append(out, fmt.Sprintf("%s: %s", e.Level, e.Message.Words()))
+		out = append(out, fmt.Sprintf("%s: %s", e.Level, notice.Words(e).Words()))
 	}
 	return out
 }

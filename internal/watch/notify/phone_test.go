@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"claudeops/internal/desk"
+	"claudeops/internal/notice"
 	"claudeops/internal/notice/answer"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
@@ -43,7 +44,7 @@ func newPhone(t *testing.T) *phone {
 	must(t, err)
 	t.Cleanup(func() { must(t, s.Close()) })
 	p.f = storetest.NewFixture(t, s)
-	p.native = Native{Answers: s, TelegramAPI: p.telegram.URL, TelegramSenders: []int64{alice}}
+	p.native = Native{Answers: s, TelegramSenders: []int64{alice}}
 	return p
 }
 
@@ -163,7 +164,7 @@ func (p *phone) audit() []string {
 	must(p.t, err)
 	var out []string
 	for _, e := range events {
-		out = append(out, fmt.Sprintf("%s %s", e.Level, e.Message.Words()))
+		out = append(out, fmt.Sprintf("%s %s", e.Level, notice.Words(e).Words()))
 	}
 	slices.Reverse(out)
 	return out
@@ -706,8 +707,7 @@ func TestAFailedTargetDoesNotRepeatTheOthers(t *testing.T) {
 
 func TestErrorsShowNoToken(t *testing.T) {
 	p := newPhone(t)
-	p.native.TelegramAPI = "http://127.0.0.1:1"
-	_, err := NewSender(AppriseOptions{URLs: []string{p.telegram.Target("42"), "ntfy://tk_secretsecret@127.0.0.1:1/secret-topic"}}, p.native).
+	_, err := NewSender(AppriseOptions{URLs: []string{"tgram://" + phonetest.Bot + "/42?api=http://127.0.0.1:1", "ntfy://tk_secretsecret@127.0.0.1:1/secret-topic"}}, p.native).
 		Send(t.Context(), ops.Notice{Title: "x"})
 	if err == nil || strings.Contains(err.Error(), "AAtest") || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "reach Telegram") {
 		t.Errorf("error is %v", err)

@@ -72,7 +72,6 @@ func (r Router) route(n ops.Notice) (string, Sender) {
 
 func matches(r ops.NoticeRoute, n ops.Notice) bool {
 	return urgency(n.Level) >= urgency(r.Level) &&
-		(r.Environment == "" || r.Environment == n.Environment) &&
 		r.Takes(n.Kind) &&
 		(len(r.Services) == 0 || slices.ContainsFunc(r.Services, func(pattern string) bool {
 			return pattern != "" && n.Service != "" && ops.MatchPattern(pattern, n.Service)
@@ -145,8 +144,6 @@ type Native struct {
 	HTTPClient *http.Client
 	// Answers makes the buttons; nil sends none.
 	Answers Subjects
-	// TelegramAPI is the server of the bots; empty: the public one.
-	TelegramAPI string
 	// TelegramSenders may answer by Telegram, TelegramResponders may only acknowledge, snooze and deny. If there are neither, its
 	// messages have no buttons.
 	TelegramSenders, TelegramResponders []int64
@@ -154,12 +151,8 @@ type Native struct {
 	ApproveByNtfy bool
 }
 
-func (n Native) bot(token string) telegramBot {
-	api := n.TelegramAPI
-	if api == "" {
-		api = TelegramAPI
-	}
-	return telegramBot{api: api, token: token, client: newClient(n.HTTPClient)}
+func (n Native) bot(t TelegramTarget) telegramBot {
+	return telegramBot{api: t.API, token: t.Token, client: newClient(n.HTTPClient)}
 }
 
 func (n Native) ntfy(t NtfyTarget) ntfy {
@@ -167,7 +160,7 @@ func (n Native) ntfy(t NtfyTarget) ntfy {
 }
 
 func (n Native) telegram(t TelegramTarget) telegram {
-	s := telegram{target: t, bot: n.bot(t.Token), answers: n.Answers}
+	s := telegram{target: t, bot: n.bot(t), answers: n.Answers}
 	if !n.answeredByTelegram() {
 		s.answers = nil
 	}

@@ -28,7 +28,7 @@ func (l *letters) by(name string) Sender {
 func TestANoticeGoesTheFirstWayThatMatches(t *testing.T) {
 	var l letters
 	r := Router{First: l.by("first"), Second: l.by("second"), Routes: []Routed{
-		{ops.NoticeRoute{Name: "quiet", Kinds: []ops.NoticeKind{"resolved"}, Environment: "lab"}, nil},
+		{ops.NoticeRoute{Name: "quiet", Kinds: []ops.NoticeKind{"resolved"}}, nil},
 		{ops.NoticeRoute{Name: "media", Services: []string{"arr-*", "jelly*n"}}, l.by("media")},
 		{ops.NoticeRoute{Name: "night", Level: ops.LevelCritical}, l.by("night")},
 		{ops.NoticeRoute{Name: "steps", Kinds: []ops.NoticeKind{"escalated"}, Services: []string{"web"}}, l.by("steps")},
@@ -44,7 +44,6 @@ func TestANoticeGoesTheFirstWayThatMatches(t *testing.T) {
 		{ops.Notice{Level: ops.LevelInfo, Service: "jellyfin"}, "route media"},
 		{ops.Notice{Level: ops.LevelInfo, Service: "jellyfin2"}, "first"},
 		{ops.Notice{Level: ops.LevelInfo, Kind: "resolved", Environment: "lab"}, "route quiet"},
-		{ops.Notice{Level: ops.LevelInfo, Kind: "resolved", Environment: "home"}, "first"},
 		{ops.Notice{Level: ops.LevelCritical, Target: ops.TargetSecond}, "second"},
 		{ops.Notice{Level: ops.LevelWarning, Kind: "escalated", Service: "web"}, "route steps"},
 		{ops.Notice{Level: ops.LevelCritical, Kind: "escalated", Service: "web"}, "route steps"},

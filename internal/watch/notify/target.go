@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -35,6 +36,7 @@ type TelegramTarget struct {
 	Chat   string // a number, or the @name of a channel
 	Thread int64  // topic of a group; 0: none
 	Silent bool
+	API    string // the server of the bot
 }
 
 // ParseTargets sorts the URLs of targets. A URL with parts that only Apprise understands stays with Apprise.
@@ -182,7 +184,7 @@ func splitTags(text string) []string {
 
 func parseTelegram(rest string) ([]TelegramTarget, bool) {
 	token, chats, query, ok := split(rest)
-	if !ok || len(chats) == 0 || !only(query, "silent", "topic", "thread") {
+	if !ok || len(chats) == 0 || !only(query, "silent", "topic", "thread", "api") {
 		return nil, false
 	}
 	token = strings.TrimPrefix(token, "bot")
@@ -194,9 +196,13 @@ func parseTelegram(rest string) ([]TelegramTarget, bool) {
 	}
 	silent := slices.Contains([]string{"yes", "true", "1", "on"}, strings.ToLower(query.Get("silent")))
 	thread := query.Get("topic") + query.Get("thread")
+	api := strings.TrimRight(query.Get("api"), "/")
+	if server, err := url.Parse(api); api != "" && (err != nil || server.Host == "") {
+		return nil, false
+	}
 	var out []TelegramTarget
 	for _, chat := range chats {
-		one := TelegramTarget{Token: token, Chat: chat, Silent: silent}
+		one := TelegramTarget{Token: token, Chat: chat, Silent: silent, API: cmp.Or(api, publicTelegram)}
 		of := thread
 		if id, topic, ok := strings.Cut(chat, ":"); ok {
 			one.Chat, of = id, topic

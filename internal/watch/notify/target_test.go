@@ -25,10 +25,11 @@ func TestTargetsOfNtfyAndTelegramAreServedHere(t *testing.T) {
 		}
 	}
 	for raw, want := range map[string][]TelegramTarget{
-		"tgram://123456:ABC-def_1/42":              {{Token: "123456:ABC-def_1", Chat: "42"}},
-		"tgram://bot123456:ABC/-100987/@chan":      {{Token: "123456:ABC", Chat: "-100987"}, {Token: "123456:ABC", Chat: "@chan"}},
-		"tgram://123456:ABC/-100987:7/?silent=yes": {{Token: "123456:ABC", Chat: "-100987", Thread: 7, Silent: true}},
-		"tgram://123456:ABC/42?topic=9":            {{Token: "123456:ABC", Chat: "42", Thread: 9}},
+		"tgram://123456:ABC-def_1/42":                                {{Token: "123456:ABC-def_1", Chat: "42", API: publicTelegram}},
+		"tgram://bot123456:ABC/-100987/@chan":                        {{Token: "123456:ABC", Chat: "-100987", API: publicTelegram}, {Token: "123456:ABC", Chat: "@chan", API: publicTelegram}},
+		"tgram://123456:ABC/-100987:7/?silent=yes":                   {{Token: "123456:ABC", Chat: "-100987", Thread: 7, Silent: true, API: publicTelegram}},
+		"tgram://123456:ABC/42?api=http%3A%2F%2F127.0.0.1%3A8081%2F": {{Token: "123456:ABC", Chat: "42", API: "http://127.0.0.1:8081"}},
+		"tgram://123456:ABC/42?topic=9":                              {{Token: "123456:ABC", Chat: "42", Thread: 9, API: publicTelegram}},
 	} {
 		if got := ParseTargets([]string{" " + raw}); !reflect.DeepEqual(got, Targets{Telegram: want}) {
 			t.Errorf("%s gives %+v", raw, got)
@@ -38,7 +39,7 @@ func TestTargetsOfNtfyAndTelegramAreServedHere(t *testing.T) {
 
 func TestWhatOnlyAppriseUnderstandsStaysWithApprise(t *testing.T) {
 	for _, raw := range []string{
-		"slack://A/B/C", "mailto://me@example.org", "tgram://123456:ABC/", "tgram://token/42", "tgram://123456:ABC/42?format=html",
+		"slack://A/B/C", "mailto://me@example.org", "tgram://123456:ABC/", "tgram://token/42", "tgram://123456:ABC/42?format=html", "tgram://123456:ABC/42?api=nowhere",
 		"tgram://123456:ABC/42:x", "tgram://123456:ABC/name", "ntfy://h.example/a?email=me@example.org", "ntfy://h.example/a%20b",
 		"ntfy://h.example/a?priority=very", "ntfy://h.example/a?reply=a/b", "ntfy:///a", "ntfy://@/a", "ntfy://h.example:port/a", "ntfy://a%zz/b", "nonsense",
 	} {

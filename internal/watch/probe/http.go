@@ -26,7 +26,18 @@ const (
 	maxBody      = 1 << 20
 	userAgent    = "claudeops-probe"
 	day          = 24 * time.Hour
+	wireBuffer   = 1 << 10
 )
+
+// freshConnections never reuses a connection: an old one would hide that no new one can be made, that the name has another address or that
+// the certificate has changed. Its buffers hold most health checks.
+func freshConnections(insecure bool) http.RoundTripper {
+	return &http.Transport{
+		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: insecure},
+		Proxy:           http.ProxyFromEnvironment, DisableKeepAlives: true, ForceAttemptHTTP2: true,
+		MaxResponseHeaderBytes: maxBody, ReadBufferSize: wireBuffer, WriteBufferSize: wireBuffer,
+	}
+}
 
 func method(spec ops.ProbeSpec) string {
 	if spec.Method == "" {

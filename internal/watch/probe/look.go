@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -11,17 +12,21 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"claudeops/internal/guard/scan"
 	"claudeops/internal/ops"
 )
 
 const (
-	// lookLimit bounds one look, maxRows what it reads of a table.
-	lookLimit = 15 * time.Second
-	maxRows   = 50
+	// lookLimit bounds one look, queryLimit one query, maxRows what it reads of a table.
+	lookLimit  = 15 * time.Second
+	queryLimit = 5 * time.Second
+	maxRows    = 50
 )
 
 // Look is a question about the network of this machine. An agent whose session has a network of its own asks the supervisor, which
@@ -31,15 +36,18 @@ type Look struct {
 	Target string   `json:"target"`
 	Query  string   `json:"query"`
 	Argv   []string `json:"argv"`
+	// Params are the values of a query.
+	Params map[string]string `json:"params"`
 }
 
 // Looks lists what can be looked at.
 func Looks() []string {
-	return []string{"sockets", "routes", "firewall", "ping", "dns", "tcp", "tls", "http", "head", "redis", "sql", "command"}
+	return []string{"sockets", "routes", "firewall", "ping", "dns", "tcp", "tls", "http", "head", "query", "command"}
 }
 
-// Look answers a question. Its answer is as long as the beginning of a page, and not redacted yet.
-func (p *Prober) Look(ctx context.Context, specs []ops.ProbeSpec, l Look) (string, error) {
+// Look answers a question about an environment. Its answer is as long as the beginning of a page, and not redacted yet. Nothing that it
+// does to a server or runs is the agent's own text: see plainForm and ops.Query.
+func (p *Prober) Look(ctx context.Context, env ops.Environment, l Look) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
 	switch l.What {
@@ -54,21 +62,32 @@ func (p *Prober) Look(ctx context.Context, specs []ops.ProbeSpec, l Look) (strin
 		return addresses + routes, err
 	case "firewall":
 		return p.print(ctx, "nft", "list", "ruleset")
+	case "query":
+		return p.query(ctx, env, l)
 	case "command":
-		if err := declaredTargets(specs, l.Argv); err != nil {
+		argv, err := plainForm(env.Probes, l.Argv)
+		if err != nil {
 			return "", err
 		}
-		return p.print(ctx, l.Argv...)
+		return p.print(ctx, argv...)
 	}
-	found, err := declared(specs, l)
+	if !slices.Contains(Looks(), l.What) {
+		return "", fmt.Errorf("look cannot show %q: use %s; %s", l.What, strings.Join(Looks(), ", "), queries(env))
+	}
+	found, err := declared(env.Probes, l)
 	if err != nil {
 		return "", err
 	}
 	text, err := p.lookAt(ctx, found, l)
+	return told(found.spec, text, err)
+}
+
+// told is an answer without the secrets of the probe that it came through.
+func told(spec ops.ProbeSpec, text string, err error) (string, error) {
 	if err != nil {
-		return "", errors.New(withoutSecrets(found.spec, err.Error()))
+		return "", errors.New(withoutSecrets(spec, databaseReason(err)))
 	}
-	return ops.Cut(withoutSecrets(found.spec, text), maxOutput), nil
+	return ops.Cut(withoutSecrets(spec, text), maxOutput), nil
 }
 
 // lookAt looks at one declared address.
@@ -90,10 +109,6 @@ func (p *Prober) lookAt(ctx context.Context, at address, l Look) (string, error)
 		return "open", nil
 	case "tls":
 		return p.lookTLS(ctx, at)
-	case "redis":
-		return p.lookRedis(ctx, at.spec, l.Query)
-	case "sql":
-		return p.lookSQL(ctx, at.spec, l.Query)
 	default:
 		return p.lookHTTP(ctx, at.spec, l)
 	}
@@ -149,10 +164,7 @@ func addresses(specs []ops.ProbeSpec) []address {
 
 // declared finds the address that a question means: by the name of a service, a host, host:port or a URL.
 func declared(specs []ops.ProbeSpec, l Look) (address, error) {
-	if !slices.Contains(Looks(), l.What) {
-		return address{}, fmt.Errorf("there is nothing called %q to look at: use %s", l.What, strings.Join(Looks(), ", "))
-	}
-	types := map[string][]string{"redis": {"redis"}, "sql": {"postgres", "mysql"}, "http": {"http"}, "head": {"http"}}[l.What]
+	web := l.What == "http" || l.What == "head"
 	host, port := strings.ToLower(l.Target), ""
 	if u, err := url.Parse(l.Target); err == nil && u.Host != "" {
 		host, port = strings.ToLower(u.Hostname()), u.Port()
@@ -164,11 +176,11 @@ func declared(specs []ops.ProbeSpec, l Look) (address, error) {
 	}
 	var names []string
 	for _, a := range addresses(specs) {
-		if len(types) > 0 && !slices.Contains(types, a.spec.Type) {
+		if web && a.spec.Type != "http" {
 			continue
 		}
 		names = append(names, a.spec.Service+" "+strings.Trim(a.host+":"+a.port, ":"))
-		needsPort := l.What == "tcp" || l.What == "tls" || len(types) > 0
+		needsPort := l.What == "tcp" || l.What == "tls" || web
 		same := a.host == host && (port == "" || port == a.port) && (!needsPort || a.port != "")
 		if same || a.spec.Service == l.Target && l.Target != "" && (!needsPort || a.port != "") {
 			return a, nil
@@ -181,57 +193,63 @@ func declared(specs []ops.ProbeSpec, l Look) (address, error) {
 		strings.Join(names, ", "))
 }
 
-// declaredTargets requires that a program which looks at the network looks at declared addresses only, in a form that says which.
-func declaredTargets(specs []ops.ProbeSpec, argv []string) error {
-	if len(argv) == 0 {
-		return errors.New("name the program")
+// plainForms are how programs may look at the network outside a session: nothing changes, no file is read or written, no program starts,
+// and no name is resolved that an agent made up. Groups hold a host and ports.
+func plainForms() map[string]string {
+	const (
+		host   = ` ([\w:][\w.:-]*)`
+		counts = `(?: -[46nqv]+| -[cWw] ?\d{1,3}| -i ?[1-9]| -s ?\d{1,4})*`
+		shows  = `addr|address|a|route|r|ro|neigh|neighbor|neighbour|n|rule|ru`
+		asks   = ` @[\w.:-]+| -[46]|(?: -t)? (?i:A|AAAA|CNAME|MX|TXT|NS|SRV)| \+(?:time|tries|retry|timeout)=\d{1,2}| \+(?:no)?(?:` +
+			`short|all|answer|question|authority|additional|comments|cmd|stats|tcp|recurse|dnssec|multiline|search|trace|identify|edns)`
+	)
+	return map[string]string{
+		"ss": `(?: -[nralompTisbe0Zz46tMSudwxHOV]+| --(?:all|numeric|listening|processes|tcp|udp|unix|summary|info|no-header)| -[fA] [a-z_,]+)*` +
+			`(?: (?:state|exclude|established|connected|listening|syn-sent|syn-recv|fin-wait-[12]|time-wait|close-wait|last-ack|closing|` +
+			`sport|dport|src|dst|and|or|not|[engl][qet]|[0-9.*]*:[a-z0-9*-]+|[0-9.:/*()=<>!&|]+))*`,
+		"ip": `(?: -(?:[460jpdsohcNtrV]|br|brief|json|pretty|details|stats|statistics|oneline|human|color|resolve|f inet6?))*(?: (?:` + shows +
+			`) s| (?:` + shows + `|link|l|maddr|netns|vrf|tunnel|mroute|nexthop|tcp_metrics)(?: (?:show|list|ls|lst|sh|get)(?: [\w:][\w.:/@-]*)*)?)`,
+		"nft":  `(?: -[jansSty]+| --(?:json|handle|numeric|terse|stateless))* list(?: -[an]+| \w[\w.-]*)*`,
+		"ping": counts + host + counts, "ping6": counts + host + counts,
+		"nc":  `(?: -[46nrvz]+| -[46nrvz]*w ?\d{1,3})*` + host + `((?: \d+)+)`,
+		"dig": `(?:` + asks + `)*` + host + `(?:` + asks + `)*`,
 	}
-	var targets []Look
-	words := argv[1:]
-	switch argv[0] {
-	case "ss", "ip", "nft":
-		return nil
-	case "ping", "ping6":
-		if len(words) > 0 {
-			targets = append(targets, Look{What: "ping", Target: words[len(words)-1]})
-		}
-	case "nc":
-		last := len(words)
-		for last > 0 && strings.Trim(words[last-1], "0123456789") == "" {
-			last--
-		}
-		for _, port := range words[last:] {
-			if last > 0 {
-				targets = append(targets, Look{What: "tcp", Target: net.JoinHostPort(words[last-1], port)})
-			}
-		}
-	case "dig":
-		for _, w := range words {
-			switch {
-			case strings.HasPrefix(w, "+"), w == "-4", w == "-6", slices.Contains(recordTypes(), strings.ToUpper(w)):
-			case strings.HasPrefix(w, "-"):
-				return fmt.Errorf("dig %s is not a plain form: use dig [@server] name [type] [+short]", w)
-			case strings.HasPrefix(w, "@"):
-				server := serverAddress(w[1:])
-				if !slices.ContainsFunc(specs, func(s ops.ProbeSpec) bool { return s.Server != "" && serverAddress(s.Server) == server }) {
-					return fmt.Errorf("no probe of this environment asks the name server %s: leave it out", w[1:])
-				}
-			default:
-				targets = append(targets, Look{What: "dns", Target: w})
-			}
-		}
-	default:
-		return fmt.Errorf("%s is not looked at from outside: use what = %s", argv[0], strings.Join(Looks(), ", "))
+}
+
+// plainForm returns the words of a program that looks at the network in a known form, at declared addresses only.
+func plainForm(specs []ops.ProbeSpec, argv []string) ([]string, error) {
+	line := strings.Join(strings.Fields(strings.Join(argv, " ")), " ")
+	argv = strings.Split(line, " ")
+	form := plainForms()[argv[0]]
+	if form == "" {
+		return nil, fmt.Errorf("%q is no program that looks from outside: use what = %s", argv[0], strings.Join(Looks(), ", "))
 	}
-	if len(targets) == 0 {
-		return fmt.Errorf("%s names no address", argv[0])
+	parts := regexp.MustCompile(`^` + argv[0] + form + `$`).FindStringSubmatch(line)
+	if parts == nil || argv[0] == "nc" && !regexp.MustCompile(` -[46nrv]*z`).MatchString(line) {
+		return nil, fmt.Errorf("%s is not permitted in this form: use fewer options, and filter what it prints", argv[0])
 	}
-	for _, t := range targets {
-		if _, err := declared(specs, t); err != nil {
-			return err
+	for _, w := range argv {
+		if server, ok := strings.CutPrefix(w, "@"); ok && !slices.ContainsFunc(specs, func(s ops.ProbeSpec) bool {
+			return s.Server != "" && serverAddress(s.Server) == serverAddress(server)
+		}) {
+			return nil, fmt.Errorf("no probe of this environment asks the name server %s: leave it out", server)
 		}
 	}
-	return nil
+	if len(parts) == 1 {
+		return argv, nil
+	}
+	targets := []string{parts[1]}
+	if len(parts) > 2 {
+		targets = strings.Fields(strings.ReplaceAll(parts[2], " ", " "+net.JoinHostPort(parts[1], "")))
+	}
+	for _, target := range targets {
+		if at, err := declared(specs, Look{What: argv[0], Target: target}); err != nil {
+			return nil, err
+		} else if !strings.EqualFold(at.host, parts[1]) && at.spec.Service != parts[1] {
+			return nil, fmt.Errorf("%q is more than a host: use %s", parts[1], at.host)
+		}
+	}
+	return argv, nil
 }
 
 // lookTLS says what certificate a server shows and whether it is trusted.
@@ -293,58 +311,149 @@ func (p *Prober) lookHTTP(ctx context.Context, spec ops.ProbeSpec, l Look) (stri
 	return text.String() + "\n" + string(body), err
 }
 
-// lookRedis sends PING or INFO.
-func (p *Prober) lookRedis(ctx context.Context, spec ops.ProbeSpec, query string) (string, error) {
-	words := strings.Fields(query)
-	if len(words) == 0 {
-		words = []string{"PING"}
+// query asks what the operator wrote, with the values of the agent.
+func (p *Prober) query(ctx context.Context, env ops.Environment, l Look) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, queryLimit)
+	defer cancel()
+	service, _ := env.Policy.Inventory.Canonical(l.Target)
+	for _, s := range env.Policy.Inventory.Services {
+		for _, q := range s.Queries {
+			at := slices.IndexFunc(env.Probes, func(p ops.ProbeSpec) bool { return p.Service == s.Name && q.Through(p.Type) })
+			if s.Name != service || q.Name != l.Query || at < 0 {
+				continue
+			}
+			run := p.queryRedis
+			if q.SQL() {
+				run = p.querySQL
+			}
+			text, err := run(ctx, env.Probes[at], q, l.Params)
+			return told(env.Probes[at], text, err)
+		}
 	}
-	if verb := strings.ToUpper(words[0]); verb != "PING" && verb != "INFO" || len(words) > 2 {
-		return "", errors.New("only PING and INFO [section] are sent")
-	}
-	spec.Query, spec.Expect = strings.Join(words, " "), nil
-	var answer string
-	f := p.redisAnswer(ctx, spec, &answer)
-	if f.status != ops.Healthy {
-		return "", errors.New(f.err)
-	}
-	return answer, nil
+	return "", fmt.Errorf("there is no query %q of a service %q: %s", l.Query, l.Target, queries(env))
 }
 
-// lookSQL runs one statement in a transaction that cannot change anything. It is prepared first, which no server does with two: the
-// second could run after the end of the transaction. Statements that end the transaction themselves are not sent: MariaDB would then run
-// them outside of it.
-func (p *Prober) lookSQL(ctx context.Context, spec ops.ProbeSpec, query string) (text string, err error) {
-	words := strings.Fields(strings.ToUpper(query))
-	if len(words) == 0 || !slices.Contains([]string{"SELECT", "WITH", "SHOW", "EXPLAIN"}, words[0]) {
-		return "", errors.New("only SELECT, WITH, SHOW and EXPLAIN are sent")
+func queries(env ops.Environment) string {
+	return "the queries are " + cmp.Or(ops.Listed(ops.QueryForms(env.Policy.Inventory.Services)), "none")
+}
+
+// bind puts values into their places: exactly those that the query has, in their types.
+func bind(q ops.Query, given map[string]string, place func(name string, value any) string) ([]string, error) {
+	var faults []error
+	for name := range given {
+		if q.Params[name] == "" {
+			faults = append(faults, fmt.Errorf("it has no parameter %q", name))
+		}
 	}
-	open := p.databases[spec.Type]
-	at, err := databaseAddress(spec)
-	if err != nil || open == nil {
-		return "", errors.Join(err, errors.New("the database cannot be opened"))
-	}
-	db, err := open(ctx, at)
+	run, err := q.Bind(func(name string) string {
+		text, ok := given[name]
+		var value any = text
+		if q.Params[name] == ops.ParamInteger {
+			n, err := strconv.ParseInt(text, 10, 64)
+			value, ok = n, err == nil
+		}
+		if !ok {
+			faults = append(faults, fmt.Errorf("give %s=%s", name, strings.ToUpper(q.Params[name])))
+		}
+		return place(name, value)
+	})
+	return run, errors.Join(append(faults, err)...)
+}
+
+func (p *Prober) queryRedis(ctx context.Context, spec ops.ProbeSpec, q ops.Query, given map[string]string) (string, error) {
+	words, err := bind(q, given, func(_ string, value any) string { return fmt.Sprint(value) })
 	if err != nil {
-		return "", errors.New(databaseReason(err))
+		return "", err
+	}
+	if !scan.Redis(words) {
+		return "", errors.New("with these values it is not a command that only reads")
+	}
+	answer, err := p.askRedis(ctx, spec, words, maxRows+1)
+	if len(answer) > maxRows {
+		answer[maxRows] = fmt.Sprintf("… more than %d rows", maxRows)
+	}
+	return strings.Join(answer, "\n"), err
+}
+
+// querySQL runs one statement in a transaction that cannot change anything. It is prepared first, which no server does with two, and
+// which keeps the values out of its text.
+func (p *Prober) querySQL(ctx context.Context, spec ops.ProbeSpec, q ops.Query, given map[string]string) (string, error) {
+	var names []string
+	var args []any
+	run, err := bind(q, given, func(name string, value any) string {
+		n := slices.Index(names, name)
+		if n < 0 || spec.Type == "mysql" {
+			n, names, args = len(names), append(names, name), append(args, value)
+		}
+		if spec.Type == "mysql" {
+			return "?"
+		}
+		return fmt.Sprintf("$%d", n+1)
+	})
+	if err != nil {
+		return "", err
+	}
+	at, err := databaseAddress(spec)
+	if err != nil {
+		return "", err
+	}
+	db, err := p.databases[spec.Type](ctx, at)
+	if err != nil {
+		return "", err
 	}
 	defer func() { _ = db.Close() }()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
-		return "", errors.New(databaseReason(err))
+		return "", err
 	}
 	defer func() { _ = tx.Rollback() }()
-	statement, err := tx.PrepareContext(ctx, query)
+	if err := powerless(ctx, tx, spec.Type); err != nil {
+		return "", err
+	}
+	statement, err := tx.PrepareContext(ctx, run[0])
 	if err != nil {
-		return "", errors.New(databaseReason(err))
+		return "", err
 	}
 	defer func() { _ = statement.Close() }()
-	rows, err := statement.QueryContext(ctx)
+	rows, err := statement.QueryContext(ctx, args...)
 	if err != nil {
-		return "", errors.New(databaseReason(err))
+		return "", err
 	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
+	defer func() { cancel(); _ = rows.Close() }() // without cancel it would read all that is left
 	return table(rows)
+}
+
+// powerless refuses an account that is more than a reader of tables: what it may call reaches beyond the transaction.
+func powerless(ctx context.Context, tx *sql.Tx, kind string) error {
+	ask, power, better := `SELECT CASE WHEN rolsuper THEN 'a superuser' ELSE rolname END FROM pg_catalog.pg_roles
+		WHERE pg_catalog.pg_has_role(session_user, oid, 'MEMBER') AND (rolsuper OR rolname IN
+		('pg_signal_backend', 'pg_read_server_files', 'pg_write_server_files', 'pg_execute_server_program')) ORDER BY NOT rolsuper`,
+		`(.*)`, "CREATE ROLE claudeops_read LOGIN IN ROLE pg_read_all_data;"
+	if kind == "mysql" {
+		ask, power = "SHOW GRANTS", `^GRANT (?:.*, )?(ALL PRIVILEGES|FILE|SUPER)(?:,.*)? ON \*\.\* TO`
+		better = "CREATE USER claudeops_read; GRANT SELECT ON app.* TO claudeops_read;"
+		// A statement that we give up goes on. MariaDB knows the first, MySQL the second.
+		_, _ = tx.ExecContext(ctx, "SET SESSION max_statement_time = 5")
+		_, _ = tx.ExecContext(ctx, "SET SESSION max_execution_time = 5000")
+	}
+	rows, err := tx.QueryContext(ctx, ask)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var row string
+		if err := rows.Scan(&row); err != nil {
+			return err
+		}
+		if has := regexp.MustCompile(power).FindStringSubmatch(row); has != nil {
+			return fmt.Errorf("the account of the probe has the rights of %s, so agents ask nothing through it; a human creates one that can only "+
+				"read, gives it a password, and names it in the probe: %s", has[1], better)
+		}
+	}
+	return rows.Err()
 }
 
 // table writes the first rows of an answer, with the names of its columns.

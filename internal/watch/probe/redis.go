@@ -15,7 +15,7 @@ import (
 	"claudeops/internal/ops"
 )
 
-// deepest is how many nested lists may contain the first value of an answer.
+// deepest is how many lists an answer may have for each value that is read.
 const deepest = 8
 
 var errNoRedis = errors.New("the answer is not in the Redis protocol")
@@ -23,18 +23,26 @@ var errNoRedis = errors.New("the answer is not in the Redis protocol")
 // redis connects, logs in if there is a password, and sends one command. It speaks the second version of the protocol,
 // which Redis and compatible servers understand.
 func (p *Prober) redis(ctx context.Context, spec ops.ProbeSpec) finding {
-	var answer string
-	return p.redisAnswer(ctx, spec, &answer)
-}
-
-func (p *Prober) redisAnswer(ctx context.Context, spec ops.ProbeSpec, answer *string) finding {
-	target, err := redisTarget(spec)
+	words := strings.Fields(spec.Query)
+	if len(words) == 0 {
+		words = []string{"PING"}
+	}
+	values, err := p.askRedis(ctx, spec, words, 1)
 	if err != nil {
 		return down("%s", err)
 	}
+	return firstValue(spec, strings.Join(values, ""))
+}
+
+// askRedis returns the first values of the answer to a command.
+func (p *Prober) askRedis(ctx context.Context, spec ops.ProbeSpec, command []string, most int) (values []string, err error) {
+	target, err := redisTarget(spec)
+	if err != nil {
+		return nil, err
+	}
 	conn, err := p.dialer.DialContext(ctx, "tcp", target.address)
 	if err != nil {
-		return down("%s", reason(err))
+		return nil, errors.New(reason(err))
 	}
 	if target.tls != nil {
 		conn = tls.Client(conn, target.tls)
@@ -45,18 +53,18 @@ func (p *Prober) redisAnswer(ctx context.Context, spec ops.ProbeSpec, answer *st
 	defer stop()
 
 	in := bufio.NewReader(conn)
-	for _, words := range target.commands {
-		if *answer, err = ask(conn, in, words); err != nil {
-			return down("%s: %s", strings.ToUpper(words[0]), reason(err))
+	for _, words := range append(target.login, command) {
+		if values, err = ask(conn, in, words, most); err != nil {
+			return nil, fmt.Errorf("%s: %s", strings.ToUpper(words[0]), reason(err))
 		}
 	}
-	return firstValue(spec, *answer)
+	return values, nil
 }
 
 type redisServer struct {
-	address  string
-	tls      *tls.Config
-	commands [][]string
+	address string
+	tls     *tls.Config
+	login   [][]string // commands before any other
 }
 
 func redisTarget(spec ops.ProbeSpec) (redisServer, error) {
@@ -78,67 +86,69 @@ func redisTarget(spec ops.ProbeSpec) (redisServer, error) {
 	switch user := u.User.Username(); {
 	case password == "":
 	case user == "":
-		target.commands = append(target.commands, []string{"AUTH", password})
+		target.login = append(target.login, []string{"AUTH", password})
 	default:
-		target.commands = append(target.commands, []string{"AUTH", user, password})
+		target.login = append(target.login, []string{"AUTH", user, password})
 	}
 	if number := strings.Trim(u.Path, "/"); number != "" {
 		if _, err := strconv.Atoi(number); err != nil {
 			return target, fmt.Errorf("%q is not the number of a database", number)
 		}
-		target.commands = append(target.commands, []string{"SELECT", number})
+		target.login = append(target.login, []string{"SELECT", number})
 	}
-	words := strings.Fields(spec.Query)
-	if len(words) == 0 {
-		words = []string{"PING"}
-	}
-	target.commands = append(target.commands, words)
 	return target, nil
 }
 
-// ask sends one command and returns its answer.
-func ask(out io.Writer, in *bufio.Reader, words []string) (string, error) {
+// ask sends one command and returns the first values of its answer.
+func ask(out io.Writer, in *bufio.Reader, words []string, most int) ([]string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "*%d\r\n", len(words))
 	for _, w := range words {
 		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(w), w)
 	}
 	if _, err := io.WriteString(out, b.String()); err != nil {
-		return "", err
+		return nil, err
 	}
-	return readReply(in)
+	return readReply(in, most)
 }
 
-// readReply reads one reply and returns its first value.
-func readReply(in *bufio.Reader) (string, error) {
-	for range deepest { // a list is read no further than its first value
+// readReply reads the first values of one reply, those of lists one after the other.
+func readReply(in *bufio.Reader, most int) (values []string, err error) {
+	size, lists := 0, 0
+	for left := 1; left > 0 && len(values) < most && size < maxOutput; left-- {
 		raw, err := in.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) {
-			return "", errNoRedis
+			return nil, errNoRedis
 		}
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		line := strings.TrimRight(string(raw), "\r\n")
 		if line == "" {
-			return "", errNoRedis
+			return nil, errNoRedis
 		}
-		switch rest := line[1:]; line[0] {
+		value := line[1:]
+		switch line[0] {
 		case '+', ':':
-			return rest, nil
 		case '-':
-			return "", errors.New(rest)
+			return nil, errors.New(value)
 		case '$':
-			return readBulk(in, rest)
-		case '*':
-			if n, err := strconv.Atoi(rest); err != nil || n <= 0 {
-				return "", err
+			if value, err = readBulk(in, value); err != nil {
+				return nil, err
 			}
+		case '*':
+			n, err := strconv.Atoi(value)
+			if lists++; err != nil || lists == deepest*most {
+				return nil, errNoRedis
+			}
+			left += max(n, 0)
+			continue
 		default:
-			return "", errNoRedis
+			return nil, errNoRedis
 		}
+		values, size = append(values, value), size+len(value)
 	}
-	return "", errNoRedis
+	return values, nil
 }
 
 func readBulk(in io.Reader, size string) (string, error) {
@@ -151,9 +161,9 @@ func readBulk(in io.Reader, size string) (string, error) {
 	case n > maxBody:
 		return "", fmt.Errorf("the answer is longer than %d bytes", maxBody)
 	}
-	text := make([]byte, n)
+	text := make([]byte, n+len("\r\n"))
 	if _, err := io.ReadFull(in, text); err != nil {
 		return "", err
 	}
-	return string(text), nil
+	return string(text[:n]), nil
 }

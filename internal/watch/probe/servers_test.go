@@ -133,24 +133,41 @@ func looks(t *testing.T, kind string, cases []serverCase) {
 	}
 }
 
-// lookCase is a question of an agent to a real server: what its answer holds, or else how it is refused.
-type lookCase struct{ query, want, refused string }
+// queryCase is a query of an operator and the values of an agent: what its answer holds, or else how it is refused.
+type queryCase struct {
+	run           []string
+	params        string // "id=integer n=text"
+	given         map[string]string
+	want, refused string
+}
 
-// asks puts questions as the tool look does.
-func asks(t *testing.T, what string, spec ops.ProbeSpec, cases []lookCase) {
+// asks puts queries as the tool look does.
+func asks(t *testing.T, spec ops.ProbeSpec, cases []queryCase) {
 	t.Helper()
 	p := New(Options{})
 	spec.Service = "it"
 	for _, c := range cases {
-		got, err := p.Look(t.Context(), []ops.ProbeSpec{spec}, Look{What: what, Target: "it", Query: c.query})
+		q := ops.Query{Name: "q", Run: c.run, Params: map[string]string{}}
+		for _, param := range strings.Fields(c.params) {
+			name, kind, _ := strings.Cut(param, "=")
+			q.Params[name] = kind
+		}
+		env := ops.Environment{Probes: []ops.ProbeSpec{spec}}
+		env.Policy.Inventory.Services = []ops.Service{{Name: "it", Aliases: []string{"alias"}, Queries: []ops.Query{q}}}
+		got, err := p.Look(t.Context(), env, Look{What: "query", Target: "alias", Query: "q", Params: c.given})
 		if c.refused == "" && (err != nil || !strings.Contains(got, c.want)) || c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused)) {
-			t.Errorf("%q is answered %q, %v", c.query, got, err)
+			t.Errorf("%q with %q is answered %q, %v", c.run, c.given, got, err)
 		}
 		if err != nil && strings.Contains(err.Error(), "p@ss") || strings.Contains(got, "p@ss") {
-			t.Errorf("%q tells the password: %q, %v", c.query, got, err)
+			t.Errorf("%q tells the password: %q, %v", c.run, got, err)
 		}
 	}
 }
+
+// statement is what a query with one SQL statement runs.
+func statement(text string) []string { return []string{text} }
+
+type give = map[string]string
 
 type serverCase struct {
 	name    string
@@ -195,15 +212,26 @@ func TestARealRedisIsUnderstood(t *testing.T) {
 		},
 		{"none where there is tls", ops.ProbeSpec{URL: "redis://127.0.0.1:" + secure, Password: password}, "AUTH: "},
 	})
-	asks(t, "redis", ops.ProbeSpec{Type: "redis", URL: plain, Password: password}, []lookCase{
-		{"", "PONG", ""},
-		{"PING", "PONG", ""},
-		{"INFO", "redis_version:", ""},
-		{"info replication", "role:master", ""},
-		{"SET x 1", "", "only PING and INFO"},
-		{"CONFIG GET requirepass", "", "only PING and INFO"},
-		{"FLUSHALL", "", "only PING and INFO"},
-		{"PING\r\nFLUSHALL x", "", "only PING and INFO"},
+	redis := ops.ProbeSpec{Type: "redis", URL: plain, Password: password}
+	for _, query := range []string{"SET k v", "RPUSH list one two three", "HSET hash field value"} {
+		redis.Query = query
+		want(t, run(t, redis), ops.Healthy, "")
+	}
+	get := []string{"GET", ":key"}
+	asks(t, redis, []queryCase{
+		{run: []string{"PING"}, want: "PONG"},
+		{run: []string{"INFO", "replication"}, want: "role:master"},
+		{run: []string{"LRANGE", "list", "0", "-1"}, want: "one\ntwo\nthree"},
+		{run: []string{"HGETALL", "hash"}, want: "field\nvalue"},
+		{run: []string{"LINDEX", "list", ":n"}, params: "n=integer", given: give{"n": "-1"}, want: "three"},
+		{run: []string{"LINDEX", "list", ":n"}, params: "n=integer", given: give{"n": "1 x"}, refused: "give n=INTEGER"},
+		{run: get, params: "key=text", given: give{"key": "k"}, want: "v"},
+		{run: get, params: "key=text", given: give{"key": "k\r\nFLUSHALL"}, refused: "only reads"},
+		{run: get, params: "key=text", given: give{"key": "k FLUSHALL"}, want: ""},
+		{run: []string{"CLIENT", ":x"}, params: "x=text", given: give{"x": "KILL"}, refused: "only reads"},
+		{run: []string{"CONFIG", "GET", ":x"}, params: "x=text", given: give{"x": "requirepass"}, refused: "only reads"},
+		{run: []string{"FLUSHALL"}, refused: "only reads"},
+		{run: []string{"DBSIZE"}, want: "3"},
 	})
 	end()
 	want(t, run(t, ops.ProbeSpec{Type: "redis", URL: plain, Password: password}), ops.Down, "connection refused")
@@ -237,6 +265,14 @@ CREATE USER watch@'127.0.0.1' IDENTIFIED BY 'p@ss';
 GRANT SELECT ON shop.* TO watch@'127.0.0.1';
 CREATE USER app@'127.0.0.1' IDENTIFIED BY 'p@ss';
 GRANT ALL ON shop.* TO app@'127.0.0.1';
+CREATE USER boss@'127.0.0.1' IDENTIFIED BY 'p@ss';
+GRANT ALL ON *.* TO boss@'127.0.0.1' WITH GRANT OPTION;
+CREATE USER filer@'127.0.0.1' IDENTIFIED BY 'p@ss';
+GRANT SELECT, FILE, PROCESS ON *.* TO filer@'127.0.0.1';
+CREATE USER super@'127.0.0.1' IDENTIFIED BY 'p@ss';
+GRANT SELECT, SUPER ON *.* TO super@'127.0.0.1';
+CREATE USER member@'127.0.0.1' IDENTIFIED BY 'p@ss';
+GRANT SELECT ON shop.* TO member@'127.0.0.1';
 CREATE FUNCTION shop.spoil() RETURNS INT MODIFIES SQL DATA BEGIN DELETE FROM shop.orders; RETURN 1; END;
 `), 0o600); err != nil {
 		t.Fatal(err)
@@ -248,99 +284,64 @@ CREATE FUNCTION shop.spoil() RETURNS INT MODIFIES SQL DATA BEGIN DELETE FROM sho
 	base := "mysql://watch@127.0.0.1:" + port
 	shop := base + "/shop"
 	const password = "p@ss"
-	end := server(
-		t,
-		ops.ProbeSpec{Type: "mysql", URL: shop, Password: password},
-		path,
-		"--no-defaults",
-		"--user=root",
-		"--datadir="+data,
-		"--socket="+filepath.Join(
-			dir,
-			"s",
-		),
-		"--port="+port,
-		"--bind-address=127.0.0.1",
-		"--init-file="+first,
-		"--innodb-log-file-size=4M",
-		"--innodb-buffer-pool-size=8M",
-		"--pid-file="+filepath.Join(dir, "pid"),
-		"--skip-name-resolve",
-		"--performance-schema=off",
-		"--ssl-cert="+cert,
-		"--ssl-key="+key,
-	)
+	end := server(t, ops.ProbeSpec{Type: "mysql", URL: shop, Password: password}, path, "--no-defaults", "--user=root", "--datadir="+data,
+		"--socket="+filepath.Join(dir, "s"), "--port="+port, "--bind-address=127.0.0.1", "--init-file="+first, "--innodb-log-file-size=4M",
+		"--innodb-buffer-pool-size=8M", "--pid-file="+filepath.Join(dir, "pid"), "--skip-name-resolve", "--performance-schema=off",
+		"--ssl-cert="+cert, "--ssl-key="+key)
+	to := func(address, query string, expect ...string) ops.ProbeSpec {
+		return ops.ProbeSpec{URL: address, Password: password, Query: query, Expect: expect}
+	}
+	slow := to(shop, "SELECT SLEEP(60)")
+	slow.Timeout = 300 * time.Millisecond
 	looks(t, "mysql", []serverCase{
-		{"connect", ops.ProbeSpec{URL: shop, Password: password}, ""},
-		{"without a database", ops.ProbeSpec{URL: base, Password: password}, ""},
+		{"connect", to(shop, ""), ""},
+		{"without a database", to(base, ""), ""},
 		{"password in the address", ops.ProbeSpec{URL: "mysql://watch:p%40ss@127.0.0.1:" + port + "/shop"}, ""},
-		{"number", ops.ProbeSpec{URL: shop, Password: password, Query: "SELECT n, note FROM orders", Expect: []string{"42"}}, ""},
-		{"text", ops.ProbeSpec{URL: shop, Password: password, Query: "SELECT note FROM orders", Expect: []string{"open", "paid"}}, ""},
-		{
-			"other value",
-			ops.ProbeSpec{URL: shop, Password: password, Query: "SELECT COUNT(*) FROM orders", Expect: []string{"0"}},
-			`the first value is "1", not 0`,
-		},
-		{"nothing", ops.ProbeSpec{URL: shop, Password: password, Query: "SELECT NULL", Expect: []string{"x"}}, `the first value is "", not x`},
-		{
-			"no rows",
-			ops.ProbeSpec{URL: shop, Password: password, Query: "SELECT n FROM orders WHERE n < 0", Expect: []string{"x"}},
-			`the first value is "", not x`,
-		},
-		{
-			"wrong password",
-			ops.ProbeSpec{URL: shop, Password: "wrong word"},
-			"Access denied for user 'watch'@'127.0.0.1' (using password: YES) (1045)",
-		},
+		{"number", to(shop, "SELECT n, note FROM orders", "42"), ""},
+		{"text", to(shop, "SELECT note FROM orders", "open", "paid"), ""},
+		{"other value", to(shop, "SELECT COUNT(*) FROM orders", "0"), `the first value is "1", not 0`},
+		{"nothing", to(shop, "SELECT NULL", "x"), `the first value is "", not x`},
+		{"no rows", to(shop, "SELECT n FROM orders WHERE n < 0", "x"), `the first value is "", not x`},
+		{"wrong password", ops.ProbeSpec{URL: shop, Password: "wrong word"}, "Access denied for user 'watch'@'127.0.0.1' (using password: YES) (1045)"},
 		{"no password", ops.ProbeSpec{URL: shop}, "Access denied for user 'watch'@'127.0.0.1' (using password: NO) (1045)"},
-		{
-			"no such database",
-			ops.ProbeSpec{URL: base + "/barn", Password: password},
-			"Access denied for user 'watch'@'127.0.0.1' to database 'barn' (1044)",
-		},
-		{"no such table", ops.ProbeSpec{URL: shop, Password: password, Query: "SELECT 1 FROM none"}, "Table 'shop.none' doesn't exist (1146)"},
-		{"no statement", ops.ProbeSpec{URL: shop, Password: password, Query: "SELEKT"}, "You have an error in your SQL syntax"},
-		{
-			"one statement only",
-			ops.ProbeSpec{URL: shop, Password: password, Query: "SELECT 1; DELETE FROM orders"},
-			"You have an error in your SQL syntax",
-		},
-		{
-			"what it may not do",
-			ops.ProbeSpec{URL: shop, Password: password, Query: "DELETE FROM orders"},
-			"DELETE command denied to user 'watch'@'127.0.0.1'",
-		},
-		{
-			"a query that takes too long",
-			ops.ProbeSpec{URL: shop, Password: password, Query: "SELECT SLEEP(60)", Timeout: 300 * time.Millisecond},
-			"no answer within 300ms",
-		},
-		{
-			"tls",
-			ops.ProbeSpec{
-				URL:      shop + "?tls=skip-verify",
-				Password: password,
-				Query:    "SHOW STATUS LIKE 'Ssl_version'",
-				Expect:   []string{"Ssl_version"},
-			},
-			"",
-		},
-		{
-			"tls of a stranger",
-			ops.ProbeSpec{URL: shop + "?tls=true", Password: password},
-			"certificate: x509: certificate signed by unknown authority",
-		},
+		{"no such database", to(base+"/barn", ""), "Access denied for user 'watch'@'127.0.0.1' to database 'barn' (1044)"},
+		{"no such table", to(shop, "SELECT 1 FROM none"), "Table 'shop.none' doesn't exist (1146)"},
+		{"no statement", to(shop, "SELEKT"), "You have an error in your SQL syntax"},
+		{"one statement only", to(shop, "SELECT 1; DELETE FROM orders"), "You have an error in your SQL syntax"},
+		{"what it may not do", to(shop, "DELETE FROM orders"), "DELETE command denied to user 'watch'@'127.0.0.1'"},
+		{"a query that takes too long", slow, "no answer within 300ms"},
+		{"tls", to(shop+"?tls=skip-verify", "SHOW STATUS LIKE 'Ssl_version'", "Ssl_version"), ""},
+		{"tls of a stranger", to(shop+"?tls=true", ""), "certificate: x509: certificate signed by unknown authority"},
 	})
-	asks(t, "sql", ops.ProbeSpec{Type: "mysql", URL: "mysql://app@127.0.0.1:" + port + "/shop", Password: password}, []lookCase{
-		{"SELECT n, note FROM orders", "n\tnote\n42\tpaid\n", ""},
-		{"explain select n from orders", "orders", ""},
-		{"INSERT INTO orders VALUES (1, 'x')", "", "only SELECT"},
-		{"DROP TABLE orders", "", "only SELECT"}, // MariaDB would end the transaction and do it
-		{"/*! DROP TABLE orders */", "", "only SELECT"},
-		{"SELECT spoil()", "", "READ ONLY transaction (1792)"},
-		{"SELECT 1; DELETE FROM orders", "", "You have an error in your SQL syntax"},
-		{"SELECT COUNT(*) FROM orders", "\n1\n", ""},
+	app := ops.ProbeSpec{Type: "mysql", URL: "mysql://app@127.0.0.1:" + port + "/shop", Password: password}
+	const hostile = `' OR 1=1; DROP TABLE orders; -- \`
+	asks(t, app, []queryCase{
+		{run: statement("SELECT n, note FROM orders"), want: "n\tnote\n42\tpaid\n"},
+		{run: statement("SELECT note FROM orders WHERE n = :n OR n = :n"), params: "n=integer", given: give{"n": "42"}, want: "note\npaid\n"},
+		{run: statement("SELECT n FROM orders LIMIT :n"), params: "n=integer", given: give{"n": "1"}, want: "n\n42\n"},
+		{run: statement("SELECT :t AS t"), params: "t=text", given: give{"t": hostile}, want: hostile},
+		{run: statement("SELECT note FROM orders WHERE note = :t"), params: "t=text", given: give{"t": "' OR '1'='1"}, want: "note\n"},
+		{run: statement("SELECT spoil()"), refused: "READ ONLY transaction (1792)"},
+		{run: statement("SELECT 1; DELETE FROM orders"), refused: "more than one statement"},
+		{run: statement("SELECT SLEEP(20)"), refused: "no answer in time"},
+		{run: statement("SELECT COUNT(*) FROM orders"), want: "\n1\n"},
 	})
+	running := "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'SELECT SLEEP(20)%'"
+	await := ops.ProbeSpec{Type: "mysql", URL: app.URL, Password: password, Query: running, Expect: []string{"0"}}
+	for deadline := time.Now().Add(5 * time.Second); run(t, await).Status != ops.Healthy; <-time.After(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("a query that was given up goes on")
+		}
+	}
+	for _, line := range []string{
+		"CREATE ROLE files", "GRANT FILE ON *.* TO files", "GRANT files TO member@'127.0.0.1'", "SET DEFAULT ROLE files FOR member@'127.0.0.1'",
+	} {
+		want(t, run(t, ops.ProbeSpec{Type: "mysql", URL: "mysql://boss@127.0.0.1:" + port + "/mysql", Password: password, Query: line}), ops.Healthy, "")
+	}
+	for user, has := range map[string]string{"boss": "ALL PRIVILEGES", "filer": "FILE", "super": "SUPER", "member": "FILE"} {
+		app.URL = "mysql://" + user + "@127.0.0.1:" + port + "/shop"
+		asks(t, app, []queryCase{{run: statement("SELECT 1 AS one"), refused: "the rights of " + has + ", so agents ask nothing through it"}})
+	}
 	end()
 	want(t, run(t, ops.ProbeSpec{Type: "mysql", URL: shop, Password: password}), ops.Down, "connection refused")
 }
@@ -395,39 +396,65 @@ func TestARealPostgreSQLIsUnderstood(t *testing.T) {
 	}
 }
 
-// Whatever an agent asks, the server itself refuses to change anything.
-func TestLookAtARealPostgreSQLChangesNothing(t *testing.T) {
+// Whatever an agent gives, and whatever the operator wrote, nothing changes and nothing reaches beyond tables.
+func TestQueriesOfARealPostgreSQLOnlyRead(t *testing.T) {
 	address := pgtest.URL(t)
 	at, err := url.Parse(address)
 	must(t, err)
 	db, err := New(Options{}).databases["postgres"](t.Context(), at)
 	must(t, err)
 	defer func() { _ = db.Close() }()
-	for _, statement := range []string{
-		"CREATE TABLE orders (n int, note text)", "INSERT INTO orders VALUES (42, 'paid')", "CREATE SEQUENCE numbers",
+	roles := strings.Split("reader, boss, signal, files, group, heir", ", ")
+	for i, role := range roles {
+		roles[i] = "q_" + strings.Trim(at.Path, "/") + "_" + role
+	}
+	for _, line := range []string{
+		"CREATE TABLE orders (n int, note text, at timestamptz DEFAULT now())", "INSERT INTO orders VALUES (42, 'paid')", "CREATE SEQUENCE numbers",
 		"CREATE FUNCTION wipe() RETURNS void LANGUAGE sql AS 'DELETE FROM orders'",
+		"CREATE ROLE " + roles[0] + " LOGIN", "GRANT ALL ON ALL TABLES IN SCHEMA public TO " + roles[0], "GRANT ALL ON SEQUENCE numbers TO " + roles[0],
+		"CREATE ROLE " + roles[1] + " LOGIN SUPERUSER", "CREATE ROLE " + roles[2] + " LOGIN IN ROLE pg_signal_backend",
+		"CREATE ROLE " + roles[3] + " IN ROLE pg_execute_server_program, pg_read_server_files",
+		"CREATE ROLE " + roles[4] + " LOGIN NOINHERIT IN ROLE " + roles[3], "CREATE ROLE " + roles[5] + " LOGIN NOINHERIT IN ROLE " + roles[1],
 	} {
-		if _, err := db.ExecContext(t.Context(), statement); err != nil {
-			t.Fatal(err)
+		if _, err := db.ExecContext(t.Context(), line); err != nil {
+			t.Fatal(line, err)
 		}
 	}
-	const readOnly = "in a read-only transaction (25006)"
-	asks(t, "sql", ops.ProbeSpec{Type: "postgres", URL: address}, []lookCase{
-		{"SELECT n, note FROM orders", "n\tnote\n42\tpaid\n", ""},
-		{"SHOW transaction_read_only", "on", ""},
-		{"WITH gone AS (DELETE FROM orders RETURNING n) SELECT n FROM gone", "", readOnly},
-		{"EXPLAIN ANALYZE DELETE FROM orders", "", readOnly},
-		{"SELECT n INTO copy FROM orders", "", readOnly},
-		{"SELECT wipe()", "", readOnly},
-		{"SELECT nextval('numbers')", "", readOnly},
-		{"SELECT 1; DELETE FROM orders", "", "multiple commands"},
-		{"SELECT 1; COMMIT; DELETE FROM orders", "", "multiple commands"},
-		{"COMMIT", "", "only SELECT"},
-		{"DELETE FROM orders", "", "only SELECT"},
-		{"COPY orders TO PROGRAM 'id'", "", "only SELECT"},
-		{"SELECT n FROM generate_series(1, 1000) n", "… more than 50 rows", ""},
-		{"SELECT COUNT(*) FROM orders", "\n1\n", ""},
+	as := func(role string) ops.ProbeSpec {
+		u := *at
+		u.User = url.User(role)
+		return ops.ProbeSpec{Type: "postgres", URL: u.String()}
+	}
+	const (
+		readOnly = "in a read-only transaction (25006)"
+		hostile  = `'; DELETE FROM orders; SELECT U&"pg!005fterminate!005fbackend"(1) UESCAPE '!'; --`
+		byID     = "SELECT note FROM orders WHERE n = :id;"
+		quoted   = "SELECT n::text || ' :t ''it'' ' AS \":n\", -- :c\n /* ; :d */ $$;:e$$ FROM orders WHERE n > :n"
+	)
+	asks(t, as(roles[0]), []queryCase{
+		{run: statement("SELECT n, note FROM orders"), want: "n\tnote\n42\tpaid\n"},
+		{run: statement("SHOW transaction_read_only"), want: "on"},
+		{run: statement(byID), params: "id=integer", given: give{"id": "42"}, want: "note\npaid\n"},
+		{run: statement(byID), params: "id=integer", given: give{"id": "42; DELETE FROM orders"}, refused: "give id=INTEGER"},
+		{run: statement(byID), params: "id=integer", given: give{"id": "99999999999"}, refused: "99999999999"},
+		{run: statement("SELECT :t::text AS t"), params: "t=text", given: give{"t": hostile}, want: "t\n" + hostile + "\n"},
+		{run: statement("SELECT note FROM orders WHERE note = :t OR note = 'x' || :t"), params: "t=text", given: give{"t": "' OR ''='"}, want: "note\n"},
+		{run: statement(quoted), params: "n=integer", given: give{"n": "1"}, want: "42 :t 'it' \t;:e\n"},
+		{run: statement("SELECT count(*) FROM orders WHERE at > now() - :h * interval '1 hour'"), params: "h=integer", given: give{"h": "2"}, want: "\n1\n"},
+		{run: statement("WITH gone AS (DELETE FROM orders RETURNING n) SELECT n FROM gone"), refused: readOnly},
+		{run: statement("EXPLAIN ANALYZE DELETE FROM orders"), refused: readOnly},
+		{run: statement("SELECT wipe()"), refused: readOnly},
+		{run: statement("SELECT nextval('numbers')"), refused: readOnly},
+		{run: statement("SELECT 1; DELETE FROM orders"), refused: "more than one statement"},
+		{run: statement(`SELECT E'\'', 2; COMMIT; DELETE FROM orders --'`), refused: "multiple commands"}, // whatever we think of its quotes
+		{run: statement("SELECT pg_sleep(20)"), refused: "no answer in time"},
+		{run: statement("SELECT generate_series(1, 100000000)"), want: "\n50\n… more than 50 rows"},
+		{run: statement("SELECT COUNT(*) FROM orders"), want: "\n1\n"},
 	})
+	for i, has := range map[int]string{1: "a superuser", 2: "pg_signal_backend", 4: "pg_", 5: "a superuser"} {
+		asks(t, as(roles[i]), []queryCase{{run: statement("SELECT 1 AS one"), refused: "the account of the probe has the rights of " + has}})
+	}
+	asks(t, ops.ProbeSpec{Type: "postgres", URL: address}, []queryCase{{run: statement("SELECT 1 AS one"), refused: "IN ROLE pg_read_all_data"}})
 }
 
 func must(tb testing.TB, err error) {

@@ -2,10 +2,12 @@ package confine
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"runtime"
+	"strings"
 	"syscall"
 )
 
@@ -69,11 +71,16 @@ func Main(args, environ []string, stdout, stderr io.Writer) int {
 		}
 	}
 	if len(plan.Trial) > 0 {
-		if err := try(plan.Trial, plan.Network != nil); err != nil {
+		report, broken := Hold, (*BrokenError)(nil)
+		err := try(plan.Trial, plan.Network != nil)
+		if errors.As(err, &broken) { // something may just have been replaced by something else
+			report, err = Hold+Again+err.Error(), try(plan.Trial, plan.Network != nil)
+		}
+		if err != nil {
 			fmt.Fprintln(stdout, Report+err.Error())
 			return exitNotConfined
 		}
-		fmt.Fprintln(stdout, Report+Hold)
+		fmt.Fprintln(stdout, Report+report)
 	}
 	if err := applyAll(plan.Walls); err != nil {
 		fmt.Fprintln(stderr, "confine:", err)
@@ -84,14 +91,52 @@ func Main(args, environ []string, stdout, stderr io.Writer) int {
 	return exitNotConfined
 }
 
+// OnlyRead becomes a program that has the rights of cat: it reads what this process may read, and writes to what is open already. It
+// returns only when something failed.
+func OnlyRead(argv, environ []string, stderr io.Writer) int {
+	runtime.LockOSThread()
+	if err := Apply(&Wall{
+		Read: []string{"/"}, Write: []string{os.DevNull}, NoSockets: true, KeepMetadata: true, NoShared: true, Best: true,
+	}); err != nil {
+		fmt.Fprintf(stderr, "%s: %v\n", argv[0], err)
+		return exitNotConfined
+	}
+	err, dirs := error(syscall.ENOENT), strings.Split(valueOf(environ, "PATH"), ":")
+	if strings.Contains(argv[0], "/") {
+		dirs = []string{""}
+	}
+	for _, dir := range dirs {
+		if found := syscall.Exec(dir+"/"+argv[0], argv, environ); found != syscall.ENOENT && found != syscall.ENOTDIR {
+			err = found
+		}
+	}
+	fmt.Fprintf(stderr, "%s: %v\n", argv[0], err)
+	return exitNotConfined
+}
+
+func valueOf(environ []string, name string) string {
+	for _, entry := range environ {
+		if value, ok := strings.CutPrefix(entry, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
 // try puts a thread behind walls and lets it find out what they hold. The thread ends with it; the others stay as they are.
 func try(walls []*Wall, networked bool) error {
 	result := make(chan error, 1)
-	thread := syscall.Gettid()
+	network := -1
+	if networked {
+		var err error
+		if network, err = ownNetwork(); err != nil {
+			return err
+		}
+	}
 	go func() {
 		runtime.LockOSThread() // and never unlocked: nothing else may run on this thread
 		if networked {
-			if err := join(thread); err != nil {
+			if err := join(network); err != nil {
 				result <- err
 				return
 			}

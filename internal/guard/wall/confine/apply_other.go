@@ -16,6 +16,9 @@ func Apply(*Wall) error { return errors.New("only Linux has these walls") }
 // Main fails for the same reason.
 func Main([]string, []string, io.Writer, io.Writer) int { return 125 }
 
+// OnlyRead fails for the same reason.
+func OnlyRead([]string, []string, io.Writer) int { return 125 }
+
 // Arguments fails for the same reason.
 func Arguments(string, Plan, string, []string) ([]string, error) {
 	return nil, errors.New("only Linux has these walls")

@@ -16,6 +16,24 @@ const (
 	callSendmmsg  uint32 = 307
 	callSetns     uint32 = 308
 	callUtimensat uint32 = 280
+	callOpenat2   uint32 = 437
+)
+
+// modeCalls give a file a mode, in this argument; openCalls have flags in this one and a mode in the next.
+var (
+	modeCalls = []argumentOf{ //nolint:gochecknoglobals // a table
+		{call: 90, arg: 1},  // chmod
+		{call: 91, arg: 1},  // fchmod
+		{call: 268, arg: 2}, // fchmodat
+		{call: 452, arg: 2}, // fchmodat2
+		{call: 85, arg: 1},  // creat
+		{call: 133, arg: 1}, // mknod
+		{call: 259, arg: 2}, // mknodat
+	}
+	openCalls = []argumentOf{ //nolint:gochecknoglobals // a table
+		{call: 2, arg: 1},   // open
+		{call: 257, arg: 2}, // openat
+	}
 )
 
 // refusedCalls reach into the kernel, other processes, mounts or namespaces. No honest command needs them.

@@ -16,6 +16,18 @@ const (
 	callSendmmsg  uint32 = 269
 	callSetns     uint32 = 268
 	callUtimensat uint32 = 88
+	callOpenat2   uint32 = 437
+)
+
+// modeCalls give a file a mode, in this argument; openCalls have flags in this one and a mode in the next.
+var (
+	modeCalls = []argumentOf{ //nolint:gochecknoglobals // a table
+		{call: 52, arg: 1},  // fchmod
+		{call: 53, arg: 2},  // fchmodat
+		{call: 452, arg: 2}, // fchmodat2
+		{call: 33, arg: 2},  // mknodat
+	}
+	openCalls = []argumentOf{{call: 56, arg: 2}} //nolint:gochecknoglobals // a table: openat
 )
 
 // refusedCalls reach into the kernel, other processes, mounts or namespaces. No honest command needs them.

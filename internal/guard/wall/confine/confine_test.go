@@ -20,7 +20,64 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == confine.Word {
 		syscall.Exit(confine.Main(os.Args[2:], os.Environ(), os.Stdout, os.Stderr)) //nolint:forbidigo // passed on unread; os.Exit waits a second under the race detector
 	}
+	if len(os.Args) > 1 && os.Args[1] == "only-read" {
+		syscall.Exit(confine.OnlyRead(os.Args[2:], os.Environ(), os.Stderr)) //nolint:forbidigo // as above
+	}
 	os.Exit(m.Run())
+}
+
+// What nobody has read has the rights of cat, and so has everything that it starts.
+func TestAProgramThatOnlyReads(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	file, socket := filepath.Join(dir, "f"), filepath.Join(dir, "s")
+	if err := os.WriteFile(file, []byte("one 1\ntwo 2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tcp.Close() }()
+	host, port, err := net.SplitHostPort(tcp.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		argv []string
+		out  string // of a program that works
+	}{
+		"counts":            {[]string{"/usr/bin/awk", "{n += $2} END {print n}", file}, "3\n"},
+		"repeats a reader":  {[]string{"find", dir, "-name", "f", "-exec", "head", "-n", "1", "{}", "+"}, "one 1\n"},
+		"starts a pipe":     {[]string{"awk", "BEGIN {\"cat " + file + " | wc -l\" | getline n; print n}"}, "2\n"},
+		"writes":            {[]string{"sh", "-c", "echo x > " + dir + "/g"}, ""},
+		"appends":           {[]string{"sh", "-c", "echo x >> " + file}, ""},
+		"removes":           {[]string{"rm", "-f", file}, ""},
+		"changes a mode":    {[]string{"chmod", "777", file}, ""},
+		"signals":           {[]string{"kill", "-0", strconv.Itoa(os.Getpid())}, ""},
+		"asks by TCP":       {[]string{"bash", "-c", "exec 3<>/dev/tcp/" + host + "/" + port}, ""},
+		"asks by UDP":       {[]string{"bash", "-c", "exec 3<>/dev/udp/" + host + "/" + port}, ""},
+		"asks a socket":     {[]string{"perl", "-MIO::Socket::UNIX", "-e", "IO::Socket::UNIX->new(Peer => shift) or exit 1", socket}, ""},
+		"is not there":      {[]string{"no-such-program"}, ""},
+		"writes by awk":     {[]string{"awk", "BEGIN {print 1 > \"" + dir + "/h\"; if (close(\"" + dir + "/h\")) exit 1}"}, ""},
+		"starts by another": {[]string{"xargs", "-a", file, "touch", dir + "/i"}, ""},
+	} {
+		out, err := exec.CommandContext(t.Context(), self, append([]string{"only-read"}, c.argv...)...).Output()
+		if (err == nil) != (c.out != "") || string(out) != c.out {
+			t.Errorf("%s: %q, %v", name, out, err)
+		}
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 2 {
+		t.Errorf("there are %v, %v", entries, err)
+	}
 }
 
 // behind runs a script behind a wall.
@@ -79,6 +136,10 @@ func TestEachWallHoldsWhatItIsFor(t *testing.T) {
 		"move a secret":             {"mv " + secret + " " + own, false},
 		"link a secret":             {"ln " + secret + " " + own + "/link", false},
 		"change a mode":             {"chmod 644 " + secret, false},
+		"set a set-user-id bit":     {"perl -e 'sysopen(F, \"" + own + "/u\", 0x41, 04755) or exit 1'", false},
+		"set a set-group-id bit":    {"mkfifo -m 2755 " + own + "/p", false},
+		"open what has a mode":      {"perl -e 'sysopen(F, \"" + own + "/n\", 0x41, 0755) and sysopen(F, \"" + own + "/n\", 0, 06777) or exit 1'", true},
+		"open by a structure":       {"perl -e '$h = pack(\"Q3\", 0x41, 04755, 0); exit(syscall(437, -100, \"" + own + "/s\", $h, 24) < 0)'", false},
 		"change times":              {"touch -d yesterday " + secret, false},
 		"change times to now":       {"touch -c " + secret, false},
 		"signal another process":    {"kill -0 " + pid, false},
@@ -102,6 +163,15 @@ func TestEachWallHoldsWhatItIsFor(t *testing.T) {
 			}
 		})
 	}
+	t.Run("set-id bits of its own files", func(t *testing.T) {
+		w := wall()
+		w.KeepMetadata = false
+		f := filepath.Join(own, "program")
+		out, code := behind(t, w, "cp /bin/true "+f+" && chmod 755 "+f+" || exit 9; chmod u+s "+f+" || chmod 2755 "+f+" || mkdir "+own+"/x && chmod g+s "+own+"/x")
+		if info, err := os.Stat(f); code != 1 || err != nil || info.Mode()&(os.ModeSetuid|os.ModeSetgid) != 0 {
+			t.Errorf("exit %d: %s %v %v", code, out, info, err)
+		}
+	})
 	t.Run("trial", func(t *testing.T) {
 		w := wall()
 		w.Trial = &confine.Trial{Write: []string{secret}, Read: []string{secret}, Process: os.Getpid(), Sockets: []string{socket}, Own: own}

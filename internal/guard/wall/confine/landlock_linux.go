@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"syscall"
 	"unsafe"
 )
@@ -118,16 +120,16 @@ func restrictFiles(w *Wall) error {
 	}
 	defer func() { _ = syscall.Close(int(fd)) }()
 	// The names in every folder can be listed: what must not be read is the content of files.
-	if err := allow(int(fd), "/", attr.fs&rightReadDir); err != nil {
+	if err := allow(int(fd), "/", attr.fs&rightReadDir, false); err != nil {
 		return err
 	}
 	for _, path := range w.Read {
-		if err := allow(int(fd), path, attr.fs&readRights); err != nil {
+		if err := w.open(int(fd), path, attr.fs&readRights, false); err != nil {
 			return err
 		}
 	}
 	for _, path := range w.Write {
-		if err := allow(int(fd), path, attr.fs&writeRights); err != nil {
+		if err := allow(int(fd), path, attr.fs&writeRights, false); err != nil {
 			return err
 		}
 	}
@@ -157,7 +159,46 @@ type ruleAttr struct {
 
 const openPath = 0x200000 // O_PATH
 
-func allow(ruleset int, path string, rights uint64) error {
+// mostEntries bounds how many entries of one folder get a rule of their own. What is beyond it in a folder that also holds something
+// closed cannot be read.
+const mostEntries = 1000
+
+// open allows something to be read but for what is closed: Landlock can only allow, so "all but" is everything beside it. Links are left
+// out, because a rule for a link is a rule for its target. Whether others may read an entry is asked of the very file that gets the
+// rule: it may be about to take the place of a closed one.
+func (w *Wall) open(ruleset int, path string, rights uint64, others bool) error {
+	if _, closed := slices.BinarySearch(w.Closed, path); closed {
+		return nil
+	}
+	below := path + "/"
+	if i, _ := slices.BinarySearch(w.Closed, below); i == len(w.Closed) || !strings.HasPrefix(w.Closed[i], below) {
+		return allow(ruleset, path, rights, others)
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil //nolint:nilerr // what is not there, or not for this user, needs no rule
+	}
+	others = others || slices.Contains(w.Others, path)
+	for _, entry := range entries[:min(len(entries), mostEntries)] {
+		if entry.Type()&os.ModeSymlink == 0 {
+			if err := w.open(ruleset, below+entry.Name(), rights, others); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// readable reports whether others may read a file, or enter a folder.
+func readable(mode uint32) bool {
+	if mode&syscall.S_IFMT == syscall.S_IFDIR {
+		return mode&syscall.S_IXOTH != 0
+	}
+	return mode&syscall.S_IROTH != 0
+}
+
+// allow gives rights to a path. With others only if those may read it.
+func allow(ruleset int, path string, rights uint64, others bool) error {
 	fd, err := syscall.Open(path, openPath|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return nil //nolint:nilerr // what is not there, or not for this user, needs no rule
@@ -166,6 +207,9 @@ func allow(ruleset int, path string, rights uint64) error {
 	var stat syscall.Stat_t
 	if err := syscall.Fstat(fd, &stat); err != nil {
 		return &os.PathError{Op: "look at", Path: path, Err: err}
+	}
+	if others && !readable(stat.Mode) {
+		return nil
 	}
 	return addRule(ruleset, fd, path, &stat, rights)
 }
@@ -184,26 +228,25 @@ func addRule(ruleset, fd int, path string, stat *syscall.Stat_t, rights uint64) 
 
 // openExactly opens a path in which nothing is a link.
 func openExactly(path string) (fd int, stat syscall.Stat_t, err error) {
-	const (
-		sysOpenat2 = 437 // on every architecture
-		atCwd      = -100
-		noSymlinks = 4
-	)
-	name, err := syscall.BytePtrFromString(path)
+	fd, err = syscall.Open("/", openPath|syscall.O_CLOEXEC, 0)
+	for name := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
+		if err != nil {
+			break
+		}
+		above := fd
+		fd, err = syscall.Openat(above, name, openPath|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0)
+		_ = syscall.Close(above)
+	}
 	if err != nil {
-		return -1, stat, err
+		return -1, stat, &os.PathError{Op: "open without links", Path: path, Err: err}
 	}
-	how := struct{ flags, mode, resolve uint64 }{openPath | syscall.O_CLOEXEC, 0, noSymlinks}
-	cwd := atCwd
-	opened, _, errno := syscall.Syscall6(sysOpenat2, uintptr(cwd), uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(&how)),
-		unsafe.Sizeof(how), 0, 0)
-	if errno != 0 {
-		return -1, stat, &os.PathError{Op: "open without links", Path: path, Err: errno}
+	if err = syscall.Fstat(fd, &stat); err == nil && stat.Mode&syscall.S_IFMT == syscall.S_IFLNK {
+		err = syscall.ELOOP
 	}
-	if err := syscall.Fstat(int(opened), &stat); err != nil {
-		return -1, stat, errors.Join(&os.PathError{Op: "look at", Path: path, Err: err}, syscall.Close(int(opened)))
+	if err != nil {
+		return -1, stat, errors.Join(&os.PathError{Op: "look at", Path: path, Err: err}, syscall.Close(fd))
 	}
-	return int(opened), stat, nil
+	return fd, stat, nil
 }
 
 // Find says what a file or folder is now. A link anywhere in its path is an error.

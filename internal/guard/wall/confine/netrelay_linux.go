@@ -17,32 +17,13 @@ const (
 )
 
 // serve is the whole life of the relay: it passes connections and questions for names to the supervisor, which decides about each. The
-// relay itself decides nothing, so a session that speaks to the supervisor's socket directly gains nothing.
+// relay itself decides nothing, so a session that speaks to the supervisor's socket directly gains nothing. It ends with its pid namespace.
 func (n *Network) serve() int {
-	go n.endWithAgent()
 	for i := range n.Ports {
 		go n.acceptAll(os.NewFile(uintptr(firstFile+i), "listener"))
 	}
 	n.answerAll(os.NewFile(uintptr(firstFile+len(n.Ports)), "names"))
 	return exitNotConfined
-}
-
-// endWithAgent ends the relay when its agent, which is its parent, has ended. The signal that the death of a parent sends does not
-// pass the walls of the two.
-func (n *Network) endWithAgent() {
-	const pidfdOpen = 434 // on every architecture
-	fd, _, errno := syscall.RawSyscall(pidfdOpen, uintptr(n.Agent), syscall.O_NONBLOCK, 0)
-	if errno == 0 && os.Getppid() == n.Agent {
-		asked := false
-		_ = wait(os.NewFile(fd, "agent"), func(int) error {
-			if !asked {
-				asked = true
-				return syscall.EAGAIN
-			}
-			return nil
-		})
-	}
-	syscall.Exit(0)
 }
 
 // wait calls f until it no longer has to wait, and returns its error.

@@ -50,11 +50,6 @@ func (n *Network) open(walls []*Wall) error {
 	if err != nil {
 		return fmt.Errorf("start network relay: %w", err)
 	}
-	var line syscall.Stat_t
-	if syscall.Fstat(Lifeline, &line) == nil && line.Mode&syscall.S_IFMT == syscall.S_IFIFO {
-		files = append(files, Lifeline) // and closed here
-	}
-	n.Agent = os.Getpid()
 	relay, err := Arguments(self, Plan{Relay: n}, self, nil)
 	if err != nil {
 		return err
@@ -69,14 +64,19 @@ func (n *Network) open(walls []*Wall) error {
 	return nil
 }
 
-// join puts the calling thread into the network namespace that a thread has made: others of the process do not have it by themselves.
-func join(thread int) error {
-	fd, err := syscall.Open(fmt.Sprintf("/proc/self/task/%d/ns/net", thread), syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
-	if err != nil {
-		return fmt.Errorf("find network namespace: %w", err)
+// ownNetwork opens the network namespace of the calling thread; others of the process do not have it by themselves. The number of a
+// thread would not find it: the process may be in another pid namespace than its /proc.
+func ownNetwork() (fd int, err error) {
+	if fd, err = syscall.Open("/proc/thread-self/ns/net", syscall.O_RDONLY|syscall.O_CLOEXEC, 0); err != nil {
+		err = fmt.Errorf("find network namespace: %w", err)
 	}
-	_, _, errno := syscall.RawSyscall(uintptr(callSetns), uintptr(fd), syscall.CLONE_NEWNET, 0)
-	_ = syscall.Close(fd)
+	return fd, err
+}
+
+// join puts the calling thread into a network namespace.
+func join(network int) error {
+	_, _, errno := syscall.RawSyscall(uintptr(callSetns), uintptr(network), syscall.CLONE_NEWNET, 0)
+	_ = syscall.Close(network)
 	if errno != 0 {
 		return fmt.Errorf("join network namespace: %w", errno)
 	}

@@ -77,6 +77,27 @@ func (p *program) touchOnly() {
 	p.add(loadWord, 0, 0, offsetNumber)
 }
 
+// setIDBits let whoever runs a file do it as its owner or group: the operator's, long after the session.
+const setIDBits = 0o6000
+
+// noSetID refuses those bits wherever a mode can be given. A call that opens a file has one only if it makes the file.
+func (p *program) noSetID() {
+	const creates = 0x400040 // O_CREAT, O_TMPFILE
+	for _, c := range modeCalls {
+		p.refuseIf(c.call, c.arg, jumpBits, setIDBits, true, syscall.EPERM)
+	}
+	for _, c := range openCalls {
+		p.add(jumpEqual, 0, 6, c.call)
+		p.add(loadWord, 0, 0, offsetArg0+8*uint32(c.arg)) //nolint:gosec // at most 5
+		p.add(jumpBits, 0, 3, creates)
+		p.add(loadWord, 0, 0, offsetArg0+8*uint32(c.arg+1)) //nolint:gosec // the same
+		p.add(jumpBits, 0, 1, setIDBits)
+		p.add(returns, 0, 0, actError|uint32(syscall.EPERM))
+		p.add(loadWord, 0, 0, offsetNumber)
+	}
+	p.refuse(callOpenat2, syscall.ENOSYS) // its mode is in memory; programs use openat then
+}
+
 // onlyTCP leaves Unix sockets and TCP. Landlock knows nothing of other protocols, nor of data that is sent before a connection is made.
 func (p *program) onlyTCP() {
 	const (
@@ -127,6 +148,7 @@ func filter(w *Wall) []instruction {
 	p.refuseIf(callClone, 0, jumpBits, newNamespaces, true, syscall.EPERM)
 	p.refuseIf(callIoctl, 1, jumpEqual, 0x5412, true, syscall.EPERM) // TIOCSTI types into the terminal
 	p.refuseIf(callIoctl, 1, jumpEqual, 0x541c, true, syscall.EPERM) // TIOCLINUX too
+	p.noSetID()
 	for _, n := range ownProcessOnly {
 		p.refuseIf(n.call, n.arg, jumpEqual, n.want, false, syscall.EPERM)
 	}
@@ -135,6 +157,9 @@ func filter(w *Wall) []instruction {
 	p.refuseIf(callSocket, 0, jumpEqual, afVsock, true, syscall.EAFNOSUPPORT)
 	if len(w.Ports) > 0 {
 		p.onlyTCP()
+	}
+	if w.NoSockets {
+		p.refuse(callSocket, syscall.EACCES)
 	}
 	if w.NoUnix {
 		p.refuseIf(callSocket, 0, jumpEqual, syscall.AF_UNIX, true, syscall.EACCES)

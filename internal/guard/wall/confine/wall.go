@@ -12,11 +12,17 @@ type Wall struct {
 	// Read lists folders and files that can be read and executed, Write those that can be changed as well.
 	Read  []string `json:"read"`
 	Write []string `json:"write"`
+	// Closed are places in Read that cannot be read, in order. Mounts cover them too, but a cover goes when the file below it is replaced.
+	Closed []string `json:"closed,omitempty"`
+	// Others are folders in Read in which nothing is opened that others may not read, whatever has come since Closed was made.
+	Others []string `json:"others,omitempty"`
 	// Lent can be changed like Write, but only while each is still the file or folder that was found before.
 	Lent []Place `json:"lent,omitempty"`
 	// NoUnix refuses new Unix sockets: the only way to keep path-named sockets out of reach where neither file permissions nor
 	// mounts do.
 	NoUnix bool `json:"no_unix,omitempty"`
+	// NoSockets refuses new sockets of any kind.
+	NoSockets bool `json:"no_sockets,omitempty"`
 	// KeepMetadata refuses to change owners, modes, times and attributes of files. Landlock does not cover them, so a process that
 	// runs as the owner of the supervisor's files must not have them, unless a read-only mount protects the files.
 	KeepMetadata bool `json:"keep_metadata,omitempty"`
@@ -52,19 +58,19 @@ type Plan struct {
 
 // Network is what passes the connections in a network namespace on to the supervisor.
 type Network struct {
-	Socket string `json:"socket"`          // of the supervisor, who decides about each connection and dials
-	Ports  []int  `json:"ports"`           // TCP ports that are listened on
-	Agent  int    `json:"agent,omitempty"` // the process that the relay ends with
+	Socket string `json:"socket"` // of the supervisor, who decides about each connection and dials
+	Ports  []int  `json:"ports"`  // TCP ports that are listened on
 }
-
-// Lifeline is the descriptor of a pipe that the process in front of bubblewrap leaves to the relay of a network, to see its end.
-const Lifeline = 4
 
 // A trial prints Report and what it found: Hold, or what is broken.
 const (
 	Report = "claudeops walls: "
 	Hold   = "hold"
+	Again  = ", set up again: " // follows Hold, with what the first trial found broken
 )
+
+// Notice is what a file says that covers a hidden one.
+const Notice = "not visible to agents: sandbox.readable\n"
 
 // Some agents cannot be told to put a program before their shell: they start the shell of their user, or one that the model names. For
 // them the mounts of a session put the gate in the place of those shells.
@@ -134,7 +140,7 @@ func (t *Trial) run() error {
 		}
 	}
 	for _, path := range t.Read {
-		if opens(path, syscall.O_RDONLY) {
+		if raw, err := os.ReadFile(path); err == nil && string(raw) != Notice {
 			broken = append(broken, path+" can be read")
 		}
 	}

@@ -57,6 +57,7 @@ func basic(token string) string {
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s, _ := r.Context().Value(streamKey{}).(*stream)
 	if g.token != "" && subtle.ConstantTimeCompare([]byte(r.Header.Get("Proxy-Authorization")), []byte(basic(g.token))) != 1 {
+		w.Header().Set("Proxy-Authenticate", `Basic realm="session"`) // git sends the token only when it is asked for it
 		http.Error(w, "claudeops: this proxy takes only the token of its session", http.StatusProxyAuthRequired)
 		return
 	}
@@ -65,7 +66,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.connect(w, r, s) //nolint:contextcheck // a tunnel lives as long as the session, not as its request
 		return
 	case !s.proxy:
-		host, permit, rule := g.choose(s)
+		host, permit, rule := g.choose(s, r)
 		g.filter(w, r, host, s.port, permit, rule)
 		return
 	case r.URL.Scheme != "http" || r.URL.Host == "":
@@ -73,11 +74,11 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	host, port := hostPort(r.URL.Host, httpPort)
-	if slices.Contains(g.o.Keys, net.JoinHostPort(host, strconv.Itoa(port))) {
-		g.pass(w, r, host, port)
+	if at := net.JoinHostPort(host, strconv.Itoa(port)); slices.Contains(g.o.Keys, at) {
+		g.pass(w, r, at, false)
 		return
 	}
-	permit, rule := g.find(host, port)
+	permit, rule := g.find(host, port, r)
 	g.filter(w, r, host, port, permit, rule)
 }
 
@@ -90,36 +91,91 @@ func hostPort(text string, usual int) (string, int) {
 	return plain(host), n
 }
 
-// filter lets a request through whose method is permitted.
+// filter lets a request through whose method is permitted, with the headers that are.
 func (g *Gateway) filter(w http.ResponseWriter, r *http.Request, host string, port int, permit Permit, rule string) {
-	named, _ := hostPort(r.Host, port)
+	at := net.JoinHostPort(host, strconv.Itoa(port))
 	switch {
 	case rule != "":
 	case permit.How == TLS:
 		rule = "only https is permitted there"
 	case permit.How == Look:
 		rule = "the tool look asks it for this session"
-	case permit.How == HTTP && !permit.allows(r.Method):
+	case permit.How == Touch:
+		rule = touched
+	case permit.How == HTTP && permit.Git != nil && !permit.Git.fetches(r):
+		rule = "only git fetch is permitted there"
+	case permit.How == HTTP && permit.Git == nil && !permit.allows(r.Method):
 		rule = fmt.Sprintf("the method is not permitted there, only %s", strings.Join(permit.methods(), ", "))
 	case permit.How == HTTP && r.Header.Get("Upgrade") != "" && !permit.allows(Any):
 		rule = "a request must not become another protocol there"
-	case permit.Sole && named != plain(host):
-		rule = "the Host header names another host"
 	}
 	if rule != "" {
-		what := r.Method + " http://" + net.JoinHostPort(host, strconv.Itoa(port)) + r.URL.EscapedPath()
-		g.refuse(what, rule)
-		http.Error(w, "claudeops refused "+what+": "+rule+". "+g.Permitted()+" Where a service must be changed, use the supervisor's actions; "+
-			"a host is added by the operator (sandbox.network_hosts).", http.StatusForbidden)
+		g.deny(w, r.Method+" http://"+at+r.URL.EscapedPath(), rule)
 		return
 	}
-	g.pass(w, r, host, port)
+	r = r.Clone(r.Context())
+	r.Trailer = nil
+	secure := permit.Git != nil && permit.Git.Secure
+	if r.Host = host; port != map[bool]int{false: httpPort, true: httpsPort}[secure] { // the one that was judged, and no other
+		r.Host = at
+	}
+	if slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions}, r.Method) && !permit.allows(Any) {
+		if r.ContentLength != 0 || len(r.TransferEncoding) > 0 {
+			g.refuse("the body of a "+r.Method+" to http://"+at, "the rest of the request was sent")
+		}
+		r.Body, r.ContentLength, r.TransferEncoding = http.NoBody, 0, nil
+	}
+	for name := range r.Header {
+		if permit.keeps(name) {
+			continue
+		}
+		r.Header.Del(name)
+		if !slices.Contains([]string{"Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authorization", "Content-Length", "Pragma"}, name) {
+			g.refuse("the header "+name+" to http://"+at, "the rest of the request was sent; `headers` of the service can list it")
+		}
+	}
+	if permit.Git != nil && permit.Git.User != nil {
+		password, _ := permit.Git.User.Password()
+		r.SetBasicAuth(permit.Git.User.Username(), password)
+	}
+	g.pass(w, r, at, secure)
+}
+
+// touched is why nothing is sent to a service that only a tcp probe names.
+const touched = "a tcp probe permits a connection and not one byte: use the tool look, or give the service an http probe"
+
+// deny answers a request that is refused. Programs that show nothing of a proxy's answer show its first line.
+func (g *Gateway) deny(w http.ResponseWriter, what, rule string) {
+	g.refuse(what, rule)
+	text := "claudeops refused " + what + ": " + rule + ". " + g.Permitted() + " Where a service must be changed, use the supervisor's " +
+		"actions; a host, also one of packages, is added by the operator (sandbox.network_hosts).\n"
+	hijacker, ok := w.(http.Hijacker)
+	if !ok {
+		http.Error(w, text, http.StatusForbidden)
+		return
+	}
+	conn, _, err := hijacker.Hijack()
+	if err != nil {
+		return
+	}
+	defer func() { _ = conn.Close() }()
+	line := "Refused by claudeops: " + rule
+	if rule == unlisted {
+		line += " (sandbox.network_hosts)"
+	}
+	_, _ = fmt.Fprintf(conn, "HTTP/1.1 403 %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
+		line, len(text), text)
+	if closeWrite(conn) == nil && conn.SetReadDeadline(time.Now().Add(time.Second)) == nil {
+		_, _ = io.CopyN(io.Discard, conn, maxHeader) // what still comes would reset the connection before the answer is read
+	}
 }
 
 // pass sends a request to its host.
-func (g *Gateway) pass(w http.ResponseWriter, r *http.Request, host string, port int) {
+func (g *Gateway) pass(w http.ResponseWriter, r *http.Request, at string, secure bool) {
 	r = r.Clone(r.Context())
-	r.URL.Scheme, r.URL.Host = "http", net.JoinHostPort(host, strconv.Itoa(port))
+	if r.URL.Scheme, r.URL.Host = "http", at; secure {
+		r.URL.Scheme = "https"
+	}
 	g.forward.ServeHTTP(w, r)
 }
 
@@ -128,6 +184,14 @@ func rewrite(r *httputil.ProxyRequest) {
 	for _, name := range []string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override", "Proxy-Authorization"} {
 		r.Out.Header.Del(name) // the method that was judged is the one that counts
 	}
+}
+
+// answered refuses an answer that would make the connection something else.
+func answered(r *http.Response) error {
+	if r.StatusCode == http.StatusSwitchingProtocols && r.Request.Header.Get("Upgrade") == "" {
+		return errors.New("it answers in another protocol")
+	}
+	return nil
 }
 
 func (g *Gateway) unreachable(w http.ResponseWriter, r *http.Request, err error) {
@@ -144,14 +208,12 @@ func (g *Gateway) unreachable(w http.ResponseWriter, r *http.Request, err error)
 // connect serves the method CONNECT.
 func (g *Gateway) connect(w http.ResponseWriter, r *http.Request, s *stream) {
 	host, port := hostPort(r.Host, httpsPort)
-	permit, rule := g.find(host, port)
-	if rule == "" && (permit.How == HTTP || permit.How == Look) {
+	permit, rule := g.find(host, port, nil)
+	if rule == "" && permit.How != TLS && permit.How != Raw {
 		rule = "a tunnel to a service is not filtered: use http:// or the tool look"
 	}
-	what := "CONNECT " + net.JoinHostPort(host, strconv.Itoa(port))
 	if rule != "" {
-		g.refuse(what, rule)
-		http.Error(w, "claudeops refused "+what+": "+rule+". "+g.Permitted(), http.StatusForbidden)
+		g.deny(w, "CONNECT "+net.JoinHostPort(host, strconv.Itoa(port)), rule)
 		return
 	}
 	hijacker, ok := w.(http.Hijacker)
@@ -168,7 +230,7 @@ func (g *Gateway) connect(w http.ResponseWriter, r *http.Request, s *stream) {
 	}
 	inner := &stream{Conn: s.Conn, r: buffered.Reader, ended: make(chan struct{})}
 	if permit.How == Raw {
-		g.splice(inner, func(ctx context.Context) (net.Conn, error) { return g.dial(ctx, host, port) })
+		g.splice(inner, false, func(ctx context.Context) (net.Conn, error) { return g.dial(ctx, host, port) })
 		return
 	}
 	_ = inner.SetReadDeadline(time.Now().Add(helloTime))

@@ -107,7 +107,7 @@ func Open(ctx context.Context, o Options) (*Gateway, error) {
 		Proxy: http.ProxyFromEnvironment, DialContext: g.dialAddress, IdleConnTimeout: idleTime, MaxIdleConnsPerHost: 4, DisableCompression: true,
 	}
 	g.forward = &httputil.ReverseProxy{
-		Rewrite: rewrite, Transport: transport, FlushInterval: -1, ErrorHandler: g.unreachable, ErrorLog: quiet,
+		Rewrite: rewrite, ModifyResponse: answered, Transport: transport, FlushInterval: -1, ErrorHandler: g.unreachable, ErrorLog: quiet,
 	}
 	g.server = &http.Server{
 		Handler: g, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader, ErrorLog: quiet,
@@ -157,11 +157,22 @@ func (g *Gateway) Proxy() string {
 	return "http://" + net.JoinHostPort(proxyAddr().String(), strconv.Itoa(proxyPort))
 }
 
-// Env are the proxy variables of the session. With a namespace, what is on loopback is reached without the proxy as well.
+// Env are the proxy variables of the session, and one that makes git ask for its remotes by plain HTTP. With a namespace, what is on
+// loopback is reached without the proxy as well.
 func (g *Gateway) Env() []string {
 	var out []string
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"} {
 		out = append(out, name+"="+g.Proxy())
+	}
+	var git []string
+	for _, p := range g.o.Permits {
+		if p.Git != nil && p.Git.Secure {
+			at := net.JoinHostPort(p.Host, strconv.Itoa(p.Port))
+			git = append(git, fmt.Sprintf("'url.http://%s%s.insteadOf=https://%s%s'", at, p.Git.Path, strings.TrimSuffix(at, ":443"), p.Git.Path))
+		}
+	}
+	if len(git) > 0 {
+		out = append(out, "GIT_CONFIG_PARAMETERS="+strings.Join(git, " "))
 	}
 	if g.o.Dir != "" {
 		out = append(out, "NO_PROXY=localhost,127.0.0.1,::1", "no_proxy=localhost,127.0.0.1,::1")
@@ -186,7 +197,7 @@ func (g *Gateway) Trial() *confine.NetworkTrial {
 		g.trial[method+" "+url] = true
 	}
 	for _, name := range []string{"claudeops-trial.invalid", "claudeops-trial.example", "example.com"} {
-		if _, rule := g.find(name, httpPort); rule != "" {
+		if _, rule := g.find(name, httpPort, nil); rule != "" {
 			ask(http.MethodGet, name, httpPort)
 			if g.o.Dir != "" {
 				t.Name = name
@@ -331,7 +342,7 @@ func (g *Gateway) serve(s *stream) {
 		s.proxy = true
 		g.serveHTTP(s)
 	case slices.Contains(g.o.Keys, target.String()):
-		g.splice(s, func(ctx context.Context) (net.Conn, error) {
+		g.splice(s, false, func(ctx context.Context) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "tcp", target.String())
 		})
 	default:
@@ -341,9 +352,9 @@ func (g *Gateway) serve(s *stream) {
 
 // transparent serves a connection that a program made to an address itself.
 func (g *Gateway) transparent(s *stream) {
-	host, permit, rule := g.choose(s)
-	if rule == "" && permit.How == Raw {
-		g.splice(s, func(ctx context.Context) (net.Conn, error) { return g.dial(ctx, host, s.port) })
+	host, permit, rule := g.choose(s, nil)
+	if rule == "" && (permit.How == Raw || permit.How == Touch) {
+		g.splice(s, permit.How == Touch, func(ctx context.Context) (net.Conn, error) { return g.dial(ctx, host, s.port) })
 		return
 	}
 	// The others speak first.
@@ -368,40 +379,63 @@ func orElse(text, other string) string {
 	return other
 }
 
-// choose finds what the address of a connection is permitted as.
-func (g *Gateway) choose(s *stream) (string, Permit, string) {
+// choose finds what the address of a connection is permitted as. A request must name one of the hosts that the address stands for: others
+// could stand behind it.
+func (g *Gateway) choose(s *stream, r *http.Request) (string, Permit, string) {
+	named, port := "", s.port
+	if r != nil && r.Host != "" {
+		named, port = hostPort(r.Host, s.port)
+	}
+	best, widest, refused := s.hosts[0], Permit{}, unlisted
 	for _, host := range s.hosts {
-		if permit, rule := g.find(host, s.port); rule == "" {
-			return host, permit, ""
+		permit, rule := g.find(host, s.port, r)
+		switch {
+		case rule != "":
+		case permit.How == HTTP && (named != "" && named != plain(host) || port != s.port):
+			if refused != "" {
+				refused = "the Host header names another host"
+			}
+		case refused != "" || order(permit, r) > order(widest, r):
+			best, widest, refused = host, permit, ""
 		}
 	}
-	host := s.hosts[0]
-	permit, rule := g.find(host, s.port)
-	return host, permit, rule
+	return best, widest, refused
 }
 
-// find returns the widest permit of a host and a port, or the rule that refuses it.
-func (g *Gateway) find(host string, port int) (Permit, string) {
+// unlisted is the rule that refuses what nobody listed.
+const unlisted = "the address is not listed"
+
+// find returns the widest permit of a host and a port for a request or another connection, or the rule that refuses it.
+func (g *Gateway) find(host string, port int, r *http.Request) (Permit, string) {
 	best, found := Permit{}, false
 	for _, p := range g.o.Permits {
-		if p.matches(plain(host), port) && (!found || order(p.How) > order(best.How)) {
+		if p.matches(plain(host), port) && (!found || order(p, r) > order(best, r)) {
 			best, found = p, true
 		}
 	}
 	if !found {
-		return Permit{}, "the address is not listed"
+		return Permit{}, unlisted
 	}
 	return best, ""
 }
 
-func order(how How) int { return slices.Index([]How{Look, HTTP, TLS, Raw}, how) }
+func order(p Permit, r *http.Request) int {
+	hows := []How{Look, Touch, HTTP, TLS, Raw}
+	switch {
+	case p.Git == nil:
+		return slices.Index(hows, p.How)
+	case r != nil && p.Git.fetches(r):
+		return len(hows)
+	}
+	return -1
+}
 
 // tunnel passes a TLS connection whose client names the permitted host.
 func (g *Gateway) tunnel(s *stream, host string, port int, permit Permit, rule string) {
 	what := "TLS to " + net.JoinHostPort(host, strconv.Itoa(port))
 	switch {
 	case rule != "":
-	case permit.How == HTTP || permit.How == Look:
+	case permit.How != TLS && permit.How != Raw:
 		rule = "TLS to a service is not filtered: use the tool look"
 	default:
 		name, hello, err := peekHello(s)
@@ -414,15 +448,16 @@ func (g *Gateway) tunnel(s *stream, host string, port int, permit Permit, rule s
 		}
 		if rule == "" {
 			s.r = bufio.NewReader(io.MultiReader(strings.NewReader(hello), s.r))
-			g.splice(s, func(ctx context.Context) (net.Conn, error) { return g.dialThrough(ctx, host, port) })
+			g.splice(s, false, func(ctx context.Context) (net.Conn, error) { return g.dialThrough(ctx, host, port) })
 			return
 		}
 	}
 	g.refuse(what, rule)
 }
 
-// splice connects the session with what dial returns. A connection that cannot be made ends without a byte.
-func (g *Gateway) splice(s *stream, dial func(context.Context) (net.Conn, error)) {
+// splice connects the session with what dial returns; deaf, it ends with the first byte of the session, which is not sent. A connection
+// that cannot be made ends without a byte.
+func (g *Gateway) splice(s *stream, deaf bool, dial func(context.Context) (net.Conn, error)) {
 	_ = s.SetDeadline(time.Time{})
 	ctx, cancel := context.WithTimeout(g.life, dialTime)
 	defer cancel()
@@ -441,8 +476,16 @@ func (g *Gateway) splice(s *stream, dial func(context.Context) (net.Conn, error)
 		_, _ = io.Copy(s.Conn, server)
 		_ = closeWrite(s.Conn)
 	}()
-	_, _ = io.Copy(server, s.r)
-	_ = closeWrite(server)
+	if deaf {
+		if _, err := s.r.Peek(1); err == nil {
+			g.refuse("a byte to "+server.RemoteAddr().String(), touched)
+		}
+		_ = s.Conn.Close()
+		_ = server.Close()
+	} else {
+		_, _ = io.Copy(server, s.r)
+		_ = closeWrite(server)
+	}
 	<-back
 }
 

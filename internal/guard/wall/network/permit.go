@@ -3,6 +3,7 @@ package network
 import (
 	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"os"
@@ -16,10 +17,11 @@ type How int
 
 // What may be spoken, from plain requests to any bytes.
 const (
-	HTTP How = iota // plain requests with the permitted methods
-	TLS             // a TLS connection whose SNI is the host
-	Raw             // any bytes
-	Look            // nothing from inside: the tool look asks for the session
+	HTTP  How = iota // plain requests with the permitted methods
+	TLS              // a TLS connection whose SNI is the host
+	Raw              // any bytes
+	Look             // nothing from inside: the tool look asks for the session
+	Touch            // a connection that carries nothing from inside
 )
 
 // Any among the methods permits all of them.
@@ -32,7 +34,16 @@ type Permit struct {
 	Port    int
 	How     How
 	Methods []string // of HTTP; none means GET and HEAD
-	Sole    bool     // requests must name the host: others could stand behind the same address
+	Headers []string // of requests, beside those that every request may have
+	Git     *Remote  // only fetches from a git repository; nil: no repository
+}
+
+// Remote is a git repository that sessions may fetch from. The supervisor speaks TLS and signs in for them.
+type Remote struct {
+	Path   string // of the repository
+	Secure bool
+	User   *url.Userinfo
+	From   string // the configuration of a clone that names it
 }
 
 // methods are what may be asked by plain HTTP.
@@ -52,6 +63,9 @@ func (p Permit) String() string {
 	at := net.JoinHostPort(p.Host, strconv.Itoa(p.Port))
 	switch p.How {
 	case HTTP:
+		if p.Git != nil {
+			return fmt.Sprintf("http://%s%s (%s, git fetch)", at, p.Git.Path, p.Name)
+		}
 		return fmt.Sprintf("http://%s (%s, %s)", at, p.Name, strings.Join(p.methods(), ", "))
 	case TLS:
 		return fmt.Sprintf("https://%s (%s)", at, p.Name)
@@ -59,8 +73,28 @@ func (p Permit) String() string {
 		return fmt.Sprintf("%s (%s)", at, p.Name)
 	case Look:
 		return fmt.Sprintf("%s (%s, with the tool look only)", at, p.Name)
+	case Touch:
+		return fmt.Sprintf("%s (%s, a connection without a byte)", at, p.Name)
 	}
 	return at
+}
+
+// fetches reports whether a request is one of the two of a git fetch from a remote.
+func (r *Remote) fetches(q *http.Request) bool {
+	switch q.URL.EscapedPath() {
+	case r.Path + "/info/refs":
+		return q.Method == http.MethodGet && q.URL.RawQuery == "service=git-upload-pack"
+	case r.Path + "/git-upload-pack":
+		return q.Method == http.MethodPost && q.URL.RawQuery == ""
+	}
+	return false
+}
+
+// keeps reports whether a request may have a header.
+func (p Permit) keeps(name string) bool {
+	known := strings.HasPrefix(name, "Accept") || strings.HasPrefix(name, "If-") ||
+		slices.Contains([]string{"Range", "User-Agent", "Cache-Control", "Content-Type"}, name) || slices.Contains(p.Headers, name)
+	return known || p.Git == nil && p.allows(Any) || p.Git != nil && (name == "Git-Protocol" || name == "Content-Encoding")
 }
 
 // matches reports whether a host, a name or an address, is the permitted one.
@@ -74,14 +108,16 @@ func (p Permit) matches(host string, port int) bool {
 	return plain(p.Host) == host
 }
 
-// Listed reports whether a URL leads to a place that is permitted in some way.
-func Listed(permits []Permit, u *url.URL) bool {
+// Listed reports whether a URL leads to a place that is permitted in one of these ways; none means in some way.
+func Listed(permits []Permit, u *url.URL, ways ...How) bool {
 	usual := httpPort
 	if u.Scheme == "https" {
 		usual = httpsPort
 	}
 	host, port := hostPort(u.Host, usual)
-	return slices.ContainsFunc(permits, func(p Permit) bool { return p.matches(host, port) })
+	return slices.ContainsFunc(permits, func(p Permit) bool {
+		return p.matches(host, port) && (len(ways) == 0 || slices.Contains(ways, p.How))
+	})
 }
 
 // plain writes hosts that are the same in the same way.

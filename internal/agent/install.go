@@ -1,0 +1,157 @@
+package agent
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"context"
+	"crypto/sha512"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"claudeops/internal/ops"
+)
+
+const openMode = 0o755 // agents run as another user, whatever the umask is
+
+// Package is a package of npm that holds the native program of an agent.
+type Package struct {
+	Name    string // with its version
+	Sum     string // as npm writes it
+	Version string // of the program
+	Program string // the name under which it is found
+	Folder  string // of the archive: what is unpacked
+	Path    string // of the program in it
+}
+
+// Platform is how npm names this machine.
+func Platform() string {
+	return runtime.GOOS + "-" + map[string]string{"amd64": "x64", "arm64": "arm64"}[runtime.GOARCH]
+}
+
+// Install puts the program of a package into a folder and returns its path. Only what has the checksum is unpacked, and only a program of
+// which its adapter says that it is the known version takes the place of one that is there.
+func Install(ctx context.Context, p Package, folder string, env []string, adapter func(program string) Adapter) (string, error) {
+	npm, err := Find("npm", "", env)
+	if err != nil {
+		return "", fmt.Errorf("npm, which downloads and needs to be there only for that, was not found in PATH: install it, or copy the program "+
+			"%s, version %s, to %s", p.Program, p.Version, folder)
+	}
+	if err = os.MkdirAll(filepath.Dir(folder), 0o700); err == nil {
+		err = os.Mkdir(folder, openMode)
+	}
+	if err == nil {
+		err = os.Chmod(folder, openMode)
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", fmt.Errorf("make folder: %w", err)
+	}
+	dir, err := os.MkdirTemp(folder, ".install-*")
+	if err != nil {
+		return "", fmt.Errorf("make folder: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	//nolint:gosec // the operator's npm
+	pack := exec.CommandContext(ctx, npm.File, "pack", "--ignore-scripts", "--loglevel=error", "--pack-destination", dir, p.Name)
+	pack.Dir, pack.Env = dir, env
+	if out, err := pack.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("download %s with npm: %w: %s", p.Name, err, strings.TrimSpace(string(out)))
+	}
+	archives, _ := filepath.Glob(filepath.Join(dir, "*.tgz"))
+	if len(archives) != 1 {
+		return "", fmt.Errorf("download %s with npm: it left %d archives", p.Name, len(archives))
+	}
+	files := filepath.Join(dir, "files")
+	if err := p.unpack(archives[0], files); err != nil {
+		return "", fmt.Errorf("unpack %s: %w; nothing was installed", p.Name, err)
+	}
+	able := adapter(filepath.Join(files, p.Path)).Able(ctx, env)
+	if able.Version != p.Version {
+		return "", fmt.Errorf("the program of %s says it is version %q; nothing was installed: %s", p.Name, able.Version, able.Why)
+	}
+	path, err := p.place(files, folder)
+	if err != nil {
+		return "", fmt.Errorf("put the program in its place: %w", err)
+	}
+	return path, nil
+}
+
+// place puts the program where it is found. One that has other files beside it is a link into a folder of its version.
+func (p Package) place(files, folder string) (string, error) {
+	path := filepath.Join(folder, p.Program)
+	if p.Path == p.Program {
+		return path, os.Rename(filepath.Join(files, p.Path), path)
+	}
+	own := p.Program + "-" + p.Version
+	link := files + ".link"
+	return path, errors.Join(os.RemoveAll(filepath.Join(folder, own)), os.Rename(files, filepath.Join(folder, own)),
+		os.Symlink(filepath.Join(own, p.Path), link), os.Rename(link, path))
+}
+
+// unpack writes the files of an archive that has the checksum.
+func (p Package) unpack(archive, to string) error {
+	file, err := os.Open(archive)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	hash := sha512.New()
+	if _, err := io.Copy(hash, file); err != nil {
+		return err
+	}
+	if got := "sha512-" + base64.StdEncoding.EncodeToString(hash.Sum(nil)); got != p.Sum {
+		return fmt.Errorf("its checksum is %s and not %s, so it is not what was published: does npm use a mirror that changes it?", got, p.Sum)
+	}
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	unzipped, err := gzip.NewReader(file)
+	if err != nil {
+		return err
+	}
+	for entries := tar.NewReader(unzipped); ; {
+		entry, err := entries.Next()
+		if errors.Is(err, io.EOF) {
+			if executable(filepath.Join(to, p.Path)) != nil {
+				return errors.New("it holds no program")
+			}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		name, inside := strings.CutPrefix(entry.Name, p.Folder+"/")
+		if !inside || entry.Typeflag != tar.TypeReg || !filepath.IsLocal(name) || p.Path == p.Program && name != p.Path {
+			continue
+		}
+		if err := write(filepath.Join(to, name), entries, entry.FileInfo().Mode()); err != nil {
+			return err
+		}
+	}
+}
+
+// write writes a file that every user may read, and run if its owner may.
+func write(path string, from io.Reader, mode fs.FileMode) error {
+	if err := os.MkdirAll(filepath.Dir(path), openMode); err != nil {
+		return err
+	}
+	out, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, openMode)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, from) // the checksum says how large it is
+	return errors.Join(err, out.Chmod(0o644|mode.Perm()&0o111), out.Close())
+}
+
+// NoPackage says that no package is known for this machine.
+func NoPackage(product, otherwise string) error {
+	return Refuse(ops.FailureNotFound, "claudeops knows no package of %s for %s on %s: install it yourself, %s",
+		product, runtime.GOOS, runtime.GOARCH, otherwise)
+}
