@@ -3,10 +3,8 @@ package main
 
 import (
 	"os"
-	"path/filepath"
 
 	"claudeops/internal/cli"
-	"claudeops/internal/cli/demo"
 	_ "claudeops/internal/guard/early" // the gates start often, so they run before the other packages are initialized
 )
 
@@ -17,11 +15,7 @@ var (
 )
 
 func main() {
-	args := os.Args[1:]
-	if filepath.Base(os.Args[0]) == demo.CtlName {
-		args = append([]string{"demo", "ctl"}, args...)
-	}
-	os.Exit(cli.Main(args, cli.Process{
+	os.Exit(cli.Main(os.Args[1:], cli.Process{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(), Version: version, SystemConfig: systemConfig,
 	}))
 }

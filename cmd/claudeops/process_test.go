@@ -538,10 +538,17 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
+func demoBox(t *testing.T) *box {
+	t.Helper()
+	return &box{t: t, state: privateFolder(t), env: []string{
+		quickExit, "PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TMPDIR=" + shortTemp(t), "CLAUDEOPS_DEMO_PACE=0",
+	}}
+}
+
 func TestTheDemoRepairsARealService(t *testing.T) {
 	t.Parallel()
-	b := &box{t: t, state: privateFolder(t), env: []string{quickExit, "PATH=/nonexistent", "HOME=" + t.TempDir(), "TMPDIR=" + shortTemp(t), "CLAUDEOPS_DEMO_PACE=0"}}
-	r := b.run("demo", "--once")
+	b := demoBox(t)
+	r := b.run("demo", "--once", "--keep")
 	if r.code != 0 {
 		t.Fatalf("demo exits %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
@@ -549,6 +556,45 @@ func TestTheDemoRepairsARealService(t *testing.T) {
 		"Actions:", "rebuild-cache of mediabox", "by session #2", "undone", "player: healthy → down",
 		"undo of #1", "by claudeops", "player: down → healthy",
 		"restore-config of mediabox", "by session #3", "mediabox: down → healthy", "why: the upstream in service.conf is wrong")
+	contains(t, "the progress", r.stderr, "Now its configuration is broken", "mediabox is down", "It is being undone", "restore-config of mediabox")
+
+	// The first agent that a stranger sees found what it says: no call of it fails or is refused, and each shows its evidence.
+	_, rest, _ := strings.Cut(r.stderr, "state folder: ")
+	kept, _, _ := strings.Cut(rest, "\n")
+	defer func() { must(t, os.RemoveAll(kept)) }()
+	var all string
+	for id := range 3 {
+		all += b.run("--state-dir", filepath.Join(kept, "state"), "sessions", "logs", fmt.Sprint(id+1)).stdout
+	}
+	for line := range strings.Lines(all) {
+		if words := strings.Fields(line); len(words) > 1 && words[1] == "failed" {
+			t.Errorf("a call of the demo fails: %s", line)
+		}
+	}
+	contains(t, "the sessions", all, "502 Bad Gateway", "the library does not answer", "connection refused", "upstream = 127.0.0.1:1", "200 OK")
+}
+
+func TestAnInterruptedDemoLeavesNothing(t *testing.T) {
+	t.Parallel()
+	b := demoBox(t)
+	c := exec.Command(program, "demo", "--listen", freeAddress(t))
+	log := &lockedBuffer{}
+	c.Env, c.Stderr = b.env, log
+	must(t, c.Start())
+	done := make(chan error, 1)
+	go func() { done <- c.Wait() }()
+	for _, said := range []string{"Ctrl-C ends the demo", "ending the demo"} {
+		for end := time.Now().Add(patience); !strings.Contains(log.String(), said); <-time.After(20 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("the demo does not say %q\n%s", said, log.String())
+			}
+		}
+		_ = c.Process.Signal(os.Interrupt) // the second one is an impatient person's, and may find it ended
+	}
+	<-done
+	if code := c.ProcessState.ExitCode(); code != 0 {
+		t.Errorf("the demo exits %d\n%s", code, log.String())
+	}
 }
 
 // shortTemp is a folder whose path leaves room for a socket.

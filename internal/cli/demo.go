@@ -1,13 +1,13 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,8 +26,7 @@ import (
 	"claudeops/internal/store"
 )
 
-// demoConfig is an ordinary configuration. The rules file of the guard, the program and folder of the demo's service, its address
-// and the folder of the program are filled in.
+// demoConfig is an ordinary configuration. Address and folder of the demo's service and the commands of its actions are filled in.
 const demoConfig = `# Written by claudeops demo.
 interval: 1h
 grouping: {window: 1s}
@@ -36,30 +35,28 @@ agent:
   bin: scripted
   scenario: builtin:demo
   env: [CLAUDEOPS_DEMO_DIR, CLAUDEOPS_DEMO_PACE]
-guard:
-  rules: %[1]q
 sandbox:
-  readable: [%[5]q, %[3]q]
+  readable: [%[2]q]
 services:
   - name: mediabox
     aliases: [media, jellyfin]
     probes:
-      - {type: http, url: "%[4]s/health", timeout: 2s, interval: 2s}
+      - {type: http, url: "%[1]s/health", timeout: 2s, interval: 2s}
     actions:
       - name: rebuild-cache
-        description: empty the cache and fill it again from the library
+        description: empty the cache, so that mediabox fills it again from the library
         tier: 2
-        run: [%[2]q, --dir, %[3]q, rebuild-cache]
-        undo: [%[2]q, --dir, %[3]q, restore-cache]
+        run: [/bin/sh, -c, %[3]q]
+        undo: [/bin/sh, -c, %[4]q]
       - name: restore-config
-        description: put back the last good configuration and restart mediabox
+        description: put back the last good configuration
         tier: 3
-        run: [%[2]q, --dir, %[3]q, redeploy]
-        undo: [%[2]q, --dir, %[3]q, previous]
+        run: [/bin/sh, -c, %[5]q]
+        undo: [/bin/sh, -c, %[6]q]
   - name: player
     depends_on: [mediabox]
     probes:
-      - {type: http, url: "%[4]s/player", timeout: 2s, interval: 2s}
+      - {type: http, url: "%[1]s/player", timeout: 2s, interval: 2s}
 `
 
 func (a *app) demoCommand() *cobra.Command {
@@ -82,7 +79,6 @@ are real.`,
 	c.Flags().BoolVar(&once, "once", false, "no web pages: run the incident, print sessions and actions, exit")
 	c.Flags().BoolVar(&keep, "keep", false, "keep the temporary state folder")
 	c.Flags().StringVar(&addr, "listen", "127.0.0.1:8080", "address of the web pages; if the port is taken, the next free one is used")
-	c.AddCommand(a.demoService(), a.demoCtl())
 	return c
 }
 
@@ -99,23 +95,29 @@ func (a *app) demo(ctx context.Context, addr string, once, keep bool) (err error
 	} else {
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("find own program: %w", err)
-	}
-	o, service, err := a.demoWorld(ctx, dir, self)
+	o, service, err := a.demoWorld(ctx, dir)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, service.Close()) }()
+	defer context.AfterFunc(ctx, func() {
+		signal.Ignore(os.Interrupt) // an impatient second one would leave the folder
+		fmt.Fprintln(a.Stderr, "\nending the demo")
+	})()
 	if text, hole := situation.Walls(wallsHere(ctx, o.Config, nil)); hole {
 		fmt.Fprintln(a.Stderr, text)
 	}
 	if once {
-		if err := a.breakService(ctx, service); err != nil {
+		if err := a.breakService(service); err != nil {
 			return err
 		}
-		if err := a.once(ctx, o, ops.NewCycle{Environment: "default", Trigger: ops.TriggerManual}, 0); err != nil {
+		var last int64
+		watch := func(s *store.Store) {
+			if next, err := a.printDemoNews(ctx, s, last); err == nil { // the chain below tells it again
+				last = next
+			}
+		}
+		if err := a.once(ctx, o, ops.NewCycle{Environment: "default", Trigger: ops.TriggerManual}, 0, watch); err != nil {
 			return err
 		}
 		return a.printDemoActions(ctx, a.Stdout, o.Config)
@@ -148,7 +150,7 @@ const (
 )
 
 // tellDemo breaks the service when somebody looks, prints a line for every event, and says what to do next.
-func (a *app) tellDemo(ctx context.Context, cfg *config.Config, service *demo.Keeper, address string) (err error) {
+func (a *app) tellDemo(ctx context.Context, cfg *config.Config, service *demo.Mediabox, address string) (err error) {
 	s, err := store.OpenReadOnly(ctx, a.storeOptions(cfg))
 	if err != nil {
 		return fmt.Errorf("follow demo: %w", err)
@@ -162,7 +164,7 @@ func (a *app) tellDemo(ctx context.Context, cfg *config.Config, service *demo.Ke
 			return nil
 		}
 	}
-	if err := a.breakService(ctx, service); err != nil {
+	if err := a.breakService(service); err != nil {
 		return err
 	}
 	var last int64
@@ -209,8 +211,8 @@ func (a *app) printDemoNews(ctx context.Context, s *store.Store, last int64) (in
 	return last, nil
 }
 
-func (a *app) breakService(ctx context.Context, service *demo.Keeper) error {
-	if _, err := service.Do(ctx, demo.Break); err != nil {
+func (a *app) breakService(service *demo.Mediabox) error {
+	if err := service.Break(); err != nil {
 		return fmt.Errorf("break demo service: %w", err)
 	}
 	fmt.Fprintf(a.Stderr, "mediabox runs on %s. Now its configuration is broken.\n", service.URL())
@@ -218,25 +220,27 @@ func (a *app) breakService(ctx context.Context, service *demo.Keeper) error {
 }
 
 // demoWorld starts a small service and makes the configuration that watches it.
-func (a *app) demoWorld(ctx context.Context, dir, self string) (o daemon.Options, _ *demo.Keeper, err error) {
-	service, bin, rules := filepath.Join(dir, "mediabox"), filepath.Join(dir, "bin"), filepath.Join(dir, "guard.yaml")
-	if err := os.Mkdir(service, 0o700); err != nil {
+func (a *app) demoWorld(ctx context.Context, dir string) (o daemon.Options, _ *demo.Mediabox, err error) {
+	folder := filepath.Join(dir, "mediabox")
+	if err := os.Mkdir(folder, 0o700); err != nil {
 		return o, nil, fmt.Errorf("create service folder: %w", err)
 	}
-	keeper, err := demo.StartKeeper(ctx, demo.KeeperConfig{Dir: service, Command: []string{self, "demo", "service"}, Log: a.logger()})
+	service, err := demo.Start(ctx, folder)
 	if err != nil {
 		return o, nil, fmt.Errorf("start demo service: %w", err)
 	}
-	if err := demo.InstallCtl(bin, self); err != nil {
-		return o, nil, errors.Join(err, keeper.Close())
-	}
-	text := fmt.Sprintf(demoConfig, rules, filepath.Join(bin, demo.CtlName), service, keeper.URL(), bin)
-	o, err = a.demoOptions(dir, text, "CLAUDEOPS_DEMO_DIR="+service, "PATH="+bin+string(filepath.ListSeparator)+a.variable("PATH"))
+	in := func(command string) string { return "cd '" + folder + "' && " + command }
+	text := fmt.Sprintf(demoConfig, service.URL(), folder, in("mv "+demo.Cache+" "+demo.OldCache), in("mv "+demo.OldCache+" "+demo.Cache),
+		in("cp "+demo.Conf+" "+demo.LastConf+" && cp "+demo.GoodConf+" "+demo.Conf+".new && mv "+demo.Conf+".new "+demo.Conf),
+		in("mv "+demo.LastConf+" "+demo.Conf))
+	o, err = a.demoOptions(dir, text, "CLAUDEOPS_DEMO_DIR="+folder)
 	if err != nil {
-		return o, nil, errors.Join(err, keeper.Close())
+		return o, nil, errors.Join(err, service.Close())
 	}
-	o.Self = self
-	return o, keeper, nil
+	if o.Self, err = os.Executable(); err != nil {
+		return o, nil, errors.Join(fmt.Errorf("find own program: %w", err), service.Close())
+	}
+	return o, service, nil
 }
 
 // printDemoActions lists what was done to the services: who asked, how it ended, and which services it changed.
@@ -288,10 +292,8 @@ func healthChanges(before, after []ops.ServiceHealth) string {
 
 func (a *app) demoOptions(dir, text string, variables ...string) (daemon.Options, error) {
 	file := filepath.Join(dir, "claudeops.yaml")
-	for name, text := range map[string]string{filepath.Join(dir, "guard.yaml"): demo.Rules, file: text} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			return daemon.Options{}, fmt.Errorf("write demo configuration: %w", err)
-		}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return daemon.Options{}, fmt.Errorf("write demo configuration: %w", err)
 	}
 	// The operator's own settings are ignored, except the speed of the demo.
 	environ := slices.DeleteFunc(slices.Clone(a.Environ), func(pair string) bool {
@@ -340,37 +342,6 @@ func freeAddress(ctx context.Context, addr string, say io.Writer) (string, error
 		return try, nil
 	}
 	return "", ops.NewConflict(ops.ConflictTaken, "no free port after %d", first)
-}
-
-// demoService is the program of the service the demo repairs.
-func (a *app) demoService() *cobra.Command {
-	var dir, where string
-	c := &cobra.Command{
-		Use: "service", Short: "Run the demo's service", Hidden: true,
-		RunE: func(c *cobra.Command, _ []string) error {
-			ln, err := demo.Listen(c.Context(), where)
-			if err != nil {
-				return err
-			}
-			return demo.Service(c.Context(), dir, ln)
-		},
-	}
-	c.Flags().StringVar(&dir, "dir", "", "folder of the service")
-	c.Flags().StringVar(&where, "listen", "", "address, or fd:N")
-	return c
-}
-
-// demoCtl is the tool of the demo's agents, so that the demo needs no other program.
-func (a *app) demoCtl() *cobra.Command {
-	var dir string
-	c := &cobra.Command{
-		Use: "ctl VERB [PATH]", Short: "Inspect and restart the demo's service", Hidden: true, Args: cobra.RangeArgs(1, 2),
-		RunE: func(c *cobra.Command, args []string) error {
-			return quietly(demo.Ctl(c.Context(), cmp.Or(dir, a.variable("CLAUDEOPS_DEMO_DIR")), args[0], args[1:], a.Stdout, a.Stderr))
-		},
-	}
-	c.Flags().StringVar(&dir, "dir", "", "folder of the service (default: $CLAUDEOPS_DEMO_DIR)")
-	return c
 }
 
 // variable returns an environment variable, or "".

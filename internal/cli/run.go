@@ -69,7 +69,7 @@ service or an acknowledged incident; the cycle runs all the same. Exit codes are
 			if detach {
 				return fmt.Errorf("detach: %w; start it with 'claudeops serve'", control.ErrNoDaemon)
 			}
-			return a.once(c.Context(), o, n, timeout)
+			return a.once(c.Context(), o, n, timeout, nobody)
 		},
 	}
 	c.Flags().StringVar(&environment, "environment", "", "environment (default: the first one configured)")
@@ -176,7 +176,7 @@ says how the cycle ended: 0 healthy or resolved, 6 needs a human, 7 blocked by p
 			if err := control.Holder(o.Config.StateDir); err != nil {
 				return fmt.Errorf("%w; to start a cycle there, use 'claudeops run'", err)
 			}
-			return a.once(c.Context(), o, ops.NewCycle{Environment: env.Name, Trigger: ops.TriggerManual}, timeout)
+			return a.once(c.Context(), o, ops.NewCycle{Environment: env.Name, Trigger: ops.TriggerManual}, timeout, nobody)
 		},
 	})
 	c.Flags().StringVar(&environment, "environment", "", "environment (default: the first one configured)")
@@ -184,8 +184,11 @@ says how the cycle ended: 0 healthy or resolved, 6 needs a human, 7 blocked by p
 	return c
 }
 
-// once runs a cycle in this process and reports how it ended.
-func (a *app) once(ctx context.Context, o daemon.Options, n ops.NewCycle, timeout time.Duration) error {
+// nobody looks on while a cycle runs.
+func nobody(*store.Store) {}
+
+// once runs a cycle in this process and reports how it ended. Whoever looks on is called when something has changed.
+func (a *app) once(ctx context.Context, o daemon.Options, n ops.NewCycle, timeout time.Duration, onlooker func(*store.Store)) error {
 	if timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, timeout, errTimeout)
@@ -200,6 +203,7 @@ func (a *app) once(ctx context.Context, o daemon.Options, n ops.NewCycle, timeou
 		if rows == nil {
 			rows = a.direct(ctx, s, o.Config)
 		}
+		onlooker(s)
 		if id == 0 {
 			a.tellHeld(ctx, rows, n.Environment)
 		} else {

@@ -28,8 +28,10 @@ const (
 	bytesPerToken = 4       // the figures only have to look right and grow with the conversation
 	maxPace       = 1000
 
+	demoDir = "CLAUDEOPS_DEMO_DIR" // the folder of the demo's service
+
 	toolBash = "Bash"
-	toolAct  = "mcp__" + ops.ToolServerName + "__action_run"
+	tools    = "mcp__" + ops.ToolServerName + "__"
 )
 
 var (
@@ -292,38 +294,55 @@ func (p *player) answer(id, text string, isError bool) error {
 }
 
 // bash runs a command as a tool call. The code is -1 when the call was refused.
-func (p *player) bash(ctx context.Context, command string) (int, error) {
+func (p *player) bash(ctx context.Context, command string) (commandEnd, error) {
+	if dir := p.variable(demoDir); dir != "" { // the record shows where it looked
+		command = strings.ReplaceAll(command, "$"+demoDir, dir)
+	}
 	id, allowed, err := p.call(ctx, toolBash, map[string]string{"command": command})
 	if !allowed || err != nil {
-		return -1, err
+		return commandEnd{code: -1}, err
 	}
 	return p.command(ctx, id, command)
 }
 
-// act asks the supervisor for an action, as a call of the tool that Claude Code has for it.
-func (p *player) act(ctx context.Context, a Act) error {
-	id, allowed, err := p.call(ctx, toolAct, a)
+// ask calls a tool of the supervisor, by the command that agents without its protocol have.
+func (p *player) ask(ctx context.Context, tool string, input any, words ...string) (commandEnd, error) {
+	id, allowed, err := p.call(ctx, tools+tool, input)
 	if !allowed || err != nil {
-		return err
+		return commandEnd{code: -1}, err
 	}
-	quote := func(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
-	_, err = p.command(ctx, id, "claudeops-act run "+quote(a.Service)+" "+quote(a.Action)+" --why "+quote(a.Why))
-	return err
+	command := "claudeops-act"
+	for _, w := range words {
+		command += " '" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+	}
+	return p.command(ctx, id, command)
+}
+
+// holds runs the command or the look of a condition.
+func (p *player) holds(ctx context.Context, w When) (bool, error) {
+	var end commandEnd
+	var err error
+	if w.Look != nil {
+		end, err = p.ask(ctx, "look", w.Look, "look", w.Look.What, w.Look.Target)
+	} else {
+		end, err = p.bash(ctx, w.Bash)
+	}
+	return end.code == w.Exit && strings.Contains(end.output, w.Prints), err
 }
 
 // command runs a command and answers a tool call with its output.
-func (p *player) command(ctx context.Context, id, command string) (int, error) {
+func (p *player) command(ctx context.Context, id, command string) (commandEnd, error) {
 	end, err := runCommand(ctx, command, p.cwd, p.environ)
 	switch {
 	case ctx.Err() != nil:
 		p.interruptedRun = true
-		return -1, errors.Join(errInterrupted, p.answer(id, "[Request interrupted by user for tool use]", true))
+		return commandEnd{code: -1}, errors.Join(errInterrupted, p.answer(id, "[Request interrupted by user for tool use]", true))
 	case err != nil:
-		return -1, p.answer(id, err.Error(), true)
+		return commandEnd{code: -1}, p.answer(id, err.Error(), true)
 	case end.code != 0:
-		return end.code, p.answer(id, strings.TrimRight(fmt.Sprintf("Exit code %d\n%s", end.code, end.output), "\n"), true)
+		return end, p.answer(id, strings.TrimRight(fmt.Sprintf("Exit code %d\n%s", end.code, end.output), "\n"), true)
 	}
-	return 0, p.answer(id, end.output, false)
+	return end, p.answer(id, end.output, false)
 }
 
 // steps plays a list. A step may end the script early by returning an ending.
@@ -344,7 +363,8 @@ func (p *player) step(ctx context.Context, s Step) (*Ending, error) {
 	case s.Say != "":
 		return nil, p.say(s.Say)
 	case s.Act != nil:
-		return nil, p.act(ctx, *s.Act)
+		_, err := p.ask(ctx, "action_run", s.Act, "run", s.Act.Service, s.Act.Action, "--why", s.Act.Why)
+		return nil, err
 	case s.Bash != "":
 		_, err := p.bash(ctx, s.Bash)
 		return nil, err
@@ -356,11 +376,11 @@ func (p *player) step(ctx context.Context, s Step) (*Ending, error) {
 			return nil, errInterrupted
 		}
 	case s.When != nil:
-		code, err := p.bash(ctx, s.When.Bash)
+		yes, err := p.holds(ctx, *s.When)
 		switch {
 		case err != nil:
 			return nil, err
-		case code == s.When.Exit:
+		case yes:
 			return p.steps(ctx, s.Steps)
 		}
 		return p.steps(ctx, s.Else)

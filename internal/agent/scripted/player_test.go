@@ -66,7 +66,11 @@ tiers:
         else: [{finish: {result: wrong}}]
       - when: {bash: 'false'}
         steps: [{finish: {result: wrong}}]
-        else: [{bash: 'echo else'}]
+        else: [{bash: 'echo else $CLAUDEOPS_DEMO_DIR'}]
+      - when: {bash: 'echo 200 OK', prints: '502'}
+        steps: [{finish: {result: wrong}}]
+      - when: {look: {what: http, target: web}, exit: 127}
+        else: [{finish: {result: wrong}}]
       - finish: {result: done, outcome: {outcome: escalate, handoff: {recommended_tier: 2}}}
       - say: never
 roles:
@@ -75,9 +79,10 @@ roles:
 
 func TestAScriptIsPlayedStepByStep(t *testing.T) {
 	dir := t.TempDir()
-	p := run(t.Context(), t, dir, steps, nil, "--json-schema", "{}")
+	p := run(t.Context(), t, dir, steps, []string{"CLAUDEOPS_DEMO_DIR=/srv/box"}, "--json-schema", "{}")
 	all := strings.Join(p.lines, "\n")
-	for _, want := range []string{`"text":"hello"`, `Exit code 3\nseen`, `"content":"then"`, `"content":"else"`} {
+	for _, want := range []string{`"text":"hello"`, `Exit code 3\nseen`, `"content":"then"`, `"command":"echo else /srv/box"`, `"content":"else /srv/box"`,
+		`"name":"mcp__claudeops__look","type":"tool_use"`, `{"what":"http","target":"web"}`} {
 		if !strings.Contains(all, want) {
 			t.Errorf("%s is missing in %s", want, all)
 		}

@@ -78,10 +78,18 @@ type Act struct {
 	Why     string `yaml:"why"     json:"why"`
 }
 
-// When is a condition: a command ends with this code.
+// Look is what the agent asks the supervisor to look at.
+type Look struct {
+	What   string `yaml:"what"   json:"what"`
+	Target string `yaml:"target" json:"target"`
+}
+
+// When is a condition: a command or a look ends with this code, and prints this text.
 type When struct {
-	Bash string `yaml:"bash"`
-	Exit int    `yaml:"exit"`
+	Bash   string `yaml:"bash"`
+	Look   *Look  `yaml:"look"`
+	Exit   int    `yaml:"exit"`
+	Prints string `yaml:"prints"`
 }
 
 // load reads the scenario that a command line names.
@@ -157,8 +165,8 @@ func checkSteps(steps []Step) error {
 			err = errors.New("a step is one of act, bash, finish, pause, say and when, and has a value")
 		case s.Act != nil && (s.Act.Service == "" || s.Act.Action == "" || s.Act.Why == ""):
 			err = errors.New(`act needs "service", "action" and "why"`)
-		case s.When != nil && s.When.Bash == "":
-			err = errors.New(`when needs "bash"`)
+		case s.When != nil && (s.When.Bash == "") == (s.When.Look == nil):
+			err = errors.New(`when needs "bash" or "look"`)
 		case s.When == nil && (s.Steps != nil || s.Else != nil):
 			err = errors.New("steps and else belong to when")
 		default:
