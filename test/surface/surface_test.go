@@ -76,7 +76,7 @@ func commandsAndFlags() (commands, hidden, flags []string) {
 		name := strings.TrimPrefix(c.CommandPath(), program.Name()+" ")
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) { takers[f.Name] = append(takers[f.Name], name) })
 		switch {
-		case c.HasSubCommands():
+		case c.HasSubCommands(), c.HasParent() && c.Parent().Name() == "completion":
 		case c.Hidden:
 			hidden = append(hidden, name)
 		default:
