@@ -400,7 +400,7 @@ func (v view) whyItFailed(s ops.Session) string {
 		return "it said all was well, but probes still find " + v.stillBad(s)
 	case f.Judge != nil && f.Judge.Verdict == string(judge.Fail):
 		r, _ := v.verdictOn(s)
-		return strings.TrimSpace("it said all was well, but the judge gives it only " + scores(r) + ". " + strings.Join(r.FailureReasons, "; "))
+		return notice.Judged(scores(r), r.FailureReasons)
 	case s.Outcome == ops.OutcomeResolved && len(v.refusedCalls(s)) > 0:
 		return "it said all was well, but the guard refused what it tried: " + refusals(v.refusedCalls(s))
 	case doubted(s):

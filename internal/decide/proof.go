@@ -328,7 +328,7 @@ func scores(r judge.Judgement) string {
 func refusals(denied []ops.GuardRecord) string {
 	var out []string
 	for _, g := range denied {
-		out = append(out, fmt.Sprintf("%s (%s)", g.Input, g.Reason))
+		out = append(out, fmt.Sprintf("%s (%s)", ops.Visible(g.Input), g.Reason))
 	}
 	return strings.Join(out, "; ")
 }

@@ -137,12 +137,23 @@ func BlindVerified(s ops.Session, services []string) string {
 const notSaid = "it did not say why"
 
 // Said is what an agent says inside a sentence of ours: quoted, on one line, and with nothing in it that cannot be seen.
-func Said(text string) string {
+func Said(text string) string { return saidBy("agent", text) }
+
+func saidBy(who, text string) string {
 	text = strings.Join(strings.Fields(ops.Visible(text)), " ")
 	if text == "" {
 		return notSaid
 	}
-	return "the agent says “" + text + "”"
+	return "the " + who + " says “" + text + "”"
+}
+
+// Judged says why a judge does not believe a claim, in the words of the judge.
+func Judged(scores string, reasons []string) string {
+	text := "it said all was well, but the judge gives it only " + scores + "."
+	if len(reasons) > 0 {
+		text += " And " + saidBy("judge", strings.Join(reasons, "; "))
+	}
+	return text
 }
 
 // Verifies says that probes check what a session claims.

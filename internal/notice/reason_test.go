@@ -15,3 +15,13 @@ func TestWhatAnAgentSaysIsQuotedOnOneLine(t *testing.T) {
 		}
 	}
 }
+
+func TestTheWordsOfAJudgeAreItsOwn(t *testing.T) {
+	got := Judged("20 of 100", []string{"no\u202e probe", "no log\x1b[2J"})
+	if want := "it said all was well, but the judge gives it only 20 of 100. And the judge says “no probe; no log [2J”"; got != want {
+		t.Errorf("%q", got)
+	}
+	if got := Judged("20 of 100", nil); got != "it said all was well, but the judge gives it only 20 of 100." {
+		t.Errorf("%q", got)
+	}
+}
