@@ -429,7 +429,7 @@ func TestTheAgentsEnvironmentIsItsOwn(t *testing.T) {
 
 func TestTheProxyKeepsTheKeyFromTheAgent(t *testing.T) {
 	t.Parallel()
-	b := newBox(t, plays(agenttest.Healthy(0.01)), "ANTHROPIC_API_KEY=key-for-the-agent-1234").configured("agent: {key_proxy: on}\n")
+	b := newBox(t, plays(agenttest.Healthy(0.01)), "ANTHROPIC_API_KEY=key-for-the-agent-1234")
 	b.once(0)
 	call := b.calls()[0]
 	if strings.Contains(strings.Join(call.Env, "\n"), "key-for-the-agent-1234") {

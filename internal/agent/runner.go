@@ -23,9 +23,6 @@ type Options struct {
 	Walls    func(environment string) Walls // nil, or nil for an environment: none
 	// Discards removes the files and control groups that sessions leave; nil removes them before Run returns.
 	Discards *Discards
-	// HideKeys reports whether the sessions of an environment and a tier get tokens of a proxy instead of the keys of the API;
-	// nil means never.
-	HideKeys func(environment string, tier ops.Tier) bool
 	// Network opens the network of a session, which leads to its key proxies too, and returns its proxy variables; nil: the machine's.
 	Network func(ctx context.Context, spec ops.SessionSpec, keys []string) (env []string, end func(), err error)
 	// Trial refuses a program that is not known to be held; nil tries none.

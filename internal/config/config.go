@@ -65,23 +65,12 @@ type Tier struct {
 type Agent struct {
 	Bin        string
 	CodexBin   string
-	KeyProxy   KeyProxy
 	Scenario   string
 	Env        []string
 	APIKey     string
 	OAuthToken string
 	BaseURL    string
 }
-
-// KeyProxy is which agents get a token of a proxy instead of the key of the API.
-type KeyProxy string
-
-// The choices.
-const (
-	KeyProxyAuto KeyProxy = "auto" // agents without a shell gate
-	KeyProxyOn   KeyProxy = "on"
-	KeyProxyOff  KeyProxy = "off"
-)
 
 // scriptedBin is the value of agent.bin that selects the built-in agent.
 const scriptedBin = "scripted"
@@ -102,7 +91,6 @@ type Host struct {
 type Edges struct {
 	WebhookSecret string
 	AlertSenders  []ops.AlertSender // with addresses of their own
-	AlertsExpire  time.Duration
 
 	SecondURLs []string
 	PublicURL  string
@@ -177,9 +165,10 @@ func newConfig() *Config {
 		c.Tiers[t] = &Tier{}
 	}
 	c.Limits.Grace = stopGrace
-	// What nobody has reason to change: three reminders before the second target, three missed intervals before the alarm, more processes
+	// What nobody has reason to change: three reminders, an hour apart, before the second target, three missed intervals before the alarm, more processes
 	// than an honest session needs, more rows of each kind than pages can show, output that fits a small disk, and single results for as long
 	// as people look at them: the health bars use counts.
+	c.shared.Approval.Remind = time.Hour
 	c.shared.Approval.Reminds, c.Edges.DeadManMissed, c.Guard.Sandbox.Processes, c.Retention.Rows = 3, 3, 2048, 5_000_000
 	c.Retention.TranscriptBytes, c.Retention.Checks = 2<<30, 14*24*time.Hour
 	c.Guard.Limits = make([]ops.CooldownLimit, 2)

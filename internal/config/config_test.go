@@ -91,7 +91,7 @@ func TestDefaultsAreThoseOfTheContract(t *testing.T) {
 		"budget.chain_usd": "5", "budget.day_usd": "25", "recovery.enabled": "true", "agent.bin": "claude", "agent.codex_bin": "codex",
 		"handlers": "tier1,tier2,tier3,tier1-fallback,tier2-fallback,tier3-fallback", "escalation.entry": "tier1", "escalation.max_depth": "2",
 		"escalation.independence": "other_handler", "escalation.manager": "", "escalation.approval.expiry": "24h0m0s",
-		"escalation.approval.on_expiry": "needs_human", "escalation.approval.remind": "1h0m0s",
+		"escalation.approval.on_expiry": "needs_human",
 
 		"recovery.limits.total_time": "1h0m0s",
 		"notify.apprise_urls":        "", "database_url": "", "listen": "127.0.0.1:8080", "api_token": "", "environments": "default",
@@ -185,20 +185,19 @@ func TestConfigurationFileIsFoundInOrder(t *testing.T) {
 // Every setting with a variable takes the same text from the file, the environment and, unless secret, a flag.
 func TestEverySettingIsReadFromEverySource(t *testing.T) {
 	samples := map[string]string{
-		"agent.key_proxy": "on",
-		"interval":        "90", "dry_run": "true", "max_tier": "2", "escalation.mode": "handoff", "escalation.resume_context_threshold": "0.5",
+		"interval": "90", "dry_run": "true", "max_tier": "2", "escalation.mode": "handoff", "escalation.resume_context_threshold": "0.5",
 		"escalation.approval_tier": "3", "limits.session": "1m", "limits.idle": "1m", "limits.tool": "1m", "budget.chain_usd": "1.5",
 		"budget.day_usd": "0", "recovery.enabled": "off", "agent.base_url": "http://127.0.0.1:9", "notify.apprise_api": "http://127.0.0.1:9",
 		"notify.apprise_urls": "json://127.0.0.1", "listen": "127.0.0.1:9090", "agent.env": "DOCKER_HOST",
 		"guard.enabled": "on", "guard.rules": "prompt.md", "cooldown.restarts": "3 per 1h",
 		"escalation.max_depth": "3", "escalation.independence": "none", "escalation.entry": "tier1", "escalation.planner": "tier1",
-		"escalation.approval.expiry": "0", "escalation.approval.on_expiry": "deny", "escalation.approval.remind": "10m",
+		"escalation.approval.expiry": "0", "escalation.approval.on_expiry": "deny",
 
 		"recovery.limits.total_time": "1m",
 		"trust":                      "ask", "observe": "both", "observe_every": "24h", "grouping.window": "1m", "grouping.grace": "1m", "grouping.pause": "1m",
 		"grouping.repeat": "0", "retention.transcripts": "48h", "retention.events": "48h",
 
-		"deadman.ping_url": "http://127.0.0.1:9/ping", "webhooks.expire": "1h", "notify.second_urls": "json://127.0.0.1", "notify.telegram_senders": "42,43", "notify.telegram_responders": "44",
+		"deadman.ping_url": "http://127.0.0.1:9/ping", "notify.second_urls": "json://127.0.0.1", "notify.telegram_senders": "42,43", "notify.telegram_responders": "44",
 		"notify.approve_by_ntfy": "true", "web.public_url": "https://ops.example.org",
 		"cooldown.redeployments": "2 per 1h", "sandbox.bubblewrap": "on", "sandbox.uid": "1000", "sandbox.mode": "required", "sandbox.network": "open",
 		"docker.broker": "off",

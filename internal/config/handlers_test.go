@@ -37,7 +37,7 @@ escalation:
   planner: writer
   judge: reviewer
   independence: none
-  approval: {expiry: 0, on_expiry: deny, remind: 30m}
+  approval: {expiry: 0, on_expiry: deny}
   routes:
     - {from: writer, to: reviewer, independence: other_family, approval: required}
     - {from: writer, to: fixer, mode: handoff}
@@ -70,7 +70,7 @@ func TestEveryKeyOfTheRegistryReachesThePolicy(t *testing.T) {
 		p.Judge != "reviewer" || p.Independence != ops.IndependenceNone {
 		t.Errorf("policy is %+v", p)
 	}
-	if p.Approval != (ops.ApprovalPolicy{OnExpiry: "deny", Remind: 30 * time.Minute, Reminds: 3}) {
+	if p.Approval != (ops.ApprovalPolicy{OnExpiry: "deny", Remind: time.Hour, Reminds: 3}) {
 		t.Errorf("approval is %+v", p.Approval)
 	}
 	if r := p.RouteOf("writer", "reviewer"); r.Independence != ops.IndependenceFamily || !r.Approval || r.Mode != ops.ContextResume {

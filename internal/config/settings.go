@@ -176,8 +176,6 @@ func (c *Config) approvalSettings() []field {
 		value("on_expiry", &a.OnExpiry, choiceKind("an end of an approval", "needs_human", ops.OnExpiryDeny,
 			ops.OnExpiryApprove), "What happens to a request that nobody answered. `approve` also approves all steps of its plan.").
 			or("needs_human"),
-		value("remind", &a.Remind, waitKind(),
-			"Time between reminders, of which there are three; 0 sends none. Then `notify.second_urls` is notified.").or("1h"),
 	)
 }
 
@@ -200,16 +198,13 @@ func (c *Config) agentSettings() []field {
 		value("codex_bin", &a.CodexBin, programKind(),
 			"The CLI of handlers with `agent: codex`. `scripted` selects the built-in scripted agent.").
 			byEnv("CLAUDEOPS_CODEX_BIN").or("codex"),
-		value("key_proxy", &a.KeyProxy, choiceKind("a choice for the key proxy", KeyProxyAuto, KeyProxyOn, KeyProxyOff),
-			"Give agents a session token instead of the API key. A proxy of the supervisor on loopback adds the key. "+
-				"`auto` does so for agents without a shell gate (Codex, command). `off` passes the key to the agent.").or("auto"),
 		value("scenario", &a.Scenario, scenarioKind(),
 			"Scenario for the scripted agent: a built-in one (`builtin:demo`), or the path of a file."),
 		value("env", &a.Env, variableNamesKind(), "Names of additional environment variables that are passed to the agent."),
-		value("api_key", &a.APIKey, tokenKind(), "API key, passed only to the agent CLI.").byEnv("ANTHROPIC_API_KEY").hiddenValue(),
+		value("api_key", &a.APIKey, tokenKind(), "API key. A proxy of the supervisor adds it to what the agent CLI asks; the CLI gets a token for its session.").byEnv("ANTHROPIC_API_KEY").hiddenValue(),
 		value("oauth_token", &a.OAuthToken, tokenKind(),
-			"OAuth token, passed only to the agent CLI.").byEnv("CLAUDE_CODE_OAUTH_TOKEN").hiddenValue(),
-		value("base_url", &a.BaseURL, webURLKind(), "URL of the API, passed only to the agent CLI.").byEnv("ANTHROPIC_BASE_URL"),
+			"OAuth token, held like the key.").byEnv("CLAUDE_CODE_OAUTH_TOKEN").hiddenValue(),
+		value("base_url", &a.BaseURL, webURLKind(), "URL of the API that agents use.").byEnv("ANTHROPIC_BASE_URL"),
 	), []field{
 		value("secrets", &c.secrets, listOf("list of values or variable names", splitAtLines, textKind()),
 			"Additional texts to remove from everything that is stored or shown. The name of a variable means its value.").hiddenValue(),
@@ -239,8 +234,6 @@ func (c *Config) watchSettings() []field {
 				byEnv("CLAUDEOPS_WEBHOOK_SECRET").hiddenValue(),
 			list("webhooks.senders", &e.AlertSenders, senderFields, c.finishSender,
 				"Programs with an address and ids of their own. See [Senders of alerts](#senders-of-alerts)."),
-			value("webhooks.expire", &e.AlertsExpire, waitKind(),
-				"An alert ends when it is not repeated for this time; 0 means never.").or("24h"),
 		},
 	)
 }

@@ -52,7 +52,7 @@ func (n *networks) open(ctx context.Context, spec ops.SessionSpec, keys []string
 		Environment: spec.Environment, Verb: ops.VerbKeyInside, Level: ops.LevelWarning,
 		SessionID: ops.Ptr(spec.Session.ID), CycleID: ops.Ptr(spec.Session.CycleID),
 	}
-	if why := KeyInside(c, spec.Env); why != "" {
+	if why := KeyInside(spec.Env); why != "" {
 		if c.Guard.Sandbox.Mode == config.SandboxRequired || len(c.Guard.Sandbox.Hosts) == 0 {
 			return nil, nil, fmt.Errorf("the key would be inside the session: %s; give an API key that the proxy can hold, or list the "+
 				"provider's hosts in sandbox.network_hosts and do not set sandbox.mode: required", why)
@@ -180,14 +180,11 @@ func ofMachine(addr netip.Addr) bool {
 }
 
 // KeyInside says why a session would hold a key that the proxy cannot hold for it; empty when it holds none.
-func KeyInside(c *config.Config, env []string) string {
+func KeyInside(env []string) string {
 	for _, name := range []string{"CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY"} {
 		if v := agent.Variable(env, name); v != "" && v != "0" && v != "false" {
 			return name + " is set, and the proxy cannot sign requests of that provider"
 		}
-	}
-	if c.Agent.KeyProxy == config.KeyProxyOff {
-		return "agent.key_proxy is off"
 	}
 	return ""
 }

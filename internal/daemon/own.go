@@ -83,16 +83,6 @@ func environmentFiles(units []string) []string {
 	return out
 }
 
-// hidesKeys says which sessions get tokens instead of the keys of the API. In auto those whose agent has no shell gate: a gate
-// takes the keys out of the environment of every command. A session with a network of its own reaches the API through the proxy only.
-func (h *Host) hidesKeys(gated bool) func(environment string, tier ops.Tier) bool {
-	gated = gated && !h.Config.Guard.Sandbox.Networked()
-	if mode := h.Config.Agent.KeyProxy; mode == config.KeyProxyOff || (gated && mode != config.KeyProxyOn) {
-		return nil
-	}
-	return func(string, ops.Tier) bool { return true }
-}
-
 // sweepFolders removes what sessions of an earlier supervisor left, and the conversations of cycles that are over.
 func (h *Host) sweepFolders(ctx context.Context) error {
 	open, err := h.openCycles(ctx)

@@ -58,30 +58,29 @@ func (h *Host) runners(r *redact.Redactor) map[string]cycle.Runner {
 	if s := h.Config.Agent.Scenario; s != "" {
 		scripted = append(scripted, "--scenario", s)
 	}
-	gated := agent.Options{
-		Redactor: r, Logger: h.Logger, Clock: h.Clock, Walls: h.walls(), Discards: h.discards, HideKeys: h.hidesKeys(true),
+	o := agent.Options{
+		Redactor: r, Logger: h.Logger, Clock: h.Clock, Walls: h.walls(), Discards: h.discards,
 		Keeper: h.sessionKeeper,
 	}
 	if h.Config.Guard.Sandbox.Networked() {
-		gated.Network = h.networks.open
+		o.Network = h.networks.open
 		h.networks.sweep()
 	}
-	ungated := gated
-	ungated.HideKeys = h.hidesKeys(false)
 	extra := h.Config.Agent.Env
 	h.trials = NewTrials(h.Config, h.Self, h.store, true, h.Logger)
-	tried := func(name string, a agent.Adapter, o agent.Options) *agent.Runner {
+	tried := func(name string, a agent.Adapter) *agent.Runner {
+		o := o
 		o.Trial = h.trials.of(name, a, h.envs)
 		return agent.NewRunner(a, o)
 	}
 	return map[string]cycle.Runner{
-		claudeAgent: tried(claudeAgent, claude.New(claude.Options{Bin: h.Config.Agent.Bin, ExtraEnv: extra, Clock: h.Clock}), gated),
+		claudeAgent: tried(claudeAgent, claude.New(claude.Options{Bin: h.Config.Agent.Bin, ExtraEnv: extra, Clock: h.Clock})),
 		"scripted": agent.NewRunner(claude.New(claude.Options{
 			Bin: h.Self, Prefix: scripted, ExtraEnv: extra, Clock: h.Clock,
 			Ability: &ops.Ability{Version: "scripted", Known: true, Structured: true, Tells: true},
-		}), gated),
-		codexAgent: tried(codexAgent, codex.New(codex.Options{Bin: h.Config.Agent.CodexBin, ExtraEnv: extra, Prices: h.Config.Prices}), ungated),
-		"command":  agent.NewRunner(command.New(command.Options{ExtraEnv: extra}), ungated),
+		}), o),
+		codexAgent: tried(codexAgent, codex.New(codex.Options{Bin: h.Config.Agent.CodexBin, ExtraEnv: extra, Prices: h.Config.Prices})),
+		"command":  agent.NewRunner(command.New(command.Options{ExtraEnv: extra}), o),
 	}
 }
 

@@ -301,15 +301,10 @@ func TestWhereATierMayGo(t *testing.T) {
 }
 
 func TestAKeyInsideASessionIsNamed(t *testing.T) {
-	c := &config.Config{Agent: config.Agent{KeyProxy: config.KeyProxyAuto}}
 	for env, inside := range map[string]bool{"ANTHROPIC_API_KEY=x": false, "CLAUDE_CODE_USE_BEDROCK=1": true, "CLAUDE_CODE_USE_VERTEX=0": false} {
-		if got := KeyInside(c, []string{env}); (got != "") != inside {
+		if got := KeyInside([]string{env}); (got != "") != inside {
 			t.Errorf("%s: %q", env, got)
 		}
-	}
-	c.Agent.KeyProxy = config.KeyProxyOff
-	if KeyInside(c, nil) == "" {
-		t.Error("without a proxy the key is inside")
 	}
 }
 
@@ -393,20 +388,6 @@ func TestTheSupervisorsEnvironmentIsHidden(t *testing.T) {
 	must(t, hideEnvironment(t.Context()))
 	if on, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0); err != nil || on != 0 {
 		t.Errorf("got %d, %v", on, err)
-	}
-}
-
-func TestWhoGetsTokensInsteadOfKeys(t *testing.T) {
-	for setting, want := range map[config.KeyProxy][2]bool{ // without and with a shell gate
-		config.KeyProxyAuto: {true, false}, config.KeyProxyOn: {true, true}, config.KeyProxyOff: {false, false},
-	} {
-		h := newHost(Options{Config: &config.Config{Agent: config.Agent{KeyProxy: setting}}}, nil)
-		for i, gated := range []bool{false, true} {
-			hides := h.hidesKeys(gated)
-			if got := hides != nil && hides("default", ops.Tier1); got != want[i] {
-				t.Errorf("%s, gated %v: %v", setting, gated, got)
-			}
-		}
 	}
 }
 

@@ -354,7 +354,7 @@ func (h *Host) box(e ops.Environment) *wall.Sandbox {
 // noteFloor tells the handlers of an environment which of the walls that tiers above the first need does not stand, and returns it. The
 // scripted agent does what its scenario says, so nobody is asked about it.
 func noteFloor(c *config.Config, e *ops.Environment, box *wall.Sandbox) (lacks string) {
-	lacks = cmp.Or(box.Lacks(ops.Tier2), KeyInside(c, e.AgentEnv))
+	lacks = cmp.Or(box.Lacks(ops.Tier2), KeyInside(e.AgentEnv))
 	e.Policy.Handlers = slices.Clone(e.Policy.Handlers)
 	for i, h := range e.Policy.Handlers {
 		if h.Agent != scriptedAgent {

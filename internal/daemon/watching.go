@@ -84,7 +84,7 @@ type watching struct {
 func (h *Host) newWatching(ctx context.Context, envs []ops.Environment) (*watching, error) {
 	w, err := watch.New(watch.Options{
 		Store: h.store, Environments: envs, Describe: probe.Describe, Start: h.supervisor.Wake, Cancel: h.supervisor.Cancel, Clock: h.Clock,
-		Logger: h.Logger, Changed: h.hub.Nudge, Expire: h.Config.Edges.AlertsExpire,
+		Logger: h.Logger, Changed: h.hub.Nudge,
 	})
 	if err != nil {
 		return nil, err

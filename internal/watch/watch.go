@@ -88,7 +88,6 @@ type Options struct {
 	Logger *slog.Logger
 	// Changed is called after rows were written.
 	Changed func()
-	Expire  time.Duration // an alert that is not repeated for this long is over; 0: never
 }
 
 // Watch keeps the states of all environments.
@@ -124,6 +123,8 @@ const (
 	minPause = 250 * time.Millisecond
 	// maxPause is the time between two passes when nothing is due.
 	maxPause = 30 * time.Second
+	// alertExpiry ends an alert that its sender no longer repeats: every sender that repeats does so within hours.
+	alertExpiry = 24 * time.Hour
 	// tidyEvery is how often old rows are removed.
 	tidyEvery = 10 * time.Minute
 	// batch is how many alerts share a transaction, and batches how many follow each other; other writers get their turn in between.
@@ -220,14 +221,12 @@ func (w *Watch) tidy(ctx context.Context, now time.Time) {
 		return
 	}
 	w.tidied = now
-	if w.o.Expire > 0 {
-		n, err := w.o.Store.ExpireAlerts(ctx, now.Add(-w.o.Expire), now)
-		switch {
-		case err != nil:
-			w.logError(ctx, "end expired alerts", err)
-		case n > 0:
-			w.o.Logger.InfoContext(ctx, "ended alerts that were not repeated", "alerts", n, "after", w.o.Expire)
-		}
+	n, err := w.o.Store.ExpireAlerts(ctx, now.Add(-alertExpiry), now)
+	switch {
+	case err != nil:
+		w.logError(ctx, "end expired alerts", err)
+	case n > 0:
+		w.o.Logger.InfoContext(ctx, "ended alerts that were not repeated", "alerts", n, "after", alertExpiry)
 	}
 	for _, env := range w.order {
 		env.forgetOld(ctx, w, now)

@@ -128,7 +128,7 @@ func (g *stage) begin() {
 	var err error
 	g.watch, err = watch.New(watch.Options{
 		Store: g.store, Environments: g.envs, Describe: func(s ops.ProbeSpec) string { return s.Name }, Clock: func() time.Time { return g.now },
-		Start: g.start, Logger: slog.New(slog.DiscardHandler), Expire: 24 * time.Hour, Changed: g.changed,
+		Start: g.start, Logger: slog.New(slog.DiscardHandler), Changed: g.changed,
 		Cancel: func(ctx context.Context, id ops.CycleID, why string) error {
 			g.cancels++
 			_, err := g.store.RequestCancel(ctx, id, why, g.now)

@@ -141,19 +141,27 @@ func TestTheEnvironmentIsBuiltFromNothing(t *testing.T) {
 	call := called(t, spec, Options{ExtraEnv: []string{"MY_VAR", "HOME"}})
 	folder := filepath.Join(spec.StateDir, "agent")
 	want := []string{
-		"ANTHROPIC_API_KEY=k", "API_TIMEOUT_MS=300000", "BASH_DEFAULT_TIMEOUT_MS=1080000", "BASH_MAX_TIMEOUT_MS=1080000",
+		"ANTHROPIC_API_KEY=a token", "ANTHROPIC_BASE_URL=http://127.0.0.1:a port", "API_TIMEOUT_MS=300000", "BASH_DEFAULT_TIMEOUT_MS=1080000", "BASH_MAX_TIMEOUT_MS=1080000",
 		"CLAUDEOPS_CYCLE_ID=7", "CLAUDEOPS_DRY_RUN=true", "CLAUDEOPS_HANDLER=", "CLAUDEOPS_ROLE=work", "CLAUDEOPS_SESSION_ID=18", "CLAUDEOPS_SESSION_KEY=" + spec.Session.Key,
 		"CLAUDEOPS_STATE_DIR=" + spec.StateDir, "CLAUDEOPS_TIER=2",
-		"CLAUDE_CODE_DISABLE_BUNDLED_SKILLS=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "CLAUDE_CODE_MAX_RETRIES=0", "CLAUDE_CODE_OAUTH_TOKEN=o",
+		"CLAUDE_CODE_DISABLE_BUNDLED_SKILLS=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "CLAUDE_CODE_MAX_RETRIES=0", "CLAUDE_CODE_OAUTH_TOKEN=a token",
 		"CLAUDE_CODE_SYNC_PLUGINS=0", "CLAUDE_CODE_SYNC_PLUGIN_INSTALL=0", "CLAUDE_CODE_SYNC_SKILLS=0",
 		"CLAUDE_CONFIG_DIR=" + filepath.Join(folder, "config"), "DISABLE_AUTOUPDATER=1", "DISABLE_TELEMETRY=0", "ENABLE_CLAUDEAI_MCP_SERVERS=false",
-		"HOME=" + filepath.Join(folder, "home"), "LANG=C.UTF-8", "LC_ALL=C", "MY_VAR=mine", "NO_PROXY=x", "PATH=/usr/bin:/bin",
-		"TMPDIR=/tmp", "TZ=UTC", "https_proxy=http://p:1",
+		"HOME=" + filepath.Join(folder, "home"), "LANG=C.UTF-8", "LC_ALL=C", "MY_VAR=mine", "NO_PROXY=x,127.0.0.1", "PATH=/usr/bin:/bin",
+		"TMPDIR=/tmp", "TZ=UTC", "https_proxy=http://p:1", "no_proxy=x,127.0.0.1",
 	}
 	// The shell that starts the fake adds some of its own.
 	got := slices.DeleteFunc(call.Env, func(e string) bool {
 		return strings.HasPrefix(e, "PWD=") || strings.HasPrefix(e, "OLDPWD=") || strings.HasPrefix(e, "SHLVL=") || strings.HasPrefix(e, "_=")
 	})
+	for i, e := range got { // the key proxy holds the keys
+		name, value, _ := strings.Cut(e, "=")
+		if strings.HasPrefix(value, "claudeops-session-") {
+			got[i] = name + "=a token"
+		} else if name == "ANTHROPIC_BASE_URL" {
+			got[i] = name + "=" + value[:strings.LastIndex(value, ":")] + ":a port"
+		}
+	}
 	slices.Sort(got)
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)

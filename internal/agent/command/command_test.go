@@ -180,7 +180,7 @@ curl -s -H "Authorization: Bearer $OPENAI_API_KEY" -d '{}' "$OPENAI_BASE_URL/res
 		Limits: ops.Limits{Wall: time.Minute, Idle: time.Minute, Grace: time.Second},
 	}
 	rec := &agenttest.Recorder{}
-	res := agent.NewRunner(command.New(o), agent.Options{Walls: behindPaper, HideKeys: func(string, ops.Tier) bool { return true }}).Run(t.Context(), spec, rec)
+	res := agent.NewRunner(command.New(o), agent.Options{Walls: behindPaper}).Run(t.Context(), spec, rec)
 	text := rec.Text()
 	if !res.Success() || strings.Count(text, "answered") != 2 || strings.Contains(text, key) || !strings.Contains(text, "claudeops token") {
 		t.Errorf("got %+v\n%s", res, text)
