@@ -162,7 +162,7 @@ type guardListView struct {
 	Pager    pager
 }
 
-// guardPage lists the newest decisions of the guard in all sessions.
+// guardPage lists what the guard refused in all sessions, or all its decisions.
 func (s *server) guardPage(r *http.Request) (page, error) {
 	before, ok := cursor(r)
 	f := store.GuardFilter{
@@ -173,15 +173,22 @@ func (s *server) guardPage(r *http.Request) (page, error) {
 		ok = ok && err == nil && n >= int(ops.Tier1) && n <= int(ops.LastTier)
 		f.Tier = ops.Tier(n)
 	}
-	if !ok || (f.Verdict != "" && f.Verdict != "allow" && f.Verdict != "deny") {
-		return page{}, noSuch("No such list of decisions. A verdict is allow or deny, and a tier is 1, 2 or 3.")
+	view := guardListView{Filtered: f.Verdict != "" || f.Tier > 0 || f.Rule != "" || f.Service != ""}
+	view.Filters = guardFilters(f).clearing(view.Filtered)
+	switch f.Verdict {
+	case "":
+		f.Verdict = "deny"
+	case "all":
+		f.Verdict = ""
+	case "allow", "deny":
+	default:
+		ok = false
+	}
+	if !ok {
+		return page{}, noSuch("No such list of decisions. A verdict is allow, deny or all, and a tier is 1, 2 or 3.")
 	}
 	found, err := s.Store.GuardList(r.Context(), f)
-	view := guardListView{
-		Walls: s.Walls(), Rows: found.Records, Pager: paging(r, found.Next),
-		Filtered: f.Verdict != "" || f.Tier > 0 || f.Rule != "" || f.Service != "",
-	}
-	view.Filters = guardFilters(f).clearing(view.Filtered)
+	view.Walls, view.Rows, view.Pager = s.Walls(), found.Records, paging(r, found.Next)
 	return page{Title: "Guard", Nav: "guard", Body: view}, err
 }
 
@@ -192,8 +199,8 @@ func guardFilters(f store.GuardFilter) filterRow {
 	}
 	return filterRow{Action: "/guard", Fields: []filterField{
 		{Kind: "search", Name: "service", Label: "Service", Value: f.Service},
-		selected("verdict", "Verdict", chosen(f.Verdict, "All verdicts", choice{Value: "deny", Word: "Denied"},
-			choice{Value: "allow", Word: "Allowed"})),
+		selected("verdict", "Verdict", chosen(strings.TrimPrefix(f.Verdict, "deny"), "Refused", choice{Value: "allow", Word: "Allowed"},
+			choice{Value: "all", Word: "Allowed and refused"})),
 		selected("tier", "Tier", chosen(tier, "All tiers", choice{Value: "1", Word: "Tier 1"}, choice{Value: "2", Word: "Tier 2"},
 			choice{Value: "3", Word: "Tier 3"})),
 		{Kind: "text", Name: "rule", Label: "Rule", Value: f.Rule},

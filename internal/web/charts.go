@@ -21,13 +21,21 @@ const (
 	chartPlot   = chartHeight - chartTop - chartFoot
 )
 
-// healthBar draws the worst state of a service per bucket. All bars have the same height: colour and pattern show the state, and an
-// outage is the strongest mark. errors are the last error of each bucket.
+// fewest is how many points a chart has at least.
+const fewest = 10
+
+// healthBar draws the worst state of a service per bucket, from the first that has results; nil: there are too few for a picture. All bars
+// have the same height: colour and pattern show the state, and an outage is the strongest mark. errors are the last error of each bucket.
 func (m moment) healthBar(id string, over healthRange, h store.ServiceHealth, errors []string) *picture {
 	title := fmt.Sprintf("Health of %s in the last %s", plain(h.Service), over.Word)
-	p := &picture{ID: id, Title: title, Bars: true}
+	first := slices.IndexFunc(h.Buckets, func(b store.HealthBucket) bool { return b.Checks() > 0 })
+	if first < 0 || len(h.Buckets)-first < fewest {
+		return nil
+	}
+	h.Buckets, errors = h.Buckets[first:], errors[first:]
+	p := &picture{ID: id, Title: title, Bars: true, From: m.maybe(&h.Buckets[0].From)}
 	var d drawing
-	width := 100 / float64(max(1, len(h.Buckets)))
+	width := 100 / float64(len(h.Buckets))
 	for i, b := range h.Buckets {
 		found := healthBadge(b.Worst())
 		label := "not checked"
@@ -189,20 +197,26 @@ func axis(usd, step float64) string {
 
 func round(v float64) float64 { return math.Round(v*10) / 10 }
 
-// timesPlot draws how fast a service answered: half of its checks and 95 % of them took at most so long. It is nil without results.
+// timesPlot draws how fast a service answered: half of its checks and 95 % of them took at most so long. It is nil with too few results.
 func (m moment) timesPlot(id, name string, over healthRange, buckets []store.TimesBucket) *picture {
 	top := 0.0
 	for _, b := range buckets {
 		top = max(top, milliseconds(b.P95))
 	}
-	checks := int64(0)
+	first, points := -1, 0
 	p := &picture{ID: id, Title: fmt.Sprintf("Response time of %s in the last %s", name, over.Word), Bars: true}
-	for _, b := range buckets {
-		checks += b.Checks
+	for i, b := range buckets {
+		if b.Checks == 0 {
+			continue
+		}
+		if points++; first < 0 {
+			first = i
+		}
 	}
-	if checks == 0 {
+	if points < fewest {
 		return nil
 	}
+	buckets = buckets[first:]
 	p.Note = "Failed checks are not counted. Several probes are taken together."
 	m.drawTimes(p, over, buckets, top)
 	return p

@@ -265,6 +265,7 @@ type picture struct {
 	ID    string // of the element; unique on its page
 	Title string // also for screen readers
 	SVG   template.HTML
+	From  *stamp   // where its axis begins, where it has one
 	Note  string   // shown below; may be empty
 	Head  []string // column headings of the table; nil: none
 	Rows  [][]string
@@ -407,4 +408,17 @@ func (f filterRow) clearing(filtered bool) filterRow {
 		f.Clear = f.Action
 	}
 	return f
+}
+
+// shortPaths leaves out the folders of temporary files: what a command does is told by the rest.
+func shortPaths(text string) string {
+	const temporary = "/tmp/"
+	for {
+		before, after, found := strings.Cut(text, temporary)
+		end := strings.LastIndex(after[:len(after)-len(strings.TrimLeft(after, "-.0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz/"))], "/")
+		if !found || end < 0 {
+			return text
+		}
+		text = before + after[end+1:]
+	}
 }

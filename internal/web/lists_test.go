@@ -30,13 +30,15 @@ func TestGuardDecisionsAreListedAndFiltered(t *testing.T) {
 			Tier: tier, Gate: ops.GateHook, Tool: "Bash", Input: input, Allowed: allowed, Rule: rule, Reason: "because " + rule,
 		})
 	}
-	mustContain(t, s.page("/guard"), "No decisions yet")
+	mustContain(t, s.page("/guard"), "Nothing was refused")
 	judge(2, "docker ps", "", true)
 	judge(1, "rm -rf /srv/jellyfin", "files.delete", false)
 	for range 30 {
 		judge(2, "docker logs grafana", "", true)
 	}
-	body := s.page("/guard")
+	mustContain(t, s.page("/guard"), "rm -rf", "Refused")
+	mustNotContain(t, content(s.page("/guard")), "docker logs grafana")
+	body := s.page("/guard?verdict=all")
 	mustContain(t, body, "docker logs grafana", "landlock: on", "seccomp: missing", fmt.Sprintf("/sessions/%d?tab=guard", ids[0]), "Older")
 	mustNotContain(t, body, "jellyfin")
 	for query, want := range map[string]string{

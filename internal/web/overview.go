@@ -480,7 +480,7 @@ func (m moment) ticks(checks []ops.Check) template.HTML {
 		}
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg class="ticks" viewBox="0 0 %d %d" role="img"><title>%s</title>`,
+	fmt.Fprintf(&b, `<svg class="ticks" viewBox="0 0 %d %d" preserveAspectRatio="none" role="img"><title>%s</title>`,
 		ticksShown*step, tickHeight, safe(title))
 	for _, tone := range []string{"ok", "warn", "bad", "unknown"} {
 		if paths[tone] != "" {

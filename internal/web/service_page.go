@@ -16,6 +16,7 @@ import (
 	"claudeops/internal/desk"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
+	"claudeops/internal/story"
 )
 
 // week is how far back the page of a service lists changes.
@@ -39,6 +40,9 @@ type serviceDetail struct {
 	HeldUntil *stamp
 	Unprobed  string // who looks at it although it has no probe
 	Beats     []ops.Heartbeat
+
+	Story *story.Story // of its newest incident
+	Last  pageLink
 
 	Ranges []option
 	Range  healthRange
@@ -103,8 +107,11 @@ func (s *server) serviceDetail(r *http.Request, environment, name string) (servi
 		serviceEntry: s.serviceNow(environment, name, nil, m.now), Several: len(s.Environments) > 1, Uptime: unknown(),
 		Silence: silenceOf(environment, name), Events: "/events?" + url.Values{"service": {name}}.Encode(),
 	}
-	var err error
-	if view.Range, view.Ranges, err = chosenRange(r, "24h", healthRanges()[:3]); err != nil {
+	usual, err := s.usualRange(ctx, m, environment, []string{name})
+	if err == nil {
+		view.Range, view.Ranges, err = chosenRange(r, usual, healthRanges()[:3])
+	}
+	if err != nil {
 		return view, err
 	}
 	env, configured, known := s.configured(environment, name)
@@ -127,7 +134,7 @@ func (s *server) serviceDetail(r *http.Request, environment, name string) (servi
 			return err
 		},
 		func() error { return s.addHistory(ctx, m, &view, name) },
-		func() error { return s.addServiceRecords(ctx, &view, name) },
+		func() error { return s.addServiceRecords(ctx, m, &view, name) },
 		func() (err error) {
 			if known {
 				view.Changes, view.Unseen, err = s.desk.Changes(ctx, environment, name, store.ChangeFilter{Since: m.now.Add(-week), Limit: serviceRows})
@@ -221,6 +228,13 @@ func (s *server) addHistory(ctx context.Context, m moment, view *serviceDetail, 
 		}
 		view.Health, view.Uptime = m.healthBar("history", view.Range, past[0], bucketErrors(past[0], bad)), uptime(past[0])
 	}
+	if view.Health == nil {
+		one := []serviceEntry{view.serviceEntry}
+		if err := s.addTicks(ctx, m, one); err != nil {
+			return err
+		}
+		view.serviceEntry = one[0]
+	}
 	buckets, err := s.Store.ResponseTimes(ctx, view.Environment, name, filter)
 	if err != nil {
 		return err
@@ -229,12 +243,22 @@ func (s *server) addHistory(ctx context.Context, m moment, view *serviceDetail, 
 	return nil
 }
 
-// addServiceRecords adds incidents, cycles and memories.
-func (s *server) addServiceRecords(ctx context.Context, view *serviceDetail, name string) error {
+// addServiceRecords adds incidents with the story of the newest, cycles and memories.
+func (s *server) addServiceRecords(ctx context.Context, m moment, view *serviceDetail, name string) error {
 	var err error
 	view.Incidents, err = s.Store.Incidents(ctx, store.IncidentFilter{Environment: view.Environment, Service: name, Limit: serviceRows})
 	if err != nil {
 		return err
+	}
+	if len(view.Incidents) > 0 {
+		last := view.Incidents[0].ID
+		rows, err := s.desk.Story(ctx, last)
+		if err != nil {
+			return err
+		}
+		if told := story.Tell(rows, m.now); len(told.Steps) > 0 {
+			view.Story, view.Last = &told, pageLink{fmt.Sprintf("/incidents/%d", last), fmt.Sprintf("Incident %d", last)}
+		}
 	}
 	if view.Cycles, err = s.Store.CyclesOf(ctx, view.Environment, name, serviceRows); err != nil {
 		return err

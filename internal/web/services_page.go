@@ -26,7 +26,6 @@ import (
 type healthRange struct {
 	Value  string
 	Word   string
-	Ago    string // the label at the left end
 	Length time.Duration
 	Bucket time.Duration
 }
@@ -34,10 +33,10 @@ type healthRange struct {
 func healthRanges() []healthRange {
 	const day = 24 * time.Hour
 	return []healthRange{
-		{"24h", "24 hours", "24 hours ago", day, time.Hour},
-		{"7d", "7 days", "7 days ago", 7 * day, 4 * time.Hour},
-		{"30d", "30 days", "30 days ago", 30 * day, day},
-		{"90d", "90 days", "90 days ago", 90 * day, 2 * day},
+		{"24h", "24 hours", day, time.Hour},
+		{"7d", "7 days", 7 * day, 4 * time.Hour},
+		{"30d", "30 days", 30 * day, day},
+		{"90d", "90 days", 90 * day, 2 * day},
 	}
 }
 
@@ -86,12 +85,8 @@ func (s *server) servicesView(r *http.Request) (servicesView, error) {
 	state, environment := queried(r, "state"), queried(r, "environment")
 	wanted := queried(r, "q")
 	view := servicesView{Several: len(s.Environments) > 1, Clear: "/services", MayAdd: s.mayConfigure(r)}
-	var err error
-	if view.Range, view.Ranges, err = chosenRange(r, "30d", healthRanges()); err != nil {
-		return view, err
-	}
 	view.Filters = filterRow{
-		Action: "/services", Hidden: map[string]string{"range": view.Range.Value},
+		Action: "/services", Hidden: map[string]string{"range": queried(r, "range")},
 		Fields: []filterField{
 			{Kind: "search", Name: "q", Label: "Search services", Value: wanted},
 			selected("state", "State", chosen(state, "All states", choice{Value: "bad", Word: "Down"}, choice{Value: "warn", Word: "Degraded"},
@@ -114,15 +109,23 @@ func (s *server) servicesView(r *http.Request) (servicesView, error) {
 			matching = append(matching, e)
 		}
 	}
-	return view, s.addServiceRows(ctx, m, &view, view.turn(r, matching), environment)
+	shown := view.turn(r, matching)
+	names := make([]string, len(shown))
+	for i, e := range shown {
+		names[i] = e.Name
+	}
+	usual, err := s.usualRange(ctx, m, environment, names)
+	if err == nil {
+		view.Range, view.Ranges, err = chosenRange(r, usual, healthRanges())
+	}
+	if err != nil {
+		return view, err
+	}
+	return view, s.addServiceRows(ctx, m, &view, shown, names, environment)
 }
 
 // addServiceRows adds the services of one page with their history, incidents and cooldowns.
-func (s *server) addServiceRows(ctx context.Context, m moment, view *servicesView, entries []serviceEntry, environment string) error {
-	names := make([]string, 0, len(entries))
-	for _, e := range entries {
-		names = append(names, e.Name)
-	}
+func (s *server) addServiceRows(ctx context.Context, m moment, view *servicesView, entries []serviceEntry, names []string, environment string) error {
 	past, err := s.Store.Health(ctx, store.HealthFilter{
 		Environment: environment, Services: names, Since: m.now.Add(-view.Range.Length), Until: m.now, Bucket: view.Range.Bucket,
 	})
@@ -206,6 +209,25 @@ func (v *servicesView) turn(r *http.Request, matching []serviceEntry) []serviceE
 		v.Following = with(r, "page", strconv.Itoa(at+1))
 	}
 	return matching[first:last]
+}
+
+// usualRange is the shortest range that shows all there is of services, at most 30 days.
+func (s *server) usualRange(ctx context.Context, m moment, environment string, names []string) (string, error) {
+	const day = 24 * time.Hour
+	past, err := s.Store.Health(ctx, store.HealthFilter{Environment: environment, Services: names, Since: m.now.Add(-30 * day), Until: m.now, Bucket: day})
+	oldest := m.now
+	for _, h := range past {
+		if at := slices.IndexFunc(h.Buckets, func(b store.HealthBucket) bool { return b.Checks() > 0 }); at >= 0 && h.Buckets[at].From.Before(oldest) {
+			oldest = h.Buckets[at].From
+		}
+	}
+	switch age := m.now.Sub(oldest); {
+	case age <= day:
+		return "24h", err
+	case age <= 7*day:
+		return "7d", err
+	}
+	return "30d", err
 }
 
 // chosenRange is the range that a page was asked for, with links to all that it has.

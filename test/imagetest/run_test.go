@@ -232,7 +232,7 @@ tried("direct", lambda: socket.create_connection(("127.0.0.1", 8099), 5))
 print("service says", subprocess.run(["curl", "-s", "http://127.0.0.1:8099/hello"], capture_output=True, text=True).stdout)
 print("proxy says", subprocess.run(["curl", "-s", "http://127.0.0.1:8098/hello"], capture_output=True, text=True).stdout)
 print(json.dumps({"schema_version": 1, "outcome": "healthy", "summary": "All is well.", "actions": [], "events": [], "memories": [],
-    "check_results": [{"service": "web", "check_type": "http", "status": "healthy"}]}))
+    "check_results": [{"service": "web", "check_type": "http", "status": "healthy", "error": ""}]}))
 `
 
 // The image has no namespaces, so a session in it has the second-best wall: ports, not addresses.
@@ -256,7 +256,7 @@ services:
 python3 -m http.server -d /etc/claudeops/served -b 127.0.0.1 8099 2>/dev/null &
 python3 -m http.server -d /etc/claudeops/evil -b 127.0.0.1 8098 2>/dev/null &
 until curl -sf http://127.0.0.1:8099/hello && curl -sf http://127.0.0.1:8098/hello; do :; done >/dev/null
-claudeops once; claudeops sessions logs 1; claudeops events; claudeops doctor --verbose`)
+claudeops once; claudeops sessions logs 1; claudeops sessions show 1; claudeops events; claudeops doctor --verbose`)
 	contains(t, "the session", out, "udp is refused", "udp6 is refused", "raw is refused", "ping is refused", "packet is refused", "netlink is refused",
 		"evil is refused: Permission denied", "direct is refused: Permission denied", "service says hello from served", "proxy says claudeops refused GET",
 		"network (ports, not addresses)", "wall network       on: ports, not addresses")

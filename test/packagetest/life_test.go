@@ -19,12 +19,12 @@ const (
 const look = `#!/bin/sh
 cat > /dev/null
 echo "user $(id -un)"
-echo "capabilities $(grep -cE '^Cap(Prm|Eff|Bnd|Amb):.0000000000000000$' /proc/self/status)"
+echo "no capabilities $(grep -cE '^Cap(Prm|Eff|Amb):.0000000000000000$|^NoNewPrivs:.1$' /proc/self/status)"
 echo "group $(sed -n 's/^0:://p' /proc/self/cgroup)"
 echo "processes $(ls /proc | grep -c '^[0-9]')"
 touch /etc/written 2>/dev/null && echo "wrote /etc"
-cat /etc/claudeops/secrets 2>/dev/null && echo "read secrets"
-cat /var/lib/claudeops/claudeops.db >/dev/null 2>&1 && echo "read the database"
+grep -q a-token-of-the-test /etc/claudeops/secrets 2>/dev/null && echo "read secrets"
+grep -aq SQLite /var/lib/claudeops/claudeops.db 2>/dev/null && echo "read the database"
 kill -0 1 2>/dev/null && echo "may signal"
 touch "$TMPDIR/mine" && echo "has its own folder"
 cat <<END
@@ -86,7 +86,7 @@ func TestAPackageIsInstalledStartedUpgradedRemovedAndPurged(t *testing.T) {
 		t.Errorf("after the installation the service is %s", got)
 	}
 	contains(t, "configuration", m.run("claudeops", "config", "show", "--origin"), configPath)
-	contains(t, "configuration", m.run("sh", "-c", "claudeops config show | grep dry_run"), "true")
+	contains(t, "configuration", m.run("sh", "-c", "claudeops config show | grep ^trust"), "suggest")
 	m.run("systemctl", "enable", "--now", "claudeops")
 	if got := m.state(); got != "active" {
 		t.Fatalf("the service is %s", got)
@@ -104,7 +104,7 @@ func TestAPackageIsInstalledStartedUpgradedRemovedAndPurged(t *testing.T) {
 		m.write(configPath, lookConfig+"sandbox: {bubblewrap: \"on\"}\n", 0o644)
 		m.run("systemctl", "reload", "claudeops")
 		m.untilStatus("running; pages on")
-		contains(t, "session in its own process list", m.session(), "user claudeops-agent", "capabilities 4", "has its own folder")
+		contains(t, "session in its own process list", m.session(), "user claudeops-agent", "no capabilities 4", "has its own folder")
 		if after := m.daemonPID(); after != before {
 			t.Errorf("a reload changed the process from %s to %s", before, after)
 		}
@@ -156,7 +156,7 @@ func wallsUnderTheUnit(t *testing.T, m *machine) {
 	m.write("/etc/claudeops/secrets", "CLAUDEOPS_API_TOKEN=a-token-of-the-test-0123456789\n", 0o600)
 	m.run("systemctl", "restart", "claudeops")
 	out := m.session()
-	contains(t, "session", out, "user claudeops-agent", "capabilities 4", "has its own folder",
+	contains(t, "session", out, "user claudeops-agent", "no capabilities 4", "has its own folder",
 		"group /system.slice/claudeops.service/claudeops-")
 
 	// doctor under the same restrictions, capabilities included.

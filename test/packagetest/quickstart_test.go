@@ -27,5 +27,5 @@ func TestQuickStart_Package(t *testing.T) {
 	}
 	m.run("claudeops", "healthcheck")
 	m.run("sh", "-c", `grep -q '^ANTHROPIC_API_KEY=sk-ant-your-key$' /etc/claudeops/secrets && test "$(stat -c '%U %a' /etc/claudeops/secrets)" = "root 600"`)
-	contains(t, "configuration", m.run("sh", "-c", "claudeops config show | grep dry_run"), "true")
+	contains(t, "configuration", m.run("sh", "-c", "claudeops config show | grep ^trust"), "suggest")
 }
