@@ -99,24 +99,25 @@ func healthLine(all []api.ServiceHealth) string {
 }
 
 func (a *app) actionsRun() *cobra.Command {
-	var environment, branch, why string
+	var environment, branch string
+	var why *string
 	c := &cobra.Command{
 		Use: "run SERVICE ACTION", Short: "Run an action now; the daemon checks and runs it", Args: cobra.ExactArgs(2),
 		Example: `  claudeops actions run jellyfin restart --why "the web page hangs"`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.request(c.Context(), func(s *client) (api.ActionRun, error) {
-				return s.RunAction(c.Context(), environment, args[0], args[1], branch, why)
+				return s.RunAction(c.Context(), environment, args[0], args[1], branch, *why)
 			})
 		},
 	}
 	c.Flags().StringVar(&environment, "environment", "", "environment of the service (default: the first)")
 	c.Flags().StringVar(&branch, "branch", "", "branch to push")
-	c.Flags().StringVar(&why, "why", "", "why it is needed, for the record (required)")
+	why = a.reasonFlag(c, "why")
 	return c
 }
 
 func (a *app) actionsUndo() *cobra.Command {
-	var why string
+	var why *string
 	c := &cobra.Command{
 		Use: "undo ID", Short: "Undo a run that has a way back", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -125,11 +126,11 @@ func (a *app) actionsUndo() *cobra.Command {
 				return err
 			}
 			return a.request(c.Context(), func(s *client) (api.ActionRun, error) {
-				return post[api.ActionRun](c.Context(), s, "/actions/runs/"+digits(id)+"/undo", map[string]any{"why": why})
+				return post[api.ActionRun](c.Context(), s, "/actions/runs/"+digits(id)+"/undo", map[string]any{"why": *why})
 			})
 		},
 	}
-	c.Flags().StringVar(&why, "why", "", "why it is undone, for the record (required)")
+	why = a.reasonFlag(c, "why")
 	return c
 }
 

@@ -139,6 +139,7 @@ func (a *app) addAllFlags(c *cobra.Command) {
 }
 
 func (a *app) addFlagsOf(c *cobra.Command) {
+	c.Flags().SortFlags = false // its own come first
 	flags := a.flags[c]
 	if flags == nil {
 		return

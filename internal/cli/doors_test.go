@@ -59,7 +59,7 @@ func TestEveryDoorRefusesWithTheSameSentence(t *testing.T) {
 			says: "it would mute everything: give a service, group, probe or labels; * matches any text",
 		},
 		"a silence without a reason": {
-			page: "/silences", api: "/silences", form: silence(fields{"reason": " "}), command: "silences add --service web --for 2h",
+			page: "/silences", api: "/silences", form: silence(fields{"reason": " "}),
 			says: "reason is missing: say why, for the record",
 		},
 		"a silence with a long reason": {
@@ -118,7 +118,7 @@ func TestEveryDoorRefusesWithTheSameSentence(t *testing.T) {
 		},
 		"an action without a reason": {
 			page: "/actions", api: "/actions/runs", form: fields{"service": "web", "action": "restart", "why": ""},
-			sent: fields{"service": "web", "action": "restart", "reason": ""}, command: "actions run web restart",
+			sent: fields{"service": "web", "action": "restart", "reason": ""},
 			says: "why is missing: say why, for the record",
 		},
 		"a long reason to acknowledge": {

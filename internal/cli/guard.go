@@ -212,7 +212,8 @@ func (a *app) cooldownsList() *cobra.Command {
 }
 
 func (a *app) cooldownsClear() *cobra.Command {
-	var environment, reason string
+	var environment string
+	var reason *string
 	c := &cobra.Command{
 		Use: "clear SERVICE restart|redeployment|ACTION", Short: "Reset the rate limit of a service; recorded with your reason",
 		Long:    "Resets a rate limit of a service: that of restarts, of redeployments, or of an action that has a cooldown of its own.",
@@ -220,7 +221,7 @@ func (a *app) cooldownsClear() *cobra.Command {
 		Example: `  claudeops cooldowns clear jellyfin restart --reason "the disk was replaced"`,
 		RunE: on(a.change, func(c *cobra.Command, s *client, args []string) error {
 			got, err := post[struct{ Cleared int }](c.Context(), s, "/cooldowns/clear", map[string]any{
-				"environment": environment, "service": args[0], "action": args[1], "reason": reason,
+				"environment": environment, "service": args[0], "action": args[1], "reason": *reason,
 			})
 			if err == nil {
 				fmt.Fprintf(a.Stderr, "%s no longer counted\n", plural(got.Cleared, "entry is", "entries are"))
@@ -229,6 +230,6 @@ func (a *app) cooldownsClear() *cobra.Command {
 		}),
 	}
 	c.Flags().StringVar(&environment, "environment", "", "environment of the service (default: the first one configured)")
-	c.Flags().StringVar(&reason, "reason", "", "why, for the record (required)")
+	reason = a.reasonFlag(c, "reason")
 	return c
 }

@@ -136,13 +136,28 @@ func (a *app) hostNamed(args []string) (string, error) {
 	return cfg.Host.Name, nil
 }
 
-// agreed asks a person who sits at a terminal. Scripts are not asked.
-func (a *app) agreed(question string) bool {
+// attended reports whether a person sits at a terminal.
+func (a *app) attended() bool {
 	f, ok := a.Stdin.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return true
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// agreed asks a person who sits at a terminal. Scripts are not asked.
+func (a *app) agreed(question string) bool { return !a.attended() || a.yes(question) }
+
+// reasonFlag adds the flag for a reason. Where it is missing a person is asked; a script need not give one.
+func (a *app) reasonFlag(c *cobra.Command, name string) *string {
+	given := c.Flags().String(name, "", "why, for the record (asked on a terminal)")
+	run := c.RunE
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if strings.TrimSpace(*given) == "" && a.attended() {
+			fmt.Fprint(a.Stderr, "Why? (for the record; Enter gives no reason) ")
+			*given, _ = bufio.NewReader(a.Stdin).ReadString('\n') // without an answer there is none
+		}
+		*given = or(strings.TrimSpace(*given), "no reason given")
+		return run(c, args)
 	}
-	return a.yes(question)
+	return given
 }
 
 // yes asks and reads the answer; only yes is one.

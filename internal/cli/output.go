@@ -39,7 +39,7 @@ func printRows[T any](a *app, rows []T, header string, line func(T) string) erro
 		return nil
 	}
 	if len(rows) == 0 {
-		fmt.Fprintf(a.Stderr, "No %s found.\n", or(a.noun, "rows"))
+		fmt.Fprintf(a.Stderr, "No %s found%s.\n", or(a.noun, "rows"), a.aside)
 		return nil
 	}
 	lines := make([]string, len(rows))
@@ -54,7 +54,8 @@ func printRows[T any](a *app, rows []T, header string, line func(T) string) erro
 type listing struct {
 	*cobra.Command
 	filters []func(q url.Values) error
-	most    *int // rows that are read
+	others  func(q url.Values) // asks for all where there is --all
+	most    *int               // rows that are read
 }
 
 // newListing makes a command that lists the rows at a path.
@@ -69,6 +70,9 @@ func newListing[T any](a *app, use, short, path, header string, row func(T) stri
 		}
 		return a.read(c.Context(), func(s *client) error {
 			rows, err := items[T](c.Context(), s, path, q, pageOf(*l.most))
+			if err == nil && len(rows) == 0 {
+				err = l.tellOthers(c.Context(), a, s, path, q)
+			}
 			if err != nil {
 				return err
 			}
@@ -76,6 +80,19 @@ func newListing[T any](a *app, use, short, path, header string, row func(T) stri
 		})
 	}
 	return l
+}
+
+// tellOthers says how many rows an empty list leaves out.
+func (l *listing) tellOthers(ctx context.Context, a *app, s *client, path string, q url.Values) error {
+	if l.others == nil || a.output != asTable {
+		return nil
+	}
+	l.others(q)
+	rows, err := items[struct{}](ctx, s, path, q, pageOf(mostItems))
+	if n := len(rows); n > 0 {
+		a.aside = fmt.Sprintf("; %s, --all shows %s", plural(n, "other", "others"), map[bool]string{true: "it", false: "them"}[n == 1])
+	}
+	return err
 }
 
 // by adds a filter that is a text, or one of a few words.
@@ -94,6 +111,10 @@ func (l *listing) by(name, doc string, words ...string) *listing {
 // all adds --all: a parameter has one value without it, and another one with it.
 func (l *listing) all(doc, name, without, with string) *listing {
 	given := l.Flags().Bool("all", false, doc)
+	l.others = func(q url.Values) {
+		q.Del(name)
+		set(q, name, with)
+	}
 	l.filters = append(l.filters, func(q url.Values) error {
 		set(q, name, map[bool]string{false: without, true: with}[*given])
 		return nil

@@ -63,6 +63,7 @@ type app struct {
 	command    string   // its name, for the record
 	fields     []string // of --json
 	noun       string   // what the command lists
+	aside      string   // what is said beside an empty list
 	screen     screen
 }
 

@@ -345,6 +345,7 @@ func (a *app) silencesAdd() *cobra.Command {
 	var span time.Duration
 	var from, until string
 	var labels []string
+	var reason *string
 	c := &cobra.Command{
 		Use: "add [SERVICE]", Short: "Mute a service, group, probe or alert: no cycle starts for it, and nothing escalates",
 		Args: cobra.MaximumNArgs(1),
@@ -357,6 +358,7 @@ func (a *app) silencesAdd() *cobra.Command {
 				}
 				q.Service = args[0]
 			}
+			q.Reason = *reason
 			var err error
 			if q.Labels, err = pairs(labels); err != nil {
 				return usage(err)
@@ -384,10 +386,10 @@ func (a *app) silencesAdd() *cobra.Command {
 	f.StringVar(&q.Group, "group", "", "group of services")
 	f.StringVar(&q.Probe, "probe", "", "name of a probe")
 	f.StringArrayVar(&labels, "label", nil, "label of an alert, as name=pattern; can be repeated")
-	f.StringVar(&q.Reason, "reason", "", "why, for the record (required)")
 	f.DurationVar(&span, "for", 0, "duration, such as 2h")
 	f.StringVar(&from, "from", "", "start time, such as 2026-03-14T22:00:00Z (default: now)")
 	f.StringVar(&until, "until", "", "end time, instead of --for")
+	reason = a.reasonFlag(c, "reason")
 	return c
 }
 

@@ -39,6 +39,7 @@ func TestARemoteIsReadFromFlagsThenTheEnvironment(t *testing.T) {
 		{Remote{}, []string{"CLAUDEOPS_API_TOKEN=x"}, " "},
 		{Remote{}, []string{"CLAUDEOPS_SERVER=http://a:1", "CLAUDEOPS_API_TOKEN=x"}, "http://a:1 x"},
 		{Remote{Server: "https://b"}, []string{"CLAUDEOPS_SERVER=http://a:1"}, "https://b "},
+		{Remote{Server: "127.0.0.1:8080"}, nil, "http://127.0.0.1:8080 "},
 		{Remote{Server: "https://b", TokenFile: dir + "/token"}, []string{"CLAUDEOPS_API_TOKEN=x"}, "https://b from-file"},
 		{Remote{Server: "https://b"}, []string{"CLAUDEOPS_API_TOKEN_FILE=" + dir + "/token"}, "https://b from-file"},
 	} {
@@ -47,7 +48,7 @@ func TestARemoteIsReadFromFlagsThenTheEnvironment(t *testing.T) {
 			t.Errorf("%+v, %v: %+v, %v", tc.given, tc.env, got, err)
 		}
 	}
-	for _, bad := range []Remote{{Server: "127.0.0.1:8080"}, {Server: "ftp://x"}, {Server: "http://x", TokenFile: dir + "/none"}} {
+	for _, bad := range []Remote{{Server: "127.0.0.1"}, {Server: "ftp://x"}, {Server: "http://x", TokenFile: dir + "/none"}} {
 		if _, err := ReadRemote(bad, nil); err == nil {
 			t.Errorf("%+v is taken", bad)
 		}

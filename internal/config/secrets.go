@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"maps"
+	"net"
 	"net/url"
 	"slices"
 	"strings"
@@ -171,6 +172,9 @@ func ReadRemote(given Remote, environ []string) (Remote, error) {
 	}
 	if r.Server == "" {
 		return Remote{}, nil
+	}
+	if _, _, err := net.SplitHostPort(r.Server); err == nil && !strings.Contains(r.Server, "/") { // as listen has it
+		r.Server = "http://" + r.Server
 	}
 	if !webURL(r.Server) {
 		return Remote{}, fmt.Errorf("the server %q is not an address such as http://127.0.0.1:8080", withoutPassword(r.Server))

@@ -62,8 +62,12 @@ func (h *Handler) current(ctx context.Context) ([]*family, error) {
 		name: "notifications_total", help: "Notifications that were sent or failed.",
 		kind: counter, labels: []string{"channel", "result"},
 	}
+	results := map[string]float64{string(ops.NoticeSent): 0, string(ops.NoticeDead): 0, string(ops.NoticeSkipped): 0}
 	for _, c := range now.Notices {
-		notices.add(float64(c.Rows), "apprise", c.Words[0])
+		results[c.Words[0]] += float64(c.Rows)
+	}
+	for _, result := range slices.Sorted(maps.Keys(results)) {
+		notices.add(results[result], "apprise", result)
 	}
 	success := &family{
 		name: "last_success_timestamp_seconds", help: "When a cycle of the environment last ended healthy or resolved.",

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
 
@@ -64,12 +65,22 @@ type totals struct {
 	cycleTimes  distribution
 }
 
+// newTotals begins at zero for every label that is known before: a rate over a counter that appears with its first event misses it.
 func newTotals() totals {
-	return totals{
+	t := totals{
 		sessions: map[sessionKey]float64{}, durations: map[lengthKey]distribution{}, turns: map[string]distribution{},
 		tokens: map[triple]float64{}, costs: map[costKey]float64{}, escalations: map[pair]float64{}, cycles: map[string]float64{},
 		cycleTimes: distribution{below: make([]int64, len(cycleBounds()))},
 	}
+	for _, s := range ops.CycleStatuses() {
+		if s.Ended() {
+			t.cycles[string(s)] = 0
+		}
+	}
+	for from := ops.Tier1; from < ops.LastTier; from++ {
+		t.escalations[pair{strconv.Itoa(int(from)), strconv.Itoa(int(from) + 1)}] = 0
+	}
+	return t
 }
 
 func (t totals) clone() totals {
