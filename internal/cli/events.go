@@ -67,6 +67,36 @@ func (a *app) eventsCommand() *cobra.Command {
 	return c
 }
 
+// logsCommand prints the same rows as events in the order in which they came to pass.
+func (a *app) logsCommand() *cobra.Command {
+	var follow bool
+	var limit int
+	c := &cobra.Command{
+		Use: "logs", Short: "Print what happened, oldest first; -f follows it",
+		Example: `  claudeops logs -f`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := upTo200(limit); err != nil {
+				return err
+			}
+			return a.read(c.Context(), func(s *client) error {
+				f := store.EventFilter{Limit: limit}
+				events, err := s.Events(c.Context(), f)
+				switch {
+				case err != nil:
+					return err
+				case follow:
+					return a.followEvents(c.Context(), s, f, events)
+				}
+				slices.Reverse(events)
+				return a.printEvents(events, len(events) == 0)
+			})
+		},
+	}
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "keep printing what happens")
+	c.Flags().IntVarP(&limit, "limit", "n", 50, "how many lines to begin with, up to 200")
+	return c
+}
+
 func (a *app) printEvents(events []api.Event, header bool) error {
 	if a.output == asTable && !header {
 		for _, e := range events {

@@ -103,6 +103,7 @@ func TestCommandsShowTheJournalOfAServer(t *testing.T) {
 		{"cycles show --session 2", []string{"it is down"}},
 		{"events", []string{"is down"}},
 		{"events --level critical", []string{"No events found."}},
+		{"logs -n 5", []string{"is down"}},
 		{"incidents list", []string{"No incidents found."}},
 		{"approvals list", []string{"No approvals found."}},
 		{"cooldowns list", []string{"No cooldowns found."}},

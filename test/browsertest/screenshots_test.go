@@ -9,16 +9,11 @@ import (
 	"fmt"
 	"image/png"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
-
-	"claudeops/internal/web"
 )
 
 // pictures is where pictures are written.
@@ -29,39 +24,22 @@ func TestPicturesOfTheDemo(t *testing.T) {
 	base, signIn := startDemo(t)
 	b := open(t, base)
 	b.visit(signIn)
-	b.visit("/sessions")
-	repaired := time.Now().Add(10 * deadline) // it plays at the pace of its audience
-	for !eval[bool](b, `Boolean(document.querySelector('table.cycles')?.innerText.includes('Resolved'))`) {
-		if time.Now().After(repaired) {
-			t.Fatal("the incident is not repaired\n" + b.text())
+	for name, path := range pictured() {
+		b.visit(path)
+		b.wait("the incident is repaired", `document.body.innerText.includes('Resolved')`)
+		for _, scheme := range []string{"light", "dark"} {
+			b.prefer(scheme)
+			b.resize(wide)
+			b.visit(path)
+			b.photograph(name+"-"+scheme, wide)
 		}
-		<-time.After(200 * time.Millisecond)
+		b.prefer("light")
+		b.resize(phone)
+		b.visit(path)
+		b.photograph(name+"-phone", phone)
+		page := eval[string](b, fmt.Sprintf(`fetch(%q).then(r => r.text())`, path))
+		b.must(os.WriteFile(filepath.Join(*pictures, name+".sha256"), []byte(imprint(page)), 0o644))
 	}
-	cycle := eval[string](b, `[...document.querySelectorAll('table.cycles tbody tr')].find(r => r.innerText.includes('Resolved')).querySelector('a[href^="/cycles/"]').pathname`)
-	// The demo is one incident of a minute. A question to people and the costs of a month come from the journal of the other tests.
-	month := open(t, serve(t, newFixture(t).store, func(o *web.Options) { o.Environments, o.Version = o.Environments[:1], "dev" }).base())
-	for _, scheme := range []string{"light", "dark"} {
-		for _, at := range []struct {
-			tab        *tab
-			name, path string
-		}{
-			{b, "overview", "/"},
-			{b, "session", "/sessions/3"},
-			{b, "cycle", cycle},
-			{b, "incident", "/incidents/1"},
-			{b, "services", "/services"},
-			{month, "incidents", "/incidents"},
-			{month, "costs", "/costs"},
-		} {
-			at.tab.prefer(scheme)
-			at.tab.visit(at.path)
-			at.tab.photograph(at.name+"-"+scheme, wide)
-		}
-	}
-	b.prefer("light")
-	b.resize(phone)
-	b.visit("/sessions/3")
-	b.photograph("phone-session", phone)
 }
 
 // TestPicturesOfEveryPage photographs every page in both themes and widths, as long as it is, for whoever changes how they look:
@@ -104,30 +82,6 @@ func (b *tab) whole(name string) {
 	b.must(err)
 	b.must(os.MkdirAll(*pictures, 0o755))
 	b.must(os.WriteFile(filepath.Join(*pictures, name+".png"), raw, 0o644))
-}
-
-// startDemo starts the demo on a free port and returns where its pages are, and the path that signs in.
-func startDemo(t *testing.T) (base, signIn string) {
-	t.Helper()
-	c := exec.Command(buildProgram(t), "demo", "--listen", freeAddress(t))
-	said := &lockedBuffer{}
-	c.Stdout, c.Stderr = said, said
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = c.Process.Signal(os.Interrupt)
-		_ = c.Wait() // it is ended by the signal
-	})
-	address := regexp.MustCompile(`Open (http://[^/]+)(/\S+) to watch`)
-	for end := time.Now().Add(2 * deadline); ; <-time.After(20 * time.Millisecond) {
-		if found := address.FindStringSubmatch(said.String()); found != nil {
-			return found[1], found[2]
-		}
-		if time.Now().After(end) {
-			t.Fatalf("the demo does not start\n%s", said)
-		}
-	}
 }
 
 // photograph writes what the window shows, as small as PNG can.
