@@ -110,6 +110,7 @@ type Call struct {
 	Input    string
 	Output   string // shortened
 	Failed   bool   // the tool reported an error
+	Refused  string // why it did not run
 	Returned bool
 }
 
