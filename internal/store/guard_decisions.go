@@ -102,6 +102,11 @@ func (s *Acts) recordGuard(ctx context.Context, owner ops.Owner, r ops.GuardReco
 				r.Allowed, r.Rule, r.Reason = false, pass.rule(), reason
 			}
 		}
+		if !r.Allowed && r.Gate == ops.GateShell && r.ToolUseID != "" {
+			if err := releaseActions(ctx, tx, r); err != nil {
+				return err
+			}
+		}
 		if err := db.OrderFeed(ctx, tx, db.FeedGuard); err != nil {
 			return err
 		}

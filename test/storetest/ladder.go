@@ -120,11 +120,8 @@ func effectsAreTold(t *testing.T, f *Fixture) {
 	look.Mutating = false
 	_, err = f.Store.RecordGuard(t.Context(), f.Owner, look, nil, nil)
 	must(t, err)
-	passed := f.hook(t, session, "toolu_2a", restart("db")...)
-	stopped := passed
-	stopped.Gate, stopped.Allowed, stopped.Mutating = ops.GateShell, false, false
-	stopped, err = f.Store.RecordGuard(t.Context(), f.Owner, stopped, nil, nil)
-	must(t, err)
+	f.hook(t, session, "toolu_2a", restart("db")...)
+	stopped := f.refused(t, session, "toolu_2a")
 	refused := f.judged(session, "toolu_3")
 	refused.Allowed = false
 	refused, err = f.Store.RecordGuard(t.Context(), f.Owner, refused, nil, nil)
