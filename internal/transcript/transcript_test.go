@@ -48,7 +48,7 @@ func TestBothStreamsGiveTheSameParts(t *testing.T) {
 		},
 		"codex output": {
 			`{"type":"item.completed","item":{"id":"i","type":"command_execution","command":"ls","aggregated_output":"no\n","exit_code":2}}`,
-			transcript.Part{Kind: transcript.Output, Tool: "Bash", Text: "Exit code 2\nno", Answer: "i", Failed: true},
+			transcript.Part{Kind: transcript.Output, Tool: "Bash", Text: "Exit code 2\nno", Answer: "i", Input: `{"command":"ls"}`, Failed: true},
 		},
 		"codex tool": {
 			`{"type":"item.completed","item":{"id":"i","type":"mcp_tool_call","tool":"run","arguments":{"a":1},"result":{"content":[{"type":"text","text":"done"}]}}}`,
