@@ -553,7 +553,7 @@ func TestRealCodex_RunsAsNPMLeavesIt(t *testing.T) {
 		return responsesapi.JSON(says(1, ops.OutcomeHealthy))
 	})
 	b.env = append(b.env, "CLAUDEOPS_GUARD=on", "CLAUDEOPS_CODEX_BIN="+npmLeaves(t))
-	contains(t, "doctor", strings.Join(strings.Fields(b.run("doctor").stdout), " "), realcodex.Version+", held by its gate in a trial")
+	contains(t, "doctor", strings.Join(strings.Fields(b.run("doctor").stdout), " "), realcodex.Version+", held: in its trial running a command was refused by its gate, and writing a file had no effect")
 	b.once(0)
 	first := b.cycle().Journal.Sessions[0]
 	if first.Agent != "codex" || first.Status != ops.SessionCompleted || first.CLIVersion != realcodex.Version {

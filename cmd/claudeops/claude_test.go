@@ -738,13 +738,13 @@ func TestRealCLI_AVersionIsTriedBeforeItsFirstSession(t *testing.T) {
 	b, server := realBox(t, func(r messagesapi.Request) messagesapi.Answer {
 		return messagesapi.Structured("toolu_1", says(1, ops.OutcomeHealthy))
 	}, "CLAUDEOPS_GUARD=on")
-	contains(t, "doctor", b.run("doctor").stdout, realcli.Version+", held by its gate in a trial")
+	contains(t, "doctor", strings.Join(strings.Fields(b.run("doctor").stdout), " "), "held: in its trial running a command was refused by its gate, and writing a file was refused by its gate")
 	b.once(0)
 	b.read(func(s *store.Store) {
 		host, err := os.Hostname()
 		must(t, err)
 		trial, err := s.Trial(t.Context(), host, "claude")
-		if err != nil || !trial.Held || trial.Version != realcli.Version || trial.Program != realcli.Path(t) {
+		if err != nil || !trial.Held || trial.Command != ops.TrialRefused || trial.File != ops.TrialRefused || trial.Version != realcli.Version || trial.Program != realcli.Path(t) {
 			t.Errorf("the trial is %+v, %v", trial, err)
 		}
 	})
@@ -756,29 +756,58 @@ func TestRealCLI_AVersionIsTriedBeforeItsFirstSession(t *testing.T) {
 	b.nothingLeft()
 }
 
-// With --bare, which is announced as the default of a later version, hooks are off.
+// With --bare, which is announced as the default of a later version, hooks are off. What keeps its calls from having an effect then is its own
+// list of permissions; without that they ran.
 func TestRealCLI_AVersionWithoutHooksStartsNoSession(t *testing.T) {
 	t.Parallel()
-	ran := filepath.Join(t.TempDir(), "ran")
-	b, server := realBox(t, func(messagesapi.Request) messagesapi.Answer { return messagesapi.Bash("toolu_1", "touch "+ran) }, "CLAUDEOPS_GUARD=on")
-	bin := agentScript(t, "exec "+realcli.Path(t)+" --bare \"$@\"\n")
-	b.env = append(b.env, "CLAUDEOPS_CLAUDE_BIN="+bin)
-	folder := filepath.Dir(realcli.Path(t))
-	contains(t, "doctor", strings.Join(strings.Fields(b.run("doctor").stdout), " "), "open it with sandbox.readable: ["+folder+"]")
-	b.configured(quickHooks + "sandbox: {readable: [" + folder + "]}\n")
-	for range 2 {
-		b.run("once")
-		last := b.cycle().Journal.Last()
-		const says = "this version cannot be held: it did not ask its gate before running a command; install " + realcli.Version + " with claudeops agent install"
-		if last.Failure != ops.FailureStart || last.CostUSD == nil || *last.CostUSD != 0 || !strings.Contains(last.Error, says) {
-			t.Errorf("the session is %+v", last)
-		}
+	real := realcli.Path(t)
+	folder := filepath.Dir(real)
+	for name, tt := range map[string]struct {
+		script string
+		became ops.TrialCall
+		says   string
+	}{
+		"bare": {"exec " + real + " --bare \"$@\"\n", ops.TrialUnasked, "had no effect, but no gate was asked"},
+		"without permissions": {`n=$#
+while [ $n -gt 0 ]; do
+	case $1 in
+	--settings | --permission-mode | --permission-prompts) shift 2; n=$((n-2)) ;;
+	*) set -- "$@" "$1"; shift; n=$((n-1)) ;;
+	esac
+done
+unset CLAUDE_CODE_SHELL_PREFIX
+IS_SANDBOX=1 exec ` + real + " \"$@\" --dangerously-skip-permissions\n", ops.TrialRan, "was done"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ran := filepath.Join(t.TempDir(), "ran")
+			b, server := realBox(t, func(messagesapi.Request) messagesapi.Answer { return messagesapi.Bash("toolu_1", "touch "+ran) }, "CLAUDEOPS_GUARD=on")
+			b.env = append(b.env, "CLAUDEOPS_CLAUDE_BIN="+agentScript(t, tt.script))
+			contains(t, "doctor", strings.Join(strings.Fields(b.run("doctor").stdout), " "), "open it with sandbox.readable: ["+folder+"]")
+			b.configured(quickHooks + "sandbox: {readable: [" + folder + "]}\n")
+			says := "this version cannot be held: in its trial running a command " + tt.says + ", and writing a file " + tt.says + "; install " +
+				realcli.Version + " with claudeops agent install"
+			for range 2 {
+				b.run("once")
+				last := b.cycle().Journal.Last()
+				if last.Failure != ops.FailureStart || last.CostUSD == nil || *last.CostUSD != 0 || !strings.Contains(last.Error, says) {
+					t.Errorf("the session is %+v", last)
+				}
+			}
+			b.read(func(s *store.Store) {
+				host, err := os.Hostname()
+				must(t, err)
+				if trial, err := s.Trial(t.Context(), host, "claude"); err != nil || trial.Held || trial.Command != tt.became || trial.File != tt.became {
+					t.Errorf("the trial is %+v, %v", trial, err)
+				}
+			})
+			if r := b.run("doctor"); r.code != 1 || !strings.Contains(strings.Join(strings.Fields(r.stdout), " "), "this version cannot be held") {
+				t.Errorf("doctor exits %d\n%s", r.code, r.stdout)
+			}
+			if _, err := os.Lstat(ran); err == nil || len(server.Requests()) > 0 {
+				t.Errorf("a session ran (%v), with %d calls of the model", err, len(server.Requests()))
+			}
+			b.nothingLeft()
+		})
 	}
-	if r := b.run("doctor"); r.code != 1 || !strings.Contains(strings.Join(strings.Fields(r.stdout), " "), "this version cannot be held") {
-		t.Errorf("doctor exits %d\n%s", r.code, r.stdout)
-	}
-	if _, err := os.Lstat(ran); err == nil || len(server.Requests()) > 0 {
-		t.Errorf("a session ran (%v), with %d calls of the model", err, len(server.Requests()))
-	}
-	b.nothingLeft()
 }

@@ -5,12 +5,14 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
+	"claudeops/internal/transcript"
 )
 
 // Session is a session without its long texts. A figure that the agent did not report is null.
@@ -62,11 +64,12 @@ type SessionReport struct {
 	HandoffError *string  `json:"handoff_error"`
 }
 
-// GuardedSession is a whole session with what the guard decided in it and what its walls refused.
+// GuardedSession is a whole session with what the guard decided in it, and what its walls and the agent's own program refused.
 type GuardedSession struct {
 	SessionReport
 	GuardDecisions []GuardDecision `json:"guard_decisions"`
 	WallRefusals   []Event         `json:"wall_refusals"`
+	OwnRefusals    []Event         `json:"own_refusals"`
 }
 
 // Chain is every session of one cycle, from the first to the last.
@@ -218,9 +221,19 @@ func nonNil[T any](list []T) []T {
 
 // Line is one line of a session's output, redacted.
 type Line struct {
-	Seq  int64     `json:"seq"`
-	At   time.Time `json:"at"`
-	Line string    `json:"line"`
+	Seq     int64     `json:"seq"`
+	At      time.Time `json:"at"`
+	Line    string    `json:"line"`
+	Refused []string  `json:"refused" doc:"Calls that the line answers and that did not run: the guard or the agent's own program refused them."`
+}
+
+// Parts are what people read of a line.
+func (l Line) Parts() []transcript.Part {
+	parts := transcript.Read(l.Line)
+	for i, p := range parts {
+		parts[i].Refused = p.Refused || p.Answer != "" && slices.Contains(l.Refused, p.Answer)
+	}
+	return parts
 }
 
 type transcriptQuery struct {
@@ -235,16 +248,32 @@ func (s *server) registerTranscript(api huma.API) {
 }
 
 func (s *server) transcript(ctx context.Context, q *transcriptQuery) (*body[list[Line]], error) {
+	var refusals ops.Refusals
 	return listed(s, fmt.Sprintf("transcript of session %d", q.ID), q.Paging, func(after int64, limit int) ([]ops.Line, error) {
-		if _, err := s.Store.Session(ctx, ops.SessionID(q.ID)); err != nil {
+		_, err := s.Store.Session(ctx, ops.SessionID(q.ID))
+		if err != nil {
 			return nil, err
 		}
-		return s.Store.Transcript(ctx, ops.SessionID(q.ID), after, limit)
-	}, func(l ops.Line) int64 { return l.Seq }, LineRow)
+		lines, err := s.Store.Transcript(ctx, ops.SessionID(q.ID), after, limit)
+		if err == nil { // after the lines: a refusal is on record before its answer
+			refusals, err = s.Store.Refusals(ctx, ops.SessionID(q.ID))
+		}
+		return lines, err
+	}, func(l ops.Line) int64 { return l.Seq }, func(l ops.Line) Line { return lineRow(l, refusals) })
 }
 
-// LineRow is a line of a transcript.
-func LineRow(l ops.Line) Line { return Line{Seq: l.Seq, At: l.At, Line: l.Text} }
+func lineRow(l ops.Line, refusals ops.Refusals) Line {
+	out := Line{Seq: l.Seq, At: l.At, Line: l.Text, Refused: []string{}}
+	if len(refusals) == 0 {
+		return out
+	}
+	for _, p := range transcript.Read(l.Text) {
+		if _, refused := refusals.Of(p.Answer, p.Input, p.Text); refused && p.Answer != "" {
+			out.Refused = append(out.Refused, p.Answer)
+		}
+	}
+	return out
+}
 
 // defaultSpan is the default range of cost reports.
 const defaultSpan = 30 * 24 * time.Hour

@@ -99,6 +99,34 @@ func TestListsBeginAtSince(t *testing.T) {
 	}
 }
 
+// A refused call looks like one that failed in the stream of its agent.
+func TestLogsTellARefusedCallFromOneThatRan(t *testing.T) {
+	e := newElsewhere(t)
+	item := func(id, command, output string) string {
+		return `{"type":"item.completed","item":{"id":"` + id + `","type":"command_execution","command":"/bin/bash -lc '` + command +
+			`'","aggregated_output":"` + output + `","exit_code":126,"status":"failed"}}`
+	}
+	_, ids := e.Chain(ops.NewCycle{}, "", "", apitest.Run{Tier: 1, Status: ops.SessionRunning, Lines: []string{
+		`{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"toolu_1","is_error":true,"content":"not here"}]}}`,
+		`{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"toolu_2","is_error":true,"content":"Exit code 1"}]}}`,
+		item("item_1", "touch /x", "touch is refused"), item("item_2", "touch /y", "no such folder"),
+	}})
+	e.Judge(ids[0], ops.GuardRecord{Gate: ops.GateHook, Tool: "Bash", ToolUseID: "toolu_1", Input: "{}", Tier: 1, Rule: "R7", Reason: "not here"})
+	e.Judge(ids[0], ops.GuardRecord{Gate: ops.GateShell, Tool: "Bash", Input: `{"command":"touch /x"}`, Tier: 1, Rule: "R7", Reason: "touch is refused"})
+	e.shows("sessions logs 1", "refused   not here", "failed    Exit code 1", "refused   Exit code 126", "failed    Exit code 126")
+	var lines []api.Line
+	if err := json.Unmarshal(e.api("/sessions/1/transcript"), &lines); err != nil {
+		t.Fatal(err)
+	}
+	var refused []string
+	for _, l := range lines {
+		refused = append(refused, l.Refused...)
+	}
+	if got := strings.Join(refused, " "); got != "toolu_1 item_1" {
+		t.Errorf("the API tells of %q", got)
+	}
+}
+
 func TestLogsAreReadable(t *testing.T) {
 	e := newElsewhere(t)
 	long := strings.Repeat("line\\n", 60)

@@ -135,7 +135,7 @@ func TestAShownSessionIsWhatTheAPISendsWithItsGuardDecisions(t *testing.T) {
 	e := newElsewhereAt(t, time.Now().UTC().Truncate(time.Second))
 	e.fill()
 	session := strings.TrimSpace(string(e.api("/sessions/4")))
-	want := strings.TrimSuffix(session, "}") + `,"guard_decisions":` + string(e.api("/sessions/4/guard")) + `,"wall_refusals":` + string(e.api("/events?session_id=4&kind=guard")) + "}"
+	want := strings.TrimSuffix(session, "}") + `,"guard_decisions":` + string(e.api("/sessions/4/guard")) + `,"wall_refusals":` + string(e.api("/events?session_id=4&kind=guard")) + `,"own_refusals":[]}`
 	atServer := e.must("sessions", "show", "4", "-o", "json")
 	e.environ = []string{"HOME=" + t.TempDir(), "CLAUDEOPS_STATE_DIR=" + filepath.Dir(e.Path), "CLAUDEOPS_BUDGET_DAY_USD=0"}
 	if got := e.must("sessions", "show", "4", "-o", "json"); got != atServer || compact(t, []byte(got)) != compact(t, []byte(want)) {

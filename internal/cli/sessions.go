@@ -122,17 +122,27 @@ func (a *app) sessionsShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			refused, err := items[api.Event](ctx, s, "/events", query("session_id", digits(id), "kind", string(ops.EventGuard)), mostItems)
-			if err != nil {
-				return err
+			refused := map[ops.Verb][]api.Event{}
+			for _, kind := range []ops.EventKind{ops.EventGuard, ops.EventPermission} {
+				events, err := items[api.Event](ctx, s, "/events", query("session_id", digits(id), "kind", string(kind)), mostItems)
+				if err != nil {
+					return err
+				}
+				for _, e := range events {
+					refused[e.Verb] = append(refused[e.Verb], e)
+				}
 			}
-			refused = slices.DeleteFunc(refused, func(e api.Event) bool { return e.Verb != ops.VerbWallRefused })
-			return a.printOne(api.GuardedSession{SessionReport: x, GuardDecisions: decided, WallRefusals: refused}, func(w io.Writer) {
+			all := api.GuardedSession{
+				SessionReport: x, GuardDecisions: decided, WallRefusals: append([]api.Event{}, refused[ops.VerbWallRefused]...),
+				OwnRefusals: append([]api.Event{}, refused[ops.VerbPermissionWarned]...),
+			}
+			return a.printOne(all, func(w io.Writer) {
 				printSession(w, x, cycle.Sessions)
 				fmt.Fprintln(w)
 				printChain(w, cycle.Cycle)
 				printGuard(w, decided)
-				printRefusals(w, refused)
+				printRefusals(w, "the walls", all.WallRefusals)
+				printRefusals(w, "the agent's own program", all.OwnRefusals)
 			})
 		}),
 	}
@@ -201,10 +211,10 @@ func printGuard(w io.Writer, decided []api.GuardDecision) {
 	}
 }
 
-// printRefusals lists what the walls around the session refused, oldest first.
-func printRefusals(w io.Writer, refused []api.Event) {
+// printRefusals lists what something around the session refused, oldest first.
+func printRefusals(w io.Writer, by string, refused []api.Event) {
 	if len(refused) > 0 {
-		fmt.Fprintf(w, "\nRefused by the walls\n")
+		fmt.Fprintf(w, "\nRefused by %s\n", by)
 	}
 	for _, e := range slices.Backward(refused) {
 		fmt.Fprintf(w, "  %s  %s\n", e.At.Local().Format("15:04:05"), clean(e.Message))
@@ -360,7 +370,7 @@ func partText(p transcript.Part) string {
 
 // printLine writes a line of a transcript for people: a time and a label in front, the text beside them.
 func (s screen) printLine(w io.Writer, l api.Line) error {
-	for _, p := range transcript.Read(l.Line) {
+	for _, p := range l.Parts() {
 		name, color := labelOf(p)
 		lines := strings.Split(strings.TrimRight(partText(p), "\n"), "\n")
 		whole := p.Kind == transcript.Text || p.Kind == transcript.Result

@@ -98,6 +98,8 @@ type Parts struct {
 	Gates Gates
 	// Effects reads what the gates let a session do.
 	Effects func(ctx context.Context, id ops.SessionID) (ops.Effects, error)
+	// Refusals reads which calls of a session did not run.
+	Refusals func(ctx context.Context, id ops.SessionID) (ops.Refusals, error)
 	// HandoffCalls reads what the gates said of the calls of a session that name a handoff file.
 	HandoffCalls func(ctx context.Context, id ops.SessionID) ([]ops.GuardRecord, error)
 	// Recall reads what is remembered about services, the most useful first.

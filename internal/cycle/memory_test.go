@@ -264,6 +264,7 @@ func (s *stage) parts(dir string, p ops.Policy, agent cycle.Runner) cycle.Parts 
 		Handoffs:     s.file, Clock: time.Now, Logger: slog.New(slog.DiscardHandler),
 		Sweep:        func(_ context.Context, key string) (int, error) { s.swept = append(s.swept, key); return 1, nil },
 		Effects:      func(context.Context, ops.SessionID) (ops.Effects, error) { return ops.Effects{Mutating: true}, nil },
+		Refusals:     func(context.Context, ops.SessionID) (ops.Refusals, error) { return nil, nil },
 		HandoffCalls: func(context.Context, ops.SessionID) ([]ops.GuardRecord, error) { return nil, nil },
 		Recall:       func(context.Context, string, []string) ([]ops.Memory, error) { return nil, nil },
 		Changes:      func(context.Context, ops.Environment, []string) []string { return nil },

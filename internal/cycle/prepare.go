@@ -93,6 +93,11 @@ func (a *Advancer) calls(ctx context.Context, d *draft) []ops.Call {
 		d.warnings = append(d.warnings, fmt.Sprintf("the output of session %d could not be read for the judge: %v", about.ID, err))
 		return nil
 	}
+	refusals, err := a.Refusals(ctx, about.ID)
+	if err != nil {
+		d.warnings = append(d.warnings, fmt.Sprintf("what was refused in session %d could not be read for the judge: %v", about.ID, err))
+		return nil
+	}
 	var out []ops.Call
 	at := map[string]int{}
 	for _, line := range lines {
@@ -104,6 +109,11 @@ func (a *Advancer) calls(ctx context.Context, d *draft) []ops.Call {
 			case act.Kind == ops.ActivityResult && open:
 				out[i].Output, out[i].Failed, out[i].Returned = act.Output, act.Failed, true
 			}
+		}
+	}
+	for i, c := range out {
+		if g, refused := refusals.Of(c.UseID, c.Input, c.Output); refused {
+			out[i].Refused = g.Reason
 		}
 	}
 	return out

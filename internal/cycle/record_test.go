@@ -191,7 +191,7 @@ func newRehearsal(t *testing.T, c chain) *rehearsal {
 	r.stage = newStage(t, c.policy, func(*stage) play { return nil }, func(p *cycle.Parts) {
 		p.Journal, p.Owner, p.Clock, p.Health = r.tape, func() ops.Owner { return r.owner }, clock, oneRound(3*time.Second)
 		p.Runners = map[string]cycle.Runner{"claude": runner, "codex": runner}
-		p.Effects, p.HandoffCalls = s.Effects, s.HandoffCalls
+		p.Effects, p.Refusals, p.HandoffCalls = s.Effects, s.Refusals, s.HandoffCalls
 		if c.gated {
 			p.Gates = &gates{}
 		}

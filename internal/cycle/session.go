@@ -66,11 +66,27 @@ func (a *Advancer) session(ctx context.Context, env ops.Environment, now ops.Cla
 	for _, w := range append(warnings, run.Warnings...) {
 		result.Events = append(result.Events, a.warn(s, ops.VerbSessionWarned, w, nil))
 	}
-	for _, d := range run.Denials {
-		denied := ops.WallDetail{What: d.Tool, Input: ops.Cut(string(d.Input), 500)}
-		result.Events = append(result.Events, a.warn(s, ops.VerbPermissionWarned, "", denied))
-	}
+	a.denied(ctx, &result, run.Denials)
 	return result, nil
+}
+
+// denied tells of the calls that the agent's own program refused. It lists among them what the gates refused, which is on record.
+func (a *Advancer) denied(ctx context.Context, r *ops.Result, denials []ops.Denial) {
+	if len(denials) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	known, err := a.Refusals(ctx, r.Session.ID)
+	if err != nil {
+		r.Events = append(r.Events, a.warn(*r.Session, ops.VerbSessionWarned, fmt.Sprintf("what its gates refused could not be read: %v", err), nil))
+	}
+	for _, d := range denials {
+		if _, gated := known.Of(d.UseID, "", ""); !gated {
+			detail := ops.WallDetail{What: d.Tool, Input: ops.Cut(string(d.Input), 500), Call: d.UseID}
+			r.Events = append(r.Events, a.warn(*r.Session, ops.VerbPermissionWarned, "", detail))
+		}
+	}
 }
 
 // effects reads what the gates let a session do that failed or claims a repair: what comes next depends on it.

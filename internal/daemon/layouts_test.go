@@ -67,6 +67,7 @@ func layouts() map[string]layout {
 		"/opt":                          {"+/opt/claude/bin/claude", files{"+/opt/claude/bin/claude": "#!/bin/sh\nexec +/opt/claude/libexec/claude\n", "+/opt/claude/libexec/claude": plainProgram}, ""},
 		"a link in ~/bin":               {"~/bin/claude", files{"~/bin/claude": "->~/src/claude/cli", "~/src/claude/cli": plainProgram}, ""},
 		"a folder with a space":         {"~/my tools/claude", files{"~/my tools/claude": plainProgram}, ""},
+		"a link in the place of .local": {"~/.local/bin/claude", files{"~/.local": "->+/elsewhere/local", "+/elsewhere/local/bin/claude": "->~/.local/share/claude/versions/2", "+/elsewhere/local/share/claude/versions/2": plainProgram}, ""},
 		"a wrapper in ~/bin":            {"~/bin/claude", files{"~/bin/claude": "#!/bin/sh\nexec ~/tools/claude/claude \"$@\"\n", "~/tools/claude/claude": plainProgram}, "~/tools/claude"},
 		"a wrapper that says nothing":   {"~/bin/claude", files{"~/bin/claude": "#!/bin/sh\n~/tools/claude/claude \"$@\" 2>/dev/null || exit 1\n", "~/tools/claude/claude": plainProgram}, "~/tools/claude"},
 		"a wrapper that knows the home": {"~/bin/claude", files{"~/bin/claude": "#!/bin/sh\nexec $HOME/tools/claude/claude \"$@\"\n", "~/tools/claude/claude": plainProgram}, "~/tools/claude"},
@@ -80,35 +81,45 @@ func TestAnAgentStartsWherePeopleInstallIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, l := range layouts() {
-		t.Run(name, func(t *testing.T) {
-			root, err := os.MkdirTemp(cache, "layout-*") //nolint:usetesting // agents see something of temporary folders
-			if err == nil {
-				root, err = filepath.Abs(root)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = os.RemoveAll(root) })
-			place := strings.NewReplacer("~", root+"/home", "+", root)
-			t.Setenv("HOME", root+"/home")
-			for file, text := range l.files {
-				lay(t, place.Replace(file), place.Replace(text))
-			}
-			said, err := started(t, place.Replace(l.bin), "")
-			if l.hidden == "" {
-				if err != nil || said.Line != "started\n" {
+		for _, at := range []string{"", " behind a link"} {
+			t.Run(name+at, func(t *testing.T) {
+				root, err := os.MkdirTemp(cache, "layout-*") //nolint:usetesting // agents see something of temporary folders
+				if err == nil {
+					root, err = filepath.Abs(root)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = os.RemoveAll(root) })
+				if at != "" { // as /home is one to /var/home
+					linked := root + "/link"
+					lay(t, root+"/real/home/.keep", "")
+					if err := os.Symlink("real", linked); err != nil {
+						t.Fatal(err)
+					}
+					root = linked
+				}
+				place := strings.NewReplacer("~", root+"/home", "+", root)
+				t.Setenv("HOME", root+"/home")
+				for file, text := range l.files {
+					lay(t, place.Replace(file), place.Replace(text))
+				}
+				said, err := started(t, place.Replace(l.bin), "")
+				if l.hidden == "" {
+					if err != nil || said.Line != "started\n" {
+						t.Fatalf("it said %+v, %v", said, err)
+					}
+					return
+				}
+				hidden := place.Replace(l.hidden)
+				if said.Line != "" || err == nil || !strings.Contains(err.Error(), "agents do not see "+hidden+": open it with sandbox.readable: ["+hidden+"]") {
 					t.Fatalf("it said %+v, %v", said, err)
 				}
-				return
-			}
-			hidden := place.Replace(l.hidden)
-			if said.Line != "" || err == nil || !strings.Contains(err.Error(), "agents do not see "+hidden+": open it with sandbox.readable: ["+hidden+"]") {
-				t.Fatalf("it said %+v, %v", said, err)
-			}
-			if said, err := started(t, place.Replace(l.bin), hidden); !strings.Contains(place.Replace(l.files[l.bin]), "$HOME") && (err != nil || said.Line != "started\n") {
-				t.Errorf("opened, it said %+v, %v", said, err)
-			}
-		})
+				if said, err := started(t, place.Replace(l.bin), hidden); !strings.Contains(place.Replace(l.files[l.bin]), "$HOME") && (err != nil || said.Line != "started\n") {
+					t.Errorf("opened, it said %+v, %v", said, err)
+				}
+			})
+		}
 	}
 }
 

@@ -41,7 +41,7 @@ func (h *Host) parts(ctx context.Context, envs map[string]ops.Environment) (cycl
 		Journal: h.journal, Owner: h.Owner, Draining: func() bool { return h.engine.Draining() },
 		Environments: envs, Runners: h.runners(redactor),
 		Prober: prober, Handoffs: cycle.HandoffFiles{}, Sweep: agent.Sweep,
-		Effects: h.store.Effects, HandoffCalls: h.store.HandoffCalls, Recall: h.recall, Transcript: h.transcript, Estimate: h.estimate,
+		Effects: h.store.Effects, Refusals: h.store.Refusals, HandoffCalls: h.store.HandoffCalls, Recall: h.recall, Transcript: h.transcript, Estimate: h.estimate,
 		Health: health, Pause: min(cycle.RoundPause, max(failpoint.Wait("settle", settleTime), time.Millisecond)),
 		Redact: redactor.String, Clock: h.Clock, Logger: h.Logger,
 		Hold:    h.hold,

@@ -194,8 +194,8 @@ func (s *Setup) agents(ctx context.Context, again bool) api.SetupRow {
 				continue
 			}
 			detail := fmt.Sprintf("%s, version %s", path, version)
-			if held {
-				detail += ", held by its gate in a trial"
+			if held.Held {
+				detail += ", held: " + held.Found()
 			}
 			details = append(details, detail)
 		}

@@ -27,8 +27,11 @@ import (
 	"claudeops/internal/store"
 )
 
-// trialLimit is how long a trial may take. On a quiet machine it is over within three seconds.
+// trialLimit is how long a trial may take.
 const trialLimit = 30 * time.Second
+
+// proofFolder is where the calls of a trial leave what proves that they ran. Unlike the folders of the agent it outlives the session.
+const proofFolder = "proof"
 
 // trialRole is that of a session which is only a trial.
 const trialRole ops.Role = "trial"
@@ -68,15 +71,15 @@ func (t *Trials) of(name string, adapter agent.Adapter, envs []ops.Environment) 
 	}
 }
 
-// Held returns what is known of the version that is installed, and why no session may start with it. Known is false where there is nothing
-// to try: the guard is off, or the program does not tell its version. Again tries a version once more that was not held.
-func (t *Trials) Held(ctx context.Context, name string, adapter agent.Adapter, e ops.Environment, again bool) (known bool, err error) {
+// Held returns what is known of the version that is installed, and why no session may start with it. The trial is empty where there is
+// nothing to try: the guard is off, or the program does not tell its version. Again tries a version once more that was not held.
+func (t *Trials) Held(ctx context.Context, name string, adapter agent.Adapter, e ops.Environment, again bool) (ops.Trial, error) {
 	if t == nil {
-		return false, nil
+		return ops.Trial{}, nil
 	}
 	able := adapter.Able(ctx, e.AgentEnv)
 	if !t.config.Guard.Enabled || t.self == "" || !able.Known || able.Why != "" {
-		return false, nil
+		return ops.Trial{}, nil
 	}
 	t.one.Lock()
 	defer t.one.Unlock()
@@ -84,22 +87,21 @@ func (t *Trials) Held(ctx context.Context, name string, adapter agent.Adapter, e
 	if t.store != nil {
 		was, err := t.store.Trial(ctx, t.config.Host.Name, name)
 		if err == nil && was.Identity == now.Identity && was.Version == now.Version && (was.Held || !again) {
-			return true, unheld(was)
+			return was, unheld(was)
 		}
 		if err != nil && !errors.Is(err, ops.ErrNotFound) {
-			return true, err
+			return was, err
 		}
 	}
-	if now.Why, err = t.try(ctx, name, adapter, e); err != nil {
-		return true, fmt.Errorf("%s %s could not be tried, so it is not known whether it can be held: %w", able.Program, able.Version, err)
+	if err := t.try(ctx, &now, adapter, e); err != nil {
+		return now, fmt.Errorf("%s %s could not be tried, so it is not known whether it can be held: %w", able.Program, able.Version, err)
 	}
-	now.Held = now.Why == ""
 	if t.keeps {
 		if err := t.store.SetTrial(ctx, t.config.Host.Name, now); err != nil {
-			return true, err
+			return now, err
 		}
 	}
-	return true, unheld(now)
+	return now, unheld(now)
 }
 
 // unheld is why no session starts with a version, or nil.
@@ -108,21 +110,21 @@ func unheld(t ops.Trial) error {
 		return nil
 	}
 	hint := map[string]string{claudeAgent: claude.Back, codexAgent: codex.Back}[t.Agent]
-	return fmt.Errorf("%s is version %s, and this version cannot be held: %s; %s", t.Program, t.Version, t.Why, hint)
+	return fmt.Errorf("%s is version %s, and this version cannot be held: %s; %s", t.Program, t.Version, t.Found(), hint)
 }
 
-// try plays a session in folders and behind walls of its own, and returns why the program is not held. An error means that the trial did
-// not come far enough to say.
-func (t *Trials) try(ctx context.Context, name string, adapter agent.Adapter, e ops.Environment) (why string, err error) {
+// try plays a session in folders and behind walls of its own, and adds what became of its calls. An error means that the trial did not
+// come far enough to say.
+func (t *Trials) try(ctx context.Context, found *ops.Trial, adapter agent.Adapter, e ops.Environment) error {
 	ctx, cancel := context.WithTimeout(ctx, trialLimit)
 	defer cancel()
 	dir, err := os.MkdirTemp("/tmp", "claudeops-trial-") // short, as the path of a socket has to be
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
-		return "", err
+		return err
 	}
 	seen := &trialJudge{}
 	g, err := gate.New(gate.Options{
@@ -130,27 +132,36 @@ func (t *Trials) try(ctx context.Context, name string, adapter agent.Adapter, e 
 		Dir: filepath.Join(dir, "gate"), Self: t.self,
 	})
 	if err != nil {
-		return "", err
+		return err
 	}
 	session := ops.Session{
-		Key: "trial-" + rand.Text(), Tier: ops.Tier1, Role: trialRole, Agent: name, Handler: "trial",
-		Model: trialModel(e, name),
+		Key: "trial-" + rand.Text(), Tier: ops.Tier1, Role: trialRole, Agent: found.Agent, Handler: "trial",
+		Model: trialModel(e, found.Agent),
 	}
 	opened, err := g.Open(ctx, session, guard.Facts{StateDir: dir, TempDir: dir}, func(ops.GuardRecord) {})
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer func() { _ = opened.Close() }()
 	prefix, err := opened.ShellPrefix()
 	if err != nil {
-		return "", err
+		return err
 	}
 	spec := ops.SessionSpec{
 		Session: session, Environment: e.Name, Prompt: "This is a trial of the gate: call the tools.", StateDir: dir, Env: trialEnv(e.AgentEnv),
 		Tools: ops.ToolLists{Tools: []string{"Bash", "Write"}}, Limits: ops.Limits{Wall: trialLimit, Idle: trialLimit, Tool: trialLimit},
 		Gate: &ops.GateSpec{Settings: opened.Settings(), ShellPrefix: prefix},
 	}
-	touched, written := filepath.Join(dir, "touched"), filepath.Join(dir, "written")
+	able := adapter.Able(ctx, spec.Env)
+	// Both would work behind the walls, so that only its gate keeps the program from them. One whose gate is the shell may write there.
+	proof := filepath.Join(dir, proofFolder)
+	if err := os.Mkdir(proof, 0o700); err != nil {
+		return err
+	}
+	touched, written := filepath.Join(proof, "touched"), filepath.Join(proof, "written")
+	if able.Ungated {
+		written = filepath.Join(t.config.StateDir, filepath.Base(dir))
+	}
 	play := &keyproxy.Play{Command: "touch " + touched, File: written}
 	walls := &sandboxed{
 		Sandbox: t.walls(e, dir), environment: e.Name, gates: filepath.Join(dir, "gate"), networks: &networks{}, log: t.log,
@@ -160,26 +171,21 @@ func (t *Trials) try(ctx context.Context, name string, adapter agent.Adapter, e 
 		Redactor: redact.New(t.config.Secrets), Logger: slog.New(slog.DiscardHandler), Clock: t.now, Play: play,
 		Walls: func(string) agent.Walls { return walls },
 	})
-	able := adapter.Able(ctx, spec.Env)
 	judged := !able.Ungated || runner.Gated(spec)
 	if !judged {
 		spec.Gate = nil
 	}
 	res := runner.Run(ctx, spec, nobody{})
-	for _, path := range []string{touched, written} {
-		if _, err := os.Lstat(path); err == nil {
-			return "a call that its gate refused ran all the same", nil
-		}
+	found.Command, found.File = seen.became("Bash", touched, able.Ungated), seen.became("Write", written, able.Ungated)
+	ran := slices.Contains([]ops.TrialCall{found.Command, found.File}, ops.TrialRan)
+	switch {
+	case !play.Ended() && !ran && res.Failure == ops.FailureStart:
+		return errors.New(res.Err)
+	case !play.Ended() && !ran:
+		return fmt.Errorf("its trial did not come to its end: %s", res.Err)
 	}
-	switch missed := seen.missed(able.Ungated); {
-	case !play.Ended() && res.Failure == ops.FailureStart:
-		return "", errors.New(res.Err)
-	case !play.Ended():
-		return "", fmt.Errorf("its trial did not come to its end: %s", res.Err)
-	case judged && missed != "":
-		return "it did not ask its gate before " + missed, nil
-	}
-	return "", nil
+	found.Held = !ran && (!judged || found.Command == ops.TrialRefused) && (able.Ungated || found.File == ops.TrialRefused)
+	return nil
 }
 
 // walls are those of the environment around folders of their own, so that a trial disturbs no session.
@@ -187,6 +193,7 @@ func (t *Trials) walls(e ops.Environment, dir string) *wall.Sandbox {
 	c := wallConfig(t.config, e, t.self)
 	c.Hidden = append(c.Hidden, c.RootDir)
 	c.StateDir, c.RootDir, c.WorkDir, c.ReposDir = dir, dir, filepath.Join(dir, "agent", "work"), ""
+	c.ExtraReadWrite = append(slices.Clone(c.ExtraReadWrite), filepath.Join(dir, proofFolder))
 	c.OtherStateDirs, c.Lent, c.ReadOnly, c.Network = nil, nil, nil, false
 	if c.Gates != "" {
 		c.Gates = filepath.Join(dir, "gate")
@@ -219,7 +226,7 @@ func trialModel(e ops.Environment, name string) string {
 // trialJudge refuse every call, and remember which there were.
 type trialJudge struct {
 	mu    sync.Mutex
-	tools []string
+	asked []ops.GuardRecord
 }
 
 // Check refuses.
@@ -233,21 +240,24 @@ func (r *trialJudge) RecordGuard(
 ) (ops.GuardRecord, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.tools = append(r.tools, record.Tool)
+	r.asked = append(r.asked, record)
 	return record, nil
 }
 
-// missed names the call that was never asked about. A program that asks nobody itself is asked for by its shells only.
-func (r *trialJudge) missed(shells bool) string {
+// became tells what became of the call of a tool that makes a file, and removes that. A program that asks nobody itself is asked for by
+// its shells only.
+func (r *trialJudge) became(tool, file string, shells bool) ops.TrialCall {
+	if os.Remove(file) == nil {
+		return ops.TrialRan
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch {
-	case !slices.Contains(r.tools, "Bash"):
-		return "running a command"
-	case !shells && !slices.Contains(r.tools, "Write"):
-		return "writing a file"
+	for _, g := range r.asked {
+		if g.Tool == tool && (shells || g.Gate == ops.GateHook) {
+			return ops.TrialRefused
+		}
 	}
-	return ""
+	return ops.TrialUnasked
 }
 
 // nobody takes the output of a trial.

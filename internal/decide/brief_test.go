@@ -19,14 +19,13 @@ func TestAJudgeSeesWhatRanAndClaimsAsClaims(t *testing.T) {
 	first := session(1, 1, ops.SessionCompleted, handed(2))
 	now := ops.Claimed{Cycle: ops.Cycle{ID: 1, Policy: policy(withPeople)}, Journal: ops.Journal{
 		Sessions: []ops.Session{first, worker, judge},
-		Effects:  map[ops.SessionID]ops.Effects{2: {Denied: []ops.GuardRecord{{ToolUseID: "b", Tool: "Bash", Input: "docker system prune", Reason: "never"}}}},
 	}}
 	for i := range now.Journal.Sessions {
 		report.Read(&now.Journal.Sessions[i])
 	}
 	prompt, _, err := decide.BriefFor(now, judge, time.Now()).Question([]ops.Call{
 		{UseID: "a", Tool: "Bash", Input: "docker restart web", Output: "web", Returned: true},
-		{UseID: "b", Tool: "Bash", Input: "docker system prune", Output: "refused", Returned: true},
+		{UseID: "b", Tool: "Bash", Input: "docker system prune", Output: "refused", Returned: true, Refused: "never"},
 		{UseID: "c", Tool: "Bash", Input: "curl web", Output: "200 OK", Returned: true},
 	})
 	if err != nil {

@@ -325,28 +325,26 @@ func (v view) judgeQuestion(calls []ops.Call) (prompt, schema string) {
 // done are the calls of the last session with their results. Where its output cannot be read, what the guard recorded takes
 // their place; nobody knows then how it ended.
 func (v view) done(calls []ops.Call) []judge.Done {
-	effects := v.journal.Effects[v.last.ID]
-	denied := map[string]string{}
 	var out []judge.Done
-	for _, g := range effects.Denied {
-		denied[g.ToolUseID] = g.Reason
-		if len(calls) == 0 {
-			out = append(out, judge.Done{Tool: g.Tool, Call: g.Input, Result: "refused: " + g.Reason})
-		}
-	}
 	for _, c := range calls {
-		d := judge.Done{Tool: c.Tool, Call: c.Input, Allowed: c.Returned, Result: c.Output}
-		if why, refused := denied[c.UseID]; refused {
-			d.Allowed, d.Result = false, "refused: "+why
-		} else if !c.Returned {
+		d := judge.Done{Tool: c.Tool, Call: c.Input, Allowed: c.Returned && c.Refused == "", Result: c.Output}
+		switch {
+		case c.Refused != "":
+			d.Result = "refused: " + c.Refused
+		case !c.Returned:
 			d.Result = "it did not return"
 		}
 		out = append(out, d)
 	}
-	if len(calls) == 0 {
-		for _, g := range effects.Done {
-			out = append(out, judge.Done{Tool: g.Tool, Call: g.Input, Allowed: true, Result: "it was allowed; its result is not recorded"})
-		}
+	if len(calls) > 0 {
+		return out
+	}
+	effects := v.journal.Effects[v.last.ID]
+	for _, g := range effects.Denied {
+		out = append(out, judge.Done{Tool: g.Tool, Call: g.Input, Result: "refused: " + g.Reason})
+	}
+	for _, g := range effects.Done {
+		out = append(out, judge.Done{Tool: g.Tool, Call: g.Input, Allowed: true, Result: "it was allowed; its result is not recorded"})
 	}
 	return out
 }

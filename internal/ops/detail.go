@@ -135,6 +135,7 @@ type UpdateDetail struct {
 type WallDetail struct {
 	What  string `json:"what"`            // an address, a path, a tool or a door of the supervisor
 	Input string `json:"input,omitempty"` // of the tool
+	Call  string `json:"call,omitempty"`  // the id of the call of the tool
 	User  string `json:"user,omitempty"`  // of the process at the door
 }
 

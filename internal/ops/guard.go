@@ -1,6 +1,12 @@
 package ops
 
-import "time"
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"time"
+)
 
 // Gate is where a tool call was judged.
 type Gate string
@@ -30,6 +36,38 @@ type GuardRecord struct {
 	Reason    string
 	Mutating  bool // it reserves a cooldown
 	Took      time.Duration
+}
+
+// Digest identifies the input of a call.
+func Digest(input []byte) string {
+	sum := sha256.Sum256(input)
+	return hex.EncodeToString(sum[:])
+}
+
+// Refusals are the calls of a session that were refused. None of them ran, whatever its answer looks like.
+type Refusals []GuardRecord
+
+// Of finds the refusal of a call: by its id, or, where the gate of an agent learns no id, by its input and by the answer, which is the
+// reason then.
+func (r Refusals) Of(useID, input, answer string) (GuardRecord, bool) {
+	for _, g := range r {
+		same := useID != "" && g.ToolUseID == useID
+		if g.ToolUseID == "" && g.Gate == GateShell && g.Reason != "" && strings.Contains(answer, g.Reason) {
+			same = g.Input == input || g.Digest == Digest([]byte(input))
+		}
+		if same {
+			return g, true
+		}
+	}
+	return GuardRecord{}, false
+}
+
+// Ran leaves out of the calls that gates allowed those that were refused after the first gate.
+func (r Refusals) Ran(allowed []GuardRecord) []GuardRecord {
+	return slices.DeleteFunc(slices.Clone(allowed), func(g GuardRecord) bool {
+		_, refused := r.Of(g.ToolUseID, "", "")
+		return g.Gate == GateHook && refused
+	})
 }
 
 // RuleAttack refuses a call that would change, signal or stop the supervisor, or read its secrets: its session ends at once.

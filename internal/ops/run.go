@@ -3,6 +3,7 @@ package ops
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -110,6 +111,7 @@ type Call struct {
 	Input    string
 	Output   string // shortened
 	Failed   bool   // the tool reported an error
+	Refused  string // why it did not run
 	Returned bool
 }
 
@@ -222,8 +224,27 @@ type Trial struct {
 	Program  string
 	Version  string
 	Held     bool
-	Why      string // it is not held
+	Command  TrialCall // what became of the command that it was told to run
+	File     TrialCall // and of the file that it was told to write
 	At       time.Time
+}
+
+// TrialCall is what became of a call in a trial.
+type TrialCall string
+
+// What may become of it.
+const (
+	TrialRefused TrialCall = "refused" // its gate refused it, and it had no effect
+	TrialUnasked TrialCall = "unasked" // no gate was asked, and it had no effect
+	TrialRan     TrialCall = "ran"     // it had its effect
+)
+
+// Found says what became of both calls.
+func (t Trial) Found() string {
+	became := map[TrialCall]string{
+		TrialRefused: "was refused by its gate", TrialUnasked: "had no effect, but no gate was asked", TrialRan: "was done",
+	}
+	return fmt.Sprintf("in its trial running a command %s, and writing a file %s", became[t.Command], became[t.File])
 }
 
 // Denial is a tool call the CLI itself refused.

@@ -85,7 +85,7 @@ func rowsOfALife() []string {
 		`INSERT INTO action_runs (environment, service, action, kind, tier, undo_of, status, requested_at)
 			VALUES ('home', 'web', 'restart', 'restart', 2, 1, 'requested', ` + at + `)`,
 		`INSERT INTO repo_commits (host, repo, commit_id, origin, at) VALUES ('host-a', '/srv/r', 'c1', 'operator', ` + at + `)`,
-		`INSERT INTO agent_trials VALUES ('host-a', 'claude', '/bin/claude 1 2', '/bin/claude', '2.1.325', TRUE, '', ` + at + `)`,
+		`INSERT INTO agent_trials VALUES ('host-a', 'claude', '/bin/claude 1 2', '/bin/claude', '2.1.325', TRUE, 'refused', 'refused', ` + at + `)`,
 		`INSERT INTO cost_days VALUES ('2026-03-14', 'home', 1, 'haiku', 'manual', '', 1, 250000000, 1, 0, 0, 0, 0, 0, 0, 0, 0)`,
 		`INSERT INTO cost_days VALUES ('2026-03-14', 'home', 2, 'sonnet', 'manual', '', 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)`,
 		`INSERT INTO cycle_cost_days VALUES ('2026-03-14', 250000000, 1, 'home')`,

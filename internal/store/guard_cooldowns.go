@@ -458,37 +458,19 @@ func (s *Acts) ServicesLeftDown(ctx context.Context, session ops.SessionID) ([]s
 	return out, nil
 }
 
-// ReleaseActions gives back what a tool call reserved, for a call that is known never to have started. Actions that passed the
-// shell gate stay.
-func (s *Acts) ReleaseActions(ctx context.Context, owner ops.Owner, session ops.SessionID, toolUseID string) (released int, err error) {
-	err = s.db.WriteIn(ctx, "release_actions", db.OfSession(session), func(tx db.Querier) error {
-		if _, err := fenceSession(ctx, tx, owner, session); err != nil {
-			return err
-		}
-		if toolUseID == "" {
-			return ops.ErrNotFound
-		}
-		// The services that the call would have brought up are still down.
-		_, err := tx.ExecContext(ctx, `UPDATE cooldown_actions SET status = ? WHERE session_id = ? AND status = ? AND closed_by IN (
-			SELECT id FROM cooldown_actions WHERE session_id = ? AND tool_use_id = ? AND status = ? AND used_at IS NULL)`,
-			actionOpen, session, actionClosed, session, toolUseID, actionCovered)
-		if err != nil {
-			return err
-		}
-		r, err := tx.ExecContext(ctx, `UPDATE cooldown_actions SET status = ?, counts = FALSE
-			WHERE session_id = ? AND tool_use_id = ? AND used_at IS NULL AND status IN (?, ?, ?, ?)`,
-			actionReleased, session, toolUseID, actionReserved, actionOpen, actionClosed, actionCovered)
-		if err != nil {
-			return err
-		}
-		n, err := r.RowsAffected()
-		released = int(n)
-		return err
-	})
+// releaseActions gives back what a tool call reserved that the shell refused: it never started.
+func releaseActions(ctx context.Context, tx db.Querier, refused ops.GuardRecord) error {
+	// The services that the call would have brought up are still down.
+	_, err := tx.ExecContext(ctx, `UPDATE cooldown_actions SET status = ? WHERE session_id = ? AND status = ? AND closed_by IN (
+		SELECT id FROM cooldown_actions WHERE session_id = ? AND tool_use_id = ? AND status = ? AND used_at IS NULL)`,
+		actionOpen, refused.SessionID, actionClosed, refused.SessionID, refused.ToolUseID, actionCovered)
 	if err != nil {
-		return 0, fmt.Errorf("release what %s of session %d reserved: %w", toolUseID, session, err)
+		return err
 	}
-	return released, nil
+	_, err = tx.ExecContext(ctx, `UPDATE cooldown_actions SET status = ?, counts = FALSE
+		WHERE session_id = ? AND tool_use_id = ? AND used_at IS NULL AND status IN (?, ?, ?, ?)`,
+		actionReleased, refused.SessionID, refused.ToolUseID, actionReserved, actionOpen, actionClosed, actionCovered)
+	return err
 }
 
 // Uptime returns how long the machine has been up, sleep included, and the name of the boot from which it counts. It cannot be

@@ -102,6 +102,11 @@ func (s *Acts) recordGuard(ctx context.Context, owner ops.Owner, r ops.GuardReco
 				r.Allowed, r.Rule, r.Reason = false, pass.rule(), reason
 			}
 		}
+		if !r.Allowed && r.Gate == ops.GateShell && r.ToolUseID != "" {
+			if err := releaseActions(ctx, tx, r); err != nil {
+				return err
+			}
+		}
 		if err := db.OrderFeed(ctx, tx, db.FeedGuard); err != nil {
 			return err
 		}
@@ -161,9 +166,28 @@ func (s *Acts) HandoffCalls(ctx context.Context, session ops.SessionID) ([]ops.G
 // maxDenials bounds how many refusals a page has to hold.
 const maxDenials = 500
 
-// GuardDenials returns the newest refusals of the guard in a session, oldest first.
-func (s *Acts) GuardDenials(ctx context.Context, session ops.SessionID) ([]ops.GuardRecord, error) {
-	return s.guardPage(ctx, session, verdictDeny, maxDenials)
+// Refusals returns the newest calls of a session that did not run: what the guard refused, and then what the agent's own program did.
+func (s *Acts) Refusals(ctx context.Context, session ops.SessionID) (ops.Refusals, error) {
+	out, err := s.guardPage(ctx, session, verdictDeny, maxDenials)
+	if err != nil {
+		return nil, err
+	}
+	own, err := db.List(ctx, s.db.Reader(), func(r db.Row) (ops.GuardRecord, error) {
+		g := ops.GuardRecord{SessionID: session, Rule: "cli", Reason: "The agent's own program refused it."}
+		var detail []byte
+		if err := r.Scan(db.ToTime(&g.At), &detail); err != nil {
+			return g, err
+		}
+		read, err := ops.VerbPermissionWarned.Read(detail)
+		if d, ok := read.(ops.WallDetail); ok {
+			g.Tool, g.Input, g.ToolUseID = d.What, d.Input, d.Call
+		}
+		return g, err
+	}, `SELECT at, detail FROM events WHERE session_id = ? AND verb = ? ORDER BY id LIMIT ?`, session, ops.VerbPermissionWarned, maxDenials)
+	if err != nil {
+		return nil, fmt.Errorf("list what the program of session %d refused: %w", session, err)
+	}
+	return append(out, own...), nil
 }
 
 // GuardSummary are the judgements of a session as far as a page shows them.
@@ -237,7 +261,7 @@ func (s *Acts) CycleCalls(ctx context.Context, cycle ops.CycleID) (map[ops.Sessi
 const maxEffects = 20
 
 // effectsOfCycle reads what the gates let the sessions of a cycle change, and what they refused. A tool call that passed both
-// gates is listed once, as the first gate saw it.
+// gates is listed once, as the first gate saw it; one that the second refused changed nothing.
 func effectsOfCycle(ctx context.Context, q db.Querier, cycle ops.CycleID) (map[ops.SessionID]ops.Effects, error) {
 	asked, err := db.List(ctx, q, db.ScanInt, `SELECT DISTINCT session_id FROM guard_decisions
 		WHERE session_id IN (SELECT id FROM sessions WHERE cycle_id = ?)`, cycle)
@@ -270,13 +294,13 @@ func effectsOfCycle(ctx context.Context, q db.Querier, cycle ops.CycleID) (map[o
 		case g.ToolUseID != "" && told[key]:
 		default:
 			told[key] = true
-			e.Mutating = true
 			e.Done = append(e.Done, g)
 		}
 		out[g.SessionID] = e
 	}
 	for id, e := range out {
-		e.Done, e.Denied = latest(e.Done), latest(e.Denied)
+		e.Done = ops.Refusals(e.Denied).Ran(e.Done)
+		e.Mutating, e.Done, e.Denied = len(e.Done) > 0, latest(e.Done), latest(e.Denied)
 		out[id] = e
 	}
 	return out, nil

@@ -12,9 +12,9 @@ import (
 func (s *Acts) Trial(ctx context.Context, host, agent string) (ops.Trial, error) {
 	t, err := db.One(ctx, s.db.Reader(), func(r db.Row) (ops.Trial, error) {
 		t := ops.Trial{Agent: agent}
-		err := r.Scan(&t.Identity, &t.Program, &t.Version, &t.Held, &t.Why, db.ToTime(&t.At))
+		err := r.Scan(&t.Identity, &t.Program, &t.Version, &t.Held, &t.Command, &t.File, db.ToTime(&t.At))
 		return t, err
-	}, `SELECT identity, program, version, held, why, at FROM agent_trials WHERE host = ? AND agent = ?`, host, agent)
+	}, `SELECT identity, program, version, held, command, file, at FROM agent_trials WHERE host = ? AND agent = ?`, host, agent)
 	if err != nil {
 		return t, fmt.Errorf("read trial of %s: %w", agent, err)
 	}
@@ -24,10 +24,10 @@ func (s *Acts) Trial(ctx context.Context, host, agent string) (ops.Trial, error)
 // SetTrial records what a trial found, in the place of the one before.
 func (s *Acts) SetTrial(ctx context.Context, host string, t ops.Trial) error {
 	err := s.db.Write(ctx, "set_trial", func(tx db.Querier) error {
-		_, err := tx.ExecContext(ctx, `INSERT INTO agent_trials (host, agent, identity, program, version, held, why, at)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (host, agent) DO UPDATE SET identity = excluded.identity, program = excluded.program,
-			version = excluded.version, held = excluded.held, why = excluded.why, at = excluded.at`,
-			host, t.Agent, t.Identity, t.Program, t.Version, t.Held, t.Why, db.Time(t.At))
+		_, err := tx.ExecContext(ctx, `INSERT INTO agent_trials (host, agent, identity, program, version, held, command, file, at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (host, agent) DO UPDATE SET identity = excluded.identity, program = excluded.program,
+			version = excluded.version, held = excluded.held, command = excluded.command, file = excluded.file, at = excluded.at`,
+			host, t.Agent, t.Identity, t.Program, t.Version, t.Held, t.Command, t.File, db.Time(t.At))
 		return err
 	})
 	if err != nil {

@@ -161,17 +161,20 @@ func (t *teller) session(c ops.CycleStory, s ops.Session) {
 
 // callsOf are the calls of a session that were allowed, and those that were not.
 func callsOf(records []ops.GuardRecord) (allowed, refused []Call) {
+	var denied ops.Refusals
+	call := func(g ops.GuardRecord) Call { return Call{At: g.At, Tool: g.Tool, Command: command(g.Input)} }
 	for _, g := range records {
-		if g.Tool == ops.ToolOutcome {
-			continue // it shows nothing: the step says it
+		if !g.Allowed {
+			denied = append(denied, g)
+			c := call(g)
+			c.Refused = cmp.Or(g.Reason, "refused")
+			refused = append(refused, c)
 		}
-		call := Call{At: g.At, Tool: g.Tool, Command: command(g.Input)}
-		if g.Allowed {
-			allowed = append(allowed, call)
-			continue
+	}
+	for _, g := range denied.Ran(records) {
+		if g.Allowed && g.Tool != ops.ToolOutcome { // that shows nothing: the step says it
+			allowed = append(allowed, call(g))
 		}
-		call.Refused = cmp.Or(g.Reason, "refused")
-		refused = append(refused, call)
 	}
 	return allowed, refused
 }

@@ -39,7 +39,9 @@ type Part struct {
 	Paths   []string // files that a call names
 	Call    string   // the id of the call that it makes
 	Answer  string   // the id of the call that it answers
+	Input   string   // of that call, where the answer repeats it: JSON
 	Failed  bool
+	Refused bool    // the call did not run; what gates refused is for the reader to find out
 	Figures Figures // of a result
 }
 
@@ -131,7 +133,10 @@ func (p Part) Word() string {
 	case Call:
 		return "call"
 	case Output:
-		if p.Failed {
+		switch {
+		case p.Refused:
+			return "refused"
+		case p.Failed:
 			return "failed"
 		}
 		return "output"
@@ -416,11 +421,15 @@ func (i codexItem) completed() Part {
 		return Part{Kind: Event, Text: i.Type}
 	}
 	p := Part{
-		Kind: Output, Tool: i.tool(), Text: i.Output, Answer: i.ID,
+		Kind: Output, Tool: i.tool(), Text: i.Output, Answer: i.ID, Refused: i.Status == "declined",
 		Failed: i.Status == "failed" || i.Status == "declined" || i.Exit != nil && *i.Exit != 0,
 	}
 	for _, c := range i.Changes {
 		p.Paths = append(p.Paths, c.Path)
+	}
+	if i.Type == "command_execution" {
+		input, _ := json.Marshal(map[string]string{"command": text}) // strings can always be encoded
+		p.Input = string(input)
 	}
 	switch {
 	case i.Error.Message != "":
@@ -455,7 +464,7 @@ func (i codexItem) tool() string {
 func (i codexItem) call() (text string, called bool) {
 	switch i.Type {
 	case "command_execution":
-		return i.Command, true
+		return Command(i.Command), true
 	case "mcp_tool_call":
 		return string(i.Arguments), true
 	case "web_search":
@@ -480,4 +489,45 @@ func (i codexItem) list() string {
 		lines = append(lines, mark+one.Text)
 	}
 	return strings.Join(lines, "\n")
+}
+
+// Compiled once; read only. Codex tells a command with the shell it gives it to.
+var shellShape = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:/\S*/)?(?:ba|z|da)?sh -l?c (.+)$`) })
+
+// Command is a command of Codex without the shell around it.
+func Command(command string) string {
+	m := shellShape().FindStringSubmatch(strings.ReplaceAll(command, "\n", "\x00"))
+	if m == nil {
+		return command
+	}
+	word, ok := unquoted(strings.ReplaceAll(m[1], "\x00", "\n"))
+	if !ok {
+		return command
+	}
+	return word
+}
+
+// unquoted reads a text as one word of a shell, and says whether it is one.
+func unquoted(text string) (word string, ok bool) {
+	var out strings.Builder
+	quote := byte(0)
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case quote != 0 && c == quote:
+			quote = 0
+		case quote == '\'':
+			out.WriteByte(c)
+		case c == '\\' && i+1 < len(text) && (quote == 0 || strings.IndexByte("$`\"\\", text[i+1]) >= 0):
+			i++
+			out.WriteByte(text[i])
+		case quote == 0 && (c == '\'' || c == '"'):
+			quote = c
+		case quote == 0 && strings.IndexByte(" \t\n", c) >= 0:
+			return "", false
+		default:
+			out.WriteByte(c)
+		}
+	}
+	return out.String(), quote == 0
 }

@@ -48,7 +48,7 @@ func TestBothStreamsGiveTheSameParts(t *testing.T) {
 		},
 		"codex output": {
 			`{"type":"item.completed","item":{"id":"i","type":"command_execution","command":"ls","aggregated_output":"no\n","exit_code":2}}`,
-			transcript.Part{Kind: transcript.Output, Tool: "Bash", Text: "Exit code 2\nno", Answer: "i", Failed: true},
+			transcript.Part{Kind: transcript.Output, Tool: "Bash", Text: "Exit code 2\nno", Answer: "i", Input: `{"command":"ls"}`, Failed: true},
 		},
 		"codex tool": {
 			`{"type":"item.completed","item":{"id":"i","type":"mcp_tool_call","tool":"run","arguments":{"a":1},"result":{"content":[{"type":"text","text":"done"}]}}}`,
@@ -89,4 +89,23 @@ func FuzzRead(f *testing.F) {
 			t.Fatalf("printed text changed: %q", parts[0].Text)
 		}
 	})
+}
+
+func TestACommandIsToldWithoutItsShell(t *testing.T) {
+	t.Parallel()
+	for command, want := range map[string]string{
+		`/bin/bash -lc true`:                            `true`,
+		`/usr/bin/bash -lc 'env | sort; echo e >&2'`:    `env | sort; echo e >&2`,
+		`/bin/bash -lc "ls | grep -c '"'^[0-9]'"' \$x"`: `ls | grep -c '^[0-9]' $x`,
+		"/bin/bash -lc 'a\nb'":                          "a\nb",
+		`/bin/sh -c a\ b`:                               `a b`,
+		`/bin/bash -lc 'open`:                           `/bin/bash -lc 'open`,
+		`/bin/bash -lc a b`:                             `/bin/bash -lc a b`,
+		`python3 -c 'x'`:                                `python3 -c 'x'`,
+		``:                                              ``,
+	} {
+		if got := transcript.Command(command); got != want {
+			t.Errorf("%s is %s, want %s", command, got, want)
+		}
+	}
 }

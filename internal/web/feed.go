@@ -101,7 +101,7 @@ func (f *feed) advance(ctx context.Context, s *server) error {
 		}
 	}
 	if counts.Guard != f.seen.Guard {
-		if f.rows.denied, err = s.denials(ctx, f.id); err != nil {
+		if f.rows.denied, err = s.refusals(ctx, f.id); err != nil {
 			return err
 		}
 	}
@@ -139,7 +139,7 @@ func (f *feed) begin(ctx context.Context, s *server) error {
 
 // openRows returns entries that continue after a line.
 func (s *server) openRows(ctx context.Context, id ops.SessionID, after int64) (*entries, error) {
-	denied, err := s.denials(ctx, id)
+	denied, err := s.refusals(ctx, id)
 	if err != nil {
 		return nil, err
 	}

@@ -163,7 +163,7 @@ func (s *server) sessionView(ctx context.Context, m moment, id ops.SessionID) (s
 }
 
 func (s *server) addTranscript(ctx context.Context, m moment, view *sessionView, want window, find string) error {
-	denied, err := s.denials(ctx, view.ID)
+	denied, err := s.refusals(ctx, view.ID)
 	if err != nil {
 		return err
 	}
@@ -347,7 +347,7 @@ type filesView struct {
 
 // files returns the calls of a session that name a file.
 func (s *server) files(ctx context.Context, m moment, id ops.SessionID) (*filesView, error) {
-	denied, err := s.denials(ctx, id)
+	denied, err := s.refusals(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -366,14 +366,15 @@ func (s *server) files(ctx context.Context, m moment, id ops.SessionID) (*filesV
 }
 
 // fileCalls returns the calls in one line that name a file.
-func (m moment) fileCalls(id ops.SessionID, line ops.Line, denied map[string]denial) []fileView {
+func (m moment) fileCalls(id ops.SessionID, line ops.Line, denied ops.Refusals) []fileView {
 	var out []fileView
 	for _, p := range transcript.Read(line.Text) {
 		for _, path := range p.Paths {
 			row := fileView{
 				At: m.precise(line.At), Tool: plain(p.Tool), Path: plain(path), Badge: stateOf("", p.Tool), Raw: linePath(id, line.Seq),
 			}
-			if _, refused := denied[p.Call]; refused {
+			_, refused := denied.Of(p.Call, "", "")
+			if refused = refused || p.Refused; refused {
 				row.Badge = allowedBadge(false)
 			} else if row.Badge.Tone == "unknown" {
 				row.Badge.Word = "Used"

@@ -376,6 +376,22 @@ func TestADeniedCallSaysWhichRuleAndWhy(t *testing.T) {
 	mustContain(t, row(s.page(fmt.Sprintf("/sessions/%d", ids[0])), "l1-0"), "Denied", "R-7", "Tier 1 only looks.", " open>")
 }
 
+// Codex asks no hook, so its refusals have no id of a call.
+func TestADeniedCommandOfCodexIsToldFromOneThatFailed(t *testing.T) {
+	s := newSite(t)
+	ended := func(id, says string) string {
+		return `{"type":"item.completed","item":{"id":"` + id + `","type":"command_execution","command":"/bin/bash -lc 'touch /x'",` +
+			`"aggregated_output":"` + says + `","exit_code":126,"status":"failed"}}`
+	}
+	_, ids := s.Chain(ops.NewCycle{}, "", "", apitest.Run{Tier: 1, Status: ops.SessionRunning, Lines: []string{ended("a", "Tier 1 only looks."), ended("b", "no space")}})
+	s.Judge(ids[0], ops.GuardRecord{
+		Gate: ops.GateShell, Tool: "Bash", Input: `{"command":"touch /x"}`, Tier: 1, Rule: "R-7", Reason: "Tier 1 only looks.",
+	})
+	body := s.page(fmt.Sprintf("/sessions/%d", ids[0]))
+	mustContain(t, row(body, "l1-0"), "Refused")
+	mustContain(t, row(body, "l2-0"), "Failed")
+}
+
 func TestRedactionsAreMarked(t *testing.T) {
 	s := newSite(t)
 	body := s.page(s.transcript(call("a", "curl -H [redacted: token] <b>"),

@@ -85,7 +85,7 @@ func transcriptWindow(r *http.Request) (window, bool) {
 
 // transcript reads one piece of output.
 func (s *server) transcript(
-	ctx context.Context, m moment, id ops.SessionID, want window, denied map[string]denial,
+	ctx context.Context, m moment, id ops.SessionID, want window, denied ops.Refusals,
 ) (transcriptView, error) {
 	total, err := s.Store.TranscriptCount(ctx, id)
 	if err != nil {
@@ -227,7 +227,7 @@ func (s *server) transcriptPiece(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	want.lines, want.bytes = chunkLines, chunkBytes
-	denied, err := s.denials(r.Context(), id)
+	denied, err := s.refusals(r.Context(), id)
 	if err != nil {
 		s.fail(w, r, "transcript", err)
 		return
@@ -246,7 +246,7 @@ func (s *server) transcriptPiece(w http.ResponseWriter, r *http.Request) {
 }
 
 // find shows the lines that contain a text.
-func (s *server) find(ctx context.Context, m moment, id ops.SessionID, text string, denied map[string]denial) (transcriptView, error) {
+func (s *server) find(ctx context.Context, m moment, id ops.SessionID, text string, denied ops.Refusals) (transcriptView, error) {
 	view := transcriptView{Session: id, Find: text, AtEnd: true}
 	var err error
 	if view.Count, err = s.Store.TranscriptCount(ctx, id); err != nil {
@@ -272,17 +272,11 @@ func (s *server) find(ctx context.Context, m moment, id ops.SessionID, text stri
 	return view, nil
 }
 
-// denials returns the calls of a session that the guard denied.
-func (s *server) denials(ctx context.Context, id ops.SessionID) (map[string]denial, error) {
-	records, err := s.Store.GuardDenials(ctx, id)
+// refusals are the calls of a session that did not run.
+func (s *server) refusals(ctx context.Context, id ops.SessionID) (ops.Refusals, error) {
+	out, err := s.Store.Refusals(ctx, id)
 	if err != nil {
-		return nil, fmt.Errorf("read denials: %w", err)
-	}
-	out := make(map[string]denial, len(records))
-	for _, r := range records {
-		if r.ToolUseID != "" {
-			out[r.ToolUseID] = denial{Rule: plain(r.Rule), Reason: plain(r.Reason)}
-		}
+		return nil, fmt.Errorf("read refusals: %w", err)
 	}
 	return out, nil
 }

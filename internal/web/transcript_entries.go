@@ -56,7 +56,7 @@ type answer struct {
 	Text   passage
 }
 
-// denial is why the guard denied a call.
+// denial is why a call did not run.
 type denial struct {
 	Rule, Reason string
 }
@@ -78,11 +78,11 @@ type entries struct {
 	m        moment
 	markdown *markdown
 	session  ops.SessionID
-	denied   map[string]denial
+	denied   ops.Refusals
 	waiting  map[string]*entry
 }
 
-func (s *server) entries(m moment, session ops.SessionID, denied map[string]denial) *entries {
+func (s *server) entries(m moment, session ops.SessionID, denied ops.Refusals) *entries {
 	return &entries{m: m, markdown: s.markdown, session: session, denied: denied, waiting: map[string]*entry{}}
 }
 
@@ -93,7 +93,7 @@ func (t *entries) add(line ops.Line) (fresh, changed []*entry) {
 			delete(t.waiting, p.Answer)
 			call.Pending = false
 			call.Answer = t.answer(call, p, line, i)
-			t.markDenied(call, p.Answer) // the guard may have recorded its decision after the call line
+			t.markDenied(call, p) // the guard may have recorded its decision after the call line
 			if call.Answer.Failed {
 				call.Tone = "bad"
 			}
@@ -114,19 +114,22 @@ func (t *entries) entry(p transcript.Part, line ops.Line, piece int) *entry {
 		look: lookOf(p), ID: fmt.Sprintf("l%d-%d", line.Seq, piece), Seq: line.Seq, At: t.m.precise(line.At), Name: plain(p.Tool),
 		Text: t.passage(p, line.Seq, piece), Raw: linePath(t.session, line.Seq), Call: p.Kind == transcript.Call, started: line.At,
 	}
+	t.markDenied(e, p)
 	if !e.Call {
 		return e
 	}
 	e.Line = firstLine(p.Text, callLine)
 	e.Pending = p.Call != ""
-	t.markDenied(e, p.Call)
 	return e
 }
 
-// markDenied marks a call that the guard denied.
-func (t *entries) markDenied(e *entry, use string) {
-	if why, found := t.denied[use]; found && use != "" {
-		e.Denied, e.Tone = &why, "bad"
+// markDenied marks a call that did not run, by a part that makes or answers it.
+func (t *entries) markDenied(e *entry, p transcript.Part) {
+	if g, found := t.denied.Of(p.Call+p.Answer, p.Input, p.Text); found || p.Refused {
+		e.Denied, e.Tone = &denial{Rule: plain(g.Rule), Reason: plain(g.Reason)}, "bad"
+		if !e.Call {
+			e.Kind, e.Icon = "Refused", "ban"
+		}
 	}
 }
 

@@ -387,7 +387,7 @@ func (h *host) parts(k *task) cycle.Parts {
 		Health: probing{s}, Pause: cycle.RoundPause, Clock: s.clock, Logger: s.logger,
 		Hold:    func(context.Context, ops.Tier) error { return h.holds() },
 		Actions: actions{k},
-		Effects: s.store.Effects, HandoffCalls: s.store.HandoffCalls,
+		Effects: s.store.Effects, Refusals: s.store.Refusals, HandoffCalls: s.store.HandoffCalls,
 		Recall:     func(context.Context, string, []string) ([]ops.Memory, error) { return nil, nil },
 		Changes:    func(context.Context, ops.Environment, []string) []string { return nil },
 		Notes:      func(context.Context, ops.Environment) []ops.Notes { return nil },

@@ -263,10 +263,6 @@ func (f *Fixture) refusesEveryWrite(t *testing.T, owner ops.Owner, running ops.S
 			_, err := f.Store.RecordGuard(ctx, owner, f.judged(running, "toolu_fence"), restart("web"), limits())
 			return err
 		},
-		"release actions": func() error {
-			_, err := f.Store.ReleaseActions(ctx, owner, running.ID, "toolu_fence")
-			return err
-		},
 		"release": func() error { return f.Store.Release(ctx, owner, running.CycleID) },
 	}
 	for name, write := range writes {

@@ -120,6 +120,8 @@ func effectsAreTold(t *testing.T, f *Fixture) {
 	look.Mutating = false
 	_, err = f.Store.RecordGuard(t.Context(), f.Owner, look, nil, nil)
 	must(t, err)
+	f.hook(t, session, "toolu_2a", restart("db")...)
+	stopped := f.refused(t, session, "toolu_2a")
 	refused := f.judged(session, "toolu_3")
 	refused.Allowed = false
 	refused, err = f.Store.RecordGuard(t.Context(), f.Owner, refused, nil, nil)
@@ -129,7 +131,7 @@ func effectsAreTold(t *testing.T, f *Fixture) {
 	f.hook(t, office, "toolu_4", restart("web")...)
 	got := f.Commit(t, f.Escalation(session, 1))
 	want := map[ops.SessionID]ops.Effects{
-		session.ID: {Mutating: true, Done: []ops.GuardRecord{done}, Denied: []ops.GuardRecord{refused}},
+		session.ID: {Mutating: true, Done: []ops.GuardRecord{done}, Denied: []ops.GuardRecord{stopped, refused}},
 	}
 	equal(t, "effects", fmt.Sprintf("%+v", got.Journal.Effects), fmt.Sprintf("%+v", want))
 }

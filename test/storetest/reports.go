@@ -122,9 +122,19 @@ func judgementsAreSummedUp(t *testing.T, f *Fixture) {
 	equal(t, "allowed", sum.Allowed, 3)
 	equal(t, "denied", sum.Denied, 3)
 	equal(t, "records", recordIDs(sum.Records), append(denied[1:], allowed[1:]...))
-	refusals, err := f.Store.GuardDenials(t.Context(), session.ID)
+	refusals, err := f.Store.Refusals(t.Context(), session.ID)
 	must(t, err)
 	equal(t, "refusals", recordIDs(refusals), denied)
+	tr := f.Escalation(session, 1)
+	tr.Result.Events = append(tr.Result.Events, ops.Event{
+		At: Start, CycleID: &session.CycleID, SessionID: &session.ID, Level: ops.LevelWarning, Verb: ops.VerbPermissionWarned,
+		Detail: ops.WallDetail{What: "Write", Input: "{}", Call: "toolu_own"},
+	})
+	f.Commit(t, tr)
+	refusals, err = f.Store.Refusals(t.Context(), session.ID)
+	must(t, err)
+	own, found := refusals.Of("toolu_own", "", "")
+	equal(t, "refused by its own program", []any{found, own.Tool, own.Rule, len(refusals)}, []any{true, "Write", "cli", len(denied) + 1})
 }
 
 func sessionEffectsAreListed(t *testing.T, f *Fixture) {

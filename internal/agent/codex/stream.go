@@ -12,6 +12,7 @@ import (
 
 	"claudeops/internal/agent"
 	"claudeops/internal/ops"
+	"claudeops/internal/transcript"
 )
 
 const maxWarnings = 20
@@ -239,50 +240,9 @@ func (i item) tool() string {
 
 // input is what a tool was called with, as JSON.
 func (i item) input() string {
-	shown := cmp.Or(unwrapped(i.Command), strings.TrimSpace(i.Tool+" "+string(i.Arguments)), i.Query)
+	shown := cmp.Or(transcript.Command(i.Command), strings.TrimSpace(i.Tool+" "+string(i.Arguments)), i.Query)
 	data, _ := json.Marshal(map[string]string{"command": shown}) // strings can always be encoded
 	return string(data)
-}
-
-// Compiled once; read only. Codex tells a command with the shell it gives it to.
-var shellShape = ops.Pattern(`^(?:/\S*/)?(?:ba|z|da)?sh -l?c (.+)$`)
-
-// unwrapped is a command without the shell around it.
-func unwrapped(command string) string {
-	m := shellShape().FindStringSubmatch(strings.ReplaceAll(command, "\n", "\x00"))
-	if m == nil {
-		return command
-	}
-	word, ok := unquoted(strings.ReplaceAll(m[1], "\x00", "\n"))
-	if !ok {
-		return command
-	}
-	return word
-}
-
-// unquoted reads a text as one word of a shell, and says whether it is one.
-func unquoted(text string) (word string, ok bool) {
-	var out strings.Builder
-	quote := byte(0)
-	for i := 0; i < len(text); i++ {
-		c := text[i]
-		switch {
-		case quote != 0 && c == quote:
-			quote = 0
-		case quote == '\'':
-			out.WriteByte(c)
-		case c == '\\' && i+1 < len(text) && (quote == 0 || strings.IndexByte("$`\"\\", text[i+1]) >= 0):
-			i++
-			out.WriteByte(text[i])
-		case quote == 0 && (c == '\'' || c == '"'):
-			quote = c
-		case quote == 0 && strings.IndexByte(" \t\n", c) >= 0:
-			return "", false
-		default:
-			out.WriteByte(c)
-		}
-	}
-	return out.String(), quote == 0
 }
 
 // maxTail bounds how much of the record is read at once.

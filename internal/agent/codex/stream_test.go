@@ -79,25 +79,6 @@ func TestActivities(t *testing.T) {
 	}
 }
 
-func TestACommandIsToldWithoutItsShell(t *testing.T) {
-	t.Parallel()
-	for command, want := range map[string]string{
-		`/bin/bash -lc true`:                            `true`,
-		`/usr/bin/bash -lc 'env | sort; echo e >&2'`:    `env | sort; echo e >&2`,
-		`/bin/bash -lc "ls | grep -c '"'^[0-9]'"' \$x"`: `ls | grep -c '^[0-9]' $x`,
-		"/bin/bash -lc 'a\nb'":                          "a\nb",
-		`/bin/sh -c a\ b`:                               `a b`,
-		`/bin/bash -lc 'open`:                           `/bin/bash -lc 'open`,
-		`/bin/bash -lc a b`:                             `/bin/bash -lc a b`,
-		`python3 -c 'x'`:                                `python3 -c 'x'`,
-		``:                                              ``,
-	} {
-		if got := unwrapped(command); got != want {
-			t.Errorf("%s is %s, want %s", command, got, want)
-		}
-	}
-}
-
 func TestReported(t *testing.T) {
 	t.Parallel()
 	for message, want := range map[string]struct {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -206,6 +207,8 @@ func readable(answer []byte) ([]byte, error) {
 			Seq  int64     `json:"seq"`
 			At   time.Time `json:"at"`
 			Line string    `json:"line"`
+
+			Refused []string `json:"refused"`
 		} `json:"items"`
 		Next *string `json:"next_cursor"`
 	}
@@ -222,6 +225,7 @@ func readable(answer []byte) ([]byte, error) {
 	items := []part{}
 	for _, l := range page.Items {
 		for _, p := range transcript.Read(l.Line) {
+			p.Refused = p.Refused || p.Answer != "" && slices.Contains(l.Refused, p.Answer)
 			items = append(items, part{l.Seq, l.At, p.Word(), p.Tool, p.Text})
 		}
 	}

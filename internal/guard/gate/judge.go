@@ -2,8 +2,6 @@ package gate
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"strings"
 	"time"
@@ -23,11 +21,10 @@ func (s *Session) judge(ctx context.Context, q question) guard.Decision {
 	start := s.g.o.Clock()
 	d := s.decide(ctx, q)
 	d.Reason = s.g.o.Redact(d.Reason)
-	digest := sha256.Sum256(q.input)
 	record := ops.GuardRecord{
 		At: start, CycleID: s.session.CycleID, SessionID: s.session.ID, Tier: s.session.May(),
 		Gate: q.gate, ToolUseID: q.toolUseID, Tool: q.tool,
-		Input: shorten(s.g.o.Redact(string(q.input))), Digest: hex.EncodeToString(digest[:]),
+		Input: shorten(s.g.o.Redact(string(q.input))), Digest: ops.Digest(q.input),
 		Allowed: d.Allowed(), Rule: d.Rule, Reason: d.Reason, Took: s.g.o.Clock().Sub(start),
 	}
 	var want []ops.Reservation

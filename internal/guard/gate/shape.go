@@ -2,9 +2,7 @@ package gate
 
 import (
 	"context"
-	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"path"
@@ -195,10 +193,9 @@ func (s *Session) startsTools(text string) (script string, ok bool) {
 
 // noteLook records that a session looked outside: no gate has seen an agent without a hook ask.
 func (s *Session) noteLook(ctx context.Context, input json.RawMessage, refused error) error {
-	digest := sha256.Sum256(input)
 	record := ops.GuardRecord{
 		At: s.g.o.Clock(), CycleID: s.session.CycleID, SessionID: s.session.ID, Tier: s.session.May(), Gate: ops.GateAction, Tool: "look",
-		Input: shorten(s.g.o.Redact(string(input))), Digest: hex.EncodeToString(digest[:]), Allowed: refused == nil, Rule: "tool.look",
+		Input: shorten(s.g.o.Redact(string(input))), Digest: ops.Digest(input), Allowed: refused == nil, Rule: "tool.look",
 		Reason: "The supervisor looked.",
 	}
 	if refused != nil {

@@ -92,7 +92,8 @@ func (s *Sandbox) around(tier ops.Tier, session Session, program string) *confin
 	if s.c.Programs != "" {
 		w.Read = append(w.Read, s.c.Programs)
 	}
-	for at := range programPlaces(append([]string{program}, session.Needs...)) {
+	places, _ := programPlaces(append([]string{program}, session.Needs...))
+	for at := range places {
 		if !inside(s.c.RootDir, at) {
 			w.Read = append(w.Read, at)
 		}

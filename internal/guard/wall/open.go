@@ -140,15 +140,15 @@ func socketsIn(folders []string) []string {
 
 // programPlaces is what has to be visible of some programs, and what lies there if it is not the same: each with the links on the way to
 // it, and its folder, because other files of it may lie there, or the folder that its kind of installation fills. A home is never
-// shown for it.
-func programPlaces(programs []string) map[string]string {
-	out := map[string]string{}
+// shown for it. Links are the folders on those ways that are links, with where they lead to: the programs may name others by them.
+func programPlaces(programs []string) (out, links map[string]string) {
+	out, links = map[string]string{}, map[string]string{}
 	for _, program := range programs {
 		target, err := filepath.EvalSymlinks(program)
 		if err != nil {
 			continue
 		}
-		for _, path := range hops(program) {
+		for _, path := range hops(program, links) {
 			switch place := programPlace(path); {
 			case place != path:
 				out[place] = ""
@@ -159,19 +159,26 @@ func programPlaces(programs []string) map[string]string {
 			}
 		}
 	}
-	return out
+	return out, links
 }
 
 // mostHops bounds how many links follow each other, as the kernel does.
 const mostHops = 40
 
-// hops are a file and what its links lead to, each in the real folder that it lies in.
-func hops(path string) []string {
+// hops are a file and what its links lead to, each in the real folder that it lies in. It notes the folders that are links.
+func hops(path string, links map[string]string) []string {
 	var out []string
 	for range mostHops {
-		dir, err := filepath.EvalSymlinks(filepath.Dir(path))
-		if err != nil {
-			break
+		dir := "/"
+		for name := range strings.SplitSeq(strings.Trim(filepath.Dir(path), "/"), "/") {
+			at := filepath.Join(dir, name)
+			to, err := filepath.EvalSymlinks(at)
+			if err != nil {
+				return out
+			}
+			if dir = to; to != at {
+				links[at] = to
+			}
 		}
 		path = filepath.Join(dir, filepath.Base(path))
 		out = append(out, path)
@@ -266,10 +273,16 @@ func homes() []string {
 	if found, err := filepath.Glob("/home/*"); err == nil {
 		out = append(out, found...)
 	}
-	if own, err := os.UserHomeDir(); err == nil && filepath.IsAbs(own) && own != "/" && !slices.Contains(out, own) {
+	if own, err := os.UserHomeDir(); err == nil && filepath.IsAbs(own) && own != "/" {
 		out = append(out, own)
 	}
-	return out
+	for _, home := range out {
+		if at, err := filepath.EvalSymlinks(home); err == nil && at != "/" {
+			out = append(out, at)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 func secretInHome(name string) bool {

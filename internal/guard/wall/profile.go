@@ -23,6 +23,7 @@ const (
 	private                 // empty and writable, gone with the session
 	readOnly                // the host's, to look at
 	readWrite               // the host's
+	link                    // to where it comes from
 )
 
 // profile is the mounts of one tier, by real path.
@@ -246,10 +247,16 @@ func (p *profile) show(program string, needs []string) error {
 	if _, err := realPath(program); err != nil {
 		return fmt.Errorf("find program: %w", err)
 	}
-	for at, from := range programPlaces(append([]string{program}, needs...)) {
+	places, links := programPlaces(append([]string{program}, needs...))
+	for at, from := range places {
 		if _, taken := p.mounts[at]; (!taken || p.usual[at]) && p.invisible(at) {
 			p.mounts[at], p.from[at] = readOnly, from
 			p.shown = append(p.shown, at)
+		}
+	}
+	for at, to := range links {
+		if _, taken := p.mounts[at]; !taken && p.invisible(at) {
+			p.mounts[at], p.from[at] = link, to
 		}
 	}
 	return nil
@@ -287,6 +294,8 @@ func (p *profile) arguments() []string {
 			try = "-try"
 		}
 		switch kind := p.mounts[at]; {
+		case kind == link:
+			out = append(out, "--symlink", p.from[at], at)
 		case kind == readOnly:
 			out = append(out, "--ro-bind"+try, cmp.Or(p.from[at], at), at)
 		case kind == readWrite:
@@ -340,6 +349,8 @@ func (a access) String() string {
 		return "read-only"
 	case readWrite:
 		return "writable"
+	case link:
+		return "a link"
 	}
 	return "unknown"
 }

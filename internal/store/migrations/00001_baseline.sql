@@ -899,7 +899,8 @@ CREATE TABLE versions (
     PRIMARY KEY (environment, service)
 );
 
--- What the last trial of each agent program of a host found: whether its gates hold it. It counts for these files of it.
+-- What the last trial of each agent program of a host found: whether its gates hold it, and what became of the command and of the file
+-- that it was asked for. It counts for these files of it.
 CREATE TABLE agent_trials (
     host     TEXT    NOT NULL,
     agent    TEXT    NOT NULL,
@@ -907,7 +908,8 @@ CREATE TABLE agent_trials (
     program  TEXT    NOT NULL,
     version  TEXT    NOT NULL,
     held     BOOLEAN NOT NULL,
-    why      TEXT    NOT NULL,
+    command  TEXT    NOT NULL,
+    file     TEXT    NOT NULL,
     at       TEXT    NOT NULL,
     PRIMARY KEY (host, agent)
 );
