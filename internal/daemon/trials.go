@@ -126,6 +126,9 @@ func (t *Trials) try(ctx context.Context, found *ops.Trial, adapter agent.Adapte
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return err
 	}
+	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // the agents' user passes through, as in the state folder
+		return err
+	}
 	seen := &trialJudge{}
 	g, err := gate.New(gate.Options{
 		Judge: seen, Ledger: seen, Owner: func() ops.Owner { return ops.Owner{} }, Clock: t.now, Logger: t.log,
