@@ -747,6 +747,79 @@ func TestAnIncidentBeginsWithWhatChanged(t *testing.T) {
 	}
 }
 
+// An engine that never answered is a row of the set-up. One that stops is one incident, whatever runs in it, and its services are unknown
+// until it answers again. The test runs alone: it stops the engine of the others.
+func TestAnEngineThatStopsIsOneIncident(t *testing.T) {
+	d := dockertest.Shared(t)
+	for _, name := range []string{"engine-web", "engine-mail"} {
+		d.Container(t, name, "--restart", "always")
+	}
+	socket := filepath.Join(d.Dir, "engine.sock")
+	t.Cleanup(func() { _ = os.Remove(socket) })
+	help := strings.NewReplacer(`"healthy"`, `"needs_human"`, `"service":"web","check_type":"http"`, `"service":"container-engine","check_type":"container"`,
+		`"status":"healthy"`, `"status":"down"`).Replace(healthyOutcome)
+	b := newBox(t, plays(agenttest.Answers(0.01, help))).configured(fmt.Sprintf("%sobserve: probes\ndocker: {socket: %q, broker: off}\nservices:\n"+
+		"  - {name: web, probes: [{type: container, container: engine-web, interval: 1s}]}\n"+
+		"  - {name: mail, probes: [{type: container, container: engine-mail, interval: 1s}]}\n", quickly, socket))
+	server := b.ready()
+	states := func(want string) func() bool {
+		return func() bool {
+			var found []struct{ Name, State string }
+			r := b.run("services", "list", "-o", "json")
+			if err := json.Unmarshal([]byte(r.stdout), &found); err != nil {
+				t.Fatalf("%v: %s%s", err, r.stdout, r.stderr)
+			}
+			text := ""
+			for _, x := range found {
+				text += x.Name + " " + x.State + ", "
+			}
+			for _, part := range strings.Split(want, ", ") {
+				if !strings.Contains(text, part+", ") {
+					return false
+				}
+			}
+			return len(found) == 3
+		}
+	}
+	incidents := func() (all []ops.Incident) {
+		b.read(func(s *store.Store) {
+			var err error
+			all, err = s.Incidents(context.Background(), store.IncidentFilter{})
+			must(t, err)
+		})
+		return all
+	}
+
+	server.until("nothing is known before the engine has answered", states("web unknown, mail unknown, container-engine unknown"))
+	server.until("the set-up says so", func() bool {
+		return strings.Contains(b.run("doctor").stdout, "has never answered, so nothing is known of web, mail")
+	})
+	if all := incidents(); len(all) > 0 {
+		t.Errorf("an engine that was never there is an incident: %+v", all)
+	}
+	must(t, os.Symlink(d.Socket, socket))
+	server.until("all is well", states("web healthy, mail healthy, container-engine healthy"))
+
+	start := d.Stop(t)
+	server.until("a person is called for the engine", func() bool { all := incidents(); return len(all) == 1 && all[0].CalledAt != nil })
+	server.until("its services are unknown", states("web unknown, mail unknown, container-engine down"))
+	start()
+	server.until("it answers", states("web healthy, mail healthy, container-engine healthy"))
+	server.until("its incident is over", func() bool { return incidents()[0].ResolvedAt != nil })
+	if all := incidents(); len(all) != 1 || all[0].Service != ops.EngineService || all[0].ResolvedBy != ops.Supervisor {
+		t.Errorf("incidents are %+v", all)
+	}
+	b.read(func(s *store.Store) {
+		causes, err := s.Causes(context.Background(), "default", time.Time{})
+		if err != nil || len(causes) != 1 || !slices.Equal(causes[0].Services, []string{ops.EngineService}) {
+			t.Errorf("causes are %+v, %v", causes, err)
+		}
+	})
+	if code := server.stop(); code != 0 {
+		t.Errorf("the daemon ended with %d", code)
+	}
+}
+
 // calls for a human about web.
 func callsForWeb() agenttest.Play {
 	return agenttest.Answers(0.01, strings.NewReplacer(`"healthy"`, `"needs_human"`, `"status":"healthy"`, `"status":"down"`).Replace(healthyOutcome))

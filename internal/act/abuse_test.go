@@ -44,7 +44,7 @@ func newAbuse(t *testing.T) *abuse {
 	w.script(t, "bin/docker", `[ "$2" = version ] || cat "$3" `+note)
 	fix := w.script(t, "fix", `echo "fix $*" `+note)
 	engine := emptyEngine(t)
-	w.options.Docker = func(ops.Environment) string { return engine }
+	w.options.Docker = engine
 	w.rebuild()
 	web := &w.env.Policy.Inventory.Services[0]
 	spec := func(name string, tier ops.Tier) ops.ActionSpec {

@@ -43,7 +43,7 @@ type Options struct {
 	Owner    func() ops.Owner
 	May      func() error // its error says why this host may change nothing now
 	Limits   []ops.CooldownLimit
-	Docker   func(env ops.Environment) string // the socket of the engine
+	Docker   string // the socket of the engine
 	Commits  *Commits
 	// Settle is how long services may take to work after a change.
 	Settle    func(ctx context.Context, environment string, services []string) time.Duration

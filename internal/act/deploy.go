@@ -44,7 +44,7 @@ func (r *Runner) prepareCompose(ctx context.Context, env ops.Environment, spec o
 		argv = append(argv, "--force-recreate")
 	}
 	argv = append(argv, c.Service)
-	engine := r.o.Docker(env)
+	engine := r.o.Docker
 	if engine == "" {
 		return refuse(ruleInput, "Set docker.socket.", "There is no Docker engine to ask.")
 	}

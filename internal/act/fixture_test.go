@@ -94,9 +94,9 @@ func newWorld(t *testing.T, actions ...ops.ActionSpec) *world {
 	w.commits = &act.Commits{Trust: s, Host: storetest.Host, Dir: filepath.Join(dir, "commits"), Clock: time.Now, Steers: steers}
 	w.options = act.Options{
 		Ledger: s, Refusals: s, Prober: &files{dir: w.health}, Owner: func() ops.Owner { return w.Owner },
-		Limits: []ops.CooldownLimit{{Action: "restart", Count: 20, Window: time.Hour}, {Action: "redeployment", Count: 20, Window: time.Hour}},
-		Docker: func(ops.Environment) string { return "" }, Commits: w.commits,
-		Settle: func(context.Context, string, []string) time.Duration { return 0 }, Round: time.Millisecond, Stop: 200 * time.Millisecond,
+		Limits:  []ops.CooldownLimit{{Action: "restart", Count: 20, Window: time.Hour}, {Action: "redeployment", Count: 20, Window: time.Hour}},
+		Commits: w.commits,
+		Settle:  func(context.Context, string, []string) time.Duration { return 0 }, Round: time.Millisecond, Stop: 200 * time.Millisecond,
 		Redact: func(s string) string { return strings.ReplaceAll(s, "hunter2", "[redacted]") }, Environ: os.Environ(), Clock: time.Now, //nolint:forbidigo // of the test itself
 		Logger: slog.New(slog.DiscardHandler),
 	}

@@ -44,14 +44,14 @@ func (r *Runner) look(ctx context.Context, env ops.Environment, services []strin
 	return summarize(services, r.o.Prober.Run(ctx, env.Name, specs, ops.ProbeVerify))
 }
 
-// summarize is the worst result of each service.
+// summarize is the worst result of each service; one of which nothing was found out is left out.
 func summarize(services []string, checks []ops.Check) []ops.ServiceHealth {
 	rank := map[ops.Health]int{ops.Healthy: 0, ops.Degraded: 1, ops.Down: 2}
 	var out []ops.ServiceHealth
 	for _, service := range services {
 		var worst *ops.ServiceHealth
 		for _, c := range checks {
-			if c.Service == service && (worst == nil || rank[c.Status] > rank[worst.Status]) {
+			if c.Service == service && c.Known() && (worst == nil || rank[c.Status] > rank[worst.Status]) {
 				worst = &ops.ServiceHealth{Service: service, Status: c.Status, Error: c.Error}
 			}
 		}

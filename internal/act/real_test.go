@@ -34,8 +34,8 @@ func dockerWorld(t *testing.T, project string) (*world, *dockertest.Daemon) {
 		spec(ops.ActionApply, "redeployment"),
 	}
 	w.env.Probes = []ops.ProbeSpec{{Service: "web", Type: "container", Container: container}}
-	w.options.Prober = probe.New(probe.Options{Clock: time.Now, Socket: func(string) string { return d.Socket }})
-	w.options.Docker = func(ops.Environment) string { return d.Socket }
+	w.options.Prober = probe.New(probe.Options{Clock: time.Now, Socket: d.Socket})
+	w.options.Docker = d.Socket
 	w.rebuild()
 	return w, d
 }

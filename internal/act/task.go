@@ -101,7 +101,7 @@ func (r *Runner) prepareUndo(ctx context.Context, env ops.Environment, spec ops.
 // readImage notes what the container runs now, for a later way back.
 func (r *Runner) readImage(ctx context.Context, env ops.Environment, spec ops.ActionSpec, t *task) error {
 	must := spec.Kind == ops.ActionRestart || spec.Kind == ops.ActionStop || spec.Kind == ops.ActionStart
-	socket := r.o.Docker(env)
+	socket := r.o.Docker
 	if socket == "" {
 		if must {
 			return refuse(ruleInput, "Set docker.socket.", "There is no Docker engine to ask.")
@@ -129,7 +129,7 @@ func (r *Runner) prepareState(env ops.Environment, spec ops.ActionSpec, verb ops
 		}
 		return nil
 	}
-	engine := newEngine(r.o.Docker(env))
+	engine := newEngine(r.o.Docker)
 	t.perform = func(ctx context.Context, _ string) (string, error) { return engine.change(ctx, spec.Container, verb) }
 	return nil
 }

@@ -42,7 +42,7 @@ type Current struct {
 
 // Current finds the container of a service and what it was made from. Without one it is ops.ErrNotFound.
 func (r *Runner) Current(ctx context.Context, env ops.Environment, spec ops.ActionSpec) (Current, error) {
-	socket := r.o.Docker(env)
+	socket := r.o.Docker
 	if socket == "" {
 		return Current{}, errors.New("there is no Docker engine to ask: set docker.socket")
 	}
@@ -148,7 +148,7 @@ func (r *Runner) newest(ctx context.Context, env ops.Environment, ref string) (s
 	}
 	ctx, cancel := context.WithTimeout(ctx, registryLimit)
 	defer cancel()
-	text, err := newEngine(r.o.Docker(env)).call(ctx, http.MethodGet, "/distribution/"+ref+"/json", nil)
+	text, err := newEngine(r.o.Docker).call(ctx, http.MethodGet, "/distribution/"+ref+"/json", nil)
 	switch {
 	case errors.Is(err, errSilent):
 		return "", err
@@ -198,7 +198,7 @@ func (r *Runner) Fetch(ctx context.Context, env ops.Environment, spec ops.Action
 	if err != nil {
 		return err
 	}
-	socket := r.o.Docker(env)
+	socket := r.o.Docker
 	if err := losses(ctx, spec, socket, ""); err != nil {
 		var no *Refusal
 		if errors.As(err, &no) {
@@ -350,13 +350,13 @@ func (r *Runner) Change(ctx context.Context, env ops.Environment, spec ops.Actio
 	if back {
 		t.pin, t.lose = u.Before.Ref, true
 		if !strings.Contains(t.pin, "@") { // the tag may mean another image by now
-			if err := newEngine(r.o.Docker(env)).tag(ctx, u.Before.ID, t.pin); err != nil {
+			if err := newEngine(r.o.Docker).tag(ctx, u.Before.ID, t.pin); err != nil {
 				return err
 			}
 		}
 	}
 	if now, err := r.Current(ctx, env, spec); err == nil {
-		if t.before, err = newEngine(r.o.Docker(env)).inspect(ctx, now.Container); err != nil {
+		if t.before, err = newEngine(r.o.Docker).inspect(ctx, now.Container); err != nil {
 			return err
 		}
 	}
@@ -404,7 +404,7 @@ func (r *Runner) override(env ops.Environment, file string, c ops.Compose, image
 
 // Keep lets the tag mean the new image, so that a redeployment keeps it, and gives up the old images of earlier updates.
 func (r *Runner) Keep(ctx context.Context, env ops.Environment, u ops.Update, earlier []ops.Update) error {
-	e := newEngine(r.o.Docker(env))
+	e := newEngine(r.o.Docker)
 	if name, _, _ := strings.Cut(u.After.Ref, "@"); name != withoutTag(name) {
 		if err := e.tag(ctx, u.After.ID, name); err != nil {
 			return err

@@ -63,9 +63,11 @@ func TestServicesTellTheirWorstCheck(t *testing.T) {
 	err := c.Store.AddChecks(t.Context(), []ops.Check{
 		check("web", "GET /", ops.Healthy, time.Minute), check("web", "tcp", ops.Degraded, time.Minute),
 		check("db", "tcp", ops.Down, time.Minute), check("old", "tcp", ops.Down, 5*time.Hour),
+		check("boxed", "container boxed", ops.Unknown, time.Minute),
+		check("mixed", "container mixed", ops.Unknown, time.Minute), check("mixed", "tcp", ops.Healthy, time.Minute),
 	})
 	must(t, err)
-	want := map[string]string{"web": "degraded", "db": "down", "old": "unknown", "jellyfin": "unknown"}
+	want := map[string]string{"web": "degraded", "db": "down", "old": "stale", "jellyfin": "unknown", "boxed": "unknown", "mixed": "healthy"}
 	found := items(c.get("/api/v1/services"))
 	if len(found) != len(want) {
 		t.Errorf("services %v", found)
@@ -80,6 +82,12 @@ func TestServicesTellTheirWorstCheck(t *testing.T) {
 	}
 	if got := c.get("/api/v1/services/web"); len(got["checks"].([]any)) != 2 || got["uptime_24h"] != 1.0 {
 		t.Errorf("web: %v", got)
+	}
+	if got := c.get("/api/v1/services/boxed"); got["uptime_24h"] != nil {
+		t.Errorf("boxed: %v", got)
+	}
+	if got := c.get("/api/v1/stats"); got["services_unknown"] != 2.0 || got["services_stale"] != 1.0 {
+		t.Errorf("stats: %v", got)
 	}
 	past := c.get("/api/v1/services/db/history?days=7")
 	days := past["days"].([]any)

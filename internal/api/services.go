@@ -15,17 +15,21 @@ import (
 	"claudeops/internal/store"
 )
 
-// staleAfter is after how many intervals without a check the state of a service is unknown.
+// staleAfter is after how many intervals without a check the state of a service is stale.
 const staleAfter = 3
 
-// healthUnknown is the state of a service without a recent check.
-const healthUnknown = "unknown"
+const (
+	// healthUnknown is the state of a service of which no check has found anything out.
+	healthUnknown = string(ops.Unknown)
+	// HealthStale is the state of a service whose checks no longer come.
+	HealthStale = "stale"
+)
 
 // ServiceState is a watched service with its last results.
 type ServiceState struct {
 	Environment string         `json:"environment"`
 	Name        string         `json:"name"`
-	State       string         `json:"state" enum:"healthy,degraded,down,unknown" doc:"The worst of its checks; unknown without a recent one."`
+	State       string         `json:"state" enum:"healthy,degraded,down,unknown,stale" doc:"The worst of its checks. unknown: none found anything out. stale: none come any more."`
 	CheckedAt   *time.Time     `json:"checked_at"`
 	Uptime24h   *float64       `json:"uptime_24h" doc:"Share of checks that were healthy or degraded; null without checks."`
 	Checks      []ServiceCheck `json:"checks" doc:"The newest result of each probe."`
@@ -36,7 +40,7 @@ type ServiceState struct {
 type ServiceCheck struct {
 	Probe          string    `json:"probe"`
 	Type           string    `json:"type"`
-	Status         string    `json:"status" enum:"healthy,degraded,down"`
+	Status         string    `json:"status" enum:"healthy,degraded,down,unknown" doc:"unknown: the container engine does not answer."`
 	Error          *string   `json:"error"`
 	ResponseTimeMS int64     `json:"response_time_ms"`
 	At             time.Time `json:"at"`
@@ -45,7 +49,7 @@ type ServiceCheck struct {
 
 type servicesQuery struct {
 	Environment string `query:"environment" doc:"Filter by environment."`
-	State       string `query:"state" enum:"healthy,degraded,down,unknown" doc:"Filter by state."`
+	State       string `query:"state" enum:"healthy,degraded,down,unknown,stale" doc:"Filter by state."`
 	Paging
 }
 
@@ -218,7 +222,7 @@ func ServiceRow(environment, name string, checks []ops.Check, every time.Duratio
 		x.add(c)
 	}
 	if x.CheckedAt != nil && every > 0 && now.Sub(*x.CheckedAt) > staleAfter*every {
-		x.State = healthUnknown
+		x.State = HealthStale
 	}
 	return x
 }

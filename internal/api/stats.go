@@ -25,6 +25,7 @@ type Stats struct {
 	ServicesDegraded      int        `json:"services_degraded"`
 	ServicesDown          int        `json:"services_down"`
 	ServicesUnknown       int        `json:"services_unknown"`
+	ServicesStale         int        `json:"services_stale"`
 	NeedsYou              int        `json:"needs_you" doc:"Open incidents and pending approvals."`
 	IncidentsOpen         int        `json:"incidents_open" doc:"Those of /incidents?needs_you=true."`
 	IncidentsAcknowledged int        `json:"incidents_acknowledged"`
@@ -108,6 +109,8 @@ func (c counter) services(ctx context.Context, now time.Time, out *Stats) error 
 			out.ServicesDegraded++
 		case "down":
 			out.ServicesDown++
+		case HealthStale:
+			out.ServicesStale++
 		default:
 			out.ServicesUnknown++
 		}

@@ -421,17 +421,17 @@ func access(cfg *config.Config) finding {
 // dockerBroker says whether sessions get a Docker socket of their own.
 func dockerBroker(ctx context.Context, cfg *config.Config) finding {
 	const check = "docker broker"
-	socket := cfg.Docker.Socket
-	switch {
-	case cfg.Docker.Broker == config.DockerOff:
-		return finding{check, "ok", "off: agents get no Docker socket from the supervisor", ""}
-	case !cfg.Guard.Enabled:
-		return finding{check, "warning", "the guard is off, so sessions get no Docker socket", "Set guard.enabled: true"}
-	}
+	socket, off := cfg.Docker.Socket, cfg.Docker.Broker == config.DockerOff
 	conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "unix", socket)
-	switch {
-	case err == nil:
+	if err == nil {
 		_ = conn.Close()
+	}
+	switch {
+	case off && (err == nil || !watchesContainers(cfg)):
+		return finding{check, "ok", "off: agents get no Docker socket from the supervisor", ""}
+	case !off && !cfg.Guard.Enabled:
+		return finding{check, "warning", "the guard is off, so sessions get no Docker socket", "Set guard.enabled: true"}
+	case err == nil:
 		return finding{check, "ok", "each session gets its own socket in front of " + socket, ""}
 	case errors.Is(err, os.ErrPermission):
 		return finding{

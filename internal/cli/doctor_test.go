@@ -72,7 +72,10 @@ func TestDoctorSaysWhetherSessionsGetADockerSocket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f := dockerBroker(t.Context(), cfg); f.State != "warning" {
-		t.Errorf("containers are watched without an engine: %+v", f)
+	for _, broker := range []config.DockerBroker{config.DockerAuto, config.DockerOff} {
+		cfg.Docker.Broker = broker
+		if f := dockerBroker(t.Context(), cfg); f.State != "warning" {
+			t.Errorf("%s: containers are watched without an engine: %+v", broker, f)
+		}
 	}
 }

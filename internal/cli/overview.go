@@ -184,7 +184,10 @@ func servicesLine(s api.Stats) string {
 	for _, p := range []struct {
 		n    int
 		word string
-	}{{s.ServicesDown, "down"}, {s.ServicesDegraded, "degraded"}, {s.ServicesUnknown, "unknown"}, {s.ServicesHealthy, "healthy"}} {
+	}{
+		{s.ServicesDown, "down"}, {s.ServicesDegraded, "degraded"}, {s.ServicesUnknown, "unknown"}, {s.ServicesStale, api.HealthStale},
+		{s.ServicesHealthy, "healthy"},
+	} {
 		if p.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.word))
 		}

@@ -55,7 +55,7 @@ func (a *app) servicesList() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&environment, "environment", "", "list this environment only")
-	c.Flags().StringVar(&state, "state", "", "list this state only: healthy, degraded, down or unknown")
+	c.Flags().StringVar(&state, "state", "", "list this state only: healthy, degraded, down, unknown or stale")
 	return c
 }
 
@@ -222,7 +222,7 @@ func severity(state string) int {
 }
 
 // states lists the states of a service, the best first.
-func states() []string { return []string{"healthy", "unknown", "degraded", "down"} }
+func states() []string { return []string{"healthy", "unknown", api.HealthStale, "degraded", "down"} }
 
 // problem is the first problem that a check found.
 func problem(x api.ServiceState) string {

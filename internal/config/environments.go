@@ -245,10 +245,46 @@ func (c *Config) Environments() []ops.Environment {
 			env.Tools[t] = tier.Tools
 			env.Prompts[t] = ops.PromptFiles{Fresh: tier.Prompt.Text, Escalation: tier.EscalationPrompt.Text}
 		}
+		watchEngine(&env)
 		out = append(out, env)
 	}
 	return out
 }
+
+// watchEngine adds the container engine to what is watched, where a probe asks it. Without it nothing is known of the services that run
+// in containers, so they depend on it.
+func watchEngine(env *ops.Environment) {
+	engine := ops.ProbeSpec{Service: ops.EngineService, Type: ops.ProbeEngine, FailAfter: engineLooks, RecoverAfter: 1}
+	asked := false
+	for _, p := range env.Probes {
+		if p.Type == "container" {
+			asked = true
+			if p.Interval > 0 && (engine.Interval == 0 || p.Interval < engine.Interval) {
+				engine.Interval = p.Interval
+			}
+		}
+	}
+	if !asked {
+		return
+	}
+	env.Probes = append(env.Probes, engine)
+	known := false
+	for i := range env.Policy.Inventory.Services {
+		s := &env.Policy.Inventory.Services[i]
+		switch own := s.Name == ops.EngineService; {
+		case own:
+			s.Probed, known = true, true
+		case s.Container != "":
+			s.DependsOn = append(slices.Clone(s.DependsOn), ops.EngineService)
+		}
+	}
+	if !known {
+		env.Policy.Inventory.Services = append(env.Policy.Inventory.Services, ops.Service{Name: ops.EngineService, Probed: true})
+	}
+}
+
+// engineLooks is how often in a row the engine must give no answer before it counts as down.
+const engineLooks = 3
 
 // Environment returns the environment with that name, or the first one for an empty name.
 func (c *Config) Environment(name string) (ops.Environment, error) {

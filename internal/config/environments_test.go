@@ -131,6 +131,49 @@ func TestEnvironmentsInheritAndOverride(t *testing.T) {
 	}
 }
 
+// What runs in containers depends on the engine, which is watched where a probe asks it.
+func TestTheContainerEngineIsWatched(t *testing.T) {
+	c, _ := mustLoad(t, setup{yaml: `
+environments:
+  - name: home
+    services:
+      - {name: web, probes: [{type: container, container: web, interval: 10s}]}
+      - {name: page, container: page, depends_on: [web], probes: [{type: http, url: "http://127.0.0.1/"}]}
+      - {name: mail, unit: mail.service, probes: [{type: tcp, address: "127.0.0.1:25"}]}
+      - {name: db, probes: [{type: container, container: db}]}
+  - name: own
+    services:
+      - {name: container-engine, unit: docker.service, trust: repair, probes: [{type: tcp, address: "127.0.0.1:1"}]}
+      - {name: web, probes: [{type: container, container: web}]}
+  - name: none
+    services: [{name: page, container: page, probes: [{type: http, url: "http://127.0.0.1/"}]}]
+`})
+	envs := c.Environments()
+	want := ops.ProbeSpec{Service: ops.EngineService, Type: ops.ProbeEngine, Interval: 10 * time.Second, FailAfter: 3, RecoverAfter: 1}
+	if got := envs[0].Probes[len(envs[0].Probes)-1]; !reflect.DeepEqual(got, want) {
+		t.Errorf("the probe is %+v", got)
+	}
+	for i, needs := range [][]string{
+		{"web: container-engine", "page: web container-engine", "mail:", "db: container-engine", "container-engine:"},
+		{"container-engine:", "web: container-engine"},
+		{"page:"},
+	} {
+		var got []string
+		for _, s := range envs[i].Policy.Inventory.Services {
+			got = append(got, strings.TrimSpace(s.Name+": "+strings.Join(s.DependsOn, " ")))
+			if !s.Probed {
+				t.Errorf("%s of %s has no probe", s.Name, envs[i].Name)
+			}
+		}
+		if !slices.Equal(got, needs) {
+			t.Errorf("%s needs %q, want %q", envs[i].Name, got, needs)
+		}
+	}
+	if own := envs[1]; own.Policy.TrustOf(ops.EngineService) != ops.TrustRepair || len(own.Probes) != 3 || len(envs[2].Probes) != 1 {
+		t.Errorf("%+v", own.Probes)
+	}
+}
+
 func TestVariablesNeverLoosenAnEnvironment(t *testing.T) {
 	for _, tc := range []struct {
 		name    string

@@ -304,7 +304,7 @@ func (c *Config) guardSettings() []field {
 			"Give agents their own Docker socket, on which each request is checked. `auto`: if `docker.socket` exists. Needs the guard. "+
 				"See [security.md](security.md#the-docker-broker).").
 			or(string(DockerAuto)),
-		value("socket", &c.Docker.Socket, socketKind(), "Unix socket of the Docker or Podman API.").or(DefaultDockerSocket),
+		value("socket", &c.Docker.Socket, socketKind(), "Unix socket of the Docker or Podman API: the one for probes, agents, actions and updates.").or(DefaultDockerSocket),
 	), under(
 		"cooldown",
 		value("restarts", &g.Limits[0], limitKind(ops.CountsRestart), "Maximum restarts of one service within a sliding window.").or("2 per 4h"),

@@ -93,7 +93,7 @@ func (a *Advancer) observe(ctx context.Context, env ops.Environment, specs []ops
 	for a.Health.MoreToFail(env.Name, all) > 0 && pause(ctx, RoundPause) {
 		var bad []ops.ProbeSpec
 		for _, p := range specs {
-			if slices.ContainsFunc(lastRound(all), func(c ops.Check) bool { return c.Service == p.Service && c.Status != ops.Healthy }) {
+			if slices.ContainsFunc(lastRound(all), func(c ops.Check) bool { return c.Service == p.Service && c.Bad() }) {
 				bad = append(bad, p)
 			}
 		}

@@ -39,10 +39,9 @@ func (h *Host) newActions(r *redact.Redactor, prober act.Prober, health cycle.He
 		Trust: h.store, Host: h.Config.Host.Name, Dir: filepath.Join(h.Config.StateDir, "actions"), Clock: h.Clock,
 		Steers: h.steers, Held: h.heldClone, Redact: r.String,
 	}
-	docker := &dockerBrokers{h: h}
 	return act.New(act.Options{
 		Ledger: h.store, Refusals: h.store, Prober: prober, Owner: h.Owner, May: h.may, Limits: h.Config.Guard.Limits, Commits: h.commits,
-		Docker: docker.socket, Settle: health.SettleTime, Redact: r.String,
+		Docker: h.Config.Docker.Socket, Settle: health.SettleTime, Redact: r.String,
 		Environ: os.Environ(), //nolint:forbidigo // PATH and HOME of the supervisor, for the operator's own programs
 		Clock:   h.Clock, Logger: h.Logger,
 	})

@@ -10,11 +10,10 @@ import (
 
 // newLedger looks at what changes on this machine.
 func (h *Host) newLedger() *ledger.Ledger {
-	socket := (&dockerBrokers{h: h}).socket
 	return &ledger.Ledger{
 		Store: h.store, Host: h.Config.Host.Name, Environments: h.mine, Redact: h.redact, Clock: h.Clock, Logger: h.Logger,
 		Collectors: []ledger.Collector{
-			ledger.Containers{Socket: socket, Environments: h.mine},
+			ledger.Containers{Socket: h.Config.Docker.Socket, Environments: h.mine},
 			ledger.Units{Systemctl: "systemctl"},
 			ledger.Packages{Log: "/var/log/dpkg.log"},
 			ledger.Repositories{},

@@ -40,41 +40,19 @@ func (s dockerSocket) close() error {
 	return s.session.Close()
 }
 
-// socket is the engine that the supervisor itself uses for an environment.
-func (d *dockerBrokers) socket(env ops.Environment) string {
-	c := d.h.Config.Docker
-	if own := agent.Variable(env.AgentEnv, dockerHost); own != "" && c.Socket == config.DefaultDockerSocket {
-		if path, local := strings.CutPrefix(own, "unix://"); local {
-			return path
-		}
-	}
-	return c.Socket
-}
-
-// engineOf is the same by the name of the environment.
-func (h *Host) engineOf(environment string) string {
-	for _, e := range h.envs {
-		if e.Name == environment {
-			return (&dockerBrokers{h: h}).socket(e)
-		}
-	}
-	return h.Config.Docker.Socket
-}
-
 // engine is the socket of the engine that an environment's agents reach through a broker; empty if they have none.
 func (d *dockerBrokers) engine(env ops.Environment) string {
-	c, socket := d.h.Config.Docker, d.socket(env)
-	own := agent.Variable(env.AgentEnv, dockerHost)
+	c := d.h.Config.Docker
 	if c.Broker == config.DockerOn {
-		return socket
+		return c.Socket
 	}
-	if own != "" && c.Socket == config.DefaultDockerSocket && !strings.HasPrefix(own, "unix://") {
+	if own := agent.Variable(env.AgentEnv, dockerHost); own != "" && c.Socket == config.DefaultDockerSocket && !strings.HasPrefix(own, "unix://") {
 		return "" // the operator has chosen another engine or a proxy
 	}
-	if info, err := os.Stat(socket); c.Broker == config.DockerOff || err != nil || info.Mode().Type() != os.ModeSocket {
+	if info, err := os.Stat(c.Socket); c.Broker == config.DockerOff || err != nil || info.Mode().Type() != os.ModeSocket {
 		return ""
 	}
-	return socket
+	return c.Socket
 }
 
 func (d *dockerBrokers) make(engine string) (*broker.Broker, error) {
@@ -90,7 +68,7 @@ func (d *dockerBrokers) Reserve(ctx context.Context, r ops.GuardRecord, want []o
 
 // sweep removes what an earlier supervisor left.
 func (d *dockerBrokers) sweep(ctx context.Context) {
-	b, err := d.make(config.DefaultDockerSocket)
+	b, err := d.make(d.h.Config.Docker.Socket)
 	if err == nil {
 		_, err = b.Sweep(ctx)
 	}

@@ -143,7 +143,7 @@ func (h *held) Close(ctx context.Context) ([]string, error) {
 // Facts are what the guard knows about an environment.
 func Facts(c *config.Config, e ops.Environment) guard.Facts {
 	return guard.Facts{
-		Cwd: e.WorkDir, ReposDir: e.ReposDir, StateDir: e.StateDir, TempDir: os.TempDir(), InventoryHosts: c.Guard.Hosts,
+		Cwd: e.WorkDir, ReposDir: e.ReposDir, StateDir: e.StateDir, TempDir: os.TempDir(), InventoryHosts: c.Guard.Hosts, Engine: c.Docker.Socket,
 		ProtectedFiles: c.Guard.Protected, VolumesDirs: c.Guard.Volumes, OwnAPI: []string{c.Listen},
 		OwnPaths: append(ownFiles(c), c.StateDir, filepath.Join(e.StateDir, "agent")),
 		Services: e.Policy.Inventory.Services, DryRun: e.Policy.DryRun,

@@ -201,7 +201,7 @@ func Permits(c *config.Config, e ops.Environment, tier ops.Tier) (out []network.
 				out = append(out, probePermits(p, s, tier)...)
 			}
 		}
-		if len(out) == before {
+		if len(out) == before && s.Name != ops.EngineService {
 			without = append(without, s.Name)
 		}
 	}

@@ -169,7 +169,7 @@ func TestWhichEngineASessionReaches(t *testing.T) {
 		{config.DockerAuto, dir, "", ""},
 		{config.DockerOn, missing, "", missing},
 		{config.DockerOff, socket, "", ""},
-		{config.DockerAuto, config.DefaultDockerSocket, "unix://" + socket, socket},
+		{config.DockerAuto, socket, "unix://" + missing, socket}, // one engine for everything
 		{config.DockerAuto, config.DefaultDockerSocket, "tcp://127.0.0.1:2375", ""},
 		{config.DockerOn, socket, "tcp://127.0.0.1:2375", socket},
 	} {

@@ -19,6 +19,7 @@ import (
 	"claudeops/internal/guard/redact"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
+	"claudeops/internal/watch/health"
 	"claudeops/internal/watch/notify"
 )
 
@@ -134,10 +135,10 @@ func (s *Setup) Rows(ctx context.Context, ask bool) []api.SetupRow {
 		case <-ctx.Done():
 		}
 	}
-	told := s.delivered(ctx)
+	told, unseen := s.delivered(ctx), s.unseen(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return []api.SetupRow{s.agent, s.key, s.services(), s.trust(), s.notifications(told), s.dryRun()}
+	return []api.SetupRow{s.agent, s.key, s.services(unseen), s.trust(), s.notifications(told), s.dryRun()}
 }
 
 func (s *Setup) look(ctx context.Context, test, again bool) {
@@ -237,7 +238,29 @@ func (s *Setup) keys(ctx context.Context) api.SetupRow {
 	return row
 }
 
-func (s *Setup) services() api.SetupRow {
+// unseen are the services of which nothing is known, because the container engine has never answered. One that did and does not any more
+// is an incident.
+func (s *Setup) unseen(ctx context.Context) []string {
+	var out []string
+	for _, e := range s.envs {
+		in := func(p ops.ProbeSpec) bool { return p.Type == "container" }
+		if s.store == nil || !slices.ContainsFunc(e.Probes, in) {
+			continue
+		}
+		states, err := s.store.StatesOf(ctx, e.Name, ops.EngineService)
+		if err != nil || !slices.ContainsFunc(states, func(v health.State) bool { return v.Level == "" && !v.Newest().Known() }) {
+			continue
+		}
+		for _, p := range e.Probes {
+			if in(p) && !slices.Contains(out, p.Service) {
+				out = append(out, p.Service)
+			}
+		}
+	}
+	return out
+}
+
+func (s *Setup) services(unseen []string) api.SetupRow {
 	row := api.SetupRow{Step: api.StepService, State: api.SetupDone, Page: "/services"}
 	names, probes := map[string]bool{}, 0
 	for _, e := range s.envs {
@@ -260,6 +283,10 @@ func (s *Setup) services() api.SetupRow {
 		row.Detail = counted(len(names), "service is", "services are") + " listed, without a probe"
 	default:
 		row.Detail = counted(len(names), "service is", "services are") + " watched by " + counted(probes, "probe", "probes")
+	}
+	if len(unseen) > 0 {
+		row.State, row.Detail = api.SetupTodo, "the container engine at "+s.config.Docker.Socket+" has never answered, so nothing is known of "+ops.Listed(unseen)
+		row.Page, row.Next = "", "Start it, or set docker.socket; the user of claudeops needs the group of the socket"
 	}
 	return row
 }

@@ -8,10 +8,14 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"claudeops/internal/api"
 	"claudeops/internal/config"
 	"claudeops/internal/ops"
+	"claudeops/internal/store"
+	"claudeops/internal/watch/health"
+	"claudeops/test/storetest"
 )
 
 // A page gets what is known and never waits; whoever asks gets a look. The key is tested once.
@@ -64,4 +68,38 @@ func TestTheStepsOfTheSetUp(t *testing.T) {
 	if rows[0].Command != "claudeops agent install" || !rows[0].Blocks || rows[3].Page != "/services/default/my%20web" || rows[4].Command != TestCommand {
 		t.Errorf("%+v", rows)
 	}
+}
+
+// An engine that has never answered is a step that is left to do. One that stopped is an incident, and the set-up is done.
+func TestAnEngineThatHasNeverAnsweredIsAStep(t *testing.T) {
+	s, err := store.Open(t.Context(), store.Options{Path: storetest.NewFile(t)})
+	must(t, err)
+	t.Cleanup(func() { must(t, s.Close()) })
+	env := ops.Environment{Name: "home", Probes: []ops.ProbeSpec{
+		{Service: "web", Type: "container", Container: "web"}, {Service: ops.EngineService, Type: ops.ProbeEngine},
+	}}
+	env.Policy.Inventory.Services = []ops.Service{{Name: "web", Probed: true}, {Name: ops.EngineService, Probed: true}}
+	setup := NewSetup(t.Context(), &config.Config{Docker: config.Docker{Socket: "/e.sock"}}, []ops.Environment{env}, s, nil, nil)
+	defer func() { must(t, setup.Close()) }()
+	h := &Host{store: s}
+	now := time.Now()
+	look := func(status ops.Health, want api.SetupState, answered bool) {
+		t.Helper()
+		now = now.Add(time.Second)
+		states, err := s.StatesOf(t.Context(), "home", ops.EngineService)
+		must(t, err)
+		state, _ := health.Observe(append(states, health.State{})[0],
+			ops.Check{At: now, Service: ops.EngineService, Probe: ops.ProbeEngine, Status: status}, health.Thresholds{}, now)
+		must(t, s.RecordResults(t.Context(), "home", nil, nil, []health.State{state}, nil, nil))
+		row := setup.services(setup.unseen(t.Context()))
+		if row.State != want || strings.Contains(row.Detail, "/e.sock has never answered, so nothing is known of web") != (want == api.SetupTodo) {
+			t.Errorf("after %s: %+v", status, row)
+		}
+		if got, err := h.engineAnswered(t.Context(), "home"); err != nil || got != answered {
+			t.Errorf("after %s it has answered: %t, %v", status, got, err)
+		}
+	}
+	look(ops.Unknown, api.SetupTodo, false)
+	look(ops.Healthy, api.SetupDone, true)
+	look(ops.Down, api.SetupDone, true)
 }

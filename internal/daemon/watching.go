@@ -15,6 +15,7 @@ import (
 	"claudeops/internal/guard"
 	"claudeops/internal/ops"
 	"claudeops/internal/watch"
+	"claudeops/internal/watch/health"
 	"claudeops/internal/watch/notify"
 	"claudeops/internal/watch/probe"
 )
@@ -168,7 +169,7 @@ func (h *Host) deadMan() *watch.DeadMan {
 // that is known to change something is a configuration error.
 func (h *Host) proberOptions() (probe.Options, error) {
 	o := probe.Options{
-		Clock: h.Clock, Socket: h.engineOf,
+		Clock: h.Clock, Socket: h.Config.Docker.Socket, Answered: h.engineAnswered,
 		Heartbeats: func(ctx context.Context, environment, service string) ([]ops.Heartbeat, error) {
 			return h.store.HeartbeatsOf(ctx, environment, service)
 		},
@@ -184,6 +185,20 @@ func (h *Host) proberOptions() (probe.Options, error) {
 	o.Allow = commands.allow
 	return o, commands.check(h.Config)
 }
+
+// engineAnswered reports whether the container engine has answered a probe of an environment. Where agents observe, the results of cycles
+// are all that is kept.
+func (h *Host) engineAnswered(ctx context.Context, environment string) (bool, error) {
+	states, err := h.store.StatesOf(ctx, environment, ops.EngineService)
+	if err != nil || slices.ContainsFunc(states, func(v health.State) bool { return v.Probe == ops.ProbeEngine && v.Level != "" }) {
+		return err == nil, err
+	}
+	checks, err := h.store.LastChecks(ctx, environment, ops.EngineService, ops.ProbeEngine, lastLooks)
+	return slices.ContainsFunc(checks, func(c ops.Check) bool { return c.Status == ops.Healthy }), err
+}
+
+// lastLooks is in how many results the engine must have answered once.
+const lastLooks = 100
 
 // Check returns a configuration error for what a start would refuse: guard rules, commands of probes. It starts nothing.
 func Check(o Options) error {

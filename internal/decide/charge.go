@@ -416,11 +416,26 @@ func (v view) quiet() bool {
 // finishQuiet ends a look that cost no tokens.
 func finishQuiet(v view) ops.Step {
 	step := finish(ops.CycleHealthy, notice.AllHealthy(len(v.probed())))
-	if why := v.reasons(v.found(), ops.Tier1); why != "" {
+	why := v.reasons(v.found(), ops.Tier1)
+	if unknown := v.unknown(); len(unknown) > 0 {
+		why = strings.TrimPrefix(why+"; "+notice.Unknown(unknown), "; ")
+	}
+	if why != "" {
 		step = finish(ops.CycleSuppressed, notice.Withheld(why))
 	}
 	step.Recovered = v.foundWell()
 	return step
+}
+
+// unknown lists the services of which a look found nothing out, because of their engine.
+func (v view) unknown() []string {
+	var out []string
+	for _, c := range v.checks(ops.ProbeObserve, 0) {
+		if !c.Known() && c.Service != ops.EngineService && !slices.Contains(out, c.Service) {
+			out = append(out, c.Service)
+		}
+	}
+	return out
 }
 
 // reasons says of each service what holds it.

@@ -170,7 +170,7 @@ func titles(r ops.IncidentReport) map[string]string {
 func (v view) badChecks(services []string) []ops.CheckResult {
 	var out []ops.CheckResult
 	for _, c := range v.latest() {
-		if c.Status != ops.Healthy && slices.Contains(services, c.Service) {
+		if c.Status != ops.Healthy && c.Known() && slices.Contains(services, c.Service) {
 			out = append(out, ops.CheckResult{Service: c.Service, CheckType: c.Type, Status: c.Status, Error: c.Error})
 		}
 	}

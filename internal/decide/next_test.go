@@ -53,6 +53,11 @@ func TestNext(t *testing.T) {
 		{name: "probes come first", row: "not probed", policy: policy(probed), kind: ops.StepProbe},
 		{name: "probes run once", row: "nothing ran", policy: policy(probed), checks: []ops.Check{{Service: "web", Purpose: ops.ProbeObserve, Status: ops.Healthy}}, kind: ops.StepQueue},
 		{name: "on schedule healthy probes start no agent", row: "probes find nothing", cycle: ops.Cycle{Trigger: ops.TriggerScheduled}, policy: policy(probed, probesFirst), checks: []ops.Check{{Service: "web", Purpose: ops.ProbeObserve, Status: ops.Healthy}}, kind: ops.StepFinish, status: ops.CycleHealthy, says: "no agent"},
+		{name: "nor does what is unknown", row: "probes find nothing", cycle: ops.Cycle{Trigger: ops.TriggerScheduled}, policy: policy(probed, probesFirst), checks: []ops.Check{{Service: "web", Purpose: ops.ProbeObserve, Status: ops.Unknown}}, journal: ops.Journal{Incidents: []ops.Incident{{ID: 7, Service: "web", ProbeFailedAt: &now}}}, kind: ops.StepFinish, status: ops.CycleSuppressed, says: "the container engine does not answer, so nothing is known of web", check: func(t *testing.T, s ops.Step) {
+			if len(s.Recovered) > 0 {
+				t.Errorf("an incident is over that nobody looked at: %+v", s.Recovered)
+			}
+		}},
 		{name: "a bad one does", row: "nothing ran", cycle: ops.Cycle{Trigger: ops.TriggerScheduled}, policy: policy(probed, probesFirst), checks: []ops.Check{{Service: "web", Purpose: ops.ProbeObserve, Status: ops.Degraded}}, kind: ops.StepQueue},
 		{name: "and so does whoever asks", row: "nothing ran", cycle: ops.Cycle{Trigger: ops.TriggerManual}, policy: policy(probed, probesFirst), checks: []ops.Check{{Service: "web", Purpose: ops.ProbeObserve, Status: ops.Healthy}}, kind: ops.StepQueue},
 		{name: "now and then an agent looks all the same", row: "nothing ran", cycle: ops.Cycle{Trigger: ops.TriggerScheduled}, policy: policy(probed, probesFirst, func(p *ops.Policy) { p.ObserveEvery = time.Hour }), journal: ops.Journal{LastLook: ops.Ptr(now.Add(-time.Hour))}, checks: []ops.Check{{Service: "web", Purpose: ops.ProbeObserve, Status: ops.Healthy}}, kind: ops.StepQueue},
@@ -114,6 +119,13 @@ func TestNext(t *testing.T) {
 		{name: "a claimed health is checked when a probe disagreed", row: "claim unverified", policy: policy(probed), checks: []ops.Check{{Service: "web", Purpose: ops.ProbeObserve, Status: ops.Down}}, sessions: []ops.Session{session(1, 1, ops.SessionCompleted)}, kind: ops.StepProbe},
 		{name: "a refuted claim needs a human", row: "claim refuted", policy: policy(probed), checks: []ops.Check{{Service: "web", Purpose: ops.ProbeVerify, Status: ops.Down, Error: "HTTP 502", AfterSession: ops.Ptr(ops.SessionID(2))}}, sessions: []ops.Session{session(1, 1, ops.SessionCompleted, handed(2)), session(2, 2, ops.SessionCompleted)}, kind: ops.StepFinish, status: ops.CycleNeedsHuman, level: ops.LevelCritical, notices: 1, says: "HTTP 502"},
 		{name: "a refuted claim names the state of every service", row: "claim refuted", policy: policy(probed), checks: []ops.Check{{Service: "web", Purpose: ops.ProbeVerify, Status: ops.Down, Error: "HTTP 502", AfterSession: ops.Ptr(ops.SessionID(2))}, {Service: "db", Purpose: ops.ProbeVerify, Status: ops.Degraded, Error: "slow", AfterSession: ops.Ptr(ops.SessionID(2))}}, sessions: []ops.Session{session(1, 1, ops.SessionCompleted, handed(2)), session(2, 2, ops.SessionCompleted)}, kind: ops.StepFinish, status: ops.CycleNeedsHuman, level: ops.LevelCritical, notices: 1, says: "probes still find web down (HTTP 502) and db degraded (slow)"},
+		{name: "what is unknown neither refutes nor proves a repair", row: "resolved", policy: policy(probed), checks: []ops.Check{
+			{Service: "web", Purpose: ops.ProbeObserve, Status: ops.Down}, {Service: "web", Purpose: ops.ProbeVerify, Status: ops.Unknown, AfterSession: ops.Ptr(ops.SessionID(2))},
+		}, sessions: []ops.Session{session(1, 1, ops.SessionCompleted, handed(2)), session(2, 2, ops.SessionCompleted)}, kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo, says: "unverified", check: func(t *testing.T, s ops.Step) {
+			if s.Confirmed != nil && *s.Confirmed {
+				t.Errorf("it is proven by %s", s.ConfirmedBy)
+			}
+		}},
 		{name: "an old check does not confirm a new claim", row: "claim unverified", policy: policy(probed), checks: []ops.Check{{Service: "web", Purpose: ops.ProbeVerify, Status: ops.Healthy, AfterSession: ops.Ptr(ops.SessionID(1))}}, sessions: []ops.Session{session(1, 1, ops.SessionCompleted, handed(2)), session(2, 2, ops.SessionCompleted)}, kind: ops.StepProbe},
 		{name: "a confirmed repair is resolved", row: "resolved", policy: policy(probed), checks: []ops.Check{{Service: "web", Purpose: ops.ProbeVerify, Status: ops.Healthy, AfterSession: ops.Ptr(ops.SessionID(2))}}, sessions: []ops.Session{session(1, 1, ops.SessionCompleted, handed(2)), session(2, 2, ops.SessionCompleted)}, kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo, says: "confirmed"},
 		{name: "nothing handed up is healthy", row: "healthy", policy: policy(), sessions: []ops.Session{session(1, 1, ops.SessionCompleted)}, kind: ops.StepFinish, status: ops.CycleHealthy},

@@ -30,7 +30,7 @@ func (v view) proven(service string, purpose ops.ProbePurpose) bool {
 		if c.Service != service {
 			continue
 		}
-		if c.Bad() {
+		if c.Bad() || !c.Known() {
 			return false
 		}
 		looked = looked || v.wasBad(c)
@@ -147,7 +147,7 @@ func (v view) green(service string) bool {
 		}
 	}
 	for _, c := range last {
-		if c.Bad() {
+		if c.Bad() || !c.Known() {
 			return false
 		}
 	}
@@ -273,6 +273,9 @@ func (v view) claimHandoff(s ops.Session) *ops.Handoff {
 	for _, c := range v.seenAfter(s) {
 		if c.Bad() && !slices.Contains(h.ServicesAffected, c.Service) {
 			h.ServicesAffected = append(h.ServicesAffected, c.Service)
+		}
+		if !c.Known() {
+			continue
 		}
 		h.CheckResults = append(h.CheckResults, ops.CheckResult{Service: c.Service, CheckType: c.Type, Status: c.Status, Error: c.Error})
 	}

@@ -13,7 +13,7 @@ import (
 func testFacts() Facts {
 	return Facts{
 		Cwd: "/repos/infra", ReposDir: "/repos", StateDir: "/state", TempDir: "/tmp",
-		InventoryHosts: []string{"ie01", "ie02"}, ProtectedFiles: []string{"ie.yaml", "vms.yaml"}, VolumesDirs: []string{"/volumes"},
+		InventoryHosts: []string{"ie01", "ie02"}, Engine: "/run/user/1000/docker.sock", ProtectedFiles: []string{"ie.yaml", "vms.yaml"}, VolumesDirs: []string{"/volumes"},
 		OwnAPI: []string{"127.0.0.1:8080", "localhost:8080"},
 		Services: []ops.Service{
 			{Name: "jellyfin", Aliases: []string{"jf", "media_jellyfin"}}, {Name: "sonarr"}, {Name: "postgres"}, {Name: "web"}, {Name: "db"},

@@ -307,7 +307,7 @@ func (c *call) engine(f field) {
 		host = after
 	}
 	switch {
-	case plain && (text == "default" || text == "unix:///var/run/docker.sock" || text == "unix:///run/docker.sock"):
+	case plain && (text == "default" || text == "unix://"+c.j.facts.Engine):
 	case plain && c.j.facts.knownHost(host):
 	default:
 		c.j.refuse(ruleBash, c.name+" on "+f.show(), "the engine is neither the local one nor that of an inventory host",

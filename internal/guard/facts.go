@@ -25,6 +25,7 @@ type Facts struct {
 	TempDir        string
 	OwnTemp        bool // the temporary folder is the session's own, and TMPDIR names it
 	InventoryHosts []string
+	Engine         string // the socket of the container engine
 	// ProtectedFiles are infrastructure files nobody changes, by base name or path.
 	ProtectedFiles []string
 	VolumesDirs    []string

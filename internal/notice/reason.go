@@ -61,6 +61,11 @@ func AllHealthy(services int) string {
 	return fmt.Sprintf("probes find all %d services healthy; no agent was started", services)
 }
 
+// Unknown says of which services probes found nothing out.
+func Unknown(services []string) string {
+	return "the container engine does not answer, so nothing is known of " + ops.Listed(services)
+}
+
 // FoundByProbes closes the incidents of a service that probes find well.
 func FoundByProbes(c ops.CycleID) string { return fmt.Sprintf("cycle %d: probes find it healthy", c) }
 

@@ -46,7 +46,7 @@
 //	attacked              the newest session attacked the supervisor      finish needs_human, nothing else         called, first of all
 //	cancel requested      a cancel was requested                          finish cancelled                         who asked sees it
 //	not probed            no session yet, probes configured, none ran     probe: facts for Tier 1                  -
-//	probes find nothing   scheduled, all probes healthy, no agent due     finish healthy without an agent          what is over
+//	probes find nothing   scheduled, no probe is bad, no agent due        finish healthy without an agent          what is over
 //	all is stopped          a person stopped everything                     finish cancelled, or needs_human at the start  called, once
 //	trust is watch        no agent may look at any of what is wrong       finish needs_human without an agent      called, once
 //	no lasts              all that is wrong was denied, and is the same   finish suppressed without an agent       -

@@ -10,7 +10,7 @@ import (
 type ProbeSpec struct {
 	Service string
 	Name    string // shown instead of a description made from the other fields
-	Type    string // http, dns, container, postgres, mysql, redis, tcp, systemd, command, heartbeat
+	Type    string // http, dns, container, postgres, mysql, redis, tcp, systemd, command, heartbeat, engine
 
 	// http
 	URL          string // http, and the databases: where they are

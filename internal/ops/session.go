@@ -282,6 +282,9 @@ const (
 	Healthy  Health = "healthy"
 	Degraded Health = "degraded"
 	Down     Health = "down"
+	// Unknown is the finding of a look that could not be made, because the container engine does not answer. It proves nothing, neither
+	// that a service fails nor that it works.
+	Unknown Health = "unknown"
 )
 
 // CheckResult is one check as an agent reports it. The tags report here, and on the other parts of a handoff and an outcome, are the rules

@@ -290,6 +290,13 @@ func (r NoticeRoute) Takes(kind NoticeKind) bool {
 	return slices.Contains(r.Kinds, kind) || (len(r.Kinds) == 0 && kind != NoticeEscalated)
 }
 
+// EngineService is the service that stands for the container engine of an environment whose probes look at containers. It is watched and
+// repaired as any other: its incident is the one of an engine that no longer answers.
+const EngineService = "container-engine"
+
+// ProbeEngine is the type of the probe of EngineService. The configuration cannot name it.
+const ProbeEngine = "engine"
+
 // ProbeHeartbeat is the type of probes that wait for a job to call, instead of asking a service.
 const ProbeHeartbeat = "heartbeat"
 
@@ -322,6 +329,9 @@ const LateMark = "late: "
 
 // Bad reports whether a check finds that a service does not work well enough.
 func (c Check) Bad() bool { return c.Status == Down || c.Status == Degraded && !c.Late() }
+
+// Known reports whether a check has found out how its service is.
+func (c Check) Known() bool { return c.Status != Unknown }
 
 // Late reports whether a check found nothing but a heartbeat that is late. People see it, but nothing is started for it: the job still
 // has its grace.

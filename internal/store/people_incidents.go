@@ -331,7 +331,7 @@ func (p reporting) findings(ctx context.Context, service, fingerprint string) (s
 // probeFailed is now where a probe of the service failed in this cycle, or fails in the watch; nil where probes see nothing wrong.
 func (p reporting) probeFailed(ctx context.Context, service string) (*time.Time, error) {
 	n, err := db.One(ctx, p.tx, db.ScanInt, `SELECT COUNT(*) FROM checks WHERE cycle_id = ? AND service = ? AND purpose <> ?
-		AND status <> ?`, p.cycle.id, service, ops.ProbeAlert, ops.Healthy)
+		AND status NOT IN (?, ?)`, p.cycle.id, service, ops.ProbeAlert, ops.Healthy, ops.Unknown)
 	if err != nil {
 		return nil, err
 	}

@@ -80,7 +80,7 @@ func (s *Reports) BadChecks(ctx context.Context, environment string, services []
 	for _, name := range services {
 		args = append(args, name)
 	}
-	out, err := db.List(ctx, s.db.Reader(), scanCheck, selectChecks+` WHERE k.status <> 'healthy' AND k.environment = ?
+	out, err := db.List(ctx, s.db.Reader(), scanCheck, selectChecks+` WHERE k.status IN ('degraded', 'down') AND k.environment = ?
 		AND k.service IN (`+db.Placeholders(len(services))+`) AND k.at >= ? ORDER BY k.id DESC LIMIT ?`,
 		append(args, db.Time(since), maxErrors)...)
 	if err != nil {

@@ -362,7 +362,8 @@ const (
 // ChecksSince returns the results of the probes of one service since a time, the oldest first.
 func (s *Watch) ChecksSince(ctx context.Context, environment, service string, since time.Time) ([]ops.Check, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanCheck, selectChecks+` WHERE k.environment = ? AND k.service = ? AND k.at >= ?
-		AND k.purpose NOT IN (?, ?) ORDER BY k.at, k.id`, environment, service, db.Time(since), ops.ProbeAlert, ops.ProbeRunning)
+		AND k.purpose NOT IN (?, ?) AND k.status <> ? ORDER BY k.at, k.id`,
+		environment, service, db.Time(since), ops.ProbeAlert, ops.ProbeRunning, ops.Unknown)
 	if err != nil {
 		return nil, fmt.Errorf("list results of %s: %w", service, err)
 	}

@@ -61,12 +61,12 @@ func insertChecks(ctx context.Context, tx db.Querier, checks []ops.Check, at tim
 	if err != nil {
 		return err
 	}
-	return countChecks(ctx, tx, ofProbes(checks), at)
+	return countChecks(ctx, tx, checks, at)
 }
 
 // ofProbes are the results that say how a service is. Whether its container runs is asked after a repair only, and proves nothing else.
 func ofProbes(checks []ops.Check) []ops.Check {
-	return slices.DeleteFunc(slices.Clone(checks), func(c ops.Check) bool { return c.Purpose == ops.ProbeRunning })
+	return slices.DeleteFunc(slices.Clone(checks), func(c ops.Check) bool { return c.Purpose == ops.ProbeRunning || !c.Known() })
 }
 
 // newestFirst is the order of the index that LatestChecks uses: by probe, and the newest result of each first.
@@ -162,7 +162,7 @@ func (s *Watch) ChecksOf(ctx context.Context, environment, service string) ([]op
 	return out, nil
 }
 
-// countChecks adds checks to the counts of their hours and days, and their response times to those of their hours.
+// countChecks adds what checks found out to the counts of their hours and days, and their response times to those of their hours.
 func countChecks(ctx context.Context, tx db.Querier, checks []ops.Check, at time.Time) error {
 	type key struct {
 		at, environment, service string
@@ -172,6 +172,7 @@ func countChecks(ctx context.Context, tx db.Querier, checks []ops.Check, at time
 		checks int
 		times  times
 	}
+	checks = ofProbes(checks)
 	for _, t := range []struct{ table, layout, columns, add string }{
 		{`check_hours`, hourLayout, `, ` + timeColumns(), addTimes(`check_hours`)}, {`check_days`, dayLayout, ``, ``},
 	} {
@@ -232,8 +233,8 @@ func (s *Watch) refreshTimes(ctx context.Context, environment, service string, c
 	unsteady := map[key]ops.Check{}
 	for _, r := range rows {
 		k := key{r.environment, r.state.Service, r.state.Probe}
-		last[k], notes[k] = r.state.Last, health.Explain(r.state)
-		if r.state.Lately.Unsteady != "" {
+		last[k], notes[k] = r.state.Newest(), health.Explain(r.state)
+		if r.state.Lately.Unsteady != "" && last[k].Known() {
 			unsteady[k] = r.state.Finding(ops.Degraded)
 		}
 	}

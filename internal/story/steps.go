@@ -67,7 +67,7 @@ func (t *teller) cycle(c ops.CycleStory, first bool) {
 func (t *teller) detected(c ops.CycleStory, of ops.Subject) {
 	at, what := c.Cycle.CreatedAt, ""
 	for _, k := range c.Journal.Checks {
-		if k.Status == ops.Healthy || k.Purpose == ops.ProbeVerify || k.Purpose == ops.ProbeRunning || !t.about(k.Service) {
+		if k.Status == ops.Healthy || !k.Known() || k.Purpose == ops.ProbeVerify || k.Purpose == ops.ProbeRunning || !t.about(k.Service) {
 			continue
 		}
 		if !k.At.IsZero() && k.At.Before(at) {
@@ -85,7 +85,7 @@ func (t *teller) detected(c ops.CycleStory, of ops.Subject) {
 	switch {
 	case what != "":
 		t.add(StepDetected, at, true, of, what+" ("+foundBy(c.Cycle.Trigger)+")")
-	case len(c.Journal.Checks) > 0:
+	case len(c.Journal.Checks) > 0 && !slices.ContainsFunc(c.Journal.Checks, func(k ops.Check) bool { return !k.Known() }):
 		t.add(StepLooked, at, false, of, "Our own probes find everything healthy")
 	}
 }
@@ -249,7 +249,7 @@ func (t *teller) actions(c ops.CycleStory) (undoneBy string) {
 func (t *teller) worked(r ops.ActionRun, j ops.Journal) bool {
 	byPerson := func(u ops.ActionRun) bool { return u.UndoOf == r.ID && u.Person != "" }
 	stillWrong := func(k ops.Check) bool {
-		return afterRepair(k) && t.about(k.Service) && k.Status != ops.Healthy && !k.At.Before(r.RequestedAt)
+		return afterRepair(k) && t.about(k.Service) && k.Known() && k.Status != ops.Healthy && !k.At.Before(r.RequestedAt)
 	}
 	done := r.Status == ops.ActionDone || r.Status == ops.ActionUndone && slices.ContainsFunc(j.Runs, byPerson)
 	return done && !slices.ContainsFunc(j.Checks, stillWrong)
@@ -317,7 +317,7 @@ func (t *teller) checked(c ops.CycleStory, of ops.Subject) {
 	looks := map[string]*look{}
 	var order []string
 	for _, k := range c.Journal.Checks {
-		if !afterRepair(k) || !t.about(k.Service) {
+		if !afterRepair(k) || !k.Known() || !t.about(k.Service) {
 			continue
 		}
 		key := string(k.Purpose)

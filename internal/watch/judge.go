@@ -420,6 +420,9 @@ func (env *environment) evidence(c health.NewCause) (checks []ops.Check, alerts 
 	seen := map[key]bool{}
 	for _, k := range c.Checks {
 		seen[key{k.Service, k.Probe}] = true
+		if v := env.states[key{k.Service, k.Probe}]; !v.Newest().Known() && !slices.Contains(c.Services, k.Service) {
+			k = v.Unknown // what it needs hides how it is now
+		}
 		if k.Purpose != ops.ProbeAlert {
 			probed = true
 			k.Purpose = ops.ProbeObserve
@@ -437,7 +440,7 @@ func (env *environment) evidence(c health.NewCause) (checks []ops.Check, alerts 
 	}
 	var rest []health.State
 	for k, v := range env.states {
-		if !seen[k] && v.Last.Purpose != ops.ProbeAlert && !v.Last.At.IsZero() {
+		if !seen[k] && v.Last.Purpose != ops.ProbeAlert && !v.Newest().At.IsZero() {
 			rest = append(rest, v)
 		}
 	}
@@ -452,7 +455,7 @@ func (env *environment) evidence(c health.NewCause) (checks []ops.Check, alerts 
 	})
 	checks = checks[:min(len(checks), maxEvidence)]
 	for _, v := range rest[:min(len(rest), maxEvidence-len(checks))] {
-		last := v.Last
+		last := v.Newest()
 		last.Purpose = ops.ProbeObserve
 		checks = append(checks, last)
 	}

@@ -163,7 +163,7 @@ func (env *environment) keepEvery() time.Duration {
 
 // moved: more than the counts of a check that stays as it is has changed.
 func moved(before, after health.State) bool {
-	return before.Level != after.Level || before.Flapping != after.Flapping ||
+	return before.Level != after.Level || before.Unknown.Error != after.Unknown.Error || before.Flapping != after.Flapping ||
 		((after.Level != ops.Healthy || before.Bad != 0 || after.Bad != 0) && after.Last.Purpose != ops.ProbeAlert)
 }
 

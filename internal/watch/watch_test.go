@@ -360,6 +360,8 @@ func (g *stage) look(n int) {
 			c.Status, c.Error = ops.Down, "connection refused"
 		case '~':
 			c.Status = ops.Degraded
+		case '?':
+			c.Status, c.Error = ops.Unknown, "the container engine does not answer"
 		}
 		looks = append(looks, c)
 	}

@@ -302,14 +302,17 @@ func (v *overviewView) headline() badge {
 	if v.asked == 1 {
 		need = " needs you"
 	}
-	broken, unchecked := 0, 0
+	broken, unknown, stale := 0, 0, 0
 	worst := badge{Tone: "ok"}
 	for _, c := range v.Counts {
-		switch c.Badge.Tone {
-		case "ok":
+		switch {
+		case c.Badge.Tone == "ok":
 			continue
-		case "unknown":
-			unchecked += c.Count
+		case c.Badge == healthBadge(api.HealthStale):
+			stale += c.Count
+			continue
+		case c.Badge.Tone == "unknown":
+			unknown += c.Count
 			continue
 		}
 		broken += c.Count
@@ -332,8 +335,10 @@ func (v *overviewView) headline() badge {
 		return badge{"unknown", "list", "Not set up yet"}
 	case v.First:
 		return badge{"unknown", "circle-question-mark", "No checks yet"}
-	case unchecked > 0:
-		return badge{"unknown", "circle-question-mark", plural(unchecked, "service was", "services were") + " not checked recently"}
+	case stale > 0:
+		return badge{"unknown", "clock", plural(stale, "service was", "services were") + " not checked recently"}
+	case unknown > 0:
+		return badge{"unknown", "circle-question-mark", plural(unknown, "service is", "services are") + " unknown"}
 	case len(v.Groups) > 0:
 		return badge{"ok", "circle-check", "Everything is healthy"}
 	case v.Last == nil:

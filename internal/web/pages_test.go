@@ -54,7 +54,7 @@ func TestAServiceNotCheckedForLongIsUnknown(t *testing.T) {
 	must(t, err)
 	mustContain(t, s.page("/"), "Everything is healthy")
 	s.Now = s.Now.Add(4 * time.Hour)
-	mustContain(t, s.page("/"), "1 service was not checked recently", "1 Unknown", "4h ago")
+	mustContain(t, s.page("/"), "1 service was not checked recently", "1 Stale", "4h ago")
 }
 
 func TestOverviewCallsForAPersonUntilALaterCycleEndsWell(t *testing.T) {

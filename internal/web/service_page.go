@@ -123,7 +123,7 @@ func (s *server) serviceDetail(r *http.Request, environment, name string) (servi
 		return view, ops.ErrNotFound
 	}
 	view.Group = plain(configured.Group)
-	if known && segment(name) && s.mayConfigure(r) {
+	if known && segment(name) && name != ops.EngineService && s.mayConfigure(r) { // the file need not name that
 		view.AddProbe = "/settings/services/" + url.PathEscape(name) + "/probes/new?" + url.Values{"environment": {environment}}.Encode()
 	}
 	for _, part := range []func() error{

@@ -201,7 +201,7 @@ func TestServicesAreFiltered(t *testing.T) {
 	mustNotContain(t, s.page("/services?state=ok"), ">jellyfin<")
 	mustContain(t, s.page("/services?q=nothing"), "No services match")
 	s.Now = s.Now.Add(4 * time.Hour)
-	mustContain(t, s.page("/services"), "2 Unknown", "Last checked <time")
+	mustContain(t, s.page("/services"), "2 Stale", "Last checked <time")
 }
 
 // restarted lets a session restart a service twice, which is all that the limits allow.

@@ -90,7 +90,7 @@ func (s *server) servicesView(r *http.Request) (servicesView, error) {
 		Fields: []filterField{
 			{Kind: "search", Name: "q", Label: "Search services", Value: wanted},
 			selected("state", "State", chosen(state, "All states", choice{Value: "bad", Word: "Down"}, choice{Value: "warn", Word: "Degraded"},
-				choice{Value: "ok", Word: "Healthy"}, choice{Value: "unknown", Word: "Unknown"})),
+				choice{Value: "ok", Word: "Healthy"}, choice{Value: "unknown", Word: "Unknown or stale"})),
 		},
 	}.withEnvironment(s.environmentChoices(environment)).clearing(wanted != "" || state != "" || environment != "")
 	all, err := s.allServices(ctx, m.now)
@@ -388,7 +388,7 @@ func entryOf(row api.ServiceState) serviceEntry {
 }
 
 // Stale reports whether its last check is too old to say anything.
-func (e serviceEntry) Stale() bool { return e.Badge.Tone == "unknown" && e.CheckedAt != nil }
+func (e serviceEntry) Stale() bool { return e.State == api.HealthStale }
 
 // serviceList is the list of all services with the time until which it is shown.
 type serviceList struct {
@@ -416,7 +416,9 @@ func (s *server) allServices(ctx context.Context, now time.Time) ([]serviceEntry
 		return nil, fmt.Errorf("read checks: %w", err)
 	}
 	entries := api.Rows(rows, entryOf)
-	slices.SortStableFunc(entries, func(a, b serviceEntry) int { return cmp.Compare(urgency(a.Badge), urgency(b.Badge)) })
+	slices.SortStableFunc(entries, func(a, b serviceEntry) int {
+		return cmp.Or(urgency(a.Badge)-urgency(b.Badge), strings.Compare(a.Badge.Word, b.Badge.Word))
+	})
 	if len(entries) >= manyServices {
 		s.list.entries, s.list.until = entries, time.Now().Add(keepServices)
 	}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"claudeops/internal/api"
 	"claudeops/internal/ops"
 	"claudeops/internal/story"
 )
@@ -133,6 +134,9 @@ func healthBadge(h ops.Health) badge {
 		return badge{"warn", "triangle-alert", "Degraded"}
 	case ops.Down:
 		return badge{"bad", "octagon-x", "Down"}
+	case api.HealthStale:
+		return badge{"unknown", "clock", "Stale"}
+	case ops.Unknown:
 	}
 	return badge{"unknown", "circle-question-mark", "Unknown"}
 }

@@ -41,7 +41,7 @@ var shared = sync.OnceValues(func() (*Daemon, error) { return Start(context.Back
 type Daemon struct {
 	Dir    string
 	Socket string
-	life   io.Closer // the daemon ends when it is closed
+	life   io.WriteCloser // the daemon ends when it is closed
 }
 
 // Shared returns the daemon of this test program. It needs root.
@@ -63,14 +63,18 @@ const outer = `unshare --mount --net --pid --fork --kill-child --mount-proc /bin
 rm -rf "$1"
 `
 
-// inner runs the daemon.
+// inner runs the daemon, and stops and starts it as its standard input says.
 const inner = `cd "$1"
 ip link set lo up 2>/dev/null || true
 echo '{}' >config.json
-dockerd --config-file "$1/config.json" --data-root "$1/data" --exec-root "$1/exec" --pidfile "$1/pid" -H "unix://$1/docker.sock" \
-  --iptables=false --ip6tables=false --bridge=none --shutdown-timeout 1 >"$1/log" 2>&1 </dev/null &
-cat >/dev/null
-kill $! 2>/dev/null && wait $!
+while :; do
+  dockerd --config-file "$1/config.json" --data-root "$1/data" --exec-root "$1/exec" --pidfile "$1/pid" -H "unix://$1/docker.sock" \
+    --iptables=false --ip6tables=false --bridge=none --shutdown-timeout 1 >>"$1/log" 2>&1 </dev/null &
+  read -r stop
+  again=$?
+  kill $! 2>/dev/null && wait $!
+  [ "$again" = 0 ] && read -r start || break
+done
 `
 
 // Start runs a new daemon.
@@ -106,6 +110,30 @@ func Start(ctx context.Context) (*Daemon, error) {
 		return nil, fmt.Errorf("start Docker: %w: %s", err, last(log))
 	}
 	return d, nil
+}
+
+// Stop stops the daemon with its containers, and returns what starts it again.
+func (d *Daemon) Stop(tb testing.TB) (start func()) {
+	tb.Helper()
+	order := func() {
+		if _, err := io.WriteString(d.life, "\n"); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	order()
+	for {
+		resp, err := d.get(tb.Context())
+		if err != nil {
+			break
+		}
+		_ = resp.Body.Close()
+	}
+	return func() {
+		order()
+		if err := d.ready(tb.Context()); err != nil {
+			tb.Fatal(err)
+		}
+	}
 }
 
 func last(log []byte) []byte { return log[max(0, len(log)-2000):] }

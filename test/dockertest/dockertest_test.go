@@ -24,7 +24,7 @@ func check(t *testing.T, p *probe.Prober, name string) ops.Check {
 
 func TestContainerProbesReadARealDaemon(t *testing.T) {
 	d := dockertest.Shared(t)
-	p := probe.New(probe.Options{Socket: func(string) string { return d.Socket }})
+	p := probe.New(probe.Options{Socket: d.Socket})
 	d.Container(t, "up")
 	d.Container(t, "stopped")
 	d.Docker(t, "stop", "-t", "1", "stopped")
@@ -58,7 +58,7 @@ func TestContainerProbesFindWhatComposeStarts(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := probe.New(probe.Options{Socket: func(string) string { return d.Socket }})
+	p := probe.New(probe.Options{Socket: d.Socket})
 	if got := check(t, p, "shop-web"); got.Status != ops.Down {
 		t.Errorf("before the start it is %s: %s", got.Status, got.Error)
 	}

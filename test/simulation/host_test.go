@@ -47,6 +47,8 @@ type task struct {
 	ready  time.Time // it does not go on before
 	label  string
 	read   time.Time // when it last read its cycle, by the clock of the world
+
+	unknown []string // of a watch: the services of which its look found nothing out
 }
 
 // park stands still until the seed lets the task go on, and not before a time.
@@ -296,7 +298,13 @@ func (h *host) look(e ops.Environment) {
 			}
 			h.watches[e.Name] = w
 		}
-		w.Deliver(k.ctx, s.results(e.Name, e.Probes, ops.ProbeWatch))
+		results := s.results(e.Name, e.Probes, ops.ProbeWatch)
+		for _, c := range results {
+			if !c.Known() {
+				k.unknown = append(k.unknown, c.Service)
+			}
+		}
+		w.Deliver(k.ctx, results)
 		if len(e.Probes) == 0 || s.chance(10) { // the results are judged as they come
 			w.Pass(k.ctx)
 		}
@@ -479,6 +487,11 @@ type watched struct {
 
 func (w watched) before(what string) error { return w.h.tasks["watch-"+w.env].before("%s", what) }
 
+// unknown reports whether the look that is being worked on found nothing out about a service.
+func (w watched) unknown(service string) bool {
+	return slices.Contains(w.h.tasks["watch-"+w.env].unknown, service)
+}
+
 func (w watched) RecordResults(ctx context.Context, environment string, kept, counted []ops.Check, states []health.State, events []ops.Event, alerts []ops.Alert) error {
 	if err := w.before("records results in " + environment); err != nil {
 		return err
@@ -491,6 +504,9 @@ func (w watched) OpenCause(ctx context.Context, c ops.Cause, n ops.NewCycle, che
 		return c, false, err
 	}
 	w.h.sim.moved[w.env] = time.Now()
+	if slices.ContainsFunc(c.Services, w.unknown) {
+		w.h.sim.fail("nothing starts for who is unknown: a cause of %s is opened", c.Services)
+	}
 	return w.Store.OpenCause(ctx, c, n, checks, notice, since)
 }
 
@@ -504,6 +520,10 @@ func (w watched) ResolveCause(ctx context.Context, c ops.Cause, how string, over
 func (w watched) ServiceRecovered(ctx context.Context, environment, service string, began time.Time, how string, at time.Time) (int, error) {
 	if err := w.before("sees the recovery of " + service); err != nil {
 		return 0, err
+	}
+	proven, err := w.Proven(ctx, environment, at.Add(-ops.Probation-time.Minute)) // what a cycle saw before counts
+	if w.unknown(service) && err == nil && !slices.ContainsFunc(proven, func(p ops.Proven) bool { return p.Service == service }) {
+		w.h.sim.fail("nothing ends for who is unknown: %s: %s", service, how)
 	}
 	return w.Store.ServiceRecovered(ctx, environment, service, began, how, at)
 }

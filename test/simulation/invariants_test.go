@@ -96,6 +96,13 @@ var rules = []rule{
 		UNION ALL SELECT 'incident ' || i.id || ': ' || json_extract(f.value, '$.how') || ' ended ' || json_extract(f.value, '$.what')
 		FROM incidents i, json_each(i.findings) f WHERE json_extract(f.value, '$.by') = 'agent' AND json_extract(f.value, '$.type') = 'service'
 			AND json_extract(f.value, '$.over_at') IS NOT NULL`},
+	{"who is unknown has an owner", `SELECT p.service || ' of ' || p.environment || ' is unknown, and its engine answers' FROM probe_states p
+		LEFT JOIN probe_states e ON e.environment = p.environment AND e.service = 'container-engine'
+		WHERE p.service <> 'container-engine' AND json_extract(p.state, '$.unknown.Status') = 'unknown'
+		AND (e.service IS NULL OR json_extract(e.state, '$.last.Status') = 'healthy' AND json_extract(e.state, '$.unknown.Status') IS NULL
+			AND json_extract(e.state, '$.last.At') >= json_extract(p.state, '$.unknown.At'))`},
+	{"an engine is one incident", `SELECT environment || ' has ' || COUNT(*) || ' open incidents of its engine' FROM incidents
+		WHERE service = 'container-engine' AND resolved_at IS NULL GROUP BY environment HAVING COUNT(*) > 1`},
 	{"people know what needs them", `SELECT 'incident ' || i.id || ' of ' || i.service || ' is open, and nobody was told' FROM incidents i
 		WHERE i.resolved_at IS NULL AND i.status = 'open' AND i.class <> 'agent'
 		AND NOT EXISTS (SELECT 1 FROM cycles c WHERE c.id = i.last_cycle_id AND (c.ended_at IS NULL OR c.status IN ('cancelled', 'suppressed')))
@@ -315,7 +322,11 @@ func (s *simulation) rest() {
 		}
 	}
 	for _, v := range s.services {
-		if v.problem != "" && v.probe != "" && time.Since(v.since) > calm*2/3 && !s.setBack {
+		long := v.problem != "" && v.probe != "" && time.Since(v.since) > calm*2/3 && !s.setBack
+		switch {
+		case v.name == ops.EngineService && !v.seen: // it belongs to the list of the set-up
+		case v.hidden(): // its engine is cared for
+		case long && (v.engine == nil || time.Since(v.engine.since) > calm*2/3):
 			s.cared(v, open)
 		}
 	}

@@ -29,6 +29,9 @@ var (
 	first     = flag.Bool("first", false, "play no further seed after one that fails")
 )
 
+// containers is the last seed of a world without a container engine. For five seeds of such worlds one of those above it is played.
+const containers = 1_000_000
+
 // The length of a run: events in disorder, then half an hour in which nothing is killed any more and people answer.
 const (
 	events = 250
@@ -112,7 +115,7 @@ func play(t *testing.T, seed uint64) (failure string, history []string) {
 			t: t, ctx: t.Context(), rand: rand.New(rand.NewPCG(seed, seed)), logger: slog.New(slog.DiscardHandler), //nolint:gosec // to be repeated
 			processes: map[string]*process{}, moved: map[string]time.Time{}, launches: map[ops.SessionID]bool{}, steps: map[string]bool{}, delivered: map[int64]int{},
 		}
-		s.open(path)
+		s.open(path, seed > containers)
 		for range events {
 			if s.failure != "" {
 				break
@@ -161,7 +164,8 @@ func newFile(t *testing.T) string {
 	return path
 }
 
-func (s *simulation) open(path string) {
+// open begins. The services of the first environment may run in containers.
+func (s *simulation) open(path string, contained bool) {
 	var err error
 	s.store, err = store.Open(s.ctx, store.Options{Path: path, Clock: s.clock, Uptime: func() (string, time.Duration) { return "", 0 }})
 	must(s.t, err)
@@ -171,7 +175,12 @@ func (s *simulation) open(path string) {
 	s.reader.SetMaxOpenConns(1)
 	s.rules, s.marks, s.news = s.prepare(allRules()), s.prepare(newestRows), s.prepare(newNotices)
 	s.jumps, s.reloads = s.chance(30), s.chance(30)
-	s.envs = append(s.envs, s.newEnvironment("home", "web", "db"))
+	if contained {
+		s.envs = append(s.envs, s.newEnvironment("home", "web", "db", ops.EngineService))
+		s.contained(s.envs[0])
+	} else {
+		s.envs = append(s.envs, s.newEnvironment("home", "web", "db"))
+	}
 	s.envs = append(s.envs, s.newEnvironment("lab", "api"))
 	s.first = slices.Clone(s.envs)
 	s.keeper = &supervisor.Keeper{
@@ -379,16 +388,20 @@ func TestSimulation(t *testing.T) {
 		}
 	}
 	var broken atomic.Bool
-	for n := range seeds {
-		t.Run(fmt.Sprint(n+1), func(t *testing.T) {
+	for n := range seeds + seeds/5 {
+		seed := uint64(n + 1)
+		if n >= seeds {
+			seed += uint64(containers - seeds)
+		}
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			if *first && broken.Load() {
 				return
 			}
-			if failure, history := play(t, uint64(n+1)); failure != "" {
+			if failure, history := play(t, seed); failure != "" {
 				broken.Store(true)
 				t.Errorf("seed %d: %s\n%s\nrun it again: go test ./test/simulation -run '^TestSimulation$' -seed %d",
-					n+1, failure, strings.Join(history[max(0, len(history)-40):], "\n"), n+1)
+					seed, failure, strings.Join(history[max(0, len(history)-40):], "\n"), seed)
 			}
 		})
 	}

@@ -27,7 +27,12 @@ type service struct {
 	fragile   bool      // it breaks again as soon as its cycle says that it is repaired
 	gone      bool      // it was taken out of the configuration
 	probe     string    // the name of its probe; empty: that was taken out
+	engine    *service  // what it runs in; nil: its probe does not ask that
+	seen      bool      // of an engine: it has answered
 }
+
+// hidden reports whether the engine hides how a service is.
+func (v *service) hidden() bool { return v.engine != nil && v.engine.problem != "" }
 
 // process is an agent that works.
 type process struct {
@@ -91,16 +96,46 @@ func (s *simulation) newEnvironment(name string, services ...string) ops.Environ
 	env.Watch.Grouping = ops.Grouping{Window: 10 * time.Second}
 	env.Policy.Watch = env.Watch
 	for _, v := range services {
-		env.Probes = append(env.Probes, ops.ProbeSpec{Service: v, Type: "http", Name: "GET"})
+		env.Probes = append(env.Probes, probeOf(v, "GET"))
 		s.services = append(s.services, &service{env: name, name: v, since: time.Now(), probe: "GET"})
 	}
 	return env
+}
+
+// contained puts the services of an environment into containers. Its engine is the last of them; it may be away from the start.
+func (s *simulation) contained(env ops.Environment) {
+	engine := s.services[len(s.services)-1]
+	engine.seen = s.chance(70)
+	if !engine.seen {
+		s.breaks(engine)
+	}
+	for i := range env.Policy.Inventory.Services {
+		v := &env.Policy.Inventory.Services[i]
+		if v.Name == engine.name {
+			v.DependsOn = nil
+			continue
+		}
+		v.DependsOn = append(slices.Clone(v.DependsOn), engine.name)
+		s.service(env.Name, v.Name).engine = engine
+	}
+}
+
+// probeOf is the probe of a service; the one of the engine as the configuration makes it.
+func probeOf(service, name string) ops.ProbeSpec {
+	p := ops.ProbeSpec{Service: service, Type: "http", Name: name}
+	if service == ops.EngineService {
+		p.FailAfter, p.RecoverAfter = 3, 1
+	}
+	return p
 }
 
 // reload is somebody who takes a service or its probe out of the configuration, has the probe ask something else, or puts all back. Every
 // host reads it when it looks next; cycles that are under way keep what they have.
 func (s *simulation) reload() {
 	v := s.services[s.rand.IntN(len(s.services))]
+	if v.name == ops.EngineService {
+		return
+	}
 	switch alone := v.env != s.envs[0].Name; {
 	case v.gone || v.probe == "":
 		v.gone, v.probe, v.since = false, "GET", time.Now()
@@ -129,7 +164,7 @@ func (s *simulation) configured(e ops.Environment) ops.Environment {
 		probe := s.service(e.Name, v.Name).probe
 		services[i].Probed, services[i].DependsOn = probe != "", slices.DeleteFunc(slices.Clone(v.DependsOn), gone)
 		if probe != "" {
-			e.Probes = append(e.Probes, ops.ProbeSpec{Service: v.Name, Type: "http", Name: probe})
+			e.Probes = append(e.Probes, probeOf(v.Name, probe))
 		}
 	}
 	e.Policy.Inventory.Services = services
@@ -171,8 +206,13 @@ func (s *simulation) results(environment string, specs []ops.ProbeSpec, purpose 
 		c := ops.Check{
 			At: s.clock(), Environment: environment, Purpose: purpose, Service: p.Service, Probe: describe(p), Type: ops.CheckHTTP, Status: ops.Healthy,
 		}
-		if v := s.service(environment, p.Service); v.problem != "" {
+		switch v := s.service(environment, p.Service); {
+		case v.hidden(), v.name == ops.EngineService && v.problem != "" && !v.seen:
+			c.Status, c.Error = ops.Unknown, "the container engine does not answer"
+		case v.problem != "":
 			c.Status, c.Error = ops.Down, v.problem
+		default:
+			v.seen = true
 		}
 		out = append(out, c)
 	}

@@ -49,7 +49,7 @@ type transcriptInput struct {
 
 type servicesInput struct {
 	Environment string `json:"environment,omitempty" jsonschema:"only this environment"`
-	State       string `json:"state,omitempty" jsonschema:"only this state: healthy, degraded, down or unknown"`
+	State       string `json:"state,omitempty" jsonschema:"only this state: healthy, degraded, down, unknown or stale"`
 	Limit       int    `json:"limit,omitempty" jsonschema:"maximum number, 1 to 200; default 100"`
 	Cursor      string `json:"cursor,omitempty" jsonschema:"next_cursor of the previous answer"`
 }

@@ -17,7 +17,7 @@ import (
 	"claudeops/internal/store"
 )
 
-// stale is after how many intervals without a check the state of a service is unknown.
+// stale is after how many intervals without a check the state of a service is stale.
 const stale = 3
 
 // current reports the current state. Known label values are reported as zero too, so that alerts can rely on them.
@@ -156,14 +156,14 @@ func (h *Handler) watched(ctx context.Context, now time.Time) ([]*family, error)
 	return []*family{states, left, reset, limit, spent, rate, gone}, nil
 }
 
-// states reports the state of each service as four figures, one of which is 1.
+// states reports the state of each service as five figures, one of which is 1.
 func (h *Handler) states(ctx context.Context, now time.Time) (*family, error) {
 	checks, err := h.Store.LatestChecks(ctx, "")
 	if err != nil {
 		return nil, err
 	}
-	words := []string{"unknown", string(ops.Healthy), string(ops.Degraded), string(ops.Down)}
-	rank := map[ops.Health]int{ops.Healthy: 1, ops.Degraded: 2, ops.Down: 3}
+	words := []string{string(ops.Unknown), "stale", string(ops.Healthy), string(ops.Degraded), string(ops.Down)}
+	rank := map[ops.Health]int{ops.Healthy: 2, ops.Degraded: 3, ops.Down: 4}
 	interval := map[string]time.Duration{}
 	worst := map[pair]int{}
 	for _, e := range h.Environments {
@@ -175,7 +175,7 @@ func (h *Handler) states(ctx context.Context, now time.Time) (*family, error) {
 	for _, c := range checks {
 		k := pair{c.Environment, c.Service}
 		if every := interval[c.Environment]; every > 0 && now.Sub(c.At) > stale*every {
-			worst[k] = max(worst[k], 0)
+			worst[k] = max(worst[k], 1)
 			continue
 		}
 		worst[k] = max(worst[k], rank[c.Status])

@@ -198,8 +198,8 @@ const missedChecks = 4
 func (f Facts) stale(s Service) bool {
 	newest := time.Time{}
 	for _, v := range f.States {
-		if v.Environment == s.Environment && v.Service == s.Name && v.Last.At.After(newest) {
-			newest = v.Last.At
+		if v.Environment == s.Environment && v.Service == s.Name && v.Newest().At.After(newest) {
+			newest = v.Newest().At
 		}
 	}
 	if newest.IsZero() || f.Every == nil {

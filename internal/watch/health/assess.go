@@ -75,6 +75,9 @@ func Assess(p Picture, g ops.Grouping, limits Limits, results []ops.Check, now t
 func apply(states []State, limits Limits, results []ops.Check) []State {
 	states = slices.Clone(states)
 	for _, r := range results {
+		if !r.Known() {
+			continue
+		}
 		i := slices.IndexFunc(states, func(s State) bool { return s.Service == r.Service && s.Probe == r.Probe })
 		if i < 0 {
 			i = len(states)

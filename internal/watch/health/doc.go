@@ -18,6 +18,10 @@
 //	   │                             │   better × RecoverAfter
 //	   └───── good × RecoverAfter ───┴──────────────────────┘
 //
+// A result that is unknown found nothing out, because the container engine gave no answer. It is kept (State.Unknown) and changes nothing
+// else: what was known stays known, and what fails goes on failing. The engine is a service of its own, with a probe of its own, on which
+// those in containers depend.
+//
 // # From states to causes
 //
 // Judge reads all states of one environment. A service is bad when one of its checks is. Each bad service is either held back, for a

@@ -46,7 +46,9 @@ type State struct {
 	Level   ops.Health `json:"level"` // what it settled on; empty: not known yet
 	Since   time.Time  `json:"since"` // when it settled on it
 	Began   time.Time  `json:"began"` // the first bad result of the failure that is going on, or zero
-	Last    ops.Check  `json:"last"`
+	Last    ops.Check  `json:"last"`  // the last one that found something out
+	// Unknown is the last result, where it found nothing out. It changes nothing else: what was known stays known.
+	Unknown ops.Check `json:"unknown,omitzero"`
 	// Recovered is when it last became healthy after a failure, or zero.
 	Recovered time.Time `json:"recovered"`
 
@@ -107,6 +109,11 @@ func Observe(s State, result ops.Check, t Thresholds, now time.Time) (State, []C
 	if !s.Last.At.IsZero() && !at.After(s.Last.At) && !s.Last.At.After(now) {
 		return s, nil
 	}
+	if !result.Known() {
+		result.At = at
+		s.Service, s.Probe, s.Unknown = result.Service, result.Probe, result
+		return s, nil
+	}
 	t.lately = true
 	return s.next(result, t, at)
 }
@@ -123,7 +130,7 @@ func (s State) next(result ops.Check, t Thresholds, at time.Time) (State, []Chan
 	if result.Instance == (ops.Instance{}) {
 		result.Instance = s.Last.Instance // the engine could not be asked
 	}
-	s.Service, s.Probe, s.Last, s.Calm = result.Service, result.Probe, result, t.Flapping.Calm
+	s.Service, s.Probe, s.Last, s.Unknown, s.Calm = result.Service, result.Probe, result, ops.Check{}, t.Flapping.Calm
 	s.FailAfter, s.RecoverAfter, s.Target, s.Replaced = t.FailAfter, t.RecoverAfter, t.Target, s.Replaced && !bad
 	s.count(bad, result.Status == ops.Down, at)
 	if t.lately && !s.Failing() && s.Bad < t.FailAfter {
@@ -252,6 +259,14 @@ func (s *State) flap(changed bool, f ops.Flapping, at time.Time) []Change {
 // flaps reports whether the check still flaps at a time: it may have been stable since its last result.
 func (s State) flaps(now time.Time) bool {
 	return s.Flapping && len(s.Changed) > 0 && now.Sub(s.Changed[len(s.Changed)-1]) < s.Calm
+}
+
+// Newest is the last result, whether it found something out or not.
+func (s State) Newest() ops.Check {
+	if s.Unknown.Status != "" {
+		return s.Unknown
+	}
+	return s.Last
 }
 
 // Failing reports whether the check settled on a bad level.

@@ -16,9 +16,9 @@ import (
 
 func start() time.Time { return time.Date(2026, 1, 31, 10, 0, 0, 0, time.UTC) }
 
-// level reads one character of a timeline: . healthy, ~ degraded, x down.
+// level reads one character of a timeline: . healthy, ~ degraded, x down, ? unknown.
 func level(c rune) ops.Health {
-	return map[rune]ops.Health{'.': ops.Healthy, '~': ops.Degraded, 'x': ops.Down}[c]
+	return map[rune]ops.Health{'.': ops.Healthy, '~': ops.Degraded, 'x': ops.Down, '?': ops.Unknown}[c]
 }
 
 // watch looks every 30 s and returns "second kind" for each change.
@@ -66,6 +66,11 @@ func TestLevelsSettleAfterSeveralLooksInARow(t *testing.T) {
 		{"first look is bad", "x", twoThree, "", ""},
 		{"at once", ".x.", Thresholds{FailAfter: 1, RecoverAfter: 1}, "1 failed 2 recovered", ops.Healthy},
 		{"defaults", ".xx..", Thresholds{}, "2 failed 4 recovered", ops.Healthy},
+		{"what is unknown is no failure", "..???????", twoThree, "", ops.Healthy},
+		{"what was never known stays so", "???", twoThree, "", ""},
+		{"it ends no failure", "..xx?????", twoThree, "3 failed", ops.Down},
+		{"it does not interrupt one", "..x???x", twoThree, "6 failed", ops.Down},
+		{"nor a recovery", "..xx..??.", twoThree, "3 failed 8 recovered", ops.Healthy},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

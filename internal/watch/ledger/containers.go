@@ -28,7 +28,7 @@ const (
 
 // Containers looks at the containers of an engine: those of the environment's services, and those that belong to none.
 type Containers struct {
-	Socket       func(env ops.Environment) string
+	Socket       string
 	Environments []ops.Environment
 }
 
@@ -59,9 +59,8 @@ type mount struct{ Type, Name, Source, Destination, Mode string }
 
 // Look asks the engine.
 func (c Containers) Look(ctx context.Context, env ops.Environment, _ map[string]ops.Thing) ([]ops.Thing, []ops.Change, error) {
-	socket := c.Socket(env)
 	named := slices.ContainsFunc(env.Policy.Inventory.Services, func(s ops.Service) bool { return s.Container != "" })
-	if _, err := os.Stat(socket); errors.Is(err, fs.ErrNotExist) && !named {
+	if _, err := os.Stat(c.Socket); errors.Is(err, fs.ErrNotExist) && !named {
 		return nil, nil, nil // there is no engine, and nobody expects one
 	}
 	var list []struct {
@@ -69,7 +68,7 @@ func (c Containers) Look(ctx context.Context, env ops.Environment, _ map[string]
 		Names  []string
 		Labels map[string]string
 	}
-	if _, err := broker.Ask(ctx, socket, &list, url.Values{"all": {"1"}}, "containers", "json"); err != nil {
+	if _, err := broker.Ask(ctx, c.Socket, &list, url.Values{"all": {"1"}}, "containers", "json"); err != nil {
 		return nil, nil, err
 	}
 	var out []ops.Thing
@@ -78,7 +77,7 @@ func (c Containers) Look(ctx context.Context, env ops.Environment, _ map[string]
 		for i := range names {
 			names[i] = strings.TrimPrefix(names[i], "/")
 		}
-		service, mine := c.owner(env, socket, names, found.Labels)
+		service, mine := c.owner(env, names, found.Labels)
 		if !mine || len(names) == 0 {
 			continue
 		}
@@ -87,7 +86,7 @@ func (c Containers) Look(ctx context.Context, env ops.Environment, _ map[string]
 			continue
 		}
 		var seen inspected
-		exists, err := broker.Ask(ctx, socket, &seen, nil, "containers", found.ID, "json")
+		exists, err := broker.Ask(ctx, c.Socket, &seen, nil, "containers", found.ID, "json")
 		switch {
 		case err != nil:
 			out = append(out, ops.Thing{Subject: names[0], Unseen: err.Error()})
@@ -99,12 +98,12 @@ func (c Containers) Look(ctx context.Context, env ops.Environment, _ map[string]
 }
 
 // owner finds the service that a container belongs to, and reports whether the environment has anything to do with it.
-func (c Containers) owner(env ops.Environment, socket string, names []string, labels map[string]string) (service string, mine bool) {
+func (c Containers) owner(env ops.Environment, names []string, labels map[string]string) (service string, mine bool) {
 	if service = serviceOf(env, names, labels); service != "" {
 		return service, true
 	}
 	for _, other := range c.Environments {
-		if other.Name != env.Name && c.Socket(other) == socket && serviceOf(other, names, labels) != "" {
+		if other.Name != env.Name && serviceOf(other, names, labels) != "" {
 			return "", false
 		}
 	}

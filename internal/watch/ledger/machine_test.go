@@ -29,7 +29,7 @@ func TestChangesOfContainers(t *testing.T) {
 	d := dockertest.Shared(t)
 	d.Container(t, "ledger-web", "--env", "TOKEN=one")
 	env := services(ops.Service{Name: "web", Container: "ledger-web"})
-	w := newWorld(t, env, ledger.Containers{Socket: func(ops.Environment) string { return d.Socket }})
+	w := newWorld(t, env, ledger.Containers{Socket: d.Socket})
 	w.findsNothing()
 	w.findsNothing()
 
@@ -61,7 +61,7 @@ func TestChangesOfContainers(t *testing.T) {
 	other := services(ops.Service{Name: "web", Container: "ledger-web"})
 	other.Name = "office"
 	mine := newWorld(t, services(), ledger.Containers{
-		Socket: func(ops.Environment) string { return d.Socket }, Environments: []ops.Environment{{Name: "home"}, other},
+		Socket: d.Socket, Environments: []ops.Environment{{Name: "home"}, other},
 	})
 	mine.findsNothing()
 	if _, there := mine.store.things["containerledger-web"]; there {
@@ -80,7 +80,7 @@ func TestChangesOfFilesThatAServiceOnlyReads(t *testing.T) {
 	}
 	d.Container(t, "ledger-files", "-v", conf+":/conf:ro", "-v", data+":/data", "-v", many+":/many:ro")
 	w := newWorld(t, services(ops.Service{Name: "web", Container: "ledger-files"}),
-		ledger.Containers{Socket: func(ops.Environment) string { return d.Socket }})
+		ledger.Containers{Socket: d.Socket})
 	w.findsNothing()
 
 	write(t, filepath.Join(conf, "web.conf"), "port 81\n")
@@ -99,7 +99,7 @@ func TestChangesOfFilesThatAServiceOnlyReads(t *testing.T) {
 }
 
 func TestAnEngineThatIsNotThere(t *testing.T) {
-	nowhere := func(ops.Environment) string { return filepath.Join(t.TempDir(), "docker.sock") }
+	nowhere := filepath.Join(t.TempDir(), "docker.sock")
 	w := newWorld(t, services(), ledger.Containers{Socket: nowhere})
 	w.findsNothing()
 	if got := w.unseen(ops.ChangeContainer, ""); got != "" {

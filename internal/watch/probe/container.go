@@ -21,9 +21,10 @@ import (
 )
 
 const (
-	defaultSocket = "/var/run/docker.sock"
 	restartWindow = 10 * time.Minute
 	shortID       = 12 // as Docker shortens it
+	// engineTime is how long the engine has to answer a question that costs it nothing.
+	engineTime = 3 * time.Second
 )
 
 // containerName is what Docker and Podman accept; nothing in it can change the path of the request.
@@ -45,9 +46,12 @@ type inspected struct {
 	}
 }
 
-func (p *Prober) container(ctx context.Context, environment string, spec ops.ProbeSpec) finding {
-	seen, err := p.inspect(ctx, environment, spec)
-	if err != nil {
+func (p *Prober) container(ctx context.Context, spec ops.ProbeSpec) finding {
+	seen, err := p.inspect(ctx, spec)
+	switch {
+	case errors.Is(err, errNoEngine) && !(errors.Is(ctx.Err(), context.DeadlineExceeded) && p.ping(context.WithoutCancel(ctx)) == nil):
+		return unknown(err)
+	case err != nil: // or the engine answers, but not about this container
 		return down("%s", err)
 	}
 	again := p.restarts.recent(seen.ID, seen.RestartCount, p.clock())
@@ -85,45 +89,80 @@ func (c inspected) judge(again int) finding {
 	return healthy()
 }
 
-var errNoContainer = errors.New("no such container")
+var (
+	errNoContainer = errors.New("no such container")
+	errNoEngine    = errors.New("the container engine does not answer")
+)
 
-// inspect asks the container engine, over a connection of its own that is closed after the answer.
-func (p *Prober) inspect(ctx context.Context, environment string, spec ops.ProbeSpec) (seen inspected, err error) {
-	socket := p.socket(environment)
+// engine finds out whether the container engine answers. One that never has is no failure: nobody has set it up yet.
+func (p *Prober) engine(ctx context.Context, environment string) finding {
+	err := p.ping(ctx)
+	if err == nil {
+		return healthy()
+	}
+	if p.answered != nil {
+		if answered, failed := p.answered(ctx, environment); failed == nil && answered {
+			return down("%s", err)
+		}
+	}
+	return unknown(err)
+}
+
+// ping asks the engine for nothing.
+func (p *Prober) ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, engineTime)
+	defer cancel()
+	_, _, err := p.ask(ctx, "/_ping")
+	return err
+}
+
+// inspect asks the container engine about one container.
+func (p *Prober) inspect(ctx context.Context, spec ops.ProbeSpec) (seen inspected, err error) {
 	if !containerName.MatchString(spec.Container) {
 		return seen, fmt.Errorf("%q is not a container name", spec.Container)
 	}
-	client := http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return p.dialer.DialContext(ctx, "unix", socket)
-		},
-	}}
-	address := "http://engine/containers/" + url.PathEscape(spec.Container) + "/json"
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return seen, fmt.Errorf("ask the container engine: %s", reason(err))
-	}
-	resp, err := client.Do(req)
-	switch {
-	case errors.Is(err, os.ErrPermission):
-		return seen, fmt.Errorf("the daemon may not use the container engine at %s; give its user the group of this socket (docker)", socket)
-	case err != nil:
-		return seen, fmt.Errorf("ask the container engine at %s: %s", socket, reason(err))
-	}
-	defer func() { _ = resp.Body.Close() }()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
+	status, text, err := p.ask(ctx, "/containers/"+url.PathEscape(spec.Container)+"/json")
 	switch {
 	case err != nil:
-		return seen, fmt.Errorf("ask the container engine: %s", reason(err))
-	case resp.StatusCode == http.StatusNotFound:
+		return seen, err
+	case status == http.StatusNotFound:
 		return seen, fmt.Errorf("%w: %s", errNoContainer, spec.Container)
-	case resp.StatusCode != http.StatusOK:
-		return seen, fmt.Errorf("ask the container engine: HTTP %s", resp.Status)
+	case status != http.StatusOK:
+		return seen, fmt.Errorf("ask the container engine: HTTP %d %s", status, http.StatusText(status))
 	case json.Unmarshal(text, &seen) != nil || seen.ID == "":
 		return seen, errors.New("the container engine's answer is unreadable")
 	}
 	return seen, nil
+}
+
+// ask asks the container engine, over a connection of its own that is closed after the answer. An engine that gives none is errNoEngine.
+func (p *Prober) ask(ctx context.Context, path string) (status int, text []byte, err error) {
+	client := http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return p.dialer.DialContext(ctx, "unix", p.socket)
+		},
+	}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://engine"+path, nil)
+	if err != nil {
+		return 0, nil, fmt.Errorf("ask the container engine: %s", reason(err))
+	}
+	resp, err := client.Do(req)
+	switch {
+	case errors.Is(err, os.ErrPermission):
+		return 0, nil, fmt.Errorf("%w: the daemon may not use %s; give its user the group of this socket (docker)", errNoEngine, p.socket)
+	case err != nil:
+		return 0, nil, fmt.Errorf("%w at %s: %s", errNoEngine, p.socket, reason(err))
+	}
+	defer func() { _ = resp.Body.Close() }()
+	switch resp.StatusCode {
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout: // of a proxy in front of it
+		return 0, nil, fmt.Errorf("%w at %s: HTTP %s", errNoEngine, p.socket, resp.Status)
+	}
+	if text, err = io.ReadAll(io.LimitReader(resp.Body, maxBody)); err != nil {
+		return 0, nil, fmt.Errorf("%w at %s: %s", errNoEngine, p.socket, reason(err))
+	}
+	return resp.StatusCode, text, nil
 }
 
 // restartLog remembers increases of restart counts for a while, so that restarts are noticed although the container is up at the next
@@ -186,15 +225,15 @@ func (p *Prober) systemd(ctx context.Context, spec ops.ProbeSpec) finding {
 
 // running says whether a container or unit is up, or has ended well after doing all that it is for. What cannot be asked is no finding:
 // whether the service works is the business of its probes.
-func (p *Prober) running(ctx context.Context, environment string, spec ops.ProbeSpec) finding {
+func (p *Prober) running(ctx context.Context, _ string, spec ops.ProbeSpec) finding {
 	if spec.Unit != "" {
 		return p.unitRuns(ctx, spec)
 	}
-	return p.containerRuns(ctx, environment, spec)
+	return p.containerRuns(ctx, spec)
 }
 
-func (p *Prober) containerRuns(ctx context.Context, environment string, spec ops.ProbeSpec) finding {
-	seen, err := p.inspect(ctx, environment, spec)
+func (p *Prober) containerRuns(ctx context.Context, spec ops.ProbeSpec) finding {
+	seen, err := p.inspect(ctx, spec)
 	name, state := "container "+spec.Container, seen.State
 	switch {
 	case errors.Is(err, errNoContainer):

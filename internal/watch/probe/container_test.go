@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -30,6 +32,7 @@ func engine(t *testing.T, inspect func(name string) (status int, body string)) s
 		w.WriteHeader(status)
 		_, _ = fmt.Fprint(w, body)
 	})
+	mux.HandleFunc("GET /_ping", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, "OK") })
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Second}
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = server.Serve(listener) }()
@@ -136,16 +139,62 @@ func TestContainersAreJudged(t *testing.T) {
 		})
 	}
 	gone := filepath.Join(t.TempDir(), "none.sock")
-	want(t, asksEngine(t, gone, ops.ProbeSpec{Type: "container", Container: "plain"}), ops.Down,
-		ops.OneLine("ask the container engine at "+gone+": no such file or directory", longestError))
+	want(t, asksEngine(t, gone, ops.ProbeSpec{Type: "container", Container: "plain"}), ops.Unknown,
+		ops.OneLine("the container engine does not answer at "+gone+": no such file or directory", longestError))
 }
 
 // The daemon's user is not in the group docker: what to do about it is said, since nothing is wrong with the service.
 func TestAnEngineThatIsNotOurs(t *testing.T) {
-	p := New(Options{Clock: at, Socket: engineAt("/e.sock")})
+	p := New(Options{Clock: at, Socket: "/e.sock"})
 	p.dialer.Control = func(string, string, syscall.RawConn) error { return syscall.EACCES }
 	got := p.Run(t.Context(), "home", []ops.ProbeSpec{{Service: "web", Type: "container", Container: "web"}}, ops.ProbeVerify)
-	want(t, got[0], ops.Down, "the daemon may not use the container engine at /e.sock; give its user the group of this socket (docker)")
+	want(t, got[0], ops.Unknown,
+		"the container engine does not answer: the daemon may not use /e.sock; give its user the group of this socket (docker)")
+}
+
+// An engine that has never answered is nobody's incident. One that has, and does not now, is down, and its containers are unknown.
+func TestAnEngineThatDoesNotAnswer(t *testing.T) {
+	hangs, answered := make(chan struct{}), false
+	socket := engine(t, func(name string) (int, string) {
+		switch name {
+		case "hangs":
+			<-hangs
+		case "behind":
+			return http.StatusBadGateway, "a proxy whose engine is away"
+		}
+		return http.StatusOK, inspection(t, name, "running", "", 0)
+	})
+	t.Cleanup(func() { close(hangs) })
+	look := func(socket string, spec ops.ProbeSpec) ops.Check {
+		spec.Timeout = time.Second
+		o := Options{Clock: at, Socket: socket, Answered: func(context.Context, string) (bool, error) { return answered, nil }}
+		return runWith(t, o, spec)
+	}
+	its, gone := ops.ProbeSpec{Type: ops.ProbeEngine}, filepath.Join(t.TempDir(), "gone.sock")
+	want(t, look(socket, its), ops.Healthy, "")
+	if got := look(gone, its); got.Status != ops.Unknown || got.Probe != ops.ProbeEngine {
+		t.Errorf("never seen: %+v", got)
+	}
+	answered = true
+	if got := look(gone, its); got.Status != ops.Down || !strings.Contains(got.Error, "does not answer at "+gone) {
+		t.Errorf("seen before: %+v", got)
+	}
+	container := func(name string) ops.ProbeSpec { return ops.ProbeSpec{Type: "container", Container: name} }
+	if got := look(socket, container("behind")); got.Status != ops.Unknown {
+		t.Errorf("behind a proxy: %+v", got)
+	}
+	// The engine answers, and only says nothing about this container: that is a fault of the service.
+	want(t, look(socket, container("hangs")), ops.Down, "no answer within 1s")
+	mute := filepath.Join(t.TempDir(), "mute.sock") // takes connections and never answers
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", mute)
+	must(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	if got := look(mute, container("web")); got.Status != ops.Unknown {
+		t.Errorf("a mute engine: %+v", got)
+	}
+	if got := look(mute, its); got.Status != ops.Down {
+		t.Errorf("a mute engine: %+v", got)
+	}
 }
 
 func TestRestartsAreNoticedForTenMinutes(t *testing.T) {
@@ -153,7 +202,7 @@ func TestRestartsAreNoticedForTenMinutes(t *testing.T) {
 	socket := engine(t, func(string) (int, string) {
 		return http.StatusOK, inspection(t, "web", "running", "", count)
 	})
-	prober := New(Options{Clock: func() time.Time { return now }, Socket: engineAt(socket)})
+	prober := New(Options{Clock: func() time.Time { return now }, Socket: socket})
 	spec := ops.ProbeSpec{Type: "container", Container: "web"}
 	look := func(after time.Duration, restarts int) ops.Check {
 		now, count = now.Add(after), restarts

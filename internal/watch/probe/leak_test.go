@@ -50,7 +50,7 @@ func TestNothingIsLeftOpen(t *testing.T) {
 		{Type: "tcp", Address: silent.Addr().String()},
 		{Type: "command", Command: []string{"true"}},
 	}
-	prober := New(Options{Socket: engineAt(socket)})
+	prober := New(Options{Socket: socket})
 	prober.Run(t.Context(), "home", specs, ops.ProbeWatch) // what is made once is made now
 	goroutines, files := runtime.NumGoroutine(), openFiles(t)
 	for range 5 {

@@ -35,8 +35,10 @@ type Options struct {
 	HTTPClient *http.Client // its CheckRedirect is replaced
 	Path       string       // PATH of probe commands
 	Systemctl  string       // the systemctl program
-	// Socket is the unix socket of the Docker or Podman API that an environment uses; nil: the usual one.
-	Socket func(environment string) string
+	// Socket is the unix socket of the Docker or Podman API.
+	Socket string
+	// Answered reports whether the container engine has ever answered a probe of an environment. Before it has, it is unknown.
+	Answered func(ctx context.Context, environment string) (bool, error)
 	// Databases open databases of the types postgres and mysql.
 	Databases map[string]OpenDatabase
 	// Heartbeats returns what is known of the calls of a service's jobs; without it, probes of this type find out nothing.
@@ -53,7 +55,8 @@ type Prober struct {
 	dialer     net.Dialer
 	path       string
 	systemctl  string
-	socket     func(environment string) string
+	socket     string
+	answered   func(ctx context.Context, environment string) (bool, error)
 	databases  map[string]OpenDatabase
 	heartbeats func(ctx context.Context, environment, service string) ([]ops.Heartbeat, error)
 	allow      func(argv []string) error
@@ -67,13 +70,10 @@ func New(o Options) *Prober {
 		heartbeats: o.Heartbeats,
 		path:       cmp.Or(o.Path, "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
 		systemctl:  cmp.Or(o.Systemctl, "systemctl"),
-		socket:     o.Socket,
+		socket:     o.Socket, answered: o.Answered,
 	}
 	if p.clock == nil {
 		p.clock = time.Now
-	}
-	if p.socket == nil {
-		p.socket = func(string) string { return defaultSocket }
 	}
 	if p.client == nil {
 		p.client = &http.Client{Transport: freshConnections(false)}
@@ -140,6 +140,8 @@ func (p *Prober) one(parent context.Context, environment string, spec ops.ProbeS
 	switch {
 	case found.status == "", parent.Err() != nil && found.status == ops.Down:
 		return nil
+	case found.status == ops.Unknown && parent.Err() != nil:
+		return nil
 	case found.status == ops.Down && ctx.Err() != nil:
 		found.err = tooSlow.Error()
 	case found.status == ops.Healthy && spec.SlowAfter > 0 && took > spec.SlowAfter:
@@ -159,7 +161,9 @@ func (p *Prober) find(ctx context.Context, environment string, spec ops.ProbeSpe
 	case "dns":
 		return p.dns(ctx, spec)
 	case "container":
-		return p.container(ctx, environment, spec)
+		return p.container(ctx, spec)
+	case ops.ProbeEngine:
+		return p.engine(ctx, environment)
 	case "postgres", "mysql":
 		return p.database(ctx, spec)
 	case "redis":
@@ -210,13 +214,15 @@ func down(format string, args ...any) finding {
 	return finding{status: ops.Down, err: fmt.Sprintf(format, args...)}
 }
 
+func unknown(err error) finding { return finding{status: ops.Unknown, err: err.Error()} }
+
 func checkType(spec ops.ProbeSpec) ops.CheckType {
 	switch spec.Type {
 	case "http":
 		return ops.CheckHTTP
 	case "dns":
 		return ops.CheckDNS
-	case "container":
+	case "container", ops.ProbeEngine:
 		return ops.CheckContainer
 	case "postgres", "mysql", "redis":
 		return ops.CheckDatabase

@@ -28,10 +28,8 @@ func run(t *testing.T, spec ops.ProbeSpec) ops.Check {
 // asksEngine runs a probe with the container engine at a socket.
 func asksEngine(t *testing.T, socket string, spec ops.ProbeSpec) ops.Check {
 	t.Helper()
-	return runWith(t, Options{Clock: at, Socket: engineAt(socket)}, spec)
+	return runWith(t, Options{Clock: at, Socket: socket}, spec)
 }
-
-func engineAt(socket string) func(string) string { return func(string) string { return socket } }
 
 func runWith(t *testing.T, o Options, spec ops.ProbeSpec) ops.Check {
 	t.Helper()

@@ -66,7 +66,7 @@ func TestAContainerRunsOrHasDoneItsWork(t *testing.T) {
 		{"garbled", "", ""},
 		{"../secrets", "", ""},
 	} {
-		got, found := seenRunning(t, New(Options{Socket: engineAt(socket)}), ops.ProbeSpec{Type: "container", Container: c.name})
+		got, found := seenRunning(t, New(Options{Socket: socket}), ops.ProbeSpec{Type: "container", Container: c.name})
 		if found != (c.status != "") || got.Status != c.status || got.Error != c.problem {
 			t.Errorf("%s: got %+v", c.name, got)
 		}
@@ -74,7 +74,7 @@ func TestAContainerRunsOrHasDoneItsWork(t *testing.T) {
 			t.Errorf("%s: got %+v", c.name, got)
 		}
 	}
-	if got, found := seenRunning(t, New(Options{Socket: engineAt(socket + ".gone")}), ops.ProbeSpec{Type: "container", Container: "up"}); found {
+	if got, found := seenRunning(t, New(Options{Socket: socket + ".gone"}), ops.ProbeSpec{Type: "container", Container: "up"}); found {
 		t.Errorf("without an engine: got %+v", got)
 	}
 }
