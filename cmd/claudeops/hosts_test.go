@@ -505,3 +505,53 @@ func (w *wire) mend() {
 	w.conns = nil
 	w.dead.Store(false)
 }
+
+// What a chain asks of the database is what it waits for where the database is far away. What the daemon also asks at rest does not
+// count, and of several chains the least does.
+func TestAChainAsksLittleOfTheDatabase(t *testing.T) {
+	t.Parallel()
+	const chains, most = 4, 240
+	address := pgtest.URL(t)
+	proxy, err := pgtest.NewProxy(t.Context(), address, 0)
+	must(t, err)
+	t.Cleanup(func() { _ = proxy.Close() })
+	b := hosts(t, proxy.Address(address), plays(
+		agenttest.Escalates(1, 0.01, "jellyfin"), agenttest.Escalates(2, 0.01, "jellyfin"), tier(3, agenttest.Healthy(0.01)),
+	), "a")[0]
+	b.url = address // what the test reads does not count
+	d := b.ready()
+	d.until("the first chain ends", func() bool { c, ok := d.newest(); return ok && c.Cycle.Status.Ended() })
+	rest, atRest := proxy.Traffic(), pgtest.Traffic{}
+	d.until("the lease was renewed twice", func() bool {
+		atRest = proxy.Traffic().Since(rest)
+		renewed := 0
+		for text, n := range atRest.Statements {
+			if strings.HasPrefix(text, "UPDATE hosts SET seen_at") {
+				renewed += n
+			}
+		}
+		return renewed >= 2
+	})
+	var least pgtest.Traffic
+	for n := range ops.CycleID(chains) {
+		if sessions := len(d.cycle().Journal.Sessions); sessions != 3 {
+			t.Fatalf("the chain has %d sessions", sessions)
+		}
+		before := proxy.Traffic()
+		if status, _ := d.post("/api/v1/cycles", map[string]string{}); status != http.StatusAccepted {
+			t.Fatalf("a cycle is answered with %d", status)
+		}
+		d.until("the next chain ends", func() bool { c := d.cycle().Cycle; return c.ID > n+1 && c.Status.Ended() })
+		asked := proxy.Traffic().Since(before)
+		for text := range atRest.Statements {
+			delete(asked.Statements, text)
+		}
+		if n == 0 || asked.Sum() < least.Sum() {
+			least = asked
+		}
+	}
+	if least.Sum() > most {
+		t.Errorf("a chain of three sessions may ask %d statements, and it asks\n%s", most, least)
+	}
+	t.Logf("%d statements", least.Sum())
+}

@@ -17,7 +17,7 @@ import (
 type Journal interface {
 	Claim(ctx context.Context, owner ops.Owner, id ops.CycleID, policy ops.Policy, at time.Time) (ops.Claimed, error)
 	Commit(ctx context.Context, owner ops.Owner, t ops.Transition) (ops.Claimed, error)
-	Load(ctx context.Context, id ops.CycleID) (ops.Claimed, error)
+	Look(ctx context.Context, id ops.CycleID) (ops.Claimed, error)
 	Release(ctx context.Context, owner ops.Owner, id ops.CycleID) error
 	Sessions
 }
@@ -128,7 +128,7 @@ type Parts struct {
 	// Forget is told that a cycle has ended here: what was kept for its sessions is not needed any more.
 	Forget func(ctx context.Context, env ops.Environment, id ops.CycleID)
 	// Changed is called after every journal write: it only nudges readers, who look at the rows.
-	Changed func(ops.CycleID)
+	Changed func(ops.Reach)
 }
 
 // Advancer takes cycles through their steps.
@@ -180,6 +180,9 @@ func (a *Advancer) Advance(ctx context.Context, id ops.CycleID, environment stri
 		if done, err = a.perform(ctx, env, now, step); err != nil {
 			return a.release(ctx, id, err)
 		}
+		if step.Kind == ops.StepQueue {
+			continue // nothing took time since the journal was read with the step
+		}
 		next, err := a.look(ctx, now)
 		switch {
 		case err == nil:
@@ -195,7 +198,7 @@ func (a *Advancer) Advance(ctx context.Context, id ops.CycleID, environment stri
 func (a *Advancer) look(ctx context.Context, now ops.Claimed) (ops.Claimed, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	next, err := a.Journal.Load(ctx, now.Cycle.ID)
+	next, err := a.Journal.Look(ctx, now.Cycle.ID)
 	if err != nil {
 		return now, err
 	}
@@ -258,7 +261,7 @@ func (a *Advancer) act(ctx context.Context, env ops.Environment, now ops.Claimed
 	if err != nil {
 		return ops.Result{}, fmt.Errorf("act in cycle %d: %w", now.Cycle.ID, err)
 	}
-	a.Changed(now.Cycle.ID)
+	a.Changed(ops.ReachAll)
 	return ops.Result{Runs: []ops.ActionRun{run}}, nil
 }
 
@@ -283,7 +286,7 @@ func (a *Advancer) record(
 	}
 	follow(&next.Journal, now.Journal.With(done))
 	failpoint.Hit("record.", string(step.Kind), ".after")
-	a.Changed(id)
+	a.Changed(step.Kind.Reach())
 	return next, nil
 }
 

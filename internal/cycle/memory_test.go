@@ -139,7 +139,7 @@ func (m *memory) answer(status ops.ApprovalStatus, by string) {
 	m.cycle.Status = ops.CycleQueued
 }
 
-func (m *memory) Load(context.Context, ops.CycleID) (ops.Claimed, error) {
+func (m *memory) Look(context.Context, ops.CycleID) (ops.Claimed, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.claimed(), nil
@@ -277,7 +277,7 @@ func (s *stage) parts(dir string, p ops.Policy, agent cycle.Runner) cycle.Parts 
 		Draining: func() bool { return false },
 		Clones:   inPlace{},
 		Forget:   func(context.Context, ops.Environment, ops.CycleID) {},
-		Changed:  func(ops.CycleID) {},
+		Changed:  func(ops.Reach) {},
 	}
 }
 

@@ -72,11 +72,12 @@ func (p *tape) Commit(ctx context.Context, owner ops.Owner, t ops.Transition) (o
 func (p *tape) take(next ops.Claimed) {
 	known := p.now.Journal
 	p.now = next
-	p.now.Journal.Spend, p.now.Journal.Windows, p.now.Journal.Before, p.now.Journal.LastLook = known.Spend, known.Windows, known.Before, known.LastLook
+	j := &p.now.Journal
+	j.Spend, j.Windows, j.Before, j.LastLook, j.Attacked = known.Spend, known.Windows, known.Before, known.LastLook, known.Attacked
 }
 
-func (p *tape) Load(ctx context.Context, id ops.CycleID) (ops.Claimed, error) {
-	claimed, err := p.Journal.Load(ctx, id)
+func (p *tape) Look(ctx context.Context, id ops.CycleID) (ops.Claimed, error) {
+	claimed, err := p.Journal.Look(ctx, id)
 	if err == nil {
 		p.take(claimed)
 	}

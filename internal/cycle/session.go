@@ -49,7 +49,7 @@ func (a *Advancer) session(ctx context.Context, env ops.Environment, now ops.Cla
 	default:
 		return ops.Result{}, fmt.Errorf("start session %d: %w", id, err)
 	}
-	a.Changed(s.CycleID)
+	a.Changed(ops.ReachPages)
 
 	result := ops.Result{Session: &s}
 	failpoint.Hit("session.prepare.before")
@@ -319,7 +319,7 @@ func (r *recorder) Lines(ctx context.Context, lines []ops.Line) error {
 	if err := r.a.Journal.AppendTranscript(ctx, r.a.Owner(), r.session.ID, lines); err != nil {
 		return fmt.Errorf("store output of session %d: %w", r.session.ID, err)
 	}
-	r.a.Changed(r.session.CycleID)
+	r.a.Changed(ops.ReachPages)
 	r.noteRefused(lines)
 	return nil
 }

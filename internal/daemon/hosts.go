@@ -61,7 +61,7 @@ func (h *Host) keepLease(ctx context.Context) error {
 	var running sync.WaitGroup
 	running.Go(func() { h.lease.Run(life) })
 	running.Go(func() {
-		if err := h.store.Listen(life, func() { h.supervisor.Wake(0); h.hub.Nudge() }); err != nil && life.Err() == nil {
+		if err := h.store.Listen(life, h.hear); err != nil && life.Err() == nil {
 			h.Logger.ErrorContext(life, "cannot listen for changes of other hosts; the web pages show them late", "error", err)
 		}
 	})
@@ -73,6 +73,14 @@ func (h *Host) keepLease(ctx context.Context) error {
 		return h.store.Retire(ctx, h.Owner())
 	})
 	return nil
+}
+
+// hear looks at what another host wrote. A request to end a cycle of this one reaches all.
+func (h *Host) hear(reach ops.Reach) {
+	if reach == ops.ReachAll {
+		h.supervisor.Wake(0)
+	}
+	h.hub.Tell(reach)
 }
 
 // begin starts a new term.

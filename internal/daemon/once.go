@@ -54,7 +54,7 @@ func Once(ctx context.Context, o Options, n ops.NewCycle, watch func(*store.Stor
 	if err != nil {
 		return result, fmt.Errorf("read open cycles: %w", err)
 	}
-	changed, unsubscribe := h.hub.Subscribe()
+	changed, unsubscribe := h.hub.Subscribe(ops.ReachPages)
 	defer unsubscribe()
 	if err := h.engine.Start(ctx); err != nil {
 		return result, fmt.Errorf("start engine: %w", err)

@@ -48,7 +48,7 @@ func (h *Host) parts(ctx context.Context, envs map[string]ops.Environment) (cycl
 		Actions: h,
 		Clones:  h,
 		Forget:  h.forget,
-		Changed: func(ops.CycleID) { h.hub.Nudge() },
+		Changed: h.hub.Tell,
 		Changes: h.changes, Notes: h.commits.Notes,
 	}, nil
 }

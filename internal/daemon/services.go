@@ -86,10 +86,10 @@ func endless(f func(ctx context.Context)) func(ctx context.Context) error {
 	return func(ctx context.Context) error { f(ctx); return nil }
 }
 
-// nudged makes a service of something that looks again when something changed.
-func (h *Host) nudged(f func(ctx context.Context, nudges <-chan struct{}) error) func(ctx context.Context) error {
+// nudged makes a service of something that looks again when something changed that reaches it.
+func (h *Host) nudged(from ops.Reach, f func(ctx context.Context, nudges <-chan struct{}) error) func(ctx context.Context) error {
 	return func(ctx context.Context) error {
-		nudges, unsubscribe := h.hub.Subscribe()
+		nudges, unsubscribe := h.hub.Subscribe(from)
 		defer unsubscribe()
 		return f(ctx, nudges)
 	}
@@ -113,10 +113,10 @@ func (h *Host) attending(server *http.Server, conns *connections) []service {
 	return h.shareDuties([]service{
 		{name: "serve pages", run: func(context.Context) error { return ignore(server.Serve(conns), http.ErrServerClosed) }},
 		{name: "serve control socket", run: func(context.Context) error { return h.control.Serve(localAPI(server.Handler)) }},
-		{name: "deliver notices", duty: "notices", run: h.nudged(h.outbox.Run)},
-		{name: "deliver notices that cannot be stored", run: h.nudged(notify.NewOutbox(h.unstoredOptions()).Run)},
+		{name: "deliver notices", duty: "notices", run: h.nudged(ops.ReachPeople, h.outbox.Run)},
+		{name: "deliver notices that cannot be stored", run: h.nudged(ops.ReachPeople, notify.NewOutbox(h.unstoredOptions()).Run)},
 		{name: "store kept output", run: endless(h.journal.run)},
-		{name: "do what people ask for", run: h.nudged(h.takeRequests)},
+		{name: "do what people ask for", run: h.nudged(ops.ReachAll, h.takeRequests)},
 		{name: "watch readiness", run: endless(func(ctx context.Context) {
 			h.readiness.watch(ctx, h.loops.add("watch readiness"), func(trouble error) { h.tellTrouble(ctx, trouble) })
 		})},
@@ -133,10 +133,10 @@ func (h *Host) working(ctx context.Context) ([]service, error) {
 	list = append(
 		list,
 		service{name: "take alerts", run: h.hook.Run},
-		service{name: "look for changes", run: h.nudged(h.ledger.Run)},
-		service{name: "watch the schedule", duty: "schedule", run: h.nudged(h.deadMan().Run)},
+		service{name: "look for changes", run: h.nudged(ops.ReachAll, h.ledger.Run)},
+		service{name: "watch the schedule", duty: "schedule", run: h.nudged(ops.ReachAll, h.deadMan().Run)},
 		service{name: "keep schedule", run: h.supervisor.Run},
-		service{name: "update services", run: h.nudged(h.newUpdater().run)},
+		service{name: "update services", run: h.nudged(ops.ReachAll, h.newUpdater().run)},
 		service{name: "remind people", duty: "people", run: endless(h.keeper().Run)},
 		service{name: "remove old records", duty: "retention", run: endless(h.retention().Run)},
 		h.tellSystemd(),

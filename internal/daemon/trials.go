@@ -46,12 +46,13 @@ type Trials struct {
 	log    *slog.Logger
 	now    ops.Clock
 
-	one sync.Mutex // at a time
+	one  sync.Mutex           // at a time
+	held map[string]ops.Trial // what was held, by agent: that does not change while the program stays the same
 }
 
 // NewTrials are those of a host. What they find is stored if they keep it.
 func NewTrials(c *config.Config, self string, s *store.Store, keeps bool, log *slog.Logger) *Trials {
-	return &Trials{config: c, self: self, store: s, keeps: keeps, log: log, now: time.Now}
+	return &Trials{config: c, self: self, store: s, keeps: keeps, log: log, now: time.Now, held: map[string]ops.Trial{}}
 }
 
 // of returns what refuses the sessions of a program that is not held.
@@ -84,9 +85,13 @@ func (t *Trials) Held(ctx context.Context, name string, adapter agent.Adapter, e
 	t.one.Lock()
 	defer t.one.Unlock()
 	now := ops.Trial{Agent: name, Identity: able.Identity, Program: able.Program, Version: able.Version, At: t.now()}
+	if was := t.held[name]; was.Held && was.Identity == now.Identity && was.Version == now.Version {
+		return was, nil
+	}
 	if t.store != nil {
 		was, err := t.store.Trial(ctx, t.config.Host.Name, name)
 		if err == nil && was.Identity == now.Identity && was.Version == now.Version && (was.Held || !again) {
+			t.held[name] = was
 			return was, unheld(was)
 		}
 		if err != nil && !errors.Is(err, ops.ErrNotFound) {

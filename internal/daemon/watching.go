@@ -125,7 +125,7 @@ func (h *Host) newWatching(ctx context.Context, envs []ops.Environment) (*watchi
 func (w *watching) run(ctx context.Context) error {
 	var parts errgroup.Group
 	parts.Go(func() error { return w.watch.Run(ctx) })
-	parts.Go(func() error { return w.h.nudged(w.forward)(ctx) })
+	parts.Go(func() error { return w.h.nudged(ops.ReachAll, w.forward)(ctx) })
 	if w.probes > 0 {
 		parts.Go(func() error {
 			defer w.watch.Flush(context.WithoutCancel(ctx))
@@ -135,7 +135,7 @@ func (w *watching) run(ctx context.Context) error {
 	if w.beats != nil {
 		parts.Go(func() error {
 			defer w.watch.Flush(context.WithoutCancel(ctx))
-			return w.h.nudged(w.beats.Run)(ctx)
+			return w.h.nudged(ops.ReachAll, w.beats.Run)(ctx)
 		})
 	}
 	return parts.Wait()

@@ -32,6 +32,24 @@ func (k StepKind) Leaves() bool {
 	return k == StepRest || k == StepDefer || k == StepAwait || k == StepFinish
 }
 
+// Reach is who has to look again after something was written.
+type Reach int
+
+// Each includes the ones before it.
+const (
+	ReachPages  Reach = iota // a session says or does something: who shows it
+	ReachPeople              // a cycle goes on: who tells people
+	ReachAll                 // anything may have to be done now
+)
+
+// Reach of what is written with a step: while its cycle goes on, nobody else has anything to do.
+func (k StepKind) Reach() Reach {
+	if k.Leaves() {
+		return ReachAll
+	}
+	return ReachPeople
+}
+
 // Step is the next thing to do, with everything that must be recorded before it is done.
 type Step struct {
 	Kind    StepKind

@@ -93,11 +93,8 @@ func (b *beginning) fence(ctx context.Context) error {
 	r := b.in.Run
 	switch {
 	case b.in.Record.SessionID != 0:
-		cycle, err := fenceSession(ctx, b.tx, b.owner, b.in.Record.SessionID)
-		if err != nil {
-			return err
-		}
-		return sessionRuns(ctx, b.tx, cycle, b.in.Record.SessionID)
+		_, err := fenceRunning(ctx, b.tx, b.owner, b.in.Record.SessionID)
+		return err
 	case (r.ApprovalID != 0 || r.Reflex != "") && r.UndoOf == 0:
 		cycle, err := fenceCycle(ctx, b.tx, b.owner, *r.CycleID)
 		if err != nil {

@@ -76,11 +76,9 @@ func (s *Acts) recordGuard(ctx context.Context, owner ops.Owner, r ops.GuardReco
 	now moment, again bool,
 ) (ops.GuardRecord, error) {
 	err := s.db.WriteIn(ctx, "record_guard", db.OfSession(r.SessionID), func(tx db.Querier) error {
-		cycle, err := fenceSession(ctx, tx, owner, r.SessionID)
+		db.Reaches(tx, ops.ReachPages)
+		cycle, err := fenceRunning(ctx, tx, owner, r.SessionID)
 		if err != nil {
-			return err
-		}
-		if err := sessionRuns(ctx, tx, cycle, r.SessionID); err != nil {
 			return err
 		}
 		r.CycleID = cycle.id
@@ -116,19 +114,17 @@ func (s *Acts) recordGuard(ctx context.Context, owner ops.Owner, r ops.GuardReco
 	return r, err
 }
 
-// sessionRuns refuses a write that needs a running session.
-func sessionRuns(ctx context.Context, tx db.Querier, cycle held, id ops.SessionID) error {
-	if err := cycle.running(); err != nil {
-		return err
+// fenceRunning is fenceSession for a write that needs a running session.
+func fenceRunning(ctx context.Context, tx db.Querier, owner ops.Owner, id ops.SessionID) (held, error) {
+	var status []string
+	cycle, err := fenceSession(ctx, tx, owner, id, db.Into(&status, db.ScanString, `SELECT status FROM sessions WHERE id = ?`, id))
+	if err == nil {
+		err = cycle.running()
 	}
-	status, err := db.One(ctx, tx, db.ScanString, `SELECT status FROM sessions WHERE id = ?`, id)
-	if err != nil {
-		return err
+	if err == nil && ops.SessionStatus(status[0]) != ops.SessionRunning {
+		err = ops.NewConflict(ops.ConflictState, "the session is %s", status[0])
 	}
-	if ops.SessionStatus(status) != ops.SessionRunning {
-		return ops.NewConflict(ops.ConflictState, "the session is %s", status)
-	}
-	return nil
+	return cycle, err
 }
 
 func insertGuard(ctx context.Context, tx db.Querier, r ops.GuardRecord) (int64, error) {
@@ -260,18 +256,26 @@ func (s *Acts) CycleCalls(ctx context.Context, cycle ops.CycleID) (map[ops.Sessi
 // maxEffects is how many judgements of a kind the next attempt is given.
 const maxEffects = 20
 
-// effectsOfCycle reads what the gates let the sessions of a cycle change, and what they refused. A tool call that passed both
-// gates is listed once, as the first gate saw it; one that the second refused changed nothing.
-func effectsOfCycle(ctx context.Context, q db.Querier, cycle ops.CycleID) (map[ops.SessionID]ops.Effects, error) {
-	asked, err := db.List(ctx, q, db.ScanInt, `SELECT DISTINCT session_id FROM guard_decisions
-		WHERE session_id IN (SELECT id FROM sessions WHERE cycle_id = ?)`, cycle)
-	if err != nil || len(asked) == 0 {
-		return nil, err
+// judgements are what the gates said of the sessions of a cycle.
+type judgements struct {
+	asked  []int64 // the sessions that asked them
+	judged []ops.GuardRecord
+}
+
+func (j *judgements) ofCycle(cycle ops.CycleID) []db.Part {
+	return []db.Part{
+		db.Into(&j.asked, db.ScanInt, `SELECT DISTINCT session_id FROM guard_decisions
+			WHERE session_id IN (SELECT id FROM sessions WHERE cycle_id = ?)`, cycle),
+		db.Into(&j.judged, scanGuard, selectGuard+` WHERE g.session_id IN (SELECT id FROM sessions WHERE cycle_id = ?)
+			AND (g.verdict = ? OR g.mutating) ORDER BY g.id`, cycle, verdictDeny),
 	}
-	judged, err := db.List(ctx, q, scanGuard, selectGuard+` WHERE g.session_id IN (SELECT id FROM sessions WHERE cycle_id = ?)
-		AND (g.verdict = ? OR g.mutating) ORDER BY g.id`, cycle, verdictDeny)
-	if err != nil {
-		return nil, err
+}
+
+// effects are what the gates let sessions change, and what they refused. A tool call that passed both gates is listed once, as the first
+// gate saw it; one that the second refused changed nothing.
+func (j *judgements) effects() map[ops.SessionID]ops.Effects {
+	if len(j.asked) == 0 {
+		return nil
 	}
 	type call struct {
 		session ops.SessionID
@@ -279,10 +283,10 @@ func effectsOfCycle(ctx context.Context, q db.Querier, cycle ops.CycleID) (map[o
 	}
 	told := map[call]bool{}
 	out := map[ops.SessionID]ops.Effects{}
-	for _, id := range asked {
+	for _, id := range j.asked {
 		out[ops.SessionID(id)] = ops.Effects{}
 	}
-	for _, g := range judged {
+	for _, g := range j.judged {
 		e := out[g.SessionID]
 		key := call{g.SessionID, g.ToolUseID}
 		switch {
@@ -303,7 +307,7 @@ func effectsOfCycle(ctx context.Context, q db.Querier, cycle ops.CycleID) (map[o
 		e.Mutating, e.Done, e.Denied = len(e.Done) > 0, latest(e.Done), latest(e.Denied)
 		out[id] = e
 	}
-	return out, nil
+	return out
 }
 
 func latest(records []ops.GuardRecord) []ops.GuardRecord {
@@ -316,9 +320,9 @@ func (s *Store) Effects(ctx context.Context, id ops.SessionID) (ops.Effects, err
 	if err != nil {
 		return ops.Effects{}, err
 	}
-	all, err := effectsOfCycle(ctx, s.db.Reader(), session.CycleID)
-	if err != nil {
+	var found judgements
+	if err := db.Together(ctx, s.db.Reader(), found.ofCycle(session.CycleID)...); err != nil {
 		return ops.Effects{}, fmt.Errorf("read effects of session %d: %w", id, err)
 	}
-	return all[id], nil
+	return found.effects()[id], nil
 }

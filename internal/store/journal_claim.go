@@ -25,6 +25,7 @@ func (s *Journal) Claim(ctx context.Context, owner ops.Owner, id ops.CycleID, po
 	at = s.orNow(at)
 	var out ops.Claimed
 	err := s.db.WriteIn(ctx, "claim", db.OfCycle(id), func(tx db.Querier) error {
+		db.Reaches(tx, ops.ReachPeople)
 		if err := fenceTerm(ctx, tx, owner); err != nil {
 			return err
 		}
@@ -272,27 +273,30 @@ func fenceCycle(ctx context.Context, tx db.Querier, owner ops.Owner, id ops.Cycl
 	return fence(ctx, tx, owner, `FROM cycles c WHERE c.id = ?`, int64(id))
 }
 
-// fenceSession is fenceCycle for the cycle of a session.
-func fenceSession(ctx context.Context, tx db.Querier, owner ops.Owner, id ops.SessionID) (held, error) {
-	return fence(ctx, tx, owner, `FROM sessions s JOIN cycles c ON c.id = s.cycle_id WHERE s.id = ?`, int64(id))
+// fenceSession is fenceCycle for the cycle of a session. What is to be asked before goes with it.
+func fenceSession(ctx context.Context, tx db.Querier, owner ops.Owner, id ops.SessionID, before ...db.Part) (held, error) {
+	return fence(ctx, tx, owner, `FROM sessions s JOIN cycles c ON c.id = s.cycle_id WHERE s.id = ?`, int64(id), before...)
 }
 
-func fence(ctx context.Context, tx db.Querier, owner ops.Owner, from string, id int64) (held, error) {
-	var h held
+func fence(ctx context.Context, tx db.Querier, owner ops.Owner, from string, id int64, before ...db.Part) (held, error) {
+	var found []held
 	var holder ops.Owner
 	var term *int64
-	err := tx.QueryRowContext(ctx, `SELECT c.id, c.environment, c.status, c.owner, c.term,
-		(SELECT h.term FROM hosts h WHERE h.host = ?) `+from, owner.Host, id).
-		Scan(&h.id, &h.environment, &h.status, db.ToText(&holder.Host), &holder.Term, &term)
-	if errors.Is(err, sql.ErrNoRows) {
+	scan := func(r db.Row) (h held, err error) {
+		return h, r.Scan(&h.id, &h.environment, &h.status, db.ToText(&holder.Host), &holder.Term, &term)
+	}
+	err := db.Together(ctx, tx, append(before, db.Into(&found, scan, `SELECT c.id, c.environment, c.status, c.owner, c.term,
+		(SELECT h.term FROM hosts h WHERE h.host = ?) `+from, owner.Host, id))...)
+	if err != nil {
+		return held{}, err
+	}
+	if len(found) == 0 {
 		if err := fenceTerm(ctx, tx, owner); err != nil {
 			return held{}, err
 		}
 		return held{}, ops.ErrNotFound
 	}
-	if err != nil {
-		return held{}, err
-	}
+	h := found[0]
 	if term == nil || *term != owner.Term {
 		return held{}, termOver(owner)
 	}

@@ -12,15 +12,16 @@ import (
 	"claudeops/internal/store/db"
 )
 
-// Commit writes one transition in one transaction, and returns the cycle and its journal as they are afterwards. It leaves out
-// what the journal knows of other cycles (spend, windows): the caller has it from its claim.
+// Commit writes one transition in one transaction, and returns the cycle and its journal as they are afterwards, or nothing if its step
+// leaves the cycle. It leaves out what the journal knows of other cycles (spend, windows): the caller has it from its claim.
 func (s *Journal) Commit(ctx context.Context, owner ops.Owner, t ops.Transition) (ops.Claimed, error) {
 	if t.Empty() {
-		return s.Load(ctx, t.Cycle)
+		return s.Look(ctx, t.Cycle)
 	}
 	t.At = s.orNow(t.At)
 	var out ops.Claimed
 	err := s.db.WriteIn(ctx, "commit", db.OfCycle(t.Cycle), func(tx db.Querier) error {
+		db.Reaches(tx, t.Step.Kind.Reach())
 		cycle, err := fenceCycle(ctx, tx, owner, t.Cycle)
 		if err != nil {
 			return err
@@ -31,20 +32,21 @@ func (s *Journal) Commit(ctx context.Context, owner ops.Owner, t ops.Transition)
 		if err := record(ctx, tx, cycle, owner, t); err != nil {
 			return err
 		}
-		if out, err = s.loadClaimed(ctx, tx, t.Cycle, t.At); err != nil {
-			return err
+		bad := badResults(t)
+		if len(bad) > 0 || !t.Step.Kind.Leaves() {
+			if out, err = s.loadClaimed(ctx, tx, t.Cycle, t.At); err != nil {
+				return err
+			}
 		}
-		reopened, err := relapses(ctx, tx, out, t)
+		reopened, err := relapses(ctx, tx, out, t, bad)
 		if err == nil && reopened {
-			out.Journal.Incidents, err = incidentsFor(ctx, tx, cycle.environment, t.Cycle)
+			err = db.Together(ctx, tx, incidentsFor(&out.Journal.Incidents, cycle.environment, t.Cycle))
 		}
 		if err != nil {
 			return fmt.Errorf("open incidents again: %w", err)
 		}
-		switch t.Step.Kind {
-		case ops.StepFinish, ops.StepAwait, ops.StepDefer:
+		if t.Step.Kind.Leaves() && t.Step.Kind != ops.StepRest {
 			return s.offer(ctx, tx, cycle.environment, t.At)
-		case ops.StepRest, ops.StepProbe, ops.StepInterrupt, ops.StepQueue, ops.StepRun, ops.StepPause, ops.StepAct:
 		}
 		return nil
 	})

@@ -117,11 +117,11 @@ func grant(ctx context.Context, tx db.Querier, environment string, id ops.Sessio
 		amount = ask.Want
 	}
 	if ask.DayLimit != 0 {
-		used, err := spent(ctx, tx, environment, at, `id`, int64(id))
-		if err != nil {
+		var used []float64
+		if err := db.Together(ctx, tx, spent(&used, environment, at, `id`, int64(id))); err != nil {
 			return nil, fmt.Errorf("sum what the day has cost: %w", err)
 		}
-		if left := ask.DayLimit - used; left < amount {
+		if left := ask.DayLimit - used[0]; left < amount {
 			amount = left
 		}
 	}
@@ -138,16 +138,18 @@ func grant(ctx context.Context, tx db.Querier, environment string, id ops.Sessio
 
 // spent is what sessions of an environment have cost since the day of at began, plus what running ones have reserved. except are the
 // sessions that do not count.
-func spent(ctx context.Context, q db.Querier, environment string, at time.Time, except string, arg any) (float64, error) {
-	var ended int64
-	var reserved float64
+func spent(to *[]float64, environment string, at time.Time, except string, arg any) db.Part {
 	today := at.UTC().Truncate(day)
 	// The status is in the text and not an argument, so that the partial index is used.
-	err := q.QueryRowContext(ctx, `SELECT
+	return db.Into(to, func(r db.Row) (float64, error) {
+		var ended int64
+		var reserved float64
+		err := r.Scan(&ended, &reserved)
+		return float64(ended)/nano + reserved, err
+	}, `SELECT
 		(SELECT CAST(COALESCE(SUM(cost), 0) AS BIGINT) FROM cost_days WHERE day >= ? AND environment = ?)
 			- (SELECT CAST(COALESCE(SUM(`+nanoCost+`), 0) AS BIGINT) FROM sessions s WHERE s.`+except+` = ? AND s.environment = ?
 				AND s.ended_at >= ?),
 		(SELECT COALESCE(SUM(s.budget_usd), 0.0) FROM sessions s WHERE s.status = 'running' AND s.environment = ? AND s.`+except+` <> ?)`,
-		today.Format(dayLayout), environment, arg, environment, db.Time(today), environment, arg).Scan(&ended, &reserved)
-	return float64(ended)/nano + reserved, err
+		today.Format(dayLayout), environment, arg, environment, db.Time(today), environment, arg)
 }

@@ -2,22 +2,38 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
+	"claudeops/internal/watch/health"
 )
 
 // Load returns a cycle with its journal as one snapshot.
 func (s *Journal) Load(ctx context.Context, id ops.CycleID) (ops.Claimed, error) {
-	var out ops.Claimed
-	err := s.db.Read(ctx, func(tx db.Querier) error {
-		var err error
-		out, err = s.loadWhole(ctx, tx, id, s.clock())
+	return s.loadAt(ctx, id, s.loadWhole)
+}
+
+// Look is Load without what the journal knows of other cycles, except what they have begun to work on: whoever has claimed the cycle has
+// the rest from its claim.
+func (s *Journal) Look(ctx context.Context, id ops.CycleID) (ops.Claimed, error) {
+	return s.loadAt(ctx, id, func(ctx context.Context, q db.Querier, id ops.CycleID, at time.Time) (ops.Claimed, error) {
+		var others []ops.Cycle
+		out, err := s.loadWith(ctx, q, id, at, func(out *ops.Claimed) []db.Part { return chargesBeside(&others, out.Cycle) })
+		out.Journal.Elsewhere = elsewhere(others)
+		return out, err
+	})
+}
+
+func (s *Journal) loadAt(
+	ctx context.Context, id ops.CycleID, load func(context.Context, db.Querier, ops.CycleID, time.Time) (ops.Claimed, error),
+) (out ops.Claimed, err error) {
+	err = s.db.Read(ctx, func(tx db.Querier) error {
+		out, err = load(ctx, tx, id, s.clock())
 		return err
 	})
 	if err != nil {
@@ -26,55 +42,60 @@ func (s *Journal) Load(ctx context.Context, id ops.CycleID) (ops.Claimed, error)
 	return out, nil
 }
 
-func (s *kernel) loadClaimed(ctx context.Context, q db.Querier, id ops.CycleID, at time.Time) (out ops.Claimed, err error) {
+func (s *kernel) loadClaimed(ctx context.Context, q db.Querier, id ops.CycleID, at time.Time) (ops.Claimed, error) {
+	return s.loadWith(ctx, q, id, at, nil)
+}
+
+// loadWith asks for more together with the journal.
+func (s *kernel) loadWith(
+	ctx context.Context, q db.Querier, id ops.CycleID, at time.Time, more func(*ops.Claimed) []db.Part,
+) (out ops.Claimed, err error) {
 	var has contents
-	if out.Cycle, err = db.One(ctx, q, has.scan, selectContents, db.Time(at), db.Time(at), id); err != nil {
+	if out.Cycle, err = db.One(ctx, q, has.scan, selectContents, standstillName, db.Time(at), db.Time(at), id); err != nil {
 		return ops.Claimed{}, err
 	}
 	c, j := out.Cycle, &out.Journal
-	for _, err := range []error{
-		read(ctx, q, true, &j.Sessions, scanSession, selectSessions+` WHERE s.cycle_id = ? ORDER BY s.id`, id),
-		read(ctx, q, has.decisions, &j.Decisions, scanDecision, selectDecisions+` WHERE e.cycle_id = ? ORDER BY e.id`, id),
-		read(ctx, q, has.checks, &j.Checks, scanCheck, selectChecks+` WHERE k.cycle_id = ? ORDER BY k.id`, id),
-		read(ctx, q, has.recoveries, &j.Recoveries, scanRecovery, selectRecoveries+` WHERE y.cycle_id = ? ORDER BY y.id`, id),
-		read(ctx, q, has.approvals, &j.Approvals, scanApproval, selectApprovals+` WHERE a.cycle_id = ? ORDER BY a.id`, id),
-		read(ctx, q, has.runs, &j.Runs, scanAction, selectActions+` WHERE r.cycle_id = ? ORDER BY r.id`, id),
-		read(ctx, q, has.denials, &j.Denials, scanApproval, selectDenials, c.Environment, db.Time(at)),
-		read(ctx, q, has.silences, &j.Silences, scanSilence, selectSilencesAt, silencesArgs(c.Environment, at)...),
-		read(ctx, q, has.lowered, &j.Lowered, scanLowered, selectLowered, c.Environment),
-		reflexParts(ctx, q, j, c, has, at),
-		s.loadOthers(ctx, q, &out, has, at),
-	} {
-		if err != nil {
-			return ops.Claimed{}, err
-		}
+	j.Standstill = has.standstill
+	var states []health.State
+	var said judgements
+	parts := slices.Concat(
+		[]db.Part{db.Into(&j.Sessions, scanSession, selectSessions+` WHERE s.cycle_id = ? ORDER BY s.id`, id)},
+		when(has.decisions, db.Into(&j.Decisions, scanDecision, selectDecisions+` WHERE e.cycle_id = ? ORDER BY e.id`, id)),
+		when(has.checks, db.Into(&j.Checks, scanCheck, selectChecks+` WHERE k.cycle_id = ? ORDER BY k.id`, id)),
+		when(has.recoveries, db.Into(&j.Recoveries, scanRecovery, selectRecoveries+` WHERE y.cycle_id = ? ORDER BY y.id`, id)),
+		when(has.approvals, db.Into(&j.Approvals, scanApproval, selectApprovals+` WHERE a.cycle_id = ? ORDER BY a.id`, id)),
+		when(has.runs, db.Into(&j.Runs, scanAction, selectActions+` WHERE r.cycle_id = ? ORDER BY r.id`, id)),
+		when(has.denials, db.Into(&j.Denials, scanApproval, selectDenials, c.Environment, db.Time(at))),
+		when(has.silences, db.Into(&j.Silences, scanSilence, selectSilencesAt, silencesArgs(c.Environment, at)...)),
+		when(has.lowered, db.Into(&j.Lowered, scanLowered, selectLowered, c.Environment)),
+		when(has.incidents, incidentsFor(&j.Incidents, c.Environment, c.ID)),
+		when(has.judgements, said.ofCycle(id)...),
+		reflexParts(j, &states, c, has, at),
+	)
+	if more != nil {
+		parts = append(parts, more(&out)...)
+	}
+	if err := db.Together(ctx, q, parts...); err != nil {
+		return ops.Claimed{}, err
+	}
+	j.Failing, j.Effects = failing(states), said.effects()
+	if err := s.loadOthers(ctx, q, &out, has, at); err != nil {
+		return ops.Claimed{}, err
 	}
 	return out, nil
 }
 
-// read reads a part of the journal if the cycle has it.
-func read[T any](
-	ctx context.Context, q db.Querier, has bool, to *[]T, scan func(db.Row) (T, error), query string, args ...any,
-) (err error) {
-	if has {
-		*to, err = db.List(ctx, q, scan, query, args...)
+// when are parts of the journal, if the cycle has them.
+func when(has bool, parts ...db.Part) []db.Part {
+	if !has {
+		return nil
 	}
-	return err
+	return parts
 }
 
 // loadOthers reads the parts that take more than one query.
 func (s *kernel) loadOthers(ctx context.Context, q db.Querier, out *ops.Claimed, has contents, at time.Time) (err error) {
 	c, j := out.Cycle, &out.Journal
-	if has.incidents {
-		if j.Incidents, err = incidentsFor(ctx, q, c.Environment, c.ID); err != nil {
-			return err
-		}
-	}
-	if has.judgements {
-		if j.Effects, err = effectsOfCycle(ctx, q, c.ID); err != nil {
-			return err
-		}
-	}
 	if j.Withheld, err = withheldFor(ctx, q, *out, has.withheld, at); err != nil {
 		return err
 	}
@@ -93,9 +114,11 @@ func (s *kernel) loadOthers(ctx context.Context, q db.Querier, out *ops.Claimed,
 type contents struct {
 	decisions, checks, recoveries, approvals, denials, incidents, judgements, silences, withheld, lowered, actions, runs, reflexed,
 	reflexes bool
+	standstill *ops.Standstill
 }
 
 const selectContents = `SELECT ` + cycleColumns + `,
+	COALESCE((SELECT value FROM store_state WHERE name = ?), ''),
 	EXISTS (SELECT 1 FROM escalations WHERE cycle_id = c.id),
 	EXISTS (SELECT 1 FROM checks WHERE cycle_id = c.id),
 	EXISTS (SELECT 1 FROM recoveries WHERE cycle_id = c.id),
@@ -116,7 +139,7 @@ const selectContents = `SELECT ` + cycleColumns + `,
 
 func (h *contents) scan(r db.Row) (ops.Cycle, error) {
 	return scanCycle(longerRow{r, []any{
-		&h.decisions, &h.checks, &h.recoveries, &h.approvals, &h.denials, &h.incidents, &h.judgements, &h.silences, &h.withheld,
+		db.ToJSON(&h.standstill), &h.decisions, &h.checks, &h.recoveries, &h.approvals, &h.denials, &h.incidents, &h.judgements, &h.silences, &h.withheld,
 		&h.lowered, &h.actions, &h.runs, &h.reflexed, &h.reflexes,
 	}})
 }
@@ -131,26 +154,36 @@ func (r longerRow) Scan(dest ...any) error { return r.Row.Scan(append(dest, r.mo
 
 // loadWhole is loadClaimed with what concerns other cycles, which only a claim needs.
 func (s *Journal) loadWhole(ctx context.Context, q db.Querier, id ops.CycleID, at time.Time) (ops.Claimed, error) {
-	out, err := s.loadClaimed(ctx, q, id, at)
+	var looks []*time.Time
+	var shown []map[string]int64
+	var spend []float64
+	var others []ops.Cycle
+	out, err := s.loadWith(ctx, q, id, at, func(out *ops.Claimed) []db.Part {
+		const before = 10 // enough to see whether they keep failing
+		environment, j := out.Cycle.Environment, &out.Journal
+		return slices.Concat(
+			[]db.Part{
+				db.Into(&looks, scanLook, selectLastLook, environment),
+				spent(&spend, environment, at, `cycle_id`, int64(id)),
+				db.Into(&j.Attacked, scanAttacked, selectAttacked, environment, db.Time(at.Add(-attackCounts))),
+				db.Into(&j.Before, scanEnding, selectEndings, environment, id, before),
+			},
+			windows(&shown, out.Cycle.Policy.Handlers),
+			chargesBeside(&others, out.Cycle),
+		)
+	})
 	if err != nil {
 		return ops.Claimed{}, err
 	}
 	j := &out.Journal
-	environment := out.Cycle.Environment
-	var looks []*time.Time
-	var errs [7]error
-	looks, errs[0] = db.List(ctx, q, scanLook, selectLastLook, environment)
 	if len(looks) > 0 {
 		j.LastLook = looks[0]
 	}
-	j.Windows, errs[1] = windows(ctx, q, out.Cycle.Policy.Handlers)
-	j.Spend.DayUSD, errs[2] = spent(ctx, q, environment, at, `cycle_id`, int64(id))
-	j.Elsewhere, errs[3] = elsewhere(ctx, q, out.Cycle)
-	j.Attacked, errs[4] = db.List(ctx, q, scanAttacked, selectAttacked, environment, db.Time(at.Add(-attackCounts)))
-	j.Standstill, errs[6] = standstill(ctx, q)
-	const before = 10 // enough to see whether they keep failing
-	j.Before, errs[5] = db.List(ctx, q, scanEnding, selectEndings, environment, id, before)
-	return out, errors.Join(errs[:]...)
+	if len(shown) > 0 {
+		j.Windows = shown[0]
+	}
+	j.Spend.DayUSD, j.Elsewhere = spend[0], elsewhere(others)
+	return out, nil
 }
 
 // selectAttacked finds the services about which two cycles called people after an attack: they get a look, and nothing above it.
@@ -167,27 +200,25 @@ func scanAttacked(r db.Row) (ops.Hold, error) {
 	return h, err
 }
 
-// elsewhere reads what the other cycles of the environment that have not ended work on. Only a look asks: it leaves that to them.
-func elsewhere(ctx context.Context, q db.Querier, c ops.Cycle) ([]ops.Hold, error) {
-	if !c.Charge.Open {
-		return nil, nil
-	}
-	others, err := charges(ctx, q, ` AND c.environment = ? AND c.id <> ?`, c.Environment, c.ID)
-	if err != nil {
-		return nil, err
-	}
+// chargesBeside reads what the other cycles of the environment work on. Only a look asks: it leaves that to them.
+func chargesBeside(to *[]ops.Cycle, c ops.Cycle) []db.Part {
+	return when(c.Charge.Open, charges(to, ` AND c.environment = ? AND c.id <> ?`, c.Environment, c.ID))
+}
+
+// elsewhere is what the other cycles of the environment that have not ended work on.
+func elsewhere(others []ops.Cycle) []ops.Hold {
 	var out []ops.Hold
 	for _, o := range others {
 		for _, name := range o.Charge.Services {
 			out = append(out, ops.Hold{Service: name, From: ops.Tier1, By: ops.HoldByCycle, Why: notice.InCharge(o.ID)})
 		}
 	}
-	return out, nil
+	return out
 }
 
 // charges reads what cycles that have not ended work on now: what their newest decision handed on, else what they were started for.
-func charges(ctx context.Context, q db.Querier, which string, args ...any) ([]ops.Cycle, error) {
-	return db.List(ctx, q, func(r db.Row) (o ops.Cycle, err error) {
+func charges(to *[]ops.Cycle, which string, args ...any) db.Part {
+	return db.Into(to, func(r db.Row) (o ops.Cycle, err error) {
 		var handed []string
 		err = r.Scan(&o.ID, db.ToJSON(&o.Charge), db.ToJSON(&handed))
 		if len(handed) > 0 {
@@ -200,21 +231,36 @@ func charges(ctx context.Context, q db.Querier, which string, args ...any) ([]op
 }
 
 // windows reads the context window that was last reported for each handler's model.
-func windows(ctx context.Context, q db.Querier, handlers []ops.Handler) (map[string]int64, error) {
-	out := map[string]int64{}
+func windows(to *[]map[string]int64, handlers []ops.Handler) []db.Part {
+	var models []string
 	for _, h := range handlers {
-		if _, done := out[h.Model]; done {
-			continue
+		if !slices.Contains(models, h.Model) {
+			models = append(models, h.Model)
 		}
-		window, err := db.One(ctx, q, db.ScanInt, `SELECT context_window FROM sessions
-			WHERE model = ? AND context_window IS NOT NULL ORDER BY id DESC LIMIT 1`, h.Model)
-		if err != nil && !errors.Is(err, ops.ErrNotFound) {
-			return nil, err
-		}
-		out[h.Model] = window
 	}
-	maps.DeleteFunc(out, func(_ string, window int64) bool { return window <= 0 })
-	return out, nil
+	if len(models) == 0 {
+		return nil
+	}
+	var columns []string
+	var args []any
+	for _, m := range models {
+		columns = append(columns, `COALESCE((SELECT context_window FROM sessions WHERE model = ? AND context_window IS NOT NULL ORDER BY id DESC LIMIT 1), 0)`)
+		args = append(args, m)
+	}
+	return []db.Part{db.Into(to, func(r db.Row) (map[string]int64, error) {
+		found, dest := make([]int64, len(models)), make([]any, len(models))
+		for i := range found {
+			dest[i] = &found[i]
+		}
+		err := r.Scan(dest...)
+		out := map[string]int64{}
+		for i, m := range models {
+			if found[i] > 0 {
+				out[m] = found[i]
+			}
+		}
+		return out, err
+	}, `SELECT `+strings.Join(columns, `, `), args...)}
 }
 
 // selectLastLook finds when an agent last looked at an environment. One that ended without a usable report has not looked.

@@ -50,9 +50,10 @@ func (s *Journal) Session(ctx context.Context, id ops.SessionID) (ops.Session, e
 
 // WallsHeld notes what stands around a session that runs.
 func (s *Journal) WallsHeld(ctx context.Context, id ops.SessionID, walls string) error {
-	err := s.db.Write(ctx, "walls", func(tx db.Querier) error {
-		return mustChange(ctx, tx, id, `UPDATE sessions SET walls = ? WHERE id = ?`, walls, id)
-	})
+	changed, err := s.db.WriteOne(ctx, "walls", `UPDATE sessions SET walls = ? WHERE id = ?`, walls, id)
+	if err == nil && changed == 0 {
+		err = ops.ErrNotFound
+	}
 	if err != nil {
 		return fmt.Errorf("note the walls of session %d: %w", id, err)
 	}
@@ -88,6 +89,7 @@ func (s *Journal) StartSession(ctx context.Context, owner ops.Owner, id ops.Sess
 ) (granted *float64, err error) {
 	at = s.orNow(at)
 	err = s.db.WriteIn(ctx, "start_session", db.OfSession(id), func(tx db.Querier) error {
+		db.Reaches(tx, ops.ReachPages)
 		cycle, err := fenceSession(ctx, tx, owner, id)
 		if err != nil {
 			return err
@@ -111,17 +113,25 @@ func (s *Journal) StartSession(ctx context.Context, owner ops.Owner, id ops.Sess
 // NoteProcess records the process of a running session, so that after a restart it can be told from another process with the same
 // pid.
 func (s *Journal) NoteProcess(ctx context.Context, owner ops.Owner, id ops.SessionID, pid int, processStarted string) error {
-	err := s.db.WriteIn(ctx, "note_process", db.OfSession(id), func(tx db.Querier) error {
-		if _, err := fenceSession(ctx, tx, owner, id); err != nil {
-			return err
-		}
-		return mustChange(ctx, tx, id, `UPDATE sessions SET pid = ?, process_started = ? WHERE id = ? AND status = ?`,
-			db.OrNull(pid), db.OptText(processStarted), id, ops.SessionRunning)
-	})
+	changed, err := s.db.WriteOne(ctx, "note_process", `UPDATE sessions SET pid = ?, process_started = ? WHERE id = ? AND status = ?
+		AND EXISTS (SELECT 1 FROM cycles c JOIN hosts h ON h.host = c.owner AND h.term = c.term
+			WHERE c.id = sessions.cycle_id AND c.owner = ? AND c.term = ?)`,
+		db.OrNull(pid), db.OptText(processStarted), id, ops.SessionRunning, owner.Host, owner.Term)
+	if err == nil && changed == 0 {
+		err = s.notRunning(ctx, owner, id)
+	}
 	if err != nil {
 		return fmt.Errorf("note process of session %d: %w", id, err)
 	}
 	return nil
+}
+
+// notRunning is why the owner may not write about a running session.
+func (s *Journal) notRunning(ctx context.Context, owner ops.Owner, id ops.SessionID) error {
+	if _, err := fenceSession(ctx, s.db.Reader(), owner, id); err != nil {
+		return err
+	}
+	return sessionConflict(ctx, s.db.Reader(), id)
 }
 
 // mustChange refuses a conditional update of a session that found no row, and says which state the session has.
@@ -130,6 +140,10 @@ func mustChange(ctx context.Context, tx db.Querier, id ops.SessionID, query stri
 	if err != nil || changed > 0 {
 		return err
 	}
+	return sessionConflict(ctx, tx, id)
+}
+
+func sessionConflict(ctx context.Context, tx db.Querier, id ops.SessionID) error {
 	status, err := db.One(ctx, tx, db.ScanString, `SELECT status FROM sessions WHERE id = ?`, id)
 	if err != nil {
 		return err
@@ -142,7 +156,7 @@ func queueSession(ctx context.Context, tx db.Querier, cycle held, owner ops.Owne
 	var key [16]byte
 	_, _ = rand.Read(key[:]) // never fails
 	h := n.Handler
-	err := db.Exec(ctx, tx, `INSERT INTO sessions (cycle_id, environment, parent_session_id, retry_of_session_id,
+	_, err := tx.ExecContext(ctx, `INSERT INTO sessions (cycle_id, environment, parent_session_id, retry_of_session_id,
 		attempt, role, tier, permissions, handler, family, agent, model, key, status, context_mode, recovery_level, owner, created_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		cycle.id, cycle.environment, db.OptID(n.ParentID), db.OptID(n.RetryOf),

@@ -27,13 +27,12 @@ func (s *Journal) AppendTranscript(ctx context.Context, owner ops.Owner, id ops.
 		bySeq := func(a, b ops.Line) int { return cmp.Compare(a.Seq, b.Seq) }
 		first, last := slices.MinFunc(lines, bySeq).Seq, slices.MaxFunc(lines, bySeq).Seq
 		dropped := droppedIn(lines)
-		size, err := countOutput(ctx, tx, id, int64(len(lines))+dropped, dropped, sizeOf(lines), last)
-		if err != nil {
+		var sizes []outputSize
+		counted := countOutput(&sizes, id, int64(len(lines))+dropped, dropped, sizeOf(lines), last)
+		if _, err := fenceSession(ctx, tx, owner, id, counted); err != nil {
 			return err
 		}
-		if _, err := fenceSession(ctx, tx, owner, id); err != nil {
-			return err
-		}
+		size := sizes[0]
 		if first <= max(size.lastRow, size.lastBlock) {
 			if err := refuseStored(ctx, tx, id, first, last); err != nil {
 				return err
@@ -42,12 +41,15 @@ func (s *Journal) AppendTranscript(ctx context.Context, owner ops.Owner, id ops.
 		if err := s.insertOutput(ctx, tx, id, lines); err != nil {
 			return err
 		}
+		db.TellAfter(tx, ops.ReachPages)
 		return s.limitOutput(ctx, tx, id, size, last)
 	})
+	if db.IsUnique(err) {
+		err = ops.NewConflict(ops.ConflictTaken, "some of the lines from %d to %d are stored already", lines[0].Seq, lines[len(lines)-1].Seq)
+	}
 	if err != nil {
 		return fmt.Errorf("append transcript of session %d: %w", id, err)
 	}
-	s.db.Notify(ctx)
 	return nil
 }
 
@@ -63,17 +65,12 @@ func awaitOutput(ctx context.Context, tx db.Querier, cycle ops.CycleID) error {
 func insertLines(ctx context.Context, tx db.Querier, id ops.SessionID, lines []ops.Line) error {
 	for _, rows := range []int{100, 10, 1} {
 		statement := insertTranscript(rows)
-		args := make([]any, 0, 4*rows)
 		for ; len(lines) >= rows; lines = lines[rows:] {
-			args = args[:0]
+			args := make([]any, 0, 4*rows)
 			for _, l := range lines[:rows] {
 				args = append(args, int64(id), l.Seq, db.Time(l.At), l.Text)
 			}
-			_, err := tx.ExecContext(ctx, statement, args...)
-			if db.IsUnique(err) {
-				return ops.NewConflict(ops.ConflictTaken, "some of the lines from %d to %d are stored already", lines[0].Seq, lines[rows-1].Seq)
-			}
-			if err != nil {
+			if err := db.Exec(ctx, tx, statement, args...); err != nil {
 				return err
 			}
 		}
@@ -265,11 +262,11 @@ func (s *Journal) AppendSpooled(ctx context.Context, host string, id ops.Session
 			}
 			last = max(last, l.Seq)
 		}
-		size, err := countOutput(ctx, tx, id, added, dropped, bytes, last)
-		if err != nil {
+		var sizes []outputSize
+		if err := db.Together(ctx, tx, countOutput(&sizes, id, added, dropped, bytes, last)); err != nil {
 			return err
 		}
-		return s.limitOutput(ctx, tx, id, size, last)
+		return s.limitOutput(ctx, tx, id, sizes[0], last)
 	})
 	if err != nil {
 		return fmt.Errorf("store kept output of session %d: %w", id, err)

@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -292,22 +291,18 @@ type outputSize struct {
 	lastRow, lastBlock int64 // the last line in a row and in a block, before the new lines
 }
 
-// countOutput adds lines to the figures of a session.
-func countOutput(ctx context.Context, tx db.Querier, id ops.SessionID, lines, dropped, bytes, last int64) (outputSize, error) {
-	var size outputSize
-	err := tx.QueryRowContext(ctx, `UPDATE sessions
+// countOutput adds lines to the figures of a session, if there is one.
+func countOutput(to *[]outputSize, id ops.SessionID, lines, dropped, bytes, last int64) db.Part {
+	return db.Into(to, func(r db.Row) (size outputSize, err error) {
+		return size, r.Scan(&size.bytes, &size.cut, &size.cutEnd, &size.droppedBytes, &size.lastRow, &size.lastBlock)
+	}, `UPDATE sessions
 		SET transcript_bytes = CASE WHEN transcript_bytes < 0 THEN transcript_bytes ELSE transcript_bytes + ? END,
 		transcript_lines = transcript_lines + ?, transcript_dropped = transcript_dropped + ?,
 		transcript_seq = CASE WHEN transcript_seq < ? THEN ? ELSE transcript_seq END WHERE id = ?
 		RETURNING transcript_bytes, transcript_cut, transcript_cut_end, transcript_cut_bytes,
 			(SELECT COALESCE(MAX(t.seq), 0) FROM transcript t WHERE t.session_id = sessions.id),
 			(SELECT COALESCE(MAX(b.last_seq), 0) FROM transcript_blocks b WHERE b.session_id = sessions.id)`,
-		bytes, lines, dropped, last, last, id).
-		Scan(&size.bytes, &size.cut, &size.cutEnd, &size.droppedBytes, &size.lastRow, &size.lastBlock)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = nil // the fence says so
-	}
-	return size, err
+		bytes, lines, dropped, last, last, id)
 }
 
 func sizeOf(lines []ops.Line) (n int64) {

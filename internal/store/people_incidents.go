@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,14 +15,15 @@ import (
 	"claudeops/internal/watch/health"
 )
 
-const selectIncidents = `SELECT i.id, i.environment, i.service, i."check", i.class, i.fingerprint, i.title, i.level, i.status,
+const incidentColumns = `i.id, i.environment, i.service, i."check", i.class, i.fingerprint, i.title, i.level, i.status,
 	i.occurrences, COALESCE(i.first_cycle_id, 0), COALESCE(i.last_cycle_id, 0),
 	(SELECT MAX(w.cycle_id) FROM incident_waits w WHERE w.incident_id = i.id), i.report, i.opened_at, i.updated_at,
 	i.acknowledged_at, i.acknowledged_by, i.snoozed_until, i.resolved_at, i.resolved_by, i.resolution, i.reminders, i.remind_at,
 	i.called_at, i.unverified_at, i.probe_failed_at, i.probation_until, i.findings, CASE WHEN ` + handledAlone + ` THEN TRUE ELSE FALSE END,
 	` + deniedUntil + `,
-	COALESCE((SELECT SUM(s.cost_usd) FROM incident_cycles x JOIN sessions s ON s.cycle_id = x.cycle_id WHERE x.incident_id = i.id), 0.0)
-	FROM incidents i`
+	COALESCE((SELECT SUM(s.cost_usd) FROM incident_cycles x JOIN sessions s ON s.cycle_id = x.cycle_id WHERE x.incident_id = i.id), 0.0)`
+
+const selectIncidents = `SELECT ` + incidentColumns + ` FROM incidents i`
 
 func scanIncident(r db.Row) (ops.Incident, error) {
 	var i ops.Incident
@@ -121,8 +121,8 @@ func incidentByID(ctx context.Context, q db.Querier, id int64) (ops.Incident, er
 
 // Unresolved returns the incidents of an environment that are not resolved, oldest first.
 func (s *People) Unresolved(ctx context.Context, environment string) ([]ops.Incident, error) {
-	out, err := incidentsFor(ctx, s.db.Reader(), environment, 0)
-	if err != nil {
+	var out []ops.Incident
+	if err := db.Together(ctx, s.db.Reader(), incidentsFor(&out, environment, 0)); err != nil {
 		return nil, fmt.Errorf("list unresolved incidents: %w", err)
 	}
 	return out, nil
@@ -130,31 +130,19 @@ func (s *People) Unresolved(ctx context.Context, environment string) ([]ops.Inci
 
 // incidentsFor returns the unresolved incidents of an environment and those that the cycle waited for, oldest first. For an
 // incident that this cycle waits for, Waiting names this cycle, even if others wait too.
-func incidentsFor(ctx context.Context, q db.Querier, environment string, cycle ops.CycleID) ([]ops.Incident, error) {
-	out, err := db.List(ctx, q, scanIncident, selectIncidents+` WHERE (i.environment = ? AND i.resolved_at IS NULL)
-		OR i.id IN (SELECT incident_id FROM incident_waits WHERE cycle_id = ?) ORDER BY i.id`, environment, cycle)
-	if err != nil || len(out) == 0 {
-		return nil, err
-	}
-	own, err := db.List(ctx, q, db.ScanInt, `SELECT incident_id FROM incident_waits WHERE cycle_id = ?`, cycle)
-	if err != nil {
-		return nil, err
-	}
-	mine := map[int64]bool{}
-	for _, id := range own {
-		mine[id] = true
-	}
-	worked, err := db.List(ctx, q, db.ScanInt, `SELECT incident_id FROM incident_cycles WHERE cycle_id = ?`, cycle)
-	if err != nil {
-		return nil, err
-	}
-	for n := range out {
-		if mine[out[n].ID] {
-			out[n].Waiting = &cycle
+func incidentsFor(to *[]ops.Incident, environment string, cycle ops.CycleID) db.Part {
+	return db.Into(to, func(r db.Row) (ops.Incident, error) {
+		var waits, own bool
+		i, err := scanIncident(longerRow{r, []any{&waits, &own}})
+		if waits {
+			i.Waiting = &cycle
 		}
-		out[n].Own = slices.Contains(worked, out[n].ID)
-	}
-	return out, nil
+		i.Own = own
+		return i, err
+	}, `SELECT `+incidentColumns+`, EXISTS (SELECT 1 FROM incident_waits w WHERE w.incident_id = i.id AND w.cycle_id = ?),
+			EXISTS (SELECT 1 FROM incident_cycles w WHERE w.incident_id = i.id AND w.cycle_id = ?) FROM incidents i
+		WHERE (i.environment = ? AND i.resolved_at IS NULL)
+			OR i.id IN (SELECT incident_id FROM incident_waits WHERE cycle_id = ?) ORDER BY i.id`, cycle, cycle, environment, cycle)
 }
 
 // maxHistory limits the history of one incident to its newest events.
@@ -240,30 +228,42 @@ const onlyHandled = `(excluded.called_at IS NULL AND incidents.called_at IS NOT 
 // fingerprint identifies the incident of a service: environment, service, check and class. An incident on which this cycle works
 // already stays the same one when a tier takes over, a human is called or no check is named, whichever check found it first. So does one
 // whose claimed repair nobody has verified, and the open one of the service in a dry run, which finds it again in every cycle.
-func (p reporting) fingerprint(ctx context.Context, service string) (check, fingerprint string, err error) {
+//
+// Failed is now where a probe of the service failed in this cycle, or fails in the watch; nil where probes see nothing wrong.
+func (p reporting) fingerprint(ctx context.Context, service string) (check, fingerprint string, failed *time.Time, err error) {
 	check = failingCheck(p.report.Checks, service)
-	fingerprint = strings.Join([]string{p.cycle.environment, service, check, p.report.Class}, "|")
-	err = p.tx.QueryRowContext(ctx, `SELECT i."check", i.fingerprint FROM incidents i LEFT JOIN incident_cycles x
+	type name struct{ check, fingerprint string }
+	var same []name
+	var bad []int64
+	var states []health.State
+	scan := func(r db.Row) (n name, err error) { return n, r.Scan(&n.check, &n.fingerprint) }
+	err = db.Together(ctx, p.tx, db.Into(&same, scan, `SELECT i."check", i.fingerprint FROM incidents i LEFT JOIN incident_cycles x
 			ON x.incident_id = i.id AND x.cycle_id = ?
 		WHERE i.environment = ? AND i.service = ? AND i.class = ? AND i.resolved_at IS NULL AND i.fingerprint IS NOT NULL
 			AND (? OR i.unverified_at IS NOT NULL OR x.cycle_id IS NOT NULL AND (i.called_at IS NULL OR ? = '' OR ?))
 		ORDER BY x.cycle_id IS NULL, i.id DESC LIMIT 1`,
-		p.cycle.id, p.cycle.environment, service, p.report.Class, p.report.DryRun, check, p.report.Handled).Scan(&check, &fingerprint)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = nil
+		p.cycle.id, p.cycle.environment, service, p.report.Class, p.report.DryRun, check, p.report.Handled),
+		db.Into(&bad, db.ScanInt, `SELECT COUNT(*) FROM checks WHERE cycle_id = ? AND service = ? AND purpose <> ?
+			AND status NOT IN (?, ?)`, p.cycle.id, service, ops.ProbeAlert, ops.Healthy, ops.Unknown),
+		db.Into(&states, scanState, `SELECT state FROM probe_states WHERE environment = ? AND service = ?`, p.cycle.environment, service))
+	if err != nil {
+		return "", "", nil, err
 	}
-	return check, fingerprint, err
+	fingerprint = strings.Join([]string{p.cycle.environment, service, check, p.report.Class}, "|")
+	if len(same) > 0 {
+		check, fingerprint = same[0].check, same[0].fingerprint
+	}
+	if bad[0] > 0 || slices.ContainsFunc(states, func(s health.State) bool { return s.Failing() && s.Last.Purpose != ops.ProbeAlert }) {
+		failed = &p.at
+	}
+	return check, fingerprint, failed, nil
 }
 
 func (p *reporting) service(ctx context.Context, service string) error {
 	if err := p.relapse(ctx, service); err != nil {
 		return err
 	}
-	check, fingerprint, err := p.fingerprint(ctx, service)
-	if err != nil {
-		return err
-	}
-	failed, err := p.probeFailed(ctx, service)
+	check, fingerprint, failed, err := p.fingerprint(ctx, service)
 	if err != nil {
 		return err
 	}
@@ -302,8 +302,7 @@ func (p *reporting) service(ctx context.Context, service string) error {
 	if err := countCycle(ctx, p.tx, id, p.cycle.id); err != nil || !p.report.Waits {
 		return err
 	}
-	_, err = p.tx.ExecContext(ctx, `INSERT INTO incident_waits (incident_id, cycle_id) VALUES (?, ?)`, id, p.cycle.id)
-	return err
+	return db.Exec(ctx, p.tx, `INSERT INTO incident_waits (incident_id, cycle_id) VALUES (?, ?)`, id, p.cycle.id)
 }
 
 // findings adds what the report found to what is known of the incident, each thing once.
@@ -328,28 +327,9 @@ func (p reporting) findings(ctx context.Context, service, fingerprint string) (s
 	return db.JSON(all)
 }
 
-// probeFailed is now where a probe of the service failed in this cycle, or fails in the watch; nil where probes see nothing wrong.
-func (p reporting) probeFailed(ctx context.Context, service string) (*time.Time, error) {
-	n, err := db.One(ctx, p.tx, db.ScanInt, `SELECT COUNT(*) FROM checks WHERE cycle_id = ? AND service = ? AND purpose <> ?
-		AND status NOT IN (?, ?)`, p.cycle.id, service, ops.ProbeAlert, ops.Healthy, ops.Unknown)
-	if err != nil {
-		return nil, err
-	}
-	states, err := db.List(ctx, p.tx, scanState, `SELECT state FROM probe_states WHERE environment = ? AND service = ?`,
-		p.cycle.environment, service)
-	if err != nil {
-		return nil, err
-	}
-	if n > 0 || slices.ContainsFunc(states, func(s health.State) bool { return s.Failing() && s.Last.Purpose != ops.ProbeAlert }) {
-		return &p.at, nil
-	}
-	return nil, nil //nolint:nilnil // no time is an answer
-}
-
 // countCycle counts a cycle among those that worked on an incident.
 func countCycle(ctx context.Context, tx db.Querier, incident int64, cycle ops.CycleID) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO incident_cycles (incident_id, cycle_id) VALUES (?, ?) ON CONFLICT DO NOTHING`, incident, cycle)
-	return err
+	return db.Exec(ctx, tx, `INSERT INTO incident_cycles (incident_id, cycle_id) VALUES (?, ?) ON CONFLICT DO NOTHING`, incident, cycle)
 }
 
 // failingCheck is the type of the first check of a service that is not healthy.

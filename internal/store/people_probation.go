@@ -205,9 +205,13 @@ func (p *reporting) found(service string) ops.Check {
 	return ops.Check{Service: service, Status: ops.Down}
 }
 
-// relapses opens the incidents again whose check the own probes of a cycle find bad on probation. It reports whether there were any.
-func relapses(ctx context.Context, tx db.Querier, now ops.Claimed, t ops.Transition) (bool, error) {
-	bad := slices.DeleteFunc(lastResults(ownResults(t.Result.Checks)), func(c ops.Check) bool { return !c.Bad() })
+// badResults are what the own probes of a cycle find bad.
+func badResults(t ops.Transition) []ops.Check {
+	return slices.DeleteFunc(lastResults(ownResults(t.Result.Checks)), func(c ops.Check) bool { return !c.Bad() })
+}
+
+// relapses opens the incidents again whose check is found bad on probation. It reports whether there were any.
+func relapses(ctx context.Context, tx db.Querier, now ops.Claimed, t ops.Transition, bad []ops.Check) (bool, error) {
 	if len(bad) == 0 {
 		return false, nil
 	}

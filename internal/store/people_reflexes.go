@@ -202,21 +202,16 @@ func doubtReflexes(ctx context.Context, tx db.Querier, cycle ops.CycleID, servic
 }
 
 // reflexParts asks for what the reflexes of a cycle need to know.
-func reflexParts(ctx context.Context, q db.Querier, j *ops.Journal, c ops.Cycle, has contents, at time.Time) error {
-	err := errors.Join(
-		read(ctx, q, has.reflexes, &j.Reflexes, scanReflex, selectReflexes+` WHERE f.environment = ? AND f.state = ? ORDER BY f.id`,
-			c.Environment, ops.ReflexOn),
-		read(ctx, q, has.reflexed, &j.Reflexed, scanReflexed, `SELECT reflex, cycle_id, step, requested_at FROM action_runs
-			WHERE environment = ? AND requested_at > ? AND reflex <> '' AND undo_of IS NULL AND status <> ? ORDER BY id`,
-			c.Environment, db.Time(at.Add(-ops.ReflexLongest)), ops.ActionRefused),
-	)
+func reflexParts(j *ops.Journal, failing *[]health.State, c ops.Cycle, has contents, at time.Time) []db.Part {
 	wanted := has.reflexes || slices.ContainsFunc(c.Policy.Inventory.Services, func(s ops.Service) bool { return len(s.Reflexes) > 0 })
-	if err != nil || !wanted {
-		return err
-	}
-	states, err := db.List(ctx, q, scanState, `SELECT state FROM probe_states WHERE environment = ?`, c.Environment)
-	j.Failing = failing(states)
-	return err
+	return slices.Concat(
+		when(has.reflexes, db.Into(&j.Reflexes, scanReflex, selectReflexes+` WHERE f.environment = ? AND f.state = ? ORDER BY f.id`,
+			c.Environment, ops.ReflexOn)),
+		when(has.reflexed, db.Into(&j.Reflexed, scanReflexed, `SELECT reflex, cycle_id, step, requested_at FROM action_runs
+			WHERE environment = ? AND requested_at > ? AND reflex <> '' AND undo_of IS NULL AND status <> ? ORDER BY id`,
+			c.Environment, db.Time(at.Add(-ops.ReflexLongest)), ops.ActionRefused)),
+		when(wanted, db.Into(failing, scanState, `SELECT state FROM probe_states WHERE environment = ?`, c.Environment)),
+	)
 }
 
 func failing(states []health.State) []ops.Failing {

@@ -227,7 +227,7 @@ func TestListenHearsOtherHosts(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	heard := make(chan struct{}, 100)
 	ended := make(chan error, 1)
-	go func() { ended <- here.Listen(ctx, func() { heard <- struct{}{} }) }()
+	go func() { ended <- here.Listen(ctx, func(ops.Reach) { heard <- struct{}{} }) }()
 	wait := func(what string) {
 		t.Helper()
 		select {
@@ -335,7 +335,7 @@ func TestAServerThatComesBackIsUsedAgain(t *testing.T) {
 	heard := make(chan struct{}, 100)
 	ctx, cancel := context.WithCancel(t.Context())
 	var listening sync.WaitGroup
-	listening.Go(func() { _ = f.Store.Listen(ctx, func() { heard <- struct{}{} }) })
+	listening.Go(func() { _ = f.Store.Listen(ctx, func(ops.Reach) { heard <- struct{}{} }) })
 	defer listening.Wait()
 	defer cancel()
 	<-heard

@@ -216,8 +216,8 @@ func (s *Reports) Situation(ctx context.Context, services map[string][]string) (
 			return err
 		}
 		if len(cycles) > 0 {
-			now, err := charges(ctx, tx, "")
-			if err != nil {
+			var now []ops.Cycle
+			if err := db.Together(ctx, tx, charges(&now, "")); err != nil {
 				return err
 			}
 			for i := range out.Open {

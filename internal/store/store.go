@@ -181,7 +181,9 @@ func (s *Store) Pool() *pgxpool.Pool { return s.db.Pool() }
 
 // Listen calls changed after other processes wrote to the database, and once after each connect, because a change may have been
 // missed before. It returns when ctx ends.
-func (s *Store) Listen(ctx context.Context, changed func()) error { return s.db.Listen(ctx, changed) }
+func (s *Store) Listen(ctx context.Context, changed func(ops.Reach)) error {
+	return s.db.Listen(ctx, changed)
+}
 
 // MarkOpen records that this process works on the journal until Close. Commands that only add a row next to a running daemon do
 // not call it.

@@ -347,8 +347,8 @@ func (s *Watch) ForgetStates(ctx context.Context, environment string, states []h
 // refused while an incident of it is open.
 func (s *Watch) ForgetService(ctx context.Context, environment, service, by string, at time.Time) error {
 	err := s.db.WriteIn(ctx, "forget_service", db.InEnvironment(environment), func(tx db.Querier) error {
-		open, err := incidentsFor(ctx, tx, environment, 0)
-		if err != nil {
+		var open []ops.Incident
+		if err := db.Together(ctx, tx, incidentsFor(&open, environment, 0)); err != nil {
 			return err
 		}
 		for _, i := range open {

@@ -390,7 +390,7 @@ func (b *broadcaster) next() <-chan struct{} {
 
 // watch waits for changes until the returned function is called, which waits for its goroutine.
 func (b *broadcaster) watch() (stop func()) {
-	nudges, unsubscribe := b.hub.Subscribe()
+	nudges, unsubscribe := b.hub.Subscribe(ops.ReachPages)
 	quit := make(chan struct{})
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -428,17 +428,23 @@ func (b *broadcaster) wake() {
 // Hub tells subscribers that rows changed. It carries no data: a reader continues from the last row it read, even if it missed a signal.
 type Hub struct {
 	mu   sync.Mutex
-	subs map[chan struct{}]struct{}
+	subs map[chan struct{}]ops.Reach // from which on each is woken
 }
 
 // NewHub returns a hub without subscribers.
-func NewHub() *Hub { return &Hub{subs: map[chan struct{}]struct{}{}} }
+func NewHub() *Hub { return &Hub{subs: map[chan struct{}]ops.Reach{}} }
 
 // Nudge wakes every subscriber; it never waits for one.
-func (h *Hub) Nudge() {
+func (h *Hub) Nudge() { h.Tell(ops.ReachAll) }
+
+// Tell wakes the subscribers that something reaches.
+func (h *Hub) Tell(reach ops.Reach) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for c := range h.subs {
+	for c, from := range h.subs {
+		if reach < from {
+			continue
+		}
 		select {
 		case c <- struct{}{}:
 		default: // a signal is already waiting and covers this change
@@ -446,11 +452,11 @@ func (h *Hub) Nudge() {
 	}
 }
 
-// Subscribe returns a channel of signals and the function that ends the subscription.
-func (h *Hub) Subscribe() (<-chan struct{}, func()) {
+// Subscribe returns a channel of signals that reach so far or farther, and the function that ends the subscription.
+func (h *Hub) Subscribe(from ops.Reach) (<-chan struct{}, func()) {
 	c := make(chan struct{}, 1)
 	h.mu.Lock()
-	h.subs[c] = struct{}{}
+	h.subs[c] = from
 	h.mu.Unlock()
 	return c, func() {
 		h.mu.Lock()

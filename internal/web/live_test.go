@@ -276,8 +276,8 @@ func TestAStalledReaderHoldsNobodyUp(t *testing.T) {
 
 func TestANudgeNeverWaitsAndIsNeverLost(t *testing.T) {
 	h := web.NewHub()
-	slow, endSlow := h.Subscribe()
-	quick, endQuick := h.Subscribe()
+	slow, endSlow := h.Subscribe(ops.ReachPages)
+	quick, endQuick := h.Subscribe(ops.ReachPages)
 	for range 1000 {
 		h.Nudge()
 	}

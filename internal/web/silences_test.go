@@ -23,7 +23,7 @@ func (s *site) silences() []ops.Silence {
 func TestASilenceIsAddedAndEnded(t *testing.T) {
 	hub := web.NewHub()
 	s := newSite(t, func(o *web.Options) { o.Hub = hub })
-	nudges, unsubscribe := hub.Subscribe()
+	nudges, unsubscribe := hub.Subscribe(ops.ReachPages)
 	defer unsubscribe()
 	nudged := func() bool {
 		select {

@@ -48,7 +48,7 @@ func runFake(dir string, args []string) (int, error) {
 		return 0, fmt.Errorf("read scenario: %w", err)
 	}
 	if role, _ := (Call{Env: os.Environ()}).Var("CLAUDEOPS_ROLE"); role == "trial" { //nolint:forbidigo // of this run
-		return 0, s.trial(Call{Args: args})
+		return 0, Trial(args)
 	}
 	call, err := record(filepath.Join(dir, callsFolder), args)
 	if err != nil {
@@ -70,9 +70,9 @@ func runFake(dir string, args []string) (int, error) {
 		call.Attempt, call.Tier, call.Role, call.Handler)
 }
 
-// trial does what the real program does in a trial: it asks the model, its hook about the calls it is asked for, and the model again.
-func (s Scenario) trial(call Call) error {
-	settings, _ := call.Option("--settings")
+// Trial does what the real program does in a trial: it asks the model, its hook about the calls it is asked for, and the model again.
+func Trial(args []string) error {
+	settings, _ := (Call{Args: args}).Option("--settings")
 	hook, err := scripted.HookIn(settings)
 	if err != nil {
 		return err

@@ -27,11 +27,30 @@ func (b *bench) shared(chains int) ([]figure, error) {
 	check(c.SQL(context.Background(), "CREATE DATABASE hops"))
 	alone := must(b.hopsOf("alone-hops", chains))
 	shared := must(b.hopsOf("shared-hops", chains, "CLAUDEOPS_DATABASE_URL="+c.Address("hops")))
+	asked := must(b.asked(c, chains))
 	sqlite, postgres := alone[len(alone)/2], shared[len(shared)/2]
 	return []figure{{
 		"hop on PostgreSQL", fmt.Sprintf("p50 %.1f ms, p99 %.1f ms (%d hops), %.2f × the %.1f ms of SQLite in the same run",
 			postgres, shared[len(shared)*99/100], len(shared), postgres/sqlite, sqlite), "≤ 1.5 × SQLite",
+	}, {
+		"what a chain of three sessions asks PostgreSQL", fmt.Sprintf("%d statements, %d waits for an answer", asked.Sum()/chains, asked.Trips/chains), "≤ 120 waits",
 	}}, nil
+}
+
+// asked is what chains ask of the database, without the preparation of statements.
+func (b *bench) asked(c *pgtest.Cluster, chains int) (pgtest.Traffic, error) {
+	check(c.SQL(context.Background(), "CREATE DATABASE asked"))
+	proxy := must(pgtest.NewProxy(context.Background(), c.Address("asked"), 0))
+	defer func() { _ = proxy.Close() }()
+	times := filepath.Join(b.dir, "asked-times")
+	agent := must(b.agent(hopping(times)))
+	var first, last pgtest.Traffic
+	err := b.chains(agent, times, "asked", chains+1, func(done int) {
+		if last = proxy.Traffic(); done == 1 {
+			first = last
+		}
+	}, "CLAUDEOPS_DATABASE_URL="+proxy.Address(c.Address("asked")))
+	return last.Since(first), err
 }
 
 // hosts lets three hosts do many chains and kills one of them in the middle.
@@ -274,24 +293,24 @@ func (b *bench) hops(chains int) ([]figure, error) {
 func (b *bench) hopsOf(state string, chains int, env ...string) ([]float64, error) {
 	times := filepath.Join(b.dir, state+"-times")
 	agent := must(b.agent(hopping(times)))
-	check(b.chains(agent, times, state, chains, env...))
+	check(b.chains(agent, times, state, chains, func(int) {}, env...))
 	raw := must(os.ReadFile(times))
 	hops, _, err := readHops(string(raw))
 	return hops, err
 }
 
-// chains lets a daemon run so many cycles, one after the other.
-func (b *bench) chains(agent, times, state string, count int, env ...string) error {
+// chains lets a daemon run so many cycles, one after the other, and tells how many are done.
+func (b *bench) chains(agent, times, state string, count int, done func(int), env ...string) error {
 	d := must(b.start(agent, filepath.Join(b.dir, state), env...))
 	defer d.stop()
 	// A daemon without history starts one by itself.
-	for done := range count {
+	for before := range count {
 		for {
 			raw, err := os.ReadFile(times)
 			if err != nil && !errors.Is(err, os.ErrNotExist) {
 				return err
 			}
-			if bytes.Count(raw, []byte("end 3 ")) > done {
+			if bytes.Count(raw, []byte("end 3 ")) > before {
 				break
 			}
 			if time.Since(d.begun) > 2*time.Minute {
@@ -299,6 +318,7 @@ func (b *bench) chains(agent, times, state string, count int, env ...string) err
 			}
 			<-time.After(2 * time.Millisecond)
 		}
+		done(before + 1)
 		client := &http.Client{Transport: testtoken.Transport{}}
 		r, err := client.Post("http://"+d.addr+"/api/v1/cycles", "application/json", strings.NewReader("{}")) //nolint:noctx // loopback
 		check(err)

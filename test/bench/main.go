@@ -23,10 +23,21 @@ import (
 
 	_ "modernc.org/sqlite" // to count what was stored
 
+	"claudeops/test/agenttest"
 	"claudeops/test/testtoken"
 )
 
+// trialName is this program where it plays an agent in the trial of its gates.
+const trialName = "trial"
+
 func main() {
+	if filepath.Base(os.Args[0]) == trialName {
+		if err := agenttest.Trial(os.Args[1:]); err != nil {
+			fmt.Fprintln(os.Stderr, "trial:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	binary := flag.String("binary", "bin/claudeops", "the program to measure")
 	chains := flag.Int("chains", 50, "how many three-tier chains the hop is measured on")
 	webhooks := flag.Duration("webhooks", 10*time.Second, "how long alerts are sent")
@@ -59,6 +70,9 @@ func run(binary, only string, chains, crowd int, webhooks, probes time.Duration,
 	defer func() { _ = os.RemoveAll(dir) }()
 	b := &bench{binary: binary, dir: dir, config: filepath.Join(dir, "claudeops.yaml")}
 	if err := os.WriteFile(b.config, nil, 0o600); err != nil {
+		return err
+	}
+	if err := b.copySelf(); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "%d cores, %s, %s/%s\n\n| what | measured | target |\n|---|---|---|\n", runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
@@ -130,11 +144,25 @@ type bench struct {
 	n           int
 }
 
+// copySelf puts this program where agents see it.
+func (b *bench) copySelf() error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	raw, err := os.ReadFile(self)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(b.dir, trialName), raw, 0o700) //nolint:gosec // it is run
+}
+
 // agent writes a fake agent: a script that plays body and answers like Claude Code.
 func (b *bench) agent(body string) (string, error) {
 	b.n++
 	path := filepath.Join(b.dir, fmt.Sprintf("agent-%d", b.n))
-	script := "#!/bin/bash\n[ \"$1\" = --version ] && { echo '2.1.325 (Claude Code)'; exit 0; }\n" + body
+	script := "#!/bin/bash\n[ \"$1\" = --version ] && { echo '2.1.325 (Claude Code)'; exit 0; }\n" +
+		"[ \"$CLAUDEOPS_ROLE\" = trial ] && exec " + filepath.Join(b.dir, trialName) + " \"$@\"\n" + body
 	return path, os.WriteFile(path, []byte(script), 0o700) //nolint:gosec // it is run
 }
 

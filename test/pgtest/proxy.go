@@ -19,6 +19,7 @@ type Proxy struct {
 	open     sync.WaitGroup
 	mu       sync.Mutex
 	conns    map[net.Conn]bool
+	traffic  traffic
 }
 
 // NewProxy stands before the server of an address.
@@ -31,7 +32,7 @@ func NewProxy(ctx context.Context, address string, delay time.Duration) (*Proxy,
 	if err != nil {
 		return nil, fmt.Errorf("start proxy: %w", err)
 	}
-	p := &Proxy{listener: l, target: u.Host, delay: delay, conns: map[net.Conn]bool{}}
+	p := &Proxy{listener: l, target: u.Host, delay: delay, conns: map[net.Conn]bool{}, traffic: traffic{all: Traffic{Statements: map[string]int{}}}}
 	p.open.Go(p.accept)
 	return p, nil
 }
@@ -75,9 +76,10 @@ func (p *Proxy) accept() {
 		p.mu.Lock()
 		p.conns[client], p.conns[server] = true, true
 		p.mu.Unlock()
-		p.open.Go(func() { p.pass(client, server, func() {}) })
+		asked := &reader{to: &p.traffic, prepared: map[string]string{}}
+		p.open.Go(func() { p.pass(client, server, asked.read) })
 		p.open.Go(func() {
-			p.pass(server, client, func() {
+			p.pass(server, client, func([]byte) {
 				if p.lose.Swap(false) {
 					_ = client.Close() // what is written to it afterwards is lost
 				}
@@ -86,8 +88,8 @@ func (p *Proxy) accept() {
 	}
 }
 
-// pass copies what one side sends to the other, after the delay; seen is called when it arrives here.
-func (p *Proxy) pass(from, to net.Conn, seen func()) {
+// pass copies what one side sends to the other, after the delay; seen gets it when it arrives here.
+func (p *Proxy) pass(from, to net.Conn, seen func([]byte)) {
 	type chunk struct {
 		at   time.Time
 		data []byte
@@ -107,7 +109,7 @@ func (p *Proxy) pass(from, to net.Conn, seen func()) {
 		b := make([]byte, 32<<10)
 		n, err := from.Read(b)
 		if n > 0 {
-			seen()
+			seen(b[:n])
 			chunks <- chunk{time.Now().Add(p.delay), b[:n]}
 		}
 		if err != nil {

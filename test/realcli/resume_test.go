@@ -339,9 +339,7 @@ grep -rlF -e sk-ant-the-real -e secret-of-the ~ "$CLAUDE_CONFIG_DIR" "$CLAUDEOPS
 			r := newRunner(t, messagesapi.Turns(messagesapi.Bash("toolu_1", look), messagesapi.Text("done")))
 			r.env = slices.DeleteFunc(r.env, func(v string) bool { return strings.HasPrefix(v, "ANTHROPIC_API_KEY=") })
 			r.env = append(r.env, name+"="+key, "ANTHROPIC_CUSTOM_HEADERS=X-Gateway: "+secret, "HTTP_PROXY=http://127.0.0.1:1", "NO_PROXY=example.com")
-			r.runner = agent.NewRunner(claude.New(claude.Options{Bin: realcli.Path(t)}), agent.Options{
-				HideKeys: func(string, ops.Tier) bool { return true },
-			})
+			r.runner = agent.NewRunner(claude.New(claude.Options{Bin: realcli.Path(t)}), agent.Options{})
 			res := r.run("look around", nil)
 			if !res.Success() {
 				t.Fatalf("got %+v\n%s", res, strings.Join(r.lines, "\n"))

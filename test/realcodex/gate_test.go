@@ -202,7 +202,6 @@ func TestTheProgramNeverHoldsTheKey(t *testing.T) {
 	const look = `for p in /proc/[0-9]*; do tr '\0' '\n' < $p/environ | grep -q "^CLAUDEOPS_SESSION_KEY=$CLAUDEOPS_SESSION_KEY" && cat $p/environ; done 2>/dev/null | tr '\0' '\n' | sort -u
 grep -rlF sk-the-real "$HOME" "$CLAUDEOPS_STATE_DIR"; cat /proc/[0-9]*/cmdline | tr '\0' '\n' | grep base_url; echo looked`
 	d := newDesk(t, responsesapi.Turns(responsesapi.Exec("call_1", look), responsesapi.Text("done")))
-	d.hide = true
 	d.behind(0, "") // Codex's own sandbox would hide Codex from its commands; above Tier 1 there is only ours
 	d.spec.Session.Tier = ops.Tier2
 	d.spec.Env = slices.DeleteFunc(d.spec.Env, func(v string) bool { return strings.HasPrefix(v, "OPENAI_API_KEY=") })

@@ -41,7 +41,6 @@ type desk struct {
 	api     *responsesapi.Server
 	options codex.Options
 	walls   agent.Walls // nil: none
-	hide    bool        // the key
 	spec    ops.SessionSpec
 	rec     *agenttest.Recorder
 }
@@ -76,7 +75,7 @@ func (d *desk) runIn(ctx context.Context, change func(*ops.SessionSpec)) ops.Run
 	}
 	d.rec = &agenttest.Recorder{}
 	runner := agent.NewRunner(codex.New(d.options), agent.Options{
-		Walls: func(string) agent.Walls { return d.walls }, HideKeys: func(string, ops.Tier) bool { return d.hide },
+		Walls: func(string) agent.Walls { return d.walls },
 	})
 	res := runner.Run(ctx, spec, d.rec)
 	if killed, err := agent.Sweep(context.Background(), spec.Session.Key); err != nil || killed > 0 {

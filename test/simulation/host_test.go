@@ -405,7 +405,7 @@ func (h *host) parts(k *task) cycle.Parts {
 		Draining:   func() bool { return false },
 		Clones:     inPlace{},
 		Forget:     func(context.Context, ops.Environment, ops.CycleID) {},
-		Changed:    func(ops.CycleID) {},
+		Changed:    func(ops.Reach) {},
 	}
 }
 

@@ -73,11 +73,15 @@ func (f *Fixture) Claim(tb testing.TB, environment string) ops.Claimed {
 	return claimed
 }
 
-// Commit commits a transition.
+// Commit commits a transition and returns what is there afterwards, also of a cycle that its step leaves.
 func (f *Fixture) Commit(tb testing.TB, t ops.Transition) ops.Claimed {
 	tb.Helper()
 	claimed, err := f.Store.Commit(tb.Context(), f.Owner, t)
 	must(tb, err)
+	if t.Step.Kind.Leaves() {
+		claimed, err = f.Store.Look(tb.Context(), t.Cycle)
+		must(tb, err)
+	}
 	return claimed
 }
 

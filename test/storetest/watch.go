@@ -454,7 +454,7 @@ func (f *Fixture) probing(t *testing.T, policy ops.Policy, bad ...string) ops.Cl
 func (f *Fixture) later(t *testing.T, id ops.CycleID, after time.Duration) ops.Claimed {
 	t.Helper()
 	tick := ops.Event{Level: ops.LevelInfo, Verb: ops.VerbCycleResolved, Reason: "time passes"}
-	return f.Commit(t, ops.Transition{Cycle: id, At: Start.Add(after), Step: ops.Step{Kind: ops.StepRest, Events: []ops.Event{tick}}})
+	return f.Commit(t, ops.Transition{Cycle: id, At: Start.Add(after), Step: ops.Step{Kind: ops.StepProbe, Events: []ops.Event{tick}}})
 }
 
 func watched(services ...ops.Service) ops.Policy {

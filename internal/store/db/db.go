@@ -156,12 +156,9 @@ func (d *DB) Pool() *pgxpool.Pool {
 
 // Listen calls changed after other processes wrote to the database, and once after each connect, because a change may have been
 // missed before. It returns when ctx ends.
-func (d *DB) Listen(ctx context.Context, changed func()) error {
+func (d *DB) Listen(ctx context.Context, changed func(ops.Reach)) error {
 	return d.dialect.listen(ctx, changed)
 }
-
-// Notify tells the listening processes that something was written. Write does so by itself.
-func (d *DB) Notify(ctx context.Context) { d.dialect.notify(ctx) }
 
 // Now is the time by which hosts compare what each of them wrote: the server's, or on SQLite this process's.
 func (d *DB) Now(ctx context.Context, tx Querier) (time.Time, error) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"time"
+
+	"claudeops/internal/ops"
 )
 
 // dialect is what SQLite and PostgreSQL do differently apart from the text of a query, by purpose.
@@ -63,10 +65,8 @@ type notifier interface {
 	clock() time.Time
 	// skew is how far this machine's clock is ahead of it.
 	skew() (ahead time.Duration, known bool)
-	// notify tells other processes that something was written.
-	notify(ctx context.Context)
 	// listen calls changed after other processes wrote, until ctx ends.
-	listen(ctx context.Context, changed func()) error
+	listen(ctx context.Context, changed func(ops.Reach)) error
 }
 
 type checker interface {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,6 +16,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
+
+	"claudeops/internal/ops"
 )
 
 const (
@@ -74,6 +77,9 @@ func newPostgres(o Options) (*postgres, error) {
 	}
 	if !strings.Contains(o.URL, "pool_max_conns") {
 		config.MaxConns = poolSize
+	}
+	config.ShouldPing = func(ctx context.Context, idle pgxpool.ShouldPingParams) bool {
+		return idle.IdleDuration > time.Second && ctx.Value(unasked{}) == nil
 	}
 	prepareConn(config.ConnConfig)
 	return p, nil
@@ -267,9 +273,9 @@ func (p *postgres) beginIn(ctx context.Context, in Scope) (transaction, error) {
 }
 
 func (p *postgres) openWrite(ctx context.Context, lock string, args ...any) (transaction, error) {
-	tx, server, err := p.openTx(ctx, p.writing, pgx.TxOptions{}, lock, args...)
+	tx, server, err := p.openTx(ctx, p.writing, `BEGIN`, statement{lock, args})
 	if err == nil {
-		server.tail.Queue(`SELECT pg_notify($1, $2)`, channel, p.token)
+		server.tells, server.reach = true, ops.ReachAll
 	}
 	return tx, err
 }
@@ -277,23 +283,30 @@ func (p *postgres) openWrite(ctx context.Context, lock string, args ...any) (tra
 // beginUnordered neither locks nor notifies. The server commits transactions that notify one after the other, each with its own disk
 // flush.
 func (p *postgres) beginUnordered(ctx context.Context) (transaction, error) {
-	tx, _, err := p.openTx(ctx, p.unordered, pgx.TxOptions{}, "")
+	tx, _, err := p.openTx(ctx, p.unordered, `BEGIN`)
 	return tx, err
 }
 
 func (p *postgres) beginUrgent(ctx context.Context) (transaction, error) {
-	tx, _, err := p.openTx(ctx, p.urgent, pgx.TxOptions{}, "")
+	tx, _, err := p.openTx(ctx, p.urgent, `BEGIN`)
 	return tx, err
 }
 
-// notify is not part of a transaction, so it does not wait for the disk. A process that misses it sees the rows with the next
-// change.
-func (p *postgres) notify(ctx context.Context) {
-	_, _ = p.pool.Exec(ctx, `SELECT pg_notify($1, $2)`, channel, p.token)
+// notification tells the other processes how far a change reaches.
+func notification(token string, reach ops.Reach) statement {
+	return statement{`SELECT pg_notify($1, $2)`, []any{channel, strconv.Itoa(int(reach)) + token}}
+}
+
+// heard is how far a change of another process reaches.
+func (p *postgres) heard(payload string) (reach ops.Reach, other bool) {
+	if len(payload) < 2 || payload[1:] == p.token {
+		return 0, false
+	}
+	return ops.Reach(payload[0] - '0'), true
 }
 
 func (p *postgres) snapshot(ctx context.Context) (transaction, error) {
-	tx, _, err := p.openTx(ctx, p.reading, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, "")
+	tx, _, err := p.openTx(ctx, p.reading, `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY`)
 	return tx, err
 }
 
@@ -319,6 +332,11 @@ func (p *postgres) beginLong(ctx context.Context, readOnly bool) (transaction, e
 
 func (p *postgres) now(ctx context.Context, q Querier) (time.Time, error) {
 	var t time.Time
+	if tx, ok := q.(*serverTx); ok { // what comes before must not count
+		if err := tx.flush(); err != nil {
+			return t, err
+		}
+	}
 	sent := time.Now()
 	if err := q.QueryRowContext(ctx, `SELECT clock_timestamp()`).Scan(&t); err != nil {
 		return time.Time{}, err

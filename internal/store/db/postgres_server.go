@@ -21,6 +21,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/pressly/goose/v3"
+
+	"claudeops/internal/ops"
 )
 
 var errNoAnswer = fmt.Errorf("the database did not answer within %s", transactionTimeout)
@@ -124,7 +126,7 @@ const (
 )
 
 // listen uses a connection of its own and reconnects when it breaks.
-func (p *postgres) listen(ctx context.Context, changed func()) error {
+func (p *postgres) listen(ctx context.Context, changed func(ops.Reach)) error {
 	pause := reconnectMin
 	for {
 		connected, err := p.listenOnce(ctx, changed)
@@ -145,7 +147,7 @@ func (p *postgres) listen(ctx context.Context, changed func()) error {
 }
 
 // listenOnce listens on one connection until it breaks.
-func (p *postgres) listenOnce(ctx context.Context, changed func()) (connected bool, err error) {
+func (p *postgres) listenOnce(ctx context.Context, changed func(ops.Reach)) (connected bool, err error) {
 	conn, err := pgx.ConnectConfig(ctx, p.config.ConnConfig.Copy())
 	if err != nil {
 		return false, err
@@ -158,37 +160,41 @@ func (p *postgres) listenOnce(ctx context.Context, changed func()) (connected bo
 	if _, err := conn.Exec(ctx, `LISTEN `+channel); err != nil {
 		return false, err
 	}
-	changed()
+	changed(ops.ReachAll)
 	for {
 		n, err := conn.WaitForNotification(ctx)
 		if err != nil {
 			return true, err
 		}
-		if n.Payload == p.token {
+		reach, other := p.heard(n.Payload)
+		if !other {
 			continue
 		}
-		if err := drain(ctx, conn); err != nil {
+		if reach, err = p.drain(ctx, conn, reach); err != nil {
 			return true, err
 		}
-		changed()
+		changed(reach)
 	}
 }
 
-// drain takes the notifications that follow closely.
-func drain(ctx context.Context, conn *pgx.Conn) error {
+// drain takes the notifications that follow closely, and returns how far all of them reach.
+func (p *postgres) drain(ctx context.Context, conn *pgx.Conn, reach ops.Reach) (ops.Reach, error) {
 	for end := time.Now().Add(burstMax); time.Now().Before(end); {
 		soon, cancel := context.WithTimeout(ctx, burstPause)
-		_, err := conn.WaitForNotification(soon)
+		n, err := conn.WaitForNotification(soon)
 		cancel()
 		switch {
 		case err == nil:
+			if more, other := p.heard(n.Payload); other {
+				reach = max(reach, more)
+			}
 		case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
-			return nil
+			return reach, nil
 		default:
-			return err
+			return reach, err
 		}
 	}
-	return nil
+	return reach, nil
 }
 
 // migrate waits until no other host migrates, without a time limit: changing a large table may take long.

@@ -7,48 +7,71 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"claudeops/internal/ops"
 )
 
-// serverTx is an open transaction on a server.
+// serverTx is an open transaction on a server. The way there is what takes time, so a statement whose result nobody waits for goes with
+// the next one that somebody waits for: the beginning with the first question, what comes last with the commit.
 //
 // It uses its own context instead of those that it is given: that one ends with the caller's or after transactionTimeout, so that a
 // server that does not answer blocks nothing for long.
 type serverTx struct {
-	pgx.Tx
-	ctx  context.Context //nolint:containedctx // see above
-	bind func(string, []any) (string, []any)
-	tail pgx.Batch // sent before the commit: rows of feeds, for which others wait, and the notification
-	held map[Feed]bool
+	pool  *pgxpool.Pool
+	conn  *pgxpool.Conn
+	ctx   context.Context //nolint:containedctx // see above
+	bind  func(string, []any) (string, []any)
+	begun bool // the server has answered
+	// failed is why what came before was not done.
+	failed error
+	ahead  []statement
+	tail   []statement // goes with the commit: rows of feeds, for which others wait
+	held   map[Feed]bool
+	token  string // of this process
+	reach  ops.Reach
+	// Others are told with the commit, or after it. Transactions that tell with the commit are committed one after the other.
+	tells, after bool
 }
 
-// openTx takes a seat and a connection, begins, and waits for a lock if there is one.
+type statement struct {
+	query string
+	args  []any
+}
+
+// mostAhead bounds what is kept back.
+const mostAhead = 100
+
+// unasked marks that a connection may be one that was cut: it is found out with the first question, which is asked again then.
+type unasked struct{}
+
+// openTx takes a seat and a connection. The transaction begins, and waits for a lock if there is one, with its first question.
 func (p *postgres) openTx(
-	ctx context.Context, seats chan struct{}, options pgx.TxOptions, lock string, args ...any,
+	ctx context.Context, seats chan struct{}, begin string, lock ...statement,
 ) (_ transaction, _ *serverTx, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, transactionTimeout, errNoAnswer)
+	ctx, cancel := context.WithTimeoutCause(context.WithValue(ctx, unasked{}, true), transactionTimeout, errNoAnswer)
 	select {
 	case seats <- struct{}{}:
 	case <-ctx.Done():
 		defer cancel()
 		return transaction{}, nil, explain(ctx, context.Cause(ctx))
 	}
-	free := func() { <-seats; cancel() }
-	tx, err := p.pool.BeginTx(ctx, options)
-	if err == nil && lock != "" {
-		if _, err = tx.Exec(ctx, lock, args...); err != nil {
-			_ = tx.Rollback(ctx)
-		}
-	}
+	conn, err := p.pool.Acquire(ctx)
 	if err != nil {
 		err = explain(ctx, err)
-		free()
+		<-seats
+		cancel()
 		return transaction{}, nil, err
 	}
-	t := &serverTx{Tx: tx, ctx: ctx, bind: p.binder.bind, held: map[Feed]bool{}}
+	t := &serverTx{
+		pool: p.pool, conn: conn, ctx: ctx, bind: p.binder.bind, token: p.token, held: map[Feed]bool{}, ahead: append([]statement{{query: begin}}, lock...),
+	}
+	free := func() { t.conn.Release(); <-seats; cancel() }
 	return transaction{
 		Querier:  t,
 		commit:   func() error { defer free(); return explain(ctx, t.end()) },
-		rollBack: func() error { defer free(); return ignoreClosed(tx.Rollback(ctx)) },
+		rollBack: func() error { defer free(); return ignoreClosed(t.rollBack()) },
 		explain:  func(err error) error { return explain(ctx, err) },
 	}, t, nil
 }
@@ -61,31 +84,169 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-// end sends what comes last, and commits.
-func (t *serverTx) end() error {
-	if t.tail.Len() > 0 {
-		if err := t.SendBatch(t.ctx, &t.tail).Close(); err != nil {
-			return errors.Join(err, ignoreClosed(t.Rollback(t.ctx)))
+// later sends a statement with the next one. What is wrong with it is told then, and nothing is committed.
+func (t *serverTx) later(query string, args []any) error {
+	query, args = t.bind(query, args)
+	t.ahead = append(t.ahead, statement{query, args})
+	if len(t.ahead) > mostAhead {
+		return t.flush()
+	}
+	return nil
+}
+
+// ask sends what waits and more, and returns the results from that of the first of those on.
+func (t *serverTx) ask(more ...statement) (pgx.BatchResults, error) {
+	if t.failed != nil { // nothing may run outside the transaction
+		return nil, t.failed
+	}
+	waiting := len(t.ahead)
+	t.ahead = append(t.ahead, more...)
+	results, err := t.send(waiting)
+	if !t.begun && ConnectionLost(err) && t.ctx.Err() == nil { // it was cut while nothing used it, and nothing has begun
+		conn, failed := t.pool.Acquire(t.ctx)
+		if failed != nil {
+			t.failed = failed
+			return nil, failed
+		}
+		t.conn.Release()
+		t.conn = conn
+		results, err = t.send(waiting)
+	}
+	t.ahead, t.begun, t.failed = nil, t.begun || err == nil, err
+	return results, err
+}
+
+func (t *serverTx) send(waiting int) (pgx.BatchResults, error) {
+	batch := new(pgx.Batch)
+	for _, s := range t.ahead {
+		batch.Queue(s.query, s.args...)
+	}
+	results := t.conn.SendBatch(t.ctx, batch)
+	for range waiting {
+		if _, err := results.Exec(); err != nil {
+			_ = results.Close() // says the same
+			return nil, err
 		}
 	}
-	return t.Commit(t.ctx)
+	return results, nil
+}
+
+// flush sends what waits.
+func (t *serverTx) flush() error {
+	if len(t.ahead) == 0 {
+		return nil
+	}
+	last := t.ahead[len(t.ahead)-1]
+	t.ahead = t.ahead[:len(t.ahead)-1]
+	_, err := t.exec(last.query, last.args)
+	return err
+}
+
+func (t *serverTx) exec(query string, args []any) (tag pgconn.CommandTag, err error) {
+	results, err := t.ask(statement{query, args})
+	if err != nil {
+		return tag, err
+	}
+	tag, err = results.Exec()
+	if closed := results.Close(); err == nil {
+		err = closed
+	}
+	return tag, err
+}
+
+func (t *serverTx) query(query string, args []any) (pgx.Rows, error) {
+	results, err := t.ask(statement{query, args})
+	if err != nil {
+		return nil, err
+	}
+	rows, err := results.Query()
+	if err != nil {
+		_ = results.Close() // says the same
+		return nil, err
+	}
+	return answeredRows{rows, results}, nil
+}
+
+func (t *serverTx) together(parts []Part) error {
+	questions := make([]statement, len(parts))
+	for i, p := range parts {
+		questions[i].query, questions[i].args = t.bind(p.query, p.args)
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	results, err := t.ask(questions...)
+	if err != nil {
+		return err
+	}
+	for _, p := range parts {
+		rows, err := results.Query()
+		if err == nil {
+			err = p.read(serverRows{rows})
+		}
+		if err != nil {
+			_ = results.Close() // says the same
+			return err
+		}
+	}
+	return results.Close()
+}
+
+// end sends what comes last, and commits. A commit whose answer is lost may have happened, so it never goes with the first question,
+// which may be asked twice.
+func (t *serverTx) end() error {
+	if !t.begun {
+		if err := t.flush(); err != nil {
+			return errors.Join(err, ignoreClosed(t.rollBack()))
+		}
+	}
+	t.ahead = append(t.ahead, t.tail...)
+	told := notification(t.token, t.reach)
+	if t.tells {
+		t.ahead = append(t.ahead, told)
+	}
+	last := []statement{{query: `COMMIT`}}
+	if t.after {
+		last = append(last, told)
+	}
+	var tag pgconn.CommandTag
+	results, err := t.ask(last...)
+	if err == nil {
+		tag, err = results.Exec()
+		_ = results.Close() // what comes after the commit may be lost
+	}
+	switch {
+	case err != nil:
+		return errors.Join(err, ignoreClosed(t.rollBack()))
+	case tag.String() == "ROLLBACK":
+		return pgx.ErrTxCommitRollback
+	}
+	return nil
+}
+
+func (t *serverTx) rollBack() error {
+	if t.conn.Conn().PgConn().TxStatus() == 'I' { // none is open
+		return nil
+	}
+	_, err := t.conn.Exec(t.ctx, `ROLLBACK`)
+	return err
 }
 
 const feedLock = `SELECT pg_advisory_xact_lock($1)`
 
-// add writes a row of a feed before the commit, when no other open transaction adds rows to it.
+// add writes a row of a feed with the commit, when no other open transaction adds rows to it.
 func (t *serverTx) add(feed Feed, query string, args []any) {
 	if !t.held[feed] {
 		t.held[feed] = true
-		t.tail.Queue(feedLock, int64(WriteLock)+int64(feed))
+		t.tail = append(t.tail, statement{feedLock, []any{int64(WriteLock) + int64(feed)}})
 	}
 	query, args = t.bind(query, args)
-	t.tail.Queue(query, args...)
+	t.tail = append(t.tail, statement{query, args})
 }
 
 func (t *serverTx) ExecContext(_ context.Context, query string, args ...any) (sql.Result, error) {
 	query, args = t.bind(query, args)
-	tag, err := t.Exec(t.ctx, query, args...) //nolint:contextcheck // see serverTx
+	tag, err := t.exec(query, args)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +255,7 @@ func (t *serverTx) ExecContext(_ context.Context, query string, args ...any) (sq
 
 func (t *serverTx) QueryContext(_ context.Context, query string, args ...any) (Rows, error) {
 	query, args = t.bind(query, args)
-	rows, err := t.Query(t.ctx, query, args...) //nolint:contextcheck // see serverTx
+	rows, err := t.query(query, args)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +264,12 @@ func (t *serverTx) QueryContext(_ context.Context, query string, args ...any) (R
 
 func (t *serverTx) QueryRowContext(_ context.Context, query string, args ...any) Row {
 	query, args = t.bind(query, args)
-	return t.QueryRow(t.ctx, query, args...) //nolint:contextcheck // see serverTx
+	return t.row(query, args)
+}
+
+func (t *serverTx) row(query string, args []any) pgx.Row {
+	rows, err := t.query(query, args)
+	return answeredRow{rows, err}
 }
 
 // changedRows is the result of a statement.
@@ -111,6 +277,48 @@ type changedRows int64
 
 func (changedRows) LastInsertId() (int64, error)   { return 0, errors.ErrUnsupported }
 func (r changedRows) RowsAffected() (int64, error) { return int64(r), nil }
+
+// answeredRows are the rows of the last statement of a batch.
+type answeredRows struct {
+	pgx.Rows
+	batch pgx.BatchResults
+}
+
+func (r answeredRows) Next() bool {
+	if r.Rows.Next() {
+		return true
+	}
+	r.Close()
+	return false
+}
+
+func (r answeredRows) Close() {
+	r.Rows.Close()
+	_ = r.batch.Close() // Err has what matters
+}
+
+type answeredRow struct {
+	rows pgx.Rows
+	err  error
+}
+
+func (r answeredRow) Scan(dest ...any) error {
+	if r.err != nil {
+		return r.err
+	}
+	defer r.rows.Close()
+	if !r.rows.Next() {
+		if err := r.rows.Err(); err != nil {
+			return err
+		}
+		return pgx.ErrNoRows
+	}
+	if err := r.rows.Scan(dest...); err != nil {
+		return err
+	}
+	r.rows.Close()
+	return r.rows.Err()
+}
 
 type serverRows struct{ pgx.Rows }
 
@@ -122,7 +330,7 @@ func (r serverRows) Close() error {
 // Server is a transaction on a PostgreSQL server as others use it, nil for a file. They must neither commit nor roll it back.
 func Server(tx Querier) pgx.Tx {
 	if t, ok := tx.(*serverTx); ok {
-		return lentTx{t.Tx}
+		return lentTx{t}
 	}
 	return nil
 }
@@ -130,8 +338,36 @@ func Server(tx Querier) pgx.Tx {
 var errLent = errors.New("the transaction belongs to the store")
 
 // lentTx is a transaction whose end is decided elsewhere.
-type lentTx struct{ pgx.Tx }
+type lentTx struct{ t *serverTx }
 
 func (lentTx) Begin(context.Context) (pgx.Tx, error) { return nil, fmt.Errorf("begin: %w", errLent) }
 func (lentTx) Commit(context.Context) error          { return fmt.Errorf("commit: %w", errLent) }
 func (lentTx) Rollback(context.Context) error        { return fmt.Errorf("roll back: %w", errLent) }
+
+func (l lentTx) Exec(_ context.Context, query string, args ...any) (pgconn.CommandTag, error) {
+	return l.t.exec(query, args)
+}
+
+func (l lentTx) Query(_ context.Context, query string, args ...any) (pgx.Rows, error) {
+	return l.t.query(query, args)
+}
+
+func (l lentTx) QueryRow(_ context.Context, query string, args ...any) pgx.Row {
+	return l.t.row(query, args)
+}
+
+func (l lentTx) SendBatch(_ context.Context, b *pgx.Batch) pgx.BatchResults {
+	_ = l.t.flush() // an error ends the transaction, and so the batch
+	return l.t.conn.SendBatch(l.t.ctx, b)
+}
+
+func (lentTx) CopyFrom(context.Context, pgx.Identifier, []string, pgx.CopyFromSource) (int64, error) {
+	return 0, fmt.Errorf("copy rows: %w", errLent)
+}
+
+func (lentTx) Prepare(context.Context, string, string) (*pgconn.StatementDescription, error) {
+	return nil, fmt.Errorf("prepare statement: %w", errLent)
+}
+
+func (lentTx) LargeObjects() pgx.LargeObjects { return pgx.LargeObjects{} }
+func (l lentTx) Conn() *pgx.Conn              { return l.t.conn.Conn() }

@@ -56,6 +56,10 @@ func List[T any](ctx context.Context, q Querier, scan func(Row) (T, error), quer
 	if err != nil {
 		return nil, err
 	}
+	return collect(rows, scan)
+}
+
+func collect[T any](rows Rows, scan func(Row) (T, error)) ([]T, error) {
 	defer func() { _ = rows.Close() }() // Err below reports what Close would
 	var out []T
 	for rows.Next() {
@@ -66,6 +70,38 @@ func List[T any](ctx context.Context, q Querier, scan func(Row) (T, error), quer
 		out = append(out, v)
 	}
 	return out, rows.Err()
+}
+
+// Part is one of several questions.
+type Part struct {
+	query string
+	args  []any
+	read  func(Rows) error
+}
+
+// Into is a question whose rows are read into a list.
+func Into[T any](to *[]T, scan func(Row) (T, error), query string, args ...any) Part {
+	return Part{query, args, func(rows Rows) (err error) {
+		*to, err = collect(rows, scan)
+		return err
+	}}
+}
+
+// Together asks several questions, on a server all with one way there and back.
+func Together(ctx context.Context, q Querier, parts ...Part) error {
+	if t, ok := q.(*serverTx); ok {
+		return t.together(parts)
+	}
+	for _, p := range parts {
+		rows, err := q.QueryContext(ctx, p.query, p.args...)
+		if err == nil {
+			err = p.read(rows)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // One reads the only row of a query; without a row the error is ops.ErrNotFound.
@@ -86,8 +122,11 @@ func Changed(r sql.Result, err error) (bool, error) {
 	return n > 0, err
 }
 
-// Exec runs a statement.
+// Exec runs a statement. On a server its error may come with a later statement of the transaction, or the commit.
 func Exec(ctx context.Context, tx Querier, query string, args ...any) error {
+	if t, ok := tx.(*serverTx); ok {
+		return t.later(query, args)
+	}
 	_, err := tx.ExecContext(ctx, query, args...)
 	return err
 }

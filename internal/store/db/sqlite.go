@@ -207,10 +207,8 @@ func sqliteRefused(err error) bool {
 	return found == sqlite3.SQLITE_IOERR || found == sqlite3.SQLITE_READONLY
 }
 
-func (f *sqliteFile) notify(context.Context) {}
-
 // listen never calls changed: only one daemon writes to the file.
-func (f *sqliteFile) listen(ctx context.Context, _ func()) error {
+func (f *sqliteFile) listen(ctx context.Context, _ func(ops.Reach)) error {
 	<-ctx.Done()
 	return nil
 }

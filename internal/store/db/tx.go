@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"claudeops/internal/failpoint"
+	"claudeops/internal/ops"
 )
 
 // transaction is an open transaction.
@@ -46,6 +47,20 @@ func (d *DB) WriteIn(ctx context.Context, op string, in Scope, fn func(tx Querie
 	return d.transact(ctx, op, func(ctx context.Context) (transaction, error) { return d.dialect.beginIn(ctx, in) }, fn)
 }
 
+// Reaches limits who is told of what the transaction writes. Without it all are.
+func Reaches(tx Querier, reach ops.Reach) {
+	if t, ok := tx.(*serverTx); ok {
+		t.reach = reach
+	}
+}
+
+// TellAfter tells others of a transaction of WriteUnordered once it is committed. One that is lost is made up for by the next change.
+func TellAfter(tx Querier, reach ops.Reach) {
+	if t, ok := tx.(*serverTx); ok {
+		t.after, t.reach = true, reach
+	}
+}
+
 // Feed is a table whose rows are read in the order of their ids, "after N". Its ids must grow in the order of commits.
 type Feed int64
 
@@ -67,12 +82,10 @@ func AddToFeed(ctx context.Context, tx Querier, feed Feed, query string, args ..
 
 // OrderFeed must come before a row is added to a feed by other means. The transaction should end soon after it.
 func OrderFeed(ctx context.Context, tx Querier, feed Feed) error {
-	t, ok := tx.(*serverTx)
-	if !ok || t.held[feed] {
-		return nil
+	if t, ok := tx.(*serverTx); ok && !t.held[feed] {
+		return t.later(feedLock, []any{int64(WriteLock) + int64(feed)})
 	}
-	_, err := t.Exec(ctx, feedLock, int64(WriteLock)+int64(feed))
-	return err
+	return nil
 }
 
 // WriteUnordered is Write for rows that only the caller writes. On a server it neither waits for other writers nor notifies other
@@ -84,6 +97,20 @@ func (d *DB) WriteUnordered(ctx context.Context, op string, fn func(tx Querier) 
 // WriteUrgent is WriteUnordered for short statements that must not wait, such as renewing a lease. It has connections of its own.
 func (d *DB) WriteUrgent(ctx context.Context, op string, fn func(tx Querier) error) error {
 	return d.transact(ctx, op, d.dialect.beginUrgent, fn)
+}
+
+// WriteOne is WriteUnordered for one statement, and returns how many rows it changed.
+func (d *DB) WriteOne(ctx context.Context, op, query string, args ...any) (changed int64, err error) {
+	if p, ok := d.dialect.connector.(*postgres); ok && d.writer != nil {
+		failpoint.Hit(op, ".before")
+		defer failpoint.Hit(op, ".after")
+		return Affected(ctx, p.writer, query, args...)
+	}
+	err = d.WriteUnordered(ctx, op, func(tx Querier) error {
+		changed, err = Affected(ctx, tx, query, args...)
+		return err
+	})
+	return changed, err
 }
 
 // writeLong is Write without a time limit.

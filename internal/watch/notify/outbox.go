@@ -150,15 +150,7 @@ func (o *Outbox) DrainFor(ctx context.Context, d time.Duration) error {
 // Run delivers notices when they become due or wake says that there may be new ones, until ctx ends.
 func (o *Outbox) Run(ctx context.Context, wake <-chan struct{}) error {
 	for {
-		wait := lookAhead
-		err := o.Drain(ctx)
-		if err == nil {
-			var next time.Time
-			var found bool
-			if next, found, err = o.next(ctx, o.clock().Add(lookAhead)); found {
-				wait = next.Sub(o.clock())
-			}
-		}
+		wait, err := o.pass(ctx)
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // asked to end
 		}
@@ -170,6 +162,20 @@ func (o *Outbox) Run(ctx context.Context, wake <-chan struct{}) error {
 			return nil
 		}
 	}
+}
+
+// pass delivers what is due and returns when more is. It asks once where nothing is.
+func (o *Outbox) pass(ctx context.Context) (time.Duration, error) {
+	next, found, err := o.next(ctx, o.clock().Add(lookAhead))
+	if found && !next.After(o.clock()) {
+		if err = o.Drain(ctx); err == nil {
+			next, found, err = o.next(ctx, o.clock().Add(lookAhead))
+		}
+	}
+	if !found {
+		return lookAhead, err
+	}
+	return next.Sub(o.clock()), err
 }
 
 // next returns when the first notice becomes due, if that is before the end.
