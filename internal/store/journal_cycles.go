@@ -20,12 +20,23 @@ const cycleColumns = `c.id, c.environment, c."trigger", c.status, c.reason, c.po
 
 const selectCycles = `SELECT ` + cycleColumns + ` FROM cycles c`
 
+// selectWhole also reads the inventory, which scanWhole scans. With thousands of services it takes more than all the rest, so that lists
+// leave it out.
+const selectWhole = `SELECT ` + cycleColumns + `, c.inventory FROM cycles c`
+
 func scanCycle(r db.Row) (ops.Cycle, error) {
 	var c ops.Cycle
 	err := r.Scan(&c.ID, &c.Environment, &c.Trigger, &c.Status, &c.Reason, db.ToJSON(&c.Policy), db.ToJSON(&c.Options), db.ToJSON(&c.Charge),
 		&c.Prompt, &c.Problem, db.ToOptTime(&c.WakeAt), &c.WakeSeq, db.ToOptTime(&c.CancelRequestedAt), &c.CancelReason,
 		db.ToText(&c.Owner.Host), &c.Owner.Term, (*[]byte)(&c.Result), &c.Verified, &c.VerifiedBy, db.ToOptTime(&c.RefutedAt),
 		db.ToOptTime(&c.ProbationUntil), db.ToTime(&c.CreatedAt), db.ToOptTime(&c.StartedAt), db.ToOptTime(&c.EndedAt))
+	return c, err
+}
+
+func scanWhole(r db.Row) (ops.Cycle, error) {
+	var inventory ops.Inventory
+	c, err := scanCycle(longerRow{r, []any{db.ToJSON(&inventory)}})
+	c.Policy.Inventory = inventory
 	return c, err
 }
 
@@ -178,7 +189,7 @@ func (s *Journal) Cycle(ctx context.Context, id ops.CycleID) (ops.Cycle, error) 
 }
 
 func cycleByID(ctx context.Context, q db.Querier, id ops.CycleID) (ops.Cycle, error) {
-	return db.One(ctx, q, scanCycle, selectCycles+` WHERE c.id = ?`, id)
+	return db.One(ctx, q, scanWhole, selectWhole+` WHERE c.id = ?`, id)
 }
 
 // LastEnded returns when the newest ended cycle of an environment ended; false when none has.

@@ -95,7 +95,7 @@ type contents struct {
 	reflexes bool
 }
 
-const selectContents = `SELECT ` + cycleColumns + `,
+const selectContents = `SELECT ` + cycleColumns + `, c.inventory,
 	EXISTS (SELECT 1 FROM escalations WHERE cycle_id = c.id),
 	EXISTS (SELECT 1 FROM checks WHERE cycle_id = c.id),
 	EXISTS (SELECT 1 FROM recoveries WHERE cycle_id = c.id),
@@ -115,7 +115,7 @@ const selectContents = `SELECT ` + cycleColumns + `,
 	FROM cycles c WHERE c.id = ?`
 
 func (h *contents) scan(r db.Row) (ops.Cycle, error) {
-	return scanCycle(longerRow{r, []any{
+	return scanWhole(longerRow{r, []any{
 		&h.decisions, &h.checks, &h.recoveries, &h.approvals, &h.denials, &h.incidents, &h.judgements, &h.silences, &h.withheld,
 		&h.lowered, &h.actions, &h.runs, &h.reflexed, &h.reflexes,
 	}})

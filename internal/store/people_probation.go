@@ -207,7 +207,7 @@ func (p *reporting) found(service string) ops.Check {
 
 // relapses opens the incidents again whose check the own probes of a cycle find bad on probation. It reports whether there were any.
 func relapses(ctx context.Context, tx db.Querier, now ops.Claimed, t ops.Transition) (bool, error) {
-	bad := slices.DeleteFunc(lastResults(ownResults(t.Result.Checks)), func(c ops.Check) bool { return !c.Bad() })
+	bad := slices.DeleteFunc(ops.LastOfEach(ownResults(t.Result.Checks)), func(c ops.Check) bool { return !c.Bad() })
 	if len(bad) == 0 {
 		return false, nil
 	}
@@ -242,17 +242,6 @@ func relapses(ctx context.Context, tx db.Querier, now ops.Claimed, t ops.Transit
 		reopened = reopened || done
 	}
 	return reopened, nil
-}
-
-// lastResults are the last result of each probe.
-func lastResults(checks []ops.Check) []ops.Check {
-	var out []ops.Check
-	for _, c := range slices.Backward(checks) {
-		if !slices.ContainsFunc(out, func(o ops.Check) bool { return o.Service == c.Service && o.Probe == c.Probe }) {
-			out = append(out, c)
-		}
-	}
-	return out
 }
 
 // linkRelapses gives the cycle of a cause the incidents that were opened again since its failure began. It reports whether these are all

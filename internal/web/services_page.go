@@ -103,7 +103,7 @@ func (s *server) servicesView(r *http.Request) (servicesView, error) {
 		return view, err
 	}
 	view.Any = len(all) > 0
-	var matching []serviceEntry
+	matching := make([]serviceEntry, 0, len(all))
 	search := strings.ToLower(wanted)
 	for _, e := range all {
 		if environment != "" && e.Environment != environment {
@@ -389,6 +389,7 @@ func (s *server) allServices(ctx context.Context, now time.Time) ([]serviceEntry
 	if time.Now().Before(s.list.until) {
 		return s.list.entries, nil
 	}
+	s.list.entries = nil // while it is read again
 	rows, err := api.ServiceStates(ctx, s.Store, s.Environments, "", now)
 	if err != nil {
 		return nil, fmt.Errorf("read checks: %w", err)
