@@ -6,6 +6,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"claudeops/internal/ops"
@@ -33,11 +35,38 @@ func scanCycle(r db.Row) (ops.Cycle, error) {
 	return c, err
 }
 
-func scanWhole(r db.Row) (ops.Cycle, error) {
-	var inventory ops.Inventory
-	c, err := scanCycle(longerRow{r, []any{db.ToJSON(&inventory)}})
-	c.Policy.Inventory = inventory
-	return c, err
+func scanWhole(last *lastInventory) func(db.Row) (ops.Cycle, error) {
+	return func(r db.Row) (ops.Cycle, error) {
+		var text string
+		c, err := scanCycle(longerRow{r, []any{db.ToText(&text)}})
+		if err == nil {
+			c.Policy.Inventory, err = last.read(text)
+		}
+		return c, err
+	}
+}
+
+// lastInventory is the one that was read last. A cycle is loaded several times, and most cycles have the same: with thousands of services
+// each copy would be megabytes. Nobody may change it.
+type lastInventory struct {
+	mu    sync.Mutex
+	text  string
+	value ops.Inventory
+}
+
+func (i *lastInventory) read(text string) (ops.Inventory, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if text == i.text {
+		return i.value, nil
+	}
+	var v ops.Inventory
+	if err := db.ToJSON(&v).Scan(text); err != nil {
+		return v, err
+	}
+	v.Services = slices.Clip(slices.Clone(v.Services)) // it grew while it was read
+	i.text, i.value = text, v
+	return v, nil
 }
 
 // SubmitCycle queues a cycle and returns its id. It needs no owner.
@@ -189,7 +218,7 @@ func (s *Journal) Cycle(ctx context.Context, id ops.CycleID) (ops.Cycle, error) 
 }
 
 func cycleByID(ctx context.Context, q db.Querier, id ops.CycleID) (ops.Cycle, error) {
-	return db.One(ctx, q, scanWhole, selectWhole+` WHERE c.id = ?`, id)
+	return db.One(ctx, q, scanWhole(&lastInventory{}), selectWhole+` WHERE c.id = ?`, id)
 }
 
 // LastEnded returns when the newest ended cycle of an environment ended; false when none has.

@@ -27,7 +27,7 @@ func (s *Journal) Load(ctx context.Context, id ops.CycleID) (ops.Claimed, error)
 }
 
 func (s *kernel) loadClaimed(ctx context.Context, q db.Querier, id ops.CycleID, at time.Time) (out ops.Claimed, err error) {
-	var has contents
+	has := contents{last: &s.inventory}
 	if out.Cycle, err = db.One(ctx, q, has.scan, selectContents, db.Time(at), db.Time(at), id); err != nil {
 		return ops.Claimed{}, err
 	}
@@ -93,6 +93,8 @@ func (s *kernel) loadOthers(ctx context.Context, q db.Querier, out *ops.Claimed,
 type contents struct {
 	decisions, checks, recoveries, approvals, denials, incidents, judgements, silences, withheld, lowered, actions, runs, reflexed,
 	reflexes bool
+
+	last *lastInventory
 }
 
 const selectContents = `SELECT ` + cycleColumns + `, c.inventory,
@@ -115,7 +117,7 @@ const selectContents = `SELECT ` + cycleColumns + `, c.inventory,
 	FROM cycles c WHERE c.id = ?`
 
 func (h *contents) scan(r db.Row) (ops.Cycle, error) {
-	return scanWhole(longerRow{r, []any{
+	return scanWhole(h.last)(longerRow{r, []any{
 		&h.decisions, &h.checks, &h.recoveries, &h.approvals, &h.denials, &h.incidents, &h.judgements, &h.silences, &h.withheld,
 		&h.lowered, &h.actions, &h.runs, &h.reflexed, &h.reflexes,
 	}})

@@ -411,15 +411,21 @@ func urgency(b badge) int {
 	return slices.Index([]string{"bad", "warn", "unknown", "ok"}, b.Tone)
 }
 
-// overviewServices is how many failing services, and how many healthy ones of an environment, the overview lists.
-const overviewServices = 50
+const (
+	// overviewServices is how many failing services, and how many healthy ones of an environment, the overview lists.
+	overviewServices = 50
+	// overviewMost is how many it lists in all.
+	overviewMost = 200
+)
 
 func (v *overviewView) addServices(services []serviceEntry) {
+	left := overviewMost
 	for _, e := range services {
 		v.Counts = counted(v.Counts, e.Badge)
 		if e.Badge.Tone != "ok" {
 			if len(v.Failing) < overviewServices {
 				v.Failing = append(v.Failing, e)
+				left--
 			} else {
 				v.MoreFailing++
 			}
@@ -429,8 +435,9 @@ func (v *overviewView) addServices(services []serviceEntry) {
 			v.Groups = append(v.Groups, serviceGroup{Name: e.Environment})
 		}
 		group := &v.Groups[len(v.Groups)-1]
-		if group.Count++; len(group.Services) < overviewServices {
+		if group.Count++; len(group.Services) < overviewServices && left > 0 {
 			group.Services = append(group.Services, e)
+			left--
 		}
 	}
 }
