@@ -373,6 +373,7 @@ func faults(o options) []trial {
 	for i := range 3 {
 		add("postgres", fmt.Sprintf("#%d", i), func(ctx context.Context, t *trying) error { return t.serverAway(ctx, time.Minute) })
 	}
+	add("postgres", "#half-dead", func(ctx context.Context, t *trying) error { return t.halfDead(ctx, time.Minute) })
 	for _, replace := range []bool{false, true} {
 		add("deleted", fmt.Sprintf("#replaced=%t", replace), func(ctx context.Context, t *trying) error { return t.deletedFile(ctx, replace) })
 	}
@@ -382,6 +383,7 @@ func faults(o options) []trial {
 	add("disk", "#limits", func(ctx context.Context, t *trying) error { return t.limitsOnFullDisk(ctx) })
 	add("output", "", func(ctx context.Context, t *trying) error { return t.outputCap(ctx) })
 	add("alerts", "", func(ctx context.Context, t *trying) error { return t.alertStorm(ctx, 40_000) })
+	add("alerts", "#rate", func(ctx context.Context, t *trying) error { return t.alertRate(ctx, 1000, 20*time.Second) })
 	for i := range 3 {
 		name := func(fault string) string { return fmt.Sprintf("#%s=%d", fault, i) }
 		add("keeper", name("kill"), func(ctx context.Context, t *trying) error { return t.killSupervisor(ctx) })
