@@ -117,8 +117,8 @@ func (a *app) reloads(ctx context.Context, hangups <-chan os.Signal, now daemon.
 const startHeap = 40 << 20
 
 // restingHeap is by how much the heap of a running daemon may grow before memory is collected, in percent of what is in use. Its heap is
-// small and it rests most of the time, so that collecting three times as often as usual costs little.
-const restingHeap = 30
+// small and it rests most of the time, so that collecting five times as often as usual costs little.
+const restingHeap = 20
 
 // postponeCollection keeps the garbage collector from running during the start, which would take a fifth of it. The function that it
 // returns ends this. A percentage that the operator has set with GOGC is kept.
