@@ -46,7 +46,10 @@ func (r *Registry) Hold() (waits <-chan struct{}, letGo func()) {
 func (r *Registry) wait(req *http.Request) {
 	r.mu.Lock()
 	release := r.release
-	if release == nil || req.Method != http.MethodGet || !strings.Contains(req.URL.Path, "/blobs/sha256:") {
+	_, digest, _ := strings.Cut(req.URL.Path, "/blobs/")
+	content := r.blobs[digest]
+	// The engine also reads the configuration of an image, which is JSON, when it is only asked about it.
+	if release == nil || req.Method != http.MethodGet || len(content) == 0 || content[0] == '{' {
 		r.mu.Unlock()
 		return
 	}
