@@ -20,6 +20,7 @@ import (
 	"claudeops/internal/store"
 	"claudeops/test/agenttest"
 	"claudeops/test/dockertest"
+	"claudeops/test/pgtest"
 )
 
 // shelf makes the images of the tests of updates.
@@ -365,4 +366,94 @@ func TestAScheduledUpdateWaitsForAYes(t *testing.T) {
 		t.Errorf("exit %d, %+v\n%s%s", r.code, all, r.stdout, r.stderr)
 	}
 	d.stop()
+}
+
+// An outage that begins while the image is pulled has the right of way: nothing is recreated while somebody works on it.
+func TestAnIncidentInTheMiddleOfAPullGoesFirst(t *testing.T) {
+	t.Parallel()
+	defer sit()()
+	s := newShelf(t)
+	b, before := s.updateBox(t, "midpull", serviceOf{start: ":", health: answers, api: "yes v1"})
+	gate := gateFile(t)
+	open(t, gate) // for the first cycle
+	b.bin = agenttest.Fake(t, plays(held(agenttest.Healthy(0.01), gate)))
+	b.env = append(b.env, "CLAUDEOPS_CLAUDE_BIN="+b.bin, "CLAUDEOPS_SANDBOX_AGENT_FOLDERS="+filepath.Dir(filepath.Dir(b.bin))+","+filepath.Dir(gate))
+	d := b.ready()
+	d.until("the first cycle ends", func() bool { return b.ended(1) })
+	d.until("the image was looked at", func() bool { return strings.Contains(b.run("update", "list").stdout, "yes (sha256:") })
+	s.Docker(t, "rmi", "-f", s.make(t, ":", answers, "yes v1")) // the engine must fetch it
+	waits, letGo := s.registry.Hold()
+	defer letGo()
+	done := make(chan ran, 1)
+	go func() { done <- b.run("update", "web") }()
+	select {
+	case <-waits:
+	case <-time.After(patience):
+		t.Fatalf("nothing is pulled\n%s", d.log)
+	}
+	must(t, os.Remove(gate))
+	agents := len(b.calls())
+	s.Docker(t, "stop", "-t", "0", "midpull-web")
+	d.until("an agent works on it", func() bool { return len(b.calls()) > agents })
+	letGo()
+	d.until("the image is there", func() bool { return b.updates()[0].Phase == ops.UpdateTagged })
+	for range 6 { // it looks again every second
+		pause(500 * time.Millisecond)
+		if u := b.updates()[0]; u.Phase != ops.UpdateTagged || s.id(t, "midpull-web") != before["web"] {
+			t.Fatalf("it is %s while an agent works\n%s", u.Phase, d.log)
+		}
+	}
+	s.Docker(t, "start", "midpull-web")
+	open(t, gate)
+	d.until("the update ends", func() bool { return b.updates()[0].Phase.Ended() })
+	u := b.updates()[0]
+	if r := <-done; u.Phase != ops.UpdateKept || s.imageOf(t, "midpull-web") != u.After.ID {
+		t.Errorf("%+v\n%s%s\n%s", u, r.stdout, r.stderr, d.log)
+	}
+	d.stop()
+}
+
+// Two hosts that share a database make one update, also when both are asked for it at once.
+func TestTwoHostsMakeOneUpdate(t *testing.T) {
+	t.Parallel()
+	defer sit()()
+	s := newShelf(t)
+	a, before := s.updateBox(t, "twohosts", serviceOf{start: ":", health: answers, api: "yes v1"})
+	address := pgtest.URL(t)
+	shared := []string{"CLAUDEOPS_DATABASE_URL=" + address, "CLAUDEOPS_HOST_LEASE=" + hostLease.String()}
+	b := newBox(t, agenttest.Scenario{}, "CLAUDEOPS_OBSERVE=probes", a.env[len(a.env)-1]) // the configuration
+	for i, one := range []*box{a, b} {
+		one.url = address
+		one.env = append(append(one.env, shared...), fmt.Sprintf("CLAUDEOPS_HOST=host%d", i))
+	}
+	hosts := []*daemon{a.ready(), b.ready()}
+	hosts[0].until("the first cycle ends", func() bool { return a.ended(1) })
+	hosts[0].until("the image was looked at", func() bool { return strings.Contains(a.run("update", "list").stdout, "yes (sha256:") })
+	created := func() int {
+		return strings.Count(s.Docker(t, "events", "--since", "10m", "--until", "0s", "--filter", "event=create", "--filter", "type=container", "--filter",
+			"label=com.docker.compose.service=web", "--filter", "label=com.docker.compose.project=twohosts", "--format", "{{.ID}}"), "\n") + 1
+	}
+	earlier := created()
+	var asking sync.WaitGroup
+	for _, one := range []*box{a, b} {
+		asking.Go(func() { one.run("update", "web") })
+	}
+	asking.Wait()
+	kept := 0
+	for _, u := range a.updates() {
+		switch u.Phase {
+		case ops.UpdateKept:
+			kept++
+		case ops.UpdateUnchanged, ops.UpdateRefused:
+		default:
+			t.Errorf("an update is %s: %s", u.Phase, u.Result)
+		}
+	}
+	made := created() - earlier
+	if kept != 1 || made != 1 || s.imageOf(t, "twohosts-web") == before["image"] || s.id(t, "twohosts-shop") != before["shop"] {
+		t.Errorf("%d updates were kept, %d containers were made\n%s\n%s", kept, made, hosts[0].log, hosts[1].log)
+	}
+	for _, d := range hosts {
+		d.stop()
+	}
 }

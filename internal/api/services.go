@@ -193,23 +193,29 @@ func ServiceStates(
 		return nil, err
 	}
 	type key struct{ environment, service string }
-	found := map[key][]ops.Check{}
-	interval := map[string]time.Duration{}
+	interval, unchecked := map[string]time.Duration{}, map[key]bool{}
 	for _, e := range environments {
 		interval[e.Name] = e.Interval
 		if environment != "" && e.Name != environment {
 			continue
 		}
 		for _, service := range e.Policy.Inventory.Services {
-			found[key{e.Name, service.Name}] = nil
+			unchecked[key{e.Name, service.Name}] = true
 		}
 	}
-	for _, c := range checks {
-		found[key{c.Environment, c.Service}] = append(found[key{c.Environment, c.Service}], c)
+	out := make([]ServiceState, 0, max(len(unchecked), len(checks)))
+	for first := 0; first < len(checks); { // those of a service follow each other
+		of := key{checks[first].Environment, checks[first].Service}
+		next := first + 1
+		for next < len(checks) && of == (key{checks[next].Environment, checks[next].Service}) {
+			next++
+		}
+		delete(unchecked, of)
+		out = append(out, ServiceRow(of.environment, of.service, checks[first:next], interval[of.environment], now))
+		first = next
 	}
-	out := make([]ServiceState, 0, len(found))
-	for k, checks := range found {
-		out = append(out, ServiceRow(k.environment, k.service, checks, interval[k.environment], now))
+	for of := range unchecked {
+		out = append(out, ServiceRow(of.environment, of.service, nil, interval[of.environment], now))
 	}
 	slices.SortFunc(out, compareServices)
 	return out, nil
@@ -232,8 +238,8 @@ func (x *ServiceState) add(c ops.Check) {
 	if worse(string(c.Status), x.State) {
 		x.State = string(c.Status)
 	}
-	if x.CheckedAt == nil || c.At.After(*x.CheckedAt) {
-		x.CheckedAt = &c.At
+	if at := c.At; x.CheckedAt == nil || at.After(*x.CheckedAt) {
+		x.CheckedAt = &at // without the rest of the result
 	}
 	x.Checks = append(x.Checks, ServiceCheck{
 		Probe: c.Probe, Type: string(c.Type), Status: string(c.Status), Error: text(c.Error),

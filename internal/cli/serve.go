@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"runtime/metrics"
 	"sync"
 	"syscall"
 
@@ -111,19 +112,22 @@ func (a *app) reloads(ctx context.Context, hangups <-chan os.Signal, now daemon.
 	}
 }
 
-// startHeap is how much the start may allocate, in percent of the runtime's smallest heap of 4 MB, before memory is collected. The daemon
-// frees what is left over when it has started.
-const startHeap = 1000
+// startHeap is how much may be in use during the start before memory is collected: most starts need less, and the daemon frees what is left
+// over when it has started.
+const startHeap = 40 << 20
 
 // restingHeap is by how much the heap of a running daemon may grow before memory is collected, in percent of what is in use. Its heap is
-// small and it rests most of the time, so that collecting twice as often as usual costs little.
-const restingHeap = 50
+// small and it rests most of the time, so that collecting five times as often as usual costs little.
+const restingHeap = 20
 
 // postponeCollection keeps the garbage collector from running during the start, which would take a fifth of it. The function that it
 // returns ends this. A percentage that the operator has set with GOGC is kept.
 func postponeCollection() func() {
-	const byDefault = 100
-	usual := debug.SetGCPercent(startHeap)
+	const byDefault, smallest = 100, 4 << 20 // of the runtime: the percentage, and the heap below which it does not collect
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(live)
+	percent := startHeap * 100 / max(smallest, live[0].Value.Uint64()) // a large configuration is more than that already
+	usual := debug.SetGCPercent(max(restingHeap, int(percent)))        //nolint:gosec // at most a thousand
 	if usual == byDefault {
 		usual = restingHeap
 	}

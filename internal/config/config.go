@@ -205,19 +205,7 @@ func Load(in Input) (*Config, error) {
 	}
 	c.notice()
 	c.secretFiles, c.files = l.secretFiles, *l.places.files
-	c.forgetEntries()
 	return c, nil
-}
-
-// forgetEntries keeps only the origins of settings. Those of list entries were needed for messages, and a large inventory has many.
-func (c *Config) forgetEntries() {
-	origins := make(map[string]origin, len(c.table))
-	for _, f := range c.table {
-		if at, ok := c.origins[f.key]; ok {
-			origins[f.key] = at
-		}
-	}
-	c.origins = origins
 }
 
 // SecretFiles are the files that can hold secrets of this program: those named for them, and the configuration itself.

@@ -217,7 +217,7 @@ func (c *Config) showMaintenance() string {
 	return strings.Join(slices.Sorted(maps.Keys(names)), ",")
 }
 
-// Environments returns what is watched, ready to run.
+// Environments returns what is watched, ready to run. Services and probes are those of the configuration: nobody may change them.
 func (c *Config) Environments() []ops.Environment {
 	out := make([]ops.Environment, 0, len(c.environments))
 	for _, e := range c.environments {
@@ -233,7 +233,7 @@ func (c *Config) Environments() []ops.Environment {
 			Tools:    map[ops.Tier]ops.ToolLists{},
 			Prompts:  map[ops.Tier]ops.PromptFiles{},
 			Limits:   c.Limits,
-			Probes:   slices.Clone(e.inventory.probes),
+			Probes:   e.inventory.probes,
 			Watch:    e.watch(),
 			AgentEnv: slices.Clone(c.agentEnv),
 			Notes:    e.notes,
@@ -316,7 +316,7 @@ func (c *Config) policy(e environment) ops.Policy {
 	p.BudgetDayUSD = c.BudgetDayUSD
 	p.DryRun, p.MaxTier, p.Trust, p.TellEscalated = e.dryRun, e.maxTier, e.trust, c.tellEscalated()
 	p.Observe = e.observe()
-	p.Inventory = ops.Inventory{Services: slices.Clone(e.inventory.services.Services), Strict: e.inventory.services.Strict}
+	p.Inventory = e.inventory.services
 	switch {
 	case e.watching.every != nil:
 		p.ObserveEvery = *e.watching.every

@@ -69,6 +69,9 @@ func value[V any](key string, at *V, k kind[V], doc string) field {
 // out of the list.
 func list[T any](key string, at *[]T, fields func(*T) []field, finish func(*entry, *T), doc string) field {
 	inner := func() []field { return fields(new(T)) }
+	// One entry after the other is read into t, so that all of them share one table: it is much larger than what it reads.
+	var t, start T
+	var bound table
 	return field{
 		key: key, doc: doc, at: at, takes: "list", inner: inner,
 		schema: func() map[string]any { return arrayOf(objectSchema(inner())) },
@@ -83,16 +86,20 @@ func list[T any](key string, at *[]T, fields func(*T) []field, finish func(*entr
 			return strings.Join(names, ",")
 		},
 		descend: func(l *loader, n *yaml.Node, key string) {
+			if bound == nil {
+				bound = fields(&t)
+				start = t
+			}
 			*at = nil
 			for i, item := range l.items(n, key) {
-				t := new(T)
+				t = start
 				before := len(l.problems.found)
-				e := l.readEntry(item, fmt.Sprintf("%s[%d]", key, i), fields(t))
+				e := l.readEntry(item, fmt.Sprintf("%s[%d]", key, i), bound)
 				if len(l.problems.found) == before && finish != nil {
-					finish(e, t)
+					finish(e, &t)
 				}
 				if len(l.problems.found) == before {
-					*at = append(*at, *t)
+					*at = append(*at, t)
 				}
 			}
 		},

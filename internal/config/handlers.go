@@ -250,6 +250,12 @@ func (c *Config) starters() []ops.Handler {
 	return pick(func(ops.Handler) bool { return true }) // handoffs form a cycle, which is reported as such
 }
 
+// ofPolicy reports whether a key is of what is checked as a whole, whose flaws name their keys. Only of those is every place remembered: a
+// large inventory has too many.
+func ofPolicy(key string) bool {
+	return strings.HasPrefix(key, "handlers") || strings.HasPrefix(key, "escalation")
+}
+
 // where finds where the part of the policy was configured that a flaw is about, and its key.
 func (l *loader) where(c *Config, part string) (at origin, key string) {
 	handlers := c.table.bound(&c.handlers).key

@@ -205,20 +205,28 @@ func (l *loader) inventory(n *yaml.Node, key string) inventory {
 	items := l.items(n, key)
 	services, entries := make([]service, len(items)), make([]*entry, len(items))
 	owners := map[string]string{} // name or alias → service
+	// As in a list, all services share one table, and each is in s while it is looked at.
+	s := new(service)
+	fields, probes := table(serviceFields(s)), 0
 	for i, item := range items {
-		s := &services[i]
-		entries[i] = l.readEntry(item, fmt.Sprintf("%s[%d]", key, i), serviceFields(s))
+		*s = service{}
+		entries[i] = l.readEntry(item, fmt.Sprintf("%s[%d]", key, i), fields)
 		claimNames(entries[i], s, owners)
+		services[i] = *s
+		probes += len(s.probes)
 	}
 	before := len(l.problems.found)
-	for i := range services {
-		resolveNeeds(entries[i], &services[i], owners)
-		checkActions(entries[i], &services[i])
-		checkReflexes(entries[i], &services[i])
-		checkQueries(entries[i], &services[i])
-		checkUpdates(entries[i], &services[i])
-		out.declared[services[i].Name] = written{entries[i].position(entries[i].node), entries[i].key}
-		out.add(&services[i])
+	out.services.Services = make([]ops.Service, 0, len(services))
+	out.probes, out.written = make([]ops.ProbeSpec, 0, probes), make([]written, 0, probes)
+	for i, e := range entries {
+		*s = services[i]
+		resolveNeeds(e, s, owners)
+		checkActions(e, s)
+		checkReflexes(e, s)
+		checkQueries(e, s)
+		checkUpdates(e, s)
+		out.declared[s.Name] = written{e.position(e.node), e.key}
+		out.add(s)
 	}
 	if l.in.CheckServices != nil && len(l.problems.found) == before {
 		if err := l.in.CheckServices(out.services.Services); err != nil {

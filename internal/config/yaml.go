@@ -299,15 +299,18 @@ func (l *loader) readEntry(n *yaml.Node, key string, fields table) *entry {
 		e.refuseAll("begin with "+fields[0].key+": …", "expected keys and values, found %s", describe(n))
 		return e
 	}
-	if _, known := l.origins[key]; !known {
-		l.origins[key] = l.position(n)
+	locate := func(key string, n *yaml.Node) {
+		if _, known := l.origins[key]; !known && ofPolicy(key) {
+			l.origins[key] = l.position(n)
+		}
 	}
+	locate(key, n)
 	for _, p := range l.pairs(n, key, fields.keys(), nil) {
 		f, _ := fields.find(p.name)
 		path := join(key, p.name)
-		l.origins[path] = l.position(p.value)
+		locate(path, p.value)
 		for i, item := range p.value.Content {
-			l.origins[fmt.Sprintf("%s[%d]", path, i)] = l.position(item)
+			locate(fmt.Sprintf("%s[%d]", path, i), item)
 		}
 		e.given[f.at] = p
 		l.readNode(f, p.value, path)
@@ -359,7 +362,11 @@ func (e *entry) refuse(at any, fix, format string, args ...any) {
 // refuseItem reports a problem of one entry of a plain list.
 func (e *entry) refuseItem(at any, i int, fix, format string, args ...any) {
 	key := fmt.Sprintf("%s[%d]", join(e.key, e.fields.bound(at).key), i)
-	e.problems.add(e.origins[key], key, fmt.Sprintf(format, args...), fix)
+	n := e.given[at].value
+	if i < len(n.Content) { // otherwise a single value stands for the list
+		n = n.Content[i]
+	}
+	e.problems.add(e.position(n), key, fmt.Sprintf(format, args...), fix)
 }
 
 // refuseAll reports a problem of the whole entry.

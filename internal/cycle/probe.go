@@ -53,7 +53,7 @@ func (a *Advancer) probe(ctx context.Context, env ops.Environment, now ops.Claim
 		return ops.Result{}
 	}
 	failpoint.Hit("probe.", string(step.Purpose), ".after")
-	bad := slices.DeleteFunc(lastRound(result.Checks), func(c ops.Check) bool { return !c.Bad() })
+	bad := slices.DeleteFunc(ops.LastOfEach(result.Checks), func(c ops.Check) bool { return !c.Bad() })
 	if len(parts) > 0 && len(bad) == 0 {
 		seen := a.running(ctx, env, now, parts, began)
 		result.Checks, result.Events = append(result.Checks, seen.Checks...), append(result.Events, seen.Events...)
@@ -93,7 +93,7 @@ func (a *Advancer) observe(ctx context.Context, env ops.Environment, specs []ops
 	for a.Health.MoreToFail(env.Name, all) > 0 && pause(ctx, RoundPause) {
 		var bad []ops.ProbeSpec
 		for _, p := range specs {
-			if slices.ContainsFunc(lastRound(all), func(c ops.Check) bool { return c.Service == p.Service && c.Bad() }) {
+			if slices.ContainsFunc(ops.LastOfEach(all), func(c ops.Check) bool { return c.Service == p.Service && c.Bad() }) {
 				bad = append(bad, p)
 			}
 		}
@@ -114,7 +114,7 @@ func (a *Advancer) verify(ctx context.Context, env ops.Environment, specs []ops.
 	good := a.Clock()
 	for {
 		more := a.Health.MoreToRecover(env.Name, all)
-		bad := slices.ContainsFunc(lastRound(all), ops.Check.Bad)
+		bad := slices.ContainsFunc(ops.LastOfEach(all), ops.Check.Bad)
 		if bad {
 			good = a.Clock()
 		}
@@ -131,12 +131,12 @@ func (a *Advancer) verify(ctx context.Context, env ops.Environment, specs []ops.
 // excuse leaves out the dependents of what was repaired that still have time to follow it: they do not refute the repair.
 func (a *Advancer) excuse(env ops.Environment, now ops.Claimed, r ops.Result) ops.Result {
 	recovered := map[string]time.Time{}
-	for _, c := range lastRound(r.Checks) {
+	for _, c := range ops.LastOfEach(r.Checks) {
 		if c.Status == ops.Healthy {
 			recovered[c.Service] = c.At
 		}
 	}
-	for _, c := range lastRound(r.Checks) {
+	for _, c := range ops.LastOfEach(r.Checks) {
 		if !c.Bad() {
 			continue
 		}
@@ -151,20 +151,6 @@ func (a *Advancer) excuse(env ops.Environment, now ops.Claimed, r ops.Result) op
 		})
 	}
 	return r
-}
-
-// lastRound is the last result of each probe.
-func lastRound(checks []ops.Check) []ops.Check {
-	var out []ops.Check
-	for _, c := range checks {
-		i := slices.IndexFunc(out, func(o ops.Check) bool { return o.Service == c.Service && o.Probe == c.Probe })
-		if i < 0 {
-			out = append(out, c)
-		} else {
-			out[i] = c
-		}
-	}
-	return out
 }
 
 func pause(ctx context.Context, d time.Duration) bool {

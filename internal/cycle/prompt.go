@@ -247,7 +247,7 @@ func measured(checks []ops.Check) string {
 		return ""
 	}
 	var out []ops.CheckResult
-	for _, c := range lastRound(checks) {
+	for _, c := range ops.LastOfEach(checks) {
 		out = append(out, ops.CheckResult{
 			Service: c.Service, CheckType: c.Type, Status: c.Status, Error: c.Error, ResponseTimeMS: ops.Ptr(c.ResponseTimeMS),
 		})

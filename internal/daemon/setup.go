@@ -262,27 +262,22 @@ func (s *Setup) unseen(ctx context.Context) []string {
 
 func (s *Setup) services(unseen []string) api.SetupRow {
 	row := api.SetupRow{Step: api.StepService, State: api.SetupDone, Page: "/services"}
-	names, probes := map[string]bool{}, 0
+	services, probes := 0, 0
 	for _, e := range s.envs {
-		for _, service := range e.Policy.Inventory.Services {
-			names[e.Name+"/"+service.Name] = true
-		}
-		for _, p := range e.Probes {
-			names[e.Name+"/"+p.Service] = true
-		}
+		services += len(e.Policy.Inventory.Services)
 		probes += len(e.Probes)
 	}
 	switch {
-	case len(names) == 0:
+	case services == 0:
 		row.State, row.Detail, row.Next, row.Page = api.SetupTodo, "nothing is watched", "Add your first service", "/settings/services/new"
 		row.Lines = "services:\n  - name: web\n    probes:\n      - {type: http, url: \"http://127.0.0.1:80/\", expect_status: 200}"
 		if s.config.File == "" {
 			row.Next, row.Command, row.Lines = "Let claudeops find what runs here", "claudeops init", ""
 		}
 	case probes == 0:
-		row.Detail = counted(len(names), "service is", "services are") + " listed, without a probe"
+		row.Detail = counted(services, "service is", "services are") + " listed, without a probe"
 	default:
-		row.Detail = counted(len(names), "service is", "services are") + " watched by " + counted(probes, "probe", "probes")
+		row.Detail = counted(services, "service is", "services are") + " watched by " + counted(probes, "probe", "probes")
 	}
 	if len(unseen) > 0 {
 		row.State, row.Detail = api.SetupTodo, "the container engine at "+s.config.Docker.Socket+" has never answered, so nothing is known of "+ops.Listed(unseen)

@@ -103,11 +103,11 @@ func (h *Host) newWatching(ctx context.Context, envs []ops.Environment) (*watchi
 			return nil, fmt.Errorf("heartbeats of %s: %w", e.Name, err)
 		}
 		beating = beating || some
-		for _, spec := range watch.Probes(e) {
-			if spec.Type == ops.ProbeHeartbeat {
-				continue
+		probes := watch.Probes(e)
+		for i := range probes {
+			if probes[i].Type != ops.ProbeHeartbeat {
+				watched = append(watched, probe.Watched{Environment: e.Name, Spec: &probes[i]})
 			}
-			watched = append(watched, probe.Watched{Environment: e.Name, Spec: spec})
 		}
 	}
 	scheduler.Watch(watched)

@@ -407,10 +407,11 @@ func (v view) quiet() bool {
 	if v.newest != nil || v.cycle.Trigger != ops.TriggerScheduled || v.policy.Observe != ops.ObserveProbes || v.lookDue() || v.reflexRan() {
 		return false
 	}
-	checks, probed := v.checks(ops.ProbeObserve, 0), v.probed()
-	return len(v.wrong()) == 0 && len(probed) > 0 && !slices.ContainsFunc(probed, func(name string) bool {
-		return !slices.ContainsFunc(checks, func(c ops.Check) bool { return c.Service == name })
-	})
+	probed, seen := v.probed(), map[string]bool{}
+	for _, c := range v.checks(ops.ProbeObserve, 0) {
+		seen[c.Service] = true
+	}
+	return len(v.wrong()) == 0 && len(probed) > 0 && !slices.ContainsFunc(probed, func(name string) bool { return !seen[name] })
 }
 
 // finishQuiet ends a look that cost no tokens.

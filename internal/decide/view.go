@@ -208,16 +208,11 @@ func (v view) probed() []string {
 func (v view) checks(purpose ops.ProbePurpose, after ops.SessionID) []ops.Check {
 	var out []ops.Check
 	for _, c := range v.journal.Checks {
-		if c.Purpose != purpose || (after != 0 && (c.AfterSession == nil || *c.AfterSession != after)) {
-			continue
+		if c.Purpose == purpose && (after == 0 || c.AfterSession != nil && *c.AfterSession == after) {
+			out = append(out, c)
 		}
-		if i := slices.IndexFunc(out, func(o ops.Check) bool { return o.Service == c.Service && o.Probe == c.Probe }); i >= 0 {
-			out[i] = c
-			continue
-		}
-		out = append(out, c)
 	}
-	return out
+	return ops.LastOfEach(out)
 }
 
 // path lists the handlers of this chain from the entry to the last one. Who stood in for whom is left out: depth counts

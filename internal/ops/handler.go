@@ -320,11 +320,18 @@ func (p Policy) Stricter(now Policy) Policy {
 	p = p.Behind(now)
 	p.MaxDepth = min(p.MaxDepth, now.MaxDepth)
 	p.Inventory = p.Inventory.sameReflexes(now.Inventory)
+	known := make(map[string]*Service, len(now.Inventory.Services))
+	for i := range now.Inventory.Services {
+		known[now.Inventory.Services[i].Name] = &now.Inventory.Services[i]
+	}
 	services := slices.Clone(p.Inventory.Services)
 	for i, s := range services {
-		known := slices.IndexFunc(now.Inventory.Services, func(o Service) bool { return o.Name == s.Name })
-		services[i].Trust, services[i].Gone = p.TrustOf(s.Name).Under(now.TrustOf(s.Name)), known < 0
-		services[i].Probed = s.Probed && known >= 0 && now.Inventory.Services[known].Probed
+		o := known[s.Name]
+		if services[i].Gone = o == nil; o == nil {
+			o = &Service{}
+		}
+		services[i].Trust = cmp.Or(s.Trust, p.Trust).Under(cmp.Or(o.Trust, now.Trust))
+		services[i].Probed = s.Probed && o.Probed
 	}
 	p.Inventory.Services, p.Trust = services, p.Trust.Under(now.Trust)
 	return p

@@ -205,6 +205,23 @@ type Check struct {
 	Note string `json:"-"`
 }
 
+// LastOfEach are the last results of each probe, in the order in which the probes came first.
+func LastOfEach(checks []Check) []Check {
+	type probe struct{ service, name string }
+	at := make(map[probe]int, len(checks))
+	out := make([]Check, 0, len(checks))
+	for _, c := range checks {
+		key := probe{c.Service, c.Probe}
+		if i, known := at[key]; known {
+			out[i] = c
+			continue
+		}
+		at[key] = len(out)
+		out = append(out, c)
+	}
+	return out
+}
+
 // Instance is one start of a container.
 type Instance struct {
 	ID       string

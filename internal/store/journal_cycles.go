@@ -6,6 +6,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"claudeops/internal/ops"
@@ -20,6 +22,10 @@ const cycleColumns = `c.id, c.environment, c."trigger", c.status, c.reason, c.po
 
 const selectCycles = `SELECT ` + cycleColumns + ` FROM cycles c`
 
+// selectWhole also reads the inventory, which scanWhole scans. With thousands of services it takes more than all the rest, so that lists
+// leave it out.
+const selectWhole = `SELECT ` + cycleColumns + `, c.inventory FROM cycles c`
+
 func scanCycle(r db.Row) (ops.Cycle, error) {
 	var c ops.Cycle
 	err := r.Scan(&c.ID, &c.Environment, &c.Trigger, &c.Status, &c.Reason, db.ToJSON(&c.Policy), db.ToJSON(&c.Options), db.ToJSON(&c.Charge),
@@ -27,6 +33,40 @@ func scanCycle(r db.Row) (ops.Cycle, error) {
 		db.ToText(&c.Owner.Host), &c.Owner.Term, (*[]byte)(&c.Result), &c.Verified, &c.VerifiedBy, db.ToOptTime(&c.RefutedAt),
 		db.ToOptTime(&c.ProbationUntil), db.ToTime(&c.CreatedAt), db.ToOptTime(&c.StartedAt), db.ToOptTime(&c.EndedAt))
 	return c, err
+}
+
+func scanWhole(last *lastInventory) func(db.Row) (ops.Cycle, error) {
+	return func(r db.Row) (ops.Cycle, error) {
+		var text string
+		c, err := scanCycle(longerRow{r, []any{db.ToText(&text)}})
+		if err == nil {
+			c.Policy.Inventory, err = last.read(text)
+		}
+		return c, err
+	}
+}
+
+// lastInventory is the one that was read last. A cycle is loaded several times, and most cycles have the same: with thousands of services
+// each copy would be megabytes. Nobody may change it.
+type lastInventory struct {
+	mu    sync.Mutex
+	text  string
+	value ops.Inventory
+}
+
+func (i *lastInventory) read(text string) (ops.Inventory, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if text == i.text {
+		return i.value, nil
+	}
+	var v ops.Inventory
+	if err := db.ToJSON(&v).Scan(text); err != nil {
+		return v, err
+	}
+	v.Services = slices.Clip(slices.Clone(v.Services)) // it grew while it was read
+	i.text, i.value = text, v
+	return v, nil
 }
 
 // SubmitCycle queues a cycle and returns its id. It needs no owner.
@@ -178,7 +218,7 @@ func (s *Journal) Cycle(ctx context.Context, id ops.CycleID) (ops.Cycle, error) 
 }
 
 func cycleByID(ctx context.Context, q db.Querier, id ops.CycleID) (ops.Cycle, error) {
-	return db.One(ctx, q, scanCycle, selectCycles+` WHERE c.id = ?`, id)
+	return db.One(ctx, q, scanWhole(&lastInventory{}), selectWhole+` WHERE c.id = ?`, id)
 }
 
 // LastEnded returns when the newest ended cycle of an environment ended; false when none has.

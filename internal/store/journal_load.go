@@ -50,7 +50,7 @@ func (s *kernel) loadClaimed(ctx context.Context, q db.Querier, id ops.CycleID, 
 func (s *kernel) loadWith(
 	ctx context.Context, q db.Querier, id ops.CycleID, at time.Time, more func(*ops.Claimed) []db.Part,
 ) (out ops.Claimed, err error) {
-	var has contents
+	has := contents{last: &s.inventory}
 	if out.Cycle, err = db.One(ctx, q, has.scan, selectContents, standstillName, db.Time(at), db.Time(at), id); err != nil {
 		return ops.Claimed{}, err
 	}
@@ -115,9 +115,11 @@ type contents struct {
 	decisions, checks, recoveries, approvals, denials, incidents, judgements, silences, withheld, lowered, actions, runs, reflexed,
 	reflexes bool
 	standstill *ops.Standstill
+
+	last *lastInventory
 }
 
-const selectContents = `SELECT ` + cycleColumns + `,
+const selectContents = `SELECT ` + cycleColumns + `, c.inventory,
 	COALESCE((SELECT value FROM store_state WHERE name = ?), ''),
 	EXISTS (SELECT 1 FROM escalations WHERE cycle_id = c.id),
 	EXISTS (SELECT 1 FROM checks WHERE cycle_id = c.id),
@@ -138,7 +140,7 @@ const selectContents = `SELECT ` + cycleColumns + `,
 	FROM cycles c WHERE c.id = ?`
 
 func (h *contents) scan(r db.Row) (ops.Cycle, error) {
-	return scanCycle(longerRow{r, []any{
+	return scanWhole(h.last)(longerRow{r, []any{
 		db.ToJSON(&h.standstill), &h.decisions, &h.checks, &h.recoveries, &h.approvals, &h.denials, &h.incidents, &h.judgements, &h.silences, &h.withheld,
 		&h.lowered, &h.actions, &h.runs, &h.reflexed, &h.reflexes,
 	}})

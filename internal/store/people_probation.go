@@ -207,7 +207,7 @@ func (p *reporting) found(service string) ops.Check {
 
 // badResults are what the own probes of a cycle find bad.
 func badResults(t ops.Transition) []ops.Check {
-	return slices.DeleteFunc(lastResults(ownResults(t.Result.Checks)), func(c ops.Check) bool { return !c.Bad() })
+	return slices.DeleteFunc(ops.LastOfEach(ownResults(t.Result.Checks)), func(c ops.Check) bool { return !c.Bad() })
 }
 
 // relapses opens the incidents again whose check is found bad on probation. It reports whether there were any.
@@ -246,17 +246,6 @@ func relapses(ctx context.Context, tx db.Querier, now ops.Claimed, t ops.Transit
 		reopened = reopened || done
 	}
 	return reopened, nil
-}
-
-// lastResults are the last result of each probe.
-func lastResults(checks []ops.Check) []ops.Check {
-	var out []ops.Check
-	for _, c := range slices.Backward(checks) {
-		if !slices.ContainsFunc(out, func(o ops.Check) bool { return o.Service == c.Service && o.Probe == c.Probe }) {
-			out = append(out, c)
-		}
-	}
-	return out
 }
 
 // linkRelapses gives the cycle of a cause the incidents that were opened again since its failure began. It reports whether these are all

@@ -129,6 +129,7 @@ type kernel struct {
 	// maxOutput is that of the options.
 	maxOutput int64
 	latest    latestChecks
+	inventory lastInventory
 	jobs      atomic.Pointer[Jobs]
 	blocks    blockCodec
 	pace      db.Pace // of RemoveOld

@@ -46,6 +46,18 @@ func (s *Watch) AddChecks(ctx context.Context, checks []ops.Check) error {
 
 // insertChecks records results; at is the time of those that have none.
 func insertChecks(ctx context.Context, tx db.Querier, checks []ops.Check, at time.Time) error {
+	for some := range slices.Chunk(checks, checksAtOnce) {
+		if err := insertSome(ctx, tx, some, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checksAtOnce is for how many results rows and counts are made at a time: they take many times what a result takes.
+const checksAtOnce = 500
+
+func insertSome(ctx context.Context, tx db.Querier, checks []ops.Check, at time.Time) error {
 	rows := make([][]any, len(checks))
 	for i, c := range checks {
 		if c.At.IsZero() {
@@ -81,6 +93,7 @@ func (s *Watch) LatestChecks(ctx context.Context, environment string) ([]ops.Che
 	if kept := s.latest.lists[environment]; time.Now().Before(kept.until) {
 		return slices.Clone(kept.checks), nil
 	}
+	delete(s.latest.lists, environment) // while it is read again
 	checks, err := s.readLatest(ctx, environment)
 	if err == nil && len(checks) >= manyChecks {
 		if s.latest.lists == nil {
@@ -209,9 +222,9 @@ func countChecks(ctx context.Context, tx db.Querier, checks []ops.Check, at time
 // refreshTimes gives each result the time of the last equal one, and says how far its probe is from failing or recovery.
 func (s *Watch) refreshTimes(ctx context.Context, environment, service string, checks []ops.Check) error {
 	type key struct{ environment, service, probe string }
-	type stored struct {
-		environment string
-		state       health.State
+	at := make(map[key]*ops.Check, len(checks))
+	for i, c := range checks {
+		at[key{c.Environment, c.Service, c.Probe}] = &checks[i]
 	}
 	var w db.Filter
 	if environment != "" {
@@ -220,37 +233,29 @@ func (s *Watch) refreshTimes(ctx context.Context, environment, service string, c
 	if service != "" {
 		w.Add(`service = ?`, service)
 	}
-	rows, err := db.List(ctx, s.db.Reader(), func(r db.Row) (stored, error) {
-		var v stored
-		err := r.Scan(&v.environment, db.ToJSON(&v.state))
-		return v, err
+	// Each state is used as it is read: all of them take many times what the results take.
+	_, err := db.List(ctx, s.db.Reader(), func(r db.Row) (struct{}, error) {
+		var of string
+		var state health.State
+		err := r.Scan(&of, db.ToJSON(&state))
+		if c := at[key{of, state.Service, state.Probe}]; err == nil && c != nil {
+			refreshed(c, state)
+		}
+		return struct{}{}, err
 	}, `SELECT environment, state FROM probe_states`+w.Where(), w.Args...)
-	if err != nil {
-		return err
+	return err
+}
+
+func refreshed(c *ops.Check, state health.State) {
+	c.Note = health.Explain(state)
+	if newer := state.Newest(); newer.At.After(c.At) && newer.Status == c.Status && newer.Error == c.Error {
+		c.At, c.ResponseTimeMS = newer.At, newer.ResponseTimeMS
 	}
-	last := make(map[key]ops.Check, len(rows))
-	notes := make(map[key]string, len(rows))
-	unsteady := map[key]ops.Check{}
-	for _, r := range rows {
-		k := key{r.environment, r.state.Service, r.state.Probe}
-		last[k], notes[k] = r.state.Newest(), health.Explain(r.state)
-		if r.state.Lately.Unsteady != "" && last[k].Known() {
-			unsteady[k] = r.state.Finding(ops.Degraded)
-		}
+	// A check that fails again and again is shown as what it counts as, not as good between two failures.
+	if state.Lately.Unsteady != "" && state.Newest().Known() {
+		found := state.Finding(ops.Degraded)
+		c.At, c.Status, c.Error = found.At, found.Status, found.Error
 	}
-	for i, c := range checks {
-		k := key{c.Environment, c.Service, c.Probe}
-		newer, ok := last[k]
-		checks[i].Note = notes[k]
-		if ok && newer.At.After(c.At) && newer.Status == c.Status && newer.Error == c.Error {
-			checks[i].At, checks[i].ResponseTimeMS = newer.At, newer.ResponseTimeMS
-		}
-		// A check that fails again and again is shown as what it counts as, not as good between two failures.
-		if found, ok := unsteady[k]; ok {
-			checks[i].At, checks[i].Status, checks[i].Error = found.At, found.Status, found.Error
-		}
-	}
-	return nil
 }
 
 func scanState(r db.Row) (health.State, error) {

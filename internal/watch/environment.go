@@ -183,16 +183,15 @@ func (env *environment) seen(c ops.Cause) (recovered, lost []string) {
 	return recovered, lost
 }
 
-// fails reports whether a check of a service is bad.
-func (env *environment) fails(service string) bool { return env.has(service, health.State.Failing) }
-
-func (env *environment) has(service string, is func(health.State) bool) bool {
+// having are the services that have a check in such a state. A storm of alerts makes very many, so all are looked through once.
+func (env *environment) having(is func(health.State) bool) map[string]bool {
+	out := map[string]bool{}
 	for k, v := range env.states {
-		if k.service == service && is(v) {
-			return true
+		if is(v) {
+			out[k.service] = true
 		}
 	}
-	return false
+	return out
 }
 
 func alertKey(a ops.Alert) key { return key{a.Service, alert.ProbeName(a)} }

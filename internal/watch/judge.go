@@ -220,15 +220,16 @@ func (w *Watch) endResolved(ctx context.Context, env *environment, picture healt
 		if c.ResolvedAt != nil || !over[c.Key] {
 			continue
 		}
-		c.Affected = slices.DeleteFunc(slices.Clone(c.Affected), env.fails) // what it needs is well again, and it is not
+		fails := env.having(health.State.Failing)
+		c.Affected = slices.DeleteFunc(slices.Clone(c.Affected), func(name string) bool { return fails[name] }) // what it needs is well again, and it is not
 		recovered, lost := env.seen(c)
 		how, why := "", notice.NotWatched(lost)
 		tell := func(news []string, _ []ops.Incident) ops.Notice { return lostNotice(c, news, now) }
 		if len(recovered) > 0 {
 			c.Services = recovered
 			how = fmt.Sprintf("%s recovered after %s", ops.Listed(c.Services), now.Sub(c.Began).Round(time.Second))
-			replaced := func(v health.State) bool { return v.Replaced }
-			if !slices.ContainsFunc(c.Services, func(name string) bool { return !env.has(name, replaced) }) {
+			replaced := env.having(func(v health.State) bool { return v.Replaced })
+			if !slices.ContainsFunc(c.Services, func(name string) bool { return !replaced[name] }) {
 				how = health.ReplacedProbe(c.Services...)
 			}
 			why, tell = how, func(news []string, open []ops.Incident) ops.Notice { return resolvedNotice(c, news, open, how, now) }
@@ -251,6 +252,7 @@ func (w *Watch) releaseEnded(ctx context.Context, env *environment, picture heal
 	inhibited := health.Inhibited(picture, env.grouping, env.judged)
 	free := func(v health.State) bool { return v.Failing() && !inhibited(v) }
 	seen := func(v health.State) bool { return free(v) && v.Last.Purpose != ops.ProbeAlert }
+	probed, bad := env.having(seen), env.having(free)
 	owned := map[string]bool{}
 	for _, o := range open {
 		owned[o.Service] = owned[o.Service] || inHands(o, env.judged)
@@ -270,8 +272,8 @@ func (w *Watch) releaseEnded(ctx context.Context, env *environment, picture heal
 		for _, name := range c.Services {
 			sent := len(c.Handed) == 0 && (cycle.Trigger == ops.TriggerProbe || cycle.Trigger == ops.TriggerAlert)
 			worked := sent || slices.Contains(c.Handed, name)
-			byAlert := cycle.Status != ops.CycleSuppressed && !env.has(name, seen)
-			if worked && (done || byAlert) || owned[name] || !env.has(name, free) {
+			byAlert := cycle.Status != ops.CycleSuppressed && !probed[name]
+			if worked && (done || byAlert) || owned[name] || !bad[name] {
 				kept = append(kept, name)
 			} else {
 				left = append(left, name)

@@ -98,7 +98,7 @@ func (s *server) servicesView(r *http.Request) (servicesView, error) {
 		return view, err
 	}
 	view.Any = len(all) > 0
-	var matching []serviceEntry
+	matching := make([]serviceEntry, 0, len(all))
 	search := strings.ToLower(wanted)
 	for _, e := range all {
 		if environment != "" && e.Environment != environment {
@@ -411,6 +411,7 @@ func (s *server) allServices(ctx context.Context, now time.Time) ([]serviceEntry
 	if time.Now().Before(s.list.until) {
 		return s.list.entries, nil
 	}
+	s.list.entries = nil // while it is read again
 	rows, err := api.ServiceStates(ctx, s.Store, s.Environments, "", now)
 	if err != nil {
 		return nil, fmt.Errorf("read checks: %w", err)
@@ -434,15 +435,21 @@ func urgency(b badge) int {
 	return slices.Index([]string{"bad", "warn", "unknown", "ok"}, b.Tone)
 }
 
-// overviewServices is how many failing services, and how many healthy ones of an environment, the overview lists.
-const overviewServices = 50
+const (
+	// overviewServices is how many failing services, and how many healthy ones of an environment, the overview lists.
+	overviewServices = 50
+	// overviewMost is how many it lists in all.
+	overviewMost = 200
+)
 
 func (v *overviewView) addServices(services []serviceEntry) {
+	left := overviewMost
 	for _, e := range services {
 		v.Counts = counted(v.Counts, e.Badge)
 		if e.Badge.Tone != "ok" {
 			if len(v.Failing) < overviewServices {
 				v.Failing = append(v.Failing, e)
+				left--
 			} else {
 				v.MoreFailing++
 			}
@@ -452,8 +459,9 @@ func (v *overviewView) addServices(services []serviceEntry) {
 			v.Groups = append(v.Groups, serviceGroup{Name: e.Environment})
 		}
 		group := &v.Groups[len(v.Groups)-1]
-		if group.Count++; len(group.Services) < overviewServices {
+		if group.Count++; len(group.Services) < overviewServices && left > 0 {
 			group.Services = append(group.Services, e)
+			left--
 		}
 	}
 }

@@ -41,7 +41,7 @@ func main() {
 	binary := flag.String("binary", "bin/claudeops", "the program to measure")
 	chains := flag.Int("chains", 50, "how many three-tier chains the hop is measured on")
 	webhooks := flag.Duration("webhooks", 10*time.Second, "how long alerts are sent")
-	only := flag.String("only", "", "measure this alone: bare, queue, weight, hops, lines, idle, gates, walls, verdicts, webhooks, probes, crowd, postgres or hosts")
+	only := flag.String("only", "", "measure this alone: bare, queue, weight, many, hops, lines, idle, gates, walls, verdicts, webhooks, probes, crowd, postgres or hosts")
 	crowd := flag.Int("crowd", 500, "how many chains are to be done at once")
 	probes := flag.Duration("probes", time.Minute, "how long probes are watched")
 	gatus := flag.String("gatus", "", "a Gatus program that watches the same targets as the probes")
@@ -83,6 +83,7 @@ func run(binary, only string, chains, crowd int, webhooks, probes time.Duration,
 		{"bare", b.bare},
 		{"queue", b.queue},
 		{"weight", b.weight},
+		{"many", func() ([]figure, error) { return b.weightOfMany(must(b.agent(result + "\n"))) }},
 		{"hops", func() ([]figure, error) { return b.hops(chains) }},
 		{"lines", b.lines},
 		{"idle", b.idle},

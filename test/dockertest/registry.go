@@ -24,6 +24,44 @@ type Registry struct {
 	blobs   map[string][]byte // by digest; uploads by their path
 	tags    map[string]string // "name:tag" → digest
 	kinds   map[string]string // the media types of manifests
+
+	asked, release chan struct{} // while pulls are held
+}
+
+// Hold lets pulls wait in the middle until letGo is called. The channel is closed when the first one waits.
+func (r *Registry) Hold() (waits <-chan struct{}, letGo func()) {
+	asked, release := make(chan struct{}), make(chan struct{})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.asked, r.release = asked, release
+	return asked, sync.OnceFunc(func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.release = nil
+		close(release)
+	})
+}
+
+// wait holds the request of a pull.
+func (r *Registry) wait(req *http.Request) {
+	r.mu.Lock()
+	release := r.release
+	_, digest, _ := strings.Cut(req.URL.Path, "/blobs/")
+	content := r.blobs[digest]
+	// The engine also reads the configuration of an image, which is JSON, when it is only asked about it.
+	if release == nil || req.Method != http.MethodGet || len(content) == 0 || content[0] == '{' {
+		r.mu.Unlock()
+		return
+	}
+	if r.asked != nil {
+		close(r.asked)
+		r.asked = nil
+	}
+	r.mu.Unlock()
+	select {
+	case <-release:
+	case <-req.Context().Done():
+	}
 }
 
 // Registry starts a registry that ends with the test.
@@ -101,6 +139,7 @@ func listenIn(network string) (ln net.Listener, err error) {
 
 // serve speaks as much of the distribution protocol as the engine needs to push and pull.
 func (r *Registry) serve(w http.ResponseWriter, req *http.Request) {
+	r.wait(req)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w.Header().Set("Docker-Distribution-Api-Version", "registry/2.0")

@@ -182,6 +182,7 @@ notify:
   apprise_api: %q
 services:
   - name: web
+    methods: [GET, HEAD, POST]
     probes:
       - {type: http, url: "%s/health", timeout: 5s, interval: 1h}
 %s%s`, b.file("scenario.yaml"), serviceVar, b.file("rules.yaml"), b.dir, b.service.url+"/notify", b.service.url, b.actionSettings(), b.more)

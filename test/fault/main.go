@@ -213,6 +213,17 @@ func (t *trying) start(ctx context.Context, b *box, m mode, env ...string) *proc
 	return p
 }
 
+// test makes a trial of a test of the program, which has an engine and a registry of its own.
+func (t *trying) test(ctx context.Context, name string) error {
+	begun := time.Now()
+	said, err := exec.CommandContext(ctx, "go", "test", "./cmd/claudeops", "-run", "^"+name+"$", "-count=1").CombinedOutput() //nolint:gosec // of this repository
+	if err != nil {
+		return fmt.Errorf("%w\n%s", err, said)
+	}
+	t.found = fmt.Sprintf("%s, on an engine and a registry of its own, passed in %s", name, time.Since(begun).Round(time.Second))
+	return nil
+}
+
 // tally is what came of the trials of one group.
 type tally struct {
 	tried, missed int
@@ -373,15 +384,21 @@ func faults(o options) []trial {
 	for i := range 3 {
 		add("postgres", fmt.Sprintf("#%d", i), func(ctx context.Context, t *trying) error { return t.serverAway(ctx, time.Minute) })
 	}
+	add("postgres", "#half-dead", func(ctx context.Context, t *trying) error { return t.halfDead(ctx, time.Minute) })
 	for _, replace := range []bool{false, true} {
 		add("deleted", fmt.Sprintf("#replaced=%t", replace), func(ctx context.Context, t *trying) error { return t.deletedFile(ctx, replace) })
 	}
 	for _, by := range []time.Duration{time.Hour, -time.Hour} {
 		add("skew", fmt.Sprintf("#%s", by), func(ctx context.Context, t *trying) error { return t.skewedHost(ctx, by) })
 	}
+	add("update", "#pull", func(ctx context.Context, t *trying) error {
+		return t.test(ctx, "TestAnIncidentInTheMiddleOfAPullGoesFirst")
+	})
+	add("update", "#hosts", func(ctx context.Context, t *trying) error { return t.test(ctx, "TestTwoHostsMakeOneUpdate") })
 	add("disk", "#limits", func(ctx context.Context, t *trying) error { return t.limitsOnFullDisk(ctx) })
 	add("output", "", func(ctx context.Context, t *trying) error { return t.outputCap(ctx) })
 	add("alerts", "", func(ctx context.Context, t *trying) error { return t.alertStorm(ctx, 40_000) })
+	add("alerts", "#rate", func(ctx context.Context, t *trying) error { return t.alertRate(ctx, 1000, 20*time.Second) })
 	for i := range 3 {
 		name := func(fault string) string { return fmt.Sprintf("#%s=%d", fault, i) }
 		add("keeper", name("kill"), func(ctx context.Context, t *trying) error { return t.killSupervisor(ctx) })

@@ -75,6 +75,28 @@ func (t *trying) serverAway(ctx context.Context, length time.Duration) error {
 	return t.goesOn(ctx, b, p, fmt.Sprintf("the agents were gone after %s", gone.Round(10*time.Millisecond)))
 }
 
+// halfDead lets every connection to the database take what is sent and answer nothing, in the middle of Tier 2. No error tells of it.
+func (t *trying) halfDead(ctx context.Context, length time.Duration) error {
+	d := must(newServer(ctx))
+	proxy := must(pgtest.NewProxy(ctx, d.url, 0))
+	t.ends = append(t.ends, func(bool) { _ = proxy.Close() })
+	b := t.box(ctx, setup{
+		ladder: true, scenario: slowChain(3 * time.Second), database: d, env: []string{"CLAUDEOPS_DATABASE_URL=" + proxy.Address(d.url)},
+	})
+	p := t.inTier2Of(ctx, b)
+	proxy.Deafen(true)
+	dead, before := time.Now(), len(b.service.done())
+	check(p.within(lease+busyTime, "the agents are gone", func() bool { return len(b.agents(ops.Tier2)) == 0 }))
+	gone := time.Since(dead)
+	if code, body := p.submit("{}"); code != http.StatusServiceUnavailable {
+		return fmt.Errorf("submitting answers %d: %.300s", code, body)
+	}
+	refused := time.Since(dead) - gone
+	check(b.nothingDone(before, length-time.Since(dead)))
+	proxy.Deafen(false)
+	return t.goesOn(ctx, b, p, fmt.Sprintf("the agents were gone after %s, a request got 503 after %s", gone.Round(10*time.Millisecond), refused.Round(10*time.Millisecond)))
+}
+
 // certificate is one that signs itself, for a server on loopback.
 type certificate struct{ cert, key []byte }
 

@@ -16,6 +16,7 @@ type Proxy struct {
 	target   string
 	delay    time.Duration
 	lose     atomic.Bool // the next answer is lost with its connection
+	deaf     atomic.Bool // answers are dropped, and connections stay open
 	open     sync.WaitGroup
 	mu       sync.Mutex
 	conns    map[net.Conn]bool
@@ -50,6 +51,10 @@ func (p *Proxy) Address(address string) string {
 // LoseAnswer ends the next connection that the server answers on, instead of passing the answer on.
 func (p *Proxy) LoseAnswer() { p.lose.Store(true) }
 
+// Deafen drops what the server answers, on every connection, until it is called again with false. One that has lost something stays half
+// dead: it takes what is sent and answers nothing.
+func (p *Proxy) Deafen(deaf bool) { p.deaf.Store(deaf) }
+
 // Close ends all connections.
 func (p *Proxy) Close() error {
 	err := p.listener.Close()
@@ -77,19 +82,27 @@ func (p *Proxy) accept() {
 		p.conns[client], p.conns[server] = true, true
 		p.mu.Unlock()
 		asked := &reader{to: &p.traffic, prepared: map[string]string{}}
-		p.open.Go(func() { p.pass(client, server, asked.read) })
 		p.open.Go(func() {
-			p.pass(server, client, func([]byte) {
+			p.pass(client, server, func(b []byte) bool {
+				asked.read(b)
+				return true
+			})
+		})
+		p.open.Go(func() {
+			dead := false
+			p.pass(server, client, func([]byte) bool {
 				if p.lose.Swap(false) {
 					_ = client.Close() // what is written to it afterwards is lost
 				}
+				dead = dead || p.deaf.Load()
+				return !dead
 			})
 		})
 	}
 }
 
-// pass copies what one side sends to the other, after the delay; seen gets it when it arrives here.
-func (p *Proxy) pass(from, to net.Conn, seen func([]byte)) {
+// pass copies what one side sends to the other, after the delay, if seen says so, which gets it when it arrives here.
+func (p *Proxy) pass(from, to net.Conn, seen func([]byte) bool) {
 	type chunk struct {
 		at   time.Time
 		data []byte
@@ -108,8 +121,7 @@ func (p *Proxy) pass(from, to net.Conn, seen func([]byte)) {
 	for {
 		b := make([]byte, 32<<10)
 		n, err := from.Read(b)
-		if n > 0 {
-			seen(b[:n])
+		if n > 0 && seen(b[:n]) {
 			chunks <- chunk{time.Now().Add(p.delay), b[:n]}
 		}
 		if err != nil {

@@ -77,7 +77,9 @@ CREATE TABLE cycles (
     prompt              TEXT    NOT NULL DEFAULT '',
     -- The same request with the same key gives the same cycle.
     request_key         TEXT,
-    result              TEXT
+    result              TEXT,
+    -- The services of the policy, which can be very many: lists do not read them.
+    inventory           TEXT
 );
 CREATE UNIQUE INDEX idx_cycles_request ON cycles (request_key) WHERE request_key IS NOT NULL;
 -- The slot: at most one running cycle per environment.

@@ -18,6 +18,9 @@ func LimitsOf(e ops.Environment, describe func(ops.ProbeSpec) string) Limits {
 	type key struct{ service, probe string }
 	known := map[key]Thresholds{}
 	for _, spec := range e.Probes {
+		if spec.FailAfter == 0 && spec.RecoverAfter == 0 {
+			continue // as any other
+		}
 		known[key{spec.Service, describe(spec)}] = Thresholds{
 			FailAfter: spec.FailAfter, RecoverAfter: spec.RecoverAfter, Flapping: e.Watch.Flapping,
 		}
@@ -73,15 +76,21 @@ func Assess(p Picture, g ops.Grouping, limits Limits, results []ops.Check, now t
 // apply counts every result, whatever the watch has seen meanwhile. Results of a cycle do not make a check flap: cycles probe more
 // often than the watch.
 func apply(states []State, limits Limits, results []ops.Check) []State {
-	states = slices.Clone(states)
+	type probe struct{ service, name string }
+	states = slices.Grow(slices.Clone(states), len(results))
+	known := make(map[probe]int, len(states)+len(results))
+	for i, s := range states {
+		known[probe{s.Service, s.Probe}] = i
+	}
 	for _, r := range results {
 		if !r.Known() {
 			continue
 		}
-		i := slices.IndexFunc(states, func(s State) bool { return s.Service == r.Service && s.Probe == r.Probe })
-		if i < 0 {
+		i, old := known[probe{r.Service, r.Probe}]
+		if !old {
 			i = len(states)
 			states = append(states, State{})
+			known[probe{r.Service, r.Probe}] = i
 		}
 		s := states[i]
 		t := limits(r).withDefaults()

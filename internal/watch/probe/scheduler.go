@@ -25,7 +25,7 @@ const (
 // Watched is one probe of one environment.
 type Watched struct {
 	Environment string
-	Spec        ops.ProbeSpec
+	Spec        *ops.ProbeSpec
 }
 
 // SchedulerOptions are what a scheduler needs; prober and deliver are required.
@@ -79,7 +79,7 @@ func (s *Scheduler) Watch(watched []Watched) {
 	old := s.items
 	s.items = make(map[string][]*item, len(watched))
 	for _, w := range watched {
-		key := w.Environment + "\x00" + w.Spec.Service + "\x00" + Describe(w.Spec)
+		key := w.Environment + "\x00" + w.Spec.Service + "\x00" + Describe(*w.Spec)
 		it := take(old, key, w)
 		if it == nil {
 			spread := min(s.interval(w.Spec), s.o.Interval)
@@ -110,7 +110,7 @@ func take(old map[string][]*item, key string, w Watched) *item {
 	return nil
 }
 
-func (s *Scheduler) interval(spec ops.ProbeSpec) time.Duration {
+func (s *Scheduler) interval(spec *ops.ProbeSpec) time.Duration {
 	if spec.Interval > 0 {
 		return spec.Interval
 	}
@@ -192,7 +192,7 @@ func (s *Scheduler) spreadOverdue(now time.Time) {
 // once runs a probe and makes it due again after its result was taken, so that results of a probe keep their order.
 func (s *Scheduler) once(ctx context.Context, it *item, results chan<- ops.Check) {
 	start := time.Now()
-	check := s.o.Prober.one(ctx, it.watched.Environment, it.watched.Spec, s.o.Prober.find)
+	check := s.o.Prober.one(ctx, it.watched.Environment, *it.watched.Spec, s.o.Prober.find)
 	s.mu.Lock()
 	gone := it.gone
 	s.mu.Unlock()

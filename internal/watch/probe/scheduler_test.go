@@ -49,7 +49,7 @@ func half() float64 { return 0.5 }
 func watch(services ...string) []Watched {
 	var out []Watched
 	for _, s := range services {
-		out = append(out, Watched{"home", ops.ProbeSpec{Service: s, Type: "http", URL: "http://" + s}})
+		out = append(out, Watched{"home", &ops.ProbeSpec{Service: s, Type: "http", URL: "http://" + s}})
 	}
 	return out
 }
