@@ -171,7 +171,7 @@ func (h *Host) site(
 		Settings: settings(h.Config), Hub: h.hub, Webhooks: webhooks, Done: done,
 		KeepTranscripts: h.Config.Retention.Transcripts, Redact: h.redact, Trouble: h.trouble,
 		Streams: conns.streams(), DrainAsked: h.checkDrain, Targets: h.targetNames(),
-		ConfigFile: ConfigFile(h.Options), Rehearse: h.rehearseDraft(), HideSetup: h.Config.Agent.Scripted(),
+		ConfigFile: ConfigFile(h.Options), Rehearse: h.rehearseDraft(), Try: h.tryDraft(), HideSetup: h.Config.Agent.Scripted(),
 	})
 }
 

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -151,6 +152,41 @@ func (h *Host) rehearseDraft() func(context.Context, desk.Draft) (rehearse.Repor
 			return rehearse.Report{}, err
 		}
 		return Rehearse(ctx, h.store, before, after, Span{Since: h.Clock().Add(-rehearsedFor)})
+	}
+}
+
+// tryDraft looks once by the probe that a draft adds; nil if this process cannot.
+func (h *Host) tryDraft() func(context.Context, desk.Draft) (ops.Check, bool) {
+	if h.LoadConfig == nil {
+		return nil
+	}
+	f := settingsFile{h.Options}
+	return func(ctx context.Context, d desk.Draft) (check ops.Check, tried bool) {
+		added := d.Probe()
+		if added == nil || added.Type == ops.ProbeHeartbeat || d.Path == "" {
+			return check, false
+		}
+		files, err := f.after(d)
+		if err != nil {
+			return check, false
+		}
+		after, err := f.LoadConfig(files)
+		if err != nil {
+			return check, false
+		}
+		ctx, cancel := context.WithTimeout(ctx, draftTime)
+		defer cancel()
+		for _, e := range after.Environments() {
+			of := slices.DeleteFunc(slices.Clone(e.Probes), func(p ops.ProbeSpec) bool { return p.Service != d.Service() || p.Type != added.Type })
+			if e.Name != cmp.Or(d.Change.Environment, e.Name) || len(of) == 0 {
+				continue
+			}
+			found := h.prober.Run(ctx, e.Name, of[len(of)-1:], ops.ProbeVerify) // it is added behind the others
+			if len(found) == 1 {
+				return found[0], true
+			}
+		}
+		return check, false
 	}
 }
 

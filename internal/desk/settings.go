@@ -45,8 +45,8 @@ type Draft struct {
 	Targets string // the file that it is added to
 }
 
-// Draft makes the new content of the configuration file and checks it. Seen is the digest of the file that the person has seen.
-func (d *Desk) Draft(change edit.Change, target, seen string) (Draft, error) {
+// Draft makes the new content of the configuration file and checks it.
+func (d *Desk) Draft(change edit.Change, target string) (Draft, error) {
 	if d.Settings == nil {
 		return Draft{}, wrong("this daemon does not change its configuration: write it into the file, then reload")
 	}
@@ -55,9 +55,6 @@ func (d *Desk) Draft(change edit.Change, target, seen string) (Draft, error) {
 		return Draft{}, err
 	}
 	out := Draft{ConfigFile: file, Change: change, Target: strings.TrimSpace(target)}
-	if file.Digest != seen {
-		return out, wrong("the file was changed after you opened the form: look at it once more")
-	}
 	if err := d.known(change); err != nil {
 		return out, err
 	}
@@ -147,12 +144,15 @@ type Saved struct {
 	Beat string // the token with which a job calls a new heartbeat
 }
 
-// Save writes the change into the configuration file, records it and lets the daemon read the file again.
+// Save writes the change into the configuration file, records it and lets the daemon read the file again. Seen is the digest of the file
+// that the person was shown the change in.
 func (d *Desk) Save(ctx context.Context, by Person, change edit.Change, target, seen string) (Saved, error) {
 	d.saving.Lock()
 	defer d.saving.Unlock()
-	draft, err := d.Draft(change, target, seen)
+	draft, err := d.Draft(change, target)
 	switch {
+	case draft.Digest != "" && draft.Digest != seen:
+		return Saved{Draft: draft}, wrong("the file was changed after you saw this: look at it once more")
 	case err != nil:
 		return Saved{Draft: draft}, err
 	case draft.Locked != "":
@@ -164,12 +164,12 @@ func (d *Desk) Save(ctx context.Context, by Person, change edit.Change, target, 
 	}
 	_, err = d.Store.AddEvent(ctx, ops.Event{
 		At: d.Clock(), Environment: change.Environment, Level: ops.LevelWarning, Verb: ops.VerbSettingsChanged, Actor: ops.Person(by.String()),
-		Service: draft.service(),
+		Service: draft.Service(),
 		Detail:  ops.RequestDetail{Did: draft.Says()},
 	})
 	saved := Saved{Draft: draft}
 	if p := draft.Probe(); err == nil && p != nil && p.Type == ops.ProbeHeartbeat {
-		heart := ops.Heartbeat{Environment: change.Environment, Service: draft.service(), Probe: p.Type}
+		heart := ops.Heartbeat{Environment: change.Environment, Service: draft.Service(), Probe: p.Type}
 		saved.Beat, err = d.Store.AddressHeartbeat(ctx, heart, by.String(), d.Clock())
 	}
 	if err != nil {
@@ -188,7 +188,8 @@ func (d *Draft) Probe() *edit.Probe {
 	return first(d.Change.Service)
 }
 
-func (d *Draft) service() string {
+// Service is the service that the draft is about.
+func (d *Draft) Service() string {
 	if d.Change.Service != nil {
 		return d.Change.Service.Name
 	}

@@ -143,9 +143,11 @@ func TestAPlanIsApprovedStepByStep(t *testing.T) {
 			{PlanStep: ops.PlanStep{Service: "web", Action: "restart", Reason: "it <hangs>", Effect: "answers", Back: "none"}, Does: "docker restart web", WayBack: "none", Digest: "d"},
 			{PlanStep: ops.PlanStep{Service: "web", Action: "deploy", Reason: "old", Effect: "new", Back: "deploy"}, Does: "/srv/deploy", WayBack: "/srv/back", Digest: "e"},
 		}
-		claimed, err := s.Store.Commit(t.Context(), owner, ops.Transition{Cycle: id, At: s.Now, Step: ops.Step{Kind: ops.StepAwait, Approval: &ops.Approval{
+		_, err = s.Store.Commit(t.Context(), owner, ops.Transition{Cycle: id, At: s.Now, Step: ops.Step{Kind: ops.StepAwait, Approval: &ops.Approval{
 			SessionID: session, Tier: 2, Handler: "tier2", Plan: plan, PlanHash: ops.PlanHash(id, session, plan),
 		}}})
+		must(t, err)
+		claimed, err := s.Store.Load(t.Context(), id)
 		must(t, err)
 		return claimed.Journal.Approvals[0]
 	}

@@ -46,7 +46,9 @@ type draftView struct {
 	Added  string
 	Locked string // why it can only be copied
 	Notes  []string
-	Would  *rehearse.Report // what it would have changed
+	Tried  string           // what its probe finds now; empty: it was not asked
+	Failed bool             // that is nothing good
+	Would  *rehearse.Report // what it would have changed; nil: nothing
 }
 
 // diffLine is one line of the file: new, gone, or as it was.
@@ -221,7 +223,25 @@ func (s *server) rehearsed(ctx context.Context, d desk.Draft) *rehearse.Report {
 		s.Logger.WarnContext(ctx, "rehearse a draft of the configuration failed", "error", err)
 		return nil
 	}
+	if report.Equal {
+		return nil
+	}
 	return &report
+}
+
+// tried says what the probe of a draft finds now.
+func (s *server) tried(ctx context.Context, d desk.Draft) (text string, failed bool) {
+	if s.Try == nil {
+		return "", false
+	}
+	c, tried := s.Try(ctx, d)
+	switch {
+	case !tried:
+		return "", false
+	case c.Status == ops.Healthy:
+		return "Checked now: healthy, after " + span(time.Duration(c.ResponseTimeMS)*time.Millisecond) + ".", false
+	}
+	return "Checked now: " + plain(cmp.Or(c.Error, string(c.Status))) + ". Save it all the same?", true
 }
 
 // changeSetting shows what a form would write and what that would have changed, or writes it.
@@ -229,10 +249,11 @@ func (s *server) changeSetting(form func(*server, *http.Request) setting) http.H
 	return func(w http.ResponseWriter, r *http.Request) {
 		f, seen := form(s, r), r.PostFormValue("seen")
 		if r.PostFormValue("step") != "save" {
-			draft, err := s.desk.Draft(f.change, f.target, seen)
+			draft, err := s.desk.Draft(f.change, f.target)
 			if err == nil {
 				f.view.Draft = s.draftView(draft)
 				f.view.Draft.Would = s.rehearsed(r.Context(), draft)
+				f.view.Draft.Tried, f.view.Draft.Failed = s.tried(r.Context(), draft)
 			}
 			s.renderSetting(w, r, http.StatusOK, f, err)
 			return

@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"context"
 	"errors"
 	"html"
 	"log/slog"
@@ -329,7 +330,7 @@ func TestAFileThatChangedMeanwhileIsNotOverwritten(t *testing.T) {
 	if a.StatusCode != http.StatusUnprocessableEntity || c.file() != ownFile+"# more\n" || c.reloads != 0 {
 		t.Errorf("answered %d\n%s", a.StatusCode, c.file())
 	}
-	mustContain(t, a.body, "The file was changed after you opened the form", `value="db"`)
+	mustContain(t, a.body, "The file was changed after you saw this", `value="db"`)
 	preview, _ := c.save(path, url.Values{"type": {"none"}, "name": {"db"}})
 	mustContain(t, preview, "The file was changed after the daemon read it")
 	must(t, os.WriteFile(c.path, []byte(ownFile+"max_tier: 9\n"), 0o600))
@@ -370,4 +371,48 @@ func TestARefusedReloadRestoresTheFiles(t *testing.T) {
 	if left, err := os.ReadDir(c.state); err != nil || len(left) != 0 {
 		t.Errorf("left in the state folder: %v %v", left, err)
 	}
+}
+
+// The form on the page of a service holds what the page put into it, and nothing else.
+func TestTrustIsChangedFromThePageOfTheService(t *testing.T) {
+	c := newConfigured(t)
+	page := c.page("/services/default/web")
+	_, shown, found := strings.Cut(page, `action="/settings/trust"`)
+	shown, _, _ = strings.Cut(shown, "</form>")
+	if !found || strings.Contains(shown, `name="seen"`) {
+		t.Fatalf("the form is\n%s", shown)
+	}
+	hidden := regexp.MustCompile(`<input type="hidden" name="([^"]+)" value="([^"]*)"`)
+	filled := func(html string) url.Values {
+		fields := url.Values{}
+		for _, m := range hidden.FindAllStringSubmatch(html, -1) {
+			fields.Set(m[1], m[2])
+		}
+		return fields
+	}
+	fields := filled(shown)
+	fields.Set("trust", "repair")
+	preview := c.do(form(t, "/settings/trust", fields))
+	mustContain(t, preview.body, "trust: repair", ">Save</button>")
+	mustNotContain(t, preview.body, "What would this change?", "The file was changed")
+	_, saving, _ := strings.Cut(preview.body, `action="/settings/trust"`)
+	saving, _, _ = strings.Cut(saving, "</form>")
+	saved := c.do(form(t, "/settings/trust", filled(saving)))
+	if mustContain(t, saved.body, "Saved"); !strings.Contains(c.file(), "trust: repair") {
+		t.Errorf("the file is\n%s", c.file())
+	}
+}
+
+func TestAPreviewTriesTheProbe(t *testing.T) {
+	found := ops.Check{Status: ops.Down, Error: "connection refused"}
+	c := newConfigured(t, func(o *web.Options) {
+		o.Try = func(context.Context, desk.Draft) (ops.Check, bool) { return found, true }
+	})
+	fields := func() url.Values {
+		return url.Values{"environment": {"default"}, "type": {"tcp"}, "name": {"db"}, "address": {"127.0.0.1:1"}}
+	}
+	const path = "/settings/services/new"
+	mustContain(t, c.do(form(t, path, fields())).body, "Checked now: connection refused. Save it all the same?", ">Save</button>")
+	found = ops.Check{Status: ops.Healthy, ResponseTimeMS: 3}
+	mustContain(t, c.do(form(t, path, fields())).body, "Checked now: healthy, after 3 ms.")
 }

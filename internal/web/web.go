@@ -36,6 +36,8 @@ type Options struct {
 	Settings []Setting
 	// ConfigFile is the configuration file that the forms change; nil if they only show what to write.
 	ConfigFile desk.Settings
+	// Try looks once by the probe that a draft adds; false: it adds none that can look. Nil if nobody can.
+	Try func(ctx context.Context, d desk.Draft) (ops.Check, bool)
 	// Rehearse says what a draft of the configuration would have changed; nil if nobody can.
 	Rehearse func(ctx context.Context, d desk.Draft) (rehearse.Report, error)
 	// Hub tells open pages that something was written. Without a hub they poll, a little later.
