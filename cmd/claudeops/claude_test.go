@@ -760,14 +760,14 @@ func TestRealCLI_AVersionIsTriedBeforeItsFirstSession(t *testing.T) {
 // list of permissions; without that they ran.
 func TestRealCLI_AVersionWithoutHooksStartsNoSession(t *testing.T) {
 	t.Parallel()
-	real := realcli.Path(t)
-	folder := filepath.Dir(real)
+	cli := realcli.Path(t)
+	folder := filepath.Dir(cli)
 	for name, tt := range map[string]struct {
 		script string
 		became ops.TrialCall
 		says   string
 	}{
-		"bare": {"exec " + real + " --bare \"$@\"\n", ops.TrialUnasked, "had no effect, but no gate was asked"},
+		"bare": {"exec " + cli + " --bare \"$@\"\n", ops.TrialUnasked, "had no effect, but no gate was asked"},
 		"without permissions": {`n=$#
 while [ $n -gt 0 ]; do
 	case $1 in
@@ -776,7 +776,7 @@ while [ $n -gt 0 ]; do
 	esac
 done
 unset CLAUDE_CODE_SHELL_PREFIX
-IS_SANDBOX=1 exec ` + real + " \"$@\" --dangerously-skip-permissions\n", ops.TrialRan, "was done"},
+IS_SANDBOX=1 exec ` + cli + " \"$@\" --dangerously-skip-permissions\n", ops.TrialRan, "was done"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -60,7 +60,7 @@ func (r *Runner) prepare(ctx context.Context, q Request, spec ops.ActionSpec) (*
 func (r *Runner) prepareKind(ctx context.Context, q Request, spec ops.ActionSpec, t *task) error {
 	env := q.Environment
 	if spec.Container != "" {
-		if err := r.readImage(ctx, env, spec, t); err != nil {
+		if err := r.readImage(ctx, spec, t); err != nil {
 			return err
 		}
 	}
@@ -99,7 +99,7 @@ func (r *Runner) prepareUndo(ctx context.Context, env ops.Environment, spec ops.
 }
 
 // readImage notes what the container runs now, for a later way back.
-func (r *Runner) readImage(ctx context.Context, env ops.Environment, spec ops.ActionSpec, t *task) error {
+func (r *Runner) readImage(ctx context.Context, spec ops.ActionSpec, t *task) error {
 	must := spec.Kind == ops.ActionRestart || spec.Kind == ops.ActionStop || spec.Kind == ops.ActionStart
 	socket := r.o.Docker
 	if socket == "" {

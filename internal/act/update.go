@@ -142,7 +142,7 @@ func tagged(ref string) (string, error) {
 }
 
 // newest asks the registry, through the engine and without credentials, for the digest of a reference.
-func (r *Runner) newest(ctx context.Context, env ops.Environment, ref string) (string, error) {
+func (r *Runner) newest(ctx context.Context, ref string) (string, error) {
 	if _, digest, pinned := strings.Cut(ref, "@"); pinned {
 		return digest, nil
 	}
@@ -176,7 +176,7 @@ func (r *Runner) Version(ctx context.Context, env ops.Environment, spec ops.Acti
 		ref, err = tagged(now.Image.Ref)
 	}
 	if err == nil {
-		v.Newest, err = r.newest(ctx, env, ref)
+		v.Newest, err = r.newest(ctx, ref)
 	}
 	switch {
 	case err != nil:
@@ -213,7 +213,7 @@ func (r *Runner) Fetch(ctx context.Context, env ops.Environment, spec ops.Action
 	if u.States = r.look(ctx, env, u.Touches); len(u.States) == 0 || u.States[0].Service != spec.Service || u.States[0].Status == ops.Down {
 		return fmt.Errorf("%s does not work now, so nothing could be compared: repair it first", spec.Service)
 	}
-	if u.After, err = r.wanted(ctx, env, now, u.To); err != nil || u.After.ID != "" {
+	if u.After, err = r.wanted(ctx, now, u.To); err != nil || u.After.ID != "" {
 		return err
 	}
 	e := newEngine(socket)
@@ -231,7 +231,7 @@ func (r *Runner) Fetch(ctx context.Context, env ops.Environment, spec ops.Action
 }
 
 // wanted is the image that an update is about; it has an id if the container has it already.
-func (r *Runner) wanted(ctx context.Context, env ops.Environment, now Current, to string) (ops.Image, error) {
+func (r *Runner) wanted(ctx context.Context, now Current, to string) (ops.Image, error) {
 	ref := to
 	if ref == "" {
 		var err error
@@ -243,7 +243,7 @@ func (r *Runner) wanted(ctx context.Context, env ops.Environment, now Current, t
 		return ops.Image{}, fmt.Errorf("%s is another repository than that of %s: change the compose file and replace the container by hand",
 			ref, now.Image.Ref)
 	}
-	digest, err := r.newest(ctx, env, ref)
+	digest, err := r.newest(ctx, ref)
 	if err != nil {
 		return ops.Image{}, err
 	}

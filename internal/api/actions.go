@@ -216,7 +216,7 @@ type GuardDecision struct {
 	SessionID int64     `json:"session_id"`
 	At        time.Time `json:"at"`
 	Tier      ops.Tier  `json:"tier"`
-	Gate      string    `json:"gate" enum:"hook,shell,docker,action" doc:"Before a tool call, a shell command, a Docker request, or what the supervisor does."`
+	Gate      string    `json:"gate" enum:"hook,shell,docker,action" doc:"Before a tool call, a command, a Docker request or an action."`
 	ToolUseID *string   `json:"tool_use_id"`
 	Tool      string    `json:"tool"`
 	Input     string    `json:"input" doc:"Redacted and shortened. The digest covers the whole input."`

@@ -29,7 +29,7 @@ const (
 type ServiceState struct {
 	Environment string         `json:"environment"`
 	Name        string         `json:"name"`
-	State       string         `json:"state" enum:"healthy,degraded,down,unknown,stale" doc:"The worst of its checks. unknown: none found anything out. stale: none come any more."`
+	State       string         `json:"state" enum:"healthy,degraded,down,unknown,stale" doc:"The worst of its checks; stale: none come."`
 	CheckedAt   *time.Time     `json:"checked_at"`
 	Uptime24h   *float64       `json:"uptime_24h" doc:"Share of checks that were healthy or degraded; null without checks."`
 	Checks      []ServiceCheck `json:"checks" doc:"The newest result of each probe."`

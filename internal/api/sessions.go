@@ -224,7 +224,7 @@ type Line struct {
 	Seq     int64     `json:"seq"`
 	At      time.Time `json:"at"`
 	Line    string    `json:"line"`
-	Refused []string  `json:"refused" doc:"Calls that the line answers and that did not run: the guard or the agent's own program refused them."`
+	Refused []string  `json:"refused" doc:"Calls that the line answers and that did not run: the guard or the CLI refused them."`
 }
 
 // Parts are what people read of a line.

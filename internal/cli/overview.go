@@ -185,7 +185,10 @@ func servicesLine(s api.Stats) string {
 		n    int
 		word string
 	}{
-		{s.ServicesDown, "down"}, {s.ServicesDegraded, "degraded"}, {s.ServicesUnknown, "unknown"}, {s.ServicesStale, api.HealthStale},
+		{s.ServicesDown, "down"},
+		{s.ServicesDegraded, "degraded"},
+		{s.ServicesUnknown, "unknown"},
+		{s.ServicesStale, api.HealthStale},
 		{s.ServicesHealthy, "healthy"},
 	} {
 		if p.n > 0 {

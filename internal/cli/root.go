@@ -194,8 +194,8 @@ from a validated report, never the model.`,
 	for group, commands := range map[string][]*cobra.Command{
 		"run": {a.serveCommand(), a.openCommand(), a.onceCommand(), a.runCommand(), a.stopCommand(), a.resumeCommand(), a.demoCommand()},
 		"look": {
-			a.statusCommand(), a.sessionsCommand(), a.cyclesCommand(), a.incidentsCommand(), a.approvalsCommand(), a.logsCommand(), a.eventsCommand(),
-			a.changesCommand(), a.silencesCommand(), a.trustCommand(),
+			a.statusCommand(), a.sessionsCommand(), a.cyclesCommand(), a.incidentsCommand(), a.approvalsCommand(), a.logsCommand(),
+			a.eventsCommand(), a.changesCommand(), a.silencesCommand(), a.trustCommand(),
 			a.reflexesCommand(), a.actionsCommand(), a.updateCommand(), a.memoryCommand(), a.costsCommand(),
 			a.servicesCommand(), a.hostsCommand(),
 		},

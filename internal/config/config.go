@@ -165,9 +165,9 @@ func newConfig() *Config {
 		c.Tiers[t] = &Tier{}
 	}
 	c.Limits.Grace = stopGrace
-	// What nobody has reason to change: three reminders, an hour apart, before the second target, three missed intervals before the alarm, more processes
-	// than an honest session needs, more rows of each kind than pages can show, output that fits a small disk, and single results for as long
-	// as people look at them: the health bars use counts.
+	// What nobody has reason to change: three reminders, an hour apart, before the second target, three missed intervals before the
+	// alarm, more processes than an honest session needs, more rows of each kind than pages can show, output that fits a small disk, and
+	// single results for as long as people look at them: the health bars use counts.
 	c.shared.Approval.Remind = time.Hour
 	c.shared.Approval.Reminds, c.Edges.DeadManMissed, c.Guard.Sandbox.Processes, c.Retention.Rows = 3, 3, 2048, 5_000_000
 	c.Retention.TranscriptBytes, c.Retention.Checks = 2<<30, 14*24*time.Hour

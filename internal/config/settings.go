@@ -201,7 +201,9 @@ func (c *Config) agentSettings() []field {
 		value("scenario", &a.Scenario, scenarioKind(),
 			"Scenario for the scripted agent: a built-in one (`builtin:demo`), or the path of a file."),
 		value("env", &a.Env, variableNamesKind(), "Names of additional environment variables that are passed to the agent."),
-		value("api_key", &a.APIKey, tokenKind(), "API key. A proxy of the supervisor adds it to what the agent CLI asks; the CLI gets a token for its session.").byEnv("ANTHROPIC_API_KEY").hiddenValue(),
+		value("api_key", &a.APIKey, tokenKind(),
+			"API key. A proxy of the supervisor adds it to what the agent CLI asks; the CLI gets a token for its session.").
+			byEnv("ANTHROPIC_API_KEY").hiddenValue(),
 		value("oauth_token", &a.OAuthToken, tokenKind(),
 			"OAuth token, held like the key.").byEnv("CLAUDE_CODE_OAUTH_TOKEN").hiddenValue(),
 		value("base_url", &a.BaseURL, webURLKind(), "URL of the API that agents use.").byEnv("ANTHROPIC_BASE_URL"),
@@ -304,7 +306,8 @@ func (c *Config) guardSettings() []field {
 			"Give agents their own Docker socket, on which each request is checked. `auto`: if `docker.socket` exists. Needs the guard. "+
 				"See [security.md](security.md#the-docker-broker).").
 			or(string(DockerAuto)),
-		value("socket", &c.Docker.Socket, socketKind(), "Unix socket of the Docker or Podman API: the one for probes, agents, actions and updates.").or(DefaultDockerSocket),
+		value("socket", &c.Docker.Socket, socketKind(),
+			"Unix socket of the Docker or Podman API: the one for probes, agents, actions and updates.").or(DefaultDockerSocket),
 	), under(
 		"cooldown",
 		value("restarts", &g.Limits[0], limitKind(ops.CountsRestart), "Maximum restarts of one service within a sliding window.").or("2 per 4h"),

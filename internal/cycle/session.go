@@ -79,7 +79,8 @@ func (a *Advancer) denied(ctx context.Context, r *ops.Result, denials []ops.Deni
 	defer cancel()
 	known, err := a.Refusals(ctx, r.Session.ID)
 	if err != nil {
-		r.Events = append(r.Events, a.warn(*r.Session, ops.VerbSessionWarned, fmt.Sprintf("what its gates refused could not be read: %v", err), nil))
+		why := fmt.Sprintf("what its gates refused could not be read: %v", err)
+		r.Events = append(r.Events, a.warn(*r.Session, ops.VerbSessionWarned, why, nil))
 	}
 	for _, d := range denials {
 		if _, gated := known.Of(d.UseID, "", ""); !gated {

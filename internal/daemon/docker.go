@@ -46,7 +46,8 @@ func (d *dockerBrokers) engine(env ops.Environment) string {
 	if c.Broker == config.DockerOn {
 		return c.Socket
 	}
-	if own := agent.Variable(env.AgentEnv, dockerHost); own != "" && c.Socket == config.DefaultDockerSocket && !strings.HasPrefix(own, "unix://") {
+	own := agent.Variable(env.AgentEnv, dockerHost)
+	if own != "" && c.Socket == config.DefaultDockerSocket && !strings.HasPrefix(own, "unix://") {
 		return "" // the operator has chosen another engine or a proxy
 	}
 	if info, err := os.Stat(c.Socket); c.Broker == config.DockerOff || err != nil || info.Mode().Type() != os.ModeSocket {

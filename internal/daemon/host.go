@@ -153,7 +153,7 @@ func newHost(o Options, envs []ops.Environment) *Host {
 		discards: &agent.Discards{Logger: o.Logger}, descriptors: newDescriptors(),
 	}
 	for i, e := range envs {
-		noteFloor(o.Config, &envs[i], h.box(e))
+		noteFloor(&envs[i], h.box(e))
 	}
 	h.mine, h.networks.h = labelled(envs, o.Config.Host.Labels), h
 	return h

@@ -280,7 +280,8 @@ func (s *Setup) services(unseen []string) api.SetupRow {
 		row.Detail = counted(services, "service is", "services are") + " watched by " + counted(probes, "probe", "probes")
 	}
 	if len(unseen) > 0 {
-		row.State, row.Detail = api.SetupTodo, "the container engine at "+s.config.Docker.Socket+" has never answered, so nothing is known of "+ops.Listed(unseen)
+		row.State = api.SetupTodo
+		row.Detail = "the container engine at " + s.config.Docker.Socket + " has never answered, so nothing is known of " + ops.Listed(unseen)
 		row.Page, row.Next = "", "Start it, or set docker.socket; the user of claudeops needs the group of the socket"
 	}
 	return row

@@ -353,7 +353,7 @@ func (h *Host) box(e ops.Environment) *wall.Sandbox {
 
 // noteFloor tells the handlers of an environment which of the walls that tiers above the first need does not stand, and returns it. The
 // scripted agent does what its scenario says, so nobody is asked about it.
-func noteFloor(c *config.Config, e *ops.Environment, box *wall.Sandbox) (lacks string) {
+func noteFloor(e *ops.Environment, box *wall.Sandbox) (lacks string) {
 	lacks = cmp.Or(box.Lacks(ops.Tier2), KeyInside(e.AgentEnv))
 	e.Policy.Handlers = slices.Clone(e.Policy.Handlers)
 	for i, h := range e.Policy.Handlers {
@@ -370,7 +370,7 @@ func AroundAgents(
 	ctx context.Context, c *config.Config, e ops.Environment, box *wall.Sandbox, s *store.Store, now time.Time,
 ) []situation.Wall {
 	floor := situation.Wall{Name: situation.Floor, State: "on", Detail: "all that Tier 2 and 3 need stands"}
-	if lacks := noteFloor(c, &e, box); lacks != "" {
+	if lacks := noteFloor(&e, box); lacks != "" {
 		floor.State, floor.Missing, floor.Detail = "missing", true, lacks+", so a person is asked before every session above Tier 1"
 		if !slices.ContainsFunc(e.Policy.Handlers, func(h ops.Handler) bool { return h.Lacks() != "" }) {
 			floor.Detail = lacks + "; nobody is asked, because the scripted agent does only what its scenario says"

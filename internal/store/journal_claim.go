@@ -89,8 +89,8 @@ func takeCycle(ctx context.Context, tx db.Querier, c ops.Cycle, owner ops.Owner,
 	if err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, `UPDATE cycles SET status = ?, owner = ?, term = ?, wake_at = NULL, seen_seq = wake_seq, policy = ?, inventory = ?,
-		started_at = COALESCE(started_at, ?) WHERE id = ?`,
+	_, err = tx.ExecContext(ctx, `UPDATE cycles SET status = ?, owner = ?, term = ?, wake_at = NULL, seen_seq = wake_seq,
+		policy = ?, inventory = ?, started_at = COALESCE(started_at, ?) WHERE id = ?`,
 		ops.CycleRunning, owner.Host, owner.Term, snapshot, inventory, db.Time(at), c.ID)
 	if db.IsUnique(err) {
 		return ops.ErrSlotBusy

@@ -141,8 +141,8 @@ const selectContents = `SELECT ` + cycleColumns + `, c.inventory,
 
 func (h *contents) scan(r db.Row) (ops.Cycle, error) {
 	return scanWhole(h.last)(longerRow{r, []any{
-		db.ToJSON(&h.standstill), &h.decisions, &h.checks, &h.recoveries, &h.approvals, &h.denials, &h.incidents, &h.judgements, &h.silences, &h.withheld,
-		&h.lowered, &h.actions, &h.runs, &h.reflexed, &h.reflexes,
+		db.ToJSON(&h.standstill), &h.decisions, &h.checks, &h.recoveries, &h.approvals, &h.denials, &h.incidents, &h.judgements, &h.silences,
+		&h.withheld, &h.lowered, &h.actions, &h.runs, &h.reflexed, &h.reflexes,
 	}})
 }
 
@@ -246,7 +246,8 @@ func windows(to *[]map[string]int64, handlers []ops.Handler) []db.Part {
 	var columns []string
 	var args []any
 	for _, m := range models {
-		columns = append(columns, `COALESCE((SELECT context_window FROM sessions WHERE model = ? AND context_window IS NOT NULL ORDER BY id DESC LIMIT 1), 0)`)
+		columns = append(columns, `COALESCE((SELECT context_window FROM sessions WHERE model = ? AND context_window IS NOT NULL
+			ORDER BY id DESC LIMIT 1), 0)`)
 		args = append(args, m)
 	}
 	return []db.Part{db.Into(to, func(r db.Row) (map[string]int64, error) {

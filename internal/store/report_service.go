@@ -295,6 +295,7 @@ func foldHealth(rows []healthRow, begin, end time.Time, bucket time.Duration) []
 			b.Degraded += r.checks
 		case ops.Down:
 			b.Down += r.checks
+		case ops.Unknown: // nothing was found out
 		}
 	}
 	out := make([]ServiceHealth, 0, len(found))

@@ -221,7 +221,8 @@ func (w *Watch) endResolved(ctx context.Context, env *environment, picture healt
 			continue
 		}
 		fails := env.having(health.State.Failing)
-		c.Affected = slices.DeleteFunc(slices.Clone(c.Affected), func(name string) bool { return fails[name] }) // what it needs is well again, and it is not
+		// What it needs is well again, and it is not.
+		c.Affected = slices.DeleteFunc(slices.Clone(c.Affected), func(name string) bool { return fails[name] })
 		recovered, lost := env.seen(c)
 		how, why := "", notice.NotWatched(lost)
 		tell := func(news []string, _ []ops.Incident) ops.Notice { return lostNotice(c, news, now) }

@@ -410,15 +410,8 @@ func (f filterRow) clearing(filtered bool) filterRow {
 	return f
 }
 
+// temporary is a folder of temporary files.
+var temporary = ops.Pattern(`/tmp/(?:[-.\w]+/)+`)
+
 // shortPaths leaves out the folders of temporary files: what a command does is told by the rest.
-func shortPaths(text string) string {
-	const temporary = "/tmp/"
-	for {
-		before, after, found := strings.Cut(text, temporary)
-		end := strings.LastIndex(after[:len(after)-len(strings.TrimLeft(after, "-.0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz/"))], "/")
-		if !found || end < 0 {
-			return text
-		}
-		text = before + after[end+1:]
-	}
-}
+func shortPaths(text string) string { return temporary().ReplaceAllString(text, "") }

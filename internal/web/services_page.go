@@ -125,7 +125,9 @@ func (s *server) servicesView(r *http.Request) (servicesView, error) {
 }
 
 // addServiceRows adds the services of one page with their history, incidents and cooldowns.
-func (s *server) addServiceRows(ctx context.Context, m moment, view *servicesView, entries []serviceEntry, names []string, environment string) error {
+func (s *server) addServiceRows(ctx context.Context, m moment, view *servicesView, entries []serviceEntry, names []string,
+	environment string,
+) error {
 	past, err := s.Store.Health(ctx, store.HealthFilter{
 		Environment: environment, Services: names, Since: m.now.Add(-view.Range.Length), Until: m.now, Bucket: view.Range.Bucket,
 	})
@@ -214,10 +216,13 @@ func (v *servicesView) turn(r *http.Request, matching []serviceEntry) []serviceE
 // usualRange is the shortest range that shows all there is of services, at most 30 days.
 func (s *server) usualRange(ctx context.Context, m moment, environment string, names []string) (string, error) {
 	const day = 24 * time.Hour
-	past, err := s.Store.Health(ctx, store.HealthFilter{Environment: environment, Services: names, Since: m.now.Add(-30 * day), Until: m.now, Bucket: day})
+	past, err := s.Store.Health(ctx, store.HealthFilter{
+		Environment: environment, Services: names, Since: m.now.Add(-30 * day), Until: m.now, Bucket: day,
+	})
 	oldest := m.now
 	for _, h := range past {
-		if at := slices.IndexFunc(h.Buckets, func(b store.HealthBucket) bool { return b.Checks() > 0 }); at >= 0 && h.Buckets[at].From.Before(oldest) {
+		at := slices.IndexFunc(h.Buckets, func(b store.HealthBucket) bool { return b.Checks() > 0 })
+		if at >= 0 && h.Buckets[at].From.Before(oldest) {
 			oldest = h.Buckets[at].From
 		}
 	}

@@ -37,7 +37,7 @@ func TestThePicturesShowWhatThePagesShow(t *testing.T) {
 	}
 	client := &http.Client{Jar: jar}
 	get := func(path string) string {
-		resp, err := client.Get(base + path) //nolint:noctx // on loopback, for a test
+		resp, err := client.Get(base + path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,7 +96,7 @@ func TestEveryPictureIsShown(t *testing.T) {
 func startDemo(t *testing.T, env ...string) (base, signIn string) {
 	t.Helper()
 	c := exec.Command(buildProgram(t), "demo", "--listen", freeAddress(t))
-	c.Env = append(os.Environ(), env...)
+	c.Env = append(os.Environ(), env...) //nolint:forbidigo // as a person starts it
 	said := &lockedBuffer{}
 	c.Stdout, c.Stderr = said, said
 	if err := c.Start(); err != nil {

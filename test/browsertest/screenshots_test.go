@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 )
@@ -21,12 +22,16 @@ var pictures = flag.String("pictures", filepath.Join("..", "..", "docs", "img"),
 
 // TestPicturesOfTheDemo plays the demo and photographs it when its incident is repaired; make screenshots runs it.
 func TestPicturesOfTheDemo(t *testing.T) {
-	base, signIn := startDemo(t)
+	base, signIn := startDemo(t, "CLAUDEOPS_DEMO_PACE=0")
 	b := open(t, base)
 	b.visit(signIn)
+	b.visit("/")
+	b.until("the incident is repaired", func() bool {
+		<-time.After(time.Second)
+		b.visit("/")
+		return strings.Contains(b.text(), "Resolved")
+	})
 	for name, path := range pictured() {
-		b.visit(path)
-		b.wait("the incident is repaired", `document.body.innerText.includes('Resolved')`)
 		for _, scheme := range []string{"light", "dark"} {
 			b.prefer(scheme)
 			b.resize(wide)

@@ -81,8 +81,10 @@ func TestAScriptIsPlayedStepByStep(t *testing.T) {
 	dir := t.TempDir()
 	p := run(t.Context(), t, dir, steps, []string{"CLAUDEOPS_DEMO_DIR=/srv/box"}, "--json-schema", "{}")
 	all := strings.Join(p.lines, "\n")
-	for _, want := range []string{`"text":"hello"`, `Exit code 3\nseen`, `"content":"then"`, `"command":"echo else /srv/box"`, `"content":"else /srv/box"`,
-		`"name":"mcp__claudeops__look","type":"tool_use"`, `{"what":"http","target":"web"}`} {
+	for _, want := range []string{
+		`"text":"hello"`, `Exit code 3\nseen`, `"content":"then"`, `"command":"echo else /srv/box"`, `"content":"else /srv/box"`,
+		`"name":"mcp__claudeops__look","type":"tool_use"`, `{"what":"http","target":"web"}`,
+	} {
 		if !strings.Contains(all, want) {
 			t.Errorf("%s is missing in %s", want, all)
 		}

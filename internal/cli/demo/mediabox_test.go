@@ -11,7 +11,7 @@ import (
 
 func get(t *testing.T, url string) string {
 	t.Helper()
-	resp, err := http.Get(url) //nolint:noctx // on loopback, for a test
+	resp, err := http.Get(url)
 	if err != nil {
 		t.Fatal(err)
 	}

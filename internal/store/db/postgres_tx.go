@@ -65,7 +65,8 @@ func (p *postgres) openTx(
 		return transaction{}, nil, err
 	}
 	t := &serverTx{
-		pool: p.pool, conn: conn, ctx: ctx, bind: p.binder.bind, token: p.token, held: map[Feed]bool{}, ahead: append([]statement{{query: begin}}, lock...),
+		pool: p.pool, conn: conn, ctx: ctx, bind: p.binder.bind, token: p.token, held: map[Feed]bool{},
+		ahead: append([]statement{{query: begin}}, lock...),
 	}
 	free := func() { t.conn.Release(); <-seats; cancel() }
 	return transaction{
@@ -357,8 +358,8 @@ func (l lentTx) QueryRow(_ context.Context, query string, args ...any) pgx.Row {
 }
 
 func (l lentTx) SendBatch(_ context.Context, b *pgx.Batch) pgx.BatchResults {
-	_ = l.t.flush() // an error ends the transaction, and so the batch
-	return l.t.conn.SendBatch(l.t.ctx, b)
+	_ = l.t.flush()                       // an error ends the transaction, and so the batch
+	return l.t.conn.SendBatch(l.t.ctx, b) //nolint:contextcheck // that of the transaction
 }
 
 func (lentTx) CopyFrom(context.Context, pgx.Identifier, []string, pgx.CopyFromSource) (int64, error) {
