@@ -373,7 +373,8 @@ func TestAnIncidentInTheMiddleOfAPullGoesFirst(t *testing.T) {
 	t.Parallel()
 	defer sit()()
 	s := newShelf(t)
-	b, before := s.updateBox(t, "midpull", serviceOf{start: ":", health: answers, api: "yes v1"})
+	const own = ": midpull" // the image of no other test, whose layers the engine would have
+	b, before := s.updateBox(t, "midpull", serviceOf{start: own, health: answers, api: "yes v1"})
 	gate := gateFile(t)
 	open(t, gate) // for the first cycle
 	b.bin = agenttest.Fake(t, plays(held(agenttest.Healthy(0.01), gate)))
@@ -381,7 +382,7 @@ func TestAnIncidentInTheMiddleOfAPullGoesFirst(t *testing.T) {
 	d := b.ready()
 	d.until("the first cycle ends", func() bool { return b.ended(1) })
 	d.until("the image was looked at", func() bool { return strings.Contains(b.run("update", "list").stdout, "yes (sha256:") })
-	s.Docker(t, "rmi", "-f", s.make(t, ":", answers, "yes v1")) // the engine must fetch it
+	s.Docker(t, "rmi", "-f", s.make(t, own, answers, "yes v1")) // the engine must fetch it
 	waits, letGo := s.registry.Hold()
 	defer letGo()
 	done := make(chan ran, 1)
