@@ -144,6 +144,32 @@ func TestCommandsWaitForADaemonThatReloads(t *testing.T) {
 	}
 }
 
+func TestReloadIsACommand(t *testing.T) {
+	t.Parallel()
+	m := newManager(t)
+	file := filepath.Join(t.TempDir(), "claudeops.yaml")
+	must(t, os.WriteFile(file, []byte("interval: 10h\n"), 0o600))
+	b := newBox(t, plays(agenttest.Healthy(0.01)), "CLAUDEOPS_CONFIG="+file)
+	d := b.serve("NOTIFY_SOCKET=" + m.path)
+	m.next("READY=1")
+	if r := b.run("reload"); r.code != 0 || !strings.Contains(r.stderr, "claudeops.yaml is read again") {
+		t.Errorf("exit %d: %s", r.code, r.stderr)
+	}
+	m.next("RELOADING=1")
+	m.next("READY=1")
+	must(t, os.WriteFile(file, []byte("interval: 10h\nmax_tier: 9\n"), 0o600))
+	if r := b.run("reload"); r.code != 3 || !strings.Contains(r.stderr, "claudeops.yaml:2:11: max_tier") {
+		t.Errorf("a wrong configuration: exit %d: %s", r.code, r.stderr)
+	}
+	must(t, os.WriteFile(file, []byte("interval: 10h\n"), 0o600))
+	if code := d.stop(); code != 0 {
+		t.Errorf("exit %d", code)
+	}
+	if r := b.run("reload"); r.code == 0 || !strings.Contains(r.stderr, "no daemon is running") {
+		t.Errorf("without a daemon: exit %d: %s", r.code, r.stderr)
+	}
+}
+
 func TestARunThatWaitsOutlastsAReload(t *testing.T) {
 	t.Parallel()
 	m := newManager(t)

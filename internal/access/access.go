@@ -176,6 +176,7 @@ func routes() []route {
 		{remove, apiPrefix + "/stop", Approve},
 
 		{remove, apiPrefix + "/services/{name}", Administer},
+		{post, apiPrefix + "/config/reload", Administer},
 		{post, "/settings/services/new", Administer},
 		{post, "/settings/services/{name}/probes/new", Administer},
 		{post, "/settings/notifications/new", Administer},

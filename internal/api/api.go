@@ -59,6 +59,8 @@ type Options struct {
 	Guard Explainer
 	// Trusted is true if only this process asks. It is told the whole of an error instead of being sent to the log.
 	Trusted bool
+	// ConfigFile is the configuration file that forms change and that is read again; nil if nothing here can.
+	ConfigFile desk.Settings
 	// CheckConfig checks the configuration as it is now; nil if it cannot be checked here.
 	CheckConfig func(ctx context.Context) ConfigCheck
 	// Setup returns the steps of the set-up; ask waits until those that take time were tested. Nil if nobody knows them.
@@ -92,7 +94,7 @@ type server struct {
 // New makes the handler for everything under /api/, for /healthz, /readyz and /metrics, and for /schemas/.
 func New(o Options) http.Handler {
 	s := &server{Options: o.Filled()}
-	s.desk = &desk.Desk{Store: s.Store, Control: s.Control, Clock: s.Clock, Environments: s.Environments, Changed: s.Changed}
+	s.desk = &desk.Desk{Store: s.Store, Control: s.Control, Clock: s.Clock, Environments: s.Environments, Changed: s.Changed, Settings: s.ConfigFile}
 	routes := http.NewServeMux()
 	routes.HandleFunc("GET /healthz", s.health)
 	routes.HandleFunc("GET /readyz", s.ready)

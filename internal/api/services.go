@@ -290,6 +290,8 @@ func (s *server) registerChecks(api huma.API) {
 		"Nothing is run or recorded. A read-only tier, a rate limit or a rule of yours may be the reason."), s.explain)
 	huma.Register(api, look("check-config", "/config/check", "Check the configuration as it is now", "config",
 		"The files are read again, as claudeops config check does. The daemon keeps the configuration that it was started with."), s.checkConfig)
+	huma.Register(api, act("reload-config", "/config/reload", "Read the configuration again", "config",
+		"A wrong one is refused and changes nothing. Sessions that run are interrupted and go on under the new one."), s.reloadConfig)
 }
 
 func (s *server) explain(_ context.Context, q *explainQuery) (*body[Verdict], error) {
@@ -312,6 +314,20 @@ func (s *server) checkConfig(ctx context.Context, _ *struct{}) (*body[ConfigChec
 		return nil, huma.Error409Conflict("the configuration cannot be checked here: run claudeops config check on the host")
 	}
 	return &body[ConfigCheck]{s.CheckConfig(ctx)}, nil
+}
+
+func (s *server) reloadConfig(ctx context.Context, _ *struct{}) (*body[ConfigCheck], error) {
+	found, err := s.checkConfig(ctx, nil)
+	if err == nil && !found.Body.Valid {
+		err = huma.Error422UnprocessableEntity("the configuration is wrong, so nothing was changed: " + strings.Join(found.Body.Problems, "; "))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := s.desk.Reload(ctx, by(ctx)); err != nil {
+		return nil, s.problem("read the configuration again", err)
+	}
+	return found, nil
 }
 
 // ServiceHistory is the state of a service over time.

@@ -30,8 +30,8 @@ func (a *app) serveCommand() *cobra.Command {
 at its first start (api-token in the state folder). On a terminal, a link that signs your browser in is printed; elsewhere run
 'claudeops open'.
 
-SIGTERM and SIGINT stop it. SIGHUP reads the configuration again: if it is valid, running sessions are interrupted, and the daemon
-continues them with the new configuration; if not, the daemon logs the error and changes nothing. systemd is told when the daemon is
+SIGTERM and SIGINT stop it. SIGHUP and 'claudeops reload' read the configuration again: if it is valid, running sessions are
+interrupted, and the daemon continues them with the new configuration; if not, nothing is changed. A closed terminal stops it. systemd is told when the daemon is
 ready, reloads, stops and works (Type=notify, WatchdogSec=).`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			o, err := a.options()
@@ -46,16 +46,30 @@ ready, reloads, stops and works (Type=notify, WatchdogSec=).`,
 
 // serve runs the daemon until ctx ends. SIGHUP makes it stop its work, read the configuration again and continue.
 func (a *app) serve(ctx context.Context, o daemon.Options) (err error) {
-	hangups := make(chan os.Signal, 1)
-	if !terminal(a.Stderr) { // a terminal sends the same signal when it is closed
-		signal.Notify(hangups, syscall.SIGHUP)
-		defer signal.Stop(hangups)
-	}
+	ctx, leave := context.WithCancelCause(ctx)
+	defer leave(nil)
+	asked, hangups := make(chan struct{}, 1), make(chan os.Signal, 1)
 	o.Reload = func() {
 		select {
-		case hangups <- syscall.SIGHUP:
+		case asked <- struct{}{}:
 		default: // it is asked to already
 		}
+	}
+	if attended := attached(); !attended || !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(hangups, syscall.SIGHUP)
+		var listening sync.WaitGroup
+		listening.Go(func() {
+			for range hangups {
+				if attended && !attached() { // its terminal was closed
+					leave(errTerminated)
+				} else {
+					o.Reload()
+				}
+			}
+		})
+		defer listening.Wait()
+		defer close(hangups)
+		defer signal.Stop(hangups)
 	}
 	o.Lock = &control.Lock{} // kept through every reload, so that no command takes the folder meanwhile
 	defer func() { err = errors.Join(err, o.Lock.Release()) }()
@@ -64,7 +78,7 @@ func (a *app) serve(ctx context.Context, o daemon.Options) (err error) {
 		next := make(chan daemon.Options, 1)
 		var waiting sync.WaitGroup
 		waiting.Go(func() {
-			if reloaded, ok := a.reloads(life, hangups, o); ok {
+			if reloaded, ok := a.reloads(life, asked, o); ok {
 				next <- reloaded
 				end(daemon.ErrReload)
 			}
@@ -91,14 +105,23 @@ func (a *app) serve(ctx context.Context, o daemon.Options) (err error) {
 	}
 }
 
+// attached reports whether the process has a terminal, which sends it SIGHUP when it is closed.
+func attached() bool {
+	tty, err := os.Open("/dev/tty")
+	if err == nil {
+		_ = tty.Close()
+	}
+	return err == nil
+}
+
 // reloads waits until the daemon is asked to read its configuration again and returns what it is to run with then. A configuration
 // that is wrong is logged and not used. It returns false when ctx ends.
-func (a *app) reloads(ctx context.Context, hangups <-chan os.Signal, now daemon.Options) (daemon.Options, bool) {
+func (a *app) reloads(ctx context.Context, asked <-chan struct{}, now daemon.Options) (daemon.Options, bool) {
 	for {
 		select {
 		case <-ctx.Done():
 			return daemon.Options{}, false
-		case <-hangups:
+		case <-asked:
 		}
 		now.Service.Reloading()
 		next, err := a.options()

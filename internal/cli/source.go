@@ -107,7 +107,7 @@ func markAnywhere(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		switch c.Name() {
 		case "sessions", "cycles", "incidents", "approvals", "events", "cooldowns", "memory", "run", "costs", "services", "silences",
-			"notify", "hosts", "actions", "status", "mcp", "reflexes", "update", "stop", "resume", "logs":
+			"notify", "hosts", "actions", "status", "mcp", "reflexes", "update", "stop", "resume", "reload", "logs":
 			mark(c)
 			for _, sub := range c.Commands() {
 				if !localOnly(sub) {

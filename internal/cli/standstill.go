@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"claudeops/internal/api"
+	"claudeops/internal/daemon/control"
 )
 
 func (a *app) stopCommand() *cobra.Command {
@@ -41,5 +42,26 @@ func (a *app) resumeCommand() *cobra.Command {
 			fmt.Fprintln(a.Stderr, "Claude Ops works again; 'claudeops run' looks at what is still wrong")
 			return a.wake(c.Context())
 		}),
+	}
+}
+
+func (a *app) reloadCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "reload", Short: "Let the daemon read its configuration again; a wrong one changes nothing", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if a.remote == nil {
+				if err := a.useDaemon(c.Context()); err != nil {
+					return err
+				}
+			}
+			if a.remote == nil {
+				return fmt.Errorf("%w; the next start reads the configuration", control.ErrNoDaemon)
+			}
+			found, err := post[api.ConfigCheck](c.Context(), a.remote, "/config/reload", nil)
+			if err == nil {
+				fmt.Fprintf(a.Stderr, "%s is read again; sessions that ran go on under it\n", or(value(found.File), "the environment"))
+			}
+			return err
+		},
 	}
 }

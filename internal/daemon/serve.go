@@ -156,7 +156,7 @@ func (h *Host) site(
 		Options: api.Options{
 			Store: h.store, Control: h.supervisor, Logger: h.Logger, Clock: h.Clock, Version: h.Version,
 			Environments: h.envs, NextCheck: h.supervisor.NextChecks, Walls: sync.OnceValue(h.wallRows), Address: h.reachedAt,
-			Database: h.readiness.state, Ready: ready, Guard: Explainer(h.Config, h.judge), CheckConfig: h.checkedConfig(),
+			Database: h.readiness.state, Ready: ready, Guard: Explainer(h.Config, h.judge), CheckConfig: h.checkedConfig(), ConfigFile: ConfigFile(h.Options),
 			Setup: h.setup.Rows, Examine: h.examined(),
 			Process: func() api.Process {
 				open, most, refused := conns.counts()
@@ -171,7 +171,7 @@ func (h *Host) site(
 		Settings: settings(h.Config), Hub: h.hub, Webhooks: webhooks, Done: done,
 		KeepTranscripts: h.Config.Retention.Transcripts, Redact: h.redact, Trouble: h.trouble,
 		Streams: conns.streams(), DrainAsked: h.checkDrain, Targets: h.targetNames(),
-		ConfigFile: ConfigFile(h.Options), Rehearse: h.rehearseDraft(), Try: h.tryDraft(), HideSetup: h.Config.Agent.Scripted(),
+		Rehearse: h.rehearseDraft(), Try: h.tryDraft(), HideSetup: h.Config.Agent.Scripted(),
 	})
 }
 

@@ -180,6 +180,21 @@ func (d *Desk) Save(ctx context.Context, by Person, change edit.Change, target, 
 	return saved, nil
 }
 
+// Reload lets the daemon read its configuration again. The caller has checked it.
+func (d *Desk) Reload(ctx context.Context, by Person) error {
+	if d.Settings == nil {
+		return wrong("no daemon works here that could read its configuration again: the next start reads it")
+	}
+	_, err := d.Store.AddEvent(ctx, ops.Event{
+		At: d.Clock(), Level: ops.LevelInfo, Verb: ops.VerbSettingsChanged, Actor: ops.Person(by.String()),
+		Detail: ops.RequestDetail{Did: "had the configuration read again"},
+	})
+	if err == nil {
+		d.Settings.Reload()
+	}
+	return err
+}
+
 // Probe is the probe that the draft adds; nil if it adds none.
 func (d *Draft) Probe() *edit.Probe {
 	if d.Change.Probe != nil {

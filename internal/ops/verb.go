@@ -138,7 +138,7 @@ const (
 	VerbKeyInside            Verb = "session.key_inside"    // the API key is inside a session, because no proxy can hold it
 	VerbSessionStopped       Verb = "session.stopped"       // a person stopped a session
 	VerbSessionWarned        Verb = "session.warned"        // a session ran with a limit or a problem that people should know
-	VerbSettingsChanged      Verb = "settings.changed"      // a person changed the configuration by a form
+	VerbSettingsChanged      Verb = "settings.changed"      // a person changed the configuration by a form, or had it read again
 	VerbSilenceChanged       Verb = "silence.changed"       // a person silenced a service, or ended a silence
 	VerbSpendingWarned       Verb = "spending.warned"       // the day's budget is nearly spent, or spent
 	VerbTokenMade            Verb = "token.made"            // a person made a token

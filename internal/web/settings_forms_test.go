@@ -344,7 +344,7 @@ func TestAFileThatCannotBeWrittenIsShown(t *testing.T) {
 	const path = "/settings/services/new"
 	fields := url.Values{"type": {"none"}, "name": {"db"}, "seen": {c.seen(path)}}
 	a := c.do(form(t, path, fields))
-	mustContain(t, a.body, "Copy it into the file yourself", "the daemon may not write it", "- name: db", c.path, "line 8", "systemctl reload")
+	mustContain(t, a.body, "Copy it into the file yourself", "the daemon may not write it", "- name: db", c.path, "line 8", "claudeops reload")
 	mustNotContain(t, a.body, `value="save"`)
 	fields.Set("step", "save")
 	if a := c.do(form(t, path, fields)); a.StatusCode != http.StatusUnprocessableEntity || c.file() != ownFile || c.reloads != 0 {

@@ -34,8 +34,6 @@ type Options struct {
 	ListenHosts []string
 	// Settings is the effective configuration as its page shows it, secrets masked.
 	Settings []Setting
-	// ConfigFile is the configuration file that the forms change; nil if they only show what to write.
-	ConfigFile desk.Settings
 	// Try looks once by the probe that a draft adds; false: it adds none that can look. Nil if nobody can.
 	Try func(ctx context.Context, d desk.Draft) (ops.Check, bool)
 	// Rehearse says what a draft of the configuration would have changed; nil if nobody can.
