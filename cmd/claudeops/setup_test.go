@@ -233,11 +233,14 @@ func TestForms_AddAServiceAProbeAndATarget(t *testing.T) {
 	b := newBox(t, plays(agenttest.Healthy(0.01)), testtoken.Env, "CLAUDEOPS_CONFIG="+file)
 	d := b.ready()
 	again := func() bool { status, _ := d.get("/readyz"); return status == http.StatusOK }
+	previewed := func() { mu.Lock(); defer mu.Unlock(); clear(asked) } // the preview has asked the probe
 
 	d.save("/settings/services/new", url.Values{"type": {"http"}, "name": {"web"}, "url": {watched.URL + "/first"}, "interval": {"1s"}})
+	previewed()
 	d.until("the new service is probed", probed("/first"))
 	d.until("the daemon is ready again", again)
 	d.save("/settings/services/web/probes/new", url.Values{"type": {"http"}, "url": {watched.URL + "/second"}, "expect_status": {"200"}, "interval": {"1s"}})
+	previewed()
 	d.until("the new probe runs", probed("/second"))
 	d.until("the daemon is ready again", again)
 	page := d.save("/settings/services/web/probes/new", url.Values{"type": {"heartbeat"}, "every": {"24h"}})

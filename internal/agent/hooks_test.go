@@ -110,3 +110,19 @@ func TestWhatWasSetUpIsEndedInReverse(t *testing.T) {
 		})
 	}
 }
+
+// A reload that comes while the trial of a program is looked up stops the session: it has not failed.
+func TestASessionThatIsStoppedBeforeItsProgramRunsHasNotFailed(t *testing.T) {
+	ctx, stop := context.WithCancelCause(t.Context())
+	res := agent.NewRunner(adapter{surroundings: &surroundings{}, dir: t.TempDir()}, agent.Options{
+		Trial: func(ctx context.Context, _ string) error {
+			stop(nil)
+			return ctx.Err()
+		},
+	}).Run(ctx, ops.SessionSpec{
+		Session: ops.Session{ID: 1, CycleID: 1, Tier: ops.Tier1, Key: "hooks-trial"}, Environment: "default", StateDir: t.TempDir(),
+	}, &agenttest.Recorder{})
+	if res.Stop != ops.StopShutdown || res.Failure == ops.FailureStart {
+		t.Errorf("result: %+v", res)
+	}
+}

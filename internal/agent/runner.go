@@ -85,13 +85,19 @@ func NewRunner(a Adapter, o Options) *Runner {
 	return &Runner{Adapter: a, o: o}
 }
 
+// stopped is the result of a session that was told to stop before its program ran.
+func stopped(ctx context.Context) ops.RunResult {
+	cause, why := causeOf(ctx)
+	return ops.RunResult{Stop: cause, StopWhy: why, Failure: failureOf(cause), Err: why}
+}
+
 // Run runs one session to its end. When the context ends, the session is stopped; the cause of the context says why. No
 // process of the session is left when Run returns: what is in front of it has ended all that it started, and its control group is
 // empty, or every process of the machine was looked at.
 func (r *Runner) Run(ctx context.Context, spec ops.SessionSpec, rec ops.Recorder) ops.RunResult {
-	if ctx.Err() != nil {
-		cause, why := causeOf(ctx)
-		return ops.RunResult{Stop: cause, StopWhy: why, Failure: failureOf(cause), Err: why}
+	told := ctx
+	if told.Err() != nil {
+		return stopped(told)
 	}
 	if spec.Session.Key == "" || strings.ContainsRune(spec.Session.Key, 0) {
 		return r.notStarted(Refuse(ops.FailureStart, "the session has no key, so its processes could not be found again"))
@@ -114,7 +120,9 @@ func (r *Runner) Run(ctx context.Context, spec ops.SessionSpec, rec ops.Recorder
 		err = run.start(ctx, rec)
 	}
 	if err != nil {
-		run.res = r.notStarted(err)
+		if run.res = r.notStarted(err); told.Err() != nil { // whatever else it says: it was to stop
+			run.res = stopped(told)
+		}
 	}
 	for _, end := range slices.Backward(ends) {
 		end()

@@ -94,7 +94,9 @@ type server struct {
 // New makes the handler for everything under /api/, for /healthz, /readyz and /metrics, and for /schemas/.
 func New(o Options) http.Handler {
 	s := &server{Options: o.Filled()}
-	s.desk = &desk.Desk{Store: s.Store, Control: s.Control, Clock: s.Clock, Environments: s.Environments, Changed: s.Changed, Settings: s.ConfigFile}
+	s.desk = &desk.Desk{
+		Store: s.Store, Control: s.Control, Clock: s.Clock, Environments: s.Environments, Changed: s.Changed, Settings: s.ConfigFile,
+	}
 	routes := http.NewServeMux()
 	routes.HandleFunc("GET /healthz", s.health)
 	routes.HandleFunc("GET /readyz", s.ready)

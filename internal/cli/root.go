@@ -192,7 +192,10 @@ from a validated report, never the model.`,
 		&cobra.Group{ID: deeper, Title: "Look deeper: cooldowns, handlers, handoff (see COMMAND --help)"},
 	)
 	for group, commands := range map[string][]*cobra.Command{
-		"run": {a.serveCommand(), a.openCommand(), a.onceCommand(), a.runCommand(), a.reloadCommand(), a.stopCommand(), a.resumeCommand(), a.demoCommand()},
+		"run": {
+			a.serveCommand(), a.openCommand(), a.onceCommand(), a.runCommand(), a.reloadCommand(), a.stopCommand(), a.resumeCommand(),
+			a.demoCommand(),
+		},
 		"look": {
 			a.statusCommand(), a.sessionsCommand(), a.cyclesCommand(), a.incidentsCommand(), a.approvalsCommand(), a.logsCommand(),
 			a.eventsCommand(), a.changesCommand(), a.silencesCommand(), a.trustCommand(),

@@ -31,8 +31,8 @@ at its first start (api-token in the state folder). On a terminal, a link that s
 'claudeops open'.
 
 SIGTERM and SIGINT stop it. SIGHUP and 'claudeops reload' read the configuration again: if it is valid, running sessions are
-interrupted, and the daemon continues them with the new configuration; if not, nothing is changed. A closed terminal stops it. systemd is told when the daemon is
-ready, reloads, stops and works (Type=notify, WatchdogSec=).`,
+interrupted, and the daemon continues them with the new configuration; if not, nothing is changed. A closed terminal stops it.
+systemd is told when the daemon is ready, reloads, stops and works (Type=notify, WatchdogSec=).`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			o, err := a.options()
 			if err != nil {

@@ -156,8 +156,9 @@ func (h *Host) site(
 		Options: api.Options{
 			Store: h.store, Control: h.supervisor, Logger: h.Logger, Clock: h.Clock, Version: h.Version,
 			Environments: h.envs, NextCheck: h.supervisor.NextChecks, Walls: sync.OnceValue(h.wallRows), Address: h.reachedAt,
-			Database: h.readiness.state, Ready: ready, Guard: Explainer(h.Config, h.judge), CheckConfig: h.checkedConfig(), ConfigFile: ConfigFile(h.Options),
-			Setup: h.setup.Rows, Examine: h.examined(),
+			Database: h.readiness.state, Ready: ready, Guard: Explainer(h.Config, h.judge), CheckConfig: h.checkedConfig(),
+			ConfigFile: ConfigFile(h.Options),
+			Setup:      h.setup.Rows, Examine: h.examined(),
 			Process: func() api.Process {
 				open, most, refused := conns.counts()
 				return api.Process{

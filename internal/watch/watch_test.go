@@ -212,7 +212,9 @@ func (g *stage) repair(id ops.CycleID, services []string, check ops.CheckType) {
 		report.Checks = append(report.Checks, ops.CheckResult{Service: s, CheckType: check, Status: ops.Down, Error: "connection refused"})
 		seen = append(seen, ops.Check{At: g.now, Purpose: ops.ProbeVerify, Service: s, Probe: "GET", Type: ops.CheckHTTP, Status: ops.Healthy})
 	}
-	now, err := g.store.Commit(g.t.Context(), g.owner, ops.Transition{Cycle: id, At: g.now, Step: ops.Step{Kind: ops.StepRest, Incident: &report}})
+	_, err := g.store.Commit(g.t.Context(), g.owner, ops.Transition{Cycle: id, At: g.now, Step: ops.Step{Kind: ops.StepRest, Incident: &report}})
+	g.must(err)
+	now, err := g.store.Load(g.t.Context(), id)
 	g.must(err)
 	for _, i := range now.Journal.Incidents {
 		if slices.Contains(services, i.Service) {
@@ -231,9 +233,11 @@ func (g *stage) deny(id ops.CycleID, services []string) {
 	for _, name := range services {
 		q.Facts = append(q.Facts, ops.Fact{Service: name, Probe: "GET", Type: ops.CheckHTTP, Class: "refused"})
 	}
-	asked, err := g.store.Commit(g.t.Context(), g.owner, ops.Transition{Cycle: id, At: g.now, Step: ops.Step{
+	_, err := g.store.Commit(g.t.Context(), g.owner, ops.Transition{Cycle: id, At: g.now, Step: ops.Step{
 		Kind: ops.StepAwait, Approval: &q, Incident: &ops.IncidentReport{Title: "may it start?", Services: services, Waits: true},
 	}})
+	g.must(err)
+	asked, err := g.store.Load(g.t.Context(), id)
 	g.must(err)
 	_, err = g.store.Deny(g.t.Context(), asked.Journal.Approvals[0].ID, &g.sc.Deny, "ann", "no", g.now)
 	g.must(err)
