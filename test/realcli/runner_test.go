@@ -79,7 +79,7 @@ func TestTheRunnerTellsFailuresOfTheAPIApart(t *testing.T) {
 		"413":                   {always(413, "request too large"), "prompt_too_long", 413, 0},
 		"prompt too long":       {always(400, "prompt is too long: 210000 tokens > 200000 maximum"), "prompt_too_long", 400, 0},
 		"no credit":             {always(400, "Your credit balance is too low to access the Anthropic API."), "billing", 400, 0},
-		"no connection":         {messagesapi.InOrder(messagesapi.Drop()), "api_error", 0, 0},
+		"no connection":         {messagesapi.InOrder(messagesapi.Drop()), "api_error", 502, 0}, // as the key proxy says it
 		"output limit":          {messagesapi.InOrder(messagesapi.Text("half").Because("max_tokens")), "output_limit", 0, 0},
 		"context window":        {messagesapi.InOrder(messagesapi.Text("half").Because("model_context_window_exceeded")), "prompt_too_long", 0, 0},
 		"refusal":               {messagesapi.InOrder(messagesapi.Text("no").Because("refusal")), "refusal", 0, 0},
