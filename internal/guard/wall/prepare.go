@@ -126,10 +126,17 @@ func (s *Sandbox) Collect(tier ops.Tier) error {
 	return nil
 }
 
+// passable is the mode of a folder in which a session has something of its own. Bubblewrap makes its mounts as the agent's user, and
+// opens each folder on the way to read it (0.12); what lies there has names only.
+const passable fs.FileMode = 0o755
+
 // protect closes a folder of the supervisor to the agent, but for what was given to it.
 func (s *Sandbox) protect(dir string, who person) error {
-	//nolint:gosec // to pass through, not to list
-	if err := errors.Join(os.Lchown(dir, os.Geteuid(), os.Getegid()), os.Chmod(dir, 0o711)); err != nil {
+	mode := fs.FileMode(0o711) // to pass through, not to list
+	if dir != s.c.StateDir && inside(dir, s.c.StateDir) {
+		mode = passable
+	}
+	if err := errors.Join(os.Lchown(dir, os.Geteuid(), os.Getegid()), os.Chmod(dir, mode)); err != nil {
 		return err
 	}
 	entries, err := os.ReadDir(dir)
@@ -152,7 +159,7 @@ func (s *Sandbox) protectEntry(path string, entry fs.DirEntry, who person) error
 	case slices.Contains(s.grants(), path), slices.Contains(s.c.OtherStateDirs, path), entry.Type()&fs.ModeSymlink != 0:
 		return nil
 	case path == filepath.Join(s.c.StateDir, clonesFolder):
-		return keep(path, 0o711) // to pass through to what this session has in there
+		return keep(path, passable)
 	case slices.Contains(s.c.ExtraReadOnly, path), path == s.c.Gates, path == s.c.Programs:
 		return lend(path, who)
 	case entry.IsDir() && (below(s.c.StateDir) || slices.ContainsFunc(s.grants(), below) ||

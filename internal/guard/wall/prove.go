@@ -40,8 +40,8 @@ func (s *Sandbox) PrepareSession(tier ops.Tier, session Session) error {
 	if err := os.MkdirAll(temp, 0o700); err != nil {
 		return fmt.Errorf("make temporary folder of the session: %w", err)
 	}
-	if s.c.UIDs[tier] != 0 { // the agent's user passes through the folder above and sees nothing else in it
-		if err := errors.Join(os.Chmod(parent, 0o711), s.give(temp, who)); err != nil { //nolint:gosec // to pass through
+	if s.c.UIDs[tier] != 0 { // the agent's user passes through the folder above
+		if err := errors.Join(os.Chmod(parent, passable), s.give(temp, who)); err != nil {
 			return fmt.Errorf("give temporary folder to user %d: %w", who.uid, err)
 		}
 	}
