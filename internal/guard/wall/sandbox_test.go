@@ -397,6 +397,19 @@ func TestPrepareFollowsNoLinkOfTheAgent(t *testing.T) {
 	}
 }
 
+// Bubblewrap 0.12 reads each folder on the way to what it mounts, as the agent's user. The state folder itself is only passed through.
+func TestTheWayToASessionsFoldersCanBeRead(t *testing.T) {
+	p := newPlace(t).uid(agentUID)
+	must(t, wall.New(p.config).Prepare(ops.Tier1))
+	for path, want := range map[string]os.FileMode{p.state: 0o711, p.state + "/agent": 0o755} {
+		info, err := os.Stat(path)
+		must(t, err)
+		if got := info.Mode().Perm(); got != want {
+			t.Errorf("%s has mode %o, want %o", path, got, want)
+		}
+	}
+}
+
 func TestASocketThatIsLentCannotBeReplaced(t *testing.T) {
 	for name, on := range map[string]func(*place) *place{
 		"bubblewrap": func(p *place) *place { return p.bubblewrap() },
