@@ -193,7 +193,7 @@ func TestPersona_TheFirstEvening(t *testing.T) {
 	b.must(b.fill("#setting-url", mine.URL+"/"))
 	b.must(b.fill("#setting-interval", "1s"))
 	b.choose("^Preview$")
-	b.sees("name: shop", "What would this change?")
+	b.sees("name: shop", "Checked now: healthy")
 	b.fits()
 	b.choose("^Save$")
 	b.sees("Saved")
