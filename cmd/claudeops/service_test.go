@@ -170,6 +170,22 @@ func TestReloadIsACommand(t *testing.T) {
 	}
 }
 
+// At a terminal the same signal means two things: somebody sent it, or the terminal was closed.
+func TestHangUpAtATerminal(t *testing.T) {
+	t.Parallel()
+	b := newBox(t, plays(agenttest.Healthy(0.01)), "CLAUDEOPS_INTERVAL=10h")
+	p := atTerminal(t, t.TempDir(), b.env, "serve")
+	p.sees("ready")
+	must(t, p.cmd.Process.Signal(syscall.SIGHUP))
+	p.sees("the configuration is read again")
+	p.sees("ready")
+	must(t, p.master.Close())
+	if code := p.ends(); code != 0 {
+		t.Errorf("exit %d\n%s", code, p.whole())
+	}
+	b.nothingLeft()
+}
+
 func TestARunThatWaitsOutlastsAReload(t *testing.T) {
 	t.Parallel()
 	m := newManager(t)

@@ -316,6 +316,18 @@ receivers:
 	})
 }
 
+func TestAPersonIsAskedWhy(t *testing.T) {
+	t.Parallel()
+	b := newBox(t, plays(agenttest.Healthy(0.01)))
+	p := atTerminal(t, t.TempDir(), b.env, "silences", "add", "web", "--for", "1h")
+	p.sees("Why?")
+	p.types("a new disk\n")
+	if code := p.ends(); code != 0 {
+		t.Fatalf("exit %d\n%s", code, p.whole())
+	}
+	contains(t, "the list", b.run("silences", "list").stdout, "web", "a new disk")
+}
+
 func TestSilencesFromTheCommandLine(t *testing.T) {
 	t.Parallel()
 	b := newBox(t, plays(agenttest.Healthy(0.01))).configured(quickly)

@@ -267,7 +267,8 @@ func watchEngine(env *ops.Environment) {
 	if !asked {
 		return
 	}
-	env.Probes = append(env.Probes, engine)
+	env.Probes = append(slices.Clone(env.Probes), engine) // both are those of the configuration, which stays as it is
+	env.Policy.Inventory.Services = slices.Clone(env.Policy.Inventory.Services)
 	known := false
 	for i := range env.Policy.Inventory.Services {
 		s := &env.Policy.Inventory.Services[i]

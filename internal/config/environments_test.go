@@ -148,6 +148,7 @@ environments:
   - name: none
     services: [{name: page, container: page, probes: [{type: http, url: "http://127.0.0.1/"}]}]
 `})
+	c.Environments() // asking again changes nothing
 	envs := c.Environments()
 	want := ops.ProbeSpec{Service: ops.EngineService, Type: ops.ProbeEngine, Interval: 10 * time.Second, FailAfter: 3, RecoverAfter: 1}
 	if got := envs[0].Probes[len(envs[0].Probes)-1]; !reflect.DeepEqual(got, want) {

@@ -299,7 +299,7 @@ func (b *bench) hopsOf(state string, chains int, env ...string) ([]float64, erro
 	return hops, err
 }
 
-// chains lets a daemon run so many cycles, one after the other, and tells how many are done.
+// chains makes a daemon run cycles one after the other, and reports after each how many are done.
 func (b *bench) chains(agent, times, state string, count int, done func(int), env ...string) error {
 	d := must(b.start(agent, filepath.Join(b.dir, state), env...))
 	defer d.stop()

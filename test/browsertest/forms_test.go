@@ -1,7 +1,6 @@
 package browsertest
 
 import (
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,14 +31,7 @@ func TestFormsAreFilledInAsAPersonDoes(t *testing.T) {
 		if !strings.Contains(file(), written) {
 			t.Errorf("the file is\n%s", file())
 		}
-		d.until("it is ready again", func() bool {
-			r, err := http.Get(d.base + "/readyz")
-			if err != nil {
-				return false
-			}
-			defer func() { _ = r.Body.Close() }()
-			return r.StatusCode == http.StatusOK
-		})
+		d.ready()
 	}
 	b.visit("/settings/services/new")
 	b.must(b.fill("#setting-name", "web"))

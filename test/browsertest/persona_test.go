@@ -175,16 +175,6 @@ func TestPersona_TheFirstEvening(t *testing.T) {
 	b := d.open(t)
 	b.excuse("net::ERR") // the daemon reads its configuration again after each form, and is away for a moment
 	b.excuse("Failed to fetch")
-	again := func() {
-		t.Helper()
-		d.until("the daemon is ready again", func() bool {
-			r, err := http.Get(d.base + "/readyz")
-			if err != nil {
-				return false
-			}
-			return r.Body.Close() == nil && r.StatusCode == http.StatusOK
-		})
-	}
 	b.visit("/")
 	b.sees("Not set up yet", "Set-up: 2 of 6 done", "\"claude\" is not installed", "claudeops agent install", "nothing is watched")
 	b.fits()
@@ -197,7 +187,7 @@ func TestPersona_TheFirstEvening(t *testing.T) {
 	b.fits()
 	b.choose("^Save$")
 	b.sees("Saved")
-	again()
+	d.ready()
 	b.visit("/")
 	b.sees("Set-up: 3 of 6 done", "shop")
 	b.choose("^Add a target$")
@@ -205,7 +195,7 @@ func TestPersona_TheFirstEvening(t *testing.T) {
 	b.choose("^Preview$")
 	b.choose("^Save$")
 	b.sees("Saved")
-	again()
+	d.ready()
 	b.visit("/")
 	b.choose("^Send a test$")
 	d.until("the test arrives on the phone", func() bool { return len(ntfy.Notes("mine")) > 0 })

@@ -96,15 +96,20 @@ func startDaemon(t testing.TB, gates string, plays []agenttest.Play, env ...stri
 			t.Logf("the daemon said\n%s", d.log)
 		}
 	})
+	d.ready()
+	return d
+}
+
+// ready waits until the daemon is ready, for the first time or after it has read its configuration again.
+func (d *daemon) ready() {
+	d.t.Helper()
 	d.until("the daemon is ready", func() bool {
 		r, err := http.Get(d.base + "/readyz")
 		if err != nil {
 			return false
 		}
-		defer func() { _ = r.Body.Close() }()
-		return r.StatusCode == http.StatusOK
+		return r.Body.Close() == nil && r.StatusCode == http.StatusOK
 	})
-	return d
 }
 
 // open makes a tab that is signed in by a link, as a person does it.

@@ -66,7 +66,7 @@ func TestLevelsSettleAfterSeveralLooksInARow(t *testing.T) {
 		{"first look is bad", "x", twoThree, "", ""},
 		{"at once", ".x.", Thresholds{FailAfter: 1, RecoverAfter: 1}, "1 failed 2 recovered", ops.Healthy},
 		{"defaults", ".xx..", Thresholds{}, "2 failed 4 recovered", ops.Healthy},
-		{"what is unknown is no failure", "..???????", twoThree, "", ops.Healthy},
+		{"an unknown look is not a failure", "..???????", twoThree, "", ops.Healthy},
 		{"what was never known stays so", "???", twoThree, "", ""},
 		{"it ends no failure", "..xx?????", twoThree, "3 failed", ops.Down},
 		{"it does not interrupt one", "..x???x", twoThree, "6 failed", ops.Down},

@@ -94,7 +94,7 @@ var (
 	errNoEngine    = errors.New("the container engine does not answer")
 )
 
-// engine finds out whether the container engine answers. One that never has is no failure: nobody has set it up yet.
+// engine asks whether the container engine answers. One that has never answered does not count as down: it is not set up yet.
 func (p *Prober) engine(ctx context.Context, environment string) finding {
 	err := p.ping(ctx)
 	if err == nil {
