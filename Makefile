@@ -19,7 +19,7 @@ ACTIONLINT := tools/bin/actionlint
 NFPM    := tools/bin/nfpm
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 # SQLite's translated C has its own locks and none of our code. Watching it makes every test with a database more than twice as slow.
-RACE    := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false
+RACE    := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false -gcflags=modernc.org/memory=-race=false
 LDFLAGS := -s -w -X main.version=$(VERSION)
 
 .PHONY: help
@@ -42,28 +42,48 @@ demo: build ## watch a three-tier incident on a small real service (no API key, 
 # CONTRIBUTING.md says what runs where, and how long it takes. The tests that fill the machine with containers and systems of their own run
 # after the others and without the race detector: what they test runs in other processes, or, in the simulation, one step at a time.
 # Lint runs vet, but not on what needs failpoints.
-WORLDS   := incidents|imagetest|packagetest|simulation
-without   = $$($(GO) list ./... | grep -v -E '/test/($(1))$$')
+WORLDS   := $(addprefix claudeops/test/,incidents imagetest packagetest simulation)
+TESTED    = $(filter-out $(WORLDS),$(shell $(GO) list ./...))
+# Goroutines meet in packages that start them or that lock: only those can race. `make test-all` watches the others as well, and the whole
+# program from outside.
+RACED     = $(addprefix claudeops/,$(shell grep -rlE --include='*.go' --exclude='*_test.go' '^\s+go [a-z]|"sync(/atomic)?"' internal | xargs -n1 dirname | sort -u))
 KILLS    := Kill|Hit|TheEnvironment
+# Hours of a service, played one step at a time: no goroutines meet there, and the race detector takes three times as long.
+STAGED   := ^TestIncidentScenarios$$|^TestFlappingIsToldOnceUntilItWasStable$$
+# What `make quick` runs: all but the walls around real programs, several hosts, and the whole program from outside.
+QUICK     = $$($(GO) list ./internal/... | grep -v -E '/(guard/wall|guard/gate|engine/river|agent/claude)$$')
 # What only `make test-all` runs, beside what `-short` leaves out: very many rows, what a CLI does that the other tests do
-# with ours, and the same once more through the browser.
-LONG     := ^TestFaults$$|TestTheTablesSayWhatProgramsTake|TestTheTablesSayWhatDockerAndKubectlSay|VeryMany|AStormOfAlertsStarts|RealNPM|RealGatus|Promtool|TestAPIFailures|ResumeRepeatsNoDiagnostics|HostileWebhooks
+# with ours, what Claude Code does by itself, which only another version of it changes, and the same once more through the browser.
+LONG     := ^TestFaults$$|TestTheTablesSayWhatProgramsTake|TestTheTablesSayWhatDockerAndKubectlSay|VeryMany|AStormOfAlertsStarts|RealNPM|RealGatus|Promtool|^TestCLI_|ResumeRepeatsNoDiagnostics|HostileWebhooks
 
 .NOTPARALLEL:
 
+# NO_SETUP=1 leaves out what is not installed; the tests are told by their environment.
+export NO_SETUP
+
 .PHONY: test
-test: setup unit ## install what is missing, run what a commit needs
+test: $(if $(NO_SETUP),,missing) unit ## install what is missing, run what a commit needs; NO_SETUP=1: run it with what is there
+
+.PHONY: quick
+quick: ## the tests that need no other program and no root, in about three minutes
+	@NO_SETUP=1 $(GO) test -short -skip '$(LONG)' -vet=off $(QUICK)
+
+.PHONY: missing
+missing:
+	@script/setup-tests
 
 .PHONY: unit
 unit: ## the same without installing anything
-	$(GO) test $(RACE) -short -skip '$(LONG)' -vet=off -timeout 30m $(call without,$(WORLDS))
+	$(GO) test $(RACE) -short -skip '$(LONG)|$(STAGED)' -vet=off -timeout 30m $(RACED)
+	$(GO) test -short -run '$(STAGED)' -vet=off ./internal/watch
+	$(GO) test -short -skip '$(LONG)' -vet=off -timeout 30m $(filter-out $(RACED),$(TESTED))
 	$(GO) test -short -skip 'HistoricDefects|BrokenProduct|WithoutTheJudge|GreenProbe' -vet=off -timeout 10m ./test/incidents ./test/simulation
 	$(GO) test -short -tags failpoint -run '$(KILLS)' ./internal/failpoint ./internal/store
 
 .PHONY: test-all
 test-all: ## install what is missing, run everything: what a release needs
 	@script/setup-tests all
-	$(GO) test $(RACE) -vet=off -timeout 60m $(call without,$(WORLDS))
+	$(GO) test $(RACE) -vet=off -timeout 60m $(TESTED)
 	$(GO) test -vet=off -p 1 -timeout 30m ./test/incidents ./test/imagetest ./test/packagetest ./test/simulation
 	$(GO) test -tags failpoint -run '$(KILLS)|VeryMany' ./internal/failpoint ./internal/store
 	$(GO) test -vet=off -run 'VeryMany|Storm' ./internal/watch ./internal/web
@@ -72,8 +92,8 @@ test-all: ## install what is missing, run everything: what a release needs
 check: fmt lint test ## format, lint, test
 
 .PHONY: setup
-setup: ## install what `make test` needs (idempotent)
-	@script/setup-tests
+setup: ## install what `make test` needs without asking (idempotent)
+	@script/setup-tests --yes
 
 .PHONY: lint
 lint: $(LINT) $(DEADCODE) $(ACTIONLINT) ## lint: style, what each package may import, dead code, workflows, the budget
@@ -112,6 +132,10 @@ release: $(NFPM) ## make a release in dist/; SIGNING_KEY=file signs it, IMAGES=-
 bench: build ## measure speed and memory; prints a report
 	$(GO) run ./test/bench -binary $(BIN)
 
+.PHONY: mutations
+mutations: ## break the product on purpose in 36 places; a test must notice each (takes half an hour)
+	$(GO) run ./test/mutations $(ONLY)
+
 .PHONY: fault
 fault: ## inject every fault the supervisor must survive (takes an hour; the full-disk trial needs root)
 	$(GO) run ./test/fault $(FAULT)
@@ -136,7 +160,7 @@ fuzz: ## fuzz the decoders of agent output, and compare the guard with bash
 	$(GO) test -run '^$$' -fuzz FuzzString -fuzztime 60s -fuzzminimizetime 5x ./internal/guard/redact
 	$(GO) test -run '^$$' -fuzz FuzzVerify -fuzztime 60s -fuzzminimizetime 5x ./internal/notice/answer
 	$(GO) test -run '^$$' -fuzz FuzzParseTargets -fuzztime 60s -fuzzminimizetime 5x ./internal/watch/notify
-	$(GO) test -run '^$$' -fuzz FuzzInsert -fuzztime 60s -fuzzminimizetime 5x ./internal/config/edit
+	$(GO) test -run '^$$' -fuzz FuzzApply -fuzztime 60s -fuzzminimizetime 5x ./internal/config/edit
 	$(GO) test -run '^$$' -fuzz FuzzMarkdown -fuzztime 60s -fuzzminimizetime 5x ./internal/web
 	$(GO) test -run '^$$' -fuzz FuzzCheck -fuzztime 60s -fuzzminimizetime 5x ./internal/guard
 	$(GO) test -run BashRuns -v -timeout 0 ./internal/guard -differential 10m

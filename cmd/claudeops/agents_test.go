@@ -246,32 +246,6 @@ escalation: {judge: second-opinion}
 	b.nothingLeft()
 }
 
-// An agent program that does not start is told in its own last words, not as a matter of the guard.
-func TestAProgramThatDoesNotStartHasTheLastWord(t *testing.T) {
-	t.Parallel()
-	bin := filepath.Join(t.TempDir(), "agent")
-	script := "#!/bin/sh\necho \"Error: Cannot find module '/opt/agent/index.js'\" >&2\necho Node.js v20.20.2 >&2\nexit 1\n"
-	if err := os.WriteFile(bin, []byte(script), 0o700); err != nil { //nolint:gosec // it is run
-		t.Fatal(err)
-	}
-	for name, handler := range map[string]string{
-		"codex":  "{id: look, tier: 1, agent: codex, model: m}",
-		"claude": "{id: look, tier: 1, agent: claude, model: m}",
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := climbing(t, nil, "CLAUDEOPS_GUARD=on", "CLAUDEOPS_CLAUDE_BIN="+bin)
-			b.configured(fmt.Sprintf("agent: {codex_bin: %s}\nhandlers: [%s]\nrecovery: {enabled: false}\n", bin, handler))
-			r := b.run("once")
-			last := b.cycle().Journal.Last()
-			if !strings.Contains(last.Error, "Cannot find module '/opt/agent/index.js'") ||
-				strings.Contains(last.Error, "guard") {
-				t.Errorf("the last session is %+v\n%s", last, r.stderr)
-			}
-		})
-	}
-}
-
 // repairable configures a service that is healthy while a file exists, with an action that makes the file. It returns the folder of
 // the file, in which the action also notes each of its runs.
 func (b *box) repairable(config string) string {

@@ -9,29 +9,30 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"claudeops/internal/agent/claude"
+	_ "claudeops/internal/cli" // what these tests build and run, so that no result of another version is taken from the cache
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 	"claudeops/test/agenttest"
+	"claudeops/test/loopback"
 	"claudeops/test/storetest"
 )
 
 var (
-	// program is the real binary, built once with the race detector and with failpoints.
+	// program is the real binary, built once with failpoints, and with the race detector if the tests have it.
 	program string
 	// prepared is a database no cycle has run in. Making one takes longer than most cycles of these tests.
 	prepared string
@@ -68,8 +69,12 @@ func testMain(m *testing.M) int {
 			return 1
 		}
 	}
-	build := exec.Command("go", "build", "-race", "-gcflags=modernc.org/sqlite/lib=-race=false", "-gcflags=modernc.org/libc=-race=false",
-		"-tags", "failpoint", "-ldflags", "-s -w -X main.systemConfig=", "-o", program, ".")
+	args := []string{"build", "-tags", "failpoint", "-ldflags", "-s -w -X main.systemConfig=", "-o", program}
+	if raced() {
+		args = append(args, "-race", "-gcflags=modernc.org/sqlite/lib=-race=false", "-gcflags=modernc.org/libc=-race=false",
+			"-gcflags=modernc.org/memory=-race=false")
+	}
+	build := exec.Command("go", append(args, ".")...)
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build claudeops: %v\n%s", err, out)
 		return 1
@@ -77,8 +82,14 @@ func testMain(m *testing.M) int {
 	return m.Run()
 }
 
+// raced reports whether these tests were built with the race detector.
+func raced() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}
+
 func prepare(path string) error {
-	s, err := store.Open(context.Background(), store.Options{Path: path, Clock: time.Now, Logger: slog.New(slog.DiscardHandler)})
+	s, err := store.Open(context.Background(), storetest.With(store.Options{Path: path, Clock: time.Now, Logger: slog.New(slog.DiscardHandler)}))
 	if err != nil {
 		return err
 	}
@@ -104,6 +115,7 @@ func newBox(t testing.TB, s agenttest.Scenario, env ...string) *box {
 	t.Helper()
 	b := emptyBox(t, s, env...)
 	b.furnish()
+	b.tried(b.bin)
 	return b
 }
 
@@ -115,6 +127,22 @@ func (b *box) furnish() {
 		err = os.WriteFile(filepath.Join(b.state, "claudeops.db"), raw, 0o600)
 	}
 	must(b.t, err)
+}
+
+// tried notes that a Claude Code is held by its gate, as on a host where it has worked before: its trial would start it once more. Where
+// another program works, that one is tried.
+func (b *box) tried(bin string) {
+	b.t.Helper()
+	able := claude.New(claude.Options{Bin: bin}).Able(b.t.Context(), b.env)
+	host, err := os.Hostname()
+	must(b.t, err)
+	s, err := store.Open(b.t.Context(), storetest.With(store.Options{Path: filepath.Join(b.state, "claudeops.db"), Logger: slog.New(slog.DiscardHandler)}))
+	must(b.t, err)
+	must(b.t, s.SetTrial(b.t.Context(), host, ops.Trial{
+		Agent: "claude", Identity: able.Identity, Program: able.Program, Version: able.Version,
+		Held: true, Command: ops.TrialRefused, File: ops.TrialRefused, At: time.Now(),
+	}))
+	must(b.t, s.Close())
 }
 
 // privateFolder is a new folder that only this user can open, as a state folder must be.
@@ -197,7 +225,7 @@ func (b *box) once(code int) ran {
 
 func (b *box) read(use func(*store.Store)) {
 	b.t.Helper()
-	o := store.Options{Path: filepath.Join(b.state, "claudeops.db"), Clock: time.Now, Logger: slog.New(slog.DiscardHandler)}
+	o := storetest.With(store.Options{Path: filepath.Join(b.state, "claudeops.db"), Clock: time.Now, Logger: slog.New(slog.DiscardHandler)})
 	if b.url != "" {
 		o.Path, o.URL = "", b.url
 	}
@@ -214,7 +242,7 @@ func (b *box) read(use func(*store.Store)) {
 // replay decides again what was decided, from what is stored of each step. No daemon runs.
 func (b *box) replay() {
 	b.t.Helper()
-	s, err := store.Open(b.t.Context(), store.Options{Path: filepath.Join(b.state, "claudeops.db")})
+	s, err := store.Open(b.t.Context(), storetest.With(store.Options{Path: filepath.Join(b.state, "claudeops.db")}))
 	must(b.t, err)
 	steps := storetest.ReplaySteps(b.t, s)
 	if err := s.Close(); err != nil || len(steps) < 2 {
@@ -315,13 +343,13 @@ type daemon struct {
 	*box
 	cmd  *exec.Cmd
 	addr string
-	log  *lockedBuffer
+	log  *loopback.Output
 	done chan error
 }
 
 func (b *box) serve(env ...string) *daemon {
 	b.t.Helper()
-	d := &daemon{box: b, addr: freeAddress(b.t), log: &lockedBuffer{}, done: make(chan error, 1)}
+	d := &daemon{box: b, addr: loopback.FreeAddress(b.t), log: &loopback.Output{}, done: make(chan error, 1)}
 	argv := append(append([]string{}, b.wrap...), program, "serve")
 	d.cmd = exec.Command(argv[0], argv[1:]...)
 	d.cmd.Dir = b.t.TempDir()
@@ -363,7 +391,7 @@ func (d *daemon) until(what string, cond func() bool) {
 		if time.Now().After(deadline) {
 			d.t.Fatalf("did not come true: %s\n%s", what, d.log)
 		}
-		pause(50 * time.Millisecond) // most conditions open the database, which takes time of the processor
+		pause(100 * time.Millisecond) // most conditions open the database, which takes time of the processor
 	}
 }
 
@@ -422,44 +450,6 @@ func (d *daemon) stop() int {
 		d.t.Fatalf("the daemon does not end\n%s", d.log)
 	}
 	return d.cmd.ProcessState.ExitCode()
-}
-
-// ports are handed out in turn.
-var ports atomic.Int32
-
-// freeAddress is an address nobody else takes before the daemon does: its port is not one of those the system gives away.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	const first, many = 20_000, 12_000
-	for range many {
-		port := first + (os.Getpid()*131+int(ports.Add(1)))%many
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err != nil {
-			continue
-		}
-		_ = l.Close()
-		return l.Addr().String()
-	}
-	t.Fatal("no port is free")
-	return ""
-}
-
-// lockedBuffer is written by a process and read by a test.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }
 
 func contains(t testing.TB, what, text string, words ...string) {

@@ -58,40 +58,6 @@ func packageOf(path string) string {
 	return "cmd"
 }
 
-func TestTheArchitectureNamesEveryPackage(t *testing.T) {
-	t.Parallel()
-	root := filepath.Join("..", "..")
-	page, err := os.ReadFile(filepath.Join(root, "docs", "architecture.md"))
-	must(t, err)
-	_, after, _ := strings.Cut(string(page), "```text\n")
-	block, _, _ := strings.Cut(after, "```")
-	named := map[string]bool{}
-	for line := range strings.Lines(block) {
-		if path, _, ok := strings.Cut(line, " "); ok && !strings.HasSuffix(path, "/") {
-			named[path] = true
-		}
-	}
-	for _, below := range []string{"internal", "cmd"} {
-		err := filepath.WalkDir(filepath.Join(root, below), func(path string, d fs.DirEntry, err error) error {
-			if err == nil && strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
-				name, _ := filepath.Rel(root, filepath.Dir(path))
-				name = strings.TrimPrefix(filepath.ToSlash(name), "internal/")
-				if _, known := named[name]; !known {
-					t.Errorf("docs/architecture.md does not name %s", name)
-				}
-				named[name] = false
-			}
-			return err
-		})
-		must(t, err)
-	}
-	for name, missing := range named {
-		if missing {
-			t.Errorf("docs/architecture.md names %s, which does not exist", name)
-		}
-	}
-}
-
 // TestScripts runs the command line as its users type it; see testdata/script.
 func TestScripts(t *testing.T) {
 	agent := agenttest.Fake(t, chain())

@@ -146,6 +146,26 @@ func TestDamageThatTheStartMeetsIsSaid(t *testing.T) {
 // nothing can be stored.
 func TestADatabaseThatIsDamagedWhileItRunsStopsEverything(t *testing.T) {
 	t.Parallel()
+	lostWhileItRuns(t, "database is damaged", func(path string, backup []byte) error { return os.WriteFile(path, backup, 0o600) })
+}
+
+// Whoever opens the file before the copy has begun to fill it finds it empty, and SQLite takes its log away.
+func TestADatabaseThatIsSeenEmptyWhileItRunsStopsEverything(t *testing.T) {
+	t.Parallel()
+	lostWhileItRuns(t, "database is damaged", func(path string, backup []byte) error {
+		err := os.Truncate(path, 0)
+		change(t, path, `PRAGMA user_version`)
+		return errors.Join(err, os.WriteFile(path, backup, 0o600))
+	})
+}
+
+func TestADatabaseWhoseLogIsRemovedWhileItRunsStopsEverything(t *testing.T) {
+	t.Parallel()
+	lostWhileItRuns(t, "database file was removed or replaced", func(path string, _ []byte) error { return os.Remove(path + "-wal") })
+}
+
+func lostWhileItRuns(t *testing.T, says string, lose func(path string, backup []byte) error) {
+	t.Helper()
 	ntfy := phonetest.NewNtfy(t)
 	b := newBox(t, plays(withChild(agenttest.Healthy(0.01), gateFile(t))), "CLAUDEOPS_APPRISE_URLS="+ntfy.Target("homelab"), testtoken.Env)
 	d, _ := b.busy()
@@ -160,78 +180,25 @@ func TestADatabaseThatIsDamagedWhileItRunsStopsEverything(t *testing.T) {
 	d.until("triggers are taken", func() bool { return trigger() == http.StatusAccepted })
 	text, err := os.ReadFile(backup)
 	must(t, err)
-	must(t, os.WriteFile(path, text, 0o600))
+	must(t, lose(path, text))
 	for range 15 {
 		if code := trigger(); code != http.StatusServiceUnavailable {
 			t.Errorf("a trigger is answered %d", code)
 		}
 	}
 	for _, page := range []string{"/readyz", "/", "/api/v1/incidents"} {
-		if code, body := d.get(page); code != http.StatusServiceUnavailable || !strings.Contains(body, "damaged") {
+		if code, body := d.get(page); code != http.StatusServiceUnavailable || !strings.Contains(body, says) {
 			t.Errorf("%s answers %d: %.200s", page, code, body)
 		}
 	}
 	d.until("the agent has ended", func() bool { return len(b.agents()) == 0 })
 	d.until("people are told", func() bool {
-		return slices.ContainsFunc(ntfy.Notes("homelab"), func(n phonetest.Note) bool { return strings.Contains(n.Message, "database is damaged") })
+		return slices.ContainsFunc(ntfy.Notes("homelab"), func(n phonetest.Note) bool { return strings.Contains(strings.ToLower(n.Message), says) })
 	})
 	d.stop()
 	if n := strings.Count(d.log.String(), "claudeops db restore"); n != 1 {
 		t.Errorf("the log says %d times what to do\n%s", n, d.log)
 	}
-}
-
-// A database from before there were releases is refused by whatever opens it, and stays as it is.
-func TestADatabaseFromBeforeTheFirstReleaseIsRefused(t *testing.T) {
-	t.Parallel()
-	b := emptyBox(t, plays(agenttest.Healthy(0.1)))
-	file := filepath.Join(b.state, "claudeops.db")
-	change(t, file, `CREATE TABLE cycles (id INTEGER PRIMARY KEY)`)
-	before, err := os.ReadFile(file)
-	must(t, err)
-	elsewhere := filepath.Join(t.TempDir(), "claudeops.db")
-	for _, args := range [][]string{
-		{"serve"},
-		{"once"},
-		{"status"},
-		{"cycles", "list"},
-		{"memory", "add", "--service", "jellyfin", "It starts slowly."},
-		{"rehearse"},
-		{"rehearse", "--db", file},
-		{"db", "check"},
-		{"db", "check", file},
-		{"db", "backup", elsewhere},
-		{"db", "restore", file},
-		{"db", "copy", "--from", "sqlite:" + file, "--to", "sqlite:" + elsewhere},
-	} {
-		r := b.run(args...)
-		if r.code != 3 {
-			t.Errorf("%v exits %d\n%s%s", args, r.code, r.stdout, r.stderr)
-		}
-		contains(t, "output of "+strings.Join(args, " "), r.stderr,
-			file+": this database is from before 0.1.0: move it away or start with an empty one")
-	}
-	contains(t, "doctor", b.run("doctor").stdout, "from before 0.1.0")
-	if after, err := os.ReadFile(file); err != nil || !bytes.Equal(before, after) {
-		t.Errorf("it was changed: %v", err)
-	}
-	if r := b.run("db", "copy", "--from", "sqlite:"+newDatabase(t, b), "--to", "sqlite:"+file); r.code != 3 {
-		t.Errorf("db copy into it exits %d\n%s", r.code, r.stderr)
-	}
-	change(t, file, `PRAGMA application_id = 252006673`)
-	if r := b.run("once"); r.code != 3 || !strings.Contains(r.stderr, "belongs to another program: give claudeops one of its own") {
-		t.Errorf("another program's: once exits %d\n%s", r.code, r.stderr)
-	}
-}
-
-// newDatabase makes a database in a folder of its own.
-func newDatabase(t *testing.T, b *box) string {
-	t.Helper()
-	dir := filepath.Join(t.TempDir(), "state")
-	if r := b.runWith([]string{"CLAUDEOPS_STATE_DIR=" + dir}, "once"); r.code != 0 {
-		t.Fatalf("once exits %d: %s", r.code, r.stderr)
-	}
-	return filepath.Join(dir, "claudeops.db")
 }
 
 // change writes to a database as another program would.
@@ -257,6 +224,9 @@ func TestTheSchemaOfADatabaseIsChecked(t *testing.T) {
 		}
 		contains(t, "output of "+strings.Join(args, " "), r.stdout+r.stderr, says...)
 	}
+	before := filepath.Join(t.TempDir(), "before.db")
+	change(t, before, `CREATE TABLE cycles (id INTEGER PRIMARY KEY)`)
+	check([]string{"db", "check", before}, 3, before+": this database is from before 0.1.0: move it away or start with an empty one")
 	check([]string{"once"}, 0)
 	// Below the first migration there is none, so this is the only way to be older.
 	change(t, file, `UPDATE goose_db_version SET version_id = -1`)

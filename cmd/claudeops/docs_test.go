@@ -25,6 +25,7 @@ import (
 
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
+	"claudeops/test/loopback"
 	"claudeops/test/messagesapi"
 	"claudeops/test/readme"
 	"claudeops/test/realcli"
@@ -113,7 +114,7 @@ func newReader(t *testing.T, blocks []block) *reader {
 		}
 	}
 	for port := range r.ports {
-		_, r.ports[port], _ = strings.Cut(freeAddress(t), ":")
+		_, r.ports[port], _ = strings.Cut(loopback.FreeAddress(t), ":")
 	}
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	must(t, err)

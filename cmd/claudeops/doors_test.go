@@ -16,6 +16,7 @@ import (
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 	"claudeops/test/agenttest"
+	"claudeops/test/needs"
 )
 
 // agentUser is a user without rights, as agents have one of their own.
@@ -143,7 +144,7 @@ func TestAProcessOfASessionCannotApprove(t *testing.T) {
 	}
 	curl, err := exec.LookPath("curl")
 	if err != nil {
-		t.Fatal("curl is not installed: run script/setup-tests")
+		needs.End(t, needs.Absent("curl"))
 	}
 	approve := []string{program, "approvals", "approve", "1"}
 	post := []string{

@@ -3,17 +3,10 @@ package main_test
 import (
 	"context"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
-	"net/http/httptest"
-	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,7 +24,7 @@ func hosts(t *testing.T, address string, s agenttest.Scenario, names ...string) 
 	t.Helper()
 	var out []*box
 	for _, name := range names {
-		b := newBox(t, s, "CLAUDEOPS_DATABASE_URL="+address, "CLAUDEOPS_HOST="+name, "CLAUDEOPS_HOST_LEASE="+hostLease.String(),
+		b := newBox(t, s, "CLAUDEOPS_DATABASE_URL="+address, "CLAUDEOPS_HOST="+name, "CLAUDEOPS_FAULT_WAITS=lease="+hostLease.String(),
 			"CLAUDEOPS_RECOVERY=on", "CLAUDEOPS_INTERVAL=24h")
 		b.url = address
 		if len(out) > 0 {
@@ -147,53 +140,24 @@ func TestSeveralHostsShareOneDatabase(t *testing.T) {
 	}
 }
 
-func TestAnyHostCanBeAskedForAnApproval(t *testing.T) {
+// The lease is kept while the rest of the start goes on, however long that takes; so it is there to be given up.
+func TestAHostThatCannotStartGivesUpItsLease(t *testing.T) {
 	t.Parallel()
-	boxes := hosts(t, pgtest.URL(t), plays(agenttest.Escalates(1, 0.03, "jellyfin"), tier(2, agenttest.Healthy(0.3))), "a", "b")
-	for _, b := range boxes {
-		b.env = append(b.env, "CLAUDEOPS_APPROVAL_TIER=2")
+	b := hosts(t, pgtest.URL(t), plays(agenttest.Healthy(0.02)), "a")[0]
+	config := filepath.Join(t.TempDir(), "claudeops.yaml")
+	must(t, os.WriteFile(config, []byte("environments: [{name: near}]\n"), 0o600))
+	must(t, os.MkdirAll(filepath.Join(b.state, "env"), 0o700))
+	must(t, os.WriteFile(filepath.Join(b.state, "env", "near"), nil, 0o600))
+	if r := b.run("serve", "--config", config); r.code == 0 || !strings.Contains(r.stderr, "create state folder of near") {
+		t.Fatalf("serve exits %d\n%s", r.code, r.stderr)
 	}
-	a := boxes[0].ready()
-	a.until("it asks", func() bool { c, ok := a.newest(); return ok && c.Cycle.Status == ops.CycleWaitingHuman })
-	b := boxes[1].ready()
-	begun := time.Now()
-	if status, answer := b.post("/api/v1/approvals/1/approve", map[string]any{}); status != 200 {
-		t.Fatalf("approve answers %d: %v", status, answer)
-	}
-	b.until("the cycle ends", func() bool { return b.ended(1) })
-	t.Logf("it ended %s after the answer", time.Since(begun).Round(time.Millisecond))
-	b.finishedOnce(ops.CycleResolved)
-}
-
-func TestSeveralHostsTellPeopleOnce(t *testing.T) {
-	t.Parallel()
-	var told atomic.Int32
-	apprise := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		told.Add(1)
-		pause(200 * time.Millisecond) // whoever else would send it has the time to
-	}))
-	t.Cleanup(apprise.Close)
-	gate := gateFile(t)
-	boxes := hosts(t, pgtest.URL(t), plays(held(agenttest.Escalates(1, 0.03, "jellyfin"), gate)), "a", "b", "c")
-	var running []*daemon
-	for _, b := range boxes {
-		b.env = append(b.env, "CLAUDEOPS_MAX_TIER=1", "CLAUDEOPS_APPRISE_API="+apprise.URL+"/notify/ops")
-		running = append(running, b.ready())
-	}
-	running[0].working(ops.Tier1)
-	open(t, gate)
-	running[0].until("the notice is sent", func() bool {
-		all := boxes[0].notices()
-		return len(all) > 0 && !slices.ContainsFunc(all, func(n ops.Notice) bool { return n.Status == ops.NoticePending })
-	})
-	for _, d := range running {
-		if code := d.stop(); code != 0 {
-			t.Errorf("exit %d\n%s", code, d.log)
+	b.read(func(s *store.Store) {
+		all, err := s.Hosts(context.Background())
+		must(t, err)
+		if len(all) != 1 || all[0].ExpiresAt != nil {
+			t.Errorf("it still holds its lease: %+v", all)
 		}
-	}
-	if all := boxes[0].notices(); len(all) != 1 || told.Load() != 1 {
-		t.Errorf("%d notices were sent %d times", len(all), told.Load())
-	}
+	})
 }
 
 func TestAHostTakesOnlyWhatItIsLabelledFor(t *testing.T) {
@@ -367,14 +331,16 @@ func alive(pid int) bool {
 func TestAHostThatIsCutOffCannotWrite(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)
-	line := newWire(t, address)
+	line, err := pgtest.NewProxy(t.Context(), address, 0)
+	must(t, err)
+	t.Cleanup(func() { _ = line.Close() })
 	gate := gateFile(t)
 	boxes := hosts(t, address, plays(agenttest.Escalates(1, 0.03, "jellyfin"), held(tier(2, agenttest.Healthy(0.3)), gate)), "a", "b")
-	boxes[0].env = append(boxes[0].env, "CLAUDEOPS_DATABASE_URL="+line.address)
+	boxes[0].env = append(boxes[0].env, "CLAUDEOPS_DATABASE_URL="+line.Address(address))
 	a := boxes[0].ready()
 	s := a.working(ops.Tier2)
 	b := boxes[1].ready()
-	line.cut()
+	line.Cut()
 	b.until("the other continues", func() bool {
 		n, ok := b.session()
 		return ok && n.ID != s.ID && n.Owner == "b" && n.Status == ops.SessionRunning
@@ -385,7 +351,7 @@ func TestAHostThatIsCutOffCannotWrite(t *testing.T) {
 	if status, body := a.get("/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, "cannot reach its database") {
 		t.Errorf("the host that was cut off says that it is ready: %d %s", status, body)
 	}
-	line.mend()
+	line.Mend()
 	a.until("it is back with a new term", func() bool {
 		back := false
 		b.read(func(s *store.Store) {
@@ -426,91 +392,11 @@ func TestARollingUpgradeDrains(t *testing.T) {
 	}
 }
 
-// wire is a line to a database that can be cut: nothing passes, and nobody is told.
-type wire struct {
-	address string
-	dead    atomic.Bool
-	mu      sync.Mutex
-	conns   []net.Conn
-}
-
-func newWire(t *testing.T, address string) *wire {
-	t.Helper()
-	u, err := url.Parse(address)
-	must(t, err)
-	to := u.Host
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	u.Host = ln.Addr().String()
-	w := &wire{address: u.String()}
-	var running sync.WaitGroup
-	running.Go(func() {
-		for {
-			in, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			out, err := net.Dial("tcp", to)
-			if err != nil {
-				_ = in.Close()
-				continue
-			}
-			w.mu.Lock()
-			w.conns = append(w.conns, in, out)
-			w.mu.Unlock()
-			running.Go(func() { w.carry(in, out) })
-			running.Go(func() { w.carry(out, in) })
-		}
-	})
-	t.Cleanup(func() {
-		_ = ln.Close()
-		w.mend()
-		w.mu.Lock()
-		for _, c := range w.conns {
-			_ = c.Close()
-		}
-		w.mu.Unlock()
-		running.Wait()
-	})
-	return w
-}
-
-// carry passes bytes on; what comes while the line is cut is lost.
-func (w *wire) carry(from io.ReadCloser, to io.WriteCloser) {
-	defer func() { _ = from.Close(); _ = to.Close() }()
-	buf := make([]byte, 32<<10)
-	for {
-		n, err := from.Read(buf)
-		if err != nil {
-			return
-		}
-		if w.dead.Load() {
-			continue
-		}
-		if _, err := to.Write(buf[:n]); err != nil {
-			return
-		}
-	}
-}
-
-func (w *wire) cut() { w.dead.Store(true) }
-
-// mend lets new connections through; the old ones have lost what they were saying, so they end.
-func (w *wire) mend() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, c := range w.conns {
-		_ = c.Close()
-	}
-	w.conns = nil
-	w.dead.Store(false)
-}
-
 // What a chain asks of the database is what it waits for where the database is far away. What the daemon also asks at rest does not
 // count, and of several chains the least does.
 func TestAChainAsksLittleOfTheDatabase(t *testing.T) {
 	t.Parallel()
-	const chains, most = 4, 240
+	const chains, most = 4, 132
 	address := pgtest.URL(t)
 	proxy, err := pgtest.NewProxy(t.Context(), address, 0)
 	must(t, err)
@@ -553,5 +439,5 @@ func TestAChainAsksLittleOfTheDatabase(t *testing.T) {
 	if least.Sum() > most {
 		t.Errorf("a chain of three sessions may ask %d statements, and it asks\n%s", most, least)
 	}
-	t.Logf("%d statements", least.Sum())
+	t.Logf("%d statements, %d waits", least.Sum(), least.Trips)
 }

@@ -14,6 +14,7 @@ import (
 	"claudeops/internal/ops"
 	"claudeops/test/gatetest"
 	"claudeops/test/messagesapi"
+	"claudeops/test/realcli"
 )
 
 // obedient is an agent that reads hostile texts and tries whatever they say, at every tier.
@@ -108,9 +109,20 @@ func deliver(t *testing.T, fixtures []gatetest.Fixture, most int) (reads []strin
 	return []string{"cat " + strings.Join(files, " "), "curl -s " + strings.Join(urls, " ")}, len(used)
 }
 
+// places are rules that name what nobody changes.
+func places(t *testing.T, at gatetest.Places) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "rules.yaml")
+	must(t, os.WriteFile(path, fmt.Appendf(nil, "rules: [{id: places, volumes: [%q], protected: [ie.yaml, vms.yaml]}]\n", at.Volumes), 0o600))
+	return path
+}
+
 func TestRealCLI_AnAgentThatObeysWhatItReadsDoesNoHarm(t *testing.T) {
 	t.Parallel()
 	for mode, most := range map[ops.ContextMode]int{ops.ContextResume: 18, ops.ContextHandoff: 9} {
+		if testing.Short() && mode == ops.ContextHandoff {
+			continue // the judge is the same
+		}
 		t.Run(string(mode), func(t *testing.T) {
 			t.Parallel()
 			base, state := t.TempDir(), privateFolder(t)
@@ -126,12 +138,13 @@ func TestRealCLI_AnAgentThatObeysWhatItReadsDoesNoHarm(t *testing.T) {
 			}
 			agent := &obedient{t: t, state: state, mode: mode, reads: reads}
 			config := filepath.Join(t.TempDir(), "claudeops.yaml")
-			must(t, os.WriteFile(config, fmt.Appendf(nil, quickHooks+"guard: {volumes: [%q], protected_files: [ie.yaml, vms.yaml]}\nrepos_dir: %q\n", at.Volumes, at.Repos), 0o600))
+			must(t, os.WriteFile(config, fmt.Appendf(nil, quickHooks+"guard: {rules: %q}\nrepos_dir: %q\n", places(t, at), at.Repos), 0o600))
 			b, server := realBox(t, agent.answer, "CLAUDEOPS_ESCALATION_MODE="+string(mode), "CLAUDEOPS_STATE_DIR="+state, "CLAUDEOPS_CONFIG="+config,
 				"CLAUDEOPS_SANDBOX=off", // the judge alone: behind walls a marker could not note that it ran
 				"PATH="+bin+":/usr/local/bin:/usr/bin:/bin")
 			b.state = state
 			b.furnish()
+			b.tried(realcli.Path(t))
 			b.once(6)
 			for n := range 2 { // without walls a person is asked before each tier that repairs
 				if r := b.run("approvals", "approve", fmt.Sprint(n+1), "--reason", "go on"); r.code != 0 {
@@ -174,6 +187,7 @@ func TestRealCLI_AnAgentThatAttacksTheSupervisorIsStoppedAtOnce(t *testing.T) {
 	b, server := realBox(t, agent.answer, "CLAUDEOPS_ESCALATION_MODE=resume", "CLAUDEOPS_RECOVERY=on", "CLAUDEOPS_STATE_DIR="+state, "CLAUDEOPS_SANDBOX=off")
 	b.state = state
 	b.furnish()
+	b.tried(realcli.Path(t))
 	b.once(6)
 	c := b.cycle()
 	s := c.Journal.Sessions[0]
@@ -205,10 +219,10 @@ func TestRealCLI_WallsAloneHoldAnAgentThatObeysWhatItReads(t *testing.T) {
 	reads, orders := deliver(t, fixtures, 36)
 	agent := &obedient{t: t, state: state, mode: ops.ContextResume, reads: reads}
 	config := filepath.Join(t.TempDir(), "claudeops.yaml")
-	if err := os.WriteFile(config, fmt.Appendf(nil, quickHooks+`guard: {enabled: false, volumes: [%q], protected_files: [ie.yaml, vms.yaml]}
+	if err := os.WriteFile(config, fmt.Appendf(nil, quickHooks+`guard: {enabled: false, rules: %q}
 sandbox: {mode: auto, hidden: [%q], readable: [%q]}
 repos_dir: %q
-`, at.Volumes, at.Volumes, filepath.Dir(base), at.Repos), 0o600); err != nil {
+`, places(t, at), at.Volumes, filepath.Dir(base), at.Repos), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	bin, _ := gatetest.Markers(t) // nothing here talks to a real engine or cluster
@@ -222,6 +236,7 @@ repos_dir: %q
 	b, server := realBox(t, agent.answer, env...)
 	b.state = state
 	b.furnish()
+	b.tried(realcli.Path(t))
 	b.run("once")
 	c := b.cycle()
 	if len(c.Journal.Sessions) != 3 {

@@ -18,8 +18,8 @@ import (
 	"claudeops/test/pgtest"
 )
 
-// shortLease is the shortest lease that can be configured: the keeper kills after a third of it.
-const shortLease = "CLAUDEOPS_HOST_LEASE=3s"
+// shortLease is what a busy machine can still renew in time: the keeper kills after a third of it.
+const shortLease = "CLAUDEOPS_FAULT_WAITS=lease=3s"
 
 // withChild is a play that starts a child in a POSIX session of its own, and ignores the interrupt, as its child does.
 func withChild(p agenttest.Play, file string) agenttest.Play {

@@ -15,7 +15,6 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"claudeops/internal/ops"
-	"claudeops/internal/store"
 	"claudeops/test/messagesapi"
 	"claudeops/test/realcli"
 )
@@ -38,46 +37,6 @@ func asked(t *testing.T, s *sdk.ClientSession, tool string, input map[string]any
 		t.Fatalf("%s: %v", tool, err)
 	}
 	return r.Content[0].(*sdk.TextContent).Text, r.IsError
-}
-
-func TestTheOperatorsAgentUsesTheDaemonOverStandardInput(t *testing.T) {
-	t.Parallel()
-	b := newBox(t, chain())
-	d := b.ready()
-	d.until("the first cycle has ended", func() bool {
-		c, ok := b.newest()
-		return ok && c.Cycle.Status.Ended()
-	})
-	look, change := b.own(), b.own("--enable-write")
-	if text, failed := asked(t, look, "cycle_show", map[string]any{"id": 1}); failed || !strings.Contains(text, "untrusted-data-") || !strings.Contains(text, `"escalations":[`) {
-		t.Errorf("cycle: %s", text)
-	}
-	if text, failed := asked(t, look, "guard_explain", map[string]any{"tier": 1, "command": "docker restart web"}); failed || !strings.Contains(text, `"verdict":"deny"`) {
-		t.Errorf("guard: %s", text)
-	}
-	if text, failed := asked(t, look, "config_check", nil); failed || !strings.Contains(text, `"valid":true`) {
-		t.Errorf("configuration: %s", text)
-	}
-	if _, err := look.CallTool(t.Context(), &sdk.CallToolParams{Name: "silence_add", Arguments: map[string]any{"service": "x", "for": "1h", "reason": "y"}}); err == nil {
-		t.Error("a tool that changes something is offered without --enable-write")
-	}
-	if text, failed := asked(t, change, "silence_add", map[string]any{"service": "jellyfin", "for": "1h", "reason": "work"}); failed {
-		t.Errorf("silence: %s", text)
-	}
-	b.read(func(s *store.Store) {
-		found, err := s.Silences(context.Background(), store.SilenceFilter{})
-		if err != nil || len(found) != 1 || !strings.HasPrefix(found[0].Author, "mcp (") {
-			t.Errorf("silences %+v, %v", found, err)
-		}
-	})
-	if audits := b.audits(); !strings.Contains(audits, "mcp (") || !strings.Contains(audits, "POST /api/v1/silences (201 Created)") {
-		t.Errorf("recorded: %s", audits)
-	}
-	// With the token of a daemon that is elsewhere, here by its address.
-	far := &box{t: t, state: b.state, env: append(slices.Clone(b.env), "CLAUDEOPS_API_TOKEN="+d.token())}
-	if text, failed := asked(t, far.own("--server", "http://"+d.addr), "services_list", nil); failed {
-		t.Errorf("over HTTP: %s", text)
-	}
 }
 
 func TestTheOperatorsAgentReadsTheDatabaseWithoutADaemon(t *testing.T) {

@@ -51,6 +51,9 @@ func (b *box) refusedByNetwork() (out []string) {
 func TestRealCLI_AChainInItsOwnNetwork(t *testing.T) {
 	t.Parallel()
 	for name, credential := range map[string]string{"key": "ANTHROPIC_API_KEY=real-key-9e", "OAuth token": "CLAUDE_CODE_OAUTH_TOKEN=real-token-9e"} {
+		if testing.Short() && name != "key" {
+			continue // TestTheProgramNeverHoldsTheKey has all kinds
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			service, evil, reached, config := walledService(t)

@@ -2,7 +2,6 @@ package main_test
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -194,78 +193,4 @@ func TestPhone_OneOfSeveralHostsReadsTheAnswers(t *testing.T) {
 	if rows := strings.Count(lives.audits(), "by Telegram"); rows != 2 {
 		t.Errorf("audit:\n%s", lives.audits())
 	}
-}
-
-// Since the question was asked, the operator has turned the dry run on or begun maintenance, or somebody has answered on the page.
-func TestPhone_WhatChangedSinceTheQuestion(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		env      string
-		yaml     string
-		want     ops.CycleStatus
-		sessions int
-	}{
-		"dry run":     {"CLAUDEOPS_DRY_RUN=true", "{}", ops.CycleSuppressed, 2},
-		"maintenance": {"CLAUDEOPS_DRY_RUN=false", maintenanceNow(), ops.CycleResolved, 3}, // who approves then, decides it
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b, telegram, ntfy := phoned(t)
-			d := b.ready()
-			m, _ := d.onPhones(telegram, ntfy)
-			if code := d.stop(); code != 0 {
-				t.Errorf("exit %d", code)
-			}
-			d = b.configured(c.yaml).ready(c.env)
-			telegram.Press(t, m, "Approve", 42, "alice")
-			d.until("the cycle ends", func() bool { return b.load(1).Cycle.Status.Ended() })
-			if got := b.load(1); got.Cycle.Status != c.want || len(got.Journal.Sessions) != c.sessions || got.Journal.Approvals[0].AnsweredBy != "@alice (Telegram 42)" {
-				t.Errorf("%s (%s) with %d sessions", got.Cycle.Status, got.Cycle.Reason, len(got.Journal.Sessions))
-			}
-			if c.want != ops.CycleResolved {
-				d.until("alice hears that it does not start", func() bool {
-					return slices.ContainsFunc(telegram.Messages(), func(m phonetest.Message) bool { return strings.Contains(m.Text, "The approved repair does not start") })
-				})
-			}
-		})
-	}
-	t.Run("the environment was removed", func(t *testing.T) {
-		t.Parallel()
-		b, telegram, ntfy := phoned(t)
-		d := b.ready()
-		m, _ := d.onPhones(telegram, ntfy)
-		if code := d.stop(); code != 0 {
-			t.Errorf("exit %d", code)
-		}
-		d = b.configured("environments: [{name: lab}]\n").ready()
-		telegram.Press(t, m, "Approve", 42, "alice")
-		d.until("the press is answered", func() bool { return len(telegram.Popups()) == 1 })
-		const says = `the environment "default" is not configured any more`
-		contains(t, "the popup", telegram.Popups()[0].Text, "Nothing was changed: "+says+".")
-		if status, answer := d.post("/api/v1/approvals/1/approve", map[string]any{}); status != http.StatusConflict || answer["detail"] != says {
-			t.Errorf("the API answers %d: %v", status, answer)
-		}
-		if r := b.run("approvals", "approve", "1"); r.code != 5 || r.stderr != "claudeops: "+says+"\n" {
-			t.Errorf("the command exits %d: %q", r.code, r.stderr)
-		}
-		if got := b.approval().Status; got != ops.ApprovalPending {
-			t.Errorf("the question is %s", got)
-		}
-	})
-	t.Run("answered on the page", func(t *testing.T) {
-		t.Parallel()
-		b, telegram, ntfy := phoned(t)
-		d := b.ready()
-		m, _ := d.onPhones(telegram, ntfy)
-		if status, answer := d.post("/api/v1/approvals/1/deny", map[string]any{"reason": "not now"}); status != http.StatusOK {
-			t.Fatalf("deny answers %d: %v", status, answer)
-		}
-		telegram.Press(t, m, "Approve", 42, "alice")
-		d.until("the press is answered", func() bool { return len(telegram.Popups()) == 1 })
-		contains(t, "the answer", telegram.Popups()[0].Text, "denied Tier 3")
-		d.until("the cycle ends", func() bool { return b.load(1).Cycle.Status.Ended() })
-		if c := b.load(1); c.Cycle.Status != ops.CycleBlocked || len(c.Journal.Sessions) != 2 {
-			t.Errorf("%s with %d sessions", c.Cycle.Status, len(c.Journal.Sessions))
-		}
-	})
 }

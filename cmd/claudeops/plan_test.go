@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"claudeops/internal/ops"
@@ -151,97 +150,6 @@ services:
 			}
 		})
 	}
-}
-
-// A step of a plan repairs the service, and the watch closes the incident while the step still runs: the plan gets the credit, and the
-// step that is left is recorded as not needed, for everybody who asks.
-func TestAPlanIsCreditedWithTheRepair(t *testing.T) {
-	t.Parallel()
-	url, broken := breakable(t)
-	gate := filepath.Join(t.TempDir(), "gate")
-	must(t, syscall.Mkfifo(gate, 0o600))
-	agent := planner(t, []string{"web"}, []map[string]string{step("web", "fix"), step("web", "clear"), step("web", "wipe")})
-	b := planBox(t, agent, quickly+fmt.Sprintf(`services:
-  - name: web
-    probes: [{type: http, url: %q, interval: 1s, timeout: 2s}]
-    actions: [{name: fix, run: [sh, -c, "rm %s; cat %s"]}, {name: clear, run: ["false"]}, {name: wipe, run: ["false"]}]
-`, url, broken, gate))
-	d := b.ready()
-	d.until("the first cycle ends", func() bool { return b.ended(1) })
-	breakIt(t, broken)
-	d.until("the question is asked", b.asked)
-	asked, _ := b.newest()
-	id := asked.Cycle.ID
-	contains(t, "the pending approval", b.run("approvals", "show", "1").stdout, "step 1: fix of web (pending)", "step 3: wipe of web (pending)")
-	if r := b.run("approvals", "approve", "1", "--steps", "1,2"); r.code != 0 {
-		t.Fatalf("approve exits %d: %s%s", r.code, r.stdout, r.stderr)
-	}
-	d.until("the watch closes the incident", func() (closed bool) {
-		b.read(func(s *store.Store) {
-			i, err := s.Incident(t.Context(), 1)
-			closed = err == nil && i.ResolvedAt != nil
-		})
-		return closed
-	})
-	if got := b.load(id).Cycle.Status; got.Ended() {
-		t.Fatalf("the cycle ended %s while its plan ran", got)
-	}
-	contains(t, "the running plan", b.run("approvals", "show", "1").stdout, "fix of web (running)", "clear of web (approved)", "wipe of web (not approved)")
-	must(t, os.WriteFile(gate, []byte("go on\n"), 0o600))
-	d.until("the cycle ends", func() bool { return b.load(id).Cycle.Status.Ended() })
-	c := b.load(id).Cycle
-	if c.Status != ops.CycleResolved || c.VerifiedBy != ops.ProofPlan || !strings.HasPrefix(c.Reason, "resolved by the approved plan, confirmed by probes") {
-		t.Errorf("the cycle is %s by %q: %s", c.Status, c.VerifiedBy, c.Reason)
-	}
-	if got := b.steps(); !slices.Equal(got, []string{"1 fix web done"}) || len(b.load(id).Journal.Sessions) != 2 {
-		t.Errorf("steps %q", got)
-	}
-	const skipped = "not needed: probes found it healthy"
-	contains(t, "the approval", b.run("approvals", "show", "1").stdout, "fix of web (done)", "clear of web (skipped): "+skipped, "wipe of web (not approved)")
-	contains(t, "the list", b.run("approvals", "list", "--all").stdout, "1 done, 1 skipped, 1 not approved")
-	contains(t, "the cycle", b.run("cycles", "show", fmt.Sprint(id)).stdout, "clear of web (skipped): "+skipped)
-	for _, path := range []string{"/api/v1/approvals/1", fmt.Sprintf("/api/v1/cycles/%d", id)} {
-		_, answer := d.get(path)
-		contains(t, path, answer, `"state":"done"`, `"state":"skipped"`, `"why":"`+skipped, `"state":"not_approved"`)
-	}
-	for _, page := range []string{"/approvals/1", fmt.Sprintf("/cycles/%d", id)} {
-		_, answer := d.get(page)
-		contains(t, page, answer, "Done", "Skipped", skipped, "Not approved")
-	}
-}
-
-// Nobody answers, and the operator wants that to mean yes: all steps of the plan run, as if somebody had approved them.
-func TestAPlanIsApprovedBySilence(t *testing.T) {
-	t.Parallel()
-	url, broken := breakable(t)
-	agent := planner(t, []string{"web"}, []map[string]string{step("web", "note"), step("web", "fix")})
-	b := planBox(t, agent, quickly+fmt.Sprintf(`escalation: {approval: {expiry: 1s, on_expiry: approve}}
-services:
-  - name: web
-    probes: [{type: http, url: %q, interval: 1s, timeout: 2s}]
-    actions: [{name: note, run: ["true"]}, {name: fix, run: [rm, %s]}]
-`, url, broken))
-	breakIt(t, broken)
-	d := b.ready()
-	var c ops.Claimed // the scheduled one may leave it to the watch, or ask first and have the watch's cycle held back
-	d.until("the cycle that asked ends", func() (ended bool) {
-		b.read(func(s *store.Store) {
-			asked, err := s.Approval(t.Context(), 1)
-			if err != nil {
-				return
-			}
-			c, err = s.Load(t.Context(), asked.CycleID)
-			ended = err == nil && c.Cycle.Status.Ended()
-		})
-		return ended
-	})
-	if c.Cycle.Status != ops.CycleResolved || c.Cycle.VerifiedBy != ops.ProofPlan || len(c.Journal.Sessions) != 2 {
-		t.Errorf("the cycle is %s by %q after %d sessions: %s", c.Cycle.Status, c.Cycle.VerifiedBy, len(c.Journal.Sessions), c.Cycle.Reason)
-	}
-	if got := b.steps(); !slices.Equal(got, []string{"1 note web done", "2 fix web done"}) {
-		t.Errorf("steps %q", got)
-	}
-	contains(t, "the approval", b.run("approvals", "show", "1").stdout, "(expired)", "on_expiry approves all steps of the plan", "note of web (done)", "fix of web (done)")
 }
 
 // A container whose writable layer holds a database is replaced only if the step that a human approved says that it is lost.
@@ -425,32 +333,5 @@ func TestAPersonRunsActionsBesideADaemon(t *testing.T) {
 	}
 	if got := b.run("actions", "run", "web", "limited", "--why", "again"); got.code != 0 {
 		t.Errorf("%+v", got)
-	}
-}
-
-// The operator silences a service while an agent works on it: from then on the agent cannot change it, and nothing counts as repaired.
-func TestASilenceHoldsTheActionsOfARunningSession(t *testing.T) {
-	t.Parallel()
-	b, dir := actionBox(t)
-	waiting := strings.Replace(asker, "for words in", "touch "+dir+"/working; until [ -e "+dir+"/silenced ]; do sleep 0.05; done\nfor words in", 1)
-	if err := os.WriteFile(filepath.Join(dir, "agent"), []byte(waiting), 0o755); err != nil { //nolint:gosec // a program
-		t.Fatal(err)
-	}
-	d := b.ready()
-	d.until("Tier 2 works", func() bool {
-		_, err := os.Stat(filepath.Join(dir, "working"))
-		return err == nil
-	})
-	if got := b.run("silences", "add", "--service", "web", "--for", "1h", "--reason", "I am at it"); got.code != 0 {
-		t.Fatalf("%+v", got)
-	}
-	must(t, os.WriteFile(filepath.Join(dir, "silenced"), nil, 0o600))
-	d.until("the cycle ends", func() bool { return b.ended(1) })
-	contains(t, "its transcript", b.transcript(b.load(1).Journal.Last().ID), "web may not be changed now: ", "silenced", "I am at it. Leave it alone and report it.")
-	if _, err := os.Stat(filepath.Join(dir, "ran")); err == nil {
-		t.Error("the action ran in spite of the silence")
-	}
-	if c := b.load(1).Cycle; c.Status == ops.CycleResolved {
-		t.Errorf("the cycle is %s: %s", c.Status, c.Reason)
 	}
 }

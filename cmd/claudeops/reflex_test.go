@@ -74,31 +74,6 @@ func TestAReflexRepairsWithoutAnAgent(t *testing.T) {
 	})
 }
 
-func TestTier1HearsOfAReflexThatDidNotHelp(t *testing.T) {
-	t.Parallel()
-	b, runs, broken := reflexBox(t, "true", "")
-	d := b.ready()
-	d.until("the first cycle ends", func() bool { return b.ended(1) })
-	before := len(b.calls())
-	breakIt(t, broken)
-	d.until("Tier 1 starts", func() bool { return len(b.calls()) > before })
-	contains(t, "the prompt", strings.Join(b.calls()[before].Args, "\n"), "The supervisor has a reflex for this", "fix of web (sh -c", "was done; afterwards it was down")
-	if runs() != 1 {
-		t.Errorf("it ran %d times", runs())
-	}
-}
-
-func TestADryRunHasNoReflex(t *testing.T) {
-	t.Parallel()
-	b, runs, broken := reflexBox(t, "rm BROKEN", "dry_run: true")
-	d := b.ready()
-	d.until("the first cycle ends", func() bool { return b.ended(1) })
-	breakIt(t, broken)
-	if c := d.probeEnded(b); runs() != 0 || len(c.Journal.Sessions) == 0 {
-		t.Errorf("%d runs, %+v", runs(), c.Journal.Sessions)
-	}
-}
-
 // Wherever the supervisor is killed, the reflex is done at most once, and the cycle comes to its end.
 func TestAReflexIsNeverRepeatedAfterACrash(t *testing.T) {
 	t.Parallel()
@@ -212,7 +187,7 @@ func TestARepairThatHeldThreeTimesBecomesAReflex(t *testing.T) {
 	t.Parallel()
 	telegram := phonetest.NewTelegram(t)
 	e := newEarner(t, "", "CLAUDEOPS_TELEGRAM_SENDERS=42", "CLAUDEOPS_APPRISE_URLS="+telegram.Target("42"))
-	e.pass(ops.Probation)
+	e.pass(31 * time.Minute) // what it did until now no longer counts as flapping
 	d := e.ready()
 	var asked phonetest.Message
 	d.until("the phone asks", func() bool {
@@ -254,7 +229,7 @@ func TestARepairThatHeldThreeTimesBecomesAReflex(t *testing.T) {
 	if got := e.reflexes()[0]; got.State != ops.ReflexOn || got.Done != 2 {
 		t.Errorf("it is %+v", got)
 	}
-	e.breaks() // its tries are used up; whether the third outage within a minute counts as flapping yet is no matter here
+	e.breaks() // its tries are used up
 	if c := next(); len(c.Journal.Sessions) != 2 || c.Cycle.Status != ops.CycleResolved {
 		t.Errorf("%s by %q with %d sessions: %s", c.Cycle.Status, c.Cycle.VerifiedBy, len(c.Journal.Sessions), c.Cycle.Reason)
 	}

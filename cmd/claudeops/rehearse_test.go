@@ -10,7 +10,6 @@ import (
 	"claudeops/internal/decide/rehearse"
 	"claudeops/internal/ops"
 	"claudeops/test/agenttest"
-	"claudeops/test/pgtest"
 )
 
 // rehearsed runs `claudeops rehearse` with a configuration.
@@ -33,47 +32,36 @@ func (b *box) rehearsed(yaml string, args ...string) (ran, rehearse.Report) {
 func TestRehearsal(t *testing.T) {
 	t.Parallel()
 	const services = "services:\n  - name: jellyfin\n"
-	for _, name := range []string{"SQLite", "PostgreSQL"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := newBox(t, plays(agenttest.Escalates(1, 0.03, "jellyfin"), tier(2, agenttest.Healthy(0.3)))).configured(services)
-			if name == "PostgreSQL" {
-				b.url = pgtest.URL(t)
-				b.env = append(b.env, "CLAUDEOPS_DATABASE_URL="+b.url)
-			}
-			d := b.ready()
-			d.until("the first cycle has ended", func() bool { return b.ended(1) })
-			if c := b.load(1).Cycle; c.Status != ops.CycleResolved {
-				t.Fatalf("the cycle is %s: %s", c.Status, c.Reason)
-			}
-			r, got := b.rehearsed(services)
-			if r.code != 0 || !got.Equal || got.Counts.Cycles < 1 || got.Counts.Steps < 3 || got.Counts.Decisions < 1 {
-				t.Errorf("the same configuration exits %d: %+v\n%s%s", r.code, got, r.stdout, r.stderr)
-			}
-			contains(t, "the summary", r.stdout, "no difference: ")
-
-			r, got = b.rehearsed(services + "max_tier: 1\n")
-			if r.code != 8 || got.Equal || len(got.Differences) != 1 || got.Differences[0].Setting != "max_tier" || !got.Differences[0].CutShort {
-				t.Errorf("a lower maximum tier exits %d: %+v\n%s", r.code, got, r.stderr)
-			}
-			contains(t, "the difference", r.stdout, "C-1 step ", "before: starts tier2 (claude sonnet, handoff)", "after:  ends needs_human; needs_human by maximum tier",
-				"because of max_tier", "what follows cannot be rehearsed")
-			if r, _ = b.rehearsed(services+"max_tier: 1\n", "--cycle", "C-1"); r.code != 8 {
-				t.Errorf("one cycle exits %d: %s", r.code, r.stderr)
-			}
-			if r, _ = b.rehearsed(services, "--cycle", "999"); r.code != 4 {
-				t.Errorf("a cycle that does not exist exits %d: %s", r.code, r.stderr)
-			}
-			r, _ = b.rehearsed(services + "max_teir: 1\n")
-			if r.code != 3 {
-				t.Errorf("a wrong configuration exits %d", r.code)
-			}
-			contains(t, "the problem", r.stderr, "new.yaml:3", "max_teir")
-			if name == "SQLite" {
-				b.rehearseCopy(services)
-			}
-		})
+	b := newBox(t, plays(agenttest.Escalates(1, 0.03, "jellyfin"), tier(2, agenttest.Healthy(0.3)))).configured(services)
+	d := b.ready()
+	d.until("the first cycle has ended", func() bool { return b.ended(1) })
+	if c := b.load(1).Cycle; c.Status != ops.CycleResolved {
+		t.Fatalf("the cycle is %s: %s", c.Status, c.Reason)
 	}
+	r, got := b.rehearsed(services)
+	if r.code != 0 || !got.Equal || got.Counts.Cycles < 1 || got.Counts.Steps < 3 || got.Counts.Decisions < 1 {
+		t.Errorf("the same configuration exits %d: %+v\n%s%s", r.code, got, r.stdout, r.stderr)
+	}
+	contains(t, "the summary", r.stdout, "no difference: ")
+
+	r, got = b.rehearsed(services + "max_tier: 1\n")
+	if r.code != 8 || got.Equal || len(got.Differences) != 1 || got.Differences[0].Setting != "max_tier" || !got.Differences[0].CutShort {
+		t.Errorf("a lower maximum tier exits %d: %+v\n%s", r.code, got, r.stderr)
+	}
+	contains(t, "the difference", r.stdout, "C-1 step ", "before: starts tier2 (claude sonnet, handoff)", "after:  ends needs_human; needs_human by maximum tier",
+		"because of max_tier", "what follows cannot be rehearsed")
+	if r, _ = b.rehearsed(services+"max_tier: 1\n", "--cycle", "C-1"); r.code != 8 {
+		t.Errorf("one cycle exits %d: %s", r.code, r.stderr)
+	}
+	if r, _ = b.rehearsed(services, "--cycle", "999"); r.code != 4 {
+		t.Errorf("a cycle that does not exist exits %d: %s", r.code, r.stderr)
+	}
+	r, _ = b.rehearsed(services + "max_teir: 1\n")
+	if r.code != 3 {
+		t.Errorf("a wrong configuration exits %d", r.code)
+	}
+	contains(t, "the problem", r.stderr, "new.yaml:3", "max_teir")
+	b.rehearseCopy(services)
 }
 
 // rehearseCopy rehearses on a copy of the database, which stays as it is.

@@ -97,6 +97,9 @@ type serviceOf struct {
 	front              bool   // a page in front of it answers whatever it does
 }
 
+// updateWaits shortens how long an update is watched.
+const updateWaits = "CLAUDEOPS_FAULT_WAITS=update="
+
 // updateBox is a box with a service web, a service shop that needs it, and a neighbour, in one compose project.
 func (s *shelf) updateBox(t *testing.T, project string, c serviceOf, more ...string) (*box, map[string]string) {
 	t.Helper()
@@ -149,7 +152,7 @@ func (s *shelf) updateBox(t *testing.T, project string, c serviceOf, more ...str
 	if c.restart == "always" {
 		watch = "20s"
 	}
-	b := newBox(t, agenttest.Scenario{}, "CLAUDEOPS_OBSERVE=probes").configured(fmt.Sprintf(`grouping: {window: 1s, pause: 1s}
+	b := newBox(t, agenttest.Scenario{}, "CLAUDEOPS_OBSERVE=probes", updateWaits+watch).configured(fmt.Sprintf(`grouping: {window: 1s, pause: 1s}
 docker: {socket: %[1]s}
 repos_dir: %[2]q
 services:
@@ -157,11 +160,11 @@ services:
     container: %[3]s-web
     settle: 1s
     compose: {repo: lab, file: %[3]s/compose.yml}
-    updates: {%[6]swatch: %[8]s}
+    updates: {%[6]s}
 %[7]s    probes: %[4]s
   - {name: shop, container: %[3]s-shop, settle: 1s, depends_on: [web], probes: %[5]s}
   - {name: plain, container: %[3]s-other}
-`, s.Socket, repos, project, asked, askedShop, more[0], more[1], watch))
+`, s.Socket, repos, project, asked, askedShop, more[0], more[1]))
 	return b, map[string]string{"web": s.id(t, project+"-web"), "shop": s.id(t, project+"-shop"), "other": s.id(t, project+"-other"), "image": old}
 }
 
@@ -215,6 +218,9 @@ func TestAnUpdateIsKeptOrTakenBack(t *testing.T) {
 		"fronted":     {"exit 3", answers, "yes v1", false, ops.UpdateGoneBack, "does not run: exited, exit code 3", 8, "no", true},
 		"layer":       {":", answers, "yes v1", true, ops.UpdateRefused, "/var/lib/app/data.db", 7, "no", false},
 	} {
+		if testing.Short() && slices.Contains([]string{"answers500", "breakslater", "dies12"}, name) {
+			continue // these go back as nostart and dies3 do
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			defer sit()()
@@ -279,7 +285,7 @@ func TestAnUpdateIsKeptOrTakenBack(t *testing.T) {
 func TestAnUpdateSurvivesACrash(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
-	for _, tt := range []struct {
+	for i, tt := range []struct {
 		point string
 		bad   bool
 	}{
@@ -295,6 +301,9 @@ func TestAnUpdateSurvivesACrash(t *testing.T) {
 		{"update.verify.after", true},
 		{"update.gone_back.after", true},
 	} {
+		if i%sparse() > 0 {
+			continue
+		}
 		t.Run(tt.point, func(t *testing.T) {
 			t.Parallel()
 			defer sit()()
@@ -421,7 +430,7 @@ func TestTwoHostsMakeOneUpdate(t *testing.T) {
 	s := newShelf(t)
 	a, before := s.updateBox(t, "twohosts", serviceOf{start: ":", health: answers, api: "yes v1"})
 	address := pgtest.URL(t)
-	shared := []string{"CLAUDEOPS_DATABASE_URL=" + address, "CLAUDEOPS_HOST_LEASE=" + hostLease.String()}
+	shared := []string{"CLAUDEOPS_DATABASE_URL=" + address, updateWaits + "6s,lease=" + hostLease.String()}
 	b := newBox(t, agenttest.Scenario{}, "CLAUDEOPS_OBSERVE=probes", a.env[len(a.env)-1]) // the configuration
 	for i, one := range []*box{a, b} {
 		one.url = address

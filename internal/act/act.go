@@ -45,6 +45,7 @@ type Options struct {
 	Limits   []ops.CooldownLimit
 	Docker   string // the socket of the engine
 	Commits  *Commits
+	Turns    *Turns // runners of one process share it; nil: this one is alone
 	// Settle is how long services may take to work after a change.
 	Settle    func(ctx context.Context, environment string, services []string) time.Duration
 	Round     time.Duration // between two rounds of probes; 0: two seconds
@@ -57,10 +58,12 @@ type Options struct {
 }
 
 // Runner runs actions.
-type Runner struct {
-	o     Options
+type Runner struct{ o Options }
+
+// Turns let one action at a time run in each environment. The zero value is ready.
+type Turns struct {
 	mu    sync.Mutex
-	locks map[string]chan struct{} // by environment: one action at a time
+	locks map[string]chan struct{} // by environment
 }
 
 // New makes a runner.
@@ -80,7 +83,10 @@ func New(o Options) *Runner {
 	if o.Systemctl == "" {
 		o.Systemctl = "systemctl"
 	}
-	return &Runner{o: o, locks: map[string]chan struct{}{}}
+	if o.Turns == nil {
+		o.Turns = &Turns{}
+	}
+	return &Runner{o: o}
 }
 
 // Request asks for one action. Exactly one of Session, Person, Plan and Reflex says who asks.
@@ -130,7 +136,7 @@ type Outcome struct {
 
 // Run runs an action and undoes it if it made things worse. A *Refusal means that nothing was run.
 func (r *Runner) Run(ctx context.Context, q Request) (Outcome, error) {
-	free, err := r.lock(ctx, q.Environment.Name)
+	free, err := r.o.Turns.take(ctx, q.Environment.Name)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -149,15 +155,18 @@ func (r *Runner) Run(ctx context.Context, q Request) (Outcome, error) {
 	return Outcome{}, err
 }
 
-// lock waits for the other actions of an environment: probes before and after mean nothing while another one runs.
-func (r *Runner) lock(ctx context.Context, environment string) (func(), error) {
-	r.mu.Lock()
-	l := r.locks[environment]
+// take waits for the other actions of an environment: probes before and after mean nothing while another one runs.
+func (t *Turns) take(ctx context.Context, environment string) (func(), error) {
+	t.mu.Lock()
+	l := t.locks[environment]
 	if l == nil {
+		if t.locks == nil {
+			t.locks = map[string]chan struct{}{}
+		}
 		l = make(chan struct{}, 1)
-		r.locks[environment] = l
+		t.locks[environment] = l
 	}
-	r.mu.Unlock()
+	t.mu.Unlock()
 	select {
 	case l <- struct{}{}:
 		return func() { <-l }, nil

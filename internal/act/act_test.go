@@ -345,19 +345,7 @@ func TestAnApprovedStepRunsAsItWasApproved(t *testing.T) {
 		Name: "fix", Service: "web", Kind: ops.ActionCommand, Tier: ops.Tier3, Counts: "restart", Timeout: time.Minute, Run: []string{fix}, Approval: true,
 	}
 	w.env.Policy.Inventory.Services[0].Actions = []ops.ActionSpec{spec}
-	session := w.session(t, ops.Tier2)
-	plan := []ops.ApprovedStep{{PlanStep: ops.PlanStep{Service: "web", Action: "fix", Reason: "r"}, Does: spec.Does(), Digest: spec.Digest()}}
-	ended := w.Ended(*session, 0)
-	w.Commit(t, ops.Transition{Cycle: session.CycleID, At: w.At, Result: ops.Result{Session: &ended}, Step: ops.Step{Kind: ops.StepAwait, Approval: &ops.Approval{
-		SessionID: session.ID, Tier: ops.Tier3, Handler: "tier3", Plan: plan, PlanHash: ops.PlanHash(session.CycleID, session.ID, plan),
-	}}})
-	asked, err := w.Store.Approvals(t.Context(), store.ApprovalFilter{})
-	must(t, err)
-	approved, err := w.Store.AnswerPlan(t.Context(), asked[0].ID, asked[0].PlanHash, []int{1}, "ada", "", w.At)
-	must(t, err)
-	_, err = w.Store.Claim(t.Context(), w.Owner, session.CycleID, ops.Policy{}, w.At)
-	must(t, err)
-	request := act.Request{Environment: w.env, Service: "web", Action: "fix", Why: "r", Plan: &approved, Step: 1}
+	request := w.approvedFor(t, "fix", "r")
 
 	changed := request
 	changed.Environment.Policy.Inventory.Services = append([]ops.Service{}, w.env.Policy.Inventory.Services...)
@@ -367,7 +355,7 @@ func TestAnApprovedStepRunsAsItWasApproved(t *testing.T) {
 	if _, err := w.runner.Run(t.Context(), changed); err == nil {
 		t.Error("it runs with another argument")
 	}
-	if out, err := w.runner.Run(t.Context(), request); err != nil || out.Run.ApprovalID != approved.ID || !out.Run.Automatic {
+	if out, err := w.runner.Run(t.Context(), request); err != nil || out.Run.ApprovalID != request.Plan.ID || !out.Run.Automatic {
 		t.Errorf("%+v %v", out, err)
 	}
 	if _, err := w.runner.Run(t.Context(), request); err == nil {

@@ -27,6 +27,7 @@ type Borrower struct {
 	Writable    []string // what it may change beside the repositories
 	Mounts      bool     // it has mounts of its own
 	Held        bool     // walls keep it from everything that it is not given
+	Covered     []string // files that mounts cover
 }
 
 // Loan is what a session gets of the clones, and what is looked at when it ends. It is kept in a file, so that it outlives the supervisor.
@@ -81,7 +82,11 @@ func (c *Commits) Lend(ctx context.Context, b Borrower) (Loan, error) {
 				if own {
 					at = filepath.Join("repos", strings.TrimPrefix(repo, repos), ".git")
 				}
-				if err := c.copyGit(ctx, repo, filepath.Join(b.Folder, at), l.who(c.Host), b.Mounts); err != nil {
+				err := c.copyGit(ctx, repo, filepath.Join(b.Folder, at), l.who(c.Host), b.Mounts)
+				if err == nil && b.Mounts {
+					err = c.overlook(ctx, repo, filepath.Join(b.Folder, at), b.Covered)
+				}
+				if err != nil {
 					l.note(ops.VerbCommitKept, ops.LevelInfo, "The session could not commit to %s: %v.", repo, err)
 					continue
 				}
@@ -138,8 +143,7 @@ func (c *Commits) Loans() []string {
 // Return brings back the branches of a session that has ended, and takes away what it left for programs to obey. No process of it may be
 // left. The events say what was done; they are the same each time until Forget.
 func (c *Commits) Return(ctx context.Context, key string) ([]ops.Event, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.lock()()
 	l, err := c.Loan(key)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -190,8 +194,7 @@ func (c *Commits) Forget(key string) error {
 
 // bringNow brings back what a session that still works has committed to a clone.
 func (c *Commits) bringNow(ctx context.Context, key, repo string) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.lock()()
 	l, err := c.Loan(key)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && l.Git[repo] == "" {
 		return nil
@@ -349,6 +352,32 @@ func (c *Commits) copyGit(ctx context.Context, repo, dir, who string, mounted bo
 		_, err = c.git(ctx, filepath.Dir(dir), "--git-dir="+dir, "--work-tree="+filepath.Dir(dir), "reset", "--quiet", "--hard")
 	}
 	return err
+}
+
+// overlook lets a copy know nothing of covered files, so that no cover is a change: those in its index stay, others are ignored.
+func (c *Commits) overlook(ctx context.Context, repo, dir string, covered []string) error {
+	exclude, err := os.ReadFile(filepath.Join(dir, "info/exclude"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	call := gitCall{dir: dir, args: []string{"--literal-pathspecs", "--git-dir=.", "--work-tree=.", "ls-files", "-z", "--"}}
+	args := len(call.args)
+	quoted := strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, " ", `\ `, "\n", "?")
+	for _, path := range covered {
+		if name, below := strings.CutPrefix(path, repo+"/"); below {
+			call.args = append(call.args, name)
+			exclude = fmt.Appendf(exclude, "\n/%s\n", quoted.Replace(name))
+		}
+	}
+	if len(call.args) == args {
+		return nil
+	}
+	call.input, err = c.call(ctx, call)
+	if err == nil && len(call.input) > 0 {
+		call.args = []string{"--git-dir=.", "--work-tree=.", "update-index", "--skip-worktree", "-z", "--stdin"}
+		_, err = c.call(ctx, call)
+	}
+	return errors.Join(err, os.WriteFile(filepath.Join(dir, "info/exclude"), exclude, 0o600))
 }
 
 // takenSettings are the settings of a clone that its copy has too: none of them runs a program.

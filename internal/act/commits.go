@@ -53,8 +53,16 @@ type Commits struct {
 	// Held tells whether walls keep every session of this machine from the repositories but for what it is lent; nil: they do.
 	Held   func(repo string) bool
 	Redact func(string) string // what is said of a session; nil: as it is
+	// One is held while a clone is changed. Whoever changes the same clones shares it; nil: nobody else does.
+	One *sync.Mutex
 
-	mu sync.Mutex
+	own sync.Mutex
+}
+
+func (c *Commits) lock() (unlock func()) {
+	one := cmp.Or(c.One, &c.own)
+	one.Lock()
+	return one.Unlock
 }
 
 // clone is the place of a clone.
@@ -65,8 +73,7 @@ func (c *Commits) clone(env ops.Environment, name string) string {
 // Approve records that a person approves the commit that is checked out, or one of a session that was kept back and becomes a branch of the
 // clone by it, and returns it. It must be the one that was named.
 func (c *Commits) Approve(ctx context.Context, env ops.Environment, repo, commit, by string) (string, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.lock()()
 	folder := c.clone(env, repo)
 	head, err := c.head(ctx, folder)
 	if err != nil {
@@ -106,8 +113,7 @@ func (c *Commits) Approve(ctx context.Context, env ops.Environment, repo, commit
 
 // trusted is the newest commit that no agent made.
 func (c *Commits) trusted(ctx context.Context, repo string) (commit string, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.lock()()
 	held := c.Held == nil || c.Held(repo)
 	head, bad := c.head(ctx, repo) // a damaged clone does not change what is trusted
 	if bad == nil {

@@ -57,7 +57,7 @@ func newWorld(t *testing.T, actions ...ops.ActionSpec) *world {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "j.db") // the process that is killed opens it too
 	must(t, os.Rename(storetest.NewFile(t), path))
-	s, err := store.Open(t.Context(), store.Options{Path: path})
+	s, err := store.Open(t.Context(), storetest.With(store.Options{Path: path}))
 	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	w := &world{Fixture: storetest.NewFixture(t, s), dir: dir, health: filepath.Join(dir, "health"), scope: act.Scope{Services: []string{"web"}}}

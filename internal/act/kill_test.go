@@ -51,7 +51,7 @@ func TestHelperRunsOneAction(t *testing.T) {
 	if dir == "" {
 		t.Skip("it runs in a process of its own")
 	}
-	s, err := store.Open(t.Context(), store.Options{Path: filepath.Join(dir, "j.db")})
+	s, err := store.Open(t.Context(), storetest.With(store.Options{Path: filepath.Join(dir, "j.db")}))
 	must(t, err)
 	owner, err := s.RegisterHost(t.Context(), storetest.Host)
 	must(t, err)

@@ -79,23 +79,9 @@ func (r *Runner) settled(ctx context.Context, env ops.Environment, services []st
 	defer cancel()
 	for {
 		found := r.look(ctx, env, services)
-		if len(ops.Worse(goal, found)) == 0 || !pause(until, r.o.Round) {
+		if len(ops.Worse(goal, found)) == 0 || !ops.Pause(until, r.o.Round) {
 			return found
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) bool {
-	if ctx.Err() != nil {
-		return false
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
 	}
 }
 

@@ -34,7 +34,7 @@ type UndoRequest struct {
 
 // Undo undoes a run. A *Refusal means that nothing was done.
 func (r *Runner) Undo(ctx context.Context, q UndoRequest) (Outcome, error) {
-	free, err := r.lock(ctx, q.Environment.Name)
+	free, err := r.o.Turns.take(ctx, q.Environment.Name)
 	if err != nil {
 		return Outcome{}, err
 	}

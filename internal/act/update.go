@@ -338,7 +338,7 @@ func UpdateKey(u ops.Update) string { return fmt.Sprintf("update-%d-%d", u.ID, u
 // Change recreates the service of an update with its new image, or with the old one. What is replaced on the way back is the container
 // that the update made: what that wrote outside its volumes is lost.
 func (r *Runner) Change(ctx context.Context, env ops.Environment, spec ops.ActionSpec, u ops.Update, back bool) error {
-	free, err := r.lock(ctx, env.Name)
+	free, err := r.o.Turns.take(ctx, env.Name)
 	if err != nil {
 		return err
 	}
@@ -442,7 +442,7 @@ func (r *Runner) Verify(ctx context.Context, env ops.Environment, spec ops.Actio
 		if good++; len(worse) > 0 {
 			good = 0
 		}
-		if good == 2 || !pause(until, r.o.Round) {
+		if good == 2 || !ops.Pause(until, r.o.Round) {
 			return worse
 		}
 	}

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -278,16 +276,3 @@ func (w *words) add(line string) {
 }
 
 func (w words) String() string { return strings.Join(w, " | ") }
-
-// OlderVersion reports whether version a comes before b.
-func OlderVersion(a, b string) bool {
-	left, right := strings.Split(a, "."), strings.Split(b, ".")
-	for i := range min(len(left), len(right)) {
-		x, _ := strconv.Atoi(left[i])
-		y, _ := strconv.Atoi(right[i])
-		if d := cmp.Compare(x, y); d != 0 {
-			return d < 0
-		}
-	}
-	return false
-}

@@ -1,9 +1,7 @@
 package agent
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -300,13 +298,8 @@ func (s *session) readEnded(what string, err error) {
 
 // errorLine is how a line of the error output is recorded among the events.
 func errorLine(text string) string {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	// Encoding two strings cannot fail.
-	_ = enc.Encode(struct {
+	return ops.JSON(struct {
 		Type string `json:"type"`
 		Text string `json:"text"`
-	}{"stderr", text})
-	return strings.TrimSuffix(b.String(), "\n")
+	}{"stderr", text}, "")
 }

@@ -105,7 +105,7 @@ func (s *server) registerActions(api huma.API) {
 	huma.Register(api, look("list-action-runs", "/actions/runs", "List runs of actions, newest first", "actions",
 		"Who asked, why, what ran, and how the services were before and after."), s.listRuns)
 	huma.Register(api, look("get-action-run", "/actions/runs/{id}", "Show a run of an action", "actions",
-		"With its output.", http.StatusNotFound), s.getRun)
+		"With its output.", http.StatusNotFound), shown(s, "action", s.Store.ActionRun, ActionRunRow))
 	huma.Register(api, start("run-action", "/actions/runs", "Run an action", "actions",
 		"The daemon checks it and runs it; the run tells how it goes. Cooldowns apply.", http.StatusNotFound), s.runAction)
 	huma.Register(api, start("undo-action", "/actions/runs/{id}/undo", "Undo a run of an action", "actions",
@@ -145,11 +145,6 @@ func (s *server) listRuns(ctx context.Context, q *runsQuery) (*body[list[ActionR
 		}
 		return s.Store.ActionRuns(ctx, f)
 	}, func(r ops.ActionRun) int64 { return r.ID }, ActionRunRow)
-}
-
-func (s *server) getRun(ctx context.Context, in *RowPath) (*body[ActionRun], error) {
-	r, err := s.Store.ActionRun(ctx, in.ID)
-	return answer(s, fmt.Sprintf("action %d", in.ID), r, err, ActionRunRow)
 }
 
 func (s *server) runAction(ctx context.Context, in *runActionInput) (*body[ActionRun], error) {
@@ -442,7 +437,7 @@ func (s *server) registerReflexes(api huma.API) {
 		"What has helped three times, where it comes from, whether people said yes, and what became of it since.",
 		http.StatusUnprocessableEntity), s.listReflexes)
 	huma.Register(api, look("get-reflex", "/reflexes/{id}", "Show an earned reflex", "reflexes",
-		"With what its actions run as they are configured now.", http.StatusNotFound), s.getReflex)
+		"With what its actions run as they are configured now.", http.StatusNotFound), shown(s, "reflex", s.desk.Reflex, ReflexRow))
 	const people = "It needs the role that may approve, and a person. One that is in this state already is a conflict."
 	huma.Register(api, act("enable-reflex", "/reflexes/{id}/enable", "Switch an earned reflex on", "reflexes",
 		"From then on the supervisor does exactly what is configured now. "+people, http.StatusNotFound), s.switchReflex(ops.ReflexOn))
@@ -453,11 +448,6 @@ func (s *server) registerReflexes(api huma.API) {
 func (s *server) listReflexes(ctx context.Context, q *reflexesQuery) (*body[list[EarnedReflex]], error) {
 	all, err := s.desk.Reflexes(ctx, q.Environment, q.Service)
 	return whole(s, "list reflexes", all, err, ReflexRow)
-}
-
-func (s *server) getReflex(ctx context.Context, in *RowPath) (*body[EarnedReflex], error) {
-	r, err := s.desk.Reflex(ctx, in.ID)
-	return answer(s, fmt.Sprintf("reflex %d", in.ID), r, err, ReflexRow)
 }
 
 func (s *server) switchReflex(to ops.ReflexState) func(context.Context, *switchInput) (*body[EarnedReflex], error) {

@@ -97,11 +97,6 @@ type queued struct {
 	Held []Held `json:"held" doc:"What agents leave alone in the environment, and why. The cycle runs all the same."`
 }
 
-type submitOutput struct {
-	Location string `header:"Location"`
-	Body     queued
-}
-
 // CyclePath names a cycle.
 type CyclePath struct {
 	ID int64 `path:"id" minimum:"1" doc:"The cycle's id."`
@@ -149,7 +144,7 @@ func (s *server) registerCycles(api huma.API) {
 		"Stops its session and starts no more. A cycle that has ended is a conflict.", http.StatusNotFound), s.cancel)
 }
 
-func (s *server) submit(ctx context.Context, in *submitInput) (*submitOutput, error) {
+func (s *server) submit(ctx context.Context, in *submitInput) (*created[queued], error) {
 	asked := value(in.Body)
 	id, err := s.desk.RunCycle(ctx, by(ctx), ops.NewCycle{
 		Environment: asked.Environment, Prompt: asked.Prompt, Options: ops.CycleOptions{DryRun: asked.DryRun},
@@ -161,15 +156,15 @@ func (s *server) submit(ctx context.Context, in *submitInput) (*submitOutput, er
 }
 
 // queued answers with a cycle that was queued, and with what agents leave alone in its environment. The cycle is queued whatever that is.
-func (s *server) queued(ctx context.Context, id ops.CycleID, environment string) (*submitOutput, error) {
-	out := &submitOutput{
+func (s *server) queued(ctx context.Context, id ops.CycleID, environment string) (*created[queued], error) {
+	out := &created[queued]{
 		Location: fmt.Sprintf("%s/cycles/%d", Prefix, id), Body: queued{accepted{int64(id), string(ops.CycleQueued)}, []Held{}},
 	}
 	e, err := s.environment(environment)
 	if err != nil {
 		return out, nil //nolint:nilerr // the environment of an old incident may be gone
 	}
-	held, err := s.Store.HeldBack(ctx, e, s.Clock())
+	held, err := s.desk.HeldBack(ctx, e, s.Clock())
 	if err != nil {
 		s.Logger.WarnContext(ctx, "what is held back could not be read", "error", err)
 	}
@@ -203,7 +198,7 @@ func (s *server) listHeld(ctx context.Context, q *heldQuery) (*body[list[Held]],
 	if err != nil {
 		return nil, err
 	}
-	held, err := s.Store.HeldBack(ctx, e, s.Clock())
+	held, err := s.desk.HeldBack(ctx, e, s.Clock())
 	return whole(s, "read what is held back", held, err, HeldRow)
 }
 

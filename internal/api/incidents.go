@@ -165,7 +165,7 @@ func (s *server) registerPeople(api huma.API) {
 	huma.Register(api, look("list-approvals", "/approvals", "List approvals, newest first", "approvals",
 		"The cycle waits for the answer."), s.listApprovals)
 	huma.Register(api, look("get-approval", "/approvals/{id}", "Show an approval", "approvals",
-		"With the answer, if there is one.", http.StatusNotFound), s.getApproval)
+		"With the answer, if there is one.", http.StatusNotFound), shown(s, "approval", s.Store.Approval, ApprovalRow))
 	huma.Register(api, act("approve", "/approvals/{id}/approve", "Approve: the cycle continues with exactly that step", "approvals",
 		"An approval that was answered or has expired is a conflict, and so is another plan than the one that was shown.",
 		http.StatusNotFound), s.approve)
@@ -218,7 +218,7 @@ func (s *server) reportIncident(ctx context.Context, in *RowPath) (*markdownOutp
 	return &markdownOutput{"text/markdown; charset=utf-8", []byte(story.Markdown(rows, nil, s.Clock()))}, nil
 }
 
-func (s *server) runIncident(ctx context.Context, in *RowPath) (*submitOutput, error) {
+func (s *server) runIncident(ctx context.Context, in *RowPath) (*created[queued], error) {
 	id, i, err := s.desk.RunAgain(ctx, by(ctx), in.ID)
 	if err != nil {
 		return nil, s.problem(fmt.Sprintf("incident %d", in.ID), err)
@@ -251,11 +251,6 @@ func (s *server) listApprovals(ctx context.Context, q *approvalsQuery) (*body[li
 			Status: ops.ApprovalStatus(q.Status), Environment: q.Environment, Before: before, Limit: limit,
 		})
 	}, func(a ops.Approval) int64 { return a.ID }, ApprovalRow)
-}
-
-func (s *server) getApproval(ctx context.Context, in *RowPath) (*body[Approval], error) {
-	a, err := s.Store.Approval(ctx, in.ID)
-	return answer(s, fmt.Sprintf("approval %d", in.ID), a, err, ApprovalRow)
 }
 
 func (s *server) deny(ctx context.Context, in *denyInput) (*body[Approval], error) {

@@ -46,16 +46,11 @@ type rememberInput struct {
 	}
 }
 
-type rememberOutput struct {
-	Location string `header:"Location"`
-	Body     Memory
-}
-
 func (s *server) registerMemories(api huma.API) {
 	huma.Register(api, look("list-memories", "/memories", "List memories, newest first", "memories",
 		"Notes from sessions and people that later sessions are given."), s.listMemories)
 	huma.Register(api, look("get-memory", "/memories/{id}", "Show a memory", "memories",
-		"Expired memories too.", http.StatusNotFound), s.getMemory)
+		"Expired memories too.", http.StatusNotFound), shown(s, "memory", s.desk.Memory, MemoryRow))
 	remember := act("add-memory", "/memories", "Add a memory", "memories",
 		"A memory that exists already gets a higher confidence instead of a duplicate.")
 	remember.DefaultStatus = http.StatusCreated
@@ -73,12 +68,7 @@ func (s *server) listMemories(ctx context.Context, q *memoriesQuery) (*body[list
 	}, func(m ops.Memory) int64 { return m.ID }, MemoryRow)
 }
 
-func (s *server) getMemory(ctx context.Context, in *RowPath) (*body[Memory], error) {
-	m, err := s.desk.Memory(ctx, in.ID)
-	return answer(s, fmt.Sprintf("memory %d", in.ID), m, err, MemoryRow)
-}
-
-func (s *server) remember(ctx context.Context, in *rememberInput) (*rememberOutput, error) {
+func (s *server) remember(ctx context.Context, in *rememberInput) (*created[Memory], error) {
 	m, err := s.desk.AddMemory(ctx, by(ctx), ops.Memory{
 		Environment: in.Body.Environment, Category: in.Body.Category, Service: in.Body.Service, Observation: in.Body.Observation,
 		ExpiresAt: in.Body.ExpiresAt,
@@ -86,7 +76,7 @@ func (s *server) remember(ctx context.Context, in *rememberInput) (*rememberOutp
 	if err != nil {
 		return nil, s.problem("add memory", err)
 	}
-	return &rememberOutput{Location: fmt.Sprintf("%s/memories/%d", Prefix, m.ID), Body: MemoryRow(m)}, nil
+	return &created[Memory]{Location: fmt.Sprintf("%s/memories/%d", Prefix, m.ID), Body: MemoryRow(m)}, nil
 }
 
 func (s *server) forget(ctx context.Context, in *RowPath) (*struct{}, error) {

@@ -2,9 +2,11 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -92,13 +94,13 @@ func by(ctx context.Context) desk.Person {
 
 // problem turns an error into one that the caller sees. Internal errors are logged and not shown.
 func (s *server) problem(what string, err error) error {
-	if text, wrong := desk.Problem(err); wrong {
-		return huma.Error422UnprocessableEntity(text)
-	}
+	text, wrong := desk.Problem(err)
 	switch {
 	case errors.Is(err, ops.ErrNotFound):
-		return huma.Error404NotFound(what + ": not found")
-	case errors.Is(err, ops.ErrStopped):
+		return huma.Error404NotFound(cmp.Or(text, what+": not found"))
+	case wrong:
+		return huma.Error422UnprocessableEntity(text)
+	case errors.Is(err, ops.ErrStopped), errors.Is(err, ops.ErrRestart):
 		return huma.NewError(http.StatusLocked, err.Error())
 	case errors.Is(err, ops.ErrConflict), errors.Is(err, ops.ErrSlotBusy):
 		return huma.Error409Conflict(err.Error())
@@ -207,6 +209,22 @@ func same[T any](row T) T { return row }
 // body wraps an answer for the router.
 type body[T any] struct {
 	Body T
+}
+
+// created is the answer about something new, with its place.
+type created[T any] struct {
+	Location string `header:"Location"`
+	Body     T
+}
+
+// shown answers with the row that a path names.
+func shown[R, T any](
+	s *server, noun string, read func(ctx context.Context, id int64) (R, error), item func(R) T,
+) func(context.Context, *RowPath) (*body[T], error) {
+	return func(ctx context.Context, in *RowPath) (*body[T], error) {
+		row, err := read(ctx, in.ID)
+		return answer(s, fmt.Sprintf("%s %d", noun, in.ID), row, err, item)
+	}
 }
 
 // text is nil for an empty column.

@@ -289,9 +289,10 @@ func (s *server) registerChecks(api huma.API) {
 	huma.Register(api, look("explain-guard", "/guard/explain", "Explain whether the guard would allow a shell command", "guard",
 		"Nothing is run or recorded. A read-only tier, a rate limit or a rule of yours may be the reason."), s.explain)
 	huma.Register(api, look("check-config", "/config/check", "Check the configuration as it is now", "config",
-		"The files are read again, as claudeops config check does. The daemon keeps the configuration that it was started with."), s.checkConfig)
+		"The files are read again, as claudeops config check does. The daemon keeps the one that it read last."), s.checkConfig)
 	huma.Register(api, act("reload-config", "/config/reload", "Read the configuration again", "config",
-		"A wrong one is refused and changes nothing. Sessions that run are interrupted and go on under the new one."), s.reloadConfig)
+		"A wrong one is refused and changes nothing, and so is one that needs a restart (423). It is in effect when this answers; sessions that "+
+			"run go on, and what is next in their cycles is decided under it."), s.reloadConfig)
 }
 
 func (s *server) explain(_ context.Context, q *explainQuery) (*body[Verdict], error) {

@@ -69,11 +69,6 @@ type silenceInput struct {
 	}
 }
 
-type silenceOutput struct {
-	Location string `header:"Location"`
-	Body     Silence
-}
-
 type notificationsQuery struct {
 	Paging
 	Status string `query:"status" enum:"pending,sent,dead,skipped" doc:"Filter by status; dead are failed ones."`
@@ -105,7 +100,7 @@ func (s *server) listSilences(ctx context.Context, q *silencesQuery) (*body[list
 	}, func(q ops.Silence) int64 { return q.ID }, func(q ops.Silence) Silence { return SilenceRow(q, now) })
 }
 
-func (s *server) addSilence(ctx context.Context, in *silenceInput) (*silenceOutput, error) {
+func (s *server) addSilence(ctx context.Context, in *silenceInput) (*created[Silence], error) {
 	asked := desk.Silence{
 		Environment: in.Body.Environment, Service: in.Body.Service, Group: in.Body.Group, Probe: in.Body.Probe, Labels: in.Body.Labels,
 		Reason: in.Body.Reason, From: value(in.Body.From),
@@ -119,7 +114,7 @@ func (s *server) addSilence(ctx context.Context, in *silenceInput) (*silenceOutp
 		return nil, s.problem("add silence", err)
 	}
 	location := fmt.Sprintf("%s/silences?all=true&cursor=%d&limit=1", Prefix, added.ID+1)
-	return &silenceOutput{Location: location, Body: SilenceRow(added, s.Clock())}, nil
+	return &created[Silence]{Location: location, Body: SilenceRow(added, s.Clock())}, nil
 }
 
 // end is when something ends: at a time, or after a while.

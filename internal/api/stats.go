@@ -322,12 +322,16 @@ func (l StatusLine) Sentence(now time.Time) string {
 	return situation.Line{Parts: l.Parts}.Sentence(now)
 }
 
+type situationInput struct {
+	Service string `query:"service" doc:"Only this one counts as a problem. Default: all."`
+}
+
 func (s *server) registerSituation(api huma.API) {
 	huma.Register(api, look("get-situation", "/situation", "What is being done, and what comes next", "stats",
 		"The sentences of the overview page and of claudeops status."), s.situation)
 }
 
-func (s *server) situation(ctx context.Context, _ *struct{}) (*body[Situation], error) {
+func (s *server) situation(ctx context.Context, in *situationInput) (*body[Situation], error) {
 	now := s.Clock()
 	services, err := ServiceStates(ctx, s.Store, s.Environments, "", now)
 	if err != nil {
@@ -335,7 +339,7 @@ func (s *server) situation(ctx context.Context, _ *struct{}) (*body[Situation], 
 	}
 	var bad []situation.Service
 	for _, x := range services {
-		if h := ops.Health(x.State); h == ops.Down || h == ops.Degraded {
+		if h := ops.Health(x.State); (h == ops.Down || h == ops.Degraded) && (in.Service == "" || in.Service == x.Name) {
 			bad = append(bad, situation.Service{Environment: x.Environment, Name: x.Name, Status: h})
 		}
 	}
@@ -372,12 +376,11 @@ const (
 	StepService       = "services"
 	StepTrust         = "trust"
 	StepNotifications = "notifications"
-	StepDryRun        = "dry run"
 )
 
 // SetupRow is one step of the set-up, as the process that runs the agents sees it.
 type SetupRow struct {
-	Step    string     `json:"step" enum:"agent,credentials,services,trust,notifications,dry run"`
+	Step    string     `json:"step" enum:"agent,credentials,services,trust,notifications"`
 	State   SetupState `json:"state" enum:"done,todo,unknown" doc:"unknown: it cannot be tested, or is being tested."`
 	Blocks  bool       `json:"blocks" doc:"Nothing works before it is done."`
 	Detail  string     `json:"detail"`

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -77,7 +76,7 @@ func (s *server) registerUpdates(api huma.API) {
 	huma.Register(api, look("list-update-runs", "/updates/runs", "List updates, newest first", "updates",
 		"Which image was there before and after, and how it ended."), s.listUpdateRuns)
 	huma.Register(api, look("get-update-run", "/updates/runs/{id}", "Show an update", "updates",
-		"How far it is, or how it ended.", http.StatusNotFound), s.getUpdate)
+		"How far it is, or how it ended.", http.StatusNotFound), shown(s, "update", s.Store.Update, UpdateRow))
 	huma.Register(api, start("update-service", "/updates/runs", "Update a service, or say yes to its update", "updates",
 		"The daemon changes the image, watches, and goes back if something is worse than before. One at a time; what speaks against it is "+
 			"a conflict.", http.StatusConflict), s.update)
@@ -92,11 +91,6 @@ func (s *server) listUpdateRuns(ctx context.Context, q *updateRunsQuery) (*body[
 	return listed(s, "list updates", q.Paging, func(before int64, limit int) ([]ops.Update, error) {
 		return s.Store.Updates(ctx, store.UpdateFilter{Environment: q.Environment, Service: q.Service, Before: before, Limit: limit})
 	}, func(u ops.Update) int64 { return u.ID }, UpdateRow)
-}
-
-func (s *server) getUpdate(ctx context.Context, in *RowPath) (*body[Update], error) {
-	u, err := s.Store.Update(ctx, in.ID)
-	return answer(s, fmt.Sprintf("update %d", in.ID), u, err, UpdateRow)
 }
 
 func (s *server) update(ctx context.Context, in *updateInput) (*body[Update], error) {

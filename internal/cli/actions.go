@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -58,29 +59,28 @@ func (a *app) actionsHistory() *cobra.Command {
 }
 
 func printRun(w io.Writer, x api.ActionRun) {
-	line := func(name, text string) {
-		if text != "" {
-			fmt.Fprintf(w, "%-9s %s\n", name+":", text)
-		}
-	}
 	what := x.Action + " of " + x.Service
 	if x.UndoOf != nil {
 		what = fmt.Sprintf("undo of action %d (%s)", *x.UndoOf, what)
 	}
-	line("action", fmt.Sprintf("%d: %s", x.ID, what))
-	line("status", string(x.Status))
-	line("runs", clean(x.Does))
-	line("by", clean(x.By))
-	line("why", clean(x.Why))
-	line("commit", value(x.Commit))
-	line("started", stamp(x.StartedAt))
-	line("ended", stamp(x.EndedAt))
-	line("before", healthLine(x.Before))
-	line("after", healthLine(x.After))
+	undone := ""
 	if x.UndoneBy != nil {
-		line("undone", fmt.Sprintf("by action %d", *x.UndoneBy))
+		undone = fmt.Sprintf("by action %d", *x.UndoneBy)
 	}
-	line("error", clean(value(x.Error)))
+	printFields(w, "%-9s %s\n", [][2]string{
+		{"action", fmt.Sprintf("%d: %s", x.ID, what)},
+		{"status", string(x.Status)},
+		{"runs", clean(x.Does)},
+		{"by", clean(x.By)},
+		{"why", clean(x.Why)},
+		{"commit", value(x.Commit)},
+		{"started", stamp(x.StartedAt)},
+		{"ended", stamp(x.EndedAt)},
+		{"before", healthLine(x.Before)},
+		{"after", healthLine(x.After)},
+		{"undone", undone},
+		{"error", clean(value(x.Error))},
+	})
 	if out := value(x.Output); out != "" {
 		fmt.Fprintf(w, "\n%s\n", strings.TrimRight(clean(out), "\n"))
 	}
@@ -106,7 +106,9 @@ func (a *app) actionsRun() *cobra.Command {
 		Example: `  claudeops actions run jellyfin restart --why "the web page hangs"`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.request(c.Context(), func(s *client) (api.ActionRun, error) {
-				return s.RunAction(c.Context(), environment, args[0], args[1], branch, *why)
+				return post[api.ActionRun](c.Context(), s, "/actions/runs", map[string]any{
+					"environment": environment, "service": args[0], "action": args[1], "branch": branch, "why": *why,
+				})
 			})
 		},
 	}
@@ -166,11 +168,8 @@ func (a *app) request(ctx context.Context, ask func(*client) (api.ActionRun, err
 
 // follow waits until a run has ended. A request that no daemon takes is withdrawn: it must not run at an unexpected time.
 func follow(ctx context.Context, s *client, run api.ActionRun) (api.ActionRun, error) {
-	tick := time.NewTicker(actionPoll)
-	defer tick.Stop()
-	late := time.NewTimer(takenWithin)
-	defer late.Stop()
-	known, err := s.Actions(ctx, run.Environment, run.Service)
+	began := time.Now()
+	known, err := items[api.Action](ctx, s, "/actions", query("environment", run.Environment, "service", run.Service), mostItems)
 	if err != nil {
 		return run, err
 	}
@@ -179,19 +178,16 @@ func follow(ctx context.Context, s *client, run api.ActionRun) (api.ActionRun, e
 		if run.Status.Ended() {
 			rounds++
 		}
-		select {
-		case <-ctx.Done():
+		if !ops.Pause(ctx, actionPoll) {
 			return run, context.Cause(ctx)
-		case <-late.C:
-			if run.Status != ops.ActionRequested {
-				continue
-			}
-			if err := s.WithdrawAction(ctx, run.ID, "no daemon took the request"); err == nil {
+		}
+		if run.Status == ops.ActionRequested && time.Since(began) > takenWithin {
+			because := map[string]any{"why": "no daemon took the request"}
+			if s.ask(ctx, http.MethodPost, fmt.Sprintf("/actions/runs/%d/withdraw", run.ID), because, nil) == nil {
 				return run, errors.New("no daemon took the request: start it with 'claudeops serve' and ask again")
 			}
-		case <-tick.C:
 		}
-		if run, err = s.ActionRun(ctx, run.ID); err != nil {
+		if run, err = get[api.ActionRun](ctx, s, "/actions/runs/"+digits(run.ID)); err != nil {
 			return run, err
 		}
 	}
@@ -392,19 +388,13 @@ func (a *app) update(ctx context.Context, asked map[string]any) error {
 
 // followUpdate says how far an update is until it has ended.
 func (a *app) followUpdate(ctx context.Context, s *client, u api.Update) (api.Update, error) {
-	tick := time.NewTicker(actionPoll)
-	defer tick.Stop()
-	late := time.NewTimer(takenWithin)
-	defer late.Stop()
+	began := time.Now()
 	for last := ops.UpdateAsked; !u.Phase.Ended(); {
-		select {
-		case <-ctx.Done():
+		if !ops.Pause(ctx, actionPoll) {
 			return u, context.Cause(ctx)
-		case <-late.C:
-			if u.Phase == ops.UpdateAsked {
-				return u, errors.New("no daemon has begun with the update: start it with 'claudeops serve'; a request ends after two minutes")
-			}
-		case <-tick.C:
+		}
+		if u.Phase == ops.UpdateAsked && time.Since(began) > takenWithin {
+			return u, errors.New("no daemon has begun with the update: start it with 'claudeops serve'; a request ends after two minutes")
 		}
 		var err error
 		if u, err = get[api.Update](ctx, s, fmt.Sprintf("/updates/runs/%d", u.ID)); err != nil {
@@ -419,20 +409,17 @@ func (a *app) followUpdate(ctx context.Context, s *client, u api.Update) (api.Up
 }
 
 func printUpdate(w io.Writer, u api.Update) {
-	line := func(name, text string) {
-		if text != "" {
-			fmt.Fprintf(w, "%-8s %s\n", name+":", text)
-		}
-	}
-	line("update", fmt.Sprintf("%d of %s", u.ID, clean(u.Service)))
-	line("phase", u.Phase.String())
-	line("by", clean(u.By))
-	line("before", imageLine(u.Before))
-	line("after", imageLine(u.After))
-	line("kept", clean(value(u.Kept)))
-	line("asked", stamp(&u.AskedAt))
-	line("ended", stamp(u.EndedAt))
-	line("result", clean(value(u.Result)))
+	printFields(w, "%-8s %s\n", [][2]string{
+		{"update", fmt.Sprintf("%d of %s", u.ID, clean(u.Service))},
+		{"phase", u.Phase.String()},
+		{"by", clean(u.By)},
+		{"before", imageLine(u.Before)},
+		{"after", imageLine(u.After)},
+		{"kept", clean(value(u.Kept))},
+		{"asked", stamp(&u.AskedAt)},
+		{"ended", stamp(u.EndedAt)},
+		{"result", clean(value(u.Result))},
+	})
 }
 
 func imageLine(i *api.Image) string {

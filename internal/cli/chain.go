@@ -28,7 +28,7 @@ func printChain(w io.Writer, c api.Cycle) {
 			branch = "└──"
 		}
 		fmt.Fprintln(t, tabbed(
-			fmt.Sprintf("%s Session #%d", branch, s.ID), s.Tier.String(), s.Model, money(s.CostUSD), span(s.DurationMS),
+			fmt.Sprintf("%s Session #%d", branch, s.ID), s.Tier.String(), s.Model, ops.Dollars(s.CostUSD), span(s.DurationMS),
 			turns(s.NumTurns), mark(s.Status)+" "+ending(s)))
 	}
 	_ = t.Flush() // w is a buffer or stdout; a broken pipe shows in the next write
@@ -36,7 +36,7 @@ func printChain(w io.Writer, c api.Cycle) {
 	if len(c.Sessions) == 0 {
 		fmt.Fprintln(w, "    no session has run")
 	}
-	fmt.Fprintf(w, "Total: %s  %s  %s\n", money(total.cost), duration(total.time), turns(total.turns))
+	fmt.Fprintf(w, "Total: %s  %s  %s\n", ops.Dollars(total.cost), duration(total.time), turns(total.turns))
 	fmt.Fprintf(w, "Result: %s", c.StatusText())
 	if why := whyNow(c); why != "" {
 		fmt.Fprintf(w, " (%s)", spoken(why))
@@ -179,7 +179,7 @@ func spent(c api.Cycle) string {
 	if len(c.Sessions) == 0 {
 		return "–"
 	}
-	return money(c.TotalCostUSD)
+	return ops.Dollars(c.TotalCostUSD)
 }
 
 // whyNow is the reason for the state of a cycle.
@@ -222,7 +222,7 @@ func (a *app) costsCommand() *cobra.Command {
 						return err
 					}
 				}
-				printCosts(a.Stdout, sum, days, expensive)
+				printCosts(a.Stdout, a.screen, sum, days, expensive)
 				return nil
 			})
 		},
@@ -230,38 +230,37 @@ func (a *app) costsCommand() *cobra.Command {
 	c.Flags().StringVar(&by, "by", string(store.CostByTier), "group by tier, model, service or trigger")
 	c.Flags().IntVar(&days, "days", 30, "number of days to show; days begin at midnight UTC")
 	c.Flags().IntVar(&most, "cycles", 5, "number of most expensive cycles to list below the table")
-	c.Flags().IntVar(&most, "chains", 5, "")
-	_ = c.Flags().MarkDeprecated("chains", "use --cycles") // fails only for a flag that does not exist
 	c.Flags().StringVar(&environment, "environment", "", "show this environment only")
 	return c
 }
 
-func printCosts(w io.Writer, c api.Costs, days int, expensive []api.CycleCost) {
+func printCosts(w io.Writer, s screen, c api.Costs, days int, expensive []api.CycleCost) {
 	if len(c.Items) == 0 {
-		fmt.Fprintf(w, "No cost recorded in the last %s.\n", plural(days, "day", "days"))
+		fmt.Fprintf(w, "No cost recorded in the last %s.\n", ops.Plural(days, "day", "days"))
 		return
 	}
-	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(t, tabbed("DAY (UTC)", strings.ToUpper(c.By), "EST. COST", "SESSIONS", "INPUT", "OUTPUT", "CACHE READ", "CACHE WRITE"))
+	var lines []string
 	for _, i := range c.Items {
-		fmt.Fprintln(t, tabbed(i.Day, costKey(c.By, i.Key), money(i.CostUSD), fmt.Sprint(i.Sessions),
+		lines = append(lines, tabbed(i.Day, costKey(c.By, i.Key), ops.Dollars(i.CostUSD), fmt.Sprint(i.Sessions),
 			figure(i.InputTokens), figure(i.OutputTokens), figure(i.CacheReadTokens), figure(i.CacheWriteTokens)))
 	}
-	_ = t.Flush() // it goes to the writer of the command, which reports its own errors
-	fmt.Fprintf(w, "\nTotal of %s: %s in %s", plural(days, "day", "days"), money(c.TotalUSD), plural(c.Sessions, "session", "sessions"))
+	header := tabbed("DAY (UTC)", strings.ToUpper(c.By), "EST. COST", "SESSIONS", "INPUT", "OUTPUT", "CACHE READ", "CACHE WRITE")
+	fmt.Fprint(w, s.table(header, lines))
+	fmt.Fprintf(w, "\nTotal of %s: %s in %s", ops.Plural(days, "day", "days"), ops.Dollars(c.TotalUSD),
+		ops.Plural(c.Sessions, "session", "sessions"))
 	if c.UnknownCosts > 0 {
 		fmt.Fprintf(w, ", %d of them without a reported cost", c.UnknownCosts)
 	}
 	fmt.Fprintln(w)
 	if c.BudgetDayUSD > 0 {
-		fmt.Fprintf(w, "Budget per day: %s\n", money(&c.BudgetDayUSD))
+		fmt.Fprintf(w, "Budget per day: %s\n", ops.Dollars(&c.BudgetDayUSD))
 	}
 	if len(expensive) > 0 {
 		fmt.Fprintln(w, "\nMost expensive cycles:")
 	}
 	for _, d := range expensive {
 		fmt.Fprintf(w, "  cycle %d  %s  %s, %s, %s\n",
-			d.CycleID, money(d.CostUSD), d.Status, plural(d.Sessions, "session", "sessions"), stamp(&d.CreatedAt))
+			d.CycleID, ops.Dollars(d.CostUSD), d.Status, ops.Plural(d.Sessions, "session", "sessions"), stamp(&d.CreatedAt))
 	}
 	fmt.Fprintln(w, "\nFigures are list-price estimates from the agent CLI, not a bill.")
 }

@@ -1,35 +1,31 @@
 package cli
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
+	"claudeops/internal/api"
 	"claudeops/internal/api/mcpserver"
 	"claudeops/internal/ops"
 )
 
 // client asks a server.
-type client struct {
-	base  string
-	token string
-	http  *http.Client
-}
+type client struct{ mcpserver.Remote }
 
 func newClient(server, token string) *client {
-	return &client{base: strings.TrimSuffix(server, "/") + "/api/v1", token: token, http: &http.Client{
+	return &client{mcpserver.Remote{Base: strings.TrimSuffix(server, "/") + api.Prefix, Token: token, Most: mostAnswer, Client: &http.Client{
 		Timeout: time.Minute,
 		// The API never redirects; whatever does must not get the token.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+	}}}
 }
 
 // refusal is the error that a server sent.
@@ -44,38 +40,12 @@ func (e *refusal) Unwrap() error { return e.kind }
 
 // ask sends a request and reads the answer into out, which may be nil.
 func (c *client) ask(ctx context.Context, method, path string, body, out any) error {
-	var sent io.Reader
-	if body != nil {
-		text, err := json.Marshal(body)
-		if err != nil {
-			return fmt.Errorf("write request: %w", err)
-		}
-		sent = bytes.NewReader(text)
-	}
-	r, err := http.NewRequestWithContext(ctx, method, c.base+path, sent)
+	status, text, err := c.Send(ctx, mcpserver.Request{Method: method, Path: path, Body: body}, "")
 	if err != nil {
-		return fmt.Errorf("write request: %w", err)
+		return cmp.Or(context.Cause(ctx), err)
 	}
-	if body != nil {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	if c.token != "" {
-		r.Header.Set("Authorization", "Bearer "+c.token)
-	}
-	answer, err := c.http.Do(r)
-	if err != nil {
-		if cause := context.Cause(ctx); cause != nil {
-			return cause
-		}
-		return fmt.Errorf("ask the server: %w", err)
-	}
-	defer func() { _ = answer.Body.Close() }()
-	text, err := io.ReadAll(io.LimitReader(answer.Body, mostAnswer))
-	if err != nil {
-		return fmt.Errorf("read the server's answer: %w", err)
-	}
-	if answer.StatusCode/100 != 2 {
-		return c.nearest(ctx, path, refused(answer, text))
+	if status/100 != 2 {
+		return c.nearest(ctx, path, refused(status, text))
 	}
 	if raw, ok := out.(*[]byte); ok {
 		*raw = text
@@ -91,9 +61,9 @@ func (c *client) ask(ctx context.Context, method, path string, body, out any) er
 }
 
 // refused turns a problem document into an error with the exit code that the same local error has.
-func refused(answer *http.Response, text []byte) error {
-	err := &refusal{detail: clean(mcpserver.Problem(answer.StatusCode, text))}
-	switch answer.StatusCode {
+func refused(status int, text []byte) error {
+	err := &refusal{detail: clean(mcpserver.Problem(status, text))}
+	switch status {
 	case http.StatusNotFound:
 		err.kind = ops.ErrNotFound
 	case http.StatusLocked:

@@ -43,7 +43,7 @@ func (a *app) configCheck() *cobra.Command {
 			row := map[string]any{"valid": true, "file": value(found.File), "environments": found.Environments}
 			return a.printOne(row, func(w io.Writer) {
 				fmt.Fprintf(w, "valid: %s, %s\n", or(value(found.File), "no file, environment variables and defaults"),
-					plural(found.Environments, "environment", "environments"))
+					ops.Plural(found.Environments, "environment", "environments"))
 			})
 		},
 	})
@@ -336,7 +336,7 @@ func (a *app) printRehearsal(w io.Writer, r rehearse.Report) {
 		if d.Step > 0 {
 			where += fmt.Sprintf(" step %d", d.Step)
 		}
-		fmt.Fprintf(w, "\n%s  %s  %s  %s\n", where, a.screen.when(&d.At), clean(d.Environment), plural(d.Count, "time", "times"))
+		fmt.Fprintf(w, "\n%s  %s  %s  %s\n", where, a.screen.when(&d.At), clean(d.Environment), ops.Plural(d.Count, "time", "times"))
 		if d.Command != "" {
 			fmt.Fprintf(w, "  %s: %s\n", d.Tier, clean(d.Command))
 		}
@@ -349,7 +349,7 @@ func (a *app) printRehearsal(w io.Writer, r rehearse.Report) {
 		}
 	}
 	if r.Others > 0 {
-		fmt.Fprintf(w, "\nand %s more\n", plural(r.Others, "difference", "differences"))
+		fmt.Fprintf(w, "\nand %s more\n", ops.Plural(r.Others, "difference", "differences"))
 	}
 }
 
@@ -362,7 +362,6 @@ func (a *app) handlersCommand() *cobra.Command {
 // handlerRow is a handler as it is printed.
 type handlerRow struct {
 	ID          string        `json:"id"`
-	Description string        `json:"description,omitempty"`
 	GoodFor     string        `json:"good_for,omitempty"`
 	Tier        ops.Tier      `json:"tier"`
 	Title       string        `json:"title"`
@@ -394,7 +393,7 @@ func rowOf(p ops.Policy, h ops.Handler) handlerRow {
 		return d.String()
 	}
 	row := handlerRow{
-		ID: h.ID, Description: h.Description, GoodFor: h.GoodFor,
+		ID: h.ID, GoodFor: h.GoodFor,
 		Tier: h.Tier, Title: h.Tier.Title(), Family: h.Family, Agent: h.Agent, Model: h.Model, Permissions: h.May(),
 		Roles: p.RolesOf(h.ID), HandsTo: append([]string{}, h.HandsTo...), Fallback: append([]string{}, h.Fallback...),
 		Command: h.Command, OwnPrompt: h.Prompt != "",

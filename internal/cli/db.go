@@ -273,7 +273,7 @@ func (a *app) copyRows(ctx context.Context, source, target store.Options) (err e
 	}
 	if mended > 0 {
 		fmt.Fprintf(a.Stderr, "claudeops: %s bytes that PostgreSQL cannot store; they were replaced by U+FFFD\n",
-			plural(mended, "text contains", "texts contain"))
+			ops.Plural(mended, "text contains", "texts contain"))
 	}
 	return printRows(a, rows, tabbed("TABLE", "ROWS", "SHA-256 ON BOTH SIDES"), func(r copiedRow) string {
 		return tabbed(r.Table, fmt.Sprint(r.Rows), r.SHA256[:16])

@@ -26,7 +26,7 @@ func copying(t *testing.T, from, to string) (code int, stdout, stderr string) {
 
 func TestAnInstallationMovesToAServerAndBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "claudeops.db")
-	s, err := store.Open(t.Context(), store.Options{Path: path})
+	s, err := store.Open(t.Context(), storetest.With(store.Options{Path: path}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestAnInstallationMovesToAServerAndBack(t *testing.T) {
 		t.Errorf("a second copy: exit %d: %s", code, problems)
 	}
 	// Who still works there would write what the copy does not have.
-	s, err = store.Open(t.Context(), store.Options{URL: server})
+	s, err = store.Open(t.Context(), storetest.With(store.Options{URL: server}))
 	if err != nil {
 		t.Fatal(err)
 	}

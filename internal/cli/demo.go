@@ -129,8 +129,8 @@ func (a *app) demo(ctx context.Context, addr string, once, keep bool) (err error
 	var telling sync.WaitGroup
 	defer telling.Wait()
 	defer stop(nil)
-	return daemon.Serve(ctx, o, func(addr string, h *daemon.Host) {
-		link, err := h.SignInLink(ctx, person())
+	return daemon.Serve(ctx, o, func(addr string, signIn daemon.SignIn) {
+		link, err := signIn(ctx, person())
 		if err != nil {
 			link = "http://" + addr
 		}
@@ -160,7 +160,7 @@ func (a *app) tellDemo(ctx context.Context, cfg *config.Config, service *demo.Me
 		if seen, err := s.SignedIn(ctx); err != nil || seen {
 			break
 		}
-		if !paused(ctx, demoPace) {
+		if !ops.Pause(ctx, demoPace) {
 			return nil
 		}
 	}
@@ -182,19 +182,9 @@ func (a *app) tellDemo(ctx context.Context, cfg *config.Config, service *demo.Me
 			fmt.Fprintf(a.Stderr, "\n  The story: %s/cycles/%d\n  Now your own: claudeops init\n\n", address, cycles[0].ID)
 			return err
 		}
-		if !paused(ctx, demoPace) {
+		if !ops.Pause(ctx, demoPace) {
 			return nil
 		}
-	}
-}
-
-// paused waits, and reports whether there is anything to wait for.
-func paused(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
 	}
 }
 
@@ -311,7 +301,8 @@ func (a *app) demoOptions(dir, text string, variables ...string) (daemon.Options
 		return daemon.Options{}, fmt.Errorf("load demo configuration: %w", err)
 	}
 	logger := a.quietLogger() // the demo prints its own progress
-	return daemon.Options{Config: cfg, Logger: logger, Clock: time.Now, Version: a.Version}, nil
+	examine := func(ctx context.Context) []api.Finding { return a.examine(ctx, cfg) }
+	return daemon.Options{Config: cfg, Logger: logger, Clock: time.Now, Version: a.Version, Examine: examine}, nil
 }
 
 // freeAddress returns the address, or the same host with the next free port.

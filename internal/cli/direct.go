@@ -29,7 +29,7 @@ func person() string {
 func (a *app) direct(ctx context.Context, s *store.Store, cfg *config.Config) *client {
 	judge := sync.OnceValues(func() (*guard.Guard, error) { return daemon.NewJudge(cfg) })
 	c := newClient("http://localhost", "")
-	c.http = &http.Client{Transport: api.Direct{
+	c.Client = &http.Client{Transport: api.Direct{
 		Handler: api.New(api.Options{
 			Store: s, Control: rows{s}, Logger: a.logger(), Clock: s.Clock, Version: a.Version, Environments: cfg.Environments(), Trusted: true,
 			Guard: daemon.Explainer(cfg, judge), CheckConfig: a.configRow,

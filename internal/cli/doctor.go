@@ -27,19 +27,11 @@ import (
 	"claudeops/internal/store"
 )
 
-// finding is the result of one check.
-type finding struct {
-	Check  string `json:"check"`
-	State  string `json:"state"` // ok, warning, problem, unknown
-	Detail string `json:"detail"`
-	Fix    string `json:"fix,omitempty"`
-}
-
 func (a *app) doctorCommand() *cobra.Command {
 	return a.withSettings(&cobra.Command{
 		Use:   "doctor",
 		Short: "Check prerequisites and say how to fix problems",
-		Long: `Checks the steps of the set-up (agent, key, services, trust, notifications, dry run) and the machine. A running daemon is
+		Long: `Checks the steps of the set-up (agent, key, services, trust, notifications) and the machine. A running daemon is
 asked what it sees; its PATH and environment are what counts. Without one, this program looks for itself and says so. The walls around
 agents are one row; --verbose lists them. Exits 1 when there is a problem.`,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -51,19 +43,13 @@ agents are one row; --verbose lists them. Exits 1 when there is a problem.`,
 			if err != nil {
 				return err
 			}
-			findings := make([]finding, 0, len(found.Setup)+len(found.Checks))
-			for _, row := range found.Setup {
-				findings = append(findings, setupFinding(row))
-			}
-			for _, f := range found.Checks {
-				findings = append(findings, finding(f))
-			}
+			findings := append(api.Rows(found.Setup, setupFinding), found.Checks...)
 			if a.output == asTable {
 				_, err = io.WriteString(a.Stdout, a.screen.paintMarks(a.diagnosis(cfg, seen, found.Setup, findings)))
 			} else {
 				err = printRows(a, findings, "", nil)
 			}
-			if slices.ContainsFunc(findings, func(f finding) bool { return f.State == "problem" }) {
+			if slices.ContainsFunc(findings, func(f api.Finding) bool { return f.State == "problem" }) {
 				return errors.Join(err, quietly(exitError))
 			}
 			return err
@@ -93,12 +79,17 @@ func (a *app) consult(ctx context.Context, cfg *config.Config) (found api.Examin
 	trials := daemon.NewTrials(cfg, self, rows, false, slog.New(slog.DiscardHandler))
 	setup := daemon.NewSetup(ctx, cfg, cfg.Environments(), rows, trials, nil)
 	defer func() { _ = setup.Close() }()
-	return api.Examination{Setup: setup.Rows(ctx, true), Checks: a.examined(cfg)(ctx)}, seen, nil
+	return api.Examination{Setup: setup.Rows(ctx, true), Checks: a.examine(ctx, cfg)}, seen, nil
+}
+
+// checked is the result of one check.
+func checked(check, state, detail, fix string) api.Finding {
+	return api.Finding{Check: check, State: state, Detail: detail, Fix: fix}
 }
 
 // setupFinding is a step of the set-up in the words of a check.
-func setupFinding(r api.SetupRow) finding {
-	f := finding{r.Step, "ok", r.Detail, r.Next}
+func setupFinding(r api.SetupRow) api.Finding {
+	f := checked(r.Step, "ok", r.Detail, r.Next)
 	switch r.State {
 	case api.SetupDone:
 	case api.SetupUnknown:
@@ -113,8 +104,8 @@ func setupFinding(r api.SetupRow) finding {
 }
 
 // diagnosis is what doctor prints for people: the steps of the set-up, the checks, and what to type next.
-func (a *app) diagnosis(cfg *config.Config, seen string, steps []api.SetupRow, findings []finding) string {
-	part := func(f finding) bool { return strings.HasPrefix(f.Check, wallPart) }
+func (a *app) diagnosis(cfg *config.Config, seen string, steps []api.SetupRow, findings []api.Finding) string {
+	part := func(f api.Finding) bool { return strings.HasPrefix(f.Check, wallPart) }
 	count := map[string]int{}
 	for _, f := range findings {
 		if !part(f) {
@@ -152,7 +143,7 @@ func (a *app) diagnosis(cfg *config.Config, seen string, steps []api.SetupRow, f
 	}
 	summary := "No problems"
 	if count["problem"]+count["warning"] > 0 {
-		summary = plural(count["problem"], "problem", "problems") + ", " + plural(count["warning"], "warning", "warnings")
+		summary = ops.Plural(count["problem"], "problem", "problems") + ", " + ops.Plural(count["warning"], "warning", "warnings")
 	}
 	return b.String() + "\n" + summary + ". Next: " + nextCommand(cfg, seen == "", steps, count["problem"]) + "\n"
 }
@@ -201,21 +192,11 @@ func wrapped(text string, width int) []string {
 	return append(out, line)
 }
 
-// examined is what the daemon of a configuration tells doctor.
-func (a *app) examined(cfg *config.Config) func(context.Context) []api.Finding {
-	return func(ctx context.Context) []api.Finding {
-		var out []api.Finding
-		for _, f := range a.examine(ctx, cfg) {
-			out = append(out, api.Finding(f))
-		}
-		return out
-	}
-}
-
-func (a *app) examine(ctx context.Context, cfg *config.Config) []finding {
-	out := []finding{{"configuration", "ok", or(cfg.File, "no file; environment and defaults"), ""}}
+// examine checks this machine, with what this process sees.
+func (a *app) examine(ctx context.Context, cfg *config.Config) []api.Finding {
+	out := []api.Finding{checked("configuration", "ok", or(cfg.File, "no file; environment and defaults"), "")}
 	for _, n := range cfg.Notices {
-		out = append(out, finding{"configuration", "warning", n, ""})
+		out = append(out, checked("configuration", "warning", n, ""))
 	}
 	out = append(append(out, stateFolder(cfg)), a.database(ctx, cfg)...)
 	out = append(append(out, a.lastCycle(ctx, cfg)...), a.unprobed(ctx, cfg)...)
@@ -224,53 +205,53 @@ func (a *app) examine(ctx context.Context, cfg *config.Config) []finding {
 	return append(append(out, dockerBroker(ctx, cfg)), a.wallLayers(ctx, cfg)...)
 }
 
-func stateFolder(cfg *config.Config) finding {
-	if err := os.MkdirAll(cfg.StateDir, 0o700); err != nil {
-		return finding{"state folder", "problem", err.Error(), "Make it writable or set CLAUDEOPS_STATE_DIR"}
+func stateFolder(cfg *config.Config) api.Finding {
+	err := os.MkdirAll(cfg.StateDir, 0o700)
+	if err == nil {
+		var f *os.File
+		if f, err = os.CreateTemp(cfg.StateDir, ".doctor-*"); err == nil {
+			err = errors.Join(f.Close(), os.Remove(f.Name()))
+		}
 	}
-	f, err := os.CreateTemp(cfg.StateDir, ".doctor-*")
 	if err != nil {
-		return finding{"state folder", "problem", err.Error(), "Make it writable or set CLAUDEOPS_STATE_DIR"}
-	}
-	if err := errors.Join(f.Close(), os.Remove(f.Name())); err != nil {
-		return finding{"state folder", "problem", err.Error(), "Make it writable or set CLAUDEOPS_STATE_DIR"}
+		return checked("state folder", "problem", err.Error(), "Make it writable or set CLAUDEOPS_STATE_DIR")
 	}
 	if err := daemon.CheckStateFolder(cfg.StateDir); err != nil {
-		return finding{"state folder", "problem", err.Error(), ""}
+		return checked("state folder", "problem", err.Error(), "")
 	}
-	return finding{"state folder", "ok", cfg.StateDir + " is writable", ""}
+	return checked("state folder", "ok", cfg.StateDir+" is writable", "")
 }
 
 // databaseTime is how long the check of the database may take: the answer of a daemon has to come within a minute.
 const databaseTime = 20 * time.Second
 
-func (a *app) database(ctx context.Context, cfg *config.Config) []finding {
+func (a *app) database(ctx context.Context, cfg *config.Config) []api.Finding {
 	path := daemon.DatabasePath(cfg)
 	if cfg.DatabaseURL != "" {
 		path = "the PostgreSQL database"
 	}
 	s, err := store.OpenReadOnly(ctx, a.storeOptions(cfg))
 	if errors.Is(err, ops.ErrNotFound) {
-		return []finding{{"database", "ok", "not created yet; the first start creates " + path, ""}}
+		return []api.Finding{checked("database", "ok", "not created yet; the first start creates "+path, "")}
 	}
 	if err != nil {
-		return []finding{{"database", "problem", err.Error(), ""}}
+		return []api.Finding{checked("database", "problem", err.Error(), "")}
 	}
 	defer func() { _ = s.Close() }()
 	looking, cancel := context.WithTimeout(ctx, databaseTime)
 	defer cancel()
 	if err := s.QuickCheck(looking); errors.Is(looking.Err(), context.DeadlineExceeded) {
 		detail := path + " is too large to be checked here within " + databaseTime.String()
-		return []finding{{"database", "unknown", detail, "'claudeops db check' takes its time"}}
+		return []api.Finding{checked("database", "unknown", detail, "'claudeops db check' takes its time")}
 	} else if err != nil {
-		return []finding{{"database", "problem", err.Error(), "Restore a backup of " + path}}
+		return []api.Finding{checked("database", "problem", err.Error(), "Restore a backup of "+path)}
 	}
 	n, err := s.Counts(ctx)
 	if err != nil {
-		return []finding{{"database", "problem", err.Error(), ""}}
+		return []api.Finding{checked("database", "problem", err.Error(), "")}
 	}
-	out := []finding{{"database", "ok", fmt.Sprintf("%s is not damaged: %s, %s", path,
-		plural(n.Cycles, "cycle", "cycles"), plural(n.Sessions, "session", "sessions")), ""}}
+	out := []api.Finding{checked("database", "ok", fmt.Sprintf("%s is not damaged: %s, %s", path,
+		ops.Plural(n.Cycles, "cycle", "cycles"), ops.Plural(n.Sessions, "session", "sessions")), "")}
 	if ahead, known := s.Skew(); known {
 		out = append(out, clock(ahead))
 	}
@@ -278,18 +259,18 @@ func (a *app) database(ctx context.Context, cfg *config.Config) []finding {
 }
 
 // clock compares this machine's clock with the database's.
-func clock(ahead time.Duration) finding {
+func clock(ahead time.Duration) api.Finding {
 	if ahead.Abs() <= ops.MaxClockSkew {
-		return finding{"clock", "ok", "agrees with the database's", ""}
+		return checked("clock", "ok", "agrees with the database's", "")
 	}
-	return finding{
-		"clock", "warning", "this machine's clock is " + ops.ClockDifference(ahead) + " the database's",
+	return checked(
+		"clock", "warning", "this machine's clock is "+ops.ClockDifference(ahead)+" the database's",
 		"Claude Ops uses the database's time; synchronize the clocks (NTP), because logs and other programs use this machine's",
-	}
+	)
 }
 
 // lastCycle repeats what the newest cycle asked for, so that what only the model's API can tell, such as a wrong key, is found here too.
-func (a *app) lastCycle(ctx context.Context, cfg *config.Config) []finding {
+func (a *app) lastCycle(ctx context.Context, cfg *config.Config) []api.Finding {
 	s, err := store.OpenReadOnly(ctx, a.storeOptions(cfg))
 	if err != nil {
 		return nil // the check of the database says why
@@ -303,14 +284,14 @@ func (a *app) lastCycle(ctx context.Context, cfg *config.Config) []finding {
 	if todo == "" {
 		return nil
 	}
-	return []finding{{"last cycle", "warning", fmt.Sprintf("cycle %d ended %s", cycles[0].ID, cycles[0].Status), clean(todo)}}
+	return []api.Finding{checked("last cycle", "warning", fmt.Sprintf("cycle %d ended %s", cycles[0].ID, cycles[0].Status), clean(todo))}
 }
 
 // priceTimeout is how long the database may take to say what looks cost.
 const priceTimeout = 3 * time.Second
 
 // unprobed says who looks at the services that have no probe beside others that have one, and at what price.
-func (a *app) unprobed(ctx context.Context, cfg *config.Config) []finding {
+func (a *app) unprobed(ctx context.Context, cfg *config.Config) []api.Finding {
 	envs := slices.DeleteFunc(cfg.Environments(), func(e ops.Environment) bool { return len(e.Policy.Unprobed()) == 0 })
 	if len(envs) == 0 {
 		return nil
@@ -321,13 +302,13 @@ func (a *app) unprobed(ctx context.Context, cfg *config.Config) []finding {
 	if err == nil { // otherwise the price is not known
 		defer func() { _ = s.Close() }()
 	}
-	var out []finding
+	var out []api.Finding
 	for _, e := range envs {
 		var price *float64
 		if err == nil {
 			price, _ = situation.LookPrice(ctx, s, e.Name, time.Now())
 		}
-		f := finding{Check: "services without a probe", State: "ok"}
+		f := api.Finding{Check: "services without a probe", State: "ok"}
 		nobody := false
 		if f.Detail, nobody = situation.Unprobed(e, price); nobody {
 			f.State, f.Fix = "warning", "Add a probe, or set observe_every"
@@ -340,22 +321,22 @@ func (a *app) unprobed(ctx context.Context, cfg *config.Config) []finding {
 	return out
 }
 
-func running(ctx context.Context, cfg *config.Config) finding {
+func running(ctx context.Context, cfg *config.Config) api.Finding {
 	r, err := control.Ping(ctx, cfg.StateDir)
 	if err != nil {
-		return finding{"daemon", "ok", "not running on this state folder", ""}
+		return checked("daemon", "ok", "not running on this state folder", "")
 	}
-	return finding{"daemon", "ok", fmt.Sprintf("running, pid %d", r.PID), ""}
+	return checked("daemon", "ok", fmt.Sprintf("running, pid %d", r.PID), "")
 }
 
-func (a *app) guardLayer(cfg *config.Config) finding {
+func (a *app) guardLayer(cfg *config.Config) api.Finding {
 	if !cfg.Guard.Enabled {
-		return finding{"guard", "warning", "off: only the agent CLI's own lists limit what a tier may do", "Set guard.enabled: true"}
+		return checked("guard", "warning", "off: only the agent CLI's own lists limit what a tier may do", "Set guard.enabled: true")
 	}
 	if _, _, err := a.guarded("", ""); err != nil {
-		return finding{"guard", "problem", err.Error(), "Correct the rules file"}
+		return checked("guard", "problem", err.Error(), "Correct the rules file")
 	}
-	return finding{"guard", "ok", "every tool call is checked twice: by the hook and by the shell gate", ""}
+	return checked("guard", "ok", "every tool call is checked twice: by the hook and by the shell gate", "")
 }
 
 // wallsHere are the walls around agents on this machine.
@@ -369,7 +350,7 @@ func wallsHere(ctx context.Context, cfg *config.Config, s *store.Store) []situat
 const wallPart = "wall "
 
 // wallLayers tells what stands around agents here: all in a sentence, then one line each.
-func (a *app) wallLayers(ctx context.Context, cfg *config.Config) []finding {
+func (a *app) wallLayers(ctx context.Context, cfg *config.Config) []api.Finding {
 	self, err := os.Executable()
 	for _, e := range cfg.Environments() {
 		for t := ops.Tier1; t <= ops.LastTier && err == nil; t++ {
@@ -377,7 +358,7 @@ func (a *app) wallLayers(ctx context.Context, cfg *config.Config) []finding {
 		}
 	}
 	if err != nil {
-		return []finding{{"walls", "problem", err.Error(), ""}}
+		return []api.Finding{checked("walls", "problem", err.Error(), "")}
 	}
 	s, err := store.OpenReadOnly(ctx, a.storeOptions(cfg))
 	if err == nil { // otherwise another line says so
@@ -385,10 +366,10 @@ func (a *app) wallLayers(ctx context.Context, cfg *config.Config) []finding {
 	}
 	walls := wallsHere(ctx, cfg, s)
 	text, hole := situation.Walls(walls)
-	out := []finding{{"walls", "ok", strings.TrimPrefix(text, "Walls: "), ""}}
+	out := []api.Finding{checked("walls", "ok", strings.TrimPrefix(text, "Walls: "), "")}
 	var why []string
 	for _, w := range walls {
-		f := finding{wallPart + w.Name, "ok", w.State + ": " + w.Detail, ""}
+		f := checked(wallPart+w.Name, "ok", w.State+": "+w.Detail, "")
 		if w.Missing || w.Open {
 			f.State = "warning"
 		}
@@ -404,22 +385,22 @@ func (a *app) wallLayers(ctx context.Context, cfg *config.Config) []finding {
 }
 
 // access says what the pages and the control socket can tell agents and people apart by.
-func access(cfg *config.Config) finding {
+func access(cfg *config.Config) api.Finding {
 	if !daemon.AgentsSeparated(cfg) {
-		return finding{
-			"access", "warning", "agents have neither a user nor a cgroup of their own, so connections of agents cannot be recognised and " +
+		return checked(
+			"access", "warning", "agents have neither a user nor a cgroup of their own, so connections of agents cannot be recognised and "+
 				"approvals need the token that you set (CLAUDEOPS_API_TOKEN)",
-			"Set sandbox.uid, or sandbox.bubblewrap: on, or give the service a delegated cgroup (systemd: Delegate=yes)",
-		}
+			"Set sandbox.uid, or give the service a delegated cgroup (systemd: Delegate=yes)",
+		)
 	}
 	if cfg.APIToken == "" {
-		return finding{"access", "ok", "the daemon makes its token; sign in with 'claudeops open'", ""}
+		return checked("access", "ok", "the daemon makes its token; sign in with 'claudeops open'", "")
 	}
-	return finding{"access", "ok", "your token is used; sign in with it or with 'claudeops open'", ""}
+	return checked("access", "ok", "your token is used; sign in with it or with 'claudeops open'", "")
 }
 
 // dockerBroker says whether sessions get a Docker socket of their own.
-func dockerBroker(ctx context.Context, cfg *config.Config) finding {
+func dockerBroker(ctx context.Context, cfg *config.Config) api.Finding {
 	const check = "docker broker"
 	socket, off := cfg.Docker.Socket, cfg.Docker.Broker == config.DockerOff
 	conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "unix", socket)
@@ -428,20 +409,20 @@ func dockerBroker(ctx context.Context, cfg *config.Config) finding {
 	}
 	switch {
 	case off && (err == nil || !watchesContainers(cfg)):
-		return finding{check, "ok", "off: agents get no Docker socket from the supervisor", ""}
+		return checked(check, "ok", "off: agents get no Docker socket from the supervisor", "")
 	case !off && !cfg.Guard.Enabled:
-		return finding{check, "warning", "the guard is off, so sessions get no Docker socket", "Set guard.enabled: true"}
+		return checked(check, "warning", "the guard is off, so sessions get no Docker socket", "Set guard.enabled: true")
 	case err == nil:
-		return finding{check, "ok", "each session gets its own socket in front of " + socket, ""}
+		return checked(check, "ok", "each session gets its own socket in front of "+socket, "")
 	case errors.Is(err, os.ErrPermission):
-		return finding{
-			check, "warning", "this user may not use " + socket,
+		return checked(
+			check, "warning", "this user may not use "+socket,
 			"Give the daemon's user the group of the socket (systemd: SupplementaryGroups=docker), and start it again",
-		}
+		)
 	case cfg.Docker.Broker == config.DockerAuto && errors.Is(err, os.ErrNotExist) && !watchesContainers(cfg):
-		return finding{check, "ok", "no Docker engine listens at " + socket, ""}
+		return checked(check, "ok", "no Docker engine listens at "+socket, "")
 	}
-	return finding{check, "warning", "no connection to the engine: " + err.Error(), "Start Docker, or set docker.socket"}
+	return checked(check, "warning", "no connection to the engine: "+err.Error(), "Start Docker, or set docker.socket")
 }
 
 // watchesContainers reports whether a probe asks the engine of this machine.
@@ -451,23 +432,23 @@ func watchesContainers(cfg *config.Config) bool {
 	})
 }
 
-func processes() finding {
+func processes() api.Finding {
 	if !agent.CgroupAvailable() {
 		fix := "Give the service a delegated cgroup (systemd: Delegate=yes)"
 		if wall.InContainer() {
 			fix = "This is usual in a container, whose cgroups are read-only; they end with the container at the latest"
 		}
-		return finding{
+		return checked(
 			"processes", "warning", "cannot create a cgroup; leftover processes of a session are found by environment variable only", fix,
-		}
+		)
 	}
 	if !process.LimitsAvailable() {
-		return finding{
+		return checked(
 			"processes", "warning", "every session gets its own cgroup, but its processes and memory cannot be limited",
 			"Give the service a delegated cgroup with the controllers pids and memory (systemd: Delegate=pids memory, DelegateSubgroup=supervisor)",
-		}
+		)
 	}
-	return finding{"processes", "ok", "every session gets its own cgroup with limits", ""}
+	return checked("processes", "ok", "every session gets its own cgroup with limits", "")
 }
 
 // The agents of handlers as the configuration names them.
@@ -478,7 +459,7 @@ const (
 )
 
 // obstacles are the reasons why a handler of the configuration could not run on this machine.
-func obstacles(cfg *config.Config) []finding {
+func obstacles(cfg *config.Config) []api.Finding {
 	out := unfit(cfg)
 	env := cfg.Environments()[0]
 	for _, u := range daemon.UsedAgents(cfg, env.Policy) {
@@ -487,23 +468,23 @@ func obstacles(cfg *config.Config) []finding {
 			of = ""
 		}
 		if found, _ := agent.Find(u.Bin, "", env.AgentEnv); found.File == "" {
-			out = append(out, finding{"agent" + of, "problem", fmt.Sprintf("%q is not installed", u.Bin), u.Hint})
+			out = append(out, checked("agent"+of, "problem", fmt.Sprintf("%q is not installed", u.Bin), u.Hint))
 		}
 		if !u.HasKey(env.AgentEnv) {
-			out = append(out, finding{"credentials" + of, "warning", u.NoKey, u.KeyHint})
+			out = append(out, checked("credentials"+of, "warning", u.NoKey, u.KeyHint))
 		}
 	}
 	return out
 }
 
 // unfit are the handlers whose sandbox is missing, or whose own program.
-func unfit(cfg *config.Config) []finding {
+func unfit(cfg *config.Config) []api.Finding {
 	self, err := os.Executable()
 	if err != nil {
-		return []finding{{"handlers", "problem", err.Error(), ""}}
+		return []api.Finding{checked("handlers", "problem", err.Error(), "")}
 	}
 	env := cfg.Environments()[0]
-	var out []finding
+	var out []api.Finding
 	sandbox := daemon.Walls(cfg, env, self)
 	for _, h := range env.Policy.Handlers {
 		may := highest(env.Policy, h)
@@ -511,17 +492,17 @@ func unfit(cfg *config.Config) []finding {
 		held := slices.Contains(layers, wall.LayerLandlock) || slices.Contains(layers, wall.LayerBubblewrap)
 		switch {
 		case h.Agent == agentCodex && may > ops.Tier1 && !held:
-			out = append(out, finding{
-				"handler " + h.ID, "problem",
+			out = append(out, checked(
+				"handler "+h.ID, "problem",
 				"it cannot run: no gate checks the commands of Codex, so above Tier 1 it needs the sandbox layer landlock or bubblewrap",
-				"Set sandbox: auto, or use another agent for " + may.String(),
-			})
+				"Set sandbox: auto, or use another agent for "+may.String(),
+			))
 		case h.Agent == agentCommand && !held:
-			out = append(out, finding{
-				"handler " + h.ID, "problem",
+			out = append(out, checked(
+				"handler "+h.ID, "problem",
 				"it cannot run: no gate checks what a command does, so it needs the sandbox layer landlock or bubblewrap",
 				"Set sandbox: auto, or use another agent",
-			})
+			))
 		}
 		if h.Agent == agentCommand && len(h.Command) > 0 {
 			if found, err := agent.Find(h.Command[0], "", env.AgentEnv); err != nil {
@@ -529,7 +510,7 @@ func unfit(cfg *config.Config) []finding {
 				if found.File != "" {
 					missing = err.Error()
 				}
-				out = append(out, finding{"handler " + h.ID, "problem", missing, "Install it or correct command"})
+				out = append(out, checked("handler "+h.ID, "problem", missing, "Install it or correct command"))
 			}
 		}
 	}
@@ -548,14 +529,14 @@ func highest(p ops.Policy, h ops.Handler) ops.Tier {
 }
 
 // oldPrices warns of built-in prices that are old.
-func oldPrices(cfg *config.Config, now time.Time) []finding {
-	var out []finding
+func oldPrices(cfg *config.Config, now time.Time) []api.Finding {
+	var out []api.Finding
 	for _, p := range cfg.StalePrices(now) {
-		out = append(out, finding{
+		out = append(out, checked(
 			"prices", "warning",
 			fmt.Sprintf("the built-in prices of %s (%s) are of %s, so costs may be wrong", strings.Join(p.Models, ", "), p.Maker, p.Date),
-			"Set current ones with prices; see " + p.Source,
-		})
+			"Set current ones with prices; see "+p.Source,
+		))
 	}
 	return out
 }

@@ -17,8 +17,8 @@ func TestDoctorWrapsFoldsAndEndsWithTheNextCommand(t *testing.T) {
 		{Step: api.StepAgent, State: api.SetupTodo, Blocks: true, Detail: "\"claude\" is not installed", Next: "Install it with this long sentence, or set a variable", Command: "npm install"},
 		{Step: api.StepTrust, State: api.SetupTodo, Detail: "nothing is said", Next: "Choose", Lines: "trust: suggest"},
 	}
-	walls := []finding{{"walls", "warning", "the network is open", ""}, {"wall uid", "ok", "off: b", ""}, {"wall network", "warning", "open: c", ""}}
-	all := append([]finding{setupFinding(steps[0]), setupFinding(steps[1])}, walls...)
+	walls := []api.Finding{checked("walls", "warning", "the network is open", ""), checked("wall uid", "ok", "off: b", ""), checked("wall network", "warning", "open: c", "")}
+	all := append([]api.Finding{setupFinding(steps[0]), setupFinding(steps[1])}, walls...)
 	text := a.diagnosis(&config.Config{}, "", steps, all)
 	for _, want := range []string{
 		"✗  agent  \"claude\" is not installed. Install it with this\n          long sentence, or set a variable\n",

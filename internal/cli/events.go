@@ -126,10 +126,8 @@ func (a *app) followEvents(ctx context.Context, s *client, f store.EventFilter, 
 		if len(batch) > 0 {
 			f.After = batch[len(batch)-1].ID
 		}
-		select {
-		case <-ctx.Done():
+		if !ops.Pause(ctx, 300*time.Millisecond) {
 			return nil
-		case <-time.After(300 * time.Millisecond):
 		}
 		var err error
 		if batch, err = s.Events(ctx, f); err != nil {

@@ -66,7 +66,7 @@ func exitCode(err error) int {
 		return exitInterrupted
 	case errors.Is(err, ops.ErrNotFound):
 		return exitNotFound
-	case errors.Is(err, ops.ErrStopped):
+	case errors.Is(err, ops.ErrStopped), errors.Is(err, ops.ErrRestart):
 		return exitBlocked
 	case errors.Is(err, ops.ErrConflict):
 		return exitConflict

@@ -224,7 +224,7 @@ func (a *app) cooldownsClear() *cobra.Command {
 				"environment": environment, "service": args[0], "action": args[1], "reason": *reason,
 			})
 			if err == nil {
-				fmt.Fprintf(a.Stderr, "%s no longer counted\n", plural(got.Cleared, "entry is", "entries are"))
+				fmt.Fprintf(a.Stderr, "%s no longer counted\n", ops.Plural(got.Cleared, "entry is", "entries are"))
 			}
 			return err
 		}),

@@ -44,7 +44,7 @@ func (a *app) hostsList() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the hosts that use, or used, this database",
 		RunE: on(a.read, func(c *cobra.Command, s *client, _ []string) error {
-			found, err := s.Hosts(c.Context())
+			found, err := items[api.Host](c.Context(), s, "/hosts", query(), mostItems)
 			if err != nil {
 				return err
 			}
@@ -178,8 +178,6 @@ func (a *app) awaitDrained(ctx context.Context, s *store.Store, host string, tim
 		ctx, cancel = context.WithTimeoutCause(ctx, timeout, errTimeout)
 		defer cancel()
 	}
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
 	var asked *time.Time // when it last renewed its lease before it can have read the request
 	for last := -1; ; {
 		hosts, err := s.Hosts(ctx)
@@ -202,12 +200,10 @@ func (a *app) awaitDrained(ctx context.Context, s *store.Store, host string, tim
 			return errors.New("the host was restarted, or the drain was undone, before it had ended")
 		case hosts[i].Running != last:
 			last = hosts[i].Running
-			fmt.Fprintf(a.Stderr, "%s still runs %s\n", host, plural(last, "cycle", "cycles"))
+			fmt.Fprintf(a.Stderr, "%s still runs %s\n", host, ops.Plural(last, "cycle", "cycles"))
 		}
-		select {
-		case <-ctx.Done():
+		if !ops.Pause(ctx, 200*time.Millisecond) {
 			return context.Cause(ctx)
-		case <-tick.C:
 		}
 	}
 }

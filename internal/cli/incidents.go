@@ -77,7 +77,7 @@ func printIncident(w io.Writer, i api.Incident) {
 		fmt.Fprintf(w, " until %s", stamp(i.SnoozedUntil))
 	}
 	fmt.Fprintf(w, "\nEnvironment: %s   Service: %s   Seen %s, first %s",
-		i.Environment, orDash(i.Service), plural(i.Occurrences, "time", "times"), stamp(&i.OpenedAt))
+		i.Environment, orDash(i.Service), ops.Plural(i.Occurrences, "time", "times"), stamp(&i.OpenedAt))
 	if i.FirstCycleID != 0 { // an update may have opened it
 		fmt.Fprintf(w, ", cycles %d to %d", i.FirstCycleID, i.LastCycleID)
 	}
@@ -120,14 +120,15 @@ func printIncident(w io.Writer, i api.Incident) {
 		}
 		fmt.Fprintf(w, "Found by %s: %s (%s)\n", ops.FindingKind(f.By).Finder(), clean(f.What), state)
 	}
-	for _, part := range []struct{ name, text string }{
-		{"Claude Ops found", r.Seen}, {"The agent says", r.Findings}, {"The agent says that it tried", r.Tried}, {"To do", r.Recommendation},
-	} {
-		if part.text != "" {
-			fmt.Fprintf(w, "%s: %s\n", part.name, spoken(part.text))
-		}
+	printFields(w, "%s %s\n", [][2]string{
+		{"Claude Ops found", spoken(r.Seen)},
+		{"The agent says", spoken(r.Findings)},
+		{"The agent says that it tried", spoken(r.Tried)},
+		{"To do", spoken(r.Recommendation)},
+	})
+	if r.CostUSD > 0 {
+		fmt.Fprintf(w, "Cost so far: %s\n", ops.Dollars(&r.CostUSD))
 	}
-	fmt.Fprintf(w, "Cost so far: %s\n", money(&r.CostUSD))
 }
 
 func printStory(w io.Writer, s story.Story) {
@@ -221,7 +222,7 @@ func (a *app) approvalsShow() *cobra.Command {
 
 func printApproval(w io.Writer, x api.Approval, cycle api.CycleReport) {
 	fmt.Fprintf(w, "Approval #%d: %s, handler %s (%s)\n", x.ID, x.Tier, x.Handler, x.Status)
-	for _, line := range [][2]string{
+	printFields(w, "  %-12s %s\n", [][2]string{
 		{"Environment", x.Environment},
 		{"Why", spoken(x.Reason)},
 		{"Asked", stamp(&x.RequestedAt)},
@@ -229,11 +230,7 @@ func printApproval(w io.Writer, x api.Approval, cycle api.CycleReport) {
 		{"Answered", strings.TrimSpace(stamp(x.AnsweredAt) + " " + value(x.AnsweredBy))},
 		{"Answer", clean(value(x.Answer))},
 		{"Effect", clean(value(x.Effect))},
-	} {
-		if line[1] != "" {
-			fmt.Fprintf(w, "  %-12s %s\n", line[0]+":", line[1])
-		}
-	}
+	})
 	for i, p := range x.Plan {
 		fmt.Fprintf(w, "\n%s\n  runs:     %s\n  undo:     %s\n  reason:   %s\n  expected: %s\n  way back: %s\n",
 			planStep(i, p), clean(p.Does), clean(p.Undo), clean(p.Reason), clean(p.ExpectedEffect), clean(p.WayBack))
@@ -247,14 +244,12 @@ func printApproval(w io.Writer, x api.Approval, cycle api.CycleReport) {
 
 // planStep is a step of a plan with what became of it.
 func planStep(i int, p api.PlanStep) string {
-	text := fmt.Sprintf("step %d: %s of %s (%s)", i+1, p.Action, p.Service, stateWords(p.State))
+	text := fmt.Sprintf("step %d: %s of %s (%s)", i+1, p.Action, p.Service, ops.Spaced(p.State))
 	if p.Why != nil {
 		text += ": " + clean(*p.Why)
 	}
 	return text
 }
-
-func stateWords(s ops.PlanState) string { return strings.ReplaceAll(string(s), "_", " ") }
 
 // planLine counts the steps of a plan by their states: "1 done, 2 skipped".
 func planLine(plan []api.PlanStep) string {
@@ -267,7 +262,7 @@ func planLine(plan []api.PlanStep) string {
 	}
 	var parts []string
 	for _, state := range order {
-		parts = append(parts, fmt.Sprintf("%d %s", count[state], stateWords(state)))
+		parts = append(parts, fmt.Sprintf("%d %s", count[state], ops.Spaced(state)))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -41,7 +41,7 @@ func (a *app) interview(ctx context.Context) (out answers, err error) {
 	if out.targets, out.api, err = p.whichTarget(ctx); err != nil {
 		return out, err
 	}
-	out.suggest, err = p.yesNo(ctx, "Let agents only look and propose at first? Otherwise they repair after your approval.", true)
+	out.suggest, err = p.yesNo(ctx, "Let agents only look and propose at first? Otherwise they repair after your approval.")
 	return out, err
 }
 
@@ -195,16 +195,11 @@ func (p *prompter) ask(ctx context.Context, question, preset string, use func(st
 	}
 }
 
-func (p *prompter) yesNo(ctx context.Context, question string, preset bool) (yes bool, err error) {
-	shown := "Y/n"
-	if !preset {
-		shown = "y/N"
-	}
-	err = p.ask(ctx, question, shown, func(text string) string {
+// yesNo asks for a yes, unless it is denied.
+func (p *prompter) yesNo(ctx context.Context, question string) (yes bool, err error) {
+	err = p.ask(ctx, question, "Y/n", func(text string) string {
 		switch strings.ToLower(text) {
-		case strings.ToLower(shown):
-			yes = preset
-		case "y", "yes":
+		case "y/n", "y", "yes":
 			yes = true
 		case "n", "no":
 			yes = false

@@ -90,7 +90,7 @@ func (l *listing) tellOthers(ctx context.Context, a *app, s *client, path string
 	l.others(q)
 	rows, err := items[struct{}](ctx, s, path, q, pageOf(mostItems))
 	if n := len(rows); n > 0 {
-		a.aside = fmt.Sprintf("; %s, --all shows %s", plural(n, "other", "others"), map[bool]string{true: "it", false: "them"}[n == 1])
+		a.aside = fmt.Sprintf("; %s, --all shows %s", ops.Plural(n, "other", "others"), map[bool]string{true: "it", false: "them"}[n == 1])
 	}
 	return err
 }
@@ -174,33 +174,23 @@ func (a *app) printOne(row any, text func(w io.Writer)) error {
 	return err
 }
 
-func tabbed(cells ...string) string { return strings.Join(cells, "\t") }
-
-// money is an estimated cost; an unreported one is not zero.
-func money(usd *float64) string {
-	switch {
-	case usd == nil:
-		return "unknown"
-	case *usd > 0 && *usd < 0.005:
-		return fmt.Sprintf("$%.4f", *usd)
+// printFields writes those of some fields that say something, each in a line of that format.
+func printFields(w io.Writer, format string, fields [][2]string) {
+	for _, f := range fields {
+		if f[1] != "" {
+			fmt.Fprintf(w, format, f[0]+":", f[1])
+		}
 	}
-	return fmt.Sprintf("$%.2f", *usd)
 }
+
+func tabbed(cells ...string) string { return strings.Join(cells, "\t") }
 
 // turns is a number of turns that may be unknown.
 func turns(n *int64) string {
 	if n == nil {
 		return "unknown"
 	}
-	return plural(*n, "turn", "turns")
-}
-
-// plural is a number with its noun.
-func plural[N int | int64](n N, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
+	return ops.Plural(*n, "turn", "turns")
 }
 
 // figure is a number that may be unknown.

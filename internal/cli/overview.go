@@ -52,7 +52,7 @@ func (a *app) statusCommand() *cobra.Command {
 // surroundings are what only this machine knows. A daemon of the state folder becomes the server: only it knows the next check.
 func (a *app) surroundings(ctx context.Context) (daemon string) {
 	if a.remote != nil {
-		return "at " + strings.TrimSuffix(a.remote.base, "/api/v1")
+		return "at " + strings.TrimSuffix(a.remote.Base, api.Prefix)
 	}
 	cfg, err := a.load()
 	if err != nil {
@@ -96,15 +96,20 @@ func overviewOf(ctx context.Context, s *client) (o overview, err error) {
 	return o, err
 }
 
+// stoppedBy says who stopped everything, when and why.
+func (a *app) stoppedBy(h api.Standstill) string {
+	text := fmt.Sprintf("by %s at %s", value(h.By), a.screen.when(h.At))
+	if h.Reason != nil {
+		text += ": " + *h.Reason
+	}
+	return clean(text)
+}
+
 // printOverview prints one line per subject, with the rows that matter below it.
 func (a *app) printOverview(w io.Writer, o overview) {
 	row := func(name, text string) { fmt.Fprintf(w, "%-11s %s\n", name, text) }
-	if h := o.Stop; h.Stopped {
-		text := fmt.Sprintf("by %s at %s", value(h.By), a.screen.when(h.At))
-		if h.Reason != nil {
-			text += ": " + *h.Reason
-		}
-		row("Stopped", a.fitted(clean(text)))
+	if o.Stop.Stopped {
+		row("Stopped", a.fitted(a.stoppedBy(o.Stop)))
 		row("", "'claudeops resume' lets agents work again")
 	}
 	row("Services", servicesLine(o.Stats))
@@ -135,7 +140,7 @@ func (a *app) printOverview(w io.Writer, o overview) {
 	})
 	row("Spend", spendLine(o.Stats))
 	if at := o.Stats.BudgetGoneAt; at != nil {
-		row("", fmt.Sprintf("at this rate (%s per hour) the day's budget is gone at %s", money(&o.Stats.SpendPerHourUSD),
+		row("", fmt.Sprintf("at this rate (%s per hour) the day's budget is gone at %s", ops.Dollars(&o.Stats.SpendPerHourUSD),
 			at.Local().Format("15:04 MST")))
 	}
 	if s := o.Stats; s.LastCycleEndedAt != nil {
@@ -202,7 +207,7 @@ func cyclesLine(cycles []api.Cycle) string {
 	if len(cycles) == 0 {
 		return "none is running"
 	}
-	return plural(len(cycles), "has", "have") + " not ended"
+	return ops.Plural(len(cycles), "has", "have") + " not ended"
 }
 
 func needsLine(o overview) string {
@@ -211,10 +216,10 @@ func needsLine(o overview) string {
 	if s.NeedsYou > 0 {
 		var what []string
 		if s.IncidentsOpen > 0 {
-			what = append(what, plural(s.IncidentsOpen, "incident", "incidents"))
+			what = append(what, ops.Plural(s.IncidentsOpen, "incident", "incidents"))
 		}
 		if s.ApprovalsPending > 0 {
-			what = append(what, plural(s.ApprovalsPending, "approval", "approvals"))
+			what = append(what, ops.Plural(s.ApprovalsPending, "approval", "approvals"))
 		}
 		line = strings.Join(what, ", ")
 	}
@@ -225,11 +230,11 @@ func needsLine(o overview) string {
 }
 
 func spendLine(s api.Stats) string {
-	text := money(s.CostTodayUSD) + " today"
+	text := ops.Dollars(s.CostTodayUSD) + " today"
 	if s.BudgetDayUSD != nil {
-		text += fmt.Sprintf(" of %s", money(s.BudgetDayUSD))
+		text += fmt.Sprintf(" of %s", ops.Dollars(s.BudgetDayUSD))
 	}
-	return text + fmt.Sprintf(", %s in 7 days, %s in 30 days (estimates)", money(s.Cost7DaysUSD), money(s.Cost30DaysUSD))
+	return text + fmt.Sprintf(", %s in 7 days, %s in 30 days (estimates)", ops.Dollars(s.Cost7DaysUSD), ops.Dollars(s.Cost30DaysUSD))
 }
 
 // wallsLine tells the walls of the host that answered.

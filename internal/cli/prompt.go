@@ -10,6 +10,7 @@ import (
 
 	"claudeops/internal/config"
 	"claudeops/internal/cycle"
+	"claudeops/internal/daemon"
 	"claudeops/internal/decide/report"
 	"claudeops/internal/ops"
 )
@@ -40,6 +41,7 @@ read when a session starts.`,
 			if err != nil {
 				return err
 			}
+			env.Protected = daemon.Protected(cfg, env)
 			now := ops.Claimed{Cycle: ops.Cycle{Environment: env.Name, Policy: env.Policy}}
 			text, err := cycle.PreviewPrompt(env, now, s, cfg.Guard.Enabled)
 			if err != nil {
@@ -121,7 +123,7 @@ func (a *app) handoffValidate() *cobra.Command {
 				return quietly(exitError)
 			}
 			return a.printOne(h, func(w io.Writer) {
-				fmt.Fprintf(w, "valid: hands %s to %s\n", plural(len(h.ServicesAffected), "service", "services"), h.RecommendedTier)
+				fmt.Fprintf(w, "valid: hands %s to %s\n", ops.Plural(len(h.ServicesAffected), "service", "services"), h.RecommendedTier)
 			})
 		},
 	}

@@ -23,12 +23,12 @@ import (
 	"claudeops/internal/agent/claude"
 	"claudeops/internal/agent/codex"
 	"claudeops/internal/agent/scripted"
+	"claudeops/internal/api"
 	"claudeops/internal/api/mcpserver"
 	"claudeops/internal/config"
 	"claudeops/internal/daemon"
 	"claudeops/internal/decide/escalation"
 	"claudeops/internal/failpoint"
-	"claudeops/internal/guard/scan"
 	"claudeops/internal/guard/wall"
 	"claudeops/internal/store"
 	"claudeops/internal/watch"
@@ -321,7 +321,7 @@ func (a *app) loadFrom(path string, instead map[string][]byte) (*config.Config, 
 func checks() config.Checks {
 	return config.Checks{
 		CheckProbe: probe.Validate, CheckServices: watch.CheckServices, CheckMaintenance: watch.CheckMaintenance,
-		ProbeName: probe.Describe, RedisReads: scan.Redis, AgentUser: agentUser,
+		ProbeName: probe.Describe, AgentUser: agentUser,
 	}
 }
 
@@ -355,7 +355,8 @@ func (a *app) options() (daemon.Options, error) {
 	}
 	return daemon.Options{
 		Config: c, Logger: a.logger(), Clock: failpoint.Clock(time.Now), Version: a.Version, Self: self,
-		CheckConfig: a.configRow, Examine: a.examined(c), LoadConfig: a.loadWith,
+		CheckConfig: a.configRow, LoadConfig: a.loadWith,
+		Examine: func(ctx context.Context) []api.Finding { return a.examine(ctx, c) },
 	}, nil
 }
 

@@ -82,9 +82,11 @@ service or an acknowledged incident; the cycle runs all the same. Exit codes are
 // queue queues a cycle for a daemon, here or on another host of the same database, and waits for its end.
 func (a *app) queue(ctx context.Context, n ops.NewCycle, detach bool, timeout time.Duration) error {
 	var id ops.CycleID
-	err := a.change(ctx, func(s *client) (err error) {
+	err := a.change(ctx, func(s *client) error {
 		a.tellHeld(ctx, s, n.Environment)
-		id, err = s.SubmitCycle(ctx, n)
+		got, err := post[struct{ ID ops.CycleID }](ctx, s, "/cycles",
+			map[string]any{"environment": n.Environment, "prompt": n.Prompt, "dry_run": n.Options.DryRun})
+		id = got.ID
 		return err
 	})
 	if err != nil {
@@ -96,7 +98,7 @@ func (a *app) queue(ctx context.Context, n ops.NewCycle, detach bool, timeout ti
 // tellHeld says what agents leave alone in an environment, before a cycle is paid. Where that cannot be read, the cycle starts
 // all the same.
 func (a *app) tellHeld(ctx context.Context, s *client, environment string) {
-	held, err := s.Held(ctx, environment)
+	held, err := items[api.Held](ctx, s, "/held", query("environment", environment), mostItems)
 	if err != nil {
 		a.logger().DebugContext(ctx, "what is held back could not be read", "error", err)
 		return
@@ -127,8 +129,6 @@ func (a *app) queued(ctx context.Context, s *client, id ops.CycleID, detach bool
 func (a *app) follow(ctx context.Context, s *client, id ops.CycleID) error {
 	line := a.newStatus()
 	defer line.clear()
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
 	for {
 		line.show(ctx, s, id)
 		x, err := s.Cycle(ctx, id)
@@ -146,10 +146,8 @@ func (a *app) follow(ctx context.Context, s *client, id ops.CycleID) error {
 			a.printAdvice(adviceOfReport(x))
 			return quietly(exitOf(x.Status))
 		}
-		select {
-		case <-ctx.Done():
+		if !ops.Pause(ctx, 200*time.Millisecond) {
 			return context.Cause(ctx)
-		case <-tick.C:
 		}
 	}
 }

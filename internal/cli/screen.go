@@ -73,36 +73,87 @@ const (
 	leastCell = 12 // no cell is cut to fewer columns
 )
 
-// table lays rows out in columns, and cuts the widest cells so that a row fits the screen.
+// table lays rows out in columns. On a terminal it leaves out what says nothing, cuts the widest cells so that a row fits, and puts the
+// last columns below their row where that is not enough.
 func (s screen) table(header string, lines []string) string {
 	rows := [][]string{strings.Split(header, "\t")}
 	for _, l := range lines {
 		rows = append(rows, strings.Split(l, "\t"))
 	}
-	widths := s.fit(widthsOf(rows))
+	rows = s.telling(rows)
+	beside := len(rows[0])
+	widths, fits := s.fit(widthsOf(rows))
+	for ; !fits && beside > 2; widths, fits = s.fit(widthsOf(left(rows, beside))) {
+		beside--
+	}
 	var b strings.Builder
 	for n, row := range rows {
-		line := ""
-		for i, cell := range row {
-			if s.width > 0 {
-				cell = shorten(cell, widths[i])
+		b.WriteString(s.row(row[:beside], widths, n == 0))
+		for i := beside; i < len(row) && n > 0; i++ {
+			if !blank(row[i]) {
+				const indent = "      "
+				text := strings.ToLower(rows[0][i]) + ": " + row[i]
+				b.WriteString(indent + strings.Join(wrapped(text, s.width-len(indent)), "\n"+indent) + "\n")
 			}
-			padding := strings.Repeat(" ", max(0, widths[i]-utf8.RuneCountInString(cell))+gap)
-			if i == len(row)-1 {
-				padding = ""
-			}
-			switch {
-			case !s.color:
-			case n == 0:
-				cell = "\x1b[1m" + cell + "\x1b[0m"
-			default:
-				cell = paint(cell, tone(cell))
-			}
-			line += cell + padding
 		}
-		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
 	return b.String()
+}
+
+// row is one line of a table.
+func (s screen) row(cells []string, widths []int, header bool) string {
+	line := ""
+	for i, cell := range cells {
+		if s.width > 0 {
+			cell = shorten(cell, widths[i])
+		}
+		padding := strings.Repeat(" ", max(0, widths[i]-utf8.RuneCountInString(cell))+gap)
+		if i == len(cells)-1 {
+			padding = ""
+		}
+		switch {
+		case !s.color:
+		case header:
+			cell = "\x1b[1m" + cell + "\x1b[0m"
+		default:
+			cell = paint(cell, tone(cell))
+		}
+		line += cell + padding
+	}
+	return strings.TrimRight(line, " ") + "\n"
+}
+
+// telling are the columns that tell a person something: one that is blank in every row does not, nor does the only environment.
+func (s screen) telling(rows [][]string) [][]string {
+	if s.width == 0 || len(rows) == 1 {
+		return rows
+	}
+	out := make([][]string, len(rows))
+	for i, title := range rows[0] {
+		silent := true
+		for _, row := range rows[1:] {
+			only := strings.HasPrefix(title, "ENVIRONMENT") && row[i] == rows[1][i]
+			silent = silent && (blank(row[i]) || only)
+		}
+		for n, row := range rows {
+			if !silent || i == 0 {
+				out[n] = append(out[n], row[i])
+			}
+		}
+	}
+	return out
+}
+
+// blank reports whether a cell stands for nothing.
+func blank(cell string) bool { return slices.Contains([]string{"", "-", "–", "unknown"}, cell) }
+
+// left are the first columns.
+func left(rows [][]string, columns int) [][]string {
+	var out [][]string
+	for _, row := range rows {
+		out = append(out, row[:columns])
+	}
+	return out
 }
 
 func widthsOf(rows [][]string) []int {
@@ -118,10 +169,10 @@ func widthsOf(rows [][]string) []int {
 	return out
 }
 
-// fit makes the widest columns narrower until everything fits.
-func (s screen) fit(widths []int) []int {
+// fit makes the widest columns narrower until everything fits, if it does.
+func (s screen) fit(widths []int) (narrower []int, fits bool) {
 	if s.width == 0 {
-		return widths
+		return widths, true
 	}
 	over := gap*(len(widths)-1) - s.width
 	for _, w := range widths {
@@ -130,11 +181,11 @@ func (s screen) fit(widths []int) []int {
 	for ; over > 0; over-- {
 		widest := slices.Index(widths, slices.Max(widths))
 		if widths[widest] <= leastCell {
-			break
+			return widths, false
 		}
 		widths[widest]--
 	}
-	return widths
+	return widths, true
 }
 
 // The colors of a terminal, as its own theme shows them.

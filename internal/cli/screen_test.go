@@ -35,6 +35,36 @@ func TestTablesFitTheScreen(t *testing.T) {
 	}
 }
 
+// On a terminal what says nothing is left out, and what does not fit stands below its row: nothing runs over the edge, and nothing is lost.
+func TestTablesLeaveOutWhatSaysNothing(t *testing.T) {
+	header := tabbed("ID", "ENVIRONMENT", "LABELS", "SERVICE", "ACTION", "STATE", "BY", "CYCLE", "AT", "WHY")
+	lines := []string{
+		tabbed("1", "default", "-", "mediabox", "restore-configuration", "done", "claudeops", "17", "1m ago", "the upstream in the file is wrong"),
+		tabbed("2", "default", "-", "mediabox", "rebuild-cache", "undone", "claudeops", "18", "2m ago", ""),
+	}
+	got := screen{width: 50}.table(header, lines)
+	for line := range strings.Lines(got) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 50 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	for _, gone := range []string{"ENVIRONMENT", "default", "LABELS"} {
+		if strings.Contains(got, gone) {
+			t.Errorf("%s says nothing:\n%s", gone, got)
+		}
+	}
+	if !strings.Contains(got, "      why: the upstream in the file is wrong\n") || strings.Count(got, "why:") != 1 {
+		t.Errorf("what does not fit is not below its row:\n%s", got)
+	}
+	lines[1] = strings.Replace(lines[1], "default", "lab", 1)
+	if got := (screen{width: 200}).table(header, lines); !strings.Contains(got, "ENVIRONMENT") || !strings.Contains(got, "AT      WHY") {
+		t.Errorf("there are two environments:\n%s", got)
+	}
+	if got := (screen{}).table(header, lines); !strings.Contains(got, "LABELS") {
+		t.Errorf("a pipe gets every column:\n%s", got)
+	}
+}
+
 func regexpColors(s string) string {
 	for _, code := range []string{"0", "1", green, yellow, red, blue} {
 		s = strings.ReplaceAll(s, "\x1b["+code+"m", "")

@@ -17,7 +17,6 @@ import (
 	"claudeops/internal/api/mcpserver"
 	"claudeops/internal/config"
 	"claudeops/internal/daemon"
-	"claudeops/internal/daemon/control"
 )
 
 func (a *app) serveCommand() *cobra.Command {
@@ -30,8 +29,8 @@ func (a *app) serveCommand() *cobra.Command {
 at its first start (api-token in the state folder). On a terminal, a link that signs your browser in is printed; elsewhere run
 'claudeops open'.
 
-SIGTERM and SIGINT stop it. SIGHUP and 'claudeops reload' read the configuration again: if it is valid, running sessions are
-interrupted, and the daemon continues them with the new configuration; if not, nothing is changed. A closed terminal stops it.
+SIGTERM and SIGINT stop it. SIGHUP and 'claudeops reload' read the configuration again: a valid one is in effect at once, pages and
+sessions go on, and a wrong one changes nothing. A closed terminal stops it.
 systemd is told when the daemon is ready, reloads, stops and works (Type=notify, WatchdogSec=).`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			o, err := a.options()
@@ -44,16 +43,22 @@ systemd is told when the daemon is ready, reloads, stops and works (Type=notify,
 	})
 }
 
-// serve runs the daemon until ctx ends. SIGHUP makes it stop its work, read the configuration again and continue.
+// serve runs the daemon until ctx ends.
 func (a *app) serve(ctx context.Context, o daemon.Options) (err error) {
 	ctx, leave := context.WithCancelCause(ctx)
 	defer leave(nil)
 	asked, hangups := make(chan struct{}, 1), make(chan os.Signal, 1)
-	o.Reload = func() {
-		select {
-		case asked <- struct{}{}:
-		default: // it is asked to already
+	warn := func(o daemon.Options) {
+		for _, f := range obstacles(o.Config) {
+			o.Logger.WarnContext(ctx, "agents may not be able to run", "check", f.Check, "problem", f.Detail, "to_do", f.Fix)
 		}
+	}
+	o.Hangups, o.Load = asked, func() (daemon.Options, error) {
+		next, err := a.options()
+		if err == nil {
+			warn(next)
+		}
+		return next, err
 	}
 	if attended := attached(); !attended || !signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(hangups, syscall.SIGHUP)
@@ -62,8 +67,11 @@ func (a *app) serve(ctx context.Context, o daemon.Options) (err error) {
 			for range hangups {
 				if attended && !attached() { // its terminal was closed
 					leave(errTerminated)
-				} else {
-					o.Reload()
+					continue
+				}
+				select {
+				case asked <- struct{}{}:
+				default: // it is asked to already
 				}
 			}
 		})
@@ -71,38 +79,13 @@ func (a *app) serve(ctx context.Context, o daemon.Options) (err error) {
 		defer close(hangups)
 		defer signal.Stop(hangups)
 	}
-	o.Lock = &control.Lock{} // kept through every reload, so that no command takes the folder meanwhile
-	defer func() { err = errors.Join(err, o.Lock.Release()) }()
-	for {
-		life, end := context.WithCancelCause(ctx)
-		next := make(chan daemon.Options, 1)
-		var waiting sync.WaitGroup
-		waiting.Go(func() {
-			if reloaded, ok := a.reloads(life, asked, o); ok {
-				next <- reloaded
-				end(daemon.ErrReload)
-			}
-		})
-		started := postponeCollection()
-		err := daemon.Serve(life, o, func(_ string, h *daemon.Host) {
-			started()
-			a.welcome(life, h, o.Logger)
-			for _, f := range obstacles(o.Config) {
-				o.Logger.WarnContext(life, "agents may not be able to run", "check", f.Check, "problem", f.Detail, "to_do", f.Fix)
-			}
-		})
+	started := postponeCollection()
+	defer started()
+	return daemon.Serve(ctx, o, func(_ string, signIn daemon.SignIn) {
 		started()
-		end(nil)
-		waiting.Wait()
-		select {
-		case o = <-next:
-			if err != nil {
-				o.Logger.ErrorContext(ctx, "stopping for the reload failed", "error", err)
-			}
-		default:
-			return err
-		}
-	}
+		a.welcome(ctx, signIn, o.Logger)
+		warn(o)
+	})
 }
 
 // attached reports whether the process has a terminal, which sends it SIGHUP when it is closed.
@@ -112,27 +95,6 @@ func attached() bool {
 		_ = tty.Close()
 	}
 	return err == nil
-}
-
-// reloads waits until the daemon is asked to read its configuration again and returns what it is to run with then. A configuration
-// that is wrong is logged and not used. It returns false when ctx ends.
-func (a *app) reloads(ctx context.Context, asked <-chan struct{}, now daemon.Options) (daemon.Options, bool) {
-	for {
-		select {
-		case <-ctx.Done():
-			return daemon.Options{}, false
-		case <-asked:
-		}
-		now.Service.Reloading()
-		next, err := a.options()
-		if err == nil {
-			next.Service, next.Lock, next.Reload = now.Service, now.Lock, now.Reload
-			now.Logger.InfoContext(ctx, "the configuration is read again")
-			return next, true
-		}
-		now.Logger.ErrorContext(ctx, "the new configuration is wrong; the daemon continues with the old one", "error", err)
-		now.Service.Unchanged("run claudeops config check")
-	}
 }
 
 // startHeap is how much may be in use during the start before memory is collected: most starts need less, and the daemon frees what is left
@@ -193,10 +155,10 @@ func (a *app) serveMCP(ctx context.Context, write bool) error {
 		return mcpserver.Serve(ctx, mcpserver.Options{API: asked, Write: write, Version: a.Version}, a.Stdin, a.Stdout)
 	}
 	if a.remote != nil {
-		return serve(a.remote.tools())
+		return serve(a.remote)
 	}
 	a.quiet = true
-	return a.read(ctx, func(c *client) error { return serve(onlyReads{c.tools()}) })
+	return a.read(ctx, func(c *client) error { return serve(onlyReads{c}) })
 }
 
 // onlyReads refuses changes: without a daemon, nothing would check or record them.
@@ -207,9 +169,4 @@ func (o onlyReads) Ask(ctx context.Context, r mcpserver.Request) ([]byte, error)
 		return nil, errNoWrite
 	}
 	return o.API.Ask(ctx, r)
-}
-
-// tools is the API as the tools of an agent ask it.
-func (c *client) tools() mcpserver.Remote {
-	return mcpserver.Remote{Base: c.base, Token: c.token, Client: c.http, Most: mostAnswer}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -58,27 +57,6 @@ func (c *client) Cycle(ctx context.Context, id ops.CycleID) (api.CycleReport, er
 	return get[api.CycleReport](ctx, c, "/cycles/"+digits(id))
 }
 
-// Held lists what agents leave alone in an environment.
-func (c *client) Held(ctx context.Context, environment string) ([]api.Held, error) {
-	return items[api.Held](ctx, c, "/held", query("environment", environment), mostItems)
-}
-
-// SubmitCycle queues a cycle.
-func (c *client) SubmitCycle(ctx context.Context, n ops.NewCycle) (ops.CycleID, error) {
-	got, err := post[started](ctx, c, "/cycles", map[string]any{"environment": n.Environment, "prompt": n.Prompt, "dry_run": n.Options.DryRun})
-	return got.ID, err
-}
-
-// started is a cycle that was queued.
-type started struct {
-	ID ops.CycleID `json:"id"`
-}
-
-// Incident returns one incident.
-func (c *client) Incident(ctx context.Context, id int64) (api.Incident, error) {
-	return get[api.Incident](ctx, c, "/incidents/"+digits(id))
-}
-
 // because is the body of a request that only gives a reason. The server records the name that belongs to the token.
 func because(reason string) map[string]any { return map[string]any{"reason": reason} }
 
@@ -96,32 +74,6 @@ func (c *client) Approve(ctx context.Context, id int64, hash string, steps []int
 	return post[api.Approval](ctx, c, "/approvals/"+digits(id)+"/approve", body)
 }
 
-// Actions lists what the supervisor can do.
-func (c *client) Actions(ctx context.Context, environment, service string) ([]api.Action, error) {
-	return items[api.Action](ctx, c, "/actions", query("environment", environment, "service", service), mostItems)
-}
-
-// ActionRun returns one run.
-func (c *client) ActionRun(ctx context.Context, id int64) (api.ActionRun, error) {
-	return get[api.ActionRun](ctx, c, "/actions/runs/"+digits(id))
-}
-
-// RunAction asks the daemon to run an action.
-func (c *client) RunAction(ctx context.Context, environment, service, action, branch, why string) (api.ActionRun, error) {
-	body := map[string]any{"service": service, "action": action, "why": why}
-	for name, value := range map[string]string{"environment": environment, "branch": branch} {
-		if value != "" {
-			body[name] = value
-		}
-	}
-	return post[api.ActionRun](ctx, c, "/actions/runs", body)
-}
-
-// WithdrawAction takes back a request that nobody has taken.
-func (c *client) WithdrawAction(ctx context.Context, id int64, why string) error {
-	return c.ask(ctx, http.MethodPost, "/actions/runs/"+digits(id)+"/withdraw", map[string]any{"why": why}, nil)
-}
-
 // Events returns a page of events.
 func (c *client) Events(ctx context.Context, f store.EventFilter) ([]api.Event, error) {
 	q := query("level", string(f.Level), "kind", f.Kind, "service", f.Service, "environment", f.Environment,
@@ -135,37 +87,9 @@ func (c *client) Events(ctx context.Context, f store.EventFilter) ([]api.Event, 
 	return items[api.Event](ctx, c, "/events", q, pageOf(f.Limit))
 }
 
-// AddSilence adds a silence. One that begins now begins by the server's clock, not by ours.
-func (c *client) AddSilence(ctx context.Context, q ops.Silence, span time.Duration) (api.Silence, error) {
-	body := map[string]any{"reason": q.Reason}
-	for name, value := range map[string]string{"environment": q.Environment, "service": q.Service, "group": q.Group, "probe": q.Probe} {
-		if value != "" {
-			body[name] = value
-		}
-	}
-	if len(q.Labels) > 0 {
-		body["labels"] = q.Labels
-	}
-	if !q.From.IsZero() {
-		body["from"] = q.From
-	}
-	if span != 0 {
-		body["for"] = span.String()
-	}
-	if !q.Until.IsZero() {
-		body["until"] = q.Until
-	}
-	return post[api.Silence](ctx, c, "/silences", body)
-}
-
 // Services returns the state of every watched service.
 func (c *client) Services(ctx context.Context, environment string) ([]api.ServiceState, error) {
 	return items[api.ServiceState](ctx, c, "/services", query("environment", environment), mostItems)
-}
-
-// Hosts lists the hosts of the database.
-func (c *client) Hosts(ctx context.Context) ([]api.Host, error) {
-	return items[api.Host](ctx, c, "/hosts", query(), mostItems)
 }
 
 func (a *app) openCommand() *cobra.Command {
@@ -210,7 +134,7 @@ command must run as the user of the daemon, as root, or as a member of the group
 }
 
 // welcome says how to sign in. The link is only shown on a terminal: agents may read logs.
-func (a *app) welcome(ctx context.Context, h *daemon.Host, logger *slog.Logger) {
+func (a *app) welcome(ctx context.Context, signIn daemon.SignIn, logger *slog.Logger) {
 	var screen io.Writer
 	switch {
 	case terminal(a.Stderr):
@@ -221,7 +145,7 @@ func (a *app) welcome(ctx context.Context, h *daemon.Host, logger *slog.Logger) 
 		logger.InfoContext(ctx, "to sign in to the web pages, run 'claudeops open'")
 		return
 	}
-	link, err := h.SignInLink(ctx, person())
+	link, err := signIn(ctx, person())
 	if err != nil {
 		return // there are no pages
 	}
@@ -245,7 +169,7 @@ and revoke tokens on the page Configuration.`,
 // tokenRow is a token without its secret.
 type tokenRow struct {
 	Name       string     `json:"name"`
-	Role       may.Role   `json:"role"`
+	Role       string     `json:"role"`
 	Status     string     `json:"status"`
 	CreatedAt  time.Time  `json:"created_at"`
 	CreatedBy  string     `json:"created_by"`
@@ -292,7 +216,7 @@ func (a *app) tokensList() *cobra.Command {
 					if t.LastUsedAt != nil {
 						used = a.screen.when(t.LastUsedAt)
 					}
-					return tabbed(clean(t.Name), string(t.Role), t.Status, expires, used, a.screen.when(&t.CreatedAt), clean(t.CreatedBy))
+					return tabbed(clean(t.Name), t.Role, t.Status, expires, used, a.screen.when(&t.CreatedAt), clean(t.CreatedBy))
 				})
 			})
 		},
@@ -320,7 +244,7 @@ func (a *app) tokensCreate() *cobra.Command {
 				return usage(err)
 			}
 			return a.writing(c.Context(), func(s *store.Store, _ *config.Config) error {
-				t := store.Token{Name: args[0], Role: chosen, CreatedAt: s.Clock(), CreatedBy: person()}
+				t := store.Token{Name: args[0], Role: string(chosen), CreatedAt: s.Clock(), CreatedBy: person()}
 				if life > 0 {
 					t.ExpiresAt = ops.Ptr(t.CreatedAt.Add(life))
 				}

@@ -82,12 +82,26 @@ func (e *elsewhere) chain() (ops.CycleID, []ops.SessionID) {
 		apitest.Run{Tier: 2, Model: "sonnet", For: time.Minute, Outcome: ops.OutcomeResolved, Figures: ops.Figures{CostUSD: ops.Ptr(0.5)}})
 }
 
+// shows runs a command at the server and looks for words in what it prints.
+func (e *elsewhere) shows(args string, wanted ...string) string {
+	e.t.Helper()
+	out := e.must(strings.Fields(args)...)
+	for _, want := range wanted {
+		if !strings.Contains(out, want) {
+			e.t.Errorf("%s: no %q in\n%s", args, want, out)
+		}
+	}
+	return out
+}
+
 func TestCommandsShowTheJournalOfAServer(t *testing.T) {
 	e := newElsewhere(t)
 	e.chain()
 	if _, err := e.Store.AddMemory(t.Context(), ops.Memory{Environment: "default", Category: "note", Observation: "starts slowly"}); err != nil {
 		t.Fatal(err)
 	}
+	e.Check("jellyfin", ops.Down, "HTTP 502")
+	e.Earn("default", "web")
 	for _, tc := range []struct {
 		args string
 		want []string
@@ -108,6 +122,10 @@ func TestCommandsShowTheJournalOfAServer(t *testing.T) {
 		{"approvals list", []string{"No approvals found."}},
 		{"cooldowns list", []string{"No cooldowns found."}},
 		{"memory list", []string{"starts slowly"}},
+		{"costs --days 3650", []string{"Tier 1", "Tier 2", "Total of 3650 days: $0.75", "Most expensive cycles", "cycle 1"}},
+		{"services list", []string{"jellyfin", "down", "HTTP 502"}},
+		{"services show jellyfin", []string{"jellyfin: down", "jellyfin is down: ", "30 days", "._  now"}},
+		{"reflexes show 1", []string{"Reflex 1 of web is asked", "the probe GET / finds it down (5xx)"}},
 	} {
 		code, out, errs := e.run(strings.Fields(tc.args)...)
 		if code != exitOK {
@@ -176,6 +194,7 @@ func TestExitCodesAreThoseOfTheStore(t *testing.T) {
 		{args: []string{"sessions", "show"}, code: exitUsage, says: "claudeops sessions show needs ID"},
 		{args: []string{"sessions", "show", "1", "2"}, code: exitUsage, says: `does not take "2": it takes ID`},
 		{args: []string{"actions", "run", "web"}, code: exitUsage, says: "claudeops actions run needs ACTION"},
+		{args: []string{"actions", "run", "web", "fix"}, code: exitNotFound, says: "service web has no action fix; 'claudeops actions list'"},
 		{args: []string{"incidents", "ack", "99"}, code: exitNotFound},
 		{args: []string{"approvals", "approve", "99"}, code: exitNotFound, says: "there are none yet"},
 		{args: []string{"silences", "add", "web", "--for", "1h", "--reason", "moving"}, says: "silence 1 lasts until"},

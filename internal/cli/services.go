@@ -81,7 +81,18 @@ func (a *app) servicesShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			printService(a.Stdout, x, past, cooldowns)
+			now, err := get[api.Situation](c.Context(), s, "/situation?"+query("service", x.Name).Encode())
+			if err != nil {
+				return err
+			}
+			stop, err := get[api.Standstill](c.Context(), s, "/stop")
+			if err != nil {
+				return err
+			}
+			if stop.Stopped {
+				fmt.Fprintf(a.Stdout, "Stopped %s; 'claudeops resume' lets agents work again\n", a.stoppedBy(stop))
+			}
+			printService(a.Stdout, x, past, cooldowns, now.Doing)
 			return nil
 		}),
 	}
@@ -146,9 +157,14 @@ func noService(ctx context.Context, s *client, name, environment string, err err
 // shownDays is how many days of a service's history are shown.
 const shownDays = 30
 
-func printService(w io.Writer, x api.ServiceState, past api.ServiceHistory, cooldowns []api.Cooldown) {
+func printService(w io.Writer, x api.ServiceState, past api.ServiceHistory, cooldowns []api.Cooldown, doing []api.StatusLine) {
 	fmt.Fprintf(w, "%s: %s\nEnvironment: %s   Checked: %s   Up in 24 hours: %s\n",
 		clean(x.Name), x.State, x.Environment, or(stamp(x.CheckedAt), "never"), share(x.Uptime24h))
+	for _, l := range doing {
+		if l.Environment == x.Environment && slices.Contains(l.Services, x.Name) {
+			fmt.Fprintln(w, clean(l.Sentence(time.Now())))
+		}
+	}
 	for _, c := range x.Checks {
 		fmt.Fprintf(w, "  %s  %s  %d ms", c.Status, clean(c.Probe), c.ResponseTimeMS)
 		if c.Error != nil {
@@ -370,7 +386,7 @@ func (a *app) silencesAdd() *cobra.Command {
 				return err
 			}
 			return a.change(c.Context(), func(s *client) error {
-				added, err := s.AddSilence(c.Context(), q, span)
+				added, err := addSilence(c.Context(), s, q, span)
 				if err != nil {
 					return err
 				}
@@ -391,6 +407,24 @@ func (a *app) silencesAdd() *cobra.Command {
 	f.StringVar(&until, "until", "", "end time, instead of --for")
 	reason = a.reasonFlag(c, "reason")
 	return c
+}
+
+// addSilence adds a silence. One that begins now begins by the server's clock, not by ours.
+func addSilence(ctx context.Context, s *client, q ops.Silence, span time.Duration) (api.Silence, error) {
+	body := map[string]any{"environment": q.Environment, "service": q.Service, "group": q.Group, "probe": q.Probe, "reason": q.Reason}
+	if len(q.Labels) > 0 {
+		body["labels"] = q.Labels
+	}
+	if !q.From.IsZero() {
+		body["from"] = q.From
+	}
+	if span != 0 {
+		body["for"] = span.String()
+	}
+	if !q.Until.IsZero() {
+		body["until"] = q.Until
+	}
+	return post[api.Silence](ctx, s, "/silences", body)
 }
 
 // unheard says that nothing on record has the name that was silenced. It may come, in an alert for example.

@@ -61,7 +61,7 @@ func (a *app) sessionsList() *cobra.Command {
 				header := tabbed("ID", "CYCLE", "TIER", "MODEL", "STATUS", "OUTCOME", "COST", "DURATION", "TURNS", "STARTED", "TITLE")
 				return printRows(a, sessions, header, func(x api.Session) string {
 					return tabbed(fmt.Sprint(x.ID), fmt.Sprint(x.CycleID), fmt.Sprint(int(x.Tier)), x.Model, mark(x.Status)+" "+string(x.Status),
-						value(x.Outcome), money(x.CostUSD), span(x.DurationMS), figure(x.NumTurns), a.screen.when(x.StartedAt),
+						value(x.Outcome), ops.Dollars(x.CostUSD), span(x.DurationMS), figure(x.NumTurns), a.screen.when(x.StartedAt),
 						shorten(or(titles[x.CycleID], "–"), 60))
 				})
 			})
@@ -160,7 +160,7 @@ func printSession(w io.Writer, s api.SessionReport, chain []api.Session) {
 	if child := childOf(s.ID, chain); child != nil {
 		fmt.Fprintf(w, "Escalated to Session #%d (%s)\n", child.ID, child.Tier)
 	}
-	for _, line := range [][2]string{
+	printFields(w, "  %-14s %s\n", [][2]string{
 		{"Handler", fmt.Sprintf("%s (%s, %s)", s.Handler, s.Agent, s.Model)},
 		{"Outcome", value(s.Outcome)},
 		{"Confidence", confidence(s.Confidence)},
@@ -168,7 +168,7 @@ func printSession(w io.Writer, s api.SessionReport, chain []api.Session) {
 		{"Walls", value(s.Walls)},
 		{"Error", clean(value(s.Error))},
 		{"Context", s.ContextMode},
-		{"Cost", money(s.CostUSD)},
+		{"Cost", ops.Dollars(s.CostUSD)},
 		{"Duration", span(s.DurationMS)},
 		{"Turns", turns(s.NumTurns)},
 		{"Started", stamp(s.StartedAt)},
@@ -177,11 +177,7 @@ func printSession(w io.Writer, s api.SessionReport, chain []api.Session) {
 		{"CLI version", value(s.CLIVersion)},
 		{"Handoff", clean(s.HandoffJSON.Text())},
 		{"Handoff error", value(s.HandoffError)},
-	} {
-		if line[1] != "" {
-			fmt.Fprintf(w, "  %-14s %s\n", line[0]+":", line[1])
-		}
-	}
+	})
 }
 
 // confidence is how sure an agent is; empty if it did not say.
@@ -282,10 +278,8 @@ func (a *app) logs(ctx context.Context, s *client, id ops.SessionID, follow, raw
 		default:
 			return nil
 		}
-		select {
-		case <-ctx.Done():
+		if !ops.Pause(ctx, 200*time.Millisecond) {
 			return context.Cause(ctx)
-		case <-time.After(200 * time.Millisecond):
 		}
 	}
 }
@@ -360,7 +354,7 @@ func partText(p transcript.Part) string {
 		figures = append(figures, duration(*p.Figures.Duration))
 	}
 	if p.Figures.CostUSD != nil {
-		figures = append(figures, money(p.Figures.CostUSD))
+		figures = append(figures, ops.Dollars(p.Figures.CostUSD))
 	}
 	if t := p.Figures.Tokens; t != nil {
 		figures = append(figures, fmt.Sprintf("%d tokens read, %d written", t.Read, t.Written))

@@ -202,6 +202,6 @@ func (a *app) useDaemon(ctx context.Context) error {
 	}
 	web, address := control.Client(cfg.StateDir)
 	a.remote = newClient(address, cfg.APIToken)
-	a.remote.http = web
+	a.remote.Client = web
 	return nil
 }

@@ -59,7 +59,7 @@ func (a *app) reloadCommand() *cobra.Command {
 			}
 			found, err := post[api.ConfigCheck](c.Context(), a.remote, "/config/reload", nil)
 			if err == nil {
-				fmt.Fprintf(a.Stderr, "%s is read again; sessions that ran go on under it\n", or(value(found.File), "the environment"))
+				fmt.Fprintf(a.Stderr, "%s is read again and in effect; sessions that run go on\n", or(value(found.File), "the environment"))
 			}
 			return err
 		},

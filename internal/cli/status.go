@@ -59,7 +59,7 @@ func (s *status) show(ctx context.Context, st *client, id ops.CycleID) {
 	p := s.follow(ctx, st, last.ID)
 	text := fmt.Sprintf("#%d %s · turn %d · %s", last.ID, last.Tier, p.turns, time.Since(*last.StartedAt).Round(time.Second))
 	if spent := cycle.TotalCostUSD; spent != nil {
-		text += " · est. " + money(spent) + " so far"
+		text += " · est. " + ops.Dollars(spent) + " so far"
 	}
 	if p.tool != "" {
 		text += " · " + p.tool

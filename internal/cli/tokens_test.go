@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"claudeops/internal/store"
+	"claudeops/test/storetest"
 )
 
 // tokenBox is a state folder with an empty database, and a function that runs commands on it.
@@ -16,7 +17,7 @@ func tokenBox(t *testing.T) (path string, run func(args ...string) (int, string,
 	t.Helper()
 	dir := t.TempDir()
 	path = filepath.Join(dir, "claudeops.db")
-	s, err := store.Open(t.Context(), store.Options{Path: path})
+	s, err := store.Open(t.Context(), storetest.With(store.Options{Path: path}))
 	must(t, err)
 	must(t, s.Close())
 	return path, func(args ...string) (int, string, string) {
@@ -36,7 +37,7 @@ func TestTokensAreMadeListedAndRevoked(t *testing.T) {
 	if code != 0 || !regexp.MustCompile(`^claudeops_[A-Z2-7]{26}$`).MatchString(secret) || !strings.Contains(errs, "responder") {
 		t.Fatalf("exit %d, %q, %q", code, out, errs)
 	}
-	s, err := store.Open(t.Context(), store.Options{Path: path})
+	s, err := store.Open(t.Context(), storetest.With(store.Options{Path: path}))
 	must(t, err)
 	used, err := s.UseToken(t.Context(), secret, time.Now())
 	if err != nil || used.ExpiresAt == nil || used.ExpiresAt.Sub(used.CreatedAt) != 90*24*time.Hour {

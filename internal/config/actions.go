@@ -24,7 +24,6 @@ const (
 	containerForm = `^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`
 	unitForm      = `^[a-zA-Z0-9][a-zA-Z0-9@_.:-]*$`
 	repoForm      = `^[a-zA-Z0-9][a-zA-Z0-9._-]*$`
-	prefixForm    = `^[a-zA-Z0-9][a-zA-Z0-9._/-]*$`
 	remoteForm    = `^(https://|ssh://|/|[a-zA-Z0-9_.-]+@[a-zA-Z0-9.-]+:)[^\s]*$`
 )
 

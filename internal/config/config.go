@@ -40,8 +40,6 @@ type Checks struct {
 	CheckProbe       func(ops.ProbeSpec) []error
 	CheckServices    func([]ops.Service) error
 	CheckMaintenance func(ops.Maintenance) error
-	// RedisReads reports a Redis command that only reads.
-	RedisReads func(words []string) bool
 	// ProbeName is what a probe is called among its results.
 	ProbeName func(ops.ProbeSpec) string
 	// AgentUser is the user that this machine has for agents, and that the supervisor may change to; 0 without one.
@@ -82,7 +80,6 @@ func (a Agent) Scripted() bool { return a.Bin == scriptedBin }
 type Host struct {
 	Name   string
 	Labels []string
-	Lease  time.Duration
 	// Sessions is how many agents run at once.
 	Sessions int
 }
@@ -251,7 +248,7 @@ func globbed(path string) string {
 // complete derives what follows from several values.
 func (c *Config) complete(l *loader) {
 	for t, tier := range c.Tiers {
-		tier.Tools = defaultTools(t, c.shared.Mode, ops.Protected{Files: c.Guard.Protected, Volumes: c.Guard.Volumes})
+		tier.Tools = defaultTools(t, c.shared.Mode)
 		if c.Guard.Enabled {
 			tier.Tools.Allowed = unjudged()
 		}

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"claudeops/internal/decide/escalation"
-	"claudeops/internal/guard/scan"
 	"claudeops/internal/ops"
 	"claudeops/internal/watch"
 	"claudeops/internal/watch/probe"
@@ -42,7 +41,7 @@ func load(t *testing.T, s setup) (*Config, string, error) {
 	}
 	c, err := Load(Input{Flags: s.flags, Environ: env, Dir: dir, Check: escalation.Flaws, Checks: Checks{
 		CheckProbe: probe.Validate, CheckServices: watch.CheckServices, CheckMaintenance: watch.CheckMaintenance, ProbeName: probe.Describe,
-		RedisReads: scan.Redis, AgentUser: func() int { return s.agentUser },
+		AgentUser: func() int { return s.agentUser },
 	}})
 	return c, dir, err
 }
@@ -72,6 +71,23 @@ func problems(t *testing.T, err error) []Problem {
 	return e.Problems
 }
 
+// mistake is a configuration of one line with one problem, of the key, that says the text.
+type mistake struct{ name, yaml, key, text string }
+
+func refuses(t *testing.T, all []mistake) {
+	t.Helper()
+	for _, tc := range all {
+		t.Run(tc.name, func(t *testing.T) {
+			_, _, err := load(t, setup{yaml: tc.yaml})
+			got := problems(t, err)
+			if len(got) != 1 || got[0].Key != tc.key || !strings.Contains(got[0].String(), tc.text) ||
+				strings.HasPrefix(got[0].Where, "claudeops.yaml:") && !strings.HasPrefix(got[0].Where, "claudeops.yaml:1:") {
+				t.Errorf("got %v\nwant %s … %s", err, tc.key, tc.text)
+			}
+		})
+	}
+}
+
 func shown(c *Config, key string) Setting {
 	for _, s := range c.Show() {
 		if s.Key == key {
@@ -91,7 +107,6 @@ func TestDefaultsAreThoseOfTheContract(t *testing.T) {
 		"budget.chain_usd": "5", "budget.day_usd": "25", "recovery.enabled": "true", "agent.bin": "claude", "agent.codex_bin": "codex",
 		"handlers": "tier1,tier2,tier3,tier1-fallback,tier2-fallback,tier3-fallback", "escalation.entry": "tier1", "escalation.max_depth": "2",
 		"escalation.independence": "other_handler", "escalation.manager": "", "escalation.approval.expiry": "24h0m0s",
-		"escalation.approval.on_expiry": "needs_human",
 
 		"recovery.limits.total_time": "1h0m0s",
 		"notify.apprise_urls":        "", "database_url": "", "listen": "127.0.0.1:8080", "api_token": "", "environments": "default",
@@ -191,7 +206,7 @@ func TestEverySettingIsReadFromEverySource(t *testing.T) {
 		"notify.apprise_urls": "json://127.0.0.1", "listen": "127.0.0.1:9090", "agent.env": "DOCKER_HOST",
 		"guard.enabled": "on", "guard.rules": "prompt.md", "cooldown.restarts": "3 per 1h",
 		"escalation.max_depth": "3", "escalation.independence": "none", "escalation.entry": "tier1", "escalation.planner": "tier1",
-		"escalation.approval.expiry": "0", "escalation.approval.on_expiry": "deny",
+		"escalation.approval.expiry": "0",
 
 		"recovery.limits.total_time": "1m",
 		"trust":                      "ask", "observe": "both", "observe_every": "24h", "grouping.window": "1m", "grouping.grace": "1m", "grouping.pause": "1m",
@@ -199,9 +214,9 @@ func TestEverySettingIsReadFromEverySource(t *testing.T) {
 
 		"deadman.ping_url": "http://127.0.0.1:9/ping", "notify.second_urls": "json://127.0.0.1", "notify.telegram_senders": "42,43", "notify.telegram_responders": "44",
 		"notify.approve_by_ntfy": "true", "web.public_url": "https://ops.example.org",
-		"cooldown.redeployments": "2 per 1h", "sandbox.bubblewrap": "on", "sandbox.uid": "1000", "sandbox.mode": "required", "sandbox.network": "open",
+		"cooldown.redeployments": "2 per 1h", "sandbox.uid": "1000", "sandbox.mode": "required", "sandbox.network": "open",
 		"docker.broker": "off",
-		"oidc.issuer":   "https://id.example.org", "database_url": "postgres://db/ops", "host.lease": "20s", "host.sessions": "7",
+		"oidc.issuer":   "https://id.example.org", "database_url": "postgres://db/ops", "host.sessions": "7",
 	}
 	for _, s := range newConfig().settings() {
 		if s.structured() || s.key == "escalation.manager" || s.key == "escalation.judge" {

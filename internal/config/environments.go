@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"claudeops/internal/ops"
 )
@@ -78,11 +79,21 @@ func (w *watching) groupingFields(defaults bool) []field {
 // maintenanceField is a list of times in which failures start nothing.
 func maintenanceField(at *[]ops.Maintenance, doc string) field {
 	return list("maintenance", at, maintenanceFields, func(e *entry, m *ops.Maintenance) {
+		i := strings.LastIndexByte(m.Schedule, ' ')
+		if zone := m.Schedule[i+1:]; i > 0 && strings.IndexFunc(zone, unicode.IsLetter) == 0 && strings.Contains(zone, "/") {
+			m.Schedule, m.Zone = m.Schedule[:i], zone
+		}
+		if !m.From.IsZero() {
+			m.Until = m.From.Add(m.Length)
+			if m.Schedule == "" {
+				m.Length = 0
+			}
+		}
 		if e.in.CheckMaintenance == nil {
 			return
 		}
 		if err := e.in.CheckMaintenance(*m); err != nil {
-			e.refuseAll("give from and until, or schedule and length", "%s", err)
+			e.refuseAll("give a length, and either from or a schedule", "%s", err)
 		}
 	}, doc)
 }
@@ -92,12 +103,9 @@ func maintenanceFields(m *ops.Maintenance) []field {
 		value("name", &m.Name, textKind(), "Name of the maintenance.").must(),
 		value("service", &m.Service, textKind(), "Services that it is for; `*` matches any text.").orElse("all"),
 		value("group", &m.Group, textKind(), "Groups that it is for; `*` matches any text.").orElse("all"),
-		value("probe", &m.Probe, textKind(), "Probes that it is for; `*` matches any text.").orElse("all"),
-		value("from", &m.From, momentKind(), "Start time, such as `2026-03-14T22:00:00Z`. With `until`."),
-		value("until", &m.Until, momentKind(), "End time."),
-		value("schedule", &m.Schedule, textKind(), "Recurring start: `sun 02:00`, or the five fields of cron. With `length`."),
-		value("length", &m.Length, durationKind(time.Minute), "Duration of each occurrence, at most a week."),
-		value("zone", &m.Zone, textKind(), "Time zone of the schedule, such as `Europe/Berlin`.").orElse("UTC"),
+		value("from", &m.From, momentKind(), "Start time, such as `2026-03-14T22:00:00Z`. Or give a `schedule`."),
+		value("schedule", &m.Schedule, textKind(), "Recurring start: `sun 02:00 Europe/Berlin`, or the five fields of cron; else in UTC."),
+		value("length", &m.Length, durationKind(time.Minute), "How long it lasts; on a schedule at most a week.").must(),
 	}
 }
 
@@ -223,23 +231,21 @@ func (c *Config) Environments() []ops.Environment {
 	for _, e := range c.environments {
 		dir := c.stateDir(e.name)
 		env := ops.Environment{
-			Name:     e.name,
-			Labels:   slices.Clone(e.labels),
-			StateDir: dir,
-			WorkDir:  filepath.Join(dir, "work"),
-			ReposDir: e.reposDir,
-			Interval: e.interval,
-			Policy:   c.policy(e),
-			Tools:    map[ops.Tier]ops.ToolLists{},
-			Prompts:  map[ops.Tier]ops.PromptFiles{},
-			Limits:   c.Limits,
-			Probes:   e.inventory.probes,
-			Watch:    e.watch(),
-			AgentEnv: slices.Clone(c.agentEnv),
-			Notes:    e.notes,
-			Protected: ops.Protected{
-				Files: slices.Clone(c.Guard.Protected), Volumes: slices.Clone(c.Guard.Volumes), Hosts: slices.Clone(c.Guard.Hosts),
-			},
+			Name:      e.name,
+			Labels:    slices.Clone(e.labels),
+			StateDir:  dir,
+			WorkDir:   filepath.Join(dir, "work"),
+			ReposDir:  e.reposDir,
+			Interval:  e.interval,
+			Policy:    c.policy(e),
+			Tools:     map[ops.Tier]ops.ToolLists{},
+			Prompts:   map[ops.Tier]ops.PromptFiles{},
+			Limits:    c.Limits,
+			Probes:    e.inventory.probes,
+			Watch:     e.watch(),
+			AgentEnv:  slices.Clone(c.agentEnv),
+			Notes:     e.notes,
+			Protected: ops.Protected{Files: usualInventories(), Volumes: []string{dockerVolumes}, Hosts: slices.Clone(c.Guard.Hosts)},
 		}
 		for t, tier := range c.Tiers {
 			env.Tools[t] = tier.Tools

@@ -42,7 +42,7 @@ tiers:
 	want := ops.Policy{
 		MaxTier: 2, MaxDepth: 2, Mode: ops.ContextResume, ContextThreshold: 0.5, ApprovalTier: 2, BudgetChainUSD: 1, BudgetDayUSD: 2, Entry: "tier1",
 		Observe: ops.ObserveAgent, Independence: ops.IndependenceHandler, Process: ops.ProcessTyped,
-		Approval: ops.ApprovalPolicy{Expiry: 24 * time.Hour, OnExpiry: "needs_human", Remind: time.Hour, Reminds: 3},
+		Approval: ops.ApprovalPolicy{Expiry: 24 * time.Hour, Remind: time.Hour, Reminds: 3},
 		Recovery: ops.RecoveryPolicy{Limits: ops.RecoveryLimits{
 			TotalTime: time.Hour,
 		}},
@@ -211,7 +211,7 @@ func TestVariableOverEnvironmentValueIsNoticed(t *testing.T) {
 
 func TestBadEnvironmentIsReported(t *testing.T) {
 	long := strings.Repeat("a", 64)
-	for _, tc := range []struct{ name, yaml, key, text string }{
+	refuses(t, []mistake{
 		{"no name", "environments: [{dry_run: true}]\n", "environments[0]", "has no name"},
 		{"capital", "environments: [{name: Lab}]\n", "environments[0].name", "small letters"},
 		{"path", "environments: [{name: ../x}]\n", "environments[0].name", "small letters"},
@@ -224,15 +224,7 @@ func TestBadEnvironmentIsReported(t *testing.T) {
 		{"tier", "environments: [{name: a, max_tier: 7}]\n", "environments[0].max_tier", "1 to 3"},
 		{"service", "environments: [{name: a, services: [{name: x}, {name: x}]}]\n", "environments[0].services[1].name", "already names"},
 		{"state in repositories", "environments: [{name: a, repos_dir: /}]\n", "state_dir", "outside repos_dir"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			_, _, err := load(t, setup{yaml: tc.yaml})
-			got := problems(t, err)
-			if len(got) != 1 || got[0].Key != tc.key || !strings.Contains(got[0].String(), tc.text) {
-				t.Errorf("got %v\nwant %s … %s", err, tc.key, tc.text)
-			}
-		})
-	}
+	})
 }
 
 func TestAgentEnvironmentHoldsOnlyWhatPasses(t *testing.T) {

@@ -29,9 +29,8 @@ func handlerFields(h *ops.Handler) []field {
 	targets := listOf("handler ids", splitAtCommas, handlerIDKind())
 	return []field{
 		value("id", &h.ID, handlerIDKind(), "Name: small letters, digits, dashes and underscores, at most 63.").must(),
-		value("description", &h.Description, textKind(),
-			"What it is. Agents and the manager read it when they choose a handler."),
-		value("good_for", &h.GoodFor, textKind(), "Which problems it should get. Agents and the manager read it when they choose a handler."),
+		value("good_for", &h.GoodFor, textKind(),
+			"What it can do, and which problems it should get. Agents and the manager read it when they choose a handler."),
 		value("tier", &h.Tier, intKind(ops.Tier1, ops.LastTier),
 			"Permission level. Required except for a human. Handoffs go only to a higher tier.").
 			orElse("above all, for a human"),

@@ -37,7 +37,7 @@ escalation:
   planner: writer
   judge: reviewer
   independence: none
-  approval: {expiry: 0, on_expiry: deny}
+  approval: {expiry: 0}
   routes:
     - {from: writer, to: reviewer, independence: other_family, approval: required}
     - {from: writer, to: fixer, mode: handoff}
@@ -70,7 +70,7 @@ func TestEveryKeyOfTheRegistryReachesThePolicy(t *testing.T) {
 		p.Judge != "reviewer" || p.Independence != ops.IndependenceNone {
 		t.Errorf("policy is %+v", p)
 	}
-	if p.Approval != (ops.ApprovalPolicy{OnExpiry: "deny", Remind: time.Hour, Reminds: 3}) {
+	if p.Approval != (ops.ApprovalPolicy{Remind: time.Hour, Reminds: 3}) {
 		t.Errorf("approval is %+v", p.Approval)
 	}
 	if r := p.RouteOf("writer", "reviewer"); r.Independence != ops.IndependenceFamily || !r.Approval || r.Mode != ops.ContextResume {
@@ -145,7 +145,7 @@ func TestBadRegistryIsReportedWithLineFieldAndFix(t *testing.T) {
 		{"misspelled target", "handlers:\n  - {id: a, tier: 1, hands_to: [mendr]}\n  - {id: mender, tier: 2}\n", "2:33", "handlers[0].hands_to[0]", "did you mean mender?"},
 		{"duplicate", "handlers:\n  - {id: a, tier: 1}\n  - {id: a, tier: 2}\n", "3:10", "handlers[1].id", "own id"},
 		{"self", with(", hands_to: [b]"), "3:33", "handlers[1].hands_to[0]", "retry"},
-		{"cycle", with(", hands_to: [a]"), "3:33", "handlers[1].hands_to[0]", "closes the cycle b → a → b"},
+		{"cycle", with(", hands_to: [a]"), "3:33", "handlers[1].hands_to[0]", "a handoff must go to a higher tier"},
 		{"unreachable", with("") + "  - {id: c, tier: 3}\n", "4:10", "handlers[2].id", "never reached"},
 		{"unknown fallback", with(", fallback: [c]"), "3:33", "handlers[1].fallback[0]", "not registered"},
 		{"two entries", "handlers:\n  - {id: a, tier: 1}\n  - {id: b, tier: 1}\n", "1:1", "escalation.entry", "a, b could all start"},
@@ -315,7 +315,6 @@ func TestCodexIsAFallbackWhereItCanRun(t *testing.T) {
 	}{
 		{"program and key", setup{env: []string{path, key}}, []string{"tier1", "tier2", "tier3"}},
 		{"without walls", setup{env: []string{path, key}, yaml: "sandbox: {mode: off}\n"}, []string{"tier1"}},
-		{"with bubblewrap alone", setup{env: []string{path, key}, yaml: "sandbox: {mode: off, bubblewrap: on}\n"}, []string{"tier1", "tier2", "tier3"}},
 		{"no key", setup{env: []string{path}}, nil},
 		{"no program", setup{env: []string{"PATH=" + t.TempDir(), key}}, nil},
 	} {

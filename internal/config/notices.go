@@ -1,11 +1,11 @@
 package config
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"claudeops/internal/ops"
 )
@@ -15,7 +15,6 @@ type noticeRoute struct {
 	ops.NoticeRoute
 	held  string // the text of the file that holds the targets
 	quiet *ops.QuietHours
-	zone  *time.Location
 }
 
 func noticeRouteFields(r *noticeRoute) []field {
@@ -31,17 +30,15 @@ func noticeRouteFields(r *noticeRoute) []field {
 			"Targets for what matches, instead of `notify.apprise_urls`; an empty list sends nothing."),
 		value("urls_file", &r.held, fileKind(), "File that holds the URLs."),
 		value("quiet_hours", &r.quiet, quietKind(),
-			"Time of the day at which notices wait, for example `22:00-07:00`. Approvals, reviews and critical notices are sent anyway.").
+			"Time of the day at which notices wait, in UTC or a time zone, for example `22:00-07:00 Europe/Berlin`. Approvals, reviews and "+
+				"critical notices are sent anyway.").
 			orElse("none"),
-		value("time_zone", &r.zone, zoneKind(), "Time zone of the quiet hours, for example `Europe/Berlin`.").orElse("UTC"),
 	}
 }
 
 func finishNoticeRoute(e *entry, r *noticeRoute) {
 	r.URLs = append(r.URLs, strings.Fields(r.held)...)
-	if r.quiet != nil {
-		r.Quiet = &ops.QuietHours{From: r.quiet.From, To: r.quiet.To, Zone: cmp.Or(r.zone, time.UTC)}
-	}
+	r.Quiet = r.quiet
 	if !e.hasAny(&r.URLs, &r.held) {
 		// Such a route only says when the usual targets are notified.
 		if r.Default = r.Quiet != nil; !r.Default {
@@ -50,17 +47,25 @@ func finishNoticeRoute(e *entry, r *noticeRoute) {
 	}
 }
 
-// quietKind reads a time of the day from and to.
+// quietKind reads a time of the day from and to, and its time zone.
 func quietKind() kind[*ops.QuietHours] {
-	const fix = "give a time of the day such as 22:00-07:00"
+	const fix = "give a time of the day such as 22:00-07:00, and a time zone such as Europe/Berlin"
 	return kind[*ops.QuietHours]{
-		name: "time of the day", schema: map[string]any{"type": "string", "pattern": `^\d{1,2}:\d{2}-\d{1,2}:\d{2}$`},
+		name: "time of the day", schema: map[string]any{"type": "string", "pattern": `^\d{1,2}:\d{2} ?- ?\d{1,2}:\d{2}( [A-Za-z].*)?$`},
 		parse: func(_ places, v raw) (*ops.QuietHours, []fault) {
-			from, to, _ := strings.Cut(strings.ReplaceAll(v.text, " ", ""), "-")
+			hours, name := strings.TrimSpace(v.text), ""
+			if i := strings.IndexFunc(hours, unicode.IsLetter); i >= 0 {
+				hours, name = hours[:i], hours[i:]
+			}
+			from, to, _ := strings.Cut(strings.ReplaceAll(hours, " ", ""), "-")
 			begin, err := time.Parse("15:04", from)
 			end, err2 := time.Parse("15:04", to)
+			zone, err3 := time.LoadLocation(name) // of no name it is UTC
 			if err != nil || err2 != nil {
 				return nil, wrong(v, fix, "%q is not a time of the day", v.text)
+			}
+			if err3 != nil {
+				return nil, wrong(v, fix, "%q is not a time zone", name)
 			}
 			if begin.Equal(end) {
 				return nil, wrong(v, fix, "%q begins when it ends", v.text)
@@ -68,34 +73,14 @@ func quietKind() kind[*ops.QuietHours] {
 			clock := func(t time.Time) time.Duration {
 				return time.Duration(t.Hour())*time.Hour + time.Duration(t.Minute())*time.Minute
 			}
-			return &ops.QuietHours{From: clock(begin), To: clock(end)}, nil
+			return &ops.QuietHours{From: clock(begin), To: clock(end), Zone: zone}, nil
 		},
 		format: func(q *ops.QuietHours) string {
 			if q == nil {
 				return ""
 			}
 			clock := func(d time.Duration) string { return fmt.Sprintf("%02d:%02d", int(d.Hours()), int(d.Minutes())%60) }
-			return clock(q.From) + "-" + clock(q.To)
-		},
-	}
-}
-
-// zoneKind reads the name of a time zone.
-func zoneKind() kind[*time.Location] {
-	return kind[*time.Location]{
-		name: "time zone", schema: map[string]any{"type": "string"},
-		parse: func(_ places, v raw) (*time.Location, []fault) {
-			zone, err := time.LoadLocation(v.text)
-			if err != nil || v.text == "" {
-				return nil, wrong(v, "give a name such as Europe/Berlin or UTC", "%q is not a time zone", v.text)
-			}
-			return zone, nil
-		},
-		format: func(z *time.Location) string {
-			if z == nil {
-				return ""
-			}
-			return z.String()
+			return clock(q.From) + "-" + clock(q.To) + " " + q.Zone.String()
 		},
 	}
 }

@@ -143,8 +143,9 @@ func readFrom(p places, v raw, fix string) (string, []fault) {
 	if faults != nil {
 		return "", faults
 	}
-	text, err := string(p.instead[path]), error(nil)
-	if text == "" {
+	given, instead := p.instead[path]
+	text, err := string(given), error(nil)
+	if !instead {
 		text, err = readText(path)
 	}
 	if err != nil {

@@ -57,7 +57,6 @@ func TestBadValueIsReportedWithPlaceKeyAndFix(t *testing.T) {
 		{"apprise server", setup{yaml: "notify: {apprise_api: 'ftp://x'}\n"}, "claudeops.yaml:1:23", "notify.apprise_api", "http"},
 		{"base url", setup{env: []string{"ANTHROPIC_BASE_URL=x"}}, "environment variable ANTHROPIC_BASE_URL", "agent.base_url", "http"},
 		{"host", setup{yaml: "host: {name: a b}\n"}, "claudeops.yaml:1:14", "host.name", "not a name for a host"},
-		{"lease", setup{env: []string{"CLAUDEOPS_HOST_LEASE=1s"}}, "environment variable CLAUDEOPS_HOST_LEASE", "host.lease", "below 3s"},
 		{"database", setup{env: []string{"CLAUDEOPS_DATABASE_URL=mysql://db"}}, "environment variable CLAUDEOPS_DATABASE_URL", "database_url", "not a postgres:// URL"},
 		{"secret file missing", setup{env: []string{"CLAUDEOPS_API_TOKEN_FILE=nowhere"}}, "environment variable CLAUDEOPS_API_TOKEN_FILE", "api_token", "no such file"},
 		{"secret twice", setup{env: []string{"CLAUDEOPS_API_TOKEN=a", "CLAUDEOPS_API_TOKEN_FILE={dir}/f"}, files: map[string]string{"f": "b"}}, "environment variable CLAUDEOPS_API_TOKEN_FILE", "api_token", "keep one"},
@@ -76,7 +75,6 @@ func TestBadValueIsReportedWithPlaceKeyAndFix(t *testing.T) {
 		{"max tier under escalation", setup{yaml: "escalation: {max_tier: 4}\n"}, "claudeops.yaml:1:24", "max_tier", "1 to 3"},
 		{"independence", setup{yaml: "escalation: {independence: other}\n"}, "claudeops.yaml:1:28", "escalation.independence", "none, other_handler or other_family"},
 		{"expiry", setup{yaml: "escalation: {approval: {expiry: soon}}\n"}, "claudeops.yaml:1:33", "escalation.approval.expiry", "not a duration"},
-		{"on expiry", setup{yaml: "escalation: {approval: {on_expiry: shrug}}\n"}, "claudeops.yaml:1:36", "escalation.approval.on_expiry", "needs_human, deny or approve"},
 		{"repeated key", setup{yaml: "interval: 5m\ninterval: 6m\n"}, "claudeops.yaml:2:1", "interval", "already given in line 1"},
 		{"repeated nested key", setup{yaml: "limits:\n  idle: 5m\n  idle: 6m\n"}, "claudeops.yaml:3:3", "limits.idle", "already given in line 2"},
 	} {

@@ -14,9 +14,7 @@ import (
 func DefaultTools() string {
 	var b strings.Builder
 	for t := ops.Tier1; t <= ops.LastTier; t++ {
-		lists := defaultTools(t, ops.ContextResume, ops.Protected{
-			Files: strings.Split(defaultProtectedFiles, ","), Volumes: strings.Split(defaultVolumes, ","),
-		})
+		lists := defaultTools(t, ops.ContextResume)
 		fmt.Fprintf(&b, "\n%s, %s. Tools: %s\nDisallowed:\n  %s\n",
 			t, strings.ToLower(t.Title()), strings.Join(lists.Tools, ","), strings.Join(lists.Disallowed, "\n  "))
 	}

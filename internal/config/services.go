@@ -114,7 +114,7 @@ func finishQuery(e *entry, q *query) {
 	case q.SQL() && !slices.Contains([]string{"SELECT", "WITH", "SHOW", "EXPLAIN"}, words[0]):
 		e.refuse(&q.Run, "begin with SELECT, WITH, SHOW or EXPLAIN; write a Redis command as a list of words",
 			"%s does not only read", words[0])
-	case !q.SQL() && e.in.RedisReads != nil && !e.in.RedisReads(q.Run):
+	case !q.SQL() && !ops.RedisReads(q.Run):
 		e.refuse(&q.Run, "use one that is, such as [INFO, memory]; write SQL as one text",
 			"%s is not on the list of Redis commands that only read", strings.Join(q.Run, " "))
 	}

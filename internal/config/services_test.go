@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"runtime"
@@ -139,7 +140,7 @@ func TestABadQueryIsReportedWithItsLineAndFix(t *testing.T) {
 
 func TestBadServiceIsReported(t *testing.T) {
 	probe := func(text string) string { return "services: [{name: a, probes: [{" + text + "}]}]\n" }
-	for _, tc := range []struct{ name, yaml, key, text string }{
+	refuses(t, []mistake{
 		{"no name", "services: [{aliases: [b]}]\n", "services[0]", "has no name"},
 		{"empty name", "services: [{name: ''}]\n", "services[0].name", "empty"},
 		{"no object", "services: [web]\n", "services[0]", "keys and values"},
@@ -164,15 +165,7 @@ func TestBadServiceIsReported(t *testing.T) {
 		{"slow after timeout", probe("type: tcp, address: 'db:1', timeout: 1s, slow_after: 2s"), "services[0].probes[0].slow_after", "below the timeout"},
 		{"heartbeat of another type", probe("type: tcp, address: 'db:1', every: 1h"), "services[0].probes[0].every", "has no every"},
 		{"field of another type", probe("type: tcp, address: 'db:1', url: 'http://a'"), "services[0].probes[0].url", "has no url"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			_, _, err := load(t, setup{yaml: tc.yaml})
-			got := problems(t, err)
-			if len(got) != 1 || got[0].Key != tc.key || !strings.Contains(got[0].String(), tc.text) || !strings.HasPrefix(got[0].Where, "claudeops.yaml:1:") {
-				t.Errorf("got %v\nwant %s … %s", err, tc.key, tc.text)
-			}
-		})
-	}
+	})
 }
 
 func TestAHeartbeatCountsByItsFirstResult(t *testing.T) {
@@ -384,7 +377,8 @@ func TestUpdatesAreRead(t *testing.T) {
 		if got := inventory.Services[0].Updates; got != want {
 			t.Errorf("%s: %+v", text, got)
 		}
-		if _, watch, not := inventory.Update("jellyfin"); not != "" || want.Watch == 0 && watch != ops.DefaultUpdateWatch {
+		_, not := inventory.Update("jellyfin")
+		if watch := inventory.Watched("jellyfin"); not != "" || watch != cmp.Or(want.Watch, ops.UpdateWatch) {
 			t.Errorf("%s: %s %s", text, watch, not)
 		}
 	}

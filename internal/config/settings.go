@@ -15,15 +15,6 @@ import (
 // mostTokens is the largest context window that is believed.
 const mostTokens = 100_000_000
 
-// What the guard protects where the operator names nothing: the usual names of inventories, and where Docker keeps volumes.
-const (
-	defaultProtectedFiles = "inventory.yml,inventory.yaml,inventory.ini,hosts.yml,hosts.yaml"
-	defaultVolumes        = "/var/lib/docker/volumes"
-)
-
-// leastLease is what a busy machine can still renew in time.
-const leastLease = 3 * time.Second
-
 // DefaultDockerSocket is where Docker listens.
 const DefaultDockerSocket = "/var/run/docker.sock"
 
@@ -172,10 +163,8 @@ func (c *Config) approvalSettings() []field {
 	a := &c.shared.Approval
 	return under(
 		"escalation.approval",
-		value("expiry", &a.Expiry, waitKind(), "How long an approval request stays open; 0 means no limit.").or("24h"),
-		value("on_expiry", &a.OnExpiry, choiceKind("an end of an approval", "needs_human", ops.OnExpiryDeny,
-			ops.OnExpiryApprove), "What happens to a request that nobody answered. `approve` also approves all steps of its plan.").
-			or("needs_human"),
+		value("expiry", &a.Expiry, waitKind(), "How long an approval request stays open; 0 means no limit. One that nobody answered ends "+
+			"its cycle, which then needs a human.").or("24h"),
 	)
 }
 
@@ -266,10 +255,6 @@ func (c *Config) hostSettings() []field {
 		value("labels", &h.Labels, wordsKind("labels"),
 			"What this host can reach. It works only for environments whose `labels` it all has.").
 			byEnv("CLAUDEOPS_HOST_LABELS"),
-		value("lease", &h.Lease, durationKind(leastLease),
-			"Time without a heartbeat after which other hosts continue the cycles of a host. Must be the same on all hosts. "+
-				"Agents of a supervisor that is paused end after a third of it.").
-			byEnv("CLAUDEOPS_HOST_LEASE").or("12s"),
 		value("sessions", &h.Sessions, intKind(0, 10_000),
 			"Maximum number of cycles that this host runs at once, each with at most one agent. Other cycles wait in the queue.").
 			byEnv("CLAUDEOPS_MAX_SESSIONS").or("0").orElse("two for each core, at least 4"),
@@ -295,11 +280,6 @@ func (c *Config) guardSettings() []field {
 			"File with your own rules. Each rule has examples that are checked at start. See [security.md](security.md#your-own-rules).").
 			orElse("none"),
 		value("hosts", &g.Hosts, wordsKind("host names"), "Hosts that an agent may reach with ssh."),
-		value("protected_files", &g.Protected, wordsKind("file names"),
-			"Infrastructure files that no tier may change, by file name or path. Name the inventory files of your repositories here.").
-			or(defaultProtectedFiles),
-		value("volumes", &g.Volumes, wordsKind("folders"),
-			"Folders with persistent data, in which no tier may delete anything.").or(defaultVolumes),
 	), under(
 		"docker",
 		value("broker", &c.Docker.Broker, choiceKind("a choice for the Docker broker", DockerAuto, DockerOn, DockerOff),
@@ -324,10 +304,6 @@ func (c *Config) sandboxSettings() []field {
 				"session starts if a wall is missing. `off`: only the layers named below, and a human is asked before every session above Tier 1. "+
 				"See [security.md](security.md#walls-of-the-operating-system).").
 			byEnv("CLAUDEOPS_SANDBOX").or("auto").forSection(),
-		value("bubblewrap", &s.Bubblewrap, switchKind(),
-			"Run agents in bubblewrap (`bwrap`). `auto`: where it works, for its mounts; agents still see all processes. `on`: also their "+
-				"own process list and `/tmp`; if it cannot be set up, no session starts.").
-			or("auto"),
 		value("uid", &s.UID, uidKind(),
 			"User id that runs the agents; 0 means the supervisor's. `auto`: the user `"+AgentUserName+"` where it exists and the "+
 				"supervisor is root.").
@@ -378,28 +354,6 @@ func uidKind() kind[int] {
 // foldersKind reads paths, relative to the place where they are given.
 func foldersKind() kind[[]string] {
 	return listOf("paths, separated by commas", splitAtCommas, pathKind())
-}
-
-// switchKind reads on, off or auto.
-func switchKind() kind[string] {
-	enum := []any{true, false, "yes", "no", "on", "off", "auto"}
-	yes := boolKind()
-	return kind[string]{
-		name: "`auto`, `on` or `off`", schema: map[string]any{"type": []any{"boolean", "string"}, "enum": enum},
-		parse: func(p places, v raw) (string, []fault) {
-			if strings.EqualFold(v.text, "auto") {
-				return "auto", nil
-			}
-			on, faults := yes.parse(p, v)
-			switch {
-			case faults != nil:
-				return "", wrong(v, "give auto, on or off", "%q is neither auto, on nor off", v.text)
-			case on:
-				return "on", nil
-			}
-			return "off", nil
-		},
-	}
 }
 
 func (c *Config) noticeSettings() []field {

@@ -100,7 +100,7 @@ func bareNames(entries []string) []string {
 }
 
 // defaultTools are the lists of a tier whose agent has no guard.
-func defaultTools(t ops.Tier, mode ops.ContextMode, protected ops.Protected) ops.ToolLists {
+func defaultTools(t ops.Tier, mode ops.ContextMode) ops.ToolLists {
 	tools := []string{"Bash", "Read", "Grep", "Glob", "WebFetch", "WebSearch"}
 	switch {
 	case t >= ops.Tier2:
@@ -108,7 +108,7 @@ func defaultTools(t ops.Tier, mode ops.ContextMode, protected ops.Protected) ops
 	case mode == ops.ContextHandoff:
 		tools = append(tools, "Write") // for the handoff file
 	}
-	disallowed := append([]string{"Task", "Agent"}, never(protected)...)
+	disallowed := append([]string{"Task", "Agent"}, never()...)
 	if t <= ops.Tier2 {
 		disallowed = append(disallowed, commands(fullVerbs())...)
 	}
@@ -132,13 +132,13 @@ func commands(words []string) []string {
 }
 
 // never is what no tier may do. A prefix is no wall, only a hint that costs nothing.
-func never(protected ops.Protected) []string {
+func never() []string {
 	var words []string
 	system := []string{
 		"/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/opt", "/proc", "/root", "/run", "/sbin", "/srv",
 		"/sys", "/usr", "/var",
 	}
-	for _, dir := range slices.Concat(system, protected.Volumes) {
+	for _, dir := range append(system, dockerVolumes) {
 		for _, option := range []string{"-rf", "-fr", "-r", "-R"} {
 			words = append(words, "rm "+option+" "+dir)
 		}
@@ -156,23 +156,26 @@ func never(protected ops.Protected) []string {
 		// Options after the remote's name, and a forced reference.
 		"Bash(git push * --force*)", "Bash(git push * -f)", "Bash(git push * -f *)", "Bash(git push * +*)",
 		"Bash(git push * --delete *)", "Bash(git push * --mirror*)",
-	}, unchangeable(protected))
+	}, unchangeable())
 }
 
 // unchangeable are rules for Edit, which hold for every tool that changes files. Two slashes start an absolute path.
-func unchangeable(protected ops.Protected) []string {
+func unchangeable() []string {
 	var out []string
-	for _, file := range protected.Files {
-		if !strings.HasPrefix(file, "/") {
-			file = "/**/" + file
-		}
-		out = append(out, fmt.Sprintf("Edit(/%s)", file))
+	for _, file := range usualInventories() {
+		out = append(out, fmt.Sprintf("Edit(//**/%s)", file))
 	}
-	for _, dir := range protected.Volumes {
-		out = append(out, fmt.Sprintf("Edit(/%s/**)", strings.TrimRight(dir, "/")))
-	}
-	return out
+	return append(out, fmt.Sprintf("Edit(/%s/**)", dockerVolumes))
 }
+
+// usualInventories are what inventories are called: one wrong line in them points every later command at the wrong machine. Others are
+// named by a rule of the operator.
+func usualInventories() []string {
+	return []string{"inventory.yml", "inventory.yaml", "inventory.ini", "hosts.yml", "hosts.yaml"}
+}
+
+// dockerVolumes is where Docker keeps the data that outlives containers. Other folders of data are named by a rule of the operator.
+const dockerVolumes = "/var/lib/docker/volumes"
 
 // fullVerbs are the commands of full remediation.
 func fullVerbs() []string {
@@ -207,13 +210,11 @@ func safeVerbs() []string {
 
 // Guard is what an agent may do beyond the lists of its CLI, and the sandbox it runs in.
 type Guard struct {
-	Enabled   bool
-	Rules     Prompt // the operator's own rules; empty without a file
-	Hosts     []string
-	Protected []string
-	Volumes   []string
-	Limits    []ops.CooldownLimit
-	Sandbox   Sandbox
+	Enabled bool
+	Rules   Prompt // the operator's own rules; empty without a file
+	Hosts   []string
+	Limits  []ops.CooldownLimit
+	Sandbox Sandbox
 }
 
 // SandboxMode is how far missing walls are accepted.
@@ -238,20 +239,19 @@ const (
 
 // Sandbox is what the operating system keeps from agents.
 type Sandbox struct {
-	Mode       SandboxMode
-	UID        int      // of the agents; 0 leaves the layer off. Auto is resolved when the configuration is read
-	Bubblewrap string   // auto, on or off
-	Writable   []string // from Tier 3 on
-	Folders    []string // of the agent's program, at every tier
-	Readable   []string // at every tier
-	Hidden     []string
-	Network    NetworkMode
-	Hosts      []string // that sessions reach beside what is declared
-	Processes  int      // of a session at once; 0: no limit
+	Mode      SandboxMode
+	UID       int      // of the agents; 0 leaves the layer off. Auto is resolved when the configuration is read
+	Writable  []string // from Tier 3 on
+	Folders   []string // of the agent's program, at every tier
+	Readable  []string // at every tier
+	Hidden    []string
+	Network   NetworkMode
+	Hosts     []string // that sessions reach beside what is declared
+	Processes int      // of a session at once; 0: no limit
 }
 
 // Walled reports whether walls that hold an agent without a shell gate are wanted.
-func (s Sandbox) Walled() bool { return s.Mode != SandboxOff || s.Bubblewrap == "on" }
+func (s Sandbox) Walled() bool { return s.Mode != SandboxOff }
 
 // Networked reports whether sessions have a network of their own.
 func (s Sandbox) Networked() bool {

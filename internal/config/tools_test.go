@@ -97,7 +97,7 @@ func TestOwnToolListsReplaceTheDefaults(t *testing.T) {
 		{"tools", lists[1].Tools, []string{"Read", "Bash", "mcp__x__*"}},
 		{"disallowed", lists[1].Disallowed, []string{"Task", "Agent"}},
 		{"nothing disallowed", lists[2].Disallowed, []string{}},
-		{"Tier 2 keeps its tools", lists[2].Tools, defaultTools(2, ops.ContextHandoff, ops.Protected{}).Tools},
+		{"Tier 2 keeps its tools", lists[2].Tools, defaultTools(2, ops.ContextHandoff).Tools},
 		{"Task at Tier 3", lists[3].Allowed, []string{"Task", "Read"}},
 	} {
 		if !slices.Equal(tc.got, tc.want) {
@@ -110,7 +110,7 @@ func TestOwnToolListsReplaceTheDefaults(t *testing.T) {
 }
 
 func TestWriteIsGivenToTier1OnlyForTheHandoffFile(t *testing.T) {
-	if got := defaultTools(ops.Tier1, ops.ContextResume, ops.Protected{}).Tools; slices.Contains(got, "Write") {
+	if got := defaultTools(ops.Tier1, ops.ContextResume).Tools; slices.Contains(got, "Write") {
 		t.Errorf("tools are %q", got)
 	}
 }

@@ -17,7 +17,7 @@ import (
 type Journal interface {
 	Claim(ctx context.Context, owner ops.Owner, id ops.CycleID, policy ops.Policy, at time.Time) (ops.Claimed, error)
 	Commit(ctx context.Context, owner ops.Owner, t ops.Transition) (ops.Claimed, error)
-	Look(ctx context.Context, id ops.CycleID) (ops.Claimed, error)
+	Look(ctx context.Context, known ops.Cycle) (ops.Claimed, error)
 	Release(ctx context.Context, owner ops.Owner, id ops.CycleID) error
 	Sessions
 }
@@ -123,6 +123,8 @@ type Parts struct {
 	Hold func(ctx context.Context, tier ops.Tier) error
 	// Draining says that this host gives its cycles away where a session ends.
 	Draining func() bool
+	// Newer says whether another configuration has taken the place of this one, and how the environment is there. Nil: none ever does.
+	Newer func(env ops.Environment) (ops.Environment, bool)
 	// Actions do what a human approved, and reflexes.
 	Actions Actions
 	// Forget is told that a cycle has ended here: what was kept for its sessions is not needed any more.
@@ -135,7 +137,12 @@ type Parts struct {
 type Advancer struct{ Parts }
 
 // New returns an Advancer made of the parts.
-func New(p Parts) *Advancer { return &Advancer{p} }
+func New(p Parts) *Advancer {
+	if p.Newer == nil {
+		p.Newer = func(env ops.Environment) (ops.Environment, bool) { return env, false }
+	}
+	return &Advancer{p}
+}
 
 // Advance takes the cycle as far as it goes now: to its end, to a wait, or to a stop of ctx. What an effect produced
 // is recorded in one transaction with the step that follows from it, so a crash at any line leaves a journal
@@ -174,7 +181,8 @@ func (a *Advancer) Advance(ctx context.Context, id ops.CycleID, environment stri
 		if step.Kind.Leaves() {
 			return nil
 		}
-		if ctx.Err() != nil || (step.Kind == ops.StepRun && a.Draining()) {
+		_, replaced := a.Newer(env)
+		if ctx.Err() != nil || replaced || (step.Kind == ops.StepRun && a.Draining()) {
 			return a.release(ctx, id, nil)
 		}
 		if done, err = a.perform(ctx, env, now, step); err != nil {
@@ -183,7 +191,7 @@ func (a *Advancer) Advance(ctx context.Context, id ops.CycleID, environment stri
 		if step.Kind == ops.StepQueue {
 			continue // nothing took time since the journal was read with the step
 		}
-		next, err := a.look(ctx, now)
+		next, err := a.look(ctx, env, now)
 		switch {
 		case err == nil:
 			now = next
@@ -194,11 +202,20 @@ func (a *Advancer) Advance(ctx context.Context, id ops.CycleID, environment stri
 }
 
 // look reads the journal again after what took time: meanwhile an incident may have been closed or opened, and who is told what depends on
-// it. What was done is not lost where it cannot be read: it is recorded by what was known before.
-func (a *Advancer) look(ctx context.Context, now ops.Claimed) (ops.Claimed, error) {
+// it. What was done is not lost where it cannot be read: it is recorded by what was known before. Where another configuration has taken
+// the place of this one, the cycle is claimed under its policy: what is next is decided by that.
+func (a *Advancer) look(ctx context.Context, env ops.Environment, now ops.Claimed) (ops.Claimed, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	next, err := a.Journal.Look(ctx, now.Cycle.ID)
+	if env, replaced := a.Newer(env); replaced {
+		next, err := a.Journal.Claim(ctx, a.Owner(), now.Cycle.ID, env.Policy, a.Clock())
+		if err != nil {
+			return now, err
+		}
+		readSessions(next.Journal, now.Journal)
+		return next, nil
+	}
+	next, err := a.Journal.Look(ctx, now.Cycle)
 	if err != nil {
 		return now, err
 	}
@@ -229,7 +246,7 @@ func (a *Advancer) perform(ctx context.Context, env ops.Environment, now ops.Cla
 	case ops.StepAct:
 		return a.act(ctx, env, now, step)
 	case ops.StepPause:
-		pause(ctx, step.Until.Sub(a.Clock()))
+		ops.Pause(ctx, step.Until.Sub(a.Clock()))
 		return ops.Result{}, nil
 	case ops.StepQueue, ops.StepRest, ops.StepDefer, ops.StepAwait, ops.StepFinish:
 		return ops.Result{}, nil // recorded, and that is all of it
@@ -286,7 +303,7 @@ func (a *Advancer) record(
 	}
 	follow(&next.Journal, now.Journal.With(done))
 	failpoint.Hit("record.", string(step.Kind), ".after")
-	a.Changed(step.Kind.Reach())
+	a.Changed(t.Reach())
 	return next, nil
 }
 

@@ -107,6 +107,32 @@ func TestAShutdownLeavesACycleThatContinues(t *testing.T) {
 	}
 }
 
+// What follows from a session that ends after a reload is decided under the new configuration, and done by another worker.
+func TestANewConfigurationDecidesWhatIsNext(t *testing.T) {
+	for most, want := range map[ops.Tier]struct {
+		status   ops.CycleStatus
+		sessions int
+	}{ops.LastTier: {ops.CycleQueued, 2}, ops.Tier1: {ops.CycleNeedsHuman, 1}} {
+		replaced, ran := false, 0
+		s := newStage(t, policy(), func(s *stage) play {
+			return func(ctx context.Context, spec ops.SessionSpec) ops.RunResult {
+				replaced = true
+				ran++
+				return escalating(s)(ctx, spec)
+			}
+		}, func(p *cycle.Parts) {
+			p.Newer = func(env ops.Environment) (ops.Environment, bool) {
+				env.Policy.MaxTier = most
+				return env, replaced
+			}
+		})
+		s.advance(t)
+		if got := s.journal.cycle.Status; got != want.status || len(s.journal.journal.Sessions) != want.sessions || ran != 1 {
+			t.Errorf("up to %s: the cycle is %s, %d sessions ran, the journal is %+v", most, got, ran, s.journal.journal.Sessions)
+		}
+	}
+}
+
 func TestAnOrphanIsEndedBeforeAnythingElse(t *testing.T) {
 	for tier, end := range map[ops.Tier]ops.CycleStatus{1: ops.CycleHealthy, 2: ops.CycleFailed, 3: ops.CycleFailed} {
 		s := newStage(t, policy(), func(*stage) play {

@@ -134,11 +134,6 @@ func planChains() []chain {
 			r.reborn()
 		}},
 		{name: "a-plan-repairs-with-its-first-step", ends: ops.CycleResolved, policy: asked, acts: []act{leaves(withPlan)}, before: with(planned{repairs: 1}), probes: healthyFor(ops.ProbePlan), play: approve(1, 2)},
-		{name: "silence-approves-a-plan", ends: ops.CycleResolved, policy: policy(probed, acting, gate(2), expiring("approve")), acts: []act{leaves(withPlan)}, before: with(planned{}), probes: healthyFor(ops.ProbePlan), play: func(r *rehearsal) {
-			r.advance()
-			pass(2 * time.Hour)
-			r.advance()
-		}},
 		{name: "a-plan-is-not-begun-in-a-silence", ends: ops.CycleSuppressed, policy: asked, acts: []act{leaves(withPlan)}, before: with(planned{}), probes: healthyFor(), play: func(r *rehearsal) {
 			r.advance()
 			r.answerPlan(1, 2)

@@ -63,7 +63,7 @@ func reflexChains() []chain {
 		}
 	}
 	one, late := policy(probed, acting, reflexive()), policy(probed, acting, reflexive(afterAMinute))
-	asked := policy(probed, acting, reflexive(), asksFirst, expiring("approve"))
+	asked := policy(probed, acting, reflexive(), asksFirst, expiring)
 	answered := func(status ops.ApprovalStatus) func(*rehearsal) {
 		return func(r *rehearsal) {
 			r.advance()
@@ -131,7 +131,7 @@ func TestAReflexIsNotRepeatedForEver(t *testing.T) {
 		events, err := r.store.Events(t.Context(), store.EventFilter{Kind: string(ops.EventAction), Limit: 50})
 		r.must(err)
 		told := slices.ContainsFunc(events, func(e ops.Event) bool {
-			return strings.Contains(e.Message.Words(), "restart was done 2 times in 40m, and it does not hold")
+			return strings.Contains(e.Message.Words(), "restart was done 2 times in 40 min, and it does not hold")
 		})
 		if len(now.Journal.Runs) != 0 || len(now.Journal.Sessions) == 0 || !told {
 			t.Errorf("runs %+v, %d sessions, %+v", now.Journal.Runs, len(now.Journal.Sessions), events)

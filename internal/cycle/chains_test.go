@@ -91,9 +91,7 @@ func gate(tier ops.Tier) func(*ops.Policy) {
 	return func(p *ops.Policy) { p.ApprovalTier = tier }
 }
 
-func expiring(on string) func(*ops.Policy) {
-	return func(p *ops.Policy) { p.Approval = ops.ApprovalPolicy{Expiry: time.Hour, OnExpiry: on} }
-}
+func expiring(p *ops.Policy) { p.Approval = ops.ApprovalPolicy{Expiry: time.Hour} }
 
 func plainChains() []chain {
 	return []chain{
@@ -276,9 +274,7 @@ func gatedChains() []chain {
 			r.advance()
 		}},
 		{name: "denied", ends: ops.CycleBlocked, policy: policy(gate(2)), acts: []act{hands(2)}, play: answered(ops.ApprovalDenied)},
-		{name: "nobody-answers", ends: ops.CycleNeedsHuman, policy: policy(gate(2), expiring("")), acts: []act{hands(2)}, play: late},
-		{name: "nobody-answers-and-that-means-no", ends: ops.CycleBlocked, policy: policy(gate(2), expiring("deny")), acts: []act{hands(2)}, play: late},
-		{name: "nobody-answers-and-that-means-yes", ends: ops.CycleResolved, policy: policy(gate(2), expiring("approve")), acts: []act{hands(2), well}, play: late},
+		{name: "nobody-answers", ends: ops.CycleNeedsHuman, policy: policy(gate(2), expiring), acts: []act{hands(2)}, play: late},
 		{name: "a-route-needs-approval", ends: ops.CycleResolved, policy: policy(func(p *ops.Policy) {
 			p.Routes = []ops.Route{{From: "tier1", To: "tier2", Approval: true}}
 		}), acts: []act{hands(2), well}, play: answered(ops.ApprovalApproved)},

@@ -13,7 +13,7 @@ import (
 func TestAStepIsLoggedOnce(t *testing.T) {
 	var out bytes.Buffer
 	a := &Advancer{Parts{Logger: slog.New(slog.NewTextHandler(&out, nil))}}
-	reason := "Session 1 failed (agent_unavailable). Falling back."
+	reason := "Session 1: no agent could be started. Falling back."
 	a.log(t.Context(), 1, ops.Result{Session: &ops.Session{ID: 1, Status: ops.SessionFailed}}, ops.Step{
 		Kind: ops.StepQueue, Reason: reason, Events: []ops.Event{{Level: ops.LevelWarning, Verb: ops.VerbRecoveryBegun, Reason: reason}},
 	})

@@ -39,13 +39,14 @@ func (m *memory) claimed() ops.Claimed {
 	return ops.Claimed{Cycle: m.cycle, Journal: j}
 }
 
-func (m *memory) Claim(_ context.Context, owner ops.Owner, _ ops.CycleID, _ ops.Policy, _ time.Time) (ops.Claimed, error) {
+func (m *memory) Claim(_ context.Context, owner ops.Owner, _ ops.CycleID, policy ops.Policy, _ time.Time) (ops.Claimed, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.cycle.Status.Ended() {
 		return ops.Claimed{}, ops.ErrConflict
 	}
 	m.cycle.Status, m.cycle.Owner, m.cycle.WakeAt = ops.CycleRunning, owner, nil
+	m.cycle.Policy = m.cycle.Policy.Stricter(policy)
 	return m.claimed(), nil
 }
 
@@ -139,7 +140,7 @@ func (m *memory) answer(status ops.ApprovalStatus, by string) {
 	m.cycle.Status = ops.CycleQueued
 }
 
-func (m *memory) Look(context.Context, ops.CycleID) (ops.Claimed, error) {
+func (m *memory) Look(context.Context, ops.Cycle) (ops.Claimed, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.claimed(), nil

@@ -90,7 +90,7 @@ func probesOf(env ops.Environment, services []string) []ops.ProbeSpec {
 // observe probes once, and what is bad again until that is decided: one failed check may be a hiccup.
 func (a *Advancer) observe(ctx context.Context, env ops.Environment, specs []ops.ProbeSpec, step ops.Step) []ops.Check {
 	all := a.Prober.Run(ctx, env.Name, specs, step.Purpose)
-	for a.Health.MoreToFail(env.Name, all) > 0 && pause(ctx, RoundPause) {
+	for a.Health.MoreToFail(env.Name, all) > 0 && ops.Pause(ctx, RoundPause) {
 		var bad []ops.ProbeSpec
 		for _, p := range specs {
 			if slices.ContainsFunc(ops.LastOfEach(all), func(c ops.Check) bool { return c.Service == p.Service && c.Bad() }) {
@@ -121,7 +121,7 @@ func (a *Advancer) verify(ctx context.Context, env ops.Environment, specs []ops.
 		switch {
 		case !bad && more == 0 && a.Clock().Sub(good) >= hold:
 			return all
-		case bad && !pause(settled, a.Pause), !bad && !pause(ctx, a.Pause): // what is good now may finish its run after the limit
+		case bad && !ops.Pause(settled, a.Pause), !bad && !ops.Pause(ctx, a.Pause): // what is good now may finish its run after the limit
 			return all
 		}
 		all = append(all, a.Prober.Run(ctx, env.Name, specs, step.Purpose)...)
@@ -153,17 +153,6 @@ func (a *Advancer) excuse(env ops.Environment, now ops.Claimed, r ops.Result) op
 	return r
 }
 
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
-}
-
 const (
 	// runningRounds is how often a container or unit that does not run is looked at: it may just be starting.
 	runningRounds = 3
@@ -180,7 +169,7 @@ func (a *Advancer) running(ctx context.Context, env ops.Environment, now ops.Cla
 		began = append(began, out.Checks...)
 		markRestarts(out.Checks, began)
 		idle := slices.ContainsFunc(out.Checks, func(c ops.Check) bool { return c.Status != ops.Healthy })
-		if len(out.Checks) == 0 || !idle && round > 1 || round == runningRounds || !pause(ctx, runningApart) {
+		if len(out.Checks) == 0 || !idle && round > 1 || round == runningRounds || !ops.Pause(ctx, runningApart) {
 			break
 		}
 	}

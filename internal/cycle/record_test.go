@@ -76,8 +76,8 @@ func (p *tape) take(next ops.Claimed) {
 	j.Spend, j.Windows, j.Before, j.LastLook, j.Attacked = known.Spend, known.Windows, known.Before, known.LastLook, known.Attacked
 }
 
-func (p *tape) Look(ctx context.Context, id ops.CycleID) (ops.Claimed, error) {
-	claimed, err := p.Journal.Look(ctx, id)
+func (p *tape) Look(ctx context.Context, known ops.Cycle) (ops.Claimed, error) {
+	claimed, err := p.Journal.Look(ctx, known)
 	if err == nil {
 		p.take(claimed)
 	}
@@ -167,9 +167,9 @@ type rehearsal struct {
 
 func newRehearsal(t *testing.T, c chain) *rehearsal {
 	t.Helper()
-	s, err := store.Open(t.Context(), store.Options{
+	s, err := store.Open(t.Context(), storetest.With(store.Options{
 		Path: storetest.NewFile(t), Clock: clock, Uptime: func() (string, time.Duration) { return "", 0 },
-	})
+	}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -130,7 +130,7 @@ func (w *watch) spending(a ops.Activity) *ops.Halt {
 	if spent := w.estimate(a); w.budget > 0 && spent >= w.budget {
 		return &ops.Halt{
 			Cause: ops.StopBudget, Boundary: true,
-			Why: fmt.Sprintf("its budget of $%.2f is spent (about $%.2f by the usage it reported)", w.budget, spent),
+			Why: fmt.Sprintf("its budget of %s is spent (about %s by the usage it reported)", ops.Dollars(&w.budget), ops.Dollars(&spent)),
 		}
 	}
 	return nil

@@ -56,18 +56,18 @@ func Token(c *config.Config) (string, error) {
 	return readToken(filepath.Join(c.StateDir, tokenFile))
 }
 
-// takeToken makes sure that there is a token. The caller holds the lock of the state folder.
-func (h *Host) takeToken() error {
-	token, err := Token(h.Config)
+// takeToken makes sure that there is a token. The ground holds the lock of the state folder.
+func (p *plan) takeToken() error {
+	token, err := Token(p.Config)
 	if errors.Is(err, os.ErrNotExist) {
-		token, err = makeToken(h.Config.StateDir)
+		token, err = makeToken(p.Config.StateDir)
 	}
 	if err != nil {
 		return err
 	}
-	h.token = token
-	if h.Config.APIToken == "" {
-		h.Config.Secrets = append(h.Config.Secrets, token)
+	p.token = token
+	if p.Config.APIToken == "" {
+		p.Config.Secrets = append(p.Config.Secrets, token)
 	}
 	return nil
 }
@@ -106,30 +106,29 @@ func makeToken(dir string) (string, error) {
 	return token, nil
 }
 
-// SignInLink returns a link that signs a browser in once, within ten minutes. It must not be written to a log: agents may read logs.
-func (h *Host) SignInLink(ctx context.Context, user string) (string, error) {
-	base := h.pagesAddress.Load()
-	if base == nil {
+// signInLink returns a link that signs a browser in once, within ten minutes. It must not be written to a log: agents may read logs.
+func (g *ground) signInLink(ctx context.Context, user string) (string, error) {
+	if g.listener == nil {
 		return "", errors.New("no web pages are served: this daemon runs a single cycle")
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	path, err := web.SignInPath(ctx, h.store, h.Clock(), user)
+	path, err := web.SignInPath(ctx, g.store, g.Clock(), user)
 	if err != nil {
 		return "", err
 	}
-	return *base + path, nil
+	return g.plan.Load().pagesAt() + path, nil
 }
 
 // provider is the identity provider with which people sign in; nil without one.
-func (h *Host) provider() *login.Provider {
-	c := h.Config.OIDC
+func (p *plan) provider() *login.Provider {
+	c := p.Config.OIDC
 	if c.Issuer == "" {
 		return nil
 	}
 	o := login.ProviderOptions{
 		Issuer: c.Issuer, ClientID: c.ClientID, ClientSecret: c.ClientSecret,
-		RedirectURL: h.Config.Edges.PublicURL + web.OIDCCallback, Clock: h.Clock,
+		RedirectURL: p.Config.Edges.PublicURL + web.OIDCCallback, Clock: p.Clock,
 	}
 	for _, g := range c.Granted() {
 		o.Rules = append(o.Rules, login.Rule(g))
@@ -138,22 +137,23 @@ func (h *Host) provider() *login.Provider {
 }
 
 // reachedAt is the address for jobs of this machine and others.
-func (h *Host) reachedAt() string {
-	if base := h.pagesAddress.Load(); base != nil {
-		return cmp.Or(h.Config.Edges.PublicURL, *base)
+func (p *plan) reachedAt() string {
+	if p.listener != nil {
+		return cmp.Or(p.Config.Edges.PublicURL, p.pagesAt())
 	}
-	return h.Config.Edges.PublicURL
+	return p.Config.Edges.PublicURL
 }
 
 // pagesAt is the address for people on this machine, or the public one.
-func (h *Host) pagesAt(ln net.Listener) string {
+func (p *plan) pagesAt() string {
 	// On a shared database the public address may lead to another host, which does not know the code.
-	if h.Config.Edges.PublicURL != "" && !h.shared() {
-		return h.Config.Edges.PublicURL
+	if p.Config.Edges.PublicURL != "" && !p.shared() {
+		return p.Config.Edges.PublicURL
 	}
-	host, port, err := net.SplitHostPort(ln.Addr().String())
+	address := p.listener.Addr().String()
+	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return "http://" + ln.Addr().String()
+		return "http://" + address
 	}
 	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
 		host = "127.0.0.1"
@@ -162,42 +162,42 @@ func (h *Host) pagesAt(ln net.Listener) string {
 }
 
 // peerRules say which local processes are agents.
-func (h *Host) peerRules() control.Rules {
-	uid := h.Config.Guard.Sandbox.UID
+func (g *ground) peerRules() control.Rules {
+	uid := g.Config.Guard.Sandbox.UID
 	if uid == 0 {
 		return control.Rules{}
 	}
 	return control.Rules{AgentUIDs: []int{uid}}
 }
 
-// AgentsSeparated reports whether something tells a process of an agent from one of the operator: a user of its own, a cgroup per
-// session, or namespaces that hide the state folder.
+// AgentsSeparated reports whether something tells a process of an agent from one of the operator: a user of its own or a cgroup per
+// session.
 func AgentsSeparated(c *config.Config) bool {
 	s := c.Guard.Sandbox
-	return s.UID != 0 || s.Bubblewrap == "on" || agent.CgroupAvailable()
+	return s.UID != 0 || agent.CgroupAvailable()
 }
 
 // connectionKey is the context key of the check of a connection.
 type connectionKey struct{}
 
 // checkConnection prepares the check of a TCP connection, which is made once, with its first request.
-func (h *Host) checkConnection(ctx context.Context, c net.Conn) context.Context {
+func (g *ground) checkConnection(ctx context.Context, c net.Conn) context.Context {
 	local, ok := addressOf(c.LocalAddr())
 	remote, ok2 := addressOf(c.RemoteAddr())
 	if !ok || !ok2 || !remote.Addr().Unmap().IsLoopback() {
 		return ctx // from another machine: a session here would come from loopback or from an own address, and needs the token too
 	}
-	rules := h.peerRules()
+	rules := g.peerRules()
 	return context.WithValue(ctx, connectionKey{}, sync.OnceValue(func() string {
 		caller, err := rules.OfTCP(local, remote)
 		if err != nil {
-			h.Logger.WarnContext(ctx, "cannot find out who opened a connection; the token still protects", "error", err)
+			g.Logger.WarnContext(ctx, "cannot find out who opened a connection; the token still protects", "error", err)
 			return ""
 		}
 		if caller.Refusal == "" {
 			return ""
 		}
-		h.recordRefusal(ctx, "web pages", caller)
+		g.recordRefusal(ctx, "web pages", caller)
 		return "This connection comes from a session of an agent. Agents may not use the pages or the API."
 	}))
 }
@@ -222,25 +222,25 @@ func refuseConnection(r *http.Request) string {
 const refusalEvery = time.Minute
 
 // recordRefusal logs and records that a local process was refused.
-func (h *Host) recordRefusal(ctx context.Context, door string, c control.Caller) {
-	now := h.Clock()
-	h.refusals.Lock()
-	last, seen := h.refusals.at[door+c.Refusal]
-	if len(h.refusals.at) > 1000 || h.refusals.at == nil {
-		h.refusals.at = map[string]time.Time{}
+func (g *ground) recordRefusal(ctx context.Context, door string, c control.Caller) {
+	now := g.Clock()
+	g.refusals.Lock()
+	last, seen := g.refusals.at[door+c.Refusal]
+	if len(g.refusals.at) > 1000 || g.refusals.at == nil {
+		g.refusals.at = map[string]time.Time{}
 	}
-	h.refusals.at[door+c.Refusal] = now
-	h.refusals.Unlock()
+	g.refusals.at[door+c.Refusal] = now
+	g.refusals.Unlock()
 	if seen && now.Sub(last) < refusalEvery {
 		return
 	}
-	h.Logger.ErrorContext(ctx, "a local process was refused", "door", door, "user", c.User, "pid", c.PID, "why", c.Refusal)
-	_, err := h.store.AddEvent(context.WithoutCancel(ctx), ops.Event{
+	g.Logger.ErrorContext(ctx, "a local process was refused", "door", door, "user", c.User, "pid", c.PID, "why", c.Refusal)
+	_, err := g.store.AddEvent(context.WithoutCancel(ctx), ops.Event{
 		At: now, Level: ops.LevelCritical, Verb: ops.VerbLocalRefused, Reason: c.Refusal,
 		Detail: ops.WallDetail{What: door, User: c.User},
 	})
 	if err != nil {
-		h.Logger.ErrorContext(ctx, "cannot record that a local process was refused", "error", err)
+		g.Logger.ErrorContext(ctx, "cannot record that a local process was refused", "error", err)
 	}
 }
 

@@ -21,7 +21,6 @@ import (
 	"claudeops/internal/cycle"
 	"claudeops/internal/daemon/supervisor"
 	"claudeops/internal/guard/gate"
-	"claudeops/internal/guard/redact"
 	"claudeops/internal/ops"
 	"claudeops/internal/watch/probe"
 )
@@ -29,21 +28,21 @@ import (
 const (
 	// requestTime is how long a request of a person waits for this daemon; an old one must not surprise anybody.
 	requestTime = 2 * time.Minute
-	// requestPoll is how often requests are looked for that another host has written.
-	requestPoll = 2 * time.Second
+	// How often requests are looked for: that another host may write, and after a failure; and that this process writes, which nudges.
+	requestPoll, requestPace = 2 * time.Second, 10 * time.Second
 )
 
 // newActions makes the runner of actions.
-func (h *Host) newActions(r *redact.Redactor, prober act.Prober, health cycle.Health) *act.Runner {
-	h.commits = &act.Commits{
-		Trust: h.store, Host: h.Config.Host.Name, Dir: filepath.Join(h.Config.StateDir, "actions"), Clock: h.Clock,
-		Steers: h.steers, Held: h.heldClone, Redact: r.String,
+func (p *plan) newActions(prober act.Prober, health cycle.Health) *act.Runner {
+	p.commits = &act.Commits{
+		Trust: p.store, Host: p.Config.Host.Name, Dir: filepath.Join(p.Config.StateDir, "actions"), Clock: p.Clock,
+		Steers: p.steers, Held: p.heldClone, Redact: p.redact, One: &p.cloning,
 	}
 	return act.New(act.Options{
-		Ledger: h.store, Refusals: h.store, Prober: prober, Owner: h.Owner, May: h.may, Limits: h.Config.Guard.Limits, Commits: h.commits,
-		Docker: h.Config.Docker.Socket, Settle: health.SettleTime, Redact: r.String,
+		Ledger: p.store, Refusals: p.store, Prober: prober, Owner: p.Owner, May: p.may, Limits: p.Config.Guard.Limits, Commits: p.commits,
+		Docker: p.Config.Docker.Socket, Settle: health.SettleTime, Redact: p.redact, Turns: &p.turns,
 		Environ: os.Environ(), //nolint:forbidigo // PATH and HOME of the supervisor, for the operator's own programs
-		Clock:   h.Clock, Logger: h.Logger,
+		Clock:   p.Clock, Logger: p.Logger,
 	})
 }
 
@@ -57,11 +56,11 @@ func sessionTools() map[ops.Tier][]string {
 }
 
 // offerActions gives a session its tools; one whose network is closed always has them, since it cannot look without.
-func (h *Host) offerActions(g *gate.Session, env ops.Environment, s ops.Session, dryRun, closed bool) ops.ToolServer {
-	if !s.Works() || h.actions == nil || !hasTools(env) && !closed {
+func (p *plan) offerActions(g *gate.Session, env ops.Environment, s ops.Session, dryRun, closed bool) ops.ToolServer {
+	if !s.Works() || p.actions == nil || !hasTools(env) && !closed {
 		return ops.ToolServer{}
 	}
-	return g.Offer(&actionTools{h: h, env: env, session: s, dryRun: dryRun})
+	return g.Offer(&actionTools{p: p, env: env, session: s, dryRun: dryRun})
 }
 
 func hasTools(env ops.Environment) bool {
@@ -70,7 +69,7 @@ func hasTools(env ops.Environment) bool {
 
 // actionTools are the tools of one session.
 type actionTools struct {
-	h       *Host
+	p       *plan
 	env     ops.Environment
 	session ops.Session
 	dryRun  bool
@@ -80,11 +79,11 @@ type actionTools struct {
 func (t *actionTools) scope(ctx context.Context) (act.Scope, error) {
 	ctx, cancel := context.WithTimeout(ctx, loadLimit)
 	defer cancel()
-	now, err := t.h.store.Load(ctx, t.session.CycleID)
+	now, err := t.p.store.Load(ctx, t.session.CycleID)
 	if err != nil {
 		return act.Scope{}, err
 	}
-	brief := briefFor(now, t.session, t.h.Clock())
+	brief := briefFor(now, t.session, t.p.Clock())
 	return act.Scope{Services: brief.Free(), Held: brief.Held()}, nil
 }
 
@@ -107,13 +106,13 @@ func (t *actionTools) Call(ctx context.Context, tool string, input json.RawMessa
 	case "actions_list":
 		return t.list(ctx)
 	case "action_run":
-		out, err := t.h.actions.Run(ctx, act.Request{
+		out, err := t.p.actions.Run(ctx, act.Request{
 			Environment: t.env, Service: in.Service, Action: in.Action, Branch: in.Branch, Why: in.Why,
 			Session: &t.session, DryRun: t.dryRun, Scope: t.scope,
 		})
 		return t.told(ctx, out, err)
 	case "action_undo":
-		out, err := t.h.actions.Undo(ctx, act.UndoRequest{
+		out, err := t.p.actions.Undo(ctx, act.UndoRequest{
 			Environment: t.env, Run: in.ID, Why: in.Why, Session: &t.session, DryRun: t.dryRun, Scope: t.scope,
 		})
 		return t.told(ctx, out, err)
@@ -148,10 +147,10 @@ func (t *actionTools) told(ctx context.Context, out act.Outcome, err error) (str
 	case errors.As(err, &no):
 		return "", no
 	case err != nil:
-		t.h.Logger.ErrorContext(ctx, "an action could not be run", "session_id", t.session.ID, "error", err)
+		t.p.Logger.ErrorContext(ctx, "an action could not be run", "session_id", t.session.ID, "error", err)
 		return "", errors.New("the action was not run because it could not be recorded: report it for a human")
 	}
-	t.h.hub.Nudge()
+	t.p.hub.Nudge()
 	r := out.Run
 	said := toldRun{
 		ID: r.ID, Status: r.Status, Does: r.Does, Before: r.Before, After: r.After, Worse: out.Worse, Error: r.Error,
@@ -212,7 +211,7 @@ func (t *actionTools) list(ctx context.Context) (string, error) {
 }
 
 func (t *actionTools) status(ctx context.Context) (string, error) {
-	found, err := api.Services(ctx, t.h.store, []ops.Environment{t.env}, t.env.Name, t.h.Clock())
+	found, err := api.Services(ctx, t.p.store, []ops.Environment{t.env}, t.env.Name, t.p.Clock())
 	if err != nil {
 		return "", errors.New("the state of the services could not be read: try again later")
 	}
@@ -245,7 +244,7 @@ func (t *actionTools) probe(ctx context.Context, services []string) (string, err
 	if len(wanted) > 0 {
 		names = wanted
 	}
-	found := t.h.actions.Look(ctx, t.env, names)
+	found := t.p.actions.Look(ctx, t.env, names)
 	if found == nil {
 		found = []ops.ServiceHealth{}
 	}
@@ -261,26 +260,26 @@ func (t *actionTools) look(ctx context.Context, input json.RawMessage) (string, 
 		return "", errors.New("the input of the tool cannot be read: give the fields that its description names")
 	}
 	if u, err := url.Parse(l.Target); err == nil && u.Host != "" {
-		judge, err := t.h.judge()
+		judge, err := t.p.judge()
 		if err != nil {
 			return "", errors.New("it cannot be judged: report it for a human")
 		}
-		if d := Verdict(judge, ops.Tier1, commandLine([]string{"curl", l.Target}), Facts(t.h.Config, t.env)); !d.Allowed() {
+		if d := Verdict(judge, ops.Tier1, commandLine([]string{"curl", l.Target}), Facts(t.p.Config, t.env)); !d.Allowed() {
 			return "", errors.New(d.Reason)
 		}
 		// What is not found is not asked, and 0 is no port.
 		port, _ := strconv.ParseUint(cmp.Or(u.Port(), map[string]string{"https": "443"}[u.Scheme], "80"), 10, 16)
 		found, _ := net.DefaultResolver.LookupNetIP(ctx, "ip", u.Hostname())
-		if slices.ContainsFunc(found, func(ip netip.Addr) bool { return t.h.networks.own(netip.AddrPortFrom(ip.Unmap(), uint16(port))) }) {
+		if slices.ContainsFunc(found, func(ip netip.Addr) bool { return t.p.networks.own(netip.AddrPortFrom(ip.Unmap(), uint16(port))) }) {
 			return "", errors.New("it is an address of the supervisor")
 		}
 	}
-	return t.h.prober.Look(ctx, t.env, l)
+	return t.p.prober.Look(ctx, t.env, l)
 }
 
 func (t *actionTools) cooldowns(ctx context.Context) (string, error) {
 	limits := t.env.Policy.AllCooldowns()
-	used, err := t.h.store.Cooldowns(ctx, t.env.Name, limits, t.h.Clock())
+	used, err := t.p.store.Cooldowns(ctx, t.env.Name, limits, t.p.Clock())
 	if err != nil {
 		return "", errors.New("the rate limits could not be read: try again later")
 	}
@@ -289,24 +288,24 @@ func (t *actionTools) cooldowns(ctx context.Context) (string, error) {
 }
 
 // interruptActions ends what an earlier supervisor left running. Nothing is repeated: the probes say what is true.
-func (h *Host) interruptActions(ctx context.Context) error {
-	left, err := h.store.InterruptActions(ctx, h.Owner(), h.Clock())
+func (p *plan) interruptActions(ctx context.Context) error {
+	left, err := p.store.InterruptActions(ctx, p.Owner(), p.Clock())
 	if err != nil {
 		return err
 	}
 	for _, r := range left {
 		killed, err := agent.Sweep(ctx, act.Key(r))
 		if err != nil {
-			h.Logger.WarnContext(ctx, "the processes of an interrupted action could not be ended", "action", r.ID, "error", err)
+			p.Logger.WarnContext(ctx, "the processes of an interrupted action could not be ended", "action", r.ID, "error", err)
 		}
-		h.Logger.WarnContext(ctx, "an action was interrupted; it is not repeated", "action", r.ID, "service", r.Service,
+		p.Logger.WarnContext(ctx, "an action was interrupted; it is not repeated", "action", r.ID, "service", r.Service,
 			"name", r.Action, "processes", killed)
-		env, ok := h.works(r.Environment)
+		env, ok := p.works(r.Environment)
 		if !ok {
 			continue
 		}
 		services := append([]string{r.Service}, env.Policy.Inventory.Dependents(r.Service)...)
-		if err := h.store.NoteAction(ctx, h.Owner(), r.ID, h.actions.Look(ctx, env, services)); err != nil {
+		if err := p.store.NoteAction(ctx, p.Owner(), r.ID, p.actions.Look(ctx, env, services)); err != nil {
 			return err
 		}
 	}
@@ -314,107 +313,110 @@ func (h *Host) interruptActions(ctx context.Context) error {
 }
 
 // works returns an environment that this host works for.
-func (h *Host) works(name string) (ops.Environment, bool) {
-	i := slices.IndexFunc(h.mine, func(e ops.Environment) bool { return e.Name == name })
+func (p *plan) works(name string) (ops.Environment, bool) {
+	i := slices.IndexFunc(p.mine, func(e ops.Environment) bool { return e.Name == name })
 	if i < 0 {
 		return ops.Environment{}, false
 	}
-	return h.mine[i], true
+	return p.mine[i], true
 }
 
 // takeRequests does what people ask for, until ctx ends.
-func (h *Host) takeRequests(ctx context.Context, nudges <-chan struct{}) error {
-	var names []string
-	for _, e := range h.mine {
-		names = append(names, e.Name)
+func (p *plan) takeRequests(ctx context.Context, nudges <-chan struct{}) error {
+	work, end := ops.Lasting(ctx) // what has begun goes on
+	defer end()
+	pace := requestPace
+	if p.shared() {
+		pace = requestPoll
 	}
-	supervisor.Every(ctx, requestPoll, nudges, func() {
-		if err := h.endStopped(ctx); err != nil && ctx.Err() == nil {
-			h.Logger.WarnContext(ctx, "what is stopped could not be ended; trying again", "error", err)
-		}
-		waiting, err := h.store.RequestedActions(ctx, names)
-		if err != nil && ctx.Err() == nil {
-			h.Logger.WarnContext(ctx, "requested actions could not be read", "error", err)
+	supervisor.Every(ctx, pace, nudges, func() {
+		stopped := p.endStopped(ctx)
+		waiting, err := p.store.RequestedActions(ctx, names(p.mine))
+		if err := errors.Join(stopped, err); err != nil && ctx.Err() == nil {
+			p.Logger.WarnContext(ctx, "what people ask for could not be read, or what is stopped not ended; trying again", "error", err)
+			time.AfterFunc(requestPoll, p.hub.Nudge)
 		}
 		for _, r := range waiting {
-			h.takeRequest(ctx, r)
+			if ctx.Err() == nil {
+				p.takeRequest(work, r)
+			}
 		}
 	})
 	return nil
 }
 
 // endStopped ends what this host runs although a person stopped everything. An action that has begun is not torn: its cycle ends after it.
-func (h *Host) endStopped(ctx context.Context) error {
-	cycles, err := h.store.ToStop(ctx, h.Config.Host.Name)
+func (p *plan) endStopped(ctx context.Context) error {
+	cycles, err := p.store.ToStop(ctx, p.Config.Host.Name)
 	for _, c := range cycles {
-		err = errors.Join(err, ignore(h.supervisor.Cancel(ctx, c.ID, "everything was stopped"), ops.ErrConflict))
+		err = errors.Join(err, ignore(p.supervisor.Cancel(ctx, c.ID, "everything was stopped"), ops.ErrConflict))
 	}
 	return err
 }
 
 // takeRequest does one thing that a person asked for. What is refused or fails is told in its row.
-func (h *Host) takeRequest(ctx context.Context, r ops.ActionRun) {
-	env, _ := h.works(r.Environment)
+func (p *plan) takeRequest(ctx context.Context, r ops.ActionRun) {
+	env, _ := p.works(r.Environment)
 	var err error
 	switch {
-	case h.Clock().Sub(r.RequestedAt) > requestTime:
+	case p.Clock().Sub(r.RequestedAt) > requestTime:
 		err = errors.New("no daemon took the request in time; ask again")
 	case r.UndoOf != 0:
-		_, err = h.actions.Undo(ctx, act.UndoRequest{Environment: env, Run: r.UndoOf, Why: r.Why, Person: r.Person, ID: r.ID})
+		_, err = p.actions.Undo(ctx, act.UndoRequest{Environment: env, Run: r.UndoOf, Why: r.Why, Person: r.Person, ID: r.ID})
 	default:
-		_, err = h.actions.Run(ctx, act.Request{
+		_, err = p.actions.Run(ctx, act.Request{
 			Environment: env, Service: r.Service, Action: r.Action, Branch: r.Branch, Why: r.Why, Person: r.Person, ID: r.ID,
 			Digest: r.Digest,
 		})
 	}
 	if err != nil && ctx.Err() == nil {
-		if bad := h.store.RefuseAction(ctx, r.ID, err.Error(), h.Clock()); bad != nil && !errors.Is(bad, ops.ErrConflict) {
-			h.Logger.WarnContext(ctx, "a refused action could not be recorded", "action", r.ID, "error", bad)
+		if bad := p.store.RefuseAction(ctx, r.ID, err.Error(), p.Clock()); bad != nil && !errors.Is(bad, ops.ErrConflict) {
+			p.Logger.WarnContext(ctx, "a refused action could not be recorded", "action", r.ID, "error", bad)
 		}
 	}
-	h.hub.Nudge()
+	p.hub.Nudge()
 }
 
 // Step runs one step of a plan that a human approved. What may not run any more is recorded as refused: the plan ends there.
-func (h *Host) Step(ctx context.Context, env ops.Environment, a ops.Approval, step int) (ops.ActionRun, error) {
-	p := a.Plan[step-1]
+func (p *plan) Step(ctx context.Context, env ops.Environment, a ops.Approval, step int) (ops.ActionRun, error) {
+	do := a.Plan[step-1]
 	request := act.Request{
-		Environment: env, Service: p.Service, Action: p.Action, Branch: p.Branch, Why: ops.Ends(p.Reason, 0, 400, "…"), Plan: &a, Step: step,
+		Environment: env, Service: do.Service, Action: do.Action, Branch: do.Branch, Why: ops.Ends(do.Reason, 0, 400, "…"), Plan: &a, Step: step,
 	}
-	out, err := h.actions.Run(ctx, request)
+	out, err := p.actions.Run(ctx, request)
 	var no *act.Refusal
 	if !errors.As(err, &no) {
 		return out.Run, err
 	}
-	return h.store.RefuseStep(ctx, h.Owner(), ops.ActionRun{
-		Environment: env.Name, Service: p.Service, Action: p.Action, Tier: a.Tier, CycleID: &a.CycleID, SessionID: &a.SessionID, Why: p.Reason,
-		ApprovalID: a.ID, Step: step, Automatic: true, Does: p.Does, Digest: p.Digest, Branch: p.Branch,
-	}, no.Error(), h.Clock())
+	return p.store.RefuseStep(ctx, p.Owner(), ops.ActionRun{
+		Environment: env.Name, Service: do.Service, Action: do.Action, Tier: a.Tier, CycleID: &a.CycleID, SessionID: &a.SessionID, Why: do.Reason,
+		ApprovalID: a.ID, Step: step, Automatic: true, Does: do.Does, Digest: do.Digest, Branch: do.Branch,
+	}, no.Error(), p.Clock())
 }
 
 // Reflex runs one action of a reflex. What may not run is recorded as refused: the reflex ends there.
-func (h *Host) Reflex(ctx context.Context, env ops.Environment, cycle ops.CycleID, r ops.Reflex, step int) (ops.ActionRun, error) {
+func (p *plan) Reflex(ctx context.Context, env ops.Environment, cycle ops.CycleID, r ops.Reflex, step int) (ops.ActionRun, error) {
 	why := fmt.Sprintf("reflex: the %s probe of %s finds it %s", r.On, r.Service, r.Status)
-	out, err := h.actions.Run(ctx, act.Request{
+	out, err := p.actions.Run(ctx, act.Request{
 		Environment: env, Service: r.Service, Action: r.Do[step-1], Why: why, Reflex: &r, Cycle: cycle, Step: step,
 	})
-	h.hub.Nudge()
+	p.hub.Nudge()
 	var no *act.Refusal
 	if !errors.As(err, &no) {
 		return out.Run, err
 	}
-	return h.store.RefuseStep(ctx, h.Owner(), ops.ActionRun{
+	return p.store.RefuseStep(ctx, p.Owner(), ops.ActionRun{
 		Environment: env.Name, Service: r.Service, Action: r.Do[step-1], Tier: ops.Tier2, CycleID: &cycle, Why: why, Reflex: r.Key(), Step: step,
 		Automatic: true, Does: r.Do[step-1], Digest: r.Digests[step-1],
-	}, no.Reason, h.Clock())
+	}, no.Reason, p.Clock())
 }
 
 // Interrupted ends a run whose supervisor has ended.
-func (h *Host) Interrupted(ctx context.Context, id int64) (ops.ActionRun, error) {
-	if err := h.interruptActions(ctx); err != nil {
+func (p *plan) Interrupted(ctx context.Context, id int64) (ops.ActionRun, error) {
+	if err := p.interruptActions(ctx); err != nil {
 		return ops.ActionRun{}, err
 	}
-	r, err := h.store.ActionRun(ctx, id)
+	r, err := p.store.ActionRun(ctx, id)
 	if err == nil && !r.Status.Ended() {
 		err = ops.NewConflict(ops.ConflictTaken, "action %d still runs on host %s", id, r.Owner)
 	}

@@ -19,16 +19,16 @@ import (
 )
 
 // steers tells the names of files that programs obey. Without the guard's tables nothing is known to be harmless.
-func (h *Host) steers(path string) bool {
-	judge, err := h.judge()
+func (p *plan) steers(path string) bool {
+	judge, err := p.judge()
 	return err != nil || judge.Steers(path)
 }
 
 // heldClone tells whether walls keep all sessions from a clone but for what they are lent.
-func (h *Host) heldClone(repo string) bool {
-	for _, e := range h.envs {
+func (p *plan) heldClone(repo string) bool {
+	for _, e := range p.envs {
 		dir, err := filepath.EvalSymlinks(e.ReposDir)
-		if box := h.sandboxes[e.Name]; err == nil && strings.HasPrefix(repo, dir+"/") && (box == nil || !box.HoldsFiles(ops.LastTier)) {
+		if box := p.sandboxes[e.Name]; err == nil && strings.HasPrefix(repo, dir+"/") && (box == nil || !box.HoldsFiles(ops.LastTier)) {
 			return false
 		}
 	}
@@ -36,19 +36,19 @@ func (h *Host) heldClone(repo string) bool {
 }
 
 // Lend gives a session what it needs of the clones, and says where those are for it.
-func (h *Host) Lend(ctx context.Context, env ops.Environment, s ops.Session, dryRun bool) (repos string, err error) {
+func (p *plan) Lend(ctx context.Context, env ops.Environment, s ops.Session, dryRun bool) (repos string, err error) {
 	tier := s.May()
 	if dryRun || tier < ops.Tier2 {
 		return env.ReposDir, nil
 	}
 	b := act.Borrower{Session: s, Environment: env, Folder: wall.ClonesOf(env.StateDir, s.Key)}
-	if box := h.sandboxes[env.Name]; box != nil {
-		b.Mounts, b.Held = box.Mounts(tier), box.HoldsFiles(tier)
+	if box := p.sandboxes[env.Name]; box != nil {
+		b.Mounts, b.Held, b.Covered = box.Mounts(tier), box.HoldsFiles(tier), append(box.Secrets(), p.Config.Guard.Sandbox.Hidden...)
 	}
 	if tier >= ops.Tier3 {
-		b.Writable = h.Config.Guard.Sandbox.Writable
+		b.Writable = p.Config.Guard.Sandbox.Writable
 	}
-	l, err := h.commits.Lend(ctx, b)
+	l, err := p.commits.Lend(ctx, b)
 	if err != nil {
 		return "", fmt.Errorf("lend the session the clones: %w", err)
 	}
@@ -56,8 +56,8 @@ func (h *Host) Lend(ctx context.Context, env ops.Environment, s ops.Session, dry
 }
 
 // clonesOf is what a session was lent; nil for one that changes nothing.
-func (h *Host) clonesOf(key string) (*wall.Clones, error) {
-	l, err := h.commits.Loan(key)
+func (p *plan) clonesOf(key string) (*wall.Clones, error) {
+	l, err := p.commits.Loan(key)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil //nolint:nilnil // it was lent nothing
 	}
@@ -73,30 +73,30 @@ func (h *Host) clonesOf(key string) (*wall.Clones, error) {
 }
 
 // TakeBack ends what a session was lent.
-func (h *Host) TakeBack(ctx context.Context, key string) []ops.Event {
-	events, err := h.commits.Return(ctx, key)
+func (p *plan) TakeBack(ctx context.Context, key string) []ops.Event {
+	events, err := p.commits.Return(ctx, key)
 	if err != nil { // its loan stays, and the next start tries again
-		h.Logger.WarnContext(ctx, "what a session had of the clones could not be taken back", "key", key, "error", err)
+		p.Logger.WarnContext(ctx, "what a session had of the clones could not be taken back", "key", key, "error", err)
 	}
 	return events
 }
 
 // Recorded forgets a loan whose events are in the journal.
-func (h *Host) Recorded(key string) {
-	if err := h.commits.Forget(key); err != nil {
-		h.Logger.Warn("what was said of the clones of a session is told once more at the next start", "key", key, "error", err)
+func (p *plan) Recorded(key string) {
+	if err := p.commits.Forget(key); err != nil {
+		p.Logger.Warn("what was said of the clones of a session is told once more at the next start", "key", key, "error", err)
 	}
 }
 
 // takeBackAll does so for the sessions of an earlier supervisor, whose processes end first. It may have been killed after it had recorded
 // what was found, and before it forgot it.
-func (h *Host) takeBackAll(ctx context.Context) error {
-	for _, key := range h.commits.Loans() {
+func (p *plan) takeBackAll(ctx context.Context) error {
+	for _, key := range p.commits.Loans() {
 		if _, err := agent.Sweep(ctx, key); err != nil {
 			return fmt.Errorf("end an earlier session: %w", err)
 		}
-		for _, e := range h.TakeBack(ctx, key) {
-			known, err := h.store.Events(ctx, store.EventFilter{SessionID: e.SessionID})
+		for _, e := range p.TakeBack(ctx, key) {
+			known, err := p.store.Events(ctx, store.EventFilter{SessionID: e.SessionID})
 			if err != nil {
 				return err
 			}
@@ -104,11 +104,11 @@ func (h *Host) takeBackAll(ctx context.Context) error {
 			if slices.ContainsFunc(known, same) {
 				continue
 			}
-			if _, err := h.store.AddEvent(ctx, e); err != nil {
+			if _, err := p.store.AddEvent(ctx, e); err != nil {
 				return err
 			}
 		}
-		h.Recorded(key)
+		p.Recorded(key)
 	}
 	return nil
 }

@@ -17,11 +17,11 @@ import (
 // recorded before or not.
 func TestWhatAnEarlierSupervisorTookBackIsRecordedOnce(t *testing.T) {
 	dir := t.TempDir()
-	s, err := store.Open(t.Context(), store.Options{Path: filepath.Join(dir, "claudeops.db")})
+	s, err := store.Open(t.Context(), storetest.With(store.Options{Path: filepath.Join(dir, "claudeops.db")}))
 	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	session := storetest.NewFixture(t, s).RunningSession(t, "home")
-	h := &Host{Options: Options{Logger: slog.New(slog.DiscardHandler)}, store: s, commits: &act.Commits{Dir: dir}}
+	h := &plan{Options: Options{Logger: slog.New(slog.DiscardHandler)}, ground: &ground{store: s}, commits: &act.Commits{Dir: dir}}
 	lent := filepath.Join(dir, "lent", session.Key+".json")
 	must(t, os.Mkdir(filepath.Dir(lent), 0o700))
 	text, err := json.Marshal(act.Loan{Session: session.ID, Cycle: session.CycleID, Over: true, Events: []ops.Event{{

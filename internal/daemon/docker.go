@@ -17,12 +17,6 @@ import (
 
 const dockerHost = "DOCKER_HOST"
 
-// dockerBrokers opens the Docker sockets of sessions.
-type dockerBrokers struct {
-	h      *Host
-	redact func(string) string
-}
-
 // dockerSocket is the Docker socket of a session; without a session there is none.
 type dockerSocket struct{ session *broker.Session }
 
@@ -40,9 +34,9 @@ func (s dockerSocket) close() error {
 	return s.session.Close()
 }
 
-// engine is the socket of the engine that an environment's agents reach through a broker; empty if they have none.
-func (d *dockerBrokers) engine(env ops.Environment) string {
-	c := d.h.Config.Docker
+// brokered is the socket of the engine that an environment's agents reach through a broker; empty if they have none.
+func (p *plan) brokered(env ops.Environment) string {
+	c := p.Config.Docker
 	if c.Broker == config.DockerOn {
 		return c.Socket
 	}
@@ -56,40 +50,40 @@ func (d *dockerBrokers) engine(env ops.Environment) string {
 	return c.Socket
 }
 
-func (d *dockerBrokers) make(engine string) (*broker.Broker, error) {
+func (p *plan) makeBroker(engine string) (*broker.Broker, error) {
 	return broker.New(broker.Options{
-		Engine: engine, Dir: gateDir(d.h.Config), Ledger: d, May: d.h.may, Redact: d.redact, Clock: d.h.Clock, Logger: d.h.Logger,
+		Engine: engine, Dir: gateDir(p.Config), Ledger: p, May: p.may, Redact: p.redact, Clock: p.Clock, Logger: p.Logger,
 	})
 }
 
 // Reserve records a decision of a broker, and reserves what it needs in the same transaction.
-func (d *dockerBrokers) Reserve(ctx context.Context, r ops.GuardRecord, want []ops.Reservation) (ops.GuardRecord, error) {
-	return d.h.store.RecordGuard(ctx, d.h.Owner(), r, want, d.h.Config.Guard.Limits)
+func (p *plan) Reserve(ctx context.Context, r ops.GuardRecord, want []ops.Reservation) (ops.GuardRecord, error) {
+	return p.store.RecordGuard(ctx, p.Owner(), r, want, p.Config.Guard.Limits)
 }
 
-// sweep removes what an earlier supervisor left.
-func (d *dockerBrokers) sweep(ctx context.Context) {
-	b, err := d.make(d.h.Config.Docker.Socket)
+// sweepDocker removes what an earlier supervisor left.
+func (p *plan) sweepDocker(ctx context.Context) {
+	b, err := p.makeBroker(p.Config.Docker.Socket)
 	if err == nil {
 		_, err = b.Sweep(ctx)
 	}
 	if err != nil {
-		d.h.Logger.WarnContext(ctx, "old Docker sockets of sessions could not be removed", "error", err)
+		p.Logger.WarnContext(ctx, "old Docker sockets of sessions could not be removed", "error", err)
 	}
 }
 
-// open opens the Docker socket of a session, where it gets one.
-func (d *dockerBrokers) open(ctx context.Context, env ops.Environment, s ops.Session, dryRun bool) (dockerSocket, error) {
-	engine := d.engine(env)
+// openDocker opens the Docker socket of a session, where it gets one.
+func (p *plan) openDocker(ctx context.Context, env ops.Environment, s ops.Session, dryRun bool) (dockerSocket, error) {
+	engine := p.brokered(env)
 	if engine == "" {
 		return dockerSocket{}, nil
 	}
-	b, err := d.make(engine)
+	b, err := p.makeBroker(engine)
 	if err != nil {
 		return dockerSocket{}, err
 	}
 	session, err := b.Open(ctx, broker.Scope{
-		Session: s, DryRun: dryRun, Others: d.others(env.Name), Services: func() []broker.Service { return d.incident(ctx, env, s) },
+		Session: s, DryRun: dryRun, Others: p.others(env.Name), Services: func() []broker.Service { return p.incident(ctx, env, s) },
 	})
 	return dockerSocket{session}, err
 }
@@ -98,17 +92,17 @@ func (d *dockerBrokers) open(ctx context.Context, env ops.Environment, s ops.Ses
 const loadLimit = 5 * time.Second
 
 // incident are the services that this cycle found in trouble and no human has taken over. If they cannot be read, there are none.
-func (d *dockerBrokers) incident(ctx context.Context, env ops.Environment, s ops.Session) []broker.Service {
+func (p *plan) incident(ctx context.Context, env ops.Environment, s ops.Session) []broker.Service {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadLimit)
 	defer cancel()
-	now, err := d.h.store.Load(ctx, s.CycleID)
+	now, err := p.store.Load(ctx, s.CycleID)
 	if err != nil {
-		d.h.Logger.ErrorContext(ctx, "the services of an incident could not be read", "session_id", s.ID, "error", err)
+		p.Logger.ErrorContext(ctx, "the services of an incident could not be read", "session_id", s.ID, "error", err)
 		return nil
 	}
 	inventory := now.Cycle.Policy.Inventory
 	var out []broker.Service
-	for _, name := range briefFor(now, s, d.h.Clock()).Free() {
+	for _, name := range briefFor(now, s, p.Clock()).Free() {
 		i := slices.IndexFunc(inventory.Services, func(o ops.Service) bool { return o.Name == name })
 		if i < 0 {
 			out = append(out, containersOf(ops.Service{Name: name}, nil))
@@ -144,9 +138,9 @@ func containersOf(s ops.Service, probes []ops.ProbeSpec) broker.Service {
 }
 
 // others are the services of the other environments of this host.
-func (d *dockerBrokers) others(name string) []broker.Service {
+func (p *plan) others(name string) []broker.Service {
 	var out []broker.Service
-	for _, e := range d.h.mine {
+	for _, e := range p.mine {
 		if e.Name == name {
 			continue
 		}

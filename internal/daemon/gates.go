@@ -12,7 +12,6 @@ import (
 	"claudeops/internal/cycle"
 	"claudeops/internal/guard"
 	"claudeops/internal/guard/gate"
-	"claudeops/internal/guard/redact"
 	"claudeops/internal/guard/wall"
 	"claudeops/internal/guard/wall/network"
 	"claudeops/internal/ops"
@@ -21,40 +20,37 @@ import (
 
 // gates opens the gates of sessions.
 type gates struct {
-	gate   *gate.Gate
-	store  *store.Store
-	config *config.Config
-	self   string
-	docker *dockerBrokers
-	host   *Host
-
-	sandboxes map[string]*wall.Sandbox // by environment
+	gate *gate.Gate
+	p    *plan
 }
 
 // newGates makes the guard and its gates; nil without the guard.
-func (h *Host) newGates(ctx context.Context, r *redact.Redactor) (cycle.Gates, error) {
-	if !h.Config.Guard.Enabled {
+func (p *plan) newGates() (*gates, error) {
+	if !p.Config.Guard.Enabled {
 		return nil, nil //nolint:nilnil // no gates is a valid result
 	}
-	judge, err := h.judge()
+	judge, err := p.judge()
 	if err != nil {
 		return nil, err
 	}
 	g, err := gate.New(gate.Options{
-		Judge: judge, Ledger: h.store, Owner: h.Owner, May: h.may, Limits: h.Config.Guard.Limits, Redact: r.String,
-		Clock: h.Clock, Logger: h.Logger, Dir: gateDir(h.Config), Self: h.Self,
+		Judge: judge, Ledger: p.store, Owner: p.Owner, May: p.may, Limits: p.Config.Guard.Limits, Redact: p.redact,
+		Clock: p.Clock, Logger: p.Logger, Dir: gateDir(p.Config), Self: p.Self,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make gates: %w", err)
 	}
-	if n, err := g.Sweep(ctx); err != nil {
-		h.Logger.WarnContext(ctx, "cannot remove gates of an earlier run", "error", err)
+	return &gates{g, p}, nil
+}
+
+// sweep removes what sessions of an earlier run left. None of this one may run.
+func (g *gates) sweep(ctx context.Context) {
+	if n, err := g.gate.Sweep(ctx); err != nil {
+		g.p.Logger.WarnContext(ctx, "cannot remove gates of an earlier run", "error", err)
 	} else if n > 0 {
-		h.Logger.InfoContext(ctx, "removed gates of an earlier run", "count", n)
+		g.p.Logger.InfoContext(ctx, "removed gates of an earlier run", "count", n)
 	}
-	docker := &dockerBrokers{h: h, redact: r.String}
-	docker.sweep(ctx)
-	return &gates{gate: g, store: h.store, config: h.Config, self: h.Self, docker: docker, host: h, sandboxes: h.sandboxes}, nil
+	g.p.sweepDocker(ctx)
 }
 
 // newJudge makes the guard with the operator's rules, for sessions that this program puts walls around.
@@ -84,7 +80,7 @@ func gateDir(c *config.Config) string {
 
 // Open opens the gates of one session.
 func (g *gates) Open(ctx context.Context, env ops.Environment, s ops.Session, dry bool, alarm func(ops.GuardRecord)) (cycle.Held, error) {
-	clones, err := g.host.clonesOf(s.Key)
+	clones, err := g.p.clonesOf(s.Key)
 	if err != nil {
 		return nil, err
 	}
@@ -92,17 +88,18 @@ func (g *gates) Open(ctx context.Context, env ops.Environment, s ops.Session, dr
 	if clones != nil && clones.Own != "" {
 		seen.ReposDir = clones.Own
 	}
-	facts := sessionFacts(g.config, seen, g.self)
+	facts := sessionFacts(g.p.Config, seen, g.p.Self)
 	facts.DryRun, facts.HandoffMode = dry, !s.Structured
-	permits, _, err := Permits(g.config, env, s.May())
+	permits, _, err := Permits(g.p.Config, env, s.May())
 	if err != nil {
 		return nil, err
 	}
 	facts.RawNetwork = slices.ContainsFunc(permits, func(p network.Permit) bool { return p.How == network.Raw && p.Name != "ssh" })
-	if box := g.sandboxes[env.Name]; box != nil && box.Confines() {
+	if box := g.p.sandboxes[env.Name]; box != nil && box.Confines() {
 		facts.TempDir, facts.OwnTemp = box.Temp(wall.Session{ID: s.Key}), true
 		facts.Walled = facts.NetworkClosed && box.Lacks(s.May()) == ""
 	}
+	facts.Secrets = uncovered(g.p.box(env), s.May())
 	opened, err := g.gate.Open(ctx, s, facts, alarm)
 	if err != nil {
 		return nil, err
@@ -113,15 +110,23 @@ func (g *gates) Open(ctx context.Context, env ops.Environment, s ops.Session, dr
 	if err != nil {
 		return nil, errors.Join(err, opened.Close())
 	}
-	docker, err := g.docker.open(ctx, env, s, dry)
+	docker, err := g.p.openDocker(ctx, env, s, dry)
 	if err != nil {
 		return nil, errors.Join(err, opened.Close())
 	}
-	tools := g.host.offerActions(opened, env, s, dry, facts.NetworkClosed)
-	return &held{session: opened, docker: docker, id: s.ID, store: g.store, spec: ops.GateSpec{
+	tools := g.p.offerActions(opened, env, s, dry, facts.NetworkClosed)
+	return &held{session: opened, docker: docker, id: s.ID, store: g.p.store, spec: ops.GateSpec{
 		Settings: opened.Settings(), ShellPrefix: prefix, Allowed: opened.Allowed, Env: docker.env(), Tools: tools,
 		Walled: g.walled(env, s, lent), Unseen: unseen,
 	}}, nil
+}
+
+// uncovered are the secret files of clones where no wall keeps a tier from them.
+func uncovered(box *wall.Sandbox, tier ops.Tier) []string {
+	if box.HoldsFiles(tier) {
+		return nil
+	}
+	return box.Secrets()
 }
 
 // held is one session behind its gates.
@@ -135,8 +140,10 @@ type held struct {
 
 func (h *held) Spec() ops.GateSpec { return h.spec }
 
-func (h *held) Close(ctx context.Context) ([]string, error) {
-	down, err := h.store.ServicesLeftDown(ctx, h.id)
+func (h *held) Close(ctx context.Context) (down []string, err error) {
+	if h.session.Reserved() {
+		down, err = h.store.ServicesLeftDown(ctx, h.id)
+	}
 	return down, errors.Join(err, h.docker.close(), h.session.Close())
 }
 
@@ -144,10 +151,10 @@ func (h *held) Close(ctx context.Context) ([]string, error) {
 func Facts(c *config.Config, e ops.Environment) guard.Facts {
 	return guard.Facts{
 		Cwd: e.WorkDir, ReposDir: e.ReposDir, StateDir: e.StateDir, TempDir: os.TempDir(), InventoryHosts: c.Guard.Hosts, Engine: c.Docker.Socket,
-		ProtectedFiles: c.Guard.Protected, VolumesDirs: c.Guard.Volumes, OwnAPI: []string{c.Listen},
+		ProtectedFiles: e.Protected.Files, VolumesDirs: e.Protected.Volumes, OwnAPI: []string{c.Listen},
 		OwnPaths: append(ownFiles(c), c.StateDir, filepath.Join(e.StateDir, "agent")),
 		Services: e.Policy.Inventory.Services, DryRun: e.Policy.DryRun,
-		OwnSecrets: slices.Concat(c.SecretFiles(), environmentFiles(unitFiles())), Resolve: resolve, Glob: gate.Matches,
+		OwnSecrets: slices.Concat(c.SecretFiles(), environmentFiles(unitFiles())), Resolve: resolve,
 		OwnConfig: c.Path(), OwnPID: os.Getpid(),
 	}
 }

@@ -13,7 +13,10 @@ import (
 
 	"claudeops/internal/config"
 	"claudeops/internal/daemon/supervisor"
+	"claudeops/internal/decide/health"
 	"claudeops/internal/engine/river"
+	"claudeops/internal/failpoint"
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -21,87 +24,96 @@ import (
 // StoreOptions say where the database of a configuration is.
 func StoreOptions(c *config.Config) store.Options {
 	if c.DatabaseURL != "" {
-		return store.Options{URL: c.DatabaseURL}
+		return store.Options{URL: c.DatabaseURL, Words: notice.Rows{}, Rules: health.Rules{}}
 	}
-	return store.Options{Path: DatabasePath(c)}
+	return store.Options{Path: DatabasePath(c), Words: notice.Rows{}, Rules: health.Rules{}}
 }
 
 // Owner is this host with its current term.
-func (h *Host) Owner() ops.Owner { return *h.owner.Load() }
+func (g *ground) Owner() ops.Owner { return *g.owner.Load() }
 
 // shared reports whether other hosts may use the same database.
-func (h *Host) shared() bool { return h.Config.DatabaseURL != "" }
+func (g *ground) shared() bool { return g.Config.DatabaseURL != "" }
 
 // may is why this host must not change anything now, or nil.
-func (h *Host) may() error {
-	if err := h.readiness.trouble(); err != nil {
+func (g *ground) may() error {
+	if err := g.readiness.trouble(); err != nil {
 		return err
 	}
-	if h.lease == nil {
+	if g.lease == nil {
 		return nil
 	}
-	return h.lease.Held()
+	return g.lease.Held()
 }
 
-// keepLease renews the lease of this host until it is closed.
-func (h *Host) keepLease(ctx context.Context) error {
-	if !h.shared() {
-		return nil
-	}
-	h.lease = supervisor.NewLease(supervisor.LeaseOptions{
-		Hosts: h.store, Owner: h.Owner, Length: h.Config.Host.Lease, Enlist: h.begin,
+// hostLease is how long a host may go without a heartbeat before others continue its cycles; the agents of a supervisor that is paused end
+// after a third of it. A busy machine or database answers within a few seconds, and nobody waits longer for a dead host than for a probe.
+const hostLease = 12 * time.Second
+
+func leaseLength() time.Duration { return failpoint.Wait("lease", hostLease) }
+
+// makeLease begins the lease before this host is enlisted: it must end here before it ends for the others.
+func (g *ground) makeLease(ctx context.Context) *supervisor.Lease {
+	return supervisor.NewLease(supervisor.LeaseOptions{
+		Hosts: g.store, Owner: g.Owner, Length: leaseLength(), Enlist: g.begin,
 		Drain: func(asked bool) {
-			if asked != h.draining.Load() {
-				h.checkDrain(context.WithoutCancel(ctx)) // the answer may be older than a request that was made since
+			if asked != g.draining.Load() {
+				g.checkDrain(context.WithoutCancel(ctx)) // the answer may be older than a request that was made since
 			}
 		},
-		Regained: func() { h.supervisor.Wake(0); h.hub.Nudge() }, Uptime: uptime, Logger: h.Logger,
+		Regained: func() { g.waker.Submit(0); g.hub.Nudge() }, Uptime: uptime, Logger: g.Logger,
 	})
+}
+
+// keepLease renews the lease of this host until it is closed. The rest of the start may take longer than a lease.
+func (g *ground) keepLease(ctx context.Context) error {
+	if !g.shared() {
+		return nil
+	}
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
-	running.Go(func() { h.lease.Run(life) })
+	running.Go(func() { g.lease.Run(life) })
 	running.Go(func() {
-		if err := h.store.Listen(life, h.hear); err != nil && life.Err() == nil {
-			h.Logger.ErrorContext(life, "cannot listen for changes of other hosts; the web pages show them late", "error", err)
+		if err := g.store.Listen(life, g.hear); err != nil && life.Err() == nil {
+			g.Logger.ErrorContext(life, "cannot listen for changes of other hosts; the web pages show them late", "error", err)
 		}
 	})
-	h.later("give up lease", func() error {
+	g.later("give up lease", func() error {
 		end()
 		running.Wait()
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.Config.Host.Lease/4)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaseLength()/4)
 		defer cancel()
-		return h.store.Retire(ctx, h.Owner())
+		return g.store.Retire(ctx, g.Owner())
 	})
 	return nil
 }
 
 // hear looks at what another host wrote. A request to end a cycle of this one reaches all.
-func (h *Host) hear(reach ops.Reach) {
+func (g *ground) hear(reach ops.Reach) {
 	if reach == ops.ReachAll {
-		h.supervisor.Wake(0)
+		g.waker.Submit(0)
 	}
-	h.hub.Tell(reach)
+	g.hub.Tell(reach)
 }
 
 // begin starts a new term.
-func (h *Host) begin(ctx context.Context) error {
-	self := ops.Host{Name: h.Config.Host.Name, Version: h.Version, Labels: h.Config.Host.Labels}
-	for _, e := range h.mine {
-		self.Environments = append(self.Environments, e.Name)
+func (g *ground) begin(ctx context.Context) error {
+	self := ops.Host{
+		Name: g.Config.Host.Name, Version: g.Version, Labels: g.Config.Host.Labels, Environments: names(g.plan.Load().mine),
 	}
 	var lease time.Duration
-	if h.shared() {
+	if g.shared() {
 		var err error
-		if self.Identity, err = identity(h.Config.StateDir); err != nil {
+		if self.Identity, err = identity(g.Config.StateDir); err != nil {
 			return err
 		}
-		lease = h.Config.Host.Lease
+		lease = leaseLength()
 	}
-	owner, err := h.store.Enlist(ctx, self, lease)
+	owner, err := g.store.Enlist(ctx, self, lease)
 	if err != nil {
 		return err
 	}
-	h.owner.Store(&owner)
+	g.owner.Store(&owner)
 	return nil
 }
 
@@ -155,57 +167,59 @@ func labelled(envs []ops.Environment, labels []string) []ops.Environment {
 	return out
 }
 
-// advance advances a cycle as far as possible while this host holds its lease.
-func (h *Host) advance(ctx context.Context, id ops.CycleID, environment string) error {
-	if h.lease == nil {
-		ctx, free := h.readiness.Bound(ctx)
+// advance advances a cycle as far as possible under the plan of this moment, while this host holds its lease.
+func (g *ground) advance(ctx context.Context, id ops.CycleID, environment string) error {
+	p, end := g.use()
+	defer end()
+	if g.lease == nil {
+		ctx, free := g.readiness.Bound(ctx)
 		defer free()
-		err := h.advancer.Advance(ctx, id, environment)
+		err := p.advancer.Advance(ctx, id, environment)
 		if store.Damaged(err) {
-			h.readiness.damaged(err)
+			g.readiness.damaged(err)
 		}
 		return err
 	}
-	if err := h.lease.Held(); err != nil {
+	if err := g.lease.Held(); err != nil {
 		return err
 	}
-	ctx, free := h.lease.Bound(ctx)
+	ctx, free := g.lease.Bound(ctx)
 	defer free()
-	return h.advancer.Advance(ctx, id, environment)
+	return p.advancer.Advance(ctx, id, environment)
 }
 
 // drain stops taking cycles, or takes them again; running ones are handed over when their session ends.
-func (h *Host) drain(asked bool) {
+func (g *ground) drain(asked bool) {
 	switch {
-	case asked && !h.draining.Load():
-		h.draining.Store(true)
-		h.Logger.Info("draining: this host takes no new cycles and hands running ones over when their session ends")
-		h.engine.Drain()
-	case !asked && h.draining.Load():
-		if err := h.engine.Resume(); err != nil {
-			h.Logger.Warn("this host cannot take cycles again; trying again after the next renewal", "error", err)
+	case asked && !g.draining.Load():
+		g.draining.Store(true)
+		g.Logger.Info("draining: this host takes no new cycles and hands running ones over when their session ends")
+		g.engine.Drain()
+	case !asked && g.draining.Load():
+		if err := g.engine.Resume(); err != nil {
+			g.Logger.Warn("this host cannot take cycles again; trying again after the next renewal", "error", err)
 			return
 		}
-		h.draining.Store(false)
-		h.Logger.Info("no longer draining: this host takes cycles again")
+		g.draining.Store(false)
+		g.Logger.Info("no longer draining: this host takes cycles again")
 	default:
 		return
 	}
-	h.hub.Nudge()
+	g.hub.Nudge()
 }
 
 // checkDrain reads whether this host was asked to drain. One call at a time: an older row must not win.
-func (h *Host) checkDrain(ctx context.Context) {
-	h.drainGate.Lock()
-	defer h.drainGate.Unlock()
-	hosts, err := h.store.Hosts(ctx)
+func (g *ground) checkDrain(ctx context.Context) {
+	g.drainGate.Lock()
+	defer g.drainGate.Unlock()
+	hosts, err := g.store.Hosts(ctx)
 	if err != nil {
-		h.Logger.WarnContext(ctx, "cannot read whether this host should drain; run 'claudeops hosts drain' again", "error", err)
+		g.Logger.WarnContext(ctx, "cannot read whether this host should drain; run 'claudeops hosts drain' again", "error", err)
 		return
 	}
 	for _, other := range hosts {
-		if other.Name == h.Config.Host.Name {
-			h.drain(other.Draining)
+		if other.Name == g.Config.Host.Name {
+			g.drain(other.Draining)
 		}
 	}
 }

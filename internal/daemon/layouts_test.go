@@ -90,7 +90,8 @@ func TestAnAgentStartsWherePeopleInstallIt(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				t.Cleanup(func() { _ = os.RemoveAll(root) })
+				whole := root
+				t.Cleanup(func() { _ = os.RemoveAll(whole) })
 				if at != "" { // as /home is one to /var/home
 					linked := root + "/link"
 					lay(t, root+"/real/home/.keep", "")
@@ -159,7 +160,7 @@ func started(t *testing.T, bin, readable string) (agent.Answer, error) {
 	}
 	dir := t.TempDir()
 	c := &config.Config{StateDir: filepath.Join(dir, "state")}
-	c.Guard.Sandbox.Mode, c.Guard.Sandbox.Bubblewrap = config.SandboxAuto, "auto"
+	c.Guard.Sandbox.Mode = config.SandboxAuto
 	if readable != "" {
 		c.Guard.Sandbox.Readable = []string{readable}
 	}

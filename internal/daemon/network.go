@@ -30,18 +30,18 @@ import (
 
 // networks opens the networks of sessions.
 type networks struct {
-	h *Host
+	g *ground
 
 	mu   sync.Mutex
 	nets map[string]*wall.Net // by the key of the session
 	keys map[string]bool      // addresses of all key proxies
 }
 
-// open opens the network of a session and returns its proxy variables.
-func (n *networks) open(ctx context.Context, spec ops.SessionSpec, keys []string) (env []string, end func(), err error) {
-	c, tier := n.h.Config, spec.Session.May()
-	i := slices.IndexFunc(n.h.envs, func(e ops.Environment) bool { return e.Name == spec.Environment })
-	sandbox := n.h.sandboxes[spec.Environment]
+// openNetwork opens the network of a session and returns its proxy variables.
+func (p *plan) openNetwork(ctx context.Context, spec ops.SessionSpec, keys []string) (env []string, end func(), err error) {
+	n, c, tier := &p.networks, p.Config, spec.Session.May()
+	i := slices.IndexFunc(p.envs, func(e ops.Environment) bool { return e.Name == spec.Environment })
+	sandbox := p.sandboxes[spec.Environment]
 	if i < 0 || sandbox == nil {
 		return nil, nil, errors.New("the network of the session cannot be opened: its environment has no walls")
 	}
@@ -68,10 +68,10 @@ func (n *networks) open(ctx context.Context, spec ops.SessionSpec, keys []string
 		row.Verb, row.Reason, row.Detail = ops.VerbWallRefused, r.Rule, ops.WallDetail{What: r.What}
 		n.record(ctx, row)
 	}}
-	if o.Permits, o.Without, err = Permits(c, n.h.envs[i], tier); err != nil {
+	if o.Permits, o.Without, err = Permits(c, p.envs[i], tier); err != nil {
 		return nil, nil, err
 	}
-	o.Permits = slices.DeleteFunc(o.Permits, func(p network.Permit) bool { return p.Git != nil && !n.operators(ctx, p.Git.From) })
+	o.Permits = slices.DeleteFunc(o.Permits, func(to network.Permit) bool { return to.Git != nil && !n.operators(ctx, to.Git.From) })
 	if sandbox.Namespaced(spec.Session.May()) {
 		if err := os.MkdirAll(gateDir(c), 0o700); err != nil {
 			return nil, nil, fmt.Errorf("open network of the session: %w", err)
@@ -107,10 +107,17 @@ func (n *networks) open(ctx context.Context, spec ops.SessionSpec, keys []string
 	}, nil
 }
 
+// sweepAge is how old a folder without a socket must be: another supervisor may just be opening a younger one.
+const sweepAge = time.Minute
+
 // sweep removes what an earlier supervisor left: folders whose socket nobody serves.
 func (n *networks) sweep() {
-	left, _ := filepath.Glob(filepath.Join(gateDir(n.h.Config), "n*-*")) // the pattern is right
+	left, _ := filepath.Glob(filepath.Join(gateDir(n.g.Config), "n*-*")) // the pattern is right
 	for _, dir := range left {
+		info, err := os.Lstat(dir)
+		if _, none := os.Lstat(filepath.Join(dir, network.SocketName)); err != nil || none != nil && time.Since(info.ModTime()) < sweepAge {
+			continue
+		}
 		if conn, err := net.Dial("unix", filepath.Join(dir, network.SocketName)); err == nil { //nolint:noctx // it answers at once or not at all
 			_ = conn.Close()
 			continue
@@ -129,8 +136,8 @@ func (n *networks) of(key string) *wall.Net {
 func (n *networks) record(ctx context.Context, event ops.Event) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	if _, err := n.h.store.AddEvent(ctx, event); err != nil {
-		n.h.Logger.WarnContext(ctx, "a refusal of the network could not be recorded", "error", err)
+	if _, err := n.g.store.AddEvent(ctx, event); err != nil {
+		n.g.Logger.WarnContext(ctx, "a refusal of the network could not be recorded", "error", err)
 	}
 }
 
@@ -142,7 +149,7 @@ func (n *networks) operators(ctx context.Context, file string) bool {
 		dir.Mode&unix.S_IFMT != unix.S_IFDIR || info.Mode&unix.S_IFMT != unix.S_IFREG {
 		return false
 	}
-	running, err := n.h.store.Sessions(ctx, store.SessionFilter{At: time.Unix(info.Ctim.Unix()), Limit: beyondMost})
+	running, err := n.g.store.Sessions(ctx, store.SessionFilter{At: time.Unix(info.Ctim.Unix()), Limit: beyondMost})
 	return err == nil && !slices.ContainsFunc(running, func(s ops.Session) bool { return s.May() > ops.Tier1 })
 }
 
@@ -151,8 +158,8 @@ func (n *networks) own(at netip.AddrPort) bool {
 	n.mu.Lock()
 	mine := n.keys[at.String()]
 	n.mu.Unlock()
-	places := []string{n.h.Config.Listen}
-	if u, err := url.Parse(n.h.Config.DatabaseURL); err == nil && u.Host != "" {
+	places := []string{n.g.Config.Listen}
+	if u, err := url.Parse(n.g.Config.DatabaseURL); err == nil && u.Host != "" {
 		places = append(places, net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "5432")))
 	}
 	for _, place := range places {
@@ -366,6 +373,6 @@ func beyondText(hosts []string) string {
 		return "`services` would have refused no host that a call of the last 7 days named"
 	}
 	shown := hosts[:min(len(hosts), 5)]
-	count := counted(len(hosts), "host", "hosts")
+	count := ops.Plural(len(hosts), "host", "hosts")
 	return fmt.Sprintf("in the last 7 days `services` would have refused %s: %s", count, strings.Join(shown, ", "))
 }

@@ -75,27 +75,27 @@ func (u *unstored) PendingNotices(ctx context.Context) (int, error) {
 }
 
 // unstoredOptions are those of an outbox that reads nothing from the database.
-func (h *Host) unstoredOptions() notify.OutboxOptions {
-	r := h.router(native(h.Config))
-	return notify.OutboxOptions{Store: &h.unstored, Sender: r, Clock: h.Clock, Logger: h.Logger, Route: r.Route, Quiet: r.Quiet}
+func (p *plan) unstoredOptions() notify.OutboxOptions {
+	r := p.router(native(p.Config))
+	return notify.OutboxOptions{Store: &p.unstored, Sender: r, Clock: p.Clock, Logger: p.Logger, Route: r.Route, Quiet: r.Quiet}
 }
 
 // outboxOptions say how this host sends notices: by which routes, and with a link if the pages have a public address.
-func (h *Host) outboxOptions() notify.OutboxOptions {
-	c := h.Config
+func (p *plan) outboxOptions() notify.OutboxOptions {
+	c := p.Config
 	with := native(c)
-	with.Answers = h.store
-	router := h.router(with)
+	with.Answers = p.store
+	router := p.router(with)
 	o := notify.OutboxOptions{
-		Store: h.store, Sender: router, Clock: h.Clock, Logger: h.Logger, Route: router.Route, Quiet: router.Quiet,
+		Store: p.store, Sender: router, Clock: p.Clock, Logger: p.Logger, Route: router.Route, Quiet: router.Quiet,
 	}
-	o.Story = h.story
+	o.Story = p.story
 	if c.Edges.PublicURL != "" {
-		o.Link = h.link
+		o.Link = p.link
 		o.Answers = func(ctx context.Context, n ops.Notice) []ops.AnswerLink {
-			links, err := notify.AnswerLinks(ctx, h.store, c.Edges.PublicURL, router.Route(n), n)
+			links, err := notify.AnswerLinks(ctx, p.store, c.Edges.PublicURL, router.Route(n), n)
 			if err != nil { // the notice is sent without them
-				h.Logger.WarnContext(ctx, "make answer links failed", "notice", n.ID, "error", err)
+				p.Logger.WarnContext(ctx, "make answer links failed", "notice", n.ID, "error", err)
 			}
 			return links
 		}
@@ -104,8 +104,8 @@ func (h *Host) outboxOptions() notify.OutboxOptions {
 }
 
 // router sends notices by the configured routes.
-func (h *Host) router(with notify.Native) notify.Router {
-	c := h.Config
+func (p *plan) router(with notify.Native) notify.Router {
+	c := p.Config
 	router := notify.Router{First: sender(c, c.AppriseURLs, "", with)}
 	if len(c.Edges.SecondURLs) > 0 {
 		router.Second = sender(c, c.Edges.SecondURLs, "second", with)
@@ -124,50 +124,55 @@ func (h *Host) router(with notify.Native) notify.Router {
 }
 
 // targetNames are those of the targets of all routes, without secrets.
-func (h *Host) targetNames() []string {
-	return sender(h.Config, targets(h.Config), "", notify.Native{}).Names()
+func (p *plan) targetNames() []string {
+	return sender(p.Config, targets(p.Config), "", notify.Native{}).Names()
 }
 
 // replies reads the answers that people give with buttons.
-func (h *Host) replies() *notify.Replies {
-	c, urls := h.Config, targets(h.Config)
+func (p *plan) replies() *notify.Replies {
+	c, urls := p.Config, targets(p.Config)
 	return notify.NewReplies(notify.RepliesOptions{
-		Native: native(c), Store: h.store, URLs: urls, Clock: h.Clock, Logger: h.Logger,
-		Desk: &desk.Desk{Store: h.store, Control: h.supervisor, Clock: h.Clock, Environments: h.envs, Changed: h.hub.Nudge},
+		Native: native(c), Store: p.store, URLs: urls, Clock: p.Clock, Logger: p.Logger,
+		Desk: p.newDesk(),
 	})
 }
 
+// newDesk is where people are answered that do not come by a page.
+func (p *plan) newDesk() *desk.Desk {
+	return &desk.Desk{Store: p.store, Control: p.supervisor, Clock: p.Clock, Environments: p.envs, Changed: p.hub.Nudge}
+}
+
 // story tells how an incident went, for the notice that it is over. If it cannot be read, the notice is sent without it.
-func (h *Host) story(ctx context.Context, n ops.Notice) string {
+func (p *plan) story(ctx context.Context, n ops.Notice) string {
 	if n.Kind != ops.NoticeResolved || n.CycleID == nil {
 		return ""
 	}
 	incident := n.Incident
 	if incident == 0 {
-		found, err := h.store.CycleIncidents(ctx, *n.CycleID)
+		found, err := p.store.CycleIncidents(ctx, *n.CycleID)
 		if err != nil || len(found) != 1 {
 			return "" // the notice is about several
 		}
 		incident = found[0].ID
 	}
-	told, err := h.store.IncidentStory(ctx, incident)
+	told, err := p.store.IncidentStory(ctx, incident)
 	if err != nil {
-		h.Logger.WarnContext(ctx, "tell the story of an incident failed", "incident", incident, "error", err)
+		p.Logger.WarnContext(ctx, "tell the story of an incident failed", "incident", incident, "error", err)
 		return ""
 	}
-	return story.Tell(told, h.Clock()).Text()
+	return story.Tell(told, p.Clock()).Text()
 }
 
 // link is the page on which a person can act on a notice: the question, the incident, or the cycle.
-func (h *Host) link(ctx context.Context, n ops.Notice) string {
-	base := h.Config.Edges.PublicURL
+func (p *plan) link(ctx context.Context, n ops.Notice) string {
+	base := p.Config.Edges.PublicURL
 	if n.CycleID == nil {
 		return base + "/"
 	}
 	if n.Kind == ops.NoticeTrust {
 		return base + "/services/" + url.PathEscape(n.Environment) + "/" + url.PathEscape(n.Service)
 	}
-	loaded, err := h.store.Load(ctx, *n.CycleID)
+	loaded, err := p.store.Load(ctx, *n.CycleID)
 	if err != nil {
 		return base + "/"
 	}

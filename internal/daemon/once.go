@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"sync"
 	"time"
 
+	"claudeops/internal/daemon/control"
 	"claudeops/internal/daemon/supervisor"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
@@ -27,75 +27,75 @@ func Once(ctx context.Context, o Options, n ops.NewCycle, watch func(*store.Stor
 	if err := missingSystem(); err != nil {
 		return result, err
 	}
-	h, err := open(ctx, o)
+	o.lock = &control.Lock{}
+	defer func() { err = errors.Join(err, o.lock.Release()) }()
+	p, err := open(ctx, o)
 	if err != nil {
 		return result, err
 	}
-	defer func() { err = errors.Join(err, h.close()) }()
-	h.endStart()
-	h.tellWalls(ctx)
-	if err := errors.Join(h.prepare(ctx), h.readiness.trouble()); err != nil {
+	defer func() { err = errors.Join(err, p.ground.close()) }()
+	p.endStart()
+	p.tellWalls(ctx)
+	if err := errors.Join(p.prepare(ctx), p.readiness.trouble()); err != nil {
 		return result, err
 	}
-	site := sync.OnceValue(func() http.Handler { return h.site(nil, nil, nil, ctx.Done(), nil) }) // most cycles end before anybody asks
 	var serving sync.WaitGroup
 	serving.Go(func() {
-		api := func(user string) http.Handler { return localAPI(site())(user) }
-		if err := h.control.Serve(api); err != nil {
-			h.Logger.ErrorContext(ctx, "the control socket failed", "error", err)
+		if err := p.control.Serve(localAPI(p.ground.site())); err != nil {
+			p.Logger.ErrorContext(ctx, "the control socket failed", "error", err)
 		}
 	})
-	defer func() { err = errors.Join(err, h.closeControl()); serving.Wait() }()
+	defer func() { err = errors.Join(err, p.closeControl()); serving.Wait() }()
 
-	if err := h.keeper().Look(ctx); err != nil {
+	if err := p.keeper().Look(ctx); err != nil {
 		return result, fmt.Errorf("check open approvals: %w", err)
 	}
-	open, err := h.store.Unfinished(ctx)
+	open, err := p.store.Unfinished(ctx)
 	if err != nil {
 		return result, fmt.Errorf("read open cycles: %w", err)
 	}
-	changed, unsubscribe := h.hub.Subscribe(ops.ReachPages)
+	changed, unsubscribe := p.hub.Subscribe(ops.ReachPages)
 	defer unsubscribe()
-	if err := h.engine.Start(ctx); err != nil {
+	if err := p.engine.Start(ctx); err != nil {
 		return result, fmt.Errorf("start engine: %w", err)
 	}
 	for _, c := range open {
-		if err := h.await(ctx, c.ID, changed, watch); err != nil {
-			return result, errors.Join(err, h.stopEngine(ctx))
+		if err := p.await(ctx, c.ID, changed, watch); err != nil {
+			return result, errors.Join(err, p.stopEngine(ctx))
 		}
 	}
 	if watch != nil {
-		watch(h.store, 0)
+		watch(p.store, 0)
 	}
-	id, err := h.supervisor.Submit(ctx, n)
+	id, err := p.supervisor.Submit(ctx, n)
 	if err == nil {
-		err = h.await(ctx, id, changed, watch)
+		err = p.await(ctx, id, changed, watch)
 	}
-	if stopErr := h.stopEngine(ctx); err != nil || stopErr != nil {
+	if stopErr := p.stopEngine(ctx); err != nil || stopErr != nil {
 		return result, errors.Join(err, stopErr)
 	}
-	if err := h.outbox.DrainFor(ctx, noticeTime); err != nil {
-		h.Logger.WarnContext(ctx, "some notifications were not sent; the next run sends them", "error", err)
+	if err := p.outbox.DrainFor(ctx, noticeTime); err != nil {
+		p.Logger.WarnContext(ctx, "some notifications were not sent; the next run sends them", "error", err)
 	}
-	h.tidy(ctx)
-	return h.summary(ctx, id)
+	p.tidy(ctx)
+	return p.summary(ctx, id)
 }
 
 // tidy removes old records for a short time: where cycles are only run one by one, no daemon does.
-func (h *Host) tidy(ctx context.Context) {
+func (p *plan) tidy(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, tidyTime)
 	defer cancel()
-	if err := h.retention().Look(ctx); err != nil {
-		h.Logger.WarnContext(ctx, "cannot remove old records; the next run tries again", "error", err)
+	if err := p.retention().Look(ctx); err != nil {
+		p.Logger.WarnContext(ctx, "cannot remove old records; the next run tries again", "error", err)
 	}
 }
 
-func (h *Host) retention() *supervisor.Retention {
-	return &supervisor.Retention{Records: h.store, Keep: h.Config.Retention, Clock: h.Clock, Logger: h.Logger}
+func (p *plan) retention() *supervisor.Retention {
+	return &supervisor.Retention{Records: p.store, Keep: p.Config.Retention, Clock: p.Clock, Logger: p.Logger}
 }
 
-func (h *Host) summary(ctx context.Context, id ops.CycleID) (store.CycleSummary, error) {
-	loaded, err := h.store.Load(ctx, id)
+func (g *ground) summary(ctx context.Context, id ops.CycleID) (store.CycleSummary, error) {
+	loaded, err := g.store.Load(ctx, id)
 	if err != nil {
 		return store.CycleSummary{}, err
 	}
@@ -106,23 +106,23 @@ func (h *Host) summary(ctx context.Context, id ops.CycleID) (store.CycleSummary,
 const awaitPace = 20 * time.Millisecond
 
 // await returns when the cycle has ended or waits for a person. It reads the rows after changes, and every half second.
-func (h *Host) await(ctx context.Context, id ops.CycleID, changed <-chan struct{}, watch func(*store.Store, ops.CycleID)) error {
+func (g *ground) await(ctx context.Context, id ops.CycleID, changed <-chan struct{}, watch func(*store.Store, ops.CycleID)) error {
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
 	pace := time.NewTicker(awaitPace)
 	defer pace.Stop()
 	for ; ; <-pace.C {
-		c, err := h.store.Cycle(ctx, id)
+		c, err := g.store.Cycle(ctx, id)
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case err != nil:
 			return err
-		case c.Status.Ended() || h.waits(c):
+		case c.Status.Ended() || g.waits(c):
 			return nil
 		}
 		if watch != nil {
-			watch(h.store, id)
+			watch(g.store, id)
 		}
 		select {
 		case <-ctx.Done():
@@ -134,12 +134,12 @@ func (h *Host) await(ctx context.Context, id ops.CycleID, changed <-chan struct{
 }
 
 // waits reports whether the cycle still waits for a person. A cycle that was answered continues.
-func (h *Host) waits(c ops.Cycle) bool {
-	return c.Status == ops.CycleWaitingHuman && c.CancelRequestedAt == nil && (c.WakeAt == nil || c.WakeAt.After(h.Clock()))
+func (g *ground) waits(c ops.Cycle) bool {
+	return c.Status == ops.CycleWaitingHuman && c.CancelRequestedAt == nil && (c.WakeAt == nil || c.WakeAt.After(g.Clock()))
 }
 
-func (h *Host) stopEngine(ctx context.Context) error {
+func (g *ground) stopEngine(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
 	defer cancel()
-	return h.engine.Stop(ctx)
+	return g.engine.Stop(ctx)
 }

@@ -84,25 +84,25 @@ func environmentFiles(units []string) []string {
 }
 
 // sweepFolders removes what sessions of an earlier supervisor left, and the conversations of cycles that are over.
-func (h *Host) sweepFolders(ctx context.Context) error {
-	open, err := h.openCycles(ctx)
+func (p *plan) sweepFolders(ctx context.Context) error {
+	open, err := p.openCycles(ctx)
 	if err != nil {
 		return err
 	}
-	if err := h.takeBackAll(ctx); err != nil {
+	if err := p.takeBackAll(ctx); err != nil {
 		return err
 	}
-	for _, e := range h.envs {
-		if err := agent.SweepFolders(e.StateDir, open, h.discards); err != nil {
-			h.Logger.WarnContext(ctx, "files of ended sessions could not be removed", "environment", e.Name, "error", err)
+	for _, e := range p.envs {
+		if err := agent.SweepFolders(e.StateDir, open, p.discards); err != nil {
+			p.Logger.WarnContext(ctx, "files of ended sessions could not be removed", "environment", e.Name, "error", err)
 		}
 	}
 	return nil
 }
 
 // openCycles tells which cycles may still need their conversations.
-func (h *Host) openCycles(ctx context.Context) (func(ops.CycleID) bool, error) {
-	cycles, err := h.store.Unfinished(ctx)
+func (g *ground) openCycles(ctx context.Context) (func(ops.CycleID) bool, error) {
+	cycles, err := g.store.Unfinished(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read open cycles: %w", err)
 	}
@@ -114,7 +114,7 @@ func (h *Host) openCycles(ctx context.Context) (func(ops.CycleID) bool, error) {
 }
 
 // forget removes the conversations of a cycle that ended, and of those that ended on another host.
-func (h *Host) forget(ctx context.Context, env ops.Environment, id ops.CycleID) {
+func (g *ground) forget(ctx context.Context, env ops.Environment, id ops.CycleID) {
 	ctx = context.WithoutCancel(ctx)
 	others := false
 	err := agent.ForgetConversations(env.StateDir, func(kept ops.CycleID) bool {
@@ -123,11 +123,11 @@ func (h *Host) forget(ctx context.Context, env ops.Environment, id ops.CycleID) 
 	})
 	if err == nil && others {
 		var open func(ops.CycleID) bool
-		if open, err = h.openCycles(ctx); err == nil {
+		if open, err = g.openCycles(ctx); err == nil {
 			err = agent.ForgetConversations(env.StateDir, func(kept ops.CycleID) bool { return !open(kept) })
 		}
 	}
 	if err != nil {
-		h.Logger.WarnContext(ctx, "conversations of an ended cycle could not be removed", "cycle", id, "error", err)
+		g.Logger.WarnContext(ctx, "conversations of an ended cycle could not be removed", "cycle", id, "error", err)
 	}
 }

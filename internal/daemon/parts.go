@@ -16,115 +16,112 @@ import (
 	"claudeops/internal/daemon/supervisor"
 	"claudeops/internal/failpoint"
 	"claudeops/internal/guard"
-	"claudeops/internal/guard/redact"
 	"claudeops/internal/ops"
-	"claudeops/internal/watch/notify"
 	"claudeops/internal/watch/probe"
 )
 
 // parts chooses the drivers.
-func (h *Host) parts(ctx context.Context, envs map[string]ops.Environment) (cycle.Parts, error) {
-	redactor := redact.New(h.Config.Secrets)
-	h.redact = redactor.String
-	gates, err := h.newGates(ctx, redactor)
+func (p *plan) parts(envs map[string]ops.Environment) (cycle.Parts, error) {
+	gates, err := p.newGates()
 	if err != nil {
 		return cycle.Parts{}, err
 	}
-	probing, err := h.proberOptions()
+	p.gates = gates
+	probing, err := p.proberOptions()
 	if err != nil {
 		return cycle.Parts{}, err
 	}
-	prober, health := probe.New(probing), h.newProbeHealth(envs)
-	h.actions, h.prober, h.ledger = h.newActions(redactor, prober, health), prober, h.newLedger()
-	return cycle.Parts{
-		Gates:   gates,
-		Journal: h.journal, Owner: h.Owner, Draining: func() bool { return h.engine.Draining() },
-		Environments: envs, Runners: h.runners(redactor),
+	prober, health := probe.New(probing), p.newProbeHealth(envs)
+	p.actions, p.prober, p.ledger = p.newActions(prober, health), prober, p.newLedger()
+	out := cycle.Parts{
+		Journal: p.journal, Owner: p.Owner, Draining: func() bool { return p.engine.Draining() },
+		Environments: envs, Runners: p.runners(), Newer: p.newer,
 		Prober: prober, Handoffs: cycle.HandoffFiles{}, Sweep: agent.Sweep,
-		Effects: h.store.Effects, Refusals: h.store.Refusals, HandoffCalls: h.store.HandoffCalls,
-		Recall: h.recall, Transcript: h.transcript, Estimate: h.estimate,
+		Effects: p.store.Effects, Refusals: p.store.Refusals, HandoffCalls: p.store.HandoffCalls,
+		Recall: p.recall, Transcript: p.transcript, Estimate: p.estimate,
 		Health: health, Pause: min(cycle.RoundPause, max(failpoint.Wait("settle", settleTime), time.Millisecond)),
-		Redact: redactor.String, Clock: h.Clock, Logger: h.Logger,
-		Hold:    h.hold,
-		Actions: h,
-		Clones:  h,
-		Forget:  h.forget,
-		Changed: h.hub.Tell,
-		Changes: h.changes, Notes: h.commits.Notes,
-	}, nil
+		Redact: p.redact, Clock: p.Clock, Logger: p.Logger,
+		Hold:    p.hold,
+		Actions: p,
+		Clones:  p,
+		Forget:  p.forget,
+		Changed: p.hub.Tell,
+		Changes: p.changes, Notes: p.commits.Notes,
+	}
+	if gates != nil {
+		out.Gates = gates
+	}
+	return out, nil
 }
 
-func (h *Host) runners(r *redact.Redactor) map[string]cycle.Runner {
+func (p *plan) runners() map[string]cycle.Runner {
 	scripted := []string{"agent", "scripted"}
-	if s := h.Config.Agent.Scenario; s != "" {
+	if s := p.Config.Agent.Scenario; s != "" {
 		scripted = append(scripted, "--scenario", s)
 	}
 	o := agent.Options{
-		Redactor: r, Logger: h.Logger, Clock: h.Clock, Walls: h.walls(), Discards: h.discards,
-		Keeper: h.sessionKeeper,
+		Redactor: p.redactor, Logger: p.Logger, Clock: p.Clock, Walls: p.walls(), Discards: p.discards,
+		Keeper: p.sessionKeeper,
 	}
-	if h.Config.Guard.Sandbox.Networked() {
-		o.Network = h.networks.open
-		h.networks.sweep()
+	if p.Config.Guard.Sandbox.Networked() {
+		o.Network = p.openNetwork
 	}
-	extra := h.Config.Agent.Env
-	h.trials = NewTrials(h.Config, h.Self, h.store, true, h.Logger)
+	extra := p.Config.Agent.Env
+	p.trials = NewTrials(p.Config, p.Self, p.store, true, p.Logger)
 	tried := func(name string, a agent.Adapter) *agent.Runner {
 		o := o
-		o.Trial = h.trials.of(name, a, h.envs)
+		o.Trial = p.trials.of(name, a, p.envs)
 		return agent.NewRunner(a, o)
 	}
 	return map[string]cycle.Runner{
-		claudeAgent: tried(claudeAgent, claude.New(claude.Options{Bin: h.Config.Agent.Bin, ExtraEnv: extra, Clock: h.Clock})),
+		claudeAgent: tried(claudeAgent, claude.New(claude.Options{Bin: p.Config.Agent.Bin, ExtraEnv: extra, Clock: p.Clock})),
 		"scripted": agent.NewRunner(claude.New(claude.Options{
-			Bin: h.Self, Prefix: scripted, ExtraEnv: extra, Clock: h.Clock,
+			Bin: p.Self, Prefix: scripted, ExtraEnv: extra, Clock: p.Clock,
 			Ability: &ops.Ability{Version: "scripted", Known: true, Structured: true, Tells: true},
 		}), o),
-		codexAgent: tried(codexAgent, codex.New(codex.Options{Bin: h.Config.Agent.CodexBin, ExtraEnv: extra, Prices: h.Config.Prices})),
+		codexAgent: tried(codexAgent, codex.New(codex.Options{Bin: p.Config.Agent.CodexBin, ExtraEnv: extra, Prices: p.Config.Prices})),
 		"command":  agent.NewRunner(command.New(command.Options{ExtraEnv: extra}), o),
 	}
 }
 
 // estimate follows what a session costs while it runs.
-func (h *Host) estimate() func(ops.Activity) float64 { return agent.NewEstimate(h.Config.Prices).Add }
+func (p *plan) estimate() func(ops.Activity) float64 { return agent.NewEstimate(p.Config.Prices).Add }
 
 // mostMemories is how much a session is told of what others learnt; the prompt cuts it to its share.
 const mostMemories = 40
 
-func (h *Host) recall(ctx context.Context, environment string, services []string) ([]ops.Memory, error) {
-	return h.store.Recall(ctx, environment, services, h.Clock(), mostMemories)
+func (g *ground) recall(ctx context.Context, environment string, services []string) ([]ops.Memory, error) {
+	return g.store.Recall(ctx, environment, services, g.Clock(), mostMemories)
 }
 
 // mostLines is how much of an earlier attempt is looked through for repetition: its end.
 const mostLines = 5000
 
-func (h *Host) transcript(ctx context.Context, id ops.SessionID) ([]ops.Line, error) {
-	n, err := h.store.TranscriptCount(ctx, id)
+func (g *ground) transcript(ctx context.Context, id ops.SessionID) ([]ops.Line, error) {
+	n, err := g.store.TranscriptCount(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	return h.store.Transcript(ctx, id, max(0, n-mostLines), mostLines)
+	return g.store.Transcript(ctx, id, max(0, n-mostLines), mostLines)
 }
 
 // keeper reminds the people of this host's environments.
-func (h *Host) keeper() *supervisor.Keeper {
+func (p *plan) keeper() *supervisor.Keeper {
 	policies := map[string]ops.ApprovalPolicy{}
-	for _, e := range h.envs {
+	for _, e := range p.envs {
 		policies[e.Name] = e.Policy.Approval
 	}
 	return &supervisor.Keeper{
-		People: h.store, Policy: func(environment string) ops.ApprovalPolicy { return policies[environment] },
-		Answered: h.supervisor.Wake, Changed: h.hub.Nudge, Clock: h.Clock, Logger: h.Logger,
+		People: p.store, Policy: func(environment string) ops.ApprovalPolicy { return policies[environment] },
+		Answered: p.supervisor.Wake, Changed: p.hub.Nudge, Clock: p.Clock, Logger: p.Logger,
 	}
 }
 
-func (h *Host) newOutbox() *notify.Outbox { return notify.NewOutbox(h.outboxOptions()) }
-
 // warnOfOldPrices says that costs may be wrong, because built-in prices that a handler depends on are old.
-func (h *Host) warnOfOldPrices(ctx context.Context) {
-	for _, p := range h.Config.StalePrices(h.Clock()) {
-		h.Logger.WarnContext(ctx, "built-in prices are old, so costs may be wrong; set current ones with prices",
-			"maker", p.Maker, "date", p.Date, "models", strings.Join(p.Models, ", "), "source", p.Source)
+func (p *plan) warnOfOldPrices(ctx context.Context) {
+	for _, old := range p.Config.StalePrices(p.Clock()) {
+		p.Logger.WarnContext(ctx, "built-in prices are old, so costs may be wrong; set current ones with prices",
+			"maker", old.Maker, "date", old.Date, "models", strings.Join(old.Models, ", "), "source", old.Source)
 	}
 }
 

@@ -28,8 +28,16 @@ import (
 	"claudeops/test/storetest"
 )
 
-// probing is a host whose environments run these commands as probes.
-func probing(t *testing.T, guarded bool, commands ...[]string) *Host {
+// planOf is a plan on a ground of its own, of which nothing is built.
+func planOf(t *testing.T, o Options, envs []ops.Environment) *plan {
+	t.Helper()
+	g := newGround(t.Context(), o)
+	t.Cleanup(func() { must(t, g.close()) })
+	return g.newPlan(o, envs)
+}
+
+// probing is a plan whose environments run these commands as probes.
+func probing(t *testing.T, guarded bool, commands ...[]string) *plan {
 	t.Helper()
 	dir := t.TempDir()
 	var probes []map[string]any
@@ -46,7 +54,7 @@ func probing(t *testing.T, guarded bool, commands ...[]string) *Host {
 	must(t, os.WriteFile(filepath.Join(dir, "claudeops.yaml"), text, 0o600))
 	c, err := config.Load(config.Input{Environ: []string{"HOME=" + dir}, Dir: dir})
 	must(t, err)
-	return newHost(Options{Config: c, Clock: time.Now, Self: filepath.Join(dir, "claudeops")}, c.Environments())
+	return planOf(t, Options{Config: c, Clock: time.Now, Self: filepath.Join(dir, "claudeops")}, c.Environments())
 }
 
 func TestProbesThatOnlyLookAreRun(t *testing.T) {
@@ -118,7 +126,7 @@ func TestAProbeIsJudgedAgainBeforeItRuns(t *testing.T) {
 
 func TestACycleKnowsHowItsEnvironmentIsWatched(t *testing.T) {
 	e := ops.Environment{Name: "home", Watch: ops.Watch{Maintenance: []ops.Maintenance{{Name: "disk", Service: "db"}}}}
-	h := newHost(Options{Config: &config.Config{}, Clock: time.Now}, []ops.Environment{e})
+	h := planOf(t, Options{Config: &config.Config{}, Clock: time.Now}, []ops.Environment{e})
 	for _, got := range [][]ops.Environment{h.envs, h.mine} {
 		if len(got) != 1 || len(got[0].Policy.Watch.Maintenance) != 1 {
 			t.Errorf("got %+v", got)
@@ -173,8 +181,8 @@ func TestWhichEngineASessionReaches(t *testing.T) {
 		{config.DockerAuto, config.DefaultDockerSocket, "tcp://127.0.0.1:2375", ""},
 		{config.DockerOn, socket, "tcp://127.0.0.1:2375", socket},
 	} {
-		d := &dockerBrokers{h: &Host{Options: Options{Config: &config.Config{Docker: config.Docker{Broker: tt.broker, Socket: tt.set}}}}}
-		if got := d.engine(ops.Environment{AgentEnv: []string{"DOCKER_HOST=" + tt.host}}); got != tt.want {
+		d := &plan{Options: Options{Config: &config.Config{Docker: config.Docker{Broker: tt.broker, Socket: tt.set}}}}
+		if got := d.brokered(ops.Environment{AgentEnv: []string{"DOCKER_HOST=" + tt.host}}); got != tt.want {
 			t.Errorf("%+v: %q", tt, got)
 		}
 	}
@@ -182,7 +190,7 @@ func TestWhichEngineASessionReaches(t *testing.T) {
 
 func TestASessionRestartsOnlyWhatItsCycleFoundInTrouble(t *testing.T) {
 	dir := shortFolder(t)
-	s, err := store.Open(t.Context(), store.Options{Path: filepath.Join(dir, "claudeops.db")})
+	s, err := store.Open(t.Context(), storetest.With(store.Options{Path: filepath.Join(dir, "claudeops.db")}))
 	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	f := storetest.NewFixture(t, s)
@@ -194,19 +202,19 @@ func TestASessionRestartsOnlyWhatItsCycleFoundInTrouble(t *testing.T) {
 	must(t, f.Start(t, first.ID, "planned", f.At))
 	session := *first
 	session.Tier, session.Permissions = ops.Tier2, ops.Tier2
-	h := &Host{Options: Options{
+	h := planOf(t, Options{
 		Config: &config.Config{
 			StateDir: dir, Docker: config.Docker{Broker: config.DockerAuto, Socket: engineSocket(t, dir)},
 			Guard: config.Guard{Sandbox: config.Sandbox{UID: 1}, Limits: []ops.CooldownLimit{{Action: "restart", Count: 1, Window: time.Hour}}},
 		},
 		Logger: slog.New(slog.DiscardHandler), Clock: func() time.Time { return f.At },
-	}, store: s}
+	}, nil)
+	h.store = s
 	h.owner.Store(&f.Owner)
 	h.readiness = newReadiness(dir)
 	must(t, os.Mkdir(gateDir(h.Config), 0o700))
 	env := ops.Environment{Name: "home", Probes: []ops.ProbeSpec{{Service: "web", Type: "container", Container: "front"}}}
-	brokers := &dockerBrokers{h: h, redact: func(s string) string { return s }}
-	opened, err := brokers.open(t.Context(), env, session, false)
+	opened, err := h.openDocker(t.Context(), env, session, false)
 	must(t, err)
 	t.Cleanup(func() { _ = opened.close() })
 	socket := strings.TrimPrefix(opened.env()[0], "DOCKER_HOST=unix://")
@@ -309,7 +317,7 @@ func TestAKeyInsideASessionIsNamed(t *testing.T) {
 }
 
 func TestOurOwnListenersAreKnown(t *testing.T) {
-	h := newHost(Options{Config: &config.Config{Listen: "0.0.0.0:8080", DatabaseURL: "postgres://u@127.0.0.1:5433/x"}}, nil)
+	h := planOf(t, Options{Config: &config.Config{Listen: "0.0.0.0:8080", DatabaseURL: "postgres://u@127.0.0.1:5433/x"}, Clock: time.Now}, nil)
 	h.networks.keys = map[string]bool{"127.0.0.1:4711": true}
 	for address, own := range map[string]bool{
 		"127.0.0.1:8080": true, "127.0.0.9:8080": true, "127.0.0.1:5433": true, "127.0.0.1:4711": true, "127.0.0.1:8081": false, "192.0.2.1:8080": false,
@@ -327,8 +335,9 @@ func TestAHostIsAskedWhereItListensAndUnderItsPublicName(t *testing.T) {
 	for public, want := range map[string][]string{
 		"": {"192.0.2.7"}, "https://ops.example.org:8443": {"192.0.2.7", "ops.example.org"},
 	} {
-		h := &Host{Options: Options{Config: &config.Config{Listen: "192.0.2.7:8080", Edges: config.Edges{PublicURL: public}}}}
-		if got := h.names(ln); !slices.Equal(got, want) {
+		h := planOf(t, Options{Config: &config.Config{Listen: "192.0.2.7:8080", Edges: config.Edges{PublicURL: public}}, Clock: time.Now}, nil)
+		h.listener = ln
+		if got := h.hostNames(); !slices.Equal(got, want) {
 			t.Errorf("public name %q: %v", public, got)
 		}
 	}
@@ -348,7 +357,7 @@ func TestOnlyWhatASessionMayNotChangeCountsAsRefusedByAWall(t *testing.T) {
 		"no walls":  {tier: ops.Tier2},
 	} {
 		box := wall.New(wall.Config{Confine: tt.confine, ReposDir: repos, StateDir: state})
-		g := &gates{sandboxes: map[string]*wall.Sandbox{"prod": box}, host: &Host{commits: &act.Commits{Dir: t.TempDir()}}}
+		g := &gates{p: &plan{sandboxes: map[string]*wall.Sandbox{"prod": box}, commits: &act.Commits{Dir: t.TempDir()}}}
 		walled := g.walled(env, ops.Session{Key: "k", Tier: tt.tier}, wall.Session{ID: "k", LookOnly: tt.dryRun})
 		if (walled != nil) != tt.confine {
 			t.Errorf("%s: walls %v", name, walled != nil)
@@ -360,8 +369,21 @@ func TestOnlyWhatASessionMayNotChangeCountsAsRefusedByAWall(t *testing.T) {
 			t.Errorf("%s: /etc %v, beside %v, repositories %v", name, walled("/etc/x"), walled(repos+"-other/x"), walled(filepath.Join(repos, "lab/x")))
 		}
 	}
-	if (&gates{}).walled(env, ops.Session{}, wall.Session{}) != nil {
+	if (&gates{p: &plan{}}).walled(env, ops.Session{}, wall.Session{}) != nil {
 		t.Error("an environment without a sandbox has walls")
+	}
+}
+
+func TestTheJudgeKnowsTheSecretFilesOfClonesThatNoWallCovers(t *testing.T) {
+	e := ops.Environment{Name: "prod", ReposDir: t.TempDir(), StateDir: t.TempDir()}
+	secret := filepath.Join(e.ReposDir, ".env")
+	if err := os.WriteFile(secret, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for mode, want := range map[config.SandboxMode][]string{config.SandboxOff: {secret}, config.SandboxAuto: nil} {
+		if got := uncovered(Walls(&config.Config{Guard: config.Guard{Sandbox: config.Sandbox{Mode: mode}}}, e, ""), ops.Tier2); !slices.Equal(got, want) {
+			t.Errorf("sandbox.mode %s: %v", mode, got)
+		}
 	}
 }
 

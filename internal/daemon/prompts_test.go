@@ -115,7 +115,7 @@ func checkPrompts(t *testing.T, judge *guard.Guard, c *config.Config, env ops.En
 					text, err := cycle.PreviewPrompt(env, now, s, true)
 					must(t, err)
 					facts := Facts(c, env)
-					facts.HandoffMode = !structured
+					facts.HandoffMode, facts.Walled = !structured, true // as a session is that may run without a person's yes
 					facts.OwnPaths = append(facts.OwnPaths, "/usr/local/bin/claudeops", gateDir(c))
 					at := fmt.Sprintf("%s, %s, structured %v, dry run %v", h.ID, mode, structured, dry)
 					for _, command := range prescribed(text) {

@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"claudeops/internal/daemon/supervisor"
+	"claudeops/internal/decide/health"
 	"claudeops/internal/failpoint"
 	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
-	"claudeops/internal/watch/health"
 	"claudeops/internal/watch/probe"
 )
 
@@ -63,7 +63,7 @@ func (s *readiness) check(ctx context.Context, look func(context.Context) error)
 
 // damaged stops everything until a restart: only a person can decide how much of the journal is still valid.
 func (s *readiness) damaged(err error) {
-	err = fmt.Errorf("the database is damaged, so nothing is stored and no session starts: stop claudeops, copy the state folder, "+
+	err = fmt.Errorf("the database is damaged, so nothing is stored: stop claudeops, copy the state folder, "+
 		"restore a backup (claudeops db restore), start it again (%w)", err)
 	s.damage.CompareAndSwap(nil, &err)
 }
@@ -90,8 +90,8 @@ func (s *readiness) obstacle() *obstacle {
 		return found
 	}
 	if missing != nil {
-		return &obstacle{store.ErrUnwritable.Error(), fmt.Errorf("nothing is stored and no session starts: look at the log of the kernel, "+
-			"repair the file system, start claudeops again (%w)", missing)}
+		return &obstacle{store.ErrUnwritable.Error(), fmt.Errorf("%w, so nothing is stored: look at the log of the kernel, "+
+			"repair the file system, start claudeops again (%w)", store.ErrUnwritable, missing)}
 	}
 	for _, reason := range s.also {
 		if err := reason(); err != nil {
@@ -120,8 +120,8 @@ func (s *readiness) lost(missing error) *obstacle {
 	if missing == nil || errors.Is(missing, store.ErrUnwritable) {
 		return nil
 	}
-	return &obstacle{"the database file was removed or replaced", fmt.Errorf("nothing is stored and no session starts: stop claudeops, "+
-		"put the file back or restore a backup (claudeops db restore), start it again (%w)", missing)}
+	return &obstacle{"the database file was removed or replaced", fmt.Errorf("the database file was removed or replaced, so "+
+		"nothing is stored: stop claudeops, put the file back or restore a backup (claudeops db restore), start it again (%w)", missing)}
 }
 
 func (s *readiness) missing() error {
@@ -165,11 +165,11 @@ func (s *readiness) hold(ctx context.Context, tier ops.Tier) error {
 }
 
 // hold returns why a session of the tier must not start now.
-func (h *Host) hold(ctx context.Context, tier ops.Tier) error {
-	if err := h.readiness.hold(ctx, tier); err != nil {
+func (g *ground) hold(ctx context.Context, tier ops.Tier) error {
+	if err := g.readiness.hold(ctx, tier); err != nil {
 		return err
 	}
-	return h.sessionKeeper.Check(ctx)
+	return g.sessionKeeper.Check(ctx)
 }
 
 // readinessInterval is how often the free space and the database file are looked at while no session starts.
@@ -206,37 +206,37 @@ func errorText(err error) string {
 }
 
 // tellTrouble records and reports that no session can start, or that sessions can start again.
-func (h *Host) tellTrouble(ctx context.Context, trouble error) {
-	at := h.Clock()
+func (g *ground) tellTrouble(ctx context.Context, trouble error) {
+	at := g.Clock()
 	event := ops.Event{At: at, Level: ops.LevelInfo, Verb: ops.VerbHostReady}
 	errs := []error(nil)
 	if trouble != nil {
-		h.Logger.ErrorContext(ctx, "no session can start", "error", trouble)
+		g.Logger.ErrorContext(ctx, "no session can start", "error", trouble)
 		text := notice.CannotStart(trouble.Error())
 		n := ops.Notice{
 			Kind: ops.NoticeHost, Level: ops.LevelCritical, Title: text.Title, Body: text.Body,
 			Status: ops.NoticePending, NextAt: at, CreatedAt: at,
 		}
 		if gone := errors.Is(trouble, store.ErrReplaced); gone || errors.Is(trouble, store.ErrUnwritable) || store.Damaged(trouble) {
-			h.unstored.add(n) // nothing can be recorded
+			g.unstored.add(n) // nothing can be recorded
 			if gone {
-				h.rescue(ctx)
+				g.rescue(ctx)
 			}
-			h.hub.Nudge()
+			g.hub.Nudge()
 			return
 		}
 		event.Level, event.Verb, event.Reason = ops.LevelCritical, ops.VerbHostTroubled, trouble.Error()
-		_, err := h.store.AddNotice(ctx, n)
+		_, err := g.store.AddNotice(ctx, n)
 		errs = append(errs, err)
 	} else {
-		h.Logger.InfoContext(ctx, "sessions can start again")
-		h.supervisor.Wake(0)
+		g.Logger.InfoContext(ctx, "sessions can start again")
+		g.waker.Submit(0)
 	}
-	_, err := h.store.AddEvent(ctx, event)
+	_, err := g.store.AddEvent(ctx, event)
 	if err := errors.Join(append(errs, err)...); err != nil {
-		h.Logger.ErrorContext(ctx, "cannot record whether sessions can start", "error", err)
+		g.Logger.ErrorContext(ctx, "cannot record whether sessions can start", "error", err)
 	}
-	h.hub.Nudge()
+	g.hub.Nudge()
 }
 
 // What is known of the database.
@@ -260,31 +260,31 @@ func (s *readiness) state() string {
 }
 
 // trouble is the warning on every page: why no session starts, or what waits.
-func (h *Host) trouble() string {
-	if text := errorText(h.readiness.trouble()); text != "" {
+func (g *ground) trouble() string {
+	if text := errorText(g.readiness.trouble()); text != "" {
 		return text
 	}
-	if err := h.may(); err != nil {
+	if err := g.may(); err != nil {
 		return err.Error()
 	}
-	if h.draining.Load() {
+	if g.draining.Load() {
 		return "this host is being drained: it takes no new cycles; other hosts, or its next start, continue the ones it hands over"
 	}
-	if h.readiness.state() == databaseChecking {
+	if g.readiness.state() == databaseChecking {
 		return "the database was not closed properly and is being checked; sessions that may change something wait for the result"
 	}
 	return ""
 }
 
 // unfit is why this host cannot work now, or nil. It is told to everybody, so it names no path.
-func (h *Host) unfit() error {
-	if found := h.readiness.obstacle(); found != nil {
+func (g *ground) unfit() error {
+	if found := g.readiness.obstacle(); found != nil {
 		return unready{found}
 	}
-	if h.lease == nil {
+	if g.lease == nil {
 		return nil
 	}
-	return h.lease.Held()
+	return g.lease.Held()
 }
 
 // unready is an obstacle as strangers are told of it.
@@ -294,77 +294,75 @@ func (u unready) Error() string { return u.what }
 
 // rescue writes a copy of a database whose file was removed or replaced: this process still has it open, and its end would be the end
 // of what was stored since the last backup.
-func (h *Host) rescue(ctx context.Context) {
-	target := DatabasePath(h.Config) + ".rescued-" + h.Clock().UTC().Format("20060102T150405Z")
-	if err := h.store.Rescue(ctx, target); err != nil {
-		h.Logger.ErrorContext(ctx, "cannot write a copy of the database whose file is gone", "error", err)
+func (g *ground) rescue(ctx context.Context) {
+	target := DatabasePath(g.Config) + ".rescued-" + g.Clock().UTC().Format("20060102T150405Z")
+	if err := g.store.Rescue(ctx, target); err != nil {
+		g.Logger.ErrorContext(ctx, "cannot write a copy of the database whose file is gone", "error", err)
 		return
 	}
-	h.Logger.ErrorContext(ctx, "the database file is gone; a copy of what it held was written", "copy", target)
+	g.Logger.ErrorContext(ctx, "the database file is gone; a copy of what it held was written", "copy", target)
 }
 
 // probeHealth judges the results of a cycle's own probes as the watch would.
 type probeHealth struct {
-	host   *Host
+	p      *plan
 	limits map[string]health.Limits
 }
 
-func (h *Host) newProbeHealth(envs map[string]ops.Environment) *probeHealth {
-	p := &probeHealth{host: h, limits: map[string]health.Limits{}}
+func (p *plan) newProbeHealth(envs map[string]ops.Environment) *probeHealth {
+	out := &probeHealth{p: p, limits: map[string]health.Limits{}}
 	for name, e := range envs {
-		p.limits[name] = health.LimitsOf(e, probe.Describe)
+		out.limits[name] = health.LimitsOf(e, probe.Describe)
 	}
-	return p
+	return out
 }
 
-func (p *probeHealth) MoreToFail(environment string, results []ops.Check) int {
-	return health.MoreToFail(results, p.limits[environment])
+func (h *probeHealth) MoreToFail(environment string, results []ops.Check) int {
+	return health.MoreToFail(results, h.limits[environment])
 }
 
-func (p *probeHealth) MoreToRecover(environment string, results []ops.Check) int {
-	return health.MoreToRecover(results, p.limits[environment])
+func (h *probeHealth) MoreToRecover(environment string, results []ops.Check) int {
+	return health.MoreToRecover(results, h.limits[environment])
 }
 
 // SettleTime is the longest time that one of the services may take to start. What cannot be read counts as not known.
-func (p *probeHealth) SettleTime(ctx context.Context, environment string, services []string) time.Duration {
+func (h *probeHealth) SettleTime(ctx context.Context, environment string, services []string) time.Duration {
 	var longest time.Duration
-	e := p.host.environment(environment)
-	bound := cmp.Or(e.Watch.SettleMax, longestSettle)
+	e := h.p.environment(environment)
 	for _, s := range e.Policy.Inventory.Services {
 		if !slices.Contains(services, s.Name) {
 			continue
 		}
-		starts, err := p.host.store.StartTimes(ctx, environment, s.Name)
+		starts, err := h.p.store.StartTimes(ctx, environment, s.Name)
 		if err != nil {
-			p.host.Logger.WarnContext(ctx, "start times of a service cannot be read", "service", s.Name, "error", err)
+			h.p.Logger.WarnContext(ctx, "start times of a service cannot be read", "service", s.Name, "error", err)
 		}
-		took := min(settleTime, bound)
+		took := settleTime
 		if s.Settle > 0 || len(starts) > 0 {
-			took = health.SettleTime(s.Settle, starts, bound)
+			took = health.SettleTime(s.Settle, starts, longestSettle)
 		}
 		longest = max(longest, took)
 	}
-	return failpoint.Wait("settle", cmp.Or(longest, min(settleTime, bound)))
+	return failpoint.Wait("settle", cmp.Or(longest, settleTime))
 }
 
 // HoldTime is the longest time that one of the services must stay good. What cannot be read counts as not known.
-func (p *probeHealth) HoldTime(ctx context.Context, environment string, services []string) time.Duration {
+func (h *probeHealth) HoldTime(ctx context.Context, environment string, services []string) time.Duration {
 	var longest time.Duration
-	e := p.host.environment(environment)
-	bound := cmp.Or(e.Watch.SettleMax, longestSettle)
-	since := p.host.Clock().Add(-holdWindow)
+	e := h.p.environment(environment)
+	since := h.p.Clock().Add(-holdWindow)
 	if len(services) == 0 {
 		for _, s := range e.Policy.Inventory.Services {
 			services = append(services, s.Name)
 		}
 	}
 	for _, name := range services {
-		results, err := p.host.store.ChecksSince(ctx, environment, name, since)
+		results, err := h.p.store.ChecksSince(ctx, environment, name, since)
 		if err != nil {
-			p.host.Logger.WarnContext(ctx, "results of a service cannot be read", "service", name, "error", err)
+			h.p.Logger.WarnContext(ctx, "results of a service cannot be read", "service", name, "error", err)
 			continue
 		}
-		longest = max(longest, health.HoldTime(results, bound))
+		longest = max(longest, health.HoldTime(results, longestSettle))
 	}
 	return failpoint.Wait("settle", longest)
 }
@@ -372,17 +370,17 @@ func (p *probeHealth) HoldTime(ctx context.Context, environment string, services
 // holdWindow is how far back failures still say something about a repair.
 const holdWindow = 10 * time.Minute
 
-func (p *probeHealth) InGrace(environment, service string, recovered map[string]time.Time, now time.Time) (string, bool) {
-	e := p.host.environment(environment)
+func (h *probeHealth) InGrace(environment, service string, recovered map[string]time.Time, now time.Time) (string, bool) {
+	e := h.p.environment(environment)
 	dependency, _, in := health.InGrace(e.Policy.Inventory.Services, e.Watch.Grouping, service, recovered, now)
 	return dependency, in
 }
 
-// longestSettle is the bound where none is configured.
+// longestSettle is the longest that a service may take to answer after a start: what takes longer counts as down.
 const longestSettle = 2 * time.Minute
 
-func (h *Host) environment(name string) ops.Environment {
-	for _, e := range h.envs {
+func (p *plan) environment(name string) ops.Environment {
+	for _, e := range p.envs {
 		if e.Name == name {
 			return e
 		}

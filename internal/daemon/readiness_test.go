@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"claudeops/internal/config"
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 	"claudeops/test/storetest"
@@ -127,7 +128,7 @@ func TestServeSaysThatTheDatabaseIsDamaged(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(dir, "claudeops.db"), []byte(strings.Repeat("garbage ", 1000)), 0o600))
 	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	must(t, err)
-	_, reason := store.Open(t.Context(), store.Options{Path: filepath.Join(dir, "claudeops.db")})
+	_, reason := store.Open(t.Context(), storetest.With(store.Options{Path: filepath.Join(dir, "claudeops.db")}))
 	if !store.Damaged(reason) {
 		t.Fatalf("opening garbage says %v", reason)
 	}
@@ -166,7 +167,7 @@ func TestAnyOtherReasonNotToStartEndsAtOnce(t *testing.T) {
 }
 
 func TestPagesTellWhatIsKnownOfTheDatabase(t *testing.T) {
-	h := &Host{readiness: readinessOf(1 << 40)}
+	h := &ground{readiness: readinessOf(1 << 40)}
 	if got := h.readiness.state(); got != databaseChecking || !strings.Contains(h.trouble(), "is being checked") || h.unfit() != nil {
 		t.Errorf("while it is checked: %s, %q, %v", got, h.trouble(), h.unfit())
 	}
@@ -175,7 +176,7 @@ func TestPagesTellWhatIsKnownOfTheDatabase(t *testing.T) {
 		t.Errorf("readiness: %s, %q, %v", got, h.trouble(), h.unfit())
 	}
 	broken := errors.New("page 7 is torn")
-	h = &Host{readiness: readinessOf(1 << 40)}
+	h = &ground{readiness: readinessOf(1 << 40)}
 	h.readiness.check(t.Context(), func(context.Context) error { return broken })
 	if got := h.readiness.state(); got != databaseDamaged || !strings.Contains(h.trouble(), "page 7") || h.unfit() == nil || strings.Contains(h.unfit().Error(), "page 7") {
 		t.Errorf("damaged: %s, %q, %v", got, h.trouble(), h.unfit())
@@ -184,7 +185,7 @@ func TestPagesTellWhatIsKnownOfTheDatabase(t *testing.T) {
 
 func TestOutputIsDroppedAndCountedWhileTheDiskIsNearlyFull(t *testing.T) {
 	dir := t.TempDir()
-	s, err := store.Open(t.Context(), store.Options{Path: filepath.Join(dir, "claudeops.db")})
+	s, err := store.Open(t.Context(), storetest.With(store.Options{Path: filepath.Join(dir, "claudeops.db")}))
 	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	f := storetest.NewFixture(t, s)
@@ -249,7 +250,12 @@ func TestADatabaseThatIsGoneOrCannotBeWrittenEndsWhatRuns(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), tt.does) || s.hold(t.Context(), ops.Tier1) == nil {
 			t.Fatalf("trouble is %v", err)
 		}
-		h := &Host{readiness: s}
+		// Whoever is woken up by it reads what happened and all of what to do.
+		told := notice.CannotStart(err.Error()).Body
+		if !strings.Contains(strings.ToLower(told), tt.says+", so nothing is stored") || !strings.Contains(told, tt.does) || !strings.Contains(told, " again (") {
+			t.Errorf("people are told %q", told)
+		}
+		h := &ground{readiness: s}
 		if got := h.unfit().Error(); got != tt.says {
 			t.Errorf("strangers are told %q", got)
 		}
@@ -267,35 +273,33 @@ func TestADatabaseThatIsGoneOrCannotBeWrittenEndsWhatRuns(t *testing.T) {
 
 // TestTheConfiguredSettleTimeIsUsed holds that an operator may also make the supervisor wait less than it would by default.
 func TestTheConfiguredSettleTimeIsUsed(t *testing.T) {
-	s, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "claudeops.db")})
+	s, err := store.Open(t.Context(), storetest.With(store.Options{Path: filepath.Join(t.TempDir(), "claudeops.db")}))
 	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	e := ops.Environment{Name: "default"}
 	e.Policy.Inventory.Services = []ops.Service{{Name: "quick", Settle: 3 * time.Second}, {Name: "slow", Settle: time.Minute}, {Name: "any"}}
 	for _, c := range []struct {
 		services []string
-		bound    time.Duration
 		want     time.Duration
 	}{
-		{[]string{"quick"}, 0, 3 * time.Second},
-		{[]string{"quick", "slow"}, 0, time.Minute},
-		{[]string{"quick", "any"}, 0, settleTime},
-		{[]string{"any"}, 2 * time.Second, 2 * time.Second},
-		{[]string{"unknown"}, 0, settleTime},
-		{nil, 2 * time.Second, 2 * time.Second},
+		{[]string{"quick"}, 3 * time.Second},
+		{[]string{"quick", "slow"}, time.Minute},
+		{[]string{"quick", "any"}, settleTime},
+		{[]string{"unknown"}, settleTime},
+		{nil, settleTime},
 	} {
-		e.Watch.SettleMax = c.bound
-		h := &Host{envs: []ops.Environment{e}, store: s}
+		h := &plan{envs: []ops.Environment{e}, ground: &ground{store: s}}
 		h.Logger = slog.New(slog.DiscardHandler)
-		if got := (&probeHealth{host: h}).SettleTime(t.Context(), "default", c.services); got != c.want {
-			t.Errorf("%v within %s: %s, want %s", c.services, c.bound, got, c.want)
+		if got := (&probeHealth{p: h}).SettleTime(t.Context(), "default", c.services); got != c.want {
+			t.Errorf("%v: %s, want %s", c.services, got, c.want)
 		}
 	}
 }
 
 // TestTheClockGoesOnWhileTheMachineIsSuspended: a reading of the monotonic clock in a time would decide every comparison.
 func TestTheClockGoesOnWhileTheMachineIsSuspended(t *testing.T) {
-	h := newHost(Options{Config: &config.Config{}, Clock: time.Now}, nil)
+	h := newGround(t.Context(), Options{Clock: time.Now})
+	defer func() { must(t, h.close()) }()
 	if now := h.Clock().String(); strings.Contains(now, "m=") {
 		t.Errorf("%s has a reading of the monotonic clock", now)
 	}

@@ -105,11 +105,11 @@ func rehearsed(c *config.Config) (rehearse.Configuration, error) {
 	return out, nil
 }
 
-// guesses are the facts under which a session may have called a tool: what they were is not recorded. Links and files are not
+// guesses are the facts under which a session may have called a tool: what they were is not recorded. Links are not
 // looked at, because those of then are gone.
 func guesses(c *config.Config, e ops.Environment) (out []guard.Facts) {
 	f := sessionFacts(c, e, "")
-	f.Resolve, f.Glob = nil, nil
+	f.Resolve = nil
 	for _, f.Cwd = range []string{e.WorkDir, e.ReposDir, ""} {
 		for _, f.HandoffMode = range []bool{false, true} {
 			f.TempDir, f.OwnTemp = wall.Temps(e.StateDir), true

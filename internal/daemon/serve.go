@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -30,14 +29,11 @@ import (
 // stopWithin bounds a shutdown; agents get most of it to end in good order.
 const stopWithin = 18 * time.Second
 
-// ErrReload ends Serve so that it can be called again with another configuration.
-var ErrReload = errors.New("the configuration is read again")
-
 // listen opens the address of the pages. If another program has it, that is probably the daemon of this state folder.
 func (o Options) listen(ctx context.Context) (net.Listener, error) {
 	ln, err := listen(ctx, o.Config.Listen)
 	if errors.Is(err, ops.ErrConflict) {
-		if other := control.Holder(o.Config.StateDir); other != nil && !o.Lock.Holds(o.Config.StateDir) {
+		if other := control.Holder(o.Config.StateDir); other != nil {
 			return nil, other
 		}
 	}
@@ -48,9 +44,12 @@ func (o Options) listen(ctx context.Context) (net.Listener, error) {
 // set itself up, and less than systemd and Docker wait for the daemon.
 const databasePatience = 30 * time.Second
 
+// SignIn makes a link that signs a browser in once.
+type SignIn func(ctx context.Context, user string) (string, error)
+
 // Serve works until ctx ends, then shuts down. Started, if given, is called with the address of the web pages once everything
 // runs.
-func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (err error) {
+func Serve(ctx context.Context, o Options, started func(addr string, signIn SignIn)) (err error) {
 	if err := missingSystem(); err != nil {
 		return err
 	}
@@ -58,148 +57,156 @@ func Serve(ctx context.Context, o Options, started func(addr string, h *Host)) (
 	if err != nil {
 		return err
 	}
-	o.patience = databasePatience
-	h, err := open(ctx, o)
+	o.patience, o.lock = databasePatience, &control.Lock{}
+	defer func() { err = errors.Join(err, o.lock.Release()) }()
+	p, err := open(ctx, o)
 	if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
 		return ln.Close() // asked to stop before it had started
 	}
 	if err != nil {
 		return o.refuse(ctx, ln, err)
 	}
-	conns := newConnections(ln, h.descriptors.connections())
-	defer func() { err = errors.Join(err, h.close()) }()
+	g := p.ground
+	defer func() { err = errors.Join(err, g.close()) }()
 
 	// Everything below runs until the work is stopped, not until ctx ends: the web pages stay up while agents end.
-	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
-	var ready atomic.Bool
-	server := h.pages(conns, &ready, life.Done())
-	h.pagesAddress.Store(new(h.pagesAt(ln)))
-	running, stopped := newServices(ctx, h.Logger)
-	running.start(life, h.attending(server, conns)...)
-	if err = h.prepare(ctx); err == nil {
-		err = h.engine.Start(life)
-	}
-	var work []service
-	if err == nil {
-		work, err = h.working(life)
+	g.listener, g.conns = ln, newConnections(ln, g.descriptors.connections())
+	server := g.pages()
+	g.running = newServices(ctx, g.Logger)
+	g.swapping.Lock() // until it has started
+	g.start(g.attending(server)...)
+	p.start(p.attending())
+	if err = p.prepare(ctx); err == nil {
+		err = g.engine.Start(g.life) //nolint:contextcheck // see above
 	}
 	if err == nil {
-		running.start(life, work...)
-		ready.Store(true)
-		o.Service.ready("running; pages on http://" + ln.Addr().String())
-		h.Logger.InfoContext(ctx, "ready", "address", "http://"+ln.Addr().String(), "state", o.Config.StateDir, "term", h.Owner().Term)
-		h.endStart()
+		g.start(g.working(p)...)
+		p.start(p.working())
+		g.ready.Store(true)
+		g.Service.running(ln)
+		g.Logger.InfoContext(ctx, "ready", "address", "http://"+ln.Addr().String(), "state", o.Config.StateDir, "term", g.Owner().Term)
+		g.endStart()
 		if started != nil {
-			started(ln.Addr().String(), h)
+			started(ln.Addr().String(), g.signInLink)
 		}
 		debug.FreeOSMemory() // the start needs several times what running needs
-		if <-stopped.Done(); ctx.Err() == nil {
-			err = context.Cause(stopped)
+		g.swapping.Unlock()
+		if <-g.running.asked.Done(); ctx.Err() == nil {
+			err = context.Cause(g.running.asked) //nolint:contextcheck // it ends with ctx
 		}
+		g.swapping.Lock()
 	}
-	if store.Damaged(err) && !ready.Load() { // the pages are up, and say so
-		h.readiness.damaged(err)
-		h.Logger.ErrorContext(ctx, "the database is damaged; nothing starts, and every page says so", "error", err)
-		running.start(life, h.tellSystemd())
-		o.Service.ready("the database is damaged; nothing starts")
-		<-stopped.Done()
+	if store.Damaged(err) && !g.ready.Load() { // the pages are up, and say so
+		g.readiness.damaged(err)
+		g.Logger.ErrorContext(ctx, "the database is damaged; nothing starts, and every page says so", "error", err)
+		g.start(g.tellSystemd())
+		g.Service.ready("the database is damaged; nothing starts")
+		<-g.running.asked.Done()
 	}
-	ready.Store(false)
-	if !errors.Is(context.Cause(ctx), ErrReload) {
-		o.Service.stopping()
-	}
-	return errors.Join(err, h.shutdown(ctx, server, end, running))
+	g.ready.Store(false)
+	g.swapping.Unlock()
+	g.Service.stopping()
+	return errors.Join(err, g.shutdown(ctx, server))
 }
 
 // shutdown ends agents first, then the web pages and the other services.
-func (h *Host) shutdown(ctx context.Context, server *http.Server, end context.CancelCauseFunc, running *services) error {
-	h.Logger.InfoContext(context.WithoutCancel(ctx), "stopping", "cause", context.Cause(ctx))
+func (g *ground) shutdown(ctx context.Context, server *http.Server) error {
+	g.Logger.InfoContext(context.WithoutCancel(ctx), "stopping", "cause", context.Cause(ctx))
 	all, cancelAll := context.WithTimeout(context.WithoutCancel(ctx), stopWithin+time.Second)
 	defer cancelAll()
 	ctx, cancel := context.WithTimeout(all, stopWithin)
 	defer cancel()
-	err := h.engine.Stop(ctx)
-	end(ops.Stop(ops.StopShutdown, "the supervisor is shutting down"))
+	err := g.engine.Stop(ctx)
+	g.end(ops.Stop(ops.StopShutdown, "the supervisor is shutting down"))
 	quick, cancelQuick := context.WithTimeout(ctx, time.Second)
 	defer cancelQuick()
 	if server.Shutdown(quick) != nil {
 		err = errors.Join(err, server.Close()) // an open connection does not delay the shutdown
 	}
-	return errors.Join(err, h.closeControl(), running.wait(all))
+	return errors.Join(err, g.closeControl(), g.running.wait(all))
 }
 
-func (h *Host) pages(ln *connections, ready *atomic.Bool, done <-chan struct{}) *http.Server {
+func (g *ground) pages() *http.Server {
 	return &http.Server{
-		Handler: h.unlessLost(h.site(ln, h.names(ln), h.webhooks(), done, func() error {
-			if err := h.unfit(); err != nil {
-				return err
-			}
-			if !ready.Load() {
-				return errors.New("starting or stopping")
-			}
-			if h.draining.Load() {
-				return api.ErrDraining
-			}
-			return nil
-		})),
-		ConnContext:       h.checkConnection,
+		Handler: g.site(), ConnContext: g.checkConnection,
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 60 * time.Second, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: 64 << 10, ConnState: ln.note,
+		MaxHeaderBytes: 64 << 10, ConnState: g.conns.note,
 	}
 }
 
-// site is the handler of the pages and the API.
-func (h *Host) site(
-	conns *connections, names []string, webhooks http.Handler, done <-chan struct{}, ready func() error,
-) http.Handler {
-	return web.New(web.Options{
+// site answers each request by the plan of that moment. A stream stays with the one that it began under: it only says that rows changed.
+func (g *ground) site() http.Handler {
+	return g.unlessLost(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.plan.Load().site().ServeHTTP(w, r) }))
+}
+
+// fit is why this daemon is not ready, or nil.
+func (g *ground) fit() error {
+	if err := g.unfit(); err != nil {
+		return err
+	}
+	if !g.ready.Load() {
+		return errors.New("starting or stopping")
+	}
+	if g.draining.Load() {
+		return api.ErrDraining
+	}
+	return nil
+}
+
+// newSite makes the handler of the pages and the API. A single cycle has no pages and takes no alerts.
+func (p *plan) newSite() http.Handler {
+	o := web.Options{
 		Options: api.Options{
-			Store: h.store, Control: h.supervisor, Logger: h.Logger, Clock: h.Clock, Version: h.Version,
-			Environments: h.envs, NextCheck: h.supervisor.NextChecks, Walls: sync.OnceValue(h.wallRows), Address: h.reachedAt,
-			Database: h.readiness.state, Ready: ready, Guard: Explainer(h.Config, h.judge), CheckConfig: h.checkedConfig(),
-			ConfigFile: ConfigFile(h.Options),
-			Setup:      h.setup.Rows, Examine: h.examined(),
+			Store: p.store, Control: p.supervisor, Logger: p.Logger, Clock: p.Clock, Version: p.Version,
+			Environments: p.envs, NextCheck: p.supervisor.NextChecks, Walls: sync.OnceValue(p.wallRows), Address: p.reachedAt,
+			Database: p.readiness.state, Guard: Explainer(p.Config, p.judge), CheckConfig: p.checkedConfig(),
+			ConfigFile: ConfigFile(p.Options),
+			Setup:      p.setup.Rows, Examine: p.examined(),
 			Process: func() api.Process {
-				open, most, refused := conns.counts()
+				open, most, refused := p.conns.counts()
 				return api.Process{
 					Connections: open, MaxConnections: most, RefusedConnections: refused,
-					Descriptors: h.descriptors.used(), MaxDescriptors: h.descriptors.limit,
+					Descriptors: p.descriptors.used(), MaxDescriptors: p.descriptors.limit,
 				}
 			},
 		},
-		Token: h.token, OperatorToken: h.Config.APIToken != "", OIDC: h.provider(),
-		Refuse: refuseConnection, StrictApprovals: !AgentsSeparated(h.Config), Host: h.Config.Host.Name, ListenHosts: names,
-		Settings: settings(h.Config), Hub: h.hub, Webhooks: webhooks, Done: done,
-		KeepTranscripts: h.Config.Retention.Transcripts, Redact: h.redact, Trouble: h.trouble,
-		Streams: conns.streams(), DrainAsked: h.checkDrain, Targets: h.targetNames(),
-		Rehearse: h.rehearseDraft(), Try: h.tryDraft(), HideSetup: h.Config.Agent.Scripted(),
-	})
+		Token: p.token, OperatorToken: p.Config.APIToken != "", OIDC: p.provider(),
+		Refuse: refuseConnection, StrictApprovals: !AgentsSeparated(p.Config), Host: p.Config.Host.Name,
+		Settings: settings(p.Config), Hub: p.hub, Done: p.ground.life.Done(),
+		KeepTranscripts: p.Config.Retention.Transcripts, Redact: p.redact, Trouble: p.trouble,
+		Streams: p.conns.streams(), DrainAsked: p.checkDrain, Targets: p.targetNames(),
+		Rehearse: p.rehearseDraft(), Try: p.tryDraft(), HideSetup: p.Config.Agent.Scripted(),
+	}
+	if p.listener != nil {
+		o.Ready, o.ListenHosts, o.Webhooks = p.fit, p.hostNames(), p.hook
+	}
+	return web.New(o)
 }
 
 // checkedConfig checks the configuration for the API, without its secrets; nil if nobody can check it.
-func (h *Host) checkedConfig() func(context.Context) api.ConfigCheck {
-	if h.CheckConfig == nil {
+func (p *plan) checkedConfig() func(context.Context) api.ConfigCheck {
+	if p.CheckConfig == nil {
 		return nil
 	}
 	return func(ctx context.Context) api.ConfigCheck {
-		out := h.CheckConfig(ctx)
+		out := p.CheckConfig(ctx)
 		for _, texts := range [][]string{out.Problems, out.Notes} {
 			for i := range texts {
-				texts[i] = h.redact(texts[i])
+				texts[i] = p.redact(texts[i])
 			}
 		}
 		return out
 	}
 }
 
-// names are the host names that requests may use: the listen address and the public URL.
-func (h *Host) names(ln net.Listener) []string {
-	host, _, err := net.SplitHostPort(h.Config.Listen)
+// hostNames are those that requests may use: the listen address and the public URL.
+func (p *plan) hostNames() []string {
+	host, _, err := net.SplitHostPort(p.Config.Listen)
 	if err != nil {
-		host = ln.Addr().String()
+		host = p.listener.Addr().String()
 	}
 	names := []string{host}
-	if public, err := url.Parse(h.Config.Edges.PublicURL); err == nil && public.Hostname() != "" {
+	if public, err := url.Parse(p.Config.Edges.PublicURL); err == nil && public.Hostname() != "" {
 		names = append(names, public.Hostname())
 	}
 	return names
@@ -276,11 +283,14 @@ func (s *Service) tell(lines ...string) {
 // ready says that the start, or the reload, is complete.
 func (s *Service) ready(status string) { s.tell("READY=1", "STATUS="+status) }
 
-// stopping says that the daemon is shutting down, but not for a reload.
+// running says that the daemon works, and where its pages are.
+func (s *Service) running(ln net.Listener) { s.ready("running; pages on http://" + ln.Addr().String()) }
+
+// stopping says that the daemon is shutting down.
 func (s *Service) stopping() { s.tell("STOPPING=1", "STATUS=stopping: agents get time to end") }
 
-// Reloading says that the configuration is read again. The time lets systemd tell this reload from an earlier one.
-func (s *Service) Reloading() {
+// reloading says that the configuration is read again. The time lets systemd tell this reload from an earlier one.
+func (s *Service) reloading() {
 	if s == nil {
 		return
 	}
@@ -292,8 +302,8 @@ func (s *Service) Reloading() {
 	s.tell("RELOADING=1", fmt.Sprintf("MONOTONIC_USEC=%d", now.Nano()/1000), "STATUS=reading the configuration again")
 }
 
-// Unchanged says that a reload is over and that the daemon works as before.
-func (s *Service) Unchanged(why string) { s.ready("the new configuration is not used: " + why) }
+// unchanged says that a reload is over and that the daemon works as before.
+func (s *Service) unchanged(why string) { s.ready("the new configuration is not used: " + why) }
 
 // watch gives systemd a sign of life for as long as every loop of the daemon gives one, until ctx ends.
 func (s *Service) watch(ctx context.Context, loops *loops) {

@@ -10,16 +10,22 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"claudeops/internal/api"
 	"claudeops/internal/config"
+	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
 
@@ -117,8 +123,8 @@ func TestOnlyThisProcessSpeaksForTheService(t *testing.T) {
 			t.Fatalf("service is %+v", s)
 		}
 		s.ready("nobody hears it")
-		s.Reloading()
-		s.Unchanged("nothing")
+		s.reloading()
+		s.unchanged("nothing")
 		s.stopping()
 		s.watch(t.Context(), &loops{})
 	})
@@ -151,14 +157,15 @@ func TestEveryServiceMayFailAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		life, end := context.WithCancel(t.Context())
-		s, stopped := newServices(t.Context(), slog.New(slog.NewTextHandler(&log, nil)))
+		s := newServices(t.Context(), slog.New(slog.NewTextHandler(&log, nil)))
+		stopped := s.asked
 		var list []service
 		for i := range 50 {
 			list = append(list, service{name: fmt.Sprintf("service-%d.", i), run: func(context.Context) error {
 				return fmt.Errorf("failure %d", i)
 			}})
 		}
-		s.start(life, list...)
+		s.start(life, nil, list...)
 		<-stopped.Done()
 		if err := context.Cause(stopped); err == nil || !strings.Contains(err.Error(), ".: failure") {
 			t.Errorf("the cause is %v", err)
@@ -180,8 +187,9 @@ func TestWhatEndsWithTheDaemonDidNotFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		life, end := context.WithCancelCause(t.Context())
-		s, stopped := newServices(ctx, slog.New(slog.DiscardHandler))
-		s.start(life,
+		s := newServices(ctx, slog.New(slog.DiscardHandler))
+		stopped := s.asked
+		s.start(life, nil,
 			service{name: "canceled", run: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }},
 			service{name: "told why", run: func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }},
 			service{name: "early", run: endless(func(context.Context) {})})
@@ -197,13 +205,169 @@ func TestWhatEndsWithTheDaemonDidNotFail(t *testing.T) {
 	})
 }
 
+// TestServicesOfTwoPlansTakeTurns: the same one of a later plan begins when that of every plan before has ended, also of one that was
+// replaced before its own could begin. What has begun is not torn.
+func TestServicesOfTwoPlansTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log []string
+		s := newServices(t.Context(), slog.New(slog.DiscardHandler))
+		whole, end := context.WithCancel(t.Context())
+		finish := make(chan struct{})
+		begin := func(name string) (replace func(), counted *sync.WaitGroup) {
+			life, replace := ops.Replaceable(whole)
+			counted = &sync.WaitGroup{}
+			s.start(life, counted, service{name: "updates", run: endless(func(ctx context.Context) {
+				log = append(log, name+" begins")
+				work, free := ops.Lasting(ctx)
+				defer free()
+				<-ctx.Done()
+				if ops.Pause(t.Context(), time.Second); work.Err() != nil {
+					log = append(log, name+" is torn")
+				}
+				<-finish
+				log = append(log, name+" ends")
+			})})
+			synctest.Wait()
+			return replace, counted
+		}
+		replace, first := begin("first")
+		replace()
+		replaceSecond, second := begin("second")
+		replaceSecond()
+		replaceThird, third := begin("third")
+		if synctest.Wait(); strings.Join(log, ", ") != "first begins" {
+			t.Errorf("%q", log)
+		}
+		ops.Pause(t.Context(), 2*time.Second)
+		close(finish)
+		first.Wait()
+		second.Wait()
+		synctest.Wait()
+		replaceThird()
+		third.Wait()
+		if strings.Join(log, ", ") != "first begins, first ends, third begins, third ends" {
+			t.Errorf("%q", log)
+		}
+		end()
+		if err := s.wait(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestSecretsAreRemovedForAsLongAsAPlanKnowsThem: those of the old and the new one, while sessions of the old one run.
+func TestSecretsAreRemovedForAsLongAsAPlanKnowsThem(t *testing.T) {
+	g := newGround(t.Context(), Options{Clock: time.Now})
+	defer func() { must(t, g.close()) }()
+	var plans []*plan
+	for _, secret := range []string{"first-secret", "second-secret"} {
+		plans = append(plans, g.newPlan(Options{Config: &config.Config{Secrets: []string{secret}}}, nil))
+		g.know(func([]*plan) []*plan { return slices.Clone(plans) })
+	}
+	if got := g.redact("first-secret second-secret"); got != "[redacted: secret] [redacted: secret]" {
+		t.Errorf("while both live: %s", got)
+	}
+	must(t, plans[0].close())
+	if got := g.redact("first-secret second-secret"); got != "first-secret [redacted: secret]" {
+		t.Errorf("after the first: %s", got)
+	}
+	must(t, plans[1].close())
+}
+
+// TestTenReloadsLeaveNothing: every goroutine and descriptor of an earlier plan is gone.
+func TestTenReloadsLeaveNothing(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.Chmod(dir, 0o700))
+	web := httptest.NewServer(http.NotFoundHandler())
+	defer web.Close()
+	turn := 0
+	load := func() (Options, error) {
+		turn++
+		text := fmt.Sprintf("listen: 127.0.0.1:0\nstate_dir: %s\ntrust: watch\ninterval: 24h\nsecrets: [secret-of-turn-%d]\n"+
+			"services: [{name: web, probes: [{type: http, url: %q, interval: 1s}]}]\n", dir, turn, web.URL)
+		must(t, os.WriteFile(filepath.Join(dir, "claudeops.yaml"), []byte(text), 0o600))
+		c, err := config.Load(config.Input{Environ: []string{"HOME=" + dir}, Dir: dir})
+		return Options{
+			Config: c, Logger: slog.New(slog.DiscardHandler), Clock: time.Now, Self: "/bin/true",
+			LoadConfig:  func(map[string][]byte) (*config.Config, error) { return c, nil },
+			CheckConfig: func(context.Context) api.ConfigCheck { return api.ConfigCheck{Valid: true} },
+		}, err
+	}
+	o, err := load()
+	must(t, err)
+	o.Load = load
+	ctx, cancel := context.WithCancel(t.Context())
+	started, ended := make(chan string, 1), make(chan error, 1)
+	go func() { ended <- Serve(ctx, o, func(addr string, _ SignIn) { started <- addr }) }()
+	var addr string
+	select {
+	case addr = <-started:
+	case err := <-ended:
+		t.Fatal(err)
+	}
+	token, err := os.ReadFile(filepath.Join(dir, "api-token"))
+	must(t, err)
+	client := &http.Client{}
+	ask := func(method, path string) string {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+addr+path, nil)
+		must(t, err)
+		r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+		answer, err := client.Do(r)
+		must(t, err)
+		defer func() { _ = answer.Body.Close() }()
+		text, err := io.ReadAll(answer.Body)
+		if err != nil || answer.StatusCode != http.StatusOK {
+			t.Fatalf("%s answers %s: %s %v", path, answer.Status, text, err)
+		}
+		return string(text)
+	}
+	reload := func() {
+		t.Helper()
+		ask(http.MethodPost, "/api/v1/config/reload")
+		ask(http.MethodGet, "/") // so that each plan has pages
+	}
+	count := func() (running, open int) {
+		open, err := openDescriptors()
+		must(t, err)
+		return runtime.NumGoroutine(), open
+	}
+	reload()
+	var running, open int
+	for range 20 { // until the first plan is closed
+		if now, files := count(); running == 0 || now < running {
+			running, open = now, files
+		}
+		ops.Pause(t.Context(), 100*time.Millisecond)
+	}
+	for range 10 {
+		reload()
+	}
+	for end := time.Now().Add(20 * time.Second); ; ops.Pause(t.Context(), 50*time.Millisecond) {
+		now, files := count()
+		if now <= running && files < open+10 { // the database may have opened more connections
+			break
+		}
+		if time.Now().After(end) {
+			stacks := make([]byte, 1<<20)
+			t.Fatalf("%d goroutines and %d descriptors after one reload, %d and %d after ten more\n%s",
+				running, open, now, files, stacks[:runtime.Stack(stacks, true)])
+		}
+	}
+	client.CloseIdleConnections()
+	cancel()
+	if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
 // TestAServiceThatDoesNotEndIsNamed: it does not keep the daemon from ending.
 func TestAServiceThatDoesNotEndIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		life, end := context.WithCancel(t.Context())
-		s, _ := newServices(t.Context(), slog.New(slog.DiscardHandler))
-		s.start(life,
+		s := newServices(t.Context(), slog.New(slog.DiscardHandler))
+		s.start(life, nil,
 			service{name: "hangs", run: endless(func(context.Context) { <-release })},
 			service{name: "ends", run: endless(func(ctx context.Context) { <-ctx.Done() })})
 		end()
@@ -226,7 +390,7 @@ func TestAStartWarnsOfOldPricesOnce(t *testing.T) {
 		want int
 	}{{time.Date(2026, 11, 16, 0, 0, 0, 0, time.UTC), 0}, {time.Date(2036, 1, 1, 0, 0, 0, 0, time.UTC), 1}} {
 		var log bytes.Buffer
-		h := &Host{Options: Options{Config: c, Logger: slog.New(slog.NewTextHandler(&log, nil)), Clock: func() time.Time { return tc.now }}}
+		h := &plan{Options: Options{Config: c, Logger: slog.New(slog.NewTextHandler(&log, nil)), Clock: func() time.Time { return tc.now }}}
 		h.warnOfOldPrices(t.Context())
 		if got := strings.Count(log.String(), "built-in prices are old"); got != tc.want {
 			t.Errorf("at %s it warns %d times, want %d:\n%s", tc.now, got, tc.want, log.String())

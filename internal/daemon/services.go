@@ -28,26 +28,54 @@ type service struct {
 type services struct {
 	log   *slog.Logger
 	group *errgroup.Group
+	asked context.Context //nolint:containedctx // it ends when the daemon is asked to stop, or, with its error as the cause, when one fails
 
 	mu      sync.Mutex
-	running []string
+	running []*underway
 }
 
-// newServices returns services that have not begun, and a context that ends with ctx or, with its error as the cause, when one fails.
-func newServices(ctx context.Context, log *slog.Logger) (*services, context.Context) {
-	group, stopped := errgroup.WithContext(ctx)
-	return &services{log: log, group: group}, stopped
+// underway is a service that has not ended.
+type underway struct {
+	name  string
+	ended chan struct{}
 }
 
-// start runs services until life ends.
-func (s *services) start(life context.Context, list ...service) {
+// newServices returns services that have not begun.
+func newServices(ctx context.Context, log *slog.Logger) *services {
+	group, asked := errgroup.WithContext(ctx)
+	return &services{log: log, group: group, asked: asked}
+}
+
+// start runs services until life ends. Those of a plan, which are counted, each begin when that of the same name has ended under every plan
+// before: two at once would do things twice.
+func (s *services) start(life context.Context, counted *sync.WaitGroup, list ...service) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := slices.Clone(s.running)
 	for _, one := range list {
-		s.note(func(running []string) []string { return append(running, one.name) })
+		self := &underway{one.name, make(chan struct{})}
+		s.running = append(s.running, self)
+		if counted != nil {
+			counted.Add(1)
+		}
 		s.group.Go(func() error {
-			defer s.note(func(running []string) []string {
-				i := slices.Index(running, one.name)
-				return slices.Delete(running, i, i+1)
-			})
+			defer func() {
+				s.mu.Lock()
+				s.running = slices.DeleteFunc(s.running, func(u *underway) bool { return u == self })
+				s.mu.Unlock()
+				close(self.ended)
+				if counted != nil {
+					counted.Done()
+				}
+			}()
+			for _, earlier := range before {
+				if counted != nil && earlier.name == one.name {
+					<-earlier.ended
+				}
+			}
+			if counted != nil && life.Err() != nil {
+				return nil // another plan took its place before it could begin
+			}
 			err := one.run(life)
 			if err == nil || errors.Is(err, context.Canceled) || life.Err() != nil {
 				return nil
@@ -56,12 +84,6 @@ func (s *services) start(life context.Context, list ...service) {
 			return fmt.Errorf("%s: %w", one.name, err)
 		})
 	}
-}
-
-func (s *services) note(change func(running []string) []string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.running = change(s.running)
 }
 
 // wait returns when all services have ended. When ctx ends first, it names those that have not: they cannot keep the daemon from ending.
@@ -78,7 +100,11 @@ func (s *services) wait(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return fmt.Errorf("stopping without services that do not end: %s", strings.Join(s.running, ", "))
+	var names []string
+	for _, u := range s.running {
+		names = append(names, u.name)
+	}
+	return fmt.Errorf("stopping without services that do not end: %s", strings.Join(names, ", "))
 }
 
 // endless makes a service of something that does not fail.
@@ -87,72 +113,81 @@ func endless(f func(ctx context.Context)) func(ctx context.Context) error {
 }
 
 // nudged makes a service of something that looks again when something changed that reaches it.
-func (h *Host) nudged(from ops.Reach, f func(ctx context.Context, nudges <-chan struct{}) error) func(ctx context.Context) error {
+func (g *ground) nudged(from ops.Reach, f func(ctx context.Context, nudges <-chan struct{}) error) func(ctx context.Context) error {
 	return func(ctx context.Context) error {
-		nudges, unsubscribe := h.hub.Subscribe(from)
+		nudges, unsubscribe := g.hub.Subscribe(from)
 		defer unsubscribe()
 		return f(ctx, nudges)
 	}
 }
 
 // shareDuties lets a service that only one of the hosts may run wait until it is this one's turn.
-func (h *Host) shareDuties(list []service) []service {
-	if h.lease == nil {
+func (g *ground) shareDuties(list []service) []service {
+	if g.lease == nil {
 		return list
 	}
 	for i, s := range list {
 		if s.duty != "" {
-			list[i].run = func(ctx context.Context) error { return h.lease.Duty(ctx, s.duty, s.run) }
+			list[i].run = func(ctx context.Context) error { return g.lease.Duty(ctx, s.duty, s.run) }
 		}
 	}
 	return list
 }
 
 // attending are the services that answer and record, also while the daemon starts and ends.
-func (h *Host) attending(server *http.Server, conns *connections) []service {
-	return h.shareDuties([]service{
-		{name: "serve pages", run: func(context.Context) error { return ignore(server.Serve(conns), http.ErrServerClosed) }},
-		{name: "serve control socket", run: func(context.Context) error { return h.control.Serve(localAPI(server.Handler)) }},
-		{name: "deliver notices", duty: "notices", run: h.nudged(ops.ReachPeople, h.outbox.Run)},
-		{name: "deliver notices that cannot be stored", run: h.nudged(ops.ReachPeople, notify.NewOutbox(h.unstoredOptions()).Run)},
-		{name: "store kept output", run: endless(h.journal.run)},
-		{name: "do what people ask for", run: h.nudged(ops.ReachAll, h.takeRequests)},
+func (g *ground) attending(server *http.Server) []service {
+	return []service{
+		{name: "serve pages", run: func(context.Context) error { return ignore(server.Serve(g.conns), http.ErrServerClosed) }},
+		{name: "serve control socket", run: func(context.Context) error { return g.control.Serve(localAPI(server.Handler)) }},
+		{name: "store kept output", run: endless(g.journal.run)},
 		{name: "watch readiness", run: endless(func(ctx context.Context) {
-			h.readiness.watch(ctx, h.loops.add("watch readiness"), func(trouble error) { h.tellTrouble(ctx, trouble) })
+			g.readiness.watch(ctx, g.loops.add("watch readiness"), func(trouble error) { g.tellTrouble(ctx, trouble) })
 		})},
-		{name: "compare clocks", run: endless(h.watchSkew)},
-	})
+		{name: "compare clocks", run: endless(g.watchSkew)},
+	}
 }
 
-// working are the services that start work or speak to people: what the daemon does once its engine runs.
-func (h *Host) working(ctx context.Context) ([]service, error) {
-	list, err := h.watchServices(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("start watching: %w", err)
+// working are the services that the daemon has besides once its engine runs.
+func (g *ground) working(p *plan) []service {
+	return []service{
+		{name: "take alerts", run: p.hook.Run}, // of all plans
+		g.tellSystemd(),
+		{name: "read the configuration again", run: endless(g.obeyHangups)},
 	}
-	list = append(
-		list,
-		service{name: "take alerts", run: h.hook.Run},
-		service{name: "look for changes", run: h.nudged(ops.ReachAll, h.ledger.Run)},
-		service{name: "watch the schedule", duty: "schedule", run: h.nudged(ops.ReachAll, h.deadMan().Run)},
-		service{name: "keep schedule", run: h.supervisor.Run},
-		service{name: "update services", run: h.nudged(ops.ReachAll, h.newUpdater().run)},
-		service{name: "remind people", duty: "people", run: endless(h.keeper().Run)},
-		service{name: "remove old records", duty: "retention", run: endless(h.retention().Run)},
-		h.tellSystemd(),
-		service{name: "try walls", run: endless(h.tellWalls)},
+}
+
+// attending are the services that speak to people and obey them, also while the daemon starts and ends.
+func (p *plan) attending() []service {
+	return []service{
+		{name: "deliver notices", duty: "notices", run: p.nudged(ops.ReachPeople, p.outbox.Run)},
+		{name: "deliver notices that cannot be stored", run: p.nudged(ops.ReachPeople, notify.NewOutbox(p.unstoredOptions()).Run)},
+		{name: "do what people ask for", run: p.nudged(ops.ReachAll, p.takeRequests)},
+	}
+}
+
+// working are the services that start work: what the plan does once the engine runs.
+func (p *plan) working() []service {
+	list := append(
+		p.watchServices(),
+		service{name: "look for changes", run: p.nudged(ops.ReachWatch, p.ledger.Run)},
+		service{name: "watch the schedule", duty: "schedule", run: p.nudged(ops.ReachWatch, p.deadMan().Run)},
+		service{name: "keep schedule", run: p.supervisor.Run},
+		service{name: "update services", run: p.nudged(ops.ReachWatch, p.newUpdater().run)},
+		service{name: "remind people", duty: "people", run: endless(p.keeper().Run)},
+		service{name: "remove old records", duty: "retention", run: endless(p.retention().Run)},
+		service{name: "try walls", run: endless(p.tellWalls)},
 	)
-	if replies := h.replies(); replies.Needed() {
+	if replies := p.replies(); replies.Needed() {
 		list = append(list, service{name: "read answers", duty: "answers", run: replies.Run})
 	}
-	if slices.ContainsFunc(h.envs, func(e ops.Environment) bool { return e.Policy.BudgetDayUSD > 0 }) {
-		spending := supervisor.Spending{Costs: h.store, Environments: h.envs, Changed: h.hub.Nudge, Clock: h.Clock, Logger: h.Logger}
+	if slices.ContainsFunc(p.envs, func(e ops.Environment) bool { return e.Policy.BudgetDayUSD > 0 }) {
+		spending := supervisor.Spending{Costs: p.store, Environments: p.envs, Changed: p.hub.Nudge, Clock: p.Clock, Logger: p.Logger}
 		list = append(list, service{name: "watch spending", duty: "spending", run: endless(spending.Run)})
 	}
-	return h.shareDuties(list), nil
+	return list
 }
 
 // tellSystemd keeps the watchdog of systemd calm while every loop runs.
-func (h *Host) tellSystemd() service {
-	return service{name: "tell systemd", run: endless(func(ctx context.Context) { h.Service.watch(ctx, &h.loops) })}
+func (g *ground) tellSystemd() service {
+	return service{name: "tell systemd", run: endless(func(ctx context.Context) { g.Service.watch(ctx, &g.loops) })}
 }

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"syscall"
@@ -19,6 +21,7 @@ import (
 	"claudeops/internal/decide/rehearse"
 	"claudeops/internal/desk"
 	"claudeops/internal/ops"
+	"claudeops/internal/watch/notify"
 )
 
 // targetsFile is the file of the state folder that holds the notification targets which were added by form.
@@ -82,7 +85,7 @@ func (f settingsFile) Targets(named string) (string, error) {
 }
 
 // Reload makes the daemon read its configuration again.
-func (f settingsFile) Reload() { f.Options.Reload() }
+func (f settingsFile) Reload(ctx context.Context) error { return f.Options.Reload(ctx) }
 
 // writable returns the file itself, which a link may lead to, if this process may replace it.
 func (f settingsFile) writable() (string, error) {
@@ -104,6 +107,27 @@ func (f settingsFile) writable() (string, error) {
 	return path, nil
 }
 
+// Held are the targets in a file, without their secrets.
+func (f settingsFile) Held(path string) ([]desk.Target, error) {
+	urls, err := targetsIn(path)
+	var out []desk.Target
+	for _, url := range urls {
+		out = append(out, desk.Target{ID: targetID(url), Name: strings.Join(sender(f.Config, []string{url}, "", notify.Native{}).Names(), ", ")})
+	}
+	return out, err
+}
+
+func targetsIn(path string) ([]string, error) {
+	text, err := os.ReadFile(path)
+	return strings.Fields(string(text)), err
+}
+
+// targetID names a target by what nobody can read it from.
+func targetID(url string) string {
+	const short = 16
+	return config.Digest([]byte(url))[:short]
+}
+
 // after is what the files hold after the draft.
 func (f settingsFile) after(d desk.Draft) (map[string][]byte, error) {
 	out := map[string][]byte{d.Path: d.Result.Content}
@@ -113,6 +137,19 @@ func (f settingsFile) after(d desk.Draft) (map[string][]byte, error) {
 	held, err := os.ReadFile(d.Targets)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read notification targets: %w", err)
+	}
+	if d.Change.Remove {
+		kept := []byte{}
+		for line := range strings.Lines(string(held)) {
+			if targetID(strings.TrimSpace(line)) != d.Target {
+				kept = append(kept, line...)
+			}
+		}
+		if len(kept) == len(held) {
+			return nil, desk.WrongField("", "this target is not there any more: open the page of notifications again")
+		}
+		out[d.Targets] = kept
+		return out, nil
 	}
 	if slices.Contains(strings.Fields(string(held)), d.Target) {
 		return nil, desk.WrongField("target", "this target exists already")
@@ -131,11 +168,11 @@ const (
 )
 
 // rehearseDraft says what a draft would have changed; nil if this process cannot.
-func (h *Host) rehearseDraft() func(context.Context, desk.Draft) (rehearse.Report, error) {
-	if h.LoadConfig == nil {
+func (p *plan) rehearseDraft() func(context.Context, desk.Draft) (rehearse.Report, error) {
+	if p.LoadConfig == nil {
 		return nil
 	}
-	f := settingsFile{h.Options}
+	f := settingsFile{p.Options}
 	return func(ctx context.Context, d desk.Draft) (rehearse.Report, error) {
 		ctx, cancel := context.WithTimeout(ctx, draftTime)
 		defer cancel()
@@ -151,16 +188,16 @@ func (h *Host) rehearseDraft() func(context.Context, desk.Draft) (rehearse.Repor
 		if err != nil {
 			return rehearse.Report{}, err
 		}
-		return Rehearse(ctx, h.store, before, after, Span{Since: h.Clock().Add(-rehearsedFor)})
+		return Rehearse(ctx, p.store, before, after, Span{Since: p.Clock().Add(-rehearsedFor)})
 	}
 }
 
-// tryDraft looks once by the probe that a draft adds; nil if this process cannot.
-func (h *Host) tryDraft() func(context.Context, desk.Draft) (ops.Check, bool) {
-	if h.LoadConfig == nil {
+// tryDraft looks once by the probe that a draft adds or changes; nil if this process cannot.
+func (p *plan) tryDraft() func(context.Context, desk.Draft) (ops.Check, bool) {
+	if p.LoadConfig == nil {
 		return nil
 	}
-	f := settingsFile{h.Options}
+	f := settingsFile{p.Options}
 	return func(ctx context.Context, d desk.Draft) (check ops.Check, tried bool) {
 		added := d.Probe()
 		if added == nil || added.Type == ops.ProbeHeartbeat || d.Path == "" {
@@ -170,18 +207,26 @@ func (h *Host) tryDraft() func(context.Context, desk.Draft) (ops.Check, bool) {
 		if err != nil {
 			return check, false
 		}
+		before, wrong := f.LoadConfig(nil)
 		after, err := f.LoadConfig(files)
-		if err != nil {
+		if err != nil || wrong != nil {
 			return check, false
 		}
 		ctx, cancel := context.WithTimeout(ctx, draftTime)
 		defer cancel()
+		was := map[string][]ops.ProbeSpec{}
+		for _, e := range before.Environments() {
+			was[e.Name] = e.Probes
+		}
 		for _, e := range after.Environments() {
-			of := slices.DeleteFunc(slices.Clone(e.Probes), func(p ops.ProbeSpec) bool { return p.Service != d.Service() || p.Type != added.Type })
+			of := slices.DeleteFunc(slices.Clone(e.Probes), func(s ops.ProbeSpec) bool {
+				same := func(o ops.ProbeSpec) bool { return reflect.DeepEqual(o, s) }
+				return s.Service != d.Service() || s.Type != added.Type || slices.ContainsFunc(was[e.Name], same)
+			})
 			if e.Name != cmp.Or(d.Change.Environment, e.Name) || len(of) == 0 {
 				continue
 			}
-			found := h.prober.Run(ctx, e.Name, of[len(of)-1:], ops.ProbeVerify) // it is added behind the others
+			found := p.prober.Run(ctx, e.Name, of[:1], ops.ProbeVerify)
 			if len(found) == 1 {
 				return found[0], true
 			}
@@ -202,10 +247,24 @@ func (f settingsFile) Check(d desk.Draft) error {
 	}
 	after, err := f.LoadConfig(files)
 	if err != nil {
-		return f.wrong(err)
+		return f.wrong(err, d.Change.Remove)
 	}
 	c := d.Change
-	add := config.Addition{Service: c.Name, Probe: c.Probe != nil, Trust: ops.Trust(c.Trust), Target: d.Target}
+	add := config.Addition{
+		Service: c.Name, Probe: c.Probe != nil || c.At > 0, Trust: ops.Trust(c.Trust), Target: d.Target,
+		Gone: c.Remove, Instead: c.Probe != nil && c.At > 0,
+	}
+	if c.Remove && d.Target != "" {
+		urls, err := targetsIn(d.Targets)
+		if err != nil {
+			return err
+		}
+		for _, url := range urls {
+			if targetID(url) == d.Target {
+				add.Target = url
+			}
+		}
+	}
 	if c.Service != nil {
 		add.Service = c.Service.Name
 	}
@@ -215,8 +274,9 @@ func (f settingsFile) Check(d desk.Draft) error {
 	return nil
 }
 
-// wrong is what the loader says about the form, without secrets. The first problem that names a field stands beside it.
-func (f settingsFile) wrong(err error) error {
+// wrong is what the loader says about the form, without secrets. The first problem that names a field stands beside it; a removal has
+// none, so that it is named by its line.
+func (f settingsFile) wrong(err error, removal bool) error {
 	var all *config.Error
 	if !errors.As(err, &all) || len(all.Problems) == 0 {
 		return err
@@ -227,6 +287,9 @@ func (f settingsFile) wrong(err error) error {
 		key = "target"
 	}
 	text := first.Message
+	if removal {
+		text = "in " + filepath.Base(first.Where) + ": " + first.Key + ": " + first.Message
+	}
 	if first.Fix != "" {
 		text += "; " + first.Fix
 	}
@@ -274,7 +337,7 @@ func (f settingsFile) Write(d desk.Draft) (undo func() error, err error) {
 	if targets, has := files[d.Targets]; has {
 		put(d.Targets, targets, nil)
 	}
-	if d.Added != "" {
+	if !bytes.Equal(d.Before(), d.Result.Content) {
 		put(path+config.BackupSuffix+f.Clock().UTC().Format(backupTime), d.Before(), info)
 		put(path, d.Result.Content, info)
 	}
@@ -282,7 +345,7 @@ func (f settingsFile) Write(d desk.Draft) (undo func() error, err error) {
 		_, err = f.LoadConfig(nil) // as the reload will
 	}
 	if err != nil {
-		return nil, errors.Join(f.wrong(err), undo())
+		return nil, errors.Join(f.wrong(err, d.Change.Remove), undo())
 	}
 	if err := f.forgetBackups(path); err != nil {
 		f.Logger.Warn("old backups of the configuration file could not be removed", "error", err)

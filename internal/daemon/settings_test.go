@@ -1,6 +1,7 @@
 package daemon_test
 
 import (
+	"context"
 	"flag"
 	"log/slog"
 	"os"
@@ -28,7 +29,7 @@ func settingsOf(t *testing.T, path string) desk.Settings {
 	c, err := load(nil)
 	must(t, err)
 	return daemon.ConfigFile(daemon.Options{
-		Config: c, LoadConfig: load, Reload: func() {}, Clock: time.Now, Logger: slog.New(slog.DiscardHandler),
+		Config: c, LoadConfig: load, Reload: func(context.Context) error { return nil }, Clock: time.Now, Logger: slog.New(slog.DiscardHandler),
 	})
 }
 
@@ -44,7 +45,7 @@ func TestTheFileBehindALinkIsReplaced(t *testing.T) {
 		t.Fatalf("%+v: %v", now, err)
 	}
 	change := edit.Change{Environment: "default", Service: &edit.Service{Name: "web"}}
-	result, err := edit.Insert(now.Content, change)
+	result, err := edit.Apply(now.Content, change)
 	must(t, err)
 	draft := desk.Draft{ConfigFile: now, Result: result, Change: change}
 	must(t, settings.Check(draft))
@@ -107,7 +108,7 @@ func TestWithoutAFileItSaysWhatToDo(t *testing.T) {
 	if daemon.ConfigFile(o) != nil {
 		t.Error("a daemon that cannot reload has forms")
 	}
-	o.Reload = func() {}
+	o.Reload = func(context.Context) error { return nil }
 	now, err := daemon.ConfigFile(o).Read()
 	if err != nil || !strings.Contains(now.Locked, "claudeops init") {
 		t.Errorf("%+v: %v", now, err)

@@ -42,10 +42,10 @@ func (o Options) refuse(ctx context.Context, ln net.Listener, reason error) erro
 }
 
 // unlessLost answers nothing from a database that is damaged or gone.
-func (h *Host) unlessLost(site http.Handler) http.Handler {
+func (g *ground) unlessLost(site http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer := site
-		if found := h.readiness.lost(h.readiness.missing()); found != nil {
+		if found := g.readiness.lost(g.readiness.missing()); found != nil {
 			answer = damagedPage(found.what)
 		}
 		answer.ServeHTTP(w, r)
@@ -77,29 +77,29 @@ const skewInterval = 5 * time.Second
 
 // watchSkew records when this host's clock begins and ceases to differ from the database's, until ctx ends. Everything stored is
 // compared by the database's time, so nothing stops.
-func (h *Host) watchSkew(ctx context.Context) {
+func (g *ground) watchSkew(ctx context.Context) {
 	wrong := false
 	supervisor.Every(ctx, skewInterval, nil, func() {
-		if ahead, known := h.store.Skew(); known && (ahead.Abs() > ops.MaxClockSkew) != wrong {
-			if h.tellSkew(ctx, ahead) {
+		if ahead, known := g.store.Skew(); known && (ahead.Abs() > ops.MaxClockSkew) != wrong {
+			if g.tellSkew(ctx, ahead) {
 				wrong = !wrong
 			}
 		}
 	})
 }
 
-func (h *Host) tellSkew(ctx context.Context, ahead time.Duration) bool {
+func (g *ground) tellSkew(ctx context.Context, ahead time.Duration) bool {
 	event := ops.Event{
-		At: h.Clock(), Level: ops.LevelInfo, Verb: ops.VerbHostClock, Subject: ops.Subject{Kind: ops.SubjectHost, ID: h.Config.Host.Name},
+		At: g.Clock(), Level: ops.LevelInfo, Verb: ops.VerbHostClock, Subject: ops.Subject{Kind: ops.SubjectHost, ID: g.Config.Host.Name},
 		Detail: ops.ClockDetail{AheadMS: ahead.Milliseconds()},
 	}
 	if ahead.Abs() > ops.MaxClockSkew {
 		event.Level = ops.LevelWarning
 	}
-	if _, err := h.store.AddEvent(ctx, event); err != nil {
+	if _, err := g.store.AddEvent(ctx, event); err != nil {
 		return false // it is tried again
 	}
-	h.Logger.WarnContext(ctx, "compared this host's clock with the database's", "ahead", ahead, "limit", ops.MaxClockSkew)
-	h.hub.Nudge()
+	g.Logger.WarnContext(ctx, "compared this host's clock with the database's", "ahead", ahead, "limit", ops.MaxClockSkew)
+	g.hub.Nudge()
 	return true
 }

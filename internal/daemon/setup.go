@@ -19,7 +19,6 @@ import (
 	"claudeops/internal/guard/redact"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
-	"claudeops/internal/watch/health"
 	"claudeops/internal/watch/notify"
 )
 
@@ -33,6 +32,8 @@ type UsedAgent struct {
 	Keys    []string // the variables that can hold its key
 	// NoKey and KeyHint are said when none of them does.
 	NoKey, KeyHint string
+	// KeyLines or KeyCommand are copied to give one.
+	KeyLines, KeyCommand string
 }
 
 // UsedAgents are the agent CLIs that the handlers of an environment use.
@@ -48,6 +49,7 @@ func UsedAgents(c *config.Config, p ops.Policy) []UsedAgent {
 			"neither ANTHROPIC_API_KEY nor CLAUDE_CODE_OAUTH_TOKEN is set",
 			"Give one of them to the daemon and start it again: in the shell that starts it, in /etc/claudeops/secrets (package) or in .env " +
 				"(compose). 'claude setup-token' creates a token from a subscription; your own login does not count",
+			"agent:\n  api_key_file: /etc/claudeops/api-key", "",
 		})
 	}
 	if uses("codex") {
@@ -56,6 +58,7 @@ func UsedAgents(c *config.Config, p ops.Policy) []UsedAgent {
 			codex.InstallHint, codex.InstallCommand,
 			[]string{"OPENAI_API_KEY"},
 			"OPENAI_API_KEY is not set", "Codex has its own home folder and cannot use your login. Set the key",
+			"", "export OPENAI_API_KEY=your-key",
 		})
 	}
 	return out
@@ -82,6 +85,7 @@ type Setup struct {
 	end     func()
 
 	mu         sync.Mutex
+	closed     bool          // no look begins any more
 	looking    chan struct{} // closed when the look under way ends; nil while there is none
 	looked     time.Time
 	agent, key api.SetupRow
@@ -102,8 +106,11 @@ func NewSetup(ctx context.Context, c *config.Config, envs []ops.Environment, s *
 	}
 }
 
-// Close ends what is being looked at. Nobody asks for rows any more.
+// Close ends what is being looked at. Rows are what was known then.
 func (s *Setup) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
 	s.end()
 	return nil
 }
@@ -122,7 +129,7 @@ const (
 func (s *Setup) Rows(ctx context.Context, ask bool) []api.SetupRow {
 	s.mu.Lock()
 	due := ask || s.looked.IsZero() || s.agent.State == api.SetupTodo && time.Since(s.looked) > lookAgain
-	if due && s.looking == nil {
+	if due && s.looking == nil && !s.closed {
 		s.looking = make(chan struct{})
 		test := s.looked.IsZero() || ask && s.key.State != api.SetupDone && time.Since(s.looked) > testAgain
 		s.begin(func(ctx context.Context) { s.look(ctx, test, ask) })
@@ -138,7 +145,7 @@ func (s *Setup) Rows(ctx context.Context, ask bool) []api.SetupRow {
 	told, unseen := s.delivered(ctx), s.unseen(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return []api.SetupRow{s.agent, s.key, s.services(unseen), s.trust(), s.notifications(told), s.dryRun()}
+	return []api.SetupRow{s.agent, s.key, s.services(unseen), s.trust(), s.notifications(told)}
 }
 
 func (s *Setup) look(ctx context.Context, test, again bool) {
@@ -225,7 +232,7 @@ func (s *Setup) keys(ctx context.Context) api.SetupRow {
 			}
 		case agent.KeyMissing:
 			details = append(details, u.NoKey)
-			row.State, row.Next = api.SetupTodo, u.KeyHint
+			row.State, row.Next, row.Lines, row.Command = api.SetupTodo, u.KeyHint, u.KeyLines, u.KeyCommand
 		case agent.KeyPlaceholder:
 			details = append(details, found.Variable+" holds the example of the documentation, not a key")
 			row.State, row.Blocks, row.Next = api.SetupTodo, true, "Put your own key in its place, and restart claudeops"
@@ -248,7 +255,7 @@ func (s *Setup) unseen(ctx context.Context) []string {
 			continue
 		}
 		states, err := s.store.StatesOf(ctx, e.Name, ops.EngineService)
-		if err != nil || !slices.ContainsFunc(states, func(v health.State) bool { return v.Level == "" && !v.Newest().Known() }) {
+		if err != nil || !slices.ContainsFunc(states, func(v ops.CheckState) bool { return v.Level == "" && !v.Newest().Known() }) {
 			continue
 		}
 		for _, p := range e.Probes {
@@ -275,9 +282,9 @@ func (s *Setup) services(unseen []string) api.SetupRow {
 			row.Next, row.Command, row.Lines = "Let claudeops find what runs here", "claudeops init", ""
 		}
 	case probes == 0:
-		row.Detail = counted(services, "service is", "services are") + " listed, without a probe"
+		row.Detail = ops.Plural(services, "service is", "services are") + " listed, without a probe"
 	default:
-		row.Detail = counted(services, "service is", "services are") + " watched by " + counted(probes, "probe", "probes")
+		row.Detail = ops.Plural(services, "service is", "services are") + " watched by " + ops.Plural(probes, "probe", "probes")
 	}
 	if len(unseen) > 0 {
 		row.State = api.SetupTodo
@@ -285,13 +292,6 @@ func (s *Setup) services(unseen []string) api.SetupRow {
 		row.Page, row.Next = "", "Start it, or set docker.socket; the user of claudeops needs the group of the socket"
 	}
 	return row
-}
-
-func counted(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }
 
 func (s *Setup) trust() api.SetupRow {
@@ -307,6 +307,11 @@ func (s *Setup) trust() api.SetupRow {
 			row.Page = "/services/" + url.PathEscape(e.Name) + "/" + url.PathEscape(service.Name)
 		}
 	}
+	if slices.ContainsFunc(s.envs, func(e ops.Environment) bool { return e.Policy.DryRun }) {
+		row.Detail, row.Lines, row.Page = "dry run: agents only look, whatever the trust", "dry_run: false", "/config?q=dry_run"
+		row.Next = "Switch it off when you have seen what agents would do"
+		return row
+	}
 	if level == "" && own == 0 {
 		row.Detail, row.Lines = "nothing says how far agents may go, so they may do everything", "trust: suggest"
 		row.Next = "Choose a level: watch, suggest, ask, repair or full"
@@ -319,7 +324,7 @@ func (s *Setup) trust() api.SetupRow {
 	}
 	row.State, row.Detail = api.SetupDone, level.String()+": "+words[ops.Trust(level.String())]
 	if own > 0 {
-		row.Detail += "; " + counted(own, "service has a level of its own", "services have levels of their own")
+		row.Detail += "; " + ops.Plural(own, "service has a level of its own", "services have levels of their own")
 	}
 	return row
 }
@@ -378,37 +383,34 @@ func (s *Setup) notifications(told bool) api.SetupRow {
 // TestCommand sends a test to whom every notice goes.
 const TestCommand = "claudeops notify test"
 
-func (s *Setup) dryRun() api.SetupRow {
-	row := api.SetupRow{Step: api.StepDryRun, State: api.SetupDone, Detail: "off", Page: "/config?q=dry_run"}
-	if slices.ContainsFunc(s.envs, func(e ops.Environment) bool { return e.Policy.DryRun }) {
-		row.State, row.Detail, row.Lines = api.SetupTodo, "on: agents only look, nothing is changed", "dry_run: false"
-		row.Next = "Switch it off when you have seen what agents would do"
-	}
-	return row
-}
-
 // idle reports whether a scheduled cycle of an environment could do nothing: no agent is installed, and nothing is watched.
-func (h *Host) idle(name string) bool {
-	e := h.environment(name)
-	if len(e.Policy.Inventory.Services) > 0 || len(e.Probes) > 0 || h.Config.Agent.Scripted() {
+func (p *plan) idle(name string) bool {
+	e := p.environment(name)
+	if len(e.Policy.Inventory.Services) > 0 || len(e.Probes) > 0 || p.Config.Agent.Scripted() {
 		return false
 	}
-	used := UsedAgents(h.Config, e.Policy)
+	used := UsedAgents(p.Config, e.Policy)
 	return len(used) > 0 && !slices.ContainsFunc(used, func(u UsedAgent) bool {
 		found, _ := agent.Find(u.Bin, "", e.AgentEnv)
 		return found.File != ""
 	})
 }
 
-// examined checks this machine for the API, without secrets; nil if nobody can.
-func (h *Host) examined() func(context.Context) []api.Finding {
-	if h.Examine == nil {
+// examined checks this machine for the API, and whether this host may work now, without secrets; nil if nobody can.
+func (p *plan) examined() func(context.Context) []api.Finding {
+	if p.Examine == nil {
 		return nil
 	}
 	return func(ctx context.Context) []api.Finding {
-		out := h.Examine(ctx)
+		out := p.Examine(ctx)
+		if trouble := p.trouble(); trouble != "" {
+			out = append(out, api.Finding{Check: "ready", State: "problem", Detail: trouble})
+		}
+		if still, err := p.store.Standstill(ctx); err == nil && still != nil {
+			out = append(out, api.Finding{Check: "ready", State: "warning", Detail: still.Refuses().Error()})
+		}
 		for i := range out {
-			out[i].Detail, out[i].Fix = h.redact(out[i].Detail), h.redact(out[i].Fix)
+			out[i].Detail, out[i].Fix = p.redact(out[i].Detail), p.redact(out[i].Fix)
 		}
 		return out
 	}

@@ -12,9 +12,9 @@ import (
 
 	"claudeops/internal/api"
 	"claudeops/internal/config"
+	"claudeops/internal/decide/health"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
-	"claudeops/internal/watch/health"
 	"claudeops/test/storetest"
 )
 
@@ -38,7 +38,7 @@ func TestTheStepsOfTheSetUp(t *testing.T) {
 	defer func() { _ = s.Close() }()
 	for range 3 {
 		rows := s.Rows(t.Context(), false)
-		if len(rows) != 6 || rows[0].State != api.SetupUnknown || rows[1].State != api.SetupUnknown || !api.SetupIncomplete(rows) {
+		if len(rows) != 5 || rows[0].State != api.SetupUnknown || rows[1].State != api.SetupUnknown || !api.SetupIncomplete(rows) {
 			t.Fatalf("before the first look: %+v", rows)
 		}
 	}
@@ -60,19 +60,27 @@ func TestTheStepsOfTheSetUp(t *testing.T) {
 	other := NewSetup(t.Context(), c, []ops.Environment{env}, nil, nil, nil)
 	defer func() { _ = other.Close() }()
 	rows = other.Rows(t.Context(), true)
-	for i, want := range []string{"not installed", "not a key", "1 service is listed, without a probe", "suggest: agents look", "nothing was delivered", "on: "} {
+	for i, want := range []string{"not installed", "not a key", "1 service is listed, without a probe", "dry run: agents only look", "nothing was delivered"} {
 		if !strings.Contains(rows[i].Detail, want) || strings.Contains(rows[i].Detail, "secret-topic") {
 			t.Errorf("%+v", rows[i])
 		}
 	}
-	if rows[0].Command != "claudeops agent install" || !rows[0].Blocks || rows[3].Page != "/services/default/my%20web" || rows[4].Command != TestCommand {
+	if rows[0].Command != "claudeops agent install" || !rows[0].Blocks || rows[3].Lines != "dry_run: false" || rows[4].Command != TestCommand {
 		t.Errorf("%+v", rows)
+	}
+	other.envs[0].AgentEnv = nil
+	if key := other.keys(t.Context()); key.State != api.SetupTodo || !strings.Contains(key.Lines, "api_key_file: ") {
+		t.Errorf("%+v", key)
+	}
+	other.envs[0].Policy.DryRun = false
+	if trust := other.trust(); trust.State != api.SetupDone || trust.Page != "/services/default/my%20web" || !strings.Contains(trust.Detail, "suggest: agents look") {
+		t.Errorf("%+v", trust)
 	}
 }
 
 // An engine that has never answered is a step that is left to do. One that stopped is an incident, and the set-up is done.
 func TestAnEngineThatHasNeverAnsweredIsAStep(t *testing.T) {
-	s, err := store.Open(t.Context(), store.Options{Path: storetest.NewFile(t)})
+	s, err := store.Open(t.Context(), storetest.With(store.Options{Path: storetest.NewFile(t)}))
 	must(t, err)
 	t.Cleanup(func() { must(t, s.Close()) })
 	env := ops.Environment{Name: "home", Probes: []ops.ProbeSpec{
@@ -81,16 +89,16 @@ func TestAnEngineThatHasNeverAnsweredIsAStep(t *testing.T) {
 	env.Policy.Inventory.Services = []ops.Service{{Name: "web", Probed: true}, {Name: ops.EngineService, Probed: true}}
 	setup := NewSetup(t.Context(), &config.Config{Docker: config.Docker{Socket: "/e.sock"}}, []ops.Environment{env}, s, nil, nil)
 	defer func() { must(t, setup.Close()) }()
-	h := &Host{store: s}
+	h := &plan{ground: &ground{store: s}}
 	now := time.Now()
 	look := func(status ops.Health, want api.SetupState, answered bool) {
 		t.Helper()
 		now = now.Add(time.Second)
 		states, err := s.StatesOf(t.Context(), "home", ops.EngineService)
 		must(t, err)
-		state, _ := health.Observe(append(states, health.State{})[0],
+		state, _ := health.Observe(append(states, ops.CheckState{})[0],
 			ops.Check{At: now, Service: ops.EngineService, Probe: ops.ProbeEngine, Status: status}, health.Thresholds{}, now)
-		must(t, s.RecordResults(t.Context(), "home", nil, nil, []health.State{state}, nil, nil))
+		must(t, s.RecordResults(t.Context(), "home", nil, nil, []ops.CheckState{state}, nil, nil))
 		row := setup.services(setup.unseen(t.Context()))
 		if row.State != want || strings.Contains(row.Detail, "/e.sock has never answered, so nothing is known of web") != (want == api.SetupTodo) {
 			t.Errorf("after %s: %+v", status, row)

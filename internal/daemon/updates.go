@@ -12,11 +12,11 @@ import (
 	"claudeops/internal/agent"
 	"claudeops/internal/daemon/supervisor"
 	"claudeops/internal/decide"
+	"claudeops/internal/decide/health"
 	"claudeops/internal/desk"
 	"claudeops/internal/failpoint"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
-	"claudeops/internal/watch/health"
 )
 
 const (
@@ -35,9 +35,9 @@ const (
 
 // updater gives services newer images, one at a time. The rows say how far it is; it remembers only what it did itself.
 type updater struct {
-	h     *Host
+	plan  *plan
 	desk  *desk.Desk
-	since time.Time // the schedule counts from here on
+	since time.Time // the schedule counts from here on: the updater of an earlier configuration may not have looked since
 	at    phaseOf
 	bad   bool // the last look found something worse
 	memo  struct {
@@ -54,17 +54,15 @@ type phaseOf struct {
 	phase ops.UpdatePhase
 }
 
-func (h *Host) newUpdater() *updater {
-	return &updater{h: h, since: h.Clock(), desk: &desk.Desk{
-		Store: h.store, Control: h.supervisor, Clock: h.Clock, Environments: h.envs, Changed: h.hub.Nudge,
-	}}
+func (p *plan) newUpdater() *updater {
+	return &updater{plan: p, since: p.Clock().Add(-2 * updatePoll), desk: p.newDesk()}
 }
 
 // run updates services until ctx ends.
 func (p *updater) run(ctx context.Context, nudges <-chan struct{}) error {
 	supervisor.Every(ctx, updatePoll, nudges, func() {
 		if err := p.round(ctx); err != nil && ctx.Err() == nil {
-			p.h.Logger.WarnContext(ctx, "updates could not be looked after", "error", err)
+			p.plan.Logger.WarnContext(ctx, "updates could not be looked after", "error", err)
 		}
 	})
 	return nil
@@ -74,17 +72,20 @@ func (p *updater) round(ctx context.Context) error {
 	if err := p.askBySchedule(ctx); err != nil {
 		return err
 	}
-	open, err := p.h.store.Updates(ctx, store.UpdateFilter{Open: true})
+	open, err := p.plan.store.Updates(ctx, store.UpdateFilter{Open: true})
 	if err != nil {
 		return err
 	}
 	slices.Reverse(open) // the oldest first
 	for _, u := range open {
-		env, mine := p.h.works(u.Environment)
-		if !mine || u.Owner != "" && u.Owner != p.h.Config.Host.Name || u.Phase == ops.UpdateWaiting {
+		if ctx.Err() != nil {
+			return nil
+		}
+		env, mine := p.plan.works(u.Environment)
+		if !mine || u.Owner != "" && u.Owner != p.plan.Config.Host.Name || u.Phase == ops.UpdateWaiting {
 			continue
 		}
-		if err := p.advance(ctx, env, u); err != nil {
+		if err := p.last(ctx, env, u); err != nil {
 			return err
 		}
 	}
@@ -93,11 +94,8 @@ func (p *updater) round(ctx context.Context) error {
 
 // askBySchedule asks for the updates that are due. A time that passes while no daemon runs is skipped.
 func (p *updater) askBySchedule(ctx context.Context) error {
-	now := p.h.Clock()
-	if still, err := p.h.store.Standstill(ctx); err != nil || still != nil {
-		return err // a time that passes is skipped
-	}
-	for _, e := range p.h.mine {
+	now := p.plan.Clock()
+	for _, e := range p.plan.mine {
 		for _, s := range e.Policy.Inventory.Services {
 			if s.Updates.Schedule == "" {
 				continue
@@ -111,7 +109,10 @@ func (p *updater) askBySchedule(ctx context.Context) error {
 			if !due || slot.Before(p.since) {
 				continue
 			}
-			_, err = p.h.store.AskUpdate(ctx, ops.Update{Environment: e.Name, Service: s.Name, Slot: &slot}, now)
+			if still, err := p.plan.store.Standstill(ctx); err != nil || still != nil {
+				return err // a time that passes is skipped
+			}
+			_, err = p.plan.store.AskUpdate(ctx, ops.Update{Environment: e.Name, Service: s.Name, Slot: &slot}, now)
 			if err != nil && !errors.Is(err, ops.ErrConflict) {
 				return err
 			}
@@ -122,35 +123,42 @@ func (p *updater) askBySchedule(ctx context.Context) error {
 
 // seeVersions looks at images, once a day each, and at one of them in a round: a registry may take long to answer.
 func (p *updater) seeVersions(ctx context.Context) error {
-	for _, e := range p.h.mine {
+	for _, e := range p.plan.mine {
 		var seen []ops.Version
 		for _, s := range e.Policy.Inventory.Services {
-			spec, _, not := s.Update()
+			spec, not := s.Update()
 			if not != "" {
 				continue // most services of a large machine
 			}
 			if seen == nil {
 				var err error
-				if seen, err = p.h.store.Versions(ctx, e.Name); err != nil {
+				if seen, err = p.plan.store.Versions(ctx, e.Name); err != nil {
 					return err
 				}
 			}
 			i := slices.IndexFunc(seen, func(v ops.Version) bool { return v.Service == s.Name })
-			if i >= 0 && p.h.Clock().Sub(seen[i].At) < versionsEvery {
+			if i >= 0 && p.plan.Clock().Sub(seen[i].At) < versionsEvery {
 				continue
 			}
-			if _, err := p.h.actions.Current(ctx, e, spec); err != nil && p.h.lease != nil {
+			if _, err := p.plan.actions.Current(ctx, e, spec); err != nil && p.plan.lease != nil {
 				continue // another host may have it
 			}
-			return p.h.store.SeeVersion(ctx, p.h.actions.Version(ctx, e, spec))
+			return p.plan.store.SeeVersion(ctx, p.plan.actions.Version(ctx, e, spec))
 		}
 	}
 	return nil
 }
 
+// last advances an update to its end under the plan that begins here, whatever takes the place of that.
+func (p *updater) last(ctx context.Context, env ops.Environment, u ops.Update) error {
+	ctx, end := ops.Lasting(ctx)
+	defer end()
+	return p.advance(ctx, env, u)
+}
+
 // advance does what is next for an update, until it ends or has to wait for something else than time.
 func (p *updater) advance(ctx context.Context, env ops.Environment, u ops.Update) error {
-	spec, watch, not := env.Policy.Inventory.Update(u.Service)
+	spec, not := env.Policy.Inventory.Update(u.Service)
 	if u.Phase.Runs() && p.at.id != u.ID { // of a process that ended
 		if _, err := agent.Sweep(ctx, act.UpdateKey(u)); err != nil {
 			return err
@@ -165,26 +173,26 @@ func (p *updater) advance(ctx context.Context, env ops.Environment, u ops.Update
 		if err != nil || !here {
 			return err
 		}
-		facts.Watch = watch
+		facts.Watch = failpoint.Wait("update", env.Policy.Inventory.Watched(u.Service))
 		if not != "" && u.Phase.Runs() { // it was taken out of the configuration meanwhile
 			facts.Failed = "it is not configured any more: " + not
 		}
-		step := decide.Update(u, facts, p.h.Clock())
+		step := decide.Update(u, facts, p.plan.Clock())
 		switch {
 		case step.Effect != decide.EffectNone:
 			failpoint.Hit("update.", string(step.Effect), ".before")
 			p.perform(ctx, env, spec, &u, step.Effect)
 			failpoint.Hit("update.", string(step.Effect), ".after")
 		case step.Phase != "":
-			if u, err = p.move(ctx, env, spec, u, step, watch); err != nil || u.Phase.Ended() || u.Phase == ops.UpdateWaiting {
+			if u, err = p.move(ctx, env, spec, u, step, facts.Watch); err != nil || u.Phase.Ended() || u.Phase == ops.UpdateWaiting {
 				return err
 			}
 		case u.Phase == ops.UpdateWatching:
-			pause := min(watchRound, max(watch/20, 100*time.Millisecond))
+			pause := min(watchRound, max(facts.Watch/20, 100*time.Millisecond))
 			if facts.Doubt != "" {
 				pause = min(confirmRound, pause)
 			}
-			wait(ctx, pause)
+			ops.Pause(ctx, pause)
 		default:
 			return nil
 		}
@@ -198,11 +206,11 @@ func (p *updater) facts(ctx context.Context, env ops.Environment, spec ops.Actio
 ) {
 	f.Done, f.Failed, f.Worse = p.memo.effect, p.memo.failed, p.memo.worse
 	if u.Phase == ops.UpdateAsked || u.Phase == ops.UpdateTagged { // nothing is changed yet
-		still, err := p.h.store.Standstill(ctx)
-		if err != nil || u.Phase == ops.UpdateAsked && (still != nil || p.h.draining.Load()) {
+		still, err := p.plan.store.Standstill(ctx)
+		if err != nil || u.Phase == ops.UpdateAsked && (still != nil || p.plan.draining.Load()) {
 			return f, false, err
 		}
-		lowered, err := p.h.store.Lowered(ctx, env.Name)
+		lowered, err := p.plan.store.Lowered(ctx, env.Name)
 		if err != nil {
 			return f, false, err
 		}
@@ -210,22 +218,22 @@ func (p *updater) facts(ctx context.Context, env ops.Environment, spec ops.Actio
 		if f.Held, err = p.desk.UpdateHeld(ctx, env, u.Service, u.ID); err != nil || f.Held != "" {
 			return f, true, err
 		}
-		if err := p.h.may(); err != nil {
+		if err := p.plan.may(); err != nil {
 			f.Held = "nothing may be changed now: " + err.Error()
 			return f, true, nil
 		}
-		if _, err := p.h.actions.Current(ctx, env, spec); err != nil {
-			f.Held = "its container cannot be looked at: " + p.h.redact(err.Error())
-			return f, p.h.lease == nil, nil // another host may have it
+		if _, err := p.plan.actions.Current(ctx, env, spec); err != nil {
+			f.Held = "its container cannot be looked at: " + p.plan.redact(err.Error())
+			return f, p.plan.lease == nil, nil // another host may have it
 		}
 		return f, true, nil
 	}
 	var worse []string
 	if u.Phase == ops.UpdateWatching {
-		f.Settle = p.h.actions.SettleTime(ctx, env, u.Touches)
-		worse = ops.Worse(u.States, p.h.actions.Look(ctx, env, u.Touches))
+		f.Settle = p.plan.actions.SettleTime(ctx, env, u.Touches)
+		worse = ops.Worse(u.States, p.plan.actions.Look(ctx, env, u.Touches))
 	}
-	now, err := p.h.actions.Current(ctx, env, spec)
+	now, err := p.plan.actions.Current(ctx, env, spec)
 	if err == nil && now.Started {
 		f.Image, f.Running = now.Image.ID, now.Running
 	}
@@ -248,16 +256,16 @@ func (p *updater) judge(f *decide.UpdateFacts, worse []string, now act.Current, 
 	case errors.Is(err, ops.ErrNotFound):
 		trouble = "its container is gone"
 	case err != nil:
-		f.Doubt = p.h.redact(err.Error())
+		f.Doubt = p.plan.redact(err.Error())
 	case now.Restarts > 0: // the update has made this container
-		f.Against = fmt.Sprintf("its container ended by itself and was started again %s", counted(now.Restarts, "time", "times"))
+		f.Against = fmt.Sprintf("its container ended by itself and was started again %s", ops.Plural(now.Restarts, "time", "times"))
 	}
 	switch {
 	case trouble == "":
 		p.memo.ill = time.Time{}
 	case p.memo.ill.IsZero():
-		f.Doubt, p.memo.ill = trouble, p.h.Clock()
-	case p.h.Clock().Sub(p.memo.ill) >= troubleApart && f.Against == "":
+		f.Doubt, p.memo.ill = trouble, p.plan.Clock()
+	case p.plan.Clock().Sub(p.memo.ill) >= troubleApart && f.Against == "":
 		f.Against = trouble
 	default:
 		f.Doubt = trouble
@@ -269,18 +277,18 @@ func (p *updater) perform(ctx context.Context, env ops.Environment, spec ops.Act
 	var err error
 	switch e {
 	case decide.EffectPull:
-		err = p.h.actions.Fetch(ctx, env, spec, u)
+		err = p.plan.actions.Fetch(ctx, env, spec, u)
 	case decide.EffectChange:
-		err = p.h.actions.Change(ctx, env, spec, *u, false)
+		err = p.plan.actions.Change(ctx, env, spec, *u, false)
 	case decide.EffectBack:
-		err = p.h.actions.Change(ctx, env, spec, *u, true)
+		err = p.plan.actions.Change(ctx, env, spec, *u, true)
 	case decide.EffectVerify:
-		p.memo.worse = p.h.actions.Verify(ctx, env, spec, *u)
+		p.memo.worse = p.plan.actions.Verify(ctx, env, spec, *u)
 	case decide.EffectNone:
 	}
 	p.memo.effect = e
 	if err != nil && ctx.Err() == nil {
-		p.memo.failed = p.h.redact(err.Error())
+		p.memo.failed = p.plan.redact(err.Error())
 	}
 	if ctx.Err() != nil {
 		p.memo.effect = decide.EffectNone // it is looked at again after the next start
@@ -293,19 +301,19 @@ func (p *updater) move(ctx context.Context, env ops.Environment, spec ops.Action
 ) (ops.Update, error) {
 	from := u.Phase
 	if step.Phase == ops.UpdateKept {
-		earlier, err := p.h.store.Updates(ctx, store.UpdateFilter{Environment: u.Environment, Service: u.Service, Before: u.ID})
+		earlier, err := p.plan.store.Updates(ctx, store.UpdateFilter{Environment: u.Environment, Service: u.Service, Before: u.ID})
 		if err != nil {
 			return u, err
 		}
-		if err := p.h.actions.Keep(ctx, env, u, earlier); err != nil {
-			p.h.Logger.WarnContext(ctx, "a kept update could not be tagged", "update", u.ID, "error", err)
+		if err := p.plan.actions.Keep(ctx, env, u, earlier); err != nil {
+			p.plan.Logger.WarnContext(ctx, "a kept update could not be tagged", "update", u.ID, "error", err)
 		}
 	}
-	u.Phase, u.PhaseAt = step.Phase, p.h.Clock()
+	u.Phase, u.PhaseAt = step.Phase, p.plan.Clock()
 	if step.Why != "" {
 		u.Result = step.Why
 	}
-	err := p.h.store.AdvanceUpdate(ctx, p.h.Owner(), u, from, watch)
+	err := p.plan.store.AdvanceUpdate(ctx, p.plan.Owner(), u, from, watch)
 	if errors.Is(err, ops.ErrConflict) { // another one runs, or somebody withdrew it
 		u.Phase = from
 		return u, err
@@ -313,21 +321,13 @@ func (p *updater) move(ctx context.Context, env ops.Environment, spec ops.Action
 	if err != nil {
 		return u, err
 	}
-	p.h.Logger.InfoContext(ctx, "an update goes on", "update", u.ID, "service", u.Service, "phase", u.Phase, "row", step.Row, "why", step.Why)
+	p.plan.Logger.InfoContext(ctx, "an update goes on",
+		"update", u.ID, "service", u.Service, "phase", u.Phase, "row", step.Row, "why", step.Why)
 	if u.Phase.Ended() {
-		if err := p.h.store.SeeVersion(ctx, p.h.actions.Version(ctx, env, spec)); err != nil {
+		if err := p.plan.store.SeeVersion(ctx, p.plan.actions.Version(ctx, env, spec)); err != nil {
 			return u, err
 		}
 	}
-	p.h.hub.Nudge()
+	p.plan.hub.Nudge()
 	return u, nil
-}
-
-func wait(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
 }

@@ -25,12 +25,12 @@ import (
 )
 
 // walls returns the walls of each environment. Where all are off, what is in front of a session still ends with everything it started.
-func (h *Host) walls() func(environment string) agent.Walls {
+func (p *plan) walls() func(environment string) agent.Walls {
 	byName := map[string]agent.Walls{}
-	for _, e := range h.envs {
+	for _, e := range p.envs {
 		w := &sandboxed{
-			Sandbox: h.box(e), environment: e.Name, gates: gateDir(h.Config),
-			events: h.store, log: h.Logger, limits: sessionLimits(h.Config.Guard.Sandbox), networks: &h.networks, clones: h.clonesOf,
+			Sandbox: p.box(e), environment: e.Name, gates: gateDir(p.Config),
+			events: p.store, log: p.Logger, limits: sessionLimits(p.Config.Guard.Sandbox), networks: &p.networks, clones: p.clonesOf,
 		}
 		byName[e.Name] = w
 	}
@@ -70,13 +70,14 @@ func wallConfig(c *config.Config, e ops.Environment, self string) wall.Config {
 	on := s.Mode != config.SandboxOff
 	engines := engineSockets(c, e)
 	out := wall.Config{
-		UIDs: uids, Bubblewrap: s.Bubblewrap == "on", Relay: []string{self, relay.Word},
-		Confine: on, Auto: on && s.Bubblewrap == "auto", Required: s.Mode == config.SandboxRequired, Network: s.Networked(),
+		UIDs: uids, Relay: []string{self, relay.Word},
+		Confine: on, Required: s.Mode == config.SandboxRequired, Network: s.Networked(),
 		StateDir: e.StateDir, RootDir: c.StateDir, OtherStateDirs: others, WorkDir: e.WorkDir, ReposDir: e.ReposDir,
-		VolumesDirs: c.Guard.Volumes, ExtraReadOnly: []string{gateDir(c), self}, Programs: c.Programs(),
+		VolumesDirs: Protected(c, e).Volumes, ExtraReadOnly: []string{gateDir(c), self}, Programs: c.Programs(),
 		AgentFolders: s.Folders, Named: s.Writable, Readable: s.Readable, Clones: ruleRepositories(c),
 		Hidden:   slices.Concat(s.Hidden, c.SecretFiles(), environmentFiles(unitFiles()), engines),
 		Lent:     ruleLoans(c),
+		Secret:   guard.Secrets(),
 		ReadOnly: protectedFiles(c, e), Own: append(ownFiles(c), self), Sockets: append(engines, filepath.Join(c.StateDir, "control.sock")),
 	}
 	if on {
@@ -152,10 +153,20 @@ func loanProblem(c *config.Config, r guard.Rule, path, self string) (message, fi
 	return "", ""
 }
 
+// Protected is what no tier of an environment changes, with what the operator's rules name.
+func Protected(c *config.Config, e ops.Environment) ops.Protected {
+	rules, _ := Rules(c) // reported where they are used
+	out := e.Protected
+	for _, r := range rules {
+		out.Files, out.Volumes = slices.Concat(out.Files, r.Protected), slices.Concat(out.Volumes, r.Volumes)
+	}
+	return out
+}
+
 // protectedFiles finds the inventory in the repositories: no tier may change it.
 func protectedFiles(c *config.Config, e ops.Environment) []string {
 	var out []string
-	for _, name := range c.Guard.Protected {
+	for _, name := range Protected(c, e).Files {
 		if filepath.IsAbs(name) {
 			out = append(out, name)
 			continue
@@ -302,7 +313,7 @@ const (
 func (g *gates) confineCommands(
 	opened *gate.Session, env ops.Environment, s ops.Session, session wall.Session,
 ) (unseen func(path string) bool) {
-	sandbox := g.sandboxes[env.Name]
+	sandbox := g.p.sandboxes[env.Name]
 	if sandbox == nil {
 		return nil
 	}
@@ -319,7 +330,7 @@ func (g *gates) confineCommands(
 
 // walled tells the paths that the walls of a session may refuse from those that it may change.
 func (g *gates) walled(env ops.Environment, s ops.Session, session wall.Session) func(path string) bool {
-	sandbox := g.sandboxes[env.Name]
+	sandbox := g.p.sandboxes[env.Name]
 	if sandbox == nil {
 		return nil
 	}
@@ -344,11 +355,11 @@ func newSandboxes(o Options, envs []ops.Environment) map[string]*wall.Sandbox {
 }
 
 // box are the walls of an environment, also where none are on.
-func (h *Host) box(e ops.Environment) *wall.Sandbox {
-	if box := h.sandboxes[e.Name]; box != nil {
+func (p *plan) box(e ops.Environment) *wall.Sandbox {
+	if box := p.sandboxes[e.Name]; box != nil {
 		return box
 	}
-	return Walls(h.Config, e, h.Self)
+	return Walls(p.Config, e, p.Self)
 }
 
 // noteFloor tells the handlers of an environment which of the walls that tiers above the first need does not stand, and returns it. The
@@ -393,24 +404,24 @@ func AroundAgents(
 }
 
 // tellWalls says once at start what stands around agents.
-func (h *Host) tellWalls(ctx context.Context) {
-	for _, e := range h.mine {
-		text, hole := situation.Walls(AroundAgents(ctx, h.Config, e, h.box(e), nil, h.Clock()))
+func (p *plan) tellWalls(ctx context.Context) {
+	for _, e := range p.mine {
+		text, hole := situation.Walls(AroundAgents(ctx, p.Config, e, p.box(e), nil, p.Clock()))
 		level := slog.LevelInfo
 		if hole {
 			level = slog.LevelWarn
 		}
-		h.Logger.Log(ctx, level, "walls around agents", "environment", e.Name, "walls", text)
+		p.Logger.Log(ctx, level, "walls around agents", "environment", e.Name, "walls", text)
 	}
 }
 
 // wallRows are the walls of this host as the pages show them. Those of its other environments are the same.
-func (h *Host) wallRows() []situation.Wall {
-	if len(h.mine) == 0 {
+func (p *plan) wallRows() []situation.Wall {
+	if len(p.mine) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	e := h.mine[0]
-	return AroundAgents(ctx, h.Config, e, h.box(e), h.store, h.Clock())
+	e := p.mine[0]
+	return AroundAgents(ctx, p.Config, e, p.box(e), p.store, p.Clock())
 }

@@ -14,59 +14,67 @@ import (
 	"claudeops/internal/config"
 	"claudeops/internal/guard"
 	"claudeops/internal/ops"
+	"claudeops/internal/store"
 	"claudeops/internal/watch"
-	"claudeops/internal/watch/health"
+	"claudeops/internal/watch/ledger"
 	"claudeops/internal/watch/notify"
 	"claudeops/internal/watch/probe"
 )
 
-// webhooks takes the alerts of other systems. It authenticates their senders itself.
-func (h *Host) webhooks() http.Handler {
-	names := make([]string, 0, len(h.envs))
+// newHook takes the alerts of other systems. It authenticates their senders itself.
+func (p *plan) newHook() *webhook.Hook {
 	inventories := map[string]ops.Inventory{}
-	for _, e := range h.envs {
-		names = append(names, e.Name)
+	for _, e := range p.envs {
 		inventories[e.Name] = e.Policy.Inventory
 	}
-	h.hook = webhook.New(webhook.Options{
-		Store: h.store, Environments: names, Token: h.token, Clock: h.Clock, Logger: h.Logger,
-		Secret: h.Config.Edges.WebhookSecret, Senders: h.Config.Edges.AlertSenders,
+	return webhook.New(webhook.Options{
+		Store: p.store, Environments: names(p.envs), Token: p.token, Clock: p.Clock, Logger: p.Logger, Intake: p.alerts,
+		Secret: p.Config.Edges.WebhookSecret, Senders: p.Config.Edges.AlertSenders,
 		Service: func(environment, name string) string {
 			own, _ := inventories[environment].Canonical(name)
 			return own
 		},
-		Wake: h.hub.Nudge, Redact: h.redact,
+		Wake: p.hub.Nudge, Redact: p.redact,
 	})
-	return h.hook
 }
 
-// watchServices are the services that probe. Their states are read before the first one runs.
-func (h *Host) watchServices(ctx context.Context) ([]service, error) {
-	var list []service
-	for duty, envs := range h.watched() {
-		w, err := h.newWatching(ctx, envs)
+// prepareWatch makes what probes. The stored states are read when it begins.
+func (p *plan) prepareWatch() error {
+	p.watchings = map[string]*watching{}
+	for duty, envs := range p.watched() {
+		w, err := p.newWatching(envs)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		list = append(list, service{name: "watch services", duty: duty, run: func(ctx context.Context) error {
-			if h.lease != nil { // another host may have watched since: the states are read again
-				if w, err = h.newWatching(ctx, envs); err != nil {
+		p.watchings[duty] = w
+	}
+	return nil
+}
+
+// watchServices are the services that probe.
+func (p *plan) watchServices() (list []service) {
+	for duty, w := range p.watchings {
+		again := false
+		list = append(list, service{name: "watch services", duty: duty, run: func(ctx context.Context) (err error) {
+			if again { // another host has watched since
+				if w, err = p.newWatching(w.envs); err != nil {
 					return err
 				}
 			}
+			again = true
 			return w.run(ctx)
 		}})
 	}
-	return list, nil
+	return list
 }
 
 // watched groups the environments: all are watched by one host, or each by one of the hosts that work for it.
-func (h *Host) watched() map[string][]ops.Environment {
-	if !h.shared() {
-		return map[string][]ops.Environment{"watch": h.mine}
+func (p *plan) watched() map[string][]ops.Environment {
+	if !p.shared() {
+		return map[string][]ops.Environment{"watch": p.mine}
 	}
 	out := map[string][]ops.Environment{}
-	for _, e := range h.mine {
+	for _, e := range p.mine {
 		out["watch/"+e.Name] = []ops.Environment{e}
 	}
 	return out
@@ -74,29 +82,29 @@ func (h *Host) watched() map[string][]ops.Environment {
 
 // watching probes the services of some environments.
 type watching struct {
-	h         *Host
+	p         *plan
+	envs      []ops.Environment
 	watch     *watch.Watch
 	scheduler *probe.Scheduler
 	probes    int
 	beats     *watch.Heartbeats // nil without any
 }
 
-// newWatching reads the stored states of the services.
-func (h *Host) newWatching(ctx context.Context, envs []ops.Environment) (*watching, error) {
+func (p *plan) newWatching(envs []ops.Environment) (*watching, error) {
 	w, err := watch.New(watch.Options{
-		Store: h.store, Environments: envs, Describe: probe.Describe, Start: h.supervisor.Wake, Cancel: h.supervisor.Cancel, Clock: h.Clock,
-		Logger: h.Logger, Changed: h.hub.Nudge,
+		Store: p.store, Environments: envs, Describe: probe.Describe, Start: p.supervisor.Wake, Cancel: p.supervisor.Cancel, Clock: p.Clock,
+		Logger: p.Logger, Changed: p.hub.Tell,
 	})
 	if err != nil {
 		return nil, err
 	}
-	probing, err := h.proberOptions()
+	probing, err := p.proberOptions()
 	if err != nil {
 		return nil, err
 	}
 	scheduler := probe.NewScheduler(probe.SchedulerOptions{Prober: probe.New(probing), Deliver: w.Deliver})
 	var watched []probe.Watched
-	beats, beating := &watch.Heartbeats{Store: h.store, Deliver: w.Deliver, Clock: h.Clock, Logger: h.Logger}, false
+	beats, beating := &watch.Heartbeats{Store: p.store, Deliver: w.Deliver, Clock: p.Clock, Logger: p.Logger}, false
 	for _, e := range envs {
 		some, err := beats.Add(e, probe.Describe)
 		if err != nil {
@@ -111,21 +119,21 @@ func (h *Host) newWatching(ctx context.Context, envs []ops.Environment) (*watchi
 		}
 	}
 	scheduler.Watch(watched)
-	if err := w.Load(ctx); err != nil {
-		return nil, fmt.Errorf("read stored states: %w", err)
-	}
-	out := &watching{h: h, watch: w, scheduler: scheduler, probes: len(watched)}
+	out := &watching{p: p, envs: envs, watch: w, scheduler: scheduler, probes: len(watched)}
 	if beating {
 		out.beats = beats
 	}
 	return out, nil
 }
 
-// run watches until ctx ends.
+// run reads the stored states of the services, and watches until ctx ends.
 func (w *watching) run(ctx context.Context) error {
+	if err := w.watch.Load(ctx); err != nil {
+		return fmt.Errorf("start watching: read stored states: %w", err)
+	}
 	var parts errgroup.Group
 	parts.Go(func() error { return w.watch.Run(ctx) })
-	parts.Go(func() error { return w.h.nudged(ops.ReachAll, w.forward)(ctx) })
+	parts.Go(func() error { return w.p.nudged(ops.ReachWatch, w.forward)(ctx) })
 	if w.probes > 0 {
 		parts.Go(func() error {
 			defer w.watch.Flush(context.WithoutCancel(ctx))
@@ -135,7 +143,7 @@ func (w *watching) run(ctx context.Context) error {
 	if w.beats != nil {
 		parts.Go(func() error {
 			defer w.watch.Flush(context.WithoutCancel(ctx))
-			return w.h.nudged(ops.ReachAll, w.beats.Run)(ctx)
+			return w.p.nudged(ops.ReachWatch, w.beats.Run)(ctx)
 		})
 	}
 	return parts.Wait()
@@ -153,12 +161,49 @@ func (w *watching) forward(ctx context.Context, nudges <-chan struct{}) error {
 	}
 }
 
-func (h *Host) deadMan() *watch.DeadMan {
-	d := &watch.DeadMan{
-		Ends: h.store, Environments: h.envs, Missed: h.Config.Edges.DeadManMissed, Changed: h.hub.Nudge, Clock: h.Clock,
-		Logger: h.Logger,
+// newLedger looks at what changes on this machine.
+func (p *plan) newLedger() *ledger.Ledger {
+	return &ledger.Ledger{
+		Store: p.store, Host: p.Config.Host.Name, Environments: p.mine, Shared: &p.looks, Redact: p.redact, Clock: p.Clock, Logger: p.Logger,
+		Collectors: []ledger.Collector{
+			ledger.Containers{Socket: p.Config.Docker.Socket, Environments: p.mine},
+			ledger.Units{Systemctl: "systemctl"},
+			ledger.Packages{Log: "/var/log/dpkg.log"},
+			ledger.Repositories{},
+			ledger.Disks{Mounts: "/proc/self/mountinfo", Used: ledger.Used},
+			ledger.Boot{Proc: "/proc"},
+		},
+		Newest: func(ctx context.Context) (int64, error) {
+			newest, err := p.store.Incidents(ctx, store.IncidentFilter{Open: true, Limit: 1})
+			if err != nil || len(newest) == 0 {
+				return 0, err
+			}
+			return newest[0].ID, nil
+		},
 	}
-	if address := h.Config.Edges.PingURL; address != "" {
+}
+
+// changes looks once more, and says what changed since services were last healthy. A session runs without it, too.
+func (p *plan) changes(ctx context.Context, env ops.Environment, services []string) []string {
+	p.ledger.Look(ctx, env)
+	needs := env.Policy.Inventory.Needs(services...)
+	found, err := p.store.WhatChanged(ctx, env.Name, services, needs, "", p.Clock())
+	if err != nil {
+		p.Logger.WarnContext(ctx, "what changed could not be read", "environment", env.Name, "error", err)
+		return nil
+	}
+	if len(services) == 0 && len(found.Changes) == 0 {
+		return nil // nothing is known to be wrong
+	}
+	return found.Lines()
+}
+
+func (p *plan) deadMan() *watch.DeadMan {
+	d := &watch.DeadMan{
+		Ends: p.store, Environments: p.envs, Missed: p.Config.Edges.DeadManMissed, Changed: p.hub.Nudge, Clock: p.Clock,
+		Logger: p.Logger,
+	}
+	if address := p.Config.Edges.PingURL; address != "" {
 		client := &http.Client{}
 		d.Ping = func(ctx context.Context) error { return notify.Ping(ctx, client, address) }
 	}
@@ -167,33 +212,33 @@ func (h *Host) deadMan() *watch.DeadMan {
 
 // proberOptions are the options of every prober of this host. A probe must not change anything, so with the guard on a command
 // that is known to change something is a configuration error.
-func (h *Host) proberOptions() (probe.Options, error) {
+func (p *plan) proberOptions() (probe.Options, error) {
 	o := probe.Options{
-		Clock: h.Clock, Socket: h.Config.Docker.Socket, Answered: h.engineAnswered,
+		Clock: p.Clock, Socket: p.Config.Docker.Socket, Answered: p.engineAnswered,
 		Heartbeats: func(ctx context.Context, environment, service string) ([]ops.Heartbeat, error) {
-			return h.store.HeartbeatsOf(ctx, environment, service)
+			return p.store.HeartbeatsOf(ctx, environment, service)
 		},
 	}
-	if !h.Config.Guard.Enabled {
+	if !p.Config.Guard.Enabled {
 		return o, nil
 	}
-	judge, err := h.judge()
+	judge, err := p.judge()
 	if err != nil {
 		return o, err
 	}
-	commands := newProbeCommands(judge, h.Options, h.envs)
+	commands := newProbeCommands(judge, p.Options, p.envs)
 	o.Allow = commands.allow
-	return o, commands.check(h.Config)
+	return o, commands.check(p.Config)
 }
 
 // engineAnswered reports whether the container engine has answered a probe of an environment. Where agents observe, the results of cycles
 // are all that is kept.
-func (h *Host) engineAnswered(ctx context.Context, environment string) (bool, error) {
-	states, err := h.store.StatesOf(ctx, environment, ops.EngineService)
-	if err != nil || slices.ContainsFunc(states, func(v health.State) bool { return v.Probe == ops.ProbeEngine && v.Level != "" }) {
+func (p *plan) engineAnswered(ctx context.Context, environment string) (bool, error) {
+	states, err := p.store.StatesOf(ctx, environment, ops.EngineService)
+	if err != nil || slices.ContainsFunc(states, func(v ops.CheckState) bool { return v.Probe == ops.ProbeEngine && v.Level != "" }) {
 		return err == nil, err
 	}
-	checks, err := h.store.LastChecks(ctx, environment, ops.EngineService, ops.ProbeEngine, lastLooks)
+	checks, err := p.store.LastChecks(ctx, environment, ops.EngineService, ops.ProbeEngine, lastLooks)
 	return slices.ContainsFunc(checks, func(c ops.Check) bool { return c.Status == ops.Healthy }), err
 }
 

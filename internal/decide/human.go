@@ -78,7 +78,7 @@ func (v view) report(p problem) ops.IncidentReport {
 func (v view) findings(kind ops.ProblemKind, r ops.IncidentReport) []ops.IncidentFinding {
 	var out []ops.IncidentFinding
 	add := func(by ops.FindingKind, service string, t ops.CheckType, status ops.Health, problem string) {
-		what := notice.TitleOf(ops.CheckResult{Service: service, CheckType: t, Status: status, Error: problem})
+		what := notice.Rows{}.TitleOf(ops.CheckResult{Service: service, CheckType: t, Status: status, Error: problem})
 		if !slices.Contains(r.Services, service) {
 			service = "" // it belongs to the incident of what no inventory lists
 		}
@@ -158,7 +158,7 @@ func titles(r ops.IncidentReport) map[string]string {
 		if c.Status == ops.Healthy || out[c.Service] != "" || !slices.Contains(r.Services, c.Service) {
 			continue
 		}
-		out[c.Service] = notice.TitleOf(c)
+		out[c.Service] = notice.Rows{}.TitleOf(c)
 	}
 	if len(out) == 0 {
 		return nil

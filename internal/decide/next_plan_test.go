@@ -42,8 +42,6 @@ func planCases(now time.Time) []nextCase {
 		j.Incidents = []ops.Incident{{ID: 9, Service: "web", Waiting: ops.Ptr(ops.CycleID(1)), Status: ops.IncidentResolved, ResolvedAt: &now, ResolvedBy: "claudeops"}}
 		return j
 	}
-	byExpiry := func(p *ops.Policy) { p.Approval.OnExpiry = ops.OnExpiryApprove }
-	unwalled := func(p *ops.Policy) { p.Handlers[1].Unwalled = "sandbox.mode is off" }
 	skips := func(why string) func(*testing.T, ops.Step) {
 		return func(t *testing.T, s ops.Step) {
 			if s.Skipped != why || !strings.Contains(s.Events[len(s.Events)-1].Reason, "step 2 of the plan was skipped: "+why) {
@@ -93,8 +91,7 @@ func planCases(now time.Time) []nextCase {
 		{name: "a step in flight comes first", row: "plan step in flight", policy: policy(probed), sessions: handedUp, checks: []ops.Check{looked}, journal: over(with(approved, run(1, ops.ActionStarted))), kind: ops.StepAct, level: ops.LevelWarning},
 		{name: "a plan that was not begun gets no credit", row: "problem is over", policy: policy(probed), sessions: handedUp, checks: []ops.Check{looked}, journal: over(with(part)), kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo, check: skips("not needed: the incident was closed")},
 		{name: "without a probe nothing says that it helped", row: "problem is over", policy: policy(), sessions: handedUp, journal: over(with(approved, run(1, ops.ActionDone))), kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo},
-		{name: "silence can approve a plan", row: "plan due", policy: policy(probed, byExpiry), sessions: handedUp, checks: []ops.Check{looked}, journal: with(silent), kind: ops.StepAct, level: ops.LevelInfo, says: "nobody answered", check: asks(1)},
-		{name: "no answer is not a yes where a wall is missing", row: "nobody answered", policy: policy(probed, byExpiry, unwalled), sessions: handedUp, checks: []ops.Check{looked}, journal: with(silent), kind: ops.StepFinish, status: ops.CycleNeedsHuman, level: ops.LevelWarning, notices: 1},
+		{name: "no answer is not a yes", row: "nobody answered", policy: policy(probed), sessions: handedUp, checks: []ops.Check{looked}, journal: with(silent), kind: ops.StepFinish, status: ops.CycleNeedsHuman, level: ops.LevelWarning, notices: 1},
 		{name: "no answer is not a yes by itself", row: "nobody answered", policy: policy(probed), sessions: handedUp, checks: []ops.Check{looked}, journal: with(silent), kind: ops.StepFinish, status: ops.CycleNeedsHuman, level: ops.LevelWarning, notices: 1},
 		{name: "a plan whose only step failed is not credited", row: "plan helped", policy: policy(probed), sessions: handedUp, checks: []ops.Check{looked, after(ops.Healthy)}, journal: with(approved, run(1, ops.ActionFailed)), kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo, says: "recovered without the plan", check: func(t *testing.T, s ops.Step) {
 			if s.ConfirmedBy != ops.ProofProbe {

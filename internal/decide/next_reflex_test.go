@@ -102,7 +102,7 @@ func reflexCases(now time.Time) []nextCase {
 		{name: "nor one that was undone", row: "reflex helped", cycle: probe, policy: good, checks: after(ops.Healthy), journal: run(ops.ActionUndone), kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo, check: by(ops.ProofProbe)},
 		{name: "one that did not help starts Tier 1", row: "nothing ran", cycle: probe, policy: good, checks: after(ops.Down), journal: run(ops.ActionDone), kind: ops.StepQueue, level: ops.LevelWarning, says: "docker restart web"},
 		queued("one that was refused starts Tier 1", good, run(ops.ActionRefused), "was not done: no"),
-		queued("what does not hold is not tried again", good, tried(2*time.Hour, time.Hour), "restart was done 2 times in 2h, and it does not hold"),
+		queued("what does not hold is not tried again", good, tried(2*time.Hour, time.Hour), "restart was done 2 times in 2 h, and it does not hold"),
 		{name: "tries that are long ago do not count", row: "reflex due", cycle: probe, policy: good, checks: down, journal: tried(7*time.Hour, time.Hour), kind: ops.StepAct, level: ops.LevelInfo, check: acts},
 		queued("in a dry run nothing is done", policy(probed, acting, reflexive(), func(p *ops.Policy) { p.DryRun = true }), ops.Journal{}, "dry run"),
 		queued("trust suggest only shows it", policy(probed, acting, reflexive(), func(p *ops.Policy) { p.Trust = ops.TrustSuggest }), ops.Journal{}, "trust is suggest"),
@@ -125,9 +125,6 @@ func reflexCases(now time.Time) []nextCase {
 		{name: "after another look", row: "reflex not seen", cycle: probe, policy: asks, checks: down, journal: asked(ops.ApprovalApproved, time.Second), kind: ops.StepProbe},
 		{name: "a no ends the cycle", row: "reflex denied", cycle: probe, policy: asks, checks: down, journal: asked(ops.ApprovalDenied, 0), kind: ops.StepFinish, status: ops.CycleBlocked, level: ops.LevelWarning, says: "ada said no to restart of web"},
 		queued("no answer is not a yes", asks, asked(ops.ApprovalExpired, 0), "nobody answered the question"),
-		queued("whatever is configured", policy(probed, acting, reflexive(), func(p *ops.Policy) {
-			p.Inventory.Services[0].Actions[0].Approval, p.Approval.OnExpiry = true, ops.OnExpiryApprove
-		}), asked(ops.ApprovalExpired, 0), "nobody answered the question"),
 		{name: "an approved reflex that was done is verified, although the watch closed the incident", row: "reflex unverified", cycle: probe, policy: asks, checks: down, journal: approvedAndClosed, kind: ops.StepProbe},
 		{name: "and it gets the credit", row: "reflex helped", cycle: probe, policy: asks, checks: after(ops.Healthy), journal: approvedAndClosed, kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo, check: by(ops.ProofReflex)},
 		{name: "who was asked need not answer any more", row: "reflex too late", cycle: probe, policy: asks, checks: down, journal: closed(asked(ops.ApprovalPending, 0)), kind: ops.StepFinish, status: ops.CycleResolved, level: ops.LevelInfo, notices: 1},

@@ -33,15 +33,13 @@ func (v view) asking() bool { return v.asked(ops.ApprovalPending, "") }
 
 func (v view) denied() bool { return v.asked(ops.ApprovalDenied, "") }
 
-// expired: nobody answered, and silence does not mean yes.
-func (v view) expired() bool {
-	return v.asked(ops.ApprovalExpired, "") && v.policy.Silence(v.question().Handler) != ops.OnExpiryApprove
-}
+// expired: nobody answered, and silence is never a yes.
+func (v view) expired() bool { return v.asked(ops.ApprovalExpired, "") }
 
 // approved is the handler whose start a human agreed to, or empty.
 func (v view) approved() string {
 	q := v.question()
-	if q == nil || q.Kind != ops.ApprovalTier || (q.Status != ops.ApprovalApproved && q.Status != ops.ApprovalExpired) {
+	if q == nil || q.Kind != ops.ApprovalTier || q.Status != ops.ApprovalApproved {
 		return ""
 	}
 	return q.Handler
@@ -49,7 +47,7 @@ func (v view) approved() string {
 
 func (v view) reviewed() bool {
 	q := v.question()
-	return q != nil && q.Kind == ops.ApprovalReview && (q.Status == ops.ApprovalApproved || q.Status == ops.ApprovalExpired)
+	return q != nil && q.Kind == ops.ApprovalReview && q.Status == ops.ApprovalApproved
 }
 
 // handedOver is the decision that gave the last session's work to a human, or nil.
@@ -218,11 +216,8 @@ func denied(v view) ops.Step {
 }
 
 func unanswered(v view) ops.Step {
-	reason, status := notice.Unanswered(*v.question()), ops.CycleNeedsHuman
-	if v.policy.Silence(v.question().Handler) == ops.OnExpiryDeny {
-		status = ops.CycleBlocked
-	}
-	step := finish(status, reason, v.event(ops.LevelWarning, ops.VerbCycleUnanswered, reason))
+	reason := notice.Unanswered(*v.question())
+	step := finish(ops.CycleNeedsHuman, reason, v.event(ops.LevelWarning, ops.VerbCycleUnanswered, reason))
 	told := v.toldOf(reason)
 	told.Todo = notice.AfterSilence(v.services())
 	step.Notices = []ops.Notice{v.notice(ops.NoticeNeedsHuman, ops.LevelCritical, notice.Expired(told))}
@@ -296,9 +291,6 @@ func DescribeHandler(h ops.Handler) string {
 	text := fmt.Sprintf("%s: %s (%s), family %s, model %s", h.ID, h.Tier, h.Tier.Title(), h.Family, h.Model)
 	if h.Human() {
 		text = h.ID + ": a human"
-	}
-	if h.Description != "" {
-		text += ". " + strings.TrimSuffix(h.Description, ".")
 	}
 	if h.GoodFor != "" {
 		text += ". Good for: " + strings.TrimSuffix(h.GoodFor, ".")

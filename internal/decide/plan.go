@@ -7,7 +7,7 @@ import (
 	"claudeops/internal/ops"
 )
 
-// approvedPlan is the question whose plan was approved, at least in part, by a human or because nobody answered, or nil.
+// approvedPlan is the question whose plan was approved by a human, at least in part, or nil.
 func (v view) approvedPlan() *ops.Approval {
 	if q := v.question(); q != nil && v.planApproved(*q) {
 		return q
@@ -16,8 +16,7 @@ func (v view) approvedPlan() *ops.Approval {
 }
 
 func (v view) planApproved(q ops.Approval) bool {
-	approved := q.Status == ops.ApprovalApproved || q.Status == ops.ApprovalExpired && v.policy.Silence(q.Handler) == ops.OnExpiryApprove
-	return q.Kind == ops.ApprovalTier && approved && len(q.Steps) > 0 && len(q.Plan) > 0
+	return q.Kind == ops.ApprovalTier && q.Status == ops.ApprovalApproved && len(q.Steps) > 0 && len(q.Plan) > 0
 }
 
 // planRun is the run of a step, or nil.

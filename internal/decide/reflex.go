@@ -257,7 +257,7 @@ func (v view) reflexUnasked() bool {
 	return n != nil && v.reflexAsks(n.Reflex) && v.reflexQuestion(n.Reflex) == nil
 }
 
-// askReflex waits for a yes. Silence is none, whatever on_expiry says.
+// askReflex waits for a yes. Silence is none.
 func askReflex(v view) ops.Step {
 	n := v.dueReflex()
 	reason := notice.ReflexAsks(n.Reflex, v.reflexDoes(n.Reflex))

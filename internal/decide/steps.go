@@ -188,8 +188,15 @@ func decided(v view, d ops.Decision, h *ops.Handoff) ops.Step {
 			return dryRun(v, d, h)
 		}
 		flaps := d.Check == ops.ObjectionHeld && v.flaps(h.ServicesAffected)
-		if flaps || d.Check == ops.ObjectionHeld && len(ops.Free(h.ServicesAffected, v.unattacked(), ops.LastTier)) > 0 {
-			p := v.problemOf(ops.ProblemBlocked, ops.LevelWarning, d, h)
+		silent := ops.Free(v.silentOn(h), v.unattacked(), ops.LastTier)
+		left := slices.Concat(ops.Free(h.ServicesAffected, v.unattacked(), ops.LastTier), silent)
+		if flaps || d.Check == ops.ObjectionHeld && len(left) > 0 {
+			facts := *h
+			if len(silent) > 0 {
+				facts.ServicesAffected, facts.CheckResults = left, slices.Concat(h.CheckResults, v.badChecks(silent))
+			}
+			p := v.problemOf(ops.ProblemBlocked, ops.LevelWarning, d, &facts)
+			p.reason = notice.AndNothingFor(d.Reason, silent)
 			if flaps {
 				p.kind, p.todo = ops.ProblemFlapping, notice.Advice(ops.ProblemFlapping, nil, ops.Handler{})
 			}
@@ -206,6 +213,14 @@ func decided(v view, d ops.Decision, h *ops.Handoff) ops.Step {
 		return notifyOnce(v, finishForHuman(v, ops.CycleBlocked, p), v.notice(ops.NoticeBudget, p.level, notice.Unpayable(v.told(p), *p.budget)))
 	}
 	return finish(ops.CycleFailed, "unknown verdict "+string(d.Verdict))
+}
+
+// silentOn lists the services of the charge that are bad and that a proposal leaves out. What holds the others does not hold these: a cycle
+// that ended without a word about them would begin again and again, and nobody would hear of it.
+func (v view) silentOn(h *ops.Handoff) []string {
+	return slices.DeleteFunc(slices.Clone(v.charge.Services), func(s string) bool {
+		return slices.Contains(h.ServicesAffected, s) || len(v.badChecks([]string{s})) == 0
+	})
 }
 
 // suppressed ends the cycle. Whoever approved the escalation before is told: the answer said that the cycle continues.

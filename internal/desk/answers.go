@@ -150,7 +150,19 @@ func (d *Desk) answers(by Person) *store.People {
 	if by.reply == nil {
 		return d.Store.People
 	}
-	return d.Store.Using(*by.reply)
+	return d.Store.Using(recorded(*by.reply))
+}
+
+// recorded is what is recorded of a reply: of the hash of a plan, its beginning.
+func recorded(r answer.Reply) store.Reply {
+	const shown = 12
+	t := r.Token
+	return store.Reply{
+		Code: r.Code, Expires: t.Expires, Source: r.Source, By: r.By, Refused: r.Refused, Mark: r.Mark, Read: r.Read, Silent: r.Silent, At: r.At,
+		Detail: ops.ReplyDetail{
+			Channel: r.Channel, Decision: t.Decision, Kind: string(t.Subject.Kind), ID: t.Subject.ID, Plan: t.Plan[:min(len(t.Plan), shown)],
+		},
+	}
 }
 
 // Reply carries out an answer that was given with a button on a phone, or by a link. It fails only if the database does; then nothing
@@ -179,7 +191,7 @@ func (d *Desk) Reply(ctx context.Context, r answer.Reply) (answer.Result, error)
 		text = "Nothing was changed: " + r.Refused + "."
 	}
 	if !out.Done || out.Repeated {
-		err = d.Store.RefuseReply(ctx, r)
+		err = d.Store.RefuseReply(ctx, recorded(r))
 	}
 	if !r.Silent {
 		d.changed()

@@ -17,13 +17,15 @@ type Settings interface {
 	Read() (ConfigFile, error)
 	// Targets is the file that a notification target is added to: the one that the configuration names, or a new one.
 	Targets(named string) (string, error)
+	// Held are the targets in that file.
+	Held(path string) ([]Target, error)
 	// Check returns an error unless the daemon would have, with the new content, its configuration and exactly the change. What is wrong
 	// with a value is a *Wrong.
 	Check(d Draft) error
 	// Write puts a draft that was checked into effect at the next reload, beside a backup. What it returns takes the draft back.
 	Write(d Draft) (undo func() error, err error)
-	// Reload makes the daemon read its configuration again, as SIGHUP does.
-	Reload()
+	// Reload makes the daemon read its configuration again, as SIGHUP does. An error says why it goes on with the old one.
+	Reload(ctx context.Context) error
 }
 
 // ConfigFile is the file as it is now.
@@ -35,14 +37,17 @@ type ConfigFile struct {
 	Edited  bool   // the daemon has not read it since somebody changed it
 }
 
+// Target is a notification target without its secret.
+type Target struct{ ID, Name string }
+
 // Draft is a change of the file that is not written yet. Its content is all that is needed to ask what would follow from it.
 type Draft struct {
 	ConfigFile
 	edit.Result
 
 	Change  edit.Change
-	Target  string // a notification target, which is a secret
-	Targets string // the file that it is added to
+	Target  string // a notification target, which is a secret, or the ID of one that is removed
+	Targets string // the file that it is added to or removed from
 }
 
 // Draft makes the new content of the configuration file and checks it.
@@ -58,9 +63,12 @@ func (d *Desk) Draft(change edit.Change, target string) (Draft, error) {
 	if err := d.known(change); err != nil {
 		return out, err
 	}
-	if out.Target == "" {
-		out.Result, err = edit.Insert(file.Content, change)
-	} else {
+	switch {
+	case out.Target == "":
+		out.Result, err = edit.Apply(file.Content, change)
+	case change.Remove:
+		err = d.removeTarget(&out)
+	default:
 		err = d.addTarget(&out)
 	}
 	var unfit *edit.Unfit
@@ -89,7 +97,7 @@ func (d *Desk) known(c edit.Change) error {
 			continue
 		}
 		beats := func(o ops.ProbeSpec) bool { return o.Service == c.Name && o.Type == ops.ProbeHeartbeat }
-		if p.Type == ops.ProbeHeartbeat && slices.ContainsFunc(e.Probes, beats) {
+		if p.Type == ops.ProbeHeartbeat && c.At == 0 && slices.ContainsFunc(e.Probes, beats) {
 			return WrongField("every", "it has a heartbeat already: write a second one into the file, with a name of its own")
 		}
 		u, err := url.Parse(p.URL)
@@ -119,19 +127,52 @@ func (d *Desk) addTarget(out *Draft) error {
 	if !ops.IsTarget(out.Target) || len(out.Target) > MaxObservation {
 		return &edit.Unfit{Key: "target", Why: "is not one URL such as ntfys://ntfy.sh/topic"}
 	}
-	named, line, err := edit.TargetsFile(out.Before())
-	if err != nil {
+	err := d.findTargets(out)
+	if err != nil || out.Line > 0 {
 		return err
-	}
-	if out.Targets, err = d.Settings.Targets(named); err != nil {
-		return err
-	}
-	if named != "" {
-		out.Result = edit.Result{Content: out.Before(), Line: line}
-		return nil
 	}
 	out.Change.Targets = out.Targets
-	out.Result, err = edit.Insert(out.Before(), out.Change)
+	out.Result, err = edit.Apply(out.Before(), out.Change)
+	return err
+}
+
+// removeTarget takes the file of targets out of the configuration with the last target.
+func (d *Desk) removeTarget(out *Draft) error {
+	if err := d.findTargets(out); err != nil {
+		return err
+	}
+	held, err := d.Settings.Held(out.Targets)
+	if err != nil || len(held) != 1 {
+		return err
+	}
+	out.Change.Targets = out.Targets
+	out.Result, err = edit.Apply(out.Before(), out.Change)
+	return err
+}
+
+// Removable are the notification targets that forms can remove: those in a file of ours that the configuration names.
+func (d *Desk) Removable() ([]Target, error) {
+	if d.Settings == nil {
+		return nil, nil
+	}
+	file, err := d.Settings.Read()
+	if err != nil {
+		return nil, err
+	}
+	draft := Draft{ConfigFile: file}
+	if err := d.findTargets(&draft); err != nil || draft.Line == 0 {
+		return nil, nil //nolint:nilerr // nothing there is ours
+	}
+	return d.Settings.Held(draft.Targets)
+}
+
+// findTargets finds the file of targets, and the line of the configuration that names it; 0 if none does.
+func (d *Desk) findTargets(out *Draft) error {
+	named, line, err := edit.TargetsFile(out.Before())
+	if err == nil {
+		out.Targets, err = d.Settings.Targets(named)
+		out.Result = edit.Result{Content: out.Before(), Line: line}
+	}
 	return err
 }
 
@@ -162,40 +203,45 @@ func (d *Desk) Save(ctx context.Context, by Person, change edit.Change, target, 
 	if err != nil {
 		return Saved{Draft: draft}, err
 	}
-	_, err = d.Store.AddEvent(ctx, ops.Event{
-		At: d.Clock(), Environment: change.Environment, Level: ops.LevelWarning, Verb: ops.VerbSettingsChanged, Actor: ops.Person(by.String()),
-		Service: draft.Service(),
-		Detail:  ops.RequestDetail{Did: draft.Says()},
-	})
+	_, err = d.Store.AddEvent(ctx, d.settingsEvent(by, ops.LevelWarning, change.Environment, draft.Service(), draft.Says()))
 	saved := Saved{Draft: draft}
-	if p := draft.Probe(); err == nil && p != nil && p.Type == ops.ProbeHeartbeat {
+	if p := draft.Probe(); err == nil && p != nil && p.Type == ops.ProbeHeartbeat && change.At == 0 {
 		heart := ops.Heartbeat{Environment: change.Environment, Service: draft.Service(), Probe: p.Type}
 		saved.Beat, err = d.Store.AddressHeartbeat(ctx, heart, by.String(), d.Clock())
 	}
 	if err != nil {
 		return saved, errors.Join(err, undo())
 	}
-	d.Settings.Reload()
+	if err := d.Settings.Reload(ctx); err != nil {
+		did := "took it back, because the daemon refused it: " + draft.Says()
+		_, bad := d.Store.AddEvent(ctx, d.settingsEvent(by, ops.LevelWarning, change.Environment, draft.Service(), did))
+		return saved, errors.Join(err, undo(), bad)
+	}
 	d.changed()
 	return saved, nil
 }
 
-// Reload lets the daemon read its configuration again. The caller has checked it.
+func (d *Desk) settingsEvent(by Person, level ops.Level, environment, service, did string) ops.Event {
+	return ops.Event{
+		At: d.Clock(), Environment: environment, Level: level, Verb: ops.VerbSettingsChanged, Actor: ops.Person(by.String()), Service: service,
+		Detail: ops.RequestDetail{Did: did},
+	}
+}
+
+// Reload lets the daemon read its configuration again.
 func (d *Desk) Reload(ctx context.Context, by Person) error {
 	if d.Settings == nil {
 		return wrong("no daemon works here that could read its configuration again: the next start reads it")
 	}
-	_, err := d.Store.AddEvent(ctx, ops.Event{
-		At: d.Clock(), Level: ops.LevelInfo, Verb: ops.VerbSettingsChanged, Actor: ops.Person(by.String()),
-		Detail: ops.RequestDetail{Did: "had the configuration read again"},
-	})
-	if err == nil {
-		d.Settings.Reload()
+	if err := d.Settings.Reload(ctx); err != nil {
+		return err
 	}
+	_, err := d.Store.AddEvent(ctx, d.settingsEvent(by, ops.LevelInfo, "", "", "had the configuration read again"))
+	d.changed()
 	return err
 }
 
-// Probe is the probe that the draft adds; nil if it adds none.
+// Probe is the probe that the draft adds or changes; nil without one.
 func (d *Draft) Probe() *edit.Probe {
 	if d.Change.Probe != nil {
 		return d.Change.Probe
@@ -213,7 +259,14 @@ func (d *Draft) Service() string {
 
 // Says is what the draft does, for the record. It holds no secrets.
 func (d *Draft) Says() string {
-	if d.Added == "" {
+	switch c := d.Change; {
+	case c.Remove && d.Target != "":
+		return "removed a notification target from " + d.Targets
+	case c.Remove && c.At > 0:
+		return fmt.Sprintf("removed probe %d of %s from %s, line %d", c.At, c.Name, d.Path, d.Line)
+	case c.Remove:
+		return fmt.Sprintf("removed the service %s from %s, line %d", c.Name, d.Path, d.Line)
+	case d.Added == "":
 		return "added a notification target to " + d.Targets
 	}
 	return fmt.Sprintf("wrote into %s, line %d: %s", d.Path, d.Line, strings.Join(strings.Fields(d.Added), " "))

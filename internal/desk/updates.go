@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 
+	"claudeops/internal/decide/health"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
-	"claudeops/internal/watch/health"
 )
 
 // Updatable is a service with what is known of its image.
@@ -44,7 +44,7 @@ func (d *Desk) Updatables(ctx context.Context, environment, service string) ([]U
 			continue
 		}
 		u := Updatable{Environment: e.Name, Service: s.Name, Schedule: s.Updates.Schedule}
-		_, _, u.Not = s.Update()
+		_, u.Not = s.Update()
 		if i := slices.IndexFunc(seen, func(v ops.Version) bool { return v.Service == s.Name }); i >= 0 && u.Not == "" {
 			u.Version = &seen[i]
 		}
@@ -93,7 +93,7 @@ func (d *Desk) Update(ctx context.Context, by Person, environment, service, to s
 // UpdateHeld says why a service may not be updated now; empty: nothing speaks against it. Own is the update that asks, if it has begun.
 func (d *Desk) UpdateHeld(ctx context.Context, e ops.Environment, service string, own int64) (string, error) {
 	inventory := e.Policy.Inventory
-	if _, _, why := inventory.Update(service); why != "" {
+	if _, why := inventory.Update(service); why != "" {
 		return fmt.Sprintf("%s is not updated by Claude Ops: %s", service, why), nil
 	}
 	if e.Policy.DryRun {
@@ -146,7 +146,7 @@ func (d *Desk) paused(ctx context.Context, e ops.Environment, services []string)
 		}
 		for _, m := range e.Watch.Maintenance {
 			w, err := health.ParseMaintenance(m)
-			if err != nil || m.Probe != "" || !m.Covers(s.Name, s.Group, "") {
+			if err != nil || !m.Covers(s.Name, s.Group) {
 				continue // the configuration was checked when it was read
 			}
 			if until, on := w.Active(now); on {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"claudeops/internal/decide/health"
 	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
@@ -236,4 +237,52 @@ func (d *Desk) Heartbeat(ctx context.Context, by Person, environment, service, p
 	}
 	d.changed()
 	return h, token, nil
+}
+
+// HeldBack returns what agents leave alone in an environment at a time, and why: silences, maintenance, incidents that a person has taken
+// over, put off or is asked about, and services that flap or depend on a failing one.
+func (d *Desk) HeldBack(ctx context.Context, e ops.Environment, at time.Time) ([]ops.Withheld, error) {
+	held, err := d.Store.Holds(ctx, e.Name, at)
+	if err != nil {
+		return nil, err
+	}
+	var out []ops.Withheld
+	for _, q := range held.Silences {
+		if q.Active(at) {
+			out = append(out, ops.Withheld{Service: q.Service, Why: ops.HoldSilenced, Until: q.Until, Reason: notice.HeldBySilence(q)})
+		}
+	}
+	for _, m := range e.Watch.Maintenance {
+		if until, open := health.Maintained(m, at); open {
+			out = append(out, ops.Withheld{
+				Service: m.Service, Why: ops.HoldMaintenance, Until: until, Reason: notice.HeldByMaintenance(m, until),
+			})
+		}
+	}
+	for _, i := range held.Incidents {
+		h := ops.Withheld{Service: i.Service, Why: ops.HoldPerson}
+		switch {
+		case i.Status == ops.IncidentSnoozed && i.Holds(at):
+			h.Reason, h.Until = notice.Snoozed(i), *i.SnoozedUntil
+		case i.Holds(at):
+			h.Reason = notice.Acknowledged(i)
+		case i.Waiting != nil:
+			h.Reason = notice.AwaitsHuman(i)
+		default:
+			continue
+		}
+		h.Reason = notice.HeldService(i.Service, h.Reason)
+		out = append(out, h)
+	}
+	for _, a := range held.Denials {
+		for n, f := range a.Facts { // they are in order
+			if n == 0 || f.Service != a.Facts[n-1].Service {
+				why := notice.HeldService(f.Service, notice.SaidNo(a))
+				out = append(out, ops.Withheld{Service: f.Service, Why: ops.HoldPerson, Until: *a.DeniedUntil, Reason: why})
+			}
+		}
+	}
+	return append(out, slices.DeleteFunc(held.Withheld, func(w ops.Withheld) bool {
+		return w.Why != ops.HoldFlapping && w.Why != ops.HoldDependency
+	})...), nil
 }

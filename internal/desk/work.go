@@ -143,7 +143,8 @@ func (d *Desk) RunAction(ctx context.Context, by Person, a Action) (ops.ActionRu
 	service, _ := e.Policy.Inventory.Canonical(a.Service)
 	spec, known := e.Policy.Inventory.Action(service, a.Name)
 	if !known {
-		return ops.ActionRun{}, fmt.Errorf("service %s has no action %s; see the list of actions: %w", a.Service, a.Name, ops.ErrNotFound)
+		return ops.ActionRun{}, fmt.Errorf("%w: %w",
+			wrong("service %s has no action %s; 'claudeops actions list' shows those there are", a.Service, a.Name), ops.ErrNotFound)
 	}
 	return d.request(ctx, by, ops.ActionRun{
 		Environment: e.Name, Service: service, Action: a.Name, Kind: spec.Kind, Tier: spec.Tier, Does: spec.Does(), Digest: spec.Digest(),

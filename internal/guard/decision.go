@@ -2,11 +2,9 @@ package guard
 
 import (
 	"fmt"
-	"maps"
 	"path"
 	"strings"
 
-	"claudeops/internal/guard/scan"
 	"claudeops/internal/ops"
 )
 
@@ -141,21 +139,11 @@ type judgement struct {
 }
 
 func judgements() map[string]judgement {
-	all := map[string]judgement{}
-	for _, part := range []map[string]judgement{shellJudgements(), fileJudgements(), gitJudgements(), deployJudgements(), hostJudgements()} {
-		maps.Copy(all, part)
-	}
-	return all
-}
-
-// shellJudgements are about shells, wrappers and builtins.
-func shellJudgements() map[string]judgement {
 	return map[string]judgement{
+		// Shells, wrappers and builtins.
 		"env": {judgeEnv, true, "the inner command is judged; alone it would print the environment"},
 		"shell": {
-			judgeShell,
-			true,
-			"the script after -c is judged; a script of a repository, by its absolute path, needs Tier 3; standard input never",
+			judgeShell, true, "the script after -c is judged; a script of a repository, by its absolute path, needs Tier 3; standard input never",
 		},
 		"interpreter": {judgeInterpreter, true, "only scripts of a repository, by their absolute path; inline code never"},
 		"ssh":         {judgeSSH, true, "inventory hosts only; the remote command is judged"},
@@ -166,15 +154,9 @@ func shellJudgements() map[string]judgement {
 		"declared":    {judgeDeclared, true, "name=value only; variables that change what programs do are refused"},
 		"service":     {judgeService, true, "service NAME status at Tier 1; start, stop and restart at Tier 3"},
 		"cd":          {judgeCd, false, "followed when its folder is literal"},
-		"popd":        {judgePopd, false, ""},
+		"popd":        {func(c *call) { c.out = outcome{} }, false, ""},
 		"names":       {judgeNames, false, ""},
-		"sleep":       {judgeSleep, false, "at most ten minutes"},
-	}
-}
-
-// fileJudgements are about files and the small languages.
-func fileJudgements() map[string]judgement {
-	return map[string]judgement{
+		// Files and the small languages.
 		"sed":       {judgeSed, false, "-i changes files"},
 		"yq":        {judgeYq, false, "-i changes files"},
 		"sql":       {judgeSQL, false, "one reading statement, given as text; only behind walls"},
@@ -183,18 +165,11 @@ func fileJudgements() map[string]judgement {
 		"tar":       {judgeTar, true, "listing and creating; unpacking only below the temporary folder"},
 		"packed":    {judgePacked, false, "the file is replaced"},
 		"look":      {judgeLookPacked, false, ""},
-		"mktemp":    {judgeMktemp, false, "below the temporary folder or in a repository"},
 		"rm":        {judgeRm, false, "files by name; folders only below the temporary one and what builds leave behind"},
 		"recursive": {judgeRecursive, false, ""},
 		"cp":        {judgeCp, false, "folders only into the temporary one"},
 		"mv":        {judgeMv, false, "files by name"},
-		"zip":       {judgeZip, false, ""},
-	}
-}
-
-// gitJudgements are about git and its hosts.
-func gitJudgements() map[string]judgement {
-	return map[string]judgement{
+		// Git and its hosts.
 		"branch":     {judgeBranch, false, "listing at Tier 1, changing at Tier 2, by force at Tier 3"},
 		"tag":        {judgeTag, false, "listing at Tier 1, making one at Tier 2"},
 		"gitconfig":  {judgeGitConfig, false, "reading; user.name and user.email at Tier 2"},
@@ -204,13 +179,7 @@ func gitJudgements() map[string]judgement {
 		"gitrm":      {judgeGitRm, false, "files by name"},
 		"reset":      {judgeReset, false, "--hard at Tier 3, to HEAD only"},
 		"ghapi":      {judgeGhAPI, false, "GET only"},
-	}
-}
-
-// deployJudgements are about containers and deployments.
-func deployJudgements() map[string]judgement {
-	return map[string]judgement{
-		"top":           {judgeTop, false, ""},
+		// Containers and deployments.
 		"composeread":   {judgeComposeRead, false, ""},
 		"composechange": {judgeComposeChange, false, "compose files of a repository only"},
 		"compose":       {judgeCompose, false, "without a service Tier 3"},
@@ -222,12 +191,7 @@ func deployJudgements() map[string]judgement {
 		"kuberead":      {judgeKubeRead, false, "never secrets"},
 		"kubechange":    {judgeKubeChange, false, "one named object, or a file of a repository"},
 		"make":          {judgeMake, false, "targets of a repository's makefile"},
-	}
-}
-
-// hostJudgements are about the network and the host.
-func hostJudgements() map[string]judgement {
-	return map[string]judgement{
+		// The network and the host.
 		"curl":  {judgeCurl, false, "GET from anywhere but the supervisor; behind walls changing requests from Tier 2"},
 		"wget":  {judgeWget, false, "GET"},
 		"tls":   {judgeTLS, false, "no data goes out"},
@@ -245,10 +209,6 @@ func (j *judge) effect(e Effect) {
 
 // serviceOperand records the effect of a command on a service that it names.
 func (c *call) serviceOperand(r role, f field) {
-	if c.row.effect == "" {
-		c.freeValue(f, c.name)
-		return
-	}
 	if r == roleUnit {
 		c.baseUnit(f)
 	}
@@ -282,7 +242,7 @@ func (c *call) service(f field) (string, bool) {
 
 // serviceName reports names that containers, units and releases have.
 func serviceName(s string) bool {
-	return s != "" && strings.Trim(s, scan.Letters+".-@/") == "" && strings.IndexByte("_.-@/", s[0]) < 0
+	return s != "" && strings.Trim(s, letters+".-@/") == "" && strings.IndexByte("_.-@/", s[0]) < 0
 }
 
 // ownName reports names of the supervisor's own container or unit.
@@ -343,9 +303,6 @@ func (c *call) project() string {
 
 // judgeCompose records the effects of compose commands on services or, without any, on the whole project.
 func judgeCompose(c *call) {
-	if c.row.effect == "" {
-		return
-	}
 	project := c.project()
 	if project == "" || project == "." || project == "/" || project == unknownDir || project == homeDir {
 		c.refuse(ruleRunTime, "which project it touches is known only at run time", "name the compose file with -f, by its absolute path")

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"claudeops/internal/ops"
 )
 
 // substitution judges $(…) and says what is known of its output.
@@ -126,7 +128,7 @@ func (j *judge) arithmeticWord(s *scope, w *syntax.Word) {
 	for _, p := range w.Parts {
 		switch p := p.(type) {
 		case *syntax.Lit:
-			if len(w.Parts) == 1 && !numberText(p.Value) && !basedNumber(p.Value) {
+			if len(w.Parts) == 1 && !numberText(p.Value) && !basedNumber().MatchString(p.Value) {
 				j.notANumber(p.Value)
 			}
 		case *syntax.SglQuoted:
@@ -181,14 +183,8 @@ func numberText(s string) bool {
 	return s == "" || isDigits(s)
 }
 
-// basedNumber reports 0x1f and 2#101.
-func basedNumber(s string) bool {
-	base, digits, ok := strings.Cut(strings.ToLower(s), "#")
-	if !ok {
-		base, digits, ok = strings.Cut(strings.ToLower(s), "0x")
-	}
-	return ok && (base == "" || isDigits(base)) && digits != "" && strings.Trim(digits, "0123456789abcdef") == ""
-}
+// basedNumber matches 0x1f and 2#101.
+var basedNumber = ops.Pattern(`(?i)^\d*(#|0x)[0-9a-f]+$`)
 
 // test judges [[ … ]].
 func (j *judge) test(s *scope, x syntax.TestExpr) {

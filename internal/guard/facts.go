@@ -15,67 +15,54 @@ import (
 )
 
 // Facts are what the guard must know of the installation and the session. Its folders are real ones: where Resolve
-// follows links, they have none.
+// follows links, they have none. Those with a name in YAML may stand in a file.
 type Facts struct {
-	Cwd      string // the folder the call would run in
-	ReposDir string // the clones the agent may work in
+	Cwd      string `yaml:"cwd"`       // the folder the call would run in
+	ReposDir string `yaml:"repos_dir"` // the clones the agent may work in
 	// Repositories are further clones outside ReposDir.
-	Repositories   []string
-	StateDir       string
-	TempDir        string
-	OwnTemp        bool // the temporary folder is the session's own, and TMPDIR names it
-	InventoryHosts []string
-	Engine         string // the socket of the container engine
+	Repositories   []string `yaml:"repositories"`
+	StateDir       string   `yaml:"state_dir"`
+	TempDir        string   `yaml:"temp_dir"`
+	OwnTemp        bool     `yaml:"-"` // the temporary folder is the session's own, and TMPDIR names it
+	InventoryHosts []string `yaml:"inventory_hosts"`
+	Engine         string   `yaml:"-"` // the socket of the container engine
 	// ProtectedFiles are infrastructure files nobody changes, by base name or path.
-	ProtectedFiles []string
-	VolumesDirs    []string
-	OwnAPI         []string // host:port of the product's own API
+	ProtectedFiles []string `yaml:"protected_files"`
+	VolumesDirs    []string `yaml:"volumes_dirs"`
+	OwnAPI         []string `yaml:"own_api"` // host:port of the product's own API
 	// OwnPaths are further files and folders of the product: settings, transcripts, sockets, binary.
-	OwnPaths []string
+	OwnPaths []string `yaml:"own_paths"`
 	// OwnSecrets are those that hold secrets: nothing reads a folder whole in which one of them lies.
-	OwnSecrets []string
-	OwnConfig  string // that of them which may be read without being an attack
-	OwnPID     int
-	Services   []ops.Service
-	WebHosts   []string // when set, the only hosts WebFetch may ask; *.example.com matches subdomains
+	OwnSecrets []string `yaml:"own_secrets"`
+	// Secrets are the same in clones, where nothing covers them.
+	Secrets   []string      `yaml:"-"`
+	OwnConfig string        `yaml:"-"` // that of them which may be read without being an attack
+	OwnPID    int           `yaml:"-"`
+	Services  []ops.Service `yaml:"-"`
+	WebHosts  []string      `yaml:"web_hosts"` // when set, the only hosts WebFetch may ask; *.example.com matches subdomains
 	// MCPTools are the MCP tools a tier may call; a trailing * matches the rest of the name.
-	MCPTools map[ops.Tier][]string
-	DryRun   bool
+	MCPTools map[ops.Tier][]string `yaml:"-"`
+	DryRun   bool                  `yaml:"dry_run"`
 	// NetworkClosed says that the session has a network of its own: programs that inspect the network look by LookProgram instead, the
 	// command that asks the supervisor.
-	NetworkClosed bool
-	LookProgram   string
+	NetworkClosed bool   `yaml:"-"`
+	LookProgram   string `yaml:"-"`
 	// Walled says that walls hold what the commands of the session read, write, signal and connect to, whatever they are told to do.
-	Walled bool
+	Walled bool `yaml:"-"`
 	// RawNetwork says that it lets other protocols than HTTP through to some service all the same.
-	RawNetwork bool
+	RawNetwork bool `yaml:"-"`
 	// HandoffMode lets an agent write the handoff file in the state folder.
-	HandoffMode bool
+	HandoffMode bool `yaml:"handoff_mode"`
 	// Resolve follows the symbolic links of a clean absolute path, as far as it exists; nil takes paths as they are
 	// written. An error means that the path cannot be told, and that nothing may be done with it.
-	Resolve func(name string) (string, error)
-	// Glob lists the files that match a clean absolute pattern; nil where the files cannot be looked at.
-	Glob func(pattern string) []string
+	Resolve func(name string) (string, error) `yaml:"-"`
 }
 
 // factsFile is the form of a facts file.
 type factsFile struct {
-	Cwd            string              `yaml:"cwd"`
-	ReposDir       string              `yaml:"repos_dir"`
-	Repositories   []string            `yaml:"repositories"`
-	StateDir       string              `yaml:"state_dir"`
-	TempDir        string              `yaml:"temp_dir"`
-	InventoryHosts []string            `yaml:"inventory_hosts"`
-	ProtectedFiles []string            `yaml:"protected_files"`
-	VolumesDirs    []string            `yaml:"volumes_dirs"`
-	OwnAPI         []string            `yaml:"own_api"`
-	OwnPaths       []string            `yaml:"own_paths"`
-	OwnSecrets     []string            `yaml:"own_secrets"`
-	Services       []serviceEntry      `yaml:"services"`
-	WebHosts       []string            `yaml:"web_hosts"`
-	MCPTools       map[string][]string `yaml:"mcp_tools"`
-	DryRun         bool                `yaml:"dry_run"`
-	HandoffMode    bool                `yaml:"handoff_mode"`
+	Facts    `yaml:",inline"`
+	Services []serviceEntry      `yaml:"services"`
+	MCPTools map[string][]string `yaml:"mcp_tools"`
 }
 
 // serviceEntry is a service by its name alone or with aliases.
@@ -106,11 +93,7 @@ func ParseFacts(data []byte) (Facts, error) {
 	if err := dec.Decode(&f); err != nil {
 		return Facts{}, fmt.Errorf("read facts: %w", err)
 	}
-	out := Facts{
-		Cwd: f.Cwd, ReposDir: f.ReposDir, Repositories: f.Repositories, StateDir: f.StateDir, TempDir: f.TempDir,
-		InventoryHosts: f.InventoryHosts, ProtectedFiles: f.ProtectedFiles, VolumesDirs: f.VolumesDirs,
-		OwnAPI: f.OwnAPI, OwnPaths: f.OwnPaths, OwnSecrets: f.OwnSecrets, WebHosts: f.WebHosts, DryRun: f.DryRun, HandoffMode: f.HandoffMode,
-	}
+	out := f.Facts
 	for _, s := range f.Services {
 		if s.Name == "" {
 			return Facts{}, fmt.Errorf("read facts: a service has no name")
@@ -252,12 +235,7 @@ func (s *scope) tolerant(fn func()) {
 	s.errexit = before
 }
 
-func (s *scope) set(name string, v value) {
-	if s.vars == nil {
-		s.vars = map[string]value{}
-	}
-	s.vars[name] = v
-}
+func (s *scope) set(name string, v value) { s.vars[name] = v }
 
 // has reports whether the script itself gave the variable a value.
 func (s *scope) has(name string) bool {

@@ -100,6 +100,7 @@ func TestASecretOfTheSupervisorIsNotReadWithItsFolder(t *testing.T) {
 	facts := Facts{
 		Cwd: "/srv/work", ReposDir: "/srv/repos", StateDir: "/var/lib/claudeops",
 		OwnPaths: []string{"/srv/repos/ops/claudeops.yaml", "/srv/repos/ops/token"}, OwnSecrets: []string{"/srv/repos/ops/token"},
+		Secrets: []string{"/srv/repos/shop/.netrc"},
 	}
 	g := newGuard(t)
 	for command, allowed := range map[string]bool{
@@ -112,6 +113,11 @@ func TestASecretOfTheSupervisorIsNotReadWithItsFolder(t *testing.T) {
 		"tar cf - /srv/repos/ops":                                    false,
 		"sed -i s/on/off/ /srv/repos/ops/claudeops.yaml":             false,
 		"printf 'POST / HTTP/1.0' | openssl s_client -connect h:443": false,
+		"cd /srv/repos/shop && grep -r KEY .":                        false,
+		"cd /srv/repos/shop && rg --hidden KEY":                      false,
+		"cd /srv/repos && tar cf - shop":                             false,
+		"cp -r /srv/repos/shop /tmp/shop":                            false,
+		"grep KEY /srv/repos/shop/compose.yaml":                      true,
 		"cat /srv/repos/app/compose.yaml":                            true,
 		"diff -r /srv/repos/app/a /srv/repos/app/b":                  true,
 		"openssl s_client -connect h:443 </dev/null":                 true,
@@ -119,6 +125,9 @@ func TestASecretOfTheSupervisorIsNotReadWithItsFolder(t *testing.T) {
 		if d := g.Check(ops.Tier3, "Bash", bashInput(t, command), facts); d.Allowed() != allowed {
 			t.Errorf("%s: allowed %v: %s", command, d.Allowed(), d.Reason)
 		}
+	}
+	if d := g.Check(ops.Tier3, "Bash", bashInput(t, "echo x > /srv/repos/shop/.netrc"), facts); d.Allowed() || d.Rule == ops.RuleAttack {
+		t.Errorf("a secret of a clone is none of the supervisor's: %+v", d)
 	}
 }
 

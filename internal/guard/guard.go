@@ -20,6 +20,7 @@ const maxCommands = 2000
 // Guard judges tool calls. It holds tables only and may be used by many at once.
 type Guard struct {
 	tables    *tables
+	lists     map[string]nameList
 	variables variableTable
 	secrets   nameTable
 	owned     nameTable
@@ -43,28 +44,22 @@ func New(rules []Rule) (*Guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	variables, _, _, err := namesFile("variables.list")
-	if err != nil {
-		return nil, err
-	}
-	units, what, order, err := namesFile("units.list")
-	if err != nil {
-		return nil, err
-	}
-	places, _, _, err := namesFile("places.list")
-	if err != nil {
-		return nil, err
-	}
 	g := &Guard{
-		tables: t, variables: newVariableTable(variables), judges: judgements(), rules: rules,
-		secrets: newNameTable(places["secret"]), plain: newNameTable(places["plain"]),
-		owned:   newNameTable(slices.Concat(places["own"], places["ci"])),
-		vital:   newNameTable(places["vital"]),
+		tables: t, judges: judgements(), rules: rules, lists: map[string]nameList{},
 		readers: sync.Pool{New: func() any { return newReader() }},
 	}
+	for _, name := range []string{"variables.list", "places.list", "units.list"} {
+		if g.lists[name], err = readNames(name); err != nil {
+			return nil, err
+		}
+	}
+	places, units := g.lists["places.list"].names, g.lists["units.list"]
+	g.variables = newVariableTable(g.lists["variables.list"].names)
+	g.secrets, g.plain, g.vital = newNameTable(places["secret"]), newNameTable(places["plain"]), newNameTable(places["vital"])
+	g.owned = newNameTable(slices.Concat(places["own"], places["ci"]))
 	g.secrets.Broad = true
-	for _, class := range order {
-		g.units = append(g.units, unitClass{what[class], newNameTable(units[class])})
+	for _, class := range units.order {
+		g.units = append(g.units, unitClass{units.why[class], newNameTable(units.names[class])})
 	}
 	for _, r := range t.order {
 		for _, name := range r.judges {
@@ -77,6 +72,14 @@ func New(rules []Rule) (*Guard, error) {
 		}
 	}
 	return g, nil
+}
+
+// Secrets tells by the path of a file in a clone that it may hold secrets.
+func Secrets() func(path string) bool {
+	places, err := readNames("places.list") // New reports the error, and no session starts
+	t := newNameTable(places.names["secret"])
+	t.Broad = true
+	return func(path string) bool { return err != nil || t.Match(path, false) }
 }
 
 // Steers reports the names of files that programs obey: the supervisor, agents, shells, git, editors and forges.
@@ -118,23 +121,30 @@ func (g *Guard) judged(r *reader, tier ops.Tier, src string, facts Facts) Decisi
 	return d
 }
 
-// walk judges every part of a tree.
-func (g *Guard) walk(r *reader, f *syntax.File, facts *Facts) *judge {
+// judge makes a judge, and the scope in which a call would run.
+func (g *Guard) judge(r *reader, facts *Facts) (*judge, *scope) {
 	facts = g.extended(facts)
-	j := &judge{g: g, reader: r, facts: facts, rest: maxCommands, funcs: map[string]*function{}, waits: waitsAtEnd(f)}
+	j := &judge{g: g, reader: r, facts: facts, rest: maxCommands, funcs: map[string]*function{}}
 	for _, dir := range facts.repos() {
 		j.repos = append(j.repos, path.Clean(dir))
 	}
 	s := &scope{vars: map[string]value{}}
+	if facts.Cwd != "" {
+		s.cwds = []string{path.Clean(facts.Cwd)}
+	}
+	return j, s
+}
+
+// walk judges every part of a tree.
+func (g *Guard) walk(r *reader, f *syntax.File, facts *Facts) *judge {
+	j, s := g.judge(r, facts)
+	j.waits = waitsAtEnd(f)
 	if facts.StateDir != "" {
 		// The supervisor sets it, nothing may change it, and agents are told to read and write there by this name.
 		s.vars["CLAUDEOPS_STATE_DIR"] = value{known: true, text: facts.StateDir}
 	}
 	if facts.OwnTemp {
 		s.vars["TMPDIR"] = value{known: true, text: facts.TempDir, inline: true}
-	}
-	if facts.Cwd != "" {
-		s.cwds = []string{path.Clean(facts.Cwd)}
 	}
 	j.stmts(s, f.Stmts)
 	if j.fetched != "" && j.stored != "" {
@@ -159,6 +169,7 @@ func (g *Guard) extended(f *Facts) *Facts {
 		out.InventoryHosts = slices.Concat(out.InventoryHosts, r.Hosts)
 		out.Repositories = slices.Concat(out.Repositories, r.Repositories)
 		out.ProtectedFiles = slices.Concat(out.ProtectedFiles, r.Protected)
+		out.VolumesDirs = slices.Concat(out.VolumesDirs, r.Volumes)
 		out.WebHosts = slices.Concat(out.WebHosts, r.WebHosts)
 		if len(r.MCPTools) > 0 {
 			out.MCPTools = maps.Clone(out.MCPTools)
@@ -263,22 +274,8 @@ func (g *Guard) bash(tier ops.Tier, fields map[string]json.RawMessage, facts Fac
 	return g.command(tier, command, facts)
 }
 
-// toolJudge makes a judge for the paths of a tool.
-func (g *Guard) toolJudge(facts *Facts) (*judge, *scope) {
-	facts = g.extended(facts)
-	j := &judge{g: g, facts: facts, funcs: map[string]*function{}}
-	for _, r := range facts.repos() {
-		j.repos = append(j.repos, path.Clean(r))
-	}
-	s := &scope{}
-	if facts.Cwd != "" {
-		s.cwds = []string{path.Clean(facts.Cwd)}
-	}
-	return j, s
-}
-
 func (g *Guard) readTool(tier ops.Tier, tool string, fields map[string]json.RawMessage, facts Facts) Decision {
-	j, s := g.toolJudge(&facts)
+	j, s := g.judge(nil, &facts)
 	name, given := text(fields, "file_path")
 	if tool != "Read" {
 		name, given = text(fields, "path")
@@ -297,7 +294,7 @@ func (g *Guard) readTool(tier ops.Tier, tool string, fields map[string]json.RawM
 		case strings.HasSuffix(lower, "path") || strings.HasSuffix(lower, "file"):
 			j.read(s, lit(value), tool)
 		case key == "glob" || key == "include" || key == "type":
-			if !ok || !strings.HasPrefix(value, "!") && g.secrets.Chosen(value) || strings.Contains(value, "[!") || strings.Contains(value, "[^") {
+			if !ok || !facts.Walled && g.secrets.picks(value) {
 				return refuseTool(tool, key+" picks files that hold secrets", "look for something else")
 			}
 		}
@@ -311,13 +308,13 @@ func (g *Guard) readTool(tier ops.Tier, tool string, fields map[string]json.RawM
 		if !path.IsAbs(pattern) && !strings.HasPrefix(pattern, homeDir) {
 			full = path.Join(name, pattern)
 		}
-		j.read(s, field{text: full, glob: true}, tool)
+		j.list(s, field{text: full, glob: true}, tool)
 	}
 	return decide(tier, facts, j.worst, "tool."+tool)
 }
 
 func (g *Guard) writeTool(tier ops.Tier, tool string, fields map[string]json.RawMessage, facts Facts) Decision {
-	j, s := g.toolJudge(&facts)
+	j, s := g.judge(nil, &facts)
 	key := "file_path"
 	if tool == "NotebookEdit" {
 		key = "notebook_path"
@@ -398,7 +395,7 @@ func (g *Guard) mcpTool(tier ops.Tier, tool string, fields map[string]json.RawMe
 
 // inner judges the commands in the input of a tool, and the protected files that it names, however deep they lie.
 func (g *Guard) inner(tier ops.Tier, fields map[string]json.RawMessage, facts Facts) Decision {
-	j, s := g.toolJudge(&facts)
+	j, s := g.judge(nil, &facts)
 	for key, raw := range fields {
 		var deeper map[string]json.RawMessage
 		if json.Unmarshal(raw, &deeper) == nil && len(deeper) > 0 {

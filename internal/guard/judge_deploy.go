@@ -189,6 +189,9 @@ func judgeKubeChange(c *call) {
 			c.refuse(ruleRunTime, "it changes every "+kind[0].show(), "name one, such as "+kind[0].show()+"/web")
 		}
 	}
+	if g, ok := c.option("--replicas"); ok && strings.Trim(g.value.text, "0") == "" {
+		c.refuse(ruleBash, "it leaves the service down, and nothing brings it back", "use kubectl rollout restart")
+	}
 	for _, target := range targets {
 		if _, after, ok := strings.Cut(target.text, "/"); ok {
 			target = target.withText(after)

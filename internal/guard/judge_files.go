@@ -213,8 +213,11 @@ func judgeRecursive(c *call) {
 // judgeTar judges tar: listing is looking, archives are written where files may be, nothing is unpacked over others.
 func judgeTar(c *call) {
 	words := append([]field(nil), c.args...)
-	if len(words) > 0 && !strings.HasPrefix(words[0].text, "-") && !words[0].dyn && len(words[0].text) < 12 {
-		words = c.oldTar(words)
+	if len(words) > 0 && words[0].text != "" && !strings.HasPrefix(words[0].text, "-") && !words[0].dyn && len(words[0].text) < 12 {
+		if strings.ContainsAny(words[0].text[:len(words[0].text)-1], "fCb") { // their values stand apart
+			c.refuse(ruleBash, "its letters take more than one word", "write options with a dash")
+		}
+		words[0] = lit("-" + words[0].text)
 	}
 	c.options, c.operands = c.parse(c.row, words, false)
 	archive, has := c.option("-f", "--file")
@@ -268,41 +271,11 @@ func (c *call) count(names ...string) (n int) {
 	return n
 }
 
-// oldTar puts the values of an old-style bundle such as `xfC a.tar dir` behind their letters.
-func (c *call) oldTar(words []field) []field {
-	values := words[1:]
-	var out []field
-	for _, l := range words[0].text {
-		name := "-" + string(l)
-		out = append(out, lit(name))
-		if f := c.row.flags[name]; f != nil && f.role != "" && !f.optional && len(values) > 0 {
-			out = append(out, values[0])
-			values = values[1:]
-		}
-	}
-	return append(out, values...)
-}
-
 // judgeLookPacked refuses a look into a packed file that a later option makes a change: for most programs the last one counts.
 func judgeLookPacked(c *call) {
 	changes := c.has("-d", "--decompress", "--uncompress") || c.row.cmd == "lz4" || c.row.cmd == "compress"
 	if changes && !c.has("-c", "--stdout", "--to-stdout") {
 		c.refuse(ruleBash, "its options override each other", "give -l or -t alone, or -c")
-	}
-}
-
-// judgeMktemp judges the file that mktemp makes of its template.
-func judgeMktemp(c *call) {
-	suffix, _ := c.option("--suffix")
-	for _, f := range c.operands {
-		place := f.text + suffix.value.text
-		if c.has("-t") {
-			place = path.Join(c.j.facts.TempDir, place)
-		}
-		c.j.write(c.s, f.withText(place), c.name)
-	}
-	if strings.Contains(suffix.value.text, "/") || suffix.value.dyn {
-		c.runTime("--suffix")
 	}
 }
 
@@ -315,17 +288,5 @@ func judgePacked(c *call) {
 	}
 	if c.s.stdin == inputNone && len(c.operands) == 0 {
 		c.need(ops.Tier1)
-	}
-}
-
-// judgeZip judges zip: the first operand is the archive.
-func judgeZip(c *call) {
-	for i, f := range c.operands {
-		if i == 0 {
-			if path.Ext(f.text) == "" {
-				f = f.withText(f.text + ".zip")
-			}
-			c.j.write(c.s, f, "zip to")
-		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"claudeops/internal/guard/scan"
 	"claudeops/internal/ops"
 )
 
@@ -32,8 +31,6 @@ func (c *call) git() {
 	changes := c.row.tier > ops.Tier1
 	for _, p := range append([]string(nil), c.j.paths(s, ".")...) {
 		switch {
-		case c.j.bareRepository(p):
-			c.refuse(ruleInline, "the folder is a repository without .git, and its settings may run programs", "use the clone itself")
 		case c.j.inRepo(p) > 1:
 		case strings.HasPrefix(p, unknownDir):
 			c.j.refuse(ruleRunTime, c.name, "the folder it works in is known only at run time", "use git -C with an absolute path")
@@ -43,19 +40,6 @@ func (c *call) git() {
 			c.j.read(s, lit(p), c.name) // the history shows every file below
 		}
 	}
-}
-
-// bareRepository reports a folder that git would take for a repository though nobody cloned it.
-func (j *judge) bareRepository(p string) bool {
-	if j.facts.Glob == nil {
-		return false
-	}
-	for ; path.IsAbs(p) && p != "/"; p = path.Dir(p) {
-		if path.Base(p) != ".git" && len(j.facts.Glob(p+"/HEAD")) > 0 && len(j.facts.Glob(p+"/objects")) > 0 && len(j.facts.Glob(p+"/refs")) > 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // gitDir requires that the data of git itself are those of a clone, which agents cannot write.
@@ -128,7 +112,7 @@ func plainBranch(ref string) bool {
 	}, first) || ref == "tag") {
 		return false
 	}
-	return strings.Trim(ref, scan.Letters+".-/#@") == ""
+	return strings.Trim(ref, letters+".-/#@") == ""
 }
 
 // followed reports branches by the names that people protect and that deployments follow.
@@ -161,8 +145,8 @@ func (c *call) revision(f field) {
 		if i > 0 || len(f.text) > 0 && strings.ContainsRune(":)}!^", rune(f.text[0])) {
 			f = f.withText(f.text[1:])
 		}
-		if f.glob && c.j.g.secrets.Chosen(f.text) {
-			c.j.refuse(ruleSecrets, c.name+" "+f.show(), "it picks files that hold secrets", "look for something else")
+		if f.glob && !c.walled() && c.j.g.secrets.picks(f.text) {
+			c.j.refuse(ruleSecrets, c.name+" "+f.show(), "it may pick files that hold secrets", "look for something else")
 		}
 		c.j.read(c.s, f, c.name)
 	}

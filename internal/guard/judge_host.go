@@ -7,11 +7,8 @@ import (
 
 	"mvdan.cc/sh/v3/syntax"
 
-	"claudeops/internal/guard/scan"
 	"claudeops/internal/ops"
 )
-
-const plainPsHint = "use ps aux, -ef or -eo pid,args"
 
 func texts(fields []field) (out []string) {
 	for _, f := range fields {
@@ -20,31 +17,30 @@ func texts(fields []field) (out []string) {
 	return out
 }
 
-// judgePs refuses the environment of processes, which ps shows for a bare e; behind walls there is none to show.
+// judgePs leaves the environment of processes, which ps shows for a bare e, to walls and the broker. Docker gives what follows top to ps.
 func judgePs(c *call) {
-	for _, f := range c.args {
-		if f.dyn && !f.num {
-			c.runTime("")
-		}
+	words := c.args
+	if c.row.cmd == "docker top" {
+		words = c.operands[min(1, len(c.operands)):]
 	}
-	if !c.walled() && !scan.PlainPs(texts(c.args)) {
-		c.refuse(ruleSecrets, "these arguments may show the environment of processes", plainPsHint)
-	}
+	c.unseen = !PlainPs(texts(words))
 }
 
-// judgeTop allows what the Docker broker allows: Docker gives the arguments to ps, which it runs on the host as root.
-func judgeTop(c *call) {
-	if len(c.operands) < 2 {
-		return
-	}
-	words := c.operands[1:]
-	if slices.ContainsFunc(words, func(f field) bool { return f.dyn }) {
-		c.runTime("")
-		return
-	}
-	if !scan.PlainPs(texts(words)) {
-		c.refuse(ruleSecrets, "these arguments of ps may show the environment of processes", plainPsHint)
-	}
+const (
+	psColumn  = `%?([a-df-z_]|e[a-mo-z_])[a-z0-9_]*(:\d+)?=?` // none of the environment
+	psColumns = psColumn + `(,` + psColumn + `)*`
+	psKey     = `[-+]?%?[a-z_]+`
+)
+
+// psForms are arguments of ps that list processes without their environment. A bare e shows it. The option -e does not, but if ps cannot
+// use the options together it reads them again without their dashes (ps -efx), so these are forms that it can use.
+var psForms = ops.Pattern(`^( (-aux|[aufjlrvwx]+|-[AadefFjlw]+( -[AadefFjlw]+)*( --forest)?|-[AadefFjlwL]+|-[AadefFjlwH]+|-[AadefFjlwT]+|` +
+	`(-[Aade]+ )?(-[AadewL]*[oO] ?|--format[= ])` + psColumns + `( -o ?` + psColumns + `)*))?` +
+	`( --sort[= ]` + psKey + `(,` + psKey + `)*| --headers| --no-head(ers|ing)| --(cols|columns|width)[= ]\d+)*$`)
+
+// PlainPs reports whether the arguments of ps have one of these forms.
+func PlainPs(words []string) bool {
+	return psForms().MatchString(strings.Join(append([]string{""}, words...), " "))
 }
 
 // judgeTest judges test and [: the forms in which no word of the data can become an operator.
@@ -254,24 +250,5 @@ func (c *call) baseUnit(f field) {
 			c.refuse(ruleBash, unit+" "+class.what, "report it for a human")
 			return
 		}
-	}
-}
-
-// judgeSleep keeps waiting short.
-func judgeSleep(c *call) {
-	total := 0.0
-	for _, f := range c.operands {
-		if f.dyn && f.num {
-			continue
-		}
-		v, ok := scan.Seconds(f.text)
-		if !ok {
-			c.runTime("")
-			return
-		}
-		total += v
-	}
-	if total > 600 {
-		c.refuse(ruleLauncher, "it waits longer than ten minutes", "wait a shorter time")
 	}
 }

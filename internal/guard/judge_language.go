@@ -6,7 +6,6 @@ import (
 
 	"mvdan.cc/sh/v3/syntax"
 
-	"claudeops/internal/guard/scan"
 	"claudeops/internal/ops"
 )
 
@@ -37,15 +36,17 @@ func (c *call) told(f field) {
 }
 
 // walled reports whether walls, or the broker of containers, hold what a command does.
-func (c *call) walled() bool {
-	return c.j.facts.Walled && !c.s.remote && (!c.s.container || c.s.brokered)
+func (c *call) walled() bool { return c.j.walled(c.s) }
+
+func (j *judge) walled(s *scope) bool {
+	return j.facts.Walled && !s.remote && (!s.container || s.brokered)
 }
 
 // unread judges a command that does what nobody has read: behind walls it gets the rights of cat, where it needs no more.
 func (c *call) unread() {
 	switch {
 	case !c.walled():
-		hint := "only fields and lines are known then: awk '{print $2}', sed -n '1,5p', jq '.a.b', grep"
+		hint := "only fields and lines are known then: awk '{print $2}', sed -n '1,5p', jq '.a.b', grep, ps aux"
 		if strings.Contains(c.row.section, "Databases") {
 			hint = "what it needs, an operator declares as queries of a service"
 		}
@@ -166,7 +167,7 @@ func judgeRedis(c *call) {
 		if !c.has("--latency", "--latency-history", "--latency-dist", "--stat", "--bigkeys", "--memkeys", "--hotkeys", "--scan") {
 			c.refuse(ruleRunTime, "its commands come from its standard input", "give one command as arguments")
 		}
-	} else if !scan.Redis(texts(operands)) || slices.ContainsFunc(operands, func(f field) bool { return f.dyn }) {
+	} else if !ops.RedisReads(texts(operands)) || slices.ContainsFunc(operands, func(f field) bool { return f.dyn }) {
 		c.refuse(ruleBash, operands[0].show()+" is not on the list of reading commands",
 			"only reading commands are allowed; report what should change")
 	}
@@ -196,26 +197,16 @@ func grantsExecute(mode string) bool {
 	return false
 }
 
+// showsEnv is a format that prints the environment of a container, or the settings as a whole with the environment among them. A field is
+// .Config as well as index . "Config".
+var showsEnv = ops.Pattern("(?i)\\.env|\"env\"|index(?s:.*)env|env(?s:.*)index|" +
+	"[.\"`](config|spec|containerspec|tasktemplate)([.\"`]([^a-z_]|$)|[^a-z_.\"`]|$)")
+
 // template keeps the environment of containers out of what is shown.
 func (c *call) template(f field) {
-	text := strings.ToLower(f.text)
-	if f.dyn || strings.Contains(text, ".env") || strings.Contains(text, "\"env\"") || strings.Contains(text, "index") &&
-		strings.Contains(text, "env") || wholeConfig(text) {
+	if f.dyn || showsEnv().MatchString(f.text) {
 		c.j.refuse(ruleSecrets, c.name, "it prints the environment of a container, which may hold secrets", "ask for another field")
 	}
-}
-
-// wholeConfig reports a format that prints the settings of a container as a whole, and the environment among them.
-func wholeConfig(format string) bool {
-	format = strings.NewReplacer(`"`, ".", "`", ".").Replace(format) // index . "Config" is .Config
-	for _, name := range []string{".config", ".spec", ".containerspec", ".tasktemplate"} {
-		for i, part := range strings.Split(format, name) {
-			if part = strings.TrimPrefix(part, "."); i > 0 && (part == "" || !scan.IsLetter(part[0])) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // judgeComposeRead judges compose files that are only read.

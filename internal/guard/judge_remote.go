@@ -137,12 +137,9 @@ func judgeFind(c *call) {
 		}
 	}
 	for _, g := range options {
-		named := func(part string) bool {
-			return (len(commands) > 0 || part != "*"+strings.Trim(part, "*")+"*") && c.j.g.secrets.Chosen(part)
-		}
-		if g.is("-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename") &&
-			slices.ContainsFunc(strings.Split(g.value.text, "/"), named) {
-			c.j.refuse(ruleSecrets, "find "+g.name+" "+g.value.show(), "it looks for files that hold secrets", "look for something else")
+		if g.is("-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename") && !c.walled() &&
+			(c.j.g.secrets.Match(g.value.text, true) || len(commands) > 0 && c.j.g.secrets.picks(g.value.text)) {
+			c.j.refuse(ruleSecrets, "find "+g.name+" "+g.value.show(), "it may look for files that hold secrets", "look for something else")
 		}
 	}
 	for _, inner := range commands {

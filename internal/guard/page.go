@@ -147,13 +147,10 @@ func (g *Guard) pageNames(out *strings.Builder) {
 	for _, list := range []struct{ file, title string }{
 		{"variables.list", "Environment variables"}, {"places.list", "Files"}, {"units.list", "Units of systemd"},
 	} {
-		names, why, order, err := namesFile(list.file)
-		if err != nil {
-			continue // New has read it already
-		}
+		l := g.lists[list.file]
 		fmt.Fprintf(out, "\n## %s\n\n", list.title)
-		for _, verdict := range order {
-			fmt.Fprintf(out, "- **%s** (%s): %s\n", verdict, why[verdict], cell(strings.Join(names[verdict], " ")))
+		for _, verdict := range l.order {
+			fmt.Fprintf(out, "- **%s** (%s): %s\n", verdict, l.why[verdict], cell(strings.Join(l.names[verdict], " ")))
 		}
 	}
 }

@@ -7,42 +7,33 @@ import (
 	"claudeops/internal/ops"
 )
 
-func TestAPatternIsJudgedByWhatItMatches(t *testing.T) {
-	facts := testFacts()
-	files := map[string][]string{
-		"/etc/nginx/ssl/s*":   {"/etc/nginx/ssl/site.crt", "/etc/nginx/ssl/site.key"},
-		"/etc/nginx/c*":       {"/etc/nginx/conf.d"},
-		"/repos/infra/*.md":   {"/repos/infra/-n.md"},
-		"/repos/infra/link*":  {"/repos/infra/link1"},
-		"/repos/infra/HEAD":   nil,
-		"/repos/infra/evil/*": nil,
-	}
-	for _, name := range []string{"HEAD", "objects", "refs"} {
-		files["/repos/infra/evil/"+name] = []string{"/repos/infra/evil/" + name}
-	}
-	facts.Glob = func(pattern string) []string { return files[pattern] }
-	facts.Resolve = func(name string) (string, error) {
-		if strings.HasSuffix(name, "link1") {
-			return "/root/.ssh/id_rsa", nil
-		}
-		return name, nil
-	}
+// Behind walls a pattern picks what they leave open. Without them nobody knows what it picks: a name and all of one extension is all there is.
+func TestAPatternIsWrittenOutWhereNoWallHoldsWhatItPicks(t *testing.T) {
 	g := newGuard(t)
-	for command, want := range map[string]bool{
-		"cat /etc/nginx/c*":                true,
-		"cat /etc/nginx/ssl/s*":            false, // it matches a key
-		"ls -l /etc/nginx/ssl/s*":          true,
-		"wc -l *.md":                       false, // it matches a file that reads as an option
-		"cat link*":                        false, // it matches a link to a key
-		"cat /var/log/nothing*":            true,
-		"cat /root/.s?h/id*":               false, // it looks for a key, whether there is one or not
-		"git -C /repos/infra log":          true,
-		"git -C /repos/infra/evil log":     false, // a planted repository
-		"git -C /repos/infra/evil/sub log": false,
+	for command, without := range map[string]bool{
+		"cat /etc/nginx/c*":                               false,
+		"cat /var/log/*.log":                              false,
+		"ls -l /etc/nginx/ssl/s*":                         true,
+		"grep -r --include='*.conf' listen /etc/nginx":    true,
+		"grep -r --include='site*' listen /etc/nginx":     false,
+		"grep -r --exclude='[!s]*' listen /etc/nginx":     false,
+		"find /etc/nginx -name 'nginx*'":                  true,
+		"find /etc/nginx -name nginx.conf -exec cat {} +": false,
+		"git log -p -- 'compose*'":                        false,
+		"git log -p -- '*.yml'":                           false,
 	} {
-		if d := g.Check(ops.Tier1, "Bash", bashInput(t, command), facts); d.Allowed() != want {
-			t.Errorf("%q: %s (%s %s)", command, d.Verdict, d.Rule, d.Reason)
+		for _, walled := range []bool{false, true} {
+			facts := testFacts()
+			facts.Walled = walled
+			if d := g.Check(ops.Tier1, "Bash", bashInput(t, command), facts); d.Allowed() != (walled || without) {
+				t.Errorf("%q, walls %v: %s (%s %s)", command, walled, d.Verdict, d.Rule, d.Reason)
+			}
 		}
+	}
+	facts := testFacts()
+	facts.Walled = true
+	if d := g.Check(ops.Tier1, "Grep", []byte(`{"pattern":"x","glob":"*.{yml,yaml}"}`), facts); !d.Allowed() {
+		t.Errorf("the tool Grep: %s", d.Reason)
 	}
 }
 

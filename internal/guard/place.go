@@ -114,31 +114,12 @@ func (t nameTable) Personal(p string) bool {
 	return false
 }
 
-// Chosen reports a pattern by which a program itself picks files, such as .e*v or id_*. It matches a leading dot, too, and
-// braces hold alternatives.
-func (t nameTable) Chosen(pattern string) bool {
-	if head, rest, ok := strings.Cut(pattern, "{"); ok {
-		body, tail, _ := strings.Cut(rest, "}")
-		return slices.ContainsFunc(strings.Split(body, ","), func(alternative string) bool { return t.Chosen(head + alternative + tail) })
+// picks reports a pattern by which a program itself picks files, and may pick secret ones: it is none of one name, or of one extension.
+func (t nameTable) picks(pattern string) bool {
+	if strings.HasPrefix(pattern, "!") || strings.ContainsAny(pattern, "{,| ") {
+		return strings.ContainsAny(pattern, "[{,| ") // it leaves files out
 	}
-	for part := range strings.FieldsFuncSeq(strings.ToLower(pattern), func(r rune) bool { return strings.ContainsRune("/,| ", r) }) {
-		fixed := len(strings.Trim(part, "*?"))
-		for name := range t.exact {
-			dotted := strings.HasPrefix(name, ".")
-			// *.yml says nothing about a name before the dot
-			if fixed > 1 && (dotted || !strings.HasPrefix(part, "*.")) && intersects(part, name) || dotted && strings.HasPrefix(part, ".") &&
-				intersects(part, name) {
-				return true
-			}
-		}
-		wild := strings.ContainsAny(part, "*?[")
-		for _, p := range t.patterns {
-			if part == p || intersects(part, p) && (!wild || fixed > 2 && !strings.Contains(part, "*") || fixed > 1 && resembles(part, p)) {
-				return true
-			}
-		}
-	}
-	return false
+	return strings.ContainsAny(pattern, "*?[") && !IsBroad(path.Base(pattern)) || t.Match(pattern, true)
 }
 
 // IsBroad reports patterns for all files, or all of one extension.
@@ -169,7 +150,7 @@ func (t nameTable) Holds(dir string) bool {
 
 // processFolder reports the folders of /proc that belong to a process.
 func processFolder(name string) bool {
-	return digits(name) || strings.HasSuffix(name, "self") || strings.ContainsAny(name, "*?[")
+	return isDigits(name) || strings.HasSuffix(name, "self") || strings.ContainsAny(name, "*?[")
 }
 
 func startsWith(parts, with []string) bool {
@@ -221,5 +202,3 @@ func rest(p string) string {
 	}
 	return p[1:]
 }
-
-func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }

@@ -157,13 +157,13 @@ func (j *judge) vital(p string, glob, read bool) bool {
 	return j.own(p) && !read || p != j.facts.OwnConfig && slices.ContainsFunc(j.facts.OwnSecrets, func(s string) bool { return within(p, s) })
 }
 
-// holdsOwn reports folders below which the supervisor keeps its state or a secret.
+// holdsOwn reports folders below which the supervisor keeps its state or a secret, or a clone has one.
 func (j *judge) holdsOwn(p string, glob bool) bool {
-	if i := strings.IndexAny(p, "*?["); glob && i >= 0 && j.facts.Glob == nil {
+	if i := strings.IndexAny(p, "*?["); glob && i >= 0 {
 		p = path.Dir(p[:i] + "x") // what the pattern matches cannot be looked at
 	}
 	return j.facts.StateDir != "" && within(j.facts.StateDir, p) ||
-		slices.ContainsFunc(j.facts.OwnSecrets, func(secret string) bool { return within(secret, p) })
+		slices.ContainsFunc(slices.Concat(j.facts.OwnSecrets, j.facts.Secrets), func(secret string) bool { return within(secret, p) })
 }
 
 // volumes reports persistent data.
@@ -177,13 +177,13 @@ func (j *judge) volumes(p string) bool {
 }
 
 // obeyed reports files of a clone by who reads them: what is hidden is read by an agent, an editor, git or a forge, and so is a page named
-// in capitals that is none of those that people write for each other.
+// in capitals that is none of those that people write for each other, and a HEAD, which makes a repository of a folder.
 func (j *judge) obeyed(p string) bool {
 	for _, r := range j.repos {
 		for part := range strings.SplitSeq(strings.TrimPrefix(p, r), "/") {
 			switch {
 			case !within(p, r), scratch(part), j.g.plain.Match(part, false):
-			case strings.HasPrefix(part, "."):
+			case strings.HasPrefix(part, "."), path.Base(p) == "HEAD":
 				return true
 			case agentsPage().MatchString(part):
 				return true
@@ -214,7 +214,7 @@ func (j *judge) read(s *scope, f field, what string) {
 	if f.dyn && s.reads {
 		return // the wall knows what may be read
 	}
-	if f.dyn || strings.IndexByte(f.text, hole) >= 0 {
+	if f.dyn || strings.IndexByte(f.text, hole) >= 0 || f.glob && !j.facts.Walled && !s.remote && !s.container {
 		j.refuse(ruleRunTime, what, "the file it reads is known only at run time", "name the file")
 		return
 	}
@@ -228,7 +228,7 @@ func (j *judge) read(s *scope, f field, what string) {
 		own := !s.remote && !s.container && within(text, "/proc/"+strconv.Itoa(j.facts.OwnPID))
 		j.refuse(orAttack(own, ruleSecrets), what+" of "+f.show(), "it leads through another process", "name the file itself")
 	}
-	for _, p := range j.places(s, text, f.glob, what) {
+	for _, p := range j.paths(s, text) {
 		switch {
 		case strings.HasPrefix(p, unknownDir) && !s.container:
 			j.refuse(ruleRunTime, what+" of "+f.show(), "the folder it lies in is known only at run time", "name the file by its absolute path")
@@ -246,31 +246,6 @@ func (j *judge) read(s *scope, f field, what string) {
 			j.refuse(ruleSecrets, what+" of "+f.show(), "secrets lie somewhere below that folder", "name a narrower folder or a file")
 		}
 	}
-}
-
-// maxMatches is how many files a pattern may match.
-const maxMatches = 5000
-
-// places are the paths of a word and, where it is a pattern and the files can be looked at, of what it matches.
-func (j *judge) places(s *scope, text string, glob bool, what string) []string {
-	ps := j.paths(s, text)
-	if !glob || j.facts.Glob == nil || s.remote || s.container {
-		return ps
-	}
-	for _, p := range slices.Clone(ps) {
-		matches := j.facts.Glob(p)
-		if len(matches) > maxMatches {
-			j.refuse(ruleRunTime, what+" of "+text, "the pattern matches too many files", "use a narrower pattern")
-			return ps
-		}
-		for _, m := range matches {
-			if strings.HasPrefix(path.Base(m), "-") && !strings.Contains(text, "/") {
-				j.refuse(ruleRunTime, what+" of "+text, "it matches the file "+path.Base(m)+", which would be read as an option", "write ./"+text)
-			}
-			ps = append(ps, j.follow(s, m)...)
-		}
-	}
-	return ps
 }
 
 // list judges that names, sizes and times of files are shown.
@@ -341,7 +316,7 @@ func (j *judge) change(s *scope, f field, what string, remove bool) {
 			j.stored = what
 		}
 		switch path.Base(p) {
-		case "config", "HEAD", "objects", "refs", "hooks", "commondir", "gitdir", "packed-refs":
+		case "config", "objects", "refs", "hooks", "commondir", "gitdir", "packed-refs":
 			j.planted = what
 		}
 		at := *s

@@ -172,11 +172,6 @@ func judgeCd(c *call) {
 	c.out = outcome{ok: next, fail: c.s.cwds}
 }
 
-// judgePopd goes back to a folder that is not followed.
-func judgePopd(c *call) {
-	c.out = outcome{}
-}
-
 // judgeShell unwraps sh -c with a literal script, or judges a script of a repository.
 func judgeShell(c *call) {
 	words := c.args

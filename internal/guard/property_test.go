@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"claudeops/internal/guard/scan"
 	"claudeops/internal/ops"
 )
 
@@ -164,7 +163,7 @@ func (p *planner) noteFiles(out *planned) {
 func (p *planner) quote(w string) string {
 	single := "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
 	double := `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "$", `\$`, "`", "\\`").Replace(w) + `"`
-	plain := w != "" && strings.Trim(w, scan.Letters+"-.=,/") == ""
+	plain := w != "" && strings.Trim(w, letters+"-.=,/") == ""
 	switch n := p.rng.IntN(5); {
 	case plain && n < 3:
 		return w

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"claudeops/internal/guard/scan"
 	"claudeops/internal/ops"
 )
 
@@ -219,26 +218,16 @@ func (c *call) judgeLanguage(r role, f field, what string) {
 		c.j.repoFile(c.s, f, what)
 		f.glob = f.glob || strings.ContainsAny(f.text, "*?[")
 		c.j.read(c.s, f, what)
-	case rolePattern:
-		if f.dyn || !strings.HasPrefix(f.text, "!") && c.j.g.secrets.Chosen(f.text) {
-			c.j.refuse(ruleSecrets, what+" "+f.show(), "it picks files that hold secrets", "look for something else")
+	case rolePattern, roleExcept:
+		if (!c.walled() || !c.row.local) && (f.dyn || strings.Contains(f.text, "[") || r == rolePattern && c.j.g.secrets.picks(f.text)) {
+			c.j.refuse(ruleSecrets, what+" "+f.show(), "it may pick files that hold secrets", "use one name or *.EXTENSION")
 		}
-		c.except(f, what)
-	case roleExcept:
-		c.except(f, what)
 	case roleAt:
 		if _, text, _ := strings.Cut(f.text, "="); f.dyn || strings.HasPrefix(text, "@") {
 			c.j.refuse(ruleSecrets, what+" "+f.show(), "it sends a file away", "send plain text only")
 		}
 	default:
 		c.freeValue(f, what)
-	}
-}
-
-// except refuses a pattern that leaves out all but some files, which is a way to pick those.
-func (c *call) except(f field, what string) {
-	if strings.Contains(f.text, "[!") || strings.Contains(f.text, "[^") {
-		c.j.refuse(ruleSecrets, what+" "+f.show(), "it leaves out all but some files", "name the files")
 	}
 }
 
@@ -272,7 +261,7 @@ func (c *call) word(r role, f field, what string) {
 		}
 		return
 	}
-	if strings.Trim(f.text, scan.Letters+".:/@%+,-[]*?!^") != "" || r == roleName && strings.Contains(f.text, "/") {
+	if strings.Trim(f.text, letters+".:/@%+,-[]*?!^") != "" || r == roleName && strings.Contains(f.text, "/") {
 		c.refuse(ruleBash, f.show()+" is not a plain name", "give a plain name")
 	}
 	c.freeValue(f, what)
@@ -311,7 +300,7 @@ func (c *call) host(f field, what string) {
 		return
 	}
 	name := strings.TrimPrefix(f.text, "@")
-	if !f.dyn && (name == "" || name[0] == '-' || strings.Trim(name, scan.Letters+".:%/[]-+") != "") {
+	if !f.dyn && (name == "" || name[0] == '-' || strings.Trim(name, letters+".:%/[]-+") != "") {
 		c.refuse(ruleBash, f.show()+" is not the name or address of a host", "name the host")
 	}
 	if strings.ContainsAny(name, "/~") && !strings.HasPrefix(name, "/dev/") {

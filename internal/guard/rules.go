@@ -37,6 +37,7 @@ type Rule struct {
 	Hosts        []string `yaml:"hosts"`
 	Repositories []string `yaml:"repositories"`
 	Protected    []string `yaml:"protected"`
+	Volumes      []string `yaml:"volumes"`
 	WebHosts     []string `yaml:"web_hosts"`
 	MCPTools     []string `yaml:"mcp_tools"` // allowed at the tier of the rule
 
@@ -48,7 +49,7 @@ func (r Rule) Line() int { return r.line }
 
 // adds are the facts of a rule that names no program.
 func (r Rule) adds() []string {
-	return slices.Concat(r.Services, r.Hosts, r.Repositories, r.Protected, r.WebHosts, r.MCPTools)
+	return slices.Concat(r.Services, r.Hosts, r.Repositories, r.Protected, r.Volumes, r.WebHosts, r.MCPTools)
 }
 
 // ParseRules reads an operator's rule file and runs the examples of every rule. One failing example refuses the file.
@@ -121,7 +122,8 @@ func (g *Guard) problems(r Rule) []string {
 			"writable: %q is not the full path of a folder or file: write it from / on, without a slash at its end", p)
 	}
 	if r.Program == "" {
-		note(len(r.adds()) == 0, "it names neither a program nor services, hosts, repositories, protected files, web hosts or MCP tools: add one")
+		note(len(r.adds()) == 0,
+			"it names neither a program nor services, hosts, repositories, protected files, volumes, web hosts or MCP tools: add one")
 		note(len(r.MCPTools) > 0 && !r.Tier.Known(), "mcp_tools need a tier: add tier: 1, 2 or 3")
 		return out
 	}
@@ -321,29 +323,36 @@ func (j *judge) barred(s *scope, known *row, program string, args []field) bool 
 	return forbidden != nil
 }
 
-// namesFile returns an embedded list of names by their verdict, with the reason of each verdict.
-func namesFile(name string) (names map[string][]string, why map[string]string, order []string, err error) {
+// nameList are names by their verdict, with the reason of each verdict.
+type nameList struct {
+	names map[string][]string
+	why   map[string]string
+	order []string
+}
+
+// readNames reads an embedded list.
+func readNames(name string) (nameList, error) {
+	l := nameList{names: map[string][]string{}, why: map[string]string{}}
 	data, err := tableFiles.ReadFile("tables/" + name)
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("read list: %w", err)
+		return l, fmt.Errorf("read list: %w", err)
 	}
-	names, why = map[string][]string{}, map[string]string{}
 	verdict := ""
 	for n, line := range strings.Split(string(data), "\n") {
 		switch trimmed := strings.TrimSpace(line); {
 		case trimmed == "" || strings.HasPrefix(trimmed, "//"):
 		case line[0] == ' ' && verdict != "":
-			names[verdict] = append(names[verdict], strings.Fields(trimmed)...)
+			l.names[verdict] = append(l.names[verdict], strings.Fields(trimmed)...)
 		default:
 			head, reason, ok := strings.Cut(trimmed, " : ")
-			if !ok || why[head] != "" {
-				return nil, nil, nil, fmt.Errorf("%s:%d: want `verdict : reason`", name, n+1)
+			if !ok || l.why[head] != "" {
+				return l, fmt.Errorf("%s:%d: want `verdict : reason`", name, n+1)
 			}
-			verdict, why[head] = head, reason
-			order = append(order, head)
+			verdict, l.why[head] = head, reason
+			l.order = append(l.order, head)
 		}
 	}
-	return names, why, order, nil
+	return l, nil
 }
 
 // variableTable says what may be done with variables.

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -88,7 +89,7 @@ func checkCharacters(src string, f *syntax.File) *finding {
 	if strings.IndexFunc(src, odd) < 0 {
 		return nil
 	}
-	quoted, plain := quotedSpans(f), argumentSpans(f)
+	quoted, plain := spans(f)
 	for i, r := range src {
 		if !odd(r) || inside(quoted, i) {
 			continue
@@ -113,70 +114,48 @@ func visible(r rune) bool {
 	return unicode.In(r, unicode.L, unicode.M, unicode.N, unicode.S, unicode.P)
 }
 
-// argumentSpans are the words that are arguments, values or items of a loop: not programs, names or operators.
-func argumentSpans(f *syntax.File) []span {
-	var spans []span
-	add := func(words ...*syntax.Word) {
-		for _, w := range words {
-			if w != nil {
-				spans = append(spans, span{int(w.Pos().Offset()), int(w.End().Offset())})
-			}
-		}
-	}
-	syntax.Walk(f, func(n syntax.Node) bool {
-		switch n := n.(type) {
-		case *syntax.CallExpr:
-			if len(n.Args) > 1 {
-				add(n.Args[1:]...)
-			}
-		case *syntax.Assign:
-			add(n.Value)
-		case *syntax.WordIter:
-			add(n.Items...)
-		}
-		return true
-	})
-	return spans
-}
-
 type span struct{ from, to int }
 
 func inside(spans []span, i int) bool {
-	for _, s := range spans {
-		if i >= s.from && i < s.to {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(spans, func(s span) bool { return i >= s.from && i < s.to })
 }
 
-// quotedSpans are the places whose characters are data: quotes, here-documents and comments.
-func quotedSpans(f *syntax.File) []span {
-	var spans []span
-	add := func(n syntax.Node) {
-		spans = append(spans, span{int(n.Pos().Offset()), int(n.End().Offset())})
-	}
+// spans are the places whose characters are data, in quotes and here-documents, and the words that are arguments, values or items of a
+// loop: not programs, names or operators.
+func spans(f *syntax.File) (quoted, arguments []span) {
+	at := func(n syntax.Node) span { return span{int(n.Pos().Offset()), int(n.End().Offset())} }
 	literals := func(parts []syntax.WordPart) {
 		for _, p := range parts {
 			if lit, ok := p.(*syntax.Lit); ok {
-				add(lit)
+				quoted = append(quoted, at(lit))
 			}
+		}
+	}
+	words := func(words ...*syntax.Word) {
+		for _, w := range words {
+			arguments = append(arguments, at(w))
 		}
 	}
 	syntax.Walk(f, func(n syntax.Node) bool {
 		switch n := n.(type) {
 		case *syntax.SglQuoted:
-			add(n)
+			quoted = append(quoted, at(n))
 		case *syntax.DblQuoted:
 			literals(n.Parts)
 		case *syntax.Redirect:
 			if n.Hdoc != nil {
 				literals(n.Hdoc.Parts)
 			}
-		case *syntax.Comment:
-			add(n)
+		case *syntax.CallExpr:
+			words(n.Args[min(1, len(n.Args)):]...)
+		case *syntax.Assign:
+			if n.Value != nil {
+				words(n.Value)
+			}
+		case *syntax.WordIter:
+			words(n.Items...)
 		}
 		return true
 	})
-	return spans
+	return quoted, arguments
 }

@@ -40,7 +40,7 @@ func TestToolsOtherThanBash(t *testing.T) {
 		{"ddd", "Grep", `{"pattern":"x","path":"/"}`},
 		{"ddd", "Grep", `{"pattern":"x","path":"/root"}`},
 		{"ddd", "Grep", `{"pattern":"x","path":7}`},
-		{"aaa", "Grep", `{"pattern":"x","glob":"*.{yml,yaml}"}`},
+		{"ddd", "Grep", `{"pattern":"x","glob":"*.{yml,yaml}"}`}, // nobody reads it, so walls have to hold what it picks
 		{"ddd", "Grep", `{"pattern":".","glob":".env"}`},
 		{"ddd", "Grep", `{"pattern":".","glob":"**/.e[n]v"}`},
 		{"ddd", "Grep", `{"pattern":".","glob":"[!a-z]*"}`},

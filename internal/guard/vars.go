@@ -7,7 +7,7 @@ import (
 
 	"mvdan.cc/sh/v3/syntax"
 
-	"claudeops/internal/guard/scan"
+	"claudeops/internal/ops"
 )
 
 // param evaluates $x and ${x…} and judges what stands inside it.
@@ -79,24 +79,15 @@ func (j *judge) exposes(s *scope, name string) {
 	case strings.HasSuffix(name, "_proxy"):
 	case name != strings.ToUpper(name) || harmlessEnv(name):
 		return
-	case assigned && !secretName(name):
+	case assigned && !secretName().MatchString(name):
 		return
 	}
 	j.refuse(ruleSecrets, "$"+name, "the environment may hold secrets", "use what the programs print, not the environment")
 }
 
-// secretName reports names that hold secrets by custom, whoever set them.
-func secretName(name string) bool {
-	for _, part := range []string{
-		"TOKEN", "SECRET", "PASSW", "PASSPHRASE", "APIKEY", "API_KEY", "_KEY", "CRED", "PRIVATE", "_AUTH", "DSN",
-		"DATABASE_URL", "PGPASS", "MYSQL_PWD", "_PASS", "COOKIE", "WEBHOOK", "PROXY", "ANTHROPIC", "CLAUDE", "SESSION",
-	} {
-		if strings.Contains(name, part) {
-			return true
-		}
-	}
-	return false
-}
+// secretName matches names that hold secrets by custom, whoever set them.
+var secretName = ops.Pattern(`TOKEN|SECRET|PASSW|PASSPHRASE|APIKEY|API_KEY|_KEY|CRED|PRIVATE|_AUTH|DSN|DATABASE_URL|PGPASS|MYSQL_PWD|` +
+	`_PASS|COOKIE|WEBHOOK|PROXY|ANTHROPIC|CLAUDE|SESSION`)
 
 // harmlessEnv are the variables every shell has.
 func harmlessEnv(name string) bool {
@@ -225,9 +216,9 @@ func (j *judge) variable(name string, v value, env bool) {
 	case "temp":
 		ok = v.known && within(v.text, j.facts.TempDir)
 	case "zone":
-		ok = v.known && strings.Trim(v.text, scan.Letters+"/+-") == "" && !strings.HasPrefix(v.text, "/")
+		ok = v.known && strings.Trim(v.text, letters+"/+-") == "" && !strings.HasPrefix(v.text, "/")
 	case "plain":
-		ok = v.known && strings.Trim(v.text, scan.Letters+".@:,-") == ""
+		ok = v.known && strings.Trim(v.text, letters+".@:,-") == ""
 	case "text", "shell":
 		ok = true
 	case "written":
@@ -328,16 +319,6 @@ func assignedBy(c *syntax.CallExpr) []assignment {
 		}
 	}
 	return out
-}
-
-// sets reports whether the list has the variable.
-func sets(list []assignment, name string) bool {
-	for _, a := range list {
-		if a.name == name {
-			return true
-		}
-	}
-	return false
 }
 
 // declare judges export, declare, local, readonly and typeset.

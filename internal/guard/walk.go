@@ -250,7 +250,7 @@ func (j *judge) forClause(s *scope, c *syntax.ForClause) {
 		j.arithmetic(body, loop.Cond)
 		j.arithmetic(body, loop.Post)
 	}
-	if sets(changed, name) || c.Select {
+	if slices.ContainsFunc(changed, func(a assignment) bool { return a.name == name }) || c.Select {
 		values = []value{{}}
 	}
 	for _, v := range values {

@@ -2,13 +2,16 @@ package guard
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
 
-	"claudeops/internal/guard/scan"
 	"claudeops/internal/ops"
 )
+
+// letters are the characters of plain names.
+const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
 
 // hole stands in a field's text for a part that is known only at run time. Commands never hold a NUL themselves.
 const hole = '\x00'
@@ -87,7 +90,7 @@ func (j *judge) fields(s *scope, w *syntax.Word) []field {
 	}
 	if !plain {
 		r.dyn, r.split, r.num, r.plain = true, true, false, false
-		if scan.Expansions(r.text.String()) > maxExpansions {
+		if expansions(r.text.String()) > maxExpansions {
 			j.refuse(ruleText, "this expansion", "it becomes too many words", "repeat a limited number of times")
 		}
 	}
@@ -136,7 +139,7 @@ func (r *reading) part(p syntax.WordPart, quoted bool) {
 	case *syntax.SglQuoted:
 		r.any = true
 		if p.Dollar {
-			text, ok := scan.ANSIC(p.Value)
+			text, ok := ansiC(p.Value)
 			if !ok {
 				r.dynamic(value{}, true)
 				return
@@ -229,6 +232,47 @@ func unescapeQuoted(s string) string {
 	return out.String()
 }
 
+// ansiC decodes the inside of $'…'. It gives up on what would end the string early.
+func ansiC(s string) (string, bool) {
+	digits := map[int]string{8: "01234567", 16: "0123456789abcdefABCDEF"}
+	var out strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] != '\\' || i+1 == len(s) {
+			out.WriteByte(s[i])
+			continue
+		}
+		i++
+		if k := strings.IndexByte(`abeEfnrtv\'"?`, s[i]); k >= 0 {
+			out.WriteByte("\a\b\x1b\x1b\f\n\r\t\v\\'\"?"[k])
+			continue
+		}
+		most, base := 3, 8
+		switch s[i] {
+		case 'x':
+			i, most, base = i+1, 2, 16
+		case 'u':
+			i, most, base = i+1, 4, 16
+		case 'U':
+			i, most, base = i+1, 8, 16
+		}
+		end := i
+		for end < len(s) && end < i+most && strings.IndexByte(digits[base], s[end]) >= 0 {
+			end++
+		}
+		n, err := strconv.ParseInt(s[i:end], base, 64)
+		if err != nil || n == 0 || n > 0x10ffff {
+			return "", false // \c too, and what bash may add one day
+		}
+		if most > 3 {
+			out.WriteRune(rune(n))
+		} else {
+			out.WriteByte(byte(n))
+		}
+		i = end - 1
+	}
+	return out.String(), true
+}
+
 // maxBraces is how many words a brace expansion may become before it counts as known only at run time.
 const maxBraces = 32
 
@@ -253,10 +297,75 @@ func braces(w *syntax.Word) (expanded []string, plain bool) {
 	if !ok {
 		return nil, false
 	}
-	for _, item := range scan.Braces(body, maxBraces) {
+	for _, item := range braceItems(body) {
 		expanded = append(expanded, head+item+tail)
 	}
 	return expanded, false
+}
+
+// braceItems lists a,b,c or 1..5 or a..e; nothing when it is neither or too long.
+func braceItems(body string) []string {
+	if strings.Contains(body, ",") {
+		if items := strings.Split(body, ","); len(items) <= maxBraces {
+			return items
+		}
+		return nil
+	}
+	from, to, ok := strings.Cut(body, "..")
+	if !ok {
+		return nil
+	}
+	a, err1 := strconv.Atoi(from)
+	b, err2 := strconv.Atoi(to)
+	letters := len(from) == 1 && len(to) == 1 && err1 != nil && err2 != nil
+	if letters {
+		a, b = int(from[0]), int(to[0])
+	} else if err1 != nil || err2 != nil || from != strconv.Itoa(a) || to != strconv.Itoa(b) {
+		return nil
+	}
+	if a > b || b-a >= maxBraces {
+		return nil
+	}
+	var out []string
+	for n := a; n <= b; n++ {
+		if letters {
+			out = append(out, string(rune(n)))
+		} else {
+			out = append(out, strconv.Itoa(n))
+		}
+	}
+	return out
+}
+
+// expansions is about how many words the braces of a text become; never fewer, up to a million and more.
+func expansions(text string) int {
+	total := 1
+	for total < 1<<20 {
+		end := strings.IndexByte(text, '}')
+		start := strings.LastIndexByte(text[:max(end, 0)], '{')
+		if start < 0 {
+			if end < 0 {
+				break
+			}
+			text = text[:end] + text[end+1:]
+			continue
+		}
+		body := text[start+1 : end]
+		text = text[:start] + text[end+1:]
+		from, rest, ok := strings.Cut(body, "..")
+		to, _, _ := strings.Cut(rest, "..")
+		a, err1 := strconv.Atoi(from)
+		b, err2 := strconv.Atoi(to)
+		switch {
+		case !ok:
+			total *= 1 + strings.Count(body, ",")
+		case err1 == nil && err2 == nil:
+			total *= 1 + min(max(a, b)-min(a, b), 1<<20)
+		case len(from) > 9 || len(to) > 9:
+			return 1 << 20 // numbers that are too large to read
+		}
+	}
+	return total
 }
 
 // braced reports whether the shell may expand braces in the word.

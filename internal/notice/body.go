@@ -9,11 +9,10 @@ import (
 	"claudeops/internal/ops"
 )
 
-// Text is a notice as people read it.
-type Text struct {
-	Title string
-	Body  string
-}
+// Text is what people are told.
+type Text = ops.Text
+
+func textOf(title, body string) Text { return Text{Title: title, Body: body} }
 
 // fact is one short line below the first.
 type fact struct{ name, text string }
@@ -71,29 +70,15 @@ func sentence(text string) string {
 
 // capital starts a text with a capital letter, unless it starts with a name such as claudeops.
 func capital(text string) string {
-	if text == "" || strings.HasPrefix(text, "claudeops") {
+	if strings.HasPrefix(text, "claudeops") {
 		return text
 	}
-	r := []rune(text)
-	r[0] = unicode.ToUpper(r[0])
-	return string(r)
+	return ops.Capital(text)
 }
 
 func title(text string) string { return "Claude Ops: " + line(text, longestFact) }
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
-
-// span is a duration in its two largest units.
-func span(d time.Duration) string {
-	text := d.Round(time.Second).String()
-	if d >= time.Minute {
-		text = strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
-}
 
 // share is a share of one in percent; empty where it is not known.
 func share(of *float64) string {
@@ -107,7 +92,7 @@ func dollars(usd float64) string {
 	if usd <= 0 {
 		return ""
 	}
-	return fmt.Sprintf("est. $%.2f", usd)
+	return ops.Dollars(&usd)
 }
 
 // urgent reports whether a notice must not wait: a person has to decide, or something is seriously wrong.

@@ -42,7 +42,7 @@ func capitalUnless(text string, services []string) string {
 }
 
 func (p Problem) text(heading string, more ...fact) Text {
-	return Text{title(heading), body(p.head(p.Todo), append(more, p.facts()...)...)}
+	return textOf(title(heading), body(p.head(p.Todo), append(more, p.facts()...)...))
 }
 
 func (p Problem) facts() []fact {
@@ -144,7 +144,7 @@ func Approval(p Problem, q Question) Text {
 		first, rest, _ := strings.Cut(text, "\n")
 		text = first + "\n\n" + planText(q) + rest
 	}
-	return Text{title("Your approval is needed"), text}
+	return textOf(title("Your approval is needed"), text)
 }
 
 // asked are the facts of a question.
@@ -153,7 +153,7 @@ func (p Problem) asked(q Question, how, may string) []fact {
 		may = fmt.Sprintf("%s (%s): %s", q.Tier, q.Handler, may)
 	}
 	if !q.Expires.IsZero() {
-		how = fmt.Sprintf("by %s (in %s): %s", stamp(q.Expires), span(q.Expires.Sub(q.Now)), how)
+		how = fmt.Sprintf("by %s (in %s): %s", stamp(q.Expires), ops.Span(q.Expires.Sub(q.Now)), how)
 	}
 	out := []fact{{"Answer", how}, {"May do", may}}
 	if q.Lacks != "" {
@@ -184,7 +184,7 @@ func planText(q Question) string {
 // Review asks whether a repair is good enough.
 func Review(p Problem, q Question) Text {
 	facts := p.asked(q, "page Incidents, or claudeops approvals list", "")
-	return Text{title("A repair needs your review"), body(p.question("Is the repair good?"), facts...)}
+	return textOf(title("A repair needs your review"), body(p.question("Is the repair good?"), facts...))
 }
 
 // NoJudge tells that the judge does not answer.
@@ -207,9 +207,9 @@ func NotNeeded(p Problem) Text {
 
 // LeftDown tells of services that a session took down and did not bring up again.
 func LeftDown(s ops.Session, services []string) Text {
-	return Text{title("A service was left down"), body(
+	return textOf(title("A service was left down"), body(
 		fmt.Sprintf("%s: taken down by session %d and not brought up again. Start it by hand or run a cycle.", ops.Listed(services), s.ID),
 		fact{"Session", fmt.Sprintf("%d (%s) of cycle %d", s.ID, s.Tier, s.CycleID)},
 		fact{"Details", fmt.Sprintf("claudeops sessions show %d", s.ID)},
-	)}
+	))
 }

@@ -29,6 +29,12 @@ func Words(e ops.Event) ops.Rendered {
 	return ops.Render(text.String())
 }
 
+// Rows are the words of rows for which only the transaction that writes them knows the facts.
+type Rows struct{}
+
+// Event is Words.
+func (Rows) Event(e ops.Event) ops.Rendered { return Words(e) }
+
 // SessionsStart says that nothing keeps sessions from starting any more.
 const SessionsStart = "sessions can start again"
 
@@ -131,7 +137,7 @@ func texts() map[ops.Verb]string { //nolint:funlen // a table
 
 var sentences = sync.OnceValue(func() *template.Template {
 	all := template.New("events").Funcs(template.FuncMap{
-		"answered": Answered, "lasts": NoLasts, "silenced": silenced, "at": At, "contains": strings.Contains,
+		"answered": Rows{}.Answered, "lasts": NoLasts, "silenced": silenced, "at": At, "contains": strings.Contains,
 		"list":    func(names []string) string { return strings.Join(names, ", ") },
 		"seconds": func(n int64) time.Duration { return time.Duration(n) * time.Second },
 		"since":   func(from, to time.Time) time.Duration { return to.Sub(from).Round(time.Second) },
@@ -149,7 +155,7 @@ var sentences = sync.OnceValue(func() *template.Template {
 })
 
 // Answered says who answered what.
-func Answered(who string, a ops.ApprovalDetail) string {
+func (Rows) Answered(who string, a ops.ApprovalDetail) string {
 	what := a.Tier.String()
 	if a.Kind == ops.ApprovalReview {
 		what = "the repair of " + what

@@ -76,7 +76,7 @@ func all() []struct {
 		Environment: "default", Services: []string{"web", "db"}, Affected: []string{"shop"}, Level: ops.Down, Began: at(0),
 	}
 	incident := ops.Incident{
-		ID: 3, Environment: "default", Service: "web", Title: "web: HTTP 502 Bad Gateway", OpenedAt: at(0), CostUSD: 0.33,
+		ID: 3, Environment: "default", Service: "web", Title: "web: HTTP 502 Bad Gateway", OpenedAt: at(0), CostUSD: ops.Ptr(0.33),
 		Resolution: "cycle 57: Tier 2 repaired it; 1 check confirmed by our own probes",
 		Report:     []byte(`{"recommendation":"approve or deny that tier3 works on web","tried":"restarted web twice"}`),
 	}
@@ -126,11 +126,11 @@ func all() []struct {
 		{"partial: the agent cannot start", notice.Partial(agent, ops.Tier1, nil)},
 		{"failed or interrupted", notice.Unfinished(interrupted)},
 		{"claimed repair refuted", notice.Refuted(p)},
-		{"repair did not hold, a cycle follows", notice.DidNotHold(incident, claimed, relapse)},
-		{"repair did not hold, a cycle works on it", notice.DidNotHold(incident, claimed, working)},
-		{"repair did not hold, held back", notice.DidNotHold(incident, claimed, held)},
+		{"repair did not hold, a cycle follows", notice.Rows{}.DidNotHold(incident, claimed, relapse)},
+		{"repair did not hold, a cycle works on it", notice.Rows{}.DidNotHold(incident, claimed, working)},
+		{"repair did not hold, held back", notice.Rows{}.DidNotHold(incident, claimed, held)},
 		{"human called, a repair did not hold", notice.Text{
-			Title: notice.NeedsHuman(p).Title, Body: notice.AlsoRefutes(notice.NeedsHuman(p).Body, []string{notice.Claimed(claimed, relapse)}),
+			Title: notice.NeedsHuman(p).Title, Body: notice.Rows{}.AlsoRefutes(notice.NeedsHuman(p).Body, []string{notice.Rows{}.Claimed(claimed, relapse)}),
 		}},
 		{"service left down", notice.LeftDown(ops.Session{ID: 118, Tier: ops.Tier2, CycleID: 57}, []string{"web"})},
 		{"reminder", notice.Reminder(incident, false, at(45))},
@@ -138,15 +138,15 @@ func all() []struct {
 		{"a service flaps, and no agent works on it", notice.Flapping("default", []string{"web"}, at(0), 10*time.Minute, "HTTP 502 Bad Gateway")},
 		{"several services flap", notice.Flapping("default", []string{"web", "db", "mail"}, at(0), 10*time.Minute, "")},
 		{"recovered, nobody was called", notice.Recovered(cause, nil, "web, db recovered after 12m0s", at(12))},
-		{"resolved, one incident", notice.Over("default", []ops.Incident{incident})},
-		{"resolved, several incidents", notice.Over("default", []ops.Incident{incident, db})},
+		{"resolved, one incident", notice.Rows{}.Over("default", []ops.Incident{incident})},
+		{"resolved, several incidents", notice.Rows{}.Over("default", []ops.Incident{incident, db})},
 		{"cycles overdue", notice.Overdue("default", 3*time.Hour, time.Hour)},
 		{"cycles keep failing", notice.CyclesFail("default", "5 cycles in a row failed; no scheduled cycle starts until one succeeds")},
 		{"host cannot start sessions", notice.CannotStart("the sandbox layer landlock cannot be set up")},
 		{"action undone", notice.ActionUndone(undo)},
 		{"action not undone", notice.ActionNotUndone(undo, ops.ActionFailed, "exit status 1")},
 		{"action made things worse", notice.ActionWorse(run, []string{"web", "shop"})},
-		{"action interrupted", notice.ActionInterrupted(run)},
+		{"action interrupted", notice.Rows{}.ActionInterrupted(run)},
 		{"digest: several at once", notice.Digest([]ops.Notice{
 			{Title: opened.Title, Body: opened.Body},
 			{Title: notice.NeedsHuman(p).Title, Body: notice.NeedsHuman(p).Body},

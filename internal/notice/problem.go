@@ -138,7 +138,7 @@ func CannotCheck(p Problem) Text {
 const longestTitle = 160
 
 // TitleOf names the problem of a service by what its failing check says.
-func TitleOf(c ops.CheckResult) string {
+func (Rows) TitleOf(c ops.CheckResult) string {
 	what := []rune(ops.Prose(c.Error))
 	if len(what) > longestTitle {
 		what = append(what[:longestTitle-1], '…')
@@ -161,19 +161,19 @@ func Failing(checks []ops.CheckResult) string {
 }
 
 // DidNotHold tells that a repair that was called good did not last.
-func DidNotHold(i ops.Incident, claimed ops.Cycle, r ops.Relapse) Text {
-	return Text{title("The repair did not hold"), body(
-		sentence(failsAgain(r.Found))+" "+sentence(capital(AfterRelapse(r))),
+func (w Rows) DidNotHold(i ops.Incident, claimed ops.Cycle, r ops.Relapse) Text {
+	return textOf(title("The repair did not hold"), body(
+		sentence(failsAgain(r.Found))+" "+sentence(capital(w.AfterRelapse(r))),
 		fact{"Claimed", fmt.Sprintf("by cycle %d at %s", claimed.ID, stamp(r.Claim.At))},
 		fact{"Confirmed", "by " + ConfirmedBy(claimed)},
 		fact{"It said", claimed.Reason},
 		fact{"Incident", fmt.Sprintf("%d is open again, environment %s", i.ID, i.Environment)},
 		fact{"Details", fmt.Sprintf("claudeops incidents show %d", i.ID)},
-	)}
+	))
 }
 
 // AlsoRefutes adds to a notice that calls people anyway which repairs did not hold.
-func AlsoRefutes(text string, refuted []string) string {
+func (Rows) AlsoRefutes(text string, refuted []string) string {
 	for _, one := range refuted {
 		text += "- Did not hold: " + line(one, longestFact) + "\n"
 	}
@@ -181,15 +181,15 @@ func AlsoRefutes(text string, refuted []string) string {
 }
 
 // Claimed names the repair that did not hold.
-func Claimed(c ops.Cycle, r ops.Relapse) string {
+func (Rows) Claimed(c ops.Cycle, r ops.Relapse) string {
 	return fmt.Sprintf("the repair of %s that cycle %d claimed at %s, confirmed by %s",
 		r.Claim.Service, c.ID, stamp(r.Claim.At), ConfirmedBy(c))
 }
 
 // Refutes says that a check refutes the repair of a cycle, and what happens next.
-func Refutes(c ops.Cycle, r ops.Relapse) string {
+func (w Rows) Refutes(c ops.Cycle, r ops.Relapse) string {
 	what := fmt.Sprintf("the repair of cycle %d did not hold, %s", c.ID, failsAgain(r.Found))
-	return sentence(what) + " " + sentence(capital(AfterRelapse(r)))
+	return sentence(what) + " " + sentence(capital(w.AfterRelapse(r)))
 }
 
 func failsAgain(c ops.Check) string {
@@ -201,7 +201,7 @@ func failsAgain(c ops.Check) string {
 }
 
 // AfterRelapse is what a human should do about a repair that did not hold, and when the next cycle starts.
-func AfterRelapse(r ops.Relapse) string {
+func (Rows) AfterRelapse(r ops.Relapse) string {
 	switch {
 	case r.Cycle != 0:
 		return fmt.Sprintf("nothing to do yet: cycle %d works on it", r.Cycle)
@@ -251,7 +251,7 @@ func BudgetHeading(b ops.Budget) string {
 
 // BudgetSpent says whose budget is spent, and how much of it.
 func BudgetSpent(b ops.Budget) string {
-	amounts := fmt.Sprintf("$%.2f of $%.2f", b.SpentUSD, b.LimitUSD)
+	amounts := ops.Dollars(&b.SpentUSD) + " of " + ops.Dollars(&b.LimitUSD)
 	switch b.Whose {
 	case ops.BudgetSession:
 		if b.LimitUSD == 0 {

@@ -56,6 +56,14 @@ func Observes(services int) string {
 // Withheld says that probes found a service bad, and no agent may work on it.
 func Withheld(why string) string { return "no agent was started: " + why }
 
+// AndNothingFor adds to the reason of an end which services of the cycle the agent proposed nothing for.
+func AndNothingFor(reason string, services []string) string {
+	if len(services) == 0 {
+		return reason
+	}
+	return reason + "; nothing was proposed for " + And(services)
+}
+
 // AllHealthy says that probes found nothing, so no agent was started.
 func AllHealthy(services int) string {
 	return fmt.Sprintf("probes find all %d services healthy; no agent was started", services)
@@ -327,7 +335,7 @@ func AwaitsHuman(i ops.Incident) string {
 }
 
 // InCharge says that another cycle works on the service.
-func InCharge(c ops.CycleID) string { return fmt.Sprintf("cycle %d was started for it", c) }
+func (Rows) InCharge(c ops.CycleID) string { return fmt.Sprintf("cycle %d was started for it", c) }
 
 // WasCalled says that a person was called about the incident.
 func WasCalled(i ops.Incident) string {
@@ -347,7 +355,7 @@ func HeldBySilence(s ops.Silence) string { return silenced(s.Matches(nil)) + ": 
 // HeldByMaintenance says that a maintenance window is open.
 func HeldByMaintenance(m ops.Maintenance, until time.Time) string {
 	what := "everything"
-	for _, p := range []fact{{"service", m.Service}, {"group", m.Group}, {"probe", m.Probe}} {
+	for _, p := range []fact{{"service", m.Service}, {"group", m.Group}} {
 		if p.text != "" {
 			what = p.name + " " + p.text
 		}
@@ -374,15 +382,7 @@ func PlanInterrupted(step int) string {
 // PlanStep says that a step of the plan is carried out.
 func PlanStep(q ops.Approval, step int) string {
 	p := q.Plan[step-1]
-	return fmt.Sprintf("step %d of the plan %s: %s of %s", step, approvedBy(q), p.Action, p.Service)
-}
-
-// approvedBy says whose approval a plan has.
-func approvedBy(q ops.Approval) string {
-	if q.Status == ops.ApprovalExpired {
-		return "that counts as approved because nobody answered"
-	}
-	return "that " + q.AnsweredBy + " approved"
+	return fmt.Sprintf("step %d of the plan that %s approved: %s of %s", step, q.AnsweredBy, p.Action, p.Service)
 }
 
 // PlanVerifies says that probes check whether the plan helped.
@@ -392,7 +392,8 @@ func PlanVerifies(services []string) string {
 
 // RepairedByPlan says that the approved plan helped.
 func RepairedByPlan(q ops.Approval, checks int) string {
-	return fmt.Sprintf("resolved by the approved plan, confirmed by probes: %s after the plan %s", healthyChecks(checks), approvedBy(q))
+	return fmt.Sprintf("resolved by the approved plan, confirmed by probes: %s after the plan that %s approved", healthyChecks(checks),
+		q.AnsweredBy)
 }
 
 // RecoveredBesidePlan says that services are well although no step of the approved plan was done.
@@ -608,7 +609,7 @@ func Attacked(s ops.Session, g ops.GuardRecord, services ...string) string {
 }
 
 // AttackedTwice says why nothing that repairs starts for a service.
-func AttackedTwice(until time.Time) string {
+func (Rows) AttackedTwice(until time.Time) string {
 	return "agents at work on it attacked the supervisor twice within a day, so nothing above Tier 1 starts until " + At(until)
 }
 

@@ -45,7 +45,7 @@ func ReflexChanged(action string) string {
 
 // ReflexSpent says that the service does not stay repaired.
 func ReflexSpent(r ops.Reflex, times int, within time.Duration) string {
-	return fmt.Sprintf("%s was done %d times in %s, and it does not hold", strings.Join(r.Do, ", "), times, span(within))
+	return fmt.Sprintf("%s was done %d times in %s, and it does not hold", strings.Join(r.Do, ", "), times, ops.Span(within))
 }
 
 // ReflexInterrupted says that a reflex was cut off.
@@ -62,12 +62,12 @@ func ReflexAsks(r ops.Reflex, does []string) string {
 func MayReflex(p Problem, r ops.Reflex, expires, now time.Time) Text {
 	how := "page Incidents, or claudeops approvals list; without an answer it is not done"
 	if !expires.IsZero() {
-		how = fmt.Sprintf("by %s (in %s): %s", stamp(expires), span(expires.Sub(now)), how)
+		how = fmt.Sprintf("by %s (in %s): %s", stamp(expires), ops.Span(expires.Sub(now)), how)
 	}
-	return Text{
+	return textOf(
 		title("Your approval is needed"),
 		body(p.question(fmt.Sprintf("May the supervisor do %s?", r.Words())), append([]fact{{"Answer", how}}, p.facts()...)...),
-	}
+	)
 }
 
 // ReflexStep says that an action of a reflex is done.
@@ -143,7 +143,7 @@ func StartsAfter(h ops.Handler, story []string) string {
 }
 
 // ByReflex is what the end of a cause says if a reflex was done for it.
-func ByReflex(actions []string, proven bool) string {
+func (Rows) ByReflex(actions []string, proven bool) string {
 	what := "A reflex was done before (%s), and its own check is not finished. No agent has started."
 	if proven {
 		what = "A reflex repaired it (%s). No agent was started."
@@ -152,15 +152,15 @@ func ByReflex(actions []string, proven bool) string {
 }
 
 // ReflexEarned asks whether what has helped several times becomes a reflex.
-func ReflexEarned(r ops.Earned) Text {
+func (Rows) ReflexEarned(r ops.Earned) Text {
 	what := fmt.Sprintf("%s repaired it each time, in %s, and probes confirmed it.", r.Words(), And(inCycles(r.Cycles)))
-	return Text{
-		title("Make this a reflex? " + r.Words()),
+	return textOf(
+		title("Make this a reflex? "+r.Words()),
 		body(fmt.Sprintf("Make this a reflex? %s %s", r.Case(), what),
 			fact{"Yes", fmt.Sprintf("page of %s, or claudeops reflexes enable %d: from then on the supervisor does it without an agent",
 				r.Service, r.ID)},
 			fact{"No", fmt.Sprintf("claudeops reflexes disable %d, or no answer; you are asked once", r.ID)}),
-	}
+	)
 }
 
 func inCycles(ids []ops.CycleID) []string {
@@ -172,11 +172,6 @@ func inCycles(ids []ops.CycleID) []string {
 }
 
 // ReflexUndone says why an earned reflex is switched off: what it consists of was undone.
-func ReflexUndone(run ops.ActionRun) string {
+func (Rows) ReflexUndone(run ops.ActionRun) string {
 	return fmt.Sprintf("%s of %s (action %d) was undone", run.Action, run.Service, run.ID)
-}
-
-// ReflexRefuted says why an earned reflex is switched off: the repair did not hold.
-func ReflexRefuted(c ops.CycleID) string {
-	return fmt.Sprintf("the repair of cycle %d did not hold", c)
 }

@@ -61,20 +61,20 @@ func RefutedClaim(s ops.Session, c ops.Check) string {
 }
 
 // DidNotLast says why a service is trusted less: its repair did not hold.
-func DidNotLast(c ops.Cycle) string {
+func (Rows) DidNotLast(c ops.Cycle) string {
 	return fmt.Sprintf("the repair of cycle %d did not hold", c.ID)
 }
 
 // UndoneAction says why a service is trusted less.
-func UndoneAction(r ops.ActionRun) string { return fmt.Sprintf("%s was undone", r.Action) }
+func (Rows) UndoneAction(r ops.ActionRun) string { return fmt.Sprintf("%s was undone", r.Action) }
 
 // GuardAlarm says why a service is trusted less.
-func GuardAlarm(e ops.Event) string {
+func (Rows) GuardAlarm(e ops.Event) string {
 	return "the guard stopped a session that worked on it: " + Words(e).Words()
 }
 
 // LessTrusted tells that the trust in a service was lowered, and how to raise it again.
-func LessTrusted(l ops.Lowered, before ops.Trust) Text {
+func (Rows) LessTrusted(l ops.Lowered, before ops.Trust) Text {
 	return Text{
 		Title: fmt.Sprintf("%s is trusted less: %s", l.Service, l.Level),
 		Body: fmt.Sprintf("Trust in %s went from %s to %s: %s.\nLook at what happened, then raise it again with: claudeops trust %s %s",

@@ -33,23 +33,23 @@ func Opened(c ops.Cause, checks []ops.Check, dryRun bool) Text {
 	if dryRun {
 		first = "Dry run: a cycle looks and repairs nothing. " + sentence(capital(AllowRepair([]string{"it"}, false)))
 	}
-	return Text{title(heading), body(first, facts...)}
+	return textOf(title(heading), body(first, facts...))
 }
 
 // Recovered tells that a cause is over.
 // Open are incidents of its services that are not over by it.
 func Recovered(c ops.Cause, open []ops.Incident, how string, now time.Time) Text {
-	facts := []fact{{"Was down", "since " + stamp(c.Began) + ", for " + span(now.Sub(c.Began))}, {"Environment", c.Environment}}
+	facts := []fact{{"Was down", "since " + stamp(c.Began) + ", for " + ops.Span(now.Sub(c.Began))}, {"Environment", c.Environment}}
 	todo := "Nothing to do."
 	for _, i := range open {
 		todo = "This is still open:"
-		facts = append(facts, fact{fmt.Sprintf("Incident %d", i.ID), Remaining(i)})
+		facts = append(facts, fact{fmt.Sprintf("Incident %d", i.ID), Rows{}.Remaining(i)})
 	}
-	return Text{title(c.Services[0] + " has recovered"), body(sentence(capitalUnless(how, c.Services))+" "+todo, facts...)}
+	return textOf(title(c.Services[0]+" has recovered"), body(sentence(capitalUnless(how, c.Services))+" "+todo, facts...))
 }
 
 // Remaining lists what of an incident is not over.
-func Remaining(i ops.Incident) string {
+func (Rows) Remaining(i ops.Incident) string {
 	var out []string
 	for _, f := range i.Findings {
 		if f.OverAt == nil {
@@ -72,11 +72,11 @@ func NotWatched(services []string) string {
 
 // Lost tells that services are not watched any more, and that nobody knows how they are.
 func Lost(environment string, services []string) Text {
-	return Text{title(services[0] + " is not watched any more"), body(
+	return textOf(title(services[0]+" is not watched any more"), body(
 		sentence(capital(NotWatched(services)))+" Nobody has seen it recover. An open incident stays open until you resolve it.",
 		fact{"Environment", environment},
 		fact{"Incidents", "claudeops incidents list"},
-	)}
+	))
 }
 
 // Flapping tells that services go up and down, and that no agent works on them for that.
@@ -85,18 +85,18 @@ func Flapping(environment string, services []string, since time.Time, calm time.
 	if n := len(services) - 1; n > 0 {
 		heading, them = fmt.Sprintf("%s and %d more are flapping", services[0], n), "them"
 	}
-	return Text{title(heading), body(
+	return textOf(title(heading), body(
 		fmt.Sprintf("%s: good and bad by turns. No agent starts for %s until stable for %s. Find out what starts and stops %s.",
-			ops.Listed(services), them, span(calm), them),
+			ops.Listed(services), them, ops.Span(calm), them),
 		fact{"Last error", last},
 		fact{"Since", stamp(since) + ", environment " + environment},
 		fact{"Details", "claudeops events --service " + services[0]},
 		fact{"Mute this", "claudeops silences add --service " + services[0] + " --for 24h --reason known"},
-	)}
+	))
 }
 
 // Over tells that incidents about which a human was called are over.
-func Over(environment string, over []ops.Incident) Text {
+func (Rows) Over(environment string, over []ops.Incident) Text {
 	heading := fmt.Sprintf("%s: %d incidents are over", environment, len(over))
 	if len(over) == 1 {
 		heading = incidentName(over[0]) + " is over"
@@ -124,11 +124,11 @@ func Over(environment string, over []ops.Incident) Text {
 		facts = append(facts, fact{"Service", over[0].Service})
 		facts = append(facts, fact{"Report", fmt.Sprintf("claudeops incidents report %d", over[0].ID)})
 	}
-	return Text{title(heading), body("The problem is over. Nothing to do.", facts...)}
+	return textOf(title(heading), body("The problem is over. Nothing to do.", facts...))
 }
 
 // Unproven tells that a repair of incidents about which a human was called is claimed, and that nothing can confirm it.
-func Unproven(environment string, claimed []ops.Incident) Text {
+func (Rows) Unproven(environment string, claimed []ops.Incident) Text {
 	heading := fmt.Sprintf("%s: %d incidents are reported as repaired", environment, len(claimed))
 	if len(claimed) == 1 {
 		heading = incidentName(claimed[0]) + " is reported as repaired"
@@ -137,12 +137,12 @@ func Unproven(environment string, claimed []ops.Incident) Text {
 	for _, i := range claimed {
 		facts = append(facts, fact{fmt.Sprintf("Incident %d", i.ID), i.Resolution})
 	}
-	return Text{title(heading), body(
-		"No probe can confirm it. Look yourself, or wait: the next check closes or reopens it. Add a probe to be sure sooner.", facts...)}
+	return textOf(title(heading), body(
+		"No probe can confirm it. Look yourself, or wait: the next check closes or reopens it. Add a probe to be sure sooner.", facts...))
 }
 
 // UnlistedTitle names an incident about what is in no inventory.
-func UnlistedTitle(names []string) string {
+func (Rows) UnlistedTitle(names []string) string {
 	return "Human attention required: " + line(ops.Listed(names), longestFact)
 }
 
@@ -170,57 +170,61 @@ func Reminder(i ops.Incident, last bool, now time.Time) Text {
 	if service == "" {
 		service = "no single service"
 	}
-	return Text{title(heading), body(
-		fmt.Sprintf("Open for %s and not acknowledged. %s", span(now.Sub(i.OpenedAt)), sentence(capital(line(todo, longestFact)))),
+	paid := 0.0
+	if i.CostUSD != nil {
+		paid = *i.CostUSD
+	}
+	return textOf(title(heading), body(
+		fmt.Sprintf("Open for %s and not acknowledged. %s", ops.Span(now.Sub(i.OpenedAt)), sentence(capital(line(todo, longestFact)))),
 		fact{"Service", service + ", environment " + i.Environment},
 		fact{"Since", stamp(i.OpenedAt)},
 		fact{"The agent says that it tried", known.Tried},
-		fact{"Cost so far", dollars(i.CostUSD)},
+		fact{"Cost so far", dollars(paid)},
 		fact{"Acknowledge", fmt.Sprintf("claudeops incidents ack %d", i.ID)},
 		fact{"Details", fmt.Sprintf("claudeops incidents show %d", i.ID)},
-	)}
+	))
 }
 
 // Overdue tells that the cycles of an environment have stopped ending.
 func Overdue(environment string, late, interval time.Duration) Text {
-	return Text{title("cycles of " + environment + " are overdue"), body(
-		fmt.Sprintf("No cycle has ended for %s. Check that Claude Ops runs, and read its log.", span(late)),
-		fact{"Expected", "every " + span(interval)},
+	return textOf(title("cycles of "+environment+" are overdue"), body(
+		fmt.Sprintf("No cycle has ended for %s. Check that Claude Ops runs, and read its log.", ops.Span(late)),
+		fact{"Expected", "every " + ops.Span(interval)},
 		fact{"Details", "claudeops cycles list --environment " + environment},
-	)}
+	))
 }
 
 // SpendingFast tells that the budget of the day will be used up before the day is over.
 func SpendingFast(environment, forecast string, spentUSD float64) Text {
-	return Text{title("the day's budget will not last"), body(
+	return textOf(title("the day's budget will not last"), body(
 		forecast+" Then no agent starts until 00:00 UTC. Raise the budget, or find out what costs so much.",
 		fact{"Spent today", dollars(spentUSD)},
 		fact{"Environment", environment},
 		fact{"Details", "claudeops costs --environment " + environment},
 		fact{"Mute this", "claudeops silences add --service budget --for 24h --reason known"},
-	)}
+	))
 }
 
 // CyclesFail tells that no scheduled cycle starts any more.
 func CyclesFail(environment, reason string) Text {
-	return Text{title("Cycles keep failing"), body(
+	return textOf(title("Cycles keep failing"), body(
 		sentence(capital(line(reason, longestFact)))+" Find the cause, then start one by hand with claudeops run.",
 		fact{"Environment", environment},
 		fact{"Details", "claudeops cycles list --environment " + environment},
-	)}
+	))
 }
 
 // CannotStart tells that no session can start on this host.
 func CannotStart(trouble string) Text {
-	return Text{title("No session can start"), body(
-		sentence(capital(line(trouble, longestFact)))+" Run claudeops doctor on that host.",
+	return textOf(title("No session can start"), body(
+		sentence(capital(line(trouble, 2*longestFact)))+" Run claudeops doctor on that host.",
 		fact{"Until then", "services are not checked or repaired by agents"},
-	)}
+	))
 }
 
 // Test is sent by a person who tries the targets.
 func Test() Text {
-	return Text{title("test"), body("This is a test. If you can read it, notices reach you. Nothing to do.")}
+	return textOf(title("test"), body("This is a test. If you can read it, notices reach you. Nothing to do."))
 }
 
 func actionFacts(r ops.ActionRun) []fact {
@@ -240,28 +244,28 @@ func actionName(r ops.ActionRun) string {
 
 // ActionUndone tells that an action was undone because it had made things worse.
 func ActionUndone(r ops.ActionRun) Text {
-	return Text{title("An action was undone"), body(
-		fmt.Sprintf("%s of %s had made things worse and was undone. Check %s.", capital(r.Action), r.Service, r.Service), actionFacts(r)...)}
+	return textOf(title("An action was undone"), body(
+		fmt.Sprintf("%s of %s had made things worse and was undone. Check %s.", capital(r.Action), r.Service, r.Service), actionFacts(r)...))
 }
 
 // ActionNotUndone tells that an undo failed.
 func ActionNotUndone(r ops.ActionRun, status ops.ActionStatus, problem string) Text {
-	return Text{title("An action could not be undone"), body(
-		fmt.Sprintf("%s %s: %s Undo it by hand.", capital(actionName(r)), status, sentence(line(problem, longestFact))), actionFacts(r)...)}
+	return textOf(title("An action could not be undone"), body(
+		fmt.Sprintf("%s %s: %s Undo it by hand.", capital(actionName(r)), status, sentence(line(problem, longestFact))), actionFacts(r)...))
 }
 
 // ActionWorse tells that an action without a way back made things worse.
 func ActionWorse(r ops.ActionRun, worse []string) Text {
-	return Text{title("An action made things worse"), body(
+	return textOf(title("An action made things worse"), body(
 		fmt.Sprintf("%s made things worse and cannot be undone. Repair %s by hand.", capital(actionName(r)), ops.Listed(worse)),
-		append([]fact{{"Worse than before", ops.Listed(worse)}}, actionFacts(r)...)...)}
+		append([]fact{{"Worse than before", ops.Listed(worse)}}, actionFacts(r)...)...))
 }
 
 // ActionInterrupted tells that the supervisor ended while an action was running.
-func ActionInterrupted(r ops.ActionRun) Text {
-	return Text{title("An action was interrupted"), body(
+func (Rows) ActionInterrupted(r ops.ActionRun) Text {
+	return textOf(title("An action was interrupted"), body(
 		fmt.Sprintf("%s was running when the supervisor ended; it is not repeated. Check %s before you repeat it.",
-			capital(actionName(r)), r.Service), actionFacts(r)...)}
+			capital(actionName(r)), r.Service), actionFacts(r)...))
 }
 
 // FiringOn are alerts that fire on although their cycle has ended.
@@ -326,7 +330,7 @@ func StillFires(f FiringOn) Text {
 	if f.Next != nil {
 		again = stamp(*f.Next) + ", unless it ends, or is silenced or acknowledged"
 	}
-	return Text{title(f.Heading()), body(
+	return textOf(title(f.Heading()), body(
 		sentence(first.Service+": "+line(what, longestFact))+" "+sentence(capital(f.Todo())),
 		fact{"Alert", first.Name + " since " + stamp(first.StartsAt)},
 		fact{"More", ops.Listed(more)},
@@ -334,7 +338,7 @@ func StillFires(f FiringOn) Text {
 		fact{"Checked", checked},
 		fact{"Told again", again},
 		fact{"Details", fmt.Sprintf("claudeops cycles show %d (environment %s)", f.Cycle.ID, f.Cycle.Environment)},
-	)}
+	))
 }
 
 // CheckedBy says what a session says it checked of some services.
@@ -349,7 +353,7 @@ func CheckedBy(o ops.Outcome, services []string) string {
 }
 
 // AlertsOver closes the incident about alerts that fired on.
-const AlertsOver = "the alert no longer fires"
+func (Rows) AlertsOver() string { return "the alert no longer fires" }
 
 // SaysMore is the event of an alert that starts another cycle.
 func SaysMore(a ops.Alert, c ops.CycleID) string {
@@ -365,7 +369,7 @@ func NotItsWork(services []string, c ops.CycleID) string {
 
 // StillWrong says what a person leaves behind who resolves the incident of a service; empty: nothing. Level is what its probes find, and
 // hold why nothing is started for it.
-func StillWrong(service string, level ops.Health, alerts []ops.Alert, hold string) string {
+func (Rows) StillWrong(service string, level ops.Health, alerts []ops.Alert, hold string) string {
 	var out []string
 	switch {
 	case level == ops.Healthy || level == "":
@@ -401,7 +405,7 @@ func Digest(all []ops.Notice) Text {
 		}
 		fmt.Fprintf(&b, "- %s\n", ops.Cut(first, longestDigest))
 	}
-	return Text{title(fmt.Sprintf("%d notices, first: %s", len(all), short(all[0].Title))), b.String()}
+	return textOf(title(fmt.Sprintf("%d notices, first: %s", len(all), short(all[0].Title))), b.String())
 }
 
 func short(heading string) string {
@@ -421,7 +425,7 @@ func WithLink(text, address string) string {
 }
 
 // Updated tells how an update of a service ended, or that it waits for a yes. The level is empty where nobody needs to be told.
-func Updated(u ops.Update) (ops.Level, Text) {
+func (Rows) Updated(u ops.Update) (ops.Level, Text) {
 	level, heading, what := ops.Level(""), "", ""
 	switch u.Phase {
 	case ops.UpdateWaiting:
@@ -458,10 +462,10 @@ func Updated(u ops.Update) (ops.Level, Text) {
 	if u.Phase == ops.UpdateKept && u.To != "" {
 		facts = append(facts, fact{"Do", "write " + u.To + " into the compose file, or the next redeployment brings the old image back"})
 	}
-	return level, Text{title(heading), body(what, append(facts, fact{"Details", fmt.Sprintf("claudeops update show %d", u.ID)})...)}
+	return level, textOf(title(heading), body(what, append(facts, fact{"Details", fmt.Sprintf("claudeops update show %d", u.ID)})...))
 }
 
 // UpdateAdvice is what a human should do about an update that could not be taken back.
-func UpdateAdvice(u ops.Update) string {
+func (Rows) UpdateAdvice(u ops.Update) string {
 	return fmt.Sprintf("repair %s by hand; its old image is kept as %s", u.Service, u.Kept)
 }

@@ -17,9 +17,10 @@ const (
 	ConflictGone     ConflictKind = "gone"     // it was taken out of the configuration
 	ConflictChanged  ConflictKind = "changed"  // it is not what was shown or approved
 	ConflictStopped  ConflictKind = "stopped"  // somebody stopped everything
+	ConflictRestart  ConflictKind = "restart"  // it needs a restart of the daemon
 )
 
-// Conflict is why a request cannot be met, although it is right. It is an ErrConflict, or an ErrStopped.
+// Conflict is why a request cannot be met, although it is right. It is an ErrConflict, and perhaps an ErrStopped or an ErrRestart.
 type Conflict struct {
 	Kind ConflictKind
 	Text string    // for people; it begins with a small letter and has no full stop
@@ -31,8 +32,12 @@ func (c *Conflict) Error() string { return c.Text }
 
 // Unwrap lets errors.Is find the kind of error.
 func (c *Conflict) Unwrap() error {
-	if c.Kind == ConflictStopped {
+	switch c.Kind {
+	case ConflictStopped:
 		return ErrStopped
+	case ConflictRestart:
+		return ErrRestart
+	case ConflictAnswered, ConflictRepeated, ConflictState, ConflictTaken, ConflictGone, ConflictChanged:
 	}
 	return ErrConflict
 }

@@ -298,6 +298,7 @@ type IncidentStory struct {
 // CycleStory is what one cycle did about an incident.
 type CycleStory struct {
 	Cycle   Cycle
+	Began   *time.Time // when that failed for which it was started; nil: it was started for something else
 	Journal Journal
 	Calls   map[SessionID][]GuardRecord // what its agents asked for, oldest first
 }

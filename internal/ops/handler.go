@@ -13,8 +13,7 @@ import (
 // Handler is a registered owner of work.
 type Handler struct {
 	ID          string   `json:"id"`
-	Description string   `json:"description,omitempty"` // what it is, for those who choose among handlers
-	GoodFor     string   `json:"good_for,omitempty"`    // which problems it should get
+	GoodFor     string   `json:"good_for,omitempty"` // which problems it should get
 	Tier        Tier     `json:"tier"`
 	Family      string   `json:"family"`
 	Agent       string   `json:"agent"`
@@ -269,14 +268,6 @@ func (p Policy) Handler(id string) (Handler, bool) {
 // Asks reports whether a person is asked before a handler takes over from another, whatever the trust in its services.
 func (p Policy) Asks(from string, to Handler) bool {
 	return !to.Human() && (to.Lacks() != "" || p.ApprovalTier > 0 && to.Tier >= p.ApprovalTier || p.RouteOf(from, to.ID).Approval)
-}
-
-// Silence is the policy for a question about a handler that nobody answers. It never counts as a yes where the walls do not stand.
-func (p Policy) Silence(handler string) string {
-	if h, _ := p.Handler(handler); h.Lacks() != "" && p.Approval.OnExpiry == OnExpiryApprove {
-		return ""
-	}
-	return p.Approval.OnExpiry
 }
 
 // RouteOf is what holds between two handlers. The entry handler comes from nobody.

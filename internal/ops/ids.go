@@ -90,6 +90,8 @@ var (
 	ErrConflict = errors.New("conflict")
 	// ErrStopped means that somebody stopped everything; it is an ErrConflict.
 	ErrStopped = fmt.Errorf("everything is stopped: %w", ErrConflict)
+	// ErrRestart means that the daemon has to be started again first; it is an ErrConflict.
+	ErrRestart = fmt.Errorf("a restart is needed: %w", ErrConflict)
 	// ErrSlotBusy means another cycle of the environment is running.
 	ErrSlotBusy = errors.New("another cycle of this environment is running")
 	// ErrQueueFull means that too many cycles of the environment are queued.

@@ -9,19 +9,12 @@ import (
 	"time"
 )
 
-// ApprovalPolicy is what happens to a question nobody answers.
+// ApprovalPolicy is what happens to a question nobody answers. When it expires a human is called: silence is never a yes.
 type ApprovalPolicy struct {
-	Expiry   time.Duration `json:"expiry,omitempty"`    // 0: it waits for ever
-	OnExpiry string        `json:"on_expiry,omitempty"` // needs_human (default), deny or approve
-	Remind   time.Duration `json:"remind,omitempty"`    // between reminders
-	Reminds  int           `json:"reminds,omitempty"`   // at most so many, then the second target
+	Expiry  time.Duration `json:"expiry,omitempty"`  // 0: no limit
+	Remind  time.Duration `json:"remind,omitempty"`  // between reminders
+	Reminds int           `json:"reminds,omitempty"` // at most so many, then the second target
 }
-
-// What an operator can have done with a question that nobody answers, beside calling a human.
-const (
-	OnExpiryApprove = "approve" // all of it, with all steps of its plan
-	OnExpiryDeny    = "deny"
-)
 
 // ApprovalStatus is where a question to a human stands.
 type ApprovalStatus string
@@ -121,7 +114,7 @@ type Incident struct {
 	LastCycle      CycleID
 	Waiting        *CycleID        // the cycle that goes on when this is answered
 	Report         json.RawMessage // what is known: an IncidentReport
-	CostUSD        float64         // of all cycles that worked on it
+	CostUSD        *float64        // of all cycles that worked on it; nil: sessions ran, and none told its cost
 	OpenedAt       time.Time
 	UpdatedAt      time.Time
 	CalledAt       *time.Time // when a human was first called; nil: the supervisor has worked on it alone

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -119,6 +120,52 @@ func Spoken(text string) string {
 		}
 		return "1 service"
 	})
+}
+
+// Plural is a number with its noun.
+func Plural[N int | int64](n N, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// Capital begins a sentence with a capital letter.
+func Capital(text string) string {
+	first, size := utf8.DecodeRuneInString(text)
+	if size == 0 {
+		return ""
+	}
+	return string(unicode.ToUpper(first)) + text[size:]
+}
+
+// Spaced is a word of ours, such as waiting_human, as people read it.
+func Spaced[T ~string](word T) string { return strings.ReplaceAll(string(word), "_", " ") }
+
+// JSON is a value of ours as text that keeps < and & readable, in one line or indented. Only what cannot be encoded at all is null.
+func JSON(value any, indent string) string {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", indent)
+	if err := enc.Encode(value); err != nil {
+		return "null"
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// Span is a duration as people say it.
+func Span(d time.Duration) string {
+	d = max(0, d.Round(time.Second))
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < time.Hour:
+		return strings.TrimSuffix(fmt.Sprintf("%d min %d s", int(d.Minutes()), int(d.Seconds())%60), " 0 s")
+	case d < 48*time.Hour:
+		return strings.TrimSuffix(fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60), " 0 min")
+	}
+	return fmt.Sprintf("%d days", int(d.Hours()/24))
 }
 
 // Cut is a text of at most so many characters. Of a longer one the end is missing, and the mark … says so.

@@ -102,6 +102,12 @@ type RecordedDecision struct {
 	Family string
 }
 
+// Text is a notice as people read it.
+type Text struct {
+	Title string
+	Body  string
+}
+
 // Notice is a message to people, waiting in the outbox or delivered from it.
 type Notice struct {
 	ID      int64

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -166,6 +167,14 @@ const (
 	FailureResumeRefused FailureClass = "resume_refused" // the conversation could not be continued; nothing ran
 	FailureUnpaid        FailureClass = "unpaid"         // no money was left for it; nothing ran
 )
+
+// NeverRan reports a session whose program was not started, so that it looked at nothing.
+func (c FailureClass) NeverRan() bool {
+	return slices.Contains([]FailureClass{
+		FailureNotFound, FailureStart, FailureTooOld, FailureLayer, FailureAgentUnknown, FailurePrepare, FailureGate, FailureResumeRefused,
+		FailureUnpaid,
+	}, c)
+}
 
 // Why the supervisor stopped a session.
 const (

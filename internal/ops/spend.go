@@ -14,6 +14,17 @@ const alarmShare = 0.25
 // BudgetService is the name under which a silence mutes the notice.
 const BudgetService = "budget"
 
+// Dollars is an amount as pages, commands and messages say it: cents, and smaller ones below a cent. An unreported cost is not zero.
+func Dollars(usd *float64) string {
+	switch {
+	case usd == nil:
+		return "unknown"
+	case *usd > 0 && *usd < 0.01:
+		return fmt.Sprintf("$%.4f", *usd)
+	}
+	return fmt.Sprintf("$%.2f", *usd)
+}
+
 // Forecast is what the rate of the last hours means for the budget of the day.
 type Forecast struct {
 	BudgetUSD  float64 // per day; 0 means no limit
@@ -45,7 +56,7 @@ func (f Forecast) Sentence(now time.Time) string {
 	if f.GoneAt == nil {
 		return ""
 	}
-	return fmt.Sprintf("At this rate ($%.2f per hour) the day's budget of $%.2f is gone at %s.", f.PerHourUSD, f.BudgetUSD,
+	return fmt.Sprintf("At this rate (%s per hour) the day's budget of %s is gone at %s.", Dollars(&f.PerHourUSD), Dollars(&f.BudgetUSD),
 		f.GoneAt.In(now.Location()).Format("15:04 MST"))
 }
 

@@ -80,3 +80,13 @@ func TestPeopleAreToldOnlyWhenItMatters(t *testing.T) {
 		t.Error("a crossing is not told apart by its day and its budget")
 	}
 }
+
+// A page, a command and a message say the same amount.
+func TestAnAmountIsSpelledOneWay(t *testing.T) {
+	of := func(usd float64) *float64 { return &usd }
+	for usd, want := range map[*float64]string{nil: "unknown", of(0): "$0.00", of(0.0042): "$0.0042", of(0.01): "$0.01", of(12.345): "$12.35"} {
+		if got := ops.Dollars(usd); got != want {
+			t.Errorf("said %s, want %s", got, want)
+		}
+	}
+}

@@ -38,17 +38,10 @@ type Reach int
 // Each includes the ones before it.
 const (
 	ReachPages  Reach = iota // a session says or does something: who shows it
-	ReachPeople              // a cycle goes on: who tells people
+	ReachPeople              // a cycle goes on, and there may be something to tell: who tells people
+	ReachWatch               // a cycle has ended or waits: who watches and starts cycles
 	ReachAll                 // anything may have to be done now
 )
-
-// Reach of what is written with a step: while its cycle goes on, nobody else has anything to do.
-func (k StepKind) Reach() Reach {
-	if k.Leaves() {
-		return ReachAll
-	}
-	return ReachPeople
-}
 
 // Step is the next thing to do, with everything that must be recorded before it is done.
 type Step struct {
@@ -107,6 +100,19 @@ func (t Transition) Empty() bool {
 	nothingNew := s.Session == nil && s.Decision == nil && s.Recovery == nil && s.Verified == nil && s.Incident == nil &&
 		s.Left == nil && len(s.Reduced) == 0 && len(s.Recovered) == 0 && len(s.Events) == 0 && len(s.Notices) == 0
 	return nothingDone && nothingNew && s.Kind != StepFinish && s.Kind != StepAwait && s.Kind != StepDefer
+}
+
+// Reach of what is written: while its cycle goes on, nobody else has anything to do but those who tell people.
+func (t Transition) Reach() Reach {
+	r, s := t.Result, t.Step
+	switch {
+	case s.Kind.Leaves():
+		return ReachWatch
+	case len(r.Notices)+len(r.Checks)+len(s.Notices)+len(s.Reduced)+len(s.Recovered)+len(s.ReflexOff) > 0,
+		s.Incident != nil, s.Left != nil, s.Verified != nil:
+		return ReachPeople
+	}
+	return ReachPages
 }
 
 const (

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -43,15 +44,16 @@ func (p UpdatePhase) Runs() bool {
 }
 
 // String is the phase in words.
-func (p UpdatePhase) String() string { return strings.ReplaceAll(string(p), "_", " ") }
+func (p UpdatePhase) String() string { return Spaced(p) }
 
-// DefaultUpdateWatch is how long an update is watched where nothing else is configured.
-const DefaultUpdateWatch = 10 * time.Minute
+// UpdateWatch is how long an update is watched where nothing else is configured: what does not come up shows within minutes, and what
+// fails later is an outage like any other.
+const UpdateWatch = 10 * time.Minute
 
 // Updates is how a service is updated.
 type Updates struct {
 	Schedule string        `json:"schedule,omitempty"` // such as `sun 04:00`, in UTC; empty: only when a person asks
-	Watch    time.Duration `json:"watch,omitempty"`    // 0: DefaultUpdateWatch
+	Watch    time.Duration `json:"watch,omitempty"`    // 0: UpdateWatch
 }
 
 // Image is what a container was made from.
@@ -105,13 +107,23 @@ type Version struct {
 }
 
 // Update returns how a service is updated. Why says why it cannot be.
-func (v Inventory) Update(service string) (spec ActionSpec, watch time.Duration, why string) {
+func (v Inventory) Update(service string) (spec ActionSpec, why string) {
 	for _, s := range v.Services {
 		if s.Name == service {
 			return s.Update()
 		}
 	}
-	return ActionSpec{}, 0, "it is not configured"
+	return ActionSpec{}, "it is not configured"
+}
+
+// Watched is how long an update of a service is watched.
+func (v Inventory) Watched(service string) time.Duration {
+	for _, s := range v.Services {
+		if s.Name == service {
+			return cmp.Or(s.Updates.Watch, UpdateWatch)
+		}
+	}
+	return UpdateWatch
 }
 
 // Redeployed says how its containers are made again, which no agent does by a command.
@@ -126,12 +138,8 @@ func (s Service) Redeployed() string {
 	return s.Name + " has no action redeploy: the operator can add `compose: {repo: …, file: …}` to the service"
 }
 
-// Update returns how the service is updated: by its compose action, for as long as it is watched. Why says why it cannot be.
-func (s Service) Update() (spec ActionSpec, watch time.Duration, why string) {
-	watch = s.Updates.Watch
-	if watch == 0 {
-		watch = DefaultUpdateWatch
-	}
+// Update returns how the service is updated: by its compose action. Why says why it cannot be.
+func (s Service) Update() (spec ActionSpec, why string) {
 	spec, known := s.action(string(ActionRedeploy))
 	switch {
 	case !known && len(s.Off) > 0:
@@ -141,5 +149,5 @@ func (s Service) Update() (spec ActionSpec, watch time.Duration, why string) {
 	case !s.Probed:
 		why = "it has no probe, so nothing could be watched: add one to the service"
 	}
-	return spec, watch, why
+	return spec, why
 }

@@ -21,7 +21,6 @@ type Watch struct {
 	Grouping    Grouping      `json:"grouping,omitzero"`
 	Flapping    Flapping      `json:"flapping,omitzero"`
 	Maintenance []Maintenance `json:"maintenance,omitempty"`
-	SettleMax   time.Duration `json:"settle_max,omitempty"` // no service may take longer to answer after a start
 }
 
 // Grouping says which failures start one cycle together, and when the next one may start.
@@ -43,9 +42,8 @@ type Flapping struct {
 // Maintenance is a time in which failures start no cycle: one span of time, or a recurring one.
 type Maintenance struct {
 	Name     string        `json:"name,omitempty"`
-	Service  string        `json:"service,omitempty"` // a pattern, see MatchPattern; Group and Probe too
+	Service  string        `json:"service,omitempty"` // a pattern, see MatchPattern; Group too
 	Group    string        `json:"group,omitempty"`
-	Probe    string        `json:"probe,omitempty"`
 	From     time.Time     `json:"from,omitzero"`
 	Until    time.Time     `json:"until,omitzero"`
 	Schedule string        `json:"schedule,omitempty"` // such as `sun 02:00`, or the five fields of cron
@@ -88,6 +86,11 @@ type Alert struct {
 	// Disputes is how often people were told that it fires on although its cycle has ended, and DisputedAt when they first were.
 	Disputes   int
 	DisputedAt *time.Time
+}
+
+// Probe names an alert among the checks of its service.
+func (a Alert) Probe() string {
+	return AlertProbe + a.Name + " " + a.Fingerprint[:min(8, len(a.Fingerprint))]
 }
 
 // AlertSender is a program that sends alerts, with an address and ids of its own.
@@ -146,9 +149,9 @@ func (s Silence) Covers(environment, service, group, probe string) bool {
 		MatchPattern(s.Service, service) && MatchPattern(s.Group, group) && MatchPattern(s.Probe, probe)
 }
 
-// Covers reports whether the maintenance is about a check of a service.
-func (m Maintenance) Covers(service, group, probe string) bool {
-	return MatchPattern(m.Service, service) && MatchPattern(m.Group, group) && MatchPattern(m.Probe, probe)
+// Covers reports whether the maintenance is about a service.
+func (m Maintenance) Covers(service, group string) bool {
+	return MatchPattern(m.Service, service) && MatchPattern(m.Group, group)
 }
 
 // MatchPattern reports whether a name matches a pattern in which * stands for any text. An empty pattern matches everything. Names
@@ -337,4 +340,82 @@ func (c Check) Known() bool { return c.Status != Unknown }
 // has its grace.
 func (c Check) Late() bool {
 	return c.Status == Degraded && c.Type == CheckService && c.Purpose != ProbeAlert && strings.HasPrefix(c.Error, LateMark)
+}
+
+// CheckState is what is known about one check. It is plain data: store it, and a restart forgets nothing.
+type CheckState struct {
+	Service string    `json:"service"`
+	Probe   string    `json:"probe"`
+	Level   Health    `json:"level"` // what it settled on; empty: not known yet
+	Since   time.Time `json:"since"` // when it settled on it
+	Began   time.Time `json:"began"` // the first bad result of the failure that is going on, or zero
+	Last    Check     `json:"last"`  // the last one that found something out
+	// Unknown is the last result, where it found nothing out. It changes nothing else: what was known stays known.
+	Unknown Check `json:"unknown,omitzero"`
+	// Recovered is when it last became healthy after a failure, or zero.
+	Recovered time.Time `json:"recovered"`
+
+	Good    int `json:"good"`     // good results in a row
+	Bad     int `json:"bad"`      // results in a row that were not good
+	Downs   int `json:"downs"`    // results in a row that were down
+	NotDown int `json:"not_down"` // results in a row that were not down
+
+	// FailAfter and RecoverAfter are the thresholds of the last result; zero means the defaults.
+	FailAfter    int `json:"fail_after,omitempty"`
+	RecoverAfter int `json:"recover_after,omitempty"`
+
+	Flapping bool          `json:"flapping"`
+	Calm     time.Duration `json:"calm"`            // how long it must be stable to end flapping
+	Changed  []time.Time   `json:"turns,omitempty"` // when it last changed between good and bad
+	// Flapped is the first of the changes that made it flap, or zero while it does not.
+	Flapped time.Time `json:"flapped,omitzero"`
+	Told    bool      `json:"told,omitempty"`   // people were told that it flaps
+	Target  string    `json:"target,omitempty"` // what its probe looks at
+	// Replaced: a probe of another target found the failure that is going on or has just ended.
+	Replaced bool `json:"replaced,omitempty"`
+
+	Lately Lately `json:"lately,omitzero"`
+}
+
+// Lately is what went wrong within the Lookback, in a row or not. It begins again when the check recovers, when its service is restarted
+// by the supervisor or an agent, and when the watch starts.
+type Lately struct {
+	From     time.Time   `json:"from,omitzero"`      // when it last began again
+	Checks   int         `json:"checks,omitempty"`   // results since then; not counted further than leastChecks
+	Failures []time.Time `json:"failures,omitempty"` // the last ones; bad results in a row are one
+	Restarts []time.Time `json:"restarts,omitempty"` // the last ones of its container
+	// Unsteady is why the check settled on degraded although too few bad results came in a row; empty: it did not.
+	Unsteady string `json:"unsteady,omitempty"`
+	Status   Health `json:"status,omitempty"` // of the last bad result; down after a restart
+}
+
+// Newest is the last result, whether it found something out or not.
+func (s CheckState) Newest() Check {
+	if s.Unknown.Status != "" {
+		return s.Unknown
+	}
+	return s.Last
+}
+
+// Failing reports whether the check settled on a bad level.
+func (s CheckState) Failing() bool { return s.Level == Degraded || s.Level == Down }
+
+// Unsettled reports whether the last result was bad and too few were to count as failing.
+func (s CheckState) Unsettled() bool { return !s.Failing() && s.Bad > 0 }
+
+// Finding is the last result. For a check that is degraded by what went wrong lately, whose last result may be good, it says that.
+func (s CheckState) Finding(status Health) Check {
+	found := s.Last
+	if s.Lately.Unsteady != "" && s.Level == Degraded {
+		found.Status, found.Error = status, s.Lately.Unsteady
+	}
+	return found
+}
+
+// Seen is what the watch knows about an environment.
+type Seen struct {
+	States   []CheckState
+	Causes   []Cause
+	Silences []Silence // also those that have just ended
+	Firing   []Alert
 }

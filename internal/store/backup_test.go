@@ -302,7 +302,7 @@ func TestVerifyTellsDamage(t *testing.T) {
 	s := grown(t, path)
 	closeStore(t, s)
 	overwrite(t, path, 3*4096, 4*4096)
-	opened, err := store.OpenReadOnly(t.Context(), store.Options{Path: path, Clock: func() time.Time { return storetest.Start }})
+	opened, err := store.OpenReadOnly(t.Context(), storetest.With(store.Options{Path: path, Clock: func() time.Time { return storetest.Start }}))
 	if errors.Is(err, store.ErrCorrupt) {
 		return // found even earlier
 	}

@@ -15,7 +15,6 @@ import (
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 	"claudeops/internal/store/db"
-	"claudeops/internal/watch/health"
 	"claudeops/test/pgtest"
 	"claudeops/test/storetest"
 )
@@ -41,7 +40,7 @@ func onBoth(t *testing.T, o store.Options, test func(t *testing.T, f *storetest.
 
 func TestTheMiddleOfTooMuchOutputIsDropped(t *testing.T) {
 	const limit, each = 1 << 20, 1000
-	onBoth(t, store.Options{MaxOutput: limit}, func(t *testing.T, f *storetest.Fixture) {
+	onBoth(t, storetest.With(store.Options{MaxOutput: limit}), func(t *testing.T, f *storetest.Fixture) {
 		session := f.RunningSession(t, "home")
 		seq := int64(0)
 		add := func(n int) {
@@ -104,7 +103,7 @@ func TestTheMiddleOfTooMuchOutputIsDropped(t *testing.T) {
 // Of output in blocks only whole ones are dropped.
 func TestTheMiddleOfOutputInBlocksIsDropped(t *testing.T) {
 	const limit, block = 8 << 20, 128 << 10
-	onBoth(t, store.Options{MaxOutput: limit}, func(t *testing.T, f *storetest.Fixture) {
+	onBoth(t, storetest.With(store.Options{MaxOutput: limit}), func(t *testing.T, f *storetest.Fixture) {
 		session := f.RunningSession(t, "home")
 		seq := int64(0)
 		for n := range 120 {
@@ -206,7 +205,7 @@ func TestARemovedOrReplacedFileIsNoticed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "state", "claudeops.db")
 			succeeds(t, os.Mkdir(filepath.Dir(path), 0o700))
-			s, err := store.Open(t.Context(), store.Options{Path: path})
+			s, err := store.Open(t.Context(), storetest.With(store.Options{Path: path}))
 			succeeds(t, err)
 			succeeds(t, s.MarkOpen(t.Context()))
 			f := storetest.NewFixture(t, s)
@@ -266,7 +265,7 @@ func TestDamageUnderAnOpenDatabaseIsNoticed(t *testing.T) {
 		for _, unclean := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, unclean %t", name, unclean), func(t *testing.T) {
 				path := filepath.Join(t.TempDir(), "claudeops.db")
-				s, err := store.Open(t.Context(), store.Options{Path: path})
+				s, err := store.Open(t.Context(), storetest.With(store.Options{Path: path}))
 				succeeds(t, err)
 				if unclean { // what a killed process leaves
 					for _, ending := range []string{"", "-wal"} {
@@ -276,7 +275,7 @@ func TestDamageUnderAnOpenDatabaseIsNoticed(t *testing.T) {
 					}
 					succeeds(t, s.Close())
 					path += ".left"
-					s, err = store.Open(t.Context(), store.Options{Path: path})
+					s, err = store.Open(t.Context(), storetest.With(store.Options{Path: path}))
 					succeeds(t, err)
 				}
 				t.Cleanup(func() { _ = s.Close() })
@@ -315,7 +314,7 @@ func TestDamageUnderAnOpenDatabaseIsNoticed(t *testing.T) {
 // TestAnOpenFileMayBeTouched checks that a touch, which leaves the content as it is, does not count as damage.
 func TestAnOpenFileMayBeTouched(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "claudeops.db")
-	s, err := store.Open(t.Context(), store.Options{Path: path})
+	s, err := store.Open(t.Context(), storetest.With(store.Options{Path: path}))
 	succeeds(t, err)
 	f := storetest.NewFixture(t, s)
 	for range 3 {
@@ -450,7 +449,7 @@ func TestAJudgementIsAskedAgainAfterItsConnectionWasCut(t *testing.T) {
 func TestTheTimeOfTheServerDecides(t *testing.T) {
 	address := pgtest.URL(t)
 	open := func(ahead time.Duration) *store.Store {
-		s, err := store.Open(t.Context(), store.Options{URL: address, Host: func() time.Time { return time.Now().Add(ahead) }})
+		s, err := store.Open(t.Context(), storetest.With(store.Options{URL: address, Host: func() time.Time { return time.Now().Add(ahead) }}))
 		succeeds(t, err)
 		t.Cleanup(func() { closeStore(t, s) })
 		return s
@@ -499,14 +498,14 @@ func TestTheTimeOfTheServerDecides(t *testing.T) {
 }
 
 func TestVeryManyRowsAreWritten(t *testing.T) {
-	onBoth(t, store.Options{}, func(t *testing.T, f *storetest.Fixture) {
+	onBoth(t, storetest.With(store.Options{}), func(t *testing.T, f *storetest.Fixture) {
 		many := manyInFile
 		if strings.HasSuffix(t.Name(), "PostgreSQL") {
 			many = manyOnServer
 		}
 		var alerts []ops.Alert
 		var checks []ops.Check
-		var states []health.State
+		var states []ops.CheckState
 		var held []ops.Withheld
 		cause := ops.Cause{Key: "k", Environment: "home", Level: ops.Down, Reason: "all are down.", Began: f.At, At: f.At}
 		for i := range many {
@@ -516,7 +515,7 @@ func TestVeryManyRowsAreWritten(t *testing.T) {
 			})
 			check := ops.Check{At: f.At, Environment: "home", Purpose: ops.ProbeWatch, Service: name, Probe: "p", Type: "http", Status: ops.Down}
 			checks = append(checks, check)
-			states = append(states, health.State{Service: name, Probe: "p", Level: ops.Down, Since: f.At, Last: check})
+			states = append(states, ops.CheckState{Service: name, Probe: "p", Level: ops.Down, Since: f.At, Last: check})
 			held = append(held, ops.Withheld{Service: name, Why: ops.HoldWaiting, Reason: "it waits"})
 			cause.Services = append(cause.Services, name)
 		}

@@ -41,37 +41,21 @@ type ActionFilter struct {
 // ActionRuns returns a page of runs, newest first.
 func (s *Acts) ActionRuns(ctx context.Context, f ActionFilter) ([]ops.ActionRun, error) {
 	var w db.Filter
-	for cond, value := range map[string]string{
-		`r.environment = ?`: f.Environment, `r.service = ?`: f.Service, `r.status = ?`: string(f.Status),
-	} {
-		if value != "" {
-			w.Add(cond, value)
-		}
-	}
-	if f.CycleID != nil {
-		w.Add(`r.cycle_id = ?`, *f.CycleID)
-	}
-	if f.SessionID != nil {
-		w.Add(`r.session_id = ?`, *f.SessionID)
-	}
-	if f.Before > 0 {
-		w.Add(`r.id < ?`, f.Before)
-	}
+	w.Given(`r.environment = ?`, f.Environment)
+	w.Given(`r.service = ?`, f.Service)
+	w.Given(`r.status = ?`, f.Status)
+	w.Given(`r.cycle_id = ?`, f.CycleID)
+	w.Given(`r.session_id = ?`, f.SessionID)
+	w.Given(`r.id < ?`, f.Before)
 	out, err := db.List(ctx, s.db.Reader(), scanAction, selectActions+w.Where()+` ORDER BY r.id DESC LIMIT ?`,
 		append(w.Args, db.PageSize(f.Limit))...)
-	if err != nil {
-		return nil, fmt.Errorf("list actions: %w", err)
-	}
-	return out, nil
+	return returning(out, err, "list actions")
 }
 
 // ActionRun returns one run.
 func (s *Acts) ActionRun(ctx context.Context, id int64) (ops.ActionRun, error) {
 	r, err := actionByID(ctx, s.db.Reader(), id)
-	if err != nil {
-		return ops.ActionRun{}, fmt.Errorf("read action %d: %w", id, err)
-	}
-	return r, nil
+	return returning(r, err, "read action %d", id)
 }
 
 func actionByID(ctx context.Context, q db.Querier, id int64) (ops.ActionRun, error) {
@@ -97,17 +81,13 @@ func (s *Acts) RequestAction(ctx context.Context, r ops.ActionRun, at time.Time)
 		if r.ID, err = insertAction(ctx, tx, r); err != nil {
 			return err
 		}
-		err = insertEvent(ctx, tx, ops.Event{
+		return s.insertEvent(ctx, tx, ops.Event{
 			Environment: r.Environment, CycleID: r.CycleID, Level: ops.LevelInfo, Verb: ops.VerbActionAsked, Actor: ops.Person(r.Person),
 			Subject: ops.About(ops.SubjectAction, r.ID), Reason: r.Why, Service: r.Service,
 			Detail: ops.ActionDetail{Action: r.Action, UndoOf: r.UndoOf},
 		}, at)
-		return err
 	})
-	if err != nil {
-		return ops.ActionRun{}, fmt.Errorf("request action %s of %s: %w", r.Action, r.Service, err)
-	}
-	return r, nil
+	return returning(r, err, "request action %s of %s", r.Action, r.Service)
 }
 
 // RequestedActions returns what people have asked for in these environments, oldest first.
@@ -130,10 +110,7 @@ func (s *Acts) RefuseAction(ctx context.Context, id int64, reason string, at tim
 		}
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("refuse action %d: %w", id, err)
-	}
-	return nil
+	return wrapped(err, "refuse action %d", id)
 }
 
 // The origins of a commit.
@@ -157,10 +134,7 @@ func (s *Acts) NoteCommit(ctx context.Context, host, repo, commit string, agent 
 				THEN excluded.at ELSE repo_commits.at END`, host, repo, commit, origin, db.Time(at), originOperator, originAgent)
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("record commit of %s: %w", repo, err)
-	}
-	return nil
+	return wrapped(err, "record commit of %s", repo)
 }
 
 // CommitOrigin says who made a commit; empty if it is not known.
@@ -177,10 +151,7 @@ func (s *Acts) CommitOrigin(ctx context.Context, host, repo, commit string) (str
 func (s *Acts) TrustedCommit(ctx context.Context, host, repo string) (string, error) {
 	c, err := db.One(ctx, s.db.Reader(), db.ScanString, `SELECT commit_id FROM repo_commits WHERE host = ? AND repo = ? AND origin <> ?
 		ORDER BY at DESC, id DESC LIMIT 1`, host, repo, originAgent)
-	if err != nil {
-		return "", fmt.Errorf("read trusted commit of %s: %w", repo, err)
-	}
-	return c, nil
+	return returning(c, err, "read trusted commit of %s", repo)
 }
 
 // TrustCommit records that a person approves a commit. From now on actions use it.
@@ -196,16 +167,12 @@ func (s *Acts) TrustCommit(ctx context.Context, host, repo, commit, by string, a
 		if err != nil {
 			return err
 		}
-		err = insertEvent(ctx, tx, ops.Event{
+		return s.insertEvent(ctx, tx, ops.Event{
 			Level: ops.LevelWarning, Verb: ops.VerbCommitApproved, Actor: ops.Person(by),
 			Detail: ops.CommitDetail{Repo: repo, Commit: commit},
 		}, at)
-		return err
 	})
-	if err != nil {
-		return fmt.Errorf("approve commit of %s: %w", repo, err)
-	}
-	return nil
+	return wrapped(err, "approve commit of %s", repo)
 }
 
 // searchedDecisions is how many decisions one page searches, because no index supports the filters.
@@ -231,12 +198,8 @@ type GuardPage struct {
 func (s *Acts) GuardList(ctx context.Context, f GuardFilter) (GuardPage, error) {
 	var out GuardPage
 	var w db.Filter
-	if f.Verdict != "" {
-		w.Add(`g.verdict = ?`, f.Verdict)
-	}
-	if f.Tier > 0 {
-		w.Add(`g.tier = ?`, f.Tier)
-	}
+	w.Given(`g.verdict = ?`, f.Verdict)
+	w.Given(`g.tier = ?`, f.Tier)
 	if f.Rule != "" {
 		w.Add(`LOWER(g.rule) LIKE ? ESCAPE '\'`, db.Contains(f.Rule)[1:])
 	}
@@ -271,8 +234,5 @@ func (s *Acts) GuardList(ctx context.Context, f GuardFilter) (GuardPage, error) 
 		}
 		return err
 	})
-	if err != nil {
-		return GuardPage{}, fmt.Errorf("list decisions of the guard: %w", err)
-	}
-	return out, nil
+	return returning(out, err, "list decisions of the guard")
 }

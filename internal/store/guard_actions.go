@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
 )
@@ -113,7 +112,7 @@ func (b *beginning) approved(ctx context.Context) error {
 		return err
 	}
 	switch {
-	case a.Status != ops.ApprovalApproved && a.Status != ops.ApprovalExpired || a.CycleID != *r.CycleID:
+	case a.Status != ops.ApprovalApproved || a.CycleID != *r.CycleID:
 		return ops.NewConflict(ops.ConflictChanged, "approval %d does not approve it", a.ID)
 	case ops.PlanHash(a.CycleID, a.SessionID, a.Plan) != a.PlanHash:
 		return ops.NewConflict(ops.ConflictChanged, "the plan of approval %d was changed", a.ID)
@@ -251,25 +250,24 @@ func (s *Acts) EndAction(ctx context.Context, owner ops.Owner, in ActionResult) 
 		if out.UndoOf != 0 && in.Status == ops.ActionDone {
 			_, err := tx.ExecContext(ctx, `UPDATE action_runs SET status = ? WHERE id = ?`, ops.ActionUndone, out.UndoOf)
 			if err == nil {
-				err = afterUndo(ctx, tx, out.UndoOf, at)
+				err = s.afterUndo(ctx, tx, out.UndoOf, at)
 			}
 			if err != nil {
 				return err
 			}
 		}
-		return recordActionNews(ctx, tx, out, in.Events, in.Notices, at)
+		return s.recordActionNews(ctx, tx, out, in.Events, in.Notices, at)
 	})
-	if err != nil {
-		return ops.ActionRun{}, fmt.Errorf("end action %d: %w", in.ID, err)
-	}
-	return out, nil
+	return returning(out, err, "end action %d", in.ID)
 }
 
-func recordActionNews(ctx context.Context, tx db.Querier, r ops.ActionRun, events []ops.Event, notices []ops.Notice, at time.Time) error {
+func (s *kernel) recordActionNews(
+	ctx context.Context, tx db.Querier, r ops.ActionRun, events []ops.Event, notices []ops.Notice, at time.Time,
+) error {
 	for _, e := range events {
 		e.Environment, e.Service, e.CycleID, e.SessionID = r.Environment, r.Service, r.CycleID, r.SessionID
 		e.Subject = ops.About(ops.SubjectAction, r.ID)
-		if err := insertEvent(ctx, tx, e, at); err != nil {
+		if err := s.insertEvent(ctx, tx, e, at); err != nil {
 			return err
 		}
 	}
@@ -308,8 +306,8 @@ func (s *Acts) InterruptActions(ctx context.Context, owner ops.Owner, at time.Ti
 				return err
 			}
 			r.Status, r.Error, r.EndedAt = ops.ActionInterrupted, why, &at
-			text := notice.ActionInterrupted(r)
-			err = recordActionNews(ctx, tx, r, []ops.Event{{
+			text := s.words.ActionInterrupted(r)
+			err = s.recordActionNews(ctx, tx, r, []ops.Event{{
 				Level: ops.LevelCritical, Verb: ops.VerbActionInterrupted, Reason: why,
 				Detail: ops.ActionDetail{Action: r.Action, UndoOf: r.UndoOf, Status: r.Status},
 			}}, []ops.Notice{{
@@ -322,10 +320,7 @@ func (s *Acts) InterruptActions(ctx context.Context, owner ops.Owner, at time.Ti
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("interrupt actions: %w", err)
-	}
-	return out, nil
+	return returning(out, err, "interrupt actions")
 }
 
 // NoteAction records what probes say after a run that was interrupted.
@@ -341,10 +336,7 @@ func (s *Acts) NoteAction(ctx context.Context, owner ops.Owner, id int64, after 
 		_, err = tx.ExecContext(ctx, `UPDATE action_runs SET states_after = ? WHERE id = ? AND status = ?`, text, id, ops.ActionInterrupted)
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("note action %d: %w", id, err)
-	}
-	return nil
+	return wrapped(err, "note action %d", id)
 }
 
 // act reserves for an action of the supervisor. What a command of an agent reserved is not used for it, and the other way round.
@@ -388,13 +380,10 @@ func (s *Acts) RefuseStep(ctx context.Context, owner ops.Owner, r ops.ActionRun,
 		if r, err = actionByID(ctx, tx, id); err != nil {
 			return err
 		}
-		return recordActionNews(ctx, tx, r, []ops.Event{{
+		return s.recordActionNews(ctx, tx, r, []ops.Event{{
 			Level: ops.LevelWarning, Verb: ops.VerbActionRefused, Reason: reason,
 			Detail: ops.ActionDetail{Action: r.Action, Status: r.Status, Step: r.Step, Reflex: r.Reflex != ""},
 		}}, nil, at)
 	})
-	if err != nil {
-		return ops.ActionRun{}, fmt.Errorf("refuse %s of %s: %w", r.Action, r.Service, err)
-	}
-	return r, nil
+	return returning(r, err, "refuse %s of %s", r.Action, r.Service)
 }

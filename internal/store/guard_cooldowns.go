@@ -96,10 +96,7 @@ func allowed(limits []ops.CooldownLimit, done []done, now moment) allowance {
 // next one is possible, or zero if a limit permits none at all.
 func (s *Acts) Cooldowns(ctx context.Context, environment string, limits []ops.CooldownLimit, now time.Time) ([]ops.Cooldown, error) {
 	out, err := cooldowns(ctx, s.db.Reader(), environment, limits, s.moment(now))
-	if err != nil {
-		return nil, fmt.Errorf("list cooldowns of %s: %w", environment, err)
-	}
-	return out, nil
+	return returning(out, err, "list cooldowns of %s", environment)
 }
 
 func cooldowns(ctx context.Context, q db.Querier, environment string, limits []ops.CooldownLimit, m moment) ([]ops.Cooldown, error) {
@@ -153,16 +150,12 @@ func (s *Acts) ClearCooldown(ctx context.Context, environment, service, action, 
 			return ops.ErrNotFound
 		}
 		cleared = int(n)
-		err = insertEvent(ctx, tx, ops.Event{
+		return s.insertEvent(ctx, tx, ops.Event{
 			Environment: environment, Level: ops.LevelWarning, Verb: ops.VerbCooldownCleared, Actor: ops.Person(by), Reason: reason,
 			Service: service, Detail: ops.ActionDetail{Action: action},
 		}, at)
-		return err
 	})
-	if err != nil {
-		return 0, fmt.Errorf("clear cooldown of %s: %w", service, err)
-	}
-	return cleared, nil
+	return returning(cleared, err, "clear cooldown of %s", service)
 }
 
 // actionTaken is a request to the Docker engine that belongs to an action which a command has reserved. It does not count again.
@@ -452,10 +445,7 @@ func (p reserving) completes(ctx context.Context, w ops.Reservation, h takenDown
 func (s *Acts) ServicesLeftDown(ctx context.Context, session ops.SessionID) ([]string, error) {
 	out, err := db.List(ctx, s.db.Reader(), db.ScanString, `SELECT DISTINCT service FROM cooldown_actions
 		WHERE session_id = ? AND status = ? ORDER BY service`, session, actionOpen)
-	if err != nil {
-		return nil, fmt.Errorf("list what session %d left down: %w", session, err)
-	}
-	return out, nil
+	return returning(out, err, "list what session %d left down", session)
 }
 
 // releaseActions gives back what a tool call reserved that the shell refused: it never started.

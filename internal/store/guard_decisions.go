@@ -50,7 +50,7 @@ func (s *Acts) RecordGuard(ctx context.Context, owner ops.Owner, r ops.GuardReco
 		if err == nil {
 			return saved, nil
 		}
-		if !db.ConnectionLost(err) || !pause(ctx, retryGuard) {
+		if !db.ConnectionLost(err) || !ops.Pause(ctx, retryGuard) {
 			return ops.GuardRecord{}, fmt.Errorf("record guard decision of %s in session %d: %w", r.Tool, r.SessionID, err)
 		}
 	}
@@ -58,18 +58,6 @@ func (s *Acts) RecordGuard(ctx context.Context, owner ops.Owner, r ops.GuardReco
 
 // retryGuard is the time between two attempts to record a judgement.
 const retryGuard = 100 * time.Millisecond
-
-// pause waits, and reports false when ctx ends first.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
-}
 
 // recordGuard is one attempt. A later one first looks whether an earlier one was written although its answer was lost.
 func (s *Acts) recordGuard(ctx context.Context, owner ops.Owner, r ops.GuardRecord, want []ops.Reservation, limits []ops.CooldownLimit,
@@ -116,13 +104,12 @@ func (s *Acts) recordGuard(ctx context.Context, owner ops.Owner, r ops.GuardReco
 
 // fenceRunning is fenceSession for a write that needs a running session.
 func fenceRunning(ctx context.Context, tx db.Querier, owner ops.Owner, id ops.SessionID) (held, error) {
-	var status []string
-	cycle, err := fenceSession(ctx, tx, owner, id, db.Into(&status, db.ScanString, `SELECT status FROM sessions WHERE id = ?`, id))
+	cycle, err := fenceSession(ctx, tx, owner, id)
 	if err == nil {
 		err = cycle.running()
 	}
-	if err == nil && ops.SessionStatus(status[0]) != ops.SessionRunning {
-		err = ops.NewConflict(ops.ConflictState, "the session is %s", status[0])
+	if err == nil && cycle.session != ops.SessionRunning {
+		err = ops.NewConflict(ops.ConflictState, "the session is %s", cycle.session)
 	}
 	return cycle, err
 }
@@ -143,20 +130,14 @@ func insertGuard(ctx context.Context, tx db.Querier, r ops.GuardRecord) (int64, 
 // GuardDecisions returns the judgements of a session, oldest first.
 func (s *Acts) GuardDecisions(ctx context.Context, session ops.SessionID) ([]ops.GuardRecord, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanGuard, selectGuard+` WHERE g.session_id = ? ORDER BY g.id`, session)
-	if err != nil {
-		return nil, fmt.Errorf("list judgements of session %d: %w", session, err)
-	}
-	return out, nil
+	return returning(out, err, "list judgements of session %d", session)
 }
 
 // HandoffCalls returns the judgements of the calls of a session that name a handoff file, oldest first.
 func (s *Acts) HandoffCalls(ctx context.Context, session ops.SessionID) ([]ops.GuardRecord, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanGuard, selectGuard+` WHERE g.session_id = ? AND g.input LIKE '%handoff.json%'
 		ORDER BY g.id`, session)
-	if err != nil {
-		return nil, fmt.Errorf("list handoff calls of session %d: %w", session, err)
-	}
-	return out, nil
+	return returning(out, err, "list handoff calls of session %d", session)
 }
 
 // maxDenials bounds how many refusals a page has to hold.
@@ -196,10 +177,7 @@ type GuardSummary struct {
 func (s *Acts) guardPage(ctx context.Context, session ops.SessionID, verdict string, limit int) ([]ops.GuardRecord, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanGuard, `SELECT * FROM (`+selectGuard+` WHERE g.session_id = ? AND g.verdict = ?
 		ORDER BY g.id DESC LIMIT ?) newest ORDER BY 1`, session, verdict, limit)
-	if err != nil {
-		return nil, fmt.Errorf("list judgements of session %d: %w", session, err)
-	}
-	return out, nil
+	return returning(out, err, "list judgements of session %d", session)
 }
 
 // GuardSummary returns the refusals and the newest permissions of a session, at most limit of each.

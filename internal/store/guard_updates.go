@@ -3,11 +3,9 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
-	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
 )
@@ -35,33 +33,21 @@ type UpdateFilter struct {
 // Updates returns a page of updates, newest first.
 func (s *Acts) Updates(ctx context.Context, f UpdateFilter) ([]ops.Update, error) {
 	var w db.Filter
-	if f.Environment != "" {
-		w.Add(`u.environment = ?`, f.Environment)
-	}
-	if f.Service != "" {
-		w.Add(`u.service = ?`, f.Service)
-	}
+	w.Given(`u.environment = ?`, f.Environment)
+	w.Given(`u.service = ?`, f.Service)
 	if f.Open {
 		w.Add(`u.ended_at IS NULL`)
 	}
-	if f.Before > 0 {
-		w.Add(`u.id < ?`, f.Before)
-	}
+	w.Given(`u.id < ?`, f.Before)
 	out, err := db.List(ctx, s.db.Reader(), scanUpdate, selectUpdates+w.Where()+` ORDER BY u.id DESC LIMIT ?`,
 		append(w.Args, db.PageSize(f.Limit))...)
-	if err != nil {
-		return nil, fmt.Errorf("list updates: %w", err)
-	}
-	return out, nil
+	return returning(out, err, "list updates")
 }
 
 // Update returns one update.
 func (s *Acts) Update(ctx context.Context, id int64) (ops.Update, error) {
 	u, err := db.One(ctx, s.db.Reader(), scanUpdate, selectUpdates+` WHERE u.id = ?`, id)
-	if err != nil {
-		return u, fmt.Errorf("read update %d: %w", id, err)
-	}
-	return u, nil
+	return returning(u, err, "read update %d", id)
 }
 
 // AskUpdate records that a person or the schedule wants a service to be updated. A person who asks for what waits for a yes says it. What
@@ -89,15 +75,12 @@ func (s *Acts) AskUpdate(ctx context.Context, u ops.Update, at time.Time) (ops.U
 				return err
 			}
 		}
-		return insertEvent(ctx, tx, ops.Event{
+		return s.insertEvent(ctx, tx, ops.Event{
 			Environment: u.Environment, Level: ops.LevelInfo, Verb: ops.VerbUpdateAsked, Actor: ops.Person(u.Person),
 			Subject: ops.About(ops.SubjectUpdate, u.ID), Service: u.Service, Detail: ops.UpdateDetail{To: u.To, Phase: u.Phase},
 		}, at)
 	})
-	if err != nil {
-		return u, fmt.Errorf("ask for an update of %s: %w", u.Service, err)
-	}
-	return u, nil
+	return returning(u, err, "ask for an update of %s", u.Service)
 }
 
 func insertUpdate(ctx context.Context, tx db.Querier, u ops.Update, at time.Time) (ops.Update, error) {
@@ -153,12 +136,9 @@ func (s *Acts) AdvanceUpdate(ctx context.Context, owner ops.Owner, u ops.Update,
 		if err := holdForUpdate(ctx, tx, u, watch); err != nil {
 			return err
 		}
-		return tellOfUpdate(ctx, tx, u)
+		return s.tellOfUpdate(ctx, tx, u)
 	})
-	if err != nil {
-		return fmt.Errorf("%s is to be %s: %w", u.Words(), u.Phase, err)
-	}
-	return nil
+	return wrapped(err, "%s is to be %s", u.Words(), u.Phase)
 }
 
 // abandonedUpdate is when an update no longer keeps others back: its host does not come again.
@@ -215,8 +195,8 @@ func holdForUpdate(ctx context.Context, tx db.Querier, u ops.Update, watch time.
 }
 
 // tellOfUpdate records what happens to an update, and tells people how it ended. One that cannot be taken back is an incident.
-func tellOfUpdate(ctx context.Context, tx db.Querier, u ops.Update) error {
-	level, text := notice.Updated(u)
+func (s *kernel) tellOfUpdate(ctx context.Context, tx db.Querier, u ops.Update) error {
+	level, text := s.words.Updated(u)
 	event := ops.Event{
 		Environment: u.Environment, Level: level, Verb: ops.VerbUpdateChanged, Subject: ops.About(ops.SubjectUpdate, u.ID), Service: u.Service,
 		Reason: u.Result, Detail: ops.UpdateDetail{To: u.To, Phase: u.Phase},
@@ -224,7 +204,7 @@ func tellOfUpdate(ctx context.Context, tx db.Querier, u ops.Update) error {
 	if level == "" {
 		event.Level = ops.LevelInfo
 	}
-	if err := insertEvent(ctx, tx, event, u.PhaseAt); err != nil || level == "" {
+	if err := s.insertEvent(ctx, tx, event, u.PhaseAt); err != nil || level == "" {
 		return err
 	}
 	told := ops.Notice{
@@ -232,7 +212,7 @@ func tellOfUpdate(ctx context.Context, tx db.Querier, u ops.Update) error {
 	}
 	if u.Phase == ops.UpdateStuck {
 		var err error
-		if told.Incident, err = stuckIncident(ctx, tx, u, text.Title); err != nil {
+		if told.Incident, err = s.stuckIncident(ctx, tx, u, text.Title); err != nil {
 			return err
 		}
 	}
@@ -241,7 +221,7 @@ func tellOfUpdate(ctx context.Context, tx db.Querier, u ops.Update) error {
 }
 
 // stuckIncident finds the open incident of a service that an update has broken, or opens one.
-func stuckIncident(ctx context.Context, tx db.Querier, u ops.Update, title string) (int64, error) {
+func (s *kernel) stuckIncident(ctx context.Context, tx db.Querier, u ops.Update, title string) (int64, error) {
 	id, err := db.One(ctx, tx, db.ScanInt, `SELECT id FROM incidents WHERE environment = ? AND service = ? AND resolved_at IS NULL
 		ORDER BY id DESC LIMIT 1`, u.Environment, u.Service)
 	if !errors.Is(err, ops.ErrNotFound) {
@@ -250,7 +230,7 @@ func stuckIncident(ctx context.Context, tx db.Querier, u ops.Update, title strin
 	title = strings.TrimPrefix(title, "Claude Ops: ")
 	report, err := db.JSON(ops.IncidentReport{
 		Title: title, Level: ops.LevelCritical, Class: ops.ClassUpdate, Services: []string{u.Service}, Seen: u.Result,
-		Tried: u.Words() + ", and its way back", Recommendation: notice.UpdateAdvice(u),
+		Tried: u.Words() + ", and its way back", Recommendation: s.words.UpdateAdvice(u),
 	})
 	if err != nil {
 		return 0, err
@@ -268,10 +248,7 @@ func (s *Acts) Versions(ctx context.Context, environment string) ([]ops.Version,
 	out, err := db.List(ctx, s.db.Reader(), func(r db.Row) (v ops.Version, err error) {
 		return v, r.Scan(&v.Environment, &v.Service, db.ToJSON(&v.Image), &v.Newest, &v.Unknown, db.ToTime(&v.At))
 	}, `SELECT environment, service, image, newest, unknown, at FROM versions WHERE environment = ? ORDER BY service`, environment)
-	if err != nil {
-		return nil, fmt.Errorf("list versions: %w", err)
-	}
-	return out, nil
+	return returning(out, err, "list versions")
 }
 
 // SeeVersion records what was seen of the image of a service.
@@ -284,8 +261,5 @@ func (s *Acts) SeeVersion(ctx context.Context, v ops.Version) error {
 					unknown = excluded.unknown, at = excluded.at`, v.Environment, v.Service, image, v.Newest, v.Unknown, db.Time(s.orNow(v.At)))
 		})
 	}
-	if err != nil {
-		return fmt.Errorf("record version of %s: %w", v.Service, err)
-	}
-	return nil
+	return wrapped(err, "record version of %s", v.Service)
 }

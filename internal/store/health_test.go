@@ -12,7 +12,7 @@ import (
 // A claimed repair that nothing confirms is open, but needs nobody: it is counted in a word of its own, and listed by it.
 func TestAnUnverifiedIncidentIsCountedInItsOwnWord(t *testing.T) {
 	path := storetest.NewFile(t)
-	s, err := store.Open(t.Context(), store.Options{Path: path, Clock: func() time.Time { return storetest.Start }})
+	s, err := store.Open(t.Context(), storetest.With(store.Options{Path: path, Clock: func() time.Time { return storetest.Start }}))
 	succeeds(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	f := storetest.NewFixture(t, s)

@@ -26,29 +26,37 @@ func (s *Journal) Claim(ctx context.Context, owner ops.Owner, id ops.CycleID, po
 	var out ops.Claimed
 	err := s.db.WriteIn(ctx, "claim", db.OfCycle(id), func(tx db.Querier) error {
 		db.Reaches(tx, ops.ReachPeople)
-		if err := fenceTerm(ctx, tx, owner); err != nil {
+		var terms, late []int64
+		var found []ops.Cycle
+		err := db.AtOnce(ctx, tx,
+			db.Into(&terms, db.ScanInt, `SELECT term FROM hosts WHERE host = ?`, owner.Host),
+			db.Into(&found, scanWhole(&s.inventory), selectWhole+` WHERE c.id = ?`, id),
+			db.Into(&late, db.ScanInt, selectLate, id, ops.ApprovalPending, db.Time(at)))
+		switch {
+		case err != nil:
 			return err
+		case len(terms) == 0 || terms[0] != owner.Term:
+			return termOver(owner)
+		case len(found) == 0:
+			return ops.ErrNotFound
 		}
-		c, err := cycleByID(ctx, tx, id)
-		if err != nil {
-			return err
-		}
+		c := found[0]
 		if err := claimable(c, owner, at); err != nil {
 			return err
 		}
-		if err := expireApproval(ctx, tx, id, at); err != nil {
+		for _, question := range late {
+			_, err := s.settleApproval(ctx, tx, question, ops.ApprovalExpired, ops.Supervisor, "nobody answered in time", at)
+			if err != nil {
+				return err
+			}
+		}
+		if c.Policy, err = takeCycle(ctx, tx, c, owner, policy, at); err != nil {
 			return err
 		}
-		if err := takeCycle(ctx, tx, c, owner, policy, at); err != nil {
-			return err
-		}
-		out, err = s.loadWhole(ctx, tx, id, at)
+		out, err = s.loadWhole(ctx, tx, c, at)
 		return err
 	})
-	if err != nil {
-		return ops.Claimed{}, fmt.Errorf("claim cycle %d: %w", id, err)
-	}
-	return out, nil
+	return returning(out, err, "claim cycle %d", id)
 }
 
 // claimable returns the reason why a cycle cannot be claimed.
@@ -70,10 +78,11 @@ func claimable(c ops.Cycle, owner ops.Owner, at time.Time) error {
 	return nil
 }
 
-func takeCycle(ctx context.Context, tx db.Querier, c ops.Cycle, owner ops.Owner, policy ops.Policy, at time.Time) error {
+// takeCycle gives a cycle to an owner, and returns the policy that holds for it.
+func takeCycle(ctx context.Context, tx db.Querier, c ops.Cycle, owner ops.Owner, policy ops.Policy, at time.Time) (ops.Policy, error) {
 	if c.Status == ops.CycleRunning {
 		if err := awaitOutput(ctx, tx, c.ID); err != nil {
-			return err
+			return policy, err
 		}
 	}
 	policy = policy.Narrow(c.Options)
@@ -82,20 +91,21 @@ func takeCycle(ctx context.Context, tx db.Querier, c ops.Cycle, owner ops.Owner,
 	}
 	inventory, err := db.JSON(policy.Inventory)
 	if err != nil {
-		return err
+		return policy, err
 	}
-	policy.Inventory = ops.Inventory{}
-	snapshot, err := db.JSON(policy)
+	lean := policy
+	lean.Inventory = ops.Inventory{}
+	snapshot, err := db.JSON(lean)
 	if err != nil {
-		return err
+		return policy, err
 	}
 	_, err = tx.ExecContext(ctx, `UPDATE cycles SET status = ?, owner = ?, term = ?, wake_at = NULL, seen_seq = wake_seq,
 		policy = ?, inventory = ?, started_at = COALESCE(started_at, ?) WHERE id = ?`,
 		ops.CycleRunning, owner.Host, owner.Term, snapshot, inventory, db.Time(at), c.ID)
 	if db.IsUnique(err) {
-		return ops.ErrSlotBusy
+		err = ops.ErrSlotBusy
 	}
-	return err
+	return policy, err
 }
 
 // Release puts a running cycle back into the queue and gives up its slot; what was recorded stays.
@@ -117,10 +127,7 @@ func (s *Journal) Release(ctx context.Context, owner ops.Owner, id ops.CycleID) 
 		}
 		return s.offer(ctx, tx, cycle.environment, s.clock())
 	})
-	if err != nil {
-		return fmt.Errorf("release cycle %d: %w", id, err)
-	}
-	return nil
+	return wrapped(err, "release cycle %d", id)
 }
 
 // wakeWaiting counts an answer from outside and makes a waiting cycle claimable from now on. A running cycle sees the count too,
@@ -130,8 +137,7 @@ const wakeWaiting = `UPDATE cycles SET wake_seq = wake_seq + 1,
 	WHERE ended_at IS NULL`
 
 func wakeCycle(ctx context.Context, tx db.Querier, id ops.CycleID, at time.Time) error {
-	err := db.Exec(ctx, tx, wakeWaiting+` AND id = ?`, db.Time(at), db.Time(at), id)
-	return err
+	return db.Exec(ctx, tx, wakeWaiting+` AND id = ?`, db.Time(at), db.Time(at), id)
 }
 
 // wakeAfter wakes the cycles that wait only for this incident, or for others that are resolved too.
@@ -155,17 +161,15 @@ func awaitHuman(ctx context.Context, tx db.Querier, t ops.Transition) error {
 	if !t.Step.Until.IsZero() {
 		until = &t.Step.Until
 	}
-	err := db.Exec(ctx, tx, `UPDATE cycles SET status = ?, reason = ?, owner = NULL, term = 0,
+	return db.Exec(ctx, tx, `UPDATE cycles SET status = ?, reason = ?, owner = NULL, term = 0,
 		wake_at = CASE WHEN wake_seq > seen_seq THEN ? ELSE ? END WHERE id = ?`,
 		ops.CycleWaitingHuman, t.Step.Reason, db.Time(t.At), db.OptTime(until), t.Cycle)
-	return err
 }
 
 // deferCycle puts a cycle back into the queue until a time and frees its slot.
 func deferCycle(ctx context.Context, tx db.Querier, t ops.Transition) error {
-	err := db.Exec(ctx, tx, `UPDATE cycles SET status = ?, reason = ?, owner = NULL, term = 0, wake_at = ? WHERE id = ?`,
+	return db.Exec(ctx, tx, `UPDATE cycles SET status = ?, reason = ?, owner = NULL, term = 0, wake_at = ? WHERE id = ?`,
 		ops.CycleQueued, t.Step.Reason, db.Time(t.Step.Until), t.Cycle)
-	return err
 }
 
 // Jobs inserts one job for each cycle that can be advanced, in the transaction that made it so.
@@ -238,10 +242,7 @@ func (s *Journal) Rewake(ctx context.Context, ids []ops.CycleID) ([]ops.Cycle, e
 		out, err = db.List(ctx, tx, scanCycle, selectCycles+which+` ORDER BY id`, args...)
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("wake cycles again: %w", err)
-	}
-	return out, nil
+	return returning(out, err, "wake cycles again")
 }
 
 // Cancelled returns the cycles that a host runs and that somebody wants to end.
@@ -254,7 +255,16 @@ type held struct {
 	id          ops.CycleID
 	environment string
 	status      ops.CycleStatus
+	named       bool   // its problem has a name
+	ran         bool   // a session has ended
+	services    string // that its newest decision named, as they are stored
+	// queued, asks and waits: it has a queued session, an open question, and incidents that it waits for.
+	queued, asks, waits bool
+	session             ops.SessionStatus // of the session by which the cycle was found
 }
+
+// known is the cycle as load needs it.
+func (h held) known() ops.Cycle { return ops.Cycle{ID: h.id, Environment: h.environment} }
 
 // fenceTerm refuses a writer whose term is over.
 func fenceTerm(ctx context.Context, tx db.Querier, owner ops.Owner) error {
@@ -275,41 +285,60 @@ func termOver(owner ops.Owner) error {
 
 // fenceCycle refuses a writer whose term is over or that does not hold the cycle.
 func fenceCycle(ctx context.Context, tx db.Querier, owner ops.Owner, id ops.CycleID) (held, error) {
-	return fence(ctx, tx, owner, `FROM cycles c WHERE c.id = ?`, int64(id))
+	return fence(ctx, tx, owner, `, '' FROM cycles c WHERE c.id = ?`, int64(id))
 }
 
 // fenceSession is fenceCycle for the cycle of a session. What is to be asked before goes with it.
 func fenceSession(ctx context.Context, tx db.Querier, owner ops.Owner, id ops.SessionID, before ...db.Part) (held, error) {
-	return fence(ctx, tx, owner, `FROM sessions s JOIN cycles c ON c.id = s.cycle_id WHERE s.id = ?`, int64(id), before...)
+	return fence(ctx, tx, owner, fromSession, int64(id), before...)
 }
 
 func fence(ctx context.Context, tx db.Querier, owner ops.Owner, from string, id int64, before ...db.Part) (held, error) {
-	var found []held
-	var holder ops.Owner
-	var term *int64
-	scan := func(r db.Row) (h held, err error) {
-		return h, r.Scan(&h.id, &h.environment, &h.status, db.ToText(&holder.Host), &holder.Term, &term)
-	}
-	err := db.Together(ctx, tx, append(before, db.Into(&found, scan, `SELECT c.id, c.environment, c.status, c.owner, c.term,
-		(SELECT h.term FROM hosts h WHERE h.host = ?) `+from, owner.Host, id))...)
-	if err != nil {
+	f := fenced{owner: owner}
+	if err := db.Together(ctx, tx, append(before, f.part(from, id))...); err != nil {
 		return held{}, err
 	}
-	if len(found) == 0 {
-		if err := fenceTerm(ctx, tx, owner); err != nil {
+	return f.check(ctx, tx)
+}
+
+// fenced is what decides whether an owner may write.
+type fenced struct {
+	owner  ops.Owner
+	found  []held
+	holder ops.Owner
+	term   *int64
+}
+
+const fromSession = `, s.status FROM sessions s JOIN cycles c ON c.id = s.cycle_id WHERE s.id = ?`
+
+func (f *fenced) part(from string, id int64) db.Part {
+	scan := func(r db.Row) (h held, err error) {
+		return h, r.Scan(&h.id, &h.environment, &h.status, db.ToText(&f.holder.Host), &f.holder.Term, &f.term,
+			&h.named, &h.ran, db.ToText(&h.services), &h.queued, &h.asks, &h.waits, &h.session)
+	}
+	return db.Into(&f.found, scan, `SELECT c.id, c.environment, c.status, c.owner, c.term, (SELECT h.term FROM hosts h WHERE h.host = ?),
+		c.problem <> '', EXISTS (SELECT 1 FROM sessions e WHERE e.cycle_id = c.id AND e.ended_at IS NOT NULL),
+		(SELECT e.services FROM escalations e WHERE e.cycle_id = c.id AND e.services IS NOT NULL ORDER BY e.id DESC LIMIT 1),
+		EXISTS (SELECT 1 FROM sessions e WHERE e.cycle_id = c.id AND e.status = 'queued'),
+		EXISTS (SELECT 1 FROM approvals a WHERE a.cycle_id = c.id AND a.status = 'pending'),
+		EXISTS (SELECT 1 FROM incident_waits w WHERE w.cycle_id = c.id)`+from, f.owner.Host, id)
+}
+
+func (f *fenced) check(ctx context.Context, q db.Querier) (held, error) {
+	if len(f.found) == 0 {
+		if err := fenceTerm(ctx, q, f.owner); err != nil {
 			return held{}, err
 		}
 		return held{}, ops.ErrNotFound
 	}
-	h := found[0]
-	if term == nil || *term != owner.Term {
-		return held{}, termOver(owner)
+	if f.term == nil || *f.term != f.owner.Term {
+		return held{}, termOver(f.owner)
 	}
-	if holder != owner {
+	if f.holder != f.owner {
 		return held{}, fmt.Errorf("the cycle is held by %q term %d, not by %q term %d: %w",
-			holder.Host, holder.Term, owner.Host, owner.Term, ops.ErrFenced)
+			f.holder.Host, f.holder.Term, f.owner.Host, f.owner.Term, ops.ErrFenced)
 	}
-	return h, nil
+	return f.found[0], nil
 }
 
 // running refuses a write that needs a running cycle.

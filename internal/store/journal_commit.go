@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
 )
@@ -16,12 +15,16 @@ import (
 // leaves the cycle. It leaves out what the journal knows of other cycles (spend, windows): the caller has it from its claim.
 func (s *Journal) Commit(ctx context.Context, owner ops.Owner, t ops.Transition) (ops.Claimed, error) {
 	if t.Empty() {
-		return s.Look(ctx, t.Cycle)
+		known, err := s.Cycle(ctx, t.Cycle)
+		if err != nil {
+			return ops.Claimed{}, err
+		}
+		return s.Look(ctx, known)
 	}
 	t.At = s.orNow(t.At)
 	var out ops.Claimed
 	err := s.db.WriteIn(ctx, "commit", db.OfCycle(t.Cycle), func(tx db.Querier) error {
-		db.Reaches(tx, t.Step.Kind.Reach())
+		db.Reaches(tx, t.Reach())
 		cycle, err := fenceCycle(ctx, tx, owner, t.Cycle)
 		if err != nil {
 			return err
@@ -29,16 +32,16 @@ func (s *Journal) Commit(ctx context.Context, owner ops.Owner, t ops.Transition)
 		if err := cycle.running(); err != nil {
 			return err
 		}
-		if err := record(ctx, tx, cycle, owner, t); err != nil {
+		if err := s.record(ctx, tx, cycle, owner, t); err != nil {
 			return err
 		}
 		bad := badResults(t)
 		if len(bad) > 0 || !t.Step.Kind.Leaves() {
-			if out, err = s.loadClaimed(ctx, tx, t.Cycle, t.At); err != nil {
+			if out, err = s.load(ctx, tx, cycle.known(), t.At); err != nil {
 				return err
 			}
 		}
-		reopened, err := relapses(ctx, tx, out, t, bad)
+		reopened, err := s.relapses(ctx, tx, out, t, bad)
 		if err == nil && reopened {
 			err = db.Together(ctx, tx, incidentsFor(&out.Journal.Incidents, cycle.environment, t.Cycle))
 		}
@@ -50,22 +53,19 @@ func (s *Journal) Commit(ctx context.Context, owner ops.Owner, t ops.Transition)
 		}
 		return nil
 	})
-	if err != nil {
-		return ops.Claimed{}, fmt.Errorf("commit step %s of cycle %d: %w", t.Step.Kind, t.Cycle, err)
-	}
-	return out, nil
+	return returning(out, err, "commit step %s of cycle %d", t.Step.Kind, t.Cycle)
 }
 
 // record writes a transition and counts what it cost.
-func record(ctx context.Context, tx db.Querier, cycle held, owner ops.Owner, t ops.Transition) error {
-	moved, err := uncountCycle(ctx, tx, cycle.id, t.Step.Decision)
+func (s *kernel) record(ctx context.Context, tx db.Querier, cycle held, owner ops.Owner, t ops.Transition) error {
+	moved, err := uncountCycle(ctx, tx, cycle, t.Step.Decision)
 	if err != nil {
 		return fmt.Errorf("count costs for other services: %w", err)
 	}
-	if err := recordResult(ctx, tx, cycle, t); err != nil {
+	if err := s.recordResult(ctx, tx, cycle, t); err != nil {
 		return err
 	}
-	if err := recordStep(ctx, tx, cycle, owner, t); err != nil {
+	if err := s.recordStep(ctx, tx, cycle, owner, t); err != nil {
 		return err
 	}
 	if err := countResult(ctx, tx, moved, t); err != nil {
@@ -85,13 +85,13 @@ func recordFacts(ctx context.Context, tx db.Querier, t ops.Transition) error {
 }
 
 // recordResult writes what the last effect produced.
-func recordResult(ctx context.Context, tx db.Querier, cycle held, t ops.Transition) error {
+func (s *kernel) recordResult(ctx context.Context, tx db.Querier, cycle held, t ops.Transition) error {
 	if r := t.Result.Session; r != nil {
 		if err := endSession(ctx, tx, cycle, *r, t.At); err != nil {
 			return fmt.Errorf("end session %d: %w", r.ID, err)
 		}
 	}
-	if t.Result.Problem != "" {
+	if t.Result.Problem != "" && !cycle.named {
 		// The problem that started a cycle stays its name.
 		if err := db.Exec(ctx, tx, `UPDATE cycles SET problem = ? WHERE id = ? AND problem = ''`, t.Result.Problem, t.Cycle); err != nil {
 			return fmt.Errorf("name the problem: %w", err)
@@ -112,11 +112,11 @@ func recordResult(ctx context.Context, tx db.Querier, cycle held, t ops.Transiti
 	if err := recordLessons(ctx, tx, cycle, sourceAgent, source, t.Result.Lessons, t.At); err != nil {
 		return err
 	}
-	return recordEvents(ctx, tx, cycle, t.Result.Events, t.At)
+	return s.recordEvents(ctx, tx, cycle, t.Result.Events, t.At)
 }
 
 // recordStep writes the decision and everything that must be stored before the step is taken.
-func recordStep(ctx context.Context, tx db.Querier, cycle held, owner ops.Owner, t ops.Transition) error {
+func (s *kernel) recordStep(ctx context.Context, tx db.Querier, cycle held, owner ops.Owner, t ops.Transition) error {
 	if err := recordFacts(ctx, tx, t); err != nil {
 		return fmt.Errorf("record facts: %w", err)
 	}
@@ -128,16 +128,16 @@ func recordStep(ctx context.Context, tx db.Querier, cycle held, owner ops.Owner,
 	if err := recordAttempt(ctx, tx, cycle, t); err != nil {
 		return err
 	}
-	if err := recordEvents(ctx, tx, cycle, t.Step.Events, t.At); err != nil {
+	if err := s.recordEvents(ctx, tx, cycle, t.Step.Events, t.At); err != nil {
 		return err
 	}
-	refuted, err := recordPeople(ctx, tx, cycle, t)
+	refuted, err := s.recordPeople(ctx, tx, cycle, t)
 	if err != nil {
 		return err
 	}
 	if len(refuted) > 0 {
 		t.Step.Notices = slices.Clone(t.Step.Notices)
-		t.Step.Notices[0].Body = notice.AlsoRefutes(t.Step.Notices[0].Body, refuted)
+		t.Step.Notices[0].Body = s.words.AlsoRefutes(t.Step.Notices[0].Body, refuted)
 	}
 	for _, n := range append(append([]ops.Notice{}, t.Result.Notices...), t.Step.Notices...) {
 		n.CycleID = orOf(n.CycleID, cycle.id)
@@ -157,7 +157,7 @@ func recordStep(ctx context.Context, tx db.Querier, cycle held, owner ops.Owner,
 	}
 	switch t.Step.Kind {
 	case ops.StepFinish:
-		if err := finishCycle(ctx, tx, t); err != nil || t.Step.Repair == nil {
+		if err := finishCycle(ctx, tx, cycle, t); err != nil || t.Step.Repair == nil {
 			return err
 		}
 		if err := earn(ctx, tx, cycle, *t.Step.Repair, t.At); err != nil {
@@ -193,23 +193,23 @@ func recordAttempt(ctx context.Context, tx db.Querier, cycle held, t ops.Transit
 
 // recordPeople closes incidents, opens new ones and asks for approval. It closes first: a problem that is reported in the same
 // step is a new one. It returns the repairs that did not hold and of which the step's own notice has to tell.
-func recordPeople(ctx context.Context, tx db.Querier, cycle held, t ops.Transition) (refuted []string, err error) {
-	if err := endIncidents(ctx, tx, cycle, t.Step.Recovered, t.At); err != nil {
+func (s *kernel) recordPeople(ctx context.Context, tx db.Querier, cycle held, t ops.Transition) (refuted []string, err error) {
+	if err := s.endIncidents(ctx, tx, cycle, t.Step.Recovered, t.At); err != nil {
 		return nil, fmt.Errorf("close incidents: %w", err)
 	}
 	if t.Step.Incident != nil {
-		if refuted, err = reportIncident(ctx, tx, cycle, t.Step, t.At); err != nil {
+		if refuted, err = s.reportIncident(ctx, tx, cycle, t.Step, t.At); err != nil {
 			return nil, fmt.Errorf("report incident: %w", err)
 		}
 	}
 	if t.Step.Left != nil {
 		left := t.Step
 		left.Incident = left.Left
-		if _, err := reportIncident(ctx, tx, cycle, left, t.At); err != nil {
+		if _, err := s.reportIncident(ctx, tx, cycle, left, t.At); err != nil {
 			return nil, fmt.Errorf("report what is left to people: %w", err)
 		}
 	}
-	if err := reduceAfter(ctx, tx, cycle.id, t.Step.Reduced, t.At); err != nil {
+	if err := s.reduceAfter(ctx, tx, cycle.id, t.Step.Reduced, t.At); err != nil {
 		return nil, fmt.Errorf("lower trust: %w", err)
 	}
 	if err := switchOff(ctx, tx, t.Step.ReflexOff, t.At); err != nil {
@@ -239,15 +239,15 @@ func recordLessons(ctx context.Context, tx db.Querier, cycle held, source string
 	return nil
 }
 
-func recordEvents(ctx context.Context, tx db.Querier, cycle held, events []ops.Event, at time.Time) error {
+func (s *kernel) recordEvents(ctx context.Context, tx db.Querier, cycle held, events []ops.Event, at time.Time) error {
 	for _, e := range events {
 		if e.Environment == "" {
 			e.Environment = cycle.environment
 		}
 		e.CycleID = orOf(e.CycleID, cycle.id)
-		err := insertEvent(ctx, tx, e, at)
+		err := s.insertEvent(ctx, tx, e, at)
 		if err == nil {
-			err = reduceAlarmed(ctx, tx, e, at)
+			err = s.reduceAlarmed(ctx, tx, e, at)
 		}
 		if err != nil {
 			return fmt.Errorf("record event %s: %w", e.Verb, err)
@@ -257,7 +257,7 @@ func recordEvents(ctx context.Context, tx db.Querier, cycle held, events []ops.E
 }
 
 // finishCycle ends the cycle; its owner stays recorded.
-func finishCycle(ctx context.Context, tx db.Querier, t ops.Transition) error {
+func finishCycle(ctx context.Context, tx db.Querier, cycle held, t ops.Transition) error {
 	if !t.Step.Status.Ended() {
 		return fmt.Errorf("finish: %q is not a final status of a cycle", t.Step.Status)
 	}
@@ -267,20 +267,25 @@ func finishCycle(ctx context.Context, tx db.Querier, t ops.Transition) error {
 	if err != nil {
 		return fmt.Errorf("finish: %w", err)
 	}
-	// Queued sessions will not run any more.
-	err = db.Exec(ctx, tx, `UPDATE sessions SET status = ?, ended_at = ? WHERE cycle_id = ? AND status = ?`,
-		ops.SessionCancelled, db.Time(t.At), t.Cycle, ops.SessionQueued)
-	if err != nil {
-		return fmt.Errorf("finish: %w", err)
+	if cycle.queued { // that will not run any more
+		err = db.Exec(ctx, tx, `UPDATE sessions SET status = ?, ended_at = ? WHERE cycle_id = ? AND status = ?`,
+			ops.SessionCancelled, db.Time(t.At), t.Cycle, ops.SessionQueued)
+		if err != nil {
+			return fmt.Errorf("finish: %w", err)
+		}
 	}
 	if err := addUpCycle(ctx, tx, t.Cycle); err != nil {
 		return fmt.Errorf("finish: count costs: %w", err)
 	}
-	if err := dropApprovals(ctx, tx, t.Cycle, t.At); err != nil {
-		return fmt.Errorf("finish: %w", err)
+	if cycle.asks || t.Step.Approval != nil {
+		if err := dropApprovals(ctx, tx, t.Cycle, t.At); err != nil {
+			return fmt.Errorf("finish: %w", err)
+		}
 	}
-	if err := dropWaits(ctx, tx, t.Cycle); err != nil {
-		return fmt.Errorf("finish: %w", err)
+	if cycle.waits || t.Step.Incident != nil {
+		if err := dropWaits(ctx, tx, t.Cycle); err != nil {
+			return fmt.Errorf("finish: %w", err)
+		}
 	}
 	if t.Step.Status == ops.CycleResolved {
 		if err := startProbation(ctx, tx, t.Cycle, t.At); err != nil {

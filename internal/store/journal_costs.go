@@ -2,8 +2,6 @@ package store
 
 import (
 	"context"
-	"fmt"
-	"math"
 	"time"
 
 	"claudeops/internal/ops"
@@ -63,20 +61,20 @@ func countSession(ctx context.Context, tx db.Querier, id ops.SessionID) error {
 
 // uncountCycle takes away the ended sessions of a cycle if the next decision names other services than those they are counted for. The
 // caller adds them again after the decision.
-func uncountCycle(ctx context.Context, tx db.Querier, cycle ops.CycleID, d *ops.Decision) (bool, error) {
-	if d == nil || len(d.Services) == 0 {
+func uncountCycle(ctx context.Context, tx db.Querier, cycle held, d *ops.Decision) (bool, error) {
+	if d == nil || len(d.Services) == 0 || !cycle.ran {
 		return false, nil
 	}
 	services, err := db.JSON(d.Services)
-	if err != nil {
+	if err != nil || services == cycle.services {
 		return false, err
 	}
-	n, err := db.Affected(ctx, tx, changeCosts(`-`, `s.cycle_id = ? AND `+servicesOf+` <> ?`), cycle, services)
+	n, err := db.Affected(ctx, tx, changeCosts(`-`, `s.cycle_id = ?`), cycle.id)
 	if err != nil || n == 0 {
 		return false, err
 	}
 	err = db.Exec(ctx, tx, `DELETE FROM cost_days WHERE sessions = 0 AND cost_reported = 0
-		AND day >= (SELECT substr(MIN(s.ended_at), 1, 10) FROM sessions s WHERE s.cycle_id = ?)`, cycle)
+		AND day >= (SELECT substr(MIN(s.ended_at), 1, 10) FROM sessions s WHERE s.cycle_id = ?)`, cycle.id)
 	return true, err
 }
 
@@ -93,8 +91,7 @@ func countResult(ctx context.Context, tx db.Querier, moved bool, t ops.Transitio
 
 // addUpCycle records what a cycle that ends has cost as a whole.
 func addUpCycle(ctx context.Context, tx db.Querier, cycle ops.CycleID) error {
-	err := db.Exec(ctx, tx, `INSERT INTO cycle_cost_days (day, cost, cycle_id, environment)`+endedCycleCosts(`c.id = ?`), cycle)
-	return err
+	return db.Exec(ctx, tx, `INSERT INTO cycle_cost_days (day, cost, cycle_id, environment)`+endedCycleCosts(`c.id = ?`), cycle)
 }
 
 // endedCycleCosts is a query that adds up cycles in the form of cycle_cost_days.
@@ -106,50 +103,47 @@ func endedCycleCosts(cond string) string {
 		GROUP BY d.day, d.id, d.environment HAVING COUNT(s.cost_usd) > 0`
 }
 
-// grant is what a session may spend: the smallest of its limits, nil without a limit. Less than a millionth of a dollar is
-// nothing.
-func grant(ctx context.Context, tx db.Querier, environment string, id ops.SessionID, ask ops.BudgetAsk, at time.Time) (*float64, error) {
-	if ask == (ops.BudgetAsk{}) {
-		return nil, nil
-	}
-	amount := math.Inf(1)
-	if ask.Want != 0 {
-		amount = ask.Want
-	}
-	if ask.DayLimit != 0 {
-		var used []float64
-		if err := db.Together(ctx, tx, spent(&used, environment, at, `id`, int64(id))); err != nil {
-			return nil, fmt.Errorf("sum what the day has cost: %w", err)
-		}
-		if left := ask.DayLimit - used[0]; left < amount {
-			amount = left
-		}
-	}
-	// Sums of floating-point amounts leave tiny remainders.
-	amount = math.Floor(amount*1e6+0.5) / 1e6
+// grant is a query of what a session may spend: the smallest of its limits, NULL without a limit. Sums of floating-point amounts leave tiny
+// remainders, and less than a millionth of a dollar is nothing.
+func grant(id ops.SessionID, ask ops.BudgetAsk, at time.Time) (query string, args []any) {
+	const round = `SELECT FLOOR(a.amount * 1e6 + 0.5) / 1e6 AS granted FROM (SELECT `
 	switch {
-	case ask.Want < 0:
-		return nil, &ops.SpentError{Whose: ops.BudgetChain}
-	case amount <= 0:
-		return nil, &ops.SpentError{Whose: ops.BudgetDay}
+	case ask == (ops.BudgetAsk{}):
+		return round + `CAST(NULL AS DOUBLE PRECISION) AS amount) a`, nil
+	case ask.DayLimit == 0:
+		return round + `CAST(? AS DOUBLE PRECISION) AS amount) a`, []any{ask.Want}
 	}
-	return &amount, nil
+	want := ask.Want
+	if want == 0 {
+		want = ask.DayLimit
+	}
+	query, args = used(`(SELECT o.environment FROM sessions o WHERE o.id = ?)`, int64(id), at, `id`, int64(id))
+	return round + `CASE WHEN r.amount < CAST(? AS DOUBLE PRECISION) THEN r.amount ELSE CAST(? AS DOUBLE PRECISION) END AS amount
+		FROM (SELECT CAST(? AS DOUBLE PRECISION) - CAST(u.ended AS DOUBLE PRECISION) / 1e9 - u.reserved AS amount FROM (` + query + `) u) r) a`,
+		append([]any{want, want, ask.DayLimit}, args...)
 }
 
 // spent is what sessions of an environment have cost since the day of at began, plus what running ones have reserved. except are the
 // sessions that do not count.
 func spent(to *[]float64, environment string, at time.Time, except string, arg any) db.Part {
-	today := at.UTC().Truncate(day)
-	// The status is in the text and not an argument, so that the partial index is used.
+	query, args := used(`?`, environment, at, except, arg)
 	return db.Into(to, func(r db.Row) (float64, error) {
 		var ended int64
 		var reserved float64
 		err := r.Scan(&ended, &reserved)
 		return float64(ended)/nano + reserved, err
-	}, `SELECT
-		(SELECT CAST(COALESCE(SUM(cost), 0) AS BIGINT) FROM cost_days WHERE day >= ? AND environment = ?)
-			- (SELECT CAST(COALESCE(SUM(`+nanoCost+`), 0) AS BIGINT) FROM sessions s WHERE s.`+except+` = ? AND s.environment = ?
-				AND s.ended_at >= ?),
-		(SELECT COALESCE(SUM(s.budget_usd), 0.0) FROM sessions s WHERE s.status = 'running' AND s.environment = ? AND s.`+except+` <> ?)`,
-		today.Format(dayLayout), environment, arg, environment, db.Time(today), environment, arg)
+	}, query, args...)
+}
+
+// used is a query of both. The environment is SQL with one argument.
+func used(in string, environment any, at time.Time, except string, arg any) (query string, args []any) {
+	today := at.UTC().Truncate(day)
+	// The status is in the text and not an argument, so that the partial index is used.
+	return `SELECT
+		(SELECT CAST(COALESCE(SUM(cost), 0) AS BIGINT) FROM cost_days WHERE day >= ? AND environment = ` + in + `)
+			- (SELECT CAST(COALESCE(SUM(` + nanoCost + `), 0) AS BIGINT) FROM sessions s WHERE s.` + except + ` = ? AND s.environment = ` + in + `
+				AND s.ended_at >= ?) AS ended,
+		(SELECT COALESCE(SUM(s.budget_usd), 0.0) FROM sessions s WHERE s.status = 'running' AND s.environment = ` + in + `
+			AND s.` + except + ` <> ?) AS reserved`,
+		[]any{today.Format(dayLayout), environment, arg, environment, db.Time(today), environment, arg}
 }

@@ -1,9 +1,7 @@
 package store
 
 import (
-	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -80,24 +78,36 @@ func (s *Journal) SubmitCycle(ctx context.Context, n ops.NewCycle) (ops.CycleID,
 	}
 	var id ops.CycleID
 	err = s.db.WriteIn(ctx, "submit", db.InEnvironment(n.Environment), func(tx db.Querier) error {
-		known, err := sameTurn(ctx, tx, n.Key)
-		if err != nil || known > 0 {
-			id = known
-			return err
+		if s.jobs.Load() != nil {
+			db.Reaches(tx, ops.ReachPages) // who works on it finds its job
 		}
-		if err := cmp.Or(requireWorking(ctx, tx), roomFor(ctx, tx, n)); err != nil {
+		var same, full, running []ops.CycleID
+		var stopped []ops.Standstill
+		err := db.AtOnce(ctx, tx,
+			// Another host may have started it for the same turn of the schedule.
+			db.Into(&same, scanCycleID, `SELECT id FROM cycles WHERE request_key = ?`, db.OptText(n.Key)),
+			db.Into(&stopped, scanStandstill, selectStandstill, standstillName),
+			db.Into(&full, scanCycleID, `SELECT id FROM cycles WHERE environment = ? AND status = 'queued' AND wake_at IS NULL
+				ORDER BY id LIMIT 1 OFFSET ?`, n.Environment, max(n.Behind, 1)-1),
+			db.Into(&running, scanCycleID, `SELECT id FROM cycles WHERE environment = ? AND status = 'running'`, n.Environment))
+		switch {
+		case err != nil:
 			return err
+		case len(same) > 0:
+			id = same[0]
+			return nil
+		case len(stopped) > 0:
+			return stopped[0].Refuses()
+		case n.Behind > 0 && len(full) > 0:
+			return fmt.Errorf("%d cycles of %s wait already: %w", n.Behind, n.Environment, ops.ErrQueueFull)
 		}
 		id, err = s.insertCycle(ctx, tx, n, options)
-		if err != nil {
+		if err != nil || len(running) > 0 { // whose end offers the next
 			return err
 		}
 		return s.offer(ctx, tx, n.Environment, s.clock())
 	})
-	if err != nil {
-		return 0, fmt.Errorf("submit cycle: %w", err)
-	}
-	return id, nil
+	return returning(id, err, "submit cycle")
 }
 
 // insertCycle writes the row of a cycle. One that is about certain services has a closed charge.
@@ -112,34 +122,7 @@ func (s *kernel) insertCycle(ctx context.Context, tx db.Querier, n ops.NewCycle,
 	return id, err
 }
 
-// roomFor refuses a cycle where as many wait as its request permits.
-func roomFor(ctx context.Context, tx db.Querier, n ops.NewCycle) error {
-	if n.Behind == 0 {
-		return nil
-	}
-	var last ops.CycleID
-	err := tx.QueryRowContext(ctx, `SELECT id FROM cycles WHERE environment = ? AND status = 'queued' AND wake_at IS NULL
-		ORDER BY id LIMIT 1 OFFSET ?`, n.Environment, n.Behind-1).Scan(&last)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
-	if err == nil {
-		err = fmt.Errorf("%d cycles of %s wait already: %w", n.Behind, n.Environment, ops.ErrQueueFull)
-	}
-	return err
-}
-
-// sameTurn returns the cycle that another host started for the same turn of the schedule, or 0.
-func sameTurn(ctx context.Context, tx db.Querier, key string) (id ops.CycleID, err error) {
-	if key == "" {
-		return 0, nil
-	}
-	err = tx.QueryRowContext(ctx, `SELECT id FROM cycles WHERE request_key = ?`, key).Scan(&id)
-	if errors.Is(err, sql.ErrNoRows) {
-		return 0, nil
-	}
-	return id, err
-}
+func scanCycleID(r db.Row) (id ops.CycleID, err error) { return id, r.Scan(&id) }
 
 // RequestCancel asks the owner of a cycle to end it. The first request sets the time and the reason; each request wakes the
 // cycle.
@@ -168,10 +151,7 @@ func (s *Journal) RequestCancel(ctx context.Context, id ops.CycleID, reason stri
 		}
 		return s.offer(ctx, tx, c.Environment, s.clock())
 	})
-	if err != nil {
-		return ops.Cycle{}, fmt.Errorf("cancel cycle %d: %w", id, err)
-	}
-	return c, nil
+	return returning(c, err, "cancel cycle %d", id)
 }
 
 // Unfinished returns the cycles that have not ended, oldest first.
@@ -194,27 +174,18 @@ func (s *Journal) Startable(ctx context.Context) ([]ops.Cycle, error) {
 			UNION ALL SELECT q.id FROM e JOIN cycles q ON q.id IN (SELECT id FROM cycles
 				WHERE environment = e.name AND status = 'queued' AND wake_at IS NULL ORDER BY id LIMIT ?))
 		ORDER BY c.id`, startable)
-	if err != nil {
-		return nil, fmt.Errorf("list startable cycles: %w", err)
-	}
-	return out, nil
+	return returning(out, err, "list startable cycles")
 }
 
 func (s *Journal) openCycles(ctx context.Context, what, cond string, args ...any) ([]ops.Cycle, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanCycle, selectCycles+` WHERE c.ended_at IS NULL AND `+cond+` ORDER BY c.id`, args...)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", what, err)
-	}
-	return out, nil
+	return returning(out, err, "%s", what)
 }
 
 // Cycle returns one cycle.
 func (s *Journal) Cycle(ctx context.Context, id ops.CycleID) (ops.Cycle, error) {
 	c, err := cycleByID(ctx, s.db.Reader(), id)
-	if err != nil {
-		return ops.Cycle{}, fmt.Errorf("read cycle %d: %w", id, err)
-	}
-	return c, nil
+	return returning(c, err, "read cycle %d", id)
 }
 
 func cycleByID(ctx context.Context, q db.Querier, id ops.CycleID) (ops.Cycle, error) {
@@ -244,10 +215,7 @@ func scanEnding(r db.Row) (ops.Ending, error) {
 // Endings are how the environment's last cycles ended, newest first.
 func (s *Journal) Endings(ctx context.Context, environment string, limit int) ([]ops.Ending, error) {
 	out, err := endings(ctx, s.db.Reader(), environment, 0, limit)
-	if err != nil {
-		return nil, fmt.Errorf("read endings of %s: %w", environment, err)
-	}
-	return out, nil
+	return returning(out, err, "read endings of %s", environment)
 }
 
 func endings(ctx context.Context, q db.Querier, environment string, except ops.CycleID, limit int) ([]ops.Ending, error) {

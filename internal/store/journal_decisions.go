@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"time"
 
 	"claudeops/internal/ops"
@@ -27,10 +26,7 @@ func scanDecision(r db.Row) (ops.Decision, error) {
 // Decisions returns the decisions of a cycle, in order.
 func (s *Journal) Decisions(ctx context.Context, cycle ops.CycleID) ([]ops.Decision, error) {
 	out, err := decisionsOfCycle(ctx, s.db.Reader(), cycle)
-	if err != nil {
-		return nil, fmt.Errorf("list decisions of cycle %d: %w", cycle, err)
-	}
-	return out, nil
+	return returning(out, err, "list decisions of cycle %d", cycle)
 }
 
 func decisionsOfCycle(ctx context.Context, q db.Querier, cycle ops.CycleID) ([]ops.Decision, error) {
@@ -51,13 +47,12 @@ func insertDecision(ctx context.Context, tx db.Querier, cycle ops.CycleID, d ops
 			return err
 		}
 	}
-	err = db.Exec(ctx, tx, `INSERT INTO escalations (cycle_id, session_id, source_handler, target_handler, reason,
+	return db.Exec(ctx, tx, `INSERT INTO escalations (cycle_id, session_id, source_handler, target_handler, reason,
 		proposed, depth, max_depth, target_validated, self_escalation_rejected, process_mode, manager_present,
 		path, services, decision, check_name, policy, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		cycle, db.OrNull(d.SessionID), d.SourceHandler, d.TargetHandler, d.Reason,
 		d.Proposed, d.Depth, d.MaxDepth, d.TargetValidated, d.SelfEscalationRejected, d.ProcessMode, d.ManagerPresent,
 		path, db.OptText(services), d.Verdict, d.Check, db.OptText(d.Inputs), db.Time(d.At))
-	return err
 }
 
 const selectRecoveries = `SELECT y.id, y.cycle_id, COALESCE(y.session_id, 0), y.tier, y.level, y.action, y.error_type,
@@ -74,10 +69,7 @@ func scanRecovery(r db.Row) (ops.Recovery, error) {
 // Recoveries returns the attempts that the ladder ordered in a cycle, in order.
 func (s *Journal) Recoveries(ctx context.Context, cycle ops.CycleID) ([]ops.Recovery, error) {
 	out, err := recoveriesOfCycle(ctx, s.db.Reader(), cycle)
-	if err != nil {
-		return nil, fmt.Errorf("list recoveries of cycle %d: %w", cycle, err)
-	}
-	return out, nil
+	return returning(out, err, "list recoveries of cycle %d", cycle)
 }
 
 func recoveriesOfCycle(ctx context.Context, q db.Querier, cycle ops.CycleID) ([]ops.Recovery, error) {
@@ -119,10 +111,7 @@ func scanVerification(r db.Row) (ops.Verification, error) {
 // Verifications returns what judges made of the claims of a cycle, in order.
 func (s *Journal) Verifications(ctx context.Context, cycle ops.CycleID) ([]ops.Verification, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanVerification, selectVerifications+` WHERE f.cycle_id = ? ORDER BY f.id`, cycle)
-	if err != nil {
-		return nil, fmt.Errorf("list verifications of cycle %d: %w", cycle, err)
-	}
-	return out, nil
+	return returning(out, err, "list verifications of cycle %d", cycle)
 }
 
 func insertVerification(ctx context.Context, tx db.Querier, cycle ops.CycleID, v ops.Verification, at time.Time) error {
@@ -136,9 +125,8 @@ func insertVerification(ctx context.Context, tx db.Querier, cycle ops.CycleID, v
 			return err
 		}
 	}
-	err := db.Exec(ctx, tx, `INSERT INTO verifications (cycle_id, session_id, judge_session_id, verdict, confidence,
+	return db.Exec(ctx, tx, `INSERT INTO verifications (cycle_id, session_id, judge_session_id, verdict, confidence,
 		total_score, dimensions, reasoning, failure_reasons, recommendations, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		cycle, db.OrNull(v.SessionID), db.OrNull(v.JudgeSessionID), v.Verdict, v.Confidence,
 		v.TotalScore, texts[0], v.Reasoning, texts[1], texts[2], db.Time(v.At))
-	return err
 }

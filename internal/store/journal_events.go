@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
 )
@@ -46,66 +45,53 @@ func (s *Journal) Events(ctx context.Context, f EventFilter) ([]ops.Event, error
 		order = `ASC`
 		w.Add(`v.id > ?`, f.After)
 	}
-	if f.Before > 0 {
-		w.Add(`v.id < ?`, f.Before)
-	}
-	if f.Level != "" {
-		w.Add(`v.level = ?`, f.Level)
-	}
-	if f.Kind != "" {
-		w.Add(`v.kind = ?`, f.Kind)
-	}
-	if f.Service != "" {
-		w.Add(`v.service = ?`, f.Service)
-	}
-	if f.Environment != "" {
-		w.Add(`v.environment = ?`, f.Environment)
-	}
-	if f.CycleID != nil {
-		w.Add(`v.cycle_id = ?`, *f.CycleID)
-	}
-	if f.SessionID != nil {
-		w.Add(`v.session_id = ?`, *f.SessionID)
-	}
-	if !f.Since.IsZero() {
-		w.Add(`v.at >= ?`, db.Time(f.Since))
-	}
+	w.Given(`v.id < ?`, f.Before)
+	w.Given(`v.level = ?`, f.Level)
+	w.Given(`v.kind = ?`, f.Kind)
+	w.Given(`v.service = ?`, f.Service)
+	w.Given(`v.environment = ?`, f.Environment)
+	w.Given(`v.cycle_id = ?`, f.CycleID)
+	w.Given(`v.session_id = ?`, f.SessionID)
+	w.Given(`v.at >= ?`, f.Since)
 	out, err := db.List(ctx, s.db.Reader(), scanEvent, selectEvents+w.Where()+` ORDER BY v.id `+order+` LIMIT ?`,
 		append(w.Args, db.PageSize(f.Limit))...)
-	if err != nil {
-		return nil, fmt.Errorf("list events: %w", err)
-	}
-	return out, nil
+	return returning(out, err, "list events")
 }
 
 // AddEvent records an event outside a transition.
 func (s *Journal) AddEvent(ctx context.Context, e ops.Event) (int64, error) {
-	var id int64
-	err := s.db.WriteIn(ctx, "event", db.InEnvironment(e.Environment), func(tx db.Querier) error {
-		if err := reduceAlarmed(ctx, tx, e, s.clock()); err != nil {
-			return err
-		}
-		if err := db.OrderFeed(ctx, tx, db.FeedEvents); err != nil {
-			return err
-		}
-		values, err := eventValues(e, s.clock())
-		if err != nil {
-			return err
-		}
-		return tx.QueryRowContext(ctx, insertsEvent+` RETURNING id`, values...).Scan(&id)
-	})
+	at := s.clock()
+	values, err := s.eventValues(e, at)
 	if err != nil {
 		return 0, fmt.Errorf("record event %s: %w", e.Verb, err)
 	}
-	return id, nil
+	var ids []int64
+	insert := db.Into(&ids, db.ScanInt, insertsEvent+`(`+db.Placeholders(len(values))+`) RETURNING id`, values...)
+	if alarms(e) {
+		err = s.db.WriteIn(ctx, "event", db.InEnvironment(e.Environment), func(tx db.Querier) error {
+			if err := s.reduceAlarmed(ctx, tx, e, at); err != nil {
+				return err
+			}
+			if err := db.OrderFeed(ctx, tx, db.FeedEvents); err != nil {
+				return err
+			}
+			return db.Together(ctx, tx, insert)
+		})
+	} else {
+		err = s.db.WriteOneIn(ctx, "event", db.InFeed(db.FeedEvents), ops.ReachPages, insert)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("record event %s: %w", e.Verb, err)
+	}
+	return ids[0], nil
 }
 
 const insertsEvent = `INSERT INTO events (at, cycle_id, session_id, environment, level, kind, verb, actor_kind, actor, subject_kind,
-	subject_id, reason, detail, service, message) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	subject_id, reason, detail, service, message) VALUES `
 
 // insertEvent records an event as the last thing of the transaction: what is written while others wait should be little.
-func insertEvent(ctx context.Context, tx db.Querier, e ops.Event, at time.Time) error {
-	values, err := eventValues(e, at)
+func (s *kernel) insertEvent(ctx context.Context, tx db.Querier, e ops.Event, at time.Time) error {
+	values, err := s.eventValues(e, at)
 	if err != nil {
 		return err
 	}
@@ -113,7 +99,7 @@ func insertEvent(ctx context.Context, tx db.Querier, e ops.Event, at time.Time) 
 }
 
 // eventValues is the row of an event: here, and nowhere else, its facts become a sentence.
-func eventValues(e ops.Event, at time.Time) ([]any, error) {
+func (s *kernel) eventValues(e ops.Event, at time.Time) ([]any, error) {
 	if e.At.IsZero() {
 		e.At = at
 	}
@@ -121,7 +107,7 @@ func eventValues(e ops.Event, at time.Time) ([]any, error) {
 	by, about := e.By(), e.About()
 	return []any{
 		db.Time(e.At), db.OptID(e.CycleID), db.OptID(e.SessionID), e.Environment, e.Level, e.Kind(), e.Verb, by.Kind, by.Name,
-		about.Kind, about.ID, e.Reason, detail, e.Service, db.Said(notice.Words(e)),
+		about.Kind, about.ID, e.Reason, detail, e.Service, db.Said(s.words.Event(e)),
 	}, err
 }
 

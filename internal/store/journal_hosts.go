@@ -59,10 +59,19 @@ func (s *Journal) Enlist(ctx context.Context, h ops.Host, lease time.Duration) (
 				seen_at = excluded.seen_at, expires_at = excluded.expires_at
 			RETURNING term`, h.Name, db.Time(now), h.Identity, h.Version, labels, environments, db.Time(now), leaseEnd(now, lease)).Scan(&owner.Term)
 	})
-	if err != nil {
-		return ops.Owner{}, fmt.Errorf("register host %s: %w", h.Name, err)
-	}
-	return owner, nil
+	return returning(owner, err, "register host %s", h.Name)
+}
+
+// WorkFor notes for which environments a host works from now on. Its term goes on.
+func (s *Journal) WorkFor(ctx context.Context, owner ops.Owner, environments []string) error {
+	err := s.db.Write(ctx, "work_for", func(tx db.Querier) error {
+		list, err := db.JSON(db.OrEmpty(environments))
+		if err != nil {
+			return err
+		}
+		return db.Exec(ctx, tx, `UPDATE hosts SET environments = ? WHERE host = ? AND term = ?`, list, owner.Host, owner.Term)
+	})
+	return wrapped(err, "note environments of host %s", owner.Host)
 }
 
 // requireFreeName refuses a name that another machine uses.
@@ -109,10 +118,7 @@ func (s *Journal) Renew(ctx context.Context, owner ops.Owner, length time.Durati
 		_, err = tx.ExecContext(ctx, `UPDATE duties SET expires_at = ? WHERE host = ? AND term = ?`, until, owner.Host, owner.Term)
 		return err
 	})
-	if err != nil {
-		return false, fmt.Errorf("renew lease: %w", err)
-	}
-	return draining, nil
+	return returning(draining, err, "renew lease")
 }
 
 // Retire ends the lease and the duties of a host that stops.
@@ -124,10 +130,7 @@ func (s *Journal) Retire(ctx context.Context, owner ops.Owner) error {
 		_, err := tx.ExecContext(ctx, `DELETE FROM duties WHERE host = ? AND term = ?`, owner.Host, owner.Term)
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("give up lease: %w", err)
-	}
-	return nil
+	return wrapped(err, "give up lease")
 }
 
 // Reap ends the terms of hosts whose lease is over and puts their cycles back into the queue. Sessions that ran there are marked
@@ -172,10 +175,7 @@ func (s *Journal) Reap(ctx context.Context, owner ops.Owner) ([]ops.Reaped, erro
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("take over from dead hosts: %w", err)
-	}
-	return out, nil
+	return returning(out, err, "take over from dead hosts")
 }
 
 // takeOver ends the duties of a host whose term has ended and puts its cycles back into the queue.
@@ -217,7 +217,7 @@ func (s *Journal) requeueCycles(ctx context.Context, tx db.Querier, host string,
 		if err != nil {
 			return nil, err
 		}
-		err = insertEvent(ctx, tx, ops.Event{
+		err = s.insertEvent(ctx, tx, ops.Event{
 			CycleID: &c.ID, Environment: c.Environment, Level: ops.LevelWarning, Verb: ops.VerbHostLost,
 			Subject: ops.Subject{Kind: ops.SubjectHost, ID: host},
 		}, now)
@@ -248,10 +248,7 @@ func (s *Journal) TakeDuty(ctx context.Context, owner ops.Owner, name string, le
 			name, owner.Host, owner.Term, leaseEnd(now, length), db.Time(now)))
 		return err
 	})
-	if err != nil {
-		return false, fmt.Errorf("take over %s: %w", name, err)
-	}
-	return taken, nil
+	return returning(taken, err, "take over %s", name)
 }
 
 // Drain asks a host to take no new work, or to work again.
@@ -263,10 +260,7 @@ func (s *Journal) Drain(ctx context.Context, host string, draining bool) error {
 		}
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("drain host %s: %w", host, err)
-	}
-	return nil
+	return wrapped(err, "drain host %s", host)
 }
 
 // Hosts returns all hosts that ever used the database, by name.
@@ -285,10 +279,7 @@ func (s *Journal) Hosts(ctx context.Context) ([]ops.Host, error) {
 		}
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list hosts: %w", err)
-	}
-	return out, nil
+	return returning(out, err, "list hosts")
 }
 
 func scanHost(r db.Row) (ops.Host, error) {

@@ -143,10 +143,7 @@ func (s *Journal) Verify(ctx context.Context, full bool) ([]Flaw, error) {
 		out = append(out, damaged...)
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("check journal %s: %w", s.db.Name(), err)
-	}
-	return out, nil
+	return returning(out, err, "check journal %s", s.db.Name())
 }
 
 // damagedBlocks decompresses all output.

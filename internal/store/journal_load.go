@@ -7,143 +7,107 @@ import (
 	"strings"
 	"time"
 
-	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
-	"claudeops/internal/watch/health"
 )
 
-// Load returns a cycle with its journal as one snapshot.
+// Load returns a cycle with its journal.
 func (s *Journal) Load(ctx context.Context, id ops.CycleID) (ops.Claimed, error) {
-	return s.loadAt(ctx, id, s.loadWhole)
+	known, err := s.Cycle(ctx, id)
+	if err != nil {
+		return ops.Claimed{}, fmt.Errorf("load cycle: %w", err)
+	}
+	return s.read(ctx, known, s.loadWhole)
 }
 
 // Look is Load without what the journal knows of other cycles, except what they have begun to work on: whoever has claimed the cycle has
-// the rest from its claim.
-func (s *Journal) Look(ctx context.Context, id ops.CycleID) (ops.Claimed, error) {
-	return s.loadAt(ctx, id, func(ctx context.Context, q db.Querier, id ops.CycleID, at time.Time) (ops.Claimed, error) {
+// the rest from its claim. Of the known cycle it needs what does not change.
+func (s *Journal) Look(ctx context.Context, known ops.Cycle) (ops.Claimed, error) {
+	return s.read(ctx, known, func(ctx context.Context, q db.Querier, known ops.Cycle, at time.Time) (ops.Claimed, error) {
 		var others []ops.Cycle
-		out, err := s.loadWith(ctx, q, id, at, func(out *ops.Claimed) []db.Part { return chargesBeside(&others, out.Cycle) })
-		out.Journal.Elsewhere = elsewhere(others)
+		out, err := s.load(ctx, q, known, at, chargesBeside(&others, known)...)
+		out.Journal.Elsewhere = s.elsewhere(others)
 		return out, err
 	})
 }
 
-func (s *Journal) loadAt(
-	ctx context.Context, id ops.CycleID, load func(context.Context, db.Querier, ops.CycleID, time.Time) (ops.Claimed, error),
+func (s *Journal) read(
+	ctx context.Context, known ops.Cycle, load func(context.Context, db.Querier, ops.Cycle, time.Time) (ops.Claimed, error),
 ) (out ops.Claimed, err error) {
-	err = s.db.Read(ctx, func(tx db.Querier) error {
-		out, err = load(ctx, tx, id, s.clock())
+	err = s.db.ReadOnce(ctx, func(q db.Querier) error {
+		out, err = load(ctx, q, known, s.clock())
 		return err
 	})
-	if err != nil {
-		return ops.Claimed{}, fmt.Errorf("load cycle %d: %w", id, err)
-	}
-	return out, nil
+	return returning(out, err, "load cycle %d", known.ID)
 }
 
-func (s *kernel) loadClaimed(ctx context.Context, q db.Querier, id ops.CycleID, at time.Time) (ops.Claimed, error) {
-	return s.loadWith(ctx, q, id, at, nil)
-}
-
-// loadWith asks for more together with the journal.
-func (s *kernel) loadWith(
-	ctx context.Context, q db.Querier, id ops.CycleID, at time.Time, more func(*ops.Claimed) []db.Part,
-) (out ops.Claimed, err error) {
-	has := contents{last: &s.inventory}
-	if out.Cycle, err = db.One(ctx, q, has.scan, selectContents, standstillName, db.Time(at), db.Time(at), id); err != nil {
-		return ops.Claimed{}, err
-	}
-	c, j := out.Cycle, &out.Journal
-	j.Standstill = has.standstill
-	var states []health.State
+// load reads a cycle with its journal, and more together with it. Of the known cycle it needs what does not change.
+func (s *kernel) load(ctx context.Context, q db.Querier, known ops.Cycle, at time.Time, more ...db.Part) (ops.Claimed, error) {
+	var out ops.Claimed
+	id, environment, j := known.ID, known.Environment, &out.Journal
+	var cycles []ops.Cycle
 	var said judgements
-	parts := slices.Concat(
-		[]db.Part{db.Into(&j.Sessions, scanSession, selectSessions+` WHERE s.cycle_id = ? ORDER BY s.id`, id)},
-		when(has.decisions, db.Into(&j.Decisions, scanDecision, selectDecisions+` WHERE e.cycle_id = ? ORDER BY e.id`, id)),
-		when(has.checks, db.Into(&j.Checks, scanCheck, selectChecks+` WHERE k.cycle_id = ? ORDER BY k.id`, id)),
-		when(has.recoveries, db.Into(&j.Recoveries, scanRecovery, selectRecoveries+` WHERE y.cycle_id = ? ORDER BY y.id`, id)),
-		when(has.approvals, db.Into(&j.Approvals, scanApproval, selectApprovals+` WHERE a.cycle_id = ? ORDER BY a.id`, id)),
-		when(has.runs, db.Into(&j.Runs, scanAction, selectActions+` WHERE r.cycle_id = ? ORDER BY r.id`, id)),
-		when(has.denials, db.Into(&j.Denials, scanApproval, selectDenials, c.Environment, db.Time(at))),
-		when(has.silences, db.Into(&j.Silences, scanSilence, selectSilencesAt, silencesArgs(c.Environment, at)...)),
-		when(has.lowered, db.Into(&j.Lowered, scanLowered, selectLowered, c.Environment)),
-		when(has.incidents, incidentsFor(&j.Incidents, c.Environment, c.ID)),
-		when(has.judgements, said.ofCycle(id)...),
-		reflexParts(j, &states, c, has, at),
-	)
-	if more != nil {
-		parts = append(parts, more(&out)...)
+	var withheld []ops.Withheld
+	counts := false
+	err := db.AtOnce(ctx, q, slices.Concat([]db.Part{
+		db.Into(&cycles, scanLoaded(&s.inventory, j, &counts), selectLoaded, standstillName, id),
+		db.Into(&j.Sessions, scanSession, selectSessions+` WHERE s.cycle_id = ? ORDER BY s.id`, id),
+		db.Into(&j.Decisions, scanDecision, selectDecisions+` WHERE e.cycle_id = ? ORDER BY e.id`, id),
+		db.Into(&j.Checks, scanCheck, selectChecks+` WHERE k.cycle_id = ? ORDER BY k.id`, id),
+		db.Into(&j.Recoveries, scanRecovery, selectRecoveries+` WHERE y.cycle_id = ? ORDER BY y.id`, id),
+		db.Into(&j.Approvals, scanApproval, selectApprovals+` WHERE a.cycle_id = ? ORDER BY a.id`, id),
+		db.Into(&j.Runs, scanAction, selectActions+` WHERE r.cycle_id = ? ORDER BY r.id`, id),
+		db.Into(&j.Denials, scanApproval, selectDenials, environment, db.Time(at)),
+		db.Into(&j.Silences, scanSilence, selectSilencesAt, silencesArgs(environment, at)...),
+		db.Into(&j.Lowered, scanLowered, selectLowered, environment),
+		incidentsFor(&j.Incidents, environment, id),
+		db.Into(&withheld, scanWithheld, selectWithheld+` ORDER BY service`, environment),
+	}, said.ofCycle(id), reflexParts(j, environment, at), more)...)
+	if err == nil && len(cycles) == 0 {
+		err = ops.ErrNotFound
 	}
-	if err := db.Together(ctx, q, parts...); err != nil {
+	if err != nil {
 		return ops.Claimed{}, err
 	}
-	j.Failing, j.Effects = failing(states), said.effects()
-	if err := s.loadOthers(ctx, q, &out, has, at); err != nil {
+	out.Cycle, j.Effects = cycles[0], said.effects()
+	if err := s.loadOthers(ctx, q, &out, counts, withheld, at); err != nil {
 		return ops.Claimed{}, err
 	}
 	return out, nil
 }
 
-// when are parts of the journal, if the cycle has them.
-func when(has bool, parts ...db.Part) []db.Part {
-	if !has {
-		return nil
-	}
-	return parts
-}
-
-// loadOthers reads the parts that take more than one query.
-func (s *kernel) loadOthers(ctx context.Context, q db.Querier, out *ops.Claimed, has contents, at time.Time) (err error) {
+// loadOthers reads what most cycles do not need.
+func (s *kernel) loadOthers(
+	ctx context.Context, q db.Querier, out *ops.Claimed, counts bool, withheld []ops.Withheld, at time.Time,
+) (err error) {
 	c, j := out.Cycle, &out.Journal
-	if j.Withheld, err = withheldFor(ctx, q, *out, has.withheld, at); err != nil {
+	if j.Withheld, err = s.withheldFor(ctx, q, *out, withheld, at); err != nil {
 		return err
 	}
 	if j.Told, err = toldFor(ctx, q, c, j.Lowered); err != nil {
 		return err
 	}
+	if j.Failing, err = failingFor(ctx, q, *out); err != nil {
+		return err
+	}
 	// A session of this cycle may have used a reservation since the last load.
-	if has.actions && len(c.Policy.Cooldowns) > 0 {
+	if counts && len(c.Policy.Cooldowns) > 0 {
 		j.Cooldowns, err = cooldowns(ctx, q, c.Environment, c.Policy.Cooldowns, s.moment(at))
 	}
 	return err
 }
 
-// contents are the parts of a journal that exist. Most cycles have few of them, and each one that is not queried saves a round
-// trip.
-type contents struct {
-	decisions, checks, recoveries, approvals, denials, incidents, judgements, silences, withheld, lowered, actions, runs, reflexed,
-	reflexes bool
-	standstill *ops.Standstill
-
-	last *lastInventory
-}
-
-const selectContents = `SELECT ` + cycleColumns + `, c.inventory,
+// selectLoaded finds with a cycle the standstill, and whether any action counts in its environment.
+const selectLoaded = `SELECT ` + cycleColumns + `, c.inventory,
 	COALESCE((SELECT value FROM store_state WHERE name = ?), ''),
-	EXISTS (SELECT 1 FROM escalations WHERE cycle_id = c.id),
-	EXISTS (SELECT 1 FROM checks WHERE cycle_id = c.id),
-	EXISTS (SELECT 1 FROM recoveries WHERE cycle_id = c.id),
-	EXISTS (SELECT 1 FROM approvals WHERE cycle_id = c.id),
-	EXISTS (SELECT 1 FROM approvals WHERE environment = c.environment AND denied_until > ?),
-	EXISTS (SELECT 1 FROM incidents WHERE environment = c.environment AND resolved_at IS NULL)
-		OR EXISTS (SELECT 1 FROM incident_waits WHERE cycle_id = c.id),
-	EXISTS (SELECT 1 FROM guard_decisions WHERE session_id IN (SELECT id FROM sessions WHERE cycle_id = c.id)),
-	EXISTS (SELECT 1 FROM silences WHERE ends_at > ?),
-	EXISTS (SELECT 1 FROM withheld WHERE environment = c.environment),
-	EXISTS (SELECT 1 FROM trust WHERE environment = c.environment),
 	EXISTS (SELECT 1 FROM cooldown_actions WHERE environment = c.environment AND counts)
-		OR EXISTS (SELECT 1 FROM action_runs WHERE environment = c.environment AND counts),
-	EXISTS (SELECT 1 FROM action_runs WHERE cycle_id = c.id),
-	EXISTS (SELECT 1 FROM action_runs WHERE environment = c.environment AND reflex <> ''),
-	EXISTS (SELECT 1 FROM reflexes WHERE environment = c.environment AND state = 'on')
+		OR EXISTS (SELECT 1 FROM action_runs WHERE environment = c.environment AND counts)
 	FROM cycles c WHERE c.id = ?`
 
-func (h *contents) scan(r db.Row) (ops.Cycle, error) {
-	return scanWhole(h.last)(longerRow{r, []any{
-		db.ToJSON(&h.standstill), &h.decisions, &h.checks, &h.recoveries, &h.approvals, &h.denials, &h.incidents, &h.judgements, &h.silences,
-		&h.withheld, &h.lowered, &h.actions, &h.runs, &h.reflexed, &h.reflexes,
-	}})
+func scanLoaded(last *lastInventory, j *ops.Journal, counts *bool) func(db.Row) (ops.Cycle, error) {
+	return func(r db.Row) (ops.Cycle, error) {
+		return scanWhole(last)(longerRow{r, []any{db.ToJSON(&j.Standstill), counts}})
+	}
 }
 
 // longerRow scans a row into the columns that the caller knows and into more.
@@ -154,26 +118,25 @@ type longerRow struct {
 
 func (r longerRow) Scan(dest ...any) error { return r.Row.Scan(append(dest, r.more...)...) }
 
-// loadWhole is loadClaimed with what concerns other cycles, which only a claim needs.
-func (s *Journal) loadWhole(ctx context.Context, q db.Querier, id ops.CycleID, at time.Time) (ops.Claimed, error) {
+// loadWhole is load with what concerns other cycles, which only a claim needs.
+func (s *Journal) loadWhole(ctx context.Context, q db.Querier, known ops.Cycle, at time.Time) (ops.Claimed, error) {
+	const before = 10 // enough to see whether they keep failing
 	var looks []*time.Time
 	var shown []map[string]int64
 	var spend []float64
 	var others []ops.Cycle
-	out, err := s.loadWith(ctx, q, id, at, func(out *ops.Claimed) []db.Part {
-		const before = 10 // enough to see whether they keep failing
-		environment, j := out.Cycle.Environment, &out.Journal
-		return slices.Concat(
-			[]db.Part{
-				db.Into(&looks, scanLook, selectLastLook, environment),
-				spent(&spend, environment, at, `cycle_id`, int64(id)),
-				db.Into(&j.Attacked, scanAttacked, selectAttacked, environment, db.Time(at.Add(-attackCounts))),
-				db.Into(&j.Before, scanEnding, selectEndings, environment, id, before),
-			},
-			windows(&shown, out.Cycle.Policy.Handlers),
-			chargesBeside(&others, out.Cycle),
-		)
-	})
+	var attacked []ops.Hold
+	var endings []ops.Ending
+	out, err := s.load(ctx, q, known, at, slices.Concat(
+		[]db.Part{
+			db.Into(&looks, scanLook, selectLastLook, known.Environment),
+			spent(&spend, known.Environment, at, `cycle_id`, int64(known.ID)),
+			db.Into(&attacked, s.scanAttacked, selectAttacked, known.Environment, db.Time(at.Add(-attackCounts))),
+			db.Into(&endings, scanEnding, selectEndings, known.Environment, known.ID, before),
+		},
+		windows(&shown, known.Policy.Handlers),
+		chargesBeside(&others, known),
+	)...)
 	if err != nil {
 		return ops.Claimed{}, err
 	}
@@ -184,7 +147,7 @@ func (s *Journal) loadWhole(ctx context.Context, q db.Querier, id ops.CycleID, a
 	if len(shown) > 0 {
 		j.Windows = shown[0]
 	}
-	j.Spend.DayUSD, j.Elsewhere = spend[0], elsewhere(others)
+	j.Attacked, j.Before, j.Spend.DayUSD, j.Elsewhere = attacked, endings, spend[0], s.elsewhere(others)
 	return out, nil
 }
 
@@ -194,25 +157,28 @@ const selectAttacked = `SELECT i.service, MIN(g.at) FROM guard_decisions g JOIN 
 	GROUP BY i.service HAVING COUNT(DISTINCT g.cycle_id) > 1`
 const attackCounts = 24 * time.Hour
 
-func scanAttacked(r db.Row) (ops.Hold, error) {
+func (s *kernel) scanAttacked(r db.Row) (ops.Hold, error) {
 	h := ops.Hold{From: ops.Tier2, By: ops.HoldByAttack, Until: new(time.Time)}
 	err := r.Scan(&h.Service, db.ToTime(h.Until))
 	*h.Until = h.Until.Add(attackCounts)
-	h.Why = notice.AttackedTwice(*h.Until)
+	h.Why = s.words.AttackedTwice(*h.Until)
 	return h, err
 }
 
 // chargesBeside reads what the other cycles of the environment work on. Only a look asks: it leaves that to them.
 func chargesBeside(to *[]ops.Cycle, c ops.Cycle) []db.Part {
-	return when(c.Charge.Open, charges(to, ` AND c.environment = ? AND c.id <> ?`, c.Environment, c.ID))
+	if !c.Charge.Open {
+		return nil
+	}
+	return []db.Part{charges(to, ` AND c.environment = ? AND c.id <> ?`, c.Environment, c.ID)}
 }
 
 // elsewhere is what the other cycles of the environment that have not ended work on.
-func elsewhere(others []ops.Cycle) []ops.Hold {
+func (s *kernel) elsewhere(others []ops.Cycle) []ops.Hold {
 	var out []ops.Hold
 	for _, o := range others {
 		for _, name := range o.Charge.Services {
-			out = append(out, ops.Hold{Service: name, From: ops.Tier1, By: ops.HoldByCycle, Why: notice.InCharge(o.ID)})
+			out = append(out, ops.Hold{Service: name, From: ops.Tier1, By: ops.HoldByCycle, Why: s.words.InCharge(o.ID)})
 		}
 	}
 	return out
@@ -274,4 +240,48 @@ func scanLook(r db.Row) (*time.Time, error) {
 	var at *time.Time
 	err := r.Scan(db.ToOptTime(&at))
 	return at, err
+}
+
+// Rules are what the watch makes of its rows, asked in the transaction that reads them.
+type Rules interface {
+	// Withheld adds to what the watch holds back what it would hold back of a cycle's own results, and what is in maintenance.
+	Withheld(c ops.Claimed, seen ops.Seen, held []ops.Withheld, own []ops.Check, at time.Time) []ops.Withheld
+	// Quiet reports whether nothing follows from a bad result of a cycle.
+	Quiet(c ops.Claimed, seen ops.Seen, bad ops.Check, at time.Time) bool
+	// Shown is a result as pages show it, with what its check adds up to.
+	Shown(c ops.Check, state ops.CheckState) ops.Check
+	// StartTime is how long a service took to work after a start.
+	StartTime(start time.Time, results []ops.Check) (took time.Duration, known bool)
+}
+
+// withheldFor returns what a cycle must leave alone now. The watch may not have seen a failure yet, above all after a restart.
+func (s *kernel) withheldFor(ctx context.Context, q db.Querier, c ops.Claimed, held []ops.Withheld, at time.Time) ([]ops.Withheld, error) {
+	own := ownResults(c.Journal.Checks)
+	if !slices.ContainsFunc(own, func(k ops.Check) bool { return k.Status != ops.Healthy }) {
+		return s.rules.Withheld(c, ops.Seen{}, held, nil, at), nil
+	}
+	seen, err := seenBy(ctx, q, c, at)
+	if err != nil {
+		return nil, fmt.Errorf("judge own probes: %w", err)
+	}
+	return s.rules.Withheld(c, seen, held, own, at), nil
+}
+
+// ownResults are the results of a cycle's own probes of services, in order.
+func ownResults(checks []ops.Check) []ops.Check {
+	return slices.DeleteFunc(ofProbes(checks), func(k ops.Check) bool { return k.Purpose == ops.ProbeAlert })
+}
+
+// seenBy is what the watch knows about the environment of a cycle.
+func seenBy(ctx context.Context, q db.Querier, c ops.Claimed, at time.Time) (s ops.Seen, err error) {
+	environment, ago := c.Cycle.Environment, db.Time(at.Add(-time.Hour))
+	err = db.AtOnce(ctx, q,
+		db.Into(&s.States, scanState, `SELECT state FROM probe_states WHERE environment = ?`, environment),
+		db.Into(&s.Causes, scanCause, selectCauses+` WHERE z.environment = ? AND (z.resolved_at IS NULL OR z.at >= ?) ORDER BY z.id`,
+			environment, ago),
+		// A silence that has just ended still leaves time to recover.
+		db.Into(&s.Silences, scanSilence, selectSilences+` WHERE q.ends_at > ? AND q.starts_at <= ?
+			AND (q.environment = ? OR q.environment = '') ORDER BY q.id LIMIT ?`, ago, db.Time(at), environment, maxSilences),
+		db.Into(&s.Firing, scanAlert, selectAlerts+` WHERE a.environment = ? AND a.status = ? ORDER BY a.id`, environment, ops.AlertFiring))
+	return s, err
 }

@@ -328,8 +328,5 @@ func (s *Journal) Removed(ctx context.Context, id ops.SessionID) (Removed, error
 		err := r.Scan(db.ToOptTime(&out.Transcript), db.ToOptTime(&out.Guard))
 		return out, err
 	}, `SELECT transcript_removed_at, guard_removed_at FROM sessions WHERE id = ?`, id)
-	if err != nil {
-		return Removed{}, fmt.Errorf("read what was removed of session %d: %w", id, err)
-	}
-	return out, nil
+	return returning(out, err, "read what was removed of session %d", id)
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"time"
 
 	"claudeops/internal/ops"
@@ -42,10 +43,7 @@ func scanSession(r db.Row) (ops.Session, error) {
 // Session returns one session.
 func (s *Journal) Session(ctx context.Context, id ops.SessionID) (ops.Session, error) {
 	out, err := db.One(ctx, s.db.Reader(), scanSession, selectSessions+` WHERE s.id = ?`, id)
-	if err != nil {
-		return ops.Session{}, fmt.Errorf("read session %d: %w", id, err)
-	}
-	return out, nil
+	return returning(out, err, "read session %d", id)
 }
 
 // WallsHeld notes what stands around a session that runs.
@@ -54,10 +52,7 @@ func (s *Journal) WallsHeld(ctx context.Context, id ops.SessionID, walls string)
 	if err == nil && changed == 0 {
 		err = ops.ErrNotFound
 	}
-	if err != nil {
-		return fmt.Errorf("note the walls of session %d: %w", id, err)
-	}
-	return nil
+	return wrapped(err, "note the walls of session %d", id)
 }
 
 // Chain returns all sessions of the cycle that a session belongs to, in the order in which they were queued.
@@ -67,19 +62,13 @@ func (s *Journal) Chain(ctx context.Context, id ops.SessionID) ([]ops.Session, e
 	if err == nil && len(out) == 0 {
 		err = ops.ErrNotFound
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read chain of session %d: %w", id, err)
-	}
-	return out, nil
+	return returning(out, err, "read chain of session %d", id)
 }
 
 // RunningSessions returns the sessions whose process may exist.
 func (s *Journal) RunningSessions(ctx context.Context) ([]ops.Session, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanSession, selectSessions+` WHERE s.status = ? ORDER BY s.id`, ops.SessionRunning)
-	if err != nil {
-		return nil, fmt.Errorf("list running sessions: %w", err)
-	}
-	return out, nil
+	return returning(out, err, "list running sessions")
 }
 
 // StartSession records that a queued session is about to start, before its process exists. It reserves what the session may spend
@@ -88,50 +77,68 @@ func (s *Journal) StartSession(ctx context.Context, owner ops.Owner, id ops.Sess
 	ask ops.BudgetAsk,
 ) (granted *float64, err error) {
 	at = s.orNow(at)
-	err = s.db.WriteIn(ctx, "start_session", db.OfSession(id), func(tx db.Querier) error {
-		db.Reaches(tx, ops.ReachPages)
-		cycle, err := fenceSession(ctx, tx, owner, id)
-		if err != nil {
-			return err
-		}
-		if err := cycle.running(); err != nil {
-			return err
-		}
-		if granted, err = grant(ctx, tx, cycle.environment, id, ask, at); err != nil {
-			return err
-		}
-		return mustChange(ctx, tx, id, `UPDATE sessions SET status = ?, planned_session_id = ?, started_at = ?, owner = ?,
-			budget_usd = ? WHERE id = ? AND status = ?`,
-			ops.SessionRunning, db.OptText(plannedID), db.Time(at), owner.Host, granted, id, ops.SessionQueued)
-	})
+	budget, args := grant(id, ask, at)
+	var started []*float64
+	err = s.db.WriteOneIn(ctx, "start_session", db.OfSession(id), ops.ReachPages, db.Into(&started, scanBudget, `UPDATE sessions
+		SET status = ?, planned_session_id = ?, started_at = ?, owner = ?, budget_usd = b.granted FROM (`+budget+`) b
+		WHERE id = ? AND status = ? AND (b.granted IS NULL OR b.granted > 0) AND `+holds+` AND c.status = 'running') RETURNING budget_usd`,
+		slices.Concat([]any{ops.SessionRunning, db.OptText(plannedID), db.Time(at), owner.Host}, args,
+			[]any{id, ops.SessionQueued, owner.Host, owner.Term})...))
+	if err == nil && len(started) == 0 {
+		err = s.notStarted(ctx, owner, id, ask)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("start session %d: %w", id, err)
 	}
-	return granted, nil
+	return started[0], nil
 }
+
+func scanBudget(r db.Row) (usd *float64, err error) { return usd, r.Scan(&usd) }
+
+// notStarted is why an owner could not start a session.
+func (s *Journal) notStarted(ctx context.Context, owner ops.Owner, id ops.SessionID, ask ops.BudgetAsk) error {
+	cycle, err := fenceSession(ctx, s.db.Reader(), owner, id)
+	if err == nil {
+		err = cycle.running()
+	}
+	if err != nil {
+		return err
+	}
+	now, err := s.Session(ctx, id)
+	switch {
+	case err != nil:
+		return err
+	case ask.Want < 0:
+		return &ops.SpentError{Whose: ops.BudgetChain}
+	case now.Status == ops.SessionQueued:
+		return &ops.SpentError{Whose: ops.BudgetDay}
+	}
+	return ops.NewConflict(ops.ConflictState, "the session is %s", now.Status)
+}
+
+// holds: the owner holds the cycle of a session. More about the cycle c may follow.
+const holds = `EXISTS (SELECT 1 FROM cycles c JOIN hosts h ON h.host = c.owner AND h.term = c.term
+	WHERE c.id = sessions.cycle_id AND c.owner = ? AND c.term = ?`
 
 // NoteProcess records the process of a running session, so that after a restart it can be told from another process with the same
 // pid.
 func (s *Journal) NoteProcess(ctx context.Context, owner ops.Owner, id ops.SessionID, pid int, processStarted string) error {
 	changed, err := s.db.WriteOne(ctx, "note_process", `UPDATE sessions SET pid = ?, process_started = ? WHERE id = ? AND status = ?
-		AND EXISTS (SELECT 1 FROM cycles c JOIN hosts h ON h.host = c.owner AND h.term = c.term
-			WHERE c.id = sessions.cycle_id AND c.owner = ? AND c.term = ?)`,
+		AND `+holds+`)`,
 		db.OrNull(pid), db.OptText(processStarted), id, ops.SessionRunning, owner.Host, owner.Term)
 	if err == nil && changed == 0 {
 		err = s.notRunning(ctx, owner, id)
 	}
-	if err != nil {
-		return fmt.Errorf("note process of session %d: %w", id, err)
-	}
-	return nil
+	return wrapped(err, "note process of session %d", id)
 }
 
 // notRunning is why the owner may not write about a running session.
 func (s *Journal) notRunning(ctx context.Context, owner ops.Owner, id ops.SessionID) error {
-	if _, err := fenceSession(ctx, s.db.Reader(), owner, id); err != nil {
+	cycle, err := fenceSession(ctx, s.db.Reader(), owner, id)
+	if err != nil {
 		return err
 	}
-	return sessionConflict(ctx, s.db.Reader(), id)
+	return ops.NewConflict(ops.ConflictState, "the session is %s", cycle.session)
 }
 
 // mustChange refuses a conditional update of a session that found no row, and says which state the session has.

@@ -47,10 +47,7 @@ func (s *Journal) AppendTranscript(ctx context.Context, owner ops.Owner, id ops.
 	if db.IsUnique(err) {
 		err = ops.NewConflict(ops.ConflictTaken, "some of the lines from %d to %d are stored already", lines[0].Seq, lines[len(lines)-1].Seq)
 	}
-	if err != nil {
-		return fmt.Errorf("append transcript of session %d: %w", id, err)
-	}
-	return nil
+	return wrapped(err, "append transcript of session %d", id)
 }
 
 // awaitOutput waits until the output that is being stored for a cycle's running sessions is stored, and blocks more of it until
@@ -63,7 +60,7 @@ func awaitOutput(ctx context.Context, tx db.Querier, cycle ops.CycleID) error {
 // insertLines uses statements of only a few sizes, so that each of them stays prepared. Statements of more than 100 rows would
 // cost the database more than they save.
 func insertLines(ctx context.Context, tx db.Querier, id ops.SessionID, lines []ops.Line) error {
-	for _, rows := range []int{100, 10, 1} {
+	for _, rows := range []int{100, 10, max(1, len(lines)%10)} {
 		statement := insertTranscript(rows)
 		for ; len(lines) >= rows; lines = lines[rows:] {
 			args := make([]any, 0, 4*rows)
@@ -158,10 +155,7 @@ func scanLine(r db.Row) (ops.Line, error) {
 // TranscriptCount returns how many lines a session has printed, dropped ones included. It is the number of its last line.
 func (s *Journal) TranscriptCount(ctx context.Context, id ops.SessionID) (int64, error) {
 	n, err := db.One(ctx, s.db.Reader(), db.ScanInt, `SELECT transcript_lines FROM sessions WHERE id = ?`, id)
-	if err != nil {
-		return 0, fmt.Errorf("count transcript of session %d: %w", id, err)
-	}
-	return n, nil
+	return returning(n, err, "count transcript of session %d", id)
 }
 
 // FindLines returns the lines of a session that contain a text, in upper or lower case.
@@ -268,10 +262,7 @@ func (s *Journal) AppendSpooled(ctx context.Context, host string, id ops.Session
 		}
 		return s.limitOutput(ctx, tx, id, sizes[0], last)
 	})
-	if err != nil {
-		return fmt.Errorf("store kept output of session %d: %w", id, err)
-	}
-	return nil
+	return wrapped(err, "store kept output of session %d", id)
 }
 
 // addLine stores a line that is not stored yet, and reports whether it did.

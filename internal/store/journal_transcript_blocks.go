@@ -15,7 +15,6 @@ import (
 
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
-	"claudeops/internal/transcript"
 )
 
 const (
@@ -401,6 +400,9 @@ func linesUpTo(ctx context.Context, tx db.Querier, id ops.SessionID, after, last
 	}
 }
 
+// droppedOutput is the type of the event in place of output that was dropped; package transcript reads it.
+const droppedOutput = "dropped"
+
 // dropMark is the line that says what was dropped, in the form of an agent's events.
 func dropMark(lines, bytes int64, why string) (string, error) {
 	raw, err := json.Marshal(struct {
@@ -408,7 +410,7 @@ func dropMark(lines, bytes int64, why string) (string, error) {
 		Text  string `json:"text"`
 		Lines int64  `json:"lines"`
 		Bytes int64  `json:"bytes"`
-	}{transcript.DroppedOutput, fmt.Sprintf("%d lines (%s) of output were dropped here, %s.", lines, megabytes(bytes), why), lines, bytes})
+	}{droppedOutput, fmt.Sprintf("%d lines (%s) of output were dropped here, %s.", lines, megabytes(bytes), why), lines, bytes})
 	return string(raw), err
 }
 
@@ -430,8 +432,5 @@ func (s *Journal) Gap(ctx context.Context, id ops.SessionID) (Gap, error) {
 		err := r.Scan(&g.From, &g.To, &g.Bytes)
 		return g, err
 	}, `SELECT transcript_cut, transcript_cut_end, transcript_cut_bytes FROM sessions WHERE id = ?`, id)
-	if err != nil {
-		return Gap{}, fmt.Errorf("read what was dropped of session %d: %w", id, err)
-	}
-	return out, nil
+	return returning(out, err, "read what was dropped of session %d", id)
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
 )
@@ -53,24 +52,15 @@ type ApprovalFilter struct {
 // Approvals returns a page of questions to people, newest first.
 func (s *People) Approvals(ctx context.Context, f ApprovalFilter) ([]ops.Approval, error) {
 	var w db.Filter
-	if f.Status != "" {
-		w.Add(`a.status = ?`, f.Status)
-	}
-	if f.Environment != "" {
-		w.Add(`a.environment = ?`, f.Environment)
-	}
-	if f.Before > 0 {
-		w.Add(`a.id < ?`, f.Before)
-	}
+	w.Given(`a.status = ?`, f.Status)
+	w.Given(`a.environment = ?`, f.Environment)
+	w.Given(`a.id < ?`, f.Before)
 	out, err := db.List(ctx, s.db.Reader(), scanApproval, selectApprovals+w.Where()+` ORDER BY a.id DESC LIMIT ?`,
 		append(w.Args, db.PageSize(f.Limit))...)
 	if err == nil {
 		err = addStates(ctx, s.db.Reader(), out)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("list approvals: %w", err)
-	}
-	return out, nil
+	return returning(out, err, "list approvals")
 }
 
 // Approval returns one question.
@@ -90,10 +80,7 @@ func (s *People) Approval(ctx context.Context, id int64) (ops.Approval, error) {
 func (s *People) ExpiringApprovals(ctx context.Context, now time.Time) ([]ops.Approval, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanApproval, selectApprovals+` WHERE a.status = ? AND a.expires_at <= ?
 		ORDER BY a.expires_at, a.id`, ops.ApprovalPending, db.Time(now))
-	if err != nil {
-		return nil, fmt.Errorf("list expiring approvals: %w", err)
-	}
-	return out, nil
+	return returning(out, err, "list expiring approvals")
 }
 
 func approvalByID(ctx context.Context, q db.Querier, id int64) (ops.Approval, error) {
@@ -140,10 +127,9 @@ func askApproval(ctx context.Context, tx db.Querier, cycle held, a ops.Approval,
 
 // dropApprovals closes the questions of a cycle that has ended.
 func dropApprovals(ctx context.Context, tx db.Querier, cycle ops.CycleID, at time.Time) error {
-	err := db.Exec(ctx, tx, `UPDATE approvals SET status = ?, answered_at = ?, answered_by = ?, answer = ?
+	return db.Exec(ctx, tx, `UPDATE approvals SET status = ?, answered_at = ?, answered_by = ?, answer = ?
 		WHERE cycle_id = ? AND status = ?`,
 		ops.ApprovalWithdrawn, db.Time(at), ops.Supervisor, "the cycle ended", cycle, ops.ApprovalPending)
-	return err
 }
 
 // Answer answers a pending question and wakes its cycle. Only the first answer counts: a later one is an ops.ErrConflict that
@@ -166,10 +152,7 @@ func (s *People) answerApproval(ctx context.Context, verb string, id int64,
 		}
 		return out.CycleID, out.Environment, err
 	})
-	if err != nil {
-		return ops.Approval{}, fmt.Errorf("%s approval %d: %w", verb, id, err)
-	}
-	return out, nil
+	return returning(out, err, "%s approval %d", verb, id)
 }
 
 // given is an answer to a question.
@@ -184,12 +167,12 @@ type given struct {
 func (s *People) answerIn(ctx context.Context, tx db.Querier, asked ops.Approval, g given, at time.Time) (ops.Approval, error) {
 	err := checkAnswer(g.status)
 	if err == nil && g.status == ops.ApprovalApproved {
-		err = inTime(asked, at)
+		err = s.inTime(asked, at)
 	}
 	if err != nil {
 		return ops.Approval{}, err
 	}
-	a, err := settleApproval(ctx, tx, asked.ID, g.status, g.by, g.reason, at)
+	a, err := s.settleApproval(ctx, tx, asked.ID, g.status, g.by, g.reason, at)
 	if err == nil && g.status == ops.ApprovalDenied && g.lasts > 0 {
 		err = keepNo(ctx, tx, &a, g.lasts, at)
 	}
@@ -204,12 +187,12 @@ func (s *People) answerIn(ctx context.Context, tx db.Querier, asked ops.Approval
 
 // inTime refuses a yes to a question whose time is over, although its cycle, which waits for its slot, has not noticed that yet. A no is
 // never too late.
-func inTime(a ops.Approval, at time.Time) error {
+func (s *kernel) inTime(a ops.Approval, at time.Time) error {
 	if a.Status != ops.ApprovalPending || a.ExpiresAt == nil || at.Before(*a.ExpiresAt) {
 		return nil
 	}
 	a.Status, a.AnsweredAt, a.AnsweredBy = ops.ApprovalExpired, a.ExpiresAt, ops.Supervisor
-	return answered(a)
+	return s.answered(a)
 }
 
 // AnswerPlan approves some steps of the plan of a question, counted from 1. The hash says which plan the person saw: another one is
@@ -222,7 +205,7 @@ func (s *People) AnswerPlan(
 		if hash != asked.PlanHash {
 			return asked, ops.PlanChanged()
 		}
-		if err := inTime(asked, at); err != nil {
+		if err := s.inTime(asked, at); err != nil {
 			return asked, err
 		}
 		text, err := db.JSON(db.OrEmpty(steps))
@@ -237,7 +220,7 @@ func (s *People) AnswerPlan(
 }
 
 // settleApproval records the answer to a pending question, with its event.
-func settleApproval(ctx context.Context, tx db.Querier, id int64, status ops.ApprovalStatus, by, reason string,
+func (s *kernel) settleApproval(ctx context.Context, tx db.Querier, id int64, status ops.ApprovalStatus, by, reason string,
 	at time.Time,
 ) (ops.Approval, error) {
 	ok, err := db.Changed(tx.ExecContext(ctx, `UPDATE approvals SET status = ?, answered_at = ?, answered_by = ?, answer = ?
@@ -250,34 +233,14 @@ func settleApproval(ctx context.Context, tx db.Querier, id int64, status ops.App
 		return ops.Approval{}, err
 	}
 	if !ok {
-		return ops.Approval{}, answered(a)
+		return ops.Approval{}, s.answered(a)
 	}
-	if status == ops.ApprovalExpired && len(a.Plan) > 0 {
-		if err := approveBySilence(ctx, tx, &a); err != nil {
-			return ops.Approval{}, err
-		}
-	}
-	err = insertEvent(ctx, tx, ops.Event{
+	err = s.insertEvent(ctx, tx, ops.Event{
 		CycleID: &a.CycleID, SessionID: idOrNil(a.SessionID), Environment: a.Environment, Level: ops.LevelInfo, Verb: ops.VerbApprovalAnswered,
 		Actor: ops.Person(a.AnsweredBy), Subject: ops.About(ops.SubjectApproval, a.ID), Reason: a.Answer,
 		Detail: a.Detail(),
 	}, at)
 	return a, err
-}
-
-// approveBySilence approves all steps of a plan if the operator wants that when nobody answers.
-func approveBySilence(ctx context.Context, tx db.Querier, a *ops.Approval) error {
-	c, err := cycleByID(ctx, tx, a.CycleID)
-	if err != nil || c.Policy.Silence(a.Handler) != ops.OnExpiryApprove || a.Kind == ops.ApprovalReflex {
-		return err
-	}
-	a.Steps, a.Answer = a.AllSteps(), a.Answer+"; on_expiry approves all steps of the plan"
-	text, err := db.JSON(a.Steps)
-	if err != nil {
-		return err
-	}
-	_, err = tx.ExecContext(ctx, `UPDATE approvals SET plan_steps = ?, answer = ? WHERE id = ?`, text, a.Answer, a.ID)
-	return err
 }
 
 // skipSteps records why the approved steps of a cycle that have not run will not.
@@ -286,21 +249,9 @@ func skipSteps(ctx context.Context, tx db.Querier, cycle ops.CycleID, why string
 		why, cycle)
 }
 
-// expireApproval closes the question of a cycle if its time is over. A cycle that wakes because of that must not find it open and
-// wait again for a time that has passed.
-func expireApproval(ctx context.Context, tx db.Querier, cycle ops.CycleID, at time.Time) error {
-	overdue, err := db.List(ctx, tx, db.ScanInt, `SELECT id FROM approvals WHERE cycle_id = ? AND status = ? AND expires_at <= ?`,
-		cycle, ops.ApprovalPending, db.Time(at))
-	if err != nil {
-		return err
-	}
-	for _, id := range overdue {
-		if _, err := settleApproval(ctx, tx, id, ops.ApprovalExpired, ops.Supervisor, "nobody answered in time", at); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+// selectLate finds the question of a cycle if its time is over. A cycle that wakes because of that must not find it open and wait again
+// for a time that has passed.
+const selectLate = `SELECT id FROM approvals WHERE cycle_id = ? AND status = ? AND expires_at <= ?`
 
 func checkAnswer(status ops.ApprovalStatus) error {
 	switch status {
@@ -314,8 +265,8 @@ func checkAnswer(status ops.ApprovalStatus) error {
 }
 
 // answered is the conflict with the answer that counts.
-func answered(a ops.Approval) error {
-	c := &ops.Conflict{Kind: ops.ConflictAnswered, Text: notice.Answered(a.AnsweredBy, a.Detail()), Who: a.AnsweredBy}
+func (s *kernel) answered(a ops.Approval) error {
+	c := &ops.Conflict{Kind: ops.ConflictAnswered, Text: s.words.Answered(a.AnsweredBy, a.Detail()), Who: a.AnsweredBy}
 	if a.AnsweredAt != nil {
 		c.At, c.Text = *a.AnsweredAt, c.Text+" at "+a.AnsweredAt.Format(time.RFC3339)
 	}
@@ -332,7 +283,7 @@ func (s *People) Deny(ctx context.Context, id int64, lasts *time.Duration, by, r
 	at = s.orNow(at)
 	return s.answerApproval(ctx, "deny", id, func(tx db.Querier, asked ops.Approval) (ops.Approval, error) {
 		if asked.Status == ops.ApprovalDenied && len(asked.Facts) > 0 {
-			err := changeNo(ctx, tx, &asked, *lasts, by, reason, at)
+			err := s.changeNo(ctx, tx, &asked, *lasts, by, reason, at)
 			return asked, err
 		}
 		return s.answerIn(ctx, tx, asked, given{ops.ApprovalDenied, by, reason, *lasts}, at)
@@ -340,11 +291,11 @@ func (s *People) Deny(ctx context.Context, id int64, lasts *time.Duration, by, r
 }
 
 // changeNo gives a no another time.
-func changeNo(ctx context.Context, tx db.Querier, a *ops.Approval, lasts time.Duration, by, reason string, at time.Time) error {
+func (s *kernel) changeNo(ctx context.Context, tx db.Querier, a *ops.Approval, lasts time.Duration, by, reason string, at time.Time) error {
 	if err := keepNo(ctx, tx, a, lasts, at); err != nil {
 		return err
 	}
-	return insertEvent(ctx, tx, ops.Event{
+	return s.insertEvent(ctx, tx, ops.Event{
 		CycleID: &a.CycleID, Environment: a.Environment, Level: ops.LevelInfo, Verb: ops.VerbApprovalChanged, Actor: ops.Person(by),
 		Subject: ops.About(ops.SubjectApproval, a.ID), Reason: reason,
 		Detail: a.Detail(),
@@ -376,10 +327,7 @@ func keepNo(ctx context.Context, tx db.Querier, a *ops.Approval, lasts time.Dura
 // Denials returns the questions of an environment to which somebody said no, as long as the no lasts.
 func (s *People) Denials(ctx context.Context, environment string, now time.Time) ([]ops.Approval, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanApproval, selectDenials, environment, db.Time(now))
-	if err != nil {
-		return nil, fmt.Errorf("list denials: %w", err)
-	}
-	return out, nil
+	return returning(out, err, "list denials")
 }
 
 const selectDenials = selectApprovals + ` WHERE a.environment = ? AND a.denied_until > ? ORDER BY a.id`

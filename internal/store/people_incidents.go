@@ -9,10 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
-	"claudeops/internal/watch/health"
 )
 
 const incidentColumns = `i.id, i.environment, i.service, i."check", i.class, i.fingerprint, i.title, i.level, i.status,
@@ -21,7 +19,8 @@ const incidentColumns = `i.id, i.environment, i.service, i."check", i.class, i.f
 	i.acknowledged_at, i.acknowledged_by, i.snoozed_until, i.resolved_at, i.resolved_by, i.resolution, i.reminders, i.remind_at,
 	i.called_at, i.unverified_at, i.probe_failed_at, i.probation_until, i.findings, CASE WHEN ` + handledAlone + ` THEN TRUE ELSE FALSE END,
 	` + deniedUntil + `,
-	COALESCE((SELECT SUM(s.cost_usd) FROM incident_cycles x JOIN sessions s ON s.cycle_id = x.cycle_id WHERE x.incident_id = i.id), 0.0)`
+	(SELECT CASE WHEN COUNT(s.cost_usd) = 0 AND COUNT(s.id) > 0 THEN NULL ELSE COALESCE(SUM(s.cost_usd), 0.0) END
+		FROM incident_cycles x JOIN sessions s ON s.cycle_id = x.cycle_id WHERE x.incident_id = i.id)`
 
 const selectIncidents = `SELECT ` + incidentColumns + ` FROM incidents i`
 
@@ -45,14 +44,14 @@ func scanIncident(r db.Row) (ops.Incident, error) {
 
 // totalCost puts the cost of all cycles into the report, which knows only the cost of the cycle that wrote it.
 func totalCost(i *ops.Incident) error {
-	if i.CostUSD == 0 || len(i.Report) == 0 {
+	if i.CostUSD == nil || *i.CostUSD == 0 || len(i.Report) == 0 {
 		return nil
 	}
 	report, err := i.Known()
-	if err != nil || report.CostUSD == i.CostUSD {
+	if err != nil || report.CostUSD == *i.CostUSD {
 		return nil //nolint:nilerr // a report that cannot be read is shown as it is
 	}
-	report.CostUSD = i.CostUSD
+	report.CostUSD = *i.CostUSD
 	text, err := db.JSON(report)
 	if err != nil {
 		return err
@@ -83,36 +82,20 @@ func (s *People) Incidents(ctx context.Context, f IncidentFilter) ([]ops.Inciden
 		now := db.Time(s.clock())
 		w.Add(needsYou, now, now)
 	}
-	if f.Status != "" {
-		w.Add(`i.status = ?`, f.Status)
-	}
-	if f.Environment != "" {
-		w.Add(`i.environment = ?`, f.Environment)
-	}
-	if f.Service != "" {
-		w.Add(`i.service = ?`, f.Service)
-	}
-	if f.Before > 0 {
-		w.Add(`i.id < ?`, f.Before)
-	}
-	if !f.Since.IsZero() {
-		w.Add(`i.opened_at >= ?`, db.Time(f.Since))
-	}
+	w.Given(`i.status = ?`, f.Status)
+	w.Given(`i.environment = ?`, f.Environment)
+	w.Given(`i.service = ?`, f.Service)
+	w.Given(`i.id < ?`, f.Before)
+	w.Given(`i.opened_at >= ?`, f.Since)
 	out, err := db.List(ctx, s.db.Reader(), scanIncident, selectIncidents+w.Where()+` ORDER BY i.id DESC LIMIT ?`,
 		append(w.Args, db.PageSize(f.Limit))...)
-	if err != nil {
-		return nil, fmt.Errorf("list incidents: %w", err)
-	}
-	return out, nil
+	return returning(out, err, "list incidents")
 }
 
 // Incident returns one incident.
 func (s *People) Incident(ctx context.Context, id int64) (ops.Incident, error) {
 	i, err := incidentByID(ctx, s.db.Reader(), id)
-	if err != nil {
-		return ops.Incident{}, fmt.Errorf("read incident %d: %w", id, err)
-	}
-	return i, nil
+	return returning(i, err, "read incident %d", id)
 }
 
 func incidentByID(ctx context.Context, q db.Querier, id int64) (ops.Incident, error) {
@@ -131,18 +114,24 @@ func (s *People) Unresolved(ctx context.Context, environment string) ([]ops.Inci
 // incidentsFor returns the unresolved incidents of an environment and those that the cycle waited for, oldest first. For an
 // incident that this cycle waits for, Waiting names this cycle, even if others wait too.
 func incidentsFor(to *[]ops.Incident, environment string, cycle ops.CycleID) db.Part {
-	return db.Into(to, func(r db.Row) (ops.Incident, error) {
+	return db.Into(to, scanOwn(cycle), selectOwn+` WHERE (i.environment = ? AND i.resolved_at IS NULL)
+		OR i.id IN (SELECT incident_id FROM incident_waits WHERE cycle_id = ?) ORDER BY i.id`, cycle, cycle, environment, cycle)
+}
+
+// selectOwn tells of incidents also whether a cycle waits for them, and whether one works on them.
+const selectOwn = `SELECT ` + incidentColumns + `, EXISTS (SELECT 1 FROM incident_waits w WHERE w.incident_id = i.id AND w.cycle_id = ?),
+	EXISTS (SELECT 1 FROM incident_cycles w WHERE w.incident_id = i.id AND w.cycle_id = ?) FROM incidents i`
+
+func scanOwn(waiting ops.CycleID) func(db.Row) (ops.Incident, error) {
+	return func(r db.Row) (ops.Incident, error) {
 		var waits, own bool
 		i, err := scanIncident(longerRow{r, []any{&waits, &own}})
 		if waits {
-			i.Waiting = &cycle
+			i.Waiting = &waiting
 		}
 		i.Own = own
 		return i, err
-	}, `SELECT `+incidentColumns+`, EXISTS (SELECT 1 FROM incident_waits w WHERE w.incident_id = i.id AND w.cycle_id = ?),
-			EXISTS (SELECT 1 FROM incident_cycles w WHERE w.incident_id = i.id AND w.cycle_id = ?) FROM incidents i
-		WHERE (i.environment = ? AND i.resolved_at IS NULL)
-			OR i.id IN (SELECT incident_id FROM incident_waits WHERE cycle_id = ?) ORDER BY i.id`, cycle, cycle, environment, cycle)
+	}
 }
 
 // maxHistory limits the history of one incident to its newest events.
@@ -156,22 +145,20 @@ func (s *People) IncidentHistory(ctx context.Context, i ops.Incident) ([]ops.Eve
 			ORDER BY v.id DESC LIMIT ?) AS newest ORDER BY id`,
 		i.FirstCycle, max(i.FirstCycle, i.LastCycle), i.Environment, ops.SubjectIncident, strconv.FormatInt(i.ID, 10),
 		i.FirstCycle, i.LastCycle, maxHistory)
-	if err != nil {
-		return nil, fmt.Errorf("read history of incident %d: %w", i.ID, err)
-	}
-	return out, nil
+	return returning(out, err, "read history of incident %d", i.ID)
 }
 
 const kindIncident = "incident"
 
 // reporting records a problem as one incident per service.
 type reporting struct {
+	s      *kernel
 	tx     db.Querier
 	cycle  held
 	report ops.IncidentReport
 	text   string     // the report as it is stored
 	called *time.Time // when a human is called; nil: nobody is
-	remind *time.Time // when the first reminder is due
+	quiet  bool       // no reminder follows: a dry run is told once, and alerts that fire on are repeated by a rule of their own
 	at     time.Time
 	told   bool     // the step tells people itself
 	again  []string // the repairs that the report shows not to have held
@@ -179,23 +166,16 @@ type reporting struct {
 
 // reportIncident opens an incident for every service of the report, or adds the report to the open incident with the same
 // fingerprint. One that is on probation is opened again; what did not hold is returned, where the step tells people itself.
-func reportIncident(ctx context.Context, tx db.Querier, cycle held, step ops.Step, at time.Time) ([]string, error) {
+func (s *kernel) reportIncident(ctx context.Context, tx db.Querier, cycle held, step ops.Step, at time.Time) ([]string, error) {
 	report := *step.Incident
-	p := reporting{tx: tx, cycle: cycle, report: report, at: at, told: !report.Handled && len(step.Notices) > 0}
+	quiet := report.Handled || report.DryRun || report.Class == ops.ClassAlert
+	p := reporting{s: s, tx: tx, cycle: cycle, report: report, quiet: quiet, at: at, told: !report.Handled && len(step.Notices) > 0}
 	var err error
 	if p.text, err = db.JSON(report); err != nil {
 		return nil, err
 	}
-	c, err := cycleByID(ctx, tx, cycle.id)
-	if err != nil {
-		return nil, err
-	}
 	if !report.Handled {
 		p.called = &at
-		// A dry run is told once, and alerts that fire on are repeated by a rule of their own.
-		if every := c.Policy.Approval.Remind; every > 0 && !report.DryRun && report.Class != ops.ClassAlert {
-			p.remind = ops.Ptr(at.Add(every))
-		}
 	}
 	if report.Waits {
 		// The cycle no longer waits for what it waited for before.
@@ -213,7 +193,7 @@ func reportIncident(ctx context.Context, tx db.Querier, cycle held, step ops.Ste
 		// What belongs to no service is one incident of its own.
 		if len(report.Unlisted) > 0 {
 			p.report.Class = ops.ClassEnvironment
-			p.report.Title = notice.UnlistedTitle(report.Unlisted)
+			p.report.Title = s.words.UnlistedTitle(report.Unlisted)
 		}
 		if err := p.service(ctx, ""); err != nil {
 			return nil, err
@@ -225,49 +205,83 @@ func reportIncident(ctx context.Context, tx db.Querier, cycle held, step ops.Ste
 // onlyHandled: the report calls nobody, and somebody was called about the open incident before and not told since that it is over.
 const onlyHandled = `(excluded.called_at IS NULL AND incidents.called_at IS NOT NULL AND incidents.unverified_at IS NULL)`
 
-// fingerprint identifies the incident of a service: environment, service, check and class. An incident on which this cycle works
-// already stays the same one when a tier takes over, a human is called or no check is named, whichever check found it first. So does one
-// whose claimed repair nobody has verified, and the open one of the service in a dry run, which finds it again in every cycle.
-//
-// Failed is now where a probe of the service failed in this cycle, or fails in the watch; nil where probes see nothing wrong.
-func (p reporting) fingerprint(ctx context.Context, service string) (check, fingerprint string, failed *time.Time, err error) {
-	check = failingCheck(p.report.Checks, service)
-	type name struct{ check, fingerprint string }
-	var same []name
-	var bad []int64
-	var states []health.State
-	scan := func(r db.Row) (n name, err error) { return n, r.Scan(&n.check, &n.fingerprint) }
-	err = db.Together(ctx, p.tx, db.Into(&same, scan, `SELECT i."check", i.fingerprint FROM incidents i LEFT JOIN incident_cycles x
-			ON x.incident_id = i.id AND x.cycle_id = ?
-		WHERE i.environment = ? AND i.service = ? AND i.class = ? AND i.resolved_at IS NULL AND i.fingerprint IS NOT NULL
-			AND (? OR i.unverified_at IS NOT NULL OR x.cycle_id IS NOT NULL AND (i.called_at IS NULL OR ? = '' OR ?))
-		ORDER BY x.cycle_id IS NULL, i.id DESC LIMIT 1`,
-		p.cycle.id, p.cycle.environment, service, p.report.Class, p.report.DryRun, check, p.report.Handled),
-		db.Into(&bad, db.ScanInt, `SELECT COUNT(*) FROM checks WHERE cycle_id = ? AND service = ? AND purpose <> ?
+// seen is what is on record before a problem of a service is recorded.
+type seen struct {
+	claims []ops.Claim    // repairs that it may refute
+	same   []openIncident // the one that it belongs to whatever check found it
+	named  []openIncident // the one with its fingerprint
+	bad    []int64        // how often the cycle's own probes found the service bad
+	states []ops.CheckState
+	policy []ops.Policy // of the cycle
+}
+
+type openIncident struct {
+	check, fingerprint string
+	findings           []ops.IncidentFinding
+	own                bool // the cycle works on it
+}
+
+func scanOpen(r db.Row) (i openIncident, err error) {
+	return i, r.Scan(&i.check, &i.fingerprint, db.ToJSON(&i.findings), &i.own)
+}
+
+// look reads what is known of a service. An incident on which this cycle works already stays the same one when a tier takes over, a human
+// is called or no check is named, whichever check found it first. So does one whose claimed repair nobody has verified, and the open one
+// of the service in a dry run, which finds it again in every cycle.
+func (p *reporting) look(ctx context.Context, service, check, fingerprint string) (s seen, err error) {
+	const open = `SELECT i."check", i.fingerprint, i.findings, x.cycle_id IS NOT NULL FROM incidents i
+		LEFT JOIN incident_cycles x ON x.incident_id = i.id AND x.cycle_id = ?`
+	err = db.AtOnce(ctx, p.tx,
+		db.Into(&s.claims, scanClaim, selectClaims+` AND i.environment = ? AND i.service = ? AND i.class = ?
+			AND (i."check" = ? OR i."check" = '' OR ? = '') ORDER BY i.id DESC LIMIT 1`,
+			db.Time(p.at.Add(-longestClaim)), db.Time(p.at), p.cycle.environment, service, p.report.Class, check, check),
+		db.Into(&s.same, scanOpen, open+` WHERE i.environment = ? AND i.service = ? AND i.class = ? AND i.resolved_at IS NULL
+				AND i.fingerprint IS NOT NULL
+				AND (? OR i.unverified_at IS NOT NULL OR x.cycle_id IS NOT NULL AND (i.called_at IS NULL OR ? = '' OR ?))
+			ORDER BY x.cycle_id IS NULL, i.id DESC LIMIT 1`,
+			p.cycle.id, p.cycle.environment, service, p.report.Class, p.report.DryRun, check, p.report.Handled),
+		db.Into(&s.named, scanOpen, open+` WHERE i.fingerprint = ? AND i.resolved_at IS NULL`, p.cycle.id, fingerprint),
+		db.Into(&s.bad, db.ScanInt, `SELECT COUNT(*) FROM checks WHERE cycle_id = ? AND service = ? AND purpose <> ?
 			AND status NOT IN (?, ?)`, p.cycle.id, service, ops.ProbeAlert, ops.Healthy, ops.Unknown),
-		db.Into(&states, scanState, `SELECT state FROM probe_states WHERE environment = ? AND service = ?`, p.cycle.environment, service))
-	if err != nil {
-		return "", "", nil, err
+		db.Into(&s.states, scanState, `SELECT state FROM probe_states WHERE environment = ? AND service = ?`, p.cycle.environment, service),
+		db.Into(&s.policy, func(r db.Row) (v ops.Policy, err error) { return v, r.Scan(db.ToJSON(&v)) },
+			`SELECT policy FROM cycles WHERE id = ?`, p.cycle.id))
+	return s, err
+}
+
+// failed is now where a probe of the service failed in this cycle, or fails in the watch; nil where probes see nothing wrong.
+func (p *reporting) failed(s seen) *time.Time {
+	fails := func(s ops.CheckState) bool { return s.Failing() && s.Last.Purpose != ops.ProbeAlert }
+	if s.bad[0] > 0 || slices.ContainsFunc(s.states, fails) {
+		return &p.at
 	}
-	fingerprint = strings.Join([]string{p.cycle.environment, service, check, p.report.Class}, "|")
-	if len(same) > 0 {
-		check, fingerprint = same[0].check, same[0].fingerprint
+	return nil
+}
+
+// remind is when the first reminder is due; nil: never.
+func (p *reporting) remind(s seen) *time.Time {
+	if every := s.policy[0].Approval.Remind; every > 0 && !p.quiet {
+		return ops.Ptr(p.at.Add(every))
 	}
-	if bad[0] > 0 || slices.ContainsFunc(states, func(s health.State) bool { return s.Failing() && s.Last.Purpose != ops.ProbeAlert }) {
-		failed = &p.at
-	}
-	return check, fingerprint, failed, nil
+	return nil
 }
 
 func (p *reporting) service(ctx context.Context, service string) error {
-	if err := p.relapse(ctx, service); err != nil {
-		return err
+	check := failingCheck(p.report.Checks, service)
+	fingerprint := strings.Join([]string{p.cycle.environment, service, check, p.report.Class}, "|")
+	known, err := p.look(ctx, service, check, fingerprint)
+	if err == nil && len(known.claims) > 0 && service != "" {
+		if err = p.relapse(ctx, service, known.claims[0]); err == nil {
+			known, err = p.look(ctx, service, check, fingerprint)
+		}
 	}
-	check, fingerprint, failed, err := p.fingerprint(ctx, service)
 	if err != nil {
 		return err
 	}
-	findings, err := p.findings(ctx, service, fingerprint)
+	if len(known.same) > 0 {
+		check, fingerprint, known.named = known.same[0].check, known.same[0].fingerprint, known.same
+	}
+	findings, err := p.findings(service, known.named)
 	if err != nil {
 		return err
 	}
@@ -294,26 +308,25 @@ func (p *reporting) service(ctx context.Context, service string) error {
 			probe_failed_at = COALESCE(excluded.probe_failed_at, incidents.probe_failed_at), findings = excluded.findings
 		RETURNING id`,
 		p.cycle.environment, service, check, p.report.Class, fingerprint, p.report.TitleOf(service), p.report.Level, ops.IncidentOpen,
-		p.cycle.id, p.cycle.id, p.text, db.Time(p.at), db.Time(p.at), db.OptTime(p.remind), db.OptTime(p.called),
-		db.OptTime(failed), findings).Scan(&id)
+		p.cycle.id, p.cycle.id, p.text, db.Time(p.at), db.Time(p.at), db.OptTime(p.remind(known)), db.OptTime(p.called),
+		db.OptTime(p.failed(known)), findings).Scan(&id)
 	if err != nil {
 		return err
 	}
-	if err := countCycle(ctx, p.tx, id, p.cycle.id); err != nil || !p.report.Waits {
+	if len(known.named) == 0 || !known.named[0].own {
+		err = countCycle(ctx, p.tx, id, p.cycle.id)
+	}
+	if err != nil || !p.report.Waits {
 		return err
 	}
 	return db.Exec(ctx, p.tx, `INSERT INTO incident_waits (incident_id, cycle_id) VALUES (?, ?)`, id, p.cycle.id)
 }
 
 // findings adds what the report found to what is known of the incident, each thing once.
-func (p reporting) findings(ctx context.Context, service, fingerprint string) (string, error) {
-	open, err := db.List(ctx, p.tx, scanIncident, selectIncidents+` WHERE i.fingerprint = ? AND i.resolved_at IS NULL`, fingerprint)
-	if err != nil {
-		return "", err
-	}
+func (p *reporting) findings(service string, open []openIncident) (string, error) {
 	all := []ops.IncidentFinding{}
 	for _, i := range open {
-		all = append(all, i.Findings...)
+		all = append(all, i.findings...)
 	}
 	for _, f := range p.report.Found {
 		if f.Service != service {
@@ -344,16 +357,15 @@ func failingCheck(checks []ops.CheckResult, service string) string {
 
 // dropWaits removes what a cycle waits for.
 func dropWaits(ctx context.Context, tx db.Querier, cycle ops.CycleID) error {
-	err := db.Exec(ctx, tx, `DELETE FROM incident_waits WHERE cycle_id = ?`, cycle)
-	return err
+	return db.Exec(ctx, tx, `DELETE FROM incident_waits WHERE cycle_id = ?`, cycle)
 }
 
 // endIncidents closes the incidents of a step that somebody proves to be over, and marks the others as unverified. People who were
 // called about one are told once, either way.
-func endIncidents(ctx context.Context, tx db.Querier, cycle held, ended []ops.Recovered, at time.Time) error {
+func (s *kernel) endIncidents(ctx context.Context, tx db.Querier, cycle held, ended []ops.Recovered, at time.Time) error {
 	var over, claimed []ops.Incident
 	for _, r := range ended {
-		i, err := incidentByID(ctx, tx, r.Incident)
+		i, err := db.One(ctx, tx, scanOwn(0), selectOwn+` WHERE i.id = ?`, 0, cycle.id, r.Incident)
 		if err != nil {
 			return fmt.Errorf("read incident %d: %w", r.Incident, err)
 		}
@@ -365,7 +377,7 @@ func endIncidents(ctx context.Context, tx db.Querier, cycle held, ended []ops.Re
 			verb, err = ops.VerbIncidentUnverified, unverify(ctx, tx, i.ID, at)
 		} else if rest, failed := endFindings(ctx, tx, &i, r, at); failed != nil || rest {
 			err = failed
-			verb, left = ops.VerbIncidentEased, notice.Remaining(i)
+			verb, left = ops.VerbIncidentEased, s.words.Remaining(i)
 		} else {
 			err = resolveIncident(ctx, tx, i.ID, ops.Supervisor, r.How, at)
 		}
@@ -381,10 +393,12 @@ func endIncidents(ctx context.Context, tx db.Querier, cycle held, ended []ops.Re
 		default:
 			over = append(over, i)
 		}
-		if err := countCycle(ctx, tx, i.ID, cycle.id); err != nil {
-			return err
+		if !i.Own {
+			if err := countCycle(ctx, tx, i.ID, cycle.id); err != nil {
+				return err
+			}
 		}
-		err = insertEvent(ctx, tx, ops.Event{
+		err = s.insertEvent(ctx, tx, ops.Event{
 			CycleID: &cycle.id, Environment: i.Environment, Level: ops.LevelInfo, Verb: verb,
 			Subject: ops.About(ops.SubjectIncident, i.ID), Reason: r.How, Service: i.Service,
 			Detail: ops.IncidentDetail{Title: i.Title, Left: left},
@@ -394,12 +408,12 @@ func endIncidents(ctx context.Context, tx db.Querier, cycle held, ended []ops.Re
 		}
 	}
 	if len(over) > 0 {
-		if _, err := insertNotice(ctx, tx, resolvedNotice(cycle, over, notice.Over(cycle.environment, over)), at); err != nil {
+		if _, err := insertNotice(ctx, tx, resolvedNotice(cycle, over, s.words.Over(cycle.environment, over)), at); err != nil {
 			return err
 		}
 	}
 	if len(claimed) > 0 {
-		_, err := insertNotice(ctx, tx, resolvedNotice(cycle, claimed, notice.Unproven(cycle.environment, claimed)), at)
+		_, err := insertNotice(ctx, tx, resolvedNotice(cycle, claimed, s.words.Unproven(cycle.environment, claimed)), at)
 		return err
 	}
 	return nil
@@ -443,7 +457,7 @@ func resolveIncident(ctx context.Context, tx db.Querier, id int64, by, how strin
 	return wakeAfter(ctx, tx, id, at)
 }
 
-func resolvedNotice(cycle held, over []ops.Incident, text notice.Text) ops.Notice {
+func resolvedNotice(cycle held, over []ops.Incident, text ops.Text) ops.Notice {
 	n := ops.Notice{
 		CycleID: &cycle.id, Kind: ops.NoticeResolved, Level: ops.LevelInfo, Title: text.Title, Body: text.Body, Environment: cycle.environment,
 	}
@@ -491,10 +505,7 @@ func (s *People) IncidentStory(ctx context.Context, id int64) (ops.IncidentStory
 	if err == nil {
 		out.Events, err = s.incidentEvents(ctx, out.Incident)
 	}
-	if err != nil {
-		return ops.IncidentStory{}, fmt.Errorf("read incident %d: %w", id, err)
-	}
-	return out, nil
+	return returning(out, err, "read incident %d", id)
 }
 
 // incidentEvents returns what people did with an incident, oldest first.
@@ -514,19 +525,23 @@ func (s *People) CycleStory(ctx context.Context, id ops.CycleID) (ops.IncidentSt
 		}
 		return err
 	})
-	if err != nil {
-		return ops.IncidentStory{}, fmt.Errorf("read cycle %d: %w", id, err)
-	}
-	return out, nil
+	return returning(out, err, "read cycle %d", id)
 }
 
 // cycleStory reads a cycle with the calls of its agents, each once, as the first gate saw it, and with what people undid of it later.
 func (s *People) cycleStory(ctx context.Context, tx db.Querier, id ops.CycleID) (ops.CycleStory, error) {
-	loaded, err := s.loadClaimed(ctx, tx, id, s.clock())
+	known, err := cycleByID(ctx, tx, id)
+	if err != nil {
+		return ops.CycleStory{}, err
+	}
+	loaded, err := s.load(ctx, tx, known, s.clock())
 	if err != nil {
 		return ops.CycleStory{}, err
 	}
 	out := ops.CycleStory{Cycle: loaded.Cycle, Journal: loaded.Journal, Calls: map[ops.SessionID][]ops.GuardRecord{}}
+	if err := tx.QueryRowContext(ctx, `SELECT MIN(began) FROM causes WHERE cycle_id = ?`, id).Scan(db.ToOptTime(&out.Began)); err != nil {
+		return out, err
+	}
 	undone, err := db.List(ctx, tx, scanAction, selectActions+` WHERE r.cycle_id IS NULL AND r.undo_of IN
 		(SELECT id FROM action_runs WHERE cycle_id = ?) ORDER BY r.id`, id)
 	if err != nil {
@@ -568,10 +583,7 @@ func (s *People) AnswerCycle(ctx context.Context, id int64, by string, until *ti
 		}
 		return out[0].LastCycle, out[0].Environment, nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("answer incidents of cycle %d: %w", id, err)
-	}
-	return out, nil
+	return returning(out, err, "answer incidents of cycle %d", id)
 }
 
 // Acknowledge records that a person takes care of an incident and stops its reminders. An incident that is acknowledged or
@@ -654,10 +666,7 @@ func (s *People) answerIncident(ctx context.Context, verb string, id int64, a in
 		out, err = s.answerIncidentIn(ctx, tx, a)
 		return out.LastCycle, out.Environment, err
 	})
-	if err != nil {
-		return ops.Incident{}, fmt.Errorf("%s incident %d: %w", verb, id, err)
-	}
-	return out, nil
+	return returning(out, err, "%s incident %d", verb, id)
 }
 
 // answerIncidentIn is answerIncident within a transaction. A conflict has written nothing.
@@ -669,7 +678,7 @@ func (s *People) answerIncidentIn(ctx context.Context, tx db.Querier, a incident
 	if err != nil {
 		return ops.Incident{}, err
 	}
-	err = insertEvent(ctx, tx, ops.Event{
+	err = s.insertEvent(ctx, tx, ops.Event{
 		CycleID: idOrNil(out.LastCycle), Environment: out.Environment, Level: ops.LevelInfo, Verb: a.verb, Actor: ops.Person(a.by),
 		Subject: ops.About(ops.SubjectIncident, a.id), Reason: a.reason, Service: out.Service,
 		Detail: ops.IncidentDetail{Title: out.Title, Until: a.until},
@@ -700,10 +709,7 @@ func incidentConflict(ctx context.Context, q db.Querier, id int64) error {
 func (s *People) DueReminders(ctx context.Context, now time.Time, limit int) ([]ops.Incident, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanIncident, selectIncidents+` WHERE i.remind_at IS NOT NULL AND i.remind_at <= ?
 		AND i.resolved_at IS NULL ORDER BY i.remind_at, i.id LIMIT ?`, db.Time(now), db.PageSize(limit))
-	if err != nil {
-		return nil, fmt.Errorf("list due reminders: %w", err)
-	}
-	return out, nil
+	return returning(out, err, "list due reminders")
 }
 
 // Reminded records a reminder of an incident and adds its notice; next is when the next one is due, nil for never. The notice's
@@ -729,8 +735,5 @@ func (s *People) Reminded(ctx context.Context, id int64, next *time.Time, notice
 		_, err = insertNotice(ctx, tx, notice, at)
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("remind of incident %d: %w", id, err)
-	}
-	return nil
+	return wrapped(err, "remind of incident %d", id)
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"claudeops/internal/access"
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
 )
@@ -19,7 +18,7 @@ import (
 // browser has.
 type Login struct {
 	Digest    string
-	Role      access.Role
+	Role      string    // by package access
 	Name      string    // recorded name of the person; empty for the logins of the configured tokens
 	TokenID   int64     // of the token with a name; the login ends with it
 	BornAt    time.Time // when the token was entered
@@ -55,10 +54,7 @@ func (s *People) AddLogin(ctx context.Context, l Login, replaces string, until t
 			db.Time(l.BornAt), db.Time(l.RenewedAt), db.Time(l.ExpiresAt))
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("keep login: %w", err)
-	}
-	return nil
+	return wrapped(err, "keep login")
 }
 
 func orConflict(err error) error {
@@ -74,19 +70,13 @@ func (s *People) Login(ctx context.Context, digest string, now time.Time) (Login
 		l.born_at, l.renewed_at, l.expires_at FROM logins l WHERE l.digest = ? AND l.expires_at > ?
 		AND (l.token_id = 0 OR EXISTS (SELECT 1 FROM access_tokens t WHERE t.id = l.token_id AND `+tokenWorks+`))`,
 		digest, db.Time(now), db.Time(now))
-	if err != nil {
-		return Login{}, fmt.Errorf("read login: %w", err)
-	}
-	return l, nil
+	return returning(l, err, "read login")
 }
 
 // SignedIn reports that somebody has signed in.
 func (s *People) SignedIn(ctx context.Context) (bool, error) {
 	n, err := db.One(ctx, s.db.Reader(), db.ScanInt, `SELECT COUNT(*) FROM logins`)
-	if err != nil {
-		return false, fmt.Errorf("read logins: %w", err)
-	}
-	return n > 0, nil
+	return returning(n > 0, err, "read logins")
 }
 
 // EndLogin deletes a login.
@@ -95,17 +85,14 @@ func (s *People) EndLogin(ctx context.Context, digest string) error {
 		_, err := tx.ExecContext(ctx, `DELETE FROM logins WHERE digest = ?`, digest)
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("end login: %w", err)
-	}
-	return nil
+	return wrapped(err, "end login")
 }
 
 // Token is a token with a name. The token itself is known only to the one who got it when it was made.
 type Token struct {
 	ID         int64
 	Name       string
-	Role       access.Role
+	Role       string
 	CreatedAt  time.Time
 	CreatedBy  string
 	ExpiresAt  *time.Time // nil: never
@@ -170,9 +157,9 @@ func (s *People) AddToken(ctx context.Context, t Token) (Token, string, error) {
 		if err != nil {
 			return err
 		}
-		return insertEvent(ctx, tx, ops.Event{
+		return s.insertEvent(ctx, tx, ops.Event{
 			Level: ops.LevelWarning, Verb: ops.VerbTokenMade, Actor: ops.Person(t.CreatedBy),
-			Subject: ops.Subject{Kind: ops.SubjectToken, ID: t.Name}, Detail: ops.TokenDetail{Role: string(t.Role), Until: t.ExpiresAt},
+			Subject: ops.Subject{Kind: ops.SubjectToken, ID: t.Name}, Detail: ops.TokenDetail{Role: t.Role, Until: t.ExpiresAt},
 		}, t.CreatedAt)
 	})
 	if err != nil {
@@ -185,8 +172,8 @@ func checkToken(t Token) error {
 	switch {
 	case !tokenName().MatchString(t.Name):
 		return errors.New("a name has letters, digits, dots, dashes, underscores and @, at most 63, and begins with a letter or digit")
-	case !t.Role.Known():
-		return fmt.Errorf("%q is not a role", t.Role)
+	case t.Role == "":
+		return errors.New("a token needs a role")
 	case t.ExpiresAt != nil && !t.ExpiresAt.After(t.CreatedAt):
 		return errors.New("the end is in the past: give a later one")
 	}
@@ -200,10 +187,7 @@ func (s *People) Tokens(ctx context.Context, all bool) ([]Token, error) {
 		where = ``
 	}
 	out, err := db.List(ctx, s.db.Reader(), scanToken, selectTokens+where+` ORDER BY t.name, t.id`)
-	if err != nil {
-		return nil, fmt.Errorf("list tokens: %w", err)
-	}
-	return out, nil
+	return returning(out, err, "list tokens")
 }
 
 // RevokeToken ends a token by its name. A name without a working token is ops.ErrNotFound.
@@ -221,14 +205,11 @@ func (s *People) RevokeToken(ctx context.Context, name, by string, at time.Time)
 		if !ok {
 			return ops.ErrNotFound
 		}
-		return insertEvent(ctx, tx, ops.Event{
+		return s.insertEvent(ctx, tx, ops.Event{
 			Level: ops.LevelWarning, Verb: ops.VerbTokenRevoked, Actor: ops.Person(by), Subject: ops.Subject{Kind: ops.SubjectToken, ID: name},
 		}, at)
 	})
-	if err != nil {
-		return fmt.Errorf("revoke token %s: %w", name, err)
-	}
-	return nil
+	return wrapped(err, "revoke token %s", name)
 }
 
 // UseToken returns the token with this secret and notes its use. One that is unknown, revoked or expired is ops.ErrNotFound.
@@ -258,10 +239,7 @@ func (s *People) UseToken(ctx context.Context, secret string, now time.Time) (To
 // TokenWorks reports whether a token still gives access.
 func (s *People) TokenWorks(ctx context.Context, id int64, now time.Time) (bool, error) {
 	n, err := db.One(ctx, s.db.Reader(), db.ScanInt, `SELECT COUNT(*) FROM access_tokens t WHERE t.id = ? AND `+tokenWorks, id, db.Time(now))
-	if err != nil {
-		return false, fmt.Errorf("read token: %w", err)
-	}
-	return n > 0, nil
+	return returning(n > 0, err, "read token")
 }
 
 // requireName refuses a change without a name.
@@ -285,10 +263,7 @@ func (s *People) AddCode(ctx context.Context, code, who string, now, end time.Ti
 			codeDigest(code), who, db.Time(end))
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("keep code: %w", err)
-	}
-	return nil
+	return wrapped(err, "keep code")
 }
 
 // UseCode takes a code away and returns whom it was made for. One that is unknown, used or too old is ops.ErrNotFound.
@@ -298,8 +273,5 @@ func (s *People) UseCode(ctx context.Context, code string, now time.Time) (who s
 			codeDigest(code), db.Time(now))
 		return err
 	})
-	if err != nil {
-		return "", fmt.Errorf("use code: %w", err)
-	}
-	return who, nil
+	return returning(who, err, "use code")
 }

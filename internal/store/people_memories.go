@@ -55,27 +55,16 @@ type MemoryFilter struct {
 // Memories returns a page of memories, newest first.
 func (s *People) Memories(ctx context.Context, f MemoryFilter) ([]ops.Memory, error) {
 	var w db.Filter
-	if f.Environment != "" {
-		w.Add(`m.environment = ?`, f.Environment)
-	}
-	if f.Service != "" {
-		w.Add(`m.service = ?`, f.Service)
-	}
-	if f.Category != "" {
-		w.Add(`m.category = ?`, f.Category)
-	}
+	w.Given(`m.environment = ?`, f.Environment)
+	w.Given(`m.service = ?`, f.Service)
+	w.Given(`m.category = ?`, f.Category)
 	if !f.All {
 		w.Add(`(m.expires_at IS NULL OR m.expires_at > ?)`, db.Time(s.clock()))
 	}
-	if f.Before > 0 {
-		w.Add(`m.id < ?`, f.Before)
-	}
+	w.Given(`m.id < ?`, f.Before)
 	out, err := db.List(ctx, s.db.Reader(), scanMemory, selectMemories+w.Where()+` ORDER BY m.id DESC LIMIT ?`,
 		append(w.Args, db.PageSize(f.Limit))...)
-	if err != nil {
-		return nil, fmt.Errorf("list memories: %w", err)
-	}
-	return out, nil
+	return returning(out, err, "list memories")
 }
 
 // Recall returns what is known about services of an environment, highest confidence and then newest first. Memories without a
@@ -130,12 +119,9 @@ func (s *People) AddMemory(ctx context.Context, m ops.Memory) (int64, error) {
 			return err
 		}
 		m.ID = id
-		return recordMemory(ctx, tx, m, m.By, false, s.orNow(m.CreatedAt))
+		return s.recordMemory(ctx, tx, m, m.By, false, s.orNow(m.CreatedAt))
 	})
-	if err != nil {
-		return 0, fmt.Errorf("add memory: %w", err)
-	}
-	return id, nil
+	return returning(id, err, "add memory")
 }
 
 // RemoveMemory deletes an observation.
@@ -148,24 +134,21 @@ func (s *People) RemoveMemory(ctx context.Context, id int64, by string, at time.
 		if _, err := tx.ExecContext(ctx, `DELETE FROM memories WHERE id = ?`, id); err != nil {
 			return err
 		}
-		return recordMemory(ctx, tx, m, by, true, s.orNow(at))
+		return s.recordMemory(ctx, tx, m, by, true, s.orNow(at))
 	})
-	if err != nil {
-		return fmt.Errorf("remove memory %d: %w", id, err)
-	}
-	return nil
+	return wrapped(err, "remove memory %d", id)
 }
 
 // shownMemory is how much of an observation its event tells.
 const shownMemory = 200
 
 // recordMemory records what a person did with a memory.
-func recordMemory(ctx context.Context, tx db.Querier, m ops.Memory, by string, removed bool, at time.Time) error {
+func (s *kernel) recordMemory(ctx context.Context, tx db.Querier, m ops.Memory, by string, removed bool, at time.Time) error {
 	line, _, _ := strings.Cut(m.Observation, "\n")
 	if all := []rune(line); len(all) > shownMemory {
 		line = string(all[:shownMemory]) + "…"
 	}
-	return insertEvent(ctx, tx, ops.Event{
+	return s.insertEvent(ctx, tx, ops.Event{
 		Environment: m.Environment, Level: ops.LevelInfo, Verb: ops.VerbMemoryChanged, Actor: ops.Person(by),
 		Subject: ops.About(ops.SubjectMemory, m.ID), Service: m.Service,
 		Detail: ops.MemoryDetail{Observation: line, Removed: removed},

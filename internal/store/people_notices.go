@@ -29,20 +29,14 @@ func (s *People) DueNotices(ctx context.Context, now time.Time, limit int) ([]op
 	// The status is in the text and not an argument, so that the partial index is used.
 	out, err := db.List(ctx, s.db.Reader(), scanNotice, selectNotices+` WHERE n.status = 'pending' AND n.next_at <= ?
 		ORDER BY n.next_at, n.id LIMIT ?`, db.Time(now), db.PageSize(limit))
-	if err != nil {
-		return nil, fmt.Errorf("list due notices: %w", err)
-	}
-	return out, nil
+	return returning(out, err, "list due notices")
 }
 
 // PendingNotices counts the notices that are neither delivered nor given up.
 func (s *People) PendingNotices(ctx context.Context) (int, error) {
 	var n int
 	err := s.db.Reader().QueryRowContext(ctx, `SELECT COUNT(*) FROM notifications WHERE status = 'pending'`).Scan(&n)
-	if err != nil {
-		return 0, fmt.Errorf("count pending notices: %w", err)
-	}
-	return n, nil
+	return returning(n, err, "count pending notices")
 }
 
 // AddNotice adds a notice outside a transition to the outbox.
@@ -53,10 +47,7 @@ func (s *People) AddNotice(ctx context.Context, n ops.Notice) (int64, error) {
 		id, err = insertNotice(ctx, tx, n, s.clock())
 		return err
 	})
-	if err != nil {
-		return 0, fmt.Errorf("add notice: %w", err)
-	}
-	return id, nil
+	return returning(id, err, "add notice")
 }
 
 // AddNoticeOnce adds a notice and its event, unless one with the same key was added since a time. It reports whether it did.
@@ -71,12 +62,9 @@ func (s *People) AddNoticeOnce(ctx context.Context, n ops.Notice, e ops.Event, s
 		if _, err := insertNotice(ctx, tx, n, s.clock()); err != nil {
 			return err
 		}
-		return insertEvent(ctx, tx, e, s.clock())
+		return s.insertEvent(ctx, tx, e, s.clock())
 	})
-	if err != nil {
-		return false, fmt.Errorf("add notice: %w", err)
-	}
-	return added, nil
+	return returning(added, err, "add notice")
 }
 
 // SettleNotice records the result of one attempt to deliver a notice, together with its event. A notice that is no longer pending
@@ -103,13 +91,9 @@ func (s *People) SettleNotice(ctx context.Context, n ops.Notice, event *ops.Even
 		if event == nil {
 			return nil
 		}
-		err = insertEvent(ctx, tx, *event, s.clock())
-		return err
+		return s.insertEvent(ctx, tx, *event, s.clock())
 	})
-	if err != nil {
-		return fmt.Errorf("settle notice %d: %w", n.ID, err)
-	}
-	return nil
+	return wrapped(err, "settle notice %d", n.ID)
 }
 
 func noticeConflict(ctx context.Context, q db.Querier, id int64) error {
@@ -180,14 +164,11 @@ func (s *People) RetryNotice(ctx context.Context, id int64, by string, at time.T
 		if err != nil {
 			return err
 		}
-		return insertEvent(ctx, tx, ops.Event{
+		return s.insertEvent(ctx, tx, ops.Event{
 			Level: ops.LevelInfo, Verb: ops.VerbNoticeRetried, Actor: ops.Person(by), Subject: ops.About(ops.SubjectNotice, id),
 		}, at)
 	})
-	if err != nil {
-		return fmt.Errorf("retry notice %d: %w", id, err)
-	}
-	return nil
+	return wrapped(err, "retry notice %d", id)
 }
 
 // NoticeFilter chooses notices; the zero value means all.
@@ -201,19 +182,10 @@ type NoticeFilter struct {
 // NoticeList returns notices, the newest first.
 func (s *People) NoticeList(ctx context.Context, f NoticeFilter) ([]ops.Notice, error) {
 	var w db.Filter
-	if f.Status != "" {
-		w.Add(`n.status = ?`, f.Status)
-	}
-	if f.Cycle != 0 {
-		w.Add(`n.cycle_id = ?`, f.Cycle)
-	}
-	if f.Before > 0 {
-		w.Add(`n.id < ?`, f.Before)
-	}
+	w.Given(`n.status = ?`, f.Status)
+	w.Given(`n.cycle_id = ?`, f.Cycle)
+	w.Given(`n.id < ?`, f.Before)
 	out, err := db.List(ctx, s.db.Reader(), scanNotice, selectNotices+w.Where()+` ORDER BY n.id DESC LIMIT ?`,
 		append(w.Args, db.PageSize(f.Limit))...)
-	if err != nil {
-		return nil, fmt.Errorf("list notices: %w", err)
-	}
-	return out, nil
+	return returning(out, err, "list notices")
 }

@@ -2,14 +2,11 @@ package store
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
-	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
-	"claudeops/internal/watch/health"
 )
 
 // startProbation begins the probation of the incidents that were closed in a resolved cycle, by the cycle itself or by probes while it
@@ -39,10 +36,7 @@ func scanClaim(r db.Row) (ops.Claim, error) {
 // OnProbation returns the claims of an environment that are on probation at a time.
 func (s *People) OnProbation(ctx context.Context, environment string, at time.Time) ([]ops.Claim, error) {
 	out, err := claims(ctx, s.db.Reader(), environment, at)
-	if err != nil {
-		return nil, fmt.Errorf("list what is on probation in %s: %w", environment, err)
-	}
-	return out, nil
+	return returning(out, err, "list what is on probation in %s", environment)
 }
 
 // Proven returns the probes that cycles ended since a time found healthy last: those of a resolved cycle after its repair, and those of
@@ -58,10 +52,7 @@ func (s *People) Proven(ctx context.Context, environment string, since time.Time
 		ORDER BY k.id`,
 		environment, db.Time(since), ops.Healthy, ops.CycleResolved, ops.ProbeVerify, ops.ProbePlan, ops.ProbeReflex, ops.ProbeRecheck,
 		ops.ProbeObserve)
-	if err != nil {
-		return nil, fmt.Errorf("list what cycles proved in %s: %w", environment, err)
-	}
-	return out, nil
+	return returning(out, err, "list what cycles proved in %s", environment)
 }
 
 // claims reads those of all environments: there are few at a time, and with an environment SQLite would read all its incidents.
@@ -76,17 +67,14 @@ func (s *People) Relapsed(ctx context.Context, r ops.Relapse) (bool, error) {
 	r.At = s.orNow(r.At)
 	done := false
 	err := s.db.WriteIn(ctx, "relapsed", db.InEnvironment(r.Claim.Environment), func(tx db.Querier) (err error) {
-		done, err = reopen(ctx, tx, r, false)
+		done, err = s.reopen(ctx, tx, r, false)
 		return err
 	})
-	if err != nil {
-		return false, fmt.Errorf("open incident %d again: %w", r.Claim.Incident, err)
-	}
-	return done, nil
+	return returning(done, err, "open incident %d again", r.Claim.Incident)
 }
 
 // reopen is Relapsed within a transaction. Told means that the report that found it counts and calls people itself.
-func reopen(ctx context.Context, tx db.Querier, r ops.Relapse, told bool) (bool, error) {
+func (s *kernel) reopen(ctx context.Context, tx db.Querier, r ops.Relapse, told bool) (bool, error) {
 	i, err := incidentByID(ctx, tx, r.Claim.Incident)
 	if err != nil {
 		return false, err
@@ -102,8 +90,8 @@ func reopen(ctx context.Context, tx db.Querier, r ops.Relapse, told bool) (bool,
 	if told {
 		more, called, remind = 0, nil, nil
 	}
-	i.Title, i.Level = notice.TitleOf(result(r.Found)), levelOf(r.Found.Status)
-	report, err := reopenedReport(i, r)
+	i.Title, i.Level = s.words.TitleOf(result(r.Found)), levelOf(r.Found.Status)
+	report, err := reopenedReport(i, r, s.words.AfterRelapse(r))
 	if err != nil {
 		return false, err
 	}
@@ -127,10 +115,11 @@ func reopen(ctx context.Context, tx db.Querier, r ops.Relapse, told bool) (bool,
 		return false, err
 	}
 	if claimed.VerifiedBy != ops.ProofReflex { // a reflex has its next try, and after the last one Tier 1 is told
-		if err := reduceTrust(ctx, tx, claimed, ops.Reduced{Service: i.Service, Why: notice.DidNotLast(claimed)}, r.At); err != nil {
+		why := s.words.DidNotLast(claimed)
+		if err := s.reduceTrust(ctx, tx, claimed, ops.Reduced{Service: i.Service, Why: why}, r.At); err != nil {
 			return false, err
 		}
-		if err := doubtReflexes(ctx, tx, claimed.ID, i.Service, notice.ReflexRefuted(claimed.ID), r.At); err != nil {
+		if err := s.doubtReflexes(ctx, tx, claimed.ID, i.Service, why, r.At); err != nil {
 			return false, err
 		}
 	}
@@ -139,15 +128,15 @@ func reopen(ctx context.Context, tx db.Querier, r ops.Relapse, told bool) (bool,
 			return false, err
 		}
 	}
-	err = insertEvent(ctx, tx, ops.Event{
+	err = s.insertEvent(ctx, tx, ops.Event{
 		CycleID: &claimed.ID, Environment: i.Environment, Level: i.Level, Verb: ops.VerbIncidentReopened,
-		Subject: ops.About(ops.SubjectIncident, i.ID), Reason: notice.Refutes(claimed, r), Service: i.Service,
+		Subject: ops.About(ops.SubjectIncident, i.ID), Reason: s.words.Refutes(claimed, r), Service: i.Service,
 		Detail: ops.IncidentDetail{Title: i.Title},
 	}, r.At)
 	if err != nil || told {
 		return true, err
 	}
-	text := notice.DidNotHold(i, claimed, r)
+	text := s.words.DidNotHold(i, claimed, r)
 	_, err = insertNotice(ctx, tx, ops.Notice{
 		CycleID: &claimed.ID, Kind: ops.NoticeNeedsHuman, Level: i.Level, Title: text.Title, Body: text.Body, Incident: i.ID,
 		Environment: i.Environment, Service: i.Service,
@@ -160,38 +149,31 @@ func result(c ops.Check) ops.CheckResult {
 }
 
 // reopenedReport is the stored report of an incident with what is true now. One that cannot be read stays as it is.
-func reopenedReport(i ops.Incident, r ops.Relapse) (string, error) {
+func reopenedReport(i ops.Incident, r ops.Relapse, advice string) (string, error) {
 	known, err := i.Known()
 	if err != nil {
 		return string(i.Report), nil //nolint:nilerr // it is shown as it is
 	}
 	known.Title, known.Titles, known.Level, known.Checks = i.Title, nil, i.Level, []ops.CheckResult{result(r.Found)}
-	known.Handled, known.Waits, known.Recommendation = false, false, notice.AfterRelapse(r)
+	known.Handled, known.Waits, known.Recommendation = false, false, advice
 	return db.JSON(known)
 }
 
 // relapse opens the incident of a service again that is on probation and that the report is about.
-func (p *reporting) relapse(ctx context.Context, service string) error {
-	check := failingCheck(p.report.Checks, service)
-	found, err := db.List(ctx, p.tx, scanClaim, selectClaims+` AND i.environment = ? AND i.service = ? AND i.class = ?
-		AND (i."check" = ? OR i."check" = '' OR ? = '') ORDER BY i.id DESC LIMIT 1`,
-		db.Time(p.at.Add(-longestClaim)), db.Time(p.at), p.cycle.environment, service, p.report.Class, check, check)
-	if err != nil || len(found) == 0 || service == "" {
-		return err
-	}
-	r := ops.Relapse{Claim: found[0], Found: p.found(service), At: p.at}
+func (p *reporting) relapse(ctx context.Context, service string, claim ops.Claim) error {
+	r := ops.Relapse{Claim: claim, Found: p.found(service), At: p.at}
 	if p.report.Handled {
 		r.Cycle = p.cycle.id
 	}
 	if err := countCycle(ctx, p.tx, r.Claim.Incident, p.cycle.id); err != nil {
 		return err
 	}
-	done, err := reopen(ctx, p.tx, r, p.told)
+	done, err := p.s.reopen(ctx, p.tx, r, p.told)
 	if err != nil || !done || !p.told {
 		return err
 	}
 	claimed, err := cycleByID(ctx, p.tx, r.Claim.Cycle)
-	p.again = append(p.again, notice.Claimed(claimed, r))
+	p.again = append(p.again, p.s.words.Claimed(claimed, r))
 	return err
 }
 
@@ -211,7 +193,7 @@ func badResults(t ops.Transition) []ops.Check {
 }
 
 // relapses opens the incidents again whose check is found bad on probation. It reports whether there were any.
-func relapses(ctx context.Context, tx db.Querier, now ops.Claimed, t ops.Transition, bad []ops.Check) (bool, error) {
+func (s *kernel) relapses(ctx context.Context, tx db.Querier, now ops.Claimed, t ops.Transition, bad []ops.Check) (bool, error) {
 	if len(bad) == 0 {
 		return false, nil
 	}
@@ -219,14 +201,14 @@ func relapses(ctx context.Context, tx db.Querier, now ops.Claimed, t ops.Transit
 	if err != nil || len(found) == 0 {
 		return false, err
 	}
-	picture, err := pictureFor(ctx, tx, now, windowsOf(now.Cycle.Policy.Watch), t.At)
+	seen, err := seenBy(ctx, tx, now, t.At)
 	if err != nil {
 		return false, err
 	}
 	reopened := false
 	for _, c := range found {
 		n := slices.IndexFunc(bad, c.About)
-		if n < 0 || health.Quiet(picture, now.Cycle.Policy.Watch.Grouping, bad[n], t.At) {
+		if n < 0 || s.rules.Quiet(now, seen, bad[n], t.At) {
 			continue
 		}
 		r := ops.Relapse{Claim: c, Found: bad[n], At: t.At}
@@ -239,7 +221,7 @@ func relapses(ctx context.Context, tx db.Querier, now ops.Claimed, t ops.Transit
 		case held >= 0:
 			r = r.After(now.Journal.Withheld[held])
 		}
-		done, err := reopen(ctx, tx, r, false)
+		done, err := s.reopen(ctx, tx, r, false)
 		if err != nil {
 			return reopened, err
 		}

@@ -4,14 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
-	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
-	"claudeops/internal/watch/health"
 )
 
 // selectEarned counts a cycle as helped if the reflex resolved it and nothing has refuted that since.
@@ -33,19 +30,13 @@ func scanEarned(row db.Row) (ops.Earned, error) {
 // Reflexes returns the earned reflexes of an environment, in the order in which they were earned.
 func (s *People) Reflexes(ctx context.Context, environment string) ([]ops.Earned, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanEarned, selectEarned+` WHERE f.environment = ? ORDER BY f.id`, environment)
-	if err != nil {
-		return nil, fmt.Errorf("list reflexes of %s: %w", environment, err)
-	}
-	return out, nil
+	return returning(out, err, "list reflexes of %s", environment)
 }
 
 // Reflex returns one earned reflex.
 func (s *People) Reflex(ctx context.Context, id int64) (ops.Earned, error) {
 	out, err := db.One(ctx, s.db.Reader(), scanEarned, selectEarned+` WHERE f.id = ?`, id)
-	if err != nil {
-		return out, fmt.Errorf("read reflex %d: %w", id, err)
-	}
-	return out, nil
+	return returning(out, err, "read reflex %d", id)
 }
 
 // SwitchReflex records that a person switched an earned reflex on or off. Its actions are run exactly as they are configured then. Who
@@ -58,17 +49,14 @@ func (s *People) SwitchReflex(ctx context.Context, e ops.Earned) error {
 			err = ops.Answered(now.Person, "switched it "+string(now.State), now.ChangedAt)
 		}
 		if err == nil {
-			err = switchReflex(ctx, tx, e, at)
+			err = s.switchReflex(ctx, tx, e, at)
 		}
 		return 0, e.Environment, err
 	})
-	if err != nil {
-		return fmt.Errorf("switch reflex %d: %w", e.ID, err)
-	}
-	return nil
+	return wrapped(err, "switch reflex %d", e.ID)
 }
 
-func switchReflex(ctx context.Context, tx db.Querier, e ops.Earned, at time.Time) error {
+func (s *kernel) switchReflex(ctx context.Context, tx db.Querier, e ops.Earned, at time.Time) error {
 	digests, err := db.JSON(db.OrEmpty(e.Digests))
 	if err != nil {
 		return err
@@ -78,7 +66,7 @@ func switchReflex(ctx context.Context, tx db.Querier, e ops.Earned, at time.Time
 	if err != nil {
 		return err
 	}
-	return insertEvent(ctx, tx, ops.Event{
+	return s.insertEvent(ctx, tx, ops.Event{
 		Environment: e.Environment, Level: ops.LevelInfo, Verb: ops.VerbReflexSwitched, Actor: ops.Person(e.Person),
 		Subject: ops.About(ops.SubjectReflex, e.ID), Reason: e.Why, Service: e.Service, Detail: ops.ReflexDetail{Does: e.Words(), State: e.State},
 	}, at)
@@ -110,15 +98,12 @@ func (s *People) AskForReflexes(ctx context.Context, at time.Time) (asked bool, 
 		held, ops.ActionUndone, ops.Earnings)
 	for n := 0; err == nil && n < len(all); n++ {
 		err = s.db.WriteIn(ctx, "ask_for_reflex", db.InEnvironment(all[n].environment), func(tx db.Querier) error {
-			done, err := all[n].ask(ctx, tx, held, at)
+			done, err := s.askFor(ctx, tx, all[n], held, at)
 			asked = asked || done
 			return err
 		})
 	}
-	if err != nil {
-		return false, fmt.Errorf("ask for reflexes: %w", err)
-	}
-	return asked, nil
+	return returning(asked, err, "ask for reflexes")
 }
 
 // earner is a failure with what repaired it, as it is stored.
@@ -128,8 +113,8 @@ func scanEarner(r db.Row) (e earner, err error) {
 	return e, r.Scan(&e.environment, &e.service, &e.probe, &e.kind, &e.status, &e.class, &e.actions)
 }
 
-// ask makes the reflex and asks about it, unless people were asked before.
-func (e earner) ask(ctx context.Context, tx db.Querier, held string, at time.Time) (bool, error) {
+// askFor makes the reflex and asks about it, unless people were asked before.
+func (s *kernel) askFor(ctx context.Context, tx db.Querier, e earner, held string, at time.Time) (bool, error) {
 	ids, err := db.List(ctx, tx, db.ScanInt, `SELECT p.cycle_id`+fromRepairs+` AND p.environment = ? AND p.service = ? AND p.probe = ?
 		AND p.class = ? AND p.status = ? AND p.actions = ? ORDER BY p.id DESC LIMIT ?`,
 		held, ops.ActionUndone, e.environment, e.service, e.probe, e.class, e.status, e.actions, ops.Earnings)
@@ -156,7 +141,7 @@ func (e earner) ask(ctx context.Context, tx db.Querier, held string, at time.Tim
 	if err != nil {
 		return false, err
 	}
-	text, last := notice.ReflexEarned(earned), earned.Cycles[len(earned.Cycles)-1]
+	text, last := s.words.ReflexEarned(earned), earned.Cycles[len(earned.Cycles)-1]
 	err = queueNotice(ctx, tx, ops.Notice{
 		CycleID: &last, Kind: ops.NoticeTrust, Level: ops.LevelInfo, Title: text.Title, Body: text.Body, Key: earned.Key(),
 		Environment: e.environment, Service: e.service,
@@ -164,7 +149,7 @@ func (e earner) ask(ctx context.Context, tx db.Querier, held string, at time.Tim
 	if err != nil {
 		return false, err
 	}
-	return true, insertEvent(ctx, tx, ops.Event{
+	return true, s.insertEvent(ctx, tx, ops.Event{
 		CycleID: &last, Environment: e.environment, Level: ops.LevelInfo, Verb: ops.VerbReflexAsked, Service: e.service,
 		Subject: ops.About(ops.SubjectReflex, earned.ID), Detail: ops.ReflexDetail{Does: earned.Words(), State: earned.State},
 	}, at)
@@ -172,7 +157,7 @@ func (e earner) ask(ctx context.Context, tx db.Querier, held string, at time.Tim
 
 // doubtReflexes switches the earned reflexes of a service off that a cycle speaks against: it is one of their origins, or they were done
 // in it.
-func doubtReflexes(ctx context.Context, tx db.Querier, cycle ops.CycleID, service, why string, at time.Time) error {
+func (s *kernel) doubtReflexes(ctx context.Context, tx db.Querier, cycle ops.CycleID, service, why string, at time.Time) error {
 	all, err := db.List(ctx, tx, scanEarned, selectEarned+` WHERE f.service = ? AND f.state <> ? AND f.environment =
 		(SELECT environment FROM cycles WHERE id = ?)`, service, ops.ReflexIsOff, cycle)
 	if err != nil || len(all) == 0 {
@@ -189,7 +174,7 @@ func doubtReflexes(ctx context.Context, tx db.Querier, cycle ops.CycleID, servic
 		if err := switchOff(ctx, tx, []ops.ReflexOff{{ID: e.ID, Why: why}}, at); err != nil {
 			return err
 		}
-		err := insertEvent(ctx, tx, ops.Event{
+		err := s.insertEvent(ctx, tx, ops.Event{
 			CycleID: &cycle, Environment: e.Environment, Level: ops.LevelWarning, Verb: ops.VerbReflexFailed,
 			Subject: ops.About(ops.SubjectReflex, e.ID), Service: service,
 			Reason: why, Detail: ops.ReflexDetail{Does: e.Words(), State: ops.ReflexIsOff},
@@ -202,19 +187,26 @@ func doubtReflexes(ctx context.Context, tx db.Querier, cycle ops.CycleID, servic
 }
 
 // reflexParts asks for what the reflexes of a cycle need to know.
-func reflexParts(j *ops.Journal, failing *[]health.State, c ops.Cycle, has contents, at time.Time) []db.Part {
-	wanted := has.reflexes || slices.ContainsFunc(c.Policy.Inventory.Services, func(s ops.Service) bool { return len(s.Reflexes) > 0 })
-	return slices.Concat(
-		when(has.reflexes, db.Into(&j.Reflexes, scanReflex, selectReflexes+` WHERE f.environment = ? AND f.state = ? ORDER BY f.id`,
-			c.Environment, ops.ReflexOn)),
-		when(has.reflexed, db.Into(&j.Reflexed, scanReflexed, `SELECT reflex, cycle_id, step, requested_at FROM action_runs
+func reflexParts(j *ops.Journal, environment string, at time.Time) []db.Part {
+	return []db.Part{
+		db.Into(&j.Reflexes, scanReflex, selectReflexes+` WHERE f.environment = ? AND f.state = ? ORDER BY f.id`, environment, ops.ReflexOn),
+		db.Into(&j.Reflexed, scanReflexed, `SELECT reflex, cycle_id, step, requested_at FROM action_runs
 			WHERE environment = ? AND requested_at > ? AND reflex <> '' AND undo_of IS NULL AND status <> ? ORDER BY id`,
-			c.Environment, db.Time(at.Add(-ops.ReflexLongest)), ops.ActionRefused)),
-		when(wanted, db.Into(failing, scanState, `SELECT state FROM probe_states WHERE environment = ?`, c.Environment)),
-	)
+			environment, db.Time(at.Add(-ops.ReflexLongest)), ops.ActionRefused),
+	}
 }
 
-func failing(states []health.State) []ops.Failing {
+// failingFor reads since when which checks fail, where a reflex may ask.
+func failingFor(ctx context.Context, q db.Querier, c ops.Claimed) ([]ops.Failing, error) {
+	has := func(s ops.Service) bool { return len(s.Reflexes) > 0 }
+	if len(c.Journal.Reflexes) == 0 && !slices.ContainsFunc(c.Cycle.Policy.Inventory.Services, has) {
+		return nil, nil
+	}
+	states, err := db.List(ctx, q, scanState, `SELECT state FROM probe_states WHERE environment = ?`, c.Cycle.Environment)
+	return failing(states), err
+}
+
+func failing(states []ops.CheckState) []ops.Failing {
 	var out []ops.Failing
 	for _, s := range states {
 		if !s.Began.IsZero() {
@@ -254,7 +246,7 @@ func switchOff(ctx context.Context, tx db.Querier, off []ops.ReflexOff, at time.
 
 // creditReflex adds to the text of a notice about the end of a problem that a reflex was done for it, if no agent was started. That it
 // repaired it is said only once the probes of its cycle have.
-func creditReflex(ctx context.Context, tx db.Querier, cycle ops.CycleID, text string) (string, error) {
+func (s *kernel) creditReflex(ctx context.Context, tx db.Querier, cycle ops.CycleID, text string) (string, error) {
 	proven := false
 	done, err := db.List(ctx, tx, func(r db.Row) (what string, err error) {
 		return what, r.Scan(&what, &proven)
@@ -265,5 +257,5 @@ func creditReflex(ctx context.Context, tx db.Querier, cycle ops.CycleID, text st
 	if err != nil || len(done) == 0 {
 		return text, err
 	}
-	return notice.ByReflex(done, proven) + "\n\n" + text, nil
+	return s.words.ByReflex(done, proven) + "\n\n" + text, nil
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	"claudeops/internal/notice/answer"
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
 )
@@ -18,6 +17,8 @@ const (
 	answerKey = "answer_key"
 	// replyMark begins the names of how far the messages of a channel were read.
 	replyMark = "reply_mark/"
+	// answerKeySize is the length of the key in bytes.
+	answerKeySize = 32
 	// usedFor is how long after its end a token is remembered as used.
 	usedFor = 24 * time.Hour
 )
@@ -32,7 +33,7 @@ func (s *People) AnswerKey(ctx context.Context) ([]byte, error) {
 		return nil, fmt.Errorf("read key of answers: %w", err)
 	}
 	key, err := base64.StdEncoding.DecodeString(text)
-	if err != nil || len(key) != answer.KeySize {
+	if err != nil || len(key) != answerKeySize {
 		return nil, errors.New("read key of answers: it is damaged")
 	}
 	return key, nil
@@ -40,7 +41,7 @@ func (s *People) AnswerKey(ctx context.Context) ([]byte, error) {
 
 // makeAnswerKey stores a new key, unless another process was faster, and returns the one that is stored.
 func (s *People) makeAnswerKey(ctx context.Context) (text string, err error) {
-	fresh := make([]byte, answer.KeySize)
+	fresh := make([]byte, answerKeySize)
 	if _, err := rand.Read(fresh); err != nil {
 		return "", err
 	}
@@ -60,8 +61,8 @@ func stateOf(ctx context.Context, q db.Querier, name string) (string, error) {
 	return db.One(ctx, q, db.ScanString, `SELECT value FROM store_state WHERE name = ?`, name)
 }
 
-// KeepAnswerCodes stores tokens under their short names until they expire.
-func (s *People) KeepAnswerCodes(ctx context.Context, tokens []string, expires time.Time) error {
+// KeepAnswerCodes stores tokens under their short names, which code says, until they expire.
+func (s *People) KeepAnswerCodes(ctx context.Context, tokens []string, code func(token string) string, expires time.Time) error {
 	err := s.db.Write(ctx, "answer_code", func(tx db.Querier) error {
 		_, err := tx.ExecContext(ctx, `DELETE FROM answer_codes WHERE expires_at <= ?`, db.Time(s.clock().Add(-usedFor)))
 		if err != nil {
@@ -69,26 +70,20 @@ func (s *People) KeepAnswerCodes(ctx context.Context, tokens []string, expires t
 		}
 		for _, token := range tokens {
 			_, err := tx.ExecContext(ctx, `INSERT INTO answer_codes (code, token, expires_at) VALUES (?, ?, ?) ON CONFLICT (code) DO NOTHING`,
-				answer.Code(token), token, db.Time(expires))
+				code(token), token, db.Time(expires))
 			if err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("keep codes of answers: %w", err)
-	}
-	return nil
+	return wrapped(err, "keep codes of answers")
 }
 
 // AnswerToken returns the token with a short name. An unknown one is ops.ErrNotFound.
 func (s *People) AnswerToken(ctx context.Context, code string) (string, error) {
 	token, err := db.One(ctx, s.db.Reader(), db.ScanString, `SELECT token FROM answer_codes WHERE code = ?`, code)
-	if err != nil {
-		return "", fmt.Errorf("read code of an answer: %w", err)
-	}
-	return token, nil
+	return returning(token, err, "read code of an answer")
 }
 
 // ReplyMark returns how far the messages of a channel were read; empty if none were.
@@ -97,10 +92,7 @@ func (s *People) ReplyMark(ctx context.Context, channel string) (string, error) 
 	if errors.Is(err, ops.ErrNotFound) {
 		return "", nil
 	}
-	if err != nil {
-		return "", fmt.Errorf("read mark of replies: %w", err)
-	}
-	return mark, nil
+	return returning(mark, err, "read mark of replies")
 }
 
 // NoticeSubject returns what a person can still answer about a notice.
@@ -128,10 +120,7 @@ func (s *People) NoticeSubject(ctx context.Context, n ops.Notice) (ops.NoticeSub
 			AND i.resolved_at IS NULL AND i.called_at IS NOT NULL ORDER BY i.id`, n.Incident, n.Incident, *n.CycleID)
 		return err
 	})
-	if err != nil {
-		return ops.NoticeSubject{}, fmt.Errorf("read subject of notice %d: %w", n.ID, err)
-	}
-	return out, nil
+	return returning(out, err, "read subject of notice %d", n.ID)
 }
 
 // NoticeThread is what all notices of one problem share: the first cycle of its incident, or without an incident their own; 0: none.
@@ -154,9 +143,23 @@ func (s *People) NoticeThread(ctx context.Context, n ops.Notice) (first ops.Cycl
 	return first, nil
 }
 
+// Reply is what is recorded of an answer that a person gave outside of the pages and the API.
+type Reply struct {
+	Code    string    // identifies the token, which is used up
+	Expires time.Time // when the token does
+	Source  string    // identifies the message that brought it
+	By      string
+	Refused string // why it was not carried out; empty: it was
+	// Mark and Read say how far the messages of a channel were read. Mark may be empty.
+	Mark, Read string
+	Silent     bool // leaves it out of the events
+	At         time.Time
+	Detail     ops.ReplyDetail
+}
+
 // Using returns the same with a reply: the answer that is given with it uses up its token, and records that and how far its channel was
 // read in the same transaction. A token that was used is an *ops.Conflict; ops.ConflictRepeated means by the same message.
-func (s *People) Using(r answer.Reply) *People { return &People{s.kernel, &r} }
+func (s *People) Using(r Reply) *People { return &People{s.kernel, &r} }
 
 // answer writes the answer of a person in one transaction, with the reply that brought it if there is one. What writes it says where.
 func (s *People) answer(ctx context.Context, op string, write func(tx db.Querier) (ops.CycleID, string, error)) error {
@@ -171,28 +174,25 @@ func (s *People) answer(ctx context.Context, op string, write func(tx db.Querier
 		if err != nil || s.reply == nil {
 			return err
 		}
-		return recordReply(ctx, tx, *s.reply, cycle, environment)
+		return s.recordReply(ctx, tx, *s.reply, cycle, environment)
 	})
 }
 
 // RefuseReply records a reply that was not carried out, and that it was read. One that was carried out before has no reason and no record.
-func (s *People) RefuseReply(ctx context.Context, r answer.Reply) error {
+func (s *People) RefuseReply(ctx context.Context, r Reply) error {
 	r.Silent = r.Silent || r.Refused == ""
-	err := s.db.Write(ctx, "reply", func(tx db.Querier) error { return recordReply(ctx, tx, r, 0, "") })
-	if err != nil {
-		return fmt.Errorf("refuse reply: %w", err)
-	}
-	return nil
+	err := s.db.Write(ctx, "reply", func(tx db.Querier) error { return s.recordReply(ctx, tx, r, 0, "") })
+	return wrapped(err, "refuse reply")
 }
 
 // use takes the token of a reply.
-func use(ctx context.Context, tx db.Querier, r answer.Reply) error {
+func use(ctx context.Context, tx db.Querier, r Reply) error {
 	_, err := tx.ExecContext(ctx, `DELETE FROM used_answers WHERE expires_at <= ?`, db.Time(r.At))
 	if err != nil {
 		return err
 	}
 	ok, err := db.Changed(tx.ExecContext(ctx, `INSERT INTO used_answers (code, source, at, answered_by, expires_at) VALUES (?, ?, ?, ?, ?)
-		ON CONFLICT (code) DO NOTHING`, r.Code, r.Source, db.Time(r.At), r.By, db.Time(r.Token.Expires.Add(usedFor))))
+		ON CONFLICT (code) DO NOTHING`, r.Code, r.Source, db.Time(r.At), r.By, db.Time(r.Expires.Add(usedFor))))
 	if err != nil || ok {
 		return err
 	}
@@ -210,7 +210,7 @@ func use(ctx context.Context, tx db.Querier, r answer.Reply) error {
 }
 
 // recordReply records who replied, by which channel and for which plan, and how far the channel was read.
-func recordReply(ctx context.Context, tx db.Querier, r answer.Reply, cycle ops.CycleID, environment string) error {
+func (s *kernel) recordReply(ctx context.Context, tx db.Querier, r Reply, cycle ops.CycleID, environment string) error {
 	if r.Mark != "" {
 		_, err := tx.ExecContext(ctx, `INSERT INTO store_state (name, value) VALUES (?, ?)
 			ON CONFLICT (name) DO UPDATE SET value = excluded.value`, replyMark+r.Mark, r.Read)
@@ -223,16 +223,10 @@ func recordReply(ctx context.Context, tx db.Querier, r answer.Reply, cycle ops.C
 	}
 	event := ops.Event{
 		CycleID: idOrNil(cycle), Environment: environment, Level: ops.LevelInfo, Verb: ops.VerbReplyTaken, Actor: ops.Person(r.By),
-		Reason: r.Refused, Detail: ops.ReplyDetail{
-			Channel: r.Channel, Decision: r.Token.Decision, Kind: string(r.Token.Subject.Kind), ID: r.Token.Subject.ID,
-			Plan: r.Token.Plan[:min(len(r.Token.Plan), shownHash)],
-		},
+		Reason: r.Refused, Detail: r.Detail,
 	}
 	if r.Refused != "" {
 		event.Level = ops.LevelWarning
 	}
-	return insertEvent(ctx, tx, event, r.At)
+	return s.insertEvent(ctx, tx, event, r.At)
 }
-
-// shownHash is how much of the hash of a plan is shown.
-const shownHash = 12

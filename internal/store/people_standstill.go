@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"claudeops/internal/ops"
@@ -16,30 +15,20 @@ const atStandstill = `EXISTS (SELECT 1 FROM store_state WHERE name = '` + stands
 
 func scanStandstill(r db.Row) (h ops.Standstill, err error) { return h, r.Scan(db.ToJSON(&h)) }
 
+const selectStandstill = `SELECT value FROM store_state WHERE name = ?`
+
 func standstill(ctx context.Context, q db.Querier) (*ops.Standstill, error) {
-	found, err := db.List(ctx, q, scanStandstill, `SELECT value FROM store_state WHERE name = ?`, standstillName)
+	found, err := db.List(ctx, q, scanStandstill, selectStandstill, standstillName)
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}
 	return &found[0], nil
 }
 
-// requireWorking refuses what starts something while nothing may.
-func requireWorking(ctx context.Context, q db.Querier) error {
-	h, err := standstill(ctx, q)
-	if err == nil && h != nil {
-		err = h.Refuses()
-	}
-	return err
-}
-
 // Standstill returns who stopped everything, or nil.
 func (s *People) Standstill(ctx context.Context) (*ops.Standstill, error) {
 	h, err := standstill(ctx, s.db.Reader())
-	if err != nil {
-		return nil, fmt.Errorf("read whether everything is stopped: %w", err)
-	}
-	return h, nil
+	return returning(h, err, "read whether everything is stopped")
 }
 
 // StopAll stops everything, on all hosts, until ResumeAll. Whoever was first stays.
@@ -60,14 +49,11 @@ func (s *People) StopAll(ctx context.Context, h ops.Standstill) (ops.Standstill,
 		if _, err := tx.ExecContext(ctx, `INSERT INTO store_state (name, value) VALUES (?, ?)`, standstillName, value); err != nil {
 			return err
 		}
-		return insertEvent(ctx, tx, ops.Event{
+		return s.insertEvent(ctx, tx, ops.Event{
 			Level: ops.LevelWarning, Verb: ops.VerbAllStopped, Actor: ops.Person(h.By), Reason: h.Reason,
 		}, h.At)
 	})
-	if err != nil {
-		return ops.Standstill{}, fmt.Errorf("stop everything: %w", err)
-	}
-	return h, nil
+	return returning(h, err, "stop everything")
 }
 
 // ResumeAll lets everything start again, and returns what was taken back.
@@ -85,14 +71,11 @@ func (s *People) ResumeAll(ctx context.Context, by, reason string, at time.Time)
 		if _, err := tx.ExecContext(ctx, `DELETE FROM store_state WHERE name = ?`, standstillName); err != nil {
 			return err
 		}
-		return insertEvent(ctx, tx, ops.Event{
+		return s.insertEvent(ctx, tx, ops.Event{
 			Level: ops.LevelInfo, Verb: ops.VerbAllResumed, Actor: ops.Person(by), Reason: reason,
 		}, s.orNow(at))
 	})
-	if err != nil {
-		return ops.Standstill{}, fmt.Errorf("let everything start again: %w", err)
-	}
-	return h, nil
+	return returning(h, err, "let everything start again")
 }
 
 // ToStop returns the cycles that a host runs although everything is stopped. One whose action has begun is left until that has ended.

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
 )
@@ -23,10 +22,7 @@ func scanLowered(r db.Row) (ops.Lowered, error) {
 // Lowered returns the services of an environment in which the trust is lower than the configuration allows.
 func (s *People) Lowered(ctx context.Context, environment string) ([]ops.Lowered, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanLowered, selectLowered, environment)
-	if err != nil {
-		return nil, fmt.Errorf("list levels of trust in %s: %w", environment, err)
-	}
-	return out, nil
+	return returning(out, err, "list levels of trust in %s", environment)
 }
 
 // SetTrust records the level that a person chose for a service. One that the configuration gives anyway needs no row.
@@ -45,15 +41,12 @@ func (s *People) SetTrust(ctx context.Context, p ops.Policy, l ops.Lowered) erro
 		if err != nil {
 			return err
 		}
-		return insertEvent(ctx, tx, ops.Event{
+		return s.insertEvent(ctx, tx, ops.Event{
 			Environment: l.Environment, Level: ops.LevelInfo, Verb: ops.VerbTrustChanged, Actor: ops.Person(l.By), Reason: l.Reason,
 			Service: l.Service, Detail: ops.TrustDetail{From: before, To: l.Level},
 		}, l.At)
 	})
-	if err != nil {
-		return fmt.Errorf("change trust in %s: %w", l.Service, err)
-	}
-	return nil
+	return wrapped(err, "change trust in %s", l.Service)
 }
 
 func trusts(ctx context.Context, tx db.Querier, p ops.Policy, l ops.Lowered) (ops.Trust, error) {
@@ -70,7 +63,7 @@ func saveLowered(ctx context.Context, tx db.Querier, l ops.Lowered) error {
 
 // reduceTrust lowers the trust in a service by one step, because something went wrong in a cycle, and tells people. It does nothing where
 // no level was ever given, and nothing for the second time in the same cycle.
-func reduceTrust(ctx context.Context, tx db.Querier, c ops.Cycle, r ops.Reduced, at time.Time) error {
+func (s *kernel) reduceTrust(ctx context.Context, tx db.Querier, c ops.Cycle, r ops.Reduced, at time.Time) error {
 	lowered, err := db.List(ctx, tx, scanLowered, selectLowered, c.Environment)
 	if err != nil {
 		return err
@@ -89,14 +82,14 @@ func reduceTrust(ctx context.Context, tx db.Querier, c ops.Cycle, r ops.Reduced,
 	if err := saveLowered(ctx, tx, l); err != nil {
 		return err
 	}
-	err = insertEvent(ctx, tx, ops.Event{
+	err = s.insertEvent(ctx, tx, ops.Event{
 		CycleID: &c.ID, Environment: c.Environment, Level: ops.LevelWarning, Verb: ops.VerbTrustLowered, Service: r.Service,
 		Reason: r.Why, Detail: ops.TrustDetail{From: before, To: l.Level},
 	}, at)
 	if err != nil {
 		return err
 	}
-	text := notice.LessTrusted(l, before)
+	text := s.words.LessTrusted(l, before)
 	_, err = insertNotice(ctx, tx, ops.Notice{
 		CycleID: &c.ID, Kind: ops.NoticeTrust, Level: ops.LevelWarning, Title: text.Title, Body: text.Body,
 		Environment: c.Environment, Service: r.Service,
@@ -105,33 +98,38 @@ func reduceTrust(ctx context.Context, tx db.Querier, c ops.Cycle, r ops.Reduced,
 }
 
 // reduceAfter lowers the trust in what a step says.
-func reduceAfter(ctx context.Context, tx db.Querier, id ops.CycleID, reduced []ops.Reduced, at time.Time) error {
+func (s *kernel) reduceAfter(ctx context.Context, tx db.Querier, id ops.CycleID, reduced []ops.Reduced, at time.Time) error {
 	if len(reduced) == 0 {
 		return nil
 	}
 	c, err := cycleByID(ctx, tx, id)
 	for n := 0; err == nil && n < len(reduced); n++ {
-		err = reduceTrust(ctx, tx, c, reduced[n], at)
+		err = s.reduceTrust(ctx, tx, c, reduced[n], at)
 	}
 	return err
 }
 
 // afterUndo lowers the trust in a service whose action was undone, and switches off what was earned with it. What a person asked for
 // says nothing about agents.
-func afterUndo(ctx context.Context, tx db.Querier, id int64, at time.Time) error {
+func (s *kernel) afterUndo(ctx context.Context, tx db.Querier, id int64, at time.Time) error {
 	r, err := actionByID(ctx, tx, id)
 	if err != nil || r.CycleID == nil {
 		return err
 	}
-	if err := doubtReflexes(ctx, tx, *r.CycleID, r.Service, notice.ReflexUndone(r), at); err != nil || r.Person != "" {
+	if err := s.doubtReflexes(ctx, tx, *r.CycleID, r.Service, s.words.ReflexUndone(r), at); err != nil || r.Person != "" {
 		return err
 	}
-	return reduceAfter(ctx, tx, *r.CycleID, []ops.Reduced{{Service: r.Service, Why: notice.UndoneAction(r)}}, at)
+	return s.reduceAfter(ctx, tx, *r.CycleID, []ops.Reduced{{Service: r.Service, Why: s.words.UndoneAction(r)}}, at)
+}
+
+// alarms: the guard raised an alarm about a session.
+func alarms(e ops.Event) bool {
+	return e.Kind() == ops.EventGuard && e.Level == ops.LevelCritical && e.SessionID != nil
 }
 
 // reduceAlarmed lowers the trust in the services that a session worked on when the guard raised an alarm about it.
-func reduceAlarmed(ctx context.Context, tx db.Querier, e ops.Event, at time.Time) error {
-	if e.Kind() != ops.EventGuard || e.Level != ops.LevelCritical || e.SessionID == nil {
+func (s *kernel) reduceAlarmed(ctx context.Context, tx db.Querier, e ops.Event, at time.Time) error {
+	if !alarms(e) {
 		return nil
 	}
 	cycle, err := db.One(ctx, tx, db.ScanInt, `SELECT cycle_id FROM sessions WHERE id = ? AND tier > ?`, *e.SessionID, ops.Tier1)
@@ -144,13 +142,13 @@ func reduceAlarmed(ctx context.Context, tx db.Querier, e ops.Event, at time.Time
 	services, err := db.List(ctx, tx, db.ScanString, `SELECT DISTINCT i.service FROM incidents i JOIN incident_cycles k ON k.incident_id = i.id
 		WHERE k.cycle_id = ? AND i.service <> '' ORDER BY i.service`, cycle)
 	var reduced []ops.Reduced
-	for _, s := range services {
-		reduced = append(reduced, ops.Reduced{Service: s, Why: notice.GuardAlarm(e)})
+	for _, name := range services {
+		reduced = append(reduced, ops.Reduced{Service: name, Why: s.words.GuardAlarm(e)})
 	}
 	if err != nil {
 		return err
 	}
-	return reduceAfter(ctx, tx, ops.CycleID(cycle), reduced, at)
+	return s.reduceAfter(ctx, tx, ops.CycleID(cycle), reduced, at)
 }
 
 // TrustRecord counts what became of the work on a service.

@@ -53,10 +53,10 @@ func emptyDatabase(t *testing.T, conn *pgx.Conn) {
 // openServer opens a store that is closed with the test.
 func openServer(tb testing.TB, address string) *store.Store {
 	tb.Helper()
-	s, err := store.Open(tb.Context(), store.Options{
+	s, err := store.Open(tb.Context(), storetest.With(store.Options{
 		URL: address, Clock: func() time.Time { return storetest.Start },
 		Uptime: func() (string, time.Duration) { return "", 0 }, // the time that a test gives is the time
-	})
+	}))
 	succeeds(tb, err)
 	tb.Cleanup(func() { closeStore(tb, s) })
 	return s
@@ -78,7 +78,7 @@ func sqlOn(tb testing.TB, address, statement string) {
 // to do.
 func refusesServer(t *testing.T, address, advice string) {
 	t.Helper()
-	_, err := store.Open(t.Context(), store.Options{URL: address})
+	_, err := store.Open(t.Context(), storetest.With(store.Options{URL: address}))
 	if err == nil {
 		t.Fatal("it was opened")
 	}
@@ -130,7 +130,7 @@ func TestAServerThatCannotBeUsedSaysWhatToDo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { refusesServer(t, address, "postgres://") })
 	}
-	if _, err := store.Open(t.Context(), store.Options{URL: address, Path: "x"}); err == nil {
+	if _, err := store.Open(t.Context(), storetest.With(store.Options{URL: address, Path: "x"})); err == nil {
 		t.Error("a path and an address were accepted together")
 	}
 }
@@ -149,7 +149,7 @@ func TestADatabaseWithoutOurMarkIsRefused(t *testing.T) {
 			address := pgtest.URL(t)
 			sqlOn(t, address, tt.sql)
 			refusesServer(t, address, tt.want.Error())
-			_, err := store.OpenReadOnly(t.Context(), store.Options{URL: address})
+			_, err := store.OpenReadOnly(t.Context(), storetest.With(store.Options{URL: address}))
 			if !errors.Is(err, tt.want) {
 				t.Errorf("read-only: error is %v, want %v", err, tt.want)
 			}
@@ -164,11 +164,11 @@ func TestADatabaseWithoutOurMarkIsRefused(t *testing.T) {
 
 func TestSchemaOnAServerIsOurs(t *testing.T) {
 	address := pgtest.URL(t)
-	if _, err := store.OpenReadOnly(t.Context(), store.Options{URL: address}); !errors.Is(err, ops.ErrNotFound) {
+	if _, err := store.OpenReadOnly(t.Context(), storetest.With(store.Options{URL: address})); !errors.Is(err, ops.ErrNotFound) {
 		t.Errorf("empty, read-only: error is %v, want %v", err, ops.ErrNotFound)
 	}
 	closeStore(t, openServer(t, address))
-	reader, err := store.OpenReadOnly(t.Context(), store.Options{URL: address})
+	reader, err := store.OpenReadOnly(t.Context(), storetest.With(store.Options{URL: address}))
 	succeeds(t, err)
 	if _, err := reader.SubmitCycle(t.Context(), ops.NewCycle{Environment: "home"}); err == nil {
 		t.Error("a read-only store wrote")
@@ -180,7 +180,7 @@ func TestSchemaOnAServerIsOurs(t *testing.T) {
 	sqlOn(t, address, `INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, TRUE)`)
 	refusesServer(t, address, "install that version")
 	sqlOn(t, address, `UPDATE goose_db_version SET version_id = -1`)
-	if _, err := store.OpenReadOnly(t.Context(), store.Options{URL: address}); !errors.Is(err, store.ErrOlder) {
+	if _, err := store.OpenReadOnly(t.Context(), storetest.With(store.Options{URL: address})); !errors.Is(err, store.ErrOlder) {
 		t.Errorf("older, read-only: error is %v, want %v", err, store.ErrOlder)
 	}
 }
@@ -190,7 +190,7 @@ func TestManyHostsMayMigrateAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 6 {
 		wg.Go(func() {
-			s, err := store.Open(t.Context(), store.Options{URL: address})
+			s, err := store.Open(t.Context(), storetest.With(store.Options{URL: address}))
 			if err != nil {
 				t.Error(err)
 				return

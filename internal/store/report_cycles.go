@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -28,18 +27,10 @@ type CycleSummary struct {
 // Cycles returns a page of cycles with their sessions, newest first.
 func (s *Reports) Cycles(ctx context.Context, f CycleFilter) ([]CycleSummary, error) {
 	var w db.Filter
-	if f.Status != "" {
-		w.Add(`c.status = ?`, f.Status)
-	}
-	if f.Environment != "" {
-		w.Add(`c.environment = ?`, f.Environment)
-	}
-	if f.Before > 0 {
-		w.Add(`c.id < ?`, f.Before)
-	}
-	if !f.Since.IsZero() {
-		w.Add(`c.created_at >= ?`, db.Time(f.Since))
-	}
+	w.Given(`c.status = ?`, f.Status)
+	w.Given(`c.environment = ?`, f.Environment)
+	w.Given(`c.id < ?`, f.Before)
+	w.Given(`c.created_at >= ?`, f.Since)
 	var out []CycleSummary
 	err := s.db.Read(ctx, func(tx db.Querier) error {
 		cycles, err := db.List(ctx, tx, scanCycle, selectCycles+w.Where()+` ORDER BY c.id DESC LIMIT ?`,
@@ -50,10 +41,7 @@ func (s *Reports) Cycles(ctx context.Context, f CycleFilter) ([]CycleSummary, er
 		out, err = withSessions(ctx, tx, cycles)
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list cycles: %w", err)
-	}
-	return out, nil
+	return returning(out, err, "list cycles")
 }
 
 // withSessions reads the sessions of a page of cycles in one query.
@@ -95,31 +83,18 @@ type SessionFilter struct {
 // Sessions returns a page of sessions, newest first.
 func (s *Reports) Sessions(ctx context.Context, f SessionFilter) ([]ops.Session, error) {
 	var w db.Filter
-	if f.Status != "" {
-		w.Add(`s.status = ?`, f.Status)
-	}
-	if f.Tier > 0 {
-		w.Add(`s.tier = ?`, f.Tier)
-	}
-	if f.Environment != "" {
-		w.Add(`s.environment = ?`, f.Environment)
-	}
-	if f.Before > 0 {
-		w.Add(`s.id < ?`, f.Before)
-	}
-	if !f.Since.IsZero() {
-		w.Add(`s.created_at >= ?`, db.Time(f.Since))
-	}
+	w.Given(`s.status = ?`, f.Status)
+	w.Given(`s.tier = ?`, f.Tier)
+	w.Given(`s.environment = ?`, f.Environment)
+	w.Given(`s.id < ?`, f.Before)
+	w.Given(`s.created_at >= ?`, f.Since)
 	if !f.At.IsZero() {
 		w.Add(`s.started_at <= ?`, db.Time(f.At))
 		w.Add(`(s.ended_at IS NULL OR s.ended_at >= ?)`, db.Time(f.At))
 	}
 	out, err := db.List(ctx, s.db.Reader(), scanSession, selectSessions+w.Where()+` ORDER BY s.id DESC LIMIT ?`,
 		append(w.Args, db.PageSize(f.Limit))...)
-	if err != nil {
-		return nil, fmt.Errorf("list sessions: %w", err)
-	}
-	return out, nil
+	return returning(out, err, "list sessions")
 }
 
 // searchedCycles is how many cycles one page searches when no index helps. So a rare match does not make a page slow: the page
@@ -155,21 +130,11 @@ func (f ChainFilter) searched() bool {
 
 func (f ChainFilter) where() db.Filter {
 	var w db.Filter
-	if f.Status != "" {
-		w.Add(`c.status = ?`, f.Status)
-	}
-	if f.Environment != "" {
-		w.Add(`c.environment = ?`, f.Environment)
-	}
-	if f.Trigger != "" {
-		w.Add(`c.trigger = ?`, f.Trigger)
-	}
-	if !f.Since.IsZero() {
-		w.Add(`c.created_at >= ?`, db.Time(f.Since))
-	}
-	if f.Tier > 0 {
-		w.Add(`EXISTS (SELECT 1 FROM sessions t WHERE t.cycle_id = c.id AND t.tier = ?)`, f.Tier)
-	}
+	w.Given(`c.status = ?`, f.Status)
+	w.Given(`c.environment = ?`, f.Environment)
+	w.Given(`c.trigger = ?`, f.Trigger)
+	w.Given(`c.created_at >= ?`, f.Since)
+	w.Given(`EXISTS (SELECT 1 FROM sessions t WHERE t.cycle_id = c.id AND t.tier = ?)`, f.Tier)
 	if f.Service != "" {
 		w.Add(`(EXISTS (SELECT 1 FROM escalations d WHERE d.cycle_id = c.id AND LOWER(d.services) LIKE ? ESCAPE '\')
 			OR EXISTS (SELECT 1 FROM events v WHERE v.cycle_id = c.id AND v.service = ?))`, db.Contains(`"`+f.Service+`"`), f.Service)
@@ -219,10 +184,7 @@ func (s *Reports) Chains(ctx context.Context, f ChainFilter) (ChainPage, error) 
 		}
 		return err
 	})
-	if err != nil {
-		return ChainPage{}, fmt.Errorf("list chains: %w", err)
-	}
-	return out, nil
+	return returning(out, err, "list chains")
 }
 
 // setNext sets where the next page continues, unless all older cycles are before Since.
@@ -245,19 +207,13 @@ func (s *Reports) CycleIncidents(ctx context.Context, id ops.CycleID) ([]ops.Inc
 	out, err := db.List(ctx, s.db.Reader(), scanIncident, selectIncidents+` WHERE i.id IN (
 		SELECT incident_id FROM incident_cycles WHERE cycle_id = ?
 			UNION SELECT incident_id FROM incident_waits WHERE cycle_id = ?) ORDER BY i.id DESC LIMIT ?`, id, id, maxCycleIncidents)
-	if err != nil {
-		return nil, fmt.Errorf("list incidents of cycle %d: %w", id, err)
-	}
-	return out, nil
+	return returning(out, err, "list incidents of cycle %d", id)
 }
 
 // CycleApprovals returns the questions to people in a cycle, oldest first.
 func (s *Reports) CycleApprovals(ctx context.Context, id ops.CycleID) ([]ops.Approval, error) {
 	out, err := approvalsOfCycle(ctx, s.db.Reader(), id)
-	if err != nil {
-		return nil, fmt.Errorf("list approvals of cycle %d: %w", id, err)
-	}
-	return out, nil
+	return returning(out, err, "list approvals of cycle %d", id)
 }
 
 // RecordFilter says which part of the record is read, and where the last page ended.
@@ -288,10 +244,7 @@ func (s *Reports) Recorded(ctx context.Context, f RecordFilter) (out []ops.Recor
 		out, err = recorded(ctx, tx, f)
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list recorded cycles: %w", err)
-	}
-	return out, nil
+	return returning(out, err, "list recorded cycles")
 }
 
 func recorded(ctx context.Context, q db.Querier, f RecordFilter) ([]ops.Recorded, error) {
@@ -341,8 +294,5 @@ func (s *Reports) JudgedCalls(ctx context.Context, f RecordFilter) ([]JudgedCall
 		x.GuardRecord, err = scanGuard(longerRow{r, []any{&x.Environment}})
 		return x, err
 	}, guardColumns+`, c.environment FROM guard_decisions g JOIN cycles c ON c.id = g.cycle_id`+page, args...)
-	if err != nil {
-		return nil, fmt.Errorf("list judged calls: %w", err)
-	}
-	return out, nil
+	return returning(out, err, "list judged calls")
 }

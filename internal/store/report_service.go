@@ -3,14 +3,12 @@ package store
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
-	"claudeops/internal/watch/health"
 )
 
 // TimesBucket is how fast a service answered within a period. Failed checks are not counted: how long they took says how long the
@@ -83,10 +81,7 @@ func (s *Reports) BadChecks(ctx context.Context, environment string, services []
 	out, err := db.List(ctx, s.db.Reader(), scanCheck, selectChecks+` WHERE k.status IN ('degraded', 'down') AND k.environment = ?
 		AND k.service IN (`+db.Placeholders(len(services))+`) AND k.at >= ? ORDER BY k.id DESC LIMIT ?`,
 		append(args, db.Time(since), maxErrors)...)
-	if err != nil {
-		return nil, fmt.Errorf("list bad checks: %w", err)
-	}
-	return out, nil
+	return returning(out, err, "list bad checks")
 }
 
 // LastChecks returns the newest results of one probe that are on record, oldest first.
@@ -101,22 +96,10 @@ func (s *Reports) LastChecks(ctx context.Context, environment, service, probe st
 }
 
 // StatesOf returns the states of the checks of one service.
-func (s *Reports) StatesOf(ctx context.Context, environment, service string) ([]health.State, error) {
+func (s *Reports) StatesOf(ctx context.Context, environment, service string) ([]ops.CheckState, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanState, `SELECT state FROM probe_states WHERE environment = ? AND service = ? ORDER BY probe`,
 		environment, service)
-	if err != nil {
-		return nil, fmt.Errorf("list states of %s: %w", service, err)
-	}
-	return out, nil
-}
-
-// WithheldOf returns why no agent is started for a failing service; ops.ErrNotFound if nothing is withheld.
-func (s *Reports) WithheldOf(ctx context.Context, environment, service string) (ops.Withheld, error) {
-	h, err := db.One(ctx, s.db.Reader(), scanWithheld, selectWithheld+` AND service = ?`, environment, service)
-	if err != nil && !errors.Is(err, ops.ErrNotFound) {
-		err = fmt.Errorf("read what is withheld of %s: %w", service, err)
-	}
-	return h, err
+	return returning(out, err, "list states of %s", service)
 }
 
 // The numbers of newest rows in which the cycles of a service are searched.
@@ -153,19 +136,7 @@ func (s *Reports) CyclesOf(ctx context.Context, environment, service string, lim
 			ORDER BY c.id DESC LIMIT ?`, append(args, limit)...)
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list cycles of %s: %w", service, err)
-	}
-	return out, nil
-}
-
-// Maintained reports whether a maintenance is going on, and until when. One that cannot be read is not: the configuration refuses it.
-func Maintained(m ops.Maintenance, now time.Time) (until time.Time, open bool) {
-	w, err := health.ParseMaintenance(m)
-	if err != nil {
-		return time.Time{}, false
-	}
-	return w.Active(now)
+	return returning(out, err, "list cycles of %s", service)
 }
 
 // HealthFilter chooses a period and its buckets. Bucket must be whole hours or whole days; the period is widened to whole
@@ -246,9 +217,7 @@ func (s *Reports) Health(ctx context.Context, f HealthFilter) ([]ServiceHealth, 
 	}
 	w := db.Filter{}
 	w.Add(`at >= ? AND at < ?`, begin.Format(layout), end.Format(layout))
-	if f.Environment != "" {
-		w.Add(`environment = ?`, f.Environment)
-	}
+	w.Given(`environment = ?`, f.Environment)
 	if f.Services != nil {
 		if len(f.Services) == 0 {
 			return nil, nil

@@ -13,7 +13,6 @@ import (
 
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
-	"claudeops/internal/watch/health"
 )
 
 // PageState changes whenever something changes that a page shows, and has the counts that every page shows. Two equal ones mean
@@ -109,10 +108,7 @@ func (s *Reports) Attention(ctx context.Context, now time.Time) (Attention, erro
 		FROM incidents i WHERE i.resolved_at IS NULL`, ops.ApprovalPending, db.Time(now), db.Time(now), ops.IncidentAcknowledged,
 		ops.IncidentSnoozed,
 		db.Time(now), ops.IncidentUnverified).Scan(&a.Approvals, &a.Open, &a.Acknowledged, &a.Snoozed, &a.Unverified)
-	if err != nil {
-		return Attention{}, fmt.Errorf("count what waits for people: %w", err)
-	}
-	return a, nil
+	return returning(a, err, "count what waits for people")
 }
 
 // Work is the current activity and the end of the last cycle.
@@ -139,10 +135,7 @@ func (s *Reports) Work(ctx context.Context) (Work, error) {
 		}
 		return err
 	})
-	if err != nil {
-		return Work{}, fmt.Errorf("read work: %w", err)
-	}
-	return w, nil
+	return returning(w, err, "read work")
 }
 
 // Counts are the figures of the whole journal for health reports.
@@ -171,10 +164,7 @@ func (s *Reports) Counts(ctx context.Context) (Counts, error) {
 		}
 		return err
 	})
-	if err != nil {
-		return Counts{}, fmt.Errorf("count journal: %w", err)
-	}
-	return c, nil
+	return returning(c, err, "count journal")
 }
 
 // Situation holds the rows that say what is done about problems now.
@@ -197,7 +187,7 @@ type HeldService struct {
 // ProbeState is the state of one check.
 type ProbeState struct {
 	Environment string
-	health.State
+	ops.CheckState
 }
 
 // mostOfSituation limits each list: people read a few lines.
@@ -251,10 +241,7 @@ func (s *Reports) Situation(ctx context.Context, services map[string][]string) (
 			mostOfSituation)
 		return err
 	})
-	if err != nil {
-		return Situation{}, fmt.Errorf("read situation: %w", err)
-	}
-	return out, nil
+	return returning(out, err, "read situation")
 }
 
 func endedCycles(ctx context.Context, q db.Querier, causes []ops.Cause) ([]ops.Cycle, error) {
@@ -310,7 +297,7 @@ func probeStates(ctx context.Context, q db.Querier, services map[string][]string
 	err = named(services, func(condition string, args []any) error {
 		found, err := db.List(ctx, q, func(r db.Row) (ProbeState, error) {
 			var v ProbeState
-			err := r.Scan(&v.Environment, db.ToJSON(&v.State))
+			err := r.Scan(&v.Environment, db.ToJSON(&v.CheckState))
 			return v, err
 		}, `SELECT environment, state FROM probe_states`+condition, args...)
 		out = append(out, found...)

@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -101,12 +100,9 @@ func TestChecksAndErrorsOfOneService(t *testing.T) {
 	if found, err := s.ChecksOf(t.Context(), "home", "nothing"); err != nil || len(found) != 0 {
 		t.Errorf("checks of nothing are %+v, %v", found, err)
 	}
-	if _, err := s.WithheldOf(t.Context(), "home", "web"); !errors.Is(err, ops.ErrNotFound) {
-		t.Errorf("nothing is withheld: %v", err)
-	}
 	until := storetest.Start.Add(time.Hour)
 	succeeds(t, s.SaveWithheld(t.Context(), "home", []ops.Withheld{{Service: "web", Why: ops.HoldSilenced, Reason: "silenced", Until: until}}))
-	if h, err := s.WithheldOf(t.Context(), "home", "web"); err != nil || h.Why != ops.HoldSilenced || !h.Until.Equal(until) {
+	if h, err := s.Withheld(t.Context(), "home"); err != nil || len(h) != 1 || h[0].Why != ops.HoldSilenced || !h[0].Until.Equal(until) {
 		t.Errorf("withheld is %+v, %v", h, err)
 	}
 }

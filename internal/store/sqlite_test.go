@@ -44,7 +44,7 @@ func text(t *testing.T, db *sql.DB, query string, args ...any) string {
 // refuses checks that the file cannot be opened, and that the message names it and says what to do.
 func refuses(t *testing.T, path string, want error, advice string) {
 	t.Helper()
-	_, err := store.Open(t.Context(), store.Options{Path: path})
+	_, err := store.Open(t.Context(), storetest.With(store.Options{Path: path}))
 	if !errors.Is(err, want) {
 		t.Fatalf("error is %v, want %v", err, want)
 	}
@@ -59,7 +59,7 @@ func TestOlderSchemaIsNotReadAsItIs(t *testing.T) {
 	path := newFile(t)
 	// Below the first migration there is none; 0 would be a database without tables.
 	run(t, raw(t, path), `UPDATE goose_db_version SET version_id = -1`)
-	_, err := store.OpenReadOnly(t.Context(), store.Options{Path: path})
+	_, err := store.OpenReadOnly(t.Context(), storetest.With(store.Options{Path: path}))
 	if !errors.Is(err, store.ErrOlder) || !strings.Contains(err.Error(), "migrate") {
 		t.Errorf("error is %v, want %v", err, store.ErrOlder)
 	}
@@ -105,7 +105,7 @@ func TestADatabaseFileFromBeforeTheFirstReleaseIsRefused(t *testing.T) {
 			succeeds(t, other.Close())
 			before, err := os.ReadFile(path)
 			succeeds(t, err)
-			o := store.Options{Path: path}
+			o := storetest.With(store.Options{Path: path})
 			for how, use := range map[string]func() error{
 				"open":      func() error { _, err := store.Open(t.Context(), o); return err },
 				"read-only": func() error { _, err := store.OpenReadOnly(t.Context(), o); return err },
@@ -156,7 +156,7 @@ func TestQuickCheckFindsDamage(t *testing.T) {
 	info, err := os.Stat(path)
 	succeeds(t, err)
 	overwrite(t, path, info.Size()-20*4096, 10*4096)
-	s, err = store.Open(t.Context(), store.Options{Path: path})
+	s, err = store.Open(t.Context(), storetest.With(store.Options{Path: path}))
 	succeeds(t, err)
 	if err := s.QuickCheck(t.Context()); !errors.Is(err, store.ErrCorrupt) {
 		t.Errorf("error is %v, want %v", err, store.ErrCorrupt)
@@ -169,7 +169,7 @@ func TestQuickCheckFindsDamage(t *testing.T) {
 func TestUnfinishedCreationIsCompleted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "claudeops.db")
 	succeeds(t, os.WriteFile(path, nil, 0o600))
-	if _, err := store.OpenReadOnly(t.Context(), store.Options{Path: path}); !errors.Is(err, ops.ErrNotFound) {
+	if _, err := store.OpenReadOnly(t.Context(), storetest.With(store.Options{Path: path})); !errors.Is(err, ops.ErrNotFound) {
 		t.Errorf("read-only: error is %v, want %v", err, ops.ErrNotFound)
 	}
 	// As it is when the process ends between the migration library's own table and the first migration.
@@ -185,7 +185,7 @@ func TestManyMayCreateAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
-			s, err := store.Open(t.Context(), store.Options{Path: path})
+			s, err := store.Open(t.Context(), storetest.With(store.Options{Path: path}))
 			if err != nil {
 				t.Error(err)
 				return
@@ -257,7 +257,7 @@ func TestCommittedRowsSurviveAKill(t *testing.T) {
 
 func TestReadOnly(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "claudeops.db")
-	options := store.Options{Path: path, Clock: func() time.Time { return storetest.Start }}
+	options := storetest.With(store.Options{Path: path, Clock: func() time.Time { return storetest.Start }})
 	if _, err := store.OpenReadOnly(t.Context(), options); !errors.Is(err, ops.ErrNotFound) {
 		t.Fatalf("without a file: error is %v, want %v", err, ops.ErrNotFound)
 	}

@@ -3,13 +3,13 @@ package store
 import (
 	"context"
 	"embed"
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"claudeops/internal/notice/answer"
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
 )
@@ -89,8 +89,46 @@ type Options struct {
 	Logger *slog.Logger // nil: no log
 	// MaxOutput is how many bytes of a session's output are kept: the beginning and the end. 0 means all of it.
 	MaxOutput int64
+	Words     Words // nil, like Rules, for whoever only reads rows and copies
+	Rules     Rules
 	// Version is that of this program; see db.Options.
 	Version string
+}
+
+// Words are the sentences of rows for which only the transaction that writes them knows the facts.
+type Words interface {
+	IncidentWords
+	Event(e ops.Event) ops.Rendered
+	Answered(by string, a ops.ApprovalDetail) string
+	ActionInterrupted(r ops.ActionRun) ops.Text
+	Updated(u ops.Update) (ops.Level, ops.Text)
+	UpdateAdvice(u ops.Update) string
+	// Why services are held or trusted less, and what becomes of their reflexes.
+	AttackedTwice(until time.Time) string
+	InCharge(c ops.CycleID) string
+	LessTrusted(l ops.Lowered, before ops.Trust) ops.Text
+	DidNotLast(c ops.Cycle) string
+	UndoneAction(r ops.ActionRun) string
+	ReflexUndone(r ops.ActionRun) string
+	GuardAlarm(e ops.Event) string
+	ReflexEarned(e ops.Earned) ops.Text
+	ByReflex(actions []string, proven bool) string
+}
+
+// IncidentWords tell of incidents that end, come back, or do not end.
+type IncidentWords interface {
+	UnlistedTitle(names []string) string
+	TitleOf(c ops.CheckResult) string
+	Over(environment string, over []ops.Incident) ops.Text
+	AlertsOver() string
+	Unproven(environment string, claimed []ops.Incident) ops.Text
+	Remaining(i ops.Incident) string
+	StillWrong(service string, level ops.Health, alerts []ops.Alert, hold string) string
+	DidNotHold(i ops.Incident, claimed ops.Cycle, r ops.Relapse) ops.Text
+	Refutes(claimed ops.Cycle, r ops.Relapse) string
+	AfterRelapse(r ops.Relapse) string
+	Claimed(c ops.Cycle, r ops.Relapse) string
+	AlsoRefutes(text string, refuted []string) string
 }
 
 // Store is an open database. Its methods are those of its parts; what spans them is its own.
@@ -109,7 +147,7 @@ type Journal struct{ *kernel }
 // People is what people see and answer.
 type People struct {
 	*kernel
-	reply *answer.Reply // what brought the answers that are written with it; nil if people gave them on a page or with a command
+	reply *Reply // what brought the answers that are written with it; nil if people gave them on a page or with a command
 }
 
 // Watch is what starts cycles.
@@ -126,6 +164,8 @@ type kernel struct {
 	db     *db.DB
 	clock  ops.Clock
 	uptime Uptime
+	words  Words
+	rules  Rules
 	// maxOutput is that of the options.
 	maxOutput int64
 	latest    latestChecks
@@ -146,7 +186,7 @@ func OpenReadOnly(ctx context.Context, o Options) (*Store, error) {
 }
 
 func open(ctx context.Context, o Options, connect func(context.Context, db.Options) (*db.DB, error)) (*Store, error) {
-	s := &kernel{clock: o.Clock, uptime: o.Uptime, maxOutput: o.MaxOutput, blocks: newBlockCodec()}
+	s := &kernel{clock: o.Clock, uptime: o.Uptime, words: o.Words, rules: o.Rules, maxOutput: o.MaxOutput, blocks: newBlockCodec()}
 	host := o.Host
 	if host == nil {
 		host = time.Now
@@ -212,6 +252,23 @@ func (s *kernel) orNow(t time.Time) time.Time {
 		return s.clock()
 	}
 	return t
+}
+
+// wrapped says what was being done when an error came; nil stays nil.
+func wrapped(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
+}
+
+// returning is what was read or written, and nothing but the error where there is one.
+func returning[T any](out T, err error, format string, args ...any) (T, error) {
+	if err != nil {
+		var none T
+		return none, wrapped(err, format, args...)
+	}
+	return out, nil
 }
 
 // Backup is a copy of a database in one file.

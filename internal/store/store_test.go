@@ -24,10 +24,10 @@ func newFile(tb testing.TB) string { tb.Helper(); return storetest.NewFile(tb) }
 // openFile opens a store that is closed with the test.
 func openFile(tb testing.TB, path string) *store.Store {
 	tb.Helper()
-	s, err := store.Open(tb.Context(), store.Options{
+	s, err := store.Open(tb.Context(), storetest.With(store.Options{
 		Path: path, Clock: func() time.Time { return storetest.Start },
 		Uptime: func() (string, time.Duration) { return "", 0 }, // the time that a test gives is the time
-	})
+	}))
 	succeeds(tb, err)
 	tb.Cleanup(func() { closeStore(tb, s) })
 	return s

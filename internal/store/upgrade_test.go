@@ -72,7 +72,7 @@ func TestAnUpgradeKeepsEveryRow(t *testing.T) {
 		t.Errorf("%d events were filled", n)
 	}
 	sameRows(t, before, tableCounts(t, raw(t, path)))
-	refusesNewer(t, store.Options{Path: path}, path)
+	refusesNewer(t, storetest.With(store.Options{Path: path}), path)
 
 	// The backup is the database before the upgrade: this version reads it and goes on.
 	if b, err := store.Examine(t.Context(), backup); err != nil || b.Schema != 1 {
@@ -107,7 +107,7 @@ func TestAnUpgradeOnAServerKeepsEveryRow(t *testing.T) {
 			t.Errorf("%s had %d rows and has %d (%v)", c.Table, c.Rows, n, err)
 		}
 	}
-	refusesNewer(t, store.Options{URL: address}, "127.0.0.1")
+	refusesNewer(t, storetest.With(store.Options{URL: address}), "127.0.0.1")
 }
 
 // refusesNewer opens what the next version has written with this one.
@@ -183,7 +183,7 @@ func TestAKillDuringAnUpgradeOnAServerLeavesTheOldState(t *testing.T) {
 	}
 	// It waits until the server has noticed that the other one is gone.
 	upgrade(t, nextVersion(t, "", address, nextMigration))
-	refusesNewer(t, store.Options{URL: address}, "127.0.0.1")
+	refusesNewer(t, storetest.With(store.Options{URL: address}), "127.0.0.1")
 }
 
 // killUpgrade runs the test again in a process that upgrades, and kills it when it is in the middle.

@@ -41,10 +41,10 @@ func TestSettingTheClockNeverShortensACooldown(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := &machine{now: storetest.Start, boot: "first", up: time.Minute}
-			s, err := store.Open(t.Context(), store.Options{
+			s, err := store.Open(t.Context(), storetest.With(store.Options{
 				Path: newFile(t), Clock: func() time.Time { return m.now },
 				Uptime: func() (string, time.Duration) { return m.boot, m.up },
-			})
+			}))
 			succeeds(t, err)
 			t.Cleanup(func() { closeStore(t, s) })
 			f := storetest.NewFixture(t, s)
@@ -73,10 +73,10 @@ func TestSettingTheClockNeverShortensACooldown(t *testing.T) {
 
 func TestAfterARebootTheTimeOfDayCounts(t *testing.T) {
 	m := &machine{now: storetest.Start, boot: "first", up: 100 * time.Hour}
-	s, err := store.Open(t.Context(), store.Options{
+	s, err := store.Open(t.Context(), storetest.With(store.Options{
 		Path: newFile(t), Clock: func() time.Time { return m.now },
 		Uptime: func() (string, time.Duration) { return m.boot, m.up },
-	})
+	}))
 	succeeds(t, err)
 	t.Cleanup(func() { closeStore(t, s) })
 	f := storetest.NewFixture(t, s)

@@ -30,10 +30,7 @@ func (s *Watch) AddAlerts(ctx context.Context, alerts []ops.Alert) error {
 	err := s.db.Write(ctx, "alerts", func(tx db.Querier) error {
 		return s.upsertAll(ctx, tx, alerts)
 	})
-	if err != nil {
-		return fmt.Errorf("record alerts: %w", err)
-	}
-	return nil
+	return wrapped(err, "record alerts")
 }
 
 // AddSignedAlerts records the alerts of signed requests: all of them or none. A request that was received before is not recorded
@@ -63,10 +60,7 @@ func (s *Watch) AddSignedAlerts(ctx context.Context, requests []ops.SignedAlerts
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("record signed alerts: %w", err)
-	}
-	return replayed, nil
+	return returning(replayed, err, "record signed alerts")
 }
 
 // upsertAll records alerts, also when one of them comes twice.
@@ -126,20 +120,14 @@ func (s *Watch) upsertAlerts(ctx context.Context, tx db.Querier, alerts []ops.Al
 // PendingAlerts returns the alerts that were not handled since they were last received, oldest first.
 func (s *Watch) PendingAlerts(ctx context.Context, limit int) ([]ops.Alert, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanAlert, selectAlerts+` WHERE a.pending ORDER BY a.id LIMIT ?`, db.PageSize(limit))
-	if err != nil {
-		return nil, fmt.Errorf("list pending alerts: %w", err)
-	}
-	return out, nil
+	return returning(out, err, "list pending alerts")
 }
 
 // CountPendingAlerts counts them, up to most.
 func (s *Watch) CountPendingAlerts(ctx context.Context, most int) (int, error) {
 	var n int
 	err := s.db.Reader().QueryRowContext(ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM alerts WHERE pending LIMIT ?) p`, most).Scan(&n)
-	if err != nil {
-		return 0, fmt.Errorf("count pending alerts: %w", err)
-	}
-	return n, nil
+	return returning(n, err, "count pending alerts")
 }
 
 // settleAlerts marks alerts as handled, except those that were received again since.
@@ -163,34 +151,20 @@ type AlertFilter struct {
 // Alerts returns a page of alerts, newest first.
 func (s *Watch) Alerts(ctx context.Context, f AlertFilter) ([]ops.Alert, error) {
 	var w db.Filter
-	if f.Environment != "" {
-		w.Add(`a.environment = ?`, f.Environment)
-	}
-	if f.Service != "" {
-		w.Add(`a.service = ?`, f.Service)
-	}
-	if f.Status != "" {
-		w.Add(`a.status = ?`, f.Status)
-	}
-	if f.Before > 0 {
-		w.Add(`a.id < ?`, f.Before)
-	}
+	w.Given(`a.environment = ?`, f.Environment)
+	w.Given(`a.service = ?`, f.Service)
+	w.Given(`a.status = ?`, f.Status)
+	w.Given(`a.id < ?`, f.Before)
 	out, err := db.List(ctx, s.db.Reader(), scanAlert, selectAlerts+w.Where()+` ORDER BY a.id DESC LIMIT ?`,
 		append(w.Args, db.PageSize(f.Limit))...)
-	if err != nil {
-		return nil, fmt.Errorf("list alerts: %w", err)
-	}
-	return out, nil
+	return returning(out, err, "list alerts")
 }
 
 // FiringAlerts returns every firing alert of an environment.
 func (s *Watch) FiringAlerts(ctx context.Context, environment string) ([]ops.Alert, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanAlert, selectAlerts+` WHERE a.environment = ? AND a.status = ? ORDER BY a.id`,
 		environment, ops.AlertFiring)
-	if err != nil {
-		return nil, fmt.Errorf("list firing alerts: %w", err)
-	}
-	return out, nil
+	return returning(out, err, "list firing alerts")
 }
 
 // ExpireAlerts ends the firing alerts that were last received before a time, and returns how many there were.
@@ -206,8 +180,5 @@ func (s *Watch) ExpireAlerts(ctx context.Context, before, at time.Time) (int64, 
 		n, err = result.RowsAffected()
 		return err
 	})
-	if err != nil {
-		return 0, fmt.Errorf("expire alerts: %w", err)
-	}
-	return n, nil
+	return returning(n, err, "expire alerts")
 }

@@ -7,10 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
-	"claudeops/internal/watch/health"
 )
 
 const selectCauses = `SELECT z.id, z.cause, z.environment, z.group_name, z.services, z.affected, z.level, z.reason, z.began, z.at,
@@ -30,10 +28,7 @@ func scanCause(r db.Row) (ops.Cause, error) {
 func (s *Watch) Causes(ctx context.Context, environment string, since time.Time) ([]ops.Cause, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanCause, selectCauses+` WHERE z.environment = ? AND (z.resolved_at IS NULL OR z.at >= ?
 		OR z.resolved_at >= ?) ORDER BY z.id`, environment, db.Time(since), db.Time(since))
-	if err != nil {
-		return nil, fmt.Errorf("list causes: %w", err)
-	}
-	return out, nil
+	return returning(out, err, "list causes")
 }
 
 // OpenCause records a cause together with the cycle it starts, its checks and its notice. If another cycle found the same since a
@@ -92,10 +87,7 @@ func (s *Watch) JoinCause(ctx context.Context, c ops.Cause, more []string) (bool
 		}
 		return db.Exec(ctx, tx, `UPDATE cycles SET charge = ? WHERE id = ?`, text, c.Cycle)
 	})
-	if err != nil {
-		return false, fmt.Errorf("add %s to cause %d: %w", ops.Listed(more), c.ID, err)
-	}
-	return joined, nil
+	return returning(joined, err, "add %s to cause %d", ops.Listed(more), c.ID)
 }
 
 // cycleThatFound finds a cycle, not started by a cause, whose probes found the same services bad and that has started an agent. One that
@@ -146,7 +138,7 @@ func (s *Watch) startCycle(ctx context.Context, tx db.Querier, c *ops.Cause, n o
 	if err := insertChecks(ctx, tx, checks, c.At); err != nil {
 		return err
 	}
-	err = insertEvent(ctx, tx, ops.Event{
+	err = s.insertEvent(ctx, tx, ops.Event{
 		CycleID: &c.Cycle, Environment: c.Environment, Level: levelOf(c.Level), Verb: ops.VerbCycleCaused, Service: c.Services[0],
 		Reason: c.Reason,
 	}, c.At)
@@ -239,16 +231,13 @@ func (s *Watch) ResolveCause(
 		}
 		n := over(news, slices.DeleteFunc(open, func(i ops.Incident) bool { return !slices.Contains(news, i.Service) }))
 		n.CycleID = &c.Cycle
-		if n.Body, err = creditReflex(ctx, tx, c.Cycle, n.Body); err != nil {
+		if n.Body, err = s.creditReflex(ctx, tx, c.Cycle, n.Body); err != nil {
 			return err
 		}
 		_, err = insertNotice(ctx, tx, n, at)
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("resolve cause %d: %w", c.ID, err)
-	}
-	return nil
+	return wrapped(err, "resolve cause %d", c.ID)
 }
 
 // endIsNews returns the services of a cause that people know of, by a notice or because they were called, and of whose end they do not
@@ -294,7 +283,7 @@ func (s *Watch) resolveAll(ctx context.Context, tx db.Querier, rows []ops.Incide
 		verb, left := ops.VerbIncidentOver, ""
 		rest, err := endFindings(ctx, tx, &i, ops.Recovered{How: how, Ends: []ops.FindingKind{ops.FoundByProbe}}, at)
 		if rest {
-			verb, left = ops.VerbIncidentEased, notice.Remaining(i)
+			verb, left = ops.VerbIncidentEased, s.words.Remaining(i)
 		} else if err == nil {
 			err = resolveIncident(ctx, tx, i.ID, ops.Supervisor, how, at)
 			i.Resolution = how
@@ -303,7 +292,7 @@ func (s *Watch) resolveAll(ctx context.Context, tx db.Querier, rows []ops.Incide
 		if err != nil {
 			return nil, fmt.Errorf("resolve incident %d: %w", i.ID, err)
 		}
-		err = insertEvent(ctx, tx, ops.Event{
+		err = s.insertEvent(ctx, tx, ops.Event{
 			CycleID: idOrNil(i.LastCycle), Environment: i.Environment, Level: ops.LevelInfo, Verb: verb,
 			Subject: ops.About(ops.SubjectIncident, i.ID), Reason: how, Service: i.Service,
 			Detail: ops.IncidentDetail{Title: i.Title, Left: left},
@@ -340,16 +329,13 @@ func (s *Watch) ServiceRecovered(ctx context.Context, environment, service strin
 			return nil // nobody was called, so there is nothing to take back
 		}
 		last := told[len(told)-1].LastCycle
-		n := resolvedNotice(held{id: last, environment: environment}, told, notice.Over(environment, told))
+		n := resolvedNotice(held{id: last, environment: environment}, told, s.words.Over(environment, told))
 		n.CycleID = idOrNil(last)
 		n.Environment, n.Service = environment, service
 		_, err = insertNotice(ctx, tx, n, at)
 		return err
 	})
-	if err != nil {
-		return 0, fmt.Errorf("close incidents of %s: %w", service, err)
-	}
-	return closed, nil
+	return returning(closed, err, "close incidents of %s", service)
 }
 
 const (
@@ -364,10 +350,7 @@ func (s *Watch) ChecksSince(ctx context.Context, environment, service string, si
 	out, err := db.List(ctx, s.db.Reader(), scanCheck, selectChecks+` WHERE k.environment = ? AND k.service = ? AND k.at >= ?
 		AND k.purpose NOT IN (?, ?) AND k.status <> ? ORDER BY k.at, k.id`,
 		environment, service, db.Time(since), ops.ProbeAlert, ops.ProbeRunning, ops.Unknown)
-	if err != nil {
-		return nil, fmt.Errorf("list results of %s: %w", service, err)
-	}
-	return out, nil
+	return returning(out, err, "list results of %s", service)
 }
 
 // StartsSince returns when services were last started, or changed by an action, by the supervisor or an agent since a time.
@@ -414,7 +397,7 @@ func (s *Watch) StartTimes(ctx context.Context, environment, service string) ([]
 		if err != nil {
 			return nil, fmt.Errorf("list results after a start of %s: %w", service, err)
 		}
-		if took, known := health.StartTime(at, results); known {
+		if took, known := s.rules.StartTime(at, results); known {
 			out = append(out, took)
 		}
 	}

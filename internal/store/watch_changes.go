@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,10 +32,7 @@ func scanThing(r db.Row) (ops.Thing, error) {
 func (s *Watch) Things(ctx context.Context, environment, host string) ([]ops.Thing, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanThing, `SELECT kind, subject, service, parts, unseen, at FROM things
 		WHERE environment = ? AND host = ?`, environment, host)
-	if err != nil {
-		return nil, fmt.Errorf("read what was seen in %s: %w", environment, err)
-	}
-	return out, nil
+	return returning(out, err, "read what was seen in %s", environment)
 }
 
 // RecordLook stores what a look of a host found different: the new states and the changes together, so that none is told twice.
@@ -73,10 +69,7 @@ func (s *Watch) RecordLook(ctx context.Context, environment, host string, l ops.
 		return db.WriteRows(ctx, tx, `INSERT INTO changes (at, happened_at, not_before, environment, host, kind, subject, service, message)
 			VALUES `, ``, changes)
 	})
-	if err != nil {
-		return fmt.Errorf("record what changed in %s: %w", environment, err)
-	}
-	return nil
+	return wrapped(err, "record what changed in %s", environment)
 }
 
 const selectChanges = `SELECT id, at, happened_at, not_before, environment, host, kind, subject, service, message FROM changes`
@@ -99,11 +92,16 @@ type ChangeFilter struct {
 }
 
 // Changes returns a page of changes, the newest first.
-func (s *Watch) Changes(ctx context.Context, f ChangeFilter) ([]ops.Change, error) {
-	var w db.Filter
-	if f.Environment != "" {
-		w.Add(`environment = ?`, f.Environment)
+func (s *Watch) Changes(ctx context.Context, f ChangeFilter) (out []ops.Change, err error) {
+	if err := db.AtOnce(ctx, s.db.Reader(), changes(&out, f)); err != nil {
+		return nil, fmt.Errorf("list changes: %w", err)
 	}
+	return out, nil
+}
+
+func changes(to *[]ops.Change, f ChangeFilter) db.Part {
+	var w db.Filter
+	w.Given(`environment = ?`, f.Environment)
 	if len(f.Services) > 0 {
 		args := []any{""}
 		for _, name := range f.Services {
@@ -111,26 +109,25 @@ func (s *Watch) Changes(ctx context.Context, f ChangeFilter) ([]ops.Change, erro
 		}
 		w.Add(`service IN (`+db.Placeholders(len(args))+`)`, args...)
 	}
-	if !f.Since.IsZero() {
-		w.Add(`happened_at >= ?`, db.Time(f.Since))
-	}
-	if !f.Until.IsZero() {
-		w.Add(`not_before <= ?`, db.Time(f.Until))
-	}
+	w.Given(`happened_at >= ?`, f.Since)
+	w.Given(`not_before <= ?`, f.Until)
 	if f.Before > 0 { // ids grow with the looks, and not always with the time of what they found
 		w.Add(`(happened_at, id) < (SELECT happened_at, id FROM changes WHERE id = ?)`, f.Before)
 	}
-	out, err := db.List(ctx, s.db.Reader(), scanChange, selectChanges+w.Where()+` ORDER BY happened_at DESC, id DESC LIMIT ?`,
+	return db.Into(to, scanChange, selectChanges+w.Where()+` ORDER BY happened_at DESC, id DESC LIMIT ?`,
 		append(w.Args, db.PageSize(f.Limit))...)
-	if err != nil {
-		return nil, fmt.Errorf("list changes: %w", err)
+}
+
+// Unseen says what hosts could not see in an environment when they last looked, and why.
+func (s *Watch) Unseen(ctx context.Context, environment string) (out []string, err error) {
+	if err := db.AtOnce(ctx, s.db.Reader(), unseen(&out, environment, s.clock())); err != nil {
+		return nil, fmt.Errorf("read what is not seen in %s: %w", environment, err)
 	}
 	return out, nil
 }
 
-// Unseen says what hosts could not see in an environment when they last looked, and why.
-func (s *Watch) Unseen(ctx context.Context, environment string) ([]string, error) {
-	out, err := db.List(ctx, s.db.Reader(), func(r db.Row) (string, error) {
+func unseen(to *[]string, environment string, now time.Time) db.Part {
+	return db.Into(to, func(r db.Row) (string, error) {
 		var host, kind, subject, why string
 		err := r.Scan(&host, &kind, &subject, &why)
 		if subject != "" {
@@ -139,11 +136,7 @@ func (s *Watch) Unseen(ctx context.Context, environment string) ([]string, error
 		return fmt.Sprintf("%s, %s: %s", kind, host, why), err
 	}, `SELECT host, kind, subject, unseen FROM things WHERE environment = ? AND unseen <> '' AND at >= ?
 		ORDER BY host, kind, subject LIMIT ?`,
-		environment, db.Time(s.clock().Add(-thingsFresh)), ops.ChangeLines)
-	if err != nil {
-		return nil, fmt.Errorf("read what is not seen in %s: %w", environment, err)
-	}
-	return out, nil
+		environment, db.Time(now.Add(-thingsFresh)), ops.ChangeLines)
 }
 
 // WhatChanged returns what may have changed between the time when services were last healthy and the moment at which something was found
@@ -152,58 +145,64 @@ func (s *Watch) Unseen(ctx context.Context, environment string) ([]string, error
 func (s *Watch) WhatChanged(ctx context.Context, environment string, services, needs []string, check string, at time.Time) (
 	out ops.WhatChanged, err error,
 ) {
-	if out.Since, err = s.lastHealthy(ctx, environment, services, check, at); err != nil {
-		return out, err
+	oldest := at.Add(-healthyWithin)
+	seen := make([][]healthyCheck, len(services))
+	parts := []db.Part{
+		changes(&out.Changes, ChangeFilter{
+			Environment: environment, Services: slices.Concat(services, needs), Since: oldest.Add(-ops.ChangeShows), Until: at,
+			Limit: ops.ChangeLines + 1,
+		}),
+		unseen(&out.Unseen, environment, s.clock()),
 	}
-	out.Changes, err = s.Changes(ctx, ChangeFilter{
-		Environment: environment, Services: slices.Concat(services, needs), Since: out.Since.Add(-ops.ChangeShows), Until: at,
-		Limit: ops.ChangeLines + 1,
-	})
-	if err != nil {
-		return out, err
+	for i, service := range services {
+		parts = append(parts, db.Into(&seen[i], scanHealthy, `SELECT s.probe, (SELECT c.at FROM checks c WHERE c.environment = s.environment
+				AND c.service = s.service AND c.probe = s.probe AND c.status = 'healthy' AND c.at <= ? ORDER BY c.id DESC LIMIT 1)
+			FROM probe_states s WHERE s.environment = ? AND s.service = ?`, db.Time(at), environment, service))
 	}
+	if err := s.db.ReadOnce(ctx, func(q db.Querier) error { return db.AtOnce(ctx, q, parts...) }); err != nil {
+		return out, fmt.Errorf("read what changed in %s: %w", environment, err)
+	}
+	out.Since = at
+	if len(services) == 0 {
+		out.Since = oldest
+	}
+	for _, checks := range seen {
+		if one := slices.IndexFunc(checks, func(c healthyCheck) bool { return c.probe == check }); one >= 0 {
+			checks = checks[one : one+1]
+		}
+		if len(checks) == 0 {
+			out.Since = oldest
+		}
+		for _, c := range checks {
+			if c.at.Before(out.Since) {
+				out.Since = c.at
+			}
+		}
+	}
+	if out.Since.Before(oldest) {
+		out.Since = oldest
+	}
+	shows := out.Since.Add(-ops.ChangeShows)
+	out.Changes = slices.DeleteFunc(out.Changes, func(c ops.Change) bool { return c.At.Before(shows) })
 	if out.More = len(out.Changes) > ops.ChangeLines; out.More {
 		out.Changes = out.Changes[:ops.ChangeLines]
 	}
-	out.Unseen, err = s.Unseen(ctx, environment)
-	return out, err
+	return out, nil
 }
 
-// lastHealthy is when all of the services were last healthy before a moment, at most a day before it.
-func (s *Watch) lastHealthy(ctx context.Context, environment string, services []string, check string, at time.Time) (time.Time, error) {
-	out := at
-	if len(services) == 0 {
-		out = at.Add(-healthyWithin)
+// healthyCheck is when a check last found its service healthy, the zero time if it never did.
+type healthyCheck struct {
+	probe string
+	at    time.Time
+}
+
+func scanHealthy(r db.Row) (c healthyCheck, err error) {
+	var at *time.Time
+	err = r.Scan(&c.probe, db.ToOptTime(&at))
+	if at != nil {
+		c.at = *at
 	}
-	for _, service := range services {
-		probes, err := db.List(ctx, s.db.Reader(), db.ScanString, `SELECT probe FROM probe_states WHERE environment = ? AND service = ?`,
-			environment, service)
-		if err != nil {
-			return out, fmt.Errorf("read the checks of %s: %w", service, err)
-		}
-		if slices.Contains(probes, check) {
-			probes = []string{check}
-		}
-		if len(probes) == 0 {
-			out = at.Add(-healthyWithin)
-		}
-		for _, probe := range probes {
-			var seen time.Time
-			seen, err := db.One(ctx, s.db.Reader(), func(r db.Row) (time.Time, error) { err := r.Scan(db.ToTime(&seen)); return seen, err },
-				`SELECT at FROM checks WHERE environment = ? AND service = ? AND probe = ? AND status = 'healthy' AND at <= ?
-				ORDER BY id DESC LIMIT 1`, environment, service, probe, db.Time(at))
-			if err != nil && !errors.Is(err, ops.ErrNotFound) {
-				return out, fmt.Errorf("read when %s was healthy: %w", service, err)
-			}
-			if seen.Before(out) {
-				out = seen
-			}
-		}
-	}
-	if oldest := at.Add(-healthyWithin); out.Before(oldest) {
-		out = oldest
-	}
-	return out, nil
+	return c, err
 }
 
 // storable is a text that both databases store as it is.

@@ -11,7 +11,6 @@ import (
 
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
-	"claudeops/internal/watch/health"
 )
 
 const (
@@ -38,10 +37,7 @@ func (s *Watch) AddChecks(ctx context.Context, checks []ops.Check) error {
 	err := s.db.Write(ctx, "checks", func(tx db.Querier) error {
 		return insertChecks(ctx, tx, checks, s.clock())
 	})
-	if err != nil {
-		return fmt.Errorf("record checks: %w", err)
-	}
-	return nil
+	return wrapped(err, "record checks")
 }
 
 // insertChecks records results; at is the time of those that have none.
@@ -105,6 +101,9 @@ func (s *Watch) LatestChecks(ctx context.Context, environment string) ([]ops.Che
 	return checks, err
 }
 
+// forgottenName begins the name under which the newest check is kept that there was when the watch forgot probes of an environment.
+const forgottenName = "forgotten "
+
 const (
 	// manyChecks is from how many on LatestChecks keeps its list for keepChecks.
 	manyChecks = 2000
@@ -123,9 +122,10 @@ type keptChecks struct {
 }
 
 // stillWatched leaves out what was taken out of the configuration: a probe of which the watch keeps no state. A service without any is
-// there until its incident is over. Where the watch keeps nothing, agents run the probes.
+// there until its incident is over. Where the watch keeps nothing, agents run the probes, since it forgot the last of its own.
 const stillWatched = `(k.probe IN (SELECT p.probe FROM probe_states p WHERE p.environment = k.environment AND p.service = k.service)
-	OR NOT EXISTS (SELECT 1 FROM probe_states p WHERE p.environment = k.environment)
+	OR NOT EXISTS (SELECT 1 FROM probe_states p WHERE p.environment = k.environment) AND k.id > COALESCE((SELECT CAST(f.value AS BIGINT)
+		FROM store_state f WHERE f.name = '` + forgottenName + `' || k.environment), 0)
 	OR NOT EXISTS (SELECT 1 FROM probe_states p WHERE p.environment = k.environment AND p.service = k.service) AND EXISTS (SELECT 1
 		FROM incidents i WHERE i.environment = k.environment AND i.service = k.service AND i.resolved_at IS NULL))`
 
@@ -169,10 +169,7 @@ func (s *Watch) ChecksOf(ctx context.Context, environment, service string) ([]op
 	if err == nil {
 		err = s.refreshTimes(ctx, environment, service, out)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("list checks of %s: %w", service, err)
-	}
-	return out, nil
+	return returning(out, err, "list checks of %s", service)
 }
 
 // countChecks adds what checks found out to the counts of their hours and days, and their response times to those of their hours.
@@ -227,60 +224,44 @@ func (s *Watch) refreshTimes(ctx context.Context, environment, service string, c
 		at[key{c.Environment, c.Service, c.Probe}] = &checks[i]
 	}
 	var w db.Filter
-	if environment != "" {
-		w.Add(`environment = ?`, environment)
-	}
-	if service != "" {
-		w.Add(`service = ?`, service)
-	}
+	w.Given(`environment = ?`, environment)
+	w.Given(`service = ?`, service)
 	// Each state is used as it is read: all of them take many times what the results take.
 	_, err := db.List(ctx, s.db.Reader(), func(r db.Row) (struct{}, error) {
 		var of string
-		var state health.State
+		var state ops.CheckState
 		err := r.Scan(&of, db.ToJSON(&state))
 		if c := at[key{of, state.Service, state.Probe}]; err == nil && c != nil {
-			refreshed(c, state)
+			*c = s.rules.Shown(*c, state)
 		}
 		return struct{}{}, err
 	}, `SELECT environment, state FROM probe_states`+w.Where(), w.Args...)
 	return err
 }
 
-func refreshed(c *ops.Check, state health.State) {
-	c.Note = health.Explain(state)
-	if newer := state.Newest(); newer.At.After(c.At) && newer.Status == c.Status && newer.Error == c.Error {
-		c.At, c.ResponseTimeMS = newer.At, newer.ResponseTimeMS
-	}
-	// A check that fails again and again is shown as what it counts as, not as good between two failures.
-	if state.Lately.Unsteady != "" && state.Newest().Known() {
-		found := state.Finding(ops.Degraded)
-		c.At, c.Status, c.Error = found.At, found.Status, found.Error
-	}
-}
-
-func scanState(r db.Row) (health.State, error) {
-	var v health.State
+func scanState(r db.Row) (ops.CheckState, error) {
+	var v ops.CheckState
 	err := r.Scan(db.ToJSON(&v))
 	return v, err
 }
 
 // States returns the state of every check of an environment.
-func (s *Watch) States(ctx context.Context, environment string) ([]health.State, error) {
+func (s *Watch) States(ctx context.Context, environment string) ([]ops.CheckState, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanState, `SELECT state FROM probe_states WHERE environment = ? ORDER BY service, probe`,
 		environment)
-	if err != nil {
-		return nil, fmt.Errorf("list states: %w", err)
-	}
-	return out, nil
+	return returning(out, err, "list states")
 }
 
 // RecordResults writes the results of a batch of probes of an environment in one transaction: the results to keep, the results that
 // are only counted, the changed states, the events, and the alerts that were handled.
-func (s *Watch) RecordResults(ctx context.Context, environment string, kept, counted []ops.Check, states []health.State, events []ops.Event,
-	alerts []ops.Alert,
+func (s *Watch) RecordResults(ctx context.Context, environment string, kept, counted []ops.Check, states []ops.CheckState,
+	events []ops.Event, alerts []ops.Alert,
 ) error {
 	err := s.db.WriteIn(ctx, "looks", db.InEnvironment(environment), func(tx db.Querier) error {
 		at := s.clock()
+		if len(events) == 0 && len(alerts) == 0 {
+			db.Reaches(tx, ops.ReachPages)
+		}
 		if err := insertChecks(ctx, tx, kept, at); err != nil {
 			return fmt.Errorf("checks: %w", err)
 		}
@@ -291,7 +272,7 @@ func (s *Watch) RecordResults(ctx context.Context, environment string, kept, cou
 			return fmt.Errorf("states: %w", err)
 		}
 		for _, e := range events {
-			if err := insertEvent(ctx, tx, e, at); err != nil {
+			if err := s.insertEvent(ctx, tx, e, at); err != nil {
 				return fmt.Errorf("event %s: %w", e.Verb, err)
 			}
 		}
@@ -303,15 +284,12 @@ func (s *Watch) RecordResults(ctx context.Context, environment string, kept, cou
 		}
 		return s.closeDisputes(ctx, tx, environment, at)
 	})
-	if err != nil {
-		return fmt.Errorf("record looks at %s: %w", environment, err)
-	}
-	return nil
+	return wrapped(err, "record looks at %s", environment)
 }
 
-func saveStates(ctx context.Context, tx db.Querier, environment string, states []health.State) error {
+func saveStates(ctx context.Context, tx db.Querier, environment string, states []ops.CheckState) error {
 	type key struct{ service, probe string }
-	for _, part := range db.Distinct(states, func(v health.State) key { return key{v.Service, v.Probe} }) {
+	for _, part := range db.Distinct(states, func(v ops.CheckState) key { return key{v.Service, v.Probe} }) {
 		rows := make([][]any, len(part))
 		for i, v := range part {
 			text, err := db.JSON(v)
@@ -330,7 +308,7 @@ func saveStates(ctx context.Context, tx db.Querier, environment string, states [
 }
 
 // ForgetStates removes the states of checks that no longer exist.
-func (s *Watch) ForgetStates(ctx context.Context, environment string, states []health.State) error {
+func (s *Watch) ForgetStates(ctx context.Context, environment string, states []ops.CheckState) error {
 	if len(states) == 0 {
 		return nil
 	}
@@ -340,12 +318,14 @@ func (s *Watch) ForgetStates(ctx context.Context, environment string, states []h
 			rows[i] = []any{environment, v.Service, v.Probe}
 		}
 		// PostgreSQL reads the whole table for a long list of conditions; with a list of values it does not compare each with each.
-		return db.WriteRows(ctx, tx, `DELETE FROM probe_states WHERE (environment, service, probe) IN (VALUES `, `)`, rows)
+		err := db.WriteRows(ctx, tx, `DELETE FROM probe_states WHERE (environment, service, probe) IN (VALUES `, `)`, rows)
+		if err != nil {
+			return err
+		}
+		return db.Exec(ctx, tx, `INSERT INTO store_state (name, value) SELECT ?, CAST(COALESCE(MAX(id), 0) AS TEXT) FROM checks WHERE TRUE
+			ON CONFLICT (name) DO UPDATE SET value = excluded.value`, forgottenName+environment)
 	})
-	if err != nil {
-		return fmt.Errorf("forget states of %s: %w", environment, err)
-	}
-	return nil
+	return wrapped(err, "forget states of %s", environment)
 }
 
 // ForgetService removes what is kept of a service that is not configured. The records of what happened stay, and so do cooldowns. It is
@@ -373,14 +353,11 @@ func (s *Watch) ForgetService(ctx context.Context, environment, service, by stri
 		if kept == 0 {
 			return ops.ErrNotFound
 		}
-		return insertEvent(ctx, tx, ops.Event{
+		return s.insertEvent(ctx, tx, ops.Event{
 			Environment: environment, Level: ops.LevelInfo, Verb: ops.VerbServiceForgotten, Actor: ops.Person(by), Service: service,
 		}, s.orNow(at))
 	})
-	if err != nil {
-		return fmt.Errorf("forget %s: %w", service, err)
-	}
-	return nil
+	return wrapped(err, "forget %s", service)
 }
 
 // SaveWithheld replaces the list of failing services of an environment for which no agent is started.
@@ -399,26 +376,16 @@ func (s *Watch) SaveWithheld(ctx context.Context, environment string, held []ops
 		}
 		return db.WriteRows(ctx, tx, `INSERT INTO withheld (environment, service, why, reason, until) VALUES `, ``, rows)
 	})
-	if err != nil {
-		return fmt.Errorf("record what is withheld in %s: %w", environment, err)
-	}
-	return nil
+	return wrapped(err, "record what is withheld in %s", environment)
 }
 
 // Withheld returns the failing services of an environment for which no agent is started now, and why.
 func (s *Watch) Withheld(ctx context.Context, environment string) ([]ops.Withheld, error) {
-	out, err := withheldOf(ctx, s.db.Reader(), environment)
-	if err != nil {
-		return nil, fmt.Errorf("list what is withheld: %w", err)
-	}
-	return out, nil
+	out, err := db.List(ctx, s.db.Reader(), scanWithheld, selectWithheld+` ORDER BY service`, environment)
+	return returning(out, err, "list what is withheld")
 }
 
 const selectWithheld = `SELECT service, why, reason, until FROM withheld WHERE environment = ?`
-
-func withheldOf(ctx context.Context, q db.Querier, environment string) ([]ops.Withheld, error) {
-	return db.List(ctx, q, scanWithheld, selectWithheld+` ORDER BY service`, environment)
-}
 
 func scanWithheld(r db.Row) (ops.Withheld, error) {
 	var h ops.Withheld

@@ -7,10 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
-	"claudeops/internal/watch/health"
 )
 
 // Dispute records that people are told of alerts that fire on although their cycle has ended. The marks, the notice and the incident are
@@ -23,11 +21,11 @@ func (s *Watch) Dispute(ctx context.Context, d ops.Dispute, at time.Time) error 
 			return err
 		}
 		if d.Report != nil {
-			if _, err := reportIncident(ctx, tx, held{id: d.Cycle, environment: d.Environment}, ops.Step{Incident: d.Report}, at); err != nil {
+			if _, err := s.reportIncident(ctx, tx, held{id: d.Cycle, environment: d.Environment}, ops.Step{Incident: d.Report}, at); err != nil {
 				return err
 			}
 		}
-		err := insertEvent(ctx, tx, ops.Event{
+		err := s.insertEvent(ctx, tx, ops.Event{
 			CycleID: &d.Cycle, Environment: d.Environment, Level: d.Notice.Level, Verb: ops.VerbAlertDisputed, Service: d.Notice.Service,
 			Reason: d.Event,
 		}, at)
@@ -38,10 +36,7 @@ func (s *Watch) Dispute(ctx context.Context, d ops.Dispute, at time.Time) error 
 		_, err = insertNotice(ctx, tx, d.Notice, at)
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("tell of alerts that fire on: %w", err)
-	}
-	return nil
+	return wrapped(err, "tell of alerts that fire on")
 }
 
 // markDisputed counts how often people were told of alerts.
@@ -77,7 +72,7 @@ func (s *Watch) closeDisputes(ctx context.Context, tx db.Querier, environment st
 	if err != nil || len(over) == 0 {
 		return err
 	}
-	if over, err = s.resolveAll(ctx, tx, over, notice.AlertsOver, at); err != nil {
+	if over, err = s.resolveAll(ctx, tx, over, s.words.AlertsOver(), at); err != nil {
 		return err
 	}
 	for len(over) > 0 {
@@ -86,7 +81,7 @@ func (s *Watch) closeDisputes(ctx context.Context, tx db.Querier, environment st
 		for n < len(over) && over[n].LastCycle == last {
 			n++
 		}
-		told := resolvedNotice(held{id: last, environment: environment}, over[:n], notice.Over(environment, over[:n]))
+		told := resolvedNotice(held{id: last, environment: environment}, over[:n], s.words.Over(environment, over[:n]))
 		if _, err := insertNotice(ctx, tx, told, at); err != nil {
 			return err
 		}
@@ -118,15 +113,12 @@ func (s *Watch) ReleaseCause(ctx context.Context, c ops.Cause, free, keep []stri
 		if err != nil || !ok {
 			return err
 		}
-		return insertEvent(ctx, tx, ops.Event{
+		return s.insertEvent(ctx, tx, ops.Event{
 			CycleID: &c.Cycle, Environment: c.Environment, Level: ops.LevelInfo, Verb: ops.VerbCycleReleased, Service: free[0],
 			Reason: why,
 		}, s.clock())
 	})
-	if err != nil {
-		return fmt.Errorf("release cause %d: %w", c.ID, err)
-	}
-	return nil
+	return wrapped(err, "release cause %d", c.ID)
 }
 
 func releaseCause(ctx context.Context, tx db.Querier, id int64, at time.Time) (bool, error) {
@@ -139,7 +131,7 @@ func (s *Watch) LeftWrong(ctx context.Context, i ops.Incident) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read what incident %d leaves: %w", i.ID, err)
 	}
-	return left.text(i.Service), nil
+	return s.words.StillWrong(i.Service, left.level, left.alerts, left.hold), nil
 }
 
 // left is what is wrong with a service whose incident was resolved.
@@ -147,10 +139,6 @@ type left struct {
 	level  ops.Health // by its probes
 	alerts []ops.Alert
 	hold   string // why nothing is started for it
-}
-
-func (l left) text(service string) string {
-	return notice.StillWrong(service, l.level, l.alerts, l.hold)
 }
 
 func leftWrong(ctx context.Context, q db.Querier, i ops.Incident) (left, error) {
@@ -163,7 +151,7 @@ func leftWrong(ctx context.Context, q db.Querier, i ops.Incident) (left, error) 
 	if err != nil {
 		return out, err
 	}
-	for _, v := range slices.DeleteFunc(states, func(v health.State) bool { return v.Last.Purpose == ops.ProbeAlert }) {
+	for _, v := range slices.DeleteFunc(states, func(v ops.CheckState) bool { return v.Last.Purpose == ops.ProbeAlert }) {
 		if out.level != ops.Down {
 			out.level = v.Level
 		}
@@ -195,8 +183,9 @@ func (s *kernel) giveBack(ctx context.Context, tx db.Querier, i ops.Incident, at
 			return "", err
 		}
 	}
+	note := s.words.StillWrong(i.Service, l.level, l.alerts, l.hold)
 	if l.level == "" {
-		return l.text(i.Service), nil
+		return note, nil
 	}
 	// A cycle that runs works on it; its end says more.
 	causes, err := db.List(ctx, tx, scanCause, selectCauses+` JOIN cycles c ON c.id = z.cycle_id WHERE z.environment = ?
@@ -212,5 +201,5 @@ func (s *kernel) giveBack(ctx context.Context, tx db.Querier, i ops.Incident, at
 			return "", err
 		}
 	}
-	return l.text(i.Service), nil
+	return note, nil
 }

@@ -29,19 +29,13 @@ const nextHeartbeat = `(SELECT COALESCE(MAX(seq), 0) + 1 FROM heartbeats WHERE e
 // Heartbeats returns those of an environment that changed after a number, in the order of their changes.
 func (s *Watch) Heartbeats(ctx context.Context, environment string, after int64) ([]ops.Heartbeat, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanHeartbeat, selectHeartbeats+`seq > ? ORDER BY seq`, environment, after)
-	if err != nil {
-		return nil, fmt.Errorf("read heartbeats of %s: %w", environment, err)
-	}
-	return out, nil
+	return returning(out, err, "read heartbeats of %s", environment)
 }
 
 // HeartbeatsOf returns those of a service.
 func (s *Watch) HeartbeatsOf(ctx context.Context, environment, service string) ([]ops.Heartbeat, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanHeartbeat, selectHeartbeats+`service = ? ORDER BY probe`, environment, service)
-	if err != nil {
-		return nil, fmt.Errorf("read heartbeats of %s: %w", service, err)
-	}
-	return out, nil
+	return returning(out, err, "read heartbeats of %s", service)
 }
 
 // AddHeartbeats records when heartbeats of an environment were first configured. Those that are known stay as they are.
@@ -60,10 +54,7 @@ func (s *Watch) AddHeartbeats(ctx context.Context, environment string, added []o
 		}
 		return db.WriteRows(ctx, tx, `INSERT INTO heartbeats (environment, service, probe, since, seq) VALUES `, ` ON CONFLICT DO NOTHING`, rows)
 	})
-	if err != nil {
-		return fmt.Errorf("record heartbeats of %s: %w", environment, err)
-	}
-	return nil
+	return wrapped(err, "record heartbeats of %s", environment)
 }
 
 // heartbeatRhythms begins the names of how often the jobs of an environment call.
@@ -105,10 +96,7 @@ func (s *Watch) KeepRhythms(ctx context.Context, environment string, rhythms map
 		return db.Exec(ctx, tx, `INSERT INTO store_state (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
 			heartbeatRhythms+environment, text)
 	})
-	if err != nil {
-		return fmt.Errorf("keep rhythms of %s: %w", environment, err)
-	}
-	return nil
+	return wrapped(err, "keep rhythms of %s", environment)
 }
 
 // AddressHeartbeat makes the token of a heartbeat's address, which is not stored. A former one no longer works, and the job has its whole
@@ -123,15 +111,12 @@ func (s *Watch) AddressHeartbeat(ctx context.Context, h ops.Heartbeat, by string
 		if err != nil {
 			return err
 		}
-		return insertEvent(ctx, tx, ops.Event{
+		return s.insertEvent(ctx, tx, ops.Event{
 			Environment: h.Environment, Level: ops.LevelWarning, Verb: ops.VerbHeartbeatRenewed, Actor: ops.Person(by), Service: h.Service,
 			Detail: ops.ProbeDetail{Probe: h.Probe},
 		}, at)
 	})
-	if err != nil {
-		return "", fmt.Errorf("make the address of %s: %w", h.Service, err)
-	}
-	return token, nil
+	return returning(token, err, "make the address of %s", h.Service)
 }
 
 // Heartbeat finds the heartbeat of a token. Tokens are found by their digest, so how long it takes says nothing about them.
@@ -139,10 +124,7 @@ func (s *Watch) Heartbeat(ctx context.Context, token string) (ops.Heartbeat, err
 	h, err := db.One(ctx, s.db.Reader(), func(r db.Row) (h ops.Heartbeat, err error) {
 		return h, r.Scan(&h.Environment, &h.Service, &h.Probe)
 	}, `SELECT environment, service, probe FROM heartbeats WHERE digest = ?`, tokenDigest(token))
-	if err != nil {
-		return h, fmt.Errorf("find heartbeat: %w", err)
-	}
-	return h, nil
+	return returning(h, err, "find heartbeat")
 }
 
 // Ping records a call of a job.
@@ -157,8 +139,5 @@ func (s *Watch) Ping(ctx context.Context, h ops.Heartbeat, p ops.Ping) error {
 		return db.Exec(ctx, tx, `UPDATE heartbeats SET `+set+`, seq = `+nextHeartbeat+` WHERE environment = ? AND service = ? AND probe = ?`,
 			append(args, h.Environment, h.Environment, h.Service, h.Probe)...)
 	})
-	if err != nil {
-		return fmt.Errorf("record a call of %s: %w", h.Service, err)
-	}
-	return nil
+	return wrapped(err, "record a call of %s", h.Service)
 }

@@ -3,11 +3,9 @@ package store
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
-	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/store/db"
 )
@@ -46,21 +44,17 @@ func (s *Watch) AddSilence(ctx context.Context, q ops.Silence) (ops.Silence, err
 		if err != nil {
 			return err
 		}
-		return recordSilenceEvent(ctx, tx, q, q.Author, &q.Until, q.CreatedAt)
+		return s.recordSilenceEvent(ctx, tx, q, q.Author, &q.Until, q.CreatedAt)
 	})
-	if err != nil {
-		return ops.Silence{}, fmt.Errorf("add silence: %w", err)
-	}
-	return q, nil
+	return returning(q, err, "add silence")
 }
 
-func recordSilenceEvent(ctx context.Context, tx db.Querier, q ops.Silence, by string, until *time.Time, at time.Time) error {
-	err := insertEvent(ctx, tx, ops.Event{
+func (s *kernel) recordSilenceEvent(ctx context.Context, tx db.Querier, q ops.Silence, by string, until *time.Time, at time.Time) error {
+	return s.insertEvent(ctx, tx, ops.Event{
 		Environment: q.Environment, Level: ops.LevelInfo, Verb: ops.VerbSilenceChanged, Actor: ops.Person(by),
 		Subject: ops.About(ops.SubjectSilence, q.ID), Reason: q.Reason, Service: strings.Trim(q.Service, "*"),
 		Detail: q.Matches(until),
 	}, at)
-	return err
 }
 
 // EndSilence ends a silence now. One that has ended is ops.ErrConflict.
@@ -78,12 +72,9 @@ func (s *Watch) EndSilence(ctx context.Context, id int64, by string, at time.Tim
 		if !ok {
 			return ops.NewConflict(ops.ConflictState, "it ended at %s", q.Until.Format(time.RFC3339))
 		}
-		return recordSilenceEvent(ctx, tx, q, by, nil, at)
+		return s.recordSilenceEvent(ctx, tx, q, by, nil, at)
 	})
-	if err != nil {
-		return ops.Silence{}, fmt.Errorf("end silence %d: %w", id, err)
-	}
-	return q, nil
+	return returning(q, err, "end silence %d", id)
 }
 
 // SilenceFilter chooses silences; the zero value means all.
@@ -97,21 +88,12 @@ type SilenceFilter struct {
 // Silences returns silences, newest first. With Active only those that have not ended by then.
 func (s *Watch) Silences(ctx context.Context, f SilenceFilter) ([]ops.Silence, error) {
 	var w db.Filter
-	if f.Environment != "" {
-		w.Add(`(q.environment = ? OR q.environment = '')`, f.Environment)
-	}
-	if !f.Active.IsZero() {
-		w.Add(`q.ends_at > ?`, db.Time(f.Active))
-	}
-	if f.Before > 0 {
-		w.Add(`q.id < ?`, f.Before)
-	}
+	w.Given(`(q.environment = ? OR q.environment = '')`, f.Environment)
+	w.Given(`q.ends_at > ?`, f.Active)
+	w.Given(`q.id < ?`, f.Before)
 	out, err := db.List(ctx, s.db.Reader(), scanSilence, selectSilences+w.Where()+` ORDER BY q.id DESC LIMIT ?`,
 		append(w.Args, db.PageSize(f.Limit))...)
-	if err != nil {
-		return nil, fmt.Errorf("list silences: %w", err)
-	}
-	return out, nil
+	return returning(out, err, "list silences")
 }
 
 // maxSilences limits the silences that are evaluated; people do not write more by hand.
@@ -129,62 +111,23 @@ func silencesArgs(environment string, at time.Time) []any {
 	return []any{db.Time(at), db.Time(at), environment, maxSilences}
 }
 
-// HeldBack returns what agents leave alone in an environment at a time, and why: silences, maintenance, incidents that a person has taken
-// over, put off or is asked about, and services that flap or depend on a failing one.
-func (s *Store) HeldBack(ctx context.Context, e ops.Environment, at time.Time) ([]ops.Withheld, error) {
-	var out []ops.Withheld
-	silences, err := s.SilencesSince(ctx, e.Name, at)
-	if err != nil {
-		return nil, err
-	}
-	for _, q := range silences {
-		if q.Active(at) {
-			out = append(out, ops.Withheld{Service: q.Service, Why: ops.HoldSilenced, Until: q.Until, Reason: notice.HeldBySilence(q)})
-		}
-	}
-	for _, w := range windowsOf(e.Watch) {
-		if until, open := w.Active(at); open {
-			out = append(out, ops.Withheld{
-				Service: w.Service, Why: ops.HoldMaintenance, Until: until, Reason: notice.HeldByMaintenance(w.Maintenance, until),
-			})
-		}
-	}
-	incidents, err := s.Unresolved(ctx, e.Name)
-	if err != nil {
-		return nil, err
-	}
-	for _, i := range incidents {
-		h := ops.Withheld{Service: i.Service, Why: ops.HoldPerson}
-		switch {
-		case i.Status == ops.IncidentSnoozed && i.Holds(at):
-			h.Reason, h.Until = notice.Snoozed(i), *i.SnoozedUntil
-		case i.Holds(at):
-			h.Reason = notice.Acknowledged(i)
-		case i.Waiting != nil:
-			h.Reason = notice.AwaitsHuman(i)
-		default:
-			continue
-		}
-		h.Reason = notice.HeldService(i.Service, h.Reason)
-		out = append(out, h)
-	}
-	denials, err := s.Denials(ctx, e.Name, at)
-	if err != nil {
-		return nil, err
-	}
-	for _, a := range denials {
-		for n, f := range a.Facts { // they are in order
-			if n == 0 || f.Service != a.Facts[n-1].Service {
-				why := notice.HeldService(f.Service, notice.SaidNo(a))
-				out = append(out, ops.Withheld{Service: f.Service, Why: ops.HoldPerson, Until: *a.DeniedUntil, Reason: why})
-			}
-		}
-	}
-	withheld, err := s.Withheld(ctx, e.Name)
-	if err != nil {
-		return nil, err
-	}
-	return append(out, slices.DeleteFunc(withheld, func(w ops.Withheld) bool {
-		return w.Why != ops.HoldFlapping && w.Why != ops.HoldDependency
-	})...), nil
+// Holds is what keeps agents from services in an environment.
+type Holds struct {
+	Silences  []ops.Silence // that have begun and not ended
+	Incidents []ops.Incident
+	Denials   []ops.Approval
+	Withheld  []ops.Withheld // by the watch
+}
+
+// Holds reads what keeps agents from services in an environment at a time.
+func (s *Watch) Holds(ctx context.Context, environment string, at time.Time) (Holds, error) {
+	var out Holds
+	err := s.db.ReadOnce(ctx, func(q db.Querier) error {
+		return db.AtOnce(ctx, q,
+			db.Into(&out.Silences, scanSilence, selectSilencesAt, silencesArgs(environment, at)...),
+			incidentsFor(&out.Incidents, environment, 0),
+			db.Into(&out.Denials, scanApproval, selectDenials, environment, db.Time(at)),
+			db.Into(&out.Withheld, scanWithheld, selectWithheld+` ORDER BY service`, environment))
+	})
+	return returning(out, err, "read what is held back in %s", environment)
 }

@@ -128,13 +128,13 @@ func (r *report) head() {
 	r.bullet("Opened", clock(i.OpenedAt)+" UTC")
 	if i.ResolvedAt != nil {
 		by := r.say(with(name(i.ResolvedBy), i.Resolution))
-		r.bullet("Resolved", fmt.Sprintf("%s UTC, after %s, by %s", clock(*i.ResolvedAt), Span(i.ResolvedAt.Sub(i.OpenedAt)), by))
+		r.bullet("Resolved", fmt.Sprintf("%s UTC, after %s, by %s", clock(*i.ResolvedAt), ops.Span(i.ResolvedAt.Sub(i.OpenedAt)), by))
 		r.bullet("Verified", r.verified())
 		if p := i.ProbationUntil; p != nil && r.now.Before(*p) {
 			r.bullet("On probation until", clock(*p)+" UTC: if the same check fails again, the incident is opened again")
 		}
 	}
-	r.bullet("Seen", plural(i.Occurrences, "time", "times"))
+	r.bullet("Seen", ops.Plural(i.Occurrences, "time", "times"))
 	r.bullet("Report made", clock(r.now)+" UTC, from the records of Claude Ops; no model was asked")
 }
 
@@ -205,17 +205,18 @@ func (r *report) sessions() {
 	case sessions == unknown:
 		r.line("\nCost unknown: no session reported it.")
 	case unknown > 0:
-		r.line("\nAt least est. $%.2f for %s; %d of them reported no cost.", sum, plural(sessions, "session", "sessions"), unknown)
+		r.line("\nAt least %s for %s, at list prices; %d of them reported no cost.", ops.Dollars(&sum),
+			ops.Plural(sessions, "session", "sessions"), unknown)
 	default:
-		r.line("\nEst. $%.2f for %s, at list prices.", sum, plural(sessions, "session", "sessions"))
+		r.line("\n%s for %s, at list prices.", ops.Dollars(&sum), ops.Plural(sessions, "session", "sessions"))
 	}
 }
 
 // session is one line about a session.
 func (r *report) session(c ops.CycleStory, s ops.Session) string {
-	state := words(string(s.Status))
+	state := ops.Spaced(s.Status)
 	if s.Status == ops.SessionCompleted && s.Outcome != "" {
-		state = words(string(s.Outcome))
+		state = ops.Spaced(s.Outcome)
 	}
 	who := strings.Trim(s.Handler+", "+s.Model, ", ")
 	if s.Role != "" && s.Role != ops.RoleWork {
@@ -223,19 +224,12 @@ func (r *report) session(c ops.CycleStory, s ops.Session) string {
 	}
 	text := fmt.Sprintf("Session %d of cycle %d, %s (%s): %s", s.ID, c.Cycle.ID, s.Tier, who, state)
 	if s.StartedAt != nil && s.EndedAt != nil {
-		text += " after " + Span(s.EndedAt.Sub(*s.StartedAt))
+		text += " after " + ops.Span(s.EndedAt.Sub(*s.StartedAt))
 	}
 	if _, refused := callsOf(c.Calls[s.ID]); len(refused) > 0 {
-		text += fmt.Sprintf(", %s refused", plural(len(refused), "call", "calls"))
+		text += fmt.Sprintf(", %s refused", ops.Plural(len(refused), "call", "calls"))
 	}
-	return text + ", cost " + usd(s.CostUSD)
-}
-
-func usd(cost *float64) string {
-	if cost == nil {
-		return "unknown"
-	}
-	return fmt.Sprintf("est. $%.2f", *cost)
+	return text + ", cost " + ops.Dollars(s.CostUSD)
 }
 
 // verified says whether somebody confirmed the end.
@@ -335,7 +329,7 @@ func (r *report) followUps() {
 		}
 		if refused > 0 {
 			add("The guard refused %s in cycle %d: check whether a rule or an instruction should change.",
-				plural(refused, "call", "calls"), c.Cycle.ID)
+				ops.Plural(refused, "call", "calls"), c.Cycle.ID)
 		}
 		if c.Cycle.Status == ops.CyclePartial || c.Cycle.Status == ops.CycleFailed {
 			add("Cycle %d did not finish: %s", c.Cycle.ID, r.say(c.Cycle.Reason))

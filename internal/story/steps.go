@@ -48,7 +48,7 @@ func (t *teller) cycle(c ops.CycleStory, first bool) {
 		if tried {
 			kind = StepAsked
 		}
-		if why := cmp.Or(end.Reason, words(string(end.Status))); kind == StepNothingTried || t.rows.Incident.ID == 0 {
+		if why := cmp.Or(end.Reason, ops.Spaced(end.Status)); kind == StepNothingTried || t.rows.Incident.ID == 0 {
 			t.add(kind, *end.EndedAt, false, of, why)
 		}
 	}
@@ -57,7 +57,7 @@ func (t *teller) cycle(c ops.CycleStory, first bool) {
 		if i := slices.IndexFunc(t.rows.Events, func(e ops.Event) bool {
 			return e.Verb == ops.VerbIncidentReopened && e.Reason != "" && !e.At.Before(*at)
 		}); i >= 0 {
-			text = capital(sentence(t.rows.Events[i].Reason))
+			text = ops.Capital(sentence(t.rows.Events[i].Reason))
 		}
 		t.add(StepStillWrong, *at, true, of, text)
 		t.until = nil
@@ -72,6 +72,9 @@ func (t *teller) detected(c ops.CycleStory, of ops.Subject) {
 		}
 		if !k.At.IsZero() && k.At.Before(at) {
 			at = k.At
+		}
+		if c.Began != nil && c.Began.Before(at) { // failures are grouped before a cycle starts
+			at = *c.Began
 		}
 		t.since, t.worst = &at, k.Status
 		t.cause = with(k.Service, k.Error)
@@ -142,11 +145,14 @@ func (t *teller) session(c ops.CycleStory, s ops.Session) {
 	case !s.Status.Ended():
 		text += " is at work"
 	case failed:
-		text += " " + words(string(s.Status))
+		text += " " + ops.Spaced(s.Status)
 	case s.Outcome == ops.OutcomeResolved && !stands:
 		text += " says, and nothing confirms it"
 	case byAgent:
 		text += " says"
+	}
+	if s.Failure.NeverRan() {
+		return // it never ran: what became of the cycle says why
 	}
 	of := ops.About(ops.SubjectSession, s.ID)
 	calls, refused := callsOf(c.Calls[s.ID])
@@ -154,7 +160,7 @@ func (t *teller) session(c ops.CycleStory, s ops.Session) {
 		t.add(kind, at, failed, of, with(text, said), calls...)
 	}
 	if n := len(refused); n > 0 {
-		text := with(fmt.Sprintf("The guard refused %s of %s", plural(n, "call", "calls"), s.Tier), refused[0].Refused)
+		text := with(fmt.Sprintf("The guard refused %s of %s", ops.Plural(n, "call", "calls"), s.Tier), refused[0].Refused)
 		t.add(StepRefused, refused[0].At, false, of, text, refused...)
 	}
 }
@@ -291,11 +297,11 @@ func (t *teller) asked(a ops.Approval) {
 	case ops.ApprovalTier:
 	}
 	of := ops.About(ops.SubjectApproval, a.ID)
-	t.add(StepAsked, a.RequestedAt, false, of, with(question, capital(sentence(a.Reason))))
+	t.add(StepAsked, a.RequestedAt, false, of, with(question, ops.Capital(sentence(a.Reason))))
 	if a.AnsweredAt == nil {
 		return
 	}
-	after := Span(a.AnsweredAt.Sub(a.RequestedAt))
+	after := ops.Span(a.AnsweredAt.Sub(a.RequestedAt))
 	switch a.Status {
 	case ops.ApprovalExpired:
 		t.add(StepAnswered, *a.AnsweredAt, true, of, "Nobody answered about "+about+" within "+after)
@@ -405,7 +411,7 @@ func result(s ops.Session) (text string, byAgent bool) {
 	}
 	h := handed(s)
 	text = cmp.Or(h.Reason, h.InvestigationFindings, decided(s.Outcome))
-	return sentence(cmp.Or(text, words(string(s.Outcome)))), text != ""
+	return sentence(cmp.Or(text, ops.Spaced(s.Outcome))), text != ""
 }
 
 // decided is what an outcome says where the session gives no words.
@@ -453,15 +459,6 @@ func name(by string) string {
 		return "Claude Ops"
 	}
 	return by
-}
-
-func words(s string) string { return strings.ReplaceAll(s, "_", " ") }
-
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }
 
 func unmarshal(text []byte, into any) bool { return len(text) > 0 && json.Unmarshal(text, into) == nil }

@@ -34,7 +34,7 @@ const (
 )
 
 // Words are the kind as people read it.
-func (k Kind) Words() string { return words(string(k)) }
+func (k Kind) Words() string { return ops.Spaced(k) }
 
 const (
 	mostSteps    = 8
@@ -64,7 +64,7 @@ type Call struct {
 }
 
 // After is the time since the first step, as people say it.
-func (s Step) After() string { return "+" + Span(time.Duration(s.Seconds)*time.Second) }
+func (s Step) After() string { return "+" + ops.Span(time.Duration(s.Seconds)*time.Second) }
 
 // Story is what happened in a line and in at most eight steps.
 type Story struct {
@@ -178,13 +178,13 @@ func (t *teller) headline() string {
 			end = *t.until
 		}
 		state := map[ops.Health]string{ops.Down: "Down", ops.Degraded: "Degraded"}[t.worst]
-		add(cmp.Or(state, "Wrong") + " " + Span(end.Sub(*t.since)))
+		add(cmp.Or(state, "Wrong") + " " + ops.Span(end.Sub(*t.since)))
 		add(t.cause)
 	}
 	add(t.repair)
 	end := t.ending(open)
 	if len(parts) == 0 {
-		end = capital(end)
+		end = ops.Capital(end)
 	}
 	add(end)
 	return strings.Join(parts, " · ")
@@ -213,12 +213,7 @@ func (t *teller) ending(open bool) string {
 	case last.Status == ops.CycleHealthy && t.since == nil:
 		return "everything is healthy"
 	}
-	return words(string(last.Status))
-}
-
-// capital begins a sentence of ours.
-func capital(text string) string {
-	return strings.ToUpper(text[:min(1, len(text))]) + text[min(1, len(text)):]
+	return ops.Spaced(last.Status)
 }
 
 // sentence is the first sentence of a text, without its end.
@@ -228,18 +223,4 @@ func sentence(text string) string {
 		text = first
 	}
 	return strings.TrimRight(text, ".")
-}
-
-// Span is a duration as people say it.
-func Span(d time.Duration) string {
-	d = max(0, d.Round(time.Second))
-	switch {
-	case d < time.Minute:
-		return fmt.Sprintf("%d s", int(d.Seconds()))
-	case d < time.Hour:
-		return strings.TrimSuffix(fmt.Sprintf("%d min %d s", int(d.Minutes()), int(d.Seconds())%60), " 0 s")
-	case d < 48*time.Hour:
-		return strings.TrimSuffix(fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60), " 0 min")
-	}
-	return fmt.Sprintf("%d days", int(d.Hours()/24))
 }

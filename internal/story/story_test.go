@@ -3,6 +3,7 @@ package story_test
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -60,6 +61,23 @@ func demo() ops.IncidentStory {
 				},
 			},
 		}},
+	}
+}
+
+// Failures are grouped before a cycle starts: the headline counts from the first. An agent that could not be started has not looked.
+func TestAStoryBeginsWithTheFailureAndTellsOnlyWhoLooked(t *testing.T) {
+	rows := demo()
+	rows.Cycles[0].Began = ops.Ptr(at(-30))
+	first := &rows.Cycles[0].Journal.Sessions[0]
+	first.Status, first.Failure, first.Outcome, first.OutcomeJSON = ops.SessionFailed, ops.FailureNotFound, "", nil
+	got := story.Tell(rows, at(60))
+	if !strings.HasPrefix(got.Headline, "Down 52 s · ") || got.Steps[0].Kind != story.StepDetected || !got.Steps[0].At.Equal(at(-30)) {
+		t.Errorf("%s\n%+v", got.Headline, got.Steps[0])
+	}
+	for _, step := range got.Steps {
+		if step.Subject == ops.About(ops.SubjectSession, ops.SessionID(1)) {
+			t.Errorf("session 1 never ran, and the story says: %s", step.Text)
+		}
 	}
 }
 

@@ -56,9 +56,6 @@ type Figures struct {
 // Tokens are what a model read and wrote.
 type Tokens struct{ Read, Written int64 }
 
-// DroppedOutput is the type of the event that replaces output that was too much to keep.
-const DroppedOutput = "dropped"
-
 // Read returns the parts of a line, at least one.
 func Read(line string) []Part {
 	var e event
@@ -68,7 +65,7 @@ func Read(line string) []Part {
 	switch e.Type {
 	case "stderr":
 		return []Part{{Kind: Stderr, Text: e.Text}}
-	case DroppedOutput:
+	case "dropped":
 		return []Part{{Kind: Dropped, Text: e.Text}}
 	case "redacted":
 		return []Part{{Kind: Withheld, Text: e.Text}}

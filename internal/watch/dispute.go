@@ -9,10 +9,10 @@ import (
 	"slices"
 	"time"
 
+	"claudeops/internal/decide/health"
 	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/watch/alert"
-	"claudeops/internal/watch/health"
 )
 
 // repeats are when people are told again of an alert that fires on, counted from the first time.
@@ -107,7 +107,7 @@ func (w *Watch) release(ctx context.Context, env *environment, cycle ops.Cycle, 
 			w.logError(ctx, "end the cause of an alert that has changed", err)
 			continue
 		}
-		w.o.Changed()
+		w.o.Changed(ops.ReachAll)
 	}
 }
 
@@ -148,7 +148,7 @@ func (w *Watch) tellOf(ctx context.Context, env *environment, id ops.CycleID, al
 			}
 			env.alerts[a.Fingerprint] = a
 		}
-		w.o.Changed()
+		w.o.Changed(ops.ReachAll)
 	}
 	if err != nil {
 		w.logError(ctx, "tell of alerts that fire on", err)
@@ -274,7 +274,7 @@ func (w *Watch) confirm(ctx context.Context, env *environment, now time.Time) {
 		w.logError(ctx, "read what cycles proved", err)
 		return
 	}
-	m := update{states: map[key]health.State{}}
+	m := update{states: map[key]ops.CheckState{}}
 	for _, p := range proven {
 		k := key{p.Service, p.Probe}
 		v, known := env.states[k]
@@ -325,14 +325,14 @@ func (w *Watch) relapses(ctx context.Context, env *environment, claims []ops.Cla
 		case done:
 			w.o.Logger.WarnContext(ctx, "a repair did not hold", "cycle", c.Cycle, "incident", c.Incident, "service", c.Service,
 				"environment", env.config.Name)
-			w.o.Changed()
+			w.o.Changed(ops.ReachAll)
 		}
 	}
 }
 
 // failsAgain is the last result of the check that failed first of those that the claim is about.
 func (env *environment) failsAgain(c ops.Claim, p health.Picture, now time.Time) (found ops.Check, ok bool) {
-	var first health.State
+	var first ops.CheckState
 	for _, v := range env.states {
 		if !v.Failing() || !c.About(v.Last) || !v.Since.After(c.At) || v.Since.After(c.Until) || health.Quiet(p, env.grouping, v.Last, now) {
 			continue

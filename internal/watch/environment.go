@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"claudeops/internal/decide/health"
 	"claudeops/internal/ops"
 	"claudeops/internal/watch/alert"
-	"claudeops/internal/watch/health"
 )
 
 // key names a check within an environment.
@@ -22,7 +22,7 @@ type environment struct {
 	grouping   ops.Grouping
 	thresholds map[key]health.Thresholds // of the configured probes
 
-	states map[key]health.State
+	states map[key]ops.CheckState
 	kept   map[key]ops.Check    // the last result that was stored
 	saved  map[key]time.Time    // when the state was written last
 	alerts map[string]ops.Alert // firing ones by fingerprint
@@ -40,7 +40,7 @@ type environment struct {
 func newEnvironment(e ops.Environment, describe func(ops.ProbeSpec) string) (*environment, error) {
 	env := &environment{
 		config: e, services: e.Policy.Inventory.Services, grouping: e.Watch.Grouping,
-		thresholds: map[key]health.Thresholds{}, states: map[key]health.State{}, kept: map[key]ops.Check{},
+		thresholds: map[key]health.Thresholds{}, states: map[key]ops.CheckState{}, kept: map[key]ops.Check{},
 		saved: map[key]time.Time{}, alerts: map[string]ops.Alert{}, lost: map[string]time.Time{},
 	}
 	for _, m := range e.Watch.Maintenance {
@@ -93,12 +93,12 @@ func (env *environment) load(ctx context.Context, s Store, now time.Time) error 
 	for _, a := range env.alerts {
 		firingKeys[alertKey(a)] = true
 	}
-	var gone, kept []health.State
+	var gone, kept []ops.CheckState
 	for _, v := range states {
 		k := key{v.Service, v.Probe}
 		limits, configured := env.thresholds[k]
 		if configured && v.Failing() && v.Target != "" && v.Target != limits.Target {
-			v = v.Inherit(v.Probe)
+			v = health.Inherit(v, v.Probe)
 		}
 		// A check that no longer runs must not stay bad.
 		if !configured && !firingKeys[k] && (!alert.IsAlert(v.Probe) || v.Level != ops.Healthy) {
@@ -110,10 +110,10 @@ func (env *environment) load(ctx context.Context, s Store, now time.Time) error 
 				env.lost[v.Service] = now
 				continue
 			}
-			v = v.Inherit(k.probe)
+			v = health.Inherit(v, k.probe)
 			kept = append(kept, v)
 		}
-		env.states[k], env.saved[k] = v.Begun(now), v.Last.At
+		env.states[k], env.saved[k] = health.Begun(v, now), v.Last.At
 	}
 	if err := s.RecordResults(ctx, name, nil, nil, kept, nil, nil); err != nil {
 		return err
@@ -132,9 +132,9 @@ func (env *environment) load(ctx context.Context, s Store, now time.Time) error 
 }
 
 // heir is a new probe of a service, which takes the place of one that was taken out: its address was corrected. Empty: there is none.
-func (env *environment) heir(service string, known []health.State) key {
+func (env *environment) heir(service string, known []ops.CheckState) key {
 	for k := range env.thresholds {
-		if k.service == service && !slices.ContainsFunc(known, func(v health.State) bool { return key{v.Service, v.Probe} == k }) {
+		if k.service == service && !slices.ContainsFunc(known, func(v ops.CheckState) bool { return key{v.Service, v.Probe} == k }) {
 			return k
 		}
 	}
@@ -184,7 +184,7 @@ func (env *environment) seen(c ops.Cause) (recovered, lost []string) {
 }
 
 // having are the services that have a check in such a state. A storm of alerts makes very many, so all are looked through once.
-func (env *environment) having(is func(health.State) bool) map[string]bool {
+func (env *environment) having(is func(ops.CheckState) bool) map[string]bool {
 	out := map[string]bool{}
 	for k, v := range env.states {
 		if is(v) {
@@ -194,11 +194,11 @@ func (env *environment) having(is func(health.State) bool) map[string]bool {
 	return out
 }
 
-func alertKey(a ops.Alert) key { return key{a.Service, alert.ProbeName(a)} }
+func alertKey(a ops.Alert) key { return key{a.Service, a.Probe()} }
 
 // forgetOld removes the states of alerts that ended a day ago.
 func (env *environment) forgetOld(ctx context.Context, w *Watch, now time.Time) {
-	var gone []health.State
+	var gone []ops.CheckState
 	for k, v := range env.states {
 		if _, configured := env.thresholds[k]; !configured && v.Level == ops.Healthy && now.Sub(v.Since) > 24*time.Hour {
 			gone = append(gone, v)

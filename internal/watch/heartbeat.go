@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"claudeops/internal/decide/health"
 	"claudeops/internal/ops"
-	"claudeops/internal/watch/health"
 )
 
 // HeartbeatStore keeps the calls of jobs.

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"claudeops/internal/decide/health"
 	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/watch/alert"
-	"claudeops/internal/watch/health"
 )
 
 // judge decides for every bad service whether it starts a cycle, and records those that are held back.
@@ -94,7 +94,7 @@ func (w *Watch) tellFlapping(ctx context.Context, env *environment, flapping []h
 			env.states[k] = v
 		}
 	}
-	w.o.Changed()
+	w.o.Changed(ops.ReachAll)
 	return nil
 }
 
@@ -140,18 +140,11 @@ func (w *Watch) picture(ctx context.Context, env *environment, now time.Time) (h
 		return out, nil, fmt.Errorf("read silences: %w", err)
 	}
 	firing := slices.Collect(maps.Values(env.alerts))
-	for _, q := range silences {
-		out.Silences = append(out.Silences, alert.ExpandSilence(q, firing)...)
-	}
 	incidents, err := w.o.Store.Unresolved(ctx, env.config.Name)
 	if err != nil {
 		return out, nil, fmt.Errorf("read incidents: %w", err)
 	}
-	for _, i := range incidents {
-		if q, holds := health.HeldByPerson(i, 0, now); holds {
-			out.Silences = append(out.Silences, q)
-		}
-	}
+	out.Silences = health.Silences(silences, firing, incidents, 0, now)
 	denials, err := w.o.Store.Denials(ctx, env.config.Name, now)
 	if err != nil {
 		return out, nil, fmt.Errorf("read denials: %w", err)
@@ -220,7 +213,7 @@ func (w *Watch) endResolved(ctx context.Context, env *environment, picture healt
 		if c.ResolvedAt != nil || !over[c.Key] {
 			continue
 		}
-		fails := env.having(health.State.Failing)
+		fails := env.having(ops.CheckState.Failing)
 		// What it needs is well again, and it is not.
 		c.Affected = slices.DeleteFunc(slices.Clone(c.Affected), func(name string) bool { return fails[name] })
 		recovered, lost := env.seen(c)
@@ -229,7 +222,7 @@ func (w *Watch) endResolved(ctx context.Context, env *environment, picture healt
 		if len(recovered) > 0 {
 			c.Services = recovered
 			how = fmt.Sprintf("%s recovered after %s", ops.Listed(c.Services), now.Sub(c.Began).Round(time.Second))
-			replaced := env.having(func(v health.State) bool { return v.Replaced })
+			replaced := env.having(func(v ops.CheckState) bool { return v.Replaced })
 			if !slices.ContainsFunc(c.Services, func(name string) bool { return !replaced[name] }) {
 				how = health.ReplacedProbe(c.Services...)
 			}
@@ -251,8 +244,8 @@ func (w *Watch) endResolved(ctx context.Context, env *environment, picture healt
 // see dispute.
 func (w *Watch) releaseEnded(ctx context.Context, env *environment, picture health.Picture, open []ops.Incident) {
 	inhibited := health.Inhibited(picture, env.grouping, env.judged)
-	free := func(v health.State) bool { return v.Failing() && !inhibited(v) }
-	seen := func(v health.State) bool { return free(v) && v.Last.Purpose != ops.ProbeAlert }
+	free := func(v ops.CheckState) bool { return v.Failing() && !inhibited(v) }
+	seen := func(v ops.CheckState) bool { return free(v) && v.Last.Purpose != ops.ProbeAlert }
 	probed, bad := env.having(seen), env.having(free)
 	owned := map[string]bool{}
 	for _, o := range open {
@@ -334,7 +327,7 @@ func (w *Watch) join(ctx context.Context, env *environment, held []ops.Withheld)
 
 // ended wakes everybody who waits for the end of a problem: the outbox has a notice, and a cycle that asked about an incident may go on.
 func (w *Watch) ended() {
-	w.o.Changed()
+	w.o.Changed(ops.ReachAll)
 	w.o.Start(0)
 }
 
@@ -381,7 +374,7 @@ func (w *Watch) open(ctx context.Context, env *environment, c health.NewCause, n
 		w.o.Logger.InfoContext(ctx, "a running cycle already found the bad services", "reason", c.Reason, "cycle", got.Cycle,
 			"environment", env.config.Name)
 	}
-	w.o.Changed()
+	w.o.Changed(ops.ReachAll)
 }
 
 // charge is what the cycle of a cause is about. An alert that names no service of the inventory asks for a look.
@@ -441,13 +434,13 @@ func (env *environment) evidence(c health.NewCause) (checks []ops.Check, alerts 
 	if !probed {
 		return checks[:min(len(checks), maxEvidence)], alerts
 	}
-	var rest []health.State
+	var rest []ops.CheckState
 	for k, v := range env.states {
 		if !seen[k] && v.Last.Purpose != ops.ProbeAlert && !v.Newest().At.IsZero() {
 			rest = append(rest, v)
 		}
 	}
-	slices.SortFunc(rest, func(a, b health.State) int {
+	slices.SortFunc(rest, func(a, b ops.CheckState) int {
 		if a.Failing() != b.Failing() {
 			if a.Failing() {
 				return -1
@@ -478,5 +471,5 @@ func (w *Watch) withhold(ctx context.Context, env *environment, held []ops.Withh
 		return
 	}
 	env.withheld = held
-	w.o.Changed()
+	w.o.Changed(ops.ReachAll)
 }

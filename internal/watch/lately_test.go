@@ -112,7 +112,7 @@ func TestFlappingIsToldOnceUntilItWasStable(t *testing.T) {
 	}
 	notices, err := g.store.NoticeList(t.Context(), store.NoticeFilter{})
 	g.must(err)
-	if n := notices[0]; n.Title != "Claude Ops: web is flapping" || n.Level != ops.LevelWarning || !strings.Contains(n.Body, "until stable for 10m. Find out what") {
+	if n := notices[0]; n.Title != "Claude Ops: web is flapping" || n.Level != ops.LevelWarning || !strings.Contains(n.Body, "until stable for 10 min. Find out what") {
 		t.Errorf("told %s\n%s", n.Title, n.Body)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 	"claudeops/internal/watch"
+	"claudeops/test/storetest"
 )
 
 // crowd is an environment with very many services of one group, and everything that the watch started for it.
@@ -29,7 +30,7 @@ func newCrowd(t *testing.T) *crowd {
 	c := &crowd{now: time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)}
 	clock := func() time.Time { return c.now }
 	var err error
-	if c.store, err = store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "claudeops.db"), Clock: clock}); err != nil {
+	if c.store, err = store.Open(t.Context(), storetest.With(store.Options{Path: filepath.Join(t.TempDir(), "claudeops.db"), Clock: clock})); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.store.Close() })

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
+	"claudeops/internal/decide/health"
 	"claudeops/internal/ops"
 	"claudeops/internal/watch/alert"
-	"claudeops/internal/watch/health"
 )
 
 // keepEvery is how often a result is stored when nothing changes. All results are counted.
@@ -17,8 +17,8 @@ const keepEvery = 5 * time.Minute
 type update struct {
 	kept, counted []ops.Check
 	later         []ops.Check // to be stored, but only because the last stored result is old
-	states        map[key]health.State
-	save          []health.State
+	states        map[key]ops.CheckState
+	save          []ops.CheckState
 	events        []ops.Event
 	recovered     []recovery
 }
@@ -33,7 +33,7 @@ type recovery struct {
 // observe updates the states with results, and records all of them or none.
 func (w *Watch) observe(ctx context.Context, env *environment, results []ops.Check, alerts []ops.Alert) bool {
 	now := w.o.Clock()
-	m := update{states: map[key]health.State{}}
+	m := update{states: map[key]ops.CheckState{}}
 	starts := w.starts(ctx, env, results, now)
 	for _, r := range results {
 		env.apply(&m, r, starts[r.Service], now)
@@ -53,7 +53,11 @@ func (w *Watch) observe(ctx context.Context, env *environment, results []ops.Che
 			env.uncount(counted, later)
 			return false
 		}
-		w.o.Changed()
+		if news {
+			w.o.Changed(ops.ReachAll)
+		} else {
+			w.o.Changed(ops.ReachPages) // they show when a service was last checked
+		}
 	}
 	for k, v := range m.states {
 		env.states[k] = v
@@ -71,7 +75,7 @@ func (w *Watch) observe(ctx context.Context, env *environment, results []ops.Che
 
 // starts are the services that the supervisor or an agent has started lately, if that matters for one of the results.
 func (w *Watch) starts(ctx context.Context, env *environment, results []ops.Check, now time.Time) map[string]time.Time {
-	if !slices.ContainsFunc(results, func(r ops.Check) bool { return env.states[key{r.Service, r.Probe}].MindsRestarts() }) {
+	if !slices.ContainsFunc(results, func(r ops.Check) bool { return health.MindsRestarts(env.states[key{r.Service, r.Probe}]) }) {
 		return nil
 	}
 	found, err := w.o.Store.StartsSince(ctx, env.config.Name, now.Add(-health.Lookback))
@@ -83,7 +87,7 @@ func (w *Watch) starts(ctx context.Context, env *environment, results []ops.Chec
 
 // withLastResults adds the states of results that change nothing to those that are saved: the pages show from them when a service was
 // last checked.
-func (env *environment) withLastResults(m update, counted, later []ops.Check) []health.State {
+func (env *environment) withLastResults(m update, counted, later []ops.Check) []ops.CheckState {
 	save := m.save
 	saved := map[key]bool{}
 	for _, v := range save {
@@ -119,7 +123,7 @@ func (env *environment) apply(m *update, result ops.Check, started, now time.Tim
 			return // the end of an alert that was never received
 		}
 	}
-	after, changes := health.Observe(before.Restarted(started), result, limits, now)
+	after, changes := health.Observe(health.Restarted(before, started), result, limits, now)
 	m.states[k] = after
 	news := len(changes) > 0 || moved(before, after)
 	switch {
@@ -145,7 +149,7 @@ func (env *environment) apply(m *update, result ops.Check, started, now time.Tim
 }
 
 // differs reports whether a result is another than the last stored one, or there is none.
-func (env *environment) differs(k key, before health.State, result ops.Check, now time.Time) bool {
+func (env *environment) differs(k key, before ops.CheckState, result ops.Check, now time.Time) bool {
 	if result.Purpose == ops.ProbeAlert {
 		return before.Last.Status != result.Status
 	}
@@ -162,7 +166,7 @@ func (env *environment) keepEvery() time.Duration {
 }
 
 // moved: more than the counts of a check that stays as it is has changed.
-func moved(before, after health.State) bool {
+func moved(before, after ops.CheckState) bool {
 	return before.Level != after.Level || before.Unknown.Error != after.Unknown.Error || before.Flapping != after.Flapping ||
 		((after.Level != ops.Healthy || before.Bad != 0 || after.Bad != 0) && after.Last.Purpose != ops.ProbeAlert)
 }
@@ -332,7 +336,7 @@ func (w *Watch) takeBatch(ctx context.Context) bool {
 func (w *Watch) takeFrom(ctx context.Context, env *environment, alerts []ops.Alert) {
 	now := w.o.Clock()
 	var results []ops.Check
-	var gone []health.State
+	var gone []ops.CheckState
 	for _, a := range alerts {
 		result := alert.Check(a)
 		result.At = now // the sender's clock may be wrong

@@ -15,7 +15,6 @@ import (
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 	"claudeops/internal/watch"
-	"claudeops/internal/watch/health"
 )
 
 // flaky is a store that cannot write for a while.
@@ -29,7 +28,7 @@ func (f *flaky) RecordResults(
 	ctx context.Context,
 	environment string,
 	kept, counted []ops.Check,
-	states []health.State,
+	states []ops.CheckState,
 	events []ops.Event,
 	alerts []ops.Alert,
 ) error {

@@ -12,15 +12,14 @@ import (
 	"time"
 
 	"claudeops/internal/ops"
-	"claudeops/internal/watch/health"
 )
 
 // States stores the states of checks.
 type States interface {
-	States(ctx context.Context, environment string) ([]health.State, error)
-	RecordResults(ctx context.Context, environment string, kept, counted []ops.Check, states []health.State, events []ops.Event,
+	States(ctx context.Context, environment string) ([]ops.CheckState, error)
+	RecordResults(ctx context.Context, environment string, kept, counted []ops.Check, states []ops.CheckState, events []ops.Event,
 		alerts []ops.Alert) error
-	ForgetStates(ctx context.Context, environment string, states []health.State) error
+	ForgetStates(ctx context.Context, environment string, states []ops.CheckState) error
 	// StartsSince returns when services were last started by the supervisor or an agent since a time.
 	StartsSince(ctx context.Context, environment string, since time.Time) (map[string]time.Time, error)
 	Withheld(ctx context.Context, environment string) ([]ops.Withheld, error)
@@ -86,8 +85,8 @@ type Options struct {
 	Cancel func(ctx context.Context, id ops.CycleID, why string) error
 	Clock  ops.Clock
 	Logger *slog.Logger
-	// Changed is called after rows were written.
-	Changed func()
+	// Changed is called after rows were written, with who has to look again.
+	Changed func(ops.Reach)
 }
 
 // Watch keeps the states of all environments.
@@ -104,7 +103,7 @@ type Watch struct {
 // New makes a watch. Load reads the stored states into it.
 func New(o Options) (*Watch, error) {
 	if o.Changed == nil {
-		o.Changed = func() {}
+		o.Changed = func(ops.Reach) {}
 	}
 	w := &Watch{o: o, wake: make(chan struct{}, 1), environments: map[string]*environment{}}
 	for _, e := range o.Environments {

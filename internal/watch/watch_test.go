@@ -85,7 +85,7 @@ func newStage(t *testing.T, sc scenario) *stage {
 	t.Helper()
 	g := &stage{t: t, sc: sc, now: start}
 	var err error
-	g.store, err = store.Open(t.Context(), store.Options{Path: storetest.NewFile(t), Clock: func() time.Time { return g.now }})
+	g.store, err = store.Open(t.Context(), storetest.With(store.Options{Path: storetest.NewFile(t), Clock: func() time.Time { return g.now }}))
 	g.must(err)
 	t.Cleanup(func() { g.must(g.store.Close()) })
 	g.owner, err = g.store.RegisterHost(t.Context(), "test")
@@ -141,7 +141,7 @@ func (g *stage) begin() {
 }
 
 // changed is what the watch calls after it wrote rows.
-func (g *stage) changed() {
+func (g *stage) changed(ops.Reach) {
 	g.woken = true
 	g.announced = len(g.told())
 }

@@ -20,7 +20,7 @@ import (
 // reader makes a token that may only look.
 func (s *site) reader() string {
 	s.t.Helper()
-	_, secret, err := s.Store.AddToken(s.t.Context(), store.Token{Name: "reader", Role: access.RoleRead, CreatedAt: s.Now, CreatedBy: "test"})
+	_, secret, err := s.Store.AddToken(s.t.Context(), store.Token{Name: "reader", Role: string(access.RoleRead), CreatedAt: s.Now, CreatedBy: "test"})
 	must(s.t, err)
 	return secret
 }

@@ -14,6 +14,7 @@ import (
 
 	"claudeops/internal/access"
 	"claudeops/internal/api"
+	"claudeops/internal/desk"
 	signed "claudeops/internal/notice/answer"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
@@ -275,7 +276,8 @@ func (s *server) notifications(r *http.Request) (page, error) {
 		listView[api.Notification]
 		Targets []string
 		MayAdd  bool
-	}{view, s.Targets, s.mayConfigure(r)}}
+		Held    []desk.Target
+	}{view, s.Targets, s.mayConfigure(r), s.held(r)}}
 	switch queried(r, "done") {
 	case "again":
 		p.Flash = "The notification is sent again now."
@@ -283,6 +285,18 @@ func (s *server) notifications(r *http.Request) (page, error) {
 		p.Flash = "A test is on its way. Who got it is in the list below."
 	}
 	return p, err
+}
+
+// held are the notification targets that a visitor may remove.
+func (s *server) held(r *http.Request) []desk.Target {
+	if !s.mayConfigure(r) {
+		return nil
+	}
+	held, err := s.desk.Removable()
+	if err != nil {
+		s.Logger.WarnContext(r.Context(), "read notification targets failed", "error", err)
+	}
+	return held
 }
 
 // testNotice sends a test to whom every other notice of its kind goes.

@@ -95,7 +95,7 @@ func (s *server) approvalView(ctx context.Context, m moment, a ops.Approval) (ap
 		Approval: api.ApprovalRow(a), Cost: totalCost(loaded.Journal.Sessions), Services: affectedServices(loaded.Journal, a.SessionID),
 	}
 	if a.ExpiresAt != nil {
-		view.Unanswered = unansweredText(policy.Silence(a.Handler))
+		view.Unanswered = "If nobody answers, the cycle ends when it expires and needs a person."
 		if a.Kind == ops.ApprovalReflex {
 			view.Unanswered = "Tier 1 looks without it"
 		}
@@ -228,16 +228,6 @@ func permissions(t ops.Tier) []string {
 
 func (s *server) tools(environment string, t ops.Tier) string {
 	return strings.Join(s.environment(environment).Tools[t].Tools, ", ")
-}
-
-func unansweredText(policy string) string {
-	switch policy {
-	case ops.OnExpiryApprove:
-		return "If nobody answers, it is approved when it expires."
-	case ops.OnExpiryDeny:
-		return "If nobody answers, it is denied when it expires."
-	}
-	return "If nobody answers, the cycle ends when it expires and needs a person."
 }
 
 // answerNote returns the person and the time of the answer.

@@ -40,7 +40,7 @@ func (m moment) healthBar(id string, over healthRange, h store.ServiceHealth, er
 		found := healthBadge(b.Worst())
 		label := "not checked"
 		if b.Checks() > 0 {
-			label = found.Word + ", " + plural(b.Checks(), "check", "checks")
+			label = found.Word + ", " + ops.Plural(b.Checks(), "check", "checks")
 		}
 		if errors[i] != "" {
 			label += ", " + errors[i]
@@ -234,7 +234,7 @@ func (m moment) drawTimes(p *picture, over healthRange, buckets []store.TimesBuc
 	for i, b := range buckets {
 		text := "no results"
 		if b.Checks > 0 {
-			text = fmt.Sprintf("p50 %s, p95 %s, %s", span(b.P50), span(b.P95), plural(int(b.Checks), "check", "checks"))
+			text = fmt.Sprintf("p50 %s, p95 %s, %s", span(b.P50), span(b.P95), ops.Plural(int(b.Checks), "check", "checks"))
 		}
 		d.column(pc(float64(i)*width), px(chartTop), pc(width), px(chartPlot), "column", m.stamp(b.From), m.stamp(b.Until), text, "")
 		labelled := i%every == every/2

@@ -160,7 +160,7 @@ func (v *configView) addRoutes() {
 	}
 }
 
-func rolesOf(p ops.Policy, id string) []string { return api.Rows(p.RolesOf(id), capital) }
+func rolesOf(p ops.Policy, id string) []string { return api.Rows(p.RolesOf(id), ops.Capital) }
 
 // agentText names the agent of a handler.
 func agentText(h ops.Handler) string {
@@ -182,7 +182,7 @@ func routeNote(p ops.Policy, from, to string) string {
 		notes = append(notes, "after approval")
 	}
 	if route.Independence != "" && route.Independence != ops.IndependenceNone {
-		notes = append(notes, strings.ReplaceAll(string(route.Independence), "_", " "))
+		notes = append(notes, ops.Spaced(route.Independence))
 	}
 	if route.Mode != "" {
 		notes = append(notes, "by "+string(route.Mode))
@@ -278,7 +278,7 @@ func (s *server) makeToken(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	form := accessForm{name: r.PostFormValue("name"), role: r.PostFormValue("role"), expires: r.PostFormValue("expires")}
 	now := s.Clock()
-	t := store.Token{Name: form.name, Role: access.Role(form.role), CreatedAt: now, CreatedBy: s.person(r)}
+	t := store.Token{Name: form.name, Role: form.role, CreatedAt: now, CreatedBy: s.person(r)}
 	known := false
 	for _, l := range lifetimes() {
 		if known = known || l.value == form.expires; l.value == form.expires && l.life > 0 {
@@ -287,7 +287,9 @@ func (s *server) makeToken(w http.ResponseWriter, r *http.Request) {
 	}
 	status := http.StatusUnprocessableEntity
 	made, secret, err := store.Token{}, "", error(wrong{text: "Choose when the token expires. Nothing was changed."})
-	if known {
+	if role := access.Role(form.role); known && !role.Known() {
+		err = fmt.Errorf("make token %s: %q is not a role", t.Name, role)
+	} else if known {
 		made, secret, err = s.Store.AddToken(r.Context(), t)
 	}
 	switch {

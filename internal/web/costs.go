@@ -39,6 +39,7 @@ type costsView struct {
 	Tokens      []fact
 	Unknown     string // note on sessions of unknown cost
 	Any         bool
+	Known       bool // some session told its cost
 }
 
 type costSum struct {
@@ -171,7 +172,7 @@ func (s *server) addBudgets(ctx context.Context, m moment, q costQuery, view *co
 	return nil
 }
 
-func groupWord(by store.CostGroup) string { return capital(string(by)) }
+func groupWord(by store.CostGroup) string { return ops.Capital(string(by)) }
 
 func keyWord(by store.CostGroup, key string) string {
 	switch {
@@ -199,7 +200,7 @@ func (v *costsView) addGroups(q costQuery, rows []store.CostRow, now time.Time) 
 	}
 	v.Any = all.Sessions > 0
 	if silent := all.Sessions - all.Reported; silent > 0 {
-		v.Unknown = plural(silent, "session", "sessions") + " reported no cost."
+		v.Unknown = ops.Plural(silent, "session", "sessions") + " reported no cost."
 	}
 	v.Tokens = tokenFacts(all)
 	keys := make([]string, 0, len(sums))
@@ -221,16 +222,24 @@ func (v *costsView) addGroups(q costQuery, rows []store.CostRow, now time.Time) 
 		}
 		v.Groupings = append(v.Groupings, row)
 	}
-	if all.USD == nil {
+	if v.Known = all.USD != nil; !v.Known {
 		return
 	}
 	v.draw(q, keys, rows, sums, now)
 }
 
-// draw makes the chart of the most expensive groups; the rest is one series.
+// draw makes the chart of the most expensive groups, from the first day with costs; the rest is one series.
 func (v *costsView) draw(q costQuery, keys []string, rows []store.CostRow, sums map[string]store.Cost, now time.Time) {
-	begin := q.since(now)
-	days := make([]time.Time, q.days)
+	begin := costQuery{days: 1}.since(now)
+	for _, row := range rows {
+		if row.USD != nil && row.Day.Before(begin) {
+			begin = row.Day
+		}
+	}
+	days := make([]time.Time, 1+int(now.Sub(begin)/(24*time.Hour)))
+	if len(days) < fewest {
+		return
+	}
 	for i := range days {
 		days[i] = begin.AddDate(0, 0, i)
 	}
@@ -242,7 +251,7 @@ func (v *costsView) draw(q costQuery, keys []string, rows []store.CostRow, sums 
 		}
 		if len(drawn) == maxSeries+1 || len(drawn) == maxSeries && len(keys) > maxSeries+1 {
 			if len(drawn) == maxSeries {
-				drawn = append(drawn, series{Name: "All others", Class: "stack-rest", USD: make([]*float64, q.days)})
+				drawn = append(drawn, series{Name: "All others", Class: "stack-rest", USD: make([]*float64, len(days))})
 			}
 			at[key] = maxSeries
 			drawn[maxSeries].Total = plus(drawn[maxSeries].Total, sums[key].USD)
@@ -250,13 +259,13 @@ func (v *costsView) draw(q costQuery, keys []string, rows []store.CostRow, sums 
 		}
 		at[key] = len(drawn)
 		drawn = append(drawn, series{
-			Name: keyWord(q.by, key), Class: fmt.Sprintf("stack-%d", len(drawn)+1), USD: make([]*float64, q.days), Total: sums[key].USD,
+			Name: keyWord(q.by, key), Class: fmt.Sprintf("stack-%d", len(drawn)+1), USD: make([]*float64, len(days)), Total: sums[key].USD,
 		})
 	}
 	for _, row := range rows {
 		n, found := at[row.Key]
 		day := int(row.Day.Sub(begin) / (24 * time.Hour))
-		if found && day >= 0 && day < q.days {
+		if found && day >= 0 && day < len(days) {
 			drawn[n].USD[day] = plus(drawn[n].USD[day], row.USD)
 		}
 	}
@@ -290,7 +299,7 @@ func atLeast(c store.Cost) figure {
 	f := dollars(c.USD)
 	if silent := c.Sessions - c.Reported; f.Known && silent > 0 {
 		f.Text = "≥ " + f.Text
-		f.Exact += ", without " + plural(silent, "session", "sessions") + " of unknown cost"
+		f.Exact += ", without " + ops.Plural(silent, "session", "sessions") + " of unknown cost"
 	}
 	return f
 }

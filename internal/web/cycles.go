@@ -371,7 +371,7 @@ func (s *server) heldText(ctx context.Context, environment string) string {
 	if i < 0 {
 		return ""
 	}
-	held, err := s.Store.HeldBack(ctx, s.Environments[i], s.Clock())
+	held, err := s.desk.HeldBack(ctx, s.Environments[i], s.Clock())
 	if err != nil || len(held) == 0 {
 		return "" // the page itself fails if the database does
 	}

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
@@ -359,11 +357,5 @@ func begins(text, person string) string {
 	if person != "" && person != nameOperator {
 		return text
 	}
-	return capital(text)
-}
-
-// capital begins a sentence with a capital letter.
-func capital(text string) string {
-	first, size := utf8.DecodeRuneInString(text)
-	return string(unicode.ToUpper(first)) + text[size:]
+	return ops.Capital(text)
 }

@@ -153,21 +153,16 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%dd %dh", int(d.Hours())/24, int(d.Hours())%24)
 }
 
-// dollars shows two decimals, and four for amounts below a cent.
 func dollars(usd *float64) figure {
 	if usd == nil {
-		return figure{Text: "unknown", Exact: "No cost was reported"}
+		return figure{Text: ops.Dollars(nil), Exact: "No cost was reported"}
 	}
 	exact := strconv.FormatFloat(*usd, 'f', -1, 64)
 	// A sum of floats has rounding noise.
 	if rounded := strconv.FormatFloat(*usd, 'f', 6, 64); len(exact) > len(rounded) {
 		exact = strings.TrimRight(strings.TrimRight(rounded, "0"), ".")
 	}
-	decimals := 2
-	if *usd > 0 && *usd < 0.01 {
-		decimals = 4
-	}
-	return figure{Known: true, Text: fmt.Sprintf("$%.*f", decimals, *usd), Exact: "$" + exact}
+	return figure{Known: true, Text: ops.Dollars(usd), Exact: "$" + exact}
 }
 
 func count(n *int64) figure {
@@ -224,13 +219,6 @@ func cut(text string, limit int) string {
 	return short
 }
 
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}
-
 // terminalCode matches terminal escape sequences.
 var terminalCode = ops.Pattern("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[@-Z\\\\^_])")
 
@@ -259,7 +247,7 @@ func visible(text string) string {
 	}, text)
 }
 
-// picture is a chart drawn on the server. Its numbers are a table under "View as table", or said by each bar that the arrow keys reach. The
+// picture is a chart drawn on the server. Its numbers are a table for who cannot see it, or said by each bar that the arrow keys reach. The
 // partial "picture" shows it.
 type picture struct {
 	ID    string // of the element; unique on its page

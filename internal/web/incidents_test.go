@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"claudeops/internal/decide/health"
 	"claudeops/internal/ops"
-	"claudeops/internal/watch/health"
 	"claudeops/internal/web"
 	"claudeops/test/apitest"
 )
@@ -40,7 +40,7 @@ const findings = `{"schema_version":1,"recommended_tier":3,"services_affected":[
 
 func guarded() ops.Policy {
 	return ops.Policy{
-		MaxTier: 3, MaxDepth: 2, BudgetChainUSD: 5, Cooldowns: apitest.Limits(), Approval: ops.ApprovalPolicy{OnExpiry: "deny"},
+		MaxTier: 3, MaxDepth: 2, BudgetChainUSD: 5, Cooldowns: apitest.Limits(),
 		Handlers: []ops.Handler{{ID: "tier3", Tier: 3, Family: "claude", Agent: "claude", Model: "opus"}},
 	}
 }
@@ -127,8 +127,8 @@ func TestAResolveSaysThatTheServiceIsStillDown(t *testing.T) {
 	check := ops.Check{
 		At: s.Now, Environment: i.Environment, Service: "jellyfin", Probe: "GET", Type: ops.CheckHTTP, Status: ops.Down, Purpose: ops.ProbeWatch,
 	}
-	state, _ := health.Observe(health.State{}, check, health.Thresholds{FailAfter: 1}, s.Now)
-	must(t, s.Store.RecordResults(t.Context(), i.Environment, nil, nil, []health.State{state}, nil, nil))
+	state, _ := health.Observe(ops.CheckState{}, check, health.Thresholds{FailAfter: 1}, s.Now)
+	must(t, s.Store.RecordResults(t.Context(), i.Environment, nil, nil, []ops.CheckState{state}, nil, nil))
 	a := s.post(fmt.Sprintf("/incidents/%d/resolve", i.ID), nil)
 	mustContain(t, s.page(a.Header.Get("Location")), "is resolved. Note: jellyfin is still down by its own probes: the next cycle looks at it")
 }
@@ -140,7 +140,7 @@ func TestApprovalCardTellsWhatIsNeededToDecide(t *testing.T) {
 	cycle, a := s.asks("Tier 3 needs a yes.")
 	body := s.page("/incidents")
 	mustContain(t, body, "Approve: start Tier 3 for jellyfin", fmt.Sprintf("C-%d", cycle), fmt.Sprintf(`href="/sessions/%d"`, a.SessionID),
-		"expires <time", "in 10m 00s", "If nobody answers, it is denied when it expires.", "Tier 3 needs a yes.", "Redeploy services",
+		"expires <time", "in 10m 00s", "If nobody answers, the cycle ends when it expires and needs a person.", "Tier 3 needs a yes.", "Redeploy services",
 		"Tools: Bash, Read",
 		"The database is locked.", "Restarted it twice.", "HTTP 502", "1 service: <strong>jellyfin</strong>", "$0.33", "of $5.00 for the cycle",
 		"2 of 2 left", fmt.Sprintf(`action="/approvals/%d/deny"`, a.ID), fmt.Sprintf(`formaction="/approvals/%d/approve" formnovalidate`, a.ID),

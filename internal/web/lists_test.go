@@ -185,20 +185,21 @@ func TestCostsAreNotAvailableWhereNobodyToldThem(t *testing.T) {
 
 func TestCostsAddUpByDayAndGroup(t *testing.T) {
 	s := newSite(t, func(o *web.Options) { o.Environments[0].Policy.BudgetDayUSD = 5 })
-	s.Now = s.Now.AddDate(0, 0, -6)
+	s.Now = s.Now.AddDate(0, 0, -12)
 	s.threeTiers()
-	s.Now = s.Now.AddDate(0, 0, 6)
+	s.Now = s.Now.AddDate(0, 0, 12)
 	f := figures(1.42, 4, 900)
 	f.InputTokens, f.OutputTokens, f.CacheReadTokens = ops.Ptr[int64](1204), ops.Ptr[int64](2310), ops.Ptr[int64](1045120)
 	s.Chain(ops.NewCycle{Prompt: "look at jellyfin", Trigger: ops.TriggerAlert}, ops.CycleHealthy, "fine",
 		apitest.Run{Tier: 1, Model: "haiku", For: time.Second, Figures: f})
 	body := s.page("/costs")
 	mustContain(t, body, "$1.42", "$2.25", "$1.42</span> of $5.00 per day", "28 %", "Estimated cost per day by tier, last 30 days",
-		"View as table",
 		"Tier 1", "Tier 2", "Tier 3", "$1.44", "Most expensive cycles", "look at jellyfin", "1,204", "2,310", "1,045,120", "Not available",
-		`class="stack stack-1"`, `class="stack stack-3"`, "14 Nov, Tier 1: $1.42", "<th scope=\"row\">2026-11-08</th>")
-	mustNotContain(t, body, "Daily budget reached")
-	mustContain(t, s.page("/costs?by=model&days=7"), "haiku", "sonnet", "opus", "last 7 days")
+		`class="stack stack-1"`, `class="stack stack-3"`, "14 Nov, Tier 1: $1.42", "<th scope=\"row\">2026-11-02</th>")
+	mustNotContain(t, body, "Daily budget reached", "2026-11-01") // the axis begins with the costs
+	week := s.page("/costs?by=model&days=7")
+	mustContain(t, week, "haiku", "A chart appears when there are ten days of costs.")
+	mustNotContain(t, week, "sonnet", `class="stack`)
 	mustContain(t, s.page("/costs?by=trigger"), "Scheduled check", "by trigger")
 	mustContain(t, s.page("/costs?by=service"), "No service")
 	mustNotContain(t, s.page("/costs?environment=elsewhere"), "look at jellyfin")
@@ -217,6 +218,9 @@ func TestCostsSayThatTheBudgetIsReached(t *testing.T) {
 
 func TestManyGroupsBecomeAllOthers(t *testing.T) {
 	s := newSite(t)
+	s.Now = s.Now.AddDate(0, 0, -10)
+	s.threeTiers()
+	s.Now = s.Now.AddDate(0, 0, 10)
 	for n, model := range strings.Fields("a b c d e f g h") {
 		s.Chain(ops.NewCycle{}, ops.CycleHealthy, "fine",
 			apitest.Run{Tier: 1, Model: model, For: time.Second, Figures: figures(float64(n+1), 1, 1)})

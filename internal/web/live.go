@@ -92,7 +92,7 @@ func (s *server) sessionStream(w http.ResponseWriter, r *http.Request) {
 	}
 	at := readPosition(r)
 	every := feedEvery
-	if s.readers.Load() > manyReaders {
+	if s.open().Load() > manyReaders {
 		every = pollEvery
 	}
 	out, end := s.openStream(w, r, every)
@@ -197,8 +197,8 @@ func (s *server) openStream(w http.ResponseWriter, r *http.Request, every time.D
 	if s.Streams > 0 {
 		most = min(most, int64(s.Streams))
 	}
-	if s.readers.Add(1) > most {
-		s.readers.Add(-1)
+	if s.open().Add(1) > most {
+		s.open().Add(-1)
 		w.Header().Set("Retry-After", "10")
 		http.Error(w, "too many open streams; close some tabs", http.StatusServiceUnavailable)
 		return nil, nil
@@ -217,7 +217,7 @@ func (s *server) openStream(w http.ResponseWriter, r *http.Request, every time.D
 	_ = e.rc.SetReadDeadline(time.Time{}) // not every connection supports it
 	end := func() {
 		leave()
-		s.readers.Add(-1)
+		s.open().Add(-1)
 	}
 	if e.write([]byte("retry: "+retryDelay+"\n\n")) != nil {
 		end()
@@ -280,7 +280,7 @@ func (e *eventStream) write(parts ...[]byte) error {
 		return errClosed
 	}
 	e.lastWrite = time.Now()
-	e.delay = time.Duration(float64(size) * float64(e.server.readers.Load()) / streamBytes * float64(time.Second))
+	e.delay = time.Duration(float64(size) * float64(e.server.open().Load()) / streamBytes * float64(time.Second))
 	return nil
 }
 
@@ -317,7 +317,7 @@ func (e *eventStream) wait() error {
 	case <-timer.C:
 	case <-e.changed:
 		// Readers that are woken together do not all read at once.
-		spread := min(maxWakeSpread, time.Duration(e.server.readers.Load()-1)*wakeSpread)
+		spread := min(maxWakeSpread, time.Duration(e.server.open().Load()-1)*wakeSpread)
 		if err := e.pause(time.Duration(rand.Int64N(1 + int64(spread)))); err != nil {
 			return err
 		}
@@ -344,8 +344,13 @@ func (e *eventStream) pause(d time.Duration) error {
 	}
 }
 
-// readerCount counts open streams.
-type readerCount = atomic.Int64
+// open counts the open streams, with those that began before the configuration was read again.
+func (s *server) open() *atomic.Int64 {
+	if s.Hub == nil {
+		return &s.readers
+	}
+	return &s.Hub.streams
+}
 
 // broadcaster passes changes on to all streams. It is one subscriber of the hub, however many streams are open: it collects
 // changes for a moment, and then wakes all streams by closing one channel.
@@ -427,6 +432,8 @@ func (b *broadcaster) wake() {
 
 // Hub tells subscribers that rows changed. It carries no data: a reader continues from the last row it read, even if it missed a signal.
 type Hub struct {
+	streams atomic.Int64 // that are open
+
 	mu   sync.Mutex
 	subs map[chan struct{}]ops.Reach // from which on each is woken
 }

@@ -117,7 +117,8 @@ func (s *server) holderOf(ctx context.Context, token string) (holder, error) {
 	if err != nil { // only the time of its use could not be written
 		s.Logger.WarnContext(ctx, "record token use failed", "token", found.Name, "error", err)
 	}
-	return holder{caller: api.Caller{Name: "token " + found.Name, Role: found.Role, Bearer: true}, kind: tokenCookie, token: found.ID}, nil
+	by := api.Caller{Name: "token " + found.Name, Role: access.Role(found.Role), Bearer: true}
+	return holder{caller: by, kind: tokenCookie, token: found.ID}, nil
 }
 
 // givenToken returns the bearer token of a request.
@@ -261,7 +262,7 @@ func (s *server) login(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, "login", err)
 		return
 	}
-	login := store.Login{Role: who.caller.Role, TokenID: who.token}
+	login := store.Login{Role: string(who.caller.Role), TokenID: who.token}
 	if who.token != 0 {
 		login.Name = who.caller.Name
 	}
@@ -304,7 +305,7 @@ func (l *logins) tokenCaller() api.Caller {
 }
 
 func (l *logins) loginCaller(login found) api.Caller {
-	c := api.Caller{Name: login.Name, Role: login.Role, Login: true}
+	c := api.Caller{Name: login.Name, Role: access.Role(login.Role), Login: true}
 	switch login.kind {
 	case fullCookie:
 		c.Name, c.KnowsToken = nameOperator, l.operator
@@ -370,7 +371,7 @@ func (s *server) signIn(w http.ResponseWriter, r *http.Request, next string) {
 		s.showLogin(w, r, http.StatusUnauthorized, loginView{OldLink: true, Next: next})
 		return
 	}
-	if !s.begin(w, r, linkCookie, store.Login{Role: access.RoleAdmin, Name: user}, api.Caller{Name: user}) {
+	if !s.begin(w, r, linkCookie, store.Login{Role: string(access.RoleAdmin), Name: user}, api.Caller{Name: user}) {
 		return
 	}
 	w.Header().Set("Cache-Control", "no-store")
@@ -485,7 +486,7 @@ func (s *server) oidcReturn(w http.ResponseWriter, r *http.Request) {
 		s.oidcFailed(w, r, err)
 		return
 	}
-	if s.begin(w, r, oidcCookie, store.Login{Role: who.Role, Name: who.Name}, api.Caller{Name: who.Name}) {
+	if s.begin(w, r, oidcCookie, store.Login{Role: string(who.Role), Name: who.Name}, api.Caller{Name: who.Name}) {
 		// The browser sends the cookie only to pages that it reaches from this site, so a redirect would arrive without it.
 		s.render(w, r, http.StatusOK, "signed_in", page{Title: "Signed in", Body: localPath(a.Next), Refresh: localPath(a.Next)})
 	}

@@ -46,7 +46,8 @@ type overviewView struct {
 	Walls    string // the walls around agents, in one sentence
 	Hole     bool   // one of them is missing
 	DryRun   string
-	running  bool // a cycle is running
+	May      pageLink // how far agents may go
+	running  bool     // a cycle is running
 	Queued   int
 	Claimed  int // incidents with a claimed repair that nothing confirms
 	NeedsYou []cycleLine
@@ -131,10 +132,10 @@ func (s *server) overviewView(r *http.Request, counts store.PageState) (overview
 		Several: len(s.Environments) > 1, Next: s.nextCheck(m), asked: counts.Approvals + counts.Incidents, Claimed: counts.Unverified,
 	}
 	if counts.Approvals > 0 {
-		view.Asked = append(view.Asked, plural(counts.Approvals, "approval", "approvals"))
+		view.Asked = append(view.Asked, ops.Plural(counts.Approvals, "approval", "approvals"))
 	}
 	if counts.Incidents > 0 {
-		view.Asked = append(view.Asked, plural(counts.Incidents, "incident", "incidents"))
+		view.Asked = append(view.Asked, ops.Plural(counts.Incidents, "incident", "incidents"))
 	}
 	cycles, err := s.Store.Cycles(ctx, store.CycleFilter{Limit: recentCycles})
 	if err != nil {
@@ -330,15 +331,15 @@ func (v *overviewView) headline() badge {
 	case len(v.Asked) > 0:
 		return badge{"hand", "hand", strings.Join(v.Asked, " and ") + need}
 	case len(v.NeedsYou) > 0:
-		return badge{"hand", "hand", plural(len(v.NeedsYou), "cycle needs you", "cycles need you")}
+		return badge{"hand", "hand", ops.Plural(len(v.NeedsYou), "cycle needs you", "cycles need you")}
 	case v.First && v.Setup != nil:
 		return badge{"unknown", "list", "Not set up yet"}
 	case v.First:
 		return badge{"unknown", "circle-question-mark", "No checks yet"}
 	case stale > 0:
-		return badge{"unknown", "clock", plural(stale, "service was", "services were") + " not checked recently"}
+		return badge{"unknown", "clock", ops.Plural(stale, "service was", "services were") + " not checked recently"}
 	case unknown > 0:
-		return badge{"unknown", "circle-question-mark", plural(unknown, "service is", "services are") + " unknown"}
+		return badge{"unknown", "circle-question-mark", ops.Plural(unknown, "service is", "services are") + " unknown"}
 	case len(v.Groups) > 0:
 		return badge{"ok", "circle-check", "Everything is healthy"}
 	case v.Last == nil:
@@ -415,11 +416,11 @@ func (s *server) rhythm(m moment, services []serviceEntry) string {
 	if every == 0 || last.IsZero() || ago > max(4*every, time.Minute) {
 		return ""
 	}
-	often := "Probing every " + story.Span(every)
+	often := "Probing every " + ops.Span(every)
 	if ago > 4*every { // good results are stored some seconds later, several at once
 		return often
 	}
-	return often + " · last " + story.Span(ago) + " ago"
+	return often + " · last " + ops.Span(ago) + " ago"
 }
 
 // ticksShown is how many results of a probe are drawn, and tickServices of how many services.
@@ -478,7 +479,7 @@ func (m moment) ticks(checks []ops.Check) template.HTML {
 		height := cmp.Or(map[string]int{"ok": 6, "warn": 10}[tone], tickHeight)
 		paths[tone] += fmt.Sprintf("M%d %dh%dv%dh-%dz", (ticksShown-len(checks)+i)*step, tickHeight-height, wide, height, wide)
 	}
-	title := fmt.Sprintf("The last %s on record, since %s", plural(len(checks), "result", "results"), m.text(checks[0].At))
+	title := fmt.Sprintf("The last %s on record, since %s", ops.Plural(len(checks), "result", "results"), m.text(checks[0].At))
 	for _, h := range []ops.Health{ops.Down, ops.Degraded} {
 		if counts[h] > 0 {
 			title += fmt.Sprintf(", %d %s", counts[h], h)

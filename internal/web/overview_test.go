@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -9,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"claudeops/internal/api"
 	"claudeops/internal/ops"
-	"claudeops/internal/watch/health"
 	"claudeops/internal/web"
 	"claudeops/test/apitest"
 )
@@ -66,8 +67,8 @@ func TestOverviewSaysWhatComesNext(t *testing.T) {
 	check := ops.Check{
 		At: s.Now, Environment: "default", Purpose: ops.ProbeWatch, Service: "web", Probe: "http", Type: "http", Status: ops.Down, Error: "x",
 	}
-	state := health.State{Service: "web", Probe: "http", Level: ops.Healthy, Last: check, Bad: 2, FailAfter: 3}
-	must(t, s.Store.RecordResults(t.Context(), "default", []ops.Check{check}, nil, []health.State{state}, nil, nil))
+	state := ops.CheckState{Service: "web", Probe: "http", Level: ops.Healthy, Last: check, Bad: 2, FailAfter: 3}
+	must(t, s.Store.RecordResults(t.Context(), "default", []ops.Check{check}, nil, []ops.CheckState{state}, nil, nil))
 	before := s.seen()
 	held := []ops.Withheld{{Service: "web", Why: ops.HoldUnsettled, Reason: "2 of 3"}}
 	must(t, s.Store.SaveWithheld(t.Context(), "default", held))
@@ -90,11 +91,14 @@ func TestBannersComeAndGoWithTheirReason(t *testing.T) {
 		o.Trouble = func() string { return trouble }
 		o.Walls = func() []web.Wall { return []web.Wall{{Name: "seccomp", State: "missing", Missing: true}} }
 		o.Environments[0].Policy = ops.Policy{BudgetDayUSD: 0.5, DryRun: true}
+		o.Setup = func(context.Context, bool) []api.SetupRow {
+			return []api.SetupRow{{Step: api.StepTrust, State: api.SetupDone, Detail: "ask: agents repair after your approval", Page: "/config?q=trust"}}
+		}
 	})
 	s.threeTiers() // $0.83
 	body := content(s.page("/"))
 	mustContain(t, body, `id="banner-budget"`, "Daily budget reached", `href="/config?q=budget_day"`, `id="banner-walls"`,
-		"Walls: seccomp is missing on this machine.", `href="/config#walls"`, "Dry run: agents only look, nothing is changed")
+		"Walls: seccomp is missing on this machine.", "What it may do", `<a class="quiet" href="/config?q=trust">Trust ask: agents repair after your approval</a>`, `href="/config#walls"`, "Dry run: agents only look, nothing is changed")
 	today := s.seen()
 	trouble = "this host is being drained"
 	if drained := s.seen(); drained == today {

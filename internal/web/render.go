@@ -488,7 +488,7 @@ func by(r *http.Request) desk.Person { return desk.Person{Name: caller(r).Name, 
 func refused(err error, undone string, show func(problem string)) bool {
 	text, wrong := desk.Problem(err)
 	if wrong {
-		show(capital(plain(text)) + ". " + undone)
+		show(ops.Capital(plain(text)) + ". " + undone)
 	}
 	return wrong
 }

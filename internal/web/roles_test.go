@@ -185,7 +185,7 @@ func TestEveryRouteIsAllowedToExactlyItsRoles(t *testing.T) {
 // makeToken makes a token with a name that works for a time, or without an end.
 func (s *site) makeToken(name string, role access.Role, life time.Duration) string {
 	s.t.Helper()
-	made := store.Token{Name: name, Role: role, CreatedAt: s.Now, CreatedBy: "test"}
+	made := store.Token{Name: name, Role: string(role), CreatedAt: s.Now, CreatedBy: "test"}
 	if life > 0 {
 		made.ExpiresAt = ops.Ptr(s.Now.Add(life))
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"claudeops/internal/access"
 	"claudeops/internal/api"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
@@ -62,7 +63,7 @@ func rowFuncs(clock ops.Clock, k snippets, prose func(string) template.HTML) tem
 		"share": func(part float64) string { return strconv.FormatFloat(100*part, 'f', 0, 64) + " %" },
 		"state": func(kind string, state any) badge { return stateOf(kind, words(state)) },
 		"took":  func(ms any) string { return span(time.Duration(number(ms)) * time.Millisecond) },
-		"money": func(usd float64) figure { return dollars(&usd) }, "atLeast": atLeast,
+		"money": func(usd float64) figure { return dollars(&usd) }, "paid": dollars, "atLeast": atLeast,
 		"cut": cut, "health": func(status any) badge { return healthBadge(ops.Health(words(status))) },
 
 		"until":  func(t *time.Time) template.HTML { return k.time(moment{clock()}.until(*t)) },
@@ -75,7 +76,7 @@ func rowFuncs(clock ops.Clock, k snippets, prose func(string) template.HTML) tem
 		"turns":  func(c store.CycleSummary) figure { return totalTurns(c.Sessions).yet(c.Status.Ended()) },
 		"cost":   func(c store.CycleSummary) figure { return totalCost(c.Sessions).yet(c.Status.Ended()) },
 		"more":   func(list []ops.Session, shown int) int { return len(list) - shown },
-		"revoke": revokeQuestion, "agent": agentText, "roles": rolesOf,
+		"revoke": revokeQuestion, "agent": agentText, "roles": rolesOf, "may": func(role string) string { return access.Role(role).Title() },
 		"question":   func(a api.Approval) string { return questionTitle(a, nil) },
 		"answered":   func(a api.Approval) string { return moment{clock()}.answerNote(a) },
 		"cycleState": badgeOf, "cycleTitle": cycleTitle, "judgeState": judgeBadge, "stepState": stepBadge, "subjectLink": subjectLink,

@@ -446,7 +446,7 @@ func (s *server) limited(next http.Handler) http.Handler {
 func (s *server) tooMany(w http.ResponseWriter, r *http.Request, wait time.Duration, why string) {
 	seconds := int(math.Ceil(wait.Seconds()))
 	w.Header().Set("Retry-After", fmt.Sprint(max(1, seconds)))
-	s.refuse(w, r, http.StatusTooManyRequests, fmt.Sprintf("%s Try again in %s.", why, plural(max(1, seconds), "second", "seconds")))
+	s.refuse(w, r, http.StatusTooManyRequests, fmt.Sprintf("%s Try again in %s.", why, ops.Plural(max(1, seconds), "second", "seconds")))
 }
 
 // peer is the address a request comes from. Forwarding headers are not trusted, because anybody can send them.

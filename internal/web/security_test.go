@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"claudeops/internal/api"
 	"claudeops/internal/ops"
 	"claudeops/internal/web"
 )
@@ -320,11 +319,5 @@ func TestAssetsAreKeptByVersion(t *testing.T) {
 	}
 	if got := a.Header.Get("Content-Type"); got != "text/css; charset=utf-8" {
 		t.Errorf("Content-Type %q", got)
-	}
-}
-
-func BenchmarkStart(b *testing.B) {
-	for b.Loop() {
-		web.New(web.Options{Options: api.Options{Version: "test"}, Token: "x"})
 	}
 }

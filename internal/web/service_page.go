@@ -3,7 +3,6 @@ package web
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -11,8 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"claudeops/internal/access"
 	"claudeops/internal/api"
 	"claudeops/internal/api/situation"
+	"claudeops/internal/decide/health"
 	"claudeops/internal/desk"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
@@ -28,24 +29,26 @@ const serviceRows = 10
 // serviceDetail is everything about one service.
 type serviceDetail struct {
 	serviceEntry
-	Several   bool
-	Group     string
-	Trust     *trustView // nil if it is not configured
-	AddProbe  string     // where a probe is added; empty if the visitor may not
-	Reflexes  []reflexView
-	Update    *updateView // nil if Claude Ops does not update it
-	Since     *stamp      // when the state was reached
-	Error     string
-	Held      string // why no agent is started for it
-	HeldUntil *stamp
-	Unprobed  string // who looks at it although it has no probe
-	Beats     []ops.Heartbeat
+	Several  bool
+	Group    string
+	Trust    *trustView // nil if it is not configured
+	AddProbe string     // where a probe is added; empty if the visitor may not
+	Remove   string     // where it is removed
+	Written  []writtenView
+	Reflexes []reflexView
+	Update   *updateView // nil if Claude Ops does not update it
+	Since    *stamp      // when the state was reached
+	Error    string
+	Doing    []nowLine // what is being done about it, or why nothing is
+	Unprobed string    // who looks at it although it has no probe
+	Beats    []ops.Heartbeat
 
 	Story *story.Story // of its newest incident
 	Last  pageLink
 
 	Ranges []option
 	Range  healthRange
+	Ranged bool // somebody chose the range, so its history is open
 	Health *picture
 	Uptime figure
 	Times  *picture
@@ -110,6 +113,7 @@ func (s *server) serviceDetail(r *http.Request, environment, name string) (servi
 	usual, err := s.usualRange(ctx, m, environment, []string{name})
 	if err == nil {
 		view.Range, view.Ranges, err = chosenRange(r, usual, healthRanges()[:3])
+		view.Ranged = queried(r, "range") != ""
 	}
 	if err != nil {
 		return view, err
@@ -124,10 +128,11 @@ func (s *server) serviceDetail(r *http.Request, environment, name string) (servi
 	}
 	view.Group = plain(configured.Group)
 	if known && segment(name) && name != ops.EngineService && s.mayConfigure(r) { // the file need not name that
-		view.AddProbe = "/settings/services/" + url.PathEscape(name) + "/probes/new?" + url.Values{"environment": {environment}}.Encode()
+		s.addForms(&view, environment, name)
 	}
 	for _, part := range []func() error{
 		func() error { return s.addState(ctx, m, &view, name, checks) },
+		func() error { return s.addDoing(r, m, &view, name) },
 		func() error { return s.addUnprobed(ctx, m, &view, env, name) },
 		func() (err error) {
 			view.Beats, err = s.Store.HeartbeatsOf(ctx, environment, name)
@@ -155,6 +160,28 @@ func (s *server) serviceDetail(r *http.Request, environment, name string) (servi
 	return view, nil
 }
 
+// writtenView is a probe as it stands in the configuration file, with the forms that change it.
+type writtenView struct{ Text, Change, Remove string }
+
+// addForms adds the forms that change the configuration of a service. It may stand in a file that they cannot change.
+func (s *server) addForms(view *serviceDetail, environment, name string) {
+	base, query := "/settings/services/"+url.PathEscape(name), "?"+url.Values{"environment": {environment}}.Encode()
+	view.AddProbe = base + "/probes/new" + query
+	probes, err := s.written(environment, name)
+	if err != nil {
+		return
+	}
+	view.Remove = base + "/remove" + query
+	for i, w := range probes {
+		one := fmt.Sprintf("%s/probes/%d", base, i+1)
+		v := writtenView{Text: probeWords(w), Remove: one + "/remove" + query}
+		if w.Plain {
+			v.Change = one + query
+		}
+		view.Written = append(view.Written, v)
+	}
+}
+
 // configured finds a service in the configuration.
 func (s *server) configured(environment, name string) (ops.Environment, ops.Service, bool) {
 	e := s.environment(environment)
@@ -164,7 +191,23 @@ func (s *server) configured(environment, name string) (ops.Environment, ops.Serv
 	return e, ops.Service{Name: name}, false
 }
 
-// addState adds what is known now: the state, since when, the error, and why nothing is done about it.
+// addDoing adds the sentence of the overview about a service that is not well.
+func (s *server) addDoing(r *http.Request, m moment, view *serviceDetail, name string) error {
+	bad := badServices([]serviceEntry{view.serviceEntry})
+	if len(bad) == 0 {
+		return nil
+	}
+	facts, err := situation.Read(r.Context(), s.Store, s.Environments, bad, m.now)
+	facts.NextChecks, facts.ReadOnly = s.NextCheck(), !caller(r).May(access.Approve)
+	for _, l := range situation.Doing(facts) {
+		if l.Environment == view.Environment && slices.Contains(l.Services, name) {
+			view.Doing = append(view.Doing, s.nowLine(m, l))
+		}
+	}
+	return err
+}
+
+// addState adds what is known now: the state, since when, and the error.
 func (s *server) addState(ctx context.Context, m moment, view *serviceDetail, name string, checks []ops.Check) error {
 	entry := s.serviceNow(view.Environment, name, checks, m.now)
 	view.serviceEntry = entry
@@ -192,15 +235,7 @@ func (s *server) addState(ctx context.Context, m moment, view *serviceDetail, na
 	if !since.IsZero() {
 		view.Since = m.maybe(&since)
 	}
-	held, err := s.Store.WithheldOf(ctx, view.Environment, name)
-	if errors.Is(err, ops.ErrNotFound) {
-		return nil
-	}
-	view.Held = strings.TrimSuffix(firstLine(held.Reason, 300), ".") // the sentence goes on
-	if !held.Until.IsZero() {
-		view.HeldUntil = m.maybe(&held.Until)
-	}
-	return err
+	return nil
 }
 
 // addUnprobed says who looks at a service without a probe, and at what price.
@@ -317,8 +352,7 @@ func (s *server) addPauses(ctx context.Context, m moment, view *serviceDetail, e
 		view.Silences = append(view.Silences, api.SilenceRow(q, m.now))
 	}
 	for _, w := range env.Watch.Maintenance {
-		covers := func(probe string) bool { return w.Covers(name, v.Group, probe) }
-		if slices.ContainsFunc(probes, covers) && len(view.Maintenance) < serviceRows {
+		if w.Covers(name, v.Group) && len(view.Maintenance) < serviceRows {
 			view.Maintenance = append(view.Maintenance, m.maintenance(w))
 		}
 	}
@@ -327,7 +361,7 @@ func (s *server) addPauses(ctx context.Context, m moment, view *serviceDetail, e
 
 func (m moment) maintenance(w ops.Maintenance) maintenanceView {
 	view := maintenanceView{Name: plain(w.Name)}
-	until, open := store.Maintained(w, m.now)
+	until, open := health.Maintained(w, m.now)
 	view.Open = open
 	if w.Schedule != "" {
 		zone := w.Zone

@@ -12,7 +12,6 @@ import (
 	signed "claudeops/internal/notice/answer"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
-	"claudeops/internal/watch/health"
 	"claudeops/internal/web"
 	"claudeops/test/apitest"
 )
@@ -46,24 +45,23 @@ func TestAServiceHasAPageWithEverythingAboutIt(t *testing.T) {
 	s.Now = end.Add(-10 * time.Minute)
 	s.Check("web", ops.Down, "connection refused")
 	s.Check("db", ops.Degraded, "slow")
-	state := health.State{Service: "web", Probe: "GET http://web/", Level: ops.Down, Since: s.Now}
-	must(t, s.Store.RecordResults(t.Context(), "default", nil, nil, []health.State{state}, nil, nil))
+	state := ops.CheckState{Service: "web", Probe: "GET http://web/", Level: ops.Down, Since: s.Now}
+	must(t, s.Store.RecordResults(t.Context(), "default", nil, nil, []ops.CheckState{state}, nil, nil))
 	incident := s.breaks("web", "The port is closed.")
 	restarted(t, s, "web")
 	_, err := s.Store.AddMemory(t.Context(), ops.Memory{
 		Environment: "default", Service: "web", Category: "timing", Observation: "It starts slowly.", Confidence: 0.7, Source: "operator",
 	})
 	must(t, err)
-	held := ops.Withheld{Service: "web", Why: ops.HoldDependency, Reason: "db is bad"}
-	must(t, s.Store.SaveWithheld(t.Context(), "default", []ops.Withheld{held}))
 	s.Now = end
 	body := s.page("/services/default/web?range=24h")
-	mustContain(t, body, "Down", "since <time", "connection refused", "No cycle starts for it now: db is bad",
+	mustContain(t, body, "Down", "since <time", "connection refused", "web is down: handed to a person",
 		"Health of web in the last 24 hours", "Response time of web in the last 24 hours", "p95",
 		fmt.Sprintf(`href="/incidents/%d">The port is closed.`, incident.ID), "restart</span> 0 of 2 left", "/services/cooldown?action=restart",
 		"Run restart of web?", "It starts slowly.", "Depends on", "Needed by", `href="/services/default/db"`, `href="/services/default/shop"`,
-		"Group front", "nightly", "sun 02:00 for 1 h, Europe/Berlin", "Silence web?", fmt.Sprintf("C-%d", incident.FirstCycle))
+		`id="fold-history" open>`, "Group front", "nightly", "sun 02:00 for 1 h, Europe/Berlin", "Silence web?", fmt.Sprintf("C-%d", incident.FirstCycle))
 	mustNotContain(t, body, "elsewhere", "style=")
+	mustContain(t, s.page("/services/default/web"), `id="fold-history">`) // one screen, unless its past is asked for
 	if n := strings.Count(body, `class="health-bar `); n != 25 {
 		t.Errorf("%d bars are drawn", n)
 	}

@@ -75,7 +75,7 @@ func (s *server) servicesPage(r *http.Request) (page, error) {
 // cleared says that a cooldown was cleared, if it was.
 func cleared(r *http.Request) string {
 	if n, err := strconv.Atoi(queried(r, "cleared")); err == nil && n > 0 {
-		return plural(n, "action no longer counts", "actions no longer count") + ". An event records who cleared it and why."
+		return ops.Plural(n, "action no longer counts", "actions no longer count") + ". An event records who cleared it and why."
 	}
 	return ""
 }
@@ -318,7 +318,7 @@ func uptime(h store.ServiceHealth) figure {
 	for _, b := range h.Buckets {
 		checks += b.Checks()
 	}
-	return figure{Known: true, Text: text + " %", Exact: "of " + plural(checks, "check", "checks")}
+	return figure{Known: true, Text: text + " %", Exact: "of " + ops.Plural(checks, "check", "checks")}
 }
 
 func clearPath(environment, service, action string) string {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -21,7 +22,8 @@ import (
 	"claudeops/internal/ops"
 )
 
-// settingView is a form that adds one thing to the configuration: its fields, then what it would write, then what it wrote.
+// settingView is a form that changes one thing in the configuration: its fields, then what it would write, then what it wrote. A removal
+// has no fields.
 type settingView struct {
 	Title    string
 	Lead     string
@@ -30,6 +32,7 @@ type settingView struct {
 	Action   string
 	Hidden   map[string]string
 	Fields   []input
+	Word     string // of the button that writes
 	Problem  string
 	File     string
 	Draft    *draftView
@@ -64,6 +67,7 @@ type setting struct {
 	change edit.Change
 	target string
 	id     string // under which the target is kept until it is saved
+	wrong  error  // why there is no such form
 }
 
 // newService adds a service, with a first probe or none.
@@ -88,6 +92,95 @@ func newProbe(s *server, r *http.Request) setting {
 	kind := f.addTypes(cmp.Or(asked(r, "type"), "http"), edit.ProbeTypes())
 	f.view.Title, f.view.Lead = "Add a probe of "+plain(name), "One more way to find out whether it works."
 	f.view.Fields, f.change.Probe = probeFields(kind), askedProbe(r, kind)
+	return f
+}
+
+// oldProbe changes a probe of a service.
+func oldProbe(s *server, r *http.Request) setting {
+	f, was := s.probeSetting(r, "")
+	f.view.Title, f.view.Lead = "Change a probe of "+plain(f.change.Name), "Only the values that differ are written."
+	if f.wrong == nil && !was.Plain {
+		f.wrong = desk.WrongField("", fmt.Sprintf("this probe holds more than a form can write: change it in line %d of the file", was.Line))
+	}
+	if f.wrong != nil {
+		return f
+	}
+	f.view.Fields, f.change.Probe = probeFields(was.Type), askedProbe(r, was.Type)
+	for i := range f.view.Fields {
+		f.view.Fields[i].Value = *was.Field(f.view.Fields[i].Name)
+	}
+	return f
+}
+
+// noProbe removes a probe.
+func noProbe(s *server, r *http.Request) setting {
+	f, was := s.probeSetting(r, "/remove")
+	f.view.Title, f.view.Word, f.change.Remove = "Remove a probe of "+plain(f.change.Name), "Remove", true
+	f.view.Lead = plain(probeWords(was)) + ". What it found so far stays recorded."
+	return f
+}
+
+// probeSetting begins a form about a probe that is in the file.
+func (s *server) probeSetting(r *http.Request, after string) (setting, edit.Written) {
+	name := r.PathValue("name")
+	f := s.setting(r, "/settings/services/"+url.PathEscape(name)+"/probes/"+url.PathEscape(r.PathValue("number"))+after, name)
+	f.change.At, _ = strconv.Atoi(r.PathValue("number"))
+	probes, err := s.written(f.change.Environment, name)
+	if err == nil && (f.change.At < 1 || f.change.At > len(probes)) {
+		err = desk.WrongField("", "there is no such probe in the file: open the page of the service again")
+	}
+	if f.wrong = err; err != nil {
+		return f, edit.Written{}
+	}
+	return f, probes[f.change.At-1]
+}
+
+// written are the probes of a service as they stand in the configuration file.
+func (s *server) written(environment, service string) ([]edit.Written, error) {
+	if s.ConfigFile == nil {
+		return nil, nil
+	}
+	file, err := s.ConfigFile.Read()
+	if err != nil {
+		return nil, err
+	}
+	out, err := edit.Probes(file.Content, environment, service)
+	if err != nil {
+		return nil, desk.WrongField("", err.Error())
+	}
+	return out, nil
+}
+
+// probeWords says which probe it is.
+func probeWords(w edit.Written) string {
+	what := cmp.Or(w.URL, w.Address, w.Container)
+	if w.Every != "" {
+		what = "every " + w.Every
+	}
+	return strings.TrimSpace(w.Type + " " + what)
+}
+
+// noService removes a service.
+func noService(s *server, r *http.Request) setting {
+	name := r.PathValue("name")
+	f := s.setting(r, "/settings/services/"+url.PathEscape(name)+"/remove", name)
+	f.view.Title, f.view.Word, f.change.Remove = "Remove "+plain(name), "Remove", true
+	f.view.Lead = "Nobody looks at it any more. What is recorded about it stays."
+	f.view.Next = option{Word: "Services", Path: "/services"}
+	return f
+}
+
+// noTarget removes somebody who is told.
+func noTarget(s *server, r *http.Request) setting {
+	f := s.setting(r, "/settings/notifications/"+url.PathEscape(r.PathValue("id"))+"/remove", "")
+	f.view.Back = option{Word: "Notifications", Path: "/notifications"}
+	f.view.Title, f.view.Word, f.view.Next = "Remove a notification target", "Remove", f.view.Back
+	f.change, f.target = edit.Change{Remove: true}, r.PathValue("id")
+	held, err := s.desk.Removable()
+	i := slices.IndexFunc(held, func(t desk.Target) bool { return t.ID == f.target })
+	if f.wrong = err; err == nil && i >= 0 {
+		f.view.Lead = plain(held[i].Name) + " is told nothing any more."
+	}
 	return f
 }
 
@@ -138,7 +231,7 @@ func (s *server) setting(r *http.Request, action, service string) setting {
 	e := cmp.Or(asked(r, "environment"), s.Environments[0].Name)
 	page := option{Word: plain(service), Path: servicePath(e, service)}
 	return setting{
-		view:   settingView{Action: action, Back: page, Next: page, Hidden: map[string]string{"environment": e}},
+		view:   settingView{Word: "Save", Action: action, Back: page, Next: page, Hidden: map[string]string{"environment": e}},
 		change: edit.Change{Environment: e, Name: service},
 	}
 }
@@ -184,12 +277,8 @@ func probeFields(kind string) []input {
 // askedProbe reads the fields that a kind of probe has, and no others.
 func askedProbe(r *http.Request, kind string) *edit.Probe {
 	p := &edit.Probe{Type: kind}
-	places := map[string]*string{
-		"url": &p.URL, "expect_status": &p.ExpectStatus, "expect_body": &p.ExpectBody, "address": &p.Address, "container": &p.Container,
-		"every": &p.Every, "grace": &p.Grace, "interval": &p.Interval,
-	}
 	for _, in := range probeFields(kind) {
-		*places[in.Name] = asked(r, in.Name)
+		*p.Field(in.Name) = asked(r, in.Name)
 	}
 	return p
 }
@@ -202,14 +291,18 @@ func (s *server) mayConfigure(r *http.Request) bool {
 	return s.ConfigFile != nil && caller(r).May(access.Administer)
 }
 
-// showSetting shows an empty form.
+// showSetting shows the form as it begins: a removal with what it would do.
 func (s *server) showSetting(form func(*server, *http.Request) setting) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if by := caller(r); !by.May(access.Administer) {
 			s.refuse(w, r, http.StatusForbidden, access.Refusal(by.Role, access.Administer))
 			return
 		}
-		s.renderSetting(w, r, http.StatusOK, form(s, r), nil)
+		f := form(s, r)
+		if f.wrong == nil && f.change.Remove {
+			s.preview(r, &f)
+		}
+		s.renderSetting(w, r, http.StatusOK, f, f.wrong)
 	}
 }
 
@@ -248,14 +341,11 @@ func (s *server) tried(ctx context.Context, d desk.Draft) (text string, failed b
 func (s *server) changeSetting(form func(*server, *http.Request) setting) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		f, seen := form(s, r), r.PostFormValue("seen")
-		if r.PostFormValue("step") != "save" {
-			draft, err := s.desk.Draft(f.change, f.target)
-			if err == nil {
-				f.view.Draft = s.draftView(draft)
-				f.view.Draft.Would = s.rehearsed(r.Context(), draft)
-				f.view.Draft.Tried, f.view.Draft.Failed = s.tried(r.Context(), draft)
-			}
-			s.renderSetting(w, r, http.StatusOK, f, err)
+		if f.wrong == nil && r.PostFormValue("step") != "save" {
+			s.preview(r, &f)
+		}
+		if f.wrong != nil || r.PostFormValue("step") != "save" {
+			s.renderSetting(w, r, http.StatusOK, f, f.wrong)
 			return
 		}
 		// What is written stays written when the visitor goes away.
@@ -269,6 +359,17 @@ func (s *server) changeSetting(form func(*server, *http.Request) setting) http.H
 		}
 		s.renderSetting(w, r, http.StatusOK, f, err)
 	}
+}
+
+// preview adds what the form would write.
+func (s *server) preview(r *http.Request, f *setting) {
+	draft, err := s.desk.Draft(f.change, f.target)
+	if f.wrong = err; err != nil {
+		return
+	}
+	f.view.Draft = s.draftView(draft)
+	f.view.Draft.Would = s.rehearsed(r.Context(), draft)
+	f.view.Draft.Tried, f.view.Draft.Failed = s.tried(r.Context(), draft)
 }
 
 // renderSetting shows the form, with what is wrong beside its field.
@@ -285,7 +386,7 @@ func (s *server) renderSetting(w http.ResponseWriter, r *http.Request, status in
 	beside := slices.IndexFunc(f.view.Fields, func(in input) bool { return in.Name == desk.Field(err) })
 	for i := range f.view.Fields {
 		in := &f.view.Fields[i]
-		if in.Kind != "secret" && in.Kind != "select" {
+		if in.Kind != "secret" && in.Kind != "select" && r.Method == http.MethodPost {
 			in.Value = r.FormValue(in.Name)
 		}
 		if i == beside {
@@ -325,10 +426,13 @@ func (s *server) draftView(d desk.Draft) *draftView {
 		around = 0
 		view.Notes = append(view.Notes, "The file was changed after the daemon read it. Saving puts these changes into effect too.")
 	}
-	if d.Added != "" {
+	if !bytes.Equal(d.Before(), d.Result.Content) {
 		view.Diff = diffOf(d.Before(), d.Result.Content, around, s.redacted)
 	}
-	if d.Target != "" {
+	switch {
+	case d.Target != "" && d.Change.Remove:
+		view.Notes = append(view.Notes, "The URL goes out of "+plain(d.Targets)+".")
+	case d.Target != "":
 		view.Notes = append(view.Notes, "The URL goes into "+plain(d.Targets)+", which only the user of the daemon can read.")
 	}
 	if p := d.Probe(); p != nil && p.Type == "container" {

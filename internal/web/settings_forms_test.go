@@ -6,6 +6,7 @@ import (
 	"html"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -42,6 +43,7 @@ type configured struct {
 	path, state string
 	reloads     int
 	refuse      error // what the loader says about the file once it is changed
+	unfit       error // what the daemon says at the reload
 }
 
 // locked is a file that cannot be written.
@@ -70,7 +72,7 @@ func newConfigured(t *testing.T, change ...func(*web.Options)) *configured {
 	loaded, err := load(nil)
 	must(t, err)
 	settings := daemon.ConfigFile(daemon.Options{
-		Config: loaded, LoadConfig: load, Reload: func() { c.reloads++ }, Clock: time.Now, Logger: slog.New(slog.DiscardHandler),
+		Config: loaded, LoadConfig: load, Reload: func(context.Context) error { c.reloads++; return c.unfit }, Clock: time.Now, Logger: slog.New(slog.DiscardHandler),
 	})
 	with := func(o *web.Options) { o.ConfigFile, o.Environments = settings, loaded.Environments() }
 	c.site = newSite(t, append([]func(*web.Options){with}, change...)...)
@@ -103,18 +105,23 @@ func (c *configured) save(path string, fields url.Values) (preview, saved string
 	if answered.StatusCode != http.StatusOK {
 		c.t.Fatalf("the preview is %d\n%s", answered.StatusCode, head(answered.body))
 	}
-	preview = answered.body
+	return answered.body, c.press(path, answered.body)
+}
+
+// press presses the button of a preview that writes.
+func (c *configured) press(path, preview string) string {
+	c.t.Helper()
 	again := url.Values{}
 	inside := content(preview)
 	inside = inside[strings.Index(inside, `value="save"`)-400:]
 	for _, hidden := range regexp.MustCompile(`type="hidden" name="([^"]*)" value="([^"]*)"`).FindAllStringSubmatch(inside, -1) {
 		again.Set(hidden[1], html.UnescapeString(hidden[2]))
 	}
-	answered = c.do(form(c.t, path, again))
-	if answered.StatusCode != http.StatusOK || !strings.Contains(answered.body, "<span>Saved</span>") {
+	answered := c.do(form(c.t, path, again))
+	if answered.StatusCode != http.StatusOK || !regexp.MustCompile("<span>(Saved|Removed)</span>").MatchString(answered.body) {
 		c.t.Fatalf("saving is answered %d\n%s", answered.StatusCode, head(answered.body))
 	}
-	return preview, answered.body
+	return answered.body
 }
 
 func (c *configured) backups() []string {
@@ -145,7 +152,7 @@ func TestFormsChangeTheConfiguration(t *testing.T) {
 	mustContain(t, c.page("/config"), `href="/settings/services/new"`, `href="/settings/trust?environment=default"`)
 
 	preview, _ := c.save("/settings/services/new", url.Values{"type": {"tcp"}, "name": {"db"}, "address": {"127.0.0.1:5432"}})
-	mustContain(t, preview, c.path, "line 8", "- name: db", "address: 127.0.0.1:5432", "reads its configuration again", "Sessions that run are interrupted")
+	mustContain(t, preview, c.path, "line 8", "- name: db", "address: 127.0.0.1:5432", "reads its configuration again", "Sessions that run go on as they began")
 	want := strings.Replace(ownFile, "\n# who is told", "  - name: db\n    probes:\n      - type: tcp\n        address: 127.0.0.1:5432\n\n# who is told", 1)
 	if c.file() != want || c.reloads != 1 || len(c.backups()) != 1 {
 		t.Fatalf("%d reloads, %v backups, the file is\n%s", c.reloads, c.backups(), c.file())
@@ -178,6 +185,67 @@ func TestFormsChangeTheConfiguration(t *testing.T) {
 	if c.reloads != 11 || len(c.backups()) != 5 {
 		t.Errorf("%d reloads, %v backups", c.reloads, c.backups())
 	}
+}
+
+// What stands in the file is changed and removed by the buttons that its page shows, and nothing else is.
+func TestFormsChangeAndRemove(t *testing.T) {
+	c := newConfigured(t)
+	link := func(page, words string) string {
+		t.Helper()
+		found := regexp.MustCompile(`<a class="button small" href="([^"]+)">` + words).FindStringSubmatch(c.page(page))
+		if found == nil {
+			t.Fatalf("%s has no button %q", page, words)
+		}
+		return html.UnescapeString(found[1])
+	}
+	change := link("/services/default/web", "Change")
+	mustContain(t, c.page(change), `value="http://127.0.0.1:1/"`)
+	preview, _ := c.save(change, url.Values{"url": {"http://127.0.0.1:2/"}, "expect_status": {"200"}, "command": {"[id]"}})
+	mustContain(t, preview, "http://127.0.0.1:2/", "expect_status: 200")
+	if want := strings.Replace(ownFile, `"http://127.0.0.1:1/"}`, "http://127.0.0.1:2/, expect_status: 200}", 1); c.file() != want {
+		t.Fatalf("the file is\n%s", c.file())
+	}
+	c.save("/settings/services/web/probes/new", url.Values{"type": {"tcp"}, "address": {"127.0.0.1:3"}})
+	mustContain(t, c.do(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/settings/services/web/probes/3", http.NoBody)).body, "There is no such probe")
+
+	remove := func(path, shown string) {
+		t.Helper()
+		before := c.page(path)
+		mustContain(t, before, shown, "<span class=\"hidden\"> gone</span>", `value="save"`)
+		c.press(path, before)
+	}
+	remove("/settings/services/web/probes/2/remove?environment=default", "address: 127.0.0.1:3")
+	if strings.Contains(c.file(), "127.0.0.1:3") {
+		t.Errorf("the file is\n%s", c.file())
+	}
+	const secret = "ntfys://ntfy.sh/tk-very-secret-topic"
+	c.save("/settings/notifications/new", url.Values{"target": {secret}})
+	path := link("/notifications", "Remove")
+	before := c.page(path)
+	mustNotContain(t, before+path, "very-secret")
+	c.press(path, before)
+	if raw, err := os.ReadFile(filepath.Join(c.state, "notify-targets")); err != nil || len(raw) > 0 {
+		t.Errorf("the targets are %q: %v", raw, err)
+	}
+	remove(link("/services/default/web", `Remove…<span class="hidden"> the service`), "name: web")
+	if strings.Contains(c.file(), "web") || !strings.Contains(c.file(), "# mine\ntrust: suggest\n") || !strings.Contains(c.file(), "# who is told") {
+		t.Errorf("the file is\n%s", c.file())
+	}
+	mustContain(t, c.audits(), "removed the service web", "removed probe 2 of web", "removed a notification target", "expect_status: 200")
+	if c.reloads != 6 {
+		t.Errorf("%d reloads", c.reloads)
+	}
+}
+
+// Another service needs it: nothing is written, and the page says which line.
+func TestAServiceThatIsNeededIsNotRemoved(t *testing.T) {
+	c := newConfigured(t)
+	needed := strings.Replace(ownFile, "\n# who is told", "  - name: shop\n    depends_on: [web]\n\n# who is told", 1)
+	must(t, os.WriteFile(c.path, []byte(needed), 0o640))
+	mustContain(t, c.do(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/settings/services/web/remove", http.NoBody)).body, "Nothing was written.", "claudeops.yaml:6", "depends_on")
+	must(t, os.WriteFile(c.path, []byte(strings.Replace(ownFile, `"}`, `", headers: {A: b}}`, 1)), 0o640))
+	mustContain(t, c.do(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/settings/services/web/probes/1", http.NoBody)).body, "more than a form can write: change it in line 7")
+	mustNotContain(t, c.page("/services/default/web"), "> the probe web</span>")
 }
 
 // A target is a secret: it stands in a file of its own, and nowhere else.
@@ -214,7 +282,7 @@ func TestATargetIsKeptSecret(t *testing.T) {
 	if kept == nil {
 		t.Fatal("the preview keeps nothing")
 	}
-	_, secret, err := c.Store.AddToken(t.Context(), store.Token{Name: "ada", Role: access.RoleAdmin, CreatedAt: c.Now, CreatedBy: "test"})
+	_, secret, err := c.Store.AddToken(t.Context(), store.Token{Name: "ada", Role: string(access.RoleAdmin), CreatedAt: c.Now, CreatedBy: "test"})
 	must(t, err)
 	r := form(t, "/settings/notifications/new", url.Values{"kept": {kept[1]}, "step": {"save"}, "seen": fields["seen"]})
 	r.Header.Set("Authorization", "Bearer "+secret)
@@ -295,7 +363,7 @@ func TestFormsAreForAdministrators(t *testing.T) {
 	fields := url.Values{"type": {"none"}, "name": {"db"}, "seen": {seen}, "step": {"save"}}
 	paths := []string{"/settings/services/new", "/settings/services/web/probes/new", "/settings/notifications/new", "/settings/trust"}
 	for _, role := range []access.Role{access.RoleRead, access.RoleResponder} {
-		_, secret, err := c.Store.AddToken(t.Context(), store.Token{Name: string(role), Role: role, CreatedAt: c.Now, CreatedBy: "test"})
+		_, secret, err := c.Store.AddToken(t.Context(), store.Token{Name: string(role), Role: string(role), CreatedAt: c.Now, CreatedBy: "test"})
 		must(t, err)
 		for _, path := range paths {
 			for _, r := range []*http.Request{form(t, path, fields), form(t, path, nil)} {
@@ -350,6 +418,19 @@ func TestAFileThatCannotBeWrittenIsShown(t *testing.T) {
 	if a := c.do(form(t, path, fields)); a.StatusCode != http.StatusUnprocessableEntity || c.file() != ownFile || c.reloads != 0 {
 		t.Errorf("answered %d\n%s", a.StatusCode, c.file())
 	}
+}
+
+// What the daemon refuses when it reads the file is told on the page, and the record says that it was taken back.
+func TestWhatTheDaemonRefusesIsTakenBack(t *testing.T) {
+	c := newConfigured(t)
+	c.unfit = ops.NewConflict(ops.ConflictRestart, "the configuration changes listen, which needs a restart")
+	fields := url.Values{"type": {"none"}, "name": {"db"}, "seen": {c.seen("/settings/services/new")}, "step": {"save"}}
+	a := c.do(form(t, "/settings/services/new", fields))
+	if a.StatusCode/100 == 2 || c.file() != ownFile || c.reloads != 1 || len(c.backups()) != 0 {
+		t.Errorf("answered %d, %d reloads, %v\n%s", a.StatusCode, c.reloads, c.backups(), c.file())
+	}
+	mustContain(t, a.body, "Nothing was written", "the configuration changes listen, which needs a restart")
+	mustContain(t, c.page("/events"), "took it back, because the daemon refused it")
 }
 
 func TestARefusedReloadRestoresTheFiles(t *testing.T) {

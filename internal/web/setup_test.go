@@ -14,16 +14,15 @@ func TestOverviewListsTheSetUpUntilItIsDone(t *testing.T) {
 		{Step: api.StepAgent, State: api.SetupTodo, Blocks: true, Detail: `"claude" is not installed`, Next: "Install it", Command: "npm install -g x"},
 		{Step: api.StepKey, State: api.SetupUnknown, Detail: "not tested"},
 		{Step: api.StepService, State: api.SetupTodo, Detail: "nothing is watched", Lines: "services:\n  - name: web", Page: "/services"},
-		{Step: api.StepTrust, State: api.SetupDone, Detail: "suggest"},
+		{Step: api.StepTrust, State: api.SetupDone, Detail: "suggest", Page: "/config?q=trust"},
 		{Step: api.StepNotifications, State: api.SetupTodo, Detail: "nothing was delivered yet", Command: "claudeops notify test", Page: "/notifications"},
-		{Step: api.StepDryRun, State: api.SetupDone, Detail: "off"},
 	}
 	asked := false
 	s := newSite(t, func(o *web.Options) {
 		o.Setup = func(_ context.Context, ask bool) []api.SetupRow { asked = asked || ask; return rows }
 	})
 	body := content(s.page("/"))
-	mustContain(t, body, "Not set up yet", "Set-up: 2 of 6 done", "<strong>Agent</strong>", "&#34;claude&#34; is not installed", "npm install -g x", "Not testable",
+	mustContain(t, body, "Not set up yet", "Set-up: 1 of 5 done", "<strong>Agent</strong>", "&#34;claude&#34; is not installed", "npm install -g x", "Not testable",
 		"services:\n  - name: web</code>", `href="/services"`, `action="/notifications/test"`)
 	mustNotContain(t, body, "Run first check", "No checks yet")
 	if asked {

@@ -198,5 +198,5 @@ func subjectLink(s ops.Subject) *pageLink {
 	if !known {
 		return nil
 	}
-	return &pageLink{page + s.ID, capital(string(s.Kind)) + " " + s.ID}
+	return &pageLink{page + s.ID, ops.Capital(string(s.Kind)) + " " + s.ID}
 }

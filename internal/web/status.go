@@ -224,20 +224,24 @@ type setupStep struct {
 	Link  *pageLink
 }
 
-// addSetup adds the steps of the set-up until none is left to do.
+// addSetup adds the steps of the set-up until none is left to do, and then how far agents may go.
 func (v *overviewView) addSetup(ctx context.Context, s *server) {
-	if s.Setup == nil || s.HideSetup {
+	if s.Setup == nil {
 		return
 	}
 	rows := s.Setup(ctx, false)
-	if !api.SetupIncomplete(rows) {
+	for _, row := range rows {
+		if row.Step == api.StepTrust && row.State == api.SetupDone {
+			v.May = pageLink{row.Page, "Trust " + plain(row.Detail)}
+		}
+	}
+	if s.HideSetup || !api.SetupIncomplete(rows) {
 		return
 	}
 	// The title of each step, and the link to where it is done.
 	words := map[string][2]string{
 		api.StepAgent: {"Agent"}, api.StepKey: {"Key"}, api.StepService: {"First service", "Add a service"},
 		api.StepTrust: {"What it may do", "Trust"}, api.StepNotifications: {"Who is told", "Add a target"},
-		api.StepDryRun: {"Dry run", "Setting"},
 	}
 	v.Setup = &setupView{}
 	for _, row := range rows {

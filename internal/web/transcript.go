@@ -159,7 +159,7 @@ func (s *server) removedText(ctx context.Context, id ops.SessionID) string {
 		}
 	}
 	if days := int(s.KeepTranscripts / (24 * time.Hour)); days > 0 {
-		return text + fmt.Sprintf(" (%s).", plural(days, "day", "days"))
+		return text + fmt.Sprintf(" (%s).", ops.Plural(days, "day", "days"))
 	}
 	return text + "."
 }

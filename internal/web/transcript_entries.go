@@ -233,7 +233,7 @@ func lookOf(p transcript.Part) look {
 func partText(p transcript.Part) string {
 	var figures []string
 	if p.Figures.Turns != nil {
-		figures = append(figures, plural(int(*p.Figures.Turns), "turn", "turns"))
+		figures = append(figures, ops.Plural(int(*p.Figures.Turns), "turn", "turns"))
 	}
 	if p.Figures.Duration != nil {
 		figures = append(figures, span(*p.Figures.Duration))

@@ -72,7 +72,7 @@ type server struct {
 	list     serviceList
 	typed    *typedSecrets
 
-	readers     readerCount // of streams
+	readers     atomic.Int64 // of streams, without a hub
 	broadcaster *broadcaster
 	logins      *logins
 	rateLimits  *rateLimits
@@ -206,6 +206,14 @@ func (s *server) operatorRoutes(pages *http.ServeMux) {
 	pages.HandleFunc("POST /settings/services/new", s.changeSetting(newService))
 	pages.HandleFunc("GET /settings/services/{name}/probes/new", s.showSetting(newProbe))
 	pages.HandleFunc("POST /settings/services/{name}/probes/new", s.changeSetting(newProbe))
+	pages.HandleFunc("GET /settings/services/{name}/probes/{number}", s.showSetting(oldProbe))
+	pages.HandleFunc("POST /settings/services/{name}/probes/{number}", s.changeSetting(oldProbe))
+	pages.HandleFunc("GET /settings/services/{name}/probes/{number}/remove", s.showSetting(noProbe))
+	pages.HandleFunc("POST /settings/services/{name}/probes/{number}/remove", s.changeSetting(noProbe))
+	pages.HandleFunc("GET /settings/services/{name}/remove", s.showSetting(noService))
+	pages.HandleFunc("POST /settings/services/{name}/remove", s.changeSetting(noService))
+	pages.HandleFunc("GET /settings/notifications/{id}/remove", s.showSetting(noTarget))
+	pages.HandleFunc("POST /settings/notifications/{id}/remove", s.changeSetting(noTarget))
 	pages.HandleFunc("GET /settings/notifications/new", s.showSetting(newTarget))
 	pages.HandleFunc("POST /settings/notifications/new", s.changeSetting(newTarget))
 	pages.HandleFunc("GET /settings/trust", s.showSetting(newTrust))

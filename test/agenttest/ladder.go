@@ -131,13 +131,6 @@ func InvalidOutcome(cost float64) Play { return Answers(cost, `{"schema_version"
 // Claims is a run that says it repaired a service.
 func Claims(cost float64, service string) Play { return Answers(cost, marshal(resolved(service))) }
 
-// TwoDecisions is a run that says it repaired a service and hands it on as well.
-func TwoDecisions(tier int, cost float64, service string) Play {
-	o := resolved(service)
-	o["handoff"] = handoff(tier+1, service)
-	return Answers(cost, marshal(o))
-}
-
 func resolved(service string) map[string]any {
 	return map[string]any{
 		"schema_version": 1, "outcome": "resolved", "summary": "Restarted " + service + "; it answers again.",
@@ -150,30 +143,6 @@ func resolved(service string) map[string]any {
 // Manager is a run in which the manager chooses a handler.
 func Manager(target, reason string) Play {
 	return Answers(0.01, marshal(map[string]any{"target": target, "reason": reason})).As("manager")
-}
-
-// Planner is a run in which the planner makes a new plan.
-func Planner(rootCause string, plan ...string) Play {
-	return Answers(0.01, marshal(map[string]any{"root_cause": rootCause, "plan": plan})).As("planner")
-}
-
-// Judge is a run in which the judge gives its four scores: goal, actions, evidence, state.
-func Judge(goal, actions, evidence, state int) Play {
-	total := goal + actions + evidence + state
-	verdict := "FAIL"
-	switch {
-	case evidence < 15 || total < 60:
-	case total >= 70:
-		verdict = "PASS"
-	default:
-		verdict = "CONDITIONAL"
-	}
-	return Answers(0.01, marshal(map[string]any{
-		"verdict": verdict, "confidence": 0.9, "totalScore": total, "reasoning": "by the record",
-		"dimensions": map[string]any{
-			"goalAlignment": goal, "actionCompleteness": actions, "evidenceOfCompletion": evidence, "finalStateCoherence": state,
-		},
-	})).As("judge")
 }
 
 // Repeats are the steps of n rounds of the same commands, each with the same output every time.
@@ -192,17 +161,6 @@ func Repeats(n int, commands ...string) []Step {
 func Loops(n int, commands ...string) Play {
 	steps := append(Lines(Init()), Repeats(n, commands...)...)
 	return Play{OnInterrupt: "result", Steps: append(steps, Step{Hang: true})}
-}
-
-// Polls is a healthy run that asks the same n times and always hears something else, before it gives its outcome.
-func Polls(n int, cost float64, output string) Play {
-	steps := Lines(Init())
-	for i := range n {
-		id := fmt.Sprintf("toolu_%d", i)
-		answer := Answer(id, fmt.Sprintf("starting, %d of %d done", i, n))
-		steps = append(steps, Lines(Use(id, "curl -s http://127.0.0.1/healthz"), answer)...)
-	}
-	return Play{Steps: append(steps, Lines(Structured(cost, "done", output))...)}
 }
 
 // Busy is a run of n different commands, each of which takes that long. Interrupted, it ends as soon as no command runs.

@@ -59,9 +59,9 @@ func Open(t testing.TB, now time.Time) *Journal {
 	t.Helper()
 	j := &Journal{t: t, Now: now, Path: storetest.NewFile(t)}
 	var err error
-	j.Store, err = store.Open(t.Context(), store.Options{
+	j.Store, err = store.Open(t.Context(), storetest.With(store.Options{
 		Path: j.Path, Clock: j.Clock, Logger: slog.New(slog.DiscardHandler),
-	})
+	}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"net/http"
@@ -33,7 +32,7 @@ func (b *bench) shared(chains int) ([]figure, error) {
 		"hop on PostgreSQL", fmt.Sprintf("p50 %.1f ms, p99 %.1f ms (%d hops), %.2f × the %.1f ms of SQLite in the same run",
 			postgres, shared[len(shared)*99/100], len(shared), postgres/sqlite, sqlite), "≤ 1.5 × SQLite",
 	}, {
-		"what a chain of three sessions asks PostgreSQL", fmt.Sprintf("%d statements, %d waits for an answer", asked.Sum()/chains, asked.Trips/chains), "≤ 120 waits",
+		"what a chain of three sessions asks PostgreSQL", fmt.Sprintf("%d statements, %d waits for an answer", asked.Sum()/chains, asked.Trips/chains), "≤ 120 statements",
 	}}, nil
 }
 
@@ -140,51 +139,6 @@ func until(ctx context.Context, cond func() (bool, error)) error {
 	}
 }
 
-// crowd measures the hop while many chains, each in an environment of its own, are to be done at once.
-func (b *bench) crowd(chains int) ([]figure, error) {
-	times := filepath.Join(b.dir, "crowd-times")
-	agent := must(b.agent(hopping(times)))
-	file := filepath.Join(b.dir, "crowd.yaml")
-	text := "interval: 24h\nenvironments:\n"
-	for i := range chains {
-		text += fmt.Sprintf("  - name: env%03d\n", i)
-	}
-	check(os.WriteFile(file, []byte(text), 0o600))
-	// A daemon without history starts one cycle in every environment, all at once.
-	d := must(b.start(agent, filepath.Join(b.dir, "crowd"), "CLAUDEOPS_CONFIG="+file))
-	defer d.stop()
-	begun := time.Now()
-	for {
-		raw, err := os.ReadFile(times)
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return nil, err
-		}
-		if bytes.Count(raw, []byte(" end 3 ")) >= chains {
-			break
-		}
-		if time.Since(begun) > 15*time.Minute {
-			return nil, fmt.Errorf("the chains do not end: %d of %d did", bytes.Count(raw, []byte(" end 3 ")), chains)
-		}
-		<-time.After(100 * time.Millisecond)
-	}
-	took := time.Since(begun)
-	rss := must(residentMB(d.cmd.Process.Pid))
-	raw := must(os.ReadFile(times))
-	hops, most, err := readHops(string(raw))
-	if err != nil {
-		return nil, err
-	}
-	if len(hops) != 2*chains {
-		return nil, fmt.Errorf("%d hops of %d chains", len(hops), chains)
-	}
-	return []figure{{
-		fmt.Sprintf("%d chains of three tiers at once: hop", chains),
-		fmt.Sprintf("p50 %.1f ms, p99 %.1f ms, longest %.0f ms (%d hops; all done in %.0f s, at most %d agents at once, %d MB)",
-			hops[len(hops)/2], hops[len(hops)*99/100], hops[len(hops)-1], len(hops), took.Seconds(), most, rss),
-		"",
-	}}, nil
-}
-
 // hopping is an agent that hands over until Tier 3 and writes down when it began and ended, and in which cycle.
 func hopping(times string) string {
 	const handoff = `{"schema_version":1,"recommended_tier":%d,"services_affected":["web"],"check_results":[{"service":"web","check_type":"http","status":"down","error":"x"}],"investigation_findings":"f","remediation_attempted":"r","cooldown_state":{}}`
@@ -237,56 +191,6 @@ func readHops(text string) (hops []float64, most int, err error) {
 	}
 	slices.Sort(hops)
 	return hops, most, nil
-}
-
-// queueRest is how long the daemon is watched with each length of the queue.
-const queueRest = 20 * time.Second
-
-// queue measures what cycles that wait for a slot cost, while one after the other is run by an agent that waits half a second.
-func (b *bench) queue() ([]figure, error) {
-	var used [2]float64
-	lengths := [2]int{50, 10_000} // about 35 of them are run in this time
-	for i, n := range lengths {
-		share := must(b.queued(n))
-		used[i] = share
-	}
-	return []figure{{
-		fmt.Sprintf("%d queued cycles in relation to %d, while one is run after the other", lengths[1], lengths[0]),
-		fmt.Sprintf("%.1f %% and %.1f %% of a core (%.2f times)", used[1], used[0], used[1]/used[0]), "the same",
-	}}, nil
-}
-
-// queued is how much of a core the daemon uses, in percent, while so many cycles wait.
-func (b *bench) queued(n int) (float64, error) {
-	state := filepath.Join(b.dir, fmt.Sprintf("queue-%d", n))
-	begun := filepath.Join(b.dir, fmt.Sprintf("queue-%d-begun", n))
-	agent := must(b.agent("touch " + begun + "; sleep 0.5\n" + result + "\n"))
-	d := must(b.start(agent, state))
-	defer d.stop()
-	must(waitFor(begun))
-	db := must(sql.Open("sqlite", "file:"+filepath.Join(state, "claudeops.db")+"?_pragma=busy_timeout(5000)"))
-	defer func() { _ = db.Close() }()
-	must(db.ExecContext(context.Background(), `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-		INSERT INTO cycles (environment, "trigger", status, created_at) SELECT environment, 'api', 'queued', created_at FROM n, (SELECT * FROM cycles ORDER BY id LIMIT 1)`, n))
-	before := must(processorTime(d.cmd.Process.Pid))
-	at := time.Now()
-	<-time.After(queueRest)
-	after := must(processorTime(d.cmd.Process.Pid))
-	var left int
-	check(db.QueryRowContext(context.Background(), "SELECT COUNT(*) FROM cycles WHERE status = 'queued'").Scan(&left))
-	if left == 0 || left == n {
-		return 0, fmt.Errorf("%d of %d cycles were run, which says nothing", n-left, n)
-	}
-	return 100 * (after - before).Seconds() / time.Since(at).Seconds(), nil
-}
-
-// hops measures from the end of one tier's process to the first line of the next one's.
-func (b *bench) hops(chains int) ([]figure, error) {
-	hops := must(b.hopsOf("hops", chains))
-	return []figure{{
-		"hop from the end of tier N to the start of tier N+1",
-		fmt.Sprintf("p50 %.1f ms, p99 %.1f ms (%d hops)", hops[len(hops)/2], hops[len(hops)*99/100], len(hops)), "",
-	}}, nil
 }
 
 // hopsOf measures the hops of a new daemon, in order of length.

@@ -18,7 +18,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,7 +25,6 @@ import (
 	"syscall"
 	"time"
 
-	"claudeops/internal/agent/keeper"
 	"claudeops/test/testtoken"
 )
 
@@ -252,141 +250,21 @@ func gatusYAML(port, database string, urls []string) string {
 	return y.String()
 }
 
-// perSecond is how many alerts come in.
-const perSecond = 500
-
-// calls is what became of the requests.
-type calls struct {
-	mu       sync.Mutex
-	took     []float64
-	accepted map[string]bool
-	busy     int
-	failed   int
-}
-
-// webhooks sends alerts at a steady rate, kills the daemon, and looks for what it had accepted.
-func (b *bench) webhooks(length time.Duration) ([]figure, error) {
-	agent, err := b.agent(result + "\n")
-	if err != nil {
-		return nil, err
-	}
-	state := filepath.Join(b.dir, "webhooks")
-	d, err := b.start(agent, state)
-	if err != nil {
-		return nil, err
-	}
-	c := &calls{accepted: map[string]bool{}}
-	client := &http.Client{Transport: testtoken.Transport{Base: &http.Transport{MaxIdleConnsPerHost: 64}}, Timeout: 10 * time.Second}
-	var group sync.WaitGroup
-	tick := time.NewTicker(time.Second / perSecond)
-	defer tick.Stop()
-	for i := range int(length.Seconds() * perSecond) {
-		<-tick.C
-		group.Go(func() { c.send(client, d.addr, fmt.Sprintf("bench-%d", i)) })
-	}
-	rss, err := residentMB(d.cmd.Process.Pid)
-	if err != nil {
-		return nil, err
-	}
-	_ = d.cmd.Process.Signal(syscall.SIGKILL)
-	_ = d.cmd.Wait()
-	group.Wait()
-	used := d.cmd.ProcessState.UserTime() + d.cmd.ProcessState.SystemTime()
-	accepted := len(c.accepted)
-	lost, err := c.lost(filepath.Join(state, "claudeops.db"))
-	if err != nil {
-		return nil, err
-	}
-	slices.Sort(c.took)
-	return []figure{
-		{
-			fmt.Sprintf("webhooks, %d/s for %s", perSecond, length),
-			fmt.Sprintf("p50 %.1f ms, p99 %.1f ms, longest %.0f ms; %d × 202, %d × 429, %d cut off by the kill; %d MB, %.0f %% of a core", c.took[len(c.took)/2],
-				c.took[len(c.took)*99/100], c.took[len(c.took)-1], accepted, c.busy, c.failed, rss,
-				100*used.Seconds()/length.Seconds()), "p99 < 100 ms",
-		},
-		{"accepted alerts lost by kill -9", fmt.Sprint(lost), "0"},
-	}, nil
-}
-
-func (c *calls) send(client *http.Client, addr, name string) {
-	body := fmt.Sprintf(`{"name":%q,"service":"svc-%d","severity":"warning","message":"it is slow","labels":{"team":"bench"}}`, name, len(name)%50)
-	begun := time.Now()
-	resp, err := client.Post("http://"+addr+"/api/v1/webhooks/generic", "application/json", strings.NewReader(body)) //nolint:noctx // the client has a timeout
-	took := float64(time.Since(begun).Microseconds()) / 1000
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err != nil {
-		c.failed++
-		return
-	}
-	_, _ = io.Copy(io.Discard, resp.Body)
-	_ = resp.Body.Close()
-	c.took = append(c.took, took)
-	switch resp.StatusCode {
-	case http.StatusAccepted:
-		c.accepted[name] = true
-	case http.StatusTooManyRequests:
-		c.busy++
-	default:
-		c.failed++
-	}
-}
-
-// lost counts what was accepted and is not in the database.
-func (c *calls) lost(path string) (int, error) {
-	db := must(sql.Open("sqlite", "file:"+path))
-	defer func() { _ = db.Close() }()
-	rows, err := db.QueryContext(context.Background(), `SELECT name FROM alerts`)
-	check(err)
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		var name string
-		check(rows.Scan(&name))
-		delete(c.accepted, name)
-	}
-	return len(c.accepted), rows.Err()
-}
-
-const (
-	fewProbes   = 50
-	manyProbes  = 10_000
-	metricsOf   = 40_000
-	manyAlerts  = 20_000
-	weightRest  = 30 * time.Second
-	manyForPage = 9
-)
-
-// weight measures what the daemon takes for itself: at rest, with fifty probes, with very many, and when it is asked about them.
-func (b *bench) weight() ([]figure, error) {
-	agent := must(b.agent(result + "\n"))
-	var out []figure
-	for _, measure := range []func(string) ([]figure, error){b.weightAtRest, b.metricsOfMany, b.overviewOfAlerts} {
-		figures := must(measure(agent))
-		out = append(out, figures...)
-	}
-	return out, nil
-}
-
-// weightAtRest watches a daemon with fifty probes. Its keeper is the child process that outlives it.
-func (b *bench) weightAtRest(agent string) ([]figure, error) {
-	d, end, err := b.probing(agent, fewProbes, 30*time.Second)
+// idle measures a daemon in which nothing happens but probes that find everything healthy.
+func (b *bench) idle(length time.Duration) ([]figure, error) {
+	const count = 50
+	d, end, err := b.probing(must(b.agent(result+"\n")), count, probeInterval)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	<-time.After(10 * time.Second) // the start is no part of a day
-	used := must(d.processorShare(weightRest))
-	own := must(memoryMB(d.cmd.Process.Pid, "RssAnon:"))
-	file := must(memoryMB(d.cmd.Process.Pid, "RssFile:"))
-	child := must(keeperOf(d.cmd.Process.Pid))
-	held := must(memoryMB(child, "RssAnon:"))
-	return []figure{
-		{"anonymous memory of the daemon at rest", fmt.Sprintf("%d MB, and %d MB of files", own, file), "≤ 18 MB"},
-		{"… of the keeper", fmt.Sprintf("%d MB", held), "≤ 6 MB"},
-		{fmt.Sprintf("%d probes every 30 s: processor", fewProbes), fmt.Sprintf("%.2f %% of a core", used), "0.0 %"},
-	}, nil
+	<-time.After(probeInterval + 10*time.Second) // every probe has run once, and the first cycle is over
+	used := must(d.processorShare(length))
+	return []figure{{fmt.Sprintf("%d probes every %s: processor", count, probeInterval), fmt.Sprintf("%.2f %% of a core", used), "< 0.2 %"}}, nil
 }
+
+// manyProbes is how many services `-only many` watches.
+const manyProbes = 10_000
 
 func (b *bench) weightOfMany(agent string) ([]figure, error) {
 	const interval = time.Minute
@@ -397,13 +275,13 @@ func (b *bench) weightOfMany(agent string) ([]figure, error) {
 	defer end()
 	pid := d.cmd.Process.Pid
 	started := must(processorTime(pid))
-	first, _, err := d.ask("/", 1)
+	first, err := d.ask("/")
 	check(err)
 	page := must(processorTime(pid))
 	<-time.After(interval + 10*time.Second) // every probe has run once, and the first cycle is over
 	used := must(d.processorShare(interval))
 	for _, path := range []string{"/", "/services", "/services?q=9999", "/config"} {
-		_, _, err := d.ask(path, 1)
+		_, err := d.ask(path)
 		check(err)
 	}
 	peak := must(memoryMB(pid, "VmHWM:"))
@@ -419,7 +297,7 @@ func (b *bench) weightOfMany(agent string) ([]figure, error) {
 	return []figure{
 		{
 			fmt.Sprintf("%d services: start and first page", manyProbes),
-			fmt.Sprintf("%.2f and %.2f s of CPU, the page after %.0f ms", started.Seconds(), (page - started).Seconds(), first[0]), "≤ 2 s of CPU",
+			fmt.Sprintf("%.2f and %.2f s of CPU, the page after %.0f ms", started.Seconds(), (page - started).Seconds(), first), "≤ 2 s of CPU",
 		},
 		{"… memory at the peak, with the first cycle and the pages", fmt.Sprintf("%d MB", peak), "≤ 130 MB"},
 		{
@@ -429,62 +307,6 @@ func (b *bench) weightOfMany(agent string) ([]figure, error) {
 		{fmt.Sprintf("%d services with a probe every %s: processor", manyProbes, interval), fmt.Sprintf("%.1f %% of a core", used), "≤ 25 %"},
 		{"… memory", fmt.Sprintf("%d MB", rss), "≤ 130 MB"},
 	}, err
-}
-
-// metricsOfMany asks for the metrics of very many services, which no probe checks while it is measured.
-func (b *bench) metricsOfMany(agent string) ([]figure, error) {
-	d, end, err := b.probing(agent, metricsOf, 24*time.Hour)
-	if err != nil {
-		return nil, err
-	}
-	defer end()
-	times, size, err := d.ask("/metrics", manyForPage)
-	return []figure{{fmt.Sprintf("`/metrics` with %d services", metricsOf), fmt.Sprintf("%s, %.1f MB", spread(times), float64(size)/1e6), "≤ 1 s"}}, err
-}
-
-// overviewOfAlerts asks for the overview while very many alerts of another system are active.
-func (b *bench) overviewOfAlerts(agent string) ([]figure, error) {
-	state := filepath.Join(b.dir, "alerts")
-	d := must(b.start(agent, state))
-	defer d.stop()
-	check(d.alert(manyAlerts))
-	db := must(sql.Open("sqlite", "file:"+filepath.Join(state, "claudeops.db")+"?mode=ro"))
-	defer func() { _ = db.Close() }()
-	var stored int
-	check(until(context.Background(), func() (bool, error) {
-		err := db.QueryRowContext(context.Background(), "SELECT COUNT(*) FROM alerts").Scan(&stored)
-		return stored >= manyAlerts, err
-	}))
-	times, size, err := d.ask("/", manyForPage)
-	return []figure{{fmt.Sprintf("overview with %d alerts", stored), fmt.Sprintf("%s, %d kB", spread(times), size>>10), "≤ 300 ms"}}, err
-}
-
-// alert sends alerts in the form of Alertmanager, some hundred in a message.
-func (d *daemon) alert(count int) error {
-	const each = 200
-	client := &http.Client{Transport: testtoken.Transport{}}
-	for sent := 0; sent < count; sent += each {
-		var alerts []string
-		for i := range each {
-			alerts = append(alerts, fmt.Sprintf(`{"status":"firing","labels":{"alertname":"Down","service":"service-%d"},"annotations":{"summary":"it does not answer"},"startsAt":%q,"fingerprint":"f%d"}`,
-				sent+i, time.Now().UTC().Format(time.RFC3339), sent+i))
-		}
-		body := `{"version":"4","status":"firing","receiver":"claudeops","groupLabels":{},"commonLabels":{},"commonAnnotations":{},"externalURL":"","groupKey":"g","alerts":[` + strings.Join(alerts, ",") + `]}`
-		for {
-			r, err := client.Post("http://"+d.addr+"/api/v1/webhooks/alertmanager", "application/json", strings.NewReader(body)) //nolint:noctx // loopback
-			check(err)
-			text, _ := io.ReadAll(r.Body)
-			check(r.Body.Close())
-			if r.StatusCode < http.StatusMultipleChoices {
-				break
-			}
-			if r.StatusCode != http.StatusTooManyRequests {
-				return fmt.Errorf("send alerts: %s: %s", r.Status, text)
-			}
-			<-time.After(100 * time.Millisecond)
-		}
-	}
-	return nil
 }
 
 // probing starts a daemon with so many services, all answered by one server.
@@ -517,44 +339,14 @@ func (d *daemon) processorShare(length time.Duration) (float64, error) {
 	return 100 * (after - before).Seconds() / time.Since(begun).Seconds(), err
 }
 
-// ask requests a page some times and returns how many milliseconds each answer took.
-func (d *daemon) ask(path string, times int) (ms []float64, size int, err error) {
-	client := &http.Client{Transport: testtoken.Transport{}}
-	for range times {
-		begun := time.Now()
-		r, err := client.Get("http://" + d.addr + path) //nolint:noctx // loopback
-		check(err)
-		text, err := io.ReadAll(r.Body)
-		if err = errors.Join(err, r.Body.Close()); err != nil {
-			return nil, 0, err
-		}
-		if r.StatusCode != http.StatusOK {
-			return nil, 0, fmt.Errorf("ask for %s: %s", path, r.Status)
-		}
-		ms, size = append(ms, milliseconds(begun)), len(text)
+// ask requests a page and returns how many milliseconds the answer took.
+func (d *daemon) ask(path string) (ms float64, err error) {
+	begun := time.Now()
+	r, err := (&http.Client{Transport: testtoken.Transport{}}).Get("http://" + d.addr + path) //nolint:noctx // loopback
+	check(err)
+	_, err = io.Copy(io.Discard, r.Body)
+	if err = errors.Join(err, r.Body.Close()); err == nil && r.StatusCode != http.StatusOK {
+		err = fmt.Errorf("ask for %s: %s", path, r.Status)
 	}
-	return ms, size, nil
-}
-
-// keeperOf finds the keeper among the children of a daemon.
-func keeperOf(pid int) (int, error) {
-	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
-	tasks, globErr := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	if err = errors.Join(err, globErr); err != nil {
-		return 0, err
-	}
-	for _, name := range tasks {
-		raw := must(os.ReadFile(name))
-		children = append(children, raw...)
-	}
-	for _, word := range strings.Fields(string(children)) {
-		command, err := os.ReadFile("/proc/" + word + "/cmdline")
-		if err != nil {
-			continue // it has ended
-		}
-		if slices.Contains(strings.Split(string(command), "\x00"), keeper.Word) {
-			return strconv.Atoi(word)
-		}
-	}
-	return 0, errors.New("the daemon has no keeper")
+	return milliseconds(begun), err
 }

@@ -4,7 +4,6 @@ package browsertest
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -16,6 +15,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"claudeops/test/agenttest"
+	"claudeops/test/needs"
 )
 
 // deadline is how long anything on a page may take, on a busy machine.
@@ -43,7 +43,7 @@ func browser(t testing.TB) context.Context {
 	t.Helper()
 	chromium.once.Do(startBrowser)
 	if chromium.err != nil {
-		t.Fatalf("start Chromium: %v", chromium.err)
+		needs.End(t, fmt.Errorf("start Chromium: %w", chromium.err))
 	}
 	return chromium.ctx
 }
@@ -87,7 +87,7 @@ func findBrowser() (string, error) {
 			return path, nil
 		}
 	}
-	return "", errors.New("it is neither on the path nor named by CHROME: run script/setup-tests")
+	return "", needs.Absent("Chromium (on the path or named by CHROME)")
 }
 
 func closeBrowser() {

@@ -34,7 +34,7 @@ func policy() ops.Policy {
 	return ops.Policy{
 		MaxTier: 3, MaxDepth: 2, Mode: ops.ContextHandoff, Entry: "tier1", ApprovalTier: 3, BudgetChainUSD: 5, BudgetDayUSD: 20,
 		Cooldowns: limits(),
-		Approval:  ops.ApprovalPolicy{OnExpiry: "deny"}, Recovery: ops.RecoveryPolicy{Enabled: true}, Process: ops.ProcessManager,
+		Recovery:  ops.RecoveryPolicy{Enabled: true}, Process: ops.ProcessManager,
 		Manager: "manager", Planner: "planner", Judge: "judge",
 		Handlers: []ops.Handler{
 			observer, fixer, surgeon, spare, manager, planner, judge,

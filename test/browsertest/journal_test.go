@@ -46,9 +46,9 @@ type run struct {
 
 func newJournal(t testing.TB) *journal {
 	t.Helper()
-	s, err := store.Open(t.Context(), store.Options{
+	s, err := store.Open(t.Context(), storetest.With(store.Options{
 		Path: storetest.NewFile(t), Clock: time.Now, Logger: slog.New(slog.DiscardHandler),
-	})
+	}))
 	must(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {

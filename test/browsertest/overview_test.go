@@ -9,7 +9,6 @@ import (
 
 	"claudeops/internal/api"
 	"claudeops/internal/ops"
-	"claudeops/internal/watch/health"
 	"claudeops/internal/web"
 )
 
@@ -19,12 +18,12 @@ func (j *journal) fails(service, message string, failed int) {
 	check := ops.Check{
 		At: j.now, Environment: "default", Purpose: ops.ProbeWatch, Service: service, Probe: "http", Type: "http", Status: ops.Down, Error: message,
 	}
-	state := health.State{Service: service, Probe: "http", Last: check, Since: j.now, Began: j.now, Bad: failed, Downs: failed, FailAfter: 3}
+	state := ops.CheckState{Service: service, Probe: "http", Last: check, Since: j.now, Began: j.now, Bad: failed, Downs: failed, FailAfter: 3}
 	state.Level = ops.Healthy
 	if failed >= 3 {
 		state.Level = ops.Down
 	}
-	j.must(j.store.RecordResults(j.t.Context(), "default", []ops.Check{check}, nil, []health.State{state}, nil, nil))
+	j.must(j.store.RecordResults(j.t.Context(), "default", []ops.Check{check}, nil, []ops.CheckState{state}, nil, nil))
 }
 
 // cause starts the cycle of services that are down.
@@ -92,10 +91,9 @@ func scenes() []scene {
 					{Step: api.StepService, State: api.SetupTodo, Detail: "nothing is watched", Next: "Add your first service", Lines: "services:\n  - name: web\n    probes:\n      - {type: http, url: \"http://127.0.0.1:80/\", expect_status: 200}", Page: "/services"},
 					{Step: api.StepTrust, State: api.SetupDone, Detail: "suggest: agents look and propose"},
 					{Step: api.StepNotifications, State: api.SetupTodo, Detail: "ntfy.sh/x: nothing was delivered yet", Next: "Send a test", Command: "claudeops notify test", Page: "/notifications"},
-					{Step: api.StepDryRun, State: api.SetupTodo, Detail: "on", Next: "Switch it off", Lines: "dry_run: false", Page: "/config?q=dry_run"},
 				}
 			}
-		}, []string{"Not set up yet", "Set-up: 1 of 6 done", "is not installed", "Send a test"}},
+		}, []string{"Not set up yet", "Set-up: 1 of 5 done", "is not installed", "Send a test"}},
 		{"all well", func(j *journal) {
 			j.past()
 			for _, name := range []string{"web", "redis", "postgres"} {
@@ -119,7 +117,7 @@ func scenes() []scene {
 			j.play(j.cause("web is down: HTTP 502.", "web"), asks,
 				run{handler: fixer, takes: time.Second, outcome: ops.OutcomeEscalate, cost: 0.2, turns: 9})
 		}, walls(true), []string{
-			"web is down: waiting for your approval of Tier 3 for", "Review", "Coming up", "expires at", "counts as denied",
+			"web is down: waiting for your approval of Tier 3 for", "Review", "Coming up", "expires at", "still needs a person",
 			"Walls: seccomp is missing on this machine.", "See why",
 		}},
 		{"coming up", func(j *journal) {

@@ -1,6 +1,7 @@
 package browsertest
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"os"
@@ -84,7 +85,7 @@ func withForms(t *testing.T) func(*web.Options) {
 	loaded, err := load(nil)
 	must(t, err)
 	file := host.ConfigFile(host.Options{
-		Config: loaded, LoadConfig: load, Reload: func() {}, Clock: time.Now, Logger: slog.New(slog.DiscardHandler),
+		Config: loaded, LoadConfig: load, Reload: func(context.Context) error { return nil }, Clock: time.Now, Logger: slog.New(slog.DiscardHandler),
 	})
 	return func(o *web.Options) { o.ConfigFile = file }
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"claudeops/test/agenttest"
+	"claudeops/test/loopback"
 	"claudeops/test/phonetest"
 	"claudeops/test/testtoken"
 )
@@ -125,8 +126,8 @@ func TestPersona_OnCallApprovesOnAPhone(t *testing.T) {
 // A newcomer starts the demo, follows its link and finds the repaired problem without reading anything.
 func TestPersona_ANewcomerSeesARepair(t *testing.T) {
 	t.Parallel()
-	said := &lockedBuffer{}
-	base := "http://" + freeAddress(t)
+	said := &loopback.Output{}
+	base := "http://" + loopback.FreeAddress(t)
 	c := exec.Command(buildProgram(t), "demo", "--listen", strings.TrimPrefix(base, "http://"))
 	path := os.Getenv("PATH") //nolint:forbidigo // the program finds its tools where the tests do
 	c.Env = []string{"PATH=" + path, "HOME=" + t.TempDir(), "TMPDIR=" + os.TempDir(), "CLAUDEOPS_DEMO_PACE=0"}
@@ -176,7 +177,7 @@ func TestPersona_TheFirstEvening(t *testing.T) {
 	b.excuse("net::ERR") // the daemon reads its configuration again after each form, and is away for a moment
 	b.excuse("Failed to fetch")
 	b.visit("/")
-	b.sees("Not set up yet", "Set-up: 2 of 6 done", "\"claude\" is not installed", "claudeops agent install", "nothing is watched")
+	b.sees("Not set up yet", "Set-up: 1 of 5 done", "\"claude\" is not installed", "claudeops agent install", "nothing is watched")
 	b.fits()
 	b.choose("^Add a service$")
 	b.must(b.fill("#setting-name", "shop"))
@@ -189,7 +190,7 @@ func TestPersona_TheFirstEvening(t *testing.T) {
 	b.sees("Saved")
 	d.ready()
 	b.visit("/")
-	b.sees("Set-up: 3 of 6 done", "shop")
+	b.sees("Set-up: 2 of 5 done", "shop")
 	b.choose("^Add a target$")
 	b.must(b.fill("#setting-target", ntfy.Target("mine")))
 	b.choose("^Preview$")
@@ -200,7 +201,7 @@ func TestPersona_TheFirstEvening(t *testing.T) {
 	b.choose("^Send a test$")
 	d.until("the test arrives on the phone", func() bool { return len(ntfy.Notes("mine")) > 0 })
 	b.visit("/")
-	b.sees("Set-up: 4 of 6 done")
+	b.sees("Set-up: 3 of 5 done")
 	for _, found := range b.axe(allRules) {
 		t.Error(found)
 	}

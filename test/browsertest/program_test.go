@@ -1,20 +1,18 @@
 package browsertest
 
 import (
-	"bytes"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"claudeops/test/agenttest"
+	"claudeops/test/loopback"
 	"claudeops/test/testtoken"
 )
 
@@ -57,17 +55,17 @@ type daemon struct {
 	gates string // a folder of files that the agent waits for
 	base  string
 	env   []string
-	log   *lockedBuffer
+	log   *loopback.Output
 	ended chan struct{}
 }
 
 func startDaemon(t testing.TB, gates string, plays []agenttest.Play, env ...string) *daemon {
 	t.Helper()
 	binary := buildProgram(t)
-	address := freeAddress(t)
+	address := loopback.FreeAddress(t)
 	d := &daemon{
 		t: t, bin: agenttest.Fake(t, agenttest.Scenario{Plays: plays}), gates: gates, base: "http://" + address,
-		log: &lockedBuffer{}, ended: make(chan struct{}),
+		log: &loopback.Output{}, ended: make(chan struct{}),
 	}
 	c := exec.Command(binary, "serve")
 	c.Dir = t.TempDir()
@@ -152,42 +150,4 @@ func (d *daemon) pass(gate string) {
 func gate(dir, name string) agenttest.Step {
 	return agenttest.Step{Run: fmt.Sprintf("n=0; until [ -e '%s' ] || [ $n -gt 1200 ]; do sleep 0.05; n=$((n+1)); done",
 		filepath.Join(dir, name))}
-}
-
-// ports are handed out in turn.
-var ports atomic.Int32
-
-// freeAddress is an address nobody else takes before the daemon does: its port is not one of those the system gives away.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	const first, many = 20_000, 12_000
-	for range many {
-		port := first + (os.Getpid()*131+int(ports.Add(1)))%many
-		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err != nil {
-			continue
-		}
-		_ = l.Close()
-		return l.Addr().String()
-	}
-	t.Fatal("no port is free")
-	return ""
-}
-
-// lockedBuffer is written by a process and read by a test.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }

@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"claudeops/test/needs"
 )
 
 // Image is the image of every container: busybox and nothing else.
@@ -52,7 +54,7 @@ func Shared(tb testing.TB) *Daemon {
 	}
 	d, err := shared()
 	if err != nil {
-		tb.Fatal(err)
+		needs.End(tb, err)
 	}
 	return d
 }
@@ -81,7 +83,7 @@ done
 func Start(ctx context.Context) (*Daemon, error) {
 	for _, program := range []string{"dockerd", "docker", "docker-compose", "unshare", "busybox"} {
 		if _, err := exec.LookPath(program); err != nil {
-			return nil, fmt.Errorf("start Docker: %w; run script/setup-tests", err)
+			return nil, fmt.Errorf("start Docker: %w", needs.Absent(program))
 		}
 	}
 	dir, err := os.MkdirTemp("/tmp", "claudeops-docker-")

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
+	"claudeops/test/loopback"
 	"claudeops/test/testtoken"
 )
 
@@ -31,10 +31,9 @@ type box struct {
 	env      []string // of every start
 	more     string   // of the configuration
 	scenario string
-	ladder   bool     // recovery is on
-	actions  bool     // the service has actions
-	refusals bool     // the fault makes the gates refuse calls
-	wrap     []string // what starts the program, if it is not started directly
+	ladder   bool // recovery is on
+	actions  bool // the service has actions
+	refusals bool // the fault makes the gates refuse calls
 }
 
 // setup is how a box differs from the usual one.
@@ -81,7 +80,7 @@ func newBox(ctx context.Context, s setup) (b *box, err error) {
 	err = errors.Join( // open to everybody, like what people keep: agents see no closed files
 		os.Mkdir(bin, 0o755), putProgram(self, filepath.Join(bin, ctlName)), //nolint:gosec // programs
 		os.WriteFile(b.file("scenario.yaml"), []byte(b.scenario), 0o644), //nolint:gosec // no secret
-		os.WriteFile(b.file("rules.yaml"), []byte(rules+stormRule+printRule), 0o600),
+		os.WriteFile(b.file("rules.yaml"), []byte(rules+stormRule), 0o600),
 		os.WriteFile(b.file("claudeops.yaml"), []byte(settings(b)), 0o600),
 	)
 	if err != nil {
@@ -349,10 +348,6 @@ func ctl(args []string) int {
 	if len(args) == 2 && args[0] == "storm" {
 		return storm(args[1])
 	}
-	if len(args) == 1 && args[0] == "print" {
-		fmt.Fprintln(os.Stdout, strings.Repeat("output ", printed/7))
-		return 0
-	}
 	if len(args) != 1 {
 		fmt.Fprintln(os.Stderr, "usage: webctl get|restart|redeploy")
 		return 2
@@ -406,8 +401,7 @@ type process struct {
 
 // start starts the program in the box.
 func (b *box) start(ctx context.Context, m mode, env ...string) (*process, error) {
-	argv := append(append([]string{}, b.wrap...), b.program, string(m))
-	p := &process{cmd: exec.Command(argv[0], argv[1:]...), out: &output{}, done: make(chan struct{})} //nolint:gosec,noctx // the program under trial
+	p := &process{cmd: exec.Command(b.program, string(m)), out: &output{}, done: make(chan struct{})} //nolint:gosec,noctx // the program under trial
 	p.cmd.Dir = b.dir
 	p.cmd.Env = append(append([]string{}, b.env...), env...)
 	if m == modeServe {
@@ -520,23 +514,8 @@ func (p *process) stop() error {
 	return nil
 }
 
-// output keeps what the program printed.
-type output struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.String()
-}
+// output is what the program printed.
+type output struct{ loopback.Output }
 
 func (o *output) tail() string {
 	const most = 4000

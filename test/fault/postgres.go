@@ -23,6 +23,7 @@ import (
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 	"claudeops/test/pgtest"
+	"claudeops/test/storetest"
 )
 
 // server is a database on a PostgreSQL of the box's own.
@@ -45,7 +46,7 @@ func newServer(ctx context.Context) (*server, error) {
 func (d *server) environ() []string { return []string{"CLAUDEOPS_DATABASE_URL=" + d.url} }
 
 func (d *server) open(ctx context.Context) (*store.Store, error) {
-	return store.OpenReadOnly(ctx, store.Options{URL: d.url, Clock: time.Now, Logger: slog.New(slog.DiscardHandler)})
+	return store.OpenReadOnly(ctx, storetest.With(store.Options{URL: d.url, Clock: time.Now, Logger: slog.New(slog.DiscardHandler)}))
 }
 
 func (d *server) check(ctx context.Context) error {
@@ -61,18 +62,14 @@ func (d *server) drop() error { return d.cluster.Close() }
 // lease is the default one: within it everything of a host that cannot reach its database must be gone.
 const lease = 12 * time.Second
 
-// serverAway stops PostgreSQL in the middle of Tier 2.
-func (t *trying) serverAway(ctx context.Context, length time.Duration) error {
-	d := must(newServer(ctx))
-	b := t.box(ctx, setup{ladder: true, scenario: slowChain(3 * time.Second), database: d})
-	p := t.inTier2Of(ctx, b)
-	check(d.cluster.Stop(ctx))
-	stopped, before := time.Now(), len(b.service.done())
-	check(p.within(lease, "the agents are gone", func() bool { return len(b.agents(ops.Tier2)) == 0 }))
-	gone := time.Since(stopped)
-	check(b.nothingDone(before, length-gone))
-	check(d.cluster.Resume(ctx))
-	return t.goesOn(ctx, b, p, fmt.Sprintf("the agents were gone after %s", gone.Round(10*time.Millisecond)))
+// nothingDone looks for so long whether more is done to the service.
+func (b *box) nothingDone(before int, length time.Duration) error {
+	for begun := time.Now(); time.Since(begun) < length; <-time.After(100 * time.Millisecond) {
+		if done := b.service.done(); len(done) > before {
+			return fmt.Errorf("%s was done although it could not be approved, reserved or recorded", done[before].verb)
+		}
+	}
+	return nil
 }
 
 // halfDead lets every connection to the database take what is sent and answer nothing, in the middle of Tier 2. No error tells of it.
@@ -196,7 +193,7 @@ func (d sqliteFile) path() string { return filepath.Join(d.state, "claudeops.db"
 func (sqliteFile) environ() []string { return nil }
 
 func (d sqliteFile) open(ctx context.Context) (*store.Store, error) {
-	return store.OpenReadOnly(ctx, store.Options{Path: d.path(), Clock: time.Now, Logger: slog.New(slog.DiscardHandler)})
+	return store.OpenReadOnly(ctx, storetest.With(store.Options{Path: d.path(), Clock: time.Now, Logger: slog.New(slog.DiscardHandler)}))
 }
 
 func (d sqliteFile) check(ctx context.Context) (err error) {
@@ -212,13 +209,3 @@ func (d sqliteFile) check(ctx context.Context) (err error) {
 }
 
 func (sqliteFile) drop() error { return nil }
-
-// copyOf is a copy of a database, under a name of its own.
-type copyOf struct {
-	sqliteFile
-	file string
-}
-
-func (d copyOf) open(ctx context.Context) (*store.Store, error) {
-	return store.OpenReadOnly(ctx, store.Options{Path: d.file, Clock: time.Now, Logger: slog.New(slog.DiscardHandler)})
-}

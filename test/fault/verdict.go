@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"claudeops/internal/act"
 	"claudeops/internal/ops"
@@ -316,5 +315,3 @@ func files(pid int) (out []string) {
 	slices.Sort(out)
 	return out
 }
-
-func kill(pid int) { _ = syscall.Kill(pid, syscall.SIGKILL) }

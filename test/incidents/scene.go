@@ -356,20 +356,21 @@ func claudeOpsConfig(f *Fault, contender string, codex bool) ([]byte, error) {
 		"state_dir": stateDir, "repos_dir": "/srv/repos", "interval": "1h", "listen": listenAt, "max_tier": f.MaxTier, "services": services,
 		"observe": "probes", "grouping": object{"window": "1s", "grace": "2s", "pause": "5s"},
 		"limits": object{"session": seconds(60), "idle": seconds(15), "tool": seconds(20)},
-		"guard":  object{"volumes": []string{"/srv/volumes", "/var/lib/docker/volumes"}},
+		"guard":  object{"rules": "./guard.yaml"},
 	}
 	if f.Notes != "" {
 		c["notes"] = f.Notes
 	}
-	if len(f.Rules) > 0 {
-		rules, err := yaml.Marshal(object{"rules": f.Rules})
-		if err != nil {
-			return nil, fmt.Errorf("write rules: %w", err)
-		}
-		if err := os.WriteFile(filepath.Join(configDir, "guard.yaml"), rules, 0o600); err != nil {
-			return nil, err
-		}
-		c["guard"].(object)["rules"] = "./guard.yaml"
+	own := []any{object{"id": "data", "volumes": []string{"/srv/volumes"}}}
+	for i := range f.Rules {
+		own = append(own, &f.Rules[i])
+	}
+	rules, err := yaml.Marshal(object{"rules": own})
+	if err != nil {
+		return nil, fmt.Errorf("write rules: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(configDir, "guard.yaml"), rules, 0o600); err != nil {
+		return nil, err
 	}
 	c["handlers"], c["sandbox"] = handlers(codex), object{"readable": readable()}
 	switch contender {

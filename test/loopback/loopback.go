@@ -1,5 +1,5 @@
 // Package loopback is what the scripted APIs of tests have in common: a server on loopback that records the requests, and
-// that ends with the test, also when an answer hangs.
+// that ends with the test, also when an answer hangs; and what tests of processes have in common: a free address there, and their output.
 package loopback
 
 import (
@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"slices"
 	"sync"
-	"testing"
 )
 
 const (
@@ -30,14 +29,6 @@ type Server[R any] struct {
 	mu       sync.Mutex
 	requests []R
 	others   []string
-}
-
-// New starts a server for some routes that is closed when the test ends.
-func New[R any](t testing.TB, refuse Refusal, routes func(*http.ServeMux, *Server[R])) *Server[R] {
-	t.Helper()
-	s := Open(refuse, routes)
-	t.Cleanup(s.Close)
-	return s
 }
 
 // Open starts a server for some routes. What goes elsewhere is noted and not found.

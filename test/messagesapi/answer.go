@@ -19,18 +19,10 @@ type Answer struct {
 	message    string
 	retryAfter time.Duration
 
-	broken  bool // the answer ends early,
-	after   int  // behind this many events of the stream:
-	breakBy breakage
+	broken bool // the answer ends early,
+	after  int  // behind this many events of the stream;
+	hang   bool // its connection stays open
 }
-
-type breakage int
-
-const (
-	byCut breakage = iota
-	byHang
-	byError
-)
 
 // Usage are the tokens the API says a call took.
 type Usage struct {
@@ -97,7 +89,7 @@ func (a Answer) RetryAfter(d time.Duration) Answer {
 }
 
 // Hang never answers.
-func Hang() Answer { return Answer{broken: true, breakBy: byHang, after: -1} }
+func Hang() Answer { return Answer{broken: true, hang: true, after: -1} }
 
 // Drop closes the connection instead of an answer.
 func Drop() Answer { return Answer{broken: true, after: -1} }
@@ -105,20 +97,7 @@ func Drop() Answer { return Answer{broken: true, after: -1} }
 // CutAfter closes the connection behind that many events of the stream; 0 sends the header only.
 // An answer that is not streamed is cut in the middle.
 func (a Answer) CutAfter(events int) Answer {
-	a.broken, a.breakBy, a.after = true, byCut, events
-	return a
-}
-
-// StallAfter stops sending behind that many events of the stream and keeps the connection open.
-func (a Answer) StallAfter(events int) Answer {
-	a.broken, a.breakBy, a.after = true, byHang, events
-	return a
-}
-
-// ErrorAfter sends an error event behind that many events of the stream. An answer that is not
-// streamed becomes an error 529.
-func (a Answer) ErrorAfter(events int) Answer {
-	a.broken, a.breakBy, a.after = true, byError, events
+	a.broken, a.after = true, events
 	return a
 }
 

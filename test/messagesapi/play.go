@@ -30,7 +30,7 @@ func (s *Server) play(ctx context.Context, w http.ResponseWriter, req Request, a
 		return
 	}
 	if a.broken && a.after < 0 {
-		s.breakOff(ctx, a.breakBy)
+		s.breakOff(ctx, a.hang)
 	}
 	if req.Stream {
 		s.stream(ctx, w, a, a.reply(req))
@@ -40,8 +40,8 @@ func (s *Server) play(ctx context.Context, w http.ResponseWriter, req Request, a
 }
 
 // breakOff ends an answer before its end. It does not return.
-func (s *Server) breakOff(ctx context.Context, by breakage) {
-	if by == byHang {
+func (s *Server) breakOff(ctx context.Context, hang bool) {
+	if hang {
 		s.hang(ctx)
 	}
 	drop()
@@ -74,16 +74,12 @@ func (a Answer) reply(req Request) reply {
 
 // whole sends an answer in one piece.
 func (s *Server) whole(ctx context.Context, w http.ResponseWriter, a Answer, m reply) {
-	if a.broken && a.breakBy == byError {
-		refuse(w, statusOverloaded, "Overloaded")
-		return
-	}
 	data := encode(m)
 	w.Header().Set("Content-Type", "application/json")
 	if a.broken {
 		w.Header().Set("Content-Length", fmt.Sprint(len(data)))
 		send(w, data[:len(data)/2])
-		s.breakOff(ctx, a.breakBy)
+		s.breakOff(ctx, a.hang)
 	}
 	send(w, data)
 }
@@ -99,12 +95,8 @@ func (s *Server) stream(ctx context.Context, w http.ResponseWriter, a Answer, m 
 		}
 		send(w, e.bytes())
 	}
-	switch {
-	case !a.broken:
-	case a.breakBy == byError:
-		send(w, event{"error", errorBody(statusOverloaded, "Overloaded")}.bytes())
-	default:
-		s.breakOff(ctx, a.breakBy)
+	if a.broken {
+		s.breakOff(ctx, a.hang)
 	}
 }
 

@@ -13,13 +13,12 @@ type Request struct {
 	Header http.Header     `json:"-"`
 	Body   json.RawMessage `json:"-"`
 
-	Model     string          `json:"model"`
-	MaxTokens int             `json:"max_tokens"`
-	Stream    bool            `json:"stream"`
-	System    Content         `json:"system"`
-	Messages  []Message       `json:"messages"`
-	Tools     []Tool          `json:"tools"`
-	Choice    json.RawMessage `json:"tool_choice"`
+	Model    string          `json:"model"`
+	Stream   bool            `json:"stream"`
+	System   Content         `json:"system"`
+	Messages []Message       `json:"messages"`
+	Tools    []Tool          `json:"tools"`
+	Choice   json.RawMessage `json:"tool_choice"`
 }
 
 // Message is one message of the conversation.
@@ -30,9 +29,8 @@ type Message struct {
 
 // Tool is a tool the model is offered.
 type Tool struct {
-	Name     string          `json:"name"`
-	Schema   json.RawMessage `json:"input_schema"`
-	Deferred bool            `json:"defer_loading"` // named, but not usable before it is announced
+	Name   string          `json:"name"`
+	Schema json.RawMessage `json:"input_schema"`
 }
 
 // Content is a list of blocks; the API also takes a plain text for a single one.

@@ -38,22 +38,25 @@ type Provider struct {
 	// Down makes every request fail.
 	Down bool
 
-	key, other *rsa.PrivateKey
-	codes      map[string]asked
+	key   *rsa.PrivateKey
+	codes map[string]asked
 }
+
+// Making a key takes longer than most of the tests: the providers have one, and one that is not theirs.
+var own, foreign = sync.OnceValues(newKey), sync.OnceValues(newKey)
+
+func newKey() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, 2048) }
 
 type asked struct{ nonce, challenge, redirect string }
 
 // New starts a provider. Its clock stands at now.
 func New(t testing.TB, now func() time.Time) *Provider {
 	t.Helper()
-	p := &Provider{Now: now, codes: map[string]asked{}, Claims: map[string]any{"sub": "42", "preferred_username": "alice"}}
-	var err error
-	for _, key := range []**rsa.PrivateKey{&p.key, &p.other} {
-		if *key, err = rsa.GenerateKey(rand.Reader, 2048); err != nil {
-			t.Fatal(err)
-		}
+	key, err := own()
+	if err != nil {
+		t.Fatal(err)
 	}
+	p := &Provider{Now: now, key: key, codes: map[string]asked{}, Claims: map[string]any{"sub": "42", "preferred_username": "alice"}}
 	routes := http.NewServeMux()
 	routes.HandleFunc("GET /.well-known/openid-configuration", p.discovery)
 	routes.HandleFunc("GET /keys", p.keys)
@@ -154,7 +157,10 @@ func (p *Provider) sign(claims map[string]any) string {
 	sum := sha256.Sum256([]byte(text))
 	key := p.key
 	if p.Forge {
-		key = p.other
+		var err error
+		if key, err = foreign(); err != nil {
+			return ""
+		}
 	}
 	signature, err := rsa.SignPKCS1v15(rand.Reader, key, crypto.SHA256, sum[:])
 	if err != nil {

@@ -25,6 +25,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"claudeops/test/needs"
 )
 
 // shared is the cluster of this test program: making one takes seconds, a database in it milliseconds.
@@ -43,7 +45,7 @@ func URL(tb testing.TB) string {
 	tb.Helper()
 	c, err := shared()
 	if err != nil {
-		tb.Fatal(err)
+		needs.End(tb, err)
 	}
 	return c.Database(tb)
 }
@@ -53,7 +55,7 @@ func New(tb testing.TB) *Cluster {
 	tb.Helper()
 	c, err := Start(tb.Context())
 	if err != nil {
-		tb.Fatal(err)
+		needs.End(tb, err)
 	}
 	tb.Cleanup(func() { _ = c.Close() })
 	return c
@@ -237,7 +239,7 @@ func programs() (string, error) {
 	}
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	if len(found) == 0 {
-		return "", errors.New("find PostgreSQL: no initdb on this machine; run script/setup-tests")
+		return "", needs.Absent("PostgreSQL")
 	}
 	slices.SortFunc(found, func(a, b string) int { return version(a) - version(b) })
 	return filepath.Dir(found[len(found)-1]), nil

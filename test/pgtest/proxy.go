@@ -17,6 +17,7 @@ type Proxy struct {
 	delay    time.Duration
 	lose     atomic.Bool // the next answer is lost with its connection
 	deaf     atomic.Bool // answers are dropped, and connections stay open
+	cut      atomic.Bool // nothing passes, and nobody is told
 	open     sync.WaitGroup
 	mu       sync.Mutex
 	conns    map[net.Conn]bool
@@ -55,14 +56,24 @@ func (p *Proxy) LoseAnswer() { p.lose.Store(true) }
 // dead: it takes what is sent and answers nothing.
 func (p *Proxy) Deafen(deaf bool) { p.deaf.Store(deaf) }
 
-// Close ends all connections.
-func (p *Proxy) Close() error {
-	err := p.listener.Close()
+// Cut loses what either side sends, and tells nobody, until Mend.
+func (p *Proxy) Cut() { p.cut.Store(true) }
+
+// Mend lets new connections through. The old ones have lost what they were saying, so they end.
+func (p *Proxy) Mend() {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	for c := range p.conns {
 		_ = c.Close() // that is what we want
 	}
-	p.mu.Unlock()
+	clear(p.conns)
+	p.cut.Store(false)
+}
+
+// Close ends all connections.
+func (p *Proxy) Close() error {
+	err := p.listener.Close()
+	p.Mend()
 	p.open.Wait()
 	return err
 }
@@ -85,7 +96,7 @@ func (p *Proxy) accept() {
 		p.open.Go(func() {
 			p.pass(client, server, func(b []byte) bool {
 				asked.read(b)
-				return true
+				return !p.cut.Load()
 			})
 		})
 		p.open.Go(func() {
@@ -95,7 +106,7 @@ func (p *Proxy) accept() {
 					_ = client.Close() // what is written to it afterwards is lost
 				}
 				dead = dead || p.deaf.Load()
-				return !dead
+				return !dead && !p.cut.Load()
 			})
 		})
 	}

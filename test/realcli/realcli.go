@@ -1,34 +1,24 @@
 // Package realcli gives tests the real Claude Code. Its own tests hold the facts about that program
 // the supervisor relies on, so that a newer version is taken up by changing Version and the
-// version in script/setup-tests and reading what fails.
+// version in script/setup-tests and reading what fails. TestCLI_… see the program alone: only another version changes them, so
+// make test leaves them to make test-all.
 package realcli
 
 import (
-	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"claudeops/test/needs"
 )
 
 // Version is the version script/setup-tests installs.
-const Version = "2.1.325"
+const Version = "2.1.327"
 
 // Path returns the program, and fails the test where it is not installed.
 func Path(t testing.TB) string {
 	t.Helper()
-	path := filepath.Join(moduleRoot(t), ".cache", "claude-code-"+Version, "claude")
-	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		t.Fatalf("Claude Code %s is not installed: run script/setup-tests", Version)
-	}
-	if err != nil {
-		t.Fatalf("find Claude Code: %v", err)
-	}
-	if !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
-		t.Fatalf("%s is no program: remove it and run script/setup-tests", path)
-	}
-	return path
+	return needs.Cached(t, "Claude Code "+Version, "claude-code-"+Version, "claude")
 }
 
 // Env returns an environment in which the program knows nothing of this machine's user and talks
@@ -53,23 +43,5 @@ func Env(t testing.TB, baseURL string) []string {
 		"DISABLE_AUTOUPDATER=1",
 		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
 		"CLAUDE_CODE_MAX_RETRIES=2",
-	}
-}
-
-func moduleRoot(t testing.TB) string {
-	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatalf("find the module: %v", err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			t.Fatal("find the module: no go.mod above the test")
-		}
-		dir = parent
 	}
 }

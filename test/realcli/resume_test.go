@@ -40,7 +40,7 @@ func tiers(t *testing.T) messagesapi.Script {
 	}
 }
 
-func TestAForkContinuesTheConversationWithNewToolsAndModel(t *testing.T) {
+func TestCLI_AForkContinuesTheConversationWithNewToolsAndModel(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t, tiers(t))
 	c.fresh(first, "tier one", "haiku", "Bash", "--append-system-prompt", "system prompt of one").succeeded()
@@ -78,8 +78,8 @@ func TestAForkContinuesTheConversationWithNewToolsAndModel(t *testing.T) {
 	}
 }
 
-// TestByDefaultAForkKeepsTheParentsSystemPromptAndOffersItsTools holds why the snapshot must be off.
-func TestByDefaultAForkKeepsTheParentsSystemPromptAndOffersItsTools(t *testing.T) {
+// TestCLI_ByDefaultAForkKeepsTheParentsSystemPromptAndOffersItsTools holds why the snapshot must be off.
+func TestCLI_ByDefaultAForkKeepsTheParentsSystemPromptAndOffersItsTools(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t, func(req messagesapi.Request) messagesapi.Answer {
 		if req.Prompt() == "tier one" {
@@ -107,7 +107,7 @@ func TestByDefaultAForkKeepsTheParentsSystemPromptAndOffersItsTools(t *testing.T
 	}
 }
 
-func TestAnUnknownConversationIsRefused(t *testing.T) {
+func TestCLI_AnUnknownConversationIsRefused(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t, messagesapi.Turns(messagesapi.Text("done")))
 	out := c.fork(first, second, "tier two", "haiku", "Bash", snapshotOff...)
@@ -124,7 +124,7 @@ func TestAnUnknownConversationIsRefused(t *testing.T) {
 	c.fresh(second, "tier two", "haiku", "Bash").succeeded()
 }
 
-func TestAConversationIsFoundFromAnotherFolderToo(t *testing.T) {
+func TestCLI_AConversationIsFoundFromAnotherFolderToo(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t, messagesapi.Turns(messagesapi.Text("done")))
 	c.fresh(first, "tier one", "haiku", "Bash").succeeded()
@@ -140,7 +140,7 @@ func TestAConversationIsFoundFromAnotherFolderToo(t *testing.T) {
 	}
 }
 
-func TestATruncatedConversationIsResumedSilently(t *testing.T) {
+func TestCLI_ATruncatedConversationIsResumedSilently(t *testing.T) {
 	t.Parallel()
 	took := messagesapi.Usage{Input: 50_000, Output: 5_000}
 	c := newCLI(t, func(req messagesapi.Request) messagesapi.Answer {
@@ -169,7 +169,7 @@ func TestATruncatedConversationIsResumedSilently(t *testing.T) {
 	}
 }
 
-func TestTheTranscriptLiesInAFolderNamedAfterTheWorkingFolder(t *testing.T) {
+func TestCLI_TheTranscriptLiesInAFolderNamedAfterTheWorkingFolder(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "a.b_c d-é+Ä😀,1")
 	must(t, os.Mkdir(folder, 0o700))
@@ -189,7 +189,7 @@ func TestTheTranscriptLiesInAFolderNamedAfterTheWorkingFolder(t *testing.T) {
 	}
 }
 
-func TestALongWorkingFolderIsCutInTheTranscriptsPath(t *testing.T) {
+func TestCLI_ALongWorkingFolderIsCutInTheTranscriptsPath(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t, messagesapi.Turns(messagesapi.Text("done")))
 	c.dir = filepath.Join(c.dir, strings.Repeat("x", 200))
@@ -395,7 +395,7 @@ func worthless(t *testing.T, environment, name string) {
 	}
 }
 
-func TestAStructuredOutputEndsTheRun(t *testing.T) {
+func TestCLI_AStructuredOutputEndsTheRun(t *testing.T) {
 	t.Parallel()
 	healthy := raw(`{"schema_version":1,"outcome":"healthy","summary":"All services answer.","check_results":` +
 		`[{"service":"web","check_type":"http","status":"healthy","error":""}],"actions":[],"events":[],"memories":[]}`)
@@ -421,7 +421,7 @@ func TestAStructuredOutputEndsTheRun(t *testing.T) {
 	}
 }
 
-func TestAModelThatGivesNoStructuredOutputEndsWell(t *testing.T) {
+func TestCLI_AModelThatGivesNoStructuredOutputEndsWell(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t, messagesapi.InOrder(messagesapi.Text("I looked"), messagesapi.Text("I will not")))
 	r := c.fresh(first, "look around", "haiku", "Bash", "--json-schema", `{"type":"object"}`).succeeded()
@@ -430,7 +430,7 @@ func TestAModelThatGivesNoStructuredOutputEndsWell(t *testing.T) {
 	}
 }
 
-func TestFiveInvalidStructuredOutputsFailTheRun(t *testing.T) {
+func TestCLI_FiveInvalidStructuredOutputsFailTheRun(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t, messagesapi.InOrder(messagesapi.Structured("", raw(`{}`))))
 	out := c.fresh(first, "look around", "haiku", "Bash", "--json-schema", `{"type":"object","required":["a"]}`)

@@ -98,7 +98,9 @@ func TestTheRunnerTellsFailuresOfTheAPIApart(t *testing.T) {
 			if res.APIStatus != nil {
 				status = *res.APIStatus
 			}
-			if res.Failure != tc.class || status != tc.status || res.RetryAfter != tc.after || res.Stop != ops.StopNone {
+			// The CLI adds up to a quarter to what the API asked for.
+			after := res.RetryAfter >= tc.after && res.RetryAfter <= tc.after*5/4
+			if res.Failure != tc.class || status != tc.status || !after || res.Stop != ops.StopNone {
 				t.Errorf("got %q, status %d, after %v: %s\n%s", res.Failure, status, res.RetryAfter, res.Err, strings.Join(r.lines, "\n"))
 			}
 		})
@@ -199,7 +201,8 @@ func TestTheWatcherStopsTheRealProgramInsideATool(t *testing.T) {
 			return nil
 		}
 	})
-	if res.Stop != ops.StopLoop || res.Failure != "loop" || res.Err != "the same again" || res.OpenTool != "Bash: sleep 600" {
+	open := res.OpenTool == "Bash: sleep 600" || res.OpenTool == "" && res.ResultRead // it may still end its tool and say so
+	if res.Stop != ops.StopLoop || res.Failure != "loop" || res.Err != "the same again" || !open {
 		t.Errorf("got %+v", res)
 	}
 }
@@ -213,7 +216,7 @@ func costly(req messagesapi.Request) messagesapi.Answer {
 	return messagesapi.Bash("", "echo x >> calls").Took(took)
 }
 
-func TestAnAnswerBeyondTheBudgetIsLost(t *testing.T) {
+func TestCLI_AnAnswerBeyondTheBudgetIsLost(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t, costly)
 	out := c.fresh(first, "once", "haiku", "Bash", "--max-budget-usd", "0.0001")
@@ -223,7 +226,7 @@ func TestAnAnswerBeyondTheBudgetIsLost(t *testing.T) {
 	}
 }
 
-func TestAPIFailures(t *testing.T) {
+func TestCLI_APIFailures(t *testing.T) {
 	t.Parallel()
 	const busy = 529
 	none := 0

@@ -95,7 +95,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-func TestAnInterruptEndsTheProgramAndItsTool(t *testing.T) {
+func TestCLI_AnInterruptEndsTheProgramAndItsTool(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t, sleeper)
 	run := c.start("look around")
@@ -121,7 +121,7 @@ func TestAnInterruptEndsTheProgramAndItsTool(t *testing.T) {
 	}
 }
 
-func TestAnInterruptWhileTheModelThinksIsNoSuccess(t *testing.T) {
+func TestCLI_AnInterruptWhileTheModelThinksIsNoSuccess(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t, messagesapi.InOrder(messagesapi.Hang()))
 	run := c.start("look around")
@@ -132,7 +132,7 @@ func TestAnInterruptWhileTheModelThinksIsNoSuccess(t *testing.T) {
 	}
 }
 
-func TestATerminationLeavesNoResultAndEndsTheTool(t *testing.T) {
+func TestCLI_ATerminationLeavesNoResultAndEndsTheTool(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t, sleeper)
 	run := c.start("look around")
@@ -144,7 +144,7 @@ func TestATerminationLeavesNoResultAndEndsTheTool(t *testing.T) {
 	eventually(t, "the tool to end", func() bool { return !alive(tool) })
 }
 
-func TestAfterAKillTheToolRunsOnAndTheModelIsTold(t *testing.T) {
+func TestCLI_AfterAKillTheToolRunsOnAndTheModelIsTold(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t, sleeper)
 	run := c.start("look around")

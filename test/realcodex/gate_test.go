@@ -77,7 +77,7 @@ func (d *desk) judged(bypass bool) *ledger {
 	must(d.t, err)
 	d.t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	box := wall.New(wall.Config{
-		Confine: true, Auto: true, Relay: []string{self, relayWord}, StateDir: d.spec.StateDir, WorkDir: d.spec.WorkDir,
+		Confine: true, Relay: []string{self, relayWord}, StateDir: d.spec.StateDir, WorkDir: d.spec.WorkDir,
 		ExtraReadOnly: []string{self}, Gates: dir,
 	})
 	d.walls = gated{sandboxed{box}, bypass}
@@ -202,7 +202,7 @@ func TestTheProgramNeverHoldsTheKey(t *testing.T) {
 	const look = `for p in /proc/[0-9]*; do tr '\0' '\n' < $p/environ | grep -q "^CLAUDEOPS_SESSION_KEY=$CLAUDEOPS_SESSION_KEY" && cat $p/environ; done 2>/dev/null | tr '\0' '\n' | sort -u
 grep -rlF sk-the-real "$HOME" "$CLAUDEOPS_STATE_DIR"; cat /proc/[0-9]*/cmdline | tr '\0' '\n' | grep base_url; echo looked`
 	d := newDesk(t, responsesapi.Turns(responsesapi.Exec("call_1", look), responsesapi.Text("done")))
-	d.behind(0, "") // Codex's own sandbox would hide Codex from its commands; above Tier 1 there is only ours
+	d.behind("") // Codex's own sandbox would hide Codex from its commands; above Tier 1 there is only ours
 	d.spec.Session.Tier = ops.Tier2
 	d.spec.Env = slices.DeleteFunc(d.spec.Env, func(v string) bool { return strings.HasPrefix(v, "OPENAI_API_KEY=") })
 	d.spec.Env = append(d.spec.Env, "OPENAI_API_KEY="+key, "HTTP_PROXY=http://127.0.0.1:1")
@@ -286,7 +286,7 @@ echo EVIL | tee ~/.codex/AGENTS.md ~/.codex/config.toml ~/.codex/skills/evil/SKI
 	})
 	// Only behind the wall may Codex write at all.
 	must(t, os.MkdirAll(filepath.Dir(d.spec.StateDir), 0o700))
-	d.behind(0, "")
+	d.behind("")
 	d.spec.Session.Tier = ops.Tier2
 	first := d.succeeded(d.run(nil))
 	if out := d.output("call_1"); !strings.Contains(out, "EVIL") || strings.Contains(out, "cannot") {
@@ -321,29 +321,15 @@ func (w sandboxed) Wrap(tier ops.Tier, p agent.Program) (agent.Program, error) {
 	return p, err
 }
 
-// behind puts the desk's sessions behind bubblewrap, as another user if there is one.
-func (d *desk) behind(uid int, repos string) {
+// behind puts the desk's sessions behind bubblewrap.
+func (d *desk) behind(repos string) {
 	d.t.Helper()
 	self, err := os.Executable()
 	must(d.t, err)
 	must(d.t, os.MkdirAll(d.spec.StateDir, 0o700))
-	c := wall.Config{
-		Bubblewrap: true, Relay: []string{self, relayWord}, StateDir: d.spec.StateDir, WorkDir: d.spec.WorkDir, ReposDir: repos,
-		UIDs: map[ops.Tier]int{},
-	}
-	if uid != 0 {
-		// The user cannot reach the test binary where it is.
-		c.Relay[0] = filepath.Join(filepath.Dir(d.spec.StateDir), "relay")
-		data, err := os.ReadFile(self)
-		if err == nil {
-			err = os.WriteFile(c.Relay[0], data, 0o755)
-		}
-		must(d.t, err)
-	}
-	for tier := ops.Tier1; tier <= ops.LastTier && uid != 0; tier++ {
-		c.UIDs[tier] = uid
-	}
-	d.walls = sandboxed{wall.New(c)}
+	d.walls = sandboxed{wall.New(wall.Config{
+		Confine: true, Relay: []string{self, relayWord}, StateDir: d.spec.StateDir, WorkDir: d.spec.WorkDir, ReposDir: repos,
+	})}
 }
 
 // byDefault puts the desk's sessions behind the walls of the default settings, with or without namespaces.
@@ -355,7 +341,7 @@ func (d *desk) byDefault(repos string, namespaces bool) {
 	}
 	must(d.t, err)
 	c := wall.Config{
-		Confine: true, Auto: true, Relay: []string{self, relayWord}, StateDir: d.spec.StateDir, WorkDir: d.spec.WorkDir, ReposDir: repos,
+		Confine: true, Relay: []string{self, relayWord}, StateDir: d.spec.StateDir, WorkDir: d.spec.WorkDir, ReposDir: repos,
 		ExtraReadOnly: []string{self},
 	}
 	if !namespaces {
@@ -471,7 +457,7 @@ func TestAboveTier1ItRunsOnlyBehindTheWall(t *testing.T) {
 	for _, tier := range []ops.Tier{ops.Tier2, ops.Tier3} {
 		d, file := writing(t)
 		res := d.run(func(s *ops.SessionSpec) { s.Session.Tier = tier })
-		if res.ExitCode != nil || res.Failure != ops.FailureLayer || !strings.Contains(res.Err, "sandbox.bubblewrap") || exists(t, file) || len(d.api.Requests()) != 0 {
+		if res.ExitCode != nil || res.Failure != ops.FailureLayer || !strings.Contains(res.Err, "sandbox.mode") || exists(t, file) || len(d.api.Requests()) != 0 {
 			t.Errorf("%v: %+v", tier, res)
 		}
 		if !slices.Equal(codex.Needs(tier), []string{codex.LayerBubblewrap}) {
@@ -486,7 +472,7 @@ func TestBehindTheWallTier2WritesToTheRepositoriesOnly(t *testing.T) {
 	d := newDesk(t, responsesapi.Turns(
 		responsesapi.Exec("call_1", "touch "+repos+"/repaired; touch "+outside+"/broken /usr/broken; echo EVIL > ~/.codex/AGENTS.md"), responsesapi.Text("done"),
 	))
-	d.behind(0, repos)
+	d.behind(repos)
 	d.spec.Session.Tier = ops.Tier2
 	res := d.succeeded(d.run(nil))
 	if !exists(t, repos+"/repaired") || exists(t, outside+"/broken") || exists(t, "/usr/broken") {
@@ -500,37 +486,6 @@ func TestBehindTheWallTier2WritesToTheRepositoriesOnly(t *testing.T) {
 	d.succeeded(d.run(nil))
 	if strings.Contains(string(d.api.Requests()[before].Body), "EVIL") {
 		t.Error("the model was told what the session before wrote")
-	}
-}
-
-// TestTier1BehindTheWall holds that Codex's own sandbox can be set up inside ours by a user, and that a session of root, where
-// that does not work, is refused with the reason.
-func TestTier1BehindTheWall(t *testing.T) {
-	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("only root can run the agent as another user")
-	}
-	d, file := writing(t)
-	d.behind(0, "")
-	res := d.run(nil)
-	if res.ExitCode != nil || res.Failure != ops.FailureLayer || !strings.Contains(res.Err, "own sandbox cannot be set up") || !strings.Contains(res.Err, "sandbox.uid") || exists(t, file) {
-		t.Errorf("root: %+v", res)
-	}
-
-	const user = 54_321
-	// Codex puts no helpers into a temporary folder, which /tmp is behind the wall.
-	dir, err := os.MkdirTemp("/var/tmp", "claudeops-test-*") //nolint:usetesting // not below /tmp
-	must(t, err)
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	must(t, os.Chmod(dir, 0o755))
-	// The wall lets it write to its working folder, Codex does not.
-	file = filepath.Join(dir, "state", "work", "file")
-	d = newDesk(t, responsesapi.Turns(responsesapi.Exec("call_1", "touch "+file), responsesapi.Text("done")))
-	d.spec.StateDir, d.spec.WorkDir = filepath.Join(dir, "state"), filepath.Dir(file)
-	d.behind(user, "")
-	d.succeeded(d.run(nil))
-	if out := d.output("call_1"); !strings.Contains(out, "Read-only file system") || exists(t, file) {
-		t.Errorf("a user: %q", out)
 	}
 }
 

@@ -3,15 +3,13 @@
 package realcodex
 
 import (
-	"errors"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"testing"
+
+	"claudeops/test/needs"
 )
 
 // Version is the version script/setup-tests installs.
-const Version = "0.166.0"
+const Version = "0.169.0"
 
 // Model is a model that this version knows and offers a plain shell tool to.
 const Model = "gpt-5.5"
@@ -19,18 +17,7 @@ const Model = "gpt-5.5"
 // Path returns the program, and fails the test where it is not installed.
 func Path(t testing.TB) string {
 	t.Helper()
-	path := filepath.Join(moduleRoot(t), ".cache", "codex-"+Version, "bin", "codex")
-	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		t.Fatalf("Codex %s is not installed: run script/setup-tests", Version)
-	}
-	if err != nil {
-		t.Fatalf("find Codex: %v", err)
-	}
-	if !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
-		t.Fatalf("%s is no program: remove its folder and run script/setup-tests", path)
-	}
-	return path
+	return needs.Cached(t, "Codex "+Version, "codex-"+Version, "bin", "codex")
 }
 
 // Env returns an environment in which the adapter's agent talks to baseURL only, with a temporary folder of its own: Codex
@@ -43,23 +30,5 @@ func Env(t testing.TB, baseURL string) []string {
 		"TMPDIR=" + t.TempDir(),
 		"OPENAI_BASE_URL=" + baseURL,
 		"OPENAI_API_KEY=dummy-key-of-a-test",
-	}
-}
-
-func moduleRoot(t testing.TB) string {
-	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatalf("find the module: %v", err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			t.Fatal("find the module: no go.mod above the test")
-		}
-		dir = parent
 	}
 }

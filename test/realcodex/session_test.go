@@ -3,12 +3,10 @@ package realcodex_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -22,6 +20,7 @@ import (
 	"claudeops/internal/guard/wall/relay"
 	"claudeops/internal/ops"
 	"claudeops/test/agenttest"
+	"claudeops/test/loopback"
 	"claudeops/test/realcodex"
 	"claudeops/test/responsesapi"
 )
@@ -322,28 +321,11 @@ func TestWithoutAKeyItSaysSo(t *testing.T) {
 // TestNothingElseIsCalled holds that the program reaches for no other host: a proxy that takes all else is never asked.
 func TestNothingElseIsCalled(t *testing.T) {
 	t.Parallel()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	must(t, err)
-	var asked atomic.Int32
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			asked.Add(1)
-			_ = conn.Close()
-		}
-	}()
+	environ, end := loopback.Trap(t)
 	d := newDesk(t, responsesapi.Turns(responsesapi.Exec("call_1", "true"), responsesapi.Text("done")))
-	proxy := "http://" + listener.Addr().String()
-	d.spec.Env = append(d.spec.Env, "HTTPS_PROXY="+proxy, "HTTP_PROXY="+proxy, "NO_PROXY=127.0.0.1")
+	d.spec.Env = append(d.spec.Env, environ...)
 	d.succeeded(d.run(nil))
-	_ = listener.Close()
-	<-done
-	if asked.Load() != 0 || len(d.api.Others()) != 0 || len(d.api.Requests()) != 2 {
-		t.Errorf("connections elsewhere: %d; other requests: %q; calls: %d", asked.Load(), d.api.Others(), len(d.api.Requests()))
+	if asked := end(); asked != 0 || len(d.api.Others()) != 0 || len(d.api.Requests()) != 2 {
+		t.Errorf("connections elsewhere: %d; other requests: %q; calls: %d", asked, d.api.Others(), len(d.api.Requests()))
 	}
 }

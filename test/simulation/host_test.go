@@ -13,7 +13,6 @@ import (
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 	"claudeops/internal/watch"
-	"claudeops/internal/watch/health"
 	"claudeops/internal/watch/notify"
 )
 
@@ -492,7 +491,7 @@ func (w watched) unknown(service string) bool {
 	return slices.Contains(w.h.tasks["watch-"+w.env].unknown, service)
 }
 
-func (w watched) RecordResults(ctx context.Context, environment string, kept, counted []ops.Check, states []health.State, events []ops.Event, alerts []ops.Alert) error {
+func (w watched) RecordResults(ctx context.Context, environment string, kept, counted []ops.Check, states []ops.CheckState, events []ops.Event, alerts []ops.Alert) error {
 	if err := w.before("records results in " + environment); err != nil {
 		return err
 	}

@@ -167,7 +167,7 @@ func newFile(t *testing.T) string {
 // open begins. The services of the first environment may run in containers.
 func (s *simulation) open(path string, contained bool) {
 	var err error
-	s.store, err = store.Open(s.ctx, store.Options{Path: path, Clock: s.clock, Uptime: func() (string, time.Duration) { return "", 0 }})
+	s.store, err = store.Open(s.ctx, storetest.With(store.Options{Path: path, Clock: s.clock, Uptime: func() (string, time.Duration) { return "", 0 }}))
 	must(s.t, err)
 	if s.reader, err = sql.Open("sqlite", "file:"+path+"?mode=ro"); err != nil {
 		s.t.Fatal(err)
@@ -402,27 +402,25 @@ func TestSimulation(t *testing.T) {
 				broken.Store(true)
 				t.Errorf("seed %d: %s\n%s\nrun it again: go test ./test/simulation -run '^TestSimulation$' -seed %d",
 					seed, failure, strings.Join(history[max(0, len(history)-40):], "\n"), seed)
+			} else if n < twice {
+				playsTheSame(t, seed, history)
 			}
 		})
 	}
 }
 
-// TestASeedIsAHistory plays the same seeds twice.
-func TestASeedIsAHistory(t *testing.T) {
-	storetest.NewFile(t)
-	for n := range uint64(20) {
-		t.Run(fmt.Sprint(n+1), func(t *testing.T) {
-			t.Parallel()
-			_, first := play(t, n+1)
-			_, second := play(t, n+1)
-			for i := range min(len(first), len(second)) {
-				if first[i] != second[i] {
-					t.Fatalf("line %d was %q, and is %q\nafter %s", i+1, first[i], second[i], strings.Join(first[max(0, i-10):i], "\n"))
-				}
-			}
-			if len(first) != len(second) {
-				t.Fatalf("%d lines, and then %d", len(first), len(second))
-			}
-		})
+// twice is how many seeds are played twice: a seed is a history.
+const twice = 20
+
+func playsTheSame(t *testing.T, seed uint64, first []string) {
+	t.Helper()
+	_, second := play(t, seed)
+	for i := range min(len(first), len(second)) {
+		if first[i] != second[i] {
+			t.Fatalf("line %d was %q, and is %q\nafter %s", i+1, first[i], second[i], strings.Join(first[max(0, i-10):i], "\n"))
+		}
+	}
+	if len(first) != len(second) {
+		t.Fatalf("%d lines, and then %d", len(first), len(second))
 	}
 }

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"claudeops/internal/decide/health"
 	"claudeops/internal/decide/report"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
-	"claudeops/internal/watch/health"
 	"claudeops/test/cycletest"
 )
 
@@ -56,7 +56,7 @@ func (s *simulation) newPolicy(names []string) ops.Policy {
 		p.ApprovalTier = []ops.Tier{0, 0, 2, 2, 3}[s.rand.IntN(5)]
 		p.Approval = ops.ApprovalPolicy{Remind: time.Hour, Reminds: 2}
 		if s.chance(60) {
-			p.Approval.Expiry, p.Approval.OnExpiry = 4*time.Hour, []string{"", ops.OnExpiryDeny, ops.OnExpiryApprove}[s.rand.IntN(3)]
+			p.Approval.Expiry = 4 * time.Hour
 		}
 		p.DryRun = s.chance(5)
 		if s.chance(60) {

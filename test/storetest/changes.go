@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"claudeops/internal/decide/health"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
-	"claudeops/internal/watch/health"
 )
 
 func changeCases() []testCase {
@@ -80,10 +80,10 @@ func changesAreListed(t *testing.T, f *Fixture) {
 func changedSinceHealthy(t *testing.T, f *Fixture) {
 	opened := Start.Add(30 * time.Hour)
 	before := func(d time.Duration) time.Time { return opened.Add(-d) }
-	state, _ := health.Observe(health.State{}, look("web", ops.Down), health.Thresholds{FailAfter: 1}, Start)
+	state, _ := health.Observe(ops.CheckState{}, look("web", ops.Down), health.Thresholds{FailAfter: 1}, Start)
 	healthy, failing := look("web", ops.Healthy), look("web", ops.Down)
 	healthy.At, failing.At = before(time.Hour), before(time.Minute)
-	must(t, f.Store.RecordResults(t.Context(), "home", []ops.Check{healthy, failing}, nil, []health.State{state}, nil, nil))
+	must(t, f.Store.RecordResults(t.Context(), "home", []ops.Check{healthy, failing}, nil, []ops.CheckState{state}, nil, nil))
 	f.look(t, "a", ops.Look{Changes: []ops.Change{
 		changed("web", "long before", before(2*time.Hour), before(2*time.Hour)),
 		changed("web", "just before", before(time.Hour+ops.ChangeShows/2), before(time.Hour+ops.ChangeShows/2)),

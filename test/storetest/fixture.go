@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"claudeops/internal/decide/health"
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -79,7 +81,9 @@ func (f *Fixture) Commit(tb testing.TB, t ops.Transition) ops.Claimed {
 	claimed, err := f.Store.Commit(tb.Context(), f.Owner, t)
 	must(tb, err)
 	if t.Step.Kind.Leaves() {
-		claimed, err = f.Store.Look(tb.Context(), t.Cycle)
+		known, failed := f.Store.Cycle(tb.Context(), t.Cycle)
+		must(tb, failed)
+		claimed, err = f.Store.Look(tb.Context(), known)
 		must(tb, err)
 	}
 	return claimed
@@ -155,6 +159,12 @@ func (f *Fixture) EndCycle(tb testing.TB, cycle ops.CycleID) ops.Claimed {
 	}})
 }
 
+// With adds the words and the rules that the program gives its store.
+func With(o store.Options) store.Options {
+	o.Words, o.Rules = notice.Rows{}, health.Rules{}
+	return o
+}
+
 // migrated is an empty database, made once: copying it is much faster than making another.
 var migrated = sync.OnceValues(func() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "claudeops-store-")
@@ -163,7 +173,7 @@ var migrated = sync.OnceValues(func() ([]byte, error) {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	path := filepath.Join(dir, "claudeops.db")
-	s, err := store.Open(context.Background(), store.Options{Path: path})
+	s, err := store.Open(context.Background(), With(store.Options{Path: path}))
 	if err != nil {
 		return nil, err
 	}

@@ -7,10 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"claudeops/internal/decide/health"
+	"claudeops/internal/desk"
 	"claudeops/internal/notice/answer"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
-	"claudeops/internal/watch/health"
 )
 
 func incidentCases() []testCase {
@@ -235,6 +236,7 @@ func reportOpensIncidents(t *testing.T, f *Fixture) {
 		ID: got[0].ID, Environment: "home", Service: "db", Check: "http", Class: "unresolved", Fingerprint: "home|db|http|unresolved",
 		Title: "no answer", Level: ops.LevelCritical, Status: ops.IncidentOpen, Occurrences: 1, FirstCycle: cycle, LastCycle: cycle,
 		Report: text, OpenedAt: Start, UpdatedAt: Start, CalledAt: ops.Ptr(Start), Own: true, Findings: []ops.IncidentFinding{},
+		CostUSD: ops.Ptr(0.0),
 	}
 	equal(t, "incident", got[0], want)
 	equal(t, "service", got[1].Service, "web")
@@ -561,8 +563,8 @@ func (f *Fixture) onlyCause(t *testing.T) ops.Cause {
 // red opens a cause for a service that a probe finds down, and leaves an incident of its cycle.
 func (f *Fixture) red(t *testing.T, end bool) ops.Incident {
 	t.Helper()
-	state, _ := health.Observe(health.State{}, look("web", ops.Down), health.Thresholds{FailAfter: 1}, Start)
-	must(t, f.Store.RecordResults(t.Context(), "home", nil, nil, []health.State{state}, nil, nil))
+	state, _ := health.Observe(ops.CheckState{}, look("web", ops.Down), health.Thresholds{FailAfter: 1}, Start)
+	must(t, f.Store.RecordResults(t.Context(), "home", nil, nil, []ops.CheckState{state}, nil, nil))
 	cause, _ := f.openCause(t, cause("web"), nil)
 	_, err := f.Store.Claim(t.Context(), f.Owner, cause.Cycle, Policy(), Start)
 	must(t, err)
@@ -633,7 +635,7 @@ func heldIsListed(t *testing.T, f *Fixture) {
 	e := ops.Environment{Name: "home", Watch: ops.Watch{Maintenance: []ops.Maintenance{
 		{Name: "backup", Service: "db", From: Start, Until: Start.Add(time.Hour)}, {Service: "old", From: Start.Add(-2 * time.Hour), Until: Start},
 	}}}
-	none, err := f.Store.HeldBack(t.Context(), ops.Environment{Name: "home"}, Start)
+	none, err := (&desk.Desk{Store: f.Store}).HeldBack(t.Context(), ops.Environment{Name: "home"}, Start)
 	must(t, err)
 	equal(t, "nothing", len(none), 0)
 	_, err = f.Store.AddSilence(t.Context(), silence())
@@ -651,7 +653,7 @@ func heldIsListed(t *testing.T, f *Fixture) {
 	must(t, f.Store.SaveWithheld(t.Context(), "home", []ops.Withheld{
 		{Service: "x", Why: ops.HoldFlapping, Reason: "x is flapping."}, {Service: "y", Why: ops.HoldCovered, Reason: "y has a cycle."},
 	}))
-	held, err := f.Store.HeldBack(t.Context(), e, Start)
+	held, err := (&desk.Desk{Store: f.Store}).HeldBack(t.Context(), e, Start)
 	must(t, err)
 	var got []string
 	for _, h := range held {

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"claudeops/internal/decide/health"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
-	"claudeops/internal/watch/health"
 )
 
 func probationCases() []testCase {
@@ -416,7 +416,7 @@ func ownProbesObeyOnProbation(t *testing.T, f *Fixture) {
 		Environment: "home", Service: "mail", Probe: "GET", Reason: "moving", Author: "ann", CreatedAt: f.At, From: f.At, Until: f.At.Add(time.Hour),
 	})
 	must(t, err)
-	must(t, f.Store.RecordResults(t.Context(), "home", nil, nil, []health.State{failing("db"), failing("web")}, nil, nil))
+	must(t, f.Store.RecordResults(t.Context(), "home", nil, nil, []ops.CheckState{failing("db"), failing("web")}, nil, nil))
 	p := watched(ops.Service{Name: "db"}, ops.Service{Name: "mail"}, ops.Service{Name: "web", DependsOn: []string{"db"}})
 	got := f.probing(t, p, "db", "mail", "web")
 	equal(t, "incidents", len(got.Journal.Incidents), 0)
@@ -424,8 +424,8 @@ func ownProbesObeyOnProbation(t *testing.T, f *Fixture) {
 	equal(t, "notices", len(f.noticeList(t)), 0)
 }
 
-func failing(service string) health.State {
-	s, _ := health.Observe(health.State{}, failed(service), health.Thresholds{FailAfter: 1}, Start.Add(5*time.Minute))
+func failing(service string) ops.CheckState {
+	s, _ := health.Observe(ops.CheckState{}, failed(service), health.Thresholds{FailAfter: 1}, Start.Add(5*time.Minute))
 	return s
 }
 

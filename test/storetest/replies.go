@@ -77,17 +77,17 @@ func (f *Fixture) reply(t *testing.T, r answer.Reply) answer.Result {
 func answerKeyIsMadeOnce(t *testing.T, f *Fixture) {
 	first, err := f.Store.AnswerKey(t.Context())
 	must(t, err)
-	equal(t, "length", len(first), answer.KeySize)
+	equal(t, "length", len(first), 32)
 	again, err := f.database(t).AnswerKey(t.Context())
 	must(t, err)
-	if !bytes.Equal(first, again) || bytes.Equal(first, make([]byte, answer.KeySize)) {
+	if !bytes.Equal(first, again) || bytes.Equal(first, make([]byte, 32)) {
 		t.Error("another process has another key, or it is empty")
 	}
 }
 
 func codeStandsForItsToken(t *testing.T, f *Fixture) {
 	for range 2 { // a notice that is sent again stores the same
-		must(t, f.Store.KeepAnswerCodes(t.Context(), []string{"one", "two"}, Start.Add(time.Hour)))
+		must(t, f.Store.KeepAnswerCodes(t.Context(), []string{"one", "two"}, answer.Code, Start.Add(time.Hour)))
 	}
 	got, err := f.Store.AnswerToken(t.Context(), answer.Code("two"))
 	must(t, err)

@@ -6,7 +6,6 @@ import (
 
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
-	"claudeops/internal/watch/health"
 )
 
 func reportCases() []testCase {
@@ -312,7 +311,7 @@ func cycleIncidentsAreFound(t *testing.T, f *Fixture) {
 
 func situationIsRead(t *testing.T, f *Fixture) {
 	running := f.RunningSession(t, "office")
-	states := []health.State{{Service: "web", Probe: "GET", Bad: 2, FailAfter: 3}, {Service: "db", Probe: "SELECT"}}
+	states := []ops.CheckState{{Service: "web", Probe: "GET", Bad: 2, FailAfter: 3}, {Service: "db", Probe: "SELECT"}}
 	must(t, f.Store.RecordResults(t.Context(), "home", nil, nil, states, nil, nil))
 	until := Start.Add(time.Hour)
 	must(t, f.Store.SaveWithheld(t.Context(), "home", []ops.Withheld{

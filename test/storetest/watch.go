@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"claudeops/internal/decide/health"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
-	"claudeops/internal/watch/health"
 )
 
 func watchCases() []testCase {
@@ -160,20 +160,20 @@ func look(service string, status ops.Health) ops.Check {
 }
 
 func stateIsSaved(t *testing.T, f *Fixture) {
-	s, _ := health.Observe(health.State{}, look("web", ops.Down), health.Thresholds{FailAfter: 1}, Start)
-	other, _ := health.Observe(health.State{}, look("db", ops.Healthy), health.Thresholds{}, Start)
+	s, _ := health.Observe(ops.CheckState{}, look("web", ops.Down), health.Thresholds{FailAfter: 1}, Start)
+	other, _ := health.Observe(ops.CheckState{}, look("db", ops.Healthy), health.Thresholds{}, Start)
 	event := ops.Event{Level: ops.LevelWarning, Verb: ops.VerbWatchChanged, Environment: "home", Service: "web", Reason: "web is down."}
 	must(t, f.Store.RecordResults(t.Context(), "home", []ops.Check{look("web", ops.Down)}, []ops.Check{look("db", ops.Healthy)},
-		[]health.State{s, other}, []ops.Event{event}, nil))
+		[]ops.CheckState{s, other}, []ops.Event{event}, nil))
 	s.Bad++
-	must(t, f.Store.RecordResults(t.Context(), "home", nil, nil, []health.State{s}, nil, nil))
+	must(t, f.Store.RecordResults(t.Context(), "home", nil, nil, []ops.CheckState{s}, nil, nil))
 	got, err := f.Store.States(t.Context(), "home")
 	must(t, err)
-	equal(t, "states", got, []health.State{other, s})
+	equal(t, "states", got, []ops.CheckState{other, s})
 	checks, err := f.Store.LatestChecks(t.Context(), "home")
 	must(t, err)
 	equal(t, "checks", len(checks), 1)
-	must(t, f.Store.ForgetStates(t.Context(), "home", []health.State{other}))
+	must(t, f.Store.ForgetStates(t.Context(), "home", []ops.CheckState{other}))
 	got, err = f.Store.States(t.Context(), "home")
 	must(t, err)
 	equal(t, "states left", len(got), 1)
@@ -210,6 +210,9 @@ func causeStartsCycle(t *testing.T, f *Fixture) {
 	causes, err := f.Store.Causes(t.Context(), "home", Start.Add(time.Hour))
 	must(t, err)
 	equal(t, "causes", causes, []ops.Cause{got})
+	story, err := f.Store.CycleStory(t.Context(), got.Cycle)
+	must(t, err)
+	equal(t, "it began before the cycle", story.Cycles[0].Began, ops.Ptr(Start.Add(-time.Minute)))
 }
 
 func causeTakesCycle(t *testing.T, f *Fixture) {
@@ -526,16 +529,16 @@ func questionHoldsOthers(t *testing.T, f *Fixture) {
 }
 
 func lastCheckIsKnown(t *testing.T, f *Fixture) {
-	var s health.State
+	var s ops.CheckState
 	result := ops.Check{Environment: "home", Purpose: ops.ProbeWatch, Service: "web", Probe: "GET", Type: ops.CheckHTTP, Status: ops.Healthy}
 	for n := range 3 {
 		result.At, result.ResponseTimeMS = Start.Add(time.Duration(n)*time.Minute), int64(n)
 		s, _ = health.Observe(s, result, health.Thresholds{}, result.At)
 		if n == 0 { // the others change nothing
-			must(t, f.Store.RecordResults(t.Context(), "home", []ops.Check{result}, nil, []health.State{s}, nil, nil))
+			must(t, f.Store.RecordResults(t.Context(), "home", []ops.Check{result}, nil, []ops.CheckState{s}, nil, nil))
 			continue
 		}
-		must(t, f.Store.RecordResults(t.Context(), "home", nil, []ops.Check{result}, []health.State{s}, nil, nil))
+		must(t, f.Store.RecordResults(t.Context(), "home", nil, []ops.Check{result}, []ops.CheckState{s}, nil, nil))
 	}
 	for _, environment := range []string{"", "home"} {
 		got, err := f.Store.LatestChecks(t.Context(), environment)
@@ -550,7 +553,7 @@ func lastCheckIsKnown(t *testing.T, f *Fixture) {
 			result.Status, result.Error = ops.Down, "HTTP 502"
 		}
 		s, _ = health.Observe(s, result, health.Thresholds{}, result.At)
-		must(t, f.Store.RecordResults(t.Context(), "home", []ops.Check{result}, nil, []health.State{s}, nil, nil))
+		must(t, f.Store.RecordResults(t.Context(), "home", []ops.Check{result}, nil, []ops.CheckState{s}, nil, nil))
 	}
 	got, err := f.Store.LatestChecks(t.Context(), "home")
 	must(t, err)
@@ -744,16 +747,22 @@ func unwatchedIsNotShown(t *testing.T, f *Fixture) {
 		}
 		return out
 	}
-	states := []health.State{{Service: "web", Probe: "GET old", Level: ops.Down}, {Service: "db", Probe: "tcp", Level: ops.Down}}
+	states := []ops.CheckState{{Service: "web", Probe: "GET old", Level: ops.Down}, {Service: "db", Probe: "tcp", Level: ops.Down}}
 	must(t, s.RecordResults(ctx, "home", []ops.Check{check("web", "GET old", ops.Down), check("db", "tcp", ops.Down)}, nil, states, nil, nil))
 	if got, want := shown(), "db tcp|web GET old|db tcp|web GET old|"; got != want {
 		t.Errorf("shown is %s", got)
 	}
 	must(t, s.ForgetStates(ctx, "home", states))
-	if got, want := shown(), "db tcp|web GET old|db tcp|web GET old|"; got != want {
-		t.Errorf("where the watch keeps nothing, shown is %s", got)
+	if got := shown(); got != "" {
+		t.Errorf("after the last service was taken out, shown is %s", got)
 	}
-	must(t, s.RecordResults(ctx, "home", []ops.Check{check("web", "GET new", ops.Healthy)}, nil, []health.State{{Service: "web", Probe: "GET new", Level: ops.Healthy}}, nil, nil))
+	agents := check("db", "by hand", ops.Healthy)
+	agents.Purpose = ops.ProbeObserve
+	must(t, s.RecordResults(ctx, "home", []ops.Check{agents}, nil, nil, nil, nil))
+	if got, want := shown(), "db by hand|db by hand|"; got != want {
+		t.Errorf("where only agents look since, shown is %s", got)
+	}
+	must(t, s.RecordResults(ctx, "home", []ops.Check{check("web", "GET new", ops.Healthy)}, nil, []ops.CheckState{{Service: "web", Probe: "GET new", Level: ops.Healthy}}, nil, nil))
 	if got, want := shown(), "web GET new|web GET new|"; got != want {
 		t.Errorf("after both were changed, shown is %s", got)
 	}
@@ -762,7 +771,7 @@ func unwatchedIsNotShown(t *testing.T, f *Fixture) {
 		Kind: ops.StepFinish, Status: ops.CycleNeedsHuman,
 		Incident: &ops.IncidentReport{Title: "no answer", Level: ops.LevelCritical, Class: "down", Services: []string{"db"}},
 	}})
-	if got, want := shown(), "db tcp|web GET new|db tcp|web GET new|"; got != want {
+	if got, want := shown(), "db by hand|db tcp|web GET new|db by hand|db tcp|web GET new|"; got != want {
 		t.Errorf("with an incident, shown is %s", got)
 	}
 	_, err := s.ResolveIncident(ctx, 1, "ann", "gone", f.At)

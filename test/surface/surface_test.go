@@ -24,6 +24,7 @@ import (
 
 	"claudeops/internal/api"
 	"claudeops/internal/cli"
+	"claudeops/internal/store"
 )
 
 const (
@@ -99,7 +100,7 @@ func commandsAndFlags() (commands, hidden, flags []string) {
 // operations are those that the API describes.
 func operations(t *testing.T) []string {
 	answer := httptest.NewRecorder()
-	api.New(api.Options{}).ServeHTTP(answer, httptest.NewRequest("GET", api.Prefix+"/openapi.json", nil))
+	api.New(api.Options{Store: new(store.Store)}).ServeHTTP(answer, httptest.NewRequest("GET", api.Prefix+"/openapi.json", nil))
 	var described struct {
 		Paths map[string]map[string]json.RawMessage
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"claudeops/internal/agent"
 	"claudeops/internal/ops"
@@ -25,11 +24,11 @@ func activities(line string) []ops.Activity {
 	if !ok {
 		return nil
 	}
-	switch e.kind {
+	switch e.Kind {
 	case "assistant":
-		return said(e.message)
+		return said(e.Message)
 	case "user":
-		return answered(e.message)
+		return answered(e.Message)
 	}
 	return nil
 }
@@ -42,26 +41,20 @@ func (c *Claude) Gated(ops.SessionSpec, agent.Walls) bool { return false }
 
 // said is what a message of the model tells.
 func said(m message) (out []ops.Activity) {
-	if m.model == synthetic {
+	if m.Model == synthetic {
 		return nil
 	}
-	count := func(f *figure) int64 {
-		if n := whole(f); n != nil {
-			return *n
-		}
-		return 0
-	}
-	u := m.usage
-	if m.id != "" {
+	u := m.Usage
+	if m.ID != "" {
 		out = append(out, ops.Activity{
-			Kind: ops.ActivityUsage, Message: keep(m.id), Model: keep(m.model), InputTokens: count(u.Input), OutputTokens: count(u.Output),
-			CacheReadTokens: count(u.CacheRead), CacheWriteTokens: count(u.CacheWrite), Written: m.written,
+			Kind: ops.ActivityUsage, Message: keep(m.ID), Model: keep(m.Model), InputTokens: count(u.Input), OutputTokens: count(u.Output),
+			CacheReadTokens: count(u.CacheRead), CacheWriteTokens: count(u.CacheWrite), Written: m.written(),
 		})
 	}
-	for _, b := range m.blocks {
-		if b.kind == "tool_use" && b.id != "" {
+	for _, b := range m.Blocks {
+		if b.Kind == "tool_use" && b.ID != "" {
 			out = append(out, ops.Activity{
-				Kind: ops.ActivityCall, UseID: keep(b.id), Tool: keep(b.name), Input: shorten(b.input, maxInput),
+				Kind: ops.ActivityCall, UseID: keep(b.ID), Tool: keep(b.Name), Input: shorten(string(b.Input), maxInput),
 			})
 		}
 	}
@@ -70,10 +63,10 @@ func said(m message) (out []ops.Activity) {
 
 // answered is what the results of tool calls tell.
 func answered(m message) (out []ops.Activity) {
-	for _, b := range m.blocks {
-		if b.kind == "tool_result" {
+	for _, b := range m.Blocks {
+		if b.Kind == "tool_result" {
 			out = append(out, ops.Activity{
-				Kind: ops.ActivityResult, UseID: keep(b.toolUseID), Output: shorten(contentText(b.content), maxOutput), Failed: b.isError,
+				Kind: ops.ActivityResult, UseID: keep(b.ToolUseID), Output: shorten(contentText(b.Content), maxOutput), Failed: b.IsError,
 			})
 		}
 	}
@@ -81,79 +74,36 @@ func answered(m message) (out []ops.Activity) {
 }
 
 // contentText is the text of what a tool returned. What is not text, such as an image, stays as it was written.
-func contentText(content string) string {
-	if text, ok := unquote(content); ok {
-		return text
-	}
+func contentText(content []byte) string {
 	var text string
-	if json.Unmarshal([]byte(content), &text) == nil {
+	if json.Unmarshal(content, &text) == nil {
 		return text
 	}
 	var parts []struct {
 		Type string `json:"type"`
 		Text string `json:"text"`
 	}
-	if json.Unmarshal([]byte(content), &parts) != nil {
-		return content
+	if json.Unmarshal(content, &parts) != nil {
+		return string(content)
 	}
 	texts := make([]string, 0, len(parts))
 	for _, p := range parts {
 		if p.Type != "text" {
-			return content
+			return string(content)
 		}
 		texts = append(texts, p.Text)
 	}
 	return strings.Join(texts, "\n")
 }
 
-// unquote reads a JSON string without the rarer escapes. Most results are such strings, and encoding/json reads them several times
-// slower.
-func unquote(content string) (string, bool) {
-	if len(content) < 2 || content[0] != '"' || content[len(content)-1] != '"' || !utf8.ValidString(content) {
-		return "", false
-	}
-	content = content[1 : len(content)-1]
-	if plain(content) {
-		return content, true
-	}
-	text := make([]byte, 0, len(content))
-	for i := 0; i < len(content); i++ {
-		c := content[i]
-		if c == '\\' && i+1 < len(content) {
-			i++
-			at := strings.IndexByte(`"\/ntr`, content[i])
-			if at < 0 {
-				return "", false
-			}
-			text = append(text, "\"\\/\n\t\r"[at])
-			continue
-		}
-		if c < ' ' || c == '"' || c == '\\' {
-			return "", false
-		}
-		text = append(text, c)
-	}
-	return string(text), true
-}
-
-// plain reports whether a JSON string has neither escapes nor what is not allowed in it.
-func plain(s string) bool {
-	for i := range len(s) {
-		if s[i] < ' ' || s[i] == '"' || s[i] == '\\' {
-			return false
-		}
-	}
-	return true
-}
-
 // maxOutput bounds how much of a tool's output is passed on.
 const maxOutput = 4 << 10
 
-// shorten returns a copy of a text, or its two ends with a hash of the whole between them: two long texts that differ anywhere
+// shorten returns a text, or its two ends with a hash of the whole between them: two long texts that differ anywhere
 // stay different.
 func shorten(s string, limit int) string {
 	if len(s) <= limit {
-		return strings.Clone(s)
+		return s
 	}
 	sum := sha256.Sum256([]byte(s))
 	return ops.Ends(s, limit/2, limit/2, fmt.Sprintf(" … [%d bytes, sha256 %s] … ", len(s), hex.EncodeToString(sum[:8])))

@@ -5,15 +5,9 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strings"
-	"sync"
 	"time"
-
-	"github.com/google/uuid"
 
 	"claudeops/internal/agent"
 	"claudeops/internal/ops"
@@ -31,10 +25,8 @@ type Options struct {
 
 // Claude is the adapter of Claude Code.
 type Claude struct {
-	o Options
-
-	mu      sync.Mutex
-	version *programVersion
+	o        Options
+	versions agent.Versions
 }
 
 // New makes an adapter.
@@ -45,7 +37,12 @@ func New(o Options) *Claude {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	return &Claude{o: o}
+	return &Claude{o: o, versions: agent.Versions{
+		Bin: o.Bin, Args: o.Prefix, Shape: versionShape(), Wait: versionTime,
+		Variables: func(string) agent.Variables {
+			return agent.Variables{Defaults: map[string]string{"DISABLE_AUTOUPDATER": "1"}}
+		},
+	}}
 }
 
 // InstallHint says how to get Claude Code. Without its version, npm installs one that is too old where Node is older than 22.
@@ -72,11 +69,11 @@ func (c *Claude) Able(ctx context.Context, env []string) ops.Ability {
 	if err != nil {
 		return ops.Ability{Program: program.File, Tells: true, Why: err.Error()}
 	}
-	v := c.versionOf(ctx, program, env)
+	v := c.versions.Of(ctx, program, env)
 	// Structured output is known to work as we use it from the oldest supported version on.
 	return ops.Ability{
-		Program: program.File, Identity: program.Identity(), Version: v.text, Known: v.known, Why: v.why,
-		Structured: v.known && !TooOld(v.text), Tells: true,
+		Program: program.File, Identity: program.Identity(), Version: v.Text, Known: v.Text != "", Why: v.Why,
+		Structured: v.AtLeast(OldestVersion), Tells: true,
 	}
 }
 
@@ -120,72 +117,14 @@ const versionTime = 5 * time.Second
 // OldestVersion is the oldest Claude Code that may run above Tier 1: the first whose hooks can be told to block when they fail.
 const OldestVersion = "2.1.295"
 
+// promptsVersion is the first that is known to take --permission-prompts.
+const promptsVersion = "2.1.325"
+
 // TooOld reports whether a known version may not run above Tier 1.
 func TooOld(version string) bool { return agent.OlderVersion(version, OldestVersion) }
 
-// programVersion is what a program said of itself. It holds until the program is replaced.
-type programVersion struct {
-	path    string
-	size    int64
-	changed time.Time
-	text    string
-	known   bool
-	why     string // it does not run
-}
-
-// knownVersion returns the version if the program was asked before.
-func (c *Claude) knownVersion(path string) *programVersion {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	info, err := os.Stat(path)
-	if v := c.version; err == nil && v != nil && v.path == path && v.size == info.Size() && v.changed.Equal(info.ModTime()) {
-		return v
-	}
-	return nil
-}
-
-func (c *Claude) versionOf(ctx context.Context, program agent.Program, env []string) programVersion {
-	if v := c.knownVersion(program.File); v != nil {
-		return *v
-	}
-	v := programVersion{path: program.File}
-	if info, err := os.Stat(v.path); err == nil {
-		v.size, v.changed = info.Size(), info.ModTime()
-	}
-	asking, cancel := context.WithTimeout(ctx, versionTime)
-	defer cancel()
-	answer := c.askVersion(asking, program, env)
-	if died := answer.Died(); died != "" {
-		v.why = c.o.Bin + " does not run: " + died
-	} else if match := versionShape.FindStringSubmatch(strings.TrimSpace(answer.Line)); match != nil {
-		v.text, v.known = match[1], true
-	}
-	if ctx.Err() == nil && answer.ExitCode <= 0 { // what a program that failed lacks may be installed without changing it
-		c.mu.Lock()
-		c.version = &v
-		c.mu.Unlock()
-	}
-	return v
-}
-
 // Compiled once; read only.
-var versionShape = regexp.MustCompile(`^v?(\d+\.\d+\.\d+)\S*(\s+\(Claude Code\))?\s*$`)
-
-// askVersion runs the program with --version.
-func (c *Claude) askVersion(ctx context.Context, program agent.Program, env []string) agent.Answer {
-	home, err := os.MkdirTemp("", "claudeops-version-*")
-	if err != nil {
-		return agent.Answer{ExitCode: -1, Error: err.Error()}
-	}
-	defer func() { _ = os.RemoveAll(home) }()
-	key := "version-" + uuid.NewString()
-	spec := ops.SessionSpec{Env: env, Session: ops.Session{Key: key}}
-	program.Argv, program.Dir, program.Key = slices.Concat(program.Argv, c.o.Prefix, []string{"--version"}), home, key
-	program.Env = agent.Environment(spec, agent.Folders{Home: home, State: home}, agent.Variables{
-		Defaults: map[string]string{"DISABLE_AUTOUPDATER": "1"},
-	})
-	return agent.Ask(ctx, program)
-}
+var versionShape = ops.Pattern(`^\s*v?(\d+\.\d+\.\d+)\S*(\s+\(Claude Code\))?\s*$`)
 
 // abilities are what the version of a program says that it can do.
 type abilities struct {
@@ -205,21 +144,21 @@ func (c *Claude) checkVersion(
 	if a := c.o.Ability; a != nil {
 		return abilities{version: a.Version, budgets: a.Known}, nil, nil
 	}
-	v := c.versionOf(ctx, program, spec.Env)
+	v := c.versions.Of(ctx, program, spec.Env)
 	switch {
-	case !v.known:
+	case v.Text == "":
 		warning := c.o.Bin + " does not tell its version, so it is run without what only a known version can do"
-		return can, []string{agent.WithDetail(warning, v.why)}, nil
-	case !TooOld(v.text):
+		return can, []string{agent.WithDetail(warning, v.Why)}, nil
+	case v.AtLeast(OldestVersion):
 		return abilities{
-			version: v.text, snapshots: true, budgets: true, retries: true, skills: true,
-			prompts: !agent.OlderVersion(v.text, KnownVersion),
+			version: v.Text, snapshots: true, budgets: true, retries: true, skills: true,
+			prompts: v.AtLeast(promptsVersion),
 		}, nil, nil
 	case spec.Session.May() > ops.Tier1:
 		return can, nil, agent.Refuse(ops.FailureTooOld,
 			"%s is version %s, but %v needs at least %s: update it with %s or %s",
-			c.o.Bin, v.text, spec.Session.May(), OldestVersion, InstallCommand, npmCommand)
+			c.o.Bin, v.Text, spec.Session.May(), OldestVersion, InstallCommand, npmCommand)
 	}
-	warning := fmt.Sprintf("%s is version %s; tiers above 1 need at least %s", c.o.Bin, v.text, OldestVersion)
-	return abilities{version: v.text}, []string{warning}, nil
+	warning := fmt.Sprintf("%s is version %s; tiers above 1 need at least %s", c.o.Bin, v.Text, OldestVersion)
+	return abilities{version: v.Text}, []string{warning}, nil
 }

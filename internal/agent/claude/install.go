@@ -7,7 +7,7 @@ import (
 )
 
 // KnownVersion is the version that is installed: the one that the tests run.
-const KnownVersion = "2.1.325"
+const KnownVersion = "2.1.327"
 
 // KnownPackage is the package for this machine.
 func KnownPackage() (agent.Package, error) {
@@ -16,10 +16,10 @@ func KnownPackage() (agent.Package, error) {
 		platform += "-musl"
 	}
 	sum := map[string]string{
-		"linux-x64":        "sha512-BqZzMvP/zgLLL34S+7OzbG+cyoFp7gwWHU5koVwsyMlTAz+0zZAmbY+UkzvtN2RXxp6AcMenbYIjQJxoXfUY3w==",
-		"linux-arm64":      "sha512-NCvQcOxr685Y4mkYUjQT8l/Ouzw0k2xWloWeyzfsUtWiOedHosPkaW6XCSpzAl1dMuvDNBF97qpWgVDrSdK2Vw==",
-		"linux-x64-musl":   "sha512-oGdN1c/gsReTlQ5lAktxX8AV7bt3USQsGrTDlFjf+bdIk7Kc8GCTZLGS7aBh59vGsgn4Oz255v/SSZ7+6wWz6g==",
-		"linux-arm64-musl": "sha512-xZLgceKCX42bUXTqz3Cd1Tc7Li43ys8+gO1SA8ZKJ4q+a0ALv+N2LHQUC1Sr+AY3Qv16VQU/yAvU/iS24CuJdg==",
+		"linux-x64":        "sha512-uJ24I+t47cpQjeo31ZrHepsFQ8QUsLjCxmDxLshMjYHEtoxhQdgKc4iuViQDaKpFqn3puR85gwHlLj4e7s+1iQ==",
+		"linux-arm64":      "sha512-vI4ygSwj6e8f0hWzM2sRxe6r2OvQU35HgoIZtx0rkvu574lxCFUUKUpn9hgWd6FwwMFz2gQyRhwQD7lPmTgW9A==",
+		"linux-x64-musl":   "sha512-GhxvaKxZSNSFOyGP3Dwm+QoHz2h5TMmONN+GXb4xH4tbWT5AnvoCT6P62r342fTdGoonVEigEH1bnkcALNzLOw==",
+		"linux-arm64-musl": "sha512-zVRKZ1IdMOvm7M4Y0FIuJY1g3BWnpGVUOv8Fu8kGHYk0WbkES1BkuJG0O/6Jzd+LhkadEmBypz0odbGqvoqD+w==",
 	}[platform]
 	if sum == "" {
 		return agent.Package{}, agent.NoPackage("Claude Code", whereItIs)

@@ -77,30 +77,23 @@ func (m usageByModel) plus(other usageByModel) usageByModel {
 	out := make(usageByModel, len(m)+len(other))
 	for _, share := range []usageByModel{m, other} {
 		for name, u := range share {
-			sum := out[name]
-			sum.Input = add(sum.Input, u.Input)
-			sum.Output = add(sum.Output, u.Output)
-			sum.CacheRead = add(sum.CacheRead, u.CacheRead)
-			sum.CacheWrite = add(sum.CacheWrite, u.CacheWrite)
-			sum.Cost = add(sum.Cost, u.Cost)
-			if u.Window != nil {
-				sum.Window = u.Window
-			}
-			out[name] = sum
+			out[name] = out[name].plus(u)
 		}
 	}
 	return out
 }
 
+func (u modelUsage) plus(more modelUsage) modelUsage {
+	return modelUsage{
+		Input: add(u.Input, more.Input), Output: add(u.Output, more.Output), CacheRead: add(u.CacheRead, more.CacheRead),
+		CacheWrite: add(u.CacheWrite, more.CacheWrite), Cost: add(u.Cost, more.Cost), Window: cmp.Or(more.Window, u.Window),
+	}
+}
+
 // total sums over the models.
-func (m usageByModel) total() modelUsage {
-	var sum modelUsage
+func (m usageByModel) total() (sum modelUsage) {
 	for _, u := range m {
-		sum.Input = add(sum.Input, u.Input)
-		sum.Output = add(sum.Output, u.Output)
-		sum.CacheRead = add(sum.CacheRead, u.CacheRead)
-		sum.CacheWrite = add(sum.CacheWrite, u.CacheWrite)
-		sum.Cost = add(sum.Cost, u.Cost)
+		sum = sum.plus(u)
 	}
 	return sum
 }
@@ -153,6 +146,14 @@ func whole(f *figure) *int64 {
 		return nil
 	}
 	return ops.Ptr(int64(*f))
+}
+
+// count returns a count, or 0 for what cannot be one.
+func count(f *figure) int64 {
+	if n := whole(f); n != nil {
+		return *n
+	}
+	return 0
 }
 
 func (r *resultEvent) failed() bool {
@@ -334,7 +335,7 @@ func (d *decoder) apiStatusCode() *int {
 		return ops.Ptr(int(min(*status, math.MaxInt16)))
 	}
 	overloaded := st.apiError == "overloaded" ||
-		st.apiError != "" && st.retry != nil && st.retry.class == "overloaded" ||
+		st.apiError != "" && st.retry != nil && st.retry.Err == "overloaded" ||
 		slices.Contains([]string{"server_error", "unknown", "rate_limit"}, st.apiError) &&
 			strings.Contains(agent.FirstLine(r.words()), "529")
 	if overloaded {
@@ -369,7 +370,7 @@ func (d *decoder) retryAfter() time.Duration {
 		}
 		return 0
 	}
-	delay, attempt := whole(st.retry.delayMS), whole(st.retry.attempt)
+	delay, attempt := whole(st.retry.DelayMS), whole(st.retry.Attempt)
 	if delay == nil || attempt == nil || *attempt < 1 {
 		return 0
 	}

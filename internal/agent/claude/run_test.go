@@ -7,35 +7,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/google/uuid"
 
 	"claudeops/internal/agent"
 	"claudeops/internal/ops"
 	"claudeops/test/agenttest"
 )
 
-// testSpec is a session that may be run once.
 func testSpec(t testing.TB) ops.SessionSpec {
 	t.Helper()
-	dir := t.TempDir()
-	key := "test-" + uuid.NewString()
-	t.Cleanup(func() {
-		if killed, err := agent.Sweep(context.Background(), key); err != nil || killed > 0 {
-			t.Errorf("the test left %d processes of the session (%v)", killed, err)
-		}
-	})
-	return ops.SessionSpec{
-		Session: ops.Session{
-			ID: 18, CycleID: 7, Tier: ops.Tier1, Model: "haiku", Key: key, PlannedID: uuid.NewString(),
-		},
-		Prompt:   "Look at the services.",
-		StateDir: filepath.Join(dir, "state"),
-		WorkDir:  filepath.Join(dir, "work"),
-		Env:      testEnv(),
-		Limits:   ops.Limits{Wall: time.Minute, Idle: time.Minute, Tool: time.Minute, Grace: 2 * time.Second},
-	}
+	return agenttest.Spec(t, agent.Sweep)
 }
 
 // testEnv is the least that programs need.

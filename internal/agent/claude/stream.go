@@ -30,7 +30,7 @@ type stream struct {
 	apiError  string // class of the last error the API answered with
 	apiStatus *figure
 	cutBy     string // which limit cut the last answer off
-	retry     *retry // of the last call that failed, until one succeeds
+	retry     *event // of the last call that failed, until one succeeds
 	refusal   bool   // the model refused to answer
 	resetsAt  *figure
 	result    *resultEvent
@@ -76,7 +76,7 @@ func (st *stream) line(text string) (changed bool) {
 	if !ok {
 		return false
 	}
-	switch e.kind {
+	switch e.Kind {
 	case "system":
 		st.system(e)
 	case "assistant":
@@ -87,8 +87,8 @@ func (st *stream) line(text string) (changed bool) {
 		return st.final(text)
 	case "rate_limit_event":
 		st.resetsAt = nil
-		if e.limit.status == "rejected" {
-			st.resetsAt = e.limit.resetsAt
+		if e.Limit.Status == "rejected" {
+			st.resetsAt = e.Limit.ResetsAt
 		}
 	}
 	return false
@@ -110,10 +110,10 @@ func (st *stream) warn(text string) {
 }
 
 func (st *stream) system(e event) {
-	switch e.subtype {
+	switch e.Subtype {
 	case "init":
 	case "api_retry":
-		st.retry = &e.retry
+		st.retry = &e
 		return
 	case "model_refusal_no_fallback":
 		st.refusal = true
@@ -121,12 +121,12 @@ func (st *stream) system(e event) {
 	default:
 		return
 	}
-	st.session(e.sessionID)
-	if e.model != "" {
-		st.model = e.model
+	st.session(e.SessionID)
+	if e.Model != "" {
+		st.model = e.Model
 	}
-	if e.version != "" {
-		st.version = e.version
+	if e.Version != "" {
+		st.version = e.Version
 	}
 }
 
@@ -141,41 +141,41 @@ func (st *stream) session(id string) {
 }
 
 func (st *stream) assistant(e event) (changed bool) {
-	if e.message.id != "" && e.message.model != synthetic {
+	if e.Message.ID != "" && e.Message.Model != synthetic {
 		changed, st.ending = st.ending, false
 	}
-	if e.err != "" {
-		st.apiError, st.apiStatus, st.cutBy = e.err, e.apiStatus, e.cutBy
+	if e.Err != "" {
+		st.apiError, st.apiStatus, st.cutBy = e.Err, e.APIStatus, e.Params.Cut
 	}
-	if e.parent == "" && e.message.model != synthetic {
-		st.apiError, st.apiStatus, st.cutBy = e.err, e.apiStatus, e.cutBy
+	if e.Parent == "" && e.Message.Model != synthetic {
+		st.apiError, st.apiStatus, st.cutBy = e.Err, e.APIStatus, e.Params.Cut
 		st.retry, st.refusal, st.resetsAt = nil, false, nil
-		if e.message.model != "" && e.message.model != st.lastModel {
-			st.lastModel = keep(e.message.model)
+		if e.Message.Model != "" && e.Message.Model != st.lastModel {
+			st.lastModel = keep(e.Message.Model)
 		}
-		if tokens := e.message.usage.tokens(); tokens > 0 {
+		if tokens := e.Message.Usage.tokens(); tokens > 0 {
 			st.context = tokens
 		}
 	}
-	if len(st.open) > 0 && e.message.id != "" {
+	if len(st.open) > 0 && e.Message.ID != "" {
 		// The model only goes on after its calls were answered, so an older one was, too.
 		before := len(st.open)
 		st.open = slices.DeleteFunc(st.open, func(c toolCall) bool {
-			return c.parent == e.parent && c.message != e.message.id
+			return c.parent == e.Parent && c.message != e.Message.ID
 		})
 		changed = changed || len(st.open) != before
 	}
-	if st.held && e.parent != "" {
-		st.ran = append(st.ran, e.parent) // a tool in which others run: it ran, too, and a gate must have allowed it
+	if st.held && e.Parent != "" {
+		st.ran = append(st.ran, e.Parent) // a tool in which others run: it ran, too, and a gate must have allowed it
 	}
-	for _, b := range e.message.blocks {
+	for _, b := range e.Message.tools() {
 		st.foreign(b)
-		if b.kind != "tool_use" || b.id == "" {
+		if b.Kind != "tool_use" || b.ID == "" {
 			continue
 		}
 		st.open = append(st.open, toolCall{
-			Call:    agent.Call{ID: keep(b.id), Name: keep(b.name), Input: keep(b.input)},
-			message: keep(e.message.id), parent: keep(e.parent),
+			Call:    agent.Call{ID: keep(b.ID), Name: keep(b.Name), Input: keep(string(b.Input))},
+			message: keep(e.Message.ID), parent: keep(e.Parent),
 		})
 		changed = true
 	}
@@ -183,19 +183,19 @@ func (st *stream) assistant(e event) (changed bool) {
 }
 
 func (st *stream) user(e event) (changed bool) {
-	for _, b := range e.message.blocks {
+	for _, b := range e.Message.tools() {
 		st.foreign(b)
-		if b.kind != "tool_result" {
+		if b.Kind != "tool_result" {
 			continue
 		}
-		if st.held && !b.isError {
-			st.ran = append(st.ran, b.toolUseID)
+		if st.held && !b.IsError {
+			st.ran = append(st.ran, b.ToolUseID)
 		}
 		before := len(st.open)
-		st.ending = !b.isError && slices.ContainsFunc(st.open, func(c toolCall) bool {
-			return c.ID == b.toolUseID && c.Name == ops.ToolOutcome
+		st.ending = !b.IsError && slices.ContainsFunc(st.open, func(c toolCall) bool {
+			return c.ID == b.ToolUseID && c.Name == ops.ToolOutcome
 		})
-		st.open = slices.DeleteFunc(st.open, func(c toolCall) bool { return c.ID == b.toolUseID })
+		st.open = slices.DeleteFunc(st.open, func(c toolCall) bool { return c.ID == b.ToolUseID })
 		changed = changed || len(st.open) != before
 	}
 	return changed
@@ -203,8 +203,8 @@ func (st *stream) user(e event) (changed bool) {
 
 // foreign notes a tool of a kind that no gate is asked about, such as one that the model's provider runs or one that runs others.
 func (st *stream) foreign(b block) {
-	if st.held && b.kind != "tool_use" && b.kind != "tool_result" {
-		st.ran = append(st.ran, keep(cmp.Or(b.id, b.toolUseID, b.kind)))
+	if st.held && b.Kind != "tool_use" && b.Kind != "tool_result" {
+		st.ran = append(st.ran, keep(cmp.Or(b.ID, b.ToolUseID, b.Kind)))
 	}
 }
 

@@ -3,13 +3,9 @@ package codex
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"time"
-
-	"github.com/google/uuid"
 
 	"claudeops/internal/agent"
 	"claudeops/internal/ops"
@@ -28,11 +24,11 @@ type Options struct {
 
 // Codex is the adapter of the Codex CLI.
 type Codex struct {
-	o Options
+	o        Options
+	versions agent.Versions
 
-	mu      sync.Mutex
-	version programVersion
-	tried   map[string]bool // where the read-only sandbox worked once
+	mu    sync.Mutex
+	tried map[string]bool // where the read-only sandbox worked once
 }
 
 // New makes an adapter.
@@ -40,7 +36,10 @@ func New(o Options) *Codex {
 	if o.Bin == "" {
 		o.Bin = "codex"
 	}
-	return &Codex{o: o, tried: make(map[string]bool)}
+	return &Codex{o: o, tried: make(map[string]bool), versions: agent.Versions{
+		Bin: o.Bin, Shape: versionShape(), Wait: askTime, Needed: true,
+		Variables: func(home string) agent.Variables { return agent.Variables{Set: map[string]string{"CODEX_HOME": home}} },
+	}}
 }
 
 const name = "codex" // in messages
@@ -51,10 +50,10 @@ func (c *Codex) Able(ctx context.Context, env []string) ops.Ability {
 	if err != nil {
 		return ops.Ability{Program: program.File, Tells: true, Why: err.Error()}
 	}
-	v := c.versionOf(ctx, program, env)
+	v := c.versions.Of(ctx, program, env)
 	return ops.Ability{
-		Program: program.File, Identity: program.Identity(), Version: v.text, Known: v.text != "", Why: v.why,
-		Structured: v.text != "" && !agent.OlderVersion(v.text, OldestVersion),
+		Program: program.File, Identity: program.Identity(), Version: v.Text, Known: v.Text != "", Why: v.Why,
+		Structured: v.AtLeast(OldestVersion),
 		NoFiles:    true, Tells: true, Ungated: true,
 	}
 }
@@ -67,9 +66,8 @@ func (c *Codex) find(env []string) (agent.Program, error) {
 	if linkErr != nil || filepath.Base(script) != "codex.js" {
 		return program, err
 	}
-	platform := map[string]string{"amd64": "x64", "arm64": "arm64"}[runtime.GOARCH]
 	for dir := filepath.Dir(script); dir != "/"; dir = filepath.Dir(dir) {
-		for _, place := range []string{"node_modules/@openai/codex-linux-" + platform, "."} {
+		for _, place := range []string{"node_modules/@openai/codex-" + agent.Platform(), "."} {
 			found, _ := filepath.Glob(filepath.Join(dir, place, "vendor", "*", "bin", name)) // the pattern is right
 			if len(found) == 1 {
 				return agent.Program{Path: found[0], Argv: []string{c.o.Bin}, File: found[0]}, nil
@@ -144,69 +142,21 @@ const OldestVersion = "0.166.0"
 
 const askTime = 10 * time.Second
 
-// programVersion is what a program said of itself. It holds until the program is replaced.
-type programVersion struct {
-	path    string
-	size    int64
-	changed time.Time
-	text    string // empty when it does not tell
-	why     string // it does not run
-}
-
 // Compiled once; read only.
 var versionShape = ops.Pattern(`^codex(?:-cli)? v?(\d+\.\d+\.\d+)\S*\s*$`)
 
-func (c *Codex) versionOf(ctx context.Context, program agent.Program, env []string) programVersion {
-	v := programVersion{path: program.File}
-	if info, err := os.Stat(v.path); err == nil {
-		v.size, v.changed = info.Size(), info.ModTime()
-	}
-	c.mu.Lock()
-	known := c.version
-	c.mu.Unlock()
-	if known.path == v.path && known.size == v.size && known.changed.Equal(v.changed) {
-		return known
-	}
-	asking, cancel := context.WithTimeout(ctx, askTime)
-	defer cancel()
-	v.text, v.why = c.askVersion(asking, program, env)
-	if ctx.Err() == nil && v.text != "" {
-		c.mu.Lock()
-		c.version = v
-		c.mu.Unlock()
-	}
-	return v
-}
-
-func (c *Codex) askVersion(ctx context.Context, program agent.Program, env []string) (version, why string) {
-	home, err := os.MkdirTemp("", "claudeops-version-*")
-	if err != nil {
-		return "", ""
-	}
-	defer func() { _ = os.RemoveAll(home) }()
-	key := "version-" + uuid.NewString()
-	spec := ops.SessionSpec{Env: env, Session: ops.Session{Key: key}}
-	program.Env = agent.Environment(spec, agent.Folders{Home: home, State: home}, agent.Variables{Set: map[string]string{"CODEX_HOME": home}})
-	program.Argv, program.Dir, program.Key = append(program.Argv, "--version"), home, key
-	a := agent.Ask(ctx, program)
-	if m := versionShape().FindStringSubmatch(a.Line); a.ExitCode == 0 && m != nil {
-		return m[1], ""
-	}
-	return "", a.Died()
-}
-
 // checkVersion refuses a program of an unknown version: only its flags hold it to its tier.
 func (c *Codex) checkVersion(ctx context.Context, program agent.Program, spec ops.SessionSpec) (string, error) {
-	v := c.versionOf(ctx, program, spec.Env)
+	v := c.versions.Of(ctx, program, spec.Env)
 	switch {
-	case v.why != "":
-		return "", agent.Refuse(ops.FailureStart, "%s does not run: %s", c.o.Bin, v.why)
-	case v.text == "":
+	case v.Why != "":
+		return "", agent.Refuse(ops.FailureStart, "%s", v.Why)
+	case v.Text == "":
 		return "", agent.Refuse(ops.FailureTooOld,
 			"%s does not tell its version, so it is not known whether it can be held to its tier: %s", c.o.Bin, hint)
-	case agent.OlderVersion(v.text, OldestVersion):
+	case !v.AtLeast(OldestVersion):
 		return "", agent.Refuse(ops.FailureTooOld,
-			"%s is version %s, but at least %s is needed: %s", c.o.Bin, v.text, OldestVersion, hint)
+			"%s is version %s, but at least %s is needed: %s", c.o.Bin, v.Text, OldestVersion, hint)
 	}
-	return v.text, nil
+	return v.Text, nil
 }

@@ -2,8 +2,8 @@ package codex
 
 import "claudeops/internal/agent"
 
-// KnownVersion is the version that is installed: the one that the tests run, and the oldest that may run.
-const KnownVersion = OldestVersion
+// KnownVersion is the version that is installed: the one that the tests run.
+const KnownVersion = "0.169.0"
 
 // InstallCommand installs the version that is known to work.
 const InstallCommand = "claudeops agent install codex"
@@ -24,11 +24,11 @@ const InstallHint = "Install it with '" + InstallCommand + "' or '" + npmCommand
 func KnownPackage() (agent.Package, error) {
 	known := map[string]agent.Package{
 		"linux-x64": {
-			Sum:    "sha512-CxDm3+D1cpbGJeHrdzINoG+3wn9BVncP4qpZaaNYkxe8iPtRJOYyCJnnPoVjWRIBvI9vPKbRoifsMSA5xDaUpw==",
+			Sum:    "sha512-o05NyAOCDygSPRo1yinzxvkRSdmsZyBD9E7mbpmjRanSfM8lypqWtQgEo4XfNkwhuCR2aFu8mlGOsQGFXVbVww==",
 			Folder: "package/vendor/x86_64-unknown-linux-musl",
 		},
 		"linux-arm64": {
-			Sum:    "sha512-w0ScAsBr9aZKtIFrh6HN6KU2yjKKeSCzYfbb7DB0Ccj4BYPzeZtUeQprbycLCwuX3AFQdbdjapmLho2iot74jQ==",
+			Sum:    "sha512-NZ/DaQUpcQmxmqee7Z9uC1rzw3GhSbooawcaTe1LN5Yk+WlinUKGdTXJgClRT/9ogQEEM9TWxYzvxPfj5G/xFg==",
 			Folder: "package/vendor/aarch64-unknown-linux-musl",
 		},
 	}

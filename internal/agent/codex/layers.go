@@ -50,7 +50,7 @@ func sandboxFor(spec ops.SessionSpec, walls agent.Walls) (readOnly bool, err err
 		if !slices.Contains(on, need) {
 			return false, agent.Refuse(ops.FailureLayer,
 				"Codex has no gate that could judge its commands, so at %v it runs only behind the sandbox layer %q, which is off: "+
-					"switch it on (sandbox.bubblewrap: true), or give this tier to another agent", tier, need)
+					"set sandbox.mode: auto on a machine that has it (claudeops doctor says), or give this tier to another agent", tier, need)
 		}
 	}
 	return false, nil

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"claudeops/internal/ops"
 )
 
 // The API takes a schema only in a strict form: every object closed, every property required. What our schema leaves
@@ -28,13 +30,7 @@ func strictSchema(text string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(strict(schema)); err != nil {
-		return nil, err
-	}
-	return out.Bytes(), nil
+	return []byte(ops.JSON(strict(schema), "") + "\n"), nil
 }
 
 func decode(text string) (object, error) {
@@ -114,13 +110,7 @@ func normalized(schemaText, answer string) []byte {
 		return nil
 	}
 	withoutNulls(schema, value)
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	if enc.Encode(value) != nil {
-		return nil
-	}
-	return bytes.TrimSpace(out.Bytes())
+	return []byte(ops.JSON(value, ""))
 }
 
 // withoutNulls removes the nulls of optional fields. A null for a required field stays, and is refused later.

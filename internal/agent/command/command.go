@@ -62,7 +62,7 @@ func (c *Command) Prepare(_ context.Context, spec ops.SessionSpec, walls agent.W
 	if !walled(walls, spec.Session.May()) {
 		return nil, agent.Refuse(ops.FailureLayer,
 			"no gate judges what a command does, so it runs only behind the sandbox layer %q or %q, and both are off: "+
-				"switch one on (sandbox.mode: auto or sandbox.bubblewrap: true)",
+				"set sandbox.mode: auto",
 			LayerBubblewrap, LayerLandlock)
 	}
 	f, err := agent.MakeFolders(spec)

@@ -132,7 +132,7 @@ func TestItRunsOnlyBehindAWall(t *testing.T) {
 		"none": nil, "none for the environment": func(string) agent.Walls { return nil }, "another": func(string) agent.Walls { return agentsuite.Paper("uid") },
 	} {
 		res, _ := runBehind(t, command.Options{}, walls, "touch "+file, nil)
-		if res.Failure != ops.FailureLayer || res.ExitCode != nil || !strings.Contains(res.Err, "sandbox.bubblewrap") {
+		if res.Failure != ops.FailureLayer || res.ExitCode != nil || !strings.Contains(res.Err, "sandbox.mode") {
 			t.Errorf("%s: %+v", name, res)
 		}
 	}

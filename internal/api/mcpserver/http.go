@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strings"
 	"unicode"
 
@@ -26,49 +25,49 @@ type Remote struct {
 
 // Ask sends the request of a tool.
 func (s Remote) Ask(ctx context.Context, r Request) ([]byte, error) {
-	q, err := s.request(ctx, r)
+	status, text, err := s.Send(ctx, r, Client)
 	if err != nil {
 		return nil, err
 	}
-	answer, err := s.Client.Do(q)
-	if err != nil {
-		return nil, fmt.Errorf("ask the server: %w", err)
-	}
-	defer func() { _ = answer.Body.Close() }()
-	text, err := io.ReadAll(io.LimitReader(answer.Body, s.Most))
-	if err != nil {
-		return nil, fmt.Errorf("read the server's answer: %w", err)
-	}
-	return Answer(answer.StatusCode, text)
+	return Answer(status, text)
 }
 
-// request makes the HTTP request of a tool.
-func (s Remote) request(ctx context.Context, r Request) (*http.Request, error) {
-	address, err := url.Parse(s.Base + r.Path)
-	if err != nil {
-		return nil, fmt.Errorf("write request: %w", err)
-	}
-	address.RawQuery = r.Query.Encode()
+// Send sends a request and reads the answer. The program is what asks for the caller; empty: nothing does.
+func (s Remote) Send(ctx context.Context, r Request, program string) (status int, text []byte, err error) {
 	var sent io.Reader
+	header := http.Header{}
 	if r.Body != nil {
 		text, err := json.Marshal(r.Body)
 		if err != nil {
-			return nil, fmt.Errorf("write request: %w", err)
+			return 0, nil, fmt.Errorf("write request: %w", err)
 		}
 		sent = bytes.NewReader(text)
-	}
-	q, err := http.NewRequestWithContext(ctx, r.Method, address.String(), sent)
-	if err != nil {
-		return nil, fmt.Errorf("write request: %w", err)
-	}
-	if r.Body != nil {
-		q.Header.Set("Content-Type", "application/json")
+		header.Set("Content-Type", "application/json")
 	}
 	if s.Token != "" {
-		q.Header.Set("Authorization", "Bearer "+s.Token)
+		header.Set("Authorization", "Bearer "+s.Token)
 	}
-	q.Header.Set(ClientHeader, Client)
-	return q, nil
+	if program != "" {
+		header.Set(ClientHeader, program)
+	}
+	address := s.Base + r.Path
+	if len(r.Query) > 0 {
+		address += "?" + r.Query.Encode()
+	}
+	q, err := http.NewRequestWithContext(ctx, r.Method, address, sent)
+	if err != nil {
+		return 0, nil, fmt.Errorf("write request: %w", err)
+	}
+	q.Header = header
+	answer, err := s.Client.Do(q)
+	if err != nil {
+		return 0, nil, fmt.Errorf("ask the server: %w", err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if text, err = io.ReadAll(io.LimitReader(answer.Body, s.Most)); err != nil {
+		return 0, nil, fmt.Errorf("read the server's answer: %w", err)
+	}
+	return answer.StatusCode, text, nil
 }
 
 // Answer is the body of an answer, or the error that a problem document tells.

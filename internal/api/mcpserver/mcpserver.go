@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"reflect"
 	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -124,32 +125,12 @@ func plain(text string) string {
 	return text
 }
 
-// fields keeps only what is given.
-func fields(pairs map[string]any) map[string]any {
+// said are the fields of an input that say something.
+func said(in any) map[string]any {
 	out := map[string]any{}
-	for name, v := range pairs {
-		switch x := v.(type) {
-		case string:
-			if x != "" {
-				out[name] = x
-			}
-		case bool:
-			if x {
-				out[name] = x
-			}
-		default:
-			out[name] = v
-		}
-	}
-	return out
-}
-
-// query keeps only what is given.
-func query(pairs map[string]any) url.Values {
-	out := url.Values{}
-	for name, v := range fields(pairs) {
-		if text := fmt.Sprint(v); text != "0" {
-			out.Set(name, text)
+	for f, v := range reflect.ValueOf(in).Fields() {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); !v.IsZero() {
+			out[name] = v.Interface()
 		}
 	}
 	return out

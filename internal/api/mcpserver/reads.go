@@ -73,16 +73,23 @@ type guardInput struct {
 	Environment string `json:"environment,omitempty" jsonschema:"default: the first configured environment"`
 }
 
-func get(path string, q map[string]any) (Request, error) {
-	return Request{Method: http.MethodGet, Path: path, Query: query(q)}, nil
+// get asks for a path with the fields of an input.
+func get(path string, in any) (Request, error) {
+	q := url.Values{}
+	for name, v := range said(in) {
+		q.Set(name, fmt.Sprint(v))
+	}
+	return Request{Method: http.MethodGet, Path: path, Query: q}, nil
 }
 
-// byID is the path of one row.
-func byID(format string, id int64) (Request, error) {
-	if id < 1 {
-		return Request{}, errors.New("id is missing: ids are numbers from 1 up")
+// row asks for the row with an id.
+func row(format string) func(idInput) (Request, error) {
+	return func(in idInput) (Request, error) {
+		if in.ID < 1 {
+			return Request{}, errNoID
+		}
+		return get(fmt.Sprintf(format, in.ID), none{})
 	}
-	return get(fmt.Sprintf(format, id), nil)
 }
 
 // limited is a limit of a list, or the usual one.
@@ -98,7 +105,7 @@ func addReads(s *sdk.Server, api API) {
 	notes := &sdk.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: new(false)}
 	add(s, api, notes, tool[none]{
 		name: "status", description: "What is being done now and what comes next, in sentences.",
-		request: func(none) (Request, error) { return get("/situation", nil) },
+		request: func(in none) (Request, error) { return get("/situation", in) },
 	})
 	addIncidentReads(s, api, notes)
 	addCycleReads(s, api, notes)
@@ -106,25 +113,23 @@ func addReads(s *sdk.Server, api API) {
 	add(s, api, notes, tool[costsInput]{
 		name: "costs", description: "Estimated costs per day, the daily budget, and when it will be used up at the present rate.",
 		request: func(in costsInput) (Request, error) {
-			since := ""
-			if in.Days > 0 {
-				since = time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-min(in.Days, 365)).Format(time.RFC3339)
+			days := in.Days
+			in.Days = 0
+			r, err := get("/costs", in)
+			if days > 0 {
+				r.Query.Set("since", time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-min(days, 365)).Format(time.RFC3339))
 			}
-			return get("/costs", map[string]any{"by": in.By, "environment": in.Environment, "since": since})
+			return r, err
 		},
 	})
 	add(s, api, notes, tool[guardInput]{
 		name:        "guard_explain",
 		description: "Explain whether the guard would allow an agent of a tier to run a shell command, and why. Nothing is run.",
-		request: func(in guardInput) (Request, error) {
-			return get("/guard/explain", map[string]any{
-				"tier": in.Tier, "command": in.Command, "dry_run": in.DryRun, "environment": in.Environment,
-			})
-		},
+		request:     func(in guardInput) (Request, error) { return get("/guard/explain", in) },
 	})
 	add(s, api, notes, tool[none]{
 		name: "config_check", description: "Check the configuration file of the daemon as it is now, with the problems and how to fix them.",
-		request: func(none) (Request, error) { return get("/config/check", nil) },
+		request: func(in none) (Request, error) { return get("/config/check", in) },
 	})
 }
 
@@ -132,18 +137,22 @@ func addIncidentReads(s *sdk.Server, api API, notes *sdk.ToolAnnotations) {
 	add(s, api, notes, tool[incidentsInput]{
 		name: "incidents_list", description: "List incidents that are not resolved, newest first: problems that need a human.",
 		request: func(in incidentsInput) (Request, error) {
-			return get("/incidents", map[string]any{
-				"open": !in.All, "environment": in.Environment, "service": in.Service, "limit": limited(in.Limit, 20, 100), "cursor": in.Cursor,
-			})
+			open := !in.All
+			in.All, in.Limit = false, limited(in.Limit, 20, 100)
+			r, err := get("/incidents", in)
+			if open {
+				r.Query.Set("open", "true")
+			}
+			return r, err
 		},
 	})
 	add(s, api, notes, tool[idInput]{
 		name: "incident_show", description: "Show an incident: checks, findings, what was tried, cost.",
-		request: func(in idInput) (Request, error) { return byID("/incidents/%d", in.ID) },
+		request: row("/incidents/%d"),
 	})
 	add(s, api, notes, tool[idInput]{
 		name: "incident_report", description: "The report of an incident as Markdown: what happened, what was tried, a timeline.",
-		request: func(in idInput) (Request, error) { return byID("/incidents/%d/report", in.ID) },
+		request: row("/incidents/%d/report"),
 	})
 }
 
@@ -151,28 +160,31 @@ func addCycleReads(s *sdk.Server, api API, notes *sdk.ToolAnnotations) {
 	add(s, api, notes, tool[cyclesInput]{
 		name: "cycles_list", description: "List cycles, newest first. A cycle is one run from a trigger to its end; it has one session per tier.",
 		request: func(in cyclesInput) (Request, error) {
-			return get("/cycles", map[string]any{
-				"status": in.Status, "environment": in.Environment, "limit": limited(in.Limit, 20, 100), "cursor": in.Cursor,
-			})
+			in.Limit = limited(in.Limit, 20, 100)
+			return get("/cycles", in)
 		},
 	})
 	add(s, api, notes, tool[idInput]{
 		name: "cycle_show", description: "Show a cycle: its sessions, every decision with its reason, recoveries, verifications, approvals.",
-		request: func(in idInput) (Request, error) { return byID("/cycles/%d", in.ID) },
+		request: row("/cycles/%d"),
 		show:    without("policy"),
 	})
 	add(s, api, notes, tool[transcriptInput]{
 		name: "session_transcript", description: "What the agent of a session said and did, oldest line first, secrets removed.",
 		request: func(in transcriptInput) (Request, error) {
-			r, err := byID("/sessions/%d/transcript", in.ID)
-			r.Query = query(map[string]any{"limit": limited(in.Limit, 100, 200), "cursor": in.After})
-			return r, err
+			if in.ID < 1 {
+				return Request{}, errNoID
+			}
+			return get(fmt.Sprintf("/sessions/%d/transcript", in.ID), struct {
+				Cursor int64 `json:"cursor"`
+				Limit  int   `json:"limit"`
+			}{in.After, limited(in.Limit, 100, 200)})
 		},
 		show: readable,
 	})
 	add(s, api, notes, tool[idInput]{
 		name: "session_guard", description: "What the guard allowed and refused in a session, oldest first.",
-		request: func(in idInput) (Request, error) { return byID("/sessions/%d/guard", in.ID) },
+		request: row("/sessions/%d/guard"),
 	})
 }
 
@@ -180,9 +192,8 @@ func addServiceReads(s *sdk.Server, api API, notes *sdk.ToolAnnotations) {
 	add(s, api, notes, tool[servicesInput]{
 		name: "services_list", description: "List the watched services with their state and the newest result of each probe.",
 		request: func(in servicesInput) (Request, error) {
-			return get("/services", map[string]any{
-				"environment": in.Environment, "state": in.State, "limit": limited(in.Limit, 100, 200), "cursor": in.Cursor,
-			})
+			in.Limit = limited(in.Limit, 100, 200)
+			return get("/services", in)
 		},
 	})
 	add(s, api, notes, tool[serviceInput]{
@@ -191,12 +202,14 @@ func addServiceReads(s *sdk.Server, api API, notes *sdk.ToolAnnotations) {
 			if strings.TrimSpace(in.Name) == "" {
 				return Request{}, errors.New("name is missing: services_list has the names")
 			}
-			return get("/services/"+url.PathEscape(in.Name)+"/history", map[string]any{"environment": in.Environment, "days": in.Days})
+			path := "/services/" + url.PathEscape(in.Name) + "/history"
+			in.Name = ""
+			return get(path, in)
 		},
 	})
 	add(s, api, notes, tool[none]{
 		name: "silences_list", description: "List the silences that have not ended: muted services, groups, probes and alerts.",
-		request: func(none) (Request, error) { return get("/silences", nil) },
+		request: func(in none) (Request, error) { return get("/silences", in) },
 	})
 }
 
@@ -258,12 +271,16 @@ type silenceInput struct {
 	Reason      string `json:"reason" jsonschema:"why, for the record"`
 }
 
-func post(path string, body map[string]any) Request {
-	return Request{Method: http.MethodPost, Path: path, Body: fields(body)}
+// post sends the fields of an input.
+func post(path string, in any) (Request, error) {
+	return Request{Method: http.MethodPost, Path: path, Body: said(in)}, nil
 }
 
-// errNoReason is told where the record would say nothing.
-var errNoReason = errors.New("reason is missing: say why, for the record")
+var (
+	// errNoReason is told where the record would say nothing.
+	errNoReason = errors.New("reason is missing: say why, for the record")
+	errNoID     = errors.New("id is missing: ids are numbers from 1 up")
+)
 
 // addWrites adds the tools that change something.
 func addWrites(s *sdk.Server, api API) {
@@ -275,20 +292,16 @@ func addWrites(s *sdk.Server, api API) {
 			if strings.TrimSpace(in.Prompt) == "" {
 				return Request{}, errors.New("prompt is missing: say what Tier 1 should check")
 			}
-			return post("/cycles", map[string]any{"prompt": in.Prompt, "environment": in.Environment, "dry_run": in.DryRun}), nil
+			return post("/cycles", in)
 		},
 	})
 	add(s, api, notes, tool[acknowledgeInput]{
 		name: "incident_acknowledge", description: "Acknowledge an incident: nothing escalates for it, and reminders stop.",
-		request: func(in acknowledgeInput) (Request, error) {
-			return change(in.ID, "/incidents/%d/ack", in.Reason, nil)
-		},
+		request: func(in acknowledgeInput) (Request, error) { return change(in.ID, "/incidents/%d/ack", in.Reason, in) },
 	})
 	add(s, api, notes, tool[snoozeInput]{
 		name: "incident_snooze", description: "Mute an incident for a time: nothing escalates for it, and reminders stop.",
-		request: func(in snoozeInput) (Request, error) {
-			return change(in.ID, "/incidents/%d/snooze", in.Reason, map[string]any{"for": in.For})
-		},
+		request: func(in snoozeInput) (Request, error) { return change(in.ID, "/incidents/%d/snooze", in.Reason, in) },
 	})
 	add(s, api, notes, tool[silenceInput]{
 		name: "silence_add", description: "Silence a service, group or probe for a time: no cycle starts for it, and nothing escalates.",
@@ -296,26 +309,22 @@ func addWrites(s *sdk.Server, api API) {
 			if strings.TrimSpace(in.Reason) == "" {
 				return Request{}, errNoReason
 			}
-			return post("/silences", map[string]any{
-				"service": in.Service, "group": in.Group, "probe": in.Probe, "environment": in.Environment, "for": in.For, "reason": in.Reason,
-			}), nil
+			return post("/silences", in)
 		},
 	})
 }
 
 // change is a request about one incident.
-func change(id int64, format, reason string, body map[string]any) (Request, error) {
+func change(id int64, format, reason string, in any) (Request, error) {
 	switch {
 	case id < 1:
-		return Request{}, errors.New("id is missing: ids are numbers from 1 up")
+		return Request{}, errNoID
 	case strings.TrimSpace(reason) == "":
 		return Request{}, errNoReason
 	}
-	all := map[string]any{"reason": reason}
-	for name, v := range body {
-		all[name] = v
-	}
-	return post(fmt.Sprintf(format, id), all), nil
+	body := said(in)
+	delete(body, "id")
+	return Request{Method: http.MethodPost, Path: fmt.Sprintf(format, id), Body: body}, nil
 }
 
 // AgentOptions are what the server needs.

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"claudeops/internal/decide/health"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
-	"claudeops/internal/watch/health"
 )
 
 // Ahead says what is about to happen, the most urgent first.
@@ -34,22 +34,14 @@ func (f Facts) expiring(a ops.Approval) (Line, bool) {
 	if a.ExpiresAt == nil || !a.ExpiresAt.After(f.Now) {
 		return Line{}, false
 	}
-	i := slices.IndexFunc(f.Open, func(c store.CycleSummary) bool { return c.ID == a.CycleID })
-	if i < 0 {
+	if !slices.ContainsFunc(f.Open, func(c store.CycleSummary) bool { return c.ID == a.CycleID }) {
 		return Line{}, false
 	}
-	c := f.Open[i]
 	what := fmt.Sprintf("%s for C-%d", a.Tier, a.CycleID)
 	if a.Kind == ops.ApprovalReview {
 		what = fmt.Sprintf("the repair of C-%d", a.CycleID)
 	}
 	then := "C-%d ends and still needs a person"
-	switch c.Policy.Silence(a.Handler) {
-	case ops.OnExpiryDeny:
-		then = "it counts as denied, and C-%d ends"
-	case ops.OnExpiryApprove:
-		then = "C-%d continues without an answer"
-	}
 	if a.Kind == ops.ApprovalReflex {
 		what, then = fmt.Sprintf("%s for C-%d", a.Handler, a.CycleID), "C-%d goes on with Tier 1 instead"
 	}
@@ -75,9 +67,9 @@ func (f Facts) soon(s Service) (Line, bool) {
 		if v == nil {
 			return l, false
 		}
-		l.Parts = []Part{text("%s: %s", s.Name, strings.Replace(health.Explain(v.State), ";", ",", 1))}
+		l.Parts = []Part{text("%s: %s", s.Name, strings.Replace(health.Explain(v.CheckState), ";", ",", 1))}
 		if next := v.Last.At.Add(f.Every(s.Environment, s.Name)); next.After(f.Now) {
-			l.Parts = append(l.Parts, text(" (in about %s)", Span(next.Sub(f.Now).Round(time.Second))))
+			l.Parts = append(l.Parts, text(" (in about %s)", ops.Span(next.Sub(f.Now).Round(time.Second))))
 		}
 	case ops.HoldWaiting:
 		l.Parts = []Part{text("%s is %s: a cycle starts in a moment, unless others fail with it", s.Name, s.Status)}
@@ -237,7 +229,7 @@ func looks(e ops.Environment, lookUSD *float64) string {
 	every := max(e.Policy.ObserveEvery, e.Interval)
 	text := "one look a day by Tier 1, "
 	if every != day {
-		text = fmt.Sprintf("one look every %s by Tier 1, ", Span(every))
+		text = fmt.Sprintf("one look every %s by Tier 1, ", ops.Span(every))
 	}
 	if lookUSD == nil {
 		return text + "cost unknown until the first look"
@@ -246,5 +238,5 @@ func looks(e ops.Environment, lookUSD *float64) string {
 	if price < 0.01 {
 		return text + "less than $0.01 a day"
 	}
-	return text + fmt.Sprintf("about $%.2f a day", price)
+	return text + "about " + ops.Dollars(&price) + " a day"
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -86,7 +87,7 @@ func (d state) line(services []Service) Line {
 
 // about says what is done about a bad service. The first row that applies counts; it is false if nothing certain can be said.
 func (f Facts) about(s Service) (state, bool) {
-	for _, row := range []func(Service) (state, bool){f.byPerson, f.byCycle, f.denied, f.held, f.afterCycle} {
+	for _, row := range []func(Service) (state, bool){f.byPerson, f.byCycle, f.denied, f.held, f.distrusted, f.afterCycle} {
 		if d, ok := row(s); ok {
 			return d, true
 		}
@@ -209,6 +210,19 @@ func (f Facts) stale(s Service) bool {
 	return f.Now.Sub(newest) > missedChecks*f.Every(s.Environment, s.Name)+time.Minute
 }
 
+// distrusted: nobody allowed an agent to look at it.
+func (f Facts) distrusted(s Service) (state, bool) {
+	if f.Trust == nil || f.Trust(s) != ops.TrustWatch {
+		return state{}, false
+	}
+	d := state{key: "watch " + s.Environment, tone: ToneHand, parts: []Part{text("%s; it needs you", notice.Distrusted(ops.TrustWatch))}}
+	d.manyOf = []Part{text("their trust is watch, so no agent looks at them; they need you")}
+	if n, found := f.openIncident(s); found {
+		d.key, d.incident = fmt.Sprint("incident ", n.incident), n.incident
+	}
+	return d, true
+}
+
 // afterCycle says how the cycle of a service ended, while the service is still bad.
 func (f Facts) afterCycle(s Service) (state, bool) {
 	var cause *ops.Cause
@@ -221,7 +235,14 @@ func (f Facts) afterCycle(s Service) (state, bool) {
 	if cause == nil {
 		return f.openIncident(s)
 	}
-	i := slices.IndexFunc(f.Ended, func(c store.CycleSummary) bool { return c.ID == cause.Cycle })
+	of := func(c store.CycleSummary) bool { return c.ID == cause.Cycle }
+	if n := slices.IndexFunc(f.Open, of); n >= 0 && len(f.Open[n].Charge.Services) > 0 {
+		return state{
+			key: fmt.Sprint("left by ", cause.Cycle), tone: ToneWarn, cycle: cause.Cycle,
+			parts: []Part{text("no agent works on it now; C-%d, which began with it, is about %s", cause.Cycle, named(f.Open[n].Charge.Services))},
+		}, true
+	}
+	i := slices.IndexFunc(f.Ended, of)
 	if i < 0 {
 		return state{}, false
 	}
@@ -232,12 +253,15 @@ func (f Facts) afterCycle(s Service) (state, bool) {
 	}
 	switch c.Status {
 	case ops.CycleBlocked:
-		d.parts = []Part{text("held: C-%d was blocked by a limit", c.ID)}
+		d.parts = []Part{text("C-%d was stopped by a limit: %s", c.ID, strings.TrimSuffix(c.Reason, "."))}
 		if f.Spent[s.Environment] {
 			d.parts = []Part{text("held: budget reached, agents start again after "), at(f.midnight())}
 		}
 	case ops.CycleSuppressed:
-		d.parts = []Part{text("held back, C-%d started no agent", c.ID)}
+		d.parts = []Part{text("C-%d was held back and started no agent", c.ID)}
+		if len(c.Sessions) > 0 {
+			d.parts = []Part{text("C-%d looked at it and was held back: %s", c.ID, strings.TrimSuffix(c.Reason, "."))}
+		}
 		if c.Policy.DryRun {
 			d.parts = []Part{text("dry run, C-%d changed nothing", c.ID)}
 		}
@@ -246,6 +270,8 @@ func (f Facts) afterCycle(s Service) (state, bool) {
 		switch {
 		case len(c.Sessions) == 0:
 			what = "nothing was tried in C-%[1]d; %[3]s"
+		case !slices.ContainsFunc(c.Sessions, func(s ops.Session) bool { return !s.Failure.NeverRan() }):
+			what = "C-%d could not look at %s, because no agent could be started; %s"
 		case !slices.ContainsFunc(c.Sessions, func(s ops.Session) bool { return s.May() > ops.Tier1 }):
 			what = "C-%d looked at %s and repaired nothing; %s"
 		}
@@ -288,10 +314,6 @@ func (f Facts) openIncident(s Service) (state, bool) {
 	for _, i := range f.Incidents {
 		if i.Environment == s.Environment && i.Service == s.Name && i.Status != ops.IncidentUnverified {
 			d := state{key: fmt.Sprint("open ", i.LastCycle), tone: ToneHand, incident: i.ID}
-			if i.Status == ops.IncidentUnverified {
-				d.tone, d.parts = ToneCalm, []Part{text("reported as repaired in C-%d; nothing could confirm it yet", i.LastCycle)}
-				return d, true
-			}
 			d.parts = []Part{text("its incident is open; it needs you")}
 			d.manyOf = []Part{text("their incidents are open; they need you")}
 			return d, true

@@ -20,13 +20,13 @@ type Facts struct {
 	Several bool
 	// Services are the services whose last check was bad, worst first.
 	Services []Service
-	// More is how many more there are.
-	More int
 	store.Situation
 	// NextChecks are the times of the next scheduled checks by environment; empty if this process does not know them.
 	NextChecks map[string]time.Time
 	// Spent holds the environments whose daily budget is spent.
 	Spent map[string]bool
+	// Trust is how far agents may go for a service.
+	Trust func(Service) ops.Trust
 	// Every returns how often the probes of a service run.
 	Every func(environment, service string) time.Duration
 }
@@ -44,7 +44,7 @@ const MostServices = 50
 // Read reads the rows behind the sentences.
 func Read(ctx context.Context, s *store.Store, environments []ops.Environment, bad []Service, now time.Time) (Facts, error) {
 	f := Facts{
-		Now: now, Several: len(environments) > 1, Services: bad[:min(len(bad), MostServices)], More: max(0, len(bad)-MostServices),
+		Now: now, Several: len(environments) > 1, Services: bad[:min(len(bad), MostServices)],
 		Spent: map[string]bool{},
 	}
 	names := map[string][]string{}
@@ -67,7 +67,21 @@ func Read(ctx context.Context, s *store.Store, environments []ops.Environment, b
 		f.Spent[e.Name] = known && spent >= limit
 	}
 	f.Every = intervals(environments)
-	return f, nil
+	f.Trust, err = trusts(ctx, s, environments)
+	return f, err
+}
+
+// trusts reads what people lowered beside the configuration.
+func trusts(ctx context.Context, s *store.Store, environments []ops.Environment) (func(Service) ops.Trust, error) {
+	policies, lowered := map[string]ops.Policy{}, map[string][]ops.Lowered{}
+	for _, e := range environments {
+		l, err := s.Lowered(ctx, e.Name)
+		if err != nil {
+			return nil, err
+		}
+		policies[e.Name], lowered[e.Name] = e.Policy, l
+	}
+	return func(v Service) ops.Trust { return policies[v.Environment].Trusts(v.Name, lowered[v.Environment]) }, nil
 }
 
 // usualInterval is how often a probe runs that has no interval of its own.
@@ -136,7 +150,7 @@ func (l Line) Sentence(now time.Time) string {
 		case p.At != nil:
 			out.WriteString(Clock(*p.At, now))
 		case p.Since != nil:
-			out.WriteString(Span(now.Sub(*p.Since)))
+			out.WriteString(ops.Span(now.Sub(*p.Since)))
 		default:
 			out.WriteString(p.Text)
 		}
@@ -151,21 +165,6 @@ func Clock(t, now time.Time) string {
 		return local.Format("2 Jan 15:04")
 	}
 	return local.Format("15:04")
-}
-
-// Span is a duration in one unit, or in two for hours.
-func Span(d time.Duration) string {
-	switch {
-	case d < 0:
-		return "0 s"
-	case d < time.Minute:
-		return fmt.Sprintf("%d s", int(d.Seconds()))
-	case d < time.Hour:
-		return fmt.Sprintf("%d min", int(d.Minutes()))
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
-	}
-	return fmt.Sprintf("%d days", int(d.Hours()/24))
 }
 
 // mostNamed is how many services a sentence names.

@@ -8,7 +8,6 @@ import (
 	"claudeops/internal/api/situation"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
-	"claudeops/internal/watch/health"
 )
 
 func now() time.Time { return time.Date(2026, 11, 14, 13, 41, 0, 0, time.UTC) }
@@ -21,7 +20,7 @@ func broken(change ...func(*situation.Facts)) situation.Facts {
 		Now: now(), Services: []situation.Service{{Environment: "home", Name: "web", Status: ops.Down}},
 		Every: func(string, string) time.Duration { return 30 * time.Second },
 	}
-	f.States = []store.ProbeState{{Environment: "home", State: health.State{Service: "web", Last: ops.Check{At: now().Add(-10 * time.Second)}}}}
+	f.States = []store.ProbeState{{Environment: "home", CheckState: ops.CheckState{Service: "web", Last: ops.Check{At: now().Add(-10 * time.Second)}}}}
 	for _, c := range change {
 		c(&f)
 	}
@@ -139,7 +138,7 @@ func TestWhatIsBeingDone(t *testing.T) {
 			"budget", broken(cycle(ops.Cycle{Status: ops.CycleBlocked}), func(f *situation.Facts) { f.Spent = map[string]bool{"home": true} }),
 			[]string{"web is down: held: budget reached, agents start again after 15 Nov 00:00"},
 		},
-		{"blocked otherwise", broken(cycle(ops.Cycle{Status: ops.CycleBlocked})), []string{"web is down: held: C-2 was blocked by a limit"}},
+		{"blocked otherwise", broken(cycle(ops.Cycle{Status: ops.CycleBlocked, Reason: "no restart is left until 14:00"})), []string{"web is down: C-2 was stopped by a limit: no restart is left until 14:00"}},
 		{
 			"rate limit", broken(cycle(ops.Cycle{Status: ops.CycleQueued, StartedAt: before(time.Minute), WakeAt: &at14},
 				ops.Session{Status: ops.SessionFailed, Failure: ops.FailureAPI, APIStatus: ops.Ptr(429)}, ops.Session{Status: ops.SessionQueued, Tier: 1})),
@@ -149,8 +148,25 @@ func TestWhatIsBeingDone(t *testing.T) {
 		{"probing", broken(cycle(ops.Cycle{Status: ops.CycleRunning, StartedAt: before(0)})), []string{"web is down: the supervisor runs its probes"}},
 		{"gave up", broken(cycle(ops.Cycle{Status: ops.CyclePartial}, ops.Session{Tier: 2})), []string{"web is down: C-2 could not repair it; it needs you"}},
 		{"looked only", broken(cycle(ops.Cycle{Status: ops.CycleNeedsHuman}, ops.Session{Tier: 1})), []string{"web is down: C-2 looked at it and repaired nothing; it needs you"}},
+		{"no agent started", broken(cycle(ops.Cycle{Status: ops.CyclePartial}, ops.Session{Tier: 1, Failure: ops.FailureNotFound})), []string{"web is down: C-2 could not look at it, because no agent could be started; it needs you"}},
 		{"no agent ran", broken(cycle(ops.Cycle{Status: ops.CycleNeedsHuman})), []string{"web is down: nothing was tried in C-2; it needs you"}},
-		{"suppressed", broken(cycle(ops.Cycle{Status: ops.CycleSuppressed})), []string{"web is down: held back, C-2 started no agent"}},
+		{"suppressed", broken(cycle(ops.Cycle{Status: ops.CycleSuppressed})), []string{"web is down: C-2 was held back and started no agent"}},
+		{
+			"suppressed after a look", broken(cycle(ops.Cycle{Status: ops.CycleSuppressed, Reason: "db is held."}, ops.Session{Tier: 1})),
+			[]string{"web is down: C-2 looked at it and was held back: db is held"},
+		},
+		{
+			"its cycle left it", broken(cycle(ops.Cycle{Status: ops.CycleRunning, StartedAt: before(0)}), func(f *situation.Facts) {
+				f.Open[0].Charge.Services = []string{"db"}
+			}),
+			[]string{"web is down: no agent works on it now; C-2, which began with it, is about db"},
+		},
+		{
+			"only watched", broken(cycle(ops.Cycle{Status: ops.CycleSuppressed}), func(f *situation.Facts) {
+				f.Trust = func(situation.Service) ops.Trust { return ops.TrustWatch }
+			}),
+			[]string{"web is down: its trust is watch, so no agent looks at it; it needs you"},
+		},
 		{
 			"dry run is over", broken(cycle(ops.Cycle{Status: ops.CycleSuppressed, Policy: ops.Policy{DryRun: true}})),
 			[]string{"web is down: dry run, C-2 changed nothing"},
@@ -205,9 +221,7 @@ func TestWhatIsBeingDone(t *testing.T) {
 
 func TestWhatIsAboutToHappen(t *testing.T) {
 	at14 := time.Date(2026, 11, 14, 14, 0, 0, 0, time.UTC)
-	waiting := func(onExpiry string) func(*situation.Facts) {
-		return cycle(ops.Cycle{Status: ops.CycleWaitingHuman, Policy: ops.Policy{Approval: ops.ApprovalPolicy{OnExpiry: onExpiry}}})
-	}
+	waiting := cycle(ops.Cycle{Status: ops.CycleWaitingHuman})
 	expires := asked(ops.Approval{Tier: 3, ExpiresAt: &at14})
 	for _, c := range []struct {
 		name  string
@@ -242,18 +256,10 @@ func TestWhatIsAboutToHappen(t *testing.T) {
 		{"silenced for long", broken(hold(ops.HoldSilenced, "", at14.Add(24*time.Hour))), nil},
 		{"grouping", broken(hold(ops.HoldWaiting, "", at14)), []string{"web is down: a cycle starts in a moment, unless others fail with it"}},
 		{
-			"expires", broken(waiting(""), expires),
+			"expires", broken(waiting, expires),
 			[]string{"The question about Tier 3 for C-2 expires at 14:00; then C-2 ends and still needs a person"},
 		},
-		{
-			"expires to no", broken(waiting("deny"), expires),
-			[]string{"The question about Tier 3 for C-2 expires at 14:00; then it counts as denied, and C-2 ends"},
-		},
-		{
-			"expires to yes", broken(waiting("approve"), expires),
-			[]string{"The question about Tier 3 for C-2 expires at 14:00; then C-2 continues without an answer"},
-		},
-		{"waits without an end", broken(waiting(""), asked(ops.Approval{Tier: 3})), nil},
+		{"waits without an end", broken(waiting, asked(ops.Approval{Tier: 3})), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := texts(situation.Ahead(c.facts)); !slices.Equal(got, c.want) {

@@ -65,19 +65,37 @@ type Options struct {
 	Wake func()
 	// Redact removes secrets from what is stored.
 	Redact func(string) string
+	// Intake is where requests wait. Hooks of one process share it; nil: this one is alone.
+	Intake *Intake
 	// AtOnce and Pending lower the bounds, for tests.
 	AtOnce, Pending int
 }
 
-// Hook is the handler of the webhooks. It answers 202 only while Run runs.
+// Hook is the handler of the webhooks. It answers 202 only while Run of a hook with the same intake runs.
 type Hook struct {
+	*Intake
+
 	o       Options
 	guarded http.Handler
-	slots   chan struct{}
-	queue   chan entry
-	ended   chan struct{}
+}
+
+// Intake is where requests wait to be written. It outlasts a hook, whose options may change while requests arrive.
+type Intake struct {
+	slots chan struct{}
+	queue chan entry
+	ended chan struct{}
 	// senders are requests with the token, strangers those whose signature can be checked only when their body is there.
 	senders, strangers *unfinished
+}
+
+// NewIntake makes an empty one.
+func NewIntake() *Intake { return newIntake(atOnce) }
+
+func newIntake(most int) *Intake {
+	return &Intake{
+		slots: make(chan struct{}, most), queue: make(chan entry, most), ended: make(chan struct{}),
+		senders: &unfinished{}, strangers: &unfinished{},
+	}
 }
 
 // entry is one request that waits to be written.
@@ -113,10 +131,10 @@ func New(o Options) *Hook {
 	if o.Wake == nil {
 		o.Wake = func() {}
 	}
-	h := &Hook{
-		o: o, slots: make(chan struct{}, o.AtOnce), queue: make(chan entry, o.AtOnce), ended: make(chan struct{}),
-		senders: &unfinished{}, strangers: &unfinished{},
+	if o.Intake == nil {
+		o.Intake = newIntake(o.AtOnce)
 	}
+	h := &Hook{Intake: o.Intake, o: o}
 	origins := http.NewCrossOriginProtection() // a page of another site must not send requests
 	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		problem(w, http.StatusForbidden, "cross-site requests are not allowed")

@@ -1,9 +1,10 @@
-// Package edit adds one thing to the operator's configuration file and leaves every other byte as it was. It is pure: bytes in, bytes
-// out. What it returns was parsed again, and holds the old document and the new thing, nothing else.
+// Package edit changes one thing in the operator's configuration file and leaves every other byte as it was. It is pure: bytes in, bytes
+// out. What it returns was parsed again, and differs from the old document by this one thing.
 package edit
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,15 +15,17 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Change is the one thing that is added: exactly one of Service, Probe, Targets and Trust is set. Commands, rules and actions are not
-// among them, because whoever writes these runs programs as the daemon.
+// Change is the one thing that is added, changed or removed: exactly one of Service, Probe, Targets, Trust and Remove is set. Commands,
+// rules and actions are not among them, because whoever writes these runs programs as the daemon.
 type Change struct {
 	Environment string
-	Name        string   // of the service that a probe or trust is for; empty: the trust of the environment
+	Name        string   // of the service that it is about; empty: the trust of the environment
 	Service     *Service // a new one
-	Probe       *Probe
-	Targets     string // the file that holds the notification targets
-	Trust       string // a level
+	Probe       *Probe   // a new one, or what the one at At becomes
+	At          int      // which probe of the service, from 1, is changed or removed
+	Targets     string   // the file that holds the notification targets
+	Trust       string   // a level
+	Remove      bool     // the line that names Targets, the probe at At, or without these the service
 }
 
 // Service is a new service, with its first probe or none.
@@ -31,9 +34,30 @@ type Service struct {
 	Probe *Probe
 }
 
-// Probe is a new probe. The type decides which of the fields it may have.
+// Probe is a probe that a form can write. The type decides which of the fields it may have.
 type Probe struct {
 	Type, URL, ExpectStatus, ExpectBody, Address, Container, Every, Grace, Interval string
+}
+
+// probeKeys are the keys of a probe in the order in which they are written.
+func probeKeys() []string {
+	return []string{"type", "url", "expect_status", "expect_body", "address", "container", "every", "grace", "interval"}
+}
+
+// Field is the value of a key; nil if a form writes no such key.
+func (p *Probe) Field(key string) *string {
+	return map[string]*string{
+		"type": &p.Type, "url": &p.URL, "expect_status": &p.ExpectStatus, "expect_body": &p.ExpectBody, "address": &p.Address,
+		"container": &p.Container, "every": &p.Every, "grace": &p.Grace, "interval": &p.Interval,
+	}[key]
+}
+
+// Written is a probe as it stands in the file.
+type Written struct {
+	Probe
+
+	Line  int
+	Plain bool // it holds nothing but what a form writes
 }
 
 // ProbeTypes are the probes that can be added: none of them runs a program.
@@ -44,8 +68,8 @@ type Result struct {
 	Content []byte
 	Line    int    // where the first new line stands, from 1
 	Offset  int    // where the new text begins
-	Added   string // the new text
-	Removed string // what stood in its place: the value that it replaces, mostly nothing
+	Added   string // the new text; of a changed probe what is other now
+	Removed string // what stood in its place
 }
 
 // Unfit is a value that cannot be written.
@@ -56,13 +80,17 @@ func (u *Unfit) Error() string { return u.Key + " " + u.Why }
 // longest is how long a value may be, in bytes.
 const longest = 2000
 
-// Insert adds the thing to the file.
-func Insert(content []byte, c Change) (Result, error) {
+// Apply makes the change in the file.
+func Apply(content []byte, c Change) (Result, error) {
 	d, err := parse(content)
 	if err != nil {
 		return Result{}, err
 	}
 	switch {
+	case c.Remove:
+		return d.remove(c)
+	case c.Probe != nil && c.At > 0:
+		return d.changeProbe(c)
 	case c.Service != nil:
 		return d.addService(c)
 	case c.Probe != nil:
@@ -72,7 +100,42 @@ func Insert(content []byte, c Change) (Result, error) {
 	case c.Trust != "":
 		return d.setTrust(c)
 	}
-	return Result{}, errors.New("nothing is to be added")
+	return Result{}, errors.New("nothing is to be changed")
+}
+
+// Probes are the probes of a service as they stand in the file.
+func Probes(content []byte, environment, service string) ([]Written, error) {
+	d, err := parse(content)
+	if err != nil {
+		return nil, err
+	}
+	s, err := d.service(Change{Environment: environment, Name: service})
+	if err != nil {
+		return nil, err
+	}
+	s, found, err := s.child("probes")
+	if err != nil || !found {
+		return nil, err
+	}
+	var out []Written
+	for _, n := range s.node.Content {
+		out = append(out, written(n))
+	}
+	return out, nil
+}
+
+func written(n *yaml.Node) Written {
+	out := Written{Line: n.Line, Plain: n.Kind == yaml.MappingNode && n.Anchor == ""}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		field, value := out.Field(n.Content[i].Value), n.Content[i+1]
+		if field == nil || value.Kind != yaml.ScalarNode || value.Anchor != "" {
+			out.Plain = false
+			continue
+		}
+		*field = value.Value
+	}
+	out.Plain = out.Plain && slices.Contains(ProbeTypes(), out.Type)
+	return out
 }
 
 // TargetsFile returns the file that the configuration names for the notification targets, and in which line; empty if it names none.
@@ -144,6 +207,100 @@ func (d *document) addProbe(c Change) (Result, error) {
 	return d.add(s, -1, probe)
 }
 
+// probeAt is the place of a probe in the file.
+func (d *document) probeAt(c Change) (spot, error) {
+	service, err := d.service(c)
+	if err != nil {
+		return spot{}, err
+	}
+	s, found, err := service.child("probes")
+	if err == nil && (!found || s.node.Kind != yaml.SequenceNode || c.At > len(s.node.Content)) {
+		err = fmt.Errorf("%s has no probe %d in this file: open its page again", c.Name, c.At)
+	}
+	if err != nil {
+		return spot{}, err
+	}
+	return s.at(c.At-1, s.node.Content[c.At-1])
+}
+
+// changeProbe writes the values of a probe that are others now, key by key: comments and order stay.
+func (d *document) changeProbe(c Change) (Result, error) {
+	s, err := d.probeAt(c)
+	if err != nil {
+		return Result{}, err
+	}
+	was := written(s.node)
+	switch _, unfit := c.Probe.node(); {
+	case !was.Plain:
+		return Result{}, fmt.Errorf("the probe in line %d holds more than a form can write: change it there", was.Line)
+	case c.Probe.Type != was.Type:
+		return Result{}, &Unfit{"type", "stays " + was.Type + ": remove this probe and add another one"}
+	case unfit != nil:
+		return Result{}, unfit
+	}
+	out := Result{Content: d.content, Line: was.Line}
+	for _, key := range probeKeys() {
+		before, now := *was.Field(key), *c.Probe.Field(key)
+		if before == now {
+			continue
+		}
+		next, err := parse(out.Content)
+		if err != nil {
+			return out, err
+		}
+		r, err := next.setKey(c, key, before, now)
+		if err != nil {
+			return out, err
+		}
+		out.Content, out.Line = r.Content, r.Line
+		out.Added = strings.TrimSpace(out.Added + " " + key + ": " + cmp.Or(now, "(none)"))
+	}
+	if out.Added == "" {
+		return out, errors.New("nothing differs from the probe as it is")
+	}
+	return out, nil
+}
+
+// setKey adds, replaces or removes a value of a probe.
+func (d *document) setKey(c Change, key, before, now string) (Result, error) {
+	s, err := d.probeAt(c)
+	if err != nil {
+		return Result{}, err
+	}
+	if before == "" {
+		return d.add(s, -1, text(key), text(now))
+	}
+	old, _, err := s.child(key)
+	switch {
+	case err != nil:
+		return Result{}, err
+	case now == "":
+		return d.without(old.path)
+	}
+	return d.replace(old, text(now))
+}
+
+// remove takes a probe, a whole service or the line of the targets out.
+func (d *document) remove(c Change) (Result, error) {
+	var s spot
+	var err error
+	switch {
+	case c.Targets != "":
+		s, _, err = d.top().child("notify")
+		if err == nil {
+			s, _, err = s.child(targetsKey)
+		}
+	case c.At > 0:
+		s, err = d.probeAt(c)
+	default:
+		s, err = d.service(c)
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	return d.without(s.path)
+}
+
 func (d *document) addTargets(path string) (Result, error) {
 	pair, err := mapping(targetsKey, path)
 	if err != nil {
@@ -194,10 +351,11 @@ func (p *Probe) node() (*yaml.Node, error) {
 	if !slices.Contains(ProbeTypes(), p.Type) {
 		return nil, &Unfit{"type", fmt.Sprintf("%q cannot be added by a form", p.Type)}
 	}
-	return mapping(
-		"type", p.Type, "url", p.URL, "expect_status", p.ExpectStatus, "expect_body", p.ExpectBody, "address", p.Address,
-		"container", p.Container, "every", p.Every, "grace", p.Grace, "interval", p.Interval,
-	)
+	var pairs []string
+	for _, key := range probeKeys() {
+		pairs = append(pairs, key, *p.Field(key))
+	}
+	return mapping(pairs...)
 }
 
 // mapping makes keys and values of a list of both. Empty values are left out.

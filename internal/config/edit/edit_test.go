@@ -25,8 +25,8 @@ func trust(name, level string) edit.Change {
 
 const secretFile = "/state/notify-targets"
 
-// TestInsert shows where things are written. A + begins a line that is new; the other lines are the file as it was.
-func TestInsert(t *testing.T) {
+// TestApply shows where things are written. A + begins a line that is new; the other lines are the file as it was.
+func TestApply(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		file string // with the new lines
@@ -104,7 +104,7 @@ func TestInsert(t *testing.T) {
 				}
 				old, want = strings.Join(kept, ""), strings.ReplaceAll(strings.TrimPrefix("\n"+c.file, ""), "\n+", "\n")[1:]
 			}
-			r, err := edit.Insert([]byte(old), c.do)
+			r, err := edit.Apply([]byte(old), c.do)
 			if err != nil {
 				t.Fatalf("%v\n%s", err, old)
 			}
@@ -113,6 +113,71 @@ func TestInsert(t *testing.T) {
 			}
 			undone(t, old, r)
 		})
+	}
+}
+
+// TestChangeAndRemove shows what is written over and what goes.
+func TestChangeAndRemove(t *testing.T) {
+	t.Parallel()
+	const two = "services: # all\n  - name: a # first\n    probes:\n      - type: http # the page\n        url: \"http://a/\"\n        # slow\n        interval: 30s\n" +
+		"      - {type: tcp, address: \"a:1\"}\n  # the other\n  - name: b\n    trust: ask\n\n# who\nnotify: {}\n"
+	change := func(at int, p edit.Probe) edit.Change {
+		return edit.Change{Environment: "default", Name: "a", At: at, Probe: &p}
+	}
+	remove := func(name string, at int) edit.Change {
+		return edit.Change{Environment: "default", Name: name, At: at, Remove: true}
+	}
+	for name, c := range map[string]struct {
+		old      string
+		do       edit.Change
+		was, now string // what differs
+	}{
+		"another URL":           {two, change(1, edit.Probe{Type: "http", URL: "http://b/", Interval: "30s"}), `"http://a/"`, "http://b/"},
+		"a key less":            {two, change(1, edit.Probe{Type: "http", URL: "http://a/"}), "        # slow\n        interval: 30s\n", "        # slow\n"},
+		"a key more":            {two, change(1, edit.Probe{Type: "http", URL: "http://a/", Interval: "30s", ExpectStatus: "200"}), "interval: 30s\n", "interval: 30s\n        expect_status: 200\n"},
+		"in brackets":           {two, change(2, edit.Probe{Type: "tcp", Address: "a:2"}), `"a:1"`, "a:2"},
+		"more in brackets":      {two, change(2, edit.Probe{Type: "tcp", Address: "a:1", Interval: "1m"}), `"a:1"}`, `"a:1", interval: 1m}`},
+		"first probe":           {two, remove("a", 1), "      - type: http # the page\n        url: \"http://a/\"\n        # slow\n        interval: 30s\n", ""},
+		"last probe":            {two, remove("a", 2), "      - {type: tcp, address: \"a:1\"}\n", ""},
+		"first service":         {two, remove("a", 0), two[len("services: # all\n"):strings.Index(two, "  # the other")], ""},
+		"last service":          {two, remove("b", 0), "  - name: b\n    trust: ask\n", ""},
+		"only probe":            {"services:\n- name: a\n  probes:\n  - type: tcp\n    address: a:1\n  trust: ask\n", remove("a", 1), "  probes:\n  - type: tcp\n    address: a:1\n", ""},
+		"only service":          {"trust: ask\nservices:\n  - name: a\n    trust: ask\nnotify: {}\n", remove("a", 0), "services:\n  - name: a\n    trust: ask\n", ""},
+		"all there is":          {"# mine\nservices:\n  - name: a\n", remove("a", 0), "services:\n  - name: a\n", ""},
+		"no end of a line":      {"services:\n  - name: b\n  - name: a", remove("a", 0), "  - name: a", ""},
+		"CRLF":                  {"services:\r\n  - name: a\r\n  - name: b\r\n", remove("a", 0), "  - name: a\r\n", ""},
+		"first in brackets":     {"services: [{name: a}, {name: b}]\n", remove("a", 0), "{name: a}, ", ""},
+		"last in brackets":      {"services: [{name: b}, {name: a, trust: ask}]\n", remove("a", 0), ", {name: a, trust: ask}", ""},
+		"text with hashes":      {"services:\n  - name: a\n    probes:\n      - type: tcp\n        address: a:1\n        name: |-\n          # one\n\n          # two\n  - name: b\n", remove("a", 0), "  - name: a\n    probes:\n      - type: tcp\n        address: a:1\n        name: |-\n          # one\n\n          # two\n", ""},
+		"of an environment":     {"environments:\n  - name: default\n    services:\n      - name: a\n      - name: b\n", remove("b", 0), "      - name: b\n", ""},
+		"with an anchor behind": {"services:\n  - name: b\n    probes: &p [{type: tcp, address: \"a:1\"}]\n  - name: a\n    probes: *p\n", remove("a", 0), "  - name: a\n    probes: *p\n", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			want := strings.Replace(c.old, c.was, c.now, 1)
+			r, err := edit.Apply([]byte(c.old), c.do)
+			if err != nil || string(r.Content) != want {
+				t.Errorf("%v\n%s\nwanted\n%s", err, r.Content, want)
+			}
+		})
+	}
+	for name, c := range map[string]struct {
+		old string
+		do  edit.Change
+		why string
+	}{
+		"another type":   {two, change(1, edit.Probe{Type: "tcp", Address: "a:1"}), "type stays http"},
+		"nothing":        {two, change(2, edit.Probe{Type: "tcp", Address: "a:1"}), "nothing differs"},
+		"no such probe":  {two, remove("a", 3), "has no probe 3"},
+		"line break":     {two, change(2, edit.Probe{Type: "tcp", Address: "a:1\ncommand: x"}), "address holds characters"},
+		"more than that": {"services: [{name: a, probes: [{type: http, url: \"http://a/\", headers: {A: b}}]}]\n", change(1, edit.Probe{Type: "http", URL: "http://b/"}), "change it there"},
+		"command":        {"services: [{name: a, probes: [{type: command, command: [id]}]}]\n", change(1, edit.Probe{Type: "command"}), "change it there"},
+		"no such name":   {two, remove("c", 0), "the service c is not in this file"},
+		"used elsewhere": {"services:\n  - name: a\n    probes: &p [{type: tcp, address: \"a:1\"}]\n  - name: b\n    probes: *p\n", remove("a", 0), "no line can be changed safely"},
+	} {
+		if r, err := edit.Apply([]byte(c.old), c.do); err == nil || !strings.Contains(err.Error(), c.why) {
+			t.Errorf("%s: %v, wanted %q\n%s", name, err, c.why, r.Content)
+		}
 	}
 }
 
@@ -125,8 +190,8 @@ func undone(t *testing.T, old string, r edit.Result) {
 	}
 }
 
-// TestInsertRefuses gives reasons.
-func TestInsertRefuses(t *testing.T) {
+// TestApplyRefuses gives reasons.
+func TestApplyRefuses(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		file string
@@ -152,15 +217,15 @@ func TestInsertRefuses(t *testing.T) {
 		"no name":         {"", service("", nil), "name is missing"},
 		"blank":           {"", service(" web", nil), "blank"},
 		"too long":        {"", service(strings.Repeat("a", 2001), nil), "too long"},
-		"nothing":         {"", edit.Change{}, "nothing is to be added"},
+		"nothing":         {"", edit.Change{}, "nothing is to be changed"},
 		"commented brackets": {
 			"services: [ # none\n]\n", service("web", nil),
-			"no line can be added to safely",
+			"no line can be changed safely",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if r, err := edit.Insert([]byte(c.file), c.do); err == nil || !strings.Contains(err.Error(), c.why) {
+			if r, err := edit.Apply([]byte(c.file), c.do); err == nil || !strings.Contains(err.Error(), c.why) {
 				t.Errorf("%v, wanted %q\n%s", err, c.why, r.Content)
 			}
 		})
@@ -175,9 +240,9 @@ func load(content string, targets string) (*config.Config, error) {
 	})
 }
 
-// FuzzInsert changes files that nobody would write, with values that nobody would type: the result is refused, or it is the old
+// FuzzApply changes files that nobody would write, with values that nobody would type: the result is refused, or it is the old
 // configuration and exactly the new thing, and can be taken out again.
-func FuzzInsert(f *testing.F) {
+func FuzzApply(f *testing.F) {
 	files := []string{
 		"", "# c", "services: []\n", "services:\n  - name: a\n    probes:\n      - {type: tcp, address: a:1}\n# end",
 		"services:\r\n- name: a\r\n  trust: ask\r\ntrust: ask", "services: {strict: true, list: [{name: a}]}\n",
@@ -188,11 +253,14 @@ func FuzzInsert(f *testing.F) {
 		f.Add(file, uint8(i%5), "a", "http://a/b")
 		f.Add(file, uint8((i+1)%5), "web: [x]", "tcp\nx: {y}")
 		f.Add(file, uint8((i+2)%5), "null", "ask")
+		for which := range uint8(3) {
+			f.Add(file, 5+which, "a", "a:2")
+		}
 	}
 	f.Fuzz(func(t *testing.T, file string, which uint8, name, value string) {
 		var do edit.Change
 		var a config.Addition
-		switch which % 5 {
+		switch which % 8 {
 		case 0:
 			do, a = service(name, http(value)), config.Addition{Service: name}
 		case 1:
@@ -201,14 +269,24 @@ func FuzzInsert(f *testing.F) {
 			do, a = edit.Change{Targets: secretFile}, config.Addition{Target: "ntfy://b"}
 		case 3:
 			do, a = trust(name, value), config.Addition{Service: name, Trust: ops.Trust(value)}
-		default:
+		case 4:
 			do, a = service(name, &edit.Probe{Type: value, Container: "c", Every: "1h"}), config.Addition{Service: name}
+		case 5:
+			do, a = edit.Change{Environment: "default", Name: name, Remove: true}, config.Addition{Service: name, Gone: true}
+		case 6:
+			do = edit.Change{Environment: "default", Name: name, At: 1, Remove: true}
+			a = config.Addition{Service: name, Probe: true, Gone: true}
+		default:
+			do = edit.Change{Environment: "default", Name: name, At: 1, Probe: &edit.Probe{Type: "tcp", Address: value}}
+			a = config.Addition{Service: name, Probe: true, Instead: true}
 		}
-		r, err := edit.Insert([]byte(file), do)
+		r, err := edit.Apply([]byte(file), do)
 		if err != nil {
 			return
 		}
-		undone(t, file, r)
+		if which%8 < 7 {
+			undone(t, file, r)
+		}
 		before, err := load(file, "ntfy://b")
 		if err != nil {
 			return // what is wrong before is not changed
@@ -217,7 +295,7 @@ func FuzzInsert(f *testing.F) {
 		if err != nil {
 			return // nothing is written
 		}
-		if name == "" && which%5 == 3 {
+		if name == "" && which%8 == 3 {
 			a.Service = ""
 		}
 		if err := before.OnlyAdds(after, a); err != nil && !strings.Contains(err.Error(), "no effect") {

@@ -164,10 +164,7 @@ func (d *document) add(s spot, after int, nodes ...*yaml.Node) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	n := wanted.root
-	for _, i := range s.path {
-		n = n.Content[i]
-	}
+	n := follow(wanted.root, s.path)
 	n.Kind, n.Tag, n.Value = kind, "", ""
 	if after < 0 {
 		after = len(n.Content)
@@ -195,10 +192,7 @@ func (d *document) replace(s spot, value *yaml.Node) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	n := wanted.root
-	for _, i := range s.path {
-		n = n.Content[i]
-	}
+	n := follow(wanted.root, s.path)
 	n.Value, n.Tag = value.Value, ""
 	at := d.offset(s.node)
 	var tries []candidate
@@ -208,6 +202,75 @@ func (d *document) replace(s spot, value *yaml.Node) (Result, error) {
 		}
 	}
 	return d.first(tries, wanted.root)
+}
+
+// without takes an entry of a list out, or a value with its key. What holds nothing else goes with it.
+func (d *document) without(path []int) (Result, error) {
+	parent := follow(d.root, path[:len(path)-1])
+	from, size := path[len(path)-1], 1
+	if parent.Kind == yaml.MappingNode {
+		from, size = from-1, 2
+	}
+	if len(parent.Content) == size && len(path) > 1 {
+		return d.without(path[:len(path)-1])
+	}
+	wanted, err := parse(d.content)
+	if err != nil {
+		return Result{}, err
+	}
+	root := wanted.root
+	rest := follow(root, path[:len(path)-1])
+	if rest.Content = slices.Delete(rest.Content, from, from+size); len(rest.Content) == 0 {
+		root = &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}
+	}
+	gone := parent.Content[from : from+size]
+	begins, last := d.offset(gone[0]), gone[0].Line
+	for _, n := range gone {
+		walk(n, func(n *yaml.Node) { last = max(last, n.Line) })
+	}
+	var tries []candidate
+	take := func(from, to int) {
+		if from < to {
+			tries = append(tries, candidate{offset: from, removed: string(d.content[from:to])})
+		}
+	}
+	next := len(d.lines) + 1
+	walk(d.root, func(n *yaml.Node) {
+		if n.Line > last {
+			next = min(next, n.Line)
+		}
+	})
+	column := gone[0].Column
+	if parent.Kind == yaml.SequenceNode {
+		column = parent.Column
+	}
+	take(d.start(gone[0].Line), d.start(d.endOf(column, last+1, next)))
+	for line := last + 1; line <= next; line++ {
+		take(d.start(gone[0].Line), d.start(line))
+	}
+	if from+size < len(parent.Content) { // in brackets, or the first key behind a dash
+		take(begins, d.offset(parent.Content[from+size]))
+	}
+	if from > 0 { // the last one in brackets, with the comma before it
+		const most = 50
+		end, brackets := d.offset(gone[len(gone)-1]), 0
+		comma := bytes.LastIndexByte(d.content[:begins], ',')
+		for ; comma >= 0 && end < len(d.content) && brackets < most; end++ {
+			if c := d.content[end]; c == ']' || c == '}' {
+				brackets++
+				take(comma, end)
+				take(comma, end+1)
+			}
+		}
+	}
+	return d.first(tries, root)
+}
+
+func follow(n *yaml.Node, path []int) *yaml.Node {
+	for _, i := range path {
+		n = n.Content[i]
+	}
+	return n
 }
 
 // first uses the first candidate that is read as it should be.
@@ -223,7 +286,7 @@ func (d *document) first(tries []candidate, wanted *yaml.Node) (Result, error) {
 		line := 1 + bytes.Count(content[:begins], []byte("\n"))
 		return Result{Content: content, Line: line, Offset: t.offset, Added: t.added, Removed: t.removed}, nil
 	}
-	return Result{}, errors.New("the file is written in a way that no line can be added to safely: write it there yourself")
+	return Result{}, errors.New("the file is written in a way that no line can be changed safely: write it there yourself")
 }
 
 // around are the collections around a spot.
@@ -296,22 +359,27 @@ func (d *document) below(s spot, after int, nodes []*yaml.Node) []candidate {
 			next = min(next, n.Line)
 		}
 	})
-	best := next
-	for best > low {
-		line := string(d.content[d.start(best-1):d.start(best)])
-		trimmed := strings.TrimSpace(line)
-		if trimmed != "" && (trimmed[0] != '#' || strings.IndexByte(line, '#') >= column) {
-			break
-		}
-		best--
-	}
 	block := d.block(column, nodes)
-	out := []candidate{d.lineAt(best, block)}
+	out := []candidate{d.lineAt(d.endOf(column, low, next), block)}
 	const most = 200 // of a long text at the end of an entry
 	for line := low; line <= next && line < low+most; line++ {
 		out = append(out, d.lineAt(line, block))
 	}
 	return out
+}
+
+// endOf is the line after the last one that belongs to an entry, whose end lies between two lines: empty lines and comments that are not
+// indented more than the entry belong to what follows.
+func (d *document) endOf(column, low, next int) int {
+	for next > low {
+		line := string(d.content[d.start(next-1):d.start(next)])
+		trimmed := strings.TrimSpace(line)
+		if trimmed != "" && (trimmed[0] != '#' || strings.IndexByte(line, '#') >= column) {
+			break
+		}
+		next--
+	}
+	return next
 }
 
 // belowKey adds the first lines of a key that has none: nothing, null, [] or {} is in their place.

@@ -14,17 +14,10 @@ import (
 
 // Lock keeps a second supervisor away from a state folder while this process lives; the kernel releases it however the process ends. The
 // zero Lock holds no folder.
-type Lock struct {
-	dir  string
-	file *os.File
-}
+type Lock struct{ file *os.File }
 
-// Take locks a state folder, and releases the one that it held before. For the same folder it does nothing: a daemon that reads its
-// configuration again never lets go of its folder. If another supervisor has the folder, the error is ops.ErrConflict and names it.
+// Take locks a state folder. If another supervisor has it, the error is ops.ErrConflict and names that one.
 func (l *Lock) Take(stateDir string) error {
-	if l.Holds(stateDir) {
-		return nil
-	}
 	path := filepath.Join(stateDir, "lock")
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -40,9 +33,8 @@ func (l *Lock) Take(stateDir string) error {
 	if err := writeHolder(f); err != nil {
 		return errors.Join(fmt.Errorf("write lock: %w", err), f.Close())
 	}
-	err = l.Release()
-	l.dir, l.file = stateDir, f
-	return err
+	l.file = f
+	return nil
 }
 
 // Release lets another supervisor have the folder.
@@ -54,9 +46,6 @@ func (l *Lock) Release() error {
 	l.file = nil
 	return f.Close()
 }
-
-// Holds reports whether this Lock has the folder. A nil Lock has none.
-func (l *Lock) Holds(stateDir string) bool { return l != nil && l.file != nil && l.dir == stateDir }
 
 // inUse names the supervisor that has the state folder.
 func inUse(stateDir string) error {

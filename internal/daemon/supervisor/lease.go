@@ -230,12 +230,8 @@ func (l *Lease) Duty(ctx context.Context, name string, f func(ctx context.Contex
 				}
 			}
 		}
-		timer := time.NewTimer(l.Length / 3)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !ops.Pause(ctx, l.Length/3) {
 			return nil
-		case <-timer.C:
 		}
 	}
 }

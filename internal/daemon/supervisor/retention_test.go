@@ -97,14 +97,6 @@ func TestRetentionRunsByItselfUntilItIsStopped(t *testing.T) {
 	})
 }
 
-func TestOneHostOfSeveralRemoves(t *testing.T) {
-	a := full()
-	r := &Retention{Records: a, Clock: time.Now, Logger: slog.New(slog.DiscardHandler), Mine: func(context.Context) bool { return false }}
-	if err := r.Look(t.Context()); err != nil || len(a.asked) > 0 {
-		t.Errorf("asked %d times, %v", len(a.asked), err)
-	}
-}
-
 // A clock that is a year ahead makes everything look old. Nothing must go before somebody had time to notice.
 func TestAClockThatJumpedRemovesNothingForADay(t *testing.T) {
 	for name, jump := range map[string]time.Duration{"ahead": 365 * 24 * time.Hour, "back": -365 * 24 * time.Hour} {

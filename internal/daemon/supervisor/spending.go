@@ -162,10 +162,8 @@ type Records interface {
 type Retention struct {
 	Records Records
 	Keep    ops.Retention
-	// Mine reports whether this host removes records: of several hosts one is enough. Nil means yes.
-	Mine   func(ctx context.Context) bool
-	Clock  ops.Clock
-	Logger *slog.Logger
+	Clock   ops.Clock
+	Logger  *slog.Logger
 
 	clock clockCheck
 }
@@ -182,27 +180,16 @@ const (
 
 // Run runs Look every hour until ctx ends.
 func (r *Retention) Run(ctx context.Context) {
-	timer := time.NewTimer(retentionFirst)
-	defer timer.Stop()
 	r.clock.begin(r.Clock())
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		}
+	for pause := retentionFirst; ops.Pause(ctx, pause); pause = retentionEvery {
 		if err := r.Look(ctx); err != nil && ctx.Err() == nil {
 			r.Logger.ErrorContext(ctx, "cannot remove old records; trying again in an hour", "error", err)
 		}
-		timer.Reset(retentionEvery)
 	}
 }
 
 // Look removes the records that are due.
 func (r *Retention) Look(ctx context.Context) error {
-	if r.Mine != nil && !r.Mine(ctx) {
-		return nil
-	}
 	now := r.Clock()
 	if !r.clock.look(now) {
 		r.Logger.WarnContext(ctx, "the system clock jumped; no records are removed for a day", "now", now)
@@ -245,12 +232,7 @@ func (r *Retention) batches(ctx context.Context, batch func() (n int64, more boo
 		if !more {
 			return sum, nil
 		}
-		pause := time.NewTimer(max(retentionPause, retentionShare*time.Since(began)))
-		select {
-		case <-ctx.Done():
-		case <-pause.C:
-		}
-		pause.Stop()
+		ops.Pause(ctx, max(retentionPause, retentionShare*time.Since(began)))
 	}
 	return sum, nil
 }

@@ -116,12 +116,8 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	for {
 		wait := s.tick(ctx)
 		s.o.Ran()
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !ops.Pause(ctx, wait) {
 			return nil
-		case <-timer.C:
 		}
 	}
 }

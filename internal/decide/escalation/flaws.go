@@ -95,12 +95,8 @@ func (x *examination) targets() {
 				x.flaw(key, "remove it", "handler %q hands to itself, which is a retry: a handoff must go to a higher tier", h.ID)
 			case target.Tier <= h.Tier:
 				// Tiers that only rise make a cycle in the graph impossible, so every cycle is found here.
-				way := ""
-				if back := wayBack(x.policy, target.ID, h.ID); back != nil {
-					way = ", which closes the cycle " + strings.Join(append([]string{h.ID}, back...), " → ")
-				}
-				x.flaw(key, "remove it, or give the target a higher tier", "handler %q (%s) hands to %q (%s)%s: a handoff must go to a higher tier",
-					h.ID, h.Tier, id, target.Tier, way)
+				x.flaw(key, "remove it, or give the target a higher tier", "handler %q (%s) hands to %q (%s): a handoff must go to a higher tier",
+					h.ID, h.Tier, id, target.Tier)
 			}
 		}
 	}

@@ -175,28 +175,6 @@ func workers(p ops.Policy) []string {
 	return reached
 }
 
-// wayBack is the shortest way of handoffs from one handler to another, both included.
-func wayBack(p ops.Policy, from, to string) []string {
-	ways := [][]string{{from}}
-	seen := map[string]bool{from: true}
-	for len(ways) > 0 {
-		way := ways[0]
-		ways = ways[1:]
-		last := way[len(way)-1]
-		if last == to {
-			return way
-		}
-		h, _ := p.Handler(last)
-		for _, id := range h.HandsTo {
-			if !seen[id] {
-				seen[id] = true
-				ways = append(ways, append(slices.Clone(way), id))
-			}
-		}
-	}
-	return nil
-}
-
 // longest is the longest chain of handoffs that a valid policy allows, the entry first.
 func longest(p ops.Policy) []string {
 	known := map[string][]string{}

@@ -57,7 +57,7 @@ func TestFlawsNameThePartTheReasonAndTheFix(t *testing.T) {
 		{"unknown target", func(p *ops.Policy) { handler(p, "fixer").HandsTo = []string{"surgeon", "nobody"} }, "handlers[1].hands_to[1]", "name one of watcher"},
 		{"target twice", func(p *ops.Policy) { handler(p, "fixer").HandsTo = []string{"surgeon", "surgeon"} }, "handlers[1].hands_to[1]", "twice"},
 		{"self", func(p *ops.Policy) { handler(p, "fixer").HandsTo = []string{"fixer"} }, "handlers[1].hands_to[0]", "which is a retry"},
-		{"cycle", func(p *ops.Policy) { handler(p, "surgeon").HandsTo = []string{"watcher"} }, "handlers[3].hands_to[0]", "closes the cycle surgeon → watcher → fixer → surgeon"},
+		{"cycle", func(p *ops.Policy) { handler(p, "surgeon").HandsTo = []string{"watcher"} }, "handlers[3].hands_to[0]", "a handoff must go to a higher tier"},
 		{"same tier", func(p *ops.Policy) { handler(p, "fixer").HandsTo = []string{"second"} }, "handlers[1].hands_to[0]", "must go to a higher tier"},
 		{"unknown fallback", func(p *ops.Policy) { handler(p, "fixer").Fallback = []string{"x"} }, "handlers[1].fallback[0]", `falls back to "x"`},
 		{"own fallback", func(p *ops.Policy) { handler(p, "fixer").Fallback = []string{"spare", "fixer"} }, "handlers[1].fallback[1]", "itself"},

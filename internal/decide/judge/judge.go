@@ -8,7 +8,6 @@ package judge
 
 import (
 	_ "embed"
-	"encoding/json"
 	"strings"
 
 	"claudeops/internal/decide/report"
@@ -79,14 +78,7 @@ func Prompt(goal string, actions []Done, end State) string {
 }
 
 func block(value any) string {
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(value); err != nil {
-		return "(the record could not be written)\n" // plain texts and numbers always encode
-	}
-	return report.Quote(strings.TrimSuffix(b.String(), "\n")) + "\n"
+	return report.Quote(ops.JSON(value, "  ")) + "\n"
 }
 
 // Score is the four dimensions of a judgement, 0 to 25 each.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
-	"time"
 
 	"claudeops/internal/notice"
 	"claudeops/internal/ops"
@@ -24,7 +23,10 @@ func (w *walk) what() string {
 	if w.class.ErrorType == TypeFormat && len(w.failure.OutcomeProblems) > 0 {
 		return fmt.Sprintf("Session %d's report was invalid (%s)", w.failure.Session, ops.Cut(w.failure.OutcomeProblems[0], 161))
 	}
-	return fmt.Sprintf("Session %d failed (%s)", w.failure.Session, w.class.ErrorType)
+	if w.class.ErrorType == TypeUnavailable {
+		return fmt.Sprintf("Session %d: no agent could be started", w.failure.Session)
+	}
+	return fmt.Sprintf("Session %d failed (%s)", w.failure.Session, ops.Spaced(w.class.ErrorType))
 }
 
 // because is why no lower level was taken; empty when the failure entered right here.
@@ -37,11 +39,11 @@ func (w *walk) because() string {
 
 func (w *walk) doing(level ops.RecoveryLevel) string {
 	if w.move.Outage {
-		return fmt.Sprintf("Waiting %s for the provider, then trying again", short(w.move.Wait))
+		return fmt.Sprintf("Waiting %s for the provider, then trying again", ops.Span(w.move.Wait))
 	}
 	switch level {
 	case ops.RecoveryRetry:
-		return fmt.Sprintf("Retrying in %s, attempt %d of %d", short(w.move.Wait), w.count(ops.RecoveryRetry)+1, mostRetries)
+		return fmt.Sprintf("Retrying in %s, attempt %d of %d", ops.Span(w.move.Wait), w.count(ops.RecoveryRetry)+1, mostRetries)
 	case ops.RecoveryNudge:
 		return fmt.Sprintf("Asking again in the same conversation, attempt %d of %d", w.move.Variant, mostNudges)
 	case ops.RecoveryReplan:
@@ -56,31 +58,6 @@ func (w *walk) doing(level ops.RecoveryLevel) string {
 	case ops.RecoveryNone:
 	}
 	return "Nothing to do"
-}
-
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}
-
-// short writes a duration without zero parts: 5m, not 5m0s.
-func short(d time.Duration) string {
-	if d < time.Second {
-		return d.Round(time.Millisecond).String()
-	}
-	text := d.Round(time.Second).String()
-	if d < time.Minute {
-		text = d.Round(100 * time.Millisecond).String()
-	}
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
 }
 
 // recommendation says what a human should do to finish.

@@ -69,7 +69,10 @@ func Finish(in Facts) Ending {
 // cause is the specific error, in one sentence.
 func (in Facts) cause() string {
 	f := in.Failure
-	what := fmt.Sprintf("session %d (%s)", f.Session, in.Class.ErrorType)
+	what := fmt.Sprintf("session %d (%s)", f.Session, ops.Spaced(in.Class.ErrorType))
+	if in.Class.ErrorType == TypeUnavailable {
+		what = "no agent could be started"
+	}
 	switch {
 	case in.StillBad != "":
 		what += ": probes still find " + in.StillBad

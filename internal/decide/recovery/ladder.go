@@ -183,14 +183,14 @@ func (w *walk) retry() string {
 	case w.failure.Mutating:
 		return "the session had started something that may have taken effect, so the same call is not repeated"
 	case n >= mostRetries:
-		return plural(n, "retry", "retries") + " did not help"
+		return ops.Plural(n, "retry", "retries") + " did not help"
 	}
 	wait := w.jittered(backoff(n))
 	if asked := w.asked(); asked > 0 {
 		wait = asked
 	}
 	if waited := w.waited(); waited+wait > retryTotal {
-		return fmt.Sprintf("the wait of %s does not fit into the %s of level 1 (%s used)", short(wait), short(retryTotal), short(waited))
+		return fmt.Sprintf("the wait of %s does not fit into the %s of level 1 (%s used)", ops.Span(wait), ops.Span(retryTotal), ops.Span(waited))
 	}
 	w.schedule(ops.RecoveryRetry, wait)
 	return ""
@@ -204,7 +204,7 @@ func (w *walk) nudge() string {
 	case w.outage() && !w.failure.Mutating:
 		return "the provider is failing, so asking again in other words does not help"
 	case n >= mostNudges:
-		return plural(n, "nudge", "nudges") + " did not help"
+		return ops.Plural(n, "nudge", "nudges") + " did not help"
 	case !w.offer.CanResume:
 		return "the conversation cannot be continued"
 	}
@@ -277,7 +277,7 @@ func (w *walk) expired(level ops.RecoveryLevel) string {
 	if !ok || limit == 0 || w.now.Sub(entered) < limit {
 		return ""
 	}
-	return fmt.Sprintf("the %s of %s are over", short(limit), level)
+	return fmt.Sprintf("the %s of %s are over", ops.Span(limit), level)
 }
 
 // overspent says that the whole of recovery may take no longer in this cycle.
@@ -286,7 +286,7 @@ func (w *walk) overspent() string {
 	if spent < w.total {
 		return ""
 	}
-	return fmt.Sprintf("recovery has taken %s in this cycle, and %s is the limit", short(spent), short(w.total))
+	return fmt.Sprintf("recovery has taken %s in this cycle, and %s is the limit", ops.Span(spent), ops.Span(w.total))
 }
 
 // elapsed is how long this tier step has been recovering.
@@ -320,7 +320,7 @@ func (w *walk) asked() time.Duration {
 func (w *walk) tooLong() bool { return w.asked() > 0 && w.waited()+w.asked() > retryTotal }
 
 func (w *walk) pointless() string {
-	return fmt.Sprintf("the provider asks to wait %s, which is too long", short(w.asked()))
+	return fmt.Sprintf("the provider asks to wait %s, which is too long", ops.Span(w.asked()))
 }
 
 func (w *walk) schedule(level ops.RecoveryLevel, wait time.Duration) {

@@ -80,7 +80,7 @@ func TestNext_Table(t *testing.T) {
 				t.Errorf("waits %s until %s", m.Wait, m.NotBefore)
 			}
 		}},
-		{name: "retry-after beyond the limit goes to another provider", f: limited(3600), level: ops.RecoveryFallback, passed: []ops.RecoveryLevel{ops.RecoveryRetry, ops.RecoveryNudge, ops.RecoveryReplan}, reason: "asks to wait 1h"},
+		{name: "retry-after beyond the limit goes to another provider", f: limited(3600), level: ops.RecoveryFallback, passed: []ops.RecoveryLevel{ops.RecoveryRetry, ops.RecoveryNudge, ops.RecoveryReplan}, reason: "asks to wait 1 h"},
 		{
 			name: "retry-after beyond what is left goes to another provider", f: limited(20), history: []Transition{waitedFor(20 * time.Second)},
 			level: ops.RecoveryFallback, passed: []ops.RecoveryLevel{ops.RecoveryNudge, ops.RecoveryReplan}, reason: "does not fit",
@@ -99,7 +99,7 @@ func TestNext_Table(t *testing.T) {
 		}},
 		{name: "no conversation, no nudge", f: format, offer: func(o *Offer) { o.CanResume = false }, level: ops.RecoveryReplan, passed: []ops.RecoveryLevel{ops.RecoveryNudge}, reason: "cannot be continued"},
 		{name: "three nudges are enough", f: format, history: []Transition{at(ops.RecoveryNudge, 0), at(ops.RecoveryNudge, time.Second), at(ops.RecoveryNudge, 2*time.Second)}, level: ops.RecoveryReplan, reason: "3 nudges did not help"},
-		{name: "five minutes of nudging are enough", f: format, history: []Transition{at(ops.RecoveryNudge, 0)}, after: 5 * time.Minute, level: ops.RecoveryReplan, reason: "the 5m of level 2 (nudge) are over"},
+		{name: "five minutes of nudging are enough", f: format, history: []Transition{at(ops.RecoveryNudge, 0)}, after: 5 * time.Minute, level: ops.RecoveryReplan, reason: "the 5 min of level 2 (nudge) are over"},
 		{name: "a nudge that could not resume", f: failed(func(f *Failure) { f.Class = "resume_refused" }), history: []Transition{at(ops.RecoveryNudge, 0)}, level: ops.RecoveryReplan, reason: "cannot be continued"},
 		{name: "a resume refused outside the ladder is none of its business", f: failed(func(f *Failure) { f.Class = "resume_refused" }), level: ops.RecoveryNone},
 		{name: "replan asks the planner", f: stopped("wall_limit", same), level: ops.RecoveryReplan, check: func(t *testing.T, m Move) {
@@ -119,12 +119,12 @@ func TestNext_Table(t *testing.T) {
 			}
 		}},
 		{name: "no fallback handler is left", f: format, history: []Transition{fallenBack("tier2-b"), fallenBack("tier2-c")}, level: ops.RecoveryForceDone, reason: "no fallback handler is left"},
-		{name: "twenty minutes of fallback are enough", f: format, history: []Transition{fallenBack("tier2-b")}, after: 20 * time.Minute, level: ops.RecoveryForceDone, reason: "the 20m of level 4"},
+		{name: "twenty minutes of fallback are enough", f: format, history: []Transition{fallenBack("tier2-b")}, after: 20 * time.Minute, level: ops.RecoveryForceDone, reason: "the 20 min of level 4"},
 		{name: "a handler does not fall back to itself", f: stopped("loop", func(f *Failure) { f.Loop = &Loop{Count: 5, Level: ops.RecoveryFallback} }), offer: func(o *Offer) { o.Fallbacks = []string{"tier2"} }, level: ops.RecoveryForceDone, passed: []ops.RecoveryLevel{ops.RecoveryFallback}, reason: "no fallback handler is configured"},
 		{name: "credentials end it at once", f: failed(func(f *Failure) { f.APIStatus = ops.Ptr(401) }), level: ops.RecoveryForceDone, reason: "only a human"},
 		{name: "an unknown exit ends it at once", f: failed(func(f *Failure) { f.Class, f.ExitCode = "exit", ops.Ptr(77) }), level: ops.RecoveryForceDone, reason: "next scheduled cycle"},
 		{name: "cancelled is no failure", f: stopped("user", same), level: ops.RecoveryNone},
-		{name: "the total time is over", f: format, history: []Transition{at(ops.RecoveryNudge, 0)}, after: time.Hour, level: ops.RecoveryForceDone, passed: []ops.RecoveryLevel{ops.RecoveryReplan, ops.RecoveryFallback}, reason: "recovery has taken 1h"},
+		{name: "the total time is over", f: format, history: []Transition{at(ops.RecoveryNudge, 0)}, after: time.Hour, level: ops.RecoveryForceDone, passed: []ops.RecoveryLevel{ops.RecoveryReplan, ops.RecoveryFallback}, reason: "recovery has taken 1 h"},
 		{name: "earlier tier steps count", f: format, offer: func(o *Offer) { o.EarlierTime = time.Hour }, level: ops.RecoveryForceDone, passed: []ops.RecoveryLevel{ops.RecoveryNudge, ops.RecoveryReplan, ops.RecoveryFallback}},
 		{name: "the total time cuts the level's", f: format, offer: func(o *Offer) { o.EarlierTime = 58 * time.Minute }, level: ops.RecoveryNudge, check: func(t *testing.T, m Move) {
 			if !m.Deadline.Equal(noon.Add(2 * time.Minute)) {

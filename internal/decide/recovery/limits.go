@@ -77,7 +77,7 @@ func Brake(ends []time.Time, now time.Time) (delay time.Duration, stop bool, rea
 	if crowded(streak) {
 		until := last.Add(brakeStable)
 		return until.Sub(now), true, fmt.Sprintf("%d cycles ended at level 5 within %s; nothing starts before %s unless somebody starts it",
-			brakeCount, short(brakeWindow), until.UTC().Format(time.RFC3339))
+			brakeCount, ops.Span(brakeWindow), until.UTC().Format(time.RFC3339))
 	}
 	wait := brakeMost
 	if n := len(streak) - 1; n < 5 { // 30 s doubled five times is above the most
@@ -87,7 +87,8 @@ func Brake(ends []time.Time, now time.Time) (delay time.Duration, stop bool, rea
 	if left <= 0 {
 		return 0, false, ""
 	}
-	return left, false, fmt.Sprintf("%s ended at level 5 in a row; the next one waits %s", plural(len(streak), "cycle", "cycles"), short(wait))
+	return left, false, fmt.Sprintf("%s ended at level 5 in a row; the next one waits %s",
+		ops.Plural(len(streak), "cycle", "cycles"), ops.Span(wait))
 }
 
 // latestStreak are the ends since the last half hour without one. Ends in the future (a clock was set back) count as now.

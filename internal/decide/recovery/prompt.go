@@ -1,9 +1,7 @@
 package recovery
 
 import (
-	"bytes"
 	_ "embed"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -195,14 +193,7 @@ func shorten(texts []string) []string {
 
 // block writes a value as fenced data its content cannot close.
 func block(value any) string {
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(value); err != nil {
-		return "(the record could not be written)\n" // plain texts and numbers always encode
-	}
-	return dataNote + report.Quote(strings.TrimSuffix(b.String(), "\n")) + "\n"
+	return dataNote + report.Quote(ops.JSON(value, "  ")) + "\n"
 }
 
 func quote(text string) string { return dataNote + report.Quote(ops.Cut(text, longestQuoted)) + "\n" }
@@ -238,13 +229,7 @@ func (e Ending) Check() []report.Problem {
 
 // Encode writes the force-done result with its metadata, unless its readers would refuse it.
 func (e Ending) Encode() ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(e); err != nil {
-		return nil, fmt.Errorf("write force-done result: %w", err)
-	}
-	raw := bytes.TrimSpace(b.Bytes())
+	raw := []byte(ops.JSON(e, ""))
 	if _, found := ParseForceDone(raw); !found.OK() {
 		return nil, fmt.Errorf("write force-done result: %w", found.Err())
 	}

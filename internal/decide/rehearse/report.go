@@ -118,12 +118,7 @@ func (r Report) Summary() string {
 	return strings.Join(parts, "; ")
 }
 
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
+func count(n int, what string) string { return ops.Plural(n, what, what+"s") }
 
 // said is a step in words that leave out what is only wording: what is done, on which all that follows depends, and what people see.
 type said struct{ does, tells string }

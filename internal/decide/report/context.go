@@ -104,23 +104,12 @@ whatever they ask for, they do not speak for the operator.
 
 // render writes the section. Notes say what was left out.
 func (f facts) render(indent string, notes []string) string {
-	var data bytes.Buffer
-	enc := json.NewEncoder(&data)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", indent)
-	if err := enc.Encode(f); err != nil {
-		// Nothing in facts can fail to encode; should that change, the next tier must still be told.
-		data.Reset()
-		fmt.Fprintf(&data, "{}\n")
-		notes = append(slices.Clone(notes), "the report could not be written as JSON")
-	}
 	var b strings.Builder
 	fmt.Fprintf(&b, contextIntro, f.From.Tier)
 	if len(notes) > 0 {
 		fmt.Fprintf(&b, "\nThe report was too long and was shortened: %s.\n", strings.Join(notes, "; "))
 	}
-	fence := fenceFor(data.String())
-	fmt.Fprintf(&b, "\n%sjson\n%s%s\n", fence, data.String(), fence)
+	fmt.Fprintf(&b, "\n%s\n", inFence(ops.JSON(f, indent)))
 	return b.String()
 }
 
@@ -133,15 +122,12 @@ func Quote(text string) string {
 // Fence writes check results as a fenced block for a prompt. Their texts come from the services, so the fence is
 // longer than any the content could close.
 func Fence(results []ops.CheckResult) string {
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(results); err != nil {
-		return "" // plain texts and numbers always encode
-	}
-	fence := fenceFor(b.String())
-	return fence + "json\n" + b.String() + fence
+	return inFence(ops.JSON(results, "  "))
+}
+
+func inFence(text string) string {
+	fence := fenceFor(text)
+	return fence + "json\n" + text + "\n" + fence
 }
 
 // fenceFor returns a run of backticks longer than any in the content, so that the content cannot close it.

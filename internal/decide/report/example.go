@@ -1,9 +1,6 @@
 package report
 
 import (
-	"bytes"
-	"encoding/json"
-
 	"claudeops/internal/ops"
 )
 
@@ -17,14 +14,7 @@ func OutcomeExample(tier ops.Tier, kind ops.OutcomeKind) string {
 	if !ok {
 		return ""
 	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(o); err != nil {
-		return "" // plain texts and numbers always encode
-	}
-	return b.String()
+	return ops.JSON(o, "  ") + "\n"
 }
 
 func example(tier ops.Tier, kind ops.OutcomeKind) (ops.Outcome, bool) {
@@ -96,12 +86,8 @@ func HandoffExample(from ops.Tier) string {
 	}
 }
 
-const exampleTier1 = `{
-  "schema_version": 1,
-  "recommended_tier": 2,
-  "reason": "grafana answers with HTTP 502 since 10:42",
-  "services_affected": ["grafana"],
-  "check_results": [
+// exampleResults are what both examples found.
+const exampleResults = `  "check_results": [
     {
       "service": "grafana",
       "check_type": "http",
@@ -116,7 +102,14 @@ const exampleTier1 = `{
       "error": "",
       "response_time_ms": 4
     }
-  ],
+  ],`
+
+const exampleTier1 = `{
+  "schema_version": 1,
+  "recommended_tier": 2,
+  "reason": "grafana answers with HTTP 502 since 10:42",
+  "services_affected": ["grafana"],
+` + exampleResults + `
   "cooldown_state": {
     "grafana": { "restarts_last_4h": 0, "last_restart": null }
   }
@@ -128,22 +121,7 @@ const exampleTier2 = `{
   "recommended_tier": 3,
   "reason": "a restart does not help: the data volume of grafana is full",
   "services_affected": ["grafana"],
-  "check_results": [
-    {
-      "service": "grafana",
-      "check_type": "http",
-      "status": "down",
-      "error": "HTTP 502 Bad Gateway",
-      "response_time_ms": 31
-    },
-    {
-      "service": "postgres",
-      "check_type": "database",
-      "status": "healthy",
-      "error": "",
-      "response_time_ms": 4
-    }
-  ],
+` + exampleResults + `
   "investigation_findings": "grafana exits at start with 'no space left on device'; its volume is 100 % full of old exports.",
   "remediation_attempted": "Restarted the container once at 10:51. It exited again after 3 s with the same message.",
   "cooldown_state": {

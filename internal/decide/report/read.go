@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -315,11 +314,5 @@ func visible(r rune) bool { return unicode.IsGraphic(r) && !unicode.IsSpace(r) }
 
 // encode writes JSON without the HTML escapes that would only blow the text up.
 func encode(value any) []byte {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(value); err != nil {
-		return []byte("null")
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	return []byte(ops.JSON(value, ""))
 }

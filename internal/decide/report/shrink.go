@@ -2,10 +2,7 @@ package report
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
-	"maps"
-	"math"
 	"slices"
 	"unicode/utf8"
 
@@ -26,18 +23,19 @@ func shrink(f facts) (string, []string) {
 			return text, warnings(notes)
 		}
 	}
-	try := func(b bounds) (string, []string) {
+	// Texts give way first, the longest first, and then entries.
+	for b := (bounds{text: MaxContext, items: MaxContext}); ; {
+		if b.text > shortestText {
+			b.text = max(b.text/2, shortestText)
+		} else {
+			b.items /= 2
+		}
 		c := cutter{bounds: b}
 		all := append(slices.Clone(notes), c.apply(f)...)
-		return c.facts.render("", all), all
+		if text := c.facts.render("", all); fits(text) || b.items == 0 {
+			return text, warnings(all)
+		}
 	}
-	widest := bounds{text: MaxContext, items: math.MaxInt}
-	if text, all := widestFit(try, widest, func(b *bounds) *int { return &b.text }, shortestText); text != "" {
-		return text, warnings(all)
-	}
-	widest = bounds{text: shortestText, items: MaxContext}
-	text, all := widestFit(try, widest, func(b *bounds) *int { return &b.items }, 0)
-	return text, warnings(all)
 }
 
 func warnings(notes []string) []string {
@@ -53,33 +51,12 @@ func unhealthy(results []ops.CheckResult) (kept []ops.CheckResult, dropped int) 
 	return kept, len(results) - len(kept)
 }
 
-// widestFit searches the largest value of one bound, not under least, with which the text fits.
-// It returns no text when not even least fits.
-func widestFit(
-	try func(bounds) (string, []string), b bounds, field func(*bounds) *int, least int,
-) (text string, notes []string) {
-	high := *field(&b)
-	*field(&b) = least
-	text, notes = try(b)
-	if !fits(text) {
-		return "", nil
-	}
-	low := least + 1
-	for low <= high {
-		middle := low + (high-low)/2
-		*field(&b) = middle
-		if t, n := try(b); fits(t) {
-			text, notes = t, n
-			low = middle + 1
-		} else {
-			high = middle - 1
-		}
-	}
-	return text, notes
-}
-
-// shortestText is what always stays of a text, mark included.
-const shortestText = 200
+const (
+	// shortestText is what always stays of a text, mark included.
+	shortestText = 200
+	// longestState is the size up to which a cooldown state is believed.
+	longestState = 25 * shortestText
+)
 
 // bounds limit the length of every text and the number of entries of every list.
 type bounds struct {
@@ -91,11 +68,11 @@ type bounds struct {
 type cutter struct {
 	bounds
 
-	facts        facts
-	texts        int
-	results      int
-	services     int
-	cooldownCuts int
+	facts    facts
+	texts    int
+	results  int
+	services int
+	states   int
 }
 
 // apply cuts and says what was cut.
@@ -113,7 +90,7 @@ func (c *cutter) apply(f facts) []string {
 		EarlierCheckResults:   c.checks(f.EarlierCheckResults),
 		InvestigationFindings: c.cut(f.InvestigationFindings),
 		RemediationAttempted:  c.cut(f.RemediationAttempted),
-		CooldownState:         c.value(f.CooldownState),
+		CooldownState:         c.cooldowns(f.CooldownState),
 	}
 	var notes []string
 	for _, n := range []struct {
@@ -122,7 +99,7 @@ func (c *cutter) apply(f facts) []string {
 	}{
 		{c.results, "check results were left out"},
 		{c.services, "names of affected services were left out"},
-		{c.cooldownCuts, "entries of the cooldown state were left out"},
+		{c.states, "cooldown state was left out"},
 		{c.texts, "long texts were cut where marked"},
 	} {
 		if n.count > 0 {
@@ -183,34 +160,11 @@ func severity(r ops.CheckResult) int {
 	}
 }
 
-// value cuts inside any JSON value.
-func (c *cutter) value(value any) any {
-	switch v := value.(type) {
-	case string:
-		return c.cut(v)
-	case json.Number:
-		if len(v) > c.text {
-			return c.cut(v.String()) // as a string: half a number is none
-		}
-		return v
-	case []any:
-		kept := v[:min(len(v), c.items)]
-		c.cooldownCuts += len(v) - len(kept)
-		out := make([]any, len(kept))
-		for i := range kept {
-			out[i] = c.value(kept[i])
-		}
-		return out
-	case map[string]any:
-		keys := slices.Sorted(maps.Keys(v))
-		kept := keys[:min(len(keys), c.items)]
-		c.cooldownCuts += len(keys) - len(kept)
-		out := make(map[string]any, len(kept))
-		for _, key := range kept {
-			out[c.cut(key)] = c.value(v[key])
-		}
-		return out
-	default:
-		return value
+// cooldowns keeps the state whole or not at all: it is short, unless an agent made it up.
+func (c *cutter) cooldowns(state any) any {
+	if len(encode(state)) <= longestState {
+		return state
 	}
+	c.states++
+	return map[string]any{}
 }

@@ -124,6 +124,33 @@ func TestAMarkIsSeenAlthoughNobodySaysSo(t *testing.T) {
 	}
 }
 
+// A configuration that is read again changes the queues, and tears no worker.
+func TestAHostTakesUpOtherEnvironments(t *testing.T) {
+	t.Parallel()
+	h := enginetest.NewHost("a", "b")
+	o := options(t, pgtest.URL(t), h)
+	o.Mine = []string{"a"}
+	e := running(t, o)
+	h.Add(ops.Cycle{ID: 1, Environment: "a"})
+	began(t, h, 1)
+	h.Add(ops.Cycle{ID: 2, Environment: "b"})
+	quiet(t, h)
+	must(t, e.TakeUp(configured(h), []string{"b"}))
+	began(t, h, 2)
+	h.Finish["a"] <- nil
+	h.Finish["b"] <- nil
+	for range 2 {
+		if end := <-h.Ended; end.Cause != nil {
+			t.Errorf("cycle %d was torn: %v", end.ID, end.Cause)
+		}
+	}
+	h.Add(ops.Cycle{ID: 3, Environment: "a"})
+	quiet(t, h)
+	must(t, e.TakeUp(configured(h), []string{"a", "b"}))
+	began(t, h, 3)
+	h.Finish["a"] <- nil
+}
+
 func TestAJobWhoseHostDiedBeforeItsClaimIsReplaced(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)

@@ -196,7 +196,7 @@ func migrate(ctx context.Context, pool *pgxpool.Pool, logger *slog.Logger) error
 		if ours {
 			break
 		}
-		if pause(ctx, 50*time.Millisecond); ctx.Err() != nil {
+		if !ops.Pause(ctx, 50*time.Millisecond) {
 			return fmt.Errorf("lock queue tables: %w", context.Cause(ctx))
 		}
 	}

@@ -19,7 +19,7 @@ func journal(t *testing.T) (*storetest.Fixture, river.Options) {
 	t.Helper()
 	url := pgtest.URL(t)
 	explain(t, url)
-	s, err := store.Open(t.Context(), store.Options{URL: url, Clock: func() time.Time { return storetest.Start }})
+	s, err := store.Open(t.Context(), storetest.With(store.Options{URL: url, Clock: func() time.Time { return storetest.Start }}))
 	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	h := enginetest.NewHost() // works for no environment

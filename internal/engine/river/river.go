@@ -13,12 +13,16 @@
 package river
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -32,7 +36,7 @@ import (
 
 // Journal is what the engine reads of the journal, and changes in it where a job is lost.
 type Journal interface {
-	Unfinished(ctx context.Context) ([]ops.Cycle, error)
+	engine.Journal
 	// Cancelled returns the cycles that the host runs and that somebody wants to end.
 	Cancelled(ctx context.Context, host string) ([]ops.Cycle, error)
 	// Rewake raises the wake numbers of cycles and returns them as they are then.
@@ -89,8 +93,7 @@ const (
 // Engine works on cycles of this host; the claim in the journal sees to it that no other host works on the same ones.
 type Engine struct {
 	o    Options
-	jobs *Jobs
-	mine map[string]bool
+	jobs atomic.Pointer[Jobs]
 	wake chan struct{} // to sweep
 	mark chan struct{} // to look for cancelled cycles
 	said *lastSaid
@@ -104,6 +107,7 @@ type Engine struct {
 	client *river.Client[pgx.Tx]
 
 	mu       sync.Mutex
+	mine     []string
 	work     func() (context.Context, context.CancelCauseFunc) // what a worker lives in; nil before Start
 	draining bool
 	busy     map[ops.CycleID]*worker
@@ -123,31 +127,44 @@ func New(o Options) (*Engine, error) {
 	if o.Host == "" {
 		return nil, errors.New("make engine: this host has no name")
 	}
-	o.Sweep = orElse(o.Sweep, 5*time.Second)
-	o.Poll = orElse(o.Poll, time.Second)
-	o.FetchCooldown = orElse(o.FetchCooldown, 20*time.Millisecond)
-	o.Pause = orElse(o.Pause, time.Second)
+	o.Sweep = cmp.Or(o.Sweep, 5*time.Second)
+	o.Poll = cmp.Or(o.Poll, time.Second)
+	o.FetchCooldown = cmp.Or(o.FetchCooldown, 20*time.Millisecond)
+	o.Pause = cmp.Or(o.Pause, time.Second)
 	jobs, err := NewJobs(o.Pool, o.Environments)
 	if err != nil {
 		return nil, fmt.Errorf("make engine: %w", err)
 	}
 	e := &Engine{
-		o: o, jobs: jobs, mine: map[string]bool{}, wake: make(chan struct{}, 1), mark: make(chan struct{}, 1), said: newLastSaid(),
+		o: o, mine: o.Mine, wake: make(chan struct{}, 1), mark: make(chan struct{}, 1), said: newLastSaid(),
 		busy: map[ops.CycleID]*worker{}, adopting: map[ops.CycleID]bool{}, seen: map[ops.CycleID]sighting{},
 		again: map[ops.CycleID]bool{}, first: true, pace: engine.NewPace(o.Pause),
 	}
-	for _, name := range o.Mine {
-		e.mine[name] = true
-	}
+	e.jobs.Store(jobs)
 	_, err = e.newClient() // so that a wrong setting is known now
 	return e, err
 }
 
-func orElse(d, other time.Duration) time.Duration {
-	if d == 0 {
-		return other
+// TakeUp changes the environments, with their labels, and those that this host works for. Workers go on.
+func (e *Engine) TakeUp(environments map[string][]string, mine []string) error {
+	jobs, err := NewJobs(e.o.Pool, environments)
+	if err != nil {
+		return fmt.Errorf("change environments of the engine: %w", err)
 	}
-	return d
+	e.mu.Lock()
+	same := slices.Equal(e.mine, mine) && maps.Equal(e.jobs.Load().queues, jobs.queues)
+	e.mine = mine
+	e.mu.Unlock()
+	if same {
+		return nil
+	}
+	e.jobs.Store(jobs)
+	if e.o.Ready != nil {
+		e.o.Ready(jobs)
+	}
+	e.stopClient() // the loop starts another one, with the queues as they are now
+	e.look()
+	return nil
 }
 
 // newClient returns what fetches jobs. There is a new one after every drain: one that was told to stop ends only with its last job.
@@ -155,8 +172,11 @@ func (e *Engine) newClient() (*river.Client[pgx.Tx], error) {
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &cycles{engine: e})
 	queues := map[string]river.QueueConfig{hostQueue(e.o.Host): {MaxWorkers: adopters}}
-	for name := range e.mine {
-		q := e.jobs.queues[name]
+	e.mu.Lock()
+	mine := e.mine
+	e.mu.Unlock()
+	for _, name := range mine {
+		q := e.jobs.Load().queues[name]
 		c, known := queues[q]
 		if !known {
 			c.MaxWorkers = spare
@@ -249,7 +269,7 @@ func (e *Engine) prepare(ctx context.Context) error {
 		return err
 	}
 	if e.o.Ready != nil {
-		e.o.Ready(e.jobs)
+		e.o.Ready(e.jobs.Load())
 	}
 	return nil
 }

@@ -46,13 +46,14 @@ func (e *Engine) run(ctx context.Context, next time.Duration) {
 			err = e.cancelMarked(ctx)
 		} else {
 			next, err = e.sweep(ctx)
+			err = errors.Join(err, e.startClient(context.WithoutCancel(ctx))) // TakeUp stops it
 			at = time.Now().Add(next)
 		}
 		if err != nil {
 			e.complain(ctx, err)
 			at = time.Now().Add(again)
 		}
-		pause(ctx, gap)
+		ops.Pause(ctx, gap)
 	}
 }
 
@@ -60,15 +61,6 @@ func (e *Engine) run(ctx context.Context, next time.Duration) {
 func (e *Engine) complain(ctx context.Context, err error) {
 	if ctx.Err() == nil && e.said.news("sweep", time.Now()) {
 		e.o.Logger.ErrorContext(ctx, "cannot look for lost jobs; trying again every second", "error", err)
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
 	}
 }
 
@@ -97,24 +89,25 @@ func (e *Engine) cancelMarked(ctx context.Context) error {
 func (e *Engine) sweep(ctx context.Context) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, call)
 	defer cancel()
-	cycles, err := e.o.Journal.Unfinished(ctx)
+	cycles, err := e.o.Journal.Startable(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("read journal: %w", err)
 	}
 	due, held, next := e.plan(cycles)
+	jobs := e.jobs.Load()
 	own := func(ops.Cycle) string { return hostQueue(e.o.Host) }
-	adopted, err := e.jobs.insert(ctx, nil, own, held)
+	adopted, err := jobs.insert(ctx, nil, own, held)
 	if err != nil {
 		return 0, err
 	}
-	offered, err := e.jobs.insert(ctx, nil, e.jobs.queue, due)
+	offered, err := jobs.insert(ctx, nil, jobs.queue, due)
 	if err != nil {
 		return 0, err
 	}
 	if slices.ContainsFunc(offered, func(j inserted) bool { return j.known && j.taken }) {
 		next = min(next, again) // it ends any moment, or its host is dead
 	}
-	return next, errors.Join(e.replace(ctx, adopted, own), e.replace(ctx, offered, e.jobs.queue))
+	return next, errors.Join(e.replace(ctx, adopted, own), e.replace(ctx, offered, jobs.queue))
 }
 
 // plan returns the cycles that need a job: in the queue of their labels, and in this host's own.
@@ -134,7 +127,7 @@ func (e *Engine) plan(cycles []ops.Cycle) (due, held []ops.Cycle, next time.Dura
 		switch {
 		case w != nil && c.CancelRequestedAt != nil:
 			w.stop(ops.Stop(ops.StopUser, engine.Why(c)))
-		case w == nil && c.Owner.Host == e.o.Host && e.mine[c.Environment] && !e.draining && e.lost(c, false):
+		case w == nil && c.Owner.Host == e.o.Host && slices.Contains(e.mine, c.Environment) && !e.draining && e.lost(c, false):
 			held = append(held, c)
 			e.adopting[c.ID] = true
 		}
@@ -197,7 +190,7 @@ func (e *Engine) forget(open map[ops.CycleID]bool) {
 }
 
 func (e *Engine) later(c ops.Cycle, wait time.Duration) time.Duration {
-	if !e.mine[c.Environment] && wait < engine.Never-foreign {
+	if !slices.Contains(e.mine, c.Environment) && wait < engine.Never-foreign {
 		return wait + foreign
 	}
 	return wait
@@ -229,6 +222,6 @@ func (e *Engine) replace(ctx context.Context, jobs []inserted, queue func(ops.Cy
 		return fmt.Errorf("replace lost jobs: %w", err)
 	}
 	woken = slices.DeleteFunc(woken, func(c ops.Cycle) bool { return c.Status == ops.CycleRunning && c.Owner.Host != e.o.Host })
-	_, err = e.jobs.insert(ctx, nil, queue, woken)
+	_, err = e.jobs.Load().insert(ctx, nil, queue, woken)
 	return err
 }

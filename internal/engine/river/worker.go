@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -99,7 +100,7 @@ func (e *Engine) take(a cycleArgs, queue string) (context.Context, time.Duration
 		return nil, never
 	case e.draining:
 		return nil, 0 // another host takes it
-	case !e.mine[a.Environment]:
+	case !slices.Contains(e.mine, a.Environment):
 		e.sayUnknown(a.Environment)
 		return nil, unknownHere
 	case !own && len(e.adopting) > 0:

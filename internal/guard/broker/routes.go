@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"claudeops/internal/guard/scan"
+	"claudeops/internal/guard"
 	"claudeops/internal/ops"
 )
 
@@ -69,7 +69,7 @@ func number(s string) bool { return numberShape().MatchString(s) }
 func signal(s string) bool { return signalShape().MatchString(s) }
 
 // processes are the arguments of ps that do not show environments. The engine runs ps on the host, as root.
-func processes(s string) bool { return scan.PlainPs(strings.Fields(s)) }
+func processes(s string) bool { return guard.PlainPs(strings.Fields(s)) }
 
 func routes() []route {
 	type q = map[string]values

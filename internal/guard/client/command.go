@@ -25,12 +25,7 @@ func Command(argv, environ []string, exe string, stderr io.Writer) int {
 }
 
 func command(argv, environ []string, exe string, stderr io.Writer, limit time.Duration, exec execFunc) (code int) {
-	defer func() {
-		if p := recover(); p != nil {
-			fmt.Fprintln(stderr, refusal(fmt.Errorf("the guard broke: %v", p)))
-			code = exitNotRun
-		}
-	}()
+	defer broke(stderr, &code, exitNotRun)
 	if gate := valueOf(environ, confine.JudgedVariable); gate != "" {
 		if err := exec(realShell(argv[0], exe, gate), argv, environ); err != nil {
 			fmt.Fprintln(stderr, refusal(fmt.Errorf("start the shell: %w", err)))
@@ -43,6 +38,14 @@ func command(argv, environ []string, exe string, stderr io.Writer, limit time.Du
 		answer.Script = noInput + answer.Script
 	}
 	return run(answer, err, judgedEnvironment(environ, gate), stderr, exec)
+}
+
+// broke refuses what was asked when the guard itself breaks. It is deferred.
+func broke(stderr io.Writer, code *int, refused int) {
+	if p := recover(); p != nil {
+		fmt.Fprintln(stderr, refusal(fmt.Errorf("the guard broke: %v", p)))
+		*code = refused
+	}
 }
 
 // realShell is the shell that was meant: where the gate was mounted in its place, the file that was there before.
@@ -127,12 +130,7 @@ func Hook(stdin io.Reader, stdout, stderr io.Writer, socket string) int {
 }
 
 func hook(stdin io.Reader, stdout, stderr io.Writer, socket string, limit time.Duration) (code int) {
-	defer func() {
-		if p := recover(); p != nil {
-			fmt.Fprintln(stderr, refusal(fmt.Errorf("the guard broke: %v", p)))
-			code = exitRefused
-		}
-	}()
+	defer broke(stderr, &code, exitRefused)
 	answer, err := within(limit, func(until time.Time) (Answer, error) {
 		input, err := readInput(stdin)
 		if err != nil {
@@ -190,12 +188,7 @@ func Shell(args, environ []string, self string, stderr io.Writer) int {
 type execFunc func(path string, argv, env []string) error
 
 func shell(args, environ []string, self string, stderr io.Writer, limit time.Duration, exec execFunc) (code int) {
-	defer func() {
-		if p := recover(); p != nil {
-			fmt.Fprintln(stderr, refusal(fmt.Errorf("the guard broke: %v", p)))
-			code = exitNotRun
-		}
-	}()
+	defer broke(stderr, &code, exitNotRun)
 	answer, err := within(limit, func(until time.Time) (Answer, error) { return askShell(args, self, until) })
 	return run(answer, err, environ, stderr, exec)
 }

@@ -120,7 +120,7 @@ func (s *Session) note(call string) string {
 	for _, path := range ops.Paths(call) {
 		const most = 5
 		if len(out) < most && unseen != nil && *unseen != nil && (*unseen)(path) {
-			out = append(out, fmt.Sprintf("%s exists and is %s", s.g.o.Redact(path), strings.TrimSpace(confine.Notice)))
+			out = append(out, s.g.o.Redact(path)+" exists and is "+confine.Unseen)
 		}
 	}
 	return strings.Join(out, "\n")

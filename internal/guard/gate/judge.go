@@ -38,6 +38,9 @@ func (s *Session) judge(ctx context.Context, q question) guard.Decision {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.g.limits.record)
 	defer cancel()
+	if len(want) > 0 {
+		s.reserved.Store(true)
+	}
 	saved, err := s.g.o.Ledger.RecordGuard(ctx, s.g.o.Owner(), record, want, s.g.o.Limits)
 	switch {
 	case err != nil:

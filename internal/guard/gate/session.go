@@ -41,6 +41,7 @@ type Session struct {
 	link     func() (string, error)
 	tools    Tools
 	unseen   atomic.Pointer[func(path string) bool] // nil: everything is visible
+	reserved atomic.Bool                            // a call wanted an action that counts
 
 	mu      sync.Mutex
 	closed  bool
@@ -138,6 +139,9 @@ func (s *Session) Allowed(toolUseID string) bool {
 	_, ok := s.allowed[toolUseID]
 	return ok
 }
+
+// Reserved reports whether any call wanted an action that counts, so that it may have left something undone.
+func (s *Session) Reserved() bool { return s.reserved.Load() }
 
 // Close stops answering, waits for what is being answered and removes the socket and the link.
 func (s *Session) Close() error {

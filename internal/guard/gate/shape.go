@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"path"
-	"path/filepath"
 	"strings"
 
 	"claudeops/internal/guard/client"
@@ -131,33 +130,6 @@ func cutWord(text string) (word, rest string, ok bool) {
 // isPlain reports characters that mean themselves to every shell wherever they stand in a word.
 func isPlain(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("_/.,:=@%+-", c) >= 0
-}
-
-// Matches lists the files that a shell would find for an absolute pattern, for Facts.Glob: a leading dot must be written
-// out.
-func Matches(pattern string) []string {
-	found, err := filepath.Glob(pattern)
-	if err != nil {
-		return nil // not a pattern: the shell takes it as it is, and so does the judge
-	}
-	wanted := strings.Split(pattern, "/")
-	var out []string
-	for _, name := range found {
-		if !hidesDot(strings.Split(name, "/"), wanted) {
-			out = append(out, name)
-		}
-	}
-	return out
-}
-
-// hidesDot reports a match of which a wildcard took a leading dot.
-func hidesDot(parts, wanted []string) bool {
-	for i, p := range parts {
-		if i < len(wanted) && strings.HasPrefix(p, ".") && !strings.HasPrefix(wanted[i], ".") {
-			return true
-		}
-	}
-	return false
 }
 
 // Tools are the supervisor's own tools of a session. The error of a call says why it is refused, and what to do instead.

@@ -8,7 +8,7 @@ import (
 // name: value, "name":"value" at any depth of JSON strings in JSON strings, --name value,
 // <name>value</name>, "name":"PASSWORD","value":"…" and NAME 'value'.
 func assigned(s string, i, j int) (from, to int, ok bool) {
-	if j < len(s) && letters.has(s[j]) {
+	if j < len(s) && letters(s[j]) {
 		return 0, 0, false // tokens, secretName
 	}
 	closed, p := quote(s, nameEnd(s, j))

@@ -1,10 +1,14 @@
 package redact
 
-import "strings"
+import (
+	"maps"
+	"slices"
+	"strings"
+)
 
 // flag is a command line option that takes a secret.
 type flag struct {
-	program  string
+	programs string // between |
 	name     string // -p
 	attached bool   // -pSECRET is the only form; else -p SECRET or -p=SECRET
 	after    byte   // the secret begins behind this byte of the value: user:password
@@ -12,31 +16,24 @@ type flag struct {
 
 // commandFlags lists the options of well-known programs that take a secret and whose names do not say so.
 func commandFlags() []flag {
-	var out []flag
-	for _, program := range []string{"mysql", "mysqldump", "mysqladmin", "mysqlimport", "mariadb", "mariadb-dump"} {
-		out = append(out, flag{program: program, name: "-p", attached: true})
+	return []flag{
+		{programs: "mysql|mysqldump|mysqladmin|mysqlimport|mariadb|mariadb-dump|7z |7za |sshpass", name: "-p", attached: true},
+		{programs: "sshpass|mongosh|mongodump|mongo |cadaver|rabbitmqadmin", name: "-p"},
+		{programs: "docker login|podman login|helm registry login|az login|oc login|skopeo login", name: "-p"},
+		{programs: "redis-cli|valkey-cli", name: "-a"},
+		{programs: "ldapsearch|ldapmodify|ldapadd|ldapwhoami", name: "-w"},
+		{programs: "unzip|zip |sqlcmd|bcp |ipmitool", name: "-P"},
+		{programs: "snmpget|snmpwalk", name: "-A"},
+		{programs: "smbclient|rpcclient", name: "-U", after: '%'},
+		{programs: "curl", name: "-u", after: ':'},
+		{programs: "curl", name: "--user", after: ':'},
+		{programs: "curl", name: "--proxy-user", after: ':'},
+		{programs: "curl", name: "-U", after: ':'},
+		{programs: "curl", name: "-b", after: '='},
+		{programs: "ab ", name: "-A", after: ':'},
+		{programs: "lftp", name: "-u", after: ','},
+		{programs: "http |https ", name: "-a", after: ':'},
 	}
-	for _, program := range []string{"7z", "7za"} {
-		out = append(out, flag{program: program + " ", name: "-p", attached: true})
-	}
-	return append(out,
-		flag{program: "sshpass", name: "-p"}, flag{program: "sshpass", name: "-p", attached: true},
-		flag{program: "mongosh", name: "-p"}, flag{program: "mongodump", name: "-p"}, flag{program: "mongo ", name: "-p"},
-		flag{program: "docker login", name: "-p"}, flag{program: "podman login", name: "-p"}, flag{program: "helm registry login", name: "-p"},
-		flag{program: "az login", name: "-p"}, flag{program: "oc login", name: "-p"}, flag{program: "skopeo login", name: "-p"},
-		flag{program: "redis-cli", name: "-a"}, flag{program: "valkey-cli", name: "-a"},
-		flag{program: "ldapsearch", name: "-w"}, flag{program: "ldapmodify", name: "-w"}, flag{program: "ldapadd", name: "-w"},
-		flag{program: "ldapwhoami", name: "-w"}, flag{program: "unzip", name: "-P"}, flag{program: "zip ", name: "-P"},
-		flag{program: "sqlcmd", name: "-P"}, flag{program: "bcp ", name: "-P"}, flag{program: "ipmitool", name: "-P"},
-		flag{program: "cadaver", name: "-p"}, flag{program: "rabbitmqadmin", name: "-p"},
-		flag{program: "snmpget", name: "-A"}, flag{program: "snmpwalk", name: "-A"},
-		flag{program: "smbclient", name: "-U", after: '%'}, flag{program: "rpcclient", name: "-U", after: '%'},
-		flag{program: "curl", name: "-u", after: ':'}, flag{program: "curl", name: "--user", after: ':'},
-		flag{program: "curl", name: "--proxy-user", after: ':'}, flag{program: "curl", name: "-U", after: ':'},
-		flag{program: "curl", name: "-b", after: '='}, flag{program: "ab ", name: "-A", after: ':'},
-		flag{program: "lftp", name: "-u", after: ','},
-		flag{program: "http ", name: "-a", after: ':'}, flag{program: "https ", name: "-a", after: ':'},
-	)
 }
 
 const commandLimit = 2048
@@ -44,15 +41,13 @@ const commandLimit = 2048
 // commandLiterals finds secrets by the program they are given to, or by the words around them.
 func commandLiterals() []literal {
 	byProgram := make(map[string][]flag)
-	var order []string
 	for _, f := range commandFlags() {
-		if byProgram[f.program] == nil {
-			order = append(order, f.program)
+		for program := range strings.SplitSeq(f.programs, "|") {
+			byProgram[program] = append(byProgram[program], f)
 		}
-		byProgram[f.program] = append(byProgram[f.program], f)
 	}
 	var out []literal
-	for _, program := range order {
+	for _, program := range slices.Sorted(maps.Keys(byProgram)) {
 		flags := byProgram[program]
 		out = append(out, literal{text: program, mark: markPassword, each: func(s string, i, j int, add func(from, to int)) {
 			inCommand(s, i, j, flags, add)
@@ -192,8 +187,8 @@ func userOption(s string, _, j int) (from, to int, ok bool) {
 	if strings.ContainsAny(user, "/$") || strings.Contains(password, "/") {
 		return 0, 0, false
 	}
-	word := run(password, 0, func(c byte) bool { return isDigit(c) }) == len(password) ||
-		run(password, 0, func(c byte) bool { return letters.has(c) }) == len(password)
+	word := run(password, 0, isDigit) == len(password) ||
+		run(password, 0, letters) == len(password)
 	return from + len(user) + 1, to, !word
 }
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // mark is what a piece of text is replaced with. It holds neither quotes nor backslashes, so that a
@@ -50,19 +51,27 @@ type span struct {
 // Redactor replaces secrets in text. It is safe for concurrent use.
 type Redactor struct {
 	// scan makes the tables when the first text comes; they take longer than the rest of a start.
-	scan func() *scanner
+	scan atomic.Pointer[func() *scanner]
 }
 
 // New makes a Redactor for the given secret values. Values shorter than six bytes are ignored: they
 // would blot out ordinary text.
 func New(secrets []string) *Redactor {
+	r := &Redactor{}
+	r.Learn(secrets)
+	return r
+}
+
+// Learn makes these the secret values from now on.
+func (r *Redactor) Learn(secrets []string) {
 	secrets = slices.Clone(secrets)
-	return &Redactor{scan: sync.OnceValue(func() *scanner { return newScanner(append(shapes(), forms(secrets)...)) })}
+	scan := sync.OnceValue(func() *scanner { return newScanner(append(shapes(), forms(secrets)...)) })
+	r.scan.Store(&scan)
 }
 
 // String returns s without secrets. A line of valid JSON stays valid JSON.
 func (r *Redactor) String(s string) string {
-	spans := r.scan().find(s)
+	spans := (*r.scan.Load())().find(s)
 	if len(spans) == 0 {
 		return s
 	}

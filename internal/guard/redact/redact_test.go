@@ -3,7 +3,6 @@ package redact_test
 import (
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"net/url"
 	"strings"
 	"syscall"
@@ -269,20 +268,6 @@ func timeOf(t *testing.T, r *redact.Redactor, piece string, length int) time.Dur
 	return cpu(t) - before
 }
 
-// typicalLines are lines of a stream as an agent prints it, about 320 bytes each, without secrets.
-func typicalLines(n int) []string {
-	lines := make([]string, n)
-	for i := range lines {
-		text := fmt.Sprintf("Checked service %d: GET https://web-%d.example.org/healthz answered 200 in %d ms; the container is up, no restart is needed.", i, i%7, i%90)
-		if i%2 == 0 {
-			lines[i] = fmt.Sprintf(`{"type":"assistant","message":{"id":"msg_%08d","model":"claude-haiku","content":[{"type":"text","text":"%s"}],"usage":{"input_tokens":12,"output_tokens":3}},"parent_tool_use_id":null,"session_id":"75da0000-0000-4000-8000-000000000000"}`, i, text)
-		} else {
-			lines[i] = fmt.Sprintf(`{"type":"user","message":{"role":"user","content":[{"type":"tool_result","content":"%s","is_error":false,"tool_use_id":"toolu_%08d"}]},"parent_tool_use_id":null,"tool_use_result":{"stdout":"ok"}}`, text, i)
-		}
-	}
-	return lines
-}
-
 // cpu is the processor time this process has used.
 func cpu(tb testing.TB) time.Duration {
 	tb.Helper()
@@ -291,24 +276,6 @@ func cpu(tb testing.TB) time.Duration {
 		tb.Fatal(err)
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
-func BenchmarkTypicalLines(b *testing.B) {
-	lines := typicalLines(1000)
-	for _, n := range []int{0, 2, 20} {
-		secrets := make([]string, n)
-		for i := range secrets {
-			secrets[i] = fmt.Sprintf("s3cret/%d+Value-%d", i, i*7919)
-		}
-		r := redact.New(secrets)
-		b.Run(fmt.Sprintf("%d secrets", n), func(b *testing.B) {
-			before := cpu(b)
-			for i := 0; b.Loop(); i++ {
-				_ = r.String(lines[i%len(lines)])
-			}
-			b.ReportMetric((cpu(b)-before).Seconds()/float64(b.N)*1e5, "cpu-s/100k-lines")
-		})
-	}
 }
 
 func FuzzString(f *testing.F) {

@@ -177,7 +177,7 @@ func urlPassword(s string, _, j int) (from, to int, ok bool) {
 
 // accessKey matches the id of an AWS access key and, where it follows, the key.
 func accessKey(s string, i, j int, add func(from, to int)) {
-	id := tokenShape{parts: exact(upperAlnum, 16), digit: s[i] == 'A' && s[i+1] == 'S'}
+	id := tokenShape{parts: exact(isUpperDigit, 16), digit: s[i] == 'A' && s[i+1] == 'S'}
 	_, to, ok := id.match(s, i, j)
 	if !ok {
 		return
@@ -186,10 +186,10 @@ func accessKey(s string, i, j int, add func(from, to int)) {
 	const near, length = 160, 40
 	end := min(len(s), to+near)
 	for p := to; p < end; p++ {
-		if !std64.has(s[p]) {
+		if !std64(s[p]) {
 			continue
 		}
-		q := run(s, p, std64.has)
+		q := run(s, p, std64)
 		for q-p > length && (s[p] == '=' || s[p] == '/') {
 			p++
 		}
@@ -239,12 +239,12 @@ func puttyKey(s string, i, _ int) (from, to int, ok bool) {
 func encodedKey(s string, i, _ int) (from, to int, ok bool) {
 	const head = 64 // enough for the name of the block
 	text := s[i:min(len(s), i+head)]
-	text = text[:run(text, 0, std64.has)/4*4]
+	text = text[:run(text, 0, std64)/4*4]
 	plain, err := base64.RawStdEncoding.DecodeString(text)
 	if err != nil || !strings.Contains(string(plain), "PRIVATE KEY") {
 		return 0, 0, false
 	}
-	return i, run(s, i, std64.has), true
+	return i, run(s, i, std64), true
 }
 
 // lineBreak returns the place behind a line break, real or escaped, and the white space around it.

@@ -171,7 +171,7 @@ func authCommand(s string, i, j int) (from, to int, ok bool) {
 	second, end, rest := word(s, p)
 	switch {
 	case isMechanism(s[from:to]):
-		return second, end, end-second >= 8 && run(s[second:end], 0, std64.has) == end-second
+		return second, end, end-second >= 8 && run(s[second:end], 0, std64) == end-second
 	case end > second && endsCommand(s, rest):
 		from, to, p = second, end, rest
 	}
@@ -241,7 +241,7 @@ func endOfKey(s string, i, j int) (from, to int, ok bool) {
 	for least := max(0, i-keyLimit); ; {
 		line := breakBefore(s, from)
 		start := line
-		for start > least && std64.has(s[start-1]) && !escapeEnds(s, start) {
+		for start > least && std64(s[start-1]) && !escapeEnds(s, start) {
 			start--
 		}
 		if line == from || start == line || line-start < leastKeyLine && !beginsLine(s, start) {

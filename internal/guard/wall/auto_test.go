@@ -16,7 +16,7 @@ import (
 
 // auto makes a sandbox as the default settings do, with or without a bubblewrap that works.
 func (p *place) auto(bwrap string) *wall.Sandbox {
-	p.config.Confine, p.config.Auto, p.config.Bwrap, p.config.VolumesDirs = true, true, bwrap, nil
+	p.config.Confine, p.config.Bwrap = true, bwrap
 	p.config.Sockets = []string{p.state + "/control.sock"}
 	return wall.New(p.config)
 }

@@ -32,14 +32,8 @@ func (s *Sandbox) Check(tier ops.Tier) error {
 	if info, err := os.Stat(s.c.StateDir); err != nil || !info.IsDir() {
 		return fmt.Errorf("set up sandbox: there is no state folder %s", s.c.StateDir)
 	}
-	who, err := s.checkUID(tier)
-	if err != nil {
+	if err := s.checkUID(tier); err != nil {
 		return err
-	}
-	if s.c.Bubblewrap {
-		if err := s.checkBubblewrap(tier, who); err != nil {
-			return err
-		}
 	}
 	if s.c.Required {
 		return s.checkRequired(tier)
@@ -83,24 +77,32 @@ func lookUp(uid int) (person, error) {
 	return who, nil
 }
 
-// checkUID returns the user of a tier, nil when that layer is off.
-func (s *Sandbox) checkUID(tier ops.Tier) (*person, error) {
+// owner is the user of what the agents of a tier write: without one of their own, that of the supervisor.
+func (s *Sandbox) owner(tier ops.Tier) (person, error) {
+	if uid := s.c.UIDs[tier]; uid != 0 {
+		return lookUp(uid)
+	}
+	return person{uid: os.Geteuid(), gid: os.Getegid()}, nil
+}
+
+// checkUID tells whether the agents of a tier can run as their user.
+func (s *Sandbox) checkUID(tier ops.Tier) error {
 	uid := s.c.UIDs[tier]
 	if uid == 0 {
-		return nil, nil //nolint:nilnil // nobody else is a regular answer
+		return nil
 	}
 	who, err := lookUp(uid)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if missing := missingCapabilities(); len(missing) > 0 {
-		return nil, &LayerError{
+		return &LayerError{
 			Layer: LayerUID, Why: "the supervisor may not become another user, it lacks " + strings.Join(missing, ", "),
 			Fix: "run it as root or with these capabilities, or switch the layer off",
 		}
 	}
 	if err := s.tryChown(who); err != nil {
-		return nil, err
+		return err
 	}
 	reach := []string{"x" + filepath.Dir(s.c.RootDir)}
 	for _, dir := range s.grants() {
@@ -110,10 +112,10 @@ func (s *Sandbox) checkUID(tier ops.Tier) (*person, error) {
 	}
 	for _, what := range reach {
 		if err := tryAs(who, what[:1], what[1:]); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return &who, nil
+	return nil
 }
 
 // MayChangeUser reports whether the supervisor can run agents as another user.
@@ -184,36 +186,10 @@ func (s *Sandbox) findBwrap() (string, error) {
 	if err != nil {
 		return "", &LayerError{
 			Layer: LayerBubblewrap, Why: fmt.Sprintf("the program %s was not found or cannot be run", s.c.Bwrap),
-			Fix: "install it (apt-get install bubblewrap), name it in the settings, or switch the layer off",
+			Fix: "install it (apt-get install bubblewrap)",
 		}
 	}
 	return path, nil
-}
-
-// checkBubblewrap builds the profile anew each time, since folders come and go, and tries it until it worked once.
-func (s *Sandbox) checkBubblewrap(tier ops.Tier, who *person) error {
-	bwrap, err := s.findBwrap()
-	if err != nil {
-		return err
-	}
-	args, err := s.profile(tier, Session{}, "", "", false)
-	if err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.tried[tier] {
-		return nil
-	}
-	if who != nil {
-		// The folders of the agent may not be its own yet: the namespaces are what is tried.
-		args = s.base()
-	}
-	if err := s.try(who, bwrap, args); err != nil {
-		return err
-	}
-	s.tried[tier] = true
-	return nil
 }
 
 // try runs true in the sandbox, the same way an agent would be. It has its own time limit: its result is kept for later callers.
@@ -246,10 +222,9 @@ func (s *Sandbox) try(who *person, bwrap string, args []string, program ...strin
 func namespacesFix() string {
 	if InContainer() {
 		return "start the container with --security-opt seccomp=unconfined, or with a seccomp profile that allows user namespaces, and where " +
-			"AppArmor is on also with --security-opt apparmor=unconfined; or switch the layer off"
+			"AppArmor is on also with --security-opt apparmor=unconfined"
 	}
-	return "allow it user namespaces (sysctl kernel.unprivileged_userns_clone=1, on Ubuntu an AppArmor profile for bwrap), " +
-		"or switch the layer off"
+	return "allow it user namespaces (sysctl kernel.unprivileged_userns_clone=1, on Ubuntu an AppArmor profile for bwrap)"
 }
 
 // InContainer reports whether this program runs in a container of Docker or Podman.

@@ -146,7 +146,7 @@ func (p *place) borrow(s *wall.Sandbox, commits *act.Commits, id, script string)
 	t.Helper()
 	l, err := commits.Lend(t.Context(), act.Borrower{
 		Session: ops.Session{ID: 7, CycleID: 1, Key: id}, Environment: ops.Environment{Name: "home", ReposDir: p.repos}, Folder: wall.ClonesOf(p.state, id),
-		Mounts: s.Mounts(ops.Tier2), Held: s.HoldsFiles(ops.Tier2),
+		Mounts: s.Mounts(ops.Tier2), Held: s.HoldsFiles(ops.Tier2), Covered: s.Secrets(),
 	})
 	must(t, err)
 	clones := &wall.Clones{Folder: l.Folder, Git: map[string]string{}, Objects: act.OperatorObjects, Fixed: slices.Sorted(maps.Keys(l.Found)), Own: l.Repos}

@@ -18,10 +18,12 @@ import (
 func closable(t *testing.T, mounts bool) (p *place, open string) {
 	t.Helper()
 	p = newPlace(t)
-	p.config.Confine, p.config.Auto = true, mounts
+	if p.config.Confine = true; !mounts {
+		p.config.Bwrap = "/nowhere/bwrap"
+	}
 	open = p.root + "/open"
 	for path, mode := range map[string]os.FileMode{
-		"plain": 0o644, "secret": 0o600, "group": 0o640, "named": 0o600, "shut/plain": 0o644, "shut/named": 0o600, "sub/plain": 0o644, "sub/secret": 0o600,
+		"plain": 0o644, "secret": 0o600, "group": 0o640, "named": 0o600, "shut/plain": 0o644, "shut/named": 0o600, "hidden": 0o644, "sub/plain": 0o644, "sub/secret": 0o600,
 	} {
 		at := open + "/" + path
 		must(t, os.MkdirAll(at[:strings.LastIndexByte(at, '/')], 0o755)) //nolint:gosec // open on purpose
@@ -33,7 +35,7 @@ func closable(t *testing.T, mounts bool) (p *place, open string) {
 	for _, dir := range []string{"/private", "/shut"} {
 		must(t, os.Chmod(open+dir, 0o700))
 	}
-	p.config.Readable = []string{open, open + "/named", open + "/shut/named"}
+	p.config.Readable, p.config.Hidden = []string{open, open + "/named", open + "/shut/named"}, []string{open + "/hidden"}
 	return p, open
 }
 
@@ -46,7 +48,7 @@ func TestWhatOthersMayNotReadIsClosedAndSaysSo(t *testing.T) {
 					t.Errorf("%s: exit %d, %q", path, code, out)
 				}
 			}
-			for _, path := range []string{"secret", "group", "sub/secret", "shut/plain", "private/deep/plain"} {
+			for _, path := range []string{"secret", "group", "hidden", "sub/secret", "shut/plain", "private/deep/plain"} {
 				out, code := p.run(ops.Tier1, "cat "+open+"/"+path)
 				covered := mounts && !strings.HasPrefix(path, "private")
 				if strings.Contains(out, "content") || covered && out != confine.Notice || !covered && code == 0 {
@@ -60,6 +62,10 @@ func TestWhatOthersMayNotReadIsClosedAndSaysSo(t *testing.T) {
 			}
 			if out, _ := p.run(ops.Tier1, "cat "+open+"/private/*"); mounts && out != confine.Notice {
 				t.Errorf("a hidden folder says %q", out)
+			}
+			// All sessions see the folder that covers it.
+			if out, code := p.run(ops.Tier3, "cd "+open+"/private && { echo x > new || rm -f * || chmod 777 . * || mv * moved; }"); mounts && code == 0 {
+				t.Errorf("a hidden folder was changed: %q", out)
 			}
 			for _, path := range []string{"secret", "group", "shut/named"} {
 				if raw, err := os.ReadFile(open + "/" + path); err != nil || string(raw) != "content of "+path+"\n" {

@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	"claudeops/internal/guard/wall/confine"
-	"claudeops/internal/guard/wall/relay"
 	"claudeops/internal/ops"
 )
 
@@ -125,7 +124,7 @@ func (s *Sandbox) socketsHidden(tier ops.Tier) bool { return s.c.UIDs[tier] != 0
 // readable is what every session may read, as it is when the session starts. What the operator names opens also in what is closed, but
 // for what is hidden by name.
 func (s *Sandbox) readable(session Session) []string {
-	out, closed := []string{filepath.Join(s.c.StateDir, agentFolder, relay.Notice)}, s.closed(session)
+	out, closed := []string{s.noticeFile()}, s.closed(session)
 	never := slices.Concat(s.c.Hidden, s.c.OtherStateDirs, s.protectedDirs())
 	for i, list := range [][]string{systemPlaces(), s.declared()} {
 		for _, path := range list {

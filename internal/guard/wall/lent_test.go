@@ -129,7 +129,7 @@ func TestWhatNoRuleOpens(t *testing.T) {
 	defer func() { _ = l.Close() }()
 	p.config.Own, p.config.Sockets = []string{p.root + "/srv/etc/claudeops.yaml", "/opt/claudeops/claudeops"}, []string{p.root + "/srv/own.sock"}
 	p.config.VolumesDirs, p.config.ReadOnly = []string{p.volume}, []string{p.root + "/srv/inventory/ie.yaml"}
-	p.config.Confine, p.config.Auto = true, true
+	p.config.Confine = true
 	s := wall.New(p.config)
 	must(t, os.Symlink(p.root+"/srv/data", p.root+"/srv/link"))
 	for _, path := range []string{

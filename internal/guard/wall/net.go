@@ -73,37 +73,16 @@ func (s *Sandbox) Namespaced(tier ops.Tier) bool { return s.c.Confine && s.netEr
 // netError is why a session cannot have one; nil when it can. It is tried once for each user that agents run as.
 func (s *Sandbox) netError(tier ops.Tier) error {
 	if !s.wraps(tier) {
-		return &LayerError{Layer: LayerBubblewrap, Why: "bubblewrap does not work here, or is off", Fix: "see the wall bubblewrap"}
+		return &LayerError{Layer: LayerBubblewrap, Why: "bubblewrap does not work here", Fix: "see the wall bubblewrap"}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	uid := s.c.UIDs[tier]
-	if known := s.net[uid]; known != nil {
-		return known.err
-	}
-	known := &autoTrial{}
-	s.net[uid] = known
-	known.err = func() error {
-		var who *person
-		if uid != 0 {
-			found, err := lookUp(uid)
-			if err != nil {
-				return err
-			}
-			who = &found
-		}
-		bwrap, err := s.findBwrap()
-		if err != nil {
-			return err
-		}
+	return s.tried(s.net, tier, func(who *person, bwrap string) error {
 		n := &Net{Relay: &confine.Network{Socket: "/nowhere", Ports: []int{1}}}
 		argv, err := confine.Arguments(s.c.Relay[0], confine.Plan{Network: n.Relay}, "/bin/sh", []string{"sh", "-c", ":"})
 		if err != nil {
 			return err
 		}
 		return s.try(who, bwrap, append(s.base(), n.arguments()...), argv...)
-	}()
-	return known.err
+	})
 }
 
 // portsHeld reports whether the second-best wall can be had: only TCP, and only to the ports of the supervisor.

@@ -52,10 +52,9 @@ func settings(t *testing.T) map[string]func() *place {
 	out := map[string]func() *place{}
 	for _, uid := range []int{0, agentUID} {
 		for name, on := range map[string]func(*place){
-			"none":       func(*place) {},
-			"Landlock":   func(p *place) { p.config.Confine = true },
-			"mounts":     func(p *place) { p.config.Confine, p.config.Auto = true, true },
-			"bubblewrap": func(p *place) { p.config.Bubblewrap = true },
+			"none":     func(*place) {},
+			"Landlock": func(p *place) { p.config.Confine, p.config.Bwrap = true, "/nowhere/bwrap" },
+			"mounts":   func(p *place) { p.config.Confine = true },
 		} {
 			if name == "none" && uid != 0 {
 				continue

@@ -22,14 +22,11 @@ func (s *Sandbox) Prepare(tier ops.Tier) error {
 	if err := s.known(tier); err != nil {
 		return err
 	}
-	who := person{uid: os.Geteuid(), gid: os.Getegid()}
-	separate := s.c.UIDs[tier] != 0
-	if separate {
-		var err error
-		if who, err = lookUp(s.c.UIDs[tier]); err != nil {
-			return err
-		}
+	who, err := s.owner(tier)
+	if err != nil {
+		return err
 	}
+	separate := s.c.UIDs[tier] != 0
 	for _, dir := range s.grants() {
 		if inside(dir, s.c.RootDir) {
 			if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -158,7 +155,7 @@ func (s *Sandbox) protectEntry(path string, entry fs.DirEntry, who person) error
 	switch {
 	case slices.Contains(s.grants(), path), slices.Contains(s.c.OtherStateDirs, path), entry.Type()&fs.ModeSymlink != 0:
 		return nil
-	case path == filepath.Join(s.c.StateDir, clonesFolder):
+	case path == filepath.Join(s.c.StateDir, clonesFolder), path == filepath.Dir(filepath.Dir(s.noticeFile())):
 		return keep(path, passable)
 	case slices.Contains(s.c.ExtraReadOnly, path), path == s.c.Gates, path == s.c.Programs:
 		return lend(path, who)

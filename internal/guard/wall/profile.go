@@ -20,7 +20,6 @@ type access int
 
 const (
 	hidden    access = iota // read-only and empty but for a notice that says so
-	private                 // empty and writable, gone with the session
 	readOnly                // the host's, to look at
 	readWrite               // the host's
 	link                    // to where it comes from
@@ -32,17 +31,15 @@ type profile struct {
 	from   map[string]string // what is mounted at a path, where it is not the path itself
 	loose  map[string]bool   // what may be gone by the time it is mounted
 	usual  map[string]bool   // what is only closed because nothing opens it: any other mount takes its place
-	strict bool              // what is granted must exist
 	shown  []string          // folders that are only open because the program lies there
 	notice string            // the file that covers what is hidden
 }
 
-// profile builds the arguments of bubblewrap up to the command. When it is not strict, folders that are not there yet are
-// left out: that is enough to try it.
-func (s *Sandbox) profile(tier ops.Tier, session Session, program, dir string, strict bool) ([]string, error) {
+// profile builds the arguments of bubblewrap up to the command.
+func (s *Sandbox) profile(tier ops.Tier, session Session, program, dir string) ([]string, error) {
 	p := &profile{
 		mounts: make(map[string]access), from: make(map[string]string), loose: make(map[string]bool),
-		usual: make(map[string]bool), strict: strict, notice: s.notice(),
+		usual: make(map[string]bool), notice: s.notice(),
 	}
 	if err := s.fill(p, session.tier(tier)); err != nil {
 		return nil, err
@@ -94,14 +91,13 @@ func (s *Sandbox) profile(tier ops.Tier, session Session, program, dir string, s
 }
 
 // base is what the sandboxes of all tiers have in common. The pid namespace ends everything that a session started, and keeps signals in.
-// The processes of the machine stay visible, unless bubblewrap is on by name or nothing else keeps a session from what /proc tells of
-// the supervisor.
+// The processes of the machine stay visible, unless nothing else keeps a session from what /proc tells of the supervisor.
 func (s *Sandbox) base() []string {
 	args := []string{
 		"--die-with-parent", "--new-session", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--cap-drop", "ALL",
 		"--ro-bind", "/", "/", "--dev", "/dev",
 	}
-	if s.c.Bubblewrap || confine.LandlockVersion() < confine.ScopedVersion {
+	if confine.LandlockVersion() < confine.ScopedVersion {
 		// A new /proc shows the kernel's settings writable to root, even to one without capabilities.
 		args = append(args, "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys")
 	}
@@ -111,34 +107,24 @@ func (s *Sandbox) base() []string {
 // fill puts the mounts of a tier together.
 func (s *Sandbox) fill(p *profile, tier ops.Tier) error {
 	p.close()
-	for _, path := range s.declared() {
-		p.offer(path)
-	}
-	hides := []string{s.c.RootDir}
-	if s.c.Bubblewrap {
-		if s.c.TempDir != "/tmp" {
-			p.mounts["/tmp"] = private
-			delete(p.usual, "/tmp")
-		}
-		if err := p.optional("/var/tmp", private); err != nil {
-			return err
-		}
-		hides = append(hides, s.c.VolumesDirs...)
-	}
-	if s.c.UIDs[tier] == 0 { // another user may not be able to get there, and file permissions hold it
-		hides = append(hides, s.c.Hidden...)
-	}
-	for _, path := range hides {
-		if err := p.optional(path, hidden); err != nil {
-			return err
-		}
-	}
 	if s.c.ReposDir != "" {
 		kind := readOnly
 		if tier >= ops.Tier2 {
 			kind = readWrite
 		}
 		if err := p.optional(s.c.ReposDir, kind); err != nil {
+			return err
+		}
+	}
+	for _, path := range s.declared() { // what lies in the repositories has no mount of its own: a session may change it there
+		p.offer(path)
+	}
+	hides := []string{s.c.RootDir}
+	if s.c.UIDs[tier] == 0 { // another user may not be able to get there, and file permissions hold it
+		hides = append(hides, s.c.Hidden...)
+	}
+	for _, path := range hides {
+		if err := p.optional(path, hidden); err != nil {
 			return err
 		}
 	}
@@ -211,9 +197,6 @@ func (p *profile) optional(path string, kind access) error {
 
 // grant adds a mount of something that has to be there.
 func (p *profile) grant(path string, kind access) error {
-	if !p.strict {
-		return p.optional(path, kind)
-	}
 	at, err := realPath(path)
 	if err != nil {
 		return &LayerError{
@@ -266,7 +249,7 @@ func (p *profile) show(program string, needs []string) error {
 func (p *profile) invisible(at string) bool {
 	for dir := at; dir != "/"; dir = filepath.Dir(dir) {
 		if kind, ok := p.mounts[dir]; ok {
-			return kind == hidden || kind == private
+			return kind == hidden
 		}
 	}
 	return false
@@ -300,23 +283,33 @@ func (p *profile) arguments() []string {
 			out = append(out, "--ro-bind"+try, cmp.Or(p.from[at], at), at)
 		case kind == readWrite:
 			out = append(out, "--bind"+try, cmp.Or(p.from[at], at), at)
-		case isFolder(at):
-			out = append(out, "--tmpfs", at)
-			if kind == hidden {
-				out = append(out, "--ro-bind", p.notice, filepath.Join(at, relay.Notice))
-			}
-		default:
+		case !isFolder(at):
 			out = append(out, "--ro-bind", p.notice, at)
+		case p.roomy(at):
+			out = append(out, "--tmpfs", at, "--ro-bind", p.notice, filepath.Join(at, relay.Notice))
+		default: // half the mounts
+			out = append(out, "--ro-bind", filepath.Dir(p.notice), at)
 		}
 	}
 	return out
+}
+
+// roomy reports whether a hidden folder takes one of its own, in which bubblewrap can make what is mounted in it. Any other one is covered
+// by the folder of the notice, which all sessions see.
+func (p *profile) roomy(at string) bool {
+	for other, kind := range p.mounts {
+		if kind != hidden && strings.HasPrefix(other, at+"/") {
+			return true
+		}
+	}
+	return p.notice == os.DevNull
 }
 
 // closing makes the hidden folders read-only, once everything that lies in them is mounted: a write that would be lost has to fail.
 func (p *profile) closing() []string {
 	var out []string
 	for _, at := range p.paths() {
-		if p.mounts[at] == hidden && isFolder(at) {
+		if p.mounts[at] == hidden && isFolder(at) && p.roomy(at) {
 			out = append(out, "--remount-ro", at)
 		}
 	}
@@ -343,8 +336,6 @@ func (a access) String() string {
 	switch a {
 	case hidden:
 		return "hidden"
-	case private:
-		return "private"
 	case readOnly:
 		return "read-only"
 	case readWrite:

@@ -21,12 +21,9 @@ func (s *Sandbox) PrepareSession(tier ops.Tier, session Session) error {
 	if temp == "" || !s.on(tier) {
 		return nil
 	}
-	who := person{uid: os.Geteuid(), gid: os.Getegid()}
-	if uid := s.c.UIDs[tier]; uid != 0 {
-		var err error
-		if who, err = lookUp(uid); err != nil {
-			return err
-		}
+	who, err := s.owner(tier)
+	if err != nil {
+		return err
 	}
 	if c := session.Clones; c != nil && s.c.UIDs[tier] != 0 && isFolder(c.Folder) {
 		if err := s.give(c.Folder, who); err != nil {

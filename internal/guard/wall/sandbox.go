@@ -1,7 +1,6 @@
 // Package wall builds the layers of the operating system around the processes of an agent: a user of its own for each tier, a
-// bubblewrap profile with its own mounts, and Landlock, seccomp and limits around the agent and around each of its commands. A layer
-// that is switched on by name and cannot be set up is an error. Those that are used where they can be had (Auto) may be missing;
-// Report says which are.
+// bubblewrap profile with its own mounts, and Landlock, seccomp and limits around the agent and around each of its commands. A user that
+// cannot be had is an error. The other layers may be missing, unless all are required; Report says which are.
 //
 // For one session the calls are Check, Prepare (after the agent's folders and files were written), Wrap, the run itself,
 // and Collect.
@@ -33,12 +32,10 @@ const (
 
 // Config says which layers are on and what an agent may reach through them. All paths are absolute.
 type Config struct {
-	UIDs       map[ops.Tier]int // the user each tier runs as; 0 or missing leaves the layer off
-	Bubblewrap bool
-	// Confine puts Landlock, seccomp, limits and the loss of all capabilities around the agent and around each of its commands.
+	UIDs map[ops.Tier]int // the user each tier runs as; 0 or missing leaves the layer off
+	// Confine puts Landlock, seccomp, limits and the loss of all capabilities around the agent and around each of its commands, and the
+	// agent into bubblewrap where that works. It still sees all processes.
 	Confine bool
-	// Auto uses bubblewrap where it can be set up; the agent still sees all processes.
-	Auto bool
 	// Required accepts no missing wall.
 	Required bool
 	Bwrap    string   // the program; "bwrap" when empty
@@ -50,11 +47,12 @@ type Config struct {
 	RootDir        string   // the supervisor's own state folder when StateDir is a part of it; StateDir when empty
 	OtherStateDirs []string // of the other environments: their own sandboxes look after them
 	WorkDir        string   // the agents' working folder; writable
-	TempDir        string   // a temporary folder that is shared with the host; a private /tmp when empty
 	ReposDir       string   // read-only below Tier 2
-	VolumesDirs    []string // empty for every agent
+	VolumesDirs    []string // of data; no command is lent one
 	Readable       []string // more that every session may read, beside the system's files, logs and the repositories
 	Clones         []string // the same for clones beside ReposDir
+	// Secret tells by the name of a file in a clone, and that of its folder, that it may hold secrets; nil: none does.
+	Secret         func(path string) bool
 	Hidden         []string // more folders and files that agents do not get to see, also where they lie in something readable
 	ExtraReadOnly  []string // seen in spite of what is hidden: sockets to connect to, programs
 	Programs       string   // the same for a folder that need not be there
@@ -105,12 +103,12 @@ const (
 type Sandbox struct {
 	c Config
 
-	mu     sync.Mutex
-	tried  map[ops.Tier]bool // where the namespaces were made once
-	seen   []string          // what is closed to the session seenBy
-	seenBy string
-	auto   map[int]*autoTrial // by the user that agents run as
-	net    map[int]*autoTrial // the same for network namespaces
+	mu      sync.Mutex
+	seen    []string // what is closed to the session seenBy
+	seenBy  string
+	folders map[string]folder // of clones, where secret files were looked for
+	auto    map[int]error     // why bubblewrap cannot be used, by the user that agents run as
+	net     map[int]error     // the same of network namespaces
 }
 
 // New makes a sandbox. It looks at nothing yet: Check does.
@@ -121,7 +119,7 @@ func New(c Config) *Sandbox {
 	if c.RootDir == "" {
 		c.RootDir = c.StateDir
 	}
-	return &Sandbox{c: c, tried: make(map[ops.Tier]bool), auto: make(map[int]*autoTrial), net: make(map[int]*autoTrial)}
+	return &Sandbox{c: c, auto: make(map[int]error), net: make(map[int]error)}
 }
 
 // Layers names the layers that are on for a tier.
@@ -188,18 +186,11 @@ func (s *Sandbox) WrapSession(tier ops.Tier, session Session, cmd Command) (Comm
 
 // environment names the temporary folder of a session.
 func (s *Sandbox) environment(session Session, env []string) []string {
-	temp := s.c.TempDir
-	if temp == "" && s.c.Bubblewrap {
-		temp = "/tmp"
-	}
-	if own := s.Temp(session); own != "" && s.c.Confine {
-		temp = own
-		env = withVariable(env, "CLAUDE_CODE_TMPDIR", temp)
-	}
-	if temp == "" {
+	own := s.Temp(session)
+	if own == "" || !s.c.Confine {
 		return env
 	}
-	return withVariable(env, "TMPDIR", temp)
+	return withVariable(withVariable(env, "CLAUDE_CODE_TMPDIR", own), "TMPDIR", own)
 }
 
 // confine makes a command one that puts itself behind walls first.
@@ -230,7 +221,7 @@ func (s *Sandbox) inNamespaces(tier ops.Tier, session Session, program string, c
 	if err != nil {
 		return Command{}, err
 	}
-	args, err := s.profile(tier, session, program, cmd.Dir, true)
+	args, err := s.profile(tier, session, program, cmd.Dir)
 	if err != nil {
 		return Command{}, err
 	}
@@ -272,7 +263,7 @@ func (s *Sandbox) exchange() string { return filepath.Join(s.c.StateDir, agentFo
 // grants are all folders that an agent may write to, whatever its tier.
 func (s *Sandbox) grants() []string {
 	out := s.ownFolders()
-	for _, dir := range slices.Concat([]string{s.c.WorkDir, s.c.TempDir}, s.c.ExtraReadWrite) {
+	for _, dir := range slices.Concat([]string{s.c.WorkDir}, s.c.ExtraReadWrite) {
 		if dir != "" && !slices.Contains(out, dir) {
 			out = append(out, dir)
 		}

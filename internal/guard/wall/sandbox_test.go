@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,6 +20,7 @@ import (
 	"claudeops/internal/guard/wall/confine"
 	"claudeops/internal/guard/wall/relay"
 	"claudeops/internal/ops"
+	"claudeops/test/needs"
 )
 
 const (
@@ -79,7 +81,8 @@ func newPlace(t *testing.T) *place {
 	return p
 }
 
-func (p *place) bubblewrap() *place { p.config.Bubblewrap = true; return p }
+// mounts puts all walls around the agent.
+func (p *place) mounts() *place { p.config.Confine = true; return p }
 
 func (p *place) uid(uid int) *place {
 	p.config.UIDs = map[ops.Tier]int{ops.Tier1: uid, ops.Tier2: uid}
@@ -129,24 +132,24 @@ func must(t *testing.T, err error) {
 }
 
 func TestEachLayerStopsWhatWorksWithoutIt(t *testing.T) {
-	bwrap := func(p *place) *place { return p.bubblewrap() }
+	bwrap := func(p *place) *place { return p.mounts() }
 	user := func(p *place) *place { return p.uid(agentUID) }
-	both := func(p *place) *place { return p.bubblewrap().uid(agentUID) }
+	both := func(p *place) *place { return p.mounts().uid(agentUID) }
 	type layer struct {
 		name string
 		on   func(*place) *place
 	}
-	b, u, ub := layer{"bubblewrap", bwrap}, layer{"uid", user}, layer{"both", both}
+	b, u, ub := layer{"mounts", bwrap}, layer{"uid", user}, layer{"both", both}
 	for _, c := range []struct {
 		name, script string
-		layers       []layer
+		layers       []layer // that refuse it; behind mounts the state folder is one of the session's own, where a write changes nothing
 	}{
-		{"write the database", `echo x >> $S/claudeops.db`, []layer{b, u, ub}},
+		{"write the database", `echo x >> $S/claudeops.db`, []layer{u}},
 		{"read the database", `cat $S/claudeops.db`, []layer{b, u, ub}},
-		{"write the settings", `echo x >> $S/settings.yaml`, []layer{b, u, ub}},
-		{"take the lock", `: >> $S/lock`, []layer{b, u, ub}},
+		{"write the settings", `echo x >> $S/settings.yaml`, []layer{u}},
+		{"take the lock", `: >> $S/lock`, []layer{u}},
 		{"delete the database", `rm $S/claudeops.db`, []layer{b, u, ub}},
-		{"replace the settings", `echo x > $S/agent/home/new && mv $S/agent/home/new $S/settings.yaml`, []layer{b, u, ub}},
+		{"replace the settings", `echo x > $S/agent/home/new && mv $S/agent/home/new $S/settings.yaml`, []layer{u}},
 		{"change the cooldowns", `echo x > $S/cooldown.json`, []layer{b, u, ub}},
 		{"look into another environment", `ls $S/env/other`, []layer{b, u, ub}},
 		{"write a repository at Tier 1", `echo x >> $R/app/file`, []layer{b, ub}},
@@ -154,18 +157,22 @@ func TestEachLayerStopsWhatWorksWithoutIt(t *testing.T) {
 		{"write a volume", `echo x > $V/new`, []layer{b, ub}},
 		{"write to the system", `: >> /etc/hosts`, []layer{b, u, ub}},
 		{"set the kernel", `: >> /proc/sys/kernel/core_pattern`, []layer{b, u, ub}},
-		{"see the supervisor", `test -d /proc/` + strconv.Itoa(os.Getpid()), []layer{b, ub}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if out, code := newPlace(t).run(ops.Tier1, `mkdir -p $S/agent/home;`+c.script); code != 0 {
 				t.Fatalf("without a layer it exits %d, so this test proves nothing: %s", code, out)
 			}
-			for _, l := range c.layers {
+			for _, l := range []layer{b, u, ub} {
 				p := l.on(newPlace(t))
-				if out, code := p.run(ops.Tier1, c.script); code == 0 {
+				refuses := slices.ContainsFunc(c.layers, func(o layer) bool { return o.name == l.name })
+				if out, code := p.run(ops.Tier1, c.script); code == 0 && refuses {
 					t.Errorf("%s does not stop it: %s", l.name, out)
 				}
-				for _, file := range []string{p.state + "/claudeops.db", p.state + "/settings.yaml", p.state + "/cooldown.json", p.repos + "/app/file"} {
+				kept := []string{p.state + "/claudeops.db", p.state + "/settings.yaml", p.state + "/cooldown.json"}
+				if refuses {
+					kept = append(kept, p.repos+"/app/file")
+				}
+				for _, file := range kept {
 					if raw, err := os.ReadFile(file); err != nil || string(raw) != "precious\n" {
 						t.Errorf("%s: %s is now %q, %v", l.name, file, raw, err)
 					}
@@ -177,13 +184,13 @@ func TestEachLayerStopsWhatWorksWithoutIt(t *testing.T) {
 
 func TestAnAgentStillHasWhatItNeeds(t *testing.T) {
 	script := `set -e
-echo x > $S/agent/home/f; echo x > $S/agent/config/f; echo x > file; echo x > ${TMPDIR:-/tmp}/claudeops-$$; rm ${TMPDIR:-/tmp}/claudeops-$$
+echo x > $S/agent/home/f; echo x > $S/agent/config/f; echo x > file
 cat $S/cooldown.json; cat $S/agent/settings-1.json; cat $R/app/file; echo "$CLAUDEOPS_SESSION_KEY"; pwd
 echo handed > $S/handoff.json; cat $S/handoff.json`
 	for name, on := range map[string]func(*place) *place{
-		"bubblewrap": func(p *place) *place { return p.bubblewrap() },
-		"uid":        func(p *place) *place { return p.uid(agentUID) },
-		"both":       func(p *place) *place { return p.bubblewrap().uid(agentUID) },
+		"mounts": func(p *place) *place { return p.mounts() },
+		"uid":    func(p *place) *place { return p.uid(agentUID) },
+		"both":   func(p *place) *place { return p.mounts().uid(agentUID) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := on(newPlace(t))
@@ -204,17 +211,19 @@ echo handed > $S/handoff.json; cat $S/handoff.json`
 }
 
 func TestRepositoriesAreWritableFromTier2(t *testing.T) {
-	p := newPlace(t).bubblewrap()
-	if out, code := p.run(ops.Tier2, `echo x > $R/app/file && ! ls $V/data && ! echo x >> $S/claudeops.db`); code != 0 {
+	p := newPlace(t).mounts()
+	if out, code := p.run(ops.Tier2, `echo x > $R/app/file && ! ls $V/data; echo x >> $S/claudeops.db`); code != 0 {
 		t.Fatalf("exit %d: %s", code, out)
 	}
-	if raw, err := os.ReadFile(p.repos + "/app/file"); err != nil || string(raw) != "x\n" {
-		t.Errorf("the repository holds %q, %v", raw, err)
+	for file, want := range map[string]string{p.repos + "/app/file": "x\n", p.state + "/claudeops.db": "precious\n"} {
+		if raw, err := os.ReadFile(file); err != nil || string(raw) != want {
+			t.Errorf("%s holds %q, %v", file, raw, err)
+		}
 	}
 }
 
 func TestRootInTheSandboxCannotTakeItApart(t *testing.T) {
-	p := newPlace(t).bubblewrap()
+	p := newPlace(t).mounts()
 	for _, script := range []string{`umount $V`, `mount -o remount,rw,bind /`, `unshare -m true`, `unshare -Urm umount $V`, `chroot / true`, `mknod disk b 1 1`} {
 		if out, code := p.run(ops.Tier2, script); code == 0 {
 			t.Errorf("%q works: %s", script, out)
@@ -243,8 +252,8 @@ func started(t *testing.T, cmd *exec.Cmd) {
 
 func TestAnInterruptReachesTheAgentAndItsExitCodeIsKept(t *testing.T) {
 	for name, on := range map[string]func(*place) *place{
-		"bubblewrap": func(p *place) *place { return p.bubblewrap() },
-		"both":       func(p *place) *place { return p.bubblewrap().uid(agentUID) },
+		"mounts": func(p *place) *place { return p.mounts() },
+		"both":   func(p *place) *place { return p.mounts().uid(agentUID) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := on(newPlace(t))
@@ -261,7 +270,7 @@ func TestAnInterruptReachesTheAgentAndItsExitCodeIsKept(t *testing.T) {
 		})
 	}
 	t.Run("exit code", func(t *testing.T) {
-		p := newPlace(t).bubblewrap()
+		p := newPlace(t).mounts()
 		for script, want := range map[string]int{`exit 0`: 0, `exit 42`: 42, `kill -TERM $$`: 128 + 15} {
 			if out, code := p.run(ops.Tier1, script); code != want {
 				t.Errorf("%q exits %d, want %d: %s", script, code, want, out)
@@ -291,8 +300,8 @@ func TestAnEscapeeDiesWithTheSandbox(t *testing.T) {
 		survives      bool
 	}{
 		{"without a layer", "86391", func(p *place) *place { return p }, true},
-		{"bubblewrap", "86392", func(p *place) *place { return p.bubblewrap() }, false},
-		{"both", "86393", func(p *place) *place { return p.bubblewrap().uid(agentUID) }, false},
+		{"mounts", "86392", func(p *place) *place { return p.mounts() }, false},
+		{"both", "86393", func(p *place) *place { return p.mounts().uid(agentUID) }, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cmd := c.on(newPlace(t)).command(ops.Tier1, `env -i setsid -f sleep `+c.seconds+`; echo ready; while :; do sleep 0.05; done`)
@@ -337,15 +346,12 @@ func TestCheckNamesTheLayerAndTheFix(t *testing.T) {
 		change            func(*testing.T, *wall.Config)
 	}{
 		{"bubblewrap is not installed", wall.LayerBubblewrap, "apt-get install bubblewrap", func(_ *testing.T, c *wall.Config) {
-			c.Bubblewrap, c.Bwrap = true, "/nowhere/bwrap"
+			c.Confine, c.Required, c.Bwrap = true, true, "/nowhere/bwrap"
 		}},
 		{"no namespaces", wall.LayerBubblewrap, "No permissions to create new namespace", func(t *testing.T, c *wall.Config) {
-			c.Bubblewrap, c.Bwrap = true, fake(t, "echo 'bwrap: No permissions to create new namespace' >&2; exit 1")
+			c.Confine, c.Required, c.Bwrap = true, true, fake(t, "echo 'bwrap: No permissions to create new namespace' >&2; exit 1")
 		}},
-		{"no relay", wall.LayerBubblewrap, "relay", func(_ *testing.T, c *wall.Config) { c.Bubblewrap, c.Relay = true, nil }},
-		{"the working folder lies in the repositories", wall.LayerBubblewrap, "outside of", func(_ *testing.T, c *wall.Config) {
-			c.Bubblewrap, c.WorkDir = true, c.ReposDir+"/app"
-		}},
+		{"no relay", wall.LayerBubblewrap, "relay", func(_ *testing.T, c *wall.Config) { c.Confine, c.Required, c.Relay = true, true, nil }},
 		{"no user id", wall.LayerUID, "useradd", func(_ *testing.T, c *wall.Config) { c.UIDs = map[ops.Tier]int{ops.Tier1: -1} }},
 		{"a folder of somebody else", wall.LayerUID, "chown 61001", func(t *testing.T, c *wall.Config) {
 			c.UIDs = map[ops.Tier]int{ops.Tier1: agentUID}
@@ -367,13 +373,13 @@ func TestCheckNamesTheLayerAndTheFix(t *testing.T) {
 	}
 }
 
-func TestWrapRefusesWhenBubblewrapIsGone(t *testing.T) {
-	p := newPlace(t).bubblewrap()
+func TestAWorkingFolderInTheRepositoriesIsRefused(t *testing.T) {
+	p := newPlace(t).mounts()
+	p.config.WorkDir = p.config.ReposDir + "/app"
 	s := wall.New(p.config)
 	must(t, s.Prepare(ops.Tier1))
-	p.config.Bwrap = "/nowhere/bwrap"
-	if _, err := wall.New(p.config).Wrap(ops.Tier1, "/bin/sh", []string{"sh"}, nil, p.state); err == nil {
-		t.Error("the command was made without its layer")
+	if _, err := s.Wrap(ops.Tier1, "/bin/sh", []string{"sh"}, nil, p.config.WorkDir); err == nil || !strings.Contains(err.Error(), "outside of") {
+		t.Errorf("%v", err)
 	}
 }
 
@@ -412,8 +418,8 @@ func TestTheWayToASessionsFoldersCanBeRead(t *testing.T) {
 
 func TestASocketThatIsLentCannotBeReplaced(t *testing.T) {
 	for name, on := range map[string]func(*place) *place{
-		"bubblewrap": func(p *place) *place { return p.bubblewrap() },
-		"uid":        func(p *place) *place { return p.uid(agentUID) },
+		"mounts": func(p *place) *place { return p.mounts() },
+		"uid":    func(p *place) *place { return p.uid(agentUID) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := on(newPlace(t))
@@ -439,7 +445,7 @@ func TestASocketBesideTheProgramIsAbsent(t *testing.T) {
 		}
 		s := p.auto("")
 		if !s.Namespaced(ops.Tier1) {
-			t.Fatal("the tests need bubblewrap: script/setup-tests")
+			needs.End(t, needs.Absent("bubblewrap"))
 		}
 		tool := p.root + "/tool"
 		must(t, os.MkdirAll(tool+"/lib/deep", 0o755)) //nolint:gosec // a test folder

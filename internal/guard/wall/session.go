@@ -54,6 +54,11 @@ func (s *Sandbox) fillSession(p *profile, tier ops.Tier, session Session) error 
 	if s.c.UIDs[tier] == 0 { // another user may not be able to get there; Landlock still keeps them from being changed
 		fixed = slices.Concat(fixed, s.c.Own)
 	}
+	for _, path := range s.closed(session) {
+		if p.mounts[path] == hidden {
+			p.pin(path)
+		}
+	}
 	if session.Clones != nil {
 		p.lendClones(session.Clones)
 		fixed = slices.Concat(fixed, session.Clones.Fixed)
@@ -66,17 +71,24 @@ func (s *Sandbox) fillSession(p *profile, tier ops.Tier, session Session) error 
 	return nil
 }
 
-// lendClones puts the session's copies in the place of the .git of clones. Each folder above one is a mount of its own too: a mount cannot
-// be renamed, but a folder that holds one can.
+// pin makes each folder above a mount, in what the session may change, one of its own too: a mount cannot be renamed, but a folder that
+// holds one can, and then it has another name for the next session.
+func (p *profile) pin(at string) {
+	for dir := filepath.Dir(at); p.writable(dir) && p.mounts[dir] != readWrite; dir = filepath.Dir(dir) {
+		if isFolder(dir) { // some places are hidden whether they are there or not
+			p.mounts[dir] = readWrite
+		}
+	}
+}
+
+// lendClones puts the session's copies in the place of the .git of clones.
 func (p *profile) lendClones(c *Clones) {
 	for _, path := range c.Fixed {
 		if filepath.Base(path) != ".git" || !p.writable(path) {
 			continue
 		}
 		repo := filepath.Dir(path)
-		for dir := repo; p.mounts[dir] != readWrite; dir = filepath.Dir(dir) {
-			p.mounts[dir] = readWrite
-		}
+		p.pin(path)
 		if git := c.Git[repo]; git != "" {
 			p.mounts[path], p.from[path] = readWrite, git
 			objects, modules := filepath.Join(path, c.Objects), filepath.Join(path, "modules")
@@ -107,22 +119,12 @@ func (s *Sandbox) foreign(session Session, sockets []string) []string {
 }
 
 // fix makes something read-only, unless it has another mount: one that hides it keeps more.
-func (p *profile) fix(path string) error {
-	at, err := realPath(path)
-	if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if _, taken := p.mounts[at]; !taken && !p.invisible(at) {
-		p.mounts[at], p.loose[at] = readOnly, true
-	}
-	return nil
-}
+func (p *profile) fix(path string) error { return p.unlessTaken(path, readOnly) }
 
 // hide makes something invisible, unless it has another mount or lies in something invisible.
-func (p *profile) hide(path string) error {
+func (p *profile) hide(path string) error { return p.unlessTaken(path, hidden) }
+
+func (p *profile) unlessTaken(path string, kind access) error {
 	at, err := realPath(path)
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
 		return nil
@@ -131,18 +133,16 @@ func (p *profile) hide(path string) error {
 		return err
 	}
 	if _, taken := p.mounts[at]; !taken && !p.invisible(at) {
-		p.mounts[at] = hidden
+		p.mounts[at] = kind
+		if kind == readOnly {
+			p.loose[at] = true
+		}
 	}
 	return nil
 }
 
-// autoTrial is whether bubblewrap can be used here.
-type autoTrial struct{ err error }
-
-// wraps reports whether an agent of the tier runs in bubblewrap: where it is on by name, or where it is wanted and works.
-func (s *Sandbox) wraps(tier ops.Tier) bool {
-	return s.c.Bubblewrap || s.c.Auto && s.autoError(tier) == nil
-}
+// wraps reports whether an agent of the tier runs in bubblewrap: wherever there are walls and it works.
+func (s *Sandbox) wraps(tier ops.Tier) bool { return s.c.Confine && s.autoError(tier) == nil }
 
 // Mounts reports whether sessions of a tier have mounts of their own.
 func (s *Sandbox) Mounts(tier ops.Tier) bool { return s.wraps(tier) }
@@ -155,29 +155,34 @@ func (s *Sandbox) HoldsFiles(tier ops.Tier) bool {
 // autoError is why bubblewrap cannot be used here; nil when it can. It is tried once for each user that agents run as: the trial is the
 // same for all tiers, and the next tier must not wait for it again.
 func (s *Sandbox) autoError(tier ops.Tier) error {
+	return s.tried(s.auto, tier, func(who *person, bwrap string) error { return s.try(who, bwrap, s.base()) })
+}
+
+// tried is what came of trying something as the user of a tier, now or before.
+func (s *Sandbox) tried(before map[int]error, tier ops.Tier, try func(who *person, bwrap string) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	uid := s.c.UIDs[tier]
-	if known := s.auto[uid]; known != nil {
-		return known.err
+	err, known := before[uid]
+	if known {
+		return err
 	}
-	known := &autoTrial{}
-	s.auto[uid] = known
-	var who *person
-	if uid != 0 {
-		found, err := lookUp(uid)
+	before[uid] = func() error {
+		var who *person
+		if uid != 0 {
+			found, err := lookUp(uid)
+			if err != nil {
+				return err
+			}
+			who = &found
+		}
+		bwrap, err := s.findBwrap()
 		if err != nil {
-			known.err = err
 			return err
 		}
-		who = &found
-	}
-	bwrap, err := s.findBwrap()
-	if err == nil {
-		err = s.try(who, bwrap, s.base())
-	}
-	known.err = err
-	return err
+		return try(who, bwrap)
+	}()
+	return before[uid]
 }
 
 // checkRequired refuses a tier without the full set.
@@ -266,21 +271,18 @@ func (s *Sandbox) reportUser(tier ops.Tier) Row {
 
 func (s *Sandbox) reportBubblewrap(tier ops.Tier) Row {
 	row := Row{Wall: LayerBubblewrap, State: "on", Detail: "the file system is read-only, secrets and sockets are absent"}
-	switch {
-	case s.c.Bubblewrap:
-		row.Detail += ", own process list and /tmp"
-	case !s.c.Auto:
-		row.State, row.Detail = "off", "it is switched off"
-	default:
-		if err := s.autoError(tier); err != nil {
-			row.State, row.Missing, row.Detail = "missing", s.c.UIDs[tier] == 0, err.Error()
-			var layer *LayerError
-			if errors.As(err, &layer) {
-				row.Detail, row.Fix = layer.Why, layer.Fix
-			}
-			if !row.Missing {
-				row.Detail = "not required while agents have their own user: " + row.Detail
-			}
+	if !s.c.Confine {
+		row.State, row.Detail = "off", "sandbox.mode is off"
+		return row
+	}
+	if err := s.autoError(tier); err != nil {
+		row.State, row.Missing, row.Detail = "missing", s.c.UIDs[tier] == 0, err.Error()
+		var layer *LayerError
+		if errors.As(err, &layer) {
+			row.Detail, row.Fix = layer.Why, layer.Fix
+		}
+		if !row.Missing {
+			row.Detail = "not required while agents have their own user: " + row.Detail
 		}
 	}
 	return row

@@ -334,8 +334,12 @@ func (s *stage) furnish() error {
 			return err
 		}
 	}
+	bwrap := ""
+	if !s.mounts {
+		bwrap = "/nowhere/bwrap"
+	}
 	s.sandbox = wall.New(wall.Config{
-		Confine: true, Required: true, Auto: s.mounts, Relay: []string{"/harness", relayWord}, StateDir: "/state", RootDir: "/state", Gates: "/state/gate", Network: s.networked,
+		Confine: true, Required: true, Bwrap: bwrap, Relay: []string{"/harness", relayWord}, StateDir: "/state", RootDir: "/state", Gates: "/state/gate", Network: s.networked,
 		WorkDir: "/state/work", ReposDir: "/repos", Readable: []string{"/data/open"}, Sockets: []string{"/run/docker.sock", "/state/control.sock"},
 	})
 	if s.networked {

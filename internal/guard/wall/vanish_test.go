@@ -17,7 +17,7 @@ const tryingAgain = "a mount disappeared meanwhile; trying again"
 
 func TestWhatIsGoneWhenTheSandboxIsSetUpIsLeftOut(t *testing.T) {
 	p := newPlace(t)
-	p.config.Confine, p.config.Auto = true, true // a private /tmp would have places for everything
+	p.config.Confine = true
 	file, folder, fixed, named := p.root+"/open/secret", p.root+"/open/secrets", p.repos+"/app/fixed", p.root+"/named"
 	p.config.Hidden, p.config.ReadOnly, p.config.Named = []string{file, folder, p.volume}, []string{fixed}, []string{named}
 	p.config.Readable = []string{p.root + "/open"}
@@ -64,7 +64,7 @@ func TestASandboxIsTriedAgainWhenAMountOfTheMachineDisappears(t *testing.T) {
 		{"one, and the agent fails", `mount -t tmpfs none "$MOUNT"; umount "$MOUNT"`, "exit 1", 1, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p, tries, bwrap := newPlace(t).bubblewrap(), filepath.Join(t.TempDir(), "tries"), filepath.Join(t.TempDir(), "bwrap")
+			p, tries, bwrap := newPlace(t).mounts(), filepath.Join(t.TempDir(), "tries"), filepath.Join(t.TempDir(), "bwrap")
 			must(t, os.WriteFile(bwrap, []byte("#!/bin/sh\necho >> \"$TRIES\"\n"+c.bwrap+"\nexec "+installed+" \"$@\"\n"), 0o755)) //nolint:gosec // a program
 			s := wall.New(p.config)
 			must(t, s.Prepare(ops.Tier1))

@@ -41,9 +41,6 @@ const (
 // SnoozeFor is how long a button or a link snoozes.
 const SnoozeFor = 2 * time.Hour
 
-// KeySize is the length of a key in bytes.
-const KeySize = 32
-
 // Token is one possible answer to one notice.
 type Token struct {
 	Subject   Subject

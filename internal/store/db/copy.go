@@ -48,7 +48,7 @@ func Copy(ctx context.Context, from, to *DB, progress func(table string, rows in
 			if err := requireEmpty(ctx, target, to.schema.Tables); err != nil {
 				return err
 			}
-			c := copier{from: from.dialect.numberer, to: to.dialect.numberer, source: source, target: target, progress: progress}
+			c := copier{from: from.dialect, to: to.dialect, source: source, target: target, progress: progress}
 			for _, t := range from.schema.Tables {
 				copied, err := c.table(ctx, t)
 				if err != nil {

@@ -92,7 +92,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if d.unclean, err = d.openFlagSet(ctx); err != nil {
 		return nil, d.abandon(err)
 	}
-	if f, ok := d.dialect.connector.(*sqliteFile); ok {
+	if f, ok := d.dialect.(*sqliteFile); ok {
 		if err := f.remember(ctx); err != nil {
 			return nil, d.abandon(err)
 		}
@@ -126,13 +126,13 @@ func newDB(o Options) (*DB, error) {
 		if err != nil {
 			return nil, err
 		}
-		d.dialect, d.name = p.dialect(), p.name
+		d.dialect, d.name = p, p.name
 	case o.Path != "":
 		path, err := filepath.Abs(o.Path)
 		if err != nil {
 			return nil, fmt.Errorf("open database: %w", err)
 		}
-		d.dialect, d.name = newSQLite(path, o.Schema, o.Clock, o.Logger).dialect(), path
+		d.dialect, d.name = newSQLite(path, o.Schema, o.Clock, o.Logger), path
 	default:
 		return nil, errors.New("open database: no path given")
 	}
@@ -148,7 +148,7 @@ func (d *DB) Reader() Querier { return d.reader }
 // Pool returns the connections to the PostgreSQL server, for other users of the same database; nil on SQLite. They must be done
 // with it before Close.
 func (d *DB) Pool() *pgxpool.Pool {
-	if p, ok := d.dialect.connector.(*postgres); ok {
+	if p, ok := d.dialect.(*postgres); ok {
 		return p.pool
 	}
 	return nil
@@ -241,10 +241,14 @@ func (d *DB) Close() error {
 // false.
 func (d *DB) UncleanStop() bool { return d.unclean }
 
+// recordsOpen reports whether the database itself records that a process uses it. On a server the lease of each host shows that, and the
+// server recovers from its own stops.
+func (d *DB) recordsOpen() bool { return d.Pool() == nil }
+
 // MarkOpen records that this process uses the database until Close. Commands that only add a row next to a running daemon do not
 // call it.
 func (d *DB) MarkOpen(ctx context.Context) error {
-	if !d.dialect.recordsOpen {
+	if !d.recordsOpen() {
 		return nil
 	}
 	err := d.Write(ctx, "mark_open", func(tx Querier) error {
@@ -272,7 +276,7 @@ func (d *DB) clearOpenFlag(ctx context.Context) error {
 }
 
 func (d *DB) openFlagSet(ctx context.Context) (bool, error) {
-	if !d.dialect.recordsOpen {
+	if !d.recordsOpen() {
 		return false, nil
 	}
 	var n int

@@ -9,7 +9,7 @@ import (
 )
 
 // dialect is what SQLite and PostgreSQL do differently apart from the text of a query, by purpose.
-type dialect struct {
+type dialect interface {
 	connector
 	migrator
 	writeBeginner
@@ -18,10 +18,6 @@ type dialect struct {
 	checker
 	compactor
 	numberer
-
-	// recordsOpen reports whether the database itself records that a process uses it. On a server the lease of each host shows that,
-	// and the server recovers from its own stops.
-	recordsOpen bool
 }
 
 type connector interface {
@@ -102,26 +98,36 @@ func isCorrupt(err error) bool { return sqliteCorrupt(err) || postgresCorrupt(er
 
 func isMissingTable(err error) bool { return sqliteMissingTable(err) || postgresMissingTable(err) }
 
+// numbered tells whether a database takes placeholders by their numbers.
+type numbered bool
+
+func (n numbered) bind(query string, args []any) (string, []any) {
+	if n {
+		return bind(query, args)
+	}
+	return query, args
+}
+
 // pool is a set of connections that accepts the queries of this package.
 type pool struct {
 	*sql.DB
-	bind func(query string, args []any) (string, []any) // nil: unchanged
-	note func(error) error                              // of what goes wrong; nil: nobody is told
+	numbered
+	note  func(error) error // of what goes wrong; nil: nobody is told
+	again bool              // it only reads: what a cut connection did not answer is asked again
 }
 
 func (p *pool) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	if p.bind != nil {
-		query, args = p.bind(query, args)
-	}
+	query, args = p.bind(query, args)
 	result, err := p.DB.ExecContext(ctx, query, args...)
 	return result, p.noted(err)
 }
 
 func (p *pool) QueryContext(ctx context.Context, query string, args ...any) (Rows, error) {
-	if p.bind != nil {
-		query, args = p.bind(query, args)
+	query, args = p.bind(query, args)
+	rows, err := orNone(p.DB.QueryContext(p.trusting(ctx), query, args...))
+	if p.again && ConnectionLost(err) {
+		rows, err = orNone(p.DB.QueryContext(ctx, query, args...))
 	}
-	rows, err := orNone(p.DB.QueryContext(ctx, query, args...))
 	if err != nil {
 		return nil, p.noted(err)
 	}
@@ -129,10 +135,20 @@ func (p *pool) QueryContext(ctx context.Context, query string, args ...any) (Row
 }
 
 func (p *pool) QueryRowContext(ctx context.Context, query string, args ...any) Row {
-	if p.bind != nil {
-		query, args = p.bind(query, args)
+	query, args = p.bind(query, args)
+	row := p.DB.QueryRowContext(p.trusting(ctx), query, args...)
+	if p.again && ConnectionLost(row.Err()) {
+		row = p.DB.QueryRowContext(ctx, query, args...)
 	}
-	return notedRow{p.DB.QueryRowContext(ctx, query, args...), p}
+	return notedRow{row, p}
+}
+
+// trusting lets a connection be used without asking first whether it is still there.
+func (p *pool) trusting(ctx context.Context) context.Context {
+	if !p.again {
+		return ctx
+	}
+	return context.WithValue(ctx, unasked{}, true)
 }
 
 func (p *pool) noted(err error) error {

@@ -53,7 +53,6 @@ type postgres struct {
 	name   string // where it is, without the password
 	token  string // tells this process's own notifications from others'
 	schema Schema
-	binder *placeholders
 	log    *slog.Logger
 	time   *serverClock
 
@@ -70,9 +69,8 @@ func newPostgres(o Options) (*postgres, error) {
 		return nil, err
 	}
 	p := &postgres{
-		config: config, name: describeServer(config.ConnConfig.Config), token: rand.Text(), schema: o.Schema, binder: newPlaceholders(),
-		log: o.Logger, time: newServerClock(o.Clock),
-		writing: make(chan struct{}, writeConns), reading: make(chan struct{}, readers),
+		config: config, name: describeServer(config.ConnConfig.Config), token: rand.Text(), schema: o.Schema, log: o.Logger,
+		time: &serverClock{host: o.Clock}, writing: make(chan struct{}, writeConns), reading: make(chan struct{}, readers),
 		unordered: make(chan struct{}, unorderedConns), urgent: make(chan struct{}, urgentConns),
 	}
 	if !strings.Contains(o.URL, "pool_max_conns") {
@@ -107,12 +105,6 @@ func prepareConn(c *pgx.ConnConfig) {
 		c.ConnectTimeout = connectTimeout
 	}
 	c.DialFunc = dialer(c.ConnectTimeout).DialContext
-}
-
-func (p *postgres) dialect() dialect {
-	return dialect{
-		connector: p, migrator: p, writeBeginner: p, readBeginner: p, notifier: p, checker: p, compactor: p, numberer: p,
-	}
 }
 
 func milliseconds(d time.Duration) string { return fmt.Sprint(d.Milliseconds()) }
@@ -168,6 +160,7 @@ func (p *postgres) connect(ctx context.Context) error {
 		return err
 	}
 	p.reader = p.connections(readers)
+	p.reader.again = true
 	if err = p.requireOurs(ctx); err == nil {
 		_, err = p.now(ctx, p.reader)
 	}
@@ -200,7 +193,7 @@ func (p *postgres) requireOurs(ctx context.Context) error {
 func (p *postgres) connections(limit int) *pool {
 	db := stdlib.OpenDBFromPool(p.pool)
 	db.SetMaxOpenConns(limit)
-	return &pool{DB: db, bind: p.binder.bind}
+	return &pool{DB: db, numbered: true}
 }
 
 // openUnlimited opens connections without time limits, for work that takes long.
@@ -233,51 +226,70 @@ func (p *postgres) close() error {
 	}
 }
 
-// boundTx is a long transaction that accepts the queries of this package.
-type boundTx struct {
-	tx   *sql.Tx
-	bind func(string, []any) (string, []any)
-}
-
-func (t boundTx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	query, args = t.bind(query, args)
-	return t.tx.ExecContext(ctx, query, args...)
-}
-
-func (t boundTx) QueryContext(ctx context.Context, query string, args ...any) (Rows, error) {
-	query, args = t.bind(query, args)
-	return orNone(t.tx.QueryContext(ctx, query, args...))
-}
-
-func (t boundTx) QueryRowContext(ctx context.Context, query string, args ...any) Row {
-	query, args = t.bind(query, args)
-	return t.tx.QueryRowContext(ctx, query, args...)
-}
-
 // begin waits until no other transaction of Write or WriteIn is open. The server sends the notification with the commit.
 func (p *postgres) begin(ctx context.Context) (transaction, error) {
-	return p.openWrite(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(WriteLock))
+	return p.openWrite(ctx, `SELECT pg_advisory_xact_lock($1), pg_notify($2, $3)`)
 }
 
 // beginIn waits for the transactions of the same environment, and for those of Write.
 func (p *postgres) beginIn(ctx context.Context, in Scope) (transaction, error) {
-	const locks = `SELECT pg_advisory_xact_lock_shared($1), pg_advisory_xact_lock(hashtextextended(`
+	lock, arg := in.lock()
+	return p.openWrite(ctx, lock, arg)
+}
+
+// lock is a statement that takes the lock of an environment or a feed, and its last argument.
+func (in Scope) lock() (query string, arg any) {
+	const locks = `SELECT pg_advisory_xact_lock_shared($1), pg_notify($2, $3), pg_advisory_xact_lock(hashtextextended(`
 	switch {
+	case in.feed != 0:
+		return `SELECT pg_advisory_xact_lock_shared($1), pg_notify($2, $3), pg_advisory_xact_lock($1 + $4::bigint)`, int64(in.feed)
 	case in.cycle != 0:
-		return p.openWrite(ctx, locks+`environment, $1)) FROM cycles WHERE id = $2`, int64(WriteLock), in.cycle)
+		return locks + `environment, $1)) FROM cycles WHERE id = $4`, in.cycle
 	case in.session != 0:
-		return p.openWrite(ctx, locks+`environment, $1)) FROM sessions WHERE id = $2`, int64(WriteLock), in.session)
+		return locks + `environment, $1)) FROM sessions WHERE id = $4`, in.session
 	default:
-		return p.openWrite(ctx, locks+`$2::text, $1))`, int64(WriteLock), in.environment)
+		return locks + `$4::text, $1))`, in.environment
 	}
 }
 
+// openWrite opens a transaction that takes a lock and, with its end, tells the others. The lock gets its number, what to tell, and args.
 func (p *postgres) openWrite(ctx context.Context, lock string, args ...any) (transaction, error) {
-	tx, server, err := p.openTx(ctx, p.writing, `BEGIN`, statement{lock, args})
+	tx, server, err := p.openTx(ctx, p.writing, `BEGIN`)
 	if err == nil {
 		server.tells, server.reach = true, ops.ReachAll
+		server.lock = append([]any{int64(WriteLock), channel, nil}, args...)
+		server.ahead = append(server.ahead, statement{lock, server.lock})
 	}
 	return tx, err
+}
+
+// writeOneIn needs neither a beginning nor a commit: what is sent together is one transaction. It is never sent again.
+func (p *postgres) writeOneIn(ctx context.Context, in Scope, reach ops.Reach, what Part) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, transactionTimeout, errNoAnswer)
+	defer cancel()
+	select {
+	case p.writing <- struct{}{}:
+	case <-ctx.Done():
+		return explain(ctx, context.Cause(ctx))
+	}
+	defer func() { <-p.writing }()
+	batch := new(pgx.Batch)
+	lock, arg := in.lock()
+	batch.Queue(lock, int64(WriteLock), channel, told(p.token, reach), arg)
+	query, args := bind(what.query, what.args)
+	batch.Queue(query, args...)
+	results := p.pool.SendBatch(ctx, batch)
+	_, err := results.Exec()
+	if err == nil {
+		var rows pgx.Rows
+		if rows, err = results.Query(); err == nil {
+			err = what.read(serverRows{rows})
+		}
+	}
+	if closed := results.Close(); err == nil {
+		err = closed
+	}
+	return explain(ctx, err)
 }
 
 // beginUnordered neither locks nor notifies. The server commits transactions that notify one after the other, each with its own disk
@@ -292,10 +304,8 @@ func (p *postgres) beginUrgent(ctx context.Context) (transaction, error) {
 	return tx, err
 }
 
-// notification tells the other processes how far a change reaches.
-func notification(token string, reach ops.Reach) statement {
-	return statement{`SELECT pg_notify($1, $2)`, []any{channel, strconv.Itoa(int(reach)) + token}}
-}
+// told is what the other processes hear of a change.
+func told(token string, reach ops.Reach) string { return strconv.Itoa(int(reach)) + token }
 
 // heard is how far a change of another process reaches.
 func (p *postgres) heard(payload string) (reach ops.Reach, other bool) {
@@ -318,7 +328,7 @@ func (p *postgres) beginLong(ctx context.Context, readOnly bool) (transaction, e
 		return transaction{}, errors.Join(err, db.Close())
 	}
 	out := transaction{
-		Querier:  boundTx{tx, p.binder.bind},
+		Querier:  sqlTx{tx, true},
 		commit:   func() error { return errors.Join(tx.Commit(), db.Close()) },
 		rollBack: func() error { return errors.Join(tx.Rollback(), db.Close()) },
 	}

@@ -13,7 +13,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -137,10 +136,8 @@ func (p *postgres) listen(ctx context.Context, changed func(ops.Reach)) error {
 			pause = reconnectMin
 		}
 		p.log.WarnContext(ctx, "listening for changes of other hosts failed; reconnecting", "database", p.name, "after", pause, "error", err)
-		select {
-		case <-ctx.Done():
+		if !ops.Pause(ctx, pause) {
 			return nil
-		case <-time.After(pause):
 		}
 		pause = min(2*pause, reconnectMax)
 	}
@@ -266,19 +263,8 @@ func translate(schema string) string {
 	})
 }
 
-// maxQueries limits how many rewritten queries are kept; others are rewritten each time.
-const maxQueries = 1000
-
-// placeholders rewrites queries with ? to $1, $2 and so on, and keeps the result.
-type placeholders struct {
-	mu      sync.RWMutex
-	queries map[string]string
-}
-
-func newPlaceholders() *placeholders { return &placeholders{queries: map[string]string{}} }
-
-// bind is a query and its arguments as PostgreSQL takes them.
-func (p *placeholders) bind(query string, args []any) (string, []any) {
+// bind is a query and its arguments as PostgreSQL takes them: with $1, $2 and so on for each ?.
+func bind(query string, args []any) (string, []any) {
 	if len(args) == 0 {
 		return query, args
 	}
@@ -292,19 +278,7 @@ func (p *placeholders) bind(query string, args []any) (string, []any) {
 			break
 		}
 	}
-	p.mu.RLock()
-	text, ok := p.queries[query]
-	p.mu.RUnlock()
-	if ok {
-		return text, args
-	}
-	text = number(query)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.queries) < maxQueries {
-		p.queries[query] = text
-	}
-	return text, args
+	return number(query), args
 }
 
 // number replaces every ? outside quotes.

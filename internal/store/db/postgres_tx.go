@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -22,17 +24,24 @@ type serverTx struct {
 	pool  *pgxpool.Pool
 	conn  *pgxpool.Conn
 	ctx   context.Context //nolint:containedctx // see above
-	bind  func(string, []any) (string, []any)
-	begun bool // the server has answered
+	begun bool            // the server has answered
 	// failed is why what came before was not done.
 	failed error
+	lock   []any // the arguments of its lock, with what others are told with the commit
 	ahead  []statement
-	tail   []statement // goes with the commit: rows of feeds, for which others wait
-	held   map[Feed]bool
-	token  string // of this process
+	tail   []rowsOf // goes with the commit: rows of feeds, for which others wait
+	token  string   // of this process
 	reach  ops.Reach
 	// Others are told with the commit, or after it. Transactions that tell with the commit are committed one after the other.
 	tells, after bool
+}
+
+// rowsOf are rows of a feed.
+type rowsOf struct {
+	feed  Feed
+	into  string
+	rows  int
+	value []any
 }
 
 type statement struct {
@@ -47,9 +56,7 @@ const mostAhead = 100
 type unasked struct{}
 
 // openTx takes a seat and a connection. The transaction begins, and waits for a lock if there is one, with its first question.
-func (p *postgres) openTx(
-	ctx context.Context, seats chan struct{}, begin string, lock ...statement,
-) (_ transaction, _ *serverTx, err error) {
+func (p *postgres) openTx(ctx context.Context, seats chan struct{}, begin string) (_ transaction, _ *serverTx, err error) {
 	ctx, cancel := context.WithTimeoutCause(context.WithValue(ctx, unasked{}, true), transactionTimeout, errNoAnswer)
 	select {
 	case seats <- struct{}{}:
@@ -65,8 +72,7 @@ func (p *postgres) openTx(
 		return transaction{}, nil, err
 	}
 	t := &serverTx{
-		pool: p.pool, conn: conn, ctx: ctx, bind: p.binder.bind, token: p.token, held: map[Feed]bool{},
-		ahead: append([]statement{{query: begin}}, lock...),
+		pool: p.pool, conn: conn, ctx: ctx, token: p.token, ahead: []statement{{query: begin}},
 	}
 	free := func() { t.conn.Release(); <-seats; cancel() }
 	return transaction{
@@ -87,7 +93,7 @@ func ignoreClosed(err error) error {
 
 // later sends a statement with the next one. What is wrong with it is told then, and nothing is committed.
 func (t *serverTx) later(query string, args []any) error {
-	query, args = t.bind(query, args)
+	query, args = bind(query, args)
 	t.ahead = append(t.ahead, statement{query, args})
 	if len(t.ahead) > mostAhead {
 		return t.flush()
@@ -95,10 +101,19 @@ func (t *serverTx) later(query string, args []any) error {
 	return nil
 }
 
+// mostRows bounds how many rows one statement writes: each number of them is prepared.
+const mostRows = 10
+
+// toldAt is where the lock has what others are told.
+const toldAt = 2
+
 // ask sends what waits and more, and returns the results from that of the first of those on.
 func (t *serverTx) ask(more ...statement) (pgx.BatchResults, error) {
 	if t.failed != nil { // nothing may run outside the transaction
 		return nil, t.failed
+	}
+	if t.tells && t.lock[toldAt] == nil {
+		t.lock[toldAt] = told(t.token, t.reach)
 	}
 	waiting := len(t.ahead)
 	t.ahead = append(t.ahead, more...)
@@ -171,7 +186,7 @@ func (t *serverTx) query(query string, args []any) (pgx.Rows, error) {
 func (t *serverTx) together(parts []Part) error {
 	questions := make([]statement, len(parts))
 	for i, p := range parts {
-		questions[i].query, questions[i].args = t.bind(p.query, p.args)
+		questions[i].query, questions[i].args = bind(p.query, p.args)
 	}
 	if len(parts) == 0 {
 		return nil
@@ -201,14 +216,21 @@ func (t *serverTx) end() error {
 			return errors.Join(err, ignoreClosed(t.rollBack()))
 		}
 	}
-	t.ahead = append(t.ahead, t.tail...)
-	told := notification(t.token, t.reach)
-	if t.tells {
-		t.ahead = append(t.ahead, told)
+	for i, r := range t.tail {
+		if i == 0 || t.tail[i-1].feed != r.feed {
+			t.ahead = append(t.ahead, statement{feedLock, []any{int64(WriteLock) + int64(r.feed)}})
+		}
+		row := `(` + Placeholders(len(r.value)/r.rows) + `)`
+		query, args := bind(r.into+row+strings.Repeat(`, `+row, r.rows-1), r.value)
+		t.ahead = append(t.ahead, statement{query, args})
 	}
-	last := []statement{{query: `COMMIT`}}
-	if t.after {
-		last = append(last, told)
+	const notify = `SELECT pg_notify($1, $2)`
+	last, reach := []statement{{query: `COMMIT`}}, told(t.token, t.reach)
+	switch {
+	case t.after:
+		last = append(last, statement{notify, []any{channel, reach}})
+	case t.tells && t.lock[toldAt] != reach:
+		t.ahead = append(t.ahead, statement{notify, []any{channel, reach}})
 	}
 	var tag pgconn.CommandTag
 	results, err := t.ask(last...)
@@ -236,17 +258,16 @@ func (t *serverTx) rollBack() error {
 const feedLock = `SELECT pg_advisory_xact_lock($1)`
 
 // add writes a row of a feed with the commit, when no other open transaction adds rows to it.
-func (t *serverTx) add(feed Feed, query string, args []any) {
-	if !t.held[feed] {
-		t.held[feed] = true
-		t.tail = append(t.tail, statement{feedLock, []any{int64(WriteLock) + int64(feed)}})
+func (t *serverTx) add(feed Feed, into string, row []any) {
+	if n := len(t.tail) - 1; n >= 0 && t.tail[n].into == into && t.tail[n].rows < mostRows {
+		t.tail[n].rows, t.tail[n].value = t.tail[n].rows+1, append(t.tail[n].value, row...)
+		return
 	}
-	query, args = t.bind(query, args)
-	t.tail = append(t.tail, statement{query, args})
+	t.tail = append(t.tail, rowsOf{feed, into, 1, slices.Clone(row)})
 }
 
 func (t *serverTx) ExecContext(_ context.Context, query string, args ...any) (sql.Result, error) {
-	query, args = t.bind(query, args)
+	query, args = bind(query, args)
 	tag, err := t.exec(query, args)
 	if err != nil {
 		return nil, err
@@ -255,7 +276,7 @@ func (t *serverTx) ExecContext(_ context.Context, query string, args ...any) (sq
 }
 
 func (t *serverTx) QueryContext(_ context.Context, query string, args ...any) (Rows, error) {
-	query, args = t.bind(query, args)
+	query, args = bind(query, args)
 	rows, err := t.query(query, args)
 	if err != nil {
 		return nil, err
@@ -264,7 +285,7 @@ func (t *serverTx) QueryContext(_ context.Context, query string, args ...any) (R
 }
 
 func (t *serverTx) QueryRowContext(_ context.Context, query string, args ...any) Row {
-	query, args = t.bind(query, args)
+	query, args = bind(query, args)
 	return t.row(query, args)
 }
 

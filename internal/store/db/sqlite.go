@@ -47,13 +47,6 @@ func newSQLite(path string, schema Schema, clock ops.Clock, log *slog.Logger) *s
 	}
 }
 
-func (f *sqliteFile) dialect() dialect {
-	return dialect{
-		connector: f, migrator: f, writeBeginner: f, readBeginner: f, notifier: f, checker: f, compactor: f, numberer: f,
-		recordsOpen: true,
-	}
-}
-
 func (f *sqliteFile) open(ctx context.Context) (writer, reader *pool, err error) {
 	// The file is created here because SQLite would let every user read it; its side files get the same mode.
 	file, err := os.OpenFile(f.path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -106,7 +99,7 @@ func (f *sqliteFile) begin(ctx context.Context) (transaction, error) {
 		}
 		return err
 	}
-	return transaction{plainTx{tx}, commit, tx.Rollback, nil}, nil
+	return transaction{sqlTx{tx, false}, commit, tx.Rollback, nil}, nil
 }
 
 // A file has one writer, so all write transactions are the same.
@@ -128,7 +121,7 @@ func (f *sqliteFile) snapshot(ctx context.Context) (transaction, error) {
 	if err != nil {
 		return transaction{}, err
 	}
-	return transaction{plainTx{tx}, tx.Commit, tx.Rollback, nil}, nil
+	return transaction{sqlTx{tx, false}, tx.Commit, tx.Rollback, nil}, nil
 }
 
 // now is the time of this machine: all processes that use the file run on it.
@@ -288,10 +281,8 @@ func logAhead(ctx context.Context, db *sql.DB) error {
 		if !isBusy(err) {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if !ops.Pause(ctx, busyTimeout/500) {
 			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
-		case <-time.After(busyTimeout / 500):
 		}
 	}
 }

@@ -30,6 +30,7 @@ func (d *DB) Write(ctx context.Context, op string, fn func(tx Querier) error) er
 type Scope struct {
 	environment    string
 	cycle, session int64
+	feed           Feed
 }
 
 // InEnvironment is the environment with this name.
@@ -37,6 +38,9 @@ func InEnvironment(name string) Scope { return Scope{environment: name} }
 
 // OfCycle is the environment of a cycle.
 func OfCycle[T ~int64](id T) Scope { return Scope{cycle: int64(id)} }
+
+// InFeed is a feed alone: a row that belongs to nothing else that is written.
+func InFeed(feed Feed) Scope { return Scope{feed: feed} }
 
 // OfSession is the environment of a session.
 func OfSession[T ~int64](id T) Scope { return Scope{session: int64(id)} }
@@ -71,18 +75,19 @@ const (
 	FeedRecoveries
 )
 
-// AddToFeed adds a row to a feed, on a server as the last thing of the transaction: what is written while others wait should be little.
-func AddToFeed(ctx context.Context, tx Querier, feed Feed, query string, args ...any) error {
+// AddToFeed adds a row to a feed, on a server as the last thing of the transaction and together with others of it: what is written while
+// others wait should be little. The text ends where the values of the row follow.
+func AddToFeed(ctx context.Context, tx Querier, feed Feed, into string, row ...any) error {
 	if t, ok := tx.(*serverTx); ok {
-		t.add(feed, query, args)
+		t.add(feed, into, row)
 		return nil
 	}
-	return Exec(ctx, tx, query, args...)
+	return Exec(ctx, tx, into+`(`+Placeholders(len(row))+`)`, row...)
 }
 
 // OrderFeed must come before a row is added to a feed by other means. The transaction should end soon after it.
 func OrderFeed(ctx context.Context, tx Querier, feed Feed) error {
-	if t, ok := tx.(*serverTx); ok && !t.held[feed] {
+	if t, ok := tx.(*serverTx); ok {
 		return t.later(feedLock, []any{int64(WriteLock) + int64(feed)})
 	}
 	return nil
@@ -101,7 +106,7 @@ func (d *DB) WriteUrgent(ctx context.Context, op string, fn func(tx Querier) err
 
 // WriteOne is WriteUnordered for one statement, and returns how many rows it changed.
 func (d *DB) WriteOne(ctx context.Context, op, query string, args ...any) (changed int64, err error) {
-	if p, ok := d.dialect.connector.(*postgres); ok && d.writer != nil {
+	if p, ok := d.dialect.(*postgres); ok && d.writer != nil {
 		failpoint.Hit(op, ".before")
 		defer failpoint.Hit(op, ".after")
 		return Affected(ctx, p.writer, query, args...)
@@ -111,6 +116,16 @@ func (d *DB) WriteOne(ctx context.Context, op, query string, args ...any) (chang
 		return err
 	})
 	return changed, err
+}
+
+// WriteOneIn is WriteIn for one statement, which returns what it wrote.
+func (d *DB) WriteOneIn(ctx context.Context, op string, in Scope, reach ops.Reach, what Part) error {
+	if p, ok := d.dialect.(*postgres); ok && d.writer != nil {
+		failpoint.Hit(op, ".before")
+		defer failpoint.Hit(op, ".after")
+		return p.writeOneIn(ctx, in, reach, what)
+	}
+	return d.WriteIn(ctx, op, in, func(tx Querier) error { return Together(ctx, tx, what) })
 }
 
 // writeLong is Write without a time limit.

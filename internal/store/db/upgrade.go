@@ -130,12 +130,8 @@ func lockFile(ctx context.Context, path string) (*os.File, error) {
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, errors.Join(err, file.Close())
 		}
-		timer := time.NewTimer(lockPoll)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !ops.Pause(ctx, lockPoll) {
 			return nil, errors.Join(context.Cause(ctx), file.Close())
-		case <-timer.C:
 		}
 	}
 }
@@ -218,7 +214,7 @@ func (d *DB) migrate(ctx context.Context) (err error) {
 		at = now
 	}
 	d.log.InfoContext(ctx, "database migrated", "database", d.name, "from", have, "to", newest)
-	if have == 0 && d.dialect.recordsOpen {
+	if have == 0 && d.recordsOpen() {
 		return nil // MarkOpen records it
 	}
 	return d.recordVersion(ctx)

@@ -238,8 +238,6 @@ type serverClock struct {
 	last     time.Time // the last time that was told
 }
 
-func newServerClock(host ops.Clock) *serverClock { return &serverClock{host: host} }
-
 // now is the server's time, in the location of this machine's clock. Before the first measurement it is this machine's time.
 func (c *serverClock) now() time.Time {
 	host := c.host()

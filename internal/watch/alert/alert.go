@@ -276,32 +276,6 @@ func (m member) isTest() bool {
 	return m.Labels["alertname"] == "TestAlert" && m.Labels["instance"] == "Grafana" && m.Annotations["summary"] == "Notification test"
 }
 
-// ExpandSilence turns a silence with labels into one for each firing alert that has them. One without labels stays as it is.
-func ExpandSilence(q ops.Silence, firing []ops.Alert) []ops.Silence {
-	if len(q.Labels) == 0 {
-		return []ops.Silence{q}
-	}
-	var out []ops.Silence
-	for _, a := range firing {
-		if !hasLabels(a, q.Labels) || !ops.MatchPattern(q.Service, a.Service) || !ops.MatchPattern(q.Probe, ProbeName(a)) {
-			continue
-		}
-		one := q
-		one.Service, one.Probe, one.Labels = a.Service, ProbeName(a), nil
-		out = append(out, one)
-	}
-	return out
-}
-
-func hasLabels(a ops.Alert, patterns map[string]string) bool {
-	for name, pattern := range patterns {
-		if v, ok := a.Labels[name]; !ok || !ops.MatchPattern(pattern, v) {
-			return false
-		}
-	}
-	return true
-}
-
 // maxListed is how many alerts a prompt lists; the rest is counted.
 const maxListed = 20
 
@@ -325,13 +299,6 @@ func Prompt(reason string, alerts []ops.Alert) string {
 			a.Source, a.Name, a.Service, a.Level, a.Summary, a.Labels, a.StartsAt.UTC().Format("2006-01-02T15:04:05Z"), a.Count, a.URL,
 		})
 	}
-	var data strings.Builder
-	encoder := json.NewEncoder(&data)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(told); err != nil {
-		return "" // texts and numbers always encode
-	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "Alerts of other systems started this cycle. Find out whether what they say is so, and what is behind it.\n")
 	if more := len(alerts) - len(told); more > 0 {
@@ -344,14 +311,14 @@ func Prompt(reason string, alerts []ops.Alert) string {
 	if reason != "" {
 		b.WriteString(report.Quote(ops.OneLine(reason, longestText)) + "\n\n")
 	}
-	b.WriteString(report.Quote(strings.TrimRight(data.String(), "\n")))
+	b.WriteString(report.Quote(ops.JSON(told, "  ")))
 	return b.String()
 }
 
 // Check is an alert as the result of a probe. The probe's name stays the same as long as the alert does.
 func Check(a ops.Alert) ops.Check {
 	c := ops.Check{
-		At: a.LastAt, Environment: a.Environment, Purpose: ops.ProbeAlert, Service: a.Service, Probe: ProbeName(a), Type: ops.CheckService,
+		At: a.LastAt, Environment: a.Environment, Purpose: ops.ProbeAlert, Service: a.Service, Probe: a.Probe(), Type: ops.CheckService,
 		Status: ops.Degraded, Error: a.Summary,
 	}
 	if c.Error == "" {
@@ -364,11 +331,6 @@ func Check(a ops.Alert) ops.Check {
 		c.Status = ops.Down
 	}
 	return c
-}
-
-// ProbeName names an alert among the checks of its service.
-func ProbeName(a ops.Alert) string {
-	return ops.AlertProbe + a.Name + " " + a.Fingerprint[:min(8, len(a.Fingerprint))]
 }
 
 // IsAlert reports whether a check of that name is an alert.

@@ -3,6 +3,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -53,9 +54,17 @@ type Ledger struct {
 	Redact func(string) string
 	Clock  ops.Clock
 	Logger *slog.Logger
+	// Shared is what the ledgers of one process share; nil: this one is alone.
+	Shared *Looks
 
+	own Looks
+}
+
+// Looks remember when each environment was last looked at, one look at a time. The zero value is ready.
+type Looks struct {
 	mu     sync.Mutex
-	looked map[string]time.Time // the last look by environment
+	looked map[string]time.Time
+	stored map[string][]ops.Thing // what the last look found unchanged: nobody else writes it
 }
 
 // Run looks until ctx ends: at once, every five minutes, and when an incident is opened.
@@ -85,21 +94,24 @@ func (l *Ledger) Run(ctx context.Context, nudges <-chan struct{}) error {
 // Look compares an environment with the last look and stores what is different. Whoever waited for a look that began after it had asked
 // needs no other one: many sessions may start at once.
 func (l *Ledger) Look(ctx context.Context, env ops.Environment) {
-	asked := l.Clock()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.looked[env.Name].After(asked) {
+	asked, s := l.Clock(), cmp.Or(l.Shared, &l.own)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.looked[env.Name].After(asked) {
 		return
 	}
-	if err := l.look(ctx, env); err != nil && ctx.Err() == nil {
+	if err := l.look(ctx, env, s); err != nil && ctx.Err() == nil {
 		l.Logger.WarnContext(ctx, "what changed could not be recorded", "environment", env.Name, "error", err)
 	}
 }
 
-func (l *Ledger) look(ctx context.Context, env ops.Environment) error {
-	stored, err := l.Store.Things(ctx, env.Name, l.Host)
-	if err != nil {
-		return err
+func (l *Ledger) look(ctx context.Context, env ops.Environment, s *Looks) error {
+	stored, known := s.stored[env.Name]
+	if !known {
+		var err error
+		if stored, err = l.Store.Things(ctx, env.Name, l.Host); err != nil {
+			return err
+		}
 	}
 	before := map[ops.ChangeKind]map[string]ops.Thing{}
 	for _, t := range stored {
@@ -116,7 +128,7 @@ func (l *Ledger) look(ctx context.Context, env ops.Environment) error {
 			ctx, cancel := context.WithTimeout(ctx, lookTime)
 			defer cancel()
 			things, happened, err := c.Look(ctx, env, before[c.Kind()])
-			looks[i] = compare(c.Kind(), before[c.Kind()], things, happened, err, span{l.looked[env.Name], now})
+			looks[i] = compare(c.Kind(), before[c.Kind()], things, happened, err, span{s.looked[env.Name], now})
 		})
 	}
 	all.Wait()
@@ -136,15 +148,17 @@ func (l *Ledger) look(ctx context.Context, env ops.Environment) error {
 	for i := range found.Things {
 		found.Things[i].Unseen = l.plain(found.Things[i].Unseen)
 	}
+	if s.looked == nil {
+		s.looked, s.stored = map[string]time.Time{}, map[string][]ops.Thing{}
+	}
+	s.stored[env.Name] = stored
 	if len(found.Things)+len(found.Gone)+len(found.Changes) > 0 {
+		delete(s.stored, env.Name)
 		if err := l.Store.RecordLook(ctx, env.Name, l.Host, found, now); err != nil {
 			return err
 		}
 	}
-	if l.looked == nil {
-		l.looked = map[string]time.Time{}
-	}
-	l.looked[env.Name] = now
+	s.looked[env.Name] = now
 	return nil
 }
 

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"claudeops/internal/ops"
+	"claudeops/test/needs"
 )
 
 // target is a place notices arrive at.
@@ -81,7 +82,7 @@ func aNotice(level ops.Level) ops.Notice {
 func realApprise(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("apprise"); err != nil {
-		t.Fatal("apprise is not installed: run script/setup-tests")
+		needs.End(t, needs.Absent("apprise"))
 	}
 }
 

@@ -135,19 +135,19 @@ func (a *Apprise) judge(status int, body []byte, host string) error {
 
 // ready returns the notices that are sent now. Those that wait for the end of quiet hours become due then.
 func (o *Outbox) ready(ctx context.Context, due []ops.Notice) ([]ops.Notice, error) {
-	if o.quiet == nil {
+	if o.Quiet == nil {
 		return due, nil
 	}
 	var out []ops.Notice
-	now := o.clock()
+	now := o.Clock()
 	for _, n := range due {
-		at := notice.SendAt(o.quiet(n), n, now)
+		at := notice.SendAt(o.Quiet(n), n, now)
 		if !at.After(now) {
 			out = append(out, n)
 			continue
 		}
 		n.NextAt = at
-		if err := o.store.SettleNotice(ctx, n, nil); err != nil && !errors.Is(err, ops.ErrConflict) {
+		if err := o.Store.SettleNotice(ctx, n, nil); err != nil && !errors.Is(err, ops.ErrConflict) {
 			return nil, fmt.Errorf("postpone notice: %w", err)
 		}
 	}

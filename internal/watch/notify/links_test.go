@@ -20,10 +20,12 @@ func (f fixedSubject) NoticeSubject(context.Context, ops.Notice) (ops.NoticeSubj
 func (fixedSubject) NoticeThread(context.Context, ops.Notice) (ops.CycleID, error) { return 0, nil }
 
 func (f fixedSubject) AnswerKey(context.Context) ([]byte, error) {
-	return []byte(strings.Repeat("k", answer.KeySize)), nil
+	return []byte(strings.Repeat("k", 32)), nil
 }
 
-func (f fixedSubject) KeepAnswerCodes(context.Context, []string, time.Time) error { return nil }
+func (f fixedSubject) KeepAnswerCodes(context.Context, []string, func(string) string, time.Time) error {
+	return nil
+}
 
 func TestANoticeForAppriseHasLinksThatAnswerIt(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

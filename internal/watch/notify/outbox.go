@@ -63,15 +63,7 @@ type OutboxOptions struct {
 // Outbox delivers each notice at least once and records the result. A failed delivery is an event, never an error: it must not stop
 // anything.
 type Outbox struct {
-	store  Store
-	sender Sender
-	clock  ops.Clock
-	logger *slog.Logger
-	route  func(ops.Notice) string
-	link   func(context.Context, ops.Notice) string
-	answer func(context.Context, ops.Notice) []ops.AnswerLink
-	story  func(context.Context, ops.Notice) string
-	quiet  func(ops.Notice) *ops.QuietHours
+	OutboxOptions
 
 	busy     chan struct{} // full during a pass: two at once would send a notice twice
 	saidSkip bool
@@ -79,10 +71,7 @@ type Outbox struct {
 
 // NewOutbox makes an outbox.
 func NewOutbox(o OutboxOptions) *Outbox {
-	return &Outbox{
-		store: o.Store, sender: o.Sender, clock: o.Clock, logger: o.Logger, route: o.Route, link: o.Link, answer: o.Answers, story: o.Story,
-		quiet: o.Quiet, busy: make(chan struct{}, 1),
-	}
+	return &Outbox{OutboxOptions: o, busy: make(chan struct{}, 1)}
 }
 
 // Drain tries every notice that is due. It fails only if the store does, or ctx ends.
@@ -94,7 +83,7 @@ func (o *Outbox) Drain(ctx context.Context) error {
 		defer func() { <-o.busy }()
 	}
 	for {
-		due, err := o.store.DueNotices(ctx, o.clock(), batchSize)
+		due, err := o.Store.DueNotices(ctx, o.Clock(), batchSize)
 		if err != nil {
 			return fmt.Errorf("read due notices: %w", err)
 		}
@@ -119,7 +108,7 @@ var errGaveUp = errors.New("not delivered in time")
 // DrainFor tries for at most d to deliver what is due or becomes due meanwhile. It fails if notices are left; they stay in the outbox
 // for the next run.
 func (o *Outbox) DrainFor(ctx context.Context, d time.Duration) error {
-	end := o.clock().Add(d)
+	end := o.Clock().Add(d)
 	limited, cancel := context.WithTimeoutCause(ctx, d, errGaveUp)
 	defer cancel()
 	for limited.Err() == nil {
@@ -130,14 +119,14 @@ func (o *Outbox) DrainFor(ctx context.Context, d time.Duration) error {
 		if err != nil {
 			return err
 		}
-		if !found || !sleep(limited, nil, next.Sub(o.clock())) {
+		if !found || !sleep(limited, nil, next.Sub(o.Clock())) {
 			break
 		}
 	}
 	if ctx.Err() != nil {
 		return fmt.Errorf("deliver notices: %w", context.Cause(ctx))
 	}
-	waiting, err := o.store.PendingNotices(ctx)
+	waiting, err := o.Store.PendingNotices(ctx)
 	if err != nil {
 		return fmt.Errorf("count pending notices: %w", err)
 	}
@@ -155,7 +144,7 @@ func (o *Outbox) Run(ctx context.Context, wake <-chan struct{}) error {
 			return nil //nolint:nilerr // asked to end
 		}
 		if err != nil {
-			o.logger.WarnContext(ctx, "outbox failed; trying again", "error", err)
+			o.Logger.WarnContext(ctx, "outbox failed; trying again", "error", err)
 			wait = settleTimeout
 		}
 		if !sleep(ctx, &wake, wait) {
@@ -166,21 +155,21 @@ func (o *Outbox) Run(ctx context.Context, wake <-chan struct{}) error {
 
 // pass delivers what is due and returns when more is. It asks once where nothing is.
 func (o *Outbox) pass(ctx context.Context) (time.Duration, error) {
-	next, found, err := o.next(ctx, o.clock().Add(lookAhead))
-	if found && !next.After(o.clock()) {
+	next, found, err := o.next(ctx, o.Clock().Add(lookAhead))
+	if found && !next.After(o.Clock()) {
 		if err = o.Drain(ctx); err == nil {
-			next, found, err = o.next(ctx, o.clock().Add(lookAhead))
+			next, found, err = o.next(ctx, o.Clock().Add(lookAhead))
 		}
 	}
 	if !found {
 		return lookAhead, err
 	}
-	return next.Sub(o.clock()), err
+	return next.Sub(o.Clock()), err
 }
 
 // next returns when the first notice becomes due, if that is before the end.
 func (o *Outbox) next(ctx context.Context, end time.Time) (at time.Time, found bool, err error) {
-	coming, err := o.store.DueNotices(ctx, end, batchSize)
+	coming, err := o.Store.DueNotices(ctx, end, batchSize)
 	if err != nil {
 		return at, false, fmt.Errorf("read coming notices: %w", err)
 	}
@@ -218,12 +207,14 @@ func (o *Outbox) deliver(ctx context.Context, batch []ops.Notice) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	ctx, end := ops.Lasting(ctx) // one that is being sent would be sent twice
+	defer end()
 	failpoint.Hit("outbox.send.before")
-	took, err := o.sender.Send(ctx, digest(o.linked(ctx, batch)))
+	took, err := o.Sender.Send(ctx, digest(o.linked(ctx, batch)))
 	failpoint.Hit("outbox.send.after")
 	for i, n := range batch {
 		for _, to := range took {
-			batch[i].Deliveries = append(batch[i].Deliveries, ops.Delivery{Route: o.routeOf(n), To: to, At: o.clock()})
+			batch[i].Deliveries = append(batch[i].Deliveries, ops.Delivery{Route: o.routeOf(n), To: to, At: o.Clock()})
 		}
 	}
 	if cause := context.Cause(ctx); err != nil && cause != nil {
@@ -241,10 +232,10 @@ func (o *Outbox) deliver(ctx context.Context, batch []ops.Notice) error {
 }
 
 func (o *Outbox) routeOf(n ops.Notice) string {
-	if o.route == nil {
+	if o.Route == nil {
 		return ""
 	}
-	return o.route(n)
+	return o.Route(n)
 }
 
 // linked adds to each notice the page on which a person can act on it, and to one that is sent alone the story of what is over.
@@ -253,19 +244,19 @@ func (o *Outbox) linked(ctx context.Context, batch []ops.Notice) []ops.Notice {
 	for i := range out {
 		out[i].Title, out[i].Body = ops.Spoken(out[i].Title), ops.Spoken(out[i].Body)
 	}
-	if o.story != nil && len(out) == 1 {
-		if story := o.story(ctx, out[0]); story != "" {
+	if o.Story != nil && len(out) == 1 {
+		if story := o.Story(ctx, out[0]); story != "" {
 			out[0].Body = story + "\n\n" + out[0].Body
 		}
 	}
-	if o.link == nil {
+	if o.Link == nil {
 		return out
 	}
 	for i, n := range out {
-		out[i].Link = o.link(ctx, n)
+		out[i].Link = o.Link(ctx, n)
 	}
-	if o.answer != nil && len(out) == 1 {
-		out[0].Answers = o.answer(ctx, out[0])
+	if o.Answers != nil && len(out) == 1 {
+		out[0].Answers = o.Answers(ctx, out[0])
 	}
 	return out
 }
@@ -276,15 +267,15 @@ func (o *Outbox) settle(ctx context.Context, n ops.Notice, err error) error {
 	n, event = o.settled(n, err)
 	switch n.Status {
 	case ops.NoticeSent:
-		o.logger.DebugContext(ctx, "notice delivered", "notice", n.ID, "attempts", n.Attempts)
+		o.Logger.DebugContext(ctx, "notice delivered", "notice", n.ID, "attempts", n.Attempts)
 	case ops.NoticePending, ops.NoticeDead:
-		o.logger.WarnContext(ctx, "notice not delivered", "notice", n.ID, "attempts", n.Attempts, "status", n.Status, "error", err)
+		o.Logger.WarnContext(ctx, "notice not delivered", "notice", n.ID, "attempts", n.Attempts, "status", n.Status, "error", err)
 	case ops.NoticeSkipped:
 	}
 	// A sent notice must be recorded even during a shutdown, or it would be sent again.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
-	if err := o.store.SettleNotice(ctx, n, event); err != nil && !errors.Is(err, ops.ErrConflict) {
+	if err := o.Store.SettleNotice(ctx, n, event); err != nil && !errors.Is(err, ops.ErrConflict) {
 		return fmt.Errorf("record notice: %w", err)
 	}
 	if n.Status == ops.NoticeSkipped && n.Error != ErrMuted.Error() {
@@ -295,7 +286,7 @@ func (o *Outbox) settle(ctx context.Context, n ops.Notice, err error) error {
 
 // settled returns the notice after an attempt, and an event for the first failure and the last one.
 func (o *Outbox) settled(n ops.Notice, err error) (ops.Notice, *ops.Event) {
-	now := o.clock()
+	now := o.Clock()
 	event := &ops.Event{
 		At: now, CycleID: n.CycleID, Level: ops.LevelWarning, Verb: ops.VerbNoticeFailed,
 		Subject: ops.About(ops.SubjectNotice, n.ID),

@@ -40,7 +40,7 @@ type phone struct {
 func newPhone(t *testing.T) *phone {
 	t.Helper()
 	p := &phone{t: t, now: storetest.Start, ntfy: phonetest.NewNtfy(t), telegram: phonetest.NewTelegram(t)}
-	s, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "claudeops.db"), Clock: p.clock})
+	s, err := store.Open(t.Context(), storetest.With(store.Options{Path: filepath.Join(t.TempDir(), "claudeops.db"), Clock: p.clock}))
 	must(t, err)
 	t.Cleanup(func() { must(t, s.Close()) })
 	p.f = storetest.NewFixture(t, s)
@@ -376,7 +376,7 @@ func TestHostileButtonsDoNothing(t *testing.T) {
 	must(t, err)
 	keep := func(token answer.Token) string {
 		text := answer.Sign(key, token)
-		must(t, p.f.Store.KeepAnswerCodes(t.Context(), []string{text}, token.Expires))
+		must(t, p.f.Store.KeepAnswerCodes(t.Context(), []string{text}, answer.Code, token.Expires))
 		return answer.Code(text)
 	}
 	genuine := answer.Token{Subject: answer.Subject{Kind: answer.KindApproval, ID: a.ID}, Decision: answer.Approve, Recipient: "telegram:42", Expires: p.clock().Add(time.Hour)}
@@ -384,8 +384,8 @@ func TestHostileButtonsDoNothing(t *testing.T) {
 	late.Expires = p.clock().Add(-time.Second)
 	plan.Plan = "another"
 	elsewhere.Recipient = "ntfy:00000000"
-	forged := answer.Sign([]byte(strings.Repeat("x", answer.KeySize)), genuine)
-	must(t, p.f.Store.KeepAnswerCodes(t.Context(), []string{forged}, genuine.Expires))
+	forged := answer.Sign([]byte(strings.Repeat("x", 32)), genuine)
+	must(t, p.f.Store.KeepAnswerCodes(t.Context(), []string{forged}, answer.Code, genuine.Expires))
 	p.read(p.desk(), p.telegram.Target("42"))
 	for _, c := range []struct {
 		data string

@@ -70,14 +70,7 @@ func NewReplies(o RepliesOptions) *Replies {
 	}
 	return &Replies{
 		RepliesOptions: o, targets: targets, refused: limit{most: mostRefused}, told: limit{most: mostTold},
-		pause: func(ctx context.Context, d time.Duration) {
-			timer := time.NewTimer(d)
-			defer timer.Stop()
-			select {
-			case <-ctx.Done():
-			case <-timer.C:
-			}
-		},
+		pause: func(ctx context.Context, d time.Duration) { ops.Pause(ctx, d) },
 	}
 }
 
@@ -223,7 +216,7 @@ type Subjects interface {
 	NoticeSubject(ctx context.Context, n ops.Notice) (ops.NoticeSubject, error)
 	NoticeThread(ctx context.Context, n ops.Notice) (ops.CycleID, error)
 	AnswerKey(ctx context.Context) ([]byte, error)
-	KeepAnswerCodes(ctx context.Context, tokens []string, expires time.Time) error
+	KeepAnswerCodes(ctx context.Context, tokens []string, code func(token string) string, expires time.Time) error
 }
 
 // button is an answer that a person can give to a notice.

@@ -90,7 +90,7 @@ const digestFrom = 4
 // sent alone too, so that it has its buttons.
 func (o *Outbox) batches(due []ops.Notice) [][]ops.Notice {
 	var out [][]ops.Notice
-	if o.route == nil {
+	if o.Route == nil {
 		for _, n := range due {
 			out = append(out, []ops.Notice{n})
 		}
@@ -100,12 +100,12 @@ func (o *Outbox) batches(due []ops.Notice) [][]ops.Notice {
 	counts := map[string]int{}
 	for _, n := range due {
 		if !alone(n) {
-			counts[o.route(n)]++
+			counts[o.Route(n)]++
 		}
 	}
 	at := map[string]int{}
 	for _, n := range due {
-		way := o.route(n)
+		way := o.Route(n)
 		if alone(n) || counts[way] < digestFrom {
 			out = append(out, []ops.Notice{n})
 			continue

@@ -127,7 +127,7 @@ func (s telegram) buttons(ctx context.Context, n ops.Notice, complete bool) (out
 	if err != nil || len(out) == 0 {
 		return nil, err
 	}
-	return out, s.answers.KeepAnswerCodes(ctx, tokens, expires)
+	return out, s.answers.KeepAnswerCodes(ctx, tokens, answer.Code, expires)
 }
 
 // telegramUpdate is something that happened to the bot.

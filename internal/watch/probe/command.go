@@ -20,8 +20,8 @@ func (p *Prober) command(ctx context.Context, spec ops.ProbeSpec) finding {
 	if len(spec.Command) == 0 || spec.Command[0] == "" {
 		return down("no command is configured")
 	}
-	if p.allow != nil {
-		if err := p.allow(spec.Command); err != nil {
+	if p.Allow != nil {
+		if err := p.Allow(spec.Command); err != nil {
 			return degraded("the command was not run: %s", err) // nothing is known about the service
 		}
 	}
@@ -36,7 +36,7 @@ func (p *Prober) command(ctx context.Context, spec ops.ProbeSpec) finding {
 func (p *Prober) execute(ctx context.Context, argv []string) (output *head, failed string) {
 	output = &head{}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Env = []string{"PATH=" + p.path}
+	cmd.Env = []string{"PATH=" + p.Path}
 	cmd.Dir = "/"
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -13,8 +13,8 @@ import (
 	"strconv"
 	"strings"
 
+	"claudeops/internal/decide/health"
 	"claudeops/internal/ops"
-	"claudeops/internal/watch/health"
 )
 
 // condition is one statement about a JSON document:

@@ -54,7 +54,7 @@ func (p *Prober) container(ctx context.Context, spec ops.ProbeSpec) finding {
 	case err != nil: // or the engine answers, but not about this container
 		return down("%s", err)
 	}
-	again := p.restarts.recent(seen.ID, seen.RestartCount, p.clock())
+	again := p.restarts.recent(seen.ID, seen.RestartCount, p.Clock())
 	found := seen.judge(again)
 	// Package health counts the starts that the engine does not count as restarts, too.
 	found.instance = seen.instance()
@@ -100,8 +100,8 @@ func (p *Prober) engine(ctx context.Context, environment string) finding {
 	if err == nil {
 		return healthy()
 	}
-	if p.answered != nil {
-		if answered, failed := p.answered(ctx, environment); failed == nil && answered {
+	if p.Answered != nil {
+		if answered, failed := p.Answered(ctx, environment); failed == nil && answered {
 			return down("%s", err)
 		}
 	}
@@ -140,7 +140,7 @@ func (p *Prober) ask(ctx context.Context, path string) (status int, text []byte,
 	client := http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return p.dialer.DialContext(ctx, "unix", p.socket)
+			return p.dialer.DialContext(ctx, "unix", p.Socket)
 		},
 	}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://engine"+path, nil)
@@ -150,17 +150,17 @@ func (p *Prober) ask(ctx context.Context, path string) (status int, text []byte,
 	resp, err := client.Do(req)
 	switch {
 	case errors.Is(err, os.ErrPermission):
-		return 0, nil, fmt.Errorf("%w: the daemon may not use %s; give its user the group of this socket (docker)", errNoEngine, p.socket)
+		return 0, nil, fmt.Errorf("%w: the daemon may not use %s; give its user the group of this socket (docker)", errNoEngine, p.Socket)
 	case err != nil:
-		return 0, nil, fmt.Errorf("%w at %s: %s", errNoEngine, p.socket, reason(err))
+		return 0, nil, fmt.Errorf("%w at %s: %s", errNoEngine, p.Socket, reason(err))
 	}
 	defer func() { _ = resp.Body.Close() }()
 	switch resp.StatusCode {
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout: // of a proxy in front of it
-		return 0, nil, fmt.Errorf("%w at %s: HTTP %s", errNoEngine, p.socket, resp.Status)
+		return 0, nil, fmt.Errorf("%w at %s: HTTP %s", errNoEngine, p.Socket, resp.Status)
 	}
 	if text, err = io.ReadAll(io.LimitReader(resp.Body, maxBody)); err != nil {
-		return 0, nil, fmt.Errorf("%w at %s: %s", errNoEngine, p.socket, reason(err))
+		return 0, nil, fmt.Errorf("%w at %s: %s", errNoEngine, p.Socket, reason(err))
 	}
 	return resp.StatusCode, text, nil
 }
@@ -209,7 +209,7 @@ func (l *restartLog) recent(key string, count int, now time.Time) int {
 
 // systemd asks for the state of a unit; the exit code alone does not distinguish starting from stopping.
 func (p *Prober) systemd(ctx context.Context, spec ops.ProbeSpec) finding {
-	output, failed := p.execute(ctx, []string{p.systemctl, "is-active", "--", spec.Unit})
+	output, failed := p.execute(ctx, []string{p.Systemctl, "is-active", "--", spec.Unit})
 	switch state := output.line(); {
 	case state == "active" && failed == "":
 		return healthy()
@@ -265,7 +265,7 @@ func (c inspected) restarts() bool {
 
 func (p *Prober) unitRuns(ctx context.Context, spec ops.ProbeSpec) finding {
 	output, failed := p.execute(ctx, []string{
-		p.systemctl, "show", "--property=LoadState,ActiveState,SubState,Type,Result,ExecMainStatus", "--", spec.Unit,
+		p.Systemctl, "show", "--property=LoadState,ActiveState,SubState,Type,Result,ExecMainStatus", "--", spec.Unit,
 	})
 	unit := map[string]string{}
 	for line := range strings.Lines(output.kept.String()) {

@@ -32,7 +32,7 @@ func defaultDatabases() map[string]OpenDatabase {
 
 // database connects, runs one query and checks the first value of its first row.
 func (p *Prober) database(ctx context.Context, spec ops.ProbeSpec) finding {
-	open := p.databases[spec.Type]
+	open := p.Databases[spec.Type]
 	if open == nil {
 		return down("there is no driver for %s", spec.Type)
 	}

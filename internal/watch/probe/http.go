@@ -51,7 +51,7 @@ func (p *Prober) http(ctx context.Context, spec ops.ProbeSpec) finding {
 	if err != nil {
 		return down("bad request: %s", reason(err))
 	}
-	client := *p.client
+	client := *p.HTTPClient
 	if spec.InsecureTLS {
 		client.Transport = p.insecure
 	}
@@ -170,7 +170,7 @@ func (p *Prober) certificate(spec ops.ProbeSpec, state *tls.ConnectionState) fin
 			end = e // the chain that lasts longest is the one that counts
 		}
 	}
-	left := end.Sub(p.clock())
+	left := end.Sub(p.Clock())
 	if left > time.Duration(spec.CertDays)*day {
 		return healthy()
 	}

@@ -18,7 +18,6 @@ import (
 	"strings"
 	"time"
 
-	"claudeops/internal/guard/scan"
 	"claudeops/internal/ops"
 )
 
@@ -291,7 +290,7 @@ func (p *Prober) lookHTTP(ctx context.Context, spec ops.ProbeSpec, l Look) (stri
 		return "", err
 	}
 	req.URL.User = nil
-	client := *p.client
+	client := *p.HTTPClient
 	if spec.InsecureTLS {
 		client.Transport = p.insecure
 	}
@@ -365,7 +364,7 @@ func (p *Prober) queryRedis(ctx context.Context, spec ops.ProbeSpec, q ops.Query
 	if err != nil {
 		return "", err
 	}
-	if !scan.Redis(words) {
+	if !ops.RedisReads(words) {
 		return "", errors.New("with these values it is not a command that only reads")
 	}
 	answer, err := p.askRedis(ctx, spec, words, maxRows+1)
@@ -397,7 +396,7 @@ func (p *Prober) querySQL(ctx context.Context, spec ops.ProbeSpec, q ops.Query, 
 	if err != nil {
 		return "", err
 	}
-	db, err := p.databases[spec.Type](ctx, at)
+	db, err := p.Databases[spec.Type](ctx, at)
 	if err != nil {
 		return "", err
 	}
@@ -434,9 +433,10 @@ func powerless(ctx context.Context, tx *sql.Tx, kind string) error {
 	if kind == "mysql" {
 		ask, power = "SHOW GRANTS", `^GRANT (?:.*, )?(ALL PRIVILEGES|FILE|SUPER)(?:,.*)? ON \*\.\* TO`
 		better = "CREATE USER claudeops_read; GRANT SELECT ON app.* TO claudeops_read;"
-		// A statement that we give up goes on. MariaDB knows the first, MySQL the second.
-		_, _ = tx.ExecContext(ctx, "SET SESSION max_statement_time = 5")
-		_, _ = tx.ExecContext(ctx, "SET SESSION max_execution_time = 5000")
+		// A statement that we give up goes on; the server ends it later than we do, so that the answer is always ours. MariaDB knows the
+		// first, MySQL the second.
+		_, _ = tx.ExecContext(ctx, "SET SESSION max_statement_time = 10")
+		_, _ = tx.ExecContext(ctx, "SET SESSION max_execution_time = 10000")
 	}
 	rows, err := tx.QueryContext(ctx, ask)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"claudeops/internal/decide/health"
 	"claudeops/internal/ops"
-	"claudeops/internal/watch/health"
 )
 
 const (
@@ -49,39 +49,27 @@ type Options struct {
 
 // Prober runs probes.
 type Prober struct {
-	clock      ops.Clock
-	client     *http.Client
-	insecure   http.RoundTripper // accepts any certificate
-	dialer     net.Dialer
-	path       string
-	systemctl  string
-	socket     string
-	answered   func(ctx context.Context, environment string) (bool, error)
-	databases  map[string]OpenDatabase
-	heartbeats func(ctx context.Context, environment, service string) ([]ops.Heartbeat, error)
-	allow      func(argv []string) error
-	restarts   restartLog
+	Options
+
+	insecure http.RoundTripper // accepts any certificate
+	dialer   net.Dialer
+	restarts restartLog
 }
 
 // New makes a prober.
 func New(o Options) *Prober {
-	p := &Prober{
-		clock: o.Clock, client: o.HTTPClient, insecure: freshConnections(true), databases: o.Databases, allow: o.Allow,
-		heartbeats: o.Heartbeats,
-		path:       cmp.Or(o.Path, "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
-		systemctl:  cmp.Or(o.Systemctl, "systemctl"),
-		socket:     o.Socket, answered: o.Answered,
+	o.Path = cmp.Or(o.Path, "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+	o.Systemctl = cmp.Or(o.Systemctl, "systemctl")
+	if o.Clock == nil {
+		o.Clock = time.Now
 	}
-	if p.clock == nil {
-		p.clock = time.Now
+	if o.HTTPClient == nil {
+		o.HTTPClient = &http.Client{Transport: freshConnections(false)}
 	}
-	if p.client == nil {
-		p.client = &http.Client{Transport: freshConnections(false)}
+	if o.Databases == nil {
+		o.Databases = defaultDatabases()
 	}
-	if p.databases == nil {
-		p.databases = defaultDatabases()
-	}
-	return p
+	return &Prober{Options: o, insecure: freshConnections(true)}
 }
 
 // finding is the result of one probe; without a status, nothing was found out.
@@ -134,7 +122,7 @@ func (p *Prober) one(parent context.Context, environment string, spec ops.ProbeS
 	ctx, cancel := context.WithTimeoutCause(parent, timeout, tooSlow)
 	defer cancel()
 
-	at, start := p.clock(), time.Now()
+	at, start := p.Clock(), time.Now()
 	found := find(ctx, environment, spec)
 	took := time.Since(start)
 	switch {
@@ -193,14 +181,14 @@ func (p *Prober) heartbeat(ctx context.Context, environment string, spec ops.Pro
 		return down("%s", err)
 	}
 	var known []ops.Heartbeat
-	if p.heartbeats != nil {
-		known, err = p.heartbeats(ctx, environment, spec.Service)
+	if p.Heartbeats != nil {
+		known, err = p.Heartbeats(ctx, environment, spec.Service)
 	}
 	i := slices.IndexFunc(known, func(h ops.Heartbeat) bool { return h.Probe == Describe(spec) })
 	if err != nil || i < 0 {
 		return finding{}
 	}
-	status, why, _ := rhythm.Judge(known[i], p.clock())
+	status, why, _ := rhythm.Judge(known[i], p.Clock())
 	return finding{status: status, err: why}
 }
 

@@ -118,7 +118,7 @@ func (s *Scheduler) interval(spec *ops.ProbeSpec) time.Duration {
 }
 
 // Run runs probes until ctx ends; it returns after every probe has ended and every result was delivered. A probe that
-// ctx cut short has no result.
+// ctx cut short has no result; none is cut short because ctx was replaced.
 func (s *Scheduler) Run(ctx context.Context) error {
 	if s.o.Prober == nil || s.o.Deliver == nil {
 		return errors.New("run probe scheduler: it needs a prober and a function that takes the results")
@@ -127,6 +127,8 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	var delivery, probes sync.WaitGroup
 	delivery.Go(func() { s.deliver(ctx, results) })
 	free := make(chan struct{}, s.o.Together)
+	probing, end := ops.Lasting(ctx)
+	defer end()
 	for {
 		it := s.next(ctx)
 		if it == nil {
@@ -135,7 +137,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		free <- struct{}{} // a slot always becomes free: every probe has a timeout
 		probes.Go(func() {
 			defer func() { <-free }()
-			s.once(ctx, it, results)
+			s.once(probing, it, results)
 		})
 	}
 	probes.Wait()

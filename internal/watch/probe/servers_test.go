@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"claudeops/internal/ops"
+	"claudeops/test/loopback"
+	"claudeops/test/needs"
 	"claudeops/test/pgtest"
 )
 
@@ -34,33 +36,15 @@ func program(t *testing.T, name string) string {
 				return filepath.Join(dir, name)
 			}
 		}
-		t.Fatalf("%s is not installed: run script/setup-tests", name)
+		needs.End(t, needs.Absent(name))
 	}
 	return path
-}
-
-// output is what a server says while others read it.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
 }
 
 // server starts a server of the test's own and waits until it answers a probe. The returned function ends it; so does the test.
 func server(t *testing.T, ready ops.ProbeSpec, path string, args ...string) (end func()) {
 	t.Helper()
-	var said output
+	var said loopback.Output
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), path, args...)
 	cmd.Stdout, cmd.Stderr = &said, &said
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -328,7 +312,7 @@ CREATE FUNCTION shop.spoil() RETURNS INT MODIFIES SQL DATA BEGIN DELETE FROM sho
 	})
 	running := "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'SELECT SLEEP(20)%'"
 	await := ops.ProbeSpec{Type: "mysql", URL: app.URL, Password: password, Query: running, Expect: []string{"0"}}
-	for deadline := time.Now().Add(5 * time.Second); run(t, await).Status != ops.Healthy; <-time.After(50 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); run(t, await).Status != ops.Healthy; <-time.After(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("a query that was given up goes on")
 		}
@@ -401,7 +385,7 @@ func TestQueriesOfARealPostgreSQLOnlyRead(t *testing.T) {
 	address := pgtest.URL(t)
 	at, err := url.Parse(address)
 	must(t, err)
-	db, err := New(Options{}).databases["postgres"](t.Context(), at)
+	db, err := New(Options{}).Databases["postgres"](t.Context(), at)
 	must(t, err)
 	defer func() { _ = db.Close() }()
 	roles := strings.Split("reader, boss, signal, files, group, heir", ", ")

@@ -5,11 +5,8 @@ package survey
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"net/netip"
 	"os"
@@ -23,6 +20,7 @@ import (
 	"time"
 	"unicode"
 
+	"claudeops/internal/guard/broker"
 	"claudeops/internal/ops"
 )
 
@@ -215,41 +213,20 @@ func plain(name string) string {
 	return cmp.Or(strings.Trim(name, "-"), "service")
 }
 
-const (
-	engineTime = 5 * time.Second
-	maxAnswer  = 8 << 20 // bytes that an engine may answer
-)
+// engineTime is how long an engine may take to answer.
+const engineTime = 5 * time.Second
 
 // Container is a running container.
 type Container struct {
-	ID, Name, Image string
-	Ports           []netip.AddrPort // that are published
+	Name, Image string
+	Ports       []netip.AddrPort // that are published
 }
 
 // Containers asks the engine behind a Unix socket which containers run.
 func Containers(ctx context.Context, socket string) (out []Container, err error) {
 	ctx, cancel := context.WithTimeout(ctx, engineTime)
 	defer cancel()
-	client := &http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
-		},
-	}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://engine/containers/json", nil)
-	if err != nil {
-		return nil, fmt.Errorf("list containers: %w", err)
-	}
-	answer, err := client.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("list containers: %w", err)
-	}
-	defer func() { _ = answer.Body.Close() }()
-	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("list containers: the engine answers %s", answer.Status)
-	}
 	var rows []struct {
-		ID    string `json:"Id"`
 		Names []string
 		Image string
 		Ports []struct {
@@ -258,14 +235,14 @@ func Containers(ctx context.Context, socket string) (out []Container, err error)
 			Type       string
 		}
 	}
-	if err := json.NewDecoder(io.LimitReader(answer.Body, maxAnswer)).Decode(&rows); err != nil {
-		return nil, fmt.Errorf("read containers: %w", err)
+	if _, err := broker.Ask(ctx, socket, &rows, nil, "containers", "json"); err != nil {
+		return nil, fmt.Errorf("list containers: %w", err)
 	}
 	for _, r := range rows {
 		// Links to other containers are names too; they have a second slash.
 		i := slices.IndexFunc(r.Names, func(n string) bool { return strings.Count(n, "/") == 1 })
 		if i >= 0 {
-			c := Container{ID: r.ID, Name: strings.TrimPrefix(r.Names[i], "/"), Image: r.Image}
+			c := Container{Name: strings.TrimPrefix(r.Names[i], "/"), Image: r.Image}
 			for _, p := range r.Ports {
 				addr, err := netip.ParseAddr(p.IP)
 				published := slices.ContainsFunc(c.Ports, func(o netip.AddrPort) bool { return o.Port() == p.PublicPort })

@@ -35,7 +35,7 @@ type Options struct {
 }
 
 // errPaused is why sessions are stopped that the keeper has killed.
-var errPaused = errors.New("this supervisor was paused for more than a third of host.lease, so its keeper ended the session")
+var errPaused = errors.New("this supervisor was paused for too long, so its keeper ended the session")
 
 // Client is the supervisor's side.
 type Client struct {

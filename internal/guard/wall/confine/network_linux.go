@@ -75,7 +75,7 @@ func ownNetwork() (fd int, err error) {
 
 // join puts the calling thread into a network namespace.
 func join(network int) error {
-	_, _, errno := syscall.RawSyscall(uintptr(callSetns), uintptr(network), syscall.CLONE_NEWNET, 0)
+	_, _, errno := syscall.RawSyscall(callSetns, uintptr(network), syscall.CLONE_NEWNET, 0)
 	_ = syscall.Close(network)
 	if errno != 0 {
 		return fmt.Errorf("join network namespace: %w", errno)

@@ -67,7 +67,7 @@ func (p *program) refuseIf(number uint32, arg int, code uint16, k uint32, whenTr
 // other change of times. Both halves of the two pointers have to be zero.
 func (p *program) touchOnly() {
 	const words = 4
-	p.add(jumpEqual, 0, 2*words+2, callUtimensat)
+	p.add(jumpEqual, 0, 2*words+2, syscall.SYS_UTIMENSAT)
 	for i := range uint32(words) {
 		p.add(loadWord, 0, 0, offsetArg0+8+4*i)
 		p.add(jumpEqual, 0, uint8(2*(words-i)-1), 0) //nolint:gosec // at most 7
@@ -107,13 +107,13 @@ func (p *program) onlyTCP() {
 	)
 	for family := range uint32(noFamily) {
 		if family != syscall.AF_UNIX && family != syscall.AF_INET && family != syscall.AF_INET6 {
-			p.refuseIf(callSocket, 0, jumpEqual, family, true, syscall.EAFNOSUPPORT)
+			p.refuseIf(syscall.SYS_SOCKET, 0, jumpEqual, family, true, syscall.EAFNOSUPPORT)
 		}
 	}
-	p.refuseIf(callSocket, 0, jumpAtMost, noFamily-1, true, syscall.EAFNOSUPPORT)
+	p.refuseIf(syscall.SYS_SOCKET, 0, jumpAtMost, noFamily-1, true, syscall.EAFNOSUPPORT)
 	for _, family := range []uint32{syscall.AF_INET, syscall.AF_INET6} {
 		// socket(family, kind, protocol): a stream, of the protocol TCP or of the family's own choice.
-		p.add(jumpEqual, 0, 9, callSocket)
+		p.add(jumpEqual, 0, 9, syscall.SYS_SOCKET)
 		p.add(loadWord, 0, 0, offsetArg0)
 		p.add(jumpEqual, 0, 7, family)
 		p.add(loadWord, 0, 0, offsetArg0+8)
@@ -125,7 +125,7 @@ func (p *program) onlyTCP() {
 		p.add(returns, 0, 0, actError|uint32(syscall.EACCES))
 		p.add(loadWord, 0, 0, offsetNumber)
 	}
-	for _, flags := range []argumentOf{{call: callSendto, arg: 3}, {call: callSendmsg, arg: 2}, {call: callSendmmsg, arg: 3}} {
+	for _, flags := range []argumentOf{{call: syscall.SYS_SENDTO, arg: 3}, {call: syscall.SYS_SENDMSG, arg: 2}, {call: callSendmmsg, arg: 3}} {
 		p.refuseIf(flags.call, flags.arg, jumpBits, fastOpen, true, syscall.EOPNOTSUPP)
 	}
 }
@@ -145,24 +145,24 @@ func filter(w *Wall) []instruction {
 		p.refuse(n, syscall.EPERM)
 	}
 	p.refuse(callClone3, syscall.ENOSYS) // its flags are in memory; programs use clone then
-	p.refuseIf(callClone, 0, jumpBits, newNamespaces, true, syscall.EPERM)
-	p.refuseIf(callIoctl, 1, jumpEqual, 0x5412, true, syscall.EPERM) // TIOCSTI types into the terminal
-	p.refuseIf(callIoctl, 1, jumpEqual, 0x541c, true, syscall.EPERM) // TIOCLINUX too
+	p.refuseIf(syscall.SYS_CLONE, 0, jumpBits, newNamespaces, true, syscall.EPERM)
+	p.refuseIf(syscall.SYS_IOCTL, 1, jumpEqual, 0x5412, true, syscall.EPERM) // TIOCSTI types into the terminal
+	p.refuseIf(syscall.SYS_IOCTL, 1, jumpEqual, 0x541c, true, syscall.EPERM) // TIOCLINUX too
 	p.noSetID()
 	for _, n := range ownProcessOnly {
 		p.refuseIf(n.call, n.arg, jumpEqual, n.want, false, syscall.EPERM)
 	}
 	const afALG, afVsock = 38, 40
-	p.refuseIf(callSocket, 0, jumpEqual, afALG, true, syscall.EAFNOSUPPORT)
-	p.refuseIf(callSocket, 0, jumpEqual, afVsock, true, syscall.EAFNOSUPPORT)
+	p.refuseIf(syscall.SYS_SOCKET, 0, jumpEqual, afALG, true, syscall.EAFNOSUPPORT)
+	p.refuseIf(syscall.SYS_SOCKET, 0, jumpEqual, afVsock, true, syscall.EAFNOSUPPORT)
 	if len(w.Ports) > 0 {
 		p.onlyTCP()
 	}
 	if w.NoSockets {
-		p.refuse(callSocket, syscall.EACCES)
+		p.refuse(syscall.SYS_SOCKET, syscall.EACCES)
 	}
 	if w.NoUnix {
-		p.refuseIf(callSocket, 0, jumpEqual, syscall.AF_UNIX, true, syscall.EACCES)
+		p.refuseIf(syscall.SYS_SOCKET, 0, jumpEqual, syscall.AF_UNIX, true, syscall.EACCES)
 	}
 	if w.NoShared {
 		for _, n := range sharedCalls {

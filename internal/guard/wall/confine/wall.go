@@ -69,8 +69,11 @@ const (
 	Again  = ", set up again: " // follows Hold, with what the first trial found broken
 )
 
-// Notice is what a file says that covers a hidden one.
-const Notice = "not visible to agents: sandbox.readable\n"
+// Notice is what a file says that covers a hidden one: a comment to most programs that expect settings there.
+const (
+	Unseen = "not visible to agents: sandbox.readable opens it"
+	Notice = "# " + Unseen + "\n"
+)
 
 // Some agents cannot be told to put a program before their shell: they start the shell of their user, or one that the model names. For
 // them the mounts of a session put the gate in the place of those shells.
