@@ -139,7 +139,8 @@ func (s *server) sendNews(out *eventStream, feed *feed, at *position) (over bool
 		}
 	}
 	state := feed.state()
-	if state.revision != at.revision {
+	// The counters of the end may be shared with a page that was read a moment before it, and nothing follows that would tell it.
+	if state.revision != at.revision || state.over {
 		at.revision = state.revision
 		if err := out.send(message{id: at.String(), data: state.data}); err != nil {
 			return false, err
