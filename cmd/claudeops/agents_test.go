@@ -68,7 +68,7 @@ func (b *box) transcript(id ops.SessionID) string {
 	b.t.Helper()
 	var out strings.Builder
 	b.read(func(s *store.Store) {
-		lines, err := s.Transcript(b.t.Context(), id, 0, 1000)
+		lines, err := s.Journal.Transcript(b.t.Context(), id, 0, 1000)
 		must(b.t, err)
 		for _, l := range lines {
 			out.WriteString(l.Text + "\n")

@@ -138,7 +138,7 @@ func (b *box) tried(bin string) {
 	must(b.t, err)
 	s, err := store.Open(b.t.Context(), storetest.With(store.Options{Path: filepath.Join(b.state, "claudeops.db"), Logger: slog.New(slog.DiscardHandler)}))
 	must(b.t, err)
-	must(b.t, s.SetTrial(b.t.Context(), host, ops.Trial{
+	must(b.t, s.Acts.SetTrial(b.t.Context(), host, ops.Trial{
 		Agent: "claude", Identity: able.Identity, Program: able.Program, Version: able.Version,
 		Held: true, Command: ops.TrialRefused, File: ops.TrialRefused, At: time.Now(),
 	}))
@@ -263,12 +263,12 @@ func (b *box) cycle() ops.Claimed {
 func (b *box) newest() (out ops.Claimed, ok bool) {
 	b.t.Helper()
 	b.read(func(s *store.Store) {
-		cycles, err := s.Cycles(context.Background(), store.CycleFilter{Limit: 1})
+		cycles, err := s.Reports.Cycles(context.Background(), store.CycleFilter{Limit: 1})
 		must(b.t, err)
 		if ok = len(cycles) > 0; !ok {
 			return
 		}
-		if out, err = s.Load(context.Background(), cycles[0].ID); err != nil {
+		if out, err = s.Journal.Load(context.Background(), cycles[0].ID); err != nil {
 			b.t.Fatal(err)
 		}
 	})
@@ -280,7 +280,7 @@ func (b *box) load(id ops.CycleID) (out ops.Claimed) {
 	b.t.Helper()
 	b.read(func(s *store.Store) {
 		var err error
-		if out, err = s.Load(context.Background(), id); err != nil {
+		if out, err = s.Journal.Load(context.Background(), id); err != nil {
 			b.t.Fatal(err)
 		}
 	})
@@ -298,7 +298,7 @@ func (b *box) events(level ops.Level) (out []ops.Event) {
 	b.t.Helper()
 	b.read(func(s *store.Store) {
 		var err error
-		if out, err = s.Events(context.Background(), store.EventFilter{Level: level, Limit: 200}); err != nil {
+		if out, err = s.Journal.Events(context.Background(), store.EventFilter{Level: level, Limit: 200}); err != nil {
 			b.t.Fatal(err)
 		}
 	})
@@ -309,7 +309,7 @@ func (b *box) notices() (out []ops.Notice) {
 	b.t.Helper()
 	b.read(func(s *store.Store) {
 		var err error
-		if out, err = s.NoticeList(context.Background(), store.NoticeFilter{Limit: 100}); err != nil {
+		if out, err = s.People.NoticeList(context.Background(), store.NoticeFilter{Limit: 100}); err != nil {
 			b.t.Fatal(err)
 		}
 	})

@@ -586,7 +586,7 @@ func chainOf(b *box, id ops.SessionID) (out []ops.Session) {
 	b.t.Helper()
 	b.read(func(s *store.Store) {
 		var err error
-		if out, err = s.Chain(b.t.Context(), id); err != nil {
+		if out, err = s.Journal.Chain(b.t.Context(), id); err != nil {
 			b.t.Fatal(err)
 		}
 	})
@@ -605,7 +605,7 @@ func TestRealCLI_AVersionIsTriedBeforeItsFirstSession(t *testing.T) {
 	b.read(func(s *store.Store) {
 		host, err := os.Hostname()
 		must(t, err)
-		trial, err := s.Trial(t.Context(), host, "claude")
+		trial, err := s.Acts.Trial(t.Context(), host, "claude")
 		if err != nil || !trial.Held || trial.Command != ops.TrialRefused || trial.File != ops.TrialRefused || trial.Version != realcli.Version || trial.Program != realcli.Path(t) {
 			t.Errorf("the trial is %+v, %v", trial, err)
 		}
@@ -659,7 +659,7 @@ IS_SANDBOX=1 exec ` + cli + " \"$@\" --dangerously-skip-permissions\n", ops.Tria
 			b.read(func(s *store.Store) {
 				host, err := os.Hostname()
 				must(t, err)
-				if trial, err := s.Trial(t.Context(), host, "claude"); err != nil || trial.Held || trial.Command != tt.became || trial.File != tt.became {
+				if trial, err := s.Acts.Trial(t.Context(), host, "claude"); err != nil || trial.Held || trial.Command != tt.became || trial.File != tt.became {
 					t.Errorf("the trial is %+v, %v", trial, err)
 				}
 			})

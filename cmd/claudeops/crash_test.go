@@ -106,12 +106,12 @@ func killAt(t *testing.T, at place, b *box) {
 		starts[id]++
 	}
 	b.read(func(s *store.Store) {
-		cycles, err := s.Cycles(context.Background(), store.CycleFilter{Limit: 10})
+		cycles, err := s.Reports.Cycles(context.Background(), store.CycleFilter{Limit: 10})
 		must(t, err)
 		for _, c := range cycles {
 			checkAfterCrash(t, c, starts)
 		}
-		if flaws, err := s.Verify(context.Background(), true); err != nil || len(flaws) > 0 {
+		if flaws, err := s.Journal.Verify(context.Background(), true); err != nil || len(flaws) > 0 {
 			t.Errorf("flaws %+v, %v", flaws, err)
 		}
 	})

@@ -43,7 +43,7 @@ func (d *daemon) asks(n int64) (out ops.Approval) {
 	d.t.Helper()
 	d.until(fmt.Sprintf("question %d is asked", n), func() (asked bool) {
 		d.read(func(s *store.Store) {
-			a, err := s.Approval(d.t.Context(), n)
+			a, err := s.People.Approval(d.t.Context(), n)
 			out, asked = a, err == nil
 		})
 		return asked

@@ -774,7 +774,7 @@ func TestExamples_RunToTheEndThatTheyPromise(t *testing.T) {
 				b.run(once...) // finishes the open cycle
 			}
 			b.read(func(s *store.Store) {
-				c, err := s.Load(t.Context(), 1)
+				c, err := s.Journal.Load(t.Context(), 1)
 				must(t, err)
 				var handlers []string
 				for _, x := range c.Journal.Sessions {

@@ -37,7 +37,7 @@ func asking(t *testing.T, env ...string) (*box, *daemon) {
 func (b *box) approval() (out ops.Approval) {
 	b.t.Helper()
 	b.read(func(s *store.Store) {
-		found, err := s.Approvals(context.Background(), store.ApprovalFilter{Limit: 1})
+		found, err := s.People.Approvals(context.Background(), store.ApprovalFilter{Limit: 1})
 		if err != nil || len(found) != 1 {
 			b.t.Fatalf("approvals %v, %v", found, err)
 		}
@@ -51,7 +51,7 @@ func (b *box) audits() string {
 	b.t.Helper()
 	var out strings.Builder
 	b.read(func(s *store.Store) {
-		events, err := s.Events(context.Background(), store.EventFilter{Kind: string(ops.EventAudit), Limit: 100})
+		events, err := s.Journal.Events(context.Background(), store.EventFilter{Kind: string(ops.EventAudit), Limit: 100})
 		must(b.t, err)
 		for _, e := range events {
 			fmt.Fprintln(&out, e.Level, e.Message.Words())

@@ -17,7 +17,7 @@ func (b *box) judged(id ops.SessionID) (out []ops.GuardRecord) {
 	b.t.Helper()
 	b.read(func(s *store.Store) {
 		var err error
-		if out, err = s.GuardDecisions(context.Background(), id); err != nil {
+		if out, err = s.Acts.GuardDecisions(context.Background(), id); err != nil {
 			b.t.Fatal(err)
 		}
 	})

@@ -152,7 +152,7 @@ func TestAHostThatCannotStartGivesUpItsLease(t *testing.T) {
 		t.Fatalf("serve exits %d\n%s", r.code, r.stderr)
 	}
 	b.read(func(s *store.Store) {
-		all, err := s.Hosts(context.Background())
+		all, err := s.Journal.Hosts(context.Background())
 		must(t, err)
 		if len(all) != 1 || all[0].ExpiresAt != nil {
 			t.Errorf("it still holds its lease: %+v", all)
@@ -176,12 +176,12 @@ func TestAHostTakesOnlyWhatItIsLabelledFor(t *testing.T) {
 	b := boxes[1].ready()
 	b.until("both of the other were checked", func() bool {
 		var open []ops.Cycle
-		b.read(func(s *store.Store) { open, _ = s.Unfinished(context.Background()) })
+		b.read(func(s *store.Store) { open, _ = s.Journal.Unfinished(context.Background()) })
 		c, _ := b.newest()
 		return len(open) == 0 && c.Cycle.ID >= 2
 	})
 	b.read(func(s *store.Store) {
-		all, err := s.Cycles(context.Background(), store.CycleFilter{Limit: 10})
+		all, err := s.Reports.Cycles(context.Background(), store.CycleFilter{Limit: 10})
 		must(t, err)
 		for _, c := range all {
 			want := map[string]string{"near": "a", "far": "b"}[c.Environment]
@@ -265,7 +265,7 @@ func TestADatabaseThatIsAwayStopsRepairsAndLosesNothing(t *testing.T) {
 		return len(kept) == 0
 	})
 	d.read(func(st *store.Store) {
-		lines, err := st.Transcript(context.Background(), s.ID, 0, 1000)
+		lines, err := st.Journal.Transcript(context.Background(), s.ID, 0, 1000)
 		must(t, err)
 		said := 0
 		for i, l := range lines {
@@ -312,7 +312,7 @@ func TestADaemonWaitsForADatabaseThatStarts(t *testing.T) {
 
 func count(t *testing.T, s *store.Store, id ops.SessionID) int {
 	t.Helper()
-	n, err := s.TranscriptCount(context.Background(), id)
+	n, err := s.Journal.TranscriptCount(context.Background(), id)
 	if err != nil {
 		return 0 // the database may be away
 	}
@@ -355,7 +355,7 @@ func TestAHostThatIsCutOffCannotWrite(t *testing.T) {
 	a.until("it is back with a new term", func() bool {
 		back := false
 		b.read(func(s *store.Store) {
-			all, err := s.Hosts(context.Background())
+			all, err := s.Journal.Hosts(context.Background())
 			back = err == nil && len(all) == 2 && all[0].Alive && all[0].Term > 1
 		})
 		return back

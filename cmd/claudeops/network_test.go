@@ -93,7 +93,7 @@ func TestRealCLI_AChainInItsOwnNetwork(t *testing.T) {
 				t.Errorf("the API was sent %q", sent)
 			}
 			b.read(func(s *store.Store) {
-				session, err := s.Session(t.Context(), 1)
+				session, err := s.Journal.Session(t.Context(), 1)
 				must(t, err)
 				contains(t, "the proof", session.Walls, "they hold: ", "network")
 			})

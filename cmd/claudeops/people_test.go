@@ -36,7 +36,7 @@ func TestPeople_ApproveContinuesExactlyThatStep(t *testing.T) {
 	// The next start goes on from there, and then looks as it always does.
 	b.run("once")
 	b.read(func(s *store.Store) {
-		c, err := s.Load(t.Context(), 1)
+		c, err := s.Journal.Load(t.Context(), 1)
 		must(t, err)
 		if c.Cycle.Status != ops.CycleResolved || len(c.Journal.Sessions) != 3 || c.Journal.Sessions[2].Tier != 3 {
 			t.Errorf("the cycle is %s with %d sessions: %s", c.Cycle.Status, len(c.Journal.Sessions), c.Cycle.Reason)

@@ -130,7 +130,7 @@ func TestPhone_AKillLosesNoAnswerAndRepeatsNone(t *testing.T) {
 				}
 				var asked int
 				b.read(func(s *store.Store) {
-					events, err := s.Events(t.Context(), store.EventFilter{Kind: string(ops.EventApproval), Limit: 50})
+					events, err := s.Journal.Events(t.Context(), store.EventFilter{Kind: string(ops.EventApproval), Limit: 50})
 					if err != nil {
 						t.Error(err)
 					}

@@ -75,7 +75,7 @@ func (b *box) firstCycle() (out ops.Claimed) {
 	b.t.Helper()
 	b.read(func(s *store.Store) {
 		var err error
-		if out, err = s.Load(b.t.Context(), 1); err != nil {
+		if out, err = s.Journal.Load(b.t.Context(), 1); err != nil {
 			b.t.Fatal(err)
 		}
 	})
@@ -265,7 +265,7 @@ services:
 func (b *box) actionRuns() (out []ops.ActionRun) {
 	b.read(func(s *store.Store) {
 		var err error
-		if out, err = s.ActionRuns(b.t.Context(), store.ActionFilter{}); err != nil {
+		if out, err = s.Acts.ActionRuns(b.t.Context(), store.ActionFilter{}); err != nil {
 			b.t.Fatal(err)
 		}
 	})

@@ -77,7 +77,7 @@ func TestEverySessionRunsBehindItsOwnWalls(t *testing.T) {
 // wallsHold reports whether it is recorded that the walls of a session hold.
 func (b *box) wallsHold(id ops.SessionID) (found bool) {
 	b.read(func(s *store.Store) {
-		session, err := s.Session(b.t.Context(), id)
+		session, err := s.Journal.Session(b.t.Context(), id)
 		must(b.t, err)
 		found = strings.HasPrefix(session.Walls, "they hold: ")
 	})
@@ -425,7 +425,7 @@ func TestSecretsDoNotReachTheDatabase(t *testing.T) {
 		}
 	}
 	b.read(func(s *store.Store) {
-		lines, err := s.Transcript(context.Background(), 1, 0, 100)
+		lines, err := s.Journal.Transcript(context.Background(), 1, 0, 100)
 		if err != nil || len(lines) != 5 || !strings.Contains(lines[1].Text, "[redacted: secret]") {
 			t.Errorf("the transcript is %v, %v", lines, err)
 		}

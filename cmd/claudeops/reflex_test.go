@@ -174,7 +174,7 @@ func (e *earner) breaks() {
 func (b *box) reflexes() (out []ops.Earned) {
 	b.read(func(s *store.Store) {
 		var err error
-		if out, err = s.Reflexes(b.t.Context(), "default"); err != nil {
+		if out, err = s.People.Reflexes(b.t.Context(), "default"); err != nil {
 			b.t.Fatal(err)
 		}
 	})

@@ -66,7 +66,7 @@ func TestASessionOutlastsAReloadAndItsCycleFollowsTheNewOne(t *testing.T) {
 		t.Errorf("the cycle was decided up to %s", c.Cycle.Policy.MaxTier)
 	}
 	b.read(func(s *store.Store) {
-		judged, err := s.GuardDecisions(t.Context(), before.ID)
+		judged, err := s.Acts.GuardDecisions(t.Context(), before.ID)
 		if err != nil || len(judged) == 0 || judged[0].Allowed {
 			t.Errorf("its gate judged %+v, %v", judged, err)
 		}

@@ -63,7 +63,7 @@ func TestDryRun_AnOutageIsOneIncidentAndOneNotice(t *testing.T) {
 func (b *box) openIncidents() (out []ops.Incident) {
 	b.read(func(s *store.Store) {
 		var err error
-		if out, err = s.Incidents(b.t.Context(), store.IncidentFilter{Open: true}); err != nil {
+		if out, err = s.People.Incidents(b.t.Context(), store.IncidentFilter{Open: true}); err != nil {
 			b.t.Error(err)
 		}
 	})

@@ -50,7 +50,7 @@ func (b *box) incidents() (out []ops.Incident) {
 	b.t.Helper()
 	b.read(func(s *store.Store) {
 		var err error
-		if out, err = s.Incidents(context.Background(), store.IncidentFilter{}); err != nil {
+		if out, err = s.People.Incidents(context.Background(), store.IncidentFilter{}); err != nil {
 			b.t.Fatal(err)
 		}
 	})
@@ -60,7 +60,7 @@ func (b *box) incidents() (out []ops.Incident) {
 func (b *box) held(service string, why ops.HoldReason) (held bool) {
 	b.t.Helper()
 	b.read(func(s *store.Store) {
-		rows, err := s.Withheld(context.Background(), "default")
+		rows, err := s.Watch.Withheld(context.Background(), "default")
 		held = err == nil && slices.ContainsFunc(rows, func(w ops.Withheld) bool { return w.Service == service && w.Why == why })
 	})
 	return held

@@ -182,7 +182,7 @@ func (b *box) updates() (out []ops.Update) {
 	b.t.Helper()
 	b.read(func(s *store.Store) {
 		var err error
-		if out, err = s.Updates(b.t.Context(), store.UpdateFilter{}); err != nil {
+		if out, err = s.Acts.Updates(b.t.Context(), store.UpdateFilter{}); err != nil {
 			b.t.Fatal(err)
 		}
 	})

@@ -98,7 +98,7 @@ func TestWhatWasAcceptedSurvivesAKill(t *testing.T) {
 	stored := map[string]bool{}
 	b.read(func(s *store.Store) {
 		for before := int64(0); ; {
-			page, err := s.Alerts(t.Context(), store.AlertFilter{Limit: 200, Before: before})
+			page, err := s.Watch.Alerts(t.Context(), store.AlertFilter{Limit: 200, Before: before})
 			must(t, err)
 			if len(page) == 0 {
 				return
@@ -170,7 +170,7 @@ receivers:
 		return false
 	})
 	b.read(func(s *store.Store) {
-		alerts, err := s.Alerts(t.Context(), store.AlertFilter{})
+		alerts, err := s.Watch.Alerts(t.Context(), store.AlertFilter{})
 		must(t, err)
 		if len(alerts) != 1 || alerts[0].Status != ops.AlertResolved || alerts[0].Summary != "web does not answer" || alerts[0].Level != ops.LevelCritical {
 			t.Errorf("alerts are %+v", alerts)
@@ -218,7 +218,7 @@ func TestSilencesFromTheCommandLine(t *testing.T) {
 	d.until("it is held back", func() bool {
 		held := false
 		b.read(func(s *store.Store) {
-			found, err := s.Withheld(context.Background(), "default")
+			found, err := s.Watch.Withheld(context.Background(), "default")
 			held = err == nil && len(found) == 1 && found[0].Why == "silenced"
 		})
 		return held
@@ -236,7 +236,7 @@ func TestSilencesFromTheCommandLine(t *testing.T) {
 func (b *box) theAlert() (a ops.Alert) {
 	b.t.Helper()
 	b.read(func(s *store.Store) {
-		all, err := s.Alerts(b.t.Context(), store.AlertFilter{})
+		all, err := s.Watch.Alerts(b.t.Context(), store.AlertFilter{})
 		if err != nil || len(all) > 1 {
 			b.t.Fatalf("%+v %v", all, err)
 		}
@@ -414,7 +414,7 @@ func gitIn(t *testing.T, dir string, args ...string) {
 func (b *box) seen(host string, kind ops.ChangeKind, subject string) (seen bool) {
 	b.t.Helper()
 	b.read(func(s *store.Store) {
-		things, err := s.Things(context.Background(), "default", host)
+		things, err := s.Watch.Things(context.Background(), "default", host)
 		seen = err == nil && slices.ContainsFunc(things, func(t ops.Thing) bool { return t.Kind == kind && t.Subject == subject })
 	})
 	return seen
@@ -528,7 +528,7 @@ func TestAnEngineThatStopsIsOneIncident(t *testing.T) {
 	incidents := func() (all []ops.Incident) {
 		b.read(func(s *store.Store) {
 			var err error
-			all, err = s.Incidents(context.Background(), store.IncidentFilter{})
+			all, err = s.People.Incidents(context.Background(), store.IncidentFilter{})
 			must(t, err)
 		})
 		return all
@@ -554,7 +554,7 @@ func TestAnEngineThatStopsIsOneIncident(t *testing.T) {
 		t.Errorf("incidents are %+v", all)
 	}
 	b.read(func(s *store.Store) {
-		causes, err := s.Causes(context.Background(), "default", time.Time{})
+		causes, err := s.Watch.Causes(context.Background(), "default", time.Time{})
 		if err != nil || len(causes) != 1 || !slices.Equal(causes[0].Services, []string{ops.EngineService}) {
 			t.Errorf("causes are %+v, %v", causes, err)
 		}

@@ -94,7 +94,7 @@ func (a *abuse) proposed(t *testing.T) ops.Approval {
 	a.Commit(t, ops.Transition{Cycle: a.session.CycleID, At: a.At, Result: ops.Result{Session: &ended}, Step: ops.Step{Kind: ops.StepAwait, Approval: &ops.Approval{
 		SessionID: a.session.ID, Tier: ops.Tier3, Handler: "tier3", Plan: plan, PlanHash: ops.PlanHash(a.session.CycleID, a.session.ID, plan),
 	}}})
-	asked, err := a.Store.Approvals(t.Context(), store.ApprovalFilter{})
+	asked, err := a.Store.People.Approvals(t.Context(), store.ApprovalFilter{})
 	must(t, err)
 	return asked[0]
 }
@@ -103,12 +103,12 @@ func (a *abuse) proposed(t *testing.T) ops.Approval {
 func (a *abuse) planned(t *testing.T) act.Request {
 	t.Helper()
 	asked := []ops.Approval{a.proposed(t)}
-	if _, err := a.Store.AnswerPlan(t.Context(), asked[0].ID, "another hash", []int{1}, "ada", "", a.At); err == nil {
+	if _, err := a.Store.People.AnswerPlan(t.Context(), asked[0].ID, "another hash", []int{1}, "ada", "", a.At); err == nil {
 		t.Error("another plan than the one that was shown is approved")
 	}
-	got, err := a.Store.AnswerPlan(t.Context(), asked[0].ID, asked[0].PlanHash, []int{1}, "ada", "", a.At)
+	got, err := a.Store.People.AnswerPlan(t.Context(), asked[0].ID, asked[0].PlanHash, []int{1}, "ada", "", a.At)
 	must(t, err)
-	_, err = a.Store.Claim(t.Context(), a.Owner, a.session.CycleID, ops.Policy{}, a.At)
+	_, err = a.Store.Journal.Claim(t.Context(), a.Owner, a.session.CycleID, ops.Policy{}, a.At)
 	must(t, err)
 	return act.Request{Environment: a.env, Service: "web", Action: "approved", Why: "r", Plan: &got, Step: 1}
 }
@@ -118,7 +118,7 @@ func (a *abuse) unanswered(t *testing.T, answer func(id int64) ops.ApprovalStatu
 	t.Helper()
 	plan := a.proposed(t)
 	plan.Status, plan.Steps = answer(plan.ID), []int{1}
-	_, err := a.Store.Claim(t.Context(), a.Owner, a.session.CycleID, ops.Policy{}, a.At)
+	_, err := a.Store.Journal.Claim(t.Context(), a.Owner, a.session.CycleID, ops.Policy{}, a.At)
 	if err != nil && !errors.Is(err, ops.ErrConflict) {
 		t.Fatal(err)
 	}
@@ -291,7 +291,7 @@ func rightAttempts() []attempt {
 		}, "no longer owns the journal", ""},
 		{"approval that was denied", func(t *testing.T, a *abuse) error {
 			return a.unanswered(t, func(id int64) ops.ApprovalStatus {
-				_, err := a.Store.Answer(t.Context(), id, ops.ApprovalDenied, "ada", "", a.At)
+				_, err := a.Store.People.Answer(t.Context(), id, ops.ApprovalDenied, "ada", "", a.At)
 				must(t, err)
 				return ops.ApprovalApproved
 			})
@@ -371,7 +371,7 @@ func sessionAttempts() []attempt {
 			return a.run(t, "fix", nil)
 		}, why: "the lease is over"},
 		{name: "run of another environment", try: func(t *testing.T, a *abuse) error {
-			asked, err := a.Store.RequestAction(t.Context(), ops.ActionRun{Environment: "staging", Service: "web", Action: "undoable", Person: "ada", Why: "x"}, time.Time{})
+			asked, err := a.Store.Acts.RequestAction(t.Context(), ops.ActionRun{Environment: "staging", Service: "web", Action: "undoable", Person: "ada", Why: "x"}, time.Time{})
 			must(t, err)
 			_, err = a.runner.Undo(t.Context(), act.UndoRequest{Environment: a.env, Run: asked.ID, Why: "x", Session: a.session, Scope: a.ask(a.session, "").Scope})
 			return err
@@ -402,7 +402,7 @@ func (a *abuse) rollback(t *testing.T, image string) error {
 		Name: "rollback", Service: "web", Kind: ops.ActionCommand, Tier: ops.Tier2, Counts: ops.CountsRestart, Timeout: time.Minute,
 		Run: []string{program, "{{service}}", "{{previous}}"},
 	})
-	_, _, err := a.Store.BeginAction(t.Context(), a.Owner, store.ActionIntent{Run: ops.ActionRun{
+	_, _, err := a.Store.Acts.BeginAction(t.Context(), a.Owner, store.ActionIntent{Run: ops.ActionRun{
 		Environment: "home", Service: "web", Action: "redeploy", Kind: ops.ActionRedeploy, Person: "ada", Why: "x", Version: image,
 	}, At: a.At})
 	must(t, err)

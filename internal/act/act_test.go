@@ -44,12 +44,12 @@ func TestAnActionRunsTheOperatorsProgramAndIsRecorded(t *testing.T) {
 	if got := w.read(t, "ran"); got != fix+" web $(id)" {
 		t.Errorf("ran %q", got)
 	}
-	stored, err := w.Store.ActionRun(t.Context(), run.ID)
+	stored, err := w.Store.Acts.ActionRun(t.Context(), run.ID)
 	must(t, err)
 	if env := w.read(t, "env"); strings.Contains(env, "CLAUDEOPS_API_TOKEN") || !strings.Contains(env, "CLAUDEOPS_SESSION_KEY="+act.Key(stored)+"\n") {
 		t.Errorf("environment: %s", env)
 	}
-	cooldowns, err := w.Store.Cooldowns(t.Context(), "home", w.options.Limits, time.Now())
+	cooldowns, err := w.Store.Acts.Cooldowns(t.Context(), "home", w.options.Limits, time.Now())
 	must(t, err)
 	if len(cooldowns) != 1 || cooldowns[0].Left != 19 || cooldowns[0].Action != "restart" {
 		t.Errorf("cooldowns %+v", cooldowns)
@@ -101,12 +101,12 @@ func TestWhatMayNotBeAskedForIsRefusedWithAnAlternative(t *testing.T) {
 			if !errors.As(err, &no) || no.Rule != c.rule || !strings.Contains(no.Error(), c.instead) {
 				t.Fatalf("error %v, want %s with %q", err, c.rule, c.instead)
 			}
-			runs, err := w.Store.ActionRuns(t.Context(), store.ActionFilter{})
+			runs, err := w.Store.Acts.ActionRuns(t.Context(), store.ActionFilter{})
 			must(t, err)
 			if len(runs) != 0 {
 				t.Errorf("runs %+v", runs)
 			}
-			judged, err := w.Store.GuardDecisions(t.Context(), session.ID)
+			judged, err := w.Store.Acts.GuardDecisions(t.Context(), session.ID)
 			must(t, err)
 			if len(judged) != 1 || judged[0].Allowed || judged[0].Rule != c.rule {
 				t.Errorf("recorded %+v", judged)
@@ -124,7 +124,7 @@ func TestARefusedUndoOfASessionIsRecorded(t *testing.T) {
 	if !errors.As(err, &no) {
 		t.Fatalf("error %v", err)
 	}
-	judged, err := w.Store.GuardDecisions(t.Context(), session.ID)
+	judged, err := w.Store.Acts.GuardDecisions(t.Context(), session.ID)
 	must(t, err)
 	if len(judged) != 1 || judged[0].Allowed || judged[0].Rule != "action.unknown" || judged[0].Input != "undo 7" {
 		t.Errorf("recorded %+v", judged)
@@ -164,7 +164,7 @@ func TestWhatMadeThingsWorseIsUndone(t *testing.T) {
 			if c.undone && (out.Undo == nil || out.Undo.Status != ops.ActionDone || !out.Undo.Automatic || w.read(t, "undone") != "again") {
 				t.Errorf("undo %+v", out.Undo)
 			}
-			notices, err := w.Store.NoticeList(t.Context(), store.NoticeFilter{})
+			notices, err := w.Store.People.NoticeList(t.Context(), store.NoticeFilter{})
 			must(t, err)
 			if (len(notices) > 0) != (c.worse != "") {
 				t.Errorf("notices %+v", notices)
@@ -206,7 +206,7 @@ func TestAPersonUndoesARun(t *testing.T) {
 		return out.Run
 	}
 	undo := func(id int64) (act.Outcome, error) {
-		r, err := w.Store.RequestAction(t.Context(), ops.ActionRun{Environment: "home", Service: "web", Action: "fix", Person: "ada", Why: "wrong", UndoOf: id}, time.Time{})
+		r, err := w.Store.Acts.RequestAction(t.Context(), ops.ActionRun{Environment: "home", Service: "web", Action: "fix", Person: "ada", Why: "wrong", UndoOf: id}, time.Time{})
 		if err != nil {
 			return act.Outcome{}, err
 		}

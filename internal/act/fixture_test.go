@@ -132,7 +132,7 @@ func (w *world) ask(s *ops.Session, action string) act.Request {
 // person is a request of a person as the daemon takes it.
 func (w *world) person(t *testing.T, action string) act.Request {
 	t.Helper()
-	r, err := w.Store.RequestAction(t.Context(), ops.ActionRun{Environment: "home", Service: "web", Action: action, Person: "ada", Why: "it hangs"}, time.Time{})
+	r, err := w.Store.Acts.RequestAction(t.Context(), ops.ActionRun{Environment: "home", Service: "web", Action: action, Person: "ada", Why: "it hangs"}, time.Time{})
 	must(t, err)
 	return act.Request{Environment: w.env, Service: "web", Action: action, Why: "it hangs", Person: "ada", ID: r.ID}
 }

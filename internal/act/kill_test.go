@@ -33,14 +33,14 @@ func (l deadly) die(at string) {
 
 func (l deadly) BeginAction(ctx context.Context, o ops.Owner, in store.ActionIntent) (ops.ActionRun, string, error) {
 	l.die("before the intent")
-	run, refusal, err := l.Store.BeginAction(ctx, o, in)
+	run, refusal, err := l.Store.Acts.BeginAction(ctx, o, in)
 	l.die("after the intent")
 	return run, refusal, err
 }
 
 func (l deadly) EndAction(ctx context.Context, o ops.Owner, in store.ActionResult) (ops.ActionRun, error) {
 	l.die("before the result")
-	run, err := l.Store.EndAction(ctx, o, in)
+	run, err := l.Store.Acts.EndAction(ctx, o, in)
 	l.die("after the result")
 	return run, err
 }
@@ -53,9 +53,9 @@ func TestHelperRunsOneAction(t *testing.T) {
 	}
 	s, err := store.Open(t.Context(), storetest.With(store.Options{Path: filepath.Join(dir, "j.db")}))
 	must(t, err)
-	owner, err := s.RegisterHost(t.Context(), storetest.Host)
+	owner, err := s.Journal.RegisterHost(t.Context(), storetest.Host)
 	must(t, err)
-	asked, err := s.RequestedActions(t.Context(), []string{"home"})
+	asked, err := s.Acts.RequestedActions(t.Context(), []string{"home"})
 	must(t, err)
 	w := newWorld(t)
 	o := w.options
@@ -101,7 +101,7 @@ func TestARunOfAnotherSupervisorIsNotEnded(t *testing.T) {
 		case <-time.After(time.Millisecond):
 		}
 	}
-	theirs, err := other.Store.ActionRun(t.Context(), other.person(t, "count").ID)
+	theirs, err := other.Store.Acts.ActionRun(t.Context(), other.person(t, "count").ID)
 	must(t, err)
 	_, err = agent.Sweep(t.Context(), act.Key(theirs))
 	must(t, err)
@@ -146,15 +146,15 @@ func TestAnActionNeverRunsTwiceWhereverTheSupervisorIsKilled(t *testing.T) {
 			if err := start(at, mode); err == nil {
 				t.Fatal("the supervisor was not killed")
 			}
-			owner, err := w.Store.RegisterHost(t.Context(), storetest.Host)
+			owner, err := w.Store.Journal.RegisterHost(t.Context(), storetest.Host)
 			must(t, err)
-			left, err := w.Store.InterruptActions(t.Context(), owner, time.Now())
+			left, err := w.Store.Acts.InterruptActions(t.Context(), owner, time.Now())
 			must(t, err)
 			for _, r := range left {
 				_, err := agent.Sweep(t.Context(), act.Key(r))
 				must(t, err)
 			}
-			run, err := w.Store.ActionRun(t.Context(), request.ID)
+			run, err := w.Store.Acts.ActionRun(t.Context(), request.ID)
 			must(t, err)
 			if run.Status != want.status || w.read(t, "ran") != want.ran {
 				t.Errorf("%s, ran %q; want %s, ran %q", run.Status, w.read(t, "ran"), want.status, want.ran)

@@ -21,11 +21,11 @@ func (w *world) approvedFor(t *testing.T, action, reason string) act.Request {
 	w.Commit(t, ops.Transition{Cycle: session.CycleID, At: w.At, Result: ops.Result{Session: &ended}, Step: ops.Step{Kind: ops.StepAwait, Approval: &ops.Approval{
 		SessionID: session.ID, Tier: ops.Tier3, Handler: "tier3", Plan: plan, PlanHash: ops.PlanHash(session.CycleID, session.ID, plan),
 	}}})
-	asked, err := w.Store.Approvals(t.Context(), store.ApprovalFilter{})
+	asked, err := w.Store.People.Approvals(t.Context(), store.ApprovalFilter{})
 	must(t, err)
-	approved, err := w.Store.AnswerPlan(t.Context(), asked[0].ID, asked[0].PlanHash, []int{1}, "ada", "", w.At)
+	approved, err := w.Store.People.AnswerPlan(t.Context(), asked[0].ID, asked[0].PlanHash, []int{1}, "ada", "", w.At)
 	must(t, err)
-	_, err = w.Store.Claim(t.Context(), w.Owner, session.CycleID, ops.Policy{}, w.At)
+	_, err = w.Store.Journal.Claim(t.Context(), w.Owner, session.CycleID, ops.Policy{}, w.At)
 	must(t, err)
 	return act.Request{Environment: w.env, Service: "web", Action: action, Why: reason, Plan: &approved, Step: 1}
 }

@@ -121,7 +121,7 @@ func TestUnitsOfARealSystemd(t *testing.T) {
 	if out.Run.Status != ops.ActionDone || out.Undo != nil || out.Run.After[0].Status != ops.Down || show("ActiveState") != "inactive" {
 		t.Errorf("%+v, %s", out, show("ActiveState"))
 	}
-	undo, err := w.Store.RequestAction(t.Context(), ops.ActionRun{Environment: "home", Service: "web", Action: "stop", Person: "ada", Why: "wrong", UndoOf: out.Run.ID}, time.Time{})
+	undo, err := w.Store.Acts.RequestAction(t.Context(), ops.ActionRun{Environment: "home", Service: "web", Action: "stop", Person: "ada", Why: "wrong", UndoOf: out.Run.ID}, time.Time{})
 	must(t, err)
 	back, err := w.runner.Undo(t.Context(), act.UndoRequest{Environment: w.env, Run: out.Run.ID, Why: "wrong", Person: "ada", ID: undo.ID})
 	must(t, err)

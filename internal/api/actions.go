@@ -105,7 +105,7 @@ func (s *server) registerActions(api huma.API) {
 	huma.Register(api, look("list-action-runs", "/actions/runs", "List runs of actions, newest first", "actions",
 		"Who asked, why, what ran, and how the services were before and after."), s.listRuns)
 	huma.Register(api, look("get-action-run", "/actions/runs/{id}", "Show a run of an action", "actions",
-		"With its output.", http.StatusNotFound), shown(s, "action", s.Store.ActionRun, ActionRunRow))
+		"With its output.", http.StatusNotFound), shown(s, "action", s.Store.Acts.ActionRun, ActionRunRow))
 	huma.Register(api, start("run-action", "/actions/runs", "Run an action", "actions",
 		"The daemon checks it and runs it; the run tells how it goes. Cooldowns apply.", http.StatusNotFound), s.runAction)
 	huma.Register(api, start("undo-action", "/actions/runs/{id}/undo", "Undo a run of an action", "actions",
@@ -143,7 +143,7 @@ func (s *server) listRuns(ctx context.Context, q *runsQuery) (*body[list[ActionR
 			Environment: q.Environment, Service: q.Service, Status: ops.ActionStatus(q.Status), Before: before, Limit: limit,
 			CycleID: (*ops.CycleID)(idOrNull(q.CycleID)), SessionID: (*ops.SessionID)(idOrNull(q.SessionID)),
 		}
-		return s.Store.ActionRuns(ctx, f)
+		return s.Store.Acts.ActionRuns(ctx, f)
 	}, func(r ops.ActionRun) int64 { return r.ID }, ActionRunRow)
 }
 
@@ -235,10 +235,10 @@ func (s *server) registerGuard(api huma.API) {
 
 func (s *server) guardDecisions(ctx context.Context, q *guardQuery) (*body[list[GuardDecision]], error) {
 	return listed(s, fmt.Sprintf("guard decisions of session %d", q.ID), q.Paging, func(after int64, _ int) ([]ops.GuardRecord, error) {
-		if _, err := s.Store.Session(ctx, ops.SessionID(q.ID)); err != nil {
+		if _, err := s.Store.Journal.Session(ctx, ops.SessionID(q.ID)); err != nil {
 			return nil, err
 		}
-		rows, err := s.Store.GuardDecisions(ctx, ops.SessionID(q.ID))
+		rows, err := s.Store.Acts.GuardDecisions(ctx, ops.SessionID(q.ID))
 		first, _ := slices.BinarySearchFunc(rows, after+1, func(r ops.GuardRecord, id int64) int { return cmp.Compare(r.ID, id) })
 		return rows[first:], err
 	}, func(r ops.GuardRecord) int64 { return r.ID }, GuardRow)
@@ -297,7 +297,7 @@ func (s *server) cooldowns(ctx context.Context, q *cooldownsQuery) (*body[list[C
 	}
 	out := list[Cooldown]{Items: []Cooldown{}}
 	for _, e := range asked {
-		rows, err := s.Store.Cooldowns(ctx, e.Name, e.Policy.AllCooldowns(), s.Clock())
+		rows, err := s.Store.Acts.Cooldowns(ctx, e.Name, e.Policy.AllCooldowns(), s.Clock())
 		if err != nil {
 			return nil, s.problem("list cooldowns", err)
 		}

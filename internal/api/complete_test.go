@@ -60,7 +60,7 @@ func TestServicesTellTheirWorstCheck(t *testing.T) {
 	check := func(service, probe string, status ops.Health, ago time.Duration) ops.Check {
 		return ops.Check{At: c.Now.Add(-ago), Environment: "home", Service: service, Probe: probe, Type: "http", Status: status, Purpose: ops.ProbeWatch}
 	}
-	err := c.Store.AddChecks(t.Context(), []ops.Check{
+	err := c.Store.Watch.AddChecks(t.Context(), []ops.Check{
 		check("web", "GET /", ops.Healthy, time.Minute), check("web", "tcp", ops.Degraded, time.Minute),
 		check("db", "tcp", ops.Down, time.Minute), check("old", "tcp", ops.Down, 5*time.Hour),
 		check("boxed", "container boxed", ops.Unknown, time.Minute),
@@ -159,7 +159,7 @@ func TestStatsAreFlat(t *testing.T) {
 func TestAFollowerOfEventsMissesNothing(t *testing.T) {
 	c := newClient(t)
 	for i := range 5 {
-		if _, err := c.Store.AddEvent(t.Context(), ops.Event{Level: ops.LevelInfo, Verb: map[bool]ops.Verb{true: ops.VerbRequestDone, false: ops.VerbAgentReported}[i%2 == 0], Reason: fmt.Sprint(i)}); err != nil {
+		if _, err := c.Store.Journal.AddEvent(t.Context(), ops.Event{Level: ops.LevelInfo, Verb: map[bool]ops.Verb{true: ops.VerbRequestDone, false: ops.VerbAgentReported}[i%2 == 0], Reason: fmt.Sprint(i)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -240,7 +240,7 @@ func TestTheDescriptionIsComplete(t *testing.T) {
 func TestRowsReadBackAreTheSame(t *testing.T) {
 	c := newClient(t)
 	cycle, ids := c.twoTiers()
-	if _, err := c.Store.AddMemory(t.Context(), ops.Memory{Environment: "home", Category: "note", Observation: "slow", Confidence: 0.5}); err != nil {
+	if _, err := c.Store.People.AddMemory(t.Context(), ops.Memory{Environment: "home", Category: "note", Observation: "slow", Confidence: 0.5}); err != nil {
 		t.Fatal(err)
 	}
 	same := func(path string, row any) {
@@ -312,7 +312,7 @@ func TestChangesAreListed(t *testing.T) {
 		changes = append(changes, ops.Change{Kind: ops.ChangeDisk, Subject: "/", Text: text, At: c.Now, NotBefore: c.Now})
 	}
 	things := []ops.Thing{{Kind: ops.ChangePackage, Unseen: "no log"}}
-	must(t, c.Store.RecordLook(t.Context(), "home", "attic", ops.Look{Things: things, Changes: changes}, c.Now))
+	must(t, c.Store.Watch.RecordLook(t.Context(), "home", "attic", ops.Look{Things: things, Changes: changes}, c.Now))
 	status, _, got := c.ask("GET", "/api/v1/changes?limit=2", "")
 	if status != http.StatusOK || len(items(got)) != 2 || got["next_cursor"] == nil {
 		t.Fatalf("%d %v", status, got)
@@ -387,7 +387,7 @@ func TestTheAddressOfAHeartbeatIsShownOnce(t *testing.T) {
 		t.Fatalf("%d %s", first.Code, first.Body)
 	}
 	token, own := strings.CutPrefix(made.URL, "https://ops.example.org/ping/")
-	if _, err := c.Store.Heartbeat(t.Context(), token); err != nil || !own || !strings.HasSuffix(made.Curl, " "+made.URL) {
+	if _, err := c.Store.Watch.Heartbeat(t.Context(), token); err != nil || !own || !strings.HasSuffix(made.Curl, " "+made.URL) {
 		t.Errorf("%+v: %v", made, err)
 	}
 	shown := c.send("GET", "/api/v1/services/backup", "").Body.String()
@@ -511,7 +511,7 @@ func TestSilencesAreAddedListedAndEnded(t *testing.T) {
 func TestDeadNotificationsAreListedAndTriedAgain(t *testing.T) {
 	c := newClient(t)
 	for n, status := range []ops.NoticeStatus{ops.NoticeDead, ops.NoticeSent, ops.NoticeSkipped, ops.NoticePending} {
-		_, err := c.Store.AddNotice(t.Context(), ops.Notice{
+		_, err := c.Store.People.AddNotice(t.Context(), ops.Notice{
 			Kind: "opened", Level: ops.LevelCritical, Title: fmt.Sprintf("notice %d", n), Status: status, Attempts: 6, Error: "no route to host", Service: "web",
 			CreatedAt: c.Now,
 		})

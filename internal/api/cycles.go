@@ -204,7 +204,7 @@ func (s *server) listHeld(ctx context.Context, q *heldQuery) (*body[list[Held]],
 
 func (s *server) listCycles(ctx context.Context, q *cyclesQuery) (*body[list[Cycle]], error) {
 	return listed(s, "list cycles", q.Paging, func(before int64, limit int) ([]store.CycleSummary, error) {
-		return s.Store.Cycles(ctx, store.CycleFilter{
+		return s.Store.Reports.Cycles(ctx, store.CycleFilter{
 			Status: ops.CycleStatus(q.Status), Environment: q.Environment, Since: q.Since, Before: ops.CycleID(before), Limit: limit,
 		})
 	}, func(r store.CycleSummary) int64 { return int64(r.ID) }, CycleRow)
@@ -212,11 +212,11 @@ func (s *server) listCycles(ctx context.Context, q *cyclesQuery) (*body[list[Cyc
 
 func (s *server) getCycle(ctx context.Context, in *CyclePath) (*body[CycleReport], error) {
 	what := fmt.Sprintf("cycle %d", in.ID)
-	rows, err := s.Store.CycleStory(ctx, ops.CycleID(in.ID))
+	rows, err := s.Store.People.CycleStory(ctx, ops.CycleID(in.ID))
 	if err != nil {
 		return nil, s.problem(what, err)
 	}
-	verified, err := s.Store.Verifications(ctx, ops.CycleID(in.ID))
+	verified, err := s.Store.Journal.Verifications(ctx, ops.CycleID(in.ID))
 	return answer(s, what, CycleReportRow(rows, verified, s.Clock()), err, same)
 }
 

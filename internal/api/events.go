@@ -62,7 +62,7 @@ func (s *server) listEvents(ctx context.Context, q *eventsQuery) (*body[list[Eve
 		if q.After > 0 && before > 0 {
 			filter.After, filter.Before = max(q.After, before), 0 // the next page of newer events
 		}
-		return s.Store.Events(ctx, filter)
+		return s.Store.Journal.Events(ctx, filter)
 	}, func(e ops.Event) int64 { return e.ID }, EventRow)
 }
 

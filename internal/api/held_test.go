@@ -21,7 +21,7 @@ func (c *client) downNow(service string) {
 	c.t.Helper()
 	check := ops.Check{At: c.Now, Environment: "home", Service: service, Probe: "GET", Type: ops.CheckHTTP, Status: ops.Down, Purpose: ops.ProbeWatch}
 	state, _ := health.Observe(ops.CheckState{}, check, health.Thresholds{FailAfter: 1}, c.Now)
-	must(c.t, c.Store.RecordResults(c.t.Context(), "home", []ops.Check{check}, nil, []ops.CheckState{state}, nil, nil))
+	must(c.t, c.Store.Watch.RecordResults(c.t.Context(), "home", []ops.Check{check}, nil, []ops.CheckState{state}, nil, nil))
 }
 
 // needed leaves an incident of a service that needs a person.

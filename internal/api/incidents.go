@@ -165,7 +165,7 @@ func (s *server) registerPeople(api huma.API) {
 	huma.Register(api, look("list-approvals", "/approvals", "List approvals, newest first", "approvals",
 		"The cycle waits for the answer."), s.listApprovals)
 	huma.Register(api, look("get-approval", "/approvals/{id}", "Show an approval", "approvals",
-		"With the answer, if there is one.", http.StatusNotFound), shown(s, "approval", s.Store.Approval, ApprovalRow))
+		"With the answer, if there is one.", http.StatusNotFound), shown(s, "approval", s.Store.People.Approval, ApprovalRow))
 	huma.Register(api, act("approve", "/approvals/{id}/approve", "Approve: the cycle continues with exactly that step", "approvals",
 		"An approval that was answered or has expired is a conflict, and so is another plan than the one that was shown.",
 		http.StatusNotFound), s.approve)
@@ -176,7 +176,7 @@ func (s *server) registerPeople(api huma.API) {
 
 func (s *server) listIncidents(ctx context.Context, q *incidentsQuery) (*body[list[Incident]], error) {
 	return listed(s, "list incidents", q.Paging, func(before int64, limit int) ([]ops.Incident, error) {
-		return s.Store.Incidents(ctx, store.IncidentFilter{
+		return s.Store.People.Incidents(ctx, store.IncidentFilter{
 			Open: q.Open, NeedsYou: q.NeedsYou, Status: ops.IncidentStatus(q.Status), Environment: q.Environment, Service: q.Service,
 			Since: q.Since, Before: before, Limit: limit,
 		})
@@ -247,7 +247,7 @@ func (s *server) snoozeIncident(ctx context.Context, in *snoozeInput) (*body[Inc
 
 func (s *server) listApprovals(ctx context.Context, q *approvalsQuery) (*body[list[Approval]], error) {
 	return listed(s, "list approvals", q.Paging, func(before int64, limit int) ([]ops.Approval, error) {
-		return s.Store.Approvals(ctx, store.ApprovalFilter{
+		return s.Store.People.Approvals(ctx, store.ApprovalFilter{
 			Status: ops.ApprovalStatus(q.Status), Environment: q.Environment, Before: before, Limit: limit,
 		})
 	}, func(a ops.Approval) int64 { return a.ID }, ApprovalRow)

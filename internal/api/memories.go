@@ -62,7 +62,7 @@ func (s *server) registerMemories(api huma.API) {
 
 func (s *server) listMemories(ctx context.Context, q *memoriesQuery) (*body[list[Memory]], error) {
 	return listed(s, "list memories", q.Paging, func(before int64, limit int) ([]ops.Memory, error) {
-		return s.Store.Memories(ctx, store.MemoryFilter{
+		return s.Store.People.Memories(ctx, store.MemoryFilter{
 			Environment: q.Environment, Service: q.Service, Category: q.Category, All: q.All, Before: before, Limit: limit,
 		})
 	}, func(m ops.Memory) int64 { return m.ID }, MemoryRow)

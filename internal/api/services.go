@@ -138,7 +138,7 @@ func (s *server) getService(ctx context.Context, q *ServicePath) (*body[ServiceS
 	if err := addUptime(ctx, s.Store, found[i:i+1], found[i].Environment, s.Clock()); err != nil {
 		return nil, s.problem("service "+q.Name, err)
 	}
-	beats, err := s.Store.HeartbeatsOf(ctx, found[i].Environment, q.Name)
+	beats, err := s.Store.Watch.HeartbeatsOf(ctx, found[i].Environment, q.Name)
 	if err != nil {
 		return nil, s.problem("service "+q.Name, err)
 	}
@@ -172,7 +172,7 @@ func addUptime(ctx context.Context, journal *store.Store, services []ServiceStat
 	case len(services) > few:
 		f.Services = nil
 	}
-	history, err := journal.Health(ctx, f)
+	history, err := journal.Reports.Health(ctx, f)
 	if err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func addUptime(ctx context.Context, journal *store.Store, services []ServiceStat
 func ServiceStates(
 	ctx context.Context, journal *store.Store, environments []ops.Environment, environment string, now time.Time,
 ) ([]ServiceState, error) {
-	checks, err := journal.LatestChecks(ctx, environment)
+	checks, err := journal.Watch.LatestChecks(ctx, environment)
 	if err != nil {
 		return nil, err
 	}
@@ -363,7 +363,7 @@ func (s *server) serviceHistory(ctx context.Context, q *historyQuery) (*body[Ser
 		return nil, err
 	}
 	now, out := s.Clock(), ServiceHistory{Environment: service.Body.Environment, Name: service.Body.Name, Days: []ServiceDay{}}
-	found, err := s.Store.Health(ctx, store.HealthFilter{
+	found, err := s.Store.Reports.Health(ctx, store.HealthFilter{
 		Environment: out.Environment, Services: []string{out.Name}, Since: now.AddDate(0, 0, 1-q.Days), Until: now, Bucket: 24 * time.Hour,
 	})
 	if err != nil {

@@ -105,7 +105,7 @@ func (s *server) registerSessions(api huma.API) {
 
 func (s *server) listSessions(ctx context.Context, q *sessionsQuery) (*body[list[Session]], error) {
 	return listed(s, "list sessions", q.Paging, func(before int64, limit int) ([]ops.Session, error) {
-		return s.Store.Sessions(ctx, store.SessionFilter{
+		return s.Store.Reports.Sessions(ctx, store.SessionFilter{
 			Status: ops.SessionStatus(q.Status), Tier: ops.Tier(q.Tier), Environment: q.Environment,
 			Since: q.Since, Before: ops.SessionID(before), Limit: limit,
 		})
@@ -113,12 +113,12 @@ func (s *server) listSessions(ctx context.Context, q *sessionsQuery) (*body[list
 }
 
 func (s *server) getSession(ctx context.Context, in *SessionPath) (*body[SessionReport], error) {
-	row, err := s.Store.Session(ctx, ops.SessionID(in.ID))
+	row, err := s.Store.Journal.Session(ctx, ops.SessionID(in.ID))
 	return answer(s, fmt.Sprintf("session %d", in.ID), row, err, SessionReportRow)
 }
 
 func (s *server) getChain(ctx context.Context, in *SessionPath) (*body[Chain], error) {
-	rows, err := s.Store.Chain(ctx, ops.SessionID(in.ID))
+	rows, err := s.Store.Journal.Chain(ctx, ops.SessionID(in.ID))
 	if err == nil && len(rows) == 0 {
 		err = ops.ErrNotFound
 	}
@@ -250,13 +250,13 @@ func (s *server) registerTranscript(api huma.API) {
 func (s *server) transcript(ctx context.Context, q *transcriptQuery) (*body[list[Line]], error) {
 	var refusals ops.Refusals
 	return listed(s, fmt.Sprintf("transcript of session %d", q.ID), q.Paging, func(after int64, limit int) ([]ops.Line, error) {
-		_, err := s.Store.Session(ctx, ops.SessionID(q.ID))
+		_, err := s.Store.Journal.Session(ctx, ops.SessionID(q.ID))
 		if err != nil {
 			return nil, err
 		}
-		lines, err := s.Store.Transcript(ctx, ops.SessionID(q.ID), after, limit)
+		lines, err := s.Store.Journal.Transcript(ctx, ops.SessionID(q.ID), after, limit)
 		if err == nil { // after the lines: a refusal is on record before its answer
-			refusals, err = s.Store.Refusals(ctx, ops.SessionID(q.ID))
+			refusals, err = s.Store.Acts.Refusals(ctx, ops.SessionID(q.ID))
 		}
 		return lines, err
 	}, func(l ops.Line) int64 { return l.Seq }, func(l ops.Line) Line { return lineRow(l, refusals) })
@@ -362,7 +362,7 @@ func (s *server) costs(ctx context.Context, q *costsQuery) (*body[Costs], error)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.Store.Costs(ctx, store.CostGroup(q.By), f)
+	rows, err := s.Store.Reports.Costs(ctx, store.CostGroup(q.By), f)
 	if err != nil {
 		return nil, s.problem("sum costs", err)
 	}
@@ -408,7 +408,7 @@ func (s *server) expensiveCycles(ctx context.Context, q *expensiveQuery) (*body[
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.Store.ExpensiveChains(ctx, f, q.Limit)
+	rows, err := s.Store.Reports.ExpensiveChains(ctx, f, q.Limit)
 	if err != nil {
 		return nil, s.problem("list expensive cycles", err)
 	}

@@ -96,7 +96,7 @@ func (s *server) listSilences(ctx context.Context, q *silencesQuery) (*body[list
 		if !q.All {
 			f.Active = now
 		}
-		return s.Store.Silences(ctx, f)
+		return s.Store.Watch.Silences(ctx, f)
 	}, func(q ops.Silence) int64 { return q.ID }, func(q ops.Silence) Silence { return SilenceRow(q, now) })
 }
 
@@ -141,7 +141,7 @@ func (s *server) endSilence(ctx context.Context, in *RowPath) (*body[Silence], e
 
 func (s *server) listNotifications(ctx context.Context, q *notificationsQuery) (*body[list[Notification]], error) {
 	return listed(s, "list notifications", q.Paging, func(before int64, limit int) ([]ops.Notice, error) {
-		return s.Store.NoticeList(ctx, store.NoticeFilter{Status: ops.NoticeStatus(q.Status), Before: before, Limit: limit})
+		return s.Store.People.NoticeList(ctx, store.NoticeFilter{Status: ops.NoticeStatus(q.Status), Before: before, Limit: limit})
 	}, func(n ops.Notice) int64 { return n.ID }, NotificationRow)
 }
 
@@ -150,7 +150,7 @@ func (s *server) retryNotification(ctx context.Context, in *RowPath) (*body[Noti
 	if err := s.desk.RetryNotification(ctx, by(ctx), in.ID); err != nil {
 		return nil, s.problem(what, err)
 	}
-	rows, err := s.Store.NoticeList(ctx, store.NoticeFilter{Before: in.ID + 1, Limit: 1})
+	rows, err := s.Store.People.NoticeList(ctx, store.NoticeFilter{Before: in.ID + 1, Limit: 1})
 	if err == nil && (len(rows) == 0 || rows[0].ID != in.ID) {
 		err = ops.ErrNotFound
 	}

@@ -43,7 +43,7 @@ func (s *server) registerStandstill(api huma.API) {
 }
 
 func (s *server) standstill(ctx context.Context, _ *struct{}) (*body[Standstill], error) {
-	h, err := s.Store.Standstill(ctx)
+	h, err := s.Store.People.Standstill(ctx)
 	return answer(s, "read whether everything is stopped", h, err, StandstillRow)
 }
 

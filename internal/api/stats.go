@@ -122,7 +122,7 @@ func (c counter) services(ctx context.Context, now time.Time, out *Stats) error 
 }
 
 func (c counter) people(ctx context.Context, now time.Time, out *Stats) error {
-	a, err := c.store.Attention(ctx, now)
+	a, err := c.store.Reports.Attention(ctx, now)
 	out.NeedsYou, out.ApprovalsPending = a.NeedYou(), a.Approvals
 	out.IncidentsOpen, out.IncidentsAcknowledged, out.IncidentsSnoozed = a.Open, a.Acknowledged, a.Snoozed
 	out.IncidentsUnverified = a.Unverified
@@ -130,7 +130,7 @@ func (c counter) people(ctx context.Context, now time.Time, out *Stats) error {
 }
 
 func (c counter) work(ctx context.Context, now time.Time, out *Stats) error {
-	work, err := c.store.Work(ctx)
+	work, err := c.store.Reports.Work(ctx)
 	out.SessionsRunning, out.CyclesQueued = work.Running, work.Queued
 	out.LastCycleStatus, out.LastCycleEndedAt = text(work.LastStatus), work.LastEndedAt
 	if work.LastEndedAt != nil {
@@ -142,7 +142,7 @@ func (c counter) work(ctx context.Context, now time.Time, out *Stats) error {
 func (c counter) costs(ctx context.Context, now time.Time, out *Stats) error {
 	begin := today(now)
 	for days, to := range map[int]**float64{1: &out.CostTodayUSD, 7: &out.Cost7DaysUSD, 30: &out.Cost30DaysUSD} {
-		spent, known, err := c.store.CostSince(ctx, "", begin.AddDate(0, 0, 1-days))
+		spent, known, err := c.store.Reports.CostSince(ctx, "", begin.AddDate(0, 0, 1-days))
 		if err != nil {
 			return err
 		}
@@ -166,7 +166,7 @@ func (c counter) forecast(ctx context.Context, now time.Time, out *Stats) error 
 		if e.Policy.BudgetDayUSD <= 0 {
 			continue
 		}
-		spent, err := c.store.Spending(ctx, e.Name, ops.SpendWindow, now)
+		spent, err := c.store.Reports.Spending(ctx, e.Name, ops.SpendWindow, now)
 		if err != nil {
 			return err
 		}
@@ -205,7 +205,7 @@ func (s *server) health(w http.ResponseWriter, r *http.Request) {
 			answer.Status = "degraded"
 		}
 	}
-	work, err := s.Store.Work(r.Context())
+	work, err := s.Store.Reports.Work(r.Context())
 	if err != nil {
 		s.Logger.WarnContext(r.Context(), "cannot read the journal for /healthz", "error", err)
 		answer.Status = "degraded"
@@ -273,7 +273,7 @@ func (s *server) registerHosts(api huma.API) {
 }
 
 func (s *server) listHosts(ctx context.Context, _ *struct{}) (*body[list[Host]], error) {
-	rows, err := s.Store.Hosts(ctx)
+	rows, err := s.Store.Journal.Hosts(ctx)
 	return whole(s, "list hosts", rows, err, HostRow)
 }
 

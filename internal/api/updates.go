@@ -76,7 +76,7 @@ func (s *server) registerUpdates(api huma.API) {
 	huma.Register(api, look("list-update-runs", "/updates/runs", "List updates, newest first", "updates",
 		"Which image was there before and after, and how it ended."), s.listUpdateRuns)
 	huma.Register(api, look("get-update-run", "/updates/runs/{id}", "Show an update", "updates",
-		"How far it is, or how it ended.", http.StatusNotFound), shown(s, "update", s.Store.Update, UpdateRow))
+		"How far it is, or how it ended.", http.StatusNotFound), shown(s, "update", s.Store.Acts.Update, UpdateRow))
 	huma.Register(api, start("update-service", "/updates/runs", "Update a service, or say yes to its update", "updates",
 		"The daemon changes the image, watches, and goes back if something is worse than before. One at a time; what speaks against it is "+
 			"a conflict.", http.StatusConflict), s.update)
@@ -89,7 +89,7 @@ func (s *server) listUpdates(ctx context.Context, q *updatesQuery) (*body[list[U
 
 func (s *server) listUpdateRuns(ctx context.Context, q *updateRunsQuery) (*body[list[Update]], error) {
 	return listed(s, "list updates", q.Paging, func(before int64, limit int) ([]ops.Update, error) {
-		return s.Store.Updates(ctx, store.UpdateFilter{Environment: q.Environment, Service: q.Service, Before: before, Limit: limit})
+		return s.Store.Acts.Updates(ctx, store.UpdateFilter{Environment: q.Environment, Service: q.Service, Before: before, Limit: limit})
 	}, func(u ops.Update) int64 { return u.ID }, UpdateRow)
 }
 

@@ -299,7 +299,7 @@ func (a *app) rehearse(ctx context.Context, against, file string, span daemon.Sp
 		return err
 	}
 	if span.Cycle > 0 {
-		_, err = s.Cycle(ctx, span.Cycle)
+		_, err = s.Journal.Cycle(ctx, span.Cycle)
 	}
 	var out rehearse.Report
 	if err == nil {

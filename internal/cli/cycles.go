@@ -173,7 +173,7 @@ func (a *app) writing(ctx context.Context, use func(*store.Store, *config.Config
 
 // audit records a change by this command, as the daemon records those of its pages and its API.
 func (a *app) audit(ctx context.Context, s *store.Store, failed error) error {
-	_, err := s.AddEvent(context.WithoutCancel(ctx), ops.Event{
+	_, err := s.Journal.AddEvent(context.WithoutCancel(ctx), ops.Event{
 		At: time.Now(), Level: ops.LevelInfo, Verb: ops.VerbCommandRan, Actor: ops.Person(person()),
 		Detail: ops.RequestDetail{Did: shorten(a.command, 200), Failed: failed != nil},
 	})

@@ -80,7 +80,7 @@ a running session in a cycle that has ended. Exits 1 when something is found. Th
 			var flaws []store.Flaw
 			err := a.reading(c.Context(), func(s *store.Store, _ *config.Config) error {
 				var err error
-				flaws, err = s.Verify(c.Context(), !quick)
+				flaws, err = s.Journal.Verify(c.Context(), !quick)
 				return err
 			})
 			if err != nil {
@@ -282,7 +282,7 @@ func (a *app) copyRows(ctx context.Context, source, target store.Options) (err e
 
 // idle refuses a database that a host still uses: what it writes during the copy would be lost.
 func idle(ctx context.Context, s *store.Store) error {
-	hosts, err := s.Hosts(ctx)
+	hosts, err := s.Journal.Hosts(ctx)
 	if err != nil {
 		return err
 	}

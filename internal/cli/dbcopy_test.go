@@ -68,13 +68,13 @@ func TestAnInstallationMovesToAServerAndBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Close() }()
-	if _, err := s.Enlist(t.Context(), ops.Host{Name: "other", Identity: "x"}, time.Minute); err != nil {
+	if _, err := s.Journal.Enlist(t.Context(), ops.Host{Name: "other", Identity: "x"}, time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	if code, _, problems := copying(t, server, "sqlite:"+filepath.Join(t.TempDir(), "x.db")); code != 5 || !strings.Contains(problems, "host other uses") {
 		t.Errorf("beside a host: exit %d: %s", code, problems)
 	}
-	if got, err := s.Session(t.Context(), session.ID); err != nil || got.Key != session.Key {
+	if got, err := s.Journal.Session(t.Context(), session.ID); err != nil || got.Key != session.Key {
 		t.Errorf("the session on the server is %+v, %v", got, err)
 	}
 }

@@ -157,7 +157,7 @@ func (a *app) tellDemo(ctx context.Context, cfg *config.Config, service *demo.Me
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	for end := time.Now().Add(demoPatience); time.Now().Before(end); {
-		if seen, err := s.SignedIn(ctx); err != nil || seen {
+		if seen, err := s.People.SignedIn(ctx); err != nil || seen {
 			break
 		}
 		if !ops.Pause(ctx, demoPace) {
@@ -169,7 +169,7 @@ func (a *app) tellDemo(ctx context.Context, cfg *config.Config, service *demo.Me
 	}
 	var last int64
 	for {
-		cycles, err := s.Cycles(ctx, store.CycleFilter{Limit: 1})
+		cycles, err := s.Reports.Cycles(ctx, store.CycleFilter{Limit: 1})
 		if err != nil {
 			return fmt.Errorf("follow demo: %w", err)
 		}
@@ -190,7 +190,7 @@ func (a *app) tellDemo(ctx context.Context, cfg *config.Config, service *demo.Me
 
 // printDemoNews prints the events after the last one.
 func (a *app) printDemoNews(ctx context.Context, s *store.Store, last int64) (int64, error) {
-	events, err := s.Events(ctx, store.EventFilter{After: last, Limit: 200})
+	events, err := s.Journal.Events(ctx, store.EventFilter{After: last, Limit: 200})
 	if err != nil {
 		return last, fmt.Errorf("follow demo: %w", err)
 	}
@@ -243,7 +243,7 @@ func (a *app) printDemoActions(ctx context.Context, w io.Writer, cfg *config.Con
 		return fmt.Errorf("read actions: %w", err)
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	runs, err := s.ActionRuns(ctx, store.ActionFilter{Limit: 20})
+	runs, err := s.Acts.ActionRuns(ctx, store.ActionFilter{Limit: 20})
 	if err != nil {
 		return fmt.Errorf("read actions: %w", err)
 	}

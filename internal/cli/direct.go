@@ -45,11 +45,11 @@ func (a *app) direct(ctx context.Context, s *store.Store, cfg *config.Config) *c
 type rows struct{ store *store.Store }
 
 func (r rows) Submit(ctx context.Context, n ops.NewCycle) (ops.CycleID, error) {
-	return r.store.SubmitCycle(ctx, n)
+	return r.store.Journal.SubmitCycle(ctx, n)
 }
 
 func (r rows) Cancel(ctx context.Context, id ops.CycleID, why string) error {
-	_, err := r.store.RequestCancel(ctx, id, why, r.store.Clock())
+	_, err := r.store.Journal.RequestCancel(ctx, id, why, r.store.Clock())
 	return err
 }
 

@@ -246,7 +246,7 @@ func (a *app) database(ctx context.Context, cfg *config.Config) []api.Finding {
 	} else if err != nil {
 		return []api.Finding{checked("database", "problem", err.Error(), "Restore a backup of "+path)}
 	}
-	n, err := s.Counts(ctx)
+	n, err := s.Reports.Counts(ctx)
 	if err != nil {
 		return []api.Finding{checked("database", "problem", err.Error(), "")}
 	}
@@ -276,7 +276,7 @@ func (a *app) lastCycle(ctx context.Context, cfg *config.Config) []api.Finding {
 		return nil // the check of the database says why
 	}
 	defer func() { _ = s.Close() }()
-	cycles, err := s.Cycles(ctx, store.CycleFilter{Limit: 1})
+	cycles, err := s.Reports.Cycles(ctx, store.CycleFilter{Limit: 1})
 	if err != nil || len(cycles) == 0 {
 		return nil
 	}

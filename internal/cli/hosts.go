@@ -90,7 +90,7 @@ next start takes cycles again, and so does 'claudeops hosts resume'. On a termin
 				return &codeError{exitError, errors.New("not drained")}
 			}
 			return a.writing(c.Context(), func(s *store.Store, _ *config.Config) error {
-				if err := s.Drain(c.Context(), host, true); err != nil {
+				if err := s.Journal.Drain(c.Context(), host, true); err != nil {
 					return err
 				}
 				if err := a.wake(c.Context()); err != nil {
@@ -114,7 +114,7 @@ func (a *app) hostsResume() *cobra.Command {
 				return err
 			}
 			return a.writing(c.Context(), func(s *store.Store, _ *config.Config) error {
-				if err := s.Drain(c.Context(), host, false); err != nil {
+				if err := s.Journal.Drain(c.Context(), host, false); err != nil {
 					return err
 				}
 				fmt.Fprintf(a.Stderr, "%s takes cycles again\n", host)
@@ -180,7 +180,7 @@ func (a *app) awaitDrained(ctx context.Context, s *store.Store, host string, tim
 	}
 	var asked *time.Time // when it last renewed its lease before it can have read the request
 	for last := -1; ; {
-		hosts, err := s.Hosts(ctx)
+		hosts, err := s.Journal.Hosts(ctx)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -220,7 +220,7 @@ func (a *app) othersAlive(ctx context.Context, cfg *config.Config) (bool, error)
 	if err != nil {
 		return false, err
 	}
-	hosts, err := s.Hosts(ctx)
+	hosts, err := s.Journal.Hosts(ctx)
 	alive := slices.ContainsFunc(hosts, func(h ops.Host) bool { return h.Alive && !h.Draining })
 	return alive, errors.Join(err, s.Close())
 }

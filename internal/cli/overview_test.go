@@ -87,7 +87,7 @@ func TestListsBeginAtSince(t *testing.T) {
 			t.Errorf("%s of three days is empty", command)
 		}
 	}
-	if _, err := e.Store.AddEvent(t.Context(), ops.Event{At: e.Now, Level: ops.LevelInfo, Verb: ops.VerbProbeFailed, Service: "jellyfin", Reason: "is up"}); err != nil {
+	if _, err := e.Store.Journal.AddEvent(t.Context(), ops.Event{At: e.Now, Level: ops.LevelInfo, Verb: ops.VerbProbeFailed, Service: "jellyfin", Reason: "is up"}); err != nil {
 		t.Fatal(err)
 	}
 	var found []api.Event
@@ -153,7 +153,7 @@ func TestShellsGetIdsNamesAndValues(t *testing.T) {
 	e := newElsewhereAt(t, time.Now().UTC().Truncate(time.Second))
 	e.fill()
 	asked := ops.ActionRun{Environment: "default", Service: "web", Action: "restart", Person: "ada", Why: "it hangs"}
-	if _, err := e.Store.RequestAction(t.Context(), asked, e.Now); err != nil {
+	if _, err := e.Store.Acts.RequestAction(t.Context(), asked, e.Now); err != nil {
 		t.Fatal(err)
 	}
 	for args, want := range map[string]string{

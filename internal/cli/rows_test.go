@@ -41,10 +41,10 @@ func (e *elsewhere) fill() {
 	e.Check("web", ops.Healthy, "")
 	e.Check("jellyfin", ops.Down, "HTTP 502")
 	ctx := e.t.Context()
-	if _, err := e.Store.AddMemory(ctx, ops.Memory{Environment: "default", Category: "note", Observation: "slow", Confidence: 0.9}); err != nil {
+	if _, err := e.Store.People.AddMemory(ctx, ops.Memory{Environment: "default", Category: "note", Observation: "slow", Confidence: 0.9}); err != nil {
 		e.t.Fatal(err)
 	}
-	if _, err := e.Store.AddSilence(ctx, ops.Silence{
+	if _, err := e.Store.Watch.AddSilence(ctx, ops.Silence{
 		Service: "web", Reason: "new disk", Author: "ada", CreatedAt: e.Now, From: e.Now, Until: e.Now.Add(time.Hour),
 	}); err != nil {
 		e.t.Fatal(err)
@@ -53,7 +53,7 @@ func (e *elsewhere) fill() {
 		{Kind: "opened", Level: ops.LevelCritical, Title: "down", Body: "x", Status: ops.NoticeDead, Attempts: 8, Error: "no route", CreatedAt: e.Now},
 		{Kind: "reminder", Level: ops.LevelWarning, Target: ops.TargetSecond, Title: "down", Status: ops.NoticePending, NextAt: e.Now, CreatedAt: e.Now},
 	} {
-		if _, err := e.Store.AddNotice(ctx, n); err != nil {
+		if _, err := e.Store.People.AddNotice(ctx, n); err != nil {
 			e.t.Fatal(err)
 		}
 	}

@@ -199,7 +199,7 @@ func (a *app) tokensList() *cobra.Command {
 		Use: "list", Short: "List tokens with role, expiry and last use",
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.reading(c.Context(), func(s *store.Store, _ *config.Config) error {
-				found, err := s.Tokens(c.Context(), all)
+				found, err := s.People.Tokens(c.Context(), all)
 				if err != nil {
 					return err
 				}
@@ -248,7 +248,7 @@ func (a *app) tokensCreate() *cobra.Command {
 				if life > 0 {
 					t.ExpiresAt = ops.Ptr(t.CreatedAt.Add(life))
 				}
-				made, secret, err := s.AddToken(c.Context(), t)
+				made, secret, err := s.People.AddToken(c.Context(), t)
 				if err != nil {
 					return err
 				}
@@ -291,7 +291,7 @@ func (a *app) tokensRevoke() *cobra.Command {
 		Use: "revoke NAME", Short: "Revoke a token: requests with it are refused at once", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.writing(c.Context(), func(s *store.Store, _ *config.Config) error {
-				if err := s.RevokeToken(c.Context(), args[0], person(), s.Clock()); err != nil {
+				if err := s.People.RevokeToken(c.Context(), args[0], person(), s.Clock()); err != nil {
 					return err
 				}
 				fmt.Fprintf(a.Stderr, "token %s is revoked\n", clean(args[0]))

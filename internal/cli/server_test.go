@@ -97,7 +97,7 @@ func (e *elsewhere) shows(args string, wanted ...string) string {
 func TestCommandsShowTheJournalOfAServer(t *testing.T) {
 	e := newElsewhere(t)
 	e.chain()
-	if _, err := e.Store.AddMemory(t.Context(), ops.Memory{Environment: "default", Category: "note", Observation: "starts slowly"}); err != nil {
+	if _, err := e.Store.People.AddMemory(t.Context(), ops.Memory{Environment: "default", Category: "note", Observation: "starts slowly"}); err != nil {
 		t.Fatal(err)
 	}
 	e.Check("jellyfin", ops.Down, "HTTP 502")
@@ -177,7 +177,7 @@ func TestCommandsActAtAServer(t *testing.T) {
 
 func TestExitCodesAreThoseOfTheStore(t *testing.T) {
 	e := newElsewhere(t)
-	_, reader, err := e.Store.AddToken(t.Context(), store.Token{Name: "reader", Role: "read", CreatedAt: e.Now, CreatedBy: "test"})
+	_, reader, err := e.Store.People.AddToken(t.Context(), store.Token{Name: "reader", Role: "read", CreatedAt: e.Now, CreatedBy: "test"})
 	must(t, err)
 	e.chain()
 	for _, tc := range []struct {
@@ -257,7 +257,7 @@ func TestCommandsWithoutADaemonAskTheSameHandler(t *testing.T) {
 	e.environ = local
 	e.must("silences", "add", "--service", "jellyfin", "--for", "2h", "--reason", "new disk")
 	e.must("memory", "add", "starts slowly")
-	kept, err := e.Store.Silences(t.Context(), store.SilenceFilter{})
+	kept, err := e.Store.Watch.Silences(t.Context(), store.SilenceFilter{})
 	if err != nil || len(kept) != 1 || kept[0].Author != person() {
 		t.Errorf("kept %+v, %v", kept, err)
 	}

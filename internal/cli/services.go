@@ -282,14 +282,14 @@ func (a *app) recordTest(ctx context.Context, n ops.Notice, took []string) error
 	return a.writing(ctx, func(s *store.Store, _ *config.Config) (err error) {
 		now := s.Clock()
 		n.CreatedAt, n.NextAt = now, now.Add(time.Hour) // nobody else is to send it
-		if n.ID, err = s.AddNotice(ctx, n); err != nil {
+		if n.ID, err = s.People.AddNotice(ctx, n); err != nil {
 			return err
 		}
 		n.Status, n.Attempts, n.SentAt = ops.NoticeSent, 1, &now
 		for _, to := range took {
 			n.Deliveries = append(n.Deliveries, ops.Delivery{Route: "first", To: to, At: now})
 		}
-		return s.SettleNotice(ctx, n, nil)
+		return s.People.SettleNotice(ctx, n, nil)
 	})
 }
 

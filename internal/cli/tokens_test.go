@@ -39,7 +39,7 @@ func TestTokensAreMadeListedAndRevoked(t *testing.T) {
 	}
 	s, err := store.Open(t.Context(), storetest.With(store.Options{Path: path}))
 	must(t, err)
-	used, err := s.UseToken(t.Context(), secret, time.Now())
+	used, err := s.People.UseToken(t.Context(), secret, time.Now())
 	if err != nil || used.ExpiresAt == nil || used.ExpiresAt.Sub(used.CreatedAt) != 90*24*time.Hour {
 		t.Errorf("%+v, %v", used, err)
 	}

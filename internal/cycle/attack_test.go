@@ -14,7 +14,7 @@ import (
 
 // attacks is a session that does what a hostile log says, and claims that all is well.
 func attacks(r *rehearsal, spec ops.SessionSpec) ops.RunResult {
-	g, err := r.store.RecordGuard(r.t.Context(), r.owner, ops.GuardRecord{
+	g, err := r.store.Acts.RecordGuard(r.t.Context(), r.owner, ops.GuardRecord{
 		At: clock(), CycleID: spec.Session.CycleID, SessionID: spec.Session.ID, Tier: spec.Session.Tier, Gate: ops.GateHook, ToolUseID: "t1", Tool: "Bash",
 		Input: `{"command":"pkill claudeops"}`, Rule: ops.RuleAttack, Reason: "pkill is refused at every tier",
 	}, nil, nil)
@@ -53,14 +53,14 @@ func TestAnAttackOnTheSupervisorCallsAHumanAtOnce(t *testing.T) {
 				}
 				const says = "session 2 (Tier 2) for web attacked the supervisor: the guard refused Bash pkill claudeops"
 				r.ended(ops.CycleNeedsHuman, says)
-				c, err := r.store.Load(t.Context(), r.id)
+				c, err := r.store.Journal.Load(t.Context(), r.id)
 				r.must(err)
 				if s := c.Journal.Last(); r.ran != 2 || s.StopCause != ops.StopAttack || s.Status != ops.SessionFailed || len(s.OutcomeJSON) > 0 ||
 					len(c.Journal.Recoveries)+len(c.Journal.Lowered) > 0 {
 					t.Errorf("%d sessions ran; the last one %s, stopped by %q, says %s", r.ran, s.Status, s.StopCause, s.OutcomeJSON)
 				}
 				r.told(says)
-				open, err := r.store.Unresolved(t.Context(), "default")
+				open, err := r.store.People.Unresolved(t.Context(), "default")
 				r.must(err)
 				var titles []string
 				for _, i := range open {
@@ -78,7 +78,7 @@ func TestAnAttackOnTheSupervisorCallsAHumanAtOnce(t *testing.T) {
 // told: the only call for a human begins with the attack, and takes no word of the agent for a finding.
 func (r *rehearsal) told(says string) {
 	r.t.Helper()
-	notices, err := r.store.NoticeList(r.t.Context(), store.NoticeFilter{})
+	notices, err := r.store.People.NoticeList(r.t.Context(), store.NoticeFilter{})
 	r.must(err)
 	if len(notices) != 1 {
 		r.t.Fatalf("%d notices", len(notices))

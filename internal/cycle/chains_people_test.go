@@ -25,24 +25,24 @@ func humanChains() []chain {
 			r.advance()
 			i := r.incident()
 			pass(time.Hour)
-			_, err := r.store.ResolveIncident(r.t.Context(), i.ID, "ada", "changed the disk", clock())
+			_, err := r.store.People.ResolveIncident(r.t.Context(), i.ID, "ada", "changed the disk", clock())
 			r.must(err)
 			r.advance()
 		}},
 		{name: "tier-3-hands-to-a-person", ends: ops.CycleResolved, policy: policy(withPeople), acts: []act{hands(2), hands(3), hands(3)}, play: func(r *rehearsal) {
 			r.advance()
-			_, err := r.store.ResolveIncident(r.t.Context(), r.incident().ID, "ada", "bought a new one", clock())
+			_, err := r.store.People.ResolveIncident(r.t.Context(), r.incident().ID, "ada", "bought a new one", clock())
 			r.must(err)
 			r.advance()
 		}},
 		{name: "closed-but-not-answered", ends: ops.CycleResolved, policy: policy(gate(2)), acts: []act{hands(2)}, play: func(r *rehearsal) {
 			r.advance()
-			_, err := r.store.ResolveIncident(r.t.Context(), r.incident().ID, "ada", "not mine", clock())
+			_, err := r.store.People.ResolveIncident(r.t.Context(), r.incident().ID, "ada", "not mine", clock())
 			r.must(err)
 			r.advance()
 		}},
 		{name: "closed-while-it-works-and-asked-again", ends: ops.CycleResolved, policy: policy(gate(2)), acts: []act{hands(2), func(r *rehearsal, spec ops.SessionSpec) ops.RunResult {
-			_, err := r.store.ResolveIncident(r.t.Context(), r.incident().ID, "ada", "it is gone", clock())
+			_, err := r.store.People.ResolveIncident(r.t.Context(), r.incident().ID, "ada", "it is gone", clock())
 			r.must(err)
 			return hands(3)(r, spec)
 		}, well}, play: func(r *rehearsal) {
@@ -63,13 +63,13 @@ func humanChains() []chain {
 		}},
 		{name: "acknowledged-and-then-approved", ends: ops.CycleResolved, policy: policy(gate(2)), acts: []act{hands(2), well}, play: func(r *rehearsal) {
 			r.advance()
-			_, err := r.store.Acknowledge(r.t.Context(), r.incident().ID, "ada", "on it", clock())
+			_, err := r.store.People.Acknowledge(r.t.Context(), r.incident().ID, "ada", "on it", clock())
 			r.must(err)
 			r.answer(ops.ApprovalApproved)
 			r.advance()
 		}},
 		{name: "the-guard-refused-the-only-repair", ends: ops.CycleResolved, policy: policy(climbing), gated: true, acts: []act{hands(2), func(r *rehearsal, spec ops.SessionSpec) ops.RunResult {
-			_, err := r.store.RecordGuard(r.t.Context(), r.owner, ops.GuardRecord{
+			_, err := r.store.Acts.RecordGuard(r.t.Context(), r.owner, ops.GuardRecord{
 				At: clock(), CycleID: spec.Session.CycleID, SessionID: spec.Session.ID, Tier: 2, Gate: ops.GateHook, ToolUseID: "t1", Tool: "Bash",
 				Input: "docker compose down", Rule: "tier", Reason: "Tier 3 may do this",
 			}, nil, nil)
@@ -77,7 +77,7 @@ func humanChains() []chain {
 			return says(ops.OutcomeResolved)(r, spec)
 		}, says(ops.OutcomeEscalate), says(ops.OutcomeResolved)}},
 		{name: "closed-while-somebody-works-on-it", ends: ops.CycleResolved, policy: policy(withPeople, gate(2)), acts: []act{hands(2), func(r *rehearsal, spec ops.SessionSpec) ops.RunResult {
-			_, err := r.store.ResolveIncident(r.t.Context(), r.incident().ID, "ada", "it is gone", clock())
+			_, err := r.store.People.ResolveIncident(r.t.Context(), r.incident().ID, "ada", "it is gone", clock())
 			r.must(err)
 			return leaves(toPerson)(r, spec)
 		}}, play: func(r *rehearsal) {
@@ -85,7 +85,7 @@ func humanChains() []chain {
 			r.answer(ops.ApprovalApproved)
 			r.advance()
 			r.advance() // the answer came before the question
-			_, err := r.store.ResolveIncident(r.t.Context(), r.incident().ID, "ada", "now it is", clock())
+			_, err := r.store.People.ResolveIncident(r.t.Context(), r.incident().ID, "ada", "now it is", clock())
 			r.must(err)
 			r.advance()
 		}},
@@ -94,25 +94,25 @@ func humanChains() []chain {
 		}},
 		{name: "what-is-known-is-told-once", ends: ops.CycleNeedsHuman, policy: first, acts: []act{hands(2)}, before: known(func(*rehearsal, ops.Incident) {})},
 		{name: "an-acknowledged-problem", ends: ops.CycleSuppressed, policy: first, acts: []act{hands(2)}, before: known(func(r *rehearsal, i ops.Incident) {
-			_, err := r.store.Acknowledge(r.t.Context(), i.ID, "ada", "on it", clock())
+			_, err := r.store.People.Acknowledge(r.t.Context(), i.ID, "ada", "on it", clock())
 			r.must(err)
 		})},
 		{name: "a-snoozed-problem", ends: ops.CycleSuppressed, policy: first, acts: []act{hands(2)}, before: known(func(r *rehearsal, i ops.Incident) {
-			_, err := r.store.Snooze(r.t.Context(), i.ID, "ada", clock().Add(time.Hour), "after lunch", clock())
+			_, err := r.store.People.Snooze(r.t.Context(), i.ID, "ada", clock().Add(time.Hour), "after lunch", clock())
 			r.must(err)
 		})},
 		{name: "a-snooze-that-is-over", ends: ops.CycleNeedsHuman, policy: first, acts: []act{hands(2)}, before: known(func(r *rehearsal, i ops.Incident) {
-			_, err := r.store.Snooze(r.t.Context(), i.ID, "ada", clock().Add(time.Second), "after lunch", clock())
+			_, err := r.store.People.Snooze(r.t.Context(), i.ID, "ada", clock().Add(time.Second), "after lunch", clock())
 			r.must(err)
 		})},
 		{name: "a-silenced-service", ends: ops.CycleSuppressed, policy: policy(), acts: []act{hands(2)}, before: func(r *rehearsal) {
-			_, err := r.store.AddSilence(r.t.Context(), ops.Silence{
+			_, err := r.store.Watch.AddSilence(r.t.Context(), ops.Silence{
 				Environment: "default", Service: "w*", Reason: "new disk", Author: "ada", CreatedAt: clock(), Until: clock().Add(time.Hour),
 			})
 			r.must(err)
 		}},
 		{name: "a-service-that-only-follows-another", ends: ops.CycleSuppressed, policy: policy(), acts: []act{hands(2)}, before: func(r *rehearsal) {
-			r.must(r.store.SaveWithheld(r.t.Context(), "default", []ops.Withheld{{Service: "web", Why: "dependency", Reason: "db is down"}}))
+			r.must(r.store.Watch.SaveWithheld(r.t.Context(), "default", []ops.Withheld{{Service: "web", Why: "dependency", Reason: "db is down"}}))
 		}},
 		{name: "a-healthy-look-closes-what-is-open", ends: ops.CycleHealthy, policy: first, acts: []act{hands(2), webIsWell}, before: known(func(*rehearsal, ops.Incident) {})},
 		{name: "a-silent-look-closes-nothing", ends: ops.CycleHealthy, policy: first, acts: []act{hands(2), well}, before: known(func(*rehearsal, ops.Incident) {})},
@@ -208,12 +208,12 @@ func judgedChains() []chain {
 			r.advance()
 		}},
 		{name: "acknowledged-before-another-attempt", ends: ops.CycleSuppressed, policy: policy(climbing), acts: []act{hands(2), func(r *rehearsal, spec ops.SessionSpec) ops.RunResult {
-			_, err := r.store.Acknowledge(r.t.Context(), r.incident().ID, "ada", "on it", clock())
+			_, err := r.store.People.Acknowledge(r.t.Context(), r.incident().ID, "ada", "on it", clock())
 			r.must(err)
 			return fails("api_error", 529)(spec)
 		}, well}},
 		{name: "less-trust-before-another-attempt", ends: ops.CycleNeedsHuman, policy: policy(climbing, probing("web")), acts: []act{hands(2), func(r *rehearsal, spec ops.SessionSpec) ops.RunResult {
-			r.must(r.store.SetTrust(r.t.Context(), r.Environments["default"].Policy, ops.Lowered{
+			r.must(r.store.People.SetTrust(r.t.Context(), r.Environments["default"].Policy, ops.Lowered{
 				Environment: "default", Service: "web", Level: ops.TrustSuggest, By: "ada", Reason: "not today", At: clock(),
 			}))
 			return fails("api_error", 529)(spec)
@@ -251,7 +251,7 @@ func probedChains() []chain {
 		{name: "probes-find-all-well-and-an-agent-is-due", ends: ops.CycleHealthy, policy: policy(probing("web"), quiet), new: scheduled, acts: []act{well}, probes: finds("web", ops.Healthy)},
 		{name: "an-agent-has-looked-today", ends: ops.CycleHealthy, policy: policy(probing("web"), quiet), new: scheduled, acts: []act{well}, probes: finds("web", ops.Healthy), before: looked},
 		{name: "probes-find-what-is-held-back", ends: ops.CycleSuppressed, policy: policy(probing("web"), probesFirst), new: scheduled, acts: []act{well}, probes: finds("web", ops.Down), before: func(r *rehearsal) {
-			r.must(r.store.SaveWithheld(r.t.Context(), "default", []ops.Withheld{{Service: "web", Why: "flapping", Reason: "web goes up and down"}}))
+			r.must(r.store.Watch.SaveWithheld(r.t.Context(), "default", []ops.Withheld{{Service: "web", Why: "flapping", Reason: "web goes up and down"}}))
 		}},
 		{name: "probes-close-what-is-open", ends: ops.CycleHealthy, policy: policy(probing("web"), probesFirst, func(p *ops.Policy) { p.MaxTier = 1 }), new: scheduled, acts: []act{hands(2)}, probes: finds("web", ops.Down, ops.Healthy), before: looked},
 		{name: "a-degraded-service-is-looked-at", ends: ops.CycleNeedsHuman, policy: policy(probing("web"), probesFirst), new: scheduled, acts: []act{well}, probes: finds("web", ops.Degraded)},
@@ -267,7 +267,7 @@ func probedChains() []chain {
 			}
 			return out
 		}, before: func(r *rehearsal) {
-			_, err := r.store.AddSilence(r.t.Context(), ops.Silence{Environment: "default", Service: "db", Author: "ada", Reason: "new disk", CreatedAt: clock(), From: clock(), Until: clock().Add(time.Hour)})
+			_, err := r.store.Watch.AddSilence(r.t.Context(), ops.Silence{Environment: "default", Service: "db", Author: "ada", Reason: "new disk", CreatedAt: clock(), From: clock(), Until: clock().Add(time.Hour)})
 			r.must(err)
 		}},
 		{name: "agents-fail-and-it-recovers", ends: ops.CyclePartial, policy: policy(recovering, probing("web")), new: ops.NewCycle{Trigger: ops.TriggerProbe, Services: []string{"web"}}, acts: []act{run(fails("api_error", 401))}, probes: finds("web", ops.Down, ops.Healthy)},
@@ -322,7 +322,7 @@ func moneyChains() []chain {
 	// worked is a session that used up what may be done.
 	worked := func(r *rehearsal, spec ops.SessionSpec) ops.RunResult {
 		for _, use := range []string{"one", "two"} {
-			_, err := r.store.RecordGuard(r.t.Context(), r.owner, ops.GuardRecord{
+			_, err := r.store.Acts.RecordGuard(r.t.Context(), r.owner, ops.GuardRecord{
 				At: clock(), SessionID: spec.Session.ID, Tier: spec.Session.Tier, Gate: "hook", ToolUseID: use, Tool: "Bash", Input: "docker restart web", Allowed: true, Mutating: true,
 			}, []ops.Reservation{{Service: "web", Action: "restart"}}, restarts())
 			r.must(err)

@@ -40,48 +40,48 @@ func (p planned) Step(ctx context.Context, env ops.Environment, a ops.Approval, 
 		Why: want.Reason, ApprovalID: a.ID, Step: step, Automatic: true, Digest: want.Digest, Does: want.Does,
 	}
 	if step == p.refuses {
-		return p.r.store.RefuseStep(ctx, p.r.owner, run, "the cooldown", clock())
+		return p.r.store.Acts.RefuseStep(ctx, p.r.owner, run, "the cooldown", clock())
 	}
 	in := store.ActionIntent{Run: run, At: clock()}
 	if p.cooldown {
 		in.Want, in.Limits = []ops.Reservation{{Service: want.Service, Action: "restart"}}, restarts()
 	}
-	begun, refusal, err := p.r.store.BeginAction(ctx, p.r.owner, in)
+	begun, refusal, err := p.r.store.Acts.BeginAction(ctx, p.r.owner, in)
 	p.r.must(err)
 	if refusal != "" {
-		return p.r.store.RefuseStep(ctx, p.r.owner, run, refusal, clock())
+		return p.r.store.Acts.RefuseStep(ctx, p.r.owner, run, refusal, clock())
 	}
 	if step == p.dies {
 		p.r.die()
 		return ops.ActionRun{}, errDead
 	}
 	if step == p.repairs {
-		_, err := p.r.store.ServiceRecovered(ctx, env.Name, want.Service, time.Time{}, "it answers again", clock())
+		_, err := p.r.store.Watch.ServiceRecovered(ctx, env.Name, want.Service, time.Time{}, "it answers again", clock())
 		p.r.must(err)
 	}
 	status := ops.ActionDone
 	if step == p.fails {
 		status = ops.ActionFailed
 	}
-	return p.r.store.EndAction(ctx, p.r.owner, store.ActionResult{ID: begun.ID, Status: status, At: clock()})
+	return p.r.store.Acts.EndAction(ctx, p.r.owner, store.ActionResult{ID: begun.ID, Status: status, At: clock()})
 }
 
 func (p planned) Interrupted(ctx context.Context, id int64) (ops.ActionRun, error) {
-	_, err := p.r.store.InterruptActions(ctx, p.r.owner, clock())
+	_, err := p.r.store.Acts.InterruptActions(ctx, p.r.owner, clock())
 	p.r.must(err)
-	return p.r.store.ActionRun(ctx, id)
+	return p.r.store.Acts.ActionRun(ctx, id)
 }
 
 // answerPlan approves steps of the plan that is shown.
 func (r *rehearsal) answerPlan(steps ...int) {
 	r.t.Helper()
-	all, err := r.store.Approvals(r.t.Context(), store.ApprovalFilter{Status: ops.ApprovalPending})
+	all, err := r.store.People.Approvals(r.t.Context(), store.ApprovalFilter{Status: ops.ApprovalPending})
 	r.must(err)
 	if len(all) != 1 || len(all[0].Plan) != 2 {
 		r.t.Fatalf("questions %+v", all)
 	}
 	pass(time.Minute)
-	_, err = r.store.AnswerPlan(r.t.Context(), all[0].ID, all[0].PlanHash, steps, "ada", "go", clock())
+	_, err = r.store.People.AnswerPlan(r.t.Context(), all[0].ID, all[0].PlanHash, steps, "ada", "go", clock())
 	r.must(err)
 }
 
@@ -137,7 +137,7 @@ func planChains() []chain {
 		{name: "a-plan-is-not-begun-in-a-silence", ends: ops.CycleSuppressed, policy: asked, acts: []act{leaves(withPlan)}, before: with(planned{}), probes: healthyFor(), play: func(r *rehearsal) {
 			r.advance()
 			r.answerPlan(1, 2)
-			_, err := r.store.AddSilence(r.t.Context(), ops.Silence{Environment: "default", Service: "web", Reason: "new disk", Author: "ada", CreatedAt: clock(), Until: clock().Add(time.Hour)})
+			_, err := r.store.Watch.AddSilence(r.t.Context(), ops.Silence{Environment: "default", Service: "web", Reason: "new disk", Author: "ada", CreatedAt: clock(), Until: clock().Add(time.Hour)})
 			r.must(err)
 			r.advance()
 		}},

@@ -39,9 +39,9 @@ func (p planned) Reflex(ctx context.Context, env ops.Environment, cycle ops.Cycl
 		Why: "reflex", Reflex: reflex.Key(), Step: step, Automatic: true, Digest: reflex.Digests[step-1], Does: "/bin/" + reflex.Do[step-1],
 	}
 	if step == p.refuses {
-		return p.r.store.RefuseStep(ctx, p.r.owner, run, "the cooldown", clock())
+		return p.r.store.Acts.RefuseStep(ctx, p.r.owner, run, "the cooldown", clock())
 	}
-	begun, _, err := p.r.store.BeginAction(ctx, p.r.owner, store.ActionIntent{Run: run, At: clock()})
+	begun, _, err := p.r.store.Acts.BeginAction(ctx, p.r.owner, store.ActionIntent{Run: run, At: clock()})
 	p.r.must(err)
 	if step == p.dies {
 		p.r.die()
@@ -51,7 +51,7 @@ func (p planned) Reflex(ctx context.Context, env ops.Environment, cycle ops.Cycl
 	if step == p.fails {
 		status = ops.ActionFailed
 	}
-	return p.r.store.EndAction(ctx, p.r.owner, store.ActionResult{ID: begun.ID, Status: status, At: clock()})
+	return p.r.store.Acts.EndAction(ctx, p.r.owner, store.ActionResult{ID: begun.ID, Status: status, At: clock()})
 }
 
 func reflexChains() []chain {
@@ -93,19 +93,19 @@ func reflexChains() []chain {
 			r.advance()
 		}},
 		{name: "a-reflex-is-asked-for-too-late", ends: ops.CycleResolved, policy: asked, new: probe, before: with(planned{}), probes: func(r *rehearsal, purpose ops.ProbePurpose) []ops.Check {
-			_, err := r.store.Rewake(r.t.Context(), []ops.CycleID{r.id}) // something else is answered meanwhile
+			_, err := r.store.Journal.Rewake(r.t.Context(), []ops.CycleID{r.id}) // something else is answered meanwhile
 			r.must(err)
 			return healthyFor()(r, purpose)
 		}, play: func(r *rehearsal) {
 			r.advance()
 			r.advance()
-			_, err := r.store.ServiceRecovered(r.t.Context(), "default", "web", time.Time{}, "it answers again", clock())
+			_, err := r.store.Watch.ServiceRecovered(r.t.Context(), "default", "web", time.Time{}, "it answers again", clock())
 			r.must(err)
 			r.advance()
 		}},
 		{name: "a-reflex-is-held-by-a-silence", ends: ops.CycleSuppressed, policy: one, new: probe, acts: []act{hands(2)}, before: func(r *rehearsal) {
 			with(planned{})(r)
-			_, err := r.store.AddSilence(r.t.Context(), ops.Silence{Environment: "default", Service: "web", Reason: "new disk", Author: "ada", CreatedAt: clock(), Until: clock().Add(time.Hour)})
+			_, err := r.store.Watch.AddSilence(r.t.Context(), ops.Silence{Environment: "default", Service: "web", Reason: "new disk", Author: "ada", CreatedAt: clock(), Until: clock().Add(time.Hour)})
 			r.must(err)
 		}, probes: healthyFor()},
 	}
@@ -126,9 +126,9 @@ func TestAReflexIsNotRepeatedForEver(t *testing.T) {
 			r.submit(c.new)
 			r.must(r.Advance(t.Context(), r.id, "default"))
 		}
-		now, err := r.store.Load(t.Context(), r.id)
+		now, err := r.store.Journal.Load(t.Context(), r.id)
 		r.must(err)
-		events, err := r.store.Events(t.Context(), store.EventFilter{Kind: string(ops.EventAction), Limit: 50})
+		events, err := r.store.Journal.Events(t.Context(), store.EventFilter{Kind: string(ops.EventAction), Limit: 50})
 		r.must(err)
 		told := slices.ContainsFunc(events, func(e ops.Event) bool {
 			return strings.Contains(e.Message.Words(), "restart was done 2 times in 40 min, and it does not hold")
@@ -153,20 +153,20 @@ func TestAReflexThatRelapsesHasItsNextTry(t *testing.T) {
 			pass(15 * time.Minute)
 			r.submit(c.new)
 			r.must(r.Advance(t.Context(), r.id, "default"))
-			now, err := r.store.Load(t.Context(), r.id)
+			now, err := r.store.Journal.Load(t.Context(), r.id)
 			r.must(err)
 			if now.Cycle.VerifiedBy != ops.ProofReflex || len(now.Journal.Runs) != 1 || len(now.Journal.Sessions) != 0 {
 				t.Fatalf("try %d: %s by %s with %d sessions", try, now.Cycle.Status, now.Cycle.VerifiedBy, len(now.Journal.Sessions))
 			}
 			pass(time.Minute)
-			claims, err := r.store.OnProbation(t.Context(), "default", clock())
+			claims, err := r.store.People.OnProbation(t.Context(), "default", clock())
 			r.must(err)
 			if len(claims) != 1 {
 				t.Fatalf("try %d: on probation are %+v", try, claims)
 			}
-			again, err := r.store.Relapsed(t.Context(), ops.Relapse{Claim: claims[0], At: clock(), Found: ops.Check{Service: "web", Probe: "http", Type: ops.CheckHTTP, Status: ops.Down, Error: "502", Purpose: ops.ProbeWatch}})
+			again, err := r.store.People.Relapsed(t.Context(), ops.Relapse{Claim: claims[0], At: clock(), Found: ops.Check{Service: "web", Probe: "http", Type: ops.CheckHTTP, Status: ops.Down, Error: "502", Purpose: ops.ProbeWatch}})
 			r.must(err)
-			lowered, err := r.store.Lowered(t.Context(), "default")
+			lowered, err := r.store.People.Lowered(t.Context(), "default")
 			r.must(err)
 			if !again || len(lowered) != 0 {
 				t.Errorf("opened again: %v, trusted less are %+v", again, lowered)

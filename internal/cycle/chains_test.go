@@ -112,12 +112,12 @@ func plainChains() []chain {
 			policy: policy(func(p *ops.Policy) { p.Inventory.Services = []ops.Service{{Name: "nginx", Aliases: []string{"web"}}} }), acts: []act{hands(2), well},
 		},
 		{name: "cancelled-before-it-began", ends: ops.CycleCancelled, policy: policy(), acts: []act{well}, play: func(r *rehearsal) {
-			_, err := r.store.RequestCancel(r.t.Context(), r.id, "not now", clock())
+			_, err := r.store.Journal.RequestCancel(r.t.Context(), r.id, "not now", clock())
 			r.must(err)
 			r.advance()
 		}},
 		{name: "cancelled-between-two-tiers", ends: ops.CycleCancelled, policy: policy(), acts: []act{func(r *rehearsal, spec ops.SessionSpec) ops.RunResult {
-			_, err := r.store.RequestCancel(r.t.Context(), r.id, "", clock())
+			_, err := r.store.Journal.RequestCancel(r.t.Context(), r.id, "", clock())
 			r.must(err)
 			return hands(2)(r, spec)
 		}}},
@@ -203,7 +203,7 @@ func brokenChains() []chain {
 		}},
 		{name: "cancelled-after-a-crash", ends: ops.CycleCancelled, policy: policy(), acts: []act{hands(2), dies}, play: func(r *rehearsal) {
 			r.crash()
-			_, err := r.store.RequestCancel(r.t.Context(), r.id, "enough", clock())
+			_, err := r.store.Journal.RequestCancel(r.t.Context(), r.id, "enough", clock())
 			r.must(err)
 			r.reborn()
 		}},
@@ -282,7 +282,7 @@ func gatedChains() []chain {
 		{name: "approved-and-still-down", ends: ops.CycleResolved, policy: policy(gate(2), probing("web")), acts: []act{hands(2), well}, probes: finds("web", ops.Down, ops.Down, ops.Healthy), play: answered(ops.ApprovalApproved)},
 		{name: "cancelled-while-it-waits", ends: ops.CycleCancelled, policy: policy(gate(2)), acts: []act{hands(2)}, play: func(r *rehearsal) {
 			r.advance()
-			_, err := r.store.RequestCancel(r.t.Context(), r.id, "never mind", clock())
+			_, err := r.store.Journal.RequestCancel(r.t.Context(), r.id, "never mind", clock())
 			r.must(err)
 			r.advance()
 		}},

@@ -55,7 +55,7 @@ func dryRunChains() []chain {
 
 // foundByTheWatch is a cycle that the watch has started for web, and of which people were told.
 func (r *rehearsal) foundByTheWatch() {
-	cause, _, err := r.store.OpenCause(r.t.Context(), ops.Cause{
+	cause, _, err := r.store.Watch.OpenCause(r.t.Context(), ops.Cause{
 		Key: "web", Environment: "default", Services: []string{"web"}, Level: ops.Down, Reason: "web is down.", Began: clock(), At: clock(),
 	}, ops.NewCycle{Environment: "default", Trigger: ops.TriggerProbe, Services: []string{"web"}, Problem: "web: HTTP 502", At: clock()}, []ops.Check{
 		{Environment: "default", Purpose: ops.ProbeObserve, Service: "web", Probe: "http", Type: ops.CheckHTTP, Status: ops.Down, Error: "HTTP 502", At: clock()},
@@ -69,7 +69,7 @@ func trustChains() []chain {
 	trust := func(level ops.Trust) func(*ops.Policy) { return func(p *ops.Policy) { p.Trust = level } }
 	return []chain{
 		{name: "all-is-stopped", ends: ops.CycleNeedsHuman, policy: policy(), play: func(r *rehearsal) {
-			_, err := r.store.StopAll(r.t.Context(), ops.Standstill{By: "ada", Reason: "the switch", At: clock()})
+			_, err := r.store.People.StopAll(r.t.Context(), ops.Standstill{By: "ada", Reason: "the switch", At: clock()})
 			r.must(err)
 			r.foundByTheWatch()
 		}},
@@ -82,7 +82,7 @@ func misplacedChains() []chain {
 	// tries is a session that writes its handoff where nobody looks for it, and says no more.
 	tries := func(allowed bool) act {
 		return func(r *rehearsal, spec ops.SessionSpec) ops.RunResult {
-			_, err := r.store.RecordGuard(r.t.Context(), r.owner, ops.GuardRecord{
+			_, err := r.store.Acts.RecordGuard(r.t.Context(), r.owner, ops.GuardRecord{
 				At: clock(), CycleID: spec.Session.CycleID, SessionID: spec.Session.ID, Tier: spec.Session.Tier, Gate: ops.GateHook, ToolUseID: "t1", Tool: "Write",
 				Input: `{"file_path":"/tmp/handoff.json","content":"{}"}`, Allowed: allowed, Mutating: allowed, Rule: "R7", Reason: "files change only inside the configured repositories",
 			}, nil, nil)

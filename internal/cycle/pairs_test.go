@@ -19,7 +19,7 @@ func (r *rehearsal) reconfigured(change func(*ops.Policy)) {
 
 func (r *rehearsal) ended(status ops.CycleStatus, says string) {
 	r.t.Helper()
-	c, err := r.store.Cycle(r.t.Context(), r.id)
+	c, err := r.store.Journal.Cycle(r.t.Context(), r.id)
 	r.must(err)
 	if c.Status != status || !strings.Contains(c.Reason, says) {
 		r.t.Errorf("the cycle is %s: %s; want %s: %s", c.Status, c.Reason, status, says)
@@ -100,7 +100,7 @@ func TestAServiceThatIsDownAtTheStartGetsOneChain(t *testing.T) {
 				started := false
 				open := func(r *rehearsal) {
 					var err error
-					_, started, err = r.store.OpenCause(t.Context(), ops.Cause{
+					_, started, err = r.store.Watch.OpenCause(t.Context(), ops.Cause{
 						Key: "web", Environment: "default", Services: []string{"web"}, Level: ops.Down, Reason: "web is down.", Began: clock(), At: clock(),
 					}, ops.NewCycle{Environment: "default", Trigger: ops.TriggerProbe, Services: []string{"web"}, At: clock()}, nil, nil, clock().Add(-time.Minute))
 					r.must(err)

@@ -192,7 +192,7 @@ func newRehearsal(t *testing.T, c chain) *rehearsal {
 	r.stage = newStage(t, c.policy, func(*stage) play { return nil }, func(p *cycle.Parts) {
 		p.Journal, p.Owner, p.Clock, p.Health = r.tape, func() ops.Owner { return r.owner }, clock, oneRound(3*time.Second)
 		p.Runners = map[string]cycle.Runner{"claude": runner, "codex": runner}
-		p.Effects, p.Refusals, p.HandoffCalls = s.Effects, s.Refusals, s.HandoffCalls
+		p.Effects, p.Refusals, p.HandoffCalls = s.Effects, s.Acts.Refusals, s.Acts.HandoffCalls
 		if c.gated {
 			p.Gates = &gates{}
 		}
@@ -219,7 +219,7 @@ func (r *rehearsal) must(err error) {
 }
 
 func (r *rehearsal) register() {
-	owner, err := r.store.RegisterHost(r.t.Context(), "host")
+	owner, err := r.store.Journal.RegisterHost(r.t.Context(), "host")
 	r.must(err)
 	r.owner = owner
 }
@@ -229,7 +229,7 @@ func (r *rehearsal) submit(n ops.NewCycle) {
 	if n.Trigger == "" {
 		n.Trigger = ops.TriggerManual
 	}
-	id, err := r.store.SubmitCycle(r.t.Context(), n)
+	id, err := r.store.Journal.SubmitCycle(r.t.Context(), n)
 	r.must(err)
 	r.id = id
 }
@@ -247,7 +247,7 @@ func (r *rehearsal) advance() {
 
 func (r *rehearsal) rest() {
 	r.t.Helper()
-	c, err := r.store.Load(r.t.Context(), r.id)
+	c, err := r.store.Journal.Load(r.t.Context(), r.id)
 	r.must(err)
 	r.tape.now = c
 	r.tape.follow()
@@ -284,20 +284,20 @@ func (r *rehearsal) crash() {
 
 func (r *rehearsal) answer(status ops.ApprovalStatus) {
 	r.t.Helper()
-	all, err := r.store.Approvals(r.t.Context(), store.ApprovalFilter{Status: ops.ApprovalPending})
+	all, err := r.store.People.Approvals(r.t.Context(), store.ApprovalFilter{Status: ops.ApprovalPending})
 	r.must(err)
 	if len(all) != 1 {
 		r.t.Fatalf("%d questions are open", len(all))
 	}
 	pass(time.Minute)
-	_, err = r.store.Answer(r.t.Context(), all[0].ID, status, "ada", "as I see it", clock())
+	_, err = r.store.People.Answer(r.t.Context(), all[0].ID, status, "ada", "as I see it", clock())
 	r.must(err)
 }
 
 // incident is the only open one.
 func (r *rehearsal) incident() ops.Incident {
 	r.t.Helper()
-	all, err := r.store.Unresolved(r.t.Context(), "default")
+	all, err := r.store.People.Unresolved(r.t.Context(), "default")
 	r.must(err)
 	if len(all) != 1 {
 		r.t.Fatalf("%d incidents are open", len(all))
@@ -351,13 +351,13 @@ func rehearse(t *testing.T, c chain, golden bool) {
 	r := newRehearsal(t, c)
 	defer func() { r.must(r.store.Close()) }()
 	r.perform(c)
-	got, err := r.store.Cycle(t.Context(), r.id)
+	got, err := r.store.Journal.Cycle(t.Context(), r.id)
 	r.must(err)
 	if got.Status != c.ends {
 		t.Fatalf("the cycle ended %s: %s; want %s", got.Status, got.Reason, c.ends)
 	}
 	r.replayed()
-	rows, err := r.store.CycleStory(t.Context(), r.id)
+	rows, err := r.store.People.CycleStory(t.Context(), r.id)
 	r.must(err)
 	told := story.Tell(rows, time.Now())
 	if wrong := storytest.Wrong(told); wrong != "" {

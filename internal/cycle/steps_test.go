@@ -97,7 +97,7 @@ func TestAStepIsTakenWithoutItsFacts(t *testing.T) {
 		r := newRehearsal(t, c)
 		defer func() { r.must(r.store.Close()) }()
 		r.perform(c)
-		got, err := r.store.Cycle(t.Context(), r.id)
+		got, err := r.store.Journal.Cycle(t.Context(), r.id)
 		r.must(err)
 		if steps := storetest.ReplaySteps(t, r.store); !got.Status.Ended() || len(steps) != 1 || r.tape.written != 2 {
 			t.Errorf("the cycle is %s, and %d of %d steps are stored", got.Status, len(steps), r.tape.written)
@@ -110,7 +110,7 @@ func TestAnIncidentThatIsClosedWhileAnAgentWorksIsToldAgain(t *testing.T) {
 	storetest.NewFile(t) // its template is made once, and not within a bubble
 	synctest.Test(t, func(t *testing.T) {
 		closes := func(r *rehearsal, spec ops.SessionSpec) ops.RunResult {
-			_, err := r.store.ResolveIncident(t.Context(), r.incident().ID, "ada", "done", clock())
+			_, err := r.store.People.ResolveIncident(t.Context(), r.incident().ID, "ada", "done", clock())
 			r.must(err)
 			return says(ops.OutcomeNeedsHuman)(r, spec)
 		}
@@ -119,7 +119,7 @@ func TestAnIncidentThatIsClosedWhileAnAgentWorksIsToldAgain(t *testing.T) {
 		r.earlier()
 		r.submit(ops.NewCycle{})
 		r.advance()
-		told, err := r.store.NoticeList(t.Context(), store.NoticeFilter{})
+		told, err := r.store.People.NoticeList(t.Context(), store.NoticeFilter{})
 		r.must(err)
 		if len(told) != 2 || r.incident().LastCycle != r.id {
 			t.Errorf("told %+v", told)

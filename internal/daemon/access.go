@@ -235,7 +235,7 @@ func (g *ground) recordRefusal(ctx context.Context, door string, c control.Calle
 		return
 	}
 	g.Logger.ErrorContext(ctx, "a local process was refused", "door", door, "user", c.User, "pid", c.PID, "why", c.Refusal)
-	_, err := g.store.AddEvent(context.WithoutCancel(ctx), ops.Event{
+	_, err := g.store.Journal.AddEvent(context.WithoutCancel(ctx), ops.Event{
 		At: now, Level: ops.LevelCritical, Verb: ops.VerbLocalRefused, Reason: c.Refusal,
 		Detail: ops.WallDetail{What: door, User: c.User},
 	})

@@ -79,7 +79,7 @@ type actionTools struct {
 func (t *actionTools) scope(ctx context.Context) (act.Scope, error) {
 	ctx, cancel := context.WithTimeout(ctx, loadLimit)
 	defer cancel()
-	now, err := t.p.store.Load(ctx, t.session.CycleID)
+	now, err := t.p.store.Journal.Load(ctx, t.session.CycleID)
 	if err != nil {
 		return act.Scope{}, err
 	}
@@ -279,7 +279,7 @@ func (t *actionTools) look(ctx context.Context, input json.RawMessage) (string, 
 
 func (t *actionTools) cooldowns(ctx context.Context) (string, error) {
 	limits := t.env.Policy.AllCooldowns()
-	used, err := t.p.store.Cooldowns(ctx, t.env.Name, limits, t.p.Clock())
+	used, err := t.p.store.Acts.Cooldowns(ctx, t.env.Name, limits, t.p.Clock())
 	if err != nil {
 		return "", errors.New("the rate limits could not be read: try again later")
 	}
@@ -289,7 +289,7 @@ func (t *actionTools) cooldowns(ctx context.Context) (string, error) {
 
 // interruptActions ends what an earlier supervisor left running. Nothing is repeated: the probes say what is true.
 func (p *plan) interruptActions(ctx context.Context) error {
-	left, err := p.store.InterruptActions(ctx, p.Owner(), p.Clock())
+	left, err := p.store.Acts.InterruptActions(ctx, p.Owner(), p.Clock())
 	if err != nil {
 		return err
 	}
@@ -305,7 +305,7 @@ func (p *plan) interruptActions(ctx context.Context) error {
 			continue
 		}
 		services := append([]string{r.Service}, env.Policy.Inventory.Dependents(r.Service)...)
-		if err := p.store.NoteAction(ctx, p.Owner(), r.ID, p.actions.Look(ctx, env, services)); err != nil {
+		if err := p.store.Acts.NoteAction(ctx, p.Owner(), r.ID, p.actions.Look(ctx, env, services)); err != nil {
 			return err
 		}
 	}
@@ -331,7 +331,7 @@ func (p *plan) takeRequests(ctx context.Context, nudges <-chan struct{}) error {
 	}
 	supervisor.Every(ctx, pace, nudges, func() {
 		stopped := p.endStopped(ctx)
-		waiting, err := p.store.RequestedActions(ctx, names(p.mine))
+		waiting, err := p.store.Acts.RequestedActions(ctx, names(p.mine))
 		if err := errors.Join(stopped, err); err != nil && ctx.Err() == nil {
 			p.Logger.WarnContext(ctx, "what people ask for could not be read, or what is stopped not ended; trying again", "error", err)
 			time.AfterFunc(requestPoll, p.hub.Nudge)
@@ -347,7 +347,7 @@ func (p *plan) takeRequests(ctx context.Context, nudges <-chan struct{}) error {
 
 // endStopped ends what this host runs although a person stopped everything. An action that has begun is not torn: its cycle ends after it.
 func (p *plan) endStopped(ctx context.Context) error {
-	cycles, err := p.store.ToStop(ctx, p.Config.Host.Name)
+	cycles, err := p.store.Journal.ToStop(ctx, p.Config.Host.Name)
 	for _, c := range cycles {
 		err = errors.Join(err, ignore(p.supervisor.Cancel(ctx, c.ID, "everything was stopped"), ops.ErrConflict))
 	}
@@ -370,7 +370,7 @@ func (p *plan) takeRequest(ctx context.Context, r ops.ActionRun) {
 		})
 	}
 	if err != nil && ctx.Err() == nil {
-		if bad := p.store.RefuseAction(ctx, r.ID, err.Error(), p.Clock()); bad != nil && !errors.Is(bad, ops.ErrConflict) {
+		if bad := p.store.Acts.RefuseAction(ctx, r.ID, err.Error(), p.Clock()); bad != nil && !errors.Is(bad, ops.ErrConflict) {
 			p.Logger.WarnContext(ctx, "a refused action could not be recorded", "action", r.ID, "error", bad)
 		}
 	}
@@ -388,7 +388,7 @@ func (p *plan) Step(ctx context.Context, env ops.Environment, a ops.Approval, st
 	if !errors.As(err, &no) {
 		return out.Run, err
 	}
-	return p.store.RefuseStep(ctx, p.Owner(), ops.ActionRun{
+	return p.store.Acts.RefuseStep(ctx, p.Owner(), ops.ActionRun{
 		Environment: env.Name, Service: do.Service, Action: do.Action, Tier: a.Tier, CycleID: &a.CycleID, SessionID: &a.SessionID, Why: do.Reason,
 		ApprovalID: a.ID, Step: step, Automatic: true, Does: do.Does, Digest: do.Digest, Branch: do.Branch,
 	}, no.Error(), p.Clock())
@@ -405,7 +405,7 @@ func (p *plan) Reflex(ctx context.Context, env ops.Environment, cycle ops.CycleI
 	if !errors.As(err, &no) {
 		return out.Run, err
 	}
-	return p.store.RefuseStep(ctx, p.Owner(), ops.ActionRun{
+	return p.store.Acts.RefuseStep(ctx, p.Owner(), ops.ActionRun{
 		Environment: env.Name, Service: r.Service, Action: r.Do[step-1], Tier: ops.Tier2, CycleID: &cycle, Why: why, Reflex: r.Key(), Step: step,
 		Automatic: true, Does: r.Do[step-1], Digest: r.Digests[step-1],
 	}, no.Reason, p.Clock())
@@ -416,7 +416,7 @@ func (p *plan) Interrupted(ctx context.Context, id int64) (ops.ActionRun, error)
 	if err := p.interruptActions(ctx); err != nil {
 		return ops.ActionRun{}, err
 	}
-	r, err := p.store.ActionRun(ctx, id)
+	r, err := p.store.Acts.ActionRun(ctx, id)
 	if err == nil && !r.Status.Ended() {
 		err = ops.NewConflict(ops.ConflictTaken, "action %d still runs on host %s", id, r.Owner)
 	}

@@ -96,7 +96,7 @@ func (p *plan) takeBackAll(ctx context.Context) error {
 			return fmt.Errorf("end an earlier session: %w", err)
 		}
 		for _, e := range p.TakeBack(ctx, key) {
-			known, err := p.store.Events(ctx, store.EventFilter{SessionID: e.SessionID})
+			known, err := p.store.Journal.Events(ctx, store.EventFilter{SessionID: e.SessionID})
 			if err != nil {
 				return err
 			}
@@ -104,7 +104,7 @@ func (p *plan) takeBackAll(ctx context.Context) error {
 			if slices.ContainsFunc(known, same) {
 				continue
 			}
-			if _, err := p.store.AddEvent(ctx, e); err != nil {
+			if _, err := p.store.Journal.AddEvent(ctx, e); err != nil {
 				return err
 			}
 		}

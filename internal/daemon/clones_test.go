@@ -33,7 +33,7 @@ func TestWhatAnEarlierSupervisorTookBackIsRecordedOnce(t *testing.T) {
 		must(t, os.WriteFile(lent, text, 0o600))
 		must(t, h.takeBackAll(t.Context()))
 	}
-	events, err := s.Events(t.Context(), store.EventFilter{SessionID: &session.ID})
+	events, err := s.Journal.Events(t.Context(), store.EventFilter{SessionID: &session.ID})
 	if err != nil || len(events) != 1 || events[0].Verb != ops.VerbCommitReturned || len(h.commits.Loans()) != 0 {
 		t.Errorf("recorded %+v, %v; left %v", events, err, h.commits.Loans())
 	}

@@ -58,7 +58,7 @@ func (p *plan) makeBroker(engine string) (*broker.Broker, error) {
 
 // Reserve records a decision of a broker, and reserves what it needs in the same transaction.
 func (p *plan) Reserve(ctx context.Context, r ops.GuardRecord, want []ops.Reservation) (ops.GuardRecord, error) {
-	return p.store.RecordGuard(ctx, p.Owner(), r, want, p.Config.Guard.Limits)
+	return p.store.Acts.RecordGuard(ctx, p.Owner(), r, want, p.Config.Guard.Limits)
 }
 
 // sweepDocker removes what an earlier supervisor left.
@@ -95,7 +95,7 @@ const loadLimit = 5 * time.Second
 func (p *plan) incident(ctx context.Context, env ops.Environment, s ops.Session) []broker.Service {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadLimit)
 	defer cancel()
-	now, err := p.store.Load(ctx, s.CycleID)
+	now, err := p.store.Journal.Load(ctx, s.CycleID)
 	if err != nil {
 		p.Logger.ErrorContext(ctx, "the services of an incident could not be read", "session_id", s.ID, "error", err)
 		return nil

@@ -142,7 +142,7 @@ func (h *held) Spec() ops.GateSpec { return h.spec }
 
 func (h *held) Close(ctx context.Context) (down []string, err error) {
 	if h.session.Reserved() {
-		down, err = h.store.ServicesLeftDown(ctx, h.id)
+		down, err = h.store.Acts.ServicesLeftDown(ctx, h.id)
 	}
 	return down, errors.Join(err, h.docker.close(), h.session.Close())
 }

@@ -306,7 +306,7 @@ func (g *ground) makeEngine(context.Context) error {
 		e, err := river.New(river.Options{
 			Pool: g.store.Pool(), Journal: g.store, Advance: g.advance, Environments: labelsOf(p.envs), Mine: names(p.mine),
 			Host: g.Config.Host.Name, Clock: g.Clock, Logger: g.Logger, Workers: g.Config.Host.Sessions,
-			Ready: func(j *river.Jobs) { g.store.UseJobs(j) },
+			Ready: func(j *river.Jobs) { g.store.Journal.UseJobs(j) },
 		})
 		if err == nil {
 			g.engine, g.waker, g.takeUp = e, e, e.TakeUp

@@ -83,7 +83,7 @@ func (g *ground) keepLease(ctx context.Context) error {
 		running.Wait()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaseLength()/4)
 		defer cancel()
-		return g.store.Retire(ctx, g.Owner())
+		return g.store.Journal.Retire(ctx, g.Owner())
 	})
 	return nil
 }
@@ -109,7 +109,7 @@ func (g *ground) begin(ctx context.Context) error {
 		}
 		lease = leaseLength()
 	}
-	owner, err := g.store.Enlist(ctx, self, lease)
+	owner, err := g.store.Journal.Enlist(ctx, self, lease)
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func UseJobs(ctx context.Context, s *store.Store, c *config.Config) error {
 	if err != nil || jobs == nil {
 		return err
 	}
-	s.UseJobs(jobs)
+	s.Journal.UseJobs(jobs)
 	return nil
 }
 
@@ -212,7 +212,7 @@ func (g *ground) drain(asked bool) {
 func (g *ground) checkDrain(ctx context.Context) {
 	g.drainGate.Lock()
 	defer g.drainGate.Unlock()
-	hosts, err := g.store.Hosts(ctx)
+	hosts, err := g.store.Journal.Hosts(ctx)
 	if err != nil {
 		g.Logger.WarnContext(ctx, "cannot read whether this host should drain; run 'claudeops hosts drain' again", "error", err)
 		return

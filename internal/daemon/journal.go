@@ -70,7 +70,7 @@ func (j *journal) keep(ctx context.Context, owner ops.Owner, id ops.SessionID, l
 	}
 	call, cancel := context.WithTimeoutCause(ctx, storeSoon, errors.New("the database did not store the output in time"))
 	defer cancel()
-	err := j.Store.AppendTranscript(call, owner, id, lines)
+	err := j.Store.Journal.AppendTranscript(call, owner, id, lines)
 	switch {
 	case err == nil:
 		return nil
@@ -146,7 +146,7 @@ func (j *journal) deliver(ctx context.Context) error {
 		return err
 	}
 	return j.spool.Deliver(ctx, func(ctx context.Context, id ops.SessionID, lines []ops.Line) error {
-		return j.AppendSpooled(ctx, j.host, id, lines)
+		return j.Journal.AppendSpooled(ctx, j.host, id, lines)
 	})
 }
 

@@ -136,7 +136,7 @@ func (n *networks) of(key string) *wall.Net {
 func (n *networks) record(ctx context.Context, event ops.Event) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	if _, err := n.g.store.AddEvent(ctx, event); err != nil {
+	if _, err := n.g.store.Journal.AddEvent(ctx, event); err != nil {
 		n.g.Logger.WarnContext(ctx, "a refusal of the network could not be recorded", "error", err)
 	}
 }
@@ -149,7 +149,7 @@ func (n *networks) operators(ctx context.Context, file string) bool {
 		dir.Mode&unix.S_IFMT != unix.S_IFDIR || info.Mode&unix.S_IFMT != unix.S_IFREG {
 		return false
 	}
-	running, err := n.g.store.Sessions(ctx, store.SessionFilter{At: time.Unix(info.Ctim.Unix()), Limit: beyondMost})
+	running, err := n.g.store.Reports.Sessions(ctx, store.SessionFilter{At: time.Unix(info.Ctim.Unix()), Limit: beyondMost})
 	return err == nil && !slices.ContainsFunc(running, func(s ops.Session) bool { return s.May() > ops.Tier1 })
 }
 
@@ -346,7 +346,7 @@ func beyond(ctx context.Context, s *store.Store, c *config.Config, now time.Time
 	found := map[string]bool{}
 	f := store.GuardFilter{Verdict: "allow", Limit: 200}
 	for seen := 0; seen < beyondMost; {
-		page, err := s.GuardList(ctx, f)
+		page, err := s.Acts.GuardList(ctx, f)
 		if err != nil {
 			return nil, fmt.Errorf("list decisions of the guard: %w", err)
 		}

@@ -149,13 +149,13 @@ func (p *plan) story(ctx context.Context, n ops.Notice) string {
 	}
 	incident := n.Incident
 	if incident == 0 {
-		found, err := p.store.CycleIncidents(ctx, *n.CycleID)
+		found, err := p.store.Reports.CycleIncidents(ctx, *n.CycleID)
 		if err != nil || len(found) != 1 {
 			return "" // the notice is about several
 		}
 		incident = found[0].ID
 	}
-	told, err := p.store.IncidentStory(ctx, incident)
+	told, err := p.store.People.IncidentStory(ctx, incident)
 	if err != nil {
 		p.Logger.WarnContext(ctx, "tell the story of an incident failed", "incident", incident, "error", err)
 		return ""
@@ -172,7 +172,7 @@ func (p *plan) link(ctx context.Context, n ops.Notice) string {
 	if n.Kind == ops.NoticeTrust {
 		return base + "/services/" + url.PathEscape(n.Environment) + "/" + url.PathEscape(n.Service)
 	}
-	loaded, err := p.store.Load(ctx, *n.CycleID)
+	loaded, err := p.store.Journal.Load(ctx, *n.CycleID)
 	if err != nil {
 		return base + "/"
 	}

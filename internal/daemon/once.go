@@ -50,7 +50,7 @@ func Once(ctx context.Context, o Options, n ops.NewCycle, watch func(*store.Stor
 	if err := p.keeper().Look(ctx); err != nil {
 		return result, fmt.Errorf("check open approvals: %w", err)
 	}
-	open, err := p.store.Unfinished(ctx)
+	open, err := p.store.Journal.Unfinished(ctx)
 	if err != nil {
 		return result, fmt.Errorf("read open cycles: %w", err)
 	}
@@ -95,7 +95,7 @@ func (p *plan) retention() *supervisor.Retention {
 }
 
 func (g *ground) summary(ctx context.Context, id ops.CycleID) (store.CycleSummary, error) {
-	loaded, err := g.store.Load(ctx, id)
+	loaded, err := g.store.Journal.Load(ctx, id)
 	if err != nil {
 		return store.CycleSummary{}, err
 	}
@@ -112,7 +112,7 @@ func (g *ground) await(ctx context.Context, id ops.CycleID, changed <-chan struc
 	pace := time.NewTicker(awaitPace)
 	defer pace.Stop()
 	for ; ; <-pace.C {
-		c, err := g.store.Cycle(ctx, id)
+		c, err := g.store.Journal.Cycle(ctx, id)
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)

@@ -102,7 +102,7 @@ func (p *plan) sweepFolders(ctx context.Context) error {
 
 // openCycles tells which cycles may still need their conversations.
 func (g *ground) openCycles(ctx context.Context) (func(ops.CycleID) bool, error) {
-	cycles, err := g.store.Unfinished(ctx)
+	cycles, err := g.store.Journal.Unfinished(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read open cycles: %w", err)
 	}

@@ -37,7 +37,7 @@ func (p *plan) parts(envs map[string]ops.Environment) (cycle.Parts, error) {
 		Journal: p.journal, Owner: p.Owner, Draining: func() bool { return p.engine.Draining() },
 		Environments: envs, Runners: p.runners(), Newer: p.newer,
 		Prober: prober, Handoffs: cycle.HandoffFiles{}, Sweep: agent.Sweep,
-		Effects: p.store.Effects, Refusals: p.store.Refusals, HandoffCalls: p.store.HandoffCalls,
+		Effects: p.store.Effects, Refusals: p.store.Acts.Refusals, HandoffCalls: p.store.Acts.HandoffCalls,
 		Recall: p.recall, Transcript: p.transcript, Estimate: p.estimate,
 		Health: health, Pause: min(cycle.RoundPause, max(failpoint.Wait("settle", settleTime), time.Millisecond)),
 		Redact: p.redact, Clock: p.Clock, Logger: p.Logger,
@@ -91,18 +91,18 @@ func (p *plan) estimate() func(ops.Activity) float64 { return agent.NewEstimate(
 const mostMemories = 40
 
 func (g *ground) recall(ctx context.Context, environment string, services []string) ([]ops.Memory, error) {
-	return g.store.Recall(ctx, environment, services, g.Clock(), mostMemories)
+	return g.store.People.Recall(ctx, environment, services, g.Clock(), mostMemories)
 }
 
 // mostLines is how much of an earlier attempt is looked through for repetition: its end.
 const mostLines = 5000
 
 func (g *ground) transcript(ctx context.Context, id ops.SessionID) ([]ops.Line, error) {
-	n, err := g.store.TranscriptCount(ctx, id)
+	n, err := g.store.Journal.TranscriptCount(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	return g.store.Transcript(ctx, id, max(0, n-mostLines), mostLines)
+	return g.store.Journal.Transcript(ctx, id, max(0, n-mostLines), mostLines)
 }
 
 // keeper reminds the people of this host's environments.

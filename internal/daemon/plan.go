@@ -187,7 +187,7 @@ func (g *ground) reload(ctx context.Context) (err error) {
 	failpoint.Hit("reload.swap.after")
 	ctx = context.WithoutCancel(ctx)
 	g.Logger.InfoContext(ctx, "the configuration is read again")
-	if err := g.store.WorkFor(ctx, g.Owner(), names(next.mine)); err != nil {
+	if err := g.store.Journal.WorkFor(ctx, g.Owner(), names(next.mine)); err != nil {
 		g.Logger.WarnContext(ctx, "the list of hosts shows former environments", "error", err)
 	}
 	next.announce(ctx)
@@ -260,7 +260,7 @@ func (p *plan) announce(ctx context.Context) {
 		p.Logger.WarnContext(ctx, "configuration notice", "notice", n)
 	}
 	p.warnOfOldPrices(ctx)
-	open, err := p.store.Unfinished(ctx)
+	open, err := p.store.Journal.Unfinished(ctx)
 	if err != nil {
 		p.Logger.WarnContext(ctx, "open cycles of other environments could not be looked for", "error", err)
 	}

@@ -196,7 +196,7 @@ func TestASessionRestartsOnlyWhatItsCycleFoundInTrouble(t *testing.T) {
 	f := storetest.NewFixture(t, s)
 	policy := storetest.Policy()
 	policy.Inventory = ops.Inventory{Strict: true, Services: []ops.Service{{Name: "web", Aliases: []string{"www"}}, {Name: "db"}}}
-	claimed, err := s.Claim(t.Context(), f.Owner, f.Submit(t, "home"), policy, f.At)
+	claimed, err := s.Journal.Claim(t.Context(), f.Owner, f.Submit(t, "home"), policy, f.At)
 	must(t, err)
 	first := f.Queue(t, claimed.Cycle.ID, nil, 1).Journal.Last()
 	must(t, f.Start(t, first.ID, "planned", f.At))
@@ -235,7 +235,7 @@ func TestASessionRestartsOnlyWhatItsCycleFoundInTrouble(t *testing.T) {
 	if got := []int{restart("front"), restart("front"), restart("db")}; !slices.Equal(got, []int{204, 403, 403}) {
 		t.Errorf("restarts: %v", got)
 	}
-	records, err := s.GuardDecisions(t.Context(), session.ID)
+	records, err := s.Acts.GuardDecisions(t.Context(), session.ID)
 	if err != nil || len(records) != 4 || !records[1].Allowed || records[2].Rule != "cooldown" || records[3].Rule != "docker.outside" {
 		t.Errorf("recorded %+v, %v", records, err)
 	}

@@ -226,13 +226,13 @@ func (g *ground) tellTrouble(ctx context.Context, trouble error) {
 			return
 		}
 		event.Level, event.Verb, event.Reason = ops.LevelCritical, ops.VerbHostTroubled, trouble.Error()
-		_, err := g.store.AddNotice(ctx, n)
+		_, err := g.store.People.AddNotice(ctx, n)
 		errs = append(errs, err)
 	} else {
 		g.Logger.InfoContext(ctx, "sessions can start again")
 		g.waker.Submit(0)
 	}
-	_, err := g.store.AddEvent(ctx, event)
+	_, err := g.store.Journal.AddEvent(ctx, event)
 	if err := errors.Join(append(errs, err)...); err != nil {
 		g.Logger.ErrorContext(ctx, "cannot record whether sessions can start", "error", err)
 	}
@@ -333,7 +333,7 @@ func (h *probeHealth) SettleTime(ctx context.Context, environment string, servic
 		if !slices.Contains(services, s.Name) {
 			continue
 		}
-		starts, err := h.p.store.StartTimes(ctx, environment, s.Name)
+		starts, err := h.p.store.Watch.StartTimes(ctx, environment, s.Name)
 		if err != nil {
 			h.p.Logger.WarnContext(ctx, "start times of a service cannot be read", "service", s.Name, "error", err)
 		}
@@ -357,7 +357,7 @@ func (h *probeHealth) HoldTime(ctx context.Context, environment string, services
 		}
 	}
 	for _, name := range services {
-		results, err := h.p.store.ChecksSince(ctx, environment, name, since)
+		results, err := h.p.store.Watch.ChecksSince(ctx, environment, name, since)
 		if err != nil {
 			h.p.Logger.WarnContext(ctx, "results of a service cannot be read", "service", name, "error", err)
 			continue

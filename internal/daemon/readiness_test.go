@@ -215,7 +215,7 @@ func TestOutputIsDroppedAndCountedWhileTheDiskIsNearlyFull(t *testing.T) {
 	add(7)
 	scarce = false
 	must(t, j.deliver(t.Context()))
-	lines, err := s.Transcript(t.Context(), session.ID, 0, 100)
+	lines, err := s.Journal.Transcript(t.Context(), session.ID, 0, 100)
 	must(t, err)
 	var got []string
 	for _, l := range lines {
@@ -227,7 +227,7 @@ func TestOutputIsDroppedAndCountedWhileTheDiskIsNearlyFull(t *testing.T) {
 	if !strings.Contains(lines[10].Text, "25 lines (") || !strings.Contains(lines[10].Text, "nearly full") || !strings.Contains(lines[14].Text, "7 lines") {
 		t.Errorf("the marks are %q and %q", lines[10].Text, lines[14].Text)
 	}
-	if n, err := s.TranscriptCount(t.Context(), session.ID); err != nil || n != seq {
+	if n, err := s.Journal.TranscriptCount(t.Context(), session.ID); err != nil || n != seq {
 		t.Errorf("counted %d of %d lines, %v", n, seq, err)
 	}
 }

@@ -96,7 +96,7 @@ func (g *ground) tellSkew(ctx context.Context, ahead time.Duration) bool {
 	if ahead.Abs() > ops.MaxClockSkew {
 		event.Level = ops.LevelWarning
 	}
-	if _, err := g.store.AddEvent(ctx, event); err != nil {
+	if _, err := g.store.Journal.AddEvent(ctx, event); err != nil {
 		return false // it is tried again
 	}
 	g.Logger.WarnContext(ctx, "compared this host's clock with the database's", "ahead", ahead, "limit", ops.MaxClockSkew)

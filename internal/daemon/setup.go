@@ -254,7 +254,7 @@ func (s *Setup) unseen(ctx context.Context) []string {
 		if s.store == nil || !slices.ContainsFunc(e.Probes, in) {
 			continue
 		}
-		states, err := s.store.StatesOf(ctx, e.Name, ops.EngineService)
+		states, err := s.store.Reports.StatesOf(ctx, e.Name, ops.EngineService)
 		if err != nil || !slices.ContainsFunc(states, func(v ops.CheckState) bool { return v.Level == "" && !v.Newest().Known() }) {
 			continue
 		}
@@ -346,7 +346,7 @@ func (s *Setup) delivered(ctx context.Context) bool {
 	if told || s.store == nil {
 		return told
 	}
-	sent, err := s.store.NoticeList(ctx, store.NoticeFilter{Status: ops.NoticeSent, Limit: 1})
+	sent, err := s.store.People.NoticeList(ctx, store.NoticeFilter{Status: ops.NoticeSent, Limit: 1})
 	told = err == nil && len(sent) > 0 // a database that cannot be read has told nobody
 	s.mu.Lock()
 	s.told = told
@@ -406,7 +406,7 @@ func (p *plan) examined() func(context.Context) []api.Finding {
 		if trouble := p.trouble(); trouble != "" {
 			out = append(out, api.Finding{Check: "ready", State: "problem", Detail: trouble})
 		}
-		if still, err := p.store.Standstill(ctx); err == nil && still != nil {
+		if still, err := p.store.People.Standstill(ctx); err == nil && still != nil {
 			out = append(out, api.Finding{Check: "ready", State: "warning", Detail: still.Refuses().Error()})
 		}
 		for i := range out {

@@ -94,11 +94,11 @@ func TestAnEngineThatHasNeverAnsweredIsAStep(t *testing.T) {
 	look := func(status ops.Health, want api.SetupState, answered bool) {
 		t.Helper()
 		now = now.Add(time.Second)
-		states, err := s.StatesOf(t.Context(), "home", ops.EngineService)
+		states, err := s.Reports.StatesOf(t.Context(), "home", ops.EngineService)
 		must(t, err)
 		state, _ := health.Observe(append(states, ops.CheckState{})[0],
 			ops.Check{At: now, Service: ops.EngineService, Probe: ops.ProbeEngine, Status: status}, health.Thresholds{}, now)
-		must(t, s.RecordResults(t.Context(), "home", nil, nil, []ops.CheckState{state}, nil, nil))
+		must(t, s.Watch.RecordResults(t.Context(), "home", nil, nil, []ops.CheckState{state}, nil, nil))
 		row := setup.services(setup.unseen(t.Context()))
 		if row.State != want || strings.Contains(row.Detail, "/e.sock has never answered, so nothing is known of web") != (want == api.SetupTodo) {
 			t.Errorf("after %s: %+v", status, row)

@@ -89,7 +89,7 @@ func (t *Trials) Held(ctx context.Context, name string, adapter agent.Adapter, e
 		return was, nil
 	}
 	if t.store != nil {
-		was, err := t.store.Trial(ctx, t.config.Host.Name, name)
+		was, err := t.store.Acts.Trial(ctx, t.config.Host.Name, name)
 		if err == nil && was.Identity == now.Identity && was.Version == now.Version && (was.Held || !again) {
 			t.held[name] = was
 			return was, unheld(was)
@@ -102,7 +102,7 @@ func (t *Trials) Held(ctx context.Context, name string, adapter agent.Adapter, e
 		return now, fmt.Errorf("%s %s could not be tried, so it is not known whether it can be held: %w", able.Program, able.Version, err)
 	}
 	if t.keeps {
-		if err := t.store.SetTrial(ctx, t.config.Host.Name, now); err != nil {
+		if err := t.store.Acts.SetTrial(ctx, t.config.Host.Name, now); err != nil {
 			return now, err
 		}
 	}

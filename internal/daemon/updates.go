@@ -72,7 +72,7 @@ func (p *updater) round(ctx context.Context) error {
 	if err := p.askBySchedule(ctx); err != nil {
 		return err
 	}
-	open, err := p.plan.store.Updates(ctx, store.UpdateFilter{Open: true})
+	open, err := p.plan.store.Acts.Updates(ctx, store.UpdateFilter{Open: true})
 	if err != nil {
 		return err
 	}
@@ -109,10 +109,10 @@ func (p *updater) askBySchedule(ctx context.Context) error {
 			if !due || slot.Before(p.since) {
 				continue
 			}
-			if still, err := p.plan.store.Standstill(ctx); err != nil || still != nil {
+			if still, err := p.plan.store.People.Standstill(ctx); err != nil || still != nil {
 				return err // a time that passes is skipped
 			}
-			_, err = p.plan.store.AskUpdate(ctx, ops.Update{Environment: e.Name, Service: s.Name, Slot: &slot}, now)
+			_, err = p.plan.store.Acts.AskUpdate(ctx, ops.Update{Environment: e.Name, Service: s.Name, Slot: &slot}, now)
 			if err != nil && !errors.Is(err, ops.ErrConflict) {
 				return err
 			}
@@ -132,7 +132,7 @@ func (p *updater) seeVersions(ctx context.Context) error {
 			}
 			if seen == nil {
 				var err error
-				if seen, err = p.plan.store.Versions(ctx, e.Name); err != nil {
+				if seen, err = p.plan.store.Acts.Versions(ctx, e.Name); err != nil {
 					return err
 				}
 			}
@@ -143,7 +143,7 @@ func (p *updater) seeVersions(ctx context.Context) error {
 			if _, err := p.plan.actions.Current(ctx, e, spec); err != nil && p.plan.lease != nil {
 				continue // another host may have it
 			}
-			return p.plan.store.SeeVersion(ctx, p.plan.actions.Version(ctx, e, spec))
+			return p.plan.store.Acts.SeeVersion(ctx, p.plan.actions.Version(ctx, e, spec))
 		}
 	}
 	return nil
@@ -206,11 +206,11 @@ func (p *updater) facts(ctx context.Context, env ops.Environment, spec ops.Actio
 ) {
 	f.Done, f.Failed, f.Worse = p.memo.effect, p.memo.failed, p.memo.worse
 	if u.Phase == ops.UpdateAsked || u.Phase == ops.UpdateTagged { // nothing is changed yet
-		still, err := p.plan.store.Standstill(ctx)
+		still, err := p.plan.store.People.Standstill(ctx)
 		if err != nil || u.Phase == ops.UpdateAsked && (still != nil || p.plan.draining.Load()) {
 			return f, false, err
 		}
-		lowered, err := p.plan.store.Lowered(ctx, env.Name)
+		lowered, err := p.plan.store.People.Lowered(ctx, env.Name)
 		if err != nil {
 			return f, false, err
 		}
@@ -301,7 +301,7 @@ func (p *updater) move(ctx context.Context, env ops.Environment, spec ops.Action
 ) (ops.Update, error) {
 	from := u.Phase
 	if step.Phase == ops.UpdateKept {
-		earlier, err := p.plan.store.Updates(ctx, store.UpdateFilter{Environment: u.Environment, Service: u.Service, Before: u.ID})
+		earlier, err := p.plan.store.Acts.Updates(ctx, store.UpdateFilter{Environment: u.Environment, Service: u.Service, Before: u.ID})
 		if err != nil {
 			return u, err
 		}
@@ -313,7 +313,7 @@ func (p *updater) move(ctx context.Context, env ops.Environment, spec ops.Action
 	if step.Why != "" {
 		u.Result = step.Why
 	}
-	err := p.plan.store.AdvanceUpdate(ctx, p.plan.Owner(), u, from, watch)
+	err := p.plan.store.Acts.AdvanceUpdate(ctx, p.plan.Owner(), u, from, watch)
 	if errors.Is(err, ops.ErrConflict) { // another one runs, or somebody withdrew it
 		u.Phase = from
 		return u, err
@@ -324,7 +324,7 @@ func (p *updater) move(ctx context.Context, env ops.Environment, spec ops.Action
 	p.plan.Logger.InfoContext(ctx, "an update goes on",
 		"update", u.ID, "service", u.Service, "phase", u.Phase, "row", step.Row, "why", step.Why)
 	if u.Phase.Ended() {
-		if err := p.plan.store.SeeVersion(ctx, p.plan.actions.Version(ctx, env, spec)); err != nil {
+		if err := p.plan.store.Acts.SeeVersion(ctx, p.plan.actions.Version(ctx, env, spec)); err != nil {
 			return u, err
 		}
 	}

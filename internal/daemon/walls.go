@@ -239,9 +239,9 @@ func (w *sandboxed) proof(tier ops.Tier, event ops.Event, line string) (mine boo
 	case w.events == nil: // a trial, which says itself what it found
 	case err != nil:
 		event.Level, event.Reason = ops.LevelCritical, err.Error()
-		_, bad = w.events.AddEvent(ctx, event)
+		_, bad = w.events.Journal.AddEvent(ctx, event)
 	case event.SessionID != nil:
-		bad = w.events.WallsHeld(ctx, *event.SessionID, text)
+		bad = w.events.Journal.WallsHeld(ctx, *event.SessionID, text)
 	}
 	if bad != nil {
 		w.log.WarnContext(ctx, "the trial of a session's walls could not be recorded", "error", bad)

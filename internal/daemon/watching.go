@@ -174,7 +174,7 @@ func (p *plan) newLedger() *ledger.Ledger {
 			ledger.Boot{Proc: "/proc"},
 		},
 		Newest: func(ctx context.Context) (int64, error) {
-			newest, err := p.store.Incidents(ctx, store.IncidentFilter{Open: true, Limit: 1})
+			newest, err := p.store.People.Incidents(ctx, store.IncidentFilter{Open: true, Limit: 1})
 			if err != nil || len(newest) == 0 {
 				return 0, err
 			}
@@ -187,7 +187,7 @@ func (p *plan) newLedger() *ledger.Ledger {
 func (p *plan) changes(ctx context.Context, env ops.Environment, services []string) []string {
 	p.ledger.Look(ctx, env)
 	needs := env.Policy.Inventory.Needs(services...)
-	found, err := p.store.WhatChanged(ctx, env.Name, services, needs, "", p.Clock())
+	found, err := p.store.Watch.WhatChanged(ctx, env.Name, services, needs, "", p.Clock())
 	if err != nil {
 		p.Logger.WarnContext(ctx, "what changed could not be read", "environment", env.Name, "error", err)
 		return nil
@@ -216,7 +216,7 @@ func (p *plan) proberOptions() (probe.Options, error) {
 	o := probe.Options{
 		Clock: p.Clock, Socket: p.Config.Docker.Socket, Answered: p.engineAnswered,
 		Heartbeats: func(ctx context.Context, environment, service string) ([]ops.Heartbeat, error) {
-			return p.store.HeartbeatsOf(ctx, environment, service)
+			return p.store.Watch.HeartbeatsOf(ctx, environment, service)
 		},
 	}
 	if !p.Config.Guard.Enabled {
@@ -234,11 +234,11 @@ func (p *plan) proberOptions() (probe.Options, error) {
 // engineAnswered reports whether the container engine has answered a probe of an environment. Where agents observe, the results of cycles
 // are all that is kept.
 func (p *plan) engineAnswered(ctx context.Context, environment string) (bool, error) {
-	states, err := p.store.StatesOf(ctx, environment, ops.EngineService)
+	states, err := p.store.Reports.StatesOf(ctx, environment, ops.EngineService)
 	if err != nil || slices.ContainsFunc(states, func(v ops.CheckState) bool { return v.Probe == ops.ProbeEngine && v.Level != "" }) {
 		return err == nil, err
 	}
-	checks, err := p.store.LastChecks(ctx, environment, ops.EngineService, ops.ProbeEngine, lastLooks)
+	checks, err := p.store.Reports.LastChecks(ctx, environment, ops.EngineService, ops.ProbeEngine, lastLooks)
 	return slices.ContainsFunc(checks, func(c ops.Check) bool { return c.Status == ops.Healthy }), err
 }
 

@@ -61,7 +61,7 @@ func (d *Desk) Approve(ctx context.Context, by Person, id int64, steps Steps, re
 	if err := text("reason", &reason, MaxReason); err != nil {
 		return ops.Approval{}, err
 	}
-	a, err := d.Store.Approval(ctx, id)
+	a, err := d.Store.People.Approval(ctx, id)
 	if err == nil {
 		err = d.goesOn(ctx, a)
 	}
@@ -88,7 +88,7 @@ func (d *Desk) goesOn(ctx context.Context, a ops.Approval) error {
 	if err != nil {
 		return err
 	}
-	c, err := d.Store.Cycle(ctx, a.CycleID)
+	c, err := d.Store.Journal.Cycle(ctx, a.CycleID)
 	if err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (d *Desk) answers(by Person) *store.People {
 	if by.reply == nil {
 		return d.Store.People
 	}
-	return d.Store.Using(recorded(*by.reply))
+	return d.Store.People.Using(recorded(*by.reply))
 }
 
 // recorded is what is recorded of a reply: of the hash of a plan, its beginning.
@@ -191,7 +191,7 @@ func (d *Desk) Reply(ctx context.Context, r answer.Reply) (answer.Result, error)
 		text = "Nothing was changed: " + r.Refused + "."
 	}
 	if !out.Done || out.Repeated {
-		err = d.Store.RefuseReply(ctx, recorded(r))
+		err = d.Store.People.RefuseReply(ctx, recorded(r))
 	}
 	if !r.Silent {
 		d.changed()
@@ -204,7 +204,7 @@ func (d *Desk) Reply(ctx context.Context, r answer.Reply) (answer.Result, error)
 func (d *Desk) carryOut(ctx context.Context, by Person, r answer.Reply) (string, error) {
 	t, id, why := r.Token, r.Token.Subject.ID, "by "+r.Channel
 	if t.Subject.Kind == answer.KindApproval {
-		if a, err := d.Store.Approval(ctx, id); err != nil {
+		if a, err := d.Store.People.Approval(ctx, id); err != nil {
 			return "", err
 		} else if a.PlanHash != t.Plan {
 			return "", ops.PlanChanged()

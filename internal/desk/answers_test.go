@@ -64,7 +64,7 @@ func TestAYesToWhatWasRemovedIsRefusedAtEveryDoor(t *testing.T) {
 					t.Errorf("on a phone: %+v", got)
 				}
 			}
-			mark, err := c.Journal.Store.ReplyMark(t.Context(), "telegram/1")
+			mark, err := c.Journal.Store.People.ReplyMark(t.Context(), "telegram/1")
 			if err != nil || mark != time.Duration(c.pressed).String() {
 				t.Errorf("read up to %q, %v", mark, err)
 			}

@@ -224,10 +224,10 @@ func (d *Desk) Changes(ctx context.Context, environment, service string, f store
 		f.Services = e.Policy.Inventory.Needs(service)
 	}
 	f.Environment = e.Name
-	if changes, err = d.Store.Changes(ctx, f); err != nil {
+	if changes, err = d.Store.Watch.Changes(ctx, f); err != nil {
 		return nil, nil, err
 	}
-	unseen, err = d.Store.Unseen(ctx, e.Name)
+	unseen, err = d.Store.Watch.Unseen(ctx, e.Name)
 	return changes, unseen, err
 }
 
@@ -240,7 +240,7 @@ func (d *Desk) WhatChanged(ctx context.Context, i ops.Incident) (ops.WhatChanged
 			needs = e.Policy.Inventory.Needs(i.Service)
 		}
 	}
-	return d.Store.WhatChanged(ctx, i.Environment, services, needs, i.Check, began(i))
+	return d.Store.Watch.WhatChanged(ctx, i.Environment, services, needs, i.Check, began(i))
 }
 
 // began is when the outage that an incident is about was found.
@@ -253,7 +253,7 @@ func began(i ops.Incident) time.Time {
 
 // Story returns everything on record about an incident, beginning with what changed before it.
 func (d *Desk) Story(ctx context.Context, id int64) (ops.IncidentStory, error) {
-	story, err := d.Store.IncidentStory(ctx, id)
+	story, err := d.Store.People.IncidentStory(ctx, id)
 	if err != nil {
 		return story, err
 	}

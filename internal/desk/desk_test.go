@@ -37,7 +37,7 @@ func newCounter(t *testing.T) *counter {
 
 func (c *counter) records(kind ops.EventKind) []string {
 	c.t.Helper()
-	events, err := c.Journal.Store.Events(c.t.Context(), store.EventFilter{Kind: string(kind), Limit: 50})
+	events, err := c.Journal.Store.Journal.Events(c.t.Context(), store.EventFilter{Kind: string(kind), Limit: 50})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestTheDoorDecidesTheTriggerAndTheReason(t *testing.T) {
 	if err := c.Cancel(t.Context(), ann(), 1, ""); err != nil || len(c.control.Cancelled) != 1 {
 		t.Errorf("cancelled %v, %v", c.control.Cancelled, err)
 	}
-	cycle, err := c.Journal.Store.Cycle(t.Context(), 1)
+	cycle, err := c.Journal.Store.Journal.Cycle(t.Context(), 1)
 	if err != nil || cycle.CancelReason != "cancelled from its page" {
 		t.Errorf("%+v, %v", cycle, err)
 	}
@@ -161,12 +161,12 @@ func TestOnlyWhatIsNotConfiguredIsForgotten(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	open, err := c.Journal.Store.Unresolved(ctx, "default")
+	open, err := c.Journal.Store.People.Unresolved(ctx, "default")
 	if err != nil || len(open) != 2 {
 		t.Fatalf("%+v, %v", open, err)
 	}
 	for _, i := range open {
-		if _, err := c.Journal.Store.ResolveIncident(ctx, i.ID, "ann", "gone", c.Now); err != nil {
+		if _, err := c.Journal.Store.People.ResolveIncident(ctx, i.ID, "ann", "gone", c.Now); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -181,7 +181,7 @@ func TestOnlyWhatIsNotConfiguredIsForgotten(t *testing.T) {
 			t.Errorf("%s once more: %v", name, err)
 		}
 	}
-	checks, err := c.Journal.Store.LatestChecks(ctx, "")
+	checks, err := c.Journal.Store.Watch.LatestChecks(ctx, "")
 	if err != nil || len(checks) != 1 || checks[0].Service != "web" {
 		t.Errorf("left are %+v, %v", checks, err)
 	}

@@ -30,7 +30,7 @@ func TestTheAddressOfAHeartbeatIsMadeForPeople(t *testing.T) {
 	if err != nil || h.Probe != "daily" || c.told != 1 {
 		t.Fatalf("%+v, %v", h, err)
 	}
-	if found, err := c.Journal.Store.Heartbeat(ctx, token); err != nil || found != h {
+	if found, err := c.Journal.Store.Watch.Heartbeat(ctx, token); err != nil || found != h {
 		t.Errorf("%+v, %v", found, err)
 	}
 	if got := c.records(ops.EventAudit); len(got) != 1 || got[0] != "ann made a new address for the daily of web" {

@@ -203,18 +203,18 @@ func (d *Desk) Save(ctx context.Context, by Person, change edit.Change, target, 
 	if err != nil {
 		return Saved{Draft: draft}, err
 	}
-	_, err = d.Store.AddEvent(ctx, d.settingsEvent(by, ops.LevelWarning, change.Environment, draft.Service(), draft.Says()))
+	_, err = d.Store.Journal.AddEvent(ctx, d.settingsEvent(by, ops.LevelWarning, change.Environment, draft.Service(), draft.Says()))
 	saved := Saved{Draft: draft}
 	if p := draft.Probe(); err == nil && p != nil && p.Type == ops.ProbeHeartbeat && change.At == 0 {
 		heart := ops.Heartbeat{Environment: change.Environment, Service: draft.Service(), Probe: p.Type}
-		saved.Beat, err = d.Store.AddressHeartbeat(ctx, heart, by.String(), d.Clock())
+		saved.Beat, err = d.Store.Watch.AddressHeartbeat(ctx, heart, by.String(), d.Clock())
 	}
 	if err != nil {
 		return saved, errors.Join(err, undo())
 	}
 	if err := d.Settings.Reload(ctx); err != nil {
 		did := "took it back, because the daemon refused it: " + draft.Says()
-		_, bad := d.Store.AddEvent(ctx, d.settingsEvent(by, ops.LevelWarning, change.Environment, draft.Service(), did))
+		_, bad := d.Store.Journal.AddEvent(ctx, d.settingsEvent(by, ops.LevelWarning, change.Environment, draft.Service(), did))
 		return saved, errors.Join(err, undo(), bad)
 	}
 	d.changed()
@@ -236,7 +236,7 @@ func (d *Desk) Reload(ctx context.Context, by Person) error {
 	if err := d.Settings.Reload(ctx); err != nil {
 		return err
 	}
-	_, err := d.Store.AddEvent(ctx, d.settingsEvent(by, ops.LevelInfo, "", "", "had the configuration read again"))
+	_, err := d.Store.Journal.AddEvent(ctx, d.settingsEvent(by, ops.LevelInfo, "", "", "had the configuration read again"))
 	d.changed()
 	return err
 }

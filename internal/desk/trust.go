@@ -26,7 +26,7 @@ func (d *Desk) AllTrusted(ctx context.Context, environment string) ([]Trusted, e
 	if err != nil {
 		return nil, err
 	}
-	lowered, err := d.Store.Lowered(ctx, e.Name)
+	lowered, err := d.Store.People.Lowered(ctx, e.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (d *Desk) TrustedService(ctx context.Context, environment, service string) 
 	if err != nil {
 		return Trusted{}, err
 	}
-	lowered, err := d.Store.Lowered(ctx, e.Name)
+	lowered, err := d.Store.People.Lowered(ctx, e.Name)
 	if err != nil {
 		return Trusted{}, err
 	}
@@ -78,7 +78,7 @@ func (d *Desk) trusted(ctx context.Context, e ops.Environment, service string, l
 		t.Lowered = &lowered[i]
 	}
 	var err error
-	if t.Record, err = d.Store.TrustRecord(ctx, e.Name, service); err == nil {
+	if t.Record, err = d.Store.People.TrustRecord(ctx, e.Name, service); err == nil {
 		t.Next = t.next()
 	}
 	return t, err
@@ -128,7 +128,7 @@ func (d *Desk) Trust(ctx context.Context, by Person, environment, service, level
 	if err != nil {
 		return now, err
 	}
-	err = d.Store.SetTrust(ctx, e.Policy, ops.Lowered{
+	err = d.Store.People.SetTrust(ctx, e.Policy, ops.Lowered{
 		Environment: now.Environment, Service: now.Service, Level: to, By: by.String(), Reason: reason, At: d.Clock(),
 	})
 	if err != nil {
@@ -153,7 +153,7 @@ func (d *Desk) Reflexes(ctx context.Context, environment, service string) ([]Ear
 	if err != nil {
 		return nil, err
 	}
-	all, err := d.Store.Reflexes(ctx, e.Name)
+	all, err := d.Store.People.Reflexes(ctx, e.Name)
 	var out []EarnedReflex
 	for _, r := range all {
 		if service == "" || r.Service == service {
@@ -165,7 +165,7 @@ func (d *Desk) Reflexes(ctx context.Context, environment, service string) ([]Ear
 
 // Reflex returns one earned reflex.
 func (d *Desk) Reflex(ctx context.Context, id int64) (EarnedReflex, error) {
-	r, err := d.Store.Reflex(ctx, id)
+	r, err := d.Store.People.Reflex(ctx, id)
 	return d.earned(r), err
 }
 
@@ -195,7 +195,7 @@ func (d *Desk) SwitchReflex(ctx context.Context, by Person, id int64, to ops.Ref
 	if err := text("reason", &reason, MaxReason); err != nil {
 		return EarnedReflex{}, err
 	}
-	r, err := d.Store.Reflex(ctx, id)
+	r, err := d.Store.People.Reflex(ctx, id)
 	if err != nil {
 		return EarnedReflex{}, err
 	}

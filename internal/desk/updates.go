@@ -34,7 +34,7 @@ func (d *Desk) Updatables(ctx context.Context, environment, service string) ([]U
 	if err != nil {
 		return nil, err
 	}
-	seen, err := d.Store.Versions(ctx, e.Name)
+	seen, err := d.Store.Acts.Versions(ctx, e.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func (d *Desk) Updatables(ctx context.Context, environment, service string) ([]U
 		if i := slices.IndexFunc(seen, func(v ops.Version) bool { return v.Service == s.Name }); i >= 0 && u.Not == "" {
 			u.Version = &seen[i]
 		}
-		latest, err := d.Store.Updates(ctx, store.UpdateFilter{Environment: e.Name, Service: s.Name, Limit: 1})
+		latest, err := d.Store.Acts.Updates(ctx, store.UpdateFilter{Environment: e.Name, Service: s.Name, Limit: 1})
 		if err != nil {
 			return nil, err
 		}
@@ -83,7 +83,7 @@ func (d *Desk) Update(ctx context.Context, by Person, environment, service, to s
 	if err != nil {
 		return ops.Update{}, err
 	}
-	u, err := d.Store.AskUpdate(ctx, ops.Update{Environment: e.Name, Service: name, To: to, Person: by.String()}, d.Clock())
+	u, err := d.Store.Acts.AskUpdate(ctx, ops.Update{Environment: e.Name, Service: name, To: to, Person: by.String()}, d.Clock())
 	if err == nil {
 		d.changed()
 	}
@@ -100,7 +100,7 @@ func (d *Desk) UpdateHeld(ctx context.Context, e ops.Environment, service string
 		return "this is a dry run (dry_run is on): nothing is changed", nil
 	}
 	touched := append([]string{service}, inventory.Dependents(service)...)
-	open, err := d.Store.Unresolved(ctx, e.Name)
+	open, err := d.Store.People.Unresolved(ctx, e.Name)
 	if err != nil {
 		return "", err
 	}
@@ -112,7 +112,7 @@ func (d *Desk) UpdateHeld(ctx context.Context, e ops.Environment, service string
 	if why, err := d.paused(ctx, e, touched); why != "" || err != nil {
 		return why, err
 	}
-	updates, err := d.Store.Updates(ctx, store.UpdateFilter{Open: true})
+	updates, err := d.Store.Acts.Updates(ctx, store.UpdateFilter{Open: true})
 	if err != nil {
 		return "", err
 	}
@@ -121,7 +121,7 @@ func (d *Desk) UpdateHeld(ctx context.Context, e ops.Environment, service string
 			return fmt.Sprintf("%s runs (%s): one service is updated at a time", u.Words(), u.Phase), nil
 		}
 	}
-	cycles, err := d.Store.Cycles(ctx, store.CycleFilter{Environment: e.Name, Status: ops.CycleRunning, Limit: 1})
+	cycles, err := d.Store.Reports.Cycles(ctx, store.CycleFilter{Environment: e.Name, Status: ops.CycleRunning, Limit: 1})
 	if err == nil && len(cycles) > 0 {
 		return fmt.Sprintf("cycle %d works in %s: it has to end first", cycles[0].ID, e.Name), nil
 	}
@@ -131,7 +131,7 @@ func (d *Desk) UpdateHeld(ctx context.Context, e ops.Environment, service string
 // paused says which silence or maintenance covers one of the services.
 func (d *Desk) paused(ctx context.Context, e ops.Environment, services []string) (string, error) {
 	now := d.Clock()
-	silences, err := d.Store.SilencesSince(ctx, e.Name, now)
+	silences, err := d.Store.Watch.SilencesSince(ctx, e.Name, now)
 	if err != nil {
 		return "", err
 	}

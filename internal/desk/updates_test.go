@@ -34,16 +34,16 @@ func TestAnUpdateIsRefusedInAClearSentence(t *testing.T) {
 			e.Watch.Maintenance = []ops.Maintenance{{Service: "shop", From: c.Now, Until: c.Now.Add(time.Hour)}}
 		},
 		"update 1 of db runs (pulling)": func(c *counter, _ *ops.Environment) {
-			u, err := c.Desk.Store.AskUpdate(c.t.Context(), ops.Update{Environment: "home", Service: "db", Person: "bob"}, c.Now)
+			u, err := c.Desk.Store.Acts.AskUpdate(c.t.Context(), ops.Update{Environment: "home", Service: "db", Person: "bob"}, c.Now)
 			if err != nil {
 				c.t.Fatal(err)
 			}
-			owner, err := c.Desk.Store.RegisterHost(c.t.Context(), "attic")
+			owner, err := c.Desk.Store.Journal.RegisterHost(c.t.Context(), "attic")
 			if err != nil {
 				c.t.Fatal(err)
 			}
 			u.Phase = ops.UpdatePulling
-			if err := c.Desk.Store.AdvanceUpdate(c.t.Context(), owner, u, ops.UpdateAsked, 0); err != nil {
+			if err := c.Desk.Store.Acts.AdvanceUpdate(c.t.Context(), owner, u, ops.UpdateAsked, 0); err != nil {
 				c.t.Fatal(err)
 			}
 		},

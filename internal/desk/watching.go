@@ -40,7 +40,7 @@ func (d *Desk) AddSilence(ctx context.Context, by Person, s Silence) (ops.Silenc
 	if err != nil {
 		return ops.Silence{}, err
 	}
-	added, err := d.Store.AddSilence(ctx, ops.Silence{
+	added, err := d.Store.Watch.AddSilence(ctx, ops.Silence{
 		Environment: s.Environment, Service: s.Service, Group: s.Group, Probe: s.Probe, Labels: s.Labels, Reason: s.Reason,
 		Author: by.String(), CreatedAt: now, From: s.From, Until: until,
 	})
@@ -92,7 +92,7 @@ func checkLabels(labels map[string]string) error {
 
 // EndSilence ends a silence now.
 func (d *Desk) EndSilence(ctx context.Context, by Person, id int64) (ops.Silence, error) {
-	q, err := d.Store.EndSilence(ctx, id, by.String(), d.Clock())
+	q, err := d.Store.Watch.EndSilence(ctx, id, by.String(), d.Clock())
 	if err == nil {
 		d.changed()
 	}
@@ -127,7 +127,7 @@ func (d *Desk) AddMemory(ctx context.Context, by Person, m ops.Memory, confidenc
 	case m.ExpiresAt != nil && !m.ExpiresAt.After(m.CreatedAt):
 		return ops.Memory{}, wrong("it would have expired already: give a later time")
 	}
-	id, err := d.Store.AddMemory(ctx, m)
+	id, err := d.Store.People.AddMemory(ctx, m)
 	if err != nil {
 		return ops.Memory{}, err
 	}
@@ -136,7 +136,7 @@ func (d *Desk) AddMemory(ctx context.Context, by Person, m ops.Memory, confidenc
 
 // Memory finds a memory by its id.
 func (d *Desk) Memory(ctx context.Context, id int64) (ops.Memory, error) {
-	rows, err := d.Store.Memories(ctx, store.MemoryFilter{All: true, Before: id + 1, Limit: 1})
+	rows, err := d.Store.People.Memories(ctx, store.MemoryFilter{All: true, Before: id + 1, Limit: 1})
 	if err == nil && (len(rows) == 0 || rows[0].ID != id) {
 		err = ops.ErrNotFound
 	}
@@ -148,7 +148,7 @@ func (d *Desk) Memory(ctx context.Context, id int64) (ops.Memory, error) {
 
 // RemoveMemory deletes a note.
 func (d *Desk) RemoveMemory(ctx context.Context, by Person, id int64) error {
-	return d.Store.RemoveMemory(ctx, id, by.String(), d.Clock())
+	return d.Store.People.RemoveMemory(ctx, id, by.String(), d.Clock())
 }
 
 // ClearCooldown lets earlier actions on a service no longer count: of one kind, or of all.
@@ -167,7 +167,7 @@ func (d *Desk) ClearCooldown(ctx context.Context, by Person, environment, servic
 	if action = strings.TrimSpace(action); action != "" && !slices.ContainsFunc(e.Policy.AllCooldowns(), limited) {
 		return 0, wrong("%s has no cooldown: use restart, redeployment or an action with its own cooldown", action)
 	}
-	return d.Store.ClearCooldown(ctx, e.Name, service, action, reason, by.String(), d.Clock())
+	return d.Store.Acts.ClearCooldown(ctx, e.Name, service, action, reason, by.String(), d.Clock())
 }
 
 // ForgetService removes what is kept of a service that is not configured any more, or was only named by agents.
@@ -181,7 +181,7 @@ func (d *Desk) ForgetService(ctx context.Context, by Person, environment, servic
 		err = wrong("a service is forgotten by a person: run claudeops services forget %s", service)
 	default:
 		defer d.changed()
-		err = d.Store.ForgetService(ctx, e.Name, service, by.String(), d.Clock())
+		err = d.Store.Watch.ForgetService(ctx, e.Name, service, by.String(), d.Clock())
 	}
 	return err
 }
@@ -189,7 +189,7 @@ func (d *Desk) ForgetService(ctx context.Context, by Person, environment, servic
 // TestNotification sends a test by the way that every other notice takes, so that its delivery is on record.
 func (d *Desk) TestNotification(ctx context.Context) error {
 	text := notice.Test()
-	_, err := d.Store.AddNotice(ctx, ops.Notice{
+	_, err := d.Store.People.AddNotice(ctx, ops.Notice{
 		Kind: ops.NoticeTest, Level: ops.LevelInfo, Title: text.Title, Body: text.Body, CreatedAt: d.Clock(),
 	})
 	if err == nil {
@@ -200,7 +200,7 @@ func (d *Desk) TestNotification(ctx context.Context) error {
 
 // RetryNotification sends a notification again.
 func (d *Desk) RetryNotification(ctx context.Context, by Person, id int64) error {
-	err := d.Store.RetryNotice(ctx, id, by.String(), d.Clock())
+	err := d.Store.People.RetryNotice(ctx, id, by.String(), d.Clock())
 	if err == nil {
 		d.changed()
 	}
@@ -231,7 +231,7 @@ func (d *Desk) Heartbeat(ctx context.Context, by Person, environment, service, p
 		return ops.Heartbeat{}, "", wrong("%s has several heartbeats: name one of %s", name, strings.Join(known, ", "))
 	}
 	h := ops.Heartbeat{Environment: e.Name, Service: name, Probe: known[0]}
-	token, err := d.Store.AddressHeartbeat(ctx, h, by.String(), d.Clock())
+	token, err := d.Store.Watch.AddressHeartbeat(ctx, h, by.String(), d.Clock())
 	if err != nil {
 		return h, "", err
 	}
@@ -242,7 +242,7 @@ func (d *Desk) Heartbeat(ctx context.Context, by Person, environment, service, p
 // HeldBack returns what agents leave alone in an environment at a time, and why: silences, maintenance, incidents that a person has taken
 // over, put off or is asked about, and services that flap or depend on a failing one.
 func (d *Desk) HeldBack(ctx context.Context, e ops.Environment, at time.Time) ([]ops.Withheld, error) {
-	held, err := d.Store.Holds(ctx, e.Name, at)
+	held, err := d.Store.Watch.Holds(ctx, e.Name, at)
 	if err != nil {
 		return nil, err
 	}

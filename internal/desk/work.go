@@ -33,7 +33,7 @@ func (d *Desk) RunCycle(ctx context.Context, by Person, n ops.NewCycle) (ops.Cyc
 
 // RunAgain queues another cycle for an incident.
 func (d *Desk) RunAgain(ctx context.Context, by Person, incident int64) (ops.CycleID, ops.Incident, error) {
-	i, err := d.Store.Incident(ctx, incident)
+	i, err := d.Store.People.Incident(ctx, incident)
 	if err == nil {
 		_, err = d.configured(i.Environment)
 	}
@@ -46,7 +46,7 @@ func (d *Desk) RunAgain(ctx context.Context, by Person, incident int64) (ops.Cyc
 
 // Repeat queues a cycle like an earlier one.
 func (d *Desk) Repeat(ctx context.Context, by Person, id ops.CycleID) (ops.CycleID, error) {
-	c, err := d.Store.Cycle(ctx, id)
+	c, err := d.Store.Journal.Cycle(ctx, id)
 	if err == nil {
 		_, err = d.configured(c.Environment)
 	}
@@ -81,7 +81,7 @@ func (d *Desk) Cancel(ctx context.Context, by Person, id ops.CycleID, reason str
 
 // Stop stops a session and ends its cycle: an unfinished repair is for a person, not for the next tier.
 func (d *Desk) Stop(ctx context.Context, by Person, id ops.SessionID) error {
-	s, err := d.Store.Session(ctx, id)
+	s, err := d.Store.Journal.Session(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -96,14 +96,14 @@ func (d *Desk) StopAll(ctx context.Context, by Person, reason string) (ops.Stand
 	if err := text("reason", &reason, MaxReason); err != nil {
 		return ops.Standstill{}, err
 	}
-	h, err := d.Store.StopAll(ctx, ops.Standstill{By: by.String(), Reason: reason, At: d.Clock()})
+	h, err := d.Store.People.StopAll(ctx, ops.Standstill{By: by.String(), Reason: reason, At: d.Clock()})
 	d.changed()
 	return h, err
 }
 
 // working refuses what starts something while everything is stopped.
 func (d *Desk) working(ctx context.Context) error {
-	still, err := d.Store.Standstill(ctx)
+	still, err := d.Store.People.Standstill(ctx)
 	if err == nil && still != nil {
 		err = still.Refuses()
 	}
@@ -115,7 +115,7 @@ func (d *Desk) ResumeAll(ctx context.Context, by Person, reason string) (ops.Sta
 	if err := text("reason", &reason, MaxReason); err != nil {
 		return ops.Standstill{}, err
 	}
-	h, err := d.Store.ResumeAll(ctx, by.String(), reason, d.Clock())
+	h, err := d.Store.People.ResumeAll(ctx, by.String(), reason, d.Clock())
 	if err == nil {
 		d.Control.Wake(0)
 	}
@@ -157,7 +157,7 @@ func (d *Desk) Undo(ctx context.Context, by Person, id int64, why string) (ops.A
 	if err := needed("why", &why, MaxReason, sayWhy); err != nil {
 		return ops.ActionRun{}, err
 	}
-	r, err := d.Store.ActionRun(ctx, id)
+	r, err := d.Store.Acts.ActionRun(ctx, id)
 	if err != nil {
 		return ops.ActionRun{}, err
 	}
@@ -192,7 +192,7 @@ func (d *Desk) UndoOf(r ops.ActionRun) (ops.ActionRun, error) {
 
 func (d *Desk) request(ctx context.Context, by Person, r ops.ActionRun) (ops.ActionRun, error) {
 	r.Person = by.String()
-	r, err := d.Store.RequestAction(ctx, r, d.Clock())
+	r, err := d.Store.Acts.RequestAction(ctx, r, d.Clock())
 	if err == nil {
 		d.changed()
 	}
@@ -203,14 +203,14 @@ func (d *Desk) request(ctx context.Context, by Person, r ops.ActionRun) (ops.Act
 func (d *Desk) Withdraw(ctx context.Context, by Person, id int64, why string) (ops.ActionRun, error) {
 	err := needed("why", &why, MaxReason, sayWhy)
 	if err == nil {
-		_, err = d.Store.ActionRun(ctx, id)
+		_, err = d.Store.Acts.ActionRun(ctx, id)
 	}
 	if err == nil {
-		err = d.Store.RefuseAction(ctx, id, fmt.Sprintf("%s withdrew it: %s", by, why), d.Clock())
+		err = d.Store.Acts.RefuseAction(ctx, id, fmt.Sprintf("%s withdrew it: %s", by, why), d.Clock())
 	}
 	if err != nil {
 		return ops.ActionRun{}, err
 	}
 	d.changed()
-	return d.Store.ActionRun(ctx, id)
+	return d.Store.Acts.ActionRun(ctx, id)
 }

@@ -29,7 +29,7 @@ func writing(t *testing.T, f *storetest.Fixture, session ops.SessionID) (stop fu
 				safe++
 				lines = append(lines, ops.Line{Seq: safe, At: storetest.Start, Text: strings.Repeat("x", 500)})
 			}
-			if err := f.Store.AppendTranscript(t.Context(), f.Owner, session, lines); err != nil {
+			if err := f.Store.Journal.AppendTranscript(t.Context(), f.Owner, session, lines); err != nil {
 				t.Error(err)
 				return
 			}
@@ -44,7 +44,7 @@ func writing(t *testing.T, f *storetest.Fixture, session ops.SessionID) (stop fu
 
 func sound(t *testing.T, s *store.Store) {
 	t.Helper()
-	flaws, err := s.Verify(t.Context(), true)
+	flaws, err := s.Journal.Verify(t.Context(), true)
 	if err != nil || len(flaws) > 0 {
 		t.Errorf("flaws %+v, %v", flaws, err)
 	}
@@ -74,10 +74,10 @@ func TestABackupBesideAWriterIsWhole(t *testing.T) {
 		}
 		s := openFile(t, b)
 		sound(t, s)
-		lines, err := s.Transcript(t.Context(), session.ID, 0, 1<<20)
+		lines, err := s.Journal.Transcript(t.Context(), session.ID, 0, 1<<20)
 		succeeds(t, err)
 		n := int64(len(lines))
-		if count, err := s.TranscriptCount(t.Context(), session.ID); err != nil || count != n || n < before || n > safe {
+		if count, err := s.Journal.TranscriptCount(t.Context(), session.ID); err != nil || count != n || n < before || n > safe {
 			t.Errorf("%d lines, %d counted, %d before and %d at the end, %v", n, count, before, safe, err)
 		}
 		before = n
@@ -152,15 +152,15 @@ func TestARestoreKeepsWhatWasThere(t *testing.T) {
 		}
 		s := openFile(t, left)
 		sound(t, s)
-		if _, err := s.Cycle(t.Context(), first); err != nil {
+		if _, err := s.Journal.Cycle(t.Context(), first); err != nil {
 			t.Error(err)
 		}
-		if _, err := s.Cycle(t.Context(), later); !errors.Is(err, ops.ErrNotFound) {
+		if _, err := s.Journal.Cycle(t.Context(), later); !errors.Is(err, ops.ErrNotFound) {
 			t.Errorf("a cycle from after the backup: %v", err)
 		}
 		closeStore(t, s)
 		if n == 0 {
-			if _, err := openFile(t, kept).Cycle(t.Context(), later); err != nil {
+			if _, err := openFile(t, kept).Journal.Cycle(t.Context(), later); err != nil {
 				t.Errorf("what was kept has lost a row: %v", err)
 			}
 		}
@@ -217,7 +217,7 @@ func TestADamagedBackupIsNotRestored(t *testing.T) {
 			t.Errorf("%s: kept %q, error is %v, want %v", name, kept, err, tt.want)
 		}
 	}
-	if _, err := f.Store.Cycle(t.Context(), id); err != nil {
+	if _, err := f.Store.Journal.Cycle(t.Context(), id); err != nil {
 		t.Error(err)
 	}
 	if left, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*restore*")); err != nil || len(left) > 0 {
@@ -262,7 +262,7 @@ func TestEveryBrokenRuleIsFound(t *testing.T) {
 			s := openFile(t, path)
 			f := storetest.NewFixture(t, s)
 			session := f.RunningSession(t, "home")
-			if err := s.AppendTranscript(t.Context(), f.Owner, session.ID, []ops.Line{
+			if err := s.Journal.AppendTranscript(t.Context(), f.Owner, session.ID, []ops.Line{
 				{Seq: 1, At: storetest.Start, Text: "x"},
 				{Seq: 2, At: storetest.Start, Text: "y"},
 			}); err != nil {
@@ -281,7 +281,7 @@ func TestEveryBrokenRuleIsFound(t *testing.T) {
 			for statement := range strings.SplitSeq(breaks, "; ") {
 				run(t, db, statement)
 			}
-			flaws, err := s.Verify(t.Context(), true)
+			flaws, err := s.Journal.Verify(t.Context(), true)
 			succeeds(t, err)
 			var found []string
 			for _, f := range flaws {
@@ -309,7 +309,7 @@ func TestVerifyTellsDamage(t *testing.T) {
 	succeeds(t, err)
 	defer closeStore(t, opened)
 	for _, full := range []bool{false, true} {
-		flaws, err := opened.Verify(t.Context(), full)
+		flaws, err := opened.Journal.Verify(t.Context(), full)
 		if err != nil || len(flaws) == 0 || flaws[0].Check != "the file is not damaged" {
 			t.Errorf("full %v: %+v, %v", full, flaws, err)
 		}

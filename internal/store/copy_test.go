@@ -90,7 +90,7 @@ func TestACopyGoesToPostgreSQLAndBack(t *testing.T) {
 			t.Errorf("%s reads\n%s\nwant\n%s", name, got, want)
 		}
 		// A number is never given twice.
-		id, err := s.AddMemory(t.Context(), ops.Memory{Environment: "home", Category: "x", Observation: "new"})
+		id, err := s.People.AddMemory(t.Context(), ops.Memory{Environment: "home", Category: "x", Observation: "new"})
 		if err != nil || id != 3 {
 			t.Errorf("%s: the next memory is %d, %v", name, id, err)
 		}
@@ -103,15 +103,15 @@ func journalText(t *testing.T, s *store.Store) string {
 	t.Helper()
 	var out []any
 	for id := ops.CycleID(1); id <= 2; id++ {
-		c, err := s.Load(t.Context(), id)
+		c, err := s.Journal.Load(t.Context(), id)
 		succeeds(t, err)
 		out = append(out, c)
 	}
-	events, err := s.Events(t.Context(), store.EventFilter{})
+	events, err := s.Journal.Events(t.Context(), store.EventFilter{})
 	succeeds(t, err)
-	lines, err := s.Transcript(t.Context(), 1, 0, 1000)
+	lines, err := s.Journal.Transcript(t.Context(), 1, 0, 1000)
 	succeeds(t, err)
-	cooldowns, err := s.Cooldowns(t.Context(), "home", []ops.CooldownLimit{{Action: "restart", Count: 2, Window: 100 * time.Hour}},
+	cooldowns, err := s.Acts.Cooldowns(t.Context(), "home", []ops.CooldownLimit{{Action: "restart", Count: 2, Window: 100 * time.Hour}},
 		storetest.Start)
 	succeeds(t, err)
 	raw, err := json.MarshalIndent(append(out, events, lines, cooldowns), "", " ")
@@ -137,7 +137,7 @@ func TestACopyFillsOnlyWhatIsEmpty(t *testing.T) {
 
 func mustHosts(t *testing.T, s *store.Store) []ops.Host {
 	t.Helper()
-	hosts, err := s.Hosts(t.Context())
+	hosts, err := s.Journal.Hosts(t.Context())
 	succeeds(t, err)
 	return hosts
 }
@@ -175,7 +175,7 @@ func TestACopyTellsWhatCannotBeCarried(t *testing.T) {
 	if copied[i].Replaced != 2 {
 		t.Errorf("replaced %d texts", copied[i].Replaced)
 	}
-	lines, err := server.Transcript(t.Context(), 2, 99, 10)
+	lines, err := server.Journal.Transcript(t.Context(), 2, 99, 10)
 	if err != nil || len(lines) != 2 || !strings.Contains(lines[0].Text, "\uFFFD") {
 		t.Errorf("lines %v, %v", lines, err)
 	}

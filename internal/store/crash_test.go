@@ -34,27 +34,27 @@ func journalWrites(t *testing.T, s *store.Store) []func() {
 		func() { f.Owner = storetest.NewFixture(t, s).Owner },
 		func() { cycle = f.Submit(t, "home") },
 		func() {
-			_, err := s.Claim(t.Context(), f.Owner, cycle, storetest.Policy(), storetest.Start)
+			_, err := s.Journal.Claim(t.Context(), f.Owner, cycle, storetest.Policy(), storetest.Start)
 			must(err)
 		},
 		func() { session = *f.Queue(t, cycle, nil, 1).Journal.Last() },
 		func() { must(f.Start(t, session.ID, "planned", storetest.Start)) },
-		func() { must(s.NoteProcess(t.Context(), f.Owner, session.ID, 4711, "99")) },
+		func() { must(s.Journal.NoteProcess(t.Context(), f.Owner, session.ID, 4711, "99")) },
 		func() {
-			must(s.AppendTranscript(t.Context(), f.Owner, session.ID, []ops.Line{
+			must(s.Journal.AppendTranscript(t.Context(), f.Owner, session.ID, []ops.Line{
 				{Seq: 1, At: storetest.Start, Text: "a"},
 				{Seq: 2, At: storetest.Start},
 			}))
 		},
 		func() { f.Commit(t, f.Escalation(session, 1)) },
 		func() {
-			due, err := s.DueNotices(t.Context(), storetest.Start.AddDate(1, 0, 0), 1)
+			due, err := s.People.DueNotices(t.Context(), storetest.Start.AddDate(1, 0, 0), 1)
 			must(err)
 			due[0].Status = ops.NoticeSent
-			must(s.SettleNotice(t.Context(), due[0], &ops.Event{Level: ops.LevelInfo, Verb: ops.VerbNoticeRetried}))
+			must(s.People.SettleNotice(t.Context(), due[0], &ops.Event{Level: ops.LevelInfo, Verb: ops.VerbNoticeRetried}))
 		},
 		func() {
-			_, err := s.RequestCancel(t.Context(), cycle, "stop", storetest.Start)
+			_, err := s.Journal.RequestCancel(t.Context(), cycle, "stop", storetest.Start)
 			must(err)
 		},
 		func() {
@@ -64,18 +64,18 @@ func journalWrites(t *testing.T, s *store.Store) []func() {
 			}})
 		},
 		func() {
-			_, err := s.Answer(t.Context(), 1, ops.ApprovalApproved, "alice", "", storetest.Start)
+			_, err := s.People.Answer(t.Context(), 1, ops.ApprovalApproved, "alice", "", storetest.Start)
 			must(err)
 		},
 		func() {
-			_, err := s.ResolveIncident(t.Context(), 1, "alice", "new disk", storetest.Start)
+			_, err := s.People.ResolveIncident(t.Context(), 1, "alice", "new disk", storetest.Start)
 			must(err)
 		},
 		func() {
-			_, err := s.Claim(t.Context(), f.Owner, cycle, storetest.Policy(), storetest.Start)
+			_, err := s.Journal.Claim(t.Context(), f.Owner, cycle, storetest.Policy(), storetest.Start)
 			must(err)
 		},
-		func() { must(s.Release(t.Context(), f.Owner, cycle)) },
+		func() { must(s.Journal.Release(t.Context(), f.Owner, cycle)) },
 	}
 }
 
@@ -88,7 +88,7 @@ func everything(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	out := map[string]any{"unclean": s.UncleanStop()}
-	cycles, err := s.Cycles(t.Context(), store.CycleFilter{})
+	cycles, err := s.Reports.Cycles(t.Context(), store.CycleFilter{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func everything(t *testing.T, path string) string {
 		for j := range cycles[i].Sessions {
 			session := &cycles[i].Sessions[j]
 			session.Key = ""
-			lines, err := s.Transcript(t.Context(), session.ID, 0, 0)
+			lines, err := s.Journal.Transcript(t.Context(), session.ID, 0, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -104,19 +104,19 @@ func everything(t *testing.T, path string) string {
 		}
 	}
 	out["cycles"] = cycles
-	if out["events"], err = s.Events(t.Context(), store.EventFilter{}); err != nil {
+	if out["events"], err = s.Journal.Events(t.Context(), store.EventFilter{}); err != nil {
 		t.Fatal(err)
 	}
-	if out["notices"], err = s.NoticeList(t.Context(), store.NoticeFilter{}); err != nil {
+	if out["notices"], err = s.People.NoticeList(t.Context(), store.NoticeFilter{}); err != nil {
 		t.Fatal(err)
 	}
-	if out["decisions"], err = s.Decisions(t.Context(), 1); err != nil {
+	if out["decisions"], err = s.Journal.Decisions(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
-	if out["approvals"], err = s.Approvals(t.Context(), store.ApprovalFilter{}); err != nil {
+	if out["approvals"], err = s.People.Approvals(t.Context(), store.ApprovalFilter{}); err != nil {
 		t.Fatal(err)
 	}
-	if out["incidents"], err = s.Incidents(t.Context(), store.IncidentFilter{}); err != nil {
+	if out["incidents"], err = s.People.Incidents(t.Context(), store.IncidentFilter{}); err != nil {
 		t.Fatal(err)
 	}
 	b, err := json.Marshal(out)

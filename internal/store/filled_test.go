@@ -168,40 +168,40 @@ func readEverything(t *testing.T, s *store.Store) {
 	day := 24 * time.Hour
 	since, until := storetest.Start.Add(-2*day), storetest.Start.Add(day)
 	for what, read := range map[string]func() (int, error){
-		"chains":        func() (int, error) { v, err := s.Chains(ctx, store.ChainFilter{}); return len(v.Chains), err },
-		"cycles":        func() (int, error) { v, err := s.Cycles(ctx, store.CycleFilter{}); return len(v), err },
-		"sessions":      func() (int, error) { v, err := s.Sessions(ctx, store.SessionFilter{}); return len(v), err },
-		"chain":         func() (int, error) { v, err := s.Chain(ctx, 1); return len(v) - 1, err },
-		"transcript":    func() (int, error) { v, err := s.Transcript(ctx, 1, 0, 10); return len(v) - 1, err },
-		"events":        func() (int, error) { v, err := s.Events(ctx, store.EventFilter{}); return len(v), err },
-		"incidents":     func() (int, error) { v, err := s.Incidents(ctx, store.IncidentFilter{}); return len(v) - 1, err },
-		"approvals":     func() (int, error) { v, err := s.Approvals(ctx, store.ApprovalFilter{}); return len(v), err },
-		"notices":       func() (int, error) { v, err := s.NoticeList(ctx, store.NoticeFilter{}); return len(v), err },
-		"memories":      func() (int, error) { v, err := s.Memories(ctx, store.MemoryFilter{}); return len(v), err },
-		"silences":      func() (int, error) { v, err := s.SilencesSince(ctx, "home", since); return len(v), err },
-		"guard":         func() (int, error) { v, err := s.GuardDecisions(ctx, 2); return len(v), err },
-		"recoveries":    func() (int, error) { v, err := s.Recoveries(ctx, 1); return len(v), err },
-		"verifications": func() (int, error) { v, err := s.Verifications(ctx, 1); return len(v), err },
-		"decisions":     func() (int, error) { v, err := s.Decisions(ctx, 1); return len(v), err },
-		"checks":        func() (int, error) { v, err := s.LatestChecks(ctx, ""); return len(v), err },
+		"chains":        func() (int, error) { v, err := s.Reports.Chains(ctx, store.ChainFilter{}); return len(v.Chains), err },
+		"cycles":        func() (int, error) { v, err := s.Reports.Cycles(ctx, store.CycleFilter{}); return len(v), err },
+		"sessions":      func() (int, error) { v, err := s.Reports.Sessions(ctx, store.SessionFilter{}); return len(v), err },
+		"chain":         func() (int, error) { v, err := s.Journal.Chain(ctx, 1); return len(v) - 1, err },
+		"transcript":    func() (int, error) { v, err := s.Journal.Transcript(ctx, 1, 0, 10); return len(v) - 1, err },
+		"events":        func() (int, error) { v, err := s.Journal.Events(ctx, store.EventFilter{}); return len(v), err },
+		"incidents":     func() (int, error) { v, err := s.People.Incidents(ctx, store.IncidentFilter{}); return len(v) - 1, err },
+		"approvals":     func() (int, error) { v, err := s.People.Approvals(ctx, store.ApprovalFilter{}); return len(v), err },
+		"notices":       func() (int, error) { v, err := s.People.NoticeList(ctx, store.NoticeFilter{}); return len(v), err },
+		"memories":      func() (int, error) { v, err := s.People.Memories(ctx, store.MemoryFilter{}); return len(v), err },
+		"silences":      func() (int, error) { v, err := s.Watch.SilencesSince(ctx, "home", since); return len(v), err },
+		"guard":         func() (int, error) { v, err := s.Acts.GuardDecisions(ctx, 2); return len(v), err },
+		"recoveries":    func() (int, error) { v, err := s.Journal.Recoveries(ctx, 1); return len(v), err },
+		"verifications": func() (int, error) { v, err := s.Journal.Verifications(ctx, 1); return len(v), err },
+		"decisions":     func() (int, error) { v, err := s.Journal.Decisions(ctx, 1); return len(v), err },
+		"checks":        func() (int, error) { v, err := s.Watch.LatestChecks(ctx, ""); return len(v), err },
 		"health": func() (int, error) {
-			v, err := s.Health(ctx, store.HealthFilter{Since: since, Until: until, Bucket: day})
+			v, err := s.Reports.Health(ctx, store.HealthFilter{Since: since, Until: until, Bucket: day})
 			return len(v), err
 		},
 		"health by the hour": func() (int, error) {
-			v, err := s.Health(ctx, store.HealthFilter{Since: since, Until: until, Bucket: time.Hour})
+			v, err := s.Reports.Health(ctx, store.HealthFilter{Since: since, Until: until, Bucket: time.Hour})
 			return len(v), err
 		},
 		"costs": func() (int, error) {
-			v, err := s.Costs(ctx, store.CostByTier, store.CostFilter{Since: since, Until: until})
+			v, err := s.Reports.Costs(ctx, store.CostByTier, store.CostFilter{Since: since, Until: until})
 			return len(v), err
 		},
-		"hosts":      func() (int, error) { v, err := s.Hosts(ctx); return len(v), err },
-		"unfinished": func() (int, error) { v, err := s.Unfinished(ctx); return len(v), err },
-		"pulse":      func() (int, error) { _, err := s.PageState(ctx); return 1, err },
-		"attention":  func() (int, error) { v, err := s.Attention(ctx, storetest.Start); return v.NeedYou(), err },
-		"standing":   func() (int, error) { _, err := s.Gauges(ctx, []string{"home"}); return 1, err },
-		"removed":    func() (int, error) { _, err := s.Removed(ctx, 1); return 1, err },
+		"hosts":      func() (int, error) { v, err := s.Journal.Hosts(ctx); return len(v), err },
+		"unfinished": func() (int, error) { v, err := s.Journal.Unfinished(ctx); return len(v), err },
+		"pulse":      func() (int, error) { _, err := s.Reports.PageState(ctx); return 1, err },
+		"attention":  func() (int, error) { v, err := s.Reports.Attention(ctx, storetest.Start); return v.NeedYou(), err },
+		"standing":   func() (int, error) { _, err := s.Reports.Gauges(ctx, []string{"home"}); return 1, err },
+		"removed":    func() (int, error) { _, err := s.Journal.Removed(ctx, 1); return 1, err },
 	} {
 		if n, err := read(); err != nil || n < 1 {
 			t.Errorf("%s: %d found, %v", what, n, err)
@@ -214,7 +214,7 @@ func readEverything(t *testing.T, s *store.Store) {
 func goesOn(t *testing.T, s *store.Store) {
 	t.Helper()
 	f := storetest.NewFixture(t, s)
-	claimed, err := s.Claim(t.Context(), f.Owner, 2, storetest.Policy(), storetest.Start)
+	claimed, err := s.Journal.Claim(t.Context(), f.Owner, 2, storetest.Policy(), storetest.Start)
 	succeeds(t, err)
 	if got := claimed.Journal.Last(); got == nil || got.Status != ops.SessionQueued {
 		t.Fatalf("claimed %+v", claimed)
@@ -227,7 +227,7 @@ func goesOn(t *testing.T, s *store.Store) {
 			Transcripts: time.Hour, Checks: time.Hour, Hours: time.Hour, Events: time.Hour, Guard: time.Hour,
 			Notices: time.Hour, Alerts: time.Hour,
 		}
-		if _, _, err := s.RemoveOld(t.Context(), what, keep, storetest.Start.Add(365*24*time.Hour)); err != nil {
+		if _, _, err := s.Journal.RemoveOld(t.Context(), what, keep, storetest.Start.Add(365*24*time.Hour)); err != nil {
 			t.Error(err)
 		}
 	}

@@ -50,10 +50,10 @@ func TestTheMiddleOfTooMuchOutputIsDropped(t *testing.T) {
 				text := fmt.Sprintf("%d %s", seq, strings.Repeat("x", each))[:each]
 				batch = append(batch, ops.Line{Seq: seq, At: storetest.Start, Text: text})
 			}
-			succeeds(t, f.Store.AppendTranscript(t.Context(), f.Owner, session.ID, batch))
+			succeeds(t, f.Store.Journal.AppendTranscript(t.Context(), f.Owner, session.ID, batch))
 		}
 		add(1000)
-		if gap, err := f.Store.Gap(t.Context(), session.ID); err != nil || gap != (store.Gap{}) {
+		if gap, err := f.Store.Journal.Gap(t.Context(), session.ID); err != nil || gap != (store.Gap{}) {
 			t.Fatalf("below the limit: %+v, %v", gap, err)
 		}
 		for range 30 {
@@ -63,38 +63,38 @@ func TestTheMiddleOfTooMuchOutputIsDropped(t *testing.T) {
 				t.Fatalf("%d bytes from line %d to %d, %d marks", bytes, lines[0], lines[len(lines)-1], marks)
 			}
 		}
-		gap, err := f.Store.Gap(t.Context(), session.ID)
+		gap, err := f.Store.Journal.Gap(t.Context(), session.ID)
 		succeeds(t, err)
 		_, lines, marks := stored(t, f.Store, session.ID)
 		if marks != 1 || gap.From != 526 || int64(len(lines)) != seq-(gap.To-gap.From) || gap.Bytes != (gap.To-gap.From+1)*each {
 			t.Errorf("%d marks, %+v, %d of %d lines", marks, gap, len(lines), seq)
 		}
-		mark, err := f.Store.Transcript(t.Context(), session.ID, gap.From-1, 1)
+		mark, err := f.Store.Journal.Transcript(t.Context(), session.ID, gap.From-1, 1)
 		want := fmt.Sprintf("%d lines (%.1f MB) of output were dropped here", gap.To-gap.From+1, float64(gap.Bytes)/(1<<20))
 		if err != nil || len(mark) != 1 || !strings.Contains(mark[0].Text, want) {
 			t.Errorf("the mark is %+v, want %q", mark, want)
 		}
-		if n, err := f.Store.TranscriptCount(t.Context(), session.ID); err != nil || n != seq {
+		if n, err := f.Store.Journal.TranscriptCount(t.Context(), session.ID); err != nil || n != seq {
 			t.Errorf("counted %d of %d lines, %v", n, seq, err)
 		}
 		// What was spooled counts too.
 		seq++
 		last := ops.Line{Seq: seq, At: storetest.Start, Text: strings.Repeat("y", limit/4)}
-		succeeds(t, f.Store.AppendSpooled(t.Context(), storetest.Host, session.ID, []ops.Line{last}))
+		succeeds(t, f.Store.Journal.AppendSpooled(t.Context(), storetest.Host, session.ID, []ops.Line{last}))
 		if bytes, lines, _ := stored(t, f.Store, session.ID); bytes > limit+1000 || lines[len(lines)-1] != seq {
 			t.Errorf("after spooled output: %d bytes up to line %d", bytes, lines[len(lines)-1])
 		}
 		// So does what was not stored because the disk was nearly full.
 		mark1, err := store.DropMark(ops.Line{Seq: seq + 1, At: storetest.Start}, 500, 12345, "because the disk was nearly full")
 		succeeds(t, err)
-		succeeds(t, f.Store.AppendTranscript(t.Context(), f.Owner, session.ID, []ops.Line{mark1}))
+		succeeds(t, f.Store.Journal.AppendTranscript(t.Context(), f.Owner, session.ID, []ops.Line{mark1}))
 		seq += 500
-		if n, err := f.Store.TranscriptCount(t.Context(), session.ID); err != nil || n != seq {
+		if n, err := f.Store.Journal.TranscriptCount(t.Context(), session.ID); err != nil || n != seq {
 			t.Errorf("counted %d of %d lines, %v", n, seq, err)
 		}
 		add(5000)
 		f.Commit(t, f.Escalation(session, 1))
-		if flaws, err := f.Store.Verify(t.Context(), true); err != nil || len(flaws) > 0 {
+		if flaws, err := f.Store.Journal.Verify(t.Context(), true); err != nil || len(flaws) > 0 {
 			t.Errorf("flaws %+v, %v", flaws, err)
 		}
 	})
@@ -115,18 +115,18 @@ func TestTheMiddleOfOutputInBlocksIsDropped(t *testing.T) {
 			if n%10 == 0 {
 				batch, seq = batch[:3], batch[2].Seq // a few lines are rows
 			}
-			succeeds(t, f.Store.AppendTranscript(t.Context(), f.Owner, session.ID, batch))
+			succeeds(t, f.Store.Journal.AppendTranscript(t.Context(), f.Owner, session.ID, batch))
 		}
 		bytes, lines, marks := stored(t, f.Store, session.ID)
 		if bytes > limit+block || bytes < limit/2 || lines[0] != 1 || lines[len(lines)-1] != seq || marks != 1 {
 			t.Errorf("%d bytes from line %d to %d, %d marks", bytes, lines[0], lines[len(lines)-1], marks)
 		}
-		gap, err := f.Store.Gap(t.Context(), session.ID)
+		gap, err := f.Store.Journal.Gap(t.Context(), session.ID)
 		if err != nil || int64(len(lines)) != seq-(gap.To-gap.From) {
 			t.Errorf("%+v, %d of %d lines, %v", gap, len(lines), seq, err)
 		}
 		f.Commit(t, f.Escalation(session, 1))
-		if flaws, err := f.Store.Verify(t.Context(), true); err != nil || len(flaws) > 0 {
+		if flaws, err := f.Store.Journal.Verify(t.Context(), true); err != nil || len(flaws) > 0 {
 			t.Errorf("flaws %+v, %v", flaws, err)
 		}
 	})
@@ -142,7 +142,7 @@ func TestTheFirstLinesOfASessionAreRowsForADay(t *testing.T) {
 		for seq := first; seq < first+500; seq++ {
 			batch = append(batch, ops.Line{Seq: seq, At: storetest.Start, Text: fmt.Sprintf("%d %s", seq, strings.Repeat("x", 200))})
 		}
-		succeeds(t, f.Store.AppendTranscript(t.Context(), f.Owner, session.ID, batch))
+		succeeds(t, f.Store.Journal.AppendTranscript(t.Context(), f.Owner, session.ID, batch))
 	}
 	f.Commit(t, f.Escalation(session, 1))
 	rows := func() string {
@@ -154,7 +154,7 @@ func TestTheFirstLinesOfASessionAreRowsForADay(t *testing.T) {
 	}{{23 * time.Hour, "2000 up to 2000"}, {25 * time.Hour, "0 up to 0"}} {
 		for more := true; more; {
 			var err error
-			if _, more, err = f.Store.RemoveOld(t.Context(), ops.RecordTranscripts, ops.Retention{}, f.At.Add(c.after)); err != nil {
+			if _, more, err = f.Store.Journal.RemoveOld(t.Context(), ops.RecordTranscripts, ops.Retention{}, f.At.Add(c.after)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -171,7 +171,7 @@ func TestTheFirstLinesOfASessionAreRowsForADay(t *testing.T) {
 func stored(t *testing.T, s *store.Store, id ops.SessionID) (bytes int, lines []int64, marks int) {
 	t.Helper()
 	for after := int64(0); ; after = lines[len(lines)-1] {
-		page, err := s.Transcript(t.Context(), id, after, 1000)
+		page, err := s.Journal.Transcript(t.Context(), id, after, 1000)
 		succeeds(t, err)
 		for _, l := range page {
 			bytes += len(l.Text)
@@ -217,7 +217,7 @@ func TestARemovedOrReplacedFileIsNoticed(t *testing.T) {
 			if err := s.Present(); !errors.Is(err, store.ErrReplaced) {
 				t.Errorf("it is not noticed: %v", err)
 			}
-			_, err = s.SubmitCycle(t.Context(), ops.NewCycle{Environment: "home", Trigger: ops.TriggerManual, At: f.At})
+			_, err = s.Journal.SubmitCycle(t.Context(), ops.NewCycle{Environment: "home", Trigger: ops.TriggerManual, At: f.At})
 			if !errors.Is(err, store.ErrReplaced) || !store.Unavailable(err) {
 				t.Errorf("a write says %v", err)
 			}
@@ -229,7 +229,7 @@ func TestARemovedOrReplacedFileIsNoticed(t *testing.T) {
 			if info, err := os.Stat(rescued); err != nil || info.Mode().Perm() != 0o600 {
 				t.Errorf("the copy has mode %v, %v", info.Mode(), err)
 			}
-			if c, err := openFile(t, rescued).Cycle(t.Context(), id); err != nil || c.Environment != "home" {
+			if c, err := openFile(t, rescued).Journal.Cycle(t.Context(), id); err != nil || c.Environment != "home" {
 				t.Errorf("the copy has cycle %+v, %v", c, err)
 			}
 		})
@@ -290,7 +290,7 @@ func TestDamageUnderAnOpenDatabaseIsNoticed(t *testing.T) {
 				}
 				c.fault(path, backup)
 				submit := func() error {
-					_, err := s.SubmitCycle(t.Context(), ops.NewCycle{Environment: "home", Trigger: ops.TriggerManual, At: f.At})
+					_, err := s.Journal.SubmitCycle(t.Context(), ops.NewCycle{Environment: "home", Trigger: ops.TriggerManual, At: f.At})
 					return err
 				}
 				if c.later {
@@ -374,7 +374,7 @@ func TestAJudgementIsAskedAgainAfterItsConnectionWasCut(t *testing.T) {
 	judge := func(use string) error {
 		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second) // what a gate gives it
 		defer cancel()
-		_, err := f.Store.RecordGuard(ctx, f.Owner, ops.GuardRecord{
+		_, err := f.Store.Acts.RecordGuard(ctx, f.Owner, ops.GuardRecord{
 			At: storetest.Start, SessionID: session.ID, CycleID: session.CycleID, Tier: 1, Gate: ops.GateHook, ToolUseID: use, Tool: "Bash",
 			Digest: use, Allowed: true,
 		}, nil, nil)
@@ -430,7 +430,7 @@ func TestAJudgementIsAskedAgainAfterItsConnectionWasCut(t *testing.T) {
 	var all []ops.GuardRecord
 	var err error
 	for range 10 { // the pool may still hold connections that were cut
-		if all, err = f.Store.GuardDecisions(t.Context(), session.ID); err == nil {
+		if all, err = f.Store.Acts.GuardDecisions(t.Context(), session.ID); err == nil {
 			break
 		}
 	}
@@ -459,13 +459,13 @@ func TestTheTimeOfTheServerDecides(t *testing.T) {
 		if off := time.Since(s.Clock()); off.Abs() > 10*time.Minute {
 			t.Errorf("%s tells a time that is off by %s", name, off)
 		}
-		owner, err := s.Enlist(t.Context(), ops.Host{Name: name, Identity: name}, time.Minute)
+		owner, err := s.Journal.Enlist(t.Context(), ops.Host{Name: name, Identity: name}, time.Minute)
 		succeeds(t, err)
-		if _, err := s.Renew(t.Context(), owner, time.Minute); err != nil {
+		if _, err := s.Journal.Renew(t.Context(), owner, time.Minute); err != nil {
 			t.Fatal(err)
 		}
 	}
-	hosts, err := right.Hosts(t.Context())
+	hosts, err := right.Journal.Hosts(t.Context())
 	succeeds(t, err)
 	want := map[string]time.Duration{"fast": time.Hour, "slow": -time.Hour, "right": 0}
 	for _, h := range hosts {
@@ -474,12 +474,12 @@ func TestTheTimeOfTheServerDecides(t *testing.T) {
 		}
 	}
 	// A silence of ten minutes that one host adds holds for the other.
-	_, err = fast.AddSilence(t.Context(), ops.Silence{
+	_, err = fast.Watch.AddSilence(t.Context(), ops.Silence{
 		Environment: "home", Service: "web", Reason: "test", Author: "me", Until: fast.Clock().Add(10 * time.Minute),
 	})
 	succeeds(t, err)
 	for name, s := range map[string]*store.Store{"slow": slow, "right": right} {
-		found, err := s.SilencesSince(t.Context(), "home", s.Clock())
+		found, err := s.Watch.SilencesSince(t.Context(), "home", s.Clock())
 		if err != nil || len(found) != 1 || !found[0].Active(s.Clock()) {
 			t.Errorf("%s finds %+v, %v", name, found, err)
 		}
@@ -524,30 +524,30 @@ func TestVeryManyRowsAreWritten(t *testing.T) {
 			{At: f.At, Purpose: ops.ProbeObserve, Service: "service-00001", Probe: "p", Type: "http", Status: ops.Down},
 		}}})
 		// The same alert twice in one call counts twice.
-		succeeds(t, f.Store.AddAlerts(t.Context(), append(alerts, alerts[7])))
-		pending, err := f.Store.PendingAlerts(t.Context(), many+1)
+		succeeds(t, f.Store.Watch.AddAlerts(t.Context(), append(alerts, alerts[7])))
+		pending, err := f.Store.Watch.PendingAlerts(t.Context(), many+1)
 		if err != nil || len(pending) != many || pending[7].Count != 2 {
 			t.Fatalf("%d alerts, %v", len(pending), err)
 		}
-		succeeds(t, f.Store.RecordResults(t.Context(), "home", checks, checks, append(states, states[3]), nil, pending))
-		succeeds(t, f.Store.SaveWithheld(t.Context(), "home", held))
+		succeeds(t, f.Store.Watch.RecordResults(t.Context(), "home", checks, checks, append(states, states[3]), nil, pending))
+		succeeds(t, f.Store.Watch.SaveWithheld(t.Context(), "home", held))
 		n := ops.NewCycle{Environment: "home", Trigger: ops.TriggerProbe, At: f.At}
-		if _, started, err := f.Store.OpenCause(t.Context(), cause, n, nil, nil, f.At); err != nil || !started {
+		if _, started, err := f.Store.Watch.OpenCause(t.Context(), cause, n, nil, nil, f.At); err != nil || !started {
 			t.Fatalf("started %t, %v", started, err)
 		}
-		found, err := f.Store.LatestChecks(t.Context(), "home")
+		found, err := f.Store.Watch.LatestChecks(t.Context(), "home")
 		if err != nil || len(found) != many {
 			t.Errorf("%d latest checks, %v", len(found), err)
 		}
-		past, err := f.Store.Health(t.Context(), store.HealthFilter{
+		past, err := f.Store.Reports.Health(t.Context(), store.HealthFilter{
 			Services: []string{"service-00001", fmt.Sprintf("service-%05d", many-1)}, Since: f.At.Add(-time.Hour), Until: f.At.Add(time.Second), Bucket: time.Hour,
 		})
 		if err != nil || len(past) != 2 || past[1].Buckets[len(past[1].Buckets)-1].Down != 2 {
 			t.Errorf("health is %+v, %v", past, err)
 		}
-		succeeds(t, f.Store.ForgetStates(t.Context(), "home", states))
-		left, err := f.Store.States(t.Context(), "home")
-		if more, countErr := f.Store.CountPendingAlerts(t.Context(), 10); err != nil || countErr != nil || len(left) != 0 || more != 0 {
+		succeeds(t, f.Store.Watch.ForgetStates(t.Context(), "home", states))
+		left, err := f.Store.Watch.States(t.Context(), "home")
+		if more, countErr := f.Store.Watch.CountPendingAlerts(t.Context(), 10); err != nil || countErr != nil || len(left) != 0 || more != 0 {
 			t.Errorf("%d states and %d alerts are left, %v", len(left), more, err)
 		}
 	})

@@ -294,7 +294,7 @@ func latest(records []ops.GuardRecord) []ops.GuardRecord {
 
 // Effects reads what the gates let one session change, and what they refused.
 func (s *Store) Effects(ctx context.Context, id ops.SessionID) (ops.Effects, error) {
-	session, err := s.Session(ctx, id)
+	session, err := s.Journal.Session(ctx, id)
 	if err != nil {
 		return ops.Effects{}, err
 	}

@@ -22,16 +22,16 @@ func TestAnUnverifiedIncidentIsCountedInItsOwnWord(t *testing.T) {
 		Incident: &ops.IncidentReport{Title: "no answer", Level: ops.LevelCritical, Class: "down", Services: []string{"a", "b"}},
 	}})
 	run(t, raw(t, path), `UPDATE incidents SET status = 'unverified' WHERE service = 'a'`)
-	counts, err := s.Attention(t.Context(), storetest.Start)
+	counts, err := s.Reports.Attention(t.Context(), storetest.Start)
 	if err != nil || counts != (store.Attention{Open: 1, Unverified: 1}) || counts.NeedYou() != 1 {
 		t.Errorf("counted are %+v, %v", counts, err)
 	}
-	page, err := s.PageState(t.Context())
+	page, err := s.Reports.PageState(t.Context())
 	if err != nil || page.Incidents != 1 || page.Unverified != 1 {
 		t.Errorf("pages count %+v, %v", page, err)
 	}
 	for filter, want := range map[store.IncidentFilter]string{{NeedsYou: true}: "b", {Status: ops.IncidentUnverified}: "a"} {
-		found, err := s.Incidents(t.Context(), filter)
+		found, err := s.People.Incidents(t.Context(), filter)
 		if err != nil || len(found) != 1 || found[0].Service != want {
 			t.Errorf("%+v lists %+v, %v", filter, found, err)
 		}

@@ -26,7 +26,7 @@ func TestEnvironmentsDoNotWaitForEachOther(t *testing.T) {
 	started, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
 		close(started)
-		_, err := f.Store.SubmitCycle(t.Context(), ops.NewCycle{Environment: "home"})
+		_, err := f.Store.Journal.SubmitCycle(t.Context(), ops.NewCycle{Environment: "home"})
 		ended <- err
 	}()
 	<-started

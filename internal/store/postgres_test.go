@@ -170,10 +170,10 @@ func TestSchemaOnAServerIsOurs(t *testing.T) {
 	closeStore(t, openServer(t, address))
 	reader, err := store.OpenReadOnly(t.Context(), storetest.With(store.Options{URL: address}))
 	succeeds(t, err)
-	if _, err := reader.SubmitCycle(t.Context(), ops.NewCycle{Environment: "home"}); err == nil {
+	if _, err := reader.Journal.SubmitCycle(t.Context(), ops.NewCycle{Environment: "home"}); err == nil {
 		t.Error("a read-only store wrote")
 	}
-	if _, err := reader.Cycles(t.Context(), store.CycleFilter{}); err != nil {
+	if _, err := reader.Reports.Cycles(t.Context(), store.CycleFilter{}); err != nil {
 		t.Error(err)
 	}
 	closeStore(t, reader)
@@ -214,8 +214,8 @@ func TestTextsSortByTheirBytes(t *testing.T) {
 		t.Errorf("%d texts are sorted by a language (%v)", unsorted, err)
 	}
 	withheld := []ops.Withheld{{Service: "A-b"}, {Service: "B"}, {Service: "_"}, {Service: "a"}, {Service: "ab"}}
-	succeeds(t, f.Store.SaveWithheld(t.Context(), "home", withheld))
-	got, err := f.Store.Withheld(t.Context(), "home")
+	succeeds(t, f.Store.Watch.SaveWithheld(t.Context(), "home", withheld))
+	got, err := f.Store.Watch.Withheld(t.Context(), "home")
 	if err != nil || !slices.Equal(got, withheld) {
 		t.Errorf("read back as %v (%v)", got, err)
 	}
@@ -248,18 +248,18 @@ func TestListenHearsOtherHosts(t *testing.T) {
 	f := storetest.NewFixture(t, here)
 	session := f.RunningSession(t, "home")
 	silent("own writes")
-	if _, err := elsewhere.RequestCancel(t.Context(), session.CycleID, "enough", storetest.Start); err != nil {
+	if _, err := elsewhere.Journal.RequestCancel(t.Context(), session.CycleID, "enough", storetest.Start); err != nil {
 		t.Fatal(err)
 	}
 	wait("a cancel elsewhere")
-	succeeds(t, elsewhere.AppendTranscript(t.Context(), f.Owner, session.ID, []ops.Line{{Seq: 1, At: storetest.Start, Text: "x"}}))
+	succeeds(t, elsewhere.Journal.AppendTranscript(t.Context(), f.Owner, session.ID, []ops.Line{{Seq: 1, At: storetest.Start, Text: "x"}}))
 	wait("output elsewhere")
 	silent("that")
 
 	// Once more when the connection broke, because something may have been missed.
 	sqlOn(t, address, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'`)
 	wait("a lost connection")
-	if _, err := elsewhere.RequestCancel(t.Context(), session.CycleID, "enough", storetest.Start); err != nil {
+	if _, err := elsewhere.Journal.RequestCancel(t.Context(), session.CycleID, "enough", storetest.Start); err != nil {
 		t.Fatal(err)
 	}
 	wait("a cancel after that")
@@ -343,11 +343,11 @@ func TestAServerThatComesBackIsUsedAgain(t *testing.T) {
 	succeeds(t, server.Stop(t.Context()))
 	for what, try := range map[string]func() error{
 		"write": func() error {
-			_, err := f.Store.SubmitCycle(t.Context(), ops.NewCycle{Environment: "home"})
+			_, err := f.Store.Journal.SubmitCycle(t.Context(), ops.NewCycle{Environment: "home"})
 			return err
 		},
-		"read":     func() error { _, err := f.Store.Unfinished(t.Context()); return err },
-		"snapshot": func() error { _, err := f.Store.Work(t.Context()); return err },
+		"read":     func() error { _, err := f.Store.Journal.Unfinished(t.Context()); return err },
+		"snapshot": func() error { _, err := f.Store.Reports.Work(t.Context()); return err },
 	} {
 		started := time.Now()
 		if err := try(); err == nil {
@@ -359,7 +359,7 @@ func TestAServerThatComesBackIsUsedAgain(t *testing.T) {
 	}
 	succeeds(t, server.Resume(t.Context()))
 	f.Submit(t, "home")
-	got, err := f.Store.Unfinished(t.Context())
+	got, err := f.Store.Journal.Unfinished(t.Context())
 	if err != nil || len(got) != 2 {
 		t.Errorf("%d cycles are left (%v)", len(got), err)
 	}
@@ -375,11 +375,11 @@ func TestAnyOutputIsStored(t *testing.T) {
 	f := storetest.NewFixture(t, openServer(t, pgtest.URL(t)))
 	session := f.RunningSession(t, "home")
 	lines := []ops.Line{{Seq: 1, At: storetest.Start, Text: "a\x00b\xffc"}, {Seq: 2, At: storetest.Start, Text: "what is left ✓"}}
-	succeeds(t, f.Store.AppendTranscript(t.Context(), f.Owner, session.ID, lines))
+	succeeds(t, f.Store.Journal.AppendTranscript(t.Context(), f.Owner, session.ID, lines))
 	if lines[0].Text != "a\x00b\xffc" {
 		t.Error("the caller's line was changed")
 	}
-	got, err := f.Store.Transcript(t.Context(), session.ID, 0, 0)
+	got, err := f.Store.Journal.Transcript(t.Context(), session.ID, 0, 0)
 	if err != nil || len(got) != 2 || got[0].Text != "a\uFFFDb\uFFFDc" || got[1].Text != lines[1].Text {
 		t.Errorf("read back as %+v (%v)", got, err)
 	}
@@ -393,11 +393,11 @@ func TestALockedDatabaseSaysSo(t *testing.T) {
 	if _, err := holder.Exec(t.Context(), fmt.Sprintf(`SELECT pg_advisory_lock(%d)`, db.WriteLock)); err != nil {
 		t.Fatal(err)
 	}
-	_, err := f.Store.SubmitCycle(t.Context(), ops.NewCycle{Environment: "home"})
+	_, err := f.Store.Journal.SubmitCycle(t.Context(), ops.NewCycle{Environment: "home"})
 	if err == nil || !strings.Contains(err.Error(), "pg_stat_activity") {
 		t.Errorf("the error is %v", err)
 	}
-	if _, err := f.Store.Unfinished(t.Context()); err != nil {
+	if _, err := f.Store.Journal.Unfinished(t.Context()); err != nil {
 		t.Errorf("a reader waits for the writer: %v", err)
 	}
 }

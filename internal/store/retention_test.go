@@ -44,7 +44,7 @@ func grown(t *testing.T, path string) *store.Store {
 		_, _ = rand.Read(noise)
 		lines[i] = ops.Line{Seq: int64(i), At: storetest.Start, Text: base64.StdEncoding.EncodeToString(noise)}
 	}
-	succeeds(t, s.AppendTranscript(t.Context(), f.Owner, session.ID, lines))
+	succeeds(t, s.Journal.AppendTranscript(t.Context(), f.Owner, session.ID, lines))
 	ended := f.Ended(session, 0.1)
 	f.Commit(t, ops.Transition{
 		Cycle: session.CycleID, At: f.At, Result: ops.Result{Session: &ended},
@@ -52,7 +52,7 @@ func grown(t *testing.T, path string) *store.Store {
 	})
 	keep := ops.Retention{Transcripts: time.Hour}
 	for {
-		_, more, err := s.RemoveOld(t.Context(), ops.RecordTranscripts, keep, storetest.Start.Add(24*time.Hour))
+		_, more, err := s.Journal.RemoveOld(t.Context(), ops.RecordTranscripts, keep, storetest.Start.Add(24*time.Hour))
 		succeeds(t, err)
 		if !more {
 			return s

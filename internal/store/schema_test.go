@@ -160,7 +160,7 @@ func TestScenario_FullEscalationChainQueryable(t *testing.T) {
 	chain := threeTiers(t, f)
 	all := []ops.SessionID{chain[0].ID, chain[1].ID, chain[2].ID}
 	for _, s := range chain {
-		got, err := f.Store.Chain(t.Context(), s.ID)
+		got, err := f.Store.Journal.Chain(t.Context(), s.ID)
 		succeeds(t, err)
 		var found []ops.SessionID
 		for _, g := range got {

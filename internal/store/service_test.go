@@ -18,7 +18,7 @@ func answered(service string, at time.Time, ms int64, status ops.Health) ops.Che
 
 func timesOf(t *testing.T, s *store.Store, over, bucket time.Duration) []store.TimesBucket {
 	t.Helper()
-	found, err := s.ResponseTimes(t.Context(), "home", "web", store.HealthFilter{
+	found, err := s.Reports.ResponseTimes(t.Context(), "home", "web", store.HealthFilter{
 		Since: storetest.Start.Add(-over), Until: storetest.Start, Bucket: bucket,
 	})
 	succeeds(t, err)
@@ -35,9 +35,9 @@ func TestResponseTimesArePercentilesOfAllResults(t *testing.T) {
 		if i%3 > 0 {
 			kept, counted = counted, kept
 		}
-		succeeds(t, s.RecordResults(t.Context(), "home", kept, counted, nil, nil, nil))
+		succeeds(t, s.Watch.RecordResults(t.Context(), "home", kept, counted, nil, nil, nil))
 	}
-	succeeds(t, s.AddChecks(t.Context(), []ops.Check{answered("web", hour, 10_000, ops.Down), answered("other", hour, 7, ops.Healthy)}))
+	succeeds(t, s.Watch.AddChecks(t.Context(), []ops.Check{answered("web", hour, 10_000, ops.Down), answered("other", hour, 7, ops.Healthy)}))
 	for _, bucket := range []time.Duration{time.Hour, 4 * time.Hour} {
 		var with []store.TimesBucket
 		for _, b := range timesOf(t, s, 4*time.Hour, bucket) {
@@ -65,14 +65,14 @@ func TestEqualResponseTimesAreExact(t *testing.T) {
 	s := openFile(t, storetest.NewFile(t))
 	at := storetest.Start.Add(-time.Minute)
 	for _, ms := range []int64{9, 9, 9} {
-		succeeds(t, s.AddChecks(t.Context(), []ops.Check{answered("web", at, ms, ops.Healthy)}))
+		succeeds(t, s.Watch.AddChecks(t.Context(), []ops.Check{answered("web", at, ms, ops.Healthy)}))
 	}
 	found := timesOf(t, s, time.Hour, time.Hour)
 	last := found[len(found)-1]
 	if last.P50 != 9*time.Millisecond || last.P95 != 9*time.Millisecond || last.Checks != 3 {
 		t.Errorf("they are %+v", last)
 	}
-	if _, err := s.ResponseTimes(t.Context(), "home", "web", store.HealthFilter{Bucket: time.Minute}); err == nil {
+	if _, err := s.Reports.ResponseTimes(t.Context(), "home", "web", store.HealthFilter{Bucket: time.Minute}); err == nil {
 		t.Error("a bucket of a minute is accepted")
 	}
 }
@@ -82,27 +82,27 @@ func TestChecksAndErrorsOfOneService(t *testing.T) {
 	at := storetest.Start.Add(-time.Hour)
 	second := answered("web", at, 5, ops.Degraded)
 	second.Probe = "http"
-	err := s.AddChecks(t.Context(), []ops.Check{
+	err := s.Watch.AddChecks(t.Context(), []ops.Check{
 		answered("web", at.Add(-time.Hour), 1, ops.Down), answered("web", at, 2, ops.Healthy), second, answered("web2", at, 3, ops.Down),
 	})
 	succeeds(t, err)
-	found, err := s.ChecksOf(t.Context(), "home", "web")
+	found, err := s.Watch.ChecksOf(t.Context(), "home", "web")
 	if err != nil || len(found) != 2 || found[0].Probe != "http" || found[1].Status != ops.Healthy || found[1].ResponseTimeMS != 2 {
 		t.Errorf("checks are %+v, %v", found, err)
 	}
-	bad, err := s.BadChecks(t.Context(), "home", []string{"web"}, at.Add(-2*time.Hour))
+	bad, err := s.Reports.BadChecks(t.Context(), "home", []string{"web"}, at.Add(-2*time.Hour))
 	if err != nil || len(bad) != 2 || bad[0].Status != ops.Degraded || bad[1].Error != "refused" {
 		t.Errorf("bad checks are %+v, %v", bad, err)
 	}
-	if bad, err := s.BadChecks(t.Context(), "home", []string{"web"}, at); err != nil || len(bad) != 1 {
+	if bad, err := s.Reports.BadChecks(t.Context(), "home", []string{"web"}, at); err != nil || len(bad) != 1 {
 		t.Errorf("later bad checks are %+v, %v", bad, err)
 	}
-	if found, err := s.ChecksOf(t.Context(), "home", "nothing"); err != nil || len(found) != 0 {
+	if found, err := s.Watch.ChecksOf(t.Context(), "home", "nothing"); err != nil || len(found) != 0 {
 		t.Errorf("checks of nothing are %+v, %v", found, err)
 	}
 	until := storetest.Start.Add(time.Hour)
-	succeeds(t, s.SaveWithheld(t.Context(), "home", []ops.Withheld{{Service: "web", Why: ops.HoldSilenced, Reason: "silenced", Until: until}}))
-	if h, err := s.Withheld(t.Context(), "home"); err != nil || len(h) != 1 || h[0].Why != ops.HoldSilenced || !h[0].Until.Equal(until) {
+	succeeds(t, s.Watch.SaveWithheld(t.Context(), "home", []ops.Withheld{{Service: "web", Why: ops.HoldSilenced, Reason: "silenced", Until: until}}))
+	if h, err := s.Watch.Withheld(t.Context(), "home"); err != nil || len(h) != 1 || h[0].Why != ops.HoldSilenced || !h[0].Until.Equal(until) {
 		t.Errorf("withheld is %+v, %v", h, err)
 	}
 }

@@ -148,7 +148,7 @@ func TestQuickCheckFindsDamage(t *testing.T) {
 	for i := range lines {
 		lines[i] = ops.Line{Seq: int64(i), At: storetest.Start, Text: strings.Repeat("x", 200)}
 	}
-	succeeds(t, s.AppendTranscript(t.Context(), f.Owner, session.ID, lines))
+	succeeds(t, s.Journal.AppendTranscript(t.Context(), f.Owner, session.ID, lines))
 	if err := s.QuickCheck(t.Context()); err != nil {
 		t.Fatalf("a sound database: %v", err)
 	}
@@ -248,7 +248,7 @@ func TestCommittedRowsSurviveAKill(t *testing.T) {
 		succeeds(t, err)
 		succeeds(t, os.WriteFile(left+suffix, b, 0o600))
 	}
-	got, err := openFile(t, left).Load(t.Context(), session.CycleID)
+	got, err := openFile(t, left).Journal.Load(t.Context(), session.CycleID)
 	succeeds(t, err)
 	if len(got.Journal.Sessions) != len(want.Journal.Sessions) || got.Journal.Last().Key != want.Journal.Last().Key {
 		t.Errorf("journal reads %+v, want %+v", got, want)
@@ -272,11 +272,11 @@ func TestReadOnly(t *testing.T) {
 	succeeds(t, err)
 	defer closeStore(t, beside)
 	f.EndCycle(t, id)
-	got, err := beside.Cycle(t.Context(), id)
+	got, err := beside.Journal.Cycle(t.Context(), id)
 	if err != nil || got.Status != ops.CycleHealthy {
 		t.Errorf("beside a writer: %+v, %v", got, err)
 	}
-	if _, err := beside.SubmitCycle(t.Context(), ops.NewCycle{Environment: "home"}); err == nil {
+	if _, err := beside.Journal.SubmitCycle(t.Context(), ops.NewCycle{Environment: "home"}); err == nil {
 		t.Error("a read-only store wrote")
 	}
 	if err := beside.QuickCheck(t.Context()); err != nil {
@@ -287,7 +287,7 @@ func TestReadOnly(t *testing.T) {
 	alone, err := store.OpenReadOnly(t.Context(), options)
 	succeeds(t, err)
 	defer closeStore(t, alone)
-	if _, err := alone.Cycle(t.Context(), id); err != nil {
+	if _, err := alone.Journal.Cycle(t.Context(), id); err != nil {
 		t.Errorf("after the writer closed: %v", err)
 	}
 }
@@ -302,14 +302,14 @@ func TestTwoProcessesMayWriteAtOnce(t *testing.T) {
 	for _, s := range []*store.Store{daemon, command} {
 		wg.Go(func() {
 			for range each {
-				if _, err := s.RequestCancel(t.Context(), id, "stop", storetest.Start); err != nil {
+				if _, err := s.Journal.RequestCancel(t.Context(), id, "stop", storetest.Start); err != nil {
 					t.Error(err)
 				}
 			}
 		})
 	}
 	wg.Wait()
-	got, err := daemon.Cycle(t.Context(), id)
+	got, err := daemon.Journal.Cycle(t.Context(), id)
 	if err != nil || got.WakeSeq != 2*each {
 		t.Errorf("wake number is %d, want %d (%v)", got.WakeSeq, 2*each, err)
 	}

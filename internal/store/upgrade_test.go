@@ -178,7 +178,7 @@ func TestAKillDuringAnUpgradeOnAServerLeavesTheOldState(t *testing.T) {
 			WHERE datname = current_database() AND pid <> pg_backend_pid() AND query LIKE '%pg_sleep(2)%'`).Scan(&n))
 		return n > 0
 	})
-	if _, err := openServer(t, address).Cycle(t.Context(), id); err != nil {
+	if _, err := openServer(t, address).Journal.Cycle(t.Context(), id); err != nil {
 		t.Error(err)
 	}
 	// It waits until the server has noticed that the other one is gone.

@@ -21,7 +21,7 @@ func (m *machine) pass(d time.Duration) { m.now, m.up = m.now.Add(d), m.up+d }
 // restartWeb asks for a restart by the machine's clocks.
 func (m *machine) restartWeb(t *testing.T, f *storetest.Fixture, session ops.SessionID) bool {
 	t.Helper()
-	got, err := f.Store.RecordGuard(t.Context(), f.Owner,
+	got, err := f.Store.Acts.RecordGuard(t.Context(), f.Owner,
 		ops.GuardRecord{At: m.now, SessionID: session, Tier: ops.Tier2, Gate: ops.GateHook, Tool: "Bash", Allowed: true},
 		[]ops.Reservation{{Service: "web", Action: "restart"}},
 		[]ops.CooldownLimit{{Action: "restart", Count: 1, Window: 4 * time.Hour}})
@@ -59,7 +59,7 @@ func TestSettingTheClockNeverShortensACooldown(t *testing.T) {
 			if m.restartWeb(t, f, session) {
 				t.Error("allowed too early")
 			}
-			left, err := s.Cooldowns(t.Context(), "home", []ops.CooldownLimit{{Action: "restart", Count: 1, Window: 4 * time.Hour}}, m.now)
+			left, err := s.Acts.Cooldowns(t.Context(), "home", []ops.CooldownLimit{{Action: "restart", Count: 1, Window: 4 * time.Hour}}, m.now)
 			if err != nil || len(left) != 1 || !left[0].Until.Equal(m.now.Add(time.Microsecond)) {
 				t.Errorf("cooldowns %+v, %v", left, err)
 			}

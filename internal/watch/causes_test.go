@@ -25,7 +25,7 @@ func (m *mortal) ServiceRecovered(ctx context.Context, environment, service stri
 	if m.dies {
 		return 0, errors.New("killed")
 	}
-	return m.Store.ServiceRecovered(ctx, environment, service, began, how, at)
+	return m.Store.Watch.ServiceRecovered(ctx, environment, service, began, how, at)
 }
 
 // A supervisor that dies while it records a recovery sees it again after its start.
@@ -58,7 +58,7 @@ func TestARecoveryIsNotLostInACrash(t *testing.T) {
 			reborn()
 		}
 	}
-	open, err := g.store.Unresolved(t.Context(), "home")
+	open, err := g.store.People.Unresolved(t.Context(), "home")
 	g.must(err)
 	if len(open) != 0 {
 		t.Errorf("web works, and these are open: %+v", open)
@@ -68,15 +68,15 @@ func TestARecoveryIsNotLostInACrash(t *testing.T) {
 // other is a cycle that somebody ran, in which probes found web bad, an agent looked, and that ended with a step.
 func (g *stage) other(end ops.Step) {
 	g.t.Helper()
-	id, err := g.store.SubmitCycle(g.t.Context(), ops.NewCycle{Environment: "home", Trigger: ops.TriggerManual, At: g.now})
+	id, err := g.store.Journal.SubmitCycle(g.t.Context(), ops.NewCycle{Environment: "home", Trigger: ops.TriggerManual, At: g.now})
 	g.must(err)
-	_, err = g.store.Claim(g.t.Context(), g.owner, id, g.envs[0].Policy, g.now)
+	_, err = g.store.Journal.Claim(g.t.Context(), g.owner, id, g.envs[0].Policy, g.now)
 	g.must(err)
 	found := ops.Check{Environment: "home", Purpose: ops.ProbeObserve, Service: "web", Probe: "GET", Status: ops.Down}
 	queue := ops.Step{Kind: ops.StepQueue, Session: &ops.NewSession{Attempt: 1, Handler: g.envs[0].Policy.Handlers[0], ContextMode: ops.ContextFresh}}
-	_, err = g.store.Commit(g.t.Context(), g.owner, ops.Transition{Cycle: id, At: g.now, Result: ops.Result{Checks: []ops.Check{found}}, Step: queue})
+	_, err = g.store.Journal.Commit(g.t.Context(), g.owner, ops.Transition{Cycle: id, At: g.now, Result: ops.Result{Checks: []ops.Check{found}}, Step: queue})
 	g.must(err)
-	_, err = g.store.Commit(g.t.Context(), g.owner, ops.Transition{Cycle: id, At: g.now, Step: end})
+	_, err = g.store.Journal.Commit(g.t.Context(), g.owner, ops.Transition{Cycle: id, At: g.now, Step: end})
 	g.must(err)
 }
 
@@ -146,7 +146,7 @@ func TestARecoveredDependencyDoesNotCloseTheIncidentOfWhatIsStillBad(t *testing.
 		Services: map[string]serviceSpec{"db": {}, "web": {DependsOn: []string{"db"}}},
 	})
 	g.play()
-	open, err := g.store.Unresolved(t.Context(), "home")
+	open, err := g.store.People.Unresolved(t.Context(), "home")
 	g.must(err)
 	if len(g.started) != 1 || len(open) != 1 || open[0].Service != "web" {
 		t.Errorf("started %q, open are %+v", g.started, open)

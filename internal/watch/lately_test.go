@@ -72,7 +72,7 @@ func TestACycleIsToldWhatFailedAlthoughTheLastLookWasGood(t *testing.T) {
 	if got := g.problems(); len(got) != 1 || got[0] != "web: "+want {
 		t.Errorf("the cycles are %q", got)
 	}
-	notices, err := g.store.NoticeList(t.Context(), store.NoticeFilter{})
+	notices, err := g.store.People.NoticeList(t.Context(), store.NoticeFilter{})
 	g.must(err)
 	if len(notices) != 1 || notices[0].Title != "Claude Ops: web is degraded" || !strings.Contains(notices[0].Body, "- web: down, "+want) {
 		t.Errorf("told %+v", notices)
@@ -82,11 +82,11 @@ func TestACycleIsToldWhatFailedAlthoughTheLastLookWasGood(t *testing.T) {
 func TestAnIncidentSaysEnoughAboutAServiceThatFlaps(t *testing.T) {
 	t.Parallel()
 	g := newStage(t, scenario{Looks: map[string]string{"web": "...............x"}, RepeatLooks: 6})
-	id, err := g.store.SubmitCycle(t.Context(), ops.NewCycle{Environment: "home", Trigger: ops.TriggerManual, At: g.now})
+	id, err := g.store.Journal.SubmitCycle(t.Context(), ops.NewCycle{Environment: "home", Trigger: ops.TriggerManual, At: g.now})
 	g.must(err)
-	_, err = g.store.Claim(t.Context(), g.owner, id, g.envs[0].Policy, g.now)
+	_, err = g.store.Journal.Claim(t.Context(), g.owner, id, g.envs[0].Policy, g.now)
 	g.must(err)
-	_, err = g.store.Commit(t.Context(), g.owner, ops.Transition{Cycle: id, At: g.now, Step: ops.Step{
+	_, err = g.store.Journal.Commit(t.Context(), g.owner, ops.Transition{Cycle: id, At: g.now, Step: ops.Step{
 		Kind: ops.StepFinish, Status: ops.CycleNeedsHuman,
 		Incident: &ops.IncidentReport{Title: "needs you", Level: ops.LevelCritical, Services: []string{"web"}},
 	}})
@@ -110,7 +110,7 @@ func TestFlappingIsToldOnceUntilItWasStable(t *testing.T) {
 	if told := g.told(); fmt.Sprint(told) != "[24m needs_human web 9h24m needs_human web]" {
 		t.Errorf("told %q", told)
 	}
-	notices, err := g.store.NoticeList(t.Context(), store.NoticeFilter{})
+	notices, err := g.store.People.NoticeList(t.Context(), store.NoticeFilter{})
 	g.must(err)
 	if n := notices[0]; n.Title != "Claude Ops: web is flapping" || n.Level != ops.LevelWarning || !strings.Contains(n.Body, "until stable for 10 min. Find out what") {
 		t.Errorf("told %s\n%s", n.Title, n.Body)
@@ -125,7 +125,7 @@ func TestManyServicesThatFlapAreOneNotice(t *testing.T) {
 	}
 	g := newStage(t, scenario{Looks: looks, RepeatLooks: 4})
 	g.play()
-	notices, err := g.store.NoticeList(t.Context(), store.NoticeFilter{})
+	notices, err := g.store.People.NoticeList(t.Context(), store.NoticeFilter{})
 	g.must(err)
 	if len(notices) != 1 || notices[0].Title != "Claude Ops: s00 and 29 more are flapping" {
 		t.Errorf("told %+v", notices)

@@ -73,11 +73,11 @@ func (c *crowd) oneCycle(t *testing.T, services int) {
 	if len(c.started) != 1 {
 		t.Fatalf("%d cycles were started", len(c.started))
 	}
-	causes, err := c.store.Causes(t.Context(), "home", c.now.Add(-time.Hour))
+	causes, err := c.store.Watch.Causes(t.Context(), "home", c.now.Add(-time.Hour))
 	if err != nil || len(causes) != 1 || len(causes[0].Services) < services {
 		t.Fatalf("%d causes, %v", len(causes), err)
 	}
-	cycle, err := c.store.Cycle(t.Context(), c.started[0])
+	cycle, err := c.store.Journal.Cycle(t.Context(), c.started[0])
 	if err != nil || len(cycle.Prompt) > 64<<10 {
 		t.Errorf("the prompt has %d bytes, %v", len(cycle.Prompt), err)
 	}
@@ -86,7 +86,7 @@ func (c *crowd) oneCycle(t *testing.T, services int) {
 			t.Errorf("a log line of %d bytes: %.200s", len(line), line)
 		}
 	}
-	events, err := c.store.Events(t.Context(), store.EventFilter{Limit: 200})
+	events, err := c.store.Journal.Events(t.Context(), store.EventFilter{Limit: 200})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func (c *crowd) oneCycle(t *testing.T, services int) {
 			t.Errorf("an event of %d bytes: %.200s", len(notice.Words(e).Words()), notice.Words(e).Words())
 		}
 	}
-	notices, err := c.store.NoticeList(t.Context(), store.NoticeFilter{Limit: 200})
+	notices, err := c.store.People.NoticeList(t.Context(), store.NoticeFilter{Limit: 200})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestVeryManyServicesThatFailTogetherStartOneCycle(t *testing.T) {
 	c.oneCycle(t, veryMany)
 	results(ops.Healthy)
 	c.pass(t, 30*time.Second)
-	causes, err := c.store.Causes(t.Context(), "home", c.now.Add(-time.Hour))
+	causes, err := c.store.Watch.Causes(t.Context(), "home", c.now.Add(-time.Hour))
 	if err != nil || len(causes) != 1 || causes[0].ResolvedAt == nil {
 		t.Errorf("the cause is not over: %d, %v", len(causes), err)
 	}
@@ -144,12 +144,12 @@ func TestAStormOfAlertsStartsOneCycle(t *testing.T) {
 				Name: "Down", Service: fmt.Sprintf("service-%05d", n), Summary: "it does not answer", LastAt: c.now,
 			})
 		}
-		if err := c.store.AddAlerts(t.Context(), alerts); err != nil {
+		if err := c.store.Watch.AddAlerts(t.Context(), alerts); err != nil {
 			t.Fatal(err)
 		}
 	}
 	c.pass(t, 4*time.Minute)
-	if left, err := c.store.PendingAlerts(t.Context(), 1); err != nil || len(left) > 0 {
+	if left, err := c.store.Watch.PendingAlerts(t.Context(), 1); err != nil || len(left) > 0 {
 		t.Fatalf("alerts are left: %d, %v", len(left), err)
 	}
 	c.oneCycle(t, veryMany/20) // those that came later belong to the same group

@@ -11,7 +11,7 @@ import (
 // problems are the titles of the cycles that were started, the oldest first.
 func (g *stage) problems() []string {
 	g.t.Helper()
-	found, err := g.store.Cycles(g.t.Context(), store.CycleFilter{Limit: 20})
+	found, err := g.store.Reports.Cycles(g.t.Context(), store.CycleFilter{Limit: 20})
 	g.must(err)
 	var out []string
 	for i := len(found) - 1; i >= 0; i-- {

@@ -59,9 +59,9 @@ func TestAProbeThatWasReplaced(t *testing.T) {
 				begin()
 			}
 			look(tt.finds)
-			i, err := g.store.Incident(t.Context(), 1)
+			i, err := g.store.People.Incident(t.Context(), 1)
 			g.must(err)
-			states, err := g.store.StatesOf(t.Context(), "home", "web")
+			states, err := g.store.Reports.StatesOf(t.Context(), "home", "web")
 			g.must(err)
 			if i.Resolution != tt.ends || (i.ResolvedAt != nil) != (tt.ends != "") {
 				t.Errorf("the incident is %s: %q", i.Status, i.Resolution)
@@ -72,11 +72,11 @@ func TestAProbeThatWasReplaced(t *testing.T) {
 			if tt.ends == "" {
 				look(ops.Healthy)
 				look(ops.Healthy)
-				if i, err = g.store.Incident(t.Context(), 1); err != nil || !strings.Contains(i.Resolution, "web recovered after") {
+				if i, err = g.store.People.Incident(t.Context(), 1); err != nil || !strings.Contains(i.Resolution, "web recovered after") {
 					t.Errorf("a failure that the new probe saw ended with %q, %v", i.Resolution, err)
 				}
 			}
-			causes, err := g.store.Causes(t.Context(), "home", time.Time{})
+			causes, err := g.store.Watch.Causes(t.Context(), "home", time.Time{})
 			g.must(err)
 			if len(causes) != 1 || causes[0].ResolvedAt == nil {
 				t.Errorf("the causes are %+v", causes)

@@ -36,7 +36,7 @@ func (f *flaky) RecordResults(
 		return f.broken
 	}
 	f.writes++
-	return f.Store.RecordResults(ctx, environment, kept, counted, states, events, alerts)
+	return f.Store.Watch.RecordResults(ctx, environment, kept, counted, states, events, alerts)
 }
 
 func (f *flaky) OpenCause(
@@ -50,7 +50,7 @@ func (f *flaky) OpenCause(
 	if f.broken != nil {
 		return c, false, f.broken
 	}
-	return f.Store.OpenCause(ctx, c, n, checks, notice, since)
+	return f.Store.Watch.OpenCause(ctx, c, n, checks, notice, since)
 }
 
 func TestWhatCannotBeRecordedIsLookedAtAgain(t *testing.T) {
@@ -81,12 +81,12 @@ func TestASteadyProbeWritesLittle(t *testing.T) {
 	t.Parallel()
 	g := newStage(t, scenario{Looks: map[string]string{"web": "."}, RepeatLooks: 240})
 	g.play()
-	hours, err := g.store.LatestChecks(t.Context(), "home")
+	hours, err := g.store.Watch.LatestChecks(t.Context(), "home")
 	g.must(err)
 	if len(hours) != 1 || g.now.Sub(hours[0].At) > 6*time.Minute {
 		t.Errorf("the newest row is %+v at %s", hours, g.now)
 	}
-	rows, _, err := g.store.RemoveOld(t.Context(), ops.RecordChecks, ops.Retention{Checks: time.Minute}, g.now.Add(time.Hour))
+	rows, _, err := g.store.Journal.RemoveOld(t.Context(), ops.RecordChecks, ops.Retention{Checks: time.Minute}, g.now.Add(time.Hour))
 	g.must(err)
 	if rows < 20 || rows > 30 {
 		t.Errorf("two hours of looks every 30 s are %d rows", rows)
@@ -129,7 +129,7 @@ func TestOnlyChangesAreWrittenAtOnce(t *testing.T) {
 		t.Error("a failure waits to be written")
 	}
 	w.Flush(t.Context())
-	states, err := g.store.States(t.Context(), env.Name)
+	states, err := g.store.Watch.States(t.Context(), env.Name)
 	g.must(err)
 	for _, s := range states {
 		if g.now.Sub(s.Last.At) > services*time.Second {
@@ -149,7 +149,7 @@ func TestAProbeThatIsGoneIsForgotten(t *testing.T) {
 	g.begin()
 	g.now = g.now.Add(time.Minute)
 	g.watch.Pass(t.Context())
-	states, err := g.store.States(t.Context(), "home")
+	states, err := g.store.Watch.States(t.Context(), "home")
 	g.must(err)
 	if len(states) != 1 || states[0].Service != "db" {
 		t.Errorf("known are %+v", states)
@@ -157,12 +157,12 @@ func TestAProbeThatIsGoneIsForgotten(t *testing.T) {
 	if told := g.told(); len(told) != 2 || !strings.Contains(told[1], "resolved web") {
 		t.Errorf("told %q", told)
 	}
-	said, err := g.store.NoticeList(t.Context(), store.NoticeFilter{})
+	said, err := g.store.People.NoticeList(t.Context(), store.NoticeFilter{})
 	g.must(err)
 	if text := said[0].Title + said[0].Body; !strings.Contains(text, "web is not watched any more") || strings.Contains(text, "recovered") {
 		t.Errorf("nobody has seen web recover, and people are told %s", text)
 	}
-	open, err := g.store.Unresolved(t.Context(), "home")
+	open, err := g.store.People.Unresolved(t.Context(), "home")
 	g.must(err)
 	if len(open) != 1 || open[0].Service != "web" {
 		t.Errorf("nobody has seen web recover, and open are %+v", open)
@@ -184,7 +184,7 @@ func TestAnAlertNobodyRepeatsIsOver(t *testing.T) {
 		g.tell(at)
 		g.watch.Pass(t.Context())
 	}
-	firing, err := g.store.FiringAlerts(t.Context(), "home")
+	firing, err := g.store.Watch.FiringAlerts(t.Context(), "home")
 	g.must(err)
 	if len(firing) != 0 || len(g.started) != 1 || len(g.told()) != 3 {
 		t.Errorf("%d alerts fire, started %q, told %q", len(firing), g.started, g.told())
@@ -198,11 +198,11 @@ func TestACycleThatFoundTheSameIsTaken(t *testing.T) {
 	for n := range 14 {
 		g.now = start.Add(time.Duration(n) * 30 * time.Second)
 		if n == 5 {
-			id, err := g.store.SubmitCycle(t.Context(), ops.NewCycle{Environment: "home", Trigger: ops.TriggerScheduled, At: g.now})
+			id, err := g.store.Journal.SubmitCycle(t.Context(), ops.NewCycle{Environment: "home", Trigger: ops.TriggerScheduled, At: g.now})
 			g.must(err)
-			_, err = g.store.Claim(t.Context(), g.owner, id, g.envs[0].Policy, g.now)
+			_, err = g.store.Journal.Claim(t.Context(), g.owner, id, g.envs[0].Policy, g.now)
 			g.must(err)
-			_, err = g.store.Commit(t.Context(), g.owner, ops.Transition{
+			_, err = g.store.Journal.Commit(t.Context(), g.owner, ops.Transition{
 				Cycle: id,
 				At:    g.now,
 				Result: ops.Result{
@@ -218,14 +218,14 @@ func TestACycleThatFoundTheSameIsTaken(t *testing.T) {
 		g.look(n)
 		g.watch.Pass(t.Context())
 	}
-	causes, err := g.store.Causes(t.Context(), "home", time.Time{})
+	causes, err := g.store.Watch.Causes(t.Context(), "home", time.Time{})
 	g.must(err)
 	if len(g.started) != 0 || len(causes) != 1 || causes[0].Cycle != 1 || len(g.told()) != 0 {
 		t.Errorf("started %q, causes %+v, told %q", g.started, causes, g.told())
 	}
 
 	// It worked on something else and called nobody: after the pause the service gets a cycle of its own.
-	_, err = g.store.Commit(t.Context(), g.owner, ops.Transition{Cycle: 1, At: g.now, Step: ops.Step{Kind: ops.StepFinish, Status: ops.CycleResolved}})
+	_, err = g.store.Journal.Commit(t.Context(), g.owner, ops.Transition{Cycle: 1, At: g.now, Step: ops.Step{Kind: ops.StepFinish, Status: ops.CycleResolved}})
 	g.must(err)
 	for n := range 14 {
 		g.now = start.Add(time.Duration(14+4*n) * 30 * time.Second)
@@ -248,7 +248,7 @@ func TestWhatIsHeldBackIsWrittenDownAndForgotten(t *testing.T) {
 		g.look(n)
 		g.watch.Pass(t.Context())
 		if n == 8 {
-			held, err := g.store.Withheld(t.Context(), "home")
+			held, err := g.store.Watch.Withheld(t.Context(), "home")
 			g.must(err)
 			if len(held) != 2 || held[0].Why != ops.HoldCovered || held[1].Why != ops.HoldDependency ||
 				!strings.Contains(held[1].Reason, "depends on db") {
@@ -256,7 +256,7 @@ func TestWhatIsHeldBackIsWrittenDownAndForgotten(t *testing.T) {
 			}
 		}
 	}
-	held, err := g.store.Withheld(t.Context(), "home")
+	held, err := g.store.Watch.Withheld(t.Context(), "home")
 	g.must(err)
 	if len(held) != 0 {
 		t.Errorf("held back are still %+v", held)
@@ -269,7 +269,7 @@ func TestAStumbleIsWrittenDownAsUnsettled(t *testing.T) {
 	for n := range 6 {
 		g.now = start.Add(time.Duration(n) * 30 * time.Second)
 		g.look(n)
-		held, err := g.store.Withheld(t.Context(), "home")
+		held, err := g.store.Watch.Withheld(t.Context(), "home")
 		g.must(err)
 		if (n == 2) != (len(held) == 1 && held[0].Why == ops.HoldUnsettled) || len(held) > 1 {
 			t.Errorf("after look %d %+v is held back", n, held)
@@ -378,7 +378,7 @@ func TestASuspendedMachineMissedNothing(t *testing.T) {
 // counted is how many looks the statistics know of.
 func (g *stage) counted(service string) int {
 	g.t.Helper()
-	found, err := g.store.Health(
+	found, err := g.store.Reports.Health(
 		g.t.Context(),
 		store.HealthFilter{Environment: "home", Since: start, Until: g.now.Add(time.Hour), Bucket: time.Hour},
 	)
@@ -429,7 +429,7 @@ func TestTheTimeOfTheLastCheckIsShown(t *testing.T) {
 	for n := range 40 {
 		g.now = start.Add(time.Duration(n) * 30 * time.Second)
 		g.look(n)
-		latest, err := g.store.LatestChecks(t.Context(), "home")
+		latest, err := g.store.Watch.LatestChecks(t.Context(), "home")
 		g.must(err)
 		for _, c := range latest {
 			if g.now.Sub(c.At) > 30*time.Second {
@@ -439,7 +439,7 @@ func TestTheTimeOfTheLastCheckIsShown(t *testing.T) {
 	}
 	// A clean stop leaves the last one.
 	g.watch.Flush(t.Context())
-	latest, err := g.store.LatestChecks(t.Context(), "")
+	latest, err := g.store.Watch.LatestChecks(t.Context(), "")
 	g.must(err)
 	for _, c := range latest {
 		if !c.At.Equal(g.now) {
@@ -475,11 +475,11 @@ func TestWhatWasHeldBackBeforeARestartIsForgotten(t *testing.T) {
 	t.Parallel()
 	g := newStage(t, scenario{Looks: map[string]string{"web": "..."}})
 	g.look(0)
-	g.must(g.store.SaveWithheld(t.Context(), "home", []ops.Withheld{{Service: "web", Why: ops.HoldDependency, Reason: "db is down"}}))
+	g.must(g.store.Watch.SaveWithheld(t.Context(), "home", []ops.Withheld{{Service: "web", Why: ops.HoldDependency, Reason: "db is down"}}))
 	g.begin()
 	g.now = g.now.Add(time.Minute)
 	g.watch.Pass(t.Context())
-	held, err := g.store.Withheld(t.Context(), "home")
+	held, err := g.store.Watch.Withheld(t.Context(), "home")
 	g.must(err)
 	if len(held) != 0 {
 		t.Errorf("held back are still %+v", held)

@@ -88,7 +88,7 @@ func newStage(t *testing.T, sc scenario) *stage {
 	g.store, err = store.Open(t.Context(), storetest.With(store.Options{Path: storetest.NewFile(t), Clock: func() time.Time { return g.now }}))
 	g.must(err)
 	t.Cleanup(func() { g.must(g.store.Close()) })
-	g.owner, err = g.store.RegisterHost(t.Context(), "test")
+	g.owner, err = g.store.Journal.RegisterHost(t.Context(), "test")
 	g.must(err)
 	home := ops.Environment{Name: "home", Interval: time.Hour, Watch: ops.Watch{Grouping: ops.Grouping(sc.Grouping)}}
 	home.Policy = ops.Policy{
@@ -131,7 +131,7 @@ func (g *stage) begin() {
 		Start: g.start, Logger: slog.New(slog.DiscardHandler), Changed: g.changed,
 		Cancel: func(ctx context.Context, id ops.CycleID, why string) error {
 			g.cancels++
-			_, err := g.store.RequestCancel(ctx, id, why, g.now)
+			_, err := g.store.Journal.RequestCancel(ctx, id, why, g.now)
 			return err
 		},
 	})
@@ -152,9 +152,9 @@ func (g *stage) start(id ops.CycleID) {
 		g.resumed++
 		return
 	}
-	loaded, err := g.store.Load(g.t.Context(), id)
+	loaded, err := g.store.Journal.Load(g.t.Context(), id)
 	g.must(err)
-	causes, err := g.store.Causes(g.t.Context(), loaded.Cycle.Environment, time.Time{})
+	causes, err := g.store.Watch.Causes(g.t.Context(), loaded.Cycle.Environment, time.Time{})
 	g.must(err)
 	cause := causes[len(causes)-1]
 	line := fmt.Sprintf("%s %s %s", short(g.now), loaded.Cycle.Trigger, cause.Services[0])
@@ -178,7 +178,7 @@ func (g *stage) start(id ops.CycleID) {
 	if g.sc.Agent == "busy" {
 		return
 	}
-	_, err = g.store.Claim(g.t.Context(), g.owner, id, g.envs[0].Policy, g.now)
+	_, err = g.store.Journal.Claim(g.t.Context(), g.owner, id, g.envs[0].Policy, g.now)
 	g.must(err)
 	if what, ok := strings.CutPrefix(g.sc.Agent, "repairs "); ok {
 		g.repair(id, cause.Services, ops.CheckType(what))
@@ -198,7 +198,7 @@ func (g *stage) start(id ops.CycleID) {
 	if g.sc.Agent == "needs_human for all" {
 		step.Incident.Services = append(step.Incident.Services, cause.Affected...)
 	}
-	_, err = g.store.Commit(g.t.Context(), g.owner, ops.Transition{Cycle: id, At: g.now, Step: step})
+	_, err = g.store.Journal.Commit(g.t.Context(), g.owner, ops.Transition{Cycle: id, At: g.now, Step: step})
 	g.must(err)
 }
 
@@ -212,16 +212,16 @@ func (g *stage) repair(id ops.CycleID, services []string, check ops.CheckType) {
 		report.Checks = append(report.Checks, ops.CheckResult{Service: s, CheckType: check, Status: ops.Down, Error: "connection refused"})
 		seen = append(seen, ops.Check{At: g.now, Purpose: ops.ProbeVerify, Service: s, Probe: "GET", Type: ops.CheckHTTP, Status: ops.Healthy})
 	}
-	_, err := g.store.Commit(g.t.Context(), g.owner, ops.Transition{Cycle: id, At: g.now, Step: ops.Step{Kind: ops.StepRest, Incident: &report}})
+	_, err := g.store.Journal.Commit(g.t.Context(), g.owner, ops.Transition{Cycle: id, At: g.now, Step: ops.Step{Kind: ops.StepRest, Incident: &report}})
 	g.must(err)
-	now, err := g.store.Load(g.t.Context(), id)
+	now, err := g.store.Journal.Load(g.t.Context(), id)
 	g.must(err)
 	for _, i := range now.Journal.Incidents {
 		if slices.Contains(services, i.Service) {
 			end.Recovered = append(end.Recovered, ops.Recovered{Incident: i.ID, By: ops.ProofProbe, How: "repaired"})
 		}
 	}
-	_, err = g.store.Commit(g.t.Context(), g.owner, ops.Transition{Cycle: id, At: g.now, Result: ops.Result{Checks: seen}, Step: end})
+	_, err = g.store.Journal.Commit(g.t.Context(), g.owner, ops.Transition{Cycle: id, At: g.now, Result: ops.Result{Checks: seen}, Step: end})
 	g.must(err)
 	g.woken = true
 }
@@ -233,15 +233,15 @@ func (g *stage) deny(id ops.CycleID, services []string) {
 	for _, name := range services {
 		q.Facts = append(q.Facts, ops.Fact{Service: name, Probe: "GET", Type: ops.CheckHTTP, Class: "refused"})
 	}
-	_, err := g.store.Commit(g.t.Context(), g.owner, ops.Transition{Cycle: id, At: g.now, Step: ops.Step{
+	_, err := g.store.Journal.Commit(g.t.Context(), g.owner, ops.Transition{Cycle: id, At: g.now, Step: ops.Step{
 		Kind: ops.StepAwait, Approval: &q, Incident: &ops.IncidentReport{Title: "may it start?", Services: services, Waits: true},
 	}})
 	g.must(err)
-	asked, err := g.store.Load(g.t.Context(), id)
+	asked, err := g.store.Journal.Load(g.t.Context(), id)
 	g.must(err)
-	_, err = g.store.Deny(g.t.Context(), asked.Journal.Approvals[0].ID, &g.sc.Deny, "ann", "no", g.now)
+	_, err = g.store.People.Deny(g.t.Context(), asked.Journal.Approvals[0].ID, &g.sc.Deny, "ann", "no", g.now)
 	g.must(err)
-	_, err = g.store.Claim(g.t.Context(), g.owner, id, g.envs[0].Policy, g.now)
+	_, err = g.store.Journal.Claim(g.t.Context(), g.owner, id, g.envs[0].Policy, g.now)
 	g.must(err)
 }
 
@@ -281,7 +281,7 @@ func (g *stage) people(at time.Duration) {
 	g.t.Helper()
 	for i, q := range g.sc.Silences {
 		if q.At == at {
-			_, err := g.store.AddSilence(
+			_, err := g.store.Watch.AddSilence(
 				g.t.Context(),
 				ops.Silence{Service: q.Service, Labels: q.Labels, Reason: "work", Author: "ann", CreatedAt: g.now, Until: g.now.Add(q.For)},
 			)
@@ -289,13 +289,13 @@ func (g *stage) people(at time.Duration) {
 			g.woken = true
 		}
 		if q.Ended > 0 && q.Ended == at {
-			_, err := g.store.EndSilence(g.t.Context(), int64(i+1), "ann", g.now)
+			_, err := g.store.Watch.EndSilence(g.t.Context(), int64(i+1), "ann", g.now)
 			g.must(err)
 			g.woken = true
 		}
 	}
 	if at > 0 && g.sc.Resolve == at {
-		i, err := g.store.ResolveIncident(g.t.Context(), 1, "ann", "done", g.now)
+		i, err := g.store.People.ResolveIncident(g.t.Context(), 1, "ann", "done", g.now)
 		g.must(err)
 		if i.Note == "" {
 			g.t.Error("nobody says that it is still bad")
@@ -303,7 +303,7 @@ func (g *stage) people(at time.Duration) {
 		g.woken = true
 	}
 	if at > 0 && g.sc.Acknowledge == at {
-		_, err := g.store.Acknowledge(g.t.Context(), 1, "ann", "mine", g.now)
+		_, err := g.store.People.Acknowledge(g.t.Context(), 1, "ann", "mine", g.now)
 		g.must(err)
 		g.woken = true
 	}
@@ -335,7 +335,7 @@ func (g *stage) tell(at time.Duration) {
 			}
 			all = append(all, found...)
 		}
-		g.must(g.store.AddAlerts(g.t.Context(), all))
+		g.must(g.store.Watch.AddAlerts(g.t.Context(), all))
 		g.woken = true
 	}
 }
@@ -374,7 +374,7 @@ func (g *stage) look(n int) {
 
 func (g *stage) told() []string {
 	g.t.Helper()
-	notices, err := g.store.NoticeList(g.t.Context(), store.NoticeFilter{Limit: 200})
+	notices, err := g.store.People.NoticeList(g.t.Context(), store.NoticeFilter{Limit: 200})
 	g.must(err)
 	var out []string
 	for _, n := range slices.Backward(notices) {
@@ -405,11 +405,11 @@ func TestIncidentScenarios(t *testing.T) {
 			if told := g.told(); !slices.Equal(told, sc.Told) {
 				t.Errorf("told %q, want %q", told, sc.Told)
 			}
-			open, err := g.store.Incidents(t.Context(), store.IncidentFilter{Open: true})
+			open, err := g.store.People.Incidents(t.Context(), store.IncidentFilter{Open: true})
 			g.must(err)
-			all, err := g.store.Incidents(t.Context(), store.IncidentFilter{})
+			all, err := g.store.People.Incidents(t.Context(), store.IncidentFilter{})
 			g.must(err)
-			cycles, err := g.store.Cycles(t.Context(), store.CycleFilter{Limit: 200})
+			cycles, err := g.store.Reports.Cycles(t.Context(), store.CycleFilter{Limit: 200})
 			g.must(err)
 			refuted := 0
 			for _, c := range cycles {

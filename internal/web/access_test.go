@@ -20,7 +20,7 @@ import (
 // reader makes a token that may only look.
 func (s *site) reader() string {
 	s.t.Helper()
-	_, secret, err := s.Store.AddToken(s.t.Context(), store.Token{Name: "reader", Role: string(access.RoleRead), CreatedAt: s.Now, CreatedBy: "test"})
+	_, secret, err := s.Store.People.AddToken(s.t.Context(), store.Token{Name: "reader", Role: string(access.RoleRead), CreatedAt: s.Now, CreatedBy: "test"})
 	must(s.t, err)
 	return secret
 }
@@ -41,7 +41,7 @@ func (s *site) with(method, path, token string, cookie *http.Cookie) answer {
 // audits returns what was recorded about people, the oldest first.
 func (s *site) audits() []string {
 	s.t.Helper()
-	events, err := s.Store.Events(s.t.Context(), store.EventFilter{Kind: "audit"})
+	events, err := s.Store.Journal.Events(s.t.Context(), store.EventFilter{Kind: "audit"})
 	must(s.t, err)
 	var out []string
 	for _, e := range slices.Backward(events) {

@@ -71,7 +71,7 @@ func (s *server) actions(r *http.Request, problem string) (page, error) {
 	if !ok {
 		return page{}, noSuch("No such page of actions.")
 	}
-	found, err := s.Store.ActionRuns(r.Context(), store.ActionFilter{Service: queried(r, "service"), Before: before, Limit: listed + 1})
+	found, err := s.Store.Acts.ActionRuns(r.Context(), store.ActionFilter{Service: queried(r, "service"), Before: before, Limit: listed + 1})
 	view := actionsView{Several: len(s.Environments) > 1, FormError: problem}
 	found, view.Pager = paged(r, found, func(x ops.ActionRun) int64 { return x.ID })
 	view.Runs = api.Rows(found, s.runRow)
@@ -123,7 +123,7 @@ func domID(name string) string {
 }
 
 func (s *server) action(r *http.Request, problem string) (page, error) {
-	run, err := s.Store.ActionRun(r.Context(), rowID(r))
+	run, err := s.Store.Acts.ActionRun(r.Context(), rowID(r))
 	row := s.runRow(run)
 	row.FormError = problem
 	return page{Title: runTitle(row.ActionRun), Nav: "services", Body: row}, err
@@ -187,7 +187,7 @@ func (s *server) guardPage(r *http.Request) (page, error) {
 	if !ok {
 		return page{}, noSuch("No such list of decisions. A verdict is allow, deny or all, and a tier is 1, 2 or 3.")
 	}
-	found, err := s.Store.GuardList(r.Context(), f)
+	found, err := s.Store.Acts.GuardList(r.Context(), f)
 	view.Walls, view.Rows, view.Pager = s.Walls(), found.Records, paging(r, found.Next)
 	return page{Title: "Guard", Nav: "guard", Body: view}, err
 }

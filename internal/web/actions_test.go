@@ -25,7 +25,7 @@ func withActions(o *web.Options) {
 
 func (s *site) runs() []ops.ActionRun {
 	s.t.Helper()
-	found, err := s.Store.ActionRuns(s.t.Context(), store.ActionFilter{})
+	found, err := s.Store.Acts.ActionRuns(s.t.Context(), store.ActionFilter{})
 	must(s.t, err)
 	return found
 }
@@ -33,16 +33,16 @@ func (s *site) runs() []ops.ActionRun {
 // ran is a run of deploy that has ended.
 func (s *site) ran() ops.ActionRun {
 	s.t.Helper()
-	owner, err := s.Store.RegisterHost(s.t.Context(), "actor")
+	owner, err := s.Store.Journal.RegisterHost(s.t.Context(), "actor")
 	must(s.t, err)
-	asked, err := s.Store.RequestAction(s.t.Context(), ops.ActionRun{
+	asked, err := s.Store.Acts.RequestAction(s.t.Context(), ops.ActionRun{
 		Environment: "default", Service: "web", Action: "deploy", Kind: ops.ActionCommand, Person: "ada", Why: "new <version>", Does: "/srv/deploy",
 	}, s.Now)
 	must(s.t, err)
 	asked.Before = []ops.ServiceHealth{{Service: "web", Status: ops.Down, Error: "HTTP 500"}}
-	run, _, err := s.Store.BeginAction(s.t.Context(), owner, store.ActionIntent{Run: asked, At: s.Now})
+	run, _, err := s.Store.Acts.BeginAction(s.t.Context(), owner, store.ActionIntent{Run: asked, At: s.Now})
 	must(s.t, err)
-	run, err = s.Store.EndAction(s.t.Context(), owner, store.ActionResult{
+	run, err = s.Store.Acts.EndAction(s.t.Context(), owner, store.ActionResult{
 		ID: run.ID, Status: ops.ActionDone, Output: "deployed <script>", After: []ops.ServiceHealth{{Service: "web", Status: ops.Healthy}}, At: s.Now,
 	})
 	must(s.t, err)
@@ -86,7 +86,7 @@ func TestActionsAreShownRunAndUndone(t *testing.T) {
 			t.Errorf("%s: %d", path, got)
 		}
 	}
-	events, err := s.Store.Events(t.Context(), store.EventFilter{Kind: string(ops.EventAudit)})
+	events, err := s.Store.Journal.Events(t.Context(), store.EventFilter{Kind: string(ops.EventAudit)})
 	if err != nil || !strings.Contains(fmt.Sprint(events), "asked for restart of web") {
 		t.Errorf("audit: %v %v", events, err)
 	}
@@ -125,35 +125,35 @@ func TestTheAPIOfActions(t *testing.T) {
 
 func TestAPlanIsApprovedStepByStep(t *testing.T) {
 	s := newSite(t, withActions)
-	owner, err := s.Store.RegisterHost(t.Context(), "planner")
+	owner, err := s.Store.Journal.RegisterHost(t.Context(), "planner")
 	must(t, err)
 	ask := func() ops.Approval {
 		t.Helper()
-		id, err := s.Store.SubmitCycle(t.Context(), ops.NewCycle{Environment: "default", Trigger: ops.TriggerManual, At: s.Now})
+		id, err := s.Store.Journal.SubmitCycle(t.Context(), ops.NewCycle{Environment: "default", Trigger: ops.TriggerManual, At: s.Now})
 		must(t, err)
 		s.Now = s.Now.Add(time.Second)
 		policy := ops.Policy{Entry: "tier1", Handlers: []ops.Handler{{ID: "tier1", Tier: 1, Agent: "claude"}}}
-		if _, err := s.Store.Claim(t.Context(), owner, id, policy, s.Now); err != nil {
+		if _, err := s.Store.Journal.Claim(t.Context(), owner, id, policy, s.Now); err != nil {
 			t.Fatal(err)
 		}
-		queued, err := s.Store.Commit(t.Context(), owner, ops.Transition{Cycle: id, At: s.Now, Step: ops.Step{Kind: ops.StepQueue, Session: &ops.NewSession{Attempt: 1, Handler: policy.Handlers[0]}}})
+		queued, err := s.Store.Journal.Commit(t.Context(), owner, ops.Transition{Cycle: id, At: s.Now, Step: ops.Step{Kind: ops.StepQueue, Session: &ops.NewSession{Attempt: 1, Handler: policy.Handlers[0]}}})
 		must(t, err)
 		session := queued.Journal.Last().ID
 		plan := []ops.ApprovedStep{
 			{PlanStep: ops.PlanStep{Service: "web", Action: "restart", Reason: "it <hangs>", Effect: "answers", Back: "none"}, Does: "docker restart web", WayBack: "none", Digest: "d"},
 			{PlanStep: ops.PlanStep{Service: "web", Action: "deploy", Reason: "old", Effect: "new", Back: "deploy"}, Does: "/srv/deploy", WayBack: "/srv/back", Digest: "e"},
 		}
-		_, err = s.Store.Commit(t.Context(), owner, ops.Transition{Cycle: id, At: s.Now, Step: ops.Step{Kind: ops.StepAwait, Approval: &ops.Approval{
+		_, err = s.Store.Journal.Commit(t.Context(), owner, ops.Transition{Cycle: id, At: s.Now, Step: ops.Step{Kind: ops.StepAwait, Approval: &ops.Approval{
 			SessionID: session, Tier: 2, Handler: "tier2", Plan: plan, PlanHash: ops.PlanHash(id, session, plan),
 		}}})
 		must(t, err)
-		claimed, err := s.Store.Load(t.Context(), id)
+		claimed, err := s.Store.Journal.Load(t.Context(), id)
 		must(t, err)
 		return claimed.Journal.Approvals[0]
 	}
 	steps := func(a ops.Approval) string {
 		t.Helper()
-		got, err := s.Store.Approval(t.Context(), a.ID)
+		got, err := s.Store.People.Approval(t.Context(), a.ID)
 		must(t, err)
 		return fmt.Sprint(got.Status, got.Steps)
 	}

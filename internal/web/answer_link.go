@@ -34,7 +34,7 @@ func (s *server) answerKey(ctx context.Context) ([]byte, error) {
 	s.linkKey.mu.Lock()
 	defer s.linkKey.mu.Unlock()
 	if s.linkKey.key == nil {
-		key, err := s.Store.AnswerKey(ctx)
+		key, err := s.Store.People.AnswerKey(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -126,7 +126,7 @@ func (s *server) linkView(r *http.Request, t signed.Token) (linkView, error) {
 	case signed.KindApproval:
 		return s.approvalLink(r, t)
 	case signed.KindIncident:
-		i, err := s.Store.Incident(r.Context(), t.Subject.ID)
+		i, err := s.Store.People.Incident(r.Context(), t.Subject.ID)
 		if err == nil && i.ResolvedAt != nil {
 			err = linkProblem{http.StatusConflict, "The incident is over.", "Nothing was changed, and there is nothing to do.", 0}
 		}
@@ -153,7 +153,7 @@ func incidentLink(t signed.Token, what string, facts []fact) linkView {
 
 // approvalLink is the page about an approval.
 func (s *server) approvalLink(r *http.Request, t signed.Token) (linkView, error) {
-	a, err := s.Store.Approval(r.Context(), t.Subject.ID)
+	a, err := s.Store.People.Approval(r.Context(), t.Subject.ID)
 	m := moment{s.Clock()}
 	switch {
 	case err != nil:
@@ -251,7 +251,7 @@ func (s *server) notifications(r *http.Request) (page, error) {
 		if status == "all" {
 			f.Status = ""
 		}
-		return s.Store.NoticeList(ctx, f)
+		return s.Store.People.NoticeList(ctx, f)
 	}, func(n ops.Notice) int64 { return n.ID }, api.NotificationRow)
 	for _, one := range []struct {
 		status      ops.NoticeStatus
@@ -307,7 +307,7 @@ func (s *server) testNotice(r *http.Request) (string, error) {
 // untold says whether the newest notices reached nobody; empty if they reached somebody.
 func (s *server) untold(ctx context.Context) (string, error) {
 	const looked = 20
-	notices, err := s.Store.NoticeList(ctx, store.NoticeFilter{Limit: looked})
+	notices, err := s.Store.People.NoticeList(ctx, store.NoticeFilter{Limit: looked})
 	if err != nil {
 		return "", fmt.Errorf("list notices: %w", err)
 	}

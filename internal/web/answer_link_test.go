@@ -24,7 +24,7 @@ func (s *site) question(plan ...ops.ApprovedStep) ops.Approval {
 		step.Approval.Plan, step.Approval.PlanHash = plan, "hash-of-the-plan"
 	}
 	s.Await(ops.NewCycle{}, policy, step, apitest.Run{Tier: 1, For: time.Second, Outcome: ops.OutcomeEscalate, Handoff: handoff})
-	a, err := s.Store.Approval(s.t.Context(), 1)
+	a, err := s.Store.People.Approval(s.t.Context(), 1)
 	must(s.t, err)
 	return a
 }
@@ -32,7 +32,7 @@ func (s *site) question(plan ...ops.ApprovedStep) ops.Approval {
 // link is the address of an answer.
 func (s *site) link(t signed.Token) string {
 	s.t.Helper()
-	key, err := s.Store.AnswerKey(s.t.Context())
+	key, err := s.Store.People.AnswerKey(s.t.Context())
 	must(s.t, err)
 	if t.Expires.IsZero() {
 		t.Expires = s.Now.Add(time.Hour)
@@ -49,7 +49,7 @@ func (s *site) confirm(link string) answer {
 
 func (s *site) approvalStatus() ops.ApprovalStatus {
 	s.t.Helper()
-	a, err := s.Store.Approval(s.t.Context(), 1)
+	a, err := s.Store.People.Approval(s.t.Context(), 1)
 	must(s.t, err)
 	return a.Status
 }
@@ -81,7 +81,7 @@ func TestALinkShowsAndOnlyItsButtonDenies(t *testing.T) {
 	if a := s.confirm(link); a.StatusCode != http.StatusOK || !strings.Contains(a.body, "Denied") {
 		t.Errorf("status %d: %s", a.StatusCode, head(a.body))
 	}
-	a, err := s.Store.Approval(t.Context(), 1)
+	a, err := s.Store.People.Approval(t.Context(), 1)
 	if err != nil || a.Status != ops.ApprovalDenied || a.AnsweredBy != "link to route mail" {
 		t.Errorf("%+v, %v", a, err)
 	}
@@ -115,7 +115,7 @@ func TestALinkThatDoesNotFitIsRefusedWithAReason(t *testing.T) {
 		"a button":   {signed.Token{Subject: signed.Subject{Kind: signed.KindApproval, ID: 1}, Decision: signed.Deny, Recipient: "telegram:7", Plan: "hash-of-the-plan"}, nil, http.StatusNotFound, "not valid"},
 		"odd kind":   {signed.Token{Subject: signed.Subject{Kind: "session", ID: 1}, Decision: signed.Deny}, nil, http.StatusNotFound, "not valid"},
 		"answered": {signed.Token{Subject: signed.Subject{Kind: signed.KindApproval, ID: 1}, Decision: signed.Deny, Plan: "hash-of-the-plan"}, func(s *site) {
-			if _, err := s.Store.Answer(s.t.Context(), 1, ops.ApprovalApproved, "ann", "", s.Now); err != nil {
+			if _, err := s.Store.People.Answer(s.t.Context(), 1, ops.ApprovalApproved, "ann", "", s.Now); err != nil {
 				s.t.Fatal(err)
 			}
 		}, http.StatusConflict, "Already approved"},
@@ -200,7 +200,7 @@ func TestALinkAcknowledgesAndSnoozes(t *testing.T) {
 	if a := s.confirm(snooze); a.StatusCode != http.StatusOK {
 		t.Errorf("snooze: %d %s", a.StatusCode, head(a.body))
 	}
-	i, err := s.Store.Incident(t.Context(), 1)
+	i, err := s.Store.People.Incident(t.Context(), 1)
 	if err != nil || i.Status != ops.IncidentSnoozed || i.SnoozedUntil == nil || i.SnoozedUntil.Sub(s.Now) > 2*time.Hour {
 		t.Errorf("%+v, %v", i, err)
 	}
@@ -211,7 +211,7 @@ func TestALinkAcknowledgesAndSnoozes(t *testing.T) {
 	if a := s.confirm(s.link(signed.Token{Subject: signed.Subject{Kind: signed.KindIncident, ID: 1}, Decision: signed.Acknowledge})); a.StatusCode != http.StatusOK {
 		t.Errorf("acknowledge: %d", a.StatusCode)
 	}
-	if _, err := s.Store.ResolveIncident(t.Context(), 1, "ann", "", s.Now); err != nil {
+	if _, err := s.Store.People.ResolveIncident(t.Context(), 1, "ann", "", s.Now); err != nil {
 		t.Fatal(err)
 	}
 	a := s.get(s.link(signed.Token{Subject: signed.Subject{Kind: signed.KindIncident, ID: 1}, Decision: signed.Acknowledge, Recipient: signed.LinkRecipient("other")}))

@@ -48,7 +48,7 @@ type approvalView struct {
 
 // pending returns the open approvals, the one that expires first on top.
 func (s *server) pending(ctx context.Context, m moment) ([]approvalView, error) {
-	found, err := s.Store.Approvals(ctx, store.ApprovalFilter{Status: ops.ApprovalPending, Limit: 200})
+	found, err := s.Store.People.Approvals(ctx, store.ApprovalFilter{Status: ops.ApprovalPending, Limit: 200})
 	if err != nil {
 		return nil, err
 	}
@@ -79,13 +79,13 @@ func (s *server) answered(ctx context.Context, before int64) ([]api.Approval, er
 	if before > 0 {
 		return nil, nil
 	}
-	found, err := s.Store.Approvals(ctx, store.ApprovalFilter{Limit: 2 * listed})
+	found, err := s.Store.People.Approvals(ctx, store.ApprovalFilter{Limit: 2 * listed})
 	found = slices.DeleteFunc(found, func(a ops.Approval) bool { return a.Status == ops.ApprovalPending })
 	return api.Rows(found[:min(len(found), listed)], api.ApprovalRow), err
 }
 
 func (s *server) approvalView(ctx context.Context, m moment, a ops.Approval) (approvalView, error) {
-	loaded, err := s.Store.Load(ctx, a.CycleID)
+	loaded, err := s.Store.Journal.Load(ctx, a.CycleID)
 	if err != nil {
 		return approvalView{}, fmt.Errorf("read cycle %d: %w", a.CycleID, err)
 	}
@@ -257,7 +257,7 @@ func (s *server) approval(r *http.Request) (page, error) {
 }
 
 func (s *server) showApproval(r *http.Request, ask, problem string) (page, error) {
-	a, err := s.Store.Approval(r.Context(), rowID(r))
+	a, err := s.Store.People.Approval(r.Context(), rowID(r))
 	if err != nil {
 		return page{}, err
 	}
@@ -340,13 +340,13 @@ func (s *server) approvals(r *http.Request) (page, error) {
 	}
 	view := approvalsView{Several: len(s.Environments) > 1}
 	if before == 0 {
-		pending, err := s.Store.Approvals(r.Context(), store.ApprovalFilter{Status: ops.ApprovalPending, Limit: 200})
+		pending, err := s.Store.People.Approvals(r.Context(), store.ApprovalFilter{Status: ops.ApprovalPending, Limit: 200})
 		if err != nil {
 			return page{}, err
 		}
 		view.Pending = api.Rows(pending, api.ApprovalRow)
 	}
-	found, err := s.Store.Approvals(r.Context(), store.ApprovalFilter{Before: before, Limit: listed + 1})
+	found, err := s.Store.People.Approvals(r.Context(), store.ApprovalFilter{Before: before, Limit: listed + 1})
 	found, view.Pager = paged(r, found, func(a ops.Approval) int64 { return a.ID })
 	found = slices.DeleteFunc(found, func(a ops.Approval) bool { return a.Status == ops.ApprovalPending })
 	view.Answered = api.Rows(found, api.ApprovalRow)

@@ -240,7 +240,7 @@ func (s *server) accessView(r *http.Request, form accessForm) (*accessView, erro
 		view.Provider = plain(s.OIDC.Name())
 	}
 	var err error
-	view.Tokens, err = s.Store.Tokens(r.Context(), false)
+	view.Tokens, err = s.Store.People.Tokens(r.Context(), false)
 	return view, err
 }
 
@@ -290,7 +290,7 @@ func (s *server) makeToken(w http.ResponseWriter, r *http.Request) {
 	if role := access.Role(form.role); known && !role.Known() {
 		err = fmt.Errorf("make token %s: %q is not a role", t.Name, role)
 	} else if known {
-		made, secret, err = s.Store.AddToken(r.Context(), t)
+		made, secret, err = s.Store.People.AddToken(r.Context(), t)
 	}
 	switch {
 	case store.Unavailable(err):
@@ -310,5 +310,5 @@ func (s *server) makeToken(w http.ResponseWriter, r *http.Request) {
 
 // revokeToken ends a token.
 func (s *server) revokeToken(r *http.Request) (string, error) {
-	return "/config?done=revoked#access", s.Store.RevokeToken(r.Context(), r.PathValue("name"), s.person(r), s.Clock())
+	return "/config?done=revoked#access", s.Store.People.RevokeToken(r.Context(), r.PathValue("name"), s.person(r), s.Clock())
 }

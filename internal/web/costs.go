@@ -112,13 +112,13 @@ func (s *server) costs(r *http.Request) (page, error) {
 		view.Ranges = append(view.Ranges, option{Word: fmt.Sprintf("%d days", n), Path: with(r, "days", strconv.Itoa(n)), Current: n == q.days})
 	}
 	filter := store.CostFilter{Environment: q.environment, Since: q.since(m.now)}
-	rows, err := s.Store.Costs(ctx, q.by, filter)
+	rows, err := s.Store.Reports.Costs(ctx, q.by, filter)
 	if err != nil {
 		return page{}, err
 	}
 	view.addGroups(q, rows, m.now)
 	if q.days < sumDays { // the totals go further back than the chart
-		rows, err = s.Store.Costs(ctx, q.by, store.CostFilter{Environment: q.environment, Since: costQuery{days: sumDays}.since(m.now)})
+		rows, err = s.Store.Reports.Costs(ctx, q.by, store.CostFilter{Environment: q.environment, Since: costQuery{days: sumDays}.since(m.now)})
 		if err != nil {
 			return page{}, err
 		}
@@ -127,7 +127,7 @@ func (s *server) costs(r *http.Request) (page, error) {
 	if err := s.addBudgets(ctx, m, q, &view); err != nil {
 		return page{}, err
 	}
-	view.Chains, err = s.Store.ExpensiveChains(ctx, filter, expensiveCycles)
+	view.Chains, err = s.Store.Reports.ExpensiveChains(ctx, filter, expensiveCycles)
 	return page{Title: "Costs", Nav: "costs", Body: view}, err
 }
 
@@ -154,7 +154,7 @@ func (s *server) addBudgets(ctx context.Context, m moment, q costQuery, view *co
 		if e.Policy.BudgetDayUSD == 0 || q.environment != "" && q.environment != e.Name {
 			continue
 		}
-		spent, known, err := s.Store.CostSince(ctx, e.Name, today)
+		spent, known, err := s.Store.Reports.CostSince(ctx, e.Name, today)
 		if err != nil {
 			return err
 		}

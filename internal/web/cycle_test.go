@@ -110,7 +110,7 @@ func TestAWaitingCycleLinksItsApprovalAndIncident(t *testing.T) {
 	}
 	body := s.page(fmt.Sprintf("/cycles/%d", cycle))
 	mustContain(t, body, "<h1>jellyfin: HTTP 502</h1>", "Review and answer", "The volume must be mounted again.", `href="/incidents/1"`, "Stop cycle")
-	if _, err := s.Store.Answer(t.Context(), 1, ops.ApprovalApproved, "ann", "go", s.Now); err != nil {
+	if _, err := s.Store.People.Answer(t.Context(), 1, ops.ApprovalApproved, "ann", "go", s.Now); err != nil {
 		t.Fatal(err)
 	}
 	s.Now = s.Now.Add(time.Hour)
@@ -257,7 +257,7 @@ func TestAnIncidentHasItsStory(t *testing.T) {
 	if got := s.post(path+"/run", nil).StatusCode; got != http.StatusSeeOther {
 		t.Errorf("run again: %d", got)
 	}
-	again, err := s.Store.Cycle(t.Context(), cycle+1)
+	again, err := s.Store.Journal.Cycle(t.Context(), cycle+1)
 	if err != nil || again.Environment != i.Environment || again.Trigger != ops.TriggerManual || strings.Contains(again.Prompt, "Forged") ||
 		!strings.Contains(again.Prompt, "jellyfin") {
 		t.Errorf("queued %+v, %v", again, err)
@@ -282,16 +282,16 @@ func TestNobodyIsToldUntilANoticeWasDelivered(t *testing.T) {
 	cycle, _ := s.asks("web is down")
 	i := s.newestIncident()
 	incident, ofCycle := fmt.Sprintf("/incidents/%d", i.ID), fmt.Sprintf("/cycles/%d", cycle)
-	if _, err := s.Store.AddNotice(t.Context(), ops.Notice{CycleID: &cycle, Kind: ops.NoticeApproval, Level: ops.LevelWarning, Title: "web"}); err != nil {
+	if _, err := s.Store.People.AddNotice(t.Context(), ops.Notice{CycleID: &cycle, Kind: ops.NoticeApproval, Level: ops.LevelWarning, Title: "web"}); err != nil {
 		t.Fatal(err)
 	}
-	due, err := s.Store.DueNotices(t.Context(), s.Now.Add(time.Hour), 10)
+	due, err := s.Store.People.DueNotices(t.Context(), s.Now.Add(time.Hour), 10)
 	if err != nil || len(due) == 0 {
 		t.Fatalf("%d notices, %v", len(due), err)
 	}
 	for _, n := range due {
 		n.Status, n.Error = ops.NoticeSkipped, ops.SkippedNoTarget
-		must(t, s.Store.SettleNotice(t.Context(), n, nil))
+		must(t, s.Store.People.SettleNotice(t.Context(), n, nil))
 	}
 	for _, path := range []string{"/", incident, ofCycle} {
 		mustContain(t, s.page(path), nobody, add)
@@ -302,16 +302,16 @@ func TestNobodyIsToldUntilANoticeWasDelivered(t *testing.T) {
 		t.Fatalf("test: %d", got.StatusCode)
 	}
 	for _, n := range due {
-		must(t, s.Store.RetryNotice(t.Context(), n.ID, "ada", s.Now))
+		must(t, s.Store.People.RetryNotice(t.Context(), n.ID, "ada", s.Now))
 	}
-	due, err = s.Store.DueNotices(t.Context(), s.Now.Add(time.Hour), 10)
+	due, err = s.Store.People.DueNotices(t.Context(), s.Now.Add(time.Hour), 10)
 	if err != nil || due[len(due)-1].Kind != ops.NoticeTest && due[0].Kind != ops.NoticeTest {
 		t.Fatalf("the test is not in the outbox: %v, %v", due, err)
 	}
 	for _, n := range due {
 		n.Status, n.Error, n.SentAt = ops.NoticeSent, "", &s.Now
 		n.Deliveries = []ops.Delivery{{Route: "first", To: "ntfy at ntfy.sh (topic 1)", At: s.Now}}
-		must(t, s.Store.SettleNotice(t.Context(), n, nil))
+		must(t, s.Store.People.SettleNotice(t.Context(), n, nil))
 	}
 	for _, path := range []string{incident, ofCycle} {
 		mustContain(t, s.page(path), "Who was told", "ntfy at ntfy.sh (topic 1)", "by the default route")

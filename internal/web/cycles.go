@@ -72,7 +72,7 @@ func (s *server) cycles(r *http.Request) (page, error) {
 	if d, err := time.ParseDuration(queried(r, "range")); err == nil && d > 0 {
 		f.Since = s.Clock().Add(-d)
 	}
-	found, err := s.Store.Chains(r.Context(), f)
+	found, err := s.Store.Reports.Chains(r.Context(), f)
 	view := cyclesView{
 		Base: r.URL.Path, Cycles: found.Chains, Several: len(s.Environments) > 1, Pager: paging(r, 0),
 		Filters: s.cycleFilters(r, f),
@@ -238,23 +238,23 @@ func (s *server) cycle(r *http.Request) (page, error) {
 
 // cycleView reads everything about a cycle.
 func (s *server) cycleView(ctx context.Context, m moment, id ops.CycleID) (cycleView, error) {
-	rows, err := s.Store.CycleStory(ctx, id)
+	rows, err := s.Store.People.CycleStory(ctx, id)
 	if err != nil {
 		return cycleView{}, err
 	}
-	verdicts, err := s.Store.Verifications(ctx, id)
+	verdicts, err := s.Store.Journal.Verifications(ctx, id)
 	if err != nil {
 		return cycleView{}, fmt.Errorf("read verdicts: %w", err)
 	}
-	calls, err := s.Store.CycleCalls(ctx, id)
+	calls, err := s.Store.Acts.CycleCalls(ctx, id)
 	if err != nil {
 		return cycleView{}, fmt.Errorf("read tool calls: %w", err)
 	}
-	incidents, err := s.Store.CycleIncidents(ctx, id)
+	incidents, err := s.Store.Reports.CycleIncidents(ctx, id)
 	if err != nil {
 		return cycleView{}, fmt.Errorf("read incidents: %w", err)
 	}
-	events, err := s.Store.Events(ctx, store.EventFilter{CycleID: &id, Limit: sessionEvents})
+	events, err := s.Store.Journal.Events(ctx, store.EventFilter{CycleID: &id, Limit: sessionEvents})
 	if err != nil {
 		return cycleView{}, fmt.Errorf("read events: %w", err)
 	}
@@ -358,7 +358,7 @@ func (s *server) run(r *http.Request) (string, error) {
 // queuedText confirms that a cycle was queued, and says what agents leave alone in its environment.
 func (s *server) queuedText(ctx context.Context, id ops.CycleID) string {
 	text := fmt.Sprintf("Cycle C-%d is queued. It starts when its environment is free.", id)
-	cycle, err := s.Store.Cycle(ctx, id)
+	cycle, err := s.Store.Journal.Cycle(ctx, id)
 	if err != nil {
 		return text // the address names a cycle that is gone
 	}
@@ -422,12 +422,12 @@ func (s *server) tokenLasts(ctx context.Context, h holder) bool {
 	if h.token == 0 {
 		return true
 	}
-	works, err := s.Store.TokenWorks(ctx, h.token, s.Clock())
+	works, err := s.Store.People.TokenWorks(ctx, h.token, s.Clock())
 	return works || err != nil
 }
 
 // loginLasts reports whether a login still works. One that was renewed ends the stream too; the browser connects again with the new one.
 func (s *server) loginLasts(ctx context.Context, digest string) bool {
-	_, err := s.Store.Login(ctx, digest, s.Clock())
+	_, err := s.Store.People.Login(ctx, digest, s.Clock())
 	return !errors.Is(err, ops.ErrNotFound)
 }

@@ -50,7 +50,7 @@ func (s *server) events(r *http.Request) (page, error) {
 	if !ok {
 		return page{}, noSuch("No such list of events. A cycle is a number, and a level is info, warning or critical.")
 	}
-	found, err := s.Store.Events(r.Context(), f)
+	found, err := s.Store.Journal.Events(r.Context(), f)
 	view := eventsView{Filtered: f.Level != "" || f.Kind != "" || f.Service != "" || f.Environment != "" || cycle != ""}
 	view.Filters = s.eventFilters(f, cycle).clearing(view.Filtered)
 	older := int64(0)
@@ -180,7 +180,7 @@ func (s *server) recordEvent(r *http.Request, by api.Caller, e ops.Event, what s
 	}
 	e.At, e.Actor, e.Detail = s.Clock(), ops.Person(name), ops.RequestDetail{Did: what, From: from}
 	ctx := context.WithoutCancel(r.Context())
-	if _, err := s.Store.AddEvent(ctx, e); err != nil {
+	if _, err := s.Store.Journal.AddEvent(ctx, e); err != nil {
 		s.Logger.ErrorContext(ctx, "record action failed", "caller", name, "action", what, "error", err)
 	}
 }

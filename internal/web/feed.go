@@ -124,7 +124,7 @@ func (f *feed) advance(ctx context.Context, s *server) error {
 
 // begin starts at the newest line; readers that need older lines read them separately.
 func (f *feed) begin(ctx context.Context, s *server) error {
-	total, err := s.Store.TranscriptCount(ctx, f.id)
+	total, err := s.Store.Journal.TranscriptCount(ctx, f.id)
 	if err != nil {
 		return fmt.Errorf("count transcript: %w", err)
 	}
@@ -162,7 +162,7 @@ func (f *feed) read(ctx context.Context, s *server) error {
 // readPiece renders the lines after a given one as fragments to swap in.
 func (s *server) readPiece(ctx context.Context, rows *entries, id ops.SessionID, after int64, limit int) (piece, error) {
 	news := piece{first: after, last: after}
-	lines, err := s.Store.Transcript(ctx, id, after, limit)
+	lines, err := s.Store.Journal.Transcript(ctx, id, after, limit)
 	if err != nil || len(lines) == 0 {
 		return news, err
 	}

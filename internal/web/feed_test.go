@@ -29,7 +29,7 @@ func TestTheEndIsSentToAPageThatKnowsItsCounters(t *testing.T) {
 	j := apitest.Open(t, time.Date(2026, 11, 14, 13, 41, 0, 0, time.UTC))
 	_, ids := j.Chain(ops.NewCycle{}, ops.CycleCancelled, "", apitest.Run{Tier: 1, Status: ops.SessionCancelled})
 	s := feedServer(j)
-	counts, err := j.Store.PageState(t.Context())
+	counts, err := j.Store.Reports.PageState(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,7 +53,7 @@ func TestHostileTextIsEscapedEverywhere(t *testing.T) {
 					Events: []ops.Event{{Level: ops.Level(text), Verb: ops.Verb(text), Service: text, Reason: text}},
 				},
 				apitest.Run{Tier: 2, For: time.Second, Status: ops.SessionFailed, Error: text, Failure: text, Handoff: text})
-			err = s.Store.AddChecks(t.Context(), []ops.Check{{
+			err = s.Store.Watch.AddChecks(t.Context(), []ops.Check{{
 				At: s.Now, Environment: "default", Service: text, Probe: text, Type: ops.CheckHTTP, Status: ops.Down,
 				Error: text, Purpose: ops.ProbeObserve,
 			}})

@@ -29,7 +29,7 @@ func (s *server) hosts(ctx context.Context) ([]hostRow, error) {
 
 // hostRows lists the hosts that use, or used, the database, and reports whether they share it.
 func (s *server) hostRows(ctx context.Context) (rows []hostRow, shared bool, err error) {
-	found, err := s.Store.Hosts(ctx)
+	found, err := s.Store.Journal.Hosts(ctx)
 	if err != nil {
 		return nil, false, err
 	}
@@ -93,7 +93,7 @@ func (s *server) drainHost(r *http.Request) (string, error) {
 	if word != "drain" && word != "resume" {
 		return "", noPage()
 	}
-	err := s.Store.Drain(r.Context(), r.PostFormValue("host"), word == "drain")
+	err := s.Store.Journal.Drain(r.Context(), r.PostFormValue("host"), word == "drain")
 	if err == nil && s.DrainAsked != nil {
 		s.DrainAsked(r.Context())
 	}

@@ -65,7 +65,7 @@ func (s *server) showIncident(r *http.Request, action, conflict string) (page, e
 		case done == actionRun:
 			p.Flash += s.heldText(r.Context(), i.Environment)
 		case done == actionResolve && i.ResolvedAt != nil:
-			left, err := s.Store.LeftWrong(r.Context(), i)
+			left, err := s.Store.Watch.LeftWrong(r.Context(), i)
 			if err != nil {
 				return page{}, err
 			}
@@ -96,7 +96,7 @@ func (s *server) changeIncident(r *http.Request) (string, error) {
 	}
 	if errors.Is(err, ops.ErrConflict) { // it came too late: say what was done before
 		var i ops.Incident
-		if i, err = s.Store.Incident(ctx, id); err == nil {
+		if i, err = s.Store.People.Incident(ctx, id); err == nil {
 			m := moment{s.Clock()}
 			err = wrong{http.StatusConflict, fmt.Sprintf("Already %s %s. Nothing was changed.",
 				strings.ToLower(incidentBadge(i, m.now).Word), m.incidentNote(i))}

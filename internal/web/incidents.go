@@ -71,7 +71,7 @@ func (s *server) deniedText(r *http.Request, done string) string {
 	if err != nil || done != answerDeny {
 		return ""
 	}
-	a, err := s.Store.Approval(r.Context(), id)
+	a, err := s.Store.People.Approval(r.Context(), id)
 	if effect := api.ApprovalRow(a).Effect; err == nil && effect != nil {
 		return " " + plain(*effect)
 	}
@@ -81,7 +81,7 @@ func (s *server) deniedText(r *http.Request, done string) string {
 func (s *server) incidentsView(r *http.Request, tab string, before int64) (incidentsView, error) {
 	ctx, m := r.Context(), moment{s.Clock()}
 	view := incidentsView{Several: len(s.Environments) > 1}
-	counts, err := s.Store.Attention(ctx, m.now)
+	counts, err := s.Store.Reports.Attention(ctx, m.now)
 	if err != nil {
 		return view, err
 	}
@@ -125,7 +125,7 @@ func (s *server) incidentsView(r *http.Request, tab string, before int64) (incid
 			return view, err
 		}
 	}
-	found, err := s.Store.Incidents(ctx, filter)
+	found, err := s.Store.People.Incidents(ctx, filter)
 	if err != nil {
 		return view, err
 	}
@@ -151,7 +151,7 @@ func (s *server) incidentsView(r *http.Request, tab string, before int64) (incid
 }
 
 func (s *server) history(ctx context.Context, i ops.Incident) ([]api.Event, error) {
-	events, err := s.Store.IncidentHistory(ctx, i)
+	events, err := s.Store.People.IncidentHistory(ctx, i)
 	opened := api.EventRow(ops.Event{At: i.OpenedAt, Level: i.Level, Verb: ops.VerbIncidentReopened})
 	opened.Message = "opened"
 	if i.FirstCycle != 0 {

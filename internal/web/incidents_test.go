@@ -66,7 +66,7 @@ func (s *site) asks(text string) (ops.CycleID, ops.Approval) {
 			ProcessMode: ops.ProcessTyped, Verdict: ops.VerdictApproval, Services: []string{"jellyfin"},
 		},
 	})
-	loaded, err := s.Store.Load(s.t.Context(), cycle)
+	loaded, err := s.Store.Journal.Load(s.t.Context(), cycle)
 	must(s.t, err)
 	a := loaded.Journal.Approvals[0]
 	if a.SessionID != session {
@@ -85,9 +85,9 @@ func (s *site) breaks(service, text string) ops.Incident {
 
 func (s *site) newestIncident() ops.Incident {
 	s.t.Helper()
-	i, err := s.Store.Incident(s.t.Context(), 1)
+	i, err := s.Store.People.Incident(s.t.Context(), 1)
 	for n := int64(2); err == nil; n++ {
-		next, missing := s.Store.Incident(s.t.Context(), n)
+		next, missing := s.Store.People.Incident(s.t.Context(), n)
 		if missing != nil {
 			return i
 		}
@@ -128,7 +128,7 @@ func TestAResolveSaysThatTheServiceIsStillDown(t *testing.T) {
 		At: s.Now, Environment: i.Environment, Service: "jellyfin", Probe: "GET", Type: ops.CheckHTTP, Status: ops.Down, Purpose: ops.ProbeWatch,
 	}
 	state, _ := health.Observe(ops.CheckState{}, check, health.Thresholds{FailAfter: 1}, s.Now)
-	must(t, s.Store.RecordResults(t.Context(), i.Environment, nil, nil, []ops.CheckState{state}, nil, nil))
+	must(t, s.Store.Watch.RecordResults(t.Context(), i.Environment, nil, nil, []ops.CheckState{state}, nil, nil))
 	a := s.post(fmt.Sprintf("/incidents/%d/resolve", i.ID), nil)
 	mustContain(t, s.page(a.Header.Get("Location")), "is resolved. Note: jellyfin is still down by its own probes: the next cycle looks at it")
 }
@@ -169,7 +169,7 @@ func TestApproveByPostWakesTheCycle(t *testing.T) {
 	} {
 		mustContain(t, s.page(path), "Approve: start Tier 3 for jellyfin", `method="post"`)
 	}
-	if got, _ := s.Store.Approval(t.Context(), a.ID); got.Status != ops.ApprovalPending || len(control.woken) > 0 {
+	if got, _ := s.Store.People.Approval(t.Context(), a.ID); got.Status != ops.ApprovalPending || len(control.woken) > 0 {
 		t.Fatalf("looking at it made it %s", got.Status)
 	}
 	mustNotContain(t, content(s.page(fmt.Sprintf("/approvals/%d/approve", a.ID))), "<span>Deny</span>")
@@ -177,7 +177,7 @@ func TestApproveByPostWakesTheCycle(t *testing.T) {
 	if done.StatusCode != http.StatusSeeOther {
 		t.Fatalf("status %d\n%s", done.StatusCode, head(done.body))
 	}
-	got, err := s.Store.Approval(t.Context(), a.ID)
+	got, err := s.Store.People.Approval(t.Context(), a.ID)
 	if err != nil || got.Status != ops.ApprovalApproved || got.AnsweredBy != "an operator" || got.Answer != "go ahead" {
 		t.Errorf("question is %+v, %v", got, err)
 	}
@@ -207,7 +207,7 @@ func TestDenySaysHowLongItLasts(t *testing.T) {
 		path := fmt.Sprintf("/approvals/%d", a.ID)
 		mustContain(t, s.page(path), `name="for"`, `<option value="24h" selected>`)
 		done := s.post(path+"/deny", url.Values{"reason": {"not today"}, "for": {given}})
-		got, err := s.Store.Approval(t.Context(), a.ID)
+		got, err := s.Store.People.Approval(t.Context(), a.ID)
 		if err != nil || (got.DeniedUntil != nil) != (tt.lasts > 0) || got.DeniedUntil != nil && got.DeniedUntil.Sub(s.Now).Round(time.Minute) != tt.lasts {
 			t.Errorf("for %q it lasts until %v, %v", given, got.DeniedUntil, err)
 		}
@@ -270,7 +270,7 @@ func TestSnoozeEndsAtTheChosenTime(t *testing.T) {
 		if got := s.post(fmt.Sprintf("/incidents/%d/snooze", i.ID), url.Values{"for": {choice}}).StatusCode; got != http.StatusSeeOther {
 			t.Fatalf("status %d", got)
 		}
-		got, err := s.Store.Incident(t.Context(), i.ID)
+		got, err := s.Store.People.Incident(t.Context(), i.ID)
 		if err != nil || got.Status != ops.IncidentSnoozed || got.SnoozedUntil.Format(time.RFC3339) != want {
 			t.Errorf("%s: %+v, %v", choice, got.SnoozedUntil, err)
 		}
@@ -302,7 +302,7 @@ func TestALinkFromANoticeOnlyAsks(t *testing.T) {
 	if got := s.post(fmt.Sprintf("/incidents/%d/explode", i.ID), nil).StatusCode; got != http.StatusNotFound {
 		t.Errorf("an unknown action gives %d", got)
 	}
-	got, err := s.Store.Incident(t.Context(), i.ID)
+	got, err := s.Store.People.Incident(t.Context(), i.ID)
 	if err != nil || got.Status != ops.IncidentOpen || len(control.woken) > 0 {
 		t.Errorf("looking made it %s", got.Status)
 	}

@@ -85,7 +85,7 @@ func TestApprovalsAreListedThoseThatWaitFirst(t *testing.T) {
 	mustContain(t, s.page("/approvals"), "Nothing to approve")
 	_, first := s.asks("jellyfin is down")
 	_, second := s.asks("grafana is down")
-	if _, err := s.Store.Answer(t.Context(), second.ID, ops.ApprovalDenied, "alice", "not now", s.Now); err != nil {
+	if _, err := s.Store.People.Answer(t.Context(), second.ID, ops.ApprovalDenied, "alice", "not now", s.Now); err != nil {
 		t.Fatal(err)
 	}
 	body := content(s.page("/approvals"))

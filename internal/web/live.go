@@ -86,7 +86,7 @@ func (s *server) sessionStream(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no such session", http.StatusNotFound)
 		return
 	}
-	if _, err := s.Store.Session(r.Context(), id); err != nil {
+	if _, err := s.Store.Journal.Session(r.Context(), id); err != nil {
 		http.Error(w, "no such session", http.StatusNotFound)
 		return
 	}

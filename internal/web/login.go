@@ -110,7 +110,7 @@ func (s *server) holderOf(ctx context.Context, token string) (holder, error) {
 	if !strings.HasPrefix(token, store.TokenPrefix) || s.Store == nil {
 		return holder{}, ops.ErrNotFound
 	}
-	found, err := s.Store.UseToken(ctx, token, s.Clock())
+	found, err := s.Store.People.UseToken(ctx, token, s.Clock())
 	if found.ID == 0 {
 		return holder{}, err
 	}
@@ -155,7 +155,7 @@ func (l *logins) find(r *http.Request, now time.Time) (found, error) {
 	if !ok {
 		return found{}, ops.ErrNotFound
 	}
-	login, err := l.store.Login(r.Context(), digest, now)
+	login, err := l.store.People.Login(r.Context(), digest, now)
 	return found{login, kind}, err
 }
 
@@ -172,7 +172,7 @@ func (l *logins) issue(ctx context.Context, kind string, login store.Login, now 
 		end = last
 	}
 	login.RenewedAt, login.ExpiresAt = now, end
-	return cookie, end, l.store.AddLogin(ctx, login, replaces, now.Add(renewGrace))
+	return cookie, end, l.store.People.AddLogin(ctx, login, replaces, now.Add(renewGrace))
 }
 
 // longest is how long a login lasts at most. What an identity provider knows of a person may change.
@@ -287,7 +287,7 @@ func (s *server) begin(w http.ResponseWriter, r *http.Request, kind string, logi
 
 func (s *server) logout(w http.ResponseWriter, r *http.Request) {
 	if login, in := s.loginOf(r); in {
-		if err := s.logins.store.EndLogin(r.Context(), login.Digest); err != nil {
+		if err := s.logins.store.People.EndLogin(r.Context(), login.Digest); err != nil {
 			s.fail(w, r, "login", err) // the cookie still works, so it is not removed
 			return
 		}
@@ -346,7 +346,7 @@ const codeLifetime = 10 * time.Minute
 // who asked. Only a digest is stored.
 func SignInPath(ctx context.Context, people *store.Store, now time.Time, user string) (string, error) {
 	code := rand.Text()
-	if err := people.AddCode(ctx, code, user, now, now.Add(codeLifetime)); err != nil {
+	if err := people.People.AddCode(ctx, code, user, now, now.Add(codeLifetime)); err != nil {
 		return "", err
 	}
 	return "/login?code=" + code, nil
@@ -354,7 +354,7 @@ func SignInPath(ctx context.Context, people *store.Store, now time.Time, user st
 
 // signIn signs a browser in with the code of a link.
 func (s *server) signIn(w http.ResponseWriter, r *http.Request, next string) {
-	user, err := s.Store.UseCode(r.Context(), strings.TrimSpace(r.URL.Query().Get("code")), s.Clock())
+	user, err := s.Store.People.UseCode(r.Context(), strings.TrimSpace(r.URL.Query().Get("code")), s.Clock())
 	if err != nil && !errors.Is(err, ops.ErrNotFound) {
 		s.fail(w, r, "login", err)
 		return

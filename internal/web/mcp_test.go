@@ -71,11 +71,11 @@ func TestAnAgentOfTheOperatorReadsAndActsUnderItsToken(t *testing.T) {
 	if len(s.control.Submitted) != 1 || s.control.Submitted[0].Prompt != "look at the disk" || s.control.Submitted[0].Trigger != ops.TriggerAPI {
 		t.Errorf("submitted %+v", s.control.Submitted)
 	}
-	silences, err := s.Store.Silences(t.Context(), store.SilenceFilter{})
+	silences, err := s.Store.Watch.Silences(t.Context(), store.SilenceFilter{})
 	if err != nil || len(silences) != 1 || silences[0].Author != "mcp (an operator)" {
 		t.Errorf("silences %+v, %v", silences, err)
 	}
-	events, err := s.Store.Events(t.Context(), store.EventFilter{Kind: string(ops.EventAudit)})
+	events, err := s.Store.Journal.Events(t.Context(), store.EventFilter{Kind: string(ops.EventAudit)})
 	must(t, err)
 	done := 0
 	for _, e := range events {

@@ -137,12 +137,12 @@ func (s *server) overviewView(r *http.Request, counts store.PageState) (overview
 	if counts.Incidents > 0 {
 		view.Asked = append(view.Asked, ops.Plural(counts.Incidents, "incident", "incidents"))
 	}
-	cycles, err := s.Store.Cycles(ctx, store.CycleFilter{Limit: recentCycles})
+	cycles, err := s.Store.Reports.Cycles(ctx, store.CycleFilter{Limit: recentCycles})
 	if err != nil {
 		return view, fmt.Errorf("list cycles: %w", err)
 	}
 	view.addCycles(m, cycles)
-	incidents, err := s.Store.Incidents(ctx, store.IncidentFilter{Limit: 50})
+	incidents, err := s.Store.People.Incidents(ctx, store.IncidentFilter{Limit: 50})
 	if err != nil {
 		return view, fmt.Errorf("list incidents: %w", err)
 	}
@@ -181,7 +181,7 @@ func (s *server) overviewView(r *http.Request, counts store.PageState) (overview
 
 // addActivity adds the newest events.
 func (s *server) addActivity(r *http.Request, m moment, view *overviewView, cycles []store.CycleSummary) error {
-	events, err := s.Store.Events(r.Context(), store.EventFilter{Limit: readEvents})
+	events, err := s.Store.Journal.Events(r.Context(), store.EventFilter{Limit: readEvents})
 	if err != nil {
 		return fmt.Errorf("list events: %w", err)
 	}
@@ -231,7 +231,7 @@ func (s *server) needsYou(ctx context.Context, m moment, recent []store.CycleSum
 	}
 	var lines []cycleLine
 	for _, status := range []ops.CycleStatus{ops.CycleWaitingHuman, ops.CycleNeedsHuman} {
-		cycles, err := s.Store.Cycles(ctx, store.CycleFilter{Status: status, Limit: 5})
+		cycles, err := s.Store.Reports.Cycles(ctx, store.CycleFilter{Status: status, Limit: 5})
 		if err != nil {
 			return nil, fmt.Errorf("list cycles that need a person: %w", err)
 		}
@@ -455,7 +455,7 @@ func (s *server) addTicks(ctx context.Context, m moment, lists ...[]serviceEntry
 			worst := slices.MinFunc(e.Checks, func(a, b api.ServiceCheck) int {
 				return urgency(healthBadge(ops.Health(a.Status))) - urgency(healthBadge(ops.Health(b.Status)))
 			})
-			checks, err := s.Store.LastChecks(ctx, e.Environment, e.Name, worst.Probe, ticksShown)
+			checks, err := s.Store.Reports.LastChecks(ctx, e.Environment, e.Name, worst.Probe, ticksShown)
 			if err != nil {
 				return err
 			}
@@ -599,7 +599,7 @@ func (s *server) addStory(ctx context.Context, m moment, view *overviewView, l s
 	case l.Incident > 0:
 		rows, err = s.desk.Story(ctx, l.Incident)
 	case l.Cycle > 0:
-		rows, err = s.Store.CycleStory(ctx, l.Cycle)
+		rows, err = s.Store.People.CycleStory(ctx, l.Cycle)
 	}
 	if err != nil {
 		return fmt.Errorf("read what is being done: %w", err)

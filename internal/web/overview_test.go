@@ -21,7 +21,7 @@ func TestOverviewListsOnlyWhatNobodyHasTaken(t *testing.T) {
 	// A cycle that ended with a call for somebody is over for the overview as soon as somebody has taken it.
 	id := s.ends("paperless", "The disk is full.")
 	mustContain(t, s.page("/"), "Needs you", "The disk is full.")
-	if _, err := s.Store.Acknowledge(t.Context(), id, "alice", "", s.Now); err != nil {
+	if _, err := s.Store.People.Acknowledge(t.Context(), id, "alice", "", s.Now); err != nil {
 		t.Fatal(err)
 	}
 	mustNotContain(t, content(s.page("/")), `id="needs-you"`)
@@ -46,7 +46,7 @@ func (s *site) ends(service, text string) int64 {
 func (s *site) down(service, message string) ops.CycleID {
 	s.t.Helper()
 	s.Check(service, ops.Down, message)
-	got, _, err := s.Store.OpenCause(s.t.Context(), ops.Cause{
+	got, _, err := s.Store.Watch.OpenCause(s.t.Context(), ops.Cause{
 		Key: service, Environment: "default", Services: []string{service}, Level: ops.Down, Reason: service + " is down.", Began: s.Now, At: s.Now,
 	}, ops.NewCycle{Environment: "default", Trigger: ops.TriggerProbe, At: s.Now}, nil, nil, s.Now)
 	must(s.t, err)
@@ -68,10 +68,10 @@ func TestOverviewSaysWhatComesNext(t *testing.T) {
 		At: s.Now, Environment: "default", Purpose: ops.ProbeWatch, Service: "web", Probe: "http", Type: "http", Status: ops.Down, Error: "x",
 	}
 	state := ops.CheckState{Service: "web", Probe: "http", Level: ops.Healthy, Last: check, Bad: 2, FailAfter: 3}
-	must(t, s.Store.RecordResults(t.Context(), "default", []ops.Check{check}, nil, []ops.CheckState{state}, nil, nil))
+	must(t, s.Store.Watch.RecordResults(t.Context(), "default", []ops.Check{check}, nil, []ops.CheckState{state}, nil, nil))
 	before := s.seen()
 	held := []ops.Withheld{{Service: "web", Why: ops.HoldUnsettled, Reason: "2 of 3"}}
-	must(t, s.Store.SaveWithheld(t.Context(), "default", held))
+	must(t, s.Store.Watch.SaveWithheld(t.Context(), "default", held))
 	mustContain(t, content(s.page("/")), `id="ahead"`, "web: 2 of 3 failed checks, a cycle starts after the next")
 	if s.seen() == before {
 		t.Error("open pages are not told that another check failed")

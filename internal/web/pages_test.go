@@ -31,7 +31,7 @@ func TestOverviewPutsFailingServicesOnTop(t *testing.T) {
 		{Service: "mmm-slow", Probe: "GET http://m/", Status: ops.Degraded, Error: "slow"},
 	} {
 		c.At, c.Environment, c.Type, c.Purpose = s.Now, "default", ops.CheckHTTP, ops.ProbeObserve
-		must(t, s.Store.AddChecks(t.Context(), []ops.Check{c}))
+		must(t, s.Store.Watch.AddChecks(t.Context(), []ops.Check{c}))
 	}
 	body := s.page("/")
 	mustContain(t, body, "2 services need attention", "1 Down", "1 Degraded", "1 Healthy", "connection refused", "Never checked")
@@ -47,7 +47,7 @@ func TestOverviewPutsFailingServicesOnTop(t *testing.T) {
 
 func TestAServiceNotCheckedForLongIsUnknown(t *testing.T) {
 	s := newSite(t)
-	err := s.Store.AddChecks(t.Context(), []ops.Check{{
+	err := s.Store.Watch.AddChecks(t.Context(), []ops.Check{{
 		At: s.Now, Environment: "default", Service: "grafana", Probe: "tcp g", Type: ops.CheckService,
 		Status: ops.Healthy, Purpose: ops.ProbeObserve,
 	}})
@@ -145,7 +145,7 @@ func TestSessionsArePagedByCycle(t *testing.T) {
 
 func TestRunNowSaysWhatIsHeldBack(t *testing.T) {
 	s := newSite(t)
-	_, err := s.Store.AddSilence(t.Context(), ops.Silence{
+	_, err := s.Store.Watch.AddSilence(t.Context(), ops.Silence{
 		Service: "web", Reason: "new disk", Author: "ann", CreatedAt: s.Now, From: s.Now, Until: s.Now.Add(time.Hour),
 	})
 	must(t, err)

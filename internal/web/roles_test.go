@@ -189,7 +189,7 @@ func (s *site) makeToken(name string, role access.Role, life time.Duration) stri
 	if life > 0 {
 		made.ExpiresAt = ops.Ptr(s.Now.Add(life))
 	}
-	_, secret, err := s.Store.AddToken(s.t.Context(), made)
+	_, secret, err := s.Store.People.AddToken(s.t.Context(), made)
 	must(s.t, err)
 	return secret
 }
@@ -209,7 +209,7 @@ func TestAResponderAnswersAndStartsNothing(t *testing.T) {
 	if got := s.with("POST", "/api/v1/approvals/1/deny", secret, nil).StatusCode; got != http.StatusOK {
 		t.Errorf("deny: %d", got)
 	}
-	a, err := s.Store.Approval(t.Context(), 1)
+	a, err := s.Store.People.Approval(t.Context(), 1)
 	if err != nil || a.Status != ops.ApprovalDenied || a.AnsweredBy != "token phone" {
 		t.Errorf("approval %+v, %v", a, err)
 	}
@@ -271,7 +271,7 @@ func TestARevokedTokenEndsItsOpenStream(t *testing.T) {
 	if stream.StatusCode != http.StatusOK {
 		t.Fatalf("status %d", stream.StatusCode)
 	}
-	must(t, s.Store.RevokeToken(t.Context(), "tv", "test", clock.Now()))
+	must(t, s.Store.People.RevokeToken(t.Context(), "tv", "test", clock.Now()))
 	clock.add(time.Minute)
 	ended := make(chan error, 1)
 	go func() {
@@ -339,7 +339,7 @@ func TestTheLastUseOfATokenIsWrittenOnceAMinute(t *testing.T) {
 	s := newSite(t, withToken("secret"))
 	secret := s.makeToken("ci", access.RoleRead, 0)
 	used := func() time.Time {
-		found, err := s.Store.Tokens(t.Context(), false)
+		found, err := s.Store.People.Tokens(t.Context(), false)
 		if err != nil || len(found) != 1 || found[0].LastUsedAt == nil {
 			t.Fatalf("%+v, %v", found, err)
 		}

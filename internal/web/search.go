@@ -105,7 +105,7 @@ func (s *server) found(r *http.Request, query string) (searchView, error) {
 			view.Services = append(view.Services, e)
 		}
 	}
-	incidents, err := s.Store.Incidents(ctx, store.IncidentFilter{Limit: searched})
+	incidents, err := s.Store.People.Incidents(ctx, store.IncidentFilter{Limit: searched})
 	if err != nil {
 		return view, err
 	}
@@ -114,7 +114,7 @@ func (s *server) found(r *http.Request, query string) (searchView, error) {
 			view.Incidents = append(view.Incidents, i)
 		}
 	}
-	cycles, err := s.Store.Cycles(ctx, store.CycleFilter{Limit: searched})
+	cycles, err := s.Store.Reports.Cycles(ctx, store.CycleFilter{Limit: searched})
 	if err != nil {
 		return view, err
 	}
@@ -133,7 +133,7 @@ func (s *server) memory(r *http.Request, problem string) (page, error) {
 	}
 	view, err := listOf(s, r, func(ctx context.Context, before int64, limit int) ([]ops.Memory, error) {
 		f.Before, f.Limit = before, limit
-		return s.Store.Memories(ctx, f)
+		return s.Store.People.Memories(ctx, f)
 	}, func(m ops.Memory) int64 { return m.ID }, api.MemoryRow)
 	view.Filtered = f.Service != "" || f.Category != "" || f.Environment != "" || f.All
 	view.Add, view.FormError = s.addQuestion(r), problem

@@ -119,7 +119,7 @@ func (s *server) serviceDetail(r *http.Request, environment, name string) (servi
 		return view, err
 	}
 	env, configured, known := s.configured(environment, name)
-	checks, err := s.Store.ChecksOf(ctx, environment, name)
+	checks, err := s.Store.Watch.ChecksOf(ctx, environment, name)
 	if err != nil {
 		return view, err
 	}
@@ -135,7 +135,7 @@ func (s *server) serviceDetail(r *http.Request, environment, name string) (servi
 		func() error { return s.addDoing(r, m, &view, name) },
 		func() error { return s.addUnprobed(ctx, m, &view, env, name) },
 		func() (err error) {
-			view.Beats, err = s.Store.HeartbeatsOf(ctx, environment, name)
+			view.Beats, err = s.Store.Watch.HeartbeatsOf(ctx, environment, name)
 			return err
 		},
 		func() error { return s.addHistory(ctx, m, &view, name) },
@@ -217,7 +217,7 @@ func (s *server) addState(ctx context.Context, m moment, view *serviceDetail, na
 			break
 		}
 	}
-	states, err := s.Store.StatesOf(ctx, view.Environment, name)
+	states, err := s.Store.Reports.StatesOf(ctx, view.Environment, name)
 	if err != nil {
 		return err
 	}
@@ -252,12 +252,12 @@ func (s *server) addHistory(ctx context.Context, m moment, view *serviceDetail, 
 	filter := store.HealthFilter{
 		Environment: view.Environment, Services: []string{name}, Since: m.now.Add(-view.Range.Length), Until: m.now, Bucket: view.Range.Bucket,
 	}
-	past, err := s.Store.Health(ctx, filter)
+	past, err := s.Store.Reports.Health(ctx, filter)
 	if err != nil {
 		return err
 	}
 	if len(past) == 1 {
-		bad, err := s.Store.BadChecks(ctx, view.Environment, []string{name}, filter.Since)
+		bad, err := s.Store.Reports.BadChecks(ctx, view.Environment, []string{name}, filter.Since)
 		if err != nil {
 			return err
 		}
@@ -270,7 +270,7 @@ func (s *server) addHistory(ctx context.Context, m moment, view *serviceDetail, 
 		}
 		view.serviceEntry = one[0]
 	}
-	buckets, err := s.Store.ResponseTimes(ctx, view.Environment, name, filter)
+	buckets, err := s.Store.Reports.ResponseTimes(ctx, view.Environment, name, filter)
 	if err != nil {
 		return err
 	}
@@ -281,7 +281,7 @@ func (s *server) addHistory(ctx context.Context, m moment, view *serviceDetail, 
 // addServiceRecords adds incidents with the story of the newest, cycles and memories.
 func (s *server) addServiceRecords(ctx context.Context, m moment, view *serviceDetail, name string) error {
 	var err error
-	view.Incidents, err = s.Store.Incidents(ctx, store.IncidentFilter{Environment: view.Environment, Service: name, Limit: serviceRows})
+	view.Incidents, err = s.Store.People.Incidents(ctx, store.IncidentFilter{Environment: view.Environment, Service: name, Limit: serviceRows})
 	if err != nil {
 		return err
 	}
@@ -295,10 +295,10 @@ func (s *server) addServiceRecords(ctx context.Context, m moment, view *serviceD
 			view.Story, view.Last = &told, pageLink{fmt.Sprintf("/incidents/%d", last), fmt.Sprintf("Incident %d", last)}
 		}
 	}
-	if view.Cycles, err = s.Store.CyclesOf(ctx, view.Environment, name, serviceRows); err != nil {
+	if view.Cycles, err = s.Store.Reports.CyclesOf(ctx, view.Environment, name, serviceRows); err != nil {
 		return err
 	}
-	memories, err := s.Store.Memories(ctx, store.MemoryFilter{Environment: view.Environment, Service: name, Limit: serviceRows + 1})
+	memories, err := s.Store.People.Memories(ctx, store.MemoryFilter{Environment: view.Environment, Service: name, Limit: serviceRows + 1})
 	if err != nil {
 		return err
 	}
@@ -314,7 +314,7 @@ func (s *server) addServiceRecords(ctx context.Context, m moment, view *serviceD
 
 func (s *server) addActions(ctx context.Context, m moment, view *serviceDetail, environment string, v ops.Service, name string) error {
 	view.Actions = actionGroupOf(environment, v).Actions
-	runs, err := s.Store.ActionRuns(ctx, store.ActionFilter{Environment: environment, Service: name, Limit: serviceRows + 1})
+	runs, err := s.Store.Acts.ActionRuns(ctx, store.ActionFilter{Environment: environment, Service: name, Limit: serviceRows + 1})
 	if err != nil {
 		return err
 	}
@@ -323,7 +323,7 @@ func (s *server) addActions(ctx context.Context, m moment, view *serviceDetail, 
 	}
 	view.Runs = api.Rows(runs, s.runRow)
 	limits := s.environment(environment).Policy.AllCooldowns()
-	used, err := s.Store.Cooldowns(ctx, environment, limits, m.now)
+	used, err := s.Store.Acts.Cooldowns(ctx, environment, limits, m.now)
 	if err != nil {
 		return err
 	}
@@ -339,7 +339,7 @@ func (s *server) addPauses(ctx context.Context, m moment, view *serviceDetail, e
 	for _, c := range checks {
 		probes = append(probes, c.Probe)
 	}
-	silences, err := s.Store.SilencesSince(ctx, view.Environment, m.now)
+	silences, err := s.Store.Watch.SilencesSince(ctx, view.Environment, m.now)
 	if err != nil {
 		return err
 	}
@@ -522,7 +522,7 @@ func (s *server) addDependencies(ctx context.Context, m moment, view *serviceDet
 func (s *server) neighbours(ctx context.Context, m moment, environment string, names []string) ([]neighbour, error) {
 	var out []neighbour
 	for _, name := range names[:min(len(names), maxNeighbours)] {
-		checks, err := s.Store.ChecksOf(ctx, environment, name)
+		checks, err := s.Store.Watch.ChecksOf(ctx, environment, name)
 		if err != nil {
 			return nil, err
 		}

@@ -46,10 +46,10 @@ func TestAServiceHasAPageWithEverythingAboutIt(t *testing.T) {
 	s.Check("web", ops.Down, "connection refused")
 	s.Check("db", ops.Degraded, "slow")
 	state := ops.CheckState{Service: "web", Probe: "GET http://web/", Level: ops.Down, Since: s.Now}
-	must(t, s.Store.RecordResults(t.Context(), "default", nil, nil, []ops.CheckState{state}, nil, nil))
+	must(t, s.Store.Watch.RecordResults(t.Context(), "default", nil, nil, []ops.CheckState{state}, nil, nil))
 	incident := s.breaks("web", "The port is closed.")
 	restarted(t, s, "web")
-	_, err := s.Store.AddMemory(t.Context(), ops.Memory{
+	_, err := s.Store.People.AddMemory(t.Context(), ops.Memory{
 		Environment: "default", Service: "web", Category: "timing", Observation: "It starts slowly.", Confidence: 0.7, Source: "operator",
 	})
 	must(t, err)
@@ -279,7 +279,7 @@ func TestThePageOfAServiceUpdatesIt(t *testing.T) {
 		}
 	})
 	ctx := t.Context()
-	err := s.Store.SeeVersion(ctx, ops.Version{
+	err := s.Store.Acts.SeeVersion(ctx, ops.Version{
 		Environment: "default", Service: "web", Image: ops.Image{Ref: "web:1", Digest: "sha256:aaaa", ID: "a"}, Newest: "sha256:bbbb", At: s.Now,
 	})
 	must(t, err)
@@ -305,12 +305,12 @@ func TestThePageOfAServiceUpdatesIt(t *testing.T) {
 func TestTheIncidentOfAnUpdateNamesNoCycle(t *testing.T) {
 	s := newSite(t)
 	ctx := t.Context()
-	u, err := s.Store.AskUpdate(ctx, ops.Update{Environment: "default", Service: "web", Person: "ada"}, s.Now)
+	u, err := s.Store.Acts.AskUpdate(ctx, ops.Update{Environment: "default", Service: "web", Person: "ada"}, s.Now)
 	must(t, err)
-	owner, err := s.Store.RegisterHost(ctx, "attic")
+	owner, err := s.Store.Journal.RegisterHost(ctx, "attic")
 	must(t, err)
 	u.Phase, u.PhaseAt, u.Kept, u.Result = ops.UpdateStuck, s.Now, "claudeops/kept/web:1", "worse than before: web"
-	must(t, s.Store.AdvanceUpdate(ctx, owner, u, ops.UpdateAsked, 0))
+	must(t, s.Store.Acts.AdvanceUpdate(ctx, owner, u, ops.UpdateAsked, 0))
 	body := s.get("/incidents/1").body
 	mustContain(t, body, "web is broken after its update", "worse than before: web", "claudeops/kept/web:1")
 	for _, path := range []string{"/incidents/1", "/incidents", "/"} {
@@ -372,7 +372,7 @@ func TestALinkAnswersWhetherARepairBecomesAReflex(t *testing.T) {
 	if got := s.get(s.link(signed.Token{Subject: signed.Subject{Kind: signed.KindReflex, ID: 9}, Decision: signed.Deny})).StatusCode; got != http.StatusNotFound {
 		t.Errorf("unknown: %d", got)
 	}
-	if r, err := s.Store.Reflex(t.Context(), 1); err != nil || r.State != ops.ReflexIsOff || r.Person != "link to route mail" {
+	if r, err := s.Store.People.Reflex(t.Context(), 1); err != nil || r.State != ops.ReflexIsOff || r.Person != "link to route mail" {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -382,7 +382,7 @@ func TestJobsCallTheirHeartbeat(t *testing.T) {
 		o.Redact = func(text string) string { return strings.ReplaceAll(text, "hunter2", "[redacted]") }
 	})
 	beat := ops.Heartbeat{Environment: "default", Service: "backup", Probe: "heartbeat"}
-	token, err := s.Store.AddressHeartbeat(t.Context(), beat, "ann", s.Now)
+	token, err := s.Store.Watch.AddressHeartbeat(t.Context(), beat, "ann", s.Now)
 	must(t, err)
 	s.token = "" // jobs have none
 	call := func(method, path, body string) answer {
@@ -390,7 +390,7 @@ func TestJobsCallTheirHeartbeat(t *testing.T) {
 	}
 	known := func() ops.Heartbeat {
 		t.Helper()
-		found, err := s.Store.HeartbeatsOf(t.Context(), "default", "backup")
+		found, err := s.Store.Watch.HeartbeatsOf(t.Context(), "default", "backup")
 		if err != nil || len(found) != 1 {
 			t.Fatal(found, err)
 		}
@@ -434,9 +434,9 @@ func TestJobsCallTheirHeartbeat(t *testing.T) {
 func TestWrongTokensOfHeartbeatsLearnNothing(t *testing.T) {
 	s := newSite(t)
 	beat := ops.Heartbeat{Environment: "default", Service: "backup", Probe: "heartbeat"}
-	old, err := s.Store.AddressHeartbeat(t.Context(), beat, "ann", s.Now)
+	old, err := s.Store.Watch.AddressHeartbeat(t.Context(), beat, "ann", s.Now)
 	must(t, err)
-	token, err := s.Store.AddressHeartbeat(t.Context(), beat, "ann", s.Now)
+	token, err := s.Store.Watch.AddressHeartbeat(t.Context(), beat, "ann", s.Now)
 	must(t, err)
 	s.token = ""
 	call := func(path string) answer {
@@ -461,7 +461,7 @@ func TestWrongTokensOfHeartbeatsLearnNothing(t *testing.T) {
 	if got := call("/ping/" + token); got.StatusCode != http.StatusOK {
 		t.Errorf("wrong tokens lock out the right one: %d", got.StatusCode)
 	}
-	events, err := s.Store.Events(t.Context(), store.EventFilter{Limit: 100})
+	events, err := s.Store.Journal.Events(t.Context(), store.EventFilter{Limit: 100})
 	if err != nil || len(events) == 0 {
 		t.Fatal(err)
 	}
@@ -476,13 +476,13 @@ func TestTheServicePageShowsTheCallsOfItsJob(t *testing.T) {
 	})
 	beat := ops.Heartbeat{Environment: "default", Service: "backup", Probe: "heartbeat"}
 	page := func() string { return s.get("/services/default/backup").body }
-	must(t, s.Store.AddHeartbeats(t.Context(), "default", []ops.Heartbeat{beat}))
+	must(t, s.Store.Watch.AddHeartbeats(t.Context(), "default", []ops.Heartbeat{beat}))
 	mustContain(t, page(), "claudeops services heartbeat")
-	if _, err := s.Store.AddressHeartbeat(t.Context(), beat, "ann", s.Now); err != nil {
+	if _, err := s.Store.Watch.AddressHeartbeat(t.Context(), beat, "ann", s.Now); err != nil {
 		t.Fatal(err)
 	}
 	mustContain(t, page(), "no call yet")
-	must(t, s.Store.Ping(t.Context(), beat, ops.Ping{Failed: true, Exit: 3, Output: "copying <b>\ndisk full", At: s.Now}))
+	must(t, s.Store.Watch.Ping(t.Context(), beat, ops.Ping{Failed: true, Exit: 3, Output: "copying <b>\ndisk full", At: s.Now}))
 	mustContain(t, page(), "failed with exit code 3", "<pre>copying &lt;b&gt;\ndisk full</pre>")
 }
 
@@ -491,7 +491,7 @@ func TestPagesSayWhatChanged(t *testing.T) {
 		o.Environments[0].Policy.Inventory.Services = []ops.Service{{Name: "web"}}
 	})
 	change := ops.Change{Kind: ops.ChangeContainer, Subject: "web", Service: "web", Text: "image <b> → c", At: s.Now, NotBefore: s.Now}
-	must(t, s.Store.RecordLook(t.Context(), "default", "attic", ops.Look{Changes: []ops.Change{change}}, s.Now))
+	must(t, s.Store.Watch.RecordLook(t.Context(), "default", "attic", ops.Look{Changes: []ops.Change{change}}, s.Now))
 	s.Repair("web")
 	for _, path := range []string{"/services/default/web", "/incidents/1"} {
 		text := s.get(path).body

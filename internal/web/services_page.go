@@ -128,7 +128,7 @@ func (s *server) servicesView(r *http.Request) (servicesView, error) {
 func (s *server) addServiceRows(ctx context.Context, m moment, view *servicesView, entries []serviceEntry, names []string,
 	environment string,
 ) error {
-	past, err := s.Store.Health(ctx, store.HealthFilter{
+	past, err := s.Store.Reports.Health(ctx, store.HealthFilter{
 		Environment: environment, Services: names, Since: m.now.Add(-view.Range.Length), Until: m.now, Bucket: view.Range.Bucket,
 	})
 	if err != nil {
@@ -176,7 +176,7 @@ func (s *server) badChecks(ctx context.Context, entries []serviceEntry, since ti
 	}
 	out := map[serviceKey][]ops.Check{}
 	for environment, services := range names {
-		found, err := s.Store.BadChecks(ctx, environment, services, since)
+		found, err := s.Store.Reports.BadChecks(ctx, environment, services, since)
 		if err != nil {
 			return nil, err
 		}
@@ -216,7 +216,7 @@ func (v *servicesView) turn(r *http.Request, matching []serviceEntry) []serviceE
 // usualRange is the shortest range that shows all there is of services, at most 30 days.
 func (s *server) usualRange(ctx context.Context, m moment, environment string, names []string) (string, error) {
 	const day = 24 * time.Hour
-	past, err := s.Store.Health(ctx, store.HealthFilter{
+	past, err := s.Store.Reports.Health(ctx, store.HealthFilter{
 		Environment: environment, Services: names, Since: m.now.Add(-30 * day), Until: m.now, Bucket: day,
 	})
 	oldest := m.now
@@ -274,7 +274,7 @@ func (s *server) cooldownsByService(ctx context.Context, m moment) (map[serviceK
 	out := map[serviceKey][]cooldownView{}
 	for _, e := range s.Environments {
 		limits := e.Policy.AllCooldowns()
-		used, err := s.Store.Cooldowns(ctx, e.Name, limits, m.now)
+		used, err := s.Store.Acts.Cooldowns(ctx, e.Name, limits, m.now)
 		if err != nil {
 			return nil, err
 		}
@@ -289,7 +289,7 @@ func (s *server) cooldownsByService(ctx context.Context, m moment) (map[serviceK
 }
 
 func (s *server) openIncidents(ctx context.Context, environment string) (map[serviceKey][]ops.Incident, error) {
-	found, err := s.Store.Incidents(ctx, store.IncidentFilter{Open: true, Environment: environment, Limit: 200})
+	found, err := s.Store.People.Incidents(ctx, store.IncidentFilter{Open: true, Environment: environment, Limit: 200})
 	if err != nil {
 		return nil, err
 	}
@@ -342,7 +342,7 @@ func (s *server) cooldown(r *http.Request, problem string) (page, error) {
 	}
 	m := moment{s.Clock()}
 	limits := s.environment(view.Environment).Policy.AllCooldowns()
-	used, err := s.Store.Cooldowns(r.Context(), view.Environment, limits, m.now)
+	used, err := s.Store.Acts.Cooldowns(r.Context(), view.Environment, limits, m.now)
 	if err != nil {
 		return page{}, err
 	}

@@ -128,23 +128,23 @@ func streamPath(id ops.SessionID, shown transcriptView, seen string) string {
 
 // sessionView reads everything about a session except its transcript.
 func (s *server) sessionView(ctx context.Context, m moment, id ops.SessionID) (sessionView, error) {
-	session, err := s.Store.Session(ctx, id)
+	session, err := s.Store.Journal.Session(ctx, id)
 	if err != nil {
 		return sessionView{}, fmt.Errorf("read session: %w", err)
 	}
-	chain, err := s.Store.Chain(ctx, id)
+	chain, err := s.Store.Journal.Chain(ctx, id)
 	if err != nil {
 		return sessionView{}, fmt.Errorf("read chain: %w", err)
 	}
-	cycle, err := s.Store.Cycle(ctx, session.CycleID)
+	cycle, err := s.Store.Journal.Cycle(ctx, session.CycleID)
 	if err != nil {
 		return sessionView{}, fmt.Errorf("read cycle: %w", err)
 	}
-	approvals, err := s.Store.CycleApprovals(ctx, cycle.ID)
+	approvals, err := s.Store.Reports.CycleApprovals(ctx, cycle.ID)
 	if err != nil {
 		return sessionView{}, fmt.Errorf("read approvals: %w", err)
 	}
-	calls, err := s.Store.CycleCalls(ctx, cycle.ID)
+	calls, err := s.Store.Acts.CycleCalls(ctx, cycle.ID)
 	if err != nil {
 		return sessionView{}, fmt.Errorf("read tool calls: %w", err)
 	}
@@ -154,7 +154,7 @@ func (s *server) sessionView(ctx context.Context, m moment, id ops.SessionID) (s
 	if err := s.addRecords(ctx, &view); err != nil {
 		return view, err
 	}
-	total, err := s.Store.TranscriptCount(ctx, id)
+	total, err := s.Store.Journal.TranscriptCount(ctx, id)
 	if err != nil {
 		return view, fmt.Errorf("count transcript: %w", err)
 	}
@@ -224,7 +224,7 @@ func stopQuestion(id ops.SessionID) *question {
 }
 
 func (s *server) addRecords(ctx context.Context, view *sessionView) error {
-	decisions, err := s.Store.Decisions(ctx, view.Cycle)
+	decisions, err := s.Store.Journal.Decisions(ctx, view.Cycle)
 	if err != nil {
 		return fmt.Errorf("read decisions: %w", err)
 	}
@@ -233,27 +233,27 @@ func (s *server) addRecords(ctx context.Context, view *sessionView) error {
 			view.Decisions = append(view.Decisions, d)
 		}
 	}
-	if view.Recoveries, err = s.Store.Recoveries(ctx, view.Cycle); err != nil {
+	if view.Recoveries, err = s.Store.Journal.Recoveries(ctx, view.Cycle); err != nil {
 		return fmt.Errorf("read recoveries: %w", err)
 	}
-	if view.Verdicts, err = s.Store.Verifications(ctx, view.Cycle); err != nil {
+	if view.Verdicts, err = s.Store.Journal.Verifications(ctx, view.Cycle); err != nil {
 		return fmt.Errorf("read verdicts: %w", err)
 	}
-	if view.Guard, err = s.Store.GuardSummary(ctx, view.ID, guardRows); err != nil {
+	if view.Guard, err = s.Store.Acts.GuardSummary(ctx, view.ID, guardRows); err != nil {
 		return fmt.Errorf("read guard decisions: %w", err)
 	}
 	slices.SortFunc(view.Guard.Records, func(a, b ops.GuardRecord) int { return cmp.Compare(a.ID, b.ID) })
-	runs, err := s.Store.ActionRuns(ctx, store.ActionFilter{SessionID: &view.ID, Limit: listed})
+	runs, err := s.Store.Acts.ActionRuns(ctx, store.ActionFilter{SessionID: &view.ID, Limit: listed})
 	if err != nil {
 		return fmt.Errorf("read actions: %w", err)
 	}
 	view.Actions = api.Rows(runs, s.runRow)
-	events, err := s.Store.Events(ctx, store.EventFilter{CycleID: &view.Cycle, Limit: sessionEvents})
+	events, err := s.Store.Journal.Events(ctx, store.EventFilter{CycleID: &view.Cycle, Limit: sessionEvents})
 	if err != nil {
 		return fmt.Errorf("read events: %w", err)
 	}
 	view.Events = eventsOfCycle(events)
-	refused, err := s.Store.Events(ctx, store.EventFilter{SessionID: &view.ID, Kind: string(ops.EventGuard), Limit: listed})
+	refused, err := s.Store.Journal.Events(ctx, store.EventFilter{SessionID: &view.ID, Kind: string(ops.EventGuard), Limit: listed})
 	if err != nil {
 		return fmt.Errorf("read refusals: %w", err)
 	}
@@ -353,7 +353,7 @@ func (s *server) files(ctx context.Context, m moment, id ops.SessionID) (*filesV
 	}
 	var out filesView
 	for _, field := range []string{`"file_path"`, `"notebook_path"`, `"file_change"`} {
-		lines, err := s.Store.FindLines(ctx, id, field, maxFileCalls)
+		lines, err := s.Store.Journal.FindLines(ctx, id, field, maxFileCalls)
 		if err != nil {
 			return nil, fmt.Errorf("find files: %w", err)
 		}
@@ -397,7 +397,7 @@ func (s *server) rawTranscript(w http.ResponseWriter, r *http.Request) {
 		s.errorPage(w, r, http.StatusNotFound, "No such session.")
 		return
 	}
-	if _, err := s.Store.Session(r.Context(), id); err != nil {
+	if _, err := s.Store.Journal.Session(r.Context(), id); err != nil {
 		s.fail(w, r, "session", err)
 		return
 	}
@@ -405,7 +405,7 @@ func (s *server) rawTranscript(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-cache")
 	control := http.NewResponseController(w)
 	for last := int64(0); ; {
-		lines, err := s.Store.Transcript(r.Context(), id, last, rawBatch)
+		lines, err := s.Store.Journal.Transcript(r.Context(), id, last, rawBatch)
 		if err != nil {
 			s.Logger.ErrorContext(r.Context(), "read transcript failed", "session", id, "error", err)
 			panic(http.ErrAbortHandler) // a cut connection shows that lines are missing

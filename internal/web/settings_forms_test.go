@@ -133,7 +133,7 @@ func (c *configured) backups() []string {
 // audits are the records of what people did.
 func (c *configured) audits() string {
 	c.t.Helper()
-	events, err := c.Store.Events(c.t.Context(), store.EventFilter{Limit: 50})
+	events, err := c.Store.Journal.Events(c.t.Context(), store.EventFilter{Limit: 50})
 	must(c.t, err)
 	var out strings.Builder
 	for _, e := range events {
@@ -282,7 +282,7 @@ func TestATargetIsKeptSecret(t *testing.T) {
 	if kept == nil {
 		t.Fatal("the preview keeps nothing")
 	}
-	_, secret, err := c.Store.AddToken(t.Context(), store.Token{Name: "ada", Role: string(access.RoleAdmin), CreatedAt: c.Now, CreatedBy: "test"})
+	_, secret, err := c.Store.People.AddToken(t.Context(), store.Token{Name: "ada", Role: string(access.RoleAdmin), CreatedAt: c.Now, CreatedBy: "test"})
 	must(t, err)
 	r := form(t, "/settings/notifications/new", url.Values{"kept": {kept[1]}, "step": {"save"}, "seen": fields["seen"]})
 	r.Header.Set("Authorization", "Bearer "+secret)
@@ -363,7 +363,7 @@ func TestFormsAreForAdministrators(t *testing.T) {
 	fields := url.Values{"type": {"none"}, "name": {"db"}, "seen": {seen}, "step": {"save"}}
 	paths := []string{"/settings/services/new", "/settings/services/web/probes/new", "/settings/notifications/new", "/settings/trust"}
 	for _, role := range []access.Role{access.RoleRead, access.RoleResponder} {
-		_, secret, err := c.Store.AddToken(t.Context(), store.Token{Name: string(role), Role: string(role), CreatedAt: c.Now, CreatedBy: "test"})
+		_, secret, err := c.Store.People.AddToken(t.Context(), store.Token{Name: string(role), Role: string(role), CreatedAt: c.Now, CreatedBy: "test"})
 		must(t, err)
 		for _, path := range paths {
 			for _, r := range []*http.Request{form(t, path, fields), form(t, path, nil)} {

@@ -27,7 +27,7 @@ func (s *server) silences(r *http.Request, problem string) (page, error) {
 	}
 	view, err := listOf(s, r, func(ctx context.Context, before int64, limit int) ([]ops.Silence, error) {
 		f.Before, f.Limit = before, limit
-		return s.Store.Silences(ctx, f)
+		return s.Store.Watch.Silences(ctx, f)
 	}, func(q ops.Silence) int64 { return q.ID }, func(q ops.Silence) api.Silence { return api.SilenceRow(q, m.now) })
 	view.Filtered, view.Add, view.FormError = f.Environment != "", s.silenceQuestion(r, m), problem
 	view.Tabs = []option{
@@ -151,7 +151,7 @@ func (s *server) addSilence(r *http.Request) (string, error) {
 // askSilence asks for confirmation before it ends a silence.
 func (s *server) askSilence(r *http.Request) (page, error) {
 	id := rowID(r)
-	found, err := s.Store.Silences(r.Context(), store.SilenceFilter{Before: id + 1, Limit: 1})
+	found, err := s.Store.Watch.Silences(r.Context(), store.SilenceFilter{Before: id + 1, Limit: 1})
 	if err != nil || len(found) == 0 || found[0].ID != id {
 		return page{}, cmp.Or(err, ops.ErrNotFound)
 	}

@@ -15,7 +15,7 @@ import (
 
 func (s *site) silences() []ops.Silence {
 	s.t.Helper()
-	found, err := s.Store.Silences(s.t.Context(), store.SilenceFilter{})
+	found, err := s.Store.Watch.Silences(s.t.Context(), store.SilenceFilter{})
 	must(s.t, err)
 	return found
 }
@@ -98,7 +98,7 @@ func TestASilenceMayEndAtAGivenTime(t *testing.T) {
 // told puts a notice into the outbox as it stands.
 func (s *site) told(status ops.NoticeStatus, text string) int64 {
 	s.t.Helper()
-	id, err := s.Store.AddNotice(s.t.Context(), ops.Notice{
+	id, err := s.Store.People.AddNotice(s.t.Context(), ops.Notice{
 		Kind: ops.NoticeKind(text), Level: ops.LevelCritical, Title: text, Body: text, Status: status, Attempts: 6, Error: text, Service: text,
 		Environment: text, CreatedAt: s.Now,
 	})
@@ -124,7 +124,7 @@ func TestNoticesThatWereGivenUpAreTriedAgain(t *testing.T) {
 	}
 	mustContain(t, s.page(done.Header.Get("Location")), "The notification is sent again now.", "no route to host", "Waiting",
 		`data-label="Attempts">0<`)
-	if due, err := s.Store.DueNotices(t.Context(), s.Now, 10); err != nil || len(due) != 1 || due[0].ID != dead {
+	if due, err := s.Store.People.DueNotices(t.Context(), s.Now, 10); err != nil || len(due) != 1 || due[0].ID != dead {
 		t.Errorf("due %+v, %v", due, err)
 	}
 	mustContain(t, s.page("/notifications?status=dead"), "No failed notifications")
@@ -156,7 +156,7 @@ func TestEventsAreFilteredAndPaged(t *testing.T) {
 		if n%2 == 1 {
 			e.Level, e.Verb, e.Service, e.CycleID = ops.LevelCritical, ops.VerbSessionFailed, "db", &cycle
 		}
-		if _, err := s.Store.AddEvent(t.Context(), e); err != nil {
+		if _, err := s.Store.Journal.AddEvent(t.Context(), e); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -188,7 +188,7 @@ func TestEventsAreFilteredAndPaged(t *testing.T) {
 
 func (s *site) memories() []ops.Memory {
 	s.t.Helper()
-	found, err := s.Store.Memories(s.t.Context(), store.MemoryFilter{All: true})
+	found, err := s.Store.People.Memories(s.t.Context(), store.MemoryFilter{All: true})
 	must(s.t, err)
 	return found
 }
@@ -238,7 +238,7 @@ func TestMemoriesAreFilteredAndPaged(t *testing.T) {
 		if n == 29 {
 			m.Service, m.ExpiresAt = "db", ops.Ptr(s.Now.Add(-time.Hour))
 		}
-		if _, err := s.Store.AddMemory(t.Context(), m); err != nil {
+		if _, err := s.Store.People.AddMemory(t.Context(), m); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -288,7 +288,7 @@ func TestConfigShowsOriginsAndNoSecrets(t *testing.T) {
 
 func TestEventsNameTheirServiceOnce(t *testing.T) {
 	s := newSite(t)
-	if _, err := s.Store.AddEvent(t.Context(), ops.Event{
+	if _, err := s.Store.Journal.AddEvent(t.Context(), ops.Event{
 		At: s.Now, Level: ops.LevelWarning, Verb: ops.VerbWatchChanged, Service: "jellyfin",
 		Reason: "jellyfin is down: HTTP 502",
 	}); err != nil {

@@ -66,7 +66,7 @@ func (p *counterCache) read(ctx context.Context, age time.Duration) (store.PageS
 	if !p.at.IsZero() && now.Sub(p.at) <= age {
 		return p.value, nil
 	}
-	value, err := p.store.PageState(ctx)
+	value, err := p.store.Reports.PageState(ctx)
 	if err != nil {
 		return store.PageState{}, err
 	}
@@ -123,7 +123,7 @@ func (c *costCache) upTo(ctx context.Context, s *store.Store, since time.Time, e
 	if ended != "" && c.ended == ended && c.since.Equal(since) {
 		return c.total, c.known, nil
 	}
-	total, known, err := s.CostSince(ctx, "", since)
+	total, known, err := s.Reports.CostSince(ctx, "", since)
 	if err != nil {
 		return 0, false, err
 	}

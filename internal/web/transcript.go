@@ -87,7 +87,7 @@ func transcriptWindow(r *http.Request) (window, bool) {
 func (s *server) transcript(
 	ctx context.Context, m moment, id ops.SessionID, want window, denied ops.Refusals,
 ) (transcriptView, error) {
-	total, err := s.Store.TranscriptCount(ctx, id)
+	total, err := s.Store.Journal.TranscriptCount(ctx, id)
 	if err != nil {
 		return transcriptView{}, fmt.Errorf("count transcript: %w", err)
 	}
@@ -95,7 +95,7 @@ func (s *server) transcript(
 	after, upTo := want.after, int64(0)
 	switch {
 	case want.before > 0:
-		gap, err := s.Store.Gap(ctx, id)
+		gap, err := s.Store.Journal.Gap(ctx, id)
 		if err != nil {
 			return view, fmt.Errorf("read dropped output: %w", err)
 		}
@@ -114,7 +114,7 @@ func (s *server) transcript(
 	last := after
 	size := 0
 	for n := 0; n < want.lines && size < want.bytes; {
-		lines, err := s.Store.Transcript(ctx, id, last, min(lineBatch, want.lines-n))
+		lines, err := s.Store.Journal.Transcript(ctx, id, last, min(lineBatch, want.lines-n))
 		if err != nil {
 			return view, fmt.Errorf("read transcript: %w", err)
 		}
@@ -151,9 +151,9 @@ func (s *server) transcript(
 func (s *server) removedText(ctx context.Context, id ops.SessionID) string {
 	text := "Transcript removed by retention"
 	// Without the record of the removal, the lines are gone all the same.
-	if removed, err := s.Store.Removed(ctx, id); err == nil && removed.Transcript != nil {
+	if removed, err := s.Store.Journal.Removed(ctx, id); err == nil && removed.Transcript != nil {
 		text += " on " + removed.Transcript.UTC().Format(time.DateOnly)
-		session, err := s.Store.Session(ctx, id)
+		session, err := s.Store.Journal.Session(ctx, id)
 		if err == nil && session.EndedAt != nil && removed.Transcript.Sub(*session.EndedAt) < s.KeepTranscripts {
 			return text + " (total size limit reached)."
 		}
@@ -169,7 +169,7 @@ func (s *server) recallCalls(ctx context.Context, rows *entries, id ops.SessionI
 	if after == 0 {
 		return nil
 	}
-	lines, err := s.Store.Transcript(ctx, id, max(0, after-callReach), int(min(callReach, after)))
+	lines, err := s.Store.Journal.Transcript(ctx, id, max(0, after-callReach), int(min(callReach, after)))
 	if err != nil {
 		return fmt.Errorf("read transcript before its piece: %w", err)
 	}
@@ -191,7 +191,7 @@ func (s *server) awaitAnswers(ctx context.Context, rows *entries, id ops.Session
 	if len(rows.waiting) == 0 {
 		return nil
 	}
-	lines, err := s.Store.Transcript(ctx, id, last, callReach)
+	lines, err := s.Store.Journal.Transcript(ctx, id, last, callReach)
 	if err != nil {
 		return fmt.Errorf("read transcript after its piece: %w", err)
 	}
@@ -249,10 +249,10 @@ func (s *server) transcriptPiece(w http.ResponseWriter, r *http.Request) {
 func (s *server) find(ctx context.Context, m moment, id ops.SessionID, text string, denied ops.Refusals) (transcriptView, error) {
 	view := transcriptView{Session: id, Find: text, AtEnd: true}
 	var err error
-	if view.Count, err = s.Store.TranscriptCount(ctx, id); err != nil {
+	if view.Count, err = s.Store.Journal.TranscriptCount(ctx, id); err != nil {
 		return view, fmt.Errorf("count transcript: %w", err)
 	}
-	lines, err := s.Store.FindLines(ctx, id, text, foundLines+1)
+	lines, err := s.Store.Journal.FindLines(ctx, id, text, foundLines+1)
 	if err != nil {
 		return view, fmt.Errorf("search transcript: %w", err)
 	}
@@ -274,7 +274,7 @@ func (s *server) find(ctx context.Context, m moment, id ops.SessionID, text stri
 
 // refusals are the calls of a session that did not run.
 func (s *server) refusals(ctx context.Context, id ops.SessionID) (ops.Refusals, error) {
-	out, err := s.Store.Refusals(ctx, id)
+	out, err := s.Store.Acts.Refusals(ctx, id)
 	if err != nil {
 		return nil, fmt.Errorf("read refusals: %w", err)
 	}
@@ -289,7 +289,7 @@ func (s *server) rawLine(w http.ResponseWriter, r *http.Request) {
 		s.errorPage(w, r, http.StatusNotFound, "No such line.")
 		return
 	}
-	lines, err := s.Store.Transcript(r.Context(), id, seq-1, 1)
+	lines, err := s.Store.Journal.Transcript(r.Context(), id, seq-1, 1)
 	if err == nil && (len(lines) == 0 || lines[0].Seq != seq) {
 		err = ops.ErrNotFound
 	}
@@ -316,7 +316,7 @@ func (s *server) rawLine(w http.ResponseWriter, r *http.Request) {
 
 // result finds the agent's final message near the end of its transcript.
 func (s *server) result(ctx context.Context, m moment, id ops.SessionID, total int64) (*resultView, error) {
-	lines, err := s.Store.Transcript(ctx, id, max(0, total-resultWindow), resultWindow)
+	lines, err := s.Store.Journal.Transcript(ctx, id, max(0, total-resultWindow), resultWindow)
 	if err != nil {
 		return nil, fmt.Errorf("read end of transcript: %w", err)
 	}

@@ -111,7 +111,7 @@ func (s *server) servePings(next http.Handler) http.Handler {
 			return
 		}
 		token, how, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, pingPath), "/")
-		beat, err := s.Store.Heartbeat(r.Context(), token)
+		beat, err := s.Store.Watch.Heartbeat(r.Context(), token)
 		if errors.Is(err, ops.ErrNotFound) {
 			if wait := s.wrongGuess(r, "called a heartbeat with a wrong token"); wait > 0 {
 				s.tooMany(w, r, wait, "Too many wrong tokens.")
@@ -128,7 +128,7 @@ func (s *server) servePings(next http.Handler) http.Handler {
 			return
 		default:
 			ping.At, ping.Output = s.Clock(), s.lastWords(r)
-			err = s.Store.Ping(r.Context(), beat, ping)
+			err = s.Store.Watch.Ping(r.Context(), beat, ping)
 		}
 		if err != nil {
 			s.Logger.WarnContext(r.Context(), "cannot record the call of a job", "service", beat.Service, "error", err)

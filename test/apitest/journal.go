@@ -70,7 +70,7 @@ func Open(t testing.TB, now time.Time) *Journal {
 			t.Error(err)
 		}
 	})
-	if j.owner, err = j.Store.RegisterHost(t.Context(), "test"); err != nil {
+	if j.owner, err = j.Store.Journal.RegisterHost(t.Context(), "test"); err != nil {
 		t.Fatal(err)
 	}
 	return j
@@ -93,12 +93,12 @@ func (j *Journal) Chain(n ops.NewCycle, end ops.CycleStatus, reason string, runs
 		n.Trigger = ops.TriggerScheduled
 	}
 	n.At = j.Now
-	id, err := j.Store.SubmitCycle(j.t.Context(), n)
+	id, err := j.Store.Journal.SubmitCycle(j.t.Context(), n)
 	j.must(err)
 	if end == ops.CycleQueued {
 		return id, nil
 	}
-	_, err = j.Store.Claim(j.t.Context(), j.owner, id, ops.Policy{MaxTier: ops.LastTier, MaxDepth: 2}, j.Now)
+	_, err = j.Store.Journal.Claim(j.t.Context(), j.owner, id, ops.Policy{MaxTier: ops.LastTier, MaxDepth: 2}, j.Now)
 	j.must(err)
 	var ids []ops.SessionID
 	var parent *ops.SessionID
@@ -150,13 +150,13 @@ func (j *Journal) intent(run Run, parent *ops.SessionID, before *ops.Session) *o
 func (j *Journal) play(id ops.CycleID, run Run) ops.Session {
 	j.t.Helper()
 	ctx := j.t.Context()
-	loaded, err := j.Store.Load(ctx, id)
+	loaded, err := j.Store.Journal.Load(ctx, id)
 	j.must(err)
 	session := *loaded.Journal.Newest()
 	if run.Status == ops.SessionQueued {
 		return session
 	}
-	_, err = j.Store.StartSession(ctx, j.owner, session.ID, "planned-"+session.Key, j.Now, ops.BudgetAsk{})
+	_, err = j.Store.Journal.StartSession(ctx, j.owner, session.ID, "planned-"+session.Key, j.Now, ops.BudgetAsk{})
 	j.must(err)
 	begin := j.Now
 	lines := make([]ops.Line, 0, len(run.Lines))
@@ -165,12 +165,12 @@ func (j *Journal) play(id ops.CycleID, run Run) ops.Session {
 		lines = append(lines, ops.Line{Seq: int64(i + 1), At: at, Text: text})
 	}
 	if len(lines) > 0 {
-		j.must(j.Store.AppendTranscript(ctx, j.owner, session.ID, lines))
+		j.must(j.Store.Journal.AppendTranscript(ctx, j.owner, session.ID, lines))
 	}
 	j.mu.Lock()
 	j.Now = begin.Add(run.For)
 	j.mu.Unlock()
-	session, err = j.Store.Session(ctx, session.ID)
+	session, err = j.Store.Journal.Session(ctx, session.ID)
 	j.must(err)
 	if run.Status == ops.SessionRunning {
 		return session
@@ -194,7 +194,7 @@ func (j *Journal) play(id ops.CycleID, run Run) ops.Session {
 
 func (j *Journal) commit(id ops.CycleID, result ops.Result, step ops.Step) {
 	j.t.Helper()
-	_, err := j.Store.Commit(j.t.Context(), j.owner, ops.Transition{Cycle: id, Result: result, Step: step, At: j.Now})
+	_, err := j.Store.Journal.Commit(j.t.Context(), j.owner, ops.Transition{Cycle: id, Result: result, Step: step, At: j.Now})
 	j.must(err)
 }
 
@@ -219,7 +219,7 @@ func (c *Control) Submit(ctx context.Context, n ops.NewCycle) (ops.CycleID, erro
 		return 0, c.Err
 	}
 	c.Submitted = append(c.Submitted, n)
-	return c.Journal.Store.SubmitCycle(ctx, n)
+	return c.Journal.Store.Journal.SubmitCycle(ctx, n)
 }
 
 // Cancel asks for the end of a cycle.
@@ -228,7 +228,7 @@ func (c *Control) Cancel(ctx context.Context, id ops.CycleID, why string) error 
 		return c.Err
 	}
 	c.Cancelled = append(c.Cancelled, id)
-	_, err := c.Journal.Store.RequestCancel(ctx, id, why, c.Journal.Now)
+	_, err := c.Journal.Store.Journal.RequestCancel(ctx, id, why, c.Journal.Now)
 	return err
 }
 

@@ -15,7 +15,7 @@ func Limits() []ops.CooldownLimit {
 func (j *Journal) Judge(session ops.SessionID, r ops.GuardRecord, want ...ops.Reservation) ops.GuardRecord {
 	j.t.Helper()
 	r.SessionID, r.At = session, j.Now
-	saved, err := j.Store.RecordGuard(j.t.Context(), j.owner, r, want, Limits())
+	saved, err := j.Store.Acts.RecordGuard(j.t.Context(), j.owner, r, want, Limits())
 	j.must(err)
 	return saved
 }

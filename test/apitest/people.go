@@ -17,9 +17,9 @@ func (j *Journal) Await(n ops.NewCycle, policy ops.Policy, step ops.Step, run Ru
 		n.Trigger = ops.TriggerScheduled
 	}
 	n.At = j.Now
-	id, err := j.Store.SubmitCycle(j.t.Context(), n)
+	id, err := j.Store.Journal.SubmitCycle(j.t.Context(), n)
 	j.must(err)
-	_, err = j.Store.Claim(j.t.Context(), j.owner, id, policy, j.Now)
+	_, err = j.Store.Journal.Claim(j.t.Context(), j.owner, id, policy, j.Now)
 	j.must(err)
 	j.commit(id, ops.Result{}, ops.Step{Kind: ops.StepQueue, Session: j.intent(run, nil, nil)})
 	session := j.play(id, run)
@@ -40,7 +40,7 @@ func (j *Journal) Await(n ops.NewCycle, policy ops.Policy, step ops.Step, run Ru
 // Check records what a probe of a service found.
 func (j *Journal) Check(service string, status ops.Health, message string) {
 	j.t.Helper()
-	j.must(j.Store.AddChecks(j.t.Context(), []ops.Check{{
+	j.must(j.Store.Watch.AddChecks(j.t.Context(), []ops.Check{{
 		At: j.Now, Environment: "default", Service: service, Probe: "GET http://" + service + "/", Type: ops.CheckHTTP, Status: status,
 		Error: message, Purpose: ops.ProbeObserve, ResponseTimeMS: 12,
 	}}))
@@ -55,7 +55,7 @@ func (j *Journal) Repair(service string) ops.CycleID {
 	}
 	id, _ := j.Await(ops.NewCycle{Problem: service + ": HTTP 502"}, ops.Policy{MaxTier: ops.LastTier}, ops.Step{Kind: ops.StepRest, Incident: &report},
 		Run{Tier: 2, Model: "sonnet", Outcome: ops.OutcomeResolved})
-	open, err := j.Store.Unresolved(j.t.Context(), "default")
+	open, err := j.Store.People.Unresolved(j.t.Context(), "default")
 	j.must(err)
 	var ended []ops.Recovered
 	for _, i := range open {
@@ -73,14 +73,14 @@ func (j *Journal) Repair(service string) ops.CycleID {
 // Relapse lets what is on probation fail again.
 func (j *Journal) Relapse(service string) {
 	j.t.Helper()
-	claims, err := j.Store.OnProbation(j.t.Context(), "default", j.Now)
+	claims, err := j.Store.People.OnProbation(j.t.Context(), "default", j.Now)
 	j.must(err)
 	for _, c := range claims {
 		if c.Service != service {
 			continue
 		}
 		found := ops.Check{At: j.Now, Purpose: ops.ProbeWatch, Service: service, Type: ops.CheckHTTP, Status: ops.Down, Error: "HTTP 503"}
-		done, err := j.Store.Relapsed(j.t.Context(), ops.Relapse{Claim: c, Found: found, At: j.Now, Next: c.At.Add(7 * time.Minute)})
+		done, err := j.Store.People.Relapsed(j.t.Context(), ops.Relapse{Claim: c, Found: found, At: j.Now, Next: c.At.Add(7 * time.Minute)})
 		j.must(err)
 		if !done {
 			j.t.Fatalf("%s is not on probation", service)
@@ -99,6 +99,6 @@ func (j *Journal) Earn(environment, service string) {
 			Repair: &ops.Repair{Service: service, Probe: "GET /", Type: ops.CheckHTTP, Status: ops.Down, Class: "5xx", Actions: []string{"restart"}},
 		})
 	}
-	_, err := j.Store.AskForReflexes(j.t.Context(), j.Now.Add(ops.Probation))
+	_, err := j.Store.People.AskForReflexes(j.t.Context(), j.Now.Add(ops.Probation))
 	j.must(err)
 }

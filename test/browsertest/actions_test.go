@@ -39,14 +39,14 @@ func withActions(o *web.Options) {
 // ran records an action from its intent to its result.
 func (f *journal) ran(t *testing.T, run ops.ActionRun, result store.ActionResult) ops.ActionRun {
 	t.Helper()
-	owner, err := f.store.RegisterHost(t.Context(), "actor")
+	owner, err := f.store.Journal.RegisterHost(t.Context(), "actor")
 	must(t, err)
 	at := time.Now().Add(-time.Hour)
 	run.Environment, run.Service = environments()[0].Name, "jellyfin"
-	started, _, err := f.store.BeginAction(t.Context(), owner, store.ActionIntent{Run: run, At: at})
+	started, _, err := f.store.Acts.BeginAction(t.Context(), owner, store.ActionIntent{Run: run, At: at})
 	must(t, err)
 	result.ID, result.At = started.ID, at.Add(20*time.Second)
-	ended, err := f.store.EndAction(t.Context(), owner, result)
+	ended, err := f.store.Acts.EndAction(t.Context(), owner, result)
 	must(t, err)
 	return ended
 }

@@ -11,7 +11,7 @@ import (
 // cycleOf is the cycle of a session.
 func (f *fixture) cycleOf(id ops.SessionID) ops.CycleID {
 	f.t.Helper()
-	s, err := f.store.Session(f.t.Context(), id)
+	s, err := f.store.Journal.Session(f.t.Context(), id)
 	f.must(err)
 	return s.CycleID
 }

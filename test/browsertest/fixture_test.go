@@ -153,7 +153,7 @@ func (f *fixture) checks(end time.Time) {
 			all = append(all, c)
 		}
 	}
-	f.must(f.store.AddChecks(f.t.Context(), all))
+	f.must(f.store.Watch.AddChecks(f.t.Context(), all))
 }
 
 // chainOfAllRoles is one incident with a manager, a ladder, a plan, a fallback and a judge.
@@ -289,13 +289,13 @@ func (f *fixture) longTranscript() {
 func (f *fixture) people(end time.Time) {
 	ctx := f.t.Context()
 	old := f.broken("grafana", "grafana lost its data source", ops.LevelWarning)
-	_, err := f.store.ResolveIncident(ctx, old.ID, "alice", "the token was renewed", f.now)
+	_, err := f.store.People.ResolveIncident(ctx, old.ID, "alice", "the token was renewed", f.now)
 	f.must(err)
 	taken := f.broken("postgres", "postgres refuses connections", ops.LevelCritical)
-	_, err = f.store.Acknowledge(ctx, taken.ID, "bob", "looking at it", f.now)
+	_, err = f.store.People.Acknowledge(ctx, taken.ID, "bob", "looking at it", f.now)
 	f.must(err)
 	later := f.broken("jellyfin", "jellyfin needs a new certificate", ops.LevelWarning)
-	_, err = f.store.Snooze(ctx, later.ID, "bob", end.Add(4*time.Hour), "after the weekend", f.now)
+	_, err = f.store.People.Snooze(ctx, later.ID, "bob", end.Add(4*time.Hour), "after the weekend", f.now)
 	f.must(err)
 	f.incident = f.broken("paperless", "The disk of paperless is full", ops.LevelCritical)
 	f.approval = f.ask("default", "jellyfin", "Tier 3 may redeploy jellyfin; policy asks a human first.")
@@ -313,7 +313,7 @@ func (f *fixture) broken(service, title string, level ops.Level) ops.Incident {
 	}
 	f.play(f.begin(ops.NewCycle{}), ops.Step{Kind: ops.StepFinish, Status: ops.CycleNeedsHuman, Reason: title, Incident: report},
 		run{handler: observer, takes: 20 * time.Second, outcome: ops.OutcomeNeedsHuman, summary: title, cost: 0.02, turns: 5, lines: talk(title)})
-	found, err := f.store.Unresolved(f.t.Context(), "default")
+	found, err := f.store.People.Unresolved(f.t.Context(), "default")
 	f.must(err)
 	for _, i := range found {
 		if i.Service == service {
@@ -345,7 +345,7 @@ func (f *journal) ask(environment, service, reason string) ops.Approval {
 			Verdict: ops.VerdictApproval, Services: []string{service}, At: f.now,
 		},
 	})
-	loaded, err := f.store.Load(f.t.Context(), cycle)
+	loaded, err := f.store.Journal.Load(f.t.Context(), cycle)
 	f.must(err)
 	return loaded.Journal.Approvals[0]
 }
@@ -367,16 +367,16 @@ func (f *fixture) records(end time.Time) {
 		},
 	} {
 		m.Environment, m.CreatedAt = "default", end.Add(-time.Duration(n+1)*time.Hour)
-		_, err := f.store.AddMemory(ctx, m)
+		_, err := f.store.People.AddMemory(ctx, m)
 		f.must(err)
 	}
-	_, err := f.store.AddSilence(ctx, ops.Silence{
+	_, err := f.store.Watch.AddSilence(ctx, ops.Silence{
 		Environment: "default", Service: "paper*", Labels: map[string]string{"severity": "warning"}, Reason: "The disk is replaced.",
 		Author:    "alice",
 		CreatedAt: end.Add(-time.Hour), From: end.Add(-time.Hour), Until: end.Add(3 * time.Hour),
 	})
 	f.must(err)
-	_, err = f.store.AddNotice(ctx, ops.Notice{
+	_, err = f.store.People.AddNotice(ctx, ops.Notice{
 		Kind: "needs_human", Level: ops.LevelCritical, Title: "paperless needs you", Body: "The disk is full.", Environment: "default",
 		Service: "paperless",
 		NextAt:  end, CreatedAt: end,
@@ -394,7 +394,7 @@ func (f *fixture) records(end time.Time) {
 			e.Level, e.Verb, e.Service, e.SessionID = ops.LevelCritical, ops.VerbSessionFailed, "", &f.repaired[3]
 			e.Reason = "The guard refused rm -rf /var/lib/jellyfin/data."
 		}
-		_, err := f.store.AddEvent(ctx, e)
+		_, err := f.store.Journal.AddEvent(ctx, e)
 		f.must(err)
 	}
 }

@@ -58,21 +58,21 @@ func TestHostileTextNeverRuns(t *testing.T) {
 				},
 				events: []ops.Event{{Level: ops.Level(text), Verb: ops.Verb(text), Service: text, Reason: text}},
 			})...)
-		j.must(j.store.AddChecks(t.Context(), []ops.Check{{
+		j.must(j.store.Watch.AddChecks(t.Context(), []ops.Check{{
 			At: j.now, Environment: "default", Service: text, Probe: text, Type: ops.CheckHTTP, Status: ops.Down, Error: text,
 			Purpose: ops.ProbeObserve,
 		}}))
-		_, err := j.store.AddMemory(t.Context(), ops.Memory{
+		_, err := j.store.People.AddMemory(t.Context(), ops.Memory{
 			Environment: "default", Category: text, Service: text, Observation: text,
 			Source: text,
 		})
 		j.must(err)
-		_, err = j.store.AddSilence(t.Context(), ops.Silence{
+		_, err = j.store.Watch.AddSilence(t.Context(), ops.Silence{
 			Environment: "default", Service: text, Group: text, Probe: text, Labels: map[string]string{"name": text}, Reason: text, Author: text,
 			CreatedAt: j.now, From: j.now, Until: j.now.Add(time.Hour),
 		})
 		j.must(err)
-		_, err = j.store.AddNotice(t.Context(), ops.Notice{
+		_, err = j.store.People.AddNotice(t.Context(), ops.Notice{
 			Kind: ops.NoticeKind(text), Level: ops.Level(text), Title: text, Body: text,
 			Environment: "default", Service: text, Key: text, NextAt: j.now, CreatedAt: j.now,
 		})

@@ -56,7 +56,7 @@ func newJournal(t testing.TB) *journal {
 		}
 	})
 	j := &journal{t: t, store: s, now: time.Now().UTC().Truncate(time.Second)}
-	j.owner, err = s.RegisterHost(t.Context(), "browsertest")
+	j.owner, err = s.Journal.RegisterHost(t.Context(), "browsertest")
 	j.must(err)
 	return j
 }
@@ -76,9 +76,9 @@ func (j *journal) begin(n ops.NewCycle) ops.CycleID {
 		n.Trigger = ops.TriggerScheduled
 	}
 	n.At = j.now
-	id, err := j.store.SubmitCycle(j.t.Context(), n)
+	id, err := j.store.Journal.SubmitCycle(j.t.Context(), n)
 	j.must(err)
-	_, err = j.store.Claim(j.t.Context(), j.owner, id, policy(), j.now)
+	_, err = j.store.Journal.Claim(j.t.Context(), j.owner, id, policy(), j.now)
 	j.must(err)
 	return id
 }
@@ -137,17 +137,17 @@ func (j *journal) play(id ops.CycleID, last ops.Step, runs ...run) []ops.Session
 func (j *journal) session(id ops.CycleID, r run) ops.Session {
 	j.t.Helper()
 	ctx := j.t.Context()
-	loaded, err := j.store.Load(ctx, id)
+	loaded, err := j.store.Journal.Load(ctx, id)
 	j.must(err)
 	session := *loaded.Journal.Newest()
-	_, err = j.store.StartSession(ctx, j.owner, session.ID, "planned-"+session.Key, j.now, ops.BudgetAsk{})
+	_, err = j.store.Journal.StartSession(ctx, j.owner, session.ID, "planned-"+session.Key, j.now, ops.BudgetAsk{})
 	j.must(err)
 	lines := make([]ops.Line, 0, len(r.lines))
 	for i, text := range r.lines {
 		lines = append(lines, ops.Line{Seq: int64(i + 1), At: j.now.Add(r.takes * time.Duration(i) / time.Duration(len(r.lines))), Text: text})
 	}
 	if len(lines) > 0 {
-		j.must(j.store.AppendTranscript(ctx, j.owner, session.ID, lines))
+		j.must(j.store.Journal.AppendTranscript(ctx, j.owner, session.ID, lines))
 	}
 	for _, g := range r.guard {
 		g.SessionID, g.CycleID, g.Tier, g.At = session.ID, id, session.Tier, j.now.Add(r.takes/2)
@@ -155,11 +155,11 @@ func (j *journal) session(id ops.CycleID, r run) ops.Session {
 		if g.Mutating && g.Allowed {
 			want = r.reserve
 		}
-		_, err := j.store.RecordGuard(ctx, j.owner, g, want, limits())
+		_, err := j.store.Acts.RecordGuard(ctx, j.owner, g, want, limits())
 		j.must(err)
 	}
 	j.now = j.now.Add(r.takes)
-	session, err = j.store.Session(ctx, session.ID)
+	session, err = j.store.Journal.Session(ctx, session.ID)
 	j.must(err)
 	if r.status == ops.SessionRunning {
 		return session
@@ -196,26 +196,26 @@ func (j *journal) ended(session ops.Session, r run) ops.Session {
 
 func (j *journal) commit(id ops.CycleID, result ops.Result, step ops.Step) {
 	j.t.Helper()
-	_, err := j.store.Commit(j.t.Context(), j.owner, ops.Transition{Cycle: id, Result: result, Step: step, At: j.now})
+	_, err := j.store.Journal.Commit(j.t.Context(), j.owner, ops.Transition{Cycle: id, Result: result, Step: step, At: j.now})
 	j.must(err)
 }
 
 // say adds lines to the output of a running session.
 func (j *journal) say(id ops.SessionID, texts ...string) {
 	j.t.Helper()
-	count, err := j.store.TranscriptCount(j.t.Context(), id)
+	count, err := j.store.Journal.TranscriptCount(j.t.Context(), id)
 	j.must(err)
 	lines := make([]ops.Line, 0, len(texts))
 	for i, text := range texts {
 		lines = append(lines, ops.Line{Seq: count + int64(i) + 1, At: time.Now(), Text: text})
 	}
-	j.must(j.store.AppendTranscript(j.t.Context(), j.owner, id, lines))
+	j.must(j.store.Journal.AppendTranscript(j.t.Context(), j.owner, id, lines))
 }
 
 // end ends a running session and its cycle.
 func (j *journal) end(id ops.SessionID, r run, last ops.Step) {
 	j.t.Helper()
-	session, err := j.store.Session(j.t.Context(), id)
+	session, err := j.store.Journal.Session(j.t.Context(), id)
 	j.must(err)
 	j.now = time.Now()
 	session = j.ended(session, r)

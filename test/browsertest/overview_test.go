@@ -23,17 +23,17 @@ func (j *journal) fails(service, message string, failed int) {
 	if failed >= 3 {
 		state.Level = ops.Down
 	}
-	j.must(j.store.RecordResults(j.t.Context(), "default", []ops.Check{check}, nil, []ops.CheckState{state}, nil, nil))
+	j.must(j.store.Watch.RecordResults(j.t.Context(), "default", []ops.Check{check}, nil, []ops.CheckState{state}, nil, nil))
 }
 
 // cause starts the cycle of services that are down.
 func (j *journal) cause(reason string, services ...string) ops.CycleID {
 	j.t.Helper()
-	got, _, err := j.store.OpenCause(j.t.Context(), ops.Cause{
+	got, _, err := j.store.Watch.OpenCause(j.t.Context(), ops.Cause{
 		Key: services[0], Environment: "default", Services: services, Level: ops.Down, Reason: reason, Began: j.now, At: j.now,
 	}, ops.NewCycle{Environment: "default", Trigger: ops.TriggerProbe, At: j.now}, nil, nil, j.now)
 	j.must(err)
-	_, err = j.store.Claim(j.t.Context(), j.owner, got.Cycle, policy(), j.now)
+	_, err = j.store.Journal.Claim(j.t.Context(), j.owner, got.Cycle, policy(), j.now)
 	j.must(err)
 	return got.Cycle
 }
@@ -98,7 +98,7 @@ func scenes() []scene {
 			j.past()
 			for _, name := range []string{"web", "redis", "postgres"} {
 				check := ops.Check{At: j.now, Environment: "default", Purpose: ops.ProbeWatch, Service: name, Probe: "http", Type: "http", Status: ops.Healthy}
-				j.must(j.store.RecordResults(j.t.Context(), "default", []ops.Check{check}, nil, nil, nil, nil))
+				j.must(j.store.Watch.RecordResults(j.t.Context(), "default", []ops.Check{check}, nil, nil, nil, nil))
 			}
 		}, func(o *web.Options) {
 			walls(false)(o)
@@ -124,7 +124,7 @@ func scenes() []scene {
 			j.past()
 			j.now = j.now.Add(-5 * time.Second)
 			j.fails("web", "connection refused", 2)
-			j.must(j.store.SaveWithheld(j.t.Context(), "default", []ops.Withheld{{Service: "web", Why: ops.HoldUnsettled, Reason: "2 of 3"}}))
+			j.must(j.store.Watch.SaveWithheld(j.t.Context(), "default", []ops.Withheld{{Service: "web", Why: ops.HoldUnsettled, Reason: "2 of 3"}}))
 		}, func(o *web.Options) {
 			walls(false)(o)
 			o.Environments[0].Policy.DryRun = true
@@ -138,7 +138,7 @@ func scenes() []scene {
 				j.fails(names[n], "dial tcp 10.0.0.1:443: connect: connection refused", 3)
 			}
 			j.play(j.cause("service-00 is down; 39 more failed with it.", names[:40]...), ops.Step{}, run{handler: observer, status: ops.SessionRunning})
-			j.must(j.store.SaveWithheld(j.t.Context(), "default", []ops.Withheld{
+			j.must(j.store.Watch.SaveWithheld(j.t.Context(), "default", []ops.Withheld{
 				{Service: "service-41", Why: ops.HoldSilenced, Until: time.Now().Add(30 * time.Minute)},
 				{Service: "service-42", Why: ops.HoldDependency, Reason: "service-42 is down; it depends on service-01, which is down."},
 			}))
@@ -177,7 +177,7 @@ func TestBannersDisappearByThemselves(t *testing.T) {
 	b.mark()
 	trouble.Store("")
 	b.wait("the warning is gone", `!document.querySelector('.flash.trouble')`)
-	if _, err := j.store.Answer(t.Context(), 1, ops.ApprovalDenied, "ana", "not now", time.Now()); err != nil {
+	if _, err := j.store.People.Answer(t.Context(), 1, ops.ApprovalDenied, "ana", "not now", time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	b.wait("nobody is asked any more", `!document.querySelector('main').innerText.includes('waiting for your approval')`)

@@ -20,7 +20,7 @@ func TestAnIncidentIsAcknowledgedFromItsCard(t *testing.T) {
 	b.must(b.fill(`dialog:modal [name="reason"]`, "on it"))
 	b.follow(`dialog:modal button.primary`)
 	b.sees(path("Incident %d is acknowledged.", f.incident.ID))
-	i, err := f.store.Incident(t.Context(), f.incident.ID)
+	i, err := f.store.People.Incident(t.Context(), f.incident.ID)
 	if err != nil || i.Status != ops.IncidentAcknowledged || i.AcknowledgedBy == "" {
 		t.Errorf("the incident is %+v, %v", i, err)
 	}
@@ -35,7 +35,7 @@ func TestALateClickIsToldWhoWasFaster(t *testing.T) {
 	b.visit(path("/approvals/%d", question.ID))
 	b.sees("Approve: start Tier 3 for jellyfin")
 	// Somebody else answers; the page that asks keeps still under its reader's hands.
-	if _, err := j.store.Answer(t.Context(), question.ID, ops.ApprovalDenied, "alice", "not on a Friday", time.Now()); err != nil {
+	if _, err := j.store.People.Answer(t.Context(), question.ID, ops.ApprovalDenied, "alice", "not on a Friday", time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	b.follow(`button[formaction$="/approve"]`)
@@ -59,7 +59,7 @@ func TestADenialNeedsAReason(t *testing.T) {
 	b.must(b.fill(`main input[name="reason"]`, "not today"))
 	b.follow(`main form.decide button[data-act]:not([formaction])`)
 	b.sees("denied")
-	if got, err := j.store.Approval(t.Context(), question.ID); err != nil || got.Status != ops.ApprovalDenied || got.Answer != "not today" {
+	if got, err := j.store.People.Approval(t.Context(), question.ID); err != nil || got.Status != ops.ApprovalDenied || got.Answer != "not today" {
 		t.Errorf("the question is %+v, %v", got, err)
 	}
 }

@@ -22,7 +22,7 @@ func TestVisitorsAreOfferedOnlyWhatTheyMay(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
 			withRecords(t, f)
-			_, secret, err := f.store.AddToken(t.Context(), store.Token{Name: "phone", Role: string(role), CreatedBy: "test"})
+			_, secret, err := f.store.People.AddToken(t.Context(), store.Token{Name: "phone", Role: string(role), CreatedBy: "test"})
 			must(t, err)
 			b := open(t, serve(t, f.store, withServices, func(o *web.Options) { o.Token = "correct-horse-battery" }).base())
 			b.visit("/login")
@@ -52,7 +52,7 @@ func TestVisitorsAreOfferedOnlyWhatTheyMay(t *testing.T) {
 			b.visit(path("/approvals/%d", f.approval.ID))
 			b.must(b.fill(`form.decide input[name="reason"]`, "not now"))
 			b.follow(`[data-act="deny"]`)
-			a, err := f.store.Approval(t.Context(), f.approval.ID)
+			a, err := f.store.People.Approval(t.Context(), f.approval.ID)
 			if err != nil || a.Status != ops.ApprovalDenied || a.AnsweredBy != "token phone" {
 				t.Errorf("approval %+v, %v", a, err)
 			}

@@ -20,11 +20,11 @@ import (
 type control struct{ store *store.Store }
 
 func (c control) Submit(ctx context.Context, n ops.NewCycle) (ops.CycleID, error) {
-	return c.store.SubmitCycle(ctx, n)
+	return c.store.Journal.SubmitCycle(ctx, n)
 }
 
 func (c control) Cancel(ctx context.Context, id ops.CycleID, why string) error {
-	_, err := c.store.RequestCancel(ctx, id, why, time.Now())
+	_, err := c.store.Journal.RequestCancel(ctx, id, why, time.Now())
 	return err
 }
 

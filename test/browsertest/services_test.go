@@ -38,16 +38,16 @@ func withServices(o *web.Options) {
 
 func withRecords(t *testing.T, f *fixture) {
 	t.Helper()
-	_, err := f.store.AddSilence(t.Context(), ops.Silence{
+	_, err := f.store.Watch.AddSilence(t.Context(), ops.Silence{
 		Environment: "default", Service: "paperless", Reason: "the disk is replaced", Author: "alice", Until: time.Now().Add(time.Hour),
 	})
 	f.must(err)
-	_, err = f.store.AddMemory(t.Context(), ops.Memory{
+	_, err = f.store.People.AddMemory(t.Context(), ops.Memory{
 		Environment: "default", Service: "paperless", Category: "timing", Observation: "It needs two minutes after a start.", Confidence: 0.8,
 		Source: "operator",
 	})
 	f.must(err)
-	_, err = f.store.RequestAction(t.Context(), ops.ActionRun{
+	_, err = f.store.Acts.RequestAction(t.Context(), ops.ActionRun{
 		Environment: "default", Service: "paperless", Action: "restart", Kind: ops.ActionCommand, Tier: ops.Tier2, Person: "alice",
 		Why: "it hangs", Does: "docker restart paperless",
 	}, time.Now())

@@ -10,12 +10,12 @@ import (
 func TestSilencesAndNotificationsAreAccessible(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t)
-	_, err := j.store.AddSilence(t.Context(), ops.Silence{
+	_, err := j.store.Watch.AddSilence(t.Context(), ops.Silence{
 		Service: "media-*", Group: "home", Reason: "the disk is replaced", Author: "alice",
 		Until: time.Now().Add(time.Hour),
 	})
 	must(t, err)
-	_, err = j.store.AddNotice(t.Context(), ops.Notice{
+	_, err = j.store.People.AddNotice(t.Context(), ops.Notice{
 		Kind: "opened", Level: ops.LevelCritical, Title: "jellyfin is down", Body: "HTTP 502", Status: ops.NoticeDead, Attempts: 6,
 		Error: "no route to host", Service: "jellyfin",
 	})

@@ -79,7 +79,7 @@ func (b *box) forgetRecorded(ctx context.Context, services map[string]bool) erro
 	}
 	defer func() { _ = s.Close() }() // it was read only
 	for before := int64(0); ; {
-		page, err := s.Alerts(ctx, store.AlertFilter{Before: before, Limit: 500})
+		page, err := s.Watch.Alerts(ctx, store.AlertFilter{Before: before, Limit: 500})
 		if err != nil || len(page) == 0 {
 			return err
 		}

@@ -127,7 +127,7 @@ func (b *box) cycles(ctx context.Context) ([]store.CycleSummary, error) {
 	defer func() { _ = s.Close() }() // it was read only
 	var out []store.CycleSummary
 	for before := ops.CycleID(0); ; before = out[0].ID {
-		page, err := s.Cycles(ctx, store.CycleFilter{Before: before, Limit: 500})
+		page, err := s.Reports.Cycles(ctx, store.CycleFilter{Before: before, Limit: 500})
 		if err != nil {
 			return nil, fmt.Errorf("read cycles: %w", err)
 		}

@@ -292,6 +292,6 @@ func (b *box) quiet(ctx context.Context) bool {
 		return false
 	}
 	defer func() { _ = s.Close() }() // it was read only
-	waiting, err := s.PendingNotices(ctx)
+	waiting, err := s.People.PendingNotices(ctx)
 	return err == nil && waiting == 0
 }

@@ -120,13 +120,13 @@ func (b *box) checkPeople(ctx context.Context, cycles []store.CycleSummary) erro
 		return err
 	}
 	defer func() { _ = s.Close() }() // it was read only
-	incidents, err := s.Incidents(ctx, store.IncidentFilter{Limit: 100})
+	incidents, err := s.People.Incidents(ctx, store.IncidentFilter{Limit: 100})
 	if err != nil {
 		return fmt.Errorf("read incidents: %w", err)
 	}
 	told := map[ops.CycleID]bool{}
 	for _, i := range incidents {
-		story, err := s.IncidentStory(ctx, i.ID)
+		story, err := s.People.IncidentStory(ctx, i.ID)
 		if err != nil {
 			return fmt.Errorf("read incident %d: %w", i.ID, err)
 		}
@@ -186,7 +186,7 @@ func (b *box) checkRuns(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = s.Close() }() // it was read only
-	runs, err := s.ActionRuns(ctx, store.ActionFilter{})
+	runs, err := s.Acts.ActionRuns(ctx, store.ActionFilter{})
 	if err != nil {
 		return fmt.Errorf("read actions: %w", err)
 	}

@@ -110,14 +110,14 @@ func (h *host) begin() {
 	h.duties = map[string]bool{}
 	h.watches, h.rounds = map[string]*watch.Watch{}, map[string]time.Time{}
 	h.enlist()
-	if _, err := h.sim.store.InterruptActions(h.sim.ctx, h.owner, h.sim.clock()); err != nil {
+	if _, err := h.sim.store.Acts.InterruptActions(h.sim.ctx, h.owner, h.sim.clock()); err != nil {
 		h.sim.fail("interrupt actions: %v", err)
 	}
 }
 
 func (h *host) enlist() {
 	s := h.sim
-	owner, err := s.store.Enlist(s.ctx, ops.Host{Name: h.name, Identity: h.name, Environments: s.names()}, leaseLength)
+	owner, err := s.store.Journal.Enlist(s.ctx, ops.Host{Name: h.name, Identity: h.name, Environments: s.names()}, leaseLength)
 	if err != nil {
 		s.fail("enlist %s: %v", h.name, err)
 		return
@@ -203,7 +203,7 @@ func (h *host) lease() {
 	if !h.late && time.Since(h.renewed) < leaseLength/5 {
 		return
 	}
-	_, err := h.sim.store.Renew(h.sim.ctx, h.owner, leaseLength)
+	_, err := h.sim.store.Journal.Renew(h.sim.ctx, h.owner, leaseLength)
 	switch {
 	case errors.Is(err, ops.ErrFenced):
 		h.lost()
@@ -247,7 +247,7 @@ func (h *host) tick(cycles []ops.Cycle) {
 		return
 	}
 	if time.Since(h.since) >= leaseLength {
-		reaped, err := s.store.Reap(s.ctx, h.owner)
+		reaped, err := s.store.Journal.Reap(s.ctx, h.owner)
 		if err != nil {
 			s.fail("reap: %v", err)
 		}
@@ -271,7 +271,7 @@ func (h *host) has(duty string) bool {
 	if h.duties[duty] || !h.sim.chance(30) {
 		return h.duties[duty] // it is renewed with the lease
 	}
-	taken, err := h.sim.store.TakeDuty(h.sim.ctx, h.owner, duty, leaseLength)
+	taken, err := h.sim.store.Journal.TakeDuty(h.sim.ctx, h.owner, duty, leaseLength)
 	if err != nil {
 		h.sim.fail("take duty: %v", err)
 	}
@@ -320,7 +320,7 @@ func (h *host) tell() {
 		})
 	}
 	if !h.busy("outbox") {
-		if due, err := s.store.DueNotices(s.ctx, s.clock(), 1); err == nil && len(due) > 0 {
+		if due, err := s.store.People.DueNotices(s.ctx, s.clock(), 1); err == nil && len(due) > 0 {
 			h.start("outbox", func(k *task) error { return h.outbox.Drain(k.ctx) })
 		}
 	}
@@ -336,7 +336,7 @@ func (s *simulation) newWatch(k *task, e ops.Environment) (*watch.Watch, error) 
 		Store: watched{s.store, k.host, e.Name}, Environments: []ops.Environment{e}, Describe: describe, Clock: s.clock, Logger: s.logger,
 		Start: func(ops.CycleID) {}, // every host looks for work in every tick
 		Cancel: func(ctx context.Context, id ops.CycleID, why string) error {
-			_, err := s.store.RequestCancel(ctx, id, why, s.clock())
+			_, err := s.store.Journal.RequestCancel(ctx, id, why, s.clock())
 			return err
 		},
 	})
@@ -394,7 +394,7 @@ func (h *host) parts(k *task) cycle.Parts {
 		Health: probing{s}, Pause: cycle.RoundPause, Clock: s.clock, Logger: s.logger,
 		Hold:    func(context.Context, ops.Tier) error { return h.holds() },
 		Actions: actions{k},
-		Effects: s.store.Effects, Refusals: s.store.Refusals, HandoffCalls: s.store.HandoffCalls,
+		Effects: s.store.Effects, Refusals: s.store.Acts.Refusals, HandoffCalls: s.store.Acts.HandoffCalls,
 		Recall:     func(context.Context, string, []string) ([]ops.Memory, error) { return nil, nil },
 		Changes:    func(context.Context, ops.Environment, []string) []string { return nil },
 		Notes:      func(context.Context, ops.Environment) []ops.Notes { return nil },
@@ -419,7 +419,7 @@ func (j journal) Claim(ctx context.Context, owner ops.Owner, id ops.CycleID, pol
 		return ops.Claimed{}, err
 	}
 	j.k.sim.moved[j.k.env], j.k.read = time.Now(), j.k.sim.clock()
-	return j.Store.Claim(ctx, owner, id, policy, j.k.sim.clock())
+	return j.Store.Journal.Claim(ctx, owner, id, policy, j.k.sim.clock())
 }
 
 func (j journal) Commit(ctx context.Context, owner ops.Owner, t ops.Transition) (ops.Claimed, error) {
@@ -427,7 +427,7 @@ func (j journal) Commit(ctx context.Context, owner ops.Owner, t ops.Transition) 
 		return ops.Claimed{}, err
 	}
 	j.k.sim.moved[j.k.env] = time.Now()
-	out, err := j.Store.Commit(context.WithoutCancel(ctx), owner, t) // how long the seed lets it wait is not how long it takes
+	out, err := j.Store.Journal.Commit(context.WithoutCancel(ctx), owner, t) // how long the seed lets it wait is not how long it takes
 	if err == nil && t.Step.Status == ops.CycleResolved {
 		j.k.sim.repaired(j.k.env)
 	}
@@ -445,21 +445,21 @@ func (j journal) Load(ctx context.Context, id ops.CycleID) (ops.Claimed, error) 
 		return ops.Claimed{}, err
 	}
 	j.k.read = j.k.sim.clock()
-	return j.Store.Load(context.WithoutCancel(ctx), id)
+	return j.Store.Journal.Load(context.WithoutCancel(ctx), id)
 }
 
 func (j journal) Release(ctx context.Context, owner ops.Owner, id ops.CycleID) error {
 	if err := j.k.before("releases cycle %d", id); err != nil {
 		return err
 	}
-	return j.Store.Release(context.WithoutCancel(ctx), owner, id)
+	return j.Store.Journal.Release(context.WithoutCancel(ctx), owner, id)
 }
 
 func (j journal) StartSession(ctx context.Context, owner ops.Owner, id ops.SessionID, planned string, at time.Time, ask ops.BudgetAsk) (*float64, error) {
 	if err := j.k.before("starts session %d", id); err != nil {
 		return nil, err
 	}
-	granted, err := j.Store.StartSession(ctx, owner, id, planned, at, ask)
+	granted, err := j.Store.Journal.StartSession(ctx, owner, id, planned, at, ask)
 	return granted, j.after(err)
 }
 
@@ -467,14 +467,14 @@ func (j journal) NoteProcess(ctx context.Context, owner ops.Owner, id ops.Sessio
 	if err := j.k.before("notes process of session %d", id); err != nil {
 		return err
 	}
-	return j.Store.NoteProcess(ctx, owner, id, pid, started)
+	return j.Store.Journal.NoteProcess(ctx, owner, id, pid, started)
 }
 
 func (j journal) AppendTranscript(ctx context.Context, owner ops.Owner, id ops.SessionID, lines []ops.Line) error {
 	if err := j.k.before("writes output of session %d", id); err != nil {
 		return err
 	}
-	return j.Store.AppendTranscript(context.WithoutCancel(ctx), owner, id, lines)
+	return j.Store.Journal.AppendTranscript(context.WithoutCancel(ctx), owner, id, lines)
 }
 
 // watched is the store of a watch, with a park before what changes incidents, causes and notices.
@@ -495,7 +495,7 @@ func (w watched) RecordResults(ctx context.Context, environment string, kept, co
 	if err := w.before("records results in " + environment); err != nil {
 		return err
 	}
-	return w.Store.RecordResults(ctx, environment, kept, counted, states, events, alerts)
+	return w.Store.Watch.RecordResults(ctx, environment, kept, counted, states, events, alerts)
 }
 
 func (w watched) OpenCause(ctx context.Context, c ops.Cause, n ops.NewCycle, checks []ops.Check, notice *ops.Notice, since time.Time) (ops.Cause, bool, error) {
@@ -506,39 +506,39 @@ func (w watched) OpenCause(ctx context.Context, c ops.Cause, n ops.NewCycle, che
 	if slices.ContainsFunc(c.Services, w.unknown) {
 		w.h.sim.fail("nothing starts for who is unknown: a cause of %s is opened", c.Services)
 	}
-	return w.Store.OpenCause(ctx, c, n, checks, notice, since)
+	return w.Store.Watch.OpenCause(ctx, c, n, checks, notice, since)
 }
 
 func (w watched) ResolveCause(ctx context.Context, c ops.Cause, how string, over func([]string, []ops.Incident) ops.Notice, at time.Time) error {
 	if err := w.before("ends the cause of " + ops.Listed(c.Services)); err != nil {
 		return err
 	}
-	return w.Store.ResolveCause(ctx, c, how, over, at)
+	return w.Store.Watch.ResolveCause(ctx, c, how, over, at)
 }
 
 func (w watched) ServiceRecovered(ctx context.Context, environment, service string, began time.Time, how string, at time.Time) (int, error) {
 	if err := w.before("sees the recovery of " + service); err != nil {
 		return 0, err
 	}
-	proven, err := w.Proven(ctx, environment, at.Add(-ops.Probation-time.Minute)) // what a cycle saw before counts
+	proven, err := w.People.Proven(ctx, environment, at.Add(-ops.Probation-time.Minute)) // what a cycle saw before counts
 	if w.unknown(service) && err == nil && !slices.ContainsFunc(proven, func(p ops.Proven) bool { return p.Service == service }) {
 		w.h.sim.fail("nothing ends for who is unknown: %s: %s", service, how)
 	}
-	return w.Store.ServiceRecovered(ctx, environment, service, began, how, at)
+	return w.Store.Watch.ServiceRecovered(ctx, environment, service, began, how, at)
 }
 
 func (w watched) Relapsed(ctx context.Context, r ops.Relapse) (bool, error) {
 	if err := w.before("sees the relapse of " + r.Claim.Service); err != nil {
 		return false, err
 	}
-	return w.Store.Relapsed(ctx, r)
+	return w.Store.People.Relapsed(ctx, r)
 }
 
 func (w watched) AddNotice(ctx context.Context, n ops.Notice) (int64, error) {
 	if err := w.before("tells of " + n.Service); err != nil {
 		return 0, err
 	}
-	return w.Store.AddNotice(ctx, n)
+	return w.Store.People.AddNotice(ctx, n)
 }
 
 // outbox is the store of an outbox.
@@ -551,7 +551,7 @@ func (o outbox) SettleNotice(ctx context.Context, n ops.Notice, event *ops.Event
 	if err := o.h.tasks["outbox"].before("settles notice %d: %s", n.ID, n.Status); err != nil {
 		return err
 	}
-	return o.Store.SettleNotice(context.WithoutCancel(ctx), n, event)
+	return o.Store.People.SettleNotice(context.WithoutCancel(ctx), n, event)
 }
 
 // sender is how notices leave a host. It fails now and then.

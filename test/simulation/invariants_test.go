@@ -234,7 +234,7 @@ func (s *simulation) told(v *service, n ops.Notice) {
 
 // called reports whether an incident of a service is still open about which people were called: its end is news.
 func (s *simulation) called(v *service) bool {
-	open, err := s.store.Unresolved(s.ctx, v.env)
+	open, err := s.store.People.Unresolved(s.ctx, v.env)
 	if err != nil {
 		s.fail("list incidents: %v", err)
 	}
@@ -255,7 +255,7 @@ func (s *simulation) launched(k *task, spec ops.SessionSpec) (charge []string) {
 // permitted looks whether anything holds all services that a session starts for: trust, or a no to the same outage. What was said while
 // the session was being started is heeded by the next one.
 func (s *simulation) permitted(k *task, spec ops.SessionSpec) (services []string) {
-	loaded, err := s.store.Load(s.ctx, spec.Session.CycleID)
+	loaded, err := s.store.Journal.Load(s.ctx, spec.Session.CycleID)
 	if err != nil || !spec.Session.Works() {
 		return nil
 	}
@@ -265,8 +265,8 @@ func (s *simulation) permitted(k *task, spec ops.SessionSpec) (services []string
 			services = d.Services
 		}
 	}
-	lowered, err := s.store.Lowered(s.ctx, spec.Environment)
-	denials, failed := s.store.Denials(s.ctx, spec.Environment, s.clock())
+	lowered, err := s.store.People.Lowered(s.ctx, spec.Environment)
+	denials, failed := s.store.People.Denials(s.ctx, spec.Environment, s.clock())
 	if err := errors.Join(err, failed); err != nil {
 		s.fail("read what holds services: %v", err)
 	}
@@ -307,11 +307,11 @@ func (s *simulation) acted(what string) {
 
 // rest looks at what is left at the end.
 func (s *simulation) rest() {
-	flaws, err := s.store.Verify(s.ctx, true)
+	flaws, err := s.store.Journal.Verify(s.ctx, true)
 	if err != nil || len(flaws) > 0 {
 		s.fail("the journal: %v %v", flaws, err)
 	}
-	open, err := s.store.Unfinished(s.ctx)
+	open, err := s.store.Journal.Unfinished(s.ctx)
 	if err != nil {
 		s.fail("list open cycles: %v", err)
 	}
@@ -330,7 +330,7 @@ func (s *simulation) rest() {
 			s.cared(v, open)
 		}
 	}
-	notices, err := s.store.NoticeList(s.ctx, store.NoticeFilter{Limit: 200})
+	notices, err := s.store.People.NoticeList(s.ctx, store.NoticeFilter{Limit: 200})
 	if err != nil {
 		s.fail("list notices: %v", err)
 	}
@@ -350,17 +350,17 @@ func (s *simulation) cared(v *service, open []ops.Cycle) {
 	charged := func(c ops.Cycle) bool {
 		return c.Environment == v.env && (c.Charge.Open || slices.Contains(c.Charge.Services, v.name))
 	}
-	incidents, err := s.store.Unresolved(s.ctx, v.env)
+	incidents, err := s.store.People.Unresolved(s.ctx, v.env)
 	if err != nil || slices.ContainsFunc(open, charged) || slices.ContainsFunc(incidents, func(i ops.Incident) bool { return i.Service == v.name }) {
 		return
 	}
-	held, err := s.store.Withheld(s.ctx, v.env)
+	held, err := s.store.Watch.Withheld(s.ctx, v.env)
 	if err != nil || slices.ContainsFunc(held, func(h ops.Withheld) bool { return h.Service == v.name && h.Why != ops.HoldCovered }) {
 		return
 	}
-	causes, err := s.store.Causes(s.ctx, v.env, s.clock())
+	causes, err := s.store.Watch.Causes(s.ctx, v.env, s.clock())
 	for _, c := range causes {
-		cycle, failed := s.store.Cycle(s.ctx, c.Cycle)
+		cycle, failed := s.store.Journal.Cycle(s.ctx, c.Cycle)
 		if err = errors.Join(err, failed); cycle.Status == ops.CycleCancelled && slices.Contains(c.Services, v.name) {
 			return // by a person, who knows of it
 		}
@@ -378,7 +378,7 @@ func (s *simulation) rehearse() {
 		own.Policies[e.Name] = e.Policy
 	}
 	r := rehearse.New(nil, own)
-	cycles, err := s.store.Recorded(s.ctx, store.RecordFilter{Limit: 1 << 20})
+	cycles, err := s.store.Reports.Recorded(s.ctx, store.RecordFilter{Limit: 1 << 20})
 	if err != nil {
 		s.fail("read the record: %v", err)
 	}
@@ -392,10 +392,10 @@ func (s *simulation) rehearse() {
 
 // stories tells every incident.
 func (s *simulation) stories() {
-	all, err := s.store.Incidents(s.ctx, store.IncidentFilter{Limit: 1000})
+	all, err := s.store.People.Incidents(s.ctx, store.IncidentFilter{Limit: 1000})
 	for _, i := range all {
 		var rows ops.IncidentStory
-		if rows, err = s.store.IncidentStory(s.ctx, i.ID); err != nil {
+		if rows, err = s.store.People.IncidentStory(s.ctx, i.ID); err != nil {
 			break
 		}
 		if wrong := storytest.Wrong(story.Tell(rows, s.clock())); wrong != "" {

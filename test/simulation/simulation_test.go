@@ -228,7 +228,7 @@ func (s *simulation) pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
 	s.leases()
-	cycles, err := s.store.Unfinished(s.ctx)
+	cycles, err := s.store.Journal.Unfinished(s.ctx)
 	if err != nil {
 		s.fail("list open cycles: %v", err)
 	}
@@ -303,7 +303,7 @@ func (s *simulation) jump() {
 	s.jumped, s.setBack = s.jumped+d, s.setBack || d < 0
 	s.trace("the clock jumps by %s", d)
 	for _, h := range s.hosts {
-		if _, err := s.store.Renew(s.ctx, h.owner, leaseLength); err == nil {
+		if _, err := s.store.Journal.Renew(s.ctx, h.owner, leaseLength); err == nil {
 			h.renewed = time.Now()
 		}
 	}
@@ -360,7 +360,7 @@ func (s *simulation) end() {
 
 // settle is a person who answers one question after the other.
 func (s *simulation) settle() {
-	asked, err := s.store.Approvals(s.ctx, store.ApprovalFilter{Status: ops.ApprovalPending})
+	asked, err := s.store.People.Approvals(s.ctx, store.ApprovalFilter{Status: ops.ApprovalPending})
 	if err != nil {
 		s.fail("list questions: %v", err)
 	}

@@ -440,7 +440,7 @@ func (a actions) do(ctx context.Context, run ops.ActionRun, what string) (ops.Ac
 	if err := a.k.before("begins %s", what); err != nil {
 		return run, err
 	}
-	begun, refusal, err := s.store.BeginAction(ctx, a.k.host.owner, store.ActionIntent{Run: run, At: s.clock()})
+	begun, refusal, err := s.store.Acts.BeginAction(ctx, a.k.host.owner, store.ActionIntent{Run: run, At: s.clock()})
 	if err != nil || refusal != "" {
 		return begun, errors.Join(err, errors.New(refusal))
 	}
@@ -455,7 +455,7 @@ func (a actions) do(ctx context.Context, run ops.ActionRun, what string) (ops.Ac
 	if err := a.k.before("ends %s: %s", what, status); err != nil {
 		return begun, err
 	}
-	return s.store.EndAction(context.WithoutCancel(ctx), a.k.host.owner, store.ActionResult{ID: begun.ID, Status: status, At: s.clock()})
+	return s.store.Acts.EndAction(context.WithoutCancel(ctx), a.k.host.owner, store.ActionResult{ID: begun.ID, Status: status, At: s.clock()})
 }
 
 func (a actions) Interrupted(ctx context.Context, id int64) (ops.ActionRun, error) {
@@ -463,10 +463,10 @@ func (a actions) Interrupted(ctx context.Context, id int64) (ops.ActionRun, erro
 	if err := a.k.before("interrupts action %d", id); err != nil {
 		return ops.ActionRun{}, err
 	}
-	if _, err := s.store.InterruptActions(ctx, a.k.host.owner, s.clock()); err != nil {
+	if _, err := s.store.Acts.InterruptActions(ctx, a.k.host.owner, s.clock()); err != nil {
 		return ops.ActionRun{}, err
 	}
-	r, err := s.store.ActionRun(ctx, id)
+	r, err := s.store.Acts.ActionRun(ctx, id)
 	if err == nil && !r.Status.Ended() {
 		err = fmt.Errorf("action %d still runs on host %s: %w", id, r.Owner, ops.ErrConflict)
 	}
@@ -475,7 +475,7 @@ func (a actions) Interrupted(ctx context.Context, id int64) (ops.ActionRun, erro
 
 // people do one thing that somebody could do now.
 func (s *simulation) people() {
-	asked, err := s.store.Approvals(s.ctx, store.ApprovalFilter{Status: ops.ApprovalPending})
+	asked, err := s.store.People.Approvals(s.ctx, store.ApprovalFilter{Status: ops.ApprovalPending})
 	if err != nil {
 		s.fail("list questions: %v", err)
 	}
@@ -483,7 +483,7 @@ func (s *simulation) people() {
 		s.answers(asked[s.rand.IntN(len(asked))])
 		return
 	}
-	open, err := s.store.Incidents(s.ctx, store.IncidentFilter{NeedsYou: true})
+	open, err := s.store.People.Incidents(s.ctx, store.IncidentFilter{NeedsYou: true})
 	if err != nil {
 		s.fail("list incidents: %v", err)
 	}
@@ -493,9 +493,9 @@ func (s *simulation) people() {
 	case n < 6:
 		s.submit(ops.TriggerManual)
 	case n < 7:
-		if open, err := s.store.Unfinished(s.ctx); err == nil && len(open) > 0 {
+		if open, err := s.store.Journal.Unfinished(s.ctx); err == nil && len(open) > 0 {
 			c := open[s.rand.IntN(len(open))]
-			_, err := s.store.RequestCancel(s.ctx, c.ID, "not now", s.clock())
+			_, err := s.store.Journal.RequestCancel(s.ctx, c.ID, "not now", s.clock())
 			s.said(err, "cancels cycle %d", c.ID)
 		}
 	case n < 8 && s.reloads:
@@ -505,10 +505,10 @@ func (s *simulation) people() {
 		if n == 9 {
 			to := []ops.Trust{ops.TrustWatch, ops.TrustSuggest, ops.TrustAsk}[s.rand.IntN(3)]
 			l := ops.Lowered{Environment: v.env, Service: v.name, Level: to, Reason: "not alone", By: "ann", At: s.clock()}
-			s.said(s.store.SetTrust(s.ctx, s.byName()[v.env].Policy, l), "trusts %s with %s", v.name, to)
+			s.said(s.store.People.SetTrust(s.ctx, s.byName()[v.env].Policy, l), "trusts %s with %s", v.name, to)
 			return
 		}
-		_, err := s.store.AddSilence(s.ctx, ops.Silence{
+		_, err := s.store.Watch.AddSilence(s.ctx, ops.Silence{
 			Environment: v.env, Service: v.name, Reason: "work", Author: "ann", CreatedAt: s.clock(), Until: s.clock().Add(15 * time.Minute),
 		})
 		s.said(err, "silences %s", v.name)
@@ -518,13 +518,13 @@ func (s *simulation) people() {
 func (s *simulation) answers(q ops.Approval) {
 	switch {
 	case s.chance(35):
-		_, err := s.store.Answer(s.ctx, q.ID, ops.ApprovalDenied, "ann", "not now", s.clock())
+		_, err := s.store.People.Answer(s.ctx, q.ID, ops.ApprovalDenied, "ann", "not now", s.clock())
 		s.said(err, "says no to approval %d", q.ID)
 	case len(q.Plan) > 0 && s.chance(80):
-		_, err := s.store.AnswerPlan(s.ctx, q.ID, q.PlanHash, []int{1, 2}, "ann", "go", s.clock())
+		_, err := s.store.People.AnswerPlan(s.ctx, q.ID, q.PlanHash, []int{1, 2}, "ann", "go", s.clock())
 		s.said(err, "approves the plan of approval %d", q.ID)
 	default:
-		_, err := s.store.Answer(s.ctx, q.ID, ops.ApprovalApproved, "ann", "go", s.clock())
+		_, err := s.store.People.Answer(s.ctx, q.ID, ops.ApprovalApproved, "ann", "go", s.clock())
 		s.said(err, "approves approval %d", q.ID)
 	}
 }
@@ -534,14 +534,14 @@ func (s *simulation) cares(i ops.Incident, n int) {
 	var err error
 	switch n {
 	case 0:
-		_, err = s.store.Acknowledge(s.ctx, i.ID, "ann", "mine", s.clock())
+		_, err = s.store.People.Acknowledge(s.ctx, i.ID, "ann", "mine", s.clock())
 	case 1:
-		_, err = s.store.Snooze(s.ctx, i.ID, "ann", s.clock().Add(time.Hour), "later", s.clock())
+		_, err = s.store.People.Snooze(s.ctx, i.ID, "ann", s.clock().Add(time.Hour), "later", s.clock())
 	default:
 		if i.Service != "" && s.chance(50) {
 			s.heals(s.service(i.Environment, i.Service), "by ann")
 		}
-		_, err = s.store.ResolveIncident(s.ctx, i.ID, "ann", "done", s.clock())
+		_, err = s.store.People.ResolveIncident(s.ctx, i.ID, "ann", "done", s.clock())
 	}
 	s.said(err, "cares for incident %d (%d)", i.ID, n)
 }
@@ -557,6 +557,6 @@ func (s *simulation) said(err error, format string, args ...any) {
 // submit starts a cycle from outside.
 func (s *simulation) submit(trigger ops.Trigger) {
 	env := s.envs[s.rand.IntN(len(s.envs))].Name
-	id, err := s.store.SubmitCycle(s.ctx, ops.NewCycle{Environment: env, Trigger: trigger, At: s.clock()})
+	id, err := s.store.Journal.SubmitCycle(s.ctx, ops.NewCycle{Environment: env, Trigger: trigger, At: s.clock()})
 	s.said(err, "submits cycle %d in %s (%s)", id, env, trigger)
 }

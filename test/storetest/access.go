@@ -29,46 +29,46 @@ func (f *Fixture) token(t *testing.T, name string, life time.Duration) (store.To
 	if life > 0 {
 		made.ExpiresAt = ops.Ptr(Start.Add(life))
 	}
-	made, secret, err := f.Store.AddToken(t.Context(), made)
+	made, secret, err := f.Store.People.AddToken(t.Context(), made)
 	must(t, err)
 	return made, secret
 }
 
 func tokenIsRevoked(t *testing.T, f *Fixture) {
 	made, secret := f.token(t, "phone", 0)
-	got, err := f.Store.UseToken(t.Context(), secret, Start)
+	got, err := f.Store.People.UseToken(t.Context(), secret, Start)
 	must(t, err)
 	equal(t, "id", got.ID, made.ID)
 	equal(t, "role", got.Role, string(access.RoleResponder))
 	for _, wrong := range []string{"", "phone", secret[1:], secret + "A", strings.ToLower(secret), store.TokenPrefix} {
-		_, err := f.Store.UseToken(t.Context(), wrong, Start)
+		_, err := f.Store.People.UseToken(t.Context(), wrong, Start)
 		wantErr(t, err, ops.ErrNotFound)
 	}
 	// Another process revokes it, and this one notices at once.
 	other := f.database(t)
-	must(t, other.RevokeToken(t.Context(), "phone", "bob", Start.Add(time.Minute)))
-	_, err = f.Store.UseToken(t.Context(), secret, Start)
+	must(t, other.People.RevokeToken(t.Context(), "phone", "bob", Start.Add(time.Minute)))
+	_, err = f.Store.People.UseToken(t.Context(), secret, Start)
 	wantErr(t, err, ops.ErrNotFound)
-	works, err := f.Store.TokenWorks(t.Context(), made.ID, Start)
+	works, err := f.Store.People.TokenWorks(t.Context(), made.ID, Start)
 	must(t, err)
 	equal(t, "works", works, false)
-	wantErr(t, f.Store.RevokeToken(t.Context(), "phone", "bob", Start), ops.ErrNotFound)
-	all, err := f.Store.Tokens(t.Context(), true)
+	wantErr(t, f.Store.People.RevokeToken(t.Context(), "phone", "bob", Start), ops.ErrNotFound)
+	all, err := f.Store.People.Tokens(t.Context(), true)
 	must(t, err)
 	equal(t, "all", len(all), 1)
 	equal(t, "revoked by", all[0].RevokedBy, "bob")
-	open, err := f.Store.Tokens(t.Context(), false)
+	open, err := f.Store.People.Tokens(t.Context(), false)
 	must(t, err)
 	equal(t, "open", len(open), 0)
 }
 
 func tokenExpires(t *testing.T, f *Fixture) {
 	_, secret := f.token(t, "phone", time.Hour)
-	_, err := f.Store.UseToken(t.Context(), secret, Start.Add(time.Hour-time.Microsecond))
+	_, err := f.Store.People.UseToken(t.Context(), secret, Start.Add(time.Hour-time.Microsecond))
 	must(t, err)
-	_, err = f.Store.UseToken(t.Context(), secret, Start.Add(time.Hour))
+	_, err = f.Store.People.UseToken(t.Context(), secret, Start.Add(time.Hour))
 	wantErr(t, err, ops.ErrNotFound)
-	_, _, err = f.Store.AddToken(t.Context(), store.Token{
+	_, _, err = f.Store.People.AddToken(t.Context(), store.Token{
 		Name: "late", Role: string(access.RoleRead), CreatedAt: Start, CreatedBy: "ann", ExpiresAt: ops.Ptr(Start),
 	})
 	if err == nil {
@@ -79,12 +79,12 @@ func tokenExpires(t *testing.T, f *Fixture) {
 func tokenNamesAreUnique(t *testing.T, f *Fixture) {
 	f.token(t, "phone", time.Hour)
 	again := func(at time.Time) error {
-		_, _, err := f.Store.AddToken(t.Context(), store.Token{Name: "phone", Role: string(access.RoleRead), CreatedAt: at, CreatedBy: "ann"})
+		_, _, err := f.Store.People.AddToken(t.Context(), store.Token{Name: "phone", Role: string(access.RoleRead), CreatedAt: at, CreatedBy: "ann"})
 		return err
 	}
 	wantErr(t, again(Start), ops.ErrConflict)
 	must(t, again(Start.Add(2*time.Hour))) // the first one has expired
-	must(t, f.Store.RevokeToken(t.Context(), "phone", "ann", Start.Add(2*time.Hour)))
+	must(t, f.Store.People.RevokeToken(t.Context(), "phone", "ann", Start.Add(2*time.Hour)))
 	won := race(t, 4, ops.ErrConflict, func(int) error { return again(Start.Add(3 * time.Hour)) })
 	equal(t, "made at once", won, 1)
 	for _, bad := range []store.Token{
@@ -93,7 +93,7 @@ func tokenNamesAreUnique(t *testing.T, f *Fixture) {
 		{Name: "x", CreatedBy: "ann"},
 		{Name: "x", Role: string(access.RoleRead)},
 	} {
-		if _, _, err := f.Store.AddToken(t.Context(), bad); err == nil {
+		if _, _, err := f.Store.People.AddToken(t.Context(), bad); err == nil {
 			t.Errorf("%+v was made", bad)
 		}
 	}
@@ -103,18 +103,18 @@ func loginEndsWithItsToken(t *testing.T, f *Fixture) {
 	made, _ := f.token(t, "phone", 0)
 	l := login("a")
 	l.TokenID, l.Name, l.Role = made.ID, "token phone", string(access.RoleResponder)
-	if seen, err := f.Store.SignedIn(t.Context()); err != nil || seen {
+	if seen, err := f.Store.People.SignedIn(t.Context()); err != nil || seen {
 		t.Errorf("before anybody signed in: %v, %v", seen, err)
 	}
-	must(t, f.Store.AddLogin(t.Context(), l, "", time.Time{}))
-	if seen, err := f.Store.SignedIn(t.Context()); err != nil || !seen {
+	must(t, f.Store.People.AddLogin(t.Context(), l, "", time.Time{}))
+	if seen, err := f.Store.People.SignedIn(t.Context()); err != nil || !seen {
 		t.Errorf("after somebody signed in: %v, %v", seen, err)
 	}
-	got, err := f.Store.Login(t.Context(), "a", Start)
+	got, err := f.Store.People.Login(t.Context(), "a", Start)
 	must(t, err)
 	equal(t, "login", got, l)
-	must(t, f.Store.RevokeToken(t.Context(), "phone", "ann", Start))
-	_, err = f.Store.Login(t.Context(), "a", Start)
+	must(t, f.Store.People.RevokeToken(t.Context(), "phone", "ann", Start))
+	_, err = f.Store.People.Login(t.Context(), "a", Start)
 	wantErr(t, err, ops.ErrNotFound)
 }
 
@@ -123,38 +123,38 @@ func login(digest string) store.Login {
 }
 
 func loginLasts(t *testing.T, f *Fixture) {
-	must(t, f.Store.AddLogin(t.Context(), login("a"), "", time.Time{}))
-	got, err := f.Store.Login(t.Context(), "a", Start.Add(time.Hour-time.Microsecond))
+	must(t, f.Store.People.AddLogin(t.Context(), login("a"), "", time.Time{}))
+	got, err := f.Store.People.Login(t.Context(), "a", Start.Add(time.Hour-time.Microsecond))
 	must(t, err)
 	equal(t, "login", got, login("a"))
-	_, err = f.Store.Login(t.Context(), "a", Start.Add(time.Hour))
+	_, err = f.Store.People.Login(t.Context(), "a", Start.Add(time.Hour))
 	wantErr(t, err, ops.ErrNotFound)
-	must(t, f.Store.EndLogin(t.Context(), "a"))
-	_, err = f.Store.Login(t.Context(), "a", Start)
+	must(t, f.Store.People.EndLogin(t.Context(), "a"))
+	_, err = f.Store.People.Login(t.Context(), "a", Start)
 	wantErr(t, err, ops.ErrNotFound)
 }
 
 func loginIsRenewedOnce(t *testing.T, f *Fixture) {
-	must(t, f.Store.AddLogin(t.Context(), login("a"), "", time.Time{}))
+	must(t, f.Store.People.AddLogin(t.Context(), login("a"), "", time.Time{}))
 	won := race(t, 4, ops.ErrConflict, func(i int) error {
-		return f.Store.AddLogin(t.Context(), login(string(rune('b'+i))), "a", Start.Add(time.Minute))
+		return f.Store.People.AddLogin(t.Context(), login(string(rune('b'+i))), "a", Start.Add(time.Minute))
 	})
 	equal(t, "renewals", won, 1)
-	_, err := f.Store.Login(t.Context(), "a", Start.Add(2*time.Minute))
+	_, err := f.Store.People.Login(t.Context(), "a", Start.Add(2*time.Minute))
 	wantErr(t, err, ops.ErrNotFound)
 }
 
 // did records that somebody did something.
 func (f *Fixture) did(t *testing.T, what string, cycle *ops.CycleID, at time.Time) {
 	t.Helper()
-	_, err := f.Store.AddEvent(t.Context(), ops.Event{At: at, CycleID: cycle, Level: ops.LevelInfo, Verb: ops.VerbRequestDone, Reason: what})
+	_, err := f.Store.Journal.AddEvent(t.Context(), ops.Event{At: at, CycleID: cycle, Level: ops.LevelInfo, Verb: ops.VerbRequestDone, Reason: what})
 	must(t, err)
 }
 
 // audits are the records of what people did, oldest first.
 func (f *Fixture) audits(t *testing.T) (out []string) {
 	t.Helper()
-	events, err := f.Store.Events(t.Context(), store.EventFilter{Kind: string(ops.EventAudit), Limit: 50})
+	events, err := f.Store.Journal.Events(t.Context(), store.EventFilter{Kind: string(ops.EventAudit), Limit: 50})
 	must(t, err)
 	for _, e := range slices.Backward(events) {
 		out = append(out, e.Message.Words())
@@ -164,10 +164,10 @@ func (f *Fixture) audits(t *testing.T) (out []string) {
 
 func changesOfAccessAreRecorded(t *testing.T, f *Fixture) {
 	f.did(t, "ann did this", nil, Start)
-	_, err := f.Store.AddEvent(t.Context(), ops.Event{Level: ops.LevelInfo, Verb: ops.VerbAgentReported, Reason: "not a person"})
+	_, err := f.Store.Journal.AddEvent(t.Context(), ops.Event{Level: ops.LevelInfo, Verb: ops.VerbAgentReported, Reason: "not a person"})
 	must(t, err)
 	f.token(t, "phone", 0)
-	must(t, f.Store.RevokeToken(t.Context(), "phone", "ann", Start))
+	must(t, f.Store.People.RevokeToken(t.Context(), "phone", "ann", Start))
 	equal(t, "records", f.audits(t), []string{
 		"ann did this", "ann made the token phone with the role responder, without an end", "ann revoked the token phone",
 	})

@@ -51,7 +51,7 @@ func (f *Fixture) intent(s ops.Session) store.ActionIntent {
 
 func (f *Fixture) begin(t *testing.T, in store.ActionIntent) ops.ActionRun {
 	t.Helper()
-	run, refusal, err := f.Store.BeginAction(t.Context(), f.Owner, in)
+	run, refusal, err := f.Store.Acts.BeginAction(t.Context(), f.Owner, in)
 	must(t, err)
 	if refusal != "" || run.ID == 0 {
 		t.Fatalf("refused: %s", refusal)
@@ -61,7 +61,7 @@ func (f *Fixture) begin(t *testing.T, in store.ActionIntent) ops.ActionRun {
 
 func (f *Fixture) wantRefused(t *testing.T, in store.ActionIntent, part string) {
 	t.Helper()
-	_, refusal, err := f.Store.BeginAction(t.Context(), f.Owner, in)
+	_, refusal, err := f.Store.Acts.BeginAction(t.Context(), f.Owner, in)
 	must(t, err)
 	if !strings.Contains(refusal, part) {
 		t.Errorf("refusal is %q, want %q", refusal, part)
@@ -70,7 +70,7 @@ func (f *Fixture) wantRefused(t *testing.T, in store.ActionIntent, part string) 
 
 func (f *Fixture) end(t *testing.T, id int64, status ops.ActionStatus) ops.ActionRun {
 	t.Helper()
-	r, err := f.Store.EndAction(t.Context(), f.Owner, store.ActionResult{ID: id, Status: status, At: f.At})
+	r, err := f.Store.Acts.EndAction(t.Context(), f.Owner, store.ActionResult{ID: id, Status: status, At: f.At})
 	must(t, err)
 	return r
 }
@@ -78,13 +78,13 @@ func (f *Fixture) end(t *testing.T, id int64, status ops.ActionStatus) ops.Actio
 func actionReadsBack(t *testing.T, f *Fixture) {
 	session := f.RunningSession(t, "home")
 	run := f.begin(t, f.intent(session))
-	stored, err := f.Store.ActionRun(t.Context(), run.ID)
+	stored, err := f.Store.Acts.ActionRun(t.Context(), run.ID)
 	must(t, err)
 	equal(t, "intent", stored, run)
 	equal(t, "status", stored.Status, ops.ActionStarted)
 	equal(t, "owner", stored.Owner, Host)
 	after := []ops.ServiceHealth{{Service: "web", Status: ops.Healthy}}
-	ended, err := f.Store.EndAction(t.Context(), f.Owner, store.ActionResult{
+	ended, err := f.Store.Acts.EndAction(t.Context(), f.Owner, store.ActionResult{
 		ID: run.ID, Status: ops.ActionDone, Output: "web\n\x00\xff", After: after, At: f.At.Add(time.Minute),
 		Events:  []ops.Event{{Level: ops.LevelInfo, Verb: ops.VerbActionEnded, Reason: "web was restarted"}},
 		Notices: []ops.Notice{{Kind: ops.NoticeAction, Level: ops.LevelWarning, Title: "t", Body: "b"}},
@@ -92,20 +92,20 @@ func actionReadsBack(t *testing.T, f *Fixture) {
 	must(t, err)
 	equal(t, "status", ended.Status, ops.ActionDone)
 	equal(t, "after", ended.After, after)
-	loaded, err := f.Store.Load(t.Context(), session.CycleID)
+	loaded, err := f.Store.Journal.Load(t.Context(), session.CycleID)
 	must(t, err)
 	equal(t, "journal", loaded.Journal.Runs, []ops.ActionRun{ended})
 	equal(t, "effects", loaded.Journal.Effects[session.ID].Mutating, true)
-	events, err := f.Store.Events(t.Context(), store.EventFilter{Kind: string(ops.EventAction)})
+	events, err := f.Store.Journal.Events(t.Context(), store.EventFilter{Kind: string(ops.EventAction)})
 	must(t, err)
 	equal(t, "event is about", events[0].Service, "web")
-	notices, err := f.Store.NoticeList(t.Context(), store.NoticeFilter{})
+	notices, err := f.Store.People.NoticeList(t.Context(), store.NoticeFilter{})
 	must(t, err)
 	equal(t, "notices", len(notices), 1)
-	listed, err := f.Store.ActionRuns(t.Context(), store.ActionFilter{SessionID: &session.ID, Service: "web", Environment: "home"})
+	listed, err := f.Store.Acts.ActionRuns(t.Context(), store.ActionFilter{SessionID: &session.ID, Service: "web", Environment: "home"})
 	must(t, err)
 	equal(t, "list", listed, []ops.ActionRun{ended})
-	_, err = f.Store.EndAction(t.Context(), f.Owner, store.ActionResult{ID: run.ID, Status: ops.ActionFailed})
+	_, err = f.Store.Acts.EndAction(t.Context(), f.Owner, store.ActionResult{ID: run.ID, Status: ops.ActionFailed})
 	wantErr(t, err, ops.ErrConflict)
 }
 
@@ -117,7 +117,7 @@ func actionsShareCooldowns(t *testing.T, f *Fixture) {
 	f.wantRefused(t, f.intent(session), "2026-03-14T16:00:00Z")
 	docker := f.judged(session, "docker:web")
 	docker.Gate = ops.GateDocker
-	got, err := f.Store.RecordGuard(t.Context(), f.Owner, docker, restart("web"), limits())
+	got, err := f.Store.Acts.RecordGuard(t.Context(), f.Owner, docker, restart("web"), limits())
 	must(t, err)
 	wantAllowed(t, got) // it is the command that the hook reserved
 }
@@ -128,7 +128,7 @@ func actionReservationIsItsOwn(t *testing.T, f *Fixture) {
 	wantDenied(t, f.shell(t, session, restart("web")...), "cooldown.unreserved")
 	docker := f.judged(session, "docker:web")
 	docker.Gate = ops.GateDocker
-	got, err := f.Store.RecordGuard(t.Context(), f.Owner, docker, restart("web"), limits())
+	got, err := f.Store.Acts.RecordGuard(t.Context(), f.Owner, docker, restart("web"), limits())
 	must(t, err)
 	wantAllowed(t, got)
 	equal(t, "both count", f.cooldowns(t), []ops.Cooldown{{Service: "web", Action: restartAction, Until: Start.Add(4 * time.Hour)}})
@@ -152,11 +152,11 @@ func refusedActionLeavesNothing(t *testing.T, f *Fixture) {
 	in := f.intent(session)
 	in.Limits = []ops.CooldownLimit{{Action: restartAction, Count: 0, Window: time.Hour}}
 	f.wantRefused(t, in, "No restart of web is permitted")
-	runs, err := f.Store.ActionRuns(t.Context(), store.ActionFilter{})
+	runs, err := f.Store.Acts.ActionRuns(t.Context(), store.ActionFilter{})
 	must(t, err)
 	equal(t, "runs", len(runs), 0)
 	equal(t, "cooldowns", len(f.cooldowns(t)), 0)
-	judged, err := f.Store.GuardDecisions(t.Context(), session.ID)
+	judged, err := f.Store.Acts.GuardDecisions(t.Context(), session.ID)
 	must(t, err)
 	equal(t, "refusals", len(judged), 1)
 	wantDenied(t, judged[0], "cooldown", "No restart")
@@ -165,7 +165,7 @@ func refusedActionLeavesNothing(t *testing.T, f *Fixture) {
 // request asks for a restart of web as a person.
 func (f *Fixture) request(t *testing.T) ops.ActionRun {
 	t.Helper()
-	r, err := f.Store.RequestAction(t.Context(), ops.ActionRun{
+	r, err := f.Store.Acts.RequestAction(t.Context(), ops.ActionRun{
 		Environment: "home", Service: "web", Action: "restart", Kind: ops.ActionRestart, Tier: ops.Tier2, Person: "ada", Why: "it hangs",
 	}, f.At)
 	must(t, err)
@@ -174,10 +174,10 @@ func (f *Fixture) request(t *testing.T) ops.ActionRun {
 
 func personCounts(t *testing.T, f *Fixture) {
 	r := f.request(t)
-	waiting, err := f.Store.RequestedActions(t.Context(), []string{"home"})
+	waiting, err := f.Store.Acts.RequestedActions(t.Context(), []string{"home"})
 	must(t, err)
 	equal(t, "requests", len(waiting), 1)
-	elsewhere, err := f.Store.RequestedActions(t.Context(), []string{"office"})
+	elsewhere, err := f.Store.Acts.RequestedActions(t.Context(), []string{"office"})
 	must(t, err)
 	equal(t, "requests elsewhere", len(elsewhere), 0)
 	equal(t, "a request counts nothing", len(f.cooldowns(t)), 0)
@@ -187,9 +187,9 @@ func personCounts(t *testing.T, f *Fixture) {
 	wantDenied(t, f.hook(t, session, "toolu_2", restart("web")...), "cooldown")
 	second := f.request(t)
 	f.wantRefused(t, store.ActionIntent{Run: second, Want: restart("web"), Limits: limits(), At: f.At}, "cooldown")
-	must(t, f.Store.RefuseAction(t.Context(), second.ID, "the cooldown", f.At))
-	wantErr(t, f.Store.RefuseAction(t.Context(), second.ID, "again", f.At), ops.ErrConflict)
-	cleared, err := f.Store.ClearCooldown(t.Context(), "home", "web", restartAction, "new disk", "ada", f.At)
+	must(t, f.Store.Acts.RefuseAction(t.Context(), second.ID, "the cooldown", f.At))
+	wantErr(t, f.Store.Acts.RefuseAction(t.Context(), second.ID, "again", f.At), ops.ErrConflict)
+	cleared, err := f.Store.Acts.ClearCooldown(t.Context(), "home", "web", restartAction, "new disk", "ada", f.At)
 	must(t, err)
 	equal(t, "cleared", cleared, 2)
 	equal(t, "cooldowns", len(f.cooldowns(t)), 0)
@@ -199,10 +199,10 @@ func requestTakenOnce(t *testing.T, f *Fixture) {
 	r := f.request(t)
 	in := store.ActionIntent{Run: r, Want: restart("web"), Limits: limits(), At: f.At}
 	f.begin(t, in)
-	_, _, err := f.Store.BeginAction(t.Context(), f.Owner, in)
+	_, _, err := f.Store.Acts.BeginAction(t.Context(), f.Owner, in)
 	wantErr(t, err, ops.ErrConflict)
 	equal(t, "counted once", f.cooldowns(t), []ops.Cooldown{{Service: "web", Action: restartAction, Left: 1}})
-	events, err := f.Store.Events(t.Context(), store.EventFilter{Kind: string(ops.EventAudit)})
+	events, err := f.Store.Journal.Events(t.Context(), store.EventFilter{Kind: string(ops.EventAudit)})
 	must(t, err)
 	wantParts(t, events[0].Message.Words(), "ada", "restart of web", "it hangs")
 }
@@ -210,26 +210,26 @@ func requestTakenOnce(t *testing.T, f *Fixture) {
 func interruptedActions(t *testing.T, f *Fixture) {
 	session := f.RunningSession(t, "home")
 	run := f.begin(t, f.intent(session))
-	left, err := f.Store.InterruptActions(t.Context(), f.Owner, f.At)
+	left, err := f.Store.Acts.InterruptActions(t.Context(), f.Owner, f.At)
 	must(t, err)
 	equal(t, "our own runs go on", len(left), 0)
 	restarted := NewFixture(t, f.Store)
-	left, err = f.Store.InterruptActions(t.Context(), restarted.Owner, f.At)
+	left, err = f.Store.Acts.InterruptActions(t.Context(), restarted.Owner, f.At)
 	must(t, err)
 	equal(t, "interrupted", len(left), 1)
 	equal(t, "status", left[0].Status, ops.ActionInterrupted)
-	again, err := f.Store.InterruptActions(t.Context(), restarted.Owner, f.At)
+	again, err := f.Store.Acts.InterruptActions(t.Context(), restarted.Owner, f.At)
 	must(t, err)
 	equal(t, "interrupted once", len(again), 0)
-	_, err = f.Store.EndAction(t.Context(), restarted.Owner, store.ActionResult{ID: run.ID, Status: ops.ActionDone})
+	_, err = f.Store.Acts.EndAction(t.Context(), restarted.Owner, store.ActionResult{ID: run.ID, Status: ops.ActionDone})
 	wantErr(t, err, ops.ErrConflict)
 	after := []ops.ServiceHealth{{Service: "web", Status: ops.Healthy}}
-	must(t, f.Store.NoteAction(t.Context(), restarted.Owner, run.ID, after))
-	stored, err := f.Store.ActionRun(t.Context(), run.ID)
+	must(t, f.Store.Acts.NoteAction(t.Context(), restarted.Owner, run.ID, after))
+	stored, err := f.Store.Acts.ActionRun(t.Context(), run.ID)
 	must(t, err)
 	equal(t, "what is true", stored.After, after)
 	equal(t, "it still counts", f.cooldowns(t), []ops.Cooldown{{Service: "web", Action: restartAction, Left: 1}})
-	notices, err := f.Store.NoticeList(t.Context(), store.NoticeFilter{})
+	notices, err := f.Store.People.NoticeList(t.Context(), store.NoticeFilter{})
 	must(t, err)
 	equal(t, "notices", len(notices), 1)
 }
@@ -240,11 +240,11 @@ func oldTermDoesNotAct(t *testing.T, f *Fixture) {
 	request := f.request(t)
 	old := f.Owner
 	NewFixture(t, f.Store)
-	_, _, err := f.Store.BeginAction(t.Context(), old, f.intent(session))
+	_, _, err := f.Store.Acts.BeginAction(t.Context(), old, f.intent(session))
 	wantErr(t, err, ops.ErrFenced)
-	_, _, err = f.Store.BeginAction(t.Context(), old, store.ActionIntent{Run: request, At: f.At})
+	_, _, err = f.Store.Acts.BeginAction(t.Context(), old, store.ActionIntent{Run: request, At: f.At})
 	wantErr(t, err, ops.ErrFenced)
-	_, err = f.Store.EndAction(t.Context(), old, store.ActionResult{ID: run.ID, Status: ops.ActionDone})
+	_, err = f.Store.Acts.EndAction(t.Context(), old, store.ActionResult{ID: run.ID, Status: ops.ActionDone})
 	wantErr(t, err, ops.ErrFenced)
 }
 
@@ -255,16 +255,16 @@ func undoneOnce(t *testing.T, f *Fixture) {
 	undo := f.intent(session)
 	undo.Run.UndoOf, undo.Run.Automatic, undo.Want, undo.Record = run.ID, true, nil, ops.GuardRecord{}
 	first := f.begin(t, undo)
-	if _, _, err := f.Store.BeginAction(t.Context(), f.Owner, undo); err == nil {
+	if _, _, err := f.Store.Acts.BeginAction(t.Context(), f.Owner, undo); err == nil {
 		t.Error("it is undone twice at once")
 	}
 	f.end(t, first.ID, ops.ActionFailed)
 	second := f.begin(t, undo)
 	f.end(t, second.ID, ops.ActionDone)
-	if _, _, err := f.Store.BeginAction(t.Context(), f.Owner, undo); err == nil {
+	if _, _, err := f.Store.Acts.BeginAction(t.Context(), f.Owner, undo); err == nil {
 		t.Error("it is undone again")
 	}
-	stored, err := f.Store.ActionRun(t.Context(), run.ID)
+	stored, err := f.Store.Acts.ActionRun(t.Context(), run.ID)
 	must(t, err)
 	equal(t, "status", stored.Status, ops.ActionUndone)
 	equal(t, "undone by", stored.UndoneBy, second.ID)
@@ -274,11 +274,11 @@ func commitsOfAgents(t *testing.T, f *Fixture) {
 	see := func(commit string, agent bool) {
 		t.Helper()
 		f.at(f.At.Sub(Start) + time.Minute)
-		must(t, f.Store.NoteCommit(t.Context(), Host, "/srv/r", commit, agent, f.At))
+		must(t, f.Store.Acts.NoteCommit(t.Context(), Host, "/srv/r", commit, agent, f.At))
 	}
 	want := func(commit string) {
 		t.Helper()
-		got, err := f.Store.TrustedCommit(t.Context(), Host, "/srv/r")
+		got, err := f.Store.Acts.TrustedCommit(t.Context(), Host, "/srv/r")
 		must(t, err)
 		equal(t, "trusted", got, commit)
 	}
@@ -296,14 +296,14 @@ func commitsOfAgents(t *testing.T, f *Fixture) {
 	see("c3", false)
 	want("c3")
 	f.at(f.At.Sub(Start) + time.Minute)
-	must(t, f.Store.TrustCommit(t.Context(), Host, "/srv/r", "c2", "ada", f.At))
+	must(t, f.Store.Acts.TrustCommit(t.Context(), Host, "/srv/r", "c2", "ada", f.At))
 	want("c2")
 	for commit, who := range map[string]string{"c1": "operator", "c2": "approved", "c9": ""} {
-		got, err := f.Store.CommitOrigin(t.Context(), Host, "/srv/r", commit)
+		got, err := f.Store.Acts.CommitOrigin(t.Context(), Host, "/srv/r", commit)
 		must(t, err)
 		equal(t, "origin of "+commit, got, who)
 	}
-	_, err := f.Store.TrustedCommit(t.Context(), "host-b", "/srv/r")
+	_, err := f.Store.Acts.TrustedCommit(t.Context(), "host-b", "/srv/r")
 	wantErr(t, err, ops.ErrNotFound)
 }
 
@@ -312,7 +312,7 @@ func earlierVersion(t *testing.T, f *Fixture) {
 	run := f.begin(t, f.intent(session))
 	f.end(t, run.ID, ops.ActionDone)
 	for current, want := range map[string]string{"web:2": "web:1", "web:1": ""} {
-		got, err := f.Store.LastVersion(t.Context(), "home", "web", current)
+		got, err := f.Store.Acts.LastVersion(t.Context(), "home", "web", current)
 		must(t, err)
 		equal(t, "before "+current, got, want)
 	}
@@ -337,7 +337,7 @@ func (f *Fixture) askedBy(t *testing.T, session ops.Session, decided *ops.Decisi
 			SessionID: session.ID, Tier: ops.Tier3, Handler: "tier3", Plan: plan, PlanHash: ops.PlanHash(session.CycleID, session.ID, plan),
 		},
 	}})
-	found, err := f.Store.Approvals(t.Context(), store.ApprovalFilter{})
+	found, err := f.Store.People.Approvals(t.Context(), store.ApprovalFilter{})
 	must(t, err)
 	equal(t, "plan", found[0].Plan, plan)
 	return session, found[0]
@@ -357,13 +357,13 @@ func (f *Fixture) planStep(s ops.Session, a ops.Approval, step int) store.Action
 func approvedStepRunsOnce(t *testing.T, f *Fixture) {
 	session, question := f.asked(t)
 	in := f.planStep(session, question, 1)
-	_, err := f.Store.AnswerPlan(t.Context(), question.ID, question.PlanHash, []int{1}, "ada", "go", f.At)
+	_, err := f.Store.People.AnswerPlan(t.Context(), question.ID, question.PlanHash, []int{1}, "ada", "go", f.At)
 	must(t, err)
-	_, _, err = f.Store.BeginAction(t.Context(), f.Owner, in)
+	_, _, err = f.Store.Acts.BeginAction(t.Context(), f.Owner, in)
 	if err == nil {
 		t.Error("it runs while nobody has claimed the cycle")
 	}
-	_, err = f.Store.Claim(t.Context(), f.Owner, session.CycleID, Policy(), f.At)
+	_, err = f.Store.Journal.Claim(t.Context(), f.Owner, session.CycleID, Policy(), f.At)
 	must(t, err)
 	for name, change := range map[string]func(*store.ActionIntent){
 		"not approved":     func(i *store.ActionIntent) { *i = f.planStep(session, question, 2) },
@@ -376,13 +376,13 @@ func approvedStepRunsOnce(t *testing.T, f *Fixture) {
 	} {
 		other := in
 		change(&other)
-		if _, _, err := f.Store.BeginAction(t.Context(), f.Owner, other); err == nil {
+		if _, _, err := f.Store.Acts.BeginAction(t.Context(), f.Owner, other); err == nil {
 			t.Errorf("%s: it runs", name)
 		}
 	}
 	run := f.begin(t, in)
 	f.end(t, run.ID, ops.ActionDone)
-	_, _, err = f.Store.BeginAction(t.Context(), f.Owner, in)
+	_, _, err = f.Store.Acts.BeginAction(t.Context(), f.Owner, in)
 	wantErr(t, err, ops.ErrConflict)
 	equal(t, "it counts", f.cooldowns(t), []ops.Cooldown{{Service: "web", Action: restartAction, Left: 1}})
 }
@@ -396,13 +396,13 @@ func changedPlanRunsNothing(t *testing.T, f *Fixture) {
 			SessionID: session.ID, Tier: ops.Tier3, Handler: "tier3", Plan: stored, PlanHash: ops.PlanHash(session.CycleID, session.ID, shown),
 		},
 	}})
-	all, err := f.Store.Approvals(t.Context(), store.ApprovalFilter{})
+	all, err := f.Store.People.Approvals(t.Context(), store.ApprovalFilter{})
 	must(t, err)
-	_, err = f.Store.AnswerPlan(t.Context(), all[0].ID, all[0].PlanHash, []int{1}, "ada", "go", f.At)
+	_, err = f.Store.People.AnswerPlan(t.Context(), all[0].ID, all[0].PlanHash, []int{1}, "ada", "go", f.At)
 	must(t, err)
-	_, err = f.Store.Claim(t.Context(), f.Owner, session.CycleID, Policy(), f.At)
+	_, err = f.Store.Journal.Claim(t.Context(), f.Owner, session.CycleID, Policy(), f.At)
 	must(t, err)
-	_, _, err = f.Store.BeginAction(t.Context(), f.Owner, f.planStep(session, all[0], 1))
+	_, _, err = f.Store.Acts.BeginAction(t.Context(), f.Owner, f.planStep(session, all[0], 1))
 	wantErr(t, err, ops.ErrConflict)
 }
 
@@ -415,9 +415,9 @@ func yesOverridesCooldown(t *testing.T, f *Fixture) {
 			wantAllowed(t, f.hook(t, session, "toolu_2", restart("web")...))
 		}
 		_, question := f.askedBy(t, session, &ops.Decision{SessionID: session.ID, Verdict: ops.VerdictApproval, Check: why, Services: []string{"web"}, At: f.At})
-		_, err := f.Store.AnswerPlan(t.Context(), question.ID, question.PlanHash, []int{1}, "ada", "go", f.At)
+		_, err := f.Store.People.AnswerPlan(t.Context(), question.ID, question.PlanHash, []int{1}, "ada", "go", f.At)
 		must(t, err)
-		_, err = f.Store.Claim(t.Context(), f.Owner, session.CycleID, Policy(), f.At)
+		_, err = f.Store.Journal.Claim(t.Context(), f.Owner, session.CycleID, Policy(), f.At)
 		must(t, err)
 		in := f.planStep(session, question, 1)
 		never := in
@@ -429,7 +429,7 @@ func yesOverridesCooldown(t *testing.T, f *Fixture) {
 			continue
 		}
 		f.end(t, f.begin(t, in).ID, ops.ActionDone)
-		_, _, err = f.Store.BeginAction(t.Context(), f.Owner, in)
+		_, _, err = f.Store.Acts.BeginAction(t.Context(), f.Owner, in)
 		wantErr(t, err, ops.ErrConflict)
 	}
 }
@@ -437,13 +437,13 @@ func yesOverridesCooldown(t *testing.T, f *Fixture) {
 func planApprovedAsShown(t *testing.T, f *Fixture) {
 	_, question := f.asked(t)
 	answer := func(hash string, steps ...int) error {
-		_, err := f.Store.AnswerPlan(t.Context(), question.ID, hash, steps, "ada", "", f.At)
+		_, err := f.Store.People.AnswerPlan(t.Context(), question.ID, hash, steps, "ada", "", f.At)
 		return err
 	}
 	wantErr(t, answer("another", 1), ops.ErrConflict)
 	must(t, answer(question.PlanHash, 1, 2))
 	wantErr(t, answer(question.PlanHash, 1), ops.ErrConflict)
-	stored, err := f.Store.Approval(t.Context(), question.ID)
+	stored, err := f.Store.People.Approval(t.Context(), question.ID)
 	must(t, err)
 	equal(t, "steps", stored.Steps, []int{1, 2})
 	equal(t, "status", stored.Status, ops.ApprovalApproved)
@@ -451,15 +451,15 @@ func planApprovedAsShown(t *testing.T, f *Fixture) {
 
 func stepRace(t *testing.T, f *Fixture) {
 	session, question := f.asked(t)
-	_, err := f.Store.AnswerPlan(t.Context(), question.ID, question.PlanHash, []int{1}, "ada", "go", f.At)
+	_, err := f.Store.People.AnswerPlan(t.Context(), question.ID, question.PlanHash, []int{1}, "ada", "go", f.At)
 	must(t, err)
-	_, err = f.Store.Claim(t.Context(), f.Owner, session.CycleID, Policy(), f.At)
+	_, err = f.Store.Journal.Claim(t.Context(), f.Owner, session.CycleID, Policy(), f.At)
 	must(t, err)
 	var wg sync.WaitGroup
 	won := make(chan int64, 8)
 	for range 8 {
 		wg.Go(func() {
-			if run, refusal, err := f.Store.BeginAction(t.Context(), f.Owner, f.planStep(session, question, 1)); err == nil && refusal == "" {
+			if run, refusal, err := f.Store.Acts.BeginAction(t.Context(), f.Owner, f.planStep(session, question, 1)); err == nil && refusal == "" {
 				won <- run.ID
 			}
 		})
@@ -472,21 +472,21 @@ func stepsAreTold(t *testing.T, f *Fixture) {
 	session, question := f.asked(t)
 	states := func(want ...ops.PlanState) {
 		t.Helper()
-		one, err := f.Store.Approval(t.Context(), question.ID)
+		one, err := f.Store.People.Approval(t.Context(), question.ID)
 		must(t, err)
 		var got []ops.PlanState
 		for _, s := range one.States {
 			got = append(got, s.State)
 		}
 		equal(t, "states", got, want)
-		all, err := f.Store.Approvals(t.Context(), store.ApprovalFilter{})
+		all, err := f.Store.People.Approvals(t.Context(), store.ApprovalFilter{})
 		must(t, err)
 		equal(t, "in a list", all[0], one)
 	}
 	states(ops.PlanPending, ops.PlanPending)
-	_, err := f.Store.AnswerPlan(t.Context(), question.ID, question.PlanHash, []int{1, 2}, "ada", "go", f.At)
+	_, err := f.Store.People.AnswerPlan(t.Context(), question.ID, question.PlanHash, []int{1, 2}, "ada", "go", f.At)
 	must(t, err)
-	_, err = f.Store.Claim(t.Context(), f.Owner, session.CycleID, Policy(), f.At)
+	_, err = f.Store.Journal.Claim(t.Context(), f.Owner, session.CycleID, Policy(), f.At)
 	must(t, err)
 	states(ops.PlanApproved, ops.PlanApproved)
 	run := f.begin(t, f.planStep(session, question, 1))
@@ -495,7 +495,7 @@ func stepsAreTold(t *testing.T, f *Fixture) {
 	const why = "not needed: probes found it healthy"
 	f.Commit(t, ops.Transition{Cycle: session.CycleID, At: f.At.Add(time.Second), Step: ops.Step{Kind: ops.StepFinish, Status: ops.CycleResolved, Skipped: why}})
 	states(ops.PlanDone, ops.PlanSkipped)
-	one, err := f.Store.Approval(t.Context(), question.ID)
+	one, err := f.Store.People.Approval(t.Context(), question.ID)
 	must(t, err)
 	equal(t, "why", one.States, []ops.PlanProgress{{State: ops.PlanDone, Run: run.ID}, {State: ops.PlanSkipped, Why: why}})
 }

@@ -35,32 +35,32 @@ func questionReadsBack(t *testing.T, f *Fixture) {
 	want := *tr.Step.Approval
 	want.ID, want.CycleID, want.Environment, want.Status, want.RequestedAt = got[0].ID, session.CycleID, "home", ops.ApprovalPending, tr.At
 	equal(t, "approvals", got, []ops.Approval{want})
-	one, err := f.Store.Approval(t.Context(), want.ID)
+	one, err := f.Store.People.Approval(t.Context(), want.ID)
 	must(t, err)
 	equal(t, "approval", one, want)
-	_, err = f.Store.Approval(t.Context(), 999)
+	_, err = f.Store.People.Approval(t.Context(), 999)
 	wantErr(t, err, ops.ErrNotFound)
 }
 
 func answerIsRecorded(t *testing.T, f *Fixture) {
 	asked := f.await(t, "home", ops.Step{Approval: question()})
 	at := Start.Add(time.Minute)
-	got, err := f.Store.Answer(t.Context(), asked.Journal.Approvals[0].ID, ops.ApprovalApproved, "alice", "go on", at)
+	got, err := f.Store.People.Answer(t.Context(), asked.Journal.Approvals[0].ID, ops.ApprovalApproved, "alice", "go on", at)
 	must(t, err)
 	want := asked.Journal.Approvals[0]
 	want.Status, want.AnsweredAt, want.AnsweredBy, want.Answer = ops.ApprovalApproved, &at, "alice", "go on"
 	equal(t, "approval", got, want)
-	events, err := f.Store.Events(t.Context(), store.EventFilter{CycleID: &asked.Cycle.ID})
+	events, err := f.Store.Journal.Events(t.Context(), store.EventFilter{CycleID: &asked.Cycle.ID})
 	must(t, err)
 	if len(events) != 1 || events[0].Kind() != "approval" || events[0].Environment != "home" || !events[0].At.Equal(at) {
 		t.Fatalf("events are %+v", events)
 	}
 	wantParts(t, events[0].Message.Words(), "alice", "approved", "Tier 2", "go on")
 
-	_, err = f.Store.Answer(t.Context(), got.ID, ops.ApprovalDenied, "bob", "stop", at.Add(time.Minute))
+	_, err = f.Store.People.Answer(t.Context(), got.ID, ops.ApprovalDenied, "bob", "stop", at.Add(time.Minute))
 	wantErr(t, err, ops.ErrConflict)
 	wantParts(t, err.Error(), "alice", "approved", "2026-03-14T12:01:00Z")
-	again, err := f.Store.Approval(t.Context(), got.ID)
+	again, err := f.Store.People.Approval(t.Context(), got.ID)
 	must(t, err)
 	equal(t, "approval", again, want)
 }
@@ -79,14 +79,14 @@ func oneAnswerCounts(t *testing.T, f *Fixture) {
 	id := asked.Journal.Approvals[0].ID
 	answers := []ops.ApprovalStatus{ops.ApprovalApproved, ops.ApprovalDenied, ops.ApprovalExpired}
 	won := race(t, 50, ops.ErrConflict, func(i int) error {
-		_, err := f.Store.Answer(t.Context(), id, answers[i%len(answers)], "somebody", "", Start)
+		_, err := f.Store.People.Answer(t.Context(), id, answers[i%len(answers)], "somebody", "", Start)
 		return err
 	})
 	equal(t, "answers", won, 1)
-	events, err := f.Store.Events(t.Context(), store.EventFilter{CycleID: &asked.Cycle.ID})
+	events, err := f.Store.Journal.Events(t.Context(), store.EventFilter{CycleID: &asked.Cycle.ID})
 	must(t, err)
 	equal(t, "events", len(events), 1)
-	c, err := f.Store.Cycle(t.Context(), asked.Cycle.ID)
+	c, err := f.Store.Journal.Cycle(t.Context(), asked.Cycle.ID)
 	must(t, err)
 	equal(t, "wake number", c.WakeSeq, asked.Cycle.WakeSeq+1)
 }
@@ -95,11 +95,11 @@ func onlyAnswersAnswer(t *testing.T, f *Fixture) {
 	asked := f.await(t, "home", ops.Step{Approval: question()})
 	id := asked.Journal.Approvals[0].ID
 	for _, status := range []ops.ApprovalStatus{ops.ApprovalPending, "", "maybe"} {
-		if _, err := f.Store.Answer(t.Context(), id, status, "alice", "", Start); err == nil {
+		if _, err := f.Store.People.Answer(t.Context(), id, status, "alice", "", Start); err == nil {
 			t.Errorf("%q was taken for an answer", status)
 		}
 	}
-	_, err := f.Store.Answer(t.Context(), 999, ops.ApprovalApproved, "alice", "", Start)
+	_, err := f.Store.People.Answer(t.Context(), 999, ops.ApprovalApproved, "alice", "", Start)
 	wantErr(t, err, ops.ErrNotFound)
 	f.wantRunnable(t, Start)
 }
@@ -108,12 +108,12 @@ func afterAYes(t *testing.T, f *Fixture) {
 	asked := f.refusable(t)
 	counted := func(what string, want int) {
 		t.Helper()
-		got, err := f.Store.Attention(t.Context(), f.At)
+		got, err := f.Store.Reports.Attention(t.Context(), f.At)
 		must(t, err)
 		equal(t, what, got.NeedYou(), want)
 	}
 	counted("while it is asked", 1)
-	_, err := f.Store.Answer(t.Context(), asked.ID, ops.ApprovalApproved, "alice", "", f.At.Add(time.Minute))
+	_, err := f.Store.People.Answer(t.Context(), asked.ID, ops.ApprovalApproved, "alice", "", f.At.Add(time.Minute))
 	must(t, err)
 	counted("after the yes", 0)
 	f.claimAt(t, asked.CycleID, f.At.Add(2*time.Minute))
@@ -127,9 +127,9 @@ func oneQuestionAtATime(t *testing.T, f *Fixture) {
 	other := question()
 	other.Tier, other.Handler = ops.Tier3, "tier3"
 	again := ops.Transition{Cycle: asked.Cycle.ID, At: Start, Step: ops.Step{Kind: ops.StepAwait, Approval: other}}
-	_, err := f.Store.Commit(t.Context(), f.Owner, again)
+	_, err := f.Store.Journal.Commit(t.Context(), f.Owner, again)
 	wantErr(t, err, ops.ErrConflict)
-	_, err = f.Store.Answer(t.Context(), asked.Journal.Approvals[0].ID, ops.ApprovalApproved, "alice", "", Start)
+	_, err = f.Store.People.Answer(t.Context(), asked.Journal.Approvals[0].ID, ops.ApprovalApproved, "alice", "", Start)
 	must(t, err)
 	equal(t, "approvals", len(f.Commit(t, again).Journal.Approvals), 2)
 }
@@ -140,12 +140,12 @@ func endEndsTheQuestion(t *testing.T, f *Fixture) {
 	got := f.EndCycle(t, asked.Cycle.ID).Journal.Approvals[0]
 	equal(t, "status", got.Status, ops.ApprovalWithdrawn)
 	equal(t, "answer", got.Answer, "the cycle ended")
-	_, err := f.Store.Answer(t.Context(), got.ID, ops.ApprovalApproved, "alice", "", Start)
+	_, err := f.Store.People.Answer(t.Context(), got.ID, ops.ApprovalApproved, "alice", "", Start)
 	wantErr(t, err, ops.ErrConflict)
 
 	// What was answered stays as it was.
 	asked = f.await(t, "home", ops.Step{Approval: question()})
-	answer, err := f.Store.Answer(t.Context(), asked.Journal.Approvals[0].ID, ops.ApprovalDenied, "alice", "no", Start)
+	answer, err := f.Store.People.Answer(t.Context(), asked.Journal.Approvals[0].ID, ops.ApprovalDenied, "alice", "no", Start)
 	must(t, err)
 	f.claimAt(t, asked.Cycle.ID, Start)
 	equal(t, "answered", f.EndCycle(t, asked.Cycle.ID).Journal.Approvals, []ops.Approval{answer})
@@ -156,7 +156,7 @@ func questionsAreListed(t *testing.T, f *Fixture) {
 	for _, environment := range []string{"home", "office", "garden"} {
 		all = append(all, f.await(t, environment, ops.Step{Approval: question()}).Journal.Approvals[0].ID)
 	}
-	_, err := f.Store.Answer(t.Context(), all[0], ops.ApprovalDenied, "alice", "", Start)
+	_, err := f.Store.People.Answer(t.Context(), all[0], ops.ApprovalDenied, "alice", "", Start)
 	must(t, err)
 	for _, tt := range []struct {
 		filter store.ApprovalFilter
@@ -169,7 +169,7 @@ func questionsAreListed(t *testing.T, f *Fixture) {
 		{store.ApprovalFilter{Limit: 1}, []int64{all[2]}},
 		{store.ApprovalFilter{Before: all[2], Limit: 1}, []int64{all[1]}},
 	} {
-		got, err := f.Store.Approvals(t.Context(), tt.filter)
+		got, err := f.Store.People.Approvals(t.Context(), tt.filter)
 		must(t, err)
 		equal(t, "approvals", ids(got, func(a ops.Approval) int64 { return a.ID }), tt.want)
 	}
@@ -185,13 +185,13 @@ func expiringQuestionsAreFound(t *testing.T, f *Fixture) {
 	late := ask("office", ops.Ptr(Start.Add(2*time.Hour)))
 	soon := ask("garden", ops.Ptr(Start.Add(time.Hour)))
 	find := func(at time.Time) []int64 {
-		got, err := f.Store.ExpiringApprovals(t.Context(), at)
+		got, err := f.Store.People.ExpiringApprovals(t.Context(), at)
 		must(t, err)
 		return ids(got, func(a ops.Approval) int64 { return a.ID })
 	}
 	equal(t, "before", find(Start.Add(time.Hour-time.Microsecond)), []int64{})
 	equal(t, "later", find(Start.Add(2*time.Hour)), []int64{soon, late})
-	_, err := f.Store.Answer(t.Context(), soon, ops.ApprovalExpired, "claudeops", "nobody answered", Start.Add(time.Hour))
+	_, err := f.Store.People.Answer(t.Context(), soon, ops.ApprovalExpired, "claudeops", "nobody answered", Start.Add(time.Hour))
 	must(t, err)
 	equal(t, "after an answer", find(Start.Add(2*time.Hour)), []int64{late})
 }

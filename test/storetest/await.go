@@ -41,7 +41,7 @@ func (f *Fixture) await(t *testing.T, environment string, step ops.Step) ops.Cla
 // to cancel.
 func (f *Fixture) runnable(t *testing.T, at time.Time) []ops.CycleID {
 	t.Helper()
-	open, err := f.Store.Unfinished(t.Context())
+	open, err := f.Store.Journal.Unfinished(t.Context())
 	must(t, err)
 	out := []ops.CycleID{}
 	for _, c := range open {
@@ -57,20 +57,20 @@ func (f *Fixture) runnable(t *testing.T, at time.Time) []ops.CycleID {
 func (f *Fixture) wantRunnable(t *testing.T, at time.Time, want ...ops.CycleID) {
 	t.Helper()
 	equal(t, "runnable", f.runnable(t, at), append([]ops.CycleID{}, want...))
-	waiting, err := f.Store.Unfinished(t.Context())
+	waiting, err := f.Store.Journal.Unfinished(t.Context())
 	must(t, err)
 	for _, c := range waiting {
 		if c.Status != ops.CycleWaitingHuman || len(want) > 0 {
 			continue
 		}
-		_, err := f.Store.Claim(t.Context(), f.Owner, c.ID, Policy(), at)
+		_, err := f.Store.Journal.Claim(t.Context(), f.Owner, c.ID, Policy(), at)
 		wantErr(t, err, ops.ErrConflict)
 	}
 }
 
 func (f *Fixture) claimAt(t *testing.T, id ops.CycleID, at time.Time) ops.Claimed {
 	t.Helper()
-	got, err := f.Store.Claim(t.Context(), f.Owner, id, Policy(), at)
+	got, err := f.Store.Journal.Claim(t.Context(), f.Owner, id, Policy(), at)
 	must(t, err)
 	return got
 }
@@ -85,9 +85,9 @@ func waitingFreesTheSlot(t *testing.T, f *Fixture) {
 	}
 	f.wantRunnable(t, Start.Add(1000*time.Hour))
 	f.Claim(t, "home")
-	_, err := f.Store.Answer(t.Context(), got.Journal.Approvals[0].ID, ops.ApprovalApproved, "alice", "", Start)
+	_, err := f.Store.People.Answer(t.Context(), got.Journal.Approvals[0].ID, ops.ApprovalApproved, "alice", "", Start)
 	must(t, err)
-	_, err = f.Store.Claim(t.Context(), f.Owner, got.Cycle.ID, Policy(), Start)
+	_, err = f.Store.Journal.Claim(t.Context(), f.Owner, got.Cycle.ID, Policy(), Start)
 	wantErr(t, err, ops.ErrSlotBusy)
 }
 
@@ -112,7 +112,7 @@ func answerWakesAfterRestart(t *testing.T, f *Fixture) {
 	got := f.await(t, "home", ops.Step{Approval: question()})
 	restarted := NewFixture(t, f.Store)
 	restarted.wantRunnable(t, Start)
-	answer, err := f.Store.Answer(t.Context(), got.Journal.Approvals[0].ID, ops.ApprovalDenied, "alice", "not at night",
+	answer, err := f.Store.People.Answer(t.Context(), got.Journal.Approvals[0].ID, ops.ApprovalDenied, "alice", "not at night",
 		Start.Add(time.Minute))
 	must(t, err)
 	restarted.wantRunnable(t, Start.Add(time.Minute), got.Cycle.ID)
@@ -126,15 +126,15 @@ func overdueQuestionHasExpired(t *testing.T, f *Fixture) {
 	q, over := question(), Start.Add(time.Hour)
 	q.ExpiresAt = &over
 	asked := f.await(t, "home", ops.Step{Approval: q, Until: over})
-	_, err := f.Store.Answer(t.Context(), asked.Journal.Approvals[0].ID, ops.ApprovalApproved, "alice", "", over) // it waits for its slot
+	_, err := f.Store.People.Answer(t.Context(), asked.Journal.Approvals[0].ID, ops.ApprovalApproved, "alice", "", over) // it waits for its slot
 	wantErr(t, err, ops.ErrConflict)
 	got := f.claimAt(t, asked.Cycle.ID, over).Journal.Approvals[0]
 	equal(t, "status", got.Status, ops.ApprovalExpired)
 	equal(t, "when", got.AnsweredAt, &over)
-	events, err := f.Store.Events(t.Context(), store.EventFilter{CycleID: &asked.Cycle.ID})
+	events, err := f.Store.Journal.Events(t.Context(), store.EventFilter{CycleID: &asked.Cycle.ID})
 	must(t, err)
 	equal(t, "events", ids(events, func(e ops.Event) string { return string(e.Kind()) }), []string{"approval"})
-	_, err = f.Store.Answer(t.Context(), got.ID, ops.ApprovalApproved, "alice", "", over)
+	_, err = f.Store.People.Answer(t.Context(), got.ID, ops.ApprovalApproved, "alice", "", over)
 	wantErr(t, err, ops.ErrConflict)
 	f.EndCycle(t, asked.Cycle.ID)
 
@@ -151,10 +151,10 @@ func resolveWakesAfterRestart(t *testing.T, f *Fixture) {
 	equal(t, "waiting", got.Journal.Incidents[0].Waiting, &got.Cycle.ID)
 	restarted := NewFixture(t, f.Store)
 	id := got.Journal.Incidents[0].ID
-	_, err := f.Store.Acknowledge(t.Context(), id, "alice", "", Start)
+	_, err := f.Store.People.Acknowledge(t.Context(), id, "alice", "", Start)
 	must(t, err)
 	restarted.wantRunnable(t, Start.Add(time.Hour))
-	_, err = f.Store.ResolveIncident(t.Context(), id, "alice", "new disk", Start.Add(time.Hour))
+	_, err = f.Store.People.ResolveIncident(t.Context(), id, "alice", "new disk", Start.Add(time.Hour))
 	must(t, err)
 	restarted.wantRunnable(t, Start.Add(time.Hour), got.Cycle.ID)
 	again := restarted.claimAt(t, got.Cycle.ID, Start.Add(time.Hour))
@@ -169,7 +169,7 @@ func lastIncidentWakes(t *testing.T, f *Fixture) {
 	r := report("db", "web")
 	r.Waits = true
 	got := f.await(t, "home", ops.Step{Incident: &r})
-	_, err := f.Store.ResolveIncident(t.Context(), got.Journal.Incidents[0].ID, "alice", "", Start)
+	_, err := f.Store.People.ResolveIncident(t.Context(), got.Journal.Incidents[0].ID, "alice", "", Start)
 	must(t, err)
 	f.wantRunnable(t, Start.Add(time.Hour))
 	// The other one is found well by another cycle.
@@ -190,7 +190,7 @@ func allWaitingWake(t *testing.T, f *Fixture) {
 	// Each sees that it waits itself.
 	equal(t, "first", f.load(t, first.Cycle.ID).Journal.Incidents[0].Waiting, &first.Cycle.ID)
 	equal(t, "second", f.load(t, second.Cycle.ID).Journal.Incidents[0].Waiting, &second.Cycle.ID)
-	got, err := f.Store.ResolveIncident(t.Context(), id, "alice", "", Start)
+	got, err := f.Store.People.ResolveIncident(t.Context(), id, "alice", "", Start)
 	must(t, err)
 	equal(t, "listed", got.Waiting, &second.Cycle.ID)
 	f.wantRunnable(t, Start, first.Cycle.ID, second.Cycle.ID)
@@ -198,7 +198,7 @@ func allWaitingWake(t *testing.T, f *Fixture) {
 		f.claimAt(t, c, Start)
 		f.EndCycle(t, c)
 	}
-	got, err = f.Store.Incident(t.Context(), id)
+	got, err = f.Store.People.Incident(t.Context(), id)
 	must(t, err)
 	if got.Waiting != nil {
 		t.Errorf("cycle %d waits after its end", *got.Waiting)
@@ -216,7 +216,7 @@ func newWaitReplacesTheOld(t *testing.T, f *Fixture) {
 	if i := got.Journal.Incidents; len(i) != 2 || i[0].Waiting != nil || i[1].Waiting == nil {
 		t.Fatalf("incidents are %+v", i)
 	}
-	_, err := f.Store.ResolveIncident(t.Context(), got.Journal.Incidents[1].ID, "alice", "", Start)
+	_, err := f.Store.People.ResolveIncident(t.Context(), got.Journal.Incidents[1].ID, "alice", "", Start)
 	must(t, err)
 	f.wantRunnable(t, Start, got.Cycle.ID)
 }
@@ -225,7 +225,7 @@ func answerIsNotSleptOver(t *testing.T, f *Fixture) {
 	got := f.await(t, "home", ops.Step{Approval: question(), Until: Start})
 	f.claimAt(t, got.Cycle.ID, Start)
 	// The worker decides to wait on, and has not seen this.
-	_, err := f.Store.Answer(t.Context(), got.Journal.Approvals[0].ID, ops.ApprovalApproved, "alice", "", Start)
+	_, err := f.Store.People.Answer(t.Context(), got.Journal.Approvals[0].ID, ops.ApprovalApproved, "alice", "", Start)
 	must(t, err)
 	again := f.Commit(t, ops.Transition{Cycle: got.Cycle.ID, At: Start.Add(time.Second), Step: ops.Step{Kind: ops.StepAwait}})
 	equal(t, "wake time", again.Cycle.WakeAt, ops.Ptr(Start.Add(time.Second)))
@@ -239,13 +239,13 @@ func stricterPolicyHolds(t *testing.T, f *Fixture) {
 	got := f.await(t, "home", ops.Step{Until: Start})
 	now := Policy()
 	now.MaxTier, now.BudgetDayUSD, now.ApprovalTier, now.Entry = ops.Tier2, 3, ops.Tier2, "other"
-	claimed, err := f.Store.Claim(t.Context(), f.Owner, got.Cycle.ID, now, Start)
+	claimed, err := f.Store.Journal.Claim(t.Context(), f.Owner, got.Cycle.ID, now, Start)
 	must(t, err)
 	want := Policy().Stricter(now)
 	equal(t, "policy", claimed.Cycle.Policy, want)
 	equal(t, "entry", claimed.Cycle.Policy.Entry, "tier1")
 	// It is not loosened again.
-	must(t, f.Store.Release(t.Context(), f.Owner, got.Cycle.ID))
+	must(t, f.Store.Journal.Release(t.Context(), f.Owner, got.Cycle.ID))
 	equal(t, "later", f.claimAt(t, got.Cycle.ID, Start).Cycle.Policy, want)
 	f.Commit(t, ops.Transition{Cycle: got.Cycle.ID, At: Start, Step: ops.Step{Kind: ops.StepAwait, Until: Start}})
 	equal(t, "after another wait", f.claimAt(t, got.Cycle.ID, Start).Cycle.Policy, want)
@@ -259,7 +259,7 @@ func waitingIsFenced(t *testing.T, f *Fixture) {
 
 func waitingCanBeCancelled(t *testing.T, f *Fixture) {
 	got := f.await(t, "home", ops.Step{Approval: question()})
-	_, err := f.Store.RequestCancel(t.Context(), got.Cycle.ID, "never mind", Start)
+	_, err := f.Store.Journal.RequestCancel(t.Context(), got.Cycle.ID, "never mind", Start)
 	must(t, err)
 	f.wantRunnable(t, Start, got.Cycle.ID)
 	f.claimAt(t, got.Cycle.ID, Start)

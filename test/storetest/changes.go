@@ -20,7 +20,7 @@ func changeCases() []testCase {
 
 func (f *Fixture) look(t *testing.T, host string, l ops.Look, at time.Time) {
 	t.Helper()
-	must(t, f.Store.RecordLook(t.Context(), "home", host, l, at))
+	must(t, f.Store.Watch.RecordLook(t.Context(), "home", host, l, at))
 }
 
 func changed(service, text string, at, notBefore time.Time) ops.Change {
@@ -43,18 +43,18 @@ func lookIsStored(t *testing.T, f *Fixture) {
 	web.Parts[0].Value = "b"
 	c := changed("web", "image a → b", Start.Add(time.Minute), Start)
 	f.look(t, "a", ops.Look{Things: []ops.Thing{web}, Gone: []ops.Thing{db}, Changes: []ops.Change{c}}, Start.Add(time.Hour))
-	got, err := f.Store.Things(t.Context(), "home", "a")
+	got, err := f.Store.Watch.Things(t.Context(), "home", "a")
 	must(t, err)
 	web.At = Start.Add(time.Hour)
 	equal(t, "things of a", got, []ops.Thing{web})
-	got, err = f.Store.Things(t.Context(), "home", "b")
+	got, err = f.Store.Watch.Things(t.Context(), "home", "b")
 	must(t, err)
 	equal(t, "things of b", len(got), 1)
-	rows, err := f.Store.Changes(t.Context(), store.ChangeFilter{Environment: "home"})
+	rows, err := f.Store.Watch.Changes(t.Context(), store.ChangeFilter{Environment: "home"})
 	must(t, err)
 	c.ID, c.Environment, c.Host, c.SeenAt = 1, "home", "a", Start.Add(time.Hour)
 	equal(t, "changes", rows, []ops.Change{c})
-	rows, err = f.Store.Changes(t.Context(), store.ChangeFilter{Environment: "office"})
+	rows, err = f.Store.Watch.Changes(t.Context(), store.ChangeFilter{Environment: "office"})
 	must(t, err)
 	equal(t, "changes of another environment", len(rows), 0)
 }
@@ -65,7 +65,7 @@ func changesAreListed(t *testing.T, f *Fixture) {
 	f.look(t, "b", ops.Look{Changes: []ops.Change{changed("", "of all", at(1), at(1)), changed("web", "same", at(5), at(0))}}, at(7))
 	list := func(filter store.ChangeFilter) []ops.Change {
 		t.Helper()
-		rows, err := f.Store.Changes(t.Context(), filter)
+		rows, err := f.Store.Watch.Changes(t.Context(), filter)
 		must(t, err)
 		return rows
 	}
@@ -83,7 +83,7 @@ func changedSinceHealthy(t *testing.T, f *Fixture) {
 	state, _ := health.Observe(ops.CheckState{}, look("web", ops.Down), health.Thresholds{FailAfter: 1}, Start)
 	healthy, failing := look("web", ops.Healthy), look("web", ops.Down)
 	healthy.At, failing.At = before(time.Hour), before(time.Minute)
-	must(t, f.Store.RecordResults(t.Context(), "home", []ops.Check{healthy, failing}, nil, []ops.CheckState{state}, nil, nil))
+	must(t, f.Store.Watch.RecordResults(t.Context(), "home", []ops.Check{healthy, failing}, nil, []ops.CheckState{state}, nil, nil))
 	f.look(t, "a", ops.Look{Changes: []ops.Change{
 		changed("web", "long before", before(2*time.Hour), before(2*time.Hour)),
 		changed("web", "just before", before(time.Hour+ops.ChangeShows/2), before(time.Hour+ops.ChangeShows/2)),
@@ -95,7 +95,7 @@ func changedSinceHealthy(t *testing.T, f *Fixture) {
 	}}, opened.Add(5*time.Second))
 	what := func(services, needs []string, check string) ops.WhatChanged {
 		t.Helper()
-		got, err := f.Store.WhatChanged(t.Context(), "home", services, needs, check, opened)
+		got, err := f.Store.Watch.WhatChanged(t.Context(), "home", services, needs, check, opened)
 		must(t, err)
 		return got
 	}
@@ -127,7 +127,7 @@ func unseenIsTold(t *testing.T, f *Fixture) {
 	f.look(t, "b", ops.Look{Things: []ops.Thing{thing(ops.ChangeUnit, "web.service", "refused"), thing(ops.ChangeBoot, "", "")}}, now)
 	f.look(t, "a", ops.Look{Things: []ops.Thing{thing(ops.ChangePackage, "", "no log")}}, now)
 	f.look(t, "gone", ops.Look{Things: []ops.Thing{thing(ops.ChangePackage, "", "no log")}}, now.Add(-24*time.Hour))
-	got, err := f.Store.WhatChanged(t.Context(), "home", nil, nil, "", now)
+	got, err := f.Store.Watch.WhatChanged(t.Context(), "home", nil, nil, "", now)
 	must(t, err)
 	equal(t, "not seen", got.Unseen, []string{"packages, a: no log", "unit web.service, b: refused"})
 }
@@ -136,7 +136,7 @@ func oldChangesGo(t *testing.T, f *Fixture) {
 	f.look(t, "a", ops.Look{Changes: []ops.Change{changed("web", "old", Start, Start)}}, Start)
 	f.look(t, "a", ops.Look{Changes: []ops.Change{changed("web", "new", Start, Start)}}, Start.Add(2*aDay))
 	f.removeAll(t, forADay(), Start.Add(2*aDay+time.Hour))
-	got, err := f.Store.Changes(t.Context(), store.ChangeFilter{})
+	got, err := f.Store.Watch.Changes(t.Context(), store.ChangeFilter{})
 	must(t, err)
 	equal(t, "kept", texts(got), []string{"new"})
 }

@@ -30,7 +30,7 @@ func costCases() []testCase {
 
 func (f *Fixture) costs(t *testing.T, by store.CostGroup, filter store.CostFilter) []store.CostRow {
 	t.Helper()
-	rows, err := f.Store.Costs(t.Context(), by, filter)
+	rows, err := f.Store.Reports.Costs(t.Context(), by, filter)
 	must(t, err)
 	return rows
 }
@@ -66,7 +66,7 @@ func unreportedCostIsNil(t *testing.T, f *Fixture) {
 	equal(t, "unknown", shortened(f.costs(t, store.CostByTier, store.CostFilter{Since: day(0)})), []short{{day(0), "1", -1, 1, 0}})
 	f.spend(t, "home", ops.Ptr(0.5), Start)
 	equal(t, "partly", shortened(f.costs(t, store.CostByTier, store.CostFilter{Since: day(0)})), []short{{day(0), "1", 0.5, 2, 1}})
-	chains, err := f.Store.ExpensiveChains(t.Context(), store.CostFilter{Since: day(0)}, 10)
+	chains, err := f.Store.Reports.ExpensiveChains(t.Context(), store.CostFilter{Since: day(0)}, 10)
 	must(t, err)
 	equal(t, "chains", len(chains), 1)
 }
@@ -102,7 +102,7 @@ func tokensAreAdded(t *testing.T, f *Fixture) {
 }
 
 func unknownGroupIsRefused(t *testing.T, f *Fixture) {
-	if _, err := f.Store.Costs(t.Context(), "weekday; DROP TABLE sessions", store.CostFilter{}); err == nil {
+	if _, err := f.Store.Reports.Costs(t.Context(), "weekday; DROP TABLE sessions", store.CostFilter{}); err == nil {
 		t.Error("an unknown group was accepted")
 	}
 }
@@ -125,7 +125,7 @@ func costsFollowServices(t *testing.T, f *Fixture) {
 
 func (f *Fixture) sound(t *testing.T) {
 	t.Helper()
-	flaws, err := f.Store.Verify(t.Context(), true)
+	flaws, err := f.Store.Journal.Verify(t.Context(), true)
 	must(t, err)
 	if len(flaws) > 0 {
 		t.Errorf("flaws: %+v", flaws)
@@ -178,9 +178,9 @@ func (h *history) cycle(t *testing.T) {
 		environment = fmt.Sprintf("busy-%d", len(h.cycles))
 	}
 	trigger := []ops.Trigger{ops.TriggerManual, ops.TriggerScheduled}[h.random.IntN(2)]
-	id, err := h.Store.SubmitCycle(t.Context(), ops.NewCycle{Environment: environment, Trigger: trigger, At: h.At})
+	id, err := h.Store.Journal.SubmitCycle(t.Context(), ops.NewCycle{Environment: environment, Trigger: trigger, At: h.At})
 	must(t, err)
-	_, err = h.Store.Claim(t.Context(), h.Owner, id, Policy(), h.At)
+	_, err = h.Store.Journal.Claim(t.Context(), h.Owner, id, Policy(), h.At)
 	must(t, err)
 	h.cycles = append(h.cycles, id)
 	session := *h.Queue(t, id, nil, 1).Journal.Last()
@@ -253,7 +253,7 @@ func (h *history) figures(s *ops.Session) {
 func (h *history) takeOver(t *testing.T, s ops.Session) ops.Session {
 	t.Helper()
 	h.Owner = h.enlist(t, Host, "one", lease) // gives back what is not in prod, which it works for
-	claimed, err := h.Store.Claim(t.Context(), h.Owner, s.CycleID, Policy(), h.At)
+	claimed, err := h.Store.Journal.Claim(t.Context(), h.Owner, s.CycleID, Policy(), h.At)
 	must(t, err)
 	last := *claimed.Journal.Last()
 	if !last.Status.Ended() {
@@ -307,7 +307,7 @@ type cost struct {
 // counted are the sessions of a cycle that ran and have ended.
 func (h *history) counted(t *testing.T, id ops.CycleID) []cost {
 	t.Helper()
-	c, err := h.Store.Load(t.Context(), id)
+	c, err := h.Store.Journal.Load(t.Context(), id)
 	must(t, err)
 	services := ""
 	for _, d := range c.Journal.Decisions {
@@ -391,7 +391,7 @@ func (h *history) wantChains(t *testing.T, f store.CostFilter, limit int) {
 	}
 	slices.SortFunc(want, func(a, b store.ChainCost) int { return cmp.Or(cmp.Compare(*b.USD, *a.USD), cmp.Compare(b.ID, a.ID)) })
 	want = want[:min(limit, len(want))]
-	got, err := h.Store.ExpensiveChains(t.Context(), f, limit)
+	got, err := h.Store.Reports.ExpensiveChains(t.Context(), f, limit)
 	must(t, err)
 	text := func(chains []store.ChainCost) []string {
 		out := []string{}
@@ -414,7 +414,7 @@ func (h *history) wantSum(t *testing.T, f store.CostFilter) {
 			}
 		}
 	}
-	got, known, err := h.Store.CostSince(t.Context(), f.Environment, f.Since)
+	got, known, err := h.Store.Reports.CostSince(t.Context(), f.Environment, f.Since)
 	must(t, err)
 	want := 0.0
 	if sum.USD != nil {
@@ -451,7 +451,7 @@ func sessionsAreAddedUp(t *testing.T, f *Fixture) {
 	end(nil, nil, 2_500, Start.Add(2*time.Minute))
 	end(ops.Ptr(0.5), ops.Ptr[int64](8), 60_000, Start.Add(3*time.Minute))
 	end(ops.Ptr(9.0), nil, 1, Start.Add(4*time.Minute))
-	got, err := f.Store.SessionTotals(t.Context(), store.Span{After: Start, Until: Start.Add(3 * time.Minute)}, []int64{1_000, 5_000},
+	got, err := f.Store.Reports.SessionTotals(t.Context(), store.Span{After: Start, Until: Start.Add(3 * time.Minute)}, []int64{1_000, 5_000},
 		[]int64{5})
 	must(t, err)
 	equal(t, "totals", got, []store.Totals{{
@@ -469,23 +469,23 @@ func escalationsAreCounted(t *testing.T, f *Fixture) {
 		must(t, f.Start(t, second.ID, "planned", f.At))
 		f.Commit(t, f.Escalation(second, 1))
 	}
-	got, err := f.Store.EscalationTotals(t.Context(), store.Span{After: Start.Add(-time.Hour)})
+	got, err := f.Store.Reports.EscalationTotals(t.Context(), store.Span{After: Start.Add(-time.Hour)})
 	must(t, err)
 	equal(t, "escalations", got, []store.Count{{Words: []string{"1", "2"}, Rows: 2}})
 }
 
 func endsAreTold(t *testing.T, f *Fixture) {
-	first, err := f.Store.FirstEnd(t.Context())
+	first, err := f.Store.Reports.FirstEnd(t.Context())
 	must(t, err)
 	equal(t, "before any end", first, time.Time{})
 	f.spend(t, "home", nil, Start.Add(2*time.Minute))
 	f.spend(t, "home", nil, Start.Add(time.Minute))
 	f.spend(t, "home", nil, Start.Add(3*time.Minute))
-	first, err = f.Store.FirstEnd(t.Context())
+	first, err = f.Store.Reports.FirstEnd(t.Context())
 	must(t, err)
 	equal(t, "first end", first, Start.Add(time.Minute))
 	var got []time.Time
-	must(t, f.Store.CycleEnds(t.Context(), store.Span{After: Start.Add(time.Minute), Until: Start.Add(3 * time.Minute)},
+	must(t, f.Store.Reports.CycleEnds(t.Context(), store.Span{After: Start.Add(time.Minute), Until: Start.Add(3 * time.Minute)},
 		func(e store.CycleEnd) {
 			equal(t, "status", e.Status, ops.CycleResolved)
 			got = append(got, e.EndedAt)
@@ -497,18 +497,18 @@ func endsAreTold(t *testing.T, f *Fixture) {
 func feedsAreCounted(t *testing.T, f *Fixture) {
 	session := f.RunningSession(t, "home")
 	f.hook(t, session, "toolu_1")
-	_, _, marks, err := f.Store.FeedTotals(t.Context(), store.Marks{})
+	_, _, marks, err := f.Store.Reports.FeedTotals(t.Context(), store.Marks{})
 	must(t, err)
 	f.hook(t, session, "toolu_2")
 	f.hook(t, session, "toolu_3")
 	f.Commit(t, ops.Transition{Cycle: session.CycleID, At: f.At, Step: ops.Step{Kind: ops.StepRest, Recovery: &ops.Recovery{
 		SessionID: session.ID, Tier: ops.Tier1, Level: 1, ErrorType: "network", Reason: "again",
 	}}})
-	guard, recoveries, now, err := f.Store.FeedTotals(t.Context(), marks)
+	guard, recoveries, now, err := f.Store.Reports.FeedTotals(t.Context(), marks)
 	must(t, err)
 	equal(t, "judgements", guard, []store.Count{{Words: []string{"2", "allow", "R4"}, Rows: 2}})
 	equal(t, "recoveries", recoveries, []store.Count{{Words: []string{"1", "network"}, Rows: 1}})
-	guard, recoveries, again, err := f.Store.FeedTotals(t.Context(), now)
+	guard, recoveries, again, err := f.Store.Reports.FeedTotals(t.Context(), now)
 	must(t, err)
 	equal(t, "nothing new", len(guard)+len(recoveries), 0)
 	equal(t, "marks", again, now)
@@ -522,17 +522,17 @@ func standingIsRead(t *testing.T, f *Fixture) {
 		Kind: ops.StepAwait, Reason: "asks", Approval: &ops.Approval{Tier: ops.Tier2, Handler: "tier2"},
 		Incident: &ops.IncidentReport{Title: "It is down", Level: ops.LevelCritical, Services: []string{"web"}},
 	}})
-	pending, err := f.Store.Approvals(t.Context(), store.ApprovalFilter{})
+	pending, err := f.Store.People.Approvals(t.Context(), store.ApprovalFilter{})
 	must(t, err)
-	got, err := f.Store.Gauges(t.Context(), []string{"home", "office"})
+	got, err := f.Store.Reports.Gauges(t.Context(), []string{"home", "office"})
 	must(t, err)
 	equal(t, "pending", got.PendingApprovals, int64(1))
 	equal(t, "running", got.Running, []store.Count{{Words: []string{"1"}, Rows: 1}})
 	equal(t, "incidents", got.OpenIncidents, []store.Count{{Words: []string{"critical"}, Rows: 1}})
 	equal(t, "last successes", got.LastSuccess, map[string]time.Time{"office": Start.Add(time.Minute)})
-	_, err = f.Store.Answer(t.Context(), pending[0].ID, ops.ApprovalApproved, "ann", strings.Repeat("x", 10), f.At.Add(time.Minute))
+	_, err = f.Store.People.Answer(t.Context(), pending[0].ID, ops.ApprovalApproved, "ann", strings.Repeat("x", 10), f.At.Add(time.Minute))
 	must(t, err)
-	got, err = f.Store.Gauges(t.Context(), nil)
+	got, err = f.Store.Reports.Gauges(t.Context(), nil)
 	must(t, err)
 	equal(t, "pending", got.PendingApprovals, int64(0))
 	equal(t, "waits", got.ApprovalWaits, []time.Duration{time.Minute})
@@ -581,11 +581,11 @@ func daySpend(t *testing.T, f *Fixture) {
 	id := f.Claim(t, "home").Cycle.ID
 	session := *f.Queue(t, id, nil, 1).Journal.Last()
 	f.Commit(t, f.Escalation(session, 1)) // its own 0.25 does not count
-	must(t, f.Store.Release(t.Context(), f.Owner, id))
-	got, err := f.Store.Claim(t.Context(), f.Owner, id, Policy(), Start)
+	must(t, f.Store.Journal.Release(t.Context(), f.Owner, id))
+	got, err := f.Store.Journal.Claim(t.Context(), f.Owner, id, Policy(), Start)
 	must(t, err)
 	equal(t, "on claim", got.Journal.Spend.DayUSD, 1.5)
-	got, err = f.Store.Load(t.Context(), id)
+	got, err = f.Store.Journal.Load(t.Context(), id)
 	must(t, err)
 	equal(t, "on load", got.Journal.Spend.DayUSD, 1.5)
 }
@@ -615,7 +615,7 @@ func costsAreSummed(t *testing.T, f *Fixture) {
 	}{
 		{"home", Start, 2}, {"home", Start.Add(-time.Hour), 3}, {"", Start, 6}, {"", Start.Add(time.Second), 0}, {"garden", Start, 0},
 	} {
-		got, known, err := f.Store.CostSince(t.Context(), tt.environment, tt.since)
+		got, known, err := f.Store.Reports.CostSince(t.Context(), tt.environment, tt.since)
 		must(t, err)
 		if got != tt.want || !known {
 			t.Errorf("cost of %q since %s is %v (known %t), want %v", tt.environment, tt.since, got, known, tt.want)
@@ -627,11 +627,11 @@ func costsAreUnknown(t *testing.T, f *Fixture) {
 	cycle := f.Claim(t, "office").Cycle.ID
 	f.Queue(t, cycle, nil, 1)
 	f.EndCycle(t, cycle)
-	if _, known, err := f.Store.CostSince(t.Context(), "office", Start); err != nil || !known {
+	if _, known, err := f.Store.Reports.CostSince(t.Context(), "office", Start); err != nil || !known {
 		t.Errorf("a session that never ran makes costs unknown (%v)", err)
 	}
 	f.spend(t, "home", nil, Start)
-	got, known, err := f.Store.CostSince(t.Context(), "home", Start)
+	got, known, err := f.Store.Reports.CostSince(t.Context(), "home", Start)
 	must(t, err)
 	if got != 0 || known {
 		t.Errorf("cost is %v (known %t), want unknown", got, known)
@@ -639,14 +639,14 @@ func costsAreUnknown(t *testing.T, f *Fixture) {
 }
 
 func lastEndOfEnvironment(t *testing.T, f *Fixture) {
-	_, ok, err := f.Store.LastEnded(t.Context(), "home")
+	_, ok, err := f.Store.Journal.LastEnded(t.Context(), "home")
 	must(t, err)
 	equal(t, "before any", ok, false)
 	f.spend(t, "home", nil, Start)
 	f.spend(t, "home", nil, Start.Add(-time.Hour))
 	f.spend(t, "office", nil, Start.Add(time.Hour))
 	f.Claim(t, "home")
-	at, ok, err := f.Store.LastEnded(t.Context(), "home")
+	at, ok, err := f.Store.Journal.LastEnded(t.Context(), "home")
 	must(t, err)
 	if !ok || !at.Equal(Start) {
 		t.Errorf("last end is %s (%t), want %s", at, ok, Start)
@@ -654,13 +654,13 @@ func lastEndOfEnvironment(t *testing.T, f *Fixture) {
 }
 
 func journalIsCounted(t *testing.T, f *Fixture) {
-	got, err := f.Store.Counts(t.Context())
+	got, err := f.Store.Reports.Counts(t.Context())
 	must(t, err)
 	equal(t, "empty", got, store.Counts{})
 	f.spend(t, "home", nil, Start.Add(time.Minute))
 	f.spend(t, "office", nil, Start)
 	f.RunningSession(t, "home")
-	got, err = f.Store.Counts(t.Context())
+	got, err = f.Store.Reports.Counts(t.Context())
 	must(t, err)
 	equal(t, "counts", got, store.Counts{
 		Sessions: 3, Cycles: 3, RunningSessions: 1, LastCycleEndedAt: ops.Ptr(Start.Add(time.Minute)), LastCycleStatus: ops.CycleResolved,
@@ -688,9 +688,9 @@ func (f *Fixture) queued(t *testing.T, environment string) ops.Session {
 // reserve starts a session and returns what it may spend.
 func (f *Fixture) reserve(t *testing.T, id ops.SessionID, ask ops.BudgetAsk) *float64 {
 	t.Helper()
-	got, err := f.Store.StartSession(t.Context(), f.Owner, id, "planned", f.At, ask)
+	got, err := f.Store.Journal.StartSession(t.Context(), f.Owner, id, "planned", f.At, ask)
 	must(t, err)
-	s, err := f.Store.Session(t.Context(), id)
+	s, err := f.Store.Journal.Session(t.Context(), id)
 	must(t, err)
 	equal(t, "stored budget", s.BudgetUSD, got)
 	equal(t, "status", s.Status, ops.SessionRunning)
@@ -727,7 +727,7 @@ func spentBudgetStartsNothing(t *testing.T, f *Fixture) {
 		{Want: -0.1, DayLimit: 9}:  ops.BudgetChain,
 		{Want: -0.1, DayLimit: .5}: ops.BudgetChain,
 	} {
-		_, err := f.Store.StartSession(t.Context(), f.Owner, session.ID, "planned", Start, ask)
+		_, err := f.Store.Journal.StartSession(t.Context(), f.Owner, session.ID, "planned", Start, ask)
 		wantErr(t, err, ops.ErrBudget)
 		if spent := (*ops.SpentError)(nil); !errors.As(err, &spent) || spent.Whose != whose {
 			t.Errorf("%+v gives %v, want the budget of the %s", ask, err, whose)
@@ -762,7 +762,7 @@ func noDollarTwice(t *testing.T, f *Fixture) {
 	var mu sync.Mutex
 	var total float64
 	won := race(t, n, ops.ErrBudget, func(i int) error {
-		granted, err := f.Store.StartSession(t.Context(), f.Owner, queued[i], "planned", Start, ops.BudgetAsk{Want: 2, DayLimit: 5})
+		granted, err := f.Store.Journal.StartSession(t.Context(), f.Owner, queued[i], "planned", Start, ops.BudgetAsk{Want: 2, DayLimit: 5})
 		if err == nil {
 			mu.Lock()
 			defer mu.Unlock()
@@ -779,7 +779,7 @@ func reservedCountsOnClaim(t *testing.T, f *Fixture) {
 	running := f.queued(t, "home")
 	f.reserve(t, running.ID, ops.BudgetAsk{Want: 2.5})
 	// It lost its slot, but its process may still run.
-	must(t, f.Store.Release(t.Context(), f.Owner, running.CycleID))
+	must(t, f.Store.Journal.Release(t.Context(), f.Owner, running.CycleID))
 	equal(t, "spend", f.Claim(t, "home").Journal.Spend.DayUSD, 3.5)
 	equal(t, "elsewhere", f.Claim(t, "office").Journal.Spend.DayUSD, 0.0)
 }
@@ -800,7 +800,7 @@ func spendingCountsTodayAndTheWindow(t *testing.T, f *Fixture) {
 	midnight := Start.Truncate(24 * time.Hour)
 	spending := func(environment string, window time.Duration, now time.Time) ops.Spending {
 		t.Helper()
-		spent, err := f.Store.Spending(t.Context(), environment, window, now)
+		spent, err := f.Store.Reports.Spending(t.Context(), environment, window, now)
 		must(t, err)
 		return spent
 	}

@@ -35,7 +35,7 @@ type Fixture struct {
 // NewFixture registers Host in s.
 func NewFixture(tb testing.TB, s *store.Store) *Fixture {
 	tb.Helper()
-	owner, err := s.RegisterHost(tb.Context(), Host)
+	owner, err := s.Journal.RegisterHost(tb.Context(), Host)
 	must(tb, err)
 	return &Fixture{Store: s, Owner: owner, At: Start}
 }
@@ -62,7 +62,7 @@ func Handler(tier ops.Tier) ops.Handler {
 // Submit queues a cycle.
 func (f *Fixture) Submit(tb testing.TB, environment string) ops.CycleID {
 	tb.Helper()
-	id, err := f.Store.SubmitCycle(tb.Context(), ops.NewCycle{Environment: environment, Trigger: ops.TriggerManual, At: f.At})
+	id, err := f.Store.Journal.SubmitCycle(tb.Context(), ops.NewCycle{Environment: environment, Trigger: ops.TriggerManual, At: f.At})
 	must(tb, err)
 	return id
 }
@@ -70,7 +70,7 @@ func (f *Fixture) Submit(tb testing.TB, environment string) ops.CycleID {
 // Claim submits a cycle and claims it.
 func (f *Fixture) Claim(tb testing.TB, environment string) ops.Claimed {
 	tb.Helper()
-	claimed, err := f.Store.Claim(tb.Context(), f.Owner, f.Submit(tb, environment), Policy(), f.At)
+	claimed, err := f.Store.Journal.Claim(tb.Context(), f.Owner, f.Submit(tb, environment), Policy(), f.At)
 	must(tb, err)
 	return claimed
 }
@@ -78,12 +78,12 @@ func (f *Fixture) Claim(tb testing.TB, environment string) ops.Claimed {
 // Commit commits a transition and returns what is there afterwards, also of a cycle that its step leaves.
 func (f *Fixture) Commit(tb testing.TB, t ops.Transition) ops.Claimed {
 	tb.Helper()
-	claimed, err := f.Store.Commit(tb.Context(), f.Owner, t)
+	claimed, err := f.Store.Journal.Commit(tb.Context(), f.Owner, t)
 	must(tb, err)
 	if t.Step.Kind.Leaves() {
-		known, failed := f.Store.Cycle(tb.Context(), t.Cycle)
+		known, failed := f.Store.Journal.Cycle(tb.Context(), t.Cycle)
 		must(tb, failed)
-		claimed, err = f.Store.Look(tb.Context(), known)
+		claimed, err = f.Store.Journal.Look(tb.Context(), known)
 		must(tb, err)
 	}
 	return claimed
@@ -102,7 +102,7 @@ func (f *Fixture) Queue(tb testing.TB, cycle ops.CycleID, parent *ops.Session, a
 // Start starts a queued session without a budget.
 func (f *Fixture) Start(tb testing.TB, id ops.SessionID, plannedID string, at time.Time) error {
 	tb.Helper()
-	_, err := f.Store.StartSession(tb.Context(), f.Owner, id, plannedID, at, ops.BudgetAsk{})
+	_, err := f.Store.Journal.StartSession(tb.Context(), f.Owner, id, plannedID, at, ops.BudgetAsk{})
 	return err
 }
 
@@ -112,7 +112,7 @@ func (f *Fixture) RunningSession(tb testing.TB, environment string) ops.Session 
 	cycle := f.Claim(tb, environment).Cycle.ID
 	id := f.Queue(tb, cycle, nil, 1).Journal.Last().ID
 	must(tb, f.Start(tb, id, "planned-1", f.At.Add(time.Second)))
-	session, err := f.Store.Session(tb.Context(), id)
+	session, err := f.Store.Journal.Session(tb.Context(), id)
 	must(tb, err)
 	return session
 }
@@ -235,21 +235,21 @@ func (f *Fixture) snapshot(t *testing.T, cycle ops.CycleID) snapshot {
 	t.Helper()
 	var s snapshot
 	var err error
-	s.Claimed, err = f.Store.Load(t.Context(), cycle)
+	s.Claimed, err = f.Store.Journal.Load(t.Context(), cycle)
 	must(t, err)
-	s.Events, err = f.Store.Events(t.Context(), store.EventFilter{})
+	s.Events, err = f.Store.Journal.Events(t.Context(), store.EventFilter{})
 	must(t, err)
-	s.Notices, err = f.Store.NoticeList(t.Context(), store.NoticeFilter{})
+	s.Notices, err = f.Store.People.NoticeList(t.Context(), store.NoticeFilter{})
 	must(t, err)
 	for _, session := range s.Claimed.Journal.Sessions {
-		lines, err := f.Store.Transcript(t.Context(), session.ID, 0, 0)
+		lines, err := f.Store.Journal.Transcript(t.Context(), session.ID, 0, 0)
 		must(t, err)
 		s.Transcript = append(s.Transcript, lines...)
-		judged, err := f.Store.GuardDecisions(t.Context(), session.ID)
+		judged, err := f.Store.Acts.GuardDecisions(t.Context(), session.ID)
 		must(t, err)
 		s.Judged = append(s.Judged, judged...)
 	}
-	s.Cooldowns, err = f.Store.Cooldowns(t.Context(), s.Claimed.Cycle.Environment, limits(), f.At)
+	s.Cooldowns, err = f.Store.Acts.Cooldowns(t.Context(), s.Claimed.Cycle.Environment, limits(), f.At)
 	must(t, err)
 	return s
 }
@@ -257,7 +257,7 @@ func (f *Fixture) snapshot(t *testing.T, cycle ops.CycleID) snapshot {
 // load reads a cycle with its own journal, without what only a claim loads.
 func (f *Fixture) load(t *testing.T, cycle ops.CycleID) ops.Claimed {
 	t.Helper()
-	got, err := f.Store.Load(t.Context(), cycle)
+	got, err := f.Store.Journal.Load(t.Context(), cycle)
 	must(t, err)
 	got.Journal.Spend, got.Journal.Windows, got.Journal.LastLook = ops.Spend{}, nil, nil
 	return got

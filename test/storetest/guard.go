@@ -43,7 +43,7 @@ func (f *Fixture) judged(s ops.Session, toolUse string) ops.GuardRecord {
 // hook asks at the hook and returns the answer.
 func (f *Fixture) hook(t *testing.T, s ops.Session, toolUse string, want ...ops.Reservation) ops.GuardRecord {
 	t.Helper()
-	got, err := f.Store.RecordGuard(t.Context(), f.Owner, f.judged(s, toolUse), want, limits())
+	got, err := f.Store.Acts.RecordGuard(t.Context(), f.Owner, f.judged(s, toolUse), want, limits())
 	must(t, err)
 	return got
 }
@@ -53,7 +53,7 @@ func (f *Fixture) shell(t *testing.T, s ops.Session, want ...ops.Reservation) op
 	t.Helper()
 	r := f.judged(s, "")
 	r.Gate = ops.GateShell
-	got, err := f.Store.RecordGuard(t.Context(), f.Owner, r, want, limits())
+	got, err := f.Store.Acts.RecordGuard(t.Context(), f.Owner, r, want, limits())
 	must(t, err)
 	return got
 }
@@ -82,7 +82,7 @@ func (f *Fixture) refused(t *testing.T, s ops.Session, toolUse string) ops.Guard
 	t.Helper()
 	r := f.judged(s, toolUse)
 	r.Gate, r.Allowed, r.Mutating = ops.GateShell, false, false
-	got, err := f.Store.RecordGuard(t.Context(), f.Owner, r, nil, nil)
+	got, err := f.Store.Acts.RecordGuard(t.Context(), f.Owner, r, nil, nil)
 	must(t, err)
 	return got
 }
@@ -90,7 +90,7 @@ func (f *Fixture) refused(t *testing.T, s ops.Session, toolUse string) ops.Guard
 // cooldowns are those of home at the time of the fixture.
 func (f *Fixture) cooldowns(t *testing.T) []ops.Cooldown {
 	t.Helper()
-	got, err := f.Store.Cooldowns(t.Context(), "home", limits(), f.At)
+	got, err := f.Store.Acts.Cooldowns(t.Context(), "home", limits(), f.At)
 	must(t, err)
 	return got
 }
@@ -118,14 +118,14 @@ func judgementsReadBack(t *testing.T, f *Fixture) {
 	allow := f.hook(t, session, "toolu_1")
 	deny := f.judged(session, "toolu_2")
 	deny.Allowed, deny.Rule, deny.Gate, deny.Mutating = false, "never.prune", ops.GateShell, false
-	denied, err := f.Store.RecordGuard(t.Context(), f.Owner, deny, restart("web"), limits())
+	denied, err := f.Store.Acts.RecordGuard(t.Context(), f.Owner, deny, restart("web"), limits())
 	must(t, err)
 	f.hook(t, other, "toolu_1")
 
 	want := f.judged(session, "toolu_1")
 	want.ID, want.CycleID = allow.ID, session.CycleID
 	equal(t, "allow", allow, want)
-	got, err := f.Store.GuardDecisions(t.Context(), session.ID)
+	got, err := f.Store.Acts.GuardDecisions(t.Context(), session.ID)
 	must(t, err)
 	equal(t, "judgements", got, []ops.GuardRecord{allow, denied})
 	equal(t, "a refused command reserves nothing", len(f.cooldowns(t)), 0)
@@ -140,14 +140,14 @@ func handoffCallsAreFound(t *testing.T, f *Fixture) {
 		for _, s := range []ops.Session{session, other} {
 			r := f.judged(s, use)
 			r.Input, r.Allowed = input, false
-			saved, err := f.Store.RecordGuard(t.Context(), f.Owner, r, nil, limits())
+			saved, err := f.Store.Acts.RecordGuard(t.Context(), f.Owner, r, nil, limits())
 			must(t, err)
 			if s.ID == session.ID && use == "toolu_1" {
 				want = append(want, saved)
 			}
 		}
 	}
-	got, err := f.Store.HandoffCalls(t.Context(), session.ID)
+	got, err := f.Store.Acts.HandoffCalls(t.Context(), session.ID)
 	must(t, err)
 	equal(t, "calls", got, want)
 }
@@ -158,7 +158,7 @@ func refusalIsRecorded(t *testing.T, f *Fixture) {
 	wantAllowed(t, f.hook(t, session, "toolu_2", restart("web")...))
 	denied := f.hook(t, session, "toolu_3", restart("web")...)
 	wantDenied(t, denied, "cooldown", "web", "restart", "2026-03-14T16:00:00Z")
-	got, err := f.Store.GuardDecisions(t.Context(), session.ID)
+	got, err := f.Store.Acts.GuardDecisions(t.Context(), session.ID)
 	must(t, err)
 	equal(t, "judgements", len(got), 3)
 	equal(t, "the refusal", got[2], denied)
@@ -168,11 +168,11 @@ func onlyRunningSessions(t *testing.T, f *Fixture) {
 	session := f.RunningSession(t, "home")
 	queued := *f.Commit(t, f.Escalation(session, 1)).Journal.Last()
 	for name, s := range map[string]ops.Session{"ended": session, "queued": queued} {
-		got, err := f.Store.RecordGuard(t.Context(), f.Owner, f.judged(s, "toolu_1"), restart("web"), limits())
+		got, err := f.Store.Acts.RecordGuard(t.Context(), f.Owner, f.judged(s, "toolu_1"), restart("web"), limits())
 		wantErr(t, err, ops.ErrConflict)
 		equal(t, name, got, ops.GuardRecord{})
 	}
-	_, err := f.Store.RecordGuard(t.Context(), f.Owner, f.judged(ops.Session{ID: 999}, "toolu_1"), nil, nil)
+	_, err := f.Store.Acts.RecordGuard(t.Context(), f.Owner, f.judged(ops.Session{ID: 999}, "toolu_1"), nil, nil)
 	wantErr(t, err, ops.ErrNotFound)
 	equal(t, "cooldowns", len(f.cooldowns(t)), 0)
 }
@@ -189,11 +189,11 @@ func incompleteQuestion(t *testing.T, f *Fixture) {
 		"no service": {f.judged(session, "toolu_1"), restart("web", "")},
 		"no action":  {f.judged(session, "toolu_1"), []ops.Reservation{{Service: "web"}}},
 	} {
-		if got, err := f.Store.RecordGuard(t.Context(), f.Owner, ask.record, ask.want, limits()); err == nil || got.Allowed {
+		if got, err := f.Store.Acts.RecordGuard(t.Context(), f.Owner, ask.record, ask.want, limits()); err == nil || got.Allowed {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
-	got, err := f.Store.GuardDecisions(t.Context(), session.ID)
+	got, err := f.Store.Acts.GuardDecisions(t.Context(), session.ID)
 	must(t, err)
 	equal(t, "judgements", len(got), 0)
 	equal(t, "cooldowns", len(f.cooldowns(t)), 0)
@@ -236,7 +236,7 @@ func manyRestartsAtOnce(t *testing.T, f *Fixture) {
 	answers := make(chan ops.GuardRecord, 50)
 	for range cap(answers) {
 		wg.Go(func() {
-			got, err := f.Store.RecordGuard(t.Context(), f.Owner, f.judged(session, ""), restart("web"), limits())
+			got, err := f.Store.Acts.RecordGuard(t.Context(), f.Owner, f.judged(session, ""), restart("web"), limits())
 			if err != nil {
 				t.Error(err)
 			}
@@ -252,7 +252,7 @@ func manyRestartsAtOnce(t *testing.T, f *Fixture) {
 		}
 	}
 	equal(t, "allowed", allowed, 2)
-	got, err := f.Store.GuardDecisions(t.Context(), session.ID)
+	got, err := f.Store.Acts.GuardDecisions(t.Context(), session.ID)
 	must(t, err)
 	equal(t, "judgements", len(got), 50)
 }
@@ -262,7 +262,7 @@ func (f *Fixture) docker(t *testing.T, s ops.Session, container string, want ...
 	t.Helper()
 	r := f.judged(s, "docker:"+container)
 	r.Gate, r.Tool = ops.GateDocker, "docker"
-	got, err := f.Store.RecordGuard(t.Context(), f.Owner, r, want, limits())
+	got, err := f.Store.Acts.RecordGuard(t.Context(), f.Owner, r, want, limits())
 	must(t, err)
 	return got
 }
@@ -302,11 +302,11 @@ func dockerRedeploys(t *testing.T, f *Fixture) {
 	down := ops.Reservation{Service: "web", Action: redeployAction, Half: ops.HalfOpen}
 	up := ops.Reservation{Service: "web", Action: restartAction, Half: ops.HalfClose}
 	wantAllowed(t, f.docker(t, session, "a", down))
-	left, err := f.Store.ServicesLeftDown(t.Context(), session.ID)
+	left, err := f.Store.Acts.ServicesLeftDown(t.Context(), session.ID)
 	must(t, err)
 	equal(t, "left down", left, []string{"web"})
 	wantAllowed(t, f.docker(t, session, "b", up))
-	left, err = f.Store.ServicesLeftDown(t.Context(), session.ID)
+	left, err = f.Store.Acts.ServicesLeftDown(t.Context(), session.ID)
 	must(t, err)
 	equal(t, "left down", len(left), 0)
 	wantDenied(t, f.docker(t, session, "b", down), "cooldown", "redeployment")
@@ -318,7 +318,7 @@ func dockerRedeploys(t *testing.T, f *Fixture) {
 	wantAllowed(t, f.docker(t, session, "d", other))
 	wantAllowed(t, f.hook(t, session, "toolu_2", otherUp))
 	wantAllowed(t, f.docker(t, session, "d", otherUp))
-	left, err = f.Store.ServicesLeftDown(t.Context(), session.ID)
+	left, err = f.Store.Acts.ServicesLeftDown(t.Context(), session.ID)
 	must(t, err)
 	equal(t, "left down", len(left), 0)
 	for _, c := range f.cooldowns(t) {
@@ -352,7 +352,7 @@ func up(service, project string) ops.Reservation {
 
 func (f *Fixture) wantDown(t *testing.T, s ops.Session, want ...string) {
 	t.Helper()
-	got, err := f.Store.ServicesLeftDown(t.Context(), s.ID)
+	got, err := f.Store.Acts.ServicesLeftDown(t.Context(), s.ID)
 	must(t, err)
 	equal(t, "down", got, want)
 }
@@ -382,7 +382,7 @@ func neverStranded(t *testing.T, f *Fixture) {
 	session := f.RunningSession(t, "home")
 	wantAllowed(t, f.hook(t, session, "toolu_1", restart("web", "web")...))
 	wantAllowed(t, f.hook(t, session, "toolu_2", down("web", "")))
-	_, err := f.Store.ClearCooldown(t.Context(), "home", "web", redeployAction, "because", "alice", f.At)
+	_, err := f.Store.Acts.ClearCooldown(t.Context(), "home", "web", redeployAction, "because", "alice", f.At)
 	must(t, err)
 	f.wantDown(t, session, "web")
 	wantDenied(t, f.hook(t, session, "toolu_3", restart("web")...), "cooldown")
@@ -538,7 +538,7 @@ func (f *Fixture) restarts(t *testing.T, s ops.Session, n int, service string, l
 	for range n {
 		want = append(want, restart(service)...)
 	}
-	got, err := f.Store.RecordGuard(t.Context(), f.Owner, f.judged(s, ""), want, limits)
+	got, err := f.Store.Acts.RecordGuard(t.Context(), f.Owner, f.judged(s, ""), want, limits)
 	must(t, err)
 	return got
 }
@@ -550,7 +550,7 @@ func ownLimitWins(t *testing.T, f *Fixture) {
 	wantDenied(t, f.restarts(t, session, 2, "db", general, own), "cooldown")
 	wantAllowed(t, f.restarts(t, session, 3, "web", general, own))
 	wantDenied(t, f.restarts(t, session, 1, "web", own, general), "cooldown", "2026-03-14T13:00:00Z")
-	got, err := f.Store.Cooldowns(t.Context(), "home", []ops.CooldownLimit{general, own}, f.At.Add(time.Minute))
+	got, err := f.Store.Acts.Cooldowns(t.Context(), "home", []ops.CooldownLimit{general, own}, f.At.Add(time.Minute))
 	must(t, err)
 	equal(t, "cooldowns", got, []ops.Cooldown{{Service: "web", Action: restartAction, Until: Start.Add(time.Hour)}})
 }
@@ -573,7 +573,7 @@ func unlimitedIsRecorded(t *testing.T, f *Fixture) {
 		wantAllowed(t, f.restarts(t, session, 1, "web"))
 	}
 	equal(t, "without a limit", func() int {
-		got, err := f.Store.Cooldowns(t.Context(), "home", nil, f.At)
+		got, err := f.Store.Acts.Cooldowns(t.Context(), "home", nil, f.At)
 		must(t, err)
 		return len(got)
 	}(), 0)
@@ -641,7 +641,7 @@ func clearedCountsNoLonger(t *testing.T, f *Fixture) {
 	session := f.RunningSession(t, "home")
 	wantAllowed(t, f.hook(t, session, "", restart("web", "web", "db")...))
 	wantAllowed(t, f.hook(t, session, "", ops.Reservation{Service: "web", Action: redeployAction}))
-	n, err := f.Store.ClearCooldown(t.Context(), "home", "web", restartAction, "the disk was replaced", "alice", f.At)
+	n, err := f.Store.Acts.ClearCooldown(t.Context(), "home", "web", restartAction, "the disk was replaced", "alice", f.At)
 	must(t, err)
 	equal(t, "cleared", n, 2)
 	equal(t, "cooldowns", f.cooldowns(t), []ops.Cooldown{
@@ -649,11 +649,11 @@ func clearedCountsNoLonger(t *testing.T, f *Fixture) {
 		{Service: "web", Action: redeployAction, Until: Start.Add(24 * time.Hour)},
 	})
 	wantAllowed(t, f.hook(t, session, "", restart("web")...))
-	n, err = f.Store.ClearCooldown(t.Context(), "home", "web", "", "all of it", "bob", f.At)
+	n, err = f.Store.Acts.ClearCooldown(t.Context(), "home", "web", "", "all of it", "bob", f.At)
 	must(t, err)
 	equal(t, "cleared", n, 2)
 
-	events, err := f.Store.Events(t.Context(), store.EventFilter{Level: ops.LevelWarning})
+	events, err := f.Store.Journal.Events(t.Context(), store.EventFilter{Level: ops.LevelWarning})
 	must(t, err)
 	equal(t, "events", len(events), 2)
 	e := events[1]
@@ -671,11 +671,11 @@ func clearingNeedsReason(t *testing.T, f *Fixture) {
 	for _, tt := range []struct{ environment, service, action string }{
 		{"office", "web", restartAction}, {"home", "db", restartAction}, {"home", "web", redeployAction},
 	} {
-		_, err := f.Store.ClearCooldown(t.Context(), tt.environment, tt.service, tt.action, "because", "alice", f.At)
+		_, err := f.Store.Acts.ClearCooldown(t.Context(), tt.environment, tt.service, tt.action, "because", "alice", f.At)
 		wantErr(t, err, ops.ErrNotFound)
 	}
 	equal(t, "cooldowns", f.cooldowns(t), []ops.Cooldown{{Service: "web", Action: restartAction, Left: 1}})
-	events, err := f.Store.Events(t.Context(), store.EventFilter{Level: ops.LevelWarning})
+	events, err := f.Store.Journal.Events(t.Context(), store.EventFilter{Level: ops.LevelWarning})
 	must(t, err)
 	equal(t, "events", len(events), 0)
 }

@@ -25,7 +25,7 @@ func healthCases() []testCase {
 
 func (f *Fixture) check(t *testing.T, environment, service string, status ops.Health, at time.Time) {
 	t.Helper()
-	must(t, f.Store.AddChecks(t.Context(), []ops.Check{{
+	must(t, f.Store.Watch.AddChecks(t.Context(), []ops.Check{{
 		At: at, Environment: environment, Purpose: ops.ProbeObserve, Service: service, Probe: "tcp", Type: ops.CheckService, Status: status,
 	}}))
 }
@@ -33,7 +33,7 @@ func (f *Fixture) check(t *testing.T, environment, service string, status ops.He
 // drawn is one line per service: a letter per bucket, the worst of it.
 func (f *Fixture) drawn(t *testing.T, filter store.HealthFilter) string {
 	t.Helper()
-	found, err := f.Store.Health(t.Context(), filter)
+	found, err := f.Store.Reports.Health(t.Context(), filter)
 	must(t, err)
 	var lines []string
 	for _, h := range found {
@@ -82,7 +82,7 @@ func bucketsOfDays(t *testing.T, f *Fixture) {
 	f.check(t, "home", "web", ops.Degraded, Start)
 	filter := store.HealthFilter{Since: day(-2).Add(time.Hour), Until: Start, Bucket: 24 * time.Hour}
 	equal(t, "days", f.drawn(t, filter), "home/web .Dg")
-	found, err := f.Store.Health(t.Context(), filter)
+	found, err := f.Store.Reports.Health(t.Context(), filter)
 	must(t, err)
 	equal(t, "today", found[0].Buckets[2], store.HealthBucket{From: day(0), Until: day(1), Healthy: 1, Degraded: 1})
 }
@@ -91,7 +91,7 @@ func uptimeIsAShare(t *testing.T, f *Fixture) {
 	for n, status := range []ops.Health{ops.Healthy, ops.Degraded, ops.Healthy, ops.Down} {
 		f.check(t, "home", "web", status, Start.Add(-time.Duration(n)*time.Minute))
 	}
-	found, err := f.Store.Health(t.Context(), store.HealthFilter{Since: day(0), Until: Start.Add(time.Second), Bucket: time.Hour})
+	found, err := f.Store.Reports.Health(t.Context(), store.HealthFilter{Since: day(0), Until: Start.Add(time.Second), Bucket: time.Hour})
 	must(t, err)
 	share, known := found[0].Uptime()
 	if share != 0.75 || !known {
@@ -104,7 +104,7 @@ func uptimeIsAShare(t *testing.T, f *Fixture) {
 
 func oddBucketIsRefused(t *testing.T, f *Fixture) {
 	for _, bucket := range []time.Duration{0, -time.Hour, 90 * time.Minute, 25 * time.Hour, 36 * time.Hour} {
-		if _, err := f.Store.Health(t.Context(), store.HealthFilter{Since: day(0), Until: Start, Bucket: bucket}); err == nil {
+		if _, err := f.Store.Reports.Health(t.Context(), store.HealthFilter{Since: day(0), Until: Start, Bucket: bucket}); err == nil {
 			t.Errorf("a bucket of %s was accepted", bucket)
 		}
 	}
@@ -112,13 +112,13 @@ func oddBucketIsRefused(t *testing.T, f *Fixture) {
 
 func (f *Fixture) attention(t *testing.T, at time.Time) store.Attention {
 	t.Helper()
-	a, err := f.Store.Attention(t.Context(), at)
+	a, err := f.Store.Reports.Attention(t.Context(), at)
 	must(t, err)
 	if at.Equal(Start) { // the clock of the store
-		listed, err := f.Store.Incidents(t.Context(), store.IncidentFilter{NeedsYou: true})
+		listed, err := f.Store.People.Incidents(t.Context(), store.IncidentFilter{NeedsYou: true})
 		must(t, err)
 		equal(t, "as many are listed as are counted", len(listed), a.Open)
-		page, err := f.Store.PageState(t.Context())
+		page, err := f.Store.Reports.PageState(t.Context())
 		must(t, err)
 		equal(t, "and as pages count", page.Incidents, a.Open)
 	}
@@ -133,19 +133,19 @@ func attentionIsCounted(t *testing.T, f *Fixture) {
 	equal(t, "asked", f.attention(t, Start), store.Attention{Approvals: 1})
 	open, taken, later, over := f.incident(t, "office", "a"), f.incident(t, "office", "b"), f.incident(t, "office", "c"),
 		f.incident(t, "office", "d")
-	_, err := f.Store.Acknowledge(t.Context(), taken.ID, "alice", "", Start)
+	_, err := f.Store.People.Acknowledge(t.Context(), taken.ID, "alice", "", Start)
 	must(t, err)
-	_, err = f.Store.Snooze(t.Context(), later.ID, "alice", Start.Add(time.Hour), "", Start)
+	_, err = f.Store.People.Snooze(t.Context(), later.ID, "alice", Start.Add(time.Hour), "", Start)
 	must(t, err)
-	_, err = f.Store.ResolveIncident(t.Context(), over.ID, "alice", "", Start)
+	_, err = f.Store.People.ResolveIncident(t.Context(), over.ID, "alice", "", Start)
 	must(t, err)
 	got := f.attention(t, Start)
 	equal(t, "all", got, store.Attention{Approvals: 1, Open: 1, Acknowledged: 1, Snoozed: 1})
 	equal(t, "need you", got.NeedYou(), 2)
 	equal(t, "snooze over", f.attention(t, Start.Add(time.Hour)), store.Attention{Approvals: 1, Open: 2, Acknowledged: 1})
-	approvals, err := f.Store.Approvals(t.Context(), store.ApprovalFilter{Status: ops.ApprovalPending})
+	approvals, err := f.Store.People.Approvals(t.Context(), store.ApprovalFilter{Status: ops.ApprovalPending})
 	must(t, err)
-	_, err = f.Store.Answer(t.Context(), approvals[0].ID, ops.ApprovalDenied, "alice", "no", Start)
+	_, err = f.Store.People.Answer(t.Context(), approvals[0].ID, ops.ApprovalDenied, "alice", "no", Start)
 	must(t, err)
 	equal(t, "answered", f.attention(t, Start), store.Attention{Open: 2, Acknowledged: 1, Snoozed: 1})
 	equal(t, "still open", open.Status, ops.IncidentOpen)
@@ -158,27 +158,27 @@ func incidentHasHistory(t *testing.T, f *Fixture) {
 		f.incident(t, "home", fmt.Sprintf("other-%d", n))
 	}
 	f.incident(t, "home", "web")
-	_, err := f.Store.Acknowledge(t.Context(), first.ID, "alice", "on it", Start)
+	_, err := f.Store.People.Acknowledge(t.Context(), first.ID, "alice", "on it", Start)
 	must(t, err)
-	_, err = f.Store.Acknowledge(t.Context(), other.ID, "bob", fmt.Sprintf("same as incident %d (web)", first.ID), Start)
+	_, err = f.Store.People.Acknowledge(t.Context(), other.ID, "bob", fmt.Sprintf("same as incident %d (web)", first.ID), Start)
 	must(t, err)
-	eleventh, err := f.Store.Incident(t.Context(), 11)
+	eleventh, err := f.Store.People.Incident(t.Context(), 11)
 	must(t, err)
-	_, err = f.Store.ResolveIncident(t.Context(), eleventh.ID, "carol", "", Start)
+	_, err = f.Store.People.ResolveIncident(t.Context(), eleventh.ID, "carol", "", Start)
 	must(t, err)
-	seen, err := f.Store.Incident(t.Context(), first.ID)
+	seen, err := f.Store.People.Incident(t.Context(), first.ID)
 	must(t, err)
-	got, err := f.Store.IncidentHistory(t.Context(), seen)
+	got, err := f.Store.People.IncidentHistory(t.Context(), seen)
 	must(t, err)
 	if len(got) != 1 || got[0].Verb != ops.VerbIncidentAcknowledged || got[0].Actor != ops.Person("alice") || got[0].Reason != "on it" {
 		t.Errorf("history is %+v", got)
 	}
-	story, err := f.Store.IncidentStory(t.Context(), first.ID)
+	story, err := f.Store.People.IncidentStory(t.Context(), first.ID)
 	must(t, err)
 	equal(t, "events of the report", story.Events, got)
-	_, err = f.Store.ResolveIncident(t.Context(), first.ID, "alice", "new disk", Start)
+	_, err = f.Store.People.ResolveIncident(t.Context(), first.ID, "alice", "new disk", Start)
 	must(t, err)
-	got, err = f.Store.IncidentHistory(t.Context(), seen)
+	got, err = f.Store.People.IncidentHistory(t.Context(), seen)
 	must(t, err)
 	if len(got) != 2 || got[1].Reason != "new disk" {
 		t.Errorf("history is %+v", got)
@@ -187,12 +187,12 @@ func incidentHasHistory(t *testing.T, f *Fixture) {
 
 func incidentsByStatus(t *testing.T, f *Fixture) {
 	a, b := f.incident(t, "home", "a"), f.incident(t, "home", "b")
-	_, err := f.Store.Acknowledge(t.Context(), a.ID, "alice", "", Start)
+	_, err := f.Store.People.Acknowledge(t.Context(), a.ID, "alice", "", Start)
 	must(t, err)
 	for status, want := range map[ops.IncidentStatus][]int64{
 		ops.IncidentAcknowledged: {a.ID}, ops.IncidentOpen: {b.ID}, ops.IncidentResolved: {}, "": {b.ID, a.ID},
 	} {
-		got, err := f.Store.Incidents(t.Context(), store.IncidentFilter{Status: status})
+		got, err := f.Store.People.Incidents(t.Context(), store.IncidentFilter{Status: status})
 		must(t, err)
 		equal(t, string(status), ids(got, func(i ops.Incident) int64 { return i.ID }), want)
 	}
@@ -206,7 +206,7 @@ func eventsByKindAndService(t *testing.T, f *Fixture) {
 		{Verb: ops.VerbCycleResolved, Service: "web", Environment: "office"},
 	} {
 		e.Level = ops.LevelInfo
-		id, err := f.Store.AddEvent(t.Context(), e)
+		id, err := f.Store.Journal.AddEvent(t.Context(), e)
 		must(t, err)
 		all = append(all, id)
 	}
@@ -221,7 +221,7 @@ func eventsByKindAndService(t *testing.T, f *Fixture) {
 		{"all", store.EventFilter{Kind: "probe", Service: "web", Environment: "home"}, []int64{all[0]}},
 		{"none", store.EventFilter{Kind: "cycle", Service: "db"}, []int64{}},
 	} {
-		got, err := f.Store.Events(t.Context(), tt.filter)
+		got, err := f.Store.Journal.Events(t.Context(), tt.filter)
 		must(t, err)
 		equal(t, tt.name, eventIDs(got), tt.want)
 	}

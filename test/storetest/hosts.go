@@ -35,7 +35,7 @@ func hostCases() []testCase {
 
 func (f *Fixture) enlist(t *testing.T, name, identity string, length time.Duration) ops.Owner {
 	t.Helper()
-	owner, err := f.Store.Enlist(t.Context(), ops.Host{
+	owner, err := f.Store.Journal.Enlist(t.Context(), ops.Host{
 		Name: name, Identity: identity, Version: "v", Labels: []string{"x"},
 		Environments: []string{"prod"},
 	}, length)
@@ -45,7 +45,7 @@ func (f *Fixture) enlist(t *testing.T, name, identity string, length time.Durati
 
 func nameBelongsToOneMachine(t *testing.T, f *Fixture) {
 	f.enlist(t, "b", "one", lease)
-	_, err := f.Store.Enlist(t.Context(), ops.Host{Name: "b", Identity: "two"}, lease)
+	_, err := f.Store.Journal.Enlist(t.Context(), ops.Host{Name: "b", Identity: "two"}, lease)
 	wantErr(t, err, ops.ErrConflict)
 	if !strings.Contains(err.Error(), "CLAUDEOPS_HOST") {
 		t.Errorf("%q does not say what to do", err)
@@ -58,7 +58,7 @@ func followsOwnLife(t *testing.T, f *Fixture) {
 	first := f.enlist(t, "b", "one", lease)
 	second := f.enlist(t, "b", "one", lease)
 	equal(t, "term", second.Term, first.Term+1)
-	hosts, err := f.Store.Hosts(t.Context())
+	hosts, err := f.Store.Journal.Hosts(t.Context())
 	must(t, err)
 	equal(t, "hosts", len(hosts), 2)
 	b := hosts[0]
@@ -88,7 +88,7 @@ func (f *Fixture) dead(t *testing.T) (ops.Owner, ops.Session) {
 
 func reapReturnsWork(t *testing.T, f *Fixture) {
 	owner, session := f.dead(t)
-	reaped, err := f.Store.Reap(t.Context(), f.Owner)
+	reaped, err := f.Store.Journal.Reap(t.Context(), f.Owner)
 	must(t, err)
 	if len(reaped) != 1 || reaped[0].Host != "dead" || len(reaped[0].Cycles) != 1 || reaped[0].Cycles[0] != session.CycleID {
 		t.Fatalf("took over %+v", reaped)
@@ -102,20 +102,20 @@ func reapReturnsWork(t *testing.T, f *Fixture) {
 	if now.Cycle.WakeSeq == 0 {
 		t.Error("nobody is woken")
 	}
-	claimed, err := f.Store.Claim(t.Context(), f.Owner, session.CycleID, Policy(), f.At)
+	claimed, err := f.Store.Journal.Claim(t.Context(), f.Owner, session.CycleID, Policy(), f.At)
 	must(t, err)
 	equal(t, "owner", claimed.Cycle.Owner, f.Owner)
-	again, err := f.Store.Reap(t.Context(), f.Owner)
+	again, err := f.Store.Journal.Reap(t.Context(), f.Owner)
 	must(t, err)
 	equal(t, "taken over again", len(again), 0)
 }
 
 func livingIsLeftAlone(t *testing.T, f *Fixture) {
 	owner := f.enlist(t, "b", "one", lease)
-	reaped, err := f.Store.Reap(t.Context(), f.Owner)
+	reaped, err := f.Store.Journal.Reap(t.Context(), f.Owner)
 	must(t, err)
 	equal(t, "taken over", len(reaped), 0)
-	draining, err := f.Store.Renew(t.Context(), owner, lease)
+	draining, err := f.Store.Journal.Renew(t.Context(), owner, lease)
 	must(t, err)
 	equal(t, "draining", draining, false)
 }
@@ -123,25 +123,25 @@ func livingIsLeftAlone(t *testing.T, f *Fixture) {
 func deadCannotRenew(t *testing.T, f *Fixture) {
 	owner, _ := f.dead(t)
 	// Nobody has taken over yet: it may come back.
-	_, err := f.Store.Renew(t.Context(), owner, -time.Second)
+	_, err := f.Store.Journal.Renew(t.Context(), owner, -time.Second)
 	must(t, err)
-	_, err = f.Store.Reap(t.Context(), f.Owner)
+	_, err = f.Store.Journal.Reap(t.Context(), f.Owner)
 	must(t, err)
-	_, err = f.Store.Renew(t.Context(), owner, lease)
+	_, err = f.Store.Journal.Renew(t.Context(), owner, lease)
 	wantErr(t, err, ops.ErrFenced)
-	_, err = f.Store.Reap(t.Context(), owner)
+	_, err = f.Store.Journal.Reap(t.Context(), owner)
 	must(t, err) // there is no dead host, so nothing is refused
-	_, err = f.Store.TakeDuty(t.Context(), owner, "notices", lease)
+	_, err = f.Store.Journal.TakeDuty(t.Context(), owner, "notices", lease)
 	wantErr(t, err, ops.ErrFenced)
 }
 
 func retiredIsNotReaped(t *testing.T, f *Fixture) {
 	owner := f.enlist(t, "b", "one", -time.Second)
-	must(t, f.Store.Retire(t.Context(), owner))
-	reaped, err := f.Store.Reap(t.Context(), f.Owner)
+	must(t, f.Store.Journal.Retire(t.Context(), owner))
+	reaped, err := f.Store.Journal.Reap(t.Context(), f.Owner)
 	must(t, err)
 	equal(t, "taken over", len(reaped), 0)
-	_, err = f.Store.Renew(t.Context(), owner, lease)
+	_, err = f.Store.Journal.Renew(t.Context(), owner, lease)
 	must(t, err)
 }
 
@@ -149,7 +149,7 @@ func dutyIsOneHosts(t *testing.T, f *Fixture) {
 	a, b := f.enlist(t, "a", "a", lease), f.enlist(t, "b", "b", lease)
 	take := func(owner ops.Owner, length time.Duration) bool {
 		t.Helper()
-		taken, err := f.Store.TakeDuty(t.Context(), owner, "notices", length)
+		taken, err := f.Store.Journal.TakeDuty(t.Context(), owner, "notices", length)
 		must(t, err)
 		return taken
 	}
@@ -163,12 +163,12 @@ func dutyIsOneHosts(t *testing.T, f *Fixture) {
 	if !take(b, -time.Second) {
 		t.Error("its holder cannot take it again")
 	}
-	_, err := f.Store.Renew(t.Context(), b, lease)
+	_, err := f.Store.Journal.Renew(t.Context(), b, lease)
 	must(t, err)
 	if take(a, lease) {
 		t.Error("a renewed duty was free")
 	}
-	must(t, f.Store.Retire(t.Context(), b))
+	must(t, f.Store.Journal.Retire(t.Context(), b))
 	if !take(a, lease) {
 		t.Error("the duty of a host that retired is not free")
 	}
@@ -182,7 +182,7 @@ func dutyRace(t *testing.T, f *Fixture) {
 		name := string(rune('a' + i))
 		owner := f.enlist(t, name, name, lease)
 		all.Go(func() {
-			taken, err := f.Store.TakeDuty(t.Context(), owner, "notices", lease)
+			taken, err := f.Store.Journal.TakeDuty(t.Context(), owner, "notices", lease)
 			if err != nil {
 				t.Error(err)
 			}
@@ -197,34 +197,34 @@ func dutyRace(t *testing.T, f *Fixture) {
 
 func drainIsTold(t *testing.T, f *Fixture) {
 	owner := f.enlist(t, "b", "one", lease)
-	must(t, f.Store.Drain(t.Context(), "b", true))
-	draining, err := f.Store.Renew(t.Context(), owner, lease)
+	must(t, f.Store.Journal.Drain(t.Context(), "b", true))
+	draining, err := f.Store.Journal.Renew(t.Context(), owner, lease)
 	must(t, err)
 	equal(t, "draining", draining, true)
-	wantErr(t, f.Store.Drain(t.Context(), "nobody", true), ops.ErrNotFound)
+	wantErr(t, f.Store.Journal.Drain(t.Context(), "nobody", true), ops.ErrNotFound)
 	f.enlist(t, "b", "one", lease)
-	hosts, err := f.Store.Hosts(t.Context())
+	hosts, err := f.Store.Journal.Hosts(t.Context())
 	must(t, err)
 	equal(t, "draining after a new start", hosts[0].Draining, false)
 }
 
 func spooledOnce(t *testing.T, f *Fixture) {
 	owner, session := f.dead(t)
-	must(t, f.Store.AppendTranscript(t.Context(), owner, session.ID, lines(1, 3)))
-	_, err := f.Store.Reap(t.Context(), f.Owner)
+	must(t, f.Store.Journal.AppendTranscript(t.Context(), owner, session.ID, lines(1, 3)))
+	_, err := f.Store.Journal.Reap(t.Context(), f.Owner)
 	must(t, err)
 	for range 2 {
-		must(t, f.Store.AppendSpooled(t.Context(), "dead", session.ID, lines(2, 4)))
+		must(t, f.Store.Journal.AppendSpooled(t.Context(), "dead", session.ID, lines(2, 4)))
 	}
-	n, err := f.Store.TranscriptCount(t.Context(), session.ID)
+	n, err := f.Store.Journal.TranscriptCount(t.Context(), session.ID)
 	must(t, err)
-	got, err := f.Store.Transcript(t.Context(), session.ID, 0, 10)
+	got, err := f.Store.Journal.Transcript(t.Context(), session.ID, 0, 10)
 	must(t, err)
 	if n != 5 || len(got) != 5 || got[4].Seq != 5 {
 		t.Errorf("%d counted, stored %+v", n, got)
 	}
-	wantErr(t, f.Store.AppendSpooled(t.Context(), "other", session.ID, lines(6, 1)), ops.ErrFenced)
-	wantErr(t, f.Store.AppendSpooled(t.Context(), "dead", 999, lines(6, 1)), ops.ErrNotFound)
+	wantErr(t, f.Store.Journal.AppendSpooled(t.Context(), "other", session.ID, lines(6, 1)), ops.ErrFenced)
+	wantErr(t, f.Store.Journal.AppendSpooled(t.Context(), "dead", 999, lines(6, 1)), ops.ErrNotFound)
 }
 
 func fenceCases() []testCase {
@@ -244,26 +244,26 @@ func (f *Fixture) refusesEveryWrite(t *testing.T, owner ops.Owner, running ops.S
 	ctx := t.Context()
 	writes := map[string]func() error{
 		"commit": func() error {
-			_, err := f.Store.Commit(ctx, owner, f.Escalation(running, 1))
+			_, err := f.Store.Journal.Commit(ctx, owner, f.Escalation(running, 1))
 			return err
 		},
 		"finish": func() error {
-			_, err := f.Store.Commit(ctx, owner, ops.Transition{
+			_, err := f.Store.Journal.Commit(ctx, owner, ops.Transition{
 				Cycle: running.CycleID, At: f.At, Step: ops.Step{Kind: ops.StepFinish, Status: ops.CycleFailed},
 			})
 			return err
 		},
 		"start": func() error {
-			_, err := f.Store.StartSession(ctx, owner, running.ID, "planned", f.At, ops.BudgetAsk{Want: 1})
+			_, err := f.Store.Journal.StartSession(ctx, owner, running.ID, "planned", f.At, ops.BudgetAsk{Want: 1})
 			return err
 		},
-		"note":       func() error { return f.Store.NoteProcess(ctx, owner, running.ID, 4711, "99") },
-		"transcript": func() error { return f.Store.AppendTranscript(ctx, owner, running.ID, []ops.Line{{Seq: 1, At: f.At}}) },
+		"note":       func() error { return f.Store.Journal.NoteProcess(ctx, owner, running.ID, 4711, "99") },
+		"transcript": func() error { return f.Store.Journal.AppendTranscript(ctx, owner, running.ID, []ops.Line{{Seq: 1, At: f.At}}) },
 		"guard": func() error {
-			_, err := f.Store.RecordGuard(ctx, owner, f.judged(running, "toolu_fence"), restart("web"), limits())
+			_, err := f.Store.Acts.RecordGuard(ctx, owner, f.judged(running, "toolu_fence"), restart("web"), limits())
 			return err
 		},
-		"release": func() error { return f.Store.Release(ctx, owner, running.CycleID) },
+		"release": func() error { return f.Store.Journal.Release(ctx, owner, running.CycleID) },
 	}
 	for name, write := range writes {
 		t.Run(name, func(t *testing.T) { wantErr(t, write(), ops.ErrFenced) })
@@ -275,13 +275,13 @@ func olderTermChangesNothing(t *testing.T, f *Fixture) {
 	session := f.RunningSession(t, "home")
 	NewFixture(t, f.Store)
 	f.refusesEveryWrite(t, f.Owner, session)
-	_, err := f.Store.Claim(t.Context(), f.Owner, f.Submit(t, "office"), Policy(), Start)
+	_, err := f.Store.Journal.Claim(t.Context(), f.Owner, f.Submit(t, "office"), Policy(), Start)
 	wantErr(t, err, ops.ErrFenced)
 }
 
 func otherHostChangesNothing(t *testing.T, f *Fixture) {
 	session := f.RunningSession(t, "home")
-	other, err := f.Store.RegisterHost(t.Context(), "host-b")
+	other, err := f.Store.Journal.RegisterHost(t.Context(), "host-b")
 	must(t, err)
 	f.refusesEveryWrite(t, other, session)
 }
@@ -294,19 +294,19 @@ func unknownHostChangesNothing(t *testing.T, f *Fixture) {
 
 func writeAfterReleaseChangesNothing(t *testing.T, f *Fixture) {
 	session := f.RunningSession(t, "home")
-	must(t, f.Store.Release(t.Context(), f.Owner, session.CycleID))
+	must(t, f.Store.Journal.Release(t.Context(), f.Owner, session.CycleID))
 	f.refusesEveryWrite(t, f.Owner, session)
 }
 
 func registrationBeginsTerm(t *testing.T, f *Fixture) {
 	equal(t, "first", f.Owner, ops.Owner{Host: Host, Term: 1})
-	other, err := f.Store.RegisterHost(t.Context(), "host-b")
+	other, err := f.Store.Journal.RegisterHost(t.Context(), "host-b")
 	must(t, err)
 	equal(t, "other host", other, ops.Owner{Host: "host-b", Term: 1})
-	again, err := f.Store.RegisterHost(t.Context(), Host)
+	again, err := f.Store.Journal.RegisterHost(t.Context(), Host)
 	must(t, err)
 	equal(t, "again", again, ops.Owner{Host: Host, Term: 2})
-	if _, err := f.Store.RegisterHost(t.Context(), ""); err == nil {
+	if _, err := f.Store.Journal.RegisterHost(t.Context(), ""); err == nil {
 		t.Error("a host without a name was accepted")
 	}
 }
@@ -342,9 +342,9 @@ func fiftyReservations(t *testing.T, f *Fixture) {
 		for i := range each {
 			wg.Go(func() {
 				judged := f.judged(session, fmt.Sprintf("%s_%d", service, i))
-				got, err := processes[i%len(processes)].RecordGuard(t.Context(), f.Owner, judged, restart(service), limits())
+				got, err := processes[i%len(processes)].Acts.RecordGuard(t.Context(), f.Owner, judged, restart(service), limits())
 				for tries := 0; waitedTooLong(err) && tries < 20; tries++ {
-					got, err = processes[i%len(processes)].RecordGuard(t.Context(), f.Owner, judged, restart(service), limits())
+					got, err = processes[i%len(processes)].Acts.RecordGuard(t.Context(), f.Owner, judged, restart(service), limits())
 				}
 				switch {
 				case err != nil:
@@ -360,7 +360,7 @@ func fiftyReservations(t *testing.T, f *Fixture) {
 		equal(t, service+" allowed", allowed.Load(), 2)
 		equal(t, service+" refused", refused.Load(), each-2)
 	}
-	judged, err := f.Store.GuardDecisions(t.Context(), session.ID)
+	judged, err := f.Store.Acts.GuardDecisions(t.Context(), session.ID)
 	must(t, err)
 	equal(t, "judgements", len(judged), each*len(services))
 }
@@ -372,7 +372,7 @@ func waitedTooLong(err error) bool {
 }
 
 func feedIsFollowed(t *testing.T, f *Fixture) {
-	first, err := f.Store.AddEvent(t.Context(), ops.Event{Level: ops.LevelInfo, Verb: ops.VerbCycleResolved, Reason: "first"})
+	first, err := f.Store.Journal.AddEvent(t.Context(), ops.Event{Level: ops.LevelInfo, Verb: ops.VerbCycleResolved, Reason: "first"})
 	must(t, err)
 	const writers, each = 8, 25
 	processes := f.processes(t, 4)
@@ -380,7 +380,7 @@ func feedIsFollowed(t *testing.T, f *Fixture) {
 	for w := range writers {
 		wg.Go(func() {
 			for n := range each {
-				_, err := processes[w%len(processes)].AddEvent(t.Context(), ops.Event{
+				_, err := processes[w%len(processes)].Journal.AddEvent(t.Context(), ops.Event{
 					Level: ops.LevelInfo, Verb: ops.VerbCycleResolved,
 					Reason: fmt.Sprintf("%d/%d", w, n),
 				})
@@ -397,7 +397,7 @@ func feedIsFollowed(t *testing.T, f *Fixture) {
 	seen := map[string]int{}
 	after := first
 	follow := func() {
-		page, err := f.Store.Events(t.Context(), store.EventFilter{After: after, Limit: 7})
+		page, err := f.Store.Journal.Events(t.Context(), store.EventFilter{After: after, Limit: 7})
 		must(t, err)
 		for _, e := range page {
 			if e.ID <= after {
@@ -432,7 +432,7 @@ func (f *Fixture) hosts(t *testing.T, n int) []*Fixture {
 	t.Helper()
 	out := make([]*Fixture, n)
 	for i, s := range f.processes(t, n) {
-		owner, err := s.RegisterHost(t.Context(), fmt.Sprintf("host-%d", i))
+		owner, err := s.Journal.RegisterHost(t.Context(), fmt.Sprintf("host-%d", i))
 		must(t, err)
 		out[i] = &Fixture{Store: s, Owner: owner, At: f.At}
 	}
@@ -444,11 +444,11 @@ func oneHostGetsTheCycle(t *testing.T, f *Fixture) {
 	for range 5 {
 		id := f.Submit(t, "home")
 		won := race(t, len(hosts), ops.ErrConflict, func(i int) error {
-			_, err := hosts[i].Store.Claim(t.Context(), hosts[i].Owner, id, Policy(), Start)
+			_, err := hosts[i].Store.Journal.Claim(t.Context(), hosts[i].Owner, id, Policy(), Start)
 			return err
 		})
 		equal(t, "winners", won, 1)
-		cycle, err := f.Store.Cycle(t.Context(), id)
+		cycle, err := f.Store.Journal.Cycle(t.Context(), id)
 		must(t, err)
 		for _, h := range hosts {
 			if h.Owner == cycle.Owner {
@@ -466,7 +466,7 @@ func oneHostGetsTheSlot(t *testing.T, f *Fixture) {
 	}
 	won := race(t, len(queued), ops.ErrSlotBusy, func(i int) error {
 		h := hosts[i%len(hosts)]
-		_, err := h.Store.Claim(t.Context(), h.Owner, queued[i], Policy(), Start)
+		_, err := h.Store.Journal.Claim(t.Context(), h.Owner, queued[i], Policy(), Start)
 		return err
 	})
 	equal(t, "winners", won, 1)
@@ -482,7 +482,7 @@ func noOutputAfterTakeover(t *testing.T, f *Fixture) {
 		stored := int64(0)
 		go func() {
 			for n := 1; ; n += batch {
-				if err := f.Store.AppendTranscript(t.Context(), f.Owner, session.ID, lines(n, batch)); err != nil {
+				if err := f.Store.Journal.AppendTranscript(t.Context(), f.Owner, session.ID, lines(n, batch)); err != nil {
 					refused <- err
 					return
 				}
@@ -494,12 +494,12 @@ func noOutputAfterTakeover(t *testing.T, f *Fixture) {
 		}()
 		<-started
 		successor := NewFixture(t, elsewhere)
-		_, err := elsewhere.Claim(t.Context(), successor.Owner, session.CycleID, Policy(), Start.Add(time.Hour))
+		_, err := elsewhere.Journal.Claim(t.Context(), successor.Owner, session.CycleID, Policy(), Start.Add(time.Hour))
 		must(t, err)
-		found, err := elsewhere.TranscriptCount(t.Context(), session.ID)
+		found, err := elsewhere.Journal.TranscriptCount(t.Context(), session.ID)
 		must(t, err)
 		wantErr(t, <-refused, ops.ErrFenced)
-		left, err := elsewhere.TranscriptCount(t.Context(), session.ID)
+		left, err := elsewhere.Journal.TranscriptCount(t.Context(), session.ID)
 		must(t, err)
 		equal(t, "lines after the takeover", left, found)
 		equal(t, "lines stored", left, stored)

@@ -77,7 +77,7 @@ func (f *Fixture) incident(t *testing.T, environment, service string) ops.Incide
 // incidents returns all incidents, newest first.
 func (f *Fixture) incidents(t *testing.T) []ops.Incident {
 	t.Helper()
-	got, err := f.Store.Incidents(t.Context(), store.IncidentFilter{})
+	got, err := f.Store.People.Incidents(t.Context(), store.IncidentFilter{})
 	must(t, err)
 	return got
 }
@@ -91,9 +91,9 @@ func handled(services ...string) ops.IncidentReport {
 
 func (f *Fixture) needYou(t *testing.T) int {
 	t.Helper()
-	a, err := f.Store.Attention(t.Context(), f.At)
+	a, err := f.Store.Reports.Attention(t.Context(), f.At)
 	must(t, err)
-	p, err := f.Store.PageState(t.Context())
+	p, err := f.Store.Reports.PageState(t.Context())
 	must(t, err)
 	equal(t, "counters of pages", p.Incidents, a.Open)
 	return a.NeedYou()
@@ -109,11 +109,11 @@ func handledCallsNobody(t *testing.T, f *Fixture) {
 	f.Commit(t, ops.Transition{Cycle: cycle, At: f.At, Step: ops.Step{
 		Kind: ops.StepFinish, Status: ops.CycleResolved, Recovered: []ops.Recovered{{Incident: got[0].ID, By: ops.ProofProbe, How: "Tier 2 repaired it"}},
 	}})
-	over, err := f.Store.Incident(t.Context(), got[0].ID)
+	over, err := f.Store.People.Incident(t.Context(), got[0].ID)
 	must(t, err)
 	equal(t, "status", over.Status, ops.IncidentResolved)
 	equal(t, "how", over.Resolution, "Tier 2 repaired it")
-	notices, err := f.Store.NoticeList(t.Context(), store.NoticeFilter{})
+	notices, err := f.Store.People.NoticeList(t.Context(), store.NoticeFilter{})
 	must(t, err)
 	equal(t, "notices", len(notices), 0)
 }
@@ -125,14 +125,14 @@ func (f *Fixture) ended(t *testing.T, id int64, by ops.Proof) ops.Incident {
 	f.Commit(t, ops.Transition{Cycle: cycle, At: f.At, Step: ops.Step{
 		Kind: ops.StepFinish, Status: ops.CycleResolved, Recovered: []ops.Recovered{{Incident: id, By: by, How: "Tier 2 says so"}},
 	}})
-	got, err := f.Store.Incident(t.Context(), id)
+	got, err := f.Store.People.Incident(t.Context(), id)
 	must(t, err)
 	return got
 }
 
 func (f *Fixture) told(t *testing.T) []string {
 	t.Helper()
-	notices, err := f.Store.NoticeList(t.Context(), store.NoticeFilter{})
+	notices, err := f.Store.People.NoticeList(t.Context(), store.NoticeFilter{})
 	must(t, err)
 	return ids(notices, func(n ops.Notice) string { return string(n.Kind) + " " + n.Title })
 }
@@ -240,11 +240,11 @@ func reportOpensIncidents(t *testing.T, f *Fixture) {
 	}
 	equal(t, "incident", got[0], want)
 	equal(t, "service", got[1].Service, "web")
-	one, err := f.Store.Incident(t.Context(), want.ID)
+	one, err := f.Store.People.Incident(t.Context(), want.ID)
 	must(t, err)
 	want.Own = false // that is what a cycle sees
 	equal(t, "read", one, want)
-	_, err = f.Store.Incident(t.Context(), 999)
+	_, err = f.Store.People.Incident(t.Context(), 999)
 	wantErr(t, err, ops.ErrNotFound)
 }
 
@@ -296,7 +296,7 @@ func parallelReportsOpenOne(t *testing.T, f *Fixture) {
 	cycle := f.Claim(t, "home").Cycle.ID
 	won := race(t, n, nil, func(int) error {
 		r := report("web", "db")
-		_, err := f.Store.Commit(t.Context(), f.Owner, ops.Transition{Cycle: cycle, At: Start, Step: ops.Step{Kind: ops.StepRest, Incident: &r}})
+		_, err := f.Store.Journal.Commit(t.Context(), f.Owner, ops.Transition{Cycle: cycle, At: Start, Step: ops.Step{Kind: ops.StepRest, Incident: &r}})
 		return err
 	})
 	equal(t, "commits", won, n)
@@ -305,9 +305,9 @@ func parallelReportsOpenOne(t *testing.T, f *Fixture) {
 
 func recoveredIsClosed(t *testing.T, f *Fixture) {
 	web, db, office := f.incident(t, "home", "web"), f.incident(t, "home", "db"), f.incident(t, "office", "web")
-	_, err := f.Store.Acknowledge(t.Context(), db.ID, "alice", "", Start)
+	_, err := f.Store.People.Acknowledge(t.Context(), db.ID, "alice", "", Start)
 	must(t, err)
-	before, err := f.Store.Events(t.Context(), store.EventFilter{})
+	before, err := f.Store.Journal.Events(t.Context(), store.EventFilter{})
 	must(t, err)
 	cycle := f.Claim(t, "home").Cycle.ID
 	at := Start.Add(time.Hour)
@@ -318,7 +318,7 @@ func recoveredIsClosed(t *testing.T, f *Fixture) {
 		}})
 	}
 	well(web.ID)
-	got, err := f.Store.Incident(t.Context(), web.ID)
+	got, err := f.Store.People.Incident(t.Context(), web.ID)
 	must(t, err)
 	want := web
 	want.Status, want.ResolvedAt, want.UpdatedAt = ops.IncidentResolved, &at, at
@@ -327,14 +327,14 @@ func recoveredIsClosed(t *testing.T, f *Fixture) {
 	well(db.ID)
 	well(db.ID) // nothing is left to tell
 
-	open, err := f.Store.Incidents(t.Context(), store.IncidentFilter{Open: true})
+	open, err := f.Store.People.Incidents(t.Context(), store.IncidentFilter{Open: true})
 	must(t, err)
 	equal(t, "open", ids(open, func(i ops.Incident) int64 { return i.ID }), []int64{office.ID})
-	events, err := f.Store.Events(t.Context(), store.EventFilter{After: before[0].ID})
+	events, err := f.Store.Journal.Events(t.Context(), store.EventFilter{After: before[0].ID})
 	must(t, err)
 	equal(t, "events", ids(events, func(e ops.Event) string { return fmt.Sprint(e.Kind(), e.Level, e.Service) }),
 		[]string{"incidentinfoweb", "incidentinfodb"})
-	notices, err := f.Store.NoticeList(t.Context(), store.NoticeFilter{})
+	notices, err := f.Store.People.NoticeList(t.Context(), store.NoticeFilter{})
 	must(t, err)
 	equal(t, "notices", ids(notices, func(n ops.Notice) string { return string(n.Kind) }), []string{"resolved", "resolved"})
 	wantParts(t, notices[1].Body, "web", "the probe is green", fmt.Sprint(web.ID))
@@ -351,14 +351,14 @@ func backAgainIsNew(t *testing.T, f *Fixture) {
 	if len(got) != 1 || got[0].ID == old.ID || got[0].Occurrences != 1 {
 		t.Errorf("incidents are %+v", got)
 	}
-	notices, err := f.Store.NoticeList(t.Context(), store.NoticeFilter{})
+	notices, err := f.Store.People.NoticeList(t.Context(), store.NoticeFilter{})
 	must(t, err)
 	equal(t, "notices", len(notices), 1)
 }
 
 func incidentsAreListed(t *testing.T, f *Fixture) {
 	web, db, office := f.incident(t, "home", "web").ID, f.incident(t, "home", "db").ID, f.incident(t, "office", "web").ID
-	_, err := f.Store.ResolveIncident(t.Context(), db, "alice", "", Start)
+	_, err := f.Store.People.ResolveIncident(t.Context(), db, "alice", "", Start)
 	must(t, err)
 	for _, tt := range []struct {
 		filter store.IncidentFilter
@@ -371,7 +371,7 @@ func incidentsAreListed(t *testing.T, f *Fixture) {
 		{store.IncidentFilter{Limit: 1}, []int64{office}},
 		{store.IncidentFilter{Before: office, Limit: 1}, []int64{db}},
 	} {
-		got, err := f.Store.Incidents(t.Context(), tt.filter)
+		got, err := f.Store.People.Incidents(t.Context(), tt.filter)
 		must(t, err)
 		equal(t, "incidents", ids(got, func(i ops.Incident) int64 { return i.ID }), tt.want)
 	}
@@ -380,7 +380,7 @@ func incidentsAreListed(t *testing.T, f *Fixture) {
 func journalHasOpenIncidents(t *testing.T, f *Fixture) {
 	web, db := f.incident(t, "home", "web"), f.incident(t, "home", "db")
 	f.incident(t, "office", "web")
-	_, err := f.Store.ResolveIncident(t.Context(), web.ID, "alice", "", Start)
+	_, err := f.Store.People.ResolveIncident(t.Context(), web.ID, "alice", "", Start)
 	must(t, err)
 	equal(t, "incidents", f.Claim(t, "home").Journal.Incidents, []ops.Incident{db})
 }
@@ -415,7 +415,7 @@ func alertKnowsItsChange(t *testing.T, f *Fixture) {
 		a := firing("a", "web")
 		a.Content, a.LastAt = "one", Start.Add(time.Duration(minute)*time.Minute)
 		change(&a)
-		must(t, f.Store.AddAlerts(t.Context(), []ops.Alert{a}))
+		must(t, f.Store.Watch.AddAlerts(t.Context(), []ops.Alert{a}))
 		return f.alert(t, "a")
 	}
 	same := func(*ops.Alert) {}
@@ -432,11 +432,11 @@ func alertKnowsItsChange(t *testing.T, f *Fixture) {
 // disputed opens a cause for a firing alert, ends its cycle as healthy, and returns what is told of it.
 func (f *Fixture) disputed(t *testing.T, told int) ops.Dispute {
 	t.Helper()
-	must(t, f.Store.AddAlerts(t.Context(), []ops.Alert{firing("a", "web")}))
+	must(t, f.Store.Watch.AddAlerts(t.Context(), []ops.Alert{firing("a", "web")}))
 	cause, _ := f.openCause(t, cause("web"), nil)
 	policy := Policy()
 	policy.Approval.Remind, policy.Approval.Reminds = time.Hour, 3
-	_, err := f.Store.Claim(t.Context(), f.Owner, cause.Cycle, policy, Start)
+	_, err := f.Store.Journal.Claim(t.Context(), f.Owner, cause.Cycle, policy, Start)
 	must(t, err)
 	f.EndCycle(t, cause.Cycle)
 	return f.dispute(t, cause.Cycle, told)
@@ -456,7 +456,7 @@ func (f *Fixture) dispute(t *testing.T, cycle ops.CycleID, told int) ops.Dispute
 
 func (f *Fixture) noticesOf(t *testing.T, kind ops.NoticeKind) int {
 	t.Helper()
-	all, err := f.Store.NoticeList(t.Context(), store.NoticeFilter{Limit: 100})
+	all, err := f.Store.People.NoticeList(t.Context(), store.NoticeFilter{Limit: 100})
 	must(t, err)
 	n := 0
 	for _, x := range all {
@@ -469,16 +469,16 @@ func (f *Fixture) noticesOf(t *testing.T, kind ops.NoticeKind) int {
 
 func disputeIsToldOnce(t *testing.T, f *Fixture) {
 	d := f.disputed(t, 1)
-	won := race(t, 4, ops.ErrConflict, func(int) error { return f.Store.Dispute(t.Context(), d, Start) })
+	won := race(t, 4, ops.ErrConflict, func(int) error { return f.Store.Watch.Dispute(t.Context(), d, Start) })
 	equal(t, "told by", won, 1)
 	equal(t, "notices", f.noticesOf(t, ops.NoticeAlert), 1)
 	got := f.alert(t, "a")
 	equal(t, "how often", got.Disputes, 1)
 	equal(t, "since", got.DisputedAt, ops.Ptr(Start))
 	equal(t, "incidents", len(f.openIncidents(t)), 0)
-	must(t, f.Store.AddAlerts(t.Context(), []ops.Alert{firing("a", "web")})) // its sender repeats it
+	must(t, f.Store.Watch.AddAlerts(t.Context(), []ops.Alert{firing("a", "web")})) // its sender repeats it
 	again := f.dispute(t, d.Cycle, 2)
-	must(t, f.Store.Dispute(t.Context(), again, Start.Add(time.Hour)))
+	must(t, f.Store.Watch.Dispute(t.Context(), again, Start.Add(time.Hour)))
 	got = f.alert(t, "a")
 	equal(t, "how often then", got.Disputes, 2)
 	equal(t, "since the first time", got.DisputedAt, ops.Ptr(Start))
@@ -490,31 +490,31 @@ func disputeIsToldOnce(t *testing.T, f *Fixture) {
 
 func endedIsNotDisputed(t *testing.T, f *Fixture) {
 	d := f.disputed(t, 1)
-	n, err := f.Store.ExpireAlerts(t.Context(), Start.Add(time.Second), Start.Add(time.Minute))
+	n, err := f.Store.Watch.ExpireAlerts(t.Context(), Start.Add(time.Second), Start.Add(time.Minute))
 	must(t, err)
 	equal(t, "expired", n, 1)
-	wantErr(t, f.Store.Dispute(t.Context(), d, Start.Add(time.Minute)), ops.ErrConflict)
+	wantErr(t, f.Store.Watch.Dispute(t.Context(), d, Start.Add(time.Minute)), ops.ErrConflict)
 	equal(t, "notices", f.noticesOf(t, ops.NoticeAlert), 0)
 }
 
 func disputeEndsWithTheAlert(t *testing.T, f *Fixture) {
 	d := f.disputed(t, 2)
-	must(t, f.Store.Dispute(t.Context(), d, Start))
+	must(t, f.Store.Watch.Dispute(t.Context(), d, Start))
 	settle := func() {
-		pending, err := f.Store.PendingAlerts(t.Context(), 10)
+		pending, err := f.Store.Watch.PendingAlerts(t.Context(), 10)
 		must(t, err)
-		must(t, f.Store.RecordResults(t.Context(), "home", nil, nil, nil, nil, pending))
+		must(t, f.Store.Watch.RecordResults(t.Context(), "home", nil, nil, nil, nil, pending))
 	}
 	settle()
 	equal(t, "open while it fires", len(f.openIncidents(t)), 1)
 	over := firing("a", "web")
 	over.Status, over.LastAt = ops.AlertResolved, Start.Add(time.Hour)
-	must(t, f.Store.AddAlerts(t.Context(), []ops.Alert{over}))
+	must(t, f.Store.Watch.AddAlerts(t.Context(), []ops.Alert{over}))
 	settle()
 	equal(t, "open after its end", len(f.openIncidents(t)), 0)
 	equal(t, "told that it is over", f.noticesOf(t, ops.NoticeResolved), 1)
 	equal(t, "how often", f.alert(t, "a").Disputes, 0)
-	must(t, f.Store.ResolveCause(t.Context(), f.onlyCause(t), "web recovered", ending("over"), Start.Add(time.Hour)))
+	must(t, f.Store.Watch.ResolveCause(t.Context(), f.onlyCause(t), "web recovered", ending("over"), Start.Add(time.Hour)))
 	equal(t, "not told twice", f.noticesOf(t, ops.NoticeResolved), 1)
 }
 
@@ -528,7 +528,7 @@ func findingsEndOneByOne(t *testing.T, f *Fixture) {
 	}
 	i := f.open(t, cycle, r)[0]
 	equal(t, "findings", len(i.Findings), 2)
-	n, err := f.Store.ServiceRecovered(t.Context(), "home", "web", Start, "web answers", Start.Add(time.Minute))
+	n, err := f.Store.Watch.ServiceRecovered(t.Context(), "home", "web", Start, "web answers", Start.Add(time.Minute))
 	must(t, err)
 	equal(t, "closed by the probe", n, 0)
 	equal(t, "open", len(f.openIncidents(t)), 1)
@@ -540,10 +540,10 @@ func findingsEndOneByOne(t *testing.T, f *Fixture) {
 		f.Commit(t, ops.Transition{Cycle: cycle, At: Start.Add(time.Minute), Step: ops.Step{Kind: ops.StepRest, Recovered: []ops.Recovered{reported}}})
 		equal(t, "open after a report", len(f.openIncidents(t)), 1)
 	}
-	n, err = f.Store.ServiceRecovered(t.Context(), "home", "web", Start, "web answers", Start.Add(2*time.Minute))
+	n, err = f.Store.Watch.ServiceRecovered(t.Context(), "home", "web", Start, "web answers", Start.Add(2*time.Minute))
 	must(t, err)
 	equal(t, "closed by both", n, 1)
-	all, err := f.Store.NoticeList(t.Context(), store.NoticeFilter{Limit: 1})
+	all, err := f.Store.People.NoticeList(t.Context(), store.NoticeFilter{Limit: 1})
 	must(t, err)
 	if len(all) != 1 || all[0].Kind != ops.NoticeResolved || !strings.Contains(all[0].Body, "the disk is dying: cycle 9 found it healthy") || !strings.Contains(all[0].Body, "HTTP 502: web answers") {
 		t.Errorf("told %+v", all)
@@ -552,7 +552,7 @@ func findingsEndOneByOne(t *testing.T, f *Fixture) {
 
 func (f *Fixture) onlyCause(t *testing.T) ops.Cause {
 	t.Helper()
-	all, err := f.Store.Causes(t.Context(), "home", Start)
+	all, err := f.Store.Watch.Causes(t.Context(), "home", Start)
 	must(t, err)
 	if len(all) != 1 {
 		t.Fatalf("causes are %+v", all)
@@ -564,9 +564,9 @@ func (f *Fixture) onlyCause(t *testing.T) ops.Cause {
 func (f *Fixture) red(t *testing.T, end bool) ops.Incident {
 	t.Helper()
 	state, _ := health.Observe(ops.CheckState{}, look("web", ops.Down), health.Thresholds{FailAfter: 1}, Start)
-	must(t, f.Store.RecordResults(t.Context(), "home", nil, nil, []ops.CheckState{state}, nil, nil))
+	must(t, f.Store.Watch.RecordResults(t.Context(), "home", nil, nil, []ops.CheckState{state}, nil, nil))
 	cause, _ := f.openCause(t, cause("web"), nil)
-	_, err := f.Store.Claim(t.Context(), f.Owner, cause.Cycle, Policy(), Start)
+	_, err := f.Store.Journal.Claim(t.Context(), f.Owner, cause.Cycle, Policy(), Start)
 	must(t, err)
 	f.open(t, cause.Cycle, report("web"))
 	if end {
@@ -578,21 +578,21 @@ func (f *Fixture) red(t *testing.T, end bool) ops.Incident {
 func resolveReleasesCause(t *testing.T, f *Fixture) {
 	i := f.red(t, true)
 	at := Start.Add(3 * time.Hour)
-	got, err := f.Store.ResolveIncident(t.Context(), i.ID, "ann", "done", at)
+	got, err := f.Store.People.ResolveIncident(t.Context(), i.ID, "ann", "done", at)
 	must(t, err)
 	if !strings.Contains(got.Note, "web is still down by its own probes") {
 		t.Errorf("the note is %q", got.Note)
 	}
-	released, err := f.Store.Causes(t.Context(), "home", at)
+	released, err := f.Store.Watch.Causes(t.Context(), "home", at)
 	must(t, err)
 	equal(t, "causes that were over since", len(released), 1)
 	equal(t, "over", released[0].ResolvedAt, &at)
-	left, err := f.Store.LeftWrong(t.Context(), got)
+	left, err := f.Store.Watch.LeftWrong(t.Context(), got)
 	must(t, err)
 	equal(t, "the page says the same", left, got.Note)
 	held := []ops.Withheld{{Service: "web", Why: ops.HoldSilenced, Reason: "web is down, but silenced until 18:00."}}
-	must(t, f.Store.SaveWithheld(t.Context(), "home", held))
-	left, err = f.Store.LeftWrong(t.Context(), got)
+	must(t, f.Store.Watch.SaveWithheld(t.Context(), "home", held))
+	left, err = f.Store.Watch.LeftWrong(t.Context(), got)
 	must(t, err)
 	if !strings.Contains(left, "nothing is started for it: web is down, but silenced") {
 		t.Errorf("of a silenced service it says %q", left)
@@ -601,19 +601,19 @@ func resolveReleasesCause(t *testing.T, f *Fixture) {
 
 func resolveKeepsRunningCause(t *testing.T, f *Fixture) {
 	i := f.red(t, false)
-	_, err := f.Store.ResolveIncident(t.Context(), i.ID, "ann", "done", Start)
+	_, err := f.Store.People.ResolveIncident(t.Context(), i.ID, "ann", "done", Start)
 	must(t, err)
 	equal(t, "over", f.onlyCause(t).ResolvedAt, nil)
 }
 
 func resolveTellsOfAlerts(t *testing.T, f *Fixture) {
-	must(t, f.Store.AddAlerts(t.Context(), []ops.Alert{firing("a", "web")}))
+	must(t, f.Store.Watch.AddAlerts(t.Context(), []ops.Alert{firing("a", "web")}))
 	cause, _ := f.openCause(t, cause("web"), nil)
-	_, err := f.Store.Claim(t.Context(), f.Owner, cause.Cycle, Policy(), Start)
+	_, err := f.Store.Journal.Claim(t.Context(), f.Owner, cause.Cycle, Policy(), Start)
 	must(t, err)
 	f.incidentOf(t, cause.Cycle, "web")
 	at := Start.Add(time.Hour)
-	got, err := f.Store.ResolveIncident(t.Context(), f.openIncidents(t)[0].ID, "ann", "done", at)
+	got, err := f.Store.People.ResolveIncident(t.Context(), f.openIncidents(t)[0].ID, "ann", "done", at)
 	must(t, err)
 	if !strings.Contains(got.Note, "still fires (Down)") || strings.Contains(got.Note, "probes") {
 		t.Errorf("the note is %q", got.Note)
@@ -626,7 +626,7 @@ func resolveTellsOfAlerts(t *testing.T, f *Fixture) {
 
 func resolveOfTheWell(t *testing.T, f *Fixture) {
 	i := f.incident(t, "home", "web")
-	got, err := f.Store.ResolveIncident(t.Context(), i.ID, "ann", "done", Start)
+	got, err := f.Store.People.ResolveIncident(t.Context(), i.ID, "ann", "done", Start)
 	must(t, err)
 	equal(t, "note", got.Note, "")
 }
@@ -638,19 +638,19 @@ func heldIsListed(t *testing.T, f *Fixture) {
 	none, err := (&desk.Desk{Store: f.Store}).HeldBack(t.Context(), ops.Environment{Name: "home"}, Start)
 	must(t, err)
 	equal(t, "nothing", len(none), 0)
-	_, err = f.Store.AddSilence(t.Context(), silence())
+	_, err = f.Store.Watch.AddSilence(t.Context(), silence())
 	must(t, err)
 	taken, later := f.incident(t, "home", "a"), f.incident(t, "home", "b")
 	f.incident(t, "home", "open")
 	f.incident(t, "office", "elsewhere")
-	_, err = f.Store.Acknowledge(t.Context(), taken.ID, "ann", "", Start)
+	_, err = f.Store.People.Acknowledge(t.Context(), taken.ID, "ann", "", Start)
 	must(t, err)
-	_, err = f.Store.Snooze(t.Context(), later.ID, "ann", Start.Add(time.Hour), "", Start)
+	_, err = f.Store.People.Snooze(t.Context(), later.ID, "ann", Start.Add(time.Hour), "", Start)
 	must(t, err)
 	asks := report("c")
 	asks.Waits = true
 	f.await(t, "home", ops.Step{Approval: question(), Incident: &asks})
-	must(t, f.Store.SaveWithheld(t.Context(), "home", []ops.Withheld{
+	must(t, f.Store.Watch.SaveWithheld(t.Context(), "home", []ops.Withheld{
 		{Service: "x", Why: ops.HoldFlapping, Reason: "x is flapping."}, {Service: "y", Why: ops.HoldCovered, Reason: "y has a cycle."},
 	}))
 	held, err := (&desk.Desk{Store: f.Store}).HeldBack(t.Context(), e, Start)
@@ -684,7 +684,7 @@ func (f *Fixture) refusable(t *testing.T) ops.Approval {
 	t.Helper()
 	policy := Policy()
 	policy.Approval.Remind, policy.Approval.Reminds = time.Hour, 3
-	c, err := f.Store.Claim(t.Context(), f.Owner, f.Submit(t, "home"), policy, f.At)
+	c, err := f.Store.Journal.Claim(t.Context(), f.Owner, f.Submit(t, "home"), policy, f.At)
 	must(t, err)
 	asked, waits := question(), report("web")
 	asked.Facts, waits.Waits = facts(), true
@@ -695,10 +695,10 @@ func (f *Fixture) refusable(t *testing.T) ops.Approval {
 // denials are what a cycle of an environment is told about.
 func (f *Fixture) denials(t *testing.T, environment string, at time.Time) []ops.Approval {
 	t.Helper()
-	c, err := f.Store.Claim(t.Context(), f.Owner, f.Submit(t, environment), Policy(), at)
+	c, err := f.Store.Journal.Claim(t.Context(), f.Owner, f.Submit(t, environment), Policy(), at)
 	must(t, err)
 	f.EndCycle(t, c.Cycle.ID)
-	listed, err := f.Store.Denials(t.Context(), environment, at)
+	listed, err := f.Store.People.Denials(t.Context(), environment, at)
 	must(t, err)
 	equal(t, "listed", listed, c.Journal.Denials)
 	return c.Journal.Denials
@@ -707,7 +707,7 @@ func (f *Fixture) denials(t *testing.T, environment string, at time.Time) []ops.
 func noLasts(t *testing.T, f *Fixture) {
 	asked := f.refusable(t)
 	equal(t, "facts", asked.Facts, facts())
-	got, err := f.Store.Deny(t.Context(), asked.ID, ops.Ptr(2*time.Hour), "alice", "no", Start)
+	got, err := f.Store.People.Deny(t.Context(), asked.ID, ops.Ptr(2*time.Hour), "alice", "no", Start)
 	must(t, err)
 	equal(t, "until", got.DeniedUntil, ops.Ptr(Start.Add(2*time.Hour)))
 	equal(t, "status", got.Status, ops.ApprovalDenied)
@@ -719,40 +719,40 @@ func noLasts(t *testing.T, f *Fixture) {
 
 func noIsChanged(t *testing.T, f *Fixture) {
 	asked := f.refusable(t)
-	got, err := f.Store.Deny(t.Context(), asked.ID, nil, "alice", "no", Start)
+	got, err := f.Store.People.Deny(t.Context(), asked.ID, nil, "alice", "no", Start)
 	must(t, err)
 	equal(t, "usual", got.DeniedUntil, ops.Ptr(Start.Add(24*time.Hour)))
-	_, err = f.Store.Deny(t.Context(), asked.ID, nil, "bob", "no", Start)
+	_, err = f.Store.People.Deny(t.Context(), asked.ID, nil, "bob", "no", Start)
 	wantErr(t, err, ops.ErrConflict)
-	_, err = f.Store.Answer(t.Context(), asked.ID, ops.ApprovalApproved, "bob", "yes", Start)
+	_, err = f.Store.People.Answer(t.Context(), asked.ID, ops.ApprovalApproved, "bob", "yes", Start)
 	wantErr(t, err, ops.ErrConflict)
 	at := Start.Add(time.Hour)
-	got, err = f.Store.Deny(t.Context(), asked.ID, ops.Ptr(time.Hour), "bob", "shorter", at)
+	got, err = f.Store.People.Deny(t.Context(), asked.ID, ops.Ptr(time.Hour), "bob", "shorter", at)
 	must(t, err)
 	equal(t, "changed", got.DeniedUntil, ops.Ptr(Start.Add(2*time.Hour)))
 	equal(t, "who answered", got.AnsweredBy, "alice")
-	got, err = f.Store.Deny(t.Context(), asked.ID, ops.Ptr(time.Duration(0)), "bob", "ask me again", at)
+	got, err = f.Store.People.Deny(t.Context(), asked.ID, ops.Ptr(time.Duration(0)), "bob", "ask me again", at)
 	must(t, err)
 	equal(t, "taken back", got.DeniedUntil, nil)
 	equal(t, "denials", f.denials(t, "home", at), nil)
-	events, err := f.Store.Events(t.Context(), store.EventFilter{CycleID: &asked.CycleID})
+	events, err := f.Store.Journal.Events(t.Context(), store.EventFilter{CycleID: &asked.CycleID})
 	must(t, err)
 	wantParts(t, events[0].Message.Words(), "bob changed the answer", "Only this question is answered", "ask me again")
 
 	asked = f.refusable(t)
-	_, err = f.Store.Answer(t.Context(), asked.ID, ops.ApprovalApproved, "alice", "", Start)
+	_, err = f.Store.People.Answer(t.Context(), asked.ID, ops.ApprovalApproved, "alice", "", Start)
 	must(t, err)
-	_, err = f.Store.Deny(t.Context(), asked.ID, ops.Ptr(time.Hour), "bob", "", Start)
+	_, err = f.Store.People.Deny(t.Context(), asked.ID, ops.Ptr(time.Hour), "bob", "", Start)
 	wantErr(t, err, ops.ErrConflict)
 }
 
 func noNeedsFacts(t *testing.T, f *Fixture) {
 	asked := f.await(t, "home", ops.Step{Approval: question()}).Journal.Approvals[0]
-	got, err := f.Store.Deny(t.Context(), asked.ID, ops.Ptr(time.Hour), "alice", "", Start)
+	got, err := f.Store.People.Deny(t.Context(), asked.ID, ops.Ptr(time.Hour), "alice", "", Start)
 	must(t, err)
 	equal(t, "without facts", got.DeniedUntil, nil)
 	asked = f.refusable(t)
-	got, err = f.Store.Deny(t.Context(), asked.ID, ops.Ptr(time.Duration(0)), "alice", "", Start)
+	got, err = f.Store.People.Deny(t.Context(), asked.ID, ops.Ptr(time.Duration(0)), "alice", "", Start)
 	must(t, err)
 	equal(t, "this question only", got.DeniedUntil, nil)
 	equal(t, "denials", f.denials(t, "home", Start), nil)
@@ -769,7 +769,7 @@ func noOnAPhone(t *testing.T, f *Fixture) {
 
 func noIsLeftAlone(t *testing.T, f *Fixture) {
 	asked := f.refusable(t)
-	_, err := f.Store.Deny(t.Context(), asked.ID, ops.Ptr(2*time.Hour), "alice", "no", Start)
+	_, err := f.Store.People.Deny(t.Context(), asked.ID, ops.Ptr(2*time.Hour), "alice", "no", Start)
 	must(t, err)
 	f.claimAt(t, asked.CycleID, Start)
 	f.EndCycle(t, asked.CycleID)
@@ -801,7 +801,7 @@ func (f *Fixture) reminding(t *testing.T, service string) ops.Incident {
 	t.Helper()
 	policy := Policy()
 	policy.Approval.Remind, policy.Approval.Reminds = time.Hour, 3
-	claimed, err := f.Store.Claim(t.Context(), f.Owner, f.Submit(t, "home"), policy, f.At)
+	claimed, err := f.Store.Journal.Claim(t.Context(), f.Owner, f.Submit(t, "home"), policy, f.At)
 	must(t, err)
 	opened := f.open(t, claimed.Cycle.ID, report(service))
 	f.EndCycle(t, claimed.Cycle.ID)
@@ -810,7 +810,7 @@ func (f *Fixture) reminding(t *testing.T, service string) ops.Incident {
 
 func (f *Fixture) due(t *testing.T, at time.Time) []int64 {
 	t.Helper()
-	got, err := f.Store.DueReminders(t.Context(), at, 0)
+	got, err := f.Store.People.DueReminders(t.Context(), at, 0)
 	must(t, err)
 	return ids(got, func(i ops.Incident) int64 { return i.ID })
 }
@@ -833,36 +833,36 @@ func reminderIsSentOnce(t *testing.T, f *Fixture) {
 	at := Start.Add(time.Hour)
 	n := ops.Notice{Kind: "reminder", Level: ops.LevelWarning, Title: "still open", CreatedAt: at}
 	next := at.Add(time.Hour)
-	won := race(t, 4, ops.ErrConflict, func(int) error { return f.Store.Reminded(t.Context(), i.ID, &next, n) })
+	won := race(t, 4, ops.ErrConflict, func(int) error { return f.Store.People.Reminded(t.Context(), i.ID, &next, n) })
 	equal(t, "sent", won, 1)
-	got, err := f.Store.Incident(t.Context(), i.ID)
+	got, err := f.Store.People.Incident(t.Context(), i.ID)
 	must(t, err)
 	equal(t, "reminders", got.Reminders, 1)
 	equal(t, "next", got.RemindAt, &next)
 	n.CreatedAt = next
-	must(t, f.Store.Reminded(t.Context(), i.ID, nil, n))
+	must(t, f.Store.People.Reminded(t.Context(), i.ID, nil, n))
 	equal(t, "after the last", f.due(t, next.Add(1000*time.Hour)), []int64{})
-	notices, err := f.Store.NoticeList(t.Context(), store.NoticeFilter{})
+	notices, err := f.Store.People.NoticeList(t.Context(), store.NoticeFilter{})
 	must(t, err)
 	equal(t, "notices", len(notices), 2)
 	equal(t, "notice", notices[1].Title+string(notices[1].Status), "still open"+string(ops.NoticePending))
-	wantErr(t, f.Store.Reminded(t.Context(), 999, nil, n), ops.ErrNotFound)
+	wantErr(t, f.Store.People.Reminded(t.Context(), 999, nil, n), ops.ErrNotFound)
 }
 
 func answeredIsNotReminded(t *testing.T, f *Fixture) {
 	acknowledged, resolved := f.reminding(t, "web"), f.reminding(t, "db")
-	_, err := f.Store.Acknowledge(t.Context(), acknowledged.ID, "alice", "", Start)
+	_, err := f.Store.People.Acknowledge(t.Context(), acknowledged.ID, "alice", "", Start)
 	must(t, err)
-	_, err = f.Store.ResolveIncident(t.Context(), resolved.ID, "alice", "", Start)
+	_, err = f.Store.People.ResolveIncident(t.Context(), resolved.ID, "alice", "", Start)
 	must(t, err)
 	equal(t, "due", f.due(t, Start.Add(1000*time.Hour)), []int64{})
 	for _, i := range []ops.Incident{acknowledged, resolved} {
 		// The answer came after the look at what is due.
-		err := f.Store.Reminded(t.Context(), i.ID, nil, ops.Notice{Kind: "reminder", Level: ops.LevelInfo, CreatedAt: Start.Add(time.Hour)})
+		err := f.Store.People.Reminded(t.Context(), i.ID, nil, ops.Notice{Kind: "reminder", Level: ops.LevelInfo, CreatedAt: Start.Add(time.Hour)})
 		wantErr(t, err, ops.ErrConflict)
 		wantParts(t, err.Error(), "alice")
 	}
-	notices, err := f.Store.NoticeList(t.Context(), store.NoticeFilter{})
+	notices, err := f.Store.People.NoticeList(t.Context(), store.NoticeFilter{})
 	must(t, err)
 	equal(t, "notices", len(notices), 0)
 }
@@ -870,14 +870,14 @@ func answeredIsNotReminded(t *testing.T, f *Fixture) {
 func snoozeEndReminds(t *testing.T, f *Fixture) {
 	i := f.reminding(t, "web")
 	until := Start.Add(3 * time.Hour)
-	_, err := f.Store.Snooze(t.Context(), i.ID, "alice", until, "", Start)
+	_, err := f.Store.People.Snooze(t.Context(), i.ID, "alice", until, "", Start)
 	must(t, err)
 	equal(t, "before", f.due(t, until.Add(-time.Second)), []int64{})
-	err = f.Store.Reminded(t.Context(), i.ID, nil, ops.Notice{Kind: "reminder", Level: ops.LevelInfo, CreatedAt: until.Add(-time.Second)})
+	err = f.Store.People.Reminded(t.Context(), i.ID, nil, ops.Notice{Kind: "reminder", Level: ops.LevelInfo, CreatedAt: until.Add(-time.Second)})
 	wantErr(t, err, ops.ErrConflict)
 	equal(t, "at its end", f.due(t, until), []int64{i.ID})
-	must(t, f.Store.Reminded(t.Context(), i.ID, nil, ops.Notice{Kind: "reminder", Level: ops.LevelInfo, CreatedAt: until}))
-	got, err := f.Store.Incident(t.Context(), i.ID)
+	must(t, f.Store.People.Reminded(t.Context(), i.ID, nil, ops.Notice{Kind: "reminder", Level: ops.LevelInfo, CreatedAt: until}))
+	got, err := f.Store.People.Incident(t.Context(), i.ID)
 	must(t, err)
 	equal(t, "status", got.Status, ops.IncidentOpen)
 }
@@ -896,7 +896,7 @@ func (f *Fixture) dry(t *testing.T, found ops.CheckType) ops.Incident {
 	t.Helper()
 	policy := Policy()
 	policy.Approval.Remind, policy.Approval.Reminds = time.Hour, 3
-	claimed, err := f.Store.Claim(t.Context(), f.Owner, f.Submit(t, "home"), policy, f.At)
+	claimed, err := f.Store.Journal.Claim(t.Context(), f.Owner, f.Submit(t, "home"), policy, f.At)
 	must(t, err)
 	r := report("web")
 	r.DryRun, r.Checks = found != "", nil
@@ -925,7 +925,7 @@ func dryRunIsNotReminded(t *testing.T, f *Fixture) {
 	equal(t, "reminder", told.RemindAt, nil)
 	f.At = Start.Add(time.Minute)
 	equal(t, "reminder of a repeat", f.dry(t, ops.CheckHTTP).RemindAt, nil)
-	claimed, err := f.Store.Claim(t.Context(), f.Owner, f.Submit(t, "home"), func() ops.Policy {
+	claimed, err := f.Store.Journal.Claim(t.Context(), f.Owner, f.Submit(t, "home"), func() ops.Policy {
 		p := Policy()
 		p.Approval.Remind = time.Hour
 		return p
@@ -939,14 +939,14 @@ func dryRunIsNotReminded(t *testing.T, f *Fixture) {
 func endIsToldOnce(t *testing.T, f *Fixture) {
 	c, _ := f.openCause(t, cause("web"), nil)
 	for _, id := range []ops.CycleID{c.Cycle, f.Submit(t, "home")} { // the cycle of the cause, and a later one that finds the same
-		_, err := f.Store.Claim(t.Context(), f.Owner, id, Policy(), f.At)
+		_, err := f.Store.Journal.Claim(t.Context(), f.Owner, id, Policy(), f.At)
 		must(t, err)
 		f.open(t, id, report("web"))
 		f.EndCycle(t, id)
 	}
 	over := func() int {
 		t.Helper()
-		all, err := f.Store.NoticeList(t.Context(), store.NoticeFilter{Limit: 10})
+		all, err := f.Store.People.NoticeList(t.Context(), store.NoticeFilter{Limit: 10})
 		must(t, err)
 		n := 0
 		for _, one := range all {
@@ -956,10 +956,10 @@ func endIsToldOnce(t *testing.T, f *Fixture) {
 		}
 		return n
 	}
-	_, err := f.Store.ServiceRecovered(t.Context(), "home", "web", Start.Add(-time.Hour), "web recovered", Start.Add(time.Minute))
+	_, err := f.Store.Watch.ServiceRecovered(t.Context(), "home", "web", Start.Add(-time.Hour), "web recovered", Start.Add(time.Minute))
 	must(t, err)
 	equal(t, "told by the service", over(), 1)
-	must(t, f.Store.ResolveCause(t.Context(), c, "web recovered", ending("web has recovered"), Start.Add(time.Minute)))
+	must(t, f.Store.Watch.ResolveCause(t.Context(), c, "web recovered", ending("web has recovered"), Start.Add(time.Minute)))
 	equal(t, "told by the cause", over(), 1)
 }
 
@@ -971,7 +971,7 @@ func dryRunKnowsWhatWasTold(t *testing.T, f *Fixture) {
 		t.Helper()
 		policy := Policy()
 		policy.DryRun = dry
-		claimed, err := f.Store.Claim(t.Context(), f.Owner, id, policy, f.At)
+		claimed, err := f.Store.Journal.Claim(t.Context(), f.Owner, id, policy, f.At)
 		must(t, err)
 		return claimed.Journal.Told
 	}
@@ -1001,10 +1001,10 @@ func dryRunKnowsWhatWasTold(t *testing.T, f *Fixture) {
 		n := notice()
 		n.Key += tt.name
 		next, _ := f.openCause(t, c, n)
-		all, err := f.Store.NoticeList(t.Context(), store.NoticeFilter{Limit: 1})
+		all, err := f.Store.People.NoticeList(t.Context(), store.NoticeFilter{Limit: 1})
 		must(t, err)
 		all[0].Status = tt.status
-		must(t, f.Store.SettleNotice(t.Context(), all[0], nil))
+		must(t, f.Store.People.SettleNotice(t.Context(), all[0], nil))
 		equal(t, tt.name, told(next.Cycle, tt.dry), tt.want)
 		f.EndCycle(t, next.Cycle)
 	}

@@ -77,7 +77,7 @@ func recoveryReadsBack(t *testing.T, f *Fixture) {
 	}
 	full.ID, short.ID = got.Journal.Recoveries[0].ID, got.Journal.Recoveries[1].ID
 	equal(t, "journal", got.Journal.Recoveries, []ops.Recovery{full, short})
-	listed, err := f.Store.Recoveries(t.Context(), session.CycleID)
+	listed, err := f.Store.Journal.Recoveries(t.Context(), session.CycleID)
 	must(t, err)
 	equal(t, "listed", listed, got.Journal.Recoveries)
 	// A pause leaves the cycle with its worker.
@@ -96,7 +96,7 @@ func verificationReadsBack(t *testing.T, f *Fixture) {
 		FailureReasons: []string{"no log"}, Recommendations: []string{"show the log"}, At: Start.Add(time.Second),
 	}
 	f.Commit(t, ops.Transition{Cycle: session.CycleID, At: Start, Step: ops.Step{Kind: ops.StepRest, Verified: &want}})
-	got, err := f.Store.Verifications(t.Context(), session.CycleID)
+	got, err := f.Store.Journal.Verifications(t.Context(), session.CycleID)
 	must(t, err)
 	want.ID, want.CycleID = got[0].ID, session.CycleID
 	equal(t, "verifications", got, []ops.Verification{want})
@@ -114,17 +114,17 @@ func effectsAreTold(t *testing.T, f *Fixture) {
 	done := f.hook(t, session, "toolu_1", restart("web")...)
 	again := f.judged(session, "toolu_1")
 	again.Gate = ops.GateShell
-	_, err := f.Store.RecordGuard(t.Context(), f.Owner, again, restart("web"), limits())
+	_, err := f.Store.Acts.RecordGuard(t.Context(), f.Owner, again, restart("web"), limits())
 	must(t, err)
 	look := f.judged(session, "toolu_2")
 	look.Mutating = false
-	_, err = f.Store.RecordGuard(t.Context(), f.Owner, look, nil, nil)
+	_, err = f.Store.Acts.RecordGuard(t.Context(), f.Owner, look, nil, nil)
 	must(t, err)
 	f.hook(t, session, "toolu_2a", restart("db")...)
 	stopped := f.refused(t, session, "toolu_2a")
 	refused := f.judged(session, "toolu_3")
 	refused.Allowed = false
-	refused, err = f.Store.RecordGuard(t.Context(), f.Owner, refused, nil, nil)
+	refused, err = f.Store.Acts.RecordGuard(t.Context(), f.Owner, refused, nil, nil)
 	must(t, err)
 
 	office := f.RunningSession(t, "office")
@@ -143,7 +143,7 @@ func latestEffectsAreTold(t *testing.T, f *Fixture) {
 		r := f.judged(session, fmt.Sprintf("toolu_%d", i))
 		r.Allowed = false
 		var err error
-		last, err = f.Store.RecordGuard(t.Context(), f.Owner, r, nil, nil)
+		last, err = f.Store.Acts.RecordGuard(t.Context(), f.Owner, r, nil, nil)
 		must(t, err)
 	}
 	e := f.load(t, session.CycleID).Journal.Effects[session.ID]
@@ -159,7 +159,7 @@ func finishKeepsTheResult(t *testing.T, f *Fixture) {
 		Lessons: []ops.Lesson{{Category: "root_cause", Service: "web", Observation: "the disk is full"}},
 	}})
 	equal(t, "result", string(got.Cycle.Result), `{"status":"partial"}`)
-	known, err := f.Store.Recall(t.Context(), "home", []string{"web"}, Start, 0)
+	known, err := f.Store.People.Recall(t.Context(), "home", []string{"web"}, Start, 0)
 	must(t, err)
 	if len(known) != 1 || known[0].Source != "force-done" || known[0].Observation != "the disk is full" {
 		t.Errorf("recalled %+v", known)
@@ -180,14 +180,14 @@ func failedOrderLeavesNothing(t *testing.T, f *Fixture) {
 	tr.Step.Recovered, tr.Step.Incident = []ops.Recovered{{Incident: incidents[0].ID, By: ops.ProofProbe, How: "well"}}, ops.Ptr(report("db"))
 	tr.Step.Approval = &ops.Approval{Tier: ops.Tier2, Handler: "tier2"}
 	tr.Step.Session = &ops.NewSession{Attempt: 1, Handler: Handler(ops.Tier1), ContextMode: ops.ContextFresh}
-	_, err := f.Store.Commit(t.Context(), f.Owner, tr)
+	_, err := f.Store.Journal.Commit(t.Context(), f.Owner, tr)
 	wantErr(t, err, ops.ErrConflict)
 	equal(t, "journal", f.snapshot(t, session.CycleID), before)
 	equal(t, "incidents", f.incidents(t), incidents)
-	verified, err := f.Store.Verifications(t.Context(), session.CycleID)
+	verified, err := f.Store.Journal.Verifications(t.Context(), session.CycleID)
 	must(t, err)
 	equal(t, "verifications", len(verified), 0)
-	known, err := f.Store.Recall(t.Context(), "home", nil, Start, 0)
+	known, err := f.Store.People.Recall(t.Context(), "home", nil, Start, 0)
 	must(t, err)
 	equal(t, "memories", len(known), 0)
 }

@@ -28,14 +28,14 @@ func memoryCases() []testCase {
 
 func (f *Fixture) remember(t *testing.T, m ops.Memory) int64 {
 	t.Helper()
-	id, err := f.Store.AddMemory(t.Context(), m)
+	id, err := f.Store.People.AddMemory(t.Context(), m)
 	must(t, err)
 	return id
 }
 
 func (f *Fixture) memories(t *testing.T, filter store.MemoryFilter) []ops.Memory {
 	t.Helper()
-	got, err := f.Store.Memories(t.Context(), filter)
+	got, err := f.Store.People.Memories(t.Context(), filter)
 	must(t, err)
 	return got
 }
@@ -129,7 +129,7 @@ func memoryFades(t *testing.T, f *Fixture) {
 	said := f.remember(t, ops.Memory{Environment: "home", Category: "c", Service: "web", Observation: "said", Confidence: 0.4, CreatedAt: Start})
 	f.learn(t, Start, ops.Lesson{Category: "c", Service: "web", Observation: "seen once"})
 	recall := func(at time.Time) []ops.Memory {
-		out, err := f.Store.Recall(t.Context(), "home", []string{"web"}, at, 10)
+		out, err := f.Store.People.Recall(t.Context(), "home", []string{"web"}, at, 10)
 		must(t, err)
 		return out
 	}
@@ -180,7 +180,7 @@ func strongestIsRecalledFirst(t *testing.T, f *Fixture) {
 		{[]string{"mail"}, 0, []int64{general, everywhere}},
 		{nil, 0, []int64{strong, db, recent, old, general, everywhere}},
 	} {
-		got, err := f.Store.Recall(t.Context(), "home", tt.services, Start, tt.limit)
+		got, err := f.Store.People.Recall(t.Context(), "home", tt.services, Start, tt.limit)
 		must(t, err)
 		equal(t, "recalled", memoryIDs(got), tt.want)
 	}
@@ -192,7 +192,7 @@ func expiredIsForgotten(t *testing.T, f *Fixture) {
 	equal(t, "listed", memoryIDs(f.memories(t, store.MemoryFilter{})), []int64{here})
 	equal(t, "all", memoryIDs(f.memories(t, store.MemoryFilter{All: true})), []int64{here, gone})
 	for at, want := range map[time.Time][]int64{Start: {here}, Start.Add(time.Hour): {}, Start.Add(-time.Second): {here, gone}} {
-		got, err := f.Store.Recall(t.Context(), "home", nil, at, 0)
+		got, err := f.Store.People.Recall(t.Context(), "home", nil, at, 0)
 		must(t, err)
 		equal(t, "recalled", memoryIDs(got), want)
 	}
@@ -219,11 +219,11 @@ func memoriesAreListed(t *testing.T, f *Fixture) {
 
 func memoryIsRemoved(t *testing.T, f *Fixture) {
 	id := f.remember(t, ops.Memory{Category: "c", Observation: "wrong"})
-	must(t, f.Store.RemoveMemory(t.Context(), id, "ann", Start))
+	must(t, f.Store.People.RemoveMemory(t.Context(), id, "ann", Start))
 	equal(t, "left", len(f.memories(t, store.MemoryFilter{All: true})), 0)
-	wantErr(t, f.Store.RemoveMemory(t.Context(), id, "ann", Start), ops.ErrNotFound)
+	wantErr(t, f.Store.People.RemoveMemory(t.Context(), id, "ann", Start), ops.ErrNotFound)
 	f.remember(t, ops.Memory{Category: "c", Observation: "right\nand long", By: "bob"})
-	events, err := f.Store.Events(t.Context(), store.EventFilter{Kind: string(ops.EventMemory)})
+	events, err := f.Store.Journal.Events(t.Context(), store.EventFilter{Kind: string(ops.EventMemory)})
 	must(t, err)
 	equal(t, "events", []string{events[0].Message.Words(), events[1].Message.Words()}, []string{"bob added memory 2: right", "ann removed memory 1: wrong"})
 }
@@ -248,14 +248,14 @@ func trusting(level ops.Trust) ops.Policy {
 // believe records that a person chose a level for web.
 func (f *Fixture) believe(t *testing.T, p ops.Policy, level ops.Trust) {
 	t.Helper()
-	must(t, f.Store.SetTrust(t.Context(), p, ops.Lowered{
+	must(t, f.Store.People.SetTrust(t.Context(), p, ops.Lowered{
 		Environment: "home", Service: "web", Level: level, By: "alice", Reason: "so far", At: Start.Add(-time.Hour),
 	}))
 }
 
 func (f *Fixture) lowered(t *testing.T) []ops.Lowered {
 	t.Helper()
-	out, err := f.Store.Lowered(t.Context(), "home")
+	out, err := f.Store.People.Lowered(t.Context(), "home")
 	must(t, err)
 	return out
 }
@@ -272,10 +272,10 @@ func trustIsSet(t *testing.T, f *Fixture) {
 	p := trusting(ops.TrustRepair)
 	f.believe(t, p, ops.TrustAsk)
 	f.wantTrust(t, ops.TrustAsk, "alice")
-	c, err := f.Store.Claim(t.Context(), f.Owner, f.Submit(t, "home"), p, f.At)
+	c, err := f.Store.Journal.Claim(t.Context(), f.Owner, f.Submit(t, "home"), p, f.At)
 	must(t, err)
 	equal(t, "in the journal", c.Journal.Lowered, f.lowered(t))
-	other, err := f.Store.Claim(t.Context(), f.Owner, f.Submit(t, "office"), p, f.At)
+	other, err := f.Store.Journal.Claim(t.Context(), f.Owner, f.Submit(t, "office"), p, f.At)
 	must(t, err)
 	equal(t, "elsewhere", other.Journal.Lowered, nil)
 	f.believe(t, p, ops.TrustRepair)
@@ -285,7 +285,7 @@ func trustIsSet(t *testing.T, f *Fixture) {
 func trustIsReduced(t *testing.T, f *Fixture) {
 	reduce := func(p ops.Policy) {
 		t.Helper()
-		c, err := f.Store.Claim(t.Context(), f.Owner, f.Submit(t, "home"), p, f.At)
+		c, err := f.Store.Journal.Claim(t.Context(), f.Owner, f.Submit(t, "home"), p, f.At)
 		must(t, err)
 		for range 2 {
 			f.Commit(t, ops.Transition{Cycle: c.Cycle.ID, At: f.At, Step: ops.Step{
@@ -318,7 +318,7 @@ func undoneCostsTrust(t *testing.T, f *Fixture) {
 	f.end(t, f.begin(t, undo).ID, ops.ActionDone)
 	f.wantTrust(t, ops.TrustAsk, ops.Supervisor)
 	equal(t, "notices", f.noticesOf(t, ops.NoticeTrust), 1)
-	record, err := f.Store.TrustRecord(t.Context(), "home", "web")
+	record, err := f.Store.People.TrustRecord(t.Context(), "home", "web")
 	must(t, err)
 	equal(t, "record", record, ops.TrustRecord{Undone: 1})
 }
@@ -327,7 +327,7 @@ func undoneCostsTrust(t *testing.T, f *Fixture) {
 func trustIsRecorded(t *testing.T, f *Fixture) {
 	wants := func(want ops.TrustRecord) {
 		t.Helper()
-		got, err := f.Store.TrustRecord(t.Context(), "home", "web")
+		got, err := f.Store.People.TrustRecord(t.Context(), "home", "web")
 		must(t, err)
 		equal(t, "record", got, want)
 	}
@@ -342,7 +342,7 @@ func trustIsRecorded(t *testing.T, f *Fixture) {
 	f.At = f.At.Add(time.Hour)
 	asked := f.await(t, "home", ops.Step{Kind: ops.StepAwait, Incident: &needs, Approval: &ops.Approval{Kind: ops.ApprovalTier, Tier: ops.Tier2, Handler: "tier2"}})
 	wants(ops.TrustRecord{Proposed: 2})
-	_, err := f.Store.Answer(t.Context(), 1, ops.ApprovalApproved, "ada", "", f.At)
+	_, err := f.Store.People.Answer(t.Context(), 1, ops.ApprovalApproved, "ada", "", f.At)
 	must(t, err)
 	wants(ops.TrustRecord{Proposed: 2, Approved: 1})
 	c := f.claimAt(t, asked.Cycle.ID, f.At)
@@ -365,7 +365,7 @@ func alarmCostsTrust(t *testing.T, f *Fixture) {
 	first := f.RunningSession(t, "home")
 	alarm := func(id ops.SessionID) {
 		t.Helper()
-		_, err := f.Store.AddEvent(t.Context(), ops.Event{
+		_, err := f.Store.Journal.AddEvent(t.Context(), ops.Event{
 			Environment: "home", SessionID: &id, Verb: ops.VerbWallsBroken, Level: ops.LevelCritical, Reason: "it broke out",
 		})
 		must(t, err)
@@ -382,12 +382,12 @@ func alarmCostsTrust(t *testing.T, f *Fixture) {
 }
 
 func leftToPeople(t *testing.T, f *Fixture) {
-	c, err := f.Store.Claim(t.Context(), f.Owner, f.Submit(t, "home"), trusting(ops.TrustSuggest), f.At)
+	c, err := f.Store.Journal.Claim(t.Context(), f.Owner, f.Submit(t, "home"), trusting(ops.TrustSuggest), f.At)
 	must(t, err)
 	works, left := report("web"), report("db")
 	works.Handled = true
 	f.Commit(t, ops.Transition{Cycle: c.Cycle.ID, At: f.At, Step: ops.Step{Kind: ops.StepProbe, Incident: &works, Left: &left}})
-	open, err := f.Store.Unresolved(t.Context(), "home")
+	open, err := f.Store.People.Unresolved(t.Context(), "home")
 	must(t, err)
 	called := map[string]bool{}
 	for _, i := range open {
@@ -431,9 +431,9 @@ func (f *Fixture) fixed(t *testing.T, change ...func(*ops.Repair)) (ops.CycleID,
 
 func (f *Fixture) reflexes(t *testing.T) []ops.Earned {
 	t.Helper()
-	_, err := f.Store.AskForReflexes(t.Context(), f.At.Add(ops.Probation))
+	_, err := f.Store.People.AskForReflexes(t.Context(), f.At.Add(ops.Probation))
 	must(t, err)
-	out, err := f.Store.Reflexes(t.Context(), "home")
+	out, err := f.Store.People.Reflexes(t.Context(), "home")
 	must(t, err)
 	return out
 }
@@ -453,7 +453,7 @@ func threeRepairsAsk(t *testing.T, f *Fixture) {
 		id, _ := f.fixed(t)
 		cycles = append(cycles, id)
 	}
-	asked, err := f.Store.AskForReflexes(t.Context(), f.At.Add(ops.Probation-time.Second))
+	asked, err := f.Store.People.AskForReflexes(t.Context(), f.At.Add(ops.Probation-time.Second))
 	must(t, err)
 	equal(t, "asked on probation", asked, false)
 	all := f.reflexes(t)
@@ -482,7 +482,7 @@ func threeRepairsAsk(t *testing.T, f *Fixture) {
 		{answer.Reply{Code: "2", Token: answer.Token{Subject: answer.Subject{Kind: answer.KindReflex, ID: 1}, Decision: answer.Approve}}, "Reflex 1 is on", ops.ReflexOn},
 		{answer.Reply{Code: "3", Token: answer.Token{Subject: answer.Subject{Kind: answer.KindReflex, ID: 1}, Decision: answer.Deny}}, "ada switched it on", ops.ReflexOn},
 	} {
-		subject, err := f.Store.NoticeSubject(t.Context(), asks)
+		subject, err := f.Store.People.NoticeSubject(t.Context(), asks)
 		must(t, err)
 		equal(t, "it can be answered", subject.Reflex != nil, f.reflexes(t)[0].State == ops.ReflexAsked)
 		x.reply.By, x.reply.Channel, x.reply.Source, x.reply.At = "ada", "Telegram", x.reply.Code, f.At
@@ -518,7 +518,7 @@ func undoIsTold(t *testing.T, f *Fixture) {
 	by := run
 	by.CycleID = nil
 	f.undone(t, by)
-	story, err := f.Store.CycleStory(t.Context(), cycle)
+	story, err := f.Store.People.CycleStory(t.Context(), cycle)
 	must(t, err)
 	runs := story.Cycles[0].Journal.Runs
 	last := runs[len(runs)-1]
@@ -546,27 +546,27 @@ func (f *Fixture) earned(t *testing.T) (ops.Earned, ops.ActionRun) {
 	_, run := f.fixed(t)
 	e := f.reflexes(t)[0]
 	e.State, e.Digests, e.Person, e.Why, e.ChangedAt = ops.ReflexOn, []string{"d1"}, "ada", "it helps", f.At
-	must(t, f.Store.SwitchReflex(t.Context(), e))
+	must(t, f.Store.People.SwitchReflex(t.Context(), e))
 	return e, run
 }
 
 func reflexIsSwitched(t *testing.T, f *Fixture) {
 	e, _ := f.earned(t)
-	c, err := f.Store.Claim(t.Context(), f.Owner, f.Submit(t, "home"), Policy(), f.At)
+	c, err := f.Store.Journal.Claim(t.Context(), f.Owner, f.Submit(t, "home"), Policy(), f.At)
 	must(t, err)
 	equal(t, "in the journal", c.Journal.Reflexes, []ops.Reflex{e.Reflex})
 	f.EndCycle(t, c.Cycle.ID)
-	wantErr(t, f.Store.SwitchReflex(t.Context(), e), ops.ErrConflict)
+	wantErr(t, f.Store.People.SwitchReflex(t.Context(), e), ops.ErrConflict)
 	e.State = ops.ReflexIsOff
-	must(t, f.Store.SwitchReflex(t.Context(), e))
-	c, err = f.Store.Claim(t.Context(), f.Owner, f.Submit(t, "home"), Policy(), f.At)
+	must(t, f.Store.People.SwitchReflex(t.Context(), e))
+	c, err = f.Store.Journal.Claim(t.Context(), f.Owner, f.Submit(t, "home"), Policy(), f.At)
 	must(t, err)
 	equal(t, "off", len(c.Journal.Reflexes), 0)
-	events, err := f.Store.Events(t.Context(), store.EventFilter{Kind: string(ops.EventAudit)})
+	events, err := f.Store.Journal.Events(t.Context(), store.EventFilter{Kind: string(ops.EventAudit)})
 	must(t, err)
 	equal(t, "audit", len(events), 2)
 	wantParts(t, events[0].Message.Words(), "ada switched reflex 1 (restart of web) off: it helps")
-	_, err = f.Store.Reflex(t.Context(), 9)
+	_, err = f.Store.People.Reflex(t.Context(), 9)
 	wantErr(t, err, ops.ErrNotFound)
 }
 

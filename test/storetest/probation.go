@@ -41,7 +41,7 @@ func (f *Fixture) repaired(t *testing.T, services ...string) ops.Cycle {
 	t.Helper()
 	p := Policy()
 	p.Approval.Remind = time.Hour
-	claimed, err := f.Store.Claim(t.Context(), f.Owner, f.Submit(t, "home"), p, f.At)
+	claimed, err := f.Store.Journal.Claim(t.Context(), f.Owner, f.Submit(t, "home"), p, f.At)
 	must(t, err)
 	f.open(t, claimed.Cycle.ID, handled(services...))
 	step := ops.Step{Kind: ops.StepFinish, Status: ops.CycleResolved, Reason: "Tier 2 repaired it", Confirmed: ops.Ptr(true), ConfirmedBy: ops.ProofProbe}
@@ -67,35 +67,35 @@ func (f *Fixture) openOf(t *testing.T, service string) int64 {
 
 func (f *Fixture) onProbation(t *testing.T, at time.Time) []ops.Claim {
 	t.Helper()
-	got, err := f.Store.OnProbation(t.Context(), "home", at)
+	got, err := f.Store.People.OnProbation(t.Context(), "home", at)
 	must(t, err)
 	return got
 }
 
 func (f *Fixture) proven(t *testing.T) []ops.Proven {
 	t.Helper()
-	got, err := f.Store.Proven(t.Context(), "home", Start)
+	got, err := f.Store.People.Proven(t.Context(), "home", Start)
 	must(t, err)
 	return got
 }
 
 func (f *Fixture) cycleOf(t *testing.T, id ops.CycleID) ops.Cycle {
 	t.Helper()
-	got, err := f.Store.Cycle(t.Context(), id)
+	got, err := f.Store.Journal.Cycle(t.Context(), id)
 	must(t, err)
 	return got
 }
 
 func (f *Fixture) incidentWith(t *testing.T, id int64) ops.Incident {
 	t.Helper()
-	got, err := f.Store.Incident(t.Context(), id)
+	got, err := f.Store.People.Incident(t.Context(), id)
 	must(t, err)
 	return got
 }
 
 func (f *Fixture) noticeList(t *testing.T) []ops.Notice {
 	t.Helper()
-	got, err := f.Store.NoticeList(t.Context(), store.NoticeFilter{})
+	got, err := f.Store.People.NoticeList(t.Context(), store.NoticeFilter{})
 	must(t, err)
 	return got
 }
@@ -110,7 +110,7 @@ func failed(service string) ops.Check {
 
 func (f *Fixture) relapse(t *testing.T, c ops.Claim, at time.Time) bool {
 	t.Helper()
-	done, err := f.Store.Relapsed(t.Context(), ops.Relapse{Claim: c, Found: failed(c.Service), At: at, Next: at.Add(4 * time.Minute)})
+	done, err := f.Store.People.Relapsed(t.Context(), ops.Relapse{Claim: c, Found: failed(c.Service), At: at, Next: at.Add(4 * time.Minute)})
 	must(t, err)
 	return done
 }
@@ -133,7 +133,7 @@ func resolvedIsOnProbation(t *testing.T, f *Fixture) {
 func closedMeanwhileIsOnProbation(t *testing.T, f *Fixture) {
 	cycle := f.Claim(t, "home").Cycle.ID
 	f.open(t, cycle, handled("web"))
-	_, err := f.Store.ServiceRecovered(t.Context(), "home", "web", Start, "web is well", Start.Add(time.Minute))
+	_, err := f.Store.Watch.ServiceRecovered(t.Context(), "home", "web", Start, "web is well", Start.Add(time.Minute))
 	must(t, err)
 	f.Commit(t, ops.Transition{Cycle: cycle, At: Start.Add(2 * time.Minute), Step: ops.Step{Kind: ops.StepFinish, Status: ops.CycleResolved}})
 	got := f.onProbation(t, Start.Add(3*time.Minute))
@@ -156,7 +156,7 @@ func provedByAnotherCycle(t *testing.T, f *Fixture) {
 			Kind: ops.StepFinish, Status: ops.CycleHealthy, Recovered: []ops.Recovered{{Incident: 1, By: ops.ProofProbe, How: "probes find it healthy"}},
 		},
 	})
-	_, err := f.Store.Claim(t.Context(), f.Owner, waits, Policy(), Start.Add(3*time.Minute))
+	_, err := f.Store.Journal.Claim(t.Context(), f.Owner, waits, Policy(), Start.Add(3*time.Minute))
 	must(t, err)
 	f.Commit(t, ops.Transition{Cycle: waits, At: Start.Add(3 * time.Minute), Step: ops.Step{Kind: ops.StepFinish, Status: ops.CycleResolved}})
 	got := f.onProbation(t, Start.Add(4*time.Minute))
@@ -170,7 +170,7 @@ func otherEndingsStartNone(t *testing.T, f *Fixture) {
 	// Closed by a person while the cycle ran.
 	cycle := f.Claim(t, "home").Cycle.ID
 	f.open(t, cycle, handled("web"))
-	_, err := f.Store.ResolveIncident(t.Context(), 1, "ann", "", Start)
+	_, err := f.Store.People.ResolveIncident(t.Context(), 1, "ann", "", Start)
 	must(t, err)
 	f.Commit(t, ops.Transition{Cycle: cycle, At: Start, Step: ops.Step{Kind: ops.StepFinish, Status: ops.CycleResolved}})
 	// Found well by a look, without a repair; and about the agent itself.
@@ -195,7 +195,7 @@ func relapseReopens(t *testing.T, f *Fixture) {
 	claim := f.onProbation(t, Start.Add(2*time.Minute))[1]
 	equal(t, "service", claim.Service, "web")
 	at := Start.Add(6 * time.Minute)
-	before, err := f.Store.Events(t.Context(), store.EventFilter{})
+	before, err := f.Store.Journal.Events(t.Context(), store.EventFilter{})
 	must(t, err)
 	equal(t, "done", f.relapse(t, claim, at), true)
 	got := f.incidentWith(t, claim.Incident)
@@ -210,7 +210,7 @@ func relapseReopens(t *testing.T, f *Fixture) {
 	wantParts(t, known.Recommendation, "the next cycle may start at 2026-03-14 12:10 UTC", "claudeops run")
 	equal(t, "findings stay", known.Findings, "the disk is full")
 	equal(t, "refuted", f.cycleOf(t, cycle.ID).RefutedAt, &at)
-	events, err := f.Store.Events(t.Context(), store.EventFilter{After: before[0].ID})
+	events, err := f.Store.Journal.Events(t.Context(), store.EventFilter{After: before[0].ID})
 	must(t, err)
 	equal(t, "events", len(events), 1)
 	wantParts(t, events[0].Message.Words(), "incident", "is open again: the repair of cycle 1 did not hold, web is down again: status 500.")
@@ -222,7 +222,7 @@ func relapseReopens(t *testing.T, f *Fixture) {
 		t.Errorf("the notice is %+v", n)
 	}
 	wantParts(t, n.Title+n.Body, "The repair did not hold", "web is down again: status 500", "cycle 1", "Confirmed: by our own probes", "12:10 UTC")
-	gauges, err := f.Store.Gauges(t.Context(), []string{"home"})
+	gauges, err := f.Store.Reports.Gauges(t.Context(), []string{"home"})
 	must(t, err)
 	equal(t, "successes", len(gauges.LastSuccess), 0)
 	// The other service of the cycle is not touched.
@@ -234,7 +234,7 @@ func relapseReopens(t *testing.T, f *Fixture) {
 
 func relapseStartsAfresh(t *testing.T, f *Fixture) {
 	web := f.incident(t, "home", "web")
-	_, err := f.Store.Acknowledge(t.Context(), web.ID, "ann", "mine", Start)
+	_, err := f.Store.People.Acknowledge(t.Context(), web.ID, "ann", "mine", Start)
 	must(t, err)
 	cycle := f.Claim(t, "home").Cycle.ID
 	f.Commit(t, ops.Transition{Cycle: cycle, At: Start.Add(time.Minute), Step: ops.Step{
@@ -247,7 +247,7 @@ func relapseStartsAfresh(t *testing.T, f *Fixture) {
 	}
 	equal(t, "who acknowledged is told again", f.noticeList(t)[0].Incident, web.ID)
 	// And whoever takes it over now has it.
-	_, err = f.Store.Acknowledge(t.Context(), web.ID, "ann", "mine again", Start.Add(4*time.Minute))
+	_, err = f.Store.People.Acknowledge(t.Context(), web.ID, "ann", "mine again", Start.Add(4*time.Minute))
 	must(t, err)
 	if got = f.incidentWith(t, web.ID); got.RemindAt != nil || !got.Holds(f.At) || got.ReopenedAt == nil {
 		t.Errorf("the incident is %+v", got)
@@ -259,7 +259,7 @@ func relapseCountsOnce(t *testing.T, f *Fixture) {
 	claim := f.onProbation(t, Start.Add(2*time.Minute))[0]
 	done := make(chan bool, 8)
 	race(t, 8, nil, func(int) error {
-		ok, err := f.Store.Relapsed(t.Context(), ops.Relapse{Claim: claim, Found: failed("web"), At: Start.Add(3 * time.Minute)})
+		ok, err := f.Store.People.Relapsed(t.Context(), ops.Relapse{Claim: claim, Found: failed("web"), At: Start.Add(3 * time.Minute)})
 		done <- ok
 		return err
 	})
@@ -322,7 +322,7 @@ func cycleOfRelapseIsQuiet(t *testing.T, f *Fixture) {
 func relapseRecovers(t *testing.T, f *Fixture) {
 	f.repaired(t, "web")
 	f.relapse(t, f.onProbation(t, Start.Add(2*time.Minute))[0], Start.Add(6*time.Minute))
-	n, err := f.Store.ServiceRecovered(t.Context(), "home", "web", Start.Add(5*time.Minute), "web recovered", Start.Add(8*time.Minute))
+	n, err := f.Store.Watch.ServiceRecovered(t.Context(), "home", "web", Start.Add(5*time.Minute), "web recovered", Start.Add(8*time.Minute))
 	must(t, err)
 	equal(t, "closed", n, 1)
 	got := f.incidentWith(t, 1)
@@ -346,7 +346,7 @@ func reportReopens(t *testing.T, f *Fixture) {
 	equal(t, "notices", len(notices), 1)
 	wantParts(t, notices[0].Title+notices[0].Body, "The repair did not hold", "cycle 2 works on it")
 	// No probe has seen it, so none closes it.
-	n, err := f.Store.ServiceRecovered(t.Context(), "home", "web", Start.Add(4*time.Minute), "web recovered", Start.Add(8*time.Minute))
+	n, err := f.Store.Watch.ServiceRecovered(t.Context(), "home", "web", Start.Add(4*time.Minute), "web recovered", Start.Add(8*time.Minute))
 	must(t, err)
 	equal(t, "closed", n, 0)
 }
@@ -412,11 +412,11 @@ func ownProbesFindRelapse(t *testing.T, f *Fixture) {
 func ownProbesObeyOnProbation(t *testing.T, f *Fixture) {
 	f.repaired(t, "mail", "web")
 	f.At = Start.Add(5 * time.Minute)
-	_, err := f.Store.AddSilence(t.Context(), ops.Silence{
+	_, err := f.Store.Watch.AddSilence(t.Context(), ops.Silence{
 		Environment: "home", Service: "mail", Probe: "GET", Reason: "moving", Author: "ann", CreatedAt: f.At, From: f.At, Until: f.At.Add(time.Hour),
 	})
 	must(t, err)
-	must(t, f.Store.RecordResults(t.Context(), "home", nil, nil, []ops.CheckState{failing("db"), failing("web")}, nil, nil))
+	must(t, f.Store.Watch.RecordResults(t.Context(), "home", nil, nil, []ops.CheckState{failing("db"), failing("web")}, nil, nil))
 	p := watched(ops.Service{Name: "db"}, ops.Service{Name: "mail"}, ops.Service{Name: "web", DependsOn: []string{"db"}})
 	got := f.probing(t, p, "db", "mail", "web")
 	equal(t, "incidents", len(got.Journal.Incidents), 0)
@@ -434,13 +434,13 @@ func runningIsNoResult(t *testing.T, f *Fixture) {
 	idle := ops.Check{At: Start, Purpose: ops.ProbeRunning, Service: "web", Probe: "container web", Type: ops.CheckContainer, Status: ops.Down}
 	got := f.Commit(t, ops.Transition{Cycle: cycle, At: Start, Result: ops.Result{Checks: []ops.Check{verifies("web"), idle}}, Step: ops.Step{Kind: ops.StepRest}})
 	equal(t, "journal", len(got.Journal.Checks), 2)
-	latest, err := f.Store.LatestChecks(t.Context(), "home")
+	latest, err := f.Store.Watch.LatestChecks(t.Context(), "home")
 	must(t, err)
-	all, err := f.Store.LatestChecks(t.Context(), "")
+	all, err := f.Store.Watch.LatestChecks(t.Context(), "")
 	must(t, err)
-	own, err := f.Store.ChecksOf(t.Context(), "home", "web")
+	own, err := f.Store.Watch.ChecksOf(t.Context(), "home", "web")
 	must(t, err)
-	since, err := f.Store.ChecksSince(t.Context(), "home", "web", Start)
+	since, err := f.Store.Watch.ChecksSince(t.Context(), "home", "web", Start)
 	must(t, err)
 	for what, checks := range map[string][]ops.Check{"latest": latest, "of all": all, "of the service": own, "since": since} {
 		if len(checks) != 1 || strings.HasPrefix(checks[0].Probe, "container") {

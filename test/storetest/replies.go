@@ -32,7 +32,7 @@ func replyCases() []testCase {
 
 func (f *Fixture) events(t *testing.T, kind ops.EventKind) []ops.Event {
 	t.Helper()
-	out, err := f.Store.Events(t.Context(), store.EventFilter{Kind: string(kind)})
+	out, err := f.Store.Journal.Events(t.Context(), store.EventFilter{Kind: string(kind)})
 	must(t, err)
 	return out
 }
@@ -75,10 +75,10 @@ func (f *Fixture) reply(t *testing.T, r answer.Reply) answer.Result {
 }
 
 func answerKeyIsMadeOnce(t *testing.T, f *Fixture) {
-	first, err := f.Store.AnswerKey(t.Context())
+	first, err := f.Store.People.AnswerKey(t.Context())
 	must(t, err)
 	equal(t, "length", len(first), 32)
-	again, err := f.database(t).AnswerKey(t.Context())
+	again, err := f.database(t).People.AnswerKey(t.Context())
 	must(t, err)
 	if !bytes.Equal(first, again) || bytes.Equal(first, make([]byte, 32)) {
 		t.Error("another process has another key, or it is empty")
@@ -87,12 +87,12 @@ func answerKeyIsMadeOnce(t *testing.T, f *Fixture) {
 
 func codeStandsForItsToken(t *testing.T, f *Fixture) {
 	for range 2 { // a notice that is sent again stores the same
-		must(t, f.Store.KeepAnswerCodes(t.Context(), []string{"one", "two"}, answer.Code, Start.Add(time.Hour)))
+		must(t, f.Store.People.KeepAnswerCodes(t.Context(), []string{"one", "two"}, answer.Code, Start.Add(time.Hour)))
 	}
-	got, err := f.Store.AnswerToken(t.Context(), answer.Code("two"))
+	got, err := f.Store.People.AnswerToken(t.Context(), answer.Code("two"))
 	must(t, err)
 	equal(t, "token", got, "two")
-	_, err = f.Store.AnswerToken(t.Context(), answer.Code("three"))
+	_, err = f.Store.People.AnswerToken(t.Context(), answer.Code("three"))
 	wantErr(t, err, ops.ErrNotFound)
 }
 
@@ -100,27 +100,27 @@ func noticeTellsWhatCanBeAnswered(t *testing.T, f *Fixture) {
 	r := report("db", "web")
 	asked := f.await(t, "home", ops.Step{Approval: question(), Incident: &r})
 	n := ops.Notice{CycleID: &asked.Cycle.ID, Kind: ops.NoticeApproval}
-	got, err := f.Store.NoticeSubject(t.Context(), n)
+	got, err := f.Store.People.NoticeSubject(t.Context(), n)
 	must(t, err)
 	if got.Approval == nil || got.Approval.ID != asked.Journal.Approvals[0].ID || len(got.Incidents) != 2 {
 		t.Fatalf("subject is %+v", got)
 	}
 	n.Incident = got.Incidents[1].ID
-	one, err := f.Store.NoticeSubject(t.Context(), n)
+	one, err := f.Store.People.NoticeSubject(t.Context(), n)
 	must(t, err)
 	equal(t, "one incident", one.Incidents, got.Incidents[1:])
-	_, err = f.Store.Answer(t.Context(), got.Approval.ID, ops.ApprovalDenied, "bob", "", Start)
+	_, err = f.Store.People.Answer(t.Context(), got.Approval.ID, ops.ApprovalDenied, "bob", "", Start)
 	must(t, err)
 	for _, i := range got.Incidents {
-		_, err = f.Store.Acknowledge(t.Context(), i.ID, "bob", "", Start)
+		_, err = f.Store.People.Acknowledge(t.Context(), i.ID, "bob", "", Start)
 		must(t, err)
 	}
-	got, err = f.Store.NoticeSubject(t.Context(), n)
+	got, err = f.Store.People.NoticeSubject(t.Context(), n)
 	must(t, err)
 	if got.Approval != nil {
 		t.Errorf("after the answers: %+v", got)
 	}
-	none, err := f.Store.NoticeSubject(t.Context(), ops.Notice{})
+	none, err := f.Store.People.NoticeSubject(t.Context(), ops.Notice{})
 	must(t, err)
 	equal(t, "no cycle", none, ops.NoticeSubject{})
 }
@@ -130,7 +130,7 @@ func replyAnswersAQuestion(t *testing.T, f *Fixture) {
 	id := asked.Journal.Approvals[0].ID
 	got := f.reply(t, aReply(7, answer.Token{Subject: answer.Subject{Kind: answer.KindApproval, ID: id}, Decision: answer.Deny}))
 	equal(t, "result", got, answer.Result{Done: true, Text: fmt.Sprintf("Denied (approval %d). Only this question is answered: the next cycle may ask again.", id)})
-	a, err := f.Store.Approval(t.Context(), id)
+	a, err := f.Store.People.Approval(t.Context(), id)
 	must(t, err)
 	if a.Status != ops.ApprovalDenied || a.AnsweredBy != "@alice (Telegram 42)" || a.Answer != "by Telegram" || !a.AnsweredAt.Equal(Start.Add(time.Minute)) {
 		t.Errorf("approval is %+v", a)
@@ -141,10 +141,10 @@ func replyAnswersAQuestion(t *testing.T, f *Fixture) {
 		t.Fatalf("audit is %+v", audit)
 	}
 	wantParts(t, audit[0].Message.Words(), "@alice (Telegram 42)", "by Telegram", fmt.Sprintf("deny approval %d", id))
-	mark, err := f.Store.ReplyMark(t.Context(), "telegram/1")
+	mark, err := f.Store.People.ReplyMark(t.Context(), "telegram/1")
 	must(t, err)
 	equal(t, "mark", mark, "8")
-	mark, err = f.Store.ReplyMark(t.Context(), "telegram/2")
+	mark, err = f.Store.People.ReplyMark(t.Context(), "telegram/2")
 	must(t, err)
 	equal(t, "mark of another", mark, "")
 }
@@ -164,7 +164,7 @@ func replyApprovesThePlanShown(t *testing.T, f *Fixture) {
 	if got := f.reply(t, aReply(2, token)); !got.Done {
 		t.Errorf("it was not approved: %s", got.Text)
 	}
-	a, err := f.Store.Approval(t.Context(), token.Subject.ID)
+	a, err := f.Store.People.Approval(t.Context(), token.Subject.ID)
 	must(t, err)
 	equal(t, "steps", a.Steps, []int{1, 2})
 	wantParts(t, f.events(t, ops.EventAudit)[0].Message.Words(), "approve approval", "plan 0123456789ab")
@@ -189,7 +189,7 @@ func buttonIsUsedOnce(t *testing.T, f *Fixture) {
 		t.Error("the button was used twice")
 	}
 	wantParts(t, got.Text, "@alice (Telegram 42) used this button at 2026-03-14T12:01:00Z")
-	after, err := f.Store.Incident(t.Context(), i.ID)
+	after, err := f.Store.People.Incident(t.Context(), i.ID)
 	must(t, err)
 	equal(t, "until", after.SnoozedUntil, ops.Ptr(Start.Add(2*time.Hour+time.Minute)))
 }
@@ -217,7 +217,7 @@ func oneReplyCounts(t *testing.T, f *Fixture) {
 func lateReplySaysSo(t *testing.T, f *Fixture) {
 	asked := f.await(t, "home", ops.Step{Approval: question()})
 	id := asked.Journal.Approvals[0].ID
-	_, err := f.Store.Answer(t.Context(), id, ops.ApprovalApproved, "bob", "", Start)
+	_, err := f.Store.People.Answer(t.Context(), id, ops.ApprovalApproved, "bob", "", Start)
 	must(t, err)
 	for n := range 2 { // the second press says the same
 		got := f.reply(t, aReply(n, answer.Token{Subject: answer.Subject{Kind: answer.KindApproval, ID: id}, Decision: answer.Deny}))
@@ -227,7 +227,7 @@ func lateReplySaysSo(t *testing.T, f *Fixture) {
 		wantParts(t, got.Text, "Nothing was changed: bob approved Tier 2 at 2026-03-14T12:00:00Z.")
 	}
 	i := f.incident(t, "home", "web")
-	_, err = f.Store.ResolveIncident(t.Context(), i.ID, "carol", "", Start)
+	_, err = f.Store.People.ResolveIncident(t.Context(), i.ID, "carol", "", Start)
 	must(t, err)
 	got := f.reply(t, aReply(5, answer.Token{Subject: answer.Subject{Kind: answer.KindIncident, ID: i.ID}, Decision: answer.Acknowledge}))
 	wantParts(t, got.Text, "carol resolved it")
@@ -259,7 +259,7 @@ func refusedReplyIsRecorded(t *testing.T, f *Fixture) {
 		t.Fatalf("audit is %+v", audit)
 	}
 	wantParts(t, audit[0].Message.Words(), "@alice (Telegram 42)", "Telegram", "refused", "not allowed")
-	mark, err := f.Store.ReplyMark(t.Context(), "telegram/1")
+	mark, err := f.Store.People.ReplyMark(t.Context(), "telegram/1")
 	must(t, err)
 	equal(t, "mark", mark, "10")
 }
@@ -268,7 +268,7 @@ func replyAcknowledgesAll(t *testing.T, f *Fixture) {
 	cycle := f.Claim(t, "home").Cycle.ID
 	open := f.open(t, cycle, report("db", "web"))
 	f.EndCycle(t, cycle)
-	_, err := f.Store.Acknowledge(t.Context(), open[0].ID, "bob", "", Start)
+	_, err := f.Store.People.Acknowledge(t.Context(), open[0].ID, "bob", "", Start)
 	must(t, err)
 	got := f.reply(t, aReply(1, answer.Token{Subject: answer.Subject{Kind: answer.KindCycle, ID: int64(cycle)}, Decision: answer.Acknowledge}))
 	equal(t, "result", got.Text, fmt.Sprintf("Acknowledged (incident %d).", open[1].ID))
@@ -293,7 +293,7 @@ func answerCases() []testCase {
 func acknowledgementCountsOnce(t *testing.T, f *Fixture) {
 	i := f.incident(t, "home", "web")
 	at := Start.Add(time.Minute)
-	got, err := f.Store.Acknowledge(t.Context(), i.ID, "alice", "on it", at)
+	got, err := f.Store.People.Acknowledge(t.Context(), i.ID, "alice", "on it", at)
 	must(t, err)
 	want := i
 	want.Status, want.AcknowledgedAt, want.AcknowledgedBy, want.UpdatedAt = ops.IncidentAcknowledged, &at, "alice", at
@@ -301,7 +301,7 @@ func acknowledgementCountsOnce(t *testing.T, f *Fixture) {
 	if !got.Holds(at.Add(1000 * time.Hour)) {
 		t.Error("an acknowledged incident does not hold")
 	}
-	_, err = f.Store.Acknowledge(t.Context(), i.ID, "bob", "", at.Add(time.Minute))
+	_, err = f.Store.People.Acknowledge(t.Context(), i.ID, "bob", "", at.Add(time.Minute))
 	wantErr(t, err, ops.ErrConflict)
 	wantParts(t, err.Error(), "alice", "acknowledged", "2026-03-14T12:01:00Z")
 	// A repeat leaves it acknowledged.
@@ -311,7 +311,7 @@ func acknowledgementCountsOnce(t *testing.T, f *Fixture) {
 func snoozeHasAnEnd(t *testing.T, f *Fixture) {
 	i := f.incident(t, "home", "web")
 	until := Start.Add(time.Hour)
-	got, err := f.Store.Snooze(t.Context(), i.ID, "alice", until, "tomorrow", Start)
+	got, err := f.Store.People.Snooze(t.Context(), i.ID, "alice", until, "tomorrow", Start)
 	must(t, err)
 	equal(t, "status", got.Status, ops.IncidentSnoozed)
 	equal(t, "until", got.SnoozedUntil, &until)
@@ -322,19 +322,19 @@ func snoozeHasAnEnd(t *testing.T, f *Fixture) {
 	f.At = until
 	equal(t, "a repeat after", f.incident(t, "home", "web").Status, ops.IncidentOpen)
 	later := until.Add(time.Hour)
-	got, err = f.Store.Snooze(t.Context(), i.ID, "bob", later, "", until)
+	got, err = f.Store.People.Snooze(t.Context(), i.ID, "bob", later, "", until)
 	must(t, err)
 	equal(t, "again", got.SnoozedUntil, &later)
 }
 
 func acknowledgedMayBeSnoozed(t *testing.T, f *Fixture) {
 	i := f.incident(t, "home", "web")
-	_, err := f.Store.Acknowledge(t.Context(), i.ID, "alice", "", Start)
+	_, err := f.Store.People.Acknowledge(t.Context(), i.ID, "alice", "", Start)
 	must(t, err)
-	got, err := f.Store.Snooze(t.Context(), i.ID, "bob", Start.Add(time.Hour), "", Start)
+	got, err := f.Store.People.Snooze(t.Context(), i.ID, "bob", Start.Add(time.Hour), "", Start)
 	must(t, err)
 	equal(t, "status", got.Status, ops.IncidentSnoozed)
-	got, err = f.Store.Acknowledge(t.Context(), i.ID, "carol", "", Start.Add(time.Minute))
+	got, err = f.Store.People.Acknowledge(t.Context(), i.ID, "carol", "", Start.Add(time.Minute))
 	must(t, err)
 	equal(t, "who", got.AcknowledgedBy, "carol")
 	if got.SnoozedUntil != nil {
@@ -346,30 +346,30 @@ func resolvingBeatsEverything(t *testing.T, f *Fixture) {
 	answers := map[string]func(id int64) error{
 		"open": func(int64) error { return nil },
 		"acknowledged": func(id int64) error {
-			_, err := f.Store.Acknowledge(t.Context(), id, "bob", "", Start)
+			_, err := f.Store.People.Acknowledge(t.Context(), id, "bob", "", Start)
 			return err
 		},
 		"snoozed": func(id int64) error {
-			_, err := f.Store.Snooze(t.Context(), id, "bob", Start.Add(time.Hour), "", Start)
+			_, err := f.Store.People.Snooze(t.Context(), id, "bob", Start.Add(time.Hour), "", Start)
 			return err
 		},
 	}
 	for service, answer := range answers {
 		i := f.incident(t, "home", service)
 		must(t, answer(i.ID))
-		got, err := f.Store.ResolveIncident(t.Context(), i.ID, "alice", "new disk", Start.Add(time.Minute))
+		got, err := f.Store.People.ResolveIncident(t.Context(), i.ID, "alice", "new disk", Start.Add(time.Minute))
 		must(t, err)
 		equal(t, "status", got.Status, ops.IncidentResolved)
 		equal(t, "by", got.ResolvedBy, "alice")
 		equal(t, "how", got.Resolution, "new disk")
-		_, resolved := f.Store.ResolveIncident(t.Context(), i.ID, "bob", "", Start.Add(time.Hour))
-		_, acknowledged := f.Store.Acknowledge(t.Context(), i.ID, "bob", "", Start.Add(time.Hour))
-		_, snoozed := f.Store.Snooze(t.Context(), i.ID, "bob", Start.Add(2*time.Hour), "", Start.Add(time.Hour))
+		_, resolved := f.Store.People.ResolveIncident(t.Context(), i.ID, "bob", "", Start.Add(time.Hour))
+		_, acknowledged := f.Store.People.Acknowledge(t.Context(), i.ID, "bob", "", Start.Add(time.Hour))
+		_, snoozed := f.Store.People.Snooze(t.Context(), i.ID, "bob", Start.Add(2*time.Hour), "", Start.Add(time.Hour))
 		for _, err := range []error{resolved, acknowledged, snoozed} {
 			wantErr(t, err, ops.ErrConflict)
 			wantParts(t, err.Error(), "alice", "resolved", "2026-03-14T12:01:00Z")
 		}
-		again, err := f.Store.Incident(t.Context(), i.ID)
+		again, err := f.Store.People.Incident(t.Context(), i.ID)
 		must(t, err)
 		equal(t, "incident", again, got)
 	}
@@ -378,7 +378,7 @@ func resolvingBeatsEverything(t *testing.T, f *Fixture) {
 func oneResolutionCounts(t *testing.T, f *Fixture) {
 	i := f.incident(t, "home", "web")
 	won := race(t, 20, ops.ErrConflict, func(int) error {
-		_, err := f.Store.ResolveIncident(t.Context(), i.ID, "somebody", "", Start)
+		_, err := f.Store.People.ResolveIncident(t.Context(), i.ID, "somebody", "", Start)
 		return err
 	})
 	equal(t, "resolutions", won, 1)
@@ -386,13 +386,13 @@ func oneResolutionCounts(t *testing.T, f *Fixture) {
 
 func eachAnswerIsTold(t *testing.T, f *Fixture) {
 	i := f.incident(t, "home", "web")
-	_, err := f.Store.Acknowledge(t.Context(), i.ID, "alice", "on it", Start)
+	_, err := f.Store.People.Acknowledge(t.Context(), i.ID, "alice", "on it", Start)
 	must(t, err)
-	_, err = f.Store.Snooze(t.Context(), i.ID, "bob", Start.Add(time.Hour), "the disk comes", Start)
+	_, err = f.Store.People.Snooze(t.Context(), i.ID, "bob", Start.Add(time.Hour), "the disk comes", Start)
 	must(t, err)
-	_, err = f.Store.ResolveIncident(t.Context(), i.ID, "carol", "new disk", Start)
+	_, err = f.Store.People.ResolveIncident(t.Context(), i.ID, "carol", "new disk", Start)
 	must(t, err)
-	events, err := f.Store.Events(t.Context(), store.EventFilter{CycleID: &i.LastCycle})
+	events, err := f.Store.Journal.Events(t.Context(), store.EventFilter{CycleID: &i.LastCycle})
 	must(t, err)
 	if len(events) != 3 {
 		t.Fatalf("%d events", len(events))
@@ -406,9 +406,9 @@ func eachAnswerIsTold(t *testing.T, f *Fixture) {
 }
 
 func unknownIncident(t *testing.T, f *Fixture) {
-	_, acknowledged := f.Store.Acknowledge(t.Context(), 999, "alice", "", Start)
-	_, snoozed := f.Store.Snooze(t.Context(), 999, "alice", Start.Add(time.Hour), "", Start)
-	_, resolved := f.Store.ResolveIncident(t.Context(), 999, "alice", "", Start)
+	_, acknowledged := f.Store.People.Acknowledge(t.Context(), 999, "alice", "", Start)
+	_, snoozed := f.Store.People.Snooze(t.Context(), 999, "alice", Start.Add(time.Hour), "", Start)
+	_, resolved := f.Store.People.ResolveIncident(t.Context(), 999, "alice", "", Start)
 	for _, err := range []error{acknowledged, snoozed, resolved} {
 		wantErr(t, err, ops.ErrNotFound)
 	}

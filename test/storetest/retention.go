@@ -45,7 +45,7 @@ func forADay() ops.Retention {
 func (f *Fixture) remove(t *testing.T, what ops.Record, keep ops.Retention, now time.Time) (rows int64, batches int) {
 	t.Helper()
 	for {
-		n, more, err := f.Store.RemoveOld(t.Context(), what, keep, now)
+		n, more, err := f.Store.Journal.RemoveOld(t.Context(), what, keep, now)
 		must(t, err)
 		if !more {
 			return rows, batches
@@ -84,12 +84,12 @@ func (f *Fixture) write(t *testing.T, s ops.Session, lines, length int) {
 	for i := range all {
 		all[i] = ops.Line{Seq: int64(i + 1), At: f.At, Text: strings.Repeat("x", length)}
 	}
-	must(t, f.Store.AppendTranscript(t.Context(), f.Owner, s.ID, all))
+	must(t, f.Store.Journal.AppendTranscript(t.Context(), f.Owner, s.ID, all))
 }
 
 func (f *Fixture) stored(t *testing.T, s ops.Session) int {
 	t.Helper()
-	lines, err := f.Store.Transcript(t.Context(), s.ID, 0, 100_000)
+	lines, err := f.Store.Journal.Transcript(t.Context(), s.ID, 0, 100_000)
 	must(t, err)
 	return len(lines)
 }
@@ -101,7 +101,7 @@ func oldTranscriptsGo(t *testing.T, f *Fixture) {
 	if n := f.removeAll(t, keep, ended.Add(30*aDay)); n > 0 {
 		t.Errorf("%d rows went a moment too early", n)
 	}
-	removed, err := f.Store.Removed(t.Context(), s.ID)
+	removed, err := f.Store.Journal.Removed(t.Context(), s.ID)
 	must(t, err)
 	equal(t, "removed before", removed, store.Removed{})
 	now := ended.Add(30*aDay + time.Second)
@@ -109,13 +109,13 @@ func oldTranscriptsGo(t *testing.T, f *Fixture) {
 		t.Errorf("1234 lines went in %d batches: a writer waits for each of them", batches)
 	}
 	equal(t, "lines", f.stored(t, s), 0)
-	removed, err = f.Store.Removed(t.Context(), s.ID)
+	removed, err = f.Store.Journal.Removed(t.Context(), s.ID)
 	must(t, err)
 	equal(t, "removed", removed, store.Removed{Transcript: &now})
-	count, err := f.Store.TranscriptCount(t.Context(), s.ID)
+	count, err := f.Store.Journal.TranscriptCount(t.Context(), s.ID)
 	must(t, err)
 	equal(t, "lines that there were", count, 1234)
-	got, err := f.Store.Session(t.Context(), s.ID)
+	got, err := f.Store.Journal.Session(t.Context(), s.ID)
 	must(t, err)
 	equal(t, "cost", *got.CostUSD, 0.1)
 }
@@ -125,11 +125,11 @@ func unfinishedKeepsEverything(t *testing.T, f *Fixture) {
 	f.write(t, s, 10, 10)
 	f.hook(t, s, "use-1")
 	tier2 := f.Commit(t, f.Escalation(s, 1)).Journal.Last()
-	must(t, f.Store.AddChecks(t.Context(), []ops.Check{{
+	must(t, f.Store.Watch.AddChecks(t.Context(), []ops.Check{{
 		At: Start, Environment: "home", CycleID: &s.CycleID, Service: "web", Probe: "http", Status: ops.Down, Purpose: ops.ProbeObserve,
 		Type: ops.CheckHTTP,
 	}}))
-	_, err := f.Store.AddEvent(t.Context(), ops.Event{
+	_, err := f.Store.Journal.AddEvent(t.Context(), ops.Event{
 		At: Start, CycleID: &s.CycleID, Environment: "home", Level: ops.LevelInfo, Verb: ops.VerbCycleResolved,
 		Reason: "y",
 	})
@@ -153,23 +153,23 @@ func incidentKeepsItsCycle(t *testing.T, f *Fixture) {
 		Events:   []ops.Event{{Level: ops.LevelWarning, Verb: ops.VerbCycleResolved, Reason: "broken"}},
 		Incident: &ops.IncidentReport{Title: "web is down", Level: ops.LevelCritical, Class: "down", Services: []string{"web"}},
 	}})
-	open, err := f.Store.Unresolved(t.Context(), "home")
+	open, err := f.Store.People.Unresolved(t.Context(), "home")
 	must(t, err)
-	_, err = f.Store.Snooze(t.Context(), open[0].ID, "ada", f.At.Add(decade), "later", f.At)
+	_, err = f.Store.People.Snooze(t.Context(), open[0].ID, "ada", f.At.Add(decade), "later", f.At)
 	must(t, err)
-	history, err := f.Store.IncidentHistory(t.Context(), open[0])
+	history, err := f.Store.People.IncidentHistory(t.Context(), open[0])
 	must(t, err)
 	if n := f.removeAll(t, forADay(), Start.Add(decade)); n > 0 {
 		t.Errorf("%d rows went while the incident is open", n)
 	}
-	after, err := f.Store.IncidentHistory(t.Context(), open[0])
+	after, err := f.Store.People.IncidentHistory(t.Context(), open[0])
 	must(t, err)
 	equal(t, "history", after, history)
-	_, err = f.Store.ResolveIncident(t.Context(), open[0].ID, "ada", "new disk", f.At)
+	_, err = f.Store.People.ResolveIncident(t.Context(), open[0].ID, "ada", "new disk", f.At)
 	must(t, err)
 	f.removeAll(t, forADay(), Start.Add(decade))
 	equal(t, "lines", f.stored(t, s), 0)
-	events, err := f.Store.Events(t.Context(), store.EventFilter{})
+	events, err := f.Store.Journal.Events(t.Context(), store.EventFilter{})
 	must(t, err)
 	equal(t, "events", len(events), 0)
 }
@@ -208,7 +208,7 @@ func checksGoAndCountsStay(t *testing.T, f *Fixture) {
 	equal(t, "rows", n, 12)
 	equal(t, "counts by the day", f.drawn(t, filter), before)
 	equal(t, "counts by the hour", f.drawn(t, hours), hoursBefore)
-	latest, err := f.Store.LatestChecks(t.Context(), "home")
+	latest, err := f.Store.Watch.LatestChecks(t.Context(), "home")
 	must(t, err)
 	equal(t, "latest", len(latest), 1)
 	keep.Hours = aDay
@@ -223,8 +223,8 @@ func settledGoes(t *testing.T, f *Fixture) {
 	sent := f.notice(t, "sent", Start)
 	f.notice(t, "pending", Start)
 	sent.Status, sent.SentAt = ops.NoticeSent, &f.At
-	must(t, f.Store.SettleNotice(t.Context(), sent, nil))
-	must(t, f.Store.AddAlerts(t.Context(), []ops.Alert{
+	must(t, f.Store.People.SettleNotice(t.Context(), sent, nil))
+	must(t, f.Store.Watch.AddAlerts(t.Context(), []ops.Alert{
 		{
 			Environment: "home", Source: "generic", Fingerprint: "over", Name: "Down", Status: ops.AlertResolved, Level: ops.LevelWarning, StartsAt: Start,
 			FirstAt: Start, LastAt: Start,
@@ -234,16 +234,16 @@ func settledGoes(t *testing.T, f *Fixture) {
 			FirstAt: Start, LastAt: Start,
 		},
 	}))
-	pending, err := f.Store.PendingAlerts(t.Context(), 10)
+	pending, err := f.Store.Watch.PendingAlerts(t.Context(), 10)
 	must(t, err)
-	must(t, f.Store.RecordResults(t.Context(), "home", nil, nil, nil, nil, pending))
+	must(t, f.Store.Watch.RecordResults(t.Context(), "home", nil, nil, nil, nil, pending))
 	f.removeAll(t, forADay(), Start.Add(decade))
-	notices, err := f.Store.NoticeList(t.Context(), store.NoticeFilter{})
+	notices, err := f.Store.People.NoticeList(t.Context(), store.NoticeFilter{})
 	must(t, err)
 	if len(notices) != 1 || notices[0].Title != "pending" {
 		t.Errorf("notices left: %+v", notices)
 	}
-	alerts, err := f.Store.Alerts(t.Context(), store.AlertFilter{})
+	alerts, err := f.Store.Watch.Alerts(t.Context(), store.AlertFilter{})
 	must(t, err)
 	if len(alerts) != 1 || alerts[0].Fingerprint != "firing" {
 		t.Errorf("alerts left: %+v", alerts)
@@ -252,14 +252,14 @@ func settledGoes(t *testing.T, f *Fixture) {
 
 func tooManyRowsGo(t *testing.T, f *Fixture) {
 	for i := range 30 {
-		_, err := f.Store.AddEvent(t.Context(), ops.Event{
+		_, err := f.Store.Journal.AddEvent(t.Context(), ops.Event{
 			At: Start, Environment: "home", Level: ops.LevelInfo, Verb: ops.VerbCycleResolved,
 			Reason: fmt.Sprint(i),
 		})
 		must(t, err)
 	}
 	f.removeAll(t, ops.Retention{Rows: 10}, Start)
-	events, err := f.Store.Events(t.Context(), store.EventFilter{})
+	events, err := f.Store.Journal.Events(t.Context(), store.EventFilter{})
 	must(t, err)
 	if len(events) != 10 || events[0].Message.Words() != "29" {
 		t.Errorf("%d events left, the newest %+v", len(events), events[0])
@@ -284,7 +284,7 @@ func judgementsGo(t *testing.T, f *Fixture) {
 	now := Start.Add(2 * aDay)
 	n, _ := f.remove(t, ops.RecordGuard, forADay(), now)
 	equal(t, "rows", n, 2)
-	removed, err := f.Store.Removed(t.Context(), s.ID)
+	removed, err := f.Store.Journal.Removed(t.Context(), s.ID)
 	must(t, err)
 	equal(t, "removed", removed, store.Removed{Guard: &now})
 }

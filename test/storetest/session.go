@@ -49,7 +49,7 @@ func everyFieldReadsBack(t *testing.T, f *Fixture) {
 		CacheReadTokens: number(5), CacheWriteTokens: number(6), ContextTokens: number(7), ContextWindow: number(1 << 40),
 	}
 	f.Commit(t, ops.Transition{Cycle: session.CycleID, At: Start, Result: ops.Result{Session: &want}, Step: ops.Step{Kind: ops.StepRest}})
-	got, err := f.Store.Session(t.Context(), session.ID)
+	got, err := f.Store.Journal.Session(t.Context(), session.ID)
 	must(t, err)
 	equal(t, "session", got, want)
 }
@@ -59,7 +59,7 @@ func unreportedFigureStaysUnknown(t *testing.T, f *Fixture) {
 	ended := session
 	ended.Status = ops.SessionFailed
 	f.Commit(t, ops.Transition{Cycle: session.CycleID, At: Start, Result: ops.Result{Session: &ended}, Step: ops.Step{Kind: ops.StepRest}})
-	got, err := f.Store.Session(t.Context(), session.ID)
+	got, err := f.Store.Journal.Session(t.Context(), session.ID)
 	must(t, err)
 	equal(t, "figures", got.Figures, ops.Figures{})
 	if got.ExitCode != nil || got.OutcomeJSON != nil || got.HandoffJSON != nil || got.Proposed() {
@@ -72,11 +72,11 @@ func startOutlivesTheEnd(t *testing.T, f *Fixture) {
 	cycle := f.Claim(t, "home").Cycle.ID
 	queued := *f.Queue(t, cycle, nil, 1).Journal.Last()
 	must(t, f.Start(t, queued.ID, "planned-1", Start.Add(time.Second)))
-	must(t, f.Store.NoteProcess(t.Context(), f.Owner, queued.ID, 4711, "123456"))
+	must(t, f.Store.Journal.NoteProcess(t.Context(), f.Owner, queued.ID, 4711, "123456"))
 	// The caller still holds the row as it was queued.
 	ended := f.Ended(queued, 0.1)
 	f.Commit(t, ops.Transition{Cycle: cycle, At: Start, Result: ops.Result{Session: &ended}, Step: ops.Step{Kind: ops.StepRest}})
-	got, err := f.Store.Session(t.Context(), queued.ID)
+	got, err := f.Store.Journal.Session(t.Context(), queued.ID)
 	must(t, err)
 	want := ended
 	want.PlannedID, want.PID, want.ProcessStarted = "planned-1", 4711, "123456"
@@ -94,9 +94,9 @@ func nothingEndsBeforeItBegan(t *testing.T, f *Fixture) {
 		Cycle: session.CycleID, At: back, Result: ops.Result{Session: &ended},
 		Step: ops.Step{Kind: ops.StepFinish, Status: ops.CycleHealthy, Reason: "all is well"},
 	})
-	got, err := f.Store.Session(t.Context(), session.ID)
+	got, err := f.Store.Journal.Session(t.Context(), session.ID)
 	must(t, err)
-	cycle, err := f.Store.Cycle(t.Context(), session.CycleID)
+	cycle, err := f.Store.Journal.Cycle(t.Context(), session.CycleID)
 	must(t, err)
 	if got.EndedAt.Before(*got.StartedAt) || cycle.EndedAt.Before(*cycle.StartedAt) {
 		t.Errorf("the session ran from %s to %s, and its cycle from %s to %s", got.StartedAt, got.EndedAt, cycle.StartedAt, cycle.EndedAt)
@@ -109,7 +109,7 @@ func sessionStartsOnce(t *testing.T, f *Fixture) {
 	equal(t, "planned id", session.PlannedID, "planned-1")
 	equal(t, "start", session.StartedAt, ops.Ptr(Start.Add(time.Second)))
 	wantErr(t, f.Start(t, session.ID, "planned-2", Start), ops.ErrConflict)
-	got, err := f.Store.Session(t.Context(), session.ID)
+	got, err := f.Store.Journal.Session(t.Context(), session.ID)
 	must(t, err)
 	equal(t, "session", got, session)
 
@@ -129,26 +129,26 @@ func sessionStartsOnce(t *testing.T, f *Fixture) {
 func processIsNotedWhileRunning(t *testing.T, f *Fixture) {
 	cycle := f.Claim(t, "home").Cycle.ID
 	session := *f.Queue(t, cycle, nil, 1).Journal.Last()
-	wantErr(t, f.Store.NoteProcess(t.Context(), f.Owner, session.ID, 4711, "99"), ops.ErrConflict)
+	wantErr(t, f.Store.Journal.NoteProcess(t.Context(), f.Owner, session.ID, 4711, "99"), ops.ErrConflict)
 	must(t, f.Start(t, session.ID, "planned", Start))
-	must(t, f.Store.NoteProcess(t.Context(), f.Owner, session.ID, 4711, "99"))
-	got, err := f.Store.Session(t.Context(), session.ID)
+	must(t, f.Store.Journal.NoteProcess(t.Context(), f.Owner, session.ID, 4711, "99"))
+	got, err := f.Store.Journal.Session(t.Context(), session.ID)
 	must(t, err)
 	equal(t, "pid", got.PID, 4711)
 	equal(t, "process start", got.ProcessStarted, "99")
 	f.Commit(t, f.Escalation(got, 1))
-	wantErr(t, f.Store.NoteProcess(t.Context(), f.Owner, session.ID, 1, "1"), ops.ErrConflict)
+	wantErr(t, f.Store.Journal.NoteProcess(t.Context(), f.Owner, session.ID, 1, "1"), ops.ErrConflict)
 }
 
 func runningSessionsAreListed(t *testing.T, f *Fixture) {
 	home := f.RunningSession(t, "home")
 	office := f.RunningSession(t, "office")
 	f.Queue(t, f.Claim(t, "garden").Cycle.ID, nil, 1)
-	got, err := f.Store.RunningSessions(t.Context())
+	got, err := f.Store.Journal.RunningSessions(t.Context())
 	must(t, err)
 	equal(t, "running", got, []ops.Session{home, office})
 	f.Commit(t, f.Escalation(home, 1))
-	got, err = f.Store.RunningSessions(t.Context())
+	got, err = f.Store.Journal.RunningSessions(t.Context())
 	must(t, err)
 	equal(t, "running", got, []ops.Session{office})
 }
@@ -181,7 +181,7 @@ func chainIsFoundFromAny(t *testing.T, f *Fixture) {
 	equal(t, "parents", parents, []ops.SessionID{0, want[0].ID, want[0].ID, want[2].ID})
 	equal(t, "retry", want[2].RetryOf, &want[1].ID)
 	for _, s := range want {
-		got, err := f.Store.Chain(t.Context(), s.ID)
+		got, err := f.Store.Journal.Chain(t.Context(), s.ID)
 		must(t, err)
 		equal(t, "chain", got, want)
 	}
@@ -189,15 +189,15 @@ func chainIsFoundFromAny(t *testing.T, f *Fixture) {
 
 func unknownSessionIsNotFound(t *testing.T, f *Fixture) {
 	ctx := t.Context()
-	_, err := f.Store.Session(ctx, 999)
+	_, err := f.Store.Journal.Session(ctx, 999)
 	wantErr(t, err, ops.ErrNotFound)
-	_, err = f.Store.Chain(ctx, 999)
+	_, err = f.Store.Journal.Chain(ctx, 999)
 	wantErr(t, err, ops.ErrNotFound)
-	_, err = f.Store.TranscriptCount(ctx, 999)
+	_, err = f.Store.Journal.TranscriptCount(ctx, 999)
 	wantErr(t, err, ops.ErrNotFound)
 	wantErr(t, f.Start(t, 999, "planned", Start), ops.ErrNotFound)
-	wantErr(t, f.Store.NoteProcess(ctx, f.Owner, 999, 1, "1"), ops.ErrNotFound)
-	wantErr(t, f.Store.AppendTranscript(ctx, f.Owner, 999, []ops.Line{{Seq: 1, At: Start}}), ops.ErrNotFound)
+	wantErr(t, f.Store.Journal.NoteProcess(ctx, f.Owner, 999, 1, "1"), ops.ErrNotFound)
+	wantErr(t, f.Store.Journal.AppendTranscript(ctx, f.Owner, 999, []ops.Line{{Seq: 1, At: Start}}), ops.ErrNotFound)
 }
 
 func listCases() []testCase {
@@ -221,7 +221,7 @@ func cyclesNewestFirst(t *testing.T, f *Fixture) {
 
 	find := func(filter store.CycleFilter) []ops.CycleID {
 		t.Helper()
-		got, err := f.Store.Cycles(t.Context(), filter)
+		got, err := f.Store.Reports.Cycles(t.Context(), filter)
 		must(t, err)
 		return ids(got, func(c store.CycleSummary) ops.CycleID { return c.ID })
 	}
@@ -233,12 +233,12 @@ func cyclesNewestFirst(t *testing.T, f *Fixture) {
 	equal(t, "home", find(store.CycleFilter{Environment: "home"}), []ops.CycleID{all[0], all[2]})
 	equal(t, "none", find(store.CycleFilter{Environment: "home", Status: ops.CycleRunning}), []ops.CycleID{})
 
-	got, err := f.Store.Cycles(t.Context(), store.CycleFilter{})
+	got, err := f.Store.Reports.Cycles(t.Context(), store.CycleFilter{})
 	must(t, err)
 	equal(t, "queued", len(got[0].Sessions), 0)
 	equal(t, "office", got[1].Sessions, []ops.Session{office})
 	equal(t, "chain", got[2].Sessions, chain)
-	one, err := f.Store.Cycle(t.Context(), office.CycleID)
+	one, err := f.Store.Journal.Cycle(t.Context(), office.CycleID)
 	must(t, err)
 	equal(t, "cycle", got[1].Cycle, one)
 }
@@ -248,7 +248,7 @@ func sessionsFilteredAndPaged(t *testing.T, f *Fixture) {
 	office := f.RunningSession(t, "office")
 	find := func(filter store.SessionFilter) []ops.SessionID {
 		t.Helper()
-		got, err := f.Store.Sessions(t.Context(), filter)
+		got, err := f.Store.Reports.Sessions(t.Context(), filter)
 		must(t, err)
 		return sessionIDs(got)
 	}
@@ -268,7 +268,7 @@ func eventsFilteredAndPaged(t *testing.T, f *Fixture) {
 	add := func(e ops.Event) int64 {
 		t.Helper()
 		e.Verb = ops.VerbCycleResolved
-		id, err := f.Store.AddEvent(t.Context(), e)
+		id, err := f.Store.Journal.AddEvent(t.Context(), e)
 		must(t, err)
 		return id
 	}
@@ -277,7 +277,7 @@ func eventsFilteredAndPaged(t *testing.T, f *Fixture) {
 	both := add(ops.Event{Level: ops.LevelWarning, CycleID: &session.CycleID, SessionID: &session.ID})
 	find := func(filter store.EventFilter) []int64 {
 		t.Helper()
-		got, err := f.Store.Events(t.Context(), filter)
+		got, err := f.Store.Journal.Events(t.Context(), filter)
 		must(t, err)
 		return eventIDs(got)
 	}
@@ -292,14 +292,14 @@ func eventsFilteredAndPaged(t *testing.T, f *Fixture) {
 func eventsAfterOldestFirst(t *testing.T, f *Fixture) {
 	var want []int64
 	for range 5 {
-		id, err := f.Store.AddEvent(t.Context(), ops.Event{Level: ops.LevelInfo, Verb: ops.VerbCycleResolved})
+		id, err := f.Store.Journal.AddEvent(t.Context(), ops.Event{Level: ops.LevelInfo, Verb: ops.VerbCycleResolved})
 		must(t, err)
 		want = append(want, id)
 	}
 	if !slices.IsSorted(want) {
 		t.Fatalf("numbers do not rise: %v", want)
 	}
-	got, err := f.Store.Events(t.Context(), store.EventFilter{After: want[1], Limit: 2})
+	got, err := f.Store.Journal.Events(t.Context(), store.EventFilter{After: want[1], Limit: 2})
 	must(t, err)
 	equal(t, "after", eventIDs(got), want[2:4])
 }
@@ -308,7 +308,7 @@ func openCyclesAreUnfinished(t *testing.T, f *Fixture) {
 	ended := f.Claim(t, "home").Cycle.ID
 	f.EndCycle(t, ended)
 	running, queued := f.Claim(t, "home").Cycle.ID, f.Submit(t, "home")
-	open, err := f.Store.Unfinished(t.Context())
+	open, err := f.Store.Journal.Unfinished(t.Context())
 	must(t, err)
 	equal(t, "unfinished", cycleIDs(open), []ops.CycleID{running, queued})
 	equal(t, "runnable", f.runnable(t, Start), []ops.CycleID{queued})
@@ -317,11 +317,11 @@ func openCyclesAreUnfinished(t *testing.T, f *Fixture) {
 func aLongQueueIsNotReadToItsEnd(t *testing.T, f *Fixture) {
 	startable := func(want ...ops.CycleID) {
 		t.Helper()
-		got, err := f.Store.Startable(t.Context())
+		got, err := f.Store.Journal.Startable(t.Context())
 		must(t, err)
 		equal(t, "startable", cycleIDs(got), want)
 	}
-	got, err := f.Store.Startable(t.Context())
+	got, err := f.Store.Journal.Startable(t.Context())
 	must(t, err)
 	equal(t, "startable of nothing", len(got), 0)
 
@@ -333,7 +333,7 @@ func aLongQueueIsNotReadToItsEnd(t *testing.T, f *Fixture) {
 	office := f.Submit(t, "office")
 	startable(append(append([]ops.CycleID{running}, home[:8]...), office)...)
 
-	_, err = f.Store.RequestCancel(t.Context(), home[11], "not needed", Start) // behind the others, and to be seen at once
+	_, err = f.Store.Journal.RequestCancel(t.Context(), home[11], "not needed", Start) // behind the others, and to be seen at once
 	must(t, err)
 	startable(append(append([]ops.CycleID{running}, home[:8]...), home[11], office)...)
 
@@ -347,18 +347,18 @@ func aFullQueueTakesNoMore(t *testing.T, f *Fixture) {
 	f.Claim(t, "home") // it runs, so it does not wait
 	n := ops.NewCycle{Environment: "home", Trigger: ops.TriggerAPI, At: Start, Behind: 2}
 	for range 2 {
-		_, err := f.Store.SubmitCycle(t.Context(), n)
+		_, err := f.Store.Journal.SubmitCycle(t.Context(), n)
 		must(t, err)
 	}
-	if _, err := f.Store.SubmitCycle(t.Context(), n); !errors.Is(err, ops.ErrQueueFull) {
+	if _, err := f.Store.Journal.SubmitCycle(t.Context(), n); !errors.Is(err, ops.ErrQueueFull) {
 		t.Errorf("a third is taken: %v", err)
 	}
 	other := n
 	other.Environment = "office"
-	_, err := f.Store.SubmitCycle(t.Context(), other)
+	_, err := f.Store.Journal.SubmitCycle(t.Context(), other)
 	must(t, err)
 	n.Behind = 0 // what the watch starts
-	_, err = f.Store.SubmitCycle(t.Context(), n)
+	_, err = f.Store.Journal.SubmitCycle(t.Context(), n)
 	must(t, err)
 }
 
@@ -369,10 +369,10 @@ func latestChecksAreFound(t *testing.T, f *Fixture) {
 			Type: ops.CheckHTTP, Status: status,
 		}
 	}
-	none, err := f.Store.LatestChecks(t.Context(), "")
+	none, err := f.Store.Watch.LatestChecks(t.Context(), "")
 	must(t, err)
 	equal(t, "none", len(none), 0)
-	must(t, f.Store.AddChecks(t.Context(), nil))
+	must(t, f.Store.Watch.AddChecks(t.Context(), nil))
 
 	names := [][3]string{
 		{"home", "db", "tcp"}, {"home", "web", "/"}, {"home", "web", "/health"}, {"office", "db", "tcp"}, {"office", "mail", "tcp"},
@@ -383,11 +383,11 @@ func latestChecksAreFound(t *testing.T, f *Fixture) {
 			checks = append(checks, check(n[0], n[1], n[2], status))
 			checks[len(checks)-1].At = Start.Add(time.Duration(round) * time.Minute)
 		}
-		must(t, f.Store.AddChecks(t.Context(), checks))
+		must(t, f.Store.Watch.AddChecks(t.Context(), checks))
 	}
 	find := func(environment string) [][3]string {
 		t.Helper()
-		got, err := f.Store.LatestChecks(t.Context(), environment)
+		got, err := f.Store.Watch.LatestChecks(t.Context(), environment)
 		must(t, err)
 		out := [][3]string{}
 		for _, c := range got {
@@ -446,18 +446,18 @@ func transitionIsWrittenWhole(t *testing.T, f *Fixture) {
 	decision := *tr.Step.Decision
 	decision.ID, decision.CycleID, decision.At = got.Journal.Decisions[0].ID, session.CycleID, tr.At
 	equal(t, "decision", got.Journal.Decisions[0], decision)
-	listed, err := f.Store.Decisions(t.Context(), session.CycleID)
+	listed, err := f.Store.Journal.Decisions(t.Context(), session.CycleID)
 	must(t, err)
 	equal(t, "listed decisions", listed, got.Journal.Decisions)
 
-	events, err := f.Store.Events(t.Context(), store.EventFilter{CycleID: &session.CycleID})
+	events, err := f.Store.Journal.Events(t.Context(), store.EventFilter{CycleID: &session.CycleID})
 	must(t, err)
 	equal(t, "event kinds", ids(events, func(e ops.Event) string { return string(e.Kind()) }), []string{"escalation", "session"})
 	equal(t, "event", events[0], written(ops.Event{
 		ID: events[0].ID, At: tr.At, CycleID: &session.CycleID, SessionID: &session.ID, Environment: "home",
 		Level: ops.LevelWarning, Verb: ops.VerbEscalationDecided, Service: "web", Reason: "goes up",
 	}))
-	notices, err := f.Store.NoticeList(t.Context(), store.NoticeFilter{})
+	notices, err := f.Store.People.NoticeList(t.Context(), store.NoticeFilter{})
 	must(t, err)
 	equal(t, "notices", notices, []ops.Notice{{
 		ID: notices[0].ID, CycleID: &session.CycleID, Environment: "home", Kind: "escalation", Level: ops.LevelWarning, Title: "Web is down",
@@ -471,13 +471,13 @@ func failedTransitionLeavesNothing(t *testing.T, f *Fixture) {
 	tr := f.Escalation(session, 1)
 	// The last thing written: an attempt that exists already.
 	tr.Step.Session = &ops.NewSession{Attempt: 1, Handler: Handler(ops.Tier1), ContextMode: ops.ContextFresh}
-	_, err := f.Store.Commit(t.Context(), f.Owner, tr)
+	_, err := f.Store.Journal.Commit(t.Context(), f.Owner, tr)
 	wantErr(t, err, ops.ErrConflict)
 	equal(t, "journal", f.snapshot(t, session.CycleID), before)
 
 	tr = f.Escalation(session, 1)
 	tr.Step.Session.ParentID = ops.Ptr(ops.SessionID(999))
-	if _, err := f.Store.Commit(t.Context(), f.Owner, tr); err == nil {
+	if _, err := f.Store.Journal.Commit(t.Context(), f.Owner, tr); err == nil {
 		t.Error("a parent that does not exist was accepted")
 	}
 	equal(t, "journal", f.snapshot(t, session.CycleID), before)
@@ -488,7 +488,7 @@ func cancelledCallerLeavesNothing(t *testing.T, f *Fixture) {
 	before := f.snapshot(t, session.CycleID)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := f.Store.Commit(ctx, f.Owner, f.Escalation(session, 1))
+	_, err := f.Store.Journal.Commit(ctx, f.Owner, f.Escalation(session, 1))
 	wantErr(t, err, context.Canceled)
 	equal(t, "journal", f.snapshot(t, session.CycleID), before)
 	f.Commit(t, f.Escalation(session, 1))
@@ -500,7 +500,7 @@ func endedSessionStays(t *testing.T, f *Fixture) {
 	before := f.snapshot(t, session.CycleID)
 	again := f.Escalation(session, 2)
 	again.Result.Session.Status = ops.SessionFailed
-	_, err := f.Store.Commit(t.Context(), f.Owner, again)
+	_, err := f.Store.Journal.Commit(t.Context(), f.Owner, again)
 	wantErr(t, err, ops.ErrConflict)
 	equal(t, "journal", f.snapshot(t, session.CycleID), before)
 }
@@ -509,10 +509,10 @@ func onlyEndsAreRecorded(t *testing.T, f *Fixture) {
 	session := f.RunningSession(t, "home")
 	tr := f.Escalation(session, 1)
 	tr.Result.Session.Status = ops.SessionRunning
-	if _, err := f.Store.Commit(t.Context(), f.Owner, tr); err == nil {
+	if _, err := f.Store.Journal.Commit(t.Context(), f.Owner, tr); err == nil {
 		t.Error("a running session was recorded as a result")
 	}
-	_, err := f.Store.Commit(t.Context(), f.Owner, ops.Transition{
+	_, err := f.Store.Journal.Commit(t.Context(), f.Owner, ops.Transition{
 		Cycle: session.CycleID, At: Start, Step: ops.Step{Kind: ops.StepFinish, Status: ops.CycleQueued},
 	})
 	if err == nil {
@@ -525,10 +525,10 @@ func foreignSessionIsRefused(t *testing.T, f *Fixture) {
 	other := f.Claim(t, "office").Cycle.ID
 	tr := f.Escalation(session, 1)
 	tr.Cycle = other
-	_, err := f.Store.Commit(t.Context(), f.Owner, tr)
+	_, err := f.Store.Journal.Commit(t.Context(), f.Owner, tr)
 	wantErr(t, err, ops.ErrConflict)
 	tr.Result.Session.ID = 999
-	_, err = f.Store.Commit(t.Context(), f.Owner, tr)
+	_, err = f.Store.Journal.Commit(t.Context(), f.Owner, tr)
 	wantErr(t, err, ops.ErrNotFound)
 }
 
@@ -536,7 +536,7 @@ func attemptIsQueuedOnce(t *testing.T, f *Fixture) {
 	cycle := f.Claim(t, "home").Cycle.ID
 	f.Queue(t, cycle, nil, 1)
 	won := race(t, 4, ops.ErrConflict, func(int) error {
-		_, err := f.Store.Commit(t.Context(), f.Owner, ops.Transition{Cycle: cycle, At: Start, Step: ops.Step{
+		_, err := f.Store.Journal.Commit(t.Context(), f.Owner, ops.Transition{Cycle: cycle, At: Start, Step: ops.Step{
 			Kind: ops.StepQueue, Session: &ops.NewSession{Attempt: 2, Handler: Handler(ops.Tier1), ContextMode: ops.ContextFresh},
 		}})
 		return err
@@ -576,10 +576,10 @@ func finishedCycleTakesNothing(t *testing.T, f *Fixture) {
 		{Kind: ops.StepRest, Events: []ops.Event{{Level: ops.LevelInfo, Verb: ops.VerbCycleResolved}}},
 		{Kind: ops.StepFinish, Status: ops.CycleHealthy},
 	} {
-		_, err := f.Store.Commit(t.Context(), f.Owner, ops.Transition{Cycle: session.CycleID, At: Start, Step: late})
+		_, err := f.Store.Journal.Commit(t.Context(), f.Owner, ops.Transition{Cycle: session.CycleID, At: Start, Step: late})
 		wantErr(t, err, ops.ErrConflict)
 	}
-	wantErr(t, f.Store.Release(t.Context(), f.Owner, session.CycleID), ops.ErrConflict)
+	wantErr(t, f.Store.Journal.Release(t.Context(), f.Owner, session.CycleID), ops.ErrConflict)
 	equal(t, "journal", f.snapshot(t, session.CycleID), before)
 }
 
@@ -596,7 +596,7 @@ func restWritesNothing(t *testing.T, f *Fixture) {
 	cycle := f.Claim(t, "home").Cycle.ID
 	f.EndCycle(t, cycle)
 	before := f.snapshot(t, cycle)
-	got, err := f.Store.Commit(t.Context(), ops.Owner{}, ops.Transition{Cycle: cycle, At: Start, Step: ops.Step{Kind: ops.StepRest}})
+	got, err := f.Store.Journal.Commit(t.Context(), ops.Owner{}, ops.Transition{Cycle: cycle, At: Start, Step: ops.Step{Kind: ops.StepRest}})
 	must(t, err)
 	equal(t, "cycle", got.Cycle, before.Claimed.Cycle)
 	equal(t, "journal", f.snapshot(t, cycle), before)
@@ -613,12 +613,12 @@ func rowsKeepTheirOwn(t *testing.T, f *Fixture) {
 			CycleID: &first.CycleID, Level: ops.LevelInfo, Kind: "k", CreatedAt: at, NextAt: Start.Add(time.Hour),
 		}}},
 	})
-	events, err := f.Store.Events(t.Context(), store.EventFilter{})
+	events, err := f.Store.Journal.Events(t.Context(), store.EventFilter{})
 	must(t, err)
 	equal(t, "event", events, []ops.Event{written(ops.Event{
 		ID: events[0].ID, At: at, CycleID: &first.CycleID, Environment: "home", Level: ops.LevelInfo, Verb: ops.VerbCycleResolved,
 	})})
-	notices, err := f.Store.NoticeList(t.Context(), store.NoticeFilter{})
+	notices, err := f.Store.People.NoticeList(t.Context(), store.NoticeFilter{})
 	must(t, err)
 	equal(t, "notice", notices, []ops.Notice{{
 		ID: notices[0].ID, CycleID: &first.CycleID, Environment: "office", Kind: "k", Level: ops.LevelInfo, Status: ops.NoticePending,
@@ -635,7 +635,7 @@ func firstProblemNamesTheCycle(t *testing.T, f *Fixture) {
 	f.Commit(t, ops.Transition{Cycle: session.CycleID, At: f.At, Result: ops.Result{
 		Problem: "web: HTTP 502", Events: []ops.Event{{Level: ops.LevelInfo, Verb: ops.VerbCycleResolved, Reason: "later"}},
 	}})
-	stored, err := f.Store.Cycle(t.Context(), session.CycleID)
+	stored, err := f.Store.Journal.Cycle(t.Context(), session.CycleID)
 	must(t, err)
 	equal(t, "problem afterwards", stored.Problem, "redis: connection refused")
 }
@@ -649,12 +649,12 @@ func cancelCases() []testCase {
 
 func firstCancelCounts(t *testing.T, f *Fixture) {
 	id := f.Claim(t, "home").Cycle.ID
-	first, err := f.Store.RequestCancel(t.Context(), id, "wrong host", Start)
+	first, err := f.Store.Journal.RequestCancel(t.Context(), id, "wrong host", Start)
 	must(t, err)
 	equal(t, "time", first.CancelRequestedAt, ops.Ptr(Start))
 	equal(t, "reason", first.CancelReason, "wrong host")
 	equal(t, "status", first.Status, ops.CycleRunning)
-	second, err := f.Store.RequestCancel(t.Context(), id, "another reason", Start.Add(time.Hour))
+	second, err := f.Store.Journal.RequestCancel(t.Context(), id, "another reason", Start.Add(time.Hour))
 	must(t, err)
 	equal(t, "time", second.CancelRequestedAt, ops.Ptr(Start))
 	equal(t, "reason", second.CancelReason, "wrong host")
@@ -668,12 +668,12 @@ func firstCancelCounts(t *testing.T, f *Fixture) {
 func endedCycleIsNotCancelled(t *testing.T, f *Fixture) {
 	id := f.Claim(t, "home").Cycle.ID
 	f.EndCycle(t, id)
-	_, err := f.Store.RequestCancel(t.Context(), id, "too late", Start)
+	_, err := f.Store.Journal.RequestCancel(t.Context(), id, "too late", Start)
 	wantErr(t, err, ops.ErrConflict)
 	if err == nil || !strings.Contains(err.Error(), string(ops.CycleHealthy)) {
 		t.Errorf("%v does not say how the cycle ended", err)
 	}
-	_, err = f.Store.RequestCancel(t.Context(), 999, "nothing there", Start)
+	_, err = f.Store.Journal.RequestCancel(t.Context(), 999, "nothing there", Start)
 	wantErr(t, err, ops.ErrNotFound)
 }
 

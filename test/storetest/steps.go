@@ -116,12 +116,12 @@ func failedStepLeavesNoFacts(t *testing.T, f *Fixture) {
 	session := f.RunningSession(t, "home")
 	twice := decided(f.Escalation(session, 1), "escalation proposed", `{}`)
 	twice.Step.Session = &ops.NewSession{Attempt: 1, Handler: Handler(ops.Tier1), ContextMode: ops.ContextFresh}
-	_, err := f.Store.Commit(t.Context(), f.Owner, twice)
+	_, err := f.Store.Journal.Commit(t.Context(), f.Owner, twice)
 	wantErr(t, err, ops.ErrConflict)
 	equal(t, "of a refused step", Steps(t, f.Store), nil)
 	foreign := f.Owner
 	foreign.Host = "host-b"
-	if _, err := f.Store.Commit(t.Context(), foreign, decided(f.Escalation(session, 1), "escalation proposed", `{}`)); err == nil {
+	if _, err := f.Store.Journal.Commit(t.Context(), foreign, decided(f.Escalation(session, 1), "escalation proposed", `{}`)); err == nil {
 		t.Error("another host committed")
 	}
 	equal(t, "of another host", Steps(t, f.Store), nil)
@@ -131,10 +131,10 @@ func stepsAreCountedByCycle(t *testing.T, f *Fixture) {
 	home, office := f.RunningSession(t, "home"), f.RunningSession(t, "office")
 	f.Commit(t, decided(f.Escalation(home, 1), "a", `{}`))
 	f.Commit(t, decided(f.Escalation(office, 1), "b", `{}`))
-	owner, err := f.Store.RegisterHost(t.Context(), Host) // the host starts again
+	owner, err := f.Store.Journal.RegisterHost(t.Context(), Host) // the host starts again
 	must(t, err)
 	f.Owner = owner
-	_, err = f.Store.Claim(t.Context(), owner, home.CycleID, Policy(), f.At)
+	_, err = f.Store.Journal.Claim(t.Context(), owner, home.CycleID, Policy(), f.At)
 	must(t, err)
 	f.Commit(t, decided(ops.Transition{Cycle: home.CycleID, At: f.At, Step: ops.Step{Kind: ops.StepFinish, Status: ops.CycleHealthy}}, "c", `{}`))
 	type place struct {
@@ -164,11 +164,11 @@ func recordIsRead(t *testing.T, f *Fixture) {
 		{store.RecordFilter{Limit: 1, Before: int64(home.CycleID)}, []ops.CycleID{}},
 		{store.RecordFilter{Limit: 1, Cycle: undecided}, []ops.CycleID{}},
 	} {
-		got, err := f.Store.Recorded(t.Context(), page.filter)
+		got, err := f.Store.Reports.Recorded(t.Context(), page.filter)
 		must(t, err)
 		equal(t, "cycles", ids(got, of), page.want)
 	}
-	got, err := f.Store.Recorded(t.Context(), store.RecordFilter{Limit: 1, Cycle: home.CycleID})
+	got, err := f.Store.Reports.Recorded(t.Context(), store.RecordFilter{Limit: 1, Cycle: home.CycleID})
 	must(t, err)
 	c := got[0]
 	if c.Environment != "home" || len(c.Steps) != 1 || c.Steps[0].N != 1 || string(c.Steps[0].Facts) != `{"a":1}` || len(c.Decisions) != 1 ||
@@ -189,7 +189,7 @@ func judgedCallsAreRead(t *testing.T, f *Fixture) {
 		{store.RecordFilter{Limit: 10, Before: second.ID}, []store.JudgedCall{{GuardRecord: first, Environment: "home"}}},
 		{store.RecordFilter{Limit: 10, Cycle: office.CycleID}, []store.JudgedCall{{GuardRecord: second, Environment: "office"}}},
 	} {
-		got, err := f.Store.JudgedCalls(t.Context(), page.filter)
+		got, err := f.Store.Reports.JudgedCalls(t.Context(), page.filter)
 		must(t, err)
 		equal(t, "calls", got, page.want)
 	}
@@ -228,9 +228,9 @@ func oldStepsGo(t *testing.T, f *Fixture) {
 		t.Errorf("the rows went in %d batches: a writer waits for each of them", batches)
 	}
 	equal(t, "steps of", ids(Steps(t, f.Store), of), []ops.CycleID{running, incident, young})
-	open, err := f.Store.Unresolved(t.Context(), "home")
+	open, err := f.Store.People.Unresolved(t.Context(), "home")
 	must(t, err)
-	_, err = f.Store.ResolveIncident(t.Context(), open[0].ID, "ada", "new disk", f.At)
+	_, err = f.Store.People.ResolveIncident(t.Context(), open[0].ID, "ada", "new disk", f.At)
 	must(t, err)
 	f.remove(t, ops.RecordEvents, ops.Retention{Events: aDay}, f.At)
 	equal(t, "steps of", ids(Steps(t, f.Store), of), []ops.CycleID{running, young})

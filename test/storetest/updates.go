@@ -22,7 +22,7 @@ func updateCases() []testCase {
 
 func (f *Fixture) askUpdate(t *testing.T, service, person string) ops.Update {
 	t.Helper()
-	u, err := f.Store.AskUpdate(t.Context(), ops.Update{Environment: "home", Service: service, Person: person}, f.At)
+	u, err := f.Store.Acts.AskUpdate(t.Context(), ops.Update{Environment: "home", Service: service, Person: person}, f.At)
 	must(t, err)
 	return u
 }
@@ -32,8 +32,8 @@ func (f *Fixture) advance(t *testing.T, u ops.Update, to ops.UpdatePhase) ops.Up
 	from := u.Phase
 	f.At = f.At.Add(time.Minute)
 	u.Phase, u.PhaseAt = to, f.At
-	must(t, f.Store.AdvanceUpdate(t.Context(), f.Owner, u, from, 10*time.Minute))
-	u, err := f.Store.Update(t.Context(), u.ID)
+	must(t, f.Store.Acts.AdvanceUpdate(t.Context(), f.Owner, u, from, 10*time.Minute))
+	u, err := f.Store.Acts.Update(t.Context(), u.ID)
 	must(t, err)
 	return u
 }
@@ -48,7 +48,7 @@ func (f *Fixture) changed(t *testing.T, service string) ops.Update {
 
 func (f *Fixture) silenced(t *testing.T) []string {
 	t.Helper()
-	all, err := f.Store.Silences(t.Context(), store.SilenceFilter{Environment: "home", Active: f.At})
+	all, err := f.Store.Watch.Silences(t.Context(), store.SilenceFilter{Environment: "home", Active: f.At})
 	must(t, err)
 	var out []string
 	for _, q := range all {
@@ -69,7 +69,7 @@ func updateIsHeld(t *testing.T, f *Fixture) {
 	equal(t, "ended", u.EndedAt != nil, true)
 	equal(t, "host", u.Owner, Host)
 	equal(t, "silences after it", len(f.silenced(t)), 0)
-	told, err := f.Store.NoticeList(t.Context(), store.NoticeFilter{Limit: 5})
+	told, err := f.Store.People.NoticeList(t.Context(), store.NoticeFilter{Limit: 5})
 	must(t, err)
 	equal(t, "notices", len(told), 1)
 	for _, want := range []string{"Before: web:1 (sha256:a)", "After: web:1 (sha256:b)"} {
@@ -81,11 +81,11 @@ func updateIsHeld(t *testing.T, f *Fixture) {
 
 func oneUpdateAtATime(t *testing.T, f *Fixture) {
 	first, second := f.askUpdate(t, "web", "ada"), f.askUpdate(t, "db", "ada")
-	_, err := f.Store.AskUpdate(t.Context(), ops.Update{Environment: "home", Service: "web", Person: "bob"}, f.At)
+	_, err := f.Store.Acts.AskUpdate(t.Context(), ops.Update{Environment: "home", Service: "web", Person: "bob"}, f.At)
 	wantErr(t, err, ops.ErrConflict)
 	first = f.advance(t, first, ops.UpdatePulling)
 	second.Phase = ops.UpdatePulling
-	wantErr(t, f.Store.AdvanceUpdate(t.Context(), f.Owner, second, ops.UpdateAsked, 0), ops.ErrConflict)
+	wantErr(t, f.Store.Acts.AdvanceUpdate(t.Context(), f.Owner, second, ops.UpdateAsked, 0), ops.ErrConflict)
 	f.advance(t, first, ops.UpdateRefused)
 	second.Phase = ops.UpdateAsked
 	f.advance(t, second, ops.UpdatePulling)
@@ -94,16 +94,16 @@ func oneUpdateAtATime(t *testing.T, f *Fixture) {
 func scheduleAsksOnce(t *testing.T, f *Fixture) {
 	slot := f.At
 	scheduled := ops.Update{Environment: "home", Service: "web", Slot: &slot}
-	u, err := f.Store.AskUpdate(t.Context(), scheduled, f.At)
+	u, err := f.Store.Acts.AskUpdate(t.Context(), scheduled, f.At)
 	must(t, err)
 	u = f.advance(t, u, ops.UpdateWaiting)
-	_, err = f.Store.AskUpdate(t.Context(), scheduled, f.At)
+	_, err = f.Store.Acts.AskUpdate(t.Context(), scheduled, f.At)
 	wantErr(t, err, ops.ErrConflict)
 	yes := f.askUpdate(t, "web", "ada")
 	equal(t, "the same", yes.ID, u.ID)
 	equal(t, "asked", yes.Phase, ops.UpdateAsked)
 	f.advance(t, yes, ops.UpdateRefused)
-	_, err = f.Store.AskUpdate(t.Context(), scheduled, f.At)
+	_, err = f.Store.Acts.AskUpdate(t.Context(), scheduled, f.At)
 	wantErr(t, err, ops.ErrConflict)
 }
 
@@ -111,19 +111,19 @@ func stuckUpdateIsAnIncident(t *testing.T, f *Fixture) {
 	u := f.advance(t, f.changed(t, "web"), ops.UpdateGoingBack)
 	u.Result = "it answers 500; with the old image, too"
 	f.advance(t, u, ops.UpdateStuck)
-	open, err := f.Store.Incidents(t.Context(), store.IncidentFilter{NeedsYou: true})
+	open, err := f.Store.People.Incidents(t.Context(), store.IncidentFilter{NeedsYou: true})
 	must(t, err)
 	equal(t, "incidents", len(open), 1)
 	report, err := open[0].Known()
 	must(t, err)
 	equal(t, "report", report.Seen, u.Result)
 	equal(t, "silences", len(f.silenced(t)), 0)
-	told, err := f.Store.NoticeList(t.Context(), store.NoticeFilter{Limit: 5})
+	told, err := f.Store.People.NoticeList(t.Context(), store.NoticeFilter{Limit: 5})
 	must(t, err)
 	equal(t, "notices", len(told), 1)
 	equal(t, "of the incident", told[0].Incident, open[0].ID)
 	// It is over when probes find the service healthy.
-	n, err := f.Store.ServiceRecovered(t.Context(), "home", "web", Start, "healthy again", f.At.Add(time.Minute))
+	n, err := f.Store.Watch.ServiceRecovered(t.Context(), "home", "web", Start, "healthy again", f.At.Add(time.Minute))
 	must(t, err)
 	equal(t, "closed", n, 1)
 }
@@ -132,19 +132,19 @@ func updateIsFenced(t *testing.T, f *Fixture) {
 	u := f.askUpdate(t, "web", "ada")
 	f.advance(t, u, ops.UpdatePulling)
 	u.Phase = ops.UpdateRefused
-	wantErr(t, f.Store.AdvanceUpdate(t.Context(), f.Owner, u, ops.UpdateAsked, 0), ops.ErrConflict)
+	wantErr(t, f.Store.Acts.AdvanceUpdate(t.Context(), f.Owner, u, ops.UpdateAsked, 0), ops.ErrConflict)
 	old := f.Owner
-	_, err := f.Store.RegisterHost(t.Context(), Host)
+	_, err := f.Store.Journal.RegisterHost(t.Context(), Host)
 	must(t, err)
-	wantErr(t, f.Store.AdvanceUpdate(t.Context(), old, u, ops.UpdatePulling, 0), ops.ErrFenced)
+	wantErr(t, f.Store.Acts.AdvanceUpdate(t.Context(), old, u, ops.UpdatePulling, 0), ops.ErrFenced)
 }
 
 func versionsAreKept(t *testing.T, f *Fixture) {
 	v := ops.Version{Environment: "home", Service: "web", Image: ops.Image{Ref: "web:1", ID: "a"}, Unknown: "no registry", At: f.At}
-	must(t, f.Store.SeeVersion(t.Context(), v))
+	must(t, f.Store.Acts.SeeVersion(t.Context(), v))
 	v.Unknown, v.Newest, v.At = "", "sha256:b", f.At.Add(time.Hour)
-	must(t, f.Store.SeeVersion(t.Context(), v))
-	got, err := f.Store.Versions(t.Context(), "home")
+	must(t, f.Store.Acts.SeeVersion(t.Context(), v))
+	got, err := f.Store.Acts.Versions(t.Context(), "home")
 	must(t, err)
 	equal(t, "versions", got, []ops.Version{v})
 }

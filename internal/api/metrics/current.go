@@ -26,7 +26,7 @@ func (h *Handler) current(ctx context.Context) ([]*family, error) {
 	for _, e := range h.Environments {
 		names = append(names, e.Name)
 	}
-	now, err := h.Store.Gauges(ctx, names)
+	now, err := h.Store.Reports.Gauges(ctx, names)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func (h *Handler) current(ctx context.Context) ([]*family, error) {
 	running.addCounts(byTier, now.Running)
 	incidents := &family{name: "incidents_open", help: "Incidents that are not resolved.", kind: gauge, labels: []string{"severity"}}
 	incidents.addCounts(map[string]float64{string(ops.LevelWarning): 0, string(ops.LevelCritical): 0}, now.OpenIncidents)
-	people, err := h.Store.Attention(ctx, h.Clock())
+	people, err := h.Store.Reports.Attention(ctx, h.Clock())
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (h *Handler) current(ctx context.Context) ([]*family, error) {
 	clocks := &family{
 		name: "host_clock_ahead_seconds", help: "How far the clock of a host is ahead of the database's.", kind: gauge, labels: []string{"host"},
 	}
-	hosts, err := h.Store.Hosts(ctx)
+	hosts, err := h.Store.Journal.Hosts(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func (h *Handler) watched(ctx context.Context, now time.Time) ([]*family, error)
 		labels: []string{"environment"},
 	}
 	for _, e := range h.Environments {
-		cooldowns, err := h.Store.Cooldowns(ctx, e.Name, e.Policy.Cooldowns, now)
+		cooldowns, err := h.Store.Acts.Cooldowns(ctx, e.Name, e.Policy.Cooldowns, now)
 		if err != nil {
 			return nil, err
 		}
@@ -142,7 +142,7 @@ func (h *Handler) watched(ctx context.Context, now time.Time) ([]*family, error)
 				limit.add(usd, e.Name, window)
 			}
 		}
-		costs, err := h.Store.Spending(ctx, e.Name, ops.SpendWindow, now)
+		costs, err := h.Store.Reports.Spending(ctx, e.Name, ops.SpendWindow, now)
 		if err != nil {
 			return nil, err
 		}
@@ -158,7 +158,7 @@ func (h *Handler) watched(ctx context.Context, now time.Time) ([]*family, error)
 
 // states reports the state of each service as five figures, one of which is 1.
 func (h *Handler) states(ctx context.Context, now time.Time) (*family, error) {
-	checks, err := h.Store.LatestChecks(ctx, "")
+	checks, err := h.Store.Watch.LatestChecks(ctx, "")
 	if err != nil {
 		return nil, err
 	}

@@ -141,7 +141,7 @@ func (h *Handler) ended(ctx context.Context, now time.Time) ([]*family, error) {
 // addUp adds what ended until then, stretch by stretch.
 func (h *Handler) addUp(ctx context.Context, until time.Time) error {
 	if h.until.IsZero() {
-		first, err := h.Store.FirstEnd(ctx)
+		first, err := h.Store.Reports.FirstEnd(ctx)
 		if err != nil || first.IsZero() {
 			return err
 		}
@@ -205,7 +205,7 @@ func (t totals) families() []*family {
 func (h *Handler) feeds(ctx context.Context) ([]*family, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	guard, recoveries, marks, err := h.Store.FeedTotals(ctx, h.marks)
+	guard, recoveries, marks, err := h.Store.Reports.FeedTotals(ctx, h.marks)
 	if err != nil {
 		return nil, err
 	}

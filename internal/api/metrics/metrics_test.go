@@ -122,7 +122,7 @@ func TestFiguresFollowFromTheRows(t *testing.T) {
 	j.Judge(running[0], ops.GuardRecord{Gate: ops.GateHook, Tool: "Bash", Input: "x", Tier: 2, Allowed: true, Mutating: true, Rule: "tool.Bash"},
 		ops.Reservation{Service: "web", Action: "restart"})
 	j.Judge(running[0], ops.GuardRecord{Gate: ops.GateHook, Tool: "Bash", Input: "x", Tier: 2, Rule: `never."rm"`})
-	err := j.Store.AddChecks(t.Context(), []ops.Check{{Environment: "home", Service: "web", Probe: "p", Type: "http", Status: ops.Down, Purpose: ops.ProbeWatch}})
+	err := j.Store.Watch.AddChecks(t.Context(), []ops.Check{{Environment: "home", Service: "web", Probe: "p", Type: "http", Status: ops.Down, Purpose: ops.ProbeWatch}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -180,7 +180,7 @@ const (
 
 // LookPrice is what a look of Tier 1 at an environment has cost lately; nil where that is not known.
 func LookPrice(ctx context.Context, s *store.Store, environment string, now time.Time) (*float64, error) {
-	rows, err := s.Costs(ctx, store.CostByTier, store.CostFilter{Environment: environment, Since: now.Add(-pricedDays * day)})
+	rows, err := s.Reports.Costs(ctx, store.CostByTier, store.CostFilter{Environment: environment, Since: now.Add(-pricedDays * day)})
 	if err != nil {
 		return nil, err
 	}

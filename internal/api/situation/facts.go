@@ -52,7 +52,7 @@ func Read(ctx context.Context, s *store.Store, environments []ops.Environment, b
 		names[b.Environment] = append(names[b.Environment], b.Name)
 	}
 	var err error
-	if f.Situation, err = s.Situation(ctx, names); err != nil {
+	if f.Situation, err = s.Reports.Situation(ctx, names); err != nil {
 		return f, err
 	}
 	for _, e := range environments {
@@ -60,7 +60,7 @@ func Read(ctx context.Context, s *store.Store, environments []ops.Environment, b
 		if limit <= 0 {
 			continue
 		}
-		spent, known, err := s.CostSince(ctx, e.Name, now.UTC().Truncate(24*time.Hour))
+		spent, known, err := s.Reports.CostSince(ctx, e.Name, now.UTC().Truncate(24*time.Hour))
 		if err != nil {
 			return f, err
 		}
@@ -75,7 +75,7 @@ func Read(ctx context.Context, s *store.Store, environments []ops.Environment, b
 func trusts(ctx context.Context, s *store.Store, environments []ops.Environment) (func(Service) ops.Trust, error) {
 	policies, lowered := map[string]ops.Policy{}, map[string][]ops.Lowered{}
 	for _, e := range environments {
-		l, err := s.Lowered(ctx, e.Name)
+		l, err := s.People.Lowered(ctx, e.Name)
 		if err != nil {
 			return nil, err
 		}

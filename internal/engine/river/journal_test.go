@@ -25,7 +25,7 @@ func journal(t *testing.T) (*storetest.Fixture, river.Options) {
 	h := enginetest.NewHost() // works for no environment
 	o := options(t, url, h)
 	o.Journal, o.Environments = s, map[string][]string{"home": nil, "office": {"lan"}}
-	o.Ready = func(j *river.Jobs) { s.UseJobs(j) }
+	o.Ready = func(j *river.Jobs) { s.Journal.UseJobs(j) }
 	running(t, o)
 	return storetest.NewFixture(t, s), o
 }
@@ -49,7 +49,7 @@ func TestWhoeverFreesTheSlotInsertsTheNextJob(t *testing.T) {
 	if n := count(t, o, `SELECT count(*) FROM river_job WHERE queue = 'label-lan'`); n != 1 {
 		t.Errorf("%d jobs are in the queue of the label", n)
 	}
-	if _, err := f.Store.Claim(t.Context(), f.Owner, first, storetest.Policy(), f.At); err != nil {
+	if _, err := f.Store.Journal.Claim(t.Context(), f.Owner, first, storetest.Policy(), f.At); err != nil {
 		t.Fatal(err)
 	}
 	third := f.Submit(t, "home")
@@ -66,15 +66,15 @@ func TestAnAnswerACancelAndATakeoverInsertJobs(t *testing.T) {
 		Kind: ops.StepAwait, Approval: &ops.Approval{Kind: ops.ApprovalTier, Tier: ops.Tier2, Handler: "tier2"},
 	}})
 	jobs(t, o, map[ops.CycleID]int{cycle: 1}) // the one that led to the claim; nobody completed it
-	asked, err := f.Store.Approvals(t.Context(), store.ApprovalFilter{})
+	asked, err := f.Store.People.Approvals(t.Context(), store.ApprovalFilter{})
 	if err != nil || len(asked) != 1 {
 		t.Fatalf("%d questions (%v)", len(asked), err)
 	}
-	if _, err := f.Store.Answer(t.Context(), asked[0].ID, ops.ApprovalApproved, "ada", "", f.At); err != nil {
+	if _, err := f.Store.People.Answer(t.Context(), asked[0].ID, ops.ApprovalApproved, "ada", "", f.At); err != nil {
 		t.Fatal(err)
 	}
 	jobs(t, o, map[ops.CycleID]int{cycle: 2})
-	if _, err := f.Store.RequestCancel(t.Context(), cycle, "enough", f.At); err != nil {
+	if _, err := f.Store.Journal.RequestCancel(t.Context(), cycle, "enough", f.At); err != nil {
 		t.Fatal(err)
 	}
 	jobs(t, o, map[ops.CycleID]int{cycle: 3})
@@ -82,7 +82,7 @@ func TestAnAnswerACancelAndATakeoverInsertJobs(t *testing.T) {
 	other := f.Claim(t, "office").Cycle.ID
 	jobs(t, o, map[ops.CycleID]int{other: 1})
 	self := ops.Host{Name: storetest.Host}
-	if _, err := f.Store.Enlist(t.Context(), self, time.Minute); err != nil { // it works for the environment no more
+	if _, err := f.Store.Journal.Enlist(t.Context(), self, time.Minute); err != nil { // it works for the environment no more
 		t.Fatal(err)
 	}
 	jobs(t, o, map[ops.CycleID]int{other: 2})
@@ -92,12 +92,12 @@ func TestATransactionThatFailsInsertsNoJob(t *testing.T) {
 	t.Parallel()
 	f, o := journal(t)
 	first, second := f.Submit(t, "home"), f.Submit(t, "home")
-	if _, err := f.Store.Claim(t.Context(), f.Owner, first, storetest.Policy(), f.At); err != nil {
+	if _, err := f.Store.Journal.Claim(t.Context(), f.Owner, first, storetest.Policy(), f.At); err != nil {
 		t.Fatal(err)
 	}
 	stale := f.Owner
 	stale.Term--
-	if err := f.Store.Release(t.Context(), stale, first); !errors.Is(err, ops.ErrFenced) {
+	if err := f.Store.Journal.Release(t.Context(), stale, first); !errors.Is(err, ops.ErrFenced) {
 		t.Fatalf("the error is %v", err)
 	}
 	jobs(t, o, map[ops.CycleID]int{second: 0})
@@ -110,14 +110,14 @@ func TestACycleThatIsGivenBackHasAJob(t *testing.T) {
 	attempts := make(chan struct{}, 10)
 	o.Host, o.Mine = "two", []string{"home"}
 	o.Advance = func(ctx context.Context, id ops.CycleID, _ string) error {
-		if _, err := f.Store.Claim(ctx, f.Owner, id, storetest.Policy(), f.At); err != nil {
+		if _, err := f.Store.Journal.Claim(ctx, f.Owner, id, storetest.Policy(), f.At); err != nil {
 			return err
 		}
 		attempts <- struct{}{}
 		if len(attempts) == 1 {
-			return f.Store.Release(ctx, f.Owner, id)
+			return f.Store.Journal.Release(ctx, f.Owner, id)
 		}
-		_, err := f.Store.Commit(ctx, f.Owner, ops.Transition{
+		_, err := f.Store.Journal.Commit(ctx, f.Owner, ops.Transition{
 			Cycle: id, At: f.At, Step: ops.Step{Kind: ops.StepFinish, Status: ops.CycleHealthy, Reason: "all is well"},
 		})
 		return err
@@ -125,7 +125,7 @@ func TestACycleThatIsGivenBackHasAJob(t *testing.T) {
 	running(t, o)
 	cycle := f.Submit(t, "home")
 	until(t, func() bool {
-		c, err := f.Store.Cycle(t.Context(), cycle)
+		c, err := f.Store.Journal.Cycle(t.Context(), cycle)
 		return err == nil && c.Status == ops.CycleHealthy
 	})
 	until(t, func() bool { return count(t, o, `SELECT count(*) FROM river_job WHERE state = 'completed'`) == 2 })

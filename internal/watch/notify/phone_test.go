@@ -160,7 +160,7 @@ func (p *phone) until(what string, holds func() bool) {
 
 func (p *phone) audit() []string {
 	p.t.Helper()
-	events, err := p.f.Store.Events(context.WithoutCancel(p.t.Context()), store.EventFilter{Kind: string(ops.EventAudit), Limit: 200})
+	events, err := p.f.Store.Journal.Events(context.WithoutCancel(p.t.Context()), store.EventFilter{Kind: string(ops.EventAudit), Limit: 200})
 	must(p.t, err)
 	var out []string
 	for _, e := range events {
@@ -172,7 +172,7 @@ func (p *phone) audit() []string {
 
 func (p *phone) status(a ops.Approval) ops.ApprovalStatus {
 	p.t.Helper()
-	got, err := p.f.Store.Approval(p.t.Context(), a.ID)
+	got, err := p.f.Store.People.Approval(p.t.Context(), a.ID)
 	must(p.t, err)
 	return got.Status
 }
@@ -213,7 +213,7 @@ func TestWhichButtonsANoticeHas(t *testing.T) {
 	one, _ := p.call("web")
 	two, _ := p.call("db", "cache")
 	done, incidents := p.call("mail")
-	_, err := p.f.Store.Acknowledge(t.Context(), incidents[len(incidents)-1].ID, "bob", "", p.clock())
+	_, err := p.f.Store.People.Acknowledge(t.Context(), incidents[len(incidents)-1].ID, "bob", "", p.clock())
 	must(t, err)
 	asked, _ := p.ask(ops.ApprovalTier)
 	asked.Kind = ops.NoticeReminder
@@ -255,7 +255,7 @@ func TestAnAnswerByTelegram(t *testing.T) {
 	m := p.telegram.Messages()[0]
 	p.telegram.Press(t, m, "Approve", alice, "alice")
 	p.until("the message is edited", func() bool { return p.telegram.Messages()[0].Edited })
-	got, err := p.f.Store.Approval(t.Context(), a.ID)
+	got, err := p.f.Store.People.Approval(t.Context(), a.ID)
 	must(t, err)
 	if got.Status != ops.ApprovalApproved || got.AnsweredBy != "@alice (Telegram 42)" || !slices.Equal(got.Steps, []int{1}) {
 		t.Errorf("approval is %+v", got)
@@ -320,7 +320,7 @@ func TestAResponderDeniesAndAcknowledgesByTelegram(t *testing.T) {
 	if p.status(first) != ops.ApprovalDenied {
 		t.Errorf("the approval is %s", p.status(first))
 	}
-	got, err := p.f.Store.Incident(t.Context(), incidents[0].ID)
+	got, err := p.f.Store.People.Incident(t.Context(), incidents[0].ID)
 	must(t, err)
 	if got.Status != ops.IncidentAcknowledged {
 		t.Errorf("the incident is %s", got.Status)
@@ -372,11 +372,11 @@ func TestHostileButtonsDoNothing(t *testing.T) {
 	n, a := p.ask(ops.ApprovalTier)
 	p.send(n, p.telegram.Target("42"))
 	m := p.telegram.Messages()[0]
-	key, err := p.f.Store.AnswerKey(t.Context())
+	key, err := p.f.Store.People.AnswerKey(t.Context())
 	must(t, err)
 	keep := func(token answer.Token) string {
 		text := answer.Sign(key, token)
-		must(t, p.f.Store.KeepAnswerCodes(t.Context(), []string{text}, answer.Code, token.Expires))
+		must(t, p.f.Store.People.KeepAnswerCodes(t.Context(), []string{text}, answer.Code, token.Expires))
 		return answer.Code(text)
 	}
 	genuine := answer.Token{Subject: answer.Subject{Kind: answer.KindApproval, ID: a.ID}, Decision: answer.Approve, Recipient: "telegram:42", Expires: p.clock().Add(time.Hour)}
@@ -385,7 +385,7 @@ func TestHostileButtonsDoNothing(t *testing.T) {
 	plan.Plan = "another"
 	elsewhere.Recipient = "ntfy:00000000"
 	forged := answer.Sign([]byte(strings.Repeat("x", 32)), genuine)
-	must(t, p.f.Store.KeepAnswerCodes(t.Context(), []string{forged}, answer.Code, genuine.Expires))
+	must(t, p.f.Store.People.KeepAnswerCodes(t.Context(), []string{forged}, answer.Code, genuine.Expires))
 	p.read(p.desk(), p.telegram.Target("42"))
 	for _, c := range []struct {
 		data string
@@ -428,7 +428,7 @@ func TestAnAnswerByNtfy(t *testing.T) {
 	note := p.ntfy.Notes("homelab")[0]
 	p.ntfy.Press(t, note, "Deny")
 	p.until("it is told", func() bool { return len(p.ntfy.Notes("homelab")) == 2 })
-	got, err := p.f.Store.Approval(t.Context(), a.ID)
+	got, err := p.f.Store.People.Approval(t.Context(), a.ID)
 	must(t, err)
 	if got.Status != ops.ApprovalDenied || !strings.HasPrefix(got.AnsweredBy, "ntfy at 127.0.0.1:") || strings.Contains(got.AnsweredBy, "homelab") {
 		t.Errorf("approval is %+v", got)
@@ -608,13 +608,13 @@ func TestAnAnswerThatCouldNotBeRecordedIsTakenAgain(t *testing.T) {
 			p.read(&failing{Desk: p.desk(), fails: 2, after: after}, urls...)
 			p.telegram.Press(t, p.telegram.Messages()[0], "Snooze 2h", alice, "alice")
 			p.until("it is snoozed", func() bool {
-				i, err := p.f.Store.Incident(t.Context(), incidents[0].ID)
+				i, err := p.f.Store.People.Incident(t.Context(), incidents[0].ID)
 				must(t, err)
 				return i.Status == ops.IncidentSnoozed
 			})
 			p.ntfy.Press(t, p.ntfy.Notes("homelab")[0], "Acknowledge")
 			p.until("it is acknowledged", func() bool {
-				i, err := p.f.Store.Incident(t.Context(), incidents[0].ID)
+				i, err := p.f.Store.People.Incident(t.Context(), incidents[0].ID)
 				must(t, err)
 				return i.Status == ops.IncidentAcknowledged
 			})
@@ -636,7 +636,7 @@ func TestTwoReadersActOnce(t *testing.T) {
 	p.until("both read", func() bool { return p.ntfy.Streams() == 2 })
 	p.ntfy.Press(t, p.ntfy.Notes("homelab")[0], "Snooze 2h")
 	p.until("one says so", func() bool { return len(p.ntfy.Notes("homelab")) == 2 })
-	i, err := p.f.Store.Incident(t.Context(), incidents[0].ID)
+	i, err := p.f.Store.People.Incident(t.Context(), incidents[0].ID)
 	must(t, err)
 	if audit := p.audit(); i.Status != ops.IncidentSnoozed || len(audit) != 1 {
 		t.Errorf("%s, audit %q", i.Status, audit)
@@ -658,7 +658,7 @@ func TestAnAnswerAfterTheExpiryIsTooLate(t *testing.T) {
 		t.Errorf("%s, %+v", p.status(a), p.telegram.Popups())
 	}
 	// A notice that is sent now has no buttons for a question that was answered or withdrawn.
-	_, err := p.f.Store.Answer(t.Context(), a.ID, ops.ApprovalExpired, "claudeops", "nobody answered in time", p.clock())
+	_, err := p.f.Store.People.Answer(t.Context(), a.ID, ops.ApprovalExpired, "claudeops", "nobody answered in time", p.clock())
 	must(t, err)
 	p.send(n, urls...)
 	if m := p.telegram.Messages(); len(m[len(m)-1].Buttons) != 0 {
@@ -736,7 +736,7 @@ func TestASilenceDoesNotChangeAnAnswer(t *testing.T) {
 			p := newPhone(t)
 			n, opened := p.call("web", "db")
 			for _, service := range []string{"web", "db"} {
-				_, err := p.f.Store.AddSilence(t.Context(), ops.Silence{
+				_, err := p.f.Store.Watch.AddSilence(t.Context(), ops.Silence{
 					Environment: "home", Service: service, Reason: "new disk", Author: "bob", Until: p.clock().Add(time.Hour),
 				})
 				must(t, err)
@@ -758,7 +758,7 @@ func TestASilenceDoesNotChangeAnAnswer(t *testing.T) {
 				want = ops.IncidentSnoozed
 			}
 			for _, o := range opened {
-				got, err := p.f.Store.Incident(t.Context(), o.ID)
+				got, err := p.f.Store.People.Incident(t.Context(), o.ID)
 				must(t, err)
 				if got.Status != want {
 					t.Errorf("incident %d is %s", o.ID, got.Status)
