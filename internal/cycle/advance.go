@@ -3,6 +3,7 @@ package cycle
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -53,6 +54,8 @@ type HandoffFile interface {
 
 // Gates hold a session to what its tier may do. They tell the alarm of an attack on the supervisor when it is on record.
 type Gates interface {
+	// Judge reports whether tool calls are judged at all. Otherwise nothing is opened, and the CLI's own lists hold alone.
+	Judge() bool
 	Open(ctx context.Context, env ops.Environment, s ops.Session, dryRun bool, alarm func(ops.GuardRecord)) (Held, error)
 }
 
@@ -61,6 +64,17 @@ type Held interface {
 	Spec() ops.GateSpec
 	// Close ends the gates and names the services that the session took down and did not bring up again.
 	Close(ctx context.Context) ([]string, error)
+}
+
+// Ungated are the gates where the guard is off.
+type Ungated struct{}
+
+// Judge reports that no call is judged.
+func (Ungated) Judge() bool { return false }
+
+// Open is never called.
+func (Ungated) Open(context.Context, ops.Environment, ops.Session, bool, func(ops.GuardRecord)) (Held, error) {
+	return nil, errors.New("the guard is off")
 }
 
 // Actions do what a human approved, and reflexes.
@@ -73,76 +87,80 @@ type Actions interface {
 	Interrupted(ctx context.Context, id int64) (ops.ActionRun, error)
 }
 
-// Clones are what sessions get of the operator's repositories.
-type Clones interface {
-	// Lend gives a session what it needs of them, and says where they are for it.
+// Host is the machine that an Advancer works on, and what it may do now.
+type Host interface {
+	Owner() ops.Owner
+	// Hold says why no session of a tier may be started here now, whatever the journal says.
+	Hold(ctx context.Context, tier ops.Tier) error
+	// Draining says that this host gives its cycles away where a session ends.
+	Draining() bool
+	// Newer says whether another configuration has taken the place of this one, and how the environment is there.
+	Newer(env ops.Environment) (ops.Environment, bool)
+	// Changed is called after every journal write: it only nudges readers, who look at the rows.
+	Changed(reach ops.Reach)
+}
+
+// Record is what is stored of the calls of a session, beside the journal of its cycle.
+type Record interface {
+	// Effects reads what the gates let a session do.
+	Effects(ctx context.Context, id ops.SessionID) (ops.Effects, error)
+	// Refusals reads which calls of a session did not run.
+	Refusals(ctx context.Context, id ops.SessionID) (ops.Refusals, error)
+	// HandoffCalls reads what the gates said of the calls of a session that name a handoff file.
+	HandoffCalls(ctx context.Context, id ops.SessionID) ([]ops.GuardRecord, error)
+	// Transcript reads the stored output of a session.
+	Transcript(ctx context.Context, id ops.SessionID) ([]ops.Line, error)
+}
+
+// Knowledge is what sessions are told of services and repositories.
+type Knowledge interface {
+	// Recall reads what is remembered about services, the most useful first.
+	Recall(ctx context.Context, environment string, services []string) ([]ops.Memory, error)
+	// Changes says what changed since services were last healthy, one line each.
+	Changes(ctx context.Context, env ops.Environment, services []string) []string
+	// Notes are what the repositories of an environment tell agents about themselves.
+	Notes(ctx context.Context, env ops.Environment) []ops.Notes
+}
+
+// Workplace is what sessions find on this host, and what they leave there.
+type Workplace interface {
+	// Lend gives a session what it needs of the operator's repositories, and says where they are for it.
 	Lend(ctx context.Context, env ops.Environment, s ops.Session, dryRun bool) (repos string, err error)
 	// TakeBack ends that and says what was found. It says the same again until that is recorded.
 	TakeBack(ctx context.Context, key string) []ops.Event
 	// Recorded is told that the events of a session are in its journal.
 	Recorded(key string)
+	// Sweep ends every process that carries the session key and says how many there were.
+	Sweep(ctx context.Context, key string) (int, error)
+	// Forget is told that a cycle has ended here: what was kept for its sessions is not needed any more.
+	Forget(ctx context.Context, env ops.Environment, id ops.CycleID)
 }
 
 // Parts are what an Advancer works with.
 type Parts struct {
 	Journal      Journal
-	Owner        func() ops.Owner
 	Environments map[string]ops.Environment
 	Runners      map[string]Runner // by the handler's agent
+	Gates        Gates             // Ungated where the guard is off
 	Prober       Prober
+	Health       Health
 	Handoffs     HandoffFile
-	// Sweep ends every process that carries the session key and says how many there were.
-	Sweep  func(ctx context.Context, key string) (int, error)
-	Clones Clones
-	// Gates judge every tool call; nil where the guard is off, which leaves the CLI's own lists alone.
-	Gates Gates
-	// Effects reads what the gates let a session do.
-	Effects func(ctx context.Context, id ops.SessionID) (ops.Effects, error)
-	// Refusals reads which calls of a session did not run.
-	Refusals func(ctx context.Context, id ops.SessionID) (ops.Refusals, error)
-	// HandoffCalls reads what the gates said of the calls of a session that name a handoff file.
-	HandoffCalls func(ctx context.Context, id ops.SessionID) ([]ops.GuardRecord, error)
-	// Recall reads what is remembered about services, the most useful first.
-	Recall func(ctx context.Context, environment string, services []string) ([]ops.Memory, error)
-	// Changes says what changed since services were last healthy, one line each.
-	Changes func(ctx context.Context, env ops.Environment, services []string) []string
-	// Notes are what the repositories of an environment tell agents about themselves.
-	Notes func(ctx context.Context, env ops.Environment) []ops.Notes
-	// Transcript reads the stored output of a session.
-	Transcript func(ctx context.Context, id ops.SessionID) ([]ops.Line, error)
-	// Estimate returns a running estimate of what a session costs, fed by its activity.
-	Estimate func() func(ops.Activity) float64
-	// Health says what probe results mean.
-	Health Health
-	// Pause is the time between two rounds of probes that verify a repair: RoundPause, but in tests.
-	Pause  time.Duration
-	Redact func(string) string
-	Clock  ops.Clock
-	Logger *slog.Logger
-	// Hold says why no session of a tier may be started here now, whatever the journal says.
-	Hold func(ctx context.Context, tier ops.Tier) error
-	// Draining says that this host gives its cycles away where a session ends.
-	Draining func() bool
-	// Newer says whether another configuration has taken the place of this one, and how the environment is there. Nil: none ever does.
-	Newer func(env ops.Environment) (ops.Environment, bool)
-	// Actions do what a human approved, and reflexes.
-	Actions Actions
-	// Forget is told that a cycle has ended here: what was kept for its sessions is not needed any more.
-	Forget func(ctx context.Context, env ops.Environment, id ops.CycleID)
-	// Changed is called after every journal write: it only nudges readers, who look at the rows.
-	Changed func(ops.Reach)
+	Host         Host
+	Record       Record
+	Knowledge    Knowledge
+	Workplace    Workplace
+	Actions      Actions
+	Prices       ops.Prices
+	Redact       func(string) string
+	Clock        ops.Clock
+	Logger       *slog.Logger
 }
 
 // Advancer takes cycles through their steps.
 type Advancer struct{ Parts }
 
 // New returns an Advancer made of the parts.
-func New(p Parts) *Advancer {
-	if p.Newer == nil {
-		p.Newer = func(env ops.Environment) (ops.Environment, bool) { return env, false }
-	}
-	return &Advancer{p}
-}
+func New(p Parts) *Advancer { return &Advancer{p} }
 
 // Advance takes the cycle as far as it goes now: to its end, to a wait, or to a stop of ctx. What an effect produced
 // is recorded in one transaction with the step that follows from it, so a crash at any line leaves a journal
@@ -152,7 +170,7 @@ func (a *Advancer) Advance(ctx context.Context, id ops.CycleID, environment stri
 	if !ok {
 		return fmt.Errorf("advance cycle %d: environment %q is not configured", id, environment)
 	}
-	now, err := a.Journal.Claim(ctx, a.Owner(), id, env.Policy, a.Clock())
+	now, err := a.Journal.Claim(ctx, a.Host.Owner(), id, env.Policy, a.Clock())
 	if err != nil {
 		return fmt.Errorf("claim cycle %d: %w", id, err)
 	}
@@ -167,7 +185,7 @@ func (a *Advancer) Advance(ctx context.Context, id ops.CycleID, environment stri
 			return a.release(ctx, id, err)
 		}
 		if done.Session != nil {
-			a.Clones.Recorded(done.Session.Key)
+			a.Workplace.Recorded(done.Session.Key)
 		}
 		if done.Session != nil || step.Kind == ops.StepRun && !tidied {
 			if err = a.tidy(env); err != nil {
@@ -176,13 +194,13 @@ func (a *Advancer) Advance(ctx context.Context, id ops.CycleID, environment stri
 			tidied = true
 		}
 		if step.Kind == ops.StepFinish {
-			a.Forget(ctx, env, id)
+			a.Workplace.Forget(ctx, env, id)
 		}
 		if step.Kind.Leaves() {
 			return nil
 		}
-		_, replaced := a.Newer(env)
-		if ctx.Err() != nil || replaced || (step.Kind == ops.StepRun && a.Draining()) {
+		_, replaced := a.Host.Newer(env)
+		if ctx.Err() != nil || replaced || (step.Kind == ops.StepRun && a.Host.Draining()) {
 			return a.release(ctx, id, nil)
 		}
 		if done, err = a.perform(ctx, env, now, step); err != nil {
@@ -207,8 +225,8 @@ func (a *Advancer) Advance(ctx context.Context, id ops.CycleID, environment stri
 func (a *Advancer) look(ctx context.Context, env ops.Environment, now ops.Claimed) (ops.Claimed, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	if env, replaced := a.Newer(env); replaced {
-		next, err := a.Journal.Claim(ctx, a.Owner(), now.Cycle.ID, env.Policy, a.Clock())
+	if env, replaced := a.Host.Newer(env); replaced {
+		next, err := a.Journal.Claim(ctx, a.Host.Owner(), now.Cycle.ID, env.Policy, a.Clock())
 		if err != nil {
 			return now, err
 		}
@@ -259,7 +277,7 @@ func (a *Advancer) act(ctx context.Context, env ops.Environment, now ops.Claimed
 	if step.Act == nil {
 		return ops.Result{}, fmt.Errorf("act in cycle %d: no actions can be run", now.Cycle.ID)
 	}
-	if err := a.Hold(ctx, ops.LastTier); err != nil {
+	if err := a.Host.Hold(ctx, ops.LastTier); err != nil {
 		if ctx.Err() != nil {
 			return ops.Result{}, nil //nolint:nilerr // nothing ran
 		}
@@ -278,7 +296,7 @@ func (a *Advancer) act(ctx context.Context, env ops.Environment, now ops.Claimed
 	if err != nil {
 		return ops.Result{}, fmt.Errorf("act in cycle %d: %w", now.Cycle.ID, err)
 	}
-	a.Changed(ops.ReachAll)
+	a.Host.Changed(ops.ReachAll)
 	return ops.Result{Runs: []ops.ActionRun{run}}, nil
 }
 
@@ -297,13 +315,13 @@ func (a *Advancer) record(
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	failpoint.Hit("record.", string(step.Kind), ".before")
-	next, err := a.Journal.Commit(ctx, a.Owner(), t)
+	next, err := a.Journal.Commit(ctx, a.Host.Owner(), t)
 	if err != nil {
 		return now, fmt.Errorf("record step %q of cycle %d: %w", step.Row, id, err)
 	}
 	follow(&next.Journal, now.Journal.With(done))
 	failpoint.Hit("record.", string(step.Kind), ".after")
-	a.Changed(t.Reach())
+	a.Host.Changed(t.Reach())
 	return next, nil
 }
 
@@ -342,7 +360,7 @@ func (a *Advancer) tidy(env ops.Environment) error {
 func (a *Advancer) release(ctx context.Context, id ops.CycleID, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	err := a.Journal.Release(ctx, a.Owner(), id)
+	err := a.Journal.Release(ctx, a.Host.Owner(), id)
 	switch {
 	case err == nil:
 		return cause

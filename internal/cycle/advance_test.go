@@ -121,10 +121,10 @@ func TestANewConfigurationDecidesWhatIsNext(t *testing.T) {
 				return escalating(s)(ctx, spec)
 			}
 		}, func(p *cycle.Parts) {
-			p.Newer = func(env ops.Environment) (ops.Environment, bool) {
+			p.Host = host{owner: p.Host.Owner, newer: func(env ops.Environment) (ops.Environment, bool) {
 				env.Policy.MaxTier = most
 				return env, replaced
-			}
+			}}
 		})
 		s.advance(t)
 		if got := s.journal.cycle.Status; got != want.status || len(s.journal.journal.Sessions) != want.sessions || ran != 1 {
@@ -414,12 +414,12 @@ func TestASessionThatMayNotStartHereStaysQueued(t *testing.T) {
 	full := errors.New("the disk is full")
 	held := true
 	s := newStage(t, policy(), escalating, func(p *cycle.Parts) {
-		p.Hold = func(_ context.Context, tier ops.Tier) error {
+		p.Host = host{owner: p.Host.Owner, hold: func(tier ops.Tier) error {
 			if held && tier == ops.Tier2 {
 				return full
 			}
 			return nil
-		}
+		}}
 	})
 	if err := s.Advance(t.Context(), 1, "default"); !errors.Is(err, full) {
 		t.Fatalf("advance returns %v", err)

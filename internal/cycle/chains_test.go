@@ -180,7 +180,7 @@ func brokenChains() []chain {
 		{name: "crash-in-tier-1-twice", ends: ops.CycleFailed, policy: policy(), acts: []act{dies, dies}, play: func(r *rehearsal) {
 			r.crash()
 			r.register()
-			r.tape.dead, r.Owner = false, func() ops.Owner { return r.owner }
+			r.tape.dead = false
 			r.crash()
 			r.reborn()
 		}},

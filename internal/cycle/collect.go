@@ -55,11 +55,11 @@ func (a *Advancer) collect(ctx context.Context, env ops.Environment, now ops.Cla
 func (a *Advancer) misplaced(ctx context.Context, env ops.Environment, now ops.Claimed, r *ops.Result, denied []ops.Denial) string {
 	s := *r.Session
 	var calls []ops.GuardRecord
-	if a.Gates != nil {
+	if a.Gates.Judge() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
 		var err error
-		if calls, err = a.HandoffCalls(ctx, s.ID); err != nil {
+		if calls, err = a.Record.HandoffCalls(ctx, s.ID); err != nil {
 			return fmt.Sprintf("it left no handoff file, and whether it tried to could not be read: %v", err)
 		}
 	}

@@ -21,6 +21,8 @@ type gates struct {
 	alarm  func(ops.GuardRecord)
 }
 
+func (g *gates) Judge() bool { return true }
+
 func (g *gates) Open(_ context.Context, _ ops.Environment, _ ops.Session, _ bool, alarm func(ops.GuardRecord)) (cycle.Held, error) {
 	if g.err != nil {
 		return nil, g.err
@@ -146,13 +148,24 @@ func (j judged) Run(ctx context.Context, spec ops.SessionSpec, rec ops.Recorder)
 	return j.ungated.Run(ctx, spec, rec)
 }
 
+// effects answers what the gates let a session do.
+type effects struct {
+	cycle.Record
+
+	read func(context.Context, ops.SessionID) (ops.Effects, error)
+}
+
+func (r effects) Effects(ctx context.Context, id ops.SessionID) (ops.Effects, error) {
+	return r.read(ctx, id)
+}
+
 func TestAnAgentWhoseCommandsAreJudgedIsHeldToItsGates(t *testing.T) {
 	for _, patches := range []bool{false, true} {
 		asked := 0
 		var seen *ops.GateSpec
 		s := newStage(t, policy(), func(*stage) play { return nil }, func(p *cycle.Parts) {
 			p.Gates = &gates{}
-			p.Effects = func(context.Context, ops.SessionID) (ops.Effects, error) { asked++; return ops.Effects{}, nil }
+			p.Record = effects{p.Record, func(context.Context, ops.SessionID) (ops.Effects, error) { asked++; return ops.Effects{}, nil }}
 		})
 		s.Runners["claude"] = judged{ungated{func(_ context.Context, spec ops.SessionSpec) ops.RunResult {
 			seen = spec.Gate

@@ -66,7 +66,7 @@ func TestASpentSessionIsStoppedAtTheNextBoundary(t *testing.T) {
 	})
 	day := func(p *ops.Policy) { p.BudgetDayUSD = 1.5 }
 	s := newStage(t, policy(climbing, day), agent, known, func(p *cycle.Parts) {
-		p.Estimate = func() func(ops.Activity) float64 { return func(ops.Activity) float64 { return 2 } }
+		p.Prices = ops.Prices{"haiku": {Input: 2000}} // 2 USD for what it reads
 		p.Journal = granting{p.Journal, 1.5}
 	})
 	s.advance(t)

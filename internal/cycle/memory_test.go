@@ -258,33 +258,20 @@ func newStage(t testing.TB, p ops.Policy, agent func(s *stage) play, change ...f
 // parts are those of an Advancer that is alone in the world: nothing is remembered, nothing holds it, one round of probes decides.
 func (s *stage) parts(dir string, p ops.Policy, agent cycle.Runner) cycle.Parts {
 	return cycle.Parts{
-		Journal: s.journal, Owner: func() ops.Owner { return ops.Owner{Host: "h", Term: 1} },
+		Journal: s.journal, Gates: cycle.Ungated{}, Host: host{owner: func() ops.Owner { return ops.Owner{Host: "h", Term: 1} }}, Record: noRecord{}, Knowledge: noKnowledge{},
+		Workplace: workplace{&s.swept}, Health: oneRound(0),
 		Environments: map[string]ops.Environment{"default": {Name: "default", StateDir: dir, WorkDir: dir + "/work", Policy: p}},
 		Runners:      map[string]cycle.Runner{"claude": agent},
 		Prober:       probes(func([]ops.ProbeSpec, ops.ProbePurpose) []ops.Check { return nil }),
 		Handoffs:     s.file, Clock: time.Now, Logger: slog.New(slog.DiscardHandler),
-		Sweep:        func(_ context.Context, key string) (int, error) { s.swept = append(s.swept, key); return 1, nil },
-		Effects:      func(context.Context, ops.SessionID) (ops.Effects, error) { return ops.Effects{Mutating: true}, nil },
-		Refusals:     func(context.Context, ops.SessionID) (ops.Refusals, error) { return nil, nil },
-		HandoffCalls: func(context.Context, ops.SessionID) ([]ops.GuardRecord, error) { return nil, nil },
-		Recall:       func(context.Context, string, []string) ([]ops.Memory, error) { return nil, nil },
-		Changes:      func(context.Context, ops.Environment, []string) []string { return nil },
-		Notes:        func(context.Context, ops.Environment) []ops.Notes { return nil },
-		Transcript:   func(context.Context, ops.SessionID) ([]ops.Line, error) { return nil, nil },
-		Estimate:     func() func(ops.Activity) float64 { return func(ops.Activity) float64 { return 0 } },
-		Health:       oneRound(0), Pause: time.Second,
-		Redact:   func(text string) string { return text },
-		Hold:     func(context.Context, ops.Tier) error { return nil },
-		Draining: func() bool { return false },
-		Clones:   inPlace{},
-		Forget:   func(context.Context, ops.Environment, ops.CycleID) {},
-		Changed:  func(ops.Reach) {},
+		Redact: func(text string) string { return text },
 	}
 }
 
 // oneRound lets one round of probes decide, and gives a repair this time to show.
 type oneRound time.Duration
 
+func (oneRound) RoundPause() time.Duration             { return time.Second }
 func (oneRound) MoreToFail(string, []ops.Check) int    { return 0 }
 func (oneRound) MoreToRecover(string, []ops.Check) int { return 0 }
 func (r oneRound) SettleTime(context.Context, string, []string) time.Duration {
@@ -311,11 +298,62 @@ func compact(t *testing.T, text string) string {
 	return b.String()
 }
 
-// inPlace lets sessions change the repositories as they are.
-type inPlace struct{}
+// host is one that nothing holds, and that no other configuration takes over.
+type host struct {
+	owner func() ops.Owner
+	hold  func(ops.Tier) error
+	newer func(ops.Environment) (ops.Environment, bool)
+}
 
-func (inPlace) Lend(_ context.Context, e ops.Environment, _ ops.Session, _ bool) (string, error) {
+func (h host) Owner() ops.Owner { return h.owner() }
+func (host) Draining() bool     { return false }
+func (host) Changed(ops.Reach)  {}
+
+func (h host) Hold(_ context.Context, tier ops.Tier) error {
+	if h.hold == nil {
+		return nil
+	}
+	return h.hold(tier)
+}
+
+func (h host) Newer(env ops.Environment) (ops.Environment, bool) {
+	if h.newer == nil {
+		return env, false
+	}
+	return h.newer(env)
+}
+
+// noRecord: every session may have changed something, and nothing else is known of it.
+type noRecord struct{}
+
+func (noRecord) Effects(context.Context, ops.SessionID) (ops.Effects, error) {
+	return ops.Effects{Mutating: true}, nil
+}
+
+func (noRecord) Refusals(context.Context, ops.SessionID) (ops.Refusals, error) { return nil, nil }
+
+func (noRecord) HandoffCalls(context.Context, ops.SessionID) ([]ops.GuardRecord, error) {
+	return nil, nil
+}
+func (noRecord) Transcript(context.Context, ops.SessionID) ([]ops.Line, error) { return nil, nil }
+
+type noKnowledge struct{}
+
+func (noKnowledge) Recall(context.Context, string, []string) ([]ops.Memory, error) { return nil, nil }
+func (noKnowledge) Changes(context.Context, ops.Environment, []string) []string    { return nil }
+func (noKnowledge) Notes(context.Context, ops.Environment) []ops.Notes             { return nil }
+
+// workplace lets sessions change the repositories as they are.
+type workplace struct{ swept *[]string }
+
+func (workplace) Lend(_ context.Context, e ops.Environment, _ ops.Session, _ bool) (string, error) {
 	return e.ReposDir, nil
 }
-func (inPlace) TakeBack(context.Context, string) []ops.Event { return nil }
-func (inPlace) Recorded(string)                              {}
+func (workplace) TakeBack(context.Context, string) []ops.Event         { return nil }
+func (workplace) Recorded(string)                                      {}
+func (workplace) Forget(context.Context, ops.Environment, ops.CycleID) {}
+
+func (w workplace) Sweep(_ context.Context, key string) (int, error) {
+	*w.swept = append(*w.swept, key)
+	return 1, nil
+}

@@ -38,12 +38,7 @@ func TestAHandoffThatIsNotThereIsAskedForAtItsPlace(t *testing.T) {
 			}, func(ops.SessionSpec) ops.RunResult { return success() })
 			s = newStage(t, policy(recovering), agent, func(p *cycle.Parts) {
 				p.Gates = &gates{}
-				p.HandoffCalls = func(_ context.Context, id ops.SessionID) ([]ops.GuardRecord, error) {
-					if id != 1 {
-						return nil, nil
-					}
-					return tt.calls, tt.err
-				}
+				p.Record = firstCalls{p.Record, tt.calls, tt.err}
 			})
 			s.advance(t)
 			told := s.journal.journal.Sessions[0]
@@ -65,4 +60,19 @@ func TestAHandoffThatIsNotThereIsAskedForAtItsPlace(t *testing.T) {
 			}
 		})
 	}
+}
+
+// firstCalls are those of the first session.
+type firstCalls struct {
+	cycle.Record
+
+	calls []ops.GuardRecord
+	err   error
+}
+
+func (c firstCalls) HandoffCalls(_ context.Context, id ops.SessionID) ([]ops.GuardRecord, error) {
+	if id != 1 {
+		return nil, nil
+	}
+	return c.calls, c.err
 }

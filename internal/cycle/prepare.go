@@ -37,15 +37,15 @@ type draft struct {
 // prepare turns a queued session into what its agent needs, and says what the operator should know about it.
 func (a *Advancer) prepare(ctx context.Context, env ops.Environment, now ops.Claimed, s ops.Session) (ops.SessionSpec, []string, error) {
 	handler, _ := now.Cycle.Policy.Handler(s.Handler)
-	d := &draft{env: env, now: now, handler: handler, brief: decide.BriefFor(now, s, a.Clock()), gated: a.Gates != nil, spec: ops.SessionSpec{
+	d := &draft{env: env, now: now, handler: handler, brief: decide.BriefFor(now, s, a.Clock()), gated: a.Gates.Judge(), spec: ops.SessionSpec{
 		Session: s, Environment: env.Name, StateDir: env.StateDir, WorkDir: env.WorkDir, Command: handler.Command,
 		DryRun: now.Cycle.Policy.DryRun, Env: env.AgentEnv, Limits: handler.Limits.Or(env.Limits), Tools: env.Tools[s.May()],
 	}}
 	d.repos = a.Environments[env.Name].ReposDir
 	if s.Works() && s.ContextMode != ops.ContextResume {
 		d.memories = a.recall(ctx, d) // a conversation that goes on has been told
-		d.changes = a.Changes(ctx, env, d.brief.Services())
-		d.notes = a.Notes(ctx, env)
+		d.changes = a.Knowledge.Changes(ctx, env, d.brief.Services())
+		d.notes = a.Knowledge.Notes(ctx, env)
 	}
 	if s.Role == ops.RoleJudge {
 		d.calls = a.calls(ctx, d)
@@ -71,7 +71,7 @@ func steps(s ops.Session) []preparation {
 
 // recall reads what earlier sessions learnt about the services at hand. Memory helps; without it the session runs too.
 func (a *Advancer) recall(ctx context.Context, d *draft) []ops.Memory {
-	found, err := a.Recall(ctx, d.env.Name, d.brief.Services())
+	found, err := a.Knowledge.Recall(ctx, d.env.Name, d.brief.Services())
 	if err != nil {
 		d.warnings = append(d.warnings, fmt.Sprintf("memory could not be read: %v", err))
 	}
@@ -88,12 +88,12 @@ func (a *Advancer) calls(ctx context.Context, d *draft) []ops.Call {
 	if !ok {
 		return nil // its agent is not configured any more
 	}
-	lines, err := a.Transcript(ctx, about.ID)
+	lines, err := a.Record.Transcript(ctx, about.ID)
 	if err != nil {
 		d.warnings = append(d.warnings, fmt.Sprintf("the output of session %d could not be read for the judge: %v", about.ID, err))
 		return nil
 	}
-	refusals, err := a.Refusals(ctx, about.ID)
+	refusals, err := a.Record.Refusals(ctx, about.ID)
 	if err != nil {
 		d.warnings = append(d.warnings, fmt.Sprintf("what was refused in session %d could not be read for the judge: %v", about.ID, err))
 		return nil

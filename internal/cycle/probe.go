@@ -20,6 +20,8 @@ type Health interface {
 	SettleTime(ctx context.Context, environment string, services []string) time.Duration
 	// HoldTime is how long services that failed more than once must stay good before a repair is believed.
 	HoldTime(ctx context.Context, environment string, services []string) time.Duration
+	// RoundPause is the time between two rounds of probes that verify a repair.
+	RoundPause() time.Duration
 	// InGrace names the dependency that a service may still be following: it recovered a moment ago.
 	InGrace(environment, service string, recovered map[string]time.Time, now time.Time) (dependency string, in bool)
 }
@@ -121,7 +123,7 @@ func (a *Advancer) verify(ctx context.Context, env ops.Environment, specs []ops.
 		switch {
 		case !bad && more == 0 && a.Clock().Sub(good) >= hold:
 			return all
-		case bad && !ops.Pause(settled, a.Pause), !bad && !ops.Pause(ctx, a.Pause): // what is good now may finish its run after the limit
+		case bad && !ops.Pause(settled, a.Health.RoundPause()), !bad && !ops.Pause(ctx, a.Health.RoundPause()): // what is good now may finish its run after the limit
 			return all
 		}
 		all = append(all, a.Prober.Run(ctx, env.Name, specs, step.Purpose)...)

@@ -51,6 +51,8 @@ func (c counted) MoreToRecover(_ string, results []ops.Check) int {
 
 func (c counted) SettleTime(context.Context, string, []string) time.Duration { return c.settle }
 
+func (counted) RoundPause() time.Duration { return cycle.RoundPause }
+
 func (c counted) HoldTime(context.Context, string, []string) time.Duration { return c.hold }
 
 func (counted) InGrace(_, service string, recovered map[string]time.Time, _ time.Time) (string, bool) {
@@ -103,7 +105,7 @@ func TestProbesAreRepeatedUntilTheyDecide(t *testing.T) {
 					return tt.acts[runs-1](spec)
 				})}
 				s := newStage(t, p, func(*stage) play { return nil }, func(parts *cycle.Parts) {
-					parts.Prober, parts.Health, parts.Pause = answers(tt.results, &rounds), counted{settle: 5 * time.Second}, cycle.RoundPause
+					parts.Prober, parts.Health = answers(tt.results, &rounds), counted{settle: 5 * time.Second}
 					parts.Runners, parts.Clock = map[string]cycle.Runner{"claude": agent}, time.Now
 					env := parts.Environments["default"]
 					env.Probes = []ops.ProbeSpec{{Service: "db"}, {Service: "web"}}
@@ -149,7 +151,7 @@ func TestAServiceThatFailedBetweenMustStayGoodLonger(t *testing.T) {
 				})}
 				s := newStage(t, p, func(*stage) play { return nil }, func(parts *cycle.Parts) {
 					parts.Prober = answers(map[string][]ops.Health{"db": tt.results}, &rounds)
-					parts.Health, parts.Pause = counted{settle: 5 * time.Second, hold: tt.hold}, cycle.RoundPause
+					parts.Health = counted{settle: 5 * time.Second, hold: tt.hold}
 					parts.Runners, parts.Clock = map[string]cycle.Runner{"claude": agent}, time.Now
 					env := parts.Environments["default"]
 					env.Probes = []ops.ProbeSpec{{Service: "db"}}

@@ -190,9 +190,9 @@ func newRehearsal(t *testing.T, c chain) *rehearsal {
 		runner = saying{structured{agent}, c.says}
 	}
 	r.stage = newStage(t, c.policy, func(*stage) play { return nil }, func(p *cycle.Parts) {
-		p.Journal, p.Owner, p.Clock, p.Health = r.tape, func() ops.Owner { return r.owner }, clock, oneRound(3*time.Second)
+		p.Journal, p.Host, p.Clock, p.Health = r.tape, host{owner: func() ops.Owner { return r.owner }}, clock, oneRound(3*time.Second)
 		p.Runners = map[string]cycle.Runner{"claude": runner, "codex": runner}
-		p.Effects, p.Refusals, p.HandoffCalls = s.Effects, s.Acts.Refusals, s.Acts.HandoffCalls
+		p.Record = stored{noRecord{}, s}
 		if c.gated {
 			p.Gates = &gates{}
 		}
@@ -270,7 +270,6 @@ func (r *rehearsal) reborn() {
 	r.t.Helper()
 	r.register()
 	r.tape.dead = false
-	r.Owner = func() ops.Owner { return r.owner }
 	r.advance()
 }
 
@@ -369,4 +368,23 @@ func rehearse(t *testing.T, c chain, golden bool) {
 	if *record && !t.Failed() {
 		r.must(os.WriteFile(filepath.Join("..", "decide", "testdata", "replay", c.name+".json"), cycletest.EncodeRecording(t, c.name, c.ends, r.tape.taken), 0o600))
 	}
+}
+
+// stored is what a store knows of the calls of sessions.
+type stored struct {
+	noRecord
+
+	store *store.Store
+}
+
+func (r stored) Effects(ctx context.Context, id ops.SessionID) (ops.Effects, error) {
+	return r.store.Effects(ctx, id)
+}
+
+func (r stored) Refusals(ctx context.Context, id ops.SessionID) (ops.Refusals, error) {
+	return r.store.Acts.Refusals(ctx, id)
+}
+
+func (r stored) HandoffCalls(ctx context.Context, id ops.SessionID) ([]ops.GuardRecord, error) {
+	return r.store.Acts.HandoffCalls(ctx, id)
 }

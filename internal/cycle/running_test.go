@@ -77,7 +77,7 @@ func TestARepairIsNotProvenWhileItsContainerIsDown(t *testing.T) {
 						}
 						return []ops.Check{found}
 					})
-					parts.Health, parts.Pause = counted{settle: 5 * time.Second}, cycle.RoundPause
+					parts.Health = counted{settle: 5 * time.Second}
 					parts.Runners, parts.Clock = map[string]cycle.Runner{"claude": agent}, time.Now
 					env := parts.Environments["default"]
 					env.Probes = append([]ops.ProbeSpec{{Service: "grafana"}}, tt.probes...)

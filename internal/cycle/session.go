@@ -26,7 +26,7 @@ func (a *Advancer) session(ctx context.Context, env ops.Environment, now ops.Cla
 	if queued == nil {
 		return ops.Result{}, fmt.Errorf("run session %d: %w", id, ops.ErrNotFound)
 	}
-	if err := a.Hold(ctx, queued.May()); err != nil {
+	if err := a.Host.Hold(ctx, queued.May()); err != nil {
 		if ctx.Err() != nil {
 			return ops.Result{}, nil //nolint:nilerr // still queued: nothing ran
 		}
@@ -36,7 +36,7 @@ func (a *Advancer) session(ctx context.Context, env ops.Environment, now ops.Cla
 	s.PlannedID = uuid.NewString()
 	started := a.Clock()
 	s.StartedAt, s.Status = &started, ops.SessionRunning
-	granted, err := a.Journal.StartSession(ctx, a.Owner(), id, s.PlannedID, started, decide.BriefFor(now, s, started).Budget())
+	granted, err := a.Journal.StartSession(ctx, a.Host.Owner(), id, s.PlannedID, started, decide.BriefFor(now, s, started).Budget())
 	switch {
 	case err == nil:
 		s.BudgetUSD = granted
@@ -49,7 +49,7 @@ func (a *Advancer) session(ctx context.Context, env ops.Environment, now ops.Cla
 	default:
 		return ops.Result{}, fmt.Errorf("start session %d: %w", id, err)
 	}
-	a.Changed(ops.ReachPages)
+	a.Host.Changed(ops.ReachPages)
 
 	result := ops.Result{Session: &s}
 	failpoint.Hit("session.prepare.before")
@@ -77,7 +77,7 @@ func (a *Advancer) denied(ctx context.Context, r *ops.Result, denials []ops.Deni
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	known, err := a.Refusals(ctx, r.Session.ID)
+	known, err := a.Record.Refusals(ctx, r.Session.ID)
 	if err != nil {
 		why := fmt.Sprintf("what its gates refused could not be read: %v", err)
 		r.Events = append(r.Events, a.warn(*r.Session, ops.VerbSessionWarned, why, nil))
@@ -99,7 +99,7 @@ func (a *Advancer) effects(ctx context.Context, r *ops.Result) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	found, err := a.Effects(ctx, s.ID)
+	found, err := a.Record.Effects(ctx, s.ID)
 	if err != nil {
 		// Without them it counts as one that may have changed something.
 		r.Events = append(r.Events, a.warn(*s, ops.VerbGuardBypassed, notice.AllowedUnread(err), nil))
@@ -124,7 +124,7 @@ func (a *Advancer) start(ctx context.Context, env ops.Environment, now ops.Claim
 	defer a.takeBack(ctx, r)
 	told := env
 	var err error
-	if told.ReposDir, err = a.Clones.Lend(ctx, env, *s, now.Cycle.Policy.DryRun); err != nil {
+	if told.ReposDir, err = a.Workplace.Lend(ctx, env, *s, now.Cycle.Policy.DryRun); err != nil {
 		return ops.RunResult{Failure: ops.FailurePrepare, Err: err.Error()}, nil
 	}
 	spec, warnings, err := a.prepare(ctx, told, now, *s)
@@ -155,7 +155,7 @@ func (a *Advancer) start(ctx context.Context, env ops.Environment, now ops.Claim
 func (a *Advancer) takeBack(ctx context.Context, r *ops.Result) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Minute)
 	defer cancel()
-	for _, e := range a.Clones.TakeBack(ctx, r.Session.Key) {
+	for _, e := range a.Workplace.TakeBack(ctx, r.Session.Key) {
 		e.At = a.Clock()
 		r.Events = append(r.Events, e)
 	}
@@ -167,7 +167,7 @@ func (a *Advancer) guarded(
 ) (ops.RunResult, string) {
 	s := r.Session
 	rec := &recorder{a: a, session: *s}
-	if a.Gates == nil {
+	if !a.Gates.Judge() {
 		return runner.Run(ctx, spec, rec), ""
 	}
 	failpoint.Hit("gate.open.before")
@@ -306,7 +306,7 @@ type recorder struct {
 }
 
 func (r *recorder) Started(ctx context.Context, pid int, processStarted string) error {
-	return r.a.Journal.NoteProcess(context.WithoutCancel(ctx), r.a.Owner(), r.session.ID, pid, processStarted)
+	return r.a.Journal.NoteProcess(context.WithoutCancel(ctx), r.a.Host.Owner(), r.session.ID, pid, processStarted)
 }
 
 // Lines stores output that was read, also while the session is being stopped: its end is what explains the stop.
@@ -317,10 +317,10 @@ func (r *recorder) Lines(ctx context.Context, lines []ops.Line) error {
 		errors.New("the database did not take the output in time"),
 	)
 	defer cancel()
-	if err := r.a.Journal.AppendTranscript(ctx, r.a.Owner(), r.session.ID, lines); err != nil {
+	if err := r.a.Journal.AppendTranscript(ctx, r.a.Host.Owner(), r.session.ID, lines); err != nil {
 		return fmt.Errorf("store output of session %d: %w", r.session.ID, err)
 	}
-	r.a.Changed(ops.ReachPages)
+	r.a.Host.Changed(ops.ReachPages)
 	r.noteRefused(lines)
 	return nil
 }
@@ -357,7 +357,7 @@ func (a *Advancer) interrupted(ctx context.Context, now ops.Claimed, id ops.Sess
 		return ops.Result{}, fmt.Errorf("interrupt session %d: %w", id, ops.ErrNotFound)
 	}
 	failpoint.Hit("sweep.before")
-	killed, err := a.Sweep(ctx, session.Key)
+	killed, err := a.Workplace.Sweep(ctx, session.Key)
 	failpoint.Hit("sweep.after")
 	if err != nil {
 		return ops.Result{}, fmt.Errorf("end processes of session %d: %w", id, err)

@@ -36,7 +36,7 @@ const patchTool = "file_change"
 const maxTurns = 20
 
 func (a *Advancer) watch(ctx context.Context, now ops.Claimed, s ops.Session, runner Runner, spec ops.SessionSpec) *watch {
-	w := &watch{session: s, calls: map[string]ops.Activity{}, turns: map[string]bool{}, budget: spec.BudgetUSD, estimate: a.Estimate()}
+	w := &watch{session: s, calls: map[string]ops.Activity{}, turns: map[string]bool{}, budget: spec.BudgetUSD, estimate: NewEstimate(a.Prices).Add}
 	if !s.Works() {
 		w.maxTurns = maxTurns
 		return w
@@ -54,7 +54,7 @@ func (w *watch) remember(ctx context.Context, a *Advancer, j ops.Journal, runner
 		if s.ID == w.session.ID || !s.Works() || s.Tier != w.session.Tier || s.Agent != w.session.Agent {
 			continue
 		}
-		lines, err := a.Transcript(ctx, s.ID)
+		lines, err := a.Record.Transcript(ctx, s.ID)
 		if err != nil {
 			a.Logger.WarnContext(ctx, "earlier output could not be read; loops are counted from here", "session", s.ID, "error", err)
 			continue

@@ -78,6 +78,9 @@ func gateDir(c *config.Config) string {
 	return gate.DefaultDir()
 }
 
+// Judge reports that calls are judged.
+func (g *gates) Judge() bool { return true }
+
 // Open opens the gates of one session.
 func (g *gates) Open(ctx context.Context, env ops.Environment, s ops.Session, dry bool, alarm func(ops.GuardRecord)) (cycle.Held, error) {
 	clones, err := g.p.clonesOf(s.Key)

@@ -113,8 +113,8 @@ func (g *ground) openCycles(ctx context.Context) (func(ops.CycleID) bool, error)
 	return func(id ops.CycleID) bool { return open[id] }, nil
 }
 
-// forget removes the conversations of a cycle that ended, and of those that ended on another host.
-func (g *ground) forget(ctx context.Context, env ops.Environment, id ops.CycleID) {
+// Forget removes the conversations of a cycle that ended, and of those that ended on another host.
+func (g *ground) Forget(ctx context.Context, env ops.Environment, id ops.CycleID) {
 	ctx = context.WithoutCancel(ctx)
 	others := false
 	err := agent.ForgetConversations(env.StateDir, func(kept ops.CycleID) bool {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
-	"time"
 
 	"claudeops/internal/agent"
 	"claudeops/internal/agent/claude"
@@ -14,7 +13,6 @@ import (
 	"claudeops/internal/config"
 	"claudeops/internal/cycle"
 	"claudeops/internal/daemon/supervisor"
-	"claudeops/internal/failpoint"
 	"claudeops/internal/guard"
 	"claudeops/internal/ops"
 	"claudeops/internal/watch/probe"
@@ -34,24 +32,43 @@ func (p *plan) parts(envs map[string]ops.Environment) (cycle.Parts, error) {
 	prober, health := probe.New(probing), p.newProbeHealth(envs)
 	p.actions, p.prober, p.ledger = p.newActions(prober, health), prober, p.newLedger()
 	out := cycle.Parts{
-		Journal: p.journal, Owner: p.Owner, Draining: func() bool { return p.engine.Draining() },
-		Environments: envs, Runners: p.runners(), Newer: p.newer,
-		Prober: prober, Handoffs: cycle.HandoffFiles{}, Sweep: agent.Sweep,
-		Effects: p.store.Effects, Refusals: p.store.Acts.Refusals, HandoffCalls: p.store.Acts.HandoffCalls,
-		Recall: p.recall, Transcript: p.transcript, Estimate: p.estimate,
-		Health: health, Pause: min(cycle.RoundPause, max(failpoint.Wait("settle", settleTime), time.Millisecond)),
-		Redact: p.redact, Clock: p.Clock, Logger: p.Logger,
-		Hold:    p.hold,
-		Actions: p,
-		Clones:  p,
-		Forget:  p.forget,
-		Changed: p.hub.Tell,
-		Changes: p.changes, Notes: p.commits.Notes,
+		Journal: p.journal, Environments: envs, Runners: p.runners(), Gates: cycle.Ungated{}, Prober: prober, Health: health,
+		Handoffs: cycle.HandoffFiles{}, Host: p, Record: p, Knowledge: p, Workplace: p, Actions: p,
+		Prices: p.Config.Prices, Redact: p.redact, Clock: p.Clock, Logger: p.Logger,
 	}
 	if gates != nil {
 		out.Gates = gates
 	}
 	return out, nil
+}
+
+// Draining reports whether this host gives its cycles away where a session ends.
+func (g *ground) Draining() bool { return g.engine.Draining() }
+
+// Changed tells those who look at the rows that there are others.
+func (g *ground) Changed(reach ops.Reach) { g.hub.Tell(reach) }
+
+// Sweep ends every process of a session.
+func (g *ground) Sweep(ctx context.Context, key string) (int, error) { return agent.Sweep(ctx, key) }
+
+// Effects reads what the gates let a session do.
+func (g *ground) Effects(ctx context.Context, id ops.SessionID) (ops.Effects, error) {
+	return g.store.Effects(ctx, id)
+}
+
+// Refusals reads which calls of a session did not run.
+func (g *ground) Refusals(ctx context.Context, id ops.SessionID) (ops.Refusals, error) {
+	return g.store.Acts.Refusals(ctx, id)
+}
+
+// HandoffCalls reads what the gates said of the calls of a session that name a handoff file.
+func (g *ground) HandoffCalls(ctx context.Context, id ops.SessionID) ([]ops.GuardRecord, error) {
+	return g.store.Acts.HandoffCalls(ctx, id)
+}
+
+// Notes are what the repositories of an environment tell agents about themselves.
+func (p *plan) Notes(ctx context.Context, env ops.Environment) []ops.Notes {
+	return p.commits.Notes(ctx, env)
 }
 
 func (p *plan) runners() map[string]cycle.Runner {
@@ -84,20 +101,19 @@ func (p *plan) runners() map[string]cycle.Runner {
 	}
 }
 
-// estimate follows what a session costs while it runs.
-func (p *plan) estimate() func(ops.Activity) float64 { return agent.NewEstimate(p.Config.Prices).Add }
-
 // mostMemories is how much a session is told of what others learnt; the prompt cuts it to its share.
 const mostMemories = 40
 
-func (g *ground) recall(ctx context.Context, environment string, services []string) ([]ops.Memory, error) {
+// Recall reads what is remembered about services.
+func (g *ground) Recall(ctx context.Context, environment string, services []string) ([]ops.Memory, error) {
 	return g.store.People.Recall(ctx, environment, services, g.Clock(), mostMemories)
 }
 
 // mostLines is how much of an earlier attempt is looked through for repetition: its end.
 const mostLines = 5000
 
-func (g *ground) transcript(ctx context.Context, id ops.SessionID) ([]ops.Line, error) {
+// Transcript reads the end of the output of a session.
+func (g *ground) Transcript(ctx context.Context, id ops.SessionID) ([]ops.Line, error) {
 	n, err := g.store.Journal.TranscriptCount(ctx, id)
 	if err != nil {
 		return nil, err

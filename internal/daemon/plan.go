@@ -138,8 +138,8 @@ func (g *ground) use() (p *plan, end func()) {
 	return p, p.begun.Done
 }
 
-// newer is an environment as the plan has it that took the place of this one, if one did.
-func (p *plan) newer(env ops.Environment) (ops.Environment, bool) {
+// Newer is an environment as the plan has it that took the place of this one, if one did.
+func (p *plan) Newer(env ops.Environment) (ops.Environment, bool) {
 	now := p.plan.Load()
 	if e, ok := now.works(env.Name); ok {
 		env = e

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"claudeops/internal/cycle"
 	"claudeops/internal/daemon/supervisor"
 	"claudeops/internal/decide/health"
 	"claudeops/internal/failpoint"
@@ -164,8 +165,8 @@ func (s *readiness) hold(ctx context.Context, tier ops.Tier) error {
 	return s.trouble()
 }
 
-// hold returns why a session of the tier must not start now.
-func (g *ground) hold(ctx context.Context, tier ops.Tier) error {
+// Hold returns why a session of the tier must not start now.
+func (g *ground) Hold(ctx context.Context, tier ops.Tier) error {
 	if err := g.readiness.hold(ctx, tier); err != nil {
 		return err
 	}
@@ -344,6 +345,11 @@ func (h *probeHealth) SettleTime(ctx context.Context, environment string, servic
 		longest = max(longest, took)
 	}
 	return failpoint.Wait("settle", cmp.Or(longest, settleTime))
+}
+
+// RoundPause is the time between two rounds of probes that verify a repair.
+func (h *probeHealth) RoundPause() time.Duration {
+	return min(cycle.RoundPause, max(failpoint.Wait("settle", settleTime), time.Millisecond))
 }
 
 // HoldTime is the longest time that one of the services must stay good. What cannot be read counts as not known.

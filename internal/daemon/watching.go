@@ -183,8 +183,8 @@ func (p *plan) newLedger() *ledger.Ledger {
 	}
 }
 
-// changes looks once more, and says what changed since services were last healthy. A session runs without it, too.
-func (p *plan) changes(ctx context.Context, env ops.Environment, services []string) []string {
+// Changes looks once more, and says what changed since services were last healthy. A session runs without it, too.
+func (p *plan) Changes(ctx context.Context, env ops.Environment, services []string) []string {
 	p.ledger.Look(ctx, env)
 	needs := env.Policy.Inventory.Needs(services...)
 	found, err := p.store.Watch.WhatChanged(ctx, env.Name, services, needs, "", p.Clock())

@@ -14,6 +14,7 @@ import (
 
 	"claudeops/internal/agent"
 	"claudeops/internal/agent/claude"
+	"claudeops/internal/cycle"
 	"claudeops/internal/ops"
 	"claudeops/test/messagesapi"
 	"claudeops/test/realcli"
@@ -133,7 +134,7 @@ func TestTheLiveEstimateComesCloseToTheBill(t *testing.T) {
 	))
 	// The program's own prices of the model, as its bills show them.
 	prices := ops.Prices{"haiku": {Input: 0.1, Output: 0.5, CacheRead: 0.01, CacheWrite: 0.125}}
-	estimate, last := agent.NewEstimate(prices), 0.0
+	estimate, last := cycle.NewEstimate(prices), 0.0
 	var told []string
 	res := r.run("look around", func(s *ops.SessionSpec) {
 		s.Watch = func(a ops.Activity) *ops.Halt {

@@ -379,34 +379,67 @@ func (h *host) parts(k *task) cycle.Parts {
 	s := h.sim
 	agent := agent{k}
 	return cycle.Parts{
-		Journal: journal{s.store, k}, Owner: func() ops.Owner { return h.owner }, Environments: s.byName(),
-		Runners: map[string]cycle.Runner{"claude": agent, "codex": agent}, Prober: prober{k}, Handoffs: noFiles{},
-		Sweep: func(_ context.Context, key string) (int, error) {
-			if err := k.before("sweep"); err != nil {
-				return 0, err
-			}
-			defer delete(s.processes, key)
-			if s.processes[key] != nil {
-				return 1, nil
-			}
-			return 0, nil
-		},
-		Health: probing{s}, Pause: cycle.RoundPause, Clock: s.clock, Logger: s.logger,
-		Hold:    func(context.Context, ops.Tier) error { return h.holds() },
-		Actions: actions{k},
-		Effects: s.store.Effects, Refusals: s.store.Acts.Refusals, HandoffCalls: s.store.Acts.HandoffCalls,
-		Recall:     func(context.Context, string, []string) ([]ops.Memory, error) { return nil, nil },
-		Changes:    func(context.Context, ops.Environment, []string) []string { return nil },
-		Notes:      func(context.Context, ops.Environment) []ops.Notes { return nil },
-		Transcript: func(context.Context, ops.SessionID) ([]ops.Line, error) { return nil, nil },
-		Estimate:   func() func(ops.Activity) float64 { return func(ops.Activity) float64 { return 0 } },
-		Redact:     func(text string) string { return text },
-		Draining:   func() bool { return false },
-		Clones:     inPlace{},
-		Forget:     func(context.Context, ops.Environment, ops.CycleID) {},
-		Changed:    func(ops.Reach) {},
+		Journal: journal{s.store, k}, Environments: s.byName(), Runners: map[string]cycle.Runner{"claude": agent, "codex": agent},
+		Gates: cycle.Ungated{}, Prober: prober{k}, Health: probing{s}, Handoffs: noFiles{}, Host: machine{h}, Record: record{s.store},
+		Knowledge: noKnowledge{}, Workplace: workplace{k}, Actions: actions{k},
+		Redact: func(text string) string { return text }, Clock: s.clock, Logger: s.logger,
 	}
 }
+
+// machine is a host as its advancers see it.
+type machine struct{ h *host }
+
+func (m machine) Owner() ops.Owner                     { return m.h.owner }
+func (m machine) Hold(context.Context, ops.Tier) error { return m.h.holds() }
+func (machine) Draining() bool                         { return false }
+func (machine) Changed(ops.Reach)                      {}
+func (machine) Newer(e ops.Environment) (ops.Environment, bool) {
+	return e, false
+}
+
+// record is the real one, without output.
+type record struct{ store *store.Store }
+
+func (r record) Effects(ctx context.Context, id ops.SessionID) (ops.Effects, error) {
+	return r.store.Effects(ctx, id)
+}
+
+func (r record) Refusals(ctx context.Context, id ops.SessionID) (ops.Refusals, error) {
+	return r.store.Acts.Refusals(ctx, id)
+}
+
+func (r record) HandoffCalls(ctx context.Context, id ops.SessionID) ([]ops.GuardRecord, error) {
+	return r.store.Acts.HandoffCalls(ctx, id)
+}
+func (record) Transcript(context.Context, ops.SessionID) ([]ops.Line, error) { return nil, nil }
+
+type noKnowledge struct{}
+
+func (noKnowledge) Recall(context.Context, string, []string) ([]ops.Memory, error) { return nil, nil }
+func (noKnowledge) Changes(context.Context, ops.Environment, []string) []string    { return nil }
+func (noKnowledge) Notes(context.Context, ops.Environment) []ops.Notes             { return nil }
+
+// workplace knows the processes of sessions; they change the repositories as they are.
+type workplace struct{ k *task }
+
+func (w workplace) Sweep(_ context.Context, key string) (int, error) {
+	if err := w.k.before("sweep"); err != nil {
+		return 0, err
+	}
+	s := w.k.sim
+	defer delete(s.processes, key)
+	if s.processes[key] != nil {
+		return 1, nil
+	}
+	return 0, nil
+}
+
+func (workplace) Lend(_ context.Context, e ops.Environment, _ ops.Session, _ bool) (string, error) {
+	return e.ReposDir, nil
+}
+func (workplace) TakeBack(context.Context, string) []ops.Event         { return nil }
+func (workplace) Recorded(string)                                      {}
+func (workplace) Forget(context.Context, ops.Environment, ops.CycleID) {}
 
 // journal is the real one, with a park around every write: a host can be killed before it and after it.
 type journal struct {
@@ -575,12 +608,3 @@ func (noFiles) Read(string) ([]byte, bool, error) { return nil, false, nil }
 func (noFiles) Delete(string) error               { return nil }
 
 func describe(p ops.ProbeSpec) string { return p.Name }
-
-// inPlace lets sessions change the repositories as they are.
-type inPlace struct{}
-
-func (inPlace) Lend(_ context.Context, e ops.Environment, _ ops.Session, _ bool) (string, error) {
-	return e.ReposDir, nil
-}
-func (inPlace) TakeBack(context.Context, string) []ops.Event { return nil }
-func (inPlace) Recorded(string)                              {}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"claudeops/internal/cycle"
 	"claudeops/internal/decide/health"
 	"claudeops/internal/decide/report"
 	"claudeops/internal/ops"
@@ -243,6 +244,7 @@ func (p probing) MoreToRecover(environment string, results []ops.Check) int {
 	return health.MoreToRecover(results, p.limits(environment))
 }
 
+func (p probing) RoundPause() time.Duration                                  { return cycle.RoundPause }
 func (p probing) SettleTime(context.Context, string, []string) time.Duration { return 10 * time.Second }
 func (p probing) HoldTime(context.Context, string, []string) time.Duration   { return 0 }
 
