@@ -6,8 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
-	"slices"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -18,113 +17,92 @@ import (
 const handoffName = "handoff.json"
 
 // refusedFile says why something that lies in the handoff's place was not read.
-type refusedFile struct {
-	Path string
-	Why  string
-}
+type refusedFile string
 
-func (e *refusedFile) Error() string {
-	return fmt.Sprintf("%s is %s; it was not read", handoffName, e.Why)
+func (e refusedFile) Error() string {
+	return fmt.Sprintf("%s is %s; it was not read", handoffName, string(e))
 }
 
 // HandoffFiles reads and deletes the file in a state folder.
 type HandoffFiles struct{}
 
-// Read is the content of the file, and whether there is anything at its name.
-func (HandoffFiles) Read(dir string) (raw []byte, present bool, err error) { return readHandoff(dir) }
-
-// Delete deletes it, whatever it is.
-func (HandoffFiles) Delete(dir string) error { return deleteHandoff(dir) }
-
-// readHandoff returns the content of the handoff file in dir and whether there is anything at that name. It never waits
-// and never follows a link. What is there but unsafe is a *refusedFile. Owners are the users, beside ourselves and
-// root, whose files are accepted.
-func readHandoff(dir string, owners ...int) (raw []byte, present bool, err error) {
-	folder, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+// Read is the content of the file, and whether there is anything at its name. It never waits and never follows a link. What is there but
+// unsafe is a refusedFile.
+func (HandoffFiles) Read(dir string) (raw []byte, present bool, err error) {
+	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, false, fmt.Errorf("open state folder: %w", &fs.PathError{Op: "open", Path: dir, Err: err})
+		return nil, false, fmt.Errorf("open state folder: %w", err)
 	}
-	defer func() { err = errors.Join(err, unix.Close(folder)) }()
-
-	path := filepath.Join(dir, handoffName)
-	var stat unix.Stat_t
+	defer func() { _ = root.Close() }()
 	// Looked at before it is opened, since opening alone can do something to a device.
-	if err := unix.Fstatat(folder, handoffName, &stat, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return noHandoff(path, err)
-	}
-	if why := flawOf(&stat, owners); why != "" {
-		return nil, true, &refusedFile{Path: path, Why: why}
-	}
-	fd, err := openHandoff(folder, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC)
-	switch {
-	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.EXDEV):
-		return nil, true, &refusedFile{Path: path, Why: "a symbolic link"} // put there since the look above
-	case err != nil:
-		return noHandoff(path, err)
-	}
-	file := os.NewFile(uintptr(fd), path)
-	defer func() { err = errors.Join(err, file.Close()) }()
-	return readOpenHandoff(file, owners)
-}
-
-// readOpenHandoff judges the file that was really opened, which may be another one than the one looked at before.
-func readOpenHandoff(file *os.File, owners []int) (raw []byte, present bool, err error) {
-	var stat unix.Stat_t
-	if err := unix.Fstat(int(file.Fd()), &stat); err != nil {
-		return nil, true, fmt.Errorf("look at handoff: %w", &fs.PathError{Op: "fstat", Path: file.Name(), Err: err})
-	}
-	if why := flawOf(&stat, owners); why != "" {
-		return nil, true, &refusedFile{Path: file.Name(), Why: why}
-	}
-	raw, err = io.ReadAll(io.LimitReader(file, report.MaxBytes+1))
-	if err != nil {
-		return nil, true, fmt.Errorf("read handoff: %w", err)
-	}
-	if len(raw) > report.MaxBytes { // it grew while we read
-		return nil, true, &refusedFile{Path: file.Name(), Why: tooLargeHandoff()}
-	}
-	return raw, true, nil
-}
-
-func noHandoff(path string, err error) ([]byte, bool, error) {
-	if errors.Is(err, unix.ENOENT) {
+	seen, err := root.Lstat(handoffName)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, false, nil
 	}
-	return nil, true, fmt.Errorf("openHandoff handoff: %w", &fs.PathError{Op: "open", Path: path, Err: err})
+	if err != nil {
+		return nil, true, fmt.Errorf("look at handoff: %w", err)
+	}
+	raw, err = readHandoff(root, seen)
+	return raw, true, err
 }
 
-// flawOf says what is wrong with the thing that has this status, or nothing.
-func flawOf(stat *unix.Stat_t, owners []int) string {
-	switch kind := stat.Mode & unix.S_IFMT; {
-	case kind == unix.S_IFLNK:
+// readHandoff reads the file that was seen, and none that has taken its place since.
+func readHandoff(root *os.Root, seen fs.FileInfo) ([]byte, error) {
+	if why := flawOf(seen); why != "" {
+		return nil, refusedFile(why)
+	}
+	file, err := root.OpenFile(handoffName, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	opened, err := file.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !os.SameFile(seen, opened):
+		return nil, refusedFile("another file than a moment before")
+	}
+	raw, err := io.ReadAll(io.LimitReader(file, report.MaxBytes+1))
+	if err == nil && len(raw) > report.MaxBytes { // it grew while we read
+		return nil, refusedFile(tooLargeHandoff())
+	}
+	return raw, err
+}
+
+// flawOf says why a file is not read, or nothing.
+func flawOf(info fs.FileInfo) string {
+	switch mode := info.Mode(); {
+	case mode&fs.ModeSymlink != 0:
 		return "a symbolic link"
-	case kind == unix.S_IFIFO:
+	case mode&fs.ModeNamedPipe != 0:
 		return "a pipe"
-	case kind == unix.S_IFDIR:
+	case mode.IsDir():
 		return "a folder"
-	case kind == unix.S_IFSOCK:
+	case mode&fs.ModeSocket != 0:
 		return "a socket"
-	case kind == unix.S_IFCHR, kind == unix.S_IFBLK:
+	case mode&fs.ModeDevice != 0:
 		return "a device"
-	case kind != unix.S_IFREG:
+	case info.Size() > report.MaxBytes:
+		return tooLargeHandoff()
+	}
+	stat, known := info.Sys().(*syscall.Stat_t)
+	switch {
+	case !known || !info.Mode().IsRegular():
 		return "no plain file"
 	case stat.Nlink != 1:
 		return "a file with a second name (hard link)"
-	case stat.Size > report.MaxBytes:
-		return tooLargeHandoff()
+	case stat.Uid != 0 && int(stat.Uid) != os.Geteuid():
+		return fmt.Sprintf("owned by another user (%d)", stat.Uid)
 	}
-	owner := int(stat.Uid)
-	if owner == 0 || owner == os.Geteuid() || slices.Contains(owners, owner) {
-		return ""
-	}
-	return fmt.Sprintf("owned by another user (%d)", owner)
+	return ""
 }
 
 func tooLargeHandoff() string { return fmt.Sprintf("larger than %d KiB", report.MaxBytes>>10) }
 
-// deleteHandoff removes whatever lies in the handoff's place, a folder with all that is in it included, and follows no
-// link. Nothing there is fine.
-func deleteHandoff(dir string) (err error) {
+// Delete removes whatever lies in the handoff's place, a folder with all that is in it included, and follows no link. Nothing there is
+// fine.
+func (HandoffFiles) Delete(dir string) (err error) {
 	root, err := os.OpenRoot(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -156,14 +134,4 @@ func unlockHandoff(root *os.Root) {
 		_ = root.Chmod(path, 0o700)
 		return nil
 	})
-}
-
-// openPlain is as good for a single name: the flags forbid to follow a link there.
-func openPlain(folder, flags int) (fd int, err error) {
-	for {
-		fd, err = unix.Openat(folder, handoffName, flags, 0)
-		if err != unix.EINTR {
-			return fd, err
-		}
-	}
 }
