@@ -250,7 +250,7 @@ func linkAttempts() (out []attempt) {
 func rightAttempts() []attempt {
 	undo := func(t *testing.T, a *abuse, run int64, s *ops.Session, why string) error {
 		t.Helper()
-		_, err := a.runner.Undo(t.Context(), act.UndoRequest{Environment: a.env, Run: run, Why: why, Session: s, Scope: a.ask(s, "").Scope})
+		_, err := a.runner.Undo(t.Context(), act.Request{Environment: a.env, Run: run, Why: why, Session: s, Scope: a.ask(s, "").Scope})
 		return err
 	}
 	first := func(t *testing.T, a *abuse) int64 {
@@ -373,7 +373,7 @@ func sessionAttempts() []attempt {
 		{name: "run of another environment", try: func(t *testing.T, a *abuse) error {
 			asked, err := a.Store.Acts.RequestAction(t.Context(), ops.ActionRun{Environment: "staging", Service: "web", Action: "undoable", Person: "ada", Why: "x"}, time.Time{})
 			must(t, err)
-			_, err = a.runner.Undo(t.Context(), act.UndoRequest{Environment: a.env, Run: asked.ID, Why: "x", Session: a.session, Scope: a.ask(a.session, "").Scope})
+			_, err = a.runner.Undo(t.Context(), act.Request{Environment: a.env, Run: asked.ID, Why: "x", Session: a.session, Scope: a.ask(a.session, "").Scope})
 			return err
 		}, why: "No action has the number"},
 	}
@@ -469,7 +469,7 @@ func TestARightIsUsedOnce(t *testing.T) {
 	}
 	out, err := a.runner.Run(t.Context(), a.ask(a.session, "undoable"))
 	must(t, err)
-	undo := act.UndoRequest{Environment: a.env, Run: out.Run.ID, Why: "x", Session: a.session, Scope: a.ask(a.session, "").Scope}
+	undo := act.Request{Environment: a.env, Run: out.Run.ID, Why: "x", Session: a.session, Scope: a.ask(a.session, "").Scope}
 	_, err = a.runner.Undo(t.Context(), undo)
 	must(t, err)
 	if _, err := a.runner.Undo(t.Context(), undo); err == nil || !strings.Contains(err.Error(), "is undone") {
@@ -514,7 +514,7 @@ func TestNoWayAroundACooldown(t *testing.T) {
 			if ran.Load() != 1 {
 				t.Fatalf("%d of 8 requests ran", ran.Load())
 			}
-			_, err := a.runner.Undo(t.Context(), act.UndoRequest{Environment: a.env, Run: run.Load(), Why: "x", Session: a.session, Scope: a.ask(a.session, "").Scope})
+			_, err := a.runner.Undo(t.Context(), act.Request{Environment: a.env, Run: run.Load(), Why: "x", Session: a.session, Scope: a.ask(a.session, "").Scope})
 			must(t, err)
 			for name, change := range map[string]func(*act.Request){
 				"after an undo":    func(*act.Request) {},

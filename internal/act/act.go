@@ -89,9 +89,10 @@ func New(o Options) *Runner {
 	return &Runner{o: o}
 }
 
-// Request asks for one action. Exactly one of Session, Person, Plan and Reflex says who asks.
+// Request asks for one action, or for the undo of a run. Exactly one of Session, Person, Plan and Reflex says who asks.
 type Request struct {
 	Environment ops.Environment
+	Run         int64 // to undo
 	Service     string
 	Action      string
 	Branch      string // push
@@ -274,7 +275,7 @@ func (r *Runner) perform(ctx context.Context, q Request, spec ops.ActionSpec) (O
 	out := r.execute(ctx, q.Environment, spec, run, task)
 	if len(out.Worse) > 0 && spec.Undoable() && ctx.Err() == nil {
 		why := "worse than before: " + strings.Join(out.Worse, ", ")
-		undo, err := r.undo(ctx, q.Environment, spec, out.Run, undoing{automatic: true, why: why})
+		undo, err := r.undo(ctx, Request{Environment: q.Environment, Why: why}, spec, out.Run)
 		if err != nil {
 			r.o.Logger.ErrorContext(ctx, "an action could not be undone", "action", run.ID, "error", err)
 		} else {

@@ -119,7 +119,7 @@ func TestARefusedUndoOfASessionIsRecorded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, ops.ActionSpec{Name: "fix", Run: []string{"true"}})
 	session := w.session(t, ops.Tier2)
-	_, err := w.runner.Undo(t.Context(), act.UndoRequest{Environment: w.env, Run: 7, Why: "it did not help", Session: session})
+	_, err := w.runner.Undo(t.Context(), act.Request{Environment: w.env, Run: 7, Why: "it did not help", Session: session})
 	var no *act.Refusal
 	if !errors.As(err, &no) {
 		t.Fatalf("error %v", err)
@@ -210,7 +210,7 @@ func TestAPersonUndoesARun(t *testing.T) {
 		if err != nil {
 			return act.Outcome{}, err
 		}
-		return w.runner.Undo(t.Context(), act.UndoRequest{Environment: w.env, Run: id, Why: "wrong", Person: "ada", ID: r.ID})
+		return w.runner.Undo(t.Context(), act.Request{Environment: w.env, Run: id, Why: "wrong", Person: "ada", ID: r.ID})
 	}
 	first, other := run("fix"), run("once")
 	out, err := undo(first.ID)
@@ -227,7 +227,7 @@ func TestAPersonUndoesARun(t *testing.T) {
 	changed := w.env
 	changed.Policy.Inventory.Services = append([]ops.Service{}, changed.Policy.Inventory.Services...)
 	changed.Policy.Inventory.Services[0].Actions = []ops.ActionSpec{{Name: "fix", Service: "web", Kind: ops.ActionCommand, Run: []string{"true"}, Undo: []string{"rm"}}}
-	if _, err := w.runner.Undo(t.Context(), act.UndoRequest{Environment: changed, Run: second.ID, Why: "x", Person: "ada"}); err == nil {
+	if _, err := w.runner.Undo(t.Context(), act.Request{Environment: changed, Run: second.ID, Why: "x", Person: "ada"}); err == nil {
 		t.Error("it is undone with another program")
 	}
 	seen := w.person(t, "fix")
@@ -236,7 +236,7 @@ func TestAPersonUndoesARun(t *testing.T) {
 		t.Errorf("another program is run than a person saw: %v", err)
 	}
 	session := w.session(t, ops.Tier2)
-	asked := act.UndoRequest{Environment: w.env, Run: second.ID, Why: "x", Session: session, Scope: w.ask(session, "fix").Scope}
+	asked := act.Request{Environment: w.env, Run: second.ID, Why: "x", Session: session, Scope: w.ask(session, "fix").Scope}
 	if _, err := w.runner.Undo(t.Context(), asked); err == nil || !strings.Contains(err.Error(), "not asked for by this session") {
 		t.Errorf("a session undoes what a person did: %v", err)
 	}

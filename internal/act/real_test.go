@@ -71,7 +71,7 @@ func TestAContainerIsRestartedStoppedAndStarted(t *testing.T) {
 	}
 	undo, err := w.Store.Acts.RequestAction(t.Context(), ops.ActionRun{Environment: "home", Service: "web", Action: "stop", Person: "ada", Why: "wrong", UndoOf: out.Run.ID}, time.Time{})
 	must(t, err)
-	back, err := w.runner.Undo(t.Context(), act.UndoRequest{Environment: w.env, Run: out.Run.ID, Why: "wrong", Person: "ada", ID: undo.ID})
+	back, err := w.runner.Undo(t.Context(), act.Request{Environment: w.env, Run: out.Run.ID, Why: "wrong", Person: "ada", ID: undo.ID})
 	must(t, err)
 	if back.Run.Status != ops.ActionDone || inspect(t, d, "actone_web_1", "{{.State.Running}}") != "true" {
 		t.Errorf("%+v", back)

@@ -1,6 +1,7 @@
 package act
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -301,31 +302,18 @@ type command struct {
 // execute runs a program in its own process group and ends the whole group when ctx ends.
 func execute(ctx context.Context, c command) (string, error) {
 	var out tail
-	if c.stop == 0 {
-		c.stop = stopTime
-	}
-	cmd := exec.Command(c.argv[0], c.argv[1:]...) //nolint:noctx // the group is ended below, not only the program
-	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = c.env, c.dir, &out, &out
-	if cmd.Dir == "" {
-		cmd.Dir = "/"
-	}
-	cmd.Stdin = c.input
+	cmd := exec.CommandContext(ctx, c.argv[0], c.argv[1:]...)
+	cmd.Env, cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = c.env, cmp.Or(c.dir, "/"), c.input, &out, &out
 	if c.output != nil {
 		cmd.Stdout = c.output
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: c.as}
-	cmd.WaitDelay = c.stop
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = cmp.Or(c.stop, stopTime)
 	if err := cmd.Start(); err != nil {
 		return "", fmt.Errorf("start %s: %w", c.argv[0], err)
 	}
-	done := make(chan error, 1)
-	go func() { done <- cmd.Wait() }()
-	var err error
-	select {
-	case err = <-done:
-	case <-ctx.Done():
-		err = stop(cmd.Process.Pid, c.stop, done)
-	}
+	err := cmd.Wait()
 	// What the program left behind ends too.
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 	var exit *exec.ExitError
@@ -333,20 +321,6 @@ func execute(ctx context.Context, c command) (string, error) {
 		err = fmt.Errorf("%s ended with %s", c.argv[0], exit.ProcessState)
 	}
 	return out.String(), err
-}
-
-// stop ends a process group: politely, then for good.
-func stop(group int, limit time.Duration, done <-chan error) error {
-	_ = syscall.Kill(-group, syscall.SIGTERM)
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case err := <-done:
-		return err
-	case <-timer.C:
-	}
-	_ = syscall.Kill(-group, syscall.SIGKILL)
-	return <-done
 }
 
 // tail keeps the end of what is written to it.

@@ -11,29 +11,8 @@ import (
 	"claudeops/internal/store"
 )
 
-// undoing says who undoes a run, and why.
-type undoing struct {
-	automatic bool
-	person    string
-	why       string
-	id        int64 // of the row that holds the request of a person
-	session   *ops.Session
-}
-
-// UndoRequest asks for the undo of a run.
-type UndoRequest struct {
-	Environment ops.Environment
-	Run         int64
-	Why         string
-	Session     *ops.Session
-	DryRun      bool
-	Scope       func(ctx context.Context) (Scope, error)
-	Person      string
-	ID          int64 // of the row that holds the request of a person
-}
-
-// Undo undoes a run. A *Refusal means that nothing was done.
-func (r *Runner) Undo(ctx context.Context, q UndoRequest) (Outcome, error) {
+// Undo undoes the run that a session or a person names. A *Refusal means that nothing was done.
+func (r *Runner) Undo(ctx context.Context, q Request) (Outcome, error) {
 	free, err := r.o.Turns.take(ctx, q.Environment.Name)
 	if err != nil {
 		return Outcome{}, err
@@ -42,16 +21,17 @@ func (r *Runner) Undo(ctx context.Context, q UndoRequest) (Outcome, error) {
 	run, spec, err := r.checkUndo(ctx, q)
 	var out Outcome
 	if err == nil {
-		out, err = r.undo(ctx, q.Environment, spec, run, undoing{person: q.Person, why: q.Why, id: q.ID, session: q.Session})
+		out, err = r.undo(ctx, q, spec, run)
 	}
 	var no *Refusal
 	if errors.As(err, &no) {
-		r.note(ctx, Request{Environment: q.Environment, Session: q.Session, Action: "undo " + strconv.FormatInt(q.Run, 10)}, no)
+		q.Action = "undo " + strconv.FormatInt(q.Run, 10)
+		r.note(ctx, q, no)
 	}
 	return out, err
 }
 
-func (r *Runner) checkUndo(ctx context.Context, q UndoRequest) (ops.ActionRun, ops.ActionSpec, error) {
+func (r *Runner) checkUndo(ctx context.Context, q Request) (ops.ActionRun, ops.ActionSpec, error) {
 	run, err := r.o.Ledger.ActionRun(ctx, q.Run)
 	if err != nil || run.Environment != q.Environment.Name {
 		return run, ops.ActionSpec{}, refuse(ruleUnknown, "List the actions first.", "No action has the number %d here.", q.Run)
@@ -74,10 +54,9 @@ func (r *Runner) checkUndo(ctx context.Context, q UndoRequest) (ops.ActionRun, o
 		if run.SessionID == nil || *run.SessionID != q.Session.ID {
 			return run, spec, refuse(ruleOutside, "Report it for a human.", "Action %d was not asked for by this session.", run.ID)
 		}
-		undo := Request{Environment: q.Environment, Session: q.Session, DryRun: q.DryRun, Scope: q.Scope}
 		free := spec
 		free.Approval = false
-		if err := r.checkSession(ctx, undo, free); err != nil {
+		if err := r.checkSession(ctx, q, free); err != nil {
 			return run, spec, err
 		}
 	}
@@ -90,28 +69,29 @@ func (r *Runner) checkUndo(ctx context.Context, q UndoRequest) (ops.ActionRun, o
 	return run, spec, nil
 }
 
-// undo runs the way back of a run. It needs no cooldown: what was changed may always be changed back.
-func (r *Runner) undo(ctx context.Context, env ops.Environment, spec ops.ActionSpec, run ops.ActionRun, u undoing) (Outcome, error) {
+// undo runs the way back of a run, by itself where nobody asks for it. It needs no cooldown: what was changed may always be changed back.
+func (r *Runner) undo(ctx context.Context, q Request, spec ops.ActionSpec, run ops.ActionRun) (Outcome, error) {
+	env, automatic := q.Environment, q.Session == nil && q.Person == ""
 	task, err := r.prepareUndo(ctx, env, spec, run)
 	if err != nil {
 		return Outcome{}, err
 	}
 	defer task.clean()
-	if u.automatic {
+	if automatic {
 		task.goal = run.Before // what was down before the run is not expected to recover by its undo
 	}
 	back := run
-	back.ID, back.UndoOf, back.Automatic, back.Person, back.Why, back.ApprovalID, back.Step = u.id, run.ID, u.automatic, u.person, u.why, 0, 0
+	back.ID, back.UndoOf, back.Automatic, back.Person, back.Why, back.ApprovalID, back.Step = q.ID, run.ID, automatic, q.Person, q.Why, 0, 0
 	back.Does, back.Version, back.Output, back.Error, back.After, back.EndedAt = spec.WayBack(), task.image, "", "", nil, nil
 	back.Commit = task.commit
-	if u.person != "" {
+	if q.Person != "" {
 		back.CycleID, back.SessionID = nil, nil
 	}
 	back.Before = r.look(ctx, env, watchedServices(env, spec))
 	failpoint.Hit("action.begin.before")
 	intent := store.ActionIntent{Run: back, At: r.o.Clock()}
-	if u.session != nil {
-		intent.Record = Request{Session: u.session}.record() // only a session that still runs may undo
+	if q.Session != nil {
+		intent.Record = q.record() // only a session that still runs may undo
 	}
 	started, _, err := r.o.Ledger.BeginAction(ctx, r.o.Owner(), intent)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"claudeops/internal/ops"
@@ -124,10 +125,12 @@ func (f Folders) restoreOne(spec ops.SessionSpec, want ops.Fingerprint, record *
 
 // placeOf returns where a record was in the folders of its own session, relative to them.
 func (f Folders) placeOf(record string) (string, bool) {
-	if rel, ok := below(filepath.Join(f.State, keptFolder), record); ok {
-		return afterElements(rel, 2) // cycle and session
+	rel, ok := below(filepath.Join(f.State, keptFolder), record)
+	parts := strings.SplitN(rel, string(filepath.Separator), 3) // cycle, session and the rest
+	if !ok || len(parts) < 3 {
+		return "", false
 	}
-	return below(f.Agent, record) // as versions before this one kept it
+	return parts[2], true
 }
 
 // keep copies the record of a conversation out of the reach of agents and returns where it is kept.

@@ -4,12 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
-	"sync"
 
 	"github.com/google/uuid"
 
@@ -72,12 +69,11 @@ func MakeFolders(spec ops.SessionSpec) (Folders, error) {
 
 // freshFolders makes the folders of a session with nothing in them that an earlier session left, except the record of the
 // conversation that the session continues.
-func freshFolders(spec ops.SessionSpec, bin *Discards) (Folders, error) {
+func freshFolders(spec ops.SessionSpec) (Folders, error) {
 	f, err := foldersOf(spec)
 	if err != nil {
 		return Folders{}, err
 	}
-	// Opened first: a version before this one kept the record in a folder that is discarded now.
 	record, err := openRecord(spec)
 	if err != nil {
 		return Folders{}, err
@@ -85,7 +81,7 @@ func freshFolders(spec ops.SessionSpec, bin *Discards) (Folders, error) {
 	if record != nil {
 		defer func() { _ = record.Close() }()
 	}
-	if err := f.discard(bin); err != nil {
+	if err := f.discard(); err != nil {
 		return Folders{}, Refuse(ops.FailureStart, "what an earlier session left cannot be removed: %v", err)
 	}
 	if _, err := MakeFolders(spec); err != nil {
@@ -101,10 +97,10 @@ func freshFolders(spec ops.SessionSpec, bin *Discards) (Folders, error) {
 }
 
 // discard throws away everything that the session left.
-func (f Folders) discard(bin *Discards) error {
-	err := bin.discard(f.State, f.Agent)
+func (f Folders) discard() error {
+	err := discard(f.State, f.Agent)
 	if f.ownsWork() {
-		err = errors.Join(err, bin.discard(f.State, f.Work))
+		err = errors.Join(err, discard(f.State, f.Work))
 	}
 	return err
 }
@@ -133,74 +129,22 @@ func below(dir, file string) (string, bool) {
 	return rel, err == nil && rel != "." && filepath.IsLocal(rel)
 }
 
-// afterElements cuts the first elements off a relative path.
-func afterElements(rel string, n int) (string, bool) {
-	parts := strings.SplitN(rel, string(filepath.Separator), n+1)
-	if len(parts) <= n {
-		return "", false
-	}
-	return parts[n], true
-}
-
-// discardedFolder holds what is being removed. No agent gets to see it.
+// discardedFolder holds what could not be removed, such as files that a container made. No agent gets to see it.
 const discardedFolder = "discarded"
 
-// Discards removes what sessions leave. A session may leave a great many files, so they are only moved away at once; the next
-// session does not wait for their removal. The nil value removes at once.
-type Discards struct {
-	Logger *slog.Logger
-
-	removing sync.WaitGroup
-}
-
-// Wait returns when everything that was discarded is removed.
-func (d *Discards) Wait() { d.removing.Wait() }
-
-// later does something that the next session need not wait for.
-func (d *Discards) later(do func()) {
-	if d == nil {
-		do()
-		return
-	}
-	d.removing.Go(do)
-}
-
 // discard takes a folder away. Its name is free when discard returns.
-func (d *Discards) discard(state, dir string) error {
-	info, err := os.Lstat(dir)
-	if errors.Is(err, fs.ErrNotExist) {
+func discard(state, dir string) error {
+	if removeAll(dir) == nil {
 		return nil
-	}
-	if err != nil {
-		return err
 	}
 	to := filepath.Join(state, discardedFolder, uuid.NewString())
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 		return err
 	}
-	if info.IsDir() {
-		// A folder that its owner may not write to cannot be moved. What cannot be opened up is refused below.
-		_ = os.Chmod(dir, 0o700)
+	if os.Rename(dir, to) == nil {
+		return nil
 	}
-	if err := os.Rename(dir, to); err != nil {
-		// A mount, for example.
-		return removeContents(dir)
-	}
-	d.remove(to)
-	return nil
-}
-
-// remove removes a folder that was moved away. What cannot be removed is tried again at the next start.
-func (d *Discards) remove(path string) {
-	if d == nil {
-		_ = removeAll(path)
-		return
-	}
-	d.later(func() {
-		if err := removeAll(path); err != nil && d.Logger != nil {
-			d.Logger.Warn("files of an ended session could not be removed", "error", err)
-		}
-	})
+	return removeContents(dir) // a mount, for example
 }
 
 // removeAll removes a folder with everything in it, also what its owner may not write to.
@@ -252,14 +196,14 @@ func removeContents(dir string) error {
 
 // SweepFolders removes what the sessions of an earlier supervisor left in the state folder of an environment, and the records
 // of cycles that are over. No session may run there.
-func SweepFolders(stateDir string, open func(ops.CycleID) bool, bin *Discards) error {
-	err := bin.discard(stateDir, filepath.Join(stateDir, agentFolder))
+func SweepFolders(stateDir string, open func(ops.CycleID) bool) error {
+	err := discard(stateDir, filepath.Join(stateDir, agentFolder))
 	left, readErr := os.ReadDir(filepath.Join(stateDir, discardedFolder))
 	if readErr != nil && !errors.Is(readErr, fs.ErrNotExist) {
 		err = errors.Join(err, readErr)
 	}
 	for _, e := range left {
-		bin.remove(filepath.Join(stateDir, discardedFolder, e.Name()))
+		err = errors.Join(err, removeAll(filepath.Join(stateDir, discardedFolder, e.Name())))
 	}
 	return errors.Join(err, ForgetConversations(stateDir, func(id ops.CycleID) bool { return !open(id) }))
 }

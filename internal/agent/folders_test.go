@@ -37,8 +37,7 @@ func TestAfterACrashOnlyConversationsOfOpenCyclesAreKept(t *testing.T) {
 	bin := agenttest.Fake(t, agenttest.Scenario{Plays: []agenttest.Play{{
 		Steps: append(agenttest.Lines(agenttest.Init(), agenttest.Result(0.1, "done")), agenttest.Step{Run: keeps}),
 	}}})
-	var discards agent.Discards
-	runner := agent.NewRunner(claude.New(claude.Options{Bin: bin}), agent.Options{Discards: &discards})
+	runner := agent.NewRunner(claude.New(claude.Options{Bin: bin}), agent.Options{})
 	first := runner.Run(t.Context(), spec, &agenttest.Recorder{})
 	if !first.Success() || first.Conversation.Path == "" {
 		t.Fatalf("got %+v", first)
@@ -48,8 +47,7 @@ func TestAfterACrashOnlyConversationsOfOpenCyclesAreKept(t *testing.T) {
 	write(t, at("agent/settings-x.json"), "x")
 	write(t, at("discarded/y/z"), "x")
 	write(t, at("conversations/8/1/config/x"), "x")
-	must(t, agent.SweepFolders(spec.StateDir, func(id ops.CycleID) bool { return id == spec.Session.CycleID }, &discards))
-	discards.Wait()
+	must(t, agent.SweepFolders(spec.StateDir, func(id ops.CycleID) bool { return id == spec.Session.CycleID }))
 	gone(t, at("agent"), at("discarded/y"), at("conversations/8"))
 
 	again := spec
@@ -62,7 +60,6 @@ func TestAfterACrashOnlyConversationsOfOpenCyclesAreKept(t *testing.T) {
 	if res := runner.Run(t.Context(), again, &agenttest.Recorder{}); res.Failure != ops.FailureResumeRefused || !strings.Contains(res.Err, "is gone") {
 		t.Errorf("got %+v", res)
 	}
-	discards.Wait()
 	gone(t, at("agent"), at("conversations/7"))
 }
 

@@ -53,12 +53,12 @@ func tried(ctx context.Context, r *run) (context.Context, func(), error) {
 // folders gives the session fresh ones, and throws away what it left in them.
 func folders(ctx context.Context, r *run) (context.Context, func(), error) {
 	discard := func() {
-		if err := r.folders.discard(r.o.Discards); err != nil {
+		if err := r.folders.discard(); err != nil {
 			r.log.WarnContext(ctx, "files of an ended session could not be removed", "error", err)
 		}
 	}
 	var err error
-	if r.folders, err = freshFolders(r.spec, r.o.Discards); err != nil && r.folders.State != "" {
+	if r.folders, err = freshFolders(r.spec); err != nil && r.folders.State != "" {
 		discard()
 	}
 	return ctx, discard, err
@@ -96,7 +96,7 @@ func kept(ctx context.Context, r *run) (context.Context, func(), error) {
 	return bound, func() {
 		end()
 		if r.proc != nil {
-			r.o.Discards.later(r.proc.group.Remove) // the kernel may need a moment
+			r.proc.group.Remove()
 		}
 	}, nil
 }
@@ -105,10 +105,6 @@ func kept(ctx context.Context, r *run) (context.Context, func(), error) {
 func prepared(ctx context.Context, r *run) (context.Context, func(), error) {
 	p, err := r.Prepare(ctx, r.spec, r.walls)
 	if err != nil {
-		return ctx, nil, err
-	}
-	if err := r.unavailable.of(p.Program); err != nil {
-		p.discard()
 		return ctx, nil, err
 	}
 	r.prepared = p

@@ -23,7 +23,7 @@ const (
 type lineReader struct {
 	in   *bufio.Reader
 	max  int
-	long []byte // a line that did not fit into the buffer of in
+	line []byte
 }
 
 func newLineReader(in io.Reader) *lineReader {
@@ -34,37 +34,28 @@ func newLineReader(in io.Reader) *lineReader {
 // longer than any line may be. A last line without an end counts. The text is valid until the next
 // call; the error is io.EOF after the last line.
 func (r *lineReader) next() (line []byte, dropped int64, err error) {
-	if cap(r.long) > keepBuffer {
-		r.long = nil
+	if cap(r.line) > keepBuffer {
+		r.line = nil
 	}
-	r.long = r.long[:0]
+	r.line = r.line[:0]
 	got := false
 	for {
 		part, err := r.in.ReadSlice('\n')
 		got = got || len(part) > 0
-		if err == nil && len(r.long) == 0 && dropped == 0 && len(part) <= r.max {
-			return trimEnd(part), 0, nil
-		}
-		room := max(r.max-len(r.long), 0)
 		if err == nil {
 			part = part[:len(part)-1]
 		}
-		r.long = append(r.long, part[:min(room, len(part))]...)
-		dropped += int64(len(part) - min(room, len(part)))
+		kept := min(max(r.max-len(r.line), 0), len(part))
+		r.line = append(r.line, part[:kept]...)
+		dropped += int64(len(part) - kept)
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
-			continue
 		case err == nil, got:
-			return trimEnd(r.long), dropped, nil
+			return bytes.TrimSuffix(r.line, []byte("\r")), dropped, nil
 		default:
 			return nil, 0, err
 		}
 	}
-}
-
-func trimEnd(line []byte) []byte {
-	line = bytes.TrimSuffix(line, []byte("\n"))
-	return bytes.TrimSuffix(line, []byte("\r"))
 }
 
 // clean replaces what a database or a page cannot hold.

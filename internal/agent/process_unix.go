@@ -272,7 +272,6 @@ func closeAll(files []*os.File) {
 // pipe is our end of an output of a process.
 type pipe struct {
 	file    *os.File
-	expired bool
 	drained int
 }
 
@@ -282,29 +281,15 @@ func (p *pipe) expire() { _ = p.file.SetReadDeadline(time.Unix(1, 0)) }
 
 // Read reads from the pipe. What waits in it is not lost when it expires.
 func (p *pipe) Read(buf []byte) (int, error) {
-	if !p.expired {
-		n, err := p.file.Read(buf)
-		if !errors.Is(err, os.ErrDeadlineExceeded) {
-			return n, err
-		}
-		p.expired = true
-		_ = p.file.SetReadDeadline(time.Time{})
-		if n > 0 {
-			return n, nil
-		}
-	}
-	if p.drained >= drainLimit {
-		return 0, io.EOF
+	n, err := p.file.Read(buf)
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		return n, err
 	}
 	raw, err := p.file.SyscallConn()
-	if err != nil {
+	if err != nil || p.drained >= drainLimit {
 		return 0, io.EOF
 	}
-	n := 0
-	err = raw.Read(func(fd uintptr) bool {
-		n, _ = syscall.Read(int(fd), buf)
-		return true // never wait: an empty pipe is the end
-	})
+	err = raw.Control(func(fd uintptr) { n, _ = syscall.Read(int(fd), buf) }) // never waits: an empty pipe is the end
 	if err != nil || n <= 0 {
 		return 0, io.EOF
 	}

@@ -116,28 +116,12 @@ func (s *session) showJSON(raw json.RawMessage) json.RawMessage {
 // failureOf returns the class of a stop.
 func failureOf(cause ops.StopCause) ops.FailureClass {
 	switch cause {
-	case ops.StopLoop:
-		return ops.FailureLoop
-	case ops.StopBudget:
-		return ops.FailureBudget
-	case ops.StopDeadline:
-		return ops.FailureDeadline
-	case ops.StopWall:
-		return ops.FailureWall
-	case ops.StopIdle:
-		return ops.FailureIdle
-	case ops.StopTool:
-		return ops.FailureTool
-	case ops.StopJournal:
-		return ops.FailureJournal
-	case ops.StopInvariant:
-		return ops.FailureInvariant
-	case ops.StopNone:
-		return ""
 	case ops.StopUser, ops.StopShutdown, ops.StopCrash, ops.StopLease, ops.StopAttack:
 		return ops.FailureStopped
+	case ops.StopNone, ops.StopLoop, ops.StopBudget, ops.StopDeadline, ops.StopWall, ops.StopIdle, ops.StopTool, ops.StopJournal,
+		ops.StopInvariant:
 	}
-	return ops.FailureStopped
+	return ops.FailureClass(cause) // they have the same names
 }
 
 func exitText(name string, code int) string {

@@ -21,8 +21,6 @@ type Options struct {
 	Logger   *slog.Logger
 	Clock    ops.Clock
 	Walls    func(environment string) Walls // nil, or nil for an environment: none
-	// Discards removes the files and control groups that sessions leave; nil removes them before Run returns.
-	Discards *Discards
 	// Network opens the network of a session, which leads to its key proxies too, and returns its proxy variables; nil: the machine's.
 	Network func(ctx context.Context, spec ops.SessionSpec, keys []string) (env []string, end func(), err error)
 	// Trial refuses a program that is not known to be held; nil tries none.
@@ -67,8 +65,7 @@ type Walls interface {
 type Runner struct {
 	Adapter
 
-	o           Options
-	unavailable unavailable
+	o Options
 }
 
 // NewRunner makes a runner.

@@ -104,7 +104,7 @@ func (a *app) demo(ctx context.Context, addr string, once, keep bool) (err error
 		signal.Ignore(os.Interrupt) // an impatient second one would leave the folder
 		fmt.Fprintln(a.Stderr, "\nending the demo")
 	})()
-	if text, hole := situation.Walls(wallsHere(ctx, o.Config, nil)); hole {
+	if text, hole := situation.Walls(wallsHere(o.Config)); hole {
 		fmt.Fprintln(a.Stderr, text)
 	}
 	if once {

@@ -33,7 +33,7 @@ func (a *app) direct(ctx context.Context, s *store.Store, cfg *config.Config) *c
 		Handler: api.New(api.Options{
 			Store: s, Control: rows{s}, Logger: a.logger(), Clock: s.Clock, Version: a.Version, Environments: cfg.Environments(), Trusted: true,
 			Guard: daemon.Explainer(cfg, judge), CheckConfig: a.configRow,
-			Walls:   func() []situation.Wall { return wallsHere(ctx, cfg, s) },
+			Walls:   func() []situation.Wall { return wallsHere(cfg) },
 			Address: func() string { return cmp.Or(cfg.Edges.PublicURL, "http://"+cfg.Listen) },
 		}),
 		Caller: api.Caller{Name: person(), Role: may.RoleAdmin, Local: true},

@@ -77,7 +77,9 @@ func (a *app) consult(ctx context.Context, cfg *config.Config) (found api.Examin
 	}
 	self, _ := os.Executable() // without it nothing is tried
 	trials := daemon.NewTrials(cfg, self, rows, false, slog.New(slog.DiscardHandler))
-	setup := daemon.NewSetup(ctx, cfg, cfg.Environments(), rows, trials, nil)
+	setup := daemon.NewSetup(ctx, daemon.SetupOptions{
+		Config: cfg, Environments: cfg.Environments(), Store: rows, Trials: trials, Changed: func() {},
+	})
 	defer func() { _ = setup.Close() }()
 	return api.Examination{Setup: setup.Rows(ctx, true), Checks: a.examine(ctx, cfg)}, seen, nil
 }
@@ -202,7 +204,7 @@ func (a *app) examine(ctx context.Context, cfg *config.Config) []api.Finding {
 	out = append(append(out, a.lastCycle(ctx, cfg)...), a.unprobed(ctx, cfg)...)
 	out = append(append(out, unfit(cfg)...), oldPrices(cfg, time.Now())...)
 	out = append(out, running(ctx, cfg), processes(), access(cfg), a.guardLayer(cfg))
-	return append(append(out, dockerBroker(ctx, cfg)), a.wallLayers(ctx, cfg)...)
+	return append(append(out, dockerBroker(ctx, cfg)), wallLayers(cfg)...)
 }
 
 func stateFolder(cfg *config.Config) api.Finding {
@@ -340,17 +342,17 @@ func (a *app) guardLayer(cfg *config.Config) api.Finding {
 }
 
 // wallsHere are the walls around agents on this machine.
-func wallsHere(ctx context.Context, cfg *config.Config, s *store.Store) []situation.Wall {
+func wallsHere(cfg *config.Config) []situation.Wall {
 	self, _ := os.Executable() // without it the walls that need it are missing
 	e := cfg.Environments()[0] // those of the others are the same
-	return daemon.AroundAgents(ctx, cfg, e, daemon.Walls(cfg, e, self), s, time.Now())
+	return daemon.AroundAgents(e, daemon.Walls(cfg, e, self))
 }
 
 // wallPart begins the checks of single walls, which only a verbose doctor prints.
 const wallPart = "wall "
 
 // wallLayers tells what stands around agents here: all in a sentence, then one line each.
-func (a *app) wallLayers(ctx context.Context, cfg *config.Config) []api.Finding {
+func wallLayers(cfg *config.Config) []api.Finding {
 	self, err := os.Executable()
 	for _, e := range cfg.Environments() {
 		for t := ops.Tier1; t <= ops.LastTier && err == nil; t++ {
@@ -360,11 +362,7 @@ func (a *app) wallLayers(ctx context.Context, cfg *config.Config) []api.Finding 
 	if err != nil {
 		return []api.Finding{checked("walls", "problem", err.Error(), "")}
 	}
-	s, err := store.OpenReadOnly(ctx, a.storeOptions(cfg))
-	if err == nil { // otherwise another line says so
-		defer func() { _ = s.Close() }()
-	}
-	walls := wallsHere(ctx, cfg, s)
+	walls := wallsHere(cfg)
 	text, hole := situation.Walls(walls)
 	out := []api.Finding{checked("walls", "ok", strings.TrimPrefix(text, "Walls: "), "")}
 	var why []string

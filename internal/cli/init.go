@@ -302,7 +302,7 @@ func (a *app) saidMissing(ctx context.Context, path, file string) {
 	if err != nil {
 		return // variables of this shell are wrong; the command that follows says so
 	}
-	setup := daemon.NewSetup(ctx, cfg, cfg.Environments(), nil, nil, nil)
+	setup := daemon.NewSetup(ctx, daemon.SetupOptions{Config: cfg, Environments: cfg.Environments(), Changed: func() {}})
 	defer func() { _ = setup.Close() }()
 	next := ""
 	for _, r := range setup.Rows(ctx, true) {

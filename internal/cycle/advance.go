@@ -181,7 +181,7 @@ func (a *Advancer) Advance(ctx context.Context, id ops.CycleID, environment stri
 	for {
 		at := a.Clock()
 		step := decide.Next(now.Cycle, now.Journal.With(done), now.Cycle.Policy, at)
-		if now, err = a.record(ctx, now, done, step, at, &film); err != nil {
+		if now, err = a.record(ctx, now, ops.Transition{Cycle: id, Result: done, Step: step, At: at}, &film); err != nil {
 			return a.release(ctx, id, err)
 		}
 		if done.Session != nil {
@@ -302,16 +302,13 @@ func (a *Advancer) act(ctx context.Context, env ops.Environment, now ops.Claimed
 
 // record writes the result of the last effect and the next step as one transaction.
 // It must succeed even while ctx is being stopped: what ran has run.
-func (a *Advancer) record(
-	ctx context.Context, now ops.Claimed, done ops.Result, step ops.Step, at time.Time, film *decide.Film,
-) (ops.Claimed, error) {
-	id := now.Cycle.ID
+func (a *Advancer) record(ctx context.Context, now ops.Claimed, t ops.Transition, film *decide.Film) (ops.Claimed, error) {
+	id, done, step := t.Cycle, t.Result, t.Step
 	a.log(ctx, id, done, step)
-	t := ops.Transition{Cycle: id, Result: done, Step: step, At: at}
 	if t.Empty() {
 		return now, nil
 	}
-	t.Facts = a.facts(ctx, film, decide.Taken{Cycle: now.Cycle, Journal: now.Journal.With(done), At: at, Step: step})
+	t.Facts = a.facts(ctx, film, decide.Taken{Cycle: now.Cycle, Journal: now.Journal.With(done), At: t.At, Step: step})
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	failpoint.Hit("record.", string(step.Kind), ".before")

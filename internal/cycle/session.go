@@ -139,7 +139,7 @@ func (a *Advancer) start(ctx context.Context, env ops.Environment, now ops.Claim
 	}
 	watcher := a.watch(ctx, now, *s, runner, spec)
 	spec.Watch = watcher.saw
-	run, problem := a.guarded(ctx, env, able, runner, spec, r)
+	run, problem := a.guarded(ctx, attempt{env, runner, able, spec}, r)
 	if problem != "" {
 		return ops.RunResult{Failure: ops.FailureGate, Err: problem}, warnings
 	}
@@ -161,10 +161,17 @@ func (a *Advancer) takeBack(ctx context.Context, r *ops.Result) {
 	}
 }
 
+// attempt is a session that is ready to be run.
+type attempt struct {
+	env    ops.Environment
+	runner Runner
+	able   ops.Ability
+	spec   ops.SessionSpec
+}
+
 // guarded runs the agent behind its gates, or says why it was not started.
-func (a *Advancer) guarded(
-	ctx context.Context, env ops.Environment, able ops.Ability, runner Runner, spec ops.SessionSpec, r *ops.Result,
-) (ops.RunResult, string) {
+func (a *Advancer) guarded(ctx context.Context, of attempt, r *ops.Result) (ops.RunResult, string) {
+	env, able, runner, spec := of.env, of.able, of.runner, of.spec
 	s := r.Session
 	rec := &recorder{a: a, session: *s}
 	if !a.Gates.Judge() {

@@ -112,7 +112,7 @@ func (t *actionTools) Call(ctx context.Context, tool string, input json.RawMessa
 		})
 		return t.told(ctx, out, err)
 	case "action_undo":
-		out, err := t.p.actions.Undo(ctx, act.UndoRequest{
+		out, err := t.p.actions.Undo(ctx, act.Request{
 			Environment: t.env, Run: in.ID, Why: in.Why, Session: &t.session, DryRun: t.dryRun, Scope: t.scope,
 		})
 		return t.told(ctx, out, err)
@@ -362,7 +362,7 @@ func (p *plan) takeRequest(ctx context.Context, r ops.ActionRun) {
 	case p.Clock().Sub(r.RequestedAt) > requestTime:
 		err = errors.New("no daemon took the request in time; ask again")
 	case r.UndoOf != 0:
-		_, err = p.actions.Undo(ctx, act.UndoRequest{Environment: env, Run: r.UndoOf, Why: r.Why, Person: r.Person, ID: r.ID})
+		_, err = p.actions.Undo(ctx, act.Request{Environment: env, Run: r.UndoOf, Why: r.Why, Person: r.Person, ID: r.ID})
 	default:
 		_, err = p.actions.Run(ctx, act.Request{
 			Environment: env, Service: r.Service, Action: r.Action, Branch: r.Branch, Why: r.Why, Person: r.Person, ID: r.ID,

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"claudeops/internal/act"
-	"claudeops/internal/agent"
 	"claudeops/internal/agent/keeper/client"
 	"claudeops/internal/api"
 	"claudeops/internal/api/webhook"
@@ -90,13 +89,9 @@ type ground struct {
 	ready        atomic.Bool
 	closeControl func() error // once
 	cleanups     []cleanup
-	discards     *agent.Discards
 	// sessionKeeper ends the agents when this process dies or is paused.
 	sessionKeeper *client.Client
-	// afterStart is closed by endStart. Then the keeper and the check of the database begin; sessions wait for them.
-	afterStart  <-chan struct{}
-	endStart    func()
-	descriptors *descriptors
+	descriptors   *descriptors
 	// loops must keep running, or systemd is asked to restart the daemon.
 	loops   loops
 	running *services
@@ -126,12 +121,6 @@ func open(ctx context.Context, o Options) (p *plan, err error) {
 			p = nil
 		}
 	}()
-	if o.Config.Guard.Enabled {
-		// The guard reads its tables while the database is opened.
-		var reading sync.WaitGroup
-		reading.Go(func() { _, _ = p.judge() }) // the error is reported when the guard is needed
-		defer reading.Wait()
-	}
 	for _, build := range []func(context.Context) error{
 		hideEnvironment, g.takeFolder, g.makeKeeper, g.openStore, g.makeEngine, g.keepLease, p.build, g.listenControl,
 	} {
@@ -145,7 +134,7 @@ func open(ctx context.Context, o Options) (p *plan, err error) {
 func newGround(ctx context.Context, o Options) *ground {
 	o.Clock = wallClock(o.Clock)
 	g := &ground{
-		Options: o, hub: web.NewHub(), alerts: webhook.NewIntake(), redactor: redact.New(nil), discards: &agent.Discards{Logger: o.Logger},
+		Options: o, hub: web.NewHub(), alerts: webhook.NewIntake(), redactor: redact.New(nil),
 		descriptors: newDescriptors(),
 	}
 	g.networks.g = g
@@ -196,17 +185,12 @@ func (g *ground) takeFolder(context.Context) error {
 	return nil
 }
 
-// makeKeeper prepares the process that ends the agents when this one dies. It starts when everything else has: sessions wait for it, and
-// the start of this process need not.
+// makeKeeper starts the process that ends the agents when this one dies.
 func (g *ground) makeKeeper(ctx context.Context) error {
-	begun := make(chan struct{})
-	g.afterStart, g.endStart = begun, sync.OnceFunc(func() { close(begun) })
 	g.sessionKeeper = client.Start(ctx, client.Options{
-		Path: g.Self, Lease: leaseLength(), Shared: g.shared(), Capabilities: heldCapabilities(), Logger: g.Logger, Begin: begun,
+		Path: g.Self, Lease: leaseLength(), Shared: g.shared(), Capabilities: heldCapabilities(), Logger: g.Logger,
 	})
 	g.later("end keeper", g.sessionKeeper.Close)
-	// This comes first: the keeper keeps an ended session until the last search for its processes.
-	g.later("remove files of sessions", func() error { g.discards.Wait(); return nil })
 	return nil
 }
 
@@ -285,13 +269,7 @@ func (g *ground) checkDatabase(ctx context.Context, s *store.Store) {
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var looking sync.WaitGroup
-	looking.Go(func() {
-		select {
-		case <-g.afterStart: // the check would compete with the start for the disk
-			g.readiness.check(ctx, s.QuickCheck)
-		case <-ctx.Done():
-		}
-	})
+	looking.Go(func() { g.readiness.check(ctx, s.QuickCheck) })
 	g.later("check database", func() error { stop(); looking.Wait(); return nil })
 }
 

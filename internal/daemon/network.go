@@ -5,13 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -141,6 +139,9 @@ func (n *networks) record(ctx context.Context, event ops.Event) {
 	}
 }
 
+// mostSessions bounds how many sessions of one moment are looked at.
+const mostSessions = 2000
+
 // operators reports whether the operator wrote the configuration of a clone: no session that can write was running when the file was
 // changed for the last time, which the kernel notes and nobody can set.
 func (n *networks) operators(ctx context.Context, file string) bool {
@@ -149,7 +150,7 @@ func (n *networks) operators(ctx context.Context, file string) bool {
 		dir.Mode&unix.S_IFMT != unix.S_IFDIR || info.Mode&unix.S_IFMT != unix.S_IFREG {
 		return false
 	}
-	running, err := n.g.store.Reports.Sessions(ctx, store.SessionFilter{At: time.Unix(info.Ctim.Unix()), Limit: beyondMost})
+	running, err := n.g.store.Reports.Sessions(ctx, store.SessionFilter{At: time.Unix(info.Ctim.Unix()), Limit: mostSessions})
 	return err == nil && !slices.ContainsFunc(running, func(s ops.Session) bool { return s.May() > ops.Tier1 })
 }
 
@@ -324,55 +325,4 @@ func clusterPermits(e ops.Environment) []network.Permit {
 		}
 	}
 	return out
-}
-
-// beyondDays is how far back beyond looks, beyondMost at how many calls.
-const (
-	beyondDays = 7
-	beyondMost = 2000
-)
-
-// beyond are the hosts that allowed calls of the last days named in a URL, and that sandbox.network: services would refuse.
-func beyond(ctx context.Context, s *store.Store, c *config.Config, now time.Time) ([]string, error) {
-	var permits []network.Permit
-	for _, e := range c.Environments() {
-		more, _, err := Permits(c, e, ops.LastTier)
-		if err != nil {
-			return nil, err
-		}
-		permits = append(permits, more...)
-	}
-	addresses := regexp.MustCompile(`https?://[^\s"'\\<>|;&(){}$]+`)
-	found := map[string]bool{}
-	f := store.GuardFilter{Verdict: "allow", Limit: 200}
-	for seen := 0; seen < beyondMost; {
-		page, err := s.Acts.GuardList(ctx, f)
-		if err != nil {
-			return nil, fmt.Errorf("list decisions of the guard: %w", err)
-		}
-		for _, r := range page.Records {
-			if r.At.Before(now.AddDate(0, 0, -beyondDays)) {
-				return slices.Sorted(maps.Keys(found)), nil
-			}
-			for _, text := range addresses.FindAllString(r.Input, -1) {
-				if u, err := url.Parse(text); err == nil && !network.Listed(permits, u) {
-					found[u.Host] = true
-				}
-			}
-		}
-		if seen, f.Before = seen+len(page.Records), page.Next; f.Before == 0 {
-			break
-		}
-	}
-	return slices.Sorted(maps.Keys(found)), nil
-}
-
-// beyondText says it in a sentence.
-func beyondText(hosts []string) string {
-	if len(hosts) == 0 {
-		return "`services` would have refused no host that a call of the last 7 days named"
-	}
-	shown := hosts[:min(len(hosts), 5)]
-	count := ops.Plural(len(hosts), "host", "hosts")
-	return fmt.Sprintf("in the last 7 days `services` would have refused %s: %s", count, strings.Join(shown, ", "))
 }

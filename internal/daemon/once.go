@@ -34,7 +34,6 @@ func Once(ctx context.Context, o Options, n ops.NewCycle, watch func(*store.Stor
 		return result, err
 	}
 	defer func() { err = errors.Join(err, p.ground.close()) }()
-	p.endStart()
 	p.tellWalls(ctx)
 	if err := errors.Join(p.prepare(ctx), p.readiness.trouble()); err != nil {
 		return result, err

@@ -93,7 +93,7 @@ func (p *plan) sweepFolders(ctx context.Context) error {
 		return err
 	}
 	for _, e := range p.envs {
-		if err := agent.SweepFolders(e.StateDir, open, p.discards); err != nil {
+		if err := agent.SweepFolders(e.StateDir, open); err != nil {
 			p.Logger.WarnContext(ctx, "files of ended sessions could not be removed", "environment", e.Name, "error", err)
 		}
 	}

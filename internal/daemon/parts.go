@@ -77,7 +77,7 @@ func (p *plan) runners() map[string]cycle.Runner {
 		scripted = append(scripted, "--scenario", s)
 	}
 	o := agent.Options{
-		Redactor: p.redactor, Logger: p.Logger, Clock: p.Clock, Walls: p.walls(), Discards: p.discards,
+		Redactor: p.redactor, Logger: p.Logger, Clock: p.Clock, Walls: p.walls(),
 		Keeper: p.sessionKeeper,
 	}
 	if p.Config.Guard.Sandbox.Networked() {

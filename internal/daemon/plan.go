@@ -97,7 +97,7 @@ func (p *plan) build(ctx context.Context) error {
 		Journal: p.store, Failures: p.store, Engine: p.waker, Environments: p.envs, Scheduled: p.mine, Shared: p.shared(),
 		Clock: p.Clock, Logger: p.Logger, Ran: p.loops.add("schedule"), Idle: p.idle,
 	})
-	p.setup = NewSetup(ctx, p.Config, p.envs, p.store, p.trials, p.hub.Nudge)
+	p.setup = NewSetup(ctx, SetupOptions{Config: p.Config, Environments: p.envs, Store: p.store, Trials: p.trials, Changed: p.hub.Nudge})
 	p.outbox = notify.NewOutbox(p.outboxOptions())
 	p.hook = p.newHook()
 	return p.prepareWatch()

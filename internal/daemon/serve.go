@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -85,11 +84,9 @@ func Serve(ctx context.Context, o Options, started func(addr string, signIn Sign
 		g.ready.Store(true)
 		g.Service.running(ln)
 		g.Logger.InfoContext(ctx, "ready", "address", "http://"+ln.Addr().String(), "state", o.Config.StateDir, "term", g.Owner().Term)
-		g.endStart()
 		if started != nil {
 			started(ln.Addr().String(), g.signInLink)
 		}
-		debug.FreeOSMemory() // the start needs several times what running needs
 		g.swapping.Unlock()
 		if <-g.running.asked.Done(); ctx.Err() == nil {
 			err = context.Cause(g.running.asked) //nolint:contextcheck // it ends with ctx

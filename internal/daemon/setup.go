@@ -74,15 +74,21 @@ func elsewhere(env []string) bool {
 	return agent.Variable(env, "CLAUDE_CODE_USE_BEDROCK") != "" || agent.Variable(env, "CLAUDE_CODE_USE_VERTEX") != ""
 }
 
+// SetupOptions are what a Setup looks at.
+type SetupOptions struct {
+	Config       *config.Config
+	Environments []ops.Environment
+	Store        *store.Store // nil before there is one
+	Trials       *Trials      // nil: nothing is tried
+	Changed      func()       // called after a look
+}
+
 // Setup tells how far the set-up has come, as this process sees it. What takes time is looked at when somebody asks, and kept.
 type Setup struct {
-	config  *config.Config
-	envs    []ops.Environment
-	store   *store.Store // nil before there is one
-	changed func()
-	trials  *Trials                          // nil: nothing is tried
-	begin   func(look func(context.Context)) // starts a look that a page does not wait for
-	end     func()
+	SetupOptions
+
+	begin func(look func(context.Context)) // starts a look that a page does not wait for
+	end   func()
 
 	mu         sync.Mutex
 	closed     bool          // no look begins any more
@@ -92,15 +98,15 @@ type Setup struct {
 	told       bool
 }
 
-// NewSetup returns what tells how far the set-up has come. The store may be nil. The caller closes it.
-func NewSetup(ctx context.Context, c *config.Config, envs []ops.Environment, s *store.Store, trials *Trials, changed func()) *Setup {
+// NewSetup returns what tells how far the set-up has come. The caller closes it.
+func NewSetup(ctx context.Context, o SetupOptions) *Setup {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	checked := func(step string) api.SetupRow {
 		return api.SetupRow{Step: step, State: api.SetupUnknown, Detail: "is being checked"}
 	}
 	var looks sync.WaitGroup
 	return &Setup{
-		config: c, envs: envs, store: s, changed: changed, trials: trials, agent: checked(api.StepAgent), key: checked(api.StepKey),
+		SetupOptions: o, agent: checked(api.StepAgent), key: checked(api.StepKey),
 		begin: func(look func(context.Context)) { looks.Go(func() { look(life) }) },
 		end:   func() { end(); looks.Wait() },
 	}
@@ -163,21 +169,19 @@ func (s *Setup) look(ctx context.Context, test, again bool) {
 	close(s.looking)
 	s.looking = nil
 	s.mu.Unlock()
-	if s.changed != nil {
-		s.changed()
-	}
+	s.Changed()
 }
 
 // agents finds the programs that handlers need. Again tries those once more that could not be held.
 func (s *Setup) agents(ctx context.Context, again bool) api.SetupRow {
 	row := api.SetupRow{Step: api.StepAgent, State: api.SetupDone}
-	if s.config.Agent.Scripted() {
+	if s.Config.Agent.Scripted() {
 		row.Detail = "the built-in scripted agent"
 		return row
 	}
-	env := s.envs[0]
+	env := s.Environments[0]
 	var details []string
-	for _, u := range UsedAgents(s.config, env.Policy) {
+	for _, u := range UsedAgents(s.Config, env.Policy) {
 		able := u.Adapter.Able(ctx, env.AgentEnv)
 		path, version := able.Program, able.Version
 		switch {
@@ -185,7 +189,7 @@ func (s *Setup) agents(ctx context.Context, again bool) api.SetupRow {
 			details = append(details, fmt.Sprintf("%q is not installed", u.Bin))
 			row.State, row.Blocks, row.Next, row.Command = api.SetupTodo, true, u.Hint, u.Command
 		case able.Why != "":
-			details = append(details, redact.New(s.config.Secrets).String(able.Why))
+			details = append(details, redact.New(s.Config.Secrets).String(able.Why))
 			row.State, row.Blocks, row.Next, row.Command = api.SetupTodo, true, u.Hint, u.Command
 		case !able.Known:
 			details = append(details, path+" does not report its version")
@@ -195,9 +199,9 @@ func (s *Setup) agents(ctx context.Context, again bool) api.SetupRow {
 			row.State, row.Blocks, row.Command = api.SetupTodo, true, claude.InstallCommand
 			row.Next = "Update it, or set CLAUDEOPS_CLAUDE_BIN to a newer one"
 		default:
-			held, err := s.trials.Held(ctx, u.Name, u.Adapter, env, again)
+			held, err := s.Trials.Held(ctx, u.Name, u.Adapter, env, again)
 			if err != nil {
-				details = append(details, redact.New(s.config.Secrets).String(err.Error()))
+				details = append(details, redact.New(s.Config.Secrets).String(err.Error()))
 				row.State, row.Blocks, row.Next, row.Command = api.SetupTodo, true, u.Hint, u.Command
 				continue
 			}
@@ -215,9 +219,9 @@ func (s *Setup) agents(ctx context.Context, again bool) api.SetupRow {
 // keys asks the APIs whether they take the keys of the agents.
 func (s *Setup) keys(ctx context.Context) api.SetupRow {
 	row := api.SetupRow{Step: api.StepKey, State: api.SetupDone}
-	env := s.envs[0]
+	env := s.Environments[0]
 	var details []string
-	for _, u := range UsedAgents(s.config, env.Policy) {
+	for _, u := range UsedAgents(s.Config, env.Policy) {
 		found := agent.KeyCheck{State: agent.KeyUntested, Detail: "the cloud of the model has credentials of its own"}
 		if !elsewhere(env.AgentEnv) {
 			found = agent.CheckKey(ctx, env.AgentEnv, u.Keys...)
@@ -249,12 +253,12 @@ func (s *Setup) keys(ctx context.Context) api.SetupRow {
 // is an incident.
 func (s *Setup) unseen(ctx context.Context) []string {
 	var out []string
-	for _, e := range s.envs {
+	for _, e := range s.Environments {
 		in := func(p ops.ProbeSpec) bool { return p.Type == "container" }
-		if s.store == nil || !slices.ContainsFunc(e.Probes, in) {
+		if s.Store == nil || !slices.ContainsFunc(e.Probes, in) {
 			continue
 		}
-		states, err := s.store.Reports.StatesOf(ctx, e.Name, ops.EngineService)
+		states, err := s.Store.Reports.StatesOf(ctx, e.Name, ops.EngineService)
 		if err != nil || !slices.ContainsFunc(states, func(v ops.CheckState) bool { return v.Level == "" && !v.Newest().Known() }) {
 			continue
 		}
@@ -270,7 +274,7 @@ func (s *Setup) unseen(ctx context.Context) []string {
 func (s *Setup) services(unseen []string) api.SetupRow {
 	row := api.SetupRow{Step: api.StepService, State: api.SetupDone, Page: "/services"}
 	services, probes := 0, 0
-	for _, e := range s.envs {
+	for _, e := range s.Environments {
 		services += len(e.Policy.Inventory.Services)
 		probes += len(e.Probes)
 	}
@@ -278,7 +282,7 @@ func (s *Setup) services(unseen []string) api.SetupRow {
 	case services == 0:
 		row.State, row.Detail, row.Next, row.Page = api.SetupTodo, "nothing is watched", "Add your first service", "/settings/services/new"
 		row.Lines = "services:\n  - name: web\n    probes:\n      - {type: http, url: \"http://127.0.0.1:80/\", expect_status: 200}"
-		if s.config.File == "" {
+		if s.Config.File == "" {
 			row.Next, row.Command, row.Lines = "Let claudeops find what runs here", "claudeops init", ""
 		}
 	case probes == 0:
@@ -288,7 +292,7 @@ func (s *Setup) services(unseen []string) api.SetupRow {
 	}
 	if len(unseen) > 0 {
 		row.State = api.SetupTodo
-		row.Detail = "the container engine at " + s.config.Docker.Socket + " has never answered, so nothing is known of " + ops.Listed(unseen)
+		row.Detail = "the container engine at " + s.Config.Docker.Socket + " has never answered, so nothing is known of " + ops.Listed(unseen)
 		row.Page, row.Next = "", "Start it, or set docker.socket; the user of claudeops needs the group of the socket"
 	}
 	return row
@@ -298,7 +302,7 @@ func (s *Setup) trust() api.SetupRow {
 	row := api.SetupRow{Step: api.StepTrust, State: api.SetupTodo, Page: "/config?q=trust"}
 	own := 0
 	var level ops.Trust
-	for _, e := range slices.Backward(s.envs) {
+	for _, e := range slices.Backward(s.Environments) {
 		level = cmp.Or(e.Policy.Trust, level)
 		for _, service := range e.Policy.Inventory.Services {
 			if service.Trust != "" {
@@ -307,7 +311,7 @@ func (s *Setup) trust() api.SetupRow {
 			row.Page = "/services/" + url.PathEscape(e.Name) + "/" + url.PathEscape(service.Name)
 		}
 	}
-	if slices.ContainsFunc(s.envs, func(e ops.Environment) bool { return e.Policy.DryRun }) {
+	if slices.ContainsFunc(s.Environments, func(e ops.Environment) bool { return e.Policy.DryRun }) {
 		row.Detail, row.Lines, row.Page = "dry run: agents only look, whatever the trust", "dry_run: false", "/config?q=dry_run"
 		row.Next = "Switch it off when you have seen what agents would do"
 		return row
@@ -343,10 +347,10 @@ func (s *Setup) delivered(ctx context.Context) bool {
 	s.mu.Lock()
 	told := s.told
 	s.mu.Unlock()
-	if told || s.store == nil {
+	if told || s.Store == nil {
 		return told
 	}
-	sent, err := s.store.People.NoticeList(ctx, store.NoticeFilter{Status: ops.NoticeSent, Limit: 1})
+	sent, err := s.Store.People.NoticeList(ctx, store.NoticeFilter{Status: ops.NoticeSent, Limit: 1})
 	told = err == nil && len(sent) > 0 // a database that cannot be read has told nobody
 	s.mu.Lock()
 	s.told = told
@@ -356,21 +360,21 @@ func (s *Setup) delivered(ctx context.Context) bool {
 
 func (s *Setup) notifications(told bool) api.SetupRow {
 	row := api.SetupRow{Step: api.StepNotifications, State: api.SetupTodo, Page: "/notifications"}
-	urls := targets(s.config)
-	if len(urls) == 0 && s.config.AppriseAPI == "" {
+	urls := targets(s.Config)
+	if len(urls) == 0 && s.Config.AppriseAPI == "" {
 		row.Detail, row.Next = "no target is configured, so nobody is told when a human is needed", "Add one, then send a test"
 		row.Page = "/settings/notifications/new"
 		row.Lines = "notify:\n  apprise_urls: [\"ntfys://ntfy.sh/a-name-nobody-guesses\"]"
 		return row
 	}
-	if s.config.AppriseAPI == "" && len(notify.ParseTargets(urls).Apprise) > 0 {
+	if s.Config.AppriseAPI == "" && len(notify.ParseTargets(urls).Apprise) > 0 {
 		if _, err := exec.LookPath("apprise"); err != nil {
 			row.Blocks, row.Detail = true, "the apprise program is not installed"
 			row.Next, row.Command = "Install it (apt install apprise) or set CLAUDEOPS_APPRISE_API", "apt install apprise"
 			return row
 		}
 	}
-	row.Detail = strings.Join(sender(s.config, urls, "", notify.Native{}).Names(), ", ")
+	row.Detail = strings.Join(sender(s.Config, urls, "", notify.Native{}).Names(), ", ")
 	if !told {
 		row.Detail += ": nothing was delivered yet"
 		row.Next, row.Command = "Send a test", TestCommand

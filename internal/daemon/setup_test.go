@@ -34,7 +34,7 @@ func TestTheStepsOfTheSetUp(t *testing.T) {
 		Policy: ops.Policy{Handlers: []ops.Handler{{ID: "tier1", Agent: "claude"}}},
 	}
 	changed := make(chan struct{}, 9)
-	s := NewSetup(t.Context(), c, []ops.Environment{env}, nil, nil, func() { changed <- struct{}{} })
+	s := NewSetup(t.Context(), SetupOptions{Config: c, Environments: []ops.Environment{env}, Changed: func() { changed <- struct{}{} }})
 	defer func() { _ = s.Close() }()
 	for range 3 {
 		rows := s.Rows(t.Context(), false)
@@ -57,7 +57,7 @@ func TestTheStepsOfTheSetUp(t *testing.T) {
 	env.Policy.Inventory.Services = []ops.Service{{Name: "my web"}}
 	env.AgentEnv = []string{"PATH=" + t.TempDir(), "ANTHROPIC_API_KEY=sk-ant-your-key"}
 	c.AppriseURLs = []string{"ntfy://127.0.0.1:9/secret-topic"}
-	other := NewSetup(t.Context(), c, []ops.Environment{env}, nil, nil, nil)
+	other := NewSetup(t.Context(), SetupOptions{Config: c, Environments: []ops.Environment{env}, Changed: func() {}})
 	defer func() { _ = other.Close() }()
 	rows = other.Rows(t.Context(), true)
 	for i, want := range []string{"not installed", "not a key", "1 service is listed, without a probe", "dry run: agents only look", "nothing was delivered"} {
@@ -68,11 +68,11 @@ func TestTheStepsOfTheSetUp(t *testing.T) {
 	if rows[0].Command != "claudeops agent install" || !rows[0].Blocks || rows[3].Lines != "dry_run: false" || rows[4].Command != TestCommand {
 		t.Errorf("%+v", rows)
 	}
-	other.envs[0].AgentEnv = nil
+	other.Environments[0].AgentEnv = nil
 	if key := other.keys(t.Context()); key.State != api.SetupTodo || !strings.Contains(key.Lines, "api_key_file: ") {
 		t.Errorf("%+v", key)
 	}
-	other.envs[0].Policy.DryRun = false
+	other.Environments[0].Policy.DryRun = false
 	if trust := other.trust(); trust.State != api.SetupDone || trust.Page != "/services/default/my%20web" || !strings.Contains(trust.Detail, "suggest: agents look") {
 		t.Errorf("%+v", trust)
 	}
@@ -87,7 +87,9 @@ func TestAnEngineThatHasNeverAnsweredIsAStep(t *testing.T) {
 		{Service: "web", Type: "container", Container: "web"}, {Service: ops.EngineService, Type: ops.ProbeEngine},
 	}}
 	env.Policy.Inventory.Services = []ops.Service{{Name: "web", Probed: true}, {Name: ops.EngineService, Probed: true}}
-	setup := NewSetup(t.Context(), &config.Config{Docker: config.Docker{Socket: "/e.sock"}}, []ops.Environment{env}, s, nil, nil)
+	setup := NewSetup(t.Context(), SetupOptions{
+		Config: &config.Config{Docker: config.Docker{Socket: "/e.sock"}}, Environments: []ops.Environment{env}, Store: s, Changed: func() {},
+	})
 	defer func() { must(t, setup.Close()) }()
 	h := &plan{ground: &ground{store: s}}
 	now := time.Now()

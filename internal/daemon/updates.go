@@ -48,6 +48,12 @@ type updater struct {
 	}
 }
 
+// updated is the service of an update, and how it is recreated.
+type updated struct {
+	env  ops.Environment
+	spec ops.ActionSpec
+}
+
 // phaseOf is what the memory of an updater is about.
 type phaseOf struct {
 	id    int64
@@ -159,6 +165,7 @@ func (p *updater) last(ctx context.Context, env ops.Environment, u ops.Update) e
 // advance does what is next for an update, until it ends or has to wait for something else than time.
 func (p *updater) advance(ctx context.Context, env ops.Environment, u ops.Update) error {
 	spec, not := env.Policy.Inventory.Update(u.Service)
+	of := updated{env, spec}
 	if u.Phase.Runs() && p.at.id != u.ID { // of a process that ended
 		if _, err := agent.Sweep(ctx, act.UpdateKey(u)); err != nil {
 			return err
@@ -169,7 +176,7 @@ func (p *updater) advance(ctx context.Context, env ops.Environment, u ops.Update
 			p.at, p.bad = now, false
 			p.memo.effect, p.memo.failed, p.memo.worse, p.memo.ill = decide.EffectNone, "", nil, time.Time{}
 		}
-		facts, here, err := p.facts(ctx, env, spec, u)
+		facts, here, err := p.facts(ctx, of, u)
 		if err != nil || !here {
 			return err
 		}
@@ -181,10 +188,10 @@ func (p *updater) advance(ctx context.Context, env ops.Environment, u ops.Update
 		switch {
 		case step.Effect != decide.EffectNone:
 			failpoint.Hit("update.", string(step.Effect), ".before")
-			p.perform(ctx, env, spec, &u, step.Effect)
+			p.perform(ctx, of, &u, step.Effect)
 			failpoint.Hit("update.", string(step.Effect), ".after")
 		case step.Phase != "":
-			if u, err = p.move(ctx, env, spec, u, step, facts.Watch); err != nil || u.Phase.Ended() || u.Phase == ops.UpdateWaiting {
+			if u, err = p.move(ctx, of, u, step, facts.Watch); err != nil || u.Phase.Ended() || u.Phase == ops.UpdateWaiting {
 				return err
 			}
 		case u.Phase == ops.UpdateWatching:
@@ -201,9 +208,8 @@ func (p *updater) advance(ctx context.Context, env ops.Environment, u ops.Update
 }
 
 // facts reads what the next step depends on. Here is false if another host has the container.
-func (p *updater) facts(ctx context.Context, env ops.Environment, spec ops.ActionSpec, u ops.Update) (
-	f decide.UpdateFacts, here bool, err error,
-) {
+func (p *updater) facts(ctx context.Context, of updated, u ops.Update) (f decide.UpdateFacts, here bool, err error) {
+	env, spec := of.env, of.spec
 	f.Done, f.Failed, f.Worse = p.memo.effect, p.memo.failed, p.memo.worse
 	if u.Phase == ops.UpdateAsked || u.Phase == ops.UpdateTagged { // nothing is changed yet
 		still, err := p.plan.store.People.Standstill(ctx)
@@ -273,7 +279,8 @@ func (p *updater) judge(f *decide.UpdateFacts, worse []string, now act.Current, 
 }
 
 // perform does one thing and remembers how it went.
-func (p *updater) perform(ctx context.Context, env ops.Environment, spec ops.ActionSpec, u *ops.Update, e decide.UpdateEffect) {
+func (p *updater) perform(ctx context.Context, of updated, u *ops.Update, e decide.UpdateEffect) {
+	env, spec := of.env, of.spec
 	var err error
 	switch e {
 	case decide.EffectPull:
@@ -296,16 +303,14 @@ func (p *updater) perform(ctx context.Context, env ops.Environment, spec ops.Act
 }
 
 // move writes the next phase.
-func (p *updater) move(ctx context.Context, env ops.Environment, spec ops.ActionSpec, u ops.Update, step decide.UpdateStep,
-	watch time.Duration,
-) (ops.Update, error) {
+func (p *updater) move(ctx context.Context, of updated, u ops.Update, step decide.UpdateStep, watch time.Duration) (ops.Update, error) {
 	from := u.Phase
 	if step.Phase == ops.UpdateKept {
 		earlier, err := p.plan.store.Acts.Updates(ctx, store.UpdateFilter{Environment: u.Environment, Service: u.Service, Before: u.ID})
 		if err != nil {
 			return u, err
 		}
-		if err := p.plan.actions.Keep(ctx, env, u, earlier); err != nil {
+		if err := p.plan.actions.Keep(ctx, of.env, u, earlier); err != nil {
 			p.plan.Logger.WarnContext(ctx, "a kept update could not be tagged", "update", u.ID, "error", err)
 		}
 	}
@@ -324,7 +329,7 @@ func (p *updater) move(ctx context.Context, env ops.Environment, spec ops.Action
 	p.plan.Logger.InfoContext(ctx, "an update goes on",
 		"update", u.ID, "service", u.Service, "phase", u.Phase, "row", step.Row, "why", step.Why)
 	if u.Phase.Ended() {
-		if err := p.plan.store.Acts.SeeVersion(ctx, p.plan.actions.Version(ctx, env, spec)); err != nil {
+		if err := p.plan.store.Acts.SeeVersion(ctx, p.plan.actions.Version(ctx, of.env, of.spec)); err != nil {
 			return u, err
 		}
 	}

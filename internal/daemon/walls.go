@@ -375,11 +375,8 @@ func noteFloor(e *ops.Environment, box *wall.Sandbox) (lacks string) {
 	return lacks
 }
 
-// AroundAgents are the walls around the agents of an environment on this machine, the floor first. With a store, an open network says what
-// a closed one would have refused.
-func AroundAgents(
-	ctx context.Context, c *config.Config, e ops.Environment, box *wall.Sandbox, s *store.Store, now time.Time,
-) []situation.Wall {
+// AroundAgents are the walls around the agents of an environment on this machine, the floor first.
+func AroundAgents(e ops.Environment, box *wall.Sandbox) []situation.Wall {
 	floor := situation.Wall{Name: situation.Floor, State: "on", Detail: "all that Tier 2 and 3 need stands"}
 	if lacks := noteFloor(&e, box); lacks != "" {
 		floor.State, floor.Missing, floor.Detail = "missing", true, lacks+", so a person is asked before every session above Tier 1"
@@ -393,11 +390,6 @@ func AroundAgents(
 		if row.Fix != "" {
 			w.Detail += "; " + row.Fix
 		}
-		if row.Open && s != nil {
-			if hosts, err := beyond(ctx, s, c, now); err == nil {
-				w.Detail += "; " + beyondText(hosts)
-			}
-		}
 		out = append(out, w)
 	}
 	return out
@@ -406,7 +398,7 @@ func AroundAgents(
 // tellWalls says once at start what stands around agents.
 func (p *plan) tellWalls(ctx context.Context) {
 	for _, e := range p.mine {
-		text, hole := situation.Walls(AroundAgents(ctx, p.Config, e, p.box(e), nil, p.Clock()))
+		text, hole := situation.Walls(AroundAgents(e, p.box(e)))
 		level := slog.LevelInfo
 		if hole {
 			level = slog.LevelWarn
@@ -420,8 +412,5 @@ func (p *plan) wallRows() []situation.Wall {
 	if len(p.mine) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	e := p.mine[0]
-	return AroundAgents(ctx, p.Config, e, p.box(e), p.store, p.Clock())
+	return AroundAgents(p.mine[0], p.box(p.mine[0]))
 }

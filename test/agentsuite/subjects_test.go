@@ -25,7 +25,7 @@ const scriptedArg = "be-the-scripted-agent"
 func TestMain(m *testing.M) {
 	agenttest.RunIfFake()
 	if len(os.Args) > 1 && os.Args[1] == scriptedArg {
-		os.Exit(scripted.Main(context.Background(), os.Args[2:], os.Environ(), os.Stdin, os.Stdout, os.Stderr)) //nolint:forbidigo // the test binary is the program here
+		os.Exit(scripted.Main(context.Background(), scripted.Process{Args: os.Args[2:], Environ: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr})) //nolint:forbidigo // the test binary is the program here
 	}
 	os.Exit(m.Run())
 }

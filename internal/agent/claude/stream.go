@@ -49,8 +49,6 @@ type toolCall struct {
 	parent  string // the call of the subagent that made it
 }
 
-const typePrefix = `{"type":"`
-
 // line reads one line of the CLI's output and reports whether the open tool calls changed. A line
 // that is not an event is left out.
 func (st *stream) line(text string) (changed bool) {
@@ -58,23 +56,9 @@ func (st *stream) line(text string) (changed bool) {
 	if !strings.HasPrefix(text, "{") {
 		return false
 	}
-	// The CLI writes the type first; then nothing needs to be decoded to know what to skip.
-	kind, known := "", false
-	if rest, ok := strings.CutPrefix(text, typePrefix); ok {
-		kind, _, known = strings.Cut(rest, `"`)
-	}
-	if known && !matters(kind) {
-		return false
-	}
-	if known && kind == "user" && ((len(st.open) == 0 && !st.held) || !strings.Contains(text, `"tool_result"`)) {
-		return false
-	}
-	if known && kind == "result" {
-		return st.final(text)
-	}
 	e, ok := parseEvent(text)
 	if !ok {
-		return false
+		return strings.HasPrefix(text, `{"type":"result"`) && st.final(text) // it says why it cannot be read
 	}
 	switch e.Kind {
 	case "system":
@@ -90,15 +74,6 @@ func (st *stream) line(text string) (changed bool) {
 		if e.Limit.Status == "rejected" {
 			st.resetsAt = e.Limit.ResetsAt
 		}
-	}
-	return false
-}
-
-// matters reports whether anything is read from events of that type.
-func matters(kind string) bool {
-	switch kind {
-	case "system", "assistant", "user", "result", "rate_limit_event":
-		return true
 	}
 	return false
 }

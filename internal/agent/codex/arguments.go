@@ -18,7 +18,6 @@ const (
 	urlVariable  = "OPENAI_BASE_URL"
 	usualURL     = "https://api.openai.com/v1"
 	providerName = "claudeops"
-	profileName  = "claudeops"
 	maxSetting   = 100_000 // longer texts do not fit into an argument
 	// toolTimeout is above the longest time limit of an action.
 	toolTimeout = 45 * time.Minute
@@ -35,7 +34,7 @@ func switchedOff() []string {
 }
 
 // arguments builds what comes after the name of the program, and the prompt, which always goes to the standard input.
-func (c *Codex) arguments(spec ops.SessionSpec, readOnly bool, schema string) (args []string, prompt string) {
+func arguments(spec ops.SessionSpec, readOnly bool, schema string) (args []string, prompt string) {
 	prompt = strings.ReplaceAll(spec.Prompt, "\x00", "")
 	system := strings.ReplaceAll(spec.SystemPrompt, "\x00", "")
 	if len(system) > maxSetting {
@@ -49,8 +48,8 @@ func (c *Codex) arguments(spec ops.SessionSpec, readOnly bool, schema string) (a
 	for _, feature := range switchedOff() {
 		args = append(args, "--disable", feature)
 	}
-	settings := c.settings(spec)
-	maps.Copy(settings, c.sandboxSettings(readOnly))
+	settings := settings(spec)
+	maps.Copy(settings, sandboxSettings(readOnly))
 	if system != "" {
 		settings["developer_instructions"] = quote(system)
 	}
@@ -69,7 +68,7 @@ func (c *Codex) arguments(spec ops.SessionSpec, readOnly bool, schema string) (a
 }
 
 // settings are the configuration of every session, as TOML. No file of the user is read.
-func (c *Codex) settings(spec ops.SessionSpec) map[string]string {
+func settings(spec ops.SessionSpec) map[string]string {
 	url := agent.Variable(spec.Env, urlVariable)
 	if url == "" {
 		url = usualURL
@@ -117,17 +116,11 @@ func toolSettings(spec ops.SessionSpec) map[string]string {
 }
 
 // sandboxSettings are what Codex itself puts around each command.
-func (c *Codex) sandboxSettings(readOnly bool) map[string]string {
-	switch {
-	case !readOnly:
-		return map[string]string{"sandbox_mode": quote("danger-full-access")}
-	case c.o.Network:
-		return map[string]string{
-			"default_permissions":        quote(profileName),
-			"permissions." + profileName: `{filesystem={":root"="read"},network={enabled=true}}`,
-		}
+func sandboxSettings(readOnly bool) map[string]string {
+	if readOnly {
+		return map[string]string{"sandbox_mode": quote("read-only")}
 	}
-	return map[string]string{"sandbox_mode": quote("read-only")}
+	return map[string]string{"sandbox_mode": quote("danger-full-access")}
 }
 
 func options(settings map[string]string) []string {
@@ -182,19 +175,9 @@ func gatedEnvironment(env []string, gate string) []string {
 	return append(env, "PATH="+shells(gate), "CLAUDEOPS_SHELL_PATH="+path, "CLAUDEOPS_SHELL_GATE="+gate)
 }
 
-// homeName is CODEX_HOME in the home of the agents, which they can write to behind walls, too.
-const homeName = ".codex"
-
-// keptInHome is the only thing of an earlier session that may reach a later one: the records of the conversations. All else,
-// such as instructions or settings that an agent may have left there, is read by Codex even when it is told not to.
-const keptInHome = "sessions"
-
-// makeHome makes CODEX_HOME and empties it of everything but the conversations. The agents can write there, so no link out of
-// their home is followed.
-func makeHome(f agent.Folders) (string, error) {
-	home := filepath.Join(f.Home, homeName)
-	if err := emptyHome(f.Home); err != nil {
-		return "", agent.Refuse(ops.FailureStart, "the folder %s cannot be prepared: %v", home, err)
-	}
-	return home, nil
-}
+// homeName is CODEX_HOME in the home of the agents, and keptInHome holds the records of the conversations there. Both are made anew for
+// each session: Codex reads what an agent may leave there, such as instructions, even when it is told not to.
+const (
+	homeName   = ".codex"
+	keptInHome = "sessions"
+)

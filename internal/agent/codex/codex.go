@@ -3,6 +3,7 @@ package codex
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -14,12 +15,8 @@ import (
 // Options say which program runs and what it gets to see.
 type Options struct {
 	Bin      string     // the program; "codex" when empty
-	Env      []string   // NAME=value, the supervisor's environment, to find the program in
 	ExtraEnv []string   // names that pass through to the agent beside the usual ones
 	Prices   ops.Prices // a model without one has no cost
-	// Network lets the commands of Tier 1 use the network: without it the read-only sandbox leaves them only files to look
-	// at, with it they reach whatever listens on this host, the Docker socket included if its permissions allow.
-	Network bool
 }
 
 // Codex is the adapter of the Codex CLI.
@@ -61,7 +58,7 @@ func (c *Codex) Able(ctx context.Context, env []string) ops.Ability {
 // find returns the program as it is started. What npm puts into PATH is a script that needs Node and starts the native program of its
 // package: that one is taken itself.
 func (c *Codex) find(env []string) (agent.Program, error) {
-	program, err := agent.Find(c.o.Bin, hint, env, c.o.Env)
+	program, err := agent.Find(c.o.Bin, hint, env)
 	script, linkErr := filepath.EvalSymlinks(program.File)
 	if linkErr != nil || filepath.Base(script) != "codex.js" {
 		return program, err
@@ -98,9 +95,9 @@ func (c *Codex) Prepare(ctx context.Context, spec ops.SessionSpec, walls agent.W
 	if err != nil {
 		return nil, err
 	}
-	home, err := makeHome(f)
-	if err != nil {
-		return nil, err
+	home := filepath.Join(f.Home, homeName)
+	if err := os.MkdirAll(home, 0o700); err != nil {
+		return nil, agent.Refuse(ops.FailureStart, "the folder %s cannot be made: %v", home, err)
 	}
 	program.Env, program.Dir = c.environment(spec, f, home), f.Work
 	p := &agent.Prepared{Name: name, Program: program}
@@ -109,7 +106,7 @@ func (c *Codex) Prepare(ctx context.Context, spec ops.SessionSpec, walls agent.W
 			return nil, err
 		}
 	}
-	if err := c.setProgram(spec, f, readOnly, p); err != nil {
+	if err := setProgram(spec, f, readOnly, p); err != nil {
 		p.RemoveFiles()
 		return nil, err
 	}
@@ -118,7 +115,7 @@ func (c *Codex) Prepare(ctx context.Context, spec ops.SessionSpec, walls agent.W
 }
 
 // setProgram sets the arguments and the standard input of the program.
-func (c *Codex) setProgram(spec ops.SessionSpec, f agent.Folders, readOnly bool, p *agent.Prepared) error {
+func setProgram(spec ops.SessionSpec, f agent.Folders, readOnly bool, p *agent.Prepared) error {
 	schema := ""
 	if spec.OutcomeJSON != "" {
 		text, err := strictSchema(spec.OutcomeJSON)
@@ -130,7 +127,7 @@ func (c *Codex) setProgram(spec ops.SessionSpec, f agent.Folders, readOnly bool,
 			return err
 		}
 	}
-	args, prompt := c.arguments(spec, readOnly, schema)
+	args, prompt := arguments(spec, readOnly, schema)
 	p.Program.Argv = append(p.Program.Argv, args...)
 	var err error
 	p.Program.Stdin, err = agent.TextFile(f.Agent, prompt)

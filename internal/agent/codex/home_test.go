@@ -19,37 +19,6 @@ func put(t *testing.T, path, text string) {
 	must(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
-func TestOnlyConversationsStayInTheHome(t *testing.T) {
-	t.Parallel()
-	home, outside := t.TempDir(), t.TempDir()
-	put(t, outside+"/file", "x")
-	codexHome, err := makeHome(agent.Folders{Home: home})
-	must(t, err)
-	put(t, codexHome+"/AGENTS.md", "x")
-	put(t, codexHome+"/sessions/2026/11/15/rollout-1.jsonl", "x")
-	put(t, codexHome+"/skills/evil/SKILL.md", "x")
-	must(t, os.Symlink(outside, codexHome+"/link"))
-	if _, err := makeHome(agent.Folders{Home: home}); err != nil {
-		t.Fatal(err)
-	}
-	entries, err := os.ReadDir(codexHome)
-	if err != nil || len(entries) != 1 || entries[0].Name() != "sessions" {
-		t.Errorf("left: %v (%v)", entries, err)
-	}
-	if _, err := os.Stat(outside + "/file"); err != nil {
-		t.Errorf("a link was followed: %v", err)
-	}
-
-	must(t, os.RemoveAll(codexHome))
-	must(t, os.Symlink(outside, codexHome))
-	if _, err := makeHome(agent.Folders{Home: home}); err == nil {
-		t.Error("a link was taken for the home")
-	}
-	if _, err := os.Stat(outside + "/file"); err != nil {
-		t.Errorf("a link was followed: %v", err)
-	}
-}
-
 const thread = "01a1ddcc-a15e-7232-a682-896116dec749"
 
 func TestTheRecordTellsTheTokens(t *testing.T) {
@@ -149,9 +118,8 @@ func TestQuote(t *testing.T) {
 
 func TestArguments(t *testing.T) {
 	t.Parallel()
-	c := New(Options{})
 	spec := ops.SessionSpec{Session: ops.Session{Model: "m"}, Prompt: "p\x00q", SystemPrompt: strings.Repeat("s", maxSetting+1), Resume: thread}
-	args, prompt := c.arguments(spec, false, "/schema")
+	args, prompt := arguments(spec, false, "/schema")
 	if len(args) < 3 || args[0] != "exec" || args[1] != "fork" || !slices.Equal(args[len(args)-2:], []string{thread, "-"}) {
 		t.Errorf("arguments: %q", args)
 	}
@@ -169,7 +137,7 @@ func TestArguments(t *testing.T) {
 		}
 	}
 	spec.Resume = ""
-	args, _ = c.arguments(spec, true, "")
+	args, _ = arguments(spec, true, "")
 	if slices.Contains(args, "fork") || slices.Contains(args, "--output-schema") || !slices.Contains(args, `sandbox_mode="read-only"`) {
 		t.Errorf("arguments: %q", args)
 	}

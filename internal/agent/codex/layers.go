@@ -2,10 +2,7 @@ package codex
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"slices"
 	"strings"
 
@@ -76,10 +73,7 @@ func (c *Codex) trySandbox(ctx context.Context, spec ops.SessionSpec, walls agen
 	if done {
 		return nil
 	}
-	p.Argv = slices.Concat(p.Argv, []string{"sandbox"}, options(c.sandboxSettings(true)))
-	if c.o.Network {
-		p.Argv = append(p.Argv, "-P", profileName)
-	}
+	p.Argv = slices.Concat(p.Argv, []string{"sandbox"}, options(sandboxSettings(true)))
 	p.Argv = append(p.Argv, "--", "true")
 	p.Key = "trial-" + uuid.NewString()
 	p.Env = append(slices.DeleteFunc(slices.Clone(p.Env), func(v string) bool {
@@ -96,51 +90,10 @@ func (c *Codex) trySandbox(ctx context.Context, spec ops.SessionSpec, walls agen
 			"Codex's own sandbox cannot be set up here, and without it nothing holds %v to its rights: %s; allow it user namespaces "+
 				"(sysctl kernel.unprivileged_userns_clone=1, on Ubuntu an AppArmor profile for bwrap); "+
 				"behind our own bubblewrap the agent must not be root (sandbox.uid)",
-			spec.Session.May(), trialError(a))
+			spec.Session.May(), a.Died())
 	}
 	c.mu.Lock()
 	c.tried[trial] = true
 	c.mu.Unlock()
-	return nil
-}
-
-func trialError(a agent.Answer) string {
-	if a.Error == "" {
-		return fmt.Sprintf("a trial exited with code %d", a.ExitCode)
-	}
-	return a.Error
-}
-
-func emptyHome(parent string) error {
-	root, err := os.OpenRoot(parent)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = root.Close() }()
-	info, err := root.Lstat(homeName)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return root.Mkdir(homeName, 0o700)
-	case err != nil:
-		return err
-	case !info.IsDir():
-		return errors.New("it is not a folder")
-	}
-	folder, err := root.Open(homeName)
-	if err != nil {
-		return err
-	}
-	names, err := folder.Readdirnames(-1)
-	if err := errors.Join(err, folder.Close()); err != nil {
-		return err
-	}
-	for _, entry := range names {
-		if entry == keptInHome {
-			continue
-		}
-		if err := root.RemoveAll(homeName + "/" + entry); err != nil {
-			return fmt.Errorf("remove %s: %w", entry, err)
-		}
-	}
 	return nil
 }

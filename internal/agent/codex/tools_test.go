@@ -8,9 +8,8 @@ import (
 )
 
 func TestTheSupervisorsToolsAreOfferedWithoutTheKeyOfTheSession(t *testing.T) {
-	c := New(Options{})
 	spec := ops.SessionSpec{Session: ops.Session{Key: "secret-key"}, Gate: &ops.GateSpec{Tools: ops.ToolServer{MCP: []string{"/bin/claudeops", "agent", "tools", "/run/g/gate.sock"}}}}
-	args, _ := c.arguments(spec, true, "")
+	args, _ := arguments(spec, true, "")
 	line := strings.Join(args, " ")
 	const want = `mcp_servers.claudeops={command="/bin/claudeops",args=["agent","tools","/run/g/gate.sock"],env_vars=["CLAUDEOPS_SESSION_KEY"]`
 	for _, setting := range []string{`default_tools_approval_mode="approve"`, `features.code_mode={direct_only_tool_namespaces=["mcp__claudeops"]}`} {
@@ -22,7 +21,7 @@ func TestTheSupervisorsToolsAreOfferedWithoutTheKeyOfTheSession(t *testing.T) {
 		t.Errorf("arguments: %s", line)
 	}
 	spec.Gate = nil
-	if args, _ := c.arguments(spec, true, ""); strings.Contains(strings.Join(args, " "), "mcp_servers") || strings.Contains(strings.Join(args, " "), "code_mode") {
+	if args, _ := arguments(spec, true, ""); strings.Contains(strings.Join(args, " "), "mcp_servers") || strings.Contains(strings.Join(args, " "), "code_mode") {
 		t.Error("tools are offered without a gate")
 	}
 }

@@ -16,7 +16,6 @@ import (
 
 // Options say what the programs get to see.
 type Options struct {
-	Env      []string // NAME=value, the supervisor's environment, to find a program in
 	ExtraEnv []string // names that pass through beside the usual ones
 }
 
@@ -55,7 +54,7 @@ func (c *Command) Prepare(_ context.Context, spec ops.SessionSpec, walls agent.W
 	if spec.Resume != "" {
 		return nil, agent.Refuse(ops.FailureResumeRefused, "a command cannot continue a conversation")
 	}
-	program, err := agent.Find(spec.Command[0], hint, spec.Env, c.o.Env)
+	program, err := agent.Find(spec.Command[0], hint, spec.Env)
 	if err != nil {
 		return nil, err
 	}

@@ -62,18 +62,25 @@ type player struct {
 	interruptedRun bool // a command was running when the interrupt came
 }
 
+// Process is what a program gets from whoever starts it.
+type Process struct {
+	Args, Environ  []string
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+}
+
 // Main runs the scripted agent as a program and returns its exit code. An interrupt ends the running command; then the program ends as
 // Claude Code does: with an error result inside a tool call, silently with code 0 elsewhere.
-func Main(ctx context.Context, args, environ []string, stdin io.Reader, stdout, stderr io.Writer) int {
+func Main(ctx context.Context, as Process) int {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
-	p := &player{environ: environ, out: stdout, started: time.Now()}
-	code, err := p.run(ctx, args, stdin)
+	p := &player{environ: as.Environ, out: as.Stdout, started: time.Now()}
+	code, err := p.run(ctx, as.Args, as.Stdin)
 	if p.record != nil {
 		err = errors.Join(err, p.record.Close())
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "error: %v\n", err)
+		fmt.Fprintf(as.Stderr, "error: %v\n", err)
 		return 1
 	}
 	return code

@@ -45,7 +45,7 @@ func run(ctx context.Context, t *testing.T, dir, scenario string, env []string, 
 	var stdout, stderr bytes.Buffer
 	args = append([]string{"-p", "look", "--output-format", "stream-json", "--verbose", "--scenario", file}, args...)
 	env = append([]string{"PATH=/usr/bin:/bin", "CLAUDE_CONFIG_DIR=" + dir, "CLAUDEOPS_STATE_DIR=" + dir, "CLAUDEOPS_TIER=1"}, env...)
-	p.code = Main(ctx, args, env, strings.NewReader(""), &stdout, &stderr)
+	p.code = Main(ctx, Process{args, env, strings.NewReader(""), &stdout, &stderr})
 	p.stderr = stderr.String()
 	if p.lines = strings.Split(strings.TrimSpace(stdout.String()), "\n"); p.lines[0] != "" {
 		if err := json.Unmarshal([]byte(p.lines[len(p.lines)-1]), &p.last); err != nil {
@@ -163,7 +163,7 @@ func TestAnInterruptEndsTheAgent(t *testing.T) {
 				t.Fatal(err)
 			}
 			env := []string{"PATH=/usr/bin:/bin", "CLAUDE_CONFIG_DIR=" + t.TempDir(), "CLAUDEOPS_TIER=1"}
-			if code := Main(ctx, []string{"-p", "x", "--scenario", file}, env, nil, interrupting{tt.word, cancel}, io.Discard); code != tt.code {
+			if code := Main(ctx, Process{[]string{"-p", "x", "--scenario", file}, env, nil, interrupting{tt.word, cancel}, io.Discard}); code != tt.code {
 				t.Errorf("exit %d, want %d", code, tt.code)
 			}
 		})

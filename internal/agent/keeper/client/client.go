@@ -30,8 +30,6 @@ type Options struct {
 	// Capabilities are what a keeper that does not run as root needs to end processes of another user.
 	Capabilities []uintptr
 	Logger       *slog.Logger
-	// Begin is closed when the keeper is to be started; nil means at once. Sessions wait until it works.
-	Begin <-chan struct{}
 }
 
 // errPaused is why sessions are stopped that the keeper has killed.
@@ -61,12 +59,6 @@ func Start(ctx context.Context, o Options) *Client {
 	}
 	go func() {
 		defer close(c.done)
-		if o.Begin != nil {
-			select {
-			case <-ctx.Done():
-			case <-o.Begin:
-			}
-		}
 		c.run(ctx)
 	}()
 	return c

@@ -143,26 +143,3 @@ func TestAKeeperThatCannotStartIsTrouble(t *testing.T) {
 		}
 	}
 }
-
-func TestAKeeperBeginsWhenItIsTold(t *testing.T) {
-	begin := make(chan struct{})
-	c := client.Start(t.Context(), client.Options{
-		Path: "/does/not/exist", Lease: time.Minute, Logger: slog.New(slog.DiscardHandler), Begin: begin,
-	})
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := c.Check(ended); !errors.Is(err, context.Canceled) || c.Trouble() != nil {
-		t.Errorf("it began too early: %v, %v", err, c.Trouble())
-	}
-	close(begin)
-	if err := c.Check(t.Context()); err == nil || errors.Is(err, context.Canceled) {
-		t.Errorf("it did not begin: %v", err)
-	}
-	if err := c.Close(); err != nil {
-		t.Error(err)
-	}
-	never := client.Start(t.Context(), client.Options{Lease: time.Minute, Logger: slog.New(slog.DiscardHandler), Begin: make(chan struct{})})
-	if err := never.Close(); err != nil {
-		t.Error(err)
-	}
-}
