@@ -367,7 +367,7 @@ func sessionAttempts() []attempt {
 		{name: "host without its lease", try: func(t *testing.T, a *abuse) error {
 			a.options.May = func() error { return errors.New("the lease is over") }
 			a.rebuild()
-			defer func() { a.options.May = nil; a.rebuild() }()
+			defer func() { a.options.May = func() error { return nil }; a.rebuild() }()
 			return a.run(t, "fix", nil)
 		}, why: "the lease is over"},
 		{name: "run of another environment", try: func(t *testing.T, a *abuse) error {

@@ -1,11 +1,13 @@
 package act
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -45,7 +47,7 @@ type Options struct {
 	Limits   []ops.CooldownLimit
 	Docker   string // the socket of the engine
 	Commits  *Commits
-	Turns    *Turns // runners of one process share it; nil: this one is alone
+	Turns    *Turns // runners of one process share it
 	// Settle is how long services may take to work after a change.
 	Settle    func(ctx context.Context, environment string, services []string) time.Duration
 	Round     time.Duration // between two rounds of probes; 0: two seconds
@@ -68,24 +70,7 @@ type Turns struct {
 
 // New makes a runner.
 func New(o Options) *Runner {
-	if o.Redact == nil {
-		o.Redact = func(s string) string { return s }
-	}
-	if o.May == nil {
-		o.May = func() error { return nil }
-	}
-	if o.Settle == nil {
-		o.Settle = func(context.Context, string, []string) time.Duration { return 10 * time.Second }
-	}
-	if o.Round == 0 {
-		o.Round = 2 * time.Second
-	}
-	if o.Systemctl == "" {
-		o.Systemctl = "systemctl"
-	}
-	if o.Turns == nil {
-		o.Turns = &Turns{}
-	}
+	o.Round, o.Systemctl = cmp.Or(o.Round, 2*time.Second), cmp.Or(o.Systemctl, "systemctl")
 	return &Runner{o: o}
 }
 
@@ -258,7 +243,7 @@ func (r *Runner) perform(ctx context.Context, q Request, spec ops.ActionSpec) (O
 	watched := watchedServices(q.Environment, spec)
 	in := store.ActionIntent{Run: q.intent(spec), Want: reservations(spec), Limits: r.limits(spec)}
 	in.Run.Version, in.Run.Commit = task.image, task.commit
-	in.Run.Before = r.look(ctx, q.Environment, watched)
+	in.Run.Before = r.Look(ctx, q.Environment, watched)
 	if q.Session != nil {
 		in.Record = q.record()
 	}
@@ -308,7 +293,7 @@ func (r *Runner) execute(ctx context.Context, env ops.Environment, spec ops.Acti
 	result.After = r.settled(ctx, env, watched, task.goal, result.Status == ops.ActionDone && !stops(spec, run))
 	worse := ops.Worse(run.Before, result.After)
 	if stops(spec, run) {
-		worse = without(worse, spec.Service)
+		worse = slices.DeleteFunc(worse, func(name string) bool { return name == spec.Service })
 	}
 	result.Events, result.Notices = r.tell(spec, run, result, worse)
 	result.At = r.o.Clock()
@@ -331,16 +316,6 @@ func (r *Runner) execute(ctx context.Context, env ops.Environment, spec ops.Acti
 // stops reports whether the run takes its service down on purpose.
 func stops(spec ops.ActionSpec, run ops.ActionRun) bool {
 	return spec.Kind == ops.ActionStop && run.UndoOf == 0 || spec.Kind == ops.ActionStart && run.UndoOf != 0
-}
-
-func without(names []string, name string) []string {
-	var out []string
-	for _, n := range names {
-		if n != name {
-			out = append(out, n)
-		}
-	}
-	return out
 }
 
 // tell says what the operator should know of a run.

@@ -95,8 +95,8 @@ func newWorld(t *testing.T, actions ...ops.ActionSpec) *world {
 	w.options = act.Options{
 		Ledger: s, Refusals: s, Prober: &files{dir: w.health}, Owner: func() ops.Owner { return w.Owner },
 		Limits:  []ops.CooldownLimit{{Action: "restart", Count: 20, Window: time.Hour}, {Action: "redeployment", Count: 20, Window: time.Hour}},
-		Commits: w.commits,
-		Settle:  func(context.Context, string, []string) time.Duration { return 0 }, Round: time.Millisecond, Stop: 200 * time.Millisecond,
+		Commits: w.commits, May: func() error { return nil }, Turns: &act.Turns{},
+		Settle: func(context.Context, string, []string) time.Duration { return 0 }, Round: time.Millisecond, Stop: 200 * time.Millisecond,
 		Redact: func(s string) string { return strings.ReplaceAll(s, "hunter2", "[redacted]") }, Environ: os.Environ(), Clock: time.Now, //nolint:forbidigo // of the test itself
 		Logger: slog.New(slog.DiscardHandler),
 	}

@@ -26,10 +26,6 @@ func watchedServices(env ops.Environment, spec ops.ActionSpec) []string {
 
 // Look probes services once and says how each of them is. Services without probes are left out.
 func (r *Runner) Look(ctx context.Context, env ops.Environment, services []string) []ops.ServiceHealth {
-	return r.look(ctx, env, services)
-}
-
-func (r *Runner) look(ctx context.Context, env ops.Environment, services []string) []ops.ServiceHealth {
 	var specs []ops.ProbeSpec
 	for _, p := range env.Probes {
 		if slices.Contains(services, p.Service) {
@@ -78,7 +74,7 @@ func (r *Runner) settled(ctx context.Context, env ops.Environment, services []st
 	until, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for {
-		found := r.look(ctx, env, services)
+		found := r.Look(ctx, env, services)
 		if len(ops.Worse(goal, found)) == 0 || !ops.Pause(until, r.o.Round) {
 			return found
 		}

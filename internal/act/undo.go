@@ -87,7 +87,7 @@ func (r *Runner) undo(ctx context.Context, q Request, spec ops.ActionSpec, run o
 	if q.Person != "" {
 		back.CycleID, back.SessionID = nil, nil
 	}
-	back.Before = r.look(ctx, env, watchedServices(env, spec))
+	back.Before = r.Look(ctx, env, watchedServices(env, spec))
 	failpoint.Hit("action.begin.before")
 	intent := store.ActionIntent{Run: back, At: r.o.Clock()}
 	if q.Session != nil {

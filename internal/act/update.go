@@ -21,8 +21,6 @@ import (
 const (
 	pullLimit     = 15 * time.Minute
 	registryLimit = 20 * time.Second
-	// pullNews is how often the progress of a pull is logged.
-	pullNews = 15 * time.Second
 	// keptImages is below which name old images are kept.
 	keptImages = "claudeops/kept/"
 	// keptSearched is how many earlier updates may still keep an image.
@@ -210,7 +208,7 @@ func (r *Runner) Fetch(ctx context.Context, env ops.Environment, spec ops.Action
 		return fmt.Errorf("%s does not work now, so nothing could be compared: %s", spec.Service, now.Trouble)
 	}
 	u.Before, u.Touches = now.Image, watchedServices(env, spec)
-	if u.States = r.look(ctx, env, u.Touches); len(u.States) == 0 || u.States[0].Service != spec.Service || u.States[0].Status == ops.Down {
+	if u.States = r.Look(ctx, env, u.Touches); len(u.States) == 0 || u.States[0].Service != spec.Service || u.States[0].Status == ops.Down {
 		return fmt.Errorf("%s does not work now, so nothing could be compared: repair it first", spec.Service)
 	}
 	if u.After, err = r.wanted(ctx, now, u.To); err != nil || u.After.ID != "" {
@@ -310,10 +308,9 @@ func (r *Runner) pull(ctx context.Context, e engine, image ops.Image) error {
 		return err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	told := r.o.Clock()
 	for lines := json.NewDecoder(resp.Body); ; {
 		var line struct {
-			Status, ID, Progress, Error, Message string
+			Error, Message string
 		}
 		switch err := lines.Decode(&line); {
 		case resp.StatusCode/100 != 2:
@@ -324,10 +321,6 @@ func (r *Runner) pull(ctx context.Context, e engine, image ops.Image) error {
 			return nil
 		case err != nil:
 			return fmt.Errorf("pull %s: %w", image, err)
-		}
-		if now := r.o.Clock(); now.Sub(told) >= pullNews {
-			told = now
-			r.o.Logger.InfoContext(ctx, "pulling an image", "image", image.Ref, "layer", line.ID, "status", line.Status, "progress", line.Progress)
 		}
 	}
 }
@@ -435,7 +428,7 @@ func (r *Runner) Verify(ctx context.Context, env ops.Environment, spec ops.Actio
 	until, cancel := context.WithTimeout(ctx, r.o.Settle(ctx, env.Name, u.Touches)+r.o.Round)
 	defer cancel()
 	for good := 0; ; {
-		worse := ops.Worse(u.States, r.look(ctx, env, u.Touches))
+		worse := ops.Worse(u.States, r.Look(ctx, env, u.Touches))
 		if now, err := r.Current(ctx, env, spec); err == nil && now.Trouble != "" {
 			worse = append(worse, now.Trouble)
 		}

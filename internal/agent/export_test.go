@@ -18,7 +18,7 @@ func Left(key string) (processes int, group string, err error) {
 	if g := process.FindCgroup(key); g != nil {
 		group = g.Path
 	}
-	return len(process.NewEnvironScan(process.KeyName, key).Holders(all)), group, nil
+	return len(process.Holders(all, process.KeyName, key)), group, nil
 }
 
 // Alive returns when a process was started, and whether it runs.

@@ -234,7 +234,7 @@ func TestWithoutAControlGroupTheSameHoldsByKey(t *testing.T) {
 	spec := testSpec(t)
 	// A key that cannot name a folder has no control group.
 	spec.Session.Key = "no/group/" + spec.Session.Key
-	if agent.FileNameSafe(spec.Session.Key) {
+	if process.FileNameSafe(spec.Session.Key) {
 		t.Fatal("there is a control group")
 	}
 	begun := time.Now()

@@ -431,7 +431,7 @@ func watchesContainers(cfg *config.Config) bool {
 }
 
 func processes() api.Finding {
-	if !agent.CgroupAvailable() {
+	if !process.CgroupAvailable() {
 		fix := "Give the service a delegated cgroup (systemd: Delegate=yes)"
 		if wall.InContainer() {
 			fix = "This is usual in a container, whose cgroups are read-only; they end with the container at the latest"

@@ -120,10 +120,14 @@ func (a *Advancer) verify(ctx context.Context, env ops.Environment, specs []ops.
 		if bad {
 			good = a.Clock()
 		}
-		switch {
-		case !bad && more == 0 && a.Clock().Sub(good) >= hold:
+		if !bad && more == 0 && a.Clock().Sub(good) >= hold {
 			return all
-		case bad && !ops.Pause(settled, a.Health.RoundPause()), !bad && !ops.Pause(ctx, a.Health.RoundPause()): // what is good now may finish its run after the limit
+		}
+		until := ctx // what is good now may finish its run after the limit
+		if bad {
+			until = settled
+		}
+		if !ops.Pause(until, a.Health.RoundPause()) {
 			return all
 		}
 		all = append(all, a.Prober.Run(ctx, env.Name, specs, step.Purpose)...)

@@ -178,11 +178,7 @@ func services(d *draft) []prompts.Service {
 	var out []prompts.Service
 	for _, s := range d.env.Policy.Inventory.Services {
 		fact := prompts.Service{
-			Name:      s.Name,
-			Aliases:   s.Aliases,
-			Group:     s.Group,
-			DependsOn: s.DependsOn,
-			Checked:   lastCheck(d.now.Journal.Checks, s.Name),
+			Name: s.Name, Aliases: s.Aliases, Group: s.Group, DependsOn: s.DependsOn, Checked: lastCheck(d.now.Journal.Checks, s.Name),
 		}
 		for _, p := range d.env.Probes {
 			if p.Service == s.Name {
@@ -197,16 +193,9 @@ func services(d *draft) []prompts.Service {
 		out = append(out, fact)
 	}
 	affected := d.brief.Services()
-	slices.SortStableFunc(out, func(a, b prompts.Service) int {
-		in := func(s prompts.Service) int {
-			if slices.Contains(affected, s.Name) {
-				return 0
-			}
-			return 1
-		}
-		return in(a) - in(b)
-	})
-	return out
+	is := func(s prompts.Service) bool { return slices.Contains(affected, s.Name) }
+	others := slices.DeleteFunc(slices.Clone(out), is)
+	return append(slices.DeleteFunc(out, func(s prompts.Service) bool { return !is(s) }), others...)
 }
 
 func describeProbe(p ops.ProbeSpec, fact *prompts.Service) {

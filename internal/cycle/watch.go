@@ -36,7 +36,9 @@ const patchTool = "file_change"
 const maxTurns = 20
 
 func (a *Advancer) watch(ctx context.Context, now ops.Claimed, s ops.Session, runner Runner, spec ops.SessionSpec) *watch {
-	w := &watch{session: s, calls: map[string]ops.Activity{}, turns: map[string]bool{}, budget: spec.BudgetUSD, estimate: NewEstimate(a.Prices).Add}
+	w := &watch{
+		session: s, calls: map[string]ops.Activity{}, turns: map[string]bool{}, budget: spec.BudgetUSD, estimate: NewEstimate(a.Prices).Add,
+	}
 	if !s.Works() {
 		w.maxTurns = maxTurns
 		return w

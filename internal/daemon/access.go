@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"claudeops/internal/agent"
+	"claudeops/internal/agent/process"
 	"claudeops/internal/config"
 	"claudeops/internal/daemon/control"
 	"claudeops/internal/ops"
@@ -174,7 +174,7 @@ func (g *ground) peerRules() control.Rules {
 // session.
 func AgentsSeparated(c *config.Config) bool {
 	s := c.Guard.Sandbox
-	return s.UID != 0 || agent.CgroupAvailable()
+	return s.UID != 0 || process.CgroupAvailable()
 }
 
 // connectionKey is the context key of the check of a connection.

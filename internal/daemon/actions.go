@@ -380,18 +380,13 @@ func (p *plan) takeRequest(ctx context.Context, r ops.ActionRun) {
 // Step runs one step of a plan that a human approved. What may not run any more is recorded as refused: the plan ends there.
 func (p *plan) Step(ctx context.Context, env ops.Environment, a ops.Approval, step int) (ops.ActionRun, error) {
 	do := a.Plan[step-1]
-	request := act.Request{
+	out, err := p.actions.Run(ctx, act.Request{
 		Environment: env, Service: do.Service, Action: do.Action, Branch: do.Branch, Why: ops.Ends(do.Reason, 0, 400, "…"), Plan: &a, Step: step,
-	}
-	out, err := p.actions.Run(ctx, request)
-	var no *act.Refusal
-	if !errors.As(err, &no) {
-		return out.Run, err
-	}
-	return p.store.Acts.RefuseStep(ctx, p.Owner(), ops.ActionRun{
+	})
+	return p.ran(ctx, out, err, ops.ActionRun{
 		Environment: env.Name, Service: do.Service, Action: do.Action, Tier: a.Tier, CycleID: &a.CycleID, SessionID: &a.SessionID, Why: do.Reason,
 		ApprovalID: a.ID, Step: step, Automatic: true, Does: do.Does, Digest: do.Digest, Branch: do.Branch,
-	}, no.Error(), p.Clock())
+	})
 }
 
 // Reflex runs one action of a reflex. What may not run is recorded as refused: the reflex ends there.
@@ -401,14 +396,23 @@ func (p *plan) Reflex(ctx context.Context, env ops.Environment, cycle ops.CycleI
 		Environment: env, Service: r.Service, Action: r.Do[step-1], Why: why, Reflex: &r, Cycle: cycle, Step: step,
 	})
 	p.hub.Nudge()
+	return p.ran(ctx, out, err, ops.ActionRun{
+		Environment: env.Name, Service: r.Service, Action: r.Do[step-1], Tier: ops.Tier2, CycleID: &cycle, Why: why, Reflex: r.Key(), Step: step,
+		Automatic: true, Does: r.Do[step-1], Digest: r.Digests[step-1],
+	})
+}
+
+// ran is a run, or the row of one that was refused.
+func (p *plan) ran(ctx context.Context, out act.Outcome, err error, refused ops.ActionRun) (ops.ActionRun, error) {
 	var no *act.Refusal
 	if !errors.As(err, &no) {
 		return out.Run, err
 	}
-	return p.store.Acts.RefuseStep(ctx, p.Owner(), ops.ActionRun{
-		Environment: env.Name, Service: r.Service, Action: r.Do[step-1], Tier: ops.Tier2, CycleID: &cycle, Why: why, Reflex: r.Key(), Step: step,
-		Automatic: true, Does: r.Do[step-1], Digest: r.Digests[step-1],
-	}, no.Reason, p.Clock())
+	why := no.Error()
+	if refused.Reflex != "" {
+		why = no.Reason // nobody is there to do it another way
+	}
+	return p.store.Acts.RefuseStep(ctx, p.Owner(), refused, why, p.Clock())
 }
 
 // Interrupted ends a run whose supervisor has ended.

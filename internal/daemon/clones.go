@@ -28,7 +28,7 @@ func (p *plan) steers(path string) bool {
 func (p *plan) heldClone(repo string) bool {
 	for _, e := range p.envs {
 		dir, err := filepath.EvalSymlinks(e.ReposDir)
-		if box := p.sandboxes[e.Name]; err == nil && strings.HasPrefix(repo, dir+"/") && (box == nil || !box.HoldsFiles(ops.LastTier)) {
+		if err == nil && strings.HasPrefix(repo, dir+"/") && !p.sandboxes[e.Name].HoldsFiles(ops.LastTier) {
 			return false
 		}
 	}
@@ -42,8 +42,9 @@ func (p *plan) Lend(ctx context.Context, env ops.Environment, s ops.Session, dry
 		return env.ReposDir, nil
 	}
 	b := act.Borrower{Session: s, Environment: env, Folder: wall.ClonesOf(env.StateDir, s.Key)}
-	if box := p.sandboxes[env.Name]; box != nil {
-		b.Mounts, b.Held, b.Covered = box.Mounts(tier), box.HoldsFiles(tier), append(box.Secrets(), p.Config.Guard.Sandbox.Hidden...)
+	box := p.sandboxes[env.Name]
+	if b.Mounts, b.Held = box.Mounts(tier), box.HoldsFiles(tier); b.Mounts {
+		b.Covered = append(box.Secrets(), p.Config.Guard.Sandbox.Hidden...)
 	}
 	if tier >= ops.Tier3 {
 		b.Writable = p.Config.Guard.Sandbox.Writable

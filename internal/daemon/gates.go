@@ -98,11 +98,12 @@ func (g *gates) Open(ctx context.Context, env ops.Environment, s ops.Session, dr
 		return nil, err
 	}
 	facts.RawNetwork = slices.ContainsFunc(permits, func(p network.Permit) bool { return p.How == network.Raw && p.Name != "ssh" })
-	if box := g.p.sandboxes[env.Name]; box != nil && box.Confines() {
+	box := g.p.sandboxes[env.Name]
+	if box.Confines() {
 		facts.TempDir, facts.OwnTemp = box.Temp(wall.Session{ID: s.Key}), true
 		facts.Walled = facts.NetworkClosed && box.Lacks(s.May()) == ""
 	}
-	facts.Secrets = uncovered(g.p.box(env), s.May())
+	facts.Secrets = uncovered(box, s.May())
 	opened, err := g.gate.Open(ctx, s, facts, alarm)
 	if err != nil {
 		return nil, err

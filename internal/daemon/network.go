@@ -40,7 +40,7 @@ func (p *plan) openNetwork(ctx context.Context, spec ops.SessionSpec, keys []str
 	n, c, tier := &p.networks, p.Config, spec.Session.May()
 	i := slices.IndexFunc(p.envs, func(e ops.Environment) bool { return e.Name == spec.Environment })
 	sandbox := p.sandboxes[spec.Environment]
-	if i < 0 || sandbox == nil {
+	if i < 0 {
 		return nil, nil, errors.New("the network of the session cannot be opened: its environment has no walls")
 	}
 	if err := sandbox.CheckNetwork(tier); err != nil {

@@ -31,7 +31,7 @@ type plan struct {
 	token string // for the pages and the API
 	// judge is the guard, made when it is first needed: reading its tables takes time.
 	judge      func() (*guard.Guard, error)
-	sandboxes  map[string]*wall.Sandbox // the walls by environment; none when they are off
+	sandboxes  map[string]*wall.Sandbox // the walls by environment, also where none are on
 	envs       []ops.Environment
 	mine       []ops.Environment // those of them that this host works for
 	gates      *gates            // nil without the guard
@@ -64,7 +64,7 @@ func (g *ground) newPlan(o Options, envs []ops.Environment) *plan {
 		judge: sync.OnceValues(func() (*guard.Guard, error) { return newJudge(o.Config, o.Self) }),
 	}
 	for i, e := range envs {
-		noteFloor(&envs[i], p.box(e))
+		noteFloor(&envs[i], p.sandboxes[e.Name])
 	}
 	p.mine = labelled(envs, o.Config.Host.Labels)
 	p.site = sync.OnceValue(p.newSite)

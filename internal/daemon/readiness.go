@@ -79,10 +79,11 @@ func (o *obstacle) Unwrap() error { return o.error }
 
 // trouble is why no session may start now, or nil.
 func (s *readiness) trouble() error {
-	if found := s.obstacle(); found != nil {
-		return found
+	found := s.obstacle()
+	if found == nil {
+		return nil
 	}
-	return nil
+	return found
 }
 
 func (s *readiness) obstacle() *obstacle {
@@ -199,13 +200,6 @@ func (s *readiness) watch(ctx context.Context, ran func(), tell func(trouble err
 	})
 }
 
-func errorText(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
-}
-
 // tellTrouble records and reports that no session can start, or that sessions can start again.
 func (g *ground) tellTrouble(ctx context.Context, trouble error) {
 	at := g.Clock()
@@ -262,9 +256,6 @@ func (s *readiness) state() string {
 
 // trouble is the warning on every page: why no session starts, or what waits.
 func (g *ground) trouble() string {
-	if text := errorText(g.readiness.trouble()); text != "" {
-		return text
-	}
 	if err := g.may(); err != nil {
 		return err.Error()
 	}
@@ -386,10 +377,9 @@ func (h *probeHealth) InGrace(environment, service string, recovered map[string]
 const longestSettle = 2 * time.Minute
 
 func (p *plan) environment(name string) ops.Environment {
-	for _, e := range p.envs {
-		if e.Name == name {
-			return e
-		}
+	i := slices.IndexFunc(p.envs, func(e ops.Environment) bool { return e.Name == name })
+	if i >= 0 {
+		return p.envs[i]
 	}
 	return ops.Environment{}
 }

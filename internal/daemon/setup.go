@@ -184,13 +184,15 @@ func (s *Setup) agents(ctx context.Context, again bool) api.SetupRow {
 	for _, u := range UsedAgents(s.Config, env.Policy) {
 		able := u.Adapter.Able(ctx, env.AgentEnv)
 		path, version := able.Program, able.Version
+		todo := func(why string) {
+			details = append(details, redact.New(s.Config.Secrets).String(why))
+			row.State, row.Blocks, row.Next, row.Command = api.SetupTodo, true, u.Hint, u.Command
+		}
 		switch {
 		case path == "":
-			details = append(details, fmt.Sprintf("%q is not installed", u.Bin))
-			row.State, row.Blocks, row.Next, row.Command = api.SetupTodo, true, u.Hint, u.Command
+			todo(fmt.Sprintf("%q is not installed", u.Bin))
 		case able.Why != "":
-			details = append(details, redact.New(s.Config.Secrets).String(able.Why))
-			row.State, row.Blocks, row.Next, row.Command = api.SetupTodo, true, u.Hint, u.Command
+			todo(able.Why)
 		case !able.Known:
 			details = append(details, path+" does not report its version")
 			row.State, row.Next = api.SetupUnknown, "It runs without the features that need a known version"
@@ -201,8 +203,7 @@ func (s *Setup) agents(ctx context.Context, again bool) api.SetupRow {
 		default:
 			held, err := s.Trials.Held(ctx, u.Name, u.Adapter, env, again)
 			if err != nil {
-				details = append(details, redact.New(s.Config.Secrets).String(err.Error()))
-				row.State, row.Blocks, row.Next, row.Command = api.SetupTodo, true, u.Hint, u.Command
+				todo(err.Error())
 				continue
 			}
 			detail := fmt.Sprintf("%s, version %s", path, version)

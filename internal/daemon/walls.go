@@ -29,7 +29,7 @@ func (p *plan) walls() func(environment string) agent.Walls {
 	byName := map[string]agent.Walls{}
 	for _, e := range p.envs {
 		w := &sandboxed{
-			Sandbox: p.box(e), environment: e.Name, gates: gateDir(p.Config),
+			Sandbox: p.sandboxes[e.Name], environment: e.Name, gates: gateDir(p.Config),
 			events: p.store, log: p.Logger, limits: sessionLimits(p.Config.Guard.Sandbox), networks: &p.networks, clones: p.clonesOf,
 		}
 		byName[e.Name] = w
@@ -43,11 +43,6 @@ func sessionLimits(s config.Sandbox) process.Limits {
 		return process.Limits{}
 	}
 	return process.Limits{Processes: s.Processes, Memory: machineMemory() / 2}
-}
-
-func wallsOn(c *config.Config) bool {
-	s := c.Guard.Sandbox
-	return s.Walled() || s.UID != 0
 }
 
 // Walls are the walls around the agents of an environment. Self is the path of this program.
@@ -314,9 +309,6 @@ func (g *gates) confineCommands(
 	opened *gate.Session, env ops.Environment, s ops.Session, session wall.Session,
 ) (unseen func(path string) bool) {
 	sandbox := g.p.sandboxes[env.Name]
-	if sandbox == nil {
-		return nil
-	}
 	if s.Agent == codexAgent {
 		session.Gate = filepath.Dir(opened.Socket()) // the real shell is mounted there
 	}
@@ -330,11 +322,7 @@ func (g *gates) confineCommands(
 
 // walled tells the paths that the walls of a session may refuse from those that it may change.
 func (g *gates) walled(env ops.Environment, s ops.Session, session wall.Session) func(path string) bool {
-	sandbox := g.p.sandboxes[env.Name]
-	if sandbox == nil {
-		return nil
-	}
-	w := sandbox.Command(s.May(), session)
+	w := g.p.sandboxes[env.Name].Command(s.May(), session)
 	if w == nil {
 		return nil
 	}
@@ -343,23 +331,13 @@ func (g *gates) walled(env ops.Environment, s ops.Session, session wall.Session)
 	}
 }
 
-// newSandboxes makes the walls of all environments; none when they are off.
+// newSandboxes makes the walls of all environments, also where none are on.
 func newSandboxes(o Options, envs []ops.Environment) map[string]*wall.Sandbox {
 	out := map[string]*wall.Sandbox{}
 	for _, e := range envs {
-		if wallsOn(o.Config) {
-			out[e.Name] = Walls(o.Config, e, o.Self)
-		}
+		out[e.Name] = Walls(o.Config, e, o.Self)
 	}
 	return out
-}
-
-// box are the walls of an environment, also where none are on.
-func (p *plan) box(e ops.Environment) *wall.Sandbox {
-	if box := p.sandboxes[e.Name]; box != nil {
-		return box
-	}
-	return Walls(p.Config, e, p.Self)
 }
 
 // noteFloor tells the handlers of an environment which of the walls that tiers above the first need does not stand, and returns it. The
@@ -398,7 +376,7 @@ func AroundAgents(e ops.Environment, box *wall.Sandbox) []situation.Wall {
 // tellWalls says once at start what stands around agents.
 func (p *plan) tellWalls(ctx context.Context) {
 	for _, e := range p.mine {
-		text, hole := situation.Walls(AroundAgents(e, p.box(e)))
+		text, hole := situation.Walls(AroundAgents(e, p.sandboxes[e.Name]))
 		level := slog.LevelInfo
 		if hole {
 			level = slog.LevelWarn
@@ -412,5 +390,5 @@ func (p *plan) wallRows() []situation.Wall {
 	if len(p.mine) == 0 {
 		return nil
 	}
-	return AroundAgents(p.mine[0], p.box(p.mine[0]))
+	return AroundAgents(p.mine[0], p.sandboxes[p.mine[0].Name])
 }

@@ -11,24 +11,24 @@ import (
 	"time"
 )
 
-// Kind is what a part of a line is.
-type Kind int
+// Kind is what a part of a line is, in a word.
+type Kind string
 
 // The kinds.
 const (
-	Stdout   Kind = iota // text that is not an event
-	Stderr               // text on standard error, which is recorded as an event
-	Start                // the agent starts, with its model and tools
-	Retry                // the model API failed and is called again
-	Text                 // what the agent says
-	Prompt               // what the agent is told
-	Thinking             // what the agent says to itself
-	Call                 // a tool is called
-	Output               // what a tool returned
-	Result               // the end of the session
-	Dropped              // output that was too much to keep
-	Withheld             // output that could not be searched for secrets
-	Event                // anything else
+	Stdout   Kind = "stdout"   // text that is not an event
+	Stderr   Kind = "stderr"   // text on standard error, which is recorded as an event
+	Start    Kind = "start"    // the agent starts, with its model and tools
+	Retry    Kind = "retry"    // the model API failed and is called again
+	Text     Kind = "text"     // what the agent says
+	Prompt   Kind = "prompt"   // what the agent is told
+	Thinking Kind = "thinking" // what the agent says to itself
+	Call     Kind = "call"     // a tool is called
+	Output   Kind = "output"   // what a tool returned
+	Result   Kind = "result"   // the end of the session
+	Dropped  Kind = "dropped"  // output that was too much to keep
+	Withheld Kind = "withheld" // output that could not be searched for secrets
+	Event    Kind = "event"    // anything else
 )
 
 // Part is one readable part of a line.
@@ -110,42 +110,15 @@ func decode(data []byte, into any) bool {
 	return err == nil || wrongType
 }
 
-// Word names the kind of a part.
+// Word names the kind of a part, and what became of a call.
 func (p Part) Word() string {
-	switch p.Kind {
-	case Stdout:
-		return "stdout"
-	case Stderr:
-		return "stderr"
-	case Start:
-		return "start"
-	case Retry:
-		return "retry"
-	case Text:
-		return "text"
-	case Prompt:
-		return "prompt"
-	case Thinking:
-		return "thinking"
-	case Call:
-		return "call"
-	case Output:
-		switch {
-		case p.Refused:
-			return "refused"
-		case p.Failed:
-			return "failed"
-		}
-		return "output"
-	case Result:
-		return "result"
-	case Dropped:
-		return "dropped"
-	case Withheld:
-		return "withheld"
-	case Event:
+	switch {
+	case p.Kind == Output && p.Refused:
+		return "refused"
+	case p.Kind == Output && p.Failed:
+		return "failed"
 	}
-	return "event"
+	return string(p.Kind)
 }
 
 // refusals are the sentences in which programs say that the kernel refused them a file or an address, which is their first or

@@ -14,18 +14,9 @@ import (
 
 // The layers of the operating system that hold Codex to a tier.
 const (
-	LayerOwn        = "codex-sandbox" // Codex's own read-only sandbox around each command
-	LayerBubblewrap = "bubblewrap"    // our wall around the whole program
-	LayerLandlock   = "landlock"      // also ours; that of Codex cannot be set up inside it
+	LayerBubblewrap = "bubblewrap" // our wall around the whole program
+	LayerLandlock   = "landlock"   // also ours; that of Codex cannot be set up inside it
 )
-
-// Needs names the layers without which a tier does not run.
-func Needs(tier ops.Tier) []string {
-	if tier <= ops.Tier1 {
-		return []string{LayerOwn}
-	}
-	return []string{LayerBubblewrap}
-}
 
 // sandboxFor decides what holds a session to its tier, and refuses one that nothing would hold. ReadOnly means Codex's own
 // sandbox around each command. Otherwise there is none but ours: that of Codex would hide the repositories a repair is written
@@ -39,16 +30,11 @@ func sandboxFor(spec ops.SessionSpec, walls agent.Walls) (readOnly bool, err err
 	if tier <= ops.Tier1 || spec.DryRun || !spec.Session.Works() {
 		return true, nil
 	}
-	var on []string
-	if walls != nil {
-		on = walls.Layers(tier)
-	}
-	for _, need := range Needs(tier) {
-		if !slices.Contains(on, need) {
-			return false, agent.Refuse(ops.FailureLayer,
-				"Codex has no gate that could judge its commands, so at %v it runs only behind the sandbox layer %q, which is off: "+
-					"set sandbox.mode: auto on a machine that has it (claudeops doctor says), or give this tier to another agent", tier, need)
-		}
+	if walls == nil || !slices.Contains(walls.Layers(tier), LayerBubblewrap) {
+		return false, agent.Refuse(ops.FailureLayer,
+			"Codex has no gate that could judge its commands, so at %v it runs only behind the sandbox layer %q, which is off: "+
+				"set sandbox.mode: auto on a machine that has it (claudeops doctor says), or give this tier to another agent",
+			tier, LayerBubblewrap)
 	}
 	return false, nil
 }

@@ -1,11 +1,8 @@
 package codex
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
-	"io"
 	"io/fs"
 	"net/http"
 	"os"
@@ -19,7 +16,7 @@ import (
 )
 
 // maxRecord is more than any record should be: an agent behind walls can write to it.
-const maxRecord = 1 << 30
+const maxRecord = 256 << 20
 
 // ledger is what the record of a conversation says of its tokens.
 type ledger struct {
@@ -72,24 +69,14 @@ func readRecord(name string) ledger {
 	if err != nil || !info.Mode().IsRegular() || info.Size() > maxRecord {
 		return l
 	}
-	file, err := os.Open(name)
+	data, err := os.ReadFile(name)
 	if err != nil {
 		return l
 	}
-	defer func() { _ = file.Close() }()
-	in := bufio.NewReaderSize(file, 64<<10)
-	for {
-		line, err := in.ReadBytes('\n')
-		if len(line) > 0 {
-			l.read(line)
-		}
-		if err != nil {
-			if !errors.Is(err, io.EOF) {
-				return ledger{}
-			}
-			return l
-		}
+	for line := range bytes.Lines(data) {
+		l.read(line)
 	}
+	return l
 }
 
 func (l *ledger) read(line []byte) {

@@ -211,29 +211,21 @@ func (d *decoder) outcome() (raw json.RawMessage, summary string) {
 }
 
 func (f *figures) add(more figures) {
-	if more.CostUSD != nil && *more.CostUSD >= 0 {
-		sum := *more.CostUSD
-		if f.CostUSD != nil {
-			sum += *f.CostUSD
-		}
-		f.CostUSD = &sum
+	f.CostUSD = sum(f.CostUSD, more.CostUSD)
+	f.Turns = sum(f.Turns, more.Turns)
+	f.Input, f.Output = sum(f.Input, more.Input), sum(f.Output, more.Output)
+	f.CacheRead, f.CacheWrite = sum(f.CacheRead, more.CacheRead), sum(f.CacheWrite, more.CacheWrite)
+}
+
+// sum adds what was reported, unless it cannot be.
+func sum[N int64 | float64](to, by *N) *N {
+	switch {
+	case by == nil || *by < 0:
+		return to
+	case to == nil:
+		return by
 	}
-	for _, pair := range []struct{ to, by **int64 }{
-		{&f.Turns, &more.Turns},
-		{&f.Input, &more.Input},
-		{&f.Output, &more.Output},
-		{&f.CacheRead, &more.CacheRead},
-		{&f.CacheWrite, &more.CacheWrite},
-	} {
-		if *pair.by == nil || **pair.by < 0 {
-			continue
-		}
-		sum := **pair.by
-		if *pair.to != nil {
-			sum += **pair.to
-		}
-		*pair.to = &sum
-	}
+	return ops.Ptr(*to + *by)
 }
 
 func (f figures) fill(res *ops.RunResult) {

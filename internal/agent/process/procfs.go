@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 )
 
 // Ident names a process. The start time keeps a reused pid from being mistaken for it.
@@ -125,22 +125,13 @@ func withDescendants(all []int, roots []Ident) []Ident {
 	return out
 }
 
-// EnvironScan finds processes by an entry of their environment.
-type EnvironScan struct {
-	entry []byte
-	buf   []byte
-}
-
-// NewEnvironScan looks for the variable with this value.
-func NewEnvironScan(name, value string) *EnvironScan {
-	return &EnvironScan{entry: []byte(name + "=" + value), buf: make([]byte, 16<<10)}
-}
-
-// Holders returns the processes whose environment holds the entry.
-func (e *EnvironScan) Holders(all []int) []Ident {
+// Holders returns the processes whose environment holds a variable with this value.
+func Holders(all []int, name, value string) []Ident {
+	entry := []byte(name + "=" + value)
 	var out []Ident
 	for _, pid := range all {
-		if !e.held(pid) {
+		environ, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+		if err != nil || !holdsEntry(environ, entry) {
 			continue
 		}
 		if st, err := ReadStat(pid); err == nil && !st.Zombie {
@@ -150,44 +141,10 @@ func (e *EnvironScan) Holders(all []int) []Ident {
 	return out
 }
 
-// held reports whether the environment of a process holds the entry. Plain system calls, because
-// this is done for every process of the machine at the end of every session.
-func (e *EnvironScan) held(pid int) bool {
-	fd, err := syscall.Open("/proc/"+strconv.Itoa(pid)+"/environ", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
-	if err != nil {
-		return false
-	}
-	defer func() { _ = syscall.Close(fd) }()
-	n := 0
-	for {
-		if n == len(e.buf) {
-			e.buf = append(e.buf, make([]byte, len(e.buf))...)
-		}
-		got, err := syscall.Read(fd, e.buf[n:])
-		if errors.Is(err, syscall.EINTR) {
-			continue
-		}
-		if err != nil || got <= 0 {
-			return holdsEntry(e.buf[:n], e.entry)
-		}
-		n += got
-	}
-}
-
 // holdsEntry looks for one whole entry among entries that end with a NUL.
 func holdsEntry(environ, entry []byte) bool {
-	for from := 0; ; {
-		i := bytes.Index(environ[from:], entry)
-		if i < 0 {
-			return false
-		}
-		i += from
-		end := i + len(entry)
-		if (i == 0 || environ[i-1] == 0) && (end == len(environ) || environ[end] == 0) {
-			return true
-		}
-		from = i + 1
-	}
+	end := []byte{0}
+	return bytes.Contains(slices.Concat(end, environ, end), slices.Concat(end, entry, end))
 }
 
 // mostAncestors bounds the walk from a process to the first one; a real tree is far less deep.

@@ -30,7 +30,6 @@ type Sweeper struct {
 // that is just being replaced by another program shows no environment for a moment.
 func (s *Sweeper) Run(ctx context.Context) (int, error) {
 	s.found = make(map[Ident]bool)
-	scan := NewEnvironScan(KeyName, s.Key)
 	begun, first := time.Now(), slices.Clone(s.Roots)
 	quiet := 0
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
@@ -39,7 +38,7 @@ func (s *Sweeper) Run(ctx context.Context) (int, error) {
 			return len(s.found), err
 		}
 		// All are found before any is killed: the children of a dead process belong to another one.
-		victims := withDescendants(all, slices.Concat(s.Roots, s.Group.members(), scan.Holders(all)))
+		victims := withDescendants(all, slices.Concat(s.Roots, s.Group.members(), Holders(all, KeyName, s.Key)))
 		s.Group.Kill()
 		spare := len(victims) > len(first) && time.Since(begun) < spareTime
 		for _, v := range victims {

@@ -376,12 +376,10 @@ func (p *player) step(ctx context.Context, s Step) (*Ending, error) {
 		_, err := p.bash(ctx, s.Bash)
 		return nil, err
 	case s.Pause > 0:
-		select {
-		case <-time.After(time.Duration(float64(s.Pause) * p.pace)):
-			return nil, nil
-		case <-ctx.Done():
+		if !ops.Pause(ctx, time.Duration(float64(s.Pause)*p.pace)) {
 			return nil, errInterrupted
 		}
+		return nil, nil
 	case s.When != nil:
 		yes, err := p.holds(ctx, *s.When)
 		switch {

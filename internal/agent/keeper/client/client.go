@@ -163,14 +163,14 @@ func (c *Client) run(ctx context.Context) {
 		l, err := c.connect()
 		if err != nil {
 			c.failed(fmt.Errorf("the keeper, which ends agents when this supervisor dies, cannot be started, so no session starts: %w", err))
-			wait(ctx, c.interval())
+			ops.Pause(ctx, c.interval())
 			c.pass()
 			continue
 		}
 		c.watch(ctx, l)
 		if ctx.Err() == nil && l.answered == 0 {
 			c.failed(errors.New("the keeper, which ends agents when this supervisor dies, ends at once, so no session starts"))
-			wait(ctx, c.interval())
+			ops.Pause(ctx, c.interval())
 			c.pass()
 		}
 	}
@@ -292,15 +292,6 @@ func (c *Client) endSessions(why error) {
 func (c *Client) notify() {
 	close(c.changed)
 	c.changed = make(chan struct{})
-}
-
-func wait(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }
 
 const (

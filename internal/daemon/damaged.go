@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"claudeops/internal/daemon/supervisor"
-	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
 
@@ -70,36 +68,4 @@ func damagedPage(what string) http.Handler {
 		fmt.Fprintf(w, "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>%[1]s · Claude Ops</title></head>"+
 			"<body><main><h1>%[1]s</h1><p>%[2]s</p></main></body></html>\n", strings.ToUpper(what[:1])+what[1:], words)
 	})
-}
-
-// skewInterval is how often this host's clock is compared with the database's.
-const skewInterval = 5 * time.Second
-
-// watchSkew records when this host's clock begins and ceases to differ from the database's, until ctx ends. Everything stored is
-// compared by the database's time, so nothing stops.
-func (g *ground) watchSkew(ctx context.Context) {
-	wrong := false
-	supervisor.Every(ctx, skewInterval, nil, func() {
-		if ahead, known := g.store.Skew(); known && (ahead.Abs() > ops.MaxClockSkew) != wrong {
-			if g.tellSkew(ctx, ahead) {
-				wrong = !wrong
-			}
-		}
-	})
-}
-
-func (g *ground) tellSkew(ctx context.Context, ahead time.Duration) bool {
-	event := ops.Event{
-		At: g.Clock(), Level: ops.LevelInfo, Verb: ops.VerbHostClock, Subject: ops.Subject{Kind: ops.SubjectHost, ID: g.Config.Host.Name},
-		Detail: ops.ClockDetail{AheadMS: ahead.Milliseconds()},
-	}
-	if ahead.Abs() > ops.MaxClockSkew {
-		event.Level = ops.LevelWarning
-	}
-	if _, err := g.store.Journal.AddEvent(ctx, event); err != nil {
-		return false // it is tried again
-	}
-	g.Logger.WarnContext(ctx, "compared this host's clock with the database's", "ahead", ahead, "limit", ops.MaxClockSkew)
-	g.hub.Nudge()
-	return true
 }
