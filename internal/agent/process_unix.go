@@ -257,6 +257,9 @@ func Sweep(ctx context.Context, key string) (killed int, err error) {
 	return killed, err
 }
 
+// FileNameSafe reports whether the key of a session may be part of a file name.
+func FileNameSafe(key string) bool { return process.FileNameSafe(key) }
+
 func closeAll(files []*os.File) {
 	for _, f := range slices.Backward(files) {
 		_ = f.Close()

@@ -431,7 +431,8 @@ func (a *app) agentCommand() *cobra.Command {
 		Use: "scripted", Short: "Play a scenario in the protocol of Claude Code", Hidden: true,
 		DisableFlagParsing: true, Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
-			return quietly(scripted.Main(c.Context(), scripted.Process{Args: args, Environ: a.Environ, Stdin: a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr}))
+			as := scripted.Process{Args: args, Environ: a.Environ, Stdin: a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr}
+			return quietly(scripted.Main(c.Context(), as))
 		},
 	})
 	c.AddCommand(&cobra.Command{

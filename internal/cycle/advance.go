@@ -108,12 +108,12 @@ type Record interface {
 	Refusals(ctx context.Context, id ops.SessionID) (ops.Refusals, error)
 	// HandoffCalls reads what the gates said of the calls of a session that name a handoff file.
 	HandoffCalls(ctx context.Context, id ops.SessionID) ([]ops.GuardRecord, error)
-	// Transcript reads the stored output of a session.
-	Transcript(ctx context.Context, id ops.SessionID) ([]ops.Line, error)
 }
 
-// Knowledge is what sessions are told of services and repositories.
+// Knowledge is what is known of services, repositories and earlier sessions.
 type Knowledge interface {
+	// Transcript reads the stored output of a session.
+	Transcript(ctx context.Context, id ops.SessionID) ([]ops.Line, error)
 	// Recall reads what is remembered about services, the most useful first.
 	Recall(ctx context.Context, environment string, services []string) ([]ops.Memory, error)
 	// Changes says what changed since services were last healthy, one line each.

@@ -335,9 +335,10 @@ func (noRecord) Refusals(context.Context, ops.SessionID) (ops.Refusals, error) {
 func (noRecord) HandoffCalls(context.Context, ops.SessionID) ([]ops.GuardRecord, error) {
 	return nil, nil
 }
-func (noRecord) Transcript(context.Context, ops.SessionID) ([]ops.Line, error) { return nil, nil }
 
 type noKnowledge struct{}
+
+func (noKnowledge) Transcript(context.Context, ops.SessionID) ([]ops.Line, error) { return nil, nil }
 
 func (noKnowledge) Recall(context.Context, string, []string) ([]ops.Memory, error) { return nil, nil }
 func (noKnowledge) Changes(context.Context, ops.Environment, []string) []string    { return nil }

@@ -88,7 +88,7 @@ func (a *Advancer) calls(ctx context.Context, d *draft) []ops.Call {
 	if !ok {
 		return nil // its agent is not configured any more
 	}
-	lines, err := a.Record.Transcript(ctx, about.ID)
+	lines, err := a.Knowledge.Transcript(ctx, about.ID)
 	if err != nil {
 		d.warnings = append(d.warnings, fmt.Sprintf("the output of session %d could not be read for the judge: %v", about.ID, err))
 		return nil

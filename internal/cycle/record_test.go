@@ -173,7 +173,7 @@ func newRehearsal(t *testing.T, c chain) *rehearsal {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rehearsal{t: t, store: s, tape: &tape{Journal: s, t: t}}
+	r := &rehearsal{t: t, store: s, tape: &tape{Journal: s.Journal, t: t}}
 	r.register()
 	agent := play(func(_ context.Context, spec ops.SessionSpec) ops.RunResult {
 		r.ran++
@@ -192,7 +192,7 @@ func newRehearsal(t *testing.T, c chain) *rehearsal {
 	r.stage = newStage(t, c.policy, func(*stage) play { return nil }, func(p *cycle.Parts) {
 		p.Journal, p.Host, p.Clock, p.Health = r.tape, host{owner: func() ops.Owner { return r.owner }}, clock, oneRound(3*time.Second)
 		p.Runners = map[string]cycle.Runner{"claude": runner, "codex": runner}
-		p.Record = stored{noRecord{}, s}
+		p.Record = s.Acts
 		if c.gated {
 			p.Gates = &gates{}
 		}
@@ -356,7 +356,7 @@ func rehearse(t *testing.T, c chain, golden bool) {
 		t.Fatalf("the cycle ended %s: %s; want %s", got.Status, got.Reason, c.ends)
 	}
 	r.replayed()
-	rows, err := r.store.People.CycleStory(t.Context(), r.id)
+	rows, err := r.store.Reports.CycleStory(t.Context(), r.id)
 	r.must(err)
 	told := story.Tell(rows, time.Now())
 	if wrong := storytest.Wrong(told); wrong != "" {
@@ -368,23 +368,4 @@ func rehearse(t *testing.T, c chain, golden bool) {
 	if *record && !t.Failed() {
 		r.must(os.WriteFile(filepath.Join("..", "decide", "testdata", "replay", c.name+".json"), cycletest.EncodeRecording(t, c.name, c.ends, r.tape.taken), 0o600))
 	}
-}
-
-// stored is what a store knows of the calls of sessions.
-type stored struct {
-	noRecord
-
-	store *store.Store
-}
-
-func (r stored) Effects(ctx context.Context, id ops.SessionID) (ops.Effects, error) {
-	return r.store.Effects(ctx, id)
-}
-
-func (r stored) Refusals(ctx context.Context, id ops.SessionID) (ops.Refusals, error) {
-	return r.store.Acts.Refusals(ctx, id)
-}
-
-func (r stored) HandoffCalls(ctx context.Context, id ops.SessionID) ([]ops.GuardRecord, error) {
-	return r.store.Acts.HandoffCalls(ctx, id)
 }

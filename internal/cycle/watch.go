@@ -56,7 +56,7 @@ func (w *watch) remember(ctx context.Context, a *Advancer, j ops.Journal, runner
 		if s.ID == w.session.ID || !s.Works() || s.Tier != w.session.Tier || s.Agent != w.session.Agent {
 			continue
 		}
-		lines, err := a.Record.Transcript(ctx, s.ID)
+		lines, err := a.Knowledge.Transcript(ctx, s.ID)
 		if err != nil {
 			a.Logger.WarnContext(ctx, "earlier output could not be read; loops are counted from here", "session", s.ID, "error", err)
 			continue

@@ -33,7 +33,7 @@ func (p *plan) parts(envs map[string]ops.Environment) (cycle.Parts, error) {
 	p.actions, p.prober, p.ledger = p.newActions(prober, health), prober, p.newLedger()
 	out := cycle.Parts{
 		Journal: p.journal, Environments: envs, Runners: p.runners(), Gates: cycle.Ungated{}, Prober: prober, Health: health,
-		Handoffs: cycle.HandoffFiles{}, Host: p, Record: p, Knowledge: p, Workplace: p, Actions: p,
+		Handoffs: cycle.HandoffFiles{}, Host: p, Record: p.store.Acts, Knowledge: p, Workplace: p, Actions: p,
 		Prices: p.Config.Prices, Redact: p.redact, Clock: p.Clock, Logger: p.Logger,
 	}
 	if gates != nil {
@@ -50,21 +50,6 @@ func (g *ground) Changed(reach ops.Reach) { g.hub.Tell(reach) }
 
 // Sweep ends every process of a session.
 func (g *ground) Sweep(ctx context.Context, key string) (int, error) { return agent.Sweep(ctx, key) }
-
-// Effects reads what the gates let a session do.
-func (g *ground) Effects(ctx context.Context, id ops.SessionID) (ops.Effects, error) {
-	return g.store.Effects(ctx, id)
-}
-
-// Refusals reads which calls of a session did not run.
-func (g *ground) Refusals(ctx context.Context, id ops.SessionID) (ops.Refusals, error) {
-	return g.store.Acts.Refusals(ctx, id)
-}
-
-// HandoffCalls reads what the gates said of the calls of a session that name a handoff file.
-func (g *ground) HandoffCalls(ctx context.Context, id ops.SessionID) ([]ops.GuardRecord, error) {
-	return g.store.Acts.HandoffCalls(ctx, id)
-}
 
 // Notes are what the repositories of an environment tell agents about themselves.
 func (p *plan) Notes(ctx context.Context, env ops.Environment) []ops.Notes {
@@ -128,7 +113,7 @@ func (p *plan) keeper() *supervisor.Keeper {
 		policies[e.Name] = e.Policy.Approval
 	}
 	return &supervisor.Keeper{
-		People: p.store, Policy: func(environment string) ops.ApprovalPolicy { return policies[environment] },
+		People: p.store.People, Policy: func(environment string) ops.ApprovalPolicy { return policies[environment] },
 		Answered: p.supervisor.Wake, Changed: p.hub.Nudge, Clock: p.Clock, Logger: p.Logger,
 	}
 }

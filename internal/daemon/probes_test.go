@@ -369,9 +369,6 @@ func TestOnlyWhatASessionMayNotChangeCountsAsRefusedByAWall(t *testing.T) {
 			t.Errorf("%s: /etc %v, beside %v, repositories %v", name, walled("/etc/x"), walled(repos+"-other/x"), walled(filepath.Join(repos, "lab/x")))
 		}
 	}
-	if (&gates{p: &plan{}}).walled(env, ops.Session{}, wall.Session{}) != nil {
-		t.Error("an environment without a sandbox has walls")
-	}
 }
 
 func TestTheJudgeKnowsTheSecretFilesOfClonesThatNoWallCovers(t *testing.T) {

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"claudeops/internal/agent"
-	"claudeops/internal/agent/process"
 	"claudeops/internal/ops"
 )
 
@@ -108,7 +107,7 @@ func appendOption(args []string, name, value string) []string {
 
 // fileTag tells the files of one session from those of another.
 func fileTag(spec ops.SessionSpec) string {
-	if process.FileNameSafe(spec.Session.Key) {
+	if agent.FileNameSafe(spec.Session.Key) {
 		return spec.Session.Key
 	}
 	return fmt.Sprintf("session-%d", spec.Session.ID)
