@@ -117,7 +117,8 @@ func promptKind() kind[Prompt] {
 
 // textFileKind reads the path of a text file; fix says what to do where there is none.
 func textFileKind(fix string) kind[Prompt] {
-	return kind[Prompt]{name: "file", schema: singleSchema(), parse: func(p places, v raw) (Prompt, []fault) {
+	format := func(p Prompt) string { return p.Path }
+	return kind[Prompt]{name: "file", schema: singleSchema(), format: format, parse: func(p places, v raw) (Prompt, []fault) {
 		text, faults := readFrom(p, v, fix)
 		path, _ := p.resolve(v)
 		return Prompt{Path: path, Text: text}, faults

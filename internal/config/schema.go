@@ -85,31 +85,18 @@ func fieldSchema(f field) map[string]any {
 	return out
 }
 
-// objectSchema is an object with fields. A field that only some types of entries have is required for those types only.
+// objectSchema is an object with fields. Which of them only some types of entries need is left to the check.
 func objectSchema(fields []field) map[string]any {
-	properties, required, conditions := map[string]any{}, []any{}, []any{}
+	properties, required := map[string]any{}, []any{}
 	for _, f := range fields {
 		properties[f.key] = fieldSchema(f)
-		if !f.required {
-			continue
-		}
-		if f.only == nil {
+		if f.required && f.only == nil {
 			required = append(required, f.key)
-			continue
 		}
-		conditions = append(conditions, map[string]any{
-			"if": map[string]any{
-				"properties": map[string]any{"type": map[string]any{"enum": f.only}}, "required": []any{"type"},
-			},
-			"then": map[string]any{"required": []any{f.key}},
-		})
 	}
 	out := map[string]any{"type": "object", "properties": properties, "additionalProperties": false}
 	if len(required) > 0 {
 		out["required"] = required
-	}
-	if len(conditions) > 0 {
-		out["allOf"] = conditions
 	}
 	return out
 }

@@ -148,7 +148,7 @@ func TestNoticeRoutesAreReadAndKeptSecret(t *testing.T) {
 	want := []ops.NoticeRoute{
 		{Name: "night", Level: ops.LevelCritical, URLs: []string{"json://one", "json://two"}},
 		{Name: "media", Services: []string{"arr-*"}, Kinds: []ops.NoticeKind{"opened", "resolved"}, URLs: []string{"discord://averyveryverylongtoken/x"}},
-		{Name: "quiet", Kinds: []ops.NoticeKind{"budget"}},
+		{Name: "quiet", Kinds: []ops.NoticeKind{"budget"}, URLs: []string{}},
 	}
 	if !reflect.DeepEqual(c.NoticeRoutes, want) {
 		t.Errorf("routes are %+v", c.NoticeRoutes)
