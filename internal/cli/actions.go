@@ -101,7 +101,7 @@ func healthLine(all []api.ServiceHealth) string {
 func (a *app) actionsRun() *cobra.Command {
 	var environment, branch string
 	var why *string
-	c := &cobra.Command{
+	c := a.anywhere(&cobra.Command{
 		Use: "run SERVICE ACTION", Short: "Run an action now; the daemon checks and runs it", Args: cobra.ExactArgs(2),
 		Example: `  claudeops actions run jellyfin restart --why "the web page hangs"`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -111,7 +111,7 @@ func (a *app) actionsRun() *cobra.Command {
 				})
 			})
 		},
-	}
+	})
 	c.Flags().StringVar(&environment, "environment", "", "environment of the service (default: the first)")
 	c.Flags().StringVar(&branch, "branch", "", "branch to push")
 	why = a.reasonFlag(c, "why")
@@ -120,7 +120,7 @@ func (a *app) actionsRun() *cobra.Command {
 
 func (a *app) actionsUndo() *cobra.Command {
 	var why *string
-	c := &cobra.Command{
+	c := a.anywhere(&cobra.Command{
 		Use: "undo ID", Short: "Undo a run that has a way back", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			id, err := number(args[0])
@@ -131,7 +131,7 @@ func (a *app) actionsUndo() *cobra.Command {
 				return post[api.ActionRun](c.Context(), s, "/actions/runs/"+digits(id)+"/undo", map[string]any{"why": *why})
 			})
 		},
-	}
+	})
 	why = a.reasonFlag(c, "why")
 	return c
 }
@@ -208,7 +208,7 @@ func awaitsUndo(run api.ActionRun) bool {
 // actionsTrust works on the clones of this machine, so it is local only.
 func (a *app) actionsTrust() *cobra.Command {
 	var environment string
-	c := &cobra.Command{
+	c := a.withState(&cobra.Command{
 		Use: "trust REPOSITORY COMMIT", Short: "Approve a commit of an agent, so that actions use it or its branch comes back",
 		Long: `Actions read repositories at the newest commit that no agent made. This command approves a commit that an agent
 made. Look at it first: what it holds runs outside the sandbox. The commit must be the one that is checked out, or one that was kept
@@ -232,14 +232,14 @@ back because it touches files that programs obey: it becomes a branch of the clo
 				return nil
 			})
 		},
-	}
+	})
 	c.Flags().StringVar(&environment, "environment", "", "environment of the repository (default: the first)")
 	return c
 }
 
 func (a *app) trustCommand() *cobra.Command {
 	var environment, reason string
-	c := &cobra.Command{
+	c := a.anywhere(&cobra.Command{
 		Use: "trust [SERVICE [LEVEL]]", Short: "Show or change how far agents may go for a service: watch, suggest, ask, repair, full",
 		Example: `  claudeops trust
   claudeops trust jellyfin repair --reason "five restarts, all good"`,
@@ -272,7 +272,7 @@ func (a *app) trustCommand() *cobra.Command {
 				})
 			})
 		},
-	}
+	})
 	c.Flags().StringVar(&environment, "environment", "", "environment (default: the first one)")
 	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
 	return c
@@ -322,7 +322,7 @@ func cycleNames(ids []ops.CycleID) string {
 
 func (a *app) reflexesSwitch(verb, short string) *cobra.Command {
 	var reason string
-	c := &cobra.Command{
+	c := a.anywhere(&cobra.Command{
 		Use: verb + " ID", Short: short, Args: cobra.ExactArgs(1),
 		RunE: changeOne(a, func(ctx context.Context, s *client, id int64) error {
 			r, err := post[api.EarnedReflex](ctx, s, fmt.Sprintf("/reflexes/%d/%s", id, verb), map[string]any{"reason": reason})
@@ -331,14 +331,14 @@ func (a *app) reflexesSwitch(verb, short string) *cobra.Command {
 			}
 			return err
 		}),
-	}
+	})
 	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
 	return c
 }
 
 func (a *app) updateCommand() *cobra.Command {
 	var environment, to string
-	c := &cobra.Command{
+	c := a.anywhere(&cobra.Command{
 		Use: "update SERVICE", Short: "Give a service a newer image; go back if something is worse than before", Args: cobra.ExactArgs(1),
 		Long: `The daemon pulls the newest image of the same tag, keeps the old one, recreates the service from its committed compose file, and
 watches its probes and those of the services that depend on it. If one is worse than before, the old image comes back. It is about your
@@ -347,7 +347,7 @@ services; for Claude Ops itself see "claudeops version" and the upgrade guide. I
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.update(c.Context(), map[string]any{"environment": environment, "service": args[0], "to": to})
 		},
-	}
+	})
 	c.Flags().StringVar(&environment, "environment", "", "environment of the service (default: the first)")
 	c.Flags().StringVar(&to, "to", "", "image of the same repository (default: the newest of the same tag)")
 	c.AddCommand(a.updatesList(), a.updatesHistory(),

@@ -199,15 +199,8 @@ func (a *app) hidable(c *cobra.Command) []string {
 	return out
 }
 
-// withState lets every command from c down that does something and has no flags for settings say where the database is.
-func (a *app) withState(c *cobra.Command) {
-	for _, sub := range c.Commands() {
-		a.withState(sub)
-	}
-	if c.RunE != nil && a.flags[c] == nil {
-		a.withFlags(c, config.StateFlags)
-	}
-}
+// withState lets a command say where the database is.
+func (a *app) withState(c *cobra.Command) *cobra.Command { return a.withFlags(c, config.StateFlags) }
 
 // flagDoc is one line of help: the first sentence, and where else the value can come from.
 func flagDoc(s config.Flag) string {
@@ -276,7 +269,7 @@ what people answered stay as recorded, so what follows a step that differs canno
 	c.Flags().StringVar(&file, "db", "", "copy of the database to read (default: the database of the configuration)")
 	c.Flags().StringVar(&cycle, "cycle", "", "this cycle only")
 	sinceFlag(c, &since, "how far back (default 90d)")
-	return a.withFlags(c, config.StateFlags)
+	return a.withState(c)
 }
 
 func (a *app) rehearse(ctx context.Context, against, file string, span daemon.Span) error {

@@ -64,7 +64,7 @@ The daemon keeps running. The copy contains transcripts and prompts: protect it 
 		}),
 	}
 	c.Flags().BoolVar(&force, "force", false, "overwrite an existing file")
-	return a.withFlags(c, config.StateFlags)
+	return a.withState(c)
 }
 
 func (a *app) dbCheck() *cobra.Command {
@@ -90,7 +90,7 @@ a running session in a cycle that has ended. Exits 1 when something is found. Th
 		},
 	}
 	c.Flags().BoolVar(&quick, "quick", false, "skip indexes and transcripts; much faster")
-	return a.withFlags(c, config.StateFlags)
+	return a.withState(c)
 }
 
 func (a *app) checkFile(ctx context.Context, path string) error {

@@ -214,7 +214,7 @@ func (a *app) cooldownsList() *cobra.Command {
 func (a *app) cooldownsClear() *cobra.Command {
 	var environment string
 	var reason *string
-	c := &cobra.Command{
+	c := a.anywhere(&cobra.Command{
 		Use: "clear SERVICE restart|redeployment|ACTION", Short: "Reset the rate limit of a service; recorded with your reason",
 		Long:    "Resets a rate limit of a service: that of restarts, of redeployments, or of an action that has a cooldown of its own.",
 		Args:    cobra.ExactArgs(2),
@@ -228,7 +228,7 @@ func (a *app) cooldownsClear() *cobra.Command {
 			}
 			return err
 		}),
-	}
+	})
 	c.Flags().StringVar(&environment, "environment", "", "environment of the service (default: the first one configured)")
 	reason = a.reasonFlag(c, "reason")
 	return c

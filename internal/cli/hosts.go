@@ -41,7 +41,7 @@ func hostStatus(h api.Host, shared bool) string {
 }
 
 func (a *app) hostsList() *cobra.Command {
-	return &cobra.Command{
+	return a.anywhere(&cobra.Command{
 		Use: "list", Short: "List the hosts that use, or used, this database",
 		RunE: on(a.read, func(c *cobra.Command, s *client, _ []string) error {
 			found, err := items[api.Host](c.Context(), s, "/hosts", query(), mostItems)
@@ -56,7 +56,7 @@ func (a *app) hostsList() *cobra.Command {
 					clockColumn(h))
 			})
 		}),
-	}
+	})
 }
 
 // clockColumn shows a clock that differs from the database's.
@@ -74,7 +74,7 @@ func clockColumn(h api.Host) string {
 func (a *app) hostsDrain() *cobra.Command {
 	var timeout time.Duration
 	var yes bool
-	c := &cobra.Command{
+	c := a.withState(&cobra.Command{
 		Use: "drain [HOST]", Short: "Drain a host before an upgrade: it takes no new cycles; wait until none is left",
 		Long: `The host takes no new cycles. Running cycles end, or are handed over when their current session ends: another host, or the next
 start of this one, continues them. The web pages stay up. The command returns when no cycle is left; then stop and upgrade the host. The
@@ -99,14 +99,14 @@ next start takes cycles again, and so does 'claudeops hosts resume'. On a termin
 				return a.awaitDrained(c.Context(), s, host, timeout)
 			})
 		},
-	}
+	})
 	c.Flags().DurationVar(&timeout, "timeout", 0, "stop waiting after this time, exit 124 (0 = never)")
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	return c
 }
 
 func (a *app) hostsResume() *cobra.Command {
-	return &cobra.Command{
+	return a.withState(&cobra.Command{
 		Use: "resume [HOST]", Short: "Undo a drain: the host takes cycles again", Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			host, err := a.hostNamed(args)
@@ -121,7 +121,7 @@ func (a *app) hostsResume() *cobra.Command {
 				return a.wake(c.Context())
 			})
 		},
-	}
+	})
 }
 
 // hostNamed is the host that a command line names, or this one.

@@ -40,7 +40,7 @@ func (a *app) incidentsList() *cobra.Command {
 }
 
 func (a *app) incidentsReport() *cobra.Command {
-	return &cobra.Command{
+	return a.anywhere(&cobra.Command{
 		Use: "report ID", Short: "Print the report of an incident as Markdown", Args: cobra.ExactArgs(1),
 		Long: `Prints what happened, when and by what it was detected, what was tried, what it cost and how it ended: as steps in UTC,
 each with what is on record about it. The report is made from the records alone; no model is asked.`,
@@ -52,7 +52,7 @@ each with what is on record about it. The report is made from the records alone;
 			}
 			return a.printOne(map[string]any{"id": id, "markdown": string(text)}, func(w io.Writer) { fmt.Fprintf(w, "%s", text) })
 		}),
-	}
+	})
 }
 
 func printIncident(w io.Writer, i api.Incident) {
@@ -141,7 +141,7 @@ func printStory(w io.Writer, s story.Story) {
 // incidentChange is a command that changes one incident.
 func (a *app) incidentChange(verb, short string) *cobra.Command {
 	var reason string
-	c := &cobra.Command{
+	c := a.anywhere(&cobra.Command{
 		Use: verb + " ID", Short: short, Args: cobra.ExactArgs(1),
 		RunE: changeOne(a, func(ctx context.Context, s *client, id int64) error {
 			i, err := post[api.Incident](ctx, s, "/incidents/"+digits(id)+"/"+verb, because(reason))
@@ -151,7 +151,7 @@ func (a *app) incidentChange(verb, short string) *cobra.Command {
 			fmt.Fprintf(a.Stderr, "incident %d is %s%s\n", i.ID, i.Status, note(i))
 			return a.wake(ctx)
 		}),
-	}
+	})
 	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
 	return c
 }
@@ -167,7 +167,7 @@ func note(i api.Incident) string {
 func (a *app) incidentsSnooze() *cobra.Command {
 	var reason string
 	var span time.Duration
-	c := &cobra.Command{
+	c := a.anywhere(&cobra.Command{
 		Use: "snooze ID", Short: "Mute an incident for a time: nothing escalates for it, and reminders stop", Args: cobra.ExactArgs(1),
 		Example: `  claudeops incidents snooze 3 --for 2h --reason "disk arrives at noon"`,
 		RunE: changeOne(a, func(ctx context.Context, s *client, id int64) error {
@@ -178,7 +178,7 @@ func (a *app) incidentsSnooze() *cobra.Command {
 			fmt.Fprintf(a.Stderr, "incident %d is snoozed until %s\n", i.ID, stamp(i.SnoozedUntil))
 			return nil
 		}),
-	}
+	})
 	c.Flags().DurationVar(&span, "for", 0, "how long, such as 2h (required)")
 	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
 	return c
@@ -201,7 +201,7 @@ func (a *app) approvalsList() *cobra.Command {
 }
 
 func (a *app) approvalsShow() *cobra.Command {
-	return &cobra.Command{
+	return a.anywhere(&cobra.Command{
 		Use: "show ID", Short: "Show an approval: what is asked, why, and what the cycle has done", Args: cobra.ExactArgs(1),
 		RunE: readOne(a, func(ctx context.Context, s *client, id int64) error {
 			x, err := s.Approval(ctx, id)
@@ -217,7 +217,7 @@ func (a *app) approvalsShow() *cobra.Command {
 			}
 			return a.printOne(x, func(w io.Writer) { printApproval(w, x, cycle) })
 		}),
-	}
+	})
 }
 
 func printApproval(w io.Writer, x api.Approval, cycle api.CycleReport) {
@@ -269,7 +269,7 @@ func planLine(plan []api.PlanStep) string {
 
 func (a *app) approveCommand() *cobra.Command {
 	var reason, steps string
-	c := &cobra.Command{
+	c := a.anywhere(&cobra.Command{
 		Use: "approve ID", Short: "Approve a step; the cycle continues with exactly that step", Args: cobra.ExactArgs(1),
 		RunE: changeOne(a, func(ctx context.Context, s *client, id int64) error {
 			x, err := a.approve(ctx, s, id, reason, steps)
@@ -279,7 +279,7 @@ func (a *app) approveCommand() *cobra.Command {
 			fmt.Fprintf(a.Stderr, "%s is %s; cycle %d continues\n", x.Handler, x.Status, x.CycleID)
 			return a.wake(ctx)
 		}),
-	}
+	})
 	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
 	c.Flags().StringVar(&steps, "steps", "all", "steps of the plan to approve: all, none, or numbers such as 1,3")
 	return c
@@ -288,7 +288,7 @@ func (a *app) approveCommand() *cobra.Command {
 func (a *app) denyCommand() *cobra.Command {
 	var reason string
 	var span time.Duration
-	c := &cobra.Command{
+	c := a.anywhere(&cobra.Command{
 		Use: "deny ID", Short: "Deny a step; the cycle ends with your reason, and the no lasts", Args: cobra.ExactArgs(1),
 		Long: `Denies a step. No agent starts for it and nobody is asked again until the time of the no is over or something else is wrong:
 another service, probe, kind of failure or action. Probes keep looking.
@@ -313,7 +313,7 @@ Deny it again with another --for to change how long the no lasts; --for 0 takes 
 				return a.wake(c.Context())
 			})
 		},
-	}
+	})
 	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
 	c.Flags().DurationVar(&span, "for", ops.NoLasts, "how long the no lasts, such as 2h; 0 answers this question only")
 	return c

@@ -63,11 +63,6 @@ use - to print the starter file to stdout. --service also writes a systemd unit 
 			if len(args) == 1 {
 				path = args[0]
 			}
-			if o.service != "" {
-				if _, err := oneOf("service", o.service, []string{serviceSystemd, serviceCompose}); err != nil {
-					return err
-				}
-			}
 			if path == "-" {
 				return a.printStarter(o)
 			}
@@ -76,7 +71,7 @@ use - to print the starter file to stdout. --service also writes a systemd unit 
 	}
 	c.Flags().BoolVarP(&o.yes, "yes", "y", false, "ask nothing and write the starter file")
 	c.Flags().BoolVar(&o.force, "force", false, "overwrite existing files")
-	c.Flags().StringVar(&o.service, "service", "", "also write a file that runs the daemon: systemd or compose")
+	choose(c, &o.service, "service", "also write a file that runs the daemon: systemd or compose", []string{serviceSystemd, serviceCompose})
 	return c
 }
 

@@ -14,7 +14,6 @@ import (
 	"claudeops/internal/api"
 	"claudeops/internal/daemon/control"
 	"claudeops/internal/ops"
-	"claudeops/internal/store"
 )
 
 // overview is what status prints.
@@ -30,7 +29,7 @@ type overview struct {
 }
 
 func (a *app) statusCommand() *cobra.Command {
-	return &cobra.Command{
+	return a.anywhere(&cobra.Command{
 		Use: "status", Short: "Show services, running cycles, what needs you, cost and next check on one screen",
 		Example: `  claudeops status
   claudeops status --server http://ops.lan:8080`,
@@ -46,7 +45,7 @@ func (a *app) statusCommand() *cobra.Command {
 				return a.printOne(o, func(w io.Writer) { a.printOverview(w, o) })
 			})
 		},
-	}
+	})
 }
 
 // surroundings are what only this machine knows. A daemon of the state folder becomes the server: only it knows the next check.
@@ -258,7 +257,7 @@ func ranFor(t *time.Time) string {
 func unfinished(ctx context.Context, s *client) ([]api.Cycle, error) {
 	var out []api.Cycle
 	for _, status := range []ops.CycleStatus{ops.CycleRunning, ops.CycleWaitingHuman, ops.CycleQueued} {
-		found, err := s.Cycles(ctx, store.CycleFilter{Status: status, Limit: 20})
+		found, err := items[api.Cycle](ctx, s, "/cycles", query("status", string(status)), 20)
 		if err != nil {
 			return nil, err
 		}

@@ -104,7 +104,7 @@ func Commands(p Process, args []string) *cobra.Command {
 	root := a.tree()
 	a.addFlags(root, args)
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
-		a.complete(root) // only a shell asks for proposals
+		complete(root) // only a shell asks for proposals
 	}
 	return root
 }
@@ -181,7 +181,8 @@ from a validated report, never the model.`,
 		"configuration file (default ./claudeops.yaml, then the user's, then /etc/claudeops; env CLAUDEOPS_CONFIG)")
 	f.StringVar(&a.serverURL, "server", "", "use the daemon at this address instead of the local state folder (env CLAUDEOPS_SERVER)")
 	f.StringVar(&a.tokenFile, "token-file", "", "file that holds the token for --server (env CLAUDEOPS_API_TOKEN, CLAUDEOPS_API_TOKEN_FILE)")
-	f.StringVarP(&a.output, "output", "o", asTable, "output format: table, json, jsonl or yaml")
+	a.output = asTable
+	f.VarP(&choice{"output", outputs(), &a.output}, "output", "o", "output format: table, json, jsonl or yaml")
 	f.StringSliceVar(&a.fields, "json", nil, "print these fields only, as JSON: --json id,status")
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "log warnings and errors only")
 	f.BoolVarP(&a.verbose, "verbose", "v", false, "log everything, and show more")
@@ -191,6 +192,7 @@ from a validated report, never the model.`,
 		&cobra.Group{ID: "run", Title: "Run:"}, &cobra.Group{ID: "look", Title: "Inspect:"}, &cobra.Group{ID: "setup", Title: "Set up:"},
 		&cobra.Group{ID: deeper, Title: "Look deeper: cooldowns, handlers, handoff (see COMMAND --help)"},
 	)
+	proposing(root, "output", outputs())
 	for group, commands := range map[string][]*cobra.Command{
 		"run": {
 			a.serveCommand(), a.openCommand(), a.onceCommand(), a.runCommand(), a.reloadCommand(), a.stopCommand(), a.resumeCommand(),
@@ -211,13 +213,9 @@ from a validated report, never the model.`,
 	} {
 		for _, c := range commands {
 			c.GroupID = group
-			if name := c.Name(); group == "look" || name == "cooldowns" || name == "stop" || name == "resume" || name == "reload" {
-				a.withState(c)
-			}
 			root.AddCommand(c)
 		}
 	}
-	markAnywhere(root)
 	root.InitDefaultCompletionCmd()
 	a.helpful(root)
 	strict(root)
@@ -233,9 +231,6 @@ func (a *app) prepare(c *cobra.Command, args []string) error {
 	a.noun = nounOf(c)
 	a.screen = screenOf(a.Stdout, a.noColor, a.Environ)
 	a.output = or(a.output, asTable)
-	if _, err := oneOf("output", a.output, outputs()); err != nil {
-		return err
-	}
 	if len(a.fields) > 0 && a.output == asTable {
 		a.output = asJSON
 	}
@@ -244,19 +239,10 @@ func (a *app) prepare(c *cobra.Command, args []string) error {
 
 // nounOf is what a command lists.
 func nounOf(c *cobra.Command) string {
-	if c.Name() != "list" || !c.HasParent() {
-		return c.Name()
+	if c.Name() == "list" && c.HasParent() {
+		return c.Parent().Name()
 	}
-	switch name := c.Parent().Name(); name {
-	case "memory":
-		return "memories"
-	case "notify":
-		return "notifications"
-	case "update":
-		return "updates"
-	default:
-		return name
-	}
+	return c.Name()
 }
 
 // strict makes a wrong word a usage error instead of a page of help.
@@ -282,6 +268,7 @@ func strict(c *cobra.Command) {
 		return nil
 	}
 	if c.HasSubCommands() && c.RunE == nil && c.Run == nil {
+		c.Annotations = map[string]string{atServer: canAsk}
 		c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	}
 	for _, sub := range c.Commands() {

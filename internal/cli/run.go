@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"claudeops/internal/api"
-	"claudeops/internal/config"
 	"claudeops/internal/cycle"
 	"claudeops/internal/daemon"
 	"claudeops/internal/daemon/control"
@@ -24,7 +23,7 @@ func (a *app) runCommand() *cobra.Command {
 	var environment string
 	var dryRun, detach bool
 	var timeout time.Duration
-	c := &cobra.Command{
+	c := a.anywhere(&cobra.Command{
 		Use:   `run "PROMPT"`,
 		Short: "Start a cycle now with your own prompt",
 		Long: `Starts a cycle and adds your text to the prompt of Tier 1. If a daemon is running, the cycle is queued there and the command
@@ -71,12 +70,12 @@ service or an acknowledged incident; the cycle runs all the same. Exit codes are
 			}
 			return a.once(c.Context(), o, n, timeout, nobody)
 		},
-	}
+	})
 	c.Flags().StringVar(&environment, "environment", "", "environment (default: the first one configured)")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "observe only: change nothing in this cycle")
 	c.Flags().BoolVar(&detach, "detach", false, "print the id of the cycle and do not wait")
 	c.Flags().DurationVar(&timeout, "timeout", 0, "stop waiting after this time, exit 124 (0 = never)")
-	return a.withFlags(c, config.StateFlags)
+	return c
 }
 
 // queue queues a cycle for a daemon, here or on another host of the same database, and waits for its end.

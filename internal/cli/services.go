@@ -32,14 +32,11 @@ func (a *app) servicesCommand() *cobra.Command {
 
 func (a *app) servicesList() *cobra.Command {
 	var environment, state string
-	c := &cobra.Command{
+	c := a.anywhere(&cobra.Command{
 		Use: "list", Short: "List services, worst state first",
 		Example: `  claudeops services list
   claudeops services list --state down -o json`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if _, err := oneOf("state", state, states()); err != nil {
-				return err
-			}
 			return a.read(c.Context(), func(s *client) error {
 				found, err := s.Services(c.Context(), environment)
 				if err != nil {
@@ -53,15 +50,15 @@ func (a *app) servicesList() *cobra.Command {
 				})
 			})
 		},
-	}
+	})
 	c.Flags().StringVar(&environment, "environment", "", "list this environment only")
-	c.Flags().StringVar(&state, "state", "", "list this state only: healthy, degraded, down, unknown or stale")
+	choose(c, &state, "state", "list this state only: healthy, degraded, down, unknown or stale", states())
 	return c
 }
 
 func (a *app) servicesShow() *cobra.Command {
 	var environment string
-	c := &cobra.Command{
+	c := a.anywhere(&cobra.Command{
 		Use: "show NAME", Short: "Show a service: checks, history, cooldowns", Args: cobra.ExactArgs(1),
 		RunE: on(a.read, func(c *cobra.Command, s *client, args []string) error {
 			x, err := get[api.ServiceState](c.Context(), s,
@@ -95,14 +92,14 @@ func (a *app) servicesShow() *cobra.Command {
 			printService(a.Stdout, x, past, cooldowns, now.Doing)
 			return nil
 		}),
-	}
+	})
 	c.Flags().StringVar(&environment, "environment", "", "environment (default: the first one with this service)")
 	return c
 }
 
 func (a *app) servicesHeartbeat() *cobra.Command {
 	var environment, probe string
-	c := &cobra.Command{
+	c := a.anywhere(&cobra.Command{
 		Use: "heartbeat NAME", Short: "Make the address that a job calls when it has run; a former one no longer works", Args: cobra.ExactArgs(1),
 		Example: `  claudeops services heartbeat backup
   claudeops services heartbeat backup --probe weekly -o json`,
@@ -116,7 +113,7 @@ func (a *app) servicesHeartbeat() *cobra.Command {
 				clean(made.Probe), clean(made.Service))
 			return a.printOne(made, func(w io.Writer) { fmt.Fprintln(w, made.Curl) })
 		}),
-	}
+	})
 	c.Flags().StringVar(&environment, "environment", "", "environment (default: the first one)")
 	c.Flags().StringVar(&probe, "probe", "", "name of the heartbeat, where the service has several")
 	return c
@@ -124,7 +121,7 @@ func (a *app) servicesHeartbeat() *cobra.Command {
 
 func (a *app) servicesForget() *cobra.Command {
 	var environment string
-	c := &cobra.Command{
+	c := a.anywhere(&cobra.Command{
 		Use: "forget NAME", Short: "Remove what is kept of a service that is not configured; cycles, incidents and events stay",
 		Args: cobra.ExactArgs(1), Example: `  claudeops services forget old-web`,
 		RunE: on(a.change, func(c *cobra.Command, s *client, args []string) error {
@@ -135,7 +132,7 @@ func (a *app) servicesForget() *cobra.Command {
 			}
 			return err
 		}),
-	}
+	})
 	c.Flags().StringVar(&environment, "environment", "", "environment (default: the first one)")
 	return c
 }
@@ -362,7 +359,7 @@ func (a *app) silencesAdd() *cobra.Command {
 	var from, until string
 	var labels []string
 	var reason *string
-	c := &cobra.Command{
+	c := a.anywhere(&cobra.Command{
 		Use: "add [SERVICE]", Short: "Mute a service, group, probe or alert: no cycle starts for it, and nothing escalates",
 		Args: cobra.MaximumNArgs(1),
 		Example: `  claudeops silences add jellyfin --for 2h --reason "disk is replaced"
@@ -395,7 +392,7 @@ func (a *app) silencesAdd() *cobra.Command {
 				return a.wake(c.Context())
 			})
 		},
-	}
+	})
 	f := c.Flags()
 	f.StringVar(&q.Environment, "environment", "", "environment (default: all)")
 	f.StringVar(&q.Service, "service", "", "service name, * matches any text")
@@ -472,7 +469,7 @@ func at(flag, text string) (time.Time, error) {
 }
 
 func (a *app) silencesRemove() *cobra.Command {
-	return &cobra.Command{
+	return a.anywhere(&cobra.Command{
 		Use: "rm ID", Short: "End a silence now", Args: cobra.ExactArgs(1),
 		RunE: changeOne(a, func(ctx context.Context, s *client, id int64) error {
 			q, err := post[api.Silence](ctx, s, "/silences/"+digits(id)+"/end", nil)
@@ -482,5 +479,5 @@ func (a *app) silencesRemove() *cobra.Command {
 			fmt.Fprintf(a.Stderr, "silence %d has ended\n", q.ID)
 			return a.wake(ctx)
 		}),
-	}
+	})
 }

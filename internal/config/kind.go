@@ -306,7 +306,7 @@ func anyCaseKind(words ...string) kind[string] {
 
 // suggestOr is the fix for an unknown word: the word that was probably meant, or else the general fix.
 func suggestOr(word string, words []string, fix string) string {
-	if s := suggest(word, words); s != "" {
+	if s := Suggest(word, words); s != "" {
 		return "did you mean " + s + "?"
 	}
 	return fix

@@ -212,7 +212,7 @@ func misspelled(name string, known []string) string {
 	word := strings.TrimPrefix(name, ownPrefix)
 	for _, k := range known {
 		rest, ours := strings.CutPrefix(k, ownPrefix)
-		if ours && EditDistance(strings.ToLower(word), strings.ToLower(rest)) <= max(1, len(word)/4) {
+		if ours && editDistance(strings.ToLower(word), strings.ToLower(rest)) <= max(1, len(word)/4) {
 			return k
 		}
 	}
