@@ -284,8 +284,8 @@ func (a *app) reflexesCommand() *cobra.Command {
 	}
 	c.AddCommand(a.reflexesList(),
 		show(a, "Show an earned reflex: when it is done, what it runs, where it comes from", "/reflexes/%d", printReflex),
-		a.reflexesSwitch("enable", "Let the supervisor do it without an agent from now on"),
-		a.reflexesSwitch("disable", "Switch it off, or say no to it"))
+		answer(a, "enable ID", "Let the supervisor do it without an agent from now on", "/reflexes/%d/enable", reflexNow),
+		answer(a, "disable ID", "Switch it off, or say no to it", "/reflexes/%d/disable", reflexNow))
 	return c
 }
 
@@ -320,20 +320,8 @@ func cycleNames(ids []ops.CycleID) string {
 	return strings.Join(out, ", ")
 }
 
-func (a *app) reflexesSwitch(verb, short string) *cobra.Command {
-	var reason string
-	c := a.anywhere(&cobra.Command{
-		Use: verb + " ID", Short: short, Args: cobra.ExactArgs(1),
-		RunE: changeOne(a, func(ctx context.Context, s *client, id int64) error {
-			r, err := post[api.EarnedReflex](ctx, s, fmt.Sprintf("/reflexes/%d/%s", id, verb), map[string]any{"reason": reason})
-			if err == nil {
-				fmt.Fprintf(a.Stderr, "reflex %d of %s is %s\n", r.ID, clean(r.Service), r.State)
-			}
-			return err
-		}),
-	})
-	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
-	return c
+func reflexNow(r api.EarnedReflex) string {
+	return fmt.Sprintf("reflex %d of %s is %s", r.ID, clean(r.Service), r.State)
 }
 
 func (a *app) updateCommand() *cobra.Command {

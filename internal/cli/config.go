@@ -68,7 +68,9 @@ func (a *app) checkConfig(ctx context.Context) (api.ConfigCheck, error) {
 	if o.Config.File != "" {
 		out.File = &o.Config.File
 	}
-	for _, f := range append(obstacles(o.Config), a.unprobed(ctx, o.Config)...) {
+	found := obstacles(o.Config)
+	a.peek(ctx, o.Config, func(rows *store.Store, _ error) { found = append(found, unprobed(ctx, o.Config, rows)...) })
+	for _, f := range found {
 		out.Notes = append(out.Notes, strings.TrimSpace(fmt.Sprintf("%s: %s. %s", f.Check, f.Detail, f.Fix)))
 	}
 	return out, nil

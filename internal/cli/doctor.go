@@ -69,17 +69,25 @@ func (a *app) consult(ctx context.Context, cfg *config.Config) (found api.Examin
 		}
 		seen = "The daemon did not answer (" + clean(err.Error()) + "); this is what your shell sees."
 	}
-	rows, err := store.OpenReadOnly(ctx, a.storeOptions(cfg))
+	a.peek(ctx, cfg, func(rows *store.Store, _ error) {
+		self, _ := os.Executable() // without it nothing is tried
+		trials := daemon.NewTrials(cfg, self, rows, false, slog.New(slog.DiscardHandler))
+		setup := daemon.NewSetup(ctx, cfg, cfg.Environments(), rows, trials, nil)
+		found.Setup, err = setup.Rows(ctx, true), setup.Close()
+	})
+	found.Checks = a.examine(ctx, cfg)
+	return found, seen, err
+}
+
+// peek opens the database for checks that say what they can without it: then there is no store, but an error.
+func (a *app) peek(ctx context.Context, cfg *config.Config, use func(*store.Store, error)) {
+	s, err := store.OpenReadOnly(ctx, a.storeOptions(cfg))
 	if err != nil {
-		rows = nil // the check of the database says why
-	} else {
-		defer func() { _ = rows.Close() }()
+		use(nil, err)
+		return
 	}
-	self, _ := os.Executable() // without it nothing is tried
-	trials := daemon.NewTrials(cfg, self, rows, false, slog.New(slog.DiscardHandler))
-	setup := daemon.NewSetup(ctx, cfg, cfg.Environments(), rows, trials, nil)
-	defer func() { _ = setup.Close() }()
-	return api.Examination{Setup: setup.Rows(ctx, true), Checks: a.examine(ctx, cfg)}, seen, nil
+	defer func() { _ = s.Close() }()
+	use(s, nil)
 }
 
 // checked is the result of one check.
@@ -198,11 +206,13 @@ func (a *app) examine(ctx context.Context, cfg *config.Config) []api.Finding {
 	for _, n := range cfg.Notices {
 		out = append(out, checked("configuration", "warning", n, ""))
 	}
-	out = append(append(out, stateFolder(cfg)), a.database(ctx, cfg)...)
-	out = append(append(out, a.lastCycle(ctx, cfg)...), a.unprobed(ctx, cfg)...)
-	out = append(append(out, unfit(cfg)...), oldPrices(cfg, time.Now())...)
-	out = append(out, running(ctx, cfg), processes(), access(cfg), a.guardLayer(cfg))
-	return append(append(out, dockerBroker(ctx, cfg)), a.wallLayers(ctx, cfg)...)
+	out = append(out, stateFolder(cfg))
+	a.peek(ctx, cfg, func(rows *store.Store, err error) {
+		out = slices.Concat(out, database(ctx, cfg, rows, err), lastCycle(ctx, rows), unprobed(ctx, cfg, rows), unfit(cfg),
+			oldPrices(cfg, time.Now()), []api.Finding{running(ctx, cfg), processes(), access(cfg), a.guardLayer(cfg), dockerBroker(ctx, cfg)},
+			wallLayers(ctx, cfg, rows))
+	})
+	return out
 }
 
 func stateFolder(cfg *config.Config) api.Finding {
@@ -225,19 +235,17 @@ func stateFolder(cfg *config.Config) api.Finding {
 // databaseTime is how long the check of the database may take: the answer of a daemon has to come within a minute.
 const databaseTime = 20 * time.Second
 
-func (a *app) database(ctx context.Context, cfg *config.Config) []api.Finding {
+func database(ctx context.Context, cfg *config.Config, s *store.Store, err error) []api.Finding {
 	path := daemon.DatabasePath(cfg)
 	if cfg.DatabaseURL != "" {
 		path = "the PostgreSQL database"
 	}
-	s, err := store.OpenReadOnly(ctx, a.storeOptions(cfg))
 	if errors.Is(err, ops.ErrNotFound) {
 		return []api.Finding{checked("database", "ok", "not created yet; the first start creates "+path, "")}
 	}
 	if err != nil {
 		return []api.Finding{checked("database", "problem", err.Error(), "")}
 	}
-	defer func() { _ = s.Close() }()
 	looking, cancel := context.WithTimeout(ctx, databaseTime)
 	defer cancel()
 	if err := s.QuickCheck(looking); errors.Is(looking.Err(), context.DeadlineExceeded) {
@@ -270,12 +278,10 @@ func clock(ahead time.Duration) api.Finding {
 }
 
 // lastCycle repeats what the newest cycle asked for, so that what only the model's API can tell, such as a wrong key, is found here too.
-func (a *app) lastCycle(ctx context.Context, cfg *config.Config) []api.Finding {
-	s, err := store.OpenReadOnly(ctx, a.storeOptions(cfg))
-	if err != nil {
+func lastCycle(ctx context.Context, s *store.Store) []api.Finding {
+	if s == nil {
 		return nil // the check of the database says why
 	}
-	defer func() { _ = s.Close() }()
 	cycles, err := s.Reports.Cycles(ctx, store.CycleFilter{Limit: 1})
 	if err != nil || len(cycles) == 0 {
 		return nil
@@ -291,21 +297,14 @@ func (a *app) lastCycle(ctx context.Context, cfg *config.Config) []api.Finding {
 const priceTimeout = 3 * time.Second
 
 // unprobed says who looks at the services that have no probe beside others that have one, and at what price.
-func (a *app) unprobed(ctx context.Context, cfg *config.Config) []api.Finding {
+func unprobed(ctx context.Context, cfg *config.Config, s *store.Store) []api.Finding {
 	envs := slices.DeleteFunc(cfg.Environments(), func(e ops.Environment) bool { return len(e.Policy.Unprobed()) == 0 })
-	if len(envs) == 0 {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, priceTimeout)
 	defer cancel()
-	s, err := store.OpenReadOnly(ctx, a.storeOptions(cfg))
-	if err == nil { // otherwise the price is not known
-		defer func() { _ = s.Close() }()
-	}
 	var out []api.Finding
 	for _, e := range envs {
-		var price *float64
-		if err == nil {
+		var price *float64 // not known without a database
+		if s != nil {
 			price, _ = situation.LookPrice(ctx, s, e.Name, time.Now())
 		}
 		f := api.Finding{Check: "services without a probe", State: "ok"}
@@ -350,7 +349,7 @@ func wallsHere(ctx context.Context, cfg *config.Config, s *store.Store) []situat
 const wallPart = "wall "
 
 // wallLayers tells what stands around agents here: all in a sentence, then one line each.
-func (a *app) wallLayers(ctx context.Context, cfg *config.Config) []api.Finding {
+func wallLayers(ctx context.Context, cfg *config.Config, s *store.Store) []api.Finding {
 	self, err := os.Executable()
 	for _, e := range cfg.Environments() {
 		for t := ops.Tier1; t <= ops.LastTier && err == nil; t++ {
@@ -359,10 +358,6 @@ func (a *app) wallLayers(ctx context.Context, cfg *config.Config) []api.Finding 
 	}
 	if err != nil {
 		return []api.Finding{checked("walls", "problem", err.Error(), "")}
-	}
-	s, err := store.OpenReadOnly(ctx, a.storeOptions(cfg))
-	if err == nil { // otherwise another line says so
-		defer func() { _ = s.Close() }()
 	}
 	walls := wallsHere(ctx, cfg, s)
 	text, hole := situation.Walls(walls)

@@ -25,8 +25,8 @@ func (a *app) incidentsCommand() *cobra.Command {
 	}
 	c.AddCommand(a.incidentsList(), show(a, "Show an incident: checks, findings, what was tried, cost", "/incidents/%d", printIncident),
 		a.incidentsReport(), a.incidentsSnooze(),
-		a.incidentChange("ack", "Acknowledge an incident: nothing escalates for it, and reminders stop"),
-		a.incidentChange("resolve", "Close an incident; a cycle that waits for it ends as resolved"))
+		answer(a, "ack ID", "Acknowledge an incident: nothing escalates for it, and reminders stop", "/incidents/%d/ack", incidentNow),
+		answer(a, "resolve ID", "Close an incident; a cycle that waits for it ends as resolved", "/incidents/%d/resolve", incidentNow))
 	return c
 }
 
@@ -138,22 +138,28 @@ func printStory(w io.Writer, s story.Story) {
 	}
 }
 
-// incidentChange is a command that changes one incident.
-func (a *app) incidentChange(verb, short string) *cobra.Command {
+// answer makes a command that changes the row it names, and says what became of it. More can add to what is sent.
+func answer[T any](a *app, use, short, at string, said func(T) string, more ...func(body map[string]any)) *cobra.Command {
 	var reason string
-	c := a.anywhere(&cobra.Command{
-		Use: verb + " ID", Short: short, Args: cobra.ExactArgs(1),
-		RunE: changeOne(a, func(ctx context.Context, s *client, id int64) error {
-			i, err := post[api.Incident](ctx, s, "/incidents/"+digits(id)+"/"+verb, because(reason))
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(a.Stderr, "incident %d is %s%s\n", i.ID, i.Status, note(i))
-			return a.wake(ctx)
-		}),
+	c := a.anywhere(&cobra.Command{Use: use, Short: short, Args: cobra.ExactArgs(1)})
+	c.RunE = changeOne(a, func(ctx context.Context, s *client, id int64) error {
+		body := because(reason)
+		for _, add := range more {
+			add(body)
+		}
+		row, err := post[T](ctx, s, fmt.Sprintf(at, id), body)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(a.Stderr, said(row))
+		return a.wake(ctx)
 	})
 	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
 	return c
+}
+
+func incidentNow(i api.Incident) string {
+	return fmt.Sprintf("incident %d is %s%s", i.ID, i.Status, note(i))
 }
 
 // note is what a person leaves behind who resolves an incident.
@@ -165,22 +171,14 @@ func note(i api.Incident) string {
 }
 
 func (a *app) incidentsSnooze() *cobra.Command {
-	var reason string
 	var span time.Duration
-	c := a.anywhere(&cobra.Command{
-		Use: "snooze ID", Short: "Mute an incident for a time: nothing escalates for it, and reminders stop", Args: cobra.ExactArgs(1),
-		Example: `  claudeops incidents snooze 3 --for 2h --reason "disk arrives at noon"`,
-		RunE: changeOne(a, func(ctx context.Context, s *client, id int64) error {
-			i, err := post[api.Incident](ctx, s, "/incidents/"+digits(id)+"/snooze", map[string]any{"for": span.String(), "reason": reason})
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(a.Stderr, "incident %d is snoozed until %s\n", i.ID, stamp(i.SnoozedUntil))
-			return nil
-		}),
-	})
+	c := answer(a, "snooze ID", "Mute an incident for a time: nothing escalates for it, and reminders stop", "/incidents/%d/snooze",
+		func(i api.Incident) string {
+			return fmt.Sprintf("incident %d is snoozed until %s", i.ID, stamp(i.SnoozedUntil))
+		},
+		func(body map[string]any) { body["for"] = span.String() })
+	c.Example = `  claudeops incidents snooze 3 --for 2h --reason "disk arrives at noon"`
 	c.Flags().DurationVar(&span, "for", 0, "how long, such as 2h (required)")
-	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
 	return c
 }
 
@@ -286,35 +284,20 @@ func (a *app) approveCommand() *cobra.Command {
 }
 
 func (a *app) denyCommand() *cobra.Command {
-	var reason string
 	var span time.Duration
-	c := a.anywhere(&cobra.Command{
-		Use: "deny ID", Short: "Deny a step; the cycle ends with your reason, and the no lasts", Args: cobra.ExactArgs(1),
-		Long: `Denies a step. No agent starts for it and nobody is asked again until the time of the no is over or something else is wrong:
-another service, probe, kind of failure or action. Probes keep looking.
-
-Deny it again with another --for to change how long the no lasts; --for 0 takes it back.`,
-		Example: `  claudeops approvals deny 3 --for 2h --reason "I am on it"`,
-		RunE: func(c *cobra.Command, args []string) error {
-			id, err := number(args[0])
-			if err != nil {
-				return err
-			}
-			body := because(reason)
+	var c *cobra.Command
+	c = answer(a, "deny ID", "Deny a step; the cycle ends with your reason, and the no lasts", "/approvals/%d/deny",
+		func(x api.Approval) string { return fmt.Sprintf("%s is denied. %s", x.Handler, clean(value(x.Effect))) },
+		func(body map[string]any) {
 			if c.Flags().Changed("for") {
 				body["for"] = span.String()
 			}
-			return a.change(c.Context(), func(s *client) error {
-				x, err := post[api.Approval](c.Context(), s, "/approvals/"+digits(id)+"/deny", body)
-				if err != nil {
-					return err
-				}
-				fmt.Fprintf(a.Stderr, "%s is denied. %s\n", x.Handler, clean(value(x.Effect)))
-				return a.wake(c.Context())
-			})
-		},
-	})
-	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
+		})
+	c.Long = `Denies a step. No agent starts for it and nobody is asked again until the time of the no is over or something else is wrong:
+another service, probe, kind of failure or action. Probes keep looking.
+
+Deny it again with another --for to change how long the no lasts; --for 0 takes it back.`
+	c.Example = `  claudeops approvals deny 3 --for 2h --reason "I am on it"`
 	c.Flags().DurationVar(&span, "for", ops.NoLasts, "how long the no lasts, such as 2h; 0 answers this question only")
 	return c
 }

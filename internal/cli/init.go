@@ -131,7 +131,10 @@ func (a *app) initFiles(ctx context.Context, path string, o initOptions) error {
 		}
 	}
 	files = append(files, newFile{path, text, 0o644})
-	if err := writeAll(files, o.force, func() error { return a.checkText(path, text) }); err != nil {
+	if err := a.checkFiles(path, files); err != nil {
+		return err
+	}
+	if err := writeAll(files, o.force); err != nil {
 		return err
 	}
 	a.saidNext(ctx, path, o.service, files)
@@ -183,20 +186,15 @@ func unitWord(path string) string {
 	return path
 }
 
-// checkText checks a configuration as it will be read, without this machine's variables.
-func (a *app) checkText(path, text string) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".claudeops-*.yaml")
-	if err != nil {
-		return fmt.Errorf("check configuration: %w", err)
+// checkFiles checks a configuration with its secrets as it will be read, without this machine's variables.
+func (a *app) checkFiles(path string, files []newFile) error {
+	instead, dir := map[string][]byte{}, filepath.Dir(path)
+	for _, f := range files {
+		instead[f.path] = []byte(f.text)
 	}
-	defer func() { err = errors.Join(err, os.Remove(f.Name())) }()
-	_, err = io.WriteString(f, text)
-	if err := errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("check configuration: %w", err)
-	}
-	dir := filepath.Dir(path)
-	_, err = config.Load(config.Input{
-		ConfigPath: f.Name(), Environ: []string{"HOME=" + dir, "PATH=" + a.variable("PATH")}, Dir: dir, Check: escalation.Flaws, Checks: checks(),
+	_, err := config.Load(config.Input{
+		ConfigPath: path, Environ: []string{"HOME=" + dir, "PATH=" + a.variable("PATH")}, Dir: dir, Check: escalation.Flaws, Checks: checks(),
+		Instead: instead,
 	})
 	if err != nil {
 		return fmt.Errorf("check configuration before writing it: %w", err)
@@ -214,8 +212,8 @@ func unused(force bool, paths ...string) error {
 	return nil
 }
 
-// writeAll writes all files or none. Check is called before the last one is put in its place.
-func writeAll(files []newFile, force bool, check func() error) (err error) {
+// writeAll writes all files or none.
+func writeAll(files []newFile, force bool) (err error) {
 	var made []string
 	defer func() {
 		if err == nil {
@@ -225,12 +223,7 @@ func writeAll(files []newFile, force bool, check func() error) (err error) {
 			err = errors.Join(err, os.Remove(path))
 		}
 	}()
-	for i, f := range files {
-		if i == len(files)-1 {
-			if err := check(); err != nil {
-				return err
-			}
-		}
+	for _, f := range files {
 		_, statErr := os.Lstat(f.path)
 		if err := writeWhole(f, force); err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"path"
 	"reflect"
@@ -75,7 +76,7 @@ func newListing[T any](a *app, use, short, at, header string, row func(T) string
 			if l.instead != nil {
 				return l.instead(c.Context(), s, q)
 			}
-			rows, err := items[T](c.Context(), s, at, q, pageOf(*l.most))
+			rows, err := items[T](c.Context(), s, at, q, *l.most)
 			if err == nil && len(rows) == 0 {
 				err = l.tellOthers(c.Context(), a, s, at, q)
 			}
@@ -94,7 +95,7 @@ func (l *listing) tellOthers(ctx context.Context, a *app, s *client, path string
 		return nil
 	}
 	l.others(q)
-	rows, err := items[struct{}](ctx, s, path, q, pageOf(mostItems))
+	rows, err := items[struct{}](ctx, s, path, q, mostItems)
 	if n := len(rows); n > 0 {
 		a.aside = fmt.Sprintf("; %s, --all shows %s", ops.Plural(n, "other", "others"), map[bool]string{true: "it", false: "them"}[n == 1])
 	}
@@ -375,56 +376,42 @@ func escapeUnseen(text []byte) []byte {
 
 // pick keeps the named fields of a row, or of each row of a list, in the order they were named in.
 func pick(text []byte, of reflect.Type, fields []string) ([]byte, error) {
-	if of.Kind() == reflect.Slice {
-		var rows []json.RawMessage
-		if err := json.Unmarshal(text, &rows); err != nil {
-			return nil, fmt.Errorf("read rows: %w", err)
-		}
-		if err := checkFields(fieldsOf(of.Elem()), fields); err != nil {
-			return nil, err
-		}
-		out := make([]json.RawMessage, len(rows))
-		for i, row := range rows {
-			var err error
-			if out[i], err = pick(row, of.Elem(), fields); err != nil {
-				return nil, err
-			}
-		}
-		return json.Marshal(out)
+	known, list := fieldsOf(of), of.Kind() == reflect.Slice
+	if list {
+		known = fieldsOf(of.Elem())
+	} else {
+		text = slices.Concat([]byte("["), text, []byte("]"))
 	}
-	row := map[string]json.RawMessage{}
-	if err := json.Unmarshal(text, &row); err != nil {
+	var rows []map[string]json.RawMessage
+	if err := json.Unmarshal(text, &rows); err != nil {
 		return nil, usage(errors.New("--json: this command prints no row with fields"))
 	}
-	known := fieldsOf(of)
-	for name := range row { // the fields of a map
-		if !slices.Contains(known, name) {
-			known = append(known, name)
-		}
+	if len(known) == 0 && len(rows) > 0 { // it is a map
+		known = slices.Sorted(maps.Keys(rows[0]))
 	}
-	slices.Sort(known)
-	if err := checkFields(known, fields); err != nil {
-		return nil, err
-	}
-	var b bytes.Buffer
-	for i, name := range fields {
-		value := row[name]
-		if value == nil {
-			value = json.RawMessage("null")
-		}
-		fmt.Fprintf(&b, "%s%q:%s", map[bool]string{true: "{", false: ","}[i == 0], name, value)
-	}
-	b.WriteByte('}')
-	return b.Bytes(), nil
-}
-
-func checkFields(known, asked []string) error {
-	for _, name := range asked {
+	var out [][]byte
+	for _, name := range fields {
 		if len(known) > 0 && !slices.Contains(known, name) {
-			return usage(fmt.Errorf("--json: unknown field %q%s; the fields are %s", name, didYouMean(name, known), strings.Join(known, ", ")))
+			slices.Sort(known)
+			return nil, usage(fmt.Errorf("--json: unknown field %q%s; the fields are %s", name, didYouMean(name, known), strings.Join(known, ", ")))
 		}
 	}
-	return nil
+	for _, row := range rows {
+		var cells [][]byte
+		for _, name := range fields {
+			value := row[name]
+			if value == nil {
+				value = json.RawMessage("null")
+			}
+			cells = append(cells, fmt.Appendf(nil, "%q:%s", name, value))
+		}
+		out = append(out, slices.Concat([]byte("{"), bytes.Join(cells, []byte(",")), []byte("}")))
+	}
+	picked := bytes.Join(out, []byte(","))
+	if list {
+		picked = slices.Concat([]byte("["), picked, []byte("]"))
+	}
+	return picked, nil
 }
 
 // fieldsOf lists the names that the fields of a row have in JSON, including those of embedded rows.

@@ -82,7 +82,7 @@ func Main(args []string, p Process) int {
 	root.SetErr(p.Stderr)
 	c, err := root.ExecuteContextC(ctx)
 	code := exitCode(err)
-	if err != nil && !isSilent(err) {
+	if said, ok := errors.AsType[*codeError](err); err != nil && (!ok || said.err != nil) {
 		fmt.Fprintln(p.Stderr, strings.TrimSpace("claudeops: "+told(c, err)))
 	}
 	return code
@@ -109,21 +109,12 @@ func Commands(p Process, args []string) *cobra.Command {
 	return root
 }
 
-// silent ends the program with a code after everything was printed.
-type silent struct{ code int }
-
-func (s *silent) Error() string { return fmt.Sprintf("exit %d", s.code) }
-
-func isSilent(err error) bool {
-	var s *silent
-	return errors.As(err, &s)
-}
-
+// quietly ends the program with a code after everything was printed.
 func quietly(code int) error {
 	if code == exitOK {
 		return nil
 	}
-	return &codeError{code, &silent{code}}
+	return &codeError{code: code}
 }
 
 // signalled returns a context that ends with the first SIGINT or SIGTERM; a second one ends the program at once.
@@ -287,11 +278,6 @@ func noWords(c *cobra.Command, args []string) error {
 // load reads the configuration.
 func (a *app) load() (*config.Config, error) { return a.loadFrom(a.configPath, nil) }
 
-// loadWith reads it with other contents of some files.
-func (a *app) loadWith(instead map[string][]byte) (*config.Config, error) {
-	return a.loadFrom(a.configPath, instead)
-}
-
 // loadFrom reads the settings with that configuration file (empty: the usual one) and other contents of some files.
 func (a *app) loadFrom(path string, instead map[string][]byte) (*config.Config, error) {
 	dir, err := os.Getwd()
@@ -342,7 +328,7 @@ func (a *app) options() (daemon.Options, error) {
 	}
 	return daemon.Options{
 		Config: c, Logger: a.logger(), Clock: failpoint.Clock(time.Now), Version: a.Version, Self: self,
-		CheckConfig: a.configRow, LoadConfig: a.loadWith,
+		CheckConfig: a.configRow, LoadConfig: func(instead map[string][]byte) (*config.Config, error) { return a.loadFrom(a.configPath, instead) },
 		Examine: func(ctx context.Context) []api.Finding { return a.examine(ctx, c) },
 	}, nil
 }

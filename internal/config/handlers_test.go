@@ -31,8 +31,8 @@ handlers:
   - {id: other, tier: 1, agent: command, command: [./check.sh, -x]}
   - {id: boss, tier: 1, model: opus}
   - {id: oncall, agent: human}
+max_tier: 2
 escalation:
-  max_tier: 2
   manager: boss
   planner: writer
   judge: reviewer
@@ -189,18 +189,6 @@ func TestProblemOfARegistrySetByAFlagNamesTheFlag(t *testing.T) {
 	_, _, err := load(t, setup{flags: map[string]string{"escalation.judge": "tier3"}})
 	if got := problems(t, err); len(got) != 1 || got[0].Where != "flag --escalation-judge" {
 		t.Errorf("got %v", err)
-	}
-}
-
-func TestMaximumTierHasTwoNamesInTheFile(t *testing.T) {
-	for name, s := range map[string]setup{
-		"below escalation": {yaml: "escalation: {max_tier: 2}\n"},
-		"both alike":       {yaml: "max_tier: 2\nescalation: {max_tier: 2}\n"},
-		"variable wins":    {yaml: "escalation: {max_tier: 1}\n", env: []string{"CLAUDEOPS_MAX_TIER=2"}},
-	} {
-		if c, _ := mustLoad(t, s); c.MaxTier != 2 || c.Environments()[0].Policy.MaxTier != 2 {
-			t.Errorf("%s: max_tier is %d", name, c.MaxTier)
-		}
 	}
 }
 

@@ -34,9 +34,6 @@ func Schema() ([]byte, error) {
 	root["description"] = "Configuration of Claude Ops."
 	for _, f := range newConfig().settings() {
 		insert(root, f.key, fieldSchema(f))
-		if f.also != "" {
-			insert(root, f.also, fieldSchema(f))
-		}
 		if f.secret {
 			insert(root, f.fileKey(), map[string]any{"type": "string", "description": "File that holds: " + f.doc})
 		}
