@@ -28,27 +28,27 @@ const (
 	undoRounds  = 400 // of polls in which the supervisor may undo what made things worse
 )
 
-func (a *app) actionsCommand() *cobra.Command {
+func (a actions) commands() *cobra.Command {
 	c := &cobra.Command{
 		Use: "actions", Aliases: []string{"action"}, Short: "What the supervisor can do to services: list, history, show, run, undo, trust",
 	}
-	c.AddCommand(a.actionsList(), a.actionsHistory(),
-		show(a, "Show a run: who, why, what ran, and the services before and after", "/actions/runs/%d", printRun),
-		a.actionsRun(), a.actionsUndo(), a.actionsTrust())
+	c.AddCommand(a.list(), a.history(),
+		show(a.app, "Show a run: who, why, what ran, and the services before and after", "/actions/runs/%d", printRun),
+		a.run(), a.undo(), a.trust())
 	return c
 }
 
-func (a *app) actionsList() *cobra.Command {
+func (a actions) list() *cobra.Command {
 	header := tabbed("ENVIRONMENT", "SERVICE", "ACTION", "TIER", "APPROVAL", "RUNS", "UNDO")
-	return newListing(a, "list", "List the actions of the services", "/actions", header, func(x api.Action) string {
+	return newListing(a.app, "list", "List the actions of the services", "/actions", header, func(x api.Action) string {
 		approval := map[bool]string{false: "no", true: "yes"}[x.Approval]
 		return tabbed(x.Environment, x.Service, x.Name, fmt.Sprint(x.Tier), approval, shorten(x.Does, 60), shorten(x.Undo, 40))
 	}).by("environment", "list this environment only").by("service", "list this service only").Command
 }
 
-func (a *app) actionsHistory() *cobra.Command {
+func (a actions) history() *cobra.Command {
 	header := tabbed("ID", "SERVICE", "ACTION", "STATUS", "BY", "CYCLE", "ASKED", "WHY")
-	return newListing(a, "history", "List runs of actions, newest first", "/actions/runs", header, func(x api.ActionRun) string {
+	return newListing(a.app, "history", "List runs of actions, newest first", "/actions/runs", header, func(x api.ActionRun) string {
 		name := x.Action
 		if x.UndoOf != nil {
 			name = fmt.Sprintf("undo of %d", *x.UndoOf)
@@ -98,7 +98,7 @@ func healthLine(all []api.ServiceHealth) string {
 	return strings.Join(parts, ", ")
 }
 
-func (a *app) actionsRun() *cobra.Command {
+func (a actions) run() *cobra.Command {
 	var environment, branch string
 	var why *string
 	c := a.anywhere(&cobra.Command{
@@ -118,7 +118,7 @@ func (a *app) actionsRun() *cobra.Command {
 	return c
 }
 
-func (a *app) actionsUndo() *cobra.Command {
+func (a actions) undo() *cobra.Command {
 	var why *string
 	c := a.anywhere(&cobra.Command{
 		Use: "undo ID", Short: "Undo a run that has a way back", Args: cobra.ExactArgs(1),
@@ -137,7 +137,7 @@ func (a *app) actionsUndo() *cobra.Command {
 }
 
 // request asks the daemon for a run and waits for its end.
-func (a *app) request(ctx context.Context, ask func(*client) (api.ActionRun, error)) error {
+func (a actions) request(ctx context.Context, ask func(*client) (api.ActionRun, error)) error {
 	var run api.ActionRun
 	err := a.change(ctx, func(s *client) error {
 		var err error
@@ -206,7 +206,7 @@ func awaitsUndo(run api.ActionRun) bool {
 }
 
 // actionsTrust works on the clones of this machine, so it is local only.
-func (a *app) actionsTrust() *cobra.Command {
+func (a actions) trust() *cobra.Command {
 	var environment string
 	c := a.withState(&cobra.Command{
 		Use: "trust REPOSITORY COMMIT", Short: "Approve a commit of an agent, so that actions use it or its branch comes back",
@@ -278,20 +278,20 @@ func (a *app) trustCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) reflexesCommand() *cobra.Command {
+func (a reflexes) commands() *cobra.Command {
 	c := &cobra.Command{
 		Use: "reflexes", Aliases: []string{"reflex"}, Short: "Repairs that helped three times: list, show, enable, disable",
 	}
-	c.AddCommand(a.reflexesList(),
-		show(a, "Show an earned reflex: when it is done, what it runs, where it comes from", "/reflexes/%d", printReflex),
-		answer(a, "enable ID", "Let the supervisor do it without an agent from now on", "/reflexes/%d/enable", reflexNow),
-		answer(a, "disable ID", "Switch it off, or say no to it", "/reflexes/%d/disable", reflexNow))
+	c.AddCommand(a.list(),
+		show(a.app, "Show an earned reflex: when it is done, what it runs, where it comes from", "/reflexes/%d", printReflex),
+		answer(a.app, "enable ID", "Let the supervisor do it without an agent from now on", "/reflexes/%d/enable", reflexNow),
+		answer(a.app, "disable ID", "Switch it off, or say no to it", "/reflexes/%d/disable", reflexNow))
 	return c
 }
 
-func (a *app) reflexesList() *cobra.Command {
+func (a reflexes) list() *cobra.Command {
 	header := tabbed("ID", "STATE", "SERVICE", "PROBE", "FAILURE", "DOES", "DONE", "HELPED", "WHY")
-	return newListing(a, "list", "List earned reflexes", "/reflexes", header, func(r api.EarnedReflex) string {
+	return newListing(a.app, "list", "List earned reflexes", "/reflexes", header, func(r api.EarnedReflex) string {
 		return tabbed(fmt.Sprint(r.ID), r.State, clean(r.Service), clean(r.Probe), r.Class, clean(strings.Join(r.Do, ", ")),
 			fmt.Sprint(r.Done), fmt.Sprint(r.Helped), shorten(value(r.Reason), 60))
 	}).by("environment", "environment (default: the first one)").by("service", "list those of this service only").Command
@@ -324,7 +324,7 @@ func reflexNow(r api.EarnedReflex) string {
 	return fmt.Sprintf("reflex %d of %s is %s", r.ID, clean(r.Service), r.State)
 }
 
-func (a *app) updateCommand() *cobra.Command {
+func (a updates) commands() *cobra.Command {
 	var environment, to string
 	c := a.anywhere(&cobra.Command{
 		Use: "update SERVICE", Short: "Give a service a newer image; go back if something is worse than before", Args: cobra.ExactArgs(1),
@@ -338,13 +338,13 @@ services; for Claude Ops itself see "claudeops version" and the upgrade guide. I
 	})
 	c.Flags().StringVar(&environment, "environment", "", "environment of the service (default: the first)")
 	c.Flags().StringVar(&to, "to", "", "image of the same repository (default: the newest of the same tag)")
-	c.AddCommand(a.updatesList(), a.updatesHistory(),
-		show(a, "Show an update: the images before and after, and how it ended", "/updates/runs/%d", printUpdate))
+	c.AddCommand(a.list(), a.history(),
+		show(a.app, "Show an update: the images before and after, and how it ended", "/updates/runs/%d", printUpdate))
 	return c
 }
 
 // update asks for an update and waits for its end.
-func (a *app) update(ctx context.Context, asked map[string]any) error {
+func (a updates) update(ctx context.Context, asked map[string]any) error {
 	var u api.Update
 	err := a.change(ctx, func(s *client) error {
 		var err error
@@ -354,7 +354,7 @@ func (a *app) update(ctx context.Context, asked map[string]any) error {
 		if err := a.wake(ctx); err != nil {
 			return err
 		}
-		u, err = a.followUpdate(ctx, s, u)
+		u, err = a.follow(ctx, s, u)
 		return err
 	})
 	if err != nil {
@@ -375,7 +375,7 @@ func (a *app) update(ctx context.Context, asked map[string]any) error {
 }
 
 // followUpdate says how far an update is until it has ended.
-func (a *app) followUpdate(ctx context.Context, s *client, u api.Update) (api.Update, error) {
+func (a updates) follow(ctx context.Context, s *client, u api.Update) (api.Update, error) {
 	began := time.Now()
 	for last := ops.UpdateAsked; !u.Phase.Ended(); {
 		if !ops.Pause(ctx, actionPoll) {
@@ -417,10 +417,10 @@ func imageLine(i *api.Image) string {
 	return clean(ops.Image{Ref: i.Reference, Digest: value(i.Digest), ID: i.ID}.String())
 }
 
-func (a *app) updatesList() *cobra.Command {
+func (a updates) list() *cobra.Command {
 	header := tabbed("SERVICE", "CURRENT", "NEWER", "SCHEDULE", "LAST UPDATE")
 	short := "List services with their image and whether there is a newer one"
-	return newListing(a, "list", short, "/updates", header, func(u api.Updatable) string {
+	return newListing(a.app, "list", short, "/updates", header, func(u api.Updatable) string {
 		last := "-"
 		if u.Latest != nil {
 			last = fmt.Sprintf("%d %s", u.Latest.ID, u.Latest.Phase)
@@ -444,9 +444,9 @@ func newer(u api.Updatable) string {
 	return "no"
 }
 
-func (a *app) updatesHistory() *cobra.Command {
+func (a updates) history() *cobra.Command {
 	header := tabbed("ID", "SERVICE", "PHASE", "BY", "ASKED", "AFTER", "RESULT")
-	return newListing(a, "history", "List updates, newest first", "/updates/runs", header, func(u api.Update) string {
+	return newListing(a.app, "history", "List updates, newest first", "/updates/runs", header, func(u api.Update) string {
 		return tabbed(fmt.Sprint(u.ID), clean(u.Service), u.Phase.String(), clean(u.By), a.screen.when(&u.AskedAt),
 			cmp.Or(imageLine(u.After), "-"), shorten(value(u.Result), 80))
 	}).by("environment", "list this environment only").by("service", "list this service only").limit(50)

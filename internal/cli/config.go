@@ -21,19 +21,19 @@ import (
 	"claudeops/internal/store"
 )
 
-func (a *app) configCommand() *cobra.Command {
+func (a configs) commands() *cobra.Command {
 	c := &cobra.Command{Use: "config", Short: "Check and show the configuration"}
-	c.AddCommand(a.configCheck(), a.configShow(), a.configSchema())
+	c.AddCommand(a.check(), a.show(), a.schema())
 	return c
 }
 
-func (a *app) configCheck() *cobra.Command {
+func (a configs) check() *cobra.Command {
 	return a.withSettings(&cobra.Command{
 		Use: "check", Short: "Check the configuration; exit 3 with file, line, key and fix",
 		Example: `  claudeops config check
   claudeops config check --config /etc/claudeops/claudeops.yaml`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			found, err := a.checkConfig(c.Context())
+			found, err := a.checked(c.Context())
 			if err != nil {
 				return err
 			}
@@ -50,7 +50,7 @@ func (a *app) configCheck() *cobra.Command {
 }
 
 // checkConfig reads and checks the configuration as it is now.
-func (a *app) checkConfig(ctx context.Context) (api.ConfigCheck, error) {
+func (a configs) checked(ctx context.Context) (api.ConfigCheck, error) {
 	o, err := a.options()
 	if err != nil {
 		return api.ConfigCheck{}, err
@@ -69,7 +69,7 @@ func (a *app) checkConfig(ctx context.Context) (api.ConfigCheck, error) {
 		out.File = &o.Config.File
 	}
 	found := obstacles(o.Config)
-	a.peek(ctx, o.Config, func(rows *store.Store, _ error) { found = append(found, unprobed(ctx, o.Config, rows)...) })
+	doctor{a.app}.peek(ctx, o.Config, func(rows *store.Store, _ error) { found = append(found, unprobed(ctx, o.Config, rows)...) })
 	for _, f := range found {
 		out.Notes = append(out.Notes, strings.TrimSpace(fmt.Sprintf("%s: %s. %s", f.Check, f.Detail, f.Fix)))
 	}
@@ -77,8 +77,8 @@ func (a *app) checkConfig(ctx context.Context) (api.ConfigCheck, error) {
 }
 
 // configRow is the result of checkConfig for the API: problems are part of it.
-func (a *app) configRow(ctx context.Context) api.ConfigCheck {
-	found, err := a.checkConfig(ctx)
+func (a configs) row(ctx context.Context) api.ConfigCheck {
+	found, err := a.checked(ctx)
 	if err == nil {
 		return found
 	}
@@ -93,7 +93,7 @@ func (a *app) configRow(ctx context.Context) api.ConfigCheck {
 	return out
 }
 
-func (a *app) configShow() *cobra.Command {
+func (a configs) show() *cobra.Command {
 	var origin bool
 	c := a.withSettings(&cobra.Command{
 		Use: "show", Short: "Show every setting; secrets are redacted",
@@ -102,7 +102,7 @@ func (a *app) configShow() *cobra.Command {
 			if origin {
 				header = tabbed("KEY", "VALUE", "ORIGIN")
 			}
-			return printRows(a, cfg.Show(), header, func(s config.Setting) string {
+			return printRows(a.app, cfg.Show(), header, func(s config.Setting) string {
 				if origin {
 					return tabbed(s.Key, shorten(s.Value, 80), s.Origin)
 				}
@@ -243,7 +243,7 @@ func (v *settingValue) Type() string {
 	return "value"
 }
 
-func (a *app) rehearseCommand() *cobra.Command {
+func (a rehearsal) command() *cobra.Command {
 	var against, file, cycle string
 	since := time.Now().AddDate(0, 0, -90)
 	c := &cobra.Command{
@@ -264,7 +264,7 @@ what people answered stay as recorded, so what follows a step that differs canno
 				}
 				span = daemon.Span{Cycle: ops.CycleID(id)}
 			}
-			return a.rehearse(c.Context(), against, file, span)
+			return a.run(c.Context(), against, file, span)
 		},
 	}
 	c.Flags().StringVar(&against, "against", "", "compare with what this configuration would do (default: with what was done)")
@@ -274,7 +274,7 @@ what people answered stay as recorded, so what follows a step that differs canno
 	return a.withState(c)
 }
 
-func (a *app) rehearse(ctx context.Context, against, file string, span daemon.Span) error {
+func (a rehearsal) run(ctx context.Context, against, file string, span daemon.Span) error {
 	after, err := a.judging(a.configPath)
 	if err != nil {
 		return err
@@ -303,14 +303,14 @@ func (a *app) rehearse(ctx context.Context, against, file string, span daemon.Sp
 	if err = errors.Join(err, s.Close()); err != nil {
 		return err
 	}
-	if err := a.printOne(out, func(w io.Writer) { a.printRehearsal(w, out) }); err != nil || out.Equal {
+	if err := a.printOne(out, func(w io.Writer) { a.print(w, out) }); err != nil || out.Equal {
 		return err
 	}
 	return quietly(exitDifferent)
 }
 
 // judging reads a configuration and checks the rules of its guard.
-func (a *app) judging(file string) (*config.Config, error) {
+func (a rehearsal) judging(file string) (*config.Config, error) {
 	cfg, err := a.loadFrom(file, nil)
 	if err != nil {
 		return nil, err
@@ -321,7 +321,7 @@ func (a *app) judging(file string) (*config.Config, error) {
 	return cfg, nil
 }
 
-func (a *app) printRehearsal(w io.Writer, r rehearse.Report) {
+func (a rehearsal) print(w io.Writer, r rehearse.Report) {
 	fmt.Fprintln(w, r.Summary())
 	for _, n := range r.Notes {
 		fmt.Fprintln(w, "note: "+clean(n))
@@ -348,9 +348,9 @@ func (a *app) printRehearsal(w io.Writer, r rehearse.Report) {
 	}
 }
 
-func (a *app) handlersCommand() *cobra.Command {
+func (a handlers) commands() *cobra.Command {
 	c := &cobra.Command{Use: "handlers", Aliases: []string{"handler"}, Short: "Handlers and escalation routes: list, prompt"}
-	c.AddCommand(a.handlersList(), a.handlersPrompt())
+	c.AddCommand(a.list(), a.prompt())
 	return c
 }
 
@@ -400,7 +400,7 @@ func rowOf(p ops.Policy, h ops.Handler) handlerRow {
 	return row
 }
 
-func (a *app) handlersList() *cobra.Command {
+func (a handlers) list() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List handlers with tier, agent, model and escalation targets",
 		RunE: func(*cobra.Command, []string) error {
@@ -410,7 +410,7 @@ func (a *app) handlersList() *cobra.Command {
 			}
 			rows := api.Rows(p.Handlers, func(h ops.Handler) handlerRow { return rowOf(p, h) })
 			header := tabbed("ID", "TIER", "AGENT", "FAMILY", "MODEL", "MAY", "HANDS TO", "FALLBACK", "ROLE")
-			return printRows(a, rows, header, func(r handlerRow) string {
+			return printRows(a.app, rows, header, func(r handlerRow) string {
 				tier, may := fmt.Sprint(int(r.Tier)), r.Permissions.Title()
 				if r.Tier == ops.HumanTier {
 					tier = "-"
@@ -426,7 +426,7 @@ func (a *app) handlersList() *cobra.Command {
 }
 
 // policy is the policy of the first environment; handlers are the same in all.
-func (a *app) policy() (ops.Policy, error) {
+func (a handlers) policy() (ops.Policy, error) {
 	cfg, err := a.load()
 	if err != nil {
 		return ops.Policy{}, err

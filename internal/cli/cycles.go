@@ -20,15 +20,15 @@ import (
 	"claudeops/internal/store"
 )
 
-func (a *app) cyclesCommand() *cobra.Command {
+func (a cycles) commands() *cobra.Command {
 	c := &cobra.Command{Use: "cycles", Aliases: []string{"cycle"}, Short: "List, show and cancel cycles"}
-	c.AddCommand(a.cyclesList(), a.cyclesShow(), a.cyclesCancel())
+	c.AddCommand(a.list(), a.show(), a.cancel())
 	return c
 }
 
-func (a *app) cyclesList() *cobra.Command {
+func (a cycles) list() *cobra.Command {
 	header := tabbed("ID", "TITLE", "STATUS", "TIERS", "COST", "STARTED", "ENVIRONMENT", "TRIGGER", "REASON")
-	return newListing(a, "list", "List cycles, newest first", "/cycles", header, func(x api.Cycle) string {
+	return newListing(a.app, "list", "List cycles, newest first", "/cycles", header, func(x api.Cycle) string {
 		return tabbed(fmt.Sprint(x.ID), shorten(x.Title, 60), x.StatusText(), tiers(x.Sessions), spent(x),
 			a.screen.when(x.StartedAt), x.Environment, x.Trigger, shorten(ops.Spoken(whyNow(x)), 70))
 	}).since("list cycles since then").by("status", "list this status only", wordsOf(ops.CycleStatuses())...).
@@ -46,7 +46,7 @@ func tiers(sessions []api.Session) string {
 	return out
 }
 
-func (a *app) cyclesShow() *cobra.Command {
+func (a cycles) show() *cobra.Command {
 	var session int64
 	c := a.anywhere(&cobra.Command{
 		Use: "show [ID]", Short: "Show a cycle: its sessions, decisions and events", Args: cobra.MaximumNArgs(1),
@@ -109,11 +109,11 @@ func cycleID(ctx context.Context, s *client, args []string, session int64) (ops.
 	return ops.CycleID(x.CycleID), nil
 }
 
-func (a *app) cyclesCancel() *cobra.Command {
+func (a cycles) cancel() *cobra.Command {
 	var why string
 	c := a.anywhere(&cobra.Command{
 		Use: "cancel ID", Short: "Cancel a cycle: stop its session and start no more", Args: cobra.ExactArgs(1),
-		RunE: changeOne(a, func(ctx context.Context, s *client, n int64) error {
+		RunE: changeOne(a.app, func(ctx context.Context, s *client, n int64) error {
 			return a.ending(ctx, fmt.Sprintf("cycle %d", n), s.ask(ctx, http.MethodPost, "/cycles/"+digits(n)+"/cancel", because(why), nil))
 		}),
 	})

@@ -27,7 +27,7 @@ import (
 	"claudeops/internal/store"
 )
 
-func (a *app) doctorCommand() *cobra.Command {
+func (a doctor) command() *cobra.Command {
 	return a.withSettings(&cobra.Command{
 		Use:   "doctor",
 		Short: "Check prerequisites and say how to fix problems",
@@ -47,7 +47,7 @@ agents are one row; --verbose lists them. Exits 1 when there is a problem.`,
 			if a.output == asTable {
 				_, err = io.WriteString(a.Stdout, a.screen.paintMarks(a.diagnosis(cfg, seen, found.Setup, findings)))
 			} else {
-				err = printRows(a, findings, "", nil)
+				err = printRows(a.app, findings, "", nil)
 			}
 			if slices.ContainsFunc(findings, func(f api.Finding) bool { return f.State == "problem" }) {
 				return errors.Join(err, quietly(exitError))
@@ -58,7 +58,7 @@ agents are one row; --verbose lists them. Exits 1 when there is a problem.`,
 }
 
 // consult asks the daemon of the state folder what it sees. Without one, this process looks for itself.
-func (a *app) consult(ctx context.Context, cfg *config.Config) (found api.Examination, seen string, err error) {
+func (a doctor) consult(ctx context.Context, cfg *config.Config) (found api.Examination, seen string, err error) {
 	seen = "No daemon runs; this is what your shell sees."
 	if err := a.useDaemon(ctx); err != nil {
 		seen = "The daemon cannot be asked (" + clean(err.Error()) + "); this is what your shell sees."
@@ -80,7 +80,7 @@ func (a *app) consult(ctx context.Context, cfg *config.Config) (found api.Examin
 }
 
 // peek opens the database for checks that say what they can without it: then there is no store, but an error.
-func (a *app) peek(ctx context.Context, cfg *config.Config, use func(*store.Store, error)) {
+func (a doctor) peek(ctx context.Context, cfg *config.Config, use func(*store.Store, error)) {
 	s, err := store.OpenReadOnly(ctx, a.storeOptions(cfg))
 	if err != nil {
 		use(nil, err)
@@ -112,7 +112,7 @@ func setupFinding(r api.SetupRow) api.Finding {
 }
 
 // diagnosis is what doctor prints for people: the steps of the set-up, the checks, and what to type next.
-func (a *app) diagnosis(cfg *config.Config, seen string, steps []api.SetupRow, findings []api.Finding) string {
+func (a doctor) diagnosis(cfg *config.Config, seen string, steps []api.SetupRow, findings []api.Finding) string {
 	part := func(f api.Finding) bool { return strings.HasPrefix(f.Check, wallPart) }
 	count := map[string]int{}
 	for _, f := range findings {
@@ -201,7 +201,7 @@ func wrapped(text string, width int) []string {
 }
 
 // examine checks this machine, with what this process sees.
-func (a *app) examine(ctx context.Context, cfg *config.Config) []api.Finding {
+func (a doctor) examine(ctx context.Context, cfg *config.Config) []api.Finding {
 	out := []api.Finding{checked("configuration", "ok", or(cfg.File, "no file; environment and defaults"), "")}
 	for _, n := range cfg.Notices {
 		out = append(out, checked("configuration", "warning", n, ""))
@@ -328,11 +328,11 @@ func running(ctx context.Context, cfg *config.Config) api.Finding {
 	return checked("daemon", "ok", fmt.Sprintf("running, pid %d", r.PID), "")
 }
 
-func (a *app) guardLayer(cfg *config.Config) api.Finding {
+func (a doctor) guardLayer(cfg *config.Config) api.Finding {
 	if !cfg.Guard.Enabled {
 		return checked("guard", "warning", "off: only the agent CLI's own lists limit what a tier may do", "Set guard.enabled: true")
 	}
-	if _, _, err := a.guarded("", ""); err != nil {
+	if _, _, err := (guards{a.app}).guarded("", ""); err != nil {
 		return checked("guard", "problem", err.Error(), "Correct the rules file")
 	}
 	return checked("guard", "ok", "every tool call is checked twice: by the hook and by the shell gate", "")

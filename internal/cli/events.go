@@ -17,8 +17,8 @@ import (
 	"claudeops/internal/ops"
 )
 
-func (a *app) eventsCommand() *cobra.Command {
-	l := newListing(a, "events", "List events, newest first", "/events", eventHeader, a.eventRow)
+func (a events) command() *cobra.Command {
+	l := newListing(a.app, "events", "List events, newest first", "/events", eventHeader, a.row)
 	l.Example = `  claudeops events --level critical
   claudeops events --service jellyfin --since 24h
   claudeops events --follow -o jsonl`
@@ -31,7 +31,7 @@ func (a *app) eventsCommand() *cobra.Command {
 	l.filters = append(l.filters, func(q url.Values) error {
 		set(q, "cycle_id", strings.TrimPrefix(digits(*cycle), "0"))
 		if *follow {
-			l.instead = func(ctx context.Context, s *client, q url.Values) error { return a.followEvents(ctx, s, q, *l.most) }
+			l.instead = func(ctx context.Context, s *client, q url.Values) error { return a.follow(ctx, s, q, *l.most) }
 		}
 		return nil
 	})
@@ -39,7 +39,7 @@ func (a *app) eventsCommand() *cobra.Command {
 }
 
 // logsCommand prints the same rows as events in the order in which they came to pass.
-func (a *app) logsCommand() *cobra.Command {
+func (a events) logsCommand() *cobra.Command {
 	var follow bool
 	var limit int
 	c := a.anywhere(&cobra.Command{
@@ -50,7 +50,7 @@ func (a *app) logsCommand() *cobra.Command {
 				return err
 			}
 			if follow {
-				return a.followEvents(c.Context(), s, url.Values{}, limit)
+				return a.follow(c.Context(), s, url.Values{}, limit)
 			}
 			events, err := items[api.Event](c.Context(), s, "/events", url.Values{}, limit)
 			if err != nil {
@@ -58,7 +58,7 @@ func (a *app) logsCommand() *cobra.Command {
 			}
 			slices.Reverse(events)
 			if len(events) == 0 {
-				return printRows(a, events, eventHeader, a.eventRow)
+				return printRows(a.app, events, eventHeader, a.row)
 			}
 			return a.printLog(events)
 		}),
@@ -70,14 +70,14 @@ func (a *app) logsCommand() *cobra.Command {
 
 const eventHeader = "ID\tAT\tLEVEL\tKIND\tCYCLE\tMESSAGE"
 
-func (a *app) eventRow(e api.Event) string {
+func (a events) row(e api.Event) string {
 	return tabbed(fmt.Sprint(e.ID), a.screen.when(&e.At), e.Level, string(e.Kind), id(e.CycleID), spoken(e.Message))
 }
 
 // printLog prints events that go on: there is no table to lay out.
-func (a *app) printLog(events []api.Event) error {
+func (a events) printLog(events []api.Event) error {
 	if a.output != asTable {
-		return printRows(a, events, "", nil)
+		return printRows(a.app, events, "", nil)
 	}
 	for _, e := range events {
 		if _, err := fmt.Fprintf(a.Stdout, "%d  %s  %-8s  %-10s  %s\n", e.ID, stamp(&e.At), e.Level, e.Kind, spoken(e.Message)); err != nil {
@@ -88,7 +88,7 @@ func (a *app) printLog(events []api.Event) error {
 }
 
 // followEvents prints the newest events, oldest first, and then each new one.
-func (a *app) followEvents(ctx context.Context, s *client, q url.Values, most int) error {
+func (a events) follow(ctx context.Context, s *client, q url.Values, most int) error {
 	if a.output != asTable {
 		a.output = asLines // a list without an end is not one document
 	}
@@ -155,22 +155,22 @@ named at the end.`,
 	return c
 }
 
-func (a *app) memoryCommand() *cobra.Command {
+func (a memories) commands() *cobra.Command {
 	c := &cobra.Command{Use: "memory", Aliases: []string{"memories"}, Short: "Notes that later sessions are given: list, add, rm"}
-	c.AddCommand(a.memoryList(), a.memoryAdd(), a.memoryRemove())
+	c.AddCommand(a.list(), a.add(), a.remove())
 	return c
 }
 
-func (a *app) memoryList() *cobra.Command {
+func (a memories) list() *cobra.Command {
 	header := tabbed("ID", "CATEGORY", "SERVICE", "CONFIDENCE", "SOURCE", "EXPIRES", "OBSERVATION")
-	return newListing(a, "list", "List memories, newest first", "/memories", header, func(m api.Memory) string {
+	return newListing(a.app, "list", "List memories, newest first", "/memories", header, func(m api.Memory) string {
 		return tabbed(fmt.Sprint(m.ID), m.Category, orDash(m.Service), fmt.Sprintf("%.0f%%", 100*m.Confidence), m.Source,
 			or(a.screen.when(m.ExpiresAt), "never"), shorten(m.Observation, 90))
 	}).by("environment", "list this environment only").by("service", "list this service only").by("category", "list this category only").
 		all("include expired memories", "all", "", "true").limit(50)
 }
 
-func (a *app) memoryAdd() *cobra.Command {
+func (a memories) add() *cobra.Command {
 	var m ops.Memory
 	var keep time.Duration
 	c := a.anywhere(&cobra.Command{
@@ -198,10 +198,10 @@ func (a *app) memoryAdd() *cobra.Command {
 	return c
 }
 
-func (a *app) memoryRemove() *cobra.Command {
+func (a memories) remove() *cobra.Command {
 	return a.anywhere(&cobra.Command{
 		Use: "rm ID", Short: "Delete a memory", Args: cobra.ExactArgs(1),
-		RunE: changeOne(a, func(ctx context.Context, s *client, id int64) error {
+		RunE: changeOne(a.app, func(ctx context.Context, s *client, id int64) error {
 			err := s.ask(ctx, http.MethodDelete, "/memories/"+digits(id), nil, nil)
 			if err == nil {
 				fmt.Fprintf(a.Stderr, "memory %d deleted\n", id)

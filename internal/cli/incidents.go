@@ -18,34 +18,34 @@ import (
 	"claudeops/internal/story"
 )
 
-func (a *app) incidentsCommand() *cobra.Command {
+func (a incidents) commands() *cobra.Command {
 	c := &cobra.Command{
 		Use: "incidents", Aliases: []string{"incident"},
 		Short: "Outages and problems: list, show, report, ack, snooze, resolve",
 	}
-	c.AddCommand(a.incidentsList(), show(a, "Show an incident: checks, findings, what was tried, cost", "/incidents/%d", printIncident),
-		a.incidentsReport(), a.incidentsSnooze(),
-		answer(a, "ack ID", "Acknowledge an incident: nothing escalates for it, and reminders stop", "/incidents/%d/ack", incidentNow),
-		answer(a, "resolve ID", "Close an incident; a cycle that waits for it ends as resolved", "/incidents/%d/resolve", incidentNow))
+	c.AddCommand(a.list(), show(a.app, "Show an incident: checks, findings, what was tried, cost", "/incidents/%d", printIncident),
+		a.report(), a.snooze(),
+		answer(a.app, "ack ID", "Acknowledge an incident: nothing escalates for it, and reminders stop", "/incidents/%d/ack", incidentNow),
+		answer(a.app, "resolve ID", "Close an incident; a cycle that waits for it ends as resolved", "/incidents/%d/resolve", incidentNow))
 	return c
 }
 
-func (a *app) incidentsList() *cobra.Command {
+func (a incidents) list() *cobra.Command {
 	header := tabbed("ID", "STATUS", "LEVEL", "ENVIRONMENT", "SERVICE", "TIMES", "OPENED", "TITLE")
-	return newListing(a, "list", "List open incidents, newest first", "/incidents", header, func(i api.Incident) string {
+	return newListing(a.app, "list", "List open incidents, newest first", "/incidents", header, func(i api.Incident) string {
 		return tabbed(fmt.Sprint(i.ID), string(i.Status), i.Level, i.Environment, orDash(i.Service), fmt.Sprint(i.Occurrences),
 			a.screen.when(&i.OpenedAt), shorten(i.Title, 60))
 	}).since("list incidents opened since then").all("include resolved incidents", "open", "true", "").
 		by("environment", "list this environment only").by("service", "list this service only").before("incidents").limit(50)
 }
 
-func (a *app) incidentsReport() *cobra.Command {
+func (a incidents) report() *cobra.Command {
 	return a.anywhere(&cobra.Command{
 		Use: "report ID", Short: "Print the report of an incident as Markdown", Args: cobra.ExactArgs(1),
 		Long: `Prints what happened, when and by what it was detected, what was tried, what it cost and how it ended: as steps in UTC,
 each with what is on record about it. The report is made from the records alone; no model is asked.`,
 		Example: `  claudeops incidents report 3 > incident-3.md`,
-		RunE: readOne(a, func(ctx context.Context, s *client, id int64) error {
+		RunE: readOne(a.app, func(ctx context.Context, s *client, id int64) error {
 			text, err := get[[]byte](ctx, s, "/incidents/"+digits(id)+"/report")
 			if err != nil {
 				return err
@@ -170,9 +170,9 @@ func note(i api.Incident) string {
 	return "; " + clean(*i.Note)
 }
 
-func (a *app) incidentsSnooze() *cobra.Command {
+func (a incidents) snooze() *cobra.Command {
 	var span time.Duration
-	c := answer(a, "snooze ID", "Mute an incident for a time: nothing escalates for it, and reminders stop", "/incidents/%d/snooze",
+	c := answer(a.app, "snooze ID", "Mute an incident for a time: nothing escalates for it, and reminders stop", "/incidents/%d/snooze",
 		func(i api.Incident) string {
 			return fmt.Sprintf("incident %d is snoozed until %s", i.ID, stamp(i.SnoozedUntil))
 		},
@@ -182,26 +182,26 @@ func (a *app) incidentsSnooze() *cobra.Command {
 	return c
 }
 
-func (a *app) approvalsCommand() *cobra.Command {
+func (a approvals) commands() *cobra.Command {
 	c := &cobra.Command{Use: "approvals", Aliases: []string{"approval"}, Short: "Steps that wait for approval: list, show, approve, deny"}
-	c.AddCommand(a.approvalsList(), a.approvalsShow(),
-		a.approveCommand(), a.denyCommand())
+	c.AddCommand(a.list(), a.show(),
+		a.approve(), a.deny())
 	return c
 }
 
-func (a *app) approvalsList() *cobra.Command {
+func (a approvals) list() *cobra.Command {
 	header := tabbed("ID", "CYCLE", "STATUS", "KIND", "HANDLER", "ASKED", "EXPIRES", "BY", "PLAN", "WHY")
-	return newListing(a, "list", "List pending approvals, newest first", "/approvals", header, func(x api.Approval) string {
+	return newListing(a.app, "list", "List pending approvals, newest first", "/approvals", header, func(x api.Approval) string {
 		return tabbed(fmt.Sprint(x.ID), fmt.Sprint(x.CycleID), string(x.Status), x.Kind, x.Handler, a.screen.when(&x.RequestedAt),
 			or(a.screen.when(x.ExpiresAt), "never"), orDash(x.AnsweredBy), or(planLine(x.Plan), "–"), shorten(ops.Spoken(x.Reason), 60))
 	}).all("include answered approvals", "status", string(ops.ApprovalPending), "").
 		by("environment", "list this environment only").before("approvals").limit(50)
 }
 
-func (a *app) approvalsShow() *cobra.Command {
+func (a approvals) show() *cobra.Command {
 	return a.anywhere(&cobra.Command{
 		Use: "show ID", Short: "Show an approval: what is asked, why, and what the cycle has done", Args: cobra.ExactArgs(1),
-		RunE: readOne(a, func(ctx context.Context, s *client, id int64) error {
+		RunE: readOne(a.app, func(ctx context.Context, s *client, id int64) error {
 			x, err := s.Approval(ctx, id)
 			if err != nil {
 				return err
@@ -265,12 +265,12 @@ func planLine(plan []api.PlanStep) string {
 	return strings.Join(parts, ", ")
 }
 
-func (a *app) approveCommand() *cobra.Command {
+func (a approvals) approve() *cobra.Command {
 	var reason, steps string
 	c := a.anywhere(&cobra.Command{
 		Use: "approve ID", Short: "Approve a step; the cycle continues with exactly that step", Args: cobra.ExactArgs(1),
-		RunE: changeOne(a, func(ctx context.Context, s *client, id int64) error {
-			x, err := a.approve(ctx, s, id, reason, steps)
+		RunE: changeOne(a.app, func(ctx context.Context, s *client, id int64) error {
+			x, err := a.sayYes(ctx, s, id, reason, steps)
 			if err != nil {
 				return err
 			}
@@ -283,10 +283,10 @@ func (a *app) approveCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) denyCommand() *cobra.Command {
+func (a approvals) deny() *cobra.Command {
 	var span time.Duration
 	var c *cobra.Command
-	c = answer(a, "deny ID", "Deny a step; the cycle ends with your reason, and the no lasts", "/approvals/%d/deny",
+	c = answer(a.app, "deny ID", "Deny a step; the cycle ends with your reason, and the no lasts", "/approvals/%d/deny",
 		func(x api.Approval) string { return fmt.Sprintf("%s is denied. %s", x.Handler, clean(value(x.Effect))) },
 		func(body map[string]any) {
 			if c.Flags().Changed("for") {
@@ -303,7 +303,7 @@ Deny it again with another --for to change how long the no lasts; --for 0 takes 
 }
 
 // approve approves a step. What is approved of a plan is printed first, and approved exactly as it was printed.
-func (a *app) approve(ctx context.Context, s *client, id int64, reason, steps string) (api.Approval, error) {
+func (a approvals) sayYes(ctx context.Context, s *client, id int64, reason, steps string) (api.Approval, error) {
 	if steps == "none" {
 		return s.Approve(ctx, id, "", nil, reason)
 	}

@@ -44,7 +44,7 @@ type initOptions struct {
 	service    string
 }
 
-func (a *app) initCommand() *cobra.Command {
+func (a beginning) command() *cobra.Command {
 	var o initOptions
 	c := &cobra.Command{
 		Use: "init [FILE]", Short: "Write a commented configuration; on a terminal, ask for what matters first", Args: cobra.MaximumNArgs(1),
@@ -66,7 +66,7 @@ use - to print the starter file to stdout. --service also writes a systemd unit 
 			if path == "-" {
 				return a.printStarter(o)
 			}
-			return a.initFiles(c.Context(), path, o)
+			return a.files(c.Context(), path, o)
 		},
 	}
 	c.Flags().BoolVarP(&o.yes, "yes", "y", false, "ask nothing and write the starter file")
@@ -76,7 +76,7 @@ use - to print the starter file to stdout. --service also writes a systemd unit 
 }
 
 // printStarter writes one file to stdout: that of --service, or the configuration.
-func (a *app) printStarter(o initOptions) error {
+func (a beginning) printStarter(o initOptions) error {
 	text := starter
 	if o.service != "" {
 		var err error
@@ -94,7 +94,7 @@ type newFile struct {
 	mode       os.FileMode
 }
 
-func (a *app) initFiles(ctx context.Context, path string, o initOptions) error {
+func (a beginning) files(ctx context.Context, path string, o initOptions) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return fmt.Errorf("find folder: %w", err)
@@ -131,7 +131,7 @@ func (a *app) initFiles(ctx context.Context, path string, o initOptions) error {
 		}
 	}
 	files = append(files, newFile{path, text, 0o644})
-	if err := a.checkFiles(path, files); err != nil {
+	if err := a.check(path, files); err != nil {
 		return err
 	}
 	if err := writeAll(files, o.force); err != nil {
@@ -142,13 +142,13 @@ func (a *app) initFiles(ctx context.Context, path string, o initOptions) error {
 }
 
 // asks reports whether a person is there to answer.
-func (a *app) asks() bool {
+func (a beginning) asks() bool {
 	in, ok := a.Stdin.(io.Writer) // a file is both
 	return ok && terminal(in) && terminal(a.Stderr)
 }
 
 // serviceFiles are the files of --service, beside the configuration.
-func (a *app) serviceFiles(service, path string) ([]newFile, error) {
+func (a beginning) serviceFiles(service, path string) ([]newFile, error) {
 	if service == "" {
 		return nil, nil
 	}
@@ -164,7 +164,7 @@ func (a *app) serviceFiles(service, path string) ([]newFile, error) {
 }
 
 // serviceText is the unit with the places of this program and its configuration, or the compose file.
-func (a *app) serviceText(service, path string) (string, error) {
+func (a beginning) serviceText(service, path string) (string, error) {
 	if service == serviceCompose {
 		return claudeops.Compose, nil
 	}
@@ -187,7 +187,7 @@ func unitWord(path string) string {
 }
 
 // checkFiles checks a configuration with its secrets as it will be read, without this machine's variables.
-func (a *app) checkFiles(path string, files []newFile) error {
+func (a beginning) check(path string, files []newFile) error {
 	instead, dir := map[string][]byte{}, filepath.Dir(path)
 	for _, f := range files {
 		instead[f.path] = []byte(f.text)
@@ -263,7 +263,7 @@ func writeWhole(f newFile, force bool) (err error) {
 }
 
 // saidNext tells what was written and what to do next.
-func (a *app) saidNext(ctx context.Context, path, service string, files []newFile) {
+func (a beginning) saidNext(ctx context.Context, path, service string, files []newFile) {
 	for _, f := range files {
 		fmt.Fprintf(a.Stderr, "wrote %s\n", shownPath(f.path))
 	}
@@ -284,7 +284,7 @@ func (a *app) saidNext(ctx context.Context, path, service string, files []newFil
 }
 
 // saidMissing says which steps of the set-up are left, as this shell sees them, and ends with the next command.
-func (a *app) saidMissing(ctx context.Context, path, file string) {
+func (a beginning) saidMissing(ctx context.Context, path, file string) {
 	a.configPath = path
 	cfg, err := a.load()
 	if err != nil {
@@ -317,7 +317,7 @@ func shownPath(path string) string {
 	return path
 }
 
-func (a *app) configSchema() *cobra.Command {
+func (a configs) schema() *cobra.Command {
 	return &cobra.Command{
 		Use: "schema", Short: "Print the JSON Schema of the configuration file, for editors",
 		Example: "  claudeops config schema > " + schemaFile,

@@ -67,6 +67,36 @@ type app struct {
 	screen     screen
 }
 
+// The nouns, each with its commands.
+type (
+	actions       struct{ *app }
+	approvals     struct{ *app }
+	beginning     struct{ *app }
+	configs       struct{ *app }
+	cooldowns     struct{ *app }
+	cycles        struct{ *app }
+	databases     struct{ *app }
+	demonstration struct{ *app }
+	doctor        struct{ *app }
+	events        struct{ *app }
+	guards        struct{ *app }
+	handlers      struct{ *app }
+	hosts         struct{ *app }
+	incidents     struct{ *app }
+	memories      struct{ *app }
+	notifications struct{ *app }
+	overviews     struct{ *app }
+	reflexes      struct{ *app }
+	rehearsal     struct{ *app }
+	runs          struct{ *app }
+	services      struct{ *app }
+	serving       struct{ *app }
+	sessions      struct{ *app }
+	silences      struct{ *app }
+	tokens        struct{ *app }
+	updates       struct{ *app }
+)
+
 // Main runs the program and returns its exit code.
 func Main(args []string, p Process) int {
 	ctx, stop := signalled()
@@ -186,21 +216,21 @@ from a validated report, never the model.`,
 	proposing(root, "output", outputs())
 	for group, commands := range map[string][]*cobra.Command{
 		"run": {
-			a.serveCommand(), a.openCommand(), a.onceCommand(), a.runCommand(), a.reloadCommand(), a.stopCommand(), a.resumeCommand(),
-			a.demoCommand(),
+			serving{a}.serveCommand(), serving{a}.openCommand(), runs{a}.onceCommand(), runs{a}.runCommand(), a.reloadCommand(), a.stopCommand(), a.resumeCommand(),
+			demonstration{a}.command(),
 		},
 		"look": {
-			a.statusCommand(), a.sessionsCommand(), a.cyclesCommand(), a.incidentsCommand(), a.approvalsCommand(), a.logsCommand(),
-			a.eventsCommand(), a.changesCommand(), a.silencesCommand(), a.trustCommand(),
-			a.reflexesCommand(), a.actionsCommand(), a.updateCommand(), a.memoryCommand(), a.costsCommand(),
-			a.servicesCommand(), a.hostsCommand(),
+			overviews{a}.command(), sessions{a}.commands(), cycles{a}.commands(), incidents{a}.commands(), approvals{a}.commands(), events{a}.logsCommand(),
+			events{a}.command(), a.changesCommand(), silences{a}.commands(), a.trustCommand(),
+			reflexes{a}.commands(), actions{a}.commands(), updates{a}.commands(), memories{a}.commands(), a.costsCommand(),
+			services{a}.commands(), hosts{a}.commands(),
 		},
 		"setup": {
-			a.initCommand(), a.agentCommand(), a.doctorCommand(), a.configCommand(), a.rehearseCommand(), a.tokensCommand(),
-			a.dbCommand(),
-			a.guardCommand(), a.notifyCommand(), a.healthcheckCommand(), a.mcpCommand(), a.versionCommand(),
+			beginning{a}.command(), a.agentCommand(), doctor{a}.command(), configs{a}.commands(), rehearsal{a}.command(), tokens{a}.commands(),
+			databases{a}.commands(),
+			guards{a}.commands(), notifications{a}.commands(), a.healthcheckCommand(), serving{a}.mcpCommand(), a.versionCommand(),
 		},
-		deeper: {a.cooldownsCommand(), a.handlersCommand(), a.handoffCommand()},
+		deeper: {cooldowns{a}.commands(), handlers{a}.commands(), handlers{a}.handoff()},
 	} {
 		for _, c := range commands {
 			c.GroupID = group
@@ -328,8 +358,8 @@ func (a *app) options() (daemon.Options, error) {
 	}
 	return daemon.Options{
 		Config: c, Logger: a.logger(), Clock: failpoint.Clock(time.Now), Version: a.Version, Self: self,
-		CheckConfig: a.configRow, LoadConfig: func(instead map[string][]byte) (*config.Config, error) { return a.loadFrom(a.configPath, instead) },
-		Examine: func(ctx context.Context) []api.Finding { return a.examine(ctx, c) },
+		CheckConfig: configs{a}.row, LoadConfig: func(instead map[string][]byte) (*config.Config, error) { return a.loadFrom(a.configPath, instead) },
+		Examine: func(ctx context.Context) []api.Finding { return doctor{a}.examine(ctx, c) },
 	}, nil
 }
 

@@ -17,7 +17,7 @@ import (
 	"claudeops/internal/daemon"
 )
 
-func (a *app) serveCommand() *cobra.Command {
+func (a serving) serveCommand() *cobra.Command {
 	return a.withSettings(&cobra.Command{
 		Use: "serve", SuggestFor: []string{"start", "restart", "up", "daemon"},
 		Short: "Run the daemon: schedule, agents, web pages",
@@ -42,7 +42,7 @@ systemd is told when the daemon is ready, reloads, stops and works (Type=notify,
 }
 
 // serve runs the daemon until ctx ends.
-func (a *app) serve(ctx context.Context, o daemon.Options) (err error) {
+func (a serving) serve(ctx context.Context, o daemon.Options) (err error) {
 	ctx, leave := context.WithCancelCause(ctx)
 	defer leave(nil)
 	asked, hangups := make(chan struct{}, 1), make(chan os.Signal, 1)
@@ -99,7 +99,7 @@ func attached() bool {
 // small and it rests most of the time, so that collecting five times as often as usual costs little.
 const restingHeap = 20
 
-func (a *app) mcpCommand() *cobra.Command {
+func (a serving) mcpCommand() *cobra.Command {
 	var write bool
 	c := a.anywhere(&cobra.Command{
 		Use: "mcp", Short: "Offer the records to your own agent, as an MCP server on standard input and output",
@@ -122,7 +122,7 @@ Answers are cut to 48 KiB and marked as untrusted data, because agents and servi
 // errNoWrite is why a tool cannot change anything.
 var errNoWrite = errors.New("no daemon is running on this state folder: start it with 'claudeops serve', or name one with --server")
 
-func (a *app) serveMCP(ctx context.Context, write bool) error {
+func (a serving) serveMCP(ctx context.Context, write bool) error {
 	if process.InSession() {
 		return errInSession
 	}

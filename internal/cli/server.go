@@ -73,7 +73,7 @@ func (c *client) Services(ctx context.Context, environment string) ([]api.Servic
 	return items[api.ServiceState](ctx, c, "/services", query("environment", environment), mostItems)
 }
 
-func (a *app) openCommand() *cobra.Command {
+func (a serving) openCommand() *cobra.Command {
 	return a.withFlags(&cobra.Command{
 		Use:   "open [CYCLE]",
 		Short: "Print a link that signs your browser in to the web pages",
@@ -115,7 +115,7 @@ command must run as the user of the daemon, as root, or as a member of the group
 }
 
 // welcome says how to sign in. The link is only shown on a terminal: agents may read logs.
-func (a *app) welcome(ctx context.Context, signIn daemon.SignIn, logger *slog.Logger) {
+func (a serving) welcome(ctx context.Context, signIn daemon.SignIn, logger *slog.Logger) {
 	var screen io.Writer
 	switch {
 	case terminal(a.Stderr):
@@ -133,7 +133,7 @@ func (a *app) welcome(ctx context.Context, signIn daemon.SignIn, logger *slog.Lo
 	fmt.Fprintf(screen, "\n  Open %s\n  The link signs you in once, within ten minutes. Later: claudeops open\n\n", link)
 }
 
-func (a *app) tokensCommand() *cobra.Command {
+func (a tokens) commands() *cobra.Command {
 	c := &cobra.Command{
 		Use: "tokens", Aliases: []string{"token"}, Short: "List, create and revoke named tokens",
 		Long: `Each person or program that uses the API or the web pages can have a token of its own, besides the configured ones. What is done
@@ -142,12 +142,12 @@ with it is recorded under its name. Roles: read (look only), responder (also ack
 These commands open the database of the daemon, so they run on its machine and do not take --server. From elsewhere, an admin can make
 and revoke tokens on the page Configuration.`,
 	}
-	c.AddCommand(a.tokensList(), a.tokensCreate(), a.tokensRevoke())
+	c.AddCommand(a.list(), a.create(), a.revoke())
 	return c
 }
 
 // ownTokens marks a command on the tokens of this machine: it must not seem to be about those of the server that a variable names.
-func (a *app) ownTokens(c *cobra.Command) *cobra.Command {
+func (a tokens) own(c *cobra.Command) *cobra.Command {
 	c.Annotations = map[string]string{atServer: neverAsk}
 	return a.withState(c)
 }
@@ -179,9 +179,9 @@ func newTokenRow(t store.Token, now time.Time) tokenRow {
 	return row
 }
 
-func (a *app) tokensList() *cobra.Command {
+func (a tokens) list() *cobra.Command {
 	var all bool
-	c := a.ownTokens(&cobra.Command{
+	c := a.own(&cobra.Command{
 		Use: "list", Short: "List tokens with role, expiry and last use",
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.reading(c.Context(), func(s *store.Store, _ *config.Config) error {
@@ -193,7 +193,7 @@ func (a *app) tokensList() *cobra.Command {
 				for _, t := range found {
 					rows = append(rows, newTokenRow(t, s.Clock()))
 				}
-				return printRows(a, rows, tabbed("NAME", "ROLE", "STATUS", "EXPIRES", "LAST USED", "CREATED", "BY"), func(t tokenRow) string {
+				return printRows(a.app, rows, tabbed("NAME", "ROLE", "STATUS", "EXPIRES", "LAST USED", "CREATED", "BY"), func(t tokenRow) string {
 					expires := "never"
 					if t.ExpiresAt != nil {
 						expires = a.screen.when(t.ExpiresAt)
@@ -211,9 +211,9 @@ func (a *app) tokensList() *cobra.Command {
 	return c
 }
 
-func (a *app) tokensCreate() *cobra.Command {
+func (a tokens) create() *cobra.Command {
 	var role, expires string
-	c := a.ownTokens(&cobra.Command{
+	c := a.own(&cobra.Command{
 		Use: "create NAME", Short: "Make a token and print it; it is not shown again", Args: cobra.ExactArgs(1),
 		Example: `  claudeops tokens create phone --role responder --expires 90d
   claudeops tokens create grafana --role read --expires never`,
@@ -268,8 +268,8 @@ func lifetime(text string) (time.Duration, error) {
 	return 0, fmt.Errorf("--expires is %q: give a duration such as 12h or 90d, or never", text)
 }
 
-func (a *app) tokensRevoke() *cobra.Command {
-	return a.ownTokens(&cobra.Command{
+func (a tokens) revoke() *cobra.Command {
+	return a.own(&cobra.Command{
 		Use: "revoke NAME", Short: "Revoke a token: requests with it are refused at once", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.writing(c.Context(), func(s *store.Store, _ *config.Config) error {

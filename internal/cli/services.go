@@ -22,15 +22,15 @@ import (
 	"claudeops/internal/store"
 )
 
-func (a *app) servicesCommand() *cobra.Command {
+func (a services) commands() *cobra.Command {
 	c := &cobra.Command{
 		Use: "services", Aliases: []string{"service"}, Short: "Watched services and their state: list, show, heartbeat, forget",
 	}
-	c.AddCommand(a.servicesList(), a.servicesShow(), a.servicesHeartbeat(), a.servicesForget())
+	c.AddCommand(a.list(), a.show(), a.heartbeat(), a.forget())
 	return c
 }
 
-func (a *app) servicesList() *cobra.Command {
+func (a services) list() *cobra.Command {
 	var environment, state string
 	c := a.anywhere(&cobra.Command{
 		Use: "list", Short: "List services, worst state first",
@@ -44,7 +44,7 @@ func (a *app) servicesList() *cobra.Command {
 				}
 				found = slices.DeleteFunc(found, func(x api.ServiceState) bool { return state != "" && x.State != state })
 				slices.SortStableFunc(found, func(x, y api.ServiceState) int { return severity(y.State) - severity(x.State) })
-				return printRows(a, found, tabbed("ENVIRONMENT", "SERVICE", "STATE", "UP 24H", "CHECKED", "PROBLEM"), func(x api.ServiceState) string {
+				return printRows(a.app, found, tabbed("ENVIRONMENT", "SERVICE", "STATE", "UP 24H", "CHECKED", "PROBLEM"), func(x api.ServiceState) string {
 					return tabbed(x.Environment, clean(x.Name), x.State, share(x.Uptime24h), or(a.screen.when(x.CheckedAt), "never"),
 						shorten(problem(x), 70))
 				})
@@ -56,7 +56,7 @@ func (a *app) servicesList() *cobra.Command {
 	return c
 }
 
-func (a *app) servicesShow() *cobra.Command {
+func (a services) show() *cobra.Command {
 	var environment string
 	c := a.anywhere(&cobra.Command{
 		Use: "show NAME", Short: "Show a service: checks, history, cooldowns", Args: cobra.ExactArgs(1),
@@ -97,7 +97,7 @@ func (a *app) servicesShow() *cobra.Command {
 	return c
 }
 
-func (a *app) servicesHeartbeat() *cobra.Command {
+func (a services) heartbeat() *cobra.Command {
 	var environment, probe string
 	c := a.anywhere(&cobra.Command{
 		Use: "heartbeat NAME", Short: "Make the address that a job calls when it has run; a former one no longer works", Args: cobra.ExactArgs(1),
@@ -119,7 +119,7 @@ func (a *app) servicesHeartbeat() *cobra.Command {
 	return c
 }
 
-func (a *app) servicesForget() *cobra.Command {
+func (a services) forget() *cobra.Command {
 	var environment string
 	c := a.anywhere(&cobra.Command{
 		Use: "forget NAME", Short: "Remove what is kept of a service that is not configured; cycles, incidents and events stay",
@@ -261,10 +261,10 @@ func share(v *float64) string {
 	return fmt.Sprintf("%.1f%%", min(99.9, 100**v))
 }
 
-func (a *app) notifyList() *cobra.Command {
+func (a notifications) list() *cobra.Command {
 	header := tabbed("ID", "STATUS", "LEVEL", "KIND", "AT", "TRIES", "TITLE", "ERROR")
 	short := "List notifications, newest first; --status dead lists failed ones"
-	return newListing(a, "list", short, "/notifications", header, func(n api.Notification) string {
+	return newListing(a.app, "list", short, "/notifications", header, func(n api.Notification) string {
 		return tabbed(fmt.Sprint(n.ID), n.Status, n.Level, string(n.Kind), a.screen.when(&n.CreatedAt), fmt.Sprint(n.Attempts),
 			shorten(n.Title, 60), shorten(value(n.Error), 60))
 	}).by("status", "list this status only: pending, sent, dead or skipped", noticeStatuses()...).limit(50)
@@ -275,7 +275,7 @@ func noticeStatuses() []string {
 }
 
 // recordTest records who took a test: it is the proof that people are told.
-func (a *app) recordTest(ctx context.Context, n ops.Notice, took []string) error {
+func (a notifications) recordTest(ctx context.Context, n ops.Notice, took []string) error {
 	return a.writing(ctx, func(s *store.Store, _ *config.Config) (err error) {
 		now := s.Clock()
 		n.CreatedAt, n.NextAt = now, now.Add(time.Hour) // nobody else is to send it
@@ -290,7 +290,7 @@ func (a *app) recordTest(ctx context.Context, n ops.Notice, took []string) error
 	})
 }
 
-func (a *app) notifyCommand() *cobra.Command {
+func (a notifications) commands() *cobra.Command {
 	c := &cobra.Command{Use: "notify", Short: "Notifications: test, list"}
 	c.AddCommand(&cobra.Command{
 		Use: "test", Short: "Send a test notification to every configured target",
@@ -312,16 +312,16 @@ func (a *app) notifyCommand() *cobra.Command {
 			return nil
 		}),
 	})
-	c.AddCommand(a.notifyList())
+	c.AddCommand(a.list())
 	return c
 }
 
-func (a *app) silencesCommand() *cobra.Command {
+func (a silences) commands() *cobra.Command {
 	c := &cobra.Command{
 		Use: "silences", Aliases: []string{"silence"}, SuggestFor: []string{"mute", "maintenance", "pause"},
 		Short: "Mute a failing service: list, add, rm",
 	}
-	c.AddCommand(a.silencesList(), a.silencesAdd(), a.silencesRemove())
+	c.AddCommand(a.list(), a.add(), a.remove())
 	return c
 }
 
@@ -342,9 +342,9 @@ func matcher(q api.Silence) string {
 	return strings.Join(parts, " ")
 }
 
-func (a *app) silencesList() *cobra.Command {
+func (a silences) list() *cobra.Command {
 	header := tabbed("ID", "ENVIRONMENT", "MATCHES", "FROM", "UNTIL", "BY", "REASON")
-	l := newListing(a, "list", "List silences that have not ended", "/silences", header, func(q api.Silence) string {
+	l := newListing(a.app, "list", "List silences that have not ended", "/silences", header, func(q api.Silence) string {
 		return tabbed(fmt.Sprint(q.ID), or(value(q.Environment), "all"), clean(matcher(q)), a.screen.when(&q.From), a.screen.when(&q.Until),
 			clean(q.Author), shorten(q.Reason, 60))
 	})
@@ -353,7 +353,7 @@ func (a *app) silencesList() *cobra.Command {
 		by("environment", "list silences that apply to this environment only").Command
 }
 
-func (a *app) silencesAdd() *cobra.Command {
+func (a silences) add() *cobra.Command {
 	var q ops.Silence
 	var span time.Duration
 	var from, until string
@@ -425,7 +425,7 @@ func addSilence(ctx context.Context, s *client, q ops.Silence, span time.Duratio
 }
 
 // unheard says that nothing on record has the name that was silenced. It may come, in an alert for example.
-func (a *app) unheard(ctx context.Context, s *client, service string) {
+func (a silences) unheard(ctx context.Context, s *client, service string) {
 	if service == "" || strings.Contains(service, "*") {
 		return
 	}
@@ -468,10 +468,10 @@ func at(flag, text string) (time.Time, error) {
 	return t, nil
 }
 
-func (a *app) silencesRemove() *cobra.Command {
+func (a silences) remove() *cobra.Command {
 	return a.anywhere(&cobra.Command{
 		Use: "rm ID", Short: "End a silence now", Args: cobra.ExactArgs(1),
-		RunE: changeOne(a, func(ctx context.Context, s *client, id int64) error {
+		RunE: changeOne(a.app, func(ctx context.Context, s *client, id int64) error {
 			q, err := post[api.Silence](ctx, s, "/silences/"+digits(id)+"/end", nil)
 			if err != nil {
 				return err

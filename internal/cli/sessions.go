@@ -19,15 +19,15 @@ import (
 	"claudeops/internal/transcript"
 )
 
-func (a *app) sessionsCommand() *cobra.Command {
+func (a sessions) commands() *cobra.Command {
 	c := &cobra.Command{Use: "sessions", Aliases: []string{"session"}, Short: "List, show and stop sessions, read their transcripts"}
-	c.AddCommand(a.sessionsList(), a.sessionsShow(), a.sessionsLogs(), a.sessionsStop())
+	c.AddCommand(a.list(), a.show(), a.logsOf(), a.stop())
 	return c
 }
 
-func (a *app) sessionsList() *cobra.Command {
+func (a sessions) list() *cobra.Command {
 	header := tabbed("ID", "CYCLE", "TIER", "MODEL", "STATUS", "OUTCOME", "COST", "DURATION", "TURNS", "STARTED")
-	l := newListing(a, "list", "List sessions, newest first", "/sessions", header, func(x api.Session) string {
+	l := newListing(a.app, "list", "List sessions, newest first", "/sessions", header, func(x api.Session) string {
 		return tabbed(fmt.Sprint(x.ID), fmt.Sprint(x.CycleID), fmt.Sprint(int(x.Tier)), x.Model, mark(x.Status)+" "+string(x.Status),
 			value(x.Outcome), ops.Dollars(x.CostUSD), span(x.DurationMS), figure(x.NumTurns), a.screen.when(x.StartedAt))
 	})
@@ -37,10 +37,10 @@ func (a *app) sessionsList() *cobra.Command {
 		by("tier", "list this tier only", "1", "2", "3").by("environment", "list this environment only").before("sessions").limit(20)
 }
 
-func (a *app) sessionsShow() *cobra.Command {
+func (a sessions) show() *cobra.Command {
 	return a.anywhere(&cobra.Command{
 		Use: "show ID", Short: "Show a session and the other sessions of its cycle", Args: cobra.ExactArgs(1),
-		RunE: readOne(a, func(ctx context.Context, s *client, id ops.SessionID) error {
+		RunE: readOne(a.app, func(ctx context.Context, s *client, id ops.SessionID) error {
 			x, err := s.Session(ctx, id)
 			if err != nil {
 				return err
@@ -159,7 +159,7 @@ func childOf(id int64, chain []api.Session) *api.Session {
 	return found
 }
 
-func (a *app) sessionsLogs() *cobra.Command {
+func (a sessions) logsOf() *cobra.Command {
 	var follow, raw bool
 	c := a.anywhere(&cobra.Command{
 		Use: "logs ID", Short: "Print a session's transcript", Args: cobra.ExactArgs(1),
@@ -167,7 +167,7 @@ func (a *app) sessionsLogs() *cobra.Command {
 were recorded.`,
 		Example: `  claudeops sessions logs 18
   claudeops sessions logs 18 --follow`,
-		RunE: readOne(a, func(ctx context.Context, s *client, id ops.SessionID) error {
+		RunE: readOne(a.app, func(ctx context.Context, s *client, id ops.SessionID) error {
 			return a.logs(ctx, s, id, follow, raw)
 		}),
 	})
@@ -176,7 +176,7 @@ were recorded.`,
 	return c
 }
 
-func (a *app) logs(ctx context.Context, s *client, id ops.SessionID, follow, raw bool) error {
+func (a sessions) logs(ctx context.Context, s *client, id ops.SessionID, follow, raw bool) error {
 	var after int64
 	rows := []api.Line{} // of one JSON document
 	for {
@@ -215,7 +215,7 @@ func (a *app) logs(ctx context.Context, s *client, id ops.SessionID, follow, raw
 	}
 }
 
-func (a *app) logLine(l api.Line, raw bool) error {
+func (a sessions) logLine(l api.Line, raw bool) error {
 	switch {
 	case a.output == asYAML:
 		return a.encode([]api.Line{l}) // the items of one list
@@ -228,10 +228,10 @@ func (a *app) logLine(l api.Line, raw bool) error {
 	return a.screen.printLine(a.Stdout, l)
 }
 
-func (a *app) sessionsStop() *cobra.Command {
+func (a sessions) stop() *cobra.Command {
 	return a.anywhere(&cobra.Command{
 		Use: "stop ID", Short: "Stop a running session and end its cycle", Args: cobra.ExactArgs(1),
-		RunE: changeOne(a, func(ctx context.Context, s *client, id ops.SessionID) error {
+		RunE: changeOne(a.app, func(ctx context.Context, s *client, id ops.SessionID) error {
 			return a.ending(ctx, fmt.Sprintf("session %d", id), s.ask(ctx, http.MethodPost, "/sessions/"+digits(id)+"/stop", nil, nil))
 		}),
 	})
