@@ -40,7 +40,7 @@ func (a actions) commands() *cobra.Command {
 
 func (a actions) list() *cobra.Command {
 	header := tabbed("ENVIRONMENT", "SERVICE", "ACTION", "TIER", "APPROVAL", "RUNS", "UNDO")
-	return newListing(a.app, "list", "List the actions of the services", "/actions", header, func(x api.Action) string {
+	return newListing(a.app, "List the actions of the services", "/actions", header, func(x api.Action) string {
 		approval := map[bool]string{false: "no", true: "yes"}[x.Approval]
 		return tabbed(x.Environment, x.Service, x.Name, fmt.Sprint(x.Tier), approval, shorten(x.Does, 60), shorten(x.Undo, 40))
 	}).by("environment", "list this environment only").by("service", "list this service only").Command
@@ -48,14 +48,16 @@ func (a actions) list() *cobra.Command {
 
 func (a actions) history() *cobra.Command {
 	header := tabbed("ID", "SERVICE", "ACTION", "STATUS", "BY", "CYCLE", "ASKED", "WHY")
-	return newListing(a.app, "history", "List runs of actions, newest first", "/actions/runs", header, func(x api.ActionRun) string {
+	l := newListing(a.app, "List runs of actions, newest first", "/actions/runs", header, func(x api.ActionRun) string {
 		name := x.Action
 		if x.UndoOf != nil {
 			name = fmt.Sprintf("undo of %d", *x.UndoOf)
 		}
 		return tabbed(fmt.Sprint(x.ID), x.Service, name, string(x.Status), clean(x.By), or(id(x.CycleID), "-"),
 			a.screen.when(&x.RequestedAt), shorten(x.Why, 60))
-	}).by("environment", "list this environment only").by("service", "list this service only").before("runs").limit(50)
+	})
+	l.Use = "history"
+	return l.by("environment", "list this environment only").by("service", "list this service only").before("runs").limit(50)
 }
 
 func printRun(w io.Writer, x api.ActionRun) {
@@ -136,24 +138,30 @@ func (a actions) undo() *cobra.Command {
 	return c
 }
 
-// request asks the daemon for a run and waits for its end.
-func (a actions) request(ctx context.Context, ask func(*client) (api.ActionRun, error)) error {
-	var run api.ActionRun
-	err := a.change(ctx, func(s *client) error {
-		var err error
-		if run, err = ask(s); err != nil {
+// pursue asks the daemon for something that takes a while, waits for its end and prints it.
+func pursue[T any](
+	ctx context.Context, a *app, ask func(*client) (T, error), follow func(context.Context, *client, T) (T, error), text func(io.Writer, T),
+) (row T, err error) {
+	err = a.change(ctx, func(s *client) error {
+		if row, err = ask(s); err != nil {
 			return err
 		}
 		if err := a.wake(ctx); err != nil {
 			return err
 		}
-		run, err = follow(ctx, s, run)
+		row, err = follow(ctx, s, row)
 		return err
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		err = a.printOne(row, func(w io.Writer) { text(w, row) })
 	}
-	if err := a.printOne(run, func(w io.Writer) { printRun(w, run) }); err != nil {
+	return row, err
+}
+
+// request asks the daemon for a run and waits for its end.
+func (a actions) request(ctx context.Context, ask func(*client) (api.ActionRun, error)) error {
+	run, err := pursue(ctx, a.app, ask, follow, printRun)
+	if err != nil {
 		return err
 	}
 	switch run.Status {
@@ -284,14 +292,14 @@ func (a reflexes) commands() *cobra.Command {
 	}
 	c.AddCommand(a.list(),
 		show(a.app, "Show an earned reflex: when it is done, what it runs, where it comes from", "/reflexes/%d", printReflex),
-		answer(a.app, "enable ID", "Let the supervisor do it without an agent from now on", "/reflexes/%d/enable", reflexNow),
-		answer(a.app, "disable ID", "Switch it off, or say no to it", "/reflexes/%d/disable", reflexNow))
+		answer(a.app, "Let the supervisor do it without an agent from now on", "/reflexes/%d/enable", reflexNow),
+		answer(a.app, "Switch it off, or say no to it", "/reflexes/%d/disable", reflexNow))
 	return c
 }
 
 func (a reflexes) list() *cobra.Command {
 	header := tabbed("ID", "STATE", "SERVICE", "PROBE", "FAILURE", "DOES", "DONE", "HELPED", "WHY")
-	return newListing(a.app, "list", "List earned reflexes", "/reflexes", header, func(r api.EarnedReflex) string {
+	return newListing(a.app, "List earned reflexes", "/reflexes", header, func(r api.EarnedReflex) string {
 		return tabbed(fmt.Sprint(r.ID), r.State, clean(r.Service), clean(r.Probe), r.Class, clean(strings.Join(r.Do, ", ")),
 			fmt.Sprint(r.Done), fmt.Sprint(r.Helped), shorten(value(r.Reason), 60))
 	}).by("environment", "environment (default: the first one)").by("service", "list those of this service only").Command
@@ -345,22 +353,9 @@ services; for Claude Ops itself see "claudeops version" and the upgrade guide. I
 
 // update asks for an update and waits for its end.
 func (a updates) update(ctx context.Context, asked map[string]any) error {
-	var u api.Update
-	err := a.change(ctx, func(s *client) error {
-		var err error
-		if u, err = post[api.Update](ctx, s, "/updates/runs", asked); err != nil {
-			return err
-		}
-		if err := a.wake(ctx); err != nil {
-			return err
-		}
-		u, err = a.follow(ctx, s, u)
-		return err
-	})
+	ask := func(s *client) (api.Update, error) { return post[api.Update](ctx, s, "/updates/runs", asked) }
+	u, err := pursue(ctx, a.app, ask, a.follow, printUpdate)
 	if err != nil {
-		return err
-	}
-	if err := a.printOne(u, func(w io.Writer) { printUpdate(w, u) }); err != nil {
 		return err
 	}
 	switch u.Phase {
@@ -420,7 +415,7 @@ func imageLine(i *api.Image) string {
 func (a updates) list() *cobra.Command {
 	header := tabbed("SERVICE", "CURRENT", "NEWER", "SCHEDULE", "LAST UPDATE")
 	short := "List services with their image and whether there is a newer one"
-	return newListing(a.app, "list", short, "/updates", header, func(u api.Updatable) string {
+	return newListing(a.app, short, "/updates", header, func(u api.Updatable) string {
 		last := "-"
 		if u.Latest != nil {
 			last = fmt.Sprintf("%d %s", u.Latest.ID, u.Latest.Phase)
@@ -446,8 +441,10 @@ func newer(u api.Updatable) string {
 
 func (a updates) history() *cobra.Command {
 	header := tabbed("ID", "SERVICE", "PHASE", "BY", "ASKED", "AFTER", "RESULT")
-	return newListing(a.app, "history", "List updates, newest first", "/updates/runs", header, func(u api.Update) string {
+	l := newListing(a.app, "List updates, newest first", "/updates/runs", header, func(u api.Update) string {
 		return tabbed(fmt.Sprint(u.ID), clean(u.Service), u.Phase.String(), clean(u.By), a.screen.when(&u.AskedAt),
 			cmp.Or(imageLine(u.After), "-"), shorten(value(u.Result), 80))
-	}).by("environment", "list this environment only").by("service", "list this service only").limit(50)
+	})
+	l.Use = "history"
+	return l.by("environment", "list this environment only").by("service", "list this service only").limit(50)
 }

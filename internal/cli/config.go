@@ -115,42 +115,28 @@ func (a configs) show() *cobra.Command {
 }
 
 // withSettings gives a command a flag for every setting.
-func (a *app) withSettings(c *cobra.Command) *cobra.Command { return a.withFlags(c, config.Flags) }
+func (a *app) withSettings(c *cobra.Command) *cobra.Command { return a.withFlags(c) }
 
-// withFlags gives a command flags for the settings that mean something to it. They are added when the command is chosen.
-func (a *app) withFlags(c *cobra.Command, flags func() []config.Flag) *cobra.Command {
-	a.flags[c] = flags
+// withState lets a command say where the database is.
+func (a *app) withState(c *cobra.Command) *cobra.Command {
+	return a.withFlags(c, "state_dir", "database_url")
+}
+
+// withFlags gives a command flags for the settings with these keys, or for all, behind its own.
+func (a *app) withFlags(c *cobra.Command, keys ...string) *cobra.Command {
+	a.settingsOf[c] = keys
 	return c
 }
 
-// addFlags gives the command that the arguments choose its flags. The help may be about any command.
-func (a *app) addFlags(root *cobra.Command, args []string) {
-	chosen, _, err := root.Find(args)
-	if err != nil || chosen == root { // help, completion, or a wrong word
-		a.addAllFlags(root)
-		return
-	}
-	a.addFlagsOf(chosen)
-}
-
-func (a *app) addAllFlags(c *cobra.Command) {
-	a.addFlagsOf(c)
-	for _, sub := range c.Commands() {
-		a.addAllFlags(sub)
-	}
-}
-
-func (a *app) addFlagsOf(c *cobra.Command) {
-	c.Flags().SortFlags = false // its own come first
-	flags := a.flags[c]
-	if flags == nil {
-		return
-	}
-	for _, s := range flags() {
-		v := &settingValue{app: a, key: s.Key, flag: s.Bool}
-		f := c.Flags().VarPF(v, s.Name, "", flagDoc(s))
-		if s.Bool {
-			f.NoOptDefVal = "true"
+// addFlags gives the commands the flags for settings.
+func (a *app) addFlags() {
+	for c, keys := range a.settingsOf {
+		c.Flags().SortFlags = false // its own come first
+		for _, s := range config.Flags(keys...) {
+			f := c.Flags().VarPF(&settingValue{app: a, key: s.Key, flag: s.Bool}, s.Name, "", flagDoc(s))
+			if s.Bool {
+				f.NoOptDefVal = "true"
+			}
 		}
 	}
 }
@@ -171,9 +157,9 @@ func (a *app) helpful(root *cobra.Command) {
 		for _, sub := range root.Commands() {
 			sub.Hidden = sub.Hidden || c == root && sub.GroupID == deeper
 		}
-		if len(a.hidable(c)) > 0 && !a.verbose {
+		if keys, settings := a.settingsOf[c]; settings && len(keys) == 0 && !a.verbose {
 			c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-				if slices.Contains(a.hidable(c), f.Name) {
+				if _, setting := f.Value.(*settingValue); setting && !slices.Contains(fewFlags(), f.Name) {
 					f.Hidden, hidden = true, hidden+1
 				}
 			})
@@ -185,24 +171,6 @@ func (a *app) helpful(root *cobra.Command) {
 		}
 	})
 }
-
-// hidable are the flags of a command that its help leaves out.
-func (a *app) hidable(c *cobra.Command) []string {
-	flags := a.flags[c]
-	if flags == nil || c.Flags().Lookup("interval") == nil {
-		return nil
-	}
-	var out []string
-	for _, f := range flags() {
-		if !slices.Contains(fewFlags(), f.Name) {
-			out = append(out, f.Name)
-		}
-	}
-	return out
-}
-
-// withState lets a command say where the database is.
-func (a *app) withState(c *cobra.Command) *cobra.Command { return a.withFlags(c, config.StateFlags) }
 
 // flagDoc is one line of help: the first sentence, and where else the value can come from.
 func flagDoc(s config.Flag) string {

@@ -28,7 +28,7 @@ func (a cycles) commands() *cobra.Command {
 
 func (a cycles) list() *cobra.Command {
 	header := tabbed("ID", "TITLE", "STATUS", "TIERS", "COST", "STARTED", "ENVIRONMENT", "TRIGGER", "REASON")
-	return newListing(a.app, "list", "List cycles, newest first", "/cycles", header, func(x api.Cycle) string {
+	return newListing(a.app, "List cycles, newest first", "/cycles", header, func(x api.Cycle) string {
 		return tabbed(fmt.Sprint(x.ID), shorten(x.Title, 60), x.StatusText(), tiers(x.Sessions), spent(x),
 			a.screen.when(x.StartedAt), x.Environment, x.Trigger, shorten(ops.Spoken(whyNow(x)), 70))
 	}).since("list cycles since then").by("status", "list this status only", wordsOf(ops.CycleStatuses())...).

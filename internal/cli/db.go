@@ -155,7 +155,7 @@ which repair was interrupted.`,
 				}
 			})
 		}),
-	}, config.StateFlags)
+	}, "state_dir", "database_url")
 }
 
 func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/(1<<20)) }

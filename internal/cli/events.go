@@ -18,8 +18,8 @@ import (
 )
 
 func (a events) command() *cobra.Command {
-	l := newListing(a.app, "events", "List events, newest first", "/events", eventHeader, a.row)
-	l.Example = `  claudeops events --level critical
+	l := newListing(a.app, "List events, newest first", "/events", eventHeader, a.row)
+	l.Use, l.Example = "events", `  claudeops events --level critical
   claudeops events --service jellyfin --since 24h
   claudeops events --follow -o jsonl`
 	levels := wordsOf([]ops.Level{ops.LevelInfo, ops.LevelWarning, ops.LevelCritical})
@@ -163,7 +163,7 @@ func (a memories) commands() *cobra.Command {
 
 func (a memories) list() *cobra.Command {
 	header := tabbed("ID", "CATEGORY", "SERVICE", "CONFIDENCE", "SOURCE", "EXPIRES", "OBSERVATION")
-	return newListing(a.app, "list", "List memories, newest first", "/memories", header, func(m api.Memory) string {
+	return newListing(a.app, "List memories, newest first", "/memories", header, func(m api.Memory) string {
 		return tabbed(fmt.Sprint(m.ID), m.Category, orDash(m.Service), fmt.Sprintf("%.0f%%", 100*m.Confidence), m.Source,
 			or(a.screen.when(m.ExpiresAt), "never"), shorten(m.Observation, 90))
 	}).by("environment", "list this environment only").by("service", "list this service only").by("category", "list this category only").

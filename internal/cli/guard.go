@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -182,12 +181,9 @@ func (a guards) guarded(file, walls string) (*guard.Guard, guard.Facts, error) {
 		f.Walled = walled
 		return g, f, nil
 	}
-	raw, err := os.ReadFile(file)
-	if os.IsNotExist(err) {
-		return nil, guard.Facts{}, fmt.Errorf("open facts %s: %w", file, ops.ErrNotFound)
-	}
+	raw, err := a.input(file)
 	if err != nil {
-		return nil, guard.Facts{}, fmt.Errorf("read facts: %w", err)
+		return nil, guard.Facts{}, err
 	}
 	f, err := guard.ParseFacts(raw)
 	if err != nil {
@@ -206,7 +202,7 @@ func (a cooldowns) commands() *cobra.Command {
 func (a cooldowns) list() *cobra.Command {
 	short := "List services that were restarted or redeployed recently, with how often it is still allowed"
 	header := tabbed("ENVIRONMENT", "SERVICE", "ACTION", "LEFT", "NEXT POSSIBLE")
-	return newListing(a.app, "list", short, "/cooldowns", header, func(x api.Cooldown) string {
+	return newListing(a.app, short, "/cooldowns", header, func(x api.Cooldown) string {
 		return tabbed(x.Environment, x.Service, x.Action, fmt.Sprint(x.Left), or(a.screen.when(x.Until), "now"))
 	}).Command
 }

@@ -5,13 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"claudeops/internal/api"
 	"claudeops/internal/config"
@@ -136,21 +134,15 @@ func (a hosts) named(args []string) (string, error) {
 	return cfg.Host.Name, nil
 }
 
-// attended reports whether a person sits at a terminal.
-func (a *app) attended() bool {
-	f, ok := a.Stdin.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
-}
-
 // agreed asks a person who sits at a terminal. Scripts are not asked.
-func (a hosts) agreed(question string) bool { return !a.attended() || a.yes(question) }
+func (a hosts) agreed(question string) bool { return !terminal(a.Stdin) || a.yes(question) }
 
 // reasonFlag adds the flag for a reason. Where it is missing a person is asked; a script need not give one.
 func (a *app) reasonFlag(c *cobra.Command, name string) *string {
 	given := c.Flags().String(name, "", "why, for the record (asked on a terminal)")
 	run := c.RunE
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if strings.TrimSpace(*given) == "" && a.attended() {
+		if strings.TrimSpace(*given) == "" && terminal(a.Stdin) {
 			fmt.Fprint(a.Stderr, "Why? (for the record; Enter gives no reason) ")
 			*given, _ = bufio.NewReader(a.Stdin).ReadString('\n') // without an answer there is none
 		}

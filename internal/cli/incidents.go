@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -25,14 +26,14 @@ func (a incidents) commands() *cobra.Command {
 	}
 	c.AddCommand(a.list(), show(a.app, "Show an incident: checks, findings, what was tried, cost", "/incidents/%d", printIncident),
 		a.report(), a.snooze(),
-		answer(a.app, "ack ID", "Acknowledge an incident: nothing escalates for it, and reminders stop", "/incidents/%d/ack", incidentNow),
-		answer(a.app, "resolve ID", "Close an incident; a cycle that waits for it ends as resolved", "/incidents/%d/resolve", incidentNow))
+		answer(a.app, "Acknowledge an incident: nothing escalates for it, and reminders stop", "/incidents/%d/ack", incidentNow),
+		answer(a.app, "Close an incident; a cycle that waits for it ends as resolved", "/incidents/%d/resolve", incidentNow))
 	return c
 }
 
 func (a incidents) list() *cobra.Command {
 	header := tabbed("ID", "STATUS", "LEVEL", "ENVIRONMENT", "SERVICE", "TIMES", "OPENED", "TITLE")
-	return newListing(a.app, "list", "List open incidents, newest first", "/incidents", header, func(i api.Incident) string {
+	return newListing(a.app, "List open incidents, newest first", "/incidents", header, func(i api.Incident) string {
 		return tabbed(fmt.Sprint(i.ID), string(i.Status), i.Level, i.Environment, orDash(i.Service), fmt.Sprint(i.Occurrences),
 			a.screen.when(&i.OpenedAt), shorten(i.Title, 60))
 	}).since("list incidents opened since then").all("include resolved incidents", "open", "true", "").
@@ -138,10 +139,11 @@ func printStory(w io.Writer, s story.Story) {
 	}
 }
 
-// answer makes a command that changes the row it names, and says what became of it. More can add to what is sent.
-func answer[T any](a *app, use, short, at string, said func(T) string, more ...func(body map[string]any)) *cobra.Command {
+// answer makes a command that changes the row it names at the path that ends with its verb, and says what became of it. More can add to
+// what is sent.
+func answer[T any](a *app, short, at string, said func(T) string, more ...func(body map[string]any)) *cobra.Command {
 	var reason string
-	c := a.anywhere(&cobra.Command{Use: use, Short: short, Args: cobra.ExactArgs(1)})
+	c := a.anywhere(&cobra.Command{Use: path.Base(at) + " ID", Short: short, Args: cobra.ExactArgs(1)})
 	c.RunE = changeOne(a, func(ctx context.Context, s *client, id int64) error {
 		body := because(reason)
 		for _, add := range more {
@@ -172,7 +174,7 @@ func note(i api.Incident) string {
 
 func (a incidents) snooze() *cobra.Command {
 	var span time.Duration
-	c := answer(a.app, "snooze ID", "Mute an incident for a time: nothing escalates for it, and reminders stop", "/incidents/%d/snooze",
+	c := answer(a.app, "Mute an incident for a time: nothing escalates for it, and reminders stop", "/incidents/%d/snooze",
 		func(i api.Incident) string {
 			return fmt.Sprintf("incident %d is snoozed until %s", i.ID, stamp(i.SnoozedUntil))
 		},
@@ -191,7 +193,7 @@ func (a approvals) commands() *cobra.Command {
 
 func (a approvals) list() *cobra.Command {
 	header := tabbed("ID", "CYCLE", "STATUS", "KIND", "HANDLER", "ASKED", "EXPIRES", "BY", "PLAN", "WHY")
-	return newListing(a.app, "list", "List pending approvals, newest first", "/approvals", header, func(x api.Approval) string {
+	return newListing(a.app, "List pending approvals, newest first", "/approvals", header, func(x api.Approval) string {
 		return tabbed(fmt.Sprint(x.ID), fmt.Sprint(x.CycleID), string(x.Status), x.Kind, x.Handler, a.screen.when(&x.RequestedAt),
 			or(a.screen.when(x.ExpiresAt), "never"), orDash(x.AnsweredBy), or(planLine(x.Plan), "–"), shorten(ops.Spoken(x.Reason), 60))
 	}).all("include answered approvals", "status", string(ops.ApprovalPending), "").
@@ -286,7 +288,7 @@ func (a approvals) approve() *cobra.Command {
 func (a approvals) deny() *cobra.Command {
 	var span time.Duration
 	var c *cobra.Command
-	c = answer(a.app, "deny ID", "Deny a step; the cycle ends with your reason, and the no lasts", "/approvals/%d/deny",
+	c = answer(a.app, "Deny a step; the cycle ends with your reason, and the no lasts", "/approvals/%d/deny",
 		func(x api.Approval) string { return fmt.Sprintf("%s is denied. %s", x.Handler, clean(value(x.Effect))) },
 		func(body map[string]any) {
 			if c.Flags().Changed("for") {

@@ -107,7 +107,7 @@ func (a beginning) files(ctx context.Context, path string, o initOptions) error 
 	for _, f := range files {
 		wanted = append(wanted, f.path)
 	}
-	asks := a.asks() && !o.yes
+	asks := terminal(a.Stdin) && terminal(a.Stderr) && !o.yes
 	if asks {
 		wanted = append(wanted, filepath.Join(filepath.Dir(path), targetsFile))
 	}
@@ -139,12 +139,6 @@ func (a beginning) files(ctx context.Context, path string, o initOptions) error 
 	}
 	a.saidNext(ctx, path, o.service, files)
 	return nil
-}
-
-// asks reports whether a person is there to answer.
-func (a beginning) asks() bool {
-	in, ok := a.Stdin.(io.Writer) // a file is both
-	return ok && terminal(in) && terminal(a.Stderr)
 }
 
 // serviceFiles are the files of --service, beside the configuration.

@@ -62,8 +62,8 @@ type listing struct {
 }
 
 // newListing makes a command that lists the rows at a path of the API.
-func newListing[T any](a *app, use, short, at, header string, row func(T) string) *listing {
-	l := &listing{Command: a.anywhere(&cobra.Command{Use: use, Short: short}), most: ops.Ptr(mostItems)}
+func newListing[T any](a *app, short, at, header string, row func(T) string) *listing {
+	l := &listing{Command: a.anywhere(&cobra.Command{Use: "list", Short: short}), most: ops.Ptr(mostItems)}
 	l.RunE = func(c *cobra.Command, _ []string) error {
 		q := url.Values{}
 		for _, filter := range l.filters {

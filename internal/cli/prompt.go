@@ -131,26 +131,23 @@ func (a handlers) validate() *cobra.Command {
 	return c
 }
 
-// input reads a file, or stdin for "-".
-func (a handlers) input(name string) ([]byte, error) {
-	if name == "-" {
-		raw, err := io.ReadAll(io.LimitReader(a.Stdin, report.MaxBytes+1))
-		if err != nil {
-			return nil, fmt.Errorf("read stdin: %w", err)
+// input reads a small file, or stdin for "-".
+func (a *app) input(name string) ([]byte, error) {
+	from := a.Stdin
+	if name != "-" {
+		f, err := os.Open(name)
+		if os.IsNotExist(err) {
+			err = ops.ErrNotFound
 		}
-		return raw, nil
+		if err != nil {
+			return nil, fmt.Errorf("open %s: %w", name, err)
+		}
+		defer func() { _ = f.Close() }()
+		from = f
 	}
-	f, err := os.Open(name)
-	if os.IsNotExist(err) {
-		return nil, fmt.Errorf("open %s: %w", name, ops.ErrNotFound)
-	}
+	raw, err := io.ReadAll(io.LimitReader(from, report.MaxBytes+1))
 	if err != nil {
-		return nil, fmt.Errorf("open file: %w", err)
-	}
-	defer func() { _ = f.Close() }()
-	raw, err := io.ReadAll(io.LimitReader(f, report.MaxBytes+1))
-	if err != nil {
-		return nil, fmt.Errorf("read file: %w", err)
+		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
 	return raw, nil
 }

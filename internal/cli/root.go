@@ -54,9 +54,9 @@ type app struct {
 	quiet      bool
 	verbose    bool
 	noColor    bool
-	settings   map[string]string // settings given as flags
-	flags      map[*cobra.Command]func() []config.Flag
-	stateDir   string // of the configuration that was loaded
+	settings   map[string]string           // settings given as flags
+	settingsOf map[*cobra.Command][]string // the keys of settings that a command has flags for; none: all
+	stateDir   string                      // of the configuration that was loaded
 	serverURL  string
 	tokenFile  string
 	remote     *client  // nil: the local state folder is used
@@ -105,7 +105,7 @@ func Main(args []string, p Process) int {
 		fmt.Fprintln(p.Stderr, "claudeops: "+err.Error())
 		return exitError
 	}
-	root := Commands(p, args)
+	root := Commands(p)
 	root.SetArgs(args)
 	root.SetIn(p.Stdin)
 	root.SetOut(p.Stdout)
@@ -128,15 +128,10 @@ func told(c *cobra.Command, err error) string {
 	return err.Error()
 }
 
-// Commands makes the commands with the flags that the arguments need; without arguments, with all of them.
-func Commands(p Process, args []string) *cobra.Command {
+// Commands makes the commands.
+func Commands(p Process) *cobra.Command {
 	a := &app{Process: p, settings: map[string]string{}}
-	root := a.tree()
-	a.addFlags(root, args)
-	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
-		complete(root) // only a shell asks for proposals
-	}
-	return root
+	return a.tree()
 }
 
 // quietly ends the program with a code after everything was printed.
@@ -177,9 +172,9 @@ func signalled() (context.Context, func()) {
 // errTerminated is an ordinary request to stop.
 var errTerminated = errors.New("asked to stop")
 
-// tree makes the commands without the flags of settings: there are hundreds of them, and one command is run.
+// tree makes the commands.
 func (a *app) tree() *cobra.Command {
-	a.flags = map[*cobra.Command]func() []config.Flag{}
+	a.settingsOf = map[*cobra.Command][]string{}
 	root := &cobra.Command{
 		Use:   "claudeops",
 		Short: "Watch services and repair failures, with agents in escalating tiers",
@@ -238,7 +233,9 @@ from a validated report, never the model.`,
 		}
 	}
 	root.InitDefaultCompletionCmd()
+	a.addFlags()
 	a.helpful(root)
+	complete(root)
 	strict(root)
 	return root
 }
@@ -394,9 +391,9 @@ func (a *app) storeOptions(c *config.Config) store.Options {
 	return o
 }
 
-// terminal reports whether the writer is one that can move its cursor.
-func terminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+// terminal reports whether a stream is a terminal, at which a person sits.
+func terminal(stream any) bool {
+	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
@@ -486,7 +483,7 @@ is installed has the checksum that is built into claudeops. Run it again after a
 					product, p.Version, path, p.Sum, found)
 			})
 		}),
-	}, config.StateFlags)
+	}, "state_dir", "database_url")
 	c.Flags().StringVar(&prefix, "prefix", "", "folder for the program (default the folder programs of the state folder)")
 	return c
 }

@@ -111,7 +111,7 @@ command must run as the user of the daemon, as root, or as a member of the group
 			link := reply.Link + next
 			return a.printOne(map[string]string{"link": link}, func(w io.Writer) { fmt.Fprintln(w, link) })
 		},
-	}, config.StateFlags)
+	}, "state_dir", "database_url")
 }
 
 // welcome says how to sign in. The link is only shown on a terminal: agents may read logs.

@@ -264,7 +264,7 @@ func share(v *float64) string {
 func (a notifications) list() *cobra.Command {
 	header := tabbed("ID", "STATUS", "LEVEL", "KIND", "AT", "TRIES", "TITLE", "ERROR")
 	short := "List notifications, newest first; --status dead lists failed ones"
-	return newListing(a.app, "list", short, "/notifications", header, func(n api.Notification) string {
+	return newListing(a.app, short, "/notifications", header, func(n api.Notification) string {
 		return tabbed(fmt.Sprint(n.ID), n.Status, n.Level, string(n.Kind), a.screen.when(&n.CreatedAt), fmt.Sprint(n.Attempts),
 			shorten(n.Title, 60), shorten(value(n.Error), 60))
 	}).by("status", "list this status only: pending, sent, dead or skipped", noticeStatuses()...).limit(50)
@@ -344,7 +344,7 @@ func matcher(q api.Silence) string {
 
 func (a silences) list() *cobra.Command {
 	header := tabbed("ID", "ENVIRONMENT", "MATCHES", "FROM", "UNTIL", "BY", "REASON")
-	l := newListing(a.app, "list", "List silences that have not ended", "/silences", header, func(q api.Silence) string {
+	l := newListing(a.app, "List silences that have not ended", "/silences", header, func(q api.Silence) string {
 		return tabbed(fmt.Sprint(q.ID), or(value(q.Environment), "all"), clean(matcher(q)), a.screen.when(&q.From), a.screen.when(&q.Until),
 			clean(q.Author), shorten(q.Reason, 60))
 	})

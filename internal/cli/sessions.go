@@ -27,7 +27,7 @@ func (a sessions) commands() *cobra.Command {
 
 func (a sessions) list() *cobra.Command {
 	header := tabbed("ID", "CYCLE", "TIER", "MODEL", "STATUS", "OUTCOME", "COST", "DURATION", "TURNS", "STARTED")
-	l := newListing(a.app, "list", "List sessions, newest first", "/sessions", header, func(x api.Session) string {
+	l := newListing(a.app, "List sessions, newest first", "/sessions", header, func(x api.Session) string {
 		return tabbed(fmt.Sprint(x.ID), fmt.Sprint(x.CycleID), fmt.Sprint(int(x.Tier)), x.Model, mark(x.Status)+" "+string(x.Status),
 			value(x.Outcome), ops.Dollars(x.CostUSD), span(x.DurationMS), figure(x.NumTurns), a.screen.when(x.StartedAt))
 	})

@@ -150,5 +150,5 @@ func (a *app) healthcheckCommand() *cobra.Command {
 			fmt.Fprintln(a.Stdout, or(said.Status, "ready"))
 			return nil
 		}),
-	}, config.ListenFlags)
+	}, "listen")
 }
