@@ -261,7 +261,7 @@ func (a databases) copyRows(ctx context.Context, source, target store.Options) (
 		return err
 	}
 	defer func() { err = errors.Join(err, to.Close()) }()
-	copied, err := store.Copy(ctx, from, to, a.progress())
+	copied, err := store.Copy(ctx, from, to, a.progress)
 	if err != nil {
 		return err
 	}
@@ -294,19 +294,10 @@ func idle(ctx context.Context, s *store.Store) error {
 	return nil
 }
 
-// progress reports the progress of the copy on stderr: on a terminal in one line, else every 100,000 rows.
-func (a databases) progress() func(table string, rows int64) {
-	if a.quiet {
-		return func(string, int64) {}
-	}
-	live := terminal(a.Stderr)
+// progress reports the progress of the copy on stderr.
+func (a databases) progress(table string, rows int64) {
 	const every = 100_000
-	return func(table string, rows int64) {
-		switch {
-		case live:
-			fmt.Fprintf(a.Stderr, "\r\x1b[K%s: %d rows", table, rows)
-		case rows%every == 0:
-			fmt.Fprintf(a.Stderr, "%s: %d rows\n", table, rows)
-		}
+	if !a.quiet && rows%every == 0 {
+		fmt.Fprintf(a.Stderr, "%s: %d rows\n", table, rows)
 	}
 }

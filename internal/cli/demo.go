@@ -280,7 +280,7 @@ func healthChanges(before, after []ops.ServiceHealth) string {
 	return strings.Join(out, ", ")
 }
 
-func (a demonstration) optionsIn(dir, text string, variables ...string) (daemon.Options, error) {
+func (a demonstration) optionsIn(dir, text, variable string) (daemon.Options, error) {
 	file := filepath.Join(dir, "claudeops.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return daemon.Options{}, fmt.Errorf("write demo configuration: %w", err)
@@ -288,12 +288,9 @@ func (a demonstration) optionsIn(dir, text string, variables ...string) (daemon.
 	// The operator's own settings are ignored, except the speed of the demo.
 	environ := slices.DeleteFunc(slices.Clone(a.Environ), func(pair string) bool {
 		kept := strings.HasPrefix(pair, "CLAUDEOPS_DEMO_PACE=") || strings.HasPrefix(pair, "CLAUDEOPS_FAILPOINT")
-		return strings.HasPrefix(pair, "CLAUDEOPS_") && !kept || slices.ContainsFunc(variables, func(v string) bool {
-			name, _, _ := strings.Cut(v, "=")
-			return strings.HasPrefix(pair, name+"=")
-		})
+		return strings.HasPrefix(pair, "CLAUDEOPS_") && !kept
 	})
-	environ = append(environ, variables...)
+	environ = append(environ, variable)
 	cfg, err := config.Load(config.Input{
 		ConfigPath: file, Environ: environ, Dir: dir, Flags: map[string]string{"state_dir": filepath.Join(dir, "state")},
 	})

@@ -485,17 +485,10 @@ func unfit(cfg *config.Config) []api.Finding {
 		may := highest(env.Policy, h)
 		layers := sandbox.Layers(may)
 		held := slices.Contains(layers, wall.LayerLandlock) || slices.Contains(layers, wall.LayerBubblewrap)
-		switch {
-		case h.Agent == agentCodex && may > ops.Tier1 && !held:
+		if !held && (h.Agent == agentCommand || h.Agent == agentCodex && may > ops.Tier1) {
 			out = append(out, checked(
 				"handler "+h.ID, "problem",
-				"it cannot run: no gate checks the commands of Codex, so above Tier 1 it needs the sandbox layer landlock or bubblewrap",
-				"Set sandbox: auto, or use another agent for "+may.String(),
-			))
-		case h.Agent == agentCommand && !held:
-			out = append(out, checked(
-				"handler "+h.ID, "problem",
-				"it cannot run: no gate checks what a command does, so it needs the sandbox layer landlock or bubblewrap",
+				"it cannot run: no gate checks its commands as "+may.String()+", so it needs the sandbox layer landlock or bubblewrap",
 				"Set sandbox: auto, or use another agent",
 			))
 		}

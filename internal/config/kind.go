@@ -283,27 +283,6 @@ func choiceKind[V ~string](what string, words ...V) kind[V] {
 	}}
 }
 
-// anyCaseKind reads one of a few words, in upper or lower case.
-func anyCaseKind(words ...string) kind[string] {
-	var enum []any
-	for _, w := range words {
-		for _, form := range []string{w, strings.ToLower(w), strings.ToUpper(w)} {
-			if !slices.Contains(enum, any(form)) {
-				enum = append(enum, form)
-			}
-		}
-	}
-	list := strings.Join(words, ", ")
-	return kind[string]{name: list, words: words, schema: map[string]any{"enum": enum}, parse: func(_ places, v raw) (string, []fault) {
-		for _, w := range words {
-			if strings.EqualFold(w, v.text) {
-				return w, nil
-			}
-		}
-		return "", wrong(v, suggestOr(v.text, words, "give one of "+list), "%q is not known here", v.text)
-	}}
-}
-
 // suggestOr is the fix for an unknown word: the word that was probably meant, or else the general fix.
 func suggestOr(word string, words []string, fix string) string {
 	if s := Suggest(word, words); s != "" {

@@ -84,21 +84,20 @@ func socketKind() kind[string] {
 // programKind reads a name to look up, or a path when it holds a slash: agents run in another folder, so a
 // relative path would no longer work.
 func programKind() kind[string] {
-	return kind[string]{name: "name or path", schema: singleSchema(), parse: func(p places, v raw) (string, []fault) {
-		if strings.HasPrefix(v.text, "-") {
-			return "", wrong(v, "give a program name or path", "%q looks like an option", v.text)
-		}
-		if !strings.Contains(v.text, "/") {
-			return v.text, nil
-		}
-		return p.resolve(v)
-	}}
+	return nameOrPath(func(text string) bool { return !strings.Contains(text, "/") })
 }
 
 // scenarioKind reads the name of a built-in scenario or the path of a file, which may be in the working folder.
 func scenarioKind() kind[string] {
+	return nameOrPath(func(text string) bool { return strings.HasPrefix(text, "builtin:") })
+}
+
+func nameOrPath(name func(string) bool) kind[string] {
 	return kind[string]{name: "name or path", schema: singleSchema(), parse: func(p places, v raw) (string, []fault) {
-		if strings.HasPrefix(v.text, "builtin:") {
+		switch {
+		case strings.HasPrefix(v.text, "-"):
+			return "", wrong(v, "give a name or a path", "%q looks like an option", v.text)
+		case name(v.text):
 			return v.text, nil
 		}
 		return p.resolve(v)

@@ -116,13 +116,8 @@ func (l *problemList) addFaults(key string, faults []fault) {
 	}
 }
 
-// about reports whether something is already known to be wrong with a key, so that a check that builds on it
-// does not complain a second time.
-func (l *problemList) about(key string) bool {
-	return slices.ContainsFunc(l.found, func(p locatedProblem) bool { return p.Key == key })
-}
-
-// within reports whether something is already known to be wrong in one of the sections.
+// within reports whether something is already known to be wrong with a key or in a section, so that a check that builds on it does not
+// complain a second time.
 func (l *problemList) within(sections ...string) bool {
 	return slices.ContainsFunc(l.found, func(p locatedProblem) bool {
 		return slices.ContainsFunc(sections, func(s string) bool {

@@ -28,7 +28,7 @@ func TestEveryTypeOfProbeIsRead(t *testing.T) {
         interval: 1m
         fail_after: 3
         recover_after: 1
-      - {type: dns, host: example.org, record: mx, server: "192.0.2.1", expect: [10 mail.example.org]}
+      - {type: dns, host: example.org, record: MX, server: "192.0.2.1", expect: [10 mail.example.org]}
       - {type: container, container: web, fail_after: 3}
       - {type: postgres, url: "postgres://u@db/app", password_file: secret, query: SELECT 2, expect: "2"}
       - {type: mysql, url: "mysql://u@db/app", password: hunter22}
