@@ -211,11 +211,13 @@ from a validated report, never the model.`,
 	proposing(root, "output", outputs())
 	for group, commands := range map[string][]*cobra.Command{
 		"run": {
-			serving{a}.serveCommand(), serving{a}.openCommand(), runs{a}.onceCommand(), runs{a}.runCommand(), a.reloadCommand(), a.stopCommand(), a.resumeCommand(),
+			serving{a}.serveCommand(), serving{a}.openCommand(), runs{a}.onceCommand(), runs{a}.runCommand(), a.reloadCommand(),
+			a.stopCommand(), a.resumeCommand(),
 			demonstration{a}.command(),
 		},
 		"look": {
-			overviews{a}.command(), sessions{a}.commands(), cycles{a}.commands(), incidents{a}.commands(), approvals{a}.commands(), events{a}.logsCommand(),
+			overviews{a}.command(), sessions{a}.commands(), cycles{a}.commands(), incidents{a}.commands(), approvals{a}.commands(),
+			events{a}.logsCommand(),
 			events{a}.command(), a.changesCommand(), silences{a}.commands(), a.trustCommand(),
 			reflexes{a}.commands(), actions{a}.commands(), updates{a}.commands(), memories{a}.commands(), a.costsCommand(),
 			services{a}.commands(), hosts{a}.commands(),
@@ -355,7 +357,8 @@ func (a *app) options() (daemon.Options, error) {
 	}
 	return daemon.Options{
 		Config: c, Logger: a.logger(), Clock: failpoint.Clock(time.Now), Version: a.Version, Self: self,
-		CheckConfig: configs{a}.row, LoadConfig: func(instead map[string][]byte) (*config.Config, error) { return a.loadFrom(a.configPath, instead) },
+		CheckConfig: configs{a}.row,
+		LoadConfig:  func(instead map[string][]byte) (*config.Config, error) { return a.loadFrom(a.configPath, instead) },
 		Examine: func(ctx context.Context) []api.Finding { return doctor{a}.examine(ctx, c) },
 	}, nil
 }

@@ -44,7 +44,8 @@ func (a services) list() *cobra.Command {
 				}
 				found = slices.DeleteFunc(found, func(x api.ServiceState) bool { return state != "" && x.State != state })
 				slices.SortStableFunc(found, func(x, y api.ServiceState) int { return severity(y.State) - severity(x.State) })
-				return printRows(a.app, found, tabbed("ENVIRONMENT", "SERVICE", "STATE", "UP 24H", "CHECKED", "PROBLEM"), func(x api.ServiceState) string {
+				header := tabbed("ENVIRONMENT", "SERVICE", "STATE", "UP 24H", "CHECKED", "PROBLEM")
+				return printRows(a.app, found, header, func(x api.ServiceState) string {
 					return tabbed(x.Environment, clean(x.Name), x.State, share(x.Uptime24h), or(a.screen.when(x.CheckedAt), "never"),
 						shorten(problem(x), 70))
 				})
@@ -142,13 +143,16 @@ func noService(ctx context.Context, s *client, name, environment string, err err
 	if !errors.Is(err, ops.ErrNotFound) {
 		return err
 	}
-	var names []string
-	if found, failed := s.Services(ctx, environment); failed == nil {
-		for _, x := range found {
-			names = append(names, clean(x.Name))
-		}
-	}
+	names, _ := serviceNames(ctx, s, environment) // without them nothing is proposed
 	return fmt.Errorf("%w%s; claudeops services list names them", err, didYouMean(name, names))
+}
+
+func serviceNames(ctx context.Context, s *client, environment string) (names []string, err error) {
+	found, err := s.Services(ctx, environment)
+	for _, x := range found {
+		names = append(names, clean(x.Name))
+	}
+	return names, err
 }
 
 // shownDays is how many days of a service's history are shown.
@@ -429,13 +433,9 @@ func (a silences) unheard(ctx context.Context, s *client, service string) {
 	if service == "" || strings.Contains(service, "*") {
 		return
 	}
-	known, err := s.Services(ctx, "")
-	if err != nil || slices.ContainsFunc(known, func(x api.ServiceState) bool { return x.Name == service }) {
+	names, err := serviceNames(ctx, s, "")
+	if err != nil || slices.Contains(names, service) {
 		return
-	}
-	var names []string
-	for _, x := range known {
-		names = append(names, x.Name)
 	}
 	fmt.Fprintf(a.Stderr, "note: no service is called %q%s\n", clean(service), didYouMean(service, names))
 }

@@ -364,7 +364,8 @@ func probeFields(p *probeEntry) []field {
 		value("name", &p.Name, textKind(), "Name of the probe among the results.").orElse("made from the rest"),
 		value("url", &p.URL, textKind(), "The URL to request, or of the database, such as `postgres://user@db:5432/app`.").
 			onlyFor("http", "postgres", "mysql", "redis").must(),
-		value("method", &p.Method, choiceKind("a method", "GET", "HEAD", "OPTIONS", "POST"), "Method of the request.").onlyFor("http").orElse("GET"),
+		value("method", &p.Method, choiceKind("a method", "GET", "HEAD", "OPTIONS", "POST"), "Method of the request.").
+			onlyFor("http").orElse("GET"),
 		namesField("headers", &p.Headers, "Headers to send. Their values are never shown.").onlyFor("http"),
 		value("body", &p.Body, textKind(), "Body of the request.").onlyFor("http"),
 		value("expect_status", &p.ExpectStatus, listOf("status codes", splitAtCommas, intKind(100, 599)),
