@@ -266,7 +266,7 @@ func (a rehearsal) run(ctx context.Context, against, file string, span daemon.Sp
 	}
 	var out rehearse.Report
 	if err == nil {
-		out, err = daemon.Rehearse(ctx, s, before, after, span)
+		out, err = daemon.Rehearse(ctx, s.Reports, before, after, span)
 	}
 	if err = errors.Join(err, s.Close()); err != nil {
 		return err
