@@ -359,7 +359,7 @@ func (a *app) options() (daemon.Options, error) {
 		Config: c, Logger: a.logger(), Clock: failpoint.Clock(time.Now), Version: a.Version, Self: self,
 		CheckConfig: configs{a}.row,
 		LoadConfig:  func(instead map[string][]byte) (*config.Config, error) { return a.loadFrom(a.configPath, instead) },
-		Examine: func(ctx context.Context) []api.Finding { return doctor{a}.examine(ctx, c) },
+		Examine:     func(ctx context.Context) []api.Finding { return doctor{a}.examine(ctx, c) },
 	}, nil
 }
 
