@@ -69,7 +69,7 @@ func (a configs) checked(ctx context.Context) (api.ConfigCheck, error) {
 		out.File = &o.Config.File
 	}
 	found := obstacles(o.Config)
-	doctor{a.app}.peek(ctx, o.Config, func(rows *store.Store, _ error) { found = append(found, unprobed(ctx, o.Config, rows)...) })
+	doctor(a).peek(ctx, o.Config, func(rows *store.Store, _ error) { found = append(found, unprobed(ctx, o.Config, rows)...) })
 	for _, f := range found {
 		out.Notes = append(out.Notes, strings.TrimSpace(fmt.Sprintf("%s: %s. %s", f.Check, f.Detail, f.Fix)))
 	}

@@ -117,7 +117,7 @@ func (a demonstration) run(ctx context.Context, addr string, once, keep bool) (e
 				last = next
 			}
 		}
-		if err := (runs{a.app}).once(ctx, o, ops.NewCycle{Environment: "default", Trigger: ops.TriggerManual}, 0, watch); err != nil {
+		if err := runs(a).once(ctx, o, ops.NewCycle{Environment: "default", Trigger: ops.TriggerManual}, 0, watch); err != nil {
 			return err
 		}
 		return a.printActions(ctx, a.Stdout, o.Config)
@@ -298,7 +298,7 @@ func (a demonstration) optionsIn(dir, text, variable string) (daemon.Options, er
 		return daemon.Options{}, fmt.Errorf("load demo configuration: %w", err)
 	}
 	logger := a.quietLogger() // the demo prints its own progress
-	examine := func(ctx context.Context) []api.Finding { return doctor{a.app}.examine(ctx, cfg) }
+	examine := func(ctx context.Context) []api.Finding { return doctor(a).examine(ctx, cfg) }
 	return daemon.Options{Config: cfg, Logger: logger, Clock: time.Now, Version: a.Version, Examine: examine}, nil
 }
 

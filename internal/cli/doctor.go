@@ -332,7 +332,7 @@ func (a doctor) guardLayer(cfg *config.Config) api.Finding {
 	if !cfg.Guard.Enabled {
 		return checked("guard", "warning", "off: only the agent CLI's own lists limit what a tier may do", "Set guard.enabled: true")
 	}
-	if _, _, err := (guards{a.app}).guarded("", ""); err != nil {
+	if _, _, err := guards(a).guarded("", ""); err != nil {
 		return checked("guard", "problem", err.Error(), "Correct the rules file")
 	}
 	return checked("guard", "ok", "every tool call is checked twice: by the hook and by the shell gate", "")
