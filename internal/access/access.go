@@ -85,33 +85,9 @@ func (r Role) May(o Operation) bool {
 // Refusal says in a sentence that a role may not do an operation, and which one may.
 func Refusal(r Role, o Operation) string {
 	if r == RoleRead {
-		return "This access is read-only. " + capital(needed(o)) + " is needed to make this change."
+		return "This access is read-only. The role " + string(allowed(o)) + " is needed to make this change."
 	}
-	return "The role " + string(r) + " may not " + verb(o) + ". " + capital(needed(o)) + " is needed."
-}
-
-func needed(o Operation) string { return "the role " + string(allowed(o)) }
-
-func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
-
-func verb(o Operation) string {
-	switch o {
-	case Clear:
-		return "clear cooldowns"
-	case Remember:
-		return "change memories"
-	case Resend:
-		return "send notifications"
-	case Administer:
-		return "administer"
-	case Drain:
-		return "drain hosts"
-	case StopAll:
-		return "stop everything"
-	case Look, Personal, Acknowledge, Snooze, Deny, Approve, Resolve, Run, Stop, Silence:
-		return string(o)
-	}
-	return string(o)
+	return "The role " + string(r) + " may not do this. The role " + string(allowed(o)) + " is needed."
 }
 
 // route is a request that changes something, and the operation it is. A word in braces matches any one part of a path.

@@ -28,34 +28,36 @@ const (
 	undoRounds  = 400 // of polls in which the supervisor may undo what made things worse
 )
 
-func (a *app) actionsCommand() *cobra.Command {
+func (a actions) commands() *cobra.Command {
 	c := &cobra.Command{
 		Use: "actions", Aliases: []string{"action"}, Short: "What the supervisor can do to services: list, history, show, run, undo, trust",
 	}
-	c.AddCommand(a.actionsList(), a.actionsHistory(),
-		show(a, "Show a run: who, why, what ran, and the services before and after", "/actions/runs/%d", printRun),
-		a.actionsRun(), a.actionsUndo(), a.actionsTrust())
+	c.AddCommand(a.list(), a.history(),
+		show(a.app, "Show a run: who, why, what ran, and the services before and after", "/actions/runs/%d", printRun),
+		a.run(), a.undo(), a.trust())
 	return c
 }
 
-func (a *app) actionsList() *cobra.Command {
+func (a actions) list() *cobra.Command {
 	header := tabbed("ENVIRONMENT", "SERVICE", "ACTION", "TIER", "APPROVAL", "RUNS", "UNDO")
-	return newListing(a, "list", "List the actions of the services", "/actions", header, func(x api.Action) string {
+	return newListing(a.app, "List the actions of the services", "/actions", header, func(x api.Action) string {
 		approval := map[bool]string{false: "no", true: "yes"}[x.Approval]
 		return tabbed(x.Environment, x.Service, x.Name, fmt.Sprint(x.Tier), approval, shorten(x.Does, 60), shorten(x.Undo, 40))
 	}).by("environment", "list this environment only").by("service", "list this service only").Command
 }
 
-func (a *app) actionsHistory() *cobra.Command {
+func (a actions) history() *cobra.Command {
 	header := tabbed("ID", "SERVICE", "ACTION", "STATUS", "BY", "CYCLE", "ASKED", "WHY")
-	return newListing(a, "history", "List runs of actions, newest first", "/actions/runs", header, func(x api.ActionRun) string {
+	l := newListing(a.app, "List runs of actions, newest first", "/actions/runs", header, func(x api.ActionRun) string {
 		name := x.Action
 		if x.UndoOf != nil {
 			name = fmt.Sprintf("undo of %d", *x.UndoOf)
 		}
 		return tabbed(fmt.Sprint(x.ID), x.Service, name, string(x.Status), clean(x.By), or(id(x.CycleID), "-"),
 			a.screen.when(&x.RequestedAt), shorten(x.Why, 60))
-	}).by("environment", "list this environment only").by("service", "list this service only").before("runs").limit(50)
+	})
+	l.Use = "history"
+	return l.by("environment", "list this environment only").by("service", "list this service only").before("runs").limit(50)
 }
 
 func printRun(w io.Writer, x api.ActionRun) {
@@ -98,10 +100,10 @@ func healthLine(all []api.ServiceHealth) string {
 	return strings.Join(parts, ", ")
 }
 
-func (a *app) actionsRun() *cobra.Command {
+func (a actions) run() *cobra.Command {
 	var environment, branch string
 	var why *string
-	c := &cobra.Command{
+	c := a.anywhere(&cobra.Command{
 		Use: "run SERVICE ACTION", Short: "Run an action now; the daemon checks and runs it", Args: cobra.ExactArgs(2),
 		Example: `  claudeops actions run jellyfin restart --why "the web page hangs"`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -111,16 +113,16 @@ func (a *app) actionsRun() *cobra.Command {
 				})
 			})
 		},
-	}
+	})
 	c.Flags().StringVar(&environment, "environment", "", "environment of the service (default: the first)")
 	c.Flags().StringVar(&branch, "branch", "", "branch to push")
 	why = a.reasonFlag(c, "why")
 	return c
 }
 
-func (a *app) actionsUndo() *cobra.Command {
+func (a actions) undo() *cobra.Command {
 	var why *string
-	c := &cobra.Command{
+	c := a.anywhere(&cobra.Command{
 		Use: "undo ID", Short: "Undo a run that has a way back", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			id, err := number(args[0])
@@ -131,29 +133,35 @@ func (a *app) actionsUndo() *cobra.Command {
 				return post[api.ActionRun](c.Context(), s, "/actions/runs/"+digits(id)+"/undo", map[string]any{"why": *why})
 			})
 		},
-	}
+	})
 	why = a.reasonFlag(c, "why")
 	return c
 }
 
-// request asks the daemon for a run and waits for its end.
-func (a *app) request(ctx context.Context, ask func(*client) (api.ActionRun, error)) error {
-	var run api.ActionRun
-	err := a.change(ctx, func(s *client) error {
-		var err error
-		if run, err = ask(s); err != nil {
+// pursue asks the daemon for something that takes a while, waits for its end and prints it.
+func pursue[T any](
+	ctx context.Context, a *app, ask func(*client) (T, error), follow func(context.Context, *client, T) (T, error), text func(io.Writer, T),
+) (row T, err error) {
+	err = a.change(ctx, func(s *client) error {
+		if row, err = ask(s); err != nil {
 			return err
 		}
 		if err := a.wake(ctx); err != nil {
 			return err
 		}
-		run, err = follow(ctx, s, run)
+		row, err = follow(ctx, s, row)
 		return err
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		err = a.printOne(row, func(w io.Writer) { text(w, row) })
 	}
-	if err := a.printOne(run, func(w io.Writer) { printRun(w, run) }); err != nil {
+	return row, err
+}
+
+// request asks the daemon for a run and waits for its end.
+func (a actions) request(ctx context.Context, ask func(*client) (api.ActionRun, error)) error {
+	run, err := pursue(ctx, a.app, ask, follow, printRun)
+	if err != nil {
 		return err
 	}
 	switch run.Status {
@@ -206,9 +214,9 @@ func awaitsUndo(run api.ActionRun) bool {
 }
 
 // actionsTrust works on the clones of this machine, so it is local only.
-func (a *app) actionsTrust() *cobra.Command {
+func (a actions) trust() *cobra.Command {
 	var environment string
-	c := &cobra.Command{
+	c := a.withState(&cobra.Command{
 		Use: "trust REPOSITORY COMMIT", Short: "Approve a commit of an agent, so that actions use it or its branch comes back",
 		Long: `Actions read repositories at the newest commit that no agent made. This command approves a commit that an agent
 made. Look at it first: what it holds runs outside the sandbox. The commit must be the one that is checked out, or one that was kept
@@ -232,14 +240,14 @@ back because it touches files that programs obey: it becomes a branch of the clo
 				return nil
 			})
 		},
-	}
+	})
 	c.Flags().StringVar(&environment, "environment", "", "environment of the repository (default: the first)")
 	return c
 }
 
 func (a *app) trustCommand() *cobra.Command {
 	var environment, reason string
-	c := &cobra.Command{
+	c := a.anywhere(&cobra.Command{
 		Use: "trust [SERVICE [LEVEL]]", Short: "Show or change how far agents may go for a service: watch, suggest, ask, repair, full",
 		Example: `  claudeops trust
   claudeops trust jellyfin repair --reason "five restarts, all good"`,
@@ -272,26 +280,26 @@ func (a *app) trustCommand() *cobra.Command {
 				})
 			})
 		},
-	}
+	})
 	c.Flags().StringVar(&environment, "environment", "", "environment (default: the first one)")
 	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
 	return c
 }
 
-func (a *app) reflexesCommand() *cobra.Command {
+func (a reflexes) commands() *cobra.Command {
 	c := &cobra.Command{
 		Use: "reflexes", Aliases: []string{"reflex"}, Short: "Repairs that helped three times: list, show, enable, disable",
 	}
-	c.AddCommand(a.reflexesList(),
-		show(a, "Show an earned reflex: when it is done, what it runs, where it comes from", "/reflexes/%d", printReflex),
-		a.reflexesSwitch("enable", "Let the supervisor do it without an agent from now on"),
-		a.reflexesSwitch("disable", "Switch it off, or say no to it"))
+	c.AddCommand(a.list(),
+		show(a.app, "Show an earned reflex: when it is done, what it runs, where it comes from", "/reflexes/%d", printReflex),
+		answer(a.app, "Let the supervisor do it without an agent from now on", "/reflexes/%d/enable", reflexNow),
+		answer(a.app, "Switch it off, or say no to it", "/reflexes/%d/disable", reflexNow))
 	return c
 }
 
-func (a *app) reflexesList() *cobra.Command {
+func (a reflexes) list() *cobra.Command {
 	header := tabbed("ID", "STATE", "SERVICE", "PROBE", "FAILURE", "DOES", "DONE", "HELPED", "WHY")
-	return newListing(a, "list", "List earned reflexes", "/reflexes", header, func(r api.EarnedReflex) string {
+	return newListing(a.app, "List earned reflexes", "/reflexes", header, func(r api.EarnedReflex) string {
 		return tabbed(fmt.Sprint(r.ID), r.State, clean(r.Service), clean(r.Probe), r.Class, clean(strings.Join(r.Do, ", ")),
 			fmt.Sprint(r.Done), fmt.Sprint(r.Helped), shorten(value(r.Reason), 60))
 	}).by("environment", "environment (default: the first one)").by("service", "list those of this service only").Command
@@ -320,25 +328,13 @@ func cycleNames(ids []ops.CycleID) string {
 	return strings.Join(out, ", ")
 }
 
-func (a *app) reflexesSwitch(verb, short string) *cobra.Command {
-	var reason string
-	c := &cobra.Command{
-		Use: verb + " ID", Short: short, Args: cobra.ExactArgs(1),
-		RunE: changeOne(a, func(ctx context.Context, s *client, id int64) error {
-			r, err := post[api.EarnedReflex](ctx, s, fmt.Sprintf("/reflexes/%d/%s", id, verb), map[string]any{"reason": reason})
-			if err == nil {
-				fmt.Fprintf(a.Stderr, "reflex %d of %s is %s\n", r.ID, clean(r.Service), r.State)
-			}
-			return err
-		}),
-	}
-	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
-	return c
+func reflexNow(r api.EarnedReflex) string {
+	return fmt.Sprintf("reflex %d of %s is %s", r.ID, clean(r.Service), r.State)
 }
 
-func (a *app) updateCommand() *cobra.Command {
+func (a updates) commands() *cobra.Command {
 	var environment, to string
-	c := &cobra.Command{
+	c := a.anywhere(&cobra.Command{
 		Use: "update SERVICE", Short: "Give a service a newer image; go back if something is worse than before", Args: cobra.ExactArgs(1),
 		Long: `The daemon pulls the newest image of the same tag, keeps the old one, recreates the service from its committed compose file, and
 watches its probes and those of the services that depend on it. If one is worse than before, the old image comes back. It is about your
@@ -347,32 +343,19 @@ services; for Claude Ops itself see "claudeops version" and the upgrade guide. I
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.update(c.Context(), map[string]any{"environment": environment, "service": args[0], "to": to})
 		},
-	}
+	})
 	c.Flags().StringVar(&environment, "environment", "", "environment of the service (default: the first)")
 	c.Flags().StringVar(&to, "to", "", "image of the same repository (default: the newest of the same tag)")
-	c.AddCommand(a.updatesList(), a.updatesHistory(),
-		show(a, "Show an update: the images before and after, and how it ended", "/updates/runs/%d", printUpdate))
+	c.AddCommand(a.list(), a.history(),
+		show(a.app, "Show an update: the images before and after, and how it ended", "/updates/runs/%d", printUpdate))
 	return c
 }
 
 // update asks for an update and waits for its end.
-func (a *app) update(ctx context.Context, asked map[string]any) error {
-	var u api.Update
-	err := a.change(ctx, func(s *client) error {
-		var err error
-		if u, err = post[api.Update](ctx, s, "/updates/runs", asked); err != nil {
-			return err
-		}
-		if err := a.wake(ctx); err != nil {
-			return err
-		}
-		u, err = a.followUpdate(ctx, s, u)
-		return err
-	})
+func (a updates) update(ctx context.Context, asked map[string]any) error {
+	ask := func(s *client) (api.Update, error) { return post[api.Update](ctx, s, "/updates/runs", asked) }
+	u, err := pursue(ctx, a.app, ask, a.follow, printUpdate)
 	if err != nil {
-		return err
-	}
-	if err := a.printOne(u, func(w io.Writer) { printUpdate(w, u) }); err != nil {
 		return err
 	}
 	switch u.Phase {
@@ -387,7 +370,7 @@ func (a *app) update(ctx context.Context, asked map[string]any) error {
 }
 
 // followUpdate says how far an update is until it has ended.
-func (a *app) followUpdate(ctx context.Context, s *client, u api.Update) (api.Update, error) {
+func (a updates) follow(ctx context.Context, s *client, u api.Update) (api.Update, error) {
 	began := time.Now()
 	for last := ops.UpdateAsked; !u.Phase.Ended(); {
 		if !ops.Pause(ctx, actionPoll) {
@@ -429,10 +412,10 @@ func imageLine(i *api.Image) string {
 	return clean(ops.Image{Ref: i.Reference, Digest: value(i.Digest), ID: i.ID}.String())
 }
 
-func (a *app) updatesList() *cobra.Command {
+func (a updates) list() *cobra.Command {
 	header := tabbed("SERVICE", "CURRENT", "NEWER", "SCHEDULE", "LAST UPDATE")
 	short := "List services with their image and whether there is a newer one"
-	return newListing(a, "list", short, "/updates", header, func(u api.Updatable) string {
+	return newListing(a.app, short, "/updates", header, func(u api.Updatable) string {
 		last := "-"
 		if u.Latest != nil {
 			last = fmt.Sprintf("%d %s", u.Latest.ID, u.Latest.Phase)
@@ -456,10 +439,12 @@ func newer(u api.Updatable) string {
 	return "no"
 }
 
-func (a *app) updatesHistory() *cobra.Command {
+func (a updates) history() *cobra.Command {
 	header := tabbed("ID", "SERVICE", "PHASE", "BY", "ASKED", "AFTER", "RESULT")
-	return newListing(a, "history", "List updates, newest first", "/updates/runs", header, func(u api.Update) string {
+	l := newListing(a.app, "List updates, newest first", "/updates/runs", header, func(u api.Update) string {
 		return tabbed(fmt.Sprint(u.ID), clean(u.Service), u.Phase.String(), clean(u.By), a.screen.when(&u.AskedAt),
 			cmp.Or(imageLine(u.After), "-"), shorten(value(u.Result), 80))
-	}).by("environment", "list this environment only").by("service", "list this service only").limit(50)
+	})
+	l.Use = "history"
+	return l.by("environment", "list this environment only").by("service", "list this service only").limit(50)
 }

@@ -186,17 +186,14 @@ func spent(c api.Cycle) string {
 func whyNow(c api.Cycle) string { return ops.Cycle{Status: c.Status, Reason: value(c.Reason)}.Why() }
 
 func (a *app) costsCommand() *cobra.Command {
-	var by, environment string
+	by, environment := string(store.CostByTier), ""
 	var days, most int
-	c := &cobra.Command{
+	c := a.anywhere(&cobra.Command{
 		Use: "costs", Aliases: []string{"cost"}, Short: "Show the estimated cost per day",
 		Example: `  claudeops costs
   claudeops costs --by model --days 7
   claudeops costs --by service -o json`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if _, err := oneOf("by", by, store.CostGroups()); err != nil {
-				return err
-			}
 			switch {
 			case days < 1 || days > 3650:
 				return usage(fmt.Errorf("--days is %d: use 1 to 3650", days))
@@ -226,8 +223,8 @@ func (a *app) costsCommand() *cobra.Command {
 				return nil
 			})
 		},
-	}
-	c.Flags().StringVar(&by, "by", string(store.CostByTier), "group by tier, model, service or trigger")
+	})
+	choose(c, &by, "by", "group by tier, model, service or trigger", wordsOf(store.CostGroups()))
 	c.Flags().IntVar(&days, "days", 30, "number of days to show; days begin at midnight UTC")
 	c.Flags().IntVar(&most, "cycles", 5, "number of most expensive cycles to list below the table")
 	c.Flags().StringVar(&environment, "environment", "", "show this environment only")

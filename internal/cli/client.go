@@ -159,14 +159,6 @@ func moment(t time.Time) string {
 
 func digits[T ~int | ~int64](n T) string { return strconv.FormatInt(int64(n), 10) }
 
-// pageOf is how many rows a command asks for.
-func pageOf(limit int) int {
-	if limit <= 0 {
-		return 50
-	}
-	return limit
-}
-
 // upTo200 checks a limit.
 func upTo200(limit int) error {
 	if limit < 1 || limit > 200 {

@@ -21,19 +21,19 @@ import (
 	"claudeops/internal/store"
 )
 
-func (a *app) configCommand() *cobra.Command {
+func (a configs) commands() *cobra.Command {
 	c := &cobra.Command{Use: "config", Short: "Check and show the configuration"}
-	c.AddCommand(a.configCheck(), a.configShow(), a.configSchema())
+	c.AddCommand(a.check(), a.show(), a.schema())
 	return c
 }
 
-func (a *app) configCheck() *cobra.Command {
+func (a configs) check() *cobra.Command {
 	return a.withSettings(&cobra.Command{
 		Use: "check", Short: "Check the configuration; exit 3 with file, line, key and fix",
 		Example: `  claudeops config check
   claudeops config check --config /etc/claudeops/claudeops.yaml`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			found, err := a.checkConfig(c.Context())
+			found, err := a.checked(c.Context())
 			if err != nil {
 				return err
 			}
@@ -50,7 +50,7 @@ func (a *app) configCheck() *cobra.Command {
 }
 
 // checkConfig reads and checks the configuration as it is now.
-func (a *app) checkConfig(ctx context.Context) (api.ConfigCheck, error) {
+func (a configs) checked(ctx context.Context) (api.ConfigCheck, error) {
 	o, err := a.options()
 	if err != nil {
 		return api.ConfigCheck{}, err
@@ -68,15 +68,17 @@ func (a *app) checkConfig(ctx context.Context) (api.ConfigCheck, error) {
 	if o.Config.File != "" {
 		out.File = &o.Config.File
 	}
-	for _, f := range append(obstacles(o.Config), a.unprobed(ctx, o.Config)...) {
+	found := obstacles(o.Config)
+	doctor(a).peek(ctx, o.Config, func(rows *store.Store, _ error) { found = append(found, unprobed(ctx, o.Config, rows)...) })
+	for _, f := range found {
 		out.Notes = append(out.Notes, strings.TrimSpace(fmt.Sprintf("%s: %s. %s", f.Check, f.Detail, f.Fix)))
 	}
 	return out, nil
 }
 
 // configRow is the result of checkConfig for the API: problems are part of it.
-func (a *app) configRow(ctx context.Context) api.ConfigCheck {
-	found, err := a.checkConfig(ctx)
+func (a configs) row(ctx context.Context) api.ConfigCheck {
+	found, err := a.checked(ctx)
 	if err == nil {
 		return found
 	}
@@ -91,7 +93,7 @@ func (a *app) configRow(ctx context.Context) api.ConfigCheck {
 	return out
 }
 
-func (a *app) configShow() *cobra.Command {
+func (a configs) show() *cobra.Command {
 	var origin bool
 	c := a.withSettings(&cobra.Command{
 		Use: "show", Short: "Show every setting; secrets are redacted",
@@ -100,7 +102,7 @@ func (a *app) configShow() *cobra.Command {
 			if origin {
 				header = tabbed("KEY", "VALUE", "ORIGIN")
 			}
-			return printRows(a, cfg.Show(), header, func(s config.Setting) string {
+			return printRows(a.app, cfg.Show(), header, func(s config.Setting) string {
 				if origin {
 					return tabbed(s.Key, shorten(s.Value, 80), s.Origin)
 				}
@@ -113,42 +115,28 @@ func (a *app) configShow() *cobra.Command {
 }
 
 // withSettings gives a command a flag for every setting.
-func (a *app) withSettings(c *cobra.Command) *cobra.Command { return a.withFlags(c, config.Flags) }
+func (a *app) withSettings(c *cobra.Command) *cobra.Command { return a.withFlags(c) }
 
-// withFlags gives a command flags for the settings that mean something to it. They are added when the command is chosen.
-func (a *app) withFlags(c *cobra.Command, flags func() []config.Flag) *cobra.Command {
-	a.flags[c] = flags
+// withState lets a command say where the database is.
+func (a *app) withState(c *cobra.Command) *cobra.Command {
+	return a.withFlags(c, "state_dir", "database_url")
+}
+
+// withFlags gives a command flags for the settings with these keys, or for all, behind its own.
+func (a *app) withFlags(c *cobra.Command, keys ...string) *cobra.Command {
+	a.settingsOf[c] = keys
 	return c
 }
 
-// addFlags gives the command that the arguments choose its flags. The help may be about any command.
-func (a *app) addFlags(root *cobra.Command, args []string) {
-	chosen, _, err := root.Find(args)
-	if err != nil || chosen == root { // help, completion, or a wrong word
-		a.addAllFlags(root)
-		return
-	}
-	a.addFlagsOf(chosen)
-}
-
-func (a *app) addAllFlags(c *cobra.Command) {
-	a.addFlagsOf(c)
-	for _, sub := range c.Commands() {
-		a.addAllFlags(sub)
-	}
-}
-
-func (a *app) addFlagsOf(c *cobra.Command) {
-	c.Flags().SortFlags = false // its own come first
-	flags := a.flags[c]
-	if flags == nil {
-		return
-	}
-	for _, s := range flags() {
-		v := &settingValue{app: a, key: s.Key, flag: s.Bool}
-		f := c.Flags().VarPF(v, s.Name, "", flagDoc(s))
-		if s.Bool {
-			f.NoOptDefVal = "true"
+// addFlags gives the commands the flags for settings.
+func (a *app) addFlags() {
+	for c, keys := range a.settingsOf {
+		c.Flags().SortFlags = false // its own come first
+		for _, s := range config.Flags(keys...) {
+			f := c.Flags().VarPF(&settingValue{app: a, key: s.Key, flag: s.Bool}, s.Name, "", flagDoc(s))
+			if s.Bool {
+				f.NoOptDefVal = "true"
+			}
 		}
 	}
 }
@@ -169,9 +157,9 @@ func (a *app) helpful(root *cobra.Command) {
 		for _, sub := range root.Commands() {
 			sub.Hidden = sub.Hidden || c == root && sub.GroupID == deeper
 		}
-		if len(a.hidable(c)) > 0 && !a.verbose {
+		if keys, settings := a.settingsOf[c]; settings && len(keys) == 0 && !a.verbose {
 			c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-				if slices.Contains(a.hidable(c), f.Name) {
+				if _, setting := f.Value.(*settingValue); setting && !slices.Contains(fewFlags(), f.Name) {
 					f.Hidden, hidden = true, hidden+1
 				}
 			})
@@ -182,31 +170,6 @@ func (a *app) helpful(root *cobra.Command) {
 				"docs/configuration.md explains them.\n", hidden, c.CommandPath())
 		}
 	})
-}
-
-// hidable are the flags of a command that its help leaves out.
-func (a *app) hidable(c *cobra.Command) []string {
-	flags := a.flags[c]
-	if flags == nil || c.Flags().Lookup("interval") == nil {
-		return nil
-	}
-	var out []string
-	for _, f := range flags() {
-		if !slices.Contains(fewFlags(), f.Name) {
-			out = append(out, f.Name)
-		}
-	}
-	return out
-}
-
-// withState lets every command from c down that does something and has no flags for settings say where the database is.
-func (a *app) withState(c *cobra.Command) {
-	for _, sub := range c.Commands() {
-		a.withState(sub)
-	}
-	if c.RunE != nil && a.flags[c] == nil {
-		a.withFlags(c, config.StateFlags)
-	}
 }
 
 // flagDoc is one line of help: the first sentence, and where else the value can come from.
@@ -248,7 +211,7 @@ func (v *settingValue) Type() string {
 	return "value"
 }
 
-func (a *app) rehearseCommand() *cobra.Command {
+func (a rehearsal) command() *cobra.Command {
 	var against, file, cycle string
 	since := time.Now().AddDate(0, 0, -90)
 	c := &cobra.Command{
@@ -269,17 +232,17 @@ what people answered stay as recorded, so what follows a step that differs canno
 				}
 				span = daemon.Span{Cycle: ops.CycleID(id)}
 			}
-			return a.rehearse(c.Context(), against, file, span)
+			return a.run(c.Context(), against, file, span)
 		},
 	}
 	c.Flags().StringVar(&against, "against", "", "compare with what this configuration would do (default: with what was done)")
 	c.Flags().StringVar(&file, "db", "", "copy of the database to read (default: the database of the configuration)")
 	c.Flags().StringVar(&cycle, "cycle", "", "this cycle only")
 	sinceFlag(c, &since, "how far back (default 90d)")
-	return a.withFlags(c, config.StateFlags)
+	return a.withState(c)
 }
 
-func (a *app) rehearse(ctx context.Context, against, file string, span daemon.Span) error {
+func (a rehearsal) run(ctx context.Context, against, file string, span daemon.Span) error {
 	after, err := a.judging(a.configPath)
 	if err != nil {
 		return err
@@ -308,14 +271,14 @@ func (a *app) rehearse(ctx context.Context, against, file string, span daemon.Sp
 	if err = errors.Join(err, s.Close()); err != nil {
 		return err
 	}
-	if err := a.printOne(out, func(w io.Writer) { a.printRehearsal(w, out) }); err != nil || out.Equal {
+	if err := a.printOne(out, func(w io.Writer) { a.print(w, out) }); err != nil || out.Equal {
 		return err
 	}
 	return quietly(exitDifferent)
 }
 
 // judging reads a configuration and checks the rules of its guard.
-func (a *app) judging(file string) (*config.Config, error) {
+func (a rehearsal) judging(file string) (*config.Config, error) {
 	cfg, err := a.loadFrom(file, nil)
 	if err != nil {
 		return nil, err
@@ -326,7 +289,7 @@ func (a *app) judging(file string) (*config.Config, error) {
 	return cfg, nil
 }
 
-func (a *app) printRehearsal(w io.Writer, r rehearse.Report) {
+func (a rehearsal) print(w io.Writer, r rehearse.Report) {
 	fmt.Fprintln(w, r.Summary())
 	for _, n := range r.Notes {
 		fmt.Fprintln(w, "note: "+clean(n))
@@ -353,9 +316,9 @@ func (a *app) printRehearsal(w io.Writer, r rehearse.Report) {
 	}
 }
 
-func (a *app) handlersCommand() *cobra.Command {
+func (a handlers) commands() *cobra.Command {
 	c := &cobra.Command{Use: "handlers", Aliases: []string{"handler"}, Short: "Handlers and escalation routes: list, prompt"}
-	c.AddCommand(a.handlersList(), a.handlersPrompt())
+	c.AddCommand(a.list(), a.prompt())
 	return c
 }
 
@@ -405,7 +368,7 @@ func rowOf(p ops.Policy, h ops.Handler) handlerRow {
 	return row
 }
 
-func (a *app) handlersList() *cobra.Command {
+func (a handlers) list() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List handlers with tier, agent, model and escalation targets",
 		RunE: func(*cobra.Command, []string) error {
@@ -415,7 +378,7 @@ func (a *app) handlersList() *cobra.Command {
 			}
 			rows := api.Rows(p.Handlers, func(h ops.Handler) handlerRow { return rowOf(p, h) })
 			header := tabbed("ID", "TIER", "AGENT", "FAMILY", "MODEL", "MAY", "HANDS TO", "FALLBACK", "ROLE")
-			return printRows(a, rows, header, func(r handlerRow) string {
+			return printRows(a.app, rows, header, func(r handlerRow) string {
 				tier, may := fmt.Sprint(int(r.Tier)), r.Permissions.Title()
 				if r.Tier == ops.HumanTier {
 					tier = "-"
@@ -431,7 +394,7 @@ func (a *app) handlersList() *cobra.Command {
 }
 
 // policy is the policy of the first environment; handlers are the same in all.
-func (a *app) policy() (ops.Policy, error) {
+func (a handlers) policy() (ops.Policy, error) {
 	cfg, err := a.load()
 	if err != nil {
 		return ops.Policy{}, err

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
@@ -21,20 +20,18 @@ import (
 	"claudeops/internal/store"
 )
 
-func (a *app) cyclesCommand() *cobra.Command {
+func (a cycles) commands() *cobra.Command {
 	c := &cobra.Command{Use: "cycles", Aliases: []string{"cycle"}, Short: "List, show and cancel cycles"}
-	c.AddCommand(a.cyclesList(), a.cyclesShow(), a.cyclesCancel())
+	c.AddCommand(a.list(), a.show(), a.cancel())
 	return c
 }
 
-func (a *app) cyclesList() *cobra.Command {
+func (a cycles) list() *cobra.Command {
 	header := tabbed("ID", "TITLE", "STATUS", "TIERS", "COST", "STARTED", "ENVIRONMENT", "TRIGGER", "REASON")
-	l := newListing(a, "list", "List cycles, newest first", "/cycles", header, func(x api.Cycle) string {
+	return newListing(a.app, "List cycles, newest first", "/cycles", header, func(x api.Cycle) string {
 		return tabbed(fmt.Sprint(x.ID), shorten(x.Title, 60), x.StatusText(), tiers(x.Sessions), spent(x),
 			a.screen.when(x.StartedAt), x.Environment, x.Trigger, shorten(ops.Spoken(whyNow(x)), 70))
-	})
-	l.filters = append(l.filters, func(url.Values) error { return upTo200(*l.most) })
-	return l.since("list cycles since then").by("status", "list this status only", wordsOf(ops.CycleStatuses())...).
+	}).since("list cycles since then").by("status", "list this status only", wordsOf(ops.CycleStatuses())...).
 		by("environment", "list this environment only").before("cycles").limit(20)
 }
 
@@ -49,9 +46,9 @@ func tiers(sessions []api.Session) string {
 	return out
 }
 
-func (a *app) cyclesShow() *cobra.Command {
+func (a cycles) show() *cobra.Command {
 	var session int64
-	c := &cobra.Command{
+	c := a.anywhere(&cobra.Command{
 		Use: "show [ID]", Short: "Show a cycle: its sessions, decisions and events", Args: cobra.MaximumNArgs(1),
 		Example: `  claudeops cycles show 42
   claudeops cycles show 42 -v           with what each decision was made of
@@ -69,7 +66,7 @@ func (a *app) cyclesShow() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				events, err := s.Events(c.Context(), store.EventFilter{CycleID: &id, Limit: 200})
+				events, err := items[api.Event](c.Context(), s, "/events", query("cycle_id", digits(id)), 200)
 				if err != nil {
 					return err
 				}
@@ -89,7 +86,7 @@ func (a *app) cyclesShow() *cobra.Command {
 				})
 			})
 		},
-	}
+	})
 	c.Flags().Int64Var(&session, "session", 0, "show the cycle of this session")
 	return c
 }
@@ -112,14 +109,14 @@ func cycleID(ctx context.Context, s *client, args []string, session int64) (ops.
 	return ops.CycleID(x.CycleID), nil
 }
 
-func (a *app) cyclesCancel() *cobra.Command {
+func (a cycles) cancel() *cobra.Command {
 	var why string
-	c := &cobra.Command{
+	c := a.anywhere(&cobra.Command{
 		Use: "cancel ID", Short: "Cancel a cycle: stop its session and start no more", Args: cobra.ExactArgs(1),
-		RunE: changeOne(a, func(ctx context.Context, s *client, n int64) error {
+		RunE: changeOne(a.app, func(ctx context.Context, s *client, n int64) error {
 			return a.ending(ctx, fmt.Sprintf("cycle %d", n), s.ask(ctx, http.MethodPost, "/cycles/"+digits(n)+"/cancel", because(why), nil))
 		}),
-	}
+	})
 	c.Flags().StringVar(&why, "reason", "cancelled from the command line", "why, for the record")
 	return c
 }

@@ -22,14 +22,14 @@ import (
 	"claudeops/internal/store"
 )
 
-func (a *app) dbCommand() *cobra.Command {
+func (a databases) commands() *cobra.Command {
 	c := &cobra.Command{
 		Use: "db", Short: "Maintain the database: backup, check, restore, copy",
 		Example: `  claudeops db backup /srv/backup/claudeops.db     a complete copy, also while the daemon runs
   claudeops db check                               check for damage
   claudeops db restore /srv/backup/claudeops.db    restore a copy; stop the daemon first`,
 	}
-	c.AddCommand(a.dbBackup(), a.dbCheck(), a.dbRestore(), a.dbCopy())
+	c.AddCommand(a.backup(), a.check(), a.restore(), a.copy())
 	return c
 }
 
@@ -41,7 +41,7 @@ type backupRow struct {
 	TookMS int64  `json:"took_ms,omitempty"`
 }
 
-func (a *app) dbBackup() *cobra.Command {
+func (a databases) backup() *cobra.Command {
 	var force bool
 	c := &cobra.Command{
 		Use: "backup PATH", Short: "Write a complete, checked copy of the database, also while the daemon runs", Args: cobra.ExactArgs(1),
@@ -64,10 +64,10 @@ The daemon keeps running. The copy contains transcripts and prompts: protect it 
 		}),
 	}
 	c.Flags().BoolVar(&force, "force", false, "overwrite an existing file")
-	return a.withFlags(c, config.StateFlags)
+	return a.withState(c)
 }
 
-func (a *app) dbCheck() *cobra.Command {
+func (a databases) check() *cobra.Command {
 	var quick bool
 	c := &cobra.Command{
 		Use: "check [FILE]", Short: "Check the database, or the backup FILE, for damage and inconsistent rows", Args: cobra.MaximumNArgs(1),
@@ -90,10 +90,10 @@ a running session in a cycle that has ended. Exits 1 when something is found. Th
 		},
 	}
 	c.Flags().BoolVar(&quick, "quick", false, "skip indexes and transcripts; much faster")
-	return a.withFlags(c, config.StateFlags)
+	return a.withState(c)
 }
 
-func (a *app) checkFile(ctx context.Context, path string) error {
+func (a databases) checkFile(ctx context.Context, path string) error {
 	b, err := store.Examine(ctx, path)
 	if errors.Is(err, store.ErrCorrupt) {
 		return a.printFlaws([]store.Flaw{{Check: "the file is not damaged", Detail: err.Error()}})
@@ -106,12 +106,12 @@ func (a *app) checkFile(ctx context.Context, path string) error {
 	})
 }
 
-func (a *app) printFlaws(flaws []store.Flaw) error {
+func (a databases) printFlaws(flaws []store.Flaw) error {
 	if len(flaws) == 0 && a.output == asTable {
 		fmt.Fprintln(a.Stdout, "no damage found")
 		return nil
 	}
-	err := printRows(a, flaws, tabbed("RULE", "FOUND"), func(f store.Flaw) string { return tabbed(f.Check, clean(f.Detail)) })
+	err := printRows(a.app, flaws, tabbed("RULE", "FOUND"), func(f store.Flaw) string { return tabbed(f.Check, clean(f.Detail)) })
 	if len(flaws) > 0 {
 		fmt.Fprintln(a.Stderr, "claudeops: the database is damaged. Stop claudeops, copy the state folder, and restore a backup: "+
 			"claudeops db restore PATH")
@@ -120,7 +120,7 @@ func (a *app) printFlaws(flaws []store.Flaw) error {
 	return err
 }
 
-func (a *app) dbRestore() *cobra.Command {
+func (a databases) restore() *cobra.Command {
 	return a.withFlags(&cobra.Command{
 		Use: "restore PATH", Short: "Replace the database with a backup; stop claudeops first", Args: cobra.ExactArgs(1),
 		Long: `Checks the backup, renames the database to claudeops.db.before-restore, and puts the backup in its place. Sessions that were
@@ -155,7 +155,7 @@ which repair was interrupted.`,
 				}
 			})
 		}),
-	}, config.StateFlags)
+	}, "state_dir", "database_url")
 }
 
 func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/(1<<20)) }
@@ -182,7 +182,7 @@ type copiedRow struct {
 	Mended int64  `json:"mended,omitempty"`
 }
 
-func (a *app) dbCopy() *cobra.Command {
+func (a databases) copy() *cobra.Command {
 	var from, to string
 	c := &cobra.Command{
 		Use: "copy --from DATABASE --to DATABASE", Short: "Copy the database between SQLite and PostgreSQL; stop claudeops first",
@@ -228,7 +228,7 @@ func databaseAt(text string) (store.Options, error) {
 }
 
 // copyDatabase copies while no daemon uses either SQLite file.
-func (a *app) copyDatabase(ctx context.Context, source, target store.Options) error {
+func (a databases) copyDatabase(ctx context.Context, source, target store.Options) error {
 	copying := func() error { return a.copyRows(ctx, source, target) }
 	var locked []string
 	for _, o := range []store.Options{source, target} {
@@ -246,7 +246,7 @@ func (a *app) copyDatabase(ctx context.Context, source, target store.Options) er
 	return copying()
 }
 
-func (a *app) copyRows(ctx context.Context, source, target store.Options) (err error) {
+func (a databases) copyRows(ctx context.Context, source, target store.Options) (err error) {
 	source.Logger, target.Logger = a.quietLogger(), a.quietLogger()
 	from, err := store.OpenReadOnly(ctx, source)
 	if err != nil {
@@ -261,7 +261,7 @@ func (a *app) copyRows(ctx context.Context, source, target store.Options) (err e
 		return err
 	}
 	defer func() { err = errors.Join(err, to.Close()) }()
-	copied, err := store.Copy(ctx, from, to, a.progress())
+	copied, err := store.Copy(ctx, from, to, a.progress)
 	if err != nil {
 		return err
 	}
@@ -275,7 +275,7 @@ func (a *app) copyRows(ctx context.Context, source, target store.Options) (err e
 		fmt.Fprintf(a.Stderr, "claudeops: %s bytes that PostgreSQL cannot store; they were replaced by U+FFFD\n",
 			ops.Plural(mended, "text contains", "texts contain"))
 	}
-	return printRows(a, rows, tabbed("TABLE", "ROWS", "SHA-256 ON BOTH SIDES"), func(r copiedRow) string {
+	return printRows(a.app, rows, tabbed("TABLE", "ROWS", "SHA-256 ON BOTH SIDES"), func(r copiedRow) string {
 		return tabbed(r.Table, fmt.Sprint(r.Rows), r.SHA256[:16])
 	})
 }
@@ -294,19 +294,10 @@ func idle(ctx context.Context, s *store.Store) error {
 	return nil
 }
 
-// progress reports the progress of the copy on stderr: on a terminal in one line, else every 100,000 rows.
-func (a *app) progress() func(table string, rows int64) {
-	if a.quiet {
-		return func(string, int64) {}
-	}
-	live := terminal(a.Stderr)
+// progress reports the progress of the copy on stderr.
+func (a databases) progress(table string, rows int64) {
 	const every = 100_000
-	return func(table string, rows int64) {
-		switch {
-		case live:
-			fmt.Fprintf(a.Stderr, "\r\x1b[K%s: %d rows", table, rows)
-		case rows%every == 0:
-			fmt.Fprintf(a.Stderr, "%s: %d rows\n", table, rows)
-		}
+	if !a.quiet && rows%every == 0 {
+		fmt.Fprintf(a.Stderr, "%s: %d rows\n", table, rows)
 	}
 }

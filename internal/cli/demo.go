@@ -59,7 +59,7 @@ services:
       - {type: http, url: "%[1]s/player", timeout: 2s, interval: 2s}
 `
 
-func (a *app) demoCommand() *cobra.Command {
+func (a demonstration) command() *cobra.Command {
 	var once, keep bool
 	var addr string
 	c := &cobra.Command{
@@ -73,7 +73,7 @@ are real.`,
 		Example: `  claudeops demo           with web pages on http://127.0.0.1:8080, until Ctrl-C
   claudeops demo --once    without web pages; prints sessions and actions, exits 0`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.demo(c.Context(), addr, once, keep)
+			return a.run(c.Context(), addr, once, keep)
 		},
 	}
 	c.Flags().BoolVar(&once, "once", false, "no web pages: run the incident, print sessions and actions, exit")
@@ -82,7 +82,7 @@ are real.`,
 	return c
 }
 
-func (a *app) demo(ctx context.Context, addr string, once, keep bool) (err error) {
+func (a demonstration) run(ctx context.Context, addr string, once, keep bool) (err error) {
 	if _, err := os.Stat("/bin/sh"); err != nil {
 		return fmt.Errorf("start demo: its agent runs commands, and there is no shell here; use the full container image: %w", ops.ErrNotFound)
 	}
@@ -95,7 +95,7 @@ func (a *app) demo(ctx context.Context, addr string, once, keep bool) (err error
 	} else {
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	}
-	o, service, err := a.demoWorld(ctx, dir)
+	o, service, err := a.world(ctx, dir)
 	if err != nil {
 		return err
 	}
@@ -113,14 +113,14 @@ func (a *app) demo(ctx context.Context, addr string, once, keep bool) (err error
 		}
 		var last int64
 		watch := func(s *store.Store) {
-			if next, err := a.printDemoNews(ctx, s, last); err == nil { // the chain below tells it again
+			if next, err := a.printNews(ctx, s, last); err == nil { // the chain below tells it again
 				last = next
 			}
 		}
-		if err := a.once(ctx, o, ops.NewCycle{Environment: "default", Trigger: ops.TriggerManual}, 0, watch); err != nil {
+		if err := runs(a).once(ctx, o, ops.NewCycle{Environment: "default", Trigger: ops.TriggerManual}, 0, watch); err != nil {
 			return err
 		}
-		return a.printDemoActions(ctx, a.Stdout, o.Config)
+		return a.printActions(ctx, a.Stdout, o.Config)
 	}
 	if o.Config.Listen, err = freeAddress(ctx, addr, a.Stderr); err != nil {
 		return err
@@ -136,7 +136,7 @@ func (a *app) demo(ctx context.Context, addr string, once, keep bool) (err error
 		}
 		fmt.Fprintf(a.Stderr, "\n  Open %s to watch.\n  The link works once, within ten minutes. Ctrl-C ends the demo.\n\n", link)
 		telling.Go(func() {
-			if err := a.tellDemo(ctx, o.Config, service, "http://"+addr); err != nil && ctx.Err() == nil {
+			if err := a.tell(ctx, o.Config, service, "http://"+addr); err != nil && ctx.Err() == nil {
 				stop(err)
 			}
 		})
@@ -150,7 +150,7 @@ const (
 )
 
 // tellDemo breaks the service when somebody looks, prints a line for every event, and says what to do next.
-func (a *app) tellDemo(ctx context.Context, cfg *config.Config, service *demo.Mediabox, address string) (err error) {
+func (a demonstration) tell(ctx context.Context, cfg *config.Config, service *demo.Mediabox, address string) (err error) {
 	s, err := store.OpenReadOnly(ctx, a.storeOptions(cfg))
 	if err != nil {
 		return fmt.Errorf("follow demo: %w", err)
@@ -173,12 +173,12 @@ func (a *app) tellDemo(ctx context.Context, cfg *config.Config, service *demo.Me
 		if err != nil {
 			return fmt.Errorf("follow demo: %w", err)
 		}
-		if last, err = a.printDemoNews(ctx, s, last); err != nil {
+		if last, err = a.printNews(ctx, s, last); err != nil {
 			return err
 		}
 		if len(cycles) > 0 && cycles[0].Status.Ended() && len(cycles[0].Sessions) > 0 {
 			printChain(a.Stderr, api.CycleRow(cycles[0]))
-			err := a.printDemoActions(ctx, a.Stderr, cfg)
+			err := a.printActions(ctx, a.Stderr, cfg)
 			fmt.Fprintf(a.Stderr, "\n  The story: %s/cycles/%d\n  Now your own: claudeops init\n\n", address, cycles[0].ID)
 			return err
 		}
@@ -189,7 +189,7 @@ func (a *app) tellDemo(ctx context.Context, cfg *config.Config, service *demo.Me
 }
 
 // printDemoNews prints the events after the last one.
-func (a *app) printDemoNews(ctx context.Context, s *store.Store, last int64) (int64, error) {
+func (a demonstration) printNews(ctx context.Context, s *store.Store, last int64) (int64, error) {
 	events, err := s.Journal.Events(ctx, store.EventFilter{After: last, Limit: 200})
 	if err != nil {
 		return last, fmt.Errorf("follow demo: %w", err)
@@ -201,7 +201,7 @@ func (a *app) printDemoNews(ctx context.Context, s *store.Store, last int64) (in
 	return last, nil
 }
 
-func (a *app) breakService(service *demo.Mediabox) error {
+func (a demonstration) breakService(service *demo.Mediabox) error {
 	if err := service.Break(); err != nil {
 		return fmt.Errorf("break demo service: %w", err)
 	}
@@ -210,7 +210,7 @@ func (a *app) breakService(service *demo.Mediabox) error {
 }
 
 // demoWorld starts a small service and makes the configuration that watches it.
-func (a *app) demoWorld(ctx context.Context, dir string) (o daemon.Options, _ *demo.Mediabox, err error) {
+func (a demonstration) world(ctx context.Context, dir string) (o daemon.Options, _ *demo.Mediabox, err error) {
 	folder := filepath.Join(dir, "mediabox")
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		return o, nil, fmt.Errorf("create service folder: %w", err)
@@ -223,7 +223,7 @@ func (a *app) demoWorld(ctx context.Context, dir string) (o daemon.Options, _ *d
 	text := fmt.Sprintf(demoConfig, service.URL(), folder, in("mv "+demo.Cache+" "+demo.OldCache), in("mv "+demo.OldCache+" "+demo.Cache),
 		in("cp "+demo.Conf+" "+demo.LastConf+" && cp "+demo.GoodConf+" "+demo.Conf+".new && mv "+demo.Conf+".new "+demo.Conf),
 		in("mv "+demo.LastConf+" "+demo.Conf))
-	o, err = a.demoOptions(dir, text, "CLAUDEOPS_DEMO_DIR="+folder)
+	o, err = a.optionsIn(dir, text, "CLAUDEOPS_DEMO_DIR="+folder)
 	if err != nil {
 		return o, nil, errors.Join(err, service.Close())
 	}
@@ -234,7 +234,7 @@ func (a *app) demoWorld(ctx context.Context, dir string) (o daemon.Options, _ *d
 }
 
 // printDemoActions lists what was done to the services: who asked, how it ended, and which services it changed.
-func (a *app) printDemoActions(ctx context.Context, w io.Writer, cfg *config.Config) (err error) {
+func (a demonstration) printActions(ctx context.Context, w io.Writer, cfg *config.Config) (err error) {
 	if a.output == "json" || a.output == "jsonl" {
 		return nil // the output is the cycle
 	}
@@ -280,7 +280,7 @@ func healthChanges(before, after []ops.ServiceHealth) string {
 	return strings.Join(out, ", ")
 }
 
-func (a *app) demoOptions(dir, text string, variables ...string) (daemon.Options, error) {
+func (a demonstration) optionsIn(dir, text, variable string) (daemon.Options, error) {
 	file := filepath.Join(dir, "claudeops.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return daemon.Options{}, fmt.Errorf("write demo configuration: %w", err)
@@ -288,12 +288,9 @@ func (a *app) demoOptions(dir, text string, variables ...string) (daemon.Options
 	// The operator's own settings are ignored, except the speed of the demo.
 	environ := slices.DeleteFunc(slices.Clone(a.Environ), func(pair string) bool {
 		kept := strings.HasPrefix(pair, "CLAUDEOPS_DEMO_PACE=") || strings.HasPrefix(pair, "CLAUDEOPS_FAILPOINT")
-		return strings.HasPrefix(pair, "CLAUDEOPS_") && !kept || slices.ContainsFunc(variables, func(v string) bool {
-			name, _, _ := strings.Cut(v, "=")
-			return strings.HasPrefix(pair, name+"=")
-		})
+		return strings.HasPrefix(pair, "CLAUDEOPS_") && !kept
 	})
-	environ = append(environ, variables...)
+	environ = append(environ, variable)
 	cfg, err := config.Load(config.Input{
 		ConfigPath: file, Environ: environ, Dir: dir, Flags: map[string]string{"state_dir": filepath.Join(dir, "state")},
 	})
@@ -301,7 +298,7 @@ func (a *app) demoOptions(dir, text string, variables ...string) (daemon.Options
 		return daemon.Options{}, fmt.Errorf("load demo configuration: %w", err)
 	}
 	logger := a.quietLogger() // the demo prints its own progress
-	examine := func(ctx context.Context) []api.Finding { return a.examine(ctx, cfg) }
+	examine := func(ctx context.Context) []api.Finding { return doctor(a).examine(ctx, cfg) }
 	return daemon.Options{Config: cfg, Logger: logger, Clock: time.Now, Version: a.Version, Examine: examine}, nil
 }
 

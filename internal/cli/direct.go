@@ -32,7 +32,7 @@ func (a *app) direct(ctx context.Context, s *store.Store, cfg *config.Config) *c
 	c.Client = &http.Client{Transport: api.Direct{
 		Handler: api.New(api.Options{
 			Store: s, Control: rows{s}, Logger: a.logger(), Clock: s.Clock, Version: a.Version, Environments: cfg.Environments(), Trusted: true,
-			Guard: daemon.Explainer(cfg, judge), CheckConfig: a.configRow,
+			Guard: daemon.Explainer(cfg, judge), CheckConfig: configs{a}.row,
 			Walls:   func() []situation.Wall { return wallsHere(cfg) },
 			Address: func() string { return cmp.Or(cfg.Edges.PublicURL, "http://"+cfg.Listen) },
 		}),

@@ -27,7 +27,7 @@ import (
 	"claudeops/internal/store"
 )
 
-func (a *app) doctorCommand() *cobra.Command {
+func (a doctor) command() *cobra.Command {
 	return a.withSettings(&cobra.Command{
 		Use:   "doctor",
 		Short: "Check prerequisites and say how to fix problems",
@@ -47,7 +47,7 @@ agents are one row; --verbose lists them. Exits 1 when there is a problem.`,
 			if a.output == asTable {
 				_, err = io.WriteString(a.Stdout, a.screen.paintMarks(a.diagnosis(cfg, seen, found.Setup, findings)))
 			} else {
-				err = printRows(a, findings, "", nil)
+				err = printRows(a.app, findings, "", nil)
 			}
 			if slices.ContainsFunc(findings, func(f api.Finding) bool { return f.State == "problem" }) {
 				return errors.Join(err, quietly(exitError))
@@ -58,7 +58,7 @@ agents are one row; --verbose lists them. Exits 1 when there is a problem.`,
 }
 
 // consult asks the daemon of the state folder what it sees. Without one, this process looks for itself.
-func (a *app) consult(ctx context.Context, cfg *config.Config) (found api.Examination, seen string, err error) {
+func (a doctor) consult(ctx context.Context, cfg *config.Config) (found api.Examination, seen string, err error) {
 	seen = "No daemon runs; this is what your shell sees."
 	if err := a.useDaemon(ctx); err != nil {
 		seen = "The daemon cannot be asked (" + clean(err.Error()) + "); this is what your shell sees."
@@ -69,19 +69,27 @@ func (a *app) consult(ctx context.Context, cfg *config.Config) (found api.Examin
 		}
 		seen = "The daemon did not answer (" + clean(err.Error()) + "); this is what your shell sees."
 	}
-	rows, err := store.OpenReadOnly(ctx, a.storeOptions(cfg))
-	if err != nil {
-		rows = nil // the check of the database says why
-	} else {
-		defer func() { _ = rows.Close() }()
-	}
-	self, _ := os.Executable() // without it nothing is tried
-	trials := daemon.NewTrials(cfg, self, rows, false, slog.New(slog.DiscardHandler))
-	setup := daemon.NewSetup(ctx, daemon.SetupOptions{
-		Config: cfg, Environments: cfg.Environments(), Store: rows, Trials: trials, Changed: func() {},
+	a.peek(ctx, cfg, func(rows *store.Store, _ error) {
+		self, _ := os.Executable() // without it nothing is tried
+		trials := daemon.NewTrials(cfg, self, rows, false, slog.New(slog.DiscardHandler))
+		setup := daemon.NewSetup(ctx, daemon.SetupOptions{
+			Config: cfg, Environments: cfg.Environments(), Store: rows, Trials: trials, Changed: func() {},
+		})
+		found.Setup, err = setup.Rows(ctx, true), setup.Close()
 	})
-	defer func() { _ = setup.Close() }()
-	return api.Examination{Setup: setup.Rows(ctx, true), Checks: a.examine(ctx, cfg)}, seen, nil
+	found.Checks = a.examine(ctx, cfg)
+	return found, seen, err
+}
+
+// peek opens the database for checks that say what they can without it: then there is no store, but an error.
+func (a doctor) peek(ctx context.Context, cfg *config.Config, use func(*store.Store, error)) {
+	s, err := store.OpenReadOnly(ctx, a.storeOptions(cfg))
+	if err != nil {
+		use(nil, err)
+		return
+	}
+	defer func() { _ = s.Close() }()
+	use(s, nil)
 }
 
 // checked is the result of one check.
@@ -106,7 +114,7 @@ func setupFinding(r api.SetupRow) api.Finding {
 }
 
 // diagnosis is what doctor prints for people: the steps of the set-up, the checks, and what to type next.
-func (a *app) diagnosis(cfg *config.Config, seen string, steps []api.SetupRow, findings []api.Finding) string {
+func (a doctor) diagnosis(cfg *config.Config, seen string, steps []api.SetupRow, findings []api.Finding) string {
 	part := func(f api.Finding) bool { return strings.HasPrefix(f.Check, wallPart) }
 	count := map[string]int{}
 	for _, f := range findings {
@@ -195,16 +203,18 @@ func wrapped(text string, width int) []string {
 }
 
 // examine checks this machine, with what this process sees.
-func (a *app) examine(ctx context.Context, cfg *config.Config) []api.Finding {
+func (a doctor) examine(ctx context.Context, cfg *config.Config) []api.Finding {
 	out := []api.Finding{checked("configuration", "ok", or(cfg.File, "no file; environment and defaults"), "")}
 	for _, n := range cfg.Notices {
 		out = append(out, checked("configuration", "warning", n, ""))
 	}
-	out = append(append(out, stateFolder(cfg)), a.database(ctx, cfg)...)
-	out = append(append(out, a.lastCycle(ctx, cfg)...), a.unprobed(ctx, cfg)...)
-	out = append(append(out, unfit(cfg)...), oldPrices(cfg, time.Now())...)
-	out = append(out, running(ctx, cfg), processes(), access(cfg), a.guardLayer(cfg))
-	return append(append(out, dockerBroker(ctx, cfg)), wallLayers(cfg)...)
+	out = append(out, stateFolder(cfg))
+	a.peek(ctx, cfg, func(rows *store.Store, err error) {
+		out = slices.Concat(out, database(ctx, cfg, rows, err), lastCycle(ctx, rows), unprobed(ctx, cfg, rows), unfit(cfg),
+			oldPrices(cfg, time.Now()), []api.Finding{running(ctx, cfg), processes(), access(cfg), a.guardLayer(cfg), dockerBroker(ctx, cfg)},
+			wallLayers(cfg))
+	})
+	return out
 }
 
 func stateFolder(cfg *config.Config) api.Finding {
@@ -227,19 +237,17 @@ func stateFolder(cfg *config.Config) api.Finding {
 // databaseTime is how long the check of the database may take: the answer of a daemon has to come within a minute.
 const databaseTime = 20 * time.Second
 
-func (a *app) database(ctx context.Context, cfg *config.Config) []api.Finding {
+func database(ctx context.Context, cfg *config.Config, s *store.Store, err error) []api.Finding {
 	path := daemon.DatabasePath(cfg)
 	if cfg.DatabaseURL != "" {
 		path = "the PostgreSQL database"
 	}
-	s, err := store.OpenReadOnly(ctx, a.storeOptions(cfg))
 	if errors.Is(err, ops.ErrNotFound) {
 		return []api.Finding{checked("database", "ok", "not created yet; the first start creates "+path, "")}
 	}
 	if err != nil {
 		return []api.Finding{checked("database", "problem", err.Error(), "")}
 	}
-	defer func() { _ = s.Close() }()
 	looking, cancel := context.WithTimeout(ctx, databaseTime)
 	defer cancel()
 	if err := s.QuickCheck(looking); errors.Is(looking.Err(), context.DeadlineExceeded) {
@@ -272,12 +280,10 @@ func clock(ahead time.Duration) api.Finding {
 }
 
 // lastCycle repeats what the newest cycle asked for, so that what only the model's API can tell, such as a wrong key, is found here too.
-func (a *app) lastCycle(ctx context.Context, cfg *config.Config) []api.Finding {
-	s, err := store.OpenReadOnly(ctx, a.storeOptions(cfg))
-	if err != nil {
+func lastCycle(ctx context.Context, s *store.Store) []api.Finding {
+	if s == nil {
 		return nil // the check of the database says why
 	}
-	defer func() { _ = s.Close() }()
 	cycles, err := s.Reports.Cycles(ctx, store.CycleFilter{Limit: 1})
 	if err != nil || len(cycles) == 0 {
 		return nil
@@ -293,21 +299,14 @@ func (a *app) lastCycle(ctx context.Context, cfg *config.Config) []api.Finding {
 const priceTimeout = 3 * time.Second
 
 // unprobed says who looks at the services that have no probe beside others that have one, and at what price.
-func (a *app) unprobed(ctx context.Context, cfg *config.Config) []api.Finding {
+func unprobed(ctx context.Context, cfg *config.Config, s *store.Store) []api.Finding {
 	envs := slices.DeleteFunc(cfg.Environments(), func(e ops.Environment) bool { return len(e.Policy.Unprobed()) == 0 })
-	if len(envs) == 0 {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, priceTimeout)
 	defer cancel()
-	s, err := store.OpenReadOnly(ctx, a.storeOptions(cfg))
-	if err == nil { // otherwise the price is not known
-		defer func() { _ = s.Close() }()
-	}
 	var out []api.Finding
 	for _, e := range envs {
-		var price *float64
-		if err == nil {
+		var price *float64 // not known without a database
+		if s != nil {
 			price, _ = situation.LookPrice(ctx, s, e.Name, time.Now())
 		}
 		f := api.Finding{Check: "services without a probe", State: "ok"}
@@ -331,11 +330,11 @@ func running(ctx context.Context, cfg *config.Config) api.Finding {
 	return checked("daemon", "ok", fmt.Sprintf("running, pid %d", r.PID), "")
 }
 
-func (a *app) guardLayer(cfg *config.Config) api.Finding {
+func (a doctor) guardLayer(cfg *config.Config) api.Finding {
 	if !cfg.Guard.Enabled {
 		return checked("guard", "warning", "off: only the agent CLI's own lists limit what a tier may do", "Set guard.enabled: true")
 	}
-	if _, _, err := a.guarded("", ""); err != nil {
+	if _, _, err := guards(a).guarded("", ""); err != nil {
 		return checked("guard", "problem", err.Error(), "Correct the rules file")
 	}
 	return checked("guard", "ok", "every tool call is checked twice: by the hook and by the shell gate", "")
@@ -488,17 +487,10 @@ func unfit(cfg *config.Config) []api.Finding {
 		may := highest(env.Policy, h)
 		layers := sandbox.Layers(may)
 		held := slices.Contains(layers, wall.LayerLandlock) || slices.Contains(layers, wall.LayerBubblewrap)
-		switch {
-		case h.Agent == agentCodex && may > ops.Tier1 && !held:
+		if !held && (h.Agent == agentCommand || h.Agent == agentCodex && may > ops.Tier1) {
 			out = append(out, checked(
 				"handler "+h.ID, "problem",
-				"it cannot run: no gate checks the commands of Codex, so above Tier 1 it needs the sandbox layer landlock or bubblewrap",
-				"Set sandbox: auto, or use another agent for "+may.String(),
-			))
-		case h.Agent == agentCommand && !held:
-			out = append(out, checked(
-				"handler "+h.ID, "problem",
-				"it cannot run: no gate checks what a command does, so it needs the sandbox layer landlock or bubblewrap",
+				"it cannot run: no gate checks its commands as "+may.String()+", so it needs the sandbox layer landlock or bubblewrap",
 				"Set sandbox: auto, or use another agent",
 			))
 		}

@@ -19,7 +19,7 @@ func TestDoctorWrapsFoldsAndEndsWithTheNextCommand(t *testing.T) {
 	}
 	walls := []api.Finding{checked("walls", "warning", "the network is open", ""), checked("wall uid", "ok", "off: b", ""), checked("wall network", "warning", "open: c", "")}
 	all := append([]api.Finding{setupFinding(steps[0]), setupFinding(steps[1])}, walls...)
-	text := a.diagnosis(&config.Config{}, "", steps, all)
+	text := doctor{a}.diagnosis(&config.Config{}, "", steps, all)
 	for _, want := range []string{
 		"✗  agent  \"claude\" is not installed. Install it with this\n          long sentence, or set a variable\n",
 		"!  trust  nothing is said. Choose\n            trust: suggest\n\n", "!  walls  the network is open\n",
@@ -30,11 +30,11 @@ func TestDoctorWrapsFoldsAndEndsWithTheNextCommand(t *testing.T) {
 		}
 	}
 	a.verbose = true
-	if text := a.diagnosis(&config.Config{}, "", steps, all); !strings.Contains(text, "wall uid") {
+	if text := (doctor{a}).diagnosis(&config.Config{}, "", steps, all); !strings.Contains(text, "wall uid") {
 		t.Errorf("verbose:\n%s", text)
 	}
 	a.verbose = false
-	if text := a.diagnosis(&config.Config{}, "", nil, walls[1:2]); !strings.HasSuffix(text, "No problems. Next: claudeops open\n") {
+	if text := (doctor{a}).diagnosis(&config.Config{}, "", nil, walls[1:2]); !strings.HasSuffix(text, "No problems. Next: claudeops open\n") {
 		t.Errorf("nothing is wrong:\n%s", text)
 	}
 }

@@ -4,137 +4,110 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"claudeops/internal/api"
 	"claudeops/internal/ops"
-	"claudeops/internal/store"
 )
 
-func (a *app) eventsCommand() *cobra.Command {
-	var level, kind, service, environment string
-	var since time.Time
-	var cycle int64
-	var limit int
-	var follow bool
-	c := &cobra.Command{
-		Use:   "events",
-		Short: "List events, newest first",
-		Example: `  claudeops events --level critical
+func (a events) command() *cobra.Command {
+	l := newListing(a.app, "List events, newest first", "/events", eventHeader, a.row)
+	l.Use, l.Example = "events", `  claudeops events --level critical
   claudeops events --service jellyfin --since 24h
-  claudeops events --follow -o jsonl`,
-		RunE: func(c *cobra.Command, _ []string) error {
-			f := store.EventFilter{Limit: limit, Service: service, Environment: environment, Since: since}
-			var err error
-			if f.Level, err = oneOf("level", level, []ops.Level{ops.LevelInfo, ops.LevelWarning, ops.LevelCritical}); err != nil {
-				return err
-			}
-			known, err := oneOf("kind", kind, ops.EventKinds())
-			if err != nil {
-				return err
-			}
-			f.Kind = string(known)
-			if cycle > 0 {
-				f.CycleID = ops.Ptr(ops.CycleID(cycle))
-			}
-			if err := upTo200(limit); err != nil {
-				return err
-			}
-			return a.read(c.Context(), func(s *client) error {
-				events, err := s.Events(c.Context(), f)
-				if err != nil {
-					return err
-				}
-				if follow {
-					return a.followEvents(c.Context(), s, f, events)
-				}
-				return a.printEvents(events, true)
-			})
-		},
-	}
-	c.Flags().StringVar(&level, "level", "", "list this level only: info, warning or critical")
-	c.Flags().StringVar(&kind, "kind", "", "list this kind only, such as audit, escalation or guard")
-	c.Flags().StringVar(&service, "service", "", "list events of this service only")
-	c.Flags().StringVar(&environment, "environment", "", "list this environment only")
-	sinceFlag(c, &since, "list events since then")
-	c.Flags().Int64Var(&cycle, "cycle", 0, "list events of this cycle only")
-	c.Flags().IntVar(&limit, "limit", 50, "maximum number to list, up to 200")
-	c.Flags().BoolVarP(&follow, "follow", "f", false, "keep printing new events, oldest first")
-	return c
+  claudeops events --follow -o jsonl`
+	levels := wordsOf([]ops.Level{ops.LevelInfo, ops.LevelWarning, ops.LevelCritical})
+	l.by("level", "list this level only: info, warning or critical", levels...).
+		by("kind", "list this kind only, such as audit, escalation or guard", wordsOf(ops.EventKinds())...).
+		by("service", "list events of this service only").by("environment", "list this environment only").since("list events since then")
+	cycle := l.Flags().Int64("cycle", 0, "list events of this cycle only")
+	follow := l.Flags().BoolP("follow", "f", false, "keep printing new events, oldest first")
+	l.filters = append(l.filters, func(q url.Values) error {
+		set(q, "cycle_id", strings.TrimPrefix(digits(*cycle), "0"))
+		if *follow {
+			l.instead = func(ctx context.Context, s *client, q url.Values) error { return a.follow(ctx, s, q, *l.most) }
+		}
+		return nil
+	})
+	return l.limit(50)
 }
 
 // logsCommand prints the same rows as events in the order in which they came to pass.
-func (a *app) logsCommand() *cobra.Command {
+func (a events) logsCommand() *cobra.Command {
 	var follow bool
 	var limit int
-	c := &cobra.Command{
+	c := a.anywhere(&cobra.Command{
 		Use: "logs", Short: "Print what happened, oldest first; -f follows it",
 		Example: `  claudeops logs -f`,
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: on(a.read, func(c *cobra.Command, s *client, _ []string) error {
 			if err := upTo200(limit); err != nil {
 				return err
 			}
-			return a.read(c.Context(), func(s *client) error {
-				f := store.EventFilter{Limit: limit}
-				events, err := s.Events(c.Context(), f)
-				switch {
-				case err != nil:
-					return err
-				case follow:
-					return a.followEvents(c.Context(), s, f, events)
-				}
-				slices.Reverse(events)
-				return a.printEvents(events, len(events) == 0)
-			})
-		},
-	}
+			if follow {
+				return a.follow(c.Context(), s, url.Values{}, limit)
+			}
+			events, err := items[api.Event](c.Context(), s, "/events", url.Values{}, limit)
+			if err != nil {
+				return err
+			}
+			slices.Reverse(events)
+			if len(events) == 0 {
+				return printRows(a.app, events, eventHeader, a.row)
+			}
+			return a.printLog(events)
+		}),
+	})
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "keep printing what happens")
 	c.Flags().IntVarP(&limit, "limit", "n", 50, "how many lines to begin with, up to 200")
 	return c
 }
 
-func (a *app) printEvents(events []api.Event, header bool) error {
-	if a.output == asTable && !header {
-		for _, e := range events {
-			if _, err := fmt.Fprintf(a.Stdout, "%d  %s  %-8s  %-10s  %s\n", e.ID, stamp(&e.At), e.Level, e.Kind, spoken(e.Message)); err != nil {
-				return err
-			}
-		}
-		return nil
+const eventHeader = "ID\tAT\tLEVEL\tKIND\tCYCLE\tMESSAGE"
+
+func (a events) row(e api.Event) string {
+	return tabbed(fmt.Sprint(e.ID), a.screen.when(&e.At), e.Level, string(e.Kind), id(e.CycleID), spoken(e.Message))
+}
+
+// printLog prints events that go on: there is no table to lay out.
+func (a events) printLog(events []api.Event) error {
+	if a.output != asTable {
+		return printRows(a.app, events, "", nil)
 	}
-	return printRows(a, events, tabbed("ID", "AT", "LEVEL", "KIND", "CYCLE", "MESSAGE"), func(e api.Event) string {
-		return tabbed(fmt.Sprint(e.ID), a.screen.when(&e.At), e.Level, string(e.Kind), id(e.CycleID), spoken(e.Message))
-	})
+	for _, e := range events {
+		if _, err := fmt.Fprintf(a.Stdout, "%d  %s  %-8s  %-10s  %s\n", e.ID, stamp(&e.At), e.Level, e.Kind, spoken(e.Message)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // followEvents prints the newest events, oldest first, and then each new one.
-func (a *app) followEvents(ctx context.Context, s *client, f store.EventFilter, batch []api.Event) error {
+func (a events) follow(ctx context.Context, s *client, q url.Values, most int) error {
 	if a.output != asTable {
 		a.output = asLines // a list without an end is not one document
 	}
 	for {
-		if f.After == 0 {
-			slices.Reverse(batch) // only a filter with After lists the oldest first
+		batch, err := items[api.Event](ctx, s, "/events", maps.Clone(q), most)
+		if err != nil && ctx.Err() == nil {
+			return err
 		}
-		if err := a.printEvents(batch, false); err != nil {
+		if !q.Has("after") {
+			slices.Reverse(batch) // only with it the oldest is the first
+		}
+		if err := a.printLog(batch); err != nil {
 			return err
 		}
 		if len(batch) > 0 {
-			f.After = batch[len(batch)-1].ID
+			q.Set("after", digits(batch[len(batch)-1].ID))
 		}
 		if !ops.Pause(ctx, 300*time.Millisecond) {
 			return nil
-		}
-		var err error
-		if batch, err = s.Events(ctx, f); err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
-			return err
 		}
 	}
 }
@@ -143,7 +116,7 @@ func (a *app) changesCommand() *cobra.Command {
 	var environment string
 	since := time.Now().Add(-24 * time.Hour)
 	var limit int
-	c := &cobra.Command{
+	c := a.anywhere(&cobra.Command{
 		Use: "changes [SERVICE]", Short: "List what changed on the hosts, newest first: containers, units, packages, clones, disks",
 		Long: `Lists what hosts found different between two looks: every five minutes, and when an incident is opened. With a service, it lists
 the changes of this service, of what it depends on, and those that concern every service, such as packages. What could not be seen is
@@ -175,32 +148,32 @@ named at the end.`,
 				})
 			})
 		},
-	}
+	})
 	sinceFlag(c, &since, "list what happened since then (default 24h)")
 	c.Flags().StringVar(&environment, "environment", "", "environment (default: the first one)")
 	c.Flags().IntVar(&limit, "limit", 50, "maximum number to list, up to 200")
 	return c
 }
 
-func (a *app) memoryCommand() *cobra.Command {
+func (a memories) commands() *cobra.Command {
 	c := &cobra.Command{Use: "memory", Aliases: []string{"memories"}, Short: "Notes that later sessions are given: list, add, rm"}
-	c.AddCommand(a.memoryList(), a.memoryAdd(), a.memoryRemove())
+	c.AddCommand(a.list(), a.add(), a.remove())
 	return c
 }
 
-func (a *app) memoryList() *cobra.Command {
+func (a memories) list() *cobra.Command {
 	header := tabbed("ID", "CATEGORY", "SERVICE", "CONFIDENCE", "SOURCE", "EXPIRES", "OBSERVATION")
-	return newListing(a, "list", "List memories, newest first", "/memories", header, func(m api.Memory) string {
+	return newListing(a.app, "List memories, newest first", "/memories", header, func(m api.Memory) string {
 		return tabbed(fmt.Sprint(m.ID), m.Category, orDash(m.Service), fmt.Sprintf("%.0f%%", 100*m.Confidence), m.Source,
 			or(a.screen.when(m.ExpiresAt), "never"), shorten(m.Observation, 90))
 	}).by("environment", "list this environment only").by("service", "list this service only").by("category", "list this category only").
 		all("include expired memories", "all", "", "true").limit(50)
 }
 
-func (a *app) memoryAdd() *cobra.Command {
+func (a memories) add() *cobra.Command {
 	var m ops.Memory
 	var keep time.Duration
-	c := &cobra.Command{
+	c := a.anywhere(&cobra.Command{
 		Use: "add TEXT", Short: "Add a memory", Args: cobra.ExactArgs(1),
 		Example: `  claudeops memory add --service jellyfin "the first start after an upgrade takes ten minutes"`,
 		RunE: on(a.change, func(c *cobra.Command, s *client, args []string) error {
@@ -216,7 +189,7 @@ func (a *app) memoryAdd() *cobra.Command {
 			}
 			return err
 		}),
-	}
+	})
 	c.Flags().StringVar(&m.Environment, "environment", "", "environment it is about (default: the first one configured)")
 	c.Flags().StringVar(&m.Service, "service", "", "service it is about")
 	c.Flags().StringVar(&m.Category, "category", "note", "kind of knowledge, one word")
@@ -225,15 +198,15 @@ func (a *app) memoryAdd() *cobra.Command {
 	return c
 }
 
-func (a *app) memoryRemove() *cobra.Command {
-	return &cobra.Command{
+func (a memories) remove() *cobra.Command {
+	return a.anywhere(&cobra.Command{
 		Use: "rm ID", Short: "Delete a memory", Args: cobra.ExactArgs(1),
-		RunE: changeOne(a, func(ctx context.Context, s *client, id int64) error {
+		RunE: changeOne(a.app, func(ctx context.Context, s *client, id int64) error {
 			err := s.ask(ctx, http.MethodDelete, "/memories/"+digits(id), nil, nil)
 			if err == nil {
 				fmt.Fprintf(a.Stderr, "memory %d deleted\n", id)
 			}
 			return err
 		}),
-	}
+	})
 }

@@ -38,13 +38,18 @@ var (
 	errTimeout     = errors.New("the time of --timeout is over")
 )
 
-// codeError carries its own exit code.
+// codeError carries its own exit code. Without an error everything was printed already.
 type codeError struct {
 	code int
 	err  error
 }
 
-func (e *codeError) Error() string { return e.err.Error() }
+func (e *codeError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit %d", e.code)
+	}
+	return e.err.Error()
+}
 func (e *codeError) Unwrap() error { return e.err }
 
 func usage(err error) error { return &codeError{exitUsage, err} }

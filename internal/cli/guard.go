@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,9 +17,9 @@ import (
 	"claudeops/internal/ops"
 )
 
-func (a *app) guardCommand() *cobra.Command {
+func (a guards) commands() *cobra.Command {
 	c := &cobra.Command{Use: "guard", Short: "Check what an agent may do: check, eval, rules"}
-	c.AddCommand(a.guardCheck(), a.guardEval(), a.guardRules())
+	c.AddCommand(a.check(), a.eval(), a.rules())
 	return c
 }
 
@@ -34,7 +33,7 @@ type verdict struct {
 	Walls   string         `json:"walls"` // on or off: whether it is the answer to a session behind walls
 }
 
-func (a *app) guardCheck() *cobra.Command {
+func (a guards) check() *cobra.Command {
 	var tier int
 	var facts, walls string
 	var dryRun bool
@@ -72,7 +71,7 @@ func (a *app) guardCheck() *cobra.Command {
 	return c
 }
 
-func (a *app) guardEval() *cobra.Command {
+func (a guards) eval() *cobra.Command {
 	var facts, walls string
 	c := &cobra.Command{
 		Use: "eval", Short: "Check commands from stdin, as JSON lines {\"id\",\"tier\",\"command\"}; nothing is run or recorded",
@@ -145,7 +144,7 @@ func evaluated(g *guard.Guard, f guard.Facts, line []byte) verdict {
 	return verdict{ID: q.ID, Verdict: d.Verdict, Rule: d.Rule, Reason: d.Reason, Walls: wallsOf(f)}
 }
 
-func (a *app) guardRules() *cobra.Command {
+func (a guards) rules() *cobra.Command {
 	return &cobra.Command{
 		Use: "rules", Short: "Print the known programs with the tier that each needs, and the default tool lists",
 		RunE: func(*cobra.Command, []string) error {
@@ -160,7 +159,7 @@ func (a *app) guardRules() *cobra.Command {
 }
 
 // guarded makes the guard of the configuration, and the facts it uses. Walls are on, off, or empty for those of this machine.
-func (a *app) guarded(file, walls string) (*guard.Guard, guard.Facts, error) {
+func (a guards) guarded(file, walls string) (*guard.Guard, guard.Facts, error) {
 	if walls != "" && walls != "on" && walls != "off" {
 		return nil, guard.Facts{}, usage(fmt.Errorf("--walls is %q: use on or off", walls))
 	}
@@ -182,12 +181,9 @@ func (a *app) guarded(file, walls string) (*guard.Guard, guard.Facts, error) {
 		f.Walled = walled
 		return g, f, nil
 	}
-	raw, err := os.ReadFile(file)
-	if os.IsNotExist(err) {
-		return nil, guard.Facts{}, fmt.Errorf("open facts %s: %w", file, ops.ErrNotFound)
-	}
+	raw, err := a.input(file)
 	if err != nil {
-		return nil, guard.Facts{}, fmt.Errorf("read facts: %w", err)
+		return nil, guard.Facts{}, err
 	}
 	f, err := guard.ParseFacts(raw)
 	if err != nil {
@@ -197,24 +193,24 @@ func (a *app) guarded(file, walls string) (*guard.Guard, guard.Facts, error) {
 	return g, f, nil
 }
 
-func (a *app) cooldownsCommand() *cobra.Command {
+func (a cooldowns) commands() *cobra.Command {
 	c := &cobra.Command{Use: "cooldowns", Aliases: []string{"cooldown"}, Short: "List and clear repair rate limits"}
-	c.AddCommand(a.cooldownsList(), a.cooldownsClear())
+	c.AddCommand(a.list(), a.clear())
 	return c
 }
 
-func (a *app) cooldownsList() *cobra.Command {
+func (a cooldowns) list() *cobra.Command {
 	short := "List services that were restarted or redeployed recently, with how often it is still allowed"
 	header := tabbed("ENVIRONMENT", "SERVICE", "ACTION", "LEFT", "NEXT POSSIBLE")
-	return newListing(a, "list", short, "/cooldowns", header, func(x api.Cooldown) string {
+	return newListing(a.app, short, "/cooldowns", header, func(x api.Cooldown) string {
 		return tabbed(x.Environment, x.Service, x.Action, fmt.Sprint(x.Left), or(a.screen.when(x.Until), "now"))
 	}).Command
 }
 
-func (a *app) cooldownsClear() *cobra.Command {
+func (a cooldowns) clear() *cobra.Command {
 	var environment string
 	var reason *string
-	c := &cobra.Command{
+	c := a.anywhere(&cobra.Command{
 		Use: "clear SERVICE restart|redeployment|ACTION", Short: "Reset the rate limit of a service; recorded with your reason",
 		Long:    "Resets a rate limit of a service: that of restarts, of redeployments, or of an action that has a cooldown of its own.",
 		Args:    cobra.ExactArgs(2),
@@ -228,7 +224,7 @@ func (a *app) cooldownsClear() *cobra.Command {
 			}
 			return err
 		}),
-	}
+	})
 	c.Flags().StringVar(&environment, "environment", "", "environment of the service (default: the first one configured)")
 	reason = a.reasonFlag(c, "reason")
 	return c

@@ -23,19 +23,12 @@ func TestHelpFitsOnAScreen(t *testing.T) {
 			t.Errorf("the help of %s has %d lines", c.CommandPath(), lines)
 		}
 	}
-	check(a.root())
-}
-
-// root makes all commands with all their flags.
-func (a *app) root() *cobra.Command {
-	root := a.tree()
-	a.addAllFlags(root)
-	return root
+	check(a.tree())
 }
 
 func TestOnlyCommandsThatNeedItTakeEverySetting(t *testing.T) {
 	a := &app{settings: map[string]string{}}
-	root := a.root()
+	root := a.tree()
 	for _, tc := range []struct {
 		path  string
 		flags []string
@@ -62,31 +55,6 @@ func TestOnlyCommandsThatNeedItTakeEverySetting(t *testing.T) {
 		for _, name := range tc.not {
 			if c.Flags().Lookup(name) != nil {
 				t.Errorf("%s has --%s", tc.path, name)
-			}
-		}
-	}
-}
-
-func TestOnlyTheChosenCommandGetsItsFlags(t *testing.T) {
-	for _, tc := range []struct {
-		args string
-		has  map[string]bool
-	}{
-		{"serve -q", map[string]bool{"serve": true, "once": false, "db check": false}},
-		{"sessions list --output json", map[string]bool{"sessions list": true, "serve": false}},
-		{"version", map[string]bool{"serve": false}},
-		{"help serve", map[string]bool{"serve": true, "once": true, "db check": true}},
-		{cobra.ShellCompRequestCmd + " serve --", map[string]bool{"serve": true, "sessions list": true}},
-		{"serv", map[string]bool{"serve": true}}, // the error may propose flags
-	} {
-		a := &app{settings: map[string]string{}}
-		root := a.tree()
-		a.addFlags(root, strings.Fields(tc.args))
-		for path, want := range tc.has {
-			c, _, err := root.Find(strings.Fields(path))
-			must(t, err)
-			if got := c.Flags().Lookup("state-dir") != nil; got != want {
-				t.Errorf("%s: %s has --state-dir: %v", tc.args, path, got)
 			}
 		}
 	}

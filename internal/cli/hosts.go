@@ -5,13 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"claudeops/internal/api"
 	"claudeops/internal/config"
@@ -19,9 +17,9 @@ import (
 	"claudeops/internal/store"
 )
 
-func (a *app) hostsCommand() *cobra.Command {
+func (a hosts) commands() *cobra.Command {
 	c := &cobra.Command{Use: "hosts", Aliases: []string{"host"}, Short: "Hosts that share this database: list, drain, resume"}
-	c.AddCommand(a.hostsList(), a.hostsDrain(), a.hostsResume())
+	c.AddCommand(a.list(), a.drain(), a.resume())
 	return c
 }
 
@@ -40,8 +38,8 @@ func hostStatus(h api.Host, shared bool) string {
 	return "lost"
 }
 
-func (a *app) hostsList() *cobra.Command {
-	return &cobra.Command{
+func (a hosts) list() *cobra.Command {
+	return a.anywhere(&cobra.Command{
 		Use: "list", Short: "List the hosts that use, or used, this database",
 		RunE: on(a.read, func(c *cobra.Command, s *client, _ []string) error {
 			found, err := items[api.Host](c.Context(), s, "/hosts", query(), mostItems)
@@ -50,13 +48,13 @@ func (a *app) hostsList() *cobra.Command {
 			}
 			shared := slices.ContainsFunc(found, func(h api.Host) bool { return h.LeaseEndsAt != nil })
 			header := tabbed("HOST", "STATUS", "VERSION", "LABELS", "ENVIRONMENTS", "RUNNING", "SINCE", "SEEN", "CLOCK")
-			return printRows(a, found, header, func(h api.Host) string {
+			return printRows(a.app, found, header, func(h api.Host) string {
 				return tabbed(clean(h.Name), hostStatus(h, shared), clean(orDash(h.Version)), or(strings.Join(h.Labels, ","), "-"),
 					or(strings.Join(h.Environments, ","), "-"), fmt.Sprint(h.Running), a.screen.when(&h.RegisteredAt), a.screen.when(h.SeenAt),
 					clockColumn(h))
 			})
 		}),
-	}
+	})
 }
 
 // clockColumn shows a clock that differs from the database's.
@@ -71,10 +69,10 @@ func clockColumn(h api.Host) string {
 	return strings.TrimSuffix(ops.ClockDifference(ahead), " of")
 }
 
-func (a *app) hostsDrain() *cobra.Command {
+func (a hosts) drain() *cobra.Command {
 	var timeout time.Duration
 	var yes bool
-	c := &cobra.Command{
+	c := a.withState(&cobra.Command{
 		Use: "drain [HOST]", Short: "Drain a host before an upgrade: it takes no new cycles; wait until none is left",
 		Long: `The host takes no new cycles. Running cycles end, or are handed over when their current session ends: another host, or the next
 start of this one, continues them. The web pages stay up. The command returns when no cycle is left; then stop and upgrade the host. The
@@ -82,7 +80,7 @@ next start takes cycles again, and so does 'claudeops hosts resume'. On a termin
 		Example: `  claudeops hosts drain && systemctl restart claudeops`,
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			host, err := a.hostNamed(args)
+			host, err := a.named(args)
 			if err != nil {
 				return err
 			}
@@ -99,17 +97,17 @@ next start takes cycles again, and so does 'claudeops hosts resume'. On a termin
 				return a.awaitDrained(c.Context(), s, host, timeout)
 			})
 		},
-	}
+	})
 	c.Flags().DurationVar(&timeout, "timeout", 0, "stop waiting after this time, exit 124 (0 = never)")
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	return c
 }
 
-func (a *app) hostsResume() *cobra.Command {
-	return &cobra.Command{
+func (a hosts) resume() *cobra.Command {
+	return a.withState(&cobra.Command{
 		Use: "resume [HOST]", Short: "Undo a drain: the host takes cycles again", Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			host, err := a.hostNamed(args)
+			host, err := a.named(args)
 			if err != nil {
 				return err
 			}
@@ -121,11 +119,11 @@ func (a *app) hostsResume() *cobra.Command {
 				return a.wake(c.Context())
 			})
 		},
-	}
+	})
 }
 
 // hostNamed is the host that a command line names, or this one.
-func (a *app) hostNamed(args []string) (string, error) {
+func (a hosts) named(args []string) (string, error) {
 	if len(args) == 1 {
 		return args[0], nil
 	}
@@ -136,21 +134,15 @@ func (a *app) hostNamed(args []string) (string, error) {
 	return cfg.Host.Name, nil
 }
 
-// attended reports whether a person sits at a terminal.
-func (a *app) attended() bool {
-	f, ok := a.Stdin.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
-}
-
 // agreed asks a person who sits at a terminal. Scripts are not asked.
-func (a *app) agreed(question string) bool { return !a.attended() || a.yes(question) }
+func (a hosts) agreed(question string) bool { return !terminal(a.Stdin) || a.yes(question) }
 
 // reasonFlag adds the flag for a reason. Where it is missing a person is asked; a script need not give one.
 func (a *app) reasonFlag(c *cobra.Command, name string) *string {
 	given := c.Flags().String(name, "", "why, for the record (asked on a terminal)")
 	run := c.RunE
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if strings.TrimSpace(*given) == "" && a.attended() {
+		if strings.TrimSpace(*given) == "" && terminal(a.Stdin) {
 			fmt.Fprint(a.Stderr, "Why? (for the record; Enter gives no reason) ")
 			*given, _ = bufio.NewReader(a.Stdin).ReadString('\n') // without an answer there is none
 		}
@@ -161,7 +153,7 @@ func (a *app) reasonFlag(c *cobra.Command, name string) *string {
 }
 
 // yes asks and reads the answer; only yes is one.
-func (a *app) yes(question string) bool {
+func (a hosts) yes(question string) bool {
 	fmt.Fprintf(a.Stderr, "%s [y/N] ", question)
 	answer, _ := bufio.NewReader(a.Stdin).ReadString('\n') // without an answer it is no
 	switch strings.ToLower(strings.TrimSpace(answer)) {
@@ -172,7 +164,7 @@ func (a *app) yes(question string) bool {
 }
 
 // awaitDrained returns when no cycle runs on the host.
-func (a *app) awaitDrained(ctx context.Context, s *store.Store, host string, timeout time.Duration) error {
+func (a hosts) awaitDrained(ctx context.Context, s *store.Store, host string, timeout time.Duration) error {
 	if timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, timeout, errTimeout)
@@ -209,7 +201,7 @@ func (a *app) awaitDrained(ctx context.Context, s *store.Store, host string, tim
 }
 
 // othersAlive reports whether a host is alive that takes new cycles.
-func (a *app) othersAlive(ctx context.Context, cfg *config.Config) (bool, error) {
+func (a runs) othersAlive(ctx context.Context, cfg *config.Config) (bool, error) {
 	if cfg.DatabaseURL == "" {
 		return false, nil // nobody shares it
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -18,41 +19,41 @@ import (
 	"claudeops/internal/story"
 )
 
-func (a *app) incidentsCommand() *cobra.Command {
+func (a incidents) commands() *cobra.Command {
 	c := &cobra.Command{
 		Use: "incidents", Aliases: []string{"incident"},
 		Short: "Outages and problems: list, show, report, ack, snooze, resolve",
 	}
-	c.AddCommand(a.incidentsList(), show(a, "Show an incident: checks, findings, what was tried, cost", "/incidents/%d", printIncident),
-		a.incidentsReport(), a.incidentsSnooze(),
-		a.incidentChange("ack", "Acknowledge an incident: nothing escalates for it, and reminders stop"),
-		a.incidentChange("resolve", "Close an incident; a cycle that waits for it ends as resolved"))
+	c.AddCommand(a.list(), show(a.app, "Show an incident: checks, findings, what was tried, cost", "/incidents/%d", printIncident),
+		a.report(), a.snooze(),
+		answer(a.app, "Acknowledge an incident: nothing escalates for it, and reminders stop", "/incidents/%d/ack", incidentNow),
+		answer(a.app, "Close an incident; a cycle that waits for it ends as resolved", "/incidents/%d/resolve", incidentNow))
 	return c
 }
 
-func (a *app) incidentsList() *cobra.Command {
+func (a incidents) list() *cobra.Command {
 	header := tabbed("ID", "STATUS", "LEVEL", "ENVIRONMENT", "SERVICE", "TIMES", "OPENED", "TITLE")
-	return newListing(a, "list", "List open incidents, newest first", "/incidents", header, func(i api.Incident) string {
+	return newListing(a.app, "List open incidents, newest first", "/incidents", header, func(i api.Incident) string {
 		return tabbed(fmt.Sprint(i.ID), string(i.Status), i.Level, i.Environment, orDash(i.Service), fmt.Sprint(i.Occurrences),
 			a.screen.when(&i.OpenedAt), shorten(i.Title, 60))
 	}).since("list incidents opened since then").all("include resolved incidents", "open", "true", "").
 		by("environment", "list this environment only").by("service", "list this service only").before("incidents").limit(50)
 }
 
-func (a *app) incidentsReport() *cobra.Command {
-	return &cobra.Command{
+func (a incidents) report() *cobra.Command {
+	return a.anywhere(&cobra.Command{
 		Use: "report ID", Short: "Print the report of an incident as Markdown", Args: cobra.ExactArgs(1),
 		Long: `Prints what happened, when and by what it was detected, what was tried, what it cost and how it ended: as steps in UTC,
 each with what is on record about it. The report is made from the records alone; no model is asked.`,
 		Example: `  claudeops incidents report 3 > incident-3.md`,
-		RunE: readOne(a, func(ctx context.Context, s *client, id int64) error {
+		RunE: readOne(a.app, func(ctx context.Context, s *client, id int64) error {
 			text, err := get[[]byte](ctx, s, "/incidents/"+digits(id)+"/report")
 			if err != nil {
 				return err
 			}
 			return a.printOne(map[string]any{"id": id, "markdown": string(text)}, func(w io.Writer) { fmt.Fprintf(w, "%s", text) })
 		}),
-	}
+	})
 }
 
 func printIncident(w io.Writer, i api.Incident) {
@@ -138,22 +139,29 @@ func printStory(w io.Writer, s story.Story) {
 	}
 }
 
-// incidentChange is a command that changes one incident.
-func (a *app) incidentChange(verb, short string) *cobra.Command {
+// answer makes a command that changes the row it names at the path that ends with its verb, and says what became of it. More can add to
+// what is sent.
+func answer[T any](a *app, short, at string, said func(T) string, more ...func(body map[string]any)) *cobra.Command {
 	var reason string
-	c := &cobra.Command{
-		Use: verb + " ID", Short: short, Args: cobra.ExactArgs(1),
-		RunE: changeOne(a, func(ctx context.Context, s *client, id int64) error {
-			i, err := post[api.Incident](ctx, s, "/incidents/"+digits(id)+"/"+verb, because(reason))
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(a.Stderr, "incident %d is %s%s\n", i.ID, i.Status, note(i))
-			return a.wake(ctx)
-		}),
-	}
+	c := a.anywhere(&cobra.Command{Use: path.Base(at) + " ID", Short: short, Args: cobra.ExactArgs(1)})
+	c.RunE = changeOne(a, func(ctx context.Context, s *client, id int64) error {
+		body := because(reason)
+		for _, add := range more {
+			add(body)
+		}
+		row, err := post[T](ctx, s, fmt.Sprintf(at, id), body)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(a.Stderr, said(row))
+		return a.wake(ctx)
+	})
 	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
 	return c
+}
+
+func incidentNow(i api.Incident) string {
+	return fmt.Sprintf("incident %d is %s%s", i.ID, i.Status, note(i))
 }
 
 // note is what a person leaves behind who resolves an incident.
@@ -164,46 +172,38 @@ func note(i api.Incident) string {
 	return "; " + clean(*i.Note)
 }
 
-func (a *app) incidentsSnooze() *cobra.Command {
-	var reason string
+func (a incidents) snooze() *cobra.Command {
 	var span time.Duration
-	c := &cobra.Command{
-		Use: "snooze ID", Short: "Mute an incident for a time: nothing escalates for it, and reminders stop", Args: cobra.ExactArgs(1),
-		Example: `  claudeops incidents snooze 3 --for 2h --reason "disk arrives at noon"`,
-		RunE: changeOne(a, func(ctx context.Context, s *client, id int64) error {
-			i, err := post[api.Incident](ctx, s, "/incidents/"+digits(id)+"/snooze", map[string]any{"for": span.String(), "reason": reason})
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(a.Stderr, "incident %d is snoozed until %s\n", i.ID, stamp(i.SnoozedUntil))
-			return nil
-		}),
-	}
+	c := answer(a.app, "Mute an incident for a time: nothing escalates for it, and reminders stop", "/incidents/%d/snooze",
+		func(i api.Incident) string {
+			return fmt.Sprintf("incident %d is snoozed until %s", i.ID, stamp(i.SnoozedUntil))
+		},
+		func(body map[string]any) { body["for"] = span.String() })
+	c.Example = `  claudeops incidents snooze 3 --for 2h --reason "disk arrives at noon"`
 	c.Flags().DurationVar(&span, "for", 0, "how long, such as 2h (required)")
-	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
 	return c
 }
 
-func (a *app) approvalsCommand() *cobra.Command {
+func (a approvals) commands() *cobra.Command {
 	c := &cobra.Command{Use: "approvals", Aliases: []string{"approval"}, Short: "Steps that wait for approval: list, show, approve, deny"}
-	c.AddCommand(a.approvalsList(), a.approvalsShow(),
-		a.approveCommand(), a.denyCommand())
+	c.AddCommand(a.list(), a.show(),
+		a.approve(), a.deny())
 	return c
 }
 
-func (a *app) approvalsList() *cobra.Command {
+func (a approvals) list() *cobra.Command {
 	header := tabbed("ID", "CYCLE", "STATUS", "KIND", "HANDLER", "ASKED", "EXPIRES", "BY", "PLAN", "WHY")
-	return newListing(a, "list", "List pending approvals, newest first", "/approvals", header, func(x api.Approval) string {
+	return newListing(a.app, "List pending approvals, newest first", "/approvals", header, func(x api.Approval) string {
 		return tabbed(fmt.Sprint(x.ID), fmt.Sprint(x.CycleID), string(x.Status), x.Kind, x.Handler, a.screen.when(&x.RequestedAt),
 			or(a.screen.when(x.ExpiresAt), "never"), orDash(x.AnsweredBy), or(planLine(x.Plan), "–"), shorten(ops.Spoken(x.Reason), 60))
 	}).all("include answered approvals", "status", string(ops.ApprovalPending), "").
 		by("environment", "list this environment only").before("approvals").limit(50)
 }
 
-func (a *app) approvalsShow() *cobra.Command {
-	return &cobra.Command{
+func (a approvals) show() *cobra.Command {
+	return a.anywhere(&cobra.Command{
 		Use: "show ID", Short: "Show an approval: what is asked, why, and what the cycle has done", Args: cobra.ExactArgs(1),
-		RunE: readOne(a, func(ctx context.Context, s *client, id int64) error {
+		RunE: readOne(a.app, func(ctx context.Context, s *client, id int64) error {
 			x, err := s.Approval(ctx, id)
 			if err != nil {
 				return err
@@ -217,7 +217,7 @@ func (a *app) approvalsShow() *cobra.Command {
 			}
 			return a.printOne(x, func(w io.Writer) { printApproval(w, x, cycle) })
 		}),
-	}
+	})
 }
 
 func printApproval(w io.Writer, x api.Approval, cycle api.CycleReport) {
@@ -267,60 +267,45 @@ func planLine(plan []api.PlanStep) string {
 	return strings.Join(parts, ", ")
 }
 
-func (a *app) approveCommand() *cobra.Command {
+func (a approvals) approve() *cobra.Command {
 	var reason, steps string
-	c := &cobra.Command{
+	c := a.anywhere(&cobra.Command{
 		Use: "approve ID", Short: "Approve a step; the cycle continues with exactly that step", Args: cobra.ExactArgs(1),
-		RunE: changeOne(a, func(ctx context.Context, s *client, id int64) error {
-			x, err := a.approve(ctx, s, id, reason, steps)
+		RunE: changeOne(a.app, func(ctx context.Context, s *client, id int64) error {
+			x, err := a.sayYes(ctx, s, id, reason, steps)
 			if err != nil {
 				return err
 			}
 			fmt.Fprintf(a.Stderr, "%s is %s; cycle %d continues\n", x.Handler, x.Status, x.CycleID)
 			return a.wake(ctx)
 		}),
-	}
+	})
 	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
 	c.Flags().StringVar(&steps, "steps", "all", "steps of the plan to approve: all, none, or numbers such as 1,3")
 	return c
 }
 
-func (a *app) denyCommand() *cobra.Command {
-	var reason string
+func (a approvals) deny() *cobra.Command {
 	var span time.Duration
-	c := &cobra.Command{
-		Use: "deny ID", Short: "Deny a step; the cycle ends with your reason, and the no lasts", Args: cobra.ExactArgs(1),
-		Long: `Denies a step. No agent starts for it and nobody is asked again until the time of the no is over or something else is wrong:
-another service, probe, kind of failure or action. Probes keep looking.
-
-Deny it again with another --for to change how long the no lasts; --for 0 takes it back.`,
-		Example: `  claudeops approvals deny 3 --for 2h --reason "I am on it"`,
-		RunE: func(c *cobra.Command, args []string) error {
-			id, err := number(args[0])
-			if err != nil {
-				return err
-			}
-			body := because(reason)
+	var c *cobra.Command
+	c = answer(a.app, "Deny a step; the cycle ends with your reason, and the no lasts", "/approvals/%d/deny",
+		func(x api.Approval) string { return fmt.Sprintf("%s is denied. %s", x.Handler, clean(value(x.Effect))) },
+		func(body map[string]any) {
 			if c.Flags().Changed("for") {
 				body["for"] = span.String()
 			}
-			return a.change(c.Context(), func(s *client) error {
-				x, err := post[api.Approval](c.Context(), s, "/approvals/"+digits(id)+"/deny", body)
-				if err != nil {
-					return err
-				}
-				fmt.Fprintf(a.Stderr, "%s is denied. %s\n", x.Handler, clean(value(x.Effect)))
-				return a.wake(c.Context())
-			})
-		},
-	}
-	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
+		})
+	c.Long = `Denies a step. No agent starts for it and nobody is asked again until the time of the no is over or something else is wrong:
+another service, probe, kind of failure or action. Probes keep looking.
+
+Deny it again with another --for to change how long the no lasts; --for 0 takes it back.`
+	c.Example = `  claudeops approvals deny 3 --for 2h --reason "I am on it"`
 	c.Flags().DurationVar(&span, "for", ops.NoLasts, "how long the no lasts, such as 2h; 0 answers this question only")
 	return c
 }
 
 // approve approves a step. What is approved of a plan is printed first, and approved exactly as it was printed.
-func (a *app) approve(ctx context.Context, s *client, id int64, reason, steps string) (api.Approval, error) {
+func (a approvals) sayYes(ctx context.Context, s *client, id int64, reason, steps string) (api.Approval, error) {
 	if steps == "none" {
 		return s.Approve(ctx, id, "", nil, reason)
 	}

@@ -44,7 +44,7 @@ type initOptions struct {
 	service    string
 }
 
-func (a *app) initCommand() *cobra.Command {
+func (a beginning) command() *cobra.Command {
 	var o initOptions
 	c := &cobra.Command{
 		Use: "init [FILE]", Short: "Write a commented configuration; on a terminal, ask for what matters first", Args: cobra.MaximumNArgs(1),
@@ -63,25 +63,20 @@ use - to print the starter file to stdout. --service also writes a systemd unit 
 			if len(args) == 1 {
 				path = args[0]
 			}
-			if o.service != "" {
-				if _, err := oneOf("service", o.service, []string{serviceSystemd, serviceCompose}); err != nil {
-					return err
-				}
-			}
 			if path == "-" {
 				return a.printStarter(o)
 			}
-			return a.initFiles(c.Context(), path, o)
+			return a.files(c.Context(), path, o)
 		},
 	}
 	c.Flags().BoolVarP(&o.yes, "yes", "y", false, "ask nothing and write the starter file")
 	c.Flags().BoolVar(&o.force, "force", false, "overwrite existing files")
-	c.Flags().StringVar(&o.service, "service", "", "also write a file that runs the daemon: systemd or compose")
+	choose(c, &o.service, "service", "also write a file that runs the daemon: systemd or compose", []string{serviceSystemd, serviceCompose})
 	return c
 }
 
 // printStarter writes one file to stdout: that of --service, or the configuration.
-func (a *app) printStarter(o initOptions) error {
+func (a beginning) printStarter(o initOptions) error {
 	text := starter
 	if o.service != "" {
 		var err error
@@ -99,7 +94,7 @@ type newFile struct {
 	mode       os.FileMode
 }
 
-func (a *app) initFiles(ctx context.Context, path string, o initOptions) error {
+func (a beginning) files(ctx context.Context, path string, o initOptions) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return fmt.Errorf("find folder: %w", err)
@@ -112,7 +107,7 @@ func (a *app) initFiles(ctx context.Context, path string, o initOptions) error {
 	for _, f := range files {
 		wanted = append(wanted, f.path)
 	}
-	asks := a.asks() && !o.yes
+	asks := terminal(a.Stdin) && terminal(a.Stderr) && !o.yes
 	if asks {
 		wanted = append(wanted, filepath.Join(filepath.Dir(path), targetsFile))
 	}
@@ -136,21 +131,18 @@ func (a *app) initFiles(ctx context.Context, path string, o initOptions) error {
 		}
 	}
 	files = append(files, newFile{path, text, 0o644})
-	if err := writeAll(files, o.force, func() error { return a.checkText(path, text) }); err != nil {
+	if err := a.check(path, files); err != nil {
+		return err
+	}
+	if err := writeAll(files, o.force); err != nil {
 		return err
 	}
 	a.saidNext(ctx, path, o.service, files)
 	return nil
 }
 
-// asks reports whether a person is there to answer.
-func (a *app) asks() bool {
-	in, ok := a.Stdin.(io.Writer) // a file is both
-	return ok && terminal(in) && terminal(a.Stderr)
-}
-
 // serviceFiles are the files of --service, beside the configuration.
-func (a *app) serviceFiles(service, path string) ([]newFile, error) {
+func (a beginning) serviceFiles(service, path string) ([]newFile, error) {
 	if service == "" {
 		return nil, nil
 	}
@@ -166,7 +158,7 @@ func (a *app) serviceFiles(service, path string) ([]newFile, error) {
 }
 
 // serviceText is the unit with the places of this program and its configuration, or the compose file.
-func (a *app) serviceText(service, path string) (string, error) {
+func (a beginning) serviceText(service, path string) (string, error) {
 	if service == serviceCompose {
 		return claudeops.Compose, nil
 	}
@@ -188,20 +180,15 @@ func unitWord(path string) string {
 	return path
 }
 
-// checkText checks a configuration as it will be read, without this machine's variables.
-func (a *app) checkText(path, text string) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".claudeops-*.yaml")
-	if err != nil {
-		return fmt.Errorf("check configuration: %w", err)
+// checkFiles checks a configuration with its secrets as it will be read, without this machine's variables.
+func (a beginning) check(path string, files []newFile) error {
+	instead, dir := map[string][]byte{}, filepath.Dir(path)
+	for _, f := range files {
+		instead[f.path] = []byte(f.text)
 	}
-	defer func() { err = errors.Join(err, os.Remove(f.Name())) }()
-	_, err = io.WriteString(f, text)
-	if err := errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("check configuration: %w", err)
-	}
-	dir := filepath.Dir(path)
-	_, err = config.Load(config.Input{
-		ConfigPath: f.Name(), Environ: []string{"HOME=" + dir, "PATH=" + a.variable("PATH")}, Dir: dir, Check: escalation.Flaws, Checks: checks(),
+	_, err := config.Load(config.Input{
+		ConfigPath: path, Environ: []string{"HOME=" + dir, "PATH=" + a.variable("PATH")}, Dir: dir, Check: escalation.Flaws, Checks: checks(),
+		Instead: instead,
 	})
 	if err != nil {
 		return fmt.Errorf("check configuration before writing it: %w", err)
@@ -219,8 +206,8 @@ func unused(force bool, paths ...string) error {
 	return nil
 }
 
-// writeAll writes all files or none. Check is called before the last one is put in its place.
-func writeAll(files []newFile, force bool, check func() error) (err error) {
+// writeAll writes all files or none.
+func writeAll(files []newFile, force bool) (err error) {
 	var made []string
 	defer func() {
 		if err == nil {
@@ -230,12 +217,7 @@ func writeAll(files []newFile, force bool, check func() error) (err error) {
 			err = errors.Join(err, os.Remove(path))
 		}
 	}()
-	for i, f := range files {
-		if i == len(files)-1 {
-			if err := check(); err != nil {
-				return err
-			}
-		}
+	for _, f := range files {
 		_, statErr := os.Lstat(f.path)
 		if err := writeWhole(f, force); err != nil {
 			return err
@@ -275,7 +257,7 @@ func writeWhole(f newFile, force bool) (err error) {
 }
 
 // saidNext tells what was written and what to do next.
-func (a *app) saidNext(ctx context.Context, path, service string, files []newFile) {
+func (a beginning) saidNext(ctx context.Context, path, service string, files []newFile) {
 	for _, f := range files {
 		fmt.Fprintf(a.Stderr, "wrote %s\n", shownPath(f.path))
 	}
@@ -296,7 +278,7 @@ func (a *app) saidNext(ctx context.Context, path, service string, files []newFil
 }
 
 // saidMissing says which steps of the set-up are left, as this shell sees them, and ends with the next command.
-func (a *app) saidMissing(ctx context.Context, path, file string) {
+func (a beginning) saidMissing(ctx context.Context, path, file string) {
 	a.configPath = path
 	cfg, err := a.load()
 	if err != nil {
@@ -329,7 +311,7 @@ func shownPath(path string) string {
 	return path
 }
 
-func (a *app) configSchema() *cobra.Command {
+func (a configs) schema() *cobra.Command {
 	return &cobra.Command{
 		Use: "schema", Short: "Print the JSON Schema of the configuration file, for editors",
 		Example: "  claudeops config schema > " + schemaFile,

@@ -20,7 +20,7 @@ import (
 )
 
 // interview looks at this machine and asks what belongs into the configuration. It writes nothing.
-func (a *app) interview(ctx context.Context) (out answers, err error) {
+func (a beginning) interview(ctx context.Context) (out answers, err error) {
 	p := &prompter{out: a.Stderr, in: make(chan line), screen: screenOf(a.Stderr, a.noColor, a.Environ)}
 	go p.read(a.Stdin)
 	defer func() {
@@ -53,7 +53,7 @@ type surroundings struct {
 }
 
 // lookAround finds what runs and what is installed here, and shows each step while it takes place.
-func (a *app) lookAround(ctx context.Context, p *prompter) (out surroundings) {
+func (a beginning) lookAround(ctx context.Context, p *prompter) (out surroundings) {
 	var containers []survey.Container
 	p.step("containers of the Docker engine", func() (int, error) {
 		socket, ok := strings.CutPrefix(cmp.Or(a.variable("DOCKER_HOST"), "unix://"+config.DefaultDockerSocket), "unix://")

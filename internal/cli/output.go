@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
+	"path"
 	"reflect"
 	"slices"
 	"strconv"
@@ -54,13 +56,14 @@ func printRows[T any](a *app, rows []T, header string, line func(T) string) erro
 type listing struct {
 	*cobra.Command
 	filters []func(q url.Values) error
-	others  func(q url.Values) // asks for all where there is --all
-	most    *int               // rows that are read
+	others  func(q url.Values)                                       // asks for all where there is --all
+	most    *int                                                     // rows that are read
+	instead func(ctx context.Context, s *client, q url.Values) error // reads and prints them in another way
 }
 
-// newListing makes a command that lists the rows at a path.
-func newListing[T any](a *app, use, short, path, header string, row func(T) string) *listing {
-	l := &listing{Command: &cobra.Command{Use: use, Short: short}, most: ops.Ptr(mostItems)}
+// newListing makes a command that lists the rows at a path of the API.
+func newListing[T any](a *app, short, at, header string, row func(T) string) *listing {
+	l := &listing{Command: a.anywhere(&cobra.Command{Use: "list", Short: short}), most: ops.Ptr(mostItems)}
 	l.RunE = func(c *cobra.Command, _ []string) error {
 		q := url.Values{}
 		for _, filter := range l.filters {
@@ -68,10 +71,14 @@ func newListing[T any](a *app, use, short, path, header string, row func(T) stri
 				return err
 			}
 		}
+		a.noun = path.Base(at)
 		return a.read(c.Context(), func(s *client) error {
-			rows, err := items[T](c.Context(), s, path, q, pageOf(*l.most))
+			if l.instead != nil {
+				return l.instead(c.Context(), s, q)
+			}
+			rows, err := items[T](c.Context(), s, at, q, *l.most)
 			if err == nil && len(rows) == 0 {
-				err = l.tellOthers(c.Context(), a, s, path, q)
+				err = l.tellOthers(c.Context(), a, s, at, q)
 			}
 			if err != nil {
 				return err
@@ -88,7 +95,7 @@ func (l *listing) tellOthers(ctx context.Context, a *app, s *client, path string
 		return nil
 	}
 	l.others(q)
-	rows, err := items[struct{}](ctx, s, path, q, pageOf(mostItems))
+	rows, err := items[struct{}](ctx, s, path, q, mostItems)
 	if n := len(rows); n > 0 {
 		a.aside = fmt.Sprintf("; %s, --all shows %s", ops.Plural(n, "other", "others"), map[bool]string{true: "it", false: "them"}[n == 1])
 	}
@@ -97,14 +104,13 @@ func (l *listing) tellOthers(ctx context.Context, a *app, s *client, path string
 
 // by adds a filter that is a text, or one of a few words.
 func (l *listing) by(name, doc string, words ...string) *listing {
-	given := l.Flags().String(name, "", doc)
-	l.filters = append(l.filters, func(q url.Values) (err error) {
-		if len(words) > 0 {
-			_, err = oneOf(name, *given, words)
-		}
-		set(q, name, *given)
-		return err
-	})
+	var given string
+	if len(words) > 0 {
+		choose(l.Command, &given, name, doc, words)
+	} else {
+		l.Flags().StringVar(&given, name, "", doc)
+	}
+	l.filters = append(l.filters, func(q url.Values) error { set(q, name, given); return nil })
 	return l
 }
 
@@ -140,6 +146,7 @@ func (l *listing) before(what string) *listing {
 // limit adds --limit.
 func (l *listing) limit(usual int) *cobra.Command {
 	l.most = l.Flags().Int("limit", usual, "maximum number to list, up to 200")
+	l.filters = append(l.filters, func(url.Values) error { return upTo200(*l.most) })
 	return l.Command
 }
 
@@ -150,17 +157,17 @@ func set(q url.Values, name, value string) {
 }
 
 // show is the command that shows the row at a path.
-func show[T any](a *app, short, path string, text func(w io.Writer, row T)) *cobra.Command {
-	return &cobra.Command{
+func show[T any](a *app, short, at string, text func(w io.Writer, row T)) *cobra.Command {
+	return a.anywhere(&cobra.Command{
 		Use: "show ID", Short: short, Args: cobra.ExactArgs(1),
 		RunE: readOne(a, func(ctx context.Context, s *client, id int64) error {
-			row, err := get[T](ctx, s, fmt.Sprintf(path, id))
+			row, err := get[T](ctx, s, fmt.Sprintf(at, id))
 			if err != nil {
 				return err
 			}
 			return a.printOne(row, func(w io.Writer) { text(w, row) })
 		}),
-	}
+	})
 }
 
 // printOne writes one row.
@@ -314,20 +321,6 @@ func (s *since) Set(text string) error {
 	return errors.New("not a time")
 }
 
-// oneOf checks the value of a flag that selects rows: with a value that no row has, the list would only be empty.
-func oneOf[T ~string](flag, given string, values []T) (T, error) {
-	if given == "" || slices.Contains(values, T(given)) {
-		return T(given), nil
-	}
-	words := make([]string, len(values))
-	for i, v := range values {
-		words[i] = string(v)
-	}
-	last := len(words) - 1
-	return "", usage(fmt.Errorf("--%s is %q%s: use %s or %s",
-		flag, given, didYouMean(given, words), strings.Join(words[:last], ", "), words[last]))
-}
-
 // The formats of --output.
 const (
 	asTable = "table"
@@ -383,56 +376,42 @@ func escapeUnseen(text []byte) []byte {
 
 // pick keeps the named fields of a row, or of each row of a list, in the order they were named in.
 func pick(text []byte, of reflect.Type, fields []string) ([]byte, error) {
-	if of.Kind() == reflect.Slice {
-		var rows []json.RawMessage
-		if err := json.Unmarshal(text, &rows); err != nil {
-			return nil, fmt.Errorf("read rows: %w", err)
-		}
-		if err := checkFields(fieldsOf(of.Elem()), fields); err != nil {
-			return nil, err
-		}
-		out := make([]json.RawMessage, len(rows))
-		for i, row := range rows {
-			var err error
-			if out[i], err = pick(row, of.Elem(), fields); err != nil {
-				return nil, err
-			}
-		}
-		return json.Marshal(out)
+	known, list := fieldsOf(of), of.Kind() == reflect.Slice
+	if list {
+		known = fieldsOf(of.Elem())
+	} else {
+		text = slices.Concat([]byte("["), text, []byte("]"))
 	}
-	row := map[string]json.RawMessage{}
-	if err := json.Unmarshal(text, &row); err != nil {
+	var rows []map[string]json.RawMessage
+	if err := json.Unmarshal(text, &rows); err != nil {
 		return nil, usage(errors.New("--json: this command prints no row with fields"))
 	}
-	known := fieldsOf(of)
-	for name := range row { // the fields of a map
-		if !slices.Contains(known, name) {
-			known = append(known, name)
-		}
+	if len(known) == 0 && len(rows) > 0 { // it is a map
+		known = slices.Sorted(maps.Keys(rows[0]))
 	}
-	slices.Sort(known)
-	if err := checkFields(known, fields); err != nil {
-		return nil, err
-	}
-	var b bytes.Buffer
-	for i, name := range fields {
-		value := row[name]
-		if value == nil {
-			value = json.RawMessage("null")
-		}
-		fmt.Fprintf(&b, "%s%q:%s", map[bool]string{true: "{", false: ","}[i == 0], name, value)
-	}
-	b.WriteByte('}')
-	return b.Bytes(), nil
-}
-
-func checkFields(known, asked []string) error {
-	for _, name := range asked {
+	var out [][]byte
+	for _, name := range fields {
 		if len(known) > 0 && !slices.Contains(known, name) {
-			return usage(fmt.Errorf("--json: unknown field %q%s; the fields are %s", name, didYouMean(name, known), strings.Join(known, ", ")))
+			slices.Sort(known)
+			return nil, usage(fmt.Errorf("--json: unknown field %q%s; the fields are %s", name, didYouMean(name, known), strings.Join(known, ", ")))
 		}
 	}
-	return nil
+	for _, row := range rows {
+		var cells [][]byte
+		for _, name := range fields {
+			value := row[name]
+			if value == nil {
+				value = json.RawMessage("null")
+			}
+			cells = append(cells, fmt.Appendf(nil, "%q:%s", name, value))
+		}
+		out = append(out, slices.Concat([]byte("{"), bytes.Join(cells, []byte(",")), []byte("}")))
+	}
+	picked := bytes.Join(out, []byte(","))
+	if list {
+		picked = slices.Concat([]byte("["), picked, []byte("]"))
+	}
+	return picked, nil
 }
 
 // fieldsOf lists the names that the fields of a row have in JSON, including those of embedded rows.

@@ -14,7 +14,6 @@ import (
 	"claudeops/internal/api"
 	"claudeops/internal/daemon/control"
 	"claudeops/internal/ops"
-	"claudeops/internal/store"
 )
 
 // overview is what status prints.
@@ -29,8 +28,8 @@ type overview struct {
 	Approvals []api.Approval     `json:"approvals"`
 }
 
-func (a *app) statusCommand() *cobra.Command {
-	return &cobra.Command{
+func (a overviews) command() *cobra.Command {
+	return a.anywhere(&cobra.Command{
 		Use: "status", Short: "Show services, running cycles, what needs you, cost and next check on one screen",
 		Example: `  claudeops status
   claudeops status --server http://ops.lan:8080`,
@@ -43,14 +42,14 @@ func (a *app) statusCommand() *cobra.Command {
 					return err
 				}
 				o.Daemon = daemon
-				return a.printOne(o, func(w io.Writer) { a.printOverview(w, o) })
+				return a.printOne(o, func(w io.Writer) { a.print(w, o) })
 			})
 		},
-	}
+	})
 }
 
 // surroundings are what only this machine knows. A daemon of the state folder becomes the server: only it knows the next check.
-func (a *app) surroundings(ctx context.Context) (daemon string) {
+func (a overviews) surroundings(ctx context.Context) (daemon string) {
 	if a.remote != nil {
 		return "at " + strings.TrimSuffix(a.remote.Base, api.Prefix)
 	}
@@ -106,7 +105,7 @@ func (a *app) stoppedBy(h api.Standstill) string {
 }
 
 // printOverview prints one line per subject, with the rows that matter below it.
-func (a *app) printOverview(w io.Writer, o overview) {
+func (a overviews) print(w io.Writer, o overview) {
 	row := func(name, text string) { fmt.Fprintf(w, "%-11s %s\n", name, text) }
 	if o.Stop.Stopped {
 		row("Stopped", a.fitted(a.stoppedBy(o.Stop)))
@@ -164,7 +163,7 @@ func first(lines []api.StatusLine, now time.Time) string {
 func tail(lines []api.StatusLine) []api.StatusLine { return lines[min(1, len(lines)):] }
 
 // fitted cuts a line that is printed below a subject.
-func (a *app) fitted(text string) string {
+func (a overviews) fitted(text string) string {
 	if a.screen.width < 40 || a.screen.color && strings.Contains(text, "\x1b") {
 		return text
 	}
@@ -258,7 +257,7 @@ func ranFor(t *time.Time) string {
 func unfinished(ctx context.Context, s *client) ([]api.Cycle, error) {
 	var out []api.Cycle
 	for _, status := range []ops.CycleStatus{ops.CycleRunning, ops.CycleWaitingHuman, ops.CycleQueued} {
-		found, err := s.Cycles(ctx, store.CycleFilter{Status: status, Limit: 20})
+		found, err := items[api.Cycle](ctx, s, "/cycles", query("status", string(status)), 20)
 		if err != nil {
 			return nil, err
 		}

@@ -23,7 +23,7 @@ type promptPreview struct {
 	Prompt      string          `json:"prompt"`
 }
 
-func (a *app) handlersPrompt() *cobra.Command {
+func (a handlers) prompt() *cobra.Command {
 	var environment string
 	var escalation bool
 	c := &cobra.Command{
@@ -86,7 +86,7 @@ func previewed(p ops.Policy, id string, escalation bool) (ops.Session, error) {
 	return s, nil
 }
 
-func (a *app) handoffCommand() *cobra.Command {
+func (a handlers) handoff() *cobra.Command {
 	c := &cobra.Command{Use: "handoff", Short: "The handoff file: schema, validate"}
 	c.AddCommand(&cobra.Command{
 		Use: "schema", Short: "Print the JSON Schema of the handoff file",
@@ -94,11 +94,11 @@ func (a *app) handoffCommand() *cobra.Command {
 			_, err := a.Stdout.Write(report.HandoffSchema())
 			return err
 		},
-	}, a.handoffValidate())
+	}, a.validate())
 	return c
 }
 
-func (a *app) handoffValidate() *cobra.Command {
+func (a handlers) validate() *cobra.Command {
 	var tier int
 	c := &cobra.Command{
 		Use: "validate FILE", Short: "Check a handoff file; exit 1 with every error by JSON pointer", Args: cobra.ExactArgs(1),
@@ -131,26 +131,23 @@ func (a *app) handoffValidate() *cobra.Command {
 	return c
 }
 
-// input reads a file, or stdin for "-".
+// input reads a small file, or stdin for "-".
 func (a *app) input(name string) ([]byte, error) {
-	if name == "-" {
-		raw, err := io.ReadAll(io.LimitReader(a.Stdin, report.MaxBytes+1))
-		if err != nil {
-			return nil, fmt.Errorf("read stdin: %w", err)
+	from := a.Stdin
+	if name != "-" {
+		f, err := os.Open(name)
+		if os.IsNotExist(err) {
+			err = ops.ErrNotFound
 		}
-		return raw, nil
+		if err != nil {
+			return nil, fmt.Errorf("open %s: %w", name, err)
+		}
+		defer func() { _ = f.Close() }()
+		from = f
 	}
-	f, err := os.Open(name)
-	if os.IsNotExist(err) {
-		return nil, fmt.Errorf("open %s: %w", name, ops.ErrNotFound)
-	}
+	raw, err := io.ReadAll(io.LimitReader(from, report.MaxBytes+1))
 	if err != nil {
-		return nil, fmt.Errorf("open file: %w", err)
-	}
-	defer func() { _ = f.Close() }()
-	raw, err := io.ReadAll(io.LimitReader(f, report.MaxBytes+1))
-	if err != nil {
-		return nil, fmt.Errorf("read file: %w", err)
+		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
 	return raw, nil
 }

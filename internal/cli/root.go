@@ -54,9 +54,9 @@ type app struct {
 	quiet      bool
 	verbose    bool
 	noColor    bool
-	settings   map[string]string // settings given as flags
-	flags      map[*cobra.Command]func() []config.Flag
-	stateDir   string // of the configuration that was loaded
+	settings   map[string]string           // settings given as flags
+	settingsOf map[*cobra.Command][]string // the keys of settings that a command has flags for; none: all
+	stateDir   string                      // of the configuration that was loaded
 	serverURL  string
 	tokenFile  string
 	remote     *client  // nil: the local state folder is used
@@ -67,6 +67,36 @@ type app struct {
 	screen     screen
 }
 
+// The nouns, each with its commands.
+type (
+	actions       struct{ *app }
+	approvals     struct{ *app }
+	beginning     struct{ *app }
+	configs       struct{ *app }
+	cooldowns     struct{ *app }
+	cycles        struct{ *app }
+	databases     struct{ *app }
+	demonstration struct{ *app }
+	doctor        struct{ *app }
+	events        struct{ *app }
+	guards        struct{ *app }
+	handlers      struct{ *app }
+	hosts         struct{ *app }
+	incidents     struct{ *app }
+	memories      struct{ *app }
+	notifications struct{ *app }
+	overviews     struct{ *app }
+	reflexes      struct{ *app }
+	rehearsal     struct{ *app }
+	runs          struct{ *app }
+	services      struct{ *app }
+	serving       struct{ *app }
+	sessions      struct{ *app }
+	silences      struct{ *app }
+	tokens        struct{ *app }
+	updates       struct{ *app }
+)
+
 // Main runs the program and returns its exit code.
 func Main(args []string, p Process) int {
 	ctx, stop := signalled()
@@ -75,14 +105,14 @@ func Main(args []string, p Process) int {
 		fmt.Fprintln(p.Stderr, "claudeops: "+err.Error())
 		return exitError
 	}
-	root := Commands(p, args)
+	root := Commands(p)
 	root.SetArgs(args)
 	root.SetIn(p.Stdin)
 	root.SetOut(p.Stdout)
 	root.SetErr(p.Stderr)
 	c, err := root.ExecuteContextC(ctx)
 	code := exitCode(err)
-	if err != nil && !isSilent(err) {
+	if said, ok := errors.AsType[*codeError](err); err != nil && (!ok || said.err != nil) {
 		fmt.Fprintln(p.Stderr, strings.TrimSpace("claudeops: "+told(c, err)))
 	}
 	return code
@@ -98,32 +128,18 @@ func told(c *cobra.Command, err error) string {
 	return err.Error()
 }
 
-// Commands makes the commands with the flags that the arguments need; without arguments, with all of them.
-func Commands(p Process, args []string) *cobra.Command {
+// Commands makes the commands.
+func Commands(p Process) *cobra.Command {
 	a := &app{Process: p, settings: map[string]string{}}
-	root := a.tree()
-	a.addFlags(root, args)
-	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
-		a.complete(root) // only a shell asks for proposals
-	}
-	return root
+	return a.tree()
 }
 
-// silent ends the program with a code after everything was printed.
-type silent struct{ code int }
-
-func (s *silent) Error() string { return fmt.Sprintf("exit %d", s.code) }
-
-func isSilent(err error) bool {
-	var s *silent
-	return errors.As(err, &s)
-}
-
+// quietly ends the program with a code after everything was printed.
 func quietly(code int) error {
 	if code == exitOK {
 		return nil
 	}
-	return &codeError{code, &silent{code}}
+	return &codeError{code: code}
 }
 
 // signalled returns a context that ends with the first SIGINT or SIGTERM; a second one ends the program at once.
@@ -156,9 +172,9 @@ func signalled() (context.Context, func()) {
 // errTerminated is an ordinary request to stop.
 var errTerminated = errors.New("asked to stop")
 
-// tree makes the commands without the flags of settings: there are hundreds of them, and one command is run.
+// tree makes the commands.
 func (a *app) tree() *cobra.Command {
-	a.flags = map[*cobra.Command]func() []config.Flag{}
+	a.settingsOf = map[*cobra.Command][]string{}
 	root := &cobra.Command{
 		Use:   "claudeops",
 		Short: "Watch services and repair failures, with agents in escalating tiers",
@@ -181,7 +197,8 @@ from a validated report, never the model.`,
 		"configuration file (default ./claudeops.yaml, then the user's, then /etc/claudeops; env CLAUDEOPS_CONFIG)")
 	f.StringVar(&a.serverURL, "server", "", "use the daemon at this address instead of the local state folder (env CLAUDEOPS_SERVER)")
 	f.StringVar(&a.tokenFile, "token-file", "", "file that holds the token for --server (env CLAUDEOPS_API_TOKEN, CLAUDEOPS_API_TOKEN_FILE)")
-	f.StringVarP(&a.output, "output", "o", asTable, "output format: table, json, jsonl or yaml")
+	a.output = asTable
+	f.VarP(&choice{"output", outputs(), &a.output}, "output", "o", "output format: table, json, jsonl or yaml")
 	f.StringSliceVar(&a.fields, "json", nil, "print these fields only, as JSON: --json id,status")
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "log warnings and errors only")
 	f.BoolVarP(&a.verbose, "verbose", "v", false, "log everything, and show more")
@@ -191,35 +208,36 @@ from a validated report, never the model.`,
 		&cobra.Group{ID: "run", Title: "Run:"}, &cobra.Group{ID: "look", Title: "Inspect:"}, &cobra.Group{ID: "setup", Title: "Set up:"},
 		&cobra.Group{ID: deeper, Title: "Look deeper: cooldowns, handlers, handoff (see COMMAND --help)"},
 	)
+	proposing(root, "output", outputs())
 	for group, commands := range map[string][]*cobra.Command{
 		"run": {
-			a.serveCommand(), a.openCommand(), a.onceCommand(), a.runCommand(), a.reloadCommand(), a.stopCommand(), a.resumeCommand(),
-			a.demoCommand(),
+			serving{a}.serveCommand(), serving{a}.openCommand(), runs{a}.onceCommand(), runs{a}.runCommand(), a.reloadCommand(),
+			a.stopCommand(), a.resumeCommand(),
+			demonstration{a}.command(),
 		},
 		"look": {
-			a.statusCommand(), a.sessionsCommand(), a.cyclesCommand(), a.incidentsCommand(), a.approvalsCommand(), a.logsCommand(),
-			a.eventsCommand(), a.changesCommand(), a.silencesCommand(), a.trustCommand(),
-			a.reflexesCommand(), a.actionsCommand(), a.updateCommand(), a.memoryCommand(), a.costsCommand(),
-			a.servicesCommand(), a.hostsCommand(),
+			overviews{a}.command(), sessions{a}.commands(), cycles{a}.commands(), incidents{a}.commands(), approvals{a}.commands(),
+			events{a}.logsCommand(),
+			events{a}.command(), a.changesCommand(), silences{a}.commands(), a.trustCommand(),
+			reflexes{a}.commands(), actions{a}.commands(), updates{a}.commands(), memories{a}.commands(), a.costsCommand(),
+			services{a}.commands(), hosts{a}.commands(),
 		},
 		"setup": {
-			a.initCommand(), a.agentCommand(), a.doctorCommand(), a.configCommand(), a.rehearseCommand(), a.tokensCommand(),
-			a.dbCommand(),
-			a.guardCommand(), a.notifyCommand(), a.healthcheckCommand(), a.mcpCommand(), a.versionCommand(),
+			beginning{a}.command(), a.agentCommand(), doctor{a}.command(), configs{a}.commands(), rehearsal{a}.command(), tokens{a}.commands(),
+			databases{a}.commands(),
+			guards{a}.commands(), notifications{a}.commands(), a.healthcheckCommand(), serving{a}.mcpCommand(), a.versionCommand(),
 		},
-		deeper: {a.cooldownsCommand(), a.handlersCommand(), a.handoffCommand()},
+		deeper: {cooldowns{a}.commands(), handlers{a}.commands(), handlers{a}.handoff()},
 	} {
 		for _, c := range commands {
 			c.GroupID = group
-			if name := c.Name(); group == "look" || name == "cooldowns" || name == "stop" || name == "resume" || name == "reload" {
-				a.withState(c)
-			}
 			root.AddCommand(c)
 		}
 	}
-	markAnywhere(root)
 	root.InitDefaultCompletionCmd()
+	a.addFlags()
 	a.helpful(root)
+	complete(root)
 	strict(root)
 	return root
 }
@@ -233,9 +251,6 @@ func (a *app) prepare(c *cobra.Command, args []string) error {
 	a.noun = nounOf(c)
 	a.screen = screenOf(a.Stdout, a.noColor, a.Environ)
 	a.output = or(a.output, asTable)
-	if _, err := oneOf("output", a.output, outputs()); err != nil {
-		return err
-	}
 	if len(a.fields) > 0 && a.output == asTable {
 		a.output = asJSON
 	}
@@ -244,19 +259,10 @@ func (a *app) prepare(c *cobra.Command, args []string) error {
 
 // nounOf is what a command lists.
 func nounOf(c *cobra.Command) string {
-	if c.Name() != "list" || !c.HasParent() {
-		return c.Name()
+	if c.Name() == "list" && c.HasParent() {
+		return c.Parent().Name()
 	}
-	switch name := c.Parent().Name(); name {
-	case "memory":
-		return "memories"
-	case "notify":
-		return "notifications"
-	case "update":
-		return "updates"
-	default:
-		return name
-	}
+	return c.Name()
 }
 
 // strict makes a wrong word a usage error instead of a page of help.
@@ -282,6 +288,7 @@ func strict(c *cobra.Command) {
 		return nil
 	}
 	if c.HasSubCommands() && c.RunE == nil && c.Run == nil {
+		c.Annotations = map[string]string{atServer: canAsk}
 		c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	}
 	for _, sub := range c.Commands() {
@@ -299,11 +306,6 @@ func noWords(c *cobra.Command, args []string) error {
 
 // load reads the configuration.
 func (a *app) load() (*config.Config, error) { return a.loadFrom(a.configPath, nil) }
-
-// loadWith reads it with other contents of some files.
-func (a *app) loadWith(instead map[string][]byte) (*config.Config, error) {
-	return a.loadFrom(a.configPath, instead)
-}
 
 // loadFrom reads the settings with that configuration file (empty: the usual one) and other contents of some files.
 func (a *app) loadFrom(path string, instead map[string][]byte) (*config.Config, error) {
@@ -355,8 +357,9 @@ func (a *app) options() (daemon.Options, error) {
 	}
 	return daemon.Options{
 		Config: c, Logger: a.logger(), Clock: failpoint.Clock(time.Now), Version: a.Version, Self: self,
-		CheckConfig: a.configRow, LoadConfig: a.loadWith,
-		Examine: func(ctx context.Context) []api.Finding { return a.examine(ctx, c) },
+		CheckConfig: configs{a}.row,
+		LoadConfig:  func(instead map[string][]byte) (*config.Config, error) { return a.loadFrom(a.configPath, instead) },
+		Examine:     func(ctx context.Context) []api.Finding { return doctor{a}.examine(ctx, c) },
 	}, nil
 }
 
@@ -391,9 +394,9 @@ func (a *app) storeOptions(c *config.Config) store.Options {
 	return o
 }
 
-// terminal reports whether the writer is one that can move its cursor.
-func terminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+// terminal reports whether a stream is a terminal, at which a person sits.
+func terminal(stream any) bool {
+	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
@@ -484,7 +487,7 @@ is installed has the checksum that is built into claudeops. Run it again after a
 					product, p.Version, path, p.Sum, found)
 			})
 		}),
-	}, config.StateFlags)
+	}, "state_dir", "database_url")
 	c.Flags().StringVar(&prefix, "prefix", "", "folder for the program (default the folder programs of the state folder)")
 	return c
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"claudeops/internal/api"
-	"claudeops/internal/config"
 	"claudeops/internal/cycle"
 	"claudeops/internal/daemon"
 	"claudeops/internal/daemon/control"
@@ -20,11 +19,11 @@ import (
 	"claudeops/internal/store"
 )
 
-func (a *app) runCommand() *cobra.Command {
+func (a runs) runCommand() *cobra.Command {
 	var environment string
 	var dryRun, detach bool
 	var timeout time.Duration
-	c := &cobra.Command{
+	c := a.anywhere(&cobra.Command{
 		Use:   `run "PROMPT"`,
 		Short: "Start a cycle now with your own prompt",
 		Long: `Starts a cycle and adds your text to the prompt of Tier 1. If a daemon is running, the cycle is queued there and the command
@@ -71,16 +70,16 @@ service or an acknowledged incident; the cycle runs all the same. Exit codes are
 			}
 			return a.once(c.Context(), o, n, timeout, nobody)
 		},
-	}
+	})
 	c.Flags().StringVar(&environment, "environment", "", "environment (default: the first one configured)")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "observe only: change nothing in this cycle")
 	c.Flags().BoolVar(&detach, "detach", false, "print the id of the cycle and do not wait")
 	c.Flags().DurationVar(&timeout, "timeout", 0, "stop waiting after this time, exit 124 (0 = never)")
-	return a.withFlags(c, config.StateFlags)
+	return c
 }
 
 // queue queues a cycle for a daemon, here or on another host of the same database, and waits for its end.
-func (a *app) queue(ctx context.Context, n ops.NewCycle, detach bool, timeout time.Duration) error {
+func (a runs) queue(ctx context.Context, n ops.NewCycle, detach bool, timeout time.Duration) error {
 	var id ops.CycleID
 	err := a.change(ctx, func(s *client) error {
 		a.tellHeld(ctx, s, n.Environment)
@@ -97,7 +96,7 @@ func (a *app) queue(ctx context.Context, n ops.NewCycle, detach bool, timeout ti
 
 // tellHeld says what agents leave alone in an environment, before a cycle is paid. Where that cannot be read, the cycle starts
 // all the same.
-func (a *app) tellHeld(ctx context.Context, s *client, environment string) {
+func (a runs) tellHeld(ctx context.Context, s *client, environment string) {
 	held, err := items[api.Held](ctx, s, "/held", query("environment", environment), mostItems)
 	if err != nil {
 		a.logger().DebugContext(ctx, "what is held back could not be read", "error", err)
@@ -112,7 +111,7 @@ func (a *app) tellHeld(ctx context.Context, s *client, environment string) {
 }
 
 // queued reports a cycle that was queued and, unless detached, waits for its end.
-func (a *app) queued(ctx context.Context, s *client, id ops.CycleID, detach bool, timeout time.Duration) error {
+func (a runs) queued(ctx context.Context, s *client, id ops.CycleID, detach bool, timeout time.Duration) error {
 	fmt.Fprintf(a.Stderr, "cycle %d is queued; stop it with 'claudeops cycles cancel %d'\n", id, id)
 	if detach {
 		return a.printOne(map[string]any{"id": id, "status": ops.CycleQueued}, func(w io.Writer) { fmt.Fprintln(w, id) })
@@ -126,7 +125,7 @@ func (a *app) queued(ctx context.Context, s *client, id ops.CycleID, detach bool
 }
 
 // follow waits for the end of a cycle that a daemon runs. An interrupt ends the waiting, not the cycle.
-func (a *app) follow(ctx context.Context, s *client, id ops.CycleID) error {
+func (a runs) follow(ctx context.Context, s *client, id ops.CycleID) error {
 	line := a.newStatus()
 	defer line.clear()
 	for {
@@ -152,7 +151,7 @@ func (a *app) follow(ctx context.Context, s *client, id ops.CycleID) error {
 	}
 }
 
-func (a *app) onceCommand() *cobra.Command {
+func (a runs) onceCommand() *cobra.Command {
 	var environment string
 	var timeout time.Duration
 	c := a.withSettings(&cobra.Command{
@@ -186,7 +185,7 @@ says how the cycle ended: 0 healthy or resolved, 6 needs a human, 7 blocked by p
 func nobody(*store.Store) {}
 
 // once runs a cycle in this process and reports how it ended. Whoever looks on is called when something has changed.
-func (a *app) once(ctx context.Context, o daemon.Options, n ops.NewCycle, timeout time.Duration, onlooker func(*store.Store)) error {
+func (a runs) once(ctx context.Context, o daemon.Options, n ops.NewCycle, timeout time.Duration, onlooker func(*store.Store)) error {
 	if timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, timeout, errTimeout)
@@ -249,13 +248,13 @@ func adviceOfReport(c api.CycleReport) string {
 }
 
 // printAdvice prints it as the last line, for people only.
-func (a *app) printAdvice(text string) {
+func (a runs) printAdvice(text string) {
 	if text != "" && a.output == asTable {
 		fmt.Fprintf(a.Stdout, "To do: %s\n", spoken(text))
 	}
 }
 
-func (a *app) printCycle(c api.Cycle) error {
+func (a runs) printCycle(c api.Cycle) error {
 	err := a.printOne(c, func(w io.Writer) { printChain(w, c) })
 	if err != nil {
 		return fmt.Errorf("print cycle: %w", err)

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
-	"runtime/metrics"
 	"sync"
 	"syscall"
 
@@ -15,11 +14,10 @@ import (
 
 	"claudeops/internal/agent/process"
 	"claudeops/internal/api/mcpserver"
-	"claudeops/internal/config"
 	"claudeops/internal/daemon"
 )
 
-func (a *app) serveCommand() *cobra.Command {
+func (a serving) serveCommand() *cobra.Command {
 	return a.withSettings(&cobra.Command{
 		Use: "serve", SuggestFor: []string{"start", "restart", "up", "daemon"},
 		Short: "Run the daemon: schedule, agents, web pages",
@@ -44,7 +42,7 @@ systemd is told when the daemon is ready, reloads, stops and works (Type=notify,
 }
 
 // serve runs the daemon until ctx ends.
-func (a *app) serve(ctx context.Context, o daemon.Options) (err error) {
+func (a serving) serve(ctx context.Context, o daemon.Options) (err error) {
 	ctx, leave := context.WithCancelCause(ctx)
 	defer leave(nil)
 	asked, hangups := make(chan struct{}, 1), make(chan os.Signal, 1)
@@ -79,10 +77,10 @@ func (a *app) serve(ctx context.Context, o daemon.Options) (err error) {
 		defer close(hangups)
 		defer signal.Stop(hangups)
 	}
-	started := postponeCollection()
-	defer started()
 	return daemon.Serve(ctx, o, func(_ string, signIn daemon.SignIn) {
-		started()
+		if a.variable("GOGC") == "" {
+			debug.SetGCPercent(restingHeap)
+		}
 		a.welcome(ctx, signIn, o.Logger)
 		warn(o)
 	})
@@ -97,31 +95,13 @@ func attached() bool {
 	return err == nil
 }
 
-// startHeap is how much may be in use during the start before memory is collected: most starts need less, and the daemon frees what is left
-// over when it has started.
-const startHeap = 40 << 20
-
 // restingHeap is by how much the heap of a running daemon may grow before memory is collected, in percent of what is in use. Its heap is
 // small and it rests most of the time, so that collecting five times as often as usual costs little.
 const restingHeap = 20
 
-// postponeCollection keeps the garbage collector from running during the start, which would take a fifth of it. The function that it
-// returns ends this. A percentage that the operator has set with GOGC is kept.
-func postponeCollection() func() {
-	const byDefault, smallest = 100, 4 << 20 // of the runtime: the percentage, and the heap below which it does not collect
-	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	metrics.Read(live)
-	percent := startHeap * 100 / max(smallest, live[0].Value.Uint64()) // a large configuration is more than that already
-	usual := debug.SetGCPercent(max(restingHeap, int(percent)))        //nolint:gosec // at most a thousand
-	if usual == byDefault {
-		usual = restingHeap
-	}
-	return sync.OnceFunc(func() { debug.SetGCPercent(usual) })
-}
-
-func (a *app) mcpCommand() *cobra.Command {
+func (a serving) mcpCommand() *cobra.Command {
 	var write bool
-	c := &cobra.Command{
+	c := a.anywhere(&cobra.Command{
 		Use: "mcp", Short: "Offer the records to your own agent, as an MCP server on standard input and output",
 		Long: `Starts an MCP server on standard input and output for your own agent, for example Claude Code on your laptop. Its tools read
 incidents, cycles, transcripts, services, costs, the guard and the configuration of the running daemon, here or at --server. Without a
@@ -134,15 +114,15 @@ Answers are cut to 48 KiB and marked as untrusted data, because agents and servi
 		Example: `  claude mcp add claudeops -- claudeops mcp
   claude mcp add claudeops -- claudeops mcp --server https://ops.example.org --token-file ~/.claudeops-token`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.serveMCP(c.Context(), write) },
-	}
+	})
 	c.Flags().BoolVar(&write, "enable-write", false, "offer the tools that start a cycle, acknowledge, snooze and silence")
-	return a.withFlags(c, config.StateFlags)
+	return c
 }
 
 // errNoWrite is why a tool cannot change anything.
 var errNoWrite = errors.New("no daemon is running on this state folder: start it with 'claudeops serve', or name one with --server")
 
-func (a *app) serveMCP(ctx context.Context, write bool) error {
+func (a serving) serveMCP(ctx context.Context, write bool) error {
 	if process.InSession() {
 		return errInSession
 	}

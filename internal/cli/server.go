@@ -46,12 +46,6 @@ func (c *client) Transcript(ctx context.Context, id ops.SessionID, after int64, 
 	return items[api.Line](ctx, c, "/sessions/"+digits(id)+"/transcript", query("cursor", digits(after)), limit)
 }
 
-// Cycles returns a page of cycles.
-func (c *client) Cycles(ctx context.Context, f store.CycleFilter) ([]api.Cycle, error) {
-	return items[api.Cycle](ctx, c, "/cycles",
-		query("status", string(f.Status), "environment", f.Environment, "since", moment(f.Since), "cursor", digits(f.Before)), pageOf(f.Limit))
-}
-
 // Cycle returns one cycle with everything that was decided in it.
 func (c *client) Cycle(ctx context.Context, id ops.CycleID) (api.CycleReport, error) {
 	return get[api.CycleReport](ctx, c, "/cycles/"+digits(id))
@@ -74,25 +68,12 @@ func (c *client) Approve(ctx context.Context, id int64, hash string, steps []int
 	return post[api.Approval](ctx, c, "/approvals/"+digits(id)+"/approve", body)
 }
 
-// Events returns a page of events.
-func (c *client) Events(ctx context.Context, f store.EventFilter) ([]api.Event, error) {
-	q := query("level", string(f.Level), "kind", f.Kind, "service", f.Service, "environment", f.Environment,
-		"since", moment(f.Since), "after", digits(f.After), "cursor", digits(f.Before))
-	if f.CycleID != nil {
-		q.Set("cycle_id", digits(*f.CycleID))
-	}
-	if f.SessionID != nil {
-		q.Set("session_id", digits(*f.SessionID))
-	}
-	return items[api.Event](ctx, c, "/events", q, pageOf(f.Limit))
-}
-
 // Services returns the state of every watched service.
 func (c *client) Services(ctx context.Context, environment string) ([]api.ServiceState, error) {
 	return items[api.ServiceState](ctx, c, "/services", query("environment", environment), mostItems)
 }
 
-func (a *app) openCommand() *cobra.Command {
+func (a serving) openCommand() *cobra.Command {
 	return a.withFlags(&cobra.Command{
 		Use:   "open [CYCLE]",
 		Short: "Print a link that signs your browser in to the web pages",
@@ -130,11 +111,11 @@ command must run as the user of the daemon, as root, or as a member of the group
 			link := reply.Link + next
 			return a.printOne(map[string]string{"link": link}, func(w io.Writer) { fmt.Fprintln(w, link) })
 		},
-	}, config.StateFlags)
+	}, "state_dir", "database_url")
 }
 
 // welcome says how to sign in. The link is only shown on a terminal: agents may read logs.
-func (a *app) welcome(ctx context.Context, signIn daemon.SignIn, logger *slog.Logger) {
+func (a serving) welcome(ctx context.Context, signIn daemon.SignIn, logger *slog.Logger) {
 	var screen io.Writer
 	switch {
 	case terminal(a.Stderr):
@@ -152,7 +133,7 @@ func (a *app) welcome(ctx context.Context, signIn daemon.SignIn, logger *slog.Lo
 	fmt.Fprintf(screen, "\n  Open %s\n  The link signs you in once, within ten minutes. Later: claudeops open\n\n", link)
 }
 
-func (a *app) tokensCommand() *cobra.Command {
+func (a tokens) commands() *cobra.Command {
 	c := &cobra.Command{
 		Use: "tokens", Aliases: []string{"token"}, Short: "List, create and revoke named tokens",
 		Long: `Each person or program that uses the API or the web pages can have a token of its own, besides the configured ones. What is done
@@ -161,9 +142,14 @@ with it is recorded under its name. Roles: read (look only), responder (also ack
 These commands open the database of the daemon, so they run on its machine and do not take --server. From elsewhere, an admin can make
 and revoke tokens on the page Configuration.`,
 	}
-	c.AddCommand(a.tokensList(), a.tokensCreate(), a.tokensRevoke())
-	a.withState(c)
+	c.AddCommand(a.list(), a.create(), a.revoke())
 	return c
+}
+
+// ownTokens marks a command on the tokens of this machine: it must not seem to be about those of the server that a variable names.
+func (a tokens) own(c *cobra.Command) *cobra.Command {
+	c.Annotations = map[string]string{atServer: neverAsk}
+	return a.withState(c)
 }
 
 // tokenRow is a token without its secret.
@@ -193,9 +179,9 @@ func newTokenRow(t store.Token, now time.Time) tokenRow {
 	return row
 }
 
-func (a *app) tokensList() *cobra.Command {
+func (a tokens) list() *cobra.Command {
 	var all bool
-	c := &cobra.Command{
+	c := a.own(&cobra.Command{
 		Use: "list", Short: "List tokens with role, expiry and last use",
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.reading(c.Context(), func(s *store.Store, _ *config.Config) error {
@@ -207,7 +193,7 @@ func (a *app) tokensList() *cobra.Command {
 				for _, t := range found {
 					rows = append(rows, newTokenRow(t, s.Clock()))
 				}
-				return printRows(a, rows, tabbed("NAME", "ROLE", "STATUS", "EXPIRES", "LAST USED", "CREATED", "BY"), func(t tokenRow) string {
+				return printRows(a.app, rows, tabbed("NAME", "ROLE", "STATUS", "EXPIRES", "LAST USED", "CREATED", "BY"), func(t tokenRow) string {
 					expires := "never"
 					if t.ExpiresAt != nil {
 						expires = a.screen.when(t.ExpiresAt)
@@ -220,23 +206,19 @@ func (a *app) tokensList() *cobra.Command {
 				})
 			})
 		},
-	}
+	})
 	c.Flags().BoolVar(&all, "all", false, "include revoked tokens")
 	return c
 }
 
-func (a *app) tokensCreate() *cobra.Command {
+func (a tokens) create() *cobra.Command {
 	var role, expires string
-	c := &cobra.Command{
+	c := a.own(&cobra.Command{
 		Use: "create NAME", Short: "Make a token and print it; it is not shown again", Args: cobra.ExactArgs(1),
 		Example: `  claudeops tokens create phone --role responder --expires 90d
   claudeops tokens create grafana --role read --expires never`,
 		RunE: func(c *cobra.Command, args []string) error {
-			chosen, err := oneOf("role", role, may.Roles())
-			if err != nil {
-				return err
-			}
-			if chosen == may.RoleNone {
+			if role == "" {
 				return usage(errors.New("--role is missing: use read, responder or admin"))
 			}
 			life, err := lifetime(expires)
@@ -244,7 +226,7 @@ func (a *app) tokensCreate() *cobra.Command {
 				return usage(err)
 			}
 			return a.writing(c.Context(), func(s *store.Store, _ *config.Config) error {
-				t := store.Token{Name: args[0], Role: string(chosen), CreatedAt: s.Clock(), CreatedBy: person()}
+				t := store.Token{Name: args[0], Role: role, CreatedAt: s.Clock(), CreatedBy: person()}
 				if life > 0 {
 					t.ExpiresAt = ops.Ptr(t.CreatedAt.Add(life))
 				}
@@ -264,8 +246,8 @@ func (a *app) tokensCreate() *cobra.Command {
 				return a.printOne(row, func(w io.Writer) { fmt.Fprintln(w, secret) })
 			})
 		},
-	}
-	c.Flags().StringVar(&role, "role", "", "read, responder or admin (required)")
+	})
+	choose(c, &role, "role", "read, responder or admin (required)", wordsOf(may.Roles()))
 	c.Flags().StringVar(&expires, "expires", "90d", "how long it works: a duration (12h, 90d), or never")
 	return c
 }
@@ -286,8 +268,8 @@ func lifetime(text string) (time.Duration, error) {
 	return 0, fmt.Errorf("--expires is %q: give a duration such as 12h or 90d, or never", text)
 }
 
-func (a *app) tokensRevoke() *cobra.Command {
-	return &cobra.Command{
+func (a tokens) revoke() *cobra.Command {
+	return a.own(&cobra.Command{
 		Use: "revoke NAME", Short: "Revoke a token: requests with it are refused at once", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.writing(c.Context(), func(s *store.Store, _ *config.Config) error {
@@ -298,5 +280,5 @@ func (a *app) tokensRevoke() *cobra.Command {
 				return nil
 			})
 		},
-	}
+	})
 }

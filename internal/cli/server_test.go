@@ -209,7 +209,7 @@ func TestExitCodesAreThoseOfTheStore(t *testing.T) {
 		{args: []string{"--server", "http://127.0.0.1:1", "sessions", "list"}, code: exitError, says: "ask the server"},
 		{args: []string{"--server", e.url, "doctor"}, code: exitUsage, says: "local state folder only"},
 		{args: []string{"--server", e.url, "tokens", "list"}, code: exitUsage, says: "run it on the machine of the daemon"},
-		{args: []string{"tokens", "create", "x", "--role", "read"}, environ: "CLAUDEOPS_SERVER=" + e.url, code: exitUsage, says: "CLAUDEOPS_SERVER is set"},
+		{args: []string{"tokens", "create", "x", "--role", "read"}, environ: "CLAUDEOPS_SERVER=" + e.url, code: exitUsage, says: "without --server and CLAUDEOPS_SERVER"},
 		{args: []string{"--server", e.url, "--token-file", "/does/not/exist", "sessions", "list"}, code: exitUsage, says: "read token"},
 	} {
 		old := e.environ

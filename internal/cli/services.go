@@ -22,24 +22,21 @@ import (
 	"claudeops/internal/store"
 )
 
-func (a *app) servicesCommand() *cobra.Command {
+func (a services) commands() *cobra.Command {
 	c := &cobra.Command{
 		Use: "services", Aliases: []string{"service"}, Short: "Watched services and their state: list, show, heartbeat, forget",
 	}
-	c.AddCommand(a.servicesList(), a.servicesShow(), a.servicesHeartbeat(), a.servicesForget())
+	c.AddCommand(a.list(), a.show(), a.heartbeat(), a.forget())
 	return c
 }
 
-func (a *app) servicesList() *cobra.Command {
+func (a services) list() *cobra.Command {
 	var environment, state string
-	c := &cobra.Command{
+	c := a.anywhere(&cobra.Command{
 		Use: "list", Short: "List services, worst state first",
 		Example: `  claudeops services list
   claudeops services list --state down -o json`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if _, err := oneOf("state", state, states()); err != nil {
-				return err
-			}
 			return a.read(c.Context(), func(s *client) error {
 				found, err := s.Services(c.Context(), environment)
 				if err != nil {
@@ -47,21 +44,22 @@ func (a *app) servicesList() *cobra.Command {
 				}
 				found = slices.DeleteFunc(found, func(x api.ServiceState) bool { return state != "" && x.State != state })
 				slices.SortStableFunc(found, func(x, y api.ServiceState) int { return severity(y.State) - severity(x.State) })
-				return printRows(a, found, tabbed("ENVIRONMENT", "SERVICE", "STATE", "UP 24H", "CHECKED", "PROBLEM"), func(x api.ServiceState) string {
+				header := tabbed("ENVIRONMENT", "SERVICE", "STATE", "UP 24H", "CHECKED", "PROBLEM")
+				return printRows(a.app, found, header, func(x api.ServiceState) string {
 					return tabbed(x.Environment, clean(x.Name), x.State, share(x.Uptime24h), or(a.screen.when(x.CheckedAt), "never"),
 						shorten(problem(x), 70))
 				})
 			})
 		},
-	}
+	})
 	c.Flags().StringVar(&environment, "environment", "", "list this environment only")
-	c.Flags().StringVar(&state, "state", "", "list this state only: healthy, degraded, down, unknown or stale")
+	choose(c, &state, "state", "list this state only: healthy, degraded, down, unknown or stale", states())
 	return c
 }
 
-func (a *app) servicesShow() *cobra.Command {
+func (a services) show() *cobra.Command {
 	var environment string
-	c := &cobra.Command{
+	c := a.anywhere(&cobra.Command{
 		Use: "show NAME", Short: "Show a service: checks, history, cooldowns", Args: cobra.ExactArgs(1),
 		RunE: on(a.read, func(c *cobra.Command, s *client, args []string) error {
 			x, err := get[api.ServiceState](c.Context(), s,
@@ -95,14 +93,14 @@ func (a *app) servicesShow() *cobra.Command {
 			printService(a.Stdout, x, past, cooldowns, now.Doing)
 			return nil
 		}),
-	}
+	})
 	c.Flags().StringVar(&environment, "environment", "", "environment (default: the first one with this service)")
 	return c
 }
 
-func (a *app) servicesHeartbeat() *cobra.Command {
+func (a services) heartbeat() *cobra.Command {
 	var environment, probe string
-	c := &cobra.Command{
+	c := a.anywhere(&cobra.Command{
 		Use: "heartbeat NAME", Short: "Make the address that a job calls when it has run; a former one no longer works", Args: cobra.ExactArgs(1),
 		Example: `  claudeops services heartbeat backup
   claudeops services heartbeat backup --probe weekly -o json`,
@@ -116,15 +114,15 @@ func (a *app) servicesHeartbeat() *cobra.Command {
 				clean(made.Probe), clean(made.Service))
 			return a.printOne(made, func(w io.Writer) { fmt.Fprintln(w, made.Curl) })
 		}),
-	}
+	})
 	c.Flags().StringVar(&environment, "environment", "", "environment (default: the first one)")
 	c.Flags().StringVar(&probe, "probe", "", "name of the heartbeat, where the service has several")
 	return c
 }
 
-func (a *app) servicesForget() *cobra.Command {
+func (a services) forget() *cobra.Command {
 	var environment string
-	c := &cobra.Command{
+	c := a.anywhere(&cobra.Command{
 		Use: "forget NAME", Short: "Remove what is kept of a service that is not configured; cycles, incidents and events stay",
 		Args: cobra.ExactArgs(1), Example: `  claudeops services forget old-web`,
 		RunE: on(a.change, func(c *cobra.Command, s *client, args []string) error {
@@ -135,7 +133,7 @@ func (a *app) servicesForget() *cobra.Command {
 			}
 			return err
 		}),
-	}
+	})
 	c.Flags().StringVar(&environment, "environment", "", "environment (default: the first one)")
 	return c
 }
@@ -145,13 +143,16 @@ func noService(ctx context.Context, s *client, name, environment string, err err
 	if !errors.Is(err, ops.ErrNotFound) {
 		return err
 	}
-	var names []string
-	if found, failed := s.Services(ctx, environment); failed == nil {
-		for _, x := range found {
-			names = append(names, clean(x.Name))
-		}
-	}
+	names, _ := serviceNames(ctx, s, environment) // without them nothing is proposed
 	return fmt.Errorf("%w%s; claudeops services list names them", err, didYouMean(name, names))
+}
+
+func serviceNames(ctx context.Context, s *client, environment string) (names []string, err error) {
+	found, err := s.Services(ctx, environment)
+	for _, x := range found {
+		names = append(names, clean(x.Name))
+	}
+	return names, err
 }
 
 // shownDays is how many days of a service's history are shown.
@@ -264,10 +265,10 @@ func share(v *float64) string {
 	return fmt.Sprintf("%.1f%%", min(99.9, 100**v))
 }
 
-func (a *app) notifyList() *cobra.Command {
+func (a notifications) list() *cobra.Command {
 	header := tabbed("ID", "STATUS", "LEVEL", "KIND", "AT", "TRIES", "TITLE", "ERROR")
 	short := "List notifications, newest first; --status dead lists failed ones"
-	return newListing(a, "list", short, "/notifications", header, func(n api.Notification) string {
+	return newListing(a.app, short, "/notifications", header, func(n api.Notification) string {
 		return tabbed(fmt.Sprint(n.ID), n.Status, n.Level, string(n.Kind), a.screen.when(&n.CreatedAt), fmt.Sprint(n.Attempts),
 			shorten(n.Title, 60), shorten(value(n.Error), 60))
 	}).by("status", "list this status only: pending, sent, dead or skipped", noticeStatuses()...).limit(50)
@@ -278,7 +279,7 @@ func noticeStatuses() []string {
 }
 
 // recordTest records who took a test: it is the proof that people are told.
-func (a *app) recordTest(ctx context.Context, n ops.Notice, took []string) error {
+func (a notifications) recordTest(ctx context.Context, n ops.Notice, took []string) error {
 	return a.writing(ctx, func(s *store.Store, _ *config.Config) (err error) {
 		now := s.Clock()
 		n.CreatedAt, n.NextAt = now, now.Add(time.Hour) // nobody else is to send it
@@ -293,7 +294,7 @@ func (a *app) recordTest(ctx context.Context, n ops.Notice, took []string) error
 	})
 }
 
-func (a *app) notifyCommand() *cobra.Command {
+func (a notifications) commands() *cobra.Command {
 	c := &cobra.Command{Use: "notify", Short: "Notifications: test, list"}
 	c.AddCommand(&cobra.Command{
 		Use: "test", Short: "Send a test notification to every configured target",
@@ -315,16 +316,16 @@ func (a *app) notifyCommand() *cobra.Command {
 			return nil
 		}),
 	})
-	c.AddCommand(a.notifyList())
+	c.AddCommand(a.list())
 	return c
 }
 
-func (a *app) silencesCommand() *cobra.Command {
+func (a silences) commands() *cobra.Command {
 	c := &cobra.Command{
 		Use: "silences", Aliases: []string{"silence"}, SuggestFor: []string{"mute", "maintenance", "pause"},
 		Short: "Mute a failing service: list, add, rm",
 	}
-	c.AddCommand(a.silencesList(), a.silencesAdd(), a.silencesRemove())
+	c.AddCommand(a.list(), a.add(), a.remove())
 	return c
 }
 
@@ -345,9 +346,9 @@ func matcher(q api.Silence) string {
 	return strings.Join(parts, " ")
 }
 
-func (a *app) silencesList() *cobra.Command {
+func (a silences) list() *cobra.Command {
 	header := tabbed("ID", "ENVIRONMENT", "MATCHES", "FROM", "UNTIL", "BY", "REASON")
-	l := newListing(a, "list", "List silences that have not ended", "/silences", header, func(q api.Silence) string {
+	l := newListing(a.app, "List silences that have not ended", "/silences", header, func(q api.Silence) string {
 		return tabbed(fmt.Sprint(q.ID), or(value(q.Environment), "all"), clean(matcher(q)), a.screen.when(&q.From), a.screen.when(&q.Until),
 			clean(q.Author), shorten(q.Reason, 60))
 	})
@@ -356,13 +357,13 @@ func (a *app) silencesList() *cobra.Command {
 		by("environment", "list silences that apply to this environment only").Command
 }
 
-func (a *app) silencesAdd() *cobra.Command {
+func (a silences) add() *cobra.Command {
 	var q ops.Silence
 	var span time.Duration
 	var from, until string
 	var labels []string
 	var reason *string
-	c := &cobra.Command{
+	c := a.anywhere(&cobra.Command{
 		Use: "add [SERVICE]", Short: "Mute a service, group, probe or alert: no cycle starts for it, and nothing escalates",
 		Args: cobra.MaximumNArgs(1),
 		Example: `  claudeops silences add jellyfin --for 2h --reason "disk is replaced"
@@ -395,7 +396,7 @@ func (a *app) silencesAdd() *cobra.Command {
 				return a.wake(c.Context())
 			})
 		},
-	}
+	})
 	f := c.Flags()
 	f.StringVar(&q.Environment, "environment", "", "environment (default: all)")
 	f.StringVar(&q.Service, "service", "", "service name, * matches any text")
@@ -428,17 +429,13 @@ func addSilence(ctx context.Context, s *client, q ops.Silence, span time.Duratio
 }
 
 // unheard says that nothing on record has the name that was silenced. It may come, in an alert for example.
-func (a *app) unheard(ctx context.Context, s *client, service string) {
+func (a silences) unheard(ctx context.Context, s *client, service string) {
 	if service == "" || strings.Contains(service, "*") {
 		return
 	}
-	known, err := s.Services(ctx, "")
-	if err != nil || slices.ContainsFunc(known, func(x api.ServiceState) bool { return x.Name == service }) {
+	names, err := serviceNames(ctx, s, "")
+	if err != nil || slices.Contains(names, service) {
 		return
-	}
-	var names []string
-	for _, x := range known {
-		names = append(names, x.Name)
 	}
 	fmt.Fprintf(a.Stderr, "note: no service is called %q%s\n", clean(service), didYouMean(service, names))
 }
@@ -471,10 +468,10 @@ func at(flag, text string) (time.Time, error) {
 	return t, nil
 }
 
-func (a *app) silencesRemove() *cobra.Command {
-	return &cobra.Command{
+func (a silences) remove() *cobra.Command {
+	return a.anywhere(&cobra.Command{
 		Use: "rm ID", Short: "End a silence now", Args: cobra.ExactArgs(1),
-		RunE: changeOne(a, func(ctx context.Context, s *client, id int64) error {
+		RunE: changeOne(a.app, func(ctx context.Context, s *client, id int64) error {
 			q, err := post[api.Silence](ctx, s, "/silences/"+digits(id)+"/end", nil)
 			if err != nil {
 				return err
@@ -482,5 +479,5 @@ func (a *app) silencesRemove() *cobra.Command {
 			fmt.Fprintf(a.Stderr, "silence %d has ended\n", q.ID)
 			return a.wake(ctx)
 		}),
-	}
+	})
 }

@@ -16,100 +16,31 @@ import (
 	"claudeops/internal/api"
 	"claudeops/internal/notice"
 	"claudeops/internal/ops"
-	"claudeops/internal/store"
 	"claudeops/internal/transcript"
 )
 
-func (a *app) sessionsCommand() *cobra.Command {
+func (a sessions) commands() *cobra.Command {
 	c := &cobra.Command{Use: "sessions", Aliases: []string{"session"}, Short: "List, show and stop sessions, read their transcripts"}
-	c.AddCommand(a.sessionsList(), a.sessionsShow(), a.sessionsLogs(), a.sessionsStop())
+	c.AddCommand(a.list(), a.show(), a.logsOf(), a.stop())
 	return c
 }
 
-func (a *app) sessionsList() *cobra.Command {
-	var f store.SessionFilter
-	var status string
-	var tier int
-	c := &cobra.Command{
-		Use:   "list",
-		Short: "List sessions, newest first",
-		Example: `  claudeops sessions list
-  claudeops sessions list --status failed --limit 5 -o json`,
-		RunE: func(c *cobra.Command, _ []string) error {
-			var err error
-			if f.Status, err = oneOf("status", status, ops.SessionStatuses()); err != nil {
-				return err
-			}
-			if f.Tier = ops.Tier(tier); tier != 0 && !f.Tier.Known() {
-				return usage(fmt.Errorf("--tier is %d: use 1, 2 or 3", tier))
-			}
-			if err := upTo200(f.Limit); err != nil {
-				return err
-			}
-			return a.read(c.Context(), func(s *client) error {
-				sessions, err := items[api.Session](c.Context(), s, "/sessions", query("status", status, "tier", digits(tier),
-					"environment", f.Environment, "since", moment(f.Since), "cursor", digits(f.Before)), f.Limit)
-				if err != nil {
-					return err
-				}
-				titles := map[int64]string{}
-				if a.output == asTable {
-					if titles, err = cycleTitles(c.Context(), s, sessions); err != nil {
-						return err
-					}
-				}
-				header := tabbed("ID", "CYCLE", "TIER", "MODEL", "STATUS", "OUTCOME", "COST", "DURATION", "TURNS", "STARTED", "TITLE")
-				return printRows(a, sessions, header, func(x api.Session) string {
-					return tabbed(fmt.Sprint(x.ID), fmt.Sprint(x.CycleID), fmt.Sprint(int(x.Tier)), x.Model, mark(x.Status)+" "+string(x.Status),
-						value(x.Outcome), ops.Dollars(x.CostUSD), span(x.DurationMS), figure(x.NumTurns), a.screen.when(x.StartedAt),
-						shorten(or(titles[x.CycleID], "–"), 60))
-				})
-			})
-		},
-	}
-	sinceFlag(c, &f.Since, "list sessions since then")
-	c.Flags().StringVar(&status, "status", "", "list this status only")
-	c.Flags().IntVar(&tier, "tier", 0, "list this tier only")
-	c.Flags().StringVar(&f.Environment, "environment", "", "list this environment only")
-	c.Flags().Int64Var((*int64)(&f.Before), "before", 0, "list sessions older than this id (for paging)")
-	c.Flags().IntVar(&f.Limit, "limit", 20, "maximum number to list, up to 200")
-	return c
+func (a sessions) list() *cobra.Command {
+	header := tabbed("ID", "CYCLE", "TIER", "MODEL", "STATUS", "OUTCOME", "COST", "DURATION", "TURNS", "STARTED")
+	l := newListing(a.app, "List sessions, newest first", "/sessions", header, func(x api.Session) string {
+		return tabbed(fmt.Sprint(x.ID), fmt.Sprint(x.CycleID), fmt.Sprint(int(x.Tier)), x.Model, mark(x.Status)+" "+string(x.Status),
+			value(x.Outcome), ops.Dollars(x.CostUSD), span(x.DurationMS), figure(x.NumTurns), a.screen.when(x.StartedAt))
+	})
+	l.Example = `  claudeops sessions list
+  claudeops sessions list --status failed --limit 5 -o json`
+	return l.since("list sessions since then").by("status", "list this status only", wordsOf(ops.SessionStatuses())...).
+		by("tier", "list this tier only", "1", "2", "3").by("environment", "list this environment only").before("sessions").limit(20)
 }
 
-// mostTitlePages bounds the pages of cycles that are read to name the cycles of a list of sessions.
-const mostTitlePages = 5
-
-// cycleTitles returns the titles of the cycles of sessions.
-func cycleTitles(ctx context.Context, s *client, sessions []api.Session) (map[int64]string, error) {
-	titles := map[int64]string{}
-	if len(sessions) == 0 {
-		return titles, nil
-	}
-	lowest, highest := sessions[0].CycleID, sessions[0].CycleID
-	for _, x := range sessions {
-		lowest, highest = min(lowest, x.CycleID), max(highest, x.CycleID)
-	}
-	const size = 200
-	for before, page := highest+1, 0; before > lowest && page < mostTitlePages; page++ {
-		found, err := s.Cycles(ctx, store.CycleFilter{Before: ops.CycleID(before), Limit: size})
-		if err != nil {
-			return nil, err
-		}
-		for _, c := range found {
-			titles[c.ID] = c.Title
-			before = c.ID
-		}
-		if len(found) < size {
-			break
-		}
-	}
-	return titles, nil
-}
-
-func (a *app) sessionsShow() *cobra.Command {
-	return &cobra.Command{
+func (a sessions) show() *cobra.Command {
+	return a.anywhere(&cobra.Command{
 		Use: "show ID", Short: "Show a session and the other sessions of its cycle", Args: cobra.ExactArgs(1),
-		RunE: readOne(a, func(ctx context.Context, s *client, id ops.SessionID) error {
+		RunE: readOne(a.app, func(ctx context.Context, s *client, id ops.SessionID) error {
 			x, err := s.Session(ctx, id)
 			if err != nil {
 				return err
@@ -145,7 +76,7 @@ func (a *app) sessionsShow() *cobra.Command {
 				printRefusals(w, "the agent's own program", all.OwnRefusals)
 			})
 		}),
-	}
+	})
 }
 
 func printSession(w io.Writer, s api.SessionReport, chain []api.Session) {
@@ -228,24 +159,24 @@ func childOf(id int64, chain []api.Session) *api.Session {
 	return found
 }
 
-func (a *app) sessionsLogs() *cobra.Command {
+func (a sessions) logsOf() *cobra.Command {
 	var follow, raw bool
-	c := &cobra.Command{
+	c := a.anywhere(&cobra.Command{
 		Use: "logs ID", Short: "Print a session's transcript", Args: cobra.ExactArgs(1),
 		Long: `Prints what the agent said, called and got, as the session's page shows it. --raw prints the lines of the agent's stream as they
 were recorded.`,
 		Example: `  claudeops sessions logs 18
   claudeops sessions logs 18 --follow`,
-		RunE: readOne(a, func(ctx context.Context, s *client, id ops.SessionID) error {
+		RunE: readOne(a.app, func(ctx context.Context, s *client, id ops.SessionID) error {
 			return a.logs(ctx, s, id, follow, raw)
 		}),
-	}
+	})
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "keep printing until the session ends")
 	c.Flags().BoolVar(&raw, "raw", false, "print the recorded lines unchanged")
 	return c
 }
 
-func (a *app) logs(ctx context.Context, s *client, id ops.SessionID, follow, raw bool) error {
+func (a sessions) logs(ctx context.Context, s *client, id ops.SessionID, follow, raw bool) error {
 	var after int64
 	rows := []api.Line{} // of one JSON document
 	for {
@@ -284,7 +215,7 @@ func (a *app) logs(ctx context.Context, s *client, id ops.SessionID, follow, raw
 	}
 }
 
-func (a *app) logLine(l api.Line, raw bool) error {
+func (a sessions) logLine(l api.Line, raw bool) error {
 	switch {
 	case a.output == asYAML:
 		return a.encode([]api.Line{l}) // the items of one list
@@ -297,13 +228,13 @@ func (a *app) logLine(l api.Line, raw bool) error {
 	return a.screen.printLine(a.Stdout, l)
 }
 
-func (a *app) sessionsStop() *cobra.Command {
-	return &cobra.Command{
+func (a sessions) stop() *cobra.Command {
+	return a.anywhere(&cobra.Command{
 		Use: "stop ID", Short: "Stop a running session and end its cycle", Args: cobra.ExactArgs(1),
-		RunE: changeOne(a, func(ctx context.Context, s *client, id ops.SessionID) error {
+		RunE: changeOne(a.app, func(ctx context.Context, s *client, id ops.SessionID) error {
 			return a.ending(ctx, fmt.Sprintf("session %d", id), s.ask(ctx, http.MethodPost, "/sessions/"+digits(id)+"/stop", nil, nil))
 		}),
-	}
+	})
 }
 
 // number reads an id, also as it is printed: #12.

@@ -93,71 +93,37 @@ func onOne[ID ~int64](
 	}
 }
 
-// atServer marks the commands that can ask a server.
-const atServer = "server"
+// atServer is the mark of commands that can ask a server. The tokens of this machine never stand for those of a server.
+const (
+	atServer = "server"
+	canAsk   = "can"
+	neverAsk = "never"
+)
 
-// markAnywhere marks them: those that only need rows of the API.
-func markAnywhere(root *cobra.Command) {
-	mark := func(c *cobra.Command) {
-		if c.Annotations == nil {
-			c.Annotations = map[string]string{}
-		}
-		c.Annotations[atServer] = "yes"
-	}
-	for _, c := range root.Commands() {
-		switch c.Name() {
-		case "sessions", "cycles", "incidents", "approvals", "events", "cooldowns", "memory", "run", "costs", "services", "silences",
-			"notify", "hosts", "actions", "status", "mcp", "reflexes", "update", "stop", "resume", "reload", "logs":
-			mark(c)
-			for _, sub := range c.Commands() {
-				if !localOnly(sub) {
-					mark(sub)
-				}
-			}
-		}
-	}
-}
-
-// localOnly names the commands below them that are about this machine.
-func localOnly(c *cobra.Command) bool {
-	switch c.Name() {
-	case "test", "drain", "resume", "trust":
-		return true
-	}
-	return false
+// anywhere marks a command that only needs rows of the API, and gives it flags for the place of the database.
+func (a *app) anywhere(c *cobra.Command) *cobra.Command {
+	c.Annotations = map[string]string{atServer: canAsk}
+	return a.withState(c)
 }
 
 // chooseServer finds out whether a command asks a server, and with which token.
 func (a *app) chooseServer(c *cobra.Command) error {
-	given := a.serverURL != ""
-	if c.Annotations[atServer] == "" {
-		if given {
-			return usage(fmt.Errorf("%s: %w", c.CommandPath(), errLocalOnly))
-		}
-		return a.sameDatabase(c)
-	}
 	r, err := config.ReadRemote(config.Remote{Server: a.serverURL, TokenFile: a.tokenFile}, a.Environ)
-	if err != nil {
+	mark := c.Annotations[atServer]
+	switch {
+	case mark == "" && a.serverURL == "":
+		return nil
+	case mark != canAsk && (err != nil || r.Server != ""):
+		return usage(fmt.Errorf("%s: %w", c.CommandPath(), errLocalOnly))
+	case err != nil:
 		return usage(err)
-	}
-	if r.Server == "" {
+	case r.Server == "":
 		return nil
 	}
 	if r.Token == "" {
 		r.Token = a.madeToken(r.Server)
 	}
 	a.remote = newClient(r.Server, r.Token)
-	return nil
-}
-
-// sameDatabase refuses to work on the tokens of this machine while the variable names another daemon: its database is another one.
-func (a *app) sameDatabase(c *cobra.Command) error {
-	if parent := c.Parent(); parent == nil || parent.Name() != "tokens" {
-		return nil
-	}
-	if r, err := config.ReadRemote(config.Remote{}, a.Environ); err != nil || r.Server != "" {
-		return usage(fmt.Errorf("%s: CLAUDEOPS_SERVER is set, but %w", c.CommandPath(), errLocalOnly))
-	}
 	return nil
 }
 

@@ -12,7 +12,7 @@ import (
 
 func (a *app) stopCommand() *cobra.Command {
 	var reason string
-	c := &cobra.Command{
+	c := a.anywhere(&cobra.Command{
 		Use: "stop", Short: "Stop everything now, on all hosts: agents end, and nothing starts until 'claudeops resume'",
 		Long: `Agents end within seconds and their cycles are cancelled. No cycle, reflex, step of a plan or update starts, on any host,
 also after a restart. An action in flight ends, and an update in its watch is judged to its end. Probes, incidents and notices go on;
@@ -27,13 +27,13 @@ once and run end with exit code 7. 'claudeops resume' takes it back.`,
 			fmt.Fprintf(a.Stderr, "everything is stopped (%s); 'claudeops resume' lets it work again\n", stamp(h.At))
 			return a.wake(c.Context())
 		}),
-	}
+	})
 	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
 	return c
 }
 
 func (a *app) resumeCommand() *cobra.Command {
-	return &cobra.Command{
+	return a.anywhere(&cobra.Command{
 		Use: "resume", Short: "Take 'claudeops stop' back: agents, reflexes, plans and updates start again", Args: cobra.NoArgs,
 		RunE: on(a.change, func(c *cobra.Command, s *client, _ []string) error {
 			if err := s.ask(c.Context(), http.MethodDelete, "/stop", nil, nil); err != nil {
@@ -42,11 +42,11 @@ func (a *app) resumeCommand() *cobra.Command {
 			fmt.Fprintln(a.Stderr, "Claude Ops works again; 'claudeops run' looks at what is still wrong")
 			return a.wake(c.Context())
 		}),
-	}
+	})
 }
 
 func (a *app) reloadCommand() *cobra.Command {
-	return &cobra.Command{
+	return a.anywhere(&cobra.Command{
 		Use: "reload", Short: "Let the daemon read its configuration again; a wrong one changes nothing", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if a.remote == nil {
@@ -63,5 +63,5 @@ func (a *app) reloadCommand() *cobra.Command {
 			}
 			return err
 		},
-	}
+	})
 }

@@ -17,6 +17,7 @@ import (
 	"claudeops/internal/api"
 	"claudeops/internal/config"
 	"claudeops/internal/ops"
+	"claudeops/internal/transcript"
 )
 
 // status is one line on the terminal that shows the running session.
@@ -28,10 +29,8 @@ type status struct {
 
 // progress is read from the transcript of a running session.
 type progress struct {
-	after   int64
-	message string // id of the last message, which comes in several events
-	turns   int
-	tool    string // called last
+	after int64
+	tool  string // called last
 }
 
 // newStatus returns nil where stderr is not a terminal: the log then shows one line per step.
@@ -57,7 +56,7 @@ func (s *status) show(ctx context.Context, st *client, id ops.CycleID) {
 		return
 	}
 	p := s.follow(ctx, st, last.ID)
-	text := fmt.Sprintf("#%d %s · turn %d · %s", last.ID, last.Tier, p.turns, time.Since(*last.StartedAt).Round(time.Second))
+	text := fmt.Sprintf("#%d %s · %s", last.ID, last.Tier, time.Since(*last.StartedAt).Round(time.Second))
 	if spent := cycle.TotalCostUSD; spent != nil {
 		text += " · est. " + ops.Dollars(spent) + " so far"
 	}
@@ -85,43 +84,14 @@ func (s *status) follow(ctx context.Context, st *client, id int64) progress {
 		return p
 	}
 	for _, l := range lines {
-		p = p.read(l)
-	}
-	s.lines[id] = p
-	return p
-}
-
-// read takes one event into account.
-func (p progress) read(l api.Line) progress {
-	p.after = l.Seq
-	var e struct {
-		Type    string `json:"type"`
-		Message struct {
-			ID      string `json:"id"`
-			Content []struct {
-				Type  string `json:"type"`
-				Name  string `json:"name"`
-				Input struct {
-					Command string `json:"command"`
-					Path    string `json:"file_path"`
-				} `json:"input"`
-			} `json:"content"`
-		} `json:"message"`
-	}
-	// Other lines say nothing about the progress.
-	_ = json.Unmarshal([]byte(l.Line), &e)
-	if e.Type != "assistant" {
-		return p
-	}
-	if e.Message.ID == "" || e.Message.ID != p.message {
-		p.message = e.Message.ID
-		p.turns++
-	}
-	for _, c := range e.Message.Content {
-		if c.Type == "tool_use" {
-			p.tool = strings.TrimSpace(c.Name + " " + or(c.Input.Command, c.Input.Path))
+		p.after = l.Seq
+		for _, part := range l.Parts() {
+			if part.Kind == transcript.Call {
+				p.tool = part.Tool + " " + part.Text
+			}
 		}
 	}
+	s.lines[id] = p
 	return p
 }
 
@@ -180,5 +150,5 @@ func (a *app) healthcheckCommand() *cobra.Command {
 			fmt.Fprintln(a.Stdout, or(said.Status, "ready"))
 			return nil
 		}),
-	}, config.ListenFlags)
+	}, "listen")
 }

@@ -7,22 +7,6 @@ import (
 	"claudeops/internal/ops"
 )
 
-func TestProgress(t *testing.T) {
-	var p progress
-	for i, line := range []string{
-		`{"type":"system","subtype":"init"}`,
-		`{"type":"assistant","message":{"id":"m1","content":[{"type":"text","text":"hm"}]}}`,
-		`{"type":"assistant","message":{"id":"m1","content":[{"type":"tool_use","name":"Read","input":{"file_path":"/x"}}]}}`,
-		`{"type":"assistant","message":{"id":"m2","content":[{"type":"tool_use","name":"Bash","input":{"command":"docker ps"}}]}}`,
-		`not json`,
-	} {
-		p = p.read(api.Line{Seq: int64(i + 1), Line: line})
-	}
-	if p.turns != 2 || p.tool != "Bash docker ps" || p.after != 5 {
-		t.Errorf("got %+v", p)
-	}
-}
-
 func TestMoneyAndTimes(t *testing.T) {
 	for got, want := range map[string]string{
 		ops.Dollars(nil): "unknown", ops.Dollars(ops.Ptr(0.0)): "$0.00", ops.Dollars(ops.Ptr(0.0012)): "$0.0012", ops.Dollars(ops.Ptr(1.5)): "$1.50",

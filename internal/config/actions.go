@@ -336,7 +336,7 @@ type reflex struct {
 
 func reflexFields(r *reflex) []field {
 	return []field{
-		value("on", &r.On, anyCaseKind(probeTypes()...), "Type of the probe of this service that fails.").
+		value("on", &r.On, choiceKind("a type of probe", probeTypes()...), "Type of the probe of this service that fails.").
 			mustElse("the reflex does not say which probe it is for"),
 		value("status", &r.Status, choiceKind("a status", ops.Down, ops.Degraded), "What the probe finds.").or("down"),
 		value("for", &r.For, durationKind(0), "How long it must have failed, counted from the first failed check.").orElse("0: at once"),

@@ -19,39 +19,33 @@ type Addition struct {
 	Instead bool      // the probe is another one, and not one more
 }
 
-var errMore = errors.New("it would change more than this one thing, so nothing is written: write it into the file yourself")
+var (
+	errMore = errors.New("it would change more than this one thing, so nothing is written: write it into the file yourself")
+	errSame = errors.New("it would have no effect: a variable, a flag or another line is stronger")
+)
 
 // OnlyAdds returns an error unless next is this configuration and exactly the addition.
 func (c *Config) OnlyAdds(next *Config, a Addition) error {
 	before, after := c.comparable(), next.comparable()
+	if reflect.DeepEqual(before, after) {
+		return errSame
+	}
 	if a.Gone { // the earlier one is the later one with this added
 		before, after = after, before
 	}
-	found := a.takeOut(&before.inventory, &after.inventory)
+	a.takeOut(&before.inventory, &after.inventory)
 	for i := range after.environments {
-		if i < len(before.environments) && a.takeOut(&before.environments[i].inventory, &after.environments[i].inventory) {
-			found = true
+		if i < len(before.environments) {
+			a.takeOut(&before.environments[i].inventory, &after.environments[i].inventory)
 		}
 	}
-	switch {
-	case a.Target != "":
-		i := len(after.AppriseURLs) - 1
-		if a.Gone {
-			i = slices.Index(after.AppriseURLs, a.Target)
-		}
-		found = i >= 0 && after.AppriseURLs[i] == a.Target &&
-			slices.Equal(slices.Delete(slices.Clone(after.AppriseURLs), i, i+1), before.AppriseURLs)
-		after.AppriseURLs = before.AppriseURLs
-		for _, x := range []*Config{before, after} {
-			x.Secrets, x.secretFiles, x.files = nil, nil, nil // they follow from the target
-		}
-	case a.Trust != "" && a.Service == "":
-		found = a.trustAll(before, after)
+	if a.Target != "" {
+		a.takeTarget(before, after)
 	}
-	switch {
-	case !found:
-		return errors.New("it would have no effect: a variable, a flag or another line is stronger")
-	case !reflect.DeepEqual(before, after):
+	if a.Trust != "" && a.Service == "" {
+		a.takeTrust(before, after)
+	}
+	if !reflect.DeepEqual(before, after) {
 		return errMore
 	}
 	return nil
@@ -79,7 +73,7 @@ func (c *Config) comparable() *Config {
 	out.table, out.origins, out.Digest = nil, nil, ""
 	bare := func(v inventory) inventory {
 		v.written, v.declared = nil, nil
-		v.probes, v.services.Services = slices.Clone(v.probes), slices.Clone(v.services.Services)
+		v.probes, v.services.Services = without(v.probes, nil), without(v.services.Services, nil)
 		return v
 	}
 	out.inventory = bare(c.inventory)
@@ -90,81 +84,80 @@ func (c *Config) comparable() *Config {
 	return &out
 }
 
-// trustAll takes the trust of one environment out, or that of all which have none of their own.
-func (a Addition) trustAll(before, after *Config) (found bool) {
+// without is a copy of a list without what a function picks; nil if nothing is left.
+func without[T any](all []T, gone func(T) bool) (out []T) {
+	for _, x := range all {
+		if gone == nil || !gone(x) {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// takeTarget removes a notification target: the last one, unless it is gone.
+func (a Addition) takeTarget(before, after *Config) {
+	i := len(after.AppriseURLs) - 1
+	if a.Gone {
+		i = slices.Index(after.AppriseURLs, a.Target)
+	}
+	if i >= 0 && after.AppriseURLs[i] == a.Target && slices.Equal(slices.Delete(slices.Clone(after.AppriseURLs), i, i+1), before.AppriseURLs) {
+		after.AppriseURLs = before.AppriseURLs
+	}
+	for _, x := range []*Config{before, after} {
+		x.Secrets, x.secretFiles, x.files = nil, nil, nil // they follow from the target
+	}
+}
+
+// takeTrust takes the trust of one environment out, or that of all which have none of their own.
+func (a Addition) takeTrust(before, after *Config) {
 	if after.trust == a.Trust {
-		found = true
 		after.trust = before.trust
 	}
 	for i := range after.environments {
 		if e := &after.environments[i]; i < len(before.environments) && e.trust == a.Trust {
-			found = true
 			e.trust = before.environments[i].trust
 		}
 	}
-	return found
 }
 
-// takeOut removes the addition from a list of services, and reports whether it was there.
-func (a Addition) takeOut(before, after *inventory) bool {
-	i := slices.IndexFunc(after.services.Services, func(s ops.Service) bool { return s.Name == a.Service })
+// takeOut removes the addition from the later one of two lists of services, if it is there and is no more than it says.
+func (a Addition) takeOut(before, after *inventory) {
+	named := func(s ops.Service) bool { return s.Name == a.Service }
+	i, was := slices.IndexFunc(after.services.Services, named), slices.IndexFunc(before.services.Services, named)
 	if i < 0 || a.Target != "" {
-		return false
+		return
 	}
 	s := &after.services.Services[i]
-	was := slices.IndexFunc(before.services.Services, func(s ops.Service) bool { return s.Name == a.Service })
 	switch {
-	case a.Trust != "" && was == i && s.Trust == a.Trust:
-		s.Trust = before.services.Services[i].Trust
-		return true
-	case a.Probe && was == i:
-		return a.takeProbe(before, after, i)
-	case !a.Probe && a.Trust == "" && was < 0 && (a.Gone || harmless(*s, ops.Service{Name: s.Name})):
-		after.services.Services = slices.Delete(after.services.Services, i, i+1)
-		after.probes = slices.DeleteFunc(after.probes, func(p ops.ProbeSpec) bool { return p.Service == a.Service && (a.Gone || added(p)) })
-		if len(after.services.Services) == 0 && before.services.Services == nil {
-			after.services.Services = nil
-		}
-		if len(after.probes) == 0 && before.probes == nil {
-			after.probes = nil
-		}
-		return true
+	case a.Trust != "" && was >= 0 && s.Trust == a.Trust:
+		s.Trust = before.services.Services[was].Trust
+	case a.Probe && was >= 0:
+		a.takeProbe(before, after, s, before.services.Services[was])
+	case !a.Probe && a.Trust == "" && was < 0 && (a.Gone || samePlace(*s, ops.Service{Name: s.Name})):
+		after.services.Services = without(after.services.Services, named)
+		after.probes = without(after.probes, func(p ops.ProbeSpec) bool { return p.Service == a.Service && (a.Gone || added(p)) })
 	}
-	return false
 }
 
-// takeProbe removes a probe of a service, and what follows from it: the last one, unless it is gone or in the place of another one.
-func (a Addition) takeProbe(before, after *inventory, i int) bool {
-	at := -1
-	for j, p := range after.probes {
-		differs := j >= len(before.probes) || !reflect.DeepEqual(p, before.probes[j])
-		if p.Service == a.Service && (at < 0 || differs) {
-			at = j
-		}
-		if at >= 0 && differs && (a.Gone || a.Instead) {
-			break
-		}
-	}
-	s, was := &after.services.Services[i], before.services.Services[i]
-	if at < 0 {
-		return false
-	}
+// takeProbe removes a probe that a service had not before, or puts back the one in whose place it is, and what follows from it.
+func (a Addition) takeProbe(before, after *inventory, s *ops.Service, was ops.Service) {
+	at := slices.IndexFunc(after.probes, func(p ops.ProbeSpec) bool {
+		return p.Service == a.Service && !slices.ContainsFunc(before.probes, func(o ops.ProbeSpec) bool { return reflect.DeepEqual(o, p) })
+	})
 	switch {
+	case at < 0, !a.Gone && !added(after.probes[at]), !samePlace(*s, was):
+		return
 	case a.Instead:
-		if len(before.probes) != len(after.probes) || !added(before.probes[at]) || !added(after.probes[at]) || !samePlace(*s, was) {
-			return false
+		if at >= len(before.probes) || !added(before.probes[at]) {
+			return
 		}
 		after.probes[at] = before.probes[at]
-	case !a.Gone && !added(after.probes[at]), !harmless(*s, was) && !(a.Gone && samePlace(*s, was)):
-		return false
+	case !a.Gone && was.Container != "" && s.Container != was.Container:
+		return
 	default:
-		after.probes = slices.Delete(after.probes, at, at+1)
-	}
-	if len(after.probes) == 0 && before.probes == nil {
-		after.probes = nil
+		after.probes = without(slices.Delete(after.probes, at, at+1), nil)
 	}
 	*s = was
-	return true
 }
 
 // added reports whether a probe can come from a form: it runs no program and sends nothing but a plain request.
@@ -176,12 +169,6 @@ func added(p ops.ProbeSpec) bool {
 		return p.Command == nil
 	}
 	return false
-}
-
-// harmless reports whether a service differs from what it was only by what follows from a probe: a container that it had not, and the
-// built-in actions of that.
-func harmless(s, was ops.Service) bool {
-	return (s.Container == was.Container || was.Container == "") && samePlace(s, was)
 }
 
 // samePlace reports whether two services differ only by their container, and by the built-in actions of that.

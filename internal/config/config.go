@@ -315,12 +315,12 @@ const ShortestToken = 20
 
 // checkTokens checks the tokens, and that there is one where strangers could reach the pages.
 func (l *loader) checkTokens(c *Config) {
-	if n := len(c.APIToken); n > 0 && n < ShortestToken && !l.problems.about(c.table.bound(&c.APIToken).key) {
+	if n := len(c.APIToken); n > 0 && n < ShortestToken && !l.problems.within(c.table.bound(&c.APIToken).key) {
 		l.refuse(&c.APIToken, "give a random value, for example of: openssl rand -hex 16",
 			"the token has %d characters and could be guessed; it needs at least %d", n, ShortestToken)
 	}
 	const set = "set CLAUDEOPS_API_TOKEN or CLAUDEOPS_API_TOKEN_FILE, or "
-	if c.APIToken == "" && !l.problems.about(c.table.bound(&c.APIToken).key) {
+	if c.APIToken == "" && !l.problems.within(c.table.bound(&c.APIToken).key) {
 		if c.Listen != "" && !loopback(c.Listen) {
 			l.refuse(&c.Listen, set+"listen on 127.0.0.1:8080", "%s can be reached from other machines, and no api_token is set", c.Listen)
 		}

@@ -307,7 +307,7 @@ func (c *Config) Environment(name string) (ops.Environment, error) {
 		names = append(names, e.Name)
 	}
 	hint := ""
-	if near := suggest(name, names); near != "" {
+	if near := Suggest(name, names); near != "" {
 		hint = "; did you mean " + near + "?"
 	}
 	return ops.Environment{}, fmt.Errorf("environment %q: %w; configured: %s%s", name, ops.ErrNotFound, strings.Join(names, ", "), hint)

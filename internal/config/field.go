@@ -21,7 +21,6 @@ type field struct {
 	doc   string // one line
 	at    any    // pointer to the struct field, by which checks name it
 	env   string // empty: file and flag only
-	also  string // another key of the same setting in the file
 	def   string // read like a given value
 	shown string // how the reference describes the default, when def does not
 
@@ -128,7 +127,6 @@ func (f field) or(def string) field              { f.def = def; return f }
 func (f field) orElse(shown string) field        { f.shown = shown; return f }
 func (f field) forSection() field                { f.alone = true; return f }
 func (f field) byEnv(name string) field          { f.env = name; return f }
-func (f field) alias(key string) field           { f.also = key; return f }
 func (f field) hiddenValue() field               { f.secret = true; return f }
 func (f field) must() field                      { f.required = true; return f }
 func (f field) mustElse(message string) field    { f.required, f.missing = true, message; return f }
@@ -179,11 +177,6 @@ func (t table) findAlone(section string) (field, bool) {
 	return t.first(func(f field) bool { return f.alone && strings.HasPrefix(f.key, section+".") })
 }
 
-// findAlso returns the setting that has the key as its second one.
-func (t table) findAlso(key string) (field, bool) {
-	return t.first(func(f field) bool { return f.also == key && key != "" })
-}
-
 // findFile returns the secret whose file a key names.
 func (t table) findFile(key string) (field, bool) {
 	return t.first(func(f field) bool { return f.secret && f.fileKey() == key })
@@ -231,9 +224,6 @@ func (t table) children(section string) []string {
 		add(f.key)
 		if f.secret {
 			add(f.fileKey())
-		}
-		if f.also != "" {
-			add(f.also)
 		}
 	}
 	return out

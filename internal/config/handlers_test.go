@@ -31,8 +31,8 @@ handlers:
   - {id: other, tier: 1, agent: command, command: [./check.sh, -x]}
   - {id: boss, tier: 1, model: opus}
   - {id: oncall, agent: human}
+max_tier: 2
 escalation:
-  max_tier: 2
   manager: boss
   planner: writer
   judge: reviewer
@@ -137,7 +137,7 @@ func TestBadRegistryIsReportedWithLineFieldAndFix(t *testing.T) {
 		{"prompt", "handlers:\n  - {id: a, tier: 1, prompt: none.md}\n", "2:30", "handlers[0].prompt", "no such file"},
 		{"limit", "handlers:\n  - {id: a, tier: 1, limits: {session: never}}\n", "2:40", "handlers[0].limits.session", "duration"},
 		{"unknown limit", "handlers:\n  - {id: a, tier: 1, limits: {wall: 1m}}\n", "2:31", "handlers[0].limits.wall", "known here: session"},
-		{"budget", "handlers:\n  - {id: a, tier: 1, limits: {budget_usd: -1}}\n", "2:43", "handlers[0].limits.budget_usd", "below zero"},
+		{"budget", "handlers:\n  - {id: a, tier: 1, limits: {budget_usd: -1}}\n", "2:43", "handlers[0].limits.budget_usd", "not an amount"},
 		{"human with a model", told + "handlers:\n  - {id: a, tier: 1, hands_to: [h]}\n  - {id: h, agent: human, model: opus}\n", "4:34", "handlers[1].model", "a human has none"},
 		{"human nobody can tell", "handlers:\n  - {id: a, tier: 1, hands_to: [h]}\n  - {id: h, agent: human}\n", "3:20", "handlers[1].agent", "notify.apprise_urls"},
 		{"permissions above tier", with(", permissions: 3"), "3:35", "handlers[1].permissions", "give 2 or less"},
@@ -189,18 +189,6 @@ func TestProblemOfARegistrySetByAFlagNamesTheFlag(t *testing.T) {
 	_, _, err := load(t, setup{flags: map[string]string{"escalation.judge": "tier3"}})
 	if got := problems(t, err); len(got) != 1 || got[0].Where != "flag --escalation-judge" {
 		t.Errorf("got %v", err)
-	}
-}
-
-func TestMaximumTierHasTwoNamesInTheFile(t *testing.T) {
-	for name, s := range map[string]setup{
-		"below escalation": {yaml: "escalation: {max_tier: 2}\n"},
-		"both alike":       {yaml: "max_tier: 2\nescalation: {max_tier: 2}\n"},
-		"variable wins":    {yaml: "escalation: {max_tier: 1}\n", env: []string{"CLAUDEOPS_MAX_TIER=2"}},
-	} {
-		if c, _ := mustLoad(t, s); c.MaxTier != 2 || c.Environments()[0].Policy.MaxTier != 2 {
-			t.Errorf("%s: max_tier is %d", name, c.MaxTier)
-		}
 	}
 }
 
@@ -361,13 +349,13 @@ func TestBuiltInPricesCarryDateAndSource(t *testing.T) {
 	must(t, err)
 	c, _ := mustLoad(t, setup{})
 	for _, table := range builtInTables() {
-		if _, err := time.Parse(time.DateOnly, table.date); err != nil || !strings.HasPrefix(table.source, "https://") || len(table.prices) == 0 {
-			t.Errorf("%s: date %q, source %q", table.maker, table.date, table.source)
+		if _, err := time.Parse(time.DateOnly, table.Date); err != nil || !strings.HasPrefix(table.Source, "https://") || len(table.prices()) == 0 {
+			t.Errorf("%s: date %q, source %q", table.Maker, table.Date, table.Source)
 		}
-		if !strings.Contains(text, table.maker+", list prices of "+table.date) || !strings.Contains(text, table.source) {
-			t.Errorf("the reference does not say how old the prices of %s are", table.maker)
+		if !strings.Contains(text, table.Maker+", list prices of "+table.Date) || !strings.Contains(text, table.Source) {
+			t.Errorf("the reference does not say how old the prices of %s are", table.Maker)
 		}
-		if got := shown(c, "prices").Value; !strings.Contains(got, table.maker+" "+table.date) {
+		if got := shown(c, "prices").Value; !strings.Contains(got, table.Maker+" "+table.Date) {
 			t.Errorf("config show says %q", got)
 		}
 	}
@@ -376,13 +364,13 @@ func TestBuiltInPricesCarryDateAndSource(t *testing.T) {
 func TestPricesAreOldAfter180Days(t *testing.T) {
 	c, _ := mustLoad(t, setup{})
 	anthropic := builtInTables()[0]
-	at, err := time.Parse(time.DateOnly, anthropic.date)
+	at, err := time.Parse(time.DateOnly, anthropic.Date)
 	must(t, err)
 	if old := c.StalePrices(at.AddDate(0, 0, 180)); len(old) != 0 {
 		t.Errorf("after 180 days: %+v", old)
 	}
 	old := c.StalePrices(at.AddDate(0, 0, 181))
-	if len(old) != 1 || old[0].Maker != "Anthropic" || old[0].Date != anthropic.date || strings.Join(old[0].Models, ",") != "haiku,sonnet,opus" {
+	if len(old) != 1 || old[0].Maker != "Anthropic" || old[0].Date != anthropic.Date || strings.Join(old[0].Models, ",") != "haiku,sonnet,opus" {
 		t.Errorf("after 181 days: %+v", old)
 	}
 	later := at.AddDate(3, 0, 0)

@@ -53,16 +53,7 @@ func (k kind[V]) show(v V) string {
 	if k.format != nil {
 		return k.format(v)
 	}
-	switch v := any(v).(type) {
-	case float64:
-		return strconv.FormatFloat(v, 'f', -1, 64)
-	case []string:
-		return strings.Join(v, ",")
-	case Prompt:
-		return v.Path
-	default:
-		return fmt.Sprint(v)
-	}
+	return fmt.Sprint(v)
 }
 
 // convert makes a kind of another type.
@@ -89,15 +80,25 @@ func optional[V any](k kind[V]) kind[*V] {
 
 // listOf reads several values of one kind. A text is split.
 func listOf[V any](name string, split func(string) []string, one kind[V]) kind[[]V] {
-	return kind[[]V]{name: name, list: true, schema: listSchema(one.schema), parse: func(p places, v raw) ([]V, []fault) {
-		out := []V{}
-		var faults []fault
-		for _, e := range v.entries(split) {
-			got, bad := one.parse(p, e)
-			out, faults = append(out, got), append(faults, bad...)
-		}
-		return out, faults
-	}}
+	return kind[[]V]{
+		name: name, list: true, schema: listSchema(one.schema),
+		parse: func(p places, v raw) ([]V, []fault) {
+			out := []V{}
+			var faults []fault
+			for _, e := range v.entries(split) {
+				got, bad := one.parse(p, e)
+				out, faults = append(out, got), append(faults, bad...)
+			}
+			return out, faults
+		},
+		format: func(vs []V) string {
+			words := make([]string, len(vs))
+			for i, v := range vs {
+				words[i] = one.show(v)
+			}
+			return strings.Join(words, ",")
+		},
+	}
 }
 
 func splitAtCommas(s string) []string { return strings.Split(s, ",") }
@@ -245,34 +246,25 @@ func waitKind() kind[time.Duration] {
 }
 
 func shareKind() kind[float64] {
-	const fix = "give a share such as 0.80"
 	schema := map[string]any{"type": "number", "exclusiveMinimum": 0, "maximum": 1}
-	return numberKind("share above 0, at most 1", fix, "%q is not a number", schema, func(v raw, f float64) []fault {
-		if f <= 0 || f > 1 {
-			return wrong(v, fix, "%s is not above 0 and at most 1", v.text)
-		}
-		return nil
-	})
+	fits := func(f float64) bool { return f > 0 && f <= 1 }
+	return numberKind("share above 0, at most 1", "a number above 0 and at most 1", "give a share such as 0.80", schema, fits)
 }
 
 func dollarsKind() kind[float64] {
-	const fix = "give an amount such as 5 or 2.50; 0 means no limit"
 	schema := map[string]any{"type": "number", "minimum": 0}
-	return numberKind("US dollars", fix, "%q is not an amount", schema, func(v raw, f float64) []fault {
-		if f < 0 {
-			return wrong(v, "give 0 for no limit", "%s is below zero", v.text)
-		}
-		return nil
-	})
+	fits := func(f float64) bool { return f >= 0 }
+	return numberKind("US dollars", "an amount of 0 or more", "give an amount such as 5 or 2.50; 0 means no limit", schema, fits)
 }
 
-func numberKind(name, fix, message string, schema map[string]any, check func(raw, float64) []fault) kind[float64] {
-	return kind[float64]{name: name, schema: schema, parse: func(_ places, v raw) (float64, []fault) {
+func numberKind(name, what, fix string, schema map[string]any, check func(float64) bool) kind[float64] {
+	format := func(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+	return kind[float64]{name: name, schema: schema, format: format, parse: func(_ places, v raw) (float64, []fault) {
 		f, err := strconv.ParseFloat(v.text, 64)
-		if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
-			return 0, wrong(v, fix, message, v.text)
+		if err != nil || math.IsInf(f, 0) || !check(f) {
+			return 0, wrong(v, fix, "%q is not %s", v.text, what)
 		}
-		return f, check(v, f)
+		return f, nil
 	}}
 }
 
@@ -291,30 +283,9 @@ func choiceKind[V ~string](what string, words ...V) kind[V] {
 	}}
 }
 
-// anyCaseKind reads one of a few words, in upper or lower case.
-func anyCaseKind(words ...string) kind[string] {
-	var enum []any
-	for _, w := range words {
-		for _, form := range []string{w, strings.ToLower(w), strings.ToUpper(w)} {
-			if !slices.Contains(enum, any(form)) {
-				enum = append(enum, form)
-			}
-		}
-	}
-	list := strings.Join(words, ", ")
-	return kind[string]{name: list, words: words, schema: map[string]any{"enum": enum}, parse: func(_ places, v raw) (string, []fault) {
-		for _, w := range words {
-			if strings.EqualFold(w, v.text) {
-				return w, nil
-			}
-		}
-		return "", wrong(v, suggestOr(v.text, words, "give one of "+list), "%q is not known here", v.text)
-	}}
-}
-
 // suggestOr is the fix for an unknown word: the word that was probably meant, or else the general fix.
 func suggestOr(word string, words []string, fix string) string {
-	if s := suggest(word, words); s != "" {
+	if s := Suggest(word, words); s != "" {
 		return "did you mean " + s + "?"
 	}
 	return fix
@@ -373,17 +344,11 @@ func hostKind() kind[string] {
 }
 
 func listenKind() kind[string] {
-	const fix = "give host:port, such as 127.0.0.1:8080"
-	return kind[string]{name: "host:port", schema: singleSchema(), parse: func(_ places, v raw) (string, []fault) {
-		_, port, err := net.SplitHostPort(v.text)
-		if err != nil {
-			return "", wrong(v, fix, "%q is not host:port", v.text)
-		}
-		if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-			return "", wrong(v, fix, "%q is not a port number", port)
-		}
-		return v.text, nil
-	}}
+	return checked("host:port", "give host:port, such as 127.0.0.1:8080", "not host:port", true, func(text string) bool {
+		_, port, err := net.SplitHostPort(text)
+		_, failed := strconv.ParseUint(port, 10, 16)
+		return err == nil && failed == nil
+	})
 }
 
 // loopback reports whether a listen address can only be reached from this machine.
@@ -441,22 +406,8 @@ func databaseKind() kind[string] {
 }
 
 func appriseKind() kind[[]string] {
-	return kind[[]string]{
-		name: "URLs, separated by blanks or newlines", list: true, schema: listSchema(singleSchema()),
-		parse: func(_ places, v raw) ([]string, []fault) {
-			var urls []string
-			var faults []fault
-			for i, e := range v.entries(strings.Fields) {
-				if !ops.IsTarget(e.text) {
-					// An entry is a secret as a whole, so the message gives its number only.
-					faults = append(faults, wrong(e, "give Apprise URLs such as mailto://… or ntfy://…", "entry %d is not a URL", i+1)...)
-					continue
-				}
-				urls = append(urls, e.text)
-			}
-			return urls, faults
-		},
-	}
+	one := checked("", "give Apprise URLs such as mailto://… or ntfy://…", "one of the entries is not a URL", false, ops.IsTarget)
+	return listOf("URLs, separated by blanks or newlines", strings.Fields, one)
 }
 
 // senderKind reads the numbers of people.
@@ -469,15 +420,7 @@ func senderKind() kind[[]int64] {
 		}
 		return n, nil
 	}}
-	k := listOf("ids, separated by commas", splitAtCommas, one)
-	k.format = func(ids []int64) string {
-		words := make([]string, len(ids))
-		for i, id := range ids {
-			words[i] = strconv.FormatInt(id, 10)
-		}
-		return strings.Join(words, ",")
-	}
-	return k
+	return listOf("ids, separated by commas", splitAtCommas, one)
 }
 
 var variableName = ops.Pattern(`^[A-Za-z_][A-Za-z0-9_]*$`)

@@ -89,23 +89,6 @@ func (l *loader) take(seen given, f field, v raw) {
 	l.origins[f.key] = v.at
 }
 
-// takeEither checks a value that may be given under two keys of the file, which then must agree.
-func (l *loader) takeEither(seen given, f field, v raw) {
-	if !seen[f.key] || f.also == "" {
-		l.take(seen, f, v)
-		return
-	}
-	first := f.text()
-	if faults := f.read(l.places, v); faults != nil {
-		l.problems.addFaults(f.key, faults)
-		return
-	}
-	if second := f.text(); first != second {
-		l.problems.add(v.at, f.key, fmt.Sprintf("%s here contradicts %s in line %d: %s and %s are the same setting",
-			second, first, l.origins[f.key].line, f.key, f.also), "keep one of them")
-	}
-}
-
 // takeFile reads a secret from the file that v names.
 func (l *loader) takeFile(seen given, f field, v raw) {
 	if v.text == "" {
@@ -134,9 +117,6 @@ func (l *loader) walk(seen given, n *yaml.Node, section string) {
 	for _, p := range l.pairs(n, section, l.table.children(section), l.table.elsewhere) {
 		key := join(section, p.name)
 		f, ok := l.table.find(key)
-		if !ok {
-			f, ok = l.table.findAlso(key)
-		}
 		if ok && f.structured() {
 			l.pending[key] = p.value
 			l.origins[key] = l.position(p.key)
@@ -144,13 +124,13 @@ func (l *loader) walk(seen given, n *yaml.Node, section string) {
 		}
 		if ok {
 			if v, usable := l.raw(p.value, key, f.isList); usable {
-				l.takeEither(seen, f, v)
+				l.take(seen, f, v)
 			}
 			continue
 		}
 		if f, ok := l.table.findAlone(key); ok && follow(p.value).Kind == yaml.ScalarNode && !null(follow(p.value)) {
 			if v, usable := l.raw(p.value, f.key, false); usable {
-				l.takeEither(seen, f, v)
+				l.take(seen, f, v)
 			}
 			continue
 		}
@@ -212,7 +192,7 @@ func misspelled(name string, known []string) string {
 	word := strings.TrimPrefix(name, ownPrefix)
 	for _, k := range known {
 		rest, ours := strings.CutPrefix(k, ownPrefix)
-		if ours && EditDistance(strings.ToLower(word), strings.ToLower(rest)) <= max(1, len(word)/4) {
+		if ours && editDistance(strings.ToLower(word), strings.ToLower(rest)) <= max(1, len(word)/4) {
 			return k
 		}
 	}

@@ -84,21 +84,20 @@ func socketKind() kind[string] {
 // programKind reads a name to look up, or a path when it holds a slash: agents run in another folder, so a
 // relative path would no longer work.
 func programKind() kind[string] {
-	return kind[string]{name: "name or path", schema: singleSchema(), parse: func(p places, v raw) (string, []fault) {
-		if strings.HasPrefix(v.text, "-") {
-			return "", wrong(v, "give a program name or path", "%q looks like an option", v.text)
-		}
-		if !strings.Contains(v.text, "/") {
-			return v.text, nil
-		}
-		return p.resolve(v)
-	}}
+	return nameOrPath(func(text string) bool { return !strings.Contains(text, "/") })
 }
 
 // scenarioKind reads the name of a built-in scenario or the path of a file, which may be in the working folder.
 func scenarioKind() kind[string] {
+	return nameOrPath(func(text string) bool { return strings.HasPrefix(text, "builtin:") })
+}
+
+func nameOrPath(name func(string) bool) kind[string] {
 	return kind[string]{name: "name or path", schema: singleSchema(), parse: func(p places, v raw) (string, []fault) {
-		if strings.HasPrefix(v.text, "builtin:") {
+		switch {
+		case strings.HasPrefix(v.text, "-"):
+			return "", wrong(v, "give a name or a path", "%q looks like an option", v.text)
+		case name(v.text):
 			return v.text, nil
 		}
 		return p.resolve(v)
@@ -117,7 +116,8 @@ func promptKind() kind[Prompt] {
 
 // textFileKind reads the path of a text file; fix says what to do where there is none.
 func textFileKind(fix string) kind[Prompt] {
-	return kind[Prompt]{name: "file", schema: singleSchema(), parse: func(p places, v raw) (Prompt, []fault) {
+	format := func(p Prompt) string { return p.Path }
+	return kind[Prompt]{name: "file", schema: singleSchema(), format: format, parse: func(p places, v raw) (Prompt, []fault) {
 		text, faults := readFrom(p, v, fix)
 		path, _ := p.resolve(v)
 		return Prompt{Path: path, Text: text}, faults

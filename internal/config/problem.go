@@ -116,13 +116,8 @@ func (l *problemList) addFaults(key string, faults []fault) {
 	}
 }
 
-// about reports whether something is already known to be wrong with a key, so that a check that builds on it
-// does not complain a second time.
-func (l *problemList) about(key string) bool {
-	return slices.ContainsFunc(l.found, func(p locatedProblem) bool { return p.Key == key })
-}
-
-// within reports whether something is already known to be wrong in one of the sections.
+// within reports whether something is already known to be wrong with a key or in a section, so that a check that builds on it does not
+// complain a second time.
 func (l *problemList) within(sections ...string) bool {
 	return slices.ContainsFunc(l.found, func(p locatedProblem) bool {
 		return slices.ContainsFunc(sections, func(s string) bool {
@@ -149,11 +144,11 @@ func (l *problemList) err() error {
 	return out
 }
 
-// suggest returns the candidate an operator most likely meant, or nothing when none is near.
-func suggest(word string, candidates []string) string {
+// Suggest returns the candidate an operator most likely meant, or nothing when none is near.
+func Suggest(word string, candidates []string) string {
 	best, bestDistance := "", max(2, len(word)/3)+1
 	for _, c := range candidates {
-		if d := EditDistance(strings.ToLower(word), strings.ToLower(c)); d < bestDistance {
+		if d := editDistance(strings.ToLower(word), strings.ToLower(c)); d < bestDistance {
 			best, bestDistance = c, d
 		}
 	}
@@ -164,8 +159,8 @@ func suggest(word string, candidates []string) string {
 	return best
 }
 
-// EditDistance counts insertions, deletions, replacements and swaps of neighbors.
-func EditDistance(a, b string) int {
+// editDistance counts insertions, deletions, replacements and swaps of neighbors.
+func editDistance(a, b string) int {
 	s, t := []rune(a), []rune(b)
 	before, previous := make([]int, len(t)+1), make([]int, len(t)+1)
 	for j := range previous {

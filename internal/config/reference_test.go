@@ -153,10 +153,10 @@ func writePrices(b *strings.Builder) {
 		if i > 0 {
 			b.WriteString("\n")
 		}
-		fmt.Fprintf(b, "%s, list prices of %s, source: <%s>\n\n", t.maker, t.date, t.source)
+		fmt.Fprintf(b, "%s, list prices of %s, source: <%s>\n\n", t.Maker, t.Date, t.Source)
 		fmt.Fprintf(b, "```text\n%-20s %8s %8s %11s %12s\n", "model", "input", "output", "cache read", "cache write")
-		for _, name := range slices.Sorted(maps.Keys(t.prices)) {
-			p := t.prices[name]
+		for _, name := range slices.Sorted(maps.Keys(t.prices())) {
+			p := t.prices()[name]
 			fmt.Fprintf(b, "%-20s %8g %8g %11g %12g\n", name, p.Input, p.Output, p.CacheRead, p.CacheWrite)
 		}
 		b.WriteString("```\n")

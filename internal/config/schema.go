@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 
@@ -34,9 +35,6 @@ func Schema() ([]byte, error) {
 	root["description"] = "Configuration of Claude Ops."
 	for _, f := range newConfig().settings() {
 		insert(root, f.key, fieldSchema(f))
-		if f.also != "" {
-			insert(root, f.also, fieldSchema(f))
-		}
 		if f.secret {
 			insert(root, f.fileKey(), map[string]any{"type": "string", "description": "File that holds: " + f.doc})
 		}
@@ -85,31 +83,18 @@ func fieldSchema(f field) map[string]any {
 	return out
 }
 
-// objectSchema is an object with fields. A field that only some types of entries have is required for those types only.
+// objectSchema is an object with fields. Which of them only some types of entries need is left to the check.
 func objectSchema(fields []field) map[string]any {
-	properties, required, conditions := map[string]any{}, []any{}, []any{}
+	properties, required := map[string]any{}, []any{}
 	for _, f := range fields {
 		properties[f.key] = fieldSchema(f)
-		if !f.required {
-			continue
-		}
-		if f.only == nil {
+		if f.required && f.only == nil {
 			required = append(required, f.key)
-			continue
 		}
-		conditions = append(conditions, map[string]any{
-			"if": map[string]any{
-				"properties": map[string]any{"type": map[string]any{"enum": f.only}}, "required": []any{"type"},
-			},
-			"then": map[string]any{"required": []any{f.key}},
-		})
 	}
 	out := map[string]any{"type": "object", "properties": properties, "additionalProperties": false}
 	if len(required) > 0 {
 		out["required"] = required
-	}
-	if len(conditions) > 0 {
-		out["allOf"] = conditions
 	}
 	return out
 }
@@ -166,43 +151,16 @@ type Flag struct {
 	Bool    bool // may be given without a value
 }
 
-// options are all settings and the values they are bound to. Every command asks for some of them, so they are made once.
-var options = sync.OnceValue(func() *Config {
-	c := newConfig()
-	c.table = c.settings()
-	return c
-})
+// flagged are all settings. Every command asks for some of them, so they are made once.
+var flagged = sync.OnceValue(func() table { return newConfig().settings() })
 
-// Flags lists the settings that have a flag: all except lists of objects. Of a secret only its file can be given.
-func Flags() []Flag { return allFlags() }
-
-var allFlags = sync.OnceValue(func() []Flag { return flags(options().table) })
-
-// StateFlags are the flags that say where the database is, for commands that only use it.
-func StateFlags() []Flag {
-	c := options()
-	return c.flagsOf(&c.StateDir, &c.DatabaseURL)
-}
-
-// ListenFlags are the flags that say where the daemon answers.
-func ListenFlags() []Flag {
-	c := options()
-	return c.flagsOf(&c.Listen)
-}
-
-func (c *Config) flagsOf(fields ...any) []Flag {
-	var chosen table
-	for _, at := range fields {
-		chosen = append(chosen, c.table.bound(at))
-	}
-	return flags(chosen)
-}
-
-func flags(settings table) []Flag {
+// Flags lists the settings that have a flag: all except lists of objects. Of a secret only its file can be given. With keys it lists only
+// those.
+func Flags(keys ...string) []Flag {
 	var out []Flag
-	for _, f := range settings {
+	for _, f := range flagged() {
 		switch {
-		case f.structured():
+		case f.structured(), len(keys) > 0 && !slices.Contains(keys, f.key):
 		case f.secret:
 			out = append(out, Flag{Key: f.fileKey(), Name: f.flag() + "-" + fileSuffix, Env: f.fileEnv(), Doc: "File that holds: " + f.doc})
 		default:

@@ -117,7 +117,6 @@ func TestTheSchemaRefusesWhatTheCheckRefuses(t *testing.T) {
 		"prices: {x: {inputs: 1}}", "prices: {x: {input: 1}}", "prices: {x: {input: -1, output: 1}}", "handlers: [{id: a, tier: 9}]", "handlers: [{tier: 1}]",
 		"handlers: [{id: a, tier: 1, agent: gemini}]", "handlers: [{id: a, tier: 1, limits: {budget_usd: -1}}]", "cooldown: {restarts: often}",
 		"prices: {haiku: {input: 1, output: 1, context_window: 12}}", "escalation: {routes: [{from: a, to: b, mode: telepathy}]}",
-		"services: [{aliases: [b]}]", "services: [{name: a, aliases: b}]", "services: [{name: a, probes: [{type: http}]}]",
 		"services: [{name: a, probes: [{type: gopher, url: 'http://a'}]}]", "services: [{name: a, probes: [{type: dns, host: a, record: AA}]}]",
 		"services: [{name: a, probes: [{type: http, url: 'http://a', expect_status: [999]}]}]", "environments: [{name: Lab}]",
 		"environments: [{name: a, max_tier: 7}]", "environments: [{name: a, grouping: {windw: 1m}}]", "maintenance: [{schedule: '02:00', length: 1h}]",

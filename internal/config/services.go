@@ -169,7 +169,7 @@ func headerKind() kind[string] {
 
 // methodsKind reads HTTP methods, or any.
 func methodsKind() kind[[]string] {
-	return listOf("HTTP methods", splitAtCommas, anyCaseKind("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE", "any"))
+	return listOf("HTTP methods", splitAtCommas, choiceKind("a method", "GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE", "any"))
 }
 
 // servicesField takes a plain list, or a mapping with the list and whether other services are rejected.
@@ -360,11 +360,12 @@ func probeFields(p *probeEntry) []field {
 	databases := []string{"postgres", "mysql", "redis"}
 	count := intKind(0, 1000)
 	return []field{
-		value("type", &p.Type, anyCaseKind(probeTypes()...), "Type of the probe.").mustElse("the probe has no type"),
+		value("type", &p.Type, choiceKind("a type of probe", probeTypes()...), "Type of the probe.").mustElse("the probe has no type"),
 		value("name", &p.Name, textKind(), "Name of the probe among the results.").orElse("made from the rest"),
 		value("url", &p.URL, textKind(), "The URL to request, or of the database, such as `postgres://user@db:5432/app`.").
 			onlyFor("http", "postgres", "mysql", "redis").must(),
-		value("method", &p.Method, anyCaseKind("GET", "HEAD", "OPTIONS", "POST"), "Method of the request.").onlyFor("http").orElse("GET"),
+		value("method", &p.Method, choiceKind("a method", "GET", "HEAD", "OPTIONS", "POST"), "Method of the request.").
+			onlyFor("http").orElse("GET"),
 		namesField("headers", &p.Headers, "Headers to send. Their values are never shown.").onlyFor("http"),
 		value("body", &p.Body, textKind(), "Body of the request.").onlyFor("http"),
 		value("expect_status", &p.ExpectStatus, listOf("status codes", splitAtCommas, intKind(100, 599)),
@@ -380,7 +381,7 @@ func probeFields(p *probeEntry) []field {
 		value("address", &p.Address, addressKind(), "Address to connect to.").onlyFor("tcp").must(),
 		value("command", &p.Command, commandKind(), "Command to run. Exit code 0 means healthy.").onlyFor("command").must(),
 		value("host", &p.Host, textKind(), "Name to look up.").onlyFor("dns").must(),
-		value("record", &p.Record, anyCaseKind("A", "AAAA", "CNAME", "MX", "TXT", "NS",
+		value("record", &p.Record, choiceKind("a type of record", "A", "AAAA", "CNAME", "MX", "TXT", "NS",
 			"SRV"), "Type of the record.").onlyFor("dns").orElse("A"),
 		value("server", &p.Server, textKind(), "Name server, as host or host:port.").onlyFor("dns").orElse("the machine's own"),
 		value("expect", &p.Expect, textsKind("values"), "Values that a `dns` answer must contain, or that the first value of a query may have.").

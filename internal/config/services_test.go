@@ -16,7 +16,7 @@ import (
 const serviceList = `- name: web
   aliases: [nginx, www]
   probes:
-    - {type: http, url: "http://127.0.0.1:1/health", method: head, expect_status: [200, 204], expect_body: ok, timeout: 2, slow_after: 500ms}
+    - {type: http, url: "http://127.0.0.1:1/health", method: HEAD, expect_status: [200, 204], expect_body: ok, timeout: 2, slow_after: 500ms}
     - {type: http, url: "http://127.0.0.1:1/", expect_status: 301}
 - name: db
   probes:

@@ -64,8 +64,7 @@ func (c *Config) generalSettings() []field {
 		value("dry_run", &c.DryRun, boolKind(), "Only observe: no tier above Tier 1 starts. An outage that Tier 1 finds opens an incident, and "+
 			"you are told once.").byEnv("CLAUDEOPS_DRY_RUN").or("false"),
 		value("max_tier", &c.MaxTier, intKind(ops.Tier1, ops.LastTier),
-			"Highest tier that may start. In the file also as `escalation.max_tier`.").
-			alias("escalation.max_tier").byEnv("CLAUDEOPS_MAX_TIER").or("3"),
+			"Highest tier that may start.").byEnv("CLAUDEOPS_MAX_TIER").or("3"),
 		value("trust", &c.trust, trustKind(), "How far agents may go for a service without you. `watch`: no agent starts; probes run, and "+
 			"you are told. `suggest`: Tier 1 looks and proposes. `ask`: Tier 2 and Tier 3 start after your approval. `repair`: Tier 3 starts "+
 			"after your approval. `full`: both start. A service can have its own level. See [Trust](trust.md).").orElse("`full`"),

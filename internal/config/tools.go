@@ -1,6 +1,7 @@
 package config
 
 import (
+	_ "embed"
 	"fmt"
 	"slices"
 	"strings"
@@ -110,10 +111,10 @@ func defaultTools(t ops.Tier, mode ops.ContextMode) ops.ToolLists {
 	}
 	disallowed := append([]string{"Task", "Agent"}, never()...)
 	if t <= ops.Tier2 {
-		disallowed = append(disallowed, commands(fullVerbs())...)
+		disallowed = append(disallowed, commands(listed("full"))...)
 	}
 	if t == ops.Tier1 {
-		disallowed = append(disallowed, commands(safeVerbs())...)
+		disallowed = append(disallowed, commands(listed("safe"))...)
 	}
 	return ops.ToolLists{Tools: tools, Allowed: slices.Clone(tools), Disallowed: disallowed}
 }
@@ -131,32 +132,27 @@ func commands(words []string) []string {
 	return out
 }
 
+// toolsFile holds the beginnings of commands, one per line, in sections.
+//
+//go:embed tools.txt
+var toolsFile string
+
+// listed are the lines of a section of the file.
+func listed(section string) []string {
+	_, text, _ := strings.Cut(toolsFile, "\n["+section+"]\n")
+	text, _, _ = strings.Cut(text, "\n\n")
+	return strings.Split(strings.TrimSpace(text), "\n")
+}
+
 // never is what no tier may do. A prefix is no wall, only a hint that costs nothing.
 func never() []string {
 	var words []string
-	system := []string{
-		"/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/opt", "/proc", "/root", "/run", "/sbin", "/srv",
-		"/sys", "/usr", "/var",
-	}
-	for _, dir := range append(system, dockerVolumes) {
+	for _, dir := range append(listed("system"), dockerVolumes) {
 		for _, option := range []string{"-rf", "-fr", "-r", "-R"} {
 			words = append(words, "rm "+option+" "+dir)
 		}
 	}
-	words = append(
-		words,
-		"docker system prune", "docker volume rm", "docker volume prune", "docker rm -v",
-		"docker compose down -v", "docker compose down --volumes", "docker-compose down -v", "docker-compose down --volumes",
-		"docker compose rm -v", "docker-compose rm -v",
-		"git push --force", "git push -f", "git push --force-with-lease", "git push --delete", "git push -d",
-		"git push --mirror", "git push --prune",
-		"sudo", "su", "python -c", "python3 -c", "perl -e", "ruby -e", "node -e", "php -r",
-	)
-	return slices.Concat(commands(words), []string{
-		// Options after the remote's name, and a forced reference.
-		"Bash(git push * --force*)", "Bash(git push * -f)", "Bash(git push * -f *)", "Bash(git push * +*)",
-		"Bash(git push * --delete *)", "Bash(git push * --mirror*)",
-	}, unchangeable())
+	return slices.Concat(commands(append(words, listed("never")...)), listed("patterns"), unchangeable())
 }
 
 // unchangeable are rules for Edit, which hold for every tool that changes files. Two slashes start an absolute path.
@@ -176,37 +172,6 @@ func usualInventories() []string {
 
 // dockerVolumes is where Docker keeps the data that outlives containers. Other folders of data are named by a rule of the operator.
 const dockerVolumes = "/var/lib/docker/volumes"
-
-// fullVerbs are the commands of full remediation.
-func fullVerbs() []string {
-	return []string{
-		"ansible", "ansible-playbook",
-		"helm upgrade", "helm rollback", "helm install", "helm uninstall", "helm delete",
-		"docker compose down", "docker-compose down",
-		"docker stop", "docker kill", "docker rm", "docker container stop", "docker container kill", "docker container rm",
-		"docker run", "docker compose stop", "docker compose kill", "docker compose rm", "docker-compose stop",
-		"docker-compose kill", "docker-compose rm",
-		"kubectl apply", "kubectl create", "kubectl delete", "kubectl edit", "kubectl patch", "kubectl replace",
-		"kubectl rollout restart", "kubectl rollout undo", "kubectl scale", "kubectl set", "kubectl drain", "kubectl cordon",
-		"systemctl restart", "systemctl start", "systemctl stop", "systemctl reload", "service",
-		"kill", "pkill", "killall", "reboot", "shutdown",
-	}
-}
-
-// safeVerbs are the commands of safe remediation.
-func safeVerbs() []string {
-	return []string{
-		"docker restart", "docker start", "docker container restart", "docker container start",
-		"docker compose up", "docker compose restart", "docker compose start",
-		"docker-compose up", "docker-compose restart", "docker-compose start",
-		"git add", "git commit", "git push", "git pull", "git merge", "git rebase", "git reset", "git checkout", "git switch",
-		"git tag", "git stash", "git rm", "git mv", "git clean", "git restore", "git cherry-pick", "git revert", "git clone",
-		"gh pr create", "gh pr merge", "gh pr close", "gh pr edit", "gh pr comment", "gh issue create", "gh issue close",
-		"gh issue edit", "gh issue comment", "tea pr create", "tea pulls create", "tea issues create",
-		"apprise",
-		"rm", "mv", "cp", "ln", "touch", "mkdir", "rmdir", "tee", "truncate", "dd", "install", "chmod", "chown", "sed -i",
-	}
-}
 
 // Guard is what an agent may do beyond the lists of its CLI, and the sandbox it runs in.
 type Guard struct {

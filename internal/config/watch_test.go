@@ -28,7 +28,7 @@ func TestEveryTypeOfProbeIsRead(t *testing.T) {
         interval: 1m
         fail_after: 3
         recover_after: 1
-      - {type: dns, host: example.org, record: mx, server: "192.0.2.1", expect: [10 mail.example.org]}
+      - {type: dns, host: example.org, record: MX, server: "192.0.2.1", expect: [10 mail.example.org]}
       - {type: container, container: web, fail_after: 3}
       - {type: postgres, url: "postgres://u@db/app", password_file: secret, query: SELECT 2, expect: "2"}
       - {type: mysql, url: "mysql://u@db/app", password: hunter22}
@@ -148,7 +148,7 @@ func TestNoticeRoutesAreReadAndKeptSecret(t *testing.T) {
 	want := []ops.NoticeRoute{
 		{Name: "night", Level: ops.LevelCritical, URLs: []string{"json://one", "json://two"}},
 		{Name: "media", Services: []string{"arr-*"}, Kinds: []ops.NoticeKind{"opened", "resolved"}, URLs: []string{"discord://averyveryverylongtoken/x"}},
-		{Name: "quiet", Kinds: []ops.NoticeKind{"budget"}},
+		{Name: "quiet", Kinds: []ops.NoticeKind{"budget"}, URLs: []string{}},
 	}
 	if !reflect.DeepEqual(c.NoticeRoutes, want) {
 		t.Errorf("routes are %+v", c.NoticeRoutes)

@@ -192,7 +192,7 @@ func (l *loader) pairs(n *yaml.Node, section string, known []string, hint func(s
 }
 
 func unknownFix(name, section string, known []string, hint func(string) string) string {
-	if s := suggest(name, known); s != "" {
+	if s := Suggest(name, known); s != "" {
 		return "did you mean " + join(section, s) + "?"
 	}
 	if hint != nil {

@@ -30,7 +30,7 @@ func main() {
 		os.Exit(2)
 	}
 	var errs []error
-	for _, page := range manPages(cli.Commands(cli.Process{Version: *version}, nil)) {
+	for _, page := range manPages(cli.Commands(cli.Process{Version: *version})) {
 		file := filepath.Join(flag.Arg(0), manName(page)+".1")
 		errs = append(errs, os.WriteFile(file, manPage(page, *version, *date), 0o644)) //nolint:gosec // everyone may read it
 	}

@@ -70,7 +70,7 @@ func TestTheSurfaceIsWhatItsFileSays(t *testing.T) {
 // commandsAndFlags are the commands that have no commands of their own, and each flag with the commands that take it. Completion counts
 // once, although it has a command per shell; a flag of very many commands is one of the program.
 func commandsAndFlags() (commands, hidden, flags []string) {
-	program := cli.Commands(cli.Process{Version: "dev"}, nil)
+	program := cli.Commands(cli.Process{Version: "dev"})
 	takers := map[string][]string{}
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {

@@ -19,8 +19,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -217,10 +215,7 @@ func (s *Server) Close() error { return s.close() }
 func (s *Server) shutdown() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	removed := os.Remove(s.path) // nobody can connect any more; those who have are answered
-	for waiting(s.listener) && ctx.Err() == nil {
-		<-time.After(time.Millisecond)
-	}
+	removed := os.Remove(s.path) // nobody can connect any more; who was not answered asks again
 	err := s.http.Shutdown(ctx)
 	if err != nil {
 		err = s.http.Close() // an open request does not delay the end
@@ -230,23 +225,6 @@ func (s *Server) shutdown() error {
 		err = closed
 	}
 	return errors.Join(err, removed)
-}
-
-// waiting reports whether somebody has connected whom the server has not accepted yet.
-func waiting(l net.Listener) bool {
-	socket, ok := l.(*net.UnixListener)
-	if !ok {
-		return false
-	}
-	raw, err := socket.SyscallConn()
-	if err != nil {
-		return false
-	}
-	ready := 0
-	err = raw.Control(func(fd uintptr) {
-		ready, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0) //nolint:gosec // a descriptor
-	})
-	return err == nil && ready > 0
 }
 
 // Wake asks the daemon of the state folder, if there is one, to read the journal.
