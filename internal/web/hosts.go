@@ -97,7 +97,7 @@ func (s *server) drainHost(r *http.Request) (string, error) {
 	if err == nil && s.DrainAsked != nil {
 		s.DrainAsked(r.Context())
 	}
-	s.signalChange()
+	s.Hub.Nudge()
 	return "/hosts?done=" + word, err
 }
 

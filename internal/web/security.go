@@ -329,14 +329,13 @@ type rateLimits struct {
 	allWrongTokens *limiter // wrong tokens from everywhere
 	api            *limiter // API requests, by token
 	alerts         *limiter // webhooks, by address
-	streams        *streams
 }
 
 func newRateLimits() *rateLimits {
 	return &rateLimits{
 		wrongTokens: newLimiter(wrongBurst, wrongEvery), allWrongTokens: newLimiter(allWrongBurst, allWrongEvery),
 		api:    newLimiter(apiBurst, apiEvery),
-		alerts: newLimiter(alertBurst, alertEvery), streams: &streams{open: map[string]int{}},
+		alerts: newLimiter(alertBurst, alertEvery),
 	}
 }
 
@@ -399,10 +398,10 @@ type streams struct {
 }
 
 // enter counts a stream until leave is called. It fails if too many are open.
-func (s *streams) enter(address string) (leave func(), ok bool) {
+func (s *streams) enter(address string, most int) (leave func(), ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.total >= maxStreams || (s.open[address] >= maxPeerStreams && !local(address)) {
+	if s.total >= most || s.open[address] >= maxPeerStreams && !local(address) {
 		return nil, false
 	}
 	s.total++
@@ -432,7 +431,7 @@ func (s *server) limited(next http.Handler) http.Handler {
 			}
 		}
 		if isStream(r.URL.Path) {
-			leave, ok := s.rateLimits.streams.enter(peer(r))
+			leave, ok := s.Hub.streams.enter(peer(r), s.Streams)
 			if !ok {
 				s.tooMany(w, r, 10*time.Second, "Too many live pages are open.")
 				return

@@ -186,7 +186,7 @@ func (s *server) sessionState(ctx context.Context, id ops.SessionID, counts stor
 		return sessionState{}, fmt.Errorf("render state: %w", err)
 	}
 	rail, err := s.railCount(counts)
-	return sessionState{revision: revision(counts), data: newDataBlock(html + rail), over: view.Over}, err
+	return sessionState{revision: revision(counts), data: html + rail, over: view.Over}, err
 }
 
 func (m moment) sessionView(session ops.Session, chain []ops.Session, cycle ops.Cycle) sessionView {

@@ -163,10 +163,3 @@ func (s *server) endSilence(r *http.Request) (string, error) {
 	_, err := s.desk.EndSilence(r.Context(), by(r), rowID(r))
 	return serviceBack(r, "ended", "/silences?done=ended"), err
 }
-
-// signalChange wakes the readers of rows that a page has changed; they also poll, a little later.
-func (s *server) signalChange() {
-	if s.Hub != nil {
-		s.Hub.Nudge()
-	}
-}

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -38,7 +39,7 @@ type Options struct {
 	Try func(ctx context.Context, d desk.Draft) (ops.Check, bool)
 	// Rehearse says what a draft of the configuration would have changed; nil if nobody can.
 	Rehearse func(ctx context.Context, d desk.Draft) (rehearse.Report, error)
-	// Hub tells open pages that something was written. Without a hub they poll, a little later.
+	// Hub tells open pages that something was written; they also poll, a little later. Nil: only these pages write.
 	Hub *Hub
 	// Webhooks receives alerts of other systems under /api/v1/webhooks/. It authenticates the senders itself.
 	Webhooks http.Handler
@@ -66,14 +67,11 @@ type server struct {
 	pages    pageSet
 	assets   assetSet
 	counters *counterCache
-	feeds    *feeds
 	today    *costCache
 	markdown *markdown
 	list     serviceList
 	typed    *typedSecrets
 
-	readers     atomic.Int64 // of streams, without a hub
-	broadcaster *broadcaster
 	logins      *logins
 	rateLimits  *rateLimits
 	linkKey     answerKey
@@ -83,14 +81,18 @@ type server struct {
 // New makes the handler that serves everything: pages, assets, API, health.
 func New(o Options) http.Handler {
 	s := &server{
-		Options: o, assets: loadAssets(), feeds: newFeeds(), today: &costCache{},
-		typed: &typedSecrets{held: map[string]typedSecret{}}, markdown: newMarkdown(), broadcaster: &broadcaster{hub: o.Hub},
+		Options: o, assets: loadAssets(), today: &costCache{},
+		typed: &typedSecrets{held: map[string]typedSecret{}}, markdown: newMarkdown(),
 	}
 	s.counters = &counterCache{store: o.Store, state: s.hostState}
-	s.Changed, s.WrongTokens = s.signalChange, s.wrongTokens.Load
+	if s.Hub == nil {
+		s.Hub = NewHub()
+	}
+	s.Changed, s.WrongTokens = s.Hub.Nudge, s.wrongTokens.Load
 	s.Options.Options = s.Filled()
+	s.Streams = min(cmp.Or(s.Streams, maxStreams), maxStreams)
 	s.desk = &desk.Desk{
-		Store: s.Store, Control: s.Control, Clock: s.Clock, Environments: s.Environments, Changed: s.signalChange,
+		Store: s.Store, Control: s.Control, Clock: s.Clock, Environments: s.Environments, Changed: s.Hub.Nudge,
 		Settings: s.ConfigFile,
 	}
 	s.rateLimits = newRateLimits()

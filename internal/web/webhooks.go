@@ -136,7 +136,7 @@ func (s *server) servePings(next http.Handler) http.Handler {
 			s.refuse(w, r, http.StatusServiceUnavailable, "The call could not be recorded. Call again.")
 			return
 		}
-		s.signalChange()
+		s.Hub.Nudge()
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = io.WriteString(w, "OK\n")
 	})
