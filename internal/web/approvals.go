@@ -74,16 +74,6 @@ func (s *server) pending(ctx context.Context, m moment) ([]approvalView, error) 
 	return out, nil
 }
 
-// answered returns the newest answered approvals, for the first page of the resolved incidents.
-func (s *server) answered(ctx context.Context, before int64) ([]api.Approval, error) {
-	if before > 0 {
-		return nil, nil
-	}
-	found, err := s.Store.People.Approvals(ctx, store.ApprovalFilter{Limit: 2 * listed})
-	found = slices.DeleteFunc(found, func(a ops.Approval) bool { return a.Status == ops.ApprovalPending })
-	return api.Rows(found[:min(len(found), listed)], api.ApprovalRow), err
-}
-
 func (s *server) approvalView(ctx context.Context, m moment, a ops.Approval) (approvalView, error) {
 	loaded, err := s.Store.Journal.Load(ctx, a.CycleID)
 	if err != nil {

@@ -38,7 +38,6 @@ type configView struct {
 	Groups  []settingGroup
 	Found   int
 	All     int
-	Hosts   []hostRow
 	Policy  ops.Policy
 	Routes  []routeRow
 }
@@ -121,9 +120,7 @@ func (s *server) config(r *http.Request, form accessForm) (page, error) {
 		flash = "The token is revoked."
 	}
 	var err error
-	if view.Hosts, err = s.hosts(r.Context()); err == nil {
-		view.Access, err = s.accessView(r, form)
-	}
+	view.Access, err = s.accessView(r, form)
 	return page{
 		Title: "Configuration", Nav: "config", Body: view, Flash: flash,
 		Static: view.Access != nil, // its forms keep what was typed

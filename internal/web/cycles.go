@@ -261,7 +261,7 @@ func (s *server) cycleView(ctx context.Context, m moment, id ops.CycleID) (cycle
 	c, j := rows.Cycles[0].Cycle, rows.Cycles[0].Journal
 	view := cycleView{
 		ID: c.ID, Title: cycleTitle(c), Badge: badgeOf(c), Environment: plain(c.Environment), Trigger: c.Trigger.Title(), Why: spoken(c.Why()),
-		Chain: m.chain(j.Sessions, j.Approvals, calls, 0), Actions: api.Rows(j.Runs, s.runRow), Prompt: plain(c.Prompt),
+		Chain: m.chain(j.Sessions, calls, 0), Actions: api.Rows(j.Runs, s.runRow), Prompt: plain(c.Prompt),
 		Again: fmt.Sprintf("/cycles/%d/run", c.ID), Several: len(s.Environments) > 1, Incidents: incidents, Recoveries: j.Recoveries,
 		Verdicts: verdicts, journal: j,
 	}

@@ -18,15 +18,6 @@ type hostRow struct {
 	Clock  string    // how its clock differs from the database's; empty if it does not
 }
 
-// hosts lists the hosts that share the database; empty if there is only one.
-func (s *server) hosts(ctx context.Context) ([]hostRow, error) {
-	rows, shared, err := s.hostRows(ctx)
-	if err != nil || !shared {
-		return nil, err
-	}
-	return rows, nil
-}
-
 // hostRows lists the hosts that use, or used, the database, and reports whether they share it.
 func (s *server) hostRows(ctx context.Context) (rows []hostRow, shared bool, err error) {
 	found, err := s.Store.Journal.Hosts(ctx)

@@ -22,7 +22,6 @@ type incidentsView struct {
 	Tab       string
 	Approvals []approvalView
 	Incidents []incidentView
-	Answered  []api.Approval
 	Several   bool
 	Empty     string
 	Pager     pager
@@ -121,9 +120,6 @@ func (s *server) incidentsView(r *http.Request, tab string, before int64) (incid
 		view.Empty, filter.Status = "No unverified incidents.", ops.IncidentUnverified
 	case tabResolved:
 		view.Empty, filter.Status = "No resolved incidents yet.", ops.IncidentResolved
-		if view.Answered, err = s.answered(ctx, before); err != nil {
-			return view, err
-		}
 	}
 	found, err := s.Store.People.Incidents(ctx, filter)
 	if err != nil {

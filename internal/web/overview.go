@@ -164,7 +164,7 @@ func (s *server) overviewView(r *http.Request, counts store.PageState) (overview
 	if err := s.addTicks(ctx, m, view.listed()...); err != nil {
 		return view, err
 	}
-	if err := s.addCost(ctx, m, &view, counts); err != nil {
+	if err := s.addCost(ctx, m, &view); err != nil {
 		return view, err
 	}
 	view.addSetup(ctx, s)
@@ -275,9 +275,9 @@ func (m moment) cycleLine(c ops.Cycle, sessions []ops.Session) cycleLine {
 // cycleTitle is the title of the cycle, short enough for a list.
 func cycleTitle(c ops.Cycle) string { return firstLine(c.Title(), 90) }
 
-func (s *server) addCost(ctx context.Context, m moment, view *overviewView, counts store.PageState) error {
+func (s *server) addCost(ctx context.Context, m moment, view *overviewView) error {
 	// A budget day starts at midnight UTC.
-	spent, known, err := s.today.upTo(ctx, s.Store, m.now.UTC().Truncate(24*time.Hour), counts.SessionEnded)
+	spent, known, err := s.Store.Reports.CostSince(ctx, "", m.now.UTC().Truncate(24*time.Hour))
 	if err != nil {
 		return fmt.Errorf("add up today's cost: %w", err)
 	}
@@ -487,7 +487,7 @@ func (m moment) ticks(checks []ops.Check) template.HTML {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg class="ticks" viewBox="0 0 %d %d" preserveAspectRatio="none" role="img"><title>%s</title>`,
-		ticksShown*step, tickHeight, safe(title))
+		ticksShown*step, tickHeight, esc(title))
 	for _, tone := range []string{"ok", "warn", "bad", "unknown"} {
 		if paths[tone] != "" {
 			fmt.Fprintf(&b, `<path class="day-bar tone-%s" d="%s"/>`, tone, paths[tone])

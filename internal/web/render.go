@@ -64,14 +64,12 @@ type page struct {
 }
 
 func loadPages(assets assetSet, clock ops.Clock, prose func(string) template.HTML) pageSet {
-	snippets := snippets{sprite: assets.path("icons.svg")}
 	shell := sync.OnceValue(func() *template.Template {
 		return template.Must(template.New("shell").Funcs(template.FuncMap{
-			"icon": snippets.icon, "badge": snippets.badge, "time": snippets.time, "figure": snippets.figure, "tier": snippets.tier,
 			"asset": assets.path, "operation": func(path string) access.Operation { return access.OperationOf("POST", path) },
 			"rail": rail, "railPages": railPages, "field": field, "servicePath": servicePath,
 			"inc": func(i int) int { return i + 1 },
-		}).Funcs(rowFuncs(clock, snippets, prose)).ParseFS(templateFiles, "templates/layout.html", "templates/parts*.html"))
+		}).Funcs(rowFuncs(clock, prose)).ParseFS(templateFiles, "templates/layout.html", "templates/parts*.html"))
 	})
 	set := pageSet{}
 	files, err := templateFiles.ReadDir("templates")

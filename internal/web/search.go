@@ -209,12 +209,6 @@ func (s *server) addMemory(r *http.Request) (string, error) {
 	return "/memory?done=added", err
 }
 
-// askMemory asks for confirmation before it removes a memory.
-func (s *server) askMemory(r *http.Request) (page, error) {
-	m, err := s.desk.Memory(r.Context(), rowID(r))
-	return page{Title: "Remove a memory", Nav: "memory", Static: true, Body: api.MemoryRow(m)}, err
-}
-
 func (s *server) removeMemory(r *http.Request) (string, error) {
 	return "/memory?done=removed", s.desk.RemoveMemory(r.Context(), by(r), rowID(r))
 }

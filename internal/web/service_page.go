@@ -110,14 +110,11 @@ func (s *server) serviceDetail(r *http.Request, environment, name string) (servi
 		serviceEntry: s.serviceNow(environment, name, nil, m.now), Several: len(s.Environments) > 1, Uptime: unknown(),
 		Silence: silenceOf(environment, name), Events: "/events?" + url.Values{"service": {name}}.Encode(),
 	}
-	usual, err := s.usualRange(ctx, m, environment, []string{name})
-	if err == nil {
-		view.Range, view.Ranges, err = chosenRange(r, usual, healthRanges()[:3])
-		view.Ranged = queried(r, "range") != ""
-	}
-	if err != nil {
+	var err error
+	if view.Range, view.Ranges, err = chosenRange(r, healthRanges()[:3]); err != nil {
 		return view, err
 	}
+	view.Ranged = queried(r, "range") != ""
 	env, configured, known := s.configured(environment, name)
 	checks, err := s.Store.Watch.ChecksOf(ctx, environment, name)
 	if err != nil {
@@ -257,11 +254,7 @@ func (s *server) addHistory(ctx context.Context, m moment, view *serviceDetail, 
 		return err
 	}
 	if len(past) == 1 {
-		bad, err := s.Store.Reports.BadChecks(ctx, view.Environment, []string{name}, filter.Since)
-		if err != nil {
-			return err
-		}
-		view.Health, view.Uptime = m.healthBar("history", view.Range, past[0], bucketErrors(past[0], bad)), uptime(past[0])
+		view.Health, view.Uptime = m.healthBar("history", view.Range, past[0]), uptime(past[0])
 	}
 	if view.Health == nil {
 		one := []serviceEntry{view.serviceEntry}

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -146,16 +145,6 @@ func (s *server) addSilence(r *http.Request) (string, error) {
 		})
 	}
 	return serviceBack(r, "added", "/silences?done=added"), err
-}
-
-// askSilence asks for confirmation before it ends a silence.
-func (s *server) askSilence(r *http.Request) (page, error) {
-	id := rowID(r)
-	found, err := s.Store.Watch.Silences(r.Context(), store.SilenceFilter{Before: id + 1, Limit: 1})
-	if err != nil || len(found) == 0 || found[0].ID != id {
-		return page{}, cmp.Or(err, ops.ErrNotFound)
-	}
-	return page{Title: "End a silence", Nav: "services", Static: true, Body: api.SilenceRow(found[0], s.Clock())}, nil
 }
 
 // endSilence ends a silence.

@@ -108,29 +108,6 @@ func digest(counts store.PageState, host string) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// costCache keeps today's cost, which changes only when a session ends.
-type costCache struct {
-	mu    sync.Mutex
-	since time.Time
-	ended string // end of the last session, from the counters
-	total float64
-	known bool
-}
-
-func (c *costCache) upTo(ctx context.Context, s *store.Store, since time.Time, ended string) (float64, bool, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if ended != "" && c.ended == ended && c.since.Equal(since) {
-		return c.total, c.known, nil
-	}
-	total, known, err := s.Reports.CostSince(ctx, "", since)
-	if err != nil {
-		return 0, false, err
-	}
-	c.since, c.ended, c.total, c.known = since, ended, total, known
-	return total, known, nil
-}
-
 // railLink is one entry of the navigation, or a page of one.
 type railLink struct {
 	Name, Path, Icon, Word string

@@ -67,7 +67,6 @@ type server struct {
 	pages    pageSet
 	assets   assetSet
 	counters *counterCache
-	today    *costCache
 	markdown *markdown
 	list     serviceList
 	typed    *typedSecrets
@@ -81,7 +80,7 @@ type server struct {
 // New makes the handler that serves everything: pages, assets, API, health.
 func New(o Options) http.Handler {
 	s := &server{
-		Options: o, assets: loadAssets(), today: &costCache{},
+		Options: o, assets: loadAssets(),
 		typed: &typedSecrets{held: map[string]typedSecret{}}, markdown: newMarkdown(),
 	}
 	s.counters = &counterCache{store: o.Store, state: s.hostState}
@@ -186,11 +185,9 @@ func (s *server) operatorRoutes(pages *http.ServeMux) {
 	pages.HandleFunc("GET /actions", s.page("actions", "list of actions", without(s.actions)))
 	pages.HandleFunc("POST /actions", s.form("actions", "action", "Nothing was run.", s.runAction, s.actions))
 	pages.HandleFunc("GET /actions/{id}", s.page("action", "action", without(s.action)))
-	pages.HandleFunc("GET /actions/{id}/undo", s.page("action", "action", without(s.action)))
 	pages.HandleFunc("POST /actions/{id}/undo", s.form("action", "action", "Nothing was run.", s.undoAction, s.action))
 	pages.HandleFunc("GET /silences", s.page("silences", "page of silences", without(s.silences)))
 	pages.HandleFunc("POST /silences", s.form("silences", "silence", "Nothing was added.", s.addSilence, s.silences))
-	pages.HandleFunc("GET /silences/{id}/end", s.page("silence_end", "silence", s.askSilence))
 	pages.HandleFunc("POST /silences/{id}/end", s.does("silence", s.endSilence))
 	pages.HandleFunc("GET /notifications", s.page("notifications", "list of notifications", s.notifications))
 	pages.HandleFunc("POST /notifications/test", s.does("test notification", s.testNotice))
@@ -199,7 +196,6 @@ func (s *server) operatorRoutes(pages *http.ServeMux) {
 	pages.HandleFunc("GET /events", s.page("events", "list of events", s.events))
 	pages.HandleFunc("GET /memory", s.page("memory", "page of memories", without(s.memory)))
 	pages.HandleFunc("POST /memory", s.form("memory", "memory", "Nothing was added.", s.addMemory, s.memory))
-	pages.HandleFunc("GET /memory/{id}/remove", s.page("memory_remove", "memory", s.askMemory))
 	pages.HandleFunc("POST /memory/{id}/remove", s.does("memory", s.removeMemory))
 	pages.HandleFunc("GET /config", s.page("config", "configuration", func(r *http.Request) (page, error) {
 		return s.config(r, accessForm{})
