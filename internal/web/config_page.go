@@ -39,7 +39,6 @@ type configView struct {
 	Found   int
 	All     int
 	Policy  ops.Policy
-	Routes  []routeRow
 }
 
 type settingGroup struct {
@@ -54,13 +53,6 @@ type settingRow struct {
 	Default bool
 	Masked  bool
 	Short   string // the beginning of a long value
-}
-
-// routeRow is one escalation route.
-type routeRow struct {
-	From, To string
-	Kind     string
-	Note     string
 }
 
 // longValue limits the part of a value that is shown at once.
@@ -114,7 +106,6 @@ func (s *server) config(r *http.Request, form accessForm) (page, error) {
 		}
 		group.Settings = append(group.Settings, row)
 	}
-	view.addRoutes()
 	flash := ""
 	if queried(r, "done") == "revoked" {
 		flash = "The token is revoked."
@@ -145,18 +136,6 @@ func docText(doc string) string {
 	return plain(strings.ReplaceAll(docLink().ReplaceAllString(doc, "$1"), "`", ""))
 }
 
-// addRoutes adds the routes between the handlers. They are the same in every environment.
-func (v *configView) addRoutes() {
-	for _, h := range v.Policy.Handlers {
-		for _, to := range h.HandsTo {
-			v.Routes = append(v.Routes, routeRow{plain(h.ID), plain(to), "escalates to", routeNote(v.Policy, h.ID, to)})
-		}
-		for _, to := range h.Fallback {
-			v.Routes = append(v.Routes, routeRow{plain(h.ID), plain(to), "falls back to", ""})
-		}
-	}
-}
-
 func rolesOf(p ops.Policy, id string) []string { return api.Rows(p.RolesOf(id), ops.Capital) }
 
 // agentText names the agent of a handler.
@@ -168,23 +147,6 @@ func agentText(h ops.Handler) string {
 		return "Command " + plain(path.Base(h.Command[0]))
 	}
 	return plain(cmp.Or(h.Agent, h.Family))
-}
-
-// routeNote lists the conditions of a route.
-func routeNote(p ops.Policy, from, to string) string {
-	route := p.RouteOf(from, to)
-	target, _ := p.Handler(to)
-	var notes []string
-	if p.Asks(from, target) {
-		notes = append(notes, "after approval")
-	}
-	if route.Independence != "" && route.Independence != ops.IndependenceNone {
-		notes = append(notes, ops.Spaced(route.Independence))
-	}
-	if route.Mode != "" {
-		notes = append(notes, "by "+string(route.Mode))
-	}
-	return strings.Join(notes, ", ")
 }
 
 // accessView is the section about tokens.

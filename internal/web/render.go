@@ -142,7 +142,7 @@ func (s *server) render(w http.ResponseWriter, r *http.Request, status int, name
 		if s.Trouble != nil { // it may name files
 			p.Trouble = s.Trouble()
 		}
-		p.Environments = environmentNames(s.Environments)
+		p.Environments = api.Rows(s.Environments, func(e ops.Environment) string { return e.Name })
 		p.Counts = counts(r)
 		p.Seen = s.counters.revision(p.Counts)
 	}
@@ -458,12 +458,7 @@ func choose(value string, choices ...choice) []choice {
 
 // chosen returns the choices of a select; the first one means all.
 func chosen(value, all string, choices ...choice) []choice {
-	out := []choice{{Word: all, Chosen: value == ""}}
-	for _, c := range choices {
-		c.Chosen = c.Value == value
-		out = append(out, c)
-	}
-	return out
+	return choose(value, append([]choice{{Word: all}}, choices...)...)
 }
 
 // option is one of several views of a page, as a link.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -30,8 +29,8 @@ func (s *server) silences(r *http.Request, problem string) (page, error) {
 	}, func(q ops.Silence) int64 { return q.ID }, func(q ops.Silence) api.Silence { return api.SilenceRow(q, m.now) })
 	view.Filtered, view.Add, view.FormError = f.Environment != "", s.silenceQuestion(r, m), problem
 	view.Tabs = []option{
-		{Word: "Active", Path: silencesPath(f.Environment, ""), Current: !all},
-		{Word: "All", Path: silencesPath(f.Environment, "1"), Current: all},
+		{Word: "Active", Path: with(r, "all", ""), Current: !all},
+		{Word: "All", Path: with(r, "all", "1"), Current: all},
 	}
 	view.Filters = filterRow{Action: "/silences"}.withEnvironment(s.environmentChoices(f.Environment))
 	if all {
@@ -45,19 +44,6 @@ func (s *server) silences(r *http.Request, problem string) (page, error) {
 		p.Flash = "The silence has ended. Failures count again."
 	}
 	return p, err
-}
-
-func silencesPath(environment, all string) string {
-	query := url.Values{}
-	for name, value := range map[string]string{"environment": environment, "all": all} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
-	if len(query) == 0 {
-		return "/silences"
-	}
-	return "/silences?" + query.Encode()
 }
 
 // endQuestion asks before a silence ends. back is the page to return to; empty for the list.

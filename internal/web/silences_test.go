@@ -259,7 +259,7 @@ func TestConfigShowsOriginsAndNoSecrets(t *testing.T) {
 	body := s.page("/config")
 	mustContain(t, body, "4 of 4", "interval", "1h0m0s", "claudeops.yaml:4", "CLAUDEOPS_BUDGET_DAY_USD", "set (hidden)", "Dry run is on",
 		"See Schedule.",
-		"<code>tier1</code> <span class=\"faint\">escalates to</span> <code>tier2</code> <span class=\"faint\">after approval, by resume</span>", "falls back to",
+		`data-label="Escalates to"><code>tier2</code>`, `data-label="Falls back to"><code>spare</code>`,
 		"above the maximum", "Command agent", "Finally, a human is asked. Tier 2", "Everything", "Entry", "Fallback", "1 changed",
 		"<summary><code>Bash(rm:*), ")
 	mustNotContain(t, content(body), "[redacted]", "(#schedule)")

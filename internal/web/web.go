@@ -228,11 +228,3 @@ func otherMethod(pages *http.ServeMux, r *http.Request) string {
 	}
 	return ""
 }
-
-func environmentNames(environments []ops.Environment) []string {
-	names := make([]string, 0, len(environments))
-	for _, e := range environments {
-		names = append(names, e.Name)
-	}
-	return names
-}
