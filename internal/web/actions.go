@@ -51,7 +51,7 @@ func runTitle(r api.ActionRun) string {
 	return title
 }
 
-func (s *server) runRow(r ops.ActionRun) runRow {
+func (s *site) runRow(r ops.ActionRun) runRow {
 	row := runRow{ActionRun: api.ActionRunRow(r)}
 	if undo, err := s.desk.UndoOf(r); err == nil {
 		row.Undo = &question{
@@ -64,8 +64,8 @@ func (s *server) runRow(r ops.ActionRun) runRow {
 	return row
 }
 
-func (s *server) actions(r *http.Request, problem string) (page, error) {
-	runs, err := listOf(s, r, func(ctx context.Context, before int64, limit int) ([]ops.ActionRun, error) {
+func (s *actions) actions(r *http.Request, problem string) (page, error) {
+	runs, err := listOf(s.site, r, func(ctx context.Context, before int64, limit int) ([]ops.ActionRun, error) {
 		return s.Store.Acts.ActionRuns(ctx, store.ActionFilter{Service: queried(r, "service"), Before: before, Limit: limit})
 	}, func(x ops.ActionRun) int64 { return x.ID }, s.runRow)
 	view := actionsView{listView: runs}
@@ -117,7 +117,7 @@ func domID(name string) string {
 	}, name)
 }
 
-func (s *server) action(r *http.Request, problem string) (page, error) {
+func (s *actions) action(r *http.Request, problem string) (page, error) {
 	run, err := s.Store.Acts.ActionRun(r.Context(), rowID(r))
 	row := s.runRow(run)
 	row.FormError = problem
@@ -125,7 +125,7 @@ func (s *server) action(r *http.Request, problem string) (page, error) {
 }
 
 // runAction asks the daemon for an action.
-func (s *server) runAction(r *http.Request) (string, error) {
+func (s *actions) runAction(r *http.Request) (string, error) {
 	_, err := s.desk.RunAction(r.Context(), by(r), desk.Action{
 		Environment: r.PostFormValue("environment"), Service: r.PostFormValue("service"), Name: r.PostFormValue("action"),
 		Branch: typed(r, "branch"), Why: reason(r),
@@ -136,7 +136,7 @@ func (s *server) runAction(r *http.Request) (string, error) {
 	return requested(err)
 }
 
-func (s *server) undoAction(r *http.Request) (string, error) {
+func (s *actions) undoAction(r *http.Request) (string, error) {
 	_, err := s.desk.Undo(r.Context(), by(r), rowID(r), reason(r))
 	return requested(err)
 }
@@ -158,7 +158,7 @@ type guardListView struct {
 }
 
 // guardPage lists what the guard refused in all sessions, or all its decisions.
-func (s *server) guardPage(r *http.Request) (page, error) {
+func (s *events) guardPage(r *http.Request) (page, error) {
 	before, ok := cursor(r)
 	f := store.GuardFilter{
 		Verdict: queried(r, "verdict"), Rule: queried(r, "rule"), Service: queried(r, "service"), Before: before, Limit: listed,

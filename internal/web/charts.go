@@ -46,7 +46,8 @@ func (m moment) healthBar(id string, over healthRange, h store.ServiceHealth) *p
 		if found.Tone == "warn" {
 			attributes = ` fill="url(#hatch-warn)"`
 		}
-		d.column(pc(float64(i)*width+width*0.07), "0", pc(width*0.86), px(barHeight), class, m.stamp(b.From), m.stamp(b.Until), label, attributes)
+		drawn := bar{pc(float64(i)*width + width*0.07), "0", pc(width * 0.86), px(barHeight), class, label, attributes}
+		d.column(drawn, m.stamp(b.From), m.stamp(b.Until))
 	}
 	p.SVG = d.svg(barHeight, title)
 	return p
@@ -63,7 +64,7 @@ type series struct {
 // Swatch is the colour sample of a series in the legend.
 func (s series) Swatch() picture {
 	var d drawing
-	d.rect("0", "0", "100%", "100%", "stack "+s.Class, "")
+	d.rect(bar{"0", "0", "100%", "100%", "stack " + s.Class, "", ""})
 	return picture{SVG: d.svg(12, s.Name)}
 }
 
@@ -87,7 +88,7 @@ func stackedBars(id, title string, days []time.Time, all []series) picture {
 			}
 			from, to := y(base), y(base+*s.USD[i])
 			label := fmt.Sprintf("%s, %s: %s", day.Format("2 Jan"), s.Name, dollars(s.USD[i]).Text)
-			d.rect(pc(x+width*0.14), px(round(to)), pc(width*0.72), px(round(max(1, from-to))), "stack "+s.Class, label)
+			d.rect(bar{pc(x + width*0.14), px(round(to)), pc(width * 0.72), px(round(max(1, from-to))), "stack " + s.Class, label, ""})
 			base += *s.USD[i]
 		}
 		if i%every == (len(days)-1)%every {
@@ -215,7 +216,7 @@ func (m moment) drawTimes(p *picture, over healthRange, buckets []store.TimesBuc
 		if b.Checks > 0 {
 			text = fmt.Sprintf("p50 %s, p95 %s, %s", span(b.P50), span(b.P95), ops.Plural(int(b.Checks), "check", "checks"))
 		}
-		d.column(pc(float64(i)*width), px(chartTop), pc(width), px(chartPlot), "column", m.stamp(b.From), m.stamp(b.Until), text, "")
+		d.column(bar{pc(float64(i) * width), px(chartTop), pc(width), px(chartPlot), "column", text, ""}, m.stamp(b.From), m.stamp(b.Until))
 		labelled := i%every == every/2
 		if days := over.Bucket > time.Hour; days && over.Bucket < 24*time.Hour {
 			labelled = b.From.Hour() == 0
@@ -225,7 +226,7 @@ func (m moment) drawTimes(p *picture, over healthRange, buckets []store.TimesBuc
 			if i/every%2 == 1 {
 				class += " chart-optional" // hidden on narrow screens
 			}
-			d.time(pc(float64(i)*width+width/2), px(chartHeight-6), "middle", class, b.From, over.Bucket > time.Hour)
+			d.time(pc(float64(i)*width+width/2), class, b.From, over.Bucket > time.Hour)
 		}
 	}
 	p.SVG = amounts + d.svg(chartHeight, p.Title)

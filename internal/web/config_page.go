@@ -62,7 +62,7 @@ const longValue = 120
 const masked = "[redacted]"
 
 // config shows the page, with what became of a form about access.
-func (s *server) config(r *http.Request, form accessForm) (page, error) {
+func (s *configuration) config(r *http.Request, form accessForm) (page, error) {
 	view := configView{Policy: s.Environments[0].Policy, Walls: s.Walls(), Search: queried(r, "q"), All: len(s.Settings)}
 	view.Changed = queried(r, "own") != ""
 	if s.mayConfigure(r) {
@@ -190,7 +190,7 @@ func lifetimes() []lifetime {
 }
 
 // accessView returns the section for administrators, nil for others.
-func (s *server) accessView(r *http.Request, form accessForm) (*accessView, error) {
+func (s *configuration) accessView(r *http.Request, form accessForm) (*accessView, error) {
 	if !caller(r).May(access.Administer) {
 		return nil, nil //nolint:nilnil // the section is not shown
 	}
@@ -233,7 +233,7 @@ func tokenFields(form accessForm) []input {
 }
 
 // makeToken makes a token and shows it once.
-func (s *server) makeToken(w http.ResponseWriter, r *http.Request) {
+func (s *configuration) makeToken(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	form := accessForm{name: r.PostFormValue("name"), role: r.PostFormValue("role"), expires: r.PostFormValue("expires")}
 	now := s.Clock()
@@ -268,6 +268,6 @@ func (s *server) makeToken(w http.ResponseWriter, r *http.Request) {
 }
 
 // revokeToken ends a token.
-func (s *server) revokeToken(r *http.Request) (string, error) {
+func (s *configuration) revokeToken(r *http.Request) (string, error) {
 	return "/config?done=revoked#access", s.Store.People.RevokeToken(r.Context(), r.PathValue("name"), s.person(r), s.Clock())
 }

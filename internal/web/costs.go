@@ -94,7 +94,7 @@ func (q costQuery) since(now time.Time) time.Time {
 	return now.UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-q.days)
 }
 
-func (s *server) costs(r *http.Request) (page, error) {
+func (s *costs) costs(r *http.Request) (page, error) {
 	q, err := readCostQuery(r)
 	if err != nil {
 		return page{}, err
@@ -147,7 +147,7 @@ func (v *costsView) addSums(rows []store.CostRow, now time.Time) {
 }
 
 // addBudgets adds today's budgets.
-func (s *server) addBudgets(ctx context.Context, m moment, q costQuery, view *costsView) error {
+func (s *costs) addBudgets(ctx context.Context, m moment, q costQuery, view *costsView) error {
 	today := costQuery{days: 1}.since(m.now)
 	for _, e := range s.Environments {
 		if e.Policy.BudgetDayUSD == 0 || q.environment != "" && q.environment != e.Name {
@@ -275,7 +275,7 @@ func (v *costsView) draw(q costQuery, keys []string, rows []store.CostRow, sums 
 }
 
 // costFilters keeps the grouping and the range of the page.
-func (s *server) costFilters(r *http.Request, q costQuery) filterRow {
+func (s *costs) costFilters(r *http.Request, q costQuery) filterRow {
 	row := filterRow{Action: "/costs", Hidden: map[string]string{}}
 	for _, name := range []string{"by", "days"} {
 		if value := queried(r, name); value != "" {

@@ -17,7 +17,7 @@ const feedLines = 100
 
 // feed is one session as one reader sees it.
 type feed struct {
-	*server
+	*sessions
 	id  ops.SessionID
 	at  position
 	out *eventStream
@@ -83,7 +83,7 @@ func (f *feed) sendLines(ctx context.Context) error {
 }
 
 // openRows returns entries that continue after a line.
-func (s *server) openRows(ctx context.Context, id ops.SessionID, after int64) (*entries, error) {
+func (s *sessions) openRows(ctx context.Context, id ops.SessionID, after int64) (*entries, error) {
 	denied, err := s.refusals(ctx, id)
 	if err != nil {
 		return nil, err

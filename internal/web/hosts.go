@@ -19,7 +19,7 @@ type hostRow struct {
 }
 
 // hostRows lists the hosts that use, or used, the database, and reports whether they share it.
-func (s *server) hostRows(ctx context.Context) (rows []hostRow, shared bool, err error) {
+func (s *hosts) hostRows(ctx context.Context) (rows []hostRow, shared bool, err error) {
 	found, err := s.Store.Journal.Hosts(ctx)
 	if err != nil {
 		return nil, false, err
@@ -66,7 +66,7 @@ type hostsView struct {
 	Shared bool
 }
 
-func (s *server) hostsPage(r *http.Request) (page, error) {
+func (s *hosts) hostsPage(r *http.Request) (page, error) {
 	rows, shared, err := s.hostRows(r.Context())
 	p := page{Title: "Hosts", Nav: "hosts", Body: hostsView{rows, shared}}
 	switch queried(r, "done") {
@@ -79,7 +79,7 @@ func (s *server) hostsPage(r *http.Request) (page, error) {
 }
 
 // drainHost asks a host to take no new cycles, or to take them again.
-func (s *server) drainHost(r *http.Request) (string, error) {
+func (s *hosts) drainHost(r *http.Request) (string, error) {
 	word := r.PathValue("change")
 	if word != "drain" && word != "resume" {
 		return "", noPage()
@@ -93,13 +93,13 @@ func (s *server) drainHost(r *http.Request) (string, error) {
 }
 
 // stopAll stops everything.
-func (s *server) stopAll(r *http.Request) (string, error) {
+func (s *hosts) stopAll(r *http.Request) (string, error) {
 	_, err := s.desk.StopAll(r.Context(), by(r), reason(r))
 	return "/", err
 }
 
 // resumeAll lets everything start again.
-func (s *server) resumeAll(r *http.Request) (string, error) {
+func (s *hosts) resumeAll(r *http.Request) (string, error) {
 	_, err := s.desk.ResumeAll(r.Context(), by(r), reason(r))
 	return "/", err
 }

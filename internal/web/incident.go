@@ -25,16 +25,16 @@ type incidentPage struct {
 	Conflict string    // why the action was not taken
 }
 
-func (s *server) incident(r *http.Request, conflict string) (page, error) {
+func (s *incidents) incident(r *http.Request, conflict string) (page, error) {
 	return s.showIncident(r, "", conflict)
 }
 
 // askIncident is the target of a link in a notification: it shows the action and asks for confirmation.
-func (s *server) askIncident(r *http.Request) (page, error) {
+func (s *incidents) askIncident(r *http.Request) (page, error) {
 	return s.showIncident(r, r.PathValue("action"), "")
 }
 
-func (s *server) showIncident(r *http.Request, action, conflict string) (page, error) {
+func (s *incidents) showIncident(r *http.Request, action, conflict string) (page, error) {
 	id := rowID(r)
 	rows, err := s.desk.Story(r.Context(), id)
 	if err != nil {
@@ -76,7 +76,7 @@ func (s *server) showIncident(r *http.Request, action, conflict string) (page, e
 	return p, nil
 }
 
-func (s *server) changeIncident(r *http.Request) (string, error) {
+func (s *incidents) changeIncident(r *http.Request) (string, error) {
 	id, ctx, action := rowID(r), r.Context(), r.PathValue("action")
 	var err error
 	switch action {
@@ -156,14 +156,14 @@ func runAgain(i ops.Incident) question {
 }
 
 // runIncident queues another cycle for an incident.
-func (s *server) runIncident(r *http.Request) (string, error) {
+func (s *incidents) runIncident(r *http.Request) (string, error) {
 	id := rowID(r)
 	_, _, err := s.desk.RunAgain(r.Context(), by(r), id)
 	return fmt.Sprintf("/incidents/%d?done=%s", id, actionRun), err
 }
 
 // incidentReport responds with the report of an incident as a Markdown file.
-func (s *server) incidentReport(w http.ResponseWriter, r *http.Request) {
+func (s *incidents) incidentReport(w http.ResponseWriter, r *http.Request) {
 	id := rowID(r)
 	rows, err := s.desk.Story(r.Context(), id)
 	if err != nil {

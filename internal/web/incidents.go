@@ -46,7 +46,7 @@ const (
 	tabResolved     = "resolved"
 )
 
-func (s *server) incidents(r *http.Request) (page, error) {
+func (s *incidents) incidents(r *http.Request) (page, error) {
 	view, err := s.incidentsView(r)
 	p := page{Title: "Incidents", Nav: "incidents", Body: view}
 	if done := queried(r, "done"); done != "" {
@@ -56,7 +56,7 @@ func (s *server) incidents(r *http.Request) (page, error) {
 }
 
 // deniedText says what follows from a no.
-func (s *server) deniedText(r *http.Request, done string) string {
+func (s *incidents) deniedText(r *http.Request, done string) string {
 	id, err := strconv.ParseInt(queried(r, "id"), 10, 64)
 	if err != nil || done != answerDeny {
 		return ""
@@ -68,7 +68,7 @@ func (s *server) deniedText(r *http.Request, done string) string {
 	return ""
 }
 
-func (s *server) incidentsView(r *http.Request) (incidentsView, error) {
+func (s *incidents) incidentsView(r *http.Request) (incidentsView, error) {
 	ctx, m, tab := r.Context(), moment{s.Clock()}, queried(r, "tab")
 	before, ok := cursor(r)
 	view := incidentsView{Several: len(s.Environments) > 1}
@@ -89,7 +89,10 @@ func (s *server) incidentsView(r *http.Request) (incidentsView, error) {
 		empty  string
 		filter store.IncidentFilter
 	}{
-		{option{Word: "Needs you", Path: tabNeeds, Count: counts.NeedYou()}, "Nothing needs you.", store.IncidentFilter{NeedsYou: true, Limit: 200}},
+		{
+			option{Word: "Needs you", Path: tabNeeds, Count: counts.NeedYou()}, "Nothing needs you.",
+			store.IncidentFilter{NeedsYou: true, Limit: 200},
+		},
 		{option{Word: "All", Path: tabAll}, "Nothing needs you. There were no incidents yet.", store.IncidentFilter{}},
 		{option{Word: "Open", Path: tabOpen}, "No open incidents.", store.IncidentFilter{Open: true}},
 		{
@@ -113,7 +116,7 @@ func (s *server) incidentsView(r *http.Request) (incidentsView, error) {
 	}
 	filter.Before, filter.Limit = before, cmp.Or(filter.Limit, listed+1)
 	if tab == tabNeeds {
-		if view.Approvals, err = s.pending(ctx, m); err != nil {
+		if view.Approvals, err = s.approvals.pending(ctx, m); err != nil {
 			return view, err
 		}
 	}
@@ -139,7 +142,7 @@ func (s *server) incidentsView(r *http.Request) (incidentsView, error) {
 	return view, nil
 }
 
-func (s *server) history(ctx context.Context, i ops.Incident) ([]api.Event, error) {
+func (s *incidents) history(ctx context.Context, i ops.Incident) ([]api.Event, error) {
 	events, err := s.Store.People.IncidentHistory(ctx, i)
 	opened := api.EventRow(ops.Event{At: i.OpenedAt, Level: i.Level, Verb: ops.VerbIncidentReopened})
 	opened.Message = "opened"

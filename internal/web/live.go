@@ -16,7 +16,7 @@ import (
 )
 
 // stream reports to a page that the journal changed. The event id is the revision the reader has seen.
-func (s *server) stream(w http.ResponseWriter, r *http.Request) {
+func (s *sessions) stream(w http.ResponseWriter, r *http.Request) {
 	seen := cmp.Or(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("seen"))
 	out := s.openStream(w, r, pollEvery)
 	defer out.leave()
@@ -39,7 +39,7 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 }
 
 // railCount renders the number in the navigation as a fragment to swap in.
-func (s *server) railCount(counts store.PageState) (string, error) {
+func (s *sessions) railCount(counts store.PageState) (string, error) {
 	count, err := s.piece("session", "rail-count", counts.Approvals+counts.Incidents)
 	return `<hx-partial hx-target="#rail-count" hx-swap="outerHTML">` + count + `</hx-partial>`, err
 }
@@ -71,13 +71,13 @@ func readPosition(r *http.Request) position {
 const noLines = -1
 
 // sessionStream sends the transcript and the state of a session until its cycle has ended.
-func (s *server) sessionStream(w http.ResponseWriter, r *http.Request) {
+func (s *sessions) sessionStream(w http.ResponseWriter, r *http.Request) {
 	id := ops.SessionID(rowID(r))
 	if _, err := s.Store.Journal.Session(r.Context(), id); err != nil {
 		http.Error(w, "no such session", http.StatusNotFound)
 		return
 	}
-	f := &feed{server: s, id: id, at: readPosition(r), out: s.openStream(w, r, feedEvery)}
+	f := &feed{sessions: s, id: id, at: readPosition(r), out: s.openStream(w, r, feedEvery)}
 	defer f.out.leave()
 	for {
 		over, err := f.sendNews(r.Context())
@@ -121,7 +121,7 @@ type eventStream struct {
 	w         http.ResponseWriter
 	rc        *http.ResponseController
 	ctx       context.Context //nolint:containedctx // the stream lives as long as its request
-	server    *server
+	site      *site
 	changed   <-chan struct{} // a signal that something has changed
 	leave     func()          // must be called at the end
 	every     time.Duration
@@ -131,9 +131,9 @@ type eventStream struct {
 }
 
 // openStream starts a stream.
-func (s *server) openStream(w http.ResponseWriter, r *http.Request, every time.Duration) *eventStream {
+func (s *sessions) openStream(w http.ResponseWriter, r *http.Request, every time.Duration) *eventStream {
 	e := &eventStream{
-		w: w, rc: http.NewResponseController(w), ctx: r.Context(), server: s, every: every, lasts: admission(r.Context()), checked: s.Clock(),
+		w: w, rc: http.NewResponseController(w), ctx: r.Context(), site: s.site, every: every, lasts: admission(r.Context()), checked: s.Clock(),
 	}
 	e.changed, e.leave = s.Hub.Subscribe(ops.ReachPages)
 	header := w.Header()
@@ -184,11 +184,11 @@ func (e *eventStream) write(text []byte) error {
 
 // wait returns when there may be something new, or an error when the stream is closed.
 func (e *eventStream) wait() error {
-	if e.lasts != nil && e.server.Clock().Sub(e.checked) >= recheckEvery {
+	if e.lasts != nil && e.site.Clock().Sub(e.checked) >= recheckEvery {
 		if !e.lasts(e.ctx) {
 			return errClosed // the reader connects again and is refused
 		}
-		e.checked = e.server.Clock()
+		e.checked = e.site.Clock()
 	}
 	if time.Since(e.lastWrite) > keepAliveEvery {
 		if err := e.write([]byte(": keep-alive\n\n")); err != nil {
@@ -209,7 +209,7 @@ func (e *eventStream) pause(d time.Duration, signal <-chan struct{}) (signalled 
 	select {
 	case <-e.ctx.Done():
 		return false, errClosed
-	case <-e.server.Done:
+	case <-e.site.Done:
 		return false, errClosed
 	case <-timer.C:
 		return false, nil

@@ -34,7 +34,7 @@ type listView[T any] struct {
 }
 
 // listOf reads the page of a list that a request asks for: its rows, newest first, from a cursor on.
-func listOf[S, T any](s *server, r *http.Request, read func(ctx context.Context, before int64, limit int) ([]S, error),
+func listOf[S, T any](s *site, r *http.Request, read func(ctx context.Context, before int64, limit int) ([]S, error),
 	id func(S) int64, row func(S) T,
 ) (listView[T], error) {
 	before, ok := cursor(r)

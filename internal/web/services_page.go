@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"claudeops/internal/api"
+	"claudeops/internal/desk"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -65,7 +66,7 @@ type serviceRow struct {
 	Incidents []ops.Incident
 }
 
-func (s *server) servicesPage(r *http.Request) (page, error) {
+func (s *services) servicesPage(r *http.Request) (page, error) {
 	view, err := s.servicesView(r)
 	p := page{Title: "Services", Nav: "services", Body: view}
 	p.Flash = cleared(r)
@@ -80,7 +81,7 @@ func cleared(r *http.Request) string {
 	return ""
 }
 
-func (s *server) servicesView(r *http.Request) (servicesView, error) {
+func (s *services) servicesView(r *http.Request) (servicesView, error) {
 	ctx, m := r.Context(), moment{s.Clock()}
 	state, environment := queried(r, "state"), queried(r, "environment")
 	wanted := queried(r, "q")
@@ -121,7 +122,7 @@ func (s *server) servicesView(r *http.Request) (servicesView, error) {
 }
 
 // addServiceRows adds the services of one page with their history, incidents and cooldowns.
-func (s *server) addServiceRows(ctx context.Context, m moment, view *servicesView, entries []serviceEntry, names []string,
+func (s *services) addServiceRows(ctx context.Context, m moment, view *servicesView, entries []serviceEntry, names []string,
 	environment string,
 ) error {
 	past, err := s.Store.Reports.Health(ctx, store.HealthFilter{
@@ -212,7 +213,7 @@ func (k serviceKey) element() string {
 }
 
 // environment is a configured environment; one that is not has only its name.
-func (s *server) environment(name string) ops.Environment {
+func (s *site) environment(name string) ops.Environment {
 	if i := slices.IndexFunc(s.Environments, func(e ops.Environment) bool { return e.Name == name }); i >= 0 {
 		return s.Environments[i]
 	}
@@ -220,7 +221,7 @@ func (s *server) environment(name string) ops.Environment {
 }
 
 // cooldownsByService returns the remaining actions of each service with recent ones.
-func (s *server) cooldownsByService(ctx context.Context, m moment) (map[serviceKey][]cooldownView, error) {
+func (s *services) cooldownsByService(ctx context.Context, m moment) (map[serviceKey][]cooldownView, error) {
 	out := map[serviceKey][]cooldownView{}
 	for _, e := range s.Environments {
 		limits := e.Policy.AllCooldowns()
@@ -238,7 +239,7 @@ func (s *server) cooldownsByService(ctx context.Context, m moment) (map[serviceK
 	return out, nil
 }
 
-func (s *server) openIncidents(ctx context.Context, environment string) (map[serviceKey][]ops.Incident, error) {
+func (s *services) openIncidents(ctx context.Context, environment string) (map[serviceKey][]ops.Incident, error) {
 	found, err := s.Store.People.Incidents(ctx, store.IncidentFilter{Open: true, Environment: environment, Limit: 200})
 	if err != nil {
 		return nil, err
@@ -285,7 +286,7 @@ type cooldownPage struct {
 	Several     bool
 }
 
-func (s *server) cooldown(r *http.Request, problem string) (page, error) {
+func (s *services) cooldown(r *http.Request, problem string) (page, error) {
 	view := cooldownPage{
 		Environment: r.FormValue("environment"), Service: r.FormValue("service"), Action: r.FormValue("action"),
 		FormError: problem, Several: len(s.Environments) > 1,
@@ -308,9 +309,11 @@ func (s *server) cooldown(r *http.Request, problem string) (page, error) {
 }
 
 // clearCooldown resets a cooldown.
-func (s *server) clearCooldown(r *http.Request) (string, error) {
+func (s *services) clearCooldown(r *http.Request) (string, error) {
 	environment, service := r.PostFormValue("environment"), r.PostFormValue("service")
-	n, err := s.desk.ClearCooldown(r.Context(), by(r), environment, service, r.PostFormValue("action"), reason(r))
+	n, err := s.desk.ClearCooldown(r.Context(), by(r), desk.Action{
+		Environment: environment, Service: service, Name: r.PostFormValue("action"), Why: reason(r),
+	})
 	if errors.Is(err, ops.ErrNotFound) {
 		err = refusal{http.StatusConflict, "This cooldown has no recent actions any more. It may already have been cleared."}
 	}
@@ -360,7 +363,7 @@ const (
 )
 
 // allServices returns every service, worst first. Nobody may change the result.
-func (s *server) allServices(ctx context.Context, now time.Time) ([]serviceEntry, error) {
+func (s *services) allServices(ctx context.Context, now time.Time) ([]serviceEntry, error) {
 	s.list.mu.Lock()
 	defer s.list.mu.Unlock()
 	if time.Now().Before(s.list.until) {
@@ -382,7 +385,7 @@ func (s *server) allServices(ctx context.Context, now time.Time) ([]serviceEntry
 }
 
 // serviceNow is one service as it is now.
-func (s *server) serviceNow(environment, name string, checks []ops.Check, now time.Time) serviceEntry {
+func (s *services) serviceNow(environment, name string, checks []ops.Check, now time.Time) serviceEntry {
 	return entryOf(api.ServiceRow(environment, name, checks, s.environment(environment).Interval, now))
 }
 

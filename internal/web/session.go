@@ -67,7 +67,7 @@ type sessionView struct {
 	Transcript transcriptView
 }
 
-func (s *server) session(r *http.Request) (page, error) {
+func (s *sessions) session(r *http.Request) (page, error) {
 	id := ops.SessionID(rowID(r))
 	want, ok := transcriptWindow(r)
 	if !ok {
@@ -120,7 +120,7 @@ func streamPath(id ops.SessionID, shown transcriptView, seen string) string {
 }
 
 // sessionView reads everything about a session except its transcript.
-func (s *server) sessionView(ctx context.Context, m moment, id ops.SessionID) (sessionView, error) {
+func (s *sessions) sessionView(ctx context.Context, m moment, id ops.SessionID) (sessionView, error) {
 	session, err := s.Store.Journal.Session(ctx, id)
 	if err != nil {
 		return sessionView{}, fmt.Errorf("read session: %w", err)
@@ -151,7 +151,7 @@ func (s *server) sessionView(ctx context.Context, m moment, id ops.SessionID) (s
 	return view, err
 }
 
-func (s *server) addTranscript(ctx context.Context, m moment, view *sessionView, want window, find string) error {
+func (s *sessions) addTranscript(ctx context.Context, m moment, view *sessionView, want window, find string) error {
 	denied, err := s.refusals(ctx, view.ID)
 	if err != nil {
 		return err
@@ -165,7 +165,7 @@ func (s *server) addTranscript(ctx context.Context, m moment, view *sessionView,
 }
 
 // sessionState renders everything on the page except the transcript, as fragments to swap in.
-func (s *server) sessionState(ctx context.Context, id ops.SessionID, counts store.PageState) (sessionState, error) {
+func (s *sessions) sessionState(ctx context.Context, id ops.SessionID, counts store.PageState) (sessionState, error) {
 	view, err := s.sessionView(ctx, moment{s.Clock()}, id)
 	if err != nil {
 		return sessionState{}, err
@@ -212,7 +212,7 @@ func stopQuestion(id ops.SessionID) *question {
 	}
 }
 
-func (s *server) addRecords(ctx context.Context, view *sessionView) error {
+func (s *sessions) addRecords(ctx context.Context, view *sessionView) error {
 	decisions, err := s.Store.Journal.Decisions(ctx, view.Cycle)
 	if err != nil {
 		return fmt.Errorf("read decisions: %w", err)
@@ -276,7 +276,7 @@ func shorten(text string) string {
 const maxReported = 100
 
 // prose renders markdown that an agent wrote, shortened.
-func (s *server) prose(text string) template.HTML {
+func (s *site) prose(text string) template.HTML {
 	if strings.TrimSpace(text) == "" {
 		return ""
 	}
@@ -322,7 +322,7 @@ const (
 )
 
 // rawTranscript responds with every line as recorded.
-func (s *server) rawTranscript(w http.ResponseWriter, r *http.Request) {
+func (s *sessions) rawTranscript(w http.ResponseWriter, r *http.Request) {
 	id, ok := sessionID(r)
 	if !ok {
 		s.errorPage(w, r, http.StatusNotFound, "No such session.")

@@ -16,14 +16,14 @@ import (
 
 const untilLayout = "2006-01-02 15:04"
 
-func (s *server) silences(r *http.Request, problem string) (page, error) {
+func (s *silences) silences(r *http.Request, problem string) (page, error) {
 	m := moment{s.Clock()}
 	f := store.SilenceFilter{Environment: queried(r, "environment")}
 	all := queried(r, "all") != ""
 	if !all {
 		f.Active = m.now
 	}
-	view, err := listOf(s, r, func(ctx context.Context, before int64, limit int) ([]ops.Silence, error) {
+	view, err := listOf(s.site, r, func(ctx context.Context, before int64, limit int) ([]ops.Silence, error) {
 		f.Before, f.Limit = before, limit
 		return s.Store.Watch.Silences(ctx, f)
 	}, func(q ops.Silence) int64 { return q.ID }, func(q ops.Silence) api.Silence { return api.SilenceRow(q, m.now) })
@@ -75,7 +75,7 @@ func silenceDurations(value string) []choice {
 	return spans
 }
 
-func (s *server) silenceQuestion(r *http.Request, m moment) question {
+func (s *silences) silenceQuestion(r *http.Request, m moment) question {
 	q := question{
 		ID: "add-silence", Button: "Add silence", Icon: "bell-off", Style: "primary", Title: "Add a silence", Action: "/silences",
 		Yes: "Add silence", No: "Cancel", Hidden: map[string]string{"zone": ""},
@@ -123,7 +123,7 @@ func silenceEnd(r *http.Request, now time.Time) (end desk.End, err error) {
 	return end, err
 }
 
-func (s *server) addSilence(r *http.Request) (string, error) {
+func (s *silences) addSilence(r *http.Request) (string, error) {
 	end, err := silenceEnd(r, s.Clock())
 	if err == nil {
 		_, err = s.desk.AddSilence(r.Context(), by(r), desk.Silence{
@@ -134,7 +134,7 @@ func (s *server) addSilence(r *http.Request) (string, error) {
 }
 
 // endSilence ends a silence.
-func (s *server) endSilence(r *http.Request) (string, error) {
+func (s *silences) endSilence(r *http.Request) (string, error) {
 	_, err := s.desk.EndSilence(r.Context(), by(r), rowID(r))
 	return serviceBack(r, "ended", "/silences?done=ended"), err
 }

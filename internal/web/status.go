@@ -79,7 +79,7 @@ func (p *counterCache) read(ctx context.Context, age time.Duration) (store.PageS
 
 // hostState is what pages show that is in no row: why no session can start, the walls, the day of the budget, and the set-up. A banner
 // about it disappears when this changes.
-func (s *server) hostState(ctx context.Context) string {
+func (s *site) hostState(ctx context.Context) string {
 	trouble := ""
 	if s.Trouble != nil {
 		trouble = s.Trouble()
@@ -202,7 +202,7 @@ type setupStep struct {
 }
 
 // addSetup adds the steps of the set-up until none is left to do, and then how far agents may go.
-func (v *overviewView) addSetup(ctx context.Context, s *server) {
+func (v *overviewView) addSetup(ctx context.Context, s *site) {
 	if s.Setup == nil {
 		return
 	}
