@@ -233,7 +233,7 @@ func (d *Desk) Changes(ctx context.Context, environment, service string, f store
 
 // Story returns everything on record about an incident, beginning with what changed before it since its service was last healthy.
 func (d *Desk) Story(ctx context.Context, id int64) (ops.IncidentStory, error) {
-	story, err := d.Store.People.IncidentStory(ctx, id)
+	story, err := d.Store.Reports.IncidentStory(ctx, id)
 	if err != nil {
 		return story, err
 	}

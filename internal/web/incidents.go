@@ -143,7 +143,7 @@ func (s *incidents) incidentsView(r *http.Request) (incidentsView, error) {
 }
 
 func (s *incidents) history(ctx context.Context, i ops.Incident) ([]api.Event, error) {
-	events, err := s.Store.People.IncidentHistory(ctx, i)
+	events, err := s.Store.Reports.IncidentHistory(ctx, i)
 	opened := api.EventRow(ops.Event{At: i.OpenedAt, Level: i.Level, Verb: ops.VerbIncidentReopened})
 	opened.Message = "opened"
 	if i.FirstCycle != 0 {

@@ -84,6 +84,9 @@ func (r *rows) all() []ops.Alert {
 func running(t *testing.T, o Options) *Hook {
 	t.Helper()
 	o.Clock, o.Logger = time.Now, slog.New(slog.DiscardHandler)
+	if events, ok := o.Store.(Events); ok {
+		o.Events = events
+	}
 	if o.Token == "" && o.Secret == "" {
 		o.Token = testToken
 	}
