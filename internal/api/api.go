@@ -141,7 +141,7 @@ func (s *server) routes() http.Handler {
 		text, err := text()
 		if err != nil {
 			s.Logger.ErrorContext(r.Context(), "cannot describe the API", "error", err)
-			writeProblem(w, http.StatusInternalServerError, "the API description could not be created")
+			WriteProblem(w, http.StatusInternalServerError, "the API description could not be created")
 			return
 		}
 		w.Header().Set("Content-Type", "application/openapi+json")
@@ -166,11 +166,11 @@ func problems(routes *http.ServeMux, next http.Handler) http.Handler {
 		}
 		if allowed := OtherMethods(routes, r); len(allowed) > 0 {
 			w.Header().Set("Allow", strings.Join(allowed, ", "))
-			writeProblem(w, http.StatusMethodNotAllowed,
+			WriteProblem(w, http.StatusMethodNotAllowed,
 				fmt.Sprintf("%s is not allowed here; use %s", r.Method, strings.Join(allowed, " or ")))
 			return
 		}
-		writeProblem(w, http.StatusNotFound, "no such path: "+r.URL.Path)
+		WriteProblem(w, http.StatusNotFound, "no such path: "+r.URL.Path)
 	})
 }
 

@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -263,13 +262,7 @@ func (s *site) refuse(w http.ResponseWriter, r *http.Request, status int, detail
 		s.errorPage(w, r, status, detail)
 		return
 	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(struct {
-		Title  string `json:"title"`
-		Status int    `json:"status"`
-		Detail string `json:"detail"`
-	}{http.StatusText(status), status, detail})
+	api.WriteProblem(w, status, detail)
 }
 
 // hostList holds the host names this server accepts. It prevents DNS rebinding: another site whose name points to our
