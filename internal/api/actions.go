@@ -99,13 +99,13 @@ type undoActionInput struct {
 	}
 }
 
-func (s *server) registerActions(api huma.API) {
+func (s *actions) registerActions(api huma.API) {
 	huma.Register(api, look("list-actions", "/actions", "List what the supervisor can do to services", "actions",
 		"Built-in and configured actions, by environment and service."), s.listActions)
 	huma.Register(api, look("list-action-runs", "/actions/runs", "List runs of actions, newest first", "actions",
 		"Who asked, why, what ran, and how the services were before and after."), s.listRuns)
 	huma.Register(api, look("get-action-run", "/actions/runs/{id}", "Show a run of an action", "actions",
-		"With its output.", http.StatusNotFound), shown(s, "action", s.Store.Acts.ActionRun, ActionRunRow))
+		"With its output.", http.StatusNotFound), shown(s.server, "action", s.Store.Acts.ActionRun, ActionRunRow))
 	huma.Register(api, start("run-action", "/actions/runs", "Run an action", "actions",
 		"The daemon checks it and runs it; the run tells how it goes. Cooldowns apply.", http.StatusNotFound), s.runAction)
 	huma.Register(api, start("undo-action", "/actions/runs/{id}/undo", "Undo a run of an action", "actions",
@@ -114,12 +114,12 @@ func (s *server) registerActions(api huma.API) {
 		"Only while no daemon has taken it; then it is a conflict.", http.StatusNotFound), s.withdrawAction)
 }
 
-func (s *server) withdrawAction(ctx context.Context, in *undoActionInput) (*body[ActionRun], error) {
+func (s *actions) withdrawAction(ctx context.Context, in *undoActionInput) (*body[ActionRun], error) {
 	r, err := s.desk.Withdraw(ctx, by(ctx), in.ID, in.Body.Why)
-	return answer(s, fmt.Sprintf("action %d", in.ID), r, err, ActionRunRow)
+	return answer(s.server, fmt.Sprintf("action %d", in.ID), r, err, ActionRunRow)
 }
 
-func (s *server) listActions(_ context.Context, q *actionsQuery) (*body[list[Action]], error) {
+func (s *actions) listActions(_ context.Context, q *actionsQuery) (*body[list[Action]], error) {
 	asked, err := s.environments(q.Environment)
 	if err != nil {
 		return nil, err
@@ -137,8 +137,8 @@ func (s *server) listActions(_ context.Context, q *actionsQuery) (*body[list[Act
 	return &body[list[Action]]{out}, nil
 }
 
-func (s *server) listRuns(ctx context.Context, q *runsQuery) (*body[list[ActionRun]], error) {
-	return listed(s, "list actions", q.Paging, func(before int64, limit int) ([]ops.ActionRun, error) {
+func (s *actions) listRuns(ctx context.Context, q *runsQuery) (*body[list[ActionRun]], error) {
+	return listed(s.server, "list actions", q.Paging, func(before int64, limit int) ([]ops.ActionRun, error) {
 		f := store.ActionFilter{
 			Environment: q.Environment, Service: q.Service, Status: ops.ActionStatus(q.Status), Before: before, Limit: limit,
 			CycleID: (*ops.CycleID)(idOrNull(q.CycleID)), SessionID: (*ops.SessionID)(idOrNull(q.SessionID)),
@@ -147,16 +147,16 @@ func (s *server) listRuns(ctx context.Context, q *runsQuery) (*body[list[ActionR
 	}, func(r ops.ActionRun) int64 { return r.ID }, ActionRunRow)
 }
 
-func (s *server) runAction(ctx context.Context, in *runActionInput) (*body[ActionRun], error) {
+func (s *actions) runAction(ctx context.Context, in *runActionInput) (*body[ActionRun], error) {
 	r, err := s.desk.RunAction(ctx, by(ctx), desk.Action{
 		Environment: in.Body.Environment, Service: in.Body.Service, Name: in.Body.Action, Branch: in.Body.Branch, Why: in.Body.Why,
 	})
-	return answer(s, "action", r, err, ActionRunRow)
+	return answer(s.server, "action", r, err, ActionRunRow)
 }
 
-func (s *server) undoAction(ctx context.Context, in *undoActionInput) (*body[ActionRun], error) {
+func (s *actions) undoAction(ctx context.Context, in *undoActionInput) (*body[ActionRun], error) {
 	r, err := s.desk.Undo(ctx, by(ctx), in.ID, in.Body.Why)
-	return answer(s, fmt.Sprintf("action %d", in.ID), r, err, ActionRunRow)
+	return answer(s.server, fmt.Sprintf("action %d", in.ID), r, err, ActionRunRow)
 }
 
 // ActionRow is an action.
@@ -228,13 +228,13 @@ type guardQuery struct {
 	Paging
 }
 
-func (s *server) registerGuard(api huma.API) {
+func (s *actions) registerGuard(api huma.API) {
 	huma.Register(api, look("list-guard-decisions", "/sessions/{id}/guard", "List the guard decisions of a session, oldest first", "sessions",
 		"Each decision is recorded before the agent gets the answer.", http.StatusNotFound), s.guardDecisions)
 }
 
-func (s *server) guardDecisions(ctx context.Context, q *guardQuery) (*body[list[GuardDecision]], error) {
-	return listed(s, fmt.Sprintf("guard decisions of session %d", q.ID), q.Paging, func(after int64, _ int) ([]ops.GuardRecord, error) {
+func (s *actions) guardDecisions(ctx context.Context, q *guardQuery) (*body[list[GuardDecision]], error) {
+	return listed(s.server, fmt.Sprintf("guard decisions of session %d", q.ID), q.Paging, func(after int64, _ int) ([]ops.GuardRecord, error) {
 		if _, err := s.Store.Journal.Session(ctx, ops.SessionID(q.ID)); err != nil {
 			return nil, err
 		}
@@ -283,14 +283,14 @@ type cleared struct {
 	Cleared int `json:"cleared" doc:"Number of entries that no longer count."`
 }
 
-func (s *server) registerCooldowns(api huma.API) {
+func (s *actions) registerCooldowns(api huma.API) {
 	huma.Register(api, look("list-cooldowns", "/cooldowns", "List services with a cooldown", "cooldowns",
 		"Only services with an action in the sliding window. The others have their full limits."), s.cooldowns)
 	huma.Register(api, act("clear-cooldown", "/cooldowns/clear", "Reset the rate limit of a service", "cooldowns",
 		"Earlier restarts, redeployments or actions no longer count. A reason is required.", http.StatusNotFound), s.clearCooldown)
 }
 
-func (s *server) cooldowns(ctx context.Context, q *cooldownsQuery) (*body[list[Cooldown]], error) {
+func (s *actions) cooldowns(ctx context.Context, q *cooldownsQuery) (*body[list[Cooldown]], error) {
 	asked, err := s.environments(q.Environment)
 	if err != nil {
 		return nil, err
@@ -308,9 +308,11 @@ func (s *server) cooldowns(ctx context.Context, q *cooldownsQuery) (*body[list[C
 	return &body[list[Cooldown]]{out}, nil
 }
 
-func (s *server) clearCooldown(ctx context.Context, in *clearInput) (*body[cleared], error) {
-	n, err := s.desk.ClearCooldown(ctx, by(ctx), in.Body.Environment, in.Body.Service, in.Body.Action, in.Body.Reason)
-	return answer(s, "cooldown of "+in.Body.Service, cleared{n}, err, same)
+func (s *actions) clearCooldown(ctx context.Context, in *clearInput) (*body[cleared], error) {
+	n, err := s.desk.ClearCooldown(ctx, by(ctx), desk.Action{
+		Environment: in.Body.Environment, Service: in.Body.Service, Name: in.Body.Action, Why: in.Body.Reason,
+	})
+	return answer(s.server, "cooldown of "+in.Body.Service, cleared{n}, err, same)
 }
 
 // CooldownRow is how often an action on a service is still possible.
@@ -365,7 +367,7 @@ type trustInput struct {
 	}
 }
 
-func (s *server) registerTrust(api huma.API) {
+func (s *actions) registerTrust(api huma.API) {
 	huma.Register(api, look("list-trust", "/trust", "List how far services are trusted", "trust",
 		"The level that holds, the one that the configuration allows, what became of the work so far, and what would be next.",
 		http.StatusUnprocessableEntity), s.listTrust)
@@ -373,7 +375,7 @@ func (s *server) registerTrust(api huma.API) {
 		"Up to what the configuration allows. Raising it needs the role that may approve, and a person."), s.setTrust)
 }
 
-func (s *server) listTrust(ctx context.Context, q *trustQuery) (*body[list[Trust]], error) {
+func (s *actions) listTrust(ctx context.Context, q *trustQuery) (*body[list[Trust]], error) {
 	var rows []desk.Trusted
 	var err error
 	if q.Service == "" {
@@ -382,12 +384,12 @@ func (s *server) listTrust(ctx context.Context, q *trustQuery) (*body[list[Trust
 		rows = make([]desk.Trusted, 1)
 		rows[0], err = s.desk.TrustedService(ctx, q.Environment, q.Service)
 	}
-	return whole(s, "list trust", rows, err, TrustRow)
+	return whole(s.server, "list trust", rows, err, TrustRow)
 }
 
-func (s *server) setTrust(ctx context.Context, in *trustInput) (*body[Trust], error) {
-	t, err := s.desk.Trust(ctx, by(ctx), in.Body.Environment, in.Body.Service, in.Body.Level, in.Body.Reason)
-	return answer(s, "change trust", t, err, TrustRow)
+func (s *actions) setTrust(ctx context.Context, in *trustInput) (*body[Trust], error) {
+	t, err := s.desk.Trust(ctx, by(ctx), desk.TrustChange(in.Body))
+	return answer(s.server, "change trust", t, err, TrustRow)
 }
 
 // EarnedReflex is a repair that the supervisor does without an agent, because it helped several times and a person said yes.
@@ -432,12 +434,12 @@ type switchInput struct {
 	}
 }
 
-func (s *server) registerReflexes(api huma.API) {
+func (s *actions) registerReflexes(api huma.API) {
 	huma.Register(api, look("list-reflexes", "/reflexes", "List earned reflexes", "reflexes",
 		"What has helped three times, where it comes from, whether people said yes, and what became of it since.",
 		http.StatusUnprocessableEntity), s.listReflexes)
 	huma.Register(api, look("get-reflex", "/reflexes/{id}", "Show an earned reflex", "reflexes",
-		"With what its actions run as they are configured now.", http.StatusNotFound), shown(s, "reflex", s.desk.Reflex, ReflexRow))
+		"With what its actions run as they are configured now.", http.StatusNotFound), shown(s.server, "reflex", s.desk.Reflex, ReflexRow))
 	const people = "It needs the role that may approve, and a person. One that is in this state already is a conflict."
 	huma.Register(api, act("enable-reflex", "/reflexes/{id}/enable", "Switch an earned reflex on", "reflexes",
 		"From then on the supervisor does exactly what is configured now. "+people, http.StatusNotFound), s.switchReflex(ops.ReflexOn))
@@ -445,14 +447,14 @@ func (s *server) registerReflexes(api huma.API) {
 		people, http.StatusNotFound), s.switchReflex(ops.ReflexIsOff))
 }
 
-func (s *server) listReflexes(ctx context.Context, q *reflexesQuery) (*body[list[EarnedReflex]], error) {
+func (s *actions) listReflexes(ctx context.Context, q *reflexesQuery) (*body[list[EarnedReflex]], error) {
 	all, err := s.desk.Reflexes(ctx, q.Environment, q.Service)
-	return whole(s, "list reflexes", all, err, ReflexRow)
+	return whole(s.server, "list reflexes", all, err, ReflexRow)
 }
 
-func (s *server) switchReflex(to ops.ReflexState) func(context.Context, *switchInput) (*body[EarnedReflex], error) {
+func (s *actions) switchReflex(to ops.ReflexState) func(context.Context, *switchInput) (*body[EarnedReflex], error) {
 	return func(ctx context.Context, in *switchInput) (*body[EarnedReflex], error) {
 		r, err := s.desk.SwitchReflex(ctx, by(ctx), in.ID, to, in.Body.Reason)
-		return answer(s, fmt.Sprintf("reflex %d", in.ID), r, err, ReflexRow)
+		return answer(s.server, fmt.Sprintf("reflex %d", in.ID), r, err, ReflexRow)
 	}
 }

@@ -91,6 +91,14 @@ type server struct {
 	desk *desk.Desk
 }
 
+// What is asked about some nouns, and done to them.
+type (
+	actions   struct{ *server }
+	incidents struct{ *server }
+	services  struct{ *server }
+	sessions  struct{ *server }
+)
+
 // New makes the handler for everything under /api/, for /healthz, /readyz and /metrics, and for /schemas/.
 func New(o Options) http.Handler {
 	s := &server{Options: o.Filled()}
@@ -117,12 +125,13 @@ func New(o Options) http.Handler {
 func (s *server) routes() http.Handler {
 	routes := http.NewServeMux()
 	described := humago.NewWithPrefix(routes, Prefix, describe(s.Version))
+	actions, incidents, services, sessions := &actions{s}, &incidents{s}, &services{s}, &sessions{s}
 	for _, register := range []func(huma.API){
-		s.registerCycles, s.registerSessions, s.registerTranscript, s.registerGuard, s.registerPeople, s.registerServices,
-		s.registerHistory, s.registerHeartbeats, s.registerChanges,
-		s.registerCooldowns, s.registerActions, s.registerEvents, s.registerMemories, s.registerSilences, s.registerTrust, s.registerReflexes,
-		s.registerUpdates,
-		s.registerCosts, s.registerHosts, s.registerStandstill, s.registerStats, s.registerSituation, s.registerChecks, s.registerSetup,
+		s.registerCycles, sessions.registerSessions, sessions.registerTranscript, actions.registerGuard, incidents.registerPeople,
+		services.registerServices, services.registerHistory, services.registerHeartbeats, s.registerChanges, actions.registerCooldowns,
+		actions.registerActions, s.registerEvents, s.registerMemories, s.registerSilences, actions.registerTrust, actions.registerReflexes,
+		s.registerUpdates, sessions.registerCosts, s.registerHosts, s.registerStandstill, s.registerStats, s.registerSituation,
+		services.registerChecks, s.registerSetup,
 	} {
 		register(described)
 	}
@@ -132,7 +141,7 @@ func (s *server) routes() http.Handler {
 		text, err := text()
 		if err != nil {
 			s.Logger.ErrorContext(r.Context(), "cannot describe the API", "error", err)
-			writeProblem(w, http.StatusInternalServerError, "the API description could not be created")
+			WriteProblem(w, http.StatusInternalServerError, "the API description could not be created")
 			return
 		}
 		w.Header().Set("Content-Type", "application/openapi+json")
@@ -155,17 +164,18 @@ func problems(routes *http.ServeMux, next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		if allowed := otherMethods(routes, r); len(allowed) > 0 {
+		if allowed := OtherMethods(routes, r); len(allowed) > 0 {
 			w.Header().Set("Allow", strings.Join(allowed, ", "))
-			writeProblem(w, http.StatusMethodNotAllowed,
+			WriteProblem(w, http.StatusMethodNotAllowed,
 				fmt.Sprintf("%s is not allowed here; use %s", r.Method, strings.Join(allowed, " or ")))
 			return
 		}
-		writeProblem(w, http.StatusNotFound, "no such path: "+r.URL.Path)
+		WriteProblem(w, http.StatusNotFound, "no such path: "+r.URL.Path)
 	})
 }
 
-func otherMethods(routes *http.ServeMux, r *http.Request) []string {
+// OtherMethods are the methods for which the address of a request has a route.
+func OtherMethods(routes *http.ServeMux, r *http.Request) []string {
 	var allowed []string
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
 		other := r.Clone(r.Context())

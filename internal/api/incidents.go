@@ -146,7 +146,7 @@ type snoozeInput struct {
 	}
 }
 
-func (s *server) registerPeople(api huma.API) {
+func (s *incidents) registerPeople(api huma.API) {
 	huma.Register(api, look("list-incidents", "/incidents", "List incidents, newest first", "incidents",
 		"One incident is one problem, however often it occurs while it is open."), s.listIncidents)
 	huma.Register(api, look("get-incident", "/incidents/{id}", "Show an incident", "incidents",
@@ -165,7 +165,7 @@ func (s *server) registerPeople(api huma.API) {
 	huma.Register(api, look("list-approvals", "/approvals", "List approvals, newest first", "approvals",
 		"The cycle waits for the answer."), s.listApprovals)
 	huma.Register(api, look("get-approval", "/approvals/{id}", "Show an approval", "approvals",
-		"With the answer, if there is one.", http.StatusNotFound), shown(s, "approval", s.Store.People.Approval, ApprovalRow))
+		"With the answer, if there is one.", http.StatusNotFound), shown(s.server, "approval", s.Store.People.Approval, ApprovalRow))
 	huma.Register(api, act("approve", "/approvals/{id}/approve", "Approve: the cycle continues with exactly that step", "approvals",
 		"An approval that was answered or has expired is a conflict, and so is another plan than the one that was shown.",
 		http.StatusNotFound), s.approve)
@@ -174,8 +174,8 @@ func (s *server) registerPeople(api huma.API) {
 			"is a conflict, except that a denied one gets the time in for instead of its own.", http.StatusNotFound), s.deny)
 }
 
-func (s *server) listIncidents(ctx context.Context, q *incidentsQuery) (*body[list[Incident]], error) {
-	return listed(s, "list incidents", q.Paging, func(before int64, limit int) ([]ops.Incident, error) {
+func (s *incidents) listIncidents(ctx context.Context, q *incidentsQuery) (*body[list[Incident]], error) {
+	return listed(s.server, "list incidents", q.Paging, func(before int64, limit int) ([]ops.Incident, error) {
 		return s.Store.People.Incidents(ctx, store.IncidentFilter{
 			Open: q.Open, NeedsYou: q.NeedsYou, Status: ops.IncidentStatus(q.Status), Environment: q.Environment, Service: q.Service,
 			Since: q.Since, Before: before, Limit: limit,
@@ -183,9 +183,9 @@ func (s *server) listIncidents(ctx context.Context, q *incidentsQuery) (*body[li
 	}, func(i ops.Incident) int64 { return i.ID }, incidentRow)
 }
 
-func (s *server) getIncident(ctx context.Context, in *RowPath) (*body[Incident], error) {
+func (s *incidents) getIncident(ctx context.Context, in *RowPath) (*body[Incident], error) {
 	rows, err := s.desk.Story(ctx, in.ID)
-	out, err := answer(s, fmt.Sprintf("incident %d", in.ID), rows.Incident, err, incidentRow)
+	out, err := answer(s.server, fmt.Sprintf("incident %d", in.ID), rows.Incident, err, incidentRow)
 	if err == nil {
 		told := story.ToldBy(rows.Notices)
 		out.Body.Told, out.Body.NobodyTold = told.Deliveries, text(told.Nobody)
@@ -210,7 +210,7 @@ type markdownOutput struct {
 	Body        []byte
 }
 
-func (s *server) reportIncident(ctx context.Context, in *RowPath) (*markdownOutput, error) {
+func (s *incidents) reportIncident(ctx context.Context, in *RowPath) (*markdownOutput, error) {
 	rows, err := s.desk.Story(ctx, in.ID)
 	if err != nil {
 		return nil, s.problem(fmt.Sprintf("incident %d", in.ID), err)
@@ -218,7 +218,7 @@ func (s *server) reportIncident(ctx context.Context, in *RowPath) (*markdownOutp
 	return &markdownOutput{"text/markdown; charset=utf-8", []byte(story.Markdown(rows, nil, s.Clock()))}, nil
 }
 
-func (s *server) runIncident(ctx context.Context, in *RowPath) (*created[queued], error) {
+func (s *incidents) runIncident(ctx context.Context, in *RowPath) (*created[queued], error) {
 	id, i, err := s.desk.RunAgain(ctx, by(ctx), in.ID)
 	if err != nil {
 		return nil, s.problem(fmt.Sprintf("incident %d", in.ID), err)
@@ -226,34 +226,34 @@ func (s *server) runIncident(ctx context.Context, in *RowPath) (*created[queued]
 	return s.queued(ctx, id, i.Environment)
 }
 
-func (s *server) ackIncident(ctx context.Context, in *answerInput) (*body[Incident], error) {
+func (s *incidents) ackIncident(ctx context.Context, in *answerInput) (*body[Incident], error) {
 	i, err := s.desk.Acknowledge(ctx, by(ctx), in.ID, value(in.Body).Reason)
-	return answer(s, fmt.Sprintf("incident %d", in.ID), i, err, incidentRow)
+	return answer(s.server, fmt.Sprintf("incident %d", in.ID), i, err, incidentRow)
 }
 
-func (s *server) resolveIncident(ctx context.Context, in *answerInput) (*body[Incident], error) {
+func (s *incidents) resolveIncident(ctx context.Context, in *answerInput) (*body[Incident], error) {
 	i, err := s.desk.Resolve(ctx, by(ctx), in.ID, value(in.Body).Reason)
-	return answer(s, fmt.Sprintf("incident %d", in.ID), i, err, incidentRow)
+	return answer(s.server, fmt.Sprintf("incident %d", in.ID), i, err, incidentRow)
 }
 
-func (s *server) snoozeIncident(ctx context.Context, in *snoozeInput) (*body[Incident], error) {
+func (s *incidents) snoozeIncident(ctx context.Context, in *snoozeInput) (*body[Incident], error) {
 	until, err := end(in.Body.Until, in.Body.For)
 	if err != nil {
 		return nil, s.problem("snooze", err)
 	}
 	i, err := s.desk.Snooze(ctx, by(ctx), in.ID, until, in.Body.Reason)
-	return answer(s, fmt.Sprintf("incident %d", in.ID), i, err, incidentRow)
+	return answer(s.server, fmt.Sprintf("incident %d", in.ID), i, err, incidentRow)
 }
 
-func (s *server) listApprovals(ctx context.Context, q *approvalsQuery) (*body[list[Approval]], error) {
-	return listed(s, "list approvals", q.Paging, func(before int64, limit int) ([]ops.Approval, error) {
+func (s *incidents) listApprovals(ctx context.Context, q *approvalsQuery) (*body[list[Approval]], error) {
+	return listed(s.server, "list approvals", q.Paging, func(before int64, limit int) ([]ops.Approval, error) {
 		return s.Store.People.Approvals(ctx, store.ApprovalFilter{
 			Status: ops.ApprovalStatus(q.Status), Environment: q.Environment, Before: before, Limit: limit,
 		})
 	}, func(a ops.Approval) int64 { return a.ID }, ApprovalRow)
 }
 
-func (s *server) deny(ctx context.Context, in *denyInput) (*body[Approval], error) {
+func (s *incidents) deny(ctx context.Context, in *denyInput) (*body[Approval], error) {
 	asked := value(in.Body)
 	var lasts *time.Duration
 	if asked.For != "" {
@@ -264,13 +264,13 @@ func (s *server) deny(ctx context.Context, in *denyInput) (*body[Approval], erro
 		lasts = &d
 	}
 	a, err := s.desk.Deny(ctx, by(ctx), in.ID, lasts, asked.Reason)
-	return answer(s, fmt.Sprintf("approval %d", in.ID), a, err, ApprovalRow)
+	return answer(s.server, fmt.Sprintf("approval %d", in.ID), a, err, ApprovalRow)
 }
 
-func (s *server) approve(ctx context.Context, in *approveInput) (*body[Approval], error) {
+func (s *incidents) approve(ctx context.Context, in *approveInput) (*body[Approval], error) {
 	asked := value(in.Body)
 	a, err := s.desk.Approve(ctx, by(ctx), in.ID, desk.Steps{Plan: asked.PlanHash, Numbers: asked.Steps}, asked.Reason)
-	return answer(s, fmt.Sprintf("approval %d", in.ID), a, err, ApprovalRow)
+	return answer(s.server, fmt.Sprintf("approval %d", in.ID), a, err, ApprovalRow)
 }
 
 // incidentRow is an incident.

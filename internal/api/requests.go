@@ -32,11 +32,11 @@ func unambiguous(next http.Handler) http.Handler {
 		}
 		asked, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 		if err != nil {
-			writeProblem(w, http.StatusRequestEntityTooLarge, "the request is too long")
+			WriteProblem(w, http.StatusRequestEntityTooLarge, "the request is too long")
 			return
 		}
 		if why := report.Ambiguous(asked); why != "" {
-			writeProblem(w, http.StatusUnprocessableEntity, "the body "+why)
+			WriteProblem(w, http.StatusUnprocessableEntity, "the body "+why)
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(asked))
@@ -128,7 +128,8 @@ const (
 	queueRetryAfter = "60"
 )
 
-func writeProblem(w http.ResponseWriter, status int, detail string) {
+// WriteProblem answers with a problem document.
+func WriteProblem(w http.ResponseWriter, status int, detail string) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(huma.ErrorModel{Status: status, Title: http.StatusText(status), Detail: detail})

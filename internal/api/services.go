@@ -59,7 +59,7 @@ type ServicePath struct {
 	Environment string `query:"environment" doc:"Default: the first environment with this service."`
 }
 
-func (s *server) registerServices(api huma.API) {
+func (s *services) registerServices(api huma.API) {
 	huma.Register(api, look("list-services", "/services", "List services", "services",
 		"By environment and name, with the newest result of every probe. The state of a service without probes is unknown."), s.listServices)
 	huma.Register(api, look("get-service", "/services/{name}", "Show a service", "services",
@@ -71,7 +71,7 @@ func (s *server) registerServices(api huma.API) {
 	huma.Register(api, forget, s.forgetService)
 }
 
-func (s *server) listServices(ctx context.Context, q *servicesQuery) (*body[list[ServiceState]], error) {
+func (s *services) listServices(ctx context.Context, q *servicesQuery) (*body[list[ServiceState]], error) {
 	if _, err := s.environments(q.Environment); err != nil {
 		return nil, err
 	}
@@ -116,14 +116,14 @@ func compareServices(a, b ServiceState) int {
 	return cmp.Or(cmp.Compare(a.Environment, b.Environment), cmp.Compare(a.Name, b.Name))
 }
 
-func (s *server) forgetService(ctx context.Context, q *ServicePath) (*struct{}, error) {
+func (s *services) forgetService(ctx context.Context, q *ServicePath) (*struct{}, error) {
 	if err := s.desk.ForgetService(ctx, by(ctx), q.Environment, q.Name); err != nil {
 		return nil, s.problem("service "+q.Name, err)
 	}
 	return &struct{}{}, nil
 }
 
-func (s *server) getService(ctx context.Context, q *ServicePath) (*body[ServiceState], error) {
+func (s *services) getService(ctx context.Context, q *ServicePath) (*body[ServiceState], error) {
 	if _, err := s.environments(q.Environment); err != nil {
 		return nil, err
 	}
@@ -285,7 +285,7 @@ type explainQuery struct {
 	Environment string `query:"environment" doc:"Default: the first configured environment."`
 }
 
-func (s *server) registerChecks(api huma.API) {
+func (s *services) registerChecks(api huma.API) {
 	huma.Register(api, look("explain-guard", "/guard/explain", "Explain whether the guard would allow a shell command", "guard",
 		"Nothing is run or recorded. A read-only tier, a rate limit or a rule of yours may be the reason."), s.explain)
 	huma.Register(api, look("check-config", "/config/check", "Check the configuration as it is now", "config",
@@ -295,7 +295,7 @@ func (s *server) registerChecks(api huma.API) {
 			"run go on, and what is next in their cycles is decided under it."), s.reloadConfig)
 }
 
-func (s *server) explain(_ context.Context, q *explainQuery) (*body[Verdict], error) {
+func (s *services) explain(_ context.Context, q *explainQuery) (*body[Verdict], error) {
 	e, err := s.environment(q.Environment)
 	if err != nil {
 		return nil, err
@@ -310,14 +310,14 @@ func (s *server) explain(_ context.Context, q *explainQuery) (*body[Verdict], er
 	return &body[Verdict]{v}, nil
 }
 
-func (s *server) checkConfig(ctx context.Context, _ *struct{}) (*body[ConfigCheck], error) {
+func (s *services) checkConfig(ctx context.Context, _ *struct{}) (*body[ConfigCheck], error) {
 	if s.CheckConfig == nil {
 		return nil, huma.Error409Conflict("the configuration cannot be checked here: run claudeops config check on the host")
 	}
 	return &body[ConfigCheck]{s.CheckConfig(ctx)}, nil
 }
 
-func (s *server) reloadConfig(ctx context.Context, _ *struct{}) (*body[ConfigCheck], error) {
+func (s *services) reloadConfig(ctx context.Context, _ *struct{}) (*body[ConfigCheck], error) {
 	found, err := s.checkConfig(ctx, nil)
 	if err == nil && !found.Body.Valid {
 		err = huma.Error422UnprocessableEntity("the configuration is wrong, so nothing was changed: " + strings.Join(found.Body.Problems, "; "))
@@ -352,12 +352,12 @@ type historyQuery struct {
 	Days int `query:"days" minimum:"1" maximum:"365" default:"30" doc:"Number of days."`
 }
 
-func (s *server) registerHistory(api huma.API) {
+func (s *services) registerHistory(api huma.API) {
 	huma.Register(api, look("get-service-history", "/services/{name}/history", "State of a service, day by day", "services",
 		"Days before the retention of checks are empty.", http.StatusNotFound), s.serviceHistory)
 }
 
-func (s *server) serviceHistory(ctx context.Context, q *historyQuery) (*body[ServiceHistory], error) {
+func (s *services) serviceHistory(ctx context.Context, q *historyQuery) (*body[ServiceHistory], error) {
 	service, err := s.getService(ctx, &q.ServicePath)
 	if err != nil {
 		return nil, err
@@ -424,13 +424,13 @@ type heartbeatOutput struct {
 	Body         HeartbeatAddress
 }
 
-func (s *server) registerHeartbeats(api huma.API) {
+func (s *services) registerHeartbeats(api huma.API) {
 	huma.Register(api, act("address-heartbeat", "/services/{name}/heartbeat", "Make the address of a heartbeat", "services",
 		"The address is shown once, and the former one no longer works. A person asks for it: the tools of an agent cannot.",
 		http.StatusUnprocessableEntity), s.addressHeartbeat)
 }
 
-func (s *server) addressHeartbeat(ctx context.Context, in *heartbeatInput) (*heartbeatOutput, error) {
+func (s *services) addressHeartbeat(ctx context.Context, in *heartbeatInput) (*heartbeatOutput, error) {
 	h, token, err := s.desk.Heartbeat(ctx, by(ctx), in.Body.Environment, in.Name, in.Body.Probe)
 	if err != nil {
 		return nil, s.problem("make the address of a heartbeat", err)

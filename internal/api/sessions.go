@@ -92,7 +92,7 @@ type sessionsQuery struct {
 	Environment string    `query:"environment" doc:"Filter by environment."`
 }
 
-func (s *server) registerSessions(api huma.API) {
+func (s *sessions) registerSessions(api huma.API) {
 	huma.Register(api, look("list-sessions", "/sessions", "List sessions, newest first", "sessions",
 		"A session is one agent process. Unreported figures are null, never zero."), s.listSessions)
 	huma.Register(api, look("get-session", "/sessions/{id}", "Show a session", "sessions",
@@ -103,8 +103,8 @@ func (s *server) registerSessions(api huma.API) {
 		"A repair may be left unfinished. A session that has ended is a conflict.", http.StatusNotFound), s.stopSession)
 }
 
-func (s *server) listSessions(ctx context.Context, q *sessionsQuery) (*body[list[Session]], error) {
-	return listed(s, "list sessions", q.Paging, func(before int64, limit int) ([]ops.Session, error) {
+func (s *sessions) listSessions(ctx context.Context, q *sessionsQuery) (*body[list[Session]], error) {
+	return listed(s.server, "list sessions", q.Paging, func(before int64, limit int) ([]ops.Session, error) {
 		return s.Store.Reports.Sessions(ctx, store.SessionFilter{
 			Status: ops.SessionStatus(q.Status), Tier: ops.Tier(q.Tier), Environment: q.Environment,
 			Since: q.Since, Before: ops.SessionID(before), Limit: limit,
@@ -112,22 +112,22 @@ func (s *server) listSessions(ctx context.Context, q *sessionsQuery) (*body[list
 	}, func(r ops.Session) int64 { return int64(r.ID) }, SessionRow)
 }
 
-func (s *server) getSession(ctx context.Context, in *SessionPath) (*body[SessionReport], error) {
+func (s *sessions) getSession(ctx context.Context, in *SessionPath) (*body[SessionReport], error) {
 	row, err := s.Store.Journal.Session(ctx, ops.SessionID(in.ID))
-	return answer(s, fmt.Sprintf("session %d", in.ID), row, err, SessionReportRow)
+	return answer(s.server, fmt.Sprintf("session %d", in.ID), row, err, SessionReportRow)
 }
 
-func (s *server) getChain(ctx context.Context, in *SessionPath) (*body[Chain], error) {
+func (s *sessions) getChain(ctx context.Context, in *SessionPath) (*body[Chain], error) {
 	rows, err := s.Store.Journal.Chain(ctx, ops.SessionID(in.ID))
 	if err == nil && len(rows) == 0 {
 		err = ops.ErrNotFound
 	}
-	return answer(s, fmt.Sprintf("session %d", in.ID), rows, err, chainOf)
+	return answer(s.server, fmt.Sprintf("session %d", in.ID), rows, err, chainOf)
 }
 
-func (s *server) stopSession(ctx context.Context, in *SessionPath) (*body[accepted], error) {
+func (s *sessions) stopSession(ctx context.Context, in *SessionPath) (*body[accepted], error) {
 	err := s.desk.Stop(ctx, by(ctx), ops.SessionID(in.ID))
-	return answer(s, fmt.Sprintf("stop session %d", in.ID), accepted{ID: in.ID, Status: "stopping"}, err, same)
+	return answer(s.server, fmt.Sprintf("stop session %d", in.ID), accepted{ID: in.ID, Status: "stopping"}, err, same)
 }
 
 func chainOf(rows []ops.Session) Chain {
@@ -241,15 +241,15 @@ type transcriptQuery struct {
 	Paging
 }
 
-func (s *server) registerTranscript(api huma.API) {
+func (s *sessions) registerTranscript(api huma.API) {
 	huma.Register(api, look("get-transcript", "/sessions/{id}/transcript", "Read a session's output, oldest line first", "sessions",
 		"Secrets are removed before a line is stored. The cursor is the seq of the last line, so a reader can continue while the session runs.",
 		http.StatusNotFound), s.transcript)
 }
 
-func (s *server) transcript(ctx context.Context, q *transcriptQuery) (*body[list[Line]], error) {
+func (s *sessions) transcript(ctx context.Context, q *transcriptQuery) (*body[list[Line]], error) {
 	var refusals ops.Refusals
-	return listed(s, fmt.Sprintf("transcript of session %d", q.ID), q.Paging, func(after int64, limit int) ([]ops.Line, error) {
+	return listed(s.server, fmt.Sprintf("transcript of session %d", q.ID), q.Paging, func(after int64, limit int) ([]ops.Line, error) {
 		_, err := s.Store.Journal.Session(ctx, ops.SessionID(q.ID))
 		if err != nil {
 			return nil, err
@@ -333,14 +333,14 @@ type expensiveQuery struct {
 	Limit int `query:"limit" minimum:"1" maximum:"200" default:"10" doc:"Maximum number of items."`
 }
 
-func (s *server) registerCosts(api huma.API) {
+func (s *sessions) registerCosts(api huma.API) {
 	huma.Register(api, look("list-costs", "/costs", "Costs per day and group", "costs",
 		"Figures are list-price estimates from the agent CLI. Unreported figures are null, never zero."), s.costs)
 	huma.Register(api, look("list-expensive-chains", "/costs/chains", "List the most expensive cycles", "costs",
 		"Cycles with a session that ended in the time range."), s.expensiveCycles)
 }
 
-func (s *server) span(q CostSpan) (store.CostFilter, error) {
+func (s *sessions) span(q CostSpan) (store.CostFilter, error) {
 	if _, err := s.environments(q.Environment); err != nil {
 		return store.CostFilter{}, err
 	}
@@ -357,7 +357,7 @@ func (s *server) span(q CostSpan) (store.CostFilter, error) {
 	return store.CostFilter{Environment: q.Environment, Since: q.Since, Until: q.Until}, nil
 }
 
-func (s *server) costs(ctx context.Context, q *costsQuery) (*body[Costs], error) {
+func (s *sessions) costs(ctx context.Context, q *costsQuery) (*body[Costs], error) {
 	f, err := s.span(q.CostSpan)
 	if err != nil {
 		return nil, err
@@ -403,7 +403,7 @@ func CostsOf(rows []store.CostRow, by string, f store.CostFilter, budget float64
 	return out
 }
 
-func (s *server) expensiveCycles(ctx context.Context, q *expensiveQuery) (*body[list[CycleCost]], error) {
+func (s *sessions) expensiveCycles(ctx context.Context, q *expensiveQuery) (*body[list[CycleCost]], error) {
 	f, err := s.span(q.CostSpan)
 	if err != nil {
 		return nil, err

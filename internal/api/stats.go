@@ -236,7 +236,7 @@ func (s *server) ready(w http.ResponseWriter, _ *http.Request) {
 		}
 		if err != nil {
 			w.Header().Set("Retry-After", "1")
-			writeProblem(w, http.StatusServiceUnavailable, "not ready: "+err.Error())
+			WriteProblem(w, http.StatusServiceUnavailable, "not ready: "+err.Error())
 			return
 		}
 	}

@@ -15,7 +15,6 @@ import (
 	"claudeops/internal/act"
 	"claudeops/internal/agent/keeper/client"
 	"claudeops/internal/api"
-	"claudeops/internal/api/webhook"
 	"claudeops/internal/config"
 	"claudeops/internal/daemon/control"
 	"claudeops/internal/daemon/supervisor"
@@ -77,7 +76,6 @@ type ground struct {
 	waker        engine.Waker
 	takeUp       func(all map[string][]string, mine []string) error // tells the engine of other environments; nil: it asks
 	hub          *web.Hub
-	alerts       *webhook.Intake
 	turns        act.Turns  // actions of two plans do not overlap either
 	cloning      sync.Mutex // nor do changes of the clones
 	looks        ledger.Looks
@@ -134,7 +132,7 @@ func open(ctx context.Context, o Options) (p *plan, err error) {
 func newGround(ctx context.Context, o Options) *ground {
 	o.Clock = wallClock(o.Clock)
 	g := &ground{
-		Options: o, hub: web.NewHub(), alerts: webhook.NewIntake(), redactor: redact.New(nil),
+		Options: o, hub: web.NewHub(), redactor: redact.New(nil),
 		descriptors: newDescriptors(),
 	}
 	g.networks.g = g

@@ -79,7 +79,7 @@ func Serve(ctx context.Context, o Options, started func(addr string, signIn Sign
 		err = g.engine.Start(g.life) //nolint:contextcheck // see above
 	}
 	if err == nil {
-		g.start(g.working(p)...)
+		g.start(g.working()...)
 		p.start(p.working())
 		g.ready.Store(true)
 		g.Service.running(ln)

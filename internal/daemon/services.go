@@ -148,9 +148,8 @@ func (g *ground) attending(server *http.Server) []service {
 }
 
 // working are the services that the daemon has besides once its engine runs.
-func (g *ground) working(p *plan) []service {
+func (g *ground) working() []service {
 	return []service{
-		{name: "take alerts", run: p.hook.Run}, // of all plans
 		g.tellSystemd(),
 		{name: "read the configuration again", run: endless(g.obeyHangups)},
 	}

@@ -28,7 +28,7 @@ func (p *plan) newHook() *webhook.Hook {
 		inventories[e.Name] = e.Policy.Inventory
 	}
 	return webhook.New(webhook.Options{
-		Store: p.store.Watch, Events: p.store.Journal, Environments: names(p.envs), Token: p.token, Clock: p.Clock, Logger: p.Logger, Intake: p.alerts,
+		Store: p.store.Watch, Events: p.store.Journal, Environments: names(p.envs), Token: p.token, Clock: p.Clock, Logger: p.Logger,
 		Secret: p.Config.Edges.WebhookSecret, Senders: p.Config.Edges.AlertSenders,
 		Service: func(environment, name string) string {
 			own, _ := inventories[environment].Canonical(name)

@@ -231,8 +231,13 @@ func (d *Desk) Changes(ctx context.Context, environment, service string, f store
 	return changes, unseen, err
 }
 
-// WhatChanged says what changed before an incident since its service was last healthy.
-func (d *Desk) WhatChanged(ctx context.Context, i ops.Incident) (ops.WhatChanged, error) {
+// Story returns everything on record about an incident, beginning with what changed before it since its service was last healthy.
+func (d *Desk) Story(ctx context.Context, id int64) (ops.IncidentStory, error) {
+	story, err := d.Store.Reports.IncidentStory(ctx, id)
+	if err != nil {
+		return story, err
+	}
+	i := story.Incident
 	var services, needs []string
 	if i.Service != "" {
 		services = []string{i.Service}
@@ -240,23 +245,10 @@ func (d *Desk) WhatChanged(ctx context.Context, i ops.Incident) (ops.WhatChanged
 			needs = e.Policy.Inventory.Needs(i.Service)
 		}
 	}
-	return d.Store.Watch.WhatChanged(ctx, i.Environment, services, needs, i.Check, began(i))
-}
-
-// began is when the outage that an incident is about was found.
-func began(i ops.Incident) time.Time {
+	began := i.OpenedAt
 	if i.ReopenedAt != nil {
-		return *i.ReopenedAt
+		began = *i.ReopenedAt
 	}
-	return i.OpenedAt
-}
-
-// Story returns everything on record about an incident, beginning with what changed before it.
-func (d *Desk) Story(ctx context.Context, id int64) (ops.IncidentStory, error) {
-	story, err := d.Store.Reports.IncidentStory(ctx, id)
-	if err != nil {
-		return story, err
-	}
-	story.Changed, err = d.WhatChanged(ctx, story.Incident)
+	story.Changed, err = d.Store.Watch.WhatChanged(ctx, i.Environment, services, needs, i.Check, began)
 	return story, err
 }

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"claudeops/internal/config/edit"
 	"claudeops/internal/ops"
@@ -67,9 +68,9 @@ func (d *Desk) Draft(change edit.Change, target string) (Draft, error) {
 	case out.Target == "":
 		out.Result, err = edit.Apply(file.Content, change)
 	case change.Remove:
-		err = d.removeTarget(&out)
+		err = out.removeTarget(d.Settings)
 	default:
-		err = d.addTarget(&out)
+		err = out.addTarget(d.Settings)
 	}
 	var unfit *edit.Unfit
 	switch {
@@ -123,30 +124,30 @@ func first(s *edit.Service) *edit.Probe {
 }
 
 // addTarget names the file of targets in the configuration, where it is not named yet.
-func (d *Desk) addTarget(out *Draft) error {
-	if !ops.IsTarget(out.Target) || len(out.Target) > MaxObservation {
+func (d *Draft) addTarget(file Settings) error {
+	if !ops.IsTarget(d.Target) || len(d.Target) > MaxObservation {
 		return &edit.Unfit{Key: "target", Why: "is not one URL such as ntfys://ntfy.sh/topic"}
 	}
-	err := d.findTargets(out)
-	if err != nil || out.Line > 0 {
+	err := d.findTargets(file)
+	if err != nil || d.Line > 0 {
 		return err
 	}
-	out.Change.Targets = out.Targets
-	out.Result, err = edit.Apply(out.Before(), out.Change)
+	d.Change.Targets = d.Targets
+	d.Result, err = edit.Apply(d.Before(), d.Change)
 	return err
 }
 
 // removeTarget takes the file of targets out of the configuration with the last target.
-func (d *Desk) removeTarget(out *Draft) error {
-	if err := d.findTargets(out); err != nil {
+func (d *Draft) removeTarget(file Settings) error {
+	if err := d.findTargets(file); err != nil {
 		return err
 	}
-	held, err := d.Settings.Held(out.Targets)
+	held, err := file.Held(d.Targets)
 	if err != nil || len(held) != 1 {
 		return err
 	}
-	out.Change.Targets = out.Targets
-	out.Result, err = edit.Apply(out.Before(), out.Change)
+	d.Change.Targets = d.Targets
+	d.Result, err = edit.Apply(d.Before(), d.Change)
 	return err
 }
 
@@ -160,18 +161,18 @@ func (d *Desk) Removable() ([]Target, error) {
 		return nil, err
 	}
 	draft := Draft{ConfigFile: file}
-	if err := d.findTargets(&draft); err != nil || draft.Line == 0 {
+	if err := draft.findTargets(d.Settings); err != nil || draft.Line == 0 {
 		return nil, nil //nolint:nilerr // nothing there is ours
 	}
 	return d.Settings.Held(draft.Targets)
 }
 
 // findTargets finds the file of targets, and the line of the configuration that names it; 0 if none does.
-func (d *Desk) findTargets(out *Draft) error {
-	named, line, err := edit.TargetsFile(out.Before())
+func (d *Draft) findTargets(file Settings) error {
+	named, line, err := edit.TargetsFile(d.Before())
 	if err == nil {
-		out.Targets, err = d.Settings.Targets(named)
-		out.Result = edit.Result{Content: out.Before(), Line: line}
+		d.Targets, err = file.Targets(named)
+		d.Result = edit.Result{Content: d.Before(), Line: line}
 	}
 	return err
 }
@@ -203,7 +204,7 @@ func (d *Desk) Save(ctx context.Context, by Person, change edit.Change, target, 
 	if err != nil {
 		return Saved{Draft: draft}, err
 	}
-	_, err = d.Store.Journal.AddEvent(ctx, d.settingsEvent(by, ops.LevelWarning, change.Environment, draft.Service(), draft.Says()))
+	_, err = d.Store.Journal.AddEvent(ctx, draft.event(d.Clock(), by, draft.Says()))
 	saved := Saved{Draft: draft}
 	if p := draft.Probe(); err == nil && p != nil && p.Type == ops.ProbeHeartbeat && change.At == 0 {
 		heart := ops.Heartbeat{Environment: change.Environment, Service: draft.Service(), Probe: p.Type}
@@ -214,17 +215,18 @@ func (d *Desk) Save(ctx context.Context, by Person, change edit.Change, target, 
 	}
 	if err := d.Settings.Reload(ctx); err != nil {
 		did := "took it back, because the daemon refused it: " + draft.Says()
-		_, bad := d.Store.Journal.AddEvent(ctx, d.settingsEvent(by, ops.LevelWarning, change.Environment, draft.Service(), did))
+		_, bad := d.Store.Journal.AddEvent(ctx, draft.event(d.Clock(), by, did))
 		return saved, errors.Join(err, undo(), bad)
 	}
 	d.changed()
 	return saved, nil
 }
 
-func (d *Desk) settingsEvent(by Person, level ops.Level, environment, service, did string) ops.Event {
+// event is the record of what was done with a draft.
+func (d *Draft) event(at time.Time, by Person, did string) ops.Event {
 	return ops.Event{
-		At: d.Clock(), Environment: environment, Level: level, Verb: ops.VerbSettingsChanged, Actor: ops.Person(by.String()), Service: service,
-		Detail: ops.RequestDetail{Did: did},
+		At: at, Environment: d.Change.Environment, Level: ops.LevelWarning, Verb: ops.VerbSettingsChanged, Actor: ops.Person(by.String()),
+		Service: d.Service(), Detail: ops.RequestDetail{Did: did},
 	}
 }
 
@@ -236,7 +238,9 @@ func (d *Desk) Reload(ctx context.Context, by Person) error {
 	if err := d.Settings.Reload(ctx); err != nil {
 		return err
 	}
-	_, err := d.Store.Journal.AddEvent(ctx, d.settingsEvent(by, ops.LevelInfo, "", "", "had the configuration read again"))
+	e := (&Draft{}).event(d.Clock(), by, "had the configuration read again")
+	e.Level = ops.LevelInfo
+	_, err := d.Store.Journal.AddEvent(ctx, e)
 	d.changed()
 	return err
 }

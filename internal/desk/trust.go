@@ -106,16 +106,19 @@ func (t Trusted) line(level ops.Trust) string {
 	return fmt.Sprintf("`trust: %s` below `- name: %s`", level, t.Service)
 }
 
+// TrustChange is how far somebody wants to trust a service.
+type TrustChange struct{ Environment, Service, Level, Reason string }
+
 // Trust changes how far a service is trusted. The configuration is the ceiling, and nobody but a person raises it.
-func (d *Desk) Trust(ctx context.Context, by Person, environment, service, level, reason string) (Trusted, error) {
-	to, err := ops.ParseTrust(level)
+func (d *Desk) Trust(ctx context.Context, by Person, c TrustChange) (Trusted, error) {
+	to, err := ops.ParseTrust(c.Level)
 	if err != nil {
 		return Trusted{}, wrong("%s", err)
 	}
-	if err := text("reason", &reason, MaxReason); err != nil {
+	if err := text("reason", &c.Reason, MaxReason); err != nil {
 		return Trusted{}, err
 	}
-	now, err := d.TrustedService(ctx, environment, service)
+	now, err := d.TrustedService(ctx, c.Environment, c.Service)
 	switch {
 	case err != nil:
 		return Trusted{}, err
@@ -129,7 +132,7 @@ func (d *Desk) Trust(ctx context.Context, by Person, environment, service, level
 		return now, err
 	}
 	err = d.Store.People.SetTrust(ctx, e.Policy, ops.Lowered{
-		Environment: now.Environment, Service: now.Service, Level: to, By: by.String(), Reason: reason, At: d.Clock(),
+		Environment: now.Environment, Service: now.Service, Level: to, By: by.String(), Reason: c.Reason, At: d.Clock(),
 	})
 	if err != nil {
 		return now, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"claudeops/internal/decide/health"
 	"claudeops/internal/ops"
@@ -109,7 +110,7 @@ func (d *Desk) UpdateHeld(ctx context.Context, e ops.Environment, service string
 			return fmt.Sprintf("incident %d of %s is open: it has to be over first", i.ID, i.Service), nil
 		}
 	}
-	if why, err := d.paused(ctx, e, touched); why != "" || err != nil {
+	if why, err := paused(ctx, d.Store.Watch, d.Clock(), e, touched); why != "" || err != nil {
 		return why, err
 	}
 	updates, err := d.Store.Acts.Updates(ctx, store.UpdateFilter{Open: true})
@@ -129,9 +130,8 @@ func (d *Desk) UpdateHeld(ctx context.Context, e ops.Environment, service string
 }
 
 // paused says which silence or maintenance covers one of the services.
-func (d *Desk) paused(ctx context.Context, e ops.Environment, services []string) (string, error) {
-	now := d.Clock()
-	silences, err := d.Store.Watch.SilencesSince(ctx, e.Name, now)
+func paused(ctx context.Context, watch *store.Watch, now time.Time, e ops.Environment, services []string) (string, error) {
+	silences, err := watch.SilencesSince(ctx, e.Name, now)
 	if err != nil {
 		return "", err
 	}

@@ -152,22 +152,23 @@ func (d *Desk) RemoveMemory(ctx context.Context, by Person, id int64) error {
 }
 
 // ClearCooldown lets earlier actions on a service no longer count: of one kind, or of all.
-func (d *Desk) ClearCooldown(ctx context.Context, by Person, environment, service, action, reason string) (cleared int, err error) {
-	e, err := d.Environment(environment)
+func (d *Desk) ClearCooldown(ctx context.Context, by Person, a Action) (cleared int, err error) {
+	e, err := d.Environment(a.Environment)
 	if err == nil {
-		err = needed("service", &service, MaxName, "say which one")
+		err = needed("service", &a.Service, MaxName, "say which one")
 	}
 	if err == nil {
-		err = needed("reason", &reason, MaxReason, sayWhy)
+		err = needed("reason", &a.Why, MaxReason, sayWhy)
 	}
 	if err != nil {
 		return 0, err
 	}
+	action := strings.TrimSpace(a.Name)
 	limited := func(l ops.CooldownLimit) bool { return l.Action == action }
-	if action = strings.TrimSpace(action); action != "" && !slices.ContainsFunc(e.Policy.AllCooldowns(), limited) {
+	if action != "" && !slices.ContainsFunc(e.Policy.AllCooldowns(), limited) {
 		return 0, wrong("%s has no cooldown: use restart, redeployment or an action with its own cooldown", action)
 	}
-	return d.Store.Acts.ClearCooldown(ctx, e.Name, service, action, reason, by.String(), d.Clock())
+	return d.Store.Acts.ClearCooldown(ctx, e.Name, a.Service, action, a.Why, by.String(), d.Clock())
 }
 
 // ForgetService removes what is kept of a service that is not configured any more, or was only named by agents.

@@ -298,6 +298,24 @@ func PlanHash(cycle CycleID, session SessionID, steps []ApprovedStep) string {
 	return hex.EncodeToString(sum[:])
 }
 
+// LimitsFor chooses the limits of an action on a service: the service's own, or else the general ones.
+func LimitsFor(limits []CooldownLimit, service, action string) []CooldownLimit {
+	var own, general []CooldownLimit
+	for _, l := range limits {
+		switch {
+		case l.Action != action:
+		case l.Service == "":
+			general = append(general, l)
+		case l.Service == service:
+			own = append(own, l)
+		}
+	}
+	if len(own) > 0 {
+		return own
+	}
+	return general
+}
+
 // AllCooldowns are the rate limits of the guard and those that actions have of their own.
 func (p Policy) AllCooldowns() []CooldownLimit {
 	out := slices.Clone(p.Cooldowns)

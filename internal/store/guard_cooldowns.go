@@ -40,24 +40,6 @@ func scanDone(r db.Row) (done, error) {
 	return d, err
 }
 
-// limitsFor chooses the limits of an action on a service: the service's own, or else the general ones.
-func limitsFor(limits []ops.CooldownLimit, service, action string) []ops.CooldownLimit {
-	var own, general []ops.CooldownLimit
-	for _, l := range limits {
-		switch {
-		case l.Action != action:
-		case l.Service == "":
-			general = append(general, l)
-		case l.Service == service:
-			own = append(own, l)
-		}
-	}
-	if len(own) > 0 {
-		return own
-	}
-	return general
-}
-
 // allowance is how often an action is still possible and, if it is not, how long until it is.
 type allowance struct {
 	count  int
@@ -111,7 +93,7 @@ func cooldowns(ctx context.Context, q db.Querier, environment string, limits []o
 		if n < 0 {
 			n = len(rows)
 		}
-		left := allowed(limitsFor(limits, first.service, first.action), rows[:n], m)
+		left := allowed(ops.LimitsFor(limits, first.service, first.action), rows[:n], m)
 		rows = rows[n:]
 		if left.within == 0 {
 			continue
@@ -308,7 +290,7 @@ func (p reserving) repeated(ctx context.Context, w ops.Reservation) (bool, error
 
 // refusal is the reason to refuse an action, empty if a limit leaves one.
 func (p reserving) refusal(ctx context.Context, w ops.Reservation) (string, error) {
-	limits := limitsFor(p.limits, w.Service, w.Action)
+	limits := ops.LimitsFor(p.limits, w.Service, w.Action)
 	if len(limits) == 0 {
 		return "", nil
 	}

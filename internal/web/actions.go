@@ -2,6 +2,7 @@ package web
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -18,11 +19,8 @@ import (
 
 // actionsView is what the supervisor can do, and what it did.
 type actionsView struct {
-	Groups    []actionGroup
-	Runs      []runRow
-	Several   bool
-	FormError string
-	Pager     pager
+	listView[runRow]
+	Groups []actionGroup
 }
 
 // actionGroup is a service with its actions.
@@ -53,7 +51,7 @@ func runTitle(r api.ActionRun) string {
 	return title
 }
 
-func (s *server) runRow(r ops.ActionRun) runRow {
+func (s *site) runRow(r ops.ActionRun) runRow {
 	row := runRow{ActionRun: api.ActionRunRow(r)}
 	if undo, err := s.desk.UndoOf(r); err == nil {
 		row.Undo = &question{
@@ -66,15 +64,12 @@ func (s *server) runRow(r ops.ActionRun) runRow {
 	return row
 }
 
-func (s *server) actions(r *http.Request, problem string) (page, error) {
-	before, ok := cursor(r)
-	if !ok {
-		return page{}, noSuch("No such page of actions.")
-	}
-	found, err := s.Store.Acts.ActionRuns(r.Context(), store.ActionFilter{Service: queried(r, "service"), Before: before, Limit: listed + 1})
-	view := actionsView{Several: len(s.Environments) > 1, FormError: problem}
-	found, view.Pager = paged(r, found, func(x ops.ActionRun) int64 { return x.ID })
-	view.Runs = api.Rows(found, s.runRow)
+func (s *actions) actions(r *http.Request, problem string) (page, error) {
+	runs, err := listOf(s.site, r, func(ctx context.Context, before int64, limit int) ([]ops.ActionRun, error) {
+		return s.Store.Acts.ActionRuns(ctx, store.ActionFilter{Service: queried(r, "service"), Before: before, Limit: limit})
+	}, func(x ops.ActionRun) int64 { return x.ID }, s.runRow)
+	view := actionsView{listView: runs}
+	view.FormError = problem
 	for _, e := range s.Environments {
 		for _, v := range e.Policy.Inventory.Services {
 			if len(v.Actions) > 0 {
@@ -122,7 +117,7 @@ func domID(name string) string {
 	}, name)
 }
 
-func (s *server) action(r *http.Request, problem string) (page, error) {
+func (s *actions) action(r *http.Request, problem string) (page, error) {
 	run, err := s.Store.Acts.ActionRun(r.Context(), rowID(r))
 	row := s.runRow(run)
 	row.FormError = problem
@@ -130,7 +125,7 @@ func (s *server) action(r *http.Request, problem string) (page, error) {
 }
 
 // runAction asks the daemon for an action.
-func (s *server) runAction(r *http.Request) (string, error) {
+func (s *actions) runAction(r *http.Request) (string, error) {
 	_, err := s.desk.RunAction(r.Context(), by(r), desk.Action{
 		Environment: r.PostFormValue("environment"), Service: r.PostFormValue("service"), Name: r.PostFormValue("action"),
 		Branch: typed(r, "branch"), Why: reason(r),
@@ -141,7 +136,7 @@ func (s *server) runAction(r *http.Request) (string, error) {
 	return requested(err)
 }
 
-func (s *server) undoAction(r *http.Request) (string, error) {
+func (s *actions) undoAction(r *http.Request) (string, error) {
 	_, err := s.desk.Undo(r.Context(), by(r), rowID(r), reason(r))
 	return requested(err)
 }
@@ -163,7 +158,7 @@ type guardListView struct {
 }
 
 // guardPage lists what the guard refused in all sessions, or all its decisions.
-func (s *server) guardPage(r *http.Request) (page, error) {
+func (s *events) guardPage(r *http.Request) (page, error) {
 	before, ok := cursor(r)
 	f := store.GuardFilter{
 		Verdict: queried(r, "verdict"), Rule: queried(r, "rule"), Service: queried(r, "service"), Before: before, Limit: listed,
@@ -225,10 +220,11 @@ type cooldownView struct {
 func (m moment) cooldownsOf(environment, service string, limits []ops.CooldownLimit, used []ops.Cooldown) []cooldownView {
 	var out []cooldownView
 	for _, action := range countedActions(service, limits) {
-		limit, found := tightest(limits, service, action)
-		if !found {
+		all := ops.LimitsFor(limits, service, action)
+		if len(all) == 0 {
 			continue
 		}
+		limit := slices.MinFunc(all, func(a, b ops.CooldownLimit) int { return cmp.Compare(a.Count, b.Count) })
 		view := cooldownView{
 			Environment: environment, Service: service, Action: action, Left: limit.Count, Of: limit.Count, Window: windowText(limit.Window),
 			Never: limit.Count <= 0,
@@ -258,26 +254,6 @@ func countedActions(service string, limits []ops.CooldownLimit) []string {
 		}
 	}
 	return out
-}
-
-func tightest(limits []ops.CooldownLimit, service, action string) (ops.CooldownLimit, bool) {
-	var own, general []ops.CooldownLimit
-	for _, l := range limits {
-		switch {
-		case l.Action != action:
-		case l.Service == service:
-			own = append(own, l)
-		case l.Service == "":
-			general = append(general, l)
-		}
-	}
-	if len(own) == 0 {
-		own = general
-	}
-	if len(own) == 0 {
-		return ops.CooldownLimit{}, false
-	}
-	return slices.MinFunc(own, func(a, b ops.CooldownLimit) int { return cmp.Compare(a.Count, b.Count) }), true
 }
 
 func windowText(d time.Duration) string {

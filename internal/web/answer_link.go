@@ -30,17 +30,17 @@ type answerKey struct {
 	key []byte
 }
 
-func (s *server) answerKey(ctx context.Context) ([]byte, error) {
-	s.linkKey.mu.Lock()
-	defer s.linkKey.mu.Unlock()
-	if s.linkKey.key == nil {
+func (s *links) answerKey(ctx context.Context) ([]byte, error) {
+	s.key.mu.Lock()
+	defer s.key.mu.Unlock()
+	if s.key.key == nil {
 		key, err := s.Store.People.AnswerKey(ctx)
 		if err != nil {
 			return nil, err
 		}
-		s.linkKey.key = key
+		s.key.key = key
 	}
-	return s.linkKey.key, nil
+	return s.key.key, nil
 }
 
 // linkView is the page of a link: what is asked, and one button.
@@ -56,7 +56,7 @@ type linkView struct {
 }
 
 // showLink shows what a link of a notice answers. Looking changes nothing: programs that check mail follow links.
-func (s *server) showLink(w http.ResponseWriter, r *http.Request) {
+func (s *links) showLink(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	t, err := s.readLink(r)
 	var view linkView
@@ -80,7 +80,7 @@ type linkProblem struct {
 func (p linkProblem) Error() string { return p.what }
 
 // readLink checks the token of a link.
-func (s *server) readLink(r *http.Request) (signed.Token, error) {
+func (s *links) readLink(r *http.Request) (signed.Token, error) {
 	key, err := s.answerKey(r.Context())
 	if err != nil {
 		return signed.Token{}, err
@@ -95,14 +95,14 @@ func (s *server) readLink(r *http.Request) (signed.Token, error) {
 	case err != nil:
 		return t, linkProblem{
 			http.StatusNotFound, "This link is not valid.", "Nothing was changed. Copy the whole link from the notice, or sign in.",
-			s.wrongGuess(r, "used a link that is not genuine"),
+			s.door.wrongGuess(r, "used a link that is not genuine"),
 		}
 	}
 	return t, nil
 }
 
 // linkFailed says why a link does not work.
-func (s *server) linkFailed(w http.ResponseWriter, r *http.Request, err error) {
+func (s *links) linkFailed(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, ops.ErrNotFound) {
 		err = linkProblem{http.StatusNotFound, "What this link is about is no longer on record.", "Nothing was changed.", 0}
 	}
@@ -111,7 +111,7 @@ func (s *server) linkFailed(w http.ResponseWriter, r *http.Request, err error) {
 	case !errors.As(err, &p):
 		s.fail(w, r, "link", err)
 	case p.wait > 0:
-		s.tooMany(w, r, p.wait, "Too many wrong links.")
+		s.door.tooMany(w, r, p.wait, "Too many wrong links.")
 	default:
 		s.render(w, r, p.status, "sign_in_problem", page{
 			Title: "Link", Static: true,
@@ -121,7 +121,7 @@ func (s *server) linkFailed(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 // linkView returns the page of a link, or why there is nothing to answer.
-func (s *server) linkView(r *http.Request, t signed.Token) (linkView, error) {
+func (s *links) linkView(r *http.Request, t signed.Token) (linkView, error) {
 	switch t.Subject.Kind {
 	case signed.KindApproval:
 		return s.approvalLink(r, t)
@@ -152,7 +152,7 @@ func incidentLink(t signed.Token, what string, facts []fact) linkView {
 }
 
 // approvalLink is the page about an approval.
-func (s *server) approvalLink(r *http.Request, t signed.Token) (linkView, error) {
+func (s *links) approvalLink(r *http.Request, t signed.Token) (linkView, error) {
 	a, err := s.Store.People.Approval(r.Context(), t.Subject.ID)
 	m := moment{s.Clock()}
 	switch {
@@ -167,7 +167,7 @@ func (s *server) approvalLink(r *http.Request, t signed.Token) (linkView, error)
 			http.StatusConflict, "The plan is not the one that this link was sent for.", "Nothing was changed. Sign in and look at the new plan.", 0,
 		}
 	}
-	full, err := s.approvalView(r.Context(), m, a)
+	full, err := s.approvals.approvalView(r.Context(), m, a)
 	if err != nil {
 		return linkView{}, err
 	}
@@ -187,9 +187,9 @@ func (s *server) approvalLink(r *http.Request, t signed.Token) (linkView, error)
 }
 
 // approvedAt leads to the page on which somebody who may approve says yes.
-func (s *server) approvedAt(r *http.Request, v linkView, path string) linkView {
+func (s *links) approvedAt(r *http.Request, v linkView, path string) linkView {
 	v.Title, v.Button, v.Danger = "Approve", "", false
-	if login, in := s.loginOf(r); in && s.logins.loginCaller(login).May(access.Approve) {
+	if login, in := s.door.loginOf(r); in && s.door.logins.loginCaller(login).May(access.Approve) {
 		v.Approve = path
 	} else {
 		v.Login = path
@@ -198,7 +198,7 @@ func (s *server) approvedAt(r *http.Request, v linkView, path string) linkView {
 }
 
 // reflexLink is the page about a repair that may become a reflex.
-func (s *server) reflexLink(r *http.Request, t signed.Token) (linkView, error) {
+func (s *links) reflexLink(r *http.Request, t signed.Token) (linkView, error) {
 	e, err := s.desk.Reflex(r.Context(), t.Subject.ID)
 	if err == nil && e.State != ops.ReflexAsked {
 		err = linkProblem{http.StatusConflict, plain(fmt.Sprintf("%s switched it %s.", e.Person, e.State)), "Nothing was changed.", 0}
@@ -217,7 +217,7 @@ func (s *server) reflexLink(r *http.Request, t signed.Token) (linkView, error) {
 }
 
 // answerLink gives the answer of a link. An approval needs more than a link, which others may read on the way.
-func (s *server) answerLink(w http.ResponseWriter, r *http.Request) {
+func (s *links) answerLink(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	t, err := s.readLink(r)
 	if err == nil && (t.Decision == signed.Approve || r.PostFormValue("confirm") != "yes") {
@@ -244,9 +244,9 @@ func (s *server) answerLink(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-func (s *server) notifications(r *http.Request) (page, error) {
+func (s *notifications) notifications(r *http.Request) (page, error) {
 	status := ops.NoticeStatus(cmp.Or(queried(r, "status"), "all"))
-	view, err := listOf(s, r, func(ctx context.Context, before int64, limit int) ([]ops.Notice, error) {
+	view, err := listOf(s.site, r, func(ctx context.Context, before int64, limit int) ([]ops.Notice, error) {
 		f := store.NoticeFilter{Status: status, Before: before, Limit: limit}
 		if status == "all" {
 			f.Status = ""
@@ -288,7 +288,7 @@ func (s *server) notifications(r *http.Request) (page, error) {
 }
 
 // held are the notification targets that a visitor may remove.
-func (s *server) held(r *http.Request) []desk.Target {
+func (s *notifications) held(r *http.Request) []desk.Target {
 	if !s.mayConfigure(r) {
 		return nil
 	}
@@ -300,12 +300,12 @@ func (s *server) held(r *http.Request) []desk.Target {
 }
 
 // testNotice sends a test to whom every other notice of its kind goes.
-func (s *server) testNotice(r *http.Request) (string, error) {
+func (s *notifications) testNotice(r *http.Request) (string, error) {
 	return "/notifications?status=all&done=test", s.desk.TestNotification(r.Context())
 }
 
 // untold says whether the newest notices reached nobody; empty if they reached somebody.
-func (s *server) untold(ctx context.Context) (string, error) {
+func (s *overview) untold(ctx context.Context) (string, error) {
 	const looked = 20
 	notices, err := s.Store.People.NoticeList(ctx, store.NoticeFilter{Limit: looked})
 	if err != nil {
@@ -316,6 +316,6 @@ func (s *server) untold(ctx context.Context) (string, error) {
 }
 
 // retryNotice puts a failed notification back into the outbox.
-func (s *server) retryNotice(r *http.Request) (string, error) {
+func (s *notifications) retryNotice(r *http.Request) (string, error) {
 	return "/notifications?status=pending&done=again", s.desk.RetryNotification(r.Context(), by(r), rowID(r))
 }

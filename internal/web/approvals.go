@@ -47,7 +47,7 @@ type approvalView struct {
 }
 
 // pending returns the open approvals, the one that expires first on top.
-func (s *server) pending(ctx context.Context, m moment) ([]approvalView, error) {
+func (s *approvals) pending(ctx context.Context, m moment) ([]approvalView, error) {
 	found, err := s.Store.People.Approvals(ctx, store.ApprovalFilter{Status: ops.ApprovalPending, Limit: 200})
 	if err != nil {
 		return nil, err
@@ -74,17 +74,7 @@ func (s *server) pending(ctx context.Context, m moment) ([]approvalView, error) 
 	return out, nil
 }
 
-// answered returns the newest answered approvals, for the first page of the resolved incidents.
-func (s *server) answered(ctx context.Context, before int64) ([]api.Approval, error) {
-	if before > 0 {
-		return nil, nil
-	}
-	found, err := s.Store.People.Approvals(ctx, store.ApprovalFilter{Limit: 2 * listed})
-	found = slices.DeleteFunc(found, func(a ops.Approval) bool { return a.Status == ops.ApprovalPending })
-	return api.Rows(found[:min(len(found), listed)], api.ApprovalRow), err
-}
-
-func (s *server) approvalView(ctx context.Context, m moment, a ops.Approval) (approvalView, error) {
+func (s *approvals) approvalView(ctx context.Context, m moment, a ops.Approval) (approvalView, error) {
 	loaded, err := s.Store.Journal.Load(ctx, a.CycleID)
 	if err != nil {
 		return approvalView{}, fmt.Errorf("read cycle %d: %w", a.CycleID, err)
@@ -226,7 +216,7 @@ func permissions(t ops.Tier) []string {
 	}
 }
 
-func (s *server) tools(environment string, t ops.Tier) string {
+func (s *approvals) tools(environment string, t ops.Tier) string {
 	return strings.Join(s.environment(environment).Tools[t].Tools, ", ")
 }
 
@@ -248,7 +238,7 @@ func (m moment) alreadyText(a api.Approval) string {
 }
 
 // approval shows one approval. A link in a notification may name the answer, but only the form sends it.
-func (s *server) approval(r *http.Request) (page, error) {
+func (s *approvals) approval(r *http.Request) (page, error) {
 	ask := r.PathValue("answer")
 	if ask != "" && ask != answerApprove && ask != answerDeny {
 		return page{}, noPage()
@@ -256,7 +246,7 @@ func (s *server) approval(r *http.Request) (page, error) {
 	return s.showApproval(r, ask, "")
 }
 
-func (s *server) showApproval(r *http.Request, ask, problem string) (page, error) {
+func (s *approvals) showApproval(r *http.Request, ask, problem string) (page, error) {
 	a, err := s.Store.People.Approval(r.Context(), rowID(r))
 	if err != nil {
 		return page{}, err
@@ -274,12 +264,12 @@ func (s *server) showApproval(r *http.Request, ask, problem string) (page, error
 }
 
 // unanswered shows an approval whose answer was not accepted.
-func (s *server) unanswered(r *http.Request, problem string) (page, error) {
+func (s *approvals) unanswered(r *http.Request, problem string) (page, error) {
 	return s.showApproval(r, "", problem)
 }
 
 // answer records the answer to an approval. Only the first answer counts; a later one gets a conflict that names the first.
-func (s *server) answer(r *http.Request) (string, error) {
+func (s *approvals) answer(r *http.Request) (string, error) {
 	id, word := rowID(r), r.PathValue("answer")
 	next := fmt.Sprintf("/incidents?done=%s&id=%d", word, id)
 	var err error
@@ -333,7 +323,7 @@ type approvalsView struct {
 }
 
 // approvals lists the questions to people: first those that wait for an answer, then the answered ones.
-func (s *server) approvals(r *http.Request) (page, error) {
+func (s *approvals) approvals(r *http.Request) (page, error) {
 	before, ok := cursor(r)
 	if !ok {
 		return page{}, noSuch("No such page of approvals.")

@@ -25,14 +25,14 @@ const (
 const fewest = 10
 
 // healthBar draws the worst state of a service per bucket, from the first that has results; nil: there are too few for a picture. All bars
-// have the same height: colour and pattern show the state, and an outage is the strongest mark. errors are the last error of each bucket.
-func (m moment) healthBar(id string, over healthRange, h store.ServiceHealth, errors []string) *picture {
+// have the same height: colour and pattern show the state, and an outage is the strongest mark.
+func (m moment) healthBar(id string, over healthRange, h store.ServiceHealth) *picture {
 	title := fmt.Sprintf("Health of %s in the last %s", plain(h.Service), over.Word)
 	first := slices.IndexFunc(h.Buckets, func(b store.HealthBucket) bool { return b.Checks() > 0 })
 	if first < 0 || len(h.Buckets)-first < fewest {
 		return nil
 	}
-	h.Buckets, errors = h.Buckets[first:], errors[first:]
+	h.Buckets = h.Buckets[first:]
 	p := &picture{ID: id, Title: title, Bars: true, From: m.maybe(&h.Buckets[0].From)}
 	var d drawing
 	width := 100 / float64(len(h.Buckets))
@@ -42,35 +42,15 @@ func (m moment) healthBar(id string, over healthRange, h store.ServiceHealth, er
 		if b.Checks() > 0 {
 			label = found.Word + ", " + ops.Plural(b.Checks(), "check", "checks")
 		}
-		if errors[i] != "" {
-			label += ", " + errors[i]
-		}
 		class, attributes := "health-bar tone-"+found.Tone, ""
 		if found.Tone == "warn" {
 			attributes = ` fill="url(#hatch-warn)"`
 		}
-		d.column(pc(float64(i)*width+width*0.07), "0", pc(width*0.86), px(barHeight), class, m.stamp(b.From), m.stamp(b.Until), label, attributes)
+		drawn := bar{pc(float64(i)*width + width*0.07), "0", pc(width * 0.86), px(barHeight), class, label, attributes}
+		d.column(drawn, m.stamp(b.From), m.stamp(b.Until))
 	}
 	p.SVG = d.svg(barHeight, title)
 	return p
-}
-
-// bucketErrors returns the last error in each bucket. A failure that goes on is kept as few results, so a bad bucket without an error
-// of its own has that of the one before. Results are given newest first.
-func bucketErrors(h store.ServiceHealth, bad []ops.Check) []string {
-	out := make([]string, len(h.Buckets))
-	last := map[ops.Health]string{}
-	for i, b := range h.Buckets {
-		for len(bad) > 0 && bad[len(bad)-1].At.Before(b.Until) {
-			c := bad[len(bad)-1]
-			last[c.Status] = firstLine(c.Error, 160)
-			bad = bad[:len(bad)-1]
-		}
-		if worst := b.Worst(); worst == ops.Down || worst == ops.Degraded {
-			out[i] = last[worst]
-		}
-	}
-	return out
 }
 
 // series is the cost of one group per day. A day without a cost is nil.
@@ -84,7 +64,7 @@ type series struct {
 // Swatch is the colour sample of a series in the legend.
 func (s series) Swatch() picture {
 	var d drawing
-	d.rect("0", "0", "100%", "100%", "stack "+s.Class, "")
+	d.rect(bar{"0", "0", "100%", "100%", "stack " + s.Class, "", ""})
 	return picture{SVG: d.svg(12, s.Name)}
 }
 
@@ -108,7 +88,7 @@ func stackedBars(id, title string, days []time.Time, all []series) picture {
 			}
 			from, to := y(base), y(base+*s.USD[i])
 			label := fmt.Sprintf("%s, %s: %s", day.Format("2 Jan"), s.Name, dollars(s.USD[i]).Text)
-			d.rect(pc(x+width*0.14), px(round(to)), pc(width*0.72), px(round(max(1, from-to))), "stack "+s.Class, label)
+			d.rect(bar{pc(x + width*0.14), px(round(to)), pc(width * 0.72), px(round(max(1, from-to))), "stack " + s.Class, label, ""})
 			base += *s.USD[i]
 		}
 		if i%every == (len(days)-1)%every {
@@ -236,7 +216,7 @@ func (m moment) drawTimes(p *picture, over healthRange, buckets []store.TimesBuc
 		if b.Checks > 0 {
 			text = fmt.Sprintf("p50 %s, p95 %s, %s", span(b.P50), span(b.P95), ops.Plural(int(b.Checks), "check", "checks"))
 		}
-		d.column(pc(float64(i)*width), px(chartTop), pc(width), px(chartPlot), "column", m.stamp(b.From), m.stamp(b.Until), text, "")
+		d.column(bar{pc(float64(i) * width), px(chartTop), pc(width), px(chartPlot), "column", text, ""}, m.stamp(b.From), m.stamp(b.Until))
 		labelled := i%every == every/2
 		if days := over.Bucket > time.Hour; days && over.Bucket < 24*time.Hour {
 			labelled = b.From.Hour() == 0
@@ -246,7 +226,7 @@ func (m moment) drawTimes(p *picture, over healthRange, buckets []store.TimesBuc
 			if i/every%2 == 1 {
 				class += " chart-optional" // hidden on narrow screens
 			}
-			d.time(pc(float64(i)*width+width/2), px(chartHeight-6), "middle", class, b.From, over.Bucket > time.Hour)
+			d.time(pc(float64(i)*width+width/2), class, b.From, over.Bucket > time.Hour)
 		}
 	}
 	p.SVG = amounts + d.svg(chartHeight, p.Title)

@@ -38,9 +38,7 @@ type configView struct {
 	Groups  []settingGroup
 	Found   int
 	All     int
-	Hosts   []hostRow
 	Policy  ops.Policy
-	Routes  []routeRow
 }
 
 type settingGroup struct {
@@ -57,13 +55,6 @@ type settingRow struct {
 	Short   string // the beginning of a long value
 }
 
-// routeRow is one escalation route.
-type routeRow struct {
-	From, To string
-	Kind     string
-	Note     string
-}
-
 // longValue limits the part of a value that is shown at once.
 const longValue = 120
 
@@ -71,7 +62,7 @@ const longValue = 120
 const masked = "[redacted]"
 
 // config shows the page, with what became of a form about access.
-func (s *server) config(r *http.Request, form accessForm) (page, error) {
+func (s *configuration) config(r *http.Request, form accessForm) (page, error) {
 	view := configView{Policy: s.Environments[0].Policy, Walls: s.Walls(), Search: queried(r, "q"), All: len(s.Settings)}
 	view.Changed = queried(r, "own") != ""
 	if s.mayConfigure(r) {
@@ -115,15 +106,12 @@ func (s *server) config(r *http.Request, form accessForm) (page, error) {
 		}
 		group.Settings = append(group.Settings, row)
 	}
-	view.addRoutes()
 	flash := ""
 	if queried(r, "done") == "revoked" {
 		flash = "The token is revoked."
 	}
 	var err error
-	if view.Hosts, err = s.hosts(r.Context()); err == nil {
-		view.Access, err = s.accessView(r, form)
-	}
+	view.Access, err = s.accessView(r, form)
 	return page{
 		Title: "Configuration", Nav: "config", Body: view, Flash: flash,
 		Static: view.Access != nil, // its forms keep what was typed
@@ -148,18 +136,6 @@ func docText(doc string) string {
 	return plain(strings.ReplaceAll(docLink().ReplaceAllString(doc, "$1"), "`", ""))
 }
 
-// addRoutes adds the routes between the handlers. They are the same in every environment.
-func (v *configView) addRoutes() {
-	for _, h := range v.Policy.Handlers {
-		for _, to := range h.HandsTo {
-			v.Routes = append(v.Routes, routeRow{plain(h.ID), plain(to), "escalates to", routeNote(v.Policy, h.ID, to)})
-		}
-		for _, to := range h.Fallback {
-			v.Routes = append(v.Routes, routeRow{plain(h.ID), plain(to), "falls back to", ""})
-		}
-	}
-}
-
 func rolesOf(p ops.Policy, id string) []string { return api.Rows(p.RolesOf(id), ops.Capital) }
 
 // agentText names the agent of a handler.
@@ -171,23 +147,6 @@ func agentText(h ops.Handler) string {
 		return "Command " + plain(path.Base(h.Command[0]))
 	}
 	return plain(cmp.Or(h.Agent, h.Family))
-}
-
-// routeNote lists the conditions of a route.
-func routeNote(p ops.Policy, from, to string) string {
-	route := p.RouteOf(from, to)
-	target, _ := p.Handler(to)
-	var notes []string
-	if p.Asks(from, target) {
-		notes = append(notes, "after approval")
-	}
-	if route.Independence != "" && route.Independence != ops.IndependenceNone {
-		notes = append(notes, ops.Spaced(route.Independence))
-	}
-	if route.Mode != "" {
-		notes = append(notes, "by "+string(route.Mode))
-	}
-	return strings.Join(notes, ", ")
 }
 
 // accessView is the section about tokens.
@@ -231,7 +190,7 @@ func lifetimes() []lifetime {
 }
 
 // accessView returns the section for administrators, nil for others.
-func (s *server) accessView(r *http.Request, form accessForm) (*accessView, error) {
+func (s *configuration) accessView(r *http.Request, form accessForm) (*accessView, error) {
 	if !caller(r).May(access.Administer) {
 		return nil, nil //nolint:nilnil // the section is not shown
 	}
@@ -274,7 +233,7 @@ func tokenFields(form accessForm) []input {
 }
 
 // makeToken makes a token and shows it once.
-func (s *server) makeToken(w http.ResponseWriter, r *http.Request) {
+func (s *configuration) makeToken(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	form := accessForm{name: r.PostFormValue("name"), role: r.PostFormValue("role"), expires: r.PostFormValue("expires")}
 	now := s.Clock()
@@ -309,6 +268,6 @@ func (s *server) makeToken(w http.ResponseWriter, r *http.Request) {
 }
 
 // revokeToken ends a token.
-func (s *server) revokeToken(r *http.Request) (string, error) {
+func (s *configuration) revokeToken(r *http.Request) (string, error) {
 	return "/config?done=revoked#access", s.Store.People.RevokeToken(r.Context(), r.PathValue("name"), s.person(r), s.Clock())
 }

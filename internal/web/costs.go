@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"claudeops/internal/api"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -95,7 +94,7 @@ func (q costQuery) since(now time.Time) time.Time {
 	return now.UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-q.days)
 }
 
-func (s *server) costs(r *http.Request) (page, error) {
+func (s *costs) costs(r *http.Request) (page, error) {
 	q, err := readCostQuery(r)
 	if err != nil {
 		return page{}, err
@@ -148,7 +147,7 @@ func (v *costsView) addSums(rows []store.CostRow, now time.Time) {
 }
 
 // addBudgets adds today's budgets.
-func (s *server) addBudgets(ctx context.Context, m moment, q costQuery, view *costsView) error {
+func (s *costs) addBudgets(ctx context.Context, m moment, q costQuery, view *costsView) error {
 	today := costQuery{days: 1}.since(m.now)
 	for _, e := range s.Environments {
 		if e.Policy.BudgetDayUSD == 0 || q.environment != "" && q.environment != e.Name {
@@ -276,7 +275,7 @@ func (v *costsView) draw(q costQuery, keys []string, rows []store.CostRow, sums 
 }
 
 // costFilters keeps the grouping and the range of the page.
-func (s *server) costFilters(r *http.Request, q costQuery) filterRow {
+func (s *costs) costFilters(r *http.Request, q costQuery) filterRow {
 	row := filterRow{Action: "/costs", Hidden: map[string]string{}}
 	for _, name := range []string{"by", "days"} {
 		if value := queried(r, name); value != "" {
@@ -341,25 +340,10 @@ func tokenFacts(c store.Cost) []fact {
 
 // chainView is the sessions of one cycle with their totals.
 type chainView struct {
-	Lines    []chainLine // the sessions and the waits for a person, in order
+	Lines    []sessionRow
 	Duration figure
 	Turns    figure
 	Cost     figure
-}
-
-// chainLine is one line of the table: a session, or a wait for a person.
-type chainLine struct {
-	Session *sessionRow
-	Wait    *waitRow
-
-	at time.Time
-}
-
-// waitRow is a time in which the cycle waited for a person.
-type waitRow struct {
-	api.Approval
-	Title    string
-	Duration figure
 }
 
 // sessionRow is one session in its cycle.
@@ -374,10 +358,8 @@ type sessionRow struct {
 	Refusals figure // by the guard
 }
 
-// chain lists the sessions of a cycle with what the guard saw of them, and how long the cycle waited for people.
-func (m moment) chain(
-	sessions []ops.Session, approvals []ops.Approval, calls map[ops.SessionID]store.CallCounts, current ops.SessionID,
-) chainView {
+// chain lists the sessions of a cycle with what the guard saw of them.
+func (m moment) chain(sessions []ops.Session, calls map[ops.SessionID]store.CallCounts, current ops.SessionID) chainView {
 	view := chainView{Turns: totalTurns(sessions), Cost: totalCost(sessions)}
 	var lasted time.Duration
 	running := 0
@@ -390,11 +372,7 @@ func (m moment) chain(
 		if n, seen := calls[s.ID]; seen {
 			row.Calls, row.Refusals = count(&n.Calls), count(&n.Refusals)
 		}
-		at := s.CreatedAt
-		if s.StartedAt != nil {
-			at = *s.StartedAt
-		}
-		view.Lines = append(view.Lines, chainLine{Session: &row, at: at})
+		view.Lines = append(view.Lines, row)
 		d, _ := m.duration(s)
 		lasted += d
 	}
@@ -402,35 +380,7 @@ func (m moment) chain(
 	if running == 1 {
 		view.Duration.Since = m.now.Add(-lasted).UTC().Format(time.RFC3339)
 	}
-	for _, a := range approvals {
-		view.Lines = append(view.Lines, chainLine{Wait: ops.Ptr(m.waitRow(a)), at: a.RequestedAt})
-	}
-	slices.SortStableFunc(view.Lines, func(a, b chainLine) int { return a.at.Compare(b.at) })
 	return view
-}
-
-func (m moment) waitRow(a ops.Approval) waitRow {
-	row := waitRow{Approval: api.ApprovalRow(a)}
-	switch a.Kind {
-	case ops.ApprovalTier:
-		row.Title = "Waiting for approval"
-	case ops.ApprovalReview:
-		row.Title = "Waiting for review"
-	case ops.ApprovalReflex:
-		row.Title = "Waiting for a yes to " + a.Handler
-	}
-	waits := a.AnsweredAt == nil && a.Status == ops.ApprovalPending
-	until := a.RequestedAt // withdrawn, and nobody recorded when
-	switch {
-	case a.AnsweredAt != nil:
-		until = *a.AnsweredAt
-	case waits:
-		until = m.now
-	case a.ExpiresAt != nil && a.Status == ops.ApprovalExpired:
-		until = *a.ExpiresAt
-	}
-	row.Duration = m.lasting(&a.RequestedAt, &until, waits)
-	return row
 }
 
 func (m moment) sessionRow(s ops.Session, chain []ops.Session) sessionRow {

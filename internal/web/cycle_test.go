@@ -98,24 +98,17 @@ func TestACycleHasItsPage(t *testing.T) {
 func TestAWaitingCycleLinksItsApprovalAndIncident(t *testing.T) {
 	s := newSite(t)
 	policy, step := asked()
-	cycle, session := s.Await(ops.NewCycle{Problem: "jellyfin: HTTP 502"}, policy, step,
+	cycle, _ := s.Await(ops.NewCycle{Problem: "jellyfin: HTTP 502"}, policy, step,
 		apitest.Run{Tier: 2, For: time.Minute, Outcome: ops.OutcomeEscalate, Handoff: handoff})
 	s.Now = s.Now.Add(5 * time.Minute)
-	for _, path := range []string{fmt.Sprintf("/cycles/%d", cycle), fmt.Sprintf("/sessions/%d", session)} {
-		body := s.page(path)
-		mustContain(t, body, "Waiting for approval", "Needs approval", `href="/approvals/1"`)
-		_, wait, _ := strings.Cut(body, `id="wait-1"`)
-		wait, _, _ = strings.Cut(wait, "</tr>")
-		mustContain(t, wait, `data-since="`, "5m 00s")
-	}
 	body := s.page(fmt.Sprintf("/cycles/%d", cycle))
-	mustContain(t, body, "<h1>jellyfin: HTTP 502</h1>", "Review and answer", "The volume must be mounted again.", `href="/incidents/1"`, "Stop cycle")
+	mustContain(t, body, "<h1>jellyfin: HTTP 502</h1>", "Review and answer", "Needs approval", `href="/approvals/1"`, "The volume must be mounted again.", `href="/incidents/1"`, "Stop cycle")
 	if _, err := s.Store.People.Answer(t.Context(), 1, ops.ApprovalApproved, "ann", "go", s.Now); err != nil {
 		t.Fatal(err)
 	}
 	s.Now = s.Now.Add(time.Hour)
 	body = s.page(fmt.Sprintf("/cycles/%d", cycle))
-	mustContain(t, body, "ann approved Tier 3 after 5 min", "5m 00s")
+	mustContain(t, body, "ann approved Tier 3 after 5 min")
 	mustNotContain(t, body, "Review and answer")
 }
 

@@ -54,7 +54,7 @@ func rangeChoices() []choice {
 }
 
 // cycles lists cycles. The same list is served at two addresses.
-func (s *server) cycles(r *http.Request) (page, error) {
+func (s *cycles) cycles(r *http.Request) (page, error) {
 	before, ok := cursor(r)
 	if !ok {
 		return page{}, noSuch("No such page of cycles.")
@@ -87,7 +87,7 @@ func (s *server) cycles(r *http.Request) (page, error) {
 	return page{Title: "Cycles", Nav: navCycles, Body: view}, err
 }
 
-func (s *server) cycleFilters(r *http.Request, f store.ChainFilter) filterRow {
+func (s *cycles) cycleFilters(r *http.Request, f store.ChainFilter) filterRow {
 	row := filterRow{Action: r.URL.Path, Fields: []filterField{
 		{Kind: "search", Name: "q", Label: "Search, C-57 or #118", Value: f.Text},
 		selected("status", "Outcome", statusChoices(f.Status)),
@@ -132,7 +132,7 @@ func triggerChoices() []choice {
 }
 
 // serviceChoices are the services of the inventories, and the requested one.
-func (s *server) serviceChoices(asked string) []choice {
+func (s *cycles) serviceChoices(asked string) []choice {
 	var names []string
 	for _, e := range s.Environments {
 		for _, service := range e.Policy.Inventory.Services {
@@ -220,7 +220,7 @@ type cycleView struct {
 // cyclePath is the URL of the page of a cycle.
 func cyclePath(id ops.CycleID) string { return "/cycles/" + strconv.FormatInt(int64(id), 10) }
 
-func (s *server) cycle(r *http.Request) (page, error) {
+func (s *cycles) cycle(r *http.Request) (page, error) {
 	id := ops.CycleID(rowID(r))
 	view, err := s.cycleView(r.Context(), moment{s.Clock()}, id)
 	p := page{Title: fmt.Sprintf("C-%d %s", id, view.Title), Nav: navCycles, Body: view}
@@ -237,7 +237,7 @@ func (s *server) cycle(r *http.Request) (page, error) {
 }
 
 // cycleView reads everything about a cycle.
-func (s *server) cycleView(ctx context.Context, m moment, id ops.CycleID) (cycleView, error) {
+func (s *cycles) cycleView(ctx context.Context, m moment, id ops.CycleID) (cycleView, error) {
 	rows, err := s.Store.Reports.CycleStory(ctx, id)
 	if err != nil {
 		return cycleView{}, err
@@ -261,7 +261,7 @@ func (s *server) cycleView(ctx context.Context, m moment, id ops.CycleID) (cycle
 	c, j := rows.Cycles[0].Cycle, rows.Cycles[0].Journal
 	view := cycleView{
 		ID: c.ID, Title: cycleTitle(c), Badge: badgeOf(c), Environment: plain(c.Environment), Trigger: c.Trigger.Title(), Why: spoken(c.Why()),
-		Chain: m.chain(j.Sessions, j.Approvals, calls, 0), Actions: api.Rows(j.Runs, s.runRow), Prompt: plain(c.Prompt),
+		Chain: m.chain(j.Sessions, calls, 0), Actions: api.Rows(j.Runs, s.runRow), Prompt: plain(c.Prompt),
 		Again: fmt.Sprintf("/cycles/%d/run", c.ID), Several: len(s.Environments) > 1, Incidents: incidents, Recoveries: j.Recoveries,
 		Verdicts: verdicts, journal: j,
 	}
@@ -327,7 +327,7 @@ func stopCycleQuestion(id ops.CycleID) *question {
 }
 
 // stopCycle ends a cycle that has not ended.
-func (s *server) stopCycle(r *http.Request) (string, error) {
+func (s *cycles) stopCycle(r *http.Request) (string, error) {
 	id := ops.CycleID(rowID(r))
 	err := s.desk.Cancel(r.Context(), by(r), id, "")
 	if errors.Is(err, ops.ErrConflict) {
@@ -337,13 +337,13 @@ func (s *server) stopCycle(r *http.Request) (string, error) {
 }
 
 // runAgain submits a cycle with the same prompt, limits and environment.
-func (s *server) runAgain(r *http.Request) (string, error) {
+func (s *cycles) runAgain(r *http.Request) (string, error) {
 	again, err := s.desk.Repeat(r.Context(), by(r), ops.CycleID(rowID(r)))
 	return cyclePath(again) + "?queued=1", err
 }
 
 // run submits a manual cycle. If another one is running, the new one waits for it.
-func (s *server) run(r *http.Request) (string, error) {
+func (s *cycles) run(r *http.Request) (string, error) {
 	tier, err := strconv.Atoi(cmp.Or(r.PostFormValue("max_tier"), "0"))
 	if err != nil {
 		tier = -1
@@ -356,7 +356,7 @@ func (s *server) run(r *http.Request) (string, error) {
 }
 
 // queuedText confirms that a cycle was queued, and says what agents leave alone in its environment.
-func (s *server) queuedText(ctx context.Context, id ops.CycleID) string {
+func (s *site) queuedText(ctx context.Context, id ops.CycleID) string {
 	text := fmt.Sprintf("Cycle C-%d is queued. It starts when its environment is free.", id)
 	cycle, err := s.Store.Journal.Cycle(ctx, id)
 	if err != nil {
@@ -366,7 +366,7 @@ func (s *server) queuedText(ctx context.Context, id ops.CycleID) string {
 }
 
 // heldText says what agents leave alone in an environment; empty: nothing.
-func (s *server) heldText(ctx context.Context, environment string) string {
+func (s *site) heldText(ctx context.Context, environment string) string {
 	i := slices.IndexFunc(s.Environments, func(e ops.Environment) bool { return e.Name == environment })
 	if i < 0 {
 		return ""
@@ -383,7 +383,7 @@ func (s *server) heldText(ctx context.Context, environment string) string {
 }
 
 // stop ends the cycle of a running session.
-func (s *server) stop(r *http.Request) (string, error) {
+func (s *sessions) stop(r *http.Request) (string, error) {
 	id := rowID(r)
 	err := s.desk.Stop(r.Context(), by(r), ops.SessionID(id))
 	if errors.Is(err, ops.ErrConflict) {
@@ -404,7 +404,7 @@ const recheckEvery = 30 * time.Second
 type recheckKey struct{}
 
 // rechecked gives a stream the means to find out whether its caller still has access.
-func (s *server) rechecked(r *http.Request, lasts func(context.Context) bool) *http.Request {
+func (s *door) rechecked(r *http.Request, lasts func(context.Context) bool) *http.Request {
 	if !isStream(r.URL.Path) {
 		return r
 	}
@@ -418,7 +418,7 @@ func admission(ctx context.Context) func(context.Context) bool {
 }
 
 // tokenLasts reports whether a token still works. While the database does not answer, a stream stays open: it shows nothing new then.
-func (s *server) tokenLasts(ctx context.Context, h holder) bool {
+func (s *door) tokenLasts(ctx context.Context, h holder) bool {
 	if h.token == 0 {
 		return true
 	}
@@ -427,7 +427,7 @@ func (s *server) tokenLasts(ctx context.Context, h holder) bool {
 }
 
 // loginLasts reports whether a login still works. One that was renewed ends the stream too; the browser connects again with the new one.
-func (s *server) loginLasts(ctx context.Context, digest string) bool {
+func (s *door) loginLasts(ctx context.Context, digest string) bool {
 	_, err := s.Store.People.Login(ctx, digest, s.Clock())
 	return !errors.Is(err, ops.ErrNotFound)
 }

@@ -30,7 +30,7 @@ type eventDay struct {
 	Events []api.Event
 }
 
-func (s *server) events(r *http.Request) (page, error) {
+func (s *events) events(r *http.Request) (page, error) {
 	before, ok := cursor(r)
 	f := store.EventFilter{
 		Before: before, Level: ops.Level(queried(r, "level")), Kind: queried(r, "kind"), Service: queried(r, "service"),
@@ -63,7 +63,7 @@ func (s *server) events(r *http.Request) (page, error) {
 	return page{Title: "Events", Nav: "events", Body: view}, err
 }
 
-func (s *server) eventFilters(f store.EventFilter, cycle string) filterRow {
+func (s *events) eventFilters(f store.EventFilter, cycle string) filterRow {
 	var kinds []string
 	for _, kind := range ops.EventKinds() {
 		kinds = append(kinds, string(kind))
@@ -115,7 +115,7 @@ func eventsOfCycle(events []ops.Event) []api.Event {
 func caller(r *http.Request) api.Caller { return api.CallerOf(r.Context()) }
 
 // recordActions records every action that was carried out, with its caller. One that was refused, or mistyped, changed nothing.
-func (s *server) recordActions(next http.Handler) http.Handler {
+func (s *door) recordActions(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		operation := operationOf(r)
 		// What is open to everybody changes nothing, or is recorded by its handler.
@@ -167,12 +167,12 @@ func startedCycle(location string) *ops.CycleID {
 }
 
 // record stores what somebody did at the door.
-func (s *server) record(r *http.Request, by api.Caller, verb ops.Verb, level ops.Level, what string) {
+func (s *door) record(r *http.Request, by api.Caller, verb ops.Verb, level ops.Level, what string) {
 	s.recordEvent(r, by, ops.Event{Verb: verb, Level: level}, what)
 }
 
 // recordEvent does not depend on the request being still open.
-func (s *server) recordEvent(r *http.Request, by api.Caller, e ops.Event, what string) {
+func (s *door) recordEvent(r *http.Request, by api.Caller, e ops.Event, what string) {
 	name := by.Recorded()
 	from := peer(r)
 	if from == name {

@@ -6,137 +6,84 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
 
-const (
-	// feedEvery is how often the rows of a watched session are polled.
-	feedEvery = 300 * time.Millisecond
-	// feedLines are read at once; feedKept pieces are cached for readers that are a little behind.
-	feedLines = 100
-	feedKept  = 64
-)
+// feedLines are read at once.
+const feedLines = 100
 
-// feeds are the watched sessions. The rows of a session are read and rendered once for all its readers.
-type feeds struct {
-	mu   sync.Mutex
-	open map[ops.SessionID]*feed
-}
-
-// feed is one session as its readers see it.
+// feed is one session as one reader sees it.
 type feed struct {
-	id      ops.SessionID
-	readers int // guarded by feeds.mu
+	*sessions
+	id  ops.SessionID
+	at  position
+	out *eventStream
 
-	mu     sync.Mutex
-	readAt time.Time
-	seen   store.PageState
-	begun  bool
-	rows   *entries
-	last   int64 // the last line that was read
-	pieces []piece
-	now    sessionState
-
-	behind sync.Mutex      // held while a piece for slow readers is rendered
-	old    map[int64]piece // pieces for slow readers, by the line before their first
-}
-
-// piece is rendered lines: rows to append, and rows that changed.
-type piece struct {
-	first int64 // the line before its first line
-	last  int64
-	data  dataBlock
+	seen  store.PageState
+	rows  *entries
+	state sessionState
 }
 
 // sessionState is the rendered page except its transcript.
 type sessionState struct {
-	revision string
-	data     dataBlock
-	over     bool
+	revision, data string
+	over           bool
 }
 
-func newFeeds() *feeds { return &feeds{open: map[ops.SessionID]*feed{}} }
-
-func (f *feeds) join(id ops.SessionID) *feed {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	one := f.open[id]
-	if one == nil {
-		one = &feed{id: id, old: map[int64]piece{}}
-		f.open[id] = one
-	}
-	one.readers++
-	return one
-}
-
-func (f *feeds) leave(one *feed) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if one.readers--; one.readers == 0 {
-		delete(f.open, one.id)
-	}
-}
-
-// advance reads new rows, unless another reader just did.
-func (f *feed) advance(ctx context.Context, s *server) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.begun && time.Since(f.readAt) < batchWindow {
-		return nil
-	}
+// sendNews sends everything after the position of the reader and advances it. It reports whether the session is over.
+func (f *feed) sendNews(ctx context.Context) (over bool, err error) {
 	// The counters are read first, so that later changes are found the next time.
-	counts, err := s.counters.read(ctx, batchWindow)
+	counts, err := f.counters.read(ctx, batchWindow)
 	if err != nil {
-		return err
+		return false, err
 	}
-	if !f.begun {
-		if err := f.begin(ctx, s); err != nil {
-			return err
-		}
+	if f.rows == nil {
+		f.rows, err = f.openRows(ctx, f.id, max(0, f.at.seq))
+	} else if counts.Guard != f.seen.Guard {
+		f.rows.denied, err = f.refusals(ctx, f.id)
 	}
-	if counts.Guard != f.seen.Guard {
-		if f.rows.denied, err = s.refusals(ctx, f.id); err != nil {
-			return err
-		}
+	if err == nil {
+		err = f.sendLines(ctx)
 	}
-	if err := f.read(ctx, s); err != nil {
-		return err
-	}
-	if f.now.revision == "" || counts != f.seen {
-		if f.now, err = s.sessionState(ctx, f.id, counts); err != nil {
-			return err
-		}
+	if err == nil && (f.state.revision == "" || counts != f.seen) {
+		f.state, err = f.sessionState(ctx, f.id, counts)
 		f.seen = counts
 	}
-	// The end is reported only after the last line.
-	if f.now.over {
-		if err := f.read(ctx, s); err != nil {
+	if err == nil && f.state.over { // the end is reported only after the last line
+		err = f.sendLines(ctx)
+	}
+	// The counters of the end may be shared with a page that was read a moment before it, and nothing follows that would tell it.
+	if err == nil && (f.state.revision != f.at.revision || f.state.over) {
+		f.at.revision = f.state.revision
+		err = f.out.send(message{id: f.at.String(), data: f.state.data})
+	}
+	return f.state.over, err
+}
+
+// sendLines sends the lines after the position of the reader.
+func (f *feed) sendLines(ctx context.Context) error {
+	for f.at.seq != noLines {
+		lines, err := f.Store.Journal.Transcript(ctx, f.id, f.at.seq, feedLines)
+		if err != nil || len(lines) == 0 {
+			return err
+		}
+		data, err := f.render(lines)
+		if err != nil {
+			return err
+		}
+		f.at.seq = lines[len(lines)-1].Seq
+		if err := f.out.send(message{id: f.at.String(), data: data}); err != nil {
 			return err
 		}
 	}
-	f.readAt = time.Now()
-	return nil
-}
-
-// begin starts at the newest line; readers that need older lines read them separately.
-func (f *feed) begin(ctx context.Context, s *server) error {
-	total, err := s.Store.Journal.TranscriptCount(ctx, f.id)
-	if err != nil {
-		return fmt.Errorf("count transcript: %w", err)
-	}
-	if f.rows, err = s.openRows(ctx, f.id, total); err != nil {
-		return err
-	}
-	f.last, f.begun = total, true
 	return nil
 }
 
 // openRows returns entries that continue after a line.
-func (s *server) openRows(ctx context.Context, id ops.SessionID, after int64) (*entries, error) {
+func (s *sessions) openRows(ctx context.Context, id ops.SessionID, after int64) (*entries, error) {
 	denied, err := s.refusals(ctx, id)
 	if err != nil {
 		return nil, err
@@ -145,32 +92,12 @@ func (s *server) openRows(ctx context.Context, id ops.SessionID, after int64) (*
 	return rows, s.recallCalls(ctx, rows, id, after)
 }
 
-func (f *feed) read(ctx context.Context, s *server) error {
-	for {
-		news, err := s.readPiece(ctx, f.rows, f.id, f.last, feedLines)
-		if err != nil || news.last == f.last {
-			return err
-		}
-		f.last = news.last
-		f.pieces = append(f.pieces, news)
-		if len(f.pieces) > feedKept {
-			f.pieces = append([]piece(nil), f.pieces[len(f.pieces)-feedKept:]...)
-		}
-	}
-}
-
-// readPiece renders the lines after a given one as fragments to swap in.
-func (s *server) readPiece(ctx context.Context, rows *entries, id ops.SessionID, after int64, limit int) (piece, error) {
-	news := piece{first: after, last: after}
-	lines, err := s.Store.Journal.Transcript(ctx, id, after, limit)
-	if err != nil || len(lines) == 0 {
-		return news, err
-	}
-	var begun []*entry
+// render makes fragments to swap in from lines: rows to append, and rows that changed.
+func (f *feed) render(lines []ops.Line) (string, error) {
+	var begun, altered []*entry
 	mine := map[*entry]bool{}
-	var altered []*entry
 	for _, line := range lines {
-		fresh, changed := rows.add(line)
+		fresh, changed := f.rows.add(line)
 		for _, e := range fresh {
 			mine[e] = true
 		}
@@ -180,70 +107,28 @@ func (s *server) readPiece(ctx context.Context, rows *entries, id ops.SessionID,
 				altered = append(altered, e)
 			}
 		}
-		news.last = line.Seq
 	}
 	var out strings.Builder
 	for _, e := range altered {
-		row, err := s.piece("session", "row", e)
+		row, err := f.piece("session", "row", e)
 		if err != nil {
-			return news, err
+			return "", err
 		}
 		fmt.Fprintf(&out, `<hx-partial hx-target="#%s" hx-swap="outerHTML">%s</hx-partial>`, e.ID, row)
 	}
 	if len(begun) > 0 {
 		out.WriteString(`<hx-partial hx-target="#lines" hx-swap="beforeend">`)
 		for _, e := range begun {
-			row, err := s.piece("session", "row", e)
+			row, err := f.piece("session", "row", e)
 			if err != nil {
-				return news, err
+				return "", err
 			}
 			out.WriteString(row)
 		}
 		out.WriteString(`</hx-partial>`)
 	}
-	fmt.Fprintf(&out, `<hx-partial hx-target="#line-count" hx-swap="innerHTML">%s</hx-partial>`, thousands(news.last))
-	news.data = newDataBlock(out.String())
-	return news, nil
-}
-
-// since returns the first piece after a line. Readers that are further behind than the cache share what one of them reads.
-func (f *feed) since(ctx context.Context, s *server, after int64) (piece, error) {
-	f.mu.Lock()
-	last := f.last
-	for _, p := range f.pieces {
-		if p.first == after {
-			f.mu.Unlock()
-			return p, nil
-		}
-	}
-	f.mu.Unlock()
-	if after >= last {
-		return piece{first: after, last: after}, nil
-	}
-	f.behind.Lock()
-	defer f.behind.Unlock()
-	if p, found := f.old[after]; found {
-		return p, nil
-	}
-	rows, err := s.openRows(ctx, f.id, after)
-	if err != nil {
-		return piece{}, err
-	}
-	// Pieces end at multiples of feedLines, so that readers with different starts soon share them.
-	news, err := s.readPiece(ctx, rows, f.id, after, int(min(feedLines-after%feedLines, last-after)))
-	if err == nil && news.last%feedLines == 0 {
-		if len(f.old) >= feedKept {
-			clear(f.old)
-		}
-		f.old[after] = news
-	}
-	return news, err
-}
-
-func (f *feed) state() sessionState {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.now
+	fmt.Fprintf(&out, `<hx-partial hx-target="#line-count" hx-swap="innerHTML">%s</hx-partial>`, thousands(lines[len(lines)-1].Seq))
+	return out.String(), nil
 }
 
 // activityView is one line of the activity.

@@ -267,17 +267,14 @@ type drawing struct {
 	body strings.Builder
 }
 
-// rect draws a rectangle. Lengths are numbers or percentages. The title is shown on hover and may be empty.
-func (d *drawing) rect(x, y, width, height, class, title string) {
-	d.bar(x, y, width, height, class, title, "")
-}
+// bar is a rectangle. Lengths are numbers or percentages. The title is shown on hover and may be empty; attributes must already be escaped.
+type bar struct{ x, y, width, height, class, title, attributes string }
 
-// bar draws a rectangle with extra attributes, which must already be escaped.
-func (d *drawing) bar(x, y, width, height, class, title, attributes string) {
+func (d *drawing) rect(b bar) {
 	fmt.Fprintf(&d.body, `<rect x="%s" y="%s" width="%s" height="%s" class="%s"%s>`,
-		esc(x), esc(y), esc(width), esc(height), esc(class), attributes)
-	if title != "" {
-		fmt.Fprintf(&d.body, `<title>%s</title>`, esc(title))
+		esc(b.x), esc(b.y), esc(b.width), esc(b.height), esc(b.class), b.attributes)
+	if b.title != "" {
+		fmt.Fprintf(&d.body, `<title>%s</title>`, esc(b.title))
 	}
 	d.body.WriteString(`</rect>`)
 }
@@ -294,19 +291,20 @@ func (d *drawing) text(x, y, anchor, class, label string) {
 }
 
 // column draws a bar of a period. Its title begins with the period.
-func (d *drawing) column(x, y, width, height, class string, from, until stamp, text, attributes string) {
-	d.bar(x, y, width, height, class, from.Text+" to "+until.Text+": "+text,
-		fmt.Sprintf(` data-begin="%s" data-end="%s"%s`, esc(from.ISO), esc(until.ISO), attributes))
+func (d *drawing) column(b bar, from, until stamp) {
+	b.title = from.Text + " to " + until.Text + ": " + b.title
+	b.attributes += fmt.Sprintf(` data-begin="%s" data-end="%s"`, esc(from.ISO), esc(until.ISO))
+	d.rect(b)
 }
 
-// time writes a time as a label; day says to write the day instead of the time of day.
-func (d *drawing) time(x, y, anchor, class string, at time.Time, day bool) {
+// time writes a time below a chart; day says to write the day instead of the time of day.
+func (d *drawing) time(x, class string, at time.Time, day bool) {
 	form, layout := "clock", "15:04"
 	if day {
 		form, layout = "day", "2 Jan"
 	}
-	fmt.Fprintf(&d.body, `<text x="%s" y="%s" text-anchor="%s" class="%s" data-time="%s" data-form="%s">%s</text>`,
-		esc(x), esc(y), esc(anchor), esc(class), at.UTC().Format(time.RFC3339), form, at.UTC().Format(layout))
+	fmt.Fprintf(&d.body, `<text x="%s" y="%s" text-anchor="middle" class="%s" data-time="%s" data-form="%s">%s</text>`,
+		esc(x), px(chartHeight-6), esc(class), at.UTC().Format(time.RFC3339), form, at.UTC().Format(layout))
 }
 
 // svg returns the drawing with full width and the given height in pixels.

@@ -18,17 +18,8 @@ type hostRow struct {
 	Clock  string    // how its clock differs from the database's; empty if it does not
 }
 
-// hosts lists the hosts that share the database; empty if there is only one.
-func (s *server) hosts(ctx context.Context) ([]hostRow, error) {
-	rows, shared, err := s.hostRows(ctx)
-	if err != nil || !shared {
-		return nil, err
-	}
-	return rows, nil
-}
-
 // hostRows lists the hosts that use, or used, the database, and reports whether they share it.
-func (s *server) hostRows(ctx context.Context) (rows []hostRow, shared bool, err error) {
+func (s *hosts) hostRows(ctx context.Context) (rows []hostRow, shared bool, err error) {
 	found, err := s.Store.Journal.Hosts(ctx)
 	if err != nil {
 		return nil, false, err
@@ -75,7 +66,7 @@ type hostsView struct {
 	Shared bool
 }
 
-func (s *server) hostsPage(r *http.Request) (page, error) {
+func (s *hosts) hostsPage(r *http.Request) (page, error) {
 	rows, shared, err := s.hostRows(r.Context())
 	p := page{Title: "Hosts", Nav: "hosts", Body: hostsView{rows, shared}}
 	switch queried(r, "done") {
@@ -88,7 +79,7 @@ func (s *server) hostsPage(r *http.Request) (page, error) {
 }
 
 // drainHost asks a host to take no new cycles, or to take them again.
-func (s *server) drainHost(r *http.Request) (string, error) {
+func (s *hosts) drainHost(r *http.Request) (string, error) {
 	word := r.PathValue("change")
 	if word != "drain" && word != "resume" {
 		return "", noPage()
@@ -97,18 +88,18 @@ func (s *server) drainHost(r *http.Request) (string, error) {
 	if err == nil && s.DrainAsked != nil {
 		s.DrainAsked(r.Context())
 	}
-	s.signalChange()
+	s.Hub.Nudge()
 	return "/hosts?done=" + word, err
 }
 
 // stopAll stops everything.
-func (s *server) stopAll(r *http.Request) (string, error) {
+func (s *hosts) stopAll(r *http.Request) (string, error) {
 	_, err := s.desk.StopAll(r.Context(), by(r), reason(r))
 	return "/", err
 }
 
 // resumeAll lets everything start again.
-func (s *server) resumeAll(r *http.Request) (string, error) {
+func (s *hosts) resumeAll(r *http.Request) (string, error) {
 	_, err := s.desk.ResumeAll(r.Context(), by(r), reason(r))
 	return "/", err
 }

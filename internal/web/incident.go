@@ -3,7 +3,6 @@ package web
 import (
 	"errors"
 	"fmt"
-	"html/template"
 	"net/http"
 	"strconv"
 	"strings"
@@ -26,16 +25,16 @@ type incidentPage struct {
 	Conflict string    // why the action was not taken
 }
 
-func (s *server) incident(r *http.Request, conflict string) (page, error) {
+func (s *incidents) incident(r *http.Request, conflict string) (page, error) {
 	return s.showIncident(r, "", conflict)
 }
 
 // askIncident is the target of a link in a notification: it shows the action and asks for confirmation.
-func (s *server) askIncident(r *http.Request) (page, error) {
+func (s *incidents) askIncident(r *http.Request) (page, error) {
 	return s.showIncident(r, r.PathValue("action"), "")
 }
 
-func (s *server) showIncident(r *http.Request, action, conflict string) (page, error) {
+func (s *incidents) showIncident(r *http.Request, action, conflict string) (page, error) {
 	id := rowID(r)
 	rows, err := s.desk.Story(r.Context(), id)
 	if err != nil {
@@ -77,7 +76,7 @@ func (s *server) showIncident(r *http.Request, action, conflict string) (page, e
 	return p, nil
 }
 
-func (s *server) changeIncident(r *http.Request) (string, error) {
+func (s *incidents) changeIncident(r *http.Request) (string, error) {
 	id, ctx, action := rowID(r), r.Context(), r.PathValue("action")
 	var err error
 	switch action {
@@ -157,14 +156,14 @@ func runAgain(i ops.Incident) question {
 }
 
 // runIncident queues another cycle for an incident.
-func (s *server) runIncident(r *http.Request) (string, error) {
+func (s *incidents) runIncident(r *http.Request) (string, error) {
 	id := rowID(r)
 	_, _, err := s.desk.RunAgain(r.Context(), by(r), id)
 	return fmt.Sprintf("/incidents/%d?done=%s", id, actionRun), err
 }
 
 // incidentReport responds with the report of an incident as a Markdown file.
-func (s *server) incidentReport(w http.ResponseWriter, r *http.Request) {
+func (s *incidents) incidentReport(w http.ResponseWriter, r *http.Request) {
 	id := rowID(r)
 	rows, err := s.desk.Story(r.Context(), id)
 	if err != nil {
@@ -175,68 +174,4 @@ func (s *server) incidentReport(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="incident-%d.md"`, id))
 	w.Header().Set("Cache-Control", "no-store")
 	_, _ = w.Write([]byte(story.Markdown(rows, nil, s.Clock()))) // the client may have disconnected
-}
-
-// snippets renders the small HTML pieces of list rows. It is much faster than templates, which matters in long lists. All
-// foreign text is escaped, and used only as text or in quoted attributes.
-type snippets struct {
-	sprite string // URL of the icons
-}
-
-func safe(text string) string {
-	if !strings.ContainsAny(text, "\x00\"'&<>") {
-		return text
-	}
-	return template.HTMLEscapeString(text)
-}
-
-// icon renders one icon of the sprite.
-func (k snippets) icon(name string) template.HTML {
-	//nolint:gosec // escaped
-	return template.HTML(`<svg class="icon" aria-hidden="true" focusable="false"><use href="` + k.sprite + `#` + safe(name) + `"></use></svg>`)
-}
-
-// badge renders a status: icon, word and colour.
-func (k snippets) badge(b badge) template.HTML {
-	//nolint:gosec // escaped
-	return template.HTML(`<span class="badge tone-` + safe(b.Tone) + `">` + string(k.icon(b.Icon)) +
-		`<span>` + safe(b.Word) + `</span></span>`)
-}
-
-// time renders a time, exact on hover.
-func (snippets) time(s stamp) template.HTML {
-	ago := ""
-	if s.Ago {
-		ago = " data-ago"
-	}
-	//nolint:gosec // escaped
-	return template.HTML(`<time datetime="` + safe(s.ISO) + `" title="` + safe(s.Exact) + `"` + ago + `>` + safe(s.Text) + `</time>`)
-}
-
-// figure renders a number that may be unknown.
-func (snippets) figure(f figure) template.HTML {
-	//nolint:gosec // escaped
-	switch {
-	case f.Since != "":
-		return template.HTML(`<span data-since="` + safe(f.Since) + `">` + safe(f.Text) + `</span>`)
-	case !f.Known && f.Exact == "":
-		return template.HTML(`<span class="faint">` + safe(f.Text) + `</span>`)
-	case !f.Known:
-		return template.HTML(`<span class="faint" title="` + safe(f.Exact) + `">` + safe(f.Text) + `</span>`)
-	case f.Exact == "":
-		return template.HTML(`<span>` + safe(f.Text) + `</span>`)
-	default:
-		return template.HTML(`<span title="` + safe(f.Exact) + `">` + safe(f.Text) + `</span>`)
-	}
-}
-
-// tier renders a tier as a small label.
-func (snippets) tier(t ops.Tier) template.HTML {
-	n, short := strconv.Itoa(int(t)), "T"+strconv.Itoa(int(t))
-	if t > ops.LastTier {
-		short = "H"
-	}
-	//nolint:gosec // it has no foreign text
-	return template.HTML(fmt.Sprintf(`<span class="tier tier-%s" title="%s: %s"><span aria-hidden="true">%s</span>`+
-		`<span class="hidden">%s</span></span>`, n, t, t.Title(), short, t))
 }

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -22,7 +23,6 @@ type incidentsView struct {
 	Tab       string
 	Approvals []approvalView
 	Incidents []incidentView
-	Answered  []api.Approval
 	Several   bool
 	Empty     string
 	Pager     pager
@@ -46,18 +46,8 @@ const (
 	tabResolved     = "resolved"
 )
 
-func (s *server) incidents(r *http.Request) (page, error) {
-	before, ok := cursor(r)
-	tab := queried(r, "tab")
-	switch tab {
-	case "", tabNeeds, tabAll, tabOpen, tabAcknowledged, tabUnverified, tabResolved:
-	default:
-		ok = false
-	}
-	if !ok {
-		return page{}, noSuch("No such list of incidents.")
-	}
-	view, err := s.incidentsView(r, tab, before)
+func (s *incidents) incidents(r *http.Request) (page, error) {
+	view, err := s.incidentsView(r)
 	p := page{Title: "Incidents", Nav: "incidents", Body: view}
 	if done := queried(r, "done"); done != "" {
 		p.Flash = doneText(done, queried(r, "id")) + s.deniedText(r, done)
@@ -66,7 +56,7 @@ func (s *server) incidents(r *http.Request) (page, error) {
 }
 
 // deniedText says what follows from a no.
-func (s *server) deniedText(r *http.Request, done string) string {
+func (s *incidents) deniedText(r *http.Request, done string) string {
 	id, err := strconv.ParseInt(queried(r, "id"), 10, 64)
 	if err != nil || done != answerDeny {
 		return ""
@@ -78,8 +68,9 @@ func (s *server) deniedText(r *http.Request, done string) string {
 	return ""
 }
 
-func (s *server) incidentsView(r *http.Request, tab string, before int64) (incidentsView, error) {
-	ctx, m := r.Context(), moment{s.Clock()}
+func (s *incidents) incidentsView(r *http.Request) (incidentsView, error) {
+	ctx, m, tab := r.Context(), moment{s.Clock()}, queried(r, "tab")
+	before, ok := cursor(r)
 	view := incidentsView{Several: len(s.Environments) > 1}
 	counts, err := s.Store.Reports.Attention(ctx, m.now)
 	if err != nil {
@@ -92,36 +83,40 @@ func (s *server) incidentsView(r *http.Request, tab string, before int64) (incid
 		}
 	}
 	view.Tab = tab
-	for _, o := range []option{
-		{Word: "Needs you", Path: tabNeeds, Count: counts.NeedYou()},
-		{Word: "All", Path: tabAll},
-		{Word: "Open", Path: tabOpen},
-		{Word: "Acknowledged", Path: tabAcknowledged, Count: counts.Acknowledged},
-		{Word: "Unverified", Path: tabUnverified, Count: counts.Unverified},
-		{Word: "Resolved", Path: tabResolved},
+	var filter store.IncidentFilter
+	for _, one := range []struct {
+		option
+		empty  string
+		filter store.IncidentFilter
+	}{
+		{
+			option{Word: "Needs you", Path: tabNeeds, Count: counts.NeedYou()}, "Nothing needs you.",
+			store.IncidentFilter{NeedsYou: true, Limit: 200},
+		},
+		{option{Word: "All", Path: tabAll}, "Nothing needs you. There were no incidents yet.", store.IncidentFilter{}},
+		{option{Word: "Open", Path: tabOpen}, "No open incidents.", store.IncidentFilter{Open: true}},
+		{
+			option{Word: "Acknowledged", Path: tabAcknowledged, Count: counts.Acknowledged}, "No acknowledged incidents.",
+			store.IncidentFilter{Status: ops.IncidentAcknowledged},
+		},
+		{
+			option{Word: "Unverified", Path: tabUnverified, Count: counts.Unverified}, "No unverified incidents.",
+			store.IncidentFilter{Status: ops.IncidentUnverified},
+		},
+		{option{Word: "Resolved", Path: tabResolved}, "No resolved incidents yet.", store.IncidentFilter{Status: ops.IncidentResolved}},
 	} {
-		o.Current, o.Path = o.Path == tab, "/incidents?tab="+o.Path
-		view.Tabs = append(view.Tabs, o)
-	}
-	filter := store.IncidentFilter{Before: before, Limit: listed + 1}
-	switch tab {
-	case tabNeeds:
-		view.Empty = "Nothing needs you."
-		filter.NeedsYou, filter.Limit = true, 200
-		if view.Approvals, err = s.pending(ctx, m); err != nil {
-			return view, err
+		if one.Current = one.Path == tab; one.Current {
+			view.Empty, filter = one.empty, one.filter
 		}
-	case tabAll:
-		view.Empty = "Nothing needs you. There were no incidents yet."
-	case tabOpen:
-		view.Empty, filter.Open = "No open incidents.", true
-	case tabAcknowledged:
-		view.Empty, filter.Status = "No acknowledged incidents.", ops.IncidentAcknowledged
-	case tabUnverified:
-		view.Empty, filter.Status = "No unverified incidents.", ops.IncidentUnverified
-	case tabResolved:
-		view.Empty, filter.Status = "No resolved incidents yet.", ops.IncidentResolved
-		if view.Answered, err = s.answered(ctx, before); err != nil {
+		one.Path = "/incidents?tab=" + one.Path
+		view.Tabs = append(view.Tabs, one.option)
+	}
+	if view.Empty == "" || !ok {
+		return view, noSuch("No such list of incidents.")
+	}
+	filter.Before, filter.Limit = before, cmp.Or(filter.Limit, listed+1)
+	if tab == tabNeeds {
+		if view.Approvals, err = s.approvals.pending(ctx, m); err != nil {
 			return view, err
 		}
 	}
@@ -129,11 +124,8 @@ func (s *server) incidentsView(r *http.Request, tab string, before int64) (incid
 	if err != nil {
 		return view, err
 	}
-	if tab != tabNeeds && len(found) > listed {
-		found = found[:listed]
-		view.Pager = paging(r, found[listed-1].ID)
-	} else {
-		view.Pager = paging(r, 0)
+	if tab != tabNeeds {
+		found, view.Pager = paged(r, found, func(i ops.Incident) int64 { return i.ID })
 	}
 	for _, i := range found {
 		if tab == tabOpen && i.Status == ops.IncidentAcknowledged {
@@ -150,7 +142,7 @@ func (s *server) incidentsView(r *http.Request, tab string, before int64) (incid
 	return view, nil
 }
 
-func (s *server) history(ctx context.Context, i ops.Incident) ([]api.Event, error) {
+func (s *incidents) history(ctx context.Context, i ops.Incident) ([]api.Event, error) {
 	events, err := s.Store.Reports.IncidentHistory(ctx, i)
 	opened := api.EventRow(ops.Event{At: i.OpenedAt, Level: i.Level, Verb: ops.VerbIncidentReopened})
 	opened.Message = "opened"

@@ -189,7 +189,7 @@ func TestApproveByPostWakesTheCycle(t *testing.T) {
 		t.Errorf("after a yes the page is %s, where nothing of the work is seen", next)
 	}
 	mustContain(t, s.page(next), fmt.Sprintf("Approval %d is granted.", a.ID))
-	mustContain(t, s.page("/incidents?tab=resolved"), "Answered approvals", "Approved", "by an operator at")
+	mustContain(t, s.page("/approvals"), "Answered", "Approved", "by an operator at")
 }
 
 func TestDenySaysHowLongItLasts(t *testing.T) {

@@ -103,7 +103,7 @@ type holder struct {
 }
 
 // holderOf checks a token. An unknown one is ops.ErrNotFound; any other error means that the database could not be asked.
-func (s *server) holderOf(ctx context.Context, token string) (holder, error) {
+func (s *door) holderOf(ctx context.Context, token string) (holder, error) {
 	if s.logins.full.matches(token) {
 		return holder{caller: s.logins.tokenCaller(), kind: fullCookie}, nil
 	}
@@ -184,10 +184,10 @@ func longest(kind string) time.Duration {
 }
 
 // loggedIn reports whether a request was authenticated by a login.
-func (s *server) loggedIn(r *http.Request) bool { return caller(r).Login }
+func (s *site) loggedIn(r *http.Request) bool { return caller(r).Login }
 
 // loginOf returns the login of a request, if it has one.
-func (s *server) loginOf(r *http.Request) (found, bool) {
+func (s *door) loginOf(r *http.Request) (found, bool) {
 	login, err := s.logins.find(r, s.Clock())
 	if err != nil && !errors.Is(err, ops.ErrNotFound) && r.Context().Err() == nil {
 		s.Logger.ErrorContext(r.Context(), "read login failed", "error", err)
@@ -196,7 +196,7 @@ func (s *server) loginOf(r *http.Request) (found, bool) {
 }
 
 // renew replaces a cookie that is not new any more.
-func (s *server) renew(w http.ResponseWriter, r *http.Request, login found) {
+func (s *door) renew(w http.ResponseWriter, r *http.Request, login found) {
 	now := s.Clock()
 	if now.Sub(login.RenewedAt) < renewLogin || r.Method != http.MethodGet || isStream(r.URL.Path) {
 		return
@@ -226,7 +226,7 @@ type loginView struct {
 	Provider string
 }
 
-func (s *server) loginPage(w http.ResponseWriter, r *http.Request) {
+func (s *door) loginPage(w http.ResponseWriter, r *http.Request) {
 	next := localPath(r.URL.Query().Get("next"))
 	if r.URL.Query().Has("code") && !isPreview(r) {
 		s.signIn(w, r, next)
@@ -240,14 +240,14 @@ func (s *server) loginPage(w http.ResponseWriter, r *http.Request) {
 }
 
 // showLogin shows the page with all ways to log in.
-func (s *server) showLogin(w http.ResponseWriter, r *http.Request, status int, v loginView) {
+func (s *door) showLogin(w http.ResponseWriter, r *http.Request, status int, v loginView) {
 	if s.OIDC != nil {
 		v.Provider = plain(s.OIDC.Name())
 	}
 	s.render(w, r, status, "login", page{Title: "Log in", Body: v})
 }
 
-func (s *server) login(w http.ResponseWriter, r *http.Request) {
+func (s *door) login(w http.ResponseWriter, r *http.Request) {
 	next := localPath(r.PostFormValue("next"))
 	who, err := s.holderOf(r.Context(), strings.TrimSpace(r.PostFormValue("token")))
 	switch {
@@ -272,7 +272,7 @@ func (s *server) login(w http.ResponseWriter, r *http.Request) {
 }
 
 // begin starts a login and records it. If it cannot, it responds with the error and returns false.
-func (s *server) begin(w http.ResponseWriter, r *http.Request, kind string, login store.Login, by api.Caller) bool {
+func (s *door) begin(w http.ResponseWriter, r *http.Request, kind string, login store.Login, by api.Caller) bool {
 	now := s.Clock()
 	login.BornAt = now
 	cookie, end, err := s.logins.issue(r.Context(), kind, login, now, "")
@@ -285,7 +285,7 @@ func (s *server) begin(w http.ResponseWriter, r *http.Request, kind string, logi
 	return true
 }
 
-func (s *server) logout(w http.ResponseWriter, r *http.Request) {
+func (s *door) logout(w http.ResponseWriter, r *http.Request) {
 	if login, in := s.loginOf(r); in {
 		if err := s.logins.store.People.EndLogin(r.Context(), login.Digest); err != nil {
 			s.fail(w, r, "login", err) // the cookie still works, so it is not removed
@@ -353,7 +353,7 @@ func SignInPath(ctx context.Context, people *store.Store, now time.Time, user st
 }
 
 // signIn signs a browser in with the code of a link.
-func (s *server) signIn(w http.ResponseWriter, r *http.Request, next string) {
+func (s *door) signIn(w http.ResponseWriter, r *http.Request, next string) {
 	user, err := s.Store.People.UseCode(r.Context(), strings.TrimSpace(r.URL.Query().Get("code")), s.Clock())
 	if err != nil && !errors.Is(err, ops.ErrNotFound) {
 		s.fail(w, r, "login", err)
@@ -422,9 +422,9 @@ type attempt struct {
 }
 
 // attemptKey signs the attempts, so that only this server makes them.
-func (s *server) attemptKey() key { return newKey(s.Token, "claudeops OIDC attempt v1") }
+func (s *door) attemptKey() key { return newKey(s.Token, "claudeops OIDC attempt v1") }
 
-func (s *server) setAttempt(w http.ResponseWriter, r *http.Request, value string, age time.Duration) {
+func (s *door) setAttempt(w http.ResponseWriter, r *http.Request, value string, age time.Duration) {
 	http.SetCookie(w, &http.Cookie{
 		Name: attemptCookie, Value: value, Path: oidcPath, MaxAge: int(age.Seconds()), HttpOnly: true, Secure: encrypted(r),
 		SameSite: http.SameSiteLaxMode, // the provider, another site, sends the browser back
@@ -432,7 +432,7 @@ func (s *server) setAttempt(w http.ResponseWriter, r *http.Request, value string
 }
 
 // oidcBegin sends the browser to the identity provider.
-func (s *server) oidcBegin(w http.ResponseWriter, r *http.Request) {
+func (s *door) oidcBegin(w http.ResponseWriter, r *http.Request) {
 	if s.OIDC == nil {
 		s.errorPage(w, r, http.StatusNotFound, "No identity provider is configured.")
 		return
@@ -454,7 +454,7 @@ func (s *server) oidcBegin(w http.ResponseWriter, r *http.Request) {
 }
 
 // readAttempt returns the attempt that this browser began.
-func (s *server) readAttempt(r *http.Request) (attempt, bool) {
+func (s *door) readAttempt(r *http.Request) (attempt, bool) {
 	var a attempt
 	cookie, err := r.Cookie(attemptCookie)
 	if err != nil {
@@ -472,7 +472,7 @@ func (s *server) readAttempt(r *http.Request) (attempt, bool) {
 }
 
 // oidcReturn signs a browser in that comes back from the identity provider.
-func (s *server) oidcReturn(w http.ResponseWriter, r *http.Request) {
+func (s *door) oidcReturn(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	a, ok := s.readAttempt(r)
 	if s.OIDC == nil || !ok {
@@ -493,7 +493,7 @@ func (s *server) oidcReturn(w http.ResponseWriter, r *http.Request) {
 }
 
 // oidcFailed says what went wrong and what to do.
-func (s *server) oidcFailed(w http.ResponseWriter, r *http.Request, err error) {
+func (s *door) oidcFailed(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil {
 		return
 	}
@@ -541,7 +541,7 @@ type problemView struct {
 	Link, LinkText    string
 }
 
-func (s *server) signInProblem(w http.ResponseWriter, r *http.Request, status int, what, todo string) {
+func (s *door) signInProblem(w http.ResponseWriter, r *http.Request, status int, what, todo string) {
 	s.render(w, r, status, "sign_in_problem", page{
 		Title: "Sign-in failed", Static: true,
 		Body: problemView{Title: "Sign-in failed", What: what, Todo: todo, Link: "/login", LinkText: "Log in"},

@@ -116,7 +116,7 @@ type cycleLine struct {
 	Session     ops.SessionID // the newest one; zero before the first
 }
 
-func (s *server) overview(r *http.Request) (page, error) {
+func (s *overview) overview(r *http.Request) (page, error) {
 	view, err := s.overviewView(r, counts(r))
 	p := page{Title: "Overview", Nav: "overview", Body: view}
 	if id, err := strconv.ParseInt(r.URL.Query().Get("queued"), 10, 64); err == nil {
@@ -125,7 +125,7 @@ func (s *server) overview(r *http.Request) (page, error) {
 	return p, err
 }
 
-func (s *server) overviewView(r *http.Request, counts store.PageState) (overviewView, error) {
+func (s *overview) overviewView(r *http.Request, counts store.PageState) (overviewView, error) {
 	ctx := r.Context()
 	m := moment{s.Clock()}
 	view := overviewView{
@@ -149,7 +149,7 @@ func (s *server) overviewView(r *http.Request, counts store.PageState) (overview
 	if view.NeedsYou, err = s.needsYou(ctx, m, cycles, handledCycles(m, incidents)); err != nil {
 		return view, err
 	}
-	services, err := s.allServices(ctx, m.now)
+	services, err := s.services.allServices(ctx, m.now)
 	if err != nil {
 		return view, err
 	}
@@ -161,13 +161,13 @@ func (s *server) overviewView(r *http.Request, counts store.PageState) (overview
 	if len(view.Failing) > openServices {
 		view.Failing, view.Folded = view.Failing[:openServices], view.Failing[openServices:]
 	}
-	if err := s.addTicks(ctx, m, view.listed()...); err != nil {
+	if err := s.services.addTicks(ctx, m, view.listed()...); err != nil {
 		return view, err
 	}
-	if err := s.addCost(ctx, m, &view, counts); err != nil {
+	if err := s.addCost(ctx, m, &view); err != nil {
 		return view, err
 	}
-	view.addSetup(ctx, s)
+	view.addSetup(ctx, s.site)
 	if err := s.addActivity(r, m, &view, cycles); err != nil {
 		return view, err
 	}
@@ -180,7 +180,7 @@ func (s *server) overviewView(r *http.Request, counts store.PageState) (overview
 }
 
 // addActivity adds the newest events.
-func (s *server) addActivity(r *http.Request, m moment, view *overviewView, cycles []store.CycleSummary) error {
+func (s *overview) addActivity(r *http.Request, m moment, view *overviewView, cycles []store.CycleSummary) error {
 	events, err := s.Store.Journal.Events(r.Context(), store.EventFilter{Limit: readEvents})
 	if err != nil {
 		return fmt.Errorf("list events: %w", err)
@@ -189,7 +189,7 @@ func (s *server) addActivity(r *http.Request, m moment, view *overviewView, cycl
 	return nil
 }
 
-func (s *server) nextCheck(m moment) *nextView {
+func (s *overview) nextCheck(m moment) *nextView {
 	var next *nextView
 	var earliest time.Time
 	for environment, at := range s.NextCheck() {
@@ -221,7 +221,7 @@ func (v *overviewView) addCycles(m moment, cycles []store.CycleSummary) {
 }
 
 // needsYou returns the cycles that need a person, unless a later cycle of the environment ended well.
-func (s *server) needsYou(ctx context.Context, m moment, recent []store.CycleSummary, handled map[ops.CycleID]bool) ([]cycleLine, error) {
+func (s *overview) needsYou(ctx context.Context, m moment, recent []store.CycleSummary, handled map[ops.CycleID]bool) ([]cycleLine, error) {
 	wellSince := map[string]ops.CycleID{}
 	for _, c := range recent {
 		well := c.Status == ops.CycleHealthy || c.Status == ops.CycleResolved && c.RefutedAt == nil
@@ -275,9 +275,9 @@ func (m moment) cycleLine(c ops.Cycle, sessions []ops.Session) cycleLine {
 // cycleTitle is the title of the cycle, short enough for a list.
 func cycleTitle(c ops.Cycle) string { return firstLine(c.Title(), 90) }
 
-func (s *server) addCost(ctx context.Context, m moment, view *overviewView, counts store.PageState) error {
+func (s *overview) addCost(ctx context.Context, m moment, view *overviewView) error {
 	// A budget day starts at midnight UTC.
-	spent, known, err := s.today.upTo(ctx, s.Store, m.now.UTC().Truncate(24*time.Hour), counts.SessionEnded)
+	spent, known, err := s.Store.Reports.CostSince(ctx, "", m.now.UTC().Truncate(24*time.Hour))
 	if err != nil {
 		return fmt.Errorf("add up today's cost: %w", err)
 	}
@@ -397,7 +397,7 @@ func (v *overviewView) repaired() string {
 const usualRhythm = 30 * time.Second
 
 // rhythm says how often probes look and when the last one did; empty if they do not look all the time.
-func (s *server) rhythm(m moment, services []serviceEntry) string {
+func (s *overview) rhythm(m moment, services []serviceEntry) string {
 	var every time.Duration
 	for _, e := range s.Environments {
 		for _, p := range e.Probes {
@@ -443,7 +443,7 @@ func (v *overviewView) listed() [][]serviceEntry {
 }
 
 // addTicks draws the last results of services.
-func (s *server) addTicks(ctx context.Context, m moment, lists ...[]serviceEntry) error {
+func (s *services) addTicks(ctx context.Context, m moment, lists ...[]serviceEntry) error {
 	left := tickServices
 	for _, list := range lists {
 		for i := range list {
@@ -487,7 +487,7 @@ func (m moment) ticks(checks []ops.Check) template.HTML {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg class="ticks" viewBox="0 0 %d %d" preserveAspectRatio="none" role="img"><title>%s</title>`,
-		ticksShown*step, tickHeight, safe(title))
+		ticksShown*step, tickHeight, esc(title))
 	for _, tone := range []string{"ok", "warn", "bad", "unknown"} {
 		if paths[tone] != "" {
 			fmt.Fprintf(&b, `<path class="day-bar tone-%s" d="%s"/>`, tone, paths[tone])
@@ -524,7 +524,7 @@ type bannerView struct {
 }
 
 // addSituation adds what is being done, what is about to happen, and the banners that follow from it.
-func (s *server) addSituation(ctx context.Context, m moment, view *overviewView, services []serviceEntry, readOnly bool) error {
+func (s *overview) addSituation(ctx context.Context, m moment, view *overviewView, services []serviceEntry, readOnly bool) error {
 	facts, err := situation.Read(ctx, s.Store, s.Environments, badServices(services), m.now)
 	if err != nil {
 		return err
@@ -589,7 +589,7 @@ func (s *server) addSituation(ctx context.Context, m moment, view *overviewView,
 }
 
 // addStory tells what is being done: of an incident wholly, otherwise of the cycle. The first line is the most urgent one.
-func (s *server) addStory(ctx context.Context, m moment, view *overviewView, l situation.Line) error {
+func (s *overview) addStory(ctx context.Context, m moment, view *overviewView, l situation.Line) error {
 	if view.Story != nil || l.Tone != situation.ToneRun && l.Approval == 0 {
 		return nil
 	}
@@ -625,7 +625,7 @@ func badServices(services []serviceEntry) []situation.Service {
 	return out
 }
 
-func (s *server) nowLine(m moment, l situation.Line) nowLine {
+func (s *site) nowLine(m moment, l situation.Line) nowLine {
 	out := nowLine{Badge: toneBadge(l.Tone), Link: linkOf(l)}
 	if len(s.Environments) > 1 {
 		out.Environment = plain(l.Environment)
@@ -673,7 +673,7 @@ func linkOf(l situation.Line) *pageLink {
 	return nil
 }
 
-func (s *server) addBanners(view *overviewView, facts situation.Facts) {
+func (s *overview) addBanners(view *overviewView, facts situation.Facts) {
 	var spent []string
 	for _, e := range s.Environments {
 		if facts.Spent[e.Name] {

@@ -29,31 +29,31 @@ func TestAClockSetBackGivesNothingAway(t *testing.T) {
 }
 
 func TestStreamsHaveAnEnd(t *testing.T) {
-	s := newRateLimits().streams
+	s := &NewHub().streams
 	var leave []func()
 	for range maxPeerStreams {
-		f, ok := s.enter("192.0.2.1")
+		f, ok := s.enter("192.0.2.1", maxStreams)
 		if !ok {
 			t.Fatal("refused too early")
 		}
 		leave = append(leave, f)
 	}
-	if _, ok := s.enter("192.0.2.1"); ok {
+	if _, ok := s.enter("192.0.2.1", maxStreams); ok {
 		t.Error("one address may open more than its share")
 	}
-	if _, ok := s.enter("192.0.2.2"); !ok {
+	if _, ok := s.enter("192.0.2.2", maxStreams); !ok {
 		t.Error("another address is refused")
 	}
 	leave[0]()
-	if _, ok := s.enter("192.0.2.1"); !ok {
+	if _, ok := s.enter("192.0.2.1", maxStreams); !ok {
 		t.Error("a place that was left is not given again")
 	}
 	for s.total < maxStreams {
-		if _, ok := s.enter("127.0.0.1"); !ok {
+		if _, ok := s.enter("127.0.0.1", maxStreams); !ok {
 			t.Fatal("this machine's own are refused")
 		}
 	}
-	if _, ok := s.enter("127.0.0.1"); ok {
+	if _, ok := s.enter("127.0.0.1", maxStreams); ok {
 		t.Error("there is no end in all")
 	}
 	for path, want := range map[string]bool{

@@ -64,14 +64,12 @@ type page struct {
 }
 
 func loadPages(assets assetSet, clock ops.Clock, prose func(string) template.HTML) pageSet {
-	snippets := snippets{sprite: assets.path("icons.svg")}
 	shell := sync.OnceValue(func() *template.Template {
 		return template.Must(template.New("shell").Funcs(template.FuncMap{
-			"icon": snippets.icon, "badge": snippets.badge, "time": snippets.time, "figure": snippets.figure, "tier": snippets.tier,
 			"asset": assets.path, "operation": func(path string) access.Operation { return access.OperationOf("POST", path) },
 			"rail": rail, "railPages": railPages, "field": field, "servicePath": servicePath,
 			"inc": func(i int) int { return i + 1 },
-		}).Funcs(rowFuncs(clock, snippets, prose)).ParseFS(templateFiles, "templates/layout.html", "templates/parts*.html"))
+		}).Funcs(rowFuncs(clock, prose)).ParseFS(templateFiles, "templates/layout.html", "templates/parts*.html"))
 	})
 	set := pageSet{}
 	files, err := templateFiles.ReadDir("templates")
@@ -93,7 +91,7 @@ func loadPages(assets assetSet, clock ops.Clock, prose func(string) template.HTM
 type countsKey struct{}
 
 // withCounts reads the counters before a page is rendered, so that its stream reports what is written meanwhile.
-func (s *server) withCounts(r *http.Request) *http.Request {
+func (s *site) withCounts(r *http.Request) *http.Request {
 	if s.Store == nil || r.Method != http.MethodGet || strings.HasPrefix(r.URL.Path, "/assets/") {
 		return r
 	}
@@ -112,14 +110,14 @@ func counts(r *http.Request) store.PageState {
 }
 
 // piece renders one partial template of a page.
-func (s *server) piece(name, part string, data any) (string, error) {
+func (s *site) piece(name, part string, data any) (string, error) {
 	var out strings.Builder
 	err := s.pages[name]().ExecuteTemplate(&out, part, data)
 	return out.String(), err
 }
 
 // renderPiece responds with one partial template of a page.
-func (s *server) renderPiece(w http.ResponseWriter, r *http.Request, name, part string, data any) {
+func (s *site) renderPiece(w http.ResponseWriter, r *http.Request, name, part string, data any) {
 	html, err := s.piece(name, part, data)
 	if err != nil {
 		s.Logger.ErrorContext(r.Context(), "render partial page failed", "page", name, "piece", part, "error", err)
@@ -134,7 +132,7 @@ func (s *server) renderPiece(w http.ResponseWriter, r *http.Request, name, part 
 }
 
 // render writes a complete page, or an error.
-func (s *server) render(w http.ResponseWriter, r *http.Request, status int, name string, p page) {
+func (s *site) render(w http.ResponseWriter, r *http.Request, status int, name string, p page) {
 	p.Theme = chosenTheme(r)
 	p.Version = s.Version
 	p.CanLogOut = s.loggedIn(r)
@@ -144,7 +142,7 @@ func (s *server) render(w http.ResponseWriter, r *http.Request, status int, name
 		if s.Trouble != nil { // it may name files
 			p.Trouble = s.Trouble()
 		}
-		p.Environments = environmentNames(s.Environments)
+		p.Environments = api.Rows(s.Environments, func(e ops.Environment) string { return e.Name })
 		p.Counts = counts(r)
 		p.Seen = s.counters.revision(p.Counts)
 	}
@@ -237,7 +235,7 @@ func (f asset) write(w http.ResponseWriter, r *http.Request) {
 }
 
 // page serves a page. What names it if it cannot be shown.
-func (s *server) page(template, what string, read func(*http.Request) (page, error)) http.HandlerFunc {
+func (s *site) page(template, what string, read func(*http.Request) (page, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		p, err := read(r)
 		s.show(w, r, template, what, p, err)
@@ -245,7 +243,7 @@ func (s *server) page(template, what string, read func(*http.Request) (page, err
 }
 
 // show answers with a page, or with why there is none.
-func (s *server) show(w http.ResponseWriter, r *http.Request, template, what string, p page, err error) {
+func (s *site) show(w http.ResponseWriter, r *http.Request, template, what string, p page, err error) {
 	switch {
 	case err != nil:
 		s.fail(w, r, what, err)
@@ -262,7 +260,7 @@ func without(read func(r *http.Request, problem string) (page, error)) func(*htt
 }
 
 // does serves what a form sends: it does something and leads to a page.
-func (s *server) does(what string, do func(*http.Request) (next string, err error)) http.HandlerFunc {
+func (s *site) does(what string, do func(*http.Request) (next string, err error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		next, err := do(r)
 		s.show(w, r, "", what, page{To: next}, err)
@@ -270,7 +268,7 @@ func (s *server) does(what string, do func(*http.Request) (next string, err erro
 }
 
 // form is does for a form that is shown again with what is wrong. undone says that nothing happened.
-func (s *server) form(
+func (s *site) form(
 	template, what, undone string, do func(*http.Request) (next string, err error), again func(r *http.Request, problem string) (page, error),
 ) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -311,7 +309,7 @@ type errorView struct {
 	Copy   string // details for a bug report
 }
 
-func (s *server) errorPage(w http.ResponseWriter, r *http.Request, status int, detail string) {
+func (s *site) errorPage(w http.ResponseWriter, r *http.Request, status int, detail string) {
 	title := http.StatusText(status)
 	switch status {
 	case http.StatusNotFound:
@@ -333,7 +331,7 @@ func (s *server) errorPage(w http.ResponseWriter, r *http.Request, status int, d
 }
 
 // fail shows an error. Internal errors are logged and not shown.
-func (s *server) fail(w http.ResponseWriter, r *http.Request, what string, err error) {
+func (s *site) fail(w http.ResponseWriter, r *http.Request, what string, err error) {
 	if refused(err, "Nothing was changed.", func(problem string) { s.errorPage(w, r, http.StatusUnprocessableEntity, problem) }) {
 		return
 	}
@@ -369,7 +367,7 @@ const (
 )
 
 // theme stores the chosen theme in a cookie, so that the first paint is already right.
-func (s *server) theme(w http.ResponseWriter, r *http.Request) {
+func (s *site) theme(w http.ResponseWriter, r *http.Request) {
 	cookie := http.Cookie{
 		Name: themeCookie, Path: "/", MaxAge: themeLifetime,
 		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: encrypted(r),
@@ -460,12 +458,7 @@ func choose(value string, choices ...choice) []choice {
 
 // chosen returns the choices of a select; the first one means all.
 func chosen(value, all string, choices ...choice) []choice {
-	out := []choice{{Word: all, Chosen: value == ""}}
-	for _, c := range choices {
-		c.Chosen = c.Value == value
-		out = append(out, c)
-	}
-	return out
+	return choose(value, append([]choice{{Word: all}}, choices...)...)
 }
 
 // option is one of several views of a page, as a link.
@@ -479,7 +472,7 @@ type option struct {
 const listed = 25 // rows per page
 
 // person is the name that actions from a page are recorded under.
-func (s *server) person(r *http.Request) string { return caller(r).Name }
+func (s *site) person(r *http.Request) string { return caller(r).Name }
 
 // by is the visitor of a page as the one who does something.
 func by(r *http.Request) desk.Person { return desk.Person{Name: caller(r).Name, Door: desk.Page} }
@@ -562,7 +555,7 @@ func with(r *http.Request, name, value string) string {
 	return at.RequestURI()
 }
 
-func (s *server) environmentChoices(value string) []choice {
+func (s *site) environmentChoices(value string) []choice {
 	return chosen(value, "All environments", api.Rows(s.Environments, environmentChoice)...)
 }
 

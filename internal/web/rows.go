@@ -34,7 +34,7 @@ type listView[T any] struct {
 }
 
 // listOf reads the page of a list that a request asks for: its rows, newest first, from a cursor on.
-func listOf[S, T any](s *server, r *http.Request, read func(ctx context.Context, before int64, limit int) ([]S, error),
+func listOf[S, T any](s *site, r *http.Request, read func(ctx context.Context, before int64, limit int) ([]S, error),
 	id func(S) int64, row func(S) T,
 ) (listView[T], error) {
 	before, ok := cursor(r)
@@ -52,13 +52,13 @@ func listOf[S, T any](s *server, r *http.Request, read func(ctx context.Context,
 }
 
 // rowFuncs are the functions with which templates show rows. Foreign text goes through plain or line.
-func rowFuncs(clock ops.Clock, k snippets, prose func(string) template.HTML) template.FuncMap {
+func rowFuncs(clock ops.Clock, prose func(string) template.HTML) template.FuncMap {
 	return template.FuncMap{
 		"byRoute": story.ByRoute,
 		"plain":   func(text any) string { return plain(words(text)) },
 		"spoken":  spoken, "shortPaths": shortPaths,
 		"line":  func(text any, limit int) string { return firstLine(words(text), limit) },
-		"when":  func(t any) template.HTML { return k.time(moment{clock()}.stamp(timeOf(t))) },
+		"when":  func(t any) stamp { return moment{clock()}.stamp(timeOf(t)) },
 		"over":  func(t any) bool { at := timeOf(t); return !at.IsZero() && !at.After(clock()) },
 		"share": func(part float64) string { return strconv.FormatFloat(100*part, 'f', 0, 64) + " %" },
 		"state": func(kind string, state any) badge { return stateOf(kind, words(state)) },
@@ -66,9 +66,9 @@ func rowFuncs(clock ops.Clock, k snippets, prose func(string) template.HTML) tem
 		"money": func(usd float64) figure { return dollars(&usd) }, "paid": dollars, "atLeast": atLeast,
 		"cut": cut, "health": func(status any) badge { return healthBadge(ops.Health(words(status))) },
 
-		"until":  func(t *time.Time) template.HTML { return k.time(moment{clock()}.until(*t)) },
-		"clock":  func(t time.Time) template.HTML { return k.time(moment{clock()}.precise(t)) },
-		"ago":    func(t any) template.HTML { return k.time(moment{clock()}.ago(timeOf(t))) },
+		"until":  func(t *time.Time) stamp { return moment{clock()}.until(*t) },
+		"clock":  func(t time.Time) stamp { return moment{clock()}.precise(t) },
+		"ago":    func(t any) stamp { return moment{clock()}.ago(timeOf(t)) },
 		"joined": func(all []string) string { return plain(strings.Join(all, ", ")) },
 
 		"cyclePath": func(id any) string { return cyclePath(ops.CycleID(number(id))) },

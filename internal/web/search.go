@@ -62,7 +62,7 @@ const (
 )
 
 // search finds services, incidents, cycles and commands; an id leads to its page at once.
-func (s *server) search(r *http.Request) (page, error) {
+func (s *overview) search(r *http.Request) (page, error) {
 	query := strings.TrimSpace(queried(r, "q"))
 	if path := idPath(query); path != "" {
 		return page{To: path}, nil
@@ -83,7 +83,7 @@ func idPath(query string) string {
 	return ""
 }
 
-func (s *server) found(r *http.Request, query string) (searchView, error) {
+func (s *overview) found(r *http.Request, query string) (searchView, error) {
 	view := searchView{Query: query}
 	wanted := strings.ToLower(query)
 	has := func(text string) bool { return strings.Contains(strings.ToLower(text), wanted) }
@@ -96,7 +96,7 @@ func (s *server) found(r *http.Request, query string) (searchView, error) {
 		return view, nil
 	}
 	ctx, m := r.Context(), moment{s.Clock()}
-	services, err := s.allServices(ctx, m.now)
+	services, err := s.services.allServices(ctx, m.now)
 	if err != nil {
 		return view, err
 	}
@@ -126,12 +126,12 @@ func (s *server) found(r *http.Request, query string) (searchView, error) {
 	return view, nil
 }
 
-func (s *server) memory(r *http.Request, problem string) (page, error) {
+func (s *memories) memory(r *http.Request, problem string) (page, error) {
 	f := store.MemoryFilter{
 		Environment: queried(r, "environment"), Service: queried(r, "service"), Category: queried(r, "category"),
 		All: queried(r, "all") != "",
 	}
-	view, err := listOf(s, r, func(ctx context.Context, before int64, limit int) ([]ops.Memory, error) {
+	view, err := listOf(s.site, r, func(ctx context.Context, before int64, limit int) ([]ops.Memory, error) {
 		f.Before, f.Limit = before, limit
 		return s.Store.People.Memories(ctx, f)
 	}, func(m ops.Memory) int64 { return m.ID }, api.MemoryRow)
@@ -172,7 +172,7 @@ func forget(id int64) question {
 	}
 }
 
-func (s *server) addQuestion(r *http.Request) question {
+func (s *memories) addQuestion(r *http.Request) question {
 	q := question{
 		ID: "add-memory", Button: "Add", Icon: "plus", Style: "primary", Title: "Add a memory", Action: "/memory", Yes: "Add", No: "Cancel",
 		Text: "Later sessions read it as information, not as an instruction.",
@@ -193,7 +193,7 @@ func (s *server) addQuestion(r *http.Request) question {
 	return q
 }
 
-func (s *server) addMemory(r *http.Request) (string, error) {
+func (s *memories) addMemory(r *http.Request) (string, error) {
 	m := ops.Memory{
 		Environment: r.PostFormValue("environment"), Category: typed(r, "category"), Service: typed(r, "service"),
 		Observation: typed(r, "observation"),
@@ -209,12 +209,6 @@ func (s *server) addMemory(r *http.Request) (string, error) {
 	return "/memory?done=added", err
 }
 
-// askMemory asks for confirmation before it removes a memory.
-func (s *server) askMemory(r *http.Request) (page, error) {
-	m, err := s.desk.Memory(r.Context(), rowID(r))
-	return page{Title: "Remove a memory", Nav: "memory", Static: true, Body: api.MemoryRow(m)}, err
-}
-
-func (s *server) removeMemory(r *http.Request) (string, error) {
+func (s *memories) removeMemory(r *http.Request) (string, error) {
 	return "/memory?done=removed", s.desk.RemoveMemory(r.Context(), by(r), rowID(r))
 }

@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +12,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"claudeops/internal/access"
@@ -30,8 +30,16 @@ const (
 	linkPath = signed.LinkPath
 )
 
+// door is where every request comes in: who sent it, and whether it may.
+type door struct {
+	*site
+	logins      *logins
+	rateLimits  *rateLimits
+	wrongTokens atomic.Int64 // since the start
+}
+
 // secure checks every request before any handler sees it.
-func (s *server) secure(next http.Handler) http.Handler {
+func (s *door) secure(next http.Handler) http.Handler {
 	origins := http.NewCrossOriginProtection()
 	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, http.StatusForbidden, "This request came from another site. Nothing was changed.")
@@ -91,7 +99,7 @@ func (b *arrivingBody) giveUp(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) // a writer without deadlines is no connection
 }
 
-func (s *server) recoverPanic(w http.ResponseWriter, r *http.Request) {
+func (s *door) recoverPanic(w http.ResponseWriter, r *http.Request) {
 	cause := recover()
 	if cause == nil {
 		return
@@ -112,7 +120,7 @@ func sentBy(r *http.Request) string {
 }
 
 // authenticate identifies the caller, and refuses unknown callers.
-func (s *server) authenticate(next http.Handler) http.Handler {
+func (s *door) authenticate(next http.Handler) http.Handler {
 	as := func(w http.ResponseWriter, r *http.Request, c api.Caller) {
 		c.Via = sentBy(r)
 		next.ServeHTTP(w, r.WithContext(api.WithCaller(r.Context(), c)))
@@ -165,7 +173,7 @@ func (s *server) authenticate(next http.Handler) http.Handler {
 }
 
 // authorize refuses what the role of the caller does not allow.
-func (s *server) authorize(next http.Handler) http.Handler {
+func (s *door) authorize(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		operation := operationOf(r)
 		if by := caller(r); !isPublic(r.URL.Path) && !by.May(operation) {
@@ -186,7 +194,7 @@ func operationOf(r *http.Request) access.Operation {
 
 // wrongGuess counts, logs and records a wrong token, code or signature, and returns how long to wait if there were too many: from
 // this address, or from all. Only wrong ones are limited, so wrong guesses lock nobody out who knows the token.
-func (s *server) wrongGuess(r *http.Request, what string) (wait time.Duration) {
+func (s *door) wrongGuess(r *http.Request, what string) (wait time.Duration) {
 	s.wrongTokens.Add(1)
 	now, from := s.Clock(), peer(r)
 	if wait := max(s.rateLimits.wrongTokens.take(from, now), s.rateLimits.allWrongTokens.take("", now)); wait > 0 {
@@ -199,7 +207,7 @@ func (s *server) wrongGuess(r *http.Request, what string) (wait time.Duration) {
 }
 
 // guardApprovals refuses to approve for callers that an agent could imitate, where nothing separates agents from the operator.
-func (s *server) guardApprovals(next http.Handler) http.Handler {
+func (s *door) guardApprovals(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if by := caller(r); s.StrictApprovals && givesApprovals(operationOf(r)) && !by.KnowsToken {
 			s.record(r, by, ops.VerbAccessRefused, ops.LevelWarning, "an approval was refused: it needs the token that the operator set")
@@ -249,18 +257,12 @@ func isAPI(path string) bool {
 func isForPrograms(path string) bool { return isPing(path) || isAPI(path) }
 
 // refuse responds with an error page, or with a problem document on API paths.
-func (s *server) refuse(w http.ResponseWriter, r *http.Request, status int, detail string) {
+func (s *site) refuse(w http.ResponseWriter, r *http.Request, status int, detail string) {
 	if !isForPrograms(r.URL.Path) {
 		s.errorPage(w, r, status, detail)
 		return
 	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(struct {
-		Title  string `json:"title"`
-		Status int    `json:"status"`
-		Detail string `json:"detail"`
-	}{http.StatusText(status), status, detail})
+	api.WriteProblem(w, status, detail)
 }
 
 // hostList holds the host names this server accepts. It prevents DNS rebinding: another site whose name points to our
@@ -329,14 +331,13 @@ type rateLimits struct {
 	allWrongTokens *limiter // wrong tokens from everywhere
 	api            *limiter // API requests, by token
 	alerts         *limiter // webhooks, by address
-	streams        *streams
 }
 
 func newRateLimits() *rateLimits {
 	return &rateLimits{
 		wrongTokens: newLimiter(wrongBurst, wrongEvery), allWrongTokens: newLimiter(allWrongBurst, allWrongEvery),
 		api:    newLimiter(apiBurst, apiEvery),
-		alerts: newLimiter(alertBurst, alertEvery), streams: &streams{open: map[string]int{}},
+		alerts: newLimiter(alertBurst, alertEvery),
 	}
 }
 
@@ -399,10 +400,10 @@ type streams struct {
 }
 
 // enter counts a stream until leave is called. It fails if too many are open.
-func (s *streams) enter(address string) (leave func(), ok bool) {
+func (s *streams) enter(address string, most int) (leave func(), ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.total >= maxStreams || (s.open[address] >= maxPeerStreams && !local(address)) {
+	if s.total >= most || s.open[address] >= maxPeerStreams && !local(address) {
 		return nil, false
 	}
 	s.total++
@@ -423,7 +424,7 @@ func isStream(path string) bool {
 }
 
 // limited enforces the limits on API requests and streams.
-func (s *server) limited(next http.Handler) http.Handler {
+func (s *door) limited(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/api/") {
 			if wait := s.rateLimits.api.take(caller(r).Name, s.Clock()); wait > 0 {
@@ -432,7 +433,7 @@ func (s *server) limited(next http.Handler) http.Handler {
 			}
 		}
 		if isStream(r.URL.Path) {
-			leave, ok := s.rateLimits.streams.enter(peer(r))
+			leave, ok := s.Hub.streams.enter(peer(r), s.Streams)
 			if !ok {
 				s.tooMany(w, r, 10*time.Second, "Too many live pages are open.")
 				return
@@ -443,7 +444,7 @@ func (s *server) limited(next http.Handler) http.Handler {
 	})
 }
 
-func (s *server) tooMany(w http.ResponseWriter, r *http.Request, wait time.Duration, why string) {
+func (s *door) tooMany(w http.ResponseWriter, r *http.Request, wait time.Duration, why string) {
 	seconds := int(math.Ceil(wait.Seconds()))
 	w.Header().Set("Retry-After", fmt.Sprint(max(1, seconds)))
 	s.refuse(w, r, http.StatusTooManyRequests, fmt.Sprintf("%s Try again in %s.", why, ops.Plural(max(1, seconds), "second", "seconds")))

@@ -90,7 +90,7 @@ func askedService(r *http.Request) (environment, name string) {
 }
 
 // servicePage shows everything about one service.
-func (s *server) servicePage(r *http.Request) (page, error) {
+func (s *services) servicePage(r *http.Request) (page, error) {
 	environment, name := askedService(r)
 	view, err := s.serviceDetail(r, environment, name)
 	done := map[string]string{
@@ -104,20 +104,17 @@ func (s *server) servicePage(r *http.Request) (page, error) {
 }
 
 // serviceDetail reads what belongs to one service; each part is read by an index and bounded.
-func (s *server) serviceDetail(r *http.Request, environment, name string) (serviceDetail, error) {
+func (s *services) serviceDetail(r *http.Request, environment, name string) (serviceDetail, error) {
 	ctx, m := r.Context(), moment{s.Clock()}
 	view := serviceDetail{
 		serviceEntry: s.serviceNow(environment, name, nil, m.now), Several: len(s.Environments) > 1, Uptime: unknown(),
 		Silence: silenceOf(environment, name), Events: "/events?" + url.Values{"service": {name}}.Encode(),
 	}
-	usual, err := s.usualRange(ctx, m, environment, []string{name})
-	if err == nil {
-		view.Range, view.Ranges, err = chosenRange(r, usual, healthRanges()[:3])
-		view.Ranged = queried(r, "range") != ""
-	}
-	if err != nil {
+	var err error
+	if view.Range, view.Ranges, err = chosenRange(r, healthRanges()[:3]); err != nil {
 		return view, err
 	}
+	view.Ranged = queried(r, "range") != ""
 	env, configured, known := s.configured(environment, name)
 	checks, err := s.Store.Watch.ChecksOf(ctx, environment, name)
 	if err != nil {
@@ -128,29 +125,29 @@ func (s *server) serviceDetail(r *http.Request, environment, name string) (servi
 	}
 	view.Group = plain(configured.Group)
 	if known && segment(name) && name != ops.EngineService && s.mayConfigure(r) { // the file need not name that
-		s.addForms(&view, environment, name)
+		s.addForms(&view)
 	}
 	for _, part := range []func() error{
-		func() error { return s.addState(ctx, m, &view, name, checks) },
-		func() error { return s.addDoing(r, m, &view, name) },
-		func() error { return s.addUnprobed(ctx, m, &view, env, name) },
+		func() error { return s.addState(ctx, m, &view, checks) },
+		func() error { return s.addDoing(r, m, &view) },
+		func() error { return s.addUnprobed(ctx, m, &view, env) },
 		func() (err error) {
 			view.Beats, err = s.Store.Watch.HeartbeatsOf(ctx, environment, name)
 			return err
 		},
-		func() error { return s.addHistory(ctx, m, &view, name) },
-		func() error { return s.addServiceRecords(ctx, m, &view, name) },
+		func() error { return s.addHistory(ctx, m, &view) },
+		func() error { return s.addServiceRecords(ctx, m, &view) },
 		func() (err error) {
 			if known {
 				view.Changes, view.Unseen, err = s.desk.Changes(ctx, environment, name, store.ChangeFilter{Since: m.now.Add(-week), Limit: serviceRows})
 			}
 			return err
 		},
-		func() error { return s.addTrust(ctx, &view, environment, name) },
-		func() error { return s.addReflexes(ctx, &view, environment, name) },
-		func() error { return s.addUpdate(ctx, &view, environment, name) },
-		func() error { return s.addActions(ctx, m, &view, environment, configured, name) },
-		func() error { return s.addPauses(ctx, m, &view, env, configured, name, checks) },
+		func() error { return s.addTrust(ctx, &view) },
+		func() error { return s.addReflexes(ctx, &view) },
+		func() error { return s.addUpdate(ctx, &view) },
+		func() error { return s.addActions(ctx, m, &view, configured) },
+		func() error { return s.addPauses(ctx, m, &view, env, configured) },
 		func() error { return s.addDependencies(ctx, m, &view, env, configured) },
 	} {
 		if err := part(); err != nil {
@@ -164,10 +161,10 @@ func (s *server) serviceDetail(r *http.Request, environment, name string) (servi
 type writtenView struct{ Text, Change, Remove string }
 
 // addForms adds the forms that change the configuration of a service. It may stand in a file that they cannot change.
-func (s *server) addForms(view *serviceDetail, environment, name string) {
-	base, query := "/settings/services/"+url.PathEscape(name), "?"+url.Values{"environment": {environment}}.Encode()
+func (s *services) addForms(view *serviceDetail) {
+	base, query := "/settings/services/"+url.PathEscape(view.Name), "?"+url.Values{"environment": {view.Environment}}.Encode()
 	view.AddProbe = base + "/probes/new" + query
-	probes, err := s.written(environment, name)
+	probes, err := s.written(view.Environment, view.Name)
 	if err != nil {
 		return
 	}
@@ -183,7 +180,7 @@ func (s *server) addForms(view *serviceDetail, environment, name string) {
 }
 
 // configured finds a service in the configuration.
-func (s *server) configured(environment, name string) (ops.Environment, ops.Service, bool) {
+func (s *services) configured(environment, name string) (ops.Environment, ops.Service, bool) {
 	e := s.environment(environment)
 	if i := slices.IndexFunc(e.Policy.Inventory.Services, func(v ops.Service) bool { return v.Name == name }); i >= 0 {
 		return e, e.Policy.Inventory.Services[i], true
@@ -192,7 +189,7 @@ func (s *server) configured(environment, name string) (ops.Environment, ops.Serv
 }
 
 // addDoing adds the sentence of the overview about a service that is not well.
-func (s *server) addDoing(r *http.Request, m moment, view *serviceDetail, name string) error {
+func (s *services) addDoing(r *http.Request, m moment, view *serviceDetail) error {
 	bad := badServices([]serviceEntry{view.serviceEntry})
 	if len(bad) == 0 {
 		return nil
@@ -200,7 +197,7 @@ func (s *server) addDoing(r *http.Request, m moment, view *serviceDetail, name s
 	facts, err := situation.Read(r.Context(), s.Store, s.Environments, bad, m.now)
 	facts.NextChecks, facts.ReadOnly = s.NextCheck(), !caller(r).May(access.Approve)
 	for _, l := range situation.Doing(facts) {
-		if l.Environment == view.Environment && slices.Contains(l.Services, name) {
+		if l.Environment == view.Environment && slices.Contains(l.Services, view.Name) {
 			view.Doing = append(view.Doing, s.nowLine(m, l))
 		}
 	}
@@ -208,8 +205,8 @@ func (s *server) addDoing(r *http.Request, m moment, view *serviceDetail, name s
 }
 
 // addState adds what is known now: the state, since when, and the error.
-func (s *server) addState(ctx context.Context, m moment, view *serviceDetail, name string, checks []ops.Check) error {
-	entry := s.serviceNow(view.Environment, name, checks, m.now)
+func (s *services) addState(ctx context.Context, m moment, view *serviceDetail, checks []ops.Check) error {
+	entry := s.serviceNow(view.Environment, view.Name, checks, m.now)
 	view.serviceEntry = entry
 	for _, c := range checks {
 		if c.Error != "" && healthBadge(c.Status) == entry.Badge {
@@ -217,7 +214,7 @@ func (s *server) addState(ctx context.Context, m moment, view *serviceDetail, na
 			break
 		}
 	}
-	states, err := s.Store.Reports.StatesOf(ctx, view.Environment, name)
+	states, err := s.Store.Reports.StatesOf(ctx, view.Environment, view.Name)
 	if err != nil {
 		return err
 	}
@@ -239,29 +236,26 @@ func (s *server) addState(ctx context.Context, m moment, view *serviceDetail, na
 }
 
 // addUnprobed says who looks at a service without a probe, and at what price.
-func (s *server) addUnprobed(ctx context.Context, m moment, view *serviceDetail, env ops.Environment, name string) error {
-	if !slices.Contains(env.Policy.Unprobed(), name) {
+func (s *services) addUnprobed(ctx context.Context, m moment, view *serviceDetail, env ops.Environment) error {
+	if !slices.Contains(env.Policy.Unprobed(), view.Name) {
 		return nil
 	}
 	price, err := situation.LookPrice(ctx, s.Store, env.Name, m.now)
-	view.Unprobed = situation.UnprobedService(env, name, price)
+	view.Unprobed = situation.UnprobedService(env, view.Name, price)
 	return err
 }
 
-func (s *server) addHistory(ctx context.Context, m moment, view *serviceDetail, name string) error {
+func (s *services) addHistory(ctx context.Context, m moment, view *serviceDetail) error {
 	filter := store.HealthFilter{
-		Environment: view.Environment, Services: []string{name}, Since: m.now.Add(-view.Range.Length), Until: m.now, Bucket: view.Range.Bucket,
+		Environment: view.Environment, Services: []string{view.Name}, Since: m.now.Add(-view.Range.Length), Until: m.now,
+		Bucket: view.Range.Bucket,
 	}
 	past, err := s.Store.Reports.Health(ctx, filter)
 	if err != nil {
 		return err
 	}
 	if len(past) == 1 {
-		bad, err := s.Store.Reports.BadChecks(ctx, view.Environment, []string{name}, filter.Since)
-		if err != nil {
-			return err
-		}
-		view.Health, view.Uptime = m.healthBar("history", view.Range, past[0], bucketErrors(past[0], bad)), uptime(past[0])
+		view.Health, view.Uptime = m.healthBar("history", view.Range, past[0]), uptime(past[0])
 	}
 	if view.Health == nil {
 		one := []serviceEntry{view.serviceEntry}
@@ -270,7 +264,7 @@ func (s *server) addHistory(ctx context.Context, m moment, view *serviceDetail, 
 		}
 		view.serviceEntry = one[0]
 	}
-	buckets, err := s.Store.Reports.ResponseTimes(ctx, view.Environment, name, filter)
+	buckets, err := s.Store.Reports.ResponseTimes(ctx, view.Environment, view.Name, filter)
 	if err != nil {
 		return err
 	}
@@ -279,9 +273,10 @@ func (s *server) addHistory(ctx context.Context, m moment, view *serviceDetail, 
 }
 
 // addServiceRecords adds incidents with the story of the newest, cycles and memories.
-func (s *server) addServiceRecords(ctx context.Context, m moment, view *serviceDetail, name string) error {
+func (s *services) addServiceRecords(ctx context.Context, m moment, view *serviceDetail) error {
 	var err error
-	view.Incidents, err = s.Store.People.Incidents(ctx, store.IncidentFilter{Environment: view.Environment, Service: name, Limit: serviceRows})
+	of := store.IncidentFilter{Environment: view.Environment, Service: view.Name, Limit: serviceRows}
+	view.Incidents, err = s.Store.People.Incidents(ctx, of)
 	if err != nil {
 		return err
 	}
@@ -295,16 +290,17 @@ func (s *server) addServiceRecords(ctx context.Context, m moment, view *serviceD
 			view.Story, view.Last = &told, pageLink{fmt.Sprintf("/incidents/%d", last), fmt.Sprintf("Incident %d", last)}
 		}
 	}
-	if view.Cycles, err = s.Store.Reports.CyclesOf(ctx, view.Environment, name, serviceRows); err != nil {
+	if view.Cycles, err = s.Store.Reports.CyclesOf(ctx, view.Environment, view.Name, serviceRows); err != nil {
 		return err
 	}
-	memories, err := s.Store.People.Memories(ctx, store.MemoryFilter{Environment: view.Environment, Service: name, Limit: serviceRows + 1})
+	about := store.MemoryFilter{Environment: view.Environment, Service: view.Name, Limit: serviceRows + 1}
+	memories, err := s.Store.People.Memories(ctx, about)
 	if err != nil {
 		return err
 	}
 	for i, memory := range memories {
 		if i == serviceRows {
-			view.MoreMemory = "/memory?" + url.Values{"service": {name}}.Encode()
+			view.MoreMemory = "/memory?" + url.Values{"service": {view.Name}}.Encode()
 			break
 		}
 		view.Memories = append(view.Memories, api.MemoryRow(memory))
@@ -312,47 +308,45 @@ func (s *server) addServiceRecords(ctx context.Context, m moment, view *serviceD
 	return nil
 }
 
-func (s *server) addActions(ctx context.Context, m moment, view *serviceDetail, environment string, v ops.Service, name string) error {
-	view.Actions = actionGroupOf(environment, v).Actions
-	runs, err := s.Store.Acts.ActionRuns(ctx, store.ActionFilter{Environment: environment, Service: name, Limit: serviceRows + 1})
+func (s *services) addActions(ctx context.Context, m moment, view *serviceDetail, v ops.Service) error {
+	view.Actions = actionGroupOf(view.Environment, v).Actions
+	runs, err := s.Store.Acts.ActionRuns(ctx, store.ActionFilter{Environment: view.Environment, Service: view.Name, Limit: serviceRows + 1})
 	if err != nil {
 		return err
 	}
 	if len(runs) > serviceRows {
-		runs, view.MoreRuns = runs[:serviceRows], "/actions?"+url.Values{"service": {name}}.Encode()
+		runs, view.MoreRuns = runs[:serviceRows], "/actions?"+url.Values{"service": {view.Name}}.Encode()
 	}
 	view.Runs = api.Rows(runs, s.runRow)
-	limits := s.environment(environment).Policy.AllCooldowns()
-	used, err := s.Store.Acts.Cooldowns(ctx, environment, limits, m.now)
+	limits := s.environment(view.Environment).Policy.AllCooldowns()
+	used, err := s.Store.Acts.Cooldowns(ctx, view.Environment, limits, m.now)
 	if err != nil {
 		return err
 	}
-	view.Cooldowns = m.cooldownsOf(environment, name, limits, used)
+	view.Cooldowns = m.cooldownsOf(view.Environment, view.Name, limits, used)
 	return nil
 }
 
 // addPauses adds the silences and the maintenance that are about the service.
-func (s *server) addPauses(ctx context.Context, m moment, view *serviceDetail, env ops.Environment, v ops.Service, name string,
-	checks []ops.Check,
-) error {
+func (s *services) addPauses(ctx context.Context, m moment, view *serviceDetail, env ops.Environment, v ops.Service) error {
 	probes := []string{""}
-	for _, c := range checks {
+	for _, c := range view.Checks {
 		probes = append(probes, c.Probe)
 	}
 	silences, err := s.Store.Watch.SilencesSince(ctx, view.Environment, m.now)
 	if err != nil {
 		return err
 	}
-	view.Path = servicePath(view.Environment, name)
+	view.Path = servicePath(view.Environment, view.Name)
 	for _, q := range silences {
-		covers := func(probe string) bool { return q.Covers(view.Environment, name, v.Group, probe) }
+		covers := func(probe string) bool { return q.Covers(view.Environment, view.Name, v.Group, probe) }
 		if !slices.ContainsFunc(probes, covers) || len(view.Silences) == serviceRows {
 			continue
 		}
 		view.Silences = append(view.Silences, api.SilenceRow(q, m.now))
 	}
 	for _, w := range env.Watch.Maintenance {
-		if w.Covers(name, v.Group) && len(view.Maintenance) < serviceRows {
+		if w.Covers(view.Name, v.Group) && len(view.Maintenance) < serviceRows {
 			view.Maintenance = append(view.Maintenance, m.maintenance(w))
 		}
 	}
@@ -432,8 +426,8 @@ type updateView struct {
 }
 
 // addUpdate adds the image of a service that can be updated.
-func (s *server) addUpdate(ctx context.Context, view *serviceDetail, environment, name string) error {
-	found, err := s.desk.Updatables(ctx, environment, name)
+func (s *services) addUpdate(ctx context.Context, view *serviceDetail) error {
+	found, err := s.desk.Updatables(ctx, view.Environment, view.Name)
 	if _, unknown := desk.Problem(err); unknown || err == nil && (len(found) == 0 || found[0].Not != "") {
 		return nil
 	}
@@ -464,7 +458,7 @@ func (s *server) addUpdate(ctx context.Context, view *serviceDetail, environment
 }
 
 // updateService asks for an update.
-func (s *server) updateService(r *http.Request) (string, error) {
+func (s *services) updateService(r *http.Request) (string, error) {
 	u, err := s.desk.Update(r.Context(), by(r), r.PostFormValue("environment"), r.PostFormValue("service"), r.PostFormValue("to"))
 	return servicePath(u.Environment, u.Service) + "?done=update", err
 }
@@ -487,7 +481,7 @@ type neighbour struct {
 const maxNeighbours = 8
 
 // addDependencies adds what a service needs and what needs it, with their states.
-func (s *server) addDependencies(ctx context.Context, m moment, view *serviceDetail, env ops.Environment, v ops.Service) error {
+func (s *services) addDependencies(ctx context.Context, m moment, view *serviceDetail, env ops.Environment, v ops.Service) error {
 	inventory := env.Policy.Inventory
 	var needs, neededBy []string
 	for _, name := range v.DependsOn {
@@ -519,7 +513,7 @@ func (s *server) addDependencies(ctx context.Context, m moment, view *serviceDet
 	return nil
 }
 
-func (s *server) neighbours(ctx context.Context, m moment, environment string, names []string) ([]neighbour, error) {
+func (s *services) neighbours(ctx context.Context, m moment, environment string, names []string) ([]neighbour, error) {
 	var out []neighbour
 	for _, name := range names[:min(len(names), maxNeighbours)] {
 		checks, err := s.Store.Watch.ChecksOf(ctx, environment, name)

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"claudeops/internal/api"
+	"claudeops/internal/desk"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -65,7 +66,7 @@ type serviceRow struct {
 	Incidents []ops.Incident
 }
 
-func (s *server) servicesPage(r *http.Request) (page, error) {
+func (s *services) servicesPage(r *http.Request) (page, error) {
 	view, err := s.servicesView(r)
 	p := page{Title: "Services", Nav: "services", Body: view}
 	p.Flash = cleared(r)
@@ -80,7 +81,7 @@ func cleared(r *http.Request) string {
 	return ""
 }
 
-func (s *server) servicesView(r *http.Request) (servicesView, error) {
+func (s *services) servicesView(r *http.Request) (servicesView, error) {
 	ctx, m := r.Context(), moment{s.Clock()}
 	state, environment := queried(r, "state"), queried(r, "environment")
 	wanted := queried(r, "q")
@@ -114,18 +115,14 @@ func (s *server) servicesView(r *http.Request) (servicesView, error) {
 	for i, e := range shown {
 		names[i] = e.Name
 	}
-	usual, err := s.usualRange(ctx, m, environment, names)
-	if err == nil {
-		view.Range, view.Ranges, err = chosenRange(r, usual, healthRanges())
-	}
-	if err != nil {
+	if view.Range, view.Ranges, err = chosenRange(r, healthRanges()); err != nil {
 		return view, err
 	}
 	return view, s.addServiceRows(ctx, m, &view, shown, names, environment)
 }
 
 // addServiceRows adds the services of one page with their history, incidents and cooldowns.
-func (s *server) addServiceRows(ctx context.Context, m moment, view *servicesView, entries []serviceEntry, names []string,
+func (s *services) addServiceRows(ctx context.Context, m moment, view *servicesView, entries []serviceEntry, names []string,
 	environment string,
 ) error {
 	past, err := s.Store.Reports.Health(ctx, store.HealthFilter{
@@ -137,10 +134,6 @@ func (s *server) addServiceRows(ctx context.Context, m moment, view *servicesVie
 	history := map[serviceKey]store.ServiceHealth{}
 	for _, h := range past {
 		history[serviceKey{h.Environment, h.Service}] = h
-	}
-	bad, err := s.badChecks(ctx, entries, m.now.Add(-view.Range.Length))
-	if err != nil {
-		return err
 	}
 	incidents, err := s.openIncidents(ctx, environment)
 	if err != nil {
@@ -160,32 +153,12 @@ func (s *server) addServiceRows(ctx context.Context, m moment, view *servicesVie
 			serviceEntry: e, ID: key.element(), Cooldowns: cooldowns[key], Incidents: incidents[key], Uptime: unknown(),
 		}
 		if h, known := history[key]; known {
-			row.Health = m.healthBar("health-"+row.ID, view.Range, h, bucketErrors(h, bad[key]))
+			row.Health = m.healthBar("health-"+row.ID, view.Range, h)
 			row.Uptime = uptime(h)
 		}
 		view.Services = append(view.Services, row)
 	}
 	return nil
-}
-
-// badChecks returns the results of services that were not healthy, newest first.
-func (s *server) badChecks(ctx context.Context, entries []serviceEntry, since time.Time) (map[serviceKey][]ops.Check, error) {
-	names := map[string][]string{}
-	for _, e := range entries {
-		names[e.Environment] = append(names[e.Environment], e.Name)
-	}
-	out := map[serviceKey][]ops.Check{}
-	for environment, services := range names {
-		found, err := s.Store.Reports.BadChecks(ctx, environment, services, since)
-		if err != nil {
-			return nil, err
-		}
-		for _, c := range found {
-			key := serviceKey{c.Environment, c.Service}
-			out[key] = append(out[key], c)
-		}
-	}
-	return out, nil
 }
 
 // servicesPerPage is how many services a page lists.
@@ -213,31 +186,9 @@ func (v *servicesView) turn(r *http.Request, matching []serviceEntry) []serviceE
 	return matching[first:last]
 }
 
-// usualRange is the shortest range that shows all there is of services, at most 30 days.
-func (s *server) usualRange(ctx context.Context, m moment, environment string, names []string) (string, error) {
-	const day = 24 * time.Hour
-	past, err := s.Store.Reports.Health(ctx, store.HealthFilter{
-		Environment: environment, Services: names, Since: m.now.Add(-30 * day), Until: m.now, Bucket: day,
-	})
-	oldest := m.now
-	for _, h := range past {
-		at := slices.IndexFunc(h.Buckets, func(b store.HealthBucket) bool { return b.Checks() > 0 })
-		if at >= 0 && h.Buckets[at].From.Before(oldest) {
-			oldest = h.Buckets[at].From
-		}
-	}
-	switch age := m.now.Sub(oldest); {
-	case age <= day:
-		return "24h", err
-	case age <= 7*day:
-		return "7d", err
-	}
-	return "30d", err
-}
-
 // chosenRange is the range that a page was asked for, with links to all that it has.
-func chosenRange(r *http.Request, usual string, ranges []healthRange) (found healthRange, links []option, err error) {
-	wanted := cmp.Or(queried(r, "range"), usual)
+func chosenRange(r *http.Request, ranges []healthRange) (found healthRange, links []option, err error) {
+	wanted := cmp.Or(queried(r, "range"), ranges[0].Value)
 	var values []string
 	for _, one := range ranges {
 		if one.Value == wanted {
@@ -262,7 +213,7 @@ func (k serviceKey) element() string {
 }
 
 // environment is a configured environment; one that is not has only its name.
-func (s *server) environment(name string) ops.Environment {
+func (s *site) environment(name string) ops.Environment {
 	if i := slices.IndexFunc(s.Environments, func(e ops.Environment) bool { return e.Name == name }); i >= 0 {
 		return s.Environments[i]
 	}
@@ -270,7 +221,7 @@ func (s *server) environment(name string) ops.Environment {
 }
 
 // cooldownsByService returns the remaining actions of each service with recent ones.
-func (s *server) cooldownsByService(ctx context.Context, m moment) (map[serviceKey][]cooldownView, error) {
+func (s *services) cooldownsByService(ctx context.Context, m moment) (map[serviceKey][]cooldownView, error) {
 	out := map[serviceKey][]cooldownView{}
 	for _, e := range s.Environments {
 		limits := e.Policy.AllCooldowns()
@@ -288,7 +239,7 @@ func (s *server) cooldownsByService(ctx context.Context, m moment) (map[serviceK
 	return out, nil
 }
 
-func (s *server) openIncidents(ctx context.Context, environment string) (map[serviceKey][]ops.Incident, error) {
+func (s *services) openIncidents(ctx context.Context, environment string) (map[serviceKey][]ops.Incident, error) {
 	found, err := s.Store.People.Incidents(ctx, store.IncidentFilter{Open: true, Environment: environment, Limit: 200})
 	if err != nil {
 		return nil, err
@@ -335,7 +286,7 @@ type cooldownPage struct {
 	Several     bool
 }
 
-func (s *server) cooldown(r *http.Request, problem string) (page, error) {
+func (s *services) cooldown(r *http.Request, problem string) (page, error) {
 	view := cooldownPage{
 		Environment: r.FormValue("environment"), Service: r.FormValue("service"), Action: r.FormValue("action"),
 		FormError: problem, Several: len(s.Environments) > 1,
@@ -358,9 +309,11 @@ func (s *server) cooldown(r *http.Request, problem string) (page, error) {
 }
 
 // clearCooldown resets a cooldown.
-func (s *server) clearCooldown(r *http.Request) (string, error) {
+func (s *services) clearCooldown(r *http.Request) (string, error) {
 	environment, service := r.PostFormValue("environment"), r.PostFormValue("service")
-	n, err := s.desk.ClearCooldown(r.Context(), by(r), environment, service, r.PostFormValue("action"), reason(r))
+	n, err := s.desk.ClearCooldown(r.Context(), by(r), desk.Action{
+		Environment: environment, Service: service, Name: r.PostFormValue("action"), Why: reason(r),
+	})
 	if errors.Is(err, ops.ErrNotFound) {
 		err = refusal{http.StatusConflict, "This cooldown has no recent actions any more. It may already have been cleared."}
 	}
@@ -410,7 +363,7 @@ const (
 )
 
 // allServices returns every service, worst first. Nobody may change the result.
-func (s *server) allServices(ctx context.Context, now time.Time) ([]serviceEntry, error) {
+func (s *services) allServices(ctx context.Context, now time.Time) ([]serviceEntry, error) {
 	s.list.mu.Lock()
 	defer s.list.mu.Unlock()
 	if time.Now().Before(s.list.until) {
@@ -432,7 +385,7 @@ func (s *server) allServices(ctx context.Context, now time.Time) ([]serviceEntry
 }
 
 // serviceNow is one service as it is now.
-func (s *server) serviceNow(environment, name string, checks []ops.Check, now time.Time) serviceEntry {
+func (s *services) serviceNow(environment, name string, checks []ops.Check, now time.Time) serviceEntry {
 	return entryOf(api.ServiceRow(environment, name, checks, s.environment(environment).Interval, now))
 }
 

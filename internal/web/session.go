@@ -18,7 +18,6 @@ import (
 	"claudeops/internal/api"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
-	"claudeops/internal/transcript"
 )
 
 const (
@@ -50,7 +49,6 @@ type sessionView struct {
 	Facts      []fact   // shown at once
 	Details    []fact   // shown on demand
 	Tab        string
-	Files      *filesView // nil unless the tab is open
 	Chain      chainView
 	Own        ops.SessionID // the session of this page, in lists of several
 	Decisions  []ops.Decision
@@ -69,7 +67,7 @@ type sessionView struct {
 	Transcript transcriptView
 }
 
-func (s *server) session(r *http.Request) (page, error) {
+func (s *sessions) session(r *http.Request) (page, error) {
 	id := ops.SessionID(rowID(r))
 	want, ok := transcriptWindow(r)
 	if !ok {
@@ -90,9 +88,7 @@ func (s *server) session(r *http.Request) (page, error) {
 	if err := s.addTranscript(r.Context(), m, &view, want, query.Get("find")); err != nil {
 		return page{}, err
 	}
-	if view.Tab = tab; tab == tabFiles {
-		view.Files, err = s.files(r.Context(), m, id)
-	}
+	view.Tab = tab
 	p := page{Title: fmt.Sprintf("Session #%d", id), Nav: navCycles, Stream: "/stream", Tab: tab, Body: view}
 	if !view.Over {
 		p.Stream = streamPath(id, view.Transcript, revision(counts(r)))
@@ -103,15 +99,12 @@ func (s *server) session(r *http.Request) (page, error) {
 	return p, err
 }
 
-// tabFiles is the one tab that is loaded on demand; all others are in the page and CSS shows one of them.
-const tabFiles = "files"
-
 // sessionTab returns the requested tab.
 func sessionTab(r *http.Request) (string, bool) {
 	switch tab := r.URL.Query().Get("tab"); tab {
 	case "":
 		return "transcript", true
-	case "transcript", "handoff", "result", "recovery", "guard", tabFiles:
+	case "transcript", "handoff", "result", "recovery", "guard":
 		return tab, true
 	}
 	return "", false
@@ -127,7 +120,7 @@ func streamPath(id ops.SessionID, shown transcriptView, seen string) string {
 }
 
 // sessionView reads everything about a session except its transcript.
-func (s *server) sessionView(ctx context.Context, m moment, id ops.SessionID) (sessionView, error) {
+func (s *sessions) sessionView(ctx context.Context, m moment, id ops.SessionID) (sessionView, error) {
 	session, err := s.Store.Journal.Session(ctx, id)
 	if err != nil {
 		return sessionView{}, fmt.Errorf("read session: %w", err)
@@ -140,16 +133,12 @@ func (s *server) sessionView(ctx context.Context, m moment, id ops.SessionID) (s
 	if err != nil {
 		return sessionView{}, fmt.Errorf("read cycle: %w", err)
 	}
-	approvals, err := s.Store.Reports.CycleApprovals(ctx, cycle.ID)
-	if err != nil {
-		return sessionView{}, fmt.Errorf("read approvals: %w", err)
-	}
 	calls, err := s.Store.Acts.CycleCalls(ctx, cycle.ID)
 	if err != nil {
 		return sessionView{}, fmt.Errorf("read tool calls: %w", err)
 	}
 	view := m.sessionView(session, chain, cycle)
-	view.Chain = m.chain(chain, approvals, calls, session.ID)
+	view.Chain = m.chain(chain, calls, session.ID)
 	view.Handed, view.Report = handoffReport(session), outcomeReport(session)
 	if err := s.addRecords(ctx, &view); err != nil {
 		return view, err
@@ -162,7 +151,7 @@ func (s *server) sessionView(ctx context.Context, m moment, id ops.SessionID) (s
 	return view, err
 }
 
-func (s *server) addTranscript(ctx context.Context, m moment, view *sessionView, want window, find string) error {
+func (s *sessions) addTranscript(ctx context.Context, m moment, view *sessionView, want window, find string) error {
 	denied, err := s.refusals(ctx, view.ID)
 	if err != nil {
 		return err
@@ -176,7 +165,7 @@ func (s *server) addTranscript(ctx context.Context, m moment, view *sessionView,
 }
 
 // sessionState renders everything on the page except the transcript, as fragments to swap in.
-func (s *server) sessionState(ctx context.Context, id ops.SessionID, counts store.PageState) (sessionState, error) {
+func (s *sessions) sessionState(ctx context.Context, id ops.SessionID, counts store.PageState) (sessionState, error) {
 	view, err := s.sessionView(ctx, moment{s.Clock()}, id)
 	if err != nil {
 		return sessionState{}, err
@@ -186,7 +175,7 @@ func (s *server) sessionState(ctx context.Context, id ops.SessionID, counts stor
 		return sessionState{}, fmt.Errorf("render state: %w", err)
 	}
 	rail, err := s.railCount(counts)
-	return sessionState{revision: revision(counts), data: newDataBlock(html + rail), over: view.Over}, err
+	return sessionState{revision: revision(counts), data: html + rail, over: view.Over}, err
 }
 
 func (m moment) sessionView(session ops.Session, chain []ops.Session, cycle ops.Cycle) sessionView {
@@ -223,7 +212,7 @@ func stopQuestion(id ops.SessionID) *question {
 	}
 }
 
-func (s *server) addRecords(ctx context.Context, view *sessionView) error {
+func (s *sessions) addRecords(ctx context.Context, view *sessionView) error {
 	decisions, err := s.Store.Journal.Decisions(ctx, view.Cycle)
 	if err != nil {
 		return fmt.Errorf("read decisions: %w", err)
@@ -287,7 +276,7 @@ func shorten(text string) string {
 const maxReported = 100
 
 // prose renders markdown that an agent wrote, shortened.
-func (s *server) prose(text string) template.HTML {
+func (s *site) prose(text string) template.HTML {
 	if strings.TrimSpace(text) == "" {
 		return ""
 	}
@@ -327,71 +316,13 @@ func isDocument(text string) bool {
 	return strings.HasPrefix(text, "{") && json.Valid([]byte(text))
 }
 
-// maxFileCalls limits the calls that are searched for files.
-const maxFileCalls = 200
-
-// fileView is one call that reads or changes a file.
-type fileView struct {
-	At    stamp
-	Badge badge
-	Tool  string
-	Path  string
-	Raw   string
-}
-
-// filesView lists the files that tools read or changed by name. Changes made by shell commands are not known.
-type filesView struct {
-	Rows   []fileView
-	Capped bool
-}
-
-// files returns the calls of a session that name a file.
-func (s *server) files(ctx context.Context, m moment, id ops.SessionID) (*filesView, error) {
-	denied, err := s.refusals(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	var out filesView
-	for _, field := range []string{`"file_path"`, `"notebook_path"`, `"file_change"`} {
-		lines, err := s.Store.Journal.FindLines(ctx, id, field, maxFileCalls)
-		if err != nil {
-			return nil, fmt.Errorf("find files: %w", err)
-		}
-		out.Capped = out.Capped || len(lines) == maxFileCalls
-		for _, line := range lines {
-			out.Rows = append(out.Rows, m.fileCalls(id, line, denied)...)
-		}
-	}
-	return &out, nil
-}
-
-// fileCalls returns the calls in one line that name a file.
-func (m moment) fileCalls(id ops.SessionID, line ops.Line, denied ops.Refusals) []fileView {
-	var out []fileView
-	for _, p := range transcript.Read(line.Text) {
-		for _, path := range p.Paths {
-			row := fileView{
-				At: m.precise(line.At), Tool: plain(p.Tool), Path: plain(path), Badge: stateOf("", p.Tool), Raw: linePath(id, line.Seq),
-			}
-			_, refused := denied.Of(p.Call, "", "")
-			if refused = refused || p.Refused; refused {
-				row.Badge = allowedBadge(false)
-			} else if row.Badge.Tone == "unknown" {
-				row.Badge.Word = "Used"
-			}
-			out = append(out, row)
-		}
-	}
-	return out
-}
-
 const (
 	rawBatch  = 500
 	rawWithin = 30 * time.Second // for each batch
 )
 
 // rawTranscript responds with every line as recorded.
-func (s *server) rawTranscript(w http.ResponseWriter, r *http.Request) {
+func (s *sessions) rawTranscript(w http.ResponseWriter, r *http.Request) {
 	id, ok := sessionID(r)
 	if !ok {
 		s.errorPage(w, r, http.StatusNotFound, "No such session.")

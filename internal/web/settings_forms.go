@@ -70,8 +70,11 @@ type setting struct {
 	wrong  error  // why there is no such form
 }
 
+// settingForm makes a form from a request.
+type settingForm func(s *settings, r *http.Request) setting
+
 // newService adds a service, with a first probe or none.
-func newService(s *server, r *http.Request) setting {
+func newService(s *settings, r *http.Request) setting {
 	f := s.setting(r, "/settings/services/new", "")
 	kind := f.addTypes(cmp.Or(asked(r, "type"), "http"), append(edit.ProbeTypes(), "none"))
 	f.view.Title, f.view.Back = "Add a service", option{Word: "Services", Path: "/services"}
@@ -86,7 +89,7 @@ func newService(s *server, r *http.Request) setting {
 }
 
 // newProbe adds a probe to a service.
-func newProbe(s *server, r *http.Request) setting {
+func newProbe(s *settings, r *http.Request) setting {
 	name := r.PathValue("name")
 	f := s.setting(r, "/settings/services/"+url.PathEscape(name)+"/probes/new", name)
 	kind := f.addTypes(cmp.Or(asked(r, "type"), "http"), edit.ProbeTypes())
@@ -96,7 +99,7 @@ func newProbe(s *server, r *http.Request) setting {
 }
 
 // oldProbe changes a probe of a service.
-func oldProbe(s *server, r *http.Request) setting {
+func oldProbe(s *settings, r *http.Request) setting {
 	f, was := s.probeSetting(r, "")
 	f.view.Title, f.view.Lead = "Change a probe of "+plain(f.change.Name), "Only the values that differ are written."
 	if f.wrong == nil && !was.Plain {
@@ -113,7 +116,7 @@ func oldProbe(s *server, r *http.Request) setting {
 }
 
 // noProbe removes a probe.
-func noProbe(s *server, r *http.Request) setting {
+func noProbe(s *settings, r *http.Request) setting {
 	f, was := s.probeSetting(r, "/remove")
 	f.view.Title, f.view.Word, f.change.Remove = "Remove a probe of "+plain(f.change.Name), "Remove", true
 	f.view.Lead = plain(probeWords(was)) + ". What it found so far stays recorded."
@@ -121,7 +124,7 @@ func noProbe(s *server, r *http.Request) setting {
 }
 
 // probeSetting begins a form about a probe that is in the file.
-func (s *server) probeSetting(r *http.Request, after string) (setting, edit.Written) {
+func (s *settings) probeSetting(r *http.Request, after string) (setting, edit.Written) {
 	name := r.PathValue("name")
 	f := s.setting(r, "/settings/services/"+url.PathEscape(name)+"/probes/"+url.PathEscape(r.PathValue("number"))+after, name)
 	f.change.At, _ = strconv.Atoi(r.PathValue("number"))
@@ -136,7 +139,7 @@ func (s *server) probeSetting(r *http.Request, after string) (setting, edit.Writ
 }
 
 // written are the probes of a service as they stand in the configuration file.
-func (s *server) written(environment, service string) ([]edit.Written, error) {
+func (s *site) written(environment, service string) ([]edit.Written, error) {
 	if s.ConfigFile == nil {
 		return nil, nil
 	}
@@ -161,7 +164,7 @@ func probeWords(w edit.Written) string {
 }
 
 // noService removes a service.
-func noService(s *server, r *http.Request) setting {
+func noService(s *settings, r *http.Request) setting {
 	name := r.PathValue("name")
 	f := s.setting(r, "/settings/services/"+url.PathEscape(name)+"/remove", name)
 	f.view.Title, f.view.Word, f.change.Remove = "Remove "+plain(name), "Remove", true
@@ -171,7 +174,7 @@ func noService(s *server, r *http.Request) setting {
 }
 
 // noTarget removes somebody who is told.
-func noTarget(s *server, r *http.Request) setting {
+func noTarget(s *settings, r *http.Request) setting {
 	f := s.setting(r, "/settings/notifications/"+url.PathEscape(r.PathValue("id"))+"/remove", "")
 	f.view.Back = option{Word: "Notifications", Path: "/notifications"}
 	f.view.Title, f.view.Word, f.view.Next = "Remove a notification target", "Remove", f.view.Back
@@ -185,7 +188,7 @@ func noTarget(s *server, r *http.Request) setting {
 }
 
 // newTarget adds somebody who is told.
-func newTarget(s *server, r *http.Request) setting {
+func newTarget(s *settings, r *http.Request) setting {
 	f := s.setting(r, "/settings/notifications/new", "")
 	f.view.Title, f.view.Back = "Add a notification target", option{Word: "Notifications", Path: "/notifications"}
 	f.view.Lead = "Who is told. The URL is a secret: it goes into a file that only the daemon can read, and is not shown again."
@@ -204,7 +207,7 @@ func newTarget(s *server, r *http.Request) setting {
 }
 
 // newTrust sets how far a service, or an environment, is trusted at most.
-func newTrust(s *server, r *http.Request) setting {
+func newTrust(s *settings, r *http.Request) setting {
 	f := s.setting(r, "/settings/trust", asked(r, "service"))
 	f.view.Hidden["service"] = f.change.Name
 	f.view.Title = "Trust in " + plain(cmp.Or(f.change.Name, f.change.Environment))
@@ -227,7 +230,7 @@ func trustField(current string) input {
 }
 
 // setting begins a form about a service, or about all.
-func (s *server) setting(r *http.Request, action, service string) setting {
+func (s *settings) setting(r *http.Request, action, service string) setting {
 	e := cmp.Or(asked(r, "environment"), s.Environments[0].Name)
 	page := option{Word: plain(service), Path: servicePath(e, service)}
 	return setting{
@@ -287,12 +290,12 @@ func askedProbe(r *http.Request, kind string) *edit.Probe {
 func asked(r *http.Request, name string) string { return strings.TrimSpace(r.FormValue(name)) }
 
 // mayConfigure reports whether a visitor sees the forms.
-func (s *server) mayConfigure(r *http.Request) bool {
+func (s *site) mayConfigure(r *http.Request) bool {
 	return s.ConfigFile != nil && caller(r).May(access.Administer)
 }
 
 // showSetting shows the form as it begins: a removal with what it would do.
-func (s *server) showSetting(form func(*server, *http.Request) setting) http.HandlerFunc {
+func (s *settings) showSetting(form settingForm) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if by := caller(r); !by.May(access.Administer) {
 			s.refuse(w, r, http.StatusForbidden, access.Refusal(by.Role, access.Administer))
@@ -307,7 +310,7 @@ func (s *server) showSetting(form func(*server, *http.Request) setting) http.Han
 }
 
 // rehearsed is what a draft would have changed. A preview without it is better than none.
-func (s *server) rehearsed(ctx context.Context, d desk.Draft) *rehearse.Report {
+func (s *settings) rehearsed(ctx context.Context, d desk.Draft) *rehearse.Report {
 	if s.Rehearse == nil || d.Path == "" {
 		return nil
 	}
@@ -323,7 +326,7 @@ func (s *server) rehearsed(ctx context.Context, d desk.Draft) *rehearse.Report {
 }
 
 // tried says what the probe of a draft finds now.
-func (s *server) tried(ctx context.Context, d desk.Draft) (text string, failed bool) {
+func (s *settings) tried(ctx context.Context, d desk.Draft) (text string, failed bool) {
 	if s.Try == nil {
 		return "", false
 	}
@@ -338,7 +341,7 @@ func (s *server) tried(ctx context.Context, d desk.Draft) (text string, failed b
 }
 
 // changeSetting shows what a form would write and what that would have changed, or writes it.
-func (s *server) changeSetting(form func(*server, *http.Request) setting) http.HandlerFunc {
+func (s *settings) changeSetting(form settingForm) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		f, seen := form(s, r), r.PostFormValue("seen")
 		if f.wrong == nil && r.PostFormValue("step") != "save" {
@@ -362,7 +365,7 @@ func (s *server) changeSetting(form func(*server, *http.Request) setting) http.H
 }
 
 // preview adds what the form would write.
-func (s *server) preview(r *http.Request, f *setting) {
+func (s *settings) preview(r *http.Request, f *setting) {
 	draft, err := s.desk.Draft(f.change, f.target)
 	if f.wrong = err; err != nil {
 		return
@@ -373,7 +376,7 @@ func (s *server) preview(r *http.Request, f *setting) {
 }
 
 // renderSetting shows the form, with what is wrong beside its field.
-func (s *server) renderSetting(w http.ResponseWriter, r *http.Request, status int, f setting, err error) {
+func (s *settings) renderSetting(w http.ResponseWriter, r *http.Request, status int, f setting, err error) {
 	w.Header().Set("Cache-Control", "no-store")
 	text := ""
 	switch {
@@ -419,7 +422,7 @@ func (s *server) renderSetting(w http.ResponseWriter, r *http.Request, status in
 }
 
 // draftView shows a draft as a small diff. Lines around it are left out if they may hold secrets that the daemon does not know yet.
-func (s *server) draftView(d desk.Draft) *draftView {
+func (s *settings) draftView(d desk.Draft) *draftView {
 	view := &draftView{Line: d.Line, Added: d.Added, Locked: plain(d.Locked)}
 	around := 2
 	if d.Edited {
@@ -445,7 +448,7 @@ func (s *server) draftView(d desk.Draft) *draftView {
 	return view
 }
 
-func (s *server) redacted(text string) string {
+func (s *settings) redacted(text string) string {
 	if s.Redact != nil {
 		text = s.Redact(text)
 	}
@@ -529,8 +532,8 @@ type trustView struct {
 }
 
 // addTrust adds how far the service is trusted, if it is configured.
-func (s *server) addTrust(ctx context.Context, view *serviceDetail, environment, name string) error {
-	t, err := s.desk.TrustedService(ctx, environment, name)
+func (s *services) addTrust(ctx context.Context, view *serviceDetail) error {
+	t, err := s.desk.TrustedService(ctx, view.Environment, view.Name)
 	if _, unknown := desk.Problem(err); unknown {
 		return nil
 	}
@@ -579,9 +582,11 @@ func trustMeans(t ops.Trust) string {
 }
 
 // setTrust changes how far a service is trusted.
-func (s *server) setTrust(r *http.Request) (string, error) {
+func (s *services) setTrust(r *http.Request) (string, error) {
 	environment, service := r.PostFormValue("environment"), r.PostFormValue("service")
-	_, err := s.desk.Trust(r.Context(), by(r), environment, service, r.PostFormValue("level"), reason(r))
+	_, err := s.desk.Trust(r.Context(), by(r), desk.TrustChange{
+		Environment: environment, Service: service, Level: r.PostFormValue("level"), Reason: reason(r),
+	})
 	return servicePath(environment, service) + "?done=trusted", err
 }
 
@@ -593,8 +598,8 @@ type reflexView struct {
 }
 
 // addReflexes adds the earned reflexes of a service.
-func (s *server) addReflexes(ctx context.Context, view *serviceDetail, environment, name string) error {
-	all, err := s.desk.Reflexes(ctx, environment, name)
+func (s *services) addReflexes(ctx context.Context, view *serviceDetail) error {
+	all, err := s.desk.Reflexes(ctx, view.Environment, view.Name)
 	if _, unknown := desk.Problem(err); unknown {
 		return nil
 	}
@@ -623,7 +628,7 @@ func reflexQuestion(r desk.EarnedReflex, verb, button, icon, text string) questi
 }
 
 // switchReflex switches an earned reflex on or off.
-func (s *server) switchReflex(to ops.ReflexState) http.HandlerFunc {
+func (s *services) switchReflex(to ops.ReflexState) http.HandlerFunc {
 	return s.does("reflex", func(r *http.Request) (string, error) {
 		got, err := s.desk.SwitchReflex(r.Context(), by(r), rowID(r), to, reason(r))
 		return servicePath(got.Environment, got.Service) + "?done=reflex", err

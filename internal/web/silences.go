@@ -1,11 +1,9 @@
 package web
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -18,21 +16,21 @@ import (
 
 const untilLayout = "2006-01-02 15:04"
 
-func (s *server) silences(r *http.Request, problem string) (page, error) {
+func (s *silences) silences(r *http.Request, problem string) (page, error) {
 	m := moment{s.Clock()}
 	f := store.SilenceFilter{Environment: queried(r, "environment")}
 	all := queried(r, "all") != ""
 	if !all {
 		f.Active = m.now
 	}
-	view, err := listOf(s, r, func(ctx context.Context, before int64, limit int) ([]ops.Silence, error) {
+	view, err := listOf(s.site, r, func(ctx context.Context, before int64, limit int) ([]ops.Silence, error) {
 		f.Before, f.Limit = before, limit
 		return s.Store.Watch.Silences(ctx, f)
 	}, func(q ops.Silence) int64 { return q.ID }, func(q ops.Silence) api.Silence { return api.SilenceRow(q, m.now) })
 	view.Filtered, view.Add, view.FormError = f.Environment != "", s.silenceQuestion(r, m), problem
 	view.Tabs = []option{
-		{Word: "Active", Path: silencesPath(f.Environment, ""), Current: !all},
-		{Word: "All", Path: silencesPath(f.Environment, "1"), Current: all},
+		{Word: "Active", Path: with(r, "all", ""), Current: !all},
+		{Word: "All", Path: with(r, "all", "1"), Current: all},
 	}
 	view.Filters = filterRow{Action: "/silences"}.withEnvironment(s.environmentChoices(f.Environment))
 	if all {
@@ -46,19 +44,6 @@ func (s *server) silences(r *http.Request, problem string) (page, error) {
 		p.Flash = "The silence has ended. Failures count again."
 	}
 	return p, err
-}
-
-func silencesPath(environment, all string) string {
-	query := url.Values{}
-	for name, value := range map[string]string{"environment": environment, "all": all} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
-	if len(query) == 0 {
-		return "/silences"
-	}
-	return "/silences?" + query.Encode()
 }
 
 // endQuestion asks before a silence ends. back is the page to return to; empty for the list.
@@ -90,7 +75,7 @@ func silenceDurations(value string) []choice {
 	return spans
 }
 
-func (s *server) silenceQuestion(r *http.Request, m moment) question {
+func (s *silences) silenceQuestion(r *http.Request, m moment) question {
 	q := question{
 		ID: "add-silence", Button: "Add silence", Icon: "bell-off", Style: "primary", Title: "Add a silence", Action: "/silences",
 		Yes: "Add silence", No: "Cancel", Hidden: map[string]string{"zone": ""},
@@ -138,7 +123,7 @@ func silenceEnd(r *http.Request, now time.Time) (end desk.End, err error) {
 	return end, err
 }
 
-func (s *server) addSilence(r *http.Request) (string, error) {
+func (s *silences) addSilence(r *http.Request) (string, error) {
 	end, err := silenceEnd(r, s.Clock())
 	if err == nil {
 		_, err = s.desk.AddSilence(r.Context(), by(r), desk.Silence{
@@ -148,25 +133,8 @@ func (s *server) addSilence(r *http.Request) (string, error) {
 	return serviceBack(r, "added", "/silences?done=added"), err
 }
 
-// askSilence asks for confirmation before it ends a silence.
-func (s *server) askSilence(r *http.Request) (page, error) {
-	id := rowID(r)
-	found, err := s.Store.Watch.Silences(r.Context(), store.SilenceFilter{Before: id + 1, Limit: 1})
-	if err != nil || len(found) == 0 || found[0].ID != id {
-		return page{}, cmp.Or(err, ops.ErrNotFound)
-	}
-	return page{Title: "End a silence", Nav: "services", Static: true, Body: api.SilenceRow(found[0], s.Clock())}, nil
-}
-
 // endSilence ends a silence.
-func (s *server) endSilence(r *http.Request) (string, error) {
+func (s *silences) endSilence(r *http.Request) (string, error) {
 	_, err := s.desk.EndSilence(r.Context(), by(r), rowID(r))
 	return serviceBack(r, "ended", "/silences?done=ended"), err
-}
-
-// signalChange wakes the readers of rows that a page has changed; they also poll, a little later.
-func (s *server) signalChange() {
-	if s.Hub != nil {
-		s.Hub.Nudge()
-	}
 }

@@ -50,10 +50,6 @@ func TestASilenceIsAddedAndEnded(t *testing.T) {
 	}
 	mustContain(t, s.page(done.Header.Get("Location")), "Silenced: no cycle starts", "media-*", "disk is replaced", "17:41", "Silenced",
 		`action="/silences/1/end"`)
-	mustContain(t, s.page("/silences/1/end"), "End silence 1 now?", "media-*", `method="post"`)
-	if !s.silences()[0].Active(s.Now) {
-		t.Fatal("looking ended it")
-	}
 	if got := s.post("/silences/1/end", nil); got.StatusCode != http.StatusSeeOther || s.silences()[0].Active(s.Now) || !nudged() {
 		t.Errorf("status %d, left %+v", got.StatusCode, s.silences())
 	}
@@ -61,7 +57,6 @@ func TestASilenceIsAddedAndEnded(t *testing.T) {
 	past := s.page("/silences?all=1")
 	mustContain(t, past, "media-*", "Ended")
 	mustNotContain(t, past, `action="/silences/1/end"`)
-	mustContain(t, s.page("/silences/1/end"), "Silence 1 has ended")
 	late := s.post("/silences/1/end", nil)
 	if late.StatusCode != http.StatusConflict {
 		t.Errorf("ending again gives %d", late.StatusCode)
@@ -69,9 +64,6 @@ func TestASilenceIsAddedAndEnded(t *testing.T) {
 	for _, path := range []string{"/silences/99/end", "/silences/x/end"} {
 		if got := s.post(path, nil).StatusCode; got != http.StatusNotFound {
 			t.Errorf("POST %s gives %d", path, got)
-		}
-		if got := s.get(path).StatusCode; got != http.StatusNotFound {
-			t.Errorf("GET %s gives %d", path, got)
 		}
 	}
 	mustContain(t, s.page("/events?kind=silence"), "silenced service media-*", "ended the silence of service media-*", "disk is replaced")
@@ -211,18 +203,11 @@ func TestMemoryIsAddedAndRemoved(t *testing.T) {
 	body := s.page(done.Header.Get("Location"))
 	mustContain(t, body, "Memory added", "the first start takes ten minutes", "jellyfin", "timing", "90 %", "An operator", "14 Dec",
 		`action="/memory/1/remove"`)
-	mustContain(t, s.page("/memory/1/remove"), "Remove memory 1?", "the first start takes ten minutes", `method="post"`)
-	if len(s.memories()) != 1 {
-		t.Fatal("looking removed it")
-	}
 	if got := s.post("/memory/1/remove", nil); got.StatusCode != http.StatusSeeOther || len(s.memories()) != 0 {
 		t.Errorf("status %d, left %v", got.StatusCode, s.memories())
 	}
 	if got := s.post("/memory/1/remove", nil).StatusCode; got != http.StatusNotFound {
 		t.Errorf("removing again gives %d", got)
-	}
-	if got := s.get("/memory/1/remove").StatusCode; got != http.StatusNotFound {
-		t.Errorf("asking again gives %d", got)
 	}
 	events := s.page("/events?kind=memory")
 	mustContain(t, events, "added memory 1: the first start takes ten minutes", "removed memory 1")
@@ -274,7 +259,7 @@ func TestConfigShowsOriginsAndNoSecrets(t *testing.T) {
 	body := s.page("/config")
 	mustContain(t, body, "4 of 4", "interval", "1h0m0s", "claudeops.yaml:4", "CLAUDEOPS_BUDGET_DAY_USD", "set (hidden)", "Dry run is on",
 		"See Schedule.",
-		"<code>tier1</code> <span class=\"faint\">escalates to</span> <code>tier2</code> <span class=\"faint\">after approval, by resume</span>", "falls back to",
+		`data-label="Escalates to"><code>tier2</code>`, `data-label="Falls back to"><code>spare</code>`,
 		"above the maximum", "Command agent", "Finally, a human is asked. Tier 2", "Everything", "Entry", "Fallback", "1 changed",
 		"<summary><code>Bash(rm:*), ")
 	mustNotContain(t, content(body), "[redacted]", "(#schedule)")

@@ -79,7 +79,7 @@ func (p *counterCache) read(ctx context.Context, age time.Duration) (store.PageS
 
 // hostState is what pages show that is in no row: why no session can start, the walls, the day of the budget, and the set-up. A banner
 // about it disappears when this changes.
-func (s *server) hostState(ctx context.Context) string {
+func (s *site) hostState(ctx context.Context) string {
 	trouble := ""
 	if s.Trouble != nil {
 		trouble = s.Trouble()
@@ -106,29 +106,6 @@ func digest(counts store.PageState, host string) string {
 	sum := fnv.New64a()
 	_, _ = fmt.Fprint(sum, counts, host) // a hash never fails
 	return hex.EncodeToString(sum.Sum(nil))
-}
-
-// costCache keeps today's cost, which changes only when a session ends.
-type costCache struct {
-	mu    sync.Mutex
-	since time.Time
-	ended string // end of the last session, from the counters
-	total float64
-	known bool
-}
-
-func (c *costCache) upTo(ctx context.Context, s *store.Store, since time.Time, ended string) (float64, bool, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if ended != "" && c.ended == ended && c.since.Equal(since) {
-		return c.total, c.known, nil
-	}
-	total, known, err := s.Reports.CostSince(ctx, "", since)
-	if err != nil {
-		return 0, false, err
-	}
-	c.since, c.ended, c.total, c.known = since, ended, total, known
-	return total, known, nil
 }
 
 // railLink is one entry of the navigation, or a page of one.
@@ -225,7 +202,7 @@ type setupStep struct {
 }
 
 // addSetup adds the steps of the set-up until none is left to do, and then how far agents may go.
-func (v *overviewView) addSetup(ctx context.Context, s *server) {
+func (v *overviewView) addSetup(ctx context.Context, s *site) {
 	if s.Setup == nil {
 		return
 	}

@@ -84,7 +84,7 @@ func transcriptWindow(r *http.Request) (window, bool) {
 }
 
 // transcript reads one piece of output.
-func (s *server) transcript(
+func (s *sessions) transcript(
 	ctx context.Context, m moment, id ops.SessionID, want window, denied ops.Refusals,
 ) (transcriptView, error) {
 	total, err := s.Store.Journal.TranscriptCount(ctx, id)
@@ -148,7 +148,7 @@ func (s *server) transcript(
 }
 
 // removedText explains why recorded output is gone.
-func (s *server) removedText(ctx context.Context, id ops.SessionID) string {
+func (s *sessions) removedText(ctx context.Context, id ops.SessionID) string {
 	text := "Transcript removed by retention"
 	// Without the record of the removal, the lines are gone all the same.
 	if removed, err := s.Store.Journal.Removed(ctx, id); err == nil && removed.Transcript != nil {
@@ -165,7 +165,7 @@ func (s *server) removedText(ctx context.Context, id ops.SessionID) string {
 }
 
 // recallCalls reads the lines before a piece to find the calls that are answered in it.
-func (s *server) recallCalls(ctx context.Context, rows *entries, id ops.SessionID, after int64) error {
+func (s *sessions) recallCalls(ctx context.Context, rows *entries, id ops.SessionID, after int64) error {
 	if after == 0 {
 		return nil
 	}
@@ -182,7 +182,7 @@ func (s *server) recallCalls(ctx context.Context, rows *entries, id ops.SessionI
 }
 
 // awaitAnswers reads the lines after a piece to find the answers to its calls.
-func (s *server) awaitAnswers(ctx context.Context, rows *entries, id ops.SessionID, last int64) error {
+func (s *sessions) awaitAnswers(ctx context.Context, rows *entries, id ops.SessionID, last int64) error {
 	for key, call := range rows.waiting {
 		if call.Seq <= last-callReach {
 			delete(rows.waiting, key) // the next piece does not look back that far and shows the answer as its own row
@@ -219,7 +219,7 @@ func (v *transcriptView) link(id ops.SessionID, after int64, lines int) {
 }
 
 // transcriptPiece responds with more rows while the reader scrolls.
-func (s *server) transcriptPiece(w http.ResponseWriter, r *http.Request) {
+func (s *sessions) transcriptPiece(w http.ResponseWriter, r *http.Request) {
 	id, ok := sessionID(r)
 	want, readable := transcriptWindow(r)
 	if !ok || !readable {
@@ -246,7 +246,7 @@ func (s *server) transcriptPiece(w http.ResponseWriter, r *http.Request) {
 }
 
 // find shows the lines that contain a text.
-func (s *server) find(ctx context.Context, m moment, id ops.SessionID, text string, denied ops.Refusals) (transcriptView, error) {
+func (s *sessions) find(ctx context.Context, m moment, id ops.SessionID, text string, denied ops.Refusals) (transcriptView, error) {
 	view := transcriptView{Session: id, Find: text, AtEnd: true}
 	var err error
 	if view.Count, err = s.Store.Journal.TranscriptCount(ctx, id); err != nil {
@@ -273,7 +273,7 @@ func (s *server) find(ctx context.Context, m moment, id ops.SessionID, text stri
 }
 
 // refusals are the calls of a session that did not run.
-func (s *server) refusals(ctx context.Context, id ops.SessionID) (ops.Refusals, error) {
+func (s *sessions) refusals(ctx context.Context, id ops.SessionID) (ops.Refusals, error) {
 	out, err := s.Store.Acts.Refusals(ctx, id)
 	if err != nil {
 		return nil, fmt.Errorf("read refusals: %w", err)
@@ -282,7 +282,7 @@ func (s *server) refusals(ctx context.Context, id ops.SessionID) (ops.Refusals, 
 }
 
 // rawLine responds with a line as recorded, or with the full text of one part of it.
-func (s *server) rawLine(w http.ResponseWriter, r *http.Request) {
+func (s *sessions) rawLine(w http.ResponseWriter, r *http.Request) {
 	id, ok := sessionID(r)
 	seq, err := strconv.ParseInt(r.PathValue("seq"), 10, 64)
 	if !ok || err != nil || seq < 1 {
@@ -315,7 +315,7 @@ func (s *server) rawLine(w http.ResponseWriter, r *http.Request) {
 }
 
 // result finds the agent's final message near the end of its transcript.
-func (s *server) result(ctx context.Context, m moment, id ops.SessionID, total int64) (*resultView, error) {
+func (s *sessions) result(ctx context.Context, m moment, id ops.SessionID, total int64) (*resultView, error) {
 	lines, err := s.Store.Journal.Transcript(ctx, id, max(0, total-resultWindow), resultWindow)
 	if err != nil {
 		return nil, fmt.Errorf("read end of transcript: %w", err)

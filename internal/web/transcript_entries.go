@@ -82,7 +82,7 @@ type entries struct {
 	waiting  map[string]*entry
 }
 
-func (s *server) entries(m moment, session ops.SessionID, denied ops.Refusals) *entries {
+func (s *sessions) entries(m moment, session ops.SessionID, denied ops.Refusals) *entries {
 	return &entries{m: m, markdown: s.markdown, session: session, denied: denied, waiting: map[string]*entry{}}
 }
 

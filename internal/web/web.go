@@ -1,10 +1,10 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"claudeops/internal/api"
@@ -38,7 +38,7 @@ type Options struct {
 	Try func(ctx context.Context, d desk.Draft) (ops.Check, bool)
 	// Rehearse says what a draft of the configuration would have changed; nil if nobody can.
 	Rehearse func(ctx context.Context, d desk.Draft) (rehearse.Report, error)
-	// Hub tells open pages that something was written. Without a hub they poll, a little later.
+	// Hub tells open pages that something was written; they also poll, a little later. Nil: only these pages write.
 	Hub *Hub
 	// Webhooks receives alerts of other systems under /api/v1/webhooks/. It authenticates the senders itself.
 	Webhooks http.Handler
@@ -60,78 +60,89 @@ type Options struct {
 	HideSetup bool
 }
 
-type server struct {
+// site is what all pages stand on.
+type site struct {
 	Options
 	desk     *desk.Desk
 	pages    pageSet
 	assets   assetSet
 	counters *counterCache
-	feeds    *feeds
-	today    *costCache
 	markdown *markdown
-	list     serviceList
-	typed    *typedSecrets
-
-	readers     atomic.Int64 // of streams, without a hub
-	broadcaster *broadcaster
-	logins      *logins
-	rateLimits  *rateLimits
-	linkKey     answerKey
-	wrongTokens atomic.Int64 // since the start
 }
+
+// The pages, by what they are about.
+type (
+	actions       struct{ *site }
+	approvals     struct{ *site }
+	configuration struct{ *site }
+	costs         struct{ *site }
+	cycles        struct{ *site }
+	events        struct{ *site }
+	hosts         struct{ *site }
+	memories      struct{ *site }
+	notifications struct{ *site }
+	sessions      struct{ *site }
+	silences      struct{ *site }
+
+	incidents struct {
+		*site
+		approvals *approvals
+	}
+	links struct {
+		*site
+		door      *door
+		approvals *approvals
+		key       answerKey
+	}
+	overview struct {
+		*site
+		services *services
+	}
+	services struct {
+		*site
+		list serviceList
+	}
+	settings struct {
+		*site
+		typed typedSecrets
+	}
+)
 
 // New makes the handler that serves everything: pages, assets, API, health.
 func New(o Options) http.Handler {
-	s := &server{
-		Options: o, assets: loadAssets(), feeds: newFeeds(), today: &costCache{},
-		typed: &typedSecrets{held: map[string]typedSecret{}}, markdown: newMarkdown(), broadcaster: &broadcaster{hub: o.Hub},
+	if o.Hub == nil {
+		o.Hub = NewHub()
 	}
-	s.counters = &counterCache{store: o.Store, state: s.hostState}
-	s.Changed, s.WrongTokens = s.signalChange, s.wrongTokens.Load
-	s.Options.Options = s.Filled()
-	s.desk = &desk.Desk{
-		Store: s.Store, Control: s.Control, Clock: s.Clock, Environments: s.Environments, Changed: s.signalChange,
-		Settings: s.ConfigFile,
-	}
-	s.rateLimits = newRateLimits()
-	s.logins = newLogins(o)
-	s.pages = loadPages(s.assets, s.Clock, s.prose)
-	return s.secure(s.routes())
+	o.Streams = min(cmp.Or(o.Streams, maxStreams), maxStreams)
+	d := &door{logins: newLogins(o), rateLimits: newRateLimits()}
+	o.Changed, o.WrongTokens = o.Hub.Nudge, d.wrongTokens.Load
+	d.site = newSite(o)
+	return d.secure(d.site.routes(d))
 }
 
-func (s *server) routes() http.Handler {
+func newSite(o Options) *site {
+	o.Options = o.Filled()
+	s := &site{Options: o, assets: loadAssets(), markdown: newMarkdown()}
+	s.counters = &counterCache{store: o.Store, state: s.hostState}
+	s.desk = &desk.Desk{
+		Store: o.Store, Control: o.Control, Clock: o.Clock, Environments: o.Environments, Changed: o.Changed, Settings: o.ConfigFile,
+	}
+	s.pages = loadPages(s.assets, s.Clock, s.prose)
+	return s
+}
+
+// routes serves the pages and the API.
+func (s *site) routes(d *door) http.Handler {
 	pages := http.NewServeMux()
-	pages.HandleFunc("GET /{$}", s.page("overview", "overview", s.overview))
-	pages.HandleFunc("GET /search", s.page("search", "search", s.search))
-	pages.HandleFunc("GET /sessions", s.page("cycles", "list of cycles", s.cycles)) // the same list: programs and people know this address
-	pages.HandleFunc("GET /cycles", s.page("cycles", "list of cycles", s.cycles))
-	pages.HandleFunc("GET /cycles/{id}", s.page("cycle", "cycle", s.cycle))
-	pages.HandleFunc("POST /cycles/{id}/stop", s.does("cycle", s.stopCycle))
-	pages.HandleFunc("POST /cycles/{id}/run", s.does("cycle", s.runAgain))
-	pages.HandleFunc("GET /sessions/{id}", s.page("session", "session", s.session))
-	pages.HandleFunc("GET /sessions/{id}/raw", s.rawTranscript)
-	pages.HandleFunc("GET /sessions/{id}/transcript", s.transcriptPiece)
-	pages.HandleFunc("GET /sessions/{id}/lines/{seq}", s.rawLine)
-	pages.HandleFunc("GET /sessions/{id}/lines/{seq}/{piece}", s.rawLine)
-	pages.HandleFunc("GET /sessions/{id}/stream", s.sessionStream)
-	pages.HandleFunc("GET /stream", s.stream)
-	pages.HandleFunc("POST /sessions/{id}/stop", s.does("session", s.stop))
-	pages.HandleFunc("POST /run", s.does("cycle", s.run))
-	pages.HandleFunc("POST /services/trust", s.does("trust", s.setTrust))
-	pages.HandleFunc("POST /services/update", s.does("update", s.updateService))
-	pages.HandleFunc("POST /reflexes/{id}/enable", s.switchReflex(ops.ReflexOn))
-	pages.HandleFunc("POST /reflexes/{id}/disable", s.switchReflex(ops.ReflexIsOff))
-	s.operatorRoutes(pages)
+	approvals, services := &approvals{s}, &services{site: s}
+	for _, noun := range []interface{ routes(pages *http.ServeMux) }{
+		d, approvals, services, &overview{s, services}, &incidents{s, approvals}, &links{site: s, door: d, approvals: approvals},
+		&settings{site: s, typed: typedSecrets{held: map[string]typedSecret{}}}, &cycles{s}, &sessions{s}, &actions{s}, &silences{s}, &hosts{s},
+		&notifications{s}, &costs{s}, &events{s}, &memories{s}, &configuration{s},
+	} {
+		noun.routes(pages)
+	}
 	pages.HandleFunc("POST /theme", s.theme)
-	pages.HandleFunc("GET /login", s.loginPage)
-	pages.HandleFunc("POST /login", s.login)
-	pages.HandleFunc("POST /logout", s.logout)
-	pages.HandleFunc("GET "+oidcPath, s.oidcBegin)
-	pages.HandleFunc("GET "+oidcCallback, s.oidcReturn)
-	pages.HandleFunc("GET "+linkPath+"{token}", s.showLink)
-	pages.HandleFunc("POST "+linkPath+"{token}", s.answerLink)
-	pages.HandleFunc("POST /config/tokens", s.makeToken)
-	pages.HandleFunc("POST /config/tokens/{name}/revoke", s.does("token", s.revokeToken))
 	pages.HandleFunc("GET /assets/{file}", s.assets.serve)
 	pages.HandleFunc("GET /favicon.ico", s.assets.favicon)
 
@@ -149,59 +160,133 @@ func (s *server) routes() http.Handler {
 			pages.ServeHTTP(w, s.withCounts(r))
 			return
 		}
-		if allowed := otherMethod(pages, r); allowed != "" {
-			w.Header().Set("Allow", allowed)
-			s.errorPage(w, r, http.StatusMethodNotAllowed, fmt.Sprintf("This address accepts %s only.", allowed))
+		if allowed := api.OtherMethods(pages, r); len(allowed) > 0 {
+			w.Header().Set("Allow", allowed[0])
+			s.errorPage(w, r, http.StatusMethodNotAllowed, fmt.Sprintf("This address accepts %s only.", allowed[0]))
 			return
 		}
 		s.errorPage(w, r, http.StatusNotFound, "No page at this address.")
 	})
 }
 
-// operatorRoutes are the pages where people decide, and those they need for it. Changes are made by POST; a GET of the same
-// URL, for example from a link, only asks for confirmation.
-func (s *server) operatorRoutes(pages *http.ServeMux) {
+// Changes are made by POST; a GET of the same URL, for example from a link, only asks for confirmation.
+
+func (s *overview) routes(pages *http.ServeMux) {
+	pages.HandleFunc("GET /{$}", s.page("overview", "overview", s.overview))
+	pages.HandleFunc("GET /search", s.page("search", "search", s.search))
+}
+
+func (s *cycles) routes(pages *http.ServeMux) {
+	pages.HandleFunc("GET /sessions", s.page("cycles", "list of cycles", s.cycles)) // the same list: programs and people know this address
+	pages.HandleFunc("GET /cycles", s.page("cycles", "list of cycles", s.cycles))
+	pages.HandleFunc("GET /cycles/{id}", s.page("cycle", "cycle", s.cycle))
+	pages.HandleFunc("POST /cycles/{id}/stop", s.does("cycle", s.stopCycle))
+	pages.HandleFunc("POST /cycles/{id}/run", s.does("cycle", s.runAgain))
+	pages.HandleFunc("POST /run", s.does("cycle", s.run))
+}
+
+func (s *sessions) routes(pages *http.ServeMux) {
+	pages.HandleFunc("GET /sessions/{id}", s.page("session", "session", s.session))
+	pages.HandleFunc("GET /sessions/{id}/raw", s.rawTranscript)
+	pages.HandleFunc("GET /sessions/{id}/transcript", s.transcriptPiece)
+	pages.HandleFunc("GET /sessions/{id}/lines/{seq}", s.rawLine)
+	pages.HandleFunc("GET /sessions/{id}/lines/{seq}/{piece}", s.rawLine)
+	pages.HandleFunc("GET /sessions/{id}/stream", s.sessionStream)
+	pages.HandleFunc("GET /stream", s.stream)
+	pages.HandleFunc("POST /sessions/{id}/stop", s.does("session", s.stop))
+}
+
+func (s *incidents) routes(pages *http.ServeMux) {
 	pages.HandleFunc("GET /incidents", s.page("incidents", "list of incidents", s.incidents))
 	pages.HandleFunc("GET /incidents/{id}", s.page("incident", "incident", without(s.incident)))
 	pages.HandleFunc("GET /incidents/{id}/report.md", s.incidentReport)
 	pages.HandleFunc("POST /incidents/{id}/run", s.does("incident", s.runIncident))
 	pages.HandleFunc("GET /incidents/{id}/{action}", s.page("incident", "incident", s.askIncident))
 	pages.HandleFunc("POST /incidents/{id}/{action}", s.form("incident", "incident", "Nothing was changed.", s.changeIncident, s.incident))
+}
+
+func (s *approvals) routes(pages *http.ServeMux) {
 	pages.HandleFunc("GET /approvals/{id}", s.page("approval", "approval", s.approval))
 	pages.HandleFunc("GET /approvals/{id}/{answer}", s.page("approval", "approval", s.approval))
 	pages.HandleFunc("POST /approvals/{id}/{answer}", s.form("approval", "approval", "Nothing was changed.", s.answer, s.unanswered))
+	pages.HandleFunc("GET /approvals", s.page("approvals", "list of approvals", s.approvals))
+}
+
+func (s *services) routes(pages *http.ServeMux) {
+	pages.HandleFunc("POST /services/trust", s.does("trust", s.setTrust))
+	pages.HandleFunc("POST /services/update", s.does("update", s.updateService))
+	pages.HandleFunc("POST /reflexes/{id}/enable", s.switchReflex(ops.ReflexOn))
+	pages.HandleFunc("POST /reflexes/{id}/disable", s.switchReflex(ops.ReflexIsOff))
 	pages.HandleFunc("GET /services", s.page("services", "list of services", s.servicesPage))
 	pages.HandleFunc("GET /services/{environment}/{name}", s.page("service", "service", s.servicePage))
 	pages.HandleFunc("GET /services/page", s.page("service", "service", s.servicePage))
-	pages.HandleFunc("GET /approvals", s.page("approvals", "list of approvals", s.approvals))
+	pages.HandleFunc("GET /services/cooldown", s.page("cooldown_clear", "cooldown", without(s.cooldown)))
+	pages.HandleFunc("POST /services/cooldown", s.form("cooldown_clear", "cooldown", "Nothing was changed.", s.clearCooldown, s.cooldown))
+}
+
+func (s *actions) routes(pages *http.ServeMux) {
+	pages.HandleFunc("GET /actions", s.page("actions", "list of actions", without(s.actions)))
+	pages.HandleFunc("POST /actions", s.form("actions", "action", "Nothing was run.", s.runAction, s.actions))
+	pages.HandleFunc("GET /actions/{id}", s.page("action", "action", without(s.action)))
+	pages.HandleFunc("POST /actions/{id}/undo", s.form("action", "action", "Nothing was run.", s.undoAction, s.action))
+}
+
+func (s *silences) routes(pages *http.ServeMux) {
+	pages.HandleFunc("GET /silences", s.page("silences", "page of silences", without(s.silences)))
+	pages.HandleFunc("POST /silences", s.form("silences", "silence", "Nothing was added.", s.addSilence, s.silences))
+	pages.HandleFunc("POST /silences/{id}/end", s.does("silence", s.endSilence))
+}
+
+func (s *hosts) routes(pages *http.ServeMux) {
 	pages.HandleFunc("GET /hosts", s.page("hosts", "list of hosts", s.hostsPage))
 	pages.HandleFunc("POST /hosts/{change}", s.does("host", s.drainHost))
 	pages.HandleFunc("POST /stop", s.does("stop", s.stopAll))
 	pages.HandleFunc("POST /resume", s.does("stop", s.resumeAll))
-	pages.HandleFunc("GET /guard", s.page("guard", "list of decisions", s.guardPage))
-	pages.HandleFunc("GET /services/cooldown", s.page("cooldown_clear", "cooldown", without(s.cooldown)))
-	pages.HandleFunc("POST /services/cooldown", s.form("cooldown_clear", "cooldown", "Nothing was changed.", s.clearCooldown, s.cooldown))
-	pages.HandleFunc("GET /actions", s.page("actions", "list of actions", without(s.actions)))
-	pages.HandleFunc("POST /actions", s.form("actions", "action", "Nothing was run.", s.runAction, s.actions))
-	pages.HandleFunc("GET /actions/{id}", s.page("action", "action", without(s.action)))
-	pages.HandleFunc("GET /actions/{id}/undo", s.page("action", "action", without(s.action)))
-	pages.HandleFunc("POST /actions/{id}/undo", s.form("action", "action", "Nothing was run.", s.undoAction, s.action))
-	pages.HandleFunc("GET /silences", s.page("silences", "page of silences", without(s.silences)))
-	pages.HandleFunc("POST /silences", s.form("silences", "silence", "Nothing was added.", s.addSilence, s.silences))
-	pages.HandleFunc("GET /silences/{id}/end", s.page("silence_end", "silence", s.askSilence))
-	pages.HandleFunc("POST /silences/{id}/end", s.does("silence", s.endSilence))
+}
+
+func (s *notifications) routes(pages *http.ServeMux) {
 	pages.HandleFunc("GET /notifications", s.page("notifications", "list of notifications", s.notifications))
 	pages.HandleFunc("POST /notifications/test", s.does("test notification", s.testNotice))
 	pages.HandleFunc("POST /notifications/{id}/retry", s.does("notification", s.retryNotice))
+}
+
+func (s *costs) routes(pages *http.ServeMux) {
 	pages.HandleFunc("GET /costs", s.page("costs", "costs", s.costs))
+}
+
+func (s *events) routes(pages *http.ServeMux) {
+	pages.HandleFunc("GET /guard", s.page("guard", "list of decisions", s.guardPage))
 	pages.HandleFunc("GET /events", s.page("events", "list of events", s.events))
+}
+
+func (s *memories) routes(pages *http.ServeMux) {
 	pages.HandleFunc("GET /memory", s.page("memory", "page of memories", without(s.memory)))
 	pages.HandleFunc("POST /memory", s.form("memory", "memory", "Nothing was added.", s.addMemory, s.memory))
-	pages.HandleFunc("GET /memory/{id}/remove", s.page("memory_remove", "memory", s.askMemory))
 	pages.HandleFunc("POST /memory/{id}/remove", s.does("memory", s.removeMemory))
+}
+
+func (s *configuration) routes(pages *http.ServeMux) {
+	pages.HandleFunc("POST /config/tokens", s.makeToken)
+	pages.HandleFunc("POST /config/tokens/{name}/revoke", s.does("token", s.revokeToken))
 	pages.HandleFunc("GET /config", s.page("config", "configuration", func(r *http.Request) (page, error) {
 		return s.config(r, accessForm{})
 	}))
+}
+
+func (s *links) routes(pages *http.ServeMux) {
+	pages.HandleFunc("GET "+linkPath+"{token}", s.showLink)
+	pages.HandleFunc("POST "+linkPath+"{token}", s.answerLink)
+}
+
+func (s *door) routes(pages *http.ServeMux) {
+	pages.HandleFunc("GET /login", s.loginPage)
+	pages.HandleFunc("POST /login", s.login)
+	pages.HandleFunc("POST /logout", s.logout)
+	pages.HandleFunc("GET "+oidcPath, s.oidcBegin)
+	pages.HandleFunc("GET "+oidcCallback, s.oidcReturn)
+}
+
+func (s *settings) routes(pages *http.ServeMux) {
 	pages.HandleFunc("GET /settings/services/new", s.showSetting(newService))
 	pages.HandleFunc("POST /settings/services/new", s.changeSetting(newService))
 	pages.HandleFunc("GET /settings/services/{name}/probes/new", s.showSetting(newProbe))
@@ -218,23 +303,4 @@ func (s *server) operatorRoutes(pages *http.ServeMux) {
 	pages.HandleFunc("POST /settings/notifications/new", s.changeSetting(newTarget))
 	pages.HandleFunc("GET /settings/trust", s.showSetting(newTrust))
 	pages.HandleFunc("POST /settings/trust", s.changeSetting(newTrust))
-}
-
-func otherMethod(pages *http.ServeMux, r *http.Request) string {
-	for _, method := range []string{http.MethodGet, http.MethodPost} {
-		other := r.Clone(r.Context())
-		other.Method = method
-		if _, pattern := pages.Handler(other); pattern != "" {
-			return method
-		}
-	}
-	return ""
-}
-
-func environmentNames(environments []ops.Environment) []string {
-	names := make([]string, 0, len(environments))
-	for _, e := range environments {
-		names = append(names, e.Name)
-	}
-	return names
 }

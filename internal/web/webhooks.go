@@ -17,12 +17,12 @@ const (
 )
 
 // isWebhook reports whether a path receives alerts of other systems.
-func (s *server) isWebhook(path string) bool {
+func (s *door) isWebhook(path string) bool {
 	return s.Webhooks != nil && strings.HasPrefix(path, webhooksPath)
 }
 
 // bodyLimit is the maximum body size for a path.
-func (s *server) bodyLimit(path string) int64 {
+func (s *door) bodyLimit(path string) int64 {
 	if s.isWebhook(path) {
 		return maxAlertBody
 	}
@@ -34,7 +34,7 @@ func (s *server) bodyLimit(path string) int64 {
 
 // serveWebhooks serves webhooks. Their handler authenticates the senders itself, by token or signature, so they need no login; all
 // other protection applies to them too.
-func (s *server) serveWebhooks(next http.Handler) http.Handler {
+func (s *door) serveWebhooks(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.isWebhook(r.URL.Path) {
 			next.ServeHTTP(w, r)
@@ -44,14 +44,14 @@ func (s *server) serveWebhooks(next http.Handler) http.Handler {
 			s.tooMany(w, r, wait, "Too many alerts from your address.")
 			return
 		}
-		s.Webhooks.ServeHTTP(&wrongTokenWriter{ResponseWriter: w, server: s, request: r}, r)
+		s.Webhooks.ServeHTTP(&wrongTokenWriter{ResponseWriter: w, door: s, request: r}, r)
 	})
 }
 
 // wrongTokenWriter counts responses that report a wrong token or signature, and limits them like wrong tokens everywhere else.
 type wrongTokenWriter struct {
 	http.ResponseWriter
-	server  *server
+	door    *door
 	request *http.Request
 	done    bool // the limit response has replaced the handler's
 }
@@ -59,9 +59,9 @@ type wrongTokenWriter struct {
 // WriteHeader starts the response.
 func (w *wrongTokenWriter) WriteHeader(status int) {
 	if status == http.StatusUnauthorized {
-		if wait := w.server.wrongGuess(w.request, "sent an alert without a valid token or signature"); wait > 0 {
+		if wait := w.door.wrongGuess(w.request, "sent an alert without a valid token or signature"); wait > 0 {
 			w.done = true
-			w.server.tooMany(w.ResponseWriter, w.request, wait, "Too many wrong tokens.")
+			w.door.tooMany(w.ResponseWriter, w.request, wait, "Too many wrong tokens.")
 			return
 		}
 	}
@@ -92,7 +92,7 @@ func isPing(path string) bool { return strings.HasPrefix(path, pingPath) }
 
 // servePings takes the calls of jobs: /ping/TOKEN, with /start, /fail or an exit code behind it. The token is all that a job needs, and
 // all wrong ones get the same answer.
-func (s *server) servePings(next http.Handler) http.Handler {
+func (s *door) servePings(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !isPing(r.URL.Path) {
 			next.ServeHTTP(w, r)
@@ -136,7 +136,7 @@ func (s *server) servePings(next http.Handler) http.Handler {
 			s.refuse(w, r, http.StatusServiceUnavailable, "The call could not be recorded. Call again.")
 			return
 		}
-		s.signalChange()
+		s.Hub.Nudge()
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = io.WriteString(w, "OK\n")
 	})
@@ -157,7 +157,7 @@ func pingOf(how string) (ops.Ping, bool) {
 }
 
 // lastWords is the end of what a job sent, without secrets. A body that is too long or breaks off is no reason to miss the call.
-func (s *server) lastWords(r *http.Request) string {
+func (s *door) lastWords(r *http.Request) string {
 	var end []byte
 	for part, err := make([]byte, readPing), error(nil); err == nil; {
 		var n int

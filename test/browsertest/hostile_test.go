@@ -91,9 +91,8 @@ func TestHostileTextNeverRuns(t *testing.T) {
 		"/", "/sessions", "/sessions?q=" + query, "/cycles/1", path("/cycles/%d", question.CycleID), "/incidents", "/incidents?tab=open", "/incidents/1", "/incidents/1/snooze",
 		path("/approvals/%d", question.ID), "/services",
 		"/services?q=" + query, "/costs?by=service", "/costs?by=model", "/events", "/events?kind=" + query, "/memory",
-		"/memory?category=" + query, "/memory/1/remove", "/silences", "/silences/1/end", "/notifications",
-		"/config", "/config?q=" + query, path("/sessions/%d?find=%s", ids[0], query), path("/sessions/%d?tab=files",
-			ids[0]), path("/sessions/%d?tab=result", ids[1]),
+		"/memory?category=" + query, "/silences", "/notifications",
+		"/config", "/config?q=" + query, path("/sessions/%d?find=%s", ids[0], query), path("/sessions/%d?tab=result", ids[1]),
 	}
 	for _, id := range ids {
 		paths = append(paths, path("/sessions/%d", id))

@@ -39,7 +39,6 @@ func sights(f *fixture) []sight {
 		{name: "result of a session", path: path("/sessions/%d?tab=result", f.repaired[6])},
 		{name: "recovery of a session", path: path("/sessions/%d?tab=recovery", f.repaired[3])},
 		{name: "guard of a session", path: path("/sessions/%d?tab=guard", f.repaired[3])},
-		{name: "files of a session", path: path("/sessions/%d?tab=files", f.repaired[6])},
 		{name: "session with denials", path: path("/sessions/%d", f.denied)},
 		{name: "running session", path: path("/sessions/%d", f.running)},
 		{name: "long session", path: path("/sessions/%d", f.long)},

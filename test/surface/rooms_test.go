@@ -142,6 +142,46 @@ func nameOf(words []string) string {
 	return words[1]
 }
 
+// mostMethods is how many methods a type has at most: above it, a type is several nouns.
+const mostMethods = 60
+
+// manyMethods are the types that have more. Their numbers only fall.
+func manyMethods() map[string]int {
+	return map[string]int{
+		"cli.app": 205, "daemon.plan": 78, "decide.view": 253, "guard.call": 71, "guard.judge": 81, "guard/wall.Sandbox": 84,
+	}
+}
+
+func TestTheSurfaceOfATypeIsSmall(t *testing.T) {
+	methods, files := map[string]int{}, token.NewFileSet()
+	must(t, filepath.WalkDir(root+"/internal", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		parsed, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
+		must(t, err)
+		at, err := filepath.Rel(root+"/internal", filepath.Dir(path))
+		must(t, err)
+		for _, declared := range parsed.Decls {
+			if f, ok := declared.(*ast.FuncDecl); ok && f.Recv != nil {
+				of := f.Recv.List[0].Type
+				if pointer, ok := of.(*ast.StarExpr); ok {
+					of = pointer.X
+				}
+				if name, ok := of.(*ast.Ident); ok {
+					methods[filepath.ToSlash(at)+"."+name.Name]++
+				}
+			}
+		}
+		return nil
+	}))
+	for name, n := range methods {
+		if most := max(mostMethods, manyMethods()[name]); n > most {
+			t.Errorf("%s has %d methods, and may have %d: make a value for each noun", name, n, most)
+		}
+	}
+}
+
 // The store is handed out by its parts: it embeds none of them, and none has more than 60 methods.
 func TestTheStoreIsInParts(t *testing.T) {
 	files, err := filepath.Glob(root + "/internal/store/*.go")

@@ -30,38 +30,32 @@ func (h *Handler) current(ctx context.Context) ([]*family, error) {
 	if err != nil {
 		return nil, err
 	}
-	running := &family{name: "sessions_running", help: "Running sessions.", kind: gauge, labels: []string{"tier"}}
+	running := newFamily(gauge, "sessions_running", "Running sessions.", "tier")
 	byTier := map[string]float64{}
 	for t := ops.Tier1; t <= ops.LastTier; t++ {
 		byTier[strconv.Itoa(int(t))] = 0
 	}
 	running.addCounts(byTier, now.Running)
-	incidents := &family{name: "incidents_open", help: "Incidents that are not resolved.", kind: gauge, labels: []string{"severity"}}
+	incidents := newFamily(gauge, "incidents_open", "Incidents that are not resolved.", "severity")
 	incidents.addCounts(map[string]float64{string(ops.LevelWarning): 0, string(ops.LevelCritical): 0}, now.OpenIncidents)
 	people, err := h.Store.Reports.Attention(ctx, h.Clock())
 	if err != nil {
 		return nil, err
 	}
-	states := &family{
-		name: "incidents", help: "Incidents that are not resolved, by what they need: open ones need a person.", kind: gauge,
-		labels: []string{"status"},
-	}
+	states := newFamily(gauge, "incidents", "Incidents that are not resolved, by what they need: open ones need a person.", "status")
 	states.add(float64(people.Open), string(ops.IncidentOpen))
 	states.add(float64(people.Acknowledged), string(ops.IncidentAcknowledged))
 	states.add(float64(people.Snoozed), string(ops.IncidentSnoozed))
 	states.add(float64(people.Unverified), string(ops.IncidentUnverified))
-	pending := &family{name: "approvals_pending", help: "Pending approvals.", kind: gauge}
+	pending := newFamily(gauge, "approvals_pending", "Pending approvals.")
 	pending.add(float64(now.PendingApprovals))
-	waits := &family{name: "approval_wait_seconds", help: "How long approvals waited for an answer.", kind: histogram}
+	waits := newFamily(histogram, "approval_wait_seconds", "How long approvals waited for an answer.")
 	wait := distribution{below: make([]int64, len(waitBounds()))}
 	for _, d := range now.ApprovalWaits {
 		wait.observe(d.Seconds(), waitBounds())
 	}
 	waits.addDistribution(wait, waitBounds())
-	notices := &family{
-		name: "notifications_total", help: "Notifications that were sent or failed.",
-		kind: counter, labels: []string{"channel", "result"},
-	}
+	notices := newFamily(counter, "notifications_total", "Notifications that were sent or failed.", "channel", "result")
 	results := map[string]float64{string(ops.NoticeSent): 0, string(ops.NoticeDead): 0, string(ops.NoticeSkipped): 0}
 	for _, c := range now.Notices {
 		results[c.Words[0]] += float64(c.Rows)
@@ -69,16 +63,12 @@ func (h *Handler) current(ctx context.Context) ([]*family, error) {
 	for _, result := range slices.Sorted(maps.Keys(results)) {
 		notices.add(results[result], "apprise", result)
 	}
-	success := &family{
-		name: "last_success_timestamp_seconds", help: "When a cycle of the environment last ended healthy or resolved.",
-		kind: gauge, labels: []string{"schedule"},
-	}
+	success := newFamily(gauge, "last_success_timestamp_seconds", "When a cycle of the environment last ended healthy or resolved.",
+		"schedule")
 	for name, at := range now.LastSuccess {
 		success.add(unix(at), name)
 	}
-	clocks := &family{
-		name: "host_clock_ahead_seconds", help: "How far the clock of a host is ahead of the database's.", kind: gauge, labels: []string{"host"},
-	}
+	clocks := newFamily(gauge, "host_clock_ahead_seconds", "How far the clock of a host is ahead of the database's.", "host")
 	hosts, err := h.Store.Journal.Hosts(ctx)
 	if err != nil {
 		return nil, err
@@ -106,26 +96,15 @@ func (h *Handler) watched(ctx context.Context, now time.Time) ([]*family, error)
 	if err != nil {
 		return nil, err
 	}
-	left := &family{
-		name: "cooldown_remaining_actions", help: "How often an action on a service is still allowed in its window.", kind: gauge,
-		labels: []string{"environment", "service", "action"},
-	}
-	reset := &family{
-		name: "cooldown_reset_timestamp_seconds", help: "When the next action on a service is allowed.", kind: gauge,
-		labels: []string{"environment", "service", "action"},
-	}
-	limit := &family{
-		name: "budget_limit_usd", help: "Budget limit; absent without a limit.",
-		kind: gauge, labels: []string{"environment", "window"},
-	}
-	spent := &family{name: "budget_spent_usd", help: "Amount spent of the budget.", kind: gauge, labels: []string{"environment", "window"}}
-	rate := &family{
-		name: "spend_usd_per_hour", help: "Rate of spending over the last three hours.", kind: gauge, labels: []string{"environment"},
-	}
-	gone := &family{
-		name: "budget_gone_timestamp_seconds", help: "When the daily budget is used up at this rate; absent if it lasts.", kind: gauge,
-		labels: []string{"environment"},
-	}
+	left := newFamily(gauge, "cooldown_remaining_actions", "How often an action on a service is still allowed in its window.",
+		"environment", "service", "action")
+	reset := newFamily(gauge, "cooldown_reset_timestamp_seconds", "When the next action on a service is allowed.",
+		"environment", "service", "action")
+	limit := newFamily(gauge, "budget_limit_usd", "Budget limit; absent without a limit.", "environment", "window")
+	spent := newFamily(gauge, "budget_spent_usd", "Amount spent of the budget.", "environment", "window")
+	rate := newFamily(gauge, "spend_usd_per_hour", "Rate of spending over the last three hours.", "environment")
+	gone := newFamily(gauge, "budget_gone_timestamp_seconds", "When the daily budget is used up at this rate; absent if it lasts.",
+		"environment")
 	for _, e := range h.Environments {
 		cooldowns, err := h.Store.Acts.Cooldowns(ctx, e.Name, e.Policy.Cooldowns, now)
 		if err != nil {
@@ -180,10 +159,7 @@ func (h *Handler) states(ctx context.Context, now time.Time) (*family, error) {
 		}
 		worst[k] = max(worst[k], rank[c.Status])
 	}
-	f := &family{
-		name: "service_state", help: "1 for the state that a service is in.",
-		kind: gauge, labels: []string{"environment", "service", "state"},
-	}
+	f := newFamily(gauge, "service_state", "1 for the state that a service is in.", "environment", "service", "state")
 	for k, is := range worst {
 		for i, word := range words {
 			v := 0.0
@@ -216,6 +192,10 @@ type family struct {
 	kind    kind
 	labels  []string
 	samples []sample
+}
+
+func newFamily(as kind, name, help string, labels ...string) *family {
+	return &family{name: name, help: help, kind: as, labels: labels}
 }
 
 type sample struct {

@@ -91,11 +91,11 @@ func (h *Handler) collect(ctx context.Context) ([]*family, error) {
 	if err != nil {
 		return nil, err
 	}
-	build := &family{name: "build_info", help: "Always 1; the version of this program.", kind: gauge, labels: []string{"version", "goversion"}}
+	build := newFamily(gauge, "build_info", "Always 1; the version of this program.", "version", "goversion")
 	build.add(1, h.Version, runtime.Version())
 	out := []*family{build}
 	if h.WrongTokens != nil {
-		wrong := &family{name: "wrong_tokens_total", help: "Wrong tokens, sign-in links and webhook signatures since the start.", kind: counter}
+		wrong := newFamily(counter, "wrong_tokens_total", "Wrong tokens, sign-in links and webhook signatures since the start.")
 		wrong.add(float64(h.WrongTokens()))
 		out = append(out, wrong)
 	}
@@ -162,41 +162,35 @@ func (h *Handler) addUp(ctx context.Context, until time.Time) error {
 }
 
 func (t totals) families() []*family {
-	sessions := &family{name: "sessions_total", help: "Sessions that ended.", kind: counter, labels: []string{"tier", "trigger", "outcome"}}
+	sessions := newFamily(counter, "sessions_total", "Sessions that ended.", "tier", "trigger", "outcome")
 	for k, n := range t.sessions {
 		sessions.add(n, k.tier, k.trigger, k.outcome)
 	}
-	durations := &family{name: "session_duration_seconds", help: "Duration of sessions.", kind: histogram, labels: []string{"tier", "outcome"}}
+	durations := newFamily(histogram, "session_duration_seconds", "Duration of sessions.", "tier", "outcome")
 	for k, d := range t.durations {
 		durations.addDistribution(d, sessionBounds(), k.tier, k.outcome)
 	}
-	turns := &family{name: "session_turns", help: "Turns per session.", kind: histogram, labels: []string{"tier"}}
+	turns := newFamily(histogram, "session_turns", "Turns per session.", "tier")
 	for tier, d := range t.turns {
 		turns.addDistribution(d, turnBounds(), tier)
 	}
-	tokens := &family{name: "tokens_total", help: "Tokens that sessions reported.", kind: counter, labels: []string{"tier", "model", "type"}}
+	tokens := newFamily(counter, "tokens_total", "Tokens that sessions reported.", "tier", "model", "type")
 	for k, n := range t.tokens {
 		tokens.add(n, k[0], k[1], k[2])
 	}
-	costs := &family{
-		name: "cost_usd_total", help: "Estimated cost in US dollars that sessions reported.",
-		kind: counter, labels: []string{"tier", "model"},
-	}
+	costs := newFamily(counter, "cost_usd_total", "Estimated cost in US dollars that sessions reported.", "tier", "model")
 	for k, n := range t.costs {
 		costs.add(n, k.tier, k.model)
 	}
-	escalations := &family{
-		name: "escalations_total", help: "Escalations from one tier to another.",
-		kind: counter, labels: []string{"from_tier", "to_tier"},
-	}
+	escalations := newFamily(counter, "escalations_total", "Escalations from one tier to another.", "from_tier", "to_tier")
 	for k, n := range t.escalations {
 		escalations.add(n, k[0], k[1])
 	}
-	cycles := &family{name: "chains_total", help: "Cycles that ended.", kind: counter, labels: []string{"outcome"}}
+	cycles := newFamily(counter, "chains_total", "Cycles that ended.", "outcome")
 	for outcome, n := range t.cycles {
 		cycles.add(n, outcome)
 	}
-	cycleTimes := &family{name: "chain_duration_seconds", help: "Duration of cycles from start to end.", kind: histogram}
+	cycleTimes := newFamily(histogram, "chain_duration_seconds", "Duration of cycles from start to end.")
 	cycleTimes.addDistribution(t.cycleTimes, cycleBounds())
 	return []*family{sessions, durations, turns, tokens, costs, escalations, cycles, cycleTimes}
 }
@@ -216,14 +210,11 @@ func (h *Handler) feeds(ctx context.Context) ([]*family, error) {
 	for _, c := range recoveries {
 		h.ladder[pair{c.Words[0], c.Words[1]}] += float64(c.Rows)
 	}
-	decisions := &family{
-		name: "guard_decisions_total", help: "Decisions of the guard about tool calls.",
-		kind: counter, labels: []string{"tier", "verdict", "rule"},
-	}
+	decisions := newFamily(counter, "guard_decisions_total", "Decisions of the guard about tool calls.", "tier", "verdict", "rule")
 	for k, n := range h.guard {
 		decisions.add(n, k[0], k[1], k[2])
 	}
-	ladder := &family{name: "recovery_transitions_total", help: "Recovery attempts.", kind: counter, labels: []string{"level", "error_type"}}
+	ladder := newFamily(counter, "recovery_transitions_total", "Recovery attempts.", "level", "error_type")
 	for k, n := range h.ladder {
 		ladder.add(n, k[0], k[1])
 	}

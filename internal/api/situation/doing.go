@@ -15,16 +15,10 @@ import (
 
 // state is what is done about one service: the end of its sentence. Services with the same key share a sentence.
 type state struct {
-	key      string
-	tone     Tone
-	parts    []Part // after "web is down: "
-	manyOf   []Part // the same about several services; nil: as above
-	alone    []Part // the same about a cycle without a bad service; nil: as above
-	cycle    ops.CycleID
-	session  ops.SessionID
-	approval int64
-	incident int64
-	silences bool
+	Line   // its parts come after "web is down: "
+	key    string
+	manyOf []Part // the parts about several services; nil: as above
+	alone  []Part // the parts about a cycle without a bad service; nil: as above
 }
 
 // Doing says for every problem what is being done about it, and for how long, and then which cycles run for other reasons.
@@ -38,7 +32,7 @@ func Doing(f Facts) []Line {
 		if !ok {
 			continue
 		}
-		told[d.cycle] = true
+		told[d.Cycle] = true
 		if c := f.cycleOf(s); c != nil {
 			told[c.ID] = true
 		}
@@ -63,10 +57,8 @@ func Doing(f Facts) []Line {
 func rank(t Tone) int { return slices.Index([]Tone{ToneHand, ToneRun, ToneWarn, ToneCalm}, t) }
 
 func (d state) line(services []Service) Line {
-	l := Line{
-		Environment: services[0].Environment, Tone: d.tone, Cycle: d.cycle, Session: d.session, Approval: d.approval, Incident: d.incident,
-		Silences: d.silences,
-	}
+	l := d.Line
+	l.Environment = services[0].Environment
 	status := services[0].Status
 	for _, s := range services {
 		l.Services = append(l.Services, s.Name)
@@ -74,14 +66,14 @@ func (d state) line(services []Service) Line {
 			status = ops.Down
 		}
 	}
-	verb, parts := "is", d.parts
+	verb := "is"
 	if len(services) > 1 {
 		verb = "are"
 		if d.manyOf != nil {
-			parts = d.manyOf
+			l.Parts = d.manyOf
 		}
 	}
-	l.Parts = append([]Part{text("%s %s %s: ", named(l.Services), verb, status)}, parts...)
+	l.Parts = append([]Part{text("%s %s %s: ", named(l.Services), verb, status)}, l.Parts...)
 	return l
 }
 
@@ -99,12 +91,12 @@ func (f Facts) about(s Service) (state, bool) {
 	next, known := f.NextChecks[s.Environment]
 	if known && next.After(f.Now) {
 		return state{
-			key: "next " + s.Environment, tone: ToneWarn, parts: []Part{text("no agent works on it; the next check is at "), at(next)},
+			key: "next " + s.Environment, Line: Line{Tone: ToneWarn, Parts: []Part{text("no agent works on it; the next check is at "), at(next)}},
 			manyOf: []Part{text("no agent works on them; the next check is at "), at(next)},
 		}, true
 	}
 	return state{
-		key: "nothing " + s.Environment, tone: ToneWarn, parts: []Part{text("no agent works on it")},
+		key: "nothing " + s.Environment, Line: Line{Tone: ToneWarn, Parts: []Part{text("no agent works on it")}},
 		manyOf: []Part{text("no agent works on them")},
 	}, true
 }
@@ -115,11 +107,11 @@ func (f Facts) byPerson(s Service) (state, bool) {
 		if i.Environment != s.Environment || i.Service != s.Name || !i.Holds(f.Now) {
 			continue
 		}
-		d := state{key: fmt.Sprint("incident ", i.ID), tone: ToneCalm, incident: i.ID}
+		d := state{key: fmt.Sprint("incident ", i.ID), Line: Line{Tone: ToneCalm, Incident: i.ID}}
 		if i.Status == ops.IncidentSnoozed {
-			d.parts = []Part{text("snoozed until "), at(*i.SnoozedUntil), text(", agents stopped")}
+			d.Parts = []Part{text("snoozed until "), at(*i.SnoozedUntil), text(", agents stopped")}
 		} else {
-			d.parts = []Part{text("acknowledged by %s, agents stopped", cmp.Or(i.AcknowledgedBy, "an operator"))}
+			d.Parts = []Part{text("acknowledged by %s, agents stopped", cmp.Or(i.AcknowledgedBy, "an operator"))}
 		}
 		return d, true
 	}
@@ -130,10 +122,8 @@ func (f Facts) byPerson(s Service) (state, bool) {
 func (f Facts) denied(s Service) (state, bool) {
 	for _, i := range f.Incidents {
 		if i.Environment == s.Environment && i.Service == s.Name && i.Denied(f.Now) {
-			return state{
-				key: fmt.Sprint("incident ", i.ID), tone: ToneCalm, incident: i.ID,
-				parts: []Part{text("somebody said no, agents stopped until "), at(*i.DeniedUntil), text(" or until the facts change")},
-			}, true
+			said := []Part{text("somebody said no, agents stopped until "), at(*i.DeniedUntil), text(" or until the facts change")}
+			return state{key: fmt.Sprint("incident ", i.ID), Line: Line{Tone: ToneCalm, Incident: i.ID, Parts: said}}, true
 		}
 	}
 	return state{}, false
@@ -145,22 +135,22 @@ func (f Facts) held(s Service) (state, bool) {
 	if h == nil || f.stale(s) {
 		return state{}, false
 	}
-	d := state{tone: ToneCalm}
+	d := state{Line: Line{Tone: ToneCalm}}
 	switch h.Why {
 	case ops.HoldSilenced:
-		d.key, d.silences = "silenced "+s.Environment+h.Until.String(), true
-		d.parts = until("silenced", h.Until)
+		d.key, d.Silences = "silenced "+s.Environment+h.Until.String(), true
+		d.Parts = until("silenced", h.Until)
 	case ops.HoldMaintenance:
 		d.key = "maintenance " + s.Environment + h.Until.String()
-		d.parts = until("under maintenance", h.Until)
+		d.Parts = until("under maintenance", h.Until)
 	case ops.HoldFlapping:
-		d.parts = until("it changes state too often; no agent starts", h.Until)
+		d.Parts = until("it changes state too often; no agent starts", h.Until)
 	case ops.HoldDependency:
-		d.parts = []Part{text("%s", rest(h.Reason))}
+		d.Parts = []Part{text("%s", rest(h.Reason))}
 	case ops.HoldRecent:
-		d.parts = []Part{text("it failed again shortly after its last cycle; the next can start at "), at(h.Until)}
+		d.Parts = []Part{text("it failed again shortly after its last cycle; the next can start at "), at(h.Until)}
 	case ops.HoldPerson:
-		d.parts = []Part{text("a person has it, agents stopped")}
+		d.Parts = []Part{text("a person has it, agents stopped")}
 	case ops.HoldWaiting, ops.HoldUnsettled, ops.HoldCovered:
 		return state{}, false
 	default:
@@ -215,10 +205,11 @@ func (f Facts) distrusted(s Service) (state, bool) {
 	if f.Trust == nil || f.Trust(s) != ops.TrustWatch {
 		return state{}, false
 	}
-	d := state{key: "watch " + s.Environment, tone: ToneHand, parts: []Part{text("%s; it needs you", notice.Distrusted(ops.TrustWatch))}}
+	said := []Part{text("%s; it needs you", notice.Distrusted(ops.TrustWatch))}
+	d := state{key: "watch " + s.Environment, Line: Line{Tone: ToneHand, Parts: said}}
 	d.manyOf = []Part{text("their trust is watch, so no agent looks at them; they need you")}
 	if n, found := f.openIncident(s); found {
-		d.key, d.incident = fmt.Sprint("incident ", n.incident), n.incident
+		d.key, d.Incident = fmt.Sprint("incident ", n.Incident), n.Incident
 	}
 	return d, true
 }
@@ -238,8 +229,9 @@ func (f Facts) afterCycle(s Service) (state, bool) {
 	of := func(c store.CycleSummary) bool { return c.ID == cause.Cycle }
 	if n := slices.IndexFunc(f.Open, of); n >= 0 && len(f.Open[n].Charge.Services) > 0 {
 		return state{
-			key: fmt.Sprint("left by ", cause.Cycle), tone: ToneWarn, cycle: cause.Cycle,
-			parts: []Part{text("no agent works on it now; C-%d, which began with it, is about %s", cause.Cycle, named(f.Open[n].Charge.Services))},
+			key: fmt.Sprint("left by ", cause.Cycle), Line: Line{Tone: ToneWarn, Cycle: cause.Cycle, Parts: []Part{
+				text("no agent works on it now; C-%d, which began with it, is about %s", cause.Cycle, named(f.Open[n].Charge.Services)),
+			}},
 		}, true
 	}
 	i := slices.IndexFunc(f.Ended, of)
@@ -247,23 +239,23 @@ func (f Facts) afterCycle(s Service) (state, bool) {
 		return state{}, false
 	}
 	c := f.Ended[i]
-	d := state{key: fmt.Sprint("cycle ", c.ID), tone: ToneWarn, cycle: c.ID}
+	d := state{key: fmt.Sprint("cycle ", c.ID), Line: Line{Tone: ToneWarn, Cycle: c.ID}}
 	if n, found := f.openIncident(s); found {
-		d.incident = n.incident
+		d.Incident = n.Incident
 	}
 	switch c.Status {
 	case ops.CycleBlocked:
-		d.parts = []Part{text("C-%d was stopped by a limit: %s", c.ID, strings.TrimSuffix(c.Reason, "."))}
+		d.Parts = []Part{text("C-%d was stopped by a limit: %s", c.ID, strings.TrimSuffix(c.Reason, "."))}
 		if f.Spent[s.Environment] {
-			d.parts = []Part{text("held: budget reached, agents start again after "), at(f.midnight())}
+			d.Parts = []Part{text("held: budget reached, agents start again after "), at(f.midnight())}
 		}
 	case ops.CycleSuppressed:
-		d.parts = []Part{text("C-%d was held back and started no agent", c.ID)}
+		d.Parts = []Part{text("C-%d was held back and started no agent", c.ID)}
 		if len(c.Sessions) > 0 {
-			d.parts = []Part{text("C-%d looked at it and was held back: %s", c.ID, strings.TrimSuffix(c.Reason, "."))}
+			d.Parts = []Part{text("C-%d looked at it and was held back: %s", c.ID, strings.TrimSuffix(c.Reason, "."))}
 		}
 		if c.Policy.DryRun {
-			d.parts = []Part{text("dry run, C-%d changed nothing", c.ID)}
+			d.Parts = []Part{text("dry run, C-%d changed nothing", c.ID)}
 		}
 	case ops.CycleNeedsHuman, ops.CyclePartial, ops.CycleFailed:
 		what := "C-%d could not repair %s; %s"
@@ -275,18 +267,18 @@ func (f Facts) afterCycle(s Service) (state, bool) {
 		case !slices.ContainsFunc(c.Sessions, func(s ops.Session) bool { return s.May() > ops.Tier1 }):
 			what = "C-%d looked at %s and repaired nothing; %s"
 		}
-		d.tone, d.parts = ToneHand, []Part{text(what, c.ID, "it", "it needs you")}
+		d.Tone, d.Parts = ToneHand, []Part{text(what, c.ID, "it", "it needs you")}
 		d.manyOf = []Part{text(what, c.ID, "them", "they need you")}
 	case ops.CycleHealthy, ops.CycleResolved:
-		d.parts = []Part{text("C-%d ended, and checks still fail", c.ID)}
+		d.Parts = []Part{text("C-%d ended, and checks still fail", c.ID)}
 		if f.onlyAlerts(s) {
-			d.parts = []Part{text("C-%d ended %s, and an alert still fires", c.ID, c.Status)}
-			if d.incident != 0 {
-				d.tone = ToneHand
+			d.Parts = []Part{text("C-%d ended %s, and an alert still fires", c.ID, c.Status)}
+			if d.Incident != 0 {
+				d.Tone = ToneHand
 			}
 		}
 	case ops.CycleCancelled:
-		d.parts = []Part{text("C-%d was cancelled; no agent works on it", c.ID)}
+		d.Parts = []Part{text("C-%d was cancelled; no agent works on it", c.ID)}
 	case ops.CycleQueued, ops.CycleRunning, ops.CycleWaitingHuman:
 		return state{}, false
 	}
@@ -313,8 +305,8 @@ func (f Facts) midnight() time.Time { return f.Now.UTC().Truncate(24 * time.Hour
 func (f Facts) openIncident(s Service) (state, bool) {
 	for _, i := range f.Incidents {
 		if i.Environment == s.Environment && i.Service == s.Name && i.Status != ops.IncidentUnverified {
-			d := state{key: fmt.Sprint("open ", i.LastCycle), tone: ToneHand, incident: i.ID}
-			d.parts = []Part{text("its incident is open; it needs you")}
+			d := state{key: fmt.Sprint("open ", i.LastCycle), Line: Line{Tone: ToneHand, Incident: i.ID}}
+			d.Parts = []Part{text("its incident is open; it needs you")}
 			d.manyOf = []Part{text("their incidents are open; they need you")}
 			return d, true
 		}
@@ -367,14 +359,13 @@ func (f Facts) aboutCycle(c store.CycleSummary) Line {
 	if title != c.Trigger.Title() || c.Problem != "" {
 		title = strings.TrimSuffix(ops.Cut(title, longTitle), ".")
 	}
-	parts := d.parts
+	l := d.Line
+	l.Environment = c.Environment
 	if d.alone != nil {
-		parts = d.alone
+		l.Parts = d.alone
 	}
-	return Line{
-		Environment: c.Environment, Tone: d.tone, Cycle: c.ID, Session: d.session, Approval: d.approval,
-		Parts: append([]Part{text("C-%d %s: ", c.ID, title)}, parts...),
-	}
+	l.Parts = append([]Part{text("C-%d %s: ", c.ID, title)}, l.Parts...)
+	return l
 }
 
 // longTitle limits the title of a cycle in a sentence.
@@ -382,30 +373,30 @@ const longTitle = 80
 
 // work says what happens in a cycle that has not ended.
 func (f Facts) work(c store.CycleSummary) state {
-	d := state{tone: ToneRun, cycle: c.ID}
+	d := state{Line: Line{Tone: ToneRun, Cycle: c.ID}}
 	var last *ops.Session
 	if n := len(c.Sessions); n > 0 {
 		last = &c.Sessions[n-1]
-		d.session = last.ID
+		d.Session = last.ID
 	}
 	switch {
 	case c.Status == ops.CycleWaitingHuman:
 		f.waiting(c, &d)
 	case c.Status == ops.CycleQueued && c.StartedAt == nil:
-		d.tone, d.parts = ToneCalm, []Part{text("C-%d is queued for ", c.ID), lasting(c.CreatedAt)}
+		d.Tone, d.Parts = ToneCalm, []Part{text("C-%d is queued for ", c.ID), lasting(c.CreatedAt)}
 	case c.WakeAt != nil && c.WakeAt.After(f.Now):
-		d.tone, d.parts = ToneCalm, []Part{text("next attempt at "), at(*c.WakeAt), text("%s", after(c.Sessions))}
+		d.Tone, d.Parts = ToneCalm, []Part{text("next attempt at "), at(*c.WakeAt), text("%s", after(c.Sessions))}
 	case last != nil && last.Status == ops.SessionRunning && last.StartedAt != nil:
 		about := func(object string) []Part {
 			return []Part{text("%s, ", does(*last, c.Policy.DryRun || c.Options.DryRun, object)), lasting(*last.StartedAt)}
 		}
-		d.parts, d.manyOf, d.alone = about("it"), about("them"), about("")
+		d.Parts, d.manyOf, d.alone = about("it"), about("them"), about("")
 	case last != nil && last.Status.Ended():
-		d.parts = []Part{text("%s has ended, the supervisor checks its result", last.Tier)}
+		d.Parts = []Part{text("%s has ended, the supervisor checks its result", last.Tier)}
 	case last != nil:
-		d.parts = []Part{text("%s starts", last.Tier)}
+		d.Parts = []Part{text("%s starts", last.Tier)}
 	default:
-		d.parts = []Part{text("the supervisor runs its probes")}
+		d.Parts = []Part{text("the supervisor runs its probes")}
 	}
 	return d
 }
@@ -456,17 +447,17 @@ func after(sessions []ops.Session) string {
 
 // waiting says who must answer before a cycle continues.
 func (f Facts) waiting(c store.CycleSummary, d *state) {
-	d.tone = ToneHand
+	d.Tone = ToneHand
 	i := slices.IndexFunc(f.Approvals, func(a ops.Approval) bool { return a.CycleID == c.ID })
 	if i < 0 {
-		d.parts = []Part{text("handed to a person; it ends when the incident is resolved")}
+		d.Parts = []Part{text("handed to a person; it ends when the incident is resolved")}
 		if n := slices.IndexFunc(f.Incidents, func(x ops.Incident) bool { return x.Waiting != nil && *x.Waiting == c.ID }); n >= 0 {
-			d.incident = f.Incidents[n].ID
+			d.Incident = f.Incidents[n].ID
 		}
 		return
 	}
 	a := f.Approvals[i]
-	d.approval = a.ID
+	d.Approval = a.ID
 	whose, what := "your approval", " of "+a.Tier.String()
 	if a.Kind == ops.ApprovalReview {
 		whose, what = "your review", " of the repair"
@@ -477,5 +468,5 @@ func (f Facts) waiting(c store.CycleSummary, d *state) {
 	if f.ReadOnly {
 		whose = strings.Replace(whose, "your", "an operator's", 1)
 	}
-	d.parts = []Part{text("waiting for %s%s for ", whose, what), lasting(a.RequestedAt)}
+	d.Parts = []Part{text("waiting for %s%s for ", whose, what), lasting(a.RequestedAt)}
 }

@@ -42,9 +42,9 @@ func (h *Hook) read(w http.ResponseWriter, r *http.Request, named, secret bool) 
 		problem(w, http.StatusUnauthorized, `send the token as "Authorization: Bearer …", or sign the request with `+signatureHeader)
 		return nil, receipt{}, false
 	}
-	unfinished := h.strangers
+	unfinished := &h.strangers
 	if known {
-		unfinished = h.senders
+		unfinished = &h.senders
 	}
 	body, err := unfinished.read(w, r)
 	var tooLarge *http.MaxBytesError

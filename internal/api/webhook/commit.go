@@ -17,123 +17,44 @@ import (
 // errFull means that too many alerts wait to be processed.
 var errFull = errors.New("too many alerts wait to be processed")
 
-// Run stores alerts until ctx ends. Waiting ones are stored before it returns.
-func (h *Hook) Run(ctx context.Context) error {
-	defer close(h.ended)
-	room := &room{hook: h}
-	for {
-		select {
-		case <-ctx.Done():
-			h.last(context.WithoutCancel(ctx), room)
-			return nil
-		case first := <-h.queue:
-			h.write(ctx, room, h.gather(first))
-		}
-	}
-}
-
-// last writes what was queued before the end.
-func (h *Hook) last(ctx context.Context, r *room) {
-	for {
-		select {
-		case first := <-h.queue:
-			h.write(ctx, r, h.gather(first))
-		default:
-			return
-		}
-	}
-}
-
-// gather takes the requests that already wait.
-func (h *Hook) gather(first entry) []entry {
-	batch := []entry{first}
-	for len(batch) < fullBatch {
-		select {
-		case e := <-h.queue:
-			batch = append(batch, e)
-		default:
-			return batch
-		}
-	}
-	return batch
-}
-
-// write stores a batch in one transaction, signed requests in another one, and reports the result to every request.
-func (h *Hook) write(ctx context.Context, r *room, batch []entry) {
+// store writes the alerts of a request in one transaction. replayed: they are stored already.
+func (h *Hook) store(ctx context.Context, alerts []ops.Alert, signed receipt) (replayed bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeWithin)
 	defer cancel()
-	var plain, signed []entry
-	for _, e := range batch {
-		if e.receipt.signature == "" {
-			plain = append(plain, e)
-		} else {
-			signed = append(signed, e)
-		}
+	if err := h.room.free(ctx, h.o); err != nil {
+		return false, err
 	}
-	h.writePlain(ctx, r, plain)
-	h.writeSigned(ctx, r, signed)
-}
-
-func (h *Hook) writePlain(ctx context.Context, r *room, batch []entry) {
-	if len(batch) == 0 {
-		return
+	if signed.signature == "" {
+		err = h.o.Store.AddAlerts(ctx, alerts)
+	} else {
+		var stored []bool
+		stored, err = h.o.Store.AddSignedAlerts(ctx, []ops.SignedAlerts{{Alerts: alerts, Signature: signed.signature, Expires: signed.expires}})
+		replayed = err == nil && stored[0]
 	}
-	err := r.free(ctx)
-	if err == nil {
-		var all []ops.Alert
-		for _, e := range batch {
-			all = append(all, e.alerts...)
-		}
-		if err = h.o.Store.AddAlerts(ctx, all); err != nil {
-			err = fmt.Errorf("write alerts: %w", err)
-		}
+	if err != nil {
+		return false, fmt.Errorf("write alerts: %w", err)
 	}
-	h.written(batch, nil, err)
-}
-
-func (h *Hook) writeSigned(ctx context.Context, r *room, batch []entry) {
-	if len(batch) == 0 {
-		return
-	}
-	var replayed []bool
-	err := r.free(ctx)
-	if err == nil {
-		all := make([]ops.SignedAlerts, len(batch))
-		for i, e := range batch {
-			all[i] = ops.SignedAlerts{Alerts: e.alerts, Signature: e.receipt.signature, Expires: e.receipt.expires}
-		}
-		if replayed, err = h.o.Store.AddSignedAlerts(ctx, all); err != nil {
-			err = fmt.Errorf("write signed alerts: %w", err)
-		}
-	}
-	h.written(batch, replayed, err)
-}
-
-// written reports to every request of a batch.
-func (h *Hook) written(batch []entry, replayed []bool, err error) {
-	if err == nil {
-		h.o.Wake()
-	}
-	for i, e := range batch {
-		e.done <- result{err: err, replayed: err == nil && i < len(replayed) && replayed[i]}
-	}
+	h.o.Wake()
+	return replayed, nil
 }
 
 // room knows roughly whether too many alerts wait.
 type room struct {
-	hook    *Hook
+	mu      sync.Mutex
 	counted time.Time
 	full    bool
 }
 
 // free is errFull while too many alerts wait.
-func (r *room) free(ctx context.Context) error {
+func (r *room) free(ctx context.Context, o Options) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if now := time.Now(); now.Sub(r.counted) >= countEvery {
-		n, err := r.hook.o.Store.CountPendingAlerts(ctx, r.hook.o.Pending)
+		n, err := o.Store.CountPendingAlerts(ctx, o.Pending)
 		if err != nil {
 			return fmt.Errorf("count alerts: %w", err)
 		}
-		r.counted, r.full = now, n >= r.hook.o.Pending
+		r.counted, r.full = now, n >= o.Pending
 	}
 	if r.full {
 		return errFull

@@ -3,8 +3,7 @@
 //	POST /api/v1/webhooks/{alertmanager|grafana|generic|SENDER}[?environment=NAME]
 //	POST /api/v1/webhooks/SENDER/SECRET[?environment=NAME]
 //
-// Requests share transactions, so that many at once cost little more than one. When more alerts arrive than can be written or
-// processed, the answer is 429 and the sender tries again.
+// When more alerts arrive than can be written or processed, the answer is 429 and the sender tries again.
 package webhook
 
 import (
@@ -31,8 +30,6 @@ const (
 	maxBody = 1 << 20
 	// atOnce limits the requests that are parsed or wait to be written, and so their memory.
 	atOnce = 256
-	// fullBatch is how many requests share a transaction.
-	fullBatch = 64
 	// mostPending is how many alerts may wait to be processed.
 	mostPending = 10_000
 	// countEvery is how often the waiting alerts are counted.
@@ -70,50 +67,18 @@ type Options struct {
 	Wake func()
 	// Redact removes secrets from what is stored.
 	Redact func(string) string
-	// Intake is where requests wait. Hooks of one process share it; nil: this one is alone.
-	Intake *Intake
 	// AtOnce and Pending lower the bounds, for tests.
 	AtOnce, Pending int
 }
 
-// Hook is the handler of the webhooks. It answers 202 only while Run of a hook with the same intake runs.
+// Hook is the handler of the webhooks.
 type Hook struct {
-	*Intake
-
 	o       Options
 	guarded http.Handler
-}
-
-// Intake is where requests wait to be written. It outlasts a hook, whose options may change while requests arrive.
-type Intake struct {
-	slots chan struct{}
-	queue chan entry
-	ended chan struct{}
+	slots   chan struct{}
+	room    room
 	// senders are requests with the token, strangers those whose signature can be checked only when their body is there.
-	senders, strangers *unfinished
-}
-
-// NewIntake makes an empty one.
-func NewIntake() *Intake { return newIntake(atOnce) }
-
-func newIntake(most int) *Intake {
-	return &Intake{
-		slots: make(chan struct{}, most), queue: make(chan entry, most), ended: make(chan struct{}),
-		senders: &unfinished{}, strangers: &unfinished{},
-	}
-}
-
-// entry is one request that waits to be written.
-type entry struct {
-	alerts  []ops.Alert
-	receipt receipt
-	done    chan result
-}
-
-// result is what became of a request.
-type result struct {
-	replayed bool
-	err      error
+	senders, strangers unfinished
 }
 
 // New makes the handler.
@@ -136,10 +101,7 @@ func New(o Options) *Hook {
 	if o.Wake == nil {
 		o.Wake = func() {}
 	}
-	if o.Intake == nil {
-		o.Intake = newIntake(o.AtOnce)
-	}
-	h := &Hook{Intake: o.Intake, o: o}
+	h := &Hook{o: o, slots: make(chan struct{}, o.AtOnce)}
 	origins := http.NewCrossOriginProtection() // a page of another site must not send requests
 	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		problem(w, http.StatusForbidden, "cross-site requests are not allowed")
@@ -224,7 +186,7 @@ func (h *Hook) tested(w http.ResponseWriter, r *http.Request, name, environment 
 		Detail: ops.RequestDetail{From: name},
 	})
 	if err != nil {
-		h.answer(w, r, 0, result{err: fmt.Errorf("record a test: %w", err)})
+		h.failed(w, r, fmt.Errorf("record a test: %w", err))
 		return
 	}
 	answered(w, answer{Test: true})
@@ -278,44 +240,28 @@ func (h *Hook) environment(w http.ResponseWriter, r *http.Request) (string, bool
 	return name, true
 }
 
-// keep waits until the alerts are written.
+// keep answers when the alerts are written.
 func (h *Hook) keep(w http.ResponseWriter, r *http.Request, alerts []ops.Alert, signed receipt) {
 	if len(alerts) == 0 {
 		answered(w, answer{})
 		return
 	}
-	e := entry{alerts: alerts, receipt: signed, done: make(chan result, 1)}
-	select {
-	case h.queue <- e:
-	case <-h.ended:
-		busy(w, "the supervisor is stopping")
-		return
-	}
-	select {
-	case got := <-e.done:
-		h.answer(w, r, len(alerts), got)
-	case <-h.ended:
-		select {
-		case got := <-e.done: // it was written last
-			h.answer(w, r, len(alerts), got)
-		default:
-			busy(w, "the supervisor is stopping")
-		}
+	replayed, err := h.store(r.Context(), alerts, signed)
+	switch {
+	case errors.Is(err, errFull):
+		busy(w, err.Error())
+	case err != nil:
+		h.failed(w, r, err)
+	case replayed:
+		h.o.Logger.WarnContext(r.Context(), "a signed request was received again", "address", address(r))
+		answered(w, answer{Replayed: true})
+	default:
+		answered(w, answer{Accepted: len(alerts)})
 	}
 }
 
-func (h *Hook) answer(w http.ResponseWriter, r *http.Request, n int, got result) {
-	switch {
-	case got.replayed:
-		h.o.Logger.WarnContext(r.Context(), "a signed request was received again", "address", address(r))
-		answered(w, answer{Replayed: true})
-	case got.err == nil:
-		answered(w, answer{Accepted: n})
-	case errors.Is(got.err, errFull):
-		busy(w, got.err.Error())
-	default:
-		h.o.Logger.ErrorContext(r.Context(), "cannot store alerts", "error", got.err)
-		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
-		problem(w, http.StatusServiceUnavailable, "the alerts could not be stored; send them again")
-	}
+func (h *Hook) failed(w http.ResponseWriter, r *http.Request, err error) {
+	h.o.Logger.ErrorContext(r.Context(), "cannot store alerts", "error", err)
+	w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
+	problem(w, http.StatusServiceUnavailable, "the alerts could not be stored; send them again")
 }

@@ -80,23 +80,17 @@ func (r *rows) all() []ops.Alert {
 	return r.alerts
 }
 
-// running is a hook whose writer runs until the test ends.
+// running is a hook with a clock, a log and a way in.
 func running(t *testing.T, o Options) *Hook {
 	t.Helper()
 	o.Clock, o.Logger = time.Now, slog.New(slog.DiscardHandler)
+	if events, ok := o.Store.(Events); ok {
+		o.Events = events
+	}
 	if o.Token == "" && o.Secret == "" {
 		o.Token = testToken
 	}
-	h := New(o)
-	ctx, cancel := context.WithCancel(t.Context())
-	var group sync.WaitGroup
-	group.Go(func() {
-		if err := h.Run(ctx); err != nil {
-			t.Error(err)
-		}
-	})
-	t.Cleanup(func() { cancel(); group.Wait() })
-	return h
+	return New(o)
 }
 
 type header map[string]string
@@ -307,18 +301,6 @@ func TestWhatCannotBeWrittenIsNotAccepted(t *testing.T) {
 	h := running(t, Options{Store: &rows{broken: errors.New("disk full")}})
 	if w := post(h, Path+"generic", body, nil); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" || strings.Contains(w.Body.String(), "disk") {
 		t.Errorf("answered %d %s", w.Code, w.Body)
-	}
-}
-
-func TestAfterTheEndNothingIsAccepted(t *testing.T) {
-	h := New(Options{Store: &rows{}, Token: testToken, Clock: time.Now, Logger: slog.New(slog.DiscardHandler)})
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := h.Run(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if w := post(h, Path+"generic", body, nil); w.Code != http.StatusTooManyRequests {
-		t.Errorf("answered %d", w.Code)
 	}
 }
 
