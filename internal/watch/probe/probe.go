@@ -53,7 +53,6 @@ type Prober struct {
 
 	insecure http.RoundTripper // accepts any certificate
 	dialer   net.Dialer
-	restarts restartLog
 }
 
 // New makes a prober.
