@@ -43,15 +43,13 @@ type Journal interface {
 	Rewake(ctx context.Context, ids []ops.CycleID) ([]ops.Cycle, error)
 }
 
-// Advance takes one cycle as far as it goes now. ops.ErrSlotBusy, ops.ErrConflict and ops.ErrFenced mean that it is not this host's turn.
-type Advance func(ctx context.Context, id ops.CycleID, environment string) error
-
 // Options are what an engine works with.
 type Options struct {
 	// Pool is shared with the store.
 	Pool    *pgxpool.Pool
 	Journal Journal
-	Advance Advance
+	// Advance takes one cycle as far as it goes now. ops.ErrSlotBusy, ops.ErrConflict and ops.ErrFenced mean that it is not this host's turn.
+	Advance engine.Advance
 	// Environments are all that are configured, with their labels; this host works for Mine.
 	Environments map[string][]string
 	Mine         []string
@@ -188,7 +186,7 @@ func (e *Engine) newClient() (*river.Client[pgx.Tx], error) {
 	}
 	config := &river.Config{
 		ID:                          clientID(e.o.Host),
-		Logger:                      slog.New(newThin(e.o.Logger.Handler())),
+		Logger:                      ownLog(),
 		Queues:                      queues,
 		Workers:                     workers,
 		FetchCooldown:               e.o.FetchCooldown,
@@ -265,7 +263,7 @@ func (e *Engine) Start(ctx context.Context) error {
 
 // prepare makes the tables.
 func (e *Engine) prepare(ctx context.Context) error {
-	if err := migrate(ctx, e.o.Pool, e.o.Logger); err != nil {
+	if err := migrate(ctx, e.o.Pool); err != nil {
 		return err
 	}
 	if e.o.Ready != nil {

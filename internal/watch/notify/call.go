@@ -19,7 +19,8 @@ import (
 // maxReply limits what is read of an answer.
 const maxReply = 8 << 20
 
-// newClient is a client that follows no redirects: a token must not go to another address.
+// newClient is a client that follows no redirects: a token must not go to another address, and a POST would become a GET that succeeds and
+// sends nothing.
 func newClient(c *http.Client) *http.Client {
 	out := http.Client{}
 	if c != nil {
@@ -69,14 +70,7 @@ func fit(text string, limit int) (string, bool) {
 		return text, true
 	}
 	const rest = "\n… The rest is on the page and in claudeops."
-	text = text[:limit-len(rest)]
-	for len(text) > 0 && text[len(text)-1]&0xC0 == 0x80 {
-		text = text[:len(text)-1]
-	}
-	if n := len(text); n > 0 && text[n-1] >= 0xC0 {
-		text = text[:n-1]
-	}
-	return text + rest, false
+	return strings.ToValidUTF8(text[:limit-len(rest)], "") + rest, false
 }
 
 // post sends to an Apprise API server.
@@ -86,7 +80,7 @@ func (a *Apprise) post(ctx context.Context, m message) error {
 		return err
 	}
 	m.URLs = strings.Join(a.urls, ",")
-	status, body, err := postJSON(ctx, &a.client, target.String(), http.Header{"Accept": {"application/json"}}, m)
+	status, body, err := postJSON(ctx, a.client, target.String(), http.Header{"Accept": {"application/json"}}, m)
 	if err != nil {
 		return fmt.Errorf("reach the Apprise API at %s: %w; check CLAUDEOPS_APPRISE_API", target.Host, err)
 	}

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -40,10 +41,7 @@ func freshConnections(insecure bool) http.RoundTripper {
 }
 
 func method(spec ops.ProbeSpec) string {
-	if spec.Method == "" {
-		return http.MethodGet
-	}
-	return spec.Method
+	return cmp.Or(spec.Method, http.MethodGet)
 }
 
 func (p *Prober) http(ctx context.Context, spec ops.ProbeSpec) finding {
