@@ -16,7 +16,6 @@ type Proxy struct {
 	target   string
 	delay    time.Duration
 	lose     atomic.Bool // the next answer is lost with its connection
-	deaf     atomic.Bool // answers are dropped, and connections stay open
 	cut      atomic.Bool // nothing passes, and nobody is told
 	open     sync.WaitGroup
 	mu       sync.Mutex
@@ -51,10 +50,6 @@ func (p *Proxy) Address(address string) string {
 
 // LoseAnswer ends the next connection that the server answers on, instead of passing the answer on.
 func (p *Proxy) LoseAnswer() { p.lose.Store(true) }
-
-// Deafen drops what the server answers, on every connection, until it is called again with false. One that has lost something stays half
-// dead: it takes what is sent and answers nothing.
-func (p *Proxy) Deafen(deaf bool) { p.deaf.Store(deaf) }
 
 // Cut loses what either side sends, and tells nobody, until Mend.
 func (p *Proxy) Cut() { p.cut.Store(true) }
@@ -100,13 +95,11 @@ func (p *Proxy) accept() {
 			})
 		})
 		p.open.Go(func() {
-			dead := false
 			p.pass(server, client, func([]byte) bool {
 				if p.lose.Swap(false) {
 					_ = client.Close() // what is written to it afterwards is lost
 				}
-				dead = dead || p.deaf.Load()
-				return !dead && !p.cut.Load()
+				return !p.cut.Load()
 			})
 		})
 	}
