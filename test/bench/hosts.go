@@ -39,7 +39,7 @@ func (b *bench) shared(chains int) ([]figure, error) {
 // asked is what chains ask of the database, without the preparation of statements.
 func (b *bench) asked(c *pgtest.Cluster, chains int) (pgtest.Traffic, error) {
 	check(c.SQL(context.Background(), "CREATE DATABASE asked"))
-	proxy := must(pgtest.NewProxy(context.Background(), c.Address("asked"), 0))
+	proxy := must(pgtest.NewProxy(context.Background(), c.Address("asked")))
 	defer func() { _ = proxy.Close() }()
 	times := filepath.Join(b.dir, "asked-times")
 	agent := must(b.agent(hopping(times)))

@@ -37,7 +37,7 @@ func main() {
 	}
 	binary := flag.String("binary", "bin/claudeops", "the program to measure")
 	chains := flag.Int("chains", 50, "how many three-tier chains PostgreSQL is measured with")
-	only := flag.String("only", "", "measure this alone: bare, many, idle, probes, postgres, scaling or hosts")
+	only := flag.String("only", "", "measure this alone: bare, many, idle, probes, postgres or hosts")
 	probes := flag.Duration("probes", time.Minute, "how long probes are watched")
 	gatus := flag.String("gatus", "", "a Gatus program that watches the same targets as the probes")
 	flag.Parse()
@@ -79,7 +79,6 @@ func run(binary, only string, chains int, probes time.Duration, gatus string, ou
 		{"many", func() ([]figure, error) { return b.weightOfMany(must(b.agent(result + "\n"))) }},
 		{"idle", func() ([]figure, error) { return b.idle(probes) }},
 		{"postgres", func() ([]figure, error) { return b.shared(chains) }},
-		{"scaling", b.scaling},
 		{"hosts", func() ([]figure, error) { return b.hosts(hostChains) }},
 		{"probes", func() ([]figure, error) { return b.probes(probes, gatus) }},
 	} {

@@ -7,14 +7,12 @@ import (
 	"net/url"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
-// Proxy passes connections on to a server, each way later by a delay.
+// Proxy passes connections on to a server.
 type Proxy struct {
 	listener net.Listener
 	target   string
-	delay    time.Duration
 	lose     atomic.Bool // the next answer is lost with its connection
 	cut      atomic.Bool // nothing passes, and nobody is told
 	open     sync.WaitGroup
@@ -24,7 +22,7 @@ type Proxy struct {
 }
 
 // NewProxy stands before the server of an address.
-func NewProxy(ctx context.Context, address string, delay time.Duration) (*Proxy, error) {
+func NewProxy(ctx context.Context, address string) (*Proxy, error) {
 	u, err := url.Parse(address)
 	if err != nil {
 		return nil, fmt.Errorf("start proxy: %w", err)
@@ -33,7 +31,7 @@ func NewProxy(ctx context.Context, address string, delay time.Duration) (*Proxy,
 	if err != nil {
 		return nil, fmt.Errorf("start proxy: %w", err)
 	}
-	p := &Proxy{listener: l, target: u.Host, delay: delay, conns: map[net.Conn]bool{}, traffic: traffic{all: Traffic{Statements: map[string]int{}}}}
+	p := &Proxy{listener: l, target: u.Host, conns: map[net.Conn]bool{}, traffic: traffic{all: Traffic{Statements: map[string]int{}}}}
 	p.open.Go(p.accept)
 	return p, nil
 }
@@ -105,28 +103,16 @@ func (p *Proxy) accept() {
 	}
 }
 
-// pass copies what one side sends to the other, after the delay, if seen says so, which gets it when it arrives here.
+// pass copies what one side sends to the other, if seen says so, which gets it first.
 func (p *Proxy) pass(from, to net.Conn, seen func([]byte) bool) {
-	type chunk struct {
-		at   time.Time
-		data []byte
-	}
-	chunks := make(chan chunk, 1000)
-	p.open.Go(func() {
-		defer func() { _ = to.Close() }() // the other side has ended
-		for c := range chunks {
-			time.Sleep(time.Until(c.at)) //nolint:forbidigo // the latency is what it is for
-			if _, err := to.Write(c.data); err != nil {
-				_ = from.Close() // ends the reading below
-			}
-		}
-	})
-	defer close(chunks)
+	defer func() { _ = to.Close() }() // the other side has ended
+	b := make([]byte, 32<<10)
 	for {
-		b := make([]byte, 32<<10)
 		n, err := from.Read(b)
 		if n > 0 && seen(b[:n]) {
-			chunks <- chunk{time.Now().Add(p.delay), b[:n]}
+			if _, failed := to.Write(b[:n]); failed != nil {
+				_ = from.Close()
+			}
 		}
 		if err != nil {
 			return
