@@ -80,18 +80,6 @@ func TestLadder_AnEndlesslyInvalidOutcomeEndsInForceDone(t *testing.T) {
 	}
 }
 
-func TestLadder_ALoopIsStoppedAndPlannedAnew(t *testing.T) {
-	t.Parallel()
-	b := climbing(t, agenttest.InOrder(1, agenttest.Loops(8, "docker inspect web"), looks()))
-	b.once(0)
-	c := b.cycle()
-	sameRungs(t, c, ops.RecoveryReplan)
-	if s := c.Journal.Sessions[0]; s.StopCause != ops.StopLoop || !strings.Contains(s.Error, "docker inspect web") || s.LoopCount < 3 {
-		t.Errorf("the first session is %s (%s, %d)", s.StopCause, s.Error, s.LoopCount)
-	}
-	b.nothingLeft()
-}
-
 // onlyFenced fails when words that others wrote stand in a prompt outside of a fenced block.
 func onlyFenced(t *testing.T, prompt, words string) {
 	t.Helper()

@@ -25,6 +25,6 @@ func TestSilencesAndNotificationsAreAccessible(t *testing.T) {
 		{name: "silence dialog", path: "/silences", then: `document.querySelector('#add-silence').showModal()`},
 		{name: "end of a silence", path: "/silences/1/end"},
 		{name: "notifications", path: "/notifications", then: `for (const d of document.querySelectorAll('details')) d.open = true`},
-		{name: "no notifications", path: "/notifications?status=pending"},
+		{name: "no notifications", path: "/notifications?status=pending", again: true},
 	})
 }
