@@ -40,9 +40,7 @@ func sameRungs(t *testing.T, c ops.Claimed, want ...ops.RecoveryLevel) {
 
 const healthyOutcome = `{"schema_version":1,"outcome":"healthy","summary":"all well","check_results":[{"service":"web","check_type":"http","status":"healthy","error":""}],"actions":[],"events":[],"memories":[]}`
 
-// looks is a run that finds everything healthy, finds is one that hands a service up.
-func looks() agenttest.Play { return agenttest.Answers(0.01, healthyOutcome) }
-
+// finds is a run that hands a service up.
 func finds(tier int) agenttest.Play {
 	return agenttest.Answers(0.01, `{"schema_version":1,"outcome":"escalate","summary":"web is down","check_results":[{"service":"web","check_type":"http","status":"down","error":"502"}],"handoff":`+
 		agenttest.Handoff(tier+1, "web")+`,"actions":[],"events":[],"memories":[]}`)

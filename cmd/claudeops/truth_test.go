@@ -1,13 +1,11 @@
 package main_test
 
 import (
-	"context"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"claudeops/internal/ops"
@@ -38,21 +36,6 @@ func repairing(broken string) agenttest.Play {
 	p := agenttest.Claims(0.1, "web")
 	p.Steps = append([]agenttest.Step{{Run: "rm -f " + broken}}, p.Steps...)
 	return p
-}
-
-func (b *box) told(kind ops.NoticeKind, text string) bool {
-	return slices.ContainsFunc(b.notices(), func(n ops.Notice) bool { return n.Kind == kind && strings.Contains(n.Title+n.Body, text) })
-}
-
-func (b *box) incidents() (out []ops.Incident) {
-	b.t.Helper()
-	b.read(func(s *store.Store) {
-		var err error
-		if out, err = s.People.Incidents(context.Background(), store.IncidentFilter{}); err != nil {
-			b.t.Fatal(err)
-		}
-	})
-	return out
 }
 
 func (b *box) openIncidents() (out []ops.Incident) {

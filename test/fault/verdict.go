@@ -300,18 +300,3 @@ func (b *box) agents(tier ops.Tier) (pids []int) {
 	}
 	return pids
 }
-
-// files lists the open files of a process.
-func files(pid int) (out []string) {
-	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-	if err != nil {
-		return nil
-	}
-	for _, e := range entries {
-		if to, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", pid, e.Name())); err == nil {
-			out = append(out, to)
-		}
-	}
-	slices.Sort(out)
-	return out
-}

@@ -257,8 +257,10 @@ func (f *Fixture) refusesEveryWrite(t *testing.T, owner ops.Owner, running ops.S
 			_, err := f.Store.Journal.StartSession(ctx, owner, running.ID, "planned", f.At, ops.BudgetAsk{Want: 1})
 			return err
 		},
-		"note":       func() error { return f.Store.Journal.NoteProcess(ctx, owner, running.ID, 4711, "99") },
-		"transcript": func() error { return f.Store.Journal.AppendTranscript(ctx, owner, running.ID, []ops.Line{{Seq: 1, At: f.At}}) },
+		"note": func() error { return f.Store.Journal.NoteProcess(ctx, owner, running.ID, 4711, "99") },
+		"transcript": func() error {
+			return f.Store.Journal.AppendTranscript(ctx, owner, running.ID, []ops.Line{{Seq: 1, At: f.At}})
+		},
 		"guard": func() error {
 			_, err := f.Store.Acts.RecordGuard(ctx, owner, f.judged(running, "toolu_fence"), restart("web"), limits())
 			return err

@@ -125,7 +125,8 @@ func openPostgres(ctx context.Context, address *url.URL) (*sql.DB, error) {
 
 // openMySQL takes the driver's own options in the query of the address, such as tls=true.
 func openMySQL(_ context.Context, address *url.URL) (*sql.DB, error) {
-	source := fmt.Sprintf("tcp(%s)/%s", net.JoinHostPort(address.Hostname(), cmp.Or(address.Port(), "3306")), url.PathEscape(strings.TrimPrefix(address.Path, "/")))
+	server := net.JoinHostPort(address.Hostname(), cmp.Or(address.Port(), "3306"))
+	source := fmt.Sprintf("tcp(%s)/%s", server, url.PathEscape(strings.TrimPrefix(address.Path, "/")))
 	if address.RawQuery != "" {
 		source += "?" + address.RawQuery
 	}

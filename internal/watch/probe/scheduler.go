@@ -111,7 +111,8 @@ func (s *Scheduler) spread(w Watched) time.Duration {
 	return time.Duration(s.o.Random() * float64(min(s.interval(w), s.o.Interval)))
 }
 
-// afterPause is how much longer a probe waits whose timer was late: after a pause of this process all are due, and run spread as at a start.
+// afterPause is how much longer a probe waits whose timer was late: after a pause of this process all are due, and are spread as at a
+// start.
 func (s *Scheduler) afterPause(w Watched, late time.Duration) time.Duration {
 	if late <= pauseSlack {
 		return 0
