@@ -40,6 +40,11 @@ func (w *Watch) observe(ctx context.Context, env *environment, results []ops.Che
 	}
 	env.waiting = append(env.waiting, m.quiet...)
 	env.waiting = env.waiting[max(0, len(env.waiting)-maxWaiting):]
+	return w.settle(ctx, env, m, alerts, now)
+}
+
+// settle records an update, if it says something new or enough waits, and takes it over.
+func (w *Watch) settle(ctx context.Context, env *environment, m update, alerts []ops.Alert, now time.Time) bool {
 	news := len(m.kept) > 0 || len(m.save) > 0 || len(m.events) > 0 || len(alerts) > 0
 	// The incidents are closed first. Who dies between the two sees the recovery again; the other way round nobody would ever see it.
 	if !w.allRecovered(ctx, env, m, now) {

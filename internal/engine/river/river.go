@@ -240,8 +240,11 @@ func (e *Engine) stopClient() {
 
 // Start prepares River's tables, takes up what this host left running, and begins to fetch jobs.
 func (e *Engine) Start(ctx context.Context) error {
-	if err := e.prepare(ctx); err != nil {
+	if err := migrate(ctx, e.o.Pool); err != nil {
 		return fmt.Errorf("start engine: %w", err)
+	}
+	if e.o.Ready != nil {
+		e.o.Ready(e.jobs.Load())
 	}
 	life := context.WithoutCancel(ctx)
 	e.mu.Lock()
@@ -258,17 +261,6 @@ func (e *Engine) Start(ctx context.Context) error {
 	sweeping, end := context.WithCancel(life)
 	e.endLoop = end
 	e.loop.Go(func() { e.run(sweeping, next) })
-	return nil
-}
-
-// prepare makes the tables.
-func (e *Engine) prepare(ctx context.Context) error {
-	if err := migrate(ctx, e.o.Pool); err != nil {
-		return err
-	}
-	if e.o.Ready != nil {
-		e.o.Ready(e.jobs.Load())
-	}
 	return nil
 }
 
@@ -338,33 +330,22 @@ func (e *Engine) Stop(ctx context.Context) error {
 		return nil
 	}
 	e.stopClient() //nolint:contextcheck // it has its own time limit
-	if err := within(ctx, &e.workers); err != nil {
+	if !engine.Ended(ctx, &e.workers) {
 		return errors.New("stop engine: workers did not end in time")
 	}
 	if e.endLoop != nil {
 		e.endLoop()
 	}
-	if err := within(ctx, &e.loop); err != nil {
+	if !engine.Ended(ctx, &e.loop) {
 		return errors.New("stop engine: the journal did not answer in time")
 	}
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	if within(ctx, &e.closing) != nil {
+	if !engine.Ended(ctx, &e.closing) {
 		// It waits for a database that does not answer; it ends with the pool.
 		e.o.Logger.WarnContext(ctx, "the queue did not close in time")
 	}
 	return nil
-}
-
-func within(ctx context.Context, group *sync.WaitGroup) error {
-	done := make(chan struct{})
-	go func() { group.Wait(); close(done) }()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // look sweeps soon.

@@ -117,14 +117,19 @@ func (a *Apprise) judge(status int, body []byte, host string) error {
 	case status >= 200 && status < 300:
 		return nil
 	}
+	return refused("the Apprise API at "+host, status, body, a.hide)
+}
+
+// refused is the error of a server that did not take a notice, with what it says about it.
+func refused(server string, status int, body []byte, hide *strings.Replacer) error {
 	var answer struct {
 		Error string `json:"error"`
 	}
 	said := ""
 	if json.Unmarshal(body, &answer) == nil && answer.Error != "" {
-		said = ": " + ops.OneLine(a.hide.Replace(answer.Error), longestReason)
+		said = ": " + ops.OneLine(hide.Replace(answer.Error), longestReason)
 	}
-	return fmt.Errorf("the Apprise API at %s answered HTTP %d %s%s", host, status, http.StatusText(status), said)
+	return fmt.Errorf("%s answered HTTP %d %s%s", server, status, http.StatusText(status), said)
 }
 
 // ready returns the notices that are sent now. Those that wait for the end of quiet hours become due then.
