@@ -54,7 +54,7 @@ func TestAnActionRunsTheOperatorsProgramAndIsRecorded(t *testing.T) {
 	if len(cooldowns) != 1 || cooldowns[0].Left != 19 || cooldowns[0].Action != "restart" {
 		t.Errorf("cooldowns %+v", cooldowns)
 	}
-	effects, err := w.Store.Effects(t.Context(), session.ID)
+	effects, err := w.Store.Acts.Effects(t.Context(), session.ID)
 	must(t, err)
 	if !effects.Mutating || len(effects.Done) != 1 || effects.Done[0].Gate != ops.GateAction {
 		t.Errorf("effects %+v", effects)

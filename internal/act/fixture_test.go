@@ -91,9 +91,9 @@ func newWorld(t *testing.T, actions ...ops.ActionSpec) *world {
 			{Name: "web", Aliases: []string{"www"}, Actions: actions}, {Name: "shop", DependsOn: []string{"web"}}, {Name: "db"},
 		}}},
 	}
-	w.commits = &act.Commits{Trust: s, Host: storetest.Host, Dir: filepath.Join(dir, "commits"), Clock: time.Now, Steers: steers}
+	w.commits = &act.Commits{Trust: s.Acts, Host: storetest.Host, Dir: filepath.Join(dir, "commits"), Clock: time.Now, Steers: steers}
 	w.options = act.Options{
-		Ledger: s, Refusals: s, Prober: &files{dir: w.health}, Owner: func() ops.Owner { return w.Owner },
+		Ledger: s.Acts, Refusals: s.Acts, Prober: &files{dir: w.health}, Owner: func() ops.Owner { return w.Owner },
 		Limits:  []ops.CooldownLimit{{Action: "restart", Count: 20, Window: time.Hour}, {Action: "redeployment", Count: 20, Window: time.Hour}},
 		Commits: w.commits,
 		Settle:  func(context.Context, string, []string) time.Duration { return 0 }, Round: time.Millisecond, Stop: 200 * time.Millisecond,
@@ -195,7 +195,7 @@ func steers(path string) bool {
 
 // restart is a new supervisor on the same folders.
 func (w *world) restart() {
-	w.commits = &act.Commits{Trust: w.Store, Host: storetest.Host, Dir: filepath.Join(w.dir, "commits"), Clock: time.Now, Steers: steers}
+	w.commits = &act.Commits{Trust: w.Store.Acts, Host: storetest.Host, Dir: filepath.Join(w.dir, "commits"), Clock: time.Now, Steers: steers}
 	w.options.Commits = w.commits
 	w.rebuild()
 }

@@ -20,7 +20,7 @@ import (
 
 // deadly kills its own process at one point of a run.
 type deadly struct {
-	*store.Store
+	*store.Acts
 	at string
 }
 
@@ -33,14 +33,14 @@ func (l deadly) die(at string) {
 
 func (l deadly) BeginAction(ctx context.Context, o ops.Owner, in store.ActionIntent) (ops.ActionRun, string, error) {
 	l.die("before the intent")
-	run, refusal, err := l.Store.Acts.BeginAction(ctx, o, in)
+	run, refusal, err := l.Acts.BeginAction(ctx, o, in)
 	l.die("after the intent")
 	return run, refusal, err
 }
 
 func (l deadly) EndAction(ctx context.Context, o ops.Owner, in store.ActionResult) (ops.ActionRun, error) {
 	l.die("before the result")
-	run, err := l.Store.Acts.EndAction(ctx, o, in)
+	run, err := l.Acts.EndAction(ctx, o, in)
 	l.die("after the result")
 	return run, err
 }
@@ -59,7 +59,7 @@ func TestHelperRunsOneAction(t *testing.T) {
 	must(t, err)
 	w := newWorld(t)
 	o := w.options
-	o.Ledger, o.Refusals, o.Owner = deadly{s, at}, s, func() ops.Owner { return owner }
+	o.Ledger, o.Refusals, o.Owner = deadly{s.Acts, at}, s.Acts, func() ops.Owner { return owner }
 	env := w.env
 	env.Policy.Inventory.Services[0].Actions = killable(dir)
 	for _, r := range asked {

@@ -212,7 +212,7 @@ func (s *server) listCycles(ctx context.Context, q *cyclesQuery) (*body[list[Cyc
 
 func (s *server) getCycle(ctx context.Context, in *CyclePath) (*body[CycleReport], error) {
 	what := fmt.Sprintf("cycle %d", in.ID)
-	rows, err := s.Store.People.CycleStory(ctx, ops.CycleID(in.ID))
+	rows, err := s.Store.Reports.CycleStory(ctx, ops.CycleID(in.ID))
 	if err != nil {
 		return nil, s.problem(what, err)
 	}

@@ -223,7 +223,7 @@ back because it touches files that programs obey: it becomes a branch of the clo
 				if e.ReposDir == "" || args[0] != filepath.Base(args[0]) || strings.HasPrefix(args[0], ".") {
 					return usage(fmt.Errorf("%q is not a folder of repos_dir", args[0]))
 				}
-				commits := &act.Commits{Trust: s, Host: cfg.Host.Name, Dir: filepath.Join(cfg.StateDir, "actions"), Clock: time.Now}
+				commits := &act.Commits{Trust: s.Acts, Host: cfg.Host.Name, Dir: filepath.Join(cfg.StateDir, "actions"), Clock: time.Now}
 				commit, err := commits.Approve(c.Context(), e, args[0], args[1], person())
 				if err != nil {
 					return err

@@ -303,7 +303,7 @@ func (a *app) rehearse(ctx context.Context, against, file string, span daemon.Sp
 	}
 	var out rehearse.Report
 	if err == nil {
-		out, err = daemon.Rehearse(ctx, s, before, after, span)
+		out, err = daemon.Rehearse(ctx, s.Reports, before, after, span)
 	}
 	if err = errors.Join(err, s.Close()); err != nil {
 		return err

@@ -159,12 +159,12 @@ func TestAReflexThatRelapsesHasItsNextTry(t *testing.T) {
 				t.Fatalf("try %d: %s by %s with %d sessions", try, now.Cycle.Status, now.Cycle.VerifiedBy, len(now.Journal.Sessions))
 			}
 			pass(time.Minute)
-			claims, err := r.store.People.OnProbation(t.Context(), "default", clock())
+			claims, err := r.store.Watch.OnProbation(t.Context(), "default", clock())
 			r.must(err)
 			if len(claims) != 1 {
 				t.Fatalf("try %d: on probation are %+v", try, claims)
 			}
-			again, err := r.store.People.Relapsed(t.Context(), ops.Relapse{Claim: claims[0], At: clock(), Found: ops.Check{Service: "web", Probe: "http", Type: ops.CheckHTTP, Status: ops.Down, Error: "502", Purpose: ops.ProbeWatch}})
+			again, err := r.store.Watch.Relapsed(t.Context(), ops.Relapse{Claim: claims[0], At: clock(), Found: ops.Check{Service: "web", Probe: "http", Type: ops.CheckHTTP, Status: ops.Down, Error: "502", Purpose: ops.ProbeWatch}})
 			r.must(err)
 			lowered, err := r.store.People.Lowered(t.Context(), "default")
 			r.must(err)

@@ -173,7 +173,7 @@ func newRehearsal(t *testing.T, c chain) *rehearsal {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rehearsal{t: t, store: s, tape: &tape{Journal: s, t: t}}
+	r := &rehearsal{t: t, store: s, tape: &tape{Journal: s.Journal, t: t}}
 	r.register()
 	agent := play(func(_ context.Context, spec ops.SessionSpec) ops.RunResult {
 		r.ran++
@@ -192,7 +192,7 @@ func newRehearsal(t *testing.T, c chain) *rehearsal {
 	r.stage = newStage(t, c.policy, func(*stage) play { return nil }, func(p *cycle.Parts) {
 		p.Journal, p.Owner, p.Clock, p.Health = r.tape, func() ops.Owner { return r.owner }, clock, oneRound(3*time.Second)
 		p.Runners = map[string]cycle.Runner{"claude": runner, "codex": runner}
-		p.Effects, p.Refusals, p.HandoffCalls = s.Effects, s.Acts.Refusals, s.Acts.HandoffCalls
+		p.Effects, p.Refusals, p.HandoffCalls = s.Acts.Effects, s.Acts.Refusals, s.Acts.HandoffCalls
 		if c.gated {
 			p.Gates = &gates{}
 		}
@@ -357,7 +357,7 @@ func rehearse(t *testing.T, c chain, golden bool) {
 		t.Fatalf("the cycle ended %s: %s; want %s", got.Status, got.Reason, c.ends)
 	}
 	r.replayed()
-	rows, err := r.store.People.CycleStory(t.Context(), r.id)
+	rows, err := r.store.Reports.CycleStory(t.Context(), r.id)
 	r.must(err)
 	told := story.Tell(rows, time.Now())
 	if wrong := storytest.Wrong(told); wrong != "" {

@@ -35,11 +35,11 @@ const (
 // newActions makes the runner of actions.
 func (p *plan) newActions(prober act.Prober, health cycle.Health) *act.Runner {
 	p.commits = &act.Commits{
-		Trust: p.store, Host: p.Config.Host.Name, Dir: filepath.Join(p.Config.StateDir, "actions"), Clock: p.Clock,
+		Trust: p.store.Acts, Host: p.Config.Host.Name, Dir: filepath.Join(p.Config.StateDir, "actions"), Clock: p.Clock,
 		Steers: p.steers, Held: p.heldClone, Redact: p.redact, One: &p.cloning,
 	}
 	return act.New(act.Options{
-		Ledger: p.store, Refusals: p.store, Prober: prober, Owner: p.Owner, May: p.may, Limits: p.Config.Guard.Limits, Commits: p.commits,
+		Ledger: p.store.Acts, Refusals: p.store.Acts, Prober: prober, Owner: p.Owner, May: p.may, Limits: p.Config.Guard.Limits, Commits: p.commits,
 		Docker: p.Config.Docker.Socket, Settle: health.SettleTime, Redact: p.redact, Turns: &p.turns,
 		Environ: os.Environ(), //nolint:forbidigo // PATH and HOME of the supervisor, for the operator's own programs
 		Clock:   p.Clock, Logger: p.Logger,

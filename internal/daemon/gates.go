@@ -34,7 +34,7 @@ func (p *plan) newGates() (*gates, error) {
 		return nil, err
 	}
 	g, err := gate.New(gate.Options{
-		Judge: judge, Ledger: p.store, Owner: p.Owner, May: p.may, Limits: p.Config.Guard.Limits, Redact: p.redact,
+		Judge: judge, Ledger: p.store.Acts, Owner: p.Owner, May: p.may, Limits: p.Config.Guard.Limits, Redact: p.redact,
 		Clock: p.Clock, Logger: p.Logger, Dir: gateDir(p.Config), Self: p.Self,
 	})
 	if err != nil {

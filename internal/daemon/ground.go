@@ -232,7 +232,7 @@ func (g *ground) openStore(ctx context.Context) error {
 		return err
 	}
 	g.journal = &journal{
-		Store: s, spool: newSpool(filepath.Join(g.Config.StateDir, "spool")), host: g.Config.Host.Name, log: g.Logger,
+		Journal: s.Journal, spool: newSpool(filepath.Join(g.Config.StateDir, "spool")), host: g.Config.Host.Name, log: g.Logger,
 		scarce: g.readiness.scarce, elsewhere: g.shared(),
 	}
 	return nil
@@ -304,7 +304,7 @@ func (g *ground) makeEngine(context.Context) error {
 	p := g.plan.Load()
 	if g.shared() {
 		e, err := river.New(river.Options{
-			Pool: g.store.Pool(), Journal: g.store, Advance: g.advance, Environments: labelsOf(p.envs), Mine: names(p.mine),
+			Pool: g.store.Pool(), Journal: g.store.Journal, Advance: g.advance, Environments: labelsOf(p.envs), Mine: names(p.mine),
 			Host: g.Config.Host.Name, Clock: g.Clock, Logger: g.Logger, Workers: g.Config.Host.Sessions,
 			Ready: func(j *river.Jobs) { g.store.Journal.UseJobs(j) },
 		})
@@ -314,7 +314,7 @@ func (g *ground) makeEngine(context.Context) error {
 		return err
 	}
 	e := engine.NewLocal(engine.LocalOptions{
-		Journal: g.store, Advance: g.advance, Clock: g.Clock, Logger: g.Logger, Workers: g.Config.Host.Sessions,
+		Journal: g.store.Journal, Advance: g.advance, Clock: g.Clock, Logger: g.Logger, Workers: g.Config.Host.Sessions,
 		Known: func(name string) bool { _, ok := g.plan.Load().works(name); return ok }, Ran: g.loops.add("engine"),
 	})
 	g.engine, g.waker = e, e

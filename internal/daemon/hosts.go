@@ -55,7 +55,7 @@ func leaseLength() time.Duration { return failpoint.Wait("lease", hostLease) }
 // makeLease begins the lease before this host is enlisted: it must end here before it ends for the others.
 func (g *ground) makeLease(ctx context.Context) *supervisor.Lease {
 	return supervisor.NewLease(supervisor.LeaseOptions{
-		Hosts: g.store, Owner: g.Owner, Length: leaseLength(), Enlist: g.begin,
+		Hosts: g.store.Journal, Owner: g.Owner, Length: leaseLength(), Enlist: g.begin,
 		Drain: func(asked bool) {
 			if asked != g.draining.Load() {
 				g.checkDrain(context.WithoutCancel(ctx)) // the answer may be older than a request that was made since

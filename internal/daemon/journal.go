@@ -23,7 +23,7 @@ const (
 
 // journal is the store with a spool: the output of a session is not lost while the database is unavailable.
 type journal struct {
-	*store.Store
+	*store.Journal
 	spool *spool
 	host  string
 	log   *slog.Logger
@@ -70,7 +70,7 @@ func (j *journal) keep(ctx context.Context, owner ops.Owner, id ops.SessionID, l
 	}
 	call, cancel := context.WithTimeoutCause(ctx, storeSoon, errors.New("the database did not store the output in time"))
 	defer cancel()
-	err := j.Store.Journal.AppendTranscript(call, owner, id, lines)
+	err := j.Journal.AppendTranscript(call, owner, id, lines)
 	switch {
 	case err == nil:
 		return nil
@@ -146,7 +146,7 @@ func (j *journal) deliver(ctx context.Context) error {
 		return err
 	}
 	return j.spool.Deliver(ctx, func(ctx context.Context, id ops.SessionID, lines []ops.Line) error {
-		return j.Journal.AppendSpooled(ctx, j.host, id, lines)
+		return j.AppendSpooled(ctx, j.host, id, lines)
 	})
 }
 

@@ -84,16 +84,16 @@ func (p *plan) unstoredOptions() notify.OutboxOptions {
 func (p *plan) outboxOptions() notify.OutboxOptions {
 	c := p.Config
 	with := native(c)
-	with.Answers = p.store
+	with.Answers = p.store.People
 	router := p.router(with)
 	o := notify.OutboxOptions{
-		Store: p.store, Sender: router, Clock: p.Clock, Logger: p.Logger, Route: router.Route, Quiet: router.Quiet,
+		Store: p.store.People, Sender: router, Clock: p.Clock, Logger: p.Logger, Route: router.Route, Quiet: router.Quiet,
 	}
 	o.Story = p.story
 	if c.Edges.PublicURL != "" {
 		o.Link = p.link
 		o.Answers = func(ctx context.Context, n ops.Notice) []ops.AnswerLink {
-			links, err := notify.AnswerLinks(ctx, p.store, c.Edges.PublicURL, router.Route(n), n)
+			links, err := notify.AnswerLinks(ctx, p.store.People, c.Edges.PublicURL, router.Route(n), n)
 			if err != nil { // the notice is sent without them
 				p.Logger.WarnContext(ctx, "make answer links failed", "notice", n.ID, "error", err)
 			}
@@ -132,7 +132,7 @@ func (p *plan) targetNames() []string {
 func (p *plan) replies() *notify.Replies {
 	c, urls := p.Config, targets(p.Config)
 	return notify.NewReplies(notify.RepliesOptions{
-		Native: native(c), Store: p.store, URLs: urls, Clock: p.Clock, Logger: p.Logger,
+		Native: native(c), Store: p.store.People, URLs: urls, Clock: p.Clock, Logger: p.Logger,
 		Desk: p.newDesk(),
 	})
 }
@@ -155,7 +155,7 @@ func (p *plan) story(ctx context.Context, n ops.Notice) string {
 		}
 		incident = found[0].ID
 	}
-	told, err := p.store.People.IncidentStory(ctx, incident)
+	told, err := p.store.Reports.IncidentStory(ctx, incident)
 	if err != nil {
 		p.Logger.WarnContext(ctx, "tell the story of an incident failed", "incident", incident, "error", err)
 		return ""

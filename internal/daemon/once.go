@@ -91,7 +91,7 @@ func (p *plan) tidy(ctx context.Context) {
 }
 
 func (p *plan) retention() *supervisor.Retention {
-	return &supervisor.Retention{Records: p.store, Keep: p.Config.Retention, Clock: p.Clock, Logger: p.Logger}
+	return &supervisor.Retention{Records: p.store.Journal, Keep: p.Config.Retention, Clock: p.Clock, Logger: p.Logger}
 }
 
 func (g *ground) summary(ctx context.Context, id ops.CycleID) (store.CycleSummary, error) {

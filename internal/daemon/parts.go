@@ -37,7 +37,7 @@ func (p *plan) parts(envs map[string]ops.Environment) (cycle.Parts, error) {
 		Journal: p.journal, Owner: p.Owner, Draining: func() bool { return p.engine.Draining() },
 		Environments: envs, Runners: p.runners(), Newer: p.newer,
 		Prober: prober, Handoffs: cycle.HandoffFiles{}, Sweep: agent.Sweep,
-		Effects: p.store.Effects, Refusals: p.store.Acts.Refusals, HandoffCalls: p.store.Acts.HandoffCalls,
+		Effects: p.store.Acts.Effects, Refusals: p.store.Acts.Refusals, HandoffCalls: p.store.Acts.HandoffCalls,
 		Recall: p.recall, Transcript: p.transcript, Estimate: p.estimate,
 		Health: health, Pause: min(cycle.RoundPause, max(failpoint.Wait("settle", settleTime), time.Millisecond)),
 		Redact: p.redact, Clock: p.Clock, Logger: p.Logger,
@@ -112,7 +112,7 @@ func (p *plan) keeper() *supervisor.Keeper {
 		policies[e.Name] = e.Policy.Approval
 	}
 	return &supervisor.Keeper{
-		People: p.store, Policy: func(environment string) ops.ApprovalPolicy { return policies[environment] },
+		People: p.store.People, Policy: func(environment string) ops.ApprovalPolicy { return policies[environment] },
 		Answered: p.supervisor.Wake, Changed: p.hub.Nudge, Clock: p.Clock, Logger: p.Logger,
 	}
 }

@@ -94,7 +94,7 @@ func (p *plan) build(ctx context.Context) error {
 	}
 	p.advancer = cycle.New(parts)
 	p.supervisor = supervisor.New(supervisor.Options{
-		Journal: p.store, Failures: p.store, Engine: p.waker, Environments: p.envs, Scheduled: p.mine, Shared: p.shared(),
+		Journal: p.store.Journal, Notices: p.store.People, Engine: p.waker, Environments: p.envs, Scheduled: p.mine, Shared: p.shared(),
 		Clock: p.Clock, Logger: p.Logger, Ran: p.loops.add("schedule"), Idle: p.idle,
 	})
 	p.setup = NewSetup(ctx, p.Config, p.envs, p.store, p.trials, p.hub.Nudge)

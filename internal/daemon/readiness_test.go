@@ -192,7 +192,7 @@ func TestOutputIsDroppedAndCountedWhileTheDiskIsNearlyFull(t *testing.T) {
 	session := f.RunningSession(t, "home")
 	scarce := false
 	j := &journal{
-		Store: s, spool: newSpool(filepath.Join(dir, "spool")), host: storetest.Host, log: slog.New(slog.DiscardHandler),
+		Journal: s.Journal, spool: newSpool(filepath.Join(dir, "spool")), host: storetest.Host, log: slog.New(slog.DiscardHandler),
 		scarce: func() bool { return scarce },
 	}
 	seq := int64(0)

@@ -181,7 +181,10 @@ func (p *plan) working() []service {
 		list = append(list, service{name: "read answers", duty: "answers", run: replies.Run})
 	}
 	if slices.ContainsFunc(p.envs, func(e ops.Environment) bool { return e.Policy.BudgetDayUSD > 0 }) {
-		spending := supervisor.Spending{Costs: p.store, Environments: p.envs, Changed: p.hub.Nudge, Clock: p.Clock, Logger: p.Logger}
+		spending := supervisor.Spending{
+			Costs: p.store.Reports, Silences: p.store.Watch, Notices: p.store.People, Environments: p.envs, Changed: p.hub.Nudge, Clock: p.Clock,
+			Logger: p.Logger,
+		}
 		list = append(list, service{name: "watch spending", duty: "spending", run: endless(spending.Run)})
 	}
 	return list

@@ -188,7 +188,7 @@ func (p *plan) rehearseDraft() func(context.Context, desk.Draft) (rehearse.Repor
 		if err != nil {
 			return rehearse.Report{}, err
 		}
-		return Rehearse(ctx, p.store, before, after, Span{Since: p.Clock().Add(-rehearsedFor)})
+		return Rehearse(ctx, p.store.Reports, before, after, Span{Since: p.Clock().Add(-rehearsedFor)})
 	}
 }
 

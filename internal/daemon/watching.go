@@ -28,7 +28,7 @@ func (p *plan) newHook() *webhook.Hook {
 		inventories[e.Name] = e.Policy.Inventory
 	}
 	return webhook.New(webhook.Options{
-		Store: p.store, Environments: names(p.envs), Token: p.token, Clock: p.Clock, Logger: p.Logger, Intake: p.alerts,
+		Store: p.store.Watch, Events: p.store.Journal, Environments: names(p.envs), Token: p.token, Clock: p.Clock, Logger: p.Logger, Intake: p.alerts,
 		Secret: p.Config.Edges.WebhookSecret, Senders: p.Config.Edges.AlertSenders,
 		Service: func(environment, name string) string {
 			own, _ := inventories[environment].Canonical(name)
@@ -92,8 +92,8 @@ type watching struct {
 
 func (p *plan) newWatching(envs []ops.Environment) (*watching, error) {
 	w, err := watch.New(watch.Options{
-		Store: p.store, Environments: envs, Describe: probe.Describe, Start: p.supervisor.Wake, Cancel: p.supervisor.Cancel, Clock: p.Clock,
-		Logger: p.Logger, Changed: p.hub.Tell,
+		Store: p.store.Watch, Cycles: p.store.Journal, People: p.store.People, Environments: envs, Describe: probe.Describe,
+		Start: p.supervisor.Wake, Cancel: p.supervisor.Cancel, Clock: p.Clock, Logger: p.Logger, Changed: p.hub.Tell,
 	})
 	if err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (p *plan) newWatching(envs []ops.Environment) (*watching, error) {
 		return nil, err
 	}
 	var watched []probe.Watched
-	beats, beating := &watch.Heartbeats{Store: p.store, Deliver: w.Deliver, Clock: p.Clock, Logger: p.Logger}, false
+	beats, beating := &watch.Heartbeats{Store: p.store.Watch, Deliver: w.Deliver, Clock: p.Clock, Logger: p.Logger}, false
 	for _, e := range envs {
 		some, err := beats.Add(e, probe.Describe)
 		if err != nil {
@@ -163,7 +163,7 @@ func (w *watching) forward(ctx context.Context, nudges <-chan struct{}) error {
 // newLedger looks at what changes on this machine.
 func (p *plan) newLedger() *ledger.Ledger {
 	return &ledger.Ledger{
-		Store: p.store, Host: p.Config.Host.Name, Environments: p.mine, Shared: &p.looks, Redact: p.redact, Clock: p.Clock, Logger: p.Logger,
+		Store: p.store.Watch, Host: p.Config.Host.Name, Environments: p.mine, Shared: &p.looks, Redact: p.redact, Clock: p.Clock, Logger: p.Logger,
 		Collectors: []ledger.Collector{
 			ledger.Containers{Socket: p.Config.Docker.Socket, Environments: p.mine},
 			ledger.Units{Systemctl: "systemctl"},
@@ -199,7 +199,7 @@ func (p *plan) changes(ctx context.Context, env ops.Environment, services []stri
 
 func (p *plan) deadMan() *watch.DeadMan {
 	d := &watch.DeadMan{
-		Ends: p.store, Environments: p.envs, Missed: p.Config.Edges.DeadManMissed, Changed: p.hub.Nudge, Clock: p.Clock,
+		Ends: p.store.Journal, Notices: p.store.People, Environments: p.envs, Missed: p.Config.Edges.DeadManMissed, Changed: p.hub.Nudge, Clock: p.Clock,
 		Logger: p.Logger,
 	}
 	if address := p.Config.Edges.PingURL; address != "" {

@@ -253,7 +253,7 @@ func began(i ops.Incident) time.Time {
 
 // Story returns everything on record about an incident, beginning with what changed before it.
 func (d *Desk) Story(ctx context.Context, id int64) (ops.IncidentStory, error) {
-	story, err := d.Store.People.IncidentStory(ctx, id)
+	story, err := d.Store.Reports.IncidentStory(ctx, id)
 	if err != nil {
 		return story, err
 	}

@@ -78,7 +78,7 @@ func (d *Desk) trusted(ctx context.Context, e ops.Environment, service string, l
 		t.Lowered = &lowered[i]
 	}
 	var err error
-	if t.Record, err = d.Store.People.TrustRecord(ctx, e.Name, service); err == nil {
+	if t.Record, err = d.Store.Reports.TrustRecord(ctx, e.Name, service); err == nil {
 		t.Next = t.next()
 	}
 	return t, err

@@ -293,10 +293,10 @@ func latest(records []ops.GuardRecord) []ops.GuardRecord {
 }
 
 // Effects reads what the gates let one session change, and what they refused.
-func (s *Store) Effects(ctx context.Context, id ops.SessionID) (ops.Effects, error) {
-	session, err := s.Journal.Session(ctx, id)
+func (s *Acts) Effects(ctx context.Context, id ops.SessionID) (ops.Effects, error) {
+	session, err := db.One(ctx, s.db.Reader(), scanSession, selectSessions+` WHERE s.id = ?`, id)
 	if err != nil {
-		return ops.Effects{}, err
+		return ops.Effects{}, wrapped(err, "read session %d", id)
 	}
 	var found judgements
 	if err := db.Together(ctx, s.db.Reader(), found.ofCycle(session.CycleID)...); err != nil {

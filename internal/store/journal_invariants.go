@@ -165,7 +165,7 @@ func (s *Journal) damagedBlocks(ctx context.Context, tx db.Querier) ([]Flaw, err
 			return nil, fmt.Errorf("read output: %w", err)
 		}
 		at, b.last = next, next.last
-		if !s.whole(b, next.lines) {
+		if !s.blocks.whole(b, next.lines) {
 			out = append(out, Flaw{Check: "output can be read", Detail: fmt.Sprintf("lines %d to %d of session %d", b.first, b.last, next.session)})
 		}
 	}
@@ -173,8 +173,8 @@ func (s *Journal) damagedBlocks(ctx context.Context, tx db.Querier) ([]Flaw, err
 }
 
 // whole reports whether a block has what its row says.
-func (s *Journal) whole(b block, lines int64) bool {
-	raw, err := s.blocks.unpack(b)
+func (c blockCodec) whole(b block, lines int64) bool {
+	raw, err := c.unpack(b)
 	if err != nil || b.last-b.first+1 != lines {
 		return false
 	}

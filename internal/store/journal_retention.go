@@ -321,6 +321,10 @@ type Removed struct {
 	Guard      *time.Time
 }
 
+// GiveBack returns some of the file's free space to the system and reports how many bytes; 0 means that there is nothing more to
+// return.
+func (s *Journal) GiveBack(ctx context.Context) (int64, error) { return s.db.GiveBack(ctx) }
+
 // Removed returns when the output and the judgements of a session were removed.
 func (s *Journal) Removed(ctx context.Context, id ops.SessionID) (Removed, error) {
 	out, err := db.One(ctx, s.db.Reader(), func(r db.Row) (Removed, error) {

@@ -325,7 +325,7 @@ func keepNo(ctx context.Context, tx db.Querier, a *ops.Approval, lasts time.Dura
 }
 
 // Denials returns the questions of an environment to which somebody said no, as long as the no lasts.
-func (s *People) Denials(ctx context.Context, environment string, now time.Time) ([]ops.Approval, error) {
+func (s *Watch) Denials(ctx context.Context, environment string, now time.Time) ([]ops.Approval, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanApproval, selectDenials, environment, db.Time(now))
 	return returning(out, err, "list denials")
 }

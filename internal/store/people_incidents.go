@@ -139,7 +139,7 @@ const maxHistory = 100
 
 // IncidentHistory returns the events of an incident, oldest first: the answers of people, and the questions and decisions of the
 // cycle that opened it and of the last one that reported it.
-func (s *People) IncidentHistory(ctx context.Context, i ops.Incident) ([]ops.Event, error) {
+func (s *Reports) IncidentHistory(ctx context.Context, i ops.Incident) ([]ops.Event, error) {
 	out, err := db.List(ctx, s.db.Reader(), scanEvent, `SELECT * FROM (`+selectEvents+` WHERE v.cycle_id BETWEEN ? AND ? AND v.environment = ?
 			AND (v.subject_kind = ? AND v.subject_id = ? OR v.kind IN ('approval', 'escalation') AND v.cycle_id IN (?, ?))
 			ORDER BY v.id DESC LIMIT ?) AS newest ORDER BY id`,
@@ -475,7 +475,7 @@ const (
 )
 
 // IncidentStory returns everything on record about an incident. Cycles that were removed because of their age are left out.
-func (s *People) IncidentStory(ctx context.Context, id int64) (ops.IncidentStory, error) {
+func (s *Reports) IncidentStory(ctx context.Context, id int64) (ops.IncidentStory, error) {
 	var out ops.IncidentStory
 	err := s.db.Read(ctx, func(tx db.Querier) error {
 		var err error
@@ -509,13 +509,13 @@ func (s *People) IncidentStory(ctx context.Context, id int64) (ops.IncidentStory
 }
 
 // incidentEvents returns what people did with an incident, oldest first.
-func (s *People) incidentEvents(ctx context.Context, i ops.Incident) ([]ops.Event, error) {
+func (s *Reports) incidentEvents(ctx context.Context, i ops.Incident) ([]ops.Event, error) {
 	return db.List(ctx, s.db.Reader(), scanEvent, `SELECT * FROM (`+selectEvents+` WHERE v.subject_kind = ?
 		AND v.subject_id = ? ORDER BY v.id DESC LIMIT ?) AS newest ORDER BY id`, ops.SubjectIncident, strconv.FormatInt(i.ID, 10), maxHistory)
 }
 
 // CycleStory returns everything on record about one cycle.
-func (s *People) CycleStory(ctx context.Context, id ops.CycleID) (ops.IncidentStory, error) {
+func (s *Reports) CycleStory(ctx context.Context, id ops.CycleID) (ops.IncidentStory, error) {
 	var out ops.IncidentStory
 	err := s.db.Read(ctx, func(tx db.Querier) error {
 		one, err := s.cycleStory(ctx, tx, id)
@@ -529,7 +529,7 @@ func (s *People) CycleStory(ctx context.Context, id ops.CycleID) (ops.IncidentSt
 }
 
 // cycleStory reads a cycle with the calls of its agents, each once, as the first gate saw it, and with what people undid of it later.
-func (s *People) cycleStory(ctx context.Context, tx db.Querier, id ops.CycleID) (ops.CycleStory, error) {
+func (s *Reports) cycleStory(ctx context.Context, tx db.Querier, id ops.CycleID) (ops.CycleStory, error) {
 	known, err := cycleByID(ctx, tx, id)
 	if err != nil {
 		return ops.CycleStory{}, err

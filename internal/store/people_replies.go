@@ -27,7 +27,7 @@ const (
 func (s *People) AnswerKey(ctx context.Context) ([]byte, error) {
 	text, err := stateOf(ctx, s.db.Reader(), answerKey)
 	if errors.Is(err, ops.ErrNotFound) {
-		text, err = s.makeAnswerKey(ctx)
+		text, err = makeAnswerKey(ctx, s.db)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read key of answers: %w", err)
@@ -40,12 +40,12 @@ func (s *People) AnswerKey(ctx context.Context) ([]byte, error) {
 }
 
 // makeAnswerKey stores a new key, unless another process was faster, and returns the one that is stored.
-func (s *People) makeAnswerKey(ctx context.Context) (text string, err error) {
+func makeAnswerKey(ctx context.Context, to *db.DB) (text string, err error) {
 	fresh := make([]byte, answerKeySize)
 	if _, err := rand.Read(fresh); err != nil {
 		return "", err
 	}
-	err = s.db.Write(ctx, "answer_key", func(tx db.Querier) error {
+	err = to.Write(ctx, "answer_key", func(tx db.Querier) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO store_state (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING`,
 			answerKey, base64.StdEncoding.EncodeToString(fresh))
 		if err != nil {

@@ -152,7 +152,7 @@ func (s *kernel) reduceAlarmed(ctx context.Context, tx db.Querier, e ops.Event, 
 }
 
 // TrustRecord counts what became of the work on a service.
-func (s *People) TrustRecord(ctx context.Context, environment, service string) (ops.TrustRecord, error) {
+func (s *Reports) TrustRecord(ctx context.Context, environment, service string) (ops.TrustRecord, error) {
 	const cycles = `(SELECT k.cycle_id FROM incident_cycles k JOIN incidents i ON i.id = k.incident_id
 		WHERE i.environment = ? AND i.service = ?)`
 	var out ops.TrustRecord

@@ -73,7 +73,7 @@ func TestFreeSpaceIsGivenBackInSmallParts(t *testing.T) {
 	var freed int64
 	parts := 0
 	for {
-		n, err := s.GiveBack(t.Context())
+		n, err := s.Journal.GiveBack(t.Context())
 		succeeds(t, err)
 		if n == 0 {
 			break
@@ -94,7 +94,7 @@ func TestFreeSpaceIsGivenBackInSmallParts(t *testing.T) {
 
 func TestAServerFreesItsOwnSpace(t *testing.T) {
 	s := openServer(t, pgtest.URL(t))
-	if n, err := s.GiveBack(t.Context()); n != 0 || err != nil {
+	if n, err := s.Journal.GiveBack(t.Context()); n != 0 || err != nil {
 		t.Errorf("gave back %d, %v", n, err)
 	}
 }

@@ -131,14 +131,14 @@ type IncidentWords interface {
 	AlsoRefutes(text string, refuted []string) string
 }
 
-// Store is an open database. Its methods are those of its parts; what spans them is its own.
+// Store is an open database. Whoever needs a part of it is handed that part.
 type Store struct {
-	*kernel
-	*Journal
-	*People
-	*Watch
-	*Acts
-	*Reports
+	Journal *Journal
+	People  *People
+	Watch   *Watch
+	Acts    *Acts
+	Reports *Reports
+	kernel  *kernel
 }
 
 // Journal is what a worker reads and writes.
@@ -210,41 +210,45 @@ func open(ctx context.Context, o Options, connect func(context.Context, db.Optio
 	if s.clock == nil {
 		s.clock = s.db.Clock
 	}
-	return &Store{s, &Journal{s}, &People{kernel: s}, &Watch{s}, &Acts{s}, &Reports{s}}, nil
+	return &Store{
+		Journal: &Journal{s}, People: &People{kernel: s}, Watch: &Watch{s}, Acts: &Acts{s}, Reports: &Reports{s}, kernel: s,
+	}, nil
 }
 
 // Close ends all use of the database. After MarkOpen it also records the clean stop.
-func (s *Store) Close() error { return s.db.Close() }
+func (s *Store) Close() error { return s.kernel.db.Close() }
 
 // Pool returns the connections to the PostgreSQL server, for other users of the same database; nil on SQLite. They must be done
 // with it before Close.
-func (s *Store) Pool() *pgxpool.Pool { return s.db.Pool() }
+func (s *Store) Pool() *pgxpool.Pool { return s.kernel.db.Pool() }
 
 // Listen calls changed after other processes wrote to the database, and once after each connect, because a change may have been
 // missed before. It returns when ctx ends.
 func (s *Store) Listen(ctx context.Context, changed func(ops.Reach)) error {
-	return s.db.Listen(ctx, changed)
+	return s.kernel.db.Listen(ctx, changed)
 }
 
 // MarkOpen records that this process works on the journal until Close. Commands that only add a row next to a running daemon do
 // not call it.
-func (s *Store) MarkOpen(ctx context.Context) error { return s.db.MarkOpen(ctx) }
+func (s *Store) MarkOpen(ctx context.Context) error { return s.kernel.db.MarkOpen(ctx) }
 
 // UncleanStop reports whether the last process that called MarkOpen ended without Close. For a database on a server it is always
 // false: there the lease of each host shows that.
-func (s *Store) UncleanStop() bool { return s.db.UncleanStop() }
+func (s *Store) UncleanStop() bool { return s.kernel.db.UncleanStop() }
 
 // Clock tells the time by which everything stored is compared: the server's, or for a file this machine's.
-func (s *kernel) Clock() time.Time { return s.clock() }
+func (s *Store) Clock() time.Time { return s.kernel.clock() }
 
 // Skew is how far this machine's clock is ahead of the database's. It is not known for a file.
-func (s *Store) Skew() (ahead time.Duration, known bool) { return s.db.Skew() }
+func (s *Store) Skew() (ahead time.Duration, known bool) { return s.kernel.db.Skew() }
 
 // Present is an error when the open database file was removed or replaced.
-func (s *Store) Present() error { return s.db.Present() }
+func (s *Store) Present() error { return s.kernel.db.Present() }
 
 // Rescue writes what the open database holds into a new file, also when it was removed from its folder.
-func (s *Store) Rescue(ctx context.Context, target string) error { return s.db.Rescue(ctx, target) }
+func (s *Store) Rescue(ctx context.Context, target string) error {
+	return s.kernel.db.Rescue(ctx, target)
+}
 
 // orNow is t, or the store's own time where the caller gave none.
 func (s *kernel) orNow(t time.Time) time.Time {
@@ -297,7 +301,7 @@ func Restore(ctx context.Context, backup, database string) (kept string, err err
 
 // Copy copies a whole journal into an empty database: everything or nothing. Neither may be in use.
 func Copy(ctx context.Context, from, to *Store, progress func(table string, rows int64)) ([]Copied, error) {
-	return db.Copy(ctx, from.db, to.db, progress)
+	return db.Copy(ctx, from.kernel.db, to.kernel.db, progress)
 }
 
 // Damaged reports whether an error means that the database itself is damaged, and not only that one call failed.
@@ -314,8 +318,4 @@ var ErrReplaced = db.ErrReplaced
 var ErrUnwritable = db.ErrUnwritable
 
 // QuickCheck reads the whole file and reports damage as ErrCorrupt. On a server only the existence of the tables is checked.
-func (s *Store) QuickCheck(ctx context.Context) error { return s.db.QuickCheck(ctx) }
-
-// GiveBack returns some of the file's free space to the system and reports how many bytes; 0 means that there is nothing more to
-// return.
-func (s *Store) GiveBack(ctx context.Context) (int64, error) { return s.db.GiveBack(ctx) }
+func (s *Store) QuickCheck(ctx context.Context) error { return s.kernel.db.QuickCheck(ctx) }

@@ -17,7 +17,7 @@ import (
 
 // mortal is a store whose process dies when it is about to close incidents.
 type mortal struct {
-	*store.Store
+	*store.Watch
 	dies bool
 }
 
@@ -25,18 +25,18 @@ func (m *mortal) ServiceRecovered(ctx context.Context, environment, service stri
 	if m.dies {
 		return 0, errors.New("killed")
 	}
-	return m.Store.Watch.ServiceRecovered(ctx, environment, service, began, how, at)
+	return m.Watch.ServiceRecovered(ctx, environment, service, began, how, at)
 }
 
 // A supervisor that dies while it records a recovery sees it again after its start.
 func TestARecoveryIsNotLostInACrash(t *testing.T) {
 	t.Parallel()
 	g := newStage(t, scenario{Looks: map[string]string{"web": "..xxxxxx......."}})
-	dying := &mortal{Store: g.store, dies: true}
+	dying := &mortal{Watch: g.store.Watch, dies: true}
 	reborn := func() {
 		var err error
 		g.watch, err = watch.New(watch.Options{
-			Store: dying, Environments: g.envs, Describe: func(s ops.ProbeSpec) string { return s.Name }, Clock: func() time.Time { return g.now },
+			Store: dying, Cycles: g.store.Journal, People: g.store.People, Environments: g.envs, Describe: func(s ops.ProbeSpec) string { return s.Name }, Clock: func() time.Time { return g.now },
 			Start: g.start, Logger: slog.New(slog.DiscardHandler),
 		})
 		g.must(err)

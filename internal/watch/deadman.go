@@ -15,12 +15,12 @@ type Ends interface {
 	LastEnded(ctx context.Context, environment string) (time.Time, bool, error)
 	Unfinished(ctx context.Context) ([]ops.Cycle, error)
 	AddEvent(ctx context.Context, e ops.Event) (int64, error)
-	AddNotice(ctx context.Context, n ops.Notice) (int64, error)
 }
 
 // DeadMan raises an alarm when cycles stop ending, and pings a monitor outside that raises one when this process stops.
 type DeadMan struct {
 	Ends         Ends
+	Notices      Notices
 	Environments []ops.Environment
 	Missed       int // alert after this many missed intervals; 0: never
 	// Ping tells a monitor outside that a cycle has ended; nil: there is none.
@@ -127,7 +127,7 @@ func (d *DeadMan) missed(ctx context.Context, e ops.Environment, last, now time.
 			return fmt.Errorf("record missed schedule: %w", err)
 		}
 		text := notice.Overdue(e.Name, late, e.Interval)
-		_, err := d.Ends.AddNotice(ctx, ops.Notice{
+		_, err := d.Notices.AddNotice(ctx, ops.Notice{
 			Kind: ops.NoticeDeadman, Level: ops.LevelCritical, Title: text.Title, Body: text.Body, Environment: e.Name,
 			Key: fmt.Sprintf("deadman:%s:%d", e.Name, since.Unix()), NextAt: now, CreatedAt: now,
 		})

@@ -34,7 +34,7 @@ func (w *Watch) dispute(ctx context.Context, env *environment, p health.Picture,
 		cycle, read := cycles[h.Cycle]
 		if !read {
 			var err error
-			if cycle, err = w.o.Store.Cycle(ctx, h.Cycle); err != nil {
+			if cycle, err = w.o.Cycles.Cycle(ctx, h.Cycle); err != nil {
 				w.logError(ctx, "read the cycle of an alert", err)
 			}
 			cycles[h.Cycle] = cycle
@@ -113,7 +113,7 @@ func (w *Watch) release(ctx context.Context, env *environment, cycle ops.Cycle, 
 
 // tellOf tells people of alerts that fire on after a cycle, from the second time on with an incident.
 func (w *Watch) tellOf(ctx context.Context, env *environment, id ops.CycleID, alerts []ops.Alert, now time.Time) {
-	loaded, err := w.o.Store.Load(ctx, id)
+	loaded, err := w.o.Cycles.Load(ctx, id)
 	if err != nil {
 		w.logError(ctx, "read the cycle of an alert", err)
 		return

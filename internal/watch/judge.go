@@ -62,7 +62,7 @@ func (w *Watch) judge(ctx context.Context, env *environment) {
 
 // tellFlapping tells people of services that flap, unless a cycle still works on them or an incident says enough.
 func (w *Watch) tellFlapping(ctx context.Context, env *environment, flapping []health.Flapping, now time.Time) error {
-	open, err := w.o.Store.Unresolved(ctx, env.config.Name)
+	open, err := w.o.People.Unresolved(ctx, env.config.Name)
 	if err != nil {
 		return fmt.Errorf("read incidents: %w", err)
 	}
@@ -71,7 +71,7 @@ func (w *Watch) tellFlapping(ctx context.Context, env *environment, flapping []h
 		busy[i.Service] = true
 	}
 	for _, c := range env.causes {
-		if cycle, err := w.o.Store.Cycle(ctx, c.Cycle); err == nil && !cycle.Status.Ended() {
+		if cycle, err := w.o.Cycles.Cycle(ctx, c.Cycle); err == nil && !cycle.Status.Ended() {
 			for _, name := range c.Services {
 				busy[name] = true
 			}
@@ -81,7 +81,7 @@ func (w *Watch) tellFlapping(ctx context.Context, env *environment, flapping []h
 	if len(flapping) == 0 {
 		return nil
 	}
-	if _, err := w.o.Store.AddNotice(ctx, flappingNotice(env.config.Name, flapping, now)); err != nil {
+	if _, err := w.o.People.AddNotice(ctx, flappingNotice(env.config.Name, flapping, now)); err != nil {
 		return err
 	}
 	told := map[string]bool{}
@@ -140,7 +140,7 @@ func (w *Watch) picture(ctx context.Context, env *environment, now time.Time) (h
 		return out, nil, fmt.Errorf("read silences: %w", err)
 	}
 	firing := slices.Collect(maps.Values(env.alerts))
-	incidents, err := w.o.Store.Unresolved(ctx, env.config.Name)
+	incidents, err := w.o.People.Unresolved(ctx, env.config.Name)
 	if err != nil {
 		return out, nil, fmt.Errorf("read incidents: %w", err)
 	}
@@ -255,7 +255,7 @@ func (w *Watch) releaseEnded(ctx context.Context, env *environment, picture heal
 		if c.ResolvedAt != nil {
 			continue
 		}
-		cycle, err := w.o.Store.Cycle(ctx, c.Cycle)
+		cycle, err := w.o.Cycles.Cycle(ctx, c.Cycle)
 		if err != nil || cycle.EndedAt == nil {
 			continue
 		}
@@ -333,7 +333,7 @@ func (w *Watch) ended() {
 
 // cancelQueued cancels the cause's cycle if it has not started yet: its problem is over.
 func (w *Watch) cancelQueued(ctx context.Context, c ops.Cause, how string) {
-	cycle, err := w.o.Store.Cycle(ctx, c.Cycle)
+	cycle, err := w.o.Cycles.Cycle(ctx, c.Cycle)
 	if err != nil || cycle.Status != ops.CycleQueued || cycle.StartedAt != nil {
 		return
 	}

@@ -15,7 +15,7 @@ import (
 
 // started is a store in which a service was started by an agent.
 type started struct {
-	*store.Store
+	*store.Watch
 	at    time.Time
 	asked int
 }
@@ -40,10 +40,10 @@ func TestAServiceThatAnAgentStartsIsJudgedAnew(t *testing.T) {
 		{"in its cycle", "...x...x...x........", 6*time.Minute + 20*time.Second, "[6m probe web]", "[6m opened web 7m resolved web]"},
 	} {
 		g := newStage(t, scenario{Looks: map[string]string{"web": c.looks}})
-		s := &started{Store: g.store, at: start.Add(c.start)}
+		s := &started{Watch: g.store.Watch, at: start.Add(c.start)}
 		var err error
 		g.watch, err = watch.New(watch.Options{
-			Store: s, Environments: g.envs, Describe: func(s ops.ProbeSpec) string { return s.Name }, Clock: func() time.Time { return g.now },
+			Store: s, Cycles: g.store.Journal, People: g.store.People, Environments: g.envs, Describe: func(s ops.ProbeSpec) string { return s.Name }, Clock: func() time.Time { return g.now },
 			Start: g.start, Logger: slog.New(slog.DiscardHandler),
 		})
 		g.must(err)

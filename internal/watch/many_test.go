@@ -41,7 +41,7 @@ func newCrowd(t *testing.T) *crowd {
 		env.Probes = append(env.Probes, ops.ProbeSpec{Name: "http", Service: name, FailAfter: 1, RecoverAfter: 1})
 	}
 	c.watch, err = watch.New(watch.Options{
-		Store: c.store, Environments: []ops.Environment{env}, Describe: func(s ops.ProbeSpec) string { return s.Name }, Clock: clock,
+		Store: c.store.Watch, Cycles: c.store.Journal, People: c.store.People, Environments: []ops.Environment{env}, Describe: func(s ops.ProbeSpec) string { return s.Name }, Clock: clock,
 		Start: func(id ops.CycleID) {
 			if id != 0 {
 				c.started = append(c.started, id)

@@ -264,7 +264,7 @@ func (w *Watch) allRecovered(ctx context.Context, env *environment, m update, no
 	if len(m.recovered) == 0 {
 		return true
 	}
-	open, err := w.o.Store.Unresolved(ctx, env.config.Name)
+	open, err := w.o.People.Unresolved(ctx, env.config.Name)
 	if err != nil {
 		w.logError(ctx, "read the incidents of services that recovered", err)
 		return false

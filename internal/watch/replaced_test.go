@@ -35,7 +35,7 @@ func TestAProbeThatWasReplaced(t *testing.T) {
 				g.envs[0].Probes = []ops.ProbeSpec{spec}
 				var err error
 				g.watch, err = watch.New(watch.Options{
-					Store: g.store, Environments: g.envs[:1], Describe: describe, Clock: func() time.Time { return g.now }, Start: g.start, Logger: slog.New(slog.DiscardHandler),
+					Store: g.store.Watch, Cycles: g.store.Journal, People: g.store.People, Environments: g.envs[:1], Describe: describe, Clock: func() time.Time { return g.now }, Start: g.start, Logger: slog.New(slog.DiscardHandler),
 				})
 				g.must(err)
 				g.must(g.watch.Load(t.Context()))

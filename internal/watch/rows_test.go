@@ -19,7 +19,7 @@ import (
 
 // flaky is a store that cannot write for a while.
 type flaky struct {
-	*store.Store
+	*store.Watch
 	broken error
 	writes int
 }
@@ -36,7 +36,7 @@ func (f *flaky) RecordResults(
 		return f.broken
 	}
 	f.writes++
-	return f.Store.Watch.RecordResults(ctx, environment, kept, counted, states, events, alerts)
+	return f.Watch.RecordResults(ctx, environment, kept, counted, states, events, alerts)
 }
 
 func (f *flaky) OpenCause(
@@ -50,16 +50,16 @@ func (f *flaky) OpenCause(
 	if f.broken != nil {
 		return c, false, f.broken
 	}
-	return f.Store.Watch.OpenCause(ctx, c, n, checks, notice, since)
+	return f.Watch.OpenCause(ctx, c, n, checks, notice, since)
 }
 
 func TestWhatCannotBeRecordedIsLookedAtAgain(t *testing.T) {
 	t.Parallel()
 	g := newStage(t, scenario{Looks: map[string]string{"web": "..xxxxxxxxxxxxxxxx"}})
-	f := &flaky{Store: g.store}
+	f := &flaky{Watch: g.store.Watch}
 	var err error
 	g.watch, err = watch.New(watch.Options{
-		Store: f, Environments: g.envs, Describe: func(s ops.ProbeSpec) string { return s.Name }, Clock: func() time.Time { return g.now },
+		Store: f, Cycles: g.store.Journal, People: g.store.People, Environments: g.envs, Describe: func(s ops.ProbeSpec) string { return s.Name }, Clock: func() time.Time { return g.now },
 		Start: g.start, Logger: slog.New(slog.DiscardHandler),
 	})
 	g.must(err)
@@ -97,7 +97,7 @@ func TestASteadyProbeWritesLittle(t *testing.T) {
 func TestOnlyChangesAreWrittenAtOnce(t *testing.T) {
 	t.Parallel()
 	g := newStage(t, scenario{Looks: map[string]string{"web": "."}})
-	f := &flaky{Store: g.store}
+	f := &flaky{Watch: g.store.Watch}
 	env := g.envs[0]
 	const services = 60
 	env.Probes = nil
@@ -105,7 +105,7 @@ func TestOnlyChangesAreWrittenAtOnce(t *testing.T) {
 		env.Probes = append(env.Probes, ops.ProbeSpec{Service: fmt.Sprintf("s%d", i), Type: "http", Name: "up"})
 	}
 	w, err := watch.New(watch.Options{
-		Store: f, Environments: []ops.Environment{env}, Describe: func(s ops.ProbeSpec) string { return s.Name },
+		Store: f, Cycles: g.store.Journal, People: g.store.People, Environments: []ops.Environment{env}, Describe: func(s ops.ProbeSpec) string { return s.Name },
 		Clock: func() time.Time { return g.now }, Start: g.start, Logger: slog.New(slog.DiscardHandler),
 	})
 	g.must(err)
@@ -397,10 +397,10 @@ func (g *stage) counted(service string) int {
 func TestEveryLookIsCountedAtTheEnd(t *testing.T) {
 	t.Parallel()
 	g := newStage(t, scenario{Looks: map[string]string{"web": "."}, RepeatLooks: 40})
-	f := &flaky{Store: g.store}
+	f := &flaky{Watch: g.store.Watch}
 	var err error
 	g.watch, err = watch.New(watch.Options{
-		Store: f, Environments: g.envs, Describe: func(s ops.ProbeSpec) string { return s.Name }, Clock: func() time.Time { return g.now },
+		Store: f, Cycles: g.store.Journal, People: g.store.People, Environments: g.envs, Describe: func(s ops.ProbeSpec) string { return s.Name }, Clock: func() time.Time { return g.now },
 		Start: g.start, Logger: slog.New(slog.DiscardHandler),
 	})
 	g.must(err)

@@ -54,14 +54,10 @@ type Alerts interface {
 	Dispute(ctx context.Context, d ops.Dispute, at time.Time) error
 }
 
-// People stores what people said about problems.
-type People interface {
+// Answers stores what people said about problems.
+type Answers interface {
 	SilencesSince(ctx context.Context, environment string, since time.Time) ([]ops.Silence, error)
-	Unresolved(ctx context.Context, environment string) ([]ops.Incident, error)
 	Denials(ctx context.Context, environment string, now time.Time) ([]ops.Approval, error)
-	Cycle(ctx context.Context, id ops.CycleID) (ops.Cycle, error)
-	AddNotice(ctx context.Context, n ops.Notice) (int64, error)
-	Load(ctx context.Context, id ops.CycleID) (ops.Claimed, error)
 }
 
 // Store is all of them.
@@ -70,12 +66,31 @@ type Store interface {
 	Causes
 	Claims
 	Alerts
-	People
+	Answers
+}
+
+// Cycles are those that were started.
+type Cycles interface {
+	Cycle(ctx context.Context, id ops.CycleID) (ops.Cycle, error)
+	Load(ctx context.Context, id ops.CycleID) (ops.Claimed, error)
+}
+
+// People are shown the problems of services.
+type People interface {
+	Unresolved(ctx context.Context, environment string) ([]ops.Incident, error)
+	Notices
+}
+
+// Notices stores what people are told.
+type Notices interface {
+	AddNotice(ctx context.Context, n ops.Notice) (int64, error)
 }
 
 // Options are what a watch needs.
 type Options struct {
 	Store        Store
+	Cycles       Cycles
+	People       People
 	Environments []ops.Environment
 	// Describe returns the name of a probe in its results.
 	Describe func(ops.ProbeSpec) string

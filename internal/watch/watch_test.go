@@ -127,7 +127,7 @@ func (g *stage) begin() {
 	g.t.Helper()
 	var err error
 	g.watch, err = watch.New(watch.Options{
-		Store: g.store, Environments: g.envs, Describe: func(s ops.ProbeSpec) string { return s.Name }, Clock: func() time.Time { return g.now },
+		Store: g.store.Watch, Cycles: g.store.Journal, People: g.store.People, Environments: g.envs, Describe: func(s ops.ProbeSpec) string { return s.Name }, Clock: func() time.Time { return g.now },
 		Start: g.start, Logger: slog.New(slog.DiscardHandler), Changed: g.changed,
 		Cancel: func(ctx context.Context, id ops.CycleID, why string) error {
 			g.cancels++

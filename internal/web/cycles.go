@@ -238,7 +238,7 @@ func (s *server) cycle(r *http.Request) (page, error) {
 
 // cycleView reads everything about a cycle.
 func (s *server) cycleView(ctx context.Context, m moment, id ops.CycleID) (cycleView, error) {
-	rows, err := s.Store.People.CycleStory(ctx, id)
+	rows, err := s.Store.Reports.CycleStory(ctx, id)
 	if err != nil {
 		return cycleView{}, err
 	}

@@ -151,7 +151,7 @@ func (s *server) incidentsView(r *http.Request, tab string, before int64) (incid
 }
 
 func (s *server) history(ctx context.Context, i ops.Incident) ([]api.Event, error) {
-	events, err := s.Store.People.IncidentHistory(ctx, i)
+	events, err := s.Store.Reports.IncidentHistory(ctx, i)
 	opened := api.EventRow(ops.Event{At: i.OpenedAt, Level: i.Level, Verb: ops.VerbIncidentReopened})
 	opened.Message = "opened"
 	if i.FirstCycle != 0 {

@@ -599,7 +599,7 @@ func (s *server) addStory(ctx context.Context, m moment, view *overviewView, l s
 	case l.Incident > 0:
 		rows, err = s.desk.Story(ctx, l.Incident)
 	case l.Cycle > 0:
-		rows, err = s.Store.People.CycleStory(ctx, l.Cycle)
+		rows, err = s.Store.Reports.CycleStory(ctx, l.Cycle)
 	}
 	if err != nil {
 		return fmt.Errorf("read what is being done: %w", err)

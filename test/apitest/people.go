@@ -73,14 +73,14 @@ func (j *Journal) Repair(service string) ops.CycleID {
 // Relapse lets what is on probation fail again.
 func (j *Journal) Relapse(service string) {
 	j.t.Helper()
-	claims, err := j.Store.People.OnProbation(j.t.Context(), "default", j.Now)
+	claims, err := j.Store.Watch.OnProbation(j.t.Context(), "default", j.Now)
 	j.must(err)
 	for _, c := range claims {
 		if c.Service != service {
 			continue
 		}
 		found := ops.Check{At: j.Now, Purpose: ops.ProbeWatch, Service: service, Type: ops.CheckHTTP, Status: ops.Down, Error: "HTTP 503"}
-		done, err := j.Store.People.Relapsed(j.t.Context(), ops.Relapse{Claim: c, Found: found, At: j.Now, Next: c.At.Add(7 * time.Minute)})
+		done, err := j.Store.Watch.Relapsed(j.t.Context(), ops.Relapse{Claim: c, Found: found, At: j.Now, Next: c.At.Add(7 * time.Minute)})
 		j.must(err)
 		if !done {
 			j.t.Fatalf("%s is not on probation", service)

@@ -126,7 +126,7 @@ func (b *box) checkPeople(ctx context.Context, cycles []store.CycleSummary) erro
 	}
 	told := map[ops.CycleID]bool{}
 	for _, i := range incidents {
-		story, err := s.People.IncidentStory(ctx, i.ID)
+		story, err := s.Reports.IncidentStory(ctx, i.ID)
 		if err != nil {
 			return fmt.Errorf("read incident %d: %w", i.ID, err)
 		}

@@ -316,7 +316,7 @@ func (h *host) tell() {
 	s := h.sim
 	if h.outbox == nil {
 		h.outbox = notify.NewOutbox(notify.OutboxOptions{
-			Store: outbox{s.store, h}, Sender: sender{h}, Clock: s.clock, Logger: s.logger,
+			Store: outbox{s.store.People, h}, Sender: sender{h}, Clock: s.clock, Logger: s.logger,
 		})
 	}
 	if !h.busy("outbox") {
@@ -332,8 +332,9 @@ func (h *host) tell() {
 }
 
 func (s *simulation) newWatch(k *task, e ops.Environment) (*watch.Watch, error) {
+	at := watched{s.store.Watch, k.host, e.Name}
 	w, err := watch.New(watch.Options{
-		Store: watched{s.store, k.host, e.Name}, Environments: []ops.Environment{e}, Describe: describe, Clock: s.clock, Logger: s.logger,
+		Store: at, Cycles: s.store.Journal, People: heard{s.store.People, at}, Environments: []ops.Environment{e}, Describe: describe, Clock: s.clock, Logger: s.logger,
 		Start: func(ops.CycleID) {}, // every host looks for work in every tick
 		Cancel: func(ctx context.Context, id ops.CycleID, why string) error {
 			_, err := s.store.Journal.RequestCancel(ctx, id, why, s.clock())
@@ -379,7 +380,7 @@ func (h *host) parts(k *task) cycle.Parts {
 	s := h.sim
 	agent := agent{k}
 	return cycle.Parts{
-		Journal: journal{s.store, k}, Owner: func() ops.Owner { return h.owner }, Environments: s.byName(),
+		Journal: journal{s.store.Journal, k}, Owner: func() ops.Owner { return h.owner }, Environments: s.byName(),
 		Runners: map[string]cycle.Runner{"claude": agent, "codex": agent}, Prober: prober{k}, Handoffs: noFiles{},
 		Sweep: func(_ context.Context, key string) (int, error) {
 			if err := k.before("sweep"); err != nil {
@@ -394,7 +395,7 @@ func (h *host) parts(k *task) cycle.Parts {
 		Health: probing{s}, Pause: cycle.RoundPause, Clock: s.clock, Logger: s.logger,
 		Hold:    func(context.Context, ops.Tier) error { return h.holds() },
 		Actions: actions{k},
-		Effects: s.store.Effects, Refusals: s.store.Acts.Refusals, HandoffCalls: s.store.Acts.HandoffCalls,
+		Effects: s.store.Acts.Effects, Refusals: s.store.Acts.Refusals, HandoffCalls: s.store.Acts.HandoffCalls,
 		Recall:     func(context.Context, string, []string) ([]ops.Memory, error) { return nil, nil },
 		Changes:    func(context.Context, ops.Environment, []string) []string { return nil },
 		Notes:      func(context.Context, ops.Environment) []ops.Notes { return nil },
@@ -410,7 +411,7 @@ func (h *host) parts(k *task) cycle.Parts {
 
 // journal is the real one, with a park around every write: a host can be killed before it and after it.
 type journal struct {
-	*store.Store
+	*store.Journal
 	k *task
 }
 
@@ -419,7 +420,7 @@ func (j journal) Claim(ctx context.Context, owner ops.Owner, id ops.CycleID, pol
 		return ops.Claimed{}, err
 	}
 	j.k.sim.moved[j.k.env], j.k.read = time.Now(), j.k.sim.clock()
-	return j.Store.Journal.Claim(ctx, owner, id, policy, j.k.sim.clock())
+	return j.Journal.Claim(ctx, owner, id, policy, j.k.sim.clock())
 }
 
 func (j journal) Commit(ctx context.Context, owner ops.Owner, t ops.Transition) (ops.Claimed, error) {
@@ -427,7 +428,7 @@ func (j journal) Commit(ctx context.Context, owner ops.Owner, t ops.Transition) 
 		return ops.Claimed{}, err
 	}
 	j.k.sim.moved[j.k.env] = time.Now()
-	out, err := j.Store.Journal.Commit(context.WithoutCancel(ctx), owner, t) // how long the seed lets it wait is not how long it takes
+	out, err := j.Journal.Commit(context.WithoutCancel(ctx), owner, t) // how long the seed lets it wait is not how long it takes
 	if err == nil && t.Step.Status == ops.CycleResolved {
 		j.k.sim.repaired(j.k.env)
 	}
@@ -445,21 +446,21 @@ func (j journal) Load(ctx context.Context, id ops.CycleID) (ops.Claimed, error) 
 		return ops.Claimed{}, err
 	}
 	j.k.read = j.k.sim.clock()
-	return j.Store.Journal.Load(context.WithoutCancel(ctx), id)
+	return j.Journal.Load(context.WithoutCancel(ctx), id)
 }
 
 func (j journal) Release(ctx context.Context, owner ops.Owner, id ops.CycleID) error {
 	if err := j.k.before("releases cycle %d", id); err != nil {
 		return err
 	}
-	return j.Store.Journal.Release(context.WithoutCancel(ctx), owner, id)
+	return j.Journal.Release(context.WithoutCancel(ctx), owner, id)
 }
 
 func (j journal) StartSession(ctx context.Context, owner ops.Owner, id ops.SessionID, planned string, at time.Time, ask ops.BudgetAsk) (*float64, error) {
 	if err := j.k.before("starts session %d", id); err != nil {
 		return nil, err
 	}
-	granted, err := j.Store.Journal.StartSession(ctx, owner, id, planned, at, ask)
+	granted, err := j.Journal.StartSession(ctx, owner, id, planned, at, ask)
 	return granted, j.after(err)
 }
 
@@ -467,19 +468,19 @@ func (j journal) NoteProcess(ctx context.Context, owner ops.Owner, id ops.Sessio
 	if err := j.k.before("notes process of session %d", id); err != nil {
 		return err
 	}
-	return j.Store.Journal.NoteProcess(ctx, owner, id, pid, started)
+	return j.Journal.NoteProcess(ctx, owner, id, pid, started)
 }
 
 func (j journal) AppendTranscript(ctx context.Context, owner ops.Owner, id ops.SessionID, lines []ops.Line) error {
 	if err := j.k.before("writes output of session %d", id); err != nil {
 		return err
 	}
-	return j.Store.Journal.AppendTranscript(context.WithoutCancel(ctx), owner, id, lines)
+	return j.Journal.AppendTranscript(context.WithoutCancel(ctx), owner, id, lines)
 }
 
 // watched is the store of a watch, with a park before what changes incidents, causes and notices.
 type watched struct {
-	*store.Store
+	*store.Watch
 	h   *host
 	env string
 }
@@ -495,7 +496,7 @@ func (w watched) RecordResults(ctx context.Context, environment string, kept, co
 	if err := w.before("records results in " + environment); err != nil {
 		return err
 	}
-	return w.Store.Watch.RecordResults(ctx, environment, kept, counted, states, events, alerts)
+	return w.Watch.RecordResults(ctx, environment, kept, counted, states, events, alerts)
 }
 
 func (w watched) OpenCause(ctx context.Context, c ops.Cause, n ops.NewCycle, checks []ops.Check, notice *ops.Notice, since time.Time) (ops.Cause, bool, error) {
@@ -506,44 +507,50 @@ func (w watched) OpenCause(ctx context.Context, c ops.Cause, n ops.NewCycle, che
 	if slices.ContainsFunc(c.Services, w.unknown) {
 		w.h.sim.fail("nothing starts for who is unknown: a cause of %s is opened", c.Services)
 	}
-	return w.Store.Watch.OpenCause(ctx, c, n, checks, notice, since)
+	return w.Watch.OpenCause(ctx, c, n, checks, notice, since)
 }
 
 func (w watched) ResolveCause(ctx context.Context, c ops.Cause, how string, over func([]string, []ops.Incident) ops.Notice, at time.Time) error {
 	if err := w.before("ends the cause of " + ops.Listed(c.Services)); err != nil {
 		return err
 	}
-	return w.Store.Watch.ResolveCause(ctx, c, how, over, at)
+	return w.Watch.ResolveCause(ctx, c, how, over, at)
 }
 
 func (w watched) ServiceRecovered(ctx context.Context, environment, service string, began time.Time, how string, at time.Time) (int, error) {
 	if err := w.before("sees the recovery of " + service); err != nil {
 		return 0, err
 	}
-	proven, err := w.People.Proven(ctx, environment, at.Add(-ops.Probation-time.Minute)) // what a cycle saw before counts
+	proven, err := w.Watch.Proven(ctx, environment, at.Add(-ops.Probation-time.Minute)) // what a cycle saw before counts
 	if w.unknown(service) && err == nil && !slices.ContainsFunc(proven, func(p ops.Proven) bool { return p.Service == service }) {
 		w.h.sim.fail("nothing ends for who is unknown: %s: %s", service, how)
 	}
-	return w.Store.Watch.ServiceRecovered(ctx, environment, service, began, how, at)
+	return w.Watch.ServiceRecovered(ctx, environment, service, began, how, at)
 }
 
 func (w watched) Relapsed(ctx context.Context, r ops.Relapse) (bool, error) {
 	if err := w.before("sees the relapse of " + r.Claim.Service); err != nil {
 		return false, err
 	}
-	return w.Store.People.Relapsed(ctx, r)
+	return w.Watch.Relapsed(ctx, r)
 }
 
-func (w watched) AddNotice(ctx context.Context, n ops.Notice) (int64, error) {
+// heard is where a watch tells people, with a park before.
+type heard struct {
+	*store.People
+	watched
+}
+
+func (w heard) AddNotice(ctx context.Context, n ops.Notice) (int64, error) {
 	if err := w.before("tells of " + n.Service); err != nil {
 		return 0, err
 	}
-	return w.Store.People.AddNotice(ctx, n)
+	return w.People.AddNotice(ctx, n)
 }
 
 // outbox is the store of an outbox.
 type outbox struct {
-	*store.Store
+	*store.People
 	h *host
 }
 
@@ -551,7 +558,7 @@ func (o outbox) SettleNotice(ctx context.Context, n ops.Notice, event *ops.Event
 	if err := o.h.tasks["outbox"].before("settles notice %d: %s", n.ID, n.Status); err != nil {
 		return err
 	}
-	return o.Store.People.SettleNotice(context.WithoutCancel(ctx), n, event)
+	return o.People.SettleNotice(context.WithoutCancel(ctx), n, event)
 }
 
 // sender is how notices leave a host. It fails now and then.

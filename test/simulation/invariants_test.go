@@ -266,7 +266,7 @@ func (s *simulation) permitted(k *task, spec ops.SessionSpec) (services []string
 		}
 	}
 	lowered, err := s.store.People.Lowered(s.ctx, spec.Environment)
-	denials, failed := s.store.People.Denials(s.ctx, spec.Environment, s.clock())
+	denials, failed := s.store.Watch.Denials(s.ctx, spec.Environment, s.clock())
 	if err := errors.Join(err, failed); err != nil {
 		s.fail("read what holds services: %v", err)
 	}
@@ -395,7 +395,7 @@ func (s *simulation) stories() {
 	all, err := s.store.People.Incidents(s.ctx, store.IncidentFilter{Limit: 1000})
 	for _, i := range all {
 		var rows ops.IncidentStory
-		if rows, err = s.store.People.IncidentStory(s.ctx, i.ID); err != nil {
+		if rows, err = s.store.Reports.IncidentStory(s.ctx, i.ID); err != nil {
 			break
 		}
 		if wrong := storytest.Wrong(story.Tell(rows, s.clock())); wrong != "" {

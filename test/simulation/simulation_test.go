@@ -184,7 +184,7 @@ func (s *simulation) open(path string, contained bool) {
 	s.envs = append(s.envs, s.newEnvironment("lab", "api"))
 	s.first = slices.Clone(s.envs)
 	s.keeper = &supervisor.Keeper{
-		People: s.store, Policy: func(name string) ops.ApprovalPolicy { return s.byName()[name].Policy.Approval },
+		People: s.store.People, Policy: func(name string) ops.ApprovalPolicy { return s.byName()[name].Policy.Approval },
 		Answered: func(ops.CycleID) {}, Clock: s.clock, Logger: s.logger,
 	}
 	for _, name := range []string{"a", "b"} {

@@ -168,17 +168,17 @@ func incidentHasHistory(t *testing.T, f *Fixture) {
 	must(t, err)
 	seen, err := f.Store.People.Incident(t.Context(), first.ID)
 	must(t, err)
-	got, err := f.Store.People.IncidentHistory(t.Context(), seen)
+	got, err := f.Store.Reports.IncidentHistory(t.Context(), seen)
 	must(t, err)
 	if len(got) != 1 || got[0].Verb != ops.VerbIncidentAcknowledged || got[0].Actor != ops.Person("alice") || got[0].Reason != "on it" {
 		t.Errorf("history is %+v", got)
 	}
-	story, err := f.Store.People.IncidentStory(t.Context(), first.ID)
+	story, err := f.Store.Reports.IncidentStory(t.Context(), first.ID)
 	must(t, err)
 	equal(t, "events of the report", story.Events, got)
 	_, err = f.Store.People.ResolveIncident(t.Context(), first.ID, "alice", "new disk", Start)
 	must(t, err)
-	got, err = f.Store.People.IncidentHistory(t.Context(), seen)
+	got, err = f.Store.Reports.IncidentHistory(t.Context(), seen)
 	must(t, err)
 	if len(got) != 2 || got[1].Reason != "new disk" {
 		t.Errorf("history is %+v", got)

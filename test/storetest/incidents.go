@@ -698,7 +698,7 @@ func (f *Fixture) denials(t *testing.T, environment string, at time.Time) []ops.
 	c, err := f.Store.Journal.Claim(t.Context(), f.Owner, f.Submit(t, environment), Policy(), at)
 	must(t, err)
 	f.EndCycle(t, c.Cycle.ID)
-	listed, err := f.Store.People.Denials(t.Context(), environment, at)
+	listed, err := f.Store.Watch.Denials(t.Context(), environment, at)
 	must(t, err)
 	equal(t, "listed", listed, c.Journal.Denials)
 	return c.Journal.Denials

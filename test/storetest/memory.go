@@ -318,7 +318,7 @@ func undoneCostsTrust(t *testing.T, f *Fixture) {
 	f.end(t, f.begin(t, undo).ID, ops.ActionDone)
 	f.wantTrust(t, ops.TrustAsk, ops.Supervisor)
 	equal(t, "notices", f.noticesOf(t, ops.NoticeTrust), 1)
-	record, err := f.Store.People.TrustRecord(t.Context(), "home", "web")
+	record, err := f.Store.Reports.TrustRecord(t.Context(), "home", "web")
 	must(t, err)
 	equal(t, "record", record, ops.TrustRecord{Undone: 1})
 }
@@ -327,7 +327,7 @@ func undoneCostsTrust(t *testing.T, f *Fixture) {
 func trustIsRecorded(t *testing.T, f *Fixture) {
 	wants := func(want ops.TrustRecord) {
 		t.Helper()
-		got, err := f.Store.People.TrustRecord(t.Context(), "home", "web")
+		got, err := f.Store.Reports.TrustRecord(t.Context(), "home", "web")
 		must(t, err)
 		equal(t, "record", got, want)
 	}
@@ -518,7 +518,7 @@ func undoIsTold(t *testing.T, f *Fixture) {
 	by := run
 	by.CycleID = nil
 	f.undone(t, by)
-	story, err := f.Store.People.CycleStory(t.Context(), cycle)
+	story, err := f.Store.Reports.CycleStory(t.Context(), cycle)
 	must(t, err)
 	runs := story.Cycles[0].Journal.Runs
 	last := runs[len(runs)-1]

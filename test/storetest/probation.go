@@ -67,14 +67,14 @@ func (f *Fixture) openOf(t *testing.T, service string) int64 {
 
 func (f *Fixture) onProbation(t *testing.T, at time.Time) []ops.Claim {
 	t.Helper()
-	got, err := f.Store.People.OnProbation(t.Context(), "home", at)
+	got, err := f.Store.Watch.OnProbation(t.Context(), "home", at)
 	must(t, err)
 	return got
 }
 
 func (f *Fixture) proven(t *testing.T) []ops.Proven {
 	t.Helper()
-	got, err := f.Store.People.Proven(t.Context(), "home", Start)
+	got, err := f.Store.Watch.Proven(t.Context(), "home", Start)
 	must(t, err)
 	return got
 }
@@ -110,7 +110,7 @@ func failed(service string) ops.Check {
 
 func (f *Fixture) relapse(t *testing.T, c ops.Claim, at time.Time) bool {
 	t.Helper()
-	done, err := f.Store.People.Relapsed(t.Context(), ops.Relapse{Claim: c, Found: failed(c.Service), At: at, Next: at.Add(4 * time.Minute)})
+	done, err := f.Store.Watch.Relapsed(t.Context(), ops.Relapse{Claim: c, Found: failed(c.Service), At: at, Next: at.Add(4 * time.Minute)})
 	must(t, err)
 	return done
 }
@@ -259,7 +259,7 @@ func relapseCountsOnce(t *testing.T, f *Fixture) {
 	claim := f.onProbation(t, Start.Add(2*time.Minute))[0]
 	done := make(chan bool, 8)
 	race(t, 8, nil, func(int) error {
-		ok, err := f.Store.People.Relapsed(t.Context(), ops.Relapse{Claim: claim, Found: failed("web"), At: Start.Add(3 * time.Minute)})
+		ok, err := f.Store.Watch.Relapsed(t.Context(), ops.Relapse{Claim: claim, Found: failed("web"), At: Start.Add(3 * time.Minute)})
 		done <- ok
 		return err
 	})

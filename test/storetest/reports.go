@@ -141,12 +141,12 @@ func sessionEffectsAreListed(t *testing.T, f *Fixture) {
 	done := f.hook(t, session, "toolu_1", restart("web")...)
 	f.shell(t, session, restart("web")...)
 	f.hook(t, session, "toolu_1") // the same call again
-	got, err := f.Store.Effects(t.Context(), session.ID)
+	got, err := f.Store.Acts.Effects(t.Context(), session.ID)
 	must(t, err)
 	equal(t, "changed something", got.Mutating, true)
 	equal(t, "first", got.Done[0].ID, done.ID)
 	equal(t, "done", len(got.Done), 2) // the call, and the command whose call the shell does not know
-	_, err = f.Store.Effects(t.Context(), session.ID+1)
+	_, err = f.Store.Acts.Effects(t.Context(), session.ID+1)
 	wantErr(t, err, ops.ErrNotFound)
 }
 

@@ -157,12 +157,12 @@ func incidentKeepsItsCycle(t *testing.T, f *Fixture) {
 	must(t, err)
 	_, err = f.Store.People.Snooze(t.Context(), open[0].ID, "ada", f.At.Add(decade), "later", f.At)
 	must(t, err)
-	history, err := f.Store.People.IncidentHistory(t.Context(), open[0])
+	history, err := f.Store.Reports.IncidentHistory(t.Context(), open[0])
 	must(t, err)
 	if n := f.removeAll(t, forADay(), Start.Add(decade)); n > 0 {
 		t.Errorf("%d rows went while the incident is open", n)
 	}
-	after, err := f.Store.People.IncidentHistory(t.Context(), open[0])
+	after, err := f.Store.Reports.IncidentHistory(t.Context(), open[0])
 	must(t, err)
 	equal(t, "history", after, history)
 	_, err = f.Store.People.ResolveIncident(t.Context(), open[0].ID, "ada", "new disk", f.At)

@@ -210,7 +210,7 @@ func causeStartsCycle(t *testing.T, f *Fixture) {
 	causes, err := f.Store.Watch.Causes(t.Context(), "home", Start.Add(time.Hour))
 	must(t, err)
 	equal(t, "causes", causes, []ops.Cause{got})
-	story, err := f.Store.People.CycleStory(t.Context(), got.Cycle)
+	story, err := f.Store.Reports.CycleStory(t.Context(), got.Cycle)
 	must(t, err)
 	equal(t, "it began before the cycle", story.Cycles[0].Began, ops.Ptr(Start.Add(-time.Minute)))
 }

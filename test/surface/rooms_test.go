@@ -2,6 +2,7 @@ package surface
 
 import (
 	"cmp"
+	"go/ast"
 	"go/doc"
 	"go/parser"
 	"go/token"
@@ -109,4 +110,48 @@ func nameOf(words []string) string {
 		return "cmd"
 	}
 	return words[1]
+}
+
+// The store is handed out by its parts: it embeds none of them, and none has more than 60 methods.
+func TestTheStoreIsInParts(t *testing.T) {
+	files, err := filepath.Glob(root + "/internal/store/*.go")
+	must(t, err)
+	methods, parts := map[string]int{}, []string{}
+	look := func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncDecl:
+			if n.Recv != nil {
+				if of, ok := n.Recv.List[0].Type.(*ast.StarExpr); ok {
+					methods[of.X.(*ast.Ident).Name]++
+				}
+			}
+		case *ast.TypeSpec:
+			if n.Name.Name != "Store" {
+				return true
+			}
+			for _, f := range n.Type.(*ast.StructType).Fields.List {
+				if len(f.Names) == 0 {
+					t.Error("the store embeds a part")
+					continue
+				}
+				parts = append(parts, f.Names[0].Name)
+			}
+		}
+		return true
+	}
+	for _, path := range files {
+		if !strings.HasSuffix(path, "_test.go") {
+			parsed, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+			must(t, err)
+			ast.Inspect(parsed, look)
+		}
+	}
+	if len(parts) != 6 {
+		t.Errorf("the store has the parts %q", parts)
+	}
+	for _, name := range parts {
+		if methods[name] > 60 {
+			t.Errorf("%s has %d methods, at most 60 are meant", name, methods[name])
+		}
+	}
 }

@@ -42,9 +42,13 @@ const (
 	writeWithin = 10 * time.Second
 )
 
-// Store keeps the alerts, and shows tests as events.
-type Store interface {
+// Events shows tests as events.
+type Events interface {
 	AddEvent(ctx context.Context, e ops.Event) (int64, error)
+}
+
+// Store keeps the alerts.
+type Store interface {
 	AddAlerts(ctx context.Context, alerts []ops.Alert) error
 	AddSignedAlerts(ctx context.Context, requests []ops.SignedAlerts) (replayed []bool, err error)
 	CountPendingAlerts(ctx context.Context, most int) (int, error)
@@ -53,6 +57,7 @@ type Store interface {
 // Options are what the webhooks need.
 type Options struct {
 	Store        Store
+	Events       Events
 	Environments []string // the first one is the default
 	Token        string   // as `Authorization: Bearer …`
 	Secret       string   // signs requests, as `X-Claudeops-Signature: t=…,v2=…`
@@ -214,7 +219,7 @@ func (h *Hook) sender(name string) (ops.AlertSender, bool) {
 
 // tested shows that a sender's test button was pressed. There is no alert, so nothing starts.
 func (h *Hook) tested(w http.ResponseWriter, r *http.Request, name, environment string) {
-	_, err := h.o.Store.AddEvent(r.Context(), ops.Event{
+	_, err := h.o.Events.AddEvent(r.Context(), ops.Event{
 		At: h.o.Clock(), Environment: environment, Level: ops.LevelInfo, Verb: ops.VerbAlertTested,
 		Detail: ops.RequestDetail{From: name},
 	})

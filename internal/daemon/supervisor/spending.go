@@ -12,16 +12,26 @@ import (
 	"claudeops/internal/ops"
 )
 
-// Costs is where costs are read, and where people are told about them.
+// Costs is where costs are read.
 type Costs interface {
 	Spending(ctx context.Context, environment string, window time.Duration, now time.Time) (ops.Spending, error)
+}
+
+// Silences are what people do not want to be told about.
+type Silences interface {
 	SilencesSince(ctx context.Context, environment string, since time.Time) ([]ops.Silence, error)
+}
+
+// Warnings stores what people are told once.
+type Warnings interface {
 	AddNoticeOnce(ctx context.Context, n ops.Notice, e ops.Event, since time.Time) (bool, error)
 }
 
 // Spending tells people when the budget of the day will be used up before the day is over.
 type Spending struct {
 	Costs        Costs
+	Silences     Silences
+	Notices      Warnings
 	Environments []ops.Environment
 	// Changed is called after a notice was written: it is due at once.
 	Changed func()
@@ -56,7 +66,7 @@ func (s *Spending) Look(ctx context.Context) error {
 		if f.GoneAt == nil {
 			continue
 		}
-		silences, err := s.Costs.SilencesSince(ctx, e.Name, now)
+		silences, err := s.Silences.SilencesSince(ctx, e.Name, now)
 		if err != nil {
 			return fmt.Errorf("read silences of %s: %w", e.Name, err)
 		}
@@ -73,7 +83,7 @@ func (s *Spending) Look(ctx context.Context) error {
 func (s *Spending) tell(ctx context.Context, environment string, f ops.Forecast, now time.Time) error {
 	sentence := f.Sentence(now.UTC())
 	text := notice.SpendingFast(environment, sentence, f.SpentUSD)
-	added, err := s.Costs.AddNoticeOnce(ctx, ops.Notice{
+	added, err := s.Notices.AddNoticeOnce(ctx, ops.Notice{
 		Kind: ops.NoticeBudget, Level: ops.LevelWarning, Title: text.Title, Body: text.Body, Environment: environment,
 		Key: f.Key(environment, now), NextAt: now, CreatedAt: now,
 	}, ops.Event{
@@ -88,20 +98,13 @@ func (s *Spending) tell(ctx context.Context, environment string, f ops.Forecast,
 	return nil
 }
 
-// Failures is where the brake reads how cycles ended, and reports that it stopped the schedule.
-type Failures interface {
-	Endings(ctx context.Context, environment string, limit int) ([]ops.Ending, error)
-	AddNotice(ctx context.Context, n ops.Notice) (int64, error)
-	AddEvent(ctx context.Context, e ops.Event) (int64, error)
-}
-
 // remembered is how many ended cycles the brake reads: more than it needs to stop.
 const remembered = 10
 
 // braked reports whether the environment's cycles keep failing, so that the next scheduled one has to wait. The delay is computed
 // from the journal alone, so a restart does not shorten it.
 func (s *Supervisor) braked(ctx context.Context, environment string) bool {
-	endings, err := s.o.Failures.Endings(ctx, environment, remembered)
+	endings, err := s.o.Journal.Endings(ctx, environment, remembered)
 	if err != nil {
 		s.logError(ctx, fmt.Errorf("read ended cycles of %s: %w", environment, err))
 		return false
@@ -137,11 +140,11 @@ func (s *Supervisor) braked(ctx context.Context, environment string) bool {
 // tellBrake reports that no scheduled cycle starts any more.
 func (s *Supervisor) tellBrake(ctx context.Context, environment, reason string, now time.Time) {
 	event := ops.Event{At: now, Environment: environment, Level: ops.LevelCritical, Verb: ops.VerbBrakePulled, Reason: reason}
-	if _, err := s.o.Failures.AddEvent(ctx, event); err != nil {
+	if _, err := s.o.Journal.AddEvent(ctx, event); err != nil {
 		s.logError(ctx, fmt.Errorf("record that cycles of %s keep failing: %w", environment, err))
 	}
 	text := notice.CyclesFail(environment, reason)
-	if _, err := s.o.Failures.AddNotice(ctx, ops.Notice{
+	if _, err := s.o.Notices.AddNotice(ctx, ops.Notice{
 		Kind: ops.NoticeBrake, Level: ops.LevelCritical, Title: text.Title, Body: text.Body, Status: ops.NoticePending,
 		NextAt: now, CreatedAt: now,
 	}); err != nil {

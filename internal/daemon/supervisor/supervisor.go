@@ -16,18 +16,26 @@ import (
 	"claudeops/internal/ops"
 )
 
-// Journal is where the supervisor queues and cancels cycles.
+// Journal is where the supervisor queues and cancels cycles, and where the brake reads how they ended and reports that it stopped the
+// schedule.
 type Journal interface {
 	SubmitCycle(ctx context.Context, n ops.NewCycle) (ops.CycleID, error)
 	RequestCancel(ctx context.Context, id ops.CycleID, reason string, at time.Time) (ops.Cycle, error)
 	LastEnded(ctx context.Context, environment string) (time.Time, bool, error)
 	Unfinished(ctx context.Context) ([]ops.Cycle, error)
+	Endings(ctx context.Context, environment string, limit int) ([]ops.Ending, error)
+	AddEvent(ctx context.Context, e ops.Event) (int64, error)
+}
+
+// Notices stores what people are told.
+type Notices interface {
+	AddNotice(ctx context.Context, n ops.Notice) (int64, error)
 }
 
 // Options are what a supervisor needs.
 type Options struct {
 	Journal      Journal
-	Failures     Failures
+	Notices      Notices
 	Engine       engine.Waker
 	Environments []ops.Environment
 	// Scheduled are the environments that this host schedules.

@@ -90,7 +90,7 @@ func newSupervisor(j *journal, w *wakes, envs ...ops.Environment) *Supervisor {
 		envs = []ops.Environment{{Name: "default", Interval: time.Hour}}
 	}
 	return New(Options{
-		Journal: j, Failures: j, Engine: w, Environments: envs, Scheduled: envs, Clock: time.Now, Jitter: func() float64 { return 0 }, Logger: slog.New(slog.DiscardHandler),
+		Journal: j, Notices: j, Engine: w, Environments: envs, Scheduled: envs, Clock: time.Now, Jitter: func() float64 { return 0 }, Logger: slog.New(slog.DiscardHandler),
 	})
 }
 
@@ -283,7 +283,7 @@ func TestASuspendedMachineCatchesUpWithOneCycle(t *testing.T) {
 		var suspended atomic.Int64
 		envs := []ops.Environment{{Name: "default", Interval: 10 * time.Minute}}
 		s := New(Options{
-			Journal: j, Failures: j, Engine: &wakes{}, Environments: envs, Scheduled: envs, Jitter: func() float64 { return 0 },
+			Journal: j, Notices: j, Engine: &wakes{}, Environments: envs, Scheduled: envs, Jitter: func() float64 { return 0 },
 			Clock:  func() time.Time { return time.Now().Add(time.Duration(suspended.Load())).Round(0) },
 			Logger: slog.New(slog.DiscardHandler),
 		})

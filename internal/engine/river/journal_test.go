@@ -24,7 +24,7 @@ func journal(t *testing.T) (*storetest.Fixture, river.Options) {
 	t.Cleanup(func() { _ = s.Close() })
 	h := enginetest.NewHost() // works for no environment
 	o := options(t, url, h)
-	o.Journal, o.Environments = s, map[string][]string{"home": nil, "office": {"lan"}}
+	o.Journal, o.Environments = s.Journal, map[string][]string{"home": nil, "office": {"lan"}}
 	o.Ready = func(j *river.Jobs) { s.Journal.UseJobs(j) }
 	running(t, o)
 	return storetest.NewFixture(t, s), o

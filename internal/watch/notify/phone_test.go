@@ -44,7 +44,7 @@ func newPhone(t *testing.T) *phone {
 	must(t, err)
 	t.Cleanup(func() { must(t, s.Close()) })
 	p.f = storetest.NewFixture(t, s)
-	p.native = Native{Answers: s, TelegramSenders: []int64{alice}}
+	p.native = Native{Answers: s.People, TelegramSenders: []int64{alice}}
 	return p
 }
 
@@ -124,7 +124,7 @@ func (w woken) Wake(id ops.CycleID) {
 func (p *phone) read(d Desk, urls ...string) (stop func()) {
 	p.t.Helper()
 	r := NewReplies(RepliesOptions{
-		Native: p.native, Store: p.f.Store, Desk: d, URLs: urls, Clock: p.clock, Logger: slog.New(slog.DiscardHandler),
+		Native: p.native, Store: p.f.Store.People, Desk: d, URLs: urls, Clock: p.clock, Logger: slog.New(slog.DiscardHandler),
 	})
 	r.pause = func(ctx context.Context, _ time.Duration) {
 		select {

@@ -34,14 +34,14 @@ func scanClaim(r db.Row) (ops.Claim, error) {
 }
 
 // OnProbation returns the claims of an environment that are on probation at a time.
-func (s *People) OnProbation(ctx context.Context, environment string, at time.Time) ([]ops.Claim, error) {
+func (s *Watch) OnProbation(ctx context.Context, environment string, at time.Time) ([]ops.Claim, error) {
 	out, err := claims(ctx, s.db.Reader(), environment, at)
 	return returning(out, err, "list what is on probation in %s", environment)
 }
 
 // Proven returns the probes that cycles ended since a time found healthy last: those of a resolved cycle after its repair, and those of
 // a look that closed an incident of the service.
-func (s *People) Proven(ctx context.Context, environment string, since time.Time) ([]ops.Proven, error) {
+func (s *Watch) Proven(ctx context.Context, environment string, since time.Time) ([]ops.Proven, error) {
 	out, err := db.List(ctx, s.db.Reader(), func(r db.Row) (p ops.Proven, err error) {
 		return p, r.Scan(&p.Service, &p.Probe, db.ToTime(&p.At))
 	}, `SELECT k.service, k.probe, k.at FROM cycles c JOIN checks k ON k.cycle_id = c.id
@@ -63,7 +63,7 @@ func claims(ctx context.Context, q db.Querier, environment string, at time.Time)
 
 // Relapsed opens the incident of a claim again, because its check fails on probation, marks the cycle as refuted and tells people once.
 // It reports whether it did: an incident that is open already stays as it is.
-func (s *People) Relapsed(ctx context.Context, r ops.Relapse) (bool, error) {
+func (s *Watch) Relapsed(ctx context.Context, r ops.Relapse) (bool, error) {
 	r.At = s.orNow(r.At)
 	done := false
 	err := s.db.WriteIn(ctx, "relapsed", db.InEnvironment(r.Claim.Environment), func(tx db.Querier) (err error) {
