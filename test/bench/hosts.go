@@ -1,20 +1,16 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"claudeops/test/pgtest"
-	"claudeops/test/testtoken"
 )
 
 // hosts lets three hosts do many chains and kills one of them in the middle.
@@ -111,34 +107,4 @@ func hopping(times string) string {
 		"[ $CLAUDEOPS_TIER -lt 3 ] && printf '" + handoff + "' $((CLAUDEOPS_TIER+1)) > $CLAUDEOPS_STATE_DIR/handoff.json\n" +
 		"echo '{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"s\",\"model\":\"m\",\"tools\":[\"Bash\"]}'\n" + // as every agent does when it starts
 		result + "\necho \"$EPOCHREALTIME end $CLAUDEOPS_TIER $CLAUDEOPS_CYCLE_ID\" >> " + times + "\n"
-}
-
-// chains makes a daemon run cycles one after the other, and reports after each how many are done.
-func (b *bench) chains(agent, times, state string, count int, done func(int), env ...string) error {
-	d := must(b.start(agent, filepath.Join(b.dir, state), env...))
-	defer d.stop()
-	// A daemon without history starts one by itself.
-	for before := range count {
-		for {
-			raw, err := os.ReadFile(times)
-			if err != nil && !errors.Is(err, os.ErrNotExist) {
-				return err
-			}
-			if bytes.Count(raw, []byte("end 3 ")) > before {
-				break
-			}
-			if time.Since(d.begun) > 2*time.Minute {
-				return errors.New("the chains do not end")
-			}
-			<-time.After(2 * time.Millisecond)
-		}
-		done(before + 1)
-		client := &http.Client{Transport: testtoken.Transport{}}
-		r, err := client.Post("http://"+d.addr+"/api/v1/cycles", "application/json", strings.NewReader("{}")) //nolint:noctx // loopback
-		check(err)
-		if err := r.Body.Close(); err != nil || r.StatusCode != http.StatusAccepted {
-			return fmt.Errorf("submit cycle: %s %w", r.Status, err)
-		}
-	}
-	return nil
 }
