@@ -56,8 +56,8 @@ STAGED   := ^TestIncidentScenarios$$|^TestFlappingIsToldOnceUntilItWasStable$$|^
 # What `make quick` runs: all but the walls around real programs, several hosts, and the whole program from outside.
 QUICK     = $$($(GO) list ./internal/... | grep -v -E '/(guard/wall|guard/gate|engine/river|agent/claude)$$')
 # What only `make test-all` runs, beside what `-short` leaves out: very many rows, what a CLI does that the other tests do
-# with ours, what only another version of a CLI changes, the real CLI where fakes play the same, and the same once more through the browser.
-LONG     := ^TestFaults$$|TestTheTablesSayWhatProgramsTake|TestTheTablesSayWhatDockerAndKubectlSay|VeryMany|AStormOfAlertsStarts|RealNPM|RealGatus|Promtool|ResumeRepeatsNoDiagnostics|ALocalModelAsDocumented|RealCodex_RunsAsNPM|RealCLI_(AChainByHandoff|TheServiceRuns|WallsAlone|CooldownsAre|IsTheOperators)|HostileWebhooks
+# with ours, what Claude Code does by itself, which only another version of it changes, the real CLI where fakes play the same, and the same once more through the browser.
+LONG     := ^TestFaults$$|TestTheTablesSayWhatProgramsTake|TestTheTablesSayWhatDockerAndKubectlSay|VeryMany|AStormOfAlertsStarts|RealNPM|RealGatus|Promtool|^TestCLI_|ResumeRepeatsNoDiagnostics|ALocalModelAsDocumented|RealCodex_RunsAsNPM|RealCLI_(AChainByHandoff|TheServiceRuns|WallsAlone|CooldownsAre|IsTheOperators)|HostileWebhooks
 
 .NOTPARALLEL:
 

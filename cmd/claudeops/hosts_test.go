@@ -331,7 +331,7 @@ func alive(pid int) bool {
 func TestAHostThatIsCutOffCannotWrite(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)
-	line, err := pgtest.NewProxy(t.Context(), address)
+	line, err := pgtest.NewProxy(t.Context(), address, 0)
 	must(t, err)
 	t.Cleanup(func() { _ = line.Close() })
 	gate := gateFile(t)
@@ -398,7 +398,7 @@ func TestAChainAsksLittleOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	const chains, most = 4, 132
 	address := pgtest.URL(t)
-	proxy, err := pgtest.NewProxy(t.Context(), address)
+	proxy, err := pgtest.NewProxy(t.Context(), address, 0)
 	must(t, err)
 	t.Cleanup(func() { _ = proxy.Close() })
 	b := hosts(t, proxy.Address(address), plays(

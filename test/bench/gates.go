@@ -114,4 +114,6 @@ func middle(ms []float64) float64 {
 	return ms[len(ms)/2]
 }
 
+func milliseconds(since time.Time) float64 { return inMilliseconds(time.Since(since)) }
+
 func inMilliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

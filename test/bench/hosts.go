@@ -1,17 +1,56 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"claudeops/test/pgtest"
+	"claudeops/test/testtoken"
 )
+
+// shared measures the hop of one host on a PostgreSQL that keeps what it acknowledges.
+func (b *bench) shared(chains int) ([]figure, error) {
+	c := must(pgtest.Start(context.Background(), pgtest.Durable))
+	defer func() { _ = c.Close() }()
+	check(c.SQL(context.Background(), "CREATE DATABASE hops"))
+	alone := must(b.hopsOf("alone-hops", chains))
+	shared := must(b.hopsOf("shared-hops", chains, "CLAUDEOPS_DATABASE_URL="+c.Address("hops")))
+	asked := must(b.asked(c, chains))
+	sqlite, postgres := alone[len(alone)/2], shared[len(shared)/2]
+	return []figure{{
+		"hop on PostgreSQL", fmt.Sprintf("p50 %.1f ms, p99 %.1f ms (%d hops), %.2f × the %.1f ms of SQLite in the same run",
+			postgres, shared[len(shared)*99/100], len(shared), postgres/sqlite, sqlite), "≤ 1.5 × SQLite",
+	}, {
+		"what a chain of three sessions asks PostgreSQL", fmt.Sprintf("%d statements, %d waits for an answer", asked.Sum()/chains, asked.Trips/chains), "≤ 120 statements",
+	}}, nil
+}
+
+// asked is what chains ask of the database, without the preparation of statements.
+func (b *bench) asked(c *pgtest.Cluster, chains int) (pgtest.Traffic, error) {
+	check(c.SQL(context.Background(), "CREATE DATABASE asked"))
+	proxy := must(pgtest.NewProxy(context.Background(), c.Address("asked"), 0))
+	defer func() { _ = proxy.Close() }()
+	times := filepath.Join(b.dir, "asked-times")
+	agent := must(b.agent(hopping(times)))
+	var first, last pgtest.Traffic
+	err := b.chains(agent, times, "asked", chains+1, func(done int) {
+		if last = proxy.Traffic(); done == 1 {
+			first = last
+		}
+	}, "CLAUDEOPS_DATABASE_URL="+proxy.Address(c.Address("asked")))
+	return last.Since(first), err
+}
 
 // hosts lets three hosts do many chains and kills one of them in the middle.
 func (b *bench) hosts(chains int) ([]figure, error) {
@@ -107,4 +146,89 @@ func hopping(times string) string {
 		"[ $CLAUDEOPS_TIER -lt 3 ] && printf '" + handoff + "' $((CLAUDEOPS_TIER+1)) > $CLAUDEOPS_STATE_DIR/handoff.json\n" +
 		"echo '{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"s\",\"model\":\"m\",\"tools\":[\"Bash\"]}'\n" + // as every agent does when it starts
 		result + "\necho \"$EPOCHREALTIME end $CLAUDEOPS_TIER $CLAUDEOPS_CYCLE_ID\" >> " + times + "\n"
+}
+
+// readHops returns the times from the end of a tier to the start of the next one of the same cycle, in order of length, and how
+// many agents ran at once.
+func readHops(text string) (hops []float64, most int, err error) {
+	type moment struct {
+		at          float64
+		what, cycle string
+	}
+	var all []moment
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		if len(f) != 4 {
+			return nil, 0, fmt.Errorf("read times: %q", line)
+		}
+		at, err := strconv.ParseFloat(f[0], 64)
+		if err != nil {
+			return nil, 0, fmt.Errorf("read times: %w", err)
+		}
+		all = append(all, moment{at, f[1], f[3]})
+	}
+	// Each wrote its own line; what stands first need not have happened first.
+	slices.SortStableFunc(all, func(a, b moment) int {
+		if a.at < b.at {
+			return -1
+		}
+		return 1
+	})
+	ended := map[string]float64{}
+	running := 0
+	for _, m := range all {
+		if m.what == "end" {
+			ended[m.cycle] = m.at
+			running--
+			continue
+		}
+		if running++; running > most {
+			most = running
+		}
+		if before, ok := ended[m.cycle]; ok {
+			hops = append(hops, (m.at-before)*1000)
+		}
+	}
+	slices.Sort(hops)
+	return hops, most, nil
+}
+
+// hopsOf measures the hops of a new daemon, in order of length.
+func (b *bench) hopsOf(state string, chains int, env ...string) ([]float64, error) {
+	times := filepath.Join(b.dir, state+"-times")
+	agent := must(b.agent(hopping(times)))
+	check(b.chains(agent, times, state, chains, func(int) {}, env...))
+	raw := must(os.ReadFile(times))
+	hops, _, err := readHops(string(raw))
+	return hops, err
+}
+
+// chains makes a daemon run cycles one after the other, and reports after each how many are done.
+func (b *bench) chains(agent, times, state string, count int, done func(int), env ...string) error {
+	d := must(b.start(agent, filepath.Join(b.dir, state), env...))
+	defer d.stop()
+	// A daemon without history starts one by itself.
+	for before := range count {
+		for {
+			raw, err := os.ReadFile(times)
+			if err != nil && !errors.Is(err, os.ErrNotExist) {
+				return err
+			}
+			if bytes.Count(raw, []byte("end 3 ")) > before {
+				break
+			}
+			if time.Since(d.begun) > 2*time.Minute {
+				return errors.New("the chains do not end")
+			}
+			<-time.After(2 * time.Millisecond)
+		}
+		done(before + 1)
+		client := &http.Client{Transport: testtoken.Transport{}}
+		r, err := client.Post("http://"+d.addr+"/api/v1/cycles", "application/json", strings.NewReader("{}")) //nolint:noctx // loopback
+		check(err)
+		if err := r.Body.Close(); err != nil || r.StatusCode != http.StatusAccepted {
+			return fmt.Errorf("submit cycle: %s %w", r.Status, err)
+		}
+	}
+	return nil
 }

@@ -36,11 +36,12 @@ func main() {
 		return
 	}
 	binary := flag.String("binary", "bin/claudeops", "the program to measure")
-	only := flag.String("only", "", "measure this alone: bare, hosts or probes")
+	chains := flag.Int("chains", 50, "how many three-tier chains PostgreSQL is measured with")
+	only := flag.String("only", "", "measure this alone: bare, many, idle, probes, postgres, scaling or hosts")
 	probes := flag.Duration("probes", time.Minute, "how long probes are watched")
 	gatus := flag.String("gatus", "", "a Gatus program that watches the same targets as the probes")
 	flag.Parse()
-	if err := run(*binary, *only, *probes, *gatus, os.Stdout); err != nil {
+	if err := run(*binary, *only, *chains, *probes, *gatus, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -52,7 +53,7 @@ const hostChains = 200
 // figure is one line of the report.
 type figure struct{ what, measured, target string }
 
-func run(binary, only string, probes time.Duration, gatus string, out io.Writer) error {
+func run(binary, only string, chains int, probes time.Duration, gatus string, out io.Writer) error {
 	binary, err := filepath.Abs(binary)
 	if err != nil {
 		return err
@@ -75,6 +76,10 @@ func run(binary, only string, probes time.Duration, gatus string, out io.Writer)
 		measure func() ([]figure, error)
 	}{
 		{"bare", b.bare},
+		{"many", func() ([]figure, error) { return b.weightOfMany(must(b.agent(result + "\n"))) }},
+		{"idle", func() ([]figure, error) { return b.idle(probes) }},
+		{"postgres", func() ([]figure, error) { return b.shared(chains) }},
+		{"scaling", b.scaling},
 		{"hosts", func() ([]figure, error) { return b.hosts(hostChains) }},
 		{"probes", func() ([]figure, error) { return b.probes(probes, gatus) }},
 	} {

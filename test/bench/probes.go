@@ -10,9 +10,11 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,7 +22,10 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
+
+	"claudeops/test/testtoken"
 )
 
 const (
@@ -243,4 +248,105 @@ func gatusYAML(port, database string, urls []string) string {
 			i, url, probeInterval)
 	}
 	return y.String()
+}
+
+// idle measures a daemon in which nothing happens but probes that find everything healthy.
+func (b *bench) idle(length time.Duration) ([]figure, error) {
+	const count = 50
+	d, end, err := b.probing(must(b.agent(result+"\n")), count, probeInterval)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	<-time.After(probeInterval + 10*time.Second) // every probe has run once, and the first cycle is over
+	used := must(d.processorShare(length))
+	return []figure{{fmt.Sprintf("%d probes every %s: processor", count, probeInterval), fmt.Sprintf("%.2f %% of a core", used), "< 0.2 %"}}, nil
+}
+
+// manyProbes is how many services `-only many` watches.
+const manyProbes = 10_000
+
+func (b *bench) weightOfMany(agent string) ([]figure, error) {
+	const interval = time.Minute
+	d, end, err := b.probing(agent, manyProbes, interval)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	pid := d.cmd.Process.Pid
+	started := must(processorTime(pid))
+	first, err := d.ask("/")
+	check(err)
+	page := must(processorTime(pid))
+	<-time.After(interval + 10*time.Second) // every probe has run once, and the first cycle is over
+	used := must(d.processorShare(interval))
+	for _, path := range []string{"/", "/services", "/services?q=9999", "/config"} {
+		_, err := d.ask(path)
+		check(err)
+	}
+	peak := must(memoryMB(pid, "VmHWM:"))
+	rss, err := residentMB(pid)
+	verify := b.command(agent, filepath.Join(b.dir, "unused"), "config", "check", "--config", filepath.Join(b.dir, fmt.Sprintf("probing-%d.yaml", manyProbes)))
+	if said, err := verify.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("check configuration: %w\n%s", err, said)
+	}
+	usage, ok := verify.ProcessState.SysUsage().(*syscall.Rusage)
+	if !ok {
+		return nil, errors.New("no resource usage on this system")
+	}
+	return []figure{
+		{
+			fmt.Sprintf("%d services: start and first page", manyProbes),
+			fmt.Sprintf("%.2f and %.2f s of CPU, the page after %.0f ms", started.Seconds(), (page - started).Seconds(), first), "≤ 2 s of CPU",
+		},
+		{"… memory at the peak, with the first cycle and the pages", fmt.Sprintf("%d MB", peak), "≤ 130 MB"},
+		{
+			"… `claudeops config check`",
+			fmt.Sprintf("%.2f s of CPU, %d MB", (verify.ProcessState.UserTime() + verify.ProcessState.SystemTime()).Seconds(), usage.Maxrss>>10), "≤ 2 s, ≤ 130 MB",
+		},
+		{fmt.Sprintf("%d services with a probe every %s: processor", manyProbes, interval), fmt.Sprintf("%.1f %% of a core", used), "≤ 25 %"},
+		{"… memory", fmt.Sprintf("%d MB", rss), "≤ 130 MB"},
+	}, err
+}
+
+// probing starts a daemon with so many services, all answered by one server.
+func (b *bench) probing(agent string, count int, interval time.Duration) (*daemon, func(), error) {
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	var y strings.Builder
+	y.WriteString("services:\n")
+	for i := range count {
+		fmt.Fprintf(&y, "  - name: service-%d\n    probes: [{type: http, url: '%s/%d', interval: %s}]\n", i, server.URL, i, interval)
+	}
+	config := filepath.Join(b.dir, fmt.Sprintf("probing-%d.yaml", count))
+	if err := os.WriteFile(config, []byte(y.String()), 0o600); err != nil {
+		server.Close()
+		return nil, nil, err
+	}
+	d, err := b.start(agent, filepath.Join(b.dir, fmt.Sprintf("probing-%d", count)), "CLAUDEOPS_CONFIG="+config)
+	if err != nil {
+		server.Close()
+		return nil, nil, err
+	}
+	return d, func() { d.stop(); server.Close() }, nil
+}
+
+// processorShare is how much of a core the daemon uses in a time, in percent.
+func (d *daemon) processorShare(length time.Duration) (float64, error) {
+	before := must(processorTime(d.cmd.Process.Pid))
+	begun := time.Now()
+	<-time.After(length)
+	after, err := processorTime(d.cmd.Process.Pid)
+	return 100 * (after - before).Seconds() / time.Since(begun).Seconds(), err
+}
+
+// ask requests a page and returns how many milliseconds the answer took.
+func (d *daemon) ask(path string) (ms float64, err error) {
+	begun := time.Now()
+	r, err := (&http.Client{Transport: testtoken.Transport{}}).Get("http://" + d.addr + path) //nolint:noctx // loopback
+	check(err)
+	_, err = io.Copy(io.Discard, r.Body)
+	if err = errors.Join(err, r.Body.Close()); err == nil && r.StatusCode != http.StatusOK {
+		err = fmt.Errorf("ask for %s: %s", path, r.Status)
+	}
+	return milliseconds(begun), err
 }

@@ -27,6 +27,7 @@ type box struct {
 	state    string
 	program  string // the program under trial
 	service  *service
+	database database
 	env      []string // of every start
 	more     string   // of the configuration
 	scenario string
@@ -43,6 +44,8 @@ type setup struct {
 	scenario string // empty: the chain
 	more     string // added to the configuration
 	state    string // where the state folder is; empty: in the box
+	database database
+	env      []string
 }
 
 func newBox(ctx context.Context, s setup) (b *box, err error) {
@@ -66,6 +69,9 @@ func newBox(ctx context.Context, s setup) (b *box, err error) {
 	if b.state == "" {
 		b.state = b.file("state")
 	}
+	if b.database = s.database; b.database == nil {
+		b.database = sqliteFile{state: b.state}
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return b, fmt.Errorf("find myself: %w", err)
@@ -84,11 +90,12 @@ func newBox(ctx context.Context, s setup) (b *box, err error) {
 	if s.ladder {
 		recovery = "on"
 	}
-	b.env = []string{
+	b.env = append([]string{
 		"PATH=" + bin + ":/usr/local/bin:/usr/bin:/bin", "HOME=" + dir, "TMPDIR=" + dir, "CLAUDEOPS_CONFIG=" + b.file("claudeops.yaml"),
 		"CLAUDEOPS_STATE_DIR=" + b.state, "CLAUDEOPS_RECOVERY=" + recovery, "CLAUDEOPS_FAULT_WAITS=settle=200ms",
 		serviceVar + "=" + b.service.url, "FAULT_DIR=" + dir, testtoken.Env,
-	}
+	}, b.database.environ()...)
+	b.env = append(b.env, s.env...)
 	return b, nil
 }
 
@@ -102,12 +109,15 @@ func (b *box) close(keep bool) {
 	if keep {
 		return
 	}
+	if b.database != nil {
+		_ = b.database.drop()
+	}
 	_ = os.RemoveAll(b.dir)
 }
 
 // cycles reads all cycles with their sessions, the oldest first. Without a database there are none.
 func (b *box) cycles(ctx context.Context) ([]store.CycleSummary, error) {
-	s, err := b.database(ctx)
+	s, err := b.database.open(ctx)
 	if errors.Is(err, ops.ErrNotFound) {
 		return nil, nil
 	}
@@ -485,17 +495,7 @@ func (p *process) get(path string) (int, string) {
 
 // submit asks a serving program for a cycle.
 func (p *process) submit(body string) (int, string) {
-	client := &http.Client{Timeout: 60 * time.Second, Transport: testtoken.Transport{}}
-	resp, err := client.Post("http://"+p.addr+"/api/v1/cycles", "application/json", strings.NewReader(body)) //nolint:noctx // it has a time-out
-	if err != nil {
-		return 0, err.Error()
-	}
-	defer func() { _ = resp.Body.Close() }()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return 0, err.Error()
-	}
-	return resp.StatusCode, string(text)
+	return p.post("/api/v1/cycles", body)
 }
 
 func (p *process) ready() error {

@@ -142,8 +142,3 @@ func (t *trying) readOnly(ctx context.Context, ladder bool) error {
 		noticed.Round(10*time.Millisecond), gone.Round(10*time.Millisecond), t.recovery.Round(10*time.Millisecond), b.summary(ctx))
 	return b.verdict(ctx, ladder)
 }
-
-// slowChain is the chain with a Tier 2 that takes its time before it does anything.
-func slowChain(pause time.Duration) string {
-	return replaceOnce(chain, "      - bash: 'webctl restart'\n", fmt.Sprintf("      - pause: %s\n      - bash: 'webctl restart'\n", pause))
-}

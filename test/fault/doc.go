@@ -8,5 +8,5 @@
 //	box.go       a box with its files, its service and the program under trial as a process
 //	verdict.go   what must hold after every fault, and which processes are left
 //	kill.go      kills at each of the places, and at any moment
-//	the others   the other faults, and the journal of a box
+//	the others   the other faults; postgres.go also where the journal is
 package main

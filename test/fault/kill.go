@@ -287,7 +287,7 @@ func (b *box) quiet(ctx context.Context) bool {
 	if !b.settled(ctx) {
 		return false
 	}
-	s, err := b.database(ctx)
+	s, err := b.database.open(ctx)
 	if err != nil {
 		return false
 	}

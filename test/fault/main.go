@@ -32,6 +32,7 @@ type options struct {
 	parallel int
 	keep     bool
 	list     bool
+	sessions int
 	courses  string
 }
 
@@ -52,6 +53,7 @@ func main() {
 	flag.BoolVar(&o.keep, "keep", false, "keep the boxes of failures")
 	flag.BoolVar(&o.list, "list", false, "list the places and end")
 	flag.StringVar(&o.courses, "courses", "", "run the program in this way alone: once or serve, then ladder, again, acts")
+	flag.IntVar(&o.sessions, "sessions", 1000, "how many sessions with grandchildren")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -102,7 +104,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 
 // trials are those that were asked for.
 func (o options) trials(all []place, fits *regexp.Regexp, on []course) []trial {
-	out := slices.Concat(killTrials(all, fits, o.times), randomTrials(o.random, o.seed, on), faults())
+	out := slices.Concat(killTrials(all, fits, o.times), randomTrials(o.random, o.seed, on), faults(o))
 	return slices.DeleteFunc(out, func(t trial) bool {
 		if o.one != "" {
 			return t.name != o.one
@@ -331,7 +333,7 @@ func spread(d []time.Duration) string {
 }
 
 // faults are the ones other than a kill, each with its own file.
-func faults() []trial {
+func faults(o options) []trial {
 	var out []trial
 	add := func(group, name string, run func(ctx context.Context, t *trying) error) {
 		out = append(out, trial{group: group, name: group + name, alone: true, run: run})
@@ -339,13 +341,27 @@ func faults() []trial {
 	for _, ladder := range []bool{true, false} {
 		add("readonly", fmt.Sprintf("#ladder=%t", ladder), func(ctx context.Context, t *trying) error { return t.readOnly(ctx, ladder) })
 	}
+	add("endless", "#lines", func(ctx context.Context, t *trying) error { return t.endlessOutput(ctx, endlessLines) })
+	add("endless", "#line", func(ctx context.Context, t *trying) error { return t.endlessOutput(ctx, endlessLine) })
+	add("tls", "", func(ctx context.Context, t *trying) error { return t.otherCertificate(ctx) })
+	add("clock", "#steps", func(ctx context.Context, t *trying) error { return t.clockSteps(ctx, nil) })
+	add("clock", "#steps-postgres", func(ctx context.Context, t *trying) error {
+		d, err := newServer(ctx)
+		if err != nil {
+			return err
+		}
+		return t.clockSteps(ctx, d)
+	})
+	add("postgres", "#half-dead", func(ctx context.Context, t *trying) error { return t.halfDead(ctx, time.Minute) })
+	add("alerts", "#rate", func(ctx context.Context, t *trying) error { return t.alertRate(ctx, 1000, 20*time.Second) })
 	add("storm", "", func(ctx context.Context, t *trying) error { return t.forkStorm(ctx, 500) })
+	add("grandchildren", "", func(ctx context.Context, t *trying) error { return t.grandchildren(ctx, o.sessions) })
 	return out
 }
 
 // faultNames lists them for the command line.
 func faultNames() (out []string) {
-	for _, t := range faults() {
+	for _, t := range faults(options{}) {
 		if !slices.Contains(out, t.group) {
 			out = append(out, t.group)
 		}

@@ -54,7 +54,7 @@ func (b *box) leftovers(ctx context.Context, cycles []store.CycleSummary) (errs 
 	if _, err := os.Lstat(filepath.Join(b.state, "handoff.json")); err == nil {
 		errs = append(errs, errors.New("handoff.json is left"))
 	}
-	return append(errs, b.checkDatabase(ctx))
+	return append(errs, b.database.check(ctx))
 }
 
 // checkCycle looks at one cycle: at its end, no session open, no tier finished twice. Where calls were refused meanwhile, a session
@@ -115,7 +115,7 @@ func (b *box) spentInVain(c store.CycleSummary) bool {
 
 // checkPeople: a cycle that gave up belongs to an incident for which a human was called, by this cycle or an earlier one.
 func (b *box) checkPeople(ctx context.Context, cycles []store.CycleSummary) error {
-	s, err := b.database(ctx)
+	s, err := b.database.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -181,7 +181,7 @@ func (b *box) checkRuns(ctx context.Context) error {
 	if !b.actions {
 		return nil
 	}
-	s, err := b.database(ctx)
+	s, err := b.database.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -299,4 +299,19 @@ func (b *box) agents(tier ops.Tier) (pids []int) {
 		}
 	}
 	return pids
+}
+
+// files lists the open files of a process.
+func files(pid int) (out []string) {
+	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	if err != nil {
+		return nil
+	}
+	for _, e := range entries {
+		if to, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", pid, e.Name())); err == nil {
+			out = append(out, to)
+		}
+	}
+	slices.Sort(out)
+	return out
 }

@@ -7,13 +7,16 @@ import (
 	"net/url"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
-// Proxy passes connections on to a server.
+// Proxy passes connections on to a server, each way later by a delay.
 type Proxy struct {
 	listener net.Listener
 	target   string
+	delay    time.Duration
 	lose     atomic.Bool // the next answer is lost with its connection
+	deaf     atomic.Bool // answers are dropped, and connections stay open
 	cut      atomic.Bool // nothing passes, and nobody is told
 	open     sync.WaitGroup
 	mu       sync.Mutex
@@ -22,7 +25,7 @@ type Proxy struct {
 }
 
 // NewProxy stands before the server of an address.
-func NewProxy(ctx context.Context, address string) (*Proxy, error) {
+func NewProxy(ctx context.Context, address string, delay time.Duration) (*Proxy, error) {
 	u, err := url.Parse(address)
 	if err != nil {
 		return nil, fmt.Errorf("start proxy: %w", err)
@@ -31,7 +34,7 @@ func NewProxy(ctx context.Context, address string) (*Proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start proxy: %w", err)
 	}
-	p := &Proxy{listener: l, target: u.Host, conns: map[net.Conn]bool{}, traffic: traffic{all: Traffic{Statements: map[string]int{}}}}
+	p := &Proxy{listener: l, target: u.Host, delay: delay, conns: map[net.Conn]bool{}, traffic: traffic{all: Traffic{Statements: map[string]int{}}}}
 	p.open.Go(p.accept)
 	return p, nil
 }
@@ -48,6 +51,10 @@ func (p *Proxy) Address(address string) string {
 
 // LoseAnswer ends the next connection that the server answers on, instead of passing the answer on.
 func (p *Proxy) LoseAnswer() { p.lose.Store(true) }
+
+// Deafen drops what the server answers, on every connection, until it is called again with false. One that has lost something stays half
+// dead: it takes what is sent and answers nothing.
+func (p *Proxy) Deafen(deaf bool) { p.deaf.Store(deaf) }
 
 // Cut loses what either side sends, and tells nobody, until Mend.
 func (p *Proxy) Cut() { p.cut.Store(true) }
@@ -93,26 +100,40 @@ func (p *Proxy) accept() {
 			})
 		})
 		p.open.Go(func() {
+			dead := false
 			p.pass(server, client, func([]byte) bool {
 				if p.lose.Swap(false) {
 					_ = client.Close() // what is written to it afterwards is lost
 				}
-				return !p.cut.Load()
+				dead = dead || p.deaf.Load()
+				return !dead && !p.cut.Load()
 			})
 		})
 	}
 }
 
-// pass copies what one side sends to the other, if seen says so, which gets it first.
+// pass copies what one side sends to the other, after the delay, if seen says so, which gets it when it arrives here.
 func (p *Proxy) pass(from, to net.Conn, seen func([]byte) bool) {
-	defer func() { _ = to.Close() }() // the other side has ended
-	b := make([]byte, 32<<10)
+	type chunk struct {
+		at   time.Time
+		data []byte
+	}
+	chunks := make(chan chunk, 1000)
+	p.open.Go(func() {
+		defer func() { _ = to.Close() }() // the other side has ended
+		for c := range chunks {
+			time.Sleep(time.Until(c.at)) //nolint:forbidigo // the latency is what it is for
+			if _, err := to.Write(c.data); err != nil {
+				_ = from.Close() // ends the reading below
+			}
+		}
+	})
+	defer close(chunks)
 	for {
+		b := make([]byte, 32<<10)
 		n, err := from.Read(b)
 		if n > 0 && seen(b[:n]) {
-			if _, failed := to.Write(b[:n]); failed != nil {
-				_ = from.Close()
-			}
+			chunks <- chunk{time.Now().Add(p.delay), b[:n]}
 		}
 		if err != nil {
 			return

@@ -387,7 +387,7 @@ func TestSimulation(t *testing.T) {
 	if seeds == 0 {
 		seeds = 1000
 		if testing.Short() {
-			seeds = 30
+			seeds = 50
 		}
 	}
 	var broken atomic.Bool

@@ -29,7 +29,7 @@ func TestAStatementThatNobodyWaitsForFailsTheTransaction(t *testing.T) {
 // A transaction may be committed although the answer is lost. Doing it again would do it twice. Before that, nothing was done.
 func TestACommitWhoseAnswerIsLostIsNotSentAgain(t *testing.T) {
 	address := pgtest.URL(t)
-	proxy, err := pgtest.NewProxy(t.Context(), address)
+	proxy, err := pgtest.NewProxy(t.Context(), address, 0)
 	must(t, err)
 	t.Cleanup(func() { _ = proxy.Close() })
 	d := openItems(t, proxy.Address(address))

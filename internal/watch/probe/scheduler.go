@@ -61,47 +61,81 @@ func NewScheduler(o SchedulerOptions) *Scheduler {
 // Run runs probes until ctx ends; it returns after every probe has ended and every result was delivered. A probe that
 // ctx cut short has no result; none is cut short because ctx was replaced.
 func (s *Scheduler) Run(ctx context.Context) error {
-	results := make(chan ops.Check, fullBatch)
-	var delivery, probes sync.WaitGroup
-	delivery.Go(func() { s.deliver(ctx, results) })
 	probing, end := ops.Lasting(ctx)
 	defer end()
-	for _, w := range s.o.Watched {
-		probes.Go(func() { s.repeat(ctx, probing, w, results) })
+	r := &rounds{Scheduler: s, ctx: ctx, probing: probing, results: make(chan ops.Check, fullBatch), timers: make([]*time.Timer, len(s.o.Watched))}
+	var delivery sync.WaitGroup
+	delivery.Go(func() { s.deliver(ctx, r.results) })
+	r.open.Add(len(s.o.Watched))
+	for i, w := range s.o.Watched {
+		r.later(i, s.spread(w))
 	}
 	<-ctx.Done()
-	probes.Wait()
-	close(results)
+	r.end()
+	r.open.Wait()
+	close(r.results)
 	delivery.Wait()
 	return context.Cause(ctx)
 }
 
-// repeat runs one probe at its interval until ctx ends.
-func (s *Scheduler) repeat(ctx, probing context.Context, w Watched, results chan<- ops.Check) {
-	for wait := s.spread(w); ; {
-		asked := time.Now()
-		if !ops.Pause(ctx, wait) {
-			return
-		}
-		if wait = s.afterPause(w, time.Since(asked)-wait); wait > 0 {
-			continue
-		}
-		select {
-		case s.free <- struct{}{}:
-		case <-ctx.Done():
-			return
-		}
-		start := time.Now()
-		check := s.o.Prober.one(probing, w.Environment, *w.Spec, s.o.Prober.find)
-		if check != nil {
-			check.Environment, check.Purpose = w.Environment, ops.ProbeWatch
-			results <- *check
-		}
-		<-s.free
-		interval := s.interval(w)
-		jitter := (2*s.o.Random() - 1) / 10
-		wait = max(interval+time.Duration(jitter*float64(interval))-time.Since(start), 0)
+// rounds are the probes of one run. Between its rounds a probe is a timer and no goroutine: there may be ten thousand.
+type rounds struct {
+	*Scheduler
+	ctx, probing context.Context //nolint:containedctx // of the run
+	results      chan ops.Check
+	open         sync.WaitGroup // the probes that may be asked again
+
+	mu     sync.Mutex
+	ended  bool
+	timers []*time.Timer
+}
+
+// later asks a probe after a time, unless the run has ended.
+func (r *rounds) later(i int, wait time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended {
+		r.open.Done()
+		return
 	}
+	asked := time.Now()
+	r.timers[i] = time.AfterFunc(wait, func() { r.ask(i, time.Since(asked)-wait) })
+}
+
+// end lets no further round begin.
+func (r *rounds) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended = true
+	for _, t := range r.timers {
+		if t.Stop() {
+			r.open.Done()
+		}
+	}
+}
+
+// ask runs one probe, whose timer was so late.
+func (r *rounds) ask(i int, late time.Duration) {
+	w := r.o.Watched[i]
+	if wait := r.afterPause(w, late); wait > 0 {
+		r.later(i, wait)
+		return
+	}
+	select {
+	case r.free <- struct{}{}:
+	case <-r.ctx.Done():
+		r.open.Done()
+		return
+	}
+	start := time.Now()
+	if check := r.o.Prober.one(r.probing, w.Environment, *w.Spec, r.o.Prober.find); check != nil {
+		check.Environment, check.Purpose = w.Environment, ops.ProbeWatch
+		r.results <- *check
+	}
+	<-r.free
+	interval := r.interval(w)
+	jitter := (2*r.o.Random() - 1) / 10
+	r.later(i, max(interval+time.Duration(jitter*float64(interval))-time.Since(start), 0))
 }
 
 func (s *Scheduler) interval(w Watched) time.Duration { return cmp.Or(w.Spec.Interval, s.o.Interval) }
