@@ -381,7 +381,7 @@ func (b *box) ready(env ...string) *daemon {
 func (d *daemon) until(what string, cond func() bool) {
 	d.t.Helper()
 	deadline := time.Now().Add(3 * time.Minute) // on a busy machine a start alone takes many seconds
-	for !cond() {
+	for wait := 50 * time.Millisecond; !cond(); wait = min(2*wait, 400*time.Millisecond) {
 		select {
 		case err := <-d.done:
 			d.done <- err
@@ -391,7 +391,7 @@ func (d *daemon) until(what string, cond func() bool) {
 		if time.Now().After(deadline) {
 			d.t.Fatalf("did not come true: %s\n%s", what, d.log)
 		}
-		pause(100 * time.Millisecond) // most conditions open the database, which takes time of the processor
+		pause(wait) // most conditions open the database or run the program, which takes time of the processor
 	}
 }
 

@@ -194,3 +194,9 @@ func TestPhone_OneOfSeveralHostsReadsTheAnswers(t *testing.T) {
 		t.Errorf("audit:\n%s", lives.audits())
 	}
 }
+
+// gated is a box whose Tier 3 needs a human.
+func gated(t *testing.T, env ...string) *box {
+	plays := slices.Concat(agenttest.InOrder(1, finds(1)), agenttest.InOrder(2, finds(2)), agenttest.InOrder(3, agenttest.Claims(0.1, "web")))
+	return climbing(t, plays, append([]string{"CLAUDEOPS_APPROVAL_TIER=3"}, env...)...)
+}

@@ -82,6 +82,9 @@ func TestAnAgentStartsWherePeopleInstallIt(t *testing.T) {
 	}
 	for name, l := range layouts() {
 		for _, at := range []string{"", " behind a link"} {
+			if testing.Short() && at != "" && l.hidden == "" {
+				continue
+			}
 			t.Run(name+at, func(t *testing.T) {
 				root, err := os.MkdirTemp(cache, "layout-*") //nolint:usetesting // agents see something of temporary folders
 				if err == nil {

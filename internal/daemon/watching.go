@@ -102,7 +102,6 @@ func (p *plan) newWatching(envs []ops.Environment) (*watching, error) {
 	if err != nil {
 		return nil, err
 	}
-	scheduler := probe.NewScheduler(probe.SchedulerOptions{Prober: probe.New(probing), Deliver: w.Deliver})
 	var watched []probe.Watched
 	beats, beating := &watch.Heartbeats{Store: p.store.Watch, Deliver: w.Deliver, Clock: p.Clock, Logger: p.Logger}, false
 	for _, e := range envs {
@@ -118,7 +117,7 @@ func (p *plan) newWatching(envs []ops.Environment) (*watching, error) {
 			}
 		}
 	}
-	scheduler.Watch(watched)
+	scheduler := probe.NewScheduler(probe.SchedulerOptions{Prober: probe.New(probing), Deliver: w.Deliver, Watched: watched})
 	out := &watching{p: p, envs: envs, watch: w, scheduler: scheduler, probes: len(watched)}
 	if beating {
 		out.beats = beats

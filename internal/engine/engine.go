@@ -4,7 +4,9 @@ package engine
 
 import (
 	"context"
+	"maps"
 	"math"
+	"sync"
 	"time"
 
 	"claudeops/internal/ops"
@@ -91,9 +93,17 @@ func (p *Pace) Forget(id ops.CycleID) { delete(p.faults, id) }
 
 // Keep resets the pauses of all cycles but the open ones.
 func (p *Pace) Keep(open func(ops.CycleID) bool) {
-	for id := range p.faults {
-		if !open(id) {
-			delete(p.faults, id)
-		}
+	maps.DeleteFunc(p.faults, func(id ops.CycleID, _ fault) bool { return !open(id) })
+}
+
+// Ended waits for a group until ctx ends, and reports whether it has ended.
+func Ended(ctx context.Context, group *sync.WaitGroup) bool {
+	done := make(chan struct{})
+	go func() { group.Wait(); close(done) }()
+	select {
+	case <-done:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }

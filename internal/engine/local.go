@@ -109,14 +109,10 @@ func (e *Local) Stop(ctx context.Context) error {
 		return nil
 	}
 	e.stop(ops.Stop(ops.StopShutdown, "the supervisor is shutting down"))
-	done := make(chan struct{})
-	go func() { e.loop.Wait(); close(done) }()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
+	if !Ended(ctx, &e.loop) {
 		return errors.New("stop engine: workers did not end in time")
 	}
+	return nil
 }
 
 func (e *Local) nudge() {

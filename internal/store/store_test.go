@@ -8,15 +8,18 @@ import (
 	"claudeops/test/storetest"
 )
 
-func TestConformanceOnSQLite(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) storetest.Database {
+func TestConformanceOnSQLite(t *testing.T) { storetest.Run(t, freshFile) }
+
+// TestHostsAtOnceOnSQLite is where goroutines meet: the race detector watches it in every run, and the rest in `make test-all`.
+func TestHostsAtOnceOnSQLite(t *testing.T) { storetest.Run(t, freshFile, "hosts at once") }
+
+func freshFile(t *testing.T) storetest.Database {
+	t.Helper()
+	path := newFile(t)
+	return func(t *testing.T) *store.Store {
 		t.Helper()
-		path := newFile(t)
-		return func(t *testing.T) *store.Store {
-			t.Helper()
-			return openFile(t, path)
-		}
-	})
+		return openFile(t, path)
+	}
 }
 
 func newFile(tb testing.TB) string { tb.Helper(); return storetest.NewFile(tb) }

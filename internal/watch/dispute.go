@@ -290,16 +290,8 @@ func (w *Watch) confirm(ctx context.Context, env *environment, now time.Time) {
 		m.events = append(m.events, env.event(change, after.Last.Purpose))
 		m.recovered = append(m.recovered, recovery{k.service, v.Began, change.Reason})
 	}
-	if len(m.save) == 0 || !w.allRecovered(ctx, env, m, now) {
-		return
-	}
-	if err := w.o.Store.RecordResults(ctx, env.config.Name, nil, nil, m.save, limitEvents(m.events), nil); err != nil {
-		w.logError(ctx, "record what a cycle found", err)
-		return
-	}
-	for _, v := range m.save {
-		k := key{v.Service, v.Probe}
-		env.states[k], env.saved[k] = v, now
+	if len(m.save) > 0 {
+		w.settle(ctx, env, m, nil, now)
 	}
 }
 

@@ -29,12 +29,11 @@ type environment struct {
 	causes []ops.Cause
 	lost   map[string]time.Time // services whose failing probe was taken out of the configuration, and when this was noticed
 
-	uncounted []ops.Check // results that are counted later
-	unkept    []ops.Check // results that change nothing and are stored later
-	counted   time.Time   // when results were counted last
-	withheld  []ops.Withheld
-	judged    time.Time // when it was judged last
-	next      time.Time // when to judge again
+	waiting  []ops.Check // results that change nothing and are written later
+	written  time.Time   // when results were written last
+	withheld []ops.Withheld
+	judged   time.Time // when it was judged last
+	next     time.Time // when to judge again
 }
 
 func newEnvironment(e ops.Environment, describe func(ops.ProbeSpec) string) (*environment, error) {

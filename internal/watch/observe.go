@@ -2,6 +2,7 @@ package watch
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -15,12 +16,11 @@ const keepEvery = 5 * time.Minute
 
 // update is what a batch of results changes.
 type update struct {
-	kept, counted []ops.Check
-	later         []ops.Check // to be stored, but only because the last stored result is old
-	states        map[key]ops.CheckState
-	save          []ops.CheckState
-	events        []ops.Event
-	recovered     []recovery
+	kept, quiet []ops.Check // to be stored because they say something new, and those that change nothing
+	states      map[key]ops.CheckState
+	save        []ops.CheckState
+	events      []ops.Event
+	recovered   []recovery
 }
 
 // recovery is a service that may have recovered.
@@ -38,19 +38,21 @@ func (w *Watch) observe(ctx context.Context, env *environment, results []ops.Che
 	for _, r := range results {
 		env.apply(&m, r, starts[r.Service], now)
 	}
+	env.waiting = append(env.waiting, m.quiet...)
+	env.waiting = env.waiting[max(0, len(env.waiting)-maxWaiting):]
+	return w.settle(ctx, env, m, alerts, now)
+}
+
+// settle records an update, if it says something new or enough waits, and takes it over.
+func (w *Watch) settle(ctx context.Context, env *environment, m update, alerts []ops.Alert, now time.Time) bool {
 	news := len(m.kept) > 0 || len(m.save) > 0 || len(m.events) > 0 || len(alerts) > 0
-	counted, later := env.count(m.counted, m.later, news, now)
-	m.save = env.withLastResults(m, counted, later)
 	// The incidents are closed first. Who dies between the two sees the recovery again; the other way round nobody would ever see it.
 	if !w.allRecovered(ctx, env, m, now) {
-		env.uncount(counted, later)
 		return false
 	}
-	if news || len(counted) > 0 || len(later) > 0 {
-		kept := append(m.kept[:len(m.kept):len(m.kept)], later...)
-		if err := w.o.Store.RecordResults(ctx, env.config.Name, kept, counted, m.save, limitEvents(m.events), alerts); err != nil {
+	if news || env.due(now) {
+		if err := w.write(ctx, env, m, alerts, now); err != nil {
 			w.logError(ctx, "record results", err)
-			env.uncount(counted, later)
 			return false
 		}
 		if news {
@@ -62,15 +64,41 @@ func (w *Watch) observe(ctx context.Context, env *environment, results []ops.Che
 	for k, v := range m.states {
 		env.states[k] = v
 	}
-	for _, v := range m.save {
-		env.saved[key{v.Service, v.Probe}] = now
-	}
+	return true
+}
+
+// write records an update, and with it the results that wait: one commit for many of them.
+func (w *Watch) write(ctx context.Context, env *environment, m update, alerts []ops.Alert, now time.Time) error {
+	stored := map[key]ops.Check{}
 	for _, c := range m.kept {
 		if c.Purpose != ops.ProbeAlert {
-			env.kept[key{c.Service, c.Probe}] = c
+			stored[key{c.Service, c.Probe}] = c
 		}
 	}
-	return true
+	kept := slices.Clip(m.kept)
+	var counted []ops.Check
+	for _, c := range env.waiting {
+		k := key{c.Service, c.Probe}
+		last, ok := stored[k]
+		if !ok {
+			last = env.kept[k]
+		}
+		if c.At.Sub(last.At) >= env.keepEvery() {
+			kept, stored[k] = append(kept, c), c
+		} else {
+			counted = append(counted, c)
+		}
+	}
+	save := env.withLastResults(m)
+	if err := w.o.Store.RecordResults(ctx, env.config.Name, kept, counted, save, limitEvents(m.events), alerts); err != nil {
+		return err
+	}
+	env.waiting, env.written = nil, now
+	maps.Copy(env.kept, stored)
+	for _, v := range save {
+		env.saved[key{v.Service, v.Probe}] = now
+	}
+	return nil
 }
 
 // starts are the services that the supervisor or an agent has started lately, if that matters for one of the results.
@@ -87,13 +115,13 @@ func (w *Watch) starts(ctx context.Context, env *environment, results []ops.Chec
 
 // withLastResults adds the states of results that change nothing to those that are saved: the pages show from them when a service was
 // last checked.
-func (env *environment) withLastResults(m update, counted, later []ops.Check) []ops.CheckState {
+func (env *environment) withLastResults(m update) []ops.CheckState {
 	save := m.save
 	saved := map[key]bool{}
 	for _, v := range save {
 		saved[key{v.Service, v.Probe}] = true
 	}
-	for _, c := range append(counted[:len(counted):len(counted)], later...) {
+	for _, c := range env.waiting {
 		k := key{c.Service, c.Probe}
 		v, changed := m.states[k]
 		if !changed {
@@ -131,11 +159,8 @@ func (env *environment) apply(m *update, result ops.Check, started, now time.Tim
 		m.kept, news = append(m.kept, result), true
 	case result.Purpose == ops.ProbeAlert: // repeated alerts say nothing new about the service
 		news = news || now.Sub(env.saved[k]) >= keepEvery || now.Before(env.saved[k])
-	case now.Sub(env.kept[k].At) >= env.keepEvery():
-		m.later = append(m.later, result)
-		env.kept[k] = result
 	default:
-		m.counted = append(m.counted, result)
+		m.quiet = append(m.quiet, result)
 	}
 	if news {
 		m.save = append(m.save, after)
@@ -172,54 +197,37 @@ func moved(before, after ops.CheckState) bool {
 }
 
 const (
-	// countEvery is how long results that change nothing may wait to be written: the pages show the time of the last check, and a crash
+	// waitAtMost is how long results that change nothing may wait to be written: the pages show the time of the last check, and a crash
 	// loses no more of the statistics.
-	countEvery = 10 * time.Second
-	maxCounts  = 2000
+	waitAtMost = 10 * time.Second
+	// enough of them are written at once.
+	enough = 2000
 	// maxWaiting is how many may wait while the database is away; older ones are then left out of the statistics.
-	maxWaiting = 10 * maxCounts
+	maxWaiting = 10 * enough
 )
 
-// count takes results that change nothing, to be counted or stored, and returns those that are due to be written: a single commit for
-// many of them, or with the next one that cannot wait.
-func (env *environment) count(results, later []ops.Check, now bool, at time.Time) (counted, kept []ops.Check) {
-	env.uncounted, env.unkept = append(env.uncounted, results...), append(env.unkept, later...)
-	waiting := len(env.uncounted) + len(env.unkept)
-	if waiting == 0 {
-		return nil, nil
+// due reports whether the results that wait are written now.
+func (env *environment) due(now time.Time) bool {
+	if len(env.waiting) == 0 {
+		return false
 	}
-	if env.counted.IsZero() || at.Before(env.counted) {
-		env.counted = at
+	if env.written.IsZero() || now.Before(env.written) {
+		env.written = now
 	}
-	if !now && at.Sub(env.counted) < countEvery && waiting < maxCounts {
-		return nil, nil
-	}
-	counted, kept = env.uncounted, env.unkept
-	env.uncounted, env.unkept, env.counted = nil, nil, at
-	return counted, kept
+	return now.Sub(env.written) >= waitAtMost || len(env.waiting) >= enough
 }
 
-// uncount takes back results that could not be written, up to the maximum.
-func (env *environment) uncount(counted, later []ops.Check) {
-	counted, later = append(counted, env.uncounted...), append(later, env.unkept...)
-	env.uncounted = counted[max(0, len(counted)-maxWaiting):]
-	env.unkept = later[max(0, len(later)-maxWaiting):]
-}
-
-// Flush counts the results that wait to be counted. Call it at the end, after the last results were delivered.
+// Flush writes the results that wait. Call it at the end, after the last results were delivered.
 func (w *Watch) Flush(ctx context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, env := range w.order {
-		if len(env.uncounted)+len(env.unkept) == 0 {
+		if len(env.waiting) == 0 {
 			continue
 		}
-		states := env.withLastResults(update{}, env.uncounted, env.unkept)
-		if err := w.o.Store.RecordResults(ctx, env.config.Name, env.unkept, env.uncounted, states, nil, nil); err != nil {
-			w.logError(ctx, "count the last results", err)
-			continue
+		if err := w.write(ctx, env, update{}, nil, w.o.Clock()); err != nil {
+			w.logError(ctx, "record the last results", err)
 		}
-		env.uncounted, env.unkept = nil, nil
 	}
 }
 

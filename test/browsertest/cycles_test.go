@@ -22,14 +22,14 @@ func TestThePagesOfCyclesAreAccessibleInBothThemesAndWidths(t *testing.T) {
 	opened := `for (const d of document.querySelectorAll('details')) d.open = true`
 	lookAtAll(t, serve(t, f.store).base(), []sight{
 		{name: "cycles", path: "/cycles"},
-		{name: "filtered cycles", path: "/cycles?status=resolved&tier=2"},
+		{name: "filtered cycles", path: "/cycles?status=resolved&tier=2", again: true},
 		{name: "cycle with every role", path: path("/cycles/%d", f.cycleOf(f.repaired[0])), then: opened},
 		{name: "cycle that waits", path: path("/cycles/%d", f.approval.CycleID)},
 		{name: "question to stop a cycle", path: path("/cycles/%d", f.approval.CycleID), then: `document.querySelector('#stop').showModal()`},
-		{name: "running cycle", path: path("/cycles/%d", f.cycleOf(f.running))},
-		{name: "cycle with denials", path: path("/cycles/%d", f.cycleOf(f.denied))},
-		{name: "session before a question", path: path("/sessions/%d?tab=handoff", f.approval.SessionID), then: opened},
-		{name: "result of a session", path: path("/sessions/%d?tab=result", f.repaired[6]), then: opened},
+		{name: "running cycle", path: path("/cycles/%d", f.cycleOf(f.running)), again: true},
+		{name: "cycle with denials", path: path("/cycles/%d", f.cycleOf(f.denied)), again: true},
+		{name: "session before a question", path: path("/sessions/%d?tab=handoff", f.approval.SessionID), then: opened, again: true},
+		{name: "result of a session", path: path("/sessions/%d?tab=result", f.repaired[6]), then: opened, again: true},
 	})
 }
 

@@ -32,7 +32,7 @@ func buildProgram(t testing.TB) string {
 			return
 		}
 		program.path = filepath.Join(program.dir, "claudeops")
-		if out, err := exec.Command("go", "build", "-o", program.path, "claudeops/cmd/claudeops").CombinedOutput(); err != nil {
+		if out, err := exec.Command("go", "build", "-ldflags", "-s -w", "-o", program.path, "claudeops/cmd/claudeops").CombinedOutput(); err != nil {
 			program.err = fmt.Errorf("build claudeops: %w\n%s", err, out)
 		}
 	})

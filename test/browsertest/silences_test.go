@@ -24,6 +24,6 @@ func TestSilencesAndNotificationsAreAccessible(t *testing.T) {
 		{name: "silences", path: "/silences"},
 		{name: "silence dialog", path: "/silences", then: `document.querySelector('#add-silence').showModal()`},
 		{name: "notifications", path: "/notifications", then: `for (const d of document.querySelectorAll('details')) d.open = true`},
-		{name: "no notifications", path: "/notifications?status=pending"},
+		{name: "no notifications", path: "/notifications?status=pending", again: true},
 	})
 }

@@ -540,7 +540,7 @@ func (w watched) ServiceRecovered(ctx context.Context, environment, service stri
 	if err := w.before("sees the recovery of " + service); err != nil {
 		return 0, err
 	}
-	proven, err := w.Watch.Proven(ctx, environment, at.Add(-ops.Probation-time.Minute)) // what a cycle saw before counts
+	proven, err := w.Proven(ctx, environment, at.Add(-ops.Probation-time.Minute)) // what a cycle saw before counts
 	if w.unknown(service) && err == nil && !slices.ContainsFunc(proven, func(p ops.Proven) bool { return p.Service == service }) {
 		w.h.sim.fail("nothing ends for who is unknown: %s: %s", service, how)
 	}

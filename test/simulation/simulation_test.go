@@ -380,7 +380,10 @@ func TestSimulation(t *testing.T) {
 		}
 		return
 	}
-	seeds := *manySeeds
+	seeds, twice := *manySeeds, 20 // how many are played twice: a seed is a history
+	if testing.Short() {
+		twice = 5
+	}
 	if seeds == 0 {
 		seeds = 1000
 		if testing.Short() {
@@ -408,9 +411,6 @@ func TestSimulation(t *testing.T) {
 		})
 	}
 }
-
-// twice is how many seeds are played twice: a seed is a history.
-const twice = 20
 
 func playsTheSame(t *testing.T, seed uint64, first []string) {
 	t.Helper()

@@ -2,6 +2,7 @@
 package storetest
 
 import (
+	"slices"
 	"testing"
 
 	"claudeops/internal/store"
@@ -11,8 +12,8 @@ import (
 // closed with the test.
 type Database func(t *testing.T) *store.Store
 
-// Run checks what the rest of the program relies on. fresh creates an empty database.
-func Run(t *testing.T, fresh func(t *testing.T) Database) {
+// Run checks what the rest of the program relies on: all of it, or the suites that are named. fresh creates an empty database.
+func Run(t *testing.T, fresh func(t *testing.T) Database, only ...string) {
 	t.Helper()
 	suites := []struct {
 		name  string
@@ -60,6 +61,9 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 		{"step", stepCases()},
 	}
 	for _, suite := range suites {
+		if len(only) > 0 && !slices.Contains(only, suite.name) {
+			continue
+		}
 		t.Run(suite.name, func(t *testing.T) {
 			for _, c := range suite.cases {
 				t.Run(c.name, func(t *testing.T) {

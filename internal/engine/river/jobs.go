@@ -176,9 +176,12 @@ type inserted struct {
 // migrationLock is the advisory lock that a host takes to migrate River's tables.
 const migrationLock = 0x636c6f70_72697672
 
+// ownLog is what River writes: nothing. It recovers from every error by itself, and the sweep says when the database is away.
+func ownLog() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
 // migrate brings River's tables up to date, one host at a time.
-func migrate(ctx context.Context, pool *pgxpool.Pool, logger *slog.Logger) error {
-	migrator, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Logger: slog.New(newThin(logger.Handler()))})
+func migrate(ctx context.Context, pool *pgxpool.Pool) error {
+	migrator, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Logger: ownLog()})
 	if err != nil {
 		return fmt.Errorf("prepare queue tables: %w", err)
 	}

@@ -43,15 +43,13 @@ type Journal interface {
 	Rewake(ctx context.Context, ids []ops.CycleID) ([]ops.Cycle, error)
 }
 
-// Advance takes one cycle as far as it goes now. ops.ErrSlotBusy, ops.ErrConflict and ops.ErrFenced mean that it is not this host's turn.
-type Advance func(ctx context.Context, id ops.CycleID, environment string) error
-
 // Options are what an engine works with.
 type Options struct {
 	// Pool is shared with the store.
 	Pool    *pgxpool.Pool
 	Journal Journal
-	Advance Advance
+	// Advance takes one cycle as far as it goes now. ops.ErrSlotBusy, ops.ErrConflict and ops.ErrFenced mean that it is not this host's turn.
+	Advance engine.Advance
 	// Environments are all that are configured, with their labels; this host works for Mine.
 	Environments map[string][]string
 	Mine         []string
@@ -188,7 +186,7 @@ func (e *Engine) newClient() (*river.Client[pgx.Tx], error) {
 	}
 	config := &river.Config{
 		ID:                          clientID(e.o.Host),
-		Logger:                      slog.New(newThin(e.o.Logger.Handler())),
+		Logger:                      ownLog(),
 		Queues:                      queues,
 		Workers:                     workers,
 		FetchCooldown:               e.o.FetchCooldown,
@@ -242,8 +240,11 @@ func (e *Engine) stopClient() {
 
 // Start prepares River's tables, takes up what this host left running, and begins to fetch jobs.
 func (e *Engine) Start(ctx context.Context) error {
-	if err := e.prepare(ctx); err != nil {
+	if err := migrate(ctx, e.o.Pool); err != nil {
 		return fmt.Errorf("start engine: %w", err)
+	}
+	if e.o.Ready != nil {
+		e.o.Ready(e.jobs.Load())
 	}
 	life := context.WithoutCancel(ctx)
 	e.mu.Lock()
@@ -260,17 +261,6 @@ func (e *Engine) Start(ctx context.Context) error {
 	sweeping, end := context.WithCancel(life)
 	e.endLoop = end
 	e.loop.Go(func() { e.run(sweeping, next) })
-	return nil
-}
-
-// prepare makes the tables.
-func (e *Engine) prepare(ctx context.Context) error {
-	if err := migrate(ctx, e.o.Pool, e.o.Logger); err != nil {
-		return err
-	}
-	if e.o.Ready != nil {
-		e.o.Ready(e.jobs.Load())
-	}
 	return nil
 }
 
@@ -340,33 +330,22 @@ func (e *Engine) Stop(ctx context.Context) error {
 		return nil
 	}
 	e.stopClient() //nolint:contextcheck // it has its own time limit
-	if err := within(ctx, &e.workers); err != nil {
+	if !engine.Ended(ctx, &e.workers) {
 		return errors.New("stop engine: workers did not end in time")
 	}
 	if e.endLoop != nil {
 		e.endLoop()
 	}
-	if err := within(ctx, &e.loop); err != nil {
+	if !engine.Ended(ctx, &e.loop) {
 		return errors.New("stop engine: the journal did not answer in time")
 	}
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	if within(ctx, &e.closing) != nil {
+	if !engine.Ended(ctx, &e.closing) {
 		// It waits for a database that does not answer; it ends with the pool.
 		e.o.Logger.WarnContext(ctx, "the queue did not close in time")
 	}
 	return nil
-}
-
-func within(ctx context.Context, group *sync.WaitGroup) error {
-	done := make(chan struct{})
-	go func() { group.Wait(); close(done) }()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // look sweeps soon.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -172,21 +173,9 @@ func (e *Engine) lost(c ops.Cycle, ours bool) bool {
 // forget drops what is known of cycles that have ended.
 func (e *Engine) forget(open map[ops.CycleID]bool) {
 	e.pace.Keep(func(id ops.CycleID) bool { return open[id] })
-	for id := range e.seen {
-		if !open[id] {
-			delete(e.seen, id)
-		}
-	}
-	for id := range e.again {
-		if !open[id] {
-			delete(e.again, id)
-		}
-	}
-	for id := range e.adopting {
-		if !open[id] {
-			delete(e.adopting, id)
-		}
-	}
+	maps.DeleteFunc(e.seen, func(id ops.CycleID, _ sighting) bool { return !open[id] })
+	maps.DeleteFunc(e.again, func(id ops.CycleID, _ bool) bool { return !open[id] })
+	maps.DeleteFunc(e.adopting, func(id ops.CycleID, _ bool) bool { return !open[id] })
 }
 
 func (e *Engine) later(c ops.Cycle, wait time.Duration) time.Duration {

@@ -102,6 +102,10 @@ func TestAReplacedFileStaysClosed(t *testing.T) {
 
 // The walls hold, and are tried, while files beside them are replaced all the time: by one that is not there when the session starts.
 func TestWallsHoldWhileFilesAreReplaced(t *testing.T) {
+	times := 40
+	if testing.Short() {
+		times = 10
+	}
 	for name, mounts := range map[string]bool{"Landlock": false, "mounts": true} {
 		t.Run(name, func(t *testing.T) {
 			p, open := closable(t, mounts)
@@ -109,7 +113,7 @@ func TestWallsHoldWhileFilesAreReplaced(t *testing.T) {
 			replacing.Dir = open
 			must(t, replacing.Start())
 			defer func() { _ = replacing.Process.Kill(); _ = replacing.Wait() }()
-			for range 40 {
+			for range times {
 				if out, _ := p.run(ops.Tier1, "cat "+open+"/secret"); strings.Contains(out, "replaced") {
 					t.Fatalf("it read %q", out)
 				}

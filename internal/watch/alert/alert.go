@@ -7,8 +7,6 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -59,21 +57,12 @@ type Found struct {
 
 // Parse reads a body. An error is for the sender.
 func Parse(b Body, now time.Time) (Found, error) {
-	var found Found
-	var err error
-	switch b.Sender.Form {
-	case Alertmanager, Grafana:
-		found, err = parseGroup(b.Content)
-	case Generic:
-		found, err = parseGeneric(b)
-	default:
-		return found, fmt.Errorf("unknown source %q: use %s", b.Sender.Form, strings.Join(Sources(), ", "))
+	if !slices.Contains(Sources(), b.Sender.Form) {
+		return Found{}, fmt.Errorf("unknown source %q: use %s", b.Sender.Form, strings.Join(Sources(), ", "))
 	}
+	found, err := b.parse()
 	if err != nil {
 		return Found{}, err
-	}
-	if len(found.Alerts) > Most {
-		return Found{}, ErrTooMany
 	}
 	for i, a := range found.Alerts {
 		found.Alerts[i] = finish(a, cmp.Or(b.Sender.Name, a.Source, b.Sender.Form), now)
@@ -192,88 +181,6 @@ func cleanLabels(labels map[string]string) map[string]string {
 		}
 	}
 	return out
-}
-
-// decode reads JSON. Its errors name the sender's fields.
-func decode(body []byte, into any) error {
-	if len(strings.TrimSpace(string(body))) == 0 {
-		return errors.New("the body is empty: send JSON")
-	}
-	err := json.Unmarshal(body, into)
-	var syntax *json.SyntaxError
-	var kind *json.UnmarshalTypeError
-	switch {
-	case errors.As(err, &syntax):
-		return fmt.Errorf("the body is not JSON: %s at byte %d", syntax.Error(), syntax.Offset)
-	case errors.As(err, &kind):
-		return fmt.Errorf("%s is a %s, which does not fit", cmp.Or(kind.Field, "the body"), kind.Value)
-	}
-	return err
-}
-
-// group is the body of Alertmanager (version 4) and of Grafana, which took it over and added to it.
-type group struct {
-	Version      string `json:"version"`
-	Status       string `json:"status"`
-	Alerts       []member
-	CommonLabels labels `json:"commonLabels"`
-}
-
-// member is one alert of a group.
-type member struct {
-	Status       string    `json:"status"`
-	Labels       labels    `json:"labels"`
-	Annotations  labels    `json:"annotations"`
-	StartsAt     time.Time `json:"startsAt"`
-	EndsAt       time.Time `json:"endsAt"`
-	GeneratorURL string    `json:"generatorURL"`
-	Fingerprint  string    `json:"fingerprint"`
-	DashboardURL string    `json:"dashboardURL"` // Grafana
-	PanelURL     string    `json:"panelURL"`     // Grafana
-
-	Values      json.RawMessage `json:"values"`      // Grafana
-	ValueString json.RawMessage `json:"valueString"` // Grafana
-}
-
-func parseGroup(body []byte) (Found, error) {
-	var out Found
-	var g group
-	if err := decode(body, &g); err != nil {
-		return out, err
-	}
-	if g.Alerts == nil {
-		return out, errors.New("there are no alerts in the body: it must have a list named alerts")
-	}
-	if len(g.Alerts) > Most {
-		return out, ErrTooMany
-	}
-	for _, m := range g.Alerts {
-		if m.isTest() {
-			out.Tests++
-			continue
-		}
-		a := ops.Alert{
-			Fingerprint: m.Fingerprint, Status: status(cmp.Or(m.Status, g.Status)), Labels: m.Labels, StartsAt: m.StartsAt,
-			Level:   level(cmp.Or(m.Labels["severity"], m.Labels["priority"], m.Labels["level"])),
-			Name:    m.Labels["alertname"],
-			Summary: cmp.Or(m.Annotations["summary"], m.Annotations["description"], m.Annotations["message"]),
-			URL:     cmp.Or(m.PanelURL, m.DashboardURL, m.GeneratorURL),
-			Content: string(m.Values) + string(m.ValueString),
-		}
-		if more := m.Annotations["description"]; more != "" && more != a.Summary {
-			a.Summary += ": " + more
-		}
-		if a.Status == ops.AlertResolved && m.EndsAt.Year() > 1 {
-			a.EndsAt = &m.EndsAt
-		}
-		out.Alerts = append(out.Alerts, a)
-	}
-	return out, nil
-}
-
-// isTest reports whether an alert is the one of Grafana's test button, which always says the same.
-func (m member) isTest() bool {
-	return m.Labels["alertname"] == "TestAlert" && m.Labels["instance"] == "Grafana" && m.Annotations["summary"] == "Notification test"
 }
 
 // maxListed is how many alerts a prompt lists; the rest is counted.

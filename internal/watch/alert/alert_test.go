@@ -174,7 +174,7 @@ func TestBadBodiesAreRefusedWithAReason(t *testing.T) {
 		{alert.Alertmanager, `{"alerts":`, "is not JSON"},
 		{alert.Alertmanager, `{}`, "no alerts"},
 		{alert.Alertmanager, `{"alerts":{}}`, "does not fit"},
-		{alert.Alertmanager, `[]`, "does not fit"},
+		{alert.Alertmanager, `[]`, "no alerts"},
 		{alert.Generic, `{"status":"firing"}`, "what it is about"},
 		{alert.Generic, `{"name":{"a":1}}`, "does not fit"},
 		{alert.Generic, `null`, "what it is about"},

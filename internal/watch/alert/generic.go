@@ -51,6 +51,16 @@ func own() dialect {
 	}}
 }
 
+// grouped is the dialect of Alertmanager (version 4) and of Grafana, which took it over and added to it.
+func grouped() dialect {
+	return dialect{fields: fields{
+		id: []string{"/fingerprint"}, name: []string{"/labels/alertname"}, status: []string{"/status"},
+		severity: []string{"/labels/severity", "/labels/priority", "/labels/level"},
+		summary:  []string{"/annotations/summary", "/annotations/description", "/annotations/message"},
+		url:      []string{"/panelURL", "/dashboardURL", "/generatorURL"}, startsAt: []string{"/startsAt"}, labels: []string{"/labels"},
+	}, then: member}
+}
+
 // dialects are those of programs that are known, in the order in which they are tried.
 func dialects() []dialect {
 	return []dialect{
@@ -98,6 +108,20 @@ func dialects() []dialect {
 	}
 }
 
+// member adds the description to one alert of a group, and its end. The one of Grafana's test button always says the same.
+func member(doc any, a *ops.Alert) meaning {
+	if a.Name == "TestAlert" && a.Labels["instance"] == "Grafana" && a.Summary == "Notification test" {
+		return test
+	}
+	if more := text(doc, "/annotations/description"); more != "" && more != a.Summary {
+		a.Summary += ": " + more
+	}
+	if end := moment(text(doc, "/endsAt")); end.Year() > 1 {
+		a.EndsAt = &end
+	}
+	return news
+}
+
 // zabbix reads the severities of a connector, which are numbers, and leaves out what people did to a problem.
 func zabbix(doc any, a *ops.Alert) meaning {
 	switch text(doc, "/severity") {
@@ -133,8 +157,9 @@ func kuma(doc any, a *ops.Alert) meaning {
 	return news
 }
 
-func parseGeneric(b Body) (Found, error) {
-	if b.isText() {
+// parse reads a body of any form.
+func (b Body) parse() (Found, error) {
+	if b.Sender.Form == Generic && b.isText() {
 		return Found{Alerts: []ops.Alert{b.plainText()}}, nil
 	}
 	var out Found
@@ -147,14 +172,14 @@ func parseGeneric(b Body) (Found, error) {
 			return out, nil
 		}
 		if err != nil {
-			return out, decode(b.Content, &doc) // which says it for the sender
+			return out, b.unreadable()
 		}
-		entries, err := members(doc)
+		entries, err := b.members(doc)
 		if err != nil {
 			return out, err
 		}
 		for _, m := range entries {
-			a, means, err := b.read(m)
+			a, means, err := b.read(m, text(doc, "/status"))
 			switch {
 			case err != nil:
 				return out, err
@@ -170,10 +195,26 @@ func parseGeneric(b Body) (Found, error) {
 	}
 }
 
-// members are the alerts of a document: those of a list in it, or itself.
-func members(doc any) ([]any, error) {
+// unreadable says for the sender why the body is not JSON.
+func (b Body) unreadable() error {
+	if len(bytes.TrimSpace(b.Content)) == 0 {
+		return errors.New("the body is empty: send JSON")
+	}
+	var syntax *json.SyntaxError
+	err := json.Unmarshal(b.Content, new(any))
+	if errors.As(err, &syntax) {
+		return fmt.Errorf("the body is not JSON: %s at byte %d", syntax.Error(), syntax.Offset)
+	}
+	return err
+}
+
+// members are the alerts of a document: those of a list in it, or, in the generic form, itself.
+func (b Body) members(doc any) ([]any, error) {
 	switch found := at(doc, "/alerts").(type) {
 	case nil:
+		if b.Sender.Form != Generic {
+			return nil, errors.New("there are no alerts in the body: it must have a list named alerts")
+		}
 		return []any{doc}, nil
 	case []any:
 		return found, nil
@@ -181,18 +222,24 @@ func members(doc any) ([]any, error) {
 	return nil, errors.New("/alerts is no list, which does not fit")
 }
 
-// read makes an alert of a document.
-func (b Body) read(doc any) (ops.Alert, meaning, error) {
-	how := own()
+// dialect is how the sender of a document writes.
+func (b Body) dialect(doc any) dialect {
+	if b.Sender.Form != Generic {
+		return grouped()
+	}
 	for _, d := range dialects() {
 		if slices.ContainsFunc(d.signs, func(p string) bool { return at(doc, p) != nil }) {
-			how = d
-			break
+			return d
 		}
 	}
-	said := reading{doc: doc}
+	return own()
+}
+
+// read makes an alert of a document. Whole is the status of all that came with it.
+func (b Body) read(doc any, whole string) (ops.Alert, meaning, error) {
+	how, said := b.dialect(doc), reading{doc: doc}
 	f := how.fields
-	word := cmp.Or(said.first(f.status), b.Status)
+	word := cmp.Or(said.first(f.status), b.Status, whole)
 	a := ops.Alert{
 		Source: how.source, Status: status(word, f.resolved...),
 		Level: level(cmp.Or(said.first(f.severity), b.Severity)),
@@ -202,16 +249,12 @@ func (b Body) read(doc any) (ops.Alert, meaning, error) {
 	if id := said.first(f.id); id != "" {
 		a.Fingerprint = how.prefix + id
 	}
-	began := said.first(f.startsAt)
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05Z0700"} { // the second is how PagerDuty's documents write it
-		if at, err := time.Parse(layout, began); err == nil {
-			a.StartsAt = at
-		}
-	}
+	a.StartsAt = moment(said.first(f.startsAt))
 	if values := at(doc, "/values"); values != nil {
 		raw, _ := json.Marshal(values) // it was JSON
 		a.Content = string(raw)
 	}
+	a.Content += text(doc, "/valueString")
 	means := news
 	if how.then != nil {
 		means = how.then(doc, &a)
@@ -228,6 +271,16 @@ func (b Body) read(doc any) (ops.Alert, meaning, error) {
 		return a, means, errors.New("the alert does not say what it is about: give name or service")
 	}
 	return a, news, nil
+}
+
+// moment reads a time; zero: it is none.
+func moment(text string) time.Time {
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05Z0700"} { // the second is how PagerDuty's documents write it
+		if at, err := time.Parse(layout, text); err == nil {
+			return at
+		}
+	}
+	return time.Time{}
 }
 
 // isText reports whether a body is a plain text: whoever sends JSON begins it as such, or says so.
@@ -348,24 +401,4 @@ func plain(v any) (string, bool) {
 		return strconv.FormatBool(v), true
 	}
 	return "", false
-}
-
-// labels are texts by name, in the bodies of groups.
-type labels map[string]string
-
-// UnmarshalJSON reads plain values as texts and leaves out lists and objects.
-func (l *labels) UnmarshalJSON(raw []byte) error {
-	var values map[string]any
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.UseNumber()
-	if err := decoder.Decode(&values); err != nil {
-		return err
-	}
-	*l = labels{}
-	for name, v := range values {
-		if text, ok := plain(v); ok {
-			(*l)[name] = text
-		}
-	}
-	return nil
 }

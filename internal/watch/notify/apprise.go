@@ -4,6 +4,7 @@ package notify
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,26 +43,17 @@ type Apprise struct {
 	urls   []string
 	api    string
 	dir    string
-	client http.Client
+	client *http.Client
 	hide   *strings.Replacer
 }
 
 // New makes a sender. Without URLs and API every Send is ErrNoTarget.
 func New(o AppriseOptions) *Apprise {
-	a := &Apprise{bin: o.Bin, api: o.API, dir: o.Dir, hide: hider(o.URLs)}
-	if a.bin == "" {
-		a.bin = "apprise"
-	}
+	a := &Apprise{bin: cmp.Or(o.Bin, "apprise"), api: o.API, dir: o.Dir, client: newClient(o.HTTPClient), hide: hider(o.URLs)}
 	for _, u := range o.URLs {
 		if u = strings.TrimSpace(u); u != "" {
 			a.urls = append(a.urls, u)
 		}
-	}
-	if o.HTTPClient != nil {
-		a.client = *o.HTTPClient
-	}
-	a.client.CheckRedirect = func(*http.Request, []*http.Request) error {
-		return http.ErrUseLastResponse // following would turn the POST into a GET that succeeds and sends nothing
 	}
 	return a
 }

@@ -19,7 +19,8 @@ import (
 // maxReply limits what is read of an answer.
 const maxReply = 8 << 20
 
-// newClient is a client that follows no redirects: a token must not go to another address.
+// newClient is a client that follows no redirects: a token must not go to another address, and a POST would become a GET that succeeds and
+// sends nothing.
 func newClient(c *http.Client) *http.Client {
 	out := http.Client{}
 	if c != nil {
@@ -69,14 +70,7 @@ func fit(text string, limit int) (string, bool) {
 		return text, true
 	}
 	const rest = "\n… The rest is on the page and in claudeops."
-	text = text[:limit-len(rest)]
-	for len(text) > 0 && text[len(text)-1]&0xC0 == 0x80 {
-		text = text[:len(text)-1]
-	}
-	if n := len(text); n > 0 && text[n-1] >= 0xC0 {
-		text = text[:n-1]
-	}
-	return text + rest, false
+	return strings.ToValidUTF8(text[:limit-len(rest)], "") + rest, false
 }
 
 // post sends to an Apprise API server.
@@ -86,7 +80,7 @@ func (a *Apprise) post(ctx context.Context, m message) error {
 		return err
 	}
 	m.URLs = strings.Join(a.urls, ",")
-	status, body, err := postJSON(ctx, &a.client, target.String(), http.Header{"Accept": {"application/json"}}, m)
+	status, body, err := postJSON(ctx, a.client, target.String(), http.Header{"Accept": {"application/json"}}, m)
 	if err != nil {
 		return fmt.Errorf("reach the Apprise API at %s: %w; check CLAUDEOPS_APPRISE_API", target.Host, err)
 	}
@@ -123,14 +117,19 @@ func (a *Apprise) judge(status int, body []byte, host string) error {
 	case status >= 200 && status < 300:
 		return nil
 	}
+	return refused("the Apprise API at "+host, status, body, a.hide)
+}
+
+// refused is the error of a server that did not take a notice, with what it says about it.
+func refused(server string, status int, body []byte, hide *strings.Replacer) error {
 	var answer struct {
 		Error string `json:"error"`
 	}
 	said := ""
 	if json.Unmarshal(body, &answer) == nil && answer.Error != "" {
-		said = ": " + ops.OneLine(a.hide.Replace(answer.Error), longestReason)
+		said = ": " + ops.OneLine(hide.Replace(answer.Error), longestReason)
 	}
-	return fmt.Errorf("the Apprise API at %s answered HTTP %d %s%s", host, status, http.StatusText(status), said)
+	return fmt.Errorf("%s answered HTTP %d %s%s", server, status, http.StatusText(status), said)
 }
 
 // ready returns the notices that are sent now. Those that wait for the end of quiet hours become due then.

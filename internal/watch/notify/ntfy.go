@@ -158,14 +158,7 @@ func (s ntfy) publish(ctx context.Context, m ntfyMessage) error {
 	if status >= 200 && status < 300 {
 		return nil
 	}
-	var refusal struct {
-		Error string `json:"error"`
-	}
-	said := ""
-	if json.Unmarshal(body, &refusal) == nil && refusal.Error != "" {
-		said = ": " + ops.OneLine(strings.ReplaceAll(refusal.Error, s.target.Topic, "***"), longestReason)
-	}
-	return fmt.Errorf("ntfy at %s answered HTTP %d %s%s", host, status, http.StatusText(status), said)
+	return refused("ntfy at "+host, status, body, strings.NewReplacer(s.target.Topic, "***"))
 }
 
 func (t NtfyTarget) header() http.Header {

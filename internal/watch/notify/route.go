@@ -29,7 +29,7 @@ type Router struct {
 
 // Send delivers one notice by the first route that matches.
 func (r Router) Send(ctx context.Context, n ops.Notice) ([]string, error) {
-	_, sender := r.route(n)
+	sender := r.way(n).sender
 	if sender == nil {
 		return nil, ErrMuted
 	}
@@ -37,37 +37,31 @@ func (r Router) Send(ctx context.Context, n ops.Notice) ([]string, error) {
 }
 
 // Route names the route of a notice; notices of one route can be sent together.
-func (r Router) Route(n ops.Notice) string {
-	name, _ := r.route(n)
-	return name
-}
+func (r Router) Route(n ops.Notice) string { return r.way(n).name }
 
 // Quiet returns the quiet hours of the route that a notice goes by, if it has any.
-func (r Router) Quiet(n ops.Notice) *ops.QuietHours {
-	if n.Target == ops.TargetSecond && r.Second != nil {
-		return nil
-	}
-	for _, route := range r.Routes {
-		if matches(route.NoticeRoute, n) {
-			return route.Quiet
-		}
-	}
-	return nil
+func (r Router) Quiet(n ops.Notice) *ops.QuietHours { return r.way(n).quiet }
+
+// way is how a notice goes; without a sender to nobody.
+type way struct {
+	name   string
+	sender Sender
+	quiet  *ops.QuietHours
 }
 
-func (r Router) route(n ops.Notice) (string, Sender) {
+func (r Router) way(n ops.Notice) way {
 	if n.Target == ops.TargetSecond && r.Second != nil {
-		return "second", r.Second
+		return way{name: "second", sender: r.Second}
 	}
 	for _, route := range r.Routes {
 		if matches(route.NoticeRoute, n) {
-			return "route " + route.Name, route.Sender
+			return way{"route " + route.Name, route.Sender, route.Quiet}
 		}
 	}
 	if n.Kind == ops.NoticeEscalated {
-		return "nobody", nil // sent only where a route names it
+		return way{name: "nobody"} // sent only where a route names it
 	}
-	return "first", r.First
+	return way{name: "first", sender: r.First}
 }
 
 func matches(r ops.NoticeRoute, n ops.Notice) bool {

@@ -163,9 +163,7 @@ type telegramChat struct {
 
 // name is how events name a person. The name is chosen by that person, so only a harmless one is shown.
 func (u telegramUser) name() string {
-	const longest = 32
-	plain := strings.Trim(u.Username, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") == ""
-	if u.Username != "" && plain && len(u.Username) <= longest {
+	if isWord(u.Username) {
 		return fmt.Sprintf("@%s (Telegram %d)", u.Username, u.ID)
 	}
 	return fmt.Sprintf("Telegram %d", u.ID)

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -144,64 +145,35 @@ func (c condition) find(document any) (any, bool) {
 	return document, true
 }
 
+// holds compares what was found. Two numbers and two texts have an order; other values are equal or not.
 func (c condition) holds(found any) bool {
-	order, ordered := compare(found, c.value)
-	switch c.operator {
-	case "==":
-		return ordered && order == 0
-	case "!=":
-		return !ordered || order != 0
-	case "<":
-		return ordered && order < 0 && sortable(found)
-	case "<=":
-		return ordered && order <= 0 && sortable(found)
-	case ">":
-		return ordered && order > 0 && sortable(found)
-	default:
-		return ordered && order >= 0 && sortable(found)
-	}
-}
-
-func sortable(v any) bool {
-	switch v.(type) {
-	case json.Number, string:
-		return true
-	}
-	return false
-}
-
-// compare orders two plain values of one type; values of different types have no order.
-func compare(a, b any) (order int, ordered bool) {
-	switch a := a.(type) {
-	case nil:
-		return 0, b == nil
+	equal, order, sorted := found == c.value, 0, false
+	switch a := found.(type) {
 	case string:
-		b, ok := b.(string)
-		return strings.Compare(a, b), ok
-	case bool:
-		b, ok := b.(bool)
-		if a == b {
-			return 0, ok
-		}
-		return 1, ok
+		var b string
+		b, sorted = c.value.(string)
+		order = strings.Compare(a, b)
 	case json.Number:
-		b, ok := b.(json.Number)
-		if !ok || a == b {
-			return 0, ok
-		}
+		b, isNumber := c.value.(json.Number)
 		x, errX := a.Float64()
 		y, errY := b.Float64()
-		switch {
-		case errX != nil || errY != nil:
-			return 0, false
-		case x < y:
-			return -1, true
-		case x > y:
-			return 1, true
-		}
-		return 0, true
+		sorted, order = isNumber && errX == nil && errY == nil, cmp.Compare(x, y)
+		equal = equal || sorted && order == 0
 	}
-	return 0, false
+	switch c.operator {
+	case "==":
+		return equal
+	case "!=":
+		return !equal
+	case "<":
+		return sorted && order < 0
+	case "<=":
+		return sorted && order <= 0
+	case ">":
+		return sorted && order > 0
+	default:
+		return sorted && order >= 0
+	}
 }
 
 func shown(v any) string {

@@ -6,23 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"claudeops/internal/ops"
 )
 
 const (
-	restartWindow = 10 * time.Minute
-	shortID       = 12 // as Docker shortens it
+	shortID = 12 // as Docker shortens it
 	// engineTime is how long the engine has to answer a question that costs it nothing.
 	engineTime = 3 * time.Second
 )
@@ -54,10 +50,8 @@ func (p *Prober) container(ctx context.Context, spec ops.ProbeSpec) finding {
 	case err != nil: // or the engine answers, but not about this container
 		return down("%s", err)
 	}
-	again := p.restarts.recent(seen.ID, seen.RestartCount, p.Clock())
-	found := seen.judge(again)
-	// Package health counts the starts that the engine does not count as restarts, too.
-	found.instance = seen.instance()
+	found := seen.judge()
+	found.instance = seen.instance() // package health counts its restarts
 	return found
 }
 
@@ -67,8 +61,8 @@ func (c inspected) instance() ops.Instance {
 	return out
 }
 
-// judge says what the state of a container means, after so many restarts.
-func (c inspected) judge(again int) finding {
+// judge says what the state of a container means.
+func (c inspected) judge() finding {
 	state := c.State
 	switch {
 	case state.Status == "restarting":
@@ -83,8 +77,6 @@ func (c inspected) judge(again int) finding {
 		return down("the container is unhealthy")
 	case state.Health != nil && state.Health.Status == "starting":
 		return degraded("the container's health check is starting")
-	case again > 0:
-		return degraded("restarts within %s: %d", restartWindow, again)
 	}
 	return healthy()
 }
@@ -163,48 +155,6 @@ func (p *Prober) ask(ctx context.Context, path string) (status int, text []byte,
 		return 0, nil, fmt.Errorf("%w at %s: %s", errNoEngine, p.Socket, reason(err))
 	}
 	return resp.StatusCode, text, nil
-}
-
-// restartLog remembers increases of restart counts for a while, so that restarts are noticed although the container is up at the next
-// check, and one check does not hide a restart from the next.
-type restartLog struct {
-	mu   sync.Mutex
-	seen map[string]restarts
-}
-
-type restarts struct {
-	count int
-	at    time.Time
-	rises []rise
-}
-
-type rise struct {
-	at time.Time
-	by int
-}
-
-// recent records a check and returns how many restarts were noticed within the window.
-func (l *restartLog) recent(key string, count int, now time.Time) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.seen == nil {
-		l.seen = map[string]restarts{}
-	}
-	// A recreated container has a new id: forget those that are no longer checked.
-	maps.DeleteFunc(l.seen, func(_ string, r restarts) bool { return now.Sub(r.at) > day })
-	r, known := l.seen[key]
-	r.rises = slices.DeleteFunc(r.rises, func(x rise) bool { return now.Sub(x.at) > restartWindow })
-	// The count falls when the container is started by hand.
-	if by := count - r.count; known && by > 0 {
-		r.rises = append(r.rises, rise{now, by})
-	}
-	r.count, r.at = count, now
-	l.seen[key] = r
-	sum := 0
-	for _, x := range r.rises {
-		sum += x.by
-	}
-	return sum
 }
 
 // systemd asks for the state of a unit; the exit code alone does not distinguish starting from stopping.

@@ -197,32 +197,6 @@ func TestAnEngineThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-func TestRestartsAreNoticedForTenMinutes(t *testing.T) {
-	count, now := 4, at()
-	socket := engine(t, func(string) (int, string) {
-		return http.StatusOK, inspection(t, "web", "running", "", count)
-	})
-	prober := New(Options{Clock: func() time.Time { return now }, Socket: socket})
-	spec := ops.ProbeSpec{Type: "container", Container: "web"}
-	look := func(after time.Duration, restarts int) ops.Check {
-		now, count = now.Add(after), restarts
-		return prober.Run(t.Context(), "home", []ops.ProbeSpec{spec}, ops.ProbeWatch)[0]
-	}
-	want(t, look(0, 4), ops.Healthy, "")
-	want(t, look(time.Minute, 4), ops.Healthy, "")
-	want(t, look(time.Minute, 5), ops.Degraded, "restarts within 10m0s: 1")
-	want(t, look(time.Minute, 5), ops.Degraded, "restarts within 10m0s: 1")
-	want(t, look(2*time.Minute, 8), ops.Degraded, "restarts within 10m0s: 4")
-	want(t, look(9*time.Minute, 8), ops.Degraded, "restarts within 10m0s: 3")
-	want(t, look(11*time.Minute, 8), ops.Healthy, "")
-	want(t, look(time.Minute, 0), ops.Healthy, "")
-	want(t, look(time.Minute, 1), ops.Degraded, "restarts within 10m0s: 1")
-	look(2*day, 1)
-	if n := len(prober.restarts.seen); n != 1 {
-		t.Errorf("%d containers are remembered", n)
-	}
-}
-
 func TestTheStartOfAContainerIsReported(t *testing.T) {
 	socket := engine(t, func(string) (int, string) { return http.StatusOK, inspection(t, "web", "running", "", 4) })
 	got := asksEngine(t, socket, ops.ProbeSpec{Type: "container", Container: "web", SlowAfter: time.Nanosecond})

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -46,11 +47,7 @@ func (p *Prober) database(ctx context.Context, spec ops.ProbeSpec) finding {
 	}
 	defer func() { _ = db.Close() }()
 	db.SetMaxOpenConns(1)
-	query := spec.Query
-	if query == "" {
-		query = "SELECT 1"
-	}
-	value, err := queryFirst(ctx, db, query)
+	value, err := queryFirst(ctx, db, cmp.Or(spec.Query, "SELECT 1"))
 	if err != nil {
 		return down("%s", databaseReason(err))
 	}
@@ -128,11 +125,8 @@ func openPostgres(ctx context.Context, address *url.URL) (*sql.DB, error) {
 
 // openMySQL takes the driver's own options in the query of the address, such as tls=true.
 func openMySQL(_ context.Context, address *url.URL) (*sql.DB, error) {
-	port := address.Port()
-	if port == "" {
-		port = "3306"
-	}
-	source := fmt.Sprintf("tcp(%s)/%s", net.JoinHostPort(address.Hostname(), port), url.PathEscape(strings.TrimPrefix(address.Path, "/")))
+	server := net.JoinHostPort(address.Hostname(), cmp.Or(address.Port(), "3306"))
+	source := fmt.Sprintf("tcp(%s)/%s", server, url.PathEscape(strings.TrimPrefix(address.Path, "/")))
 	if address.RawQuery != "" {
 		source += "?" + address.RawQuery
 	}

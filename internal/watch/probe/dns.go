@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,10 +15,7 @@ import (
 func recordTypes() []string { return []string{"A", "AAAA", "CNAME", "MX", "TXT", "NS", "SRV"} }
 
 func record(spec ops.ProbeSpec) string {
-	if spec.Record == "" {
-		return "A"
-	}
-	return strings.ToUpper(spec.Record)
+	return cmp.Or(strings.ToUpper(spec.Record), "A")
 }
 
 // dns looks up a name. Names in the machine's hosts file are answered from there, as for every program.

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -40,10 +41,7 @@ func freshConnections(insecure bool) http.RoundTripper {
 }
 
 func method(spec ops.ProbeSpec) string {
-	if spec.Method == "" {
-		return http.MethodGet
-	}
-	return spec.Method
+	return cmp.Or(spec.Method, http.MethodGet)
 }
 
 func (p *Prober) http(ctx context.Context, spec ops.ProbeSpec) finding {
@@ -166,8 +164,9 @@ func (p *Prober) certificate(spec ops.ProbeSpec, state *tls.ConnectionState) fin
 	}
 	end := state.PeerCertificates[0].NotAfter
 	for i, chain := range state.VerifiedChains {
-		if e := firstEnd(chain); i == 0 || e.After(end) {
-			end = e // the chain that lasts longest is the one that counts
+		first := slices.MinFunc(chain, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) })
+		if i == 0 || first.NotAfter.After(end) {
+			end = first.NotAfter // the chain that lasts longest is the one that counts
 		}
 	}
 	left := end.Sub(p.Clock())
@@ -175,16 +174,6 @@ func (p *Prober) certificate(spec ops.ProbeSpec, state *tls.ConnectionState) fin
 		return healthy()
 	}
 	return degraded("the certificate ends in %d days, on %s", max(int(left/day), 0), end.UTC().Format(time.DateOnly))
-}
-
-func firstEnd(chain []*x509.Certificate) time.Time {
-	end := chain[0].NotAfter
-	for _, c := range chain[1:] {
-		if c.NotAfter.Before(end) {
-			end = c.NotAfter
-		}
-	}
-	return end
 }
 
 func (p *Prober) tcp(ctx context.Context, spec ops.ProbeSpec) finding {

@@ -142,12 +142,7 @@ func addresses(specs []ops.ProbeSpec) []address {
 			if err != nil {
 				continue
 			}
-			a.host, a.port = u.Hostname(), u.Port()
-			if a.port == "" {
-				a.port = map[string]string{
-					"http": "80", "https": "443", "redis": "6379", "rediss": "6379", "postgres": "5432", "postgresql": "5432", "mysql": "3306",
-				}[u.Scheme]
-			}
+			a.host, a.port = u.Hostname(), portOf(u)
 		case "tcp":
 			a.host, a.port, _ = net.SplitHostPort(s.Address)
 		case "dns":
@@ -161,15 +156,19 @@ func addresses(specs []ops.ProbeSpec) []address {
 	return out
 }
 
+// portOf is the port of an address, which its scheme says where it does not.
+func portOf(u *url.URL) string {
+	return cmp.Or(u.Port(), map[string]string{
+		"http": "80", "https": "443", "redis": "6379", "rediss": "6379", "postgres": "5432", "postgresql": "5432", "mysql": "3306",
+	}[u.Scheme])
+}
+
 // declared finds the address that a question means: by the name of a service, a host, host:port or a URL.
 func declared(specs []ops.ProbeSpec, l Look) (address, error) {
 	web := l.What == "http" || l.What == "head"
 	host, port := strings.ToLower(l.Target), ""
 	if u, err := url.Parse(l.Target); err == nil && u.Host != "" {
-		host, port = strings.ToLower(u.Hostname()), u.Port()
-		if port == "" {
-			port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-		}
+		host, port = strings.ToLower(u.Hostname()), portOf(u)
 	} else if h, p, err := net.SplitHostPort(host); err == nil {
 		host, port = h, p
 	}

@@ -53,7 +53,6 @@ type Prober struct {
 
 	insecure http.RoundTripper // accepts any certificate
 	dialer   net.Dialer
-	restarts restartLog
 }
 
 // New makes a prober.
@@ -114,10 +113,7 @@ func (p *Prober) one(parent context.Context, environment string, spec ops.ProbeS
 	if parent.Err() != nil {
 		return nil
 	}
-	timeout := spec.Timeout
-	if timeout <= 0 {
-		timeout = defaultTimeout
-	}
+	timeout := cmp.Or(spec.Timeout, defaultTimeout)
 	tooSlow := fmt.Errorf("no answer within %s", timeout)
 	ctx, cancel := context.WithTimeoutCause(parent, timeout, tooSlow)
 	defer cancel()

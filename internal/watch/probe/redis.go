@@ -2,6 +2,7 @@ package probe
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -72,17 +73,12 @@ func redisTarget(spec ops.ProbeSpec) (redisServer, error) {
 	if err != nil || u.Hostname() == "" || (u.Scheme != "redis" && u.Scheme != "rediss") {
 		return redisServer{}, errors.New("give the address as redis://host:6379/0, or rediss:// for TLS")
 	}
-	target := redisServer{address: u.Host}
-	if u.Port() == "" {
-		target.address = net.JoinHostPort(u.Hostname(), "6379")
-	}
+	target := redisServer{address: net.JoinHostPort(u.Hostname(), portOf(u))}
 	if u.Scheme == "rediss" {
 		target.tls = &tls.Config{ServerName: u.Hostname(), MinVersion: tls.VersionTLS12, InsecureSkipVerify: spec.InsecureTLS}
 	}
 	password, _ := u.User.Password()
-	if spec.Password != "" {
-		password = spec.Password
-	}
+	password = cmp.Or(spec.Password, password)
 	switch user := u.User.Username(); {
 	case password == "":
 	case user == "":

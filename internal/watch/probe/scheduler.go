@@ -2,11 +2,8 @@ package probe
 
 import (
 	"cmp"
-	"container/heap"
 	"context"
-	"errors"
 	"math/rand/v2"
-	"reflect"
 	"sync"
 	"time"
 
@@ -20,6 +17,8 @@ const (
 	defaultTogether = 64
 	// fullBatch is how many results are delivered without waiting for more.
 	fullBatch = 256
+	// pauseSlack is how late a timer may be before this process counts as having been paused.
+	pauseSlack = 5 * time.Second
 )
 
 // Watched is one probe of one environment.
@@ -30,36 +29,25 @@ type Watched struct {
 
 // SchedulerOptions are what a scheduler needs; prober and deliver are required.
 type SchedulerOptions struct {
-	Prober *Prober
+	Prober  *Prober
+	Watched []Watched
 	// Deliver takes results in the order in which probes ended. It is called by one goroutine at a time; while it works no more than a
 	// batch is gathered, and then probes wait for it. The last call comes after ctx has ended, with a context that has not.
 	Deliver  func(context.Context, []ops.Check)
 	Interval time.Duration  // of probes without their own
 	Gather   time.Duration  // how long a result may wait for others
 	Together int            // how many probes run at once
-	Random   func() float64 // in [0, 1)
+	Random   func() float64 // in [0, 1); safe for concurrent use
 }
 
 // Scheduler runs probes at their intervals. A probe never overlaps itself: one that takes longer than its interval is
 // due again when it ends. Intervals are moved by up to a tenth, so that probes do not run in step.
 type Scheduler struct {
-	o       SchedulerOptions
-	changed chan struct{} // holds at most one wake-up
-
-	mu    sync.Mutex
-	items map[string][]*item
-	due   dueHeap
+	o    SchedulerOptions
+	free chan struct{} // a place for each probe that runs
 }
 
-// item is one watched probe. It is in the heap, or running, or gone.
-type item struct {
-	watched Watched
-	due     time.Time
-	gone    bool
-	index   int // in the heap, or -1
-}
-
-// NewScheduler makes a scheduler that watches nothing yet.
+// NewScheduler makes a scheduler.
 func NewScheduler(o SchedulerOptions) *Scheduler {
 	o.Interval = cmp.Or(o.Interval, defaultInterval)
 	o.Gather = cmp.Or(o.Gather, defaultGather)
@@ -67,163 +55,103 @@ func NewScheduler(o SchedulerOptions) *Scheduler {
 	if o.Random == nil {
 		o.Random = rand.Float64
 	}
-	return &Scheduler{o: o, changed: make(chan struct{}, 1), items: map[string][]*item{}}
-}
-
-// Watch replaces what is watched. Probes that stay the same keep their time; new ones are spread over their first
-// interval, or the default one if that is shorter, so that they do not all run at once.
-func (s *Scheduler) Watch(watched []Watched) {
-	now := time.Now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	old := s.items
-	s.items = make(map[string][]*item, len(watched))
-	for _, w := range watched {
-		key := w.Environment + "\x00" + w.Spec.Service + "\x00" + Describe(*w.Spec)
-		it := take(old, key, w)
-		if it == nil {
-			spread := min(s.interval(w.Spec), s.o.Interval)
-			it = &item{watched: w, due: now.Add(time.Duration(s.o.Random() * float64(spread))), index: -1}
-			heap.Push(&s.due, it)
-		}
-		s.items[key] = append(s.items[key], it)
-	}
-	for _, rest := range old {
-		for _, it := range rest {
-			it.gone = true
-			if it.index >= 0 {
-				heap.Remove(&s.due, it.index)
-			}
-		}
-	}
-	s.wake()
-}
-
-// take finds the item of an unchanged probe and removes it from the old ones.
-func take(old map[string][]*item, key string, w Watched) *item {
-	for i, it := range old[key] {
-		if reflect.DeepEqual(it.watched, w) {
-			old[key] = append(old[key][:i:i], old[key][i+1:]...)
-			return it
-		}
-	}
-	return nil
-}
-
-func (s *Scheduler) interval(spec *ops.ProbeSpec) time.Duration {
-	if spec.Interval > 0 {
-		return spec.Interval
-	}
-	return s.o.Interval
+	return &Scheduler{o: o, free: make(chan struct{}, o.Together)}
 }
 
 // Run runs probes until ctx ends; it returns after every probe has ended and every result was delivered. A probe that
 // ctx cut short has no result; none is cut short because ctx was replaced.
 func (s *Scheduler) Run(ctx context.Context) error {
-	if s.o.Prober == nil || s.o.Deliver == nil {
-		return errors.New("run probe scheduler: it needs a prober and a function that takes the results")
-	}
-	results := make(chan ops.Check, fullBatch)
-	var delivery, probes sync.WaitGroup
-	delivery.Go(func() { s.deliver(ctx, results) })
-	free := make(chan struct{}, s.o.Together)
 	probing, end := ops.Lasting(ctx)
 	defer end()
-	for {
-		it := s.next(ctx)
-		if it == nil {
-			break
-		}
-		free <- struct{}{} // a slot always becomes free: every probe has a timeout
-		probes.Go(func() {
-			defer func() { <-free }()
-			s.once(probing, it, results)
-		})
+	r := &rounds{Scheduler: s, ctx: ctx, probing: probing, results: make(chan ops.Check, fullBatch), timers: make([]*time.Timer, len(s.o.Watched))}
+	var delivery sync.WaitGroup
+	delivery.Go(func() { s.deliver(ctx, r.results) })
+	r.open.Add(len(s.o.Watched))
+	for i, w := range s.o.Watched {
+		r.later(i, s.spread(w))
 	}
-	probes.Wait()
-	close(results)
+	<-ctx.Done()
+	r.end()
+	r.open.Wait()
+	close(r.results)
 	delivery.Wait()
 	return context.Cause(ctx)
 }
 
-// next waits for the next due probe and takes it out of the heap; nil after ctx has ended.
-func (s *Scheduler) next(ctx context.Context) *item {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for ctx.Err() == nil {
-		wait := time.Hour // or until something changes
-		s.mu.Lock()
-		if len(s.due) > 0 {
-			if wait = time.Until(s.due[0].due); wait <= 0 {
-				it, _ := heap.Pop(&s.due).(*item)
-				s.mu.Unlock()
-				return it
-			}
-		}
-		s.mu.Unlock()
-		asked := time.Now()
-		timer.Reset(wait)
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		case <-s.changed:
-		}
-		if time.Since(asked) > wait+pauseSlack {
-			s.spreadOverdue(time.Now())
-		}
-	}
-	return nil
+// rounds are the probes of one run. Between its rounds a probe is a timer and no goroutine: there may be ten thousand.
+type rounds struct {
+	*Scheduler
+	ctx, probing context.Context //nolint:containedctx // of the run
+	results      chan ops.Check
+	open         sync.WaitGroup // the probes that may be asked again
+
+	mu     sync.Mutex
+	ended  bool
+	timers []*time.Timer
 }
 
-// pauseSlack is how late a timer may be before this process counts as having been paused.
-const pauseSlack = 5 * time.Second
-
-// spreadOverdue spreads the probes that became due during a pause as at a start, so that they do not all run at once.
-func (s *Scheduler) spreadOverdue(now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, it := range s.due {
-		if it.due.Before(now) {
-			spread := min(s.interval(it.watched.Spec), s.o.Interval)
-			it.due = now.Add(time.Duration(s.o.Random() * float64(spread)))
-		}
-	}
-	heap.Init(&s.due)
-}
-
-// once runs a probe and makes it due again after its result was taken, so that results of a probe keep their order.
-func (s *Scheduler) once(ctx context.Context, it *item, results chan<- ops.Check) {
-	start := time.Now()
-	check := s.o.Prober.one(ctx, it.watched.Environment, *it.watched.Spec, s.o.Prober.find)
-	s.mu.Lock()
-	gone := it.gone
-	s.mu.Unlock()
-	if gone {
+// later asks a probe after a time, unless the run has ended.
+func (r *rounds) later(i int, wait time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended {
+		r.open.Done()
 		return
 	}
-	if check != nil {
-		check.Environment, check.Purpose = it.watched.Environment, ops.ProbeWatch
-		results <- *check
-	}
-	interval := s.interval(it.watched.Spec)
-	jitter := (2*s.o.Random() - 1) / 10
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if it.gone {
-		return
-	}
-	it.due = start.Add(interval + time.Duration(jitter*float64(interval)))
-	heap.Push(&s.due, it)
-	if it.index == 0 {
-		s.wake()
+	asked := time.Now()
+	r.timers[i] = time.AfterFunc(wait, func() { r.ask(i, time.Since(asked)-wait) })
+}
+
+// end lets no further round begin.
+func (r *rounds) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended = true
+	for _, t := range r.timers {
+		if t.Stop() {
+			r.open.Done()
+		}
 	}
 }
 
-func (s *Scheduler) wake() {
+// ask runs one probe, whose timer was so late.
+func (r *rounds) ask(i int, late time.Duration) {
+	w := r.o.Watched[i]
+	if wait := r.afterPause(w, late); wait > 0 {
+		r.later(i, wait)
+		return
+	}
 	select {
-	case s.changed <- struct{}{}:
-	default: // it was woken already
+	case r.free <- struct{}{}:
+	case <-r.ctx.Done():
+		r.open.Done()
+		return
 	}
+	start := time.Now()
+	if check := r.o.Prober.one(r.probing, w.Environment, *w.Spec, r.o.Prober.find); check != nil {
+		check.Environment, check.Purpose = w.Environment, ops.ProbeWatch
+		r.results <- *check
+	}
+	<-r.free
+	interval := r.interval(w)
+	jitter := (2*r.o.Random() - 1) / 10
+	r.later(i, max(interval+time.Duration(jitter*float64(interval))-time.Since(start), 0))
+}
+
+func (s *Scheduler) interval(w Watched) time.Duration { return cmp.Or(w.Spec.Interval, s.o.Interval) }
+
+// spread is how long a probe waits for its first time, at most the default interval, so that they do not all run at once.
+func (s *Scheduler) spread(w Watched) time.Duration {
+	return time.Duration(s.o.Random() * float64(min(s.interval(w), s.o.Interval)))
+}
+
+// afterPause is how much longer a probe waits whose timer was late: after a pause of this process all are due, and are spread as at a
+// start.
+func (s *Scheduler) afterPause(w Watched, late time.Duration) time.Duration {
+	if late <= pauseSlack {
+		return 0
+	}
+	return s.spread(w)
 }
 
 // deliver gathers results and passes them on until there are no more.
@@ -245,33 +173,4 @@ func (s *Scheduler) deliver(ctx context.Context, results <-chan ops.Check) {
 		timer.Stop()
 		s.o.Deliver(ctx, batch)
 	}
-}
-
-// dueHeap orders items by the time they are due.
-type dueHeap []*item
-
-func (h dueHeap) Len() int           { return len(h) }
-func (h dueHeap) Less(i, j int) bool { return h[i].due.Before(h[j].due) }
-
-func (h dueHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
-}
-
-// Push adds an item.
-func (h *dueHeap) Push(x any) {
-	if it, ok := x.(*item); ok {
-		it.index = len(*h)
-		*h = append(*h, it)
-	}
-}
-
-// Pop removes the last item.
-func (h *dueHeap) Pop() any {
-	last := len(*h) - 1
-	it := (*h)[last]
-	(*h)[last] = nil
-	*h = (*h)[:last]
-	it.index = -1
-	return it
 }

@@ -72,10 +72,9 @@ func running(t *testing.T, s *Scheduler) (stop func()) {
 func TestProbesRunAtTheirIntervals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g gathered
-		s := NewScheduler(SchedulerOptions{Prober: faked(answer(0)), Deliver: g.deliver, Random: half})
 		watched := watch("usual", "often", "rare")
 		watched[1].Spec.Interval, watched[2].Spec.Interval = 10*time.Second, time.Hour
-		s.Watch(watched)
+		s := NewScheduler(SchedulerOptions{Prober: faked(answer(0)), Deliver: g.deliver, Random: half, Watched: watched})
 		stop := running(t, s)
 		<-time.After(5*time.Minute + 7*time.Second)
 		stop()
@@ -105,16 +104,15 @@ func TestIntervalsAreSpreadByUpToATenth(t *testing.T) {
 		})
 		random := rand.New(rand.NewPCG(1, 2))
 		var lock sync.Mutex
-		s := NewScheduler(SchedulerOptions{
-			Prober: faked(transport), Deliver: func(context.Context, []ops.Check) {},
-			Random: func() float64 { lock.Lock(); defer lock.Unlock(); return random.Float64() },
-		})
 		var services []string
 		for i := range 300 {
 			services = append(services, fmt.Sprintf("s%d", i))
 		}
+		s := NewScheduler(SchedulerOptions{
+			Prober: faked(transport), Deliver: func(context.Context, []ops.Check) {}, Watched: watch(services...),
+			Random: func() float64 { lock.Lock(); defer lock.Unlock(); return random.Float64() },
+		})
 		start := time.Now()
-		s.Watch(watch(services...))
 		stop := running(t, s)
 		<-time.After(10 * time.Minute)
 		stop()
@@ -152,8 +150,7 @@ func TestNoMoreThanTheLimitRunTogetherAndNoneOverlapsItself(t *testing.T) {
 			return answer(8 * time.Second)(r)
 		})
 		var g gathered
-		s := NewScheduler(SchedulerOptions{Prober: faked(transport), Deliver: g.deliver, Together: 3, Interval: 5 * time.Second})
-		s.Watch(watch("a", "b", "c", "d", "e", "f", "g", "h"))
+		s := NewScheduler(SchedulerOptions{Prober: faked(transport), Deliver: g.deliver, Together: 3, Interval: 5 * time.Second, Watched: watch("a", "b", "c", "d", "e", "f", "g", "h")})
 		stop := running(t, s)
 		<-time.After(2 * time.Minute)
 		stop()
@@ -169,12 +166,12 @@ func TestNoMoreThanTheLimitRunTogetherAndNoneOverlapsItself(t *testing.T) {
 func TestResultsComeInBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g gathered
-		s := NewScheduler(SchedulerOptions{Prober: faked(answer(0)), Deliver: g.deliver, Random: half, Gather: 2 * time.Second})
 		var services []string
 		for i := range 300 {
 			services = append(services, fmt.Sprintf("s%d", i))
 		}
-		s.Watch(watch(services...)) // all due at the same moment
+		watched := watch(services...) // all due at the same moment
+		s := NewScheduler(SchedulerOptions{Prober: faked(answer(0)), Deliver: g.deliver, Random: half, Gather: 2 * time.Second, Watched: watched})
 		stop := running(t, s)
 		<-time.After(16 * time.Second)
 		if sizes := g.sizes(); !slices.Equal(sizes, []int{fullBatch}) {
@@ -202,9 +199,8 @@ func TestWhatWasFoundIsDeliveredAtTheEnd(t *testing.T) {
 			SchedulerOptions{Prober: faked(transport), Random: half, Gather: time.Minute, Deliver: func(ctx context.Context, c []ops.Check) {
 				alive = ctx.Err() == nil
 				g.deliver(ctx, c)
-			}},
+			}, Watched: watch("quick", "slow")},
 		)
-		s.Watch(watch("quick", "slow"))
 		stop := running(t, s)
 		<-time.After(16 * time.Second)
 		stop()
@@ -225,9 +221,9 @@ func TestASlowReceiverSlowsTheProbesDown(t *testing.T) {
 				Interval: time.Second,
 				Together: 4,
 				Deliver:  func(context.Context, []ops.Check) { <-release },
+				Watched:  watch("a", "b", "c", "d", "e", "f", "g", "h", "i", "j"),
 			},
 		)
-		s.Watch(watch("a", "b", "c", "d", "e", "f", "g", "h", "i", "j"))
 		stop := running(t, s)
 		<-time.After(time.Hour)
 		// One batch in the receiver's hands, a channel full of results, a probe per slot.
@@ -239,60 +235,17 @@ func TestASlowReceiverSlowsTheProbesDown(t *testing.T) {
 	})
 }
 
-func TestWhatIsWatchedCanChange(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var g gathered
-		var asked atomic.Int32
-		transport := roundTrip(func(r *http.Request) (*http.Response, error) { asked.Add(1); return answer(time.Second)(r) })
-		s := NewScheduler(SchedulerOptions{Prober: faked(transport), Deliver: g.deliver, Random: half, Gather: time.Millisecond})
-		stop := running(t, s)
-		<-time.After(time.Hour) // nothing to do
-		start := time.Now()
-		s.Watch(watch("stays", "goes", "moves"))
-		<-time.After(10 * time.Second)
-		changed := watch("stays", "moves", "comes")
-		changed[1].Spec.Interval = 10 * time.Second
-		s.Watch(changed)
-		<-time.After(15*time.Second + 500*time.Millisecond)
-		s.Watch(nil)
-		<-time.After(time.Hour)
-		stop()
-		got := map[string][]time.Duration{}
-		for _, c := range g.all() {
-			got[c.Service] = append(got[c.Service], c.At.Sub(start))
-		}
-		if n := asked.Load(); n != 4 { // stays and moves, then moves and comes, which were cut off
-			t.Errorf("%d requests", n)
-		}
-		if len(got) != 2 || !slices.Equal(got["stays"], []time.Duration{15 * time.Second}) ||
-			!slices.Equal(got["moves"], []time.Duration{15 * time.Second}) {
-			// The second look of moves and the first of comes were going on when all was taken away.
-			t.Errorf("got %v", got)
-		}
-	})
-}
-
-func TestASchedulerNeedsItsParts(t *testing.T) {
-	if err := NewScheduler(SchedulerOptions{}).Run(t.Context()); err == nil {
-		t.Error("it ran")
-	}
-}
-
 func TestProbesThatBecameDueInAPauseAreSpread(t *testing.T) {
-	var g gathered
 	random := rand.New(rand.NewPCG(1, 2))
-	s := NewScheduler(SchedulerOptions{Prober: faked(answer(0)), Deliver: g.deliver, Random: random.Float64})
-	var names []string
-	for i := range 100 {
-		names = append(names, fmt.Sprintf("s%d", i))
+	s := NewScheduler(SchedulerOptions{Random: random.Float64})
+	probe := watch("web")[0]
+	if wait := s.afterPause(probe, time.Second); wait != 0 {
+		t.Errorf("a probe that is a second late waits %s", wait)
 	}
-	s.Watch(watch(names...))
-	now := time.Now().Add(time.Hour)
-	s.spreadOverdue(now)
 	early := 0
-	for _, it := range s.due {
-		if after := it.due.Sub(now); after < 0 || after > defaultInterval {
-			t.Errorf("%s is due %s after the pause", it.watched.Spec.Service, after)
+	for range 100 {
+		if after := s.afterPause(probe, time.Hour); after < 0 || after > defaultInterval {
+			t.Errorf("a probe is due %s after the pause", after)
 		} else if after < defaultInterval/10 {
 			early++
 		}

@@ -1,9 +1,6 @@
 package river
 
 import (
-	"bytes"
-	"errors"
-	"log/slog"
 	"strings"
 	"testing"
 )
@@ -27,21 +24,5 @@ func TestQueueNames(t *testing.T) {
 	}
 	if labelQueue([]string{"Prod"}) == labelQueue([]string{"prod"}) || labelQueue([]string{"a b"}) == labelQueue([]string{"a  b"}) {
 		t.Error("two sets of labels share a queue")
-	}
-}
-
-func TestTheLogIsThinned(t *testing.T) {
-	var out bytes.Buffer
-	log := slog.New(newThin(slog.NewTextHandler(&out, nil)))
-	log.Info("started")
-	for range 3 {
-		log.With("queue", "a").Error("fetching failed", "err", "connection refused")
-	}
-	log.WithGroup("g").Warn("another", "err", errors.New("reset"))
-	log.Error("stopping", "err", errors.New("begin: context canceled"))
-	got := out.String()
-	if strings.Count(got, "\n") != 2 || strings.Contains(got, "ERROR") || !strings.Contains(got, `level=WARN msg="queue: fetching failed"`) ||
-		!strings.Contains(got, "another") {
-		t.Errorf("it says\n%s", got)
 	}
 }
