@@ -115,7 +115,7 @@ func judgeExec(c *call) {
 		c.writtenOut(dir.name)
 		s.cwds = c.j.folder(s, dir.value)
 	}
-	c.j.external(s, inner)
+	c.j.simple(s, inner)
 }
 
 // judgeFind judges the places, tests and actions of find.
