@@ -76,7 +76,7 @@ func (j *judge) exposes(s *scope, name string) {
 	_, assigned := s.vars[name]
 	switch {
 	case strings.HasSuffix(name, "_proxy"):
-	case name != strings.ToUpper(name) || harmlessEnv(name):
+	case name != strings.ToUpper(name) || harmlessEnv().MatchString(name):
 		return
 	case assigned && !secretName().MatchString(name):
 		return
@@ -88,22 +88,10 @@ func (j *judge) exposes(s *scope, name string) {
 var secretName = ops.Pattern(`TOKEN|SECRET|PASSW|PASSPHRASE|APIKEY|API_KEY|_KEY|CRED|PRIVATE|_AUTH|DSN|DATABASE_URL|PGPASS|MYSQL_PWD|` +
 	`_PASS|COOKIE|WEBHOOK|PROXY|ANTHROPIC|CLAUDE|SESSION`)
 
-// harmlessEnv are the variables every shell has.
-func harmlessEnv(name string) bool {
-	if name == "" || name[0] < 'A' || name[0] > 'Z' {
-		return true // positional and special parameters
-	}
-	switch name {
-	case "HOME", "PWD", "OLDPWD", "USER", "LOGNAME", "SHELL", "HOSTNAME", "PATH", "LANG", "TERM", "TZ", "UID", "EUID",
-		"GROUPS", "PPID", "RANDOM", "SRANDOM", "SECONDS", "EPOCHSECONDS", "EPOCHREALTIME", "LINENO", "COLUMNS", "LINES", "IFS",
-		"OSTYPE", "HOSTTYPE", "MACHTYPE", "BASH", "BASHPID", "BASH_VERSION", "BASH_SUBSHELL", "SHLVL", "TMPDIR", "EDITOR",
-		"PIPESTATUS", "FUNCNAME", "BASH_REMATCH", "REPLY", "OPTARG", "OPTIND", "DISPLAY",
-		"CLAUDEOPS_STATE_DIR", "CLAUDEOPS_DRY_RUN", "CLAUDEOPS_TIER", "CLAUDEOPS_ROLE", "CLAUDEOPS_HANDLER", "CLAUDEOPS_CYCLE_ID",
-		"CLAUDEOPS_SESSION_ID":
-		return true
-	}
-	return strings.HasPrefix(name, "LC_")
-}
+// harmlessEnv matches the variables that every shell has, positional and special parameters too.
+var harmlessEnv = ops.Pattern(`^([^A-Z].*|HOME|(OLD)?PWD|USER|LOGNAME|SHELL|HOSTNAME|PATH|LANG|LC_.*|TERM|TZ|E?UID|GROUPS|PPID|S?RANDOM|SECONDS|` +
+	`EPOCH(SECONDS|REALTIME)|LINENO|COLUMNS|LINES|IFS|OSTYPE|HOSTTYPE|MACHTYPE|BASH|BASHPID|BASH_(VERSION|SUBSHELL|REMATCH)|SHLVL|TMPDIR|EDITOR|` +
+	`PIPESTATUS|FUNCNAME|REPLY|OPTARG|OPTIND|DISPLAY|CLAUDEOPS_(STATE_DIR|DRY_RUN|TIER|ROLE|HANDLER|CYCLE_ID|SESSION_ID))?$`)
 
 // assign judges x=… and remembers what is known of x.
 func (j *judge) assign(s *scope, a *syntax.Assign, env bool) {
