@@ -59,9 +59,9 @@ func (c *call) literals(words []field) (string, bool) {
 }
 
 // plainSSH matches the options of ssh that neither run code nor forward nor change who is trusted.
-var plainSSH = ops.Pattern(`(?i)^(connect(timeout|ionattempts)|batchmode|stricthostkeychecking|serveralive(interval|countmax)|loglevel|port|user|` +
-	`identitiesonly|preferredauthentications|passwordauthentication|numberofpasswordprompts|requesttty|addressfamily|compression|` +
-	`tcpkeepalive|checkhostip)([ =]|$)`)
+var plainSSH = ops.Pattern(`(?i)^(connect(timeout|ionattempts)|batchmode|stricthostkeychecking|serveralive(interval|countmax)|` +
+	`loglevel|port|user|identitiesonly|preferredauthentications|passwordauthentication|numberofpasswordprompts|requesttty|` +
+	`addressfamily|compression|tcpkeepalive|checkhostip)([ =]|$)`)
 
 // sshOptions judges -o and -i.
 func (c *call) sshOptions(options []given) {

@@ -74,7 +74,7 @@ func checkCharacters(src string, f *syntax.File) *finding {
 			continue
 		}
 		if !visible(r) || !inside(plain, i) {
-			return refuseText("it holds a character outside quotes that is not plain ASCII and may only look like a letter, dash or slash, or like nothing")
+			return refuseText("it holds a character outside quotes that is not plain ASCII and may only look like a letter, dash or slash")
 		}
 	}
 	return nil

@@ -117,7 +117,7 @@ func (s *Session) behindWall(a client.Answer, writable []string) client.Answer {
 // hookTimeout is how many seconds the CLI waits for the hook.
 const hookTimeout = 10
 
-// hookSettings is the part of the CLI's settings that sets the hook. The CLI ignores settings that it cannot read, and then runs every tool.
+// hookSettings is the part of the CLI's settings that sets the hook. The CLI ignores settings that it cannot read, and runs every tool.
 func hookSettings(self, socket string) ([]byte, error) {
 	if !utf8.ValidString(self + socket) {
 		return nil, fmt.Errorf("the hook's settings would not survive being written: %q is not valid UTF-8", self+socket)
