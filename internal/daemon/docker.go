@@ -61,17 +61,6 @@ func (p *plan) Reserve(ctx context.Context, r ops.GuardRecord, want []ops.Reserv
 	return p.store.Acts.RecordGuard(ctx, p.Owner(), r, want, p.Config.Guard.Limits)
 }
 
-// sweepDocker removes what an earlier supervisor left.
-func (p *plan) sweepDocker(ctx context.Context) {
-	b, err := p.makeBroker(p.Config.Docker.Socket)
-	if err == nil {
-		_, err = b.Sweep(ctx)
-	}
-	if err != nil {
-		p.Logger.WarnContext(ctx, "old Docker sockets of sessions could not be removed", "error", err)
-	}
-}
-
 // openDocker opens the Docker socket of a session, where it gets one.
 func (p *plan) openDocker(ctx context.Context, env ops.Environment, s ops.Session, dryRun bool) (dockerSocket, error) {
 	engine := p.brokered(env)

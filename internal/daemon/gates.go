@@ -50,7 +50,6 @@ func (g *gates) sweep(ctx context.Context) {
 	} else if n > 0 {
 		g.p.Logger.InfoContext(ctx, "removed gates of an earlier run", "count", n)
 	}
-	g.p.sweepDocker(ctx)
 }
 
 // newJudge makes the guard with the operator's rules, for sessions that this program puts walls around.

@@ -53,10 +53,6 @@ func (j *judge) simple(s *scope, words []field) outcome {
 		j.refuse(ruleText, "a program of that name", "the name holds characters that program names do not have", "write the program's plain name")
 		return s.any()
 	}
-	if f := j.funcs[name]; f != nil {
-		j.invoke(s, name, f)
-		return s.any()
-	}
 	base, ok := j.program(s, name, words[1:])
 	if !ok {
 		return s.any()
@@ -91,15 +87,6 @@ func (t *tables) family(base string) *row {
 		}
 	}
 	return nil
-}
-
-// external judges words that a program starts: it finds programs only, not the functions of the shell.
-func (j *judge) external(s *scope, words []field) outcome {
-	funcs := j.funcs
-	j.funcs = map[string]*function{}
-	out := j.simple(s, words)
-	j.funcs = funcs
-	return out
 }
 
 // dispatch follows groups to the row of a subcommand and judges it.

@@ -202,9 +202,7 @@ func judgements() map[string]judgement {
 
 // effect records what a cooldown counts.
 func (j *judge) effect(e Effect) {
-	if !j.muted {
-		j.effects = append(j.effects, e)
-	}
+	j.effects = append(j.effects, e)
 }
 
 // serviceOperand records the effect of a command on a service that it names.

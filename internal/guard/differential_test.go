@@ -47,7 +47,7 @@ func candidates(g *Guard, r *reader, facts Facts, script string) []candidate {
 		return nil // refused unread
 	}
 	j := g.walk(r, parsed.file, &facts)
-	if j.opaque || j.endless {
+	if j.opaque || j.worst != nil && j.worst.rule == ruleLoop {
 		return nil // refused as something that cannot be read
 	}
 	out := []candidate{{parsed.text, j.seen}}

@@ -68,12 +68,16 @@ func (j *judge) arithmetic(s *scope, x syntax.ArithmExpr) {
 	switch x := x.(type) {
 	case nil:
 	case *syntax.BinaryArithm:
+		if strings.HasSuffix(x.Op.String(), "=") && !comparison(x.Op) {
+			j.refuse(ruleRunTime, "an assignment in arithmetic", "it sets a variable unseen", "write i=$((i+1))")
+		}
 		j.arithmetic(s, x.X)
 		j.arithmetic(s, x.Y)
-		j.counts(s, x.X, isAssign(x.Op))
 	case *syntax.UnaryArithm:
+		if x.Op == syntax.Inc || x.Op == syntax.Dec {
+			j.refuse(ruleRunTime, "an assignment in arithmetic", "it sets a variable unseen", "write i=$((i+1))")
+		}
 		j.arithmetic(s, x.X)
-		j.counts(s, x.X, x.Op == syntax.Inc || x.Op == syntax.Dec)
 	case *syntax.ParenArithm:
 		j.arithmetic(s, x.X)
 	case *syntax.Word:
@@ -83,40 +87,9 @@ func (j *judge) arithmetic(s *scope, x syntax.ArithmExpr) {
 	}
 }
 
-// initial judges the beginning of for ((…)): what it sets need not be a number before.
-func (j *judge) initial(s *scope, x syntax.ArithmExpr) {
-	b, ok := x.(*syntax.BinaryArithm)
-	switch {
-	case ok && b.Op == syntax.Comma:
-		j.initial(s, b.X)
-		j.initial(s, b.Y)
-		return
-	case ok && b.Op == syntax.Assgn:
-		if w, plain := b.X.(*syntax.Word); plain && syntax.ValidName(w.Lit()) {
-			j.arithmetic(s, b.Y)
-			j.counts(s, w, true)
-			return
-		}
-	}
-	j.arithmetic(s, x)
-}
-
-func isAssign(op syntax.BinAritOperator) bool {
-	switch op {
-	case syntax.Assgn, syntax.AddAssgn, syntax.SubAssgn, syntax.MulAssgn, syntax.QuoAssgn, syntax.RemAssgn, syntax.AndAssgn,
-		syntax.OrAssgn, syntax.XorAssgn, syntax.ShlAssgn, syntax.ShrAssgn:
-		return true
-	default:
-		return false
-	}
-}
-
-// counts remembers that a variable holds a number after an arithmetic assignment.
-func (j *judge) counts(s *scope, x syntax.ArithmExpr, assigns bool) {
-	if w, ok := x.(*syntax.Word); ok && assigns && w.Lit() != "" {
-		j.variable(w.Lit(), value{num: true}, false)
-		s.set(w.Lit(), value{num: true})
-	}
+// comparison reports the operators that end in = and assign nothing.
+func comparison(op syntax.BinAritOperator) bool {
+	return slices.Contains([]syntax.BinAritOperator{syntax.Eql, syntax.Neq, syntax.Leq, syntax.Geq}, op)
 }
 
 func (j *judge) arithmeticWord(s *scope, w *syntax.Word) {

@@ -199,21 +199,18 @@ type scope struct {
 	loop      bool         // it may run more than once
 	remote    bool         // it runs on another host
 	container bool         // it runs inside a container
-	errexit   bool         // set -e holds: what follows a failed command does not run
-	maybe     bool         // it may not run at all, or in a shell of its own
 	skipped   []assignment // what the statement sets only if all of its && hold
 	depth     int
 	stdin     input
-	names     bool     // its standard input holds plain names, one on each line
-	calls     []string // functions being called
-	brokered  bool     // that container is reached by the broker alone
-	reads     bool     // it runs with the rights of cat, on words that nobody sees
+	names     bool // its standard input holds plain names, one on each line
+	brokered  bool // that container is reached by the broker alone
+	reads     bool // it runs with the rights of cat, on words that nobody sees
 }
 
 // sub is the scope of a subshell: what it changes is lost.
 func (s *scope) sub() *scope {
 	c := *s
-	c.maybe, c.skipped = true, nil
+	c.skipped = nil
 	c.vars = maps.Clone(s.vars)
 	c.cwds = slices.Clone(s.cwds)
 	return &c
@@ -223,16 +220,7 @@ func (s *scope) sub() *scope {
 func (s *scope) foreign() *scope {
 	c := s.sub()
 	c.vars = map[string]value{}
-	c.errexit, c.maybe = false, false
 	return c
-}
-
-// tolerant runs fn where set -e does not count: in conditions and on the left of && and ||.
-func (s *scope) tolerant(fn func()) {
-	before := s.errexit
-	s.errexit = false
-	fn()
-	s.errexit = before
 }
 
 func (s *scope) set(name string, v value) { s.vars[name] = v }
@@ -275,15 +263,6 @@ func union(a, b []string) []string {
 	return out
 }
 
-// function is a shell function of the command.
-type function struct {
-	body    func(*scope)
-	assigns []assignment
-	calls   int
-	effects bool // its body has effects
-	maybe   bool // it may not be defined when it is called
-}
-
 // judge walks one command.
 type judge struct {
 	g      *Guard
@@ -299,12 +278,7 @@ type judge struct {
 	sorted  []sorted  // what its options and operands are, for the tests
 	files   []string  // the files it was seen to use, for the tests
 	opaque  bool      // something in it cannot be read, for the tests
-	endless bool      // a loop or function never ends, for the tests
 	rest    int       // how many commands may still be judged
-	muted   bool      // effects are not counted: a function that is only defined
-	funcs   map[string]*function
-	waits   bool // the script waits for its background jobs
-	keyed   bool // some array has names for indices, so that (a b) may be a name and a value
 	fetched string
 	stored  string
 	planted string                    // a write that may make a folder a repository

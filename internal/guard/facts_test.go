@@ -75,7 +75,7 @@ func TestOutsideARepositoryRelativeChangesAreDeniedWithTheHintToGoThere(t *testi
 		"cd /repos/infra && git commit -m x":     true,
 		"git -C /repos/infra commit -m x":        true,
 		"cd /repos/infra; echo x > notes.md":     false, // the cd may fail
-		"set -e; cd /repos/infra; echo x > a.md": true,
+		"set -e; cd /repos/infra; echo x > a.md": false,
 		"pushd /repos/infra && rm a.md":          true,
 		"cd /repos/infra && cd .. && rm a.md":    true,
 		"cd /repos/infra && cd ../.. && rm a.md": false,

@@ -124,7 +124,7 @@ func (g *Guard) judged(r *reader, tier ops.Tier, src string, facts Facts) Decisi
 // judge makes a judge, and the scope in which a call would run.
 func (g *Guard) judge(r *reader, facts *Facts) (*judge, *scope) {
 	facts = g.extended(facts)
-	j := &judge{g: g, reader: r, facts: facts, rest: maxCommands, funcs: map[string]*function{}}
+	j := &judge{g: g, reader: r, facts: facts, rest: maxCommands}
 	for _, dir := range facts.repos() {
 		j.repos = append(j.repos, path.Clean(dir))
 	}
@@ -138,7 +138,6 @@ func (g *Guard) judge(r *reader, facts *Facts) (*judge, *scope) {
 // walk judges every part of a tree.
 func (g *Guard) walk(r *reader, f *syntax.File, facts *Facts) *judge {
 	j, s := g.judge(r, facts)
-	j.waits = waitsAtEnd(f)
 	if facts.StateDir != "" {
 		// The supervisor sets it, nothing may change it, and agents are told to read and write there by this name.
 		s.vars["CLAUDEOPS_STATE_DIR"] = value{known: true, text: facts.StateDir}
@@ -151,12 +150,6 @@ func (g *Guard) walk(r *reader, f *syntax.File, facts *Facts) *judge {
 		j.refuse(ruleBash, j.fetched+" together with "+j.stored, "what comes from elsewhere is not stored, it may be code", "print it only")
 	}
 	return j
-}
-
-// waitsAtEnd reports a script whose last command waits for its background jobs.
-func waitsAtEnd(f *syntax.File) bool {
-	call, ok := f.Stmts[len(f.Stmts)-1].Cmd.(*syntax.CallExpr)
-	return ok && len(call.Args) == 1 && call.Args[0].Lit() == "wait"
 }
 
 // extended are the facts with what the operator's rules add.

@@ -52,25 +52,16 @@ func (c *call) gitDir(g given) {
 	}
 }
 
-// gitConfigOption allows settings that only change how output looks or who commits.
+// harmlessGit matches settings that only change how output looks or who commits, and those of the safe mode.
+var harmlessGit = ops.Pattern(`(?i)^((color|advice|column)\..*|(user\.(name|email)|core\.(quotepath|abbrev)|log\.(date|decorate)|` +
+	`diff\.renames|init\.defaultbranch)(=.*)?|push\.default=(simple|current|upstream)|(core\.pager|pager\.[^=]*)(=(cat|false)?)?|` +
+	`core\.fsmonitor=?|core\.hookspath=/dev/null|protocol\.ext\.allow=never|safe\.barerepository=explicit)$`)
+
+// gitConfigOption allows no other settings.
 func (c *call) gitConfigOption(f field) {
-	key, text, _ := strings.Cut(strings.ToLower(f.text), "=")
-	switch {
-	case f.dyn || f.viaVar:
-	case strings.HasPrefix(key, "color.") || strings.HasPrefix(key, "advice.") || strings.HasPrefix(key, "column."):
-		return
-	case key == "user.name" || key == "user.email" || key == "core.quotepath" || key == "log.date" || key == "log.decorate" ||
-		key == "diff.renames" || key == "init.defaultbranch" || key == "core.abbrev":
-		return
-	case key == "core.fsmonitor" && text == "", key == "core.hookspath" && text == "/dev/null", key == "protocol.ext.allow" && text == "never",
-		key == "safe.barerepository" && text == "explicit":
-		return
-	case key == "push.default" && (text == "simple" || text == "current" || text == "upstream"):
-		return
-	case (key == "core.pager" || strings.HasPrefix(key, "pager.")) && (text == "cat" || text == "false" || text == ""):
-		return
+	if f.dyn || f.viaVar || strings.Contains(f.text, "\n") || !harmlessGit().MatchString(f.text) {
+		c.j.refuse(ruleInline, "git -c "+f.show(), "settings of git may run programs or send data elsewhere", "leave -c out")
 	}
-	c.j.refuse(ruleInline, "git -c "+f.show(), "settings of git may run programs or send data elsewhere", "leave -c out")
 }
 
 // judgePush judges git push: branches only, never by force.

@@ -54,22 +54,9 @@ func judgeTest(c *call) {
 		words = words[:len(words)-1]
 	}
 	c.need(ops.Tier1)
-	fixed := !slices.ContainsFunc(words, func(f field) bool { return f.dyn && !f.num && !f.plain })
-	for len(words) > 0 {
-		n, ok := testForm(words)
-		if !ok || n < len(words) && !fixed {
-			c.j.refuse(ruleRunTime, c.name, "a word that is known only at run time may be an operator, and some evaluate text as code",
-				"use one simple comparison with quotes, such as [ \"$a\" = b ]")
-			return
-		}
-		words = words[n:]
-		if len(words) > 0 {
-			if words[0].text != "-a" && words[0].text != "-o" {
-				c.refuse(ruleText, "it is not a simple comparison", "write one comparison for each [")
-				return
-			}
-			words = words[1:]
-		}
+	if n, ok := testForm(words); len(words) > 0 && (!ok || n < len(words)) {
+		c.j.refuse(ruleRunTime, c.name, "a word that is known only at run time may be an operator, and some evaluate text as code",
+			"use one simple comparison with quotes for each [, such as [ \"$a\" = b ]")
 	}
 }
 
@@ -94,7 +81,7 @@ func testForm(words []field) (int, bool) {
 		return neg + 3, true
 	case len(words) >= 2 && !words[0].dyn && slices.Contains(unary, words[0].text):
 		return neg + 2, true
-	case len(words) == 1 || len(words) >= 2 && !words[0].dyn && (words[1].text == "-a" || words[1].text == "-o"):
+	case len(words) == 1:
 		return neg + 1, true
 	}
 	return 0, false
@@ -136,9 +123,6 @@ func (c *call) variableName(f field, got value) {
 		c.j.refuse(ruleRunTime, c.name, "it evaluates the subscript of a variable as code", "use a plain variable")
 		return
 	}
-	if c.j.funcs[f.text] != nil {
-		c.j.refuse(ruleRunTime, c.name+" "+f.text, "it is also a function", "call the variable something else")
-	}
 	if syntax.ValidName(f.text) {
 		if c.row.cmd == "unset" {
 			c.j.unsettable(f.text)
@@ -173,9 +157,7 @@ func judgeSet(c *call) {
 		}
 		for _, o := range text[1:] {
 			switch o {
-			case 'e':
-				c.s.errexit = text[0] == '-' && !c.s.maybe
-			case 'u', 'x', 'v', 'f', 'C', 'E', 'T', 'b', 'h', 'B', 'n':
+			case 'e', 'u', 'x', 'v', 'f', 'C', 'E', 'T', 'b', 'h', 'B', 'n':
 			case 'o':
 				if i++; i < len(c.args) && (harmlessShellOption(c.args[i].text) || c.args[i].text == "history") {
 					continue

@@ -77,11 +77,11 @@ func (c *call) repeated(words []field) {
 	s.loop, s.stdin = true, inputNone
 	mark, marked := c.option("-I", "--replace", "-i")
 	if c.row.cmd == "xargs" && c.s.names && (!marked || mark.value.text == "{}") {
-		c.j.external(s, inner) // plain names are known well enough
+		c.j.simple(s, inner) // plain names are known well enough
 		return
 	}
 	s.reads = true
-	c.j.external(s, inner)
+	c.j.simple(s, inner)
 	c.unread()
 }
 

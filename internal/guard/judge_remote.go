@@ -58,18 +58,17 @@ func (c *call) literals(words []field) (string, bool) {
 	return strings.Join(text, " "), true
 }
 
+// plainSSH matches the options of ssh that neither run code nor forward nor change who is trusted.
+var plainSSH = ops.Pattern(`(?i)^(connect(timeout|ionattempts)|batchmode|stricthostkeychecking|serveralive(interval|countmax)|` +
+	`loglevel|port|user|identitiesonly|preferredauthentications|passwordauthentication|numberofpasswordprompts|requesttty|` +
+	`addressfamily|compression|tcpkeepalive|checkhostip)([ =]|$)`)
+
 // sshOptions judges -o and -i.
 func (c *call) sshOptions(options []given) {
 	for _, g := range options {
 		switch g.name {
 		case "-o":
-			name, _, _ := strings.Cut(strings.ToLower(g.value.text), "=")
-			name, _, _ = strings.Cut(strings.TrimSpace(name), " ")
-			if g.value.dyn || !slices.Contains([]string{
-				"connecttimeout", "connectionattempts", "batchmode", "stricthostkeychecking", "serveraliveinterval", "serveralivecountmax",
-				"loglevel", "port", "user", "identitiesonly", "preferredauthentications", "passwordauthentication", "numberofpasswordprompts",
-				"requesttty", "addressfamily", "compression", "tcpkeepalive", "checkhostip",
-			}, name) {
+			if g.value.dyn || !plainSSH().MatchString(g.value.text) {
 				c.j.refuse(ruleBash, "ssh -o "+g.value.show(), "the option may run code, forward or change who is trusted", "leave the option out")
 			}
 		case "-i":
@@ -115,7 +114,7 @@ func judgeExec(c *call) {
 		c.writtenOut(dir.name)
 		s.cwds = c.j.folder(s, dir.value)
 	}
-	c.j.external(s, inner)
+	c.j.simple(s, inner)
 }
 
 // judgeFind judges the places, tests and actions of find.

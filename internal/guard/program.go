@@ -93,7 +93,7 @@ func (j *judge) suspicious(s *scope, what string, args []field, launcher bool) {
 			}
 			in := s.sub()
 			in.loop = true
-			j.external(in, args[i:])
+			j.simple(in, args[i:])
 			return
 		}
 	}
@@ -107,14 +107,14 @@ func (r *row) writes() bool {
 // wrapped judges the command behind the words of a program that runs it.
 func (c *call) wrapped(inner []field) {
 	if c.row.cmd == "command" || c.row.cmd == "builtin" {
-		c.out = c.j.external(c.s, inner) // the shell runs it itself: a cd counts
+		c.out = c.j.simple(c.s, inner) // the shell runs it itself: a cd counts
 		return
 	}
 	if c.row.unread {
 		c.repeated(inner)
 		return
 	}
-	c.j.external(c.s.sub(), inner)
+	c.j.simple(c.s.sub(), inner)
 }
 
 // judgeEnv unwraps env, which alone prints the environment.
@@ -148,7 +148,7 @@ func judgeEnv(c *call) {
 		c.refuse(ruleSecrets, "it prints the environment, which may hold secrets", "name the program to run")
 		return
 	}
-	c.j.external(s, operands)
+	c.j.simple(s, operands)
 }
 
 // folder is where cd to a word leads, nil for anywhere.
@@ -278,11 +278,11 @@ func (j *judge) nested(s *scope, what, text string, anyShell bool) {
 			j.add(*bad)
 			return
 		}
-		muted, funcs := j.muted, j.funcs
-		j.funcs = map[string]*function{}
-		j.muted = muted || lang != bash && len(j.effects) > effects
+		counted := len(j.effects)
 		j.stmts(s.sub(), f.Stmts)
-		j.muted, j.funcs = muted, funcs
+		if counted > effects {
+			j.effects = j.effects[:counted] // once, as bash reads it
+		}
 	}
 }
 

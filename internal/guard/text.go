@@ -12,7 +12,6 @@ import (
 const (
 	maxCommand = 64 << 10 // longer than any honest command
 	maxNesting = 60       // deeper than any honest command; keeps parser and walker off the end of the stack
-	maxBlocks  = 400      // the same for if, for and their like
 )
 
 // refuseText makes the finding for text that is not judged at all.
@@ -40,8 +39,7 @@ func checkText(src string) *finding {
 	return nil
 }
 
-// tooDeep bounds how deep parser, printer and walker will recurse. It ignores quotes on purpose, hence the room for
-// prose that is full of the words `if` and `for`.
+// tooDeep bounds how deep parentheses and braces make parser, printer and walker recurse. It ignores quotes on purpose.
 func tooDeep(src string) bool {
 	depth := 0
 	for i := range len(src) {
@@ -51,20 +49,6 @@ func tooDeep(src string) bool {
 				return true
 			}
 		case ')', '}':
-			depth--
-		}
-	}
-	if len(src) < 2*maxBlocks {
-		return false
-	}
-	depth = 0
-	for word := range strings.FieldsFuncSeq(src, func(r rune) bool { return strings.ContainsRune(" \t\n;&|(){}`\"$", r) }) {
-		switch word {
-		case "if", "while", "until", "for", "case", "select", "!", "time", "function", "coproc":
-			if depth++; depth > maxBlocks {
-				return true
-			}
-		case "fi", "done", "esac":
 			depth--
 		}
 	}
@@ -79,11 +63,6 @@ func odd(r rune) bool {
 	return true
 }
 
-// hidden reports characters that change how text is shown: format and bidi characters, other controls.
-func hidden(r rune) bool {
-	return r >= utf8.RuneSelf && (unicode.Is(unicode.Cf, r) || unicode.IsControl(r) || r == utf8.RuneError)
-}
-
 // checkCharacters refuses odd characters that do not stand inside quotes, a here-document or a comment.
 func checkCharacters(src string, f *syntax.File) *finding {
 	if strings.IndexFunc(src, odd) < 0 {
@@ -94,16 +73,9 @@ func checkCharacters(src string, f *syntax.File) *finding {
 		if !odd(r) || inside(quoted, i) {
 			continue
 		}
-		if hidden(r) {
-			return refuseText("it holds an invisible or text-direction character outside quotes")
+		if !visible(r) || !inside(plain, i) {
+			return refuseText("it holds a character outside quotes that is not plain ASCII and may only look like a letter, dash or slash")
 		}
-		if r < utf8.RuneSelf {
-			return refuseText("it holds a control character outside quotes")
-		}
-		if visible(r) && inside(plain, i) {
-			continue
-		}
-		return refuseText("it holds a non-ASCII character outside quotes, which may only look like a letter, dash or slash")
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package guard
 
 import (
 	"path"
-	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -77,7 +76,7 @@ func (j *judge) exposes(s *scope, name string) {
 	_, assigned := s.vars[name]
 	switch {
 	case strings.HasSuffix(name, "_proxy"):
-	case name != strings.ToUpper(name) || harmlessEnv(name):
+	case name != strings.ToUpper(name) || harmlessEnv().MatchString(name):
 		return
 	case assigned && !secretName().MatchString(name):
 		return
@@ -89,22 +88,10 @@ func (j *judge) exposes(s *scope, name string) {
 var secretName = ops.Pattern(`TOKEN|SECRET|PASSW|PASSPHRASE|APIKEY|API_KEY|_KEY|CRED|PRIVATE|_AUTH|DSN|DATABASE_URL|PGPASS|MYSQL_PWD|` +
 	`_PASS|COOKIE|WEBHOOK|PROXY|ANTHROPIC|CLAUDE|SESSION`)
 
-// harmlessEnv are the variables every shell has.
-func harmlessEnv(name string) bool {
-	if name == "" || name[0] < 'A' || name[0] > 'Z' {
-		return true // positional and special parameters
-	}
-	switch name {
-	case "HOME", "PWD", "OLDPWD", "USER", "LOGNAME", "SHELL", "HOSTNAME", "PATH", "LANG", "TERM", "TZ", "UID", "EUID",
-		"GROUPS", "PPID", "RANDOM", "SRANDOM", "SECONDS", "EPOCHSECONDS", "EPOCHREALTIME", "LINENO", "COLUMNS", "LINES", "IFS",
-		"OSTYPE", "HOSTTYPE", "MACHTYPE", "BASH", "BASHPID", "BASH_VERSION", "BASH_SUBSHELL", "SHLVL", "TMPDIR", "EDITOR",
-		"PIPESTATUS", "FUNCNAME", "BASH_REMATCH", "REPLY", "OPTARG", "OPTIND", "DISPLAY",
-		"CLAUDEOPS_STATE_DIR", "CLAUDEOPS_DRY_RUN", "CLAUDEOPS_TIER", "CLAUDEOPS_ROLE", "CLAUDEOPS_HANDLER", "CLAUDEOPS_CYCLE_ID",
-		"CLAUDEOPS_SESSION_ID":
-		return true
-	}
-	return strings.HasPrefix(name, "LC_")
-}
+// harmlessEnv matches the variables that every shell has, positional and special parameters too.
+var harmlessEnv = ops.Pattern(`^([^A-Z].*|HOME|(OLD)?PWD|USER|LOGNAME|SHELL|HOSTNAME|PATH|LANG|LC_.*|TERM|TZ|E?UID|GROUPS|PPID|S?RANDOM|` +
+	`SECONDS|EPOCH(SECONDS|REALTIME)|LINENO|COLUMNS|LINES|IFS|OSTYPE|HOSTTYPE|MACHTYPE|BASH|BASHPID|BASH_(VERSION|SUBSHELL|REMATCH)|SHLVL|` +
+	`TMPDIR|EDITOR|PIPESTATUS|FUNCNAME|REPLY|OPTARG|OPTIND|DISPLAY|CLAUDEOPS_(STATE_DIR|DRY_RUN|TIER|ROLE|HANDLER|CYCLE_ID|SESSION_ID))?$`)
 
 // assign judges x=… and remembers what is known of x.
 func (j *judge) assign(s *scope, a *syntax.Assign, env bool) {
@@ -137,23 +124,20 @@ func (j *judge) assign(s *scope, a *syntax.Assign, env bool) {
 }
 
 // array judges the elements of an array and returns them where all are known.
-func (j *judge) array(s *scope, a *syntax.ArrayExpr) []string {
-	var list []string
-	known := !j.keyed
+func (j *judge) array(s *scope, a *syntax.ArrayExpr) (list []string) {
+	known := len(a.Elems) <= maxItems
 	for _, e := range a.Elems {
-		if e.Index != nil {
+		if known = known && e.Index == nil; e.Index != nil {
 			j.arithmetic(s, e.Index)
 		}
-		if e.Value == nil {
-			continue
-		}
-		known = known && e.Index == nil
-		for _, f := range j.fields(s, e.Value) {
-			known = known && !f.dyn && !f.glob && !f.proc
-			list = append(list, f.text)
+		if e.Value != nil {
+			for _, f := range j.fields(s, e.Value) {
+				known = known && !f.dyn && !f.glob && !f.proc
+				list = append(list, f.text)
+			}
 		}
 	}
-	if !known || len(list) > maxItems {
+	if !known {
 		return nil
 	}
 	return list
@@ -178,20 +162,14 @@ func (j *judge) elements(s *scope, w *syntax.Word) (out []field) {
 		return nil
 	}
 	v := s.vars[p.Param.Value]
-	list := v.list
 	if v.temp && quoted && p.Index == nil {
 		return []field{{text: path.Join(j.facts.TempDir, "tmp.mktemp"), temp: true, at: w}}
 	}
-	if p.Index == nil {
-		list = nil
-		if v.known && !quoted && !v.glob {
-			list = strings.Fields(v.text)
-		}
-	} else if !allElements(p.Index) || p.Index.(*syntax.Word).Lit() == "*" && quoted {
-		return nil
-	}
-	if len(list) < 2 && p.Index == nil || !quoted && (s.has("IFS") || strings.ContainsAny(strings.Join(list, ""), " \t\n*?[\\") ||
-		slices.Contains(list, "")) {
+	list := strings.Fields(v.text)
+	switch {
+	case p.Index != nil && quoted && allElements(p.Index) && p.Index.(*syntax.Word).Lit() == "@":
+		list = v.list
+	case p.Index != nil || quoted || !v.known || v.glob || len(list) < 2, s.has("IFS") || strings.ContainsAny(v.text, "*?[\\"):
 		return nil
 	}
 	j.exposes(s, p.Param.Value)
@@ -270,14 +248,6 @@ func assigned(n syntax.Node) []assignment {
 			if n.Param != nil && n.Exp != nil && (n.Exp.Op == syntax.AssignUnset || n.Exp.Op == syntax.AssignUnsetOrNull) {
 				out = append(out, assignment{name: n.Param.Value})
 			}
-		case *syntax.BinaryArithm:
-			if w, ok := n.X.(*syntax.Word); ok && isAssign(n.Op) {
-				out = append(out, assignment{w.Lit(), true})
-			}
-		case *syntax.UnaryArithm:
-			if w, ok := n.X.(*syntax.Word); ok && (n.Op == syntax.Inc || n.Op == syntax.Dec) {
-				out = append(out, assignment{w.Lit(), true})
-			}
 		}
 		return true
 	})
@@ -352,7 +322,6 @@ func (j *judge) declare(s *scope, c *syntax.DeclClause) {
 // declareOption judges a word that is no plain assignment.
 func (j *judge) declareOption(kind string, f field) {
 	text, ok := f.literal()
-	j.keyed = j.keyed || strings.Contains(text, "A")
 	switch {
 	case !ok || !strings.HasPrefix(text, "-") && !strings.HasPrefix(text, "+"):
 		j.refuse(ruleRunTime, kind+" "+f.show(), "what it declares is known only at run time", "write name=value")
@@ -360,7 +329,7 @@ func (j *judge) declareOption(kind string, f field) {
 		j.refuse(ruleRunTime, kind+" "+text, "it evaluates the value as code", "use a plain variable")
 	case strings.ContainsAny(text, "pfF") && kind != "local":
 		j.refuse(ruleSecrets, kind+" "+text, "it prints or exports more than one value", "name the one variable you set")
-	case strings.Trim(text, "-+rxgaA") != "":
+	case strings.Trim(text, "-+rxga") != "":
 		j.refuse(ruleRunTime, kind+" "+text, "it changes the value or how it is read", "use a plain variable")
 	}
 }
@@ -385,48 +354,10 @@ func (j *judge) declared(s *scope, kind string, args []field) {
 	}
 }
 
-// define judges a function and remembers it for its calls.
+// define refuses a function, after a look at what it would do.
 func (j *judge) define(s *scope, d *syntax.FuncDecl) {
-	if d.Name == nil || d.Body == nil {
-		j.refuse(ruleText, "this function", "it has no name", "")
-		return
+	j.refuse(ruleRunTime, "a function", "it runs where it is called", "write the commands out where they are to run")
+	if d.Body != nil {
+		j.stmt(s.sub(), d.Body)
 	}
-	name := d.Name.Value
-	f := &function{assigns: assigned(d.Body), maybe: s.maybe}
-	if j.g.tables.find(name) != nil || slices.ContainsFunc(j.seen, func(words []field) bool { return words[0].text == name }) ||
-		strings.ContainsRune(name, '/') {
-		j.refuse(ruleRunTime, "a function called "+name, "it hides a program of that name", "call it something else")
-	}
-	f.body = func(at *scope) { j.stmt(at, d.Body) }
-	muted, effects := j.muted, len(j.effects)
-	j.muted = false
-	in := s.sub()
-	in.calls = append(slices.Clone(s.calls), name)
-	in.vars = map[string]value{}
-	j.funcs[name] = f
-	f.body(in)
-	f.effects = len(j.effects) > effects
-	j.effects, j.muted = j.effects[:effects], muted
-}
-
-// invoke judges the call of a function where it stands.
-func (j *judge) invoke(s *scope, name string, f *function) {
-	f.calls++
-	if f.maybe {
-		j.unknown(name) // a program of that name would run
-	}
-	what := "the function " + name
-	switch {
-	case slices.Contains(s.calls, name):
-		j.endless = true
-		j.refuse(ruleLoop, what, "it calls itself", "write the commands out")
-		return
-	case f.effects && (f.calls > 1 || s.loop):
-		j.refuse(ruleLoop, what, "it repeats a command that a cooldown counts", "run the command once, by itself")
-	}
-	in := s.sub()
-	in.calls = append(slices.Clone(s.calls), name)
-	f.body(in)
-	s.forget(f.assigns)
-	s.cwds = union(s.cwds, in.cwds)
 }

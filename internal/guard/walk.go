@@ -4,8 +4,6 @@ import (
 	"slices"
 
 	"mvdan.cc/sh/v3/syntax"
-
-	"claudeops/internal/ops"
 )
 
 // outcome are the folders a command may leave behind when it succeeds and when it fails.
@@ -22,9 +20,6 @@ func (j *judge) stmts(s *scope, list []*syntax.Stmt) outcome {
 		out = j.stmt(s, st)
 		s.forget(s.skipped)
 		s.cwds = union(out.ok, out.fail)
-		if s.errexit {
-			s.cwds = out.ok
-		}
 	}
 	s.skipped = skipped
 	return out
@@ -47,16 +42,12 @@ func (j *judge) stmt(s *scope, st *syntax.Stmt) outcome {
 	inner := s
 	if st.Background {
 		inner = s.sub()
-		j.background(inner, st)
+		j.refuse(ruleLauncher, "a command in the background", "it would outlive the call unseen", "run it in the foreground")
 	}
 	stdin, names := inner.stdin, inner.names
 	j.redirects(inner, st)
 	out := inner.any()
-	switch {
-	case st.Cmd == nil:
-	case st.Negated:
-		inner.tolerant(func() { out = j.command(inner, st.Cmd) })
-	default:
+	if st.Cmd != nil {
 		out = j.command(inner, st.Cmd)
 	}
 	inner.stdin, inner.names = stdin, names
@@ -67,18 +58,6 @@ func (j *judge) stmt(s *scope, st *syntax.Stmt) outcome {
 		out.ok, out.fail = out.fail, out.ok
 	}
 	return out
-}
-
-// background allows looking in the background of a script that waits for it, nothing else.
-func (j *judge) background(s *scope, st *syntax.Stmt) {
-	before := j.worst
-	j.worst = nil
-	probe := *j
-	probe.stmt(s.sub(), &syntax.Stmt{Cmd: st.Cmd, Redirs: st.Redirs})
-	j.rest, j.worst = probe.rest, before
-	if !j.waits || probe.worst != nil && probe.worst.need > ops.Tier1 {
-		j.refuse(ruleLauncher, "a command in the background", "it would outlive the call unseen", "run it in the foreground")
-	}
 }
 
 // command walks one command.
@@ -139,16 +118,14 @@ func (j *judge) binary(s *scope, c *syntax.BinaryCmd) outcome {
 		s.forget(assigned(c.Y))
 		return s.any()
 	}
-	var x outcome
-	s.tolerant(func() { x = j.stmt(s, c.X) })
-	cwds, maybe := s.cwds, s.maybe
-	s.cwds, s.maybe = x.ok, true
+	x, cwds := j.stmt(s, c.X), s.cwds
+	s.cwds = x.ok
 	if c.Op == syntax.OrStmt {
 		s.cwds = x.fail
 		s.forget(s.skipped)
 	}
 	y := j.stmt(s, c.Y)
-	s.cwds, s.maybe = cwds, maybe
+	s.cwds = cwds
 	if c.Op == syntax.OrStmt {
 		s.forget(assigned(c.Y))
 		return outcome{union(x.ok, y.ok), y.fail}
@@ -170,7 +147,7 @@ func (j *judge) branch(s *scope, list ...[]*syntax.Stmt) {
 }
 
 func (j *judge) ifClause(s *scope, c *syntax.IfClause) {
-	s.tolerant(func() { j.stmts(s, c.Cond) })
+	j.stmts(s, c.Cond)
 	j.branch(s, c.Then)
 	if c.Else != nil {
 		j.ifClause(s, c.Else)
@@ -183,14 +160,13 @@ func (j *judge) while(s *scope, c *syntax.WhileClause) {
 	for _, st := range slices.Concat(c.Cond, c.Do) {
 		body.forget(assigned(st))
 	}
-	body.tolerant(func() { j.stmts(body, c.Cond) })
+	j.stmts(body, c.Cond)
 	j.stmts(body, c.Do)
 	if !slices.Equal(body.cwds, s.cwds) {
 		body.cwds, s.cwds = nil, nil // a cd in a loop leads anywhere
 		j.stmts(body, c.Do)
 	}
 	if endless(c) {
-		j.endless = true
 		j.refuse(ruleLoop, "an endless loop", "it never ends by itself", "repeat a limited number of times")
 	}
 	for _, st := range slices.Concat(c.Cond, c.Do) {
@@ -198,32 +174,13 @@ func (j *judge) while(s *scope, c *syntax.WhileClause) {
 	}
 }
 
-// endless reports `while true` without a way out.
+// endless reports `while true`, whether it has a way out or not.
 func endless(c *syntax.WhileClause) bool {
 	if len(c.Cond) != 1 {
 		return false
 	}
 	call, ok := c.Cond[0].Cmd.(*syntax.CallExpr)
-	if !ok || len(call.Args) == 0 {
-		return false
-	}
-	name := call.Args[0].Lit()
-	if always := name == "true" || name == ":"; always && c.Until || name == "false" && !c.Until || !always && name != "false" {
-		return false
-	}
-	leaves := false
-	for _, st := range c.Do {
-		syntax.Walk(st, func(n syntax.Node) bool {
-			if call, ok := n.(*syntax.CallExpr); ok && len(call.Args) > 0 {
-				switch call.Args[0].Lit() {
-				case "break", "exit", "return":
-					leaves = true
-				}
-			}
-			return true
-		})
-	}
-	return !leaves
+	return ok && len(call.Args) > 0 && slices.Contains([]string{"true", ":", "false"}, call.Args[0].Lit())
 }
 
 // maxItems is how many values of a loop variable are tried one by one.
@@ -246,9 +203,7 @@ func (j *judge) forClause(s *scope, c *syntax.ForClause) {
 			values = j.loopValues(s, loop.Items)
 		}
 	case *syntax.CStyleLoop:
-		j.initial(body, loop.Init)
-		j.arithmetic(body, loop.Cond)
-		j.arithmetic(body, loop.Post)
+		j.refuse(ruleRunTime, "for ((", "how often it runs is not known", "write for i in 1 2 3")
 	}
 	if slices.ContainsFunc(changed, func(a assignment) bool { return a.name == name }) || c.Select {
 		values = []value{{}}

@@ -90,7 +90,7 @@ func (j *judge) fields(s *scope, w *syntax.Word) []field {
 	}
 	if !plain {
 		r.dyn, r.split, r.num, r.plain = true, true, false, false
-		if expansions(r.text.String()) > maxExpansions {
+		if manyWords().MatchString(r.text.String()) {
 			j.refuse(ruleText, "this expansion", "it becomes too many words", "repeat a limited number of times")
 		}
 	}
@@ -232,9 +232,8 @@ func unescapeQuoted(s string) string {
 	return out.String()
 }
 
-// ansiC decodes the inside of $'…'. It gives up on what would end the string early.
+// ansiC decodes the inside of $'…', where all that it holds is text and escapes of one letter.
 func ansiC(s string) (string, bool) {
-	digits := map[int]string{8: "01234567", 16: "0123456789abcdefABCDEF"}
 	var out strings.Builder
 	for i := 0; i < len(s); i++ {
 		if s[i] != '\\' || i+1 == len(s) {
@@ -242,33 +241,11 @@ func ansiC(s string) (string, bool) {
 			continue
 		}
 		i++
-		if k := strings.IndexByte(`abeEfnrtv\'"?`, s[i]); k >= 0 {
-			out.WriteByte("\a\b\x1b\x1b\f\n\r\t\v\\'\"?"[k])
-			continue
+		k := strings.IndexByte(`abeEfnrtv\'"?`, s[i])
+		if k < 0 {
+			return "", false
 		}
-		most, base := 3, 8
-		switch s[i] {
-		case 'x':
-			i, most, base = i+1, 2, 16
-		case 'u':
-			i, most, base = i+1, 4, 16
-		case 'U':
-			i, most, base = i+1, 8, 16
-		}
-		end := i
-		for end < len(s) && end < i+most && strings.IndexByte(digits[base], s[end]) >= 0 {
-			end++
-		}
-		n, err := strconv.ParseInt(s[i:end], base, 64)
-		if err != nil || n == 0 || n > 0x10ffff {
-			return "", false // \c too, and what bash may add one day
-		}
-		if most > 3 {
-			out.WriteRune(rune(n))
-		} else {
-			out.WriteByte(byte(n))
-		}
-		i = end - 1
+		out.WriteByte("\a\b\x1b\x1b\f\n\r\t\v\\'\"?"[k])
 	}
 	return out.String(), true
 }
@@ -276,8 +253,14 @@ func ansiC(s string) (string, bool) {
 // maxBraces is how many words a brace expansion may become before it counts as known only at run time.
 const maxBraces = 32
 
-// maxExpansions is how many words braces may become at all: the shell holds all of them in memory.
-const maxExpansions = 10000
+// manyWords matches braces that may become more words than the shell should hold in memory: ranges of long numbers, and many braces.
+var manyWords = ops.Pattern(`\.\.[^{},]*[^{},.]{4}|[^{},.]{4}[^{},]*\.\.|\{.*\{.*\{`)
+
+// oneBrace matches a word with one plain brace expression, oneRange a range of numbers in it.
+var (
+	oneBrace = ops.Pattern(`^([^{}\\$]*)\{([^{}\\$]*)\}([^{}\\$]*)$`)
+	oneRange = ops.Pattern(`^(0|[1-9]\d{0,2})\.\.(0|[1-9]\d{0,2})$`)
+)
 
 // braces expands a plain brace expression such as docs/{a,b}.md or {1..5}. Plain is true for a word without any;
 // a word with one that is not simple gives nothing, and counts as known only at run time.
@@ -285,87 +268,26 @@ func braces(w *syntax.Word) (expanded []string, plain bool) {
 	if !braced(w) {
 		return nil, true
 	}
-	if len(w.Parts) != 1 {
+	word := oneBrace().FindStringSubmatch(w.Lit())
+	if word == nil {
 		return nil, false
 	}
-	text := w.Parts[0].(*syntax.Lit).Value
-	if strings.Count(text, "{") != 1 || strings.Count(text, "}") != 1 || strings.ContainsAny(text, `\$`) {
+	items := strings.Split(word[2], ",")
+	if ends := oneRange().FindStringSubmatch(word[2]); ends != nil {
+		items = nil
+		from, _ := strconv.Atoi(ends[1]) // digits
+		to, _ := strconv.Atoi(ends[2])
+		for n := from; n <= min(to, from+maxBraces); n++ {
+			items = append(items, strconv.Itoa(n))
+		}
+	}
+	if len(items) < 2 || len(items) > maxBraces {
 		return nil, false
 	}
-	head, rest, _ := strings.Cut(text, "{")
-	body, tail, ok := strings.Cut(rest, "}")
-	if !ok {
-		return nil, false
-	}
-	for _, item := range braceItems(body) {
-		expanded = append(expanded, head+item+tail)
+	for _, item := range items {
+		expanded = append(expanded, word[1]+item+word[3])
 	}
 	return expanded, false
-}
-
-// braceItems lists a,b,c or 1..5 or a..e; nothing when it is neither or too long.
-func braceItems(body string) []string {
-	if strings.Contains(body, ",") {
-		if items := strings.Split(body, ","); len(items) <= maxBraces {
-			return items
-		}
-		return nil
-	}
-	from, to, ok := strings.Cut(body, "..")
-	if !ok {
-		return nil
-	}
-	a, err1 := strconv.Atoi(from)
-	b, err2 := strconv.Atoi(to)
-	letters := len(from) == 1 && len(to) == 1 && err1 != nil && err2 != nil
-	if letters {
-		a, b = int(from[0]), int(to[0])
-	} else if err1 != nil || err2 != nil || from != strconv.Itoa(a) || to != strconv.Itoa(b) {
-		return nil
-	}
-	if a > b || b-a >= maxBraces {
-		return nil
-	}
-	var out []string
-	for n := a; n <= b; n++ {
-		if letters {
-			out = append(out, string(rune(n)))
-		} else {
-			out = append(out, strconv.Itoa(n))
-		}
-	}
-	return out
-}
-
-// expansions is about how many words the braces of a text become; never fewer, up to a million and more.
-func expansions(text string) int {
-	total := 1
-	for total < 1<<20 {
-		end := strings.IndexByte(text, '}')
-		start := strings.LastIndexByte(text[:max(end, 0)], '{')
-		if start < 0 {
-			if end < 0 {
-				break
-			}
-			text = text[:end] + text[end+1:]
-			continue
-		}
-		body := text[start+1 : end]
-		text = text[:start] + text[end+1:]
-		from, rest, ok := strings.Cut(body, "..")
-		to, _, _ := strings.Cut(rest, "..")
-		a, err1 := strconv.Atoi(from)
-		b, err2 := strconv.Atoi(to)
-		switch {
-		case !ok:
-			total *= 1 + strings.Count(body, ",")
-		case err1 == nil && err2 == nil:
-			total *= 1 + min(max(a, b)-min(a, b), 1<<20)
-		case len(from) > 9 || len(to) > 9:
-			return 1 << 20 // numbers that are too large to read
-		}
-	}
-	return total
 }
 
 // braced reports whether the shell may expand braces in the word.

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"claudeops/internal/guard/broker"
 	"claudeops/internal/ops"
 	"claudeops/test/dockertest"
 )
@@ -212,34 +211,6 @@ func TestABrokenEngineIsAnError(t *testing.T) {
 		if status, text := call(t, socket, method, uri, ""); status != 502 {
 			t.Errorf("%s: %d %s", step, status, text)
 		}
-	}
-}
-
-func TestSweepRemovesOnlyDeadSockets(t *testing.T) {
-	dir, err := os.MkdirTemp("/tmp", "sweep-") //nolint:usetesting // the folders of a test have long names
-	must(t, err)
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	now := time.Now()
-	b, err := broker.New(broker.Options{
-		Engine: "/nonexistent", Dir: dir, Ledger: &ledger{}, Clock: func() time.Time { return now.Add(time.Hour) }, Logger: discard(),
-	})
-	must(t, err)
-	living, err := b.Open(t.Context(), broker.Scope{Session: ops.Session{ID: 1}})
-	must(t, err)
-	t.Cleanup(func() { _ = living.Close() })
-	for _, name := range []string{"d2-1", "other", "5-5"} {
-		must(t, os.Mkdir(filepath.Join(dir, name), 0o700))
-	}
-	listener, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: filepath.Join(dir, "d2-1", "docker.sock")})
-	must(t, err)
-	listener.SetUnlinkOnClose(false)
-	_ = listener.Close()
-	if n, err := b.Sweep(t.Context()); n != 1 || err != nil {
-		t.Errorf("removed %d, %v", n, err)
-	}
-	left, err := os.ReadDir(dir)
-	if err != nil || len(left) != 3 {
-		t.Errorf("left %v, %v", left, err)
 	}
 }
 

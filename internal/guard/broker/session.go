@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -13,7 +12,6 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"claudeops/internal/ops"
@@ -25,7 +23,6 @@ const (
 	headerLimit   = 5 * time.Second
 	maxHeader     = 64 << 10
 	maxRequests   = 64 // at once
-	sweepAge      = time.Minute
 	// maxConnections is more than clients keep open for their requests.
 	maxConnections = 4 * maxRequests
 )
@@ -165,53 +162,4 @@ func (s *Session) Close() error {
 		return fmt.Errorf("close Docker broker: %w", err)
 	}
 	return nil
-}
-
-// sessionFolder matches the folders that Open makes.
-var sessionFolder = ops.Pattern(`^d[0-9]+-[0-9]+$`)
-
-// Sweep removes the sockets of sessions whose supervisor ended without closing them, and returns how many.
-func (b *Broker) Sweep(ctx context.Context) (int, error) {
-	entries, err := os.ReadDir(b.o.Dir)
-	if err != nil {
-		return 0, fmt.Errorf("sweep Docker sockets: %w", err)
-	}
-	removed := 0
-	var errs []error
-	for _, e := range entries {
-		dir := filepath.Join(b.o.Dir, e.Name())
-		if !e.IsDir() || !sessionFolder().MatchString(e.Name()) || !b.dead(ctx, dir) {
-			continue
-		}
-		err := errors.Join(ignoreMissing(os.Remove(filepath.Join(dir, socketName))), ignoreMissing(os.Remove(dir)))
-		if err != nil {
-			errs = append(errs, fmt.Errorf("sweep Docker socket %s: %w", e.Name(), err))
-			continue
-		}
-		removed++
-	}
-	return removed, errors.Join(errs...)
-}
-
-// dead reports whether nobody listens in a folder any more. A new folder may still get its socket.
-func (b *Broker) dead(ctx context.Context, dir string) bool {
-	dialer := net.Dialer{Timeout: time.Second}
-	conn, err := dialer.DialContext(ctx, "unix", filepath.Join(dir, socketName))
-	if err == nil {
-		_ = conn.Close()
-		return false
-	}
-	info, statErr := os.Lstat(dir)
-	if statErr != nil {
-		return false
-	}
-	old := b.o.Clock().Sub(info.ModTime()) > sweepAge
-	return old && (errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist))
-}
-
-func ignoreMissing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
 }

@@ -59,7 +59,7 @@ func Act(args, environ []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "%v\n\n%s", err, actUsage)
 		return exitUsage
 	}
-	socket, key := variable(environ, SocketVariable), variable(environ, keyVariable)
+	socket, key := confine.ValueOf(environ, SocketVariable), confine.ValueOf(environ, keyVariable)
 	if socket == "" {
 		fmt.Fprintln(stderr, "claudeops-act: it works only in a session of Claude Ops")
 		return exitError
@@ -75,15 +75,6 @@ func Act(args, environ []string, stdout, stderr io.Writer) int {
 	}
 	fmt.Fprintln(stdout, strings.TrimSuffix(answer.Text, "\n")) // what a program printed is printed as it was
 	return exitOK
-}
-
-func variable(environ []string, name string) string {
-	for _, e := range environ {
-		if v, ok := strings.CutPrefix(e, name+"="); ok {
-			return v
-		}
-	}
-	return ""
 }
 
 // readAct turns the words of a command into a tool and its input.

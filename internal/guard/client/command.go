@@ -26,13 +26,13 @@ func Command(argv, environ []string, exe string, stderr io.Writer) int {
 
 func command(argv, environ []string, exe string, stderr io.Writer, limit time.Duration, exec execFunc) (code int) {
 	defer broke(stderr, &code, exitNotRun)
-	if gate := valueOf(environ, confine.JudgedVariable); gate != "" {
+	if gate := confine.ValueOf(environ, confine.JudgedVariable); gate != "" {
 		if err := exec(realShell(argv[0], exe, gate), argv, environ); err != nil {
 			fmt.Fprintln(stderr, refusal(fmt.Errorf("start the shell: %w", err)))
 		}
 		return exitNotRun
 	}
-	gate := valueOf(environ, confine.GateVariable)
+	gate := confine.ValueOf(environ, confine.GateVariable)
 	answer, err := within(limit, func(until time.Time) (Answer, error) { return askCommand(argv[1:], gate, until) })
 	if err == nil && answer.Script != "" {
 		answer.Script = noInput + answer.Script
@@ -87,22 +87,13 @@ func isTerminal(f *os.File) bool {
 // judgedEnvironment is the environment of a command that was allowed.
 func judgedEnvironment(environ []string, gate string) []string {
 	set := []string{confine.JudgedVariable + "=" + gate}
-	if path := valueOf(environ, confine.PathVariable); path != "" {
+	if path := confine.ValueOf(environ, confine.PathVariable); path != "" {
 		set = append(set, "PATH="+path)
 	}
 	environ = slices.DeleteFunc(slices.Clone(environ), func(entry string) bool {
 		return strings.HasPrefix(entry, confine.GateVariable+"=") || strings.HasPrefix(entry, confine.PathVariable+"=")
 	})
 	return withVariables(environ, set)
-}
-
-func valueOf(environ []string, name string) string {
-	for _, entry := range environ {
-		if value, ok := strings.CutPrefix(entry, name+"="); ok {
-			return value
-		}
-	}
-	return ""
 }
 
 // The exit codes a CLI understands.

@@ -191,7 +191,7 @@ func (s *Session) answerShell(ctx context.Context, text, cwd string) client.Answ
 	if script, ok := s.startsTools(text); ok {
 		return client.Answer{Verdict: client.Allow, Script: script}
 	}
-	q := question{gate: ops.GateShell, tool: toolBash, cwd: cwd}
+	q := question{cwd: cwd}
 	o, ok := takeApart(text)
 	command := o.command
 	if !ok {
@@ -201,48 +201,43 @@ func (s *Session) answerShell(ctx context.Context, text, cwd string) client.Answ
 			"This command is refused because it did not reach the shell in the form the guard knows: "+
 				"report it for a human, the agent's version may be too new.",
 		)
+	} else if q.toolUseID, ok = s.claim(command); !ok {
+		q.refuse(
+			ruleHook,
+			"This command is refused because it is not one that was allowed before in exactly this text: "+
+				"write it again in a plain form, with /dev/null where you mean it.",
+		)
 	}
-	input, err := json.Marshal(map[string]string{"command": command})
-	if err != nil {
-		return deny("This command is refused because it cannot be judged.")
-	}
-	q.input = input
-	if ok {
-		q.toolUseID, ok = s.claim(command)
-		if !ok {
-			q.refuse(
-				ruleHook,
-				"This command is refused because it is not one that was allowed before in exactly this text: "+
-					"write it again in a plain form, with /dev/null where you mean it.",
-			)
-		}
-	}
-	if q.refused == nil && !path.IsAbs(cwd) {
-		q.refuse(ruleInput, "This command is refused because its working folder is not known.")
-	}
-	d := s.judge(ctx, q)
-	a := reply(d)
+	a := s.bash(ctx, q, command)
 	if a.Verdict == client.Allow {
-		a.Script = o.with(d.Script)
-		a = s.behindWall(a, d.Writable)
+		a.Script = o.with(a.Script)
 	}
 	return a
 }
 
 // answerCommand judges a command of an agent that asks no hook: the shell is where it asks.
 func (s *Session) answerCommand(ctx context.Context, command, cwd string) client.Answer {
+	a := s.bash(ctx, question{cwd: cwd}, command)
+	if a.Verdict == client.Allow {
+		a.Note = s.note(command)
+	}
+	return a
+}
+
+// bash judges a command that reached a shell.
+func (s *Session) bash(ctx context.Context, q question, command string) client.Answer {
 	input, err := json.Marshal(map[string]string{"command": command})
 	if err != nil {
 		return deny("This command is refused because it cannot be judged.")
 	}
-	q := question{gate: ops.GateShell, tool: toolBash, input: input, cwd: cwd}
-	if !path.IsAbs(cwd) {
+	q.gate, q.tool, q.input = ops.GateShell, toolBash, input
+	if q.refused == nil && !path.IsAbs(q.cwd) {
 		q.refuse(ruleInput, "This command is refused because its working folder is not known.")
 	}
 	d := s.judge(ctx, q)
 	a := reply(d)
-	if a.Verdict == client.Allow {
-		a.Script, a.Note = d.Script, s.note(command)
+	if d.Allowed() {
+		a.Script = d.Script
 		a = s.behindWall(a, d.Writable)
 	}
 	return a

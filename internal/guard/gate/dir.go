@@ -123,8 +123,11 @@ const (
 	probeLimit = time.Second
 )
 
-// sessionFolder matches the folders Open makes.
-var sessionFolder = ops.Pattern(`^[0-9]+-[0-9]+$`)
+// sessionFolder matches the folders Open makes, and those in which sessions have their Docker socket.
+var sessionFolder = ops.Pattern(`^d?[0-9]+-[0-9]+$`)
+
+// dockerSocket is the name of that one.
+const dockerSocket = "docker.sock"
 
 // Sweep removes the folders of sessions whose supervisor did not get to close them, and returns how many. Several supervisors of
 // one user share the folder: where somebody listens, or where anything lies that no session puts there, nothing is touched.
@@ -142,7 +145,7 @@ func (g *Gate) Sweep(ctx context.Context) (int, error) {
 		dir := filepath.Join(g.o.Dir, e.Name())
 		dead, err := g.dead(ctx, dir)
 		if err == nil && dead {
-			err = removeSession(dir)
+			err = os.RemoveAll(dir)
 			if err == nil {
 				removed++
 			}
@@ -167,11 +170,11 @@ func (g *Gate) dead(ctx context.Context, dir string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	socket := false
+	socket := ""
 	for _, e := range entries {
 		switch {
-		case e.Name() == client.SocketName && e.Type() == fs.ModeSocket:
-			socket = true
+		case (e.Name() == client.SocketName || e.Name() == dockerSocket) && e.Type() == fs.ModeSocket:
+			socket = e.Name()
 		case (e.Name() == client.ShellName || e.Name() == client.ActName) && e.Type() == fs.ModeSymlink:
 		case e.Name() == confine.ShellsFolder && e.IsDir():
 		case e.Name() == openingName && e.Type() == fs.ModeSocket:
@@ -179,26 +182,15 @@ func (g *Gate) dead(ctx context.Context, dir string) (bool, error) {
 			return false, nil
 		}
 	}
-	if !socket {
-		return g.o.Clock().Sub(info.ModTime()) > sweepAge, nil
+	old := g.o.Clock().Sub(info.ModTime()) > sweepAge
+	if socket == "" {
+		return old, nil
 	}
 	dialer := net.Dialer{Timeout: probeLimit}
-	conn, err := dialer.DialContext(ctx, "unix", filepath.Join(dir, client.SocketName))
+	conn, err := dialer.DialContext(ctx, "unix", filepath.Join(dir, socket))
 	if err == nil {
 		return false, conn.Close()
 	}
-	return errors.Is(err, syscall.ECONNREFUSED), nil
-}
-
-// removeSession removes what a session put into its folder, and the folder if nothing else is in it.
-func removeSession(dir string) error {
-	if err := os.RemoveAll(filepath.Join(dir, confine.ShellsFolder)); err != nil {
-		return err
-	}
-	for _, name := range []string{client.SocketName, client.ShellName, client.ActName, openingName} {
-		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return os.Remove(dir)
+	// A gate's socket has its name when somebody listens; the other one may just be opening.
+	return errors.Is(err, syscall.ECONNREFUSED) && (old || socket == client.SocketName), nil
 }

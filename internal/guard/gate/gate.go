@@ -1,17 +1,16 @@
 package gate
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"claudeops/internal/guard"
 	"claudeops/internal/guard/client"
@@ -118,47 +117,19 @@ func (s *Session) behindWall(a client.Answer, writable []string) client.Answer {
 // hookTimeout is how many seconds the CLI waits for the hook.
 const hookTimeout = 10
 
-// settings is the part of the CLI's settings that sets the hook.
-type settings struct {
-	Hooks struct {
-		PreToolUse []hookMatcher `json:"PreToolUse"`
-	} `json:"hooks"`
-}
-
-type hookMatcher struct {
-	Matcher string        `json:"matcher"`
-	Hooks   []hookCommand `json:"hooks"`
-}
-
-type hookCommand struct {
-	Type      string   `json:"type"`
-	Command   string   `json:"command"`
-	Args      []string `json:"args"` // with them the CLI starts the program itself, without a shell before it
-	Timeout   int      `json:"timeout"`
-	OnFailure string   `json:"onFailure"`
-}
-
-// hookSettings writes the settings and reads them again: the CLI ignores settings it cannot read, and then runs
-// every tool.
+// hookSettings is the part of the CLI's settings that sets the hook. The CLI ignores settings that it cannot read, and runs every tool.
 func hookSettings(self, socket string) ([]byte, error) {
-	var want, got settings
-	want.Hooks.PreToolUse = []hookMatcher{{
-		Matcher: "*",
-		Hooks: []hookCommand{{
-			Type: "command", Command: self, Args: []string{"guard", "hook", socket}, Timeout: hookTimeout, OnFailure: "block",
-		}},
-	}}
-	text, err := json.Marshal(want)
+	if !utf8.ValidString(self + socket) {
+		return nil, fmt.Errorf("the hook's settings would not survive being written: %q is not valid UTF-8", self+socket)
+	}
+	type object = map[string]any
+	hook := object{
+		"type": "command", "command": self, "timeout": hookTimeout, "onFailure": "block",
+		"args": []string{"guard", "hook", socket}, // with them the CLI starts the program itself, without a shell before it
+	}
+	text, err := json.Marshal(object{"hooks": object{"PreToolUse": []object{{"matcher": "*", "hooks": []object{hook}}}}})
 	if err != nil {
 		return nil, fmt.Errorf("write the hook's settings: %w", err)
-	}
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&got); err != nil {
-		return nil, fmt.Errorf("read the hook's settings again: %w", err)
-	}
-	if !reflect.DeepEqual(got, want) {
-		return nil, fmt.Errorf("the hook's settings do not survive being written: is %q valid UTF-8?", self)
 	}
 	return append(text, '\n'), nil
 }

@@ -158,7 +158,7 @@ func (s *Session) startsTools(text string) (script string, ok bool) {
 		return "", false
 	}
 	for i, word := range argv {
-		argv[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		argv[i] = quote(word)
 	}
 	return "exec " + strings.Join(argv, " "), true
 }

@@ -37,6 +37,27 @@ func bound(t *testing.T, dir string) {
 	must(t, os.Rename(filepath.Join(dir, client.SocketName), filepath.Join(dir, openingName)))
 }
 
+func TestDeadDockerSocketsAreSweptAway(t *testing.T) {
+	t.Parallel()
+	f := open(t, nil)
+	hourAgo := time.Now().Add(-time.Hour)
+	for _, name := range []string{"d16-1", "d17-1"} {
+		dir := filepath.Join(f.gate.o.Dir, name)
+		abandon(t, dir, true, false)
+		must(t, os.Rename(filepath.Join(dir, client.SocketName), filepath.Join(dir, dockerSocket)))
+		if name == "d16-1" {
+			must(t, os.Chtimes(dir, hourAgo, hourAgo))
+		}
+	}
+	f.gate.o.Clock = time.Now
+	if n, err := f.gate.Sweep(t.Context()); err != nil || n != 1 {
+		t.Errorf("swept %d: %v", n, err)
+	}
+	if _, err := os.Lstat(filepath.Join(f.gate.o.Dir, "d17-1")); err != nil {
+		t.Errorf("one that may be opening is gone: %v", err)
+	}
+}
+
 func TestASessionThatIsOpeningIsNotSweptAway(t *testing.T) {
 	t.Parallel()
 	f := open(t, nil)

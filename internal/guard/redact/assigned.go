@@ -2,6 +2,8 @@ package redact
 
 import (
 	"strings"
+
+	"claudeops/internal/ops"
 )
 
 // assigned matches the value that is given to a name such as password or api_key: name=value,
@@ -31,9 +33,9 @@ func assigned(s string, i, j int) (from, to int, ok bool) {
 	case sep == '>' && closed < 0:
 		return element(s, i, p+1)
 	case closed < 0 && p > j:
-		return afterName(s, i, j, p)
+		return afterName(s, j, p)
 	default:
-		return namedValue(s, i, p)
+		return namedValue(s, p)
 	}
 	return assignedValue(s, p, sep, closed, i)
 }
@@ -113,51 +115,36 @@ func element(s string, i, p int) (from, to int, ok bool) {
 	return p, p + end, strings.TrimSpace(s[p:p+end]) != ""
 }
 
-// afterName matches what follows a name and a space: PASSWORD 'text' in SQL, login x password y in .netrc, "the password is x1!".
-func afterName(s string, i, j, p int) (from, to int, ok bool) {
+// afterName matches what follows a name and a space: PASSWORD 'text' in SQL, "the password is x1!".
+func afterName(s string, j, p int) (from, to int, ok bool) {
 	if depth, start := quote(s, p); depth >= 0 && s[start-1] == '\'' && start < len(s) && s[start] > ' ' {
 		return start, quotedEnd(s, start, depth, '\''), true
 	}
-	const near = 80
-	before := s[max(0, i-near):i]
-	if at := strings.LastIndex(before, "login "); at >= 0 && strings.Count(before[at:], " ") == 2 {
-		to = run(s, p, isBareValue)
-		return p, to, to > p
-	}
-	if strings.HasPrefix(s[p:], "is ") && j < p {
-		p += len("is ")
-		if depth, start := quote(s, p); depth >= 0 {
-			p = start
-		}
-		to = run(s, p, isBareValue)
-		value := strings.TrimRight(s[p:to], ".")
-		return p, p + len(value), len(value) >= minSecret && needDigit(value)
-	}
-	return 0, 0, false
-}
-
-// namedValue matches the value where the name is a value itself: "name": "DB_PASSWORD", "value": "x", the same in YAML and XML,
-// and define('DB_PASSWORD', 'x').
-func namedValue(s string, name, p int) (from, to int, ok bool) {
-	const near = 48
-	if s[p] == ',' && strings.Contains(s[max(0, name-near):name], "define(") {
-		return quotedNext(s, name, p+1)
-	}
-	p = run(s, p, func(c byte) bool { return strings.IndexByte(", \t\r\n}", c) >= 0 })
-	if next := lineBreak(s, p); next > p {
-		p = next
-	}
-	_, p = quote(s, p)
-	if len(s)-p < len("value") || !strings.EqualFold(s[p:p+len("value")], "value") {
+	if !strings.HasPrefix(s[p:], "is ") || j == p {
 		return 0, 0, false
 	}
-	closed, p := quote(s, p+len("value"))
+	_, p = quote(s, p+len("is "))
+	to = run(s, p, isBareValue)
+	value := strings.TrimRight(s[p:to], ".")
+	return p, p + len(value), len(value) >= minSecret && needDigit(value)
+}
+
+// namedValue matches the value where the name is a value itself: "name": "DB_PASSWORD", "value": "x", and the same in YAML and XML.
+func namedValue(s string, p int) (from, to int, ok bool) {
+	next := valueBehind().FindStringIndex(s[p:min(len(s), p+windowFront)])
+	if next == nil {
+		return 0, 0, false
+	}
+	closed, p := quote(s, p+next[1])
 	p = spaces(s, p)
 	if p >= len(s) || s[p] != ':' && s[p] != '=' {
 		return 0, 0, false
 	}
 	return assignedValue(s, p+1, '=', closed, p)
 }
+
+// valueBehind matches what leads from such a name to its value.
+var valueBehind = ops.Pattern(`^[,\s}]*(?:\\+[nrt]\s*)*\\*["']?(?i:value)`)
 
 // isDocument reports whether name and value are a line of an indented document such as YAML. The value ends at to.
 func isDocument(s string, name, to int) bool {
@@ -254,53 +241,6 @@ func isVariable(value string) bool {
 	return ok && run(name, 0, func(c byte) bool { return isUpperDigit(c) || c == '_' }) == len(name)
 }
 
-// name is a name whose value is a secret.
-type name struct {
-	text string // lower case; _ also matches - and . and nothing
-	mark mark
-	// short names are also parts of ordinary words, so they count only as a whole word or behind _, - or . and before =, or a quote.
-	short bool
-}
-
-// names lists the names of secrets in settings, environment variables, headers, options and documents.
-func names() []name {
-	var out []name
-	add := func(mark mark, short bool, texts ...string) {
-		for _, text := range texts {
-			for _, spelled := range spellings(text) {
-				out = append(out, name{text: spelled, mark: mark, short: short})
-			}
-		}
-	}
-	add(markPassword, false, "password", "passwd", "passphrase", "passcode", "kennwort", "passwort", "requirepass", "masterauth")
-	add(markPassword, true, "pass", "pwd", "psw", "psk", "pgpass", "dbpass", "sshpass", "userpass", "rootpass", "smtppass", "mailpass")
-	add(markToken, false,
-		"token", "secret", "api_key", "access_key", "secret_key", "secret_key_base", "private_key", "encryption_key", "signing_key", "auth_key",
-		"master_key", "account_key", "shared_key", "storage_key", "client_key", "consumer_key", "app_key", "license_key", "deploy_key", "ssh_key",
-		"service_key", "session_key", "webhook_key", "admin_key", "unseal_key", "recovery_key", "shared_access_key", "credentials", "credential",
-		"connection_string", "x-amz-signature", "x-goog-signature", "jsessionid", "phpsessid", "sessid", "sessionid", "connect.sid",
-		"csrf", "xsrf-token", "mnemonic", "seed_phrase", "security_code", "otp_seed", "totp_seed", "vault_key",
-		"hmac_key", "cipher_key", "aes_key")
-	add(markToken, true, "_auth", "auth", "apikey", "sig")
-	return out
-}
-
-// spellings are the ways a name of several words is written.
-func spellings(text string) []string {
-	if !strings.Contains(text, "_") || strings.HasPrefix(text, "_") {
-		return []string{text}
-	}
-	return []string{text, strings.ReplaceAll(text, "_", "-"), strings.ReplaceAll(text, "_", "")}
-}
-
-func (n name) literal() literal {
-	match := assigned
-	if n.short {
-		match = assignedShort
-	}
-	return literal{text: n.text, fold: true, mark: n.mark, match: match, next: func(c byte) bool { return c < 'A' || c == '_' || c == '\\' }}
-}
-
 // assignedShort is assigned for names that are also ordinary words or parts of them.
 func assignedShort(s string, i, j int) (from, to int, ok bool) {
 	if i > 0 && isAlnum(s[i-1]) && (s[i] < 'A' || s[i] > 'Z' || s[i-1] < 'a' || s[i-1] > 'z') && !startsToken(s, i) {
@@ -347,6 +287,21 @@ func separated(s string, i, j int) bool {
 	from := spaces(s, p+1)
 	to := run(s, from, isBareValue)
 	return strings.EqualFold(s[i:j], "pw") || beginsLine(s, i) && endsLine(s, to) && needDigit(s[from:to]) && run(s, from, isDigit) < to
+}
+
+// beginsLine reports whether a line, a string or what a prompt or the name of a file introduces begins at i.
+func beginsLine(s string, i int) bool {
+	p := i
+	for p > 0 && strings.IndexByte(" \t#", s[p-1]) >= 0 {
+		p--
+	}
+	return p == 0 || strings.IndexByte("\n\r\"'`:>$", s[p-1]) >= 0 || isAlnum(s[p-1]) && startsToken(s, p)
+}
+
+// endsLine reports whether a line or a string ends at i.
+func endsLine(s string, i int) bool {
+	i = spaces(s, i)
+	return i >= len(s) || strings.IndexByte("\n\r\"'`\\", s[i]) >= 0
 }
 
 // isHonest reports whether the value is one of the words that stand behind such names without being a secret: how to sign in,

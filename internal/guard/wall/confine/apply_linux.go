@@ -101,7 +101,7 @@ func OnlyRead(argv, environ []string, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "%s: %v\n", argv[0], err)
 		return exitNotConfined
 	}
-	err, dirs := error(syscall.ENOENT), strings.Split(valueOf(environ, "PATH"), ":")
+	err, dirs := error(syscall.ENOENT), strings.Split(ValueOf(environ, "PATH"), ":")
 	if strings.Contains(argv[0], "/") {
 		dirs = []string{""}
 	}
@@ -112,15 +112,6 @@ func OnlyRead(argv, environ []string, stderr io.Writer) int {
 	}
 	fmt.Fprintf(stderr, "%s: %v\n", argv[0], err)
 	return exitNotConfined
-}
-
-func valueOf(environ []string, name string) string {
-	for _, entry := range environ {
-		if value, ok := strings.CutPrefix(entry, name+"="); ok {
-			return value
-		}
-	}
-	return ""
 }
 
 // try puts a thread behind walls and lets it find out what they hold. The thread ends with it; the others stay as they are.

@@ -107,6 +107,16 @@ func IsShell(path string) bool {
 	return false
 }
 
+// ValueOf is the value of a variable of an environment.
+func ValueOf(environ []string, name string) string {
+	for _, entry := range environ {
+		if value, ok := strings.CutPrefix(entry, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
 // Trial is what a program behind a wall must not be able to do.
 type Trial struct {
 	Write   []string `json:"write,omitempty"`   // files that must not open for writing

@@ -4,6 +4,7 @@ package network
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -362,21 +363,14 @@ func (g *Gateway) transparent(s *stream) {
 	const handshake = 0x16
 	switch {
 	case err != nil:
-		g.refuse(net.JoinHostPort(host, strconv.Itoa(s.port)), orElse(rule, "it said nothing that could be judged"))
+		g.refuse(net.JoinHostPort(host, strconv.Itoa(s.port)), cmp.Or(rule, "it said nothing that could be judged"))
 	case first[0] == handshake:
 		g.tunnel(s, host, s.port, permit, rule)
 	case first[0] >= 'A' && first[0] <= 'Z':
 		g.serveHTTP(s)
 	default:
-		g.refuse(net.JoinHostPort(host, strconv.Itoa(s.port)), orElse(rule, "only HTTP is permitted there from inside; use the tool look"))
+		g.refuse(net.JoinHostPort(host, strconv.Itoa(s.port)), cmp.Or(rule, "only HTTP is permitted there from inside; use the tool look"))
 	}
-}
-
-func orElse(text, other string) string {
-	if text != "" {
-		return text
-	}
-	return other
 }
 
 // choose finds what the address of a connection is permitted as. A request must name one of the hosts that the address stands for: others
@@ -538,7 +532,7 @@ func (g *Gateway) dialThrough(ctx context.Context, host string, port int) (net.C
 	if err != nil || proxy == nil || proxy.Scheme != "http" {
 		return g.dial(ctx, host, port)
 	}
-	at, err := strconv.Atoi(orElse(proxy.Port(), "80"))
+	at, err := strconv.Atoi(cmp.Or(proxy.Port(), "80"))
 	if err != nil {
 		return nil, err
 	}
@@ -590,7 +584,7 @@ func (g *Gateway) Permitted() string {
 		out = append(out, p.String())
 	}
 	slices.Sort(out)
-	text := "This session reaches: " + orElse(strings.Join(slices.Compact(out), ", "), "no host") + "."
+	text := "This session reaches: " + cmp.Or(strings.Join(slices.Compact(out), ", "), "no host") + "."
 	if len(g.o.Without) > 0 {
 		text += " These services have no address: " + strings.Join(g.o.Without, ", ") + "."
 	}
