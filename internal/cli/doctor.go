@@ -306,7 +306,7 @@ func (a *app) unprobed(ctx context.Context, cfg *config.Config) []api.Finding {
 	for _, e := range envs {
 		var price *float64
 		if err == nil {
-			price, _ = situation.LookPrice(ctx, s, e.Name, time.Now())
+			price, _ = situation.LookPrice(ctx, s.Reports, e.Name, time.Now())
 		}
 		f := api.Finding{Check: "services without a probe", State: "ok"}
 		nobody := false

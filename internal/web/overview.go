@@ -277,7 +277,7 @@ func cycleTitle(c ops.Cycle) string { return firstLine(c.Title(), 90) }
 
 func (s *server) addCost(ctx context.Context, m moment, view *overviewView, counts store.PageState) error {
 	// A budget day starts at midnight UTC.
-	spent, known, err := s.today.upTo(ctx, s.Store, m.now.UTC().Truncate(24*time.Hour), counts.SessionEnded)
+	spent, known, err := s.today.upTo(ctx, s.Store.Reports, m.now.UTC().Truncate(24*time.Hour), counts.SessionEnded)
 	if err != nil {
 		return fmt.Errorf("add up today's cost: %w", err)
 	}

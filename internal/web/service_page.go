@@ -243,7 +243,7 @@ func (s *server) addUnprobed(ctx context.Context, m moment, view *serviceDetail,
 	if !slices.Contains(env.Policy.Unprobed(), name) {
 		return nil
 	}
-	price, err := situation.LookPrice(ctx, s.Store, env.Name, m.now)
+	price, err := situation.LookPrice(ctx, s.Store.Reports, env.Name, m.now)
 	view.Unprobed = situation.UnprobedService(env, name, price)
 	return err
 }

@@ -117,13 +117,13 @@ type costCache struct {
 	known bool
 }
 
-func (c *costCache) upTo(ctx context.Context, s *store.Store, since time.Time, ended string) (float64, bool, error) {
+func (c *costCache) upTo(ctx context.Context, costs *store.Reports, since time.Time, ended string) (float64, bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if ended != "" && c.ended == ended && c.since.Equal(since) {
 		return c.total, c.known, nil
 	}
-	total, known, err := s.Reports.CostSince(ctx, "", since)
+	total, known, err := costs.CostSince(ctx, "", since)
 	if err != nil {
 		return 0, false, err
 	}
