@@ -309,7 +309,7 @@ func TestAMissedScheduleIsToldOnceAndItsEndToo(t *testing.T) {
 		e := &ends{last: time.Now().Add(-10 * time.Hour)}
 		pings, woken := 0, 0
 		d := &watch.DeadMan{
-			Ends: e, Environments: []ops.Environment{{Name: "home", Interval: time.Hour, Limits: ops.Limits{Wall: 30 * time.Minute}}}, Missed: 2,
+			Ends: e, Notices: e, Environments: []ops.Environment{{Name: "home", Interval: time.Hour, Limits: ops.Limits{Wall: 30 * time.Minute}}}, Missed: 2,
 			Ping: func(context.Context) error { pings++; return nil }, Changed: func() { woken++ }, Clock: time.Now, Logger: slog.New(slog.DiscardHandler),
 		}
 		during := func(span time.Duration) {
@@ -351,7 +351,7 @@ func TestASuspendedMachineMissedNothing(t *testing.T) {
 		e := &ends{last: time.Now()}
 		var suspended atomic.Int64 // timers stop then, the clock does not
 		d := &watch.DeadMan{
-			Ends: e, Environments: []ops.Environment{{Name: "home", Interval: 10 * time.Minute, Limits: ops.Limits{Wall: time.Minute}}}, Missed: 2,
+			Ends: e, Notices: e, Environments: []ops.Environment{{Name: "home", Interval: 10 * time.Minute, Limits: ops.Limits{Wall: time.Minute}}}, Missed: 2,
 			Clock: func() time.Time { return time.Now().Add(time.Duration(suspended.Load())).Round(0) }, Logger: slog.New(slog.DiscardHandler),
 		}
 		ctx, cancel := context.WithCancel(t.Context())
