@@ -83,6 +83,7 @@ func (r *rows) all() []ops.Alert {
 // running is a hook whose writer runs until the test ends.
 func running(t *testing.T, o Options) *Hook {
 	t.Helper()
+	o.Events, _ = o.Store.(Events)
 	o.Clock, o.Logger = time.Now, slog.New(slog.DiscardHandler)
 	if o.Token == "" && o.Secret == "" {
 		o.Token = testToken
@@ -311,7 +312,7 @@ func TestWhatCannotBeWrittenIsNotAccepted(t *testing.T) {
 }
 
 func TestAfterTheEndNothingIsAccepted(t *testing.T) {
-	h := New(Options{Store: &rows{}, Token: testToken, Clock: time.Now, Logger: slog.New(slog.DiscardHandler)})
+	h := New(Options{Store: &rows{}, Events: &rows{}, Token: testToken, Clock: time.Now, Logger: slog.New(slog.DiscardHandler)})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := h.Run(ctx); err != nil {
