@@ -307,7 +307,7 @@ func unprobed(ctx context.Context, cfg *config.Config, s *store.Store) []api.Fin
 	for _, e := range envs {
 		var price *float64 // not known without a database
 		if s != nil {
-			price, _ = situation.LookPrice(ctx, s, e.Name, time.Now())
+			price, _ = situation.LookPrice(ctx, s.Reports, e.Name, time.Now())
 		}
 		f := api.Finding{Check: "services without a probe", State: "ok"}
 		nobody := false

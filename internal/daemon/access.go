@@ -113,7 +113,7 @@ func (g *ground) signInLink(ctx context.Context, user string) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	path, err := web.SignInPath(ctx, g.store, g.Clock(), user)
+	path, err := web.SignInPath(ctx, g.store.People, g.Clock(), user)
 	if err != nil {
 		return "", err
 	}

@@ -39,8 +39,8 @@ func (p *plan) newActions(prober act.Prober, health cycle.Health) *act.Runner {
 		Steers: p.steers, Held: p.heldClone, Redact: p.redact, One: &p.cloning,
 	}
 	return act.New(act.Options{
-		Ledger: p.store.Acts, Refusals: p.store.Acts, Prober: prober, Owner: p.Owner, May: p.may, Limits: p.Config.Guard.Limits, Commits: p.commits,
-		Docker: p.Config.Docker.Socket, Settle: health.SettleTime, Redact: p.redact, Turns: &p.turns,
+		Ledger: p.store.Acts, Refusals: p.store.Acts, Prober: prober, Owner: p.Owner, May: p.may, Limits: p.Config.Guard.Limits,
+		Commits: p.commits, Docker: p.Config.Docker.Socket, Settle: health.SettleTime, Redact: p.redact, Turns: &p.turns,
 		Environ: os.Environ(), //nolint:forbidigo // PATH and HOME of the supervisor, for the operator's own programs
 		Clock:   p.Clock, Logger: p.Logger,
 	})

@@ -28,8 +28,8 @@ func (p *plan) newHook() *webhook.Hook {
 		inventories[e.Name] = e.Policy.Inventory
 	}
 	return webhook.New(webhook.Options{
-		Store: p.store.Watch, Events: p.store.Journal, Environments: names(p.envs), Token: p.token, Clock: p.Clock, Logger: p.Logger,
-		Secret: p.Config.Edges.WebhookSecret, Senders: p.Config.Edges.AlertSenders,
+		Store: p.store.Watch, Events: p.store.Journal, Environments: names(p.envs), Token: p.token, Clock: p.Clock,
+		Logger: p.Logger, Secret: p.Config.Edges.WebhookSecret, Senders: p.Config.Edges.AlertSenders,
 		Service: func(environment, name string) string {
 			own, _ := inventories[environment].Canonical(name)
 			return own
@@ -163,7 +163,8 @@ func (w *watching) forward(ctx context.Context, nudges <-chan struct{}) error {
 // newLedger looks at what changes on this machine.
 func (p *plan) newLedger() *ledger.Ledger {
 	return &ledger.Ledger{
-		Store: p.store.Watch, Host: p.Config.Host.Name, Environments: p.mine, Shared: &p.looks, Redact: p.redact, Clock: p.Clock, Logger: p.Logger,
+		Store: p.store.Watch, Host: p.Config.Host.Name, Environments: p.mine, Shared: &p.looks, Redact: p.redact,
+		Clock: p.Clock, Logger: p.Logger,
 		Collectors: []ledger.Collector{
 			ledger.Containers{Socket: p.Config.Docker.Socket, Environments: p.mine},
 			ledger.Units{Systemctl: "systemctl"},
@@ -199,8 +200,8 @@ func (p *plan) Changes(ctx context.Context, env ops.Environment, services []stri
 
 func (p *plan) deadMan() *watch.DeadMan {
 	d := &watch.DeadMan{
-		Ends: p.store.Journal, Notices: p.store.People, Environments: p.envs, Missed: p.Config.Edges.DeadManMissed, Changed: p.hub.Nudge, Clock: p.Clock,
-		Logger: p.Logger,
+		Ends: p.store.Journal, Notices: p.store.People, Environments: p.envs, Missed: p.Config.Edges.DeadManMissed,
+		Changed: p.hub.Nudge, Clock: p.Clock, Logger: p.Logger,
 	}
 	if address := p.Config.Edges.PingURL; address != "" {
 		client := &http.Client{}

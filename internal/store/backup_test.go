@@ -251,7 +251,6 @@ func TestEveryBrokenRuleIsFound(t *testing.T) {
 		"a transcript has all its lines":               `DELETE FROM transcript WHERE session_id = 1 AND seq = 1`,
 		"the costs of a day are those of its sessions": `UPDATE cost_days SET input_reported = 1`,
 		"the cost of a cycle is that of its sessions":  `UPDATE cycle_cost_days SET cost = cost + 1`,
-		"output can be read":                           `INSERT INTO transcript_blocks VALUES (1, 3, 3, 1, 1, X'00'); UPDATE sessions SET transcript_lines = 3 WHERE id = 1`,
 		"every referenced row exists":                  `PRAGMA foreign_keys = OFF; UPDATE sessions SET parent_session_id = 99 WHERE id = 1`,
 		"what was taken down and brought up again belongs together": `INSERT INTO cooldown_actions (environment, service, action, cycle_id,
 			session_id, status, counts, reserved_at, covered_by)

@@ -89,9 +89,7 @@ func rowsOfALife() []string {
 		`INSERT INTO cost_days VALUES ('2026-03-14', 'home', 1, 'haiku', 'manual', '', 1, 250000000, 1, 0, 0, 0, 0, 0, 0, 0, 0)`,
 		`INSERT INTO cost_days VALUES ('2026-03-14', 'home', 2, 'sonnet', 'manual', '', 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)`,
 		`INSERT INTO cycle_cost_days VALUES ('2026-03-14', 250000000, 1, 'home')`,
-		// the line "three"
-		`INSERT INTO transcript_blocks (session_id, last_seq, first_seq, lines, bytes, data)
-			VALUES (1, 3, 3, 1, 5, X'28B52FFD040071000080B0DAB0BCBEA60605746872656521F7F2D9')`,
+		`INSERT INTO transcript (session_id, seq, at, line) VALUES (1, 3, '2026-03-14T10:00:00.000000Z', 'three')`,
 		`INSERT INTO answer_codes (code, token, expires_at) VALUES ('c', 't', '2036-03-14T11:00:00.000000Z')`,
 		`INSERT INTO used_answers (code, source, at, answered_by, expires_at) VALUES ('c', 'telegram/1/2', ` + at + `, 'alice',
 			'2036-03-14T11:00:00.000000Z')`,

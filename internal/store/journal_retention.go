@@ -16,7 +16,6 @@ const (
 	removedRows     = 250 // rows of a batch
 	removedLines    = 150 // lines of transcripts, which are longer
 	removedSessions = 25  // transcripts that are looked at for it
-	removedBlocks   = 8   // compressed blocks of lines
 )
 
 // protectedCycles are the cycles of which nothing is removed: they have not ended, or an incident of theirs is open.
@@ -29,16 +28,14 @@ const openIncidentEvents = `(kind = '` + kindIncident +
 	`' AND environment IN (SELECT environment FROM incidents WHERE resolved_at IS NULL))`
 
 // RemoveOld removes one batch of records of a kind that are older than they should be kept, or beyond the size limit. It returns
-// how many rows were removed, and whether there may be more. Transcripts that are kept are compressed, some lines at a time.
+// how many rows were removed, and whether there may be more.
 func (s *Journal) RemoveOld(ctx context.Context, what ops.Record, keep ops.Retention, now time.Time) (removed int64, more bool, err error) {
 	var began time.Time
 	err = s.db.WriteUnordered(ctx, "remove_old", func(tx db.Querier) error {
 		began = time.Now() // waiting for other writers does not count
 		r := removal{tx: tx, keep: keep, now: now, pace: &s.pace}
 		if what == ops.RecordTranscripts {
-			if removed, more, err = r.transcripts(ctx); err == nil && !more {
-				more, err = s.packOutput(ctx, tx, now)
-			}
+			removed, more, err = r.transcripts(ctx)
 			return err
 		}
 		removed, err = r.batch(ctx, what)
@@ -288,22 +285,14 @@ func (r removal) oldest(ctx context.Context, bytes int64) (int64, bool, error) {
 
 // lines removes one batch of lines. A session is marked when its last line is removed.
 func (r removal) lines(ctx context.Context, old []oldTranscript) (removed int64, more bool, err error) {
-	var rows int64
-	var blocks int
-	mostRows, mostBlocks := r.pace.Of(removedLines), int(r.pace.Of(removedBlocks))
+	most := r.pace.Of(removedLines)
 	for _, v := range old {
 		n, err := db.Affected(ctx, r.tx, `DELETE FROM transcript WHERE session_id = ? AND seq IN
-			(SELECT seq FROM transcript WHERE session_id = ? ORDER BY seq LIMIT ?)`, v.id, v.id, mostRows-rows)
+			(SELECT seq FROM transcript WHERE session_id = ? ORDER BY seq LIMIT ?)`, v.id, v.id, most-removed)
 		if err != nil {
 			return 0, false, err
 		}
-		some, lines, err := dropBlocks(ctx, r.tx, `session_id = ? AND last_seq IN
-			(SELECT last_seq FROM transcript_blocks WHERE session_id = ? ORDER BY last_seq LIMIT ?)`, v.id, v.id, mostBlocks-blocks)
-		if err != nil {
-			return 0, false, err
-		}
-		rows, blocks, removed = rows+n, blocks+some, removed+n+lines
-		if rows >= mostRows || blocks >= mostBlocks {
+		if removed += n; removed >= most {
 			_, err := r.tx.ExecContext(ctx, `UPDATE sessions SET transcript_bytes = ? WHERE id = ?`, partlyRemoved, v.id)
 			return removed, true, err
 		}

@@ -35,7 +35,6 @@ func schema() db.Schema {
 		{Name: "cycles", Key: id},
 		{Name: "sessions", Key: id},
 		{Name: "transcript", Key: []string{"session_id", "seq"}},
-		{Name: "transcript_blocks", Key: []string{"session_id", "last_seq"}},
 		{Name: "escalations", Key: id},
 		{Name: "recoveries", Key: id},
 		{Name: "verifications", Key: id},
@@ -171,7 +170,6 @@ type kernel struct {
 	latest    latestChecks
 	inventory lastInventory
 	jobs      atomic.Pointer[Jobs]
-	blocks    blockCodec
 	pace      db.Pace // of RemoveOld
 }
 
@@ -186,7 +184,7 @@ func OpenReadOnly(ctx context.Context, o Options) (*Store, error) {
 }
 
 func open(ctx context.Context, o Options, connect func(context.Context, db.Options) (*db.DB, error)) (*Store, error) {
-	s := &kernel{clock: o.Clock, uptime: o.Uptime, words: o.Words, rules: o.Rules, maxOutput: o.MaxOutput, blocks: newBlockCodec()}
+	s := &kernel{clock: o.Clock, uptime: o.Uptime, words: o.Words, rules: o.Rules, maxOutput: o.MaxOutput}
 	host := o.Host
 	if host == nil {
 		host = time.Now

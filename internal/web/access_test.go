@@ -209,7 +209,7 @@ func TestASignInLinkWorksOnce(t *testing.T) {
 // signInLink is a new sign-in link.
 func (s *site) signInLink(user string) string {
 	s.t.Helper()
-	path, err := web.SignInPath(s.t.Context(), s.Store, s.Now, user)
+	path, err := web.SignInPath(s.t.Context(), s.Store.People, s.Now, user)
 	must(s.t, err)
 	return path
 }

@@ -344,9 +344,9 @@ const codeLifetime = 10 * time.Minute
 
 // SignInPath makes a code and returns the path that signs a browser in with it: once, within ten minutes. User is the name of the person
 // who asked. Only a digest is stored.
-func SignInPath(ctx context.Context, people *store.Store, now time.Time, user string) (string, error) {
+func SignInPath(ctx context.Context, people *store.People, now time.Time, user string) (string, error) {
 	code := rand.Text()
-	if err := people.People.AddCode(ctx, code, user, now, now.Add(codeLifetime)); err != nil {
+	if err := people.AddCode(ctx, code, user, now, now.Add(codeLifetime)); err != nil {
 		return "", err
 	}
 	return "/login?code=" + code, nil

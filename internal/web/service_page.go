@@ -240,7 +240,7 @@ func (s *services) addUnprobed(ctx context.Context, m moment, view *serviceDetai
 	if !slices.Contains(env.Policy.Unprobed(), view.Name) {
 		return nil
 	}
-	price, err := situation.LookPrice(ctx, s.Store, env.Name, m.now)
+	price, err := situation.LookPrice(ctx, s.Store.Reports, env.Name, m.now)
 	view.Unprobed = situation.UnprobedService(env, view.Name, price)
 	return err
 }

@@ -95,7 +95,7 @@ func (f *Fixture) stored(t *testing.T, s ops.Session) int {
 }
 
 func oldTranscriptsGo(t *testing.T, f *Fixture) {
-	s := f.worked(t, 1234, 5000) // about 50 compressed blocks
+	s := f.worked(t, 1234, 5000)
 	keep := ops.Retention{Transcripts: 30 * aDay}
 	ended := f.At.Add(time.Minute)
 	if n := f.removeAll(t, keep, ended.Add(30*aDay)); n > 0 {

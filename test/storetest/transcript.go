@@ -14,7 +14,7 @@ import (
 
 func transcriptCases() []testCase {
 	return []testCase{
-		{"output is read the same from rows and from blocks", outputInBlocks},
+		{"output is read as it was stored", outputAsStored},
 		{"lines read back in order, page by page", linesReadBack},
 		{"any text reads back unchanged", anyTextReadsBack},
 		{"a number that is taken refuses the whole batch", takenNumberRefusesBatch},
@@ -101,8 +101,8 @@ func linesAfterTheEnd(t *testing.T, f *Fixture) {
 	must(t, f.Store.Journal.AppendTranscript(t.Context(), f.Owner, session.ID, lines(1, 1)))
 }
 
-// outputInBlocks stores output in small and large batches, with a gap, and reads it before and after it is packed.
-func outputInBlocks(t *testing.T, f *Fixture) {
+// outputAsStored stores output in small and large batches, with a gap, and reads it.
+func outputAsStored(t *testing.T, f *Fixture) {
 	random := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // repeatable
 	session, other := f.RunningSession(t, "home"), f.RunningSession(t, "office")
 	var all []ops.Line
@@ -131,29 +131,9 @@ func outputInBlocks(t *testing.T, f *Fixture) {
 	f.Commit(t, ops.Transition{
 		Cycle: session.CycleID, At: f.At, Result: ops.Result{Session: &ended}, Step: ops.Step{Kind: ops.StepFinish, Status: ops.CycleHealthy},
 	})
-	if batches := f.pack(t, f.At.Add(23*time.Hour)); batches != 0 {
-		t.Errorf("%d blocks were made within a day", batches)
-	}
-	if batches := f.pack(t, f.At.Add(25*time.Hour)); batches == 0 {
-		t.Error("nothing was packed after a day")
-	}
 	must(t, f.Store.Journal.AppendSpooled(t.Context(), Host, session.ID, []ops.Line{{Seq: all[7].Seq, At: at, Text: "again"}}))
 	f.wantOutput(t, session.ID, all, random)
 	f.sound(t)
-}
-
-// pack packs what is to be packed at a time, and returns how many blocks were made.
-func (f *Fixture) pack(t *testing.T, now time.Time) (blocks int) {
-	t.Helper()
-	for {
-		n, more, err := f.Store.Journal.RemoveOld(t.Context(), ops.RecordTranscripts, ops.Retention{}, now)
-		must(t, err)
-		equal(t, "removed", n, 0)
-		if !more {
-			return blocks
-		}
-		blocks++
-	}
 }
 
 func (f *Fixture) wantOutput(t *testing.T, id ops.SessionID, all []ops.Line, random *rand.Rand) {

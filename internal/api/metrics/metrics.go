@@ -131,7 +131,7 @@ func (h *Handler) ended(ctx context.Context, now time.Time) ([]*family, error) {
 	if err := h.addUp(ctx, now.Add(-settled)); err != nil {
 		return nil, err
 	}
-	t, err := h.base.plus(ctx, h.Store, store.Span{After: h.until})
+	t, err := h.base.plus(ctx, h.Store.Reports, store.Span{After: h.until})
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +152,7 @@ func (h *Handler) addUp(ctx context.Context, until time.Time) error {
 		if end.After(until) {
 			end = until
 		}
-		sum, err := h.base.plus(ctx, h.Store, store.Span{After: h.until, Until: end})
+		sum, err := h.base.plus(ctx, h.Store.Reports, store.Span{After: h.until, Until: end})
 		if err != nil {
 			return err
 		}

@@ -92,16 +92,16 @@ func (t totals) clone() totals {
 }
 
 // plus returns the totals including what ended in a time range.
-func (t totals) plus(ctx context.Context, journal *store.Store, span store.Span) (totals, error) {
+func (t totals) plus(ctx context.Context, ended *store.Reports, span store.Span) (totals, error) {
 	out := t.clone()
-	groups, err := journal.Reports.SessionTotals(ctx, span, whole(sessionBounds(), 1000), whole(turnBounds(), 1))
+	groups, err := ended.SessionTotals(ctx, span, whole(sessionBounds(), 1000), whole(turnBounds(), 1))
 	if err != nil {
 		return t, err
 	}
 	for _, g := range groups {
 		out.addSessions(g)
 	}
-	escalations, err := journal.Reports.EscalationTotals(ctx, span)
+	escalations, err := ended.EscalationTotals(ctx, span)
 	if err != nil {
 		return t, err
 	}
@@ -109,7 +109,7 @@ func (t totals) plus(ctx context.Context, journal *store.Store, span store.Span)
 		out.escalations[pair{c.Words[0], c.Words[1]}] += float64(c.Rows)
 	}
 	bounds := cycleBounds()
-	err = journal.Reports.CycleEnds(ctx, span, func(c store.CycleEnd) {
+	err = ended.CycleEnds(ctx, span, func(c store.CycleEnd) {
 		out.cycles[string(c.Status)]++
 		if c.StartedAt != nil {
 			out.cycleTimes.observe(c.EndedAt.Sub(*c.StartedAt).Seconds(), bounds)

@@ -179,8 +179,8 @@ const (
 )
 
 // LookPrice is what a look of Tier 1 at an environment has cost lately; nil where that is not known.
-func LookPrice(ctx context.Context, s *store.Store, environment string, now time.Time) (*float64, error) {
-	rows, err := s.Reports.Costs(ctx, store.CostByTier, store.CostFilter{Environment: environment, Since: now.Add(-pricedDays * day)})
+func LookPrice(ctx context.Context, costs *store.Reports, environment string, now time.Time) (*float64, error) {
+	rows, err := costs.Costs(ctx, store.CostByTier, store.CostFilter{Environment: environment, Since: now.Add(-pricedDays * day)})
 	if err != nil {
 		return nil, err
 	}

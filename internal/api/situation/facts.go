@@ -67,15 +67,15 @@ func Read(ctx context.Context, s *store.Store, environments []ops.Environment, b
 		f.Spent[e.Name] = known && spent >= limit
 	}
 	f.Every = intervals(environments)
-	f.Trust, err = trusts(ctx, s, environments)
+	f.Trust, err = trusts(ctx, s.People, environments)
 	return f, err
 }
 
 // trusts reads what people lowered beside the configuration.
-func trusts(ctx context.Context, s *store.Store, environments []ops.Environment) (func(Service) ops.Trust, error) {
+func trusts(ctx context.Context, people *store.People, environments []ops.Environment) (func(Service) ops.Trust, error) {
 	policies, lowered := map[string]ops.Policy{}, map[string][]ops.Lowered{}
 	for _, e := range environments {
-		l, err := s.People.Lowered(ctx, e.Name)
+		l, err := people.Lowered(ctx, e.Name)
 		if err != nil {
 			return nil, err
 		}

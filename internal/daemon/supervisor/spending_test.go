@@ -41,7 +41,7 @@ func TestPeopleAreToldOnceADayThatTheBudgetWillNotLast(t *testing.T) {
 	c := &costs{spent: ops.Spending{TodayUSD: 10, RecentUSD: 12}}
 	changed := 0
 	s := &Spending{
-		Costs: c, Environments: []ops.Environment{{Name: "free"}, {Name: "home", Policy: ops.Policy{BudgetDayUSD: 25}}},
+		Costs: c, Silences: c, Notices: c, Environments: []ops.Environment{{Name: "free"}, {Name: "home", Policy: ops.Policy{BudgetDayUSD: 25}}},
 		Changed: func() { changed++ }, Clock: func() time.Time { return now }, Logger: slog.New(slog.DiscardHandler),
 	}
 	look := func(want int) {

@@ -1,16 +1,13 @@
 package db
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"database/sql"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
-	"math"
 	"slices"
 	"strings"
 
@@ -182,7 +179,7 @@ func (t Table) read(ctx context.Context, q Querier, columns []string, take func(
 	}
 }
 
-// scanValues reads a row as plain values: nil, a number, a bool, a text or bytes.
+// scanValues reads a row as plain values: nil, a number, a bool or a text.
 func scanValues(r Row, columns []string) ([]any, error) {
 	values := make([]any, len(columns))
 	into := make([]any, len(columns))
@@ -227,11 +224,8 @@ func plain(v any, declared string) (any, error) {
 	case nil:
 		return nil, nil
 	case []byte:
-		if declared == "BLOB" || declared == "BYTEA" {
-			return bytes.Clone(v), nil
-		}
 		return string(v), nil
-	case string, bool:
+	case string, bool, float64:
 		return v, nil
 	case int64:
 		switch {
@@ -240,8 +234,6 @@ func plain(v any, declared string) (any, error) {
 		case strings.HasPrefix(declared, "DOUBLE"), strings.HasPrefix(declared, "FLOAT"):
 			return float64(v), nil
 		}
-		return v, nil
-	case float64:
 		return v, nil
 	}
 	return nil, fmt.Errorf("unexpected %T", v)
@@ -320,44 +312,15 @@ func newDigest() *digest { return &digest{hash: sha256.New()} }
 // add adds a row of plain values. Each is hashed with its kind and its length, so that different rows never give the same input.
 func (d *digest) add(values []any) {
 	d.rows++
-	var b [9]byte
 	for _, v := range values {
-		var text string
-		switch v := v.(type) {
-		case nil:
-			b[0] = 'n'
-			binary.BigEndian.PutUint64(b[1:], 0)
-		case bool:
-			b[0] = 'b'
-			binary.BigEndian.PutUint64(b[1:], 0)
-			if v {
-				b[8] = 1
-			}
-		case int64:
-			b[0] = 'i'
-			binary.BigEndian.PutUint64(b[1:], uint64(v)) //nolint:gosec // the same bits
-		case float64:
-			b[0] = 'f'
-			binary.BigEndian.PutUint64(b[1:], math.Float64bits(v))
-		case []byte:
-			text = string(v)
-			b[0] = 'y'
-			binary.BigEndian.PutUint64(b[1:], uint64(len(text)))
-		case string:
-			clean, same := storable(v)
-			text, _ = clean.(string)
-			if !same {
+		if text, ok := v.(string); ok {
+			clean, same := storable(text)
+			if v = clean; !same {
 				d.replaced++
 			}
-			b[0] = 't'
-			binary.BigEndian.PutUint64(b[1:], uint64(len(text)))
-		default:
-			text = fmt.Sprint(v)
-			b[0] = '?'
-			binary.BigEndian.PutUint64(b[1:], uint64(len(text)))
 		}
-		d.hash.Write(b[:])
-		d.hash.Write([]byte(text))
+		text := fmt.Sprint(v)
+		_, _ = fmt.Fprintf(d.hash, "%T %d %s", v, len(text), text) // a hash takes everything
 	}
 }
 

@@ -239,7 +239,7 @@ type translatedFile struct {
 func (f translatedFile) Read(b []byte) (int, error) { return f.text.Read(b) }
 
 // schemaWord finds the words of the schema that are different in PostgreSQL, longest first, and skips comments and values.
-var schemaWord = regexp.MustCompile(`--[^\n]*|'[^']*'|\bINTEGER PRIMARY KEY AUTOINCREMENT\b|\bINTEGER\b|\bTEXT\b|\bBLOB\b|` +
+var schemaWord = regexp.MustCompile(`--[^\n]*|'[^']*'|\bINTEGER PRIMARY KEY AUTOINCREMENT\b|\bINTEGER\b|\bTEXT\b|` +
 	`\bPRAGMA application_id = [0-9]+`)
 
 // translate writes the schema for PostgreSQL: integers have 64 bits as in SQLite, and texts are compared by their bytes, whatever
@@ -253,8 +253,6 @@ func translate(schema string) string {
 			return `BIGINT`
 		case `TEXT`:
 			return `TEXT COLLATE "C"`
-		case `BLOB`:
-			return `BYTEA`
 		}
 		if mark, ok := strings.CutPrefix(word, `PRAGMA application_id = `); ok {
 			return `CREATE TABLE meta (application_id BIGINT NOT NULL); INSERT INTO meta (application_id) VALUES (` + mark + `)`
