@@ -36,7 +36,7 @@ CMD ["serve"]
 
 # The native program of Claude Code. npm only downloads and checks it.
 FROM ${NODE} AS claude
-ARG CLAUDE_CODE_VERSION=2.1.327
+ARG CLAUDE_CODE_VERSION=2.1.328
 ARG CLAUDE_CODE=""
 COPY ${CLAUDE_CODE:-LICENSE} /claude/
 RUN if [ ! -x /claude/claude ]; then \
