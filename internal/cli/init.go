@@ -104,6 +104,9 @@ func (a *app) initFiles(ctx context.Context, path string, o initOptions) error {
 	if err != nil {
 		return fmt.Errorf("find folder: %w", err)
 	}
+	if folder := filepath.Dir(path); !isFolder(folder) {
+		return fmt.Errorf("write %s: there is no folder %s; make it with 'mkdir -p %s'", filepath.Base(path), folder, folder)
+	}
 	files, err := a.serviceFiles(o.service, path)
 	if err != nil {
 		return err
@@ -141,6 +144,11 @@ func (a *app) initFiles(ctx context.Context, path string, o initOptions) error {
 	}
 	a.saidNext(ctx, path, o.service, files)
 	return nil
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // asks reports whether a person is there to answer.
