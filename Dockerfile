@@ -7,7 +7,8 @@ ARG BASE=debian:trixie-slim
 ARG GO=golang:1.26
 ARG NODE=node:22-slim
 
-FROM ${GO} AS build
+# This stage only copies, or compiles for this machine: it runs here for whatever platform the image is.
+FROM --platform=${BUILDPLATFORM:-linux/amd64} ${GO} AS build
 WORKDIR /src
 COPY go.mod go.sum Makefile embed.go compose.yaml ./
 COPY cmd cmd
