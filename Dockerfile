@@ -18,7 +18,9 @@ COPY prompts prompts
 ARG PROGRAM=""
 COPY ${PROGRAM:-go.mod} /program/
 ARG VERSION=dev
-RUN if [ ! -x /program/claudeops ]; then make build VERSION="$VERSION" BIN=/program/claudeops; fi \
+# Empty for this machine's own.
+ARG TARGETARCH
+RUN if [ ! -x /program/claudeops ]; then GOARCH="$TARGETARCH" make build VERSION="$VERSION" BIN=/program/claudeops; fi \
  && mkdir -p /out/usr/bin /out/etc/claudeops /out/etc/ssl/certs /out/var/lib/claudeops /out/tmp \
  && cp /program/claudeops /out/usr/bin/claudeops \
  && cp /etc/ssl/certs/ca-certificates.crt /out/etc/ssl/certs/ \
