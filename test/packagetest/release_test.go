@@ -125,7 +125,7 @@ func TestTwoReleasesOfOneCommitAreIdentical(t *testing.T) {
 		}
 	}
 	parts, err := exec.CommandContext(t.Context(), "sh", "-c", `ar t "$1" && rpm --query --package --queryformat '%{PAYLOADCOMPRESSOR}' "$2"`, "sh", m.deb(), m.rpm()).CombinedOutput()
-	if err != nil || !strings.Contains(string(parts), "data.tar.xz\n") || !strings.HasSuffix(string(parts), "zstd") {
+	if err != nil || !strings.Contains(string(parts), "data.tar.zst\n") || !strings.HasSuffix(string(parts), "zstd") {
 		t.Errorf("the packages are compressed as %s, %v", parts, err)
 	}
 	check := exec.CommandContext(t.Context(), "sha256sum", "--check", "--strict", "SHA256SUMS")
@@ -215,7 +215,8 @@ func TestManualPagesAreWellFormed(t *testing.T) {
 
 func TestLintersFindNoErrors(t *testing.T) {
 	m := theRelease(t)
-	out, err := exec.CommandContext(t.Context(), "lintian", "--fail-on", "error", "--no-tag-display-limit", m.deb()).CombinedOutput()
+	// It does not know the compression that dpkg has read since Debian 12.
+	out, err := exec.CommandContext(t.Context(), "lintian", "--suppress-tags", "malformed-deb-archive", "--fail-on", "error", "--no-tag-display-limit", m.deb()).CombinedOutput()
 	if err != nil {
 		t.Errorf("lintian: %v\n%s", err, out)
 	}
