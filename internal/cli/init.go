@@ -104,7 +104,7 @@ func (a *app) initFiles(ctx context.Context, path string, o initOptions) error {
 	if err != nil {
 		return fmt.Errorf("find folder: %w", err)
 	}
-	if folder := filepath.Dir(path); !isFolder(folder) {
+	if folder := filepath.Dir(path); !exists(folder) {
 		return fmt.Errorf("write %s: there is no folder %s; make it with 'mkdir -p %s'", filepath.Base(path), folder, folder)
 	}
 	files, err := a.serviceFiles(o.service, path)
@@ -144,11 +144,6 @@ func (a *app) initFiles(ctx context.Context, path string, o initOptions) error {
 	}
 	a.saidNext(ctx, path, o.service, files)
 	return nil
-}
-
-func isFolder(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
 }
 
 // asks reports whether a person is there to answer.

@@ -317,7 +317,7 @@ func (a *app) loadFrom(path string, instead map[string][]byte) (*config.Config, 
 		Checks: checks(), Instead: instead,
 	}
 	file, state := a.installedUnit()
-	if _, err := os.Stat(in.SystemPath); err != nil && file != "" {
+	if file != "" && !exists(in.SystemPath) {
 		in.SystemPath = file
 	}
 	cfg, err := config.Load(in)
@@ -328,13 +328,15 @@ func (a *app) loadFrom(path string, instead map[string][]byte) (*config.Config, 
 	return config.Load(in)
 }
 
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
 func sameFile(one, other string) bool {
-	a, err := os.Stat(one)
-	if err != nil {
-		return false
-	}
-	b, err := os.Stat(other)
-	return err == nil && os.SameFile(a, b)
+	a, _ := os.Stat(one) // one that is missing is the same as none
+	b, _ := os.Stat(other)
+	return os.SameFile(a, b)
 }
 
 // stateVariable names the state folder, in a shell and in the unit.
@@ -363,12 +365,8 @@ func placesOf(unit string) (file, state string) {
 			}
 			file = strings.NewReplacer("%%", "%", "$$", "$").Replace(word)
 		}
-		if words, ok := strings.CutPrefix(line, "Environment="); ok {
-			for word := range strings.FieldsSeq(words) {
-				if value, ok := strings.CutPrefix(word, stateVariable+"="); ok {
-					state = value
-				}
-			}
+		if _, rest, ok := strings.Cut(line, stateVariable+"="); ok && strings.HasPrefix(line, "Environment=") {
+			state, _, _ = strings.Cut(rest, " ")
 		}
 	}
 	return file, state

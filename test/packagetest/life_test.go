@@ -226,7 +226,7 @@ func TestAnArchiveIsInstalledUpdatedAndRemoved(t *testing.T) {
 	m := newMachine(t, ubuntu)
 	script := string(read(t, filepath.Join(made.dist, "install.sh")))
 	m.write("/root/install.sh", script, 0o755)
-	m.run("mkdir", "-p", "/root/to", "/srv/ops")
+	m.run("mkdir", "-p", "/root/to", "/srv/ops", "/etc/sysusers.d")
 	m.put(filepath.Join(made.dist, "claudeops_"+version+"_linux_amd64.tar.gz"), "/root/to/a.tar.gz")
 	m.run("sh", "-c", "cd /root/to && tar -xzf a.tar.gz && cp */claudeops /usr/local/bin/claudeops && cp */systemd/claudeops.sysusers /etc/sysusers.d/claudeops.conf && systemd-sysusers")
 	m.run("sh", "-c", "cd /srv/ops && claudeops init --yes --service systemd && cp claudeops.service /etc/systemd/system/ && systemctl daemon-reload")
