@@ -229,13 +229,13 @@ func TestAnArchiveIsInstalledUpdatedAndRemoved(t *testing.T) {
 	m.run("mkdir", "-p", "/root/to", "/srv/ops", "/etc/sysusers.d")
 	m.put(filepath.Join(made.dist, "claudeops_"+version+"_linux_amd64.tar.gz"), "/root/to/a.tar.gz")
 	m.run("sh", "-c", "cd /root/to && tar -xzf a.tar.gz && cp */claudeops /usr/local/bin/claudeops && cp */systemd/claudeops.sysusers /etc/sysusers.d/claudeops.conf && systemd-sysusers")
-	m.run("sh", "-c", "cd /srv/ops && claudeops init --yes --service systemd && cp claudeops.service /etc/systemd/system/ && systemctl daemon-reload")
+	m.run("sh", "-c", "cd /srv/ops && /usr/local/bin/claudeops init --yes --service systemd && cp claudeops.service /etc/systemd/system/ && systemctl daemon-reload")
 	m.run("systemctl", "enable", "--now", "claudeops")
 	if got := m.state(); got != "active" {
 		t.Fatalf("the service is %s", got)
 	}
 	// From another folder: the unit says where the configuration and the state are.
-	contains(t, "link", m.run("sh", "-c", "cd / && claudeops open"), "/login?code=")
+	contains(t, "link", m.run("sh", "-c", "cd / && /usr/local/bin/claudeops open"), "/login?code=")
 	contains(t, "removal", m.run("sh", "/root/install.sh", "--uninstall"), "configuration and state stay")
 	if m.state() == "active" || m.has("/usr/local/bin/claudeops") || m.has("/etc/systemd/system/claudeops.service") || !m.has(statePath+"/claudeops.db") {
 		t.Errorf("after the removal the service is %s, the program is there: %t", m.state(), m.has("/usr/local/bin/claudeops"))
