@@ -64,7 +64,8 @@ func TestAReleaseHasImagesForTwoPlatforms(t *testing.T) {
 	// The template for TrueNAS runs as it is, but for the folders of that machine.
 	write(t, filepath.Join(dir, "compose.yaml"), strings.NewReplacer("/mnt/tank/apps/claudeops", dir, "registry.example.org/claudeops:1.2.3",
 		"registry.example.org/claudeops:1.2.3-amd64", "change-me-to-20-characters-or-more", token).Replace(readFile(t, filepath.Join(dist, "claudeops_truenas.yaml"))))
-	p.run("mkdir", "-p", filepath.Join(dir, "config"), filepath.Join(dir, "state"))
+	p.run("mkdir", filepath.Join(dir, "config"))
+	p.run("mkdir", "-m", "711", filepath.Join(dir, "state"))
 	write(t, filepath.Join(dir, "config/claudeops.yaml"), d.Docker(t, "run", "--rm", "registry.example.org/claudeops:1.2.3-amd64", "init", "-")+"\n")
 	nas := &project{t: t, d: d, dir: dir, env: []string{"COMPOSE_PROJECT_NAME=truenas"}}
 	t.Cleanup(func() { _, _ = nas.try("docker", "compose", "down", "--timeout", "20") })
