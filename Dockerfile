@@ -7,7 +7,8 @@ ARG BASE=debian:trixie-slim
 ARG GO=golang:1.26
 ARG NODE=node:22-slim
 
-FROM ${GO} AS build
+# This stage only copies, or compiles for this machine: it runs here for whatever platform the image is.
+FROM --platform=${BUILDPLATFORM:-linux/amd64} ${GO} AS build
 WORKDIR /src
 COPY go.mod go.sum Makefile embed.go compose.yaml ./
 COPY cmd cmd
@@ -17,7 +18,9 @@ COPY prompts prompts
 ARG PROGRAM=""
 COPY ${PROGRAM:-go.mod} /program/
 ARG VERSION=dev
-RUN if [ ! -x /program/claudeops ]; then make build VERSION="$VERSION" BIN=/program/claudeops; fi \
+# Empty for this machine's own.
+ARG TARGETARCH
+RUN if [ ! -x /program/claudeops ]; then GOARCH="$TARGETARCH" make build VERSION="$VERSION" BIN=/program/claudeops; fi \
  && mkdir -p /out/usr/bin /out/etc/claudeops /out/etc/ssl/certs /out/var/lib/claudeops /out/tmp \
  && cp /program/claudeops /out/usr/bin/claudeops \
  && cp /etc/ssl/certs/ca-certificates.crt /out/etc/ssl/certs/ \
@@ -36,7 +39,7 @@ CMD ["serve"]
 
 # The native program of Claude Code. npm only downloads and checks it.
 FROM ${NODE} AS claude
-ARG CLAUDE_CODE_VERSION=2.1.327
+ARG CLAUDE_CODE_VERSION=2.1.328
 ARG CLAUDE_CODE=""
 COPY ${CLAUDE_CODE:-LICENSE} /claude/
 RUN if [ ! -x /claude/claude ]; then \

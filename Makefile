@@ -17,7 +17,9 @@ LINT    := tools/bin/golangci-lint
 DEADCODE := tools/bin/deadcode
 ACTIONLINT := tools/bin/actionlint
 NFPM    := tools/bin/nfpm
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+GOVULNCHECK := tools/bin/govulncheck
+# Without a tag it is on the way to the newest version of the change log.
+VERSION ?= $(shell git describe --tags --dirty 2>/dev/null || { sed -n 's/^\#\# \([0-9.]*\).*/\1-dev/p;' CHANGELOG.md | sed q; git describe --always --dirty 2>/dev/null | sed 's/^/./'; } | tr -d '\n')
 # SQLite's translated C has its own locks and none of our code. Watching it makes every test with a database more than twice as slow.
 RACE    := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false -gcflags=modernc.org/memory=-race=false
 LDFLAGS := -s -w -X main.version=$(VERSION)
@@ -121,6 +123,9 @@ $(LINT): tools/go.mod tools/go.sum
 $(NFPM): tools/go.mod tools/go.sum
 	cd tools && $(GO) build -o bin/nfpm github.com/goreleaser/nfpm/v2/cmd/nfpm
 
+$(GOVULNCHECK): tools/go.mod tools/go.sum
+	cd tools && $(GO) build -o bin/govulncheck golang.org/x/vuln/cmd/govulncheck
+
 $(DEADCODE): tools/go.mod tools/go.sum
 	cd tools && $(GO) build -o bin/deadcode golang.org/x/tools/cmd/deadcode
 
@@ -128,7 +133,7 @@ $(ACTIONLINT): tools/go.mod tools/go.sum
 	cd tools && $(GO) build -o bin/actionlint github.com/rhysd/actionlint/cmd/actionlint
 
 .PHONY: release
-release: $(NFPM) ## make a release in dist/; SIGNING_KEY=file signs it, IMAGES=--images or --no-images
+release: $(NFPM) $(GOVULNCHECK) ## make a release in dist/; SIGNING_KEY=file signs it, IMAGES=--images or --no-images
 	VERSION='$(VERSION)' SIGNING_KEY='$(SIGNING_KEY)' script/release $(IMAGES) dist
 
 .PHONY: bench

@@ -1,21 +1,26 @@
 #!/bin/sh
-# Installs Claude Ops from a folder of a release that some server offers:
+# Installs Claude Ops from the folder of a release, or removes it:
 #
-#   sh install.sh --url https://server/folder
+#   sh install.sh
+#   sh install.sh --uninstall
 #
-# It finds out the system, downloads the package (deb, rpm) or the archive for it, and installs it only if the signature of the
+# It finds out the system, downloads the package (deb, rpm, apk) or the archive for it, and installs it only if the signature of the
 # checksums and the checksum of the file are right.
 #
-#   --url URL        the folder that holds SHA256SUMS; or the variable CLAUDEOPS_URL
+#   --url URL        the folder that holds SHA256SUMS, or the variable CLAUDEOPS_URL; by default the release that this script is from
 #   --version V      refuse any other version, such as an older one that is signed too
 #   --signers FILE   the keys that may have signed (allowed_signers of ssh-keygen), instead of the key in this script
-#   --kind KIND      deb, rpm or archive, instead of what the system has
+#   --kind KIND      deb, rpm, apk or archive, instead of what the system has
 #   --to FOLDER      where the program of an archive goes; /usr/local/bin by default
 #   --download       check the file and leave it in the current folder; install nothing
+#   --uninstall      remove the package or the program; configuration and state stay
+#   --purge          with --uninstall: remove configuration, state and users too
 set -eu
 
 # The key of the release that this script is from. In a checkout there is none.
 signers=
+# The folder of that release.
+address=
 
 say() { printf 'install: %s\n' "$*"; }
 die() {
@@ -75,6 +80,8 @@ find_system() {
       kind=deb
     elif has rpm && { has dnf || has zypper || has yum; }; then
       kind=rpm
+    elif has apk; then
+      kind=apk
     fi
   fi
 }
@@ -100,8 +107,9 @@ choose() {
   case $kind in
     deb) pattern="claudeops_[^_/]*_$arch\\.deb" ;;
     rpm) pattern="claudeops-[^/]*\\.$rpm_arch\\.rpm" ;;
+    apk) pattern="claudeops-[^/]*\\.$rpm_arch\\.apk" ;;
     archive) pattern="claudeops_[^_/]*_${os}_$arch\\.tar\\.gz" ;;
-    *) die "there is no kind $kind, only deb, rpm and archive" ;;
+    *) die "there is no kind $kind, only deb, rpm, apk and archive" ;;
   esac
   file=$(sed -n "s/^[0-9a-f]\\{64\\} [ *]\\($pattern\\)\$/\\1/p" "$work/SHA256SUMS")
   [ -n "$file" ] || die "the release has no $kind for $os/$arch"
@@ -133,6 +141,11 @@ install_file() {
         as_root rpm -U "$work/$file"
       fi
       ;;
+    apk)
+      as_root apk add --allow-untrusted "$work/$file" # the checksum is what was signed
+      say "installed; next: sudo rc-update add claudeops && sudo rc-service claudeops start && sudo claudeops open"
+      return
+      ;;
     archive)
       tar -xzf "$work/$file" -C "$work"
       as_root mkdir -p "$to"
@@ -147,8 +160,37 @@ install_file() {
   say "installed; next: sudo systemctl enable --now claudeops && sudo claudeops open"
 }
 
+# uninstall removes what one of the ways above has installed.
+uninstall() {
+  if has dpkg-query && dpkg-query --show claudeops >/dev/null 2>&1; then
+    as_root apt-get "${purge:-remove}" -y claudeops
+  elif has rpm && rpm --query claudeops >/dev/null 2>&1; then
+    as_root rpm --erase claudeops
+  elif has apk && apk info --installed claudeops >/dev/null 2>&1; then
+    as_root apk del claudeops
+  else
+    if has systemctl && [ -e "$units/claudeops.service" ]; then
+      as_root systemctl disable --now claudeops.service
+      as_root rm -f "$units/claudeops.service"
+      as_root systemctl daemon-reload
+    fi
+    [ -e "$to/claudeops" ] || say "there is no $to/claudeops; --to names another folder"
+    as_root rm -f "$to/claudeops"
+  fi
+  if [ -z "$purge" ]; then
+    say "removed; configuration and state stay where they are (--uninstall --purge removes them too)"
+    return
+  fi
+  # The package of Debian has done this by itself.
+  as_root rm -rf /etc/claudeops /var/lib/claudeops /etc/sysusers.d/claudeops.conf /etc/tmpfiles.d/claudeops.conf
+  for user in claudeops-agent claudeops; do
+    ! id "$user" >/dev/null 2>&1 || as_root userdel "$user" 2>/dev/null || as_root deluser "$user" || say "the user $user is left"
+  done
+  say "removed, with configuration and state. What a person's own daemon kept is in ~/.local/state/claudeops"
+}
+
 main() {
-  url=${CLAUDEOPS_URL:-} version='' signers_file='' kind='' to=/usr/local/bin download=''
+  url=${CLAUDEOPS_URL:-$address} version='' signers_file='' kind='' to=/usr/local/bin download='' uninstall='' purge='' units=/etc/systemd/system
   while [ $# -gt 0 ]; do
     case $1 in
       --url | --version | --signers | --kind | --to) [ $# -ge 2 ] || die "$1 needs a value" ;;
@@ -160,11 +202,18 @@ main() {
       --kind) kind=$2; shift ;;
       --to) to=$2; shift ;;
       --download) download=yes ;;
+      --uninstall) uninstall=yes ;;
+      --purge) purge=purge ;;
       --help | -h) usage; exit 0 ;;
       *) die "there is no option $1; --help lists them" ;;
     esac
     shift
   done
+  if [ -n "$uninstall" ]; then
+    uninstall
+    return
+  fi
+  [ -z "$purge" ] || die "--purge needs --uninstall"
   [ -n "$url" ] || die "say where the release is: --url URL, or the variable CLAUDEOPS_URL"
   url=${url%/}
   find_system

@@ -316,6 +316,9 @@ func TestInit_AsksNothingWhereNobodyAnswers(t *testing.T) {
 	if code, out := run("--force"); code != 0 || readDocument(t, filepath.Join(dir, "claudeops.yaml")) != string(starter) {
 		t.Errorf("exit %d: %s", code, out)
 	}
+	if code, out := run("missing/x.yaml", "--service", "systemd"); code != 1 || !strings.Contains(out, "there is no folder "+filepath.Join(dir, "missing")) {
+		t.Errorf("exit %d: %s", code, out)
+	}
 	if code, out := run("--service", "docker"); code != 2 || !strings.Contains(out, "systemd or compose") {
 		t.Errorf("exit %d: %s", code, out)
 	}

@@ -99,6 +99,9 @@ func (a beginning) files(ctx context.Context, path string, o initOptions) error 
 	if err != nil {
 		return fmt.Errorf("find folder: %w", err)
 	}
+	if folder := filepath.Dir(path); !exists(folder) {
+		return fmt.Errorf("write %s: there is no folder %s; make it with 'mkdir -p %s'", filepath.Base(path), folder, folder)
+	}
 	files, err := a.serviceFiles(o.service, path)
 	if err != nil {
 		return err

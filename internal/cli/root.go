@@ -11,6 +11,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -313,10 +314,64 @@ func (a *app) loadFrom(path string, instead map[string][]byte) (*config.Config, 
 	if err != nil {
 		return nil, fmt.Errorf("find working folder: %w", err)
 	}
-	return config.Load(config.Input{
+	in := config.Input{
 		ConfigPath: path, SystemPath: a.SystemConfig, Flags: a.settings, Environ: a.Environ, Dir: dir, Check: escalation.Flaws,
 		Checks: checks(), Instead: instead,
-	})
+	}
+	file, state := a.installedUnit()
+	if file != "" && !exists(in.SystemPath) {
+		in.SystemPath = file
+	}
+	cfg, err := config.Load(in)
+	if err != nil || state == "" || a.settings["state_dir"] != "" || a.variable(stateVariable) != "" || !sameFile(cfg.File, file) {
+		return cfg, err
+	}
+	in.Environ = append(slices.Clone(in.Environ), stateVariable+"="+state)
+	return config.Load(in)
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+func sameFile(one, other string) bool {
+	a, _ := os.Stat(one) // one that is missing is the same as none
+	b, _ := os.Stat(other)
+	return os.SameFile(a, b)
+}
+
+// stateVariable names the state folder, in a shell and in the unit.
+const stateVariable = "CLAUDEOPS_STATE_DIR"
+
+// installedUnit returns the configuration and the state folder of the daemon that systemd runs here, wherever its unit puts them.
+func (a *app) installedUnit() (file, state string) {
+	if a.SystemConfig == "" {
+		return "", ""
+	}
+	for _, path := range []string{"/etc/systemd/system/claudeops.service", "/usr/lib/systemd/system/claudeops.service"} {
+		if text, err := os.ReadFile(path); err == nil {
+			return placesOf(string(text))
+		}
+	}
+	return "", ""
+}
+
+// placesOf reads a unit that serviceText or the package wrote.
+func placesOf(unit string) (file, state string) {
+	for line := range strings.Lines(unit) {
+		line = strings.TrimSpace(line)
+		if _, word, ok := strings.Cut(line, " serve --config "); ok && strings.HasPrefix(line, "ExecStart=") {
+			if quoted, ok := strings.CutPrefix(word, `"`); ok {
+				word = strings.NewReplacer(`\\`, `\`, `\"`, `"`).Replace(strings.TrimSuffix(quoted, `"`))
+			}
+			file = strings.NewReplacer("%%", "%", "$$", "$").Replace(word)
+		}
+		if _, rest, ok := strings.Cut(line, stateVariable+"="); ok && strings.HasPrefix(line, "Environment=") {
+			state, _, _ = strings.Cut(rest, " ")
+		}
+	}
+	return file, state
 }
 
 // checks are the checks of the packages that watch services.

@@ -76,7 +76,7 @@ func base(t testing.TB) string {
 func sources(t testing.TB) (out []string) {
 	t.Helper()
 	text := readFile(t, filepath.Join(root, "Dockerfile"))
-	stage := text[strings.Index(text, "FROM ${GO}"):strings.Index(text, "ARG PROGRAM")]
+	stage := text[strings.Index(text, " ${GO} AS build"):strings.Index(text, "ARG PROGRAM")]
 	for _, m := range regexp.MustCompile(`(?m)^COPY (.*) \S+$`).FindAllStringSubmatch(stage, -1) {
 		out = append(out, strings.Fields(m[1])...)
 	}

@@ -34,9 +34,9 @@ func newMachine(t *testing.T, processor string, programs ...string) machine {
 		"sh", "sed", "cut", "wc", "mktemp", "rm", "cp", "mv", "mkdir", "chmod", "tar", "gzip", "sha256sum", "cat",
 	}, programs...) {
 		switch name {
-		case "dpkg", "rpm":
+		case "dpkg", "rpm", "dpkg-query":
 			m.program(name, "exit 1")
-		case "apt-get", "dnf", "zypper", "yum":
+		case "apt-get", "dnf", "zypper", "yum", "apk":
 			m.program(name, `for last in "$@"; do :; done; echo "`+name+` $*" >>`+m.dir+`/installed; cat "$last" >>`+m.dir+`/installed`)
 		default:
 			found, err := exec.LookPath(name)
@@ -125,6 +125,7 @@ func TestAGoodReleaseIsInstalled(t *testing.T) {
 		"deb where rpm is too": {[]string{"dash"}, []string{"curl", "dpkg", "apt-get", "rpm", "dnf"}, nil, "a package of the kind deb"},
 		"rpm":                  {[]string{"bash", "--posix"}, []string{"curl", "rpm", "dnf"}, nil, "a package of the kind rpm"},
 		"rpm with zypper":      {[]string{"dash"}, []string{"curl", "rpm", "zypper"}, []string{"--version", "v1.2.3"}, "--allow-unsigned-rpm"},
+		"apk":                  {[]string{"busybox", "sh"}, []string{"curl", "apk"}, nil, "apk add --allow-untrusted"},
 		"archive":              {[]string{"busybox", "sh"}, []string{"curl"}, []string{"--version", "1.2.3"}, "to/claudeops: "},
 		"archive by wget":      {[]string{"dash"}, []string{"wget"}, nil, "to/claudeops: "},
 		"archive on Debian":    {[]string{"dash"}, []string{"curl", "dpkg", "apt-get"}, []string{"--kind", "archive"}, "to/claudeops: "},
@@ -169,6 +170,41 @@ func TestAnInstalledProgramRuns(t *testing.T) {
 	}
 }
 
+// What --purge removes is tested on the machines of packagetest: here it would be of this machine.
+func TestAnInstalledProgramIsRemoved(t *testing.T) {
+	t.Parallel()
+	m := theRelease(t)
+	script := filepath.Join(m.dist(), "install.sh")
+	for name, tt := range map[string]struct {
+		args  []string
+		wants string
+	}{
+		"program": {nil, "configuration and state stay"},
+		"nothing": {[]string{"--to", "elsewhere"}, "there is no elsewhere/claudeops"},
+		"package": {nil, "apt-get remove -y claudeops"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newMachine(t, "x86_64", "curl", "ssh-keygen", "apt-get")
+			if out, err := b.install([]string{"/bin/sh"}, script, "--url", serve(t, m.dist(), nil), "--to", "to", "--kind", "archive"); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			if strings.HasPrefix(tt.wants, "apt-get") {
+				b.program("dpkg-query", "exit 0")
+				b.program("apt-get", `echo "apt-get $*"`)
+			}
+			b.program("id", "[ $# -eq 1 ] && [ $1 = -u ] && echo 0")
+			out, err := b.install([]string{"/bin/sh"}, script, append([]string{"--uninstall", "--to", "to"}, tt.args...)...)
+			if err != nil || !strings.Contains(out, tt.wants) {
+				t.Errorf("%v\n%s", err, out)
+			}
+			if left := b.installed() != ""; left == (name == "program") {
+				t.Errorf("the program is there: %t", left)
+			}
+		})
+	}
+}
+
 func TestAWrongReleaseIsNotInstalled(t *testing.T) {
 	t.Parallel()
 	m := theRelease(t)
@@ -193,28 +229,27 @@ func TestAWrongReleaseIsNotInstalled(t *testing.T) {
 		args      []string
 		says      string
 	}{
-		"the sum of the package":          {files: map[string]string{deb: "another package\n"}, says: "the checksum of " + deb + " is wrong"},
-		"the sum of the archive":          {files: map[string]string{archive: "another archive\n"}, args: []string{"--kind", "archive"}, says: "is wrong"},
-		"sums that were changed":          {files: map[string]string{"SHA256SUMS": strings.ReplaceAll(sums, "a", "b")}, says: "the signature of the checksums is wrong"},
-		"another key":                     {files: map[string]string{"SHA256SUMS.sig": string(forged)}, says: "the signature of the checksums is wrong"},
-		"no signature":                    {files: map[string]string{"SHA256SUMS.sig": ""}, says: "the release has no signature"},
-		"a page instead of a signature":   {files: map[string]string{"SHA256SUMS.sig": "<html>not found</html>"}, says: "the signature of the checksums is wrong"},
-		"half a signature":                {files: map[string]string{"SHA256SUMS.sig": signature[:len(signature)/2]}, says: "the signature of the checksums is wrong"},
-		"no sums":                         {files: map[string]string{"SHA256SUMS": ""}, says: "cannot be downloaded"},
-		"no package":                      {files: map[string]string{deb: ""}, says: "failed or was interrupted"},
-		"interrupted":                     {files: map[string]string{deb: cut}, says: "failed or was interrupted"},
-		"interrupted, by wget":            {files: map[string]string{deb: cut}, programs: []string{"wget", "ssh-keygen"}, says: "failed or was interrupted"},
-		"interrupted sums":                {files: map[string]string{"SHA256SUMS": cut}, says: "cannot be downloaded"},
-		"another processor":               {processor: "riscv64", says: "there is no program for riscv64"},
-		"a processor it was not made for": {processor: "aarch64", says: "the release has no deb for linux/arm64"},
-		"another version":                 {args: []string{"--version", "1.3.0"}, says: "the release is not version 1.3.0"},
-		"a version that begins alike":     {args: []string{"--version", "1.2"}, says: "the release is not version 1.2"},
-		"no key in a checkout":            {script: "packaging/install.sh", says: "this script knows no key"},
-		"no ssh-keygen":                   {programs: []string{"curl"}, says: "install openssh-client"},
-		"nothing that downloads":          {programs: []string{"ssh-keygen"}, says: "curl or wget is needed"},
-		"a kind that is unknown":          {args: []string{"--kind", "snap"}, says: "there is no kind snap"},
-		"an option that is unknown":       {args: []string{"--force"}, says: "there is no option --force"},
-		"half of the script":              {script: filepath.Join(other, "half.sh"), says: ""},
+		"the sum of the package":        {files: map[string]string{deb: "another package\n"}, says: "the checksum of " + deb + " is wrong"},
+		"the sum of the archive":        {files: map[string]string{archive: "another archive\n"}, args: []string{"--kind", "archive"}, says: "is wrong"},
+		"sums that were changed":        {files: map[string]string{"SHA256SUMS": strings.ReplaceAll(sums, "a", "b")}, says: "the signature of the checksums is wrong"},
+		"another key":                   {files: map[string]string{"SHA256SUMS.sig": string(forged)}, says: "the signature of the checksums is wrong"},
+		"no signature":                  {files: map[string]string{"SHA256SUMS.sig": ""}, says: "the release has no signature"},
+		"a page instead of a signature": {files: map[string]string{"SHA256SUMS.sig": "<html>not found</html>"}, says: "the signature of the checksums is wrong"},
+		"half a signature":              {files: map[string]string{"SHA256SUMS.sig": signature[:len(signature)/2]}, says: "the signature of the checksums is wrong"},
+		"no sums":                       {files: map[string]string{"SHA256SUMS": ""}, says: "cannot be downloaded"},
+		"no package":                    {files: map[string]string{deb: ""}, says: "failed or was interrupted"},
+		"interrupted":                   {files: map[string]string{deb: cut}, says: "failed or was interrupted"},
+		"interrupted, by wget":          {files: map[string]string{deb: cut}, programs: []string{"wget", "ssh-keygen"}, says: "failed or was interrupted"},
+		"interrupted sums":              {files: map[string]string{"SHA256SUMS": cut}, says: "cannot be downloaded"},
+		"another processor":             {processor: "riscv64", says: "there is no program for riscv64"},
+		"another version":               {args: []string{"--version", "1.3.0"}, says: "the release is not version 1.3.0"},
+		"a version that begins alike":   {args: []string{"--version", "1.2"}, says: "the release is not version 1.2"},
+		"no key in a checkout":          {script: "packaging/install.sh", says: "this script knows no key"},
+		"no ssh-keygen":                 {programs: []string{"curl"}, says: "install openssh-client"},
+		"nothing that downloads":        {programs: []string{"ssh-keygen"}, says: "curl or wget is needed"},
+		"a kind that is unknown":        {args: []string{"--kind", "snap"}, says: "there is no kind snap"},
+		"an option that is unknown":     {args: []string{"--force"}, says: "there is no option --force"},
+		"half of the script":            {script: filepath.Join(other, "half.sh"), says: ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

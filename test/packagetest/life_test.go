@@ -35,7 +35,6 @@ END
 const lookConfig = `dry_run: false
 interval: 10h
 listen: 127.0.0.1:8080
-state_dir: /var/lib/claudeops
 handlers:
   - {id: tier1, tier: 1, family: local, agent: command, model: none, command: [/usr/local/bin/look]}
 `
@@ -45,7 +44,7 @@ func olderPackage(t *testing.T, deb string) string {
 	t.Helper()
 	dir := t.TempDir()
 	older := filepath.Join(t.TempDir(), "older.deb")
-	script := `dpkg-deb -R "$1" "$2" && sed -i 's/^Version: .*/Version: 1.0.0-1/' "$2/DEBIAN/control" && dpkg-deb -Zgzip -z1 --root-owner-group -b "$2" "$3"`
+	script := `dpkg-deb -R "$1" "$2" && sed -i 's/^Version: .*/Version: 1.0.0-1/' "$2/DEBIAN/control" && dpkg-deb -Zzstd -z1 --root-owner-group -b "$2" "$3"`
 	if out, err := exec.CommandContext(t.Context(), "sh", "-c", script, "sh", deb, filepath.Join(dir, "x"), older).CombinedOutput(); err != nil {
 		t.Fatalf("make older package: %v\n%s", err, out)
 	}
@@ -77,8 +76,14 @@ func (m *machine) state() string {
 }
 
 func TestAPackageIsInstalledStartedUpgradedRemovedAndPurged(t *testing.T) {
+	for name, system := range map[string]string{"Debian 12": debian, "Ubuntu 24.04": ubuntu} {
+		t.Run(name, func(t *testing.T) { lifeOfAPackage(t, system) })
+	}
+}
+
+func lifeOfAPackage(t *testing.T, system string) {
 	made := theRelease(t)
-	m := newMachine(t)
+	m := newMachine(t, system)
 	m.put(olderPackage(t, made.deb()), "/root/older.deb")
 	m.put(made.deb(), "/root/newer.deb")
 	contains(t, "installation", m.run("dpkg", "-i", "/root/older.deb"), "systemctl enable --now claudeops")
@@ -130,7 +135,9 @@ func TestAPackageIsInstalledStartedUpgradedRemovedAndPurged(t *testing.T) {
 	if out, err := m.try("sh", "-c", "grep -lx claudeops /proc/[0-9]*/comm"); err == nil {
 		t.Errorf("processes are left: %s", out)
 	}
-	m.run("dpkg", "-P", "claudeops")
+	m.run("dpkg", "-i", "/root/newer.deb")
+	m.put(filepath.Join(made.dist, "install.sh"), "/root/install.sh")
+	contains(t, "removal", m.run("sh", "/root/install.sh", "--uninstall", "--purge"), "removed, with configuration and state")
 	left := m.run("sh", "-c", `find / -xdev -name '*claudeops*' -not -path '/proc/*' -not -path '/sys/*' -not -path '/root/*'; getent passwd claudeops claudeops-agent; getent group claudeops claudeops-agent; true`)
 	if left != "" {
 		t.Errorf("left behind:\n%s", left)
@@ -213,9 +220,57 @@ func TestThePolkitRuleAllowsNamedUnitsOnly(t *testing.T) {
 	}
 }
 
+// The archive is installed, updated and removed by the script alone, and its unit is written by init, with a configuration elsewhere.
+func TestAnArchiveIsInstalledUpdatedAndRemoved(t *testing.T) {
+	made := theRelease(t)
+	m := newMachine(t, ubuntu)
+	script := string(read(t, filepath.Join(made.dist, "install.sh")))
+	m.write("/root/install.sh", script, 0o755)
+	m.run("mkdir", "-p", "/root/to", "/srv/ops", "/etc/sysusers.d")
+	m.put(filepath.Join(made.dist, "claudeops_"+version+"_linux_amd64.tar.gz"), "/root/to/a.tar.gz")
+	m.run("sh", "-c", "cd /root/to && tar -xzf a.tar.gz && cp */claudeops /usr/local/bin/claudeops && cp */systemd/claudeops.sysusers /etc/sysusers.d/claudeops.conf && systemd-sysusers")
+	m.run("sh", "-c", "cd /srv/ops && /usr/local/bin/claudeops init --yes --service systemd && cp claudeops.service /etc/systemd/system/ && systemctl daemon-reload")
+	m.run("systemctl", "enable", "--now", "claudeops")
+	if got := m.state(); got != "active" {
+		t.Fatalf("the service is %s", got)
+	}
+	// From another folder: the unit says where the configuration and the state are.
+	contains(t, "link", m.run("sh", "-c", "cd / && /usr/local/bin/claudeops open"), "/login?code=")
+	contains(t, "removal", m.run("sh", "/root/install.sh", "--uninstall"), "configuration and state stay")
+	if m.state() == "active" || m.has("/usr/local/bin/claudeops") || m.has("/etc/systemd/system/claudeops.service") || !m.has(statePath+"/claudeops.db") {
+		t.Errorf("after the removal the service is %s, the program is there: %t", m.state(), m.has("/usr/local/bin/claudeops"))
+	}
+	m.run("sh", "/root/install.sh", "--uninstall", "--purge")
+	if left := m.run("sh", "-c", `find /etc /var/lib /usr -xdev -name '*claudeops*'; getent passwd claudeops claudeops-agent; true`); left != "" {
+		t.Errorf("left behind:\n%s", left)
+	}
+}
+
+// There is no Alpine here: what is in the package, and what its scripts say, is all that can be seen.
+func TestAnAPKHoldsItsFiles(t *testing.T) {
+	m := theRelease(t)
+	apk := filepath.Join(m.dist, "claudeops-"+version+"-r1.x86_64.apk")
+	list, err := exec.CommandContext(t.Context(), "tar", "--ignore-zeros", "-tvzf", apk).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, list)
+	}
+	contains(t, "list", string(list), ".PKGINFO", ".pre-install", ".post-install", ".pre-deinstall", ".post-upgrade", " usr/bin/claudeops\n", " etc/claudeops/claudeops.yaml\n",
+		" etc/init.d/claudeops\n", " usr/share/man/man1/claudeops-serve.1.gz\n", " usr/share/licenses/claudeops/LICENSE\n")
+	if strings.Contains(string(list), "systemd") {
+		t.Errorf("Alpine has no systemd:\n%s", list)
+	}
+	dir := t.TempDir()
+	script := `cd "$1" && tar --ignore-zeros -xzf "$2" && cat .PKGINFO && for s in .p*-*; do sh -n "$s"; done && busybox sh -n etc/init.d/claudeops && usr/bin/claudeops --version`
+	out, err := exec.CommandContext(t.Context(), "sh", "-c", script, "sh", dir, apk).CombinedOutput()
+	if err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	contains(t, "package", string(out), "pkgname = claudeops", "pkgver = "+version+"-r1", "arch = x86_64", "depend = openrc", "claudeops "+version+" ")
+}
+
 func TestAnRPMIsInstalledUpgradedAndRemoved(t *testing.T) {
 	made := theRelease(t)
-	root := newRoot(t)
+	root := newRoot(t, debian)
 	rpm := func(args ...string) string {
 		t.Helper()
 		out, err := exec.CommandContext(t.Context(), "rpm", append([]string{"--root", root}, args...)...).CombinedOutput()

@@ -18,8 +18,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rootArchive is the file system of a small Debian, made by script/setup-tests all.
-const rootArchive = ".cache/debian-bookworm-1.tar.zst"
+// The file systems of small machines, made by script/setup-tests all.
+const (
+	debian = ".cache/debian-bookworm-1.tar.zst"
+	ubuntu = ".cache/ubuntu-noble-1.tar.zst"
+)
 
 // checkout is the folder of the repository.
 func checkout(t testing.TB) string {
@@ -31,13 +34,13 @@ func checkout(t testing.TB) string {
 	return dir
 }
 
-// newRoot unpacks the file system into a new folder.
-func newRoot(t testing.TB) string {
+// newRoot unpacks a file system into a new folder.
+func newRoot(t testing.TB, system string) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
 	}
-	archive := filepath.Join(checkout(t), rootArchive)
+	archive := filepath.Join(checkout(t), system)
 	if _, err := os.Stat(archive); err != nil {
 		t.Fatalf("%v: run script/setup-tests all", err)
 	}
@@ -86,9 +89,9 @@ type machine struct {
 	pid  int
 }
 
-func newMachine(t *testing.T) *machine {
+func newMachine(t *testing.T, system string) *machine {
 	t.Helper()
-	m := &machine{t: t, root: newRoot(t)}
+	m := &machine{t: t, root: newRoot(t, system)}
 	group := fmt.Sprintf("claudeops-packagetest-%d", os.Getpid())
 	cmd := exec.CommandContext(t.Context(), "bash", "-c", boot, "boot", m.root, group)
 	cmd.SysProcAttr = &syscall.SysProcAttr{

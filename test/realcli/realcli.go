@@ -13,7 +13,7 @@ import (
 )
 
 // Version is the version script/setup-tests installs.
-const Version = "2.1.327"
+const Version = "2.1.328"
 
 // Path returns the program, and fails the test where it is not installed.
 func Path(t testing.TB) string {

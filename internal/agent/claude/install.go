@@ -7,7 +7,7 @@ import (
 )
 
 // KnownVersion is the version that is installed: the one that the tests run.
-const KnownVersion = "2.1.327"
+const KnownVersion = "2.1.328"
 
 // KnownPackage is the package for this machine.
 func KnownPackage() (agent.Package, error) {
@@ -16,10 +16,10 @@ func KnownPackage() (agent.Package, error) {
 		platform += "-musl"
 	}
 	sum := map[string]string{
-		"linux-x64":        "sha512-uJ24I+t47cpQjeo31ZrHepsFQ8QUsLjCxmDxLshMjYHEtoxhQdgKc4iuViQDaKpFqn3puR85gwHlLj4e7s+1iQ==",
-		"linux-arm64":      "sha512-vI4ygSwj6e8f0hWzM2sRxe6r2OvQU35HgoIZtx0rkvu574lxCFUUKUpn9hgWd6FwwMFz2gQyRhwQD7lPmTgW9A==",
-		"linux-x64-musl":   "sha512-GhxvaKxZSNSFOyGP3Dwm+QoHz2h5TMmONN+GXb4xH4tbWT5AnvoCT6P62r342fTdGoonVEigEH1bnkcALNzLOw==",
-		"linux-arm64-musl": "sha512-zVRKZ1IdMOvm7M4Y0FIuJY1g3BWnpGVUOv8Fu8kGHYk0WbkES1BkuJG0O/6Jzd+LhkadEmBypz0odbGqvoqD+w==",
+		"linux-x64":        "sha512-KuzL+dBHgDCFTHJxwW+xuBJdVKfBsesGx2BBcTOG9sYDGoAD7b1hUV8rsTS4xjoJsB2SmeGraGjBiFuhrYuC9w==",
+		"linux-arm64":      "sha512-zeWsClzx/rli8q6RsngKisu5BnuZ41J7Htp0qgsdZomaJCINiksf+mewQ/gyaylKajBZCoE9Z8R+OkLMjIkJig==",
+		"linux-x64-musl":   "sha512-JiYOp70eNGo+NQGwfPOyzupUf4rVjXd2cXpyF1elbp97mR22tagM7qlCQ/8jGrKSce82/ZKkyXQo39IsQjnNLQ==",
+		"linux-arm64-musl": "sha512-7WgJJKqF3+ZHug9afhVfiEouUME1Y4dApnwqXDK0N06ipIyTPmE7Mqi53FfmUZI7In651SI4ZN7A14xGoe3M2w==",
 	}[platform]
 	if sum == "" {
 		return agent.Package{}, agent.NoPackage("Claude Code", whereItIs)
