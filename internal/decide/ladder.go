@@ -10,7 +10,6 @@ import (
 
 	"claudeops/internal/decide/loop"
 	"claudeops/internal/decide/recovery"
-	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -46,7 +45,7 @@ func refused(v view, d ops.Decision, h *ops.Handoff) ops.Step {
 	f.OutcomeProblems = append(f.OutcomeProblems, d.Reason)
 	end := func() ops.Step {
 		p := v.problemOf(ops.ProblemRefused, ops.LevelCritical, d, h)
-		return notifyOnce(v, finishForHuman(v, ops.CycleNeedsHuman, p), v.notice(ops.NoticeNeedsHuman, p.level, notice.NeedsHuman(v.told(p))))
+		return notifyOnce(v, finishForHuman(v, ops.CycleNeedsHuman, p), v.notice(ops.NoticeNeedsHuman, p.level, v.told(ops.MessageHuman, p)))
 	}
 	return nextAttempt(v, attempt{failure: f, withoutRecovery: end, last: end})
 }
@@ -78,7 +77,8 @@ func nextAttempt(v view, s attempt) ops.Step {
 		step = forceDone(v, f, class, move, history)
 	}
 	for _, p := range move.Passed {
-		step.Events = append(step.Events, v.event(ops.LevelInfo, ops.VerbRecoveryPassed, notice.Passed(p.Level, p.Reason)))
+		reason := v.say(ops.Reason{Kind: ops.WhyPassed, Level: p.Level, Text: p.Reason})
+		step.Events = append(step.Events, v.event(ops.LevelInfo, ops.VerbRecoveryPassed, reason))
 	}
 	return step
 }
@@ -220,7 +220,8 @@ func forceDone(v view, f recovery.Failure, class recovery.Class, move recovery.M
 	step.Lessons = v.lessonOf(f, class)
 	raw, err := ending.Encode()
 	if err != nil {
-		step.Events = append(step.Events, v.event(ops.LevelCritical, ops.VerbRecoveryPassed, notice.BadSchema(err)))
+		reason := v.say(ops.Reason{Kind: ops.WhyBadSchema, Text: err.Error()})
+		step.Events = append(step.Events, v.event(ops.LevelCritical, ops.VerbRecoveryPassed, reason))
 	}
 	step.Result = raw
 	if v.notSetUp(class) {
@@ -228,7 +229,9 @@ func forceDone(v view, f recovery.Failure, class recovery.Class, move recovery.M
 	}
 	// That the agents fail was told by the cycle before; what is wrong with a service was not.
 	if level == ops.LevelCritical || len(v.services()) > 0 || !v.failedBefore() {
-		step = notifyOnce(v, step, v.notice(ops.NoticePartial, level, notice.Partial(v.told(p), v.last.Tier, ending.CompletedSteps)))
+		told := v.told(ops.MessagePartial, p)
+		told.Tier, told.Done = v.last.Tier, ending.CompletedSteps
+		step = notifyOnce(v, step, v.notice(ops.NoticePartial, level, told))
 	}
 	return step
 }
@@ -246,12 +249,12 @@ func (v view) unseen() bool {
 // once that the agents fail.
 func recoveredUnseen(v view, f recovery.Failure, class recovery.Class, move recovery.Move, history []recovery.Transition) ops.Step {
 	step := forceDone(v, f, class, move, history)
-	reason := notice.RecoveredUnseen(v.services(), step.Reason)
+	reason := v.say(ops.Reason{Kind: ops.WhyRecoveredUnseen, Services: v.services(), Text: step.Reason})
 	step.Incident, step.Notices, step.Lessons = nil, nil, nil
 	step.Reason, step.Events = reason, []ops.Event{v.event(ops.LevelWarning, ops.VerbCycleResolved, reason)}
 	step.Recovered = v.repaired(ops.ProbeRecheck, ops.ProofProbe, reason)
 	if !v.failedBefore() {
-		step.Notices = []ops.Notice{v.notice(ops.NoticePartial, ops.LevelInfo, notice.Unseen(v.toldOf(reason)))}
+		step.Notices = []ops.Notice{v.notice(ops.NoticePartial, ops.LevelInfo, v.toldOf(ops.MessageUnseen, reason))}
 	}
 	return step
 }
@@ -273,15 +276,15 @@ func (v view) completed() []string {
 	var out []string
 	for _, s := range v.journal.Sessions {
 		if s.Works() && s.Status == ops.SessionCompleted && s.Outcome != ops.OutcomeInconclusive && !v.isRefuted(s) {
-			out = append(out, notice.SessionEnded(s))
+			out = append(out, v.say(ops.Reason{Kind: ops.WhySessionEnded, Session: &s}))
 		}
 		for _, g := range v.journal.Effects[s.ID].Done {
-			out = append(out, notice.WasAllowed(s, g))
+			out = append(out, v.say(ops.Reason{Kind: ops.WhyWasAllowed, Session: &s, Guard: g}))
 		}
 	}
 	for _, c := range v.journal.Checks {
 		if c.Purpose == ops.ProbeVerify && c.Status == ops.Healthy {
-			out = append(out, notice.ProbeHealthy(c.Service))
+			out = append(out, v.say(ops.Reason{Kind: ops.WhyProbeHealthy, Text: c.Service}))
 		}
 	}
 	return out
@@ -308,7 +311,7 @@ func (v view) stillDown() []string {
 // interruptedWithoutRecovery: without a ladder Tier 1 is run again once, because it only looks, and a repair is not repeated.
 func interruptedWithoutRecovery(v view) ops.Step {
 	if v.last.Tier == ops.Tier1 && v.last.RetryOf == nil {
-		reason := notice.Interrupted(*v.last, true)
+		reason := v.say(ops.Reason{Kind: ops.WhyInterrupted, Session: v.last, Again: true})
 		return ops.Step{
 			Kind: ops.StepQueue, Reason: reason,
 			Session: &ops.NewSession{
@@ -318,7 +321,7 @@ func interruptedWithoutRecovery(v view) ops.Step {
 			Events: []ops.Event{v.event(ops.LevelWarning, ops.VerbSessionInterrupted, reason)},
 		}
 	}
-	return giveUp(v, notice.Interrupted(*v.last, false), ops.LevelCritical)
+	return giveUp(v, v.say(ops.Reason{Kind: ops.WhyInterrupted, Session: v.last}), ops.LevelCritical)
 }
 
 func failedWithoutRecovery(v view) ops.Step {
@@ -327,7 +330,7 @@ func failedWithoutRecovery(v view) ops.Step {
 		// Something is known to be broken by now, and the repair did not come to its end; or the agent has got past its gates.
 		level = ops.LevelCritical
 	}
-	return giveUp(v, notice.Failed(*v.last), level)
+	return giveUp(v, v.say(ops.Reason{Kind: ops.WhyFailed, Session: v.last}), level)
 }
 
 func inconclusiveWithoutRecovery(v view) ops.Step {
@@ -335,7 +338,7 @@ func inconclusiveWithoutRecovery(v view) ops.Step {
 	if v.last.Tier > ops.Tier1 {
 		level = ops.LevelCritical
 	}
-	return giveUp(v, notice.Inconclusive(*v.last), level)
+	return giveUp(v, v.say(ops.Reason{Kind: ops.WhyInconclusive, Session: v.last}), level)
 }
 
 // giveUp ends a cycle where there is no ladder. What is known to be bad is an incident: nobody else has it in hand.
@@ -343,18 +346,19 @@ func giveUp(v view, reason string, level ops.Level) ops.Step {
 	if level != ops.LevelCritical && len(v.services()) == 0 {
 		step := finish(ops.CycleFailed, reason, v.event(level, ops.VerbSessionFailed, reason))
 		if !v.failedBefore() {
-			step.Notices = []ops.Notice{v.notice(ops.NoticeFailed, level, notice.CannotCheck(v.toldOf(reason)))}
+			step.Notices = []ops.Notice{v.notice(ops.NoticeFailed, level, v.toldOf(ops.MessageCannotCheck, reason))}
 		}
 		return step
 	}
 	p := v.problem(ops.ProblemUnfinished, level, reason)
-	return notifyOnce(v, finishForHuman(v, ops.CycleFailed, p), v.notice(ops.NoticeFailed, level, notice.Unfinished(v.told(p))))
+	return notifyOnce(v, finishForHuman(v, ops.CycleFailed, p), v.notice(ops.NoticeFailed, level, v.told(ops.MessageUnfinished, p)))
 }
 
 // refutedWithoutRecovery: a claim that does not hold needs a human where there is no ladder.
 func refutedWithoutRecovery(v view) ops.Step {
-	p := v.problem(ops.ProblemRefuted, ops.LevelCritical, notice.RefutedBy(*v.last, v.badAfter(*v.last)))
-	return notifyOnce(v, finishForHuman(v, ops.CycleNeedsHuman, p), v.notice(ops.NoticeNeedsHuman, p.level, notice.Refuted(v.told(p))))
+	reason := v.say(ops.Reason{Kind: ops.WhyRefuted, Session: v.last, Checks: v.badAfter(*v.last)})
+	p := v.problem(ops.ProblemRefuted, ops.LevelCritical, reason)
+	return notifyOnce(v, finishForHuman(v, ops.CycleNeedsHuman, p), v.notice(ops.NoticeNeedsHuman, p.level, v.told(ops.MessageRefuted, p)))
 }
 
 // The categories of what the supervisor itself wants remembered.
@@ -389,7 +393,7 @@ func (v view) lessonOf(f recovery.Failure, class recovery.Class) []ops.Lesson {
 	case len(f.Started) > 0:
 		text += ". Tried: " + strings.Join(f.Started, "; ")
 	case summary(*v.last) != "":
-		text += ". Tried: " + notice.Said(summary(*v.last))
+		text += ". Tried: " + ops.Said("agent", summary(*v.last))
 	}
 	return v.lessons(lessonRootCause, text)
 }

@@ -85,9 +85,9 @@ func table() []row {
 	}
 }
 
-// Next decides what happens next in a cycle. It reads nothing but its arguments.
-func Next(c ops.Cycle, j ops.Journal, p ops.Policy, now time.Time) ops.Step {
-	v := newView(c, j, p, now)
+// Next decides what happens next in a cycle. It reads nothing but its arguments; the words only say it.
+func Next(w Words, now ops.Claimed, at time.Time) ops.Step {
+	v := newView(w, now, at)
 	for _, r := range table() {
 		if r.when(v) {
 			step := leaveReflex(v, leavePlan(v, closeAgentIncidents(v, r.then(v))))

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 	"claudeops/internal/store"
 )
@@ -215,7 +214,7 @@ func (f Facts) distrusted(s Service) (state, bool) {
 	if f.Trust == nil || f.Trust(s) != ops.TrustWatch {
 		return state{}, false
 	}
-	d := state{key: "watch " + s.Environment, tone: ToneHand, parts: []Part{text("%s; it needs you", notice.Distrusted(ops.TrustWatch))}}
+	d := state{key: "watch " + s.Environment, tone: ToneHand, parts: []Part{text("%s; it needs you", ops.TrustWatch.Keeps())}}
 	d.manyOf = []Part{text("their trust is watch, so no agent looks at them; they need you")}
 	if n, found := f.openIncident(s); found {
 		d.key, d.incident = fmt.Sprint("incident ", n.incident), n.incident

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"claudeops/internal/notice"
 	"claudeops/internal/ops"
 )
 
@@ -88,7 +87,8 @@ func (in Facts) advice() string {
 	case TypeCredentials:
 		return in.credentials()
 	case TypeBudget:
-		return notice.BudgetAdvice(in.Budget)
+		b := in.Budget
+		return fmt.Sprintf("%s; %s. %s.", ops.Capital(b.Words()), b.Frees(), ops.Capital(b.Todo(nil)))
 	case TypeRateLimit:
 		return fmt.Sprintf("Wait for the rate limit of %s to pass (the provider did not say when), "+
 			"or configure a fallback handler of another provider.", cmp.Or(f.Family, who))
