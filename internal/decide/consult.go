@@ -9,7 +9,6 @@ import (
 
 	"claudeops/internal/decide/escalation"
 	"claudeops/internal/decide/judge"
-	"claudeops/internal/decide/recovery"
 	"claudeops/internal/decide/report"
 	"claudeops/internal/ops"
 )
@@ -286,14 +285,5 @@ func dimensions(s judge.Score) map[string]int {
 	return map[string]int{
 		"goalAlignment": s.GoalAlignment, "actionCompleteness": s.ActionCompleteness,
 		"evidenceOfCompletion": s.EvidenceOfCompletion, "finalStateCoherence": s.FinalStateCoherence,
-	}
-}
-
-// judgeFailure is a judgement as the ladder reads it.
-func judgeFailure(j judge.Judgement) *recovery.Judged {
-	d := j.Dimensions
-	return &recovery.Judged{
-		Verdict: string(j.Verdict), GoalAlignment: d.GoalAlignment, ActionCompleteness: d.ActionCompleteness,
-		EvidenceOfCompletion: d.EvidenceOfCompletion, FinalStateCoherence: d.FinalStateCoherence, TotalScore: j.TotalScore,
 	}
 }

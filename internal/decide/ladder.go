@@ -57,8 +57,7 @@ func nextAttempt(v view, s attempt) ops.Step {
 	}
 	f := s.failure
 	class := recovery.Classify(f)
-	history := v.transitions()
-	move := recovery.Next(f, class, history, v.offer(), cmp.Or(v.policy.Recovery.Limits.TotalTime, recovery.TotalTime), v.now)
+	move := recovery.Next(f, class, v.journal.Recoveries, v.offer(), cmp.Or(v.policy.Recovery.Limits.TotalTime, recovery.TotalTime), v.now)
 	if s.last != nil && move.Level > ops.RecoveryNudge {
 		// Another plan or another agent would not make a refused proposal acceptable.
 		return s.last()
@@ -66,15 +65,15 @@ func nextAttempt(v view, s attempt) ops.Step {
 	var step ops.Step
 	switch {
 	case move.Level != ops.RecoveryForceDone && move.Level != ops.RecoveryNone:
-		step = attemptAgain(v, f, class, move, history)
+		step = attemptAgain(v, f, class, move)
 	case v.mayEscalateRefuted():
 		step = escalateClaim(v)
 	case v.unseen() && len(v.checks(ops.ProbeRecheck, v.last.ID)) == 0:
 		return lookAgain(v)
 	case v.unseen() && v.allProven(ops.ProbeRecheck):
-		step = recoveredUnseen(v, f, class, move, history)
+		step = recoveredUnseen(v, f, class, move)
 	default:
-		step = forceDone(v, f, class, move, history)
+		step = forceDone(v, f, class, move)
 	}
 	for _, p := range move.Passed {
 		reason := v.say(ops.Reason{Kind: ops.WhyPassed, Level: p.Level, Text: p.Reason})
@@ -84,7 +83,7 @@ func nextAttempt(v view, s attempt) ops.Step {
 }
 
 // attemptAgain queues the attempt that the ladder orders: at the same tier, with the same permissions.
-func attemptAgain(v view, f recovery.Failure, class recovery.Class, move recovery.Move, history []recovery.Transition) ops.Step {
+func attemptAgain(v view, f recovery.Failure, class recovery.Class, move recovery.Move) ops.Step {
 	handler := v.worker()
 	session := &ops.NewSession{
 		ParentID: v.last.ParentID, RetryOf: &v.last.ID, Attempt: v.attempt(v.last.Tier),
@@ -104,7 +103,7 @@ func attemptAgain(v view, f recovery.Failure, class recovery.Class, move recover
 		session.Handler, session.ContextMode = other, v.freshContext()
 	case ops.RecoveryRetry, ops.RecoveryNone, ops.RecoveryForceDone:
 	}
-	r := v.row(f, class, move, history)
+	r := v.row(f, class, move)
 	reason := move.Reason
 	step := ops.Step{
 		Kind: ops.StepQueue, Reason: reason, Session: session, Recovery: &r,
@@ -134,20 +133,9 @@ func (v view) freshContext() ops.ContextMode {
 	return ops.ContextHandoff
 }
 
-func (v view) row(f recovery.Failure, class recovery.Class, move recovery.Move, history []recovery.Transition) ops.Recovery {
-	t := move.Record(f, class, history, v.now)
-	r := ops.Recovery{
-		CycleID: v.cycle.ID, SessionID: v.last.ID, Tier: v.last.Tier, Level: t.Level, Action: t.Action,
-		ErrorType: t.ErrorType, PreviousLevels: []ops.RecoveryLevel{}, EnteredAt: v.now,
-		Variant: move.Variant, Handler: t.Handler, Reason: t.Reason,
-	}
-	r.PreviousLevels = append(r.PreviousLevels, t.PreviousLevels...)
-	if move.Wait > 0 {
-		r.NotBefore = &t.NotBefore
-	}
-	if !t.Deadline.IsZero() {
-		r.Deadline = &t.Deadline
-	}
+func (v view) row(f recovery.Failure, class recovery.Class, move recovery.Move) ops.Recovery {
+	r := move.Record(f, class, v.journal.Recoveries, v.now)
+	r.CycleID = v.cycle.ID
 	return r
 }
 
@@ -158,7 +146,7 @@ func (v view) failure() recovery.Failure { return v.failureOf(*v.last) }
 func (v view) failureOf(s ops.Session) recovery.Failure {
 	effects, known := v.journal.Effects[s.ID]
 	f := recovery.Failure{
-		Session: int64(s.ID), Tier: int(s.Tier), Handler: s.Handler, Family: s.Family, Model: s.Model,
+		Session: s.ID, Tier: s.Tier, Handler: s.Handler, Family: s.Family, Model: s.Model,
 		ExitCode: s.ExitCode, StopCause: s.StopCause, Class: s.Failure, APIStatus: s.APIStatus, Error: s.Error,
 		OpenTool: s.OpenTool, RetryAfter: s.RetryAfter, Interrupted: s.Status == ops.SessionInterrupted,
 		// Without a record of what it was allowed, a tier that may repair may have repaired.
@@ -171,7 +159,7 @@ func (v view) failureOf(s ops.Session) recovery.Failure {
 		f.Denials = append(f.Denials, recovery.Denial{Tool: g.Tool, Rule: g.Rule, Reason: g.Reason})
 	}
 	if s.StopCause == ops.StopLoop {
-		f.Loop = &recovery.Loop{Count: s.LoopCount, Level: ops.RecoveryLevel(loop.Defaults().Level(s.LoopCount)), Call: s.LoopCall}
+		f.Loop = &recovery.Loop{Count: s.LoopCount, Level: loop.Level(s.LoopCount), Call: s.LoopCall}
 	}
 	for _, c := range v.badAfter(s) {
 		if !slices.Contains(f.ProbeRed, c.Service) {
@@ -180,7 +168,7 @@ func (v view) failureOf(s ops.Session) recovery.Failure {
 	}
 	v.problems(s, &f)
 	if r, ok := v.verdictOn(s); ok {
-		f.Judge = judgeFailure(r)
+		f.Judge = &r
 	}
 	return f
 }
@@ -203,10 +191,10 @@ func (v view) problems(s ops.Session, f *recovery.Failure) {
 }
 
 // forceDone ends the cycle with what there is, and says what a human should do about the rest.
-func forceDone(v view, f recovery.Failure, class recovery.Class, move recovery.Move, history []recovery.Transition) ops.Step {
+func forceDone(v view, f recovery.Failure, class recovery.Class, move recovery.Move) ops.Step {
 	move.Level, move.Action = ops.RecoveryForceDone, ops.ActionForceDone
 	ending := recovery.Finish(recovery.Facts{
-		Failure: f, Class: class, Move: move, History: history, Completed: v.completed(), Down: v.stillDown(), Budget: v.reached(*v.last),
+		Failure: f, Class: class, Move: move, History: v.journal.Recoveries, Completed: v.completed(), Down: v.stillDown(), Budget: v.reached(*v.last),
 		StillBad: v.stillBad(*v.last),
 	})
 	level := ops.LevelWarning
@@ -215,7 +203,7 @@ func forceDone(v view, f recovery.Failure, class recovery.Class, move recovery.M
 	}
 	p := problem{kind: ops.ProblemUnfinished, level: level, reason: ending.FailureReason, todo: ending.Recommendation}
 	step := finishForHuman(v, ops.CyclePartial, p)
-	r := v.row(f, class, move, history)
+	r := v.row(f, class, move)
 	step.Recovery = &r
 	step.Lessons = v.lessonOf(f, class)
 	raw, err := ending.Encode()
@@ -247,8 +235,8 @@ func (v view) unseen() bool {
 
 // recoveredUnseen ends a cycle whose services recovered while no agent could look. Nobody is called for what is over, and people hear
 // once that the agents fail.
-func recoveredUnseen(v view, f recovery.Failure, class recovery.Class, move recovery.Move, history []recovery.Transition) ops.Step {
-	step := forceDone(v, f, class, move, history)
+func recoveredUnseen(v view, f recovery.Failure, class recovery.Class, move recovery.Move) ops.Step {
+	step := forceDone(v, f, class, move)
 	reason := v.say(ops.Reason{Kind: ops.WhyRecoveredUnseen, Services: v.services(), Text: step.Reason})
 	step.Incident, step.Notices, step.Lessons = nil, nil, nil
 	step.Reason, step.Events = reason, []ops.Event{v.event(ops.LevelWarning, ops.VerbCycleResolved, reason)}
@@ -455,23 +443,4 @@ func (v view) fallbacks(handler ops.Handler) []string {
 		}
 	}
 	return handler.Fallback
-}
-
-// transitions are the recoveries of this cycle as the ladder reads them.
-func (v view) transitions() []recovery.Transition {
-	out := make([]recovery.Transition, 0, len(v.journal.Recoveries))
-	for _, r := range v.journal.Recoveries {
-		t := recovery.Transition{
-			Session: int64(r.SessionID), Tier: int(r.Tier), Level: r.Level, Action: r.Action,
-			ErrorType: r.ErrorType, EnteredAt: r.EnteredAt, Handler: r.Handler, Reason: r.Reason,
-		}
-		if r.NotBefore != nil {
-			t.NotBefore = *r.NotBefore
-		}
-		if r.Deadline != nil {
-			t.Deadline = *r.Deadline
-		}
-		out = append(out, t)
-	}
-	return out
 }

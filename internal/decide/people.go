@@ -375,7 +375,7 @@ func (v view) failureReport(s ops.Session) recovery.Told {
 		if !o.Works() || o.Tier != s.Tier || !o.Status.Ended() || o.ID > s.ID {
 			continue
 		}
-		t := recovery.Tried{Session: int64(o.ID), Handler: o.Handler, Model: o.Model, Failed: v.whyItFailed(o)}
+		t := recovery.Tried{Session: o.ID, Handler: o.Handler, Model: o.Model, Failed: v.whyItFailed(o)}
 		t.Approach = summary(o)
 		for _, g := range v.journal.Effects[o.ID].Done {
 			t.Actions = append(t.Actions, g.Input)
@@ -394,7 +394,7 @@ func (v view) whyItFailed(s ops.Session) string {
 	switch {
 	case len(f.ProbeRed) > 0:
 		return "it said all was well, but probes still find " + v.stillBad(s)
-	case f.Judge != nil && f.Judge.Verdict == string(judge.Fail):
+	case f.Judge != nil && f.Judge.Verdict == judge.Fail:
 		r, _ := v.verdictOn(s)
 		text := "it said all was well, but the judge gives it only " + scores(r) + "."
 		if len(r.FailureReasons) > 0 {

@@ -131,10 +131,6 @@ func (in Facts) advice() string {
 			f.Session, in.exit())
 	case TypeInterrupted:
 		return "Check the state of the services, then run the cycle again: the supervisor ended while an agent was working."
-	case TypeNotFound:
-		return fmt.Sprintf("Correct the name, path or parameter that does not exist (see the transcript of session %d), "+
-			"then run the cycle again.",
-			f.Session)
 	case TypeUnknown, TypeCancelled, TypeResume, TypeConditional:
 	}
 	return fmt.Sprintf("Read the end of session %d (exit code %s): the failure is not known. The next scheduled cycle starts afresh.",
