@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -30,16 +29,9 @@ func (e *refusedFile) Error() string {
 // HandoffFiles reads and deletes the file in a state folder.
 type HandoffFiles struct{}
 
-// Read is the content of the file, and whether there is anything at its name.
-func (HandoffFiles) Read(dir string) (raw []byte, present bool, err error) { return readHandoff(dir) }
-
-// Delete deletes it, whatever it is.
-func (HandoffFiles) Delete(dir string) error { return deleteHandoff(dir) }
-
-// readHandoff returns the content of the handoff file in dir and whether there is anything at that name. It never waits
-// and never follows a link. What is there but unsafe is a *refusedFile. Owners are the users, beside ourselves and
-// root, whose files are accepted.
-func readHandoff(dir string, owners ...int) (raw []byte, present bool, err error) {
+// Read is the content of the handoff file in dir, and whether there is anything at that name. It never waits and never follows a link.
+// What is there but unsafe is a *refusedFile.
+func (HandoffFiles) Read(dir string) (raw []byte, present bool, err error) {
 	folder, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, false, fmt.Errorf("open state folder: %w", &fs.PathError{Op: "open", Path: dir, Err: err})
@@ -52,28 +44,28 @@ func readHandoff(dir string, owners ...int) (raw []byte, present bool, err error
 	if err := unix.Fstatat(folder, handoffName, &stat, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return noHandoff(path, err)
 	}
-	if why := flawOf(&stat, owners); why != "" {
+	if why := flawOf(&stat); why != "" {
 		return nil, true, &refusedFile{Path: path, Why: why}
 	}
 	fd, err := openHandoff(folder, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC)
 	switch {
-	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.EXDEV):
+	case errors.Is(err, unix.ELOOP):
 		return nil, true, &refusedFile{Path: path, Why: "a symbolic link"} // put there since the look above
 	case err != nil:
 		return noHandoff(path, err)
 	}
 	file := os.NewFile(uintptr(fd), path)
 	defer func() { err = errors.Join(err, file.Close()) }()
-	return readOpenHandoff(file, owners)
+	return readOpenHandoff(file)
 }
 
 // readOpenHandoff judges the file that was really opened, which may be another one than the one looked at before.
-func readOpenHandoff(file *os.File, owners []int) (raw []byte, present bool, err error) {
+func readOpenHandoff(file *os.File) (raw []byte, present bool, err error) {
 	var stat unix.Stat_t
 	if err := unix.Fstat(int(file.Fd()), &stat); err != nil {
 		return nil, true, fmt.Errorf("look at handoff: %w", &fs.PathError{Op: "fstat", Path: file.Name(), Err: err})
 	}
-	if why := flawOf(&stat, owners); why != "" {
+	if why := flawOf(&stat); why != "" {
 		return nil, true, &refusedFile{Path: file.Name(), Why: why}
 	}
 	raw, err = io.ReadAll(io.LimitReader(file, report.MaxBytes+1))
@@ -90,11 +82,11 @@ func noHandoff(path string, err error) ([]byte, bool, error) {
 	if errors.Is(err, unix.ENOENT) {
 		return nil, false, nil
 	}
-	return nil, true, fmt.Errorf("openHandoff handoff: %w", &fs.PathError{Op: "open", Path: path, Err: err})
+	return nil, true, fmt.Errorf("open handoff: %w", &fs.PathError{Op: "open", Path: path, Err: err})
 }
 
 // flawOf says what is wrong with the thing that has this status, or nothing.
-func flawOf(stat *unix.Stat_t, owners []int) string {
+func flawOf(stat *unix.Stat_t) string {
 	switch kind := stat.Mode & unix.S_IFMT; {
 	case kind == unix.S_IFLNK:
 		return "a symbolic link"
@@ -114,7 +106,7 @@ func flawOf(stat *unix.Stat_t, owners []int) string {
 		return tooLargeHandoff()
 	}
 	owner := int(stat.Uid)
-	if owner == 0 || owner == os.Geteuid() || slices.Contains(owners, owner) {
+	if owner == 0 || owner == os.Geteuid() {
 		return ""
 	}
 	return fmt.Sprintf("owned by another user (%d)", owner)
@@ -122,9 +114,8 @@ func flawOf(stat *unix.Stat_t, owners []int) string {
 
 func tooLargeHandoff() string { return fmt.Sprintf("larger than %d KiB", report.MaxBytes>>10) }
 
-// deleteHandoff removes whatever lies in the handoff's place, a folder with all that is in it included, and follows no
-// link. Nothing there is fine.
-func deleteHandoff(dir string) (err error) {
+// Delete removes whatever lies in the handoff's place, a folder with all that is in it included, and follows no link. Nothing there is fine.
+func (HandoffFiles) Delete(dir string) (err error) {
 	root, err := os.OpenRoot(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -158,8 +149,8 @@ func unlockHandoff(root *os.Root) {
 	})
 }
 
-// openPlain is as good for a single name: the flags forbid to follow a link there.
-func openPlain(folder, flags int) (fd int, err error) {
+// openHandoff follows no link: the flags forbid it for the last name of a path, and this path has one name.
+func openHandoff(folder, flags int) (fd int, err error) {
 	for {
 		fd, err = unix.Openat(folder, handoffName, flags, 0)
 		if err != unix.EINTR {
