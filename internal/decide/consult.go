@@ -105,7 +105,7 @@ func (v view) planned() bool { return v.answerOf(ops.RolePlanner) != nil }
 func followPlan(v view) ops.Step {
 	s := v.answerOf(ops.RolePlanner)
 	if s.Status != ops.SessionCompleted || len(s.OutcomeJSON) == 0 {
-		return recoverFailed(v)
+		return recovers(failedWithoutRecovery)(v)
 	}
 	reason := v.say(ops.Reason{Kind: ops.WhyFollowsPlan, Tier: v.last.Tier, Session: s})
 	return ops.Step{
@@ -239,7 +239,7 @@ func judged(v view) ops.Step {
 	if r.Verdict == judge.Conditional {
 		step = askReview(v, v.say(ops.Reason{Kind: ops.WhyJudgeDoubts, Session: v.last, Count: r.TotalScore}))
 	} else {
-		step = nextAttempt(v, attempt{failure: v.failure(), withoutRecovery: func() ops.Step { return refutedWithoutRecovery(v) }})
+		step = recovers(refutedWithoutRecovery)(v)
 	}
 	step.Verified = v.verification(r)
 	return step

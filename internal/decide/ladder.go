@@ -17,25 +17,16 @@ import (
 type attempt struct {
 	failure recovery.Failure
 	// withoutRecovery ends the cycle where recovery is off.
-	withoutRecovery func() ops.Step
+	withoutRecovery func(view) ops.Step
 	// last ends it where the ladder has nothing left; nil means force-done.
-	last func() ops.Step
+	last func(view) ops.Step
 }
 
-func recoverInterrupted(v view) ops.Step {
-	return nextAttempt(v, attempt{failure: v.failure(), withoutRecovery: func() ops.Step { return interruptedWithoutRecovery(v) }})
-}
-
-func recoverFailed(v view) ops.Step {
-	return nextAttempt(v, attempt{failure: v.failure(), withoutRecovery: func() ops.Step { return failedWithoutRecovery(v) }})
-}
-
-func recoverInconclusive(v view) ops.Step {
-	return nextAttempt(v, attempt{failure: v.failure(), withoutRecovery: func() ops.Step { return inconclusiveWithoutRecovery(v) }})
-}
-
-func recoverRefuted(v view) ops.Step {
-	return nextAttempt(v, attempt{failure: v.failure(), withoutRecovery: func() ops.Step { return refutedWithoutRecovery(v) }})
+// recovers takes the failure of the last session up the ladder.
+func recovers(withoutRecovery func(view) ops.Step) func(view) ops.Step {
+	return func(v view) ops.Step {
+		return nextAttempt(v, attempt{failure: v.failure(), withoutRecovery: withoutRecovery})
+	}
 }
 
 // refused asks the same tier for a proposal that can be accepted; when it has had its chances, a human is called.
@@ -43,7 +34,7 @@ func refused(v view, d ops.Decision, h *ops.Handoff) ops.Step {
 	f := v.failure()
 	f.Outcome = recovery.OutcomeInvalid
 	f.OutcomeProblems = append(f.OutcomeProblems, d.Reason)
-	end := func() ops.Step {
+	end := func(v view) ops.Step {
 		p := v.problemOf(ops.ProblemRefused, ops.LevelCritical, d, h)
 		return notifyOnce(v, finishForHuman(v, ops.CycleNeedsHuman, p), v.notice(ops.NoticeNeedsHuman, p.level, v.told(ops.MessageHuman, p)))
 	}
@@ -53,14 +44,14 @@ func refused(v view, d ops.Decision, h *ops.Handoff) ops.Step {
 // nextAttempt orders the next attempt at the tier's work, or ends the cycle with what there is.
 func nextAttempt(v view, s attempt) ops.Step {
 	if !v.policy.Recovery.Enabled {
-		return s.withoutRecovery()
+		return s.withoutRecovery(v)
 	}
 	f := s.failure
 	class := recovery.Classify(f)
 	move := recovery.Next(f, class, v.journal.Recoveries, v.offer(), cmp.Or(v.policy.Recovery.Limits.TotalTime, recovery.TotalTime), v.now)
 	if s.last != nil && move.Level > ops.RecoveryNudge {
 		// Another plan or another agent would not make a refused proposal acceptable.
-		return s.last()
+		return s.last(v)
 	}
 	var step ops.Step
 	switch {
@@ -313,20 +304,15 @@ func interruptedWithoutRecovery(v view) ops.Step {
 }
 
 func failedWithoutRecovery(v view) ops.Step {
-	level := ops.LevelWarning
+	why, level := ops.WhyFailed, ops.LevelWarning
+	if v.inconclusive() && !v.failed() {
+		why = ops.WhyInconclusive
+	}
 	if v.last.Tier > ops.Tier1 || v.last.StopCause == ops.StopInvariant {
 		// Something is known to be broken by now, and the repair did not come to its end; or the agent has got past its gates.
 		level = ops.LevelCritical
 	}
-	return giveUp(v, v.say(ops.Reason{Kind: ops.WhyFailed, Session: v.last}), level)
-}
-
-func inconclusiveWithoutRecovery(v view) ops.Step {
-	level := ops.LevelWarning
-	if v.last.Tier > ops.Tier1 {
-		level = ops.LevelCritical
-	}
-	return giveUp(v, v.say(ops.Reason{Kind: ops.WhyInconclusive, Session: v.last}), level)
+	return giveUp(v, v.say(ops.Reason{Kind: why, Session: v.last}), level)
 }
 
 // giveUp ends a cycle where there is no ladder. What is known to be bad is an incident: nobody else has it in hand.

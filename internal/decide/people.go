@@ -37,17 +37,13 @@ func (v view) expired() bool { return v.asked(ops.ApprovalExpired, "") }
 
 // approved is the handler whose start a human agreed to, or empty.
 func (v view) approved() string {
-	q := v.question()
-	if q == nil || q.Kind != ops.ApprovalTier || q.Status != ops.ApprovalApproved {
+	if !v.asked(ops.ApprovalApproved, ops.ApprovalTier) {
 		return ""
 	}
-	return q.Handler
+	return v.question().Handler
 }
 
-func (v view) reviewed() bool {
-	q := v.question()
-	return q != nil && q.Kind == ops.ApprovalReview && q.Status == ops.ApprovalApproved
-}
+func (v view) reviewed() bool { return v.asked(ops.ApprovalApproved, ops.ApprovalReview) }
 
 // handedOver is the decision that gave the last session's work to a human, or nil.
 func (v view) handedOver() *ops.Decision {
@@ -165,7 +161,7 @@ func askApproval(v view, d ops.Decision, h *ops.Handoff) ops.Step {
 
 func (v view) newQuestion(kind ops.ApprovalKind, target ops.Handler, why string) *ops.Approval {
 	a := &ops.Approval{
-		CycleID: v.cycle.ID, SessionID: v.last.ID, Environment: v.cycle.Environment, Kind: kind,
+		CycleID: v.cycle.ID, SessionID: v.lastID(), Environment: v.cycle.Environment, Kind: kind,
 		Tier: target.Tier, Handler: target.ID, Status: ops.ApprovalPending, Reason: why, RequestedAt: v.now,
 	}
 	if at := v.expires(); !at.IsZero() {

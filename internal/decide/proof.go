@@ -213,7 +213,7 @@ func (v view) refusedCalls(s ops.Session) []ops.GuardRecord {
 func recoverRefused(v view) ops.Step {
 	f := v.failure()
 	f.Outcome = recovery.OutcomeMissing
-	return nextAttempt(v, attempt{failure: f, withoutRecovery: func() ops.Step { return refutedWithoutRecovery(v) }})
+	return nextAttempt(v, attempt{failure: f, withoutRecovery: refutedWithoutRecovery})
 }
 
 // unsure: the session doubts its own claim, nothing confirms it, and the tier above may take it over. Where none may, a judge or a human

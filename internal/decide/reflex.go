@@ -268,13 +268,8 @@ func askReflex(v view) ops.Step {
 		a, _ := v.policy.Inventory.Action(n.Service, name)
 		tier = max(tier, a.Tier)
 	}
-	question := &ops.Approval{
-		CycleID: v.cycle.ID, Environment: v.cycle.Environment, Kind: ops.ApprovalReflex, Tier: tier, Handler: n.Words(),
-		Status: ops.ApprovalPending, Reason: reason, RequestedAt: v.now, Facts: v.wrongWith(n.Service),
-	}
-	if at := v.expires(); !at.IsZero() {
-		question.ExpiresAt = &at
-	}
+	question := v.newQuestion(ops.ApprovalReflex, ops.Handler{ID: n.Words(), Tier: tier}, reason)
+	question.Facts = v.wrongWith(n.Service)
 	told := v.toldOf(ops.MessageReflex, reason)
 	told.Services, told.Reflex, told.Expires, told.Now = []string{n.Service}, n.Reflex, v.expires(), v.now
 	return ops.Step{
@@ -396,11 +391,7 @@ func (v view) reflexEarly() bool {
 
 func waitForReflex(v view) ops.Step {
 	n := v.nextReflex()
-	kind := ops.StepPause
-	if n.due.Sub(v.now) > longestPause {
-		kind = ops.StepDefer
-	}
-	return ops.Step{Kind: kind, Until: n.due, Reason: v.say(ops.Reason{Kind: ops.WhyReflexWaits, Reflex: n.Reflex, At: n.due})}
+	return pauseUntil(v, n.due, ops.Reason{Kind: ops.WhyReflexWaits, Reflex: n.Reflex, At: n.due})
 }
 
 // leaveReflex switches earned reflexes off that did not help, where an agent takes over or the cycle ends. Where nothing has looked since,

@@ -88,11 +88,15 @@ const longestPause = 5 * time.Second
 
 func pauseFirst(v view) ops.Step {
 	at := *v.notBefore()
+	return pauseUntil(v, at, ops.Reason{Kind: ops.WhyWaits, Session: v.newest, At: at})
+}
+
+func pauseUntil(v view, at time.Time, why ops.Reason) ops.Step {
 	kind := ops.StepPause
 	if at.Sub(v.now) > longestPause {
 		kind = ops.StepDefer
 	}
-	return ops.Step{Kind: kind, Until: at, Reason: v.say(ops.Reason{Kind: ops.WhyWaits, Session: v.newest, At: at})}
+	return ops.Step{Kind: kind, Until: at, Reason: v.say(why)}
 }
 
 // facts are what else a decision about the last session's proposal reads.
