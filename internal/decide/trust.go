@@ -47,9 +47,13 @@ func leaveToPeople(v view) ops.Step {
 	default:
 		return finish(ops.CycleSuppressed, v.withheld(ops.TrustWatch.Keeps()))
 	}
-	p := v.unseenProblem(services)
+	return leaveProblem(v, v.unseenProblem(services))
+}
+
+// leaveProblem ends the cycle with a problem for people, who are told unless the watch has told them.
+func leaveProblem(v view, p problem) ops.Step {
 	step := finishForHuman(v, ops.CycleNeedsHuman, p)
-	if v.watchTold(services) {
+	if v.watchTold(p.facts.ServicesAffected) {
 		return step
 	}
 	return notifyOnce(v, step, v.notice(ops.NoticeNeedsHuman, p.level, v.told(ops.MessageLeftToPeople, p)))
@@ -74,11 +78,7 @@ func leaveStopped(v view) ops.Step {
 	}
 	p := v.unseenProblem(services)
 	p.reason, p.todo = why, v.say(ops.Reason{Kind: ops.TodoResume, Services: services})
-	step := finishForHuman(v, ops.CycleNeedsHuman, p)
-	if v.watchTold(services) {
-		return step
-	}
-	return notifyOnce(v, step, v.notice(ops.NoticeNeedsHuman, p.level, v.told(ops.MessageLeftToPeople, p)))
+	return leaveProblem(v, p)
 }
 
 // leaveUnseen opens incidents for what no agent may look at while one is started for the rest.

@@ -315,10 +315,11 @@ func cooldown(r *ruling) (ops.Verdict, string) {
 	for _, service := range r.services {
 		name, _ := r.policy.Inventory.Canonical(service)
 		for _, action := range actionsOf(r.target.Tier) {
-			c, ok := find(r.facts.Cooldowns, name, action)
-			if !ok || c.Left > 0 {
+			i := slices.IndexFunc(r.facts.Cooldowns, func(c ops.Cooldown) bool { return c.Service == name && c.Action == action })
+			if i < 0 || r.facts.Cooldowns[i].Left > 0 {
 				return "", ""
 			}
+			c := r.facts.Cooldowns[i]
 			if lifts.IsZero() || c.Until.Before(lifts) {
 				lifts = c.Until
 			}
@@ -358,15 +359,6 @@ func Plan(inventory ops.Inventory, h *ops.Handoff, target ops.Handler, services 
 		steps = append(steps, ops.ApprovedStep{PlanStep: p, Does: a.Does(), WayBack: a.WayBack(), Digest: a.Digest()})
 	}
 	return steps, ""
-}
-
-func find(all []ops.Cooldown, service, action string) (ops.Cooldown, bool) {
-	for _, c := range all {
-		if c.Service == service && c.Action == action {
-			return c, true
-		}
-	}
-	return ops.Cooldown{}, false
 }
 
 func budget(r *ruling) (ops.Verdict, string) {
