@@ -114,7 +114,8 @@ func flawOf(stat *unix.Stat_t) string {
 
 func tooLargeHandoff() string { return fmt.Sprintf("larger than %d KiB", report.MaxBytes>>10) }
 
-// Delete removes whatever lies in the handoff's place, a folder with all that is in it included, and follows no link. Nothing there is fine.
+// Delete removes whatever lies in the place of the handoff, a folder with all that is in it included, and follows no link. Nothing there is
+// fine.
 func (HandoffFiles) Delete(dir string) (err error) {
 	root, err := os.OpenRoot(dir)
 	if errors.Is(err, fs.ErrNotExist) {

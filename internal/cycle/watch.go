@@ -85,7 +85,8 @@ func (w *watch) saw(a ops.Activity) *ops.Halt {
 
 func (w *watch) looping(a ops.Activity) *ops.Halt {
 	found, ok := w.action(a)
-	if !ok || found.Level == ops.RecoveryNone || w.count > 0 { // what it does until it is gone is not held against it: that depends on the machine
+	// What it does until it is gone is not held against it: that depends on the machine.
+	if !ok || found.Level == ops.RecoveryNone || w.count > 0 {
 		return nil
 	}
 	w.count = found.Count

@@ -185,7 +185,8 @@ func (v view) problems(s ops.Session, f *recovery.Failure) {
 func forceDone(v view, f recovery.Failure, class recovery.Class, move recovery.Move) ops.Step {
 	move.Level, move.Action = ops.RecoveryForceDone, ops.ActionForceDone
 	ending := recovery.Finish(recovery.Facts{
-		Failure: f, Class: class, Move: move, History: v.journal.Recoveries, Completed: v.completed(), Down: v.stillDown(), Budget: v.reached(*v.last),
+		Failure: f, Class: class, Move: move, History: v.journal.Recoveries, Completed: v.completed(),
+		Down: v.stillDown(), Budget: v.reached(*v.last),
 		StillBad: v.stillBad(*v.last),
 	})
 	level := ops.LevelWarning

@@ -51,7 +51,8 @@ func NudgePrompt(t Told, variant int) string {
 		b.WriteString("\nThis is the second request. Give the outcome in the form of this minimal valid example, " +
 			"with your own facts in place of its values:\n\n" + example(t.Example))
 	default:
-		b.WriteString("\nThis is the last request. Do no further checks and change nothing more. Report only what you already know: the check results " +
+		b.WriteString("\nThis is the last request. Do no further checks and change nothing more. Report only what you already know: " +
+			"the check results " +
 			"you have, the actions you took, a summary of one sentence, and one decision. If you cannot decide, the decision is needs_human.\n",
 		)
 		if t.Example != "" {
